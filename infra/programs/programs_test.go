@@ -28,6 +28,7 @@ type installation struct {
 	t      *testing.T
 	corpus string
 	env    []string
+	log    *os.File // of every program
 	dev    *exec.Cmd
 	http   string
 }
@@ -49,6 +50,16 @@ func install(t *testing.T, models string) *installation {
 	i.env = append(os.Environ(), "UNWEAVER_CONFIG="+filepath.Join(at, "unweaver.yaml"),
 		"UNWEAVER_DATA_DIR="+filepath.Join(at, "data"), "E2E_KEY=e2e")
 	i.write(filepath.Join(at, "unweaver.yaml"), fmt.Sprintf(settings, models, i.corpus))
+	var err error
+	if i.log, err = os.OpenFile(filepath.Join(at, "log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = i.log.Close()
+		if said, err := os.ReadFile(i.log.Name()); t.Failed() && err == nil {
+			t.Logf("%s", said[max(0, len(said)-8000):])
+		}
+	})
 	return i
 }
 
@@ -67,7 +78,7 @@ func (i *installation) write(path, text string) {
 
 func (i *installation) command(args ...string) *exec.Cmd {
 	command := exec.CommandContext(i.t.Context(), filepath.Join(os.Getenv("UNWEAVER_TEST_BIN"), "unweaver"), args...)
-	command.Env, command.Stderr = i.env, os.Stderr
+	command.Env, command.Stderr = i.env, i.log
 	return command
 }
 
