@@ -40,7 +40,8 @@ browser: ## node packages and Chromium for the tests of the web page; what canno
 	@infra/browser.sh
 
 # The lists of packages that suites of tests need; infra/test.sh runs them, docs/testing.md says what each is for.
-export GO BIN TOOLS EMBEDDED
+export GO BIN TOOLS
+export PIPELINE := infra/embedded
 export PROGRAMS := ./infra/programs
 export RACED    := ./internal/pipeline/... ./internal/ledger/... ./internal/model/limits/... ./internal/store/... ./internal/stream/... ./query-api/api/...
 SERVERS = [ -f .servers/env ] || { trap 'infra/servers/servers.sh down' EXIT; infra/servers/servers.sh up; }

@@ -8,7 +8,7 @@
 #   race      every package under the race detector
 #   long      every package with its full counts, storms and power loss
 #
-# The Makefile sets GO, BIN, TOOLS, EMBEDDED, PROGRAMS and RACED.
+# The Makefile sets GO, BIN, TOOLS, PIPELINE (the folder of the embedded stack), PROGRAMS and RACED.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 
@@ -23,14 +23,14 @@ shift
 
 failed=0
 run() { "$GO" test -json "$@" || failed=1; }
-embedded() { (cd "$EMBEDDED" && UNWEAVER_TEST_BIN=$BIN "$GO" test -json "$@") || failed=1; }
-others() { "$GO" list ./... | grep -vxF -f <("$GO" list $RACED); }
+pipeline() { (cd "$PIPELINE" && UNWEAVER_TEST_BIN=$BIN "$GO" test -json "$@" ./...) || failed=1; }
+units() { "$GO" list ./... | grep -v "/$PIPELINE"; }
 
 # on_servers runs the tests of each file that names the address of a server, one package after another: they share it.
 on_servers() {
   local folder names
   for folder in $(git grep -lE 'Getenv\("UNWEAVER_TEST_(REDIS|S3|MILVUS)|redistest\.(Server|Start|Cluster)' -- '*_test.go' \
-    ":!$EMBEDDED" | xargs dirname | sort -u); do
+    ":!$PIPELINE" | xargs dirname | sort -u); do
     names=$(git grep -lE 'Getenv\("UNWEAVER_TEST_(REDIS|S3|MILVUS)|redistest\.(Server|Start|Cluster)' -- "$folder/*_test.go" |
       xargs grep -hoE '^func Test\w+' | sed 's/func //' | paste -sd '|')
     run -count=1 -timeout 20m -run "^($names)\$" "./$folder"
@@ -42,15 +42,15 @@ for suite; do
   unit)
     if [ -n "${RACE:-}" ]; then
       run -race -timeout 30m $RACED
-      run -timeout 30m $(others)
+      run -timeout 30m $(units | grep -vxF -f <("$GO" list $RACED))
     else
-      run -timeout 30m ./...
+      run -timeout 30m $(units)
     fi
     ;;
   programs) UNWEAVER_TEST_BIN=$BIN run -count=1 -timeout 20m $PROGRAMS ;;
   servers)
     [ ! -f .servers/env ] || { set -a; . ./.servers/env; set +a; on_servers; }
-    embedded -count=1 -timeout 60m ./...
+    pipeline -count=1 -timeout 60m
     ;;
   clients)
     export UNWEAVER_TEST_CLIENTS=$TOOLS/clients UNWEAVER_TEST_SCHEMATHESIS=$TOOLS/schemathesis/bin/schemathesis
@@ -58,12 +58,12 @@ for suite; do
     UNWEAVER_TEST_BROWSER=1 run -count=1 -timeout 20m -run 'ThePythonClient|TheInspector|Schemathesis|Browser|TheBuiltFiles' \
       ./query-api/...
     ;;
-  race) run -race -timeout 60m ./... ;;
+  race) run -race -timeout 60m $(units) ;;
   long)
     export UNWEAVER_TEST_NIGHTLY=1
-    run -timeout 120m ./...
+    run -timeout 120m $(units)
     [ ! -f .servers/env ] || { set -a; . ./.servers/env; set +a; on_servers; }
-    embedded -count=1 -timeout 180m ./...
+    pipeline -count=1 -timeout 180m
     ;;
   *) echo "test.sh: no suite is called $suite" >&2; exit 2 ;;
   esac
