@@ -16,7 +16,7 @@ if [ "${1:-}" != --events ]; then
   export EVENTS=$BIN/tests.json
   mkdir -p "$BIN"
   case " $* " in *" unit "*) hide=skipped ;; *) hide=none ;; esac # without servers many are: docs/testing.md
-  exec "$TOOLS/gotestsum" --format pkgname --hide-summary $hide --jsonfile "$EVENTS" \
+  exec "$TOOLS/gotestsum" --format pkgname --format-hide-empty-pkg --hide-summary $hide --jsonfile "$EVENTS" \
     --post-run-command infra/testsum.sh --raw-command -- "$0" --events "$@"
 fi
 shift
