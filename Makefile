@@ -6,6 +6,7 @@ EMBEDDED := infra/embedded
 
 GOLANGCI      := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 WORKFLOWCHECK := go.temporal.io/sdk/contrib/tools/workflowcheck@v0.6.0
+GOTESTSUM     := gotest.tools/gotestsum@v1.13.0
 GOVULNCHECK   := golang.org/x/vuln/cmd/govulncheck@v1.8.0
 GITLEAKS      := github.com/zricethezav/gitleaks/v8@v8.30.1
 GORELEASER    := github.com/goreleaser/goreleaser/v2@v2.15.1
@@ -40,38 +41,38 @@ page: browser ## build the web page's files anew from query-api/page/src (needs 
 browser: ## node packages and Chromium for the tests of the web page; what cannot be had is said and skipped
 	@infra/browser.sh
 
-test: build browser ## unit tests, conformance suites on embedded adapters and real servers, the pipeline, kill tests
-	@if [ -f .servers/env ]; then exec $(MAKE) --no-print-directory test-with-servers; fi; \
-	trap 'infra/servers/servers.sh down' EXIT; infra/servers/servers.sh up && $(MAKE) --no-print-directory test-with-servers
+# The lists of packages that suites of tests need; infra/test.sh runs them, docs/testing.md says what each is for.
+export GO BIN TOOLS
+export PIPELINE := infra/embedded
+export PROGRAMS := ./infra/programs
+export RACED    := ./internal/pipeline/... ./internal/ledger/... ./internal/model/limits/... ./internal/store/... ./internal/stream/... ./query-api/api/...
+SERVERS = [ -f .servers/env ] || { trap 'infra/servers/servers.sh down' EXIT; infra/servers/servers.sh up; }
 
-test-with-servers:
-	@echo "== unit tests and conformance suites"
-	set -a; . ./.servers/env; set +a; export TMPDIR=$$(infra/tmpdir.sh); $(GO) test -timeout 20m ./...
-	@echo "== the pipeline, while the API is asked by clients: this prints when each of them has ended"
-	@$(MAKE) --no-print-directory -j2 --output-sync=target test-pipeline test-clients
-	@{ [ -d query-api/page/node_modules/playwright-core ] && command -v node && { command -v chromium || command -v chromium-browser || command -v google-chrome; }; } >/dev/null || \
-	  echo "SKIPPED: the web page was not tested in a browser: it needs node, npm and chromium (make browser)"
-	@command -v strace >/dev/null || echo "SKIPPED: the power-loss test needs strace (Debian, Ubuntu: apt-get install strace)"
-	@. ./.servers/env; if [ -n "$$UNWEAVER_TEST_MISSING" ]; then echo; echo "SKIPPED: no real $$UNWEAVER_TEST_MISSING could be had here; what needs it was not tested (see the lines 'servers:' above)"; else echo "== all real servers were there: Redis, S3, Milvus, Temporal"; fi
+test: $(TOOLS)/gotestsum build-embedded ## vet, unit and property tests, the built programs end to end: needs Go and nothing else
+	@echo "== vet"
+	@$(GO) vet ./...
+	@echo "== unit tests, then the built programs"
+	@TMPDIR=$$(infra/tmpdir.sh) infra/test.sh unit programs
 
-# The pipeline waits more than it works: for kills, beats and restarts. Its files lie on the disk.
-test-pipeline:
-	@echo "== the pipeline on the embedded stack and on real servers, with kill tests"
-	set -a; . ./.servers/env; set +a; cd $(EMBEDDED) && UNWEAVER_TEST_BIN=$(BIN) $(GO) test -timeout 60m ./...
+test-servers: $(TOOLS)/gotestsum build browser clients ## the suites and the pipeline on real servers, clients of other people, a browser
+	@$(SERVERS); infra/test.sh servers clients
 
-test-clients:
-	@echo "== clients of other people: OpenAI's for Python, LangChain, the MCP inspector"
-	@infra/clients/clients.sh $(TOOLS)/clients
-	UNWEAVER_TEST_CLIENTS=$(TOOLS)/clients $(GO) test -count=1 -v -run 'TestThePythonClient|TestTheInspector' ./query-api/api
-	@echo "== the API against its description"
-	@$(MAKE) --no-print-directory api-contract
-
-check: $(TOOLS)/golangci-lint $(TOOLS)/workflowcheck $(TOOLS)/govulncheck $(TOOLS)/gitleaks ## format, vet, lint, workflowcheck, known vulnerabilities, secrets, tests with -race, fuzzing
-	@$(MAKE) --no-print-directory -j2 --output-sync=target check-vet check-lint check-lint-embedded check-network
-	@echo "== tests with the race detector"
-	TMPDIR=$$(infra/tmpdir.sh) $(GO) test -race -timeout 20m ./...
-	@echo "== fuzzing"
+nightly: $(TOOLS)/gotestsum build browser clients vulnerabilities ## everything at its full size: hours; before a release
+	@$(SERVERS); infra/test.sh race long clients
 	@$(MAKE) --no-print-directory fuzz
+
+check: $(TOOLS)/golangci-lint $(TOOLS)/workflowcheck $(TOOLS)/gitleaks ## format, vet, lint, workflowcheck, secrets
+	@$(MAKE) --no-print-directory -j2 --output-sync=target check-vet check-lint check-lint-embedded secrets
+
+# What cannot be had is said, and what would ask with it is skipped.
+clients:
+	@infra/clients/clients.sh $(TOOLS)/clients
+	@$(TOOLS)/schemathesis/bin/schemathesis --version 2>/dev/null | grep -qF '$(SCHEMATHESIS)' || { \
+	  rm -rf $(TOOLS)/schemathesis; mkdir -p $(TOOLS); echo "installing schemathesis $(SCHEMATHESIS)"; \
+	  python3 -m venv $(TOOLS)/schemathesis >/dev/null 2>&1 && \
+	  $(TOOLS)/schemathesis/bin/pip install -q 'schemathesis==$(SCHEMATHESIS)' >/dev/null 2>&1; } || { \
+	  rm -rf $(TOOLS)/schemathesis; \
+	  echo "SKIPPED: schemathesis cannot be installed here (python3 with venv, and PyPI): the API was not tried with it"; }
 
 check-vet:
 	@echo "== format, vet"
@@ -88,22 +89,9 @@ check-lint-embedded:
 	@echo "== lint of $(EMBEDDED)"
 	cd $(EMBEDDED) && $(TOOLS)/golangci-lint run --allow-parallel-runners --config ../../.golangci.yml ./...
 
-check-network:
-	@echo "== known vulnerabilities"
-	@$(MAKE) --no-print-directory vulnerabilities
-	@echo "== secrets in the sources and in their history"
-	@$(MAKE) --no-print-directory secrets
-
-# schemathesis is a Python program: it is installed into .tools, where that can be had.
 APISECONDS ?= 60
-api-contract: ## send requests made from openapi.json, good and bad, to query-api on loopback (APISECONDS=60)
-	@venv=$(TOOLS)/schemathesis; program=$$venv/bin/schemathesis; \
-	if ! $$program --version 2>/dev/null | grep -qF '$(SCHEMATHESIS)'; then \
-	  rm -rf $$venv; mkdir -p $(TOOLS); echo "installing schemathesis $(SCHEMATHESIS)"; \
-	  python3 -m venv $$venv >/dev/null 2>&1 && $$venv/bin/pip install -q 'schemathesis==$(SCHEMATHESIS)' >/dev/null 2>&1 || \
-	  { echo "SKIPPED: schemathesis cannot be installed here (python3 with venv, and PyPI): the API was not tried with it"; exit 0; }; \
-	fi; \
-	UNWEAVER_TEST_SCHEMATHESIS=$$program UNWEAVER_TEST_SCHEMATHESIS_SECONDS=$(APISECONDS) \
+api-contract: clients ## send requests made from openapi.json, good and bad, to query-api on loopback (APISECONDS=60)
+	UNWEAVER_TEST_SCHEMATHESIS=$(TOOLS)/schemathesis/bin/schemathesis UNWEAVER_TEST_SCHEMATHESIS_SECONDS=$(APISECONDS) \
 	  $(GO) test -count=1 -run TestSchemathesisFindsNothing ./query-api/api
 
 histories: ## record the histories of workflows/testdata anew, with Temporal's development server (UNWEAVER_TEMPORAL, or temporal on the path)
@@ -133,6 +121,9 @@ vulnerabilities: $(TOOLS)/govulncheck
 	@out=$$($(TOOLS)/govulncheck ./... 2>&1); code=$$?; \
 	if echo "$$out" | grep -q 'fetching vulnerabilities'; then echo "SKIPPED: the vulnerability data base cannot be reached from here"; \
 	else echo "$$out"; exit $$code; fi
+
+$(TOOLS)/gotestsum:
+	@mkdir -p $(TOOLS); GOBIN=$(TOOLS) $(GO) install $(GOTESTSUM)
 
 $(TOOLS)/govulncheck:
 	@mkdir -p $(TOOLS); GOBIN=$(TOOLS) $(GO) install $(GOVULNCHECK)
@@ -174,7 +165,7 @@ servers-down: ## end what servers started
 KILLS ?= 200
 storm: build ## 200 kills of builds on the embedded stack, 60 on the servers of make servers; tables in bin/storm (KILLS=n)
 	@if [ -f .servers/env ]; then set -a; . ./.servers/env; set +a; else echo "no real servers: make servers adds their storms"; fi; \
-	cd $(EMBEDDED) && UNWEAVER_TEST_BIN=$(BIN) UNWEAVER_STORM=$(KILLS) UNWEAVER_STORM_OUT=$(BIN)/storm $(GO) test -count=1 -timeout 120m -v \
+	cd $(EMBEDDED) && UNWEAVER_TEST_NIGHTLY=1 UNWEAVER_TEST_BIN=$(BIN) UNWEAVER_STORM=$(KILLS) UNWEAVER_STORM_OUT=$(BIN)/storm $(GO) test -count=1 -timeout 120m -v \
 	  -run 'TestKilledInEveryStage|TestEveryPartOfAClusterIsKilledInTurn|TestAWorkerThatWasFrozen|TestBadConnections' ./e2e
 
 compose-check: ## validate docker-compose.yml, its configuration and the images' Dockerfile
@@ -187,4 +178,4 @@ compose-check: ## validate docker-compose.yml, its configuration and the images'
 clean: ## remove what was built
 	rm -rf $(BIN) $(TOOLS) dist
 
-.PHONY: help build build-embedded demo nights dev page browser test test-with-servers test-pipeline test-clients api-contract check check-vet check-lint check-lint-embedded check-network fuzz secrets release release-check vulnerabilities docs histories bench storm servers servers-down compose-check clean
+.PHONY: help build build-embedded demo nights dev page browser test test-servers nightly clients api-contract check check-vet check-lint check-lint-embedded fuzz secrets release release-check vulnerabilities docs histories bench storm servers servers-down compose-check clean

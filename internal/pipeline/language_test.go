@@ -11,6 +11,7 @@ import (
 	"github.com/unweaver/unweaver/internal/model"
 	"github.com/unweaver/unweaver/internal/model/builtin"
 	"github.com/unweaver/unweaver/internal/retrieve"
+	"github.com/unweaver/unweaver/internal/testkit/longtest"
 	"github.com/unweaver/unweaver/internal/testkit/stagetest"
 )
 
@@ -35,7 +36,7 @@ func TestNightsInALanguageComeToWhatABuildFromNothingComesTo(t *testing.T) {
 	}
 	h.night(t)
 	counted := 0
-	for range nightsWanted(t, 40) {
+	for range longtest.Count(10, 40) {
 		h.change(t)
 		counted += len(h.night(t).manifest.Segments.DeadStats)
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/unweaver/unweaver/internal/index/lexical"
 	"github.com/unweaver/unweaver/internal/index/postings"
 	"github.com/unweaver/unweaver/internal/stream/mapped"
+	"github.com/unweaver/unweaver/internal/testkit/longtest"
 )
 
 // open writes documents of terms as a side, and maps it.
@@ -239,10 +240,7 @@ func lengthened(r *rand.Rand, docs [][]string) [][]string {
 }
 
 func TestManySidesAnswerToTheLastBitAsOneOfTheLiveRows(t *testing.T) {
-	corpora := 40
-	if testing.Short() {
-		corpora = 8
-	}
+	corpora := longtest.Count(10, 40)
 	r := rand.New(rand.NewPCG(14, 1))
 	for corpus := range corpora {
 		vocabulary := []int{5, 60, 3000}[corpus%3]
