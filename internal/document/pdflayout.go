@@ -14,6 +14,7 @@ type pdfLine struct {
 	y    float64 // place on the page, upwards
 	size float64 // of its largest letters
 	gap  bool    // more room than between lines of a paragraph is above it
+	box  box     // that it takes on the page
 
 	heading int  // lines of the heading that begins here
 	margin  bool // a header or footer, which pages repeat
@@ -35,10 +36,19 @@ const (
 	mostLooked = 20_000_000
 )
 
+// box is a part of a page, in points from its lower left corner; low is below high.
+type box struct{ left, low, right, high float64 }
+
+// with is the least box that holds two.
+func (b box) with(other box) box {
+	return box{min(b.left, other.left), min(b.low, other.low), max(b.right, other.right), max(b.high, other.high)}
+}
+
 // segment is text of one line without a wide space in it.
 type segment struct {
-	left, right, y, size float64
-	text                 strings.Builder
+	box
+	y, size float64
+	text    strings.Builder
 }
 
 // row is what stands equally high on a page, from left to right.
@@ -124,8 +134,7 @@ func segmentsOf(spans []glyphs) []*segment {
 		var last *segment
 		var before glyphs
 		for i, shown := range line {
-			twice := i > 0 && shown.text == before.text && shown.left-before.left < wordGap*shown.size &&
-				strings.TrimSpace(shown.text) != ""
+			twice := i > 0 && shown.text == before.text && shown.left-before.left < wordGap*shown.size
 			before = shown
 			switch gap := 0.0; {
 			case twice: // bold letters are made so
@@ -133,14 +142,11 @@ func segmentsOf(spans []glyphs) []*segment {
 			case last != nil:
 				gap = (shown.left - last.right) / max(min(last.size, shown.size), 1e-3)
 				if gap < gutter {
-					last.add(shown, gap > wordGap)
+					last.add(shown, gap > wordGap || shown.apart)
 					continue
 				}
 			}
-			if strings.TrimSpace(shown.text) == "" {
-				continue // blanks between cells are what keeps them apart
-			}
-			last = &segment{left: shown.left, right: shown.right, y: shown.y, size: shown.size}
+			last = &segment{box: shown.box, y: shown.y, size: shown.size}
 			last.text.WriteString(shown.text)
 			out = append(out, last)
 		}
@@ -149,13 +155,11 @@ func segmentsOf(spans []glyphs) []*segment {
 }
 
 func (s *segment) add(shown glyphs, apart bool) {
-	if apart && !strings.HasPrefix(shown.text, " ") && !strings.HasSuffix(s.text.String(), " ") {
+	if apart {
 		s.text.WriteByte(' ')
 	}
 	s.text.WriteString(shown.text)
-	if strings.TrimSpace(shown.text) != "" {
-		s.right, s.size = max(s.right, shown.right), max(s.size, shown.size)
-	}
+	s.box, s.size = s.box.with(shown.box), max(s.size, shown.size)
 }
 
 func rowsOf(segments []*segment) []row {
@@ -255,7 +259,7 @@ func linesOfRows(rows []row) []pdfLine {
 	var lines []pdfLine
 	usual := usualStep(rows)
 	for i, row := range rows {
-		line := pdfLine{y: row.y(), size: row.size()}
+		line := pdfLine{y: row.y(), size: row.size(), box: row[0].box}
 		var text strings.Builder
 		for n, segment := range row {
 			cell := strings.Join(strings.Fields(segment.text.String()), " ")
@@ -266,6 +270,7 @@ func linesOfRows(rows []row) []pdfLine {
 				text.WriteByte(' ')
 			}
 			text.WriteString(cell)
+			line.box = line.box.with(segment.box)
 		}
 		if line.text = text.String(); line.text == "" {
 			continue

@@ -10,7 +10,7 @@ import (
 // process that parses it without limits, and none can be read.
 func Deadly() map[string]string {
 	names := []string{
-		"selfstream.pdf", "xrefsize.pdf", "prevcycle.pdf", "count.pdf", "kidscycle.pdf", "rowspan.html", "indent200k.json",
+		"selfstream.pdf", "xrefsize.pdf", "arrays.pdf", "objectsinself.pdf", "forms.pdf", "rowspan.html", "indent200k.json",
 	}
 	all := map[string]string{}
 	for _, pill := range Pills() {
@@ -29,8 +29,10 @@ func PDF(text string) string {
 	return pdfOf("", onePage("", "", "", content)...)
 }
 
-// Tireless is a PDF that no check of its structure stops: the number of its characters is computed. What parses it
-// takes ever more memory until it is stopped: never parse it outside a box.
+// Tireless is a small PDF of 19,000 pages that show nothing, each in a million operators: reading it takes hours.
 func Tireless() string {
-	return characters("begincmap 1 dict begin /n 900000000000 def n beginbfchar endbfchar end endcmap")
+	const pages = 19_000
+	tree := fmt.Sprintf("<< /Type /Pages /Kids [%s] /Count %d >>", strings.Repeat("3 0 R ", pages), pages)
+	content := stream("/Filter /FlateDecode", deflated(around("", "q Q ", 1_000_000, ""), 1))
+	return pdfOf("", onePage(tree, "", "", content)...)
 }

@@ -1,0 +1,141 @@
+package document
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/klippa-app/go-pdfium"
+	"github.com/klippa-app/go-pdfium/webassembly"
+	"github.com/tetratelabs/wazero"
+	"github.com/tetratelabs/wazero/api"
+	"github.com/tetratelabs/wazero/experimental"
+	"golang.org/x/sys/unix"
+)
+
+// engine is PDFium, compiled from WebAssembly once a process. Each document gets an instance with a memory of its own.
+var engine struct {
+	once sync.Once
+	pool pdfium.Pool
+	err  error
+}
+
+const (
+	// leastMemory is what PDFium begins with, and a little more.
+	leastMemory = 32 << 20
+	// mostInstances are at work at once in one process.
+	mostInstances = 64
+)
+
+// PreparePDF compiles PDFium, so that the first PDF need not wait and no file has to be opened any more. Compiled code
+// is kept in the folder cache and read from there, 21 MB in a fifth of a second; with no folder (""), or one that cannot
+// be used, it is compiled anew, in some seconds and some hundred megabytes. Of the memory that a document may take, half
+// is PDFium's: the other is for the file and for its text.
+func PreparePDF(cache string, limits Limits) error {
+	engine.once.Do(func() {
+		memory := max(limits.Whole().Memory/2, leastMemory)
+		if cache != "" {
+			if engine.pool, engine.err = startEngine(cache, memory); engine.err == nil {
+				return
+			}
+		}
+		engine.pool, engine.err = startEngine("", memory)
+	})
+	return engine.err
+}
+
+// startEngine compiles PDFium, or reads its compiled code. The instances see no file and print nothing.
+func startEngine(cache string, memory int64) (pdfium.Pool, error) {
+	config := wazero.NewRuntimeConfig().
+		WithCoreFeatures(api.CoreFeaturesV2 | experimental.CoreFeaturesExceptionHandling)
+	if cache != "" {
+		kept, err := wazero.NewCompilationCacheWithDir(cache)
+		if err != nil {
+			return nil, err
+		}
+		config = config.WithCompilationCache(kept)
+	}
+	allocate := experimental.MemoryAllocatorFunc(func(_, _ uint64) experimental.LinearMemory { return newLinear(memory) })
+	return webassembly.Init(webassembly.Config{
+		Context:  experimental.WithMemoryAllocator(context.Background(), allocate),
+		MaxTotal: mostInstances, RuntimeConfig: config,
+		FSConfig: wazero.NewFSConfig(), Stdout: io.Discard, Stderr: io.Discard, RandomSource: rand.Reader,
+	})
+}
+
+// PDFCache is the user's folder for compiled code, made where it is not there yet; "" where there is none that only
+// this user can write to: what lies in it is run.
+func PDFCache() string {
+	base, err := os.UserCacheDir()
+	if err != nil {
+		return ""
+	}
+	folder := filepath.Join(base, "unweaver", "wasm")
+	if err := os.MkdirAll(folder, 0o700); err != nil {
+		return ""
+	}
+	info, err := os.Lstat(folder)
+	if err != nil || !info.IsDir() {
+		return ""
+	}
+	if owner, ok := info.Sys().(*syscall.Stat_t); !ok || int(owner.Uid) != os.Geteuid() {
+		return ""
+	}
+	if info.Mode().Perm() != 0o700 && os.Chmod(folder, 0o700) != nil { //nolint:gosec // a folder must be entered
+		return ""
+	}
+	if probe, err := os.CreateTemp(folder, "probe-"); err == nil {
+		_ = errors.Join(probe.Close(), os.Remove(probe.Name()))
+	} else if kept, err := filepath.Glob(filepath.Join(folder, "wazero-*")); err != nil || len(kept) == 0 {
+		return "" // nothing is in it, and nothing can be kept in it
+	}
+	return folder
+}
+
+// newInstance gives an instance of PDFium for one document. Close it.
+func newInstance(limits Limits) (pdfium.Pdfium, error) {
+	if err := PreparePDF(PDFCache(), limits); err != nil {
+		return nil, fmt.Errorf("PDFium cannot be compiled: %w", err)
+	}
+	return engine.pool.GetInstance(time.Minute)
+}
+
+// linear is the memory of an instance: room for all that it may take, of which it is given what it asks for. It does not
+// move as it grows, and goes back to the system at once.
+type linear struct{ room []byte }
+
+// refused counts how often instances were refused more memory than they may take.
+var refused atomic.Int64
+
+func newLinear(most int64) *linear {
+	room, err := unix.Mmap(-1, 0, int(most), unix.PROT_NONE, unix.MAP_ANON|unix.MAP_PRIVATE)
+	if err != nil {
+		return &linear{}
+	}
+	return &linear{room}
+}
+
+// Reallocate implements experimental.LinearMemory; nil refuses.
+func (l *linear) Reallocate(size uint64) []byte {
+	if size > uint64(len(l.room)) || unix.Mprotect(l.room[:size], unix.PROT_READ|unix.PROT_WRITE) != nil {
+		refused.Add(1)
+		return nil
+	}
+	return l.room[:size:size]
+}
+
+// Free implements experimental.LinearMemory.
+func (l *linear) Free() {
+	if l.room != nil {
+		_ = unix.Munmap(l.room) // it is ours
+		l.room = nil
+	}
+}
