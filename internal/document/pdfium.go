@@ -71,33 +71,43 @@ func startEngine(cache string, memory int64) (pdfium.Pool, error) {
 	})
 }
 
-// PDFCache is the user's folder for compiled code, made where it is not there yet; "" where there is none that only
-// this user can write to: what lies in it is run.
+// PDFCache is a folder for compiled code that only this user can write to, as what lies in it is run: the user's cache
+// folder, else one for temporary files; "" where there is none.
 func PDFCache() string {
-	base, err := os.UserCacheDir()
-	if err != nil {
-		return ""
+	var folders []string
+	if base, err := os.UserCacheDir(); err == nil {
+		folders = append(folders, filepath.Join(base, "unweaver", "wasm"))
 	}
-	folder := filepath.Join(base, "unweaver", "wasm")
+	folders = append(folders, filepath.Join(os.TempDir(), fmt.Sprintf("unweaver-wasm-%d", os.Geteuid())))
+	for _, folder := range folders {
+		if isPrivate(folder) {
+			return folder
+		}
+	}
+	return ""
+}
+
+// isPrivate reports whether a folder, which is made where it is not there, is this user's alone and can be used.
+func isPrivate(folder string) bool {
 	if err := os.MkdirAll(folder, 0o700); err != nil {
-		return ""
+		return false
 	}
 	info, err := os.Lstat(folder)
 	if err != nil || !info.IsDir() {
-		return ""
+		return false
 	}
 	if owner, ok := info.Sys().(*syscall.Stat_t); !ok || int(owner.Uid) != os.Geteuid() {
-		return ""
+		return false
 	}
 	if info.Mode().Perm() != 0o700 && os.Chmod(folder, 0o700) != nil { //nolint:gosec // a folder must be entered
-		return ""
+		return false
 	}
-	if probe, err := os.CreateTemp(folder, "probe-"); err == nil {
-		_ = errors.Join(probe.Close(), os.Remove(probe.Name()))
-	} else if kept, err := filepath.Glob(filepath.Join(folder, "wazero-*")); err != nil || len(kept) == 0 {
-		return "" // nothing is in it, and nothing can be kept in it
+	probe, err := os.CreateTemp(folder, "probe-")
+	if err != nil { // it may be read where code is in it already
+		kept, err := filepath.Glob(filepath.Join(folder, "wazero-*"))
+		return err == nil && len(kept) > 0
 	}
-	return folder
+	return errors.Join(probe.Close(), os.Remove(probe.Name())) == nil
 }
 
 // newInstance gives an instance of PDFium for one document. Close it.

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"os"
 	"runtime"
 	"slices"
 	"sync"
@@ -22,8 +21,6 @@ type Pool struct {
 	places chan struct{}
 	starts chan func() // done by the thread that starts children, which they do not outlive
 	args   [2][]string // of a child that reads no PDFs, and of one that does
-
-	temporary string // folder that this pool made for compiled code
 
 	closing time.Duration // how long Close waits for who is at work
 
@@ -49,7 +46,7 @@ func New(places int, limits document.Limits) (*Pool, error) {
 		limits: limits, places: make(chan struct{}, max(places, 1)), starts: make(chan func()),
 		running: map[*child]bool{}, closing: closingTime,
 	}
-	for i, set := range []settings{{Limits: limits}, {Limits: limits, PDF: true, Cache: p.cache()}} {
+	for i, set := range []settings{{Limits: limits}, {Limits: limits, PDF: true, Cache: document.PDFCache()}} {
 		told, err := json.Marshal(set)
 		if err != nil {
 			return nil, fault.Internal.At("encode", "limits").Because(err)
@@ -58,19 +55,6 @@ func New(places int, limits document.Limits) (*Pool, error) {
 	}
 	go p.thread()
 	return p, nil
-}
-
-// cache is the folder of PDFium's compiled code: the user's, else one for as long as the pool is open, else none.
-func (p *Pool) cache() string {
-	if folder := document.PDFCache(); folder != "" {
-		return folder
-	}
-	folder, err := os.MkdirTemp("", "unweaver-wasm-")
-	if err != nil {
-		return ""
-	}
-	p.temporary = folder
-	return folder
 }
 
 // Limits are those of every document, with nothing left at zero.
@@ -104,9 +88,6 @@ func (p *Pool) Close() {
 	p.mu.Unlock()
 	for _, one := range idle {
 		p.discard(one)
-	}
-	if p.temporary != "" {
-		defer func() { _ = os.RemoveAll(p.temporary) }() // what is left of it is in the way of nothing
 	}
 	late := time.NewTimer(p.closing)
 	defer late.Stop()

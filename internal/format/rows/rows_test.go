@@ -50,18 +50,24 @@ var kinds = map[string]kind{
 		rows.Document{Modified: noon},
 		rows.Document{
 			Object: "a", Version: digestA, ETag: "e", Size: 5, Modified: noon, Title: "T", Kind: "text",
-			Meta: map[string]string{"b": "2", "a": "1"}, Chunks: []rows.Place{{one, 0, 10}, {two, 10, 20}}, Runes: 20,
+			Meta: map[string]string{"b": "2", "a": "1"}, Chunks: []rows.Place{{one, 0, 10, nil}, {two, 10, 20, nil}}, Runes: 20,
 			Frame: 3,
 		},
 		rows.Document{Modified: noon, Frame: 1, Problem: "encrypted_document"},
 		rows.Document{
 			Object: "a", Version: digestA, ETag: "e", Size: 5, Modified: noon, Title: "T", Kind: "text",
-			Chunks: []rows.Place{{one, 0, 10}}, Runes: 10, Problem: "empty_document", Stale: true, Found: digestB,
+			Chunks: []rows.Place{{one, 0, 10, nil}}, Runes: 10, Problem: "empty_document", Stale: true, Found: digestB,
 		},
 		rows.Document{
 			Object: "a", Modified: noon, Headings: []rows.Heading{{0, 4, 1, "One"}, {9, 13, 2, "Two"}}, Runes: 20,
 		},
-		rows.Document{Object: "a", Modified: noon, Pages: []int{0, 7}, Runes: 20, Stale: true, Found: digestB}),
+		rows.Document{Object: "a", Modified: noon, Pages: []int{0, 7}, Runes: 20, Stale: true, Found: digestB},
+		rows.Document{
+			Object: "a", Modified: noon, Pages: []int{0, 7}, Runes: 20, Missing: "page 3 has no text",
+			Sheets: []rows.Sheet{{1, 612, 792}, {2, 792, 612}}, Chunks: []rows.Place{
+				{one, 0, 10, []rows.Rect{{1, 72, 80, 540, 120}, {2, 0, 0, 9, 9}}}, {two, 10, 20, nil},
+			},
+		}),
 	"chunk": of(rows.Chunk.Encode, rows.DecodeChunk,
 		rows.Chunk{}, rows.Chunk{ID: one, Ordinal: 1, Start: 2, End: 3, Tokens: 4, Frame: 5, Title: "é"}),
 	"extract": of(rows.Extract.Encode, rows.DecodeExtract,
@@ -181,7 +187,7 @@ func TestTheBytesOfVersionOne(t *testing.T) {
 // A document that is not stale has the bytes that it always had: generations of before can be parents, and equal
 // corpora have equal segments.
 func TestOnlyAStaleDocumentHasTheNewerVersion(t *testing.T) {
-	document := rows.Document{Object: "a", Version: digestA, Modified: noon, Chunks: []rows.Place{{one, 0, 10}}}
+	document := rows.Document{Object: "a", Version: digestA, Modified: noon, Chunks: []rows.Place{{one, 0, 10, nil}}}
 	fresh := document.Encode()
 	document.Stale, document.Found = true, digestB
 	if stale := document.Encode(); fresh[0] != 1 || stale[0] != 2 || len(stale) != len(fresh)+len(digestB) {
@@ -225,6 +231,15 @@ func TestADocumentWithoutHeadingsAndPagesHasTheBytesOfBefore(t *testing.T) {
 		document.Pages = []int{0}
 		if raw := document.Encode(); raw[0] != version+2 {
 			t.Errorf("with pages: version %d, want %d", raw[0], version+2)
+		}
+	}
+}
+
+func TestAPageHasTheSizeOfTheLastSheetBeforeIt(t *testing.T) {
+	document := rows.Document{Sheets: []rows.Sheet{{1, 612, 792}, {4, 792, 612}}}
+	for page, want := range map[int]int{1: 612, 3: 612, 4: 792, 9: 792} {
+		if got := document.SheetOf(page); got.Width != want {
+			t.Errorf("page %d: %+v", page, got)
 		}
 	}
 }
