@@ -63,7 +63,7 @@ func linesAt(doc document.Doc, text string) string {
 func TestLinesHaveTheirPlacesOnPages(t *testing.T) {
 	page := ") Tj " + at(20, 250, 10, `first \351`) + at(20, 100, 10, "a word that is cut in-") + at(20, 88, 10, "side") + "("
 	doc, text := readPDF(t, pdf(page, ") Tj "+at(20, 200, 10, "next")+"("))
-	want := "first \u00e9: page 1, 2,4 to 5,5; a word that is cut inside: page 1, 2,19 to 11,21; next: page 2, 2,9 to 4,10"
+	want := "first \u00e9: page 1, 2,4 to 4,5; a word that is cut inside: page 1, 2,19 to 11,21; next: page 2, 2,9 to 4,10"
 	if got := linesAt(doc, text); got != want {
 		t.Errorf("%s, want %s: %q", got, want, text)
 	}
