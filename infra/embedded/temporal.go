@@ -8,7 +8,7 @@ import (
 
 	"github.com/unweaver/unweaver/infra/embedded/tembed"
 	"github.com/unweaver/unweaver/internal/fault"
-	"github.com/unweaver/unweaver/internal/store/durable"
+	"github.com/unweaver/unweaver/internal/stream/durable"
 )
 
 // temporalCmd runs Temporal alone, for installations on one machine whose other parts are servers, and for tests.

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/unweaver/unweaver/internal/document"
-	"github.com/unweaver/unweaver/internal/document/documenttest"
+	"github.com/unweaver/unweaver/internal/testkit/documenttest"
 )
 
 // readPDF gives a PDF as it is read, and its text.

@@ -6,13 +6,13 @@ import (
 	"context"
 	"os"
 
-	"github.com/unweaver/unweaver/internal/document/box"
+	"github.com/unweaver/unweaver/internal/document/sandbox"
 	"github.com/unweaver/unweaver/starter/cli"
 	"github.com/unweaver/unweaver/starter/cluster/servers"
 )
 
 func main() {
-	box.Child()
+	sandbox.Child()
 	app := &cli.App{Out: os.Stdout, Err: os.Stderr, Env: os.Environ(), Servers: servers.Clients()}
 	os.Exit(app.Run(context.Background(), os.Args[1:]))
 }

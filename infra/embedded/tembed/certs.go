@@ -12,8 +12,8 @@ import (
 
 	"go.temporal.io/server/common/rpc/encryption"
 
+	"github.com/unweaver/unweaver/internal/access/pki"
 	"github.com/unweaver/unweaver/internal/fault"
-	"github.com/unweaver/unweaver/internal/pki"
 )
 
 // CertsFolder is the folder of a data directory that holds what a client of the server needs: ca.pem, client.pem and

@@ -17,7 +17,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 
 	"github.com/unweaver/unweaver/infra/embedded/tembed"
-	"github.com/unweaver/unweaver/internal/pki"
+	"github.com/unweaver/unweaver/internal/access/pki"
 )
 
 func start(t *testing.T, options tembed.Options) *tembed.Server {

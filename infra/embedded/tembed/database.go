@@ -17,7 +17,7 @@ import (
 	_ "modernc.org/sqlite" // the driver that the server uses
 
 	"github.com/unweaver/unweaver/internal/fault"
-	"github.com/unweaver/unweaver/internal/store/durable"
+	"github.com/unweaver/unweaver/internal/stream/durable"
 )
 
 // settingsVariable names other settings, for the test that measures what they lose: pragma=value,...

@@ -14,9 +14,9 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 
+	"github.com/unweaver/unweaver/internal/access/pki"
 	"github.com/unweaver/unweaver/internal/config"
-	"github.com/unweaver/unweaver/internal/ops/engine"
-	"github.com/unweaver/unweaver/internal/pki"
+	"github.com/unweaver/unweaver/internal/control/engine"
 )
 
 func main() {

@@ -6,9 +6,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/unweaver/unweaver/internal/corpus"
-	"github.com/unweaver/unweaver/internal/document/documenttest"
-	"github.com/unweaver/unweaver/internal/format/rows"
+	"github.com/unweaver/unweaver/internal/artifact/rows"
+	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/testkit/documenttest"
 )
 
 // placesOf are the headings and pages of a document's chunks.
@@ -57,7 +57,7 @@ func TestChunksOfAPDFHaveTheirPlacesOnPages(t *testing.T) {
 	r := newRun(t, map[string]string{"a.pdf": documenttest.PDF("Salt and ships")})
 	res := r.night()
 	before := r.documents(res)["a.pdf"]
-	want := []rows.Rect{{Page: 1, Left: 72, Top: 81, Right: 148, Bottom: 95}}
+	want := []core.Rect{{Page: 1, Left: 72, Top: 81, Right: 148, Bottom: 95}}
 	near := func(a, b int) bool { return a-b <= 4 && b-a <= 4 } // how high letters are is the font's to say
 	got := before.Chunks[0].Rects
 	if len(got) != 1 || got[0].Page != 1 || !near(got[0].Left, want[0].Left) || !near(got[0].Right, want[0].Right) ||

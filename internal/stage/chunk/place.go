@@ -3,8 +3,8 @@ package chunk
 import (
 	"iter"
 
+	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/document"
-	"github.com/unweaver/unweaver/internal/format/rows"
 )
 
 // place gives the chunks of a document the parts of its pages on which they stand.
@@ -43,7 +43,7 @@ func (d *draft) place() {
 const mostRects = 200
 
 // withLine adds a line to parts of pages: to the last one where it stands right below it.
-func withLine(rects []rows.Rect, line rows.Rect) []rows.Rect {
+func withLine(rects []core.Rect, line core.Rect) []core.Rect {
 	if n := len(rects); n > 0 {
 		last := &rects[n-1]
 		height := line.Bottom - line.Top

@@ -9,11 +9,11 @@ import (
 	"go.temporal.io/sdk/client"
 
 	"github.com/unweaver/unweaver/internal/access"
+	"github.com/unweaver/unweaver/internal/app"
+	"github.com/unweaver/unweaver/internal/artifact/localfile"
 	"github.com/unweaver/unweaver/internal/config"
-	"github.com/unweaver/unweaver/internal/ops"
-	"github.com/unweaver/unweaver/internal/ops/engine"
-	"github.com/unweaver/unweaver/internal/store/localfile"
-	"github.com/unweaver/unweaver/internal/store/wiring"
+	"github.com/unweaver/unweaver/internal/control/engine"
+	"github.com/unweaver/unweaver/internal/control/service"
 	"github.com/unweaver/unweaver/internal/stream/scratch"
 	"github.com/unweaver/unweaver/starter/cli"
 	"github.com/unweaver/unweaver/workflows"
@@ -25,7 +25,7 @@ func Clients() *cli.Servers { return &cli.Servers{Connect: connect, Keys: keys} 
 
 // keys are kept in the artifact store: nothing else is opened.
 func keys(ctx context.Context, cfg *config.Config) (access.Keeper, error) {
-	store, err := wiring.Artifacts(ctx, cfg.Stores)
+	store, err := app.Artifacts(ctx, cfg.Stores)
 	if err != nil {
 		return nil, err
 	}
@@ -37,7 +37,7 @@ func connect(ctx context.Context, cfg *config.Config) (cli.Connection, error) {
 	if folder, err := localfile.Folder("", "cli"); err == nil {
 		_ = scratch.Use(folder) // else the system's folder: files there have no name, folders are this user's alone
 	}
-	stores, err := wiring.Open(ctx, cfg.Stores)
+	stores, err := app.Open(ctx, cfg.Stores)
 	if err != nil {
 		return cli.Connection{}, err
 	}
@@ -46,11 +46,11 @@ func connect(ctx context.Context, cfg *config.Config) (cli.Connection, error) {
 		return cli.Connection{}, errors.Join(err, stores.Close())
 	}
 	return cli.Connection{
-		Control: &ops.Service{
+		Control: &service.Service{
 			Client:    client,
 			Engine:    cfg.Engine,
 			Stores:    stores,
-			Models:    wiring.NewModels(stores.Coordination, cfg).Remote(),
+			Models:    app.NewModels(stores.Coordination, cfg).Remote(),
 			Limits:    cfg.DocumentLimits(),
 			Heartbeat: workflows.DefaultHeartbeat,
 
