@@ -51,7 +51,7 @@ func putRects(enc *rowfile.Enc, sheets []core.Sheet, chunks []Place) {
 // rects reads what putRects wrote; the rectangles go into the chunks.
 func rects(dec *rowfile.Dec, chunks []Place) (sheets []core.Sheet) {
 	for range dec.U() {
-		sheets = append(sheets, core.Sheet{int(dec.U()), int(dec.U()), int(dec.U())})
+		sheets = append(sheets, core.Sheet{Page: int(dec.U()), Width: int(dec.U()), Height: int(dec.U())})
 		if dec.Err != nil {
 			return nil
 		}

@@ -64,8 +64,10 @@ var kinds = map[string]kind{
 		rows.Document{Object: "a", Modified: noon, Pages: []int{0, 7}, Runes: 20, Stale: true, Found: digestB},
 		rows.Document{
 			Object: "a", Modified: noon, Pages: []int{0, 7}, Runes: 20, Missing: "page 3 has no text",
-			Sheets: []core.Sheet{{1, 612, 792}, {2, 792, 612}}, Chunks: []rows.Place{
-				{one, 0, 10, []core.Rect{{1, 72, 80, 540, 120}, {2, 0, 0, 9, 9}}}, {two, 10, 20, nil},
+			Sheets: []core.Sheet{{Page: 1, Width: 612, Height: 792}, {Page: 2, Width: 792, Height: 612}}, Chunks: []rows.Place{
+				{one, 0, 10, []core.Rect{
+					{Page: 1, Left: 72, Top: 80, Right: 540, Bottom: 120}, {Page: 2, Right: 9, Bottom: 9},
+				}}, {two, 10, 20, nil},
 			},
 		}),
 	"chunk": of(rows.Chunk.Encode, rows.DecodeChunk,
@@ -236,7 +238,7 @@ func TestADocumentWithoutHeadingsAndPagesHasTheBytesOfBefore(t *testing.T) {
 }
 
 func TestAPageHasTheSizeOfTheLastSheetBeforeIt(t *testing.T) {
-	document := rows.Document{Sheets: []core.Sheet{{1, 612, 792}, {4, 792, 612}}}
+	document := rows.Document{Sheets: []core.Sheet{{Page: 1, Width: 612, Height: 792}, {Page: 4, Width: 792, Height: 612}}}
 	for page, want := range map[int]int{1: 612, 3: 612, 4: 792, 9: 792} {
 		if got := document.SheetOf(page); got.Width != want {
 			t.Errorf("page %d: %+v", page, got)

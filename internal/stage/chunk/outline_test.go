@@ -78,7 +78,7 @@ func TestChunksOfAPDFHaveTheirPlacesOnPages(t *testing.T) {
 func TestPagesWithoutTextAreAProblemOfADocumentThatIsUsed(t *testing.T) {
 	r := newRun(t, map[string]string{"a.pdf": documenttest.PDF("one", "", "three"), "b.pdf": documenttest.PDF("", "")})
 	res := r.night()
-	want := []corpus.Problem{
+	want := []core.Problem{
 		{Code: "parts_missing", Object: "a.pdf", Detail: "page 2 has no text (scanned images?)"},
 	}
 	if res.Counts.Documents != 1 || res.Failed+res.Empty != 1 || len(res.Problems) != 2 || res.Problems[0] != want[0] {
