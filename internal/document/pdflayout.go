@@ -48,11 +48,81 @@ func (b box) with(other box) box {
 type segment struct {
 	box
 	y, size float64
-	text    strings.Builder
+	words   []word // from left to right
+}
+
+// word is a word of a line, and whether a blank is to its left.
+type word struct {
+	text  string
+	apart bool
+}
+
+// text is what a segment says, in the order in which it is read.
+func (s *segment) text() string {
+	var out strings.Builder
+	before := -1
+	for _, i := range s.order() {
+		if beside := max(i, before); before >= 0 && (i-before != 1 && before-i != 1 || s.words[beside].apart) {
+			out.WriteByte(' ')
+		}
+		out.WriteString(s.words[i].text)
+		before = i
+	}
+	return out.String()
+}
+
+// backwards reports whether a segment is read from right to left, as most of its words are.
+func (s *segment) backwards() bool {
+	count := 0
+	for _, word := range s.words {
+		if backwards(word.text) {
+			count++
+		}
+	}
+	return 2*count > len(s.words)
+}
+
+// order is the order in which the words are read: in a line from right to left, words of other scripts that stand side by
+// side are read from left to right.
+func (s *segment) order() []int {
+	order := make([]int, len(s.words))
+	for i := range order {
+		order[i] = i
+	}
+	if !s.backwards() {
+		return order
+	}
+	slices.Reverse(order)
+	for from := 0; from < len(order); {
+		until := from + 1
+		for until < len(order) && backwards(s.words[order[until]].text) == backwards(s.words[order[from]].text) {
+			until++
+		}
+		if !backwards(s.words[order[from]].text) {
+			slices.Reverse(order[from:until])
+		}
+		from = until
+	}
+	return order
 }
 
 // row is what stands equally high on a page, from left to right.
 type row []*segment
+
+// inOrder are the segments in the order in which they are read.
+func (r row) inOrder() []*segment {
+	count := 0
+	for _, segment := range r {
+		if segment.backwards() {
+			count++
+		}
+	}
+	out := slices.Clone(r)
+	if 2*count > len(r) {
+		slices.Reverse(out)
+	}
+	return out
+}
 
 func (r row) y() float64 { return r[0].y }
 
@@ -146,8 +216,7 @@ func segmentsOf(spans []glyphs) []*segment {
 					continue
 				}
 			}
-			last = &segment{box: shown.box, y: shown.y, size: shown.size}
-			last.text.WriteString(shown.text)
+			last = &segment{box: shown.box, y: shown.y, size: shown.size, words: []word{{text: shown.text}}}
 			out = append(out, last)
 		}
 	}
@@ -155,10 +224,7 @@ func segmentsOf(spans []glyphs) []*segment {
 }
 
 func (s *segment) add(shown glyphs, apart bool) {
-	if apart {
-		s.text.WriteByte(' ')
-	}
-	s.text.WriteString(shown.text)
+	s.words = append(s.words, word{shown.text, apart})
 	s.box, s.size = s.box.with(shown.box), max(s.size, shown.size)
 }
 
@@ -245,7 +311,7 @@ func running(column []row, part extent) bool {
 		width := 0.0
 		for _, segment := range row {
 			width += segment.right - segment.left
-			letters += utf8.RuneCountInString(segment.text.String())
+			letters += utf8.RuneCountInString(segment.text())
 		}
 		if width >= nearlyFull*(part.right-part.left) {
 			full++
@@ -261,10 +327,13 @@ func linesOfRows(rows []row) []pdfLine {
 	for i, row := range rows {
 		line := pdfLine{y: row.y(), size: row.size(), box: row[0].box}
 		var text strings.Builder
-		for n, segment := range row {
-			cell := strings.Join(strings.Fields(segment.text.String()), " ")
+		var before box
+		for n, segment := range row.inOrder() {
+			cell := strings.Join(strings.Fields(segment.text()), " ")
 			labelled := strings.HasSuffix(text.String(), ":") && !strings.HasSuffix(cell, ":")
-			if n > 0 && !labelled && segment.left-row[n-1].right >= cellGap*segment.size {
+			gap := max(segment.left-before.right, before.left-segment.right)
+			before = segment.box
+			if n > 0 && !labelled && gap >= cellGap*segment.size {
 				text.WriteByte('\t')
 			} else if n > 0 {
 				text.WriteByte(' ')

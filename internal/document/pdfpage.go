@@ -5,6 +5,7 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf16"
+	"unicode/utf8"
 
 	"github.com/klippa-app/go-pdfium/references"
 	"github.com/klippa-app/go-pdfium/requests"
@@ -219,8 +220,19 @@ func (w *pdfWords) goesOn(here glyphs) bool {
 	}
 	last := w.found[len(w.found)-1]
 	size := max(last.size, 1e-3)
-	return math.Abs(here.low-last.low) <= sameRow*size && here.left-last.right < gutter*size &&
-		here.left > last.left-size/2
+	if math.Abs(here.low-last.low) > sameRow*size {
+		return false
+	}
+	if backwards(here.text) && backwards(last.text) {
+		return last.left-here.right < gutter*size && here.right < last.right+size/2
+	}
+	return here.left-last.right < gutter*size && here.left > last.left-size/2
+}
+
+// backwards reports whether a text begins with a letter of a script that is written from right to left.
+func backwards(text string) bool {
+	first, _ := utf8.DecodeRuneInString(text)
+	return first >= 0x590 && unicode.In(first, unicode.Hebrew, unicode.Arabic, unicode.Syriac, unicode.Thaana, unicode.Nko)
 }
 
 // join adds letters to the word that is open.

@@ -105,3 +105,17 @@ func TestTextThatStandsUprightIsOneLine(t *testing.T) {
 		t.Errorf("%q", text)
 	}
 }
+
+// A line that is read from right to left keeps numbers and words of other scripts, which are not.
+func TestALineFromRightToLeftIsReadSo(t *testing.T) {
+	letters := "/CIDInit /ProcSet findresource begin 12 dict begin begincmap 1 begincodespacerange <00> <ff> endcodespacerange " +
+		"4 beginbfchar <61> <05D0> <62> <05D1> <63> <05D2> <20> <0020> endbfchar endcmap"
+	content := pdf(") Tj " + at(20, 100, 10, "bca") + at(50, 100, 10, "19") + at(65, 100, 10, "20") + at(90, 100, 10, "cab") + "(")
+	content = strings.Replace(content, "/Encoding /WinAnsiEncoding", "/ToUnicode 6 0 R /FirstChar 32 /LastChar 32", 1)
+	content = strings.Replace(content, "trailer", fmt.Sprintf("6 0 obj\n<< /Length %d >>\nstream\n%s\nendstream\nendobj\ntrailer",
+		len(letters), letters), 1)
+	_, text := readPDF(t, strings.Replace(content, "startxref", "startxref 0", 1)) // its table is made anew
+	if want := "\u05d1\u05d0\u05d2 19 20 \u05d0\u05d2\u05d1\n\f\n"; text != want {
+		t.Errorf("%q, want %q", text, want)
+	}
+}
