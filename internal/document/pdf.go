@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"io"
 	"strconv"
 	"strings"
 	"time"
@@ -185,5 +184,3 @@ func numbered(pages []int, one, many string) string {
 	}
 	return "pages " + strings.Join(ranges, ", ") + " " + many
 }
-
-var _ io.ReadSeeker = (*bytes.Reader)(nil)

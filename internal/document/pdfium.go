@@ -42,14 +42,23 @@ const (
 func PreparePDF(cache string, limits Limits) error {
 	engine.once.Do(func() {
 		memory := max(limits.Whole().Memory/2, leastMemory)
-		if cache != "" {
+		for try := 0; cache != "" && try < 2; try++ {
 			if engine.pool, engine.err = startEngine(cache, memory); engine.err == nil {
 				return
 			}
+			discardCode(cache) // it may be damaged, as by a loss of power
 		}
 		engine.pool, engine.err = startEngine("", memory)
 	})
 	return engine.err
+}
+
+// discardCode removes compiled code from a folder.
+func discardCode(cache string) {
+	kept, _ := filepath.Glob(filepath.Join(cache, "wazero-*")) // the pattern is valid
+	for _, folder := range kept {
+		_ = os.RemoveAll(folder) // what stays cannot be used: it is compiled anew
+	}
 }
 
 // startEngine compiles PDFium, or reads its compiled code. The instances see no file and print nothing.

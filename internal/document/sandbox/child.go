@@ -26,7 +26,7 @@ const (
 	childMark = "--documents-from-standard-input"
 )
 
-// settings are what a child is told.
+// settings are what a child is started with.
 type settings struct {
 	Limits document.Limits `json:"limits"`
 	PDF    bool            `json:"pdf"`   // it reads PDFs too
@@ -50,9 +50,9 @@ func Child() {
 }
 
 // serve answers requests until there are no more.
-func serve(told string, stdin io.Reader, stdout io.Writer) error {
+func serve(encoded string, stdin io.Reader, stdout io.Writer) error {
 	var set settings
-	if err := json.Unmarshal([]byte(told), &set); err != nil {
+	if err := json.Unmarshal([]byte(encoded), &set); err != nil {
 		return err
 	}
 	limits := set.Limits

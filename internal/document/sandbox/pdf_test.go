@@ -32,12 +32,28 @@ func TestCompiledCodeIsKeptForTheNextChild(t *testing.T) {
 	if info, err := os.Stat(folder); err != nil || info.Mode().Perm() != 0o700 {
 		t.Errorf("%v, %v", info, err)
 	}
-	if kept, _ := filepath.Glob(filepath.Join(folder, "wazero-*", "*")); len(kept) != 1 {
-		t.Errorf("kept: %v", kept)
+	kept, _ := filepath.Glob(filepath.Join(folder, "wazero-*", "*"))
+	if len(kept) != 1 {
+		t.Fatalf("kept: %v", kept)
+	}
+	whole, err := os.Stat(kept[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Truncate(kept[0], whole.Size()/2); err != nil { // as a loss of power may leave it
+		t.Fatal(err)
+	}
+	again := newPool(t, 1, limits())
+	if _, text, err := parse(t.Context(), again, "a.pdf", documenttest.PDF("good")); err != nil ||
+		!strings.Contains(text, "good") {
+		t.Errorf("%q, %v", text, err)
+	}
+	if now, err := os.Stat(kept[0]); err != nil || now.Size() != whole.Size() {
+		t.Errorf("%v, %v: it is not mended", now, err)
 	}
 }
 
-// Where no folder can be used, and where what is kept is damaged, children compile for themselves.
+// Where no folder can be used, children compile for themselves.
 func TestWithoutAFolderForCompiledCodeAChildCompiles(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(file, nil, 0o600); err != nil {

@@ -47,11 +47,11 @@ func New(places int, limits document.Limits) (*Pool, error) {
 		running: map[*child]bool{}, closing: closingTime,
 	}
 	for i, set := range []settings{{Limits: limits}, {Limits: limits, PDF: true, Cache: document.PDFCache()}} {
-		told, err := json.Marshal(set)
+		encoded, err := json.Marshal(set)
 		if err != nil {
 			return nil, fault.Internal.At("encode", "limits").Because(err)
 		}
-		p.args[i] = []string{childName, childMark, string(told)}
+		p.args[i] = []string{childName, childMark, string(encoded)}
 	}
 	go p.thread()
 	return p, nil

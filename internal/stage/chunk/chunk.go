@@ -231,7 +231,7 @@ func (b *builder) document(ctx context.Context, key string, plan rows.Plan) erro
 	}
 	if err == nil {
 		b.res.Counts.Documents++
-		if err := b.tellMissing(key, d.row.Missing); err != nil {
+		if err := b.reportMissing(key, d.row.Missing); err != nil {
 			return err
 		}
 		return b.write(ctx, key, d)
@@ -283,8 +283,8 @@ func (b *builder) unusable(ctx context.Context, key string, plan rows.Plan, caus
 	return b.write(ctx, key, d)
 }
 
-// tellMissing records that some of a document could not be read, where that is so.
-func (b *builder) tellMissing(key, missing string) error {
+// reportMissing records that some of a document could not be read, where that is so.
+func (b *builder) reportMissing(key, missing string) error {
 	if missing == "" {
 		return nil
 	}

@@ -61,8 +61,8 @@ func TestAProblemThatStandsTellsItsCauseEveryNight(t *testing.T) {
 	}
 }
 
-// Pages that could not be read are told as long as the document that has them stays, and keep no night busy.
-func TestWhatIsMissingOfADocumentIsToldWhileItStays(t *testing.T) {
+// Pages that could not be read are reported as long as the document that has them stays, and keep no night busy.
+func TestWhatIsMissingOfADocumentIsReportedWhileItStays(t *testing.T) {
 	x := newIndex(t, map[string]string{"a.pdf": "%PDF"})
 	x.missing = "page 2 has no text (scanned images?)"
 	x.night(nil)
@@ -76,7 +76,7 @@ func TestWhatIsMissingOfADocumentIsToldWhileItStays(t *testing.T) {
 			t.Errorf("%+v", res)
 		}
 	}
-	x.corpus.Set("a.pdf", "%PDF again") // it is read anew, and tells of itself
+	x.corpus.Set("a.pdf", "%PDF again") // it is read anew
 	if res := x.night(nil); res.Unchanged || len(res.Problems) != 0 {
 		t.Errorf("%+v", res)
 	}

@@ -80,7 +80,7 @@ func (p *planner) join(ctx context.Context) error {
 		p.decide(&doc, !stays)
 		if stays {
 			p.keep(&doc)
-			p.tellMissing(&doc)
+			p.reportMissing(&doc)
 		} else {
 			if units.full() {
 				cut()
@@ -179,8 +179,8 @@ func (p *planner) fail(doc *planned, code fault.Code, detail string, standing bo
 	p.problems.add(code, doc.key, detail, standing)
 }
 
-// tellMissing records that some of a document that stays could not be read when it was.
-func (p *planner) tellMissing(doc *planned) {
+// reportMissing records that some of a document that stays could not be read when it was.
+func (p *planner) reportMissing(doc *planned) {
 	if doc.old.Missing != "" && doc.row.Problem == "" {
 		p.problems.add(fault.PartsMissing, doc.key, standingPrefix+doc.old.Missing, true)
 	}
