@@ -184,7 +184,7 @@ func (t *taskPacks) close() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.listed, t.packs = time.Time{}, nil
-	t.frames.clear()
+	t.frames.Forget(nil)
 }
 
 // removeTexts takes texts out of the index and out of the answers that hold them. An answer is written again for the
