@@ -35,10 +35,10 @@ const (
 	mostInstances = 64
 )
 
-// PreparePDF compiles PDFium, so that the first PDF need not wait and no file has to be opened any more. Compiled code
-// is kept in the folder cache and read from there, 21 MB in a fifth of a second; with no folder (""), or one that cannot
-// be used, it is compiled anew, in some seconds and some hundred megabytes. Of the memory that a document may take, half
-// is PDFium's: the other is for the file and for its text.
+// PreparePDF compiles PDFium, so that the first PDF need not wait and no file has to be opened any more. Compiled
+// code is kept in the folder cache and read from there, 21 MB in a fifth of a second; with no folder (""), or one that
+// cannot be used, it is compiled anew, in some seconds and some hundred megabytes. Of the memory that a document may
+// take, half is PDFium's: the other is for the file and for its text.
 func PreparePDF(cache string, limits Limits) error {
 	engine.once.Do(func() {
 		memory := max(limits.Whole().Memory/2, leastMemory)
@@ -127,8 +127,8 @@ func newInstance(limits Limits) (pdfium.Pdfium, error) {
 	return engine.pool.GetInstance(time.Minute)
 }
 
-// linear is the memory of an instance: room for all that it may take, of which it is given what it asks for. It does not
-// move as it grows, and goes back to the system at once.
+// linear is the memory of an instance: room for all that it may take, of which it is given what it asks for. It does
+// not move as it grows, and goes back to the system at once.
 type linear struct{ room []byte }
 
 // refused counts how often instances were refused more memory than they may take.

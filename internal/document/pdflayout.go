@@ -82,8 +82,8 @@ func (s *segment) backwards() bool {
 	return 2*count > len(s.words)
 }
 
-// order is the order in which the words are read: in a line from right to left, words of other scripts that stand side by
-// side are read from left to right.
+// order is the order in which the words are read: in a line from right to left, words of other scripts that stand side
+// by side are read from left to right.
 func (s *segment) order() []int {
 	order := make([]int, len(s.words))
 	for i := range order {

@@ -61,7 +61,8 @@ func linesAt(doc document.Doc, text string) string {
 }
 
 func TestLinesHaveTheirPlacesOnPages(t *testing.T) {
-	page := ") Tj " + at(20, 250, 10, `first \351`) + at(20, 100, 10, "a word that is cut in-") + at(20, 88, 10, "side") + "("
+	page := ") Tj " + at(20, 250, 10, `first \351`) + at(20, 100, 10, "a word that is cut in-") +
+		at(20, 88, 10, "side") + "("
 	doc, text := readPDF(t, pdf(page, ") Tj "+at(20, 200, 10, "next")+"("))
 	want := "first \u00e9: page 1, 2,4 to 4,5; a word that is cut inside: page 1, 2,19 to 11,21; next: page 2, 2,9 to 4,10"
 	if got := linesAt(doc, text); got != want {
@@ -87,7 +88,9 @@ func TestATurnedPageIsReadAsItIsShown(t *testing.T) {
 
 // Places come from a process that is not trusted.
 func TestPlacesThatAreNoneHaveNoLines(t *testing.T) {
-	for _, raw := range []string{"", "\xff", "\xff\xff\xff\xff\x0f", "\x00\xff\xff\xff\xff\xff\xff\xff\xff\x7f", "\x01\x01"} {
+	for _, raw := range []string{
+		"", "\xff", "\xff\xff\xff\xff\x0f", "\x00\xff\xff\xff\xff\xff\xff\xff\xff\x7f", "\x01\x01",
+	} {
 		places := document.Places(raw)
 		count := 0
 		for range places.Lines() {
@@ -108,12 +111,13 @@ func TestTextThatStandsUprightIsOneLine(t *testing.T) {
 
 // A line that is read from right to left keeps numbers and words of other scripts, which are not.
 func TestALineFromRightToLeftIsReadSo(t *testing.T) {
-	letters := "/CIDInit /ProcSet findresource begin 12 dict begin begincmap 1 begincodespacerange <00> <ff> endcodespacerange " +
-		"4 beginbfchar <61> <05D0> <62> <05D1> <63> <05D2> <20> <0020> endbfchar endcmap"
-	content := pdf(") Tj " + at(20, 100, 10, "bca") + at(50, 100, 10, "19") + at(65, 100, 10, "20") + at(90, 100, 10, "cab") + "(")
+	letters := "/CIDInit /ProcSet findresource begin 12 dict begin begincmap 1 begincodespacerange <00> <ff> " +
+		"endcodespacerange 4 beginbfchar <61> <05D0> <62> <05D1> <63> <05D2> <20> <0020> endbfchar endcmap"
+	content := pdf(") Tj " + at(20, 100, 10, "bca") + at(50, 100, 10, "19") + at(65, 100, 10, "20") +
+		at(90, 100, 10, "cab") + "(")
 	content = strings.Replace(content, "/Encoding /WinAnsiEncoding", "/ToUnicode 6 0 R /FirstChar 32 /LastChar 32", 1)
-	content = strings.Replace(content, "trailer", fmt.Sprintf("6 0 obj\n<< /Length %d >>\nstream\n%s\nendstream\nendobj\ntrailer",
-		len(letters), letters), 1)
+	content = strings.Replace(content, "trailer",
+		fmt.Sprintf("6 0 obj\n<< /Length %d >>\nstream\n%s\nendstream\nendobj\ntrailer", len(letters), letters), 1)
 	_, text := readPDF(t, strings.Replace(content, "startxref", "startxref 0", 1)) // its table is made anew
 	if want := "\u05d1\u05d0\u05d2 19 20 \u05d0\u05d2\u05d1\n\f\n"; text != want {
 		t.Errorf("%q, want %q", text, want)
