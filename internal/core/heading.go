@@ -6,3 +6,9 @@ type Heading struct {
 	Level      int // 1 is the highest
 	Text       string
 }
+
+// Sheet is the size of the pages from Page (counted from 1) to that of the next sheet, in points, as they are shown.
+type Sheet struct{ Page, Width, Height int }
+
+// Rect is a part of a page (counted from 1), in points from the upper left corner of what is shown of it.
+type Rect struct{ Page, Left, Top, Right, Bottom int }

@@ -31,10 +31,7 @@ const (
 )
 
 // ParserVersion is raised when a parser's output changes; the chunks of a document version are keyed by it.
-// 1: first form.
-// 2: a line of .jsonl is exactly one object and a .json one value; what follows was dropped without a word.
-// 3: a PDF by the places of its letters, pages apart; front matter, headings, lists and tables of Word, titles.
-const ParserVersion = "parse/3"
+const ParserVersion = "parse/4"
 
 var byExt = map[string]Kind{
 	".txt":      Text,

@@ -11,6 +11,9 @@ type Doc struct {
 	Title string // empty: taken from the text by TitleOf
 	Meta  map[string]string
 	Text  io.Reader
+
+	Missing string // a sentence about parts of the document that could not be read; empty: there are none
+	Places  Places // where lines of the text stand on pages; empty: it is not known
 }
 
 // Parse reads one object of a type without rows. What is above the limits is fault.TooLarge, of the types that stream

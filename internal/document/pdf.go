@@ -4,255 +4,183 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"io"
-	"regexp"
-	"runtime"
 	"strconv"
 	"strings"
 	"time"
 
-	"github.com/ledongthuc/pdf"
+	"github.com/klippa-app/go-pdfium"
+	pdferrors "github.com/klippa-app/go-pdfium/errors"
+	"github.com/klippa-app/go-pdfium/references"
+	"github.com/klippa-app/go-pdfium/requests"
 
 	"github.com/unweaver/unweaver/internal/fault"
 )
 
-// parsePDF reads the text of a PDF. The library believes what a file says of itself: it allocates what it is told to,
-// follows circles and recurses without end. What can be checked outside of it is checked: its tables of objects before
-// it is opened (pdfxref.go), its pages and streams before they are read, and every read of the file keeps to the time
-// and to a depth of calls. What remains is for the process around it to survive.
+// pdfReader reads one PDF through PDFium, which gives characters with their places: lines, columns, headings and pages
+// are made of them here (pdflayout.go, pdftext.go, pdfheads.go).
+type pdfReader struct {
+	pdfium.Pdfium
+	file   references.FPDF_DOCUMENT
+	object string
+	limits Limits
+	end    time.Time // of the time that reading may take
+	bytes  int64     // of the text so far
+	number int       // of the page that is read, from 1
+	before int64     // how often memory had been refused when reading began
+}
+
+// parsePDF reads the text of a PDF.
 func parsePDF(raw []byte, object string, limits Limits) (d Doc, err error) {
-	file := &guarded{
-		reader: bytes.NewReader(raw), end: time.Now().Add(limits.Time), object: object, limits: limits,
+	if len(raw) == 0 {
+		return Doc{}, fault.Unreadable.At("read", object).Because("the file is empty").Advise(adviseDamaged)
 	}
-	damaged := func(op string, cause any) error {
-		if file.err != nil {
-			return file.err
-		}
-		if err, ok := cause.(error); ok && fault.As(err) != nil {
-			return err
-		}
-		return fault.Unreadable.At(op, object).Because(cause).Advise("the PDF is damaged: save it anew")
-	}
-	p := pages{object: object, limits: limits, file: file, packed: int64(len(raw)),
-		checked: map[string]bool{}, sizes: map[string]int64{}, fonts: map[string]*pdfFont{}}
-	defer func() {
-		if cause := recover(); cause != nil { // the library panics on some damaged files
-			d, err = Doc{}, damaged(p.doing(), cause)
-		}
-	}()
-	if err := checkXref(raw, object); err != nil {
-		return Doc{}, err
-	}
-	reader, err := pdf.NewReader(file, int64(len(raw)))
+	instance, err := newInstance(limits)
 	if err != nil {
-		if errors.Is(err, pdf.ErrInvalidPassword) || strings.Contains(err.Error(), "password") ||
-			strings.Contains(err.Error(), "encrypt") {
-			return Doc{}, fault.Encrypted.At("read", object).
-				Because("the PDF is protected by a password").
-				Advise("save it without one")
+		return Doc{}, fault.Internal.At("read", object).Because(err)
+	}
+	r := &pdfReader{Pdfium: instance, object: object, limits: limits, end: time.Now().Add(limits.Time),
+		before: refused.Load()}
+	defer func() {
+		if cause := recover(); cause != nil { // the file is read by calls back from PDFium, through which errors panic
+			d, err = Doc{}, r.damaged(fmt.Errorf("%v", cause))
 		}
-		return Doc{}, damaged("read", err)
+		_ = instance.Close() // it may be broken; its memory goes all the same
+	}()
+	opened, err := r.OpenDocument(&requests.OpenDocument{
+		FileReader: bytes.NewReader(raw), FileReaderSize: int64(len(raw)),
+	})
+	switch {
+	case errors.Is(err, pdferrors.ErrPassword), errors.Is(err, pdferrors.ErrSecurity):
+		return Doc{}, fault.Encrypted.At("read", object).
+			Because("the PDF is protected by a password").
+			Advise("save it without one")
+	case err != nil:
+		return Doc{}, r.damaged(err)
 	}
-	root := reader.Trailer().Key("Root").Key("Pages")
-	if count := root.Key("Count").Int64(); count > int64(limits.Pages) {
-		return Doc{}, p.tooMany()
+	r.file = opened.Document
+	read, err := r.pages()
+	if err != nil {
+		return Doc{}, r.damaged(err)
 	}
-	if err := p.walk(root, inherited{}, root.Key("Count").Int64(), 0); err != nil {
-		return Doc{}, damaged(p.doing(), err)
+	return r.document(read)
+}
+
+// adviseDamaged is what to do about a PDF that cannot be read.
+const adviseDamaged = "the PDF is damaged: save it anew"
+
+// damaged is the error of a PDF that cannot be read further.
+func (r *pdfReader) damaged(cause error) error {
+	if fault.As(cause) != nil {
+		return cause
 	}
-	text := pdfTextOf(p.read)
-	if int64(len(text)) > limits.Text {
-		return Doc{}, limits.overText(object)
+	if refused.Load() > r.before {
+		return over(r.object, "memory", r.limits.Memory, "PDFium, which has half of that, takes more")
+	}
+	text, _, _ := strings.Cut(cause.Error(), "\n") // what follows is a trace of its calls
+	doing := "read"
+	if r.number > 0 {
+		doing = fmt.Sprintf("read page %d of", r.number)
+	}
+	return fault.Unreadable.At(doing, r.object).Because(text).Advise(adviseDamaged)
+}
+
+// inTime is the error of a PDF that takes too long.
+func (r *pdfReader) inTime() error {
+	if time.Now().After(r.end) {
+		return over(r.object, "seconds", r.limits.Time.Seconds(), "reading it took longer")
+	}
+	return nil
+}
+
+// pages reads the lines of all pages.
+func (r *pdfReader) pages() ([]*pdfPage, error) {
+	counted, err := r.FPDF_GetPageCount(&requests.FPDF_GetPageCount{Document: r.file})
+	if err != nil {
+		return nil, err
+	}
+	if counted.PageCount > r.limits.Pages {
+		return nil, over(r.object, "pages", r.limits.Pages, "it has more pages")
+	}
+	var read []*pdfPage
+	for index := range counted.PageCount {
+		r.number = index + 1
+		page, err := r.page(index)
+		if err != nil {
+			return nil, err
+		}
+		for _, line := range page.lines {
+			r.bytes += int64(len(line.text))
+		}
+		if r.bytes > r.limits.Text {
+			return nil, r.limits.overText(r.object)
+		}
+		read = append(read, page)
+	}
+	return read, nil
+}
+
+// document makes a document of pages.
+func (r *pdfReader) document(read []*pdfPage) (Doc, error) {
+	text, places := pdfTextOf(read)
+	if int64(len(text)) > r.limits.Text {
+		return Doc{}, r.limits.overText(r.object)
 	}
 	if strings.TrimSpace(text) == "" {
-		return Doc{}, fault.EmptyDocument.At("read", object).
+		return Doc{}, fault.EmptyDocument.At("read", r.object).
 			Because("the PDF holds no text, perhaps scanned pages").
 			Advise("run text recognition on it first")
 	}
-	title := cutTitle(strings.ToValidUTF8(reader.Trailer().Key("Info").Key("Title").Text(), ""), limits.Title)
-	return Doc{Title: ownTitle(title), Text: strings.NewReader(text)}, nil
+	doc := Doc{Text: strings.NewReader(text), Missing: missingPages(read), Places: places}
+	if title, err := r.FPDF_GetMetaText(&requests.FPDF_GetMetaText{Document: r.file, Tag: "Title"}); err == nil {
+		doc.Title = ownTitle(cutTitle(strings.ToValidUTF8(title.Value, ""), r.limits.Title))
+	}
+	return doc, nil
 }
 
-// guarded is the file as the library reads it.
-type guarded struct {
-	reader *bytes.Reader
-	end    time.Time
-	object string
-	limits Limits
-	reads  int
-	err    error // why reading was stopped
-}
-
-// maxCalls is a depth of calls that no sound file needs: the library reads values nested 1,000 deep at most.
-const maxCalls = 10_000
-
-// ReadAt implements io.ReaderAt. Above a limit it panics, as the library takes any error for the end of a file.
-func (g *guarded) ReadAt(raw []byte, offset int64) (int, error) {
-	if g.reads++; g.reads%64 == 0 {
-		var caller [1]uintptr
-		if runtime.Callers(maxCalls, caller[:]) > 0 {
-			g.stop(over(g.object, "nesting", g.limits.Nesting, "its objects are nested in themselves"))
+// missingPages says which pages of a PDF with text show something, and have no text.
+func missingPages(read []*pdfPage) string {
+	var without, broken []int
+	for i, page := range read {
+		switch {
+		case page.broken:
+			broken = append(broken, i+1)
+		case len(page.lines) == 0 && page.shows:
+			without = append(without, i+1)
 		}
 	}
-	if time.Now().After(g.end) {
-		g.stop(over(g.object, "seconds", g.limits.Time.Seconds(), "reading it took longer"))
+	var all []string
+	if len(without) > 0 {
+		all = append(all, numbered(without, "has", "have")+" no text (scanned images?)")
 	}
-	return g.reader.ReadAt(raw, offset)
+	if len(broken) > 0 {
+		all = append(all, numbered(broken, "is", "are")+" damaged and cannot be read")
+	}
+	return strings.Join(all, "; ")
 }
 
-func (g *guarded) stop(err error) {
-	g.err = err
-	panic(err)
-}
+// mostListed is how many ranges of pages a sentence lists.
+const mostListed = 50
 
-// pages walks the tree of pages in order, as the library's Page does by number, but each page once.
-type pages struct {
-	object  string
-	limits  Limits
-	file    *guarded
-	packed  int64               // bytes of the file
-	read    [][]pdfLine         // lines of each page
-	bytes   int64               // of their text
-	number  int                 // of the page that is read
-	nodes   int                 // of the tree that were seen
-	checked map[string]bool     // streams, by what they are and where
-	sizes   map[string]int64    // bytes of those that were unpacked
-	fonts   map[string]*pdfFont // by what they say
-}
-
-// doing says what is being read.
-func (p *pages) doing() string {
-	if p.number == 0 {
-		return "read"
-	}
-	return fmt.Sprintf("read page %d of", p.number)
-}
-
-func (p *pages) tooMany() error { return over(p.object, "pages", p.limits.Pages, "it has more pages") }
-
-// inherited is what a node of the tree of pages gives to what is below it and does not say it itself (ISO 32000-1,
-// 7.7.3.4). It is handed down: to climb from each page reads its node, with the list of all its pages, once a page.
-type inherited struct{ resources, rotate pdf.Value }
-
-// of is what holds at a node.
-func (above inherited) of(node pdf.Value) inherited {
-	if own := node.Key("Resources"); !own.IsNull() {
-		above.resources = own
-	}
-	if own := node.Key("Rotate"); !own.IsNull() {
-		above.rotate = own
-	}
-	return above
-}
-
-// walk reads the first count pages below a node. A node takes as many numbers as it says, whatever it has.
-func (p *pages) walk(node pdf.Value, above inherited, count int64, depth int) error {
-	if node.Key("Type").Name() != "Pages" {
-		return nil
-	}
-	if depth > p.limits.Nesting {
-		return over(p.object, "nesting", p.limits.Nesting, "its tree of pages is nested more deeply")
-	}
-	kids, above := node.Key("Kids"), above.of(node)
-	for i := 0; i < kids.Len() && count > 0; i++ {
-		if p.nodes++; p.nodes > 2*p.limits.Pages {
-			return p.tooMany()
+// numbered names pages: "page 3 has", "pages 3, 7-9 have".
+func numbered(pages []int, one, many string) string {
+	var ranges []string
+	for from := 0; from < len(pages); {
+		until := from
+		for until+1 < len(pages) && pages[until+1] == pages[until]+1 {
+			until++
 		}
-		kid := kids.Index(i)
-		switch kid.Key("Type").Name() {
-		case "Pages":
-			below := kid.Key("Count").Int64()
-			if err := p.walk(kid, above, min(below, count), depth+1); err != nil {
-				return err
-			}
-			count -= max(below, 0)
-		case "Page":
-			count--
-			p.number++
-			lines, err := p.lines(kid, above.of(kid))
-			if err != nil {
-				return err
-			}
-			for _, line := range lines {
-				p.bytes += int64(len(line.text))
-			}
-			if p.bytes > p.limits.Text {
-				return p.limits.overText(p.object)
-			}
-			p.read = append(p.read, lines)
+		if len(ranges) == mostListed {
+			return fmt.Sprintf("pages %s and %d more %s", strings.Join(ranges, ", "), len(pages)-from, many)
 		}
-	}
-	return nil
-}
-
-// lines are those of one page.
-func (p *pages) lines(page pdf.Value, has inherited) ([]pdfLine, error) {
-	contents := page.Key("Contents")
-	if contents.Kind() == pdf.Array {
-		for i := range contents.Len() {
-			if err := p.check(contents.Index(i), false); err != nil {
-				return nil, err
-			}
+		text := strconv.Itoa(pages[from])
+		if until > from {
+			text += "-" + strconv.Itoa(pages[until])
 		}
-	} else if err := p.check(contents, false); err != nil {
-		return nil, err
+		ranges = append(ranges, text)
+		from = until + 1
 	}
-	spans, err := p.spansOf(page, has)
-	if err != nil {
-		return nil, err
+	if len(pages) == 1 {
+		return "page " + ranges[0] + " " + one
 	}
-	return linesOf(spans), nil
-}
-
-// rangeOf is the start of a range of characters in a character map, and how many there are.
-var rangeOf = regexp.MustCompile(`([0-9]+)\s*begin(?:codespacerange|bfchar|bfrange)`)
-
-// maxColumns of a predictor are allocated at once.
-const maxColumns = 1 << 20
-
-// check unpacks a stream to nowhere before the library reads it. A map of characters is also asked how many it means to
-// have: the library makes as many, whether they are there or not.
-func (p *pages) check(stream pdf.Value, characters bool) error {
-	if stream.Kind() != pdf.Stream {
-		return nil
-	}
-	says := stream.String()
-	if p.checked[says] {
-		return nil
-	}
-	p.checked[says] = true
-	parameters := stream.Key("DecodeParms")
-	for _, columns := range []pdf.Value{parameters, parameters.Index(0), parameters.Index(1)} {
-		if count := columns.Key("Columns").Int64(); count < 0 || count > maxColumns {
-			return fmt.Errorf("a stream of %d columns", count)
-		}
-	}
-	packed := min(max(stream.Key("Length").Int64(), 0), p.packed)
-	body := stream.Reader()
-	defer func() { _ = body.Close() }()
-	reader := io.Reader(&unpacked{
-		reader: body, packed: func() int64 { return packed }, limits: p.limits, object: p.object,
-	})
-	reader = &bounded{reader, p.limits.Bytes, over(p.object, "bytes", p.limits.Bytes, "a stream of it has more bytes")}
-	if !characters {
-		size, err := io.Copy(io.Discard, reader)
-		p.sizes[says] = size
-		return p.above(err)
-	}
-	raw, err := io.ReadAll(&bounded{reader, p.limits.Row, over(p.object, "row", p.limits.Row,
-		"one of its maps of characters has more bytes")})
-	for _, found := range rangeOf.FindAllSubmatch(raw, -1) {
-		if count, err := strconv.Atoi(string(found[1])); err != nil || count > len(raw) {
-			return fmt.Errorf("a map of characters with %q entries in %d bytes", found[1], len(raw))
-		}
-	}
-	return p.above(err)
-}
-
-// above is an error that tells of a limit; another is for the library to meet, or not to.
-func (p *pages) above(err error) error {
-	if fault.As(err) != nil {
-		return err
-	}
-	return nil
+	return "pages " + strings.Join(ranges, ", ") + " " + many
 }

@@ -20,10 +20,11 @@ const (
 )
 
 // headingsOf marks headings as Markdown does: the larger the letters, the higher. Lines of one heading become one.
-func headingsOf(read [][]pdfLine) {
+func headingsOf(read []*pdfPage) {
 	body := bodySize(read)
 	lines, found, sizes := 0, 0, map[float64]bool{}
-	for _, page := range read {
+	for _, one := range read {
+		page := one.lines
 		lines += len(page)
 		for at := 0; at < len(page); {
 			until := block(page, at)
@@ -36,13 +37,15 @@ func headingsOf(read [][]pdfLine) {
 		}
 	}
 	order := slices.SortedFunc(maps.Keys(sizes), func(a, b float64) int { return cmp.Compare(b, a) })
-	for _, page := range read {
+	for _, one := range read {
+		page := one.lines
 		for i := range page {
 			line := &page[i]
 			switch {
 			case line.heading > 0 && float64(found) <= mostHeadings*float64(lines):
 				for below := 1; below < line.heading; below++ {
 					line.text += " " + page[i+below].text
+					line.box = line.box.with(page[i+below].box)
 					page[i+below].text = ""
 				}
 				level := 1 + min(slices.Index(order, rounded(line.size)), pdfLevels-1)
@@ -66,10 +69,10 @@ func block(page []pdfLine, at int) int {
 func rounded(size float64) float64 { return math.Round(2*size) / 2 }
 
 // bodySize is the size of most letters.
-func bodySize(read [][]pdfLine) float64 {
+func bodySize(read []*pdfPage) float64 {
 	letters := map[float64]int{}
 	for _, page := range read {
-		for _, line := range page {
+		for _, line := range page.lines {
 			letters[rounded(line.size)] += len(line.text)
 		}
 	}

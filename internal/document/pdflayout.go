@@ -14,6 +14,7 @@ type pdfLine struct {
 	y    float64 // place on the page, upwards
 	size float64 // of its largest letters
 	gap  bool    // more room than between lines of a paragraph is above it
+	box  box     // that it takes on the page
 
 	heading int  // lines of the heading that begins here
 	margin  bool // a header or footer, which pages repeat
@@ -35,14 +36,93 @@ const (
 	mostLooked = 20_000_000
 )
 
+// box is a part of a page, in points from its lower left corner; low is below high.
+type box struct{ left, low, right, high float64 }
+
+// with is the least box that holds two.
+func (b box) with(other box) box {
+	return box{min(b.left, other.left), min(b.low, other.low), max(b.right, other.right), max(b.high, other.high)}
+}
+
 // segment is text of one line without a wide space in it.
 type segment struct {
-	left, right, y, size float64
-	text                 strings.Builder
+	box
+	y, size float64
+	words   []word // from left to right
+}
+
+// word is a word of a line, and whether a blank is to its left.
+type word struct {
+	text  string
+	apart bool
+}
+
+// text is what a segment says, in the order in which it is read.
+func (s *segment) text() string {
+	var out strings.Builder
+	before := -1
+	for _, i := range s.order() {
+		if beside := max(i, before); before >= 0 && (i-before != 1 && before-i != 1 || s.words[beside].apart) {
+			out.WriteByte(' ')
+		}
+		out.WriteString(s.words[i].text)
+		before = i
+	}
+	return out.String()
+}
+
+// backwards reports whether a segment is read from right to left, as most of its words are.
+func (s *segment) backwards() bool {
+	count := 0
+	for _, word := range s.words {
+		if backwards(word.text) {
+			count++
+		}
+	}
+	return 2*count > len(s.words)
+}
+
+// order is the order in which the words are read: in a line from right to left, words of other scripts that stand side
+// by side are read from left to right.
+func (s *segment) order() []int {
+	order := make([]int, len(s.words))
+	for i := range order {
+		order[i] = i
+	}
+	if !s.backwards() {
+		return order
+	}
+	slices.Reverse(order)
+	for from := 0; from < len(order); {
+		until := from + 1
+		for until < len(order) && backwards(s.words[order[until]].text) == backwards(s.words[order[from]].text) {
+			until++
+		}
+		if !backwards(s.words[order[from]].text) {
+			slices.Reverse(order[from:until])
+		}
+		from = until
+	}
+	return order
 }
 
 // row is what stands equally high on a page, from left to right.
 type row []*segment
+
+// inOrder are the segments in the order in which they are read.
+func (r row) inOrder() []*segment {
+	count := 0
+	for _, segment := range r {
+		if segment.backwards() {
+			count++
+		}
+	}
+	out := slices.Clone(r)
+	if 2*count > len(r) {
+		slices.Reverse(out)
+	}
+	return out
+}
 
 func (r row) y() float64 { return r[0].y }
 
@@ -124,8 +204,7 @@ func segmentsOf(spans []glyphs) []*segment {
 		var last *segment
 		var before glyphs
 		for i, shown := range line {
-			twice := i > 0 && shown.text == before.text && shown.left-before.left < wordGap*shown.size &&
-				strings.TrimSpace(shown.text) != ""
+			twice := i > 0 && shown.text == before.text && shown.left-before.left < wordGap*shown.size
 			before = shown
 			switch gap := 0.0; {
 			case twice: // bold letters are made so
@@ -133,15 +212,11 @@ func segmentsOf(spans []glyphs) []*segment {
 			case last != nil:
 				gap = (shown.left - last.right) / max(min(last.size, shown.size), 1e-3)
 				if gap < gutter {
-					last.add(shown, gap > wordGap)
+					last.add(shown, gap > wordGap || shown.apart)
 					continue
 				}
 			}
-			if strings.TrimSpace(shown.text) == "" {
-				continue // blanks between cells are what keeps them apart
-			}
-			last = &segment{left: shown.left, right: shown.right, y: shown.y, size: shown.size}
-			last.text.WriteString(shown.text)
+			last = &segment{box: shown.box, y: shown.y, size: shown.size, words: []word{{text: shown.text}}}
 			out = append(out, last)
 		}
 	}
@@ -149,13 +224,8 @@ func segmentsOf(spans []glyphs) []*segment {
 }
 
 func (s *segment) add(shown glyphs, apart bool) {
-	if apart && !strings.HasPrefix(shown.text, " ") && !strings.HasSuffix(s.text.String(), " ") {
-		s.text.WriteByte(' ')
-	}
-	s.text.WriteString(shown.text)
-	if strings.TrimSpace(shown.text) != "" {
-		s.right, s.size = max(s.right, shown.right), max(s.size, shown.size)
-	}
+	s.words = append(s.words, word{shown.text, apart})
+	s.box, s.size = s.box.with(shown.box), max(s.size, shown.size)
 }
 
 func rowsOf(segments []*segment) []row {
@@ -241,7 +311,7 @@ func running(column []row, part extent) bool {
 		width := 0.0
 		for _, segment := range row {
 			width += segment.right - segment.left
-			letters += utf8.RuneCountInString(segment.text.String())
+			letters += utf8.RuneCountInString(segment.text())
 		}
 		if width >= nearlyFull*(part.right-part.left) {
 			full++
@@ -255,17 +325,21 @@ func linesOfRows(rows []row) []pdfLine {
 	var lines []pdfLine
 	usual := usualStep(rows)
 	for i, row := range rows {
-		line := pdfLine{y: row.y(), size: row.size()}
+		line := pdfLine{y: row.y(), size: row.size(), box: row[0].box}
 		var text strings.Builder
-		for n, segment := range row {
-			cell := strings.Join(strings.Fields(segment.text.String()), " ")
+		var before box
+		for n, segment := range row.inOrder() {
+			cell := strings.Join(strings.Fields(segment.text()), " ")
 			labelled := strings.HasSuffix(text.String(), ":") && !strings.HasSuffix(cell, ":")
-			if n > 0 && !labelled && segment.left-row[n-1].right >= cellGap*segment.size {
+			gap := max(segment.left-before.right, before.left-segment.right)
+			before = segment.box
+			if n > 0 && !labelled && gap >= cellGap*segment.size {
 				text.WriteByte('\t')
 			} else if n > 0 {
 				text.WriteByte(' ')
 			}
 			text.WriteString(cell)
+			line.box = line.box.with(segment.box)
 		}
 		if line.text = text.String(); line.text == "" {
 			continue

@@ -3,246 +3,288 @@ package document
 import (
 	"math"
 	"strings"
+	"unicode"
+	"unicode/utf16"
+	"unicode/utf8"
 
-	"github.com/ledongthuc/pdf"
+	"github.com/klippa-app/go-pdfium/references"
+	"github.com/klippa-app/go-pdfium/requests"
 )
 
-// glyphs are a string as a page shows it: where it begins and ends on its line, in points; y goes upwards.
+// glyphs are letters that a page shows without room between them: a word, as a rule. Places are points of the page as
+// it is shown, from its lower left corner; y goes upwards.
 type glyphs struct {
-	left, right, y float64
-	size           float64 // of its letters
-	text           string
+	box
+	y     float64 // of the line they stand on
+	size  float64 // of the letters
+	text  string
+	apart bool // a blank stands before them
 }
 
-// A page that shows more strings, or runs more operators, than this is no page that somebody reads.
-const (
-	maxSpans     = 1 << 20
-	maxOperators = 5 << 20
-	maxForms     = 8  // forms in one another
-	lookUp       = 20 // operators that finding a form or a picture counts as
-)
+// pdfPage is what was read of a page.
+type pdfPage struct {
+	lines         []pdfLine
+	width, height float64
+	shows         bool // something is on it
+	broken        bool // PDFium cannot read it
+}
+
+// maxCharacters of a page: one with more is no page that somebody reads.
+const maxCharacters = 4 << 20
+
+// page reads one page.
+func (r *pdfReader) page(index int) (*pdfPage, error) {
+	if err := r.inTime(); err != nil {
+		return nil, err
+	}
+	loaded, err := r.FPDF_LoadPage(&requests.FPDF_LoadPage{Document: r.file, Index: index})
+	if err != nil {
+		if isTrap(err) {
+			return nil, err
+		}
+		return &pdfPage{broken: true}, nil
+	}
+	page := requests.Page{ByReference: &loaded.Page}
+	out := &pdfPage{}
+	if objects, err := r.FPDFPage_CountObjects(&requests.FPDFPage_CountObjects{Page: page}); err == nil {
+		out.shows = objects.Count > 0
+	}
+	shown, err := r.placement(page, out)
+	if err != nil {
+		return nil, err
+	}
+	text, err := r.FPDFText_LoadPage(&requests.FPDFText_LoadPage{Page: page})
+	if err != nil {
+		if isTrap(err) {
+			return nil, err
+		}
+		return &pdfPage{broken: true}, nil
+	}
+	words := pdfWords{pdfReader: r, text: text.TextPage, shown: shown}
+	if err := words.read(); err != nil {
+		return nil, err
+	}
+	out.lines = linesOf(words.found)
+	if _, err := r.FPDFText_ClosePage(&requests.FPDFText_ClosePage{TextPage: text.TextPage}); err != nil {
+		return nil, err
+	}
+	_, err = r.FPDF_ClosePage(&requests.FPDF_ClosePage{Page: loaded.Page})
+	return out, err
+}
+
+// isTrap reports whether PDFium broke off, and not just refused.
+func isTrap(err error) bool {
+	return strings.Contains(err.Error(), "wasm error") || strings.Contains(err.Error(), "could not allocate memory")
+}
 
 // affine is a matrix of six numbers, as PDF writes it.
 type affine [6]float64
 
-var identity = affine{1, 0, 0, 1, 0, 0}
+func (m affine) at(x, y float64) (float64, float64) {
+	return m[0]*x + m[2]*y + m[4], m[1]*x + m[3]*y + m[5]
+}
 
-// times applies m first, then n.
-func (m affine) times(n affine) affine {
-	return affine{
-		m[0]*n[0] + m[1]*n[2], m[0]*n[1] + m[1]*n[3],
-		m[2]*n[0] + m[3]*n[2], m[2]*n[1] + m[3]*n[3],
-		m[4]*n[0] + m[5]*n[2] + n[4], m[4]*n[1] + m[5]*n[3] + n[5],
+// finer is how many steps PDFium's whole numbers of a place have a point.
+const finer = 100
+
+// placement is how places of a page become those of what is shown of it: cut, and turned. It notes the size of that.
+func (r *pdfReader) placement(page requests.Page, out *pdfPage) (affine, error) {
+	width, err := r.FPDF_GetPageWidthF(&requests.FPDF_GetPageWidthF{Page: page})
+	if err != nil {
+		return affine{}, err
 	}
-}
-
-func moved(x, y float64) affine { return affine{1, 0, 0, 1, x, y} }
-
-// pageReader runs the operators of one page and collects what they show.
-type pageReader struct {
-	pages     *pages
-	resources pdf.Value
-	spans     []glyphs
-	bytes     int64 // of text
-	operators int
-	depth     int // of forms
-	state     graphics
-	saved     []graphics
-	text      affine // of the next letter
-	line      affine // of the line's start
-	err       error
-}
-
-// graphics is the state that q saves and Q brings back.
-type graphics struct {
-	page             affine
-	font             *pdfFont
-	size             float64
-	letters, words   float64 // extra space behind each
-	stretch, leading float64
-	rise             float64
-}
-
-// spansOf gives what a page shows, in the order of its operators.
-func (p *pages) spansOf(page pdf.Value, has inherited) ([]glyphs, error) {
-	reader := pageReader{pages: p, resources: has.resources}
-	reader.state = graphics{page: rotation(has.rotate), stretch: 1}
-	reader.run(page.Key("Contents"))
-	return reader.spans, reader.err
-}
-
-// rotation turns a page as it is to be shown.
-func rotation(turn pdf.Value) affine {
-	switch turn.Int64() % 360 {
-	case 90, -270:
-		return affine{0, -1, 1, 0, 0, 0}
-	case 180, -180:
-		return affine{-1, 0, 0, -1, 0, 0}
-	case 270, -90:
-		return affine{0, 1, -1, 0, 0, 0}
+	height, err := r.FPDF_GetPageHeightF(&requests.FPDF_GetPageHeightF{Page: page})
+	if err != nil {
+		return affine{}, err
 	}
-	return identity
-}
-
-func (r *pageReader) run(contents pdf.Value) {
-	if contents.IsNull() {
-		return
-	}
-	pdf.Interpret(contents, func(stack *pdf.Stack, operator string) {
-		args := make([]pdf.Value, stack.Len())
-		for i := len(args) - 1; i >= 0; i-- {
-			args[i] = stack.Pop()
+	out.width, out.height = tame(float64(width.PageWidth)), tame(float64(height.PageHeight))
+	place := func(x, y float64) (float64, float64, error) {
+		at, err := r.FPDF_PageToDevice(&requests.FPDF_PageToDevice{
+			Page: page, SizeX: int(out.width * finer), SizeY: int(out.height * finer), PageX: x, PageY: y,
+		})
+		if err != nil {
+			return 0, 0, err
 		}
-		if r.operators++; r.operators > maxOperators && r.err == nil {
-			r.err = over(r.pages.object, "memory", r.pages.limits.Memory, "one page of it has too many operators")
-		}
-		if r.err == nil {
-			r.operator(operator, args)
-		}
-	})
+		return float64(at.DeviceX) / finer, out.height - float64(at.DeviceY)/finer, nil
+	}
+	const far = 1000
+	x0, y0, err := place(0, 0)
+	if err != nil {
+		return affine{1, 0, 0, 1, 0, 0}, nil //nolint:nilerr // a page without a size is read as it stands
+	}
+	x1, y1, _ := place(far, 0) // as the first
+	x2, y2, _ := place(0, far)
+	return affine{(x1 - x0) / far, (y1 - y0) / far, (x2 - x0) / far, (y2 - y0) / far, x0, y0}, nil
 }
 
-// numbers are the last count arguments as numbers; ok is false where there are fewer.
-func numbers(args []pdf.Value, count int) (out [6]float64, ok bool) {
-	if len(args) < count {
-		return out, false
+// tame is a number that a page may have, or 0.
+func tame(x float64) float64 {
+	if !(math.Abs(x) < 1e5) {
+		return 0
 	}
-	for i, arg := range args[len(args)-count:] {
-		out[i] = arg.Float64()
-	}
-	return out, true
+	return x
 }
 
-// arity is how many numbers an operator takes, of those that take only numbers.
-var arity = map[string]int{
-	"cm": 6, "Tm": 6, "Td": 2, "TD": 2, "Tc": 1, "Tw": 1, "Tz": 1, "TL": 1, "Ts": 1,
-	"q": 0, "Q": 0, "BT": 0, "T*": 0,
+// pdfWords reads the words of a page from its characters, which PDFium gives in the order in which the page shows them,
+// with blanks and ends of lines where it sees some.
+type pdfWords struct {
+	*pdfReader
+	text  references.FPDF_TEXTPAGE
+	shown affine
+	found []glyphs
+
+	open   bool // the last of found goes on
+	blank  bool // a blank was seen behind it
+	slant  bool // it runs in another direction than from left to right
+	half   rune // of a character that needs two
+	length int
 }
 
-func (r *pageReader) operator(name string, args []pdf.Value) {
-	if count, known := arity[name]; known {
-		if given, ok := numbers(args, count); ok {
-			r.place(name, given)
-		}
-		return
+func (w *pdfWords) read() error {
+	counted, err := w.FPDFText_CountChars(&requests.FPDFText_CountChars{TextPage: w.text})
+	if err != nil {
+		return nil //nolint:nilerr // a page without text
 	}
-	if len(args) == 0 {
-		return
+	if counted.Count > maxCharacters {
+		return over(w.object, "memory", w.limits.Memory, "one page of it shows too many letters")
 	}
-	last := args[len(args)-1]
-	switch name {
-	case "Tf":
-		if len(args) > 1 {
-			r.state.font, r.state.size = r.font(args[len(args)-2].Name()), last.Float64()
-		}
-	case "Tj":
-		r.show(last.RawString())
-	case "'":
-		r.newLine(0, -r.state.leading)
-		r.show(last.RawString())
-	case "\"":
-		if given, ok := numbers(args[:len(args)-1], 2); ok {
-			r.state.words, r.state.letters = given[0], given[1]
-		}
-		r.newLine(0, -r.state.leading)
-		r.show(last.RawString())
-	case "TJ":
-		for i := range last.Len() {
-			part := last.Index(i)
-			if part.Kind() == pdf.String {
-				r.show(part.RawString())
-				continue
+	for i := range counted.Count {
+		if i%1024 == 1023 {
+			if err := w.inTime(); err != nil {
+				return err
 			}
-			r.text = moved(-part.Float64()/1000*r.state.size*r.state.stretch, 0).times(r.text)
 		}
-	case "Do":
-		r.form(last.Name())
+		char, err := w.FPDFText_GetUnicode(&requests.FPDFText_GetUnicode{TextPage: w.text, Index: i})
+		if err != nil {
+			return err
+		}
+		if err := w.add(i, rune(char.Unicode)); err != nil {
+			return err
+		}
+		if int64(w.length) > w.limits.Text {
+			return w.limits.overText(w.object)
+		}
 	}
+	return nil
 }
 
-// place does an operator that moves what is shown, or sets how.
-func (r *pageReader) place(name string, given [6]float64) {
-	switch name {
-	case "q":
-		if len(r.saved) < maxSpans {
-			r.saved = append(r.saved, r.state)
-		}
-	case "Q":
-		if n := len(r.saved); n > 0 {
-			r.state, r.saved = r.saved[n-1], r.saved[:n-1]
-		}
-	case "cm":
-		r.state.page = affine(given).times(r.state.page)
-	case "BT":
-		r.text, r.line = identity, identity
-	case "Tm":
-		r.text, r.line = affine(given), affine(given)
-	case "TD":
-		r.state.leading = -given[1]
-		r.newLine(given[0], given[1])
-	case "Td":
-		r.newLine(given[0], given[1])
-	case "T*":
-		r.newLine(0, -r.state.leading)
-	case "Tc":
-		r.state.letters = given[0]
-	case "Tw":
-		r.state.words = given[0]
-	case "Tz":
-		r.state.stretch = given[0] / 100
-	case "TL":
-		r.state.leading = given[0]
-	case "Ts":
-		r.state.rise = given[0]
-	}
-}
+// cutWord stands for the hyphen at which PDFium joins two lines.
+const cutWord = 2
 
-func (r *pageReader) newLine(x, y float64) {
-	r.line = moved(x, y).times(r.line)
-	r.text = r.line
-}
-
-// show adds a string, and moves on by its width.
-func (r *pageReader) show(raw string) {
-	s := &r.state
-	if s.font == nil { // no sound page shows text before it names a font
-		s.font = r.font("")
+// add takes the next character.
+func (w *pdfWords) add(index int, char rune) error {
+	switch {
+	case char == '\r' || char == '\n':
+		w.open, w.blank, w.slant = false, false, false
+		return nil
+	case unicode.IsSpace(char):
+		w.open, w.blank = w.open && w.slant, true
+		return nil
+	case utf16.IsSurrogate(char):
+		if w.half == 0 {
+			w.half = char
+			return nil
+		}
+		char, w.half = utf16.DecodeRune(w.half, char), 0
+	case char == cutWord:
+		defer func() { w.open = false }()
+		char = '-'
 	}
-	if s.font == nil || raw == "" {
-		return
-	}
-	width, letters, blanks := s.font.measure(raw)
-	step := (width*s.size + float64(letters)*s.letters + float64(blanks)*s.words) * s.stretch
-	at := affine{s.size * s.stretch, 0, 0, s.size, 0, s.rise}.times(r.text).times(s.page)
-	r.text = moved(step, 0).times(r.text)
-	end := r.text.times(s.page)
-	text := pdfText(s.font.decode(raw))
+	text := pdfText(string(char))
 	if text == "" {
-		return
+		return nil
 	}
-	shown := glyphs{left: at[4], right: end[4], y: at[5], size: math.Hypot(at[2], at[3]), text: text}
-	if math.Abs(at[1]) > math.Abs(at[0]) { // upright on the page: it takes no room on a line
-		shown.right = shown.left
+	loose, err := w.FPDFText_GetLooseCharBox(&requests.FPDFText_GetLooseCharBox{TextPage: w.text, Index: index})
+	if err != nil {
+		if isTrap(err) {
+			return err
+		}
+		return nil
 	}
-	if !finite(shown.left) || !finite(shown.right) || !finite(shown.y) || !finite(shown.size) {
-		shown.left, shown.right, shown.y, shown.size = 0, 0, 0, 0
+	x0, y0 := w.shown.at(float64(loose.Rect.Left), float64(loose.Rect.Bottom))
+	x1, y1 := w.shown.at(float64(loose.Rect.Right), float64(loose.Rect.Top))
+	x0, y0, x1, y1 = tame(x0), tame(y0), tame(x1), tame(y1)
+	here := glyphs{box: box{min(x0, x1), min(y0, y1), max(x0, x1), max(y0, y1)}, text: text}
+	w.length += len(text)
+	if w.open && w.goesOn(here) {
+		w.join(here)
+		return nil
 	}
-	if shown.right < shown.left {
-		shown.left, shown.right = shown.right, shown.left
-	}
-	r.bytes += int64(len(text))
-	if r.bytes > r.pages.limits.Text {
-		r.err = r.pages.limits.overText(r.pages.object)
-		return
-	}
-	if len(r.spans) >= maxSpans {
-		r.err = over(r.pages.object, "memory", r.pages.limits.Memory, "one page of it shows too many strings")
-		return
-	}
-	r.spans = append(r.spans, shown)
+	return w.begin(index, here)
 }
 
-func finite(x float64) bool { return math.Abs(x) < 1e9 }
+// goesOn reports whether letters belong to the word that is open.
+func (w *pdfWords) goesOn(here glyphs) bool {
+	if w.slant {
+		return true
+	}
+	last := w.found[len(w.found)-1]
+	size := max(last.size, 1e-3)
+	if math.Abs(here.low-last.low) > sameRow*size {
+		return false
+	}
+	if backwards(here.text) && backwards(last.text) {
+		return last.left-here.right < gutter*size && here.right < last.right+size/2
+	}
+	return here.left-last.right < gutter*size && here.left > last.left-size/2
+}
+
+// backwards reports whether a text begins with a letter of a script that is written from right to left.
+func backwards(text string) bool {
+	first, _ := utf8.DecodeRuneInString(text)
+	return first >= 0x590 && unicode.In(first, unicode.Hebrew, unicode.Arabic, unicode.Syriac, unicode.Thaana, unicode.Nko)
+}
+
+// join adds letters to the word that is open.
+func (w *pdfWords) join(here glyphs) {
+	last := &w.found[len(w.found)-1]
+	if w.blank {
+		last.text += " "
+	}
+	w.blank = false
+	last.text += here.text
+	last.low, last.high = min(last.low, here.low), max(last.high, here.high)
+	if !w.slant {
+		last.left, last.right = min(last.left, here.left), max(last.right, here.right)
+	}
+}
+
+// begin begins a word.
+func (w *pdfWords) begin(index int, here glyphs) error {
+	size, err := w.FPDFText_GetFontSize(&requests.FPDFText_GetFontSize{TextPage: w.text, Index: index})
+	if err != nil {
+		return err
+	}
+	matrix, err := w.FPDFText_GetMatrix(&requests.FPDFText_GetMatrix{TextPage: w.text, Index: index})
+	if err != nil && isTrap(err) {
+		return err
+	}
+	origin, err := w.FPDFText_GetCharOrigin(&requests.FPDFText_GetCharOrigin{TextPage: w.text, Index: index})
+	if err != nil && isTrap(err) {
+		return err
+	}
+	here.size, here.y, here.apart, w.blank, w.slant = tame(size.FontSize), here.low, w.blank, false, false
+	if matrix != nil {
+		here.size = tame(here.size * math.Hypot(float64(matrix.Matrix.C), float64(matrix.Matrix.D)))
+		dx, dy := w.direction(float64(matrix.Matrix.A), float64(matrix.Matrix.B))
+		w.slant = math.Abs(dy) > math.Abs(dx)/4 || dx < 0
+	}
+	if origin != nil {
+		_, y := w.shown.at(origin.X, origin.Y)
+		here.y = tame(y)
+	}
+	if w.slant { // it takes no room on a line
+		here.right = here.left
+	}
+	w.open = true
+	w.found = append(w.found, here)
+	return nil
+}
+
+// direction is where a vector of the page points to on what is shown of it.
+func (w *pdfWords) direction(x, y float64) (float64, float64) {
+	return w.shown[0]*x + w.shown[2]*y, w.shown[1]*x + w.shown[3]*y
+}
 
 // pdfText is text without what moves no letter: a form feed stands between pages, and nowhere else.
 func pdfText(text string) string {
@@ -251,7 +293,7 @@ func pdfText(text string) string {
 		switch {
 		case r == '\u00a0' || r == '\t' || r == '\n' || r == '\f' || r == '\r' || r == '\v':
 			return ' '
-		case r < ' ' || r == '\u00ad' || r == '\ufeff' || r == '\u200b':
+		case r < ' ' || r == '\u00ad' || r == '\ufeff' || r == '\u200b' || r == '\ufffe' || r == '\uffff':
 			return -1
 		}
 		if r == '\u2010' || r == '\u2011' {
@@ -263,52 +305,3 @@ func pdfText(text string) string {
 
 // ligatureText takes letters that are printed as one apart.
 var ligatureText = strings.NewReplacer("ﬀ", "ff", "ﬁ", "fi", "ﬂ", "fl", "ﬃ", "ffi", "ﬄ", "ffl", "ﬅ", "st", "ﬆ", "st")
-
-// form runs a form as if its operators stood here.
-func (r *pageReader) form(name string) {
-	if r.depth >= maxForms {
-		return
-	}
-	r.operators += lookUp
-	object := r.resources.Key("XObject").Key(name)
-	if object.Kind() != pdf.Stream || object.Key("Subtype").Name() != "Form" {
-		return
-	}
-	if err := r.pages.check(object, false); err != nil {
-		r.err = err
-		return
-	}
-	state, saved, resources, text, line := r.state, r.saved, r.resources, r.text, r.line
-	if own := object.Key("Resources"); !own.IsNull() {
-		r.resources = own
-	}
-	if matrix := object.Key("Matrix"); matrix.Len() == 6 {
-		var given affine
-		for i := range given {
-			given[i] = matrix.Index(i).Float64()
-		}
-		r.state.page = given.times(r.state.page)
-	}
-	r.saved = nil
-	r.depth++
-	// Reading it costs more than an operator does, and what it holds beside operators is read all the same.
-	r.operators += 100 + int(min(r.pages.sizes[object.String()]/16, maxOperators))
-	r.run(object)
-	r.depth--
-	r.state, r.saved, r.resources, r.text, r.line = state, saved, resources, text, line
-}
-
-func (r *pageReader) font(name string) *pdfFont {
-	value := r.resources.Key("Font").Key(name)
-	says := value.String()
-	if known := r.pages.fonts[says]; known != nil {
-		return known
-	}
-	if err := r.pages.check(value.Key("ToUnicode"), true); err != nil {
-		r.err = err
-		return nil
-	}
-	made := newPDFFont(value)
-	r.pages.fonts[says] = made
-	return made
-}

@@ -13,9 +13,10 @@ const pageBreak = "\f"
 
 // pdfTextOf writes pages: lines as they stand, an empty line between paragraphs, no headers and footers but the first
 // of each, and words whole that a line's end cut.
-func pdfTextOf(read [][]pdfLine) string {
+func pdfTextOf(read []*pdfPage) (string, Places) {
 	repeated := runningLines(read)
-	for number, lines := range read {
+	for number, page := range read {
+		lines := page.lines
 		for i := range lines {
 			if inMargin(i, len(lines)) {
 				lines[i].text, lines[i].margin = repeated.keep(lines[i].text, number)
@@ -23,27 +24,57 @@ func pdfTextOf(read [][]pdfLine) string {
 		}
 	}
 	headingsOf(read)
-	var out strings.Builder
-	for _, lines := range read {
-		var page []string
-		for _, line := range lines {
-			text := line.text
-			if text == "" {
-				continue
-			}
-			if n := len(page); n > 0 && !line.gap {
-				page[n-1], text = withoutHyphen(page[n-1], text)
-			} else if n > 0 {
-				text = "\n" + text
-			}
-			if text != "" {
-				page = append(page, text)
-			}
-		}
-		out.WriteString(strings.Join(page, "\n"))
-		out.WriteString("\n" + pageBreak + "\n")
+	out := pdfWriter{}
+	for _, page := range read {
+		out.page(page)
 	}
-	return out.String()
+	return out.text.String(), out.places.packed()
+}
+
+// pdfWriter writes pages one after the other, and notes where each line stands.
+type pdfWriter struct {
+	text   strings.Builder
+	runes  int
+	places placer
+}
+
+func (w *pdfWriter) write(text string) {
+	w.text.WriteString(text)
+	w.runes += utf8.RuneCountInString(text)
+}
+
+func (w *pdfWriter) page(page *pdfPage) {
+	w.places.begin(page.width, page.height)
+	held, at, any := "", box{}, false // a line waits for the rest of its last word
+	flush := func() {
+		if any {
+			w.places.add(w.runes, at)
+			w.write(held)
+		}
+	}
+	for _, line := range page.lines {
+		text := line.text
+		if text == "" {
+			continue
+		}
+		if any && !line.gap {
+			held, text = withoutHyphen(held, text)
+		}
+		if text == "" {
+			at = at.with(line.box)
+			continue
+		}
+		flush()
+		switch {
+		case any && line.gap:
+			w.write("\n\n")
+		case any:
+			w.write("\n")
+		}
+		held, at, any = text, line.box, true
+	}
+	flush()
+	w.write("\n" + pageBreak + "\n")
 }
 
 // withoutHyphen puts the rest of a word that was cut at the end of a line behind its start.
@@ -55,6 +86,9 @@ func withoutHyphen(line, next string) (string, string) {
 		return line, next
 	}
 	rest, left, _ := strings.Cut(next, " ")
+	if strings.Contains(rest, "-") { // it has hyphens of its own
+		return line + rest, left
+	}
 	return start + rest, left
 }
 
@@ -71,10 +105,11 @@ type repeats struct {
 // leastRepeated is on how many pages a line stands before it is a header or a footer.
 const leastRepeated = 3
 
-func runningLines(read [][]pdfLine) repeats {
+func runningLines(read []*pdfPage) repeats {
 	r := repeats{counts: map[string]int{}, least: max(leastRepeated, (len(read)+1)/2), kept: map[string]bool{}}
-	for number, lines := range read {
+	for number, page := range read {
 		once := map[string]bool{}
+		lines := page.lines
 		for i, line := range lines {
 			if !inMargin(i, len(lines)) {
 				continue

@@ -101,10 +101,10 @@ func (v *validity) Write(raw []byte) (int, error) {
 // What becomes of each pill: the key of the limit that its error names, "damaged", or "read".
 var fates = map[string]string{
 	"selfstream.pdf": "damaged", "xrefsize.pdf": "damaged", "xrefw0.pdf": "damaged", "xrefwide.pdf": "damaged",
-	"xrefstart.pdf": "damaged", "xrefstart2g.pdf": "damaged", "prevcycle.pdf": "damaged", "cmapn.pdf": "damaged",
-	"parentcycle.pdf": "read", "count.pdf": "pages", "kidscycle.pdf": "nesting", "pagerepeat.pdf": "read",
+	"xrefstart.pdf": "read", "xrefstart2g.pdf": "read", "prevcycle.pdf": "read", "cmapn.pdf": "read",
+	"parentcycle.pdf": "read", "count.pdf": "read", "kidscycle.pdf": "read", "pagerepeat.pdf": "damaged",
 	"arrays.pdf": "damaged", "objects.pdf": "damaged", "lengthself.pdf": "damaged", "columns.pdf": "damaged",
-	"objectsinself.pdf": "nesting", "flatebomb2g.pdf": "ratio", "flatebomb4g.pdf": "ratio",
+	"objectsinself.pdf": "damaged", "flatebomb2g.pdf": "damaged", "flatebomb4g.pdf": "damaged",
 	"dupdoc.docx": "read", "deepdoc.docx": "nesting", "titlebomb2g.docx": "ratio", "title.docx": "read",
 	"bodybomb.docx": "ratio", "paragraphs.docx": "ratio", "nestedzip.docx": "damaged", "entities.docx": "damaged",
 	"slidebomb.pptx": "ratio", "deepslide.pptx": "nesting", "sharedbomb.xlsx": "ratio", "farcolumn.xlsx": "read",
@@ -118,7 +118,7 @@ var fates = map[string]string{
 	"deeprow.jsonl": "row of nesting", "title3m.jsonl": "read", "manyobjects.json": "memory",
 	"openquote.csv": "row of row", "longline.csv": "row of row", "longhead.csv": "ratio", "commas.csv": "row of memory",
 	"jsonbomb.json.gz": "ratio", "quote4g.csv.gz": "ratio", "line1gstr.jsonl.gz": "ratio", "bomb10g.txt.gz": "ratio",
-	"oneplace.pdf": "read", "columnrows.pdf": "read", "forms.pdf": "memory", "widths.pdf": "read", "encodings.pdf": "read",
+	"oneplace.pdf": "read", "columnrows.pdf": "read", "forms.pdf": "memory", "widths.pdf": "damaged", "encodings.pdf": "damaged",
 	"differences.pdf": "read", "fonts.pdf": "read", "widerow.xlsx": "memory", "slides.pptx": "damaged",
 	"cells.pptx": "damaged", "circle.epub": "nesting", "ownpackage.epub": "damaged", "quotedspans.html": "spans",
 	"encodedwords.eml": "read", "headers.eml": "read", "nestedparts.eml": "nesting", "quoted.eml": "read",

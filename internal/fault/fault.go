@@ -57,6 +57,7 @@ const (
 	Encrypted       Code = "encrypted_document"
 	BinaryContent   Code = "binary_content"
 	EmptyDocument   Code = "empty_document"
+	PartsMissing    Code = "parts_missing" // a document is used, and some of it could not be read
 	DocumentChanged Code = "document_changed"
 	NotFollowed     Code = "not_followed" // a link, pipe, socket or device in a corpus
 
@@ -142,7 +143,7 @@ var kinds = map[Code]Kind{
 	RateLimited: Transient, KeysUnknown: Transient,
 
 	CorpusMissing: Fatal, CorpusEmpty: Fatal, DuplicateRow: Content, UnknownType: Content, Unreadable: Content,
-	Encrypted: Content, BinaryContent: Content, EmptyDocument: Content, DocumentChanged: Content,
+	Encrypted: Content, BinaryContent: Content, EmptyDocument: Content, PartsMissing: Content, DocumentChanged: Content,
 	ParseCrashed: Content, ParseMemory: Content, ParseTimeout: Content, Quarantined: Content,
 	NotFollowed: Content,
 

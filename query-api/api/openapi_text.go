@@ -97,6 +97,7 @@ var schemaTexts = map[string]string{
 	"Retry":            "What units of a stage failed with and were tried again for.",
 	"LeftOut":          "Objects of the corpus that were not looked at, by why.",
 	"Snippet":          "The part of a chunk to show for a question: code points of its text.",
+	"Rect":             "A part of a page on which a chunk of a PDF stands, in points of 1/72 inch.",
 	"Highlight":        "A word of the question in a chunk: code points of its text, the end is not included.",
 	"Signals":          "What the confidence is made of.",
 	"Audit":            "What an audit looked at, and what it found otherwise than it was written.",

@@ -44,6 +44,7 @@ type Chunk struct {
 	Heading    []string          `json:"heading,omitempty" doc:"path of the headings that the chunk begins under"`
 	Page       int               `json:"page,omitempty" doc:"page on which the chunk begins, from 1"`
 	PageEnd    int               `json:"page_end,omitempty" doc:"page on which it ends"`
+	Rects      []Rect            `json:"rects,omitempty" doc:"of a PDF: parts of pages on which it stands"`
 	Metadata   map[string]string `json:"metadata"`
 	Ordinal    int               `json:"ordinal"`
 	Start      int               `json:"start"`
@@ -61,6 +62,17 @@ type Chunk struct {
 	Mentions   []Mention         `json:"mentions,omitempty" doc:"with explain: what was extracted from the chunk"`
 	Snippet    *Snippet          `json:"snippet,omitempty" doc:"of a query: the sentences that matched best"`
 	Highlights []Highlight       `json:"highlights,omitempty" doc:"of a query: code points of text that matched, in order"`
+}
+
+// Rect is a part of a page, in points (1/72 inch) from the upper left corner of the page as it is shown.
+type Rect struct {
+	Page       int `json:"page" doc:"from 1"`
+	Left       int `json:"left"`
+	Top        int `json:"top"`
+	Right      int `json:"right"`
+	Bottom     int `json:"bottom"`
+	PageWidth  int `json:"page_width" doc:"of the whole page, in points"`
+	PageHeight int `json:"page_height"`
 }
 
 // Snippet is the part of a chunk's text to show: text[start:end] in code points.
@@ -247,6 +259,7 @@ func chunkOf(ctx context.Context, generation *retrieve.Generation, chunk *live.C
 		Heading:  document.HeadingAt(int(chunk.Start)),
 		Page:     page,
 		PageEnd:  pageEnd,
+		Rects:    rectsOf(document, int(chunk.Start), int(chunk.End)),
 		ID:       chunk.ID.String(),
 		Document: generation.Live.Key(int(chunk.Document)),
 		Version:  document.Version.String(),
@@ -259,6 +272,18 @@ func chunkOf(ctx context.Context, generation *retrieve.Generation, chunk *live.C
 		Text:     text,
 		Entities: []EntityRef{},
 	}, nil
+}
+
+// rectsOf are the parts of a document's pages on which a chunk stands.
+func rectsOf(document rows.Document, start, end int) (out []Rect) {
+	for _, rect := range document.RectsOf(start, end) {
+		sheet := document.SheetOf(rect.Page)
+		out = append(out, Rect{
+			Page: rect.Page, Left: rect.Left, Top: rect.Top, Right: rect.Right, Bottom: rect.Bottom,
+			PageWidth: sheet.Width, PageHeight: sheet.Height,
+		})
+	}
+	return out
 }
 
 // mentions reads what was extracted from a chunk, with places in the document, and whether it is a fallback.

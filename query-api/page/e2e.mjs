@@ -220,6 +220,11 @@ const steps = {
         heading: ['Cities', 'Capitals'],
         page: 3,
         page_end: 4,
+        rects: [
+          { page: 3, left: 72, top: 700, right: 540, bottom: 730, page_width: 612, page_height: 792 },
+          { page: 4, left: 72, top: 72, right: 540, bottom: 90, page_width: 612, page_height: 792 },
+          { page: 4, left: 72, top: 120, right: 300, bottom: 140, page_width: 612, page_height: 792 },
+        ],
         highlights: [{ start, end }],
         snippet: { text: Array.from(text).slice(2, end).join(''), start: 2, end },
       })
@@ -239,6 +244,8 @@ const steps = {
       assert.equal(await first.locator('.text mark').textContent(), 'Oslo is the capital 🏛 of Norway.')
       assert.equal(await first.locator('.text .sentence').textContent(), Array.from(text).slice(2, end).join(''))
       assert.equal(await first.locator('.text').textContent(), text)
+      assert.deepEqual(await first.locator('.sheets figcaption').allTextContents(), ['page 3', 'page 4'])
+      assert.equal(await first.locator('.sheets svg').nth(1).locator('.part').count(), 2)
     })
   },
 

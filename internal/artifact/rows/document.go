@@ -11,6 +11,7 @@ import (
 type Place struct {
 	ID         core.ID
 	Start, End int
+	Rects      []core.Rect // the parts of pages on which it stands; none: they are not known
 }
 
 // Document is a row of the documents segment, keyed by document key.
@@ -29,6 +30,8 @@ type Document struct {
 	Chunks   []Place
 	Headings []core.Heading // in the order of the text
 	Pages    []int          // where each page begins, the first at 0; none: the document has no pages
+	Sheets   []core.Sheet   // sizes of pages, where the chunks have rectangles
+	Missing  string         // a sentence about pages that could not be read; empty: there are none
 	Runes    int
 	Frame    int    // of its first piece in the text segment of the same part
 	Problem  string // a code, where the document could not be used
@@ -71,6 +74,8 @@ func (x Document) Encode() []byte {
 		enc.U(uint64(c.End))
 	}
 	putOutline(&enc, x.Headings, x.Pages)
+	enc.S(x.Missing)
+	putRects(&enc, x.Sheets, x.Chunks)
 	return enc.B
 }
 
@@ -101,11 +106,13 @@ func DecodeDocument(b []byte) (Document, error) {
 		Problem:  dec.S(),
 	}
 	for range dec.U() {
-		document.Chunks = append(document.Chunks, Place{id(&dec), int(dec.U()), int(dec.U())})
+		document.Chunks = append(document.Chunks, Place{ID: id(&dec), Start: int(dec.U()), End: int(dec.U())})
 		if dec.Err != nil {
 			break
 		}
 	}
 	document.Headings, document.Pages = outline(&dec)
+	document.Missing = dec.S()
+	document.Sheets = rects(&dec, document.Chunks)
 	return document, dec.End()
 }

@@ -50,18 +50,26 @@ var kinds = map[string]kind{
 		rows.Document{Modified: noon},
 		rows.Document{
 			Object: "a", Version: digestA, ETag: "e", Size: 5, Modified: noon, Title: "T", Kind: "text",
-			Meta: map[string]string{"b": "2", "a": "1"}, Chunks: []rows.Place{{one, 0, 10}, {two, 10, 20}}, Runes: 20,
+			Meta: map[string]string{"b": "2", "a": "1"}, Chunks: []rows.Place{{one, 0, 10, nil}, {two, 10, 20, nil}}, Runes: 20,
 			Frame: 3,
 		},
 		rows.Document{Modified: noon, Frame: 1, Problem: "encrypted_document"},
 		rows.Document{
 			Object: "a", Version: digestA, ETag: "e", Size: 5, Modified: noon, Title: "T", Kind: "text",
-			Chunks: []rows.Place{{one, 0, 10}}, Runes: 10, Problem: "empty_document", Stale: true, Found: digestB,
+			Chunks: []rows.Place{{one, 0, 10, nil}}, Runes: 10, Problem: "empty_document", Stale: true, Found: digestB,
 		},
 		rows.Document{
 			Object: "a", Modified: noon, Headings: []core.Heading{{End: 4, Level: 1, Text: "One"}, {Start: 9, End: 13, Level: 2, Text: "Two"}}, Runes: 20,
 		},
-		rows.Document{Object: "a", Modified: noon, Pages: []int{0, 7}, Runes: 20, Stale: true, Found: digestB}),
+		rows.Document{Object: "a", Modified: noon, Pages: []int{0, 7}, Runes: 20, Stale: true, Found: digestB},
+		rows.Document{
+			Object: "a", Modified: noon, Pages: []int{0, 7}, Runes: 20, Missing: "page 3 has no text",
+			Sheets: []core.Sheet{{Page: 1, Width: 612, Height: 792}, {Page: 2, Width: 792, Height: 612}}, Chunks: []rows.Place{
+				{one, 0, 10, []core.Rect{
+					{Page: 1, Left: 72, Top: 80, Right: 540, Bottom: 120}, {Page: 2, Right: 9, Bottom: 9},
+				}}, {two, 10, 20, nil},
+			},
+		}),
 	"chunk": of(rows.Chunk.Encode, rows.DecodeChunk,
 		rows.Chunk{}, rows.Chunk{ID: one, Ordinal: 1, Start: 2, End: 3, Tokens: 4, Frame: 5, Title: "é"}),
 	"extract": of(rows.Extract.Encode, rows.DecodeExtract,
@@ -166,7 +174,7 @@ func TestTheBytesOfVersionOne(t *testing.T) {
 }
 
 func TestAStaleDocumentListsWhatWasFound(t *testing.T) {
-	document := rows.Document{Object: "a", Version: digestA, Modified: noon, Chunks: []rows.Place{{one, 0, 10}}}
+	document := rows.Document{Object: "a", Version: digestA, Modified: noon, Chunks: []rows.Place{{one, 0, 10, nil}}}
 	if document.Listed() != digestA {
 		t.Errorf("%+v", document)
 	}
@@ -196,6 +204,15 @@ func FuzzDecodeNeverPanics(f *testing.F) {
 			}
 		}
 	})
+}
+
+func TestAPageHasTheSizeOfTheLastSheetBeforeIt(t *testing.T) {
+	document := rows.Document{Sheets: []core.Sheet{{Page: 1, Width: 612, Height: 792}, {Page: 4, Width: 792, Height: 612}}}
+	for page, want := range map[int]int{1: 612, 3: 612, 4: 792, 9: 792} {
+		if got := document.SheetOf(page); got.Width != want {
+			t.Errorf("page %d: %+v", page, got)
+		}
+	}
 }
 
 func TestTheHeadingsAndPagesOfAPlace(t *testing.T) {

@@ -7,21 +7,31 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"runtime/debug"
 	"runtime/metrics"
 	"strings"
 	"sync/atomic"
 	"unicode/utf8"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/unweaver/unweaver/internal/document"
 	"github.com/unweaver/unweaver/internal/fault"
 )
 
-// A child is known by what it is called with: the name, the mark, and its limits as JSON.
+// A child is known by what it is called with: the name, the mark, and its settings as JSON.
 const (
 	childName = "unweaver-parse"
 	childMark = "--documents-from-standard-input"
 )
+
+// settings are what a child is started with.
+type settings struct {
+	Limits document.Limits `json:"limits"`
+	PDF    bool            `json:"pdf"`   // it reads PDFs too
+	Cache  string          `json:"cache"` // folder of PDFium's compiled code; empty: there is none
+}
 
 // armed is set where this program knows how to be a child: another one would do again what it was started for.
 var armed atomic.Bool
@@ -40,16 +50,24 @@ func Child() {
 }
 
 // serve answers requests until there are no more.
-func serve(settings string, stdin io.Reader, stdout io.Writer) error {
-	var limits document.Limits
-	if err := json.Unmarshal([]byte(settings), &limits); err != nil {
+func serve(encoded string, stdin io.Reader, stdout io.Writer) error {
+	var set settings
+	if err := json.Unmarshal([]byte(encoded), &set); err != nil {
 		return err
 	}
+	limits := set.Limits
 	debug.SetTraceback("none") // what it was doing is of no use to anybody, that it fell is
 	debug.SetMaxStack(int(limits.Memory / 4))
 	debug.SetMemoryLimit(limits.Memory / 4 * 3)
 	debug.SetGCPercent(childGC)
-	if err := confine(limits); err != nil {
+	prepared := int64(0)
+	if set.PDF { // what it reads of files it reads now
+		if err := preparePDF(set.Cache, limits); err != nil {
+			return err
+		}
+		prepared = mapped()
+	}
+	if err := confine(limits, prepared); err != nil {
 		return err
 	}
 	c := served{
@@ -66,6 +84,19 @@ func serve(settings string, stdin io.Reader, stdout io.Writer) error {
 			return err
 		}
 	}
+}
+
+// preparePDF compiles PDFium, one child after the other: those that come later find what the first one kept.
+func preparePDF(cache string, limits document.Limits) error {
+	if cache != "" {
+		if lock, err := os.OpenFile(filepath.Join(cache, "lock"), os.O_CREATE|os.O_RDWR, 0o600); err == nil {
+			defer func() { _ = lock.Close() }()          // which unlocks it
+			_ = unix.Flock(int(lock.Fd()), unix.LOCK_EX) // where there are no locks, some compile at once
+		}
+	}
+	err := document.PreparePDF(cache, limits)
+	debug.FreeOSMemory() // compiling takes hundreds of megabytes once
+	return err
 }
 
 // childGC lets the heap of a child grow fivefold between two collections: it is small as a rule, and its bound is
@@ -152,7 +183,7 @@ func (c *served) answer(doc document.Doc) (err error) {
 			err = fault.ParseCrashed.At("read", "").Because(fmt.Sprint(cause)).Advise(adviseCrashed)
 		}
 	}()
-	if err := writeJSON(c.out, frameHead, head{Title: doc.Title, Meta: doc.Meta}); err != nil {
+	if err := writeJSON(c.out, frameHead, headOf(doc)); err != nil {
 		return err
 	}
 	piece, held := make([]byte, maxFrame), 0

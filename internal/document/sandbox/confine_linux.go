@@ -2,6 +2,8 @@ package sandbox
 
 import (
 	"os"
+	"strconv"
+	"strings"
 	"syscall"
 	"time"
 
@@ -49,12 +51,29 @@ func harden() { _ = unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) }
 // overhead is what a child needs beside what parsing takes, in bytes of private memory.
 const overhead = 128 << 20
 
-// confine takes from this process what parsing does not need.
-func confine(limits document.Limits) error {
+// mapped is how much private memory this process has, in bytes, as its limit counts it: also what it gave back.
+func mapped() int64 {
+	raw, err := os.ReadFile("/proc/self/statm") // pages: size, resident, shared, text, 0, data and stack
+	if err != nil {
+		return 0
+	}
+	fields := strings.Fields(string(raw))
+	if len(fields) < 6 {
+		return 0
+	}
+	pages, err := strconv.ParseInt(fields[5], 10, 64)
+	if err != nil {
+		return 0
+	}
+	return pages * int64(os.Getpagesize())
+}
+
+// confine takes from this process what parsing does not need. It leaves the memory that was made ready before.
+func confine(limits document.Limits, prepared int64) error {
 	closeInherited()
 	// Where memory is short the system should end a child, not its parent.
 	_ = os.WriteFile("/proc/self/oom_score_adj", []byte("1000"), 0)
-	data := uint64(limits.Memory) + overhead
+	data := uint64(limits.Memory+prepared) + overhead
 	if !boundsMemory {
 		data = unix.RLIM_INFINITY
 	}

@@ -29,9 +29,12 @@ func exited(pid int) {
 	_ = syscall.Kill(-pid, syscall.SIGKILL)
 }
 
+// mapped is not asked where the system bounds no memory.
+func mapped() int64 { return 0 }
+
 // confine takes from this process what parsing does not need. Memory is bounded by the runtime's limit alone, which
 // collects more as it comes near and does not refuse.
-func confine(document.Limits) error {
+func confine(document.Limits, int64) error {
 	for _, one := range []struct {
 		resource int
 		value    uint64

@@ -9,7 +9,7 @@ import (
 )
 
 // Args has the children of a pool be called with these arguments.
-func (p *Pool) Args(args ...string) { p.args = args }
+func (p *Pool) Args(args ...string) { p.args = [2][]string{args, args} }
 
 // Confine is what a child does to itself.
 var Confine = confine
@@ -34,7 +34,7 @@ func (p *Pool) Closing(most time.Duration) { p.closing = most }
 
 // Session parses in a session whose context may end at its very beginning.
 func (p *Pool) Session(ctx context.Context) error {
-	one, err := p.take(context.WithoutCancel(ctx), false)
+	one, err := p.take(context.WithoutCancel(ctx), false, false)
 	if err != nil {
 		return err
 	}

@@ -18,7 +18,7 @@ import (
 
 // intrude tries, confined as a child is, what parsing needs none of, and prints what was not refused.
 func intrude() {
-	if err := sandbox.Confine(limits()); err != nil {
+	if err := sandbox.Confine(limits(), 0); err != nil {
 		fmt.Println("confine:", err)
 		os.Exit(1)
 	}

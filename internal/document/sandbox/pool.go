@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"runtime"
+	"slices"
 	"sync"
 	"time"
 
@@ -19,7 +20,7 @@ type Pool struct {
 	limits document.Limits
 	places chan struct{}
 	starts chan func() // done by the thread that starts children, which they do not outlive
-	args   []string    // of a child
+	args   [2][]string // of a child that reads no PDFs, and of one that does
 
 	closing time.Duration // how long Close waits for who is at work
 
@@ -41,13 +42,16 @@ func New(places int, limits document.Limits) (*Pool, error) {
 			Advise("this is a fault of the program: report it with this text")
 	}
 	limits = limits.Whole()
-	settings, err := json.Marshal(limits)
-	if err != nil {
-		return nil, fault.Internal.At("encode", "limits").Because(err)
-	}
 	p := &Pool{
 		limits: limits, places: make(chan struct{}, max(places, 1)), starts: make(chan func()),
-		args: []string{childName, childMark, string(settings)}, running: map[*child]bool{}, closing: closingTime,
+		running: map[*child]bool{}, closing: closingTime,
+	}
+	for i, set := range []settings{{Limits: limits}, {Limits: limits, PDF: true, Cache: document.PDFCache()}} {
+		encoded, err := json.Marshal(set)
+		if err != nil {
+			return nil, fault.Internal.At("encode", "limits").Because(err)
+		}
+		p.args[i] = []string{childName, childMark, string(encoded)}
 	}
 	go p.thread()
 	return p, nil
@@ -130,7 +134,7 @@ func (p *Pool) Parse(
 	source := &source{reader: io.LimitReader(reader, p.limits.Bytes+1)}
 	waiting := clock{left: p.limits.Time}
 	for again := false; ; again = true {
-		one, err := p.take(ctx, again || document.IsAgain(ctx))
+		one, err := p.take(ctx, kind == document.PDF, again || document.IsAgain(ctx))
 		if err != nil {
 			<-p.places
 			return document.Doc{}, err
@@ -163,8 +167,8 @@ func (p *Pool) PIDs() []int {
 	return out
 }
 
-// take gives an idle child, or a new one.
-func (p *Pool) take(ctx context.Context, fresh bool) (*child, error) {
+// take gives an idle child that reads PDFs where it is to, or a new one.
+func (p *Pool) take(ctx context.Context, pdf, fresh bool) (*child, error) {
 	p.mu.Lock()
 	if p.closed {
 		p.mu.Unlock()
@@ -174,21 +178,32 @@ func (p *Pool) take(ctx context.Context, fresh bool) (*child, error) {
 		p.mu.Unlock()
 		return nil, context.Cause(ctx)
 	}
-	if n := len(p.idle); n > 0 && !fresh {
-		one := p.idle[n-1]
-		p.idle = p.idle[:n-1]
-		p.running[one] = true
-		p.mu.Unlock()
-		return one, nil
+	var inTheWay []*child
+	if !fresh {
+		if one := p.fromIdle(pdf); one != nil {
+			p.running[one] = true
+			p.mu.Unlock()
+			return one, nil
+		}
+		if len(p.idle) > 0 && len(p.idle)+len(p.running) >= cap(p.places) { // these read no PDFs
+			inTheWay, p.idle = p.idle[:1:1], p.idle[1:]
+		}
 	}
 	p.mu.Unlock()
+	for _, one := range inTheWay {
+		p.discard(one)
+	}
 	type started struct {
 		child *child
 		err   error
 	}
 	answer := make(chan started, 1)
 	p.starts <- func() {
-		one, err := start(p.args)
+		args := p.args[0]
+		if pdf {
+			args = p.args[1]
+		}
+		one, err := start(args, pdf)
 		answer <- started{one, err}
 	}
 	got := <-answer
@@ -215,6 +230,18 @@ func (p *Pool) take(ctx context.Context, fresh bool) (*child, error) {
 		return nil, down(fmt.Errorf("%w: %s", err, got.child.last()))
 	}
 	return got.child, nil
+}
+
+// fromIdle takes out the idle child that was used last of those that can be used: one that reads PDFs can be for
+// everything. The caller holds the lock.
+func (p *Pool) fromIdle(pdf bool) *child {
+	for i, one := range slices.Backward(p.idle) {
+		if one.pdf || !pdf {
+			p.idle = slices.Delete(p.idle, i, i+1)
+			return one
+		}
+	}
+	return nil
 }
 
 // stopping is the error of a pool that is closed.
@@ -288,7 +315,8 @@ func (s *source) rewind() bool {
 	return true
 }
 
-// patience is how long a child may take to start on a machine that is busy.
-const patience = time.Minute
+// patience is how long a child may take to start on a machine that is busy, and so many of them to compile PDFium one
+// after the other.
+const patience = 5 * time.Minute
 
 var _ document.Parser = (*Pool)(nil)

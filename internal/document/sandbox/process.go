@@ -21,7 +21,8 @@ type child struct {
 	in      *bufio.Reader // from
 	space   []byte
 	stderr  tail
-	answers int // documents that it answered for
+	pdf     bool // it reads PDFs too
+	answers int  // documents that it answered for
 
 	mu     sync.Mutex
 	killed bool // by us
@@ -29,7 +30,7 @@ type child struct {
 }
 
 // start starts a child. It does not wait until it is ready.
-func start(args []string) (*child, error) {
+func start(args []string, pdf bool) (*child, error) {
 	path, err := program()
 	if err != nil {
 		return nil, err
@@ -44,7 +45,7 @@ func start(args []string) (*child, error) {
 	}
 	c := &child{
 		to: to, out: bufio.NewWriterSize(to, maxFrame), from: from, in: bufio.NewReaderSize(from, maxFrame),
-		space: make([]byte, maxFrame),
+		space: make([]byte, maxFrame), pdf: pdf,
 	}
 	c.cmd = &exec.Cmd{
 		Path: path, Args: args, Env: []string{}, Dir: "/", Stdin: theirIn, Stdout: theirOut, Stderr: &c.stderr,

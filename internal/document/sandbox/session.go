@@ -121,7 +121,9 @@ func (s *session) parse(source *source, kind document.Kind) (document.Doc, error
 		default:
 			s.frees = true
 		}
-		return document.Doc{Title: s.title(start.Title), Meta: start.Meta, Text: text}, nil
+		return document.Doc{
+			Title: s.title(start.Title), Meta: start.Meta, Text: text, Missing: brief(start.Missing), Places: start.Places,
+		}, nil
 	}
 }
 

@@ -45,8 +45,21 @@ type ask struct {
 
 // head is an answer without its text.
 type head struct {
-	Title string            `json:"title"`
-	Meta  map[string]string `json:"meta"`
+	Title   string            `json:"title"`
+	Meta    map[string]string `json:"meta"`
+	Missing string            `json:"missing,omitempty"`
+	Places  []byte            `json:"places,omitempty"`
+}
+
+// maxPlaces bounds the places of a document's lines, in bytes: those of a million lines. A document of more has none.
+const maxPlaces = 8 << 20
+
+func headOf(doc document.Doc) head {
+	places := doc.Places
+	if len(places) > maxPlaces {
+		places = nil
+	}
+	return head{Title: doc.Title, Meta: doc.Meta, Missing: brief(doc.Missing), Places: places}
 }
 
 // failed is a fault of the document.

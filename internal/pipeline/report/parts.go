@@ -390,6 +390,8 @@ func remedy(code string, r core.Report) string {
 	case fault.Unreadable, fault.EmptyDocument, fault.BinaryContent, fault.ParseCrashed, fault.ParseMemory,
 		fault.ParseTimeout, fault.TooLarge:
 		return "open and mend the document, or exclude it (indexes.*.exclude); the next night reads it again"
+	case fault.PartsMissing:
+		return "run text recognition on the pages named, and store the document anew; the rest of it is used"
 	case fault.Encrypted:
 		return "store it without its password, or exclude it"
 	case fault.UnknownType, fault.NotFollowed:

@@ -231,6 +231,9 @@ func (b *builder) document(ctx context.Context, key string, plan rows.Plan) erro
 	}
 	if err == nil {
 		b.res.Counts.Documents++
+		if err := b.reportMissing(key, d.row.Missing); err != nil {
+			return err
+		}
 		return b.write(ctx, key, d)
 	}
 	if ctx.Err() != nil {
@@ -278,6 +281,14 @@ func (b *builder) unusable(ctx context.Context, key string, plan rows.Plan, caus
 		d = &draft{plan: plan, row: rows.Document{Problem: string(code)}}
 	}
 	return b.write(ctx, key, d)
+}
+
+// reportMissing records that some of a document could not be read, where that is so.
+func (b *builder) reportMissing(key, missing string) error {
+	if missing == "" {
+		return nil
+	}
+	return b.problem(core.Problem{Code: string(fault.PartsMissing), Object: key, Detail: redact.Text(missing)})
 }
 
 func (b *builder) problem(problem core.Problem) error {

@@ -28,6 +28,8 @@ type draft struct {
 	cuts   extsort.Sorter // cuttings by number
 	count  uint64         // of cuttings
 	chunks int            // of cuttings with text
+	places document.Places
+	former *rows.Document // whose rectangles are kept with its text; nil: it is no former document
 }
 
 // draftBytes of a document's cuttings wait in memory; those of a larger one on disk.
@@ -159,7 +161,7 @@ func (b *builder) cut(ctx context.Context, object string, doc document.Doc, d *d
 		return readFault(object, err)
 	}
 	head = head[:n]
-	d.row.Meta = doc.Meta
+	d.row.Meta, d.row.Missing, d.places = doc.Meta, doc.Missing, doc.Places
 	d.row.Title = document.TitleOf(
 		doc.Title, strings.ToValidUTF8(string(head), ""), document.Kind(d.plan.Kind), object, b.Limits)
 	err = b.cutText(ctx, io.MultiReader(strings.NewReader(string(head)), doc.Text), d)
@@ -205,6 +207,7 @@ func (b *builder) write(ctx context.Context, key string, d *draft) error {
 		}
 	}
 	row.Headings, row.Pages = outline.End()
+	d.place()
 	b.docs.Append(key, row.Encode())
 	return nil
 }

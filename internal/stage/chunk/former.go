@@ -207,8 +207,9 @@ func (b *builder) keep(
 	}
 	kept.row = rows.Document{
 		Version: old.Version, Modified: old.Modified, Kind: old.Kind, Title: old.Title, Meta: old.Meta,
-		Problem: string(code), Stale: true, Found: plan.Version,
+		Problem: string(code), Stale: true, Found: plan.Version, Sheets: old.Sheets, Missing: old.Missing,
 	}
+	kept.former = &old
 	return kept, nil, nil
 }
 

@@ -2,10 +2,12 @@ package chunk_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/unweaver/unweaver/internal/artifact/rows"
+	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/testkit/documenttest"
 )
 
@@ -48,5 +50,41 @@ func TestChunksAreUnderTheirHeadingsAndOnTheirPages(t *testing.T) {
 		if got := placesOf(after[key]); !after[key].Stale || got != placesOf(before[key]) {
 			t.Errorf("%s: stale %v, %s", key, after[key].Stale, got)
 		}
+	}
+}
+
+func TestChunksOfAPDFHaveTheirPlacesOnPages(t *testing.T) {
+	r := newRun(t, map[string]string{"a.pdf": documenttest.PDF("Salt and ships")})
+	res := r.night()
+	before := r.documents(res)["a.pdf"]
+	want := []core.Rect{{Page: 1, Left: 72, Top: 81, Right: 148, Bottom: 95}}
+	near := func(a, b int) bool { return a-b <= 4 && b-a <= 4 } // how high letters are is the font's to say
+	got := before.Chunks[0].Rects
+	if len(got) != 1 || got[0].Page != 1 || !near(got[0].Left, want[0].Left) || !near(got[0].Right, want[0].Right) ||
+		!near(got[0].Top, want[0].Top) || !near(got[0].Bottom, want[0].Bottom) {
+		t.Errorf("%+v, want %+v", got, want)
+	}
+	if sheet := before.SheetOf(1); sheet.Width != 612 || sheet.Height != 792 {
+		t.Errorf("%+v", sheet)
+	}
+	// What is kept of a document that breaks keeps them.
+	r.corpus.Set("a.pdf", "no PDF")
+	after := r.documents(r.night())["a.pdf"]
+	if !after.Stale || !slices.Equal(after.Chunks[0].Rects, got) || !slices.Equal(after.Sheets, before.Sheets) {
+		t.Errorf("%+v", after)
+	}
+}
+
+func TestPagesWithoutTextAreAProblemOfADocumentThatIsUsed(t *testing.T) {
+	r := newRun(t, map[string]string{"a.pdf": documenttest.PDF("one", "", "three"), "b.pdf": documenttest.PDF("", "")})
+	res := r.night()
+	want := []core.Problem{
+		{Code: "parts_missing", Object: "a.pdf", Detail: "page 2 has no text (scanned images?)"},
+	}
+	if res.Counts.Documents != 1 || res.Failed+res.Empty != 1 || len(res.Problems) != 2 || res.Problems[0] != want[0] {
+		t.Errorf("%+v %+v", res.Counts, res.Problems)
+	}
+	if got := r.documents(res)["a.pdf"].Missing; got != want[0].Detail {
+		t.Errorf("%q", got)
 	}
 }

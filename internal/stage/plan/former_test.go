@@ -61,6 +61,27 @@ func TestAProblemThatStandsTellsItsCauseEveryNight(t *testing.T) {
 	}
 }
 
+// Pages that could not be read are reported as long as the document that has them stays, and keep no night busy.
+func TestWhatIsMissingOfADocumentIsReportedWhileItStays(t *testing.T) {
+	x := newIndex(t, map[string]string{"a.pdf": "%PDF"})
+	x.missing = "page 2 has no text (scanned images?)"
+	x.night(nil)
+	x.part = true
+	for range 2 {
+		res := x.night(nil)
+		want := core.Problem{
+			Code: string(fault.PartsMissing), Object: "a.pdf", Detail: "as in the generation before: " + x.missing,
+		}
+		if !res.Unchanged || len(res.Problems) != 1 || res.Problems[0] != want || !x.problems()[0].Standing {
+			t.Errorf("%+v", res)
+		}
+	}
+	x.corpus.Set("a.pdf", "%PDF again") // it is read anew
+	if res := x.night(nil); res.Unchanged || len(res.Problems) != 0 {
+		t.Errorf("%+v", res)
+	}
+}
+
 // A hundred links do not push the one document that failed out of what is shown.
 func TestDocumentsThatFailedAreShownFirst(t *testing.T) {
 	x := newIndex(t, four)

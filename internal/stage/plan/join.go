@@ -80,6 +80,7 @@ func (p *planner) join(ctx context.Context) error {
 		p.decide(&doc, !stays)
 		if stays {
 			p.keep(&doc)
+			p.reportMissing(&doc)
 		} else {
 			if units.full() {
 				cut()
@@ -176,6 +177,13 @@ func (p *planner) fail(doc *planned, code fault.Code, detail string, standing bo
 		detail = strings.TrimSuffix(detail, staleSuffix) + staleSuffix
 	}
 	p.problems.add(code, doc.key, detail, standing)
+}
+
+// reportMissing records that some of a document that stays could not be read when it was.
+func (p *planner) reportMissing(doc *planned) {
+	if doc.old.Missing != "" && doc.row.Problem == "" {
+		p.problems.add(fault.PartsMissing, doc.key, standingPrefix+doc.old.Missing, true)
+	}
 }
 
 // left keeps what the parent has and the listing has not. It runs beside count, so it touches p.gone only.

@@ -34,6 +34,8 @@ type index struct {
 	nights  int
 	limits  document.Limits
 	causes  []core.Problem // that the stages after plan find, of the night that is published
+	part    bool           // what did not change stays as the parent has it
+	missing string         // of every document that is published
 }
 
 func newIndex(t *testing.T, objects map[string]string) *index {
@@ -53,6 +55,7 @@ func (x *index) plan(ctx context.Context) (plan.Result, error) {
 		Spec:   core.Spec{Index: "i", Corpus: "memory", Include: x.include, Exclude: x.exclude},
 		Corpus: x.corpus, Artifacts: x.art, Scratch: x.scratch(),
 		Limits: x.limits, Parent: x.parent, Reasons: x.reasons, OnProgress: func(int64) {},
+		Part: x.part,
 	})
 }
 
@@ -85,6 +88,7 @@ func (x *index) publish(broken map[string]fault.Code) {
 	for key, row := range x.planned() {
 		document := rows.Document{
 			Object: row.Object, Version: row.Version, ETag: row.ETag, Size: row.Size, Problem: row.Problem,
+			Kind: row.Kind, Missing: x.missing,
 		}
 		if code, ok := broken[key]; ok && row.Problem == "" {
 			document.Problem = string(code)

@@ -10,7 +10,7 @@ import (
 // process that parses it without limits, and none can be read.
 func Deadly() map[string]string {
 	names := []string{
-		"selfstream.pdf", "xrefsize.pdf", "prevcycle.pdf", "count.pdf", "kidscycle.pdf", "rowspan.html", "indent200k.json",
+		"selfstream.pdf", "xrefsize.pdf", "xrefwide.pdf", "objectsinself.pdf", "forms.pdf", "rowspan.html", "indent200k.json",
 	}
 	all := map[string]string{}
 	for _, pill := range Pills() {
@@ -23,14 +23,30 @@ func Deadly() map[string]string {
 	return all
 }
 
-// PDF is a good PDF of one page that says so much.
-func PDF(text string) string {
-	content := stream("", fmt.Sprintf("BT /F1 12 Tf 72 700 Td (%s) Tj ET", text))
-	return pdfOf("", onePage("", "", "", content)...)
+// PDF is a good PDF with a page for each text; a page of no text shows a picture.
+func PDF(texts ...string) string {
+	var kids strings.Builder
+	var pages []string
+	for i, text := range texts {
+		content := fmt.Sprintf("BT /F1 12 Tf 72 700 Td (%s) Tj ET", text)
+		if text == "" {
+			content = "q 100 0 0 100 72 500 cm BI /W 1 /H 1 /BPC 8 /CS /G ID x EI Q"
+		}
+		page := fmt.Sprintf("<< /Type /Page /Parent 2 0 R /Contents %d 0 R /MediaBox [0 0 612 792] "+
+			"/Resources << /Font << /F1 3 0 R >> >> >>", 5+2*i)
+		pages = append(pages, page, stream("", content))
+		fmt.Fprintf(&kids, "%d 0 R ", 4+2*i)
+	}
+	return pdfOf("", append([]string{
+		"<< /Type /Catalog /Pages 2 0 R >>", fmt.Sprintf("<< /Type /Pages /Kids [%s] /Count %d >>", kids.String(), len(texts)),
+		"<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica /Encoding /WinAnsiEncoding >>",
+	}, pages...)...)
 }
 
-// Tireless is a PDF that no check of its structure stops: the number of its characters is computed. What parses it
-// takes ever more memory until it is stopped: never parse it outside a box.
+// Tireless is a small PDF of 19,000 pages that show nothing, each in a million operators: reading it takes hours.
 func Tireless() string {
-	return characters("begincmap 1 dict begin /n 900000000000 def n beginbfchar endbfchar end endcmap")
+	const pages = 19_000
+	tree := fmt.Sprintf("<< /Type /Pages /Kids [%s] /Count %d >>", strings.Repeat("3 0 R ", pages), pages)
+	content := stream("/Filter /FlateDecode", deflated(around("", "q Q ", 1_000_000, ""), 1))
+	return pdfOf("", onePage(tree, "", "", content)...)
 }

@@ -54,7 +54,7 @@ func packedPDF() string {
 		"endcmap"
 	page := deflated(around("BT /F1 12 Tf 20 200 Td ", "<0102030405> Tj [(\\001) -20 <02>] TJ T* ", 3, "ET"), 1)
 	return pdfOf("", append(
-		onePage("", "", "<< /Type /Font /Subtype /Type0 /Encoding /Identity-H /ToUnicode 6 0 R >>",
+		onePage("", "", "<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica /ToUnicode 6 0 R >>",
 			stream("/Filter /FlateDecode", page)),
 		stream("/Filter [/FlateDecode]", deflated(around(characters, "", 0, ""), 1)))...)
 }

@@ -45,6 +45,17 @@ export interface Span {
   end: number
 }
 
+// Rect is a part of a page, in points from the page's upper left corner.
+export interface Rect {
+  page: number
+  left: number
+  top: number
+  right: number
+  bottom: number
+  page_width: number
+  page_height: number
+}
+
 export interface Chunk {
   id: string
   document: string
@@ -59,6 +70,7 @@ export interface Chunk {
   heading?: string[]
   page?: number
   page_end?: number
+  rects?: Rect[]
   snippet?: Span & { text: string }
   highlights?: Span[]
   score: number

@@ -4,6 +4,7 @@ import type { Chunk } from '../api'
 import { address, cut, pieces } from '../format'
 import { href } from '../route'
 import { Marked } from '../ui'
+import { Sheets } from './sheets'
 
 export function Place({ chunk }: { chunk: Chunk }) {
   const pages =
@@ -139,6 +140,7 @@ export function Passage(props: {
             <div class="text">
               <Whole chunk={chunk} />
             </div>
+            <Sheets rects={chunk.rects} />
             <Metadata metadata={chunk.metadata} />
             {chunk.entities.length > 0 && (
               <p class="tags">

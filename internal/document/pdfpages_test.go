@@ -1,0 +1,125 @@
+package document_test
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"testing"
+
+	"github.com/unweaver/unweaver/internal/document"
+	"github.com/unweaver/unweaver/internal/testkit/documenttest"
+)
+
+// readPDF gives a PDF as it is read, and its text.
+func readPDF(t *testing.T, content string) (document.Doc, string) {
+	t.Helper()
+	doc, err := document.Parse(strings.NewReader(content), document.PDF, "a.pdf", document.DefaultLimits())
+	if err != nil {
+		t.Fatal(err)
+	}
+	raw, err := io.ReadAll(doc.Text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return doc, string(raw)
+}
+
+func TestPagesThatShowSomethingAndHaveNoTextAreNamed(t *testing.T) {
+	for _, c := range []struct {
+		pages []string
+		want  string
+	}{
+		{[]string{"one", "two"}, ""},
+		{[]string{"one", ""}, "page 2 has no text (scanned images?)"},
+		{
+			[]string{"one", "two", "", "four", "five", "six", "", "", ""},
+			"pages 3, 7-9 have no text (scanned images?)",
+		},
+	} {
+		doc, text := readPDF(t, documenttest.PDF(c.pages...))
+		if doc.Missing != c.want || strings.Count(text, "\f") != len(c.pages) {
+			t.Errorf("%q: %q, %q", c.pages, doc.Missing, text)
+		}
+	}
+	doc, _ := readPDF(t, strings.Replace(pdf("one", "two"), "(two) Tj", strings.Repeat(" ", len("(two) Tj")), 1))
+	if doc.Missing != "" {
+		t.Errorf("a page that shows nothing: %q", doc.Missing)
+	}
+}
+
+// linesAt are the lines of a text with the places that they have, in tens of points.
+func linesAt(doc document.Doc, text string) string {
+	runes := []rune(text)
+	var out []string
+	for line := range doc.Places.Lines() {
+		first, _, _ := strings.Cut(string(runes[line.Start:]), "\n")
+		at := line.Rect
+		out = append(out, fmt.Sprintf("%s: page %d, %d,%d to %d,%d", first, at.Page,
+			(at.Left+5)/10, (at.Top+5)/10, (at.Right+5)/10, (at.Bottom+5)/10))
+	}
+	return strings.Join(out, "; ")
+}
+
+func TestLinesHaveTheirPlacesOnPages(t *testing.T) {
+	page := ") Tj " + at(20, 250, 10, `first \351`) + at(20, 100, 10, "a word that is cut in-") +
+		at(20, 88, 10, "side") + "("
+	doc, text := readPDF(t, pdf(page, ") Tj "+at(20, 200, 10, "next")+"("))
+	want := "first \u00e9: page 1, 2,4 to 4,5; a word that is cut inside: page 1, 2,19 to 11,21; next: page 2, 2,9 to 4,10"
+	if got := linesAt(doc, text); got != want {
+		t.Errorf("%s, want %s: %q", got, want, text)
+	}
+	if sheets := doc.Places.Sheets(); len(sheets) != 1 || sheets[0].Width != 300 || sheets[0].Height != 300 {
+		t.Errorf("%+v", sheets)
+	}
+}
+
+// A page that is turned is read, and its lines have places, as it is shown.
+func TestATurnedPageIsReadAsItIsShown(t *testing.T) {
+	turned := ") Tj /F1 10 Tf 0 1 -1 0 50 20 Tm (first) Tj 0 1 -1 0 65 20 Tm (second) Tj ("
+	content := strings.Replace(pdf(turned), "/MediaBox [0 0 300 300]", "/MediaBox [0 0 300 400]/Rotate 90", 1)
+	doc, text := readPDF(t, content)
+	if got, want := linesAt(doc, text), "first: page 1, 2,4 to 4,5; second: page 1, 2,6 to 5,7"; got != want {
+		t.Errorf("%s, want %s: %q", got, want, text)
+	}
+	if sheets := doc.Places.Sheets(); len(sheets) != 1 || sheets[0].Width != 400 || sheets[0].Height != 300 {
+		t.Errorf("%+v", sheets)
+	}
+}
+
+// Places come from a process that is not trusted.
+func TestPlacesThatAreNoneHaveNoLines(t *testing.T) {
+	for _, raw := range []string{
+		"", "\xff", "\xff\xff\xff\xff\x0f", "\x00\xff\xff\xff\xff\xff\xff\xff\xff\x7f", "\x01\x01",
+	} {
+		places := document.Places(raw)
+		count := 0
+		for range places.Lines() {
+			count++
+		}
+		if count > 0 || len(places.Sheets()) > 0 {
+			t.Errorf("%q: %d lines", raw, count)
+		}
+	}
+}
+
+func TestTextThatStandsUprightIsOneLine(t *testing.T) {
+	_, text := readPDF(t, pdf(") Tj "+at(50, 200, 10, "text")+"/F1 10 Tf 0 1 -1 0 20 50 Tm (on the margin) Tj ("))
+	if !strings.Contains(text, "text\n") || !strings.Contains(text, "on the margin\n") {
+		t.Errorf("%q", text)
+	}
+}
+
+// A line that is read from right to left keeps numbers and words of other scripts, which are not.
+func TestALineFromRightToLeftIsReadSo(t *testing.T) {
+	letters := "/CIDInit /ProcSet findresource begin 12 dict begin begincmap 1 begincodespacerange <00> <ff> " +
+		"endcodespacerange 4 beginbfchar <61> <05D0> <62> <05D1> <63> <05D2> <20> <0020> endbfchar endcmap"
+	content := pdf(") Tj " + at(20, 100, 10, "bca") + at(50, 100, 10, "19") + at(65, 100, 10, "20") +
+		at(90, 100, 10, "cab") + "(")
+	content = strings.Replace(content, "/Encoding /WinAnsiEncoding", "/ToUnicode 6 0 R /FirstChar 32 /LastChar 32", 1)
+	content = strings.Replace(content, "trailer",
+		fmt.Sprintf("6 0 obj\n<< /Length %d >>\nstream\n%s\nendstream\nendobj\ntrailer", len(letters), letters), 1)
+	_, text := readPDF(t, strings.Replace(content, "startxref", "startxref 0", 1)) // its table is made anew
+	if want := "\u05d1\u05d0\u05d2 19 20 \u05d0\u05d2\u05d1\n\f\n"; text != want {
+		t.Errorf("%q, want %q", text, want)
+	}
+}

@@ -1,0 +1,123 @@
+package document
+
+import (
+	"encoding/binary"
+	"iter"
+	"math"
+
+	"github.com/unweaver/unweaver/internal/core"
+)
+
+// Places are where the lines of a text stand on pages, packed: some eight bytes a line. They may come from a process
+// that is not trusted: what is no Places is one without lines.
+type Places []byte
+
+// PlacedLine is a line of a text: where it begins, in code points, and the part of a page that it takes.
+type PlacedLine struct {
+	Start int
+	Rect  core.Rect
+}
+
+// placer packs the places of a text that is written page by page.
+type placer struct {
+	sheets []core.Sheet
+	lines  []byte
+	page   int
+	height float64
+	last   PlacedLine
+}
+
+// begin begins the next page, of a size in points.
+func (p *placer) begin(width, height float64) {
+	p.page++
+	p.height = height
+	sheet := core.Sheet{Page: p.page, Width: whole(width), Height: whole(height)}
+	if n := len(p.sheets); n == 0 || p.sheets[n-1].Width != sheet.Width || p.sheets[n-1].Height != sheet.Height {
+		p.sheets = append(p.sheets, sheet)
+	}
+}
+
+// whole is a number of points as it is kept.
+func whole(points float64) int { return int(math.Round(min(max(points, 0), 1e5))) }
+
+// add notes the place of a line that begins at a code point.
+func (p *placer) add(start int, at box) {
+	sheet := p.sheets[len(p.sheets)-1]
+	left, top := min(whole(at.left), sheet.Width), min(whole(p.height-at.high), sheet.Height)
+	right, bottom := min(whole(at.right), sheet.Width), min(whole(p.height-at.low), sheet.Height)
+	line := PlacedLine{start, core.Rect{Page: p.page, Left: left, Top: top, Right: right, Bottom: bottom}}
+	for _, number := range []int{
+		line.Start - p.last.Start, line.Rect.Page - p.last.Rect.Page, left, top, max(right-left, 0), max(bottom-top, 0),
+	} {
+		p.lines = binary.AppendUvarint(p.lines, uint64(number))
+	}
+	p.last = line
+}
+
+func (p *placer) packed() Places {
+	out := binary.AppendUvarint(nil, uint64(len(p.sheets)))
+	for _, sheet := range p.sheets {
+		for _, number := range []int{sheet.Page, sheet.Width, sheet.Height} {
+			out = binary.AppendUvarint(out, uint64(number))
+		}
+	}
+	return append(out, p.lines...)
+}
+
+// Sheets are the sizes of the pages: each is that of the pages from its own to the next one's.
+func (p Places) Sheets() []core.Sheet {
+	sheets, _ := p.open()
+	return sheets
+}
+
+// open gives the sheets, and the bytes of the lines.
+func (p Places) open() ([]core.Sheet, Places) {
+	var sheets []core.Sheet
+	var count [1]int
+	if !p.take(count[:]) {
+		return nil, nil
+	}
+	for range count[0] {
+		var number [3]int
+		if !p.take(number[:]) {
+			return nil, nil
+		}
+		sheets = append(sheets, core.Sheet{Page: number[0], Width: number[1], Height: number[2]})
+	}
+	return sheets, p
+}
+
+// mostCounted is above every number that places hold.
+const mostCounted = 1 << 40
+
+// take takes the next numbers from the beginning; false where they are not there, or beyond sense.
+func (p *Places) take(numbers []int) bool {
+	for i := range numbers {
+		number, size := binary.Uvarint(*p)
+		if size <= 0 || number > mostCounted {
+			return false
+		}
+		numbers[i], *p = int(number), (*p)[size:]
+	}
+	return true
+}
+
+// Lines are the lines in the order of the text.
+func (p Places) Lines() iter.Seq[PlacedLine] {
+	return func(yield func(PlacedLine) bool) {
+		_, rest := p.open()
+		var line PlacedLine
+		for {
+			var number [6]int
+			if !rest.take(number[:]) {
+				return
+			}
+			line.Start, line.Rect.Page = line.Start+number[0], line.Rect.Page+number[1]
+			line.Rect.Left, line.Rect.Top = number[2], number[3]
+			line.Rect.Right, line.Rect.Bottom = number[2]+number[4], number[3]+number[5]
+			if !yield(line) {
+				return
+			}
+		}
+	}
+}

@@ -1,0 +1,101 @@
+package sandbox_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/unweaver/unweaver/internal/testkit/documenttest"
+)
+
+// Children that start at once with an empty folder compile once, and leave the code to this user alone.
+func TestCompiledCodeIsKeptForTheNextChild(t *testing.T) {
+	base := t.TempDir()
+	t.Setenv("XDG_CACHE_HOME", base)
+	folder := filepath.Join(base, "unweaver", "wasm")
+	if err := os.MkdirAll(folder, 0o777); err != nil { //nolint:gosec // it is to be mended
+		t.Fatal(err)
+	}
+	pool := newPool(t, 3, limits())
+	var all sync.WaitGroup
+	for range 3 {
+		all.Go(func() {
+			if _, text, err := parse(t.Context(), pool, "a.pdf", documenttest.PDF("good")); err != nil ||
+				!strings.Contains(text, "good") {
+				t.Errorf("%q, %v", text, err)
+			}
+		})
+	}
+	all.Wait()
+	if info, err := os.Stat(folder); err != nil || info.Mode().Perm() != 0o700 {
+		t.Errorf("%v, %v", info, err)
+	}
+	kept, _ := filepath.Glob(filepath.Join(folder, "wazero-*", "*"))
+	if len(kept) != 1 {
+		t.Fatalf("kept: %v", kept)
+	}
+	whole, err := os.Stat(kept[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Truncate(kept[0], whole.Size()/2); err != nil { // as a loss of power may leave it
+		t.Fatal(err)
+	}
+	again := newPool(t, 1, limits())
+	if _, text, err := parse(t.Context(), again, "a.pdf", documenttest.PDF("good")); err != nil ||
+		!strings.Contains(text, "good") {
+		t.Errorf("%q, %v", text, err)
+	}
+	if now, err := os.Stat(kept[0]); err != nil || now.Size() != whole.Size() {
+		t.Errorf("%v, %v: it is not mended", now, err)
+	}
+}
+
+// Where no folder can be used, children compile for themselves.
+func TestWithoutAFolderForCompiledCodeAChildCompiles(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("XDG_CACHE_HOME", file)
+	t.Setenv("TMPDIR", file)
+	pool := newPool(t, 1, limits())
+	for range 2 { // the second in the same child
+		if _, text, err := parse(t.Context(), pool, "a.pdf", documenttest.PDF("good")); err != nil ||
+			!strings.Contains(text, "good") {
+			t.Errorf("%q, %v", text, err)
+		}
+	}
+	if pids := pool.PIDs(); len(pids) != 1 {
+		t.Errorf("children: %v", pids)
+	}
+	if _, _, err := parse(t.Context(), pool, "forms.pdf", documenttest.Deadly()["forms.pdf"]); err == nil ||
+		!strings.Contains(err.Error(), "memory") {
+		t.Errorf("a document that takes too much: %v", err)
+	}
+}
+
+// A child that reads no PDF compiles nothing; one that does reads everything.
+func TestAChildForPDFsTakesThePlaceOfAnother(t *testing.T) {
+	pool := newPool(t, 1, limits())
+	seen := map[int]bool{}
+	for _, name := range []string{"a.html", "a.pdf", "b.html", "b.pdf"} {
+		content := "<p>good</p>"
+		if strings.HasSuffix(name, ".pdf") {
+			content = documenttest.PDF("good")
+		}
+		if _, text, err := parse(t.Context(), pool, name, content); err != nil || !strings.Contains(text, "good") {
+			t.Errorf("%q, %v", text, err)
+		}
+		pids := pool.PIDs()
+		if len(pids) != 1 {
+			t.Errorf("children: %v", pids)
+		}
+		seen[pids[0]] = true
+	}
+	if len(seen) != 2 {
+		t.Errorf("%d children", len(seen))
+	}
+}
