@@ -37,7 +37,7 @@ var Products = []Product{
 		Programs: []Program{
 			{"unweaver", ".", "./starter"},
 			{"unweaver-cluster", ".", "./starter/cluster"},
-			{"unweaver-dev", "infra/embedded", "."},
+			{"unweaver-dev", ".", "./infra/embedded"},
 		},
 		About: aboutUnweaver,
 	},
