@@ -105,11 +105,7 @@ func readPID(file *os.File) int {
 }
 
 // notePID is for people, and for the next start. A disk that is full must not keep the engine from running.
-func (f files) notePID(pid int) {
-	if f.lock.Truncate(0) == nil {
-		_, _ = f.lock.WriteAt(fmt.Appendln(nil, pid), 0)
-	}
-}
+func (f files) notePID(pid int) { _, _ = f.lock.WriteAt(fmt.Appendf(nil, "%-10d\n", pid), 0) }
 
 // tidy removes a data base that was not finished: no client has seen it.
 func (f files) tidy() error {
