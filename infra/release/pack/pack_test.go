@@ -7,7 +7,6 @@ import (
 	"errors"
 	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -179,32 +178,6 @@ func TestEveryProgramIsMadeByMakeToo(t *testing.T) {
 			}
 			if !strings.Contains(product.About, "\n"+program.Name+" ") {
 				t.Errorf("the README of %s does not name %s", product.Name, program.Name)
-			}
-		}
-	}
-}
-
-// heavy are modules that the command line does without: what needs them is in unweaver-cluster and unweaver-dev.
-var heavy = []string{
-	"go.temporal.io/", "google.golang.org/grpc", "github.com/aws/", "github.com/milvus-io/", "github.com/redis/",
-	"github.com/prometheus/", "go.etcd.io/bbolt",
-}
-
-func TestTheCommandLineLinksNoClientOfAServer(t *testing.T) {
-	command := exec.CommandContext(t.Context(), "go", "list", "-deps", "./starter")
-	command.Dir = "../../.."
-	out, err := command.Output()
-	if err != nil {
-		t.Fatal(err)
-	}
-	packages := strings.Fields(string(out))
-	if !slices.Contains(packages, "github.com/unweaver/unweaver/starter/cli") {
-		t.Fatalf("go list gives %d packages without the command line", len(packages))
-	}
-	for _, name := range packages {
-		for _, module := range heavy {
-			if strings.HasPrefix(name, module) {
-				t.Errorf("unweaver links %s: see which import brings it with: go list -deps -json ./starter", name)
 			}
 		}
 	}
