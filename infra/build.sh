@@ -10,7 +10,6 @@ began=$(date +%s)
 
 # A name, the folder of its module, its package, what it is, and how long it takes the first time.
 programs='unweaver|.|./starter|the command line|a minute or two
-unweaver-cluster|.|./starter/cluster|the command line on servers|two minutes
 unweaver-worker|.|./worker|builds indexes|half a minute
 unweaver-query-api|.|./query-api|answers queries|half a minute
 unweaver-dev|infra/embedded|.|the embedded stack, with the server of Temporal compiled in|four minutes'
