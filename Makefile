@@ -1,8 +1,7 @@
 # UnWeaver. `make help` lists the targets.
-GO       ?= go
-BIN      := $(CURDIR)/bin
-TOOLS    := $(CURDIR)/.tools
-EMBEDDED := infra/embedded
+GO    ?= go
+BIN   := $(CURDIR)/bin
+TOOLS := $(CURDIR)/.tools
 
 GOLANGCI      := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 WORKFLOWCHECK := go.temporal.io/sdk/contrib/tools/workflowcheck@v0.6.0
@@ -10,17 +9,25 @@ GOVULNCHECK   := golang.org/x/vuln/cmd/govulncheck@v1.8.0
 GITLEAKS      := github.com/zricethezav/gitleaks/v8@v8.30.1
 SCHEMATHESIS  := 4.32.5
 
+# Tests that need none of the programs: the others start the embedded stack.
+UNITS = $$($(GO) list ./... | grep -v /infra/embedded)
+
 .DEFAULT_GOAL := help
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-14s %s\n", $$1, $$2}'
 
-build: ## every binary into bin/ (the embedded stack takes some minutes the first time)
-	@GO=$(GO) infra/build.sh $(BIN)/unweaver $(BIN)/unweaver-worker $(BIN)/unweaver-query-api $(BIN)/unweaver-dev
+build: engine ## every binary into bin/
+	@GO=$(GO) infra/build.sh $(BIN)/unweaver $(BIN)/unweaver-worker $(BIN)/unweaver-query-api
 
 # What demo and dev need: nothing for servers.
-build-embedded:
+build-embedded: engine
 	@GO=$(GO) infra/build.sh $(BIN)/unweaver $(BIN)/unweaver-dev
+
+# The engine is fetched while Go compiles the rest; who needs it waits for it.
+engine:
+	@$(GO) build -o $(BIN)/engine-pull ./infra/embedded/devserver/pull
+	@$(BIN)/engine-pull >/dev/null &
 
 demo: build-embedded ## index the sample corpus on the embedded stack and answer two questions
 	@echo "starting the demo: it takes less than half a minute"
@@ -44,7 +51,7 @@ test: build browser ## unit tests, conformance suites on embedded adapters and r
 
 test-with-servers:
 	@echo "== unit tests and conformance suites"
-	set -a; . ./.servers/env; set +a; export TMPDIR=$$(infra/tmpdir.sh); $(GO) test -timeout 20m ./...
+	set -a; . ./.servers/env; set +a; export TMPDIR=$$(infra/tmpdir.sh); $(GO) test -timeout 20m $(UNITS)
 	@echo "== the pipeline, while the API is asked by clients: this prints when each of them has ended"
 	@$(MAKE) --no-print-directory -j2 --output-sync=target test-pipeline test-clients
 	@{ [ -d query-api/page/node_modules/playwright-core ] && command -v node && { command -v chromium || command -v chromium-browser || command -v google-chrome; }; } >/dev/null || \
@@ -55,7 +62,7 @@ test-with-servers:
 # The pipeline waits more than it works: for kills, beats and restarts. Its files lie on the disk.
 test-pipeline:
 	@echo "== the pipeline on the embedded stack and on real servers, with kill tests"
-	set -a; . ./.servers/env; set +a; cd $(EMBEDDED) && UNWEAVER_TEST_BIN=$(BIN) $(GO) test -timeout 60m ./...
+	set -a; . ./.servers/env; set +a; UNWEAVER_TEST_BIN=$(BIN) $(GO) test -timeout 60m ./infra/embedded/...
 
 test-clients:
 	@echo "== clients of other people: OpenAI's for Python, LangChain, the MCP inspector"
@@ -65,9 +72,9 @@ test-clients:
 	@$(MAKE) --no-print-directory api-contract
 
 check: $(TOOLS)/golangci-lint $(TOOLS)/workflowcheck $(TOOLS)/govulncheck $(TOOLS)/gitleaks ## format, vet, lint, workflowcheck, known vulnerabilities, secrets, tests with -race, fuzzing
-	@$(MAKE) --no-print-directory -j2 --output-sync=target check-vet check-lint check-lint-embedded check-network
+	@$(MAKE) --no-print-directory -j2 --output-sync=target check-vet check-lint check-network
 	@echo "== tests with the race detector"
-	TMPDIR=$$(infra/tmpdir.sh) $(GO) test -race -timeout 20m ./...
+	TMPDIR=$$(infra/tmpdir.sh) $(GO) test -race -timeout 20m $(UNITS)
 	@echo "== fuzzing"
 	@$(MAKE) --no-print-directory fuzz
 
@@ -75,16 +82,11 @@ check-vet:
 	@echo "== format, vet"
 	@test -z "$$(gofmt -l $$(git ls-files '*.go'))" || { echo "not gofmt-ed:"; gofmt -l $$(git ls-files '*.go'); exit 1; }
 	$(GO) vet ./...
-	cd $(EMBEDDED) && $(GO) vet ./...
 
 check-lint:
 	@echo "== lint, workflowcheck"
 	$(TOOLS)/golangci-lint run --allow-parallel-runners ./...
 	$(TOOLS)/workflowcheck -config .workflowcheck.yaml ./workflows/...
-
-check-lint-embedded:
-	@echo "== lint of $(EMBEDDED)"
-	cd $(EMBEDDED) && $(TOOLS)/golangci-lint run --allow-parallel-runners --config ../../.golangci.yml ./...
 
 check-network:
 	@echo "== known vulnerabilities"
@@ -116,12 +118,11 @@ secrets: $(TOOLS)/gitleaks ## search the sources and their history for secrets
 MODELS ?= e5 e5-en-pt minilm
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 release: ## archives for Linux and macOS into dist/, equal wherever they are made, with bills of materials and SHA256SUMS
-	@echo "five programs for four systems and processors: some ten minutes of two cores for each of the four, the first time"
+	@echo "five programs for four systems and processors: some minutes of two cores for each of the four, the first time"
 	$(GO) run ./infra/release -version $(VERSION) -out dist $(if $(TARGETS),-targets $(TARGETS))
 
 release-check: ## compile everything for macOS, as far as that goes without running it (some minutes the first time)
 	CGO_ENABLED=0 GOOS=darwin GOARCH=arm64 $(GO) vet ./...
-	cd $(EMBEDDED) && CGO_ENABLED=0 GOOS=darwin GOARCH=arm64 $(GO) build -o /dev/null .
 
 # The data base of vulnerabilities is asked over the network: where it cannot be reached, that is said, and no failure.
 vulnerabilities: $(TOOLS)/govulncheck
@@ -144,12 +145,12 @@ $(TOOLS)/workflowcheck:
 bench: build ## the figures of docs/benchmarks.md, as ratios in one run; DATASETS="dir ..." adds recall, make servers adds real servers
 	$(GO) build -o $(BIN)/modelserver ./internal/model/modeltest/modelserver
 	$(GO) build -o $(BIN)/queryload ./query-api/load
-	cd $(EMBEDDED) && $(GO) run ./bench -bin $(BIN) $(BENCH)
+	$(GO) run ./infra/embedded/bench -bin $(BIN) $(BENCH)
 	$(GO) test -run '^$$' -bench . -benchtime 200x ./internal/retrieve/...
 	$(GO) test -run '^$$' -bench Distance -benchtime 1x ./internal/build
 	$(GO) test -run '^$$' -bench . ./internal/model/neural/...
 	@for d in $(DATASETS); do $(BIN)/unweaver eval --dataset $$d --workers 1 --data-dir $(BIN)/eval-data --out $(BIN)/eval-$$(basename $$d) || exit 1; done
-	@if [ -f .servers/env ]; then set -a; . ./.servers/env; set +a; cd $(EMBEDDED) && UNWEAVER_TEST_BIN=$(BIN) $(GO) test -timeout 60m -run '^$$' -bench . -benchtime 1x ./e2e; \
+	@if [ -f .servers/env ]; then set -a; . ./.servers/env; set +a; UNWEAVER_TEST_BIN=$(BIN) $(GO) test -timeout 60m -run '^$$' -bench . -benchtime 1x ./infra/embedded/e2e; \
 	else echo "no real servers: make servers adds their figures"; fi
 
 models: ## fetch and check the weights of embedders inside (MODELS="e5 minilm", into the user's folder of caches)
@@ -165,8 +166,8 @@ servers-down: ## end what servers started
 KILLS ?= 200
 storm: build ## 200 kills of builds on the embedded stack, 60 on the servers of make servers; tables in bin/storm (KILLS=n)
 	@if [ -f .servers/env ]; then set -a; . ./.servers/env; set +a; else echo "no real servers: make servers adds their storms"; fi; \
-	cd $(EMBEDDED) && UNWEAVER_TEST_BIN=$(BIN) UNWEAVER_STORM=$(KILLS) UNWEAVER_STORM_OUT=$(BIN)/storm $(GO) test -count=1 -timeout 120m -v \
-	  -run 'TestKilledInEveryStage|TestEveryPartOfAClusterIsKilledInTurn|TestAWorkerThatWasFrozen|TestBadConnections' ./e2e
+	UNWEAVER_TEST_BIN=$(BIN) UNWEAVER_STORM=$(KILLS) UNWEAVER_STORM_OUT=$(BIN)/storm $(GO) test -count=1 -timeout 120m -v \
+	  -run 'TestKilledInEveryStage|TestEveryPartOfAClusterIsKilledInTurn|TestAWorkerThatWasFrozen|TestBadConnections' ./infra/embedded/e2e
 
 compose-check: ## validate docker-compose.yml, its configuration and the images' Dockerfile
 	$(GO) test -count=1 ./infra/composecheck
@@ -177,4 +178,4 @@ compose-check: ## validate docker-compose.yml, its configuration and the images'
 clean: ## remove what was built
 	rm -rf $(BIN) $(TOOLS) dist
 
-.PHONY: help build build-embedded demo nights dev page browser test test-with-servers test-pipeline test-clients api-contract check check-vet check-lint check-lint-embedded check-network fuzz secrets release release-check vulnerabilities docs histories bench storm servers servers-down compose-check clean
+.PHONY: help build build-embedded engine demo nights dev page browser test test-with-servers test-pipeline test-clients api-contract check check-vet check-lint check-network fuzz secrets release release-check vulnerabilities docs histories bench storm servers servers-down compose-check clean

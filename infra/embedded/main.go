@@ -38,7 +38,7 @@ func main() {
 	}
 	boundGarbage()
 	root := &cobra.Command{Use: "unweaver-dev", SilenceUsage: true, SilenceErrors: true}
-	root.AddCommand(devCmd(), demoCmd(), temporalCmd())
+	root.AddCommand(devCmd(), demoCmd(), engineCmd())
 	if err := root.ExecuteContext(ctx); err != nil {
 		fmt.Fprintln(os.Stderr, "unweaver:", redact.Text(err.Error()))
 		if fault.As(err) != nil && !fault.Refused(err) {

@@ -13,7 +13,7 @@ import (
 	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/client"
 
-	"github.com/unweaver/unweaver/infra/embedded/tembed"
+	"github.com/unweaver/unweaver/infra/embedded/devserver"
 	"github.com/unweaver/unweaver/internal/model/modeltest"
 )
 
@@ -97,7 +97,7 @@ func TestHistoryHoldsNoCustomerText(t *testing.T) {
 	sc := shared.Control.Client
 	list, err := sc.ListWorkflow(
 		t.Context(),
-		&workflowservice.ListWorkflowExecutionsRequest{Namespace: tembed.Namespace, PageSize: 500},
+		&workflowservice.ListWorkflowExecutionsRequest{Namespace: devserver.Namespace, PageSize: 500},
 	)
 	if err != nil {
 		t.Fatal(err)

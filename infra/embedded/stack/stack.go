@@ -1,5 +1,5 @@
-// Package stack is the embedded stack: Temporal on SQLite, a worker and query-api in one process over one data
-// directory. Killed and started again it resumes what ran.
+// Package stack is the embedded stack over one data directory: a worker and query-api in one process, and Temporal's
+// development server as its child. Killed and started again it resumes what ran.
 package stack
 
 import (
@@ -21,7 +21,7 @@ import (
 
 	"go.temporal.io/sdk/client"
 
-	"github.com/unweaver/unweaver/infra/embedded/tembed"
+	"github.com/unweaver/unweaver/infra/embedded/devserver"
 	"github.com/unweaver/unweaver/internal/access"
 	"github.com/unweaver/unweaver/internal/config"
 	"github.com/unweaver/unweaver/internal/fault"
@@ -61,7 +61,8 @@ type Stack struct {
 	lock   *os.File
 	shared *os.File // lock of the artifacts, which need not lie in the data directory
 	stores *wiring.Stores
-	engine *tembed.Server
+	engine *devserver.Server
+	place  config.Engine // where the engine is, for its clients
 	client client.Client
 	worker *host.Host
 	api    *api.Server
@@ -82,7 +83,7 @@ func Start(ctx context.Context, options Options) (stack *Stack, err error) {
 	if err := durable.Private(dir); err != nil {
 		return nil, fault.Usage.At("make data directory", dir).Because(err).Advise("choose another --data-dir")
 	}
-	stack = &Stack{dir: dir, served: make(chan error, 1)}
+	stack = &Stack{dir: dir, served: make(chan error, 2)}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, stack.Stop(ctx))
@@ -119,11 +120,7 @@ func Start(ctx context.Context, options Options) (stack *Stack, err error) {
 	if err = stack.stores.Grants(filepath.Join(dir, "roots.json")); err != nil {
 		return stack, errors.Join(err, listener.Close())
 	}
-	phase("Temporal on SQLite")
-	if stack.engine, err = tembed.Start(tembed.Options{Dir: dir, Port: options.TemporalPort}); err != nil {
-		return stack, errors.Join(err, listener.Close())
-	}
-	if stack.client, err = dial(ctx, stack.engine, options.Log); err != nil {
+	if err = stack.startEngine(ctx, options, phase); err != nil {
 		return stack, errors.Join(err, listener.Close())
 	}
 	phase("worker")
@@ -134,8 +131,8 @@ func Start(ctx context.Context, options Options) (stack *Stack, err error) {
 		return stack, errors.Join(err, listener.Close())
 	}
 	if stack.worker, err = host.Start(host.Config{
-		Client: stack.client, Address: stack.engine.Address, Namespace: tembed.Namespace,
-		TaskQueue: workflows.TaskQueue, Stores: stack.stores, Models: models, Limits: options.Config.DocumentLimits(),
+		Client: stack.client, Address: stack.place.Address, Namespace: stack.place.Namespace,
+		TaskQueue: stack.place.TaskQueue, Stores: stack.stores, Models: models, Limits: options.Config.DocumentLimits(),
 		CacheDir: filepath.Join(dir, "cache"),
 		Alone:    true, Sticky: time.Second, Heartbeat: time.Second, Drain: 20 * time.Second, Log: options.Log,
 		Telemetry: process, Notify: hooks,
@@ -152,12 +149,8 @@ func Start(ctx context.Context, options Options) (stack *Stack, err error) {
 // control steers runs on the engine and the stores of the stack.
 func (s *Stack) control(ctx context.Context, options Options, models *wiring.Models) *ops.Service {
 	return &ops.Service{
-		Client: s.client,
-		Engine: config.Engine{
-			Address:   s.engine.Address,
-			Namespace: tembed.Namespace,
-			TaskQueue: workflows.TaskQueue,
-		},
+		Client:    s.client,
+		Engine:    s.place,
 		Stores:    s.stores,
 		Limits:    options.Config.DocumentLimits(),
 		Models:    models,
@@ -165,7 +158,7 @@ func (s *Stack) control(ctx context.Context, options Options, models *wiring.Mod
 		Problems:  s.worker.Problems,
 		Grant:     s.stores.Grant,
 
-		SearchAttributes: host.Register(ctx, s.client, tembed.Namespace, options.Log),
+		SearchAttributes: host.Register(ctx, s.client, s.place.Namespace, options.Log),
 	}
 }
 
@@ -176,7 +169,7 @@ func (s *Stack) serve(
 	_, _ = rand.Read(raw) // never fails
 	s.Dev = cli.Dev{
 		HTTP:     "http://" + listener.Addr().String(),
-		Temporal: s.engine.Address,
+		Temporal: s.place.Address,
 		PID:      os.Getpid(),
 		Token:    hex.EncodeToString(raw),
 		Settings: options.Settings,
@@ -268,33 +261,29 @@ func lock(dir string) (*os.File, error) {
 	return file, nil
 }
 
-// dial connects once the namespace answers.
-func dial(ctx context.Context, server *tembed.Server, log *slog.Logger) (client.Client, error) {
-	var last error
-	with := client.Options{
-		HostPort: server.Address, Namespace: tembed.Namespace, Logger: engine.Logger(log),
-		ConnectionOptions: client.ConnectionOptions{
-			TLS:             server.Client,
-			GrpcCompression: &client.GrpcCompressionNone{}, // it is this process
-		},
+// startEngine finds the engine's program, starts it as a child process and connects to it.
+func (s *Stack) startEngine(ctx context.Context, options Options, phase func(string)) error {
+	program, err := devserver.Finder{Say: phase}.Find(ctx)
+	if err != nil {
+		return err
 	}
-	if err := engine.Traced(&with); err != nil {
-		return nil, err
+	phase("Temporal on SQLite")
+	s.engine, err = devserver.Start(ctx, devserver.Options{
+		Program: program, Dir: s.dir, Port: options.TemporalPort, Log: options.Log,
+	})
+	if err != nil {
+		return err
 	}
-	for range 200 {
-		c, err := client.DialContext(ctx, with)
-		if err == nil {
-			if _, err = c.CheckHealth(ctx, &client.CheckHealthRequest{}); err == nil {
-				return c, nil
-			}
-			c.Close()
+	go func() {
+		if err, failed := <-s.engine.Failed(); failed {
+			s.served <- err
 		}
-		last = err
-		time.Sleep(50 * time.Millisecond)
+	}()
+	s.place = config.Engine{
+		Address: s.engine.Address, Namespace: devserver.Namespace, TaskQueue: workflows.TaskQueue,
 	}
-	return nil, fault.EngineDown.At("connect to the embedded Temporal at", server.Address).
-		Because(last).
-		Advise("see temporal.log in the data directory")
+	s.client, err = engine.Dial(ctx, s.place, options.Log)
+	return err
 }
 
 // Failed tells when a part of the stack ends by itself.

@@ -15,8 +15,8 @@ import (
 
 	"go.temporal.io/sdk/client"
 
+	"github.com/unweaver/unweaver/infra/embedded/devserver"
 	"github.com/unweaver/unweaver/infra/embedded/stack"
-	"github.com/unweaver/unweaver/infra/embedded/tembed"
 	"github.com/unweaver/unweaver/internal/config"
 	"github.com/unweaver/unweaver/internal/ops"
 	"github.com/unweaver/unweaver/internal/ops/admin"
@@ -129,7 +129,7 @@ func (s *Stack) Start(ctx context.Context) error {
 	s.process = exec.Command(program)
 	s.process.Env = append(os.Environ(), childVariable+"="+string(settings))
 	s.process.Stdout, s.process.Stderr = log, log
-	s.process.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	s.process.SysProcAttr = devserver.ChildAttributes()
 	s.Begun = time.Now()
 	if err := s.process.Start(); err != nil {
 		return err
@@ -147,10 +147,7 @@ func (s *Stack) Start(ctx context.Context) error {
 func (s *Stack) connect(ctx context.Context, dev cli.Dev) (err error) {
 	s.HTTP = dev.HTTP
 	s.Control = &admin.Client{Base: dev.HTTP, Token: dev.Token}
-	at := config.Engine{Address: dev.Temporal, Namespace: tembed.Namespace}
-	if at.TLSCA, at.TLSCert, at.TLSKey, err = tembed.Certificates(s.Dir); err != nil {
-		return err
-	}
+	at := config.Engine{Address: dev.Temporal, Namespace: devserver.Namespace}
 	s.Engine, err = engine.Dial(ctx, at, slog.New(slog.DiscardHandler))
 	return err
 }

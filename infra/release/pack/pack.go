@@ -36,7 +36,6 @@ var Products = []Product{
 		Name: "unweaver",
 		Programs: []Program{
 			{"unweaver", ".", "./starter"},
-			{"unweaver-dev", "infra/embedded", "."},
 		},
 		About: aboutUnweaver,
 	},
