@@ -18,7 +18,7 @@ help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-14s %s\n", $$1, $$2}'
 
 build: engine ## every binary into bin/
-	@GO=$(GO) infra/build.sh $(BIN)/unweaver $(BIN)/unweaver-cluster $(BIN)/unweaver-worker $(BIN)/unweaver-query-api $(BIN)/unweaver-dev
+	@GO=$(GO) infra/build.sh $(BIN)/unweaver $(BIN)/unweaver-worker $(BIN)/unweaver-query-api
 
 # What demo and dev need: nothing for servers.
 build-embedded: engine

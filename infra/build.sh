@@ -9,11 +9,9 @@ step=0
 began=$(date +%s)
 
 # A name, its package, what it is, and how long it takes the first time.
-programs='unweaver|./starter|the command line|a minute or two
-unweaver-cluster|./starter/cluster|the command line on servers|two minutes
+programs='unweaver|./starter|the command line with the embedded stack|two minutes
 unweaver-worker|./worker|builds indexes|half a minute
-unweaver-query-api|./query-api|answers queries|half a minute
-unweaver-dev|./infra/embedded|the embedded stack|two minutes'
+unweaver-query-api|./query-api|answers queries|half a minute'
 
 for path in "$@"; do
   step=$((step + 1))
@@ -25,7 +23,7 @@ END
   echo "[$step/$total] building $name: $about (about $takes the first time, seconds after that)"
   start=$(date +%s)
   mkdir -p "$(dirname "$path")"
-  (cd "$root" && exec "$go" build -o "$path" "$package") &
+  (cd "$root" && exec "$go" build -trimpath -ldflags "-s -w" -o "$path" "$package") &
   pid=$!
   # Ctrl-C reaches the compiler by itself; what ends this script alone must end it, too.
   trap 'kill "$pid" 2>/dev/null || true' EXIT

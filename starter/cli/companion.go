@@ -1,14 +1,11 @@
 package cli
 
 import (
-	"context"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"syscall"
 
-	"github.com/unweaver/unweaver/internal/access"
-	"github.com/unweaver/unweaver/internal/config"
 	"github.com/unweaver/unweaver/internal/fault"
 )
 
@@ -18,30 +15,8 @@ type companion struct {
 	variable string // of the environment, with its path
 }
 
-var (
-	// ofDev holds the embedded stack.
-	ofDev = companion{"unweaver-dev", "UNWEAVER_DEV_BIN"}
-	// ofServers is this command line with the clients of Temporal and of the stores.
-	ofServers = companion{"unweaver-cluster", "UNWEAVER_CLUSTER_BIN"}
-)
-
-// Servers opens what the stores and Temporal are as servers (package starter/cluster).
-type Servers struct {
-	Connect Connector
-	Keys    func(ctx context.Context, cfg *config.Config) (access.Keeper, error)
-}
-
-// onServers tells whether the stores are servers. Where this program has no clients of those, it becomes the one that
-// has, with the same arguments: then it returns only with an error.
-func (a *App) onServers(cfg *config.Config) (bool, error) {
-	if a.Connect != nil || cfg.Stores.NoPaths("unweaver") != nil {
-		return false, nil
-	}
-	if a.Servers == nil {
-		return true, a.become(ofServers, a.args)
-	}
-	return true, nil
-}
+// ofDev holds the embedded stack.
+var ofDev = companion{"unweaver-dev", "UNWEAVER_DEV_BIN"}
 
 // become replaces this process by a companion.
 func (a *App) become(other companion, args []string) error {

@@ -65,15 +65,11 @@ func (a *App) withControl(
 	if err != nil {
 		return err
 	}
-	servers, err := a.onServers(cfg)
-	if err != nil {
-		return err
-	}
 	connect := a.Connect
 	switch {
 	case connect != nil:
-	case servers:
-		connect = a.Servers.Connect
+	case a.onServers(cfg):
+		connect = connectServers
 	default:
 		connect = a.embedded
 	}

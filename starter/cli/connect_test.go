@@ -201,48 +201,7 @@ var servers = []string{
 	"--set", "stores.classes=redis://127.0.0.1:1/0", "--set", "stores.vectors=milvus://127.0.0.1:1",
 }
 
-func TestACommandOnServersHandsOverToTheProgramThatHasTheirClients(t *testing.T) {
-	t.Chdir(t.TempDir())
-	bin := script(t, `echo "$@"; exit 4`+"\n")
-	for _, args := range []string{
-		"status docs --json", "index /corpus --index docs --wait", "keys list", "doctor", "runs --limit 3", "ls",
-		"restore --all", "generations --index docs", "logs docs", "pause docs",
-	} {
-		args += " " + strings.Join(servers, " ")
-		command := exec.Command(os.Args[0])
-		command.Env = []string{argumentsOf + "=" + args, "UNWEAVER_CLUSTER_BIN=" + bin, "PATH=" + os.Getenv("PATH")}
-		out, err := command.CombinedOutput()
-		if string(out) != args+"\n" || command.ProcessState.ExitCode() != 4 {
-			t.Errorf("%s: %q, %v", args, out, err)
-		}
-	}
-	command := exec.Command(os.Args[0])
-	command.Env = []string{argumentsOf + "=ls --json " + strings.Join(servers, " "), "PATH=" + t.TempDir()}
-	out, _ := command.CombinedOutput()
-	if as := decoded(t, string(out)); as["code"] != "engine_unavailable" || command.ProcessState.ExitCode() != 1 ||
-		!strings.Contains(as["error"].(string), "find unweaver-cluster") ||
-		!strings.Contains(as["hint"].(string), "make build") {
-		t.Errorf("%s", out)
-	}
-}
-
-func TestACommandWithoutServersNeedsNoOtherProgramForThem(t *testing.T) {
-	t.Chdir(t.TempDir())
-	bin := script(t, "echo handed over; exit 4\n")
-	run := func(args ...string) string {
-		command := exec.Command(os.Args[0])
-		command.Env = []string{
-			argumentsOf + "=" + strings.Join(args, " "), "UNWEAVER_CLUSTER_BIN=" + bin, "UNWEAVER_DEV_BIN=/nonexistent/dev",
-		}
-		out, _ := command.CombinedOutput()
-		return string(out)
-	}
-	contains(t, run(append([]string{"config", "validate"}, servers...)...), "valid")
-	contains(t, run("version"), "unweaver ")
-	contains(t, run(append([]string{"status", "docs"}, servers[:6]...)...), "starting one for this command")
-}
-
-// Where the stores are servers, queries need query-api alone: neither a client of theirs nor another program.
+// Where the stores are servers, queries need query-api alone: no client of theirs.
 func TestAQueryOnServersAsksQueryAPIAlone(t *testing.T) {
 	t.Chdir(t.TempDir())
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -251,7 +210,7 @@ func TestAQueryOnServersAsksQueryAPIAlone(t *testing.T) {
 	defer server.Close()
 	address := strings.TrimPrefix(server.URL, "http://")
 	args := append([]string{"query", "Who?", "--index", "docs", "--set", "query_api.address=" + address}, servers...)
-	got := in(t, nil, []string{"UNWEAVER_CLUSTER_BIN=/nonexistent/cluster"}, args...)
+	got := in(t, nil, nil, args...)
 	if got.exit != cli.ExitDone || !strings.Contains(got.out, "From afar.") {
 		t.Errorf("%+v", got)
 	}

@@ -10,6 +10,7 @@ import (
 var examples = map[string]string{
 	"cancel":          "  unweaver cancel docs\n  unweaver cancel docs/20261122t020000z --lost",
 	"certs create":    "  unweaver certs create certs --host temporal.example",
+	"certs codec-key": "  unweaver certs codec-key codec.key",
 	"config init":     "  unweaver config init",
 	"config show":     "  unweaver config show\n  unweaver config show --json --set indexes.docs.keep=5",
 	"config validate": "  unweaver config validate --config nightly.yaml",

@@ -36,8 +36,6 @@ var Products = []Product{
 		Name: "unweaver",
 		Programs: []Program{
 			{"unweaver", ".", "./starter"},
-			{"unweaver-cluster", ".", "./starter/cluster"},
-			{"unweaver-dev", ".", "./infra/embedded"},
 		},
 		About: aboutUnweaver,
 	},
@@ -58,11 +56,10 @@ const aboutUnweaver = `UnWeaver answers questions from your documents, and shows
   ./unweaver index ~/docs --index docs --wait
   ./unweaver query "Who signed the lease?" --index docs
 
-unweaver          the command line; it starts the other two, which it looks for beside itself, then on the path
-unweaver-dev      the embedded stack of unweaver dev and unweaver demo
-unweaver-cluster  the same commands where Temporal and the stores are servers
+unweaver      the command line; it starts the other one, which it looks for beside itself, then on the path
+unweaver-dev  the embedded stack of unweaver dev and unweaver demo
 
-Nothing else is needed: put the three on the path, or link unweaver there from where they lie. sbom has what each of
+Nothing else is needed: put the two on the path, or link unweaver there from where they lie. sbom has what each of
 them holds, THIRD-PARTY-LICENSES.txt the licences of that, LICENSE that of UnWeaver.
 `
 

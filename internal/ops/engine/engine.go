@@ -17,6 +17,7 @@ import (
 
 	"github.com/unweaver/unweaver/internal/config"
 	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/ops/engine/codec"
 	"github.com/unweaver/unweaver/internal/redact"
 )
 
@@ -43,6 +44,13 @@ func Dial(ctx context.Context, engine config.Engine, log *slog.Logger) (client.C
 		}
 		redact.Register(k)
 		options.Credentials = client.NewAPIKeyStaticCredentials(k)
+	}
+	if engine.CodecKey != "" {
+		key, err := codec.Load(engine.CodecKey)
+		if err != nil {
+			return nil, err
+		}
+		codec.Apply(&options, key, log)
 	}
 	t, err := client.DialContext(ctx, options)
 	if err != nil {
