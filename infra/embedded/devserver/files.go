@@ -25,6 +25,9 @@ const (
 	versionFile  = "engine.version" // written when the data base is complete
 )
 
+// Database returns the data base of the engine of a directory.
+func Database(dir string) string { return filepath.Join(dir, databaseFile) }
+
 // database returns the files of the data base. A log or a journal of another one of that name would be played into a
 // new one.
 func (f files) database() []string {

@@ -29,6 +29,7 @@ import (
 	"github.com/unweaver/unweaver/internal/ops"
 	"github.com/unweaver/unweaver/internal/ops/admin"
 	"github.com/unweaver/unweaver/internal/ops/engine"
+	"github.com/unweaver/unweaver/internal/ops/engine/codec"
 	"github.com/unweaver/unweaver/internal/store/durable"
 	"github.com/unweaver/unweaver/internal/store/localfile"
 	"github.com/unweaver/unweaver/internal/store/wiring"
@@ -261,10 +262,18 @@ func lock(dir string) (*os.File, error) {
 	return file, nil
 }
 
+// CodecKey returns the file in a data directory with the key that everything is encrypted with on its way through the
+// engine, whose ports any user of the machine can reach.
+func CodecKey(dir string) string { return filepath.Join(dir, "codec.key") }
+
 // startEngine finds the engine's program, starts it as a child process and connects to it.
 func (s *Stack) startEngine(ctx context.Context, options Options, phase func(string)) error {
 	program, err := devserver.Finder{Say: phase}.Find(ctx)
 	if err != nil {
+		return err
+	}
+	key := CodecKey(s.dir)
+	if _, err := codec.Create(key, devserver.Database(s.dir)); err != nil {
 		return err
 	}
 	phase("Temporal on SQLite")
@@ -281,6 +290,7 @@ func (s *Stack) startEngine(ctx context.Context, options Options, phase func(str
 	}()
 	s.place = config.Engine{
 		Address: s.engine.Address, Namespace: devserver.Namespace, TaskQueue: workflows.TaskQueue,
+		CodecKey: key,
 	}
 	s.client, err = engine.Dial(ctx, s.place, options.Log)
 	return err

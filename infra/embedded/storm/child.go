@@ -147,7 +147,7 @@ func (s *Stack) Start(ctx context.Context) error {
 func (s *Stack) connect(ctx context.Context, dev cli.Dev) (err error) {
 	s.HTTP = dev.HTTP
 	s.Control = &admin.Client{Base: dev.HTTP, Token: dev.Token}
-	at := config.Engine{Address: dev.Temporal, Namespace: devserver.Namespace}
+	at := config.Engine{Address: dev.Temporal, Namespace: devserver.Namespace, CodecKey: stack.CodecKey(s.Dir)}
 	s.Engine, err = engine.Dial(ctx, at, slog.New(slog.DiscardHandler))
 	return err
 }
