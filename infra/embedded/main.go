@@ -17,17 +17,17 @@ import (
 
 	"github.com/unweaver/unweaver/infra/embedded/stack"
 	"github.com/unweaver/unweaver/internal/config"
-	"github.com/unweaver/unweaver/internal/document/box"
+	"github.com/unweaver/unweaver/internal/control/service"
+	"github.com/unweaver/unweaver/internal/document/sandbox"
 	"github.com/unweaver/unweaver/internal/fault"
-	"github.com/unweaver/unweaver/internal/ops"
-	"github.com/unweaver/unweaver/internal/redact"
+	"github.com/unweaver/unweaver/internal/fault/redact"
 	"github.com/unweaver/unweaver/internal/stream/scratch"
 	"github.com/unweaver/unweaver/internal/telemetry/tracing"
 	"github.com/unweaver/unweaver/starter/cli"
 )
 
 func main() {
-	box.Child()
+	sandbox.Child()
 	syscall.Umask(0o077) // what this program writes is its owner's alone
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -143,7 +143,7 @@ func start(ctx context.Context, s *stack.Stack, cfg *config.Config, dir string) 
 	if err != nil {
 		return err
 	}
-	request := ops.IndexRequest{Spec: spec}
+	request := service.IndexRequest{Spec: spec}
 	if err := request.ReadFiles(); err != nil {
 		return err
 	}

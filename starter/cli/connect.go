@@ -13,9 +13,9 @@ import (
 
 	"github.com/unweaver/unweaver/internal/access"
 	"github.com/unweaver/unweaver/internal/config"
+	"github.com/unweaver/unweaver/internal/control"
+	"github.com/unweaver/unweaver/internal/control/httpapi"
 	"github.com/unweaver/unweaver/internal/fault"
-	"github.com/unweaver/unweaver/internal/ops/admin"
-	ops "github.com/unweaver/unweaver/internal/ops/port"
 )
 
 // Dev is dev.json: where the embedded stack of a data directory answers.
@@ -46,7 +46,7 @@ func ReadDev(dataDir string) (Dev, bool) {
 
 // Connection is an open control, with where queries are served.
 type Connection struct {
-	Control ops.Control
+	Control control.Control
 	HTTP    string // http://host:port
 	Keys    access.Keeper
 	Key     string       // that queries are asked with where the person gives none
@@ -59,7 +59,7 @@ type Connector func(ctx context.Context, cfg *config.Config) (Connection, error)
 // withControl connects, and runs f. An error of f that says nothing of its kind is a fault of this program.
 func (a *App) withControl(
 	ctx context.Context,
-	f func(ctx context.Context, control ops.Control, queries string) error,
+	f func(ctx context.Context, controller control.Control, queries string) error,
 ) error {
 	cfg, err := a.config()
 	if err != nil {
@@ -74,7 +74,7 @@ func (a *App) withControl(
 		connect = a.embedded
 	}
 	return connected(ctx, cfg, connect, func(connection Connection) error {
-		ctx := ops.WithOperator(withKey(ctx, cmp.Or(a.variable(a.keyEnv), connection.Key)), a.operator())
+		ctx := control.WithOperator(withKey(ctx, cmp.Or(a.variable(a.keyEnv), connection.Key)), a.operator())
 		err := f(ctx, connection.Control, connection.HTTP)
 		if err != nil && fault.As(err) == nil {
 			err = fault.Internal.At("", "").Because(err)
@@ -103,7 +103,7 @@ func (a *App) withQueries(ctx context.Context, f func(ctx context.Context, queri
 		return err
 	}
 	if a.Connect != nil || !isURL(cfg.QueryAPI.Address) && cfg.Stores.NoPaths("unweaver") != nil {
-		return a.withControl(ctx, func(ctx context.Context, _ ops.Control, queries string) error { return f(ctx, queries) })
+		return a.withControl(ctx, func(ctx context.Context, _ control.Control, queries string) error { return f(ctx, queries) })
 	}
 	return f(withKey(ctx, a.variable(a.keyEnv)), Queries(cfg))
 }
@@ -139,7 +139,7 @@ func (a *App) embedded(ctx context.Context, _ *config.Config) (Connection, error
 				Advise("run: unweaver dev")
 		}
 	}
-	client := &admin.Client{Base: dev.HTTP, Token: dev.Token}
+	client := &httpapi.Client{Base: dev.HTTP, Token: dev.Token}
 	connection := Connection{Control: client, HTTP: dev.HTTP, Keys: client, Key: dev.Token}
 	if stop != nil {
 		connection.Close = func() error { stop(); return nil }
@@ -154,7 +154,7 @@ func (a *App) runningDev(ctx context.Context) (dev Dev, running bool, err error)
 	if !running {
 		return dev, false, nil
 	}
-	proven, err := admin.Knows(ctx, dev.HTTP, dev.Token)
+	proven, err := httpapi.Knows(ctx, dev.HTTP, dev.Token)
 	switch {
 	case ctx.Err() != nil:
 		return dev, false, ctx.Err()

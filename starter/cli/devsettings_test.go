@@ -12,7 +12,7 @@ import (
 )
 
 // developing writes the dev.json of a stack that runs in this process with settings, and gives its folder.
-func developing(t *testing.T, fake *control, settings *cli.DevSettings) (data string) {
+func developing(t *testing.T, fake *fakeControl, settings *cli.DevSettings) (data string) {
 	t.Helper()
 	data = t.TempDir()
 	writeDev(t, data, cli.Dev{HTTP: served(t, fake), PID: os.Getpid(), Token: token, Settings: settings})
@@ -26,7 +26,7 @@ func TestACommandWithoutAConfigurationTakesThatOfTheRunningStack(t *testing.T) {
 	if err := os.WriteFile(other, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	fake := &control{}
+	fake := &fakeControl{}
 	data := developing(t, fake, &cli.DevSettings{Config: other, Set: []string{"indexes.docs.keep=7"}})
 	got := in(t, nil, nil, "index", "/corpus", "--index", "docs", "--data-dir", data, "--set", "indexes.docs.budget.calls=9")
 	spec := fake.request.Spec
@@ -48,7 +48,7 @@ func TestACommandWithoutAConfigurationTakesThatOfTheRunningStack(t *testing.T) {
 
 func TestASettingThatTheRunningStackDoesNotTakeIsTold(t *testing.T) {
 	t.Chdir(t.TempDir())
-	fake := &control{}
+	fake := &fakeControl{}
 	data := developing(t, fake, &cli.DevSettings{Set: []string{"limits.document.seconds=30"}})
 	args := []string{"index", "/corpus", "--index", "docs", "--data-dir", data, "--set"}
 	got := in(t, nil, nil, append(args, "limits.document.seconds=50")...)
@@ -75,7 +75,7 @@ func TestACommandWaitsForAStackThatIsStarting(t *testing.T) {
 	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX); err != nil {
 		t.Fatal(err)
 	}
-	fake := &control{}
+	fake := &fakeControl{}
 	dev := cli.Dev{HTTP: served(t, fake), PID: os.Getpid(), Token: token}
 	written := make(chan struct{})
 	began := time.Now()

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/unweaver/unweaver/internal/fault"
-	"github.com/unweaver/unweaver/internal/store/durable"
+	"github.com/unweaver/unweaver/internal/stream/durable"
 )
 
 // startDev starts the embedded stack for the duration of a command.

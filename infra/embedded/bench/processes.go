@@ -12,7 +12,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/unweaver/unweaver/internal/model/modeltest"
+	"github.com/unweaver/unweaver/internal/testkit/modeltest"
 	"github.com/unweaver/unweaver/starter/cli"
 )
 

@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/unweaver/unweaver/internal/fault"
-	"github.com/unweaver/unweaver/internal/store/durable"
+	"github.com/unweaver/unweaver/internal/stream/durable"
 )
 
 // The files of an engine in a data directory.
