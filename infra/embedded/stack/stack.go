@@ -49,6 +49,7 @@ type Options struct {
 	HTTPPort     int
 	Phase        func(string) // a line per phase; may be nil
 	Log          *slog.Logger
+	Plain        bool // payloads are not encrypted: for tests of what they hold
 
 	Settings *cli.DevSettings // what Config was made from, for commands that bring none; may be nil
 }
@@ -272,9 +273,12 @@ func (s *Stack) startEngine(ctx context.Context, options Options, phase func(str
 	if err != nil {
 		return err
 	}
-	key := CodecKey(s.dir)
-	if _, err := codec.Create(key, devserver.Database(s.dir)); err != nil {
-		return err
+	s.place = config.Engine{Namespace: devserver.Namespace, TaskQueue: workflows.TaskQueue}
+	if !options.Plain {
+		s.place.CodecKey = CodecKey(s.dir)
+		if _, err := codec.Create(s.place.CodecKey, devserver.Database(s.dir)); err != nil {
+			return err
+		}
 	}
 	phase("Temporal on SQLite")
 	s.engine, err = devserver.Start(ctx, devserver.Options{
@@ -288,10 +292,7 @@ func (s *Stack) startEngine(ctx context.Context, options Options, phase func(str
 			s.served <- err
 		}
 	}()
-	s.place = config.Engine{
-		Address: s.engine.Address, Namespace: devserver.Namespace, TaskQueue: workflows.TaskQueue,
-		CodecKey: key,
-	}
+	s.place.Address = s.engine.Address
 	s.client, err = engine.Dial(ctx, s.place, options.Log)
 	return err
 }
