@@ -77,8 +77,10 @@ func (p processes) returned(thread string, c call) error {
 		}
 		if strings.Contains(strings.Join(c.args, " "), "CLONE_THREAD") {
 			p.process[made] = thread
+			delete(p.parent, made) // the system gives numbers out again
 		} else {
 			p.parent[made] = thread
+			delete(p.process, made)
 		}
 	}
 	return nil
@@ -228,6 +230,7 @@ func (d *disk) returned(thread string, c call) error {
 		return d.move(d.at(thread, c.args[0], c.args[1]), d.at(thread, c.args[2], c.args[3]), c.name == "linkat")
 	case "close": // see begun
 	case "clone", "clone3", "fork", "vfork":
+		return d.owner.returned(thread, c)
 	case "execve":
 		maps.DeleteFunc(d.table(thread), func(_ int, h *handle) bool { return !h.given })
 	case "unlink", "rmdir":

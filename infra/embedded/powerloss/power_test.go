@@ -205,8 +205,8 @@ func (r *replay) check(name string, err error) {
 
 // temporal lets SQLite recover what is left of its file; it gives the number of records that Temporal has written.
 func temporal(folder string, tree map[string]leaf) (int64, error) {
-	if _, ok := tree["data/engine.db"]; !ok {
-		return 0, nil // it had no name yet
+	if _, ok := tree["data/engine.version"]; !ok {
+		return 0, nil // it was not complete: no client has seen it, and the next start makes it anew
 	}
 	err := put(folder, tree, func(path string) bool { return strings.HasPrefix(path, "data/engine.db") })
 	if err != nil {
