@@ -22,7 +22,7 @@ build: engine ## every binary into bin/
 
 # What demo and dev need: nothing for servers.
 build-embedded: engine
-	@GO=$(GO) infra/build.sh $(BIN)/unweaver $(BIN)/unweaver-dev
+	@GO=$(GO) infra/build.sh $(BIN)/unweaver
 
 # The engine is fetched while Go compiles the rest; who needs it waits for it.
 engine:
