@@ -143,11 +143,11 @@ $(TOOLS)/workflowcheck:
 	@mkdir -p $(TOOLS); GOBIN=$(TOOLS) $(GO) install $(WORKFLOWCHECK)
 
 bench: build ## the figures of docs/benchmarks.md, as ratios in one run; DATASETS="dir ..." adds recall, make servers adds real servers
-	$(GO) build -o $(BIN)/modelserver ./internal/model/modeltest/modelserver
+	$(GO) build -o $(BIN)/modelserver ./internal/testkit/modeltest/modelserver
 	$(GO) build -o $(BIN)/queryload ./query-api/load
 	$(GO) run ./infra/embedded/bench -bin $(BIN) $(BENCH)
 	$(GO) test -run '^$$' -bench . -benchtime 200x ./internal/retrieve/...
-	$(GO) test -run '^$$' -bench Distance -benchtime 1x ./internal/build
+	$(GO) test -run '^$$' -bench Distance -benchtime 1x ./internal/pipeline
 	$(GO) test -run '^$$' -bench . ./internal/model/neural/...
 	@for d in $(DATASETS); do $(BIN)/unweaver eval --dataset $$d --workers 1 --data-dir $(BIN)/eval-data --out $(BIN)/eval-$$(basename $$d) || exit 1; done
 	@if [ -f .servers/env ]; then set -a; . ./.servers/env; set +a; UNWEAVER_TEST_BIN=$(BIN) $(GO) test -timeout 60m -run '^$$' -bench . -benchtime 1x ./infra/embedded/e2e; \

@@ -1,4 +1,4 @@
-// Package activities gives the engine the life of a build (internal/build): thin methods on one struct, one file a
+// Package activities gives the engine the life of a build (internal/pipeline): thin methods on one struct, one file a
 // stage, each opening a run, beating as long as it gets on, making one call and mapping the error. Names are verb and
 // object, unique in the module, equal to the constants of workflows.
 package activities
@@ -11,43 +11,43 @@ import (
 	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/temporal"
 
-	"github.com/unweaver/unweaver/internal/build"
-	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
-	"github.com/unweaver/unweaver/internal/fleet"
-	"github.com/unweaver/unweaver/internal/notice"
+	"github.com/unweaver/unweaver/internal/model/fleet"
+	"github.com/unweaver/unweaver/internal/pipeline"
 	"github.com/unweaver/unweaver/internal/store/blob"
-	"github.com/unweaver/unweaver/internal/stream/par"
+	"github.com/unweaver/unweaver/internal/stream/parallel"
 	"github.com/unweaver/unweaver/internal/telemetry"
+	"github.com/unweaver/unweaver/internal/telemetry/webhook"
 	"github.com/unweaver/unweaver/workflows"
 )
 
 // Engine tells about workflow runs; the lease of a build depends on it.
 type Engine interface {
 	// Identity names the engine.
-	Identity(ctx context.Context) (corpus.Engine, error)
+	Identity(ctx context.Context) (core.Engine, error)
 	// Standing tells what it knows about a run.
-	Standing(ctx context.Context, holder build.Holder) (build.Standing, error)
+	Standing(ctx context.Context, holder pipeline.Holder) (pipeline.Standing, error)
 	// Cancel asks for the end of a run, and does not wait for it. One that is over is no error.
-	Cancel(ctx context.Context, holder build.Holder) error
+	Cancel(ctx context.Context, holder pipeline.Holder) error
 }
 
 // Activities holds what activities work with; the worker's main fills it.
 type Activities struct {
-	Ports  *build.Ports
+	Ports  *pipeline.Ports
 	Engine Engine
 	Log    *slog.Logger
 
-	Telemetry *telemetry.Process             // nil: nothing is counted
-	Notify    func(index string) notice.Hook // the webhook of an index; nil: none has one
-	Due       *Due                           // nil: other processes send what is due
-	Self      fleet.Worker                   // what this process tells of itself
+	Telemetry *telemetry.Process              // nil: nothing is counted
+	Notify    func(index string) webhook.Hook // the webhook of an index; nil: none has one
+	Due       *Due                            // nil: other processes send what is due
+	Self      fleet.Worker                    // what this process tells of itself
 }
 
 // job is the build as the packages below see it.
-func job(b workflows.Build) build.Job {
+func job(b workflows.Build) pipeline.Job {
 	shape := b.Shape.Filled()
-	return build.Job{
+	return pipeline.Job{
 		Index: b.Index, Generation: b.Generation, Spec: b.Spec, Fence: b.Fence, Attempt: b.Attempt,
 		Backfill:      b.Backfill,
 		ReplaceCorpus: b.ReplaceCorpus, Rebuild: b.Rebuild, Anew: b.Anew, Shard: shape.ShardChunks, Batch: shape.BatchChunks,
@@ -80,7 +80,7 @@ func (a *Activities) with(
 // look at a store until the error is told, as long as the run gets on: one that hangs has its context cancelled. A
 // panic anywhere below is an error like any other: the engine would put its text into history.
 func (a *Activities) calling(
-	ctx context.Context, run *build.Run, b workflows.Build, do func(context.Context, *call) error,
+	ctx context.Context, run *pipeline.Run, b workflows.Build, do func(context.Context, *call) error,
 ) error {
 	err := a.called(ctx, run, b, do)
 	if crash := fault.As(err); crash != nil { // outcome itself, or what it needs, panicked
@@ -91,9 +91,9 @@ func (a *Activities) calling(
 }
 
 func (a *Activities) called(
-	ctx context.Context, run *build.Run, b workflows.Build, do func(context.Context, *call) error,
+	ctx context.Context, run *pipeline.Run, b workflows.Build, do func(context.Context, *call) error,
 ) (err error) {
-	defer par.Caught(&err)
+	defer parallel.Caught(&err)
 	defer run.Close()
 	c := &call{Activities: a, run: run, b: b}
 	working, cancel := context.WithCancelCause(ctx)
@@ -104,16 +104,16 @@ func (a *Activities) called(
 }
 
 func safely(ctx context.Context, c *call, do func(context.Context, *call) error) (err error) {
-	defer par.Caught(&err)
+	defer parallel.Caught(&err)
 	return do(ctx, c)
 }
 
 // held is the job with the holder that its lease must have. Units of a stage run in a workflow of their own, and know
 // the build's by its id alone.
-func held(ctx context.Context, b workflows.Build) build.Job {
+func held(ctx context.Context, b workflows.Build) pipeline.Job {
 	out := job(b)
 	out.Tries = int(activity.GetInfo(ctx).Attempt)
-	out.Holder = build.Holder{Workflow: workflows.BuildID(b.Index, b.Generation), Heartbeat: b.Heartbeat}
+	out.Holder = pipeline.Holder{Workflow: workflows.BuildID(b.Index, b.Generation), Heartbeat: b.Heartbeat}
 	if own := holder(ctx); own.Workflow == out.Holder.Workflow {
 		out.Holder.Run = own.Run
 	}
@@ -121,22 +121,22 @@ func held(ctx context.Context, b workflows.Build) build.Job {
 }
 
 // own is the run that this activity of a build belongs to, as its lease names it.
-func own(ctx context.Context, run *build.Run) build.Holder {
+func own(ctx context.Context, run *pipeline.Run) pipeline.Holder {
 	out := run.Holder
 	out.Run = holder(ctx).Run
 	return out
 }
 
 // holder is the run of the engine that this activity belongs to.
-func holder(ctx context.Context) build.Holder {
+func holder(ctx context.Context) pipeline.Holder {
 	execution := activity.GetInfo(ctx).WorkflowExecution
-	return build.Holder{Workflow: execution.ID, Run: execution.RunID}
+	return pipeline.Holder{Workflow: execution.ID, Run: execution.RunID}
 }
 
 // call is one activity call.
 type call struct {
 	*Activities
-	run     *build.Run
+	run     *pipeline.Run
 	b       workflows.Build
 	records bool        // it records how the run stands: worth retrying while a disk is full or a store is down
 	shown   func() bool // a problem of this attempt
@@ -149,7 +149,7 @@ func (c *call) problem(ctx context.Context) string {
 
 // short runs an activity that touches a few small objects, whether the run is paused or not.
 func (a *Activities) short(
-	ctx context.Context, b workflows.Build, stage string, do func(context.Context, *build.Run) error,
+	ctx context.Context, b workflows.Build, stage string, do func(context.Context, *pipeline.Run) error,
 ) error {
 	return a.with(ctx, b, stage, func(ctx context.Context, c *call) error {
 		c.records = true
@@ -159,7 +159,7 @@ func (a *Activities) short(
 
 // unit runs one unit of a stage: not at all where the run is stopped.
 func (a *Activities) unit(
-	ctx context.Context, b workflows.Build, stage string, do func(context.Context, *build.Run) error,
+	ctx context.Context, b workflows.Build, stage string, do func(context.Context, *pipeline.Run) error,
 ) error {
 	return a.with(ctx, b, stage, func(ctx context.Context, c *call) error { return c.work(ctx, do) })
 }
@@ -180,16 +180,16 @@ func (c *call) outcome(ctx context.Context, err error) error {
 	code, kind := fault.CodeOf(err), fault.KindOf(err)
 	id := info.ActivityID
 	if !plain.MatchString(id) { // a part of a key, and the caller's
-		id = corpus.Sum(id).Short(16)
+		id = core.Sum(id).Short(16)
 	}
 	ref := c.run.Scratch.Key(fmt.Sprintf("errors/%s-%s.json", c.run.Stage, id))
-	failure := build.Failure{Code: string(code), Text: err.Error()}
+	failure := pipeline.Failure{Code: string(code), Text: err.Error()}
 	if _, werr := blob.WriteJSON(ctx, c.run.Artifacts, ref, failure, blob.Cond{}); werr != nil {
 		c.Log.Error("error text not stored", "run_id", c.run.Name(), "stage", c.run.Stage, "code", string(code))
 		ref = ""
 	}
 	if code != fault.Paused && code != fault.Cancelled && c.run.Stage != stageSteer {
-		c.run.ShowProblem(ctx, problem, corpus.Problem{Code: failure.Code, Object: c.run.Stage, Detail: failure.Text})
+		c.run.ShowProblem(ctx, problem, core.Problem{Code: failure.Code, Object: c.run.Stage, Detail: failure.Text})
 	}
 	final := kind != fault.Transient
 	if c.records && (code == fault.StoreFull || code == fault.StoreDown || code == fault.StoreDenied) {

@@ -3,8 +3,8 @@ package activities
 import (
 	"context"
 
-	"github.com/unweaver/unweaver/internal/build"
-	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/pipeline"
 	"github.com/unweaver/unweaver/internal/telemetry"
 	"github.com/unweaver/unweaver/workflows"
 )
@@ -12,19 +12,19 @@ import (
 // OpenAudit lists what a part of the served generation is made of.
 func (a *Activities) OpenAudit(ctx context.Context, in workflows.Audited) (workflows.Restored, error) {
 	out := workflows.Restored{Build: in.Build}
-	sample := corpus.Sample{Part: in.Part, Of: in.Of}
+	sample := core.Sample{Part: in.Part, Of: in.Of}
 	if in.Part == 0 && in.Of == 0 {
-		sample = corpus.Everything
+		sample = core.Everything
 	}
 	if !sample.Valid() {
 		return out, a.refuse(invalid("audit "+in.Index, sample.String(), "it is no part of a whole"))
 	}
-	err := a.bare(ctx, in.Build, func(ctx context.Context, run *build.Run) error {
+	err := a.bare(ctx, in.Build, func(ctx context.Context, run *pipeline.Run) error {
 		var err error
 		if out.Parts, err = run.OpenAudit(ctx, sample, in.Repair); err != nil {
 			return err
 		}
-		return run.BeginStage(ctx, holder(ctx), corpus.StageAudit, int64(out.Parts))
+		return run.BeginStage(ctx, holder(ctx), core.StageAudit, int64(out.Parts))
 	}, false)
 	return out, err
 }
@@ -34,7 +34,7 @@ func (a *Activities) AuditPart(ctx context.Context, u workflows.Unit) (workflows
 	if err := checkUnit(u); err != nil {
 		return workflows.UnitResult{}, a.refuse(err)
 	}
-	err := a.bare(ctx, u.Build, func(ctx context.Context, run *build.Run) error {
+	err := a.bare(ctx, u.Build, func(ctx context.Context, run *pipeline.Run) error {
 		_, err := run.AuditPart(ctx, u.N)
 		return err
 	}, true)
@@ -43,7 +43,7 @@ func (a *Activities) AuditPart(ctx context.Context, u workflows.Unit) (workflows
 
 // SealAudit adds up what was found, and fails where something was left as it is.
 func (a *Activities) SealAudit(ctx context.Context, b workflows.Build) error {
-	return a.bare(ctx, b, func(ctx context.Context, run *build.Run) error { return run.SealAudit(ctx) }, true)
+	return a.bare(ctx, b, func(ctx context.Context, run *pipeline.Run) error { return run.SealAudit(ctx) }, true)
 }
 
 // EndAudit records the end and counts what was found. It tells whether a webhook is to be told.
@@ -51,8 +51,8 @@ func (a *Activities) EndAudit(ctx context.Context, end workflows.End) (workflows
 	if err := checkEnd(end); err != nil {
 		return workflows.Ended{}, a.refuse(err)
 	}
-	record := func(ctx context.Context, run *build.Run) error {
-		if end.Status == corpus.StatusWaiting {
+	record := func(ctx context.Context, run *pipeline.Run) error {
+		if end.Status == core.StatusWaiting {
 			if err := run.Waits(ctx, holder(ctx), ending(end)); err != nil {
 				return err
 			}
@@ -70,9 +70,9 @@ func (a *Activities) EndAudit(ctx context.Context, end workflows.End) (workflows
 }
 
 // drifted counts what an audit that ended found, by kind.
-func (a *Activities) drifted(ctx context.Context, run *build.Run, end workflows.End) {
-	state, err := build.State(ctx, a.Ports.Coordination, run.Name())
-	if err != nil || state == nil || state.Report.Audit == nil || !corpus.Terminal(end.Status) {
+func (a *Activities) drifted(ctx context.Context, run *pipeline.Run, end workflows.End) {
+	state, err := pipeline.State(ctx, a.Ports.Coordination, run.Name())
+	if err != nil || state == nil || state.Report.Audit == nil || !core.Terminal(end.Status) {
 		return
 	}
 	a.Telemetry.Count(telemetry.Audits, 1, end.Index, end.Status)

@@ -5,10 +5,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/unweaver/unweaver/internal/build"
-	"github.com/unweaver/unweaver/internal/build/runlog"
-	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/pipeline"
+	"github.com/unweaver/unweaver/internal/pipeline/runlog"
 	"github.com/unweaver/unweaver/workflows"
 )
 
@@ -16,16 +16,16 @@ const stageBackfill = "backfill"
 
 // filling opens the payments of a backfill, which have no lease.
 func (a *Activities) filling(
-	ctx context.Context, b workflows.Build, do func(context.Context, *build.Run) error, unit bool,
+	ctx context.Context, b workflows.Build, do func(context.Context, *pipeline.Run) error, unit bool,
 ) error {
 	err := checkBuild(b, stageBackfill, true)
-	if err == nil && !corpus.ValidSlug(b.Backfill) {
+	if err == nil && !core.ValidSlug(b.Backfill) {
 		err = invalid("name backfill", b.Backfill, "letters a-z, digits and hyphens, no hyphen first")
 	}
 	if err != nil {
 		return a.refuse(err)
 	}
-	run := a.Ports.Bare(job(b), stageBackfill, build.BackfillFolder)
+	run := a.Ports.Bare(job(b), stageBackfill, pipeline.BackfillFolder)
 	return a.calling(ctx, run, b, func(ctx context.Context, c *call) error {
 		c.records = !unit
 		if err := run.Configure(ctx); err != nil {
@@ -44,7 +44,7 @@ func (a *Activities) filling(
 // OpenBackfill finds what a backfill has to pay for.
 func (a *Activities) OpenBackfill(ctx context.Context, b workflows.Build) (workflows.Backfilled, error) {
 	var out workflows.Backfilled
-	err := a.filling(ctx, b, func(ctx context.Context, run *build.Run) error {
+	err := a.filling(ctx, b, func(ctx context.Context, run *pipeline.Run) error {
 		opened, err := run.OpenBackfill(ctx)
 		out.Units, out.Documents = opened.Units, opened.Documents
 		return err
@@ -57,7 +57,7 @@ func (a *Activities) PayBackfill(ctx context.Context, u workflows.Unit) (workflo
 	if err := checkUnit(u); err != nil {
 		return workflows.UnitResult{}, a.refuse(err)
 	}
-	err := a.filling(ctx, u.Build, func(ctx context.Context, run *build.Run) error {
+	err := a.filling(ctx, u.Build, func(ctx context.Context, run *pipeline.Run) error {
 		return run.PayBackfill(ctx, u.N, a.working(run))
 	}, true)
 	return workflows.UnitResult{Done: 1}, err
@@ -66,9 +66,9 @@ func (a *Activities) PayBackfill(ctx context.Context, u workflows.Unit) (workflo
 // AimBackfill waits until nobody builds the index, and tells what is served then.
 func (a *Activities) AimBackfill(ctx context.Context, b workflows.Build) (workflows.Aimed, error) {
 	var out workflows.Aimed
-	err := a.filling(ctx, b, func(ctx context.Context, run *build.Run) error {
+	err := a.filling(ctx, b, func(ctx context.Context, run *pipeline.Run) error {
 		aim, err := run.AimBackfill(ctx, func(ctx context.Context) (string, error) {
-			name, err := build.Building(ctx, run.Index, a.Engine.Standing)
+			name, err := pipeline.Building(ctx, run.Index, a.Engine.Standing)
 			if err != nil || name != "" {
 				return name, err
 			}
@@ -82,17 +82,17 @@ func (a *Activities) AimBackfill(ctx context.Context, b workflows.Build) (workfl
 
 // working names the build of the index that goes on, for who lets it go first. One that publishes a backfill does not
 // go first, and one that is paused needs nothing.
-func (a *Activities) working(run *build.Run) build.Going {
+func (a *Activities) working(run *pipeline.Run) pipeline.Going {
 	return func(ctx context.Context) (string, error) {
-		name, err := build.Building(ctx, run.Index, a.Engine.Standing)
+		name, err := pipeline.Building(ctx, run.Index, a.Engine.Standing)
 		if err == nil && (name == "" || workflows.ForBackfill(name)) {
 			name, err = a.begun(ctx, run)
 		}
 		if err != nil || name == "" {
 			return "", err
 		}
-		state, err := build.State(ctx, run.Coordination, name)
-		if err == nil && state != nil && state.Report.Status == corpus.StatusPaused {
+		state, err := pipeline.State(ctx, run.Coordination, name)
+		if err == nil && state != nil && state.Report.Status == core.StatusPaused {
 			return "", nil
 		}
 		return name, err
@@ -100,14 +100,14 @@ func (a *Activities) working(run *build.Run) build.Going {
 }
 
 // begun names the build of the index that was begun last, where it goes on: it may not have the lease yet.
-func (a *Activities) begun(ctx context.Context, run *build.Run) (string, error) {
+func (a *Activities) begun(ctx context.Context, run *pipeline.Run) (string, error) {
 	raw, err := run.Coordination.State(ctx, runlog.LatestBuild(run.Index.Name))
 	index, generation, _ := strings.Cut(string(raw), "/")
-	if err != nil || index != run.Index.Name || !corpus.ValidSlug(generation) {
+	if err != nil || index != run.Index.Name || !core.ValidSlug(generation) {
 		return "", err
 	}
-	standing, err := a.Engine.Standing(ctx, build.Holder{Workflow: workflows.BuildID(index, generation)})
-	if err != nil || standing != build.StandingOpen {
+	standing, err := a.Engine.Standing(ctx, pipeline.Holder{Workflow: workflows.BuildID(index, generation)})
+	if err != nil || standing != pipeline.StandingOpen {
 		return "", err
 	}
 	return string(raw), nil
@@ -115,15 +115,15 @@ func (a *Activities) begun(ctx context.Context, run *build.Run) (string, error) 
 
 // NoteBackfill writes down how a backfill stands.
 func (a *Activities) NoteBackfill(ctx context.Context, note workflows.BackfillNote) error {
-	return a.filling(ctx, note.Build, func(ctx context.Context, run *build.Run) error {
-		return run.NoteBackfill(ctx, func(state *corpus.BackfillState) {
+	return a.filling(ctx, note.Build, func(ctx context.Context, run *pipeline.Run) error {
+		return run.NoteBackfill(ctx, func(state *core.BackfillState) {
 			state.Status, state.Code, state.Detail = note.Status, "", ""
 			last := len(state.Builds) - 1
 			switch {
 			case note.Why != "" && last >= 0:
 				state.Builds[last].Why = note.Why
 			case note.Run != "" && (last < 0 || state.Builds[last].Run != note.Run): // it may be repeated
-				state.Builds = append(state.Builds, corpus.BackfillBuild{Run: note.Run, Parent: note.Parent})
+				state.Builds = append(state.Builds, core.BackfillBuild{Run: note.Run, Parent: note.Parent})
 			}
 		})
 	}, false)
@@ -134,7 +134,7 @@ func (a *Activities) EndBackfill(ctx context.Context, end workflows.End) (workfl
 	if err := checkEnd(end); err != nil {
 		return workflows.Ended{}, a.refuse(err)
 	}
-	return workflows.Ended{}, a.filling(ctx, end.Build, func(ctx context.Context, run *build.Run) error {
+	return workflows.Ended{}, a.filling(ctx, end.Build, func(ctx context.Context, run *pipeline.Run) error {
 		return run.EndBackfill(ctx, ending(end))
 	}, false)
 }
@@ -146,12 +146,12 @@ const (
 )
 
 // taking takes the lease. Where the build of a backfill has it, another build ends that, and takes it then.
-func (a *Activities) taking(ctx context.Context, run *build.Run, taker build.Holder) (int64, error) {
+func (a *Activities) taking(ctx context.Context, run *pipeline.Run, taker pipeline.Holder) (int64, error) {
 	for begun := time.Now(); ; {
 		if err := a.preempt(ctx, run); err != nil {
 			return 0, err
 		}
-		fence, err := build.TakeLease(ctx, run.Index, taker, a.Engine.Standing)
+		fence, err := pipeline.TakeLease(ctx, run.Index, taker, a.Engine.Standing)
 		// The next build of a backfill may have been faster, once: it looks who builds the index before it begins.
 		if !fault.Is(err, fault.LeaseHeld) || a.filler(ctx, run) == nil || time.Since(begun) > preemptPatience {
 			return fence, err
@@ -161,14 +161,14 @@ func (a *Activities) taking(ctx context.Context, run *build.Run, taker build.Hol
 
 // filler is the build of a backfill that has the lease and goes on, where another run wants it; else nil. What is wrong
 // with the lease, or with the engine, who takes the lease tells.
-func (a *Activities) filler(ctx context.Context, run *build.Run) *build.Holder {
-	lease, _, err := build.ReadLease(ctx, run.Index)
+func (a *Activities) filler(ctx context.Context, run *pipeline.Run) *pipeline.Holder {
+	lease, _, err := pipeline.ReadLease(ctx, run.Index)
 	_, name, _ := strings.Cut(lease.Workflow, "/")
 	if err != nil || !workflows.ForBackfill(name) || workflows.ForBackfill(run.Name()) {
 		return nil
 	}
-	holder := build.Holder{Workflow: lease.Workflow, Run: lease.Run, Engine: lease.Engine}
-	if standing, err := a.Engine.Standing(ctx, holder); err != nil || standing != build.StandingOpen {
+	holder := pipeline.Holder{Workflow: lease.Workflow, Run: lease.Run, Engine: lease.Engine}
+	if standing, err := a.Engine.Standing(ctx, holder); err != nil || standing != pipeline.StandingOpen {
 		return nil
 	}
 	return &holder
@@ -176,7 +176,7 @@ func (a *Activities) filler(ctx context.Context, run *build.Run) *build.Holder {
 
 // preempt ends the build of a backfill that has the lease which another build wants, and waits for its end: what it
 // paid for is kept, and the backfill begins another build once the lease is free.
-func (a *Activities) preempt(ctx context.Context, run *build.Run) error {
+func (a *Activities) preempt(ctx context.Context, run *pipeline.Run) error {
 	before := a.filler(ctx, run)
 	if before == nil {
 		return nil
@@ -185,12 +185,12 @@ func (a *Activities) preempt(ctx context.Context, run *build.Run) error {
 	told := false
 	for begun := time.Now(); time.Since(begun) < preemptPatience; {
 		standing, err := a.Engine.Standing(ctx, *before)
-		if err != nil || standing != build.StandingOpen {
+		if err != nil || standing != pipeline.StandingOpen {
 			return err
 		}
 		if !told {
 			a.Log.Info("the build of a backfill yields", "run_id", name, "to", run.Name())
-			if _, err := build.Steer(ctx, run.Coordination, name, build.CommandCancel, nil); err != nil &&
+			if _, err := pipeline.Steer(ctx, run.Coordination, name, pipeline.CommandCancel, nil); err != nil &&
 				!fault.Is(err, fault.ControlUnreadable) {
 				return err
 			}

@@ -9,9 +9,9 @@ import (
 
 	"go.temporal.io/sdk/temporal"
 
-	"github.com/unweaver/unweaver/internal/build"
-	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/pipeline"
 	"github.com/unweaver/unweaver/workflows"
 )
 
@@ -23,16 +23,16 @@ type yielding struct {
 	cancelled []string
 }
 
-func (y *yielding) Standing(_ context.Context, holder build.Holder) (build.Standing, error) {
+func (y *yielding) Standing(_ context.Context, holder pipeline.Holder) (pipeline.Standing, error) {
 	y.mu.Lock()
 	defer y.mu.Unlock()
 	if holder.Workflow == y.open {
-		return build.StandingOpen, nil
+		return pipeline.StandingOpen, nil
 	}
-	return build.StandingClosed, nil
+	return pipeline.StandingClosed, nil
 }
 
-func (y *yielding) Cancel(_ context.Context, holder build.Holder) error {
+func (y *yielding) Cancel(_ context.Context, holder pipeline.Holder) error {
 	y.mu.Lock()
 	defer y.mu.Unlock()
 	y.cancelled, y.open = append(y.cancelled, holder.Workflow), ""
@@ -53,7 +53,7 @@ func TestABuildOfABackfillYieldsItsLease(t *testing.T) {
 		engine := &yielding{open: test.holder}
 		b.Engine = engine
 		b.build.Generation = test.taker
-		b.hold(t, corpus.Lease{Workflow: test.holder, Run: "r0", Fence: 7, Heartbeat: time.Second})
+		b.hold(t, core.Lease{Workflow: test.holder, Run: "r0", Fence: 7, Heartbeat: time.Second})
 		value, err := b.ExecuteActivity(workflows.TakeLease, b.build)
 		if !test.yields {
 			if err == nil || len(engine.cancelled) != 0 || b.held(t).Workflow != test.holder {
@@ -68,8 +68,8 @@ func TestABuildOfABackfillYieldsItsLease(t *testing.T) {
 		if err != nil || fence != 8 || len(engine.cancelled) != 1 {
 			t.Errorf("%s: fence %d, %v, %q", test.name, fence, err, engine.cancelled)
 		}
-		control, err := build.ReadControl(t.Context(), b.Ports.Coordination, "docs/backfill-old-1-1")
-		if err != nil || control.Stop != build.CommandCancel {
+		control, err := pipeline.ReadControl(t.Context(), b.Ports.Coordination, "docs/backfill-old-1-1")
+		if err != nil || control.Stop != pipeline.CommandCancel {
 			t.Errorf("%s: %+v, %v: calls of what yields may start", test.name, control, err)
 		}
 	}

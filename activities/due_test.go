@@ -9,8 +9,8 @@ import (
 
 	"github.com/unweaver/unweaver/activities"
 	"github.com/unweaver/unweaver/internal/config"
-	"github.com/unweaver/unweaver/internal/corpus"
-	"github.com/unweaver/unweaver/internal/notice"
+	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/telemetry/webhook"
 	"github.com/unweaver/unweaver/workflows"
 )
 
@@ -26,10 +26,10 @@ func TestANoticeIsDueFromTheEndOfARunUntilItWasTried(t *testing.T) {
 			defer receiver.Close()
 			p := newPlant(t)
 			p.Due = &activities.Due{}
-			p.Notify = func(string) notice.Hook {
-				return notice.Hook{URL: receiver.URL, Secret: "a secret to sign with", On: []string{config.OnFailed}}
+			p.Notify = func(string) webhook.Hook {
+				return webhook.Hook{URL: receiver.URL, Secret: "a secret to sign with", On: []string{config.OnFailed}}
 			}
-			end := workflows.End{Build: p.build, Status: corpus.StatusFailed, Reason: "internal"}
+			end := workflows.End{Build: p.build, Status: core.StatusFailed, Reason: "internal"}
 			if _, err := p.env.ExecuteActivity(workflows.EndBuild, end); err != nil {
 				t.Fatal(err)
 			}
@@ -39,7 +39,7 @@ func TestANoticeIsDueFromTheEndOfARunUntilItWasTried(t *testing.T) {
 				t.Fatal("nothing is due after the end of a run that a webhook wants to know of")
 			}
 			_, err := p.env.ExecuteActivity(workflows.SendNotice, workflows.Notice{
-				Build: p.build, ID: "r-1", RunID: "r", Status: corpus.StatusFailed, Reason: "internal", At: time.Now(),
+				Build: p.build, ID: "r-1", RunID: "r", Status: core.StatusFailed, Reason: "internal", At: time.Now(),
 			})
 			if (err == nil) != (status == http.StatusOK) || told != 1 {
 				t.Errorf("told %d times, %v", told, err)
@@ -56,12 +56,12 @@ func TestAnEndThatIsNotRecordedOrThatNobodyIsToldOfOwesNothing(t *testing.T) {
 	p.Due = &activities.Due{}
 	none, cancel := context.WithCancel(t.Context())
 	cancel()
-	end := workflows.End{Build: p.build, Status: corpus.StatusFailed, Reason: "internal"}
+	end := workflows.End{Build: p.build, Status: core.StatusFailed, Reason: "internal"}
 	if _, err := p.env.ExecuteActivity(workflows.EndBuild, end); err != nil || !p.Due.Wait(none) {
 		t.Errorf("no webhook is configured: %v", err)
 	}
-	p.Notify = func(string) notice.Hook {
-		return notice.Hook{URL: "http://127.0.0.1:1", Secret: "a secret to sign with", On: []string{config.OnFailed}}
+	p.Notify = func(string) webhook.Hook {
+		return webhook.Hook{URL: "http://127.0.0.1:1", Secret: "a secret to sign with", On: []string{config.OnFailed}}
 	}
 	p.store.down.Store(true)
 	end.Attempt++

@@ -5,11 +5,11 @@ import (
 
 	"go.temporal.io/sdk/temporal"
 
-	"github.com/unweaver/unweaver/internal/build"
 	"github.com/unweaver/unweaver/internal/fault"
-	"github.com/unweaver/unweaver/internal/fleet"
+	"github.com/unweaver/unweaver/internal/model/fleet"
 	"github.com/unweaver/unweaver/internal/model/limits"
-	"github.com/unweaver/unweaver/internal/stream/par"
+	"github.com/unweaver/unweaver/internal/pipeline"
+	"github.com/unweaver/unweaver/internal/stream/parallel"
 	"github.com/unweaver/unweaver/workflows"
 )
 
@@ -30,7 +30,7 @@ func (a *Activities) MeasureFleet(ctx context.Context, b workflows.Build) (workf
 }
 
 func (a *Activities) capacity(ctx context.Context, b workflows.Build) (capacity workflows.Capacity, err error) {
-	defer par.Caught(&err)
+	defer parallel.Caught(&err)
 	run := a.Ports.Bare(held(ctx, b), "fleet", "")
 	defer run.Close()
 	if b.Spec != "" {
@@ -46,7 +46,7 @@ func (a *Activities) capacity(ctx context.Context, b workflows.Build) (capacity 
 	if b.Shape.Format >= workflows.FormatQueues { // older workers read no such field: they would do otherwise by it
 		capacity.Computing = size.Computing
 	}
-	control, err := build.ReadControl(ctx, run.Coordination, run.Name())
+	control, err := pipeline.ReadControl(ctx, run.Coordination, run.Name())
 	if err != nil {
 		return workflows.Capacity{}, err
 	}

@@ -4,9 +4,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/unweaver/unweaver/internal/corpus"
-	"github.com/unweaver/unweaver/internal/fleet"
-	"github.com/unweaver/unweaver/internal/store/artifact"
+	"github.com/unweaver/unweaver/internal/artifact"
+	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/model/fleet"
 	"github.com/unweaver/unweaver/workflows"
 )
 
@@ -42,13 +42,13 @@ func TestAMeasureCountsWhoCanDoTheRunsWork(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for want, spec := range map[workflows.Capacity]corpus.Spec{
+	for want, spec := range map[workflows.Capacity]core.Spec{
 		{Workers: 3, Slots: 75, CPU: 11}: {Index: "docs"},
 		{Workers: 3, Slots: 75, CPU: 11, Chat: 500, Embed: 500}: {
-			Index: "docs", Chat: corpus.ChatModel{Provider: "openai"}, Embedding: corpus.EmbedModel{Provider: "openai"},
-			Limits: corpus.Limits{Concurrency: 500},
+			Index: "docs", Chat: core.ChatModel{Provider: "openai"}, Embedding: core.EmbedModel{Provider: "openai"},
+			Limits: core.Limits{Concurrency: 500},
 		},
-		{Workers: 3, Slots: 75, CPU: 11, Chat: 64}: {Index: "docs", Chat: corpus.ChatModel{Provider: "openai"}},
+		{Workers: 3, Slots: 75, CPU: 11, Chat: 64}: {Index: "docs", Chat: core.ChatModel{Provider: "openai"}},
 	} {
 		digest, err := artifact.Index{Store: p.store, Name: "docs"}.PutSpec(t.Context(), spec)
 		if err != nil {

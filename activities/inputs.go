@@ -8,10 +8,10 @@ import (
 
 	"go.temporal.io/sdk/temporal"
 
-	"github.com/unweaver/unweaver/internal/build"
-	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/artifact"
+	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
-	"github.com/unweaver/unweaver/internal/store/artifact"
+	"github.com/unweaver/unweaver/internal/pipeline"
 	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/workflows"
 )
@@ -25,9 +25,9 @@ func checkBuild(b workflows.Build, stage string, spec bool) error {
 	if err := (artifact.Index{Name: b.Index}).Check(); err != nil {
 		return err
 	}
-	var digest corpus.Digest
+	var digest core.Digest
 	switch {
-	case !corpus.ValidSlug(b.Generation):
+	case !core.ValidSlug(b.Generation):
 		return invalid("name generation", b.Generation, "letters a-z, digits and hyphens, at most 63, no hyphen first")
 	case (spec || b.Spec != "") && digest.UnmarshalText([]byte(b.Spec)) != nil:
 		return invalid("read configuration", b.Spec, "want 64 hex digits")
@@ -99,8 +99,8 @@ func (a *Activities) refuse(err error) error {
 
 // commands are those that SteerRun takes.
 var commands = map[string]bool{
-	build.CommandPause: true, build.CommandResume: true, build.CommandCancel: true,
-	build.CommandConcurrency: true, build.CommandBudget: true, build.CommandRates: true,
+	pipeline.CommandPause: true, pipeline.CommandResume: true, pipeline.CommandCancel: true,
+	pipeline.CommandConcurrency: true, pipeline.CommandBudget: true, pipeline.CommandRates: true,
 }
 
 func checkSteer(steer workflows.Steer) error {
@@ -115,7 +115,7 @@ func checkSteer(steer workflows.Steer) error {
 		return invalid("steer", steer.Index, below.Error())
 	}
 	if l := steer.NewLimits; l != nil {
-		if err := corpus.LiveLimits(*l).Check(); err != nil {
+		if err := core.LiveLimits(*l).Check(); err != nil {
 			return invalid("steer", steer.Index, err.Error())
 		}
 	}

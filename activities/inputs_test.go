@@ -12,10 +12,10 @@ import (
 	"go.temporal.io/sdk/testsuite"
 
 	"github.com/unweaver/unweaver/activities"
-	"github.com/unweaver/unweaver/internal/build"
 	"github.com/unweaver/unweaver/internal/fault"
-	"github.com/unweaver/unweaver/internal/store/artifact/artifacttest"
+	"github.com/unweaver/unweaver/internal/pipeline"
 	coordmemory "github.com/unweaver/unweaver/internal/store/coordination/memory"
+	"github.com/unweaver/unweaver/internal/testkit/artifacttest"
 	"github.com/unweaver/unweaver/workflows"
 )
 
@@ -60,7 +60,7 @@ func inputOf(typ reflect.Type, b workflows.Build) any {
 func refusing(t *testing.T) (*testsuite.TestActivityEnvironment, *artifacttest.Memory) {
 	t.Helper()
 	store := artifacttest.New()
-	all := &activities.Activities{Engine: closed{}, Log: slog.New(slog.DiscardHandler), Ports: &build.Ports{
+	all := &activities.Activities{Engine: closed{}, Log: slog.New(slog.DiscardHandler), Ports: &pipeline.Ports{
 		Artifacts: store, Coordination: coordmemory.New(), Log: slog.New(slog.DiscardHandler),
 	}}
 	var suite testsuite.WorkflowTestSuite

@@ -12,12 +12,12 @@ import (
 	"go.temporal.io/sdk/testsuite"
 
 	"github.com/unweaver/unweaver/activities"
-	"github.com/unweaver/unweaver/internal/build"
-	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/artifact"
+	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/model"
 	"github.com/unweaver/unweaver/internal/model/builtin"
-	"github.com/unweaver/unweaver/internal/store/artifact"
+	"github.com/unweaver/unweaver/internal/pipeline"
 	"github.com/unweaver/unweaver/internal/store/blob"
 	blobmemory "github.com/unweaver/unweaver/internal/store/blob/memory"
 	coordmemory "github.com/unweaver/unweaver/internal/store/coordination/memory"
@@ -29,15 +29,15 @@ import (
 // closed is an engine whose every run is over but those that the test runs.
 type closed struct{}
 
-func (closed) Identity(context.Context) (corpus.Engine, error) {
-	return corpus.Engine{Cluster: "c", Address: "here:7233", Namespace: "default"}, nil
+func (closed) Identity(context.Context) (core.Engine, error) {
+	return core.Engine{Cluster: "c", Address: "here:7233", Namespace: "default"}, nil
 }
 
-func (closed) Standing(context.Context, build.Holder) (build.Standing, error) {
-	return build.StandingClosed, nil
+func (closed) Standing(context.Context, pipeline.Holder) (pipeline.Standing, error) {
+	return pipeline.StandingClosed, nil
 }
 
-func (closed) Cancel(context.Context, build.Holder) error { return nil }
+func (closed) Cancel(context.Context, pipeline.Holder) error { return nil }
 
 // bench runs activities over stores in memory, for index docs.
 type bench struct {
@@ -51,14 +51,14 @@ func newBench(t *testing.T) *bench {
 	t.Helper()
 	store := blobmemory.New()
 	b := &bench{index: artifact.Index{Store: store, Name: "docs"}}
-	b.Activities = &activities.Activities{Engine: closed{}, Log: slog.New(slog.DiscardHandler), Ports: &build.Ports{
+	b.Activities = &activities.Activities{Engine: closed{}, Log: slog.New(slog.DiscardHandler), Ports: &pipeline.Ports{
 		Artifacts: store, Coordination: coordmemory.New(), Records: recordsmemory.New(), Vectors: vectorsmemory.New(),
-		Models: func(corpus.Spec, model.Meter) (model.Set, error) {
+		Models: func(core.Spec, model.Meter) (model.Set, error) {
 			return model.Set{Chat: builtin.Chat{}, Classes: builtin.Embedder{}, Chunks: builtin.Embedder{}}, nil
 		},
 		Log: slog.New(slog.DiscardHandler),
 	}}
-	spec, err := b.index.PutSpec(t.Context(), corpus.Spec{Index: "docs", Corpus: "c"})
+	spec, err := b.index.PutSpec(t.Context(), core.Spec{Index: "docs", Corpus: "c"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -70,16 +70,16 @@ func newBench(t *testing.T) *bench {
 	return b
 }
 
-func (b *bench) hold(t *testing.T, lease corpus.Lease) {
+func (b *bench) hold(t *testing.T, lease core.Lease) {
 	t.Helper()
 	if _, err := blob.WriteJSON(t.Context(), b.index.Store, b.index.LeaseKey(), lease, blob.Cond{}); err != nil {
 		t.Fatal(err)
 	}
 }
 
-func (b *bench) held(t *testing.T) corpus.Lease {
+func (b *bench) held(t *testing.T) core.Lease {
 	t.Helper()
-	lease, _, err := build.ReadLease(t.Context(), b.index)
+	lease, _, err := pipeline.ReadLease(t.Context(), b.index)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -96,7 +96,7 @@ func TestTakingALeaseWaitsForTheProcessesOfARunThatIsOver(t *testing.T) {
 	if got := b.held(t); err != nil || fence != 1 || got.Engine.Cluster != "c" || got.Heartbeat != time.Second {
 		t.Fatalf("fence %d, %v, lease %+v", fence, err, got)
 	}
-	b.hold(t, corpus.Lease{Workflow: "build/docs/g0", Run: "r0", Fence: 7, Heartbeat: time.Second})
+	b.hold(t, core.Lease{Workflow: "build/docs/g0", Run: "r0", Fence: 7, Heartbeat: time.Second})
 	began := time.Now()
 	value, err = b.ExecuteActivity(workflows.TakeLease, b.build)
 	if err == nil {
@@ -115,7 +115,7 @@ func TestAUnitWhoseLeaseIsLostStops(t *testing.T) {
 	b := newBench(t)
 	b.build.Fence = 3
 	holder := workflows.BuildID("docs", "g1")
-	b.hold(t, corpus.Lease{Workflow: holder, Run: "r1", Fence: 3, Heartbeat: time.Second})
+	b.hold(t, core.Lease{Workflow: holder, Run: "r1", Fence: 3, Heartbeat: time.Second})
 	var renewed bool
 	b.Ports.Corpora = func(ctx context.Context, _ string) (blob.Store, error) {
 		for until := time.Now().Add(long); !renewed && time.Now().Before(until); { // the unit works
@@ -126,7 +126,7 @@ func TestAUnitWhoseLeaseIsLostStops(t *testing.T) {
 			}
 			renewed = !b.held(t).Renewed.IsZero()
 		}
-		b.hold(t, corpus.Lease{Workflow: "build/docs/g2", Run: "r2", Fence: 4, Heartbeat: time.Second})
+		b.hold(t, core.Lease{Workflow: "build/docs/g2", Run: "r2", Fence: 4, Heartbeat: time.Second})
 		select {
 		case <-ctx.Done():
 			return nil, context.Cause(ctx)

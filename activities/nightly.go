@@ -3,8 +3,8 @@ package activities
 import (
 	"context"
 
-	"github.com/unweaver/unweaver/internal/build"
-	"github.com/unweaver/unweaver/internal/build/runlog"
+	"github.com/unweaver/unweaver/internal/pipeline"
+	"github.com/unweaver/unweaver/internal/pipeline/runlog"
 	"github.com/unweaver/unweaver/workflows"
 )
 
@@ -12,14 +12,14 @@ import (
 // builds the index it names that run instead. The night is remembered as the index's newest run.
 func (a *Activities) OpenNight(ctx context.Context, in workflows.Night) (workflows.Opened, error) {
 	out := workflows.Opened{Build: in.Build}
-	err := a.bare(ctx, in.Build, func(ctx context.Context, run *build.Run) error {
-		digest, err := build.OpenSchedule(ctx, run.Index)
+	err := a.bare(ctx, in.Build, func(ctx context.Context, run *pipeline.Run) error {
+		digest, err := pipeline.OpenSchedule(ctx, run.Index)
 		if err != nil {
 			return err
 		}
 		out.Spec = digest.String()
 		if in.Skip {
-			if out.By, err = build.Building(ctx, run.Index, a.Engine.Standing); err != nil {
+			if out.By, err = pipeline.Building(ctx, run.Index, a.Engine.Standing); err != nil {
 				return err
 			}
 			if out.By != "" && !workflows.ForBackfill(out.By) {

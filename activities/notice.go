@@ -9,12 +9,12 @@ import (
 	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/temporal"
 
-	"github.com/unweaver/unweaver/internal/build"
-	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
-	"github.com/unweaver/unweaver/internal/notice"
-	"github.com/unweaver/unweaver/internal/stream/par"
+	"github.com/unweaver/unweaver/internal/pipeline"
+	"github.com/unweaver/unweaver/internal/stream/parallel"
 	"github.com/unweaver/unweaver/internal/telemetry"
+	"github.com/unweaver/unweaver/internal/telemetry/webhook"
 	"github.com/unweaver/unweaver/workflows"
 )
 
@@ -28,9 +28,9 @@ func (a *Activities) ended(end workflows.End) workflows.Ended {
 }
 
 // told writes one line of what a run came to, once that is recorded, and counts it.
-func (a *Activities) told(ctx context.Context, run *build.Run, end workflows.End) {
-	var report corpus.Report
-	state, err := build.State(ctx, a.Ports.Coordination, run.Name())
+func (a *Activities) told(ctx context.Context, run *pipeline.Run, end workflows.End) {
+	var report core.Report
+	state, err := pipeline.State(ctx, a.Ports.Coordination, run.Name())
 	if err == nil && state != nil {
 		report = state.Report
 	}
@@ -47,24 +47,24 @@ func (a *Activities) told(ctx context.Context, run *build.Run, end workflows.End
 	}
 	level, message := slog.LevelInfo, "run ended"
 	switch end.Status {
-	case corpus.StatusWaiting:
+	case core.StatusWaiting:
 		level, message = slog.LevelWarn, "run waits to try again"
 		if end.Waiting != nil {
 			fields = append(fields, "tries", end.Waiting.Tries, "next", end.Waiting.Next)
 		}
-	case corpus.StatusPaused:
+	case core.StatusPaused:
 		level, message = slog.LevelWarn, "run paused"
-	case corpus.StatusFailed, corpus.StatusHeld:
+	case core.StatusFailed, core.StatusHeld:
 		level = slog.LevelWarn
 	}
 	a.Log.Log(ctx, level, message, fields...)
 	a.Telemetry.Count(telemetry.RunsEnded, 1, end.Index, end.Status)
-	if !corpus.Terminal(end.Status) {
+	if !core.Terminal(end.Status) {
 		return
 	}
 	a.Telemetry.Time(telemetry.RunSeconds, time.Duration(report.Seconds*float64(time.Second)), end.Index)
 	built := workflows.WorkflowID(run.Name()) == workflows.BuildID(end.Index, end.Generation)
-	if !built || end.Status != corpus.StatusCompleted && end.Status != corpus.StatusErrors {
+	if !built || end.Status != core.StatusCompleted && end.Status != core.StatusErrors {
 		return
 	}
 	if err := run.Succeeded(ctx, time.Now()); err != nil {
@@ -84,7 +84,7 @@ func (a *Activities) SendNotice(ctx context.Context, in workflows.Notice) (err e
 			err = a.notSent(ctx, in, err)
 		}
 	}()
-	defer par.Caught(&err)
+	defer parallel.Caught(&err)
 	if a.Notify == nil {
 		return nil
 	}
@@ -94,16 +94,16 @@ func (a *Activities) SendNotice(ctx context.Context, in workflows.Notice) (err e
 		return nil
 	}
 	run := job(in.Build).Name()
-	body := notice.Body{
+	body := webhook.Body{
 		ID: in.ID, Event: event, Time: in.At, Index: in.Index, Run: run, RunID: in.RunID, Generation: in.Generation,
 		Status: in.Status, Reason: in.Reason,
 	}
 	// What cannot be read now is left out: that the run ended matters more.
-	if state, err := build.State(ctx, a.Ports.Coordination, run); err == nil && state != nil && state.RunID == in.RunID {
+	if state, err := pipeline.State(ctx, a.Ports.Coordination, run); err == nil && state != nil && state.RunID == in.RunID {
 		body.Fill(state.Report)
 	}
 	body.Advise(hook)
-	err = notice.Send(ctx, hook, body)
+	err = webhook.Send(ctx, hook, body)
 	outcome := "sent"
 	if err != nil {
 		outcome = telemetry.Code(err)

@@ -21,11 +21,11 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"github.com/unweaver/unweaver/activities"
-	"github.com/unweaver/unweaver/internal/build"
-	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/artifact"
+	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/ledger"
-	"github.com/unweaver/unweaver/internal/store/artifact"
+	"github.com/unweaver/unweaver/internal/pipeline"
 	"github.com/unweaver/unweaver/internal/store/blob"
 	blobmemory "github.com/unweaver/unweaver/internal/store/blob/memory"
 	coordmemory "github.com/unweaver/unweaver/internal/store/coordination/memory"
@@ -94,12 +94,12 @@ func newPlant(t *testing.T) *plant {
 	t.Helper()
 	p := &plant{store: &outage{Store: blobmemory.New()}}
 	coordination := coordmemory.New()
-	ports := &build.Ports{
+	ports := &pipeline.Ports{
 		Artifacts: p.store, Coordination: coordination, Records: recordsmemory.New(), Vectors: vectorsmemory.New(),
 		Ledger: ledger.New(p.store, coordination), CPU: make(chan struct{}, 1), Log: slog.New(slog.DiscardHandler),
 	}
 	p.Activities = &activities.Activities{Ports: ports, Engine: closed{}, Log: ports.Log}
-	digest, err := artifact.Index{Store: p.store, Name: "docs"}.PutSpec(t.Context(), corpus.Spec{Index: "docs"})
+	digest, err := artifact.Index{Store: p.store, Name: "docs"}.PutSpec(t.Context(), core.Spec{Index: "docs"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -113,9 +113,9 @@ func newPlant(t *testing.T) *plant {
 	return p
 }
 
-func (p *plant) state(t *testing.T) corpus.RunState {
+func (p *plant) state(t *testing.T) core.RunState {
 	t.Helper()
-	var state corpus.RunState
+	var state core.RunState
 	raw, err := p.Ports.Coordination.State(t.Context(), "docs/g1")
 	if err == nil && raw != nil {
 		err = json.Unmarshal(raw, &state)
@@ -131,7 +131,7 @@ func TestActivitiesBeatFromTheirFirstLookAtAStore(t *testing.T) {
 	for name, input := range map[string]func(p *plant) any{
 		workflows.BeginStage: func(p *plant) any { return workflows.StageState{Build: p.build, Stage: "chunk", Total: 9} },
 		workflows.EndBuild: func(p *plant) any {
-			return workflows.End{Build: p.build, Status: corpus.StatusPaused, Reason: "model_auth"}
+			return workflows.End{Build: p.build, Status: core.StatusPaused, Reason: "model_auth"}
 		},
 		workflows.TakeLease:   func(p *plant) any { return p.build },
 		workflows.OpenRestore: func(p *plant) any { return p.build },
@@ -164,15 +164,15 @@ func TestAWaitIsWrittenDownWhileArtifactsAreDown(t *testing.T) {
 	p.store.down.Store(true)
 	since := time.Date(2026, 3, 1, 12, 3, 0, 0, time.UTC)
 	waits := workflows.End{
-		Build: p.build, Status: corpus.StatusWaiting, Reason: "store_unavailable", Ref: "docs/runs/g1/1/errors/e.json",
+		Build: p.build, Status: core.StatusWaiting, Reason: "store_unavailable", Ref: "docs/runs/g1/1/errors/e.json",
 		Waiting: &workflows.Waiting{Since: since, Next: since.Add(time.Minute), Tries: 2},
 	}
 	if _, err := p.env.ExecuteActivity(workflows.EndBuild, waits); err != nil {
 		t.Fatal(err)
 	}
 	got := p.state(t)
-	if got.Report.Status != corpus.StatusWaiting || got.Report.Reason != "store_unavailable" || got.Waiting == nil ||
-		*got.Waiting != (corpus.Waiting{Since: since, Next: since.Add(time.Minute), Tries: 2}) || got.Stage != "load" {
+	if got.Report.Status != core.StatusWaiting || got.Report.Reason != "store_unavailable" || got.Waiting == nil ||
+		*got.Waiting != (core.Waiting{Since: since, Next: since.Add(time.Minute), Tries: 2}) || got.Stage != "load" {
 		t.Errorf("%+v, %+v", got.Report, got.Waiting)
 	}
 	p.store.down.Store(false)
@@ -180,7 +180,7 @@ func TestAWaitIsWrittenDownWhileArtifactsAreDown(t *testing.T) {
 	if _, err := p.env.ExecuteActivity(workflows.BeginStage, begin); err != nil {
 		t.Fatal(err)
 	}
-	if got = p.state(t); got.Report.Status != corpus.StatusRunning || got.Report.Reason != "" || got.Waiting != nil {
+	if got = p.state(t); got.Report.Status != core.StatusRunning || got.Report.Reason != "" || got.Waiting != nil {
 		t.Errorf("when it goes on: %+v, %+v", got.Report, got.Waiting)
 	}
 }
@@ -208,7 +208,7 @@ func TestACollectGivesUpSoonAndTheEndTellsOfIt(t *testing.T) {
 	}
 	p.store.down.Store(false)
 	end := workflows.End{
-		Build: p.build, Status: corpus.StatusCompleted,
+		Build: p.build, Status: core.StatusCompleted,
 		Warning: &workflows.Warning{Code: "store_unavailable", Object: "collect"},
 	}
 	for range 2 { // an attempt whose answer is lost is repeated
@@ -217,11 +217,11 @@ func TestACollectGivesUpSoonAndTheEndTellsOfIt(t *testing.T) {
 		}
 	}
 	report := p.state(t).Report
-	want := []corpus.Problem{{Code: "store_unavailable", Object: "collect"}}
-	if report.Status != corpus.StatusCompleted || !slices.Equal(report.Problems, want) || report.ProblemsTotal != 1 {
+	want := []core.Problem{{Code: "store_unavailable", Object: "collect"}}
+	if report.Status != core.StatusCompleted || !slices.Equal(report.Problems, want) || report.ProblemsTotal != 1 {
 		t.Errorf("%s, %+v", report.Status, report.Problems)
 	}
-	var held corpus.Lease
+	var held core.Lease
 	key := artifact.Index{Store: p.store, Name: "docs"}.LeaseKey()
 	if _, err := blob.ReadJSON(t.Context(), p.store, key, &held); err != nil || held.Workflow != "" {
 		t.Errorf("the lease is kept: %+v, %v", held, err)

@@ -8,7 +8,7 @@ import (
 
 	"go.temporal.io/sdk/temporal"
 
-	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/workflows"
@@ -26,7 +26,7 @@ func TestAPanicReachesHistoryAsACodeAlone(t *testing.T) {
 	b := newBench(t)
 	b.Ports.Corpora = func(context.Context, string) (blob.Store, error) { panic(secret) }
 	b.build.Fence = 3
-	b.hold(t, corpus.Lease{Workflow: workflows.BuildID("docs", "g1"), Run: "r1", Fence: 3})
+	b.hold(t, core.Lease{Workflow: workflows.BuildID("docs", "g1"), Run: "r1", Fence: 3})
 	_, err := b.ExecuteActivity(workflows.PlanBuild, b.build)
 	check(t, err)
 	b.Engine = nil // what takes the lease has no engine to ask

@@ -3,13 +3,13 @@ package activities
 import (
 	"context"
 
-	"github.com/unweaver/unweaver/internal/build"
+	"github.com/unweaver/unweaver/internal/pipeline"
 	"github.com/unweaver/unweaver/workflows"
 )
 
 // ChunkDocuments chunks one unit of the plan. With the first one's chunks it looks whether the models answer.
 func (a *Activities) ChunkDocuments(ctx context.Context, u workflows.Unit) (workflows.UnitResult, error) {
-	return a.counted(ctx, u, func(ctx context.Context, run *build.Run) (int64, error) {
+	return a.counted(ctx, u, func(ctx context.Context, run *pipeline.Run) (int64, error) {
 		result, err := run.Chunk(ctx, u.N)
 		if err == nil && u.N == 0 {
 			err = run.Preflight(ctx, u.N)
@@ -21,7 +21,7 @@ func (a *Activities) ChunkDocuments(ctx context.Context, u workflows.Unit) (work
 // SealChunks cuts the units' chunks into shards.
 func (a *Activities) SealChunks(ctx context.Context, b workflows.Build) (workflows.Chunked, error) {
 	var out workflows.Chunked
-	err := a.unit(ctx, b, "chunk", func(ctx context.Context, run *build.Run) error {
+	err := a.unit(ctx, b, "chunk", func(ctx context.Context, run *pipeline.Run) error {
 		if b.Shape.Format >= workflows.FormatAlike {
 			status, alike, err := run.Alike(ctx)
 			if err != nil || alike {
@@ -31,7 +31,7 @@ func (a *Activities) SealChunks(ctx context.Context, b workflows.Build) (workflo
 		}
 		shards, frozen, err := run.SealChunks(ctx)
 		out = workflows.Chunked{
-			Shards: shards.Chunks, Chunks: shards.Made(), Import: frozen.Import != build.Importing{},
+			Shards: shards.Chunks, Chunks: shards.Made(), Import: frozen.Import != pipeline.Importing{},
 		}
 		if err == nil && out.Chunks > 0 && b.Shape.Format >= workflows.FormatPieces {
 			out.Batch, err = run.InBatches(ctx)
@@ -43,7 +43,7 @@ func (a *Activities) SealChunks(ctx context.Context, b workflows.Build) (workflo
 
 // PayBatches has a server's Batch API answer what extraction needs.
 func (a *Activities) PayBatches(ctx context.Context, u workflows.Unit) (workflows.UnitResult, error) {
-	return a.counted(ctx, u, func(ctx context.Context, run *build.Run) (int64, error) {
+	return a.counted(ctx, u, func(ctx context.Context, run *pipeline.Run) (int64, error) {
 		result, err := run.PayBatches(ctx)
 		return result.Known, err
 	})
@@ -51,7 +51,7 @@ func (a *Activities) PayBatches(ctx context.Context, u workflows.Unit) (workflow
 
 // ExtractChunks extracts one batch of a shard.
 func (a *Activities) ExtractChunks(ctx context.Context, u workflows.Unit) (workflows.UnitResult, error) {
-	return a.counted(ctx, u, func(ctx context.Context, run *build.Run) (int64, error) {
+	return a.counted(ctx, u, func(ctx context.Context, run *pipeline.Run) (int64, error) {
 		result, err := run.Extract(ctx, u.N, u.Batch)
 		return result.Chunks, err
 	})
@@ -59,7 +59,7 @@ func (a *Activities) ExtractChunks(ctx context.Context, u workflows.Unit) (workf
 
 // SealShard joins a shard's batches, of which there are u.Batch.
 func (a *Activities) SealShard(ctx context.Context, u workflows.Unit) (workflows.UnitResult, error) {
-	return a.counted(ctx, u, func(ctx context.Context, run *build.Run) (int64, error) {
+	return a.counted(ctx, u, func(ctx context.Context, run *pipeline.Run) (int64, error) {
 		result, err := run.SealShard(ctx, u.N, u.Batch)
 		return result.Chunks, err
 	})
@@ -68,7 +68,7 @@ func (a *Activities) SealShard(ctx context.Context, u workflows.Unit) (workflows
 // SealExtraction numbers the shards' chunks and chooses the number of class partitions.
 func (a *Activities) SealExtraction(ctx context.Context, b workflows.Build) (workflows.Extracted, error) {
 	var out workflows.Extracted
-	err := a.unit(ctx, b, "extract", func(ctx context.Context, run *build.Run) error {
+	err := a.unit(ctx, b, "extract", func(ctx context.Context, run *pipeline.Run) error {
 		partitions, err := run.SealExtraction(ctx)
 		out.Partitions = partitions.Partitions
 		if b.Shape.Format >= workflows.FormatPieces {
@@ -84,7 +84,7 @@ func (a *Activities) SealExtraction(ctx context.Context, b workflows.Build) (wor
 
 // ReducePartition reduces one partition of classes.
 func (a *Activities) ReducePartition(ctx context.Context, u workflows.Unit) (workflows.UnitResult, error) {
-	return a.whole(ctx, u, func(ctx context.Context, run *build.Run) error {
+	return a.whole(ctx, u, func(ctx context.Context, run *pipeline.Run) error {
 		_, err := run.Reduce(ctx, u.N)
 		return err
 	})
@@ -92,7 +92,7 @@ func (a *Activities) ReducePartition(ctx context.Context, u workflows.Unit) (wor
 
 // ShortenPartition shortens the long class texts of a partition.
 func (a *Activities) ShortenPartition(ctx context.Context, u workflows.Unit) (workflows.UnitResult, error) {
-	return a.whole(ctx, u, func(ctx context.Context, run *build.Run) error {
+	return a.whole(ctx, u, func(ctx context.Context, run *pipeline.Run) error {
 		_, err := run.Shorten(ctx, u.N)
 		return err
 	})
@@ -100,7 +100,7 @@ func (a *Activities) ShortenPartition(ctx context.Context, u workflows.Unit) (wo
 
 // EmbedPart pays for the new vectors of a class partition or of a shard of chunks.
 func (a *Activities) EmbedPart(ctx context.Context, u workflows.Unit) (workflows.UnitResult, error) {
-	return a.whole(ctx, u, func(ctx context.Context, run *build.Run) error {
+	return a.whole(ctx, u, func(ctx context.Context, run *pipeline.Run) error {
 		_, err := run.Embed(ctx, u.N)
 		return err
 	})
@@ -108,7 +108,7 @@ func (a *Activities) EmbedPart(ctx context.Context, u workflows.Unit) (workflows
 
 // LoadPart loads a class partition or a shard of chunks.
 func (a *Activities) LoadPart(ctx context.Context, u workflows.Unit) (workflows.UnitResult, error) {
-	return a.whole(ctx, u, func(ctx context.Context, run *build.Run) error {
+	return a.whole(ctx, u, func(ctx context.Context, run *pipeline.Run) error {
 		_, err := run.Load(ctx, u.N)
 		return err
 	})
@@ -116,17 +116,17 @@ func (a *Activities) LoadPart(ctx context.Context, u workflows.Unit) (workflows.
 
 // ImportVectors has the vector store import what load wrote for collections that are new.
 func (a *Activities) ImportVectors(ctx context.Context, b workflows.Build) error {
-	return a.unit(ctx, b, "load", func(ctx context.Context, run *build.Run) error { return run.Import(ctx) })
+	return a.unit(ctx, b, "load", func(ctx context.Context, run *pipeline.Run) error { return run.Import(ctx) })
 }
 
 // WritePiece writes one split, or one class run.
 func (a *Activities) WritePiece(ctx context.Context, u workflows.Unit) (workflows.UnitResult, error) {
-	return a.whole(ctx, u, func(ctx context.Context, run *build.Run) error { return run.WritePiece(ctx, u.N) })
+	return a.whole(ctx, u, func(ctx context.Context, run *pipeline.Run) error { return run.WritePiece(ctx, u.N) })
 }
 
 // WriteSegments writes what queries map, and the manifest as a draft.
 func (a *Activities) WriteSegments(ctx context.Context, u workflows.Unit) (workflows.UnitResult, error) {
-	return a.whole(ctx, u, func(ctx context.Context, run *build.Run) error {
+	return a.whole(ctx, u, func(ctx context.Context, run *pipeline.Run) error {
 		_, err := run.WriteSegments(ctx)
 		return err
 	})
@@ -134,17 +134,17 @@ func (a *Activities) WriteSegments(ctx context.Context, u workflows.Unit) (workf
 
 // EnrichPart pays for what the enrichments of the generation lack of a part of its chunks.
 func (a *Activities) EnrichPart(ctx context.Context, u workflows.Unit) (workflows.UnitResult, error) {
-	return a.whole(ctx, u, func(ctx context.Context, run *build.Run) error { return run.EnrichPart(ctx, u.N) })
+	return a.whole(ctx, u, func(ctx context.Context, run *pipeline.Run) error { return run.EnrichPart(ctx, u.N) })
 }
 
 // SealEnrichment writes the files of the enrichments.
 func (a *Activities) SealEnrichment(ctx context.Context, b workflows.Build) error {
-	return a.unit(ctx, b, "enrich", func(ctx context.Context, run *build.Run) error { return run.SealEnrichment(ctx) })
+	return a.unit(ctx, b, "enrich", func(ctx context.Context, run *pipeline.Run) error { return run.SealEnrichment(ctx) })
 }
 
 // VerifyPart checks one partition's records and vectors, or one shard's vectors.
 func (a *Activities) VerifyPart(ctx context.Context, u workflows.Unit) (workflows.UnitResult, error) {
-	return a.whole(ctx, u, func(ctx context.Context, run *build.Run) error {
+	return a.whole(ctx, u, func(ctx context.Context, run *pipeline.Run) error {
 		_, err := run.Verify(ctx, u.N)
 		return err
 	})
@@ -152,13 +152,13 @@ func (a *Activities) VerifyPart(ctx context.Context, u workflows.Unit) (workflow
 
 // counted runs a unit that tells how many pieces of its stage it did.
 func (a *Activities) counted(
-	ctx context.Context, u workflows.Unit, do func(context.Context, *build.Run) (int64, error),
+	ctx context.Context, u workflows.Unit, do func(context.Context, *pipeline.Run) (int64, error),
 ) (workflows.UnitResult, error) {
 	var result workflows.UnitResult
 	if err := checkUnit(u); err != nil {
 		return result, a.refuse(err)
 	}
-	err := a.unit(ctx, u.Build, u.Stage, func(ctx context.Context, run *build.Run) error {
+	err := a.unit(ctx, u.Build, u.Stage, func(ctx context.Context, run *pipeline.Run) error {
 		var err error
 		result.Done, err = do(ctx, run)
 		return err
@@ -168,7 +168,7 @@ func (a *Activities) counted(
 
 // whole runs a unit that counts as one.
 func (a *Activities) whole(
-	ctx context.Context, u workflows.Unit, do func(context.Context, *build.Run) error,
+	ctx context.Context, u workflows.Unit, do func(context.Context, *pipeline.Run) error,
 ) (workflows.UnitResult, error) {
-	return a.counted(ctx, u, func(ctx context.Context, run *build.Run) (int64, error) { return 1, do(ctx, run) })
+	return a.counted(ctx, u, func(ctx context.Context, run *pipeline.Run) (int64, error) { return 1, do(ctx, run) })
 }

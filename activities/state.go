@@ -4,8 +4,8 @@ import (
 	"context"
 	"errors"
 
-	"github.com/unweaver/unweaver/internal/build"
-	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/pipeline"
 	"github.com/unweaver/unweaver/workflows"
 )
 
@@ -15,7 +15,7 @@ func (a *Activities) BeginStage(ctx context.Context, in workflows.StageState) er
 		return a.refuse(err)
 	}
 	a.Log.Info("stage begins", "run_id", job(in.Build).Name(), "stage", in.Stage, "total", in.Total)
-	return a.short(ctx, in.Build, in.Stage, func(ctx context.Context, run *build.Run) error {
+	return a.short(ctx, in.Build, in.Stage, func(ctx context.Context, run *pipeline.Run) error {
 		return run.BeginStage(ctx, holder(ctx), in.Stage, in.Total)
 	})
 }
@@ -27,8 +27,8 @@ func (a *Activities) EndBuild(ctx context.Context, end workflows.End) (workflows
 		return workflows.Ended{}, a.refuse(err)
 	}
 	return a.noted(end, func() error {
-		return a.short(ctx, end.Build, "end", func(ctx context.Context, run *build.Run) error {
-			if end.Status == corpus.StatusWaiting {
+		return a.short(ctx, end.Build, "end", func(ctx context.Context, run *pipeline.Run) error {
+			if end.Status == core.StatusWaiting {
 				if err := run.Waits(ctx, holder(ctx), ending(end)); err != nil {
 					return err
 				}
@@ -41,15 +41,15 @@ func (a *Activities) EndBuild(ctx context.Context, end workflows.End) (workflows
 	})
 }
 
-func ending(end workflows.End) build.Ending {
-	out := build.Ending{
+func ending(end workflows.End) pipeline.Ending {
+	out := pipeline.Ending{
 		Status: end.Status, Reason: end.Reason, Ref: end.Ref, Detail: end.Detail, Unchanged: end.Unchanged,
 	}
 	if w := end.Waiting; w != nil {
-		out.Waiting = &corpus.Waiting{Since: w.Since, Next: w.Next, Tries: w.Tries}
+		out.Waiting = &core.Waiting{Since: w.Since, Next: w.Next, Tries: w.Tries}
 	}
 	if w := end.Warning; w != nil {
-		out.Warning = &build.Warning{Code: w.Code, Object: w.Object, Ref: w.Ref}
+		out.Warning = &pipeline.Warning{Code: w.Code, Object: w.Object, Ref: w.Ref}
 	}
 	return out
 }
@@ -63,15 +63,15 @@ func (a *Activities) SteerRun(ctx context.Context, steer workflows.Steer) (stopp
 	if err := checkSteer(steer); err != nil {
 		return stopped, a.refuse(err)
 	}
-	do := func(ctx context.Context, run *build.Run) (err error) {
-		var budget *corpus.Budget
+	do := func(ctx context.Context, run *pipeline.Run) (err error) {
+		var budget *core.Budget
 		if steer.NewBudget != nil {
 			all := over(steer.NewBudget, run.Settings.Budget)
 			budget = &all
 		}
 		switch steer.Command {
-		case build.CommandConcurrency, build.CommandBudget, build.CommandRates:
-			return run.Limit(ctx, budget, (*corpus.LiveLimits)(steer.NewLimits))
+		case pipeline.CommandConcurrency, pipeline.CommandBudget, pipeline.CommandRates:
+			return run.Limit(ctx, budget, (*core.LiveLimits)(steer.NewLimits))
 		}
 		stopped.InFlight, err = run.Steer(ctx, steer.Command, budget)
 		return err
@@ -85,7 +85,7 @@ func (a *Activities) SteerRun(ctx context.Context, steer workflows.Steer) (stopp
 }
 
 // over lays what a person gave at a resume over the budget before it.
-func over(budget *workflows.Budget, older corpus.Budget) corpus.Budget {
+func over(budget *workflows.Budget, older core.Budget) core.Budget {
 	all := budget.Over(workflows.Budget{Calls: older.Calls, Tokens: older.Tokens, Money: older.Money})
-	return corpus.Budget{Calls: all.Calls, Tokens: all.Tokens, Money: all.Money}
+	return core.Budget{Calls: all.Calls, Tokens: all.Tokens, Money: all.Money}
 }

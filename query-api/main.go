@@ -14,15 +14,15 @@ import (
 	"time"
 
 	"github.com/unweaver/unweaver/internal/access"
+	"github.com/unweaver/unweaver/internal/app"
+	"github.com/unweaver/unweaver/internal/artifact/localfile"
 	"github.com/unweaver/unweaver/internal/config"
 	"github.com/unweaver/unweaver/internal/fault"
-	"github.com/unweaver/unweaver/internal/store/localfile"
-	"github.com/unweaver/unweaver/internal/store/wiring"
 	"github.com/unweaver/unweaver/internal/stream/scratch"
 	"github.com/unweaver/unweaver/internal/telemetry"
 	"github.com/unweaver/unweaver/internal/telemetry/tracing"
 	"github.com/unweaver/unweaver/query-api/api"
-	"github.com/unweaver/unweaver/query-api/guard"
+	"github.com/unweaver/unweaver/query-api/middleware"
 )
 
 func main() {
@@ -74,13 +74,13 @@ func run(ctx context.Context, source config.Source, log *slog.Logger) (err error
 	defer untrace()
 	process := telemetry.New(program)
 	process.Log = log
-	stores, err := wiring.Open(ctx, cfg.Stores)
+	stores, err := app.Open(ctx, cfg.Stores)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, stores.Close()) }()
 	stores.Observe(process)
-	models := wiring.NewModels(stores.Coordination, cfg)
+	models := app.NewModels(stores.Coordination, cfg)
 	models.Observe(process)
 	cache, err := localfile.New(folder, 64<<30)
 	if err != nil {
@@ -90,12 +90,12 @@ func run(ctx context.Context, source config.Source, log *slog.Logger) (err error
 	if err != nil {
 		return fault.PortTaken.At("listen on", cfg.QueryAPI.Address).Because(err).Advise("set query_api.address")
 	}
-	encrypted, err := guard.TLS(cfg.QueryAPI.TLS, log)
+	encrypted, err := middleware.TLS(cfg.QueryAPI.TLS, log)
 	if err != nil {
 		return errors.Join(err, listener.Close())
 	}
 	keys := access.NewRing(stores.Artifacts, log, nil)
-	policy, err := guard.NewPolicy(cfg.QueryAPI, listener.Addr(), keys)
+	policy, err := middleware.NewPolicy(cfg.QueryAPI, listener.Addr(), keys)
 	if err != nil {
 		return errors.Join(err, listener.Close())
 	}
@@ -104,7 +104,7 @@ func run(ctx context.Context, source config.Source, log *slog.Logger) (err error
 	if policy.Required {
 		go keys.Follow(following)
 	}
-	guard.Warn(log, listener.Addr(), encrypted != nil)
+	middleware.Warn(log, listener.Addr(), encrypted != nil)
 	server := api.New(
 		api.Config{
 			Policy:    policy,
@@ -123,7 +123,9 @@ func run(ctx context.Context, source config.Source, log *slog.Logger) (err error
 	)
 	log.Info("query-api started", "address", listener.Addr().String(), "tls", encrypted != nil, "keys", policy.Required)
 	served := make(chan error, 1)
-	go func() { served <- server.Serve(guard.Listener(listener, encrypted, cfg.QueryAPI.Limits.Connections)) }()
+	go func() {
+		served <- server.Serve(middleware.Listener(listener, encrypted, cfg.QueryAPI.Limits.Connections))
+	}()
 	select {
 	case err = <-served:
 	case <-ctx.Done():
@@ -149,7 +151,7 @@ func ask(ctx context.Context, source config.Source) error {
 	scheme, client := "http", &http.Client{}
 	if settings := cfg.QueryAPI.TLS; settings.On() {
 		scheme = "https"
-		client.Transport = &http.Transport{TLSClientConfig: guard.Probe(settings)}
+		client.Transport = &http.Transport{TLSClientConfig: middleware.Probe(settings)}
 	}
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()

@@ -5,12 +5,12 @@ import (
 	"context"
 	"os"
 
-	"github.com/unweaver/unweaver/internal/document/box"
+	"github.com/unweaver/unweaver/internal/document/sandbox"
 	"github.com/unweaver/unweaver/starter/cli"
 )
 
 func main() {
-	box.Child()
+	sandbox.Child()
 	app := &cli.App{Out: os.Stdout, Err: os.Stderr, Env: os.Environ()}
 	os.Exit(app.Run(context.Background(), os.Args[1:]))
 }

@@ -14,20 +14,20 @@ import (
 
 	"go.temporal.io/sdk/client"
 
+	"github.com/unweaver/unweaver/internal/app"
+	"github.com/unweaver/unweaver/internal/artifact/localfile"
 	"github.com/unweaver/unweaver/internal/config"
-	"github.com/unweaver/unweaver/internal/document/box"
-	"github.com/unweaver/unweaver/internal/notice"
-	"github.com/unweaver/unweaver/internal/ops/engine"
-	"github.com/unweaver/unweaver/internal/store/localfile"
-	"github.com/unweaver/unweaver/internal/store/wiring"
+	"github.com/unweaver/unweaver/internal/control/engine"
+	"github.com/unweaver/unweaver/internal/document/sandbox"
 	"github.com/unweaver/unweaver/internal/stream/scratch"
 	"github.com/unweaver/unweaver/internal/telemetry"
 	"github.com/unweaver/unweaver/internal/telemetry/tracing"
+	"github.com/unweaver/unweaver/internal/telemetry/webhook"
 	"github.com/unweaver/unweaver/worker/host"
 )
 
 func main() {
-	box.Child()
+	sandbox.Child()
 	syscall.Umask(0o077) // what this program writes is its owner's alone
 	process, err := config.ParseProcess(program, "Host workflows and activities until SIGTERM, then drain.",
 		"ask whether a worker polls the task queue, and exit (for health checks)", os.Args[1:], os.Environ(), os.Stdout)
@@ -96,7 +96,7 @@ func run(ctx context.Context, source config.Source, log *slog.Logger) (err error
 	if err := scratch.Use(cache); err != nil {
 		return err
 	}
-	hooks, err := notice.Hooks(cfg)
+	hooks, err := webhook.Hooks(cfg)
 	if err != nil {
 		return err
 	}
@@ -107,7 +107,7 @@ func run(ctx context.Context, source config.Source, log *slog.Logger) (err error
 	defer untrace()
 	process := telemetry.New(program)
 	process.Log = log
-	stores, err := wiring.Open(ctx, cfg.Stores)
+	stores, err := app.Open(ctx, cfg.Stores)
 	if err != nil {
 		return err
 	}
@@ -127,7 +127,7 @@ func run(ctx context.Context, source config.Source, log *slog.Logger) (err error
 	if server != nil {
 		defer func() { err = errors.Join(err, server.Close()) }()
 	}
-	models := wiring.NewModels(stores.Coordination, cfg)
+	models := app.NewModels(stores.Coordination, cfg)
 	models.Observe(process)
 	running, err := host.Start(
 		host.Config{

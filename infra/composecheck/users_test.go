@@ -18,7 +18,7 @@ import (
 	"github.com/unweaver/unweaver/internal/store/records"
 	recordsredis "github.com/unweaver/unweaver/internal/store/records/redis"
 	"github.com/unweaver/unweaver/internal/store/redisconn"
-	"github.com/unweaver/unweaver/internal/store/redisconn/redistest"
+	"github.com/unweaver/unweaver/internal/testkit/redistest"
 )
 
 // identity of SeaweedFS's file of S3 users.

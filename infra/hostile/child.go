@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"github.com/unweaver/unweaver/internal/document"
-	"github.com/unweaver/unweaver/internal/document/box"
+	"github.com/unweaver/unweaver/internal/document/sandbox"
 	"github.com/unweaver/unweaver/internal/fault"
 )
 
@@ -141,7 +141,7 @@ func child(in io.Reader, out io.Writer) error {
 	if err := syscall.Setrlimit(syscall.RLIMIT_AS, &bound); err != nil {
 		return err
 	}
-	pool, err := box.New(1, document.DefaultLimits())
+	pool, err := sandbox.New(1, document.DefaultLimits())
 	if err != nil {
 		return err
 	}
@@ -184,7 +184,7 @@ func boxed(living []int) (peak int64) {
 
 // read reads an object as a build does, and tells how much text it has. Where only rows cannot be used, the error is
 // that of the first.
-func read(name string, content []byte, pool *box.Pool) (text int64, err error) {
+func read(name string, content []byte, pool *sandbox.Pool) (text int64, err error) {
 	limits := pool.Limits()
 	kind, gz, _, ok := document.KindOf(name)
 	if !ok {

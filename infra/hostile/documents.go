@@ -16,8 +16,8 @@ import (
 	"text/tabwriter"
 
 	"github.com/unweaver/unweaver/internal/document"
-	"github.com/unweaver/unweaver/internal/document/documenttest"
 	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/testkit/documenttest"
 )
 
 // report of a run. An input that ends the process that reads it, as it would end a worker, is a crash; one that ends

@@ -9,14 +9,14 @@ import (
 	"time"
 
 	"github.com/unweaver/unweaver/internal/document"
-	"github.com/unweaver/unweaver/internal/document/box"
-	"github.com/unweaver/unweaver/internal/document/documenttest"
+	"github.com/unweaver/unweaver/internal/document/sandbox"
 	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/testkit/documenttest"
 )
 
 // The program re-executes itself, which is this test: as the child it reads, or does harm where it is told to.
 func TestMain(m *testing.M) {
-	box.Child()
+	sandbox.Child()
 	if len(os.Args) > 1 && os.Args[1] == childName {
 		var err error
 		switch os.Getenv("HOSTILE_TEST") {

@@ -22,7 +22,7 @@ import (
 	"time"
 
 	"github.com/unweaver/unweaver/internal/document"
-	"github.com/unweaver/unweaver/internal/document/box"
+	"github.com/unweaver/unweaver/internal/document/sandbox"
 )
 
 // settings of one run.
@@ -41,7 +41,7 @@ type settings struct {
 }
 
 func main() {
-	box.Child()
+	sandbox.Child()
 	if len(os.Args) > 1 && os.Args[1] == childName {
 		if err := child(os.Stdin, os.Stdout); err != nil {
 			fmt.Fprintln(os.Stderr, err)

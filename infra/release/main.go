@@ -17,7 +17,7 @@ import (
 )
 
 // versionVariable is what the linker sets.
-const versionVariable = "github.com/unweaver/unweaver/internal/version.Version"
+const versionVariable = "github.com/unweaver/unweaver/internal/core/version.Version"
 
 func main() {
 	var made release

@@ -13,7 +13,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/model/batch"
 	"github.com/unweaver/unweaver/internal/model/neural"
 )
@@ -190,41 +190,41 @@ type S3 struct {
 
 // Models and their limits.
 type Models struct {
-	Chat      corpus.ChatModel    `yaml:"chat"`
-	Embedding corpus.EmbedModel   `yaml:"embedding"`
-	Rerank    corpus.RerankModel  `yaml:"rerank"`
-	Triples   corpus.TriplesModel `yaml:"triples"`
-	Dir       string              `yaml:"dir"`
-	Currency  string              `yaml:"currency"`
-	Limits    corpus.Limits       `yaml:"limits"`
-	Endpoints []Endpoint          `yaml:"endpoints"`
+	Chat      core.ChatModel    `yaml:"chat"`
+	Embedding core.EmbedModel   `yaml:"embedding"`
+	Rerank    core.RerankModel  `yaml:"rerank"`
+	Triples   core.TriplesModel `yaml:"triples"`
+	Dir       string            `yaml:"dir"`
+	Currency  string            `yaml:"currency"`
+	Limits    core.Limits       `yaml:"limits"`
+	Endpoints []Endpoint        `yaml:"endpoints"`
 }
 
 // Index is one index. What its Models set wins over the general ones, key by key.
 type Index struct {
-	Corpus      string            `yaml:"corpus"`
-	FollowLinks bool              `yaml:"follow_links"`
-	Include     []string          `yaml:"include"`
-	Enrich      []string          `yaml:"enrich"`
-	Aliases     string            `yaml:"aliases"`
-	Exclude     []string          `yaml:"exclude"`
-	Chunking    corpus.Chunking   `yaml:"chunking"`
-	Shortening  corpus.Shortening `yaml:"shortening"`
-	Gem         corpus.Gem        `yaml:"gem"`
-	Pairs       corpus.Pairs      `yaml:"pairs"`
-	WriteBack   corpus.WriteBack  `yaml:"write_back"`
-	Extraction  corpus.Extraction `yaml:"extraction"`
-	Retrieval   corpus.Retrieval  `yaml:"retrieval"`
-	Parity      bool              `yaml:"parity"`
-	Keep        int               `yaml:"keep"`
-	Grace       corpus.Duration   `yaml:"grace"`
-	Budget      corpus.Budget     `yaml:"budget"`
-	Failures    corpus.Failures   `yaml:"failures"`
-	Gate        corpus.Gate       `yaml:"gate"`
-	Schedule    Schedule          `yaml:"schedule"`
-	Models      Models            `yaml:"models"`
-	Notify      Notify            `yaml:"notify"`
-	Priority    Priority          `yaml:"priority"`
+	Corpus      string          `yaml:"corpus"`
+	FollowLinks bool            `yaml:"follow_links"`
+	Include     []string        `yaml:"include"`
+	Enrich      []string        `yaml:"enrich"`
+	Aliases     string          `yaml:"aliases"`
+	Exclude     []string        `yaml:"exclude"`
+	Chunking    core.Chunking   `yaml:"chunking"`
+	Shortening  core.Shortening `yaml:"shortening"`
+	Gem         core.Gem        `yaml:"gem"`
+	Pairs       core.Pairs      `yaml:"pairs"`
+	WriteBack   core.WriteBack  `yaml:"write_back"`
+	Extraction  core.Extraction `yaml:"extraction"`
+	Retrieval   core.Retrieval  `yaml:"retrieval"`
+	Parity      bool            `yaml:"parity"`
+	Keep        int             `yaml:"keep"`
+	Grace       core.Duration   `yaml:"grace"`
+	Budget      core.Budget     `yaml:"budget"`
+	Failures    core.Failures   `yaml:"failures"`
+	Gate        core.Gate       `yaml:"gate"`
+	Schedule    Schedule        `yaml:"schedule"`
+	Models      Models          `yaml:"models"`
+	Notify      Notify          `yaml:"notify"`
+	Priority    Priority        `yaml:"priority"`
 }
 
 // Priority is the part of the workers that an index has of those that have work at the same time.
@@ -243,12 +243,12 @@ func (c *Config) Priority(index string) Priority {
 
 // Schedule of an index: when it is built. No cron: nothing is scheduled.
 type Schedule struct {
-	Cron           string          `yaml:"cron"`
-	Timezone       string          `yaml:"timezone"`
-	Overlap        string          `yaml:"overlap"`
-	Catchup        corpus.Duration `yaml:"catchup"`
-	Jitter         corpus.Duration `yaml:"jitter"`
-	PauseOnFailure bool            `yaml:"pause_on_failure"`
+	Cron           string        `yaml:"cron"`
+	Timezone       string        `yaml:"timezone"`
+	Overlap        string        `yaml:"overlap"`
+	Catchup        core.Duration `yaml:"catchup"`
+	Jitter         core.Duration `yaml:"jitter"`
+	PauseOnFailure bool          `yaml:"pause_on_failure"`
 }
 
 // Default is the configuration without any file: everything embedded and built in.
@@ -262,24 +262,24 @@ func Default() *Config {
 		Notify: defaultNotify(),
 		Stores: Stores{Milvus: Milvus{Load: "import", Index: "hnsw"}, S3: S3{Region: "us-east-1"}},
 		Models: Models{
-			Chat: corpus.ChatModel{
-				Provider: "builtin", APIKeyEnv: corpus.DefaultKeyVariable, Mode: "online",
-				Timeout: corpus.DefaultModelTimeout,
-				Batch: corpus.BatchMode{
-					Deadline: corpus.Duration(20 * time.Hour), Poll: corpus.Duration(time.Minute),
+			Chat: core.ChatModel{
+				Provider: "builtin", APIKeyEnv: core.DefaultKeyVariable, Mode: "online",
+				Timeout: core.DefaultModelTimeout,
+				Batch: core.BatchMode{
+					Deadline: core.Duration(20 * time.Hour), Poll: core.Duration(time.Minute),
 					Requests: batch.MostRequests, Hourly: 2000, PricedAt: 0.5,
 				},
 			},
-			Embedding: corpus.EmbedModel{
+			Embedding: core.EmbedModel{
 				Provider:       "builtin",
-				APIKeyEnv:      corpus.DefaultKeyVariable,
+				APIKeyEnv:      core.DefaultKeyVariable,
 				MaxInputTokens: 8192,
 				Classes:        "model",
-				Timeout:        corpus.DefaultModelTimeout,
+				Timeout:        core.DefaultModelTimeout,
 			},
-			Rerank:  corpus.RerankModel{Top: 30, Timeout: corpus.Duration(3 * time.Second)},
-			Triples: corpus.TriplesModel{Timeout: corpus.DefaultModelTimeout},
-			Limits:  corpus.Limits{Concurrency: 64},
+			Rerank:  core.RerankModel{Top: 30, Timeout: core.Duration(3 * time.Second)},
+			Triples: core.TriplesModel{Timeout: core.DefaultModelTimeout},
+			Limits:  core.Limits{Concurrency: 64},
 		},
 		Limits:  defaultLimits(),
 		Indexes: map[string]Index{},
@@ -289,23 +289,23 @@ func Default() *Config {
 // defaultIndex is what an index starts from, whether the file names it or not.
 func defaultIndex() Index {
 	return Index{
-		Chunking:   corpus.Chunking{Strategy: "text", Boundaries: "stable", MaxTokens: 1500},
-		Shortening: corpus.Shortening{Threshold: 4000, Sample: 256},
-		Gem:        corpus.DefaultGem,
-		Pairs:      corpus.DefaultPairs,
-		WriteBack:  corpus.DefaultWriteBack,
-		Extraction: corpus.Extraction{Share: 1},
-		Retrieval:  corpus.Retrieval{Method: "hybrid", Rule: "weighted", TopChunks: 5, Language: "en"},
+		Chunking:   core.Chunking{Strategy: "text", Boundaries: "stable", MaxTokens: 1500},
+		Shortening: core.Shortening{Threshold: 4000, Sample: 256},
+		Gem:        core.DefaultGem,
+		Pairs:      core.DefaultPairs,
+		WriteBack:  core.DefaultWriteBack,
+		Extraction: core.Extraction{Share: 1},
+		Retrieval:  core.Retrieval{Method: "hybrid", Rule: "weighted", TopChunks: 5, Language: "en"},
 		Keep:       3,
 		Priority:   Priority{Level: 3, Weight: 1},
-		Grace:      corpus.Duration(24 * time.Hour),
-		Failures:   corpus.Failures{Share: 0.01, DocumentsShare: 0.01, Floor: 5},
-		Gate:       corpus.Gate{MaxRemoved: 0.2, MaxRecallDrop: 0.05},
+		Grace:      core.Duration(24 * time.Hour),
+		Failures:   core.Failures{Share: 0.01, DocumentsShare: 0.01, Floor: 5},
+		Gate:       core.Gate{MaxRemoved: 0.2, MaxRecallDrop: 0.05},
 		Schedule: Schedule{
 			Timezone: "UTC",
 			Overlap:  "skip",
-			Catchup:  corpus.Duration(24 * time.Hour),
-			Jitter:   corpus.Duration(5 * time.Minute),
+			Catchup:  core.Duration(24 * time.Hour),
+			Jitter:   core.Duration(5 * time.Minute),
 		},
 	}
 }
@@ -313,7 +313,7 @@ func defaultIndex() Index {
 // Spec resolves the configuration of an index: the file's, else the defaults; the index's models over the general ones.
 // corpusURI wins over the configured corpus where it is not empty. The error is always nil today; it is there for keys
 // whose resolution can fail.
-func (c *Config) Spec(index, corpusURI string) (corpus.Spec, error) {
+func (c *Config) Spec(index, corpusURI string) (core.Spec, error) {
 	settings, ok := c.Indexes[index]
 	if !ok {
 		settings = defaultIndex()
@@ -326,38 +326,38 @@ func (c *Config) Spec(index, corpusURI string) (corpus.Spec, error) {
 		models.Embedding.MaxInputTokens = built.Fitting(models.Embedding.MaxInputTokens)
 	}
 	if models.Chat.Mode != modeBatch || models.Chat.Provider != "openai" {
-		models.Chat.Batch = corpus.BatchMode{}
+		models.Chat.Batch = core.BatchMode{}
 	}
-	for _, timeout := range []*corpus.Duration{
+	for _, timeout := range []*core.Duration{
 		&models.Chat.Timeout, &models.Embedding.Timeout, &models.Triples.Timeout,
 	} {
-		if *timeout == corpus.DefaultModelTimeout {
+		if *timeout == core.DefaultModelTimeout {
 			*timeout = 0
 		}
 	}
 	if !models.Rerank.On() {
-		models.Rerank = corpus.RerankModel{}
+		models.Rerank = core.RerankModel{}
 	}
 	if !models.Triples.On() {
-		models.Triples = corpus.TriplesModel{}
+		models.Triples = core.TriplesModel{}
 	}
-	var extraction *corpus.Extraction
+	var extraction *core.Extraction
 	if settings.Extraction.Share < 1 {
 		extraction = &settings.Extraction
 	}
-	var memory *corpus.Gem
-	if settings.Gem != corpus.DefaultGem {
+	var memory *core.Gem
+	if settings.Gem != core.DefaultGem {
 		memory = &settings.Gem
 	}
-	var likely *corpus.Pairs
-	if settings.Pairs != corpus.DefaultPairs {
+	var likely *core.Pairs
+	if settings.Pairs != core.DefaultPairs {
 		likely = &settings.Pairs
 	}
-	var kept *corpus.WriteBack
+	var kept *core.WriteBack
 	if settings.WriteBack.Answers > 0 {
 		kept = &settings.WriteBack
 	}
-	return corpus.Spec{
+	return core.Spec{
 		WriteBack:  kept,
 		Extraction: extraction,
 		Gem:        memory,

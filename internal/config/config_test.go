@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/unweaver/unweaver/internal/config"
-	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 )
 
@@ -152,7 +152,7 @@ func TestAnIndexThatIsNotNamedHasTheDefaults(t *testing.T) {
 	if err != nil || !reflect.DeepEqual(named, unnamed) {
 		t.Errorf("%+v\n%+v\n%v", named, unnamed, err)
 	}
-	want := corpus.Failures{Share: 0.01, DocumentsShare: 0.01, Floor: 5}
+	want := core.Failures{Share: 0.01, DocumentsShare: 0.01, Floor: 5}
 	if unnamed.Failures != want || unnamed.Chat.Provider != "builtin" || unnamed.Corpus != "/corpus" {
 		t.Errorf("%+v", unnamed)
 	}
@@ -172,16 +172,16 @@ indexes:
 	plain, _ := cfg.Spec("plain", "")
 	own, _ := cfg.Spec("own", "")
 	cfg.Models.Chat.Timeout, cfg.Models.Embedding.Timeout = 0, 0 // of a spec: the default
-	cfg.Models.Chat.Batch = corpus.BatchMode{}                   // of a spec that is not in mode batch
+	cfg.Models.Chat.Batch = core.BatchMode{}                     // of a spec that is not in mode batch
 	if plain.Chat != cfg.Models.Chat || plain.Limits != cfg.Models.Limits || plain.Embedding != cfg.Models.Embedding {
 		t.Errorf("plain: %+v", plain)
 	}
-	wantPrice := corpus.Price{Prompt: 3}
+	wantPrice := core.Price{Prompt: 3}
 	if own.Chat.Provider != "openai" || own.Chat.Model != "own" || own.Chat.BaseURL != "" ||
 		own.Chat.Price != wantPrice {
 		t.Errorf("chat: %+v", own.Chat)
 	}
-	if own.Limits != (corpus.Limits{Concurrency: 8, RequestsPerMinute: 5}) || own.Embedding.MaxInputTokens != 0 {
+	if own.Limits != (core.Limits{Concurrency: 8, RequestsPerMinute: 5}) || own.Embedding.MaxInputTokens != 0 {
 		t.Errorf("limits: %+v, embedding: %+v", own.Limits, own.Embedding)
 	}
 	if cfg.Models.Chat.Model != "general" {

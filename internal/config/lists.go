@@ -12,7 +12,7 @@ import (
 	"github.com/bmatcuk/doublestar/v4"
 	"go.yaml.in/yaml/v3"
 
-	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/core"
 )
 
 // Endpoint is a model server with the variable that holds its key.
@@ -169,7 +169,7 @@ func patterns() rule {
 			if !doublestar.ValidatePattern(pattern) {
 				return fmt.Sprintf("%q is no pattern", pattern)
 			}
-			if why := corpus.PatternMistake(pattern); why != "" {
+			if why := core.PatternMistake(pattern); why != "" {
 				return fmt.Sprintf("%q %s", pattern, why)
 			}
 		}

@@ -14,7 +14,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 )
 
@@ -24,7 +24,7 @@ const (
 	FromFile     = "file"
 	FromVariable = "variable"
 	FromSet      = "set"
-	FromBranch   = "branch" // recorded in the store: corpus.Overlay
+	FromBranch   = "branch" // recorded in the store: core.Overlay
 )
 
 // place is where a value was given.
@@ -55,7 +55,7 @@ type Source struct {
 	Set     []string // path=value
 	Missing bool     // a missing file is no error
 
-	Overlays []corpus.Overlay // what the store says of indexes
+	Overlays []core.Overlay // what the store says of indexes
 }
 
 type mistake struct {
@@ -253,7 +253,7 @@ func name(path string) string {
 func (l *loader) child(key, content *yaml.Node, parent reflect.Value, path string) {
 	below := join(path, key.Value)
 	if parent.Kind() == reflect.Map {
-		if !corpus.ValidIndex(key.Value) {
+		if !core.ValidIndex(key.Value) {
 			l.bad(l.here(key), "%s: a name has letters a-z, digits and hyphens, at most 63, and no hyphen first; "+
 				"ledger and doctor are taken", below)
 			return

@@ -5,12 +5,12 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/core"
 )
 
 // branch has an index that the file does not name begin with the configuration of its base. Its base's schedule is not
 // its own: two indexes that share segments are built one after the other.
-func (l *loader) branch(overlay corpus.Overlay) {
+func (l *loader) branch(overlay core.Overlay) {
 	if overlay.Base == "" {
 		return
 	}
@@ -32,7 +32,7 @@ func (l *loader) branch(overlay corpus.Overlay) {
 }
 
 // overlay sets what the store says over the file and the variables.
-func (l *loader) overlay(overlay corpus.Overlay) {
+func (l *loader) overlay(overlay core.Overlay) {
 	for _, key := range slices.Sorted(maps.Keys(overlay.Set)) {
 		path := "indexes." + overlay.Index + "." + key
 		l.override(strings.Split(path, "."), overlay.Set[key], place{origin: FromBranch, source: path})
@@ -44,14 +44,14 @@ func (l *loader) overlay(overlay corpus.Overlay) {
 func CheckOverlay(set map[string]string) error {
 	l := &loader{cfg: Default()}
 	l.cfg.places = map[string]place{}
-	l.overlay(corpus.Overlay{Index: "branch", Set: set})
+	l.overlay(core.Overlay{Index: "branch", Set: set})
 	l.rules()
 	return l.fault()
 }
 
 // Uncarried are the settings of an overlay that the configuration does not say without it: a file that carries one
 // releases it.
-func (c *Config) Uncarried(overlay corpus.Overlay) map[string]string {
+func (c *Config) Uncarried(overlay core.Overlay) map[string]string {
 	out := map[string]string{}
 	plain := map[string]string{}
 	for _, setting := range c.Settings() {

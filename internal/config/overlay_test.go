@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/unweaver/unweaver/internal/config"
-	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 )
 
@@ -34,7 +34,7 @@ func TestSettingsOfABranchAreCheckedByThemselves(t *testing.T) {
 // A name that no index may have is a mistake like others, also where it comes with the settings of a branch.
 func TestABranchOfAnImpossibleNameIsAMistake(t *testing.T) {
 	for _, name := range []string{"../x", "a.b", ".", "*", "a.models.b"} {
-		_, err := config.Load(config.Source{Missing: true, Overlays: []corpus.Overlay{{Index: name, Base: "docs"}}})
+		_, err := config.Load(config.Source{Missing: true, Overlays: []core.Overlay{{Index: name, Base: "docs"}}})
 		if !fault.Is(err, fault.BadConfig) || !strings.Contains(err.Error(), "a name has letters") {
 			t.Errorf("%q: %v", name, err)
 		}

@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/core"
 )
 
 // keyOf is a field's key: its yaml tag, else its JSON name (types of package corpus), else empty.
@@ -134,7 +134,7 @@ func literal(value reflect.Value) string {
 		return literalList(value)
 	}
 	switch v := value.Interface().(type) {
-	case corpus.Duration:
+	case core.Duration:
 		text, _ := v.MarshalText() // cannot fail
 		short := strings.TrimSuffix(string(text), "0s")
 		if strings.HasSuffix(short, "h0m") {

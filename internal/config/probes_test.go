@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/unweaver/unweaver/internal/config"
-	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 )
 
@@ -17,7 +17,7 @@ func TestAProbeFileIsReadWhereItIsAndAnObjectIsNot(t *testing.T) {
 	if err := os.WriteFile(file, []byte(line), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	spec := corpus.Spec{Index: "docs", Gate: corpus.Gate{Probes: file}}
+	spec := core.Spec{Index: "docs", Gate: core.Gate{Probes: file}}
 	if raw, err := config.Probes(spec); err != nil || string(raw) != line {
 		t.Errorf("%s, %v", raw, err)
 	}

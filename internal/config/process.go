@@ -8,9 +8,9 @@ import (
 	"log/slog"
 	"runtime"
 
+	"github.com/unweaver/unweaver/internal/core/version"
 	"github.com/unweaver/unweaver/internal/fault"
-	"github.com/unweaver/unweaver/internal/redact"
-	"github.com/unweaver/unweaver/internal/version"
+	"github.com/unweaver/unweaver/internal/fault/redact"
 )
 
 // DefaultFile is read where no --config is given and it is there.

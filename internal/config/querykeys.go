@@ -5,7 +5,7 @@ import (
 	"net/url"
 	"strings"
 
-	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/core"
 )
 
 // queryKeys are those of query-api, besides its address.
@@ -128,7 +128,7 @@ var queryKeys = []key{
 func indexNames() rule {
 	return rule{"names of indexes", func(value any) string {
 		for _, name := range value.([]string) {
-			if !corpus.ValidIndex(name) {
+			if !core.ValidIndex(name) {
 				return fmt.Sprintf("%q is no name of an index", name)
 			}
 		}

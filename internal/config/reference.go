@@ -6,7 +6,7 @@ import (
 	"reflect"
 	"strings"
 
-	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/core"
 )
 
 //go:embed preamble.md
@@ -83,7 +83,7 @@ func (k key) row(short string, standard reflect.Value) string {
 }
 
 func typeName(value reflect.Value) string {
-	if _, ok := value.Interface().(corpus.Duration); ok {
+	if _, ok := value.Interface().(core.Duration); ok {
 		return "duration"
 	}
 	switch value.Kind() {

@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"github.com/unweaver/unweaver/internal/config"
-	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/core"
 )
 
 var update = flag.Bool("update", false, "write docs/configuration.md anew")
@@ -114,7 +114,7 @@ var needs = map[string][]string{
 	"models.embedding.dimension":    {"models.embedding.provider=openai", "models.embedding.model=e"},
 }
 
-func digest(t *testing.T, set ...string) corpus.Digest {
+func digest(t *testing.T, set ...string) core.Digest {
 	t.Helper()
 	cfg, err := config.Load(config.Source{Set: set})
 	if err != nil {

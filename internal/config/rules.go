@@ -11,9 +11,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/unweaver/unweaver/internal/corpus"
-	"github.com/unweaver/unweaver/internal/lang/text"
-	"github.com/unweaver/unweaver/internal/redact"
+	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/fault/redact"
+	"github.com/unweaver/unweaver/internal/text"
 )
 
 // rule says which values a key takes: in words for the reference, and as a check that gives the mistake or "".
@@ -102,7 +102,7 @@ func plain(f float64) string { return strconv.FormatFloat(f, 'f', -1, 64) }
 
 func longerThanZero() rule {
 	return rule{"longer than 0s", func(value any) string {
-		if d, ok := value.(corpus.Duration); ok && d > 0 {
+		if d, ok := value.(core.Duration); ok && d > 0 {
 			return ""
 		}
 		return "want a duration longer than 0s"
@@ -111,7 +111,7 @@ func longerThanZero() rule {
 
 func lasting(least, most time.Duration) rule {
 	return rule{fmt.Sprintf("%s to %s", least, most), func(value any) string {
-		if d, ok := value.(corpus.Duration); ok && d >= corpus.Duration(least) && d <= corpus.Duration(most) {
+		if d, ok := value.(core.Duration); ok && d >= core.Duration(least) && d <= core.Duration(most) {
 			return ""
 		}
 		return fmt.Sprintf("want %s to %s", least, most)

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/model/builtin"
 	"github.com/unweaver/unweaver/internal/model/neural"
 )
@@ -104,7 +104,7 @@ func (l *loader) deployment() {
 
 func (l *loader) index(path, name string, settings Index) {
 	l.check(
-		corpus.ValidIndex(name),
+		core.ValidIndex(name),
 		path,
 		"a name has letters a-z, digits and hyphens, at most 63, and no hyphen first; ledger and doctor are taken",
 	)

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/unweaver/unweaver/internal/document"
-	"github.com/unweaver/unweaver/internal/document/documenttest"
+	"github.com/unweaver/unweaver/internal/testkit/documenttest"
 )
 
 // tight limits are reached by the small inputs that fuzzing makes.

@@ -5,8 +5,8 @@ import (
 	"testing"
 
 	"github.com/unweaver/unweaver/internal/document"
-	"github.com/unweaver/unweaver/internal/document/documenttest"
 	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/testkit/documenttest"
 )
 
 func TestWhatOfficeDocumentsGive(t *testing.T) {

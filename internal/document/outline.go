@@ -1,12 +1,11 @@
 package document
 
 import (
+	"github.com/unweaver/unweaver/internal/core"
 	"regexp"
 	"strings"
 	"unicode"
 	"unicode/utf8"
-
-	"github.com/unweaver/unweaver/internal/format/rows"
 )
 
 // Outline finds the headings and pages of a text as it passes, by the text alone: of a text that was kept it finds what
@@ -18,7 +17,7 @@ type Outline struct {
 	long     bool            // it goes on behind what is held of it
 	runes    int             // of the last line
 	at       int             // where it begins
-	headings []rows.Heading
+	headings []core.Heading
 	open     int // headings from here on have no end yet
 	pages    []int
 	broke    bool   // a page ended, and nothing stands on the next one yet
@@ -77,7 +76,7 @@ func (o *Outline) Add(piece string) {
 }
 
 // End gives the headings and where pages begin, both in code points. It is called once, behind the last piece.
-func (o *Outline) End() (headings []rows.Heading, pages []int) {
+func (o *Outline) End() (headings []core.Heading, pages []int) {
 	if o.runes > 0 {
 		o.end()
 	}
@@ -137,7 +136,7 @@ func (o *Outline) add(at, level int, text string) bool {
 		return false
 	}
 	o.close(at)
-	o.headings = append(o.headings, rows.Heading{Start: at, Level: level, Text: text})
+	o.headings = append(o.headings, core.Heading{Start: at, Level: level, Text: text})
 	return true
 }
 

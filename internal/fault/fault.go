@@ -12,7 +12,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/unweaver/unweaver/internal/redact"
+	"github.com/unweaver/unweaver/internal/fault/redact"
 )
 
 // Code names a kind of failure. Codes are stable: they appear in Temporal history, in problem+json type URIs and in

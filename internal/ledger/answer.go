@@ -4,36 +4,36 @@ import (
 	"encoding/binary"
 	"math"
 
-	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/core"
 )
 
 // answer is what one embedding request was paid for: the texts of a stored object, in its order. Its vectors are not
 // held.
 type answer struct {
-	object corpus.Digest
-	texts  []corpus.Digest
+	object core.Digest
+	texts  []core.Digest
 	fresh  bool // the index of texts does not hold it yet; a mark beside the index names it
 	own    bool // this process stored it
 }
 
 // answerKey names the object of a request by the digests of its texts.
-func answerKey(texts []corpus.Digest) corpus.Digest {
+func answerKey(texts []core.Digest) core.Digest {
 	names := make([]string, 1, len(texts)+1)
 	names[0] = "embed/1"
 	for _, text := range texts {
 		names = append(names, text.String())
 	}
-	return corpus.Sum(names...)
+	return core.Sum(names...)
 }
 
 // An object starts with two numbers and the digests of its texts.
 const (
 	headBytes   = 8
-	digestBytes = len(corpus.Digest{})
+	digestBytes = len(core.Digest{})
 )
 
 // encodeAnswer is the object of a request: u32 count, u32 dimension, digests, float32 rows, little endian.
-func encodeAnswer(texts []corpus.Digest, vectors [][]float32) []byte {
+func encodeAnswer(texts []core.Digest, vectors [][]float32) []byte {
 	dimension := len(vectors[0])
 	out := make([]byte, 0, headBytes+len(texts)*(digestBytes+4*dimension))
 	out = binary.LittleEndian.AppendUint32(out, uint32(len(texts)))
@@ -51,7 +51,7 @@ func encodeAnswer(texts []corpus.Digest, vectors [][]float32) []byte {
 
 // decodeHead reads the digests of an object from its start. It wants more where the start is too short for them, and
 // gives none where the object is not one, or not the one of its name.
-func decodeHead(raw []byte, object corpus.Digest) (texts []corpus.Digest, want int) {
+func decodeHead(raw []byte, object core.Digest) (texts []core.Digest, want int) {
 	if len(raw) < headBytes {
 		return nil, 0
 	}
@@ -63,9 +63,9 @@ func decodeHead(raw []byte, object corpus.Digest) (texts []corpus.Digest, want i
 	if len(raw) < end {
 		return nil, end
 	}
-	texts = make([]corpus.Digest, count)
+	texts = make([]core.Digest, count)
 	for i := range texts {
-		texts[i] = corpus.Digest(raw[headBytes+i*digestBytes:])
+		texts[i] = core.Digest(raw[headBytes+i*digestBytes:])
 	}
 	if answerKey(texts) != object {
 		return nil, 0
@@ -74,7 +74,7 @@ func decodeHead(raw []byte, object corpus.Digest) (texts []corpus.Digest, want i
 }
 
 // decodeAnswer reads a whole object; nil where it is not the one of its name.
-func decodeAnswer(raw []byte, object corpus.Digest) (texts []corpus.Digest, vectors [][]float32) {
+func decodeAnswer(raw []byte, object core.Digest) (texts []core.Digest, vectors [][]float32) {
 	texts, _ = decodeHead(raw, object)
 	if texts == nil {
 		return nil, nil

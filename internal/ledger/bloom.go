@@ -3,7 +3,7 @@ package ledger
 import (
 	"encoding/binary"
 
-	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/core"
 )
 
 // The filter has 10 bits to a key and 7 probes: one look-up in a hundred reads a frame for nothing.
@@ -12,10 +12,10 @@ const (
 	bloomProbes = 7
 )
 
-func bloomMake(keys []corpus.Digest) []byte { return bloomOf(keys, bloomBits) }
+func bloomMake(keys []core.Digest) []byte { return bloomOf(keys, bloomBits) }
 
 // bloomOf makes a filter of so many bits to a key; it is read by its length.
-func bloomOf(keys []corpus.Digest, bits int) []byte {
+func bloomOf(keys []core.Digest, bits int) []byte {
 	raw := make([]byte, (len(keys)*bits+7)/8+1)
 	for _, key := range keys {
 		for probe := range bloomProbes {
@@ -26,7 +26,7 @@ func bloomOf(keys []corpus.Digest, bits int) []byte {
 	return raw
 }
 
-func bloomHas(raw []byte, key corpus.Digest) bool {
+func bloomHas(raw []byte, key core.Digest) bool {
 	if len(raw) == 0 {
 		return true
 	}
@@ -39,6 +39,6 @@ func bloomHas(raw []byte, key corpus.Digest) bool {
 }
 
 // bloomAt takes probes from the digest itself: it is uniform already.
-func bloomAt(key corpus.Digest, probe, size int) int {
+func bloomAt(key core.Digest, probe, size int) int {
 	return int(uint64(binary.LittleEndian.Uint32(key[4*probe:])) % uint64(8*size))
 }

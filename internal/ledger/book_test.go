@@ -9,10 +9,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/ledger"
-	"github.com/unweaver/unweaver/internal/store/artifact/artifacttest"
 	"github.com/unweaver/unweaver/internal/store/coordination"
+	"github.com/unweaver/unweaver/internal/testkit/artifacttest"
 )
 
 // claims are those of one process, in memory, by the clock of the test.
@@ -97,7 +97,7 @@ func value(i int) string { return fmt.Sprint("value ", i) }
 // pay stores entries from..to as one shard does, and packs them.
 func (b *book) pay(t *testing.T, task string, from, to int) {
 	t.Helper()
-	var keys []corpus.Digest
+	var keys []core.Digest
 	for i := from; i < to; i++ {
 		if _, err := b.Put(t.Context(), task, key(i), 0, ledger.Result{Value: []byte(value(i))}); err != nil {
 			t.Fatal(err)
@@ -144,8 +144,8 @@ func (n *names) all() []string {
 	return slices.Clone(n.named)
 }
 
-func listing(keys ...corpus.Digest) iter.Seq2[corpus.Digest, error] {
-	return func(yield func(corpus.Digest, error) bool) {
+func listing(keys ...core.Digest) iter.Seq2[core.Digest, error] {
+	return func(yield func(core.Digest, error) bool) {
 		for _, k := range keys {
 			if !yield(k, nil) {
 				return
@@ -154,7 +154,7 @@ func listing(keys ...corpus.Digest) iter.Seq2[corpus.Digest, error] {
 	}
 }
 
-func (b *book) upkeep(t *testing.T, task string, listed iter.Seq2[corpus.Digest, error]) ledger.Kept {
+func (b *book) upkeep(t *testing.T, task string, listed iter.Seq2[core.Digest, error]) ledger.Kept {
 	t.Helper()
 	b.reopen()
 	kept, err := b.Upkeep(t.Context(), task, listed, b.now)

@@ -8,10 +8,10 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/ledger"
 	"github.com/unweaver/unweaver/internal/store/blob/memory"
-	"github.com/unweaver/unweaver/internal/store/distance"
+	"github.com/unweaver/unweaver/internal/testkit/distance"
 )
 
 // A night looks up what it paid for before, in whatever order: each frame of a pack is read once, and side by side.
@@ -22,7 +22,7 @@ func TestLookUpsInADistantPackReadEachFrameOnceAndSideBySide(t *testing.T) {
 		noise := rand.New(rand.NewPCG(1, 2))
 		stored := func(yield func(ledger.Stored, error) bool) {
 			for i := range entries { // as many first bytes as there are, so that keys are spread over the frames
-				key := corpus.Digest{byte(i >> 2), byte(i << 6)}
+				key := core.Digest{byte(i >> 2), byte(i << 6)}
 				value := make([]byte, 1000)
 				for j := range value {
 					value[j] = byte(noise.Uint32())
@@ -46,7 +46,7 @@ func TestLookUpsInADistantPackReadEachFrameOnceAndSideBySide(t *testing.T) {
 			var all sync.WaitGroup
 			for i := range entries {
 				all.Go(func() {
-					key := corpus.Digest{byte(i >> 2), byte(i << 6)}
+					key := core.Digest{byte(i >> 2), byte(i << 6)}
 					entry, err := l.Get(t.Context(), ledger.Extract, key, 0)
 					if err != nil || entry == nil || !entry.Packed || string(entry.Value[1000:]) != fmt.Sprint(i) {
 						t.Errorf("entry %d: %v, %v", i, entry != nil, err)

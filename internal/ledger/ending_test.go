@@ -11,7 +11,7 @@ import (
 
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/ledger"
-	"github.com/unweaver/unweaver/internal/store/artifact/artifacttest"
+	"github.com/unweaver/unweaver/internal/testkit/artifacttest"
 )
 
 // A call that the model has admitted goes on when its worker is told to stop. Nobody else may pay for its key

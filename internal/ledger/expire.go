@@ -11,11 +11,11 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/unweaver/unweaver/internal/corpus"
-	"github.com/unweaver/unweaver/internal/store/artifact"
+	"github.com/unweaver/unweaver/internal/artifact"
+	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/store/blob"
+	"github.com/unweaver/unweaver/internal/stream/extsort"
 	"github.com/unweaver/unweaver/internal/stream/scratch"
-	"github.com/unweaver/unweaver/internal/stream/spill"
 )
 
 // Unlisted is how old an entry that nothing lists must be to go.
@@ -31,7 +31,7 @@ const deadShare = 16
 // was packed is as old as its first pack. Listed may give a key any number of times, in any order; an error of it ends
 // Expire before anything is dropped. It gives how many entries went. Memory does not grow with either.
 func (l *Ledger) Expire(
-	ctx context.Context, task string, listed iter.Seq2[corpus.Digest, error], now time.Time,
+	ctx context.Context, task string, listed iter.Seq2[core.Digest, error], now time.Time,
 ) (int64, error) {
 	if task != Embed { // what lists its objects also brings them into the index
 		if may, err := l.mayExpire(ctx, task, now); err != nil || !may {
@@ -153,7 +153,7 @@ type deadRows struct {
 }
 
 func (d *deadRows) has(row timedRow) bool {
-	var key corpus.Digest
+	var key core.Digest
 	if d.err != nil || d.now.Sub(row.time) <= Unlisted || key.UnmarshalText([]byte(row.key)) != nil {
 		return false
 	}
@@ -168,8 +168,8 @@ type keyFile struct {
 	n    int64
 }
 
-func sortKeys(ctx context.Context, listed iter.Seq2[corpus.Digest, error]) (*keyFile, error) {
-	var sorter spill.Sorter
+func sortKeys(ctx context.Context, listed iter.Seq2[core.Digest, error]) (*keyFile, error) {
+	var sorter extsort.Sorter
 	defer sorter.Close()
 	count := int64(0)
 	for key, err := range listed {
@@ -220,16 +220,16 @@ func (k *keyFile) close() {
 // keyWalk goes through a key file once; keys asked for must not decrease.
 type keyWalk struct {
 	reader *bufio.Reader
-	at     corpus.Digest
+	at     core.Digest
 	state  int // 0: nothing read yet, 1: at holds a key, 2: at the end
 }
 
 func (k *keyFile) walk() *keyWalk {
-	section := io.NewSectionReader(k.file, 0, k.n*int64(len(corpus.Digest{})))
+	section := io.NewSectionReader(k.file, 0, k.n*int64(len(core.Digest{})))
 	return &keyWalk{reader: bufio.NewReaderSize(section, 256<<10)}
 }
 
-func (w *keyWalk) has(key corpus.Digest) (bool, error) {
+func (w *keyWalk) has(key core.Digest) (bool, error) {
 	for w.state == 0 || (w.state == 1 && bytes.Compare(w.at[:], key[:]) < 0) {
 		_, err := io.ReadFull(w.reader, w.at[:])
 		switch {
@@ -257,7 +257,7 @@ type Kept struct {
 // give (nil drops nothing), packs what lies about, and merges packs. One process does it at a time. It may be repeated,
 // and ended at any point.
 func (l *Ledger) Upkeep(
-	ctx context.Context, task string, listed iter.Seq2[corpus.Digest, error], now time.Time,
+	ctx context.Context, task string, listed iter.Seq2[core.Digest, error], now time.Time,
 ) (kept Kept, err error) {
 	if task == Embed {
 		return l.upkeepTexts(ctx, listed, now)
@@ -288,7 +288,7 @@ func (l *Ledger) Upkeep(
 
 // expireDaily drops entries where that was not done within the last day.
 func (l *Ledger) expireDaily(
-	ctx context.Context, task string, listed iter.Seq2[corpus.Digest, error], now time.Time,
+	ctx context.Context, task string, listed iter.Seq2[core.Digest, error], now time.Time,
 ) (int64, error) {
 	mark := "ledger/" + task + "/expired.json"
 	clock, err := artifact.ReadClock(ctx, l.store, mark, now, 2*expireEvery)

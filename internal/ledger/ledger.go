@@ -24,7 +24,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/internal/store/coordination"
@@ -56,16 +56,16 @@ func (l *Ledger) Holds(ctx context.Context, task string) (bool, error) {
 }
 
 // Key of a paid result: task, prompt version, model, parameters, schema version, input text.
-func Key(task, prompt, model, parameters, schema, input string) corpus.Digest {
-	return corpus.Sum("ledger/1", task, prompt, model, parameters, schema, input)
+func Key(task, prompt, model, parameters, schema, input string) core.Digest {
+	return core.Sum("ledger/1", task, prompt, model, parameters, schema, input)
 }
 
 // In is a key within a trust domain, so that one server cannot answer for another; in none it is the key itself.
-func In(domain string, key corpus.Digest) corpus.Digest {
+func In(domain string, key core.Digest) core.Digest {
 	if domain == "" {
 		return key
 	}
-	return corpus.Sum("ledger/2", domain, key.String())
+	return core.Sum("ledger/2", domain, key.String())
 }
 
 // Entry is what the ledger knows about a key.
@@ -116,7 +116,7 @@ func New(store blob.Store, claims coordination.Claims) *Ledger {
 
 func loosePrefix(task string) string { return "ledger/" + task + "/loose/" }
 
-func looseKey(task string, key corpus.Digest) string {
+func looseKey(task string, key core.Digest) string {
 	name := key.String()
 	return loosePrefix(task) + name[:2] + "/" + name
 }
@@ -130,7 +130,7 @@ func Loose(object string) bool {
 }
 
 // Get looks a key up. attempt counts the retry rounds asked for: a negative entry of an earlier round does not count.
-func (l *Ledger) Get(ctx context.Context, task string, key corpus.Digest, attempt int) (*Entry, error) {
+func (l *Ledger) Get(ctx context.Context, task string, key core.Digest, attempt int) (*Entry, error) {
 	return l.find(ctx, task, key, attempt, nil)
 }
 
@@ -138,7 +138,7 @@ func (l *Ledger) Get(ctx context.Context, task string, key corpus.Digest, attemp
 // for again in its place. Other errors say that the entry should not be trusted any more.
 type Accept func(Entry) error
 
-func (l *Ledger) find(ctx context.Context, task string, key corpus.Digest, attempt int, accept Accept) (*Entry, error) {
+func (l *Ledger) find(ctx context.Context, task string, key core.Digest, attempt int, accept Accept) (*Entry, error) {
 	if e, err := l.fromPacks(ctx, task, key, accept); err != nil || e != nil {
 		return e, err
 	}
@@ -151,7 +151,7 @@ func (l *Ledger) find(ctx context.Context, task string, key corpus.Digest, attem
 	return l.fromPacks(ctx, task, key, accept) // it may have been packed, and swept, since the packs were listed
 }
 
-func (l *Ledger) fromPacks(ctx context.Context, task string, key corpus.Digest, accept Accept) (*Entry, error) {
+func (l *Ledger) fromPacks(ctx context.Context, task string, key core.Digest, accept Accept) (*Entry, error) {
 	raw, err := l.packed(ctx, task, key)
 	if err != nil || raw == nil {
 		return nil, err
@@ -165,7 +165,7 @@ func (l *Ledger) fromPacks(ctx context.Context, task string, key corpus.Digest, 
 
 // loose reads the loose entry of a key. What is not accepted is removed, so that another can take its place.
 func (l *Ledger) loose(
-	ctx context.Context, task string, key corpus.Digest, attempt int, accept Accept,
+	ctx context.Context, task string, key core.Digest, attempt int, accept Accept,
 ) (*Entry, error) {
 	name := looseKey(task, key)
 	found, err := l.accepted(ctx, name, attempt, accept)
@@ -224,7 +224,7 @@ type Result struct {
 func (l *Ledger) Do(
 	ctx context.Context,
 	task string,
-	key corpus.Digest,
+	key core.Digest,
 	attempt int,
 	pay func(context.Context) (Result, error),
 ) (*Entry, bool, error) {
@@ -235,7 +235,7 @@ func (l *Ledger) Do(
 func (l *Ledger) DoAccepting(
 	ctx context.Context,
 	task string,
-	key corpus.Digest,
+	key core.Digest,
 	attempt int,
 	accept Accept,
 	pay func(context.Context) (Result, error),
@@ -273,7 +273,7 @@ func (l *Ledger) DoAccepting(
 	return e, true, err
 }
 
-func claimName(task string, key corpus.Digest) string { return "ledger:" + task + ":" + key.String() }
+func claimName(task string, key core.Digest) string { return "ledger:" + task + ":" + key.String() }
 
 // claim waits until the key is this call's alone.
 func (l *Ledger) claim(ctx context.Context, name, owner string) error {
@@ -335,7 +335,7 @@ func renewing(ctx context.Context, renew func(context.Context)) (end func()) {
 func (l *Ledger) Put(
 	ctx context.Context,
 	task string,
-	key corpus.Digest,
+	key core.Digest,
 	attempt int,
 	result Result,
 ) (*Entry, error) {
@@ -344,7 +344,7 @@ func (l *Ledger) Put(
 
 // write is Put; release is called when the result is stored, or never will be.
 func (l *Ledger) write(
-	ctx context.Context, task string, key corpus.Digest, attempt int, result Result, release func(),
+	ctx context.Context, task string, key core.Digest, attempt int, result Result, release func(),
 ) (*Entry, error) {
 	ctx = context.WithoutCancel(ctx)
 	once := func(ctx context.Context) (*Entry, error) { return l.writeOnce(ctx, task, key, attempt, result) }
@@ -358,7 +358,7 @@ func (l *Ledger) write(
 
 // writeOnce tries to store a result.
 func (l *Ledger) writeOnce(
-	ctx context.Context, task string, key corpus.Digest, attempt int, result Result,
+	ctx context.Context, task string, key core.Digest, attempt int, result Result,
 ) (*Entry, error) {
 	ctx, cancel := context.WithTimeout(ctx, oneTry)
 	defer cancel()

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/ledger"
 	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/internal/store/blob/dir"
@@ -31,7 +31,7 @@ func stores(t *testing.T) (blob.Store, *bolt.Store) {
 	return store, c
 }
 
-func key(i int) corpus.Digest {
+func key(i int) core.Digest {
 	return ledger.Key(ledger.Extract, "p", "m", "", "s", fmt.Sprint("input ", i))
 }
 
@@ -126,7 +126,7 @@ func TestALoserAdoptsTheFirstEntry(t *testing.T) {
 func TestPackedEntriesAreFoundAndTheirLooseOnesSwept(t *testing.T) {
 	store, c := stores(t)
 	l := ledger.New(store, c)
-	var keys []corpus.Digest
+	var keys []core.Digest
 	for i := range 500 {
 		result := ledger.Result{Value: []byte(fmt.Sprint("v", i))}
 		if _, err := l.Put(t.Context(), ledger.Extract, key(i), 0, result); err != nil {

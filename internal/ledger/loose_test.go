@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/internal/store/blob/memory"
 	coordmemory "github.com/unweaver/unweaver/internal/store/coordination/memory"
@@ -18,14 +18,14 @@ func TestLooseEntriesAreListedOnceEach(t *testing.T) {
 	store := memory.New()
 	const entries = 700
 	for n := range entries {
-		key := looseKey(Extract, corpus.Sum("entry", fmt.Sprint(n)))
+		key := looseKey(Extract, core.Sum("entry", fmt.Sprint(n)))
 		if _, err := blob.Write(t.Context(), store, key, []byte("{}"), blob.Cond{}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	l := New(store, coordmemory.New())
 	for _, looseListed = range []int64{1, 2, 3, 350, entries - 1, entries, entries + 1, 100_000} {
-		var last corpus.Digest
+		var last core.Digest
 		given := 0
 		for entry, err := range l.looseObjects(t.Context(), Extract) {
 			if err != nil {
@@ -44,9 +44,9 @@ func TestLooseEntriesAreListedOnceEach(t *testing.T) {
 
 func TestTheEntriesOfAnEnrichmentAreForgotten(t *testing.T) {
 	l := New(memory.New(), coordmemory.New())
-	key := corpus.Sum("a chunk")
+	key := core.Sum("a chunk")
 	for _, task := range []string{Triples, Questions, Pairs, Extract} {
-		for _, one := range []corpus.Digest{key, corpus.Sum("another chunk")} {
+		for _, one := range []core.Digest{key, core.Sum("another chunk")} {
 			if _, err := l.Put(t.Context(), task, one, 0, Result{Value: []byte("{}")}); err != nil {
 				t.Fatal(err)
 			}

@@ -9,9 +9,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/artifact"
+	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
-	"github.com/unweaver/unweaver/internal/store/artifact"
 	"github.com/unweaver/unweaver/internal/store/blob"
 )
 
@@ -232,7 +232,7 @@ func (l *Ledger) rewrite(
 	w := &packWriter{
 		ctx:    ctx,
 		store:  l.store,
-		prefix: mergedPrefix(task) + corpus.Sum(append([]string{how}, done.Inputs...)...).Short(32),
+		prefix: mergedPrefix(task) + core.Sum(append([]string{how}, done.Inputs...)...).Short(32),
 		bits:   bloomBits,
 	}
 	if task == Texts {
@@ -270,13 +270,13 @@ type packWriter struct {
 	prefix  string
 	bits    int // of the filter, to a key
 	rows    *artifact.Rows
-	keys    []corpus.Digest
+	keys    []core.Digest
 	size    int
 	written []string
 }
 
 func (w *packWriter) add(row timedRow) error {
-	var key corpus.Digest
+	var key core.Digest
 	if err := key.UnmarshalText([]byte(row.key)); err != nil {
 		return fault.SegmentDamage.At("read ledger entry", row.key).Because(err)
 	}

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/store/blob"
 )
@@ -37,7 +37,7 @@ func decodeNegative(raw []byte) (value []byte, attempt int, negative bool) {
 }
 
 // formerNegKey is where releases wrote a negative entry that had a name of its own for it.
-func formerNegKey(task string, key corpus.Digest, attempt int) string {
+func formerNegKey(task string, key core.Digest, attempt int) string {
 	return looseKey(task, key) + formerNeg + strconv.Itoa(attempt)
 }
 

@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"context"
 
-	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 )
 
@@ -12,13 +12,13 @@ type noteKey struct{}
 
 // Noting has every key that is asked for call note, whether it is paid for, found, or fails. nil: nobody is told. It
 // may be called by several goroutines. What is made by the ledger alone can be listed so, whoever makes it.
-func Noting(ctx context.Context, note func(task string, key corpus.Digest)) context.Context {
+func Noting(ctx context.Context, note func(task string, key core.Digest)) context.Context {
 	return context.WithValue(ctx, noteKey{}, note)
 }
 
 // Note tells of keys that are asked for.
-func Note(ctx context.Context, task string, keys ...corpus.Digest) {
-	note, _ := ctx.Value(noteKey{}).(func(string, corpus.Digest))
+func Note(ctx context.Context, task string, keys ...core.Digest) {
+	note, _ := ctx.Value(noteKey{}).(func(string, core.Digest))
 	if note == nil {
 		return
 	}
@@ -28,10 +28,10 @@ func Note(ctx context.Context, task string, keys ...corpus.Digest) {
 }
 
 // Line is the key of a row that lists an entry.
-func Line(task string, key corpus.Digest) string { return task + "/" + string(key[:]) }
+func Line(task string, key core.Digest) string { return task + "/" + string(key[:]) }
 
 // ReadLine is the entry that such a row lists.
-func ReadLine(line []byte) (task string, key corpus.Digest, err error) {
+func ReadLine(line []byte) (task string, key core.Digest, err error) {
 	name, raw, ok := bytes.Cut(line, []byte("/"))
 	if !ok || len(raw) != len(key) {
 		return "", key, fault.SegmentDamage.At("read", "a list of ledger entries").Because("a row is none of it")

@@ -11,11 +11,11 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/artifact"
+	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
-	"github.com/unweaver/unweaver/internal/store/artifact"
 	"github.com/unweaver/unweaver/internal/store/blob"
-	"github.com/unweaver/unweaver/internal/stream/par"
+	"github.com/unweaver/unweaver/internal/stream/parallel"
 )
 
 // readWidth is how many loose entries are read at once.
@@ -31,9 +31,9 @@ const gatherEntries = 5000
 // Pack gathers the loose entries of keys into one pack. Keys without a positive loose entry, and keys that a pack holds
 // already, are left out; fewer than two entries make no pack. It gives how many of the keys lie in packs afterwards.
 // Packing the same keys twice gives the same object.
-func (l *Ledger) Pack(ctx context.Context, task string, keys []corpus.Digest) (int, error) {
+func (l *Ledger) Pack(ctx context.Context, task string, keys []core.Digest) (int, error) {
 	keys = slices.Clone(keys)
-	slices.SortFunc(keys, func(a, b corpus.Digest) int { return strings.Compare(a.String(), b.String()) })
+	slices.SortFunc(keys, func(a, b core.Digest) int { return strings.Compare(a.String(), b.String()) })
 	keys = slices.Compact(keys)
 	loose := keys[:0]
 	for _, key := range keys {
@@ -52,20 +52,20 @@ func (l *Ledger) Pack(ctx context.Context, task string, keys []corpus.Digest) (i
 
 // Stored is an entry that the ledger holds loose.
 type Stored struct {
-	Key   corpus.Digest
+	Key   core.Digest
 	Value []byte
 }
 
 // pack writes the loose entries of sorted keys as one pack.
-func (l *Ledger) pack(ctx context.Context, task string, keys []corpus.Digest) (int, error) {
-	source := func(yield func(corpus.Digest, error) bool) {
+func (l *Ledger) pack(ctx context.Context, task string, keys []core.Digest) (int, error) {
+	source := func(yield func(core.Digest, error) bool) {
 		for _, key := range keys {
 			if !yield(key, nil) {
 				return
 			}
 		}
 	}
-	read := func(ctx context.Context, key corpus.Digest) (*Stored, error) {
+	read := func(ctx context.Context, key core.Digest) (*Stored, error) {
 		raw, _, err := blob.Read(ctx, l.store, looseKey(task, key))
 		if fault.Is(err, fault.NotFound) {
 			return nil, nil
@@ -76,7 +76,7 @@ func (l *Ledger) pack(ctx context.Context, task string, keys []corpus.Digest) (i
 		return &Stored{key, raw}, err
 	}
 	return l.PackEntries(ctx, task, func(yield func(Stored, error) bool) {
-		for entry, err := range par.Ordered(ctx, readWidth, source, read) {
+		for entry, err := range parallel.Ordered(ctx, readWidth, source, read) {
 			switch {
 			case err != nil:
 				yield(Stored{}, err)
@@ -96,7 +96,7 @@ func (l *Ledger) PackEntries(ctx context.Context, task string, entries iter.Seq2
 		return 0, err
 	}
 	defer rows.Discard()
-	var packed []corpus.Digest
+	var packed []core.Digest
 	for entry, err := range entries {
 		if err != nil {
 			return 0, err
@@ -116,7 +116,7 @@ func (l *Ledger) PackEntries(ctx context.Context, task string, entries iter.Seq2
 	for i, key := range packed {
 		names[i] = key.String()
 	}
-	key := packPrefix(task) + corpus.Sum(names...).String()
+	key := packPrefix(task) + core.Sum(names...).String()
 	if _, err := l.store.Stat(ctx, key); err == nil {
 		return len(packed), nil
 	}
@@ -126,7 +126,7 @@ func (l *Ledger) PackEntries(ctx context.Context, task string, entries iter.Seq2
 // looseObject is a listed loose entry.
 type looseObject struct {
 	object   string
-	key      corpus.Digest
+	key      core.Digest
 	negative bool // by its name: those of releases before
 	modified time.Time
 }
@@ -185,7 +185,7 @@ func (l *Ledger) looseObjects(ctx context.Context, task string) iter.Seq2[looseO
 			}
 			return all, nil
 		}
-		for listed, err := range par.Ordered(ctx, looseFolders, folders, list) {
+		for listed, err := range parallel.Ordered(ctx, looseFolders, folders, list) {
 			if err != nil {
 				yield(looseObject{}, err)
 				return
@@ -206,7 +206,7 @@ func (l *Ledger) gather(ctx context.Context, task string, now time.Time) (int64,
 		return 0, nil
 	}
 	var total int64
-	var keys []corpus.Digest
+	var keys []core.Digest
 	flush := func() error {
 		packed, err := l.pack(ctx, task, keys)
 		total += int64(packed)
@@ -257,7 +257,7 @@ func (l *Ledger) sweep(ctx context.Context, task string, now time.Time) (total i
 		}
 	}
 	var swept atomic.Int64
-	err = par.Each(ctx, len(due), sweepWidth, func(ctx context.Context, i int) error {
+	err = parallel.Each(ctx, len(due), sweepWidth, func(ctx context.Context, i int) error {
 		n, err := l.sweepLoose(ctx, task, due[i].key)
 		swept.Add(int64(n))
 		if err != nil && artifact.IsDamage(err) {
@@ -300,7 +300,7 @@ func (l *Ledger) sweepLoose(ctx context.Context, task, pack string) (int, error)
 		if _, _, negative := decodeNegative(row.Value); negative {
 			continue // no look-up takes it from here
 		}
-		var key corpus.Digest
+		var key core.Digest
 		if err := key.UnmarshalText(row.Key); err != nil {
 			return 0, fault.SegmentDamage.At("read pack", l.store.Location(pack)).Because(err)
 		}
@@ -321,7 +321,7 @@ func (l *Ledger) sweepMerge(ctx context.Context, task string, done merge, listed
 		}
 	}
 	stays := make([]bool, len(done.Inputs))
-	err := par.Each(ctx, len(done.Inputs), sweepWidth, func(ctx context.Context, i int) error {
+	err := parallel.Each(ctx, len(done.Inputs), sweepWidth, func(ctx context.Context, i int) error {
 		input := done.Inputs[i]
 		if !strings.HasPrefix(input, packPrefix(task)) || listed.swept[input] {
 			return nil

@@ -10,12 +10,12 @@ import (
 	"sync"
 	"time"
 
-	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/artifact"
+	"github.com/unweaver/unweaver/internal/artifact/rowfile"
+	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
-	"github.com/unweaver/unweaver/internal/format/rowfile"
-	"github.com/unweaver/unweaver/internal/store/artifact"
 	"github.com/unweaver/unweaver/internal/store/blob"
-	"github.com/unweaver/unweaver/internal/stream/par"
+	"github.com/unweaver/unweaver/internal/stream/parallel"
 )
 
 // relist is how old a listing of packs may be before a look-up lists them again. Loose entries, and packs that were
@@ -164,7 +164,7 @@ func (t *taskPacks) runs() int {
 }
 
 // packed looks a key up in the packs. One that cannot be read is set aside, and the look-up goes on without it.
-func (l *Ledger) packed(ctx context.Context, task string, key corpus.Digest) ([]byte, error) {
+func (l *Ledger) packed(ctx context.Context, task string, key core.Digest) ([]byte, error) {
 	t := l.packs.task(task)
 	open, err := l.open(ctx, t, task)
 	if err != nil {
@@ -228,7 +228,7 @@ func (l *Ledger) open(ctx context.Context, t *taskPacks, task string) ([]*pack, 
 	}
 	opened := make([]*pack, len(listed.files))
 	failed := make([]error, len(listed.files))
-	err = par.Each(ctx, len(listed.files), openWidth, func(ctx context.Context, i int) error {
+	err = parallel.Each(ctx, len(listed.files), openWidth, func(ctx context.Context, i int) error {
 		file := listed.files[i]
 		if opened[i] = known[file.key]; opened[i] != nil || t.aside[file.key] {
 			return nil
@@ -275,7 +275,7 @@ func openPack(ctx context.Context, store blob.Store, file packFile) (*pack, erro
 	return opened, nil
 }
 
-func (p *pack) get(ctx context.Context, through *frames, key corpus.Digest) ([]byte, error) {
+func (p *pack) get(ctx context.Context, through *frames, key core.Digest) ([]byte, error) {
 	name := key.String()
 	if !p.mayHold(key) {
 		return nil, nil

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/ledger"
 	"github.com/unweaver/unweaver/internal/store/blob"
 )
@@ -55,7 +55,7 @@ func TestOfTwoResultsOfOneKeyOneCountsEverywhereAndAfterAMerge(t *testing.T) {
 	b := newBook(t)
 	b.pay(t, ledger.Extract, 0, 5)
 	other := newBook(t) // a worker that did not see the first pack
-	var keys []corpus.Digest
+	var keys []core.Digest
 	for i := range 6 {
 		result := ledger.Result{Value: []byte("another")}
 		if _, err := other.Put(t.Context(), ledger.Extract, key(i), 0, result); err != nil {
@@ -138,7 +138,7 @@ func TestFewDeadEntriesWaitLongerThanMany(t *testing.T) {
 	}{{1, 16, false}, {1, 30, true}, {20, 16, true}, {20, 13, false}} {
 		b := newBook(t)
 		b.pay(t, ledger.Extract, 0, 100)
-		var keys []corpus.Digest
+		var keys []core.Digest
 		for i := c.dead; i < 100; i++ {
 			keys = append(keys, key(i))
 		}
@@ -303,7 +303,7 @@ func TestACancelledUpkeepSaysSoAndLosesNothing(t *testing.T) {
 func TestManyListedKeysInAnyOrder(t *testing.T) {
 	b := newBook(t)
 	b.put(t, ledger.Shorten, 0, 200)
-	var keys []corpus.Digest
+	var keys []core.Digest
 	for i := 4000; i >= 0; i-- { // most of them are of other entries
 		if i%2 == 0 {
 			keys = append(keys, key(i), key(i), key((7*i)%4000/2*2))

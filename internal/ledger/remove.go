@@ -7,9 +7,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/artifact"
+	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
-	"github.com/unweaver/unweaver/internal/store/artifact"
 	"github.com/unweaver/unweaver/internal/store/blob"
 )
 
@@ -19,7 +19,7 @@ import (
 // many entries went. It may be repeated, and ended at any point; fault.GenBusy where another process is at the upkeep
 // of the task. Memory grows with the keys.
 func (l *Ledger) Remove(
-	ctx context.Context, task string, keys map[corpus.Digest]bool, now time.Time,
+	ctx context.Context, task string, keys map[core.Digest]bool, now time.Time,
 ) (removed int64, err error) {
 	if len(keys) == 0 {
 		return 0, nil
@@ -79,13 +79,13 @@ func (l *Ledger) Forget(ctx context.Context, task string, now time.Time) (int64,
 	return max(int64(len(objects)), packed), err // a pack may hold what lies loose, too
 }
 
-func hasKey(keys map[corpus.Digest]bool, name string) bool {
-	var key corpus.Digest
+func hasKey(keys map[core.Digest]bool, name string) bool {
+	var key core.Digest
 	return key.UnmarshalText([]byte(name)) == nil && keys[key]
 }
 
 // removeLoose deletes loose entries, under whatever name.
-func (l *Ledger) removeLoose(ctx context.Context, task string, keys map[corpus.Digest]bool) (int64, error) {
+func (l *Ledger) removeLoose(ctx context.Context, task string, keys map[core.Digest]bool) (int64, error) {
 	folders := map[string]bool{}
 	for key := range keys {
 		folders[key.Short(2)] = true
@@ -108,7 +108,7 @@ func (l *Ledger) removeLoose(ctx context.Context, task string, keys map[corpus.D
 // removePacked writes runs again in which drop finds a row, and deletes all that any merge took in: copies of what
 // is to go may lie there. Keys are those that drop knows rows by; none: it knows them by something else.
 func (l *Ledger) removePacked(
-	ctx context.Context, task string, now time.Time, keys map[corpus.Digest]bool, drop func(timedRow) bool,
+	ctx context.Context, task string, now time.Time, keys map[core.Digest]bool, drop func(timedRow) bool,
 ) (removed int64, err error) {
 	listed, err := listPacks(ctx, l.store, task)
 	if err != nil {
@@ -157,7 +157,7 @@ func (l *Ledger) removePacked(
 }
 
 // holdsAny tells whether a run may hold one of the keys, by the filters of its packs.
-func (l *Ledger) holdsAny(ctx context.Context, r run, keys map[corpus.Digest]bool) (bool, error) {
+func (l *Ledger) holdsAny(ctx context.Context, r run, keys map[core.Digest]bool) (bool, error) {
 	if keys == nil {
 		return true, nil
 	}
@@ -190,12 +190,12 @@ func (t *taskPacks) close() {
 // removeTexts takes texts out of the index and out of the answers that hold them. An answer is written again for the
 // other texts that it holds, under the name that these give it, and is in the index before the former one goes.
 func (l *Ledger) removeTexts(
-	ctx context.Context, keys map[corpus.Digest]bool, now time.Time,
+	ctx context.Context, keys map[core.Digest]bool, now time.Time,
 ) (removed int64, err error) {
 	if _, err := l.gatherMarks(ctx, now.Add(2*markGrace)); err != nil { // so that the index names all that there is
 		return 0, err
 	}
-	objects := map[corpus.Digest]bool{}
+	objects := map[core.Digest]bool{}
 	listed, err := listPacks(ctx, l.store, Texts)
 	if err != nil {
 		return 0, err
@@ -232,7 +232,7 @@ func (l *Ledger) removeTexts(
 		}
 		gone = append(gone, looseKey(Embed, object), looseKey(Texts, object))
 		texts, vectors := decodeAnswer(raw, object)
-		var stay []corpus.Digest
+		var stay []core.Digest
 		var with [][]float32
 		for i, text := range texts {
 			if keys[text] {
@@ -280,5 +280,5 @@ func (x *textIndex) restart() {
 		x.drop(old)
 	}
 	x.sealed = nil
-	x.vectors, x.read, x.bytes = map[corpus.Digest][][]float32{}, nil, 0
+	x.vectors, x.read, x.bytes = map[core.Digest][][]float32{}, nil, 0
 }

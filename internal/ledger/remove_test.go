@@ -6,9 +6,9 @@ import (
 	"errors"
 	"testing"
 
-	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/artifact"
+	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/ledger"
-	"github.com/unweaver/unweaver/internal/store/artifact"
 	"github.com/unweaver/unweaver/internal/store/blob"
 )
 
@@ -35,7 +35,7 @@ func TestWhatIsRemovedIsGoneAndNothingElseIsPaidForAgain(t *testing.T) {
 		}
 		return err == nil && bytes.Equal(entry.Value, []byte(value(i)))
 	}
-	gone := map[corpus.Digest]bool{key(3): true, key(57): true, key(122): true, key(999): true}
+	gone := map[core.Digest]bool{key(3): true, key(57): true, key(122): true, key(999): true}
 	if !has(other, 3) || !has(b.Ledger, 57) {
 		t.Fatal("nothing is there")
 	}
@@ -74,7 +74,7 @@ func TestWhatIsRemovedIsGoneAndNothingElseIsPaidForAgain(t *testing.T) {
 	}
 }
 
-func parsed(name string) (out corpus.Digest) {
+func parsed(name string) (out core.Digest) {
 	_ = out.UnmarshalText([]byte(name))
 	return out
 }
@@ -82,12 +82,12 @@ func parsed(name string) (out corpus.Digest) {
 // A text leaves the answer that holds it, and the others of that answer keep their vectors.
 func TestATextLeavesTheAnswerThatHoldsItAndTheOthersStay(t *testing.T) {
 	b := newBook(t)
-	seller := &shop{sold: map[corpus.Digest]int{}}
+	seller := &shop{sold: map[core.Digest]int{}}
 	all := texts(0, 250)
 	if err := seller.buy(t.Context(), b.Ledger, all); err != nil {
 		t.Fatal(err)
 	}
-	gone := map[corpus.Digest]bool{all[5]: true, all[120]: true}
+	gone := map[core.Digest]bool{all[5]: true, all[120]: true}
 	for _, text := range all[200:] {
 		gone[text] = true
 	}

@@ -8,11 +8,11 @@ import (
 	"sync"
 	"time"
 
-	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/artifact"
+	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
-	"github.com/unweaver/unweaver/internal/store/artifact"
 	"github.com/unweaver/unweaver/internal/store/blob"
-	"github.com/unweaver/unweaver/internal/stream/par"
+	"github.com/unweaver/unweaver/internal/stream/parallel"
 )
 
 // Texts is the index of what Embed holds: by the digest of a text, the object with its vector. Vectors stay in the
@@ -43,16 +43,16 @@ var sealTexts = 32_768
 // textIndex is what a process knows of the index.
 type textIndex struct {
 	mu      sync.Mutex
-	known   map[corpus.Digest]*answer // by text
-	answers map[corpus.Digest]*answer
-	sealed  []*answer              // of answers, those in the index; the oldest first
-	aside   map[corpus.Digest]bool // answers that are gone or damaged
-	own     int                    // texts that this process stored and the index does not hold
-	vectors map[corpus.Digest][][]float32
-	read    []corpus.Digest // keys of vectors, the oldest first
-	bytes   int             // of vectors
-	users   int             // looks in progress: nothing is forgotten meanwhile
-	idle    *time.Timer     // forgets
+	known   map[core.Digest]*answer // by text
+	answers map[core.Digest]*answer
+	sealed  []*answer            // of answers, those in the index; the oldest first
+	aside   map[core.Digest]bool // answers that are gone or damaged
+	own     int                  // texts that this process stored and the index does not hold
+	vectors map[core.Digest][][]float32
+	read    []core.Digest // keys of vectors, the oldest first
+	bytes   int           // of vectors
+	users   int           // looks in progress: nothing is forgotten meanwhile
+	idle    *time.Timer   // forgets
 
 	refreshing sync.Mutex
 	refreshed  time.Time // when the last look at what others stored began
@@ -64,8 +64,8 @@ type textIndex struct {
 
 func newTextIndex() *textIndex {
 	return &textIndex{
-		known: map[corpus.Digest]*answer{}, answers: map[corpus.Digest]*answer{}, aside: map[corpus.Digest]bool{},
-		vectors: map[corpus.Digest][][]float32{},
+		known: map[core.Digest]*answer{}, answers: map[core.Digest]*answer{}, aside: map[core.Digest]bool{},
+		vectors: map[core.Digest][][]float32{},
 	}
 }
 
@@ -99,12 +99,12 @@ func (x *textIndex) forget() {
 	if x.users > 0 { // the last of them has it called again
 		return
 	}
-	x.vectors, x.read, x.bytes = map[corpus.Digest][][]float32{}, nil, 0
+	x.vectors, x.read, x.bytes = map[core.Digest][][]float32{}, nil, 0
 	for _, old := range x.sealed {
 		x.drop(old)
 	}
 	x.sealed = nil
-	known := make(map[corpus.Digest]*answer, len(x.known))
+	known := make(map[core.Digest]*answer, len(x.known))
 	maps.Copy(known, x.known)
 	x.known = known
 }
@@ -172,7 +172,7 @@ func (x *textIndex) seal(found *answer) {
 
 // leave sets an answer aside for the life of the process, or until it is stored again. It tells whether it was the
 // first to do so: several readers may come upon one answer at once.
-func (x *textIndex) leave(object corpus.Digest) (first bool) {
+func (x *textIndex) leave(object core.Digest) (first bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	first = !x.aside[object]
@@ -188,7 +188,7 @@ func (x *textIndex) leave(object corpus.Digest) (first bool) {
 }
 
 // resolve fills in the objects of texts that are known, and gives the places of those that are not.
-func (x *textIndex) resolve(texts []corpus.Digest, objects []corpus.Digest, left []int) []int {
+func (x *textIndex) resolve(texts []core.Digest, objects []core.Digest, left []int) []int {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	unknown := left[:0:0]
@@ -204,12 +204,12 @@ func (x *textIndex) resolve(texts []corpus.Digest, objects []corpus.Digest, left
 
 // FindTexts gives, for each text, the key of the object that holds its vector; zero where nothing does. It costs about
 // one request for each answer that the texts lie in.
-func (l *Ledger) FindTexts(ctx context.Context, texts []corpus.Digest) ([]corpus.Digest, error) {
+func (l *Ledger) FindTexts(ctx context.Context, texts []core.Digest) ([]core.Digest, error) {
 	defer l.texts.use()()
 	if _, err := l.lookForStored(ctx, time.Now().Add(-lookNow)); err != nil {
 		return nil, err
 	}
-	objects := make([]corpus.Digest, len(texts))
+	objects := make([]core.Digest, len(texts))
 	left := make([]int, len(texts))
 	for i := range left {
 		left[i] = i
@@ -244,12 +244,12 @@ func (l *Ledger) FindTexts(ctx context.Context, texts []corpus.Digest) ([]corpus
 }
 
 // lookUp looks texts up in the index and learns the answers that they lie in.
-func (l *Ledger) lookUp(ctx context.Context, open []*pack, texts []corpus.Digest, probes []int) error {
+func (l *Ledger) lookUp(ctx context.Context, open []*pack, texts []core.Digest, probes []int) error {
 	candidates, err := l.candidates(ctx, open, texts, probes)
 	if err != nil {
 		return err
 	}
-	return par.Each(ctx, len(candidates), readWidth, func(ctx context.Context, i int) error {
+	return parallel.Each(ctx, len(candidates), readWidth, func(ctx context.Context, i int) error {
 		if known := l.texts.answer(candidates[i]); known != nil { // it may have lost a text to another that went
 			l.texts.learn(known)
 			return nil
@@ -260,25 +260,25 @@ func (l *Ledger) lookUp(ctx context.Context, open []*pack, texts []corpus.Digest
 }
 
 // answer gives a known one.
-func (x *textIndex) answer(object corpus.Digest) *answer {
+func (x *textIndex) answer(object core.Digest) *answer {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	return x.answers[object]
 }
 
 // mayHold tells by a pack's range and filter that it is worth reading for a key.
-func (p *pack) mayHold(key corpus.Digest) bool {
+func (p *pack) mayHold(key core.Digest) bool {
 	return key[0] >= p.from && key[0] <= p.to && bloomHas(p.filter, key)
 }
 
 // candidates gives the objects that the index names for texts, each once, without those that were set aside.
 func (l *Ledger) candidates(
-	ctx context.Context, open []*pack, texts []corpus.Digest, probes []int,
-) ([]corpus.Digest, error) {
+	ctx context.Context, open []*pack, texts []core.Digest, probes []int,
+) ([]core.Digest, error) {
 	type frame struct {
 		*pack
 		number int
-		wanted []corpus.Digest
+		wanted []core.Digest
 	}
 	var frames []*frame
 	byPlace := map[*pack]map[int]*frame{}
@@ -302,8 +302,8 @@ func (l *Ledger) candidates(
 		}
 	}
 	var mu sync.Mutex
-	var found []corpus.Digest
-	err := par.Each(ctx, len(frames), readWidth, func(ctx context.Context, i int) error {
+	var found []core.Digest
+	err := parallel.Each(ctx, len(frames), readWidth, func(ctx context.Context, i int) error {
 		raw, err := frames[i].reader.Frame(ctx, frames[i].number)
 		if err != nil && artifact.IsDamage(err) { // one that went meanwhile was merged
 			l.setAside(l.packs.task(Texts), frames[i].key, err)
@@ -325,26 +325,26 @@ func (l *Ledger) candidates(
 	if err != nil {
 		return nil, err
 	}
-	slices.SortFunc(found, func(a, b corpus.Digest) int { return slices.Compare(a[:], b[:]) })
+	slices.SortFunc(found, func(a, b core.Digest) int { return slices.Compare(a[:], b[:]) })
 	found = slices.Compact(found)
 	l.texts.mu.Lock()
 	defer l.texts.mu.Unlock()
-	return slices.DeleteFunc(found, func(object corpus.Digest) bool { return l.texts.aside[object] }), nil
+	return slices.DeleteFunc(found, func(object core.Digest) bool { return l.texts.aside[object] }), nil
 }
 
 // indexed reads an entry of the index.
-func indexed(value []byte, merged bool) (corpus.Digest, bool) {
+func indexed(value []byte, merged bool) (core.Digest, bool) {
 	if merged && len(value) > stampBytes {
 		value = value[stampBytes:]
 	}
 	if len(value) != digestBytes {
-		return corpus.Digest{}, false
+		return core.Digest{}, false
 	}
-	return corpus.Digest(value), true
+	return core.Digest(value), true
 }
 
 // readHead learns the texts of an answer; nil where it is gone or damaged.
-func (l *Ledger) readHead(ctx context.Context, object corpus.Digest, fresh bool) (*answer, error) {
+func (l *Ledger) readHead(ctx context.Context, object core.Digest, fresh bool) (*answer, error) {
 	const usual = headBytes + 128*digestBytes // of the largest request
 	for length := usual; ; {
 		raw, err := l.readStart(ctx, looseKey(Embed, object), length)
@@ -384,7 +384,7 @@ func (l *Ledger) readStart(ctx context.Context, key string, length int) ([]byte,
 	return raw, nil
 }
 
-func (l *Ledger) damagedAnswer(object corpus.Digest) {
+func (l *Ledger) damagedAnswer(object core.Digest) {
 	if l.texts.leave(object) && l.OnDamage != nil {
 		where := l.store.Location(looseKey(Embed, object))
 		l.OnDamage(where, fault.SegmentDamage.At("read embeddings", where).Because("the object is not what its name says"))
@@ -393,24 +393,24 @@ func (l *Ledger) damagedAnswer(object corpus.Digest) {
 
 // ReadVectors gives the vectors of texts from the objects that FindTexts named; nil where one is gone or damaged, or
 // none was named.
-func (l *Ledger) ReadVectors(ctx context.Context, texts, objects []corpus.Digest) ([][]float32, error) {
+func (l *Ledger) ReadVectors(ctx context.Context, texts, objects []core.Digest) ([][]float32, error) {
 	defer l.texts.use()()
-	rows := map[corpus.Digest]map[corpus.Digest]int{} // object, text: where it is wanted
-	var order []corpus.Digest
+	rows := map[core.Digest]map[core.Digest]int{} // object, text: where it is wanted
+	var order []core.Digest
 	for i, object := range objects {
 		if object.IsZero() {
 			continue
 		}
 		if rows[object] == nil {
-			rows[object] = map[corpus.Digest]int{}
+			rows[object] = map[core.Digest]int{}
 			order = append(order, object)
 		}
 		rows[object][texts[i]] = i
 	}
-	read := make([]map[corpus.Digest][]float32, len(order))
-	err := par.Each(ctx, len(order), readWidth, func(ctx context.Context, i int) error {
+	read := make([]map[core.Digest][]float32, len(order))
+	err := parallel.Each(ctx, len(order), readWidth, func(ctx context.Context, i int) error {
 		found, vectors, err := l.readAnswer(ctx, order[i])
-		read[i] = make(map[corpus.Digest][]float32, len(rows[order[i]]))
+		read[i] = make(map[core.Digest][]float32, len(rows[order[i]]))
 		for row, text := range found {
 			if _, wanted := rows[order[i]][text]; wanted {
 				read[i][text] = vectors[row]
@@ -421,7 +421,7 @@ func (l *Ledger) ReadVectors(ctx context.Context, texts, objects []corpus.Digest
 	if err != nil {
 		return nil, err
 	}
-	byObject := make(map[corpus.Digest]map[corpus.Digest][]float32, len(order))
+	byObject := make(map[core.Digest]map[core.Digest][]float32, len(order))
 	for i, object := range order {
 		byObject[object] = read[i]
 	}
@@ -433,7 +433,7 @@ func (l *Ledger) ReadVectors(ctx context.Context, texts, objects []corpus.Digest
 }
 
 // readAnswer reads an object; none of its texts where it is gone or damaged.
-func (l *Ledger) readAnswer(ctx context.Context, object corpus.Digest) ([]corpus.Digest, [][]float32, error) {
+func (l *Ledger) readAnswer(ctx context.Context, object core.Digest) ([]core.Digest, [][]float32, error) {
 	if texts, vectors := l.texts.remembered(object); texts != nil {
 		return texts, vectors, nil
 	}
@@ -455,7 +455,7 @@ func (l *Ledger) readAnswer(ctx context.Context, object corpus.Digest) ([]corpus
 }
 
 // remembered gives an answer that was read a short while ago.
-func (x *textIndex) remembered(object corpus.Digest) ([]corpus.Digest, [][]float32) {
+func (x *textIndex) remembered(object core.Digest) ([]core.Digest, [][]float32) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	known, vectors := x.answers[object], x.vectors[object]
@@ -465,7 +465,7 @@ func (x *textIndex) remembered(object corpus.Digest) ([]corpus.Digest, [][]float
 	return known.texts, vectors
 }
 
-func (x *textIndex) remember(object corpus.Digest, vectors [][]float32) {
+func (x *textIndex) remember(object core.Digest, vectors [][]float32) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if x.answers[object] == nil || x.vectors[object] != nil {

@@ -5,10 +5,10 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/ledger"
-	"github.com/unweaver/unweaver/internal/store/artifact/artifacttest"
 	"github.com/unweaver/unweaver/internal/store/coordination/memory"
+	"github.com/unweaver/unweaver/internal/testkit/artifacttest"
 )
 
 // What can be read again is forgotten once nobody has looked for a while; what the index lacks stays known.
@@ -17,12 +17,12 @@ func TestWhatCanBeReadAgainIsForgottenWhenNobodyLooks(t *testing.T) {
 		l := ledger.New(artifacttest.New(), memory.NewClaims())
 		vectors := [][]float32{{1}, {2}, {3}, {4}}
 		inIndex, lacking := texts(0, 4), texts(4, 8)
-		put := func(of []corpus.Digest) {
+		put := func(of []core.Digest) {
 			if err := l.PutVectors(t.Context(), of, vectors); err != nil {
 				t.Fatal(err)
 			}
 		}
-		look := func(of []corpus.Digest) {
+		look := func(of []core.Digest) {
 			objects, err := l.FindTexts(t.Context(), of)
 			if err != nil {
 				t.Fatal(err)

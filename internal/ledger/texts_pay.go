@@ -7,11 +7,11 @@ import (
 	"sync"
 	"time"
 
-	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/artifact"
+	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
-	"github.com/unweaver/unweaver/internal/store/artifact"
 	"github.com/unweaver/unweaver/internal/store/blob"
-	"github.com/unweaver/unweaver/internal/stream/par"
+	"github.com/unweaver/unweaver/internal/stream/parallel"
 )
 
 // A claim on a text whose vector was stored is not given back: it runs out, two thirds of claimTTL after the last time
@@ -25,7 +25,7 @@ const (
 // PayTexts has the vectors of texts stored that nobody has stored. pay is called with the places of those that nobody
 // else is paying for, and stores them by PutVectors; equal texts are paid for once. For those that others pay for it
 // waits, holding nothing meanwhile.
-func (l *Ledger) PayTexts(ctx context.Context, texts []corpus.Digest, pay func(context.Context, []int) error) error {
+func (l *Ledger) PayTexts(ctx context.Context, texts []core.Digest, pay func(context.Context, []int) error) error {
 	left := distinct(texts)
 	since := time.Now().Add(-lookAgain)
 	for wait := 20 * time.Millisecond; ; wait = min(2*wait, time.Second) {
@@ -76,8 +76,8 @@ func (l *Ledger) PayTexts(ctx context.Context, texts []corpus.Digest, pay func(c
 }
 
 // distinct gives the first place of each text.
-func distinct(texts []corpus.Digest) []int {
-	seen := make(map[corpus.Digest]bool, len(texts))
+func distinct(texts []core.Digest) []int {
+	seen := make(map[core.Digest]bool, len(texts))
 	var places []int
 	for i, text := range texts {
 		if !seen[text] {
@@ -88,8 +88,8 @@ func distinct(texts []corpus.Digest) []int {
 	return places
 }
 
-func pick(texts []corpus.Digest, places []int) []corpus.Digest {
-	out := make([]corpus.Digest, len(places))
+func pick(texts []core.Digest, places []int) []core.Digest {
+	out := make([]core.Digest, len(places))
 	for n, i := range places {
 		out[n] = texts[i]
 	}
@@ -97,7 +97,7 @@ func pick(texts []corpus.Digest, places []int) []corpus.Digest {
 }
 
 // unstored gives those places whose texts the ledger does not have.
-func (l *Ledger) unstored(ctx context.Context, texts []corpus.Digest, places []int) ([]int, error) {
+func (l *Ledger) unstored(ctx context.Context, texts []core.Digest, places []int) ([]int, error) {
 	objects, err := l.FindTexts(ctx, pick(texts, places))
 	if err != nil {
 		return nil, err
@@ -120,7 +120,7 @@ func (l *Ledger) releaseAll(ctx context.Context, keys []string, owner string) {
 // claimTexts claims each text, once and without waiting, so that two callers who share texts never wait for each other.
 // Claims are renewed until release is called; release(false) lets them run out.
 func (l *Ledger) claimTexts(
-	ctx context.Context, texts []corpus.Digest, places []int,
+	ctx context.Context, texts []core.Digest, places []int,
 ) (mine, others []int, release func(now bool), err error) {
 	owner := l.owner + "-" + newCall()
 	keys := make([]string, len(places))
@@ -153,7 +153,7 @@ func (l *Ledger) claimTexts(
 
 // PutVectors stores the answer to a request durably, as Put does. Where an equal request was stored before, that answer
 // counts, unless it is damaged.
-func (l *Ledger) PutVectors(ctx context.Context, texts []corpus.Digest, vectors [][]float32) error {
+func (l *Ledger) PutVectors(ctx context.Context, texts []core.Digest, vectors [][]float32) error {
 	if len(texts) == 0 || len(vectors) != len(texts) || len(vectors[0]) == 0 {
 		return fault.Internal.At("store embeddings", "").Because("texts and vectors do not match")
 	}
@@ -217,7 +217,7 @@ func (l *Ledger) mergeDue(ctx context.Context) {
 }
 
 // learnLater takes an answer in that is held until it can be stored. Its mark may have been taken for a dead one's.
-func (l *Ledger) learnLater(ctx context.Context, texts []corpus.Digest, object corpus.Digest) {
+func (l *Ledger) learnLater(ctx context.Context, texts []core.Digest, object core.Digest) {
 	if l.Drain(ctx) != nil {
 		return
 	}
@@ -230,7 +230,7 @@ func (l *Ledger) learnLater(ctx context.Context, texts []corpus.Digest, object c
 	}
 }
 
-func isAnswer(raw []byte, object corpus.Digest) bool {
+func isAnswer(raw []byte, object core.Digest) bool {
 	texts, _ := decodeAnswer(raw, object)
 	return texts != nil
 }
@@ -254,8 +254,8 @@ func (l *Ledger) lookForStored(ctx context.Context, since time.Time) (time.Time,
 		return time.Time{}, err
 	}
 	begun := time.Now()
-	marked := map[corpus.Digest]bool{}
-	var unknown []corpus.Digest
+	marked := map[core.Digest]bool{}
+	var unknown []core.Digest
 	for mark, err := range l.looseObjects(ctx, Texts) {
 		if err != nil {
 			return time.Time{}, err
@@ -265,7 +265,7 @@ func (l *Ledger) lookForStored(ctx context.Context, since time.Time) (time.Time,
 			unknown = append(unknown, mark.key)
 		}
 	}
-	err := par.Each(ctx, len(unknown), readWidth, func(ctx context.Context, i int) error {
+	err := parallel.Each(ctx, len(unknown), readWidth, func(ctx context.Context, i int) error {
 		_, err := l.readHead(ctx, unknown[i], true)
 		return err
 	})
@@ -324,7 +324,7 @@ const indexBits = 20
 // writeIndex writes a pack of the index. It holds no loose entries, so that nothing has to be swept after it.
 func (l *Ledger) writeIndex(ctx context.Context, answers []*answer) error {
 	slices.SortFunc(answers, func(a, b *answer) int { return slices.Compare(a.object[:], b.object[:]) })
-	objects := map[corpus.Digest]corpus.Digest{}
+	objects := map[core.Digest]core.Digest{}
 	names := make([]string, 0, len(answers)+1)
 	names = append(names, "texts/1")
 	for _, found := range answers {
@@ -333,11 +333,11 @@ func (l *Ledger) writeIndex(ctx context.Context, answers []*answer) error {
 			objects[text] = found.object
 		}
 	}
-	texts := make([]corpus.Digest, 0, len(objects))
+	texts := make([]core.Digest, 0, len(objects))
 	for text := range objects {
 		texts = append(texts, text)
 	}
-	slices.SortFunc(texts, func(a, b corpus.Digest) int { return strings.Compare(string(a[:]), string(b[:])) })
+	slices.SortFunc(texts, func(a, b core.Digest) int { return strings.Compare(string(a[:]), string(b[:])) })
 	rows, err := artifact.NewRows()
 	if err != nil {
 		return err
@@ -349,7 +349,7 @@ func (l *Ledger) writeIndex(ctx context.Context, answers []*answer) error {
 	}
 	rows.Cut()
 	rows.Append(filterRow, bloomOf(texts, indexBits))
-	key := packPrefix(Texts) + corpus.Sum(names...).String()
+	key := packPrefix(Texts) + core.Sum(names...).String()
 	if err := rows.Scratch(ctx, l.store, key); err != nil {
 		return err
 	}

@@ -6,9 +6,9 @@ import (
 	"testing"
 
 	"github.com/unweaver/unweaver/internal/ledger"
-	"github.com/unweaver/unweaver/internal/store/artifact/artifacttest"
 	"github.com/unweaver/unweaver/internal/store/coordination/memory"
-	"github.com/unweaver/unweaver/internal/stream/par"
+	"github.com/unweaver/unweaver/internal/stream/parallel"
+	"github.com/unweaver/unweaver/internal/testkit/artifacttest"
 )
 
 // All who pay side by side see that the index lacks enough texts for a pack. One of them writes it; the others must not
@@ -21,7 +21,7 @@ func TestThoseWhoPaySideBySideWriteFullPacksOfTheIndex(t *testing.T) {
 	for i := range vectors {
 		vectors[i] = []float32{1}
 	}
-	err := par.Each(t.Context(), requests, 32, func(ctx context.Context, i int) error {
+	err := parallel.Each(t.Context(), requests, 32, func(ctx context.Context, i int) error {
 		return l.PutVectors(ctx, texts(i*perRequest, (i+1)*perRequest), vectors)
 	})
 	if err != nil {

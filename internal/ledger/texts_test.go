@@ -9,35 +9,35 @@ import (
 	"testing"
 	"time"
 
-	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/ledger"
-	"github.com/unweaver/unweaver/internal/store/artifact/artifacttest"
 	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/internal/store/coordination/memory"
+	"github.com/unweaver/unweaver/internal/testkit/artifacttest"
 )
 
 // shop sells vectors: a text's number, and how often it was sold.
 type shop struct {
 	mu   sync.Mutex
-	sold map[corpus.Digest]int
+	sold map[core.Digest]int
 	wait time.Duration
 }
 
-func texts(from, to int) []corpus.Digest {
-	out := make([]corpus.Digest, 0, to-from)
+func texts(from, to int) []core.Digest {
+	out := make([]core.Digest, 0, to-from)
 	for i := from; i < to; i++ {
-		out = append(out, corpus.Sum("text", fmt.Sprint(i)))
+		out = append(out, core.Sum("text", fmt.Sprint(i)))
 	}
 	return out
 }
 
 // buy has a ledger hold texts, in requests of at most 100.
-func (s *shop) buy(ctx context.Context, l *ledger.Ledger, all []corpus.Digest) error {
+func (s *shop) buy(ctx context.Context, l *ledger.Ledger, all []core.Digest) error {
 	for len(all) > 0 {
 		part := all[:min(100, len(all))]
 		all = all[len(part):]
 		err := l.PayTexts(ctx, part, func(ctx context.Context, places []int) error {
-			var wanted []corpus.Digest
+			var wanted []core.Digest
 			var vectors [][]float32
 			time.Sleep(s.wait)
 			s.mu.Lock()
@@ -65,7 +65,7 @@ func (s *shop) twice() int {
 }
 
 // has checks which texts a process finds, and that their vectors are theirs.
-func has(t *testing.T, l *ledger.Ledger, all []corpus.Digest, want func(i int) bool) {
+func has(t *testing.T, l *ledger.Ledger, all []core.Digest, want func(i int) bool) {
 	t.Helper()
 	objects, err := l.FindTexts(t.Context(), all)
 	if err != nil {
@@ -84,12 +84,12 @@ func has(t *testing.T, l *ledger.Ledger, all []corpus.Digest, want func(i int) b
 
 func TestTextsInFlightArePaidForOnceInWhateverOrderTheyAreAskedFor(t *testing.T) {
 	store, claims := artifacttest.New(), memory.NewClaims()
-	seller := &shop{sold: map[corpus.Digest]int{}, wait: 10 * time.Millisecond}
+	seller := &shop{sold: map[core.Digest]int{}, wait: 10 * time.Millisecond}
 	all := texts(0, 400)
 	var group sync.WaitGroup
 	for worker := range 6 {
 		l := ledger.New(store, claims)
-		mine := append(append([]corpus.Digest{}, all[50*worker:]...), all[:50*worker]...)
+		mine := append(append([]core.Digest{}, all[50*worker:]...), all[:50*worker]...)
 		if worker%2 == 1 {
 			for i, j := 0, len(mine)-1; i < j; i, j = i+1, j-1 {
 				mine[i], mine[j] = mine[j], mine[i]
@@ -113,7 +113,7 @@ func all1(int) bool { return true }
 // A process that dies leaves marks beside the index; one that lives writes it when it has enough, or at upkeep.
 func TestWhatADeadProcessPaidForIsFoundAndComesIntoTheIndex(t *testing.T) {
 	b := newBook(t)
-	seller := &shop{sold: map[corpus.Digest]int{}}
+	seller := &shop{sold: map[core.Digest]int{}}
 	if err := seller.buy(t.Context(), b.Ledger, texts(0, 250)); err != nil {
 		t.Fatal(err)
 	}
@@ -134,7 +134,7 @@ func TestWhatADeadProcessPaidForIsFoundAndComesIntoTheIndex(t *testing.T) {
 // A process that listed before another one wrote the index must not pay for what the index took in.
 func TestAMarkThatComesAndGoesIsNotMissed(t *testing.T) {
 	store, claims := artifacttest.New(), memory.NewClaims()
-	seller := &shop{sold: map[corpus.Digest]int{}}
+	seller := &shop{sold: map[core.Digest]int{}}
 	slow, other := ledger.New(store, claims), ledger.New(store, claims)
 	has(t, slow, texts(0, 10), func(int) bool { return false }) // it lists marks and packs: there are none
 	if err := seller.buy(t.Context(), other, texts(0, 10)); err != nil {
@@ -150,9 +150,9 @@ func TestAMarkThatComesAndGoesIsNotMissed(t *testing.T) {
 
 func TestTextsThatNothingListsGoWithTheirAnswersWhenTheyAreOld(t *testing.T) {
 	b := newBook(t)
-	seller := &shop{sold: map[corpus.Digest]int{}}
+	seller := &shop{sold: map[core.Digest]int{}}
 	live, dead := texts(0, 200), texts(200, 500)
-	for _, part := range [][]corpus.Digest{live, dead} {
+	for _, part := range [][]core.Digest{live, dead} {
 		if err := seller.buy(t.Context(), b.Ledger, part); err != nil {
 			t.Fatal(err)
 		}
@@ -174,7 +174,7 @@ func TestTextsThatNothingListsGoWithTheirAnswersWhenTheyAreOld(t *testing.T) {
 // The objects of answers are whole; without their index they are found again, not paid for again.
 func TestADamagedPackOfTheIndexIsMendedFromTheAnswers(t *testing.T) {
 	b := newBook(t)
-	seller := &shop{sold: map[corpus.Digest]int{}}
+	seller := &shop{sold: map[core.Digest]int{}}
 	all := texts(0, 200)
 	if err := seller.buy(t.Context(), b.Ledger, all); err != nil {
 		t.Fatal(err)
@@ -229,7 +229,7 @@ func (d distant) ListRange(ctx context.Context, prefix, after, until string) ite
 // far is 100,000 texts in an index, each answer as large as a request.
 func far(b testing.TB, n int) distant {
 	store := distant{artifacttest.New(), 0}
-	l, seller := ledger.New(store, memory.NewClaims()), &shop{sold: map[corpus.Digest]int{}}
+	l, seller := ledger.New(store, memory.NewClaims()), &shop{sold: map[core.Digest]int{}}
 	if err := seller.buy(b.Context(), l, texts(0, n)); err != nil {
 		b.Fatal(err)
 	}

@@ -6,11 +6,11 @@ import (
 	"iter"
 	"time"
 
-	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/artifact"
+	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
-	"github.com/unweaver/unweaver/internal/store/artifact"
 	"github.com/unweaver/unweaver/internal/store/blob"
-	"github.com/unweaver/unweaver/internal/stream/par"
+	"github.com/unweaver/unweaver/internal/stream/parallel"
 )
 
 // adoptedKey says that the answers of releases that had no index of texts are in it.
@@ -62,7 +62,7 @@ func (l *Ledger) indexUnnamed(ctx context.Context, now time.Time) (int64, error)
 	}
 	defer named.close()
 	total := int64(0)
-	var keys []corpus.Digest
+	var keys []core.Digest
 	flush := func() error {
 		count, err := l.indexObjects(ctx, keys)
 		total += count
@@ -93,9 +93,9 @@ func (l *Ledger) indexUnnamed(ctx context.Context, now time.Time) (int64, error)
 }
 
 // indexObjects reads the texts of objects and writes them into the index.
-func (l *Ledger) indexObjects(ctx context.Context, keys []corpus.Digest) (int64, error) {
+func (l *Ledger) indexObjects(ctx context.Context, keys []core.Digest) (int64, error) {
 	heads := make([]*answer, len(keys))
-	err := par.Each(ctx, len(keys), 4*readWidth, func(ctx context.Context, i int) (err error) {
+	err := parallel.Each(ctx, len(keys), 4*readWidth, func(ctx context.Context, i int) (err error) {
 		heads[i], err = l.readHead(ctx, keys[i], false)
 		return err
 	})
@@ -144,11 +144,11 @@ func (l *Ledger) namedObjects(ctx context.Context) (keys *keyFile, whole bool, e
 	}
 }
 
-func (l *Ledger) named(ctx context.Context, runs []run) iter.Seq2[corpus.Digest, error] {
-	return func(yield func(corpus.Digest, error) bool) {
+func (l *Ledger) named(ctx context.Context, runs []run) iter.Seq2[core.Digest, error] {
+	return func(yield func(core.Digest, error) bool) {
 		for _, r := range runs {
 			for row, err := range r.rows(ctx, l.store) {
-				object, ok := corpus.Digest{}, true
+				object, ok := core.Digest{}, true
 				if err == nil {
 					object, ok = indexed(row.value, false)
 				}
@@ -204,7 +204,7 @@ const textsUpkeep = "ledger-upkeep:" + Embed
 // upkeepTexts keeps embeddings and their index small. Listed gives texts: an answer goes when the index names it no
 // more, and the index forgets what is old and not listed.
 func (l *Ledger) upkeepTexts(
-	ctx context.Context, listed iter.Seq2[corpus.Digest, error], now time.Time,
+	ctx context.Context, listed iter.Seq2[core.Digest, error], now time.Time,
 ) (kept Kept, err error) {
 	if err := l.adoptAnswers(ctx); err != nil {
 		return kept, err
@@ -230,15 +230,15 @@ func (l *Ledger) upkeepTexts(
 
 // answersToKeep gives the objects that the index names, having brought in those that it should name. Without every pack
 // of the index nothing can be told to be dead.
-func (l *Ledger) answersToKeep(ctx context.Context, now time.Time) iter.Seq2[corpus.Digest, error] {
-	return func(yield func(corpus.Digest, error) bool) {
+func (l *Ledger) answersToKeep(ctx context.Context, now time.Time) iter.Seq2[core.Digest, error] {
+	return func(yield func(core.Digest, error) bool) {
 		if _, err := l.indexUnnamed(ctx, now); err != nil {
-			yield(corpus.Digest{}, err)
+			yield(core.Digest{}, err)
 			return
 		}
 		listed, err := listPacks(ctx, l.store, Texts)
 		if err != nil {
-			yield(corpus.Digest{}, err)
+			yield(core.Digest{}, err)
 			return
 		}
 		for object, err := range l.named(ctx, runsOf(listed.files, l.packs.task(Texts).isAside)) {

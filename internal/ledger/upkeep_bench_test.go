@@ -11,10 +11,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/ledger"
-	"github.com/unweaver/unweaver/internal/store/artifact/artifacttest"
-	"github.com/unweaver/unweaver/internal/store/distance"
+	"github.com/unweaver/unweaver/internal/testkit/artifacttest"
+	"github.com/unweaver/unweaver/internal/testkit/distance"
 )
 
 // answerWords are what the answers of BenchmarkUpkeep are made of.
@@ -37,10 +37,10 @@ func answerOf(n, size int) []byte {
 }
 
 // keyOf is a key that is spread as digests are.
-func keyOf(n int) corpus.Digest {
+func keyOf(n int) core.Digest {
 	var raw [8]byte
 	binary.BigEndian.PutUint64(raw[:], uint64(n))
-	return corpus.Sum("bench", string(raw[:]))
+	return core.Sum("bench", string(raw[:]))
 }
 
 // BenchmarkUpkeep tells what the upkeep of one task costs in the nights after a first build, whose shards of 5,000 have
@@ -87,8 +87,8 @@ func benchmarkUpkeep(b *testing.B, task string, entries, size int) {
 				b.Fatal(err)
 			}
 		}
-		listed := func(from int) iter.Seq2[corpus.Digest, error] {
-			return func(yield func(corpus.Digest, error) bool) {
+		listed := func(from int) iter.Seq2[core.Digest, error] {
+			return func(yield func(core.Digest, error) bool) {
 				for n := from; n < entries; n++ {
 					if !yield(keyOf(n), nil) {
 						return

@@ -11,11 +11,11 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/ledger"
-	"github.com/unweaver/unweaver/internal/store/artifact/artifacttest"
-	"github.com/unweaver/unweaver/internal/store/distance"
+	"github.com/unweaver/unweaver/internal/testkit/artifacttest"
+	"github.com/unweaver/unweaver/internal/testkit/distance"
 )
 
 func TestManyPacksBecomeFewAndEveryEntryIsFoundAllTheWhile(t *testing.T) {
@@ -109,8 +109,8 @@ func TestUpkeepMayEndAfterAnyWriteOrDelete(t *testing.T) {
 		b.now = day(20)
 		return b
 	}
-	listed := func() iter.Seq2[corpus.Digest, error] {
-		var keys []corpus.Digest
+	listed := func() iter.Seq2[core.Digest, error] {
+		var keys []core.Digest
 		for i := range 120 {
 			if i%3 > 0 {
 				keys = append(keys, key(i))
@@ -197,7 +197,7 @@ func sweepFarAway(t *testing.T, merged bool) {
 func TestUpkeepShowsThatItGetsOn(t *testing.T) {
 	const packs, each = 9, 1000
 	b := newBook(t)
-	var keys []corpus.Digest
+	var keys []core.Digest
 	for shard := range packs {
 		b.pay(t, ledger.Extract, each*shard, each*(shard+1))
 	}
@@ -241,7 +241,7 @@ func TestEntriesThatNothingListsGoWhenTheyAreOld(t *testing.T) {
 		}
 		b.now = day(5)
 		b.pay(t, task, 70, 80) // young when the others go
-		var keys []corpus.Digest
+		var keys []core.Digest
 		for i := 0; i < 80; i += 2 {
 			keys = append(keys, key(i), key(i)) // two generations list it
 		}
@@ -294,9 +294,9 @@ func TestNothingExpiresWhenTheListOfLiveKeysFails(t *testing.T) {
 	b.pay(t, ledger.Extract, 0, 20)
 	b.now = day(30)
 	lost := fault.SegmentDamage.At("read", "extract segment")
-	broken := func(yield func(corpus.Digest, error) bool) {
+	broken := func(yield func(core.Digest, error) bool) {
 		if yield(key(1), nil) {
-			yield(corpus.Digest{}, lost)
+			yield(core.Digest{}, lost)
 		}
 	}
 	if kept, err := b.Upkeep(t.Context(), ledger.Extract, broken, b.now); !errors.Is(err, lost) || kept.Expired != 0 {
@@ -309,7 +309,7 @@ func TestEntriesAreLookedThroughOnceADay(t *testing.T) {
 	b := newBook(t)
 	b.pay(t, ledger.Extract, 0, 20)
 	asked := 0
-	count := func(yield func(corpus.Digest, error) bool) {
+	count := func(yield func(core.Digest, error) bool) {
 		asked++
 		for i := 0; i < 20 && yield(key(i), nil); i++ {
 		}
@@ -460,7 +460,7 @@ func TestPackLeavesOutWhatLiesInPacksAlready(t *testing.T) {
 	b.pay(t, ledger.Extract, 0, 100)
 	b.now = day(2)
 	b.upkeep(t, ledger.Extract, nil)
-	var keys []corpus.Digest
+	var keys []core.Digest
 	for i := range 100 {
 		keys = append(keys, key(i))
 	}

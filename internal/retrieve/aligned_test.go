@@ -4,9 +4,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/retrieve"
-	"github.com/unweaver/unweaver/internal/retrieve/retrievetest"
+	"github.com/unweaver/unweaver/internal/testkit/retrievetest"
 )
 
 func TestAlignedKeepsToCapacities(t *testing.T) {
@@ -27,7 +27,7 @@ func TestAlignedKeepsToCapacities(t *testing.T) {
 			t.Errorf("%s: %+v", solver, explain)
 		}
 		for _, chunk := range explain.Chunks {
-			id, err := corpus.ParseID(chunk.ID)
+			id, err := core.ParseID(chunk.ID)
 			if err != nil {
 				t.Fatal(err)
 			}

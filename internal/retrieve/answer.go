@@ -9,9 +9,9 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/unweaver/unweaver/internal/lang/text"
 	"github.com/unweaver/unweaver/internal/model"
 	"github.com/unweaver/unweaver/internal/model/tokens"
+	"github.com/unweaver/unweaver/internal/text"
 )
 
 // answerPrompt is the paper's, fixed for every method; the context that it speaks of stands in the user's message, as

@@ -1,8 +1,8 @@
 package retrieve
 
 import (
-	"github.com/unweaver/unweaver/internal/format/liveset"
-	"github.com/unweaver/unweaver/internal/retrieve/lexical"
+	"github.com/unweaver/unweaver/internal/index/lexical"
+	"github.com/unweaver/unweaver/internal/index/liveset"
 	"github.com/unweaver/unweaver/internal/retrieve/walk"
 )
 

@@ -15,18 +15,18 @@ import (
 	"testing"
 	"time"
 
-	"github.com/unweaver/unweaver/internal/corpus"
-	"github.com/unweaver/unweaver/internal/embed"
-	"github.com/unweaver/unweaver/internal/format/classrun"
-	"github.com/unweaver/unweaver/internal/format/deadstats"
-	"github.com/unweaver/unweaver/internal/format/live"
-	"github.com/unweaver/unweaver/internal/format/liveset"
-	"github.com/unweaver/unweaver/internal/format/split"
-	"github.com/unweaver/unweaver/internal/format/title"
-	"github.com/unweaver/unweaver/internal/lang/text"
+	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/index/classrun"
+	"github.com/unweaver/unweaver/internal/index/deletedstats"
+	"github.com/unweaver/unweaver/internal/index/live"
+	"github.com/unweaver/unweaver/internal/index/liveset"
+	"github.com/unweaver/unweaver/internal/index/split"
+	"github.com/unweaver/unweaver/internal/index/title"
+	"github.com/unweaver/unweaver/internal/ledger/embed"
 	"github.com/unweaver/unweaver/internal/retrieve"
-	"github.com/unweaver/unweaver/internal/retrieve/retrievetest"
 	"github.com/unweaver/unweaver/internal/store/vectors"
+	"github.com/unweaver/unweaver/internal/testkit/retrievetest"
+	"github.com/unweaver/unweaver/internal/text"
 )
 
 // Words of the corpus: few, so that many scores are equal.
@@ -267,7 +267,7 @@ func (s shuffled) leave() {
 	for place := range uint32(places) {
 		class := old.Live.ClassAt(place)
 		classes = append(classes, vectors.Row{
-			Key:    corpus.ClassRow(class.ID, class.Vector),
+			Key:    core.ClassRow(class.ID, class.Vector),
 			Vector: s.now.embedder().Vector(old.Live.Name(int(class.Name))),
 		})
 	}
@@ -276,7 +276,7 @@ func (s shuffled) leave() {
 		passage, err := old.Text(s.t.Context(), chunk)
 		s.check(err)
 		chunks = append(chunks, vectors.Row{
-			Key: corpus.ChunkRow(chunk.ID, 0, chunk.Digest), Vector: s.now.embedder().Vector(passage),
+			Key: core.ChunkRow(chunk.ID, 0, chunk.Digest), Vector: s.now.embedder().Vector(passage),
 		})
 	}
 	store, collections := s.now.stores.Vectors, s.now.generation.Manifest.Collections
@@ -306,17 +306,17 @@ func (s shuffled) cut(n int) cut {
 	var err error
 	out.set, err = liveset.New(context.Background(), "now", splits, runs)
 	s.check(err)
-	var chunks, classes []deadstats.Change
+	var chunks, classes []deletedstats.Change
 	for i, one := range out.splits {
-		chunks = append(chunks, deadstats.Count(one.file.Words, out.set.Chunks(i).Dead))
+		chunks = append(chunks, deletedstats.Count(one.file.Words, out.set.Chunks(i).Dead))
 	}
 	for i, one := range out.runs {
-		classes = append(classes, deadstats.Count(one.file.Words, out.set.Classes(i).Dead))
+		classes = append(classes, deletedstats.Count(one.file.Words, out.set.Classes(i).Dead))
 	}
-	for side, changes := range map[string][]deadstats.Change{corpus.ChunkSide: chunks, corpus.ClassSide: classes} {
+	for side, changes := range map[string][]deletedstats.Change{core.ChunkSide: chunks, core.ClassSide: classes} {
 		path, file := s.create()
-		of := deadstats.Of{Side: side, Analyser: text.Analyser}
-		s.check(deadstats.Write(file, of, nil, changes...), file.Close())
+		of := deletedstats.Of{Side: side, Analyser: text.Analyser}
+		s.check(deletedstats.Write(file, of, nil, changes...), file.Close())
 		out.dead[side] = path
 	}
 	return out
@@ -326,13 +326,13 @@ func (s shuffled) cut(n int) cut {
 func (s shuffled) compose(n int) opened {
 	made := s.cut(n)
 	generation, err := retrieve.Composed(s.now.generation, made.set,
-		s.openDead(made, corpus.ChunkSide), s.openDead(made, corpus.ClassSide))
+		s.openDead(made, core.ChunkSide), s.openDead(made, core.ClassSide))
 	s.check(err)
 	return opened{s.now.stores, s.now.built, generation}
 }
 
-func (s shuffled) openDead(of cut, side string) *deadstats.File {
-	table, err := deadstats.Open(of.dead[side], deadstats.Of{Side: side, Analyser: text.Analyser})
+func (s shuffled) openDead(of cut, side string) *deletedstats.File {
+	table, err := deletedstats.Open(of.dead[side], deletedstats.Of{Side: side, Analyser: text.Analyser})
 	s.check(err)
 	s.t.Cleanup(table.Close)
 	return table
@@ -370,7 +370,7 @@ func (o opened) ask(t *testing.T, method string, n int) retrieve.Query {
 	}
 	if n%5 == 0 {
 		_, _, classes := o.generation.Live.Counts()
-		query.Without.Entities = map[corpus.ID]bool{o.generation.Live.ClassID(uint32(n % classes)): true}
+		query.Without.Entities = map[core.ID]bool{o.generation.Live.ClassID(uint32(n % classes)): true}
 		query.Without.Documents = map[string]bool{o.generation.Live.Key(n % 7): true}
 	}
 	return query
@@ -434,7 +434,7 @@ func sameTable(t *testing.T, got, want *retrieve.Generation) {
 	for i := range classes {
 		told := *want.Live.ClassAt(uint32(i))
 		told.FirstPos = 0 // of many segments the order of classes says it
-		clear(told.Vector[len(corpus.DigestPrefix{}):])
+		clear(told.Vector[len(core.DigestPrefix{}):])
 		class := &told
 		same("class", i, got.Live.ClassAt(uint32(i)), class)
 		same("place of class", i, got.Live.ClassPlace(class.ID), i)

@@ -5,11 +5,11 @@ import (
 	"math"
 	"testing"
 
-	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/model"
 	"github.com/unweaver/unweaver/internal/model/builtin"
 	"github.com/unweaver/unweaver/internal/retrieve"
-	"github.com/unweaver/unweaver/internal/retrieve/retrievetest"
+	"github.com/unweaver/unweaver/internal/testkit/retrievetest"
 )
 
 func TestConfidenceIsHigherTheMoreOfTheQuestionIsFound(t *testing.T) {
@@ -66,7 +66,7 @@ func TestConfidenceIsNotToldWhereItIsNotKnown(t *testing.T) {
 }
 
 func TestWhereAnotherEmbedderServedItsSimilaritiesDoNotCount(t *testing.T) {
-	o := open(t, retrievetest.Options{Edit: func(manifest *corpus.Manifest) { manifest.Class.Provider = "openai" }})
+	o := open(t, retrievetest.Options{Edit: func(manifest *core.Manifest) { manifest.Class.Provider = "openai" }})
 	query := o.query(t, "hybrid", "Who reached the South Pole first?")
 	result := o.run(t, query)
 	if result.Confidence == nil || result.Explain.(retrieve.HybridExplain).Signals.Similarity != nil {

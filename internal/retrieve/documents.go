@@ -5,8 +5,8 @@ import (
 	"sort"
 	"strings"
 
-	"github.com/unweaver/unweaver/internal/format/rows"
-	"github.com/unweaver/unweaver/internal/stream/par"
+	"github.com/unweaver/unweaver/internal/artifact/rows"
+	"github.com/unweaver/unweaver/internal/stream/parallel"
 )
 
 // framesWidth is how many frames are read at once for one page of documents.
@@ -41,7 +41,7 @@ func (g *Generation) Documents(ctx context.Context, from, to int) ([]rows.Docume
 		}
 	}
 	read := make([]*frame, len(distinct))
-	if err := par.Each(ctx, len(distinct), framesWidth, func(ctx context.Context, i int) (err error) {
+	if err := parallel.Each(ctx, len(distinct), framesWidth, func(ctx context.Context, i int) (err error) {
 		read[i], err = unpacked.read(ctx, distinct[i].file, distinct[i].frame)
 		return err
 	}); err != nil {

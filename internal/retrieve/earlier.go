@@ -6,10 +6,11 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/unweaver/unweaver/internal/apr"
-	"github.com/unweaver/unweaver/internal/apr/answers"
-	"github.com/unweaver/unweaver/internal/corpus"
-	"github.com/unweaver/unweaver/internal/format/live"
+	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/index/live"
+	"github.com/unweaver/unweaver/internal/methods/apr"
+	"github.com/unweaver/unweaver/internal/methods/apr/answers"
+	"github.com/unweaver/unweaver/internal/model/triples"
 )
 
 // Bounds of what a question looks at, however many answers were kept before it.
@@ -175,7 +176,7 @@ type Supporting struct {
 // Support finds what of a generation supports the triples of an answer, whose lines have these vectors: among what the
 // query lets in. fault.InvalidParam: the generation has no facts.
 func (g *Generation) Support(
-	ctx context.Context, query Query, said []apr.Triple, lines [][]float32,
+	ctx context.Context, query Query, said []triples.Triple, lines [][]float32,
 ) (Supporting, error) {
 	var out Supporting
 	index, err := g.Facts(ctx)
@@ -198,7 +199,7 @@ func (g *Generation) Support(
 	if err != nil {
 		return out, err
 	}
-	var chunks []corpus.ID
+	var chunks []core.ID
 	for i, triple := range said {
 		one := answers.Triple{Word: answers.Word{Head: triple.Head, Relation: triple.Relation, Tail: triple.Tail}}
 		for _, support := range found[i] {
@@ -215,7 +216,7 @@ func (g *Generation) Support(
 }
 
 // SourcesOf gives the documents that chunks are of, in their versions, in the order of the chunks.
-func (g *Generation) SourcesOf(ctx context.Context, chunks []corpus.ID) ([]answers.Source, error) {
+func (g *Generation) SourcesOf(ctx context.Context, chunks []core.ID) ([]answers.Source, error) {
 	var out []answers.Source
 	for _, id := range chunks {
 		chunk := g.Live.Chunk(id)
@@ -227,7 +228,7 @@ func (g *Generation) SourcesOf(ctx context.Context, chunks []corpus.ID) ([]answe
 			return nil, err
 		}
 		out = append(out, answers.Source{
-			Document: g.Live.Key(int(chunk.Document)), Version: document.Version, Chunks: []corpus.ID{id},
+			Document: g.Live.Key(int(chunk.Document)), Version: document.Version, Chunks: []core.ID{id},
 		})
 	}
 	return answers.Joined(out), nil

@@ -4,12 +4,12 @@ import (
 	"context"
 	"sync"
 
-	"github.com/unweaver/unweaver/internal/apr"
-	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/artifact/localfile"
+	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
-	"github.com/unweaver/unweaver/internal/format/facts"
+	"github.com/unweaver/unweaver/internal/methods/apr"
+	"github.com/unweaver/unweaver/internal/methods/apr/facts"
 	rules "github.com/unweaver/unweaver/internal/model/builtin"
-	"github.com/unweaver/unweaver/internal/store/localfile"
 )
 
 // EnrichedFacts is the name of the enrichment that method apr needs.
@@ -77,7 +77,7 @@ func (g *Generation) QuestionNames(question string) []string {
 }
 
 // chunkOf is the id that a source of facts names.
-func chunkOf(source string) (id corpus.ID) {
+func chunkOf(source string) (id core.ID) {
 	copy(id[:], source)
 	return id
 }

@@ -5,7 +5,7 @@ import (
 	"sort"
 	"strings"
 
-	"github.com/unweaver/unweaver/internal/format/live"
+	"github.com/unweaver/unweaver/internal/index/live"
 	"github.com/unweaver/unweaver/internal/retrieve/walk"
 )
 

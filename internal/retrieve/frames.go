@@ -8,8 +8,8 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/unweaver/unweaver/internal/format/rowfile"
-	"github.com/unweaver/unweaver/internal/store/artifact"
+	"github.com/unweaver/unweaver/internal/artifact"
+	"github.com/unweaver/unweaver/internal/artifact/rowfile"
 )
 
 // maxFrameBytes of unpacked frames are kept, of all generations that are open in this process: what is asked for is

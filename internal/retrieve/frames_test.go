@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/unweaver/unweaver/internal/retrieve"
-	"github.com/unweaver/unweaver/internal/retrieve/retrievetest"
 	"github.com/unweaver/unweaver/internal/store/blob"
+	"github.com/unweaver/unweaver/internal/testkit/retrievetest"
 )
 
 // counted counts reads of a store, and can hold or fail them.

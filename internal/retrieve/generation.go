@@ -16,27 +16,27 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/artifact"
+	"github.com/unweaver/unweaver/internal/artifact/localfile"
+	"github.com/unweaver/unweaver/internal/artifact/textseg"
+	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
-	"github.com/unweaver/unweaver/internal/format/idf"
-	"github.com/unweaver/unweaver/internal/format/live"
-	"github.com/unweaver/unweaver/internal/format/search"
-	"github.com/unweaver/unweaver/internal/format/textseg"
-	"github.com/unweaver/unweaver/internal/lang/names"
-	"github.com/unweaver/unweaver/internal/lang/text"
-	"github.com/unweaver/unweaver/internal/retrieve/lexical"
+	"github.com/unweaver/unweaver/internal/index/idf"
+	"github.com/unweaver/unweaver/internal/index/lexical"
+	"github.com/unweaver/unweaver/internal/index/live"
+	"github.com/unweaver/unweaver/internal/index/search"
 	"github.com/unweaver/unweaver/internal/retrieve/walk"
-	"github.com/unweaver/unweaver/internal/store/artifact"
 	"github.com/unweaver/unweaver/internal/store/blob"
-	"github.com/unweaver/unweaver/internal/store/localfile"
 	"github.com/unweaver/unweaver/internal/store/vectors"
-	"github.com/unweaver/unweaver/internal/stream/par"
+	"github.com/unweaver/unweaver/internal/stream/parallel"
+	"github.com/unweaver/unweaver/internal/text"
+	"github.com/unweaver/unweaver/internal/text/names"
 )
 
 // Generation is an open generation. It is safe for concurrent use; it closes when the last holder lets go of it.
 type Generation struct {
-	Manifest *corpus.Manifest
-	Spec     corpus.Spec
+	Manifest *core.Manifest
+	Spec     core.Spec
 	Release  int64 // the pointer's epoch it was opened with
 	Live     Table
 	Search   *Links     // nil: built before there were search segments
@@ -140,7 +140,7 @@ func (o Opening) Open(ctx context.Context) (*Generation, error) {
 		generation.openRows,
 		func(ctx context.Context) error { return generation.loadVectors(ctx, o.Vectors) },
 	}
-	if err := par.Each(ctx, len(steps), len(steps), func(ctx context.Context, i int) error {
+	if err := parallel.Each(ctx, len(steps), len(steps), func(ctx context.Context, i int) error {
 		if err := ctx.Err(); err != nil { // stores that answer at once do not look
 			return err
 		}
@@ -160,7 +160,7 @@ const (
 )
 
 // mappedBytes is the size of the files that an open generation has mapped.
-func mappedBytes(segments corpus.Segments) int64 {
+func mappedBytes(segments core.Segments) int64 {
 	bytes := sizeOf(segments.Live, segments.Search, segments.IDF)
 	for _, one := range segments.Runs {
 		bytes += one.Bytes
@@ -175,7 +175,7 @@ func mappedBytes(segments corpus.Segments) int64 {
 		bytes += one.Bytes
 	}
 	for _, one := range segments.Enriched { // mapped when they are asked for; the room for them is kept
-		if one.Kind != corpus.EnrichedLedger {
+		if one.Kind != core.EnrichedLedger {
 			bytes += one.Bytes
 		}
 	}
@@ -183,11 +183,11 @@ func mappedBytes(segments corpus.Segments) int64 {
 }
 
 // patience is how long the opening of a generation may take: the larger its files, the longer.
-func patience(manifest *corpus.Manifest) time.Duration {
+func patience(manifest *core.Manifest) time.Duration {
 	return openPatience + time.Duration(mappedBytes(manifest.Segments)/slowestCopy)*time.Second
 }
 
-func sizeOf(kinds ...[]corpus.Segment) (bytes int64) {
+func sizeOf(kinds ...[]core.Segment) (bytes int64) {
 	for _, kind := range kinds {
 		for _, segment := range kind {
 			bytes += segment.Bytes
@@ -209,9 +209,9 @@ const (
 
 // Footprint is how many bytes an open generation holds, those of mapped files among them, which is nearly all. The rest
 // is an estimate. Collections are the vector store's and not in it.
-func Footprint(manifest *corpus.Manifest) int64 {
+func Footprint(manifest *core.Manifest) int64 {
 	segments := manifest.Segments
-	ranged := [][]corpus.Segment{segments.Text, segments.Documents, segments.Extract}
+	ranged := [][]core.Segment{segments.Text, segments.Documents, segments.Extract}
 	parts := int64(0)
 	for _, kind := range ranged {
 		parts += int64(len(kind))
@@ -221,7 +221,7 @@ func Footprint(manifest *corpus.Manifest) int64 {
 }
 
 // numbered is what the numbers of what is live in many segments hold (liveset.Set).
-func numbered(manifest *corpus.Manifest) int64 {
+func numbered(manifest *core.Manifest) int64 {
 	if len(manifest.Segments.Splits) == 0 {
 		return 0
 	}
@@ -315,7 +315,7 @@ func (g *Generation) openRows(ctx context.Context) error {
 		})
 	}
 	for _, kind := range []struct {
-		segments []corpus.Segment
+		segments []core.Segment
 		readers  map[uint32]*artifact.Reader
 	}{{segments.Documents, g.docs}, {segments.Extract, g.extracts}} {
 		for _, segment := range kind.segments {
@@ -331,7 +331,7 @@ func (g *Generation) openRows(ctx context.Context) error {
 			})
 		}
 	}
-	return par.Each(ctx, len(steps), openWidth, func(ctx context.Context, i int) error { return steps[i](ctx) })
+	return parallel.Each(ctx, len(steps), openWidth, func(ctx context.Context, i int) error { return steps[i](ctx) })
 }
 
 // loadVectors makes the collections ready to be searched.

@@ -11,13 +11,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/artifact/localfile"
+	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
-	"github.com/unweaver/unweaver/internal/format/live"
+	"github.com/unweaver/unweaver/internal/index/live"
 	"github.com/unweaver/unweaver/internal/retrieve"
-	"github.com/unweaver/unweaver/internal/retrieve/retrievetest"
 	"github.com/unweaver/unweaver/internal/store/blob"
-	"github.com/unweaver/unweaver/internal/store/localfile"
+	"github.com/unweaver/unweaver/internal/testkit/retrievetest"
 )
 
 // opened is the sample, built and open.
@@ -183,7 +183,7 @@ func TestAFrameOfExtractionsIsReadOnce(t *testing.T) {
 }
 
 func TestWhatCannotBeOpenedSaysWhyAndLeavesNothingMapped(t *testing.T) {
-	missing := corpus.Segment{SHA256: strings.Repeat("0", 64)}
+	missing := core.Segment{SHA256: strings.Repeat("0", 64)}
 	for name, c := range map[string]struct {
 		options retrievetest.Options
 		spoil   func(t *testing.T, o retrievetest.Stores, built retrievetest.Built)
@@ -191,29 +191,29 @@ func TestWhatCannotBeOpenedSaysWhyAndLeavesNothingMapped(t *testing.T) {
 		say     string
 	}{
 		"no live segment": {
-			retrievetest.Options{Edit: func(m *corpus.Manifest) { m.Segments.Live = nil }}, nil, fault.SegmentDamage, "live",
+			retrievetest.Options{Edit: func(m *core.Manifest) { m.Segments.Live = nil }}, nil, fault.SegmentDamage, "live",
 		},
 		"the search segment is gone": {
-			retrievetest.Options{Edit: func(m *corpus.Manifest) { m.Segments.Search = []corpus.Segment{missing} }},
+			retrievetest.Options{Edit: func(m *core.Manifest) { m.Segments.Search = []core.Segment{missing} }},
 			nil, fault.SegmentDamage, "restore --index sample",
 		},
 		"another analyser": {
 			retrievetest.Options{Analyser: "en/1"}, nil, fault.FormatUnknown, "unweaver index",
 		},
 		"the texts are gone": {
-			retrievetest.Options{Edit: func(m *corpus.Manifest) { m.Segments.Text = []corpus.Segment{missing} }},
+			retrievetest.Options{Edit: func(m *core.Manifest) { m.Segments.Text = []core.Segment{missing} }},
 			nil, fault.SegmentDamage, "index --rebuild --index sample",
 		},
 		"the live segment is gone": {
-			retrievetest.Options{Edit: func(m *corpus.Manifest) { m.Segments.Live = []corpus.Segment{missing} }},
+			retrievetest.Options{Edit: func(m *core.Manifest) { m.Segments.Live = []core.Segment{missing} }},
 			nil, fault.SegmentDamage, "index --rebuild --index sample",
 		},
 		"the documents are gone": {
-			retrievetest.Options{Edit: func(m *corpus.Manifest) { m.Segments.Documents = []corpus.Segment{missing} }},
+			retrievetest.Options{Edit: func(m *core.Manifest) { m.Segments.Documents = []core.Segment{missing} }},
 			nil, fault.SegmentDamage, "index --rebuild --index sample",
 		},
 		"the word weights are gone": {
-			retrievetest.Options{Edit: func(m *corpus.Manifest) { m.Segments.IDF = []corpus.Segment{missing} }},
+			retrievetest.Options{Edit: func(m *core.Manifest) { m.Segments.IDF = []core.Segment{missing} }},
 			nil, fault.SegmentDamage, "restore --index sample",
 		},
 		"the vectors are lost": {

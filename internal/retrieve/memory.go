@@ -6,13 +6,13 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/artifact/localfile"
+	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
-	"github.com/unweaver/unweaver/internal/format/questions"
-	"github.com/unweaver/unweaver/internal/format/spectral"
-	"github.com/unweaver/unweaver/internal/format/themes"
-	"github.com/unweaver/unweaver/internal/gem"
-	"github.com/unweaver/unweaver/internal/store/localfile"
+	"github.com/unweaver/unweaver/internal/methods/gem"
+	"github.com/unweaver/unweaver/internal/methods/gem/questions"
+	"github.com/unweaver/unweaver/internal/methods/gem/spectral"
+	"github.com/unweaver/unweaver/internal/methods/gem/themes"
 )
 
 // Files of the enrichment gem: the questions of the chunks, in one file or more, whose vectors are what a prompt is
@@ -164,7 +164,7 @@ func (g *Generation) placeThemes(out *memory) {
 }
 
 // question is the text of a question of a node; empty where there is none.
-func (m *memory) question(node, question int, id corpus.ID) string {
+func (m *memory) question(node, question int, id core.ID) string {
 	if node >= m.chunks {
 		return m.themes.Themes[node-m.chunks].Questions[question].Text
 	}

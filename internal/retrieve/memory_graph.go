@@ -4,8 +4,8 @@ import (
 	"slices"
 
 	"github.com/unweaver/unweaver/internal/fault"
-	"github.com/unweaver/unweaver/internal/format/spectral"
-	"github.com/unweaver/unweaver/internal/gem"
+	"github.com/unweaver/unweaver/internal/methods/gem"
+	"github.com/unweaver/unweaver/internal/methods/gem/spectral"
 )
 
 // memoryGraph is the similarity graph of a memory, by the nodes of the memory: numbers of chunks that count, behind

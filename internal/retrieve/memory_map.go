@@ -6,9 +6,9 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/unweaver/unweaver/internal/format/themes"
-	"github.com/unweaver/unweaver/internal/gem"
-	"github.com/unweaver/unweaver/internal/stream/par"
+	"github.com/unweaver/unweaver/internal/methods/gem"
+	"github.com/unweaver/unweaver/internal/methods/gem/themes"
+	"github.com/unweaver/unweaver/internal/stream/parallel"
 )
 
 // MemoryView is what is shown of a memory: its themes, with the chunks of the largest components.
@@ -180,7 +180,7 @@ func (g *Generation) telling(ctx context.Context, known *memory) gem.Telling {
 		}
 		if i < from || i >= from+len(texts) {
 			from, texts = i, make([]string, min(readAhead, known.chunks-i))
-			err := par.Each(ctx, len(texts), readWidth, func(ctx context.Context, at int) (err error) {
+			err := parallel.Each(ctx, len(texts), readWidth, func(ctx context.Context, at int) (err error) {
 				texts[at], err = g.Text(ctx, g.Live.ByNumber(from+at))
 				return err
 			})

@@ -10,7 +10,7 @@ import (
 
 	"gonum.org/v1/gonum/mat"
 
-	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/retrieve/align"
 )
@@ -291,7 +291,7 @@ func (r *Request) solve(p pool) (align.Prices, error) {
 func (r *Request) classVectors() ([][]float32, error) {
 	keys := make([]string, len(r.Result.Entities))
 	for i, entity := range r.Result.Entities {
-		keys[i] = corpus.ClassRow(entity.ID, r.Generation.Live.ClassAt(entity.Place).Vector)
+		keys[i] = core.ClassRow(entity.ID, r.Generation.Live.ClassAt(entity.Place).Vector)
 	}
 	vectors, err := r.Vectors.Fetch(r.ctx, r.Generation.Manifest.Collections.Classes, keys)
 	if err != nil {

@@ -4,9 +4,9 @@ import (
 	"context"
 	"time"
 
-	"github.com/unweaver/unweaver/internal/apr"
-	"github.com/unweaver/unweaver/internal/apr/answers"
-	"github.com/unweaver/unweaver/internal/format/live"
+	"github.com/unweaver/unweaver/internal/index/live"
+	"github.com/unweaver/unweaver/internal/methods/apr"
+	"github.com/unweaver/unweaver/internal/methods/apr/answers"
 	"github.com/unweaver/unweaver/internal/model/tokens"
 )
 

@@ -9,17 +9,17 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/unweaver/unweaver/internal/apr"
-	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/artifact"
+	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
-	"github.com/unweaver/unweaver/internal/lang/text"
+	"github.com/unweaver/unweaver/internal/methods/apr"
+	"github.com/unweaver/unweaver/internal/methods/apr/factstage"
 	"github.com/unweaver/unweaver/internal/model/builtin"
 	"github.com/unweaver/unweaver/internal/model/tokens"
 	"github.com/unweaver/unweaver/internal/retrieve"
-	"github.com/unweaver/unweaver/internal/retrieve/retrievetest"
-	"github.com/unweaver/unweaver/internal/stage/enrich/facts"
-	"github.com/unweaver/unweaver/internal/store/artifact"
 	"github.com/unweaver/unweaver/internal/store/blob"
+	"github.com/unweaver/unweaver/internal/testkit/retrievetest"
+	"github.com/unweaver/unweaver/internal/text"
 )
 
 // withFacts is the sample with the facts that rules find in it, and embeds as the generation does.
@@ -33,9 +33,9 @@ func withFacts(t *testing.T) (o opened, embedder builtin.Embedder) {
 	}
 	t.Cleanup(first.Close)
 	embedder = builtin.Embedder{IDF: first.IDF.Weight}
-	in := facts.In{
+	in := factstage.In{
 		Language: text.In("en"), Chat: builtin.Chat{}, Embedder: embedder,
-		Fingerprint: corpus.Sum("sample"), Segmenter: apr.DefaultSegmenter,
+		Fingerprint: core.Sum("sample"), Segmenter: apr.DefaultSegmenter,
 	}
 	var content bytes.Buffer
 	if _, err := in.Seal(t.Context(), sampleChunks(), &content); err != nil {
@@ -49,9 +49,9 @@ func withFacts(t *testing.T) (o opened, embedder builtin.Embedder) {
 		t.Fatal(err)
 	}
 	built := retrievetest.Build(t, stores, "sample", retrievetest.Sample(), retrievetest.Options{
-		Edit: func(m *corpus.Manifest) {
-			m.Segments.Enriched = []corpus.EnrichedFile{{
-				Segment: corpus.Segment{SHA256: sha, Bytes: int64(content.Len())}, Of: retrieve.EnrichedFacts, Kind: "facts",
+		Edit: func(m *core.Manifest) {
+			m.Segments.Enriched = []core.EnrichedFile{{
+				Segment: core.Segment{SHA256: sha, Bytes: int64(content.Len())}, Of: retrieve.EnrichedFacts, Kind: "facts",
 			}}
 		},
 	})
@@ -63,11 +63,11 @@ func withFacts(t *testing.T) (o opened, embedder builtin.Embedder) {
 	return opened{stores, built, generation}, embedder
 }
 
-func sampleChunks() iter.Seq2[facts.Chunk, error] {
-	return func(yield func(facts.Chunk, error) bool) {
+func sampleChunks() iter.Seq2[factstage.Chunk, error] {
+	return func(yield func(factstage.Chunk, error) bool) {
 		for _, document := range retrievetest.Sample() {
 			for n, chunk := range document.Chunks {
-				one := facts.Chunk{ID: retrievetest.ChunkID(document, n), Document: document.Key, Text: chunk.Text}
+				one := factstage.Chunk{ID: retrievetest.ChunkID(document, n), Document: document.Key, Text: chunk.Text}
 				if !yield(one, nil) {
 					return
 				}
@@ -104,7 +104,7 @@ func TestFactsLeadToTheChunksThatSayThem(t *testing.T) {
 	}
 	for _, fact := range explain.Told {
 		for _, chunk := range fact.Chunks {
-			id, err := corpus.ParseID(chunk)
+			id, err := core.ParseID(chunk)
 			if err != nil || o.generation.Live.Chunk(id) == nil {
 				t.Errorf("%+v cites no chunk of the generation: %v", fact, err)
 			}

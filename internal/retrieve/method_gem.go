@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/unweaver/unweaver/internal/gem"
+	"github.com/unweaver/unweaver/internal/methods/gem"
 )
 
 // Gem is the name of the method.

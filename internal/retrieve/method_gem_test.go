@@ -7,13 +7,13 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/artifact/localfile"
+	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
-	"github.com/unweaver/unweaver/internal/gem"
+	"github.com/unweaver/unweaver/internal/methods/gem"
 	"github.com/unweaver/unweaver/internal/model/builtin"
 	"github.com/unweaver/unweaver/internal/retrieve"
-	"github.com/unweaver/unweaver/internal/retrieve/retrievetest"
-	"github.com/unweaver/unweaver/internal/store/localfile"
+	"github.com/unweaver/unweaver/internal/testkit/retrievetest"
 )
 
 // explained runs a query by gem and gives what it tells.
@@ -109,7 +109,7 @@ func TestASummaryBringsAMemberAndCitesIt(t *testing.T) {
 
 	query.Without.Documents = map[string]bool{} // a summary of members that are left out brings nothing
 	for _, id := range summary.Members {
-		parsed, err := corpus.ParseID(id)
+		parsed, err := core.ParseID(id)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -159,7 +159,7 @@ func TestGemWithoutItsEnrichmentNamesTheSetting(t *testing.T) {
 }
 
 func TestTheQuestionsOfAnotherEmbedderAreNotCompared(t *testing.T) {
-	o := open(t, retrievetest.Options{Edit: func(m *corpus.Manifest) { m.Chunk.Model = "another" }})
+	o := open(t, retrievetest.Options{Edit: func(m *core.Manifest) { m.Chunk.Model = "another" }})
 	_, err := o.searcher().Run(t.Context(), o.generation, o.query(t, retrieve.Gem, "South Pole"))
 	if !fault.Is(err, fault.FormatUnknown) {
 		t.Error(err)
@@ -365,7 +365,7 @@ func TestAGraphSearchGoesThroughSummariesAndCitesMembers(t *testing.T) {
 			t.Errorf("place %d is of a document that is left out", i)
 		}
 		if from := told.Chunks[i].Step.From; from != "" {
-			id, err := corpus.ParseID(from)
+			id, err := core.ParseID(from)
 			if err != nil || o.generation.Live.Key(int(o.generation.Live.Chunk(id).Document)) == first {
 				t.Errorf("place %d was come to by way of what is left out (%v)", i, err)
 			}
@@ -391,8 +391,8 @@ func TestParametersOfAGraphSearchAreChecked(t *testing.T) {
 
 // A memory of before there were graphs answers as it did, and says what a search along edges lacks.
 func TestAMemoryWithoutAGraphSaysWhatItLacks(t *testing.T) {
-	o := open(t, retrievetest.Options{Edit: func(m *corpus.Manifest) {
-		m.Segments.Enriched = slices.DeleteFunc(m.Segments.Enriched, func(f corpus.EnrichedFile) bool {
+	o := open(t, retrievetest.Options{Edit: func(m *core.Manifest) {
+		m.Segments.Enriched = slices.DeleteFunc(m.Segments.Enriched, func(f core.EnrichedFile) bool {
 			return f.Kind == retrieve.MemoryGraph
 		})
 	}})

@@ -8,7 +8,7 @@ import (
 
 	"github.com/unweaver/unweaver/internal/retrieve/fuse"
 	"github.com/unweaver/unweaver/internal/retrieve/walk"
-	"github.com/unweaver/unweaver/internal/stream/par"
+	"github.com/unweaver/unweaver/internal/stream/parallel"
 )
 
 // Hybrid is the name of the method.
@@ -132,13 +132,13 @@ func (r *Request) search(n int) (lists, error) {
 	var classErr, chunkErr error
 	if r.Query.Vector != nil {
 		beside.Go(func() {
-			defer par.Caught(&classErr)
+			defer parallel.Caught(&classErr)
 			found.classDense.Hits, classErr = r.denseClasses(n)
 		})
 	}
 	if r.Query.ChunkVector != nil {
 		beside.Go(func() {
-			defer par.Caught(&chunkErr)
+			defer parallel.Caught(&chunkErr)
 			found.chunkDense.Hits, chunkErr = r.denseChunks(n)
 		})
 	}

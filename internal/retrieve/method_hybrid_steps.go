@@ -1,9 +1,9 @@
 package retrieve
 
 import (
-	"github.com/unweaver/unweaver/internal/format/title"
+	"github.com/unweaver/unweaver/internal/index/lexical"
+	"github.com/unweaver/unweaver/internal/index/title"
 	"github.com/unweaver/unweaver/internal/retrieve/fuse"
-	"github.com/unweaver/unweaver/internal/retrieve/lexical"
 	"github.com/unweaver/unweaver/internal/retrieve/walk"
 )
 

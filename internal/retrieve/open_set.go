@@ -3,12 +3,12 @@ package retrieve
 import (
 	"context"
 
-	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/artifact/localfile"
+	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
-	"github.com/unweaver/unweaver/internal/format/liveset"
-	"github.com/unweaver/unweaver/internal/retrieve/lexical"
-	"github.com/unweaver/unweaver/internal/store/localfile"
-	"github.com/unweaver/unweaver/internal/store/segments"
+	"github.com/unweaver/unweaver/internal/index/lexical"
+	"github.com/unweaver/unweaver/internal/index/liveset"
+	"github.com/unweaver/unweaver/internal/index/segments"
 )
 
 // deadCounts of a side; nil where nothing is dead.
@@ -43,7 +43,7 @@ func (g *Generation) mapSet(ctx context.Context, cache *localfile.Cache) error {
 	}
 	set, err := liveset.New(ctx, g.Manifest.Index, splits, runs)
 	if err == nil {
-		err = g.setLive(set, deadCounts(files, corpus.ChunkSide), deadCounts(files, corpus.ClassSide), files.Release)
+		err = g.setLive(set, deadCounts(files, core.ChunkSide), deadCounts(files, core.ClassSide), files.Release)
 	}
 	if err != nil {
 		files.Release()

@@ -9,17 +9,17 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/artifact"
+	"github.com/unweaver/unweaver/internal/artifact/localfile"
+	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
-	"github.com/unweaver/unweaver/internal/format/tomb"
+	"github.com/unweaver/unweaver/internal/index/deletions"
 	"github.com/unweaver/unweaver/internal/retrieve"
-	"github.com/unweaver/unweaver/internal/retrieve/retrievetest"
-	"github.com/unweaver/unweaver/internal/store/artifact"
-	"github.com/unweaver/unweaver/internal/store/localfile"
+	"github.com/unweaver/unweaver/internal/testkit/retrievetest"
 )
 
 // put stores what is written as a segment.
-func (s shuffled) put(rows int64, write func(io.Writer) error) corpus.Segment {
+func (s shuffled) put(rows int64, write func(io.Writer) error) core.Segment {
 	file, err := artifact.NewFile()
 	s.check(err)
 	defer file.Discard()
@@ -30,7 +30,7 @@ func (s shuffled) put(rows int64, write func(io.Writer) error) corpus.Segment {
 	return made
 }
 
-func (s shuffled) putFile(rows int64, path string) corpus.Segment {
+func (s shuffled) putFile(rows int64, path string) core.Segment {
 	return s.put(rows, func(to io.Writer) error {
 		raw, err := os.ReadFile(path)
 		if err == nil {
@@ -40,42 +40,42 @@ func (s shuffled) putFile(rows int64, path string) corpus.Segment {
 	})
 }
 
-func (s shuffled) putTomb(of corpus.Segment, unit string, rows []row) corpus.Tomb {
-	return corpus.Tomb{Of: of.SHA256, Segment: s.put(int64(len(rows)), func(to io.Writer) error {
-		return tomb.Write(to, tomb.Of{Segment: of.SHA256, Unit: unit, Rows: len(rows)}, func(i int) bool {
+func (s shuffled) putTomb(of core.Segment, unit string, rows []row) core.Tomb {
+	return core.Tomb{Of: of.SHA256, Segment: s.put(int64(len(rows)), func(to io.Writer) error {
+		return deletions.Write(to, deletions.Of{Segment: of.SHA256, Unit: unit, Rows: len(rows)}, func(i int) bool {
 			return rows[i].dead
 		})
 	})}
 }
 
 // manifest is that of now, with n splits and n runs in place of the live and the search segment.
-func (s shuffled) manifest(n int) corpus.Manifest {
+func (s shuffled) manifest(n int) core.Manifest {
 	made := s.cut(n)
 	manifest := *s.now.built.Manifest
 	segments := &manifest.Segments
 	segments.Live, segments.Search = nil, nil
 	for _, one := range made.splits {
 		file := s.putFile(int64(one.expect.Chunks), one.path)
-		segments.Splits = append(segments.Splits, corpus.Split{
+		segments.Splits = append(segments.Splits, core.Split{
 			Segment: file, Documents: int64(one.expect.Documents), Chunks: int64(one.expect.Chunks),
 			Classes: int64(one.expect.Classes),
 		})
-		segments.Tombs = append(segments.Tombs, s.putTomb(file, tomb.Documents, one.rows))
+		segments.Tombs = append(segments.Tombs, s.putTomb(file, deletions.Documents, one.rows))
 	}
 	for _, one := range made.runs {
 		file := s.putFile(int64(one.expect.Classes), one.path)
-		segments.Runs = append(segments.Runs, corpus.Run{Segment: file})
-		segments.Tombs = append(segments.Tombs, s.putTomb(file, tomb.Classes, one.rows))
+		segments.Runs = append(segments.Runs, core.Run{Segment: file})
+		segments.Tombs = append(segments.Tombs, s.putTomb(file, deletions.Classes, one.rows))
 	}
-	for _, side := range []string{corpus.ChunkSide, corpus.ClassSide} {
-		segments.DeadStats = append(segments.DeadStats, corpus.DeadStat{
+	for _, side := range []string{core.ChunkSide, core.ClassSide} {
+		segments.DeadStats = append(segments.DeadStats, core.DeadStat{
 			Side: side, Segment: s.putFile(0, made.dead[side]),
 		})
 	}
 	return manifest
 }
 
-func (s shuffled) open(manifest corpus.Manifest, cache *localfile.Cache) (*retrieve.Generation, error) {
+func (s shuffled) open(manifest core.Manifest, cache *localfile.Cache) (*retrieve.Generation, error) {
 	sha, err := s.now.built.Index.PutManifest(s.t.Context(), &manifest)
 	s.check(err)
 	return retrieve.Open(s.t.Context(), s.now.stores.Blobs, cache, s.now.stores.Vectors, "now", sha, 1)
@@ -148,21 +148,21 @@ func TestAManifestWhoseSegmentsDoNotFitIsRefused(t *testing.T) {
 	now, old := twoTimes(t, retrievetest.NewStores(t))
 	s := shuffled{t, rand.New(rand.NewPCG(6, 6)), now, old}
 	whole := s.manifest(2)
-	absent := corpus.Segment{SHA256: corpus.Sum("absent").String(), Bytes: 100}
-	for name, spoil := range map[string]func(*corpus.Segments){
-		"a split is gone":        func(m *corpus.Segments) { m.Splits[1].Segment = absent },
-		"a split is not listed":  func(m *corpus.Segments) { m.Splits, m.Tombs = m.Splits[:1], m.Tombs[:1:1] },
-		"a run is gone":          func(m *corpus.Segments) { m.Runs[0].Segment = absent },
-		"a tomb is gone":         func(m *corpus.Segments) { m.Tombs[0].Segment = absent },
-		"a tomb is not listed":   func(m *corpus.Segments) { m.Tombs = m.Tombs[1:] },
-		"a tomb is of another":   func(m *corpus.Segments) { m.Tombs[0].Of, m.Tombs[1].Of = m.Tombs[1].Of, m.Tombs[0].Of },
-		"a tomb is there twice":  func(m *corpus.Segments) { m.Tombs[1] = m.Tombs[0] },
-		"a tomb is of nothing":   func(m *corpus.Segments) { m.Tombs[0].Of = absent.SHA256 },
-		"no statistics":          func(m *corpus.Segments) { m.DeadStats = nil },
-		"statistics twice":       func(m *corpus.Segments) { m.DeadStats[1] = m.DeadStats[0] },
-		"statistics of another":  func(m *corpus.Segments) { m.DeadStats[0].Side, m.DeadStats[1].Side = "classes", "chunks" },
-		"more chunks than there": func(m *corpus.Segments) { m.Splits[0].Chunks++ },
-		"fewer classes":          func(m *corpus.Segments) { m.Runs[0].Rows-- },
+	absent := core.Segment{SHA256: core.Sum("absent").String(), Bytes: 100}
+	for name, spoil := range map[string]func(*core.Segments){
+		"a split is gone":        func(m *core.Segments) { m.Splits[1].Segment = absent },
+		"a split is not listed":  func(m *core.Segments) { m.Splits, m.Tombs = m.Splits[:1], m.Tombs[:1:1] },
+		"a run is gone":          func(m *core.Segments) { m.Runs[0].Segment = absent },
+		"a tomb is gone":         func(m *core.Segments) { m.Tombs[0].Segment = absent },
+		"a tomb is not listed":   func(m *core.Segments) { m.Tombs = m.Tombs[1:] },
+		"a tomb is of another":   func(m *core.Segments) { m.Tombs[0].Of, m.Tombs[1].Of = m.Tombs[1].Of, m.Tombs[0].Of },
+		"a tomb is there twice":  func(m *core.Segments) { m.Tombs[1] = m.Tombs[0] },
+		"a tomb is of nothing":   func(m *core.Segments) { m.Tombs[0].Of = absent.SHA256 },
+		"no statistics":          func(m *core.Segments) { m.DeadStats = nil },
+		"statistics twice":       func(m *core.Segments) { m.DeadStats[1] = m.DeadStats[0] },
+		"statistics of another":  func(m *core.Segments) { m.DeadStats[0].Side, m.DeadStats[1].Side = "classes", "chunks" },
+		"more chunks than there": func(m *core.Segments) { m.Splits[0].Chunks++ },
+		"fewer classes":          func(m *core.Segments) { m.Runs[0].Rows-- },
 	} {
 		manifest := whole
 		segments := &manifest.Segments

@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"github.com/unweaver/unweaver/internal/retrieve"
-	"github.com/unweaver/unweaver/internal/retrieve/retrievetest"
-	"github.com/unweaver/unweaver/internal/store/distance"
+	"github.com/unweaver/unweaver/internal/testkit/distance"
+	"github.com/unweaver/unweaver/internal/testkit/retrievetest"
 )
 
 // Files that are mapped come beside each other but for the first, and of one that is read by range the end comes in one

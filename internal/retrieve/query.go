@@ -4,10 +4,10 @@ import (
 	"context"
 	"time"
 
-	"github.com/unweaver/unweaver/internal/apr"
-	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
-	"github.com/unweaver/unweaver/internal/format/live"
+	"github.com/unweaver/unweaver/internal/index/live"
+	"github.com/unweaver/unweaver/internal/methods/apr"
 	"github.com/unweaver/unweaver/internal/store/vectors"
 )
 
@@ -48,7 +48,7 @@ type Filter struct {
 
 // Without drops entities and documents.
 type Without struct {
-	Entities  map[corpus.ID]bool
+	Entities  map[core.ID]bool
 	Documents map[string]bool
 }
 
@@ -69,12 +69,12 @@ type Chunk struct {
 
 // Entity is one voter, or one seed.
 type Entity struct {
-	ID         corpus.ID
+	ID         core.ID
 	Place      uint32 // in the live segment
 	Name       string
 	Score      float64 // by which the method ranks it
 	Similarity float64
-	Chunks     []corpus.ID // the ballot
+	Chunks     []core.ID // the ballot
 	Total      int64
 	Votes      []uint32 // numbers of ballot chunks
 }

@@ -4,11 +4,11 @@ import (
 	"context"
 	"time"
 
+	"github.com/unweaver/unweaver/internal/artifact"
+	"github.com/unweaver/unweaver/internal/artifact/rowfile"
+	"github.com/unweaver/unweaver/internal/artifact/rows"
 	"github.com/unweaver/unweaver/internal/fault"
-	"github.com/unweaver/unweaver/internal/format/live"
-	"github.com/unweaver/unweaver/internal/format/rowfile"
-	"github.com/unweaver/unweaver/internal/format/rows"
-	"github.com/unweaver/unweaver/internal/store/artifact"
+	"github.com/unweaver/unweaver/internal/index/live"
 )
 
 // Document reads the row of document i.

@@ -9,13 +9,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/unweaver/unweaver/internal/format/graph"
-	"github.com/unweaver/unweaver/internal/format/mapped"
-	"github.com/unweaver/unweaver/internal/format/postings"
+	"github.com/unweaver/unweaver/internal/index/graph"
+	"github.com/unweaver/unweaver/internal/index/lexical"
+	"github.com/unweaver/unweaver/internal/index/postings"
 	"github.com/unweaver/unweaver/internal/retrieve/election"
 	"github.com/unweaver/unweaver/internal/retrieve/fuse"
-	"github.com/unweaver/unweaver/internal/retrieve/lexical"
 	"github.com/unweaver/unweaver/internal/retrieve/walk"
+	"github.com/unweaver/unweaver/internal/stream/mapped"
 )
 
 // synthetic is a search side of n documents whose words follow Zipf's law (exponent 1.1; 200,000 words, the hundred

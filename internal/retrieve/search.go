@@ -6,10 +6,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/artifact/rows"
+	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
-	"github.com/unweaver/unweaver/internal/format/live"
-	"github.com/unweaver/unweaver/internal/format/rows"
+	"github.com/unweaver/unweaver/internal/index/live"
 )
 
 // voters finds the n most similar allowed classes with their ballots. A row of the store counts if the live segment has
@@ -152,7 +152,7 @@ func (s Searcher) ClassRecords(
 ) ([]rows.Record, error) {
 	keys := make([]string, len(classes))
 	for i, class := range classes {
-		keys[i] = corpus.RecordKey(generation.Manifest.Store, generation.Manifest.Stored(), class.ID, class.Record)
+		keys[i] = core.RecordKey(generation.Manifest.Store, generation.Manifest.Stored(), class.ID, class.Record)
 	}
 	values, err := s.Records.GetRecords(ctx, keys)
 	if err != nil {
@@ -189,7 +189,7 @@ func (r *Request) similarChunks(question []float32, n int) ([]Chunk, error) {
 			return nil, err
 		}
 		var out []Chunk
-		seen := map[corpus.ID]bool{}
+		seen := map[core.ID]bool{}
 		for _, hit := range hits {
 			if len(out) == n {
 				break
@@ -210,7 +210,7 @@ func (r *Request) similarChunks(question []float32, n int) ([]Chunk, error) {
 // classPlace is the place of the live class of a vector row, or -1.
 func (g *Generation) classPlace(key string) int {
 	idHex, digest, ok := strings.Cut(key, "-")
-	id, err := corpus.ParseID(idHex)
+	id, err := core.ParseID(idHex)
 	if !ok || err != nil {
 		return -1
 	}
@@ -227,7 +227,7 @@ func (g *Generation) chunkOfRow(key string) *live.Chunk {
 	if len(parts) != 3 {
 		return nil
 	}
-	id, err := corpus.ParseID(parts[0])
+	id, err := core.ParseID(parts[0])
 	window, werr := strconv.Atoi(parts[1])
 	if err != nil || werr != nil {
 		return nil

@@ -3,12 +3,12 @@ package retrieve
 import (
 	"time"
 
-	"github.com/unweaver/unweaver/internal/corpus"
-	"github.com/unweaver/unweaver/internal/format/graph"
-	"github.com/unweaver/unweaver/internal/format/live"
-	"github.com/unweaver/unweaver/internal/format/search"
-	"github.com/unweaver/unweaver/internal/format/title"
-	"github.com/unweaver/unweaver/internal/retrieve/lexical"
+	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/index/graph"
+	"github.com/unweaver/unweaver/internal/index/lexical"
+	"github.com/unweaver/unweaver/internal/index/live"
+	"github.com/unweaver/unweaver/internal/index/search"
+	"github.com/unweaver/unweaver/internal/index/title"
 )
 
 // Table is which documents, chunks and classes count in a generation: one live segment, or many segments that are
@@ -24,13 +24,13 @@ type Table interface {
 	DocumentFrom(key string) int // place of the first whose key is >= key
 
 	ByNumber(number int) *live.Chunk // nil: there is none
-	Chunk(id corpus.ID) *live.Chunk  // nil: it does not count
+	Chunk(id core.ID) *live.Chunk    // nil: it does not count
 	DocumentOf(number uint32) uint32
 
 	ClassAt(place uint32) *live.Class
-	ClassID(place uint32) corpus.ID
-	Class(id corpus.ID) *live.Class // nil: it does not count
-	ClassPlace(id corpus.ID) int    // -1: it does not count
+	ClassID(place uint32) core.ID
+	Class(id core.ID) *live.Class // nil: it does not count
+	ClassPlace(id core.ID) int    // -1: it does not count
 
 	Names() int
 	Name(place int) string

@@ -7,10 +7,10 @@ import (
 	"time"
 
 	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/fault/redact"
 	"github.com/unweaver/unweaver/internal/fault/retry"
 	"github.com/unweaver/unweaver/internal/model"
-	"github.com/unweaver/unweaver/internal/redact"
-	"github.com/unweaver/unweaver/internal/stream/par"
+	"github.com/unweaver/unweaver/internal/stream/parallel"
 )
 
 // Answer is what came of asking a model.
@@ -129,7 +129,7 @@ func askEach[T any](
 func readable[T any](read func(string) (T, bool), text string) (value T, ok bool) {
 	var crash error
 	func() {
-		defer par.Caught(&crash)
+		defer parallel.Caught(&crash)
 		value, ok = read(text)
 	}()
 	return value, ok && crash == nil

@@ -5,10 +5,10 @@ import (
 	"context"
 	"iter"
 
-	"github.com/unweaver/unweaver/internal/build/items"
-	"github.com/unweaver/unweaver/internal/corpus"
-	"github.com/unweaver/unweaver/internal/embed"
+	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/ledger/embed"
+	"github.com/unweaver/unweaver/internal/stage/join"
 )
 
 // Kind tells classes from chunks: both have vectors and rows, made from different files.
@@ -23,10 +23,10 @@ const (
 // Part is what one activity embeds or loads: the classes of a partition, or the chunks of a shard.
 type Part struct {
 	Kind      Kind
-	Number    int         // of the partition or of the shard
-	Partition Partition   // of classes
-	Shard     items.Shard // of chunks
-	Base      int64       // chunks: the number of the shard's first chunk in the generation
+	Number    int        // of the partition or of the shard
+	Partition Partition  // of classes
+	Shard     join.Shard // of chunks
+	Base      int64      // chunks: the number of the shard's first chunk in the generation
 }
 
 // Partition names the files of a partition of classes.
@@ -41,19 +41,19 @@ func (p Part) Unknown(op string) error {
 }
 
 // Classes streams the classes of the part.
-func (p Part) Classes(ctx context.Context, env items.Env) iter.Seq2[items.Class, error] {
+func (p Part) Classes(ctx context.Context, env join.Env) iter.Seq2[join.Class, error] {
 	return env.Classes(ctx, p.Partition.Reduced, p.Partition.Short)
 }
 
 // Chunks streams the chunks of the part.
-func (p Part) Chunks(ctx context.Context, env items.Env, scratch string) iter.Seq2[items.Chunk, error] {
-	key := cmp.Or(p.Shard.Rows, items.ChunksKey(scratch, p.Shard.Unit))
-	return env.Chunks(ctx, p.Shard, items.Refs(ctx, env.Artifacts.Store, key, p.Shard.From, p.Shard.To))
+func (p Part) Chunks(ctx context.Context, env join.Env, scratch string) iter.Seq2[join.Chunk, error] {
+	key := cmp.Or(p.Shard.Rows, join.ChunksKey(scratch, p.Shard.Unit))
+	return env.Chunks(ctx, p.Shard, join.Refs(ctx, env.Artifacts.Store, key, p.Shard.From, p.Shard.To))
 }
 
 // NewTexts streams the texts of the part whose vectors the parent does not have, in the order of classes or chunks, so
 // that what embed paid for together is read together by load.
-func (p Part) NewTexts(ctx context.Context, env items.Env, scratch string) iter.Seq2[embed.Item, error] {
+func (p Part) NewTexts(ctx context.Context, env join.Env, scratch string) iter.Seq2[embed.Item, error] {
 	switch p.Kind {
 	case Classes:
 		return p.newClasses(ctx, env)
@@ -63,7 +63,7 @@ func (p Part) NewTexts(ctx context.Context, env items.Env, scratch string) iter.
 	return func(yield func(embed.Item, error) bool) { yield(embed.Item{}, p.Unknown("list texts")) }
 }
 
-func (p Part) newClasses(ctx context.Context, env items.Env) iter.Seq2[embed.Item, error] {
+func (p Part) newClasses(ctx context.Context, env join.Env) iter.Seq2[embed.Item, error] {
 	return func(yield func(embed.Item, error) bool) {
 		for class, err := range p.Classes(ctx, env) {
 			if err != nil {
@@ -77,7 +77,7 @@ func (p Part) newClasses(ctx context.Context, env items.Env) iter.Seq2[embed.Ite
 	}
 }
 
-func (p Part) newWindows(ctx context.Context, env items.Env, scratch string) iter.Seq2[embed.Item, error] {
+func (p Part) newWindows(ctx context.Context, env join.Env, scratch string) iter.Seq2[embed.Item, error] {
 	fingerprint := env.Chunk.Digest()
 	return func(yield func(embed.Item, error) bool) {
 		for chunk, err := range p.Chunks(ctx, env, scratch) {
@@ -104,7 +104,7 @@ type VectorRow struct {
 }
 
 // Tell reports progress to whoever wants it; nil wants none.
-func Tell(to func(corpus.Progress), progress corpus.Progress) {
+func Tell(to func(core.Progress), progress core.Progress) {
 	if to != nil {
 		to(progress)
 	}

@@ -8,7 +8,7 @@ import (
 	"io"
 	"time"
 
-	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/store/blob"
 )
@@ -82,7 +82,7 @@ const digestStep = 8 << 20
 // Digest reads what nobody has read yet and gives the digest of all bytes, which is the version of a document. Of an
 // object of gigabytes that takes longer than a unit may be silent (activities), so told hears how many bytes were read,
 // every few of them; it may be nil.
-func (b *Body) Digest(told func(read int64)) (corpus.Digest, error) {
+func (b *Body) Digest(told func(read int64)) (core.Digest, error) {
 	for b.err == nil {
 		_, _ = io.CopyN(io.Discard, b, digestStep) // b.err tells
 		if told != nil && b.err == nil {
@@ -90,7 +90,7 @@ func (b *Body) Digest(told func(read int64)) (corpus.Digest, error) {
 		}
 	}
 	if b.err != nil && !errors.Is(b.err, io.EOF) {
-		return corpus.Digest{}, b.err
+		return core.Digest{}, b.err
 	}
-	return corpus.Digest(b.hash.Sum(nil)), nil
+	return core.Digest(b.hash.Sum(nil)), nil
 }

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/unweaver/unweaver/internal/fault"
-	"github.com/unweaver/unweaver/internal/observe"
+	"github.com/unweaver/unweaver/internal/telemetry/observe"
 )
 
 // quietFor is how long failures of one kind are counted before they are told again: a server that is down fails

@@ -16,10 +16,10 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
+	"github.com/unweaver/unweaver/internal/core/version"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/model"
-	"github.com/unweaver/unweaver/internal/observe"
-	"github.com/unweaver/unweaver/internal/version"
+	"github.com/unweaver/unweaver/internal/telemetry/observe"
 )
 
 const (

@@ -17,8 +17,8 @@ import (
 
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/model"
-	"github.com/unweaver/unweaver/internal/observe"
 	"github.com/unweaver/unweaver/internal/telemetry"
+	"github.com/unweaver/unweaver/internal/telemetry/observe"
 )
 
 var update = flag.Bool("update", false, "write docs/operations/metrics.md anew")

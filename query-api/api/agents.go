@@ -7,14 +7,14 @@ import (
 
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/query-api/chat"
+	"github.com/unweaver/unweaver/query-api/inproc"
 	"github.com/unweaver/unweaver/query-api/mcp"
-	"github.com/unweaver/unweaver/query-api/within"
 )
 
 // agents are the routes for programs that know the form of OpenAI, or the Model Context Protocol: they ask the other
 // routes, in the name of who asks.
 func (s *Server) agents() []route {
-	routes := within.Routes{Handler: http.HandlerFunc(s.inside)}
+	routes := inproc.Routes{Handler: http.HandlerFunc(s.inside)}
 	service := chat.Service{Routes: routes}
 	return []route{
 		{
@@ -65,8 +65,8 @@ func asked(w http.ResponseWriter, request *http.Request, problem Problem, err er
 }
 
 // inForm is a problem as the form of OpenAI takes it.
-func inForm(problem Problem) within.Problem {
-	told := within.Problem{
+func inForm(problem Problem) inproc.Problem {
+	told := inproc.Problem{
 		Status: problem.Status, Code: problem.Code, Detail: problem.Detail, Hint: problem.Hint, Reference: problem.Reference,
 	}
 	if detail, ok := strings.CutSuffix(told.Detail, " ("+told.Hint+")"); ok {

@@ -6,11 +6,11 @@ import (
 	"time"
 
 	"github.com/unweaver/unweaver/internal/access"
-	"github.com/unweaver/unweaver/internal/apr/answers"
-	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/artifact"
+	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
-	"github.com/unweaver/unweaver/internal/store/artifact"
-	"github.com/unweaver/unweaver/query-api/guard"
+	"github.com/unweaver/unweaver/internal/methods/apr/answers"
+	"github.com/unweaver/unweaver/query-api/middleware"
 )
 
 // Namespaces are those of a caller, and those that all callers of the index share.
@@ -92,7 +92,7 @@ func (s *Server) keptBy(
 		defer cancel()
 		name := request.PathValue("index")
 		out, err := func() (any, error) {
-			if !corpus.ValidIndex(name) {
+			if !core.ValidIndex(name) {
 				return nil, unknownIndex(name)
 			}
 			index := artifact.New(s.Artifacts, name)
@@ -115,7 +115,7 @@ func (s *Server) keptBy(
 }
 
 func (s *Server) listNamespaces(ctx context.Context, store answers.Store, _ *http.Request) (any, error) {
-	listed, err := store.List(ctx, guard.Of(ctx).Owner())
+	listed, err := store.List(ctx, middleware.Of(ctx).Owner())
 	out := Namespaces{Namespaces: []Namespace{}}
 	for _, one := range listed {
 		out.Namespaces = append(out.Namespaces, Namespace{one.Space.Name(), one.Space.Shared(), one.Bytes, one.Written})
@@ -126,7 +126,7 @@ func (s *Server) listNamespaces(ctx context.Context, store answers.Store, _ *htt
 // addressed is the namespace that an address names. What cannot be a name is not there, as what nobody wrote.
 func addressed(ctx context.Context, request *http.Request) (answers.Space, error) {
 	name := request.PathValue("namespace")
-	space, err := answers.In(guard.Of(ctx).Owner(), name)
+	space, err := answers.In(middleware.Of(ctx).Owner(), name)
 	if fault.Is(err, fault.InvalidParam) {
 		return space, noNamespace(name)
 	}

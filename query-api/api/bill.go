@@ -6,7 +6,7 @@ import (
 	"net"
 	"unicode/utf8"
 
-	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/model"
 	"github.com/unweaver/unweaver/internal/model/tokens"
@@ -28,7 +28,7 @@ func (b *bill) watch(ctx context.Context) context.Context {
 
 // add enters a call. One that was sent, and of which nobody knows whether the server charged it, counts with the tokens
 // of its texts.
-func (b *bill) add(price corpus.Price, usage model.Usage, err error, texts ...string) {
+func (b *bill) add(price core.Price, usage model.Usage, err error, texts ...string) {
 	if usage.Prompt == 0 && usage.Completion == 0 && b.sent && unknown(err) {
 		for _, text := range texts {
 			usage.Prompt += int64(tokens.Count(text))
@@ -51,7 +51,7 @@ func unknown(err error) bool {
 // billed is a chat model that enters its calls, of which each may have so long a reply.
 type billed struct {
 	model.Chat
-	price corpus.Price
+	price core.Price
 	cost  *bill
 	most  int // tokens; 0: what the model may give
 }

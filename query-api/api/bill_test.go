@@ -7,11 +7,11 @@ import (
 	"testing"
 
 	"github.com/unweaver/unweaver/internal/access"
-	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/model"
 	"github.com/unweaver/unweaver/internal/model/builtin"
-	"github.com/unweaver/unweaver/internal/retrieve/retrievetest"
+	"github.com/unweaver/unweaver/internal/testkit/retrievetest"
 	"github.com/unweaver/unweaver/query-api/api"
 )
 
@@ -66,10 +66,10 @@ func TestWhatAServerChargedIsSpentAlsoWhenTheAnswerFails(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			l := lock(t, func(f *fixture, config *api.Config) {
-				price := corpus.Price{Prompt: 1e6, Completion: 1e6}
+				price := core.Price{Prompt: 1e6, Completion: 1e6}
 				f.built = retrievetest.Build(t, f.stores, "sample", retrievetest.Sample(), retrievetest.Options{
 					Generation: "priced", Seq: 2,
-					Spec: func(spec *corpus.Spec) { spec.Chat.Price, spec.Embedding.Price = price, price },
+					Spec: func(spec *core.Spec) { spec.Chat.Price, spec.Embedding.Price = price, price },
 				})
 				retrievetest.Publish(t, f.built, 2)
 				installed := models{chat: c.chat}

@@ -4,13 +4,13 @@ import (
 	"context"
 	"net/http"
 
-	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/artifact"
+	"github.com/unweaver/unweaver/internal/artifact/rows"
+	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
-	"github.com/unweaver/unweaver/internal/format/live"
-	"github.com/unweaver/unweaver/internal/format/rows"
+	"github.com/unweaver/unweaver/internal/index/live"
 	"github.com/unweaver/unweaver/internal/retrieve"
-	"github.com/unweaver/unweaver/internal/store/artifact"
-	"github.com/unweaver/unweaver/internal/stream/par"
+	"github.com/unweaver/unweaver/internal/stream/parallel"
 )
 
 // Limits of lists and texts.
@@ -70,7 +70,7 @@ func (s *Server) pinned(
 	}
 }
 
-func infoOf(name string, pointer corpus.Pointer, manifest *corpus.Manifest) IndexInfo {
+func infoOf(name string, pointer core.Pointer, manifest *core.Manifest) IndexInfo {
 	return IndexInfo{
 		Index:       name,
 		State:       "published",
@@ -87,7 +87,7 @@ func infoOf(name string, pointer corpus.Pointer, manifest *corpus.Manifest) Inde
 
 func (s *Server) listGenerations(w http.ResponseWriter, request *http.Request) {
 	name := request.PathValue("index")
-	if !corpus.ValidIndex(name) {
+	if !core.ValidIndex(name) {
 		s.fail(w, request, unknownIndex(name))
 		return
 	}
@@ -138,7 +138,7 @@ func (s *Server) entity(
 	request *http.Request,
 	generation *retrieve.Generation,
 ) (*live.Class, rows.Record, error) {
-	id, err := corpus.ParseID(request.PathValue("id"))
+	id, err := core.ParseID(request.PathValue("id"))
 	var class *live.Class
 	if err == nil {
 		class = generation.Live.Class(id)
@@ -198,7 +198,7 @@ func (s *Server) entityChunks(w http.ResponseWriter, request *http.Request) {
 // chunksOf reads what a list tells of chunks, side by side.
 func chunksOf(ctx context.Context, generation *retrieve.Generation, rows []*live.Chunk) ([]Chunk, error) {
 	out := make([]Chunk, len(rows))
-	err := par.Each(ctx, len(rows), readWidth, func(ctx context.Context, i int) (err error) {
+	err := parallel.Each(ctx, len(rows), readWidth, func(ctx context.Context, i int) (err error) {
 		out[i], err = chunkOf(ctx, generation, rows[i])
 		return err
 	})
@@ -207,7 +207,7 @@ func chunksOf(ctx context.Context, generation *retrieve.Generation, rows []*live
 
 func (s *Server) getChunk(w http.ResponseWriter, request *http.Request) {
 	s.browse(w, request, func(ctx context.Context, generation *retrieve.Generation, _ int) (any, error) {
-		id, err := corpus.ParseID(request.PathValue("id"))
+		id, err := core.ParseID(request.PathValue("id"))
 		var row *live.Chunk
 		if err == nil {
 			row = generation.Live.Chunk(id)

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/unweaver/unweaver/internal/model"
-	"github.com/unweaver/unweaver/internal/retrieve/retrievetest"
+	"github.com/unweaver/unweaver/internal/testkit/retrievetest"
 	"github.com/unweaver/unweaver/query-api/api"
 )
 

@@ -7,10 +7,10 @@ import (
 	"slices"
 	"time"
 
-	"github.com/unweaver/unweaver/internal/corpus"
-	"github.com/unweaver/unweaver/internal/store/artifact"
-	"github.com/unweaver/unweaver/internal/stream/par"
-	"github.com/unweaver/unweaver/query-api/guard"
+	"github.com/unweaver/unweaver/internal/artifact"
+	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/stream/parallel"
+	"github.com/unweaver/unweaver/query-api/middleware"
 )
 
 // listReads is how many pointers are read anew for one list.
@@ -26,11 +26,11 @@ func (s *Server) listIndexes(w http.ResponseWriter, request *http.Request) {
 		s.fail(w, request, err)
 		return
 	}
-	caller := guard.Of(ctx)
+	caller := middleware.Of(ctx)
 	names = slices.DeleteFunc(names, func(name string) bool { return !caller.May(name) })
 	anew := s.outdated(names)
 	found := make([]IndexInfo, len(names))
-	if err := par.Each(ctx, len(names), listWidth, func(ctx context.Context, i int) (err error) {
+	if err := parallel.Each(ctx, len(names), listWidth, func(ctx context.Context, i int) (err error) {
 		found[i], err = s.indexInfo(ctx, names[i], anew[names[i]])
 		return err
 	}); err != nil {
@@ -84,7 +84,7 @@ func (s *Server) indexInfo(ctx context.Context, name string, anew bool) (IndexIn
 		if info := x.described(pointer); info != nil {
 			return *info, nil
 		}
-		var manifest *corpus.Manifest
+		var manifest *core.Manifest
 		if manifest, err = (artifact.Index{Store: s.Artifacts, Name: name}).Pointed(ctx, pointer); err == nil {
 			info := infoOf(name, pointer, manifest)
 			x.describe(pointer, &info)
@@ -99,7 +99,7 @@ func (s *Server) indexInfo(ctx context.Context, name string, anew bool) (IndexIn
 
 // standingOf is the pointer of an index, as it was read last or, anew, as it is. Names that nobody has published leave
 // no trace.
-func (s *Server) standingOf(ctx context.Context, name string, anew bool) (corpus.Pointer, error) {
+func (s *Server) standingOf(ctx context.Context, name string, anew bool) (core.Pointer, error) {
 	s.mu.Lock()
 	x := s.indexes[name]
 	s.mu.Unlock()
@@ -108,12 +108,12 @@ func (s *Server) standingOf(ctx context.Context, name string, anew bool) (corpus
 		began := time.Now()
 		pointer, _, err := artifact.Index{Store: s.Artifacts, Name: name}.Current(ctx)
 		if err == nil && pointer.Manifest != "" {
-			s.serving(name).learn(pointer, corpus.Pointer{}, began)
+			s.serving(name).learn(pointer, core.Pointer{}, began)
 		}
 		return pointer, err
 	case anew:
 		if err := s.read(ctx, name, x); err != nil && (artifact.IsDamage(err) || !x.known()) {
-			return corpus.Pointer{}, err
+			return core.Pointer{}, err
 		}
 	}
 	x.mu.Lock()
@@ -122,7 +122,7 @@ func (s *Server) standingOf(ctx context.Context, name string, anew bool) (corpus
 }
 
 // described gives what is told of the generation that a pointer names, where it is known.
-func (x *index) described(pointer corpus.Pointer) *IndexInfo {
+func (x *index) described(pointer core.Pointer) *IndexInfo {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if x.info == nil || x.informed != pointer {
@@ -131,7 +131,7 @@ func (x *index) described(pointer corpus.Pointer) *IndexInfo {
 	return x.info
 }
 
-func (x *index) describe(pointer corpus.Pointer, info *IndexInfo) {
+func (x *index) describe(pointer core.Pointer, info *IndexInfo) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.info, x.informed = info, pointer

@@ -11,12 +11,12 @@ import (
 	"time"
 
 	"github.com/unweaver/unweaver/internal/access"
-	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/model"
 	"github.com/unweaver/unweaver/internal/model/openai"
 	"github.com/unweaver/unweaver/internal/model/tokens"
-	"github.com/unweaver/unweaver/internal/retrieve/retrievetest"
+	"github.com/unweaver/unweaver/internal/testkit/retrievetest"
 	"github.com/unweaver/unweaver/query-api/api"
 )
 
@@ -261,9 +261,9 @@ func TestErrorsBeforeTheRouteHaveItsFormToo(t *testing.T) {
 // The money of an answer in this form is the key's, as on the query route.
 func TestAnAnswerAsAModelIsPaidForByTheKey(t *testing.T) {
 	l := lock(t, func(f *fixture, config *api.Config) {
-		price := corpus.Price{Prompt: 1e6, Completion: 1e6}
+		price := core.Price{Prompt: 1e6, Completion: 1e6}
 		f.built = retrievetest.Build(t, f.stores, "sample", retrievetest.Sample(), retrievetest.Options{
-			Generation: "priced", Seq: 2, Spec: func(spec *corpus.Spec) { spec.Chat.Price = price },
+			Generation: "priced", Seq: 2, Spec: func(spec *core.Spec) { spec.Chat.Price = price },
 		})
 		retrievetest.Publish(t, f.built, 2)
 		config.Models = models{chat: writing{pieces: []string{"Oslo."}}}

@@ -5,9 +5,9 @@ import (
 	"net/http"
 	"strings"
 
-	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/core/version"
 	"github.com/unweaver/unweaver/internal/retrieve"
-	"github.com/unweaver/unweaver/internal/version"
 )
 
 // pinnedFor is how long, in seconds, clients may keep what a request of a named generation brought: a generation never
@@ -26,7 +26,7 @@ func tagOf(request *http.Request, generation *retrieve.Generation) string {
 }
 
 func tag(parts ...string) string {
-	return `W/"` + corpus.Sum(parts...).String()[:32] + `"`
+	return `W/"` + core.Sum(parts...).String()[:32] + `"`
 }
 
 // tagged is the tag of an answer of other sources, from what it says.

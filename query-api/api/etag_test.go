@@ -6,9 +6,9 @@ import (
 	"testing"
 
 	"github.com/unweaver/unweaver/internal/access"
-	"github.com/unweaver/unweaver/internal/corpus"
-	"github.com/unweaver/unweaver/internal/retrieve/retrievetest"
+	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/store/blob"
+	"github.com/unweaver/unweaver/internal/testkit/retrievetest"
 )
 
 func TestWhatDidNotChangeIsNotSentAgain(t *testing.T) {
@@ -86,7 +86,7 @@ func TestAnswersForAKeyArePrivate(t *testing.T) {
 	}
 	operate := l.key(access.Request{Scope: access.Operate})
 	at := l.built.Index.GenerationKey("g1", "report.json")
-	report := corpus.Report{Status: corpus.StatusCompleted}
+	report := core.Report{Status: core.StatusCompleted}
 	if _, err := blob.WriteJSON(t.Context(), l.stores.Blobs, at, report, blob.Cond{}); err != nil {
 		t.Fatal(err)
 	}

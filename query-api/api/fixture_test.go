@@ -13,13 +13,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/model"
 	"github.com/unweaver/unweaver/internal/model/builtin"
 	"github.com/unweaver/unweaver/internal/model/rerank"
-	"github.com/unweaver/unweaver/internal/retrieve/retrievetest"
 	"github.com/unweaver/unweaver/internal/store/blob"
 	coordination "github.com/unweaver/unweaver/internal/store/coordination/memory"
+	"github.com/unweaver/unweaver/internal/testkit/retrievetest"
 	"github.com/unweaver/unweaver/query-api/api"
 )
 
@@ -31,23 +31,23 @@ type models struct {
 	finder   model.Chat
 }
 
-func (m models) Chat(corpus.Spec) (model.Chat, error) {
+func (m models) Chat(core.Spec) (model.Chat, error) {
 	if m.chat != nil {
 		return m.chat, nil
 	}
 	return builtin.Chat{}, nil
 }
 
-func (m models) Embedder(corpus.Spec, string, int) (model.Embedder, error) {
+func (m models) Embedder(core.Spec, string, int) (model.Embedder, error) {
 	if m.embedder != nil {
 		return m.embedder(builtin.Embedder{}), nil
 	}
 	return builtin.Embedder{}, nil
 }
 
-func (m models) Finder(corpus.Spec) (model.Chat, error) { return m.finder, nil }
+func (m models) Finder(core.Spec) (model.Chat, error) { return m.finder, nil }
 
-func (m models) Ranker(corpus.Spec) (rerank.Ranker, error) { return m.ranker, nil }
+func (m models) Ranker(core.Spec) (rerank.Ranker, error) { return m.ranker, nil }
 
 // watched counts reads of the artifact store and can hold or fail them.
 type watched struct {

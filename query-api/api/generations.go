@@ -6,12 +6,12 @@ import (
 	"time"
 
 	"github.com/unweaver/unweaver/internal/access"
-	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/artifact"
+	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
-	"github.com/unweaver/unweaver/internal/store/artifact"
 	"github.com/unweaver/unweaver/internal/store/blob"
-	"github.com/unweaver/unweaver/internal/stream/par"
-	"github.com/unweaver/unweaver/query-api/guard"
+	"github.com/unweaver/unweaver/internal/stream/parallel"
+	"github.com/unweaver/unweaver/query-api/middleware"
 )
 
 // IndexCard is what one index is: what is served of it, since when, and what is wrong.
@@ -31,12 +31,12 @@ type IndexCard struct {
 type GenerationDetail struct {
 	Index string `json:"index"`
 	artifact.Generation
-	Bytes  int64          `json:"bytes" doc:"of its files in the artifact store"`
-	Tokens corpus.Tokens  `json:"tokens" doc:"paid for by the run that made it"`
-	Cost   float64        `json:"cost"`
-	Parent *ParentCounts  `json:"parent" doc:"the generation that it was made from; null: none, or it was collected"`
-	Diff   *corpus.Diff   `json:"diff" doc:"documents against the parent; null: the report cannot be read"`
-	Report *corpus.Report `json:"report" doc:"of the run that made it; null for keys below operate"`
+	Bytes  int64         `json:"bytes" doc:"of its files in the artifact store"`
+	Tokens core.Tokens   `json:"tokens" doc:"paid for by the run that made it"`
+	Cost   float64       `json:"cost"`
+	Parent *ParentCounts `json:"parent" doc:"the generation that it was made from; null: none, or it was collected"`
+	Diff   *core.Diff    `json:"diff" doc:"documents against the parent; null: the report cannot be read"`
+	Report *core.Report  `json:"report" doc:"of the run that made it; null for keys below operate"`
 }
 
 // ParentCounts is what the parent of a generation held.
@@ -48,7 +48,7 @@ type ParentCounts struct {
 }
 
 // sizeOf a generation's files in the artifact store, in bytes.
-func sizeOf(manifest *corpus.Manifest) int64 {
+func sizeOf(manifest *core.Manifest) int64 {
 	size := int64(0)
 	for _, segment := range manifest.Segments.All() {
 		size += segment.Bytes
@@ -57,8 +57,8 @@ func sizeOf(manifest *corpus.Manifest) int64 {
 }
 
 // reportOf reads the report of a generation; nil where there is none that can be read.
-func reportOf(ctx context.Context, index artifact.Index, generation string) (*corpus.Report, error) {
-	var report corpus.Report
+func reportOf(ctx context.Context, index artifact.Index, generation string) (*core.Report, error) {
+	var report core.Report
 	_, err := blob.ReadJSON(ctx, index.Store, index.GenerationKey(generation, "report.json"), &report)
 	if artifact.IsDamage(err) {
 		return nil, nil
@@ -67,14 +67,14 @@ func reportOf(ctx context.Context, index artifact.Index, generation string) (*co
 		return nil, err
 	}
 	if report.Stages == nil { // it ended before its first
-		report.Stages = []corpus.StageProgress{}
+		report.Stages = []core.StageProgress{}
 	}
 	return &report, nil
 }
 
 // together runs what does not depend on each other, side by side.
 func together(ctx context.Context, steps ...func(context.Context) error) error {
-	return par.Each(ctx, len(steps), len(steps), func(ctx context.Context, i int) error { return steps[i](ctx) })
+	return parallel.Each(ctx, len(steps), len(steps), func(ctx context.Context, i int) error { return steps[i](ctx) })
 }
 
 // card answers GET /v1/indexes/{index}.
@@ -98,7 +98,7 @@ func (s *Server) card(w http.ResponseWriter, request *http.Request) {
 }
 
 func (s *Server) cardOf(ctx context.Context, name string) (IndexCard, error) {
-	if !corpus.ValidIndex(name) {
+	if !core.ValidIndex(name) {
 		return IndexCard{}, unknownIndex(name)
 	}
 	index := artifact.Index{Store: s.Artifacts, Name: name}
@@ -109,8 +109,8 @@ func (s *Server) cardOf(ctx context.Context, name string) (IndexCard, error) {
 	if err != nil {
 		return IndexCard{}, err
 	}
-	var manifest *corpus.Manifest
-	var report *corpus.Report
+	var manifest *core.Manifest
+	var report *core.Report
 	var stored blob.Info
 	if err := together(ctx,
 		func(ctx context.Context) (err error) { manifest, err = index.Pointed(ctx, pointer); return err },
@@ -151,7 +151,7 @@ func (s *Server) generation(w http.ResponseWriter, request *http.Request) {
 		s.fail(w, request, err)
 		return
 	}
-	if !guard.Of(ctx).Includes(access.Operate) {
+	if !middleware.Of(ctx).Includes(access.Operate) {
 		out.Report = nil
 	}
 	s.writeTagged(w, request, out)
@@ -159,15 +159,15 @@ func (s *Server) generation(w http.ResponseWriter, request *http.Request) {
 
 func (s *Server) generationOf(ctx context.Context, name, wanted string) (GenerationDetail, error) {
 	out := GenerationDetail{Index: name}
-	if !corpus.ValidIndex(name) {
+	if !core.ValidIndex(name) {
 		return out, unknownIndex(name)
 	}
-	if !corpus.ValidSlug(wanted) {
+	if !core.ValidSlug(wanted) {
 		return out, noGeneration(name, wanted)
 	}
 	index := artifact.Index{Store: s.Artifacts, Name: name}
-	var pointer corpus.Pointer
-	var ref corpus.GenerationRef
+	var pointer core.Pointer
+	var ref core.GenerationRef
 	var missing error
 	if err := together(ctx,
 		func(ctx context.Context) (err error) { pointer, _, err = index.Current(ctx); return err },
@@ -185,7 +185,7 @@ func (s *Server) generationOf(ctx context.Context, name, wanted string) (Generat
 	case pointer.Manifest == "" && fault.Is(missing, fault.UnknownGen):
 		return out, unknownIndex(name)
 	case pointer.Generation == wanted:
-		ref = corpus.GenerationRef{Manifest: pointer.Manifest, Seq: pointer.Seq, State: "current"}
+		ref = core.GenerationRef{Manifest: pointer.Manifest, Seq: pointer.Seq, State: "current"}
 	case missing != nil:
 		return out, missing
 	}

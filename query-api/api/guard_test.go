@@ -15,10 +15,10 @@ import (
 	"github.com/unweaver/unweaver/internal/access"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/retrieve"
-	"github.com/unweaver/unweaver/internal/retrieve/retrievetest"
 	"github.com/unweaver/unweaver/internal/store/blob/memory"
+	"github.com/unweaver/unweaver/internal/testkit/retrievetest"
 	"github.com/unweaver/unweaver/query-api/api"
-	"github.com/unweaver/unweaver/query-api/guard"
+	"github.com/unweaver/unweaver/query-api/middleware"
 )
 
 // locked is a server that asks for keys.
@@ -33,7 +33,7 @@ func lock(t *testing.T, edit func(*fixture, *api.Config)) *locked {
 	store := memory.New()
 	l := &locked{book: access.Book{Store: store}, ring: access.NewRing(store, slog.New(slog.DiscardHandler), nil)}
 	l.fixture = serve(t, func(f *fixture, config *api.Config) {
-		config.Policy = guard.Policy{Keys: l.ring, Required: true, AnyHost: true}
+		config.Policy = middleware.Policy{Keys: l.ring, Required: true, AnyHost: true}
 		config.Extra = map[string]http.Handler{"/admin/v1/": http.HandlerFunc(
 			func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusUnauthorized) })}
 		if edit != nil {
@@ -223,7 +223,7 @@ func TestARevokedKeyEndsOnEveryReplica(t *testing.T) {
 		t.Cleanup(cancel)
 		go ring.Follow(ctx)
 		replicas = append(replicas, serve(t, func(_ *fixture, config *api.Config) {
-			config.Policy = guard.Policy{Keys: ring, Required: true, AnyHost: true}
+			config.Policy = middleware.Policy{Keys: ring, Required: true, AnyHost: true}
 		}))
 	}
 	status := func(f *fixture) int { return f.send("GET", "/v1/indexes", "", bearer(made.Text)...).Code }

@@ -18,7 +18,7 @@ import (
 	"time"
 
 	"github.com/unweaver/unweaver/query-api/api"
-	"github.com/unweaver/unweaver/query-api/guard"
+	"github.com/unweaver/unweaver/query-api/middleware"
 )
 
 // bodies that are worth changing.
@@ -162,7 +162,7 @@ func TestManyHostileRequests(t *testing.T) {
 	}
 	const token = "the token of this test"
 	f := serve(t, func(_ *fixture, config *api.Config) {
-		config.Policy = guard.Policy{
+		config.Policy = middleware.Policy{
 			Required: true, Token: strings.ReplaceAll(token, " ", "-"), BodyTimeout: 200 * time.Millisecond,
 		}
 		config.Extra = map[string]http.Handler{"/admin/v1/": http.HandlerFunc(

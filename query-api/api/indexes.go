@@ -8,11 +8,11 @@ import (
 	"sync"
 	"time"
 
-	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/artifact"
+	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/retrieve"
-	"github.com/unweaver/unweaver/internal/store/artifact"
-	"github.com/unweaver/unweaver/internal/stream/par"
+	"github.com/unweaver/unweaver/internal/stream/parallel"
 	"github.com/unweaver/unweaver/internal/telemetry"
 )
 
@@ -31,13 +31,13 @@ const (
 // index is one index as this replica serves it. Nothing is read from a store under its lock.
 type index struct {
 	mu        sync.Mutex
-	published corpus.Pointer // as the artifact had it when it was last read
-	mirrored  corpus.Pointer // what the mirror said then
-	readAt    time.Time      // when that reading began
-	damaged   error          // why the pointer cannot be read, if a reading since has failed
-	heard     corpus.Pointer // what the mirror said last to the watcher
-	info      *IndexInfo     // of the generation that informed names; it never changes
-	informed  corpus.Pointer
+	published core.Pointer // as the artifact had it when it was last read
+	mirrored  core.Pointer // what the mirror said then
+	readAt    time.Time    // when that reading began
+	damaged   error        // why the pointer cannot be read, if a reading since has failed
+	heard     core.Pointer // what the mirror said last to the watcher
+	info      *IndexInfo   // of the generation that informed names; it never changes
+	informed  core.Pointer
 	polling   bool          // it is being read
 	current   *open         // nil until one is open, and where it was closed for others
 	manifest  string        // sha256 of its manifest
@@ -87,7 +87,7 @@ func (s *Server) served() map[string]*index {
 // pointer tells what is published: what the artifact said when it was last read, at most a poll ago. It is read anew
 // for the first query for an index, and where the mirror says something else than it did at the last reading: whichever
 // epoch is higher, the artifact counts. Names that nobody has published leave no trace.
-func (s *Server) pointer(ctx context.Context, name string) (corpus.Pointer, error) {
+func (s *Server) pointer(ctx context.Context, name string) (core.Pointer, error) {
 	mirrored := s.mirrored(ctx, name)
 	s.mu.Lock()
 	x := s.indexes[name]
@@ -111,7 +111,7 @@ func (s *Server) pointer(ctx context.Context, name string) (corpus.Pointer, erro
 	case err != nil && mirrored.Manifest != "":
 		return mirrored, nil
 	case err != nil:
-		return corpus.Pointer{}, err
+		return core.Pointer{}, err
 	}
 	if x == nil && stored.Manifest == "" {
 		return stored, nil
@@ -122,9 +122,9 @@ func (s *Server) pointer(ctx context.Context, name string) (corpus.Pointer, erro
 }
 
 // named gives the pointer of a published index; fault.UnknownIndex where there is none.
-func (s *Server) named(ctx context.Context, name string) (corpus.Pointer, error) {
-	if !corpus.ValidIndex(name) {
-		return corpus.Pointer{}, unknownIndex(name)
+func (s *Server) named(ctx context.Context, name string) (core.Pointer, error) {
+	if !core.ValidIndex(name) {
+		return core.Pointer{}, unknownIndex(name)
 	}
 	pointer, err := s.pointer(ctx, name)
 	if err == nil && pointer.Manifest == "" {
@@ -134,19 +134,19 @@ func (s *Server) named(ctx context.Context, name string) (corpus.Pointer, error)
 }
 
 // mirrored reads the mirror of the pointer; one that cannot be read is none.
-func (s *Server) mirrored(ctx context.Context, name string) corpus.Pointer {
+func (s *Server) mirrored(ctx context.Context, name string) core.Pointer {
 	ctx, cancel := context.WithTimeout(ctx, mirrorPatience)
 	defer cancel()
-	var pointer corpus.Pointer
+	var pointer core.Pointer
 	if raw, err := s.Readers.Mirrored(ctx, name); err == nil && raw != nil && json.Unmarshal(raw, &pointer) != nil {
-		return corpus.Pointer{}
+		return core.Pointer{}
 	}
 	return pointer
 }
 
 // stored is what the artifact said; false when it was never read, or when the mirror tells of something that was not
 // known then.
-func (x *index) stored(mirrored corpus.Pointer) (corpus.Pointer, bool) {
+func (x *index) stored(mirrored core.Pointer) (core.Pointer, bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	news := mirrored.Manifest != "" && mirrored != x.published && mirrored != x.mirrored
@@ -162,14 +162,14 @@ func (x *index) known() bool {
 }
 
 // last is what the artifact said last.
-func (x *index) last() corpus.Pointer {
+func (x *index) last() core.Pointer {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	return x.published
 }
 
 // learn takes what a reading brought; of two, the one that began later counts.
-func (x *index) learn(pointer, mirrored corpus.Pointer, began time.Time) {
+func (x *index) learn(pointer, mirrored core.Pointer, began time.Time) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if began.Before(x.readAt) {
@@ -269,7 +269,7 @@ func (x *index) open() bool {
 }
 
 // refresh starts to open what the pointer names, once, and gives a channel to wait on; nil when nothing is to be done.
-func (x *index) refresh(server *Server, name string, pointer corpus.Pointer) <-chan struct{} {
+func (x *index) refresh(server *Server, name string, pointer core.Pointer) <-chan struct{} {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if x.opening != nil {
@@ -304,7 +304,7 @@ func (x *index) refresh(server *Server, name string, pointer corpus.Pointer) <-c
 }
 
 // keep goes on with an index beside requests: it opens what a new pointer names where the index is to be open.
-func (x *index) keep(server *Server, name string, pointer corpus.Pointer) {
+func (x *index) keep(server *Server, name string, pointer core.Pointer) {
 	x.mu.Lock()
 	wanted := x.asked && (x.failed == nil || !time.Now().Before(x.againAt))
 	x.mu.Unlock()
@@ -398,7 +398,7 @@ func (x *index) release(server *Server, idle *retrieve.Generation) bool {
 type admission func(ctx context.Context, mine *share, bytes int64) error
 
 // openPointed opens what a pointer names, which must be one generation.
-func (s *Server) openPointed(name string, pointer corpus.Pointer, admit admission) (*open, error) {
+func (s *Server) openPointed(name string, pointer core.Pointer, admit admission) (*open, error) {
 	opened, err := s.openGeneration(name, pointer.Generation, pointer.Manifest, pointer.Epoch, admit)
 	if err != nil {
 		return nil, err
@@ -423,7 +423,7 @@ func (s *Server) openGeneration(
 			mine.holders(0)
 		}
 	}()
-	defer par.Caught(&err)
+	defer parallel.Caught(&err)
 	ctx := s.ctx // the opening bounds itself; Shutdown ends it too
 	s.lease(ctx, name, generation)
 	opening := retrieve.Opening{

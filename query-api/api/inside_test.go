@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/model"
 	"github.com/unweaver/unweaver/internal/model/neural"
@@ -31,7 +31,7 @@ func TestAQuestionIsEmbeddedAsOneByTheWeightsOfItsGeneration(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	made := corpus.Fingerprint{Provider: model.Neural, Model: described.Info().Model}
+	made := core.Fingerprint{Provider: model.Neural, Model: described.Info().Model}
 	asked, err := api.AsQuestions(insideAsker{described}, made)
 	if _, is := asked.(insideQuestion); err != nil || !is {
 		t.Errorf("%T, %v", asked, err)

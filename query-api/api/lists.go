@@ -3,9 +3,9 @@ package api
 import (
 	"time"
 
-	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/artifact"
+	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/retrieve"
-	"github.com/unweaver/unweaver/internal/store/artifact"
 )
 
 // Indexes is the list of what is published.
@@ -15,16 +15,16 @@ type Indexes struct {
 
 // IndexInfo is one index of the list.
 type IndexInfo struct {
-	Index       string              `json:"index"`
-	State       string              `json:"state" enum:"published,damaged" doc:"damaged: it cannot be read"`
-	Generation  string              `json:"generation"`
-	Release     int64               `json:"release"`
-	Documents   int64               `json:"documents"`
-	Chunks      int64               `json:"chunks"`
-	Classes     int64               `json:"classes"`
-	ContentHash string              `json:"content_hash"`
-	Models      corpus.ModelSummary `json:"models"`
-	Created     time.Time           `json:"created,omitzero" doc:"when its generation was made; of none that is damaged"`
+	Index       string            `json:"index"`
+	State       string            `json:"state" enum:"published,damaged" doc:"damaged: it cannot be read"`
+	Generation  string            `json:"generation"`
+	Release     int64             `json:"release"`
+	Documents   int64             `json:"documents"`
+	Chunks      int64             `json:"chunks"`
+	Classes     int64             `json:"classes"`
+	ContentHash string            `json:"content_hash"`
+	Models      core.ModelSummary `json:"models"`
+	Created     time.Time         `json:"created,omitzero" doc:"when its generation was made; of none that is damaged"`
 }
 
 // Generations of an index, the newest first.

@@ -6,9 +6,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/unweaver/unweaver/internal/corpus"
-	"github.com/unweaver/unweaver/internal/retrieve/retrievetest"
+	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/store/blob"
+	"github.com/unweaver/unweaver/internal/testkit/retrievetest"
 	"github.com/unweaver/unweaver/query-api/api"
 )
 
@@ -145,7 +145,7 @@ func TestAnIndexHasACardAndAGenerationItsReport(t *testing.T) {
 	f := serve(t, nil)
 	f.ask(fram)
 	g2 := retrievetest.Build(t, f.stores, "sample", retrievetest.Sample()[:5], retrievetest.Options{
-		Generation: "g2", Seq: 2, Edit: func(manifest *corpus.Manifest) {
+		Generation: "g2", Seq: 2, Edit: func(manifest *core.Manifest) {
 			manifest.Parent, manifest.Cost = f.built.SHA, 1.5
 			manifest.Counts.Failed, manifest.Counts.DeadLetters = 1, 2
 		},
@@ -161,7 +161,7 @@ func TestAnIndexHasACardAndAGenerationItsReport(t *testing.T) {
 	if detail["report"] != nil || detail["diff"] != nil || detail["state"] != "current" || detail["cost"] != 1.5 {
 		t.Errorf("without a report: %v", detail)
 	}
-	report := corpus.Report{Status: corpus.StatusErrors, Diff: corpus.Diff{Removed: 2, Same: 5}, ProblemsTotal: 7}
+	report := core.Report{Status: core.StatusErrors, Diff: core.Diff{Removed: 2, Same: 5}, ProblemsTotal: 7}
 	key := f.built.Index.GenerationKey("g2", "report.json")
 	if _, err := blob.WriteJSON(t.Context(), f.stores.Blobs, key, report, blob.Cond{}); err != nil {
 		t.Fatal(err)

@@ -13,7 +13,7 @@ import (
 
 	"github.com/unweaver/unweaver/internal/access"
 	"github.com/unweaver/unweaver/internal/model/tokens"
-	"github.com/unweaver/unweaver/internal/retrieve/retrievetest"
+	"github.com/unweaver/unweaver/internal/testkit/retrievetest"
 )
 
 // carrying sends a key with each request.

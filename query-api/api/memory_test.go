@@ -9,10 +9,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/unweaver/unweaver/internal/corpus"
-	"github.com/unweaver/unweaver/internal/gem"
+	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/methods/gem"
 	"github.com/unweaver/unweaver/internal/retrieve"
-	"github.com/unweaver/unweaver/internal/retrieve/retrievetest"
+	"github.com/unweaver/unweaver/internal/testkit/retrievetest"
 )
 
 func TestAMemoryIsToldByThemesAndBounded(t *testing.T) {
@@ -101,8 +101,8 @@ func TestAnIndexWithoutAMemoryNamesTheSetting(t *testing.T) {
 	f := serve(t, nil)
 	plain := retrievetest.Build(t, f.stores, "plain", retrievetest.Sample(), retrievetest.Options{Unasked: true})
 	old := retrievetest.Build(t, f.stores, "old", retrievetest.Sample(), retrievetest.Options{
-		Edit: func(m *corpus.Manifest) {
-			m.Segments.Enriched = slices.DeleteFunc(m.Segments.Enriched, func(one corpus.EnrichedFile) bool {
+		Edit: func(m *core.Manifest) {
+			m.Segments.Enriched = slices.DeleteFunc(m.Segments.Enriched, func(one core.EnrichedFile) bool {
 				return one.Kind == retrieve.MemoryGraph
 			})
 		},

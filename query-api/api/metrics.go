@@ -4,12 +4,12 @@ import (
 	"net/http"
 
 	"github.com/unweaver/unweaver/internal/telemetry"
-	"github.com/unweaver/unweaver/query-api/guard"
+	"github.com/unweaver/unweaver/query-api/middleware"
 )
 
 // metered gives the metrics, whose labels name every index.
 func (s *Server) metered(w http.ResponseWriter, request *http.Request) {
-	if err := guard.Of(request.Context()).NeedAll(); err != nil {
+	if err := middleware.Of(request.Context()).NeedAll(); err != nil {
 		s.fail(w, request, err)
 		return
 	}

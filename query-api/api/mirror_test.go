@@ -6,16 +6,16 @@ import (
 	"testing"
 	"time"
 
-	"github.com/unweaver/unweaver/internal/corpus"
-	"github.com/unweaver/unweaver/internal/retrieve/retrievetest"
+	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/store/blob"
+	"github.com/unweaver/unweaver/internal/testkit/retrievetest"
 	"github.com/unweaver/unweaver/query-api/api"
 )
 
 func (f *fixture) mirror(built retrievetest.Built, epoch int64) {
 	f.t.Helper()
 	manifest := built.Manifest
-	raw, err := json.Marshal(corpus.Pointer{
+	raw, err := json.Marshal(core.Pointer{
 		Generation: manifest.Generation, Manifest: built.SHA, Seq: manifest.Seq, Epoch: epoch,
 	})
 	if err == nil {
@@ -46,7 +46,7 @@ func TestABackupThatIsPutBackIsServedAlthoughTheMirrorIsAhead(t *testing.T) {
 func TestAReplicaThatStartsDoesNotBelieveAMirrorThatIsAhead(t *testing.T) {
 	f := serve(t, func(f *fixture, _ *api.Config) {
 		gone := f.built
-		gone.SHA = corpus.Sum("a manifest that no backup holds").String()
+		gone.SHA = core.Sum("a manifest that no backup holds").String()
 		f.mirror(gone, 9)
 	})
 	if out := f.ask(fram); out["generation"] != "g1" || out["release"] != float64(1) {
@@ -107,7 +107,7 @@ func TestADamagedPointerLeavesWhatIsServed(t *testing.T) {
 // A bit that flips in the name of current.json's generation must not have one generation served as another.
 func TestAPointerThatNamesTwoGenerationsServesNone(t *testing.T) {
 	f := serve(t, func(f *fixture, _ *api.Config) {
-		pointer := corpus.Pointer{Generation: "g3", Manifest: f.built.SHA, Seq: f.built.Manifest.Seq, Epoch: 1}
+		pointer := core.Pointer{Generation: "g3", Manifest: f.built.SHA, Seq: f.built.Manifest.Seq, Epoch: 1}
 		key := f.built.Index.CurrentKey()
 		if _, err := blob.WriteJSON(t.Context(), f.stores.Blobs, key, pointer, blob.Cond{}); err != nil {
 			t.Fatal(err)

@@ -11,9 +11,9 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/unweaver/unweaver/internal/build/runlog"
-	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/pipeline/runlog"
 	"github.com/unweaver/unweaver/internal/retrieve"
 	"github.com/unweaver/unweaver/query-api/chat"
 )
@@ -30,7 +30,7 @@ func OpenAPI(methods *retrieve.Registry) []byte {
 			reflect.TypeFor[retrieve.Place]():       "ListPlace",
 			reflect.TypeFor[retrieve.ListSum]():     "ListSummary",
 			reflect.TypeFor[retrieve.ExplainVote](): "WeightedVote",
-			reflect.TypeFor[corpus.Problem]():       "RunProblem",
+			reflect.TypeFor[core.Problem]():         "RunProblem",
 			reflect.TypeFor[runlog.Run]():           "RunDetail",
 			reflect.TypeFor[runlog.Summary]():       "RunSummary",
 		},

@@ -13,13 +13,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/unweaver/unweaver/internal/apr/answers"
-	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/artifact"
+	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/methods/apr/answers"
 	"github.com/unweaver/unweaver/internal/retrieve"
-	"github.com/unweaver/unweaver/internal/retrieve/retrievetest"
-	"github.com/unweaver/unweaver/internal/store/artifact"
+	"github.com/unweaver/unweaver/internal/testkit/apitest"
+	"github.com/unweaver/unweaver/internal/testkit/retrievetest"
 	"github.com/unweaver/unweaver/query-api/api"
-	"github.com/unweaver/unweaver/query-api/api/apitest"
 )
 
 var update = flag.Bool("update", false, "write openapi.json")
@@ -140,7 +140,7 @@ func (f *fixture) kept(owner, name string) {
 	if err != nil {
 		f.t.Fatal(err)
 	}
-	store := answers.Store{Index: artifact.New(f.store, "sample"), Most: corpus.WriteBack{Answers: 1, Bytes: 1 << 20}}
+	store := answers.Store{Index: artifact.New(f.store, "sample"), Most: core.WriteBack{Answers: 1, Bytes: 1 << 20}}
 	answer := answers.Answer{At: time.Now(), Generation: "g1", Question: "What is the capital of Norway?"}
 	if there, err := store.Add(f.t.Context(), space, answer, nil); err != nil || !there {
 		f.t.Fatalf("%t %v", there, err)
@@ -153,7 +153,7 @@ func TestTheExamplesOfAddressesAreReal(t *testing.T) {
 	f.ask(fram)
 	f.here = true // whose namespaces are its own
 	f.kept("local", "session-1")
-	f.report("g1", corpus.Report{Status: corpus.StatusCompleted})
+	f.report("g1", core.Report{Status: core.StatusCompleted})
 	for path, operations := range describe(t).Paths {
 		described, ok := operations["get"]
 		if !ok {
@@ -211,7 +211,7 @@ func TestEveryAnswerIsAsDescribed(t *testing.T) {
 	d := describe(t)
 	f := serve(t, nil)
 	f.ask(map[string]any{"query": "Oslo"})
-	f.report("g1", corpus.Report{Status: corpus.StatusCompleted})
+	f.report("g1", core.Report{Status: core.StatusCompleted})
 	oslo := retrievetest.ClassID("Oslo").String()
 	chunk := retrievetest.ChunkID(retrievetest.Sample()[1], 0).String()
 	seen := map[string]bool{}

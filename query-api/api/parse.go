@@ -6,11 +6,11 @@ import (
 	"slices"
 	"time"
 
-	"github.com/unweaver/unweaver/internal/apr"
-	"github.com/unweaver/unweaver/internal/apr/triples"
-	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/methods/apr"
 	"github.com/unweaver/unweaver/internal/model"
+	"github.com/unweaver/unweaver/internal/model/triples"
 	"github.com/unweaver/unweaver/internal/retrieve"
 )
 
@@ -22,7 +22,7 @@ const (
 )
 
 // parsedBy says who finds the triples of a question; empty: its method compares none.
-func (p *planned) parsedBy(spec corpus.Spec) (string, error) {
+func (p *planned) parsedBy(spec core.Spec) (string, error) {
 	if !p.spec.Needs.Names {
 		return "", nil
 	}
@@ -96,10 +96,10 @@ func (s *Server) parse(
 
 // triplesOf asks a model for the triples of a part, and reads its reply as builds do.
 func (s *Server) triplesOf(
-	ctx context.Context, spec corpus.Spec, by string, part triples.Part, call model.Call, cost *bill,
+	ctx context.Context, spec core.Spec, by string, part triples.Part, call model.Call, cost *bill,
 ) (said triples.Said, usage model.Usage, err error) {
 	var chat model.Chat
-	price := corpus.Price{} // servers of triples tell none
+	price := core.Price{} // servers of triples tell none
 	if by == retrieve.ByChat {
 		chat, err = s.Models.Chat(spec)
 		price = spec.Chat.Price

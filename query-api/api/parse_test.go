@@ -11,16 +11,16 @@ import (
 	"time"
 
 	"github.com/unweaver/unweaver/internal/access"
-	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/model"
 	"github.com/unweaver/unweaver/internal/model/openai"
-	"github.com/unweaver/unweaver/internal/retrieve/retrievetest"
+	"github.com/unweaver/unweaver/internal/testkit/retrievetest"
 	"github.com/unweaver/unweaver/query-api/api"
 )
 
 // withFacts publishes the sample with its facts, and what its configuration says more.
-func withFacts(spec func(*corpus.Spec), edit func(*api.Config)) func(*fixture, *api.Config) {
+func withFacts(spec func(*core.Spec), edit func(*api.Config)) func(*fixture, *api.Config) {
 	return func(f *fixture, config *api.Config) {
 		f.built = retrievetest.Build(f.t, f.stores, "sample", retrievetest.Sample(), retrievetest.Options{
 			Generation: "facts", Seq: 2, Facts: true, Spec: spec,
@@ -59,8 +59,8 @@ func (p parsing) Complete(ctx context.Context, call model.Call) (model.Reply, er
 	return model.Reply{Text: p.says, Usage: model.Usage{Prompt: 20, Completion: 7}}, p.err
 }
 
-func priced(spec *corpus.Spec) {
-	spec.Chat = corpus.ChatModel{Provider: "openai", Model: "m", Price: corpus.Price{Prompt: 1e6, Completion: 1e6}}
+func priced(spec *core.Spec) {
+	spec.Chat = core.ChatModel{Provider: "openai", Model: "m", Price: core.Price{Prompt: 1e6, Completion: 1e6}}
 }
 
 const southPole = "who was the first at the south pole" // no name that rules find
@@ -144,8 +144,8 @@ func TestAServerOfTriplesReadsQuestionsWhereOneIsConfigured(t *testing.T) {
 		_, _ = w.Write([]byte(`{"outputs":["<triplet> South Pole <subj> Roald Amundsen <obj> discoverer"]}`))
 	}))
 	defer rebel.Close()
-	spec := func(spec *corpus.Spec) {
-		spec.Triples = corpus.TriplesModel{Provider: "rebel", BaseURL: rebel.URL + "/v1", Model: "rebel-large"}
+	spec := func(spec *core.Spec) {
+		spec.Triples = core.TriplesModel{Provider: "rebel", BaseURL: rebel.URL + "/v1", Model: "rebel-large"}
 	}
 	finder := openai.NewRebel(openai.Config{BaseURL: rebel.URL + "/v1", Model: "rebel-large", Timeout: time.Minute})
 	f := serve(t, withFacts(spec, func(c *api.Config) { c.Models = models{finder: finder} }))

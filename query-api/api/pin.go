@@ -4,10 +4,10 @@ import (
 	"context"
 	"errors"
 
-	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/artifact"
+	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/retrieve"
-	"github.com/unweaver/unweaver/internal/store/artifact"
 	"github.com/unweaver/unweaver/internal/telemetry"
 )
 
@@ -26,13 +26,13 @@ type pinning struct {
 // pin holds a generation by name, or the current one where there is no name. At most two besides the current one stay
 // open; an open one costs no request to a store.
 func (s *Server) pin(ctx context.Context, name, wanted string) (*retrieve.Generation, error) {
-	if !corpus.ValidIndex(name) {
+	if !core.ValidIndex(name) {
 		return nil, unknownIndex(name)
 	}
 	if wanted == "" {
 		return s.acquire(ctx, name)
 	}
-	if !corpus.ValidSlug(wanted) {
+	if !core.ValidSlug(wanted) {
 		return nil, noGeneration(name, wanted)
 	}
 	if _, err := s.named(ctx, name); err != nil {

@@ -13,8 +13,8 @@ import (
 
 	"github.com/unweaver/unweaver/internal/access"
 	"github.com/unweaver/unweaver/internal/fault"
-	"github.com/unweaver/unweaver/internal/redact"
-	"github.com/unweaver/unweaver/query-api/guard"
+	"github.com/unweaver/unweaver/internal/fault/redact"
+	"github.com/unweaver/unweaver/query-api/middleware"
 )
 
 // Problem is an error as RFC 9457 tells it; Type is stable, Code is its last part.
@@ -113,7 +113,7 @@ func (s *Server) problem(request *http.Request, err error) (problem Problem, sta
 	logged := []any{
 		"request_id", problem.RequestID, "code", string(code), "status", status, "route", request.Pattern,
 	}
-	if !tellable(err) && !guard.Of(request.Context()).Includes(access.Operate) {
+	if !tellable(err) && !middleware.Of(request.Context()).Includes(access.Operate) {
 		problem.Reference = reference()
 		problem.Hint = ""
 		problem.Detail = "the operator finds the cause in the log, by the reference"

@@ -6,14 +6,14 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/model"
 	"github.com/unweaver/unweaver/internal/model/tokens"
 	"github.com/unweaver/unweaver/internal/retrieve"
-	"github.com/unweaver/unweaver/internal/stream/par"
+	"github.com/unweaver/unweaver/internal/stream/parallel"
 	"github.com/unweaver/unweaver/internal/telemetry"
-	"github.com/unweaver/unweaver/query-api/guard"
+	"github.com/unweaver/unweaver/query-api/middleware"
 )
 
 // query answers POST /v1/indexes/{index}/query.
@@ -45,7 +45,7 @@ func (s *Server) answer(ctx context.Context, name string, body Request, to *stre
 	if body.Answer {
 		timeout = answerTimeout
 	}
-	caller := guard.Of(ctx)
+	caller := middleware.Of(ctx)
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	pinned := ""
@@ -158,7 +158,7 @@ func (s *Server) embedEach(
 	ctx context.Context, generation *retrieve.Generation, texts []string, response *Response, cost *bill,
 ) ([][]float32, error) {
 	vectors, used, bills := make([][]float32, len(texts)), make([]Response, len(texts)), make([]bill, len(texts))
-	err := par.Each(ctx, len(texts), min(len(texts), embedsAtOnce), func(ctx context.Context, i int) (err error) {
+	err := parallel.Each(ctx, len(texts), min(len(texts), embedsAtOnce), func(ctx context.Context, i int) (err error) {
 		own := bills[i].watch(ctx)
 		vectors[i], err = s.embed(own, generation, generation.Manifest.Class, texts[i], &used[i], &bills[i])
 		return err
@@ -171,7 +171,7 @@ func (s *Server) embedEach(
 }
 
 // sameEmbedder tells whether a question has the same vector under two fingerprints: templates are of documents.
-func sameEmbedder(a, b corpus.Fingerprint) bool {
+func sameEmbedder(a, b core.Fingerprint) bool {
 	return a.Provider == b.Provider && a.Model == b.Model && a.Dimension == b.Dimension && a.IDF == b.IDF
 }
 
@@ -179,7 +179,7 @@ func sameEmbedder(a, b corpus.Fingerprint) bool {
 func (s *Server) embed(
 	ctx context.Context,
 	generation *retrieve.Generation,
-	fingerprint corpus.Fingerprint,
+	fingerprint core.Fingerprint,
 	question string,
 	response *Response,
 	cost *bill,
@@ -235,7 +235,7 @@ func hint(err error) string {
 
 // asQuestions gives the embedder of questions. One inside this program is that of the generation: vectors of other
 // weights mean something else.
-func asQuestions(embedder model.Embedder, fingerprint corpus.Fingerprint) (model.Embedder, error) {
+func asQuestions(embedder model.Embedder, fingerprint core.Fingerprint) (model.Embedder, error) {
 	if fingerprint.Provider == model.Neural && embedder.Info().Model != fingerprint.Model {
 		return nil, fault.EmbedderDown.At("embed question", "").
 			Because("the index has vectors of other weights than this program uses: " + fingerprint.Model + ", not " +

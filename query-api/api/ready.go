@@ -8,11 +8,11 @@ import (
 	"sync"
 	"time"
 
+	"github.com/unweaver/unweaver/internal/artifact"
+	"github.com/unweaver/unweaver/internal/core/version"
 	"github.com/unweaver/unweaver/internal/fault"
-	"github.com/unweaver/unweaver/internal/redact"
-	"github.com/unweaver/unweaver/internal/store/artifact"
-	"github.com/unweaver/unweaver/internal/version"
-	"github.com/unweaver/unweaver/query-api/guard"
+	"github.com/unweaver/unweaver/internal/fault/redact"
+	"github.com/unweaver/unweaver/query-api/middleware"
 )
 
 // Alive is the answer of /livez.
@@ -120,7 +120,7 @@ func (s *Server) ready(w http.ResponseWriter, r *http.Request) {
 	if one := r.URL.Query().Get("index"); one != "" {
 		out.Indexes, err = s.readinessOf(ctx, one)
 	} else {
-		out.Indexes = s.allReadiness(guard.Of(r.Context()))
+		out.Indexes = s.allReadiness(middleware.Of(r.Context()))
 		if !s.listed.Load() {
 			out.Checks["indexes"], ready = "they are being listed", false
 		}
@@ -174,7 +174,7 @@ func (s *Server) probeStores(ctx context.Context) map[string]string {
 }
 
 // allReadiness of what the caller may know, in the order of names.
-func (s *Server) allReadiness(caller *guard.Caller) []IndexReadiness {
+func (s *Server) allReadiness(caller *middleware.Caller) []IndexReadiness {
 	out := []IndexReadiness{}
 	for name, x := range s.served() {
 		if !caller.May(name) {
@@ -191,7 +191,7 @@ func (s *Server) allReadiness(caller *guard.Caller) []IndexReadiness {
 // readinessOf one index; fault.UnknownIndex where nothing is published under its name. One that was published since the
 // start is opened.
 func (s *Server) readinessOf(ctx context.Context, name string) ([]IndexReadiness, error) {
-	if !guard.Of(ctx).May(name) {
+	if !middleware.Of(ctx).May(name) {
 		return nil, unknownIndex(name)
 	}
 	pointer, err := s.named(ctx, name)

@@ -11,9 +11,9 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/unweaver/unweaver/internal/apr/answers"
-	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/methods/apr/answers"
 	"github.com/unweaver/unweaver/internal/retrieve"
 )
 
@@ -130,7 +130,7 @@ type planned struct {
 }
 
 // plan checks a request and fills in what the generation's configuration and the method say by default.
-func (q *Request) plan(defaults corpus.Retrieval, methods *retrieve.Registry) (planned, error) {
+func (q *Request) plan(defaults core.Retrieval, methods *retrieve.Registry) (planned, error) {
 	var out planned
 	q.Query = strings.TrimSpace(q.Query)
 	if q.Query == "" {
@@ -191,9 +191,9 @@ func (q *Request) narrow(out *retrieve.Query) error {
 	if to := q.Filter.Modified.To; to != nil {
 		out.Filter.To = *to
 	}
-	out.Without = retrieve.Without{Entities: map[corpus.ID]bool{}, Documents: map[string]bool{}}
+	out.Without = retrieve.Without{Entities: map[core.ID]bool{}, Documents: map[string]bool{}}
 	for _, given := range q.Without.Entities {
-		id, err := corpus.ParseID(given)
+		id, err := core.ParseID(given)
 		if err != nil {
 			hint := "give ids as the response's entities have them"
 			return invalid("read query", "without.entities", err.Error(), hint)

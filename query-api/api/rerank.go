@@ -5,11 +5,11 @@ import (
 	"errors"
 	"time"
 
-	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/model"
 	"github.com/unweaver/unweaver/internal/retrieve"
-	"github.com/unweaver/unweaver/internal/stream/par"
+	"github.com/unweaver/unweaver/internal/stream/parallel"
 	"github.com/unweaver/unweaver/internal/telemetry"
 )
 
@@ -25,7 +25,7 @@ type Reranked struct {
 const degradedRerank = "rerank"
 
 // reranks tells whether a query's chunks are ordered anew: where the index has a reranker, unless the query says no.
-func (q *Request) reranks(settings corpus.RerankModel) (bool, error) {
+func (q *Request) reranks(settings core.RerankModel) (bool, error) {
 	if q.Rerank != nil && *q.Rerank && !settings.On() {
 		return false, invalid("read query", "rerank", "the index has no reranker",
 			"set models.rerank and build the index, or leave rerank out")
@@ -90,7 +90,7 @@ func (s *Server) score(
 		return nil, err
 	}
 	texts := make([]string, len(chunks))
-	if err := par.Each(ctx, len(chunks), len(chunks), func(ctx context.Context, i int) error {
+	if err := parallel.Each(ctx, len(chunks), len(chunks), func(ctx context.Context, i int) error {
 		chunk, err := chunkOf(ctx, generation, chunks[i].Live)
 		texts[i] = chunk.Title + "\n" + firstTokens(chunk.Text, settings.MaxInputTokens)
 		return err
@@ -110,7 +110,7 @@ func (s *Server) score(
 }
 
 // rerank enters a request to a reranker, which may be charged by its tokens and as one.
-func (b *bill) rerank(price corpus.RerankPrice, usage model.Usage, err error, texts ...string) {
+func (b *bill) rerank(price core.RerankPrice, usage model.Usage, err error, texts ...string) {
 	if b.sent && (err == nil || unknown(err) || fault.Is(err, fault.BadRerank)) {
 		b.money += price.Call
 	}
@@ -118,5 +118,5 @@ func (b *bill) rerank(price corpus.RerankPrice, usage model.Usage, err error, te
 		b.sent = false
 		return
 	}
-	b.add(corpus.Price{Prompt: price.Prompt}, usage, err, texts...)
+	b.add(core.Price{Prompt: price.Prompt}, usage, err, texts...)
 }

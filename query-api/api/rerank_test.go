@@ -11,25 +11,25 @@ import (
 	"testing"
 	"time"
 
-	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/model"
 	"github.com/unweaver/unweaver/internal/model/limits"
 	"github.com/unweaver/unweaver/internal/model/openai"
 	"github.com/unweaver/unweaver/internal/model/rerank"
-	"github.com/unweaver/unweaver/internal/model/rerank/reranktest"
-	"github.com/unweaver/unweaver/internal/retrieve/retrievetest"
+	"github.com/unweaver/unweaver/internal/testkit/reranktest"
+	"github.com/unweaver/unweaver/internal/testkit/retrievetest"
 	"github.com/unweaver/unweaver/query-api/api"
 )
 
 // reranking publishes the sample with a reranker in its configuration, which is a test server.
-func reranking(t *testing.T, edit func(*corpus.Spec), config func(*api.Config)) (*fixture, *reranktest.Server) {
+func reranking(t *testing.T, edit func(*core.Spec), config func(*api.Config)) (*fixture, *reranktest.Server) {
 	t.Helper()
 	server := reranktest.NewServer(t, reranktest.Documents)
 	f := serve(t, func(f *fixture, c *api.Config) {
 		f.built = retrievetest.Build(t, f.stores, "sample", retrievetest.Sample(), retrievetest.Options{
-			Generation: "reranked", Seq: 2, Spec: func(spec *corpus.Spec) {
-				spec.Rerank = corpus.RerankModel{
-					Provider: "http", BaseURL: server.URL, Model: "words", Top: 8, Timeout: corpus.Duration(time.Minute),
+			Generation: "reranked", Seq: 2, Spec: func(spec *core.Spec) {
+				spec.Rerank = core.RerankModel{
+					Provider: "http", BaseURL: server.URL, Model: "words", Top: 8, Timeout: core.Duration(time.Minute),
 				}
 				if edit != nil {
 					edit(spec)
@@ -144,7 +144,7 @@ func TestAnElectionOfMoreSeatsIsNotShownWhereItsChunksWereNotReranked(t *testing
 }
 
 func TestASlowRerankerCostsItsTimeAlone(t *testing.T) {
-	short := func(spec *corpus.Spec) { spec.Rerank.Timeout = corpus.Duration(50 * time.Millisecond) }
+	short := func(spec *core.Spec) { spec.Rerank.Timeout = core.Duration(50 * time.Millisecond) }
 	f, server := reranking(t, short, nil)
 	server.Answering(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
 	out := f.ask(map[string]any{"query": "capital of Norway"})
@@ -189,7 +189,7 @@ func TestAQueryThatWantsARerankerNeedsOne(t *testing.T) {
 }
 
 func TestOfALongChunkTheBeginningAloneIsSent(t *testing.T) {
-	f, server := reranking(t, func(spec *corpus.Spec) { spec.Rerank.MaxInputTokens = 2 }, nil)
+	f, server := reranking(t, func(spec *core.Spec) { spec.Rerank.MaxInputTokens = 2 }, nil)
 	f.ask(map[string]any{"query": "capital of Norway"})
 	for _, sent := range server.Requests() {
 		for _, document := range sent.Documents {

@@ -4,12 +4,12 @@ import (
 	"context"
 	"time"
 
-	"github.com/unweaver/unweaver/internal/corpus"
-	"github.com/unweaver/unweaver/internal/format/live"
-	"github.com/unweaver/unweaver/internal/format/rows"
+	"github.com/unweaver/unweaver/internal/artifact/rows"
+	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/index/live"
 	"github.com/unweaver/unweaver/internal/retrieve"
 	"github.com/unweaver/unweaver/internal/retrieve/snippet"
-	"github.com/unweaver/unweaver/internal/stream/par"
+	"github.com/unweaver/unweaver/internal/stream/parallel"
 )
 
 // Response is the answer to a query.
@@ -163,7 +163,7 @@ func (r *Response) take(
 	request Request,
 ) error {
 	chunks := make([]Chunk, len(found.Chunks))
-	if err := par.Each(ctx, len(chunks), len(chunks), func(ctx context.Context, i int) (err error) {
+	if err := parallel.Each(ctx, len(chunks), len(chunks), func(ctx context.Context, i int) (err error) {
 		chunks[i], err = chunkOf(ctx, generation, found.Chunks[i].Live)
 		if err == nil && request.Explain {
 			chunks[i].Mentions, _, err = mentions(ctx, generation, found.Chunks[i].Live)
@@ -173,7 +173,7 @@ func (r *Response) take(
 		return err
 	}
 	asked := snippet.Of(generation.Language(), request.Query, generation.TermWeight)
-	shown := map[corpus.ID]bool{}
+	shown := map[core.ID]bool{}
 	for i, hit := range found.Chunks {
 		chunk := chunks[i]
 		chunk.Score, chunk.Rank, chunk.Filled = hit.Score, i+1, hit.Filled

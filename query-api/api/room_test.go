@@ -16,13 +16,13 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/artifact"
+	"github.com/unweaver/unweaver/internal/artifact/localfile"
+	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/retrieve"
-	"github.com/unweaver/unweaver/internal/retrieve/retrievetest"
-	"github.com/unweaver/unweaver/internal/store/artifact"
 	"github.com/unweaver/unweaver/internal/store/blob"
-	"github.com/unweaver/unweaver/internal/store/localfile"
+	"github.com/unweaver/unweaver/internal/testkit/retrievetest"
 	"github.com/unweaver/unweaver/query-api/api"
 )
 
@@ -64,7 +64,7 @@ func (f *fixture) copies(n int) {
 }
 
 // flip writes the pointer of an index.
-func (f *fixture) flip(index string, pointer corpus.Pointer) {
+func (f *fixture) flip(index string, pointer core.Pointer) {
 	f.t.Helper()
 	key := artifact.Index{Name: index}.CurrentKey()
 	if _, err := blob.WriteJSON(f.t.Context(), f.stores.Blobs, key, pointer, blob.Cond{}); err != nil {

@@ -4,7 +4,7 @@ import (
 	"net/http"
 
 	"github.com/unweaver/unweaver/internal/access"
-	"github.com/unweaver/unweaver/internal/build/runlog"
+	"github.com/unweaver/unweaver/internal/pipeline/runlog"
 )
 
 // route is one operation: how it is reached, and what its description says.

@@ -6,9 +6,9 @@ import (
 	"regexp"
 	"slices"
 
-	"github.com/unweaver/unweaver/internal/build/runlog"
-	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/pipeline/runlog"
 )
 
 // Runs is a page of the runs of an index, the one that began last first.
@@ -37,7 +37,7 @@ func (s *Server) listRuns(w http.ResponseWriter, request *http.Request) {
 
 func (s *Server) runsPage(ctx context.Context, request *http.Request) (Runs, error) {
 	out := Runs{Index: request.PathValue("index"), Items: []runlog.Summary{}}
-	if !corpus.ValidIndex(out.Index) {
+	if !core.ValidIndex(out.Index) {
 		return out, unknownIndex(out.Index)
 	}
 	limit, err := limitOf(request)
@@ -88,10 +88,10 @@ func (s *Server) getRun(w http.ResponseWriter, request *http.Request) {
 // readRun reads the run that the address names.
 func (s *Server) readRun(ctx context.Context, request *http.Request) (runlog.Run, error) {
 	index, run := request.PathValue("index"), request.PathValue("run")
-	if !corpus.ValidIndex(index) {
+	if !core.ValidIndex(index) {
 		return runlog.Run{}, unknownIndex(index)
 	}
-	if !corpus.ValidSlug(run) {
+	if !core.ValidSlug(run) {
 		return runlog.Run{}, unknownRun(index, run)
 	}
 	out, err := s.runlog().Read(ctx, index, run)
@@ -99,7 +99,7 @@ func (s *Server) readRun(ctx context.Context, request *http.Request) (runlog.Run
 		err = unknownRun(index, run)
 	}
 	if out.Stages == nil {
-		out.Stages = []corpus.StageProgress{}
+		out.Stages = []core.StageProgress{}
 	}
 	return out, err
 }

@@ -10,15 +10,15 @@ import (
 	"time"
 
 	"github.com/unweaver/unweaver/internal/access"
-	"github.com/unweaver/unweaver/internal/build"
-	"github.com/unweaver/unweaver/internal/build/runlog"
-	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/pipeline"
+	"github.com/unweaver/unweaver/internal/pipeline/runlog"
 	"github.com/unweaver/unweaver/internal/store/blob"
 )
 
 // report leaves the report of a run.
-func (f *fixture) report(generation string, report corpus.Report) {
+func (f *fixture) report(generation string, report core.Report) {
 	f.t.Helper()
 	report.Index, report.Generation, report.Run = "sample", generation, "sample/"+generation
 	key := f.built.Index.GenerationKey(generation, "report.json")
@@ -28,7 +28,7 @@ func (f *fixture) report(generation string, report corpus.Report) {
 }
 
 // state leaves what the processes of a run that goes on write.
-func (f *fixture) state(generation string, state corpus.RunState) {
+func (f *fixture) state(generation string, state core.RunState) {
 	f.t.Helper()
 	run := "sample/" + generation
 	state.Report.Index, state.Report.Generation, state.Report.Run = "sample", generation, run
@@ -49,18 +49,18 @@ func TestRunsAreListedNewestFirstAndPaged(t *testing.T) {
 	f.ask(fram)
 	night := func(n int) time.Time { return time.Date(2026, time.March, n, 3, 0, 0, 0, time.UTC) }
 	for n := 1; n <= 5; n++ {
-		f.report(fmt.Sprintf("n%d", n), corpus.Report{
-			Status: corpus.StatusCompleted, Started: night(n), Cost: float64(n), ProblemsTotal: int64(n),
-			Calls: corpus.Calls{Extract: 2, Embed: 3},
+		f.report(fmt.Sprintf("n%d", n), core.Report{
+			Status: core.StatusCompleted, Started: night(n), Cost: float64(n), ProblemsTotal: int64(n),
+			Calls: core.Calls{Extract: 2, Embed: 3},
 		})
 	}
 	key := f.built.Index.GenerationKey("torn", "report.json")
 	if _, err := blob.Write(t.Context(), f.stores.Blobs, key, []byte("{"), blob.Cond{}); err != nil {
 		t.Fatal(err)
 	}
-	f.state("n6", corpus.RunState{
+	f.state("n6", core.RunState{
 		Stage: "extract", Total: 10, StageAt: night(6),
-		Report: corpus.Report{Status: corpus.StatusRunning, Started: night(6)},
+		Report: core.Report{Status: core.StatusRunning, Started: night(6)},
 	})
 	for _, limit := range []int{1, 2, 3, 100} {
 		got, _ := f.pages("/v1/indexes/sample/runs", "items", "generation", limit)
@@ -84,17 +84,17 @@ func TestRunsAreListedNewestFirstAndPaged(t *testing.T) {
 func TestARunTellsItsProgressWhileItGoesOnAndItsReportAfterwards(t *testing.T) {
 	f := serve(t, nil)
 	f.ask(fram)
-	f.state("n1", corpus.RunState{
+	f.state("n1", core.RunState{
 		Stage: "extract", Total: 10, StageAt: time.Now(),
-		Report: corpus.Report{Status: corpus.StatusRunning, Started: time.Now(), Documents: 4},
+		Report: core.Report{Status: core.StatusRunning, Started: time.Now(), Documents: 4},
 	})
 	run := f.get("/v1/indexes/sample/runs/n1")
 	if run["status"] != "running" || run["stage"] != "extract" || run["documents"] != 4.0 ||
 		run["stages"].([]any)[0].(map[string]any)["total"] != 10.0 {
 		t.Errorf("%v", run)
 	}
-	f.report("n1", corpus.Report{Status: corpus.StatusErrors, Problems: []corpus.Problem{{Code: "unreadable_document"}}})
-	f.state("n1", corpus.RunState{Report: corpus.Report{Status: corpus.StatusErrors}})
+	f.report("n1", core.Report{Status: core.StatusErrors, Problems: []core.Problem{{Code: "unreadable_document"}}})
+	f.state("n1", core.RunState{Report: core.Report{Status: core.StatusErrors}})
 	run = f.get("/v1/indexes/sample/runs/n1")
 	if run["status"] != "completed_with_errors" || run["overall"] != 1.0 || len(run["problems"].([]any)) != 1 {
 		t.Errorf("%v", run)
@@ -106,11 +106,11 @@ func TestARunThatGoesOnTellsWhenItWillBeOverAndWhatItFailsWith(t *testing.T) {
 	f := serve(t, nil)
 	f.ask(fram)
 	now := time.Now()
-	f.state("n1", corpus.RunState{
+	f.state("n1", core.RunState{
 		Stage: "extract", Total: 100, StageAt: now.Add(-time.Minute), RunID: "1",
-		Report: corpus.Report{Status: corpus.StatusRunning, Started: now.Add(-time.Minute), RunID: "1"},
+		Report: core.Report{Status: core.StatusRunning, Started: now.Add(-time.Minute), RunID: "1"},
 	})
-	account, err := json.Marshal(build.Account{
+	account, err := json.Marshal(pipeline.Account{
 		Done: map[string]int64{"extract": 30}, Worked: map[string]float64{"extract": 60}, Moved: now,
 	})
 	if err == nil {
@@ -176,7 +176,7 @@ func TestARunThatIsNotThereIsToldFromOneThatCannotBeRead(t *testing.T) {
 // Runs tell paths and causes of the inside: they are the operator's.
 func TestRunsNeedAKeyThatOperates(t *testing.T) {
 	l := lock(t, nil)
-	l.report("n1", corpus.Report{Status: corpus.StatusCompleted})
+	l.report("n1", core.Report{Status: core.StatusCompleted})
 	query, operate := l.key(access.Request{Scope: access.Query}), l.key(access.Request{Scope: access.Operate})
 	other := l.key(access.Request{Scope: access.Operate, Index: "other-*"})
 	for _, path := range []string{"/v1/indexes/sample/runs", "/v1/indexes/sample/runs/n1"} {

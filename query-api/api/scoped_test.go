@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/unweaver/unweaver/internal/access"
-	"github.com/unweaver/unweaver/internal/retrieve/retrievetest"
+	"github.com/unweaver/unweaver/internal/testkit/retrievetest"
 )
 
 // Readiness and metrics name indexes: a key hears of those that it is for.

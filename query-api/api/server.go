@@ -23,32 +23,32 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/artifact/localfile"
+	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/core/hostinfo"
 	"github.com/unweaver/unweaver/internal/fault"
-	"github.com/unweaver/unweaver/internal/machine"
 	"github.com/unweaver/unweaver/internal/model"
 	"github.com/unweaver/unweaver/internal/model/rerank"
 	"github.com/unweaver/unweaver/internal/retrieve"
 	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/internal/store/coordination"
 	"github.com/unweaver/unweaver/internal/store/coordination/memory"
-	"github.com/unweaver/unweaver/internal/store/localfile"
 	"github.com/unweaver/unweaver/internal/store/records"
 	"github.com/unweaver/unweaver/internal/store/vectors"
-	"github.com/unweaver/unweaver/internal/stream/par"
+	"github.com/unweaver/unweaver/internal/stream/parallel"
 	"github.com/unweaver/unweaver/internal/telemetry"
-	"github.com/unweaver/unweaver/query-api/guard"
+	"github.com/unweaver/unweaver/query-api/middleware"
 	"github.com/unweaver/unweaver/query-api/page"
 )
 
 // Models makes the models that queries need.
 type Models interface {
-	Chat(spec corpus.Spec) (model.Chat, error)
-	Embedder(spec corpus.Spec, provider string, dimension int) (model.Embedder, error)
+	Chat(spec core.Spec) (model.Chat, error)
+	Embedder(spec core.Spec, provider string, dimension int) (model.Embedder, error)
 	// Finder finds triples alone; nil where the spec has none.
-	Finder(spec corpus.Spec) (model.Chat, error)
+	Finder(spec core.Spec) (model.Chat, error)
 	// Ranker is nil where the spec has none.
-	Ranker(spec corpus.Spec) (rerank.Ranker, error)
+	Ranker(spec core.Spec) (rerank.Ranker, error)
 }
 
 // Config of a server. Stores stay the caller's to close.
@@ -67,7 +67,7 @@ type Config struct {
 	OpenBytes int64                   // that open generations may hold; 0: half of this process's memory
 	Methods   *retrieve.Registry      // nil: this program's
 	Telemetry *telemetry.Process      // what is counted; nil: it begins with this server
-	Policy    guard.Policy            // who may ask; the handlers of Extra ask for a key by themselves
+	Policy    middleware.Policy       // who may ask; the handlers of Extra ask for a key by themselves
 
 	patience time.Duration // of a query with a new generation; 0: patience
 }
@@ -85,7 +85,7 @@ type Server struct {
 	mirrors string      // version of those that the watcher knows
 	room    *room
 	embeds  *embedCache
-	guard   *guard.Guard
+	guard   *middleware.Guard
 	openapi []byte
 	table   func() []route        // of operations, made once: the tools of agents in it take a while
 	mux     func() *http.ServeMux // of routes that routes ask
@@ -104,7 +104,7 @@ func New(config Config) *Server {
 		config.patience = patience
 	}
 	if config.OpenBytes == 0 {
-		config.OpenBytes = machine.Memory() / 2
+		config.OpenBytes = hostinfo.Memory() / 2
 	}
 	if config.Methods == nil {
 		config.Methods = retrieve.Methods()
@@ -129,7 +129,7 @@ func New(config Config) *Server {
 	server.table = sync.OnceValue(server.routes)
 	server.mux = sync.OnceValue(server.muxOf)
 	server.openapiTag = tag(string(server.openapi))
-	server.guard = guard.New(config.Policy, server.refuse)
+	server.guard = middleware.New(config.Policy, server.refuse)
 	server.http = &http.Server{
 		Handler:           server.Handler(),
 		ReadHeaderTimeout: 10 * time.Second,
@@ -168,13 +168,13 @@ func (s *Server) caught(run func()) {
 			time.Sleep(watchEvery)
 		}
 	}()
-	defer par.Caught(&err)
+	defer parallel.Caught(&err)
 	run()
 }
 
 // Serve answers on a listener until Shutdown.
 func (s *Server) Serve(l net.Listener) error {
-	if policy := s.Policy; !policy.Required && !policy.Public && !guard.Loopback(l.Addr()) {
+	if policy := s.Policy; !policy.Required && !policy.Public && !middleware.Loopback(l.Addr()) {
 		return fault.BadConfig.At("serve queries at", l.Addr().String()).
 			Because("others than this machine reach the address, and no key is asked for")
 	}
@@ -261,7 +261,7 @@ func (s *Server) methods() map[string]string {
 func (s *Server) jsonOnly(handler http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
 		if request.Method == http.MethodPost || request.Method == http.MethodPut || request.Method == http.MethodPatch {
-			if err := guard.NeedJSON(request); err != nil {
+			if err := middleware.NeedJSON(request); err != nil {
 				s.fail(w, request, err)
 				return
 			}

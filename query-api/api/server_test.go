@@ -13,9 +13,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/retrieve"
-	"github.com/unweaver/unweaver/internal/retrieve/retrievetest"
+	"github.com/unweaver/unweaver/internal/testkit/retrievetest"
 	"github.com/unweaver/unweaver/query-api/api"
 )
 
@@ -118,7 +118,7 @@ func TestTheMirrorTellsTheNextQueryOfANewGeneration(t *testing.T) {
 	f := serve(t, func(_ *fixture, config *api.Config) { config.WaitForNew(long) })
 	f.ask(map[string]any{"query": "Fram"})
 	built := f.publishNext(2)
-	pointer, err := json.Marshal(corpus.Pointer{Generation: "g2", Manifest: built.SHA, Seq: 2, Epoch: 2})
+	pointer, err := json.Marshal(core.Pointer{Generation: "g2", Manifest: built.SHA, Seq: 2, Epoch: 2})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -21,7 +21,7 @@ import (
 	"github.com/unweaver/unweaver/internal/model"
 	"github.com/unweaver/unweaver/internal/store/blob/memory"
 	"github.com/unweaver/unweaver/query-api/api"
-	"github.com/unweaver/unweaver/query-api/guard"
+	"github.com/unweaver/unweaver/query-api/middleware"
 )
 
 // listening serves on a real connection.
@@ -179,7 +179,7 @@ func TestBeyondLoopbackNobodyIsServedWithoutAKeyUnlessThatIsSaidTwice(t *testing
 		{"none", false, local, false, false}, {"none", false, everywhere, false, true},
 		{"none", true, everywhere, false, false}, {"auto", true, everywhere, true, false},
 	} {
-		policy, err := guard.NewPolicy(config.QueryAPI{Auth: c.auth, Public: c.public}, c.at, nil)
+		policy, err := middleware.NewPolicy(config.QueryAPI{Auth: c.auth, Public: c.public}, c.at, nil)
 		if (err != nil) != c.refused || policy.Required != c.required {
 			t.Errorf("%+v: %+v %v", c, policy, err)
 		}
@@ -210,7 +210,7 @@ func BenchmarkQueryWithAndWithoutAKey(b *testing.B) {
 	limits := access.Limits{RequestsPerSecond: 1e9, Burst: 1e9, Concurrency: 100}
 	for name, handler := range map[string]http.Handler{
 		"without a guard": done,
-		"with a key": guard.New(guard.Policy{Keys: ring, Required: true, AnyHost: true, Limits: limits}, fail).
+		"with a key": middleware.New(middleware.Policy{Keys: ring, Required: true, AnyHost: true, Limits: limits}, fail).
 			Wrap(done, func(string) bool { return false }),
 	} {
 		b.Run(name, func(b *testing.B) {

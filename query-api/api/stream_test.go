@@ -13,10 +13,10 @@ import (
 	"time"
 
 	"github.com/unweaver/unweaver/internal/access"
-	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/model"
-	"github.com/unweaver/unweaver/internal/retrieve/retrievetest"
+	"github.com/unweaver/unweaver/internal/testkit/retrievetest"
 	"github.com/unweaver/unweaver/query-api/api"
 )
 
@@ -190,9 +190,9 @@ func TestAPieceIsSentBeforeTheModelWritesTheNext(t *testing.T) {
 func TestAReaderThatGoesEndsTheModelsWorkAndPaysForIt(t *testing.T) {
 	chat := writing{pieces: []string{"Oslo", " is it."}, next: make(chan struct{}), ended: make(chan error, 1)}
 	l := lock(t, func(f *fixture, config *api.Config) {
-		price := corpus.Price{Prompt: 1e6, Completion: 1e6}
+		price := core.Price{Prompt: 1e6, Completion: 1e6}
 		f.built = retrievetest.Build(t, f.stores, "sample", retrievetest.Sample(), retrievetest.Options{
-			Generation: "priced", Seq: 2, Spec: func(spec *corpus.Spec) { spec.Chat.Price = price },
+			Generation: "priced", Seq: 2, Spec: func(spec *core.Spec) { spec.Chat.Price = price },
 		})
 		retrievetest.Publish(t, f.built, 2)
 		config.Models = models{chat: chat}

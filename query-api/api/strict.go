@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/unweaver/unweaver/internal/fault"
-	"github.com/unweaver/unweaver/query-api/guard"
+	"github.com/unweaver/unweaver/query-api/middleware"
 )
 
 // Count is a whole number as JSON Schema has it: 5, 5.0 and 5e0 are one.
@@ -195,9 +195,9 @@ func (s *Server) checked(route route) http.HandlerFunc {
 		known[parameter.name] = true
 	}
 	return func(w http.ResponseWriter, request *http.Request) {
-		caller := guard.Of(request.Context())
+		caller := middleware.Of(request.Context())
 		err := caller.Need(route.scope)
-		if guard.Open(request) {
+		if middleware.Open(request) {
 			err = nil
 		}
 		index := request.PathValue("index")
@@ -209,7 +209,7 @@ func (s *Server) checked(route route) http.HandlerFunc {
 			err = parametersOf(request.URL.RawQuery, known)
 		}
 		if err == nil && route.body != nil {
-			err = guard.NeedJSON(request)
+			err = middleware.NeedJSON(request)
 		}
 		if err != nil {
 			s.fail(w, request, err)

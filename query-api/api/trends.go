@@ -4,10 +4,10 @@ import (
 	"context"
 	"net/http"
 
-	"github.com/unweaver/unweaver/internal/build/runlog"
-	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
-	"github.com/unweaver/unweaver/internal/report"
+	"github.com/unweaver/unweaver/internal/pipeline/report"
+	"github.com/unweaver/unweaver/internal/pipeline/runlog"
 )
 
 // usualNights is how many nights trends are of where nothing else is asked for.
@@ -19,7 +19,7 @@ func (s *Server) trends(w http.ResponseWriter, request *http.Request) {
 	defer cancel()
 	index := request.PathValue("index")
 	nights, err := number(request.URL.Query(), "nights", 1, runlog.MostNights, usualNights)
-	if err == nil && !corpus.ValidIndex(index) {
+	if err == nil && !core.ValidIndex(index) {
 		err = unknownIndex(index)
 	}
 	var out runlog.Trends

@@ -7,22 +7,22 @@ import (
 	"testing"
 	"time"
 
-	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/store/blob"
 )
 
 func TestTrendsAreOneReadOfTheLastNights(t *testing.T) {
 	f := serve(t, nil)
 	f.ask(fram)
-	night := func(n int) corpus.Night {
-		return corpus.Night{
-			Run: "sample/n" + string(rune('0'+n)), Status: corpus.StatusCompleted, Cost: float64(n), Published: true,
+	night := func(n int) core.Night {
+		return core.Night{
+			Run: "sample/n" + string(rune('0'+n)), Status: core.StatusCompleted, Cost: float64(n), Published: true,
 			Started: time.Date(2026, time.March, n, 3, 0, 0, 0, time.UTC),
 		}
 	}
 	for n := 1; n <= 3; n++ { // of an installation that kept none: from its reports
-		f.report("n"+string(rune('0'+n)), corpus.Report{
-			Status: corpus.StatusHeld, Started: night(n).Started, Cost: float64(n),
+		f.report("n"+string(rune('0'+n)), core.Report{
+			Status: core.StatusHeld, Started: night(n).Started, Cost: float64(n),
 		})
 	}
 	trends := f.get("/v1/indexes/sample/trends?nights=2")
@@ -30,7 +30,7 @@ func TestTrendsAreOneReadOfTheLastNights(t *testing.T) {
 		trends["totals"].(map[string]any)["held"] != 2.0 {
 		t.Errorf("%v", trends)
 	}
-	var kept corpus.Nights
+	var kept core.Nights
 	for n := 1; n <= 5; n++ {
 		kept.Add(night(n))
 	}
@@ -67,8 +67,8 @@ func (f *fixture) page(path string) *httptest.ResponseRecorder {
 func TestTheReportOfARunIsAPageWithoutAHoldOnItsOrigin(t *testing.T) {
 	f := serve(t, nil)
 	f.ask(fram)
-	f.report("n1", corpus.Report{
-		Status: corpus.StatusErrors, Problems: []corpus.Problem{{Code: "encrypted_document", Object: "<script>x</script>.pdf"}},
+	f.report("n1", core.Report{
+		Status: core.StatusErrors, Problems: []core.Problem{{Code: "encrypted_document", Object: "<script>x</script>.pdf"}},
 	})
 	got := f.page("/v1/indexes/sample/runs/n1/report")
 	header := got.Header()

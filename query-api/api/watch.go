@@ -7,11 +7,11 @@ import (
 	"slices"
 	"time"
 
-	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/artifact"
+	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
-	"github.com/unweaver/unweaver/internal/store/artifact"
 	"github.com/unweaver/unweaver/internal/store/coordination"
-	"github.com/unweaver/unweaver/internal/stream/par"
+	"github.com/unweaver/unweaver/internal/stream/parallel"
 )
 
 const (
@@ -66,7 +66,7 @@ func (s *Server) readMirrors() {
 	if err != nil { // nobody knows what is news: the artifacts are asked as often as without a mirror
 		s.mirrors = ""
 		for _, x := range s.served() {
-			x.hear(corpus.Pointer{})
+			x.hear(core.Pointer{})
 		}
 	}
 	if err != nil || all == nil {
@@ -74,15 +74,15 @@ func (s *Server) readMirrors() {
 	}
 	s.mirrors = version
 	for name, raw := range all {
-		var pointer corpus.Pointer
-		if json.Unmarshal(raw, &pointer) == nil && corpus.ValidIndex(name) {
+		var pointer core.Pointer
+		if json.Unmarshal(raw, &pointer) == nil && core.ValidIndex(name) {
 			s.serving(name).hear(pointer)
 		}
 	}
 }
 
 // hear takes what the mirror says.
-func (x *index) hear(pointer corpus.Pointer) {
+func (x *index) hear(pointer core.Pointer) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.heard = pointer
@@ -157,7 +157,7 @@ func (s *Server) list() {
 	ctx, cancel := context.WithTimeout(s.ctx, pollTimeout)
 	defer cancel()
 	first := names[:min(len(names), most)]
-	if err := par.Each(ctx, len(first), listWidth, func(ctx context.Context, i int) error {
+	if err := parallel.Each(ctx, len(first), listWidth, func(ctx context.Context, i int) error {
 		return s.openFirst(ctx, first[i])
 	}); err != nil {
 		s.log.Warn("pointers not read", "code", string(fault.CodeOf(err)))

@@ -8,9 +8,9 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/core"
 	coordination "github.com/unweaver/unweaver/internal/store/coordination/memory"
-	"github.com/unweaver/unweaver/internal/store/distance"
+	"github.com/unweaver/unweaver/internal/testkit/distance"
 	"github.com/unweaver/unweaver/query-api/api"
 )
 
@@ -180,7 +180,7 @@ func TestAMirrorThatHasNewsOfOneOfAThousandIsFollowedAtOnce(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		f.flip(name(900), corpus.Pointer{
+		f.flip(name(900), core.Pointer{
 			Generation: pointer.Generation, Manifest: pointer.Manifest, Seq: pointer.Seq, Epoch: 2,
 		})
 		f.mirrorIn(shared, name(900))

@@ -8,15 +8,15 @@ import (
 	"strings"
 	"time"
 
-	"github.com/unweaver/unweaver/internal/apr"
-	"github.com/unweaver/unweaver/internal/apr/answers"
-	"github.com/unweaver/unweaver/internal/apr/triples"
-	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/artifact"
+	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/methods/apr"
+	"github.com/unweaver/unweaver/internal/methods/apr/answers"
 	"github.com/unweaver/unweaver/internal/model"
 	"github.com/unweaver/unweaver/internal/model/builtin"
+	"github.com/unweaver/unweaver/internal/model/triples"
 	"github.com/unweaver/unweaver/internal/retrieve"
-	"github.com/unweaver/unweaver/internal/store/artifact"
 )
 
 const (
@@ -40,7 +40,7 @@ type WrittenBack struct {
 }
 
 // spaceOf gives the namespace that a query names; nil: none.
-func (q *Request) spaceOf(plan *planned, spec corpus.Spec, owner string) (*answers.Space, error) {
+func (q *Request) spaceOf(plan *planned, spec core.Spec, owner string) (*answers.Space, error) {
 	const param = "params." + retrieve.ParamNamespace
 	name := plan.Params.Text(retrieve.ParamNamespace)
 	switch {
@@ -57,7 +57,7 @@ func (q *Request) spaceOf(plan *planned, spec corpus.Spec, owner string) (*answe
 	return &space, err
 }
 
-func (s *Server) kept(name string, spec corpus.Spec) answers.Store {
+func (s *Server) kept(name string, spec core.Spec) answers.Store {
 	return answers.Store{Index: artifact.New(s.Artifacts, name), Most: spec.KeptAnswers()}
 }
 
@@ -144,9 +144,9 @@ func (s *Server) keep(
 	if response.WriteBack.Supported == 0 { // it could never be told
 		return "unsupported", nil
 	}
-	var shown []corpus.ID
+	var shown []core.ID
 	for _, chunk := range response.Chunks {
-		if id, err := corpus.ParseID(chunk.ID); err == nil && chunk.InContext {
+		if id, err := core.ParseID(chunk.ID); err == nil && chunk.InContext {
 			shown = append(shown, id)
 		}
 	}
@@ -161,7 +161,7 @@ func (s *Server) keep(
 	}
 	stay := func(other answers.Answer) bool { // what can be told no more leaves the store
 		return !slices.ContainsFunc(other.Sources, func(source answers.Source) bool {
-			return slices.ContainsFunc(source.Chunks, func(id corpus.ID) bool { return generation.Live.Chunk(id) == nil })
+			return slices.ContainsFunc(source.Chunks, func(id core.ID) bool { return generation.Live.Chunk(id) == nil })
 		})
 	}
 	return s.add(ctx, generation, *plan.space, answer, stay)
@@ -220,7 +220,7 @@ func saysNothing(answer string) bool {
 // by rule.
 func (s *Server) said(
 	ctx context.Context, generation *retrieve.Generation, response *Response, cost *bill,
-) ([]apr.Triple, error) {
+) ([]triples.Triple, error) {
 	parts := triples.Parts(generation.Language(), marks.ReplaceAllString(response.Answer.Text, ""))
 	if len(parts) == 0 {
 		return nil, nil
@@ -246,7 +246,7 @@ func (s *Server) said(
 		}
 		said, _ = part.Read(reply.Text)
 	}
-	out := slices.DeleteFunc(said.Triples, func(triple apr.Triple) bool {
+	out := slices.DeleteFunc(said.Triples, func(triple triples.Triple) bool {
 		return strings.HasPrefix(triple.Head, apr.Placeholder) || strings.HasPrefix(triple.Tail, apr.Placeholder)
 	})
 	return out[:min(len(out), answers.MostTriples)], nil

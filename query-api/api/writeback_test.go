@@ -12,11 +12,11 @@ import (
 	"time"
 
 	"github.com/unweaver/unweaver/internal/access"
-	"github.com/unweaver/unweaver/internal/apr/answers"
-	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/methods/apr/answers"
 	"github.com/unweaver/unweaver/internal/model"
-	"github.com/unweaver/unweaver/internal/retrieve/retrievetest"
 	"github.com/unweaver/unweaver/internal/store/blob"
+	"github.com/unweaver/unweaver/internal/testkit/retrievetest"
 	"github.com/unweaver/unweaver/query-api/api"
 )
 
@@ -50,11 +50,11 @@ type session struct {
 	asked func() // runs when the model is asked
 }
 
-func keeping(t *testing.T, most corpus.WriteBack) *session {
+func keeping(t *testing.T, most core.WriteBack) *session {
 	t.Helper()
 	s := &session{text: amundsen}
-	s.locked = lock(t, withFacts(func(spec *corpus.Spec) {
-		spec.Chat = corpus.ChatModel{Provider: "openai", Model: "m"}
+	s.locked = lock(t, withFacts(func(spec *core.Spec) {
+		spec.Chat = core.ChatModel{Provider: "openai", Model: "m"}
 		if most.Answers > 0 {
 			spec.WriteBack = &most
 		}
@@ -109,7 +109,7 @@ func earlierOf(out map[string]any) string {
 	return strings.Join(states, " ")
 }
 
-var hundred = corpus.WriteBack{Answers: 100, Bytes: 1 << 20}
+var hundred = core.WriteBack{Answers: 100, Bytes: 1 << 20}
 
 func TestAnAnswerIsFoundByTheNextQuestionInAChannelOfItsOwn(t *testing.T) {
 	s := keeping(t, hundred)
@@ -288,7 +288,7 @@ func TestAnAnswerExpiresWithTheVersionOfADocument(t *testing.T) {
 			t.Fatal(err)
 		}
 		sources := kept.Answers[0].Sources
-		sources[len(sources)-1].Version = corpus.Sum("the text before it was edited")
+		sources[len(sources)-1].Version = core.Sum("the text before it was edited")
 		if _, err := blob.WriteJSON(t.Context(), s.stores.Blobs, info.Key, kept, blobCond); err != nil {
 			t.Fatal(err)
 		}
@@ -314,8 +314,8 @@ func (s *session) next() {
 		}
 	}
 	retrievetest.Publish(s.t, retrievetest.Build(s.t, s.stores, "sample", documents, retrievetest.Options{
-		Generation: "next", Seq: 3, Facts: true, Spec: func(spec *corpus.Spec) {
-			spec.Chat = corpus.ChatModel{Provider: "openai", Model: "m"}
+		Generation: "next", Seq: 3, Facts: true, Spec: func(spec *core.Spec) {
+			spec.Chat = core.ChatModel{Provider: "openai", Model: "m"}
 			spec.WriteBack = &hundred
 		},
 	}), 3)
@@ -368,7 +368,7 @@ func TestAStoreThatHangsCostsAQuestionItsEarlierAnswersAndTwoSeconds(t *testing.
 }
 
 func TestAnswersAreKeptOnlyWhereTheIndexSaysSo(t *testing.T) {
-	s := keeping(t, corpus.WriteBack{})
+	s := keeping(t, core.WriteBack{})
 	key := s.caller("*")
 	status, out := s.question(key, "one", whoReached, nil)
 	if status != http.StatusUnprocessableEntity || !strings.Contains(fmt.Sprint(out), "write_back.answers") {
@@ -408,7 +408,7 @@ func TestAQueryThatIsRefusedForItsNamespaceCountsInNoLimit(t *testing.T) {
 
 // What a question looks at does not grow with the questions before it.
 func TestAThousandEarlierQuestionsCostNoMoreThanTheBound(t *testing.T) {
-	s := keeping(t, corpus.WriteBack{Answers: 20, Bytes: 1 << 20})
+	s := keeping(t, core.WriteBack{Answers: 20, Bytes: 1 << 20})
 	key := s.caller("*")
 	for i := range 60 {
 		s.question(key, "one", whoReached+strings.Repeat("?", i), nil)

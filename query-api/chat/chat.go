@@ -22,8 +22,8 @@ import (
 
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/model"
+	"github.com/unweaver/unweaver/query-api/inproc"
 	"github.com/unweaver/unweaver/query-api/sse"
-	"github.com/unweaver/unweaver/query-api/within"
 )
 
 // Prefix of the names of models; what follows is an index.
@@ -33,7 +33,7 @@ const Prefix = "unweaver/"
 const maxBody = 1 << 20
 
 // Service answers over the routes of a server.
-type Service struct{ Routes within.Doer }
+type Service struct{ Routes inproc.Doer }
 
 // Complete answers POST /v1/chat/completions.
 func (s Service) Complete(w http.ResponseWriter, request *http.Request) {
@@ -65,13 +65,13 @@ func unread(err error) error {
 	var large *http.MaxBytesError
 	switch {
 	case errors.As(err, &large):
-		return &within.Problem{
+		return &inproc.Problem{
 			Status: http.StatusRequestEntityTooLarge, Code: string(fault.TooLarge),
 			Detail: "a request may have at most 1 MiB",
 			Hint:   "send fewer of the earlier messages: the last question alone counts",
 		}
 	case fault.Is(err, fault.BodyTimeout):
-		return &within.Problem{
+		return &inproc.Problem{
 			Status: http.StatusRequestTimeout, Code: string(fault.BodyTimeout), Detail: "the body did not come in time",
 		}
 	}
@@ -121,7 +121,7 @@ func (s Service) ask(ctx context.Context, asked question) (found, error) {
 		return out, err
 	}
 	request.Header.Set("Content-Type", "application/json")
-	body, err := within.Ask(s.Routes, request)
+	body, err := inproc.Ask(s.Routes, request)
 	if err != nil {
 		return out, err
 	}

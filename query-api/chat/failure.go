@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/unweaver/unweaver/query-api/within"
+	"github.com/unweaver/unweaver/query-api/inproc"
 )
 
 // Failure is an error in the form of OpenAI.
@@ -31,17 +31,17 @@ func Speaks(path string) bool {
 }
 
 // Fail writes a problem in the form of OpenAI.
-func Fail(w http.ResponseWriter, problem within.Problem) { fail(w, &problem) }
+func Fail(w http.ResponseWriter, problem inproc.Problem) { fail(w, &problem) }
 
 // FailureOf is a problem in the form of OpenAI.
-func FailureOf(problem within.Problem) Failure {
+func FailureOf(problem inproc.Problem) Failure {
 	_, failure := failureOf(&problem)
 	return failure
 }
 
 func fail(w http.ResponseWriter, err error) {
 	status, failure := failureOf(err)
-	if problem := within.AsProblem(err); problem != nil && problem.RetryAfter > 0 {
+	if problem := inproc.AsProblem(err); problem != nil && problem.RetryAfter > 0 {
 		w.Header().Set("Retry-After", strconv.Itoa(int(problem.RetryAfter/time.Second)))
 	}
 	writeJSON(w, status, failure)
@@ -49,13 +49,13 @@ func fail(w http.ResponseWriter, err error) {
 
 // failureOf gives an error's form and status.
 func failureOf(err error) (int, Failure) {
-	problem := within.AsProblem(err)
+	problem := inproc.AsProblem(err)
 	switch {
 	case problem != nil:
 	case errors.Is(err, context.Canceled):
-		problem = &within.Problem{Status: http.StatusServiceUnavailable, Code: "cancelled", Detail: "the request was ended"}
+		problem = &inproc.Problem{Status: http.StatusServiceUnavailable, Code: "cancelled", Detail: "the request was ended"}
 	default:
-		problem = &within.Problem{Status: http.StatusInternalServerError, Code: "internal", Detail: "the answer failed"}
+		problem = &inproc.Problem{Status: http.StatusInternalServerError, Code: "internal", Detail: "the answer failed"}
 	}
 	body := FailureBody{Message: problem.Detail, Type: typeOf(problem.Status), Code: problem.Code}
 	if problem.Hint != "" && !strings.Contains(body.Message, problem.Hint) {

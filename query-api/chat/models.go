@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/unweaver/unweaver/query-api/within"
+	"github.com/unweaver/unweaver/query-api/inproc"
 )
 
 // Models is the list of models.
@@ -56,7 +56,7 @@ func (s Service) models(ctx context.Context) ([]Model, error) {
 	if err != nil {
 		return nil, err
 	}
-	body, err := within.Ask(s.Routes, request)
+	body, err := inproc.Ask(s.Routes, request)
 	if err != nil {
 		return nil, err
 	}

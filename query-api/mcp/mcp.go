@@ -23,9 +23,9 @@ import (
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/unweaver/unweaver/internal/core/version"
 	"github.com/unweaver/unweaver/internal/fault"
-	"github.com/unweaver/unweaver/internal/version"
-	"github.com/unweaver/unweaver/query-api/within"
+	"github.com/unweaver/unweaver/query-api/inproc"
 )
 
 const instructions = `UnWeaver finds passages in indexed documents. ` +
@@ -35,7 +35,7 @@ const instructions = `UnWeaver finds passages in indexed documents. ` +
 
 // Backend is where tools ask.
 type Backend struct {
-	To   within.Doer
+	To   inproc.Doer
 	Base string // http://host:port; empty: routes of this process
 	Key  string // an API key; empty: none is sent
 }
@@ -108,7 +108,7 @@ func (s *server) ask(ctx context.Context, method, address string, body []byte, t
 	if s.Key != "" {
 		request.Header.Set("Authorization", "Bearer "+s.Key)
 	}
-	answer, err := within.Ask(s.To, request)
+	answer, err := inproc.Ask(s.To, request)
 	if err != nil {
 		return told(err)
 	}
@@ -117,7 +117,7 @@ func (s *server) ask(ctx context.Context, method, address string, body []byte, t
 
 // told is an error as an agent can use it: what is wrong and what to do.
 func told(err error) error {
-	if problem := within.AsProblem(err); problem != nil {
+	if problem := inproc.AsProblem(err); problem != nil {
 		text := problem.Detail
 		if problem.Hint != "" && !strings.Contains(text, problem.Hint) {
 			text += " (" + problem.Hint + ")"

@@ -17,13 +17,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/model"
 	"github.com/unweaver/unweaver/internal/model/builtin"
 	"github.com/unweaver/unweaver/internal/model/rerank"
-	"github.com/unweaver/unweaver/internal/retrieve/retrievetest"
+	"github.com/unweaver/unweaver/internal/testkit/retrievetest"
 	"github.com/unweaver/unweaver/query-api/api"
-	"github.com/unweaver/unweaver/query-api/guard"
+	"github.com/unweaver/unweaver/query-api/middleware"
 	"github.com/unweaver/unweaver/query-api/page"
 )
 
@@ -113,7 +113,7 @@ func TestThePageIsSmall(t *testing.T) {
 }
 
 func TestThePageNeedsNoKeyAndItsDataDoes(t *testing.T) {
-	server := serve(t, guard.Policy{Required: true, Token: token})
+	server := serve(t, middleware.Policy{Required: true, Token: token})
 	for path, want := range map[string]string{
 		"/": "200", "/page/app.js": "200", "/page/style.css": "200", "/page/icon.svg": "200",
 		"/page/": "401", "/page/other.js": "401", "/page/../v1/indexes": "401", "/v1/indexes": "401",
@@ -153,7 +153,7 @@ func TestThePageInABrowser(t *testing.T) {
 	defer cancel()
 	command := exec.CommandContext(ctx, node, "e2e.mjs", os.Getenv("UNWEAVER_TEST_PAGE"))
 	command.Env = append(os.Environ(), "CHROMIUM="+chromium, "TOKEN="+token,
-		"OPEN="+serve(t, guard.Policy{}), "LOCKED="+serve(t, guard.Policy{Required: true, Token: token}))
+		"OPEN="+serve(t, middleware.Policy{}), "LOCKED="+serve(t, middleware.Policy{Required: true, Token: token}))
 	command.WaitDelay = 10 * time.Second
 	out, err := command.CombinedOutput()
 	if err != nil {
@@ -183,16 +183,16 @@ func needs(t *testing.T, program string) string {
 // builtIn gives the built-in models.
 type builtIn struct{}
 
-func (builtIn) Chat(corpus.Spec) (model.Chat, error)      { return builtin.Chat{}, nil }
-func (builtIn) Finder(corpus.Spec) (model.Chat, error)    { return nil, nil } //nolint:nilnil // none is configured
-func (builtIn) Ranker(corpus.Spec) (rerank.Ranker, error) { return nil, nil } //nolint:nilnil // none is configured
+func (builtIn) Chat(core.Spec) (model.Chat, error)      { return builtin.Chat{}, nil }
+func (builtIn) Finder(core.Spec) (model.Chat, error)    { return nil, nil } //nolint:nilnil // none is configured
+func (builtIn) Ranker(core.Spec) (rerank.Ranker, error) { return nil, nil } //nolint:nilnil // none is configured
 
-func (builtIn) Embedder(corpus.Spec, string, int) (model.Embedder, error) {
+func (builtIn) Embedder(core.Spec, string, int) (model.Embedder, error) {
 	return builtin.Embedder{}, nil
 }
 
 // serve starts a server with two generations of the sample.
-func serve(t *testing.T, policy guard.Policy) string {
+func serve(t *testing.T, policy middleware.Policy) string {
 	t.Helper()
 	stores := retrievetest.NewStores(t)
 	documents := retrievetest.Sample()

@@ -10,9 +10,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/unweaver/unweaver/internal/config"
-	"github.com/unweaver/unweaver/internal/corpus"
-	"github.com/unweaver/unweaver/internal/lang/names"
-	ops "github.com/unweaver/unweaver/internal/ops/port"
+	"github.com/unweaver/unweaver/internal/control"
+	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/text/names"
 )
 
 // suggestClasses is how many classes are compared where nothing is said.
@@ -40,15 +40,15 @@ Behind them come the pairs that a model decided when it was built, where indexes
 		Example: "  unweaver aliases show --index docs\n  unweaver aliases show IBM --index docs --json",
 		Args:    arguments(0, 1, "at most a NAME"),
 		RunE: func(command *cobra.Command, args []string) error {
-			return a.withControl(command.Context(), func(ctx context.Context, control ops.Control, _ string) error {
-				found, err := control.Aliases(ctx, ops.AliasesRequest{Index: index})
+			return a.withControl(command.Context(), func(ctx context.Context, controller control.Control, _ string) error {
+				found, err := controller.Aliases(ctx, control.AliasesRequest{Index: index})
 				if err != nil {
 					return err
 				}
 				if len(args) == 1 {
 					key := names.Key(args[0], false)
 					found.Aliases = sameAs(found.Aliases, key)
-					found.Decided = slices.DeleteFunc(slices.Clone(found.Decided), func(one corpus.SuggestedOne) bool {
+					found.Decided = slices.DeleteFunc(slices.Clone(found.Decided), func(one core.SuggestedOne) bool {
 						return names.Key(one.Name, false) != key && names.Key(one.Of, false) != key
 					})
 				}
@@ -62,14 +62,14 @@ Behind them come the pairs that a model decided when it was built, where indexes
 }
 
 // sameAs keeps the names that are one with a name.
-func sameAs(all []corpus.MappedName, key string) []corpus.MappedName {
+func sameAs(all []core.MappedName, key string) []core.MappedName {
 	stands := key
 	for _, one := range all {
 		if one.Name == key {
 			stands = one.StandsFor
 		}
 	}
-	out := []corpus.MappedName{}
+	out := []core.MappedName{}
 	for _, one := range all {
 		if one.StandsFor == stands {
 			out = append(out, one)
@@ -86,7 +86,7 @@ func noneMapped(rows []string) string {
 	return " mapped: every name asked for stands for itself (names are mapped by the file of indexes.*.aliases)"
 }
 
-func showAliases(w io.Writer, list corpus.AliasList) {
+func showAliases(w io.Writer, list core.AliasList) {
 	rows := make([]string, len(list.Aliases))
 	for i, one := range list.Aliases {
 		rows[i] = one.Name + "\t" + one.StandsFor
@@ -109,7 +109,7 @@ func showAliases(w io.Writer, list corpus.AliasList) {
 }
 
 func (a *App) aliasesSuggestCmd() *cobra.Command {
-	var request ops.AliasesRequest
+	var request control.AliasesRequest
 	command := &cobra.Command{
 		Use:   "suggest",
 		Short: "Print a file of aliases with pairs of names that may be one, and why, to be edited",
@@ -128,8 +128,8 @@ that counts, and not the same a comment at the end.`,
 			"  unweaver aliases suggest --index docs --cosine 0.97 --json | jq '.suggested[:10]'",
 		Args: arguments(0, 0, "no argument"),
 		RunE: func(command *cobra.Command, _ []string) error {
-			return a.withControl(command.Context(), func(ctx context.Context, control ops.Control, _ string) error {
-				spec, err := a.specOf(ctx, control, request.Index, "")
+			return a.withControl(command.Context(), func(ctx context.Context, controller control.Control, _ string) error {
+				spec, err := a.specOf(ctx, controller, request.Index, "")
 				if err != nil {
 					return err
 				}
@@ -140,7 +140,7 @@ that counts, and not the same a comment at the end.`,
 				}
 				a.say(fmt.Sprintf("comparing up to %d classes: one to two minutes for 20,000 on two cores, "+
 					"four times that for twice as many", request.Classes))
-				found, err := control.Aliases(ctx, request)
+				found, err := controller.Aliases(ctx, request)
 				if err != nil {
 					return err
 				}
@@ -162,7 +162,7 @@ that counts, and not the same a comment at the end.`,
 }
 
 // suggestedFile prints a file of aliases: what there was, and what is suggested.
-func suggestedFile(w io.Writer, list corpus.AliasList, before []byte) {
+func suggestedFile(w io.Writer, list core.AliasList, before []byte) {
 	if text := strings.TrimRight(string(before), "\n"); text != "" {
 		fmt.Fprintln(w, text)
 	}

@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/unweaver/unweaver/internal/apr/consolidate"
-	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/methods/aliases"
 	"github.com/unweaver/unweaver/starter/cli"
 )
 
@@ -17,20 +17,20 @@ func TestSuggestedAliasesAreAFile(t *testing.T) {
 	if err := os.WriteFile(file, []byte("forbid Bern | Berne\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	fake := &control{aliases: corpus.AliasList{
+	fake := &fakeControl{aliases: core.AliasList{
 		Index: "docs", Generation: "g1",
-		Suggested: []corpus.SuggestedOne{
+		Suggested: []core.SuggestedOne{
 			{Name: "Alpha-Corp", Of: "Alpha\nCorp", Cosine: .5, Spelled: true},
 			{Name: "A|B", Of: "A B", Cosine: .99, Spelled: true},
 			{Name: "Bern canton", Of: "Bern", Cosine: .98},
 			{Name: "IBM", Of: "I.B.M. Corp", Cosine: .96, Verdict: "same", Why: "a\nshort form"},
 			{Name: "Salt lake", Of: "Salt Lake", Cosine: .95, Spelled: true, Verdict: "different", Why: "a city"},
-			{Name: "Port 1", Of: "Port 2", Cosine: .97, Refused: consolidate.WhyNumbers},
+			{Name: "Port 1", Of: "Port 2", Cosine: .97, Refused: aliases.WhyNumbers},
 		},
-		Searched: corpus.AliasSearch{Classes: 3, Of: 9},
+		Searched: core.AliasSearch{Classes: 3, Of: 9},
 	}}
 	got := run(t, fake, "aliases", "suggest", "--index", "docs", "--set", "indexes.docs.aliases="+file)
-	table, err := consolidate.ReadTable([]byte(got.out))
+	table, err := aliases.ReadTable([]byte(got.out))
 	if err != nil || len(table) != 2 || table["ibm"] != "i.b.m. corp" || table["alpha-corp"] != "alpha corp" {
 		t.Errorf("%v, %v of %s%s", table, err, got.out, got.err)
 	}
@@ -54,9 +54,9 @@ func TestSuggestedAliasesAreAFile(t *testing.T) {
 }
 
 func TestMappedNamesAreShown(t *testing.T) {
-	fake := &control{aliases: corpus.AliasList{Index: "docs", Generation: "g1", Aliases: []corpus.MappedName{
+	fake := &fakeControl{aliases: core.AliasList{Index: "docs", Generation: "g1", Aliases: []core.MappedName{
 		{Name: "ibm", StandsFor: "international business machines"}, {Name: "nyc", StandsFor: "new york"},
-	}, Decided: []corpus.SuggestedOne{{Name: "IBM", Of: "IBM Germany", Verdict: "different", Why: "a part"}}}}
+	}, Decided: []core.SuggestedOne{{Name: "IBM", Of: "IBM Germany", Verdict: "different", Why: "a part"}}}}
 	for name, want := range map[string]int{"": 2, "the IBM": 1, "International Business Machines": 1, "Bern": 0} {
 		args := []string{"aliases", "show", "--index", "docs", "--json"}
 		if name != "" {

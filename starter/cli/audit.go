@@ -8,9 +8,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/control"
+	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
-	ops "github.com/unweaver/unweaver/internal/ops/port"
 )
 
 func (a *App) auditCmd() *cobra.Command {
@@ -36,12 +36,12 @@ webhook (failed, reason drift) and counted in unweaver_audit_drift_total.`,
 			"  unweaver audit --index docs --repair --wait",
 		Args: arguments(0, 0, "no argument"),
 		RunE: func(command *cobra.Command, _ []string) error {
-			part, err := corpus.ParseSample(sample)
+			part, err := core.ParseSample(sample)
 			if err != nil {
 				return fault.Usage.At("read --sample", sample).Because(err).Advise("give --sample 1/7 for the first of seven parts")
 			}
-			return a.withControl(command.Context(), func(ctx context.Context, control ops.Control, _ string) error {
-				run, err := control.Audit(ctx, ops.AuditRequest{Index: index, Sample: part, Repair: repair})
+			return a.withControl(command.Context(), func(ctx context.Context, controller control.Control, _ string) error {
+				run, err := controller.Audit(ctx, control.AuditRequest{Index: index, Sample: part, Repair: repair})
 				if err != nil {
 					return err
 				}
@@ -50,12 +50,12 @@ webhook (failed, reason drift) and counted in unweaver_audit_drift_total.`,
 						fmt.Fprintf(w, "%s started; watch it with: unweaver status %s --watch\n", run.Run, run.Run)
 					})
 				}
-				return a.wait(ctx, control, run)
+				return a.wait(ctx, controller, run)
 			})
 		},
 	}
 	command.Flags().StringVar(&index, "index", "", "name of the index")
-	command.Flags().StringVar(&sample, "sample", corpus.Everything.String(), "part n of t to look at")
+	command.Flags().StringVar(&sample, "sample", core.Everything.String(), "part n of t to look at")
 	command.Flags().BoolVar(&repair, "repair", false, "write again what the stores lost")
 	command.Flags().BoolVar(&wait, "wait", false, "wait for the end, with progress")
 	_ = command.MarkFlagRequired("index") // the flag exists
@@ -63,7 +63,7 @@ webhook (failed, reason drift) and counted in unweaver_audit_drift_total.`,
 }
 
 // showAudit prints what an audit looked at and found.
-func showAudit(w io.Writer, audit corpus.Audit) {
+func showAudit(w io.Writer, audit core.Audit) {
 	seen := audit.Checked
 	fmt.Fprintf(w, "  part %s of generation %s: %s (%d bytes), %s of %s, %s of %s, %s, %s\n", audit.Sample,
 		audit.Generation, number(seen.Segments, "file"), seen.Bytes, number(seen.Mentions, "mention"),

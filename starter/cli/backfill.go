@@ -11,9 +11,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/control"
+	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
-	ops "github.com/unweaver/unweaver/internal/ops/port"
 )
 
 func (a *App) backfillCmd() *cobra.Command {
@@ -25,10 +25,10 @@ pays first, without the lease of the index, and lets builds of the index go firs
 top of what is served by then. While it goes on, nights leave to it the new documents that it chose.`,
 	}
 	steer := func(
-		use, short, done string, do func(ops.Control) func(context.Context, ops.BackfillNamed) error,
+		use, short, done string, do func(control.Control) func(context.Context, control.BackfillNamed) error,
 	) *cobra.Command {
-		var named ops.BackfillNamed
-		var budget corpus.Budget
+		var named control.BackfillNamed
+		var budget core.Budget
 		command := indexed(&cobra.Command{
 			Use: use + " NAME", Short: short,
 			Example: "  unweaver backfill " + use + " archive --index docs --reason \"the model server is slow\"",
@@ -41,8 +41,8 @@ top of what is served by then. While it goes on, nights leave to it the new docu
 						return err
 					}
 				}
-				return a.withControl(command.Context(), func(ctx context.Context, control ops.Control, _ string) error {
-					if err := do(control)(ctx, named); err != nil {
+				return a.withControl(command.Context(), func(ctx context.Context, controller control.Control, _ string) error {
+					if err := do(controller)(ctx, named); err != nil {
 						return err
 					}
 					return a.print(map[string]string{"index": named.Index, "name": named.Name, "done": done}, func(w io.Writer) {
@@ -64,17 +64,17 @@ top of what is served by then. While it goes on, nights leave to it the new docu
 		a.backfillListCmd(),
 		a.backfillStatusCmd(),
 		steer("pause", "Let nothing more be asked; what is in flight is paid for and kept", "paused",
-			func(c ops.Control) func(context.Context, ops.BackfillNamed) error { return c.PauseBackfill }),
+			func(c control.Control) func(context.Context, control.BackfillNamed) error { return c.PauseBackfill }),
 		steer("resume", "Go on with one that is paused, or ended before it was published; nothing is asked twice", "goes on",
-			func(c ops.Control) func(context.Context, ops.BackfillNamed) error { return c.ResumeBackfill }),
+			func(c control.Control) func(context.Context, control.BackfillNamed) error { return c.ResumeBackfill }),
 		steer("cancel", "End it; what was paid for is kept, and the next night brings what it chose", "cancelled",
-			func(c ops.Control) func(context.Context, ops.BackfillNamed) error { return c.CancelBackfill }),
+			func(c control.Control) func(context.Context, control.BackfillNamed) error { return c.CancelBackfill }),
 	)
 	return command
 }
 
 func (a *App) backfillStartCmd() *cobra.Command {
-	var request ops.BackfillRequest
+	var request control.BackfillRequest
 	var from, to, list string
 	var wait bool
 	command := &cobra.Command{
@@ -103,8 +103,8 @@ them keeps to models.limits alone.`,
 				return err
 			}
 		}
-		return a.withControl(command.Context(), func(ctx context.Context, control ops.Control, _ string) error {
-			started, err := control.Backfill(ctx, request)
+		return a.withControl(command.Context(), func(ctx context.Context, controller control.Control, _ string) error {
+			started, err := controller.Backfill(ctx, request)
 			if err != nil {
 				return err
 			}
@@ -112,7 +112,7 @@ them keeps to models.limits alone.`,
 				if started.Attached && !a.json {
 					fmt.Fprintf(a.Err, "backfill %s runs already: this waits for it\n", request.Name)
 				}
-				return a.backfilled(ctx, control, ops.BackfillNamed{Index: request.Index, Name: request.Name})
+				return a.backfilled(ctx, controller, control.BackfillNamed{Index: request.Index, Name: request.Name})
 			}
 			return a.print(started, func(w io.Writer) {
 				what := "started"
@@ -133,7 +133,7 @@ them keeps to models.limits alone.`,
 	flags.StringVar(&to, "to", "", "objects modified before this time")
 	flags.StringVar(&list, "documents", "", "a file with a document's key a line; - is the standard input")
 	flags.IntVar(&request.Throttle.Concurrency, "concurrency", 0,
-		fmt.Sprintf("calls in flight at most (default %d)", corpus.DefaultBackfillConcurrency))
+		fmt.Sprintf("calls in flight at most (default %d)", core.DefaultBackfillConcurrency))
 	flags.IntVar(&request.Throttle.CallsPerMinute, "calls-per-minute", 0,
 		"calls a minute on average (default: by the limits)")
 	flags.BoolVar(&wait, "wait", false, "wait for the end")
@@ -185,15 +185,15 @@ func (a *App) keys(path string) ([]string, error) {
 }
 
 func (a *App) backfillListCmd() *cobra.Command {
-	var named ops.BackfillNamed
+	var named control.BackfillNamed
 	return indexed(&cobra.Command{
 		Use:     "list",
 		Short:   "List the backfills of an index, the last begun first",
 		Example: "  unweaver backfill list --index docs",
 		Args:    arguments(0, 0, "no argument"),
 		RunE: func(command *cobra.Command, _ []string) error {
-			return a.withControl(command.Context(), func(ctx context.Context, control ops.Control, _ string) error {
-				all, err := control.Backfills(ctx, named)
+			return a.withControl(command.Context(), func(ctx context.Context, controller control.Control, _ string) error {
+				all, err := controller.Backfills(ctx, named)
 				if err != nil {
 					return err
 				}
@@ -209,7 +209,7 @@ func (a *App) backfillListCmd() *cobra.Command {
 }
 
 func (a *App) backfillStatusCmd() *cobra.Command {
-	var named ops.BackfillNamed
+	var named control.BackfillNamed
 	var wait bool
 	command := indexed(&cobra.Command{
 		Use:   "status NAME",
@@ -219,11 +219,11 @@ func (a *App) backfillStatusCmd() *cobra.Command {
 		Args: arguments(1, 1, "a NAME"),
 		RunE: func(command *cobra.Command, args []string) error {
 			named.Name = args[0]
-			return a.withControl(command.Context(), func(ctx context.Context, control ops.Control, _ string) error {
+			return a.withControl(command.Context(), func(ctx context.Context, controller control.Control, _ string) error {
 				if wait {
-					return a.backfilled(ctx, control, named)
+					return a.backfilled(ctx, controller, named)
 				}
-				one, err := backfillOf(ctx, control, named)
+				one, err := backfillOf(ctx, controller, named)
 				if err != nil {
 					return err
 				}
@@ -235,13 +235,13 @@ func (a *App) backfillStatusCmd() *cobra.Command {
 	return command
 }
 
-func backfillOf(ctx context.Context, control ops.Control, named ops.BackfillNamed) (corpus.Backfill, error) {
-	all, err := control.Backfills(ctx, named)
+func backfillOf(ctx context.Context, controller control.Control, named control.BackfillNamed) (core.Backfill, error) {
+	all, err := controller.Backfills(ctx, named)
 	if err == nil && len(all) != 1 {
 		err = fault.NotFound.At("find backfill", named.Name).Because("it was not answered")
 	}
 	if err != nil {
-		return corpus.Backfill{}, err
+		return core.Backfill{}, err
 	}
 	return all[0], nil
 }
@@ -250,14 +250,14 @@ func backfillOf(ctx context.Context, control ops.Control, named ops.BackfillName
 const backfillLooks = time.Second
 
 // backfilled waits for the end of a backfill, or for a pause, and ends as index does.
-func (a *App) backfilled(ctx context.Context, control ops.Control, named ops.BackfillNamed) error {
+func (a *App) backfilled(ctx context.Context, controller control.Control, named control.BackfillNamed) error {
 	for {
-		one, err := backfillOf(ctx, control, named)
+		one, err := backfillOf(ctx, controller, named)
 		if err != nil {
 			return err
 		}
-		if corpus.Terminal(one.Status) || one.Status == corpus.StatusPaused {
-			a.exit = exitOf(corpus.Report{Status: one.Status})
+		if core.Terminal(one.Status) || one.Status == core.StatusPaused {
+			a.exit = exitOf(core.Report{Status: one.Status})
 			return a.print(one, func(w io.Writer) { showBackfill(w, one) })
 		}
 		select {
@@ -269,7 +269,7 @@ func (a *App) backfilled(ctx context.Context, control ops.Control, named ops.Bac
 }
 
 // chosenBy says what a backfill is for.
-func chosenBy(choice corpus.BackfillChoice) string {
+func chosenBy(choice core.BackfillChoice) string {
 	var parts []string
 	if choice.Prefix != "" {
 		parts = append(parts, "prefix "+choice.Prefix)
@@ -286,7 +286,7 @@ func chosenBy(choice corpus.BackfillChoice) string {
 	return strings.Join(parts, ", ")
 }
 
-func showBackfill(w io.Writer, one corpus.Backfill) {
+func showBackfill(w io.Writer, one core.Backfill) {
 	fmt.Fprintf(w, "backfill %s of %s: %s", one.Name, one.Index, strings.ReplaceAll(one.Status, "_", " "))
 	if one.Code != "" {
 		fmt.Fprintf(w, " (%s)", one.Code)
@@ -300,13 +300,13 @@ func showBackfill(w io.Writer, one corpus.Backfill) {
 	if one.ChunksASecond > 0 {
 		fmt.Fprintf(w, ", %.1f/s", one.ChunksASecond)
 	}
-	if one.Status == corpus.BackfillPaying && one.SecondsLeft >= 0 {
+	if one.Status == core.BackfillPaying && one.SecondsLeft >= 0 {
 		fmt.Fprintf(w, ", %s left", (time.Duration(one.SecondsLeft) * time.Second).String())
 	}
 	fmt.Fprintf(w, ")\n  calls:     extract %d, embed %d; tokens %d; cost %.4f; %d in the ledger already\n",
 		one.Calls.Extract, one.Calls.Embed, one.Tokens.Prompt+one.Tokens.Completion+one.Tokens.Embedding, one.Cost,
 		one.LedgerHits.Extract)
-	if one.YieldsTo != "" && !corpus.Terminal(one.Status) {
+	if one.YieldsTo != "" && !core.Terminal(one.Status) {
 		fmt.Fprintf(w, "  waits for: %s, which goes first\n", one.YieldsTo)
 	}
 	for _, build := range one.Builds {

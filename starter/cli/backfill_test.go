@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/starter/cli"
 )
 
@@ -17,15 +17,15 @@ func TestABackfillIsAskedForWithItsChoiceAndThrottle(t *testing.T) {
 	if err := os.WriteFile(keys, []byte("a.md\r\nb c.md\n\nrows.jsonl#7\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	fake := &control{}
+	fake := &fakeControl{}
 	got := run(t, fake, "backfill", "start", "old", "--index", "docs", "--prefix", "2019/", "--from", "2026-03-01",
 		"--to", "2026-06-01T02:00:00+02:00", "--documents", keys, "--concurrency", "4", "--calls-per-minute", "30")
 	day := func(month time.Month) time.Time { return time.Date(2026, month, 1, 0, 0, 0, 0, time.UTC) }
-	want := corpus.BackfillChoice{
+	want := core.BackfillChoice{
 		Prefix: "2019/", From: day(3), To: day(6), Documents: []string{"a.md", "b c.md", "rows.jsonl#7"},
 	}
 	if got.exit != cli.ExitDone || !fake.backfill.Choice.Equal(want) || fake.backfill.Name != "old" ||
-		fake.backfill.Throttle != (corpus.BackfillThrottle{Concurrency: 4, CallsPerMinute: 30}) {
+		fake.backfill.Throttle != (core.BackfillThrottle{Concurrency: 4, CallsPerMinute: 30}) {
 		t.Errorf("%+v: %+v", got, fake.backfill)
 	}
 	fake.attached = true
@@ -45,13 +45,13 @@ func TestABackfillIsAskedForWithItsChoiceAndThrottle(t *testing.T) {
 }
 
 func TestABackfillIsShownAndSteered(t *testing.T) {
-	one := corpus.Backfill{Index: "docs", Name: "old", Choice: corpus.BackfillChoice{Prefix: "2019/"}}
-	one.Status, one.Base, one.Generation, one.Parent, one.Rebased = corpus.StatusCompleted, "g1", "g3", "g2", true
-	one.Builds = []corpus.BackfillBuild{
-		{Run: "docs/b-1", Parent: "g1", Why: corpus.BackfillYielded}, {Run: "docs/b-2", Parent: "g2"},
+	one := core.Backfill{Index: "docs", Name: "old", Choice: core.BackfillChoice{Prefix: "2019/"}}
+	one.Status, one.Base, one.Generation, one.Parent, one.Rebased = core.StatusCompleted, "g1", "g3", "g2", true
+	one.Builds = []core.BackfillBuild{
+		{Run: "docs/b-1", Parent: "g1", Why: core.BackfillYielded}, {Run: "docs/b-2", Parent: "g2"},
 	}
 	one.Documents, one.Progress, one.ChunksDone = 40, 1, 55
-	fake := &control{backfills: []corpus.Backfill{one}}
+	fake := &fakeControl{backfills: []core.Backfill{one}}
 	got := run(t, fake, "backfill", "status", "old", "--index", "docs")
 	for _, line := range []string{
 		"backfill old of docs: completed", "prefix 2019/", "40 documents", "docs/b-1 on g1; came to nothing: yielded",
@@ -78,7 +78,7 @@ func TestABackfillIsShownAndSteered(t *testing.T) {
 	if fake.budget == nil || fake.budget.Calls != 500 {
 		t.Errorf("%+v", fake.budget)
 	}
-	fake.backfills[0].Status = corpus.StatusPaused
+	fake.backfills[0].Status = core.StatusPaused
 	if got := run(t, fake, "backfill", "status", "old", "--index", "docs", "--wait"); got.exit != cli.ExitPaused {
 		t.Errorf("a paused one is waited for: %+v", got)
 	}

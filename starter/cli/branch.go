@@ -12,21 +12,21 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/unweaver/unweaver/internal/config"
-	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/control"
+	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
-	ops "github.com/unweaver/unweaver/internal/ops/port"
 )
 
 // overlaid takes what the store says of the configuration of some indexes into account from now on. What the file says
 // already is left to the file.
-func (a *App) overlaid(ctx context.Context, control ops.Control, indexes ...string) (map[string]ops.Overlaid, error) {
+func (a *App) overlaid(ctx context.Context, controller control.Control, indexes ...string) (map[string]control.Overlaid, error) {
 	plain, err := a.config()
 	if err != nil {
 		return nil, err
 	}
-	found := map[string]ops.Overlaid{}
+	found := map[string]control.Overlaid{}
 	for _, index := range indexes {
-		overlay, err := control.Overlay(ctx, index)
+		overlay, err := controller.Overlay(ctx, index)
 		if err != nil {
 			return nil, err
 		}
@@ -42,13 +42,13 @@ func (a *App) overlaid(ctx context.Context, control ops.Control, indexes ...stri
 }
 
 // specOf is spec with what the store says of the index.
-func (a *App) specOf(ctx context.Context, control ops.Control, index, corpusURI string) (corpus.Spec, error) {
+func (a *App) specOf(ctx context.Context, controller control.Control, index, corpusURI string) (core.Spec, error) {
 	if index == "" { // doctor asks for none
 		return a.spec(index, corpusURI)
 	}
-	found, err := a.overlaid(ctx, control, index)
+	found, err := a.overlaid(ctx, controller, index)
 	if err != nil {
-		return corpus.Spec{}, err
+		return core.Spec{}, err
 	}
 	spec, err := a.spec(index, corpusURI)
 	overlay, ok := found[index]
@@ -60,7 +60,7 @@ func (a *App) specOf(ctx context.Context, control ops.Control, index, corpusURI 
 }
 
 func (a *App) branchCmd() *cobra.Command {
-	var request ops.BranchRequest
+	var request control.BranchRequest
 	var remove string
 	command := &cobra.Command{
 		Use:   "branch INDEX [--as NAME | --delete NAME]",
@@ -83,16 +83,16 @@ the next runs of INDEX, as its grace says. Without --as and --delete the branche
 			if err := a.branching(&request, remove); err != nil {
 				return err
 			}
-			return a.withControl(command.Context(), func(ctx context.Context, control ops.Control, _ string) error {
+			return a.withControl(command.Context(), func(ctx context.Context, controller control.Control, _ string) error {
 				if request.Name == "" {
-					return a.listBranches(ctx, control, request.Index)
+					return a.listBranches(ctx, controller, request.Index)
 				}
 				if !request.Delete {
-					if err := a.checkBranch(ctx, control, request); err != nil {
+					if err := a.checkBranch(ctx, controller, request); err != nil {
 						return err
 					}
 				}
-				branch, err := control.Branch(ctx, request)
+				branch, err := controller.Branch(ctx, request)
 				if err != nil {
 					return err
 				}
@@ -108,7 +108,7 @@ the next runs of INDEX, as its grace says. Without --as and --delete the branche
 }
 
 // branching reads the flags. --set is what the branch differs in, not what this command is configured with.
-func (a *App) branching(request *ops.BranchRequest, remove string) error {
+func (a *App) branching(request *control.BranchRequest, remove string) error {
 	usage := fault.Usage.At("branch", request.Index)
 	if remove != "" {
 		if request.Name != "" || request.Generation != "" || len(a.set) > 0 {
@@ -139,7 +139,7 @@ func (a *App) branching(request *ops.BranchRequest, remove string) error {
 }
 
 // checkBranch reads the configuration as it is with the branch: every mistake is told before anything is written.
-func (a *App) checkBranch(ctx context.Context, control ops.Control, request ops.BranchRequest) error {
+func (a *App) checkBranch(ctx context.Context, controller control.Control, request control.BranchRequest) error {
 	cfg, err := a.config()
 	if err != nil {
 		return err
@@ -149,7 +149,7 @@ func (a *App) checkBranch(ctx context.Context, control ops.Control, request ops.
 			Because("the configuration has an index of that name").
 			Advise("choose another name")
 	}
-	base, err := control.Overlay(ctx, request.Index)
+	base, err := controller.Overlay(ctx, request.Index)
 	if err != nil {
 		return err
 	}
@@ -161,7 +161,7 @@ func (a *App) checkBranch(ctx context.Context, control ops.Control, request ops.
 	if err := config.CheckOverlay(request.Set); err != nil {
 		return err
 	}
-	a.overlays = append(a.overlays, corpus.Overlay{Index: request.Name, Base: request.Index, Set: set})
+	a.overlays = append(a.overlays, core.Overlay{Index: request.Name, Base: request.Index, Set: set})
 	_, err = a.config()
 	return err
 }
@@ -174,8 +174,8 @@ func settingsText(set map[string]string) string {
 	return strings.Join(out, " ")
 }
 
-func showBranch(w io.Writer, branch corpus.Branch) {
-	if branch.State == corpus.BranchDeleted {
+func showBranch(w io.Writer, branch core.Branch) {
+	if branch.State == core.BranchDeleted {
 		fmt.Fprintf(w, "%s is deleted; runs of %s delete what it alone used\n", branch.Name, branch.Base)
 		return
 	}
@@ -187,8 +187,8 @@ func showBranch(w io.Writer, branch corpus.Branch) {
 		"%s\n", branch.Name, branch.Name)
 }
 
-func (a *App) listBranches(ctx context.Context, control ops.Control, index string) error {
-	branches, err := control.Branches(ctx, index)
+func (a *App) listBranches(ctx context.Context, controller control.Control, index string) error {
+	branches, err := controller.Branches(ctx, index)
 	if err != nil {
 		return err
 	}
@@ -220,9 +220,9 @@ It is refused where the base moved since the last run of the branch was planned:
 		Example: "  unweaver promote docs-large --reason \"recall@5 0.71, was 0.64\"",
 		Args:    arguments(1, 1, "a NAME"),
 		RunE: func(command *cobra.Command, args []string) error {
-			request := ops.MoveRequest{Action: corpus.ActionPromote, Index: args[0]}
-			return a.withControl(command.Context(), func(ctx context.Context, control ops.Control, _ string) error {
-				move, err := control.Move(ctx, request)
+			request := control.MoveRequest{Action: core.ActionPromote, Index: args[0]}
+			return a.withControl(command.Context(), func(ctx context.Context, controller control.Control, _ string) error {
+				move, err := controller.Move(ctx, request)
 				if err != nil {
 					return err
 				}
@@ -233,7 +233,7 @@ It is refused where the base moved since the last run of the branch was planned:
 	return a.accountable(command)
 }
 
-func showPromotion(w io.Writer, move corpus.Move) {
+func showPromotion(w io.Writer, move core.Move) {
 	if move.Unchanged {
 		fmt.Fprintf(w, "%s serves %s of %s already: nothing to do\n", move.Index, move.To, move.Name)
 	} else {

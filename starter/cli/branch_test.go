@@ -6,16 +6,16 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/unweaver/unweaver/internal/corpus"
-	"github.com/unweaver/unweaver/internal/ops"
+	"github.com/unweaver/unweaver/internal/control/service"
+	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/starter/cli"
 )
 
 func TestABranchIsMadeWithItsSettings(t *testing.T) {
-	fake := &control{}
+	fake := &fakeControl{}
 	got := run(t, fake, "branch", "docs", "--as", "exp", "--set", "shortening.threshold=900",
 		"--set", "indexes.exp.models.chat.model=large", "--at", "g2", "--by", "ada@desk", "--reason", "compare")
-	want := ops.BranchRequest{
+	want := service.BranchRequest{
 		Index: "docs", Name: "exp", Generation: "g2",
 		Set: map[string]string{"shortening.threshold": "900", "models.chat.model": "large"},
 	}
@@ -43,7 +43,7 @@ func TestBadBranchesAreRefusedBeforeAnythingIsAsked(t *testing.T) {
 		"branch docs --delete exp --as other":                "stands alone",
 		"branch":                                             "INDEX",
 	} {
-		fake := &control{}
+		fake := &fakeControl{}
 		got := run(t, fake, strings.Fields(args)...)
 		if got.exit != cli.ExitUsage || fake.branched.Name != "" || !strings.Contains(got.err+got.out, says) {
 			t.Errorf("%s: %+v, asked for %+v", args, got, fake.branched)
@@ -58,11 +58,11 @@ func TestABuildTakesWhatTheStoreSaysOfItsIndex(t *testing.T) {
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	fake := &control{statuses: []ops.Status{{}}, overlays: map[string]ops.Overlaid{
-		"exp": {Overlay: corpus.Overlay{
+	fake := &fakeControl{statuses: []service.Status{{}}, overlays: map[string]service.Overlaid{
+		"exp": {Overlay: core.Overlay{
 			Index: "exp", Base: "docs", Set: map[string]string{"shortening.sample": "32"},
 		}},
-		"docs": {Overlay: corpus.Overlay{
+		"docs": {Overlay: core.Overlay{
 			Index: "docs", Set: map[string]string{"shortening.threshold": "900", "shortening.sample": "64"},
 		}},
 	}}
@@ -80,9 +80,9 @@ func TestABuildTakesWhatTheStoreSaysOfItsIndex(t *testing.T) {
 }
 
 func TestAPromotionSaysWhatToWriteIntoTheFile(t *testing.T) {
-	fake := &control{}
+	fake := &fakeControl{}
 	got := run(t, fake, "promote", "exp", "--reason", "better")
-	if got.exit != cli.ExitDone || fake.move.Action != corpus.ActionPromote || fake.move.Index != "exp" {
+	if got.exit != cli.ExitDone || fake.move.Action != core.ActionPromote || fake.move.Index != "exp" {
 		t.Errorf("%+v, asked for %+v", got, fake.move)
 	}
 	if !strings.Contains(got.out, "indexes.exp.keep: 2") {

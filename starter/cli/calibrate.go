@@ -6,11 +6,11 @@ import (
 	"io"
 	"strings"
 
-	"github.com/unweaver/unweaver/internal/corpus"
-	"github.com/unweaver/unweaver/internal/eval"
-	"github.com/unweaver/unweaver/internal/eval/calibrate"
+	"github.com/unweaver/unweaver/internal/control"
+	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
-	ops "github.com/unweaver/unweaver/internal/ops/port"
+	"github.com/unweaver/unweaver/starter/eval"
+	"github.com/unweaver/unweaver/starter/eval/calibrate"
 )
 
 // calibrate fits confidence on datasets: each is asked its own questions, and those of the others.
@@ -20,7 +20,7 @@ func (a *App) calibrate(ctx context.Context, flags evalFlags) error {
 	}
 	type indexed struct {
 		dataset *eval.Dataset
-		spec    corpus.Spec
+		spec    core.Spec
 	}
 	var sets []indexed
 	for _, folder := range strings.Split(flags.dataset, ",") {
@@ -35,10 +35,10 @@ func (a *App) calibrate(ctx context.Context, flags evalFlags) error {
 		}
 		sets = append(sets, indexed{dataset, spec})
 	}
-	return a.withControl(ctx, func(ctx context.Context, control ops.Control, queries string) error {
+	return a.withControl(ctx, func(ctx context.Context, controller control.Control, queries string) error {
 		var asked []calibrate.Set
 		for _, set := range sets {
-			if _, err := a.evalBuild(ctx, control, set.dataset, set.spec); err != nil {
+			if _, err := a.evalBuild(ctx, controller, set.dataset, set.spec); err != nil {
 				return err
 			}
 			asked = append(asked, calibrate.Set{

@@ -10,9 +10,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/unweaver/unweaver/internal/access/pki"
+	"github.com/unweaver/unweaver/internal/control/engine/codec"
 	"github.com/unweaver/unweaver/internal/fault"
-	"github.com/unweaver/unweaver/internal/ops/engine/codec"
-	"github.com/unweaver/unweaver/internal/pki"
 )
 
 // clientName is who the certificate of clients says that they are.

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/unweaver/unweaver/internal/pki"
+	"github.com/unweaver/unweaver/internal/access/pki"
 	"github.com/unweaver/unweaver/starter/cli"
 )
 

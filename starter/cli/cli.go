@@ -16,10 +16,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/unweaver/unweaver/internal/config"
-	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/core/version"
 	"github.com/unweaver/unweaver/internal/fault"
-	"github.com/unweaver/unweaver/internal/redact"
-	"github.com/unweaver/unweaver/internal/version"
+	"github.com/unweaver/unweaver/internal/fault/redact"
 )
 
 // Exit codes (docs/contract.md, Configuration).
@@ -48,7 +48,7 @@ type App struct {
 	dataDir    string
 	keyEnv     string // variable with the API key of queries
 	set        []string
-	overlays   []corpus.Overlay // what the store says of indexes
+	overlays   []core.Overlay // what the store says of indexes
 	json       bool
 	by         string // who asks, and
 	reason     string // why: for the audit trail
@@ -226,10 +226,10 @@ func (a *App) config() (*config.Config, error) {
 }
 
 // spec resolves an index's configuration with paths made absolute.
-func (a *App) spec(index, corpusURI string) (corpus.Spec, error) {
+func (a *App) spec(index, corpusURI string) (core.Spec, error) {
 	cfg, err := a.config()
 	if err != nil {
-		return corpus.Spec{}, err
+		return core.Spec{}, err
 	}
 	spec, err := cfg.Spec(index, corpusURI)
 	if err != nil {

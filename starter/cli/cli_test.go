@@ -12,35 +12,35 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/unweaver/unweaver/internal/build/runlog"
+	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/config"
-	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/control/service"
+	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
-	"github.com/unweaver/unweaver/internal/ops"
-	"github.com/unweaver/unweaver/internal/store/artifact"
+	"github.com/unweaver/unweaver/internal/pipeline/runlog"
 	"github.com/unweaver/unweaver/starter/cli"
 )
 
-// control is an ops.Control that answers what a test gives it and remembers what it was asked.
-type control struct {
-	schedules []ops.Scheduled
-	triggered ops.Triggered
-	letters   []corpus.Letter
-	retried   ops.Run
-	backfill  ops.BackfillRequest
-	backfills []corpus.Backfill
-	purging   ops.PurgeAnswer
-	purges    ops.PurgesAnswer
-	plan      *corpus.Plan // of an estimate
+// control is an service.Control that answers what a test gives it and remembers what it was asked.
+type fakeControl struct {
+	schedules []service.Scheduled
+	triggered service.Triggered
+	letters   []core.Letter
+	retried   service.Run
+	backfill  service.BackfillRequest
+	backfills []core.Backfill
+	purging   service.PurgeAnswer
+	purges    service.PurgesAnswer
+	plan      *core.Plan // of an estimate
 	asked     []string
-	request   ops.IndexRequest
-	budget    *corpus.Budget
-	spec      corpus.Spec
+	request   service.IndexRequest
+	budget    *core.Budget
+	spec      core.Spec
 	attached  bool
 	runID     string
-	statuses  []ops.Status // one a look; the last one stays
+	statuses  []service.Status // one a look; the last one stays
 	looks     int
-	checks    []ops.Check
+	checks    []service.Check
 	kept      []artifact.Generation
 	cards     []runlog.Card
 	runs      []runlog.Summary
@@ -48,101 +48,101 @@ type control struct {
 	trends    []runlog.Trends
 	err       error
 
-	stopped      ops.Stopped
-	limit        ops.LimitRequest
-	move         ops.MoveRequest
-	branched     ops.BranchRequest
-	branches     []corpus.Branch
-	overlays     map[string]ops.Overlaid
-	operator     corpus.Operator
+	stopped      service.Stopped
+	limit        service.LimitRequest
+	move         service.MoveRequest
+	branched     service.BranchRequest
+	branches     []core.Branch
+	overlays     map[string]service.Overlaid
+	operator     core.Operator
 	unchanged    bool
-	operations   []corpus.Operation
-	difference   corpus.Difference
-	aliases      corpus.AliasList
-	aliasesAsked ops.AliasesRequest
+	operations   []core.Operation
+	difference   core.Difference
+	aliases      core.AliasList
+	aliasesAsked service.AliasesRequest
 }
 
-func (c *control) ask(what, name string) error {
+func (c *fakeControl) ask(what, name string) error {
 	c.asked = append(c.asked, what+" "+name)
 	return c.err
 }
 
-func (c *control) Index(_ context.Context, r ops.IndexRequest) (ops.Run, error) {
+func (c *fakeControl) Index(_ context.Context, r service.IndexRequest) (service.Run, error) {
 	c.request = r
-	return ops.Run{Run: r.Spec.Index + "/g1", RunID: c.runID, Attached: c.attached}, c.ask("index", r.Spec.Index)
+	return service.Run{Run: r.Spec.Index + "/g1", RunID: c.runID, Attached: c.attached}, c.ask("index", r.Spec.Index)
 }
 
-func (c *control) Status(_ context.Context, run string) (ops.Status, error) {
+func (c *fakeControl) Status(_ context.Context, run string) (service.Status, error) {
 	if err := c.ask("status", run); err != nil {
-		return ops.Status{}, err
+		return service.Status{}, err
 	}
 	status := c.statuses[min(c.looks, len(c.statuses)-1)]
 	c.looks++
 	return status, nil
 }
 
-func (c *control) Pause(_ context.Context, run string) (ops.Stopped, error) {
+func (c *fakeControl) Pause(_ context.Context, run string) (service.Stopped, error) {
 	return c.stopped, c.ask("pause", run)
 }
 
-func (c *control) Cancel(_ context.Context, run string) (ops.Stopped, error) {
+func (c *fakeControl) Cancel(_ context.Context, run string) (service.Stopped, error) {
 	return c.stopped, c.ask("cancel", run)
 }
 
-func (c *control) Limit(_ context.Context, r ops.LimitRequest) error {
+func (c *fakeControl) Limit(_ context.Context, r service.LimitRequest) error {
 	c.limit = r
 	return c.ask("limit", r.Run)
 }
 
-func (c *control) Lost(_ context.Context, run string) error { return c.ask("lost", run) }
+func (c *fakeControl) Lost(_ context.Context, run string) error { return c.ask("lost", run) }
 
-func (c *control) Resume(_ context.Context, run string, budget *corpus.Budget) error {
+func (c *fakeControl) Resume(_ context.Context, run string, budget *core.Budget) error {
 	c.budget = budget
 	return c.ask("resume", run)
 }
 
-func (c *control) DeadLetters(_ context.Context, index string) ([]corpus.Letter, error) {
+func (c *fakeControl) DeadLetters(_ context.Context, index string) ([]core.Letter, error) {
 	return c.letters, c.ask("dead-letters", index)
 }
 
-func (c *control) DeadLetter(_ context.Context, index, chunk string) (corpus.Letter, error) {
+func (c *fakeControl) DeadLetter(_ context.Context, index, chunk string) (core.Letter, error) {
 	if err := c.ask("dead-letter", index+" "+chunk); err != nil {
-		return corpus.Letter{}, err
+		return core.Letter{}, err
 	}
 	return c.letters[0], nil
 }
 
-func (c *control) Discard(_ context.Context, r ops.LettersRequest) error {
+func (c *fakeControl) Discard(_ context.Context, r service.LettersRequest) error {
 	return c.ask("discard", fmt.Sprint(r.Name, " ", r.Chunks, " ", r.Why))
 }
 
-func (c *control) Backfill(_ context.Context, r ops.BackfillRequest) (ops.BackfillStarted, error) {
+func (c *fakeControl) Backfill(_ context.Context, r service.BackfillRequest) (service.BackfillStarted, error) {
 	c.backfill = r
-	return ops.BackfillStarted{Index: r.Index, Name: r.Name, Attached: c.attached}, c.ask("backfill", r.Index+"/"+r.Name)
+	return service.BackfillStarted{Index: r.Index, Name: r.Name, Attached: c.attached}, c.ask("backfill", r.Index+"/"+r.Name)
 }
 
-func (c *control) Backfills(_ context.Context, r ops.BackfillNamed) ([]corpus.Backfill, error) {
+func (c *fakeControl) Backfills(_ context.Context, r service.BackfillNamed) ([]core.Backfill, error) {
 	return c.backfills, c.ask("backfills", r.Index+"/"+r.Name)
 }
 
-func (c *control) PauseBackfill(_ context.Context, r ops.BackfillNamed) error {
+func (c *fakeControl) PauseBackfill(_ context.Context, r service.BackfillNamed) error {
 	return c.ask("backfill-pause", r.Index+"/"+r.Name)
 }
 
-func (c *control) ResumeBackfill(_ context.Context, r ops.BackfillNamed) error {
+func (c *fakeControl) ResumeBackfill(_ context.Context, r service.BackfillNamed) error {
 	c.budget = r.Budget
 	return c.ask("backfill-resume", r.Index+"/"+r.Name)
 }
 
-func (c *control) CancelBackfill(_ context.Context, r ops.BackfillNamed) error {
+func (c *fakeControl) CancelBackfill(_ context.Context, r service.BackfillNamed) error {
 	return c.ask("backfill-cancel", r.Index+"/"+r.Name)
 }
 
-func (c *control) RetryFailed(_ context.Context, r ops.LettersRequest) (ops.Run, error) {
+func (c *fakeControl) RetryFailed(_ context.Context, r service.LettersRequest) (service.Run, error) {
 	return c.retried, c.ask("retry-failed", fmt.Sprint(r.Name, " ", r.Chunks))
 }
 
-func (c *control) Purge(_ context.Context, r ops.PurgeRequest) (ops.PurgeAnswer, error) {
+func (c *fakeControl) Purge(_ context.Context, r service.PurgeRequest) (service.PurgeAnswer, error) {
 	answer := c.purging
 	if r.DryRun {
 		answer.Run, answer.Purge = nil, nil
@@ -150,124 +150,124 @@ func (c *control) Purge(_ context.Context, r ops.PurgeRequest) (ops.PurgeAnswer,
 	return answer, c.ask("purge", fmt.Sprint(r.Index, " ", r.Documents, " ", r.Return, " ", r.DryRun, " ", r.Confirmed))
 }
 
-func (c *control) Purges(_ context.Context, r ops.PurgesRequest) (ops.PurgesAnswer, error) {
+func (c *fakeControl) Purges(_ context.Context, r service.PurgesRequest) (service.PurgesAnswer, error) {
 	return c.purges, c.ask("purges", fmt.Sprint(r.Index, " ", r.Search, " ", r.Readmit))
 }
 
-func (c *control) ApplySchedule(_ context.Context, r ops.ScheduleRequest) (ops.Applied, error) {
-	return ops.Applied{Index: r.Spec.Index, Change: "created"}, c.ask("schedule-apply",
+func (c *fakeControl) ApplySchedule(_ context.Context, r service.ScheduleRequest) (service.Applied, error) {
+	return service.Applied{Index: r.Spec.Index, Change: "created"}, c.ask("schedule-apply",
 		fmt.Sprint(r.Spec.Index, " ", r.Schedule.Cron, " ", r.Schedule.Timezone))
 }
 
-func (c *control) Schedules(context.Context) ([]ops.Scheduled, error) {
+func (c *fakeControl) Schedules(context.Context) ([]service.Scheduled, error) {
 	return c.schedules, c.ask("schedules", "")
 }
 
-func (c *control) PauseSchedule(_ context.Context, index, note string) error {
+func (c *fakeControl) PauseSchedule(_ context.Context, index, note string) error {
 	return c.ask("schedule-pause", index+" "+note)
 }
 
-func (c *control) ResumeSchedule(_ context.Context, index, note string) error {
+func (c *fakeControl) ResumeSchedule(_ context.Context, index, note string) error {
 	return c.ask("schedule-resume", index+" "+note)
 }
 
-func (c *control) TriggerSchedule(_ context.Context, index string) (ops.Triggered, error) {
+func (c *fakeControl) TriggerSchedule(_ context.Context, index string) (service.Triggered, error) {
 	return c.triggered, c.ask("schedule-trigger", index)
 }
 
-func (c *control) DeleteSchedule(_ context.Context, index string) error {
+func (c *fakeControl) DeleteSchedule(_ context.Context, index string) error {
 	return c.ask("schedule-delete", index)
 }
 
-func (c *control) Estimate(_ context.Context, request ops.IndexRequest) (corpus.Estimated, error) {
+func (c *fakeControl) Estimate(_ context.Context, request service.IndexRequest) (core.Estimated, error) {
 	c.request = request
 	if err := c.ask("estimate", request.Spec.Index); err != nil {
-		return corpus.Estimated{}, err
+		return core.Estimated{}, err
 	}
-	return corpus.Estimated{Report: c.statuses[0].Report, Plan: c.plan}, nil
+	return core.Estimated{Report: c.statuses[0].Report, Plan: c.plan}, nil
 }
 
-func (c *control) Generations(_ context.Context, index string) ([]artifact.Generation, error) {
+func (c *fakeControl) Generations(_ context.Context, index string) ([]artifact.Generation, error) {
 	return c.kept, c.ask("generations", index)
 }
 
-func (c *control) Move(ctx context.Context, r ops.MoveRequest) (corpus.Move, error) {
-	c.move, c.operator = r, ops.OperatorOf(ctx)
-	out := corpus.Move{
+func (c *fakeControl) Move(ctx context.Context, r service.MoveRequest) (core.Move, error) {
+	c.move, c.operator = r, service.OperatorOf(ctx)
+	out := core.Move{
 		Index: r.Index, Action: r.Action, From: "g2", To: r.Generation, Name: r.Name, Release: 7, Unchanged: c.unchanged,
 	}
-	if r.Action == corpus.ActionPromote {
+	if r.Action == core.ActionPromote {
 		out.Set = map[string]string{"keep": "2"}
 	}
 	return out, c.ask(r.Action, r.Index+" "+r.Generation)
 }
 
-func (c *control) Branch(ctx context.Context, r ops.BranchRequest) (corpus.Branch, error) {
-	c.branched, c.operator = r, ops.OperatorOf(ctx)
-	state := corpus.BranchOpen
+func (c *fakeControl) Branch(ctx context.Context, r service.BranchRequest) (core.Branch, error) {
+	c.branched, c.operator = r, service.OperatorOf(ctx)
+	state := core.BranchOpen
 	if r.Delete {
-		state = corpus.BranchDeleted
+		state = core.BranchDeleted
 	}
-	out := corpus.Branch{Name: r.Name, Base: r.Index, Generation: "g2", Set: r.Set, State: state}
+	out := core.Branch{Name: r.Name, Base: r.Index, Generation: "g2", Set: r.Set, State: state}
 	return out, c.ask("branch", r.Index+" "+r.Name)
 }
 
-func (c *control) Branches(_ context.Context, index string) ([]corpus.Branch, error) {
+func (c *fakeControl) Branches(_ context.Context, index string) ([]core.Branch, error) {
 	return c.branches, c.ask("branches", index)
 }
 
 // Overlay is asked by every command that resolves a configuration, so it is no call of its own.
-func (c *control) Overlay(_ context.Context, index string) (ops.Overlaid, error) {
+func (c *fakeControl) Overlay(_ context.Context, index string) (service.Overlaid, error) {
 	return c.overlays[index], nil
 }
 
-func (c *control) Difference(_ context.Context, r ops.DifferenceRequest) (corpus.Difference, error) {
+func (c *fakeControl) Difference(_ context.Context, r service.DifferenceRequest) (core.Difference, error) {
 	return c.difference, c.ask("diff", r.Index+" "+r.From+" "+r.To)
 }
 
-func (c *control) Aliases(_ context.Context, r ops.AliasesRequest) (corpus.AliasList, error) {
+func (c *fakeControl) Aliases(_ context.Context, r service.AliasesRequest) (core.AliasList, error) {
 	c.aliasesAsked = r
 	return c.aliases, c.ask("aliases", r.Index)
 }
 
-func (c *control) Operations(_ context.Context, index string, limit int) ([]corpus.Operation, error) {
+func (c *fakeControl) Operations(_ context.Context, index string, limit int) ([]core.Operation, error) {
 	return c.operations, c.ask("operations", fmt.Sprint(index, " ", limit))
 }
 
-func (c *control) Indexes(context.Context) ([]runlog.Card, error) {
+func (c *fakeControl) Indexes(context.Context) ([]runlog.Card, error) {
 	return c.cards, c.ask("indexes", "")
 }
 
-func (c *control) Runs(_ context.Context, index string, limit int) ([]runlog.Summary, error) {
+func (c *fakeControl) Runs(_ context.Context, index string, limit int) ([]runlog.Summary, error) {
 	return c.runs, c.ask("runs", fmt.Sprint(index, " ", limit))
 }
 
-func (c *control) Trends(_ context.Context, index string, nights int) ([]runlog.Trends, error) {
+func (c *fakeControl) Trends(_ context.Context, index string, nights int) ([]runlog.Trends, error) {
 	return c.trends, c.ask("trends", fmt.Sprint(index, " ", nights))
 }
 
-func (c *control) Log(_ context.Context, run string) (runlog.Log, error) {
+func (c *fakeControl) Log(_ context.Context, run string) (runlog.Log, error) {
 	return c.log, c.ask("log", run)
 }
 
-func (c *control) Audit(_ context.Context, request ops.AuditRequest) (ops.Run, error) {
+func (c *fakeControl) Audit(_ context.Context, request service.AuditRequest) (service.Run, error) {
 	args := request.Index + " " + request.Sample.String()
 	if request.Repair {
 		args += " repair"
 	}
-	return ops.Run{Run: request.Index + "/audit-1"}, c.ask("audit", args)
+	return service.Run{Run: request.Index + "/audit-1"}, c.ask("audit", args)
 }
 
-func (c *control) Restore(_ context.Context, index string) (ops.Run, error) {
-	return ops.Run{Run: index + "/restore-1"}, c.ask("restore", index)
+func (c *fakeControl) Restore(_ context.Context, index string) (service.Run, error) {
+	return service.Run{Run: index + "/restore-1"}, c.ask("restore", index)
 }
 
-func (c *control) Doctor(_ context.Context, spec corpus.Spec) ([]ops.Check, error) {
+func (c *fakeControl) Doctor(_ context.Context, spec core.Spec) ([]service.Check, error) {
 	c.spec = spec
 	return c.checks, c.ask("doctor", spec.Index)
 }
 
-var _ ops.Control = (*control)(nil)
+var _ service.Control = (*fakeControl)(nil)
 
 // result of one invocation.
 type result struct {
@@ -290,22 +290,22 @@ func in(t *testing.T, connect cli.Connector, env []string, args ...string) resul
 }
 
 // connected gives a connector to a control, and queries to an address.
-func connected(c ops.Control, queries string) cli.Connector {
+func connected(c service.Control, queries string) cli.Connector {
 	return func(context.Context, *config.Config) (cli.Connection, error) {
 		return cli.Connection{Control: c, HTTP: queries}, nil
 	}
 }
 
 // run runs the command line over a control in an empty folder.
-func run(t *testing.T, c *control, args ...string) result {
+func run(t *testing.T, c *fakeControl, args ...string) result {
 	t.Helper()
 	t.Chdir(t.TempDir())
 	return in(t, connected(c, ""), nil, args...)
 }
 
-func finished(status string) ops.Status {
-	return ops.Status{
-		Report: corpus.Report{
+func finished(status string) service.Status {
+	return service.Status{
+		Report: core.Report{
 			Index: "docs", Generation: "g1", Run: "docs/g1", Status: status, Documents: 12, Chunks: 81, Classes: 300,
 			Mentions: 900, ContentHash: "c0ffee",
 		},
@@ -369,7 +369,7 @@ func TestWhatIsAskedWronglyIsUsageAndConnectsToNothing(t *testing.T) {
 		{[]string{"eval"}, `required flag(s) "dataset" not set`},
 	} {
 		t.Run(strings.Join(tc.args, " "), func(t *testing.T) {
-			fake := &control{}
+			fake := &fakeControl{}
 			got := run(t, fake, tc.args...)
 			if got.exit != cli.ExitUsage || !strings.Contains(got.err, tc.want) || len(fake.asked) > 0 {
 				t.Errorf("exit %d, asked %v, %q is not in %s", got.exit, fake.asked, tc.want, got.err)
@@ -386,7 +386,7 @@ func TestWhatIsAskedWronglyIsUsageAndConnectsToNothing(t *testing.T) {
 }
 
 func TestAnErrorOfControlIsShownWithCodeAndHint(t *testing.T) {
-	broken := &control{err: fault.LeaseHeld.At("index", "docs").Because("run docs/g0 builds it").Advise("wait for it")}
+	broken := &fakeControl{err: fault.LeaseHeld.At("index", "docs").Because("run docs/g0 builds it").Advise("wait for it")}
 	for _, args := range [][]string{
 		{"index", "--index", "docs"},
 		{"status", "docs"},
@@ -422,7 +422,7 @@ func TestEveryCodeThatEndsACommandHasItsExitCode(t *testing.T) {
 			want = cli.ExitUsage
 		}
 		ended := code.At("resume run", "docs/g0").Because("it is so")
-		if got := run(t, &control{err: fmt.Errorf("again: %w", ended)}, "resume", "docs"); got.exit != want {
+		if got := run(t, &fakeControl{err: fmt.Errorf("again: %w", ended)}, "resume", "docs"); got.exit != want {
 			t.Errorf("%s: exit %d, want %d", code, got.exit, want)
 		}
 		process := config.Process{}
@@ -433,7 +433,7 @@ func TestEveryCodeThatEndsACommandHasItsExitCode(t *testing.T) {
 }
 
 func TestAnErrorThatSaysNothingOfItsKindIsNoUsage(t *testing.T) {
-	got := run(t, &control{err: fmt.Errorf("the wire broke")}, "status", "docs", "--json")
+	got := run(t, &fakeControl{err: fmt.Errorf("the wire broke")}, "status", "docs", "--json")
 	if as := decoded(t, got.err); got.exit != cli.ExitFailed || as["code"] != "internal" ||
 		as["error"] != "the wire broke" {
 		t.Errorf("exit %d, %v", got.exit, as)
@@ -454,7 +454,7 @@ func TestAFailureToCloseIsTold(t *testing.T) {
 	t.Chdir(t.TempDir())
 	closing := func(context.Context, *config.Config) (cli.Connection, error) {
 		return cli.Connection{
-			Control: &control{},
+			Control: &fakeControl{},
 			Close:   func() error { return fault.StoreDown.At("close", "classes") },
 		}, nil
 	}
@@ -469,7 +469,7 @@ func TestPauseAndCancelTellWhatIsInFlight(t *testing.T) {
 		0: ", no call was in flight\n", 1: ", 1 call was in flight: it is paid for and kept\n",
 		12: ", 12 calls were in flight: they are paid for and kept\n",
 	} {
-		fake := &control{stopped: ops.Stopped{InFlight: &calls}}
+		fake := &fakeControl{stopped: service.Stopped{InFlight: &calls}}
 		for _, command := range []string{"pause", "cancel"} {
 			if got := run(t, fake, command, "docs/g1"); got.out != "docs/g1: "+command+says {
 				t.Errorf("%+v", got)
@@ -483,7 +483,7 @@ func TestPauseAndCancelTellWhatIsInFlight(t *testing.T) {
 }
 
 func TestLimitGivesWhatItsFlagsSay(t *testing.T) {
-	fake := &control{}
+	fake := &fakeControl{}
 	got := run(t, fake, "limit", "docs/g1", "--concurrency", "4", "--requests-per-minute", "0", "--budget-calls", "9")
 	want := "docs/g1: limit, concurrency 4, 0 requests a minute, with a budget of 9 calls\n"
 	if got.out != want || fake.limit.Budget.Calls != 9 || *fake.limit.Limits.Concurrency != 4 ||
@@ -491,7 +491,7 @@ func TestLimitGivesWhatItsFlagsSay(t *testing.T) {
 		t.Errorf("%+v %+v", got, fake.limit)
 	}
 	for _, bad := range [][]string{{}, {"--concurrency", "0"}, {"--tokens-per-minute", "-1"}, {"--budget-calls", "-1"}} {
-		if got := run(t, &control{}, append([]string{"limit", "docs/g1"}, bad...)...); got.exit != cli.ExitUsage {
+		if got := run(t, &fakeControl{}, append([]string{"limit", "docs/g1"}, bad...)...); got.exit != cli.ExitUsage {
 			t.Errorf("%v: %+v", bad, got)
 		}
 	}
@@ -499,7 +499,7 @@ func TestLimitGivesWhatItsFlagsSay(t *testing.T) {
 
 func TestPauseResumeAndCancelNameTheRun(t *testing.T) {
 	for _, command := range []string{"pause", "resume", "cancel"} {
-		fake := &control{}
+		fake := &fakeControl{}
 		got := run(t, fake, command, "docs/g1")
 		if got.exit != cli.ExitDone || got.out != "docs/g1: "+command+"\n" || fake.asked[0] != command+" docs/g1" {
 			t.Errorf("%+v %v", got, fake.asked)
@@ -514,19 +514,19 @@ func TestPauseResumeAndCancelNameTheRun(t *testing.T) {
 func TestResumeGivesANewBudgetOnlyWhereOneIsGiven(t *testing.T) {
 	for _, tc := range []struct {
 		flags []string
-		want  *corpus.Budget
+		want  *core.Budget
 		text  string
 	}{
 		{nil, nil, "docs: resume\n"},
-		{[]string{"--budget-calls", "20"}, &corpus.Budget{Calls: 20}, "docs: resume, with a budget of 20 calls\n"},
+		{[]string{"--budget-calls", "20"}, &core.Budget{Calls: 20}, "docs: resume, with a budget of 20 calls\n"},
 		{
 			[]string{"--budget-tokens", "7", "--budget-money", "1.5"},
-			&corpus.Budget{Tokens: 7, Money: 1.5},
+			&core.Budget{Tokens: 7, Money: 1.5},
 			"docs: resume, with a budget of 7 tokens, 1.5 of money\n",
 		},
-		{[]string{"--budget-calls", "0"}, &corpus.Budget{}, "docs: resume, with the budget that it had\n"},
+		{[]string{"--budget-calls", "0"}, &core.Budget{}, "docs: resume, with the budget that it had\n"},
 	} {
-		fake := &control{}
+		fake := &fakeControl{}
 		got := run(t, fake, append([]string{"resume", "docs"}, tc.flags...)...)
 		if got.exit != cli.ExitDone || got.out != tc.text || (fake.budget == nil) != (tc.want == nil) ||
 			tc.want != nil && *fake.budget != *tc.want {
@@ -549,8 +549,8 @@ func TestSettingsComeFromTheFileTheEnvironmentAndTheCommandLine(t *testing.T) {
 	}
 	write("unweaver.yaml", "indexes: {docs: {corpus: here, keep: 7}}\n")
 	write("other.yaml", "indexes: {docs: {corpus: s3://bucket/docs, keep: 8}}\n")
-	fake := &control{}
-	index := func(env []string, args ...string) corpus.Spec {
+	fake := &fakeControl{}
+	index := func(env []string, args ...string) core.Spec {
 		t.Helper()
 		got := in(t, connected(fake, ""), env, append([]string{"index", "--index", "docs"}, args...)...)
 		if got.exit != cli.ExitDone {

@@ -13,7 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/unweaver/unweaver/internal/config"
-	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 )
 
@@ -95,7 +95,7 @@ func (a *App) validateConfig() error {
 	names := slices.Sorted(maps.Keys(cfg.Indexes))
 	var wrong []error
 	for _, name := range names { // a file in a bucket is read by the worker alone
-		_, err := config.Aliases(&corpus.Spec{Index: name, Aliases: cfg.Indexes[name].Aliases})
+		_, err := config.Aliases(&core.Spec{Index: name, Aliases: cfg.Indexes[name].Aliases})
 		wrong = append(wrong, err)
 	}
 	if err := errors.Join(wrong...); err != nil {

@@ -10,7 +10,7 @@ import (
 )
 
 func TestConfigInitWritesAFileThatIsValidAndNeverOverwrites(t *testing.T) {
-	fake := &control{}
+	fake := &fakeControl{}
 	t.Chdir(t.TempDir())
 	got := in(t, nil, nil, "config", "init")
 	if got.exit != cli.ExitDone || !strings.HasPrefix(got.out, "written: unweaver.yaml") {

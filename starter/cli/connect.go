@@ -11,16 +11,16 @@ import (
 	"github.com/unweaver/unweaver/infra/embedded/stack"
 	"github.com/unweaver/unweaver/internal/access"
 	"github.com/unweaver/unweaver/internal/config"
+	"github.com/unweaver/unweaver/internal/control"
+	"github.com/unweaver/unweaver/internal/control/httpapi"
 	"github.com/unweaver/unweaver/internal/fault"
-	"github.com/unweaver/unweaver/internal/ops/admin"
-	ops "github.com/unweaver/unweaver/internal/ops/port"
 )
 
 func isURL(s string) bool { return strings.Contains(s, "://") }
 
 // Connection is an open control, with where queries are served.
 type Connection struct {
-	Control ops.Control
+	Control control.Control
 	HTTP    string // http://host:port
 	Keys    access.Keeper
 	Key     string       // that queries are asked with where the person gives none
@@ -33,7 +33,7 @@ type Connector func(ctx context.Context, cfg *config.Config) (Connection, error)
 // withControl connects, and runs f. An error of f that says nothing of its kind is a fault of this program.
 func (a *App) withControl(
 	ctx context.Context,
-	f func(ctx context.Context, control ops.Control, queries string) error,
+	f func(ctx context.Context, controller control.Control, queries string) error,
 ) error {
 	cfg, err := a.config()
 	if err != nil {
@@ -48,7 +48,7 @@ func (a *App) withControl(
 		connect = a.embedded
 	}
 	return connected(ctx, cfg, connect, func(connection Connection) error {
-		ctx := ops.WithOperator(withKey(ctx, cmp.Or(a.variable(a.keyEnv), connection.Key)), a.operator())
+		ctx := control.WithOperator(withKey(ctx, cmp.Or(a.variable(a.keyEnv), connection.Key)), a.operator())
 		err := f(ctx, connection.Control, connection.HTTP)
 		if err != nil && fault.As(err) == nil {
 			err = fault.Internal.At("", "").Because(err)
@@ -77,7 +77,7 @@ func (a *App) withQueries(ctx context.Context, f func(ctx context.Context, queri
 		return err
 	}
 	if a.Connect != nil || !isURL(cfg.QueryAPI.Address) && cfg.Stores.NoPaths("unweaver") != nil {
-		return a.withControl(ctx, func(ctx context.Context, _ ops.Control, queries string) error { return f(ctx, queries) })
+		return a.withControl(ctx, func(ctx context.Context, _ control.Control, queries string) error { return f(ctx, queries) })
 	}
 	return f(withKey(ctx, a.variable(a.keyEnv)), Queries(cfg))
 }
@@ -113,7 +113,7 @@ func (a *App) embedded(ctx context.Context, _ *config.Config) (Connection, error
 				Advise("run: unweaver dev")
 		}
 	}
-	client := &admin.Client{Base: dev.HTTP, Token: dev.Token}
+	client := &httpapi.Client{Base: dev.HTTP, Token: dev.Token}
 	connection := Connection{Control: client, HTTP: dev.HTTP, Keys: client, Key: dev.Token}
 	if stop != nil {
 		connection.Close = func() error { stop(); return nil }
@@ -128,7 +128,7 @@ func (a *App) runningDev(ctx context.Context) (dev stack.Dev, running bool, err 
 	if !running {
 		return dev, false, nil
 	}
-	proven, err := admin.Knows(ctx, dev.HTTP, dev.Token)
+	proven, err := httpapi.Knows(ctx, dev.HTTP, dev.Token)
 	switch {
 	case ctx.Err() != nil:
 		return dev, false, ctx.Err()

@@ -13,9 +13,9 @@ import (
 	"testing"
 
 	"github.com/unweaver/unweaver/infra/embedded/stack"
-	"github.com/unweaver/unweaver/internal/corpus"
-	"github.com/unweaver/unweaver/internal/ops"
-	"github.com/unweaver/unweaver/internal/ops/admin"
+	"github.com/unweaver/unweaver/internal/control/httpapi"
+	"github.com/unweaver/unweaver/internal/control/service"
+	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/starter/cli"
 )
 
@@ -25,9 +25,9 @@ const self = "TEST_SELF="
 const token = "the-token"
 
 // served serves a control as the embedded stack does, and gives its address.
-func served(t *testing.T, c ops.Control) string {
+func served(t *testing.T, c service.Control) string {
 	t.Helper()
-	server := httptest.NewServer(admin.Handler(c, admin.Access{Token: token}))
+	server := httptest.NewServer(httpapi.Handler(c, httpapi.Access{Token: token}))
 	t.Cleanup(server.Close)
 	return server.URL
 }
@@ -46,7 +46,7 @@ func writeDev(t *testing.T, dir string, dev stack.Dev) {
 func TestACommandAttachesToTheStackOfItsDataDirectory(t *testing.T) {
 	data := t.TempDir()
 	t.Chdir(t.TempDir())
-	fake := &control{}
+	fake := &fakeControl{}
 	writeDev(t, data, stack.Dev{HTTP: served(t, fake), PID: os.Getpid(), Token: token})
 	got := in(t, nil, nil, "resume", "docs", "--budget-calls", "7", "--data-dir", data)
 	if got.exit != cli.ExitDone || len(fake.asked) != 1 || fake.budget == nil || fake.budget.Calls != 7 {
@@ -74,7 +74,7 @@ func TestAnAddressThatDoesNotProveItsTokenIsToldNothing(t *testing.T) {
 	silent := httptest.NewServer(nil)
 	silent.Close()
 	for name, address := range map[string]string{
-		"another program": impostor.URL, "another stack": served(t, &control{}), "nobody": silent.URL,
+		"another program": impostor.URL, "another stack": served(t, &fakeControl{}), "nobody": silent.URL,
 	} {
 		data := t.TempDir()
 		writeDev(t, data, stack.Dev{HTTP: address, PID: os.Getpid(), Token: "stale-token"})
@@ -137,7 +137,7 @@ func TestACommandStartsAStackForItselfAndEndsIt(t *testing.T) {
 	if err := os.WriteFile("own.yaml", nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	fake := &control{statuses: []ops.Status{finished(corpus.StatusCompleted)}}
+	fake := &fakeControl{statuses: []service.Status{finished(core.StatusCompleted)}}
 	bin := script(t, fmt.Sprintf(`
 echo "$@" > %s/args
 trap 'echo ended >> %[1]s/args; kill $child; exit 0' TERM

@@ -15,9 +15,9 @@ import (
 	"github.com/unweaver/unweaver/infra/embedded/sample"
 	"github.com/unweaver/unweaver/infra/embedded/stack"
 	"github.com/unweaver/unweaver/internal/config"
-	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/control/service"
+	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
-	"github.com/unweaver/unweaver/internal/ops"
 	"github.com/unweaver/unweaver/internal/stream/scratch"
 )
 
@@ -87,7 +87,7 @@ func (a *App) runDemo(ctx context.Context, keep bool) (err error) {
 	if err != nil {
 		return err
 	}
-	run, err := s.Control.Index(ctx, ops.IndexRequest{Spec: spec})
+	run, err := s.Control.Index(ctx, service.IndexRequest{Spec: spec})
 	if err != nil {
 		return err
 	}
@@ -143,7 +143,7 @@ func (a *App) followDemo(ctx context.Context, s *stack.Stack, run string) error 
 			last = st.Stage
 			fmt.Fprintf(a.Out, "  %3.0f %%  %s\n", 100*st.Overall, st.Stage)
 		}
-		if err == nil && corpus.Terminal(st.Status) {
+		if err == nil && core.Terminal(st.Status) {
 			fmt.Fprintf(
 				a.Out,
 				"  %s in %.1f s: %d documents, %d chunks, %d classes [%s]\n",
@@ -154,7 +154,7 @@ func (a *App) followDemo(ctx context.Context, s *stack.Stack, run string) error 
 				st.Classes,
 				st.Models.Chat,
 			)
-			if st.Status != corpus.StatusCompleted {
+			if st.Status != core.StatusCompleted {
 				return fault.Internal.At("index the sample", run).Because(st.Reason + " " + st.Detail)
 			}
 			return nil

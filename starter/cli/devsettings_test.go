@@ -13,7 +13,7 @@ import (
 )
 
 // developing writes the dev.json of a stack that runs in this process with settings, and gives its folder.
-func developing(t *testing.T, fake *control, settings *stack.Settings) (data string) {
+func developing(t *testing.T, fake *fakeControl, settings *stack.Settings) (data string) {
 	t.Helper()
 	data = t.TempDir()
 	writeDev(t, data, stack.Dev{HTTP: served(t, fake), PID: os.Getpid(), Token: token, Settings: settings})
@@ -27,7 +27,7 @@ func TestACommandWithoutAConfigurationTakesThatOfTheRunningStack(t *testing.T) {
 	if err := os.WriteFile(other, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	fake := &control{}
+	fake := &fakeControl{}
 	data := developing(t, fake, &stack.Settings{Config: other, Set: []string{"indexes.docs.keep=7"}})
 	got := in(t, nil, nil, "index", "/corpus", "--index", "docs", "--data-dir", data, "--set", "indexes.docs.budget.calls=9")
 	spec := fake.request.Spec
@@ -49,7 +49,7 @@ func TestACommandWithoutAConfigurationTakesThatOfTheRunningStack(t *testing.T) {
 
 func TestASettingThatTheRunningStackDoesNotTakeIsTold(t *testing.T) {
 	t.Chdir(t.TempDir())
-	fake := &control{}
+	fake := &fakeControl{}
 	data := developing(t, fake, &stack.Settings{Set: []string{"limits.document.seconds=30"}})
 	args := []string{"index", "/corpus", "--index", "docs", "--data-dir", data, "--set"}
 	got := in(t, nil, nil, append(args, "limits.document.seconds=50")...)
@@ -76,7 +76,7 @@ func TestACommandWaitsForAStackThatIsStarting(t *testing.T) {
 	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX); err != nil {
 		t.Fatal(err)
 	}
-	fake := &control{}
+	fake := &fakeControl{}
 	dev := stack.Dev{HTTP: served(t, fake), PID: os.Getpid(), Token: token}
 	written := make(chan struct{})
 	began := time.Now()

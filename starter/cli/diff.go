@@ -12,10 +12,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/control"
+	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
-	ops "github.com/unweaver/unweaver/internal/ops/port"
-	"github.com/unweaver/unweaver/internal/stream/par"
+	"github.com/unweaver/unweaver/internal/stream/parallel"
 )
 
 func (a *App) diffCmd() *cobra.Command {
@@ -35,7 +35,7 @@ whose first five chunks are others. Where models.embedding is a server, each que
 			"  unweaver diff 20261120t020000z 20261122t020000z --index docs --json | jq .documents",
 		Args: arguments(0, 2, "at most two generations"),
 		RunE: func(command *cobra.Command, args []string) error {
-			request := ops.DifferenceRequest{Index: index}
+			request := control.DifferenceRequest{Index: index}
 			switch len(args) {
 			case 1:
 				request.To = args[0]
@@ -46,8 +46,8 @@ whose first five chunks are others. Where models.embedding is a server, each que
 			if err != nil {
 				return err
 			}
-			return a.withControl(command.Context(), func(ctx context.Context, control ops.Control, base string) error {
-				difference, err := control.Difference(ctx, request)
+			return a.withControl(command.Context(), func(ctx context.Context, controller control.Control, base string) error {
+				difference, err := controller.Difference(ctx, request)
 				if err != nil {
 					return err
 				}
@@ -67,7 +67,7 @@ whose first five chunks are others. Where models.embedding is a server, each que
 }
 
 // questionsOf reads a file of questions; none where no file is named.
-func questionsOf(path string) ([]corpus.Probe, error) {
+func questionsOf(path string) ([]core.Probe, error) {
 	if path == "" {
 		return nil, nil
 	}
@@ -76,7 +76,7 @@ func questionsOf(path string) ([]corpus.Probe, error) {
 		return nil, fault.Usage.At("read --questions", path).Because(err)
 	}
 	defer func() { _ = file.Close() }()
-	asked, err := corpus.ReadProbes(file, false)
+	asked, err := core.ReadProbes(file, false)
 	if err != nil {
 		return nil, fault.Usage.At("read --questions", path).
 			Because(err).
@@ -94,12 +94,12 @@ const (
 
 // askBoth asks two generations, and keeps the questions whose first chunks differ, in their order.
 func askBoth(
-	ctx context.Context, base string, between corpus.Difference, asked []corpus.Probe,
-) (*corpus.QuestionDifference, error) {
-	changes := make([]*corpus.QuestionChange, len(asked))
-	err := par.Each(ctx, len(asked), askedAtOnce, func(ctx context.Context, i int) error {
+	ctx context.Context, base string, between core.Difference, asked []core.Probe,
+) (*core.QuestionDifference, error) {
+	changes := make([]*core.QuestionChange, len(asked))
+	err := parallel.Each(ctx, len(asked), askedAtOnce, func(ctx context.Context, i int) error {
 		var chunks, documents [2][]string
-		for side, of := range []corpus.DifferenceSide{between.From, between.To} {
+		for side, of := range []core.DifferenceSide{between.From, between.To} {
 			raw, err := Ask(ctx, base, cmp.Or(of.Index, between.Index), map[string]any{
 				"query": asked[i].Question, "generation": of.Generation, "top_chunks": firstChunks, "answer": false,
 			})
@@ -122,11 +122,11 @@ func askBoth(
 			}
 		}
 		if !slices.Equal(chunks[0], chunks[1]) {
-			changes[i] = &corpus.QuestionChange{Question: asked[i].Question, Before: documents[0], After: documents[1]}
+			changes[i] = &core.QuestionChange{Question: asked[i].Question, Before: documents[0], After: documents[1]}
 		}
 		return nil
 	})
-	out := &corpus.QuestionDifference{Asked: len(asked), Changed: []corpus.QuestionChange{}}
+	out := &core.QuestionDifference{Asked: len(asked), Changed: []core.QuestionChange{}}
 	for _, change := range changes {
 		if change != nil {
 			out.Changed = append(out.Changed, *change)
@@ -136,8 +136,8 @@ func askBoth(
 }
 
 // showDifference prints what changed.
-func showDifference(w io.Writer, d corpus.Difference) {
-	side := func(of corpus.DifferenceSide) string {
+func showDifference(w io.Writer, d core.Difference) {
+	side := func(of core.DifferenceSide) string {
 		if of.Index != "" {
 			return fmt.Sprintf("%s/%s (%s)", of.Index, of.Generation, of.State)
 		}
@@ -152,7 +152,7 @@ func showDifference(w io.Writer, d corpus.Difference) {
 		d.Classes.Changed, d.Classes.Died)
 	fmt.Fprintf(w, "  failed     %d → %d documents, %d → %d chunks\n", was.Failed, is.Failed, was.DeadLetters,
 		is.DeadLetters)
-	sum := func(of corpus.Tokens) int64 { return of.Prompt + of.Completion + of.Embedding }
+	sum := func(of core.Tokens) int64 { return of.Prompt + of.Completion + of.Embedding }
 	fmt.Fprintf(w, "  paid for   %d tokens, cost %.4f; the one before: %d, %.4f\n", sum(d.To.Tokens), d.To.Cost,
 		sum(d.From.Tokens), d.From.Cost)
 	showChanges(w, "documents", d.Documents.Listed)
@@ -171,7 +171,7 @@ func showDifference(w io.Writer, d corpus.Difference) {
 // shownChanges is how many changes of a kind the terminal gets; JSON has more.
 const shownChanges = 5
 
-func showChanges(w io.Writer, what string, listed []corpus.Change) {
+func showChanges(w io.Writer, what string, listed []core.Change) {
 	shown := map[string]int{}
 	for _, change := range listed {
 		if shown[change.Change]++; shown[change.Change] > shownChanges {

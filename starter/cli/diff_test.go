@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/starter/cli"
 )
 
@@ -35,11 +35,11 @@ func TestADifferenceIsShownWithTheQuestionsThatHaveOtherChunks(t *testing.T) {
 	if err := os.WriteFile(file, []byte(`{"question":"Who?"}`+"\n"+`{"question":"When?"}`+"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	fake := &control{difference: corpus.Difference{
-		Index: "docs", From: corpus.DifferenceSide{Generation: "g1", State: "current"},
-		To:        corpus.DifferenceSide{Generation: "g2", State: "held", Counts: corpus.Counts{Documents: 9}},
-		Documents: corpus.DocumentDifference{Moved: 1, Listed: []corpus.Change{{Change: "moved", Object: "b", From: "a"}}},
-		Classes:   corpus.ClassDifference{Born: 7, Listed: []corpus.Change{{Change: "born", Object: "Tolmin"}}},
+	fake := &fakeControl{difference: core.Difference{
+		Index: "docs", From: core.DifferenceSide{Generation: "g1", State: "current"},
+		To:        core.DifferenceSide{Generation: "g2", State: "held", Counts: core.Counts{Documents: 9}},
+		Documents: core.DocumentDifference{Moved: 1, Listed: []core.Change{{Change: "moved", Object: "b", From: "a"}}},
+		Classes:   core.ClassDifference{Born: 7, Listed: []core.Change{{Change: "born", Object: "Tolmin"}}},
 	}}
 	got := in(t, connected(fake, server.URL), nil, "diff", "g2", "--index", "docs", "--questions", file)
 	for _, part := range []string{

@@ -8,7 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	ops "github.com/unweaver/unweaver/internal/ops/port"
+	"github.com/unweaver/unweaver/internal/control"
 )
 
 func (a *App) doctorCmd() *cobra.Command {
@@ -22,11 +22,11 @@ func (a *App) doctorCmd() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.withControl(command.Context(), func(ctx context.Context, control ops.Control, _ string) error {
-				if spec, err = a.specOf(ctx, control, index, ""); err != nil {
+			return a.withControl(command.Context(), func(ctx context.Context, controller control.Control, _ string) error {
+				if spec, err = a.specOf(ctx, controller, index, ""); err != nil {
 					return err
 				}
-				checks, err := control.Doctor(ctx, spec)
+				checks, err := controller.Doctor(ctx, spec)
 				if err != nil {
 					return err
 				}

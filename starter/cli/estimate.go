@@ -11,9 +11,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/unweaver/unweaver/internal/config"
-	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/control"
+	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
-	ops "github.com/unweaver/unweaver/internal/ops/port"
 )
 
 func (a *App) estimateCmd() *cobra.Command {
@@ -42,15 +42,15 @@ With --out the plan is written to a file; index --plan FILE builds what it says,
 				return err
 			}
 			a.noteDev()
-			return a.withControl(command.Context(), func(ctx context.Context, control ops.Control, _ string) error {
-				if spec, err = a.specOf(ctx, control, index, strings.Join(args, "")); err != nil {
+			return a.withControl(command.Context(), func(ctx context.Context, controller control.Control, _ string) error {
+				if spec, err = a.specOf(ctx, controller, index, strings.Join(args, "")); err != nil {
 					return err
 				}
 				aliases, err := config.Aliases(&spec)
 				if err != nil {
 					return err
 				}
-				report, err := control.Estimate(ctx, ops.IndexRequest{
+				report, err := controller.Estimate(ctx, control.IndexRequest{
 					Aliases: aliases, Spec: spec, ReplaceCorpus: replace, Rebuild: rebuild, Why: why, Listed: out != "",
 				})
 				if err != nil {
@@ -61,7 +61,7 @@ With --out the plan is written to a file; index --plan FILE builds what it says,
 						return err
 					}
 				}
-				return a.report(ops.Status{Report: report.Report, Overall: 1})
+				return a.report(control.Status{Report: report.Report, Overall: 1})
 			})
 		},
 	}
@@ -75,7 +75,7 @@ With --out the plan is written to a file; index --plan FILE builds what it says,
 }
 
 // writePlan writes plan.json. It names documents, so that nobody else may read it.
-func writePlan(path string, plan corpus.Plan) error {
+func writePlan(path string, plan core.Plan) error {
 	raw, err := json.MarshalIndent(plan, "", " ")
 	if err == nil {
 		err = os.WriteFile(path, append(raw, '\n'), 0o600)
@@ -88,8 +88,8 @@ func writePlan(path string, plan corpus.Plan) error {
 
 // asPlanned compares a plan with what would be done now, and gives what it expects; nil where there is none.
 func (a *App) asPlanned(
-	ctx context.Context, control ops.Control, request ops.IndexRequest, path string,
-) (*corpus.Estimate, error) {
+	ctx context.Context, controller control.Control, request control.IndexRequest, path string,
+) (*core.Estimate, error) {
 	if path == "" {
 		return nil, nil
 	}
@@ -97,16 +97,16 @@ func (a *App) asPlanned(
 	if err != nil {
 		return nil, fault.Usage.At("read the plan", path).Because(err).Advise("make it with: unweaver estimate --out " + path)
 	}
-	var plan corpus.Plan
+	var plan core.Plan
 	err = json.Unmarshal(raw, &plan)
-	if err == nil && plan.Format != corpus.PlanFormat {
-		err = fmt.Errorf("it has format %d, want %d", plan.Format, corpus.PlanFormat)
+	if err == nil && plan.Format != core.PlanFormat {
+		err = fmt.Errorf("it has format %d, want %d", plan.Format, core.PlanFormat)
 	}
 	if err != nil {
 		return nil, fault.Usage.At("read the plan", path).Because(err).Advise("make it with: unweaver estimate --out " + path)
 	}
 	request.Listed, request.Unpriced = true, true
-	report, err := control.Estimate(ctx, request)
+	report, err := controller.Estimate(ctx, request)
 	if err != nil {
 		return nil, err
 	}
@@ -119,7 +119,7 @@ func (a *App) asPlanned(
 }
 
 // showShares prints what would be made, by the reason for it.
-func showShares(w io.Writer, report corpus.Report) {
+func showShares(w io.Writer, report core.Report) {
 	for _, share := range report.Shares {
 		fmt.Fprintf(w, "  %s: %s, %s", share.Reason, number(share.Documents, "document"), number(share.Chunks, "chunk"))
 		if share.Fresh > 0 {
@@ -153,13 +153,13 @@ func short(version string) string {
 }
 
 // showPlanned prints what was expected of a run beside what it came to.
-func showPlanned(w io.Writer, report corpus.Report) {
+func showPlanned(w io.Writer, report core.Report) {
 	count := func(n float64) string { return fmt.Sprintf("%.0f", n) }
 	tokens := report.Tokens.Prompt + report.Tokens.Completion + report.Tokens.Embedding
 	var parts []string
 	for _, line := range []struct {
 		name   string
-		figure corpus.Range
+		figure core.Range
 		actual float64
 		text   func(float64) string
 	}{

@@ -6,24 +6,24 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/unweaver/unweaver/internal/corpus"
-	"github.com/unweaver/unweaver/internal/ops/port"
+	"github.com/unweaver/unweaver/internal/control"
+	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/starter/cli"
 )
 
-func planOf(documents ...corpus.Planned) *corpus.Plan {
-	return &corpus.Plan{Format: corpus.PlanFormat, Parent: "g1", Manifest: "m1", Documents: documents}
+func planOf(documents ...core.Planned) *core.Plan {
+	return &core.Plan{Format: core.PlanFormat, Parent: "g1", Manifest: "m1", Documents: documents}
 }
 
 func TestAPlanIsWrittenAndABuildRefusedThatWouldDoOtherwise(t *testing.T) {
-	added := corpus.Planned{Document: "a.md", Reason: "added", Version: "v1"}
-	dry := port.Status{}
-	dry.Status, dry.Reason, dry.Documents = corpus.StatusCompleted, "dry_run", 1
-	dry.Estimate = &corpus.Estimate{Extract: corpus.Range{Low: 1, High: 1}, Runs: 3}
-	dry.Shares = []corpus.Share{{Reason: "added", Documents: 1, Chunks: 4, Fresh: 4, Calls: 4}}
-	dry.Why = &corpus.Why{Document: "a.md", Reason: "added", Chunks: 4, Fresh: 4, Calls: 4, Version: "v1"}
+	added := core.Planned{Document: "a.md", Reason: "added", Version: "v1"}
+	dry := control.Status{}
+	dry.Status, dry.Reason, dry.Documents = core.StatusCompleted, "dry_run", 1
+	dry.Estimate = &core.Estimate{Extract: core.Range{Low: 1, High: 1}, Runs: 3}
+	dry.Shares = []core.Share{{Reason: "added", Documents: 1, Chunks: 4, Fresh: 4, Calls: 4}}
+	dry.Why = &core.Why{Document: "a.md", Reason: "added", Chunks: 4, Fresh: 4, Calls: 4, Version: "v1"}
 	file := filepath.Join(t.TempDir(), "plan.json")
-	fake := &control{statuses: []port.Status{dry}, plan: planOf(added)}
+	fake := &fakeControl{statuses: []control.Status{dry}, plan: planOf(added)}
 	got := run(t, fake, "estimate", "--index", "docs", "--why", "a.md", "--out", file)
 	for _, want := range []string{
 		"added: 1 document, 4 chunks, 4 of them new, 4 extractions", "a.md: added; 4 chunks", "3 earlier generations",
@@ -35,15 +35,15 @@ func TestAPlanIsWrittenAndABuildRefusedThatWouldDoOtherwise(t *testing.T) {
 	if info, err := os.Stat(file); err != nil || info.Mode().Perm() != 0o600 {
 		t.Fatalf("%v, %v", info, err)
 	}
-	fake = &control{statuses: []port.Status{dry}, plan: planOf(added)}
+	fake = &fakeControl{statuses: []control.Status{dry}, plan: planOf(added)}
 	if got = run(t, fake, "index", "--index", "docs", "--plan", file); got.exit != cli.ExitDone {
 		t.Errorf("as planned: %+v", got)
 	}
 	if asked := strings.Join(fake.asked, " "); !strings.Contains(asked, "index docs") {
 		t.Errorf("nothing was begun: %s", asked)
 	}
-	moved := planOf(added, corpus.Planned{Document: "b.md", Reason: "removed"})
-	fake = &control{statuses: []port.Status{dry}, plan: moved}
+	moved := planOf(added, core.Planned{Document: "b.md", Reason: "removed"})
+	fake = &fakeControl{statuses: []control.Status{dry}, plan: moved}
 	got = run(t, fake, "index", "--index", "docs", "--plan", file)
 	if got.exit != cli.ExitUsage || !strings.Contains(got.err, "b.md: removed, was as the parent has it") ||
 		strings.Contains(strings.Join(fake.asked, " "), "index docs") {
@@ -59,10 +59,10 @@ func TestAPlanIsWrittenAndABuildRefusedThatWouldDoOtherwise(t *testing.T) {
 }
 
 func TestARunIsShownBesideItsPlan(t *testing.T) {
-	done := port.Status{}
-	done.Run, done.Status, done.Documents, done.Calls.Extract = "docs/g1", corpus.StatusCompleted, 1, 5
-	done.Planned = &corpus.Estimate{Extract: corpus.Range{Low: 4, High: 6}}
-	got := run(t, &control{statuses: []port.Status{done}}, "status", "docs/g1")
+	done := control.Status{}
+	done.Run, done.Status, done.Documents, done.Calls.Extract = "docs/g1", core.StatusCompleted, 1, 5
+	done.Planned = &core.Estimate{Extract: core.Range{Low: 4, High: 6}}
+	got := run(t, &fakeControl{statuses: []control.Status{done}}, "status", "docs/g1")
 	if !strings.Contains(got.out, "extract 5, planned 4 to 6") {
 		t.Errorf("%s", got.out)
 	}

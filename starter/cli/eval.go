@@ -13,14 +13,14 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/unweaver/unweaver/internal/artifact/localfile"
 	"github.com/unweaver/unweaver/internal/config"
-	"github.com/unweaver/unweaver/internal/corpus"
-	"github.com/unweaver/unweaver/internal/eval"
+	"github.com/unweaver/unweaver/internal/control"
+	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/model"
 	"github.com/unweaver/unweaver/internal/model/openai"
-	ops "github.com/unweaver/unweaver/internal/ops/port"
-	"github.com/unweaver/unweaver/internal/store/localfile"
+	"github.com/unweaver/unweaver/starter/eval"
 )
 
 type evalFlags struct {
@@ -233,13 +233,13 @@ func (a *App) evalStage(dataset *eval.Dataset) (string, error) {
 }
 
 // evalSpec is the index's configuration with what a dataset asks for: passages are chunks, recordings are replayed.
-func (a *App) evalSpec(flags evalFlags, dataset *eval.Dataset) (corpus.Spec, error) {
+func (a *App) evalSpec(flags evalFlags, dataset *eval.Dataset) (core.Spec, error) {
 	stage, err := a.evalStage(dataset)
 	if err != nil {
-		return corpus.Spec{}, err
+		return core.Spec{}, err
 	}
 	if err := dataset.Stage(stage); err != nil {
-		return corpus.Spec{}, fault.StoreDenied.At("copy the corpus to", stage).Because(err)
+		return core.Spec{}, fault.StoreDenied.At("copy the corpus to", stage).Because(err)
 	}
 	spec, err := a.spec(flags.index, stage)
 	if err != nil {
@@ -276,19 +276,19 @@ func evalIndex(dataset *eval.Dataset) string {
 // evalBuild builds the index of a dataset, or finds it unchanged. The index that is named after the dataset is nobody
 // else's, wherever its corpus lay before.
 func (a *App) evalBuild(
-	ctx context.Context, control ops.Control, dataset *eval.Dataset, spec corpus.Spec,
-) (ops.Status, error) {
+	ctx context.Context, controller control.Control, dataset *eval.Dataset, spec core.Spec,
+) (control.Status, error) {
 	own := spec.Index == evalIndex(dataset) || strings.HasPrefix(spec.Index, evalIndex(dataset)+shareInfix)
-	request := ops.IndexRequest{Spec: spec, ReplaceCorpus: own}
+	request := control.IndexRequest{Spec: spec, ReplaceCorpus: own}
 	if err := request.ReadFiles(); err != nil {
-		return ops.Status{}, err
+		return control.Status{}, err
 	}
-	run, err := control.Index(ctx, request)
+	run, err := controller.Index(ctx, request)
 	if err != nil {
-		return ops.Status{}, err
+		return control.Status{}, err
 	}
-	status, err := a.follow(ctx, control, run.Run, newBar(a.Err, a.json))
-	if err == nil && status.Status != corpus.StatusCompleted && status.Status != corpus.StatusErrors {
+	status, err := a.follow(ctx, controller, run.Run, newBar(a.Err, a.json))
+	if err == nil && status.Status != core.StatusCompleted && status.Status != core.StatusErrors {
 		err = fault.Internal.At("build index", spec.Index).
 			Because(status.Status + " " + status.Reason + " " + status.Detail).
 			Advise("see: unweaver status " + run.Run)
@@ -345,12 +345,12 @@ func (a *App) eval(ctx context.Context, flags evalFlags) error {
 			return err
 		}
 	}
-	return a.withControl(ctx, func(ctx context.Context, control ops.Control, queries string) error {
-		spec, status, err := a.evalBuilt(ctx, control, flags, dataset, spec)
+	return a.withControl(ctx, func(ctx context.Context, controller control.Control, queries string) error {
+		spec, status, err := a.evalBuilt(ctx, controller, flags, dataset, spec)
 		if err != nil {
 			return err
 		}
-		if err := a.buildShares(ctx, control, dataset, spec, shared); err != nil {
+		if err := a.buildShares(ctx, controller, dataset, spec, shared); err != nil {
 			return err
 		}
 		plan.AskOf = func(index string) eval.Asker {
@@ -382,21 +382,21 @@ func (a *App) eval(ctx context.Context, flags evalFlags) error {
 
 // evalBuilt builds what is evaluated, with what the store says of its configuration.
 func (a *App) evalBuilt(
-	ctx context.Context, control ops.Control, flags evalFlags, dataset *eval.Dataset, spec corpus.Spec,
-) (corpus.Spec, ops.Status, error) {
-	spec, err := a.evalOverlaid(ctx, control, flags, dataset, spec)
+	ctx context.Context, controller control.Control, flags evalFlags, dataset *eval.Dataset, spec core.Spec,
+) (core.Spec, control.Status, error) {
+	spec, err := a.evalOverlaid(ctx, controller, flags, dataset, spec)
 	if err != nil {
-		return spec, ops.Status{}, err
+		return spec, control.Status{}, err
 	}
-	status, err := a.evalBuild(ctx, control, dataset, spec)
+	status, err := a.evalBuild(ctx, controller, dataset, spec)
 	return spec, status, err
 }
 
 // evalOverlaid is evalSpec of a branch, or of an index that one was promoted to; of any other it is spec.
 func (a *App) evalOverlaid(
-	ctx context.Context, control ops.Control, flags evalFlags, dataset *eval.Dataset, spec corpus.Spec,
-) (corpus.Spec, error) {
-	found, err := a.overlaid(ctx, control, spec.Index)
+	ctx context.Context, controller control.Control, flags evalFlags, dataset *eval.Dataset, spec core.Spec,
+) (core.Spec, error) {
+	found, err := a.overlaid(ctx, controller, spec.Index)
 	if err != nil || len(found) == 0 {
 		return spec, err
 	}
@@ -407,7 +407,7 @@ func (a *App) evalOverlaid(
 }
 
 // indexTokens enters what this run paid for the index; zero where it was there.
-func indexTokens(report *eval.Report, status ops.Status) {
+func indexTokens(report *eval.Report, status control.Status) {
 	for i := range report.Rows {
 		if len(report.Rows[i].Recall) == 0 {
 			continue

@@ -7,10 +7,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/unweaver/unweaver/internal/corpus"
-	"github.com/unweaver/unweaver/internal/eval"
-	"github.com/unweaver/unweaver/internal/ops"
+	"github.com/unweaver/unweaver/internal/control/service"
+	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/starter/cli"
+	"github.com/unweaver/unweaver/starter/eval"
 )
 
 // dataset writes one of two passages and two questions into the current folder.
@@ -41,7 +41,7 @@ func dataset(t *testing.T, more map[string]string) string {
 
 const ranked = `{"generation":"g1","models":"built-in models","chunks":[{"document":"corpus.jsonl#a"}]}`
 
-func evaluate(t *testing.T, fake *control, served *queries, args ...string) result {
+func evaluate(t *testing.T, fake *fakeControl, served *queries, args ...string) result {
 	t.Helper()
 	server := httptest.NewServer(served)
 	defer server.Close()
@@ -50,9 +50,9 @@ func evaluate(t *testing.T, fake *control, served *queries, args ...string) resu
 
 func TestAnEvaluationBuildsAsksEveryQuestionByEveryMethodAndReports(t *testing.T) {
 	dataset(t, nil)
-	built := finished(corpus.StatusCompleted)
+	built := finished(core.StatusCompleted)
 	built.Tokens.Prompt = 77
-	fake, served := &control{statuses: []ops.Status{built}}, &queries{bodies: []string{ranked}}
+	fake, served := &fakeControl{statuses: []service.Status{built}}, &queries{bodies: []string{ranked}}
 	got := evaluate(t, fake, served, "--methods", "vector,unweaver", "--rules", "weighted,pav", "--k", "5,1,5")
 	if got.exit != cli.ExitDone {
 		t.Fatalf("%+v", got)
@@ -98,7 +98,7 @@ func TestUtilitiesAreLoggedOfTheMethodThatHasThem(t *testing.T) {
 	explained := `{"generation":"g1","models":"m","chunks":[],"explain":{"policy":{"features":{"budget":9},` +
 		`"actions":[{"facts":"none","documents":[]}]}}}`
 	served := &queries{bodies: []string{explained}}
-	got := evaluate(t, &control{statuses: []ops.Status{finished(corpus.StatusCompleted)}}, served,
+	got := evaluate(t, &fakeControl{statuses: []service.Status{finished(core.StatusCompleted)}}, served,
 		"--methods", "apr", "--utilities")
 	if got.exit != cli.ExitDone {
 		t.Fatalf("%+v", got)
@@ -107,7 +107,7 @@ func TestUtilitiesAreLoggedOfTheMethodThatHasThem(t *testing.T) {
 	if raw, err := os.ReadFile("eval-my-set/utilities.jsonl"); err != nil || strings.Count(string(raw), "\n") != 2 {
 		t.Errorf("%s %v", raw, err)
 	}
-	got = evaluate(t, &control{}, served, "--methods", "vector", "--utilities")
+	got = evaluate(t, &fakeControl{}, served, "--methods", "vector", "--utilities")
 	if got.exit != cli.ExitUsage {
 		t.Errorf("%+v", got)
 	}
@@ -129,7 +129,7 @@ func TestAnEvaluationReplaysTheRecordingUnlessToldOtherwise(t *testing.T) {
 		{[]string{"--set", "indexes.own.chunking.strategy=fixed", "--index", "own"}, "recorded", "fixed"},
 	} {
 		dataset(t, map[string]string{"extractions.jsonl": ""})
-		fake := &control{statuses: []ops.Status{finished(corpus.StatusCompleted)}}
+		fake := &fakeControl{statuses: []service.Status{finished(core.StatusCompleted)}}
 		got := evaluate(t, fake, &queries{bodies: []string{ranked}}, append(tc.args, "--methods", "vector")...)
 		spec := fake.request.Spec
 		if got.exit != cli.ExitDone || spec.Chat.Provider != tc.provider || spec.Chunking.Strategy != tc.strategy ||
@@ -142,7 +142,7 @@ func TestAnEvaluationReplaysTheRecordingUnlessToldOtherwise(t *testing.T) {
 
 func TestAnEvaluationComparesMethodsWithThemselvesElsewhere(t *testing.T) {
 	dataset(t, nil)
-	fake := &control{statuses: []ops.Status{finished(corpus.StatusCompleted)}}
+	fake := &fakeControl{statuses: []service.Status{finished(core.StatusCompleted)}}
 	served := &queries{bodies: []string{ranked}}
 	got := evaluate(t, fake, served, "--methods", "hybrid", "--against", "index=other; generation=g2",
 		"--against", `params.list=50;top_entities=3`)
@@ -166,7 +166,7 @@ func TestARecordingThatIsNotUsedHasNoRow(t *testing.T) {
 	triples := `{"id":"a","triples":[["Alpha","is","first"]],"entities":["Alpha"]}` + "\n"
 	for extraction, rows := range map[string]int{"auto": 1, "config": 0} {
 		dataset(t, map[string]string{"extractions.jsonl": triples})
-		fake := &control{statuses: []ops.Status{finished(corpus.StatusCompleted)}}
+		fake := &fakeControl{statuses: []service.Status{finished(core.StatusCompleted)}}
 		got := evaluate(t, fake, &queries{bodies: []string{ranked}}, "--methods", "bm25", "--extraction", extraction)
 		if n := strings.Count(got.out, "| "+eval.HippoName+" |"); got.exit != cli.ExitDone || n != rows {
 			t.Errorf("%s: %d rows of the recording, want %d: %+v", extraction, n, rows, got)
@@ -201,7 +201,7 @@ func TestAnEvaluationStopsBeforeItCostsWhatNobodyAskedFor(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			dataset(t, nil)
-			fake := &control{}
+			fake := &fakeControl{}
 			got := evaluate(t, fake, &queries{bodies: []string{ranked}}, tc.args...)
 			if got.exit != tc.exit || len(fake.asked) > 0 || !strings.Contains(got.err, tc.want) {
 				t.Errorf("%+v, asked %v", got, fake.asked)
@@ -215,9 +215,9 @@ func TestAnEvaluationStopsBeforeItCostsWhatNobodyAskedFor(t *testing.T) {
 
 func TestAnEvaluationOfAnIndexThatDoesNotBuildFails(t *testing.T) {
 	dataset(t, nil)
-	held := finished(corpus.StatusHeld)
+	held := finished(core.StatusHeld)
 	held.Reason = "failures"
-	got := evaluate(t, &control{statuses: []ops.Status{held}}, &queries{bodies: []string{ranked}}, "--methods", "vector")
+	got := evaluate(t, &fakeControl{statuses: []service.Status{held}}, &queries{bodies: []string{ranked}}, "--methods", "vector")
 	if got.exit != cli.ExitFailed {
 		t.Errorf("%+v", got)
 	}

@@ -6,8 +6,8 @@ import (
 	"io"
 	"time"
 
-	"github.com/unweaver/unweaver/internal/corpus"
-	ops "github.com/unweaver/unweaver/internal/ops/port"
+	"github.com/unweaver/unweaver/internal/control"
+	"github.com/unweaver/unweaver/internal/core"
 )
 
 // quietest is how long a stream says nothing at most: what reads it can tell a run that is slow from one that is gone.
@@ -45,21 +45,21 @@ type progressEvent struct {
 	Seconds float64   `json:"seconds"`
 	Idle    float64   `json:"idle_seconds"`
 
-	Documents int64         `json:"documents"`
-	Chunks    int64         `json:"chunks"`
-	Classes   int64         `json:"classes"`
-	Calls     corpus.Calls  `json:"calls"`
-	Tokens    corpus.Tokens `json:"tokens"`
-	Cost      float64       `json:"cost"`
-	Currency  string        `json:"currency,omitempty"`
+	Documents int64       `json:"documents"`
+	Chunks    int64       `json:"chunks"`
+	Classes   int64       `json:"classes"`
+	Calls     core.Calls  `json:"calls"`
+	Tokens    core.Tokens `json:"tokens"`
+	Cost      float64     `json:"cost"`
+	Currency  string      `json:"currency,omitempty"`
 }
 
 // begin tells which run it is about.
-func (s *stream) begin(run ops.Run) {
+func (s *stream) begin(run control.Run) {
 	s.write(struct {
 		At   time.Time `json:"at"`
 		Kind string    `json:"event"`
-		ops.Run
+		control.Run
 	}{time.Now().UTC(), "run", run})
 }
 
@@ -70,7 +70,7 @@ func (s *stream) write(line any) {
 }
 
 // show tells what is new in a status.
-func (s *stream) show(status ops.Status) {
+func (s *stream) show(status control.Status) {
 	for _, event := range status.Events {
 		key := fmt.Sprint(event.At.UnixNano(), event.Kind, event.Stage, event.Count)
 		if !s.seen[key] {
@@ -85,8 +85,8 @@ func (s *stream) show(status ops.Status) {
 			s.write(struct {
 				At   time.Time `json:"at"`
 				Kind string    `json:"event"`
-				corpus.Problem
-			}{time.Now().UTC(), corpus.EventProblem, problem})
+				core.Problem
+			}{time.Now().UTC(), core.EventProblem, problem})
 		}
 	}
 	if status.Stage != "" {
@@ -94,9 +94,9 @@ func (s *stream) show(status ops.Status) {
 	}
 }
 
-func (s *stream) progress(status ops.Status) {
+func (s *stream) progress(status control.Status) {
 	now := progressEvent{
-		At: time.Now().UTC(), Kind: corpus.EventProgress, Run: status.Run, Status: status.Status, Stage: status.Stage,
+		At: time.Now().UTC(), Kind: core.EventProgress, Run: status.Run, Status: status.Status, Stage: status.Stage,
 		Unit: status.Unit, Rate: status.Rate, Overall: status.Overall, ETA: status.ETASeconds, Seconds: status.Seconds,
 		Idle: status.IdleSeconds, Documents: status.Documents, Chunks: status.Chunks, Classes: status.Classes,
 		Calls: status.Calls, Tokens: status.Tokens, Cost: status.Cost, Currency: status.Currency,
@@ -117,11 +117,11 @@ func (s *stream) progress(status ops.Status) {
 func (s *stream) end() {}
 
 // report is the last line of a stream that has it.
-func (s *stream) report(status ops.Status) error {
+func (s *stream) report(status control.Status) error {
 	s.write(struct {
 		At   time.Time `json:"at"`
 		Kind string    `json:"event"`
-		ops.Status
-	}{time.Now().UTC(), corpus.EventReport, status})
+		control.Status
+	}{time.Now().UTC(), core.EventReport, status})
 	return s.err
 }

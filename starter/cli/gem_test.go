@@ -35,7 +35,7 @@ func export(t *testing.T, served *mapped, args ...string) result {
 	t.Helper()
 	server := httptest.NewServer(served)
 	defer server.Close()
-	return in(t, connected(&control{}, server.URL), nil, append([]string{"gem", "export"}, args...)...)
+	return in(t, connected(&fakeControl{}, server.URL), nil, append([]string{"gem", "export"}, args...)...)
 }
 
 func TestAMemoryIsExportedToOutputOrAFile(t *testing.T) {

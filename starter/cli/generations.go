@@ -9,10 +9,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/unweaver/unweaver/internal/build/runlog"
+	"github.com/unweaver/unweaver/internal/artifact"
+	"github.com/unweaver/unweaver/internal/control"
 	"github.com/unweaver/unweaver/internal/fault"
-	ops "github.com/unweaver/unweaver/internal/ops/port"
-	"github.com/unweaver/unweaver/internal/store/artifact"
+	"github.com/unweaver/unweaver/internal/pipeline/runlog"
 )
 
 func (a *App) generationsCmd() *cobra.Command {
@@ -25,8 +25,8 @@ func (a *App) generationsCmd() *cobra.Command {
 		Example: "  unweaver generations --index docs",
 		Args:    arguments(0, 0, "no argument"),
 		RunE: func(command *cobra.Command, _ []string) error {
-			return a.withControl(command.Context(), func(ctx context.Context, control ops.Control, _ string) error {
-				generations, err := control.Generations(ctx, index)
+			return a.withControl(command.Context(), func(ctx context.Context, controller control.Control, _ string) error {
+				generations, err := controller.Generations(ctx, index)
 				if err != nil {
 					return err
 				}
@@ -97,15 +97,15 @@ the exit code is that of the worst.`,
 					Because("want either --index or --all").
 					Advise("give --index NAME, or --all for every index")
 			}
-			return a.withControl(command.Context(), func(ctx context.Context, control ops.Control, _ string) error {
+			return a.withControl(command.Context(), func(ctx context.Context, controller control.Control, _ string) error {
 				if all {
-					return a.restoreAll(ctx, control)
+					return a.restoreAll(ctx, controller)
 				}
-				run, err := control.Restore(ctx, index)
+				run, err := controller.Restore(ctx, index)
 				if err != nil {
 					return err
 				}
-				return a.wait(ctx, control, run)
+				return a.wait(ctx, controller, run)
 			})
 		},
 	}
@@ -124,8 +124,8 @@ func worse(one, other int) int {
 }
 
 // restoreAll restores every index of which a generation was built.
-func (a *App) restoreAll(ctx context.Context, control ops.Control) error {
-	cards, err := control.Indexes(ctx)
+func (a *App) restoreAll(ctx context.Context, controller control.Control) error {
+	cards, err := controller.Indexes(ctx)
 	if err != nil {
 		return err
 	}
@@ -134,10 +134,10 @@ func (a *App) restoreAll(ctx context.Context, control ops.Control) error {
 		if card.State == runlog.StateEmpty {
 			continue
 		}
-		run, err := control.Restore(ctx, card.Index)
+		run, err := controller.Restore(ctx, card.Index)
 		if err == nil {
 			a.exit = ExitDone
-			err = a.wait(ctx, control, run)
+			err = a.wait(ctx, controller, run)
 		}
 		if ctx.Err() != nil {
 			return err

@@ -7,8 +7,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/unweaver/unweaver/internal/control"
 	"github.com/unweaver/unweaver/internal/fault"
-	ops "github.com/unweaver/unweaver/internal/ops/port"
 )
 
 func (a *App) indexCmd() *cobra.Command {
@@ -49,27 +49,27 @@ of events, one JSON object a line (docs/cli.md).
 			if err != nil {
 				return err
 			}
-			return a.withControl(command.Context(), func(ctx context.Context, control ops.Control, _ string) error {
-				if spec, err = a.specOf(ctx, control, index, uri); err != nil {
+			return a.withControl(command.Context(), func(ctx context.Context, controller control.Control, _ string) error {
+				if spec, err = a.specOf(ctx, controller, index, uri); err != nil {
 					return err
 				}
-				request := ops.IndexRequest{
-					Spec: spec, Generation: generation, ReplaceCorpus: replace, Rebuild: rebuild, Priority: ops.Priority(priority),
+				request := control.IndexRequest{
+					Spec: spec, Generation: generation, ReplaceCorpus: replace, Rebuild: rebuild, Priority: control.Priority(priority),
 				}
 				if err := request.ReadFiles(); err != nil {
 					return err
 				}
 				if dry {
-					report, err := control.Estimate(ctx, request)
+					report, err := controller.Estimate(ctx, request)
 					if err != nil {
 						return err
 					}
-					return a.report(ops.Status{Report: report.Report, Overall: 1})
+					return a.report(control.Status{Report: report.Report, Overall: 1})
 				}
-				if request.Expected, err = a.asPlanned(ctx, control, request, planned); err != nil {
+				if request.Expected, err = a.asPlanned(ctx, controller, request, planned); err != nil {
 					return err
 				}
-				run, err := control.Index(ctx, request)
+				run, err := controller.Index(ctx, request)
 				if err != nil {
 					return err
 				}
@@ -79,7 +79,7 @@ of events, one JSON object a line (docs/cli.md).
 				if run.Attached && !a.json {
 					fmt.Fprintf(a.Err, "%s runs already: this waits for it%s\n", run.Run, joined(run))
 				}
-				return a.wait(ctx, control, run)
+				return a.wait(ctx, controller, run)
 			})
 		},
 	}
@@ -95,7 +95,7 @@ of events, one JSON object a line (docs/cli.md).
 }
 
 // begun tells of a run that goes on without this command.
-func (a *App) begun(run ops.Run) error {
+func (a *App) begun(run control.Run) error {
 	return a.print(run, func(w io.Writer) {
 		what := "started"
 		if run.Attached {
@@ -106,7 +106,7 @@ func (a *App) begun(run ops.Run) error {
 }
 
 // joined says what of the corpus a run that was joined may not have.
-func joined(run ops.Run) string {
+func joined(run control.Run) string {
 	if run.Begun == nil {
 		return ""
 	}
@@ -143,11 +143,11 @@ Exit codes are those of index.
 			if name == "" {
 				return a.ls(command.Context())
 			}
-			return a.withControl(command.Context(), func(ctx context.Context, control ops.Control, _ string) error {
+			return a.withControl(command.Context(), func(ctx context.Context, controller control.Control, _ string) error {
 				if watch {
-					return a.watch(ctx, control, name)
+					return a.watch(ctx, controller, name)
 				}
-				status, err := control.Status(ctx, name)
+				status, err := controller.Status(ctx, name)
 				if err != nil {
 					return err
 				}
@@ -161,10 +161,10 @@ Exit codes are those of index.
 }
 
 // watch follows a run that is there.
-func (a *App) watch(ctx context.Context, control ops.Control, name string) error {
-	status, err := control.Status(ctx, name) // an index stands for the run that is its newest now
+func (a *App) watch(ctx context.Context, controller control.Control, name string) error {
+	status, err := controller.Status(ctx, name) // an index stands for the run that is its newest now
 	if err != nil {
 		return err
 	}
-	return a.streamed(ctx, control, ops.Run{Run: status.Run, RunID: status.RunID, Attached: true})
+	return a.streamed(ctx, controller, control.Run{Run: status.Run, RunID: status.RunID, Attached: true})
 }

@@ -7,14 +7,14 @@ import (
 	"testing"
 	"time"
 
-	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/control/service"
+	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
-	"github.com/unweaver/unweaver/internal/ops"
 	"github.com/unweaver/unweaver/starter/cli"
 )
 
 func TestIndexStartsARunAndSaysHowToWatchIt(t *testing.T) {
-	fake := &control{}
+	fake := &fakeControl{}
 	got := run(t, fake, "index", "/corpus", "--index", "docs", "--generation", "g1", "--replace-corpus", "--rebuild")
 	if got.exit != cli.ExitDone || got.out != "docs/g1 started; watch it with: unweaver status docs/g1 --watch\n" {
 		t.Errorf("%+v", got)
@@ -35,31 +35,31 @@ func TestIndexStartsARunAndSaysHowToWatchIt(t *testing.T) {
 }
 
 func TestIndexWaitsForTheEndAndExitsByIt(t *testing.T) {
-	running := finished(corpus.StatusRunning)
+	running := finished(core.StatusRunning)
 	running.Stage = "extract"
-	standing := finished(corpus.StatusCompleted)
+	standing := finished(core.StatusCompleted)
 	standing.Unchanged, standing.ProblemsTotal, standing.DocumentsFailed = true, 3, 3
-	letters := finished(corpus.StatusCompleted)
+	letters := finished(core.StatusCompleted)
 	letters.DeadLetters = 1
-	unread := finished(corpus.StatusCompleted)
+	unread := finished(core.StatusCompleted)
 	unread.DocumentsFailed = 1
 	for _, tc := range []struct {
 		name string
-		last ops.Status
+		last service.Status
 		exit int
 	}{
-		{"completed", finished(corpus.StatusCompleted), cli.ExitDone},
-		{"failed", finished(corpus.StatusFailed), cli.ExitFailed},
-		{"cancelled", finished(corpus.StatusCancelled), cli.ExitFailed},
-		{"completed with errors", finished(corpus.StatusErrors), cli.ExitErrors},
-		{"held", finished(corpus.StatusHeld), cli.ExitHeld},
-		{"paused", finished(corpus.StatusPaused), cli.ExitPaused},
+		{"completed", finished(core.StatusCompleted), cli.ExitDone},
+		{"failed", finished(core.StatusFailed), cli.ExitFailed},
+		{"cancelled", finished(core.StatusCancelled), cli.ExitFailed},
+		{"completed with errors", finished(core.StatusErrors), cli.ExitErrors},
+		{"held", finished(core.StatusHeld), cli.ExitHeld},
+		{"paused", finished(core.StatusPaused), cli.ExitPaused},
 		{"unchanged, with problems of the parent", standing, cli.ExitErrors},
 		{"completed, with dead letters of the parent", letters, cli.ExitErrors},
 		{"completed, with documents that stay unreadable", unread, cli.ExitErrors},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			fake := &control{statuses: []ops.Status{running, tc.last}}
+			fake := &fakeControl{statuses: []service.Status{running, tc.last}}
 			got := run(t, fake, "index", "--index", "docs", "--wait")
 			if got.exit != tc.exit || !strings.HasPrefix(got.out, "docs/g1  "+tc.last.Status) || fake.looks != 2 {
 				t.Errorf("exit %d after %d looks\n%s", got.exit, fake.looks, got.out)
@@ -77,7 +77,7 @@ func TestIndexWaitsForTheEndAndExitsByIt(t *testing.T) {
 }
 
 func TestARunThatIsNotYetSeenIsWaitedFor(t *testing.T) {
-	fake := &late{control: control{statuses: []ops.Status{finished(corpus.StatusCompleted)}}, misses: 2}
+	fake := &late{fakeControl: fakeControl{statuses: []service.Status{finished(core.StatusCompleted)}}, misses: 2}
 	t.Chdir(t.TempDir())
 	got := in(t, connected(fake, ""), nil, "restore", "--index", "docs")
 	if got.exit != cli.ExitDone || fake.misses != 0 || !strings.Contains(got.out, "completed") {
@@ -87,39 +87,39 @@ func TestARunThatIsNotYetSeenIsWaitedFor(t *testing.T) {
 
 // late knows a run only after some looks.
 type late struct {
-	control
+	fakeControl
 	misses int
 }
 
-func (l *late) Status(ctx context.Context, run string) (ops.Status, error) {
+func (l *late) Status(ctx context.Context, run string) (service.Status, error) {
 	if l.misses > 0 {
 		l.misses--
-		return ops.Status{}, fault.RunNotFound.At("find run", run)
+		return service.Status{}, fault.RunNotFound.At("find run", run)
 	}
-	return l.control.Status(ctx, run)
+	return l.fakeControl.Status(ctx, run)
 }
 
 // interrupted is a control whose user goes when the run is seen to go on.
 type interrupted struct {
-	control
+	fakeControl
 	leave func()
 }
 
-func (i *interrupted) Status(ctx context.Context, run string) (ops.Status, error) {
+func (i *interrupted) Status(ctx context.Context, run string) (service.Status, error) {
 	if i.looks > 0 {
 		i.leave()
 	}
-	return i.control.Status(ctx, run)
+	return i.fakeControl.Status(ctx, run)
 }
 
 func TestAnInterruptLeavesTheRunAlone(t *testing.T) {
-	running := finished(corpus.StatusRunning)
+	running := finished(core.StatusRunning)
 	running.Stage = "extract"
 	t.Chdir(t.TempDir())
 	for _, json := range [][]string{nil, {"--json"}} {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
-		fake := &interrupted{control{statuses: []ops.Status{running}}, cancel}
+		fake := &interrupted{fakeControl{statuses: []service.Status{running}}, cancel}
 		var out, errs bytes.Buffer
 		app := &cli.App{Out: &out, Err: &errs, Connect: connected(fake, "")}
 		exit := app.Run(ctx, append([]string{"index", "--index", "docs", "--wait"}, json...))
@@ -136,24 +136,24 @@ func TestAnInterruptLeavesTheRunAlone(t *testing.T) {
 }
 
 func TestADryRunShowsRanges(t *testing.T) {
-	dry := finished(corpus.StatusCompleted)
+	dry := finished(core.StatusCompleted)
 	dry.Reason = "dry_run"
-	dry.Calls = corpus.Calls{Extract: 7}
-	fake := &control{statuses: []ops.Status{dry}}
+	dry.Calls = core.Calls{Extract: 7}
+	fake := &fakeControl{statuses: []service.Status{dry}}
 	got := run(t, fake, "index", "--index", "docs", "--dry-run")
 	if got.exit != cli.ExitDone || !strings.Contains(strings.Join(fake.asked, " "), "estimate docs") {
 		t.Errorf("%+v %+v", got, fake.request)
 	}
 	contains(t, got.out, "would pay: 7 extract, 0 shorten")
-	dry.Estimate = &corpus.Estimate{
-		Extract: corpus.Range{Low: 1200, High: 1300},
-		Shorten: corpus.Range{Low: 0, High: 90},
-		Embed:   corpus.Range{Low: 210, High: 210},
-		Tokens:  corpus.Range{Low: 1.2e6, High: 1.4e6},
-		Cost:    corpus.Range{Low: 0.53, High: 0.61},
-		Seconds: corpus.Range{Low: 720, High: 900.4},
+	dry.Estimate = &core.Estimate{
+		Extract: core.Range{Low: 1200, High: 1300},
+		Shorten: core.Range{Low: 0, High: 90},
+		Embed:   core.Range{Low: 210, High: 210},
+		Tokens:  core.Range{Low: 1.2e6, High: 1.4e6},
+		Cost:    core.Range{Low: 0.53, High: 0.61},
+		Seconds: core.Range{Low: 720, High: 900.4},
 	}
-	fake = &control{statuses: []ops.Status{dry}}
+	fake = &fakeControl{statuses: []service.Status{dry}}
 	got = run(t, fake, "index", "--index", "docs", "--dry-run")
 	contains(t, got.out,
 		"would need extract calls  1200 to 1300\n",
@@ -175,13 +175,13 @@ func TestADryRunShowsRanges(t *testing.T) {
 }
 
 func TestADryRunNamesNoArtifactAndNoPriceThatIsNotSet(t *testing.T) {
-	dry := finished(corpus.StatusCompleted)
+	dry := finished(core.StatusCompleted)
 	dry.Reason, dry.Classes, dry.Mentions = "dry_run", 0, 0
-	dry.Estimate = &corpus.Estimate{Tokens: corpus.Range{Low: 100, High: 200}}
+	dry.Estimate = &core.Estimate{Tokens: core.Range{Low: 100, High: 200}}
 	for _, code := range []string{"a", "b", "c", "d", "e", "f"} {
-		dry.Problems = append(dry.Problems, corpus.Problem{Code: code, Object: code + ".pdf"})
+		dry.Problems = append(dry.Problems, core.Problem{Code: code, Object: code + ".pdf"})
 	}
-	got := run(t, &control{statuses: []ops.Status{dry}}, "index", "--index", "docs", "--dry-run")
+	got := run(t, &fakeControl{statuses: []service.Status{dry}}, "index", "--index", "docs", "--dry-run")
 	contains(t, got.out, "  12 documents, 81 chunks\n",
 		"  would need cost           ? (no price is set: models.*.price)\n", "  problems: 6\n", "  … and 1 more\n")
 	for _, wrong := range []string{"classes", "0.0000", "report.json", "unweaver logs"} {
@@ -192,23 +192,23 @@ func TestADryRunNamesNoArtifactAndNoPriceThatIsNotSet(t *testing.T) {
 }
 
 func TestPaidTokensWithoutAPriceAreNotSaidToCostNothing(t *testing.T) {
-	night := finished(corpus.StatusCompleted)
-	night.Tokens, night.Cost = corpus.Tokens{Prompt: 10}, 0
-	got := run(t, &control{statuses: []ops.Status{night}}, "status", "docs")
+	night := finished(core.StatusCompleted)
+	night.Tokens, night.Cost = core.Tokens{Prompt: 10}, 0
+	got := run(t, &fakeControl{statuses: []service.Status{night}}, "status", "docs")
 	contains(t, got.out, "10 prompt, 0 completion, 0 embedding tokens; no price is set (models.*.price)\n")
 }
 
 func TestAReportNamesWhatFailedAndWhereTheRestIs(t *testing.T) {
-	bad := finished(corpus.StatusErrors)
+	bad := finished(core.StatusErrors)
 	bad.DeadLetters, bad.Refused, bad.DocumentsFailed, bad.ChunksFailed, bad.Stale = 2, 4, 3, 5, 2
 	bad.ProblemsTotal, bad.ProblemsPath = 117, "docs/generations/g1/problems.jsonl"
 	for _, object := range []string{"a", "b", "c", "d", "e", "f", "g"} {
-		bad.Problems = append(bad.Problems, corpus.Problem{
+		bad.Problems = append(bad.Problems, core.Problem{
 			Code: "unreadable_document", Object: object + ".pdf", Detail: "the file ends early",
 		})
 	}
 	bad.Problems[1].Detail = ""
-	got := run(t, &control{statuses: []ops.Status{bad}}, "status", "docs")
+	got := run(t, &fakeControl{statuses: []service.Status{bad}}, "status", "docs")
 	contains(t, got.out,
 		"  not read: 4 of the files and rows\n",
 		"  failed: 3 documents, 5 chunks; 2 documents serve what was there before (stale)\n",
@@ -217,12 +217,12 @@ func TestAReportNamesWhatFailedAndWhereTheRestIs(t *testing.T) {
 		"  ! unreadable_document, 6 times: a.pdf, c.pdf, d.pdf and 3 more: the file ends early\n"+
 			"  ! unreadable_document b.pdf\n  … and 110 more: unweaver logs docs/g1\n",
 	)
-	one := finished(corpus.StatusErrors)
+	one := finished(core.StatusErrors)
 	one.Documents, one.DocumentsFailed, one.Refused, one.Stale = 1, 1, 1, 1
 	for _, code := range []string{"a", "b", "c", "d", "e", "f"} {
-		one.Problems = append(one.Problems, corpus.Problem{Code: code, Object: code + ".pdf"})
+		one.Problems = append(one.Problems, core.Problem{Code: code, Object: code + ".pdf"})
 	}
-	got = run(t, &control{statuses: []ops.Status{one}}, "status", "docs")
+	got = run(t, &fakeControl{statuses: []service.Status{one}}, "status", "docs")
 	contains(t, got.out, "  1 document, 81 chunks", "not read: 1 of the files and rows\n",
 		"failed: 1 document, 0 chunks; 1 document serves what was there before (stale)\n", "  ! e e.pdf\n  … and 1 more")
 	if strings.Contains(got.out, "f.pdf") {
@@ -231,9 +231,9 @@ func TestAReportNamesWhatFailedAndWhereTheRestIs(t *testing.T) {
 }
 
 func TestAReportOfAnOlderReleaseStillNamesItsProblems(t *testing.T) {
-	old := finished(corpus.StatusErrors)
-	old.Problems = []corpus.Problem{{Code: "bad_model_output", Object: "chunk 7", Detail: "no JSON"}}
-	got := run(t, &control{statuses: []ops.Status{old}}, "status", "docs")
+	old := finished(core.StatusErrors)
+	old.Problems = []core.Problem{{Code: "bad_model_output", Object: "chunk 7", Detail: "no JSON"}}
+	got := run(t, &fakeControl{statuses: []service.Status{old}}, "status", "docs")
 	contains(t, got.out, "problems: 1\n", "! bad_model_output chunk 7")
 	if strings.Contains(got.out, "more") || strings.Contains(got.out, "dead letters") {
 		t.Errorf("%s", got.out)
@@ -241,15 +241,15 @@ func TestAReportOfAnOlderReleaseStillNamesItsProblems(t *testing.T) {
 }
 
 func TestAnUnchangedNightNamesWhatStandsFailedSinceItsParent(t *testing.T) {
-	night := finished(corpus.StatusCompleted)
+	night := finished(core.StatusCompleted)
 	night.Generation, night.Run, night.Unchanged = "g9", "docs/g9", true
-	clean := run(t, &control{statuses: []ops.Status{night}}, "status", "docs")
+	clean := run(t, &fakeControl{statuses: []service.Status{night}}, "status", "docs")
 	if clean.exit != cli.ExitDone || !strings.HasPrefix(clean.out, "docs/g9  completed  nothing changed\n") {
 		t.Errorf("%+v", clean)
 	}
 	night.ProblemsTotal, night.ProblemsPath, night.DeadLetters = 1, "docs/generations/g4/problems.jsonl", 1
-	night.Problems = []corpus.Problem{{Code: "bad_model_output", Object: "chunk 7", Detail: "no JSON"}}
-	got := run(t, &control{statuses: []ops.Status{night}}, "status", "docs")
+	night.Problems = []core.Problem{{Code: "bad_model_output", Object: "chunk 7", Detail: "no JSON"}}
+	got := run(t, &fakeControl{statuses: []service.Status{night}}, "status", "docs")
 	if got.exit != cli.ExitErrors {
 		t.Errorf("exit %d", got.exit)
 	}
@@ -261,20 +261,20 @@ func TestAnUnchangedNightNamesWhatStandsFailedSinceItsParent(t *testing.T) {
 }
 
 func TestAReportShowsWhatWasBuiltAndPaid(t *testing.T) {
-	status := finished(corpus.StatusRunning)
+	status := finished(core.StatusRunning)
 	status.Stage, status.Overall, status.Rate, status.ETASeconds = "extract", 0.5, 12, 90
 	status.Detail = "waits for a worker"
-	status.Diff = corpus.Diff{Added: 1, Changed: 2, Removed: 3, Same: 4}
-	status.Calls = corpus.Calls{Extract: 5, Shorten: 6, Embed: 7}
-	status.Tokens = corpus.Tokens{Prompt: 8, Completion: 9, Embedding: 10}
+	status.Diff = core.Diff{Added: 1, Changed: 2, Removed: 3, Same: 4}
+	status.Calls = core.Calls{Extract: 5, Shorten: 6, Embed: 7}
+	status.Tokens = core.Tokens{Prompt: 8, Completion: 9, Embedding: 10}
 	status.Cost, status.Seconds = 0.25, 61.5
-	status.LedgerHits = corpus.Calls{Extract: 11}
+	status.LedgerHits = core.Calls{Extract: 11}
 	status.Models.Chat, status.Models.Embedding = "openai gpt", "openai e"
-	status.Stages = []corpus.StageProgress{
+	status.Stages = []core.StageProgress{
 		{Name: "plan", Seconds: 0.4}, {Name: "extract", Done: 40, Total: 81, Seconds: 61.1},
 	}
 	status.Currency = "EUR"
-	got := run(t, &control{statuses: []ops.Status{status}}, "status", "docs")
+	got := run(t, &fakeControl{statuses: []service.Status{status}}, "status", "docs")
 	want := `docs/g1  running
   waits for a worker
   50 % done, stage extract, 40/81 chunks, 12/s, 1m2s so far, 1m30s left
@@ -288,26 +288,26 @@ func TestAReportShowsWhatWasBuiltAndPaid(t *testing.T) {
 	if got.out != want || got.exit != cli.ExitDone {
 		t.Errorf("exit %d\n%s", got.exit, got.out)
 	}
-	status.Status = corpus.StatusPaused // nothing is left to wait for, before it is resumed
-	contains(t, run(t, &control{statuses: []ops.Status{status}}, "status", "docs").out, "1m2s so far, paused\n")
+	status.Status = core.StatusPaused // nothing is left to wait for, before it is resumed
+	contains(t, run(t, &fakeControl{statuses: []service.Status{status}}, "status", "docs").out, "1m2s so far, paused\n")
 	places := 8
-	status.Limits, status.Budget = &corpus.LiveLimits{Concurrency: &places}, &corpus.Budget{Calls: 90}
-	contains(t, run(t, &control{statuses: []ops.Status{status}}, "status", "docs").out,
+	status.Limits, status.Budget = &core.LiveLimits{Concurrency: &places}, &core.Budget{Calls: 90}
+	contains(t, run(t, &fakeControl{statuses: []service.Status{status}}, "status", "docs").out,
 		"  given while it runs: concurrency 8, a budget of 90 calls\n")
 }
 
 func TestAReportTellsOfCallsThatWereNotAnswered(t *testing.T) {
 	for state, want := range map[string]string{
-		corpus.StatusCompleted: "  16 more calls were not answered before a process died; they may have been paid: " +
+		core.StatusCompleted: "  16 more calls were not answered before a process died; they may have been paid: " +
 			"about 1600 prompt, 160 completion, 20 embedding tokens; cost 0.0720\n",
-		corpus.StatusRunning: "  16 more calls are in flight, or were when a process died: ",
+		core.StatusRunning: "  16 more calls are in flight, or were when a process died: ",
 	} {
 		status := finished(state)
-		status.Unsettled = corpus.Spent{
-			Calls:  corpus.Calls{Extract: 15, Embed: 1},
-			Tokens: corpus.Tokens{Prompt: 1600, Completion: 160, Embedding: 20}, Cost: 0.072,
+		status.Unsettled = core.Spent{
+			Calls:  core.Calls{Extract: 15, Embed: 1},
+			Tokens: core.Tokens{Prompt: 1600, Completion: 160, Embedding: 20}, Cost: 0.072,
 		}
-		got := run(t, &control{statuses: []ops.Status{status}}, "status", "docs")
+		got := run(t, &fakeControl{statuses: []service.Status{status}}, "status", "docs")
 		if !strings.Contains(got.out, want) {
 			t.Errorf("%s: %s", state, got.out)
 		}
@@ -315,38 +315,38 @@ func TestAReportTellsOfCallsThatWereNotAnswered(t *testing.T) {
 }
 
 func TestALiveRunNamesNoReportThatIsNotWritten(t *testing.T) {
-	status := finished(corpus.StatusRunning)
-	status.Problems = []corpus.Problem{{Code: "unreadable", Object: "a.md"}}
-	got := run(t, &control{statuses: []ops.Status{status}}, "status", "docs")
+	status := finished(core.StatusRunning)
+	status.Problems = []core.Problem{{Code: "unreadable", Object: "a.md"}}
+	got := run(t, &fakeControl{statuses: []service.Status{status}}, "status", "docs")
 	if !strings.Contains(got.out, "problems: 1 so far\n") || strings.Contains(got.out, "report.json") {
 		t.Errorf("%s", got.out)
 	}
 }
 
-func at(stage string, done, total int64, overall float64) ops.Status {
-	status := finished(corpus.StatusRunning)
+func at(stage string, done, total int64, overall float64) service.Status {
+	status := finished(core.StatusRunning)
 	status.Stage, status.Overall, status.Rate, status.ETASeconds = stage, overall, 3, 0
-	status.Tokens = corpus.Tokens{Prompt: 1, Completion: 2, Embedding: 3}
-	status.Stages = []corpus.StageProgress{{Name: stage, Done: done, Total: total}}
+	status.Tokens = core.Tokens{Prompt: 1, Completion: 2, Embedding: 3}
+	status.Stages = []core.StageProgress{{Name: stage, Done: done, Total: total}}
 	return status
 }
 
 func TestProgressIsOneLineAStage(t *testing.T) {
 	retrying := at("embed", 1, 9, 0.9)
-	retrying.Problems = []corpus.Problem{{
+	retrying.Problems = []core.Problem{{
 		Code: "model_unavailable", Object: "embed",
 		Detail: "embed http://models:8000/v1/embeddings model small: connection refused (check it); it is tried again",
 	}}
 	retrying.Rate, retrying.Seconds, retrying.Cost, retrying.Currency = 0, 125, 0.5, "EUR"
 	waiting := at("embed", 2, 9, 0.9)
-	waiting.Status, waiting.Reason = corpus.StatusWaiting, "store_unavailable"
+	waiting.Status, waiting.Reason = core.StatusWaiting, "store_unavailable"
 	since := time.Date(2026, 3, 1, 12, 3, 0, 0, time.Local)
-	waiting.Waiting = &corpus.Waiting{Since: since, Next: since.Add(10 * time.Minute), Tries: 4}
+	waiting.Waiting = &core.Waiting{Since: since, Next: since.Add(10 * time.Minute), Tries: 4}
 	waiting.Stage = "embed, once more" // else it is a line of the same stage, too soon after the last
 	paused := at("load", 0, 9, 0.95)
-	paused.Status, paused.Reason = corpus.StatusPaused, "budget_spent"
-	fake := &control{statuses: []ops.Status{
-		{Report: corpus.Report{Status: corpus.StatusRunning}},
+	paused.Status, paused.Reason = core.StatusPaused, "budget_spent"
+	fake := &fakeControl{statuses: []service.Status{
+		{Report: core.Report{Status: core.StatusRunning}},
 		at("plan", 1, 2, 0.01), at("plan", 2, 2, 0.02),
 		at("extract", 40, 80, 0.5), retrying, waiting, paused,
 	}}
@@ -365,7 +365,7 @@ func TestProgressIsOneLineAStage(t *testing.T) {
 	fake.looks = 0
 	quiet := run(t, fake, "index", "--index", "docs", "--wait", "--json")
 	lines(t, quiet.err) // of JSON, each
-	if decoded(t, quiet.out)["status"] != corpus.StatusPaused {
+	if decoded(t, quiet.out)["status"] != core.StatusPaused {
 		t.Errorf("the report: %s", quiet.out)
 	}
 }

@@ -13,7 +13,7 @@ func kept(t *testing.T, served *mapped, args ...string) result {
 	t.Helper()
 	server := httptest.NewServer(served)
 	defer server.Close()
-	return in(t, connected(&control{}, server.URL), nil, append([]string{"answers"}, args...)...)
+	return in(t, connected(&fakeControl{}, server.URL), nil, append([]string{"answers"}, args...)...)
 }
 
 func TestKeptAnswersAreListed(t *testing.T) {

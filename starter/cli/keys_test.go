@@ -9,17 +9,17 @@ import (
 
 	"github.com/unweaver/unweaver/internal/access"
 	"github.com/unweaver/unweaver/internal/config"
-	"github.com/unweaver/unweaver/internal/ops/admin"
+	"github.com/unweaver/unweaver/internal/control/httpapi"
 	"github.com/unweaver/unweaver/internal/store/blob/memory"
 	"github.com/unweaver/unweaver/starter/cli"
 )
 
 // keeping serves keys as the embedded stack does.
-func keeping(t *testing.T, allowed admin.Access) cli.Connector {
-	server := httptest.NewServer(admin.Handler(&control{}, allowed))
+func keeping(t *testing.T, allowed httpapi.Access) cli.Connector {
+	server := httptest.NewServer(httpapi.Handler(&fakeControl{}, allowed))
 	t.Cleanup(server.Close)
 	return func(context.Context, *config.Config) (cli.Connection, error) {
-		client := &admin.Client{Base: server.URL, Token: token}
+		client := &httpapi.Client{Base: server.URL, Token: token}
 		return cli.Connection{Control: client, HTTP: server.URL, Keys: client}, nil
 	}
 }
@@ -27,7 +27,7 @@ func keeping(t *testing.T, allowed admin.Access) cli.Connector {
 func TestKeysAreMadeListedReplacedAndEnded(t *testing.T) {
 	t.Chdir(t.TempDir())
 	book := access.Book{Store: memory.New()}
-	connect := keeping(t, admin.Access{Token: token, Keys: book})
+	connect := keeping(t, httpapi.Access{Token: token, Keys: book})
 	made := in(t, connect, nil, "keys", "create", "--name", "page", "--index", "docs-*", "--rate", "5", "--json")
 	key := decoded(t, made.out)
 	text, _ := key["text"].(string)
@@ -62,7 +62,7 @@ func TestOnlyAnAdminsKeyMakesKeys(t *testing.T) {
 		access.Query: cli.ExitFailed, access.Operate: cli.ExitFailed, access.Admin: cli.ExitDone,
 	} {
 		key := &access.Key{Scope: scope, Index: "*"}
-		connect := keeping(t, admin.Access{
+		connect := keeping(t, httpapi.Access{
 			Token: "another", Keys: access.Book{Store: memory.New()},
 			Check: func(string) (*access.Key, error) { return key, nil },
 		})
@@ -84,7 +84,7 @@ func TestAQuestionIsAskedWithTheKeyOfTheVariable(t *testing.T) {
 		_, _ = w.Write([]byte(answered))
 	}))
 	defer server.Close()
-	connect := connected(&control{}, server.URL)
+	connect := connected(&fakeControl{}, server.URL)
 	env := []string{"UNWEAVER_API_KEY=uwk_a", "OTHER=uwk_b"}
 	for want, more := range map[string][]string{"Bearer uwk_a": nil, "Bearer uwk_b": {"--api-key-env", "OTHER"}} {
 		got := in(t, connect, env, append([]string{"query", "who?", "--index", "docs"}, more...)...)

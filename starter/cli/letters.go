@@ -9,9 +9,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/control"
+	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
-	ops "github.com/unweaver/unweaver/internal/ops/port"
 )
 
 func (a *App) lettersCmd() *cobra.Command {
@@ -50,12 +50,12 @@ func (a *App) lettersListCmd() *cobra.Command {
 		Example: "  unweaver dead-letters list --index docs",
 		Args:    arguments(0, 0, "no argument"),
 		RunE: func(command *cobra.Command, _ []string) error {
-			return a.withControl(command.Context(), func(ctx context.Context, control ops.Control, _ string) error {
-				letters, err := control.DeadLetters(ctx, index)
+			return a.withControl(command.Context(), func(ctx context.Context, controller control.Control, _ string) error {
+				letters, err := controller.DeadLetters(ctx, index)
 				if err != nil {
 					return err
 				}
-				shown := slices.DeleteFunc(slices.Clone(letters), func(letter corpus.Letter) bool {
+				shown := slices.DeleteFunc(slices.Clone(letters), func(letter core.Letter) bool {
 					return letter.Discarded != nil && !all
 				})
 				return a.print(map[string]any{"index": index, "dead_letters": shown}, func(w io.Writer) {
@@ -77,7 +77,7 @@ func (a *App) lettersListCmd() *cobra.Command {
 	return command
 }
 
-func discarded(letter corpus.Letter) string {
+func discarded(letter core.Letter) string {
 	if letter.Discarded == nil {
 		return ""
 	}
@@ -92,8 +92,8 @@ func (a *App) lettersShowCmd() *cobra.Command {
 		Example: "  unweaver dead-letters show 0123456789abcdef0123456789abcdef --index docs",
 		Args:    arguments(1, 1, "a CHUNK"),
 		RunE: func(command *cobra.Command, args []string) error {
-			return a.withControl(command.Context(), func(ctx context.Context, control ops.Control, _ string) error {
-				letter, err := control.DeadLetter(ctx, index, args[0])
+			return a.withControl(command.Context(), func(ctx context.Context, controller control.Control, _ string) error {
+				letter, err := controller.DeadLetter(ctx, index, args[0])
 				if err != nil {
 					return err
 				}
@@ -128,7 +128,7 @@ does so for all of them.`,
 		Example: "  unweaver dead-letters replay 0123456789abcdef0123456789abcdef --index docs --wait",
 		Args:    arguments(1, 1<<20, "CHUNKs"),
 		RunE: func(command *cobra.Command, args []string) error {
-			return a.retry(command.Context(), ops.LettersRequest{Name: index, Chunks: args}, wait)
+			return a.retry(command.Context(), control.LettersRequest{Name: index, Chunks: args}, wait)
 		},
 	}, &index)
 	command.Flags().BoolVar(&wait, "wait", false, "wait for the end, with progress")
@@ -145,8 +145,8 @@ reports still count them; replay asks for them all the same.`,
 		Example: "  unweaver dead-letters discard 0123456789abcdef0123456789abcdef --index docs --why \"a table of numbers\"",
 		Args:    arguments(1, 1<<20, "CHUNKs"),
 		RunE: func(command *cobra.Command, args []string) error {
-			return a.withControl(command.Context(), func(ctx context.Context, control ops.Control, _ string) error {
-				if err := control.Discard(ctx, ops.LettersRequest{Name: index, Chunks: args, Why: why}); err != nil {
+			return a.withControl(command.Context(), func(ctx context.Context, controller control.Control, _ string) error {
+				if err := controller.Discard(ctx, control.LettersRequest{Name: index, Chunks: args, Why: why}); err != nil {
 					return err
 				}
 				return a.print(map[string]any{"index": index, "discarded": args}, func(w io.Writer) {
@@ -182,7 +182,7 @@ What succeeds leaves the list of dead letters; what fails again stays on it.
 					Because("no index is named").
 					Advise("give RUN, or --index NAME")
 			}
-			return a.retry(command.Context(), ops.LettersRequest{Name: name}, wait)
+			return a.retry(command.Context(), control.LettersRequest{Name: name}, wait)
 		},
 	}
 	command.Flags().StringVar(&index, "index", "", "name of the index")
@@ -191,9 +191,9 @@ What succeeds leaves the list of dead letters; what fails again stays on it.
 }
 
 // retry begins a round of retry-failed.
-func (a *App) retry(ctx context.Context, request ops.LettersRequest, wait bool) error {
-	return a.withControl(ctx, func(ctx context.Context, control ops.Control, _ string) error {
-		run, err := control.RetryFailed(ctx, request)
+func (a *App) retry(ctx context.Context, request control.LettersRequest, wait bool) error {
+	return a.withControl(ctx, func(ctx context.Context, controller control.Control, _ string) error {
+		run, err := controller.RetryFailed(ctx, request)
 		if err != nil {
 			return err
 		}
@@ -201,7 +201,7 @@ func (a *App) retry(ctx context.Context, request ops.LettersRequest, wait bool) 
 		case run.Run == "":
 			return a.print(run, func(w io.Writer) { fmt.Fprintf(w, "%s: nothing to ask for again\n", request.Name) })
 		case wait || a.started: // a stack of this command's own would end with it
-			return a.wait(ctx, control, run)
+			return a.wait(ctx, controller, run)
 		}
 		return a.print(run, func(w io.Writer) {
 			fmt.Fprintf(w, "%s started; watch it with: unweaver status %s --watch\n", run.Run, run.Run)

@@ -5,20 +5,20 @@ import (
 	"testing"
 	"time"
 
-	"github.com/unweaver/unweaver/internal/corpus"
-	"github.com/unweaver/unweaver/internal/ops/port"
+	"github.com/unweaver/unweaver/internal/control"
+	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/starter/cli"
 )
 
 func TestDeadLettersAreListedAndShown(t *testing.T) {
-	fake := &control{letters: []corpus.Letter{
+	fake := &fakeControl{letters: []core.Letter{
 		{
 			Chunk: "aa", Document: "a.md", Ordinal: 3, Reason: "bad_model_output", Kind: "content", Attempts: 2,
 			Raw: "Sorry,\nno.", Text: "Tin.",
 		},
 		{
 			Chunk: "bb", Document: "b.md", Reason: "model_refused", Kind: "system", Attempts: 1,
-			Discarded: &corpus.Discarded{At: time.Unix(0, 0).UTC(), Why: "a table"},
+			Discarded: &core.Discarded{At: time.Unix(0, 0).UTC(), Why: "a table"},
 		},
 	}}
 	got := run(t, fake, "dead-letters", "list", "--index", "docs")
@@ -43,7 +43,7 @@ func TestDeadLettersAreListedAndShown(t *testing.T) {
 }
 
 func TestWhatFailedIsAskedForAgain(t *testing.T) {
-	fake := &control{retried: port.Run{Run: "docs/retry-1"}}
+	fake := &fakeControl{retried: control.Run{Run: "docs/retry-1"}}
 	for _, c := range []struct{ args, asked string }{
 		{"retry-failed docs/g1", "retry-failed docs/g1 []"},
 		{"retry-failed --index docs", "retry-failed docs []"},
@@ -56,7 +56,7 @@ func TestWhatFailedIsAskedForAgain(t *testing.T) {
 			t.Errorf("%s: %+v asked %q", c.args, got, fake.asked)
 		}
 	}
-	if got := run(t, &control{}, "retry-failed", "docs"); !strings.Contains(got.out, "docs: nothing to ask for again") {
+	if got := run(t, &fakeControl{}, "retry-failed", "docs"); !strings.Contains(got.out, "docs: nothing to ask for again") {
 		t.Errorf("%s", got.out)
 	}
 }

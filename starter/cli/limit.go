@@ -7,13 +7,13 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/control"
+	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
-	ops "github.com/unweaver/unweaver/internal/ops/port"
 )
 
 func (a *App) limitCmd() *cobra.Command {
-	var budget corpus.Budget
+	var budget core.Budget
 	var concurrency, requests, tokens int
 	command := &cobra.Command{
 		Use:   "limit RUN",
@@ -39,8 +39,8 @@ A budget counts from the run's beginning; a run that paused since its budget is 
 		if err != nil {
 			return err
 		}
-		asked := ops.LimitRequest{Run: args[0], Budget: given}
-		text, limits := "", corpus.LiveLimits{}
+		asked := control.LimitRequest{Run: args[0], Budget: given}
+		text, limits := "", core.LiveLimits{}
 		for name, set := range map[string]func(){
 			"concurrency":         func() { limits.Concurrency = &concurrency },
 			"requests-per-minute": func() { limits.RequestsPerMinute = &requests },
@@ -50,19 +50,19 @@ A budget counts from the run's beginning; a run that paused since its budget is 
 				set()
 			}
 		}
-		if given == nil || limits != (corpus.LiveLimits{}) {
+		if given == nil || limits != (core.LiveLimits{}) {
 			if err := limits.Check(); err != nil {
 				return fault.Usage.At("limit run", args[0]).Because(err).Advise("see: unweaver limit --help")
 			}
 			asked.Limits, text = &limits, ", "+limits.String()
 		}
-		return a.withControl(command.Context(), func(ctx context.Context, control ops.Control, _ string) error {
-			if err := control.Limit(ctx, asked); err != nil {
+		return a.withControl(command.Context(), func(ctx context.Context, controller control.Control, _ string) error {
+			if err := controller.Limit(ctx, asked); err != nil {
 				return err
 			}
 			shown := struct {
 				Done string `json:"done"`
-				ops.LimitRequest
+				control.LimitRequest
 			}{"limit", asked}
 			return a.print(shown, func(w io.Writer) {
 				fmt.Fprintf(w, "%s: limit%s%s\n", args[0], text, budgetText(given))

@@ -10,11 +10,11 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/unweaver/unweaver/internal/build/runlog"
-	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/artifact"
+	"github.com/unweaver/unweaver/internal/control"
+	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
-	ops "github.com/unweaver/unweaver/internal/ops/port"
-	"github.com/unweaver/unweaver/internal/store/artifact"
+	"github.com/unweaver/unweaver/internal/pipeline/runlog"
 )
 
 func (a *App) lsCmd() *cobra.Command {
@@ -31,8 +31,8 @@ the run that ended last left standing. Size is that of the files of the current 
 
 // ls lists the indexes.
 func (a *App) ls(ctx context.Context) error {
-	return a.withControl(ctx, func(ctx context.Context, control ops.Control, _ string) error {
-		cards, err := control.Indexes(ctx)
+	return a.withControl(ctx, func(ctx context.Context, controller control.Control, _ string) error {
+		cards, err := controller.Indexes(ctx)
 		if err != nil {
 			return err
 		}
@@ -102,8 +102,8 @@ of each index. The report of a run stays as long as its generation, and for two 
 			return fault.Usage.At("read", "--limit").Because("want 0 or more")
 		}
 		index := strings.Join(args, "")
-		return a.withControl(command.Context(), func(ctx context.Context, control ops.Control, _ string) error {
-			runs, err := control.Runs(ctx, index, limit)
+		return a.withControl(command.Context(), func(ctx context.Context, controller control.Control, _ string) error {
+			runs, err := controller.Runs(ctx, index, limit)
 			if err != nil {
 				return err
 			}
@@ -122,7 +122,7 @@ func showRuns(w io.Writer, runs []runlog.Summary) {
 	for _, run := range runs {
 		status := run.Status
 		switch {
-		case !corpus.Terminal(run.Status):
+		case !core.Terminal(run.Status):
 			status = runsNow(run)
 		case run.Unchanged:
 			status += ", unchanged"
@@ -147,8 +147,8 @@ sense of. It reads what the stores hold; processes write logs of their own.
 		Example: "  unweaver logs docs\n  unweaver logs docs/20261122t020000z --json | jq '.events'",
 		Args:    arguments(1, 1, "a RUN"),
 		RunE: func(command *cobra.Command, args []string) error {
-			return a.withControl(command.Context(), func(ctx context.Context, control ops.Control, _ string) error {
-				log, err := control.Log(ctx, args[0])
+			return a.withControl(command.Context(), func(ctx context.Context, controller control.Control, _ string) error {
+				log, err := controller.Log(ctx, args[0])
 				if err != nil {
 					return err
 				}
@@ -196,17 +196,17 @@ func showLog(w io.Writer, log runlog.Log) {
 }
 
 // eventLine shows an event in words.
-func eventLine(event corpus.Event) string {
+func eventLine(event core.Event) string {
 	var text string
 	switch event.Kind {
-	case corpus.EventStage:
+	case core.EventStage:
 		return "stage " + event.Stage
-	case corpus.EventEnded:
+	case core.EventEnded:
 		text = "ended: " + event.Status
 		if event.Code != "" && event.Code != event.Status {
 			text += " (" + event.Code + ")"
 		}
-	case corpus.EventPaused, corpus.EventWaiting:
+	case core.EventPaused, core.EventWaiting:
 		text = event.Kind + ": " + event.Code
 		if event.Stage != "" {
 			text += " in stage " + event.Stage
@@ -241,16 +241,16 @@ GENERATION is index/generation, or its name alone with --index. An index stands 
 		if index != "" {
 			name = path.Join(index, name)
 		}
-		return a.withControl(command.Context(), func(ctx context.Context, control ops.Control, _ string) error {
-			return a.show(ctx, control, name)
+		return a.withControl(command.Context(), func(ctx context.Context, controller control.Control, _ string) error {
+			return a.show(ctx, controller, name)
 		})
 	}
 	return command
 }
 
-func (a *App) show(ctx context.Context, control ops.Control, name string) error {
+func (a *App) show(ctx context.Context, controller control.Control, name string) error {
 	index, wanted, _ := strings.Cut(name, "/")
-	kept, err := control.Generations(ctx, index)
+	kept, err := controller.Generations(ctx, index)
 	if err != nil && (wanted == "" || !fault.Is(err, fault.UnknownIndex)) {
 		return err
 	}
@@ -268,7 +268,7 @@ func (a *App) show(ctx context.Context, control ops.Control, name string) error 
 	if generation != nil {
 		wanted = generation.Generation
 	}
-	run, err := control.Status(ctx, index+"/"+wanted)
+	run, err := controller.Status(ctx, index+"/"+wanted)
 	if err != nil && (generation == nil || !fault.Is(err, fault.RunNotFound)) {
 		return err
 	}
@@ -292,7 +292,7 @@ func (a *App) show(ctx context.Context, control ops.Control, name string) error 
 }
 
 // showReasons tells why documents that did not change were built again.
-func showReasons(w io.Writer, report corpus.Report) {
+func showReasons(w io.Writer, report core.Report) {
 	for _, reason := range report.Reasons {
 		fmt.Fprintf(w, "  built again: %s\n", reason)
 	}

@@ -5,14 +5,14 @@ import (
 	"testing"
 	"time"
 
-	"github.com/unweaver/unweaver/internal/corpus"
-	"github.com/unweaver/unweaver/internal/ops"
-	"github.com/unweaver/unweaver/internal/store/artifact"
+	"github.com/unweaver/unweaver/internal/artifact"
+	"github.com/unweaver/unweaver/internal/control/service"
+	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/starter/cli"
 )
 
 func TestGenerationsAreListedAsControlGivesThem(t *testing.T) {
-	fake := &control{kept: []artifact.Generation{
+	fake := &fakeControl{kept: []artifact.Generation{
 		{
 			Generation: "20261122t020000z", Seq: 7, State: "current", Documents: 12, Chunks: 81, Classes: 300,
 			Created: time.Date(2026, 11, 22, 2, 0, 5, 0, time.UTC), ContentHash: "0123456789abcdef0123456789abcdef",
@@ -34,7 +34,7 @@ func TestGenerationsAreListedAsControlGivesThem(t *testing.T) {
 }
 
 func TestRestoreWaitsForItsRun(t *testing.T) {
-	fake := &control{statuses: []ops.Status{finished(corpus.StatusRunning), finished(corpus.StatusFailed)}}
+	fake := &fakeControl{statuses: []service.Status{finished(core.StatusRunning), finished(core.StatusFailed)}}
 	got := run(t, fake, "restore", "--index", "docs")
 	want := "restore docs,status docs/restore-1,status docs/restore-1"
 	if got.exit != cli.ExitFailed || strings.Join(fake.asked, ",") != want {
@@ -43,11 +43,11 @@ func TestRestoreWaitsForItsRun(t *testing.T) {
 }
 
 func TestAnAuditTellsWhatDiffersAndFailsWhereSomethingIsLeft(t *testing.T) {
-	clean := finished(corpus.StatusCompleted)
-	clean.Audit = &corpus.Audit{
-		Generation: "g7", Sample: "2/7", Checked: corpus.Audited{Segments: 3, Bytes: 99, Classes: 5, Mentions: 9},
+	clean := finished(core.StatusCompleted)
+	clean.Audit = &core.Audit{
+		Generation: "g7", Sample: "2/7", Checked: core.Audited{Segments: 3, Bytes: 99, Classes: 5, Mentions: 9},
 	}
-	fake := &control{statuses: []ops.Status{clean}}
+	fake := &fakeControl{statuses: []service.Status{clean}}
 	got := run(t, fake, "audit", "--index", "docs", "--sample", "2/7", "--wait")
 	asked := strings.Join(fake.asked, ",")
 	if got.exit != cli.ExitDone || asked != "audit docs 2/7,status docs/audit-1" ||
@@ -55,20 +55,20 @@ func TestAnAuditTellsWhatDiffersAndFailsWhereSomethingIsLeft(t *testing.T) {
 		!strings.Contains(got.out, "everything is as it was written") {
 		t.Errorf("%+v %v", got, asked)
 	}
-	drifted := finished(corpus.StatusFailed)
+	drifted := finished(core.StatusFailed)
 	drifted.Reason = "drift"
-	drifted.Audit = &corpus.Audit{
-		Generation: "g7", Sample: "1/1", Left: 1, Drift: []corpus.Drift{{Kind: "record", Found: 3, Mended: 2}},
-		Findings: []corpus.Found{{Kind: "record", Object: "key", Why: "it is missing", Remedy: "unweaver audit --repair"}},
+	drifted.Audit = &core.Audit{
+		Generation: "g7", Sample: "1/1", Left: 1, Drift: []core.Drift{{Kind: "record", Found: 3, Mended: 2}},
+		Findings: []core.Found{{Kind: "record", Object: "key", Why: "it is missing", Remedy: "unweaver audit --repair"}},
 	}
-	fake = &control{statuses: []ops.Status{drifted}}
+	fake = &fakeControl{statuses: []service.Status{drifted}}
 	got = run(t, fake, "audit", "--index", "docs", "--repair", "--wait")
 	if got.exit != cli.ExitFailed || !strings.Contains(got.out, "differs: record 3 (2 mended); left: 1\n") ||
 		!strings.Contains(got.out, "! record key: it is missing\n    unweaver audit --repair\n") ||
 		fake.asked[0] != "audit docs 1/1 repair" {
 		t.Errorf("%+v %v", got, fake.asked)
 	}
-	fake = &control{}
+	fake = &fakeControl{}
 	if got = run(t, fake, "audit", "--index", "docs"); got.exit != cli.ExitDone ||
 		!strings.Contains(got.out, "docs/audit-1 started") || len(fake.asked) != 1 {
 		t.Errorf("%+v %v", got, fake.asked)
@@ -76,15 +76,15 @@ func TestAnAuditTellsWhatDiffersAndFailsWhereSomethingIsLeft(t *testing.T) {
 }
 
 func TestDoctorFailsWhereAProbeFailsAndSaysWhatToDo(t *testing.T) {
-	fake := &control{checks: []ops.Check{{Name: "artifacts", OK: true, Detail: "/data store 01234567"}}}
+	fake := &fakeControl{checks: []service.Check{{Name: "artifacts", OK: true, Detail: "/data store 01234567"}}}
 	got := run(t, fake, "doctor", "--set", "indexes.docs.corpus=/corpus", "--index", "docs")
 	if got.exit != cli.ExitDone || got.out != "ok    artifacts          /data store 01234567\n" ||
 		fake.spec.Corpus != "/corpus" {
 		t.Errorf("%+v %+v", got, fake.spec)
 	}
 	fake.checks = append(fake.checks,
-		ops.Check{Name: "classes", Detail: "connection refused", Hint: "start redis"},
-		ops.Check{Name: "vectors", Detail: "connection refused (start milvus)", Hint: "start milvus"},
+		service.Check{Name: "classes", Detail: "connection refused", Hint: "start redis"},
+		service.Check{Name: "vectors", Detail: "connection refused (start milvus)", Hint: "start milvus"},
 	)
 	got = run(t, fake, "doctor")
 	if got.exit != cli.ExitFailed || fake.spec.Index != "default" || strings.Count(got.out, "start milvus") != 1 {

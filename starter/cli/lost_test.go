@@ -4,12 +4,12 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/unweaver/unweaver/internal/corpus"
-	"github.com/unweaver/unweaver/internal/ops"
+	"github.com/unweaver/unweaver/internal/control/service"
+	"github.com/unweaver/unweaver/internal/core"
 )
 
 func TestWaitFollowsTheRunThatItStartedAndNoOtherOfItsName(t *testing.T) {
-	c := &control{runID: "r2", statuses: []ops.Status{{Report: corpus.Report{Status: corpus.StatusCompleted}}}}
+	c := &fakeControl{runID: "r2", statuses: []service.Status{{Report: core.Report{Status: core.StatusCompleted}}}}
 	if got := run(t, c, "index", t.TempDir(), "--index", "docs", "--wait"); got.exit != 0 {
 		t.Fatalf("%+v", got)
 	}
@@ -19,11 +19,11 @@ func TestWaitFollowsTheRunThatItStartedAndNoOtherOfItsName(t *testing.T) {
 }
 
 func TestALostRunIsDeclaredLostAndNotCancelled(t *testing.T) {
-	c := &control{}
+	c := &fakeControl{}
 	if got := run(t, c, "cancel", "docs/g1", "--lost"); got.exit != 0 || !slices.Equal(c.asked, []string{"lost docs/g1"}) {
 		t.Errorf("%+v, asked %q", got, c.asked)
 	}
-	c = &control{}
+	c = &fakeControl{}
 	if got := run(t, c, "cancel", "docs/g1"); got.exit != 0 || !slices.Equal(c.asked, []string{"cancel docs/g1"}) {
 		t.Errorf("%+v, asked %q", got, c.asked)
 	}

@@ -34,7 +34,7 @@ func TestAnAgentIsServedOnStandardInputAndOutput(t *testing.T) {
 	tells, told := io.Pipe()
 	var errs strings.Builder
 	app := &cli.App{
-		In: asks, Out: told, Err: &errs, Env: []string{"UNWEAVER_API_KEY=uwk_k"}, Connect: connected(&control{}, served.URL),
+		In: asks, Out: told, Err: &errs, Env: []string{"UNWEAVER_API_KEY=uwk_k"}, Connect: connected(&fakeControl{}, served.URL),
 	}
 	exit := make(chan int, 1)
 	go func() {
@@ -97,7 +97,7 @@ func TestAnAgentsServerThatIsDownIsAnErrorOfTheTool(t *testing.T) {
 		`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"list_indexes","arguments":{}}}` + "\n"
 	reads, writes := io.Pipe()
 	tells, told := io.Pipe()
-	app := &cli.App{In: reads, Out: told, Err: io.Discard, Connect: connected(&control{}, tools.URL)}
+	app := &cli.App{In: reads, Out: told, Err: io.Discard, Connect: connected(&fakeControl{}, tools.URL)}
 	go func() { app.Run(context.WithoutCancel(t.Context()), []string{"mcp"}); _ = told.Close() }()
 	go func() { _, _ = io.WriteString(writes, message) }()
 	decoder := json.NewDecoder(tells)

@@ -13,9 +13,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/control"
+	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
-	ops "github.com/unweaver/unweaver/internal/ops/port"
 )
 
 // accountable gives a command the flags of what the audit trail records.
@@ -26,7 +26,7 @@ func (a *App) accountable(command *cobra.Command) *cobra.Command {
 }
 
 // operator is who runs this command.
-func (a *App) operator() corpus.Operator {
+func (a *App) operator() core.Operator {
 	by := a.by
 	if by == "" {
 		name, host := cmp.Or(a.variable("USER"), a.variable("LOGNAME")), "unknown host"
@@ -38,19 +38,19 @@ func (a *App) operator() corpus.Operator {
 		}
 		by = cmp.Or(name, "unknown user") + "@" + host
 	}
-	return corpus.Operator{By: by, Reason: a.reason}
+	return core.Operator{By: by, Reason: a.reason}
 }
 
 // moveCmd is a command that changes what is served, or what is kept, of an index.
-func (a *App) moveCmd(command *cobra.Command, request *ops.MoveRequest, read func(args []string) error) *cobra.Command {
+func (a *App) moveCmd(command *cobra.Command, request *control.MoveRequest, read func(args []string) error) *cobra.Command {
 	command.Flags().StringVar(&request.Index, "index", "", "name of the index")
 	_ = command.MarkFlagRequired("index") // the flag exists
 	command.RunE = func(command *cobra.Command, args []string) error {
 		if err := read(args); err != nil {
 			return err
 		}
-		return a.withControl(command.Context(), func(ctx context.Context, control ops.Control, _ string) error {
-			move, err := control.Move(ctx, *request)
+		return a.withControl(command.Context(), func(ctx context.Context, controller control.Control, _ string) error {
+			move, err := controller.Move(ctx, *request)
 			if err != nil {
 				return err
 			}
@@ -61,21 +61,21 @@ func (a *App) moveCmd(command *cobra.Command, request *ops.MoveRequest, read fun
 }
 
 // showMove prints what a command came to.
-func showMove(w io.Writer, move corpus.Move) {
+func showMove(w io.Writer, move core.Move) {
 	switch {
-	case move.Unchanged && (move.Action == corpus.ActionRollback || move.Action == corpus.ActionPublish):
+	case move.Unchanged && (move.Action == core.ActionRollback || move.Action == core.ActionPublish):
 		fmt.Fprintf(w, "%s serves %s already: nothing to do\n", move.Index, move.To)
 	case move.Unchanged:
 		fmt.Fprintf(w, "%s: %s of %s was done already\n", move.Index, move.Action, move.To)
-	case move.Action == corpus.ActionRollback || move.Action == corpus.ActionPublish:
+	case move.Action == core.ActionRollback || move.Action == core.ActionPublish:
 		from := "nothing"
 		if move.From != "" {
 			from = move.From
 		}
 		fmt.Fprintf(w, "%s serves %s now (release %d); it served %s\n", move.Index, move.To, move.Release, from)
-	case move.Action == corpus.ActionDiscard:
+	case move.Action == core.ActionDiscard:
 		fmt.Fprintf(w, "%s: %s is discarded; the next runs delete its files\n", move.Index, move.To)
-	case move.Action == corpus.ActionTag:
+	case move.Action == core.ActionTag:
 		fmt.Fprintf(w, "%s: %s is %s, and stays until it is untagged\n", move.Index, move.To, move.Name)
 	default:
 		fmt.Fprintf(w, "%s: %s is no longer %s; the rules of keep count again\n", move.Index, move.To, move.Name)
@@ -83,7 +83,7 @@ func showMove(w io.Writer, move corpus.Move) {
 }
 
 func (a *App) rollbackCmd() *cobra.Command {
-	request := ops.MoveRequest{Action: corpus.ActionRollback}
+	request := control.MoveRequest{Action: core.ActionRollback}
 	var at string
 	command := a.moveCmd(&cobra.Command{
 		Use:   "rollback [GEN]",
@@ -131,7 +131,7 @@ func momentOf(text string) (time.Time, error) {
 }
 
 func (a *App) publishCmd() *cobra.Command {
-	request := ops.MoveRequest{Action: corpus.ActionPublish}
+	request := control.MoveRequest{Action: core.ActionPublish}
 	command := a.moveCmd(&cobra.Command{
 		Use:   "publish GEN",
 		Short: "Approve a generation that a gate held: it is served as it was built",
@@ -153,7 +153,7 @@ would be taken back. --force says that this is meant.`,
 }
 
 func (a *App) discardCmd() *cobra.Command {
-	request := ops.MoveRequest{Action: corpus.ActionDiscard}
+	request := control.MoveRequest{Action: core.ActionDiscard}
 	return a.moveCmd(&cobra.Command{
 		Use:   "discard GEN",
 		Short: "Drop a generation that a gate held: its files are deleted by later runs",
@@ -168,18 +168,18 @@ files are deleted. What was paid for it stays in the ledger for 14 days at least
 }
 
 func (a *App) tagCmd() *cobra.Command {
-	return a.taggingCmd(corpus.ActionTag, "Keep a generation from being collected, under a name",
+	return a.taggingCmd(core.ActionTag, "Keep a generation from being collected, under a name",
 		`Keep a generation from being collected, under a name that no other generation of the index has: letters a-z, digits
 and hyphens. It stays, with all that it alone needs, until its last tag is taken off.`)
 }
 
 func (a *App) untagCmd() *cobra.Command {
-	return a.taggingCmd(corpus.ActionUntag, "Take a tag off a generation: the rules of keep count again",
+	return a.taggingCmd(core.ActionUntag, "Take a tag off a generation: the rules of keep count again",
 		"Take a tag off a generation. Where no other keeps it, the rules (current, indexes.*.keep, held) count again.")
 }
 
 func (a *App) taggingCmd(action, short, long string) *cobra.Command {
-	request := ops.MoveRequest{Action: action}
+	request := control.MoveRequest{Action: action}
 	return a.moveCmd(&cobra.Command{
 		Use:     action + " GEN NAME",
 		Short:   short,
@@ -209,8 +209,8 @@ reports (unweaver runs).`,
 			if limit < 0 {
 				return fault.Usage.At("read", "--limit").Because("it is below zero").Advise("0 shows all")
 			}
-			return a.withControl(command.Context(), func(ctx context.Context, control ops.Control, _ string) error {
-				operations, err := control.Operations(ctx, index, limit)
+			return a.withControl(command.Context(), func(ctx context.Context, controller control.Control, _ string) error {
+				operations, err := controller.Operations(ctx, index, limit)
 				if err != nil {
 					return err
 				}
@@ -227,7 +227,7 @@ reports (unweaver runs).`,
 }
 
 // showOperations prints records of the audit trail.
-func showOperations(w io.Writer, operations []corpus.Operation) {
+func showOperations(w io.Writer, operations []core.Operation) {
 	if len(operations) == 0 {
 		fmt.Fprintln(w, "no operation is recorded")
 	}

@@ -5,58 +5,58 @@ import (
 	"testing"
 	"time"
 
-	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/artifact"
+	"github.com/unweaver/unweaver/internal/control/service"
+	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
-	"github.com/unweaver/unweaver/internal/ops"
-	"github.com/unweaver/unweaver/internal/store/artifact"
 	"github.com/unweaver/unweaver/starter/cli"
 )
 
 func TestWhatIsServedIsMovedAsItIsAskedFor(t *testing.T) {
 	for _, c := range []struct {
 		args string
-		want ops.MoveRequest
+		want service.MoveRequest
 		says string
 	}{
 		{
-			"rollback --index docs", ops.MoveRequest{Action: "rollback", Index: "docs"},
+			"rollback --index docs", service.MoveRequest{Action: "rollback", Index: "docs"},
 			"docs serves  now (release 7); it served g2",
 		},
 		{
-			"rollback g1 --index docs", ops.MoveRequest{Action: "rollback", Index: "docs", Generation: "g1"},
+			"rollback g1 --index docs", service.MoveRequest{Action: "rollback", Index: "docs", Generation: "g1"},
 			"docs serves g1 now (release 7); it served g2",
 		},
 		{
 			"rollback --to 2026-11-22T18:00:00Z --index docs",
-			ops.MoveRequest{Action: "rollback", Index: "docs", To: time.Date(2026, 11, 22, 18, 0, 0, 0, time.UTC)}, "",
+			service.MoveRequest{Action: "rollback", Index: "docs", To: time.Date(2026, 11, 22, 18, 0, 0, 0, time.UTC)}, "",
 		},
 		{
 			"publish g3 --force --index docs",
-			ops.MoveRequest{Action: "publish", Index: "docs", Generation: "g3", Force: true}, "docs serves g3 now",
+			service.MoveRequest{Action: "publish", Index: "docs", Generation: "g3", Force: true}, "docs serves g3 now",
 		},
 		{
-			"discard g3 --index docs", ops.MoveRequest{Action: "discard", Index: "docs", Generation: "g3"},
+			"discard g3 --index docs", service.MoveRequest{Action: "discard", Index: "docs", Generation: "g3"},
 			"g3 is discarded",
 		},
 		{
 			"tag g1 audit-2026 --index docs",
-			ops.MoveRequest{Action: "tag", Index: "docs", Generation: "g1", Name: "audit-2026"}, "g1 is audit-2026",
+			service.MoveRequest{Action: "tag", Index: "docs", Generation: "g1", Name: "audit-2026"}, "g1 is audit-2026",
 		},
 		{
 			"untag g1 audit-2026 --index docs",
-			ops.MoveRequest{Action: "untag", Index: "docs", Generation: "g1", Name: "audit-2026"}, "no longer audit-2026",
+			service.MoveRequest{Action: "untag", Index: "docs", Generation: "g1", Name: "audit-2026"}, "no longer audit-2026",
 		},
 	} {
-		fake := &control{}
+		fake := &fakeControl{}
 		got := run(t, fake, append(strings.Fields(c.args), "--by", "ada@desk", "--reason", "wrong answers")...)
 		if got.exit != cli.ExitDone || fake.move != c.want || !strings.Contains(got.out, c.says) {
 			t.Errorf("%s: %+v, asked for %+v", c.args, got, fake.move)
 		}
-		if fake.operator != (corpus.Operator{By: "ada@desk", Reason: "wrong answers"}) {
+		if fake.operator != (core.Operator{By: "ada@desk", Reason: "wrong answers"}) {
 			t.Errorf("%s: %+v asked", c.args, fake.operator)
 		}
 	}
-	fake := &control{unchanged: true}
+	fake := &fakeControl{unchanged: true}
 	if got := run(t, fake, "rollback", "g1", "--index", "docs"); got.exit != cli.ExitDone ||
 		!strings.Contains(got.out, "serves g1 already: nothing to do") {
 		t.Errorf("to itself: %+v", got)
@@ -64,10 +64,10 @@ func TestWhatIsServedIsMovedAsItIsAskedFor(t *testing.T) {
 	if by := fake.operator.By; !strings.Contains(by, "@") || len(by) < 3 {
 		t.Errorf("nobody is told by default: %q", by)
 	}
-	if got := run(t, &control{}, "rollback", "--to", "yesterday", "--index", "docs"); got.exit != cli.ExitUsage {
+	if got := run(t, &fakeControl{}, "rollback", "--to", "yesterday", "--index", "docs"); got.exit != cli.ExitUsage {
 		t.Errorf("a time that is none: %+v", got)
 	}
-	refused := &control{err: fault.GenCollected.At("rollback generation", "g1").Because("it was collected")}
+	refused := &fakeControl{err: fault.GenCollected.At("rollback generation", "g1").Because("it was collected")}
 	if got := run(t, refused, "rollback", "g1", "--index", "docs", "--json"); got.exit != cli.ExitUsage ||
 		!strings.Contains(got.err, `"generation_collected"`) {
 		t.Errorf("a collected one: %+v", got)
@@ -76,16 +76,16 @@ func TestWhatIsServedIsMovedAsItIsAskedFor(t *testing.T) {
 
 func TestTheTrailIsShownWithWhoAndWhy(t *testing.T) {
 	at := time.Date(2026, 11, 22, 18, 0, 0, 0, time.UTC)
-	fake := &control{operations: []corpus.Operation{
+	fake := &fakeControl{operations: []core.Operation{
 		{
 			ID: "2", At: at, Action: "publish", Index: "docs", From: "g1", To: "g2", Forced: true,
-			Operator: corpus.Operator{By: "bob@web", Via: "key 1a2b3c4d", Reason: "meant to go"},
-			Outcome:  &corpus.OperationOutcome{Result: "failed", Code: "pointer_moved"},
+			Operator: core.Operator{By: "bob@web", Via: "key 1a2b3c4d", Reason: "meant to go"},
+			Outcome:  &core.OperationOutcome{Result: "failed", Code: "pointer_moved"},
 		},
-		{ID: "1", At: at, Action: "pause", Index: "docs", Run: "docs/g2", Operator: corpus.Operator{By: "ada@desk"}},
+		{ID: "1", At: at, Action: "pause", Index: "docs", Run: "docs/g2", Operator: core.Operator{By: "ada@desk"}},
 		{
-			ID: "0", At: at, Action: corpus.ActionLimit, Index: "docs", Run: "docs/g2", Change: "concurrency 8",
-			Operator: corpus.Operator{By: "ada@desk"}, Outcome: &corpus.OperationOutcome{Result: corpus.OperationDone},
+			ID: "0", At: at, Action: core.ActionLimit, Index: "docs", Run: "docs/g2", Change: "concurrency 8",
+			Operator: core.Operator{By: "ada@desk"}, Outcome: &core.OperationOutcome{Result: core.OperationDone},
 		},
 	}}
 	got := run(t, fake, "operations", "--index", "docs", "--limit", "7")
@@ -105,13 +105,13 @@ func TestTheTrailIsShownWithWhoAndWhy(t *testing.T) {
 		list[1].(map[string]any)["outcome"] != nil {
 		t.Errorf("%v", as)
 	}
-	if got := run(t, &control{}, "operations", "--index", "docs"); !strings.Contains(got.out, "no operation is recorded") {
+	if got := run(t, &fakeControl{}, "operations", "--index", "docs"); !strings.Contains(got.out, "no operation is recorded") {
 		t.Errorf("%+v", got)
 	}
 }
 
 func TestAListOfGenerationsSaysWhatKeepsThem(t *testing.T) {
-	fake := &control{kept: []artifact.Generation{
+	fake := &fakeControl{kept: []artifact.Generation{
 		{Generation: "g2", State: "current"}, {Generation: "g1", State: "published", Tags: []string{"audit", "law"}},
 		{Generation: "g0", State: "discarded", Collected: true},
 	}}
@@ -124,9 +124,9 @@ func TestAListOfGenerationsSaysWhatKeepsThem(t *testing.T) {
 // Who meets a generation that was held after it was built is told what can be done with it; of a run that was held
 // before, nothing can be asked or approved.
 func TestAHeldRunSaysHowItIsApprovedOrDropped(t *testing.T) {
-	held := finished(corpus.StatusHeld)
+	held := finished(core.StatusHeld)
 	held.Index, held.Generation, held.ContentHash, held.Reason = "docs", "g7", "ab", "failure_budget"
-	got := run(t, &control{statuses: []ops.Status{held}}, "status", "docs")
+	got := run(t, &fakeControl{statuses: []service.Status{held}}, "status", "docs")
 	for _, command := range []string{
 		"query \"...\" --generation g7 --index docs", "diff g7 --index docs", "publish g7 --index docs",
 		"discard g7 --index docs",
@@ -139,7 +139,7 @@ func TestAHeldRunSaysHowItIsApprovedOrDropped(t *testing.T) {
 		t.Errorf("exit %d", got.exit)
 	}
 	held.Reason = "mass_deletion"
-	if got := run(t, &control{statuses: []ops.Status{held}}, "status", "docs"); strings.Contains(got.out, "publish g7") {
+	if got := run(t, &fakeControl{statuses: []service.Status{held}}, "status", "docs"); strings.Contains(got.out, "publish g7") {
 		t.Errorf("%s", got.out)
 	}
 }

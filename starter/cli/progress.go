@@ -8,27 +8,27 @@ import (
 	"strings"
 	"time"
 
-	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/control"
+	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
-	ops "github.com/unweaver/unweaver/internal/ops/port"
 )
 
 // watcher is told how a run stands, again and again.
 type watcher interface {
-	show(status ops.Status)
+	show(status control.Status)
 	end()
 }
 
 // wait follows a run to its end, or to a pause, and shows its report. With --json the report is all that standard
 // output gets, and what happens meanwhile is told on standard error, one JSON object a line.
-func (a *App) wait(ctx context.Context, control ops.Control, run ops.Run) error {
+func (a *App) wait(ctx context.Context, controller control.Control, run control.Run) error {
 	watching := watcher(newBar(a.Err, false))
 	if a.json {
 		events := newStream(a.Err)
 		events.begin(run)
 		watching = events
 	}
-	status, err := a.follow(ctx, control, run.Exactly(), watching)
+	status, err := a.follow(ctx, controller, run.Exactly(), watching)
 	if err != nil {
 		return err
 	}
@@ -36,13 +36,13 @@ func (a *App) wait(ctx context.Context, control ops.Control, run ops.Run) error 
 }
 
 // streamed is wait for one who wants to see: with --json events and report are one stream on standard output.
-func (a *App) streamed(ctx context.Context, control ops.Control, run ops.Run) error {
+func (a *App) streamed(ctx context.Context, controller control.Control, run control.Run) error {
 	if !a.json {
-		return a.wait(ctx, control, run)
+		return a.wait(ctx, controller, run)
 	}
 	events := newStream(a.Out)
 	events.begin(run)
-	status, err := a.follow(ctx, control, run.Exactly(), events)
+	status, err := a.follow(ctx, controller, run.Exactly(), events)
 	if err != nil {
 		return err
 	}
@@ -51,15 +51,15 @@ func (a *App) streamed(ctx context.Context, control ops.Control, run ops.Run) er
 }
 
 // follow tells a watcher how a run stands until it ends or pauses.
-func (a *App) follow(ctx context.Context, control ops.Control, run string, watching watcher) (ops.Status, error) {
+func (a *App) follow(ctx context.Context, controller control.Control, run string, watching watcher) (control.Status, error) {
 	for delay := 50 * time.Millisecond; ; delay = min(delay*3/2, 500*time.Millisecond) {
-		status, err := control.Status(ctx, run)
+		status, err := controller.Status(ctx, run)
 		if err != nil && ctx.Err() == nil && !fault.Is(err, fault.RunNotFound) {
 			return status, err
 		}
 		if err == nil {
 			watching.show(status)
-			if corpus.Terminal(status.Status) || status.Status == corpus.StatusPaused {
+			if core.Terminal(status.Status) || status.Status == core.StatusPaused {
 				watching.end()
 				return status, nil
 			}
@@ -98,7 +98,7 @@ func newBar(out io.Writer, quiet bool) *bar {
 	return b
 }
 
-func (b *bar) show(status ops.Status) {
+func (b *bar) show(status control.Status) {
 	if status.Stage == "" || (b.quiet && !b.terminal) {
 		return
 	}
@@ -118,7 +118,7 @@ func (b *bar) show(status ops.Status) {
 const barWidth = 24
 
 // progressLine shows where a run stands.
-func progressLine(status ops.Status) string {
+func progressLine(status control.Status) string {
 	done := min(1, max(0, status.Overall))
 	full := int(done * barWidth)
 	parts := []string{
@@ -136,7 +136,7 @@ func progressLine(status ops.Status) string {
 		parts = append(parts, "cost "+money(status.Cost, status.Currency))
 	}
 	line := strings.Join(parts, "  ")
-	if status.Status == corpus.StatusPaused {
+	if status.Status == core.StatusPaused {
 		return line + "  paused: " + status.Reason
 	}
 	if waiting := waitingLine(status); waiting != "" {
@@ -152,12 +152,12 @@ func progressLine(status ops.Status) string {
 }
 
 // unitsDone shows how much of the running stage is done: "244/551 chunks".
-func unitsDone(status ops.Status) string {
-	var stage corpus.StageProgress
+func unitsDone(status control.Status) string {
+	var stage core.StageProgress
 	if n := len(status.Stages); n > 0 {
 		stage = status.Stages[n-1]
 	}
-	one, many := corpus.Units(status.Stage)
+	one, many := core.Units(status.Stage)
 	switch stage.Total {
 	case 0:
 		return number(stage.Done, one)

@@ -10,13 +10,13 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/control"
+	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
-	ops "github.com/unweaver/unweaver/internal/ops/port"
 )
 
 func (a *App) purgeCmd() *cobra.Command {
-	var request ops.PurgeRequest
+	var request control.PurgeRequest
 	var wait bool
 	command := indexed(&cobra.Command{
 		Use:   "purge DOCUMENT...",
@@ -37,8 +37,8 @@ DOCUMENT is the key that the index knows it by; a row of .jsonl or .csv is objec
 		Args: arguments(1, 1<<16, "DOCUMENTs"),
 		RunE: func(command *cobra.Command, args []string) error {
 			request.Documents = args
-			return a.withControl(command.Context(), func(ctx context.Context, control ops.Control, _ string) error {
-				return a.purge(ctx, control, request, wait)
+			return a.withControl(command.Context(), func(ctx context.Context, controller control.Control, _ string) error {
+				return a.purge(ctx, controller, request, wait)
 			})
 		},
 	}, &request.Index)
@@ -50,10 +50,10 @@ DOCUMENT is the key that the index knows it by; a row of .jsonl or .csv is objec
 	return a.accountable(command)
 }
 
-func (a *App) purge(ctx context.Context, control ops.Control, request ops.PurgeRequest, wait bool) error {
+func (a *App) purge(ctx context.Context, controller control.Control, request control.PurgeRequest, wait bool) error {
 	look := request
 	look.DryRun = request.DryRun || !request.Confirmed
-	answer, err := control.Purge(ctx, look)
+	answer, err := controller.Purge(ctx, look)
 	if err != nil {
 		return err
 	}
@@ -80,15 +80,15 @@ func (a *App) purge(ctx context.Context, control ops.Control, request ops.PurgeR
 	if !a.json {
 		showPurgePlan(a.Out, answer.Plan)
 	}
-	if err := a.wait(ctx, control, *answer.Run); err != nil {
+	if err := a.wait(ctx, controller, *answer.Run); err != nil {
 		return err
 	}
-	return a.purgeEnded(ctx, control, request.Index, answer.Purge.ID)
+	return a.purgeEnded(ctx, controller, request.Index, answer.Purge.ID)
 }
 
 // purgeEnded tells how a purge stands once its run has ended; one that is not done is an error.
-func (a *App) purgeEnded(ctx context.Context, control ops.Control, index, id string) error {
-	stand, err := control.Purges(ctx, ops.PurgesRequest{Index: index})
+func (a *App) purgeEnded(ctx context.Context, controller control.Control, index, id string) error {
+	stand, err := controller.Purges(ctx, control.PurgesRequest{Index: index})
 	if err != nil {
 		return err
 	}
@@ -101,7 +101,7 @@ func (a *App) purgeEnded(ctx context.Context, control ops.Control, index, id str
 		} else if err := json.NewEncoder(a.Out).Encode(map[string]any{"event": "purge", "purge": one}); err != nil {
 			return err
 		}
-		if one.State == corpus.PurgeDone {
+		if one.State == core.PurgeDone {
 			return nil
 		}
 		why := "its run did not come to it"
@@ -115,7 +115,7 @@ func (a *App) purgeEnded(ctx context.Context, control ops.Control, index, id str
 	return fault.NotFound.At("find purge", id).Because("index " + index + " has none of this id")
 }
 
-func showPurgePlan(w io.Writer, plan corpus.PurgePlan) {
+func showPurgePlan(w io.Writer, plan core.PurgePlan) {
 	for _, document := range plan.Documents {
 		state := "no generation has it"
 		if document.Known {
@@ -146,7 +146,7 @@ func showPurgePlan(w io.Writer, plan corpus.PurgePlan) {
 }
 
 func (a *App) purgesCmd() *cobra.Command {
-	var request ops.PurgesRequest
+	var request control.PurgesRequest
 	var file string
 	command := indexed(&cobra.Command{
 		Use:   "purges",
@@ -168,8 +168,8 @@ another document has them too. --readmit lets the corpus bring purged documents 
 				}
 				request.Search = strings.Split(string(raw), "\n")
 			}
-			return a.withControl(command.Context(), func(ctx context.Context, control ops.Control, _ string) error {
-				return a.purges(ctx, control, request)
+			return a.withControl(command.Context(), func(ctx context.Context, controller control.Control, _ string) error {
+				return a.purges(ctx, controller, request)
 			})
 		},
 	}, &request.Index)
@@ -178,8 +178,8 @@ another document has them too. --readmit lets the corpus bring purged documents 
 	return a.accountable(command)
 }
 
-func (a *App) purges(ctx context.Context, control ops.Control, request ops.PurgesRequest) error {
-	answer, err := control.Purges(ctx, request)
+func (a *App) purges(ctx context.Context, controller control.Control, request control.PurgesRequest) error {
+	answer, err := controller.Purges(ctx, request)
 	if err != nil {
 		return err
 	}
@@ -203,7 +203,7 @@ func (a *App) purges(ctx context.Context, control ops.Control, request ops.Purge
 	return err
 }
 
-func showPurge(w io.Writer, one corpus.Purge) {
+func showPurge(w io.Writer, one core.Purge) {
 	names := make([]string, len(one.Documents))
 	for i, digest := range one.Documents {
 		names[i] = digest.Short(16)
@@ -235,7 +235,7 @@ func showPurge(w io.Writer, one corpus.Purge) {
 	}
 }
 
-func showSearched(w io.Writer, searched *corpus.Searched) {
+func showSearched(w io.Writer, searched *core.Searched) {
 	if searched == nil {
 		return
 	}

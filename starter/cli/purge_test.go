@@ -7,28 +7,28 @@ import (
 	"testing"
 	"time"
 
-	"github.com/unweaver/unweaver/internal/corpus"
-	ops "github.com/unweaver/unweaver/internal/ops/port"
+	"github.com/unweaver/unweaver/internal/control"
+	"github.com/unweaver/unweaver/internal/core"
 )
 
-func purgeOf() ops.PurgeAnswer {
-	digest := corpus.PurgedKey("docs", "a.md")
-	return ops.PurgeAnswer{
-		Plan: corpus.PurgePlan{
-			Index: "docs", Documents: []corpus.PurgeDocument{{Key: "a.md", Digest: digest, Known: true, Chunks: 3}},
+func purgeOf() control.PurgeAnswer {
+	digest := core.PurgedKey("docs", "a.md")
+	return control.PurgeAnswer{
+		Plan: core.PurgePlan{
+			Index: "docs", Documents: []core.PurgeDocument{{Key: "a.md", Digest: digest, Known: true, Chunks: 3}},
 			Current: "g2", Classes: 7, Shortenings: 1, Entries: map[string]int64{"extract": 3, "embed": 10},
-			Drops: []corpus.PurgeGeneration{
+			Drops: []core.PurgeGeneration{
 				{Generation: "g2", State: "published", Current: true}, {Generation: "g1", State: "published", Tags: []string{"may"}},
 			},
 			Probes: []string{"s3://a/probes.jsonl"},
 		},
-		Purge: &corpus.Purge{ID: "p1", Documents: []corpus.Digest{digest}}, Run: &ops.Run{Run: "docs/purge-1"},
+		Purge: &core.Purge{ID: "p1", Documents: []core.Digest{digest}}, Run: &control.Run{Run: "docs/purge-1"},
 	}
 }
 
 // Nothing is purged before somebody saw what goes, and confirmed it.
 func TestAPurgeTellsWhatGoesAndWantsToBeConfirmed(t *testing.T) {
-	c := &control{purging: purgeOf()}
+	c := &fakeControl{purging: purgeOf()}
 	got := run(t, c, "purge", "a.md", "--index", "docs")
 	for _, want := range []string{"a.md", "3 chunks", "at most 7 class texts", "13 entries", "g1 (published, tagged may)",
 		"g2 (published; served until", "s3://a/probes.jsonl", "--yes"} {
@@ -39,12 +39,12 @@ func TestAPurgeTellsWhatGoesAndWantsToBeConfirmed(t *testing.T) {
 	if got.exit != 2 || len(c.asked) != 1 || c.asked[0] != "purge docs [a.md] false true false" {
 		t.Errorf("exit %d, asked %q", got.exit, c.asked)
 	}
-	c = &control{purging: purgeOf()}
+	c = &fakeControl{purging: purgeOf()}
 	if got = run(t, c, "purge", "a.md", "--index", "docs", "--dry-run", "--yes", "--json"); got.exit != 0 ||
 		c.asked[0] != "purge docs [a.md] false true true" || !strings.Contains(got.out, `"drops"`) {
 		t.Errorf("%+v, asked %q", got, c.asked)
 	}
-	c = &control{purging: purgeOf()}
+	c = &fakeControl{purging: purgeOf()}
 	if got = run(t, c, "purge", "a.md", "b.jsonl#7", "--index", "docs", "--yes", "--allow-return"); got.exit != 0 ||
 		c.asked[0] != "purge docs [a.md b.jsonl#7] true false true" || !strings.Contains(got.out, "docs/purge-1 started") {
 		t.Errorf("%+v, asked %q", got, c.asked)
@@ -53,11 +53,11 @@ func TestAPurgeTellsWhatGoesAndWantsToBeConfirmed(t *testing.T) {
 
 // How purges stand says what is left to be done, and a line that is found fails the command.
 func TestPurgesTellWhatIsLeftAndWhereATextIsFound(t *testing.T) {
-	digest := corpus.PurgedKey("docs", "a.md")
-	c := &control{purges: ops.PurgesAnswer{Purges: []corpus.Purge{{
-		ID: "p1", State: corpus.PurgePending, Documents: []corpus.Digest{digest}, Left: []string{"wait for a reader"},
-		Gone: corpus.Purged{Generations: 2, Ledger: 4}, Shared: 1, Ended: time.Time{},
-		Searched: &corpus.Searched{Marks: 12, Objects: 90, Found: []string{"docs/segments/ab"}},
+	digest := core.PurgedKey("docs", "a.md")
+	c := &fakeControl{purges: control.PurgesAnswer{Purges: []core.Purge{{
+		ID: "p1", State: core.PurgePending, Documents: []core.Digest{digest}, Left: []string{"wait for a reader"},
+		Gone: core.Purged{Generations: 2, Ledger: 4}, Shared: 1, Ended: time.Time{},
+		Searched: &core.Searched{Marks: 12, Objects: 90, Found: []string{"docs/segments/ab"}},
 	}}}}
 	got := run(t, c, "purges", "--index", "docs")
 	for _, want := range []string{"p1 pending: " + digest.Short(16), "2 generations", "4 ledger entries", "1 ledger entry",
@@ -70,7 +70,7 @@ func TestPurgesTellWhatIsLeftAndWhereATextIsFound(t *testing.T) {
 	if err := os.WriteFile(lines, []byte("first\nsecond"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	c.purges.Searched = &corpus.Searched{Marks: 1, Objects: 90, Found: []string{"ledger/extract/packs/1"}}
+	c.purges.Searched = &core.Searched{Marks: 1, Objects: 90, Found: []string{"ledger/extract/packs/1"}}
 	got = run(t, c, "purges", "--index", "docs", "--search", lines, "--readmit", "a.md")
 	if got.exit == 0 || !strings.Contains(got.out, "ledger/extract/packs/1") ||
 		c.asked[1] != "purges docs [first second] [a.md]" {

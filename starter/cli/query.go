@@ -14,7 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 )
 
@@ -178,7 +178,7 @@ func (a *App) compare(
 ) error {
 	entities, documents := []string{}, []string{}
 	for _, left := range without {
-		if _, err := corpus.ParseID(left); err == nil {
+		if _, err := core.ParseID(left); err == nil {
 			entities = append(entities, left)
 		} else {
 			documents = append(documents, left)

@@ -6,9 +6,9 @@ import (
 	"path"
 	"strings"
 
-	"github.com/unweaver/unweaver/internal/build/runlog"
-	"github.com/unweaver/unweaver/internal/corpus"
-	ops "github.com/unweaver/unweaver/internal/ops/port"
+	"github.com/unweaver/unweaver/internal/control"
+	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/pipeline/runlog"
 )
 
 // shownProblems is how many distinct problems are listed; the others are in the list that is named.
@@ -18,24 +18,24 @@ const shownProblems = 5
 const dryRun = "dry_run"
 
 // report shows a run and sets the exit code.
-func (a *App) report(status ops.Status) error {
+func (a *App) report(status control.Status) error {
 	a.exit = exitOf(status.Report)
 	return a.print(status, func(w io.Writer) { showReport(w, status) })
 }
 
 // exitOf gives the exit code of a run. One that completed exits with errors while anything stands failed, be it since
 // an earlier run.
-func exitOf(report corpus.Report) int {
+func exitOf(report core.Report) int {
 	switch report.Status {
-	case corpus.StatusFailed, corpus.StatusCancelled:
+	case core.StatusFailed, core.StatusCancelled:
 		return ExitFailed
-	case corpus.StatusErrors:
+	case core.StatusErrors:
 		return ExitErrors
-	case corpus.StatusHeld:
+	case core.StatusHeld:
 		return ExitHeld
-	case corpus.StatusPaused:
+	case core.StatusPaused:
 		return ExitPaused
-	case corpus.StatusCompleted:
+	case core.StatusCompleted:
 		if standing(report) {
 			return ExitErrors
 		}
@@ -45,15 +45,15 @@ func exitOf(report corpus.Report) int {
 
 // standing tells whether anything of the index stands failed. Objects of a type that is not read are told, and are no
 // failure.
-func standing(report corpus.Report) bool {
+func standing(report core.Report) bool {
 	return report.DocumentsFailed > 0 || report.ChunksFailed > 0 || report.DeadLetters > 0
 }
 
 // showReport prints a run for people.
-func showReport(w io.Writer, status ops.Status) {
+func showReport(w io.Writer, status control.Status) {
 	showState(w, status)
 	showFound(w, status.Report)
-	if nothing := status.Documents == 0 && status.Calls.Sum() == 0; !nothing || !corpus.Terminal(status.Status) {
+	if nothing := status.Documents == 0 && status.Calls.Sum() == 0; !nothing || !core.Terminal(status.Status) {
 		showCost(w, status.Report)
 	}
 	fmt.Fprintf(w, "  %.1f s", status.Seconds)
@@ -69,8 +69,8 @@ func showReport(w io.Writer, status ops.Status) {
 }
 
 // showHeld says what can be done with a generation that a gate held after it was built.
-func showHeld(w io.Writer, report corpus.Report) {
-	if report.Status != corpus.StatusHeld || report.ContentHash == "" || report.Reason == massDeletion {
+func showHeld(w io.Writer, report core.Report) {
+	if report.Status != core.StatusHeld || report.ContentHash == "" || report.Reason == massDeletion {
 		return
 	}
 	rest := report.Generation + " --index " + report.Index
@@ -85,7 +85,7 @@ const massDeletion = "mass_deletion"
 
 // showFound prints what a run found and what it wrote. A restore finds nothing, and neither does a run that failed
 // before it had listed the corpus.
-func showFound(w io.Writer, report corpus.Report) {
+func showFound(w io.Writer, report core.Report) {
 	if strings.HasPrefix(report.Generation, runlog.KindRestore+"-") {
 		fmt.Fprintf(w, "  written again: %s, %s, %s\n", number(report.Written.Segments, "segment"),
 			number(report.Written.Records, "record"), number(report.Written.Rows, "vector"))
@@ -95,7 +95,7 @@ func showFound(w io.Writer, report corpus.Report) {
 		showAudit(w, *report.Audit)
 		return
 	}
-	if report.Documents+report.Chunks == 0 && corpus.Terminal(report.Status) {
+	if report.Documents+report.Chunks == 0 && core.Terminal(report.Status) {
 		return
 	}
 	fmt.Fprintf(w, "  %s, %s", number(report.Documents, "document"), number(report.Chunks, "chunk"))
@@ -111,7 +111,7 @@ func showFound(w io.Writer, report corpus.Report) {
 }
 
 // showState prints how a run ended, or where it stands.
-func showState(w io.Writer, status ops.Status) {
+func showState(w io.Writer, status control.Status) {
 	fmt.Fprintf(w, "%s  %s", status.Run, status.Status)
 	if status.Reason != "" && status.Reason != status.Status {
 		fmt.Fprintf(w, " (%s)", status.Reason)
@@ -147,7 +147,7 @@ func showState(w io.Writer, status ops.Status) {
 }
 
 // givenLine is what a run was given with the limit command, or as it was resumed.
-func givenLine(status ops.Status) string {
+func givenLine(status control.Status) string {
 	var parts []string
 	if status.Limits != nil {
 		parts = append(parts, status.Limits.String())
@@ -170,16 +170,16 @@ func givenLine(status ops.Status) string {
 }
 
 // remaining is the time left in words. That of a paused run is not known before it is resumed.
-func remaining(status ops.Status) string {
-	if status.Status == corpus.StatusPaused {
+func remaining(status control.Status) string {
+	if status.Status == core.StatusPaused {
 		return "paused"
 	}
 	return timeLeft(status.ETASeconds) + " left"
 }
 
 // waitingLine says what a run waits for, and until when; empty where it does not.
-func waitingLine(status ops.Status) string {
-	if status.Status != corpus.StatusWaiting || status.Waiting == nil {
+func waitingLine(status control.Status) string {
+	if status.Status != core.StatusWaiting || status.Waiting == nil {
 		return ""
 	}
 	const clock = "15:04"
@@ -189,7 +189,7 @@ func waitingLine(status ops.Status) string {
 }
 
 // showCost prints what a run paid for, or would pay for.
-func showCost(w io.Writer, report corpus.Report) {
+func showCost(w io.Writer, report core.Report) {
 	if report.Estimate != nil {
 		showShares(w, report)
 		showEstimate(w, *report.Estimate, report.Currency)
@@ -216,7 +216,7 @@ func showCost(w io.Writer, report corpus.Report) {
 	}
 	if lost := report.Unsettled; lost.Calls.Sum() > 0 {
 		why := "were not answered before a process died; they may have been paid"
-		if !corpus.Terminal(report.Status) {
+		if !core.Terminal(report.Status) {
 			why = "are in flight, or were when a process died"
 		}
 		fmt.Fprintf(w, "  %s %s: about %d prompt, %d completion, %d embedding tokens; cost %s\n",
@@ -229,19 +229,19 @@ func showCost(w io.Writer, report corpus.Report) {
 }
 
 // cost says what was paid in money. Tokens that cost nothing are those of a model without a price.
-func cost(report corpus.Report) string {
-	if report.Cost == 0 && report.Tokens != (corpus.Tokens{}) {
+func cost(report core.Report) string {
+	if report.Cost == 0 && report.Tokens != (core.Tokens{}) {
 		return "no price is set (models.*.price)"
 	}
 	return "cost " + money(report.Cost, report.Currency)
 }
 
 // showEstimate prints what a dry run expects.
-func showEstimate(w io.Writer, estimate corpus.Estimate, currency string) {
+func showEstimate(w io.Writer, estimate core.Estimate, currency string) {
 	count := func(n float64) string { return fmt.Sprintf("%.0f", n) }
 	for _, line := range []struct {
 		name   string
-		figure corpus.Range
+		figure core.Range
 		text   func(float64) string
 	}{
 		{"extract calls", estimate.Extract, count},
@@ -264,7 +264,7 @@ func showEstimate(w io.Writer, estimate corpus.Estimate, currency string) {
 }
 
 // leftOutLine says how much of the corpus was not looked at, and why.
-func leftOutLine(out corpus.LeftOut) string {
+func leftOutLine(out core.LeftOut) string {
 	var parts []string
 	for _, part := range []struct {
 		count int64
@@ -281,7 +281,7 @@ func leftOutLine(out corpus.LeftOut) string {
 }
 
 // showProblems prints what stands failed, why, and where all of it is listed.
-func showProblems(w io.Writer, report corpus.Report) {
+func showProblems(w io.Writer, report core.Report) {
 	generation := path.Join(report.Index, "generations", report.Generation)
 	if below := path.Join(report.Index, "generations") + "/"; strings.HasPrefix(report.ProblemsPath, below) {
 		name, _, _ := strings.Cut(strings.TrimPrefix(report.ProblemsPath, below), "/")
@@ -322,7 +322,7 @@ func showProblems(w io.Writer, report corpus.Report) {
 	for _, problem := range shown {
 		rest -= int64(problem.count)
 	}
-	live := report.Status == corpus.StatusRunning || report.Status == corpus.StatusWaiting
+	live := report.Status == core.StatusRunning || report.Status == core.StatusWaiting
 	switch {
 	case live && report.ProblemsPath == "": // report.json is written when it pauses or ends
 		fmt.Fprintf(w, "  problems: %d so far\n", total)

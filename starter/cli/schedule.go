@@ -12,9 +12,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/unweaver/unweaver/internal/config"
-	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/control"
+	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
-	ops "github.com/unweaver/unweaver/internal/ops/port"
 )
 
 func (a *App) scheduleCmd() *cobra.Command {
@@ -28,24 +28,24 @@ night takes the configuration that was applied last. It pays and publishes as in
 		a.scheduleApplyCmd(),
 		a.scheduleListCmd(),
 		a.scheduleSteerCmd("pause", "Let no night begin until it is resumed; a run that goes on is not touched",
-			func(ctx context.Context, control ops.Control, index, note string) (string, error) {
-				return "paused", control.PauseSchedule(ctx, index, note)
+			func(ctx context.Context, controller control.Control, index, note string) (string, error) {
+				return "paused", controller.PauseSchedule(ctx, index, note)
 			}),
 		a.scheduleSteerCmd("resume", "Let nights begin again; what was due meanwhile is not made up for",
-			func(ctx context.Context, control ops.Control, index, note string) (string, error) {
-				return "resumed", control.ResumeSchedule(ctx, index, note)
+			func(ctx context.Context, controller control.Control, index, note string) (string, error) {
+				return "resumed", controller.ResumeSchedule(ctx, index, note)
 			}),
 		a.scheduleSteerCmd("trigger", "Begin a night now, also of a paused schedule; not beside a build of the index",
-			func(ctx context.Context, control ops.Control, index, _ string) (string, error) {
-				triggered, err := control.TriggerSchedule(ctx, index)
+			func(ctx context.Context, controller control.Control, index, _ string) (string, error) {
+				triggered, err := controller.TriggerSchedule(ctx, index)
 				if triggered.Running != "" {
 					return "nothing was begun: run " + triggered.Running + " builds it", err
 				}
 				return "a night begins", err
 			}),
 		a.scheduleSteerCmd("delete", "Delete a schedule; a run that goes on is not touched",
-			func(ctx context.Context, control ops.Control, index, _ string) (string, error) {
-				return "deleted", control.DeleteSchedule(ctx, index)
+			func(ctx context.Context, controller control.Control, index, _ string) (string, error) {
+				return "deleted", controller.DeleteSchedule(ctx, index)
 			}),
 	)
 	return command
@@ -65,14 +65,14 @@ says, and at least as late as the longest of the last runs took.`,
 			if file != "" {
 				a.configPath = file
 			}
-			return a.withControl(command.Context(), func(ctx context.Context, control ops.Control, _ string) error {
-				requests, err := a.scheduled(ctx, control, index)
+			return a.withControl(command.Context(), func(ctx context.Context, controller control.Control, _ string) error {
+				requests, err := a.scheduled(ctx, controller, index)
 				if err != nil {
 					return err
 				}
-				applied := []ops.Applied{}
+				applied := []control.Applied{}
 				for _, request := range requests {
-					one, err := control.ApplySchedule(ctx, request)
+					one, err := controller.ApplySchedule(ctx, request)
 					if err != nil {
 						return err
 					}
@@ -92,9 +92,9 @@ says, and at least as late as the longest of the last runs took.`,
 }
 
 // scheduled is what the configuration says of all schedules, or of one.
-func (a *App) scheduled(ctx context.Context, control ops.Control, index string) ([]ops.ScheduleRequest, error) {
+func (a *App) scheduled(ctx context.Context, controller control.Control, index string) ([]control.ScheduleRequest, error) {
 	if index != "" { // it may be a branch, which the configuration does not name
-		if _, err := a.overlaid(ctx, control, index); err != nil {
+		if _, err := a.overlaid(ctx, controller, index); err != nil {
 			return nil, err
 		}
 	}
@@ -106,13 +106,13 @@ func (a *App) scheduled(ctx context.Context, control ops.Control, index string) 
 	if index != "" {
 		names = []string{index}
 	}
-	var out []ops.ScheduleRequest
+	var out []control.ScheduleRequest
 	for _, name := range names {
 		schedule := cfg.Indexes[name].Schedule
 		if schedule.Cron == "" {
 			continue
 		}
-		spec, err := a.specOf(ctx, control, name, "")
+		spec, err := a.specOf(ctx, controller, name, "")
 		if err != nil {
 			return nil, err
 		}
@@ -120,8 +120,8 @@ func (a *App) scheduled(ctx context.Context, control ops.Control, index string) 
 		if err != nil {
 			return nil, err
 		}
-		out = append(out, ops.ScheduleRequest{
-			Aliases: aliases, Spec: spec, Schedule: schedule, Priority: ops.Priority(cfg.Priority(name)),
+		out = append(out, control.ScheduleRequest{
+			Aliases: aliases, Spec: spec, Schedule: schedule, Priority: control.Priority(cfg.Priority(name)),
 		})
 	}
 	if len(out) == 0 {
@@ -154,8 +154,8 @@ func (a *App) scheduleListCmd() *cobra.Command {
 		Example: "  unweaver schedule list\n  unweaver schedule list --json",
 		Args:    arguments(0, 0, "no argument"),
 		RunE: func(command *cobra.Command, _ []string) error {
-			return a.withControl(command.Context(), func(ctx context.Context, control ops.Control, _ string) error {
-				schedules, err := control.Schedules(ctx)
+			return a.withControl(command.Context(), func(ctx context.Context, controller control.Control, _ string) error {
+				schedules, err := controller.Schedules(ctx)
 				if err != nil {
 					return err
 				}
@@ -172,7 +172,7 @@ func (a *App) scheduleListCmd() *cobra.Command {
 	}
 }
 
-func showSchedule(w io.Writer, one ops.Scheduled) {
+func showSchedule(w io.Writer, one control.Scheduled) {
 	fmt.Fprintf(w, "%s  %s", one.Index, nextNight(one.Paused, one.Next))
 	if one.Note != "" {
 		fmt.Fprintf(w, " (%s)", one.Note)
@@ -205,7 +205,7 @@ func showSchedule(w io.Writer, one ops.Scheduled) {
 // scheduleSteerCmd is a command that does one thing to a schedule.
 func (a *App) scheduleSteerCmd(
 	name, short string,
-	steer func(ctx context.Context, control ops.Control, index, note string) (done string, err error),
+	steer func(ctx context.Context, controller control.Control, index, note string) (done string, err error),
 ) *cobra.Command {
 	var note string
 	command := &cobra.Command{
@@ -215,13 +215,13 @@ func (a *App) scheduleSteerCmd(
 		Example: "  unweaver schedule " + name + " docs",
 		Args:    arguments(1, 1, "an INDEX"),
 		RunE: func(command *cobra.Command, args []string) error {
-			if !corpus.ValidIndex(args[0]) {
+			if !core.ValidIndex(args[0]) {
 				return fault.InvalidParam.At("name index", fault.Quoted(args[0])).
 					Because("it is no name of an index").
 					Advise("see: unweaver schedule list")
 			}
-			return a.withControl(command.Context(), func(ctx context.Context, control ops.Control, _ string) error {
-				done, err := steer(ctx, control, args[0], note)
+			return a.withControl(command.Context(), func(ctx context.Context, controller control.Control, _ string) error {
+				done, err := steer(ctx, controller, args[0], note)
 				if err != nil {
 					return err
 				}

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/unweaver/unweaver/internal/ops/port"
+	"github.com/unweaver/unweaver/internal/control"
 	"github.com/unweaver/unweaver/starter/cli"
 )
 
@@ -24,7 +24,7 @@ func TestSchedulesAreAppliedFromTheConfiguration(t *testing.T) {
   more: { corpus: ./more, schedule: { cron: "@weekly" } }
   none: { corpus: ./none }
 `)
-	fake := &control{}
+	fake := &fakeControl{}
 	got := run(t, fake, "schedule", "apply", "-f", file)
 	want := "schedule-apply docs 0 3 * * * Europe/Berlin;schedule-apply more @weekly UTC"
 	if got.exit != cli.ExitDone || strings.Join(fake.asked, ";") != want || !strings.Contains(got.out, "docs: created") {
@@ -46,9 +46,9 @@ func TestSchedulesAreAppliedFromTheConfiguration(t *testing.T) {
 
 func TestSchedulesAreShownAndSteered(t *testing.T) {
 	at := time.Date(2026, 11, 22, 2, 0, 0, 0, time.UTC)
-	fake := &control{triggered: port.Triggered{Running: "docs/g7"}, schedules: []port.Scheduled{{
+	fake := &fakeControl{triggered: control.Triggered{Running: "docs/g7"}, schedules: []control.Scheduled{{
 		Index: "docs", Timezone: "UTC", Next: []time.Time{at.Add(24 * time.Hour)}, Missed: 2, Overlapped: 1,
-		Nights: []port.NightRun{
+		Nights: []control.NightRun{
 			{Due: at, Status: "skipped", Reason: "another_run", By: "docs/g7"},
 			{Due: at.Add(-time.Hour), Status: "failed", Reason: "lease_held"},
 		},

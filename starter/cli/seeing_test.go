@@ -8,12 +8,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/unweaver/unweaver/internal/build/runlog"
+	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/config"
-	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/control/service"
+	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
-	"github.com/unweaver/unweaver/internal/ops"
-	"github.com/unweaver/unweaver/internal/store/artifact"
+	"github.com/unweaver/unweaver/internal/pipeline/runlog"
 	"github.com/unweaver/unweaver/starter/cli"
 )
 
@@ -32,17 +32,17 @@ func cards() []runlog.Card {
 		{
 			Index: "docs", State: runlog.StatePublished, Documents: 12, Chunks: 81, Classes: 300, Bytes: 5 << 20,
 			Published: &published, AgeSeconds: 3 * 86400, Problems: 2,
-			LastRun: &runlog.Summary{Run: "docs/g1", Status: corpus.StatusCompleted, Unchanged: true},
+			LastRun: &runlog.Summary{Run: "docs/g1", Status: core.StatusCompleted, Unchanged: true},
 		},
 		{
 			Index: "new", State: runlog.StateEmpty,
-			Running: &runlog.Summary{Run: "new/g1", Status: corpus.StatusRunning, Stage: "extract", Overall: 0.4},
+			Running: &runlog.Summary{Run: "new/g1", Status: core.StatusRunning, Stage: "extract", Overall: 0.4},
 		},
 	}
 }
 
 func TestIndexesAreListedByLsAndByStatusWithoutARun(t *testing.T) {
-	fake := &control{cards: cards()}
+	fake := &fakeControl{cards: cards()}
 	for _, command := range []string{"ls", "status"} {
 		got := run(t, fake, command)
 		contains(t, flat(got.out),
@@ -57,15 +57,15 @@ func TestIndexesAreListedByLsAndByStatusWithoutARun(t *testing.T) {
 	if len(list) != 2 || list[0].(map[string]any)["bytes"] != 5.0*(1<<20) {
 		t.Errorf("%v", list)
 	}
-	contains(t, run(t, &control{}, "ls").out, "no index yet; build one with: unweaver index")
+	contains(t, run(t, &fakeControl{}, "ls").out, "no index yet; build one with: unweaver index")
 }
 
 func TestRunsAreListedWithWhatTheyCost(t *testing.T) {
 	began := time.Date(2026, 3, 1, 2, 0, 0, 0, time.Local)
-	fake := &control{runs: []runlog.Summary{
-		{Run: "docs/g2", Status: corpus.StatusPaused, Reason: "budget_spent", Stage: "extract", Overall: 0.5, Started: began},
+	fake := &fakeControl{runs: []runlog.Summary{
+		{Run: "docs/g2", Status: core.StatusPaused, Reason: "budget_spent", Stage: "extract", Overall: 0.5, Started: began},
 		{
-			Run: "docs/g1", Status: corpus.StatusErrors, Started: began, Seconds: 125, Documents: 12, Chunks: 81,
+			Run: "docs/g1", Status: core.StatusErrors, Started: began, Seconds: 125, Documents: 12, Chunks: 81,
 			Calls: 90, Cost: 0.5, Currency: "EUR", Problems: 1,
 		},
 	}}
@@ -83,22 +83,22 @@ func TestRunsAreListedWithWhatTheyCost(t *testing.T) {
 
 func TestALogTellsStagesPausesRetriesProblemsAndDeadLetters(t *testing.T) {
 	at := time.Date(2026, 3, 1, 2, 0, 0, 0, time.Local)
-	status := finished(corpus.StatusErrors)
+	status := finished(core.StatusErrors)
 	status.Version = "v1.2.3"
-	status.Events = []corpus.Event{
-		{At: at, Kind: corpus.EventStarted}, {At: at, Kind: corpus.EventStage, Stage: "extract"},
-		{At: at, Kind: corpus.EventWaiting, Stage: "extract", Code: "model_unavailable", Detail: "refused", Count: 3},
-		{At: at, Kind: corpus.EventEnded, Status: corpus.StatusErrors},
+	status.Events = []core.Event{
+		{At: at, Kind: core.EventStarted}, {At: at, Kind: core.EventStage, Stage: "extract"},
+		{At: at, Kind: core.EventWaiting, Stage: "extract", Code: "model_unavailable", Detail: "refused", Count: 3},
+		{At: at, Kind: core.EventEnded, Status: core.StatusErrors},
 	}
-	status.Retries = []corpus.Retry{{
+	status.Retries = []core.Retry{{
 		Stage: "extract", Code: "model_rate_limited", Count: 1, First: at, Last: at.Add(time.Minute), Detail: "429",
 	}}
-	listed := []corpus.Problem{
+	listed := []core.Problem{
 		{Code: "unreadable_document", Object: "a.pdf", Detail: "read a.pdf: it ends early"},
 		{Code: "unreadable_document", Object: "b.pdf", Detail: "read b.pdf: it ends early"},
 	}
-	letters := []corpus.Problem{{Code: "dead_letter", Object: "c.md, chunk 2 (ff)", Detail: "no JSON"}}
-	fake := &control{log: runlog.Log{Run: status, Listed: listed, Letters: letters, LettersPath: "/data/letters/"}}
+	letters := []core.Problem{{Code: "dead_letter", Object: "c.md, chunk 2 (ff)", Detail: "no JSON"}}
+	fake := &fakeControl{log: runlog.Log{Run: status, Listed: listed, Letters: letters, LettersPath: "/data/letters/"}}
 	got := run(t, fake, "logs", "docs")
 	contains(t, got.out, "unweaver v1.2.3\n", "2026-03-01 02:00:00  started\n", "02:00:00  stage extract\n",
 		"waiting: model_unavailable in stage extract, 3 tries failed: refused\n", "ended: completed_with_errors\n",
@@ -115,7 +115,7 @@ func TestAGenerationIsShownWithTheReportOfItsRun(t *testing.T) {
 	kept := []artifact.Generation{
 		{Generation: "g2", Seq: 2, State: "current", Documents: 1, TextHash: "beef"}, {Generation: "g1", Seq: 1},
 	}
-	fake := &control{kept: kept, statuses: []ops.Status{finished(corpus.StatusCompleted)}}
+	fake := &fakeControl{kept: kept, statuses: []service.Status{finished(core.StatusCompleted)}}
 	for _, args := range [][]string{{"show", "docs"}, {"show", "docs/g2"}, {"show", "g2", "--index", "docs"}} {
 		fake.asked = nil
 		got := run(t, fake, args...)
@@ -124,7 +124,7 @@ func TestAGenerationIsShownWithTheReportOfItsRun(t *testing.T) {
 			t.Errorf("%v: asked %v, exit %d", args, fake.asked, got.exit)
 		}
 	}
-	unpublished := &control{kept: kept[1:]}
+	unpublished := &fakeControl{kept: kept[1:]}
 	if got := run(t, unpublished, "show", "docs"); !strings.Contains(got.err, "nothing of it is published") {
 		t.Errorf("%+v", got)
 	}
@@ -148,21 +148,21 @@ func lines(t *testing.T, text string) []map[string]any {
 }
 
 func TestWaitingWithJSONTellsAStreamOfEventsAndPrintsTheReport(t *testing.T) {
-	started := corpus.Event{At: time.Now(), Kind: corpus.EventStarted}
+	started := core.Event{At: time.Now(), Kind: core.EventStarted}
 	extracting := at("extract", 40, 80, 0.5)
-	extracting.Unit, extracting.Events = "chunks", []corpus.Event{started}
-	extracting.Problems = []corpus.Problem{{Code: "model_rate_limited", Object: "extract", Detail: "429"}}
+	extracting.Unit, extracting.Events = "chunks", []core.Event{started}
+	extracting.Problems = []core.Problem{{Code: "model_rate_limited", Object: "extract", Detail: "429"}}
 	embedding := extracting
 	embedding.Stage = "embed"
-	embedding.Events = append(embedding.Events, corpus.Event{At: time.Now(), Kind: corpus.EventStage, Stage: "embed"})
-	last := finished(corpus.StatusErrors)
-	statuses := []ops.Status{extracting, extracting, embedding, last}
+	embedding.Events = append(embedding.Events, core.Event{At: time.Now(), Kind: core.EventStage, Stage: "embed"})
+	last := finished(core.StatusErrors)
+	statuses := []service.Status{extracting, extracting, embedding, last}
 	for name, args := range map[string][]string{
 		"index":   {"index", "--index", "docs", "--wait", "--json"},
 		"restore": {"restore", "--index", "docs", "--json"},
 		"status":  {"status", "docs", "--watch", "--json"},
 	} {
-		fake := &control{statuses: statuses}
+		fake := &fakeControl{statuses: statuses}
 		got := run(t, fake, args...)
 		var kinds []string
 		stream, want := got.err, "run started problem progress stage progress"
@@ -184,7 +184,7 @@ func TestWaitingWithJSONTellsAStreamOfEventsAndPrintsTheReport(t *testing.T) {
 		if progress["done"] != 40.0 || progress["total"] != 80.0 || progress["unit"] != "chunks" {
 			t.Errorf("%s: %v", name, progress)
 		}
-		if report["status"] != corpus.StatusErrors || report["content_hash"] != "c0ffee" {
+		if report["status"] != core.StatusErrors || report["content_hash"] != "c0ffee" {
 			t.Errorf("%s: %v", name, report)
 		}
 	}
@@ -192,12 +192,12 @@ func TestWaitingWithJSONTellsAStreamOfEventsAndPrintsTheReport(t *testing.T) {
 
 // failing is a control that cannot restore one index.
 type failing struct {
-	control
+	fakeControl
 	bad string
 }
 
-func (f *failing) Restore(ctx context.Context, index string) (ops.Run, error) {
-	run, err := f.control.Restore(ctx, index)
+func (f *failing) Restore(ctx context.Context, index string) (service.Run, error) {
+	run, err := f.fakeControl.Restore(ctx, index)
 	if index == f.bad {
 		err = fault.LeaseHeld.At("restore", index).Because("a restore of it runs already")
 	}
@@ -209,7 +209,7 @@ func TestRestoreAllGoesOnAfterAnIndexThatCannotBeRestored(t *testing.T) {
 		{Index: "a", State: runlog.StateDamaged}, {Index: "b", State: runlog.StatePublished},
 		{Index: "c", State: runlog.StateEmpty}, {Index: "d", State: runlog.StatePublished},
 	}
-	fake := &failing{control{cards: listed, statuses: []ops.Status{finished(corpus.StatusErrors)}}, "b"}
+	fake := &failing{fakeControl{cards: listed, statuses: []service.Status{finished(core.StatusErrors)}}, "b"}
 	t.Chdir(t.TempDir())
 	got := in(t, connected(fake, ""), nil, "restore", "--all")
 	asked := strings.Join(fake.asked, ",")
@@ -217,7 +217,7 @@ func TestRestoreAllGoesOnAfterAnIndexThatCannotBeRestored(t *testing.T) {
 	if got.exit != cli.ExitUsage || asked != want || !strings.Contains(got.err, "restore b: a restore of it runs") {
 		t.Errorf("%+v\nasked %s", got, asked)
 	}
-	fake.bad, fake.asked, fake.statuses[0] = "", nil, finished(corpus.StatusCompleted)
+	fake.bad, fake.asked, fake.statuses[0] = "", nil, finished(core.StatusCompleted)
 	if got = in(t, connected(fake, ""), nil, "restore", "--all"); got.exit != cli.ExitDone {
 		t.Errorf("%+v", got)
 	}
@@ -242,6 +242,6 @@ func TestTheHelpOfQueryTellsOfEveryMethodAndRule(t *testing.T) {
 	if got := cli.RuleHelp(); !slices.Equal(got, config.Rules) {
 		t.Errorf("rules %v, want %v", got, config.Rules)
 	}
-	got := run(t, &control{}, "query", "--help")
+	got := run(t, &fakeControl{}, "query", "--help")
 	contains(t, got.out, "\n  aligned   those entities", "\n  phragmen  Phragmén", "Examples:\n  unweaver query ")
 }

@@ -8,11 +8,11 @@ import (
 	"go.temporal.io/sdk/client"
 
 	"github.com/unweaver/unweaver/internal/access"
+	"github.com/unweaver/unweaver/internal/app"
+	"github.com/unweaver/unweaver/internal/artifact/localfile"
 	"github.com/unweaver/unweaver/internal/config"
-	"github.com/unweaver/unweaver/internal/ops"
-	"github.com/unweaver/unweaver/internal/ops/engine"
-	"github.com/unweaver/unweaver/internal/store/localfile"
-	"github.com/unweaver/unweaver/internal/store/wiring"
+	"github.com/unweaver/unweaver/internal/control/engine"
+	"github.com/unweaver/unweaver/internal/control/service"
 	"github.com/unweaver/unweaver/internal/stream/scratch"
 	"github.com/unweaver/unweaver/workflows"
 	"github.com/unweaver/unweaver/workflows/visibility"
@@ -25,7 +25,7 @@ func (a *App) onServers(cfg *config.Config) bool {
 
 // serverKeys opens the artifact store, which keeps the keys, and nothing else.
 func serverKeys(ctx context.Context, cfg *config.Config) (access.Keeper, error) {
-	store, err := wiring.Artifacts(ctx, cfg.Stores)
+	store, err := app.Artifacts(ctx, cfg.Stores)
 	if err != nil {
 		return nil, err
 	}
@@ -37,7 +37,7 @@ func connectServers(ctx context.Context, cfg *config.Config) (Connection, error)
 	if folder, err := localfile.Folder("", "cli"); err == nil {
 		_ = scratch.Use(folder) // else the system's folder: files there have no name, folders are this user's alone
 	}
-	stores, err := wiring.Open(ctx, cfg.Stores)
+	stores, err := app.Open(ctx, cfg.Stores)
 	if err != nil {
 		return Connection{}, err
 	}
@@ -46,11 +46,11 @@ func connectServers(ctx context.Context, cfg *config.Config) (Connection, error)
 		return Connection{}, errors.Join(err, stores.Close())
 	}
 	return Connection{
-		Control: &ops.Service{
+		Control: &service.Service{
 			Client:    client,
 			Engine:    cfg.Engine,
 			Stores:    stores,
-			Models:    wiring.NewModels(stores.Coordination, cfg).Remote(),
+			Models:    app.NewModels(stores.Coordination, cfg).Remote(),
 			Limits:    cfg.DocumentLimits(),
 			Heartbeat: workflows.DefaultHeartbeat,
 

@@ -6,17 +6,17 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/unweaver/unweaver/internal/corpus"
-	"github.com/unweaver/unweaver/internal/eval"
+	"github.com/unweaver/unweaver/internal/control"
+	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
-	ops "github.com/unweaver/unweaver/internal/ops/port"
+	"github.com/unweaver/unweaver/starter/eval"
 )
 
 // shareInfix stands between the name of an evaluation's index and the share, in hundredths, of another beside it.
 const shareInfix = "-share-"
 
 // evalShares reads --shares, and counts what each sends to the model. The share 1 is the index itself.
-func evalShares(given []string, dataset *eval.Dataset, spec corpus.Spec) ([]eval.Share, error) {
+func evalShares(given []string, dataset *eval.Dataset, spec core.Spec) ([]eval.Share, error) {
 	if len(given) == 0 {
 		return nil, nil
 	}
@@ -55,22 +55,22 @@ func evalShares(given []string, dataset *eval.Dataset, spec corpus.Spec) ([]eval
 }
 
 // ofShare is the configuration of the index of a share.
-func ofShare(spec corpus.Spec, share eval.Share) corpus.Spec {
+func ofShare(spec core.Spec, share eval.Share) core.Spec {
 	if spec.Index = share.Index; share.Share < 1 {
-		spec.Extraction = &corpus.Extraction{Share: share.Share}
+		spec.Extraction = &core.Extraction{Share: share.Share}
 	}
 	return spec
 }
 
 // buildShares builds the indexes of shares that are not the index itself.
 func (a *App) buildShares(
-	ctx context.Context, control ops.Control, dataset *eval.Dataset, spec corpus.Spec, shares []eval.Share,
+	ctx context.Context, controller control.Control, dataset *eval.Dataset, spec core.Spec, shares []eval.Share,
 ) error {
 	for _, share := range shares {
 		if share.Index == spec.Index {
 			continue
 		}
-		if _, err := a.evalBuild(ctx, control, dataset, ofShare(spec, share)); err != nil {
+		if _, err := a.evalBuild(ctx, controller, dataset, ofShare(spec, share)); err != nil {
 			return err
 		}
 	}

@@ -3,15 +3,15 @@ package cli
 import (
 	"testing"
 
-	"github.com/unweaver/unweaver/internal/corpus"
-	"github.com/unweaver/unweaver/internal/eval"
+	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/starter/eval"
 )
 
 func TestSharesAreIndexesBesideTheOneOfAll(t *testing.T) {
 	dataset := &eval.Dataset{Passages: []string{"Ada Lovelace", "Charles Babbage"}}
-	spec := corpus.Spec{
-		Index: "i", Chat: corpus.ChatModel{Provider: "recorded"}, Chunking: corpus.Chunking{Strategy: "document"},
+	spec := core.Spec{
+		Index: "i", Chat: core.ChatModel{Provider: "recorded"}, Chunking: core.Chunking{Strategy: "document"},
 	}
 	shares, err := evalShares([]string{"1", "0", "0.3", "0.30"}, dataset, spec)
 	if err != nil || len(shares) != 3 || shares[0].Index != "i-share-0" || shares[1].Index != "i-share-30" ||
@@ -29,10 +29,10 @@ func TestSharesAreIndexesBesideTheOneOfAll(t *testing.T) {
 		t.Errorf("%+v", asked)
 	}
 	free, cut, own := spec, spec, spec
-	free.Chat.Provider, cut.Chunking.Strategy, own.Extraction = "builtin", "text", &corpus.Extraction{Share: 0.5}
+	free.Chat.Provider, cut.Chunking.Strategy, own.Extraction = "builtin", "text", &core.Extraction{Share: 0.5}
 	for name, c := range map[string]struct {
 		given []string
-		spec  corpus.Spec
+		spec  core.Spec
 	}{
 		"no number": {[]string{"many"}, spec}, "NaN": {[]string{"NaN"}, spec}, "above 1": {[]string{"1.1"}, spec},
 		"below 0": {[]string{"-0.1"}, spec}, "one index for two": {[]string{"0.301", "0.299"}, spec},

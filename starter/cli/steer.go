@@ -9,25 +9,25 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/control"
+	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
-	ops "github.com/unweaver/unweaver/internal/ops/port"
 )
 
 const runForm = "RUN is index/generation as index and status print it, or an index for its newest run."
 
 func (a *App) pauseCmd() *cobra.Command {
-	return a.steerCmd("pause", "Pause a run: what is in flight is kept, nothing new is paid for", ops.Control.Pause)
+	return a.steerCmd("pause", "Pause a run: what is in flight is kept, nothing new is paid for", control.Control.Pause)
 }
 
 func (a *App) cancelCmd() *cobra.Command {
 	var lost bool
 	command := a.steerCmd("cancel", "Cancel a run: what queries see does not change",
-		func(control ops.Control, ctx context.Context, run string) (ops.Stopped, error) {
+		func(controller control.Control, ctx context.Context, run string) (control.Stopped, error) {
 			if lost {
-				return ops.Stopped{}, control.Lost(ctx, run)
+				return control.Stopped{}, controller.Lost(ctx, run)
 			}
-			return control.Cancel(ctx, run)
+			return controller.Cancel(ctx, run)
 		})
 	command.Long = `Cancel a run: what queries see does not change.
 
@@ -44,7 +44,7 @@ for whichever run holds its lease, and is needed where lease.json cannot be read
 // steerCmd is a command that does one thing to a run.
 func (a *App) steerCmd(
 	name, short string,
-	steer func(control ops.Control, ctx context.Context, run string) (ops.Stopped, error),
+	steer func(controller control.Control, ctx context.Context, run string) (control.Stopped, error),
 ) *cobra.Command {
 	return a.accountable(&cobra.Command{
 		Use:   name + " RUN",
@@ -52,15 +52,15 @@ func (a *App) steerCmd(
 		Long:  short + ".\n\n" + runForm,
 		Args:  arguments(1, 1, "a RUN"),
 		RunE: func(command *cobra.Command, args []string) error {
-			return a.withControl(command.Context(), func(ctx context.Context, control ops.Control, _ string) error {
-				stopped, err := steer(control, ctx, args[0])
+			return a.withControl(command.Context(), func(ctx context.Context, controller control.Control, _ string) error {
+				stopped, err := steer(controller, ctx, args[0])
 				if err != nil {
 					return err
 				}
 				shown := struct {
 					Run  string `json:"run"`
 					Done string `json:"done"`
-					ops.Stopped
+					control.Stopped
 				}{args[0], name, stopped}
 				return a.print(shown, func(w io.Writer) {
 					fmt.Fprintf(w, "%s: %s%s\n", args[0], name, inFlightText(stopped))
@@ -71,7 +71,7 @@ func (a *App) steerCmd(
 }
 
 // inFlightText tells what a command that stops a run let end.
-func inFlightText(stopped ops.Stopped) string {
+func inFlightText(stopped control.Stopped) string {
 	switch calls := stopped.InFlight; {
 	case calls == nil:
 		return ""
@@ -85,7 +85,7 @@ func inFlightText(stopped ops.Stopped) string {
 }
 
 func (a *App) resumeCmd() *cobra.Command {
-	var budget corpus.Budget
+	var budget core.Budget
 	command := &cobra.Command{
 		Use:   "resume RUN",
 		Short: "Resume a paused run",
@@ -106,14 +106,14 @@ to be larger than what was spent; a bound that is not given stays as it was.
 		if err != nil {
 			return err
 		}
-		return a.withControl(command.Context(), func(ctx context.Context, control ops.Control, _ string) error {
-			if err := control.Resume(ctx, args[0], given); err != nil {
+		return a.withControl(command.Context(), func(ctx context.Context, controller control.Control, _ string) error {
+			if err := controller.Resume(ctx, args[0], given); err != nil {
 				return err
 			}
 			shown := struct {
-				Run    string         `json:"run"`
-				Done   string         `json:"done"`
-				Budget *corpus.Budget `json:"budget,omitempty"`
+				Run    string       `json:"run"`
+				Done   string       `json:"done"`
+				Budget *core.Budget `json:"budget,omitempty"`
 			}{args[0], "resume", given}
 			return a.print(shown, func(w io.Writer) {
 				fmt.Fprintf(w, "%s: resume%s\n", args[0], budgetText(given))
@@ -124,7 +124,7 @@ to be larger than what was spent; a bound that is not given stays as it was.
 }
 
 // givenBudget is nil where no flag of it was given.
-func givenBudget(command *cobra.Command, budget corpus.Budget) (*corpus.Budget, error) {
+func givenBudget(command *cobra.Command, budget core.Budget) (*core.Budget, error) {
 	given := false
 	for flag, value := range map[string]float64{
 		"budget-calls": float64(budget.Calls), "budget-tokens": float64(budget.Tokens), "budget-money": budget.Money,
@@ -143,7 +143,7 @@ func givenBudget(command *cobra.Command, budget corpus.Budget) (*corpus.Budget, 
 }
 
 // budgetText names the bounds of a new budget.
-func budgetText(budget *corpus.Budget) string {
+func budgetText(budget *core.Budget) string {
 	if budget == nil {
 		return ""
 	}

@@ -41,9 +41,9 @@ func (s *cleaned) Write(raw []byte) (int, error) {
 	return len(raw), nil
 }
 
-// control tells what a terminal might act on: the control characters but line end and tab, and those that turn the
+// actsOnTerminal reports whether a terminal might act on char: the control characters but line end and tab, and those that turn the
 // direction of text, which lets a name look like another.
-func control(char rune) bool {
+func actsOnTerminal(char rune) bool {
 	switch {
 	case char == '\n', char == '\t':
 		return false
@@ -55,12 +55,12 @@ func control(char rune) bool {
 
 // clean writes control characters as \u and four digits, and what is no UTF-8 as the replacement character.
 func clean(text string) string {
-	if utf8.ValidString(text) && !strings.ContainsFunc(text, control) {
+	if utf8.ValidString(text) && !strings.ContainsFunc(text, actsOnTerminal) {
 		return text
 	}
 	var out strings.Builder
 	for _, char := range text {
-		if control(char) {
+		if actsOnTerminal(char) {
 			fmt.Fprintf(&out, `\u%04x`, char)
 			continue
 		}

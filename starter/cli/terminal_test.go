@@ -10,9 +10,9 @@ import (
 	"testing"
 
 	"github.com/unweaver/unweaver/internal/config"
-	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/control/service"
+	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
-	"github.com/unweaver/unweaver/internal/ops"
 	"github.com/unweaver/unweaver/starter/cli"
 )
 
@@ -20,24 +20,26 @@ import (
 const evil = "x\x1b]0;PWNED\a\x1b[2J\u009b31m\x9d\u202egpj.exe\u2066\x7f\rend"
 
 // evilControl answers every question with it.
-type evilControl struct{ ops.Control }
+type evilControl struct{ service.Control }
 
-func (evilControl) Status(context.Context, string) (ops.Status, error) {
-	var status ops.Status
-	status.Index, status.Generation, status.Status = "docs", "g1", corpus.StatusFailed
+func (evilControl) Status(context.Context, string) (service.Status, error) {
+	var status service.Status
+	status.Index, status.Generation, status.Status = "docs", "g1", core.StatusFailed
 	status.Reason, status.Detail = "internal", evil
-	status.Problems = []corpus.Problem{{Code: "unknown_type", Object: evil, Detail: evil}}
+	status.Problems = []core.Problem{{Code: "unknown_type", Object: evil, Detail: evil}}
 	return status, nil
 }
 
-func (evilControl) Overlay(context.Context, string) (ops.Overlaid, error) { return ops.Overlaid{}, nil }
-
-func (evilControl) Pause(context.Context, string) (ops.Stopped, error) {
-	return ops.Stopped{}, fault.EngineDown.At("pause", evil).Because(evil).Advise(evil)
+func (evilControl) Overlay(context.Context, string) (service.Overlaid, error) {
+	return service.Overlaid{}, nil
 }
 
-func (evilControl) Doctor(context.Context, corpus.Spec) ([]ops.Check, error) {
-	return []ops.Check{{Name: "corpus", Detail: evil, Hint: evil}}, nil
+func (evilControl) Pause(context.Context, string) (service.Stopped, error) {
+	return service.Stopped{}, fault.EngineDown.At("pause", evil).Because(evil).Advise(evil)
+}
+
+func (evilControl) Doctor(context.Context, core.Spec) ([]service.Check, error) {
+	return []service.Check{{Name: "corpus", Detail: evil, Hint: evil}}, nil
 }
 
 func TestControlCharactersNeverReachATerminal(t *testing.T) {

@@ -8,11 +8,11 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/unweaver/unweaver/internal/build/runlog"
-	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/control"
+	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
-	ops "github.com/unweaver/unweaver/internal/ops/port"
-	"github.com/unweaver/unweaver/internal/report"
+	"github.com/unweaver/unweaver/internal/pipeline/report"
+	"github.com/unweaver/unweaver/internal/pipeline/runlog"
 )
 
 // usualNights is how many nights trends are of.
@@ -38,8 +38,8 @@ more than it keeps generations.`,
 		if nights < 1 || nights > runlog.MostNights {
 			return fault.Usage.At("read", "--nights").Because(fmt.Sprintf("want 1 to %d", runlog.MostNights))
 		}
-		return a.withControl(command.Context(), func(ctx context.Context, control ops.Control, _ string) error {
-			trends, err := control.Trends(ctx, strings.Join(args, ""), nights)
+		return a.withControl(command.Context(), func(ctx context.Context, controller control.Control, _ string) error {
+			trends, err := controller.Trends(ctx, strings.Join(args, ""), nights)
 			if err != nil {
 				return err
 			}
@@ -89,7 +89,7 @@ func showNights(w io.Writer, trends runlog.Trends) {
 		duration(totals.Seconds), size(totals.Bytes))
 }
 
-func outcome(night corpus.Night) string {
+func outcome(night core.Night) string {
 	switch {
 	case night.Unchanged:
 		return "unchanged"
@@ -100,7 +100,7 @@ func outcome(night corpus.Night) string {
 }
 
 // missedBy is how wrong the estimate of a night was: of its cost, or of its calls where nothing has a price.
-func missedBy(night corpus.Night) string {
+func missedBy(night core.Night) string {
 	if night.Planned == nil {
 		return "-"
 	}

@@ -5,27 +5,27 @@ import (
 	"testing"
 	"time"
 
-	"github.com/unweaver/unweaver/internal/build/runlog"
-	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/pipeline/runlog"
 	"github.com/unweaver/unweaver/starter/cli"
 )
 
 func TestTrendsShowEachNightWithBarsOfTheHighest(t *testing.T) {
 	began := time.Date(2026, 3, 1, 2, 0, 0, 0, time.Local)
-	fake := &control{trends: []runlog.Trends{{
+	fake := &fakeControl{trends: []runlog.Trends{{
 		Index: "docs", Totals: runlog.Totals{
 			Nights: 3, Published: 2, Held: 1, Calls: 105, Tokens: 900, Cost: 5.25, Seconds: 190, Bytes: 3 << 20,
 		},
-		Nights: []corpus.Night{
+		Nights: []core.Night{
 			{
-				Status: corpus.StatusCompleted, Published: true, Started: began, Chunks: 400, Share: 1, Calls: 100, Tokens: 800,
-				Cost: 5, Currency: "EUR", Seconds: 125, Bytes: 3 << 20, Planned: &corpus.Missed{Cost: 0.25},
+				Status: core.StatusCompleted, Published: true, Started: began, Chunks: 400, Share: 1, Calls: 100, Tokens: 800,
+				Cost: 5, Currency: "EUR", Seconds: 125, Bytes: 3 << 20, Planned: &core.Missed{Cost: 0.25},
 			},
 			{
-				Status: corpus.StatusHeld, Reason: "recall", Started: began.AddDate(0, 0, 1), Chunks: 410, Share: 0.01, Calls: 5,
-				Cost: 0.25, Currency: "EUR", Seconds: 61, Letters: 2, Planned: &corpus.Missed{},
+				Status: core.StatusHeld, Reason: "recall", Started: began.AddDate(0, 0, 1), Chunks: 410, Share: 0.01, Calls: 5,
+				Cost: 0.25, Currency: "EUR", Seconds: 61, Letters: 2, Planned: &core.Missed{},
 			},
-			{Status: corpus.StatusCompleted, Unchanged: true, Started: began.AddDate(0, 0, 2), Currency: "EUR"},
+			{Status: core.StatusCompleted, Unchanged: true, Started: began.AddDate(0, 0, 2), Currency: "EUR"},
 		},
 	}}}
 	got := run(t, fake, "trends", "docs")
@@ -45,5 +45,5 @@ func TestTrendsShowEachNightWithBarsOfTheHighest(t *testing.T) {
 		!strings.Contains(got.err, "want 1 to 180") {
 		t.Errorf("%+v", got)
 	}
-	contains(t, run(t, &control{}, "trends").out, "no night yet")
+	contains(t, run(t, &fakeControl{}, "trends").out, "no night yet")
 }

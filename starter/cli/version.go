@@ -7,7 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/unweaver/unweaver/internal/version"
+	"github.com/unweaver/unweaver/internal/core/version"
 )
 
 func (a *App) versionCmd() *cobra.Command {

@@ -8,7 +8,7 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/core"
 )
 
 // number is a count with what it counts: "1 index", "2 indexes", "0 entries".
@@ -82,7 +82,7 @@ func table(w io.Writer, header string, rows []string) {
 
 // alike are problems that differ in their object alone.
 type alike struct {
-	corpus.Problem
+	core.Problem
 	count   int
 	objects []string // the first few
 }
@@ -91,7 +91,7 @@ type alike struct {
 const shownObjects = 3
 
 // distinct gathers problems with the same code and cause, in the order in which they come first.
-func distinct(problems []corpus.Problem) []*alike {
+func distinct(problems []core.Problem) []*alike {
 	var out []*alike
 	seen := map[string]*alike{}
 	for _, problem := range problems {

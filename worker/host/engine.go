@@ -10,11 +10,11 @@ import (
 	"go.temporal.io/sdk/client"
 
 	"github.com/unweaver/unweaver/activities"
-	"github.com/unweaver/unweaver/internal/build"
 	"github.com/unweaver/unweaver/internal/config"
-	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/control/engine"
+	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
-	"github.com/unweaver/unweaver/internal/ops/engine"
+	"github.com/unweaver/unweaver/internal/pipeline"
 	"github.com/unweaver/unweaver/workflows"
 	"github.com/unweaver/unweaver/workflows/visibility"
 )
@@ -29,28 +29,28 @@ type Engine struct {
 var _ activities.Engine = Engine{}
 
 // Identity implements activities.Engine.
-func (e Engine) Identity(ctx context.Context) (corpus.Engine, error) {
+func (e Engine) Identity(ctx context.Context) (core.Engine, error) {
 	return engine.Identity(ctx, e.Client.WorkflowService(), config.Engine{Address: e.Address, Namespace: e.Namespace})
 }
 
 // Standing implements activities.Engine.
-func (e Engine) Standing(ctx context.Context, holder build.Holder) (build.Standing, error) {
+func (e Engine) Standing(ctx context.Context, holder pipeline.Holder) (pipeline.Standing, error) {
 	response, err := e.Client.DescribeWorkflowExecution(ctx, holder.Workflow, holder.Run)
 	var unknown *serviceerror.NotFound
 	if errors.As(err, &unknown) {
-		return build.StandingUnknown, nil
+		return pipeline.StandingUnknown, nil
 	}
 	if err != nil {
-		return build.StandingUnknown, engine.Fault(err, config.Engine{Address: e.Address, Namespace: e.Namespace})
+		return pipeline.StandingUnknown, engine.Fault(err, config.Engine{Address: e.Address, Namespace: e.Namespace})
 	}
 	if response.GetWorkflowExecutionInfo().GetStatus() == enums.WORKFLOW_EXECUTION_STATUS_RUNNING {
-		return build.StandingOpen, nil
+		return pipeline.StandingOpen, nil
 	}
-	return build.StandingClosed, nil
+	return pipeline.StandingClosed, nil
 }
 
 // Cancel implements activities.Engine.
-func (e Engine) Cancel(ctx context.Context, holder build.Holder) error {
+func (e Engine) Cancel(ctx context.Context, holder pipeline.Holder) error {
 	err := e.Client.CancelWorkflow(ctx, holder.Workflow, holder.Run)
 	var unknown *serviceerror.NotFound
 	if err == nil || errors.As(err, &unknown) {

@@ -15,17 +15,17 @@ import (
 	"go.temporal.io/sdk/worker"
 
 	"github.com/unweaver/unweaver/activities"
-	"github.com/unweaver/unweaver/internal/build"
-	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/app"
+	"github.com/unweaver/unweaver/internal/artifact/localfile"
+	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/document"
-	"github.com/unweaver/unweaver/internal/document/box"
+	"github.com/unweaver/unweaver/internal/document/sandbox"
 	"github.com/unweaver/unweaver/internal/fault"
-	"github.com/unweaver/unweaver/internal/fleet"
 	"github.com/unweaver/unweaver/internal/ledger"
-	"github.com/unweaver/unweaver/internal/notice"
-	"github.com/unweaver/unweaver/internal/store/localfile"
-	"github.com/unweaver/unweaver/internal/store/wiring"
+	"github.com/unweaver/unweaver/internal/model/fleet"
+	"github.com/unweaver/unweaver/internal/pipeline"
 	"github.com/unweaver/unweaver/internal/telemetry"
+	"github.com/unweaver/unweaver/internal/telemetry/webhook"
 	"github.com/unweaver/unweaver/workflows"
 )
 
@@ -35,8 +35,8 @@ type Config struct {
 	Address   string // of the engine, for people
 	Namespace string // of the engine; empty: the default one
 	TaskQueue string
-	Stores    *wiring.Stores
-	Models    *wiring.Models
+	Stores    *app.Stores
+	Models    *app.Models
 	CacheDir  string        // local copies of segments; empty: below the user's folder of caches
 	Sticky    time.Duration // how long a workflow task waits for the worker that knows its workflow
 	Heartbeat time.Duration // heartbeats go out at least this often; 0 = a quarter of a run's usual timeout
@@ -53,7 +53,7 @@ type Config struct {
 	WorkflowCache   int   // workflows of this process whose state is kept between tasks; 10,000, or what it set before
 	CacheBytes      int64 // of the local copies; 32 GiB
 
-	Notify func(index string) notice.Hook // the webhook of an index; nil: none has one
+	Notify func(index string) webhook.Hook // the webhook of an index; nil: none has one
 
 	Limits document.Limits // of one document; zero: those of document.DefaultLimits
 
@@ -200,8 +200,8 @@ func (c Config) options(slots int) worker.Options {
 // Host is a running worker.
 type Host struct {
 	workers []worker.Worker
-	ports   *build.Ports
-	parser  *box.Pool
+	ports   *pipeline.Ports
+	parser  *sandbox.Pool
 	drain   time.Duration
 	due     *activities.Due // nil: another worker sends what notices are due
 	member  *fleet.Member
@@ -221,7 +221,7 @@ func Start(config Config) (*Host, error) {
 	if err != nil {
 		return nil, err
 	}
-	parser, err := box.New(config.CPUSlots, config.Limits)
+	parser, err := sandbox.New(config.CPUSlots, config.Limits)
 	if err != nil {
 		return nil, err
 	}
@@ -233,7 +233,7 @@ func Start(config Config) (*Host, error) {
 	paid.OnDamage = func(location string, err error) {
 		config.Log.Warn("ledger object set aside: it cannot be read", "object", location, "code", string(fault.CodeOf(err)))
 	}
-	ports := &build.Ports{
+	ports := &pipeline.Ports{
 		Artifacts: stores.Artifacts, Corpora: stores.Corpus, Staging: stores.Staging, Records: stores.Records,
 		Coordination: stores.Coordination, Vectors: stores.Vectors, Models: config.Models.Build,
 		Ledger: paid, StoreID: stores.StoreID,
@@ -298,7 +298,7 @@ func (h *Host) watch(config Config) {
 	looking := &watcher{
 		artifacts: config.Stores.Artifacts, runs: config.Stores.Coordination, client: config.Client,
 		queue: config.TaskQueue, telemetry: config.Telemetry, log: config.Log,
-		manifests: map[string]*corpus.Manifest{},
+		manifests: map[string]*core.Manifest{},
 	}
 	go func() {
 		defer close(h.watched)
@@ -307,7 +307,7 @@ func (h *Host) watch(config Config) {
 }
 
 // Problems tells what keeps a run from going on in this process and may be written down nowhere.
-func (h *Host) Problems(run string) []corpus.Problem { return h.ports.Problems(run) }
+func (h *Host) Problems(run string) []core.Problem { return h.ports.Problems(run) }
 
 // noticePatience is how long Stop of the only worker waits for webhooks to be told of what ended before; what is not
 // sent by then is sent when it is started again.

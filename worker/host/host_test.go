@@ -22,18 +22,18 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"github.com/unweaver/unweaver/internal/build"
+	"github.com/unweaver/unweaver/internal/app"
 	"github.com/unweaver/unweaver/internal/config"
-	"github.com/unweaver/unweaver/internal/corpus"
-	"github.com/unweaver/unweaver/internal/document/box"
+	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/document/sandbox"
 	"github.com/unweaver/unweaver/internal/fault"
-	"github.com/unweaver/unweaver/internal/store/wiring"
+	"github.com/unweaver/unweaver/internal/pipeline"
 	"github.com/unweaver/unweaver/worker/host"
 	"github.com/unweaver/unweaver/workflows"
 )
 
 func TestMain(m *testing.M) {
-	box.Child()
+	sandbox.Child()
 	os.Exit(m.Run())
 }
 
@@ -174,13 +174,13 @@ func connect(t *testing.T, s *server) client.Client {
 // configured is a worker over stores in a folder of the test.
 func configured(t *testing.T, s *server) host.Config {
 	t.Helper()
-	stores, err := wiring.Open(t.Context(), wiring.Embedded(config.Default().Stores, t.TempDir()))
+	stores, err := app.Open(t.Context(), app.Embedded(config.Default().Stores, t.TempDir()))
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = stores.Close() })
 	return host.Config{
-		Client: connect(t, s), TaskQueue: "q", Stores: stores, Models: wiring.NewModels(stores.Coordination, nil),
+		Client: connect(t, s), TaskQueue: "q", Stores: stores, Models: app.NewModels(stores.Coordination, nil),
 		CacheDir: t.TempDir(), Drain: 10 * time.Millisecond, Log: slog.New(slog.DiscardHandler),
 	}
 }
@@ -298,16 +298,16 @@ func TestWhatTheEngineKnowsAboutARun(t *testing.T) {
 	for _, test := range []struct {
 		name   string
 		status enums.WorkflowExecutionStatus
-		want   build.Standing
+		want   pipeline.Standing
 		fails  bool
 	}{
-		{"unknown", 0, build.StandingUnknown, false},
-		{"running", enums.WORKFLOW_EXECUTION_STATUS_RUNNING, build.StandingOpen, false},
-		{"completed", enums.WORKFLOW_EXECUTION_STATUS_COMPLETED, build.StandingClosed, false},
-		{"the server does not tell", enums.WORKFLOW_EXECUTION_STATUS_TERMINATED, build.StandingUnknown, true},
+		{"unknown", 0, pipeline.StandingUnknown, false},
+		{"running", enums.WORKFLOW_EXECUTION_STATUS_RUNNING, pipeline.StandingOpen, false},
+		{"completed", enums.WORKFLOW_EXECUTION_STATUS_COMPLETED, pipeline.StandingClosed, false},
+		{"the server does not tell", enums.WORKFLOW_EXECUTION_STATUS_TERMINATED, pipeline.StandingUnknown, true},
 	} {
 		engine := host.Engine{Client: connect(t, &server{status: test.status})}
-		got, err := engine.Standing(t.Context(), build.Holder{Workflow: "build/i/g", Run: "r"})
+		got, err := engine.Standing(t.Context(), pipeline.Holder{Workflow: "build/i/g", Run: "r"})
 		if got != test.want || (err != nil) != test.fails {
 			t.Errorf("%s: %v, %v", test.name, got, err)
 		}
@@ -335,7 +335,7 @@ func TestAnEngineIsNamedByItsClusterAndElseByItsAddress(t *testing.T) {
 			}
 			continue
 		}
-		want := corpus.Engine{Cluster: test.want, Address: "temporal:7233", Namespace: "n"}
+		want := core.Engine{Cluster: test.want, Address: "temporal:7233", Namespace: "n"}
 		if err != nil || named != want {
 			t.Errorf("%s: %+v, %v", name, named, err)
 		}

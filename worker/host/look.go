@@ -8,13 +8,13 @@ import (
 
 	"go.temporal.io/sdk/client"
 
-	"github.com/unweaver/unweaver/internal/build"
-	"github.com/unweaver/unweaver/internal/build/runlog"
-	"github.com/unweaver/unweaver/internal/corpus"
-	"github.com/unweaver/unweaver/internal/store/artifact"
+	"github.com/unweaver/unweaver/internal/artifact"
+	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/pipeline"
+	"github.com/unweaver/unweaver/internal/pipeline/runlog"
 	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/internal/store/coordination"
-	"github.com/unweaver/unweaver/internal/stream/par"
+	"github.com/unweaver/unweaver/internal/stream/parallel"
 	"github.com/unweaver/unweaver/internal/telemetry"
 	"github.com/unweaver/unweaver/workflows"
 )
@@ -34,7 +34,7 @@ type watcher struct {
 	queue     string
 	telemetry *telemetry.Process
 	log       *slog.Logger
-	manifests map[string]*corpus.Manifest // of the published generations, by index
+	manifests map[string]*core.Manifest // of the published generations, by index
 }
 
 // follow looks until ctx is done.
@@ -103,9 +103,9 @@ func (w *watcher) depth(
 // standing is what is known of one index.
 type standing struct {
 	index    string
-	manifest *corpus.Manifest // nil: nothing is published
+	manifest *core.Manifest // nil: nothing is published
 	success  time.Time
-	state    *corpus.RunState // of the newest build; nil: none is known
+	state    *core.RunState // of the newest build; nil: none is known
 	done     map[string]int64
 }
 
@@ -118,7 +118,7 @@ func (w *watcher) look(ctx context.Context) error {
 	names = names[:min(len(names), mostIndexes)]
 	found := make([]standing, len(names))
 	var mu sync.Mutex
-	err = par.Each(ctx, len(names), lookAtOnce, func(ctx context.Context, i int) error {
+	err = parallel.Each(ctx, len(names), lookAtOnce, func(ctx context.Context, i int) error {
 		one, err := w.index(ctx, names[i], &mu)
 		found[i] = one
 		return err
@@ -152,7 +152,7 @@ func (w *watcher) index(ctx context.Context, name string, mu *sync.Mutex) (one s
 		w.manifests[name] = one.manifest
 		mu.Unlock()
 	}
-	if one.success, err = build.LastSuccess(ctx, w.runs, name); err != nil {
+	if one.success, err = pipeline.LastSuccess(ctx, w.runs, name); err != nil {
 		return one, err
 	}
 	if one.success.IsZero() && one.manifest != nil {
@@ -162,11 +162,11 @@ func (w *watcher) index(ctx context.Context, name string, mu *sync.Mutex) (one s
 	if err != nil || raw == nil {
 		return one, err
 	}
-	if one.state, err = build.State(ctx, w.runs, string(raw)); err != nil || one.state == nil {
+	if one.state, err = pipeline.State(ctx, w.runs, string(raw)); err != nil || one.state == nil {
 		return one, err
 	}
-	if !corpus.Terminal(one.state.Report.Status) {
-		total, err := build.Totals(ctx, w.runs, string(raw))
+	if !core.Terminal(one.state.Report.Status) {
+		total, err := pipeline.Totals(ctx, w.runs, string(raw))
 		if err == nil { // a damaged account halts its run, which tells
 			one.done = total.Done
 		}

@@ -10,13 +10,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/unweaver/unweaver/internal/build"
-	"github.com/unweaver/unweaver/internal/build/runlog"
-	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/artifact"
+	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/model"
+	"github.com/unweaver/unweaver/internal/pipeline"
+	"github.com/unweaver/unweaver/internal/pipeline/runlog"
 	"github.com/unweaver/unweaver/internal/stage/publish"
-	"github.com/unweaver/unweaver/internal/store/artifact"
 	"github.com/unweaver/unweaver/internal/telemetry"
 	"github.com/unweaver/unweaver/worker/host"
 )
@@ -100,7 +100,7 @@ func TestAWorkerTellsHowIndexesStand(t *testing.T) {
 	config.Stores.Observe(config.Telemetry)
 	index := artifact.Index{Store: config.Stores.Artifacts, Name: "docs"}
 	made := time.Now().Add(-2 * time.Hour).UTC()
-	manifest := &corpus.Manifest{Index: "docs", Generation: "g1", Created: made, Seq: 1}
+	manifest := &core.Manifest{Index: "docs", Generation: "g1", Created: made, Seq: 1}
 	manifest.Counts.Documents, manifest.Counts.Chunks, manifest.Counts.DeadLetters = 7, 21, 2
 	sha, err := publish.Store(t.Context(), index, manifest, "published")
 	if err != nil {
@@ -112,13 +112,13 @@ func TestAWorkerTellsHowIndexesStand(t *testing.T) {
 		t.Fatal(err)
 	}
 	runs := config.Stores.Coordination
-	state := corpus.RunState{Stage: "extract", Total: 50, RunID: "r"}
-	state.Report.Status = corpus.StatusRunning
+	state := core.RunState{Stage: "extract", Total: 50, RunID: "r"}
+	state.Report.Status = core.StatusRunning
 	raw, err := json.Marshal(state)
 	if err != nil {
 		t.Fatal(err)
 	}
-	account, err := json.Marshal(build.Account{Done: map[string]int64{"extract": 30}})
+	account, err := json.Marshal(pipeline.Account{Done: map[string]int64{"extract": 30}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,10 +9,10 @@ import (
 
 	"github.com/unweaver/unweaver/infra/embedded/stack"
 	"github.com/unweaver/unweaver/internal/config"
-	"github.com/unweaver/unweaver/internal/corpus"
-	"github.com/unweaver/unweaver/internal/model/modeltest"
-	"github.com/unweaver/unweaver/internal/ops"
-	"github.com/unweaver/unweaver/internal/ops/admin"
+	"github.com/unweaver/unweaver/internal/control/httpapi"
+	"github.com/unweaver/unweaver/internal/control/service"
+	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/testkit/modeltest"
 )
 
 // row is one measured build.
@@ -24,7 +24,7 @@ type row struct {
 	memory  float64 // anonymous, MiB, at the end
 	most    float64 // of it, MiB, seen while it ran
 	calls   int64
-	stages  []corpus.StageProgress
+	stages  []core.StageProgress
 	during  map[string]float64 // most anonymous memory of each stage, MiB
 }
 
@@ -42,7 +42,7 @@ func (r row) print() {
 // bench is a corpus, a model server and a stack.
 type bench struct {
 	name, dir, server string
-	spec              corpus.Spec
+	spec              core.Spec
 	dev               stack.Dev
 	pid               int
 	stops             []func()
@@ -136,10 +136,10 @@ func (b *bench) measure(ctx context.Context) (first, again row, err error) {
 }
 
 func (b *bench) index(ctx context.Context) (row, error) {
-	client := &admin.Client{Base: b.dev.HTTP, Token: b.dev.Token}
+	client := &httpapi.Client{Base: b.dev.HTTP, Token: b.dev.Token}
 	cpu := cpuSeconds(b.pid)
 	begin := time.Now()
-	run, err := client.Index(ctx, ops.IndexRequest{Spec: b.spec})
+	run, err := client.Index(ctx, service.IndexRequest{Spec: b.spec})
 	if err != nil {
 		return row{}, err
 	}
@@ -151,11 +151,11 @@ func (b *bench) index(ctx context.Context) (row, error) {
 		}
 		now := anonymous(b.pid)
 		most, during[st.Stage] = max(most, now), max(during[st.Stage], now)
-		if !corpus.Terminal(st.Status) {
+		if !core.Terminal(st.Status) {
 			time.Sleep(50 * time.Millisecond)
 			continue
 		}
-		if st.Status != corpus.StatusCompleted {
+		if st.Status != core.StatusCompleted {
 			return row{}, fmt.Errorf("%s ended %s: %s %s", run.Run, st.Status, st.Reason, st.Detail)
 		}
 		return row{

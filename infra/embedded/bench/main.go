@@ -13,7 +13,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/unweaver/unweaver/internal/model/modeltest"
+	"github.com/unweaver/unweaver/internal/testkit/modeltest"
 )
 
 var (

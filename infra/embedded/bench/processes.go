@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/unweaver/unweaver/infra/embedded/stack"
-	"github.com/unweaver/unweaver/internal/model/modeltest"
+	"github.com/unweaver/unweaver/internal/testkit/modeltest"
 )
 
 func stats(base string) (modeltest.Stats, error) {

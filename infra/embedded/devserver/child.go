@@ -218,6 +218,7 @@ func (s *Server) launch() (*exec.Cmd, error) {
 	command.Stdout, command.Stderr = log, log
 	command.ExtraFiles = []*os.File{s.files.lock} // held for as long as it lives
 	command.SysProcAttr = ChildAttributes()
+	s.files.notePID(0) // what stands there may be another process's by now
 	if err := command.Start(); err != nil {
 		return nil, fault.EngineDown.At("start the engine,", s.options.Program).
 			Because(err).

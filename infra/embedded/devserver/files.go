@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/unweaver/unweaver/internal/fault"
-	"github.com/unweaver/unweaver/internal/store/durable"
+	"github.com/unweaver/unweaver/internal/stream/durable"
 )
 
 // The files of an engine in a data directory.
@@ -24,6 +24,9 @@ const (
 	pidFile      = "engine.pid"     // held by the child as a lock; it names its process
 	versionFile  = "engine.version" // written when the data base is complete
 )
+
+// Database returns the data base of the engine of a directory.
+func Database(dir string) string { return filepath.Join(dir, databaseFile) }
 
 // database returns the files of the data base. A log or a journal of another one of that name would be played into a
 // new one.
@@ -105,11 +108,7 @@ func readPID(file *os.File) int {
 }
 
 // notePID is for people, and for the next start. A disk that is full must not keep the engine from running.
-func (f files) notePID(pid int) {
-	if f.lock.Truncate(0) == nil {
-		_, _ = f.lock.WriteAt(fmt.Appendln(nil, pid), 0)
-	}
-}
+func (f files) notePID(pid int) { _, _ = f.lock.WriteAt(fmt.Appendf(nil, "%-10d\n", pid), 0) }
 
 // tidy removes a data base that was not finished: no client has seen it.
 func (f files) tidy() error {

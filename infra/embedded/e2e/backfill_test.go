@@ -11,28 +11,28 @@ import (
 	"time"
 
 	"github.com/unweaver/unweaver/infra/embedded/stack"
-	"github.com/unweaver/unweaver/internal/corpus"
-	"github.com/unweaver/unweaver/internal/model/modeltest"
-	"github.com/unweaver/unweaver/internal/ops"
+	"github.com/unweaver/unweaver/internal/control/service"
+	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/testkit/modeltest"
 )
 
 // backfilled is how a backfill stands, once it is as wanted.
 func backfilled(
-	t *testing.T, control func() *ops.Service, named ops.BackfillNamed, wanted func(corpus.Backfill) bool,
-) corpus.Backfill {
+	t *testing.T, control func() *service.Service, named service.BackfillNamed, wanted func(core.Backfill) bool,
+) core.Backfill {
 	t.Helper()
-	var last []corpus.Backfill
+	var last []core.Backfill
 	for begin := time.Now(); time.Since(begin) < 3*time.Minute; time.Sleep(50 * time.Millisecond) {
 		var err error
 		if last, err = control().Backfills(t.Context(), named); err == nil && wanted(last[0]) {
 			return last[0]
 		}
-		if err == nil && corpus.Terminal(last[0].Status) {
+		if err == nil && core.Terminal(last[0].Status) {
 			break
 		}
 	}
 	t.Fatalf("it did not come to that: %+v", last)
-	return corpus.Backfill{}
+	return core.Backfill{}
 }
 
 // A backfill goes on beside a night and over the end of its process: both are published, the backfill on top of the
@@ -58,7 +58,7 @@ func TestABackfillBesideANight(t *testing.T) {
 	}
 	begin()
 	defer func() { must(t, running.Stop(t.Context())) }()
-	control := func() *ops.Service { return running.Control }
+	control := func() *service.Service { return running.Control }
 	sp := spec(t, "docs", docs, server, "indexes.docs.chunking.strategy=document", "models.embedding.dimension=256",
 		"models.limits.concurrency=8")
 	base := completed(t, index(t, control(), sp))
@@ -69,10 +69,10 @@ func TestABackfillBesideANight(t *testing.T) {
 		place("archive", n)
 	}
 	place("news", 1)
-	named := ops.BackfillNamed{Index: "docs", Name: "old"}
-	request := ops.BackfillRequest{
-		Index: "docs", Name: "old", Choice: corpus.BackfillChoice{Prefix: "archive/"},
-		Throttle: corpus.BackfillThrottle{Concurrency: 2},
+	named := service.BackfillNamed{Index: "docs", Name: "old"}
+	request := service.BackfillRequest{
+		Index: "docs", Name: "old", Choice: core.BackfillChoice{Prefix: "archive/"},
+		Throttle: core.BackfillThrottle{Concurrency: 2},
 	}
 	started, err := control().Backfill(t.Context(), request)
 	must(t, err)
@@ -87,8 +87,8 @@ func TestABackfillBesideANight(t *testing.T) {
 	if _, err := control().Backfill(t.Context(), other); err == nil || !strings.Contains(err.Error(), "another choice") {
 		t.Errorf("a second start with another choice: %v", err)
 	}
-	some := func(least int64) func(corpus.Backfill) bool {
-		return func(one corpus.Backfill) bool { return one.ChunksDone >= least }
+	some := func(least int64) func(core.Backfill) bool {
+		return func(one core.Backfill) bool { return one.ChunksDone >= least }
 	}
 	if one := backfilled(t, control, named, some(4)); one.Documents != archived || one.Base != base.Generation {
 		t.Errorf("%+v", one)
@@ -101,7 +101,7 @@ func TestABackfillBesideANight(t *testing.T) {
 	// Paused, nothing is asked; then its process ends in the middle, and another goes on.
 	must(t, control().PauseBackfill(t.Context(), named))
 	mark := time.Now()
-	backfilled(t, control, named, func(one corpus.Backfill) bool { return one.Status == corpus.StatusPaused })
+	backfilled(t, control, named, func(one core.Backfill) bool { return one.Status == core.StatusPaused })
 	time.Sleep(time.Second)
 	if n := server.StartedSince(mark); n != 0 {
 		t.Errorf("%d calls started after the pause was acknowledged", n)
@@ -112,8 +112,8 @@ func TestABackfillBesideANight(t *testing.T) {
 	must(t, running.Stop(t.Context()))
 	begin()
 
-	end := backfilled(t, control, named, func(one corpus.Backfill) bool { return corpus.Terminal(one.Status) })
-	if end.Status != corpus.StatusCompleted || !end.Rebased || end.Base != base.Generation ||
+	end := backfilled(t, control, named, func(one core.Backfill) bool { return core.Terminal(one.Status) })
+	if end.Status != core.StatusCompleted || !end.Rebased || end.Base != base.Generation ||
 		end.Parent != night.Generation || end.Progress != 1 || end.ChunksDone != archived {
 		t.Errorf("%+v", end)
 	}
@@ -161,7 +161,7 @@ func TestANightGoesBeforeTheBuildOfABackfill(t *testing.T) {
 	}
 	server := serve(t, modeltest.Options{})
 	sp := spec(t, "yields", docs, server, "indexes.yields.chunking.strategy=document", "models.embedding.dimension=256")
-	control := func() *ops.Service { return shared.Control }
+	control := func() *service.Service { return shared.Control }
 	completed(t, index(t, control(), sp))
 	for n := range 6 {
 		place("archive", n)
@@ -179,19 +179,19 @@ func TestANightGoesBeforeTheBuildOfABackfill(t *testing.T) {
 		}
 		return modeltest.Injection{}
 	}})
-	named := ops.BackfillNamed{Index: "yields", Name: "old"}
-	_, err := control().Backfill(t.Context(), ops.BackfillRequest{
-		Index: "yields", Name: "old", Choice: corpus.BackfillChoice{Prefix: "archive"},
+	named := service.BackfillNamed{Index: "yields", Name: "old"}
+	_, err := control().Backfill(t.Context(), service.BackfillRequest{
+		Index: "yields", Name: "old", Choice: core.BackfillChoice{Prefix: "archive"},
 	})
 	must(t, err)
-	backfilled(t, control, named, func(one corpus.Backfill) bool {
+	backfilled(t, control, named, func(one core.Backfill) bool {
 		if one.UnitsDone == 1 {
 			slow.Store(true)
 		}
-		return one.Status == corpus.BackfillPublishing
+		return one.Status == core.BackfillPublishing
 	})
 	<-arrived
-	begun, err := control().Index(t.Context(), ops.IndexRequest{Spec: sp})
+	begun, err := control().Index(t.Context(), service.IndexRequest{Spec: sp})
 	must(t, err)
 	if begun.Attached {
 		t.Fatalf("a night joined the build of a backfill: %+v", begun)
@@ -201,15 +201,15 @@ func TestANightGoesBeforeTheBuildOfABackfill(t *testing.T) {
 	if first.Documents != 4 || first.LeftOut.Backfills != 6 {
 		t.Errorf("%d documents, left out %+v", first.Documents, first.LeftOut)
 	}
-	end := corpus.Backfill{}
-	for begin := time.Now(); time.Since(begin) < time.Minute && !corpus.Terminal(end.Status); {
+	end := core.Backfill{}
+	for begin := time.Now(); time.Since(begin) < time.Minute && !core.Terminal(end.Status); {
 		all, err := control().Backfills(t.Context(), named)
 		must(t, err)
 		end = all[0]
 		time.Sleep(50 * time.Millisecond)
 	}
-	if end.Status != corpus.StatusCompleted || end.Parent != first.Generation || len(end.Builds) < 2 ||
-		end.Builds[0].Why != corpus.BackfillYielded || !end.Rebased {
+	if end.Status != core.StatusCompleted || end.Parent != first.Generation || len(end.Builds) < 2 ||
+		end.Builds[0].Why != core.BackfillYielded || !end.Rebased {
 		t.Errorf("%+v", end)
 	}
 	if last := completed(t, index(t, control(), sp)); last.Documents != 10 || !last.Unchanged {

@@ -12,10 +12,10 @@ import (
 
 	"github.com/unweaver/unweaver/infra/embedded/stack"
 	"github.com/unweaver/unweaver/internal/config"
-	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/control/service"
+	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
-	"github.com/unweaver/unweaver/internal/model/modeltest"
-	"github.com/unweaver/unweaver/internal/ops"
+	"github.com/unweaver/unweaver/internal/testkit/modeltest"
 )
 
 func TestBadCorporaAreNamed(t *testing.T) {
@@ -41,11 +41,11 @@ func TestBadCorporaAreNamed(t *testing.T) {
 			sp := spec(t, "bad", c.dir, nil)
 			r, err := shared.Control.Index(
 				t.Context(),
-				ops.IndexRequest{Spec: sp, Generation: strings.ReplaceAll(name, " ", "-")},
+				service.IndexRequest{Spec: sp, Generation: strings.ReplaceAll(name, " ", "-")},
 			)
 			if err == nil {
 				st := wait(t, shared.Control, r.Run)
-				if st.Status != corpus.StatusFailed || st.Reason != string(c.want) ||
+				if st.Status != core.StatusFailed || st.Reason != string(c.want) ||
 					!strings.Contains(st.Detail, c.say) {
 					t.Errorf("%s %s %q", st.Status, st.Reason, st.Detail)
 				}
@@ -62,14 +62,14 @@ func TestAnotherCorpusNeedsAWord(t *testing.T) {
 	sp := spec(t, "swap", write(t, map[string]string{"a.txt": "Alpha is here."}), nil)
 	completed(t, index(t, shared.Control, sp))
 	sp.Corpus = write(t, map[string]string{"b.txt": "Beta is there."})
-	if st := index(t, shared.Control, sp); st.Status != corpus.StatusFailed ||
+	if st := index(t, shared.Control, sp); st.Status != core.StatusFailed ||
 		st.Reason != string(fault.CorpusChanged) {
 		t.Fatalf("%s %s", st.Status, st.Reason)
 	}
 	sp.Gate.MaxRemoved = 1
 	r, err := shared.Control.Index(
 		t.Context(),
-		ops.IndexRequest{Spec: sp, Generation: "swapped", ReplaceCorpus: true},
+		service.IndexRequest{Spec: sp, Generation: "swapped", ReplaceCorpus: true},
 	)
 	if err != nil {
 		t.Fatal(err)
@@ -81,7 +81,7 @@ func TestAChangedEmbeddingDimensionPausesWithTheWayOut(t *testing.T) {
 	s := serve(t, modeltest.Options{Dimension: 128})
 	sp := spec(t, "dim", copySample(t), s, "indexes.dim.chunking.strategy=document", "models.embedding.dimension=64")
 	st := index(t, shared.Control, sp)
-	if st.Status != corpus.StatusPaused || st.Reason != string(fault.DimensionChanged) ||
+	if st.Status != core.StatusPaused || st.Reason != string(fault.DimensionChanged) ||
 		!strings.Contains(st.Detail, "models.embedding.dimension") {
 		t.Errorf("%s %s %s", st.Status, st.Reason, st.Detail)
 	}

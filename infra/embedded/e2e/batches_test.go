@@ -6,9 +6,9 @@ import (
 	"time"
 
 	"github.com/unweaver/unweaver/infra/embedded/stack"
-	"github.com/unweaver/unweaver/internal/corpus"
-	"github.com/unweaver/unweaver/internal/model/modeltest"
-	"github.com/unweaver/unweaver/internal/ops"
+	"github.com/unweaver/unweaver/internal/control/service"
+	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/testkit/modeltest"
 )
 
 // A first build and a night in mode batch, with a server that has every fault, over the end of their process, a pause
@@ -68,11 +68,11 @@ func TestNightsInBatches(t *testing.T) {
 			}
 		}
 	}
-	night, err := running.Control.Index(t.Context(), ops.IndexRequest{Spec: sp})
+	night, err := running.Control.Index(t.Context(), service.IndexRequest{Spec: sp})
 	must(t, err)
 	run := night.Run
 	atWork(created + 1)
-	if st, err := running.Control.Status(t.Context(), run); err != nil || st.Stage != corpus.StageBatch {
+	if st, err := running.Control.Status(t.Context(), run); err != nil || st.Stage != core.StageBatch {
 		t.Errorf("it is at stage %s: %v", st.Stage, err)
 	}
 	must(t, running.Stop(t.Context()))

@@ -7,9 +7,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/control/service"
+	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
-	"github.com/unweaver/unweaver/internal/ops"
 )
 
 // A document is not purged while a branch shares what the index has of it, whichever of them is named, and a promotion
@@ -37,7 +37,7 @@ func TestAPurgeWaitsForABranchToBeDeletedAndTakesWhatBothHad(t *testing.T) {
 	})
 	words := []string{"quastenberg", "zuckmayer", "ferryman"}
 	base := completed(t, index(t, own.Control, spec(t, "base", documents, nil)))
-	_, err = own.Control.Branch(t.Context(), ops.BranchRequest{
+	_, err = own.Control.Branch(t.Context(), service.BranchRequest{
 		Index: "base", Name: "side", Set: map[string]string{"shortening.threshold": "200"},
 	})
 	must(t, err)
@@ -62,14 +62,14 @@ func TestAPurgeWaitsForABranchToBeDeletedAndTakesWhatBothHad(t *testing.T) {
 	refused := func(when string) {
 		t.Helper()
 		for _, name := range []string{"base", "side"} {
-			_, err := own.Control.Purge(t.Context(), ops.PurgeRequest{
+			_, err := own.Control.Purge(t.Context(), service.PurgeRequest{
 				Index: name, Documents: []string{"c.md"}, Confirmed: true,
 			})
 			if !fault.Is(err, fault.Usage) || !strings.Contains(err.Error(), "segments") {
 				t.Fatalf("a purge from %s, %s: %v", name, when, err)
 			}
 		}
-		stand, err := own.Control.Purges(t.Context(), ops.PurgesRequest{Index: "base"})
+		stand, err := own.Control.Purges(t.Context(), service.PurgesRequest{Index: "base"})
 		if err != nil || len(stand.Purges) != 0 {
 			t.Errorf("a refused purge is on record, %s: %+v, %v", when, stand, err)
 		}
@@ -78,21 +78,21 @@ func TestAPurgeWaitsForABranchToBeDeletedAndTakesWhatBothHad(t *testing.T) {
 		}
 	}
 	refused("beside a branch")
-	_, err = own.Control.Move(t.Context(), ops.MoveRequest{Action: corpus.ActionPromote, Index: "side"})
+	_, err = own.Control.Move(t.Context(), service.MoveRequest{Action: core.ActionPromote, Index: "side"})
 	must(t, err)
 	refused("after a promotion")
 
-	_, err = own.Control.Branch(t.Context(), ops.BranchRequest{Index: "base", Name: "side", Delete: true})
+	_, err = own.Control.Branch(t.Context(), service.BranchRequest{Index: "base", Name: "side", Delete: true})
 	must(t, err)
-	begun, err := own.Control.Purge(t.Context(), ops.PurgeRequest{
+	begun, err := own.Control.Purge(t.Context(), service.PurgeRequest{
 		Index: "base", Documents: []string{"c.md"}, Confirmed: true,
 	})
 	must(t, err)
 	completed(t, wait(t, own.Control, begun.Run.Run))
-	stand, err := own.Control.Purges(t.Context(), ops.PurgesRequest{Index: "base", Search: []string{
+	stand, err := own.Control.Purges(t.Context(), service.PurgesRequest{Index: "base", Search: []string{
 		"Marlene Quastenberg paid the ferryman in opals.",
 	}})
-	if err != nil || len(stand.Purges) != 1 || stand.Purges[0].State != corpus.PurgeDone ||
+	if err != nil || len(stand.Purges) != 1 || stand.Purges[0].State != core.PurgeDone ||
 		len(stand.Searched.Found) > 0 {
 		t.Fatalf("%+v, %v", stand, err)
 	}

@@ -11,11 +11,11 @@ import (
 	"testing"
 
 	"github.com/unweaver/unweaver/internal/config"
-	"github.com/unweaver/unweaver/internal/corpus"
-	"github.com/unweaver/unweaver/internal/eval"
-	"github.com/unweaver/unweaver/internal/model/modeltest"
-	"github.com/unweaver/unweaver/internal/ops/admin"
+	"github.com/unweaver/unweaver/internal/control/httpapi"
+	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/testkit/modeltest"
 	"github.com/unweaver/unweaver/starter/cli"
+	"github.com/unweaver/unweaver/starter/eval"
 )
 
 // command runs the command line against the stack, and decodes what it prints into out.
@@ -25,7 +25,7 @@ func command(t *testing.T, out any, args ...string) {
 	app := &cli.App{Out: &printed, Err: &errs, Env: os.Environ(), Connect: func(
 		context.Context, *config.Config,
 	) (cli.Connection, error) {
-		control := &admin.Client{Base: shared.HTTP, Token: shared.Token}
+		control := &httpapi.Client{Base: shared.HTTP, Token: shared.Token}
 		return cli.Connection{Control: control, HTTP: shared.HTTP}, nil
 	}}
 	if exit := app.Run(t.Context(), append(args, "--json")); exit != cli.ExitDone {
@@ -69,7 +69,7 @@ func TestABranchIsComparedWithItsBaseThenPromotedAndTakenBack(t *testing.T) {
 	before := evaluated()
 	serves(before.Generation)
 
-	var branch corpus.Branch
+	var branch core.Branch
 	command(t, &branch, "branch", base, "--as", line, "--reason", "narrower",
 		"--set", "models.embedding.provider=openai", "--set", "models.embedding.model=narrow",
 		"--set", "models.embedding.api_key_env=E2E_KEY", "--set", "models.embedding.base_url="+embedder.URL)
@@ -101,7 +101,7 @@ func TestABranchIsComparedWithItsBaseThenPromotedAndTakenBack(t *testing.T) {
 	}
 	serves(before.Generation)
 
-	var difference corpus.Difference
+	var difference core.Difference
 	file := filepath.Join(t.TempDir(), "questions.jsonl")
 	writeFile(t, file, fmt.Sprintf("{\"question\": %q}\n", question))
 	command(t, &difference, "diff", base, line, "--index", base, "--questions", file)
@@ -112,7 +112,7 @@ func TestABranchIsComparedWithItsBaseThenPromotedAndTakenBack(t *testing.T) {
 		t.Errorf("another embedder makes another corpus: %+v", difference)
 	}
 
-	var move corpus.Move
+	var move core.Move
 	command(t, &move, "promote", line, "--reason", "it is smaller")
 	if move.From != before.Generation || move.To != compared.Generation ||
 		move.Set["models.embedding.model"] != "narrow" {

@@ -10,11 +10,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/unweaver/unweaver/internal/corpus"
-	"github.com/unweaver/unweaver/internal/model/modeltest"
-	"github.com/unweaver/unweaver/internal/ops"
-	"github.com/unweaver/unweaver/internal/store/artifact"
+	"github.com/unweaver/unweaver/internal/artifact"
+	"github.com/unweaver/unweaver/internal/control/service"
+	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/store/blob"
+	"github.com/unweaver/unweaver/internal/testkit/modeltest"
 )
 
 // storedWords gives the objects of a cluster's artifacts, the rows in them and the class records in which one of some
@@ -67,29 +67,29 @@ func TestAPurgeOnRealServersEndsThoughWorkersAreKilled(t *testing.T) {
 	writeFile(t, filepath.Join(folder, filepath.FromSlash(document)), text)
 	c.upload(folder)
 	worker, base := c.worker(), c.replica()
-	completed(t, wait(t, c.ctl, c.begin(ops.IndexRequest{Spec: sp})))
+	completed(t, wait(t, c.ctl, c.begin(service.IndexRequest{Spec: sp})))
 	writeFile(t, filepath.Join(folder, filepath.FromSlash(document)), strings.Replace(text, "opals", "pearls", 1))
 	c.upload(folder)
-	completed(t, wait(t, c.ctl, c.begin(ops.IndexRequest{Spec: sp})))
+	completed(t, wait(t, c.ctl, c.begin(service.IndexRequest{Spec: sp})))
 	answers(t, base, "k", question) // a replica holds the generation that goes
 	words := []string{"quastenberg", "zuckmayer", "letters/heron"}
 	if where := storedWords(t, c, words...); len(where) < 8 {
 		t.Fatalf("the search finds too little of what is there: %q", where)
 	}
 	paid, begun := server.Stats().Chat, time.Now()
-	purging, err := c.ctl.Purge(t.Context(), ops.PurgeRequest{
+	purging, err := c.ctl.Purge(t.Context(), service.PurgeRequest{
 		Index: "k", Documents: []string{document}, Confirmed: true,
 	})
 	must(t, err)
 	deadly := []string{ // in which a purge has work to do
-		corpus.StagePlan, corpus.StageReduce, corpus.StageSegment, corpus.StageVerify, corpus.StagePublish,
-		corpus.StageCollect,
+		core.StagePlan, core.StageReduce, core.StageSegment, core.StageVerify, core.StagePublish,
+		core.StageCollect,
 	}
 	var killedIn []string
 	for {
 		st, err := c.ctl.Status(t.Context(), purging.Run.Run)
 		must(t, err)
-		if corpus.Terminal(st.Status) || time.Since(begun) > 5*time.Minute {
+		if core.Terminal(st.Status) || time.Since(begun) > 5*time.Minute {
 			break
 		}
 		if n := len(st.Stages); n > 0 {
@@ -102,14 +102,14 @@ func TestAPurgeOnRealServersEndsThoughWorkersAreKilled(t *testing.T) {
 	}
 	ended := completed(t, wait(t, c.ctl, purging.Run.Run))
 	t.Logf("%.0f s; killed in %q", time.Since(begun).Seconds(), killedIn)
-	if len(killedIn) < 3 || !slices.Contains(killedIn, corpus.StageCollect) {
+	if len(killedIn) < 3 || !slices.Contains(killedIn, core.StageCollect) {
 		t.Errorf("it was killed in %q alone", killedIn)
 	}
-	stand, err := c.ctl.Purges(t.Context(), ops.PurgesRequest{Index: "k", Search: []string{
+	stand, err := c.ctl.Purges(t.Context(), service.PurgesRequest{Index: "k", Search: []string{
 		"Marlene Quastenberg paid the ferryman in opals.",
 	}})
 	must(t, err)
-	if len(stand.Purges) != 1 || stand.Purges[0].State != corpus.PurgeDone || len(stand.Searched.Found) > 0 {
+	if len(stand.Purges) != 1 || stand.Purges[0].State != core.PurgeDone || len(stand.Searched.Found) > 0 {
 		t.Errorf("%+v, %+v", stand.Purges, stand.Searched)
 	}
 	if where := storedWords(t, c, words...); len(where) > 0 {
@@ -131,7 +131,7 @@ func TestLimitsOnRealServersHoldThoughWorkersAreKilledAmidTheChange(t *testing.T
 	server := serve(t, modeltest.Options{Latency: 400 * time.Millisecond, Shuffle: true})
 	c.upload(copySample(t))
 	worker := c.worker()
-	run := c.begin(ops.IndexRequest{Spec: clusterSpec(t, server)})
+	run := c.begin(service.IndexRequest{Spec: clusterSpec(t, server)})
 	limits := []int{3, 1, 2}
 	for _, limit := range limits {
 		before := server.Stats().Extract
@@ -139,7 +139,7 @@ func TestLimitsOnRealServersHoldThoughWorkersAreKilledAmidTheChange(t *testing.T
 		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 		changed := make(chan error, 1)
 		go func() {
-			changed <- c.ctl.Limit(ctx, ops.LimitRequest{Run: run, Limits: &corpus.LiveLimits{Concurrency: &limit}})
+			changed <- c.ctl.Limit(ctx, service.LimitRequest{Run: run, Limits: &core.LiveLimits{Concurrency: &limit}})
 		}()
 		worker.restart()
 		err := <-changed

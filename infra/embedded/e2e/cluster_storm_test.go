@@ -14,9 +14,9 @@ import (
 	"time"
 
 	"github.com/unweaver/unweaver/infra/embedded/storm"
-	"github.com/unweaver/unweaver/internal/corpus"
-	"github.com/unweaver/unweaver/internal/model/modeltest"
-	"github.com/unweaver/unweaver/internal/ops"
+	"github.com/unweaver/unweaver/internal/control/service"
+	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/testkit/modeltest"
 	"github.com/unweaver/unweaver/workflows"
 )
 
@@ -69,7 +69,7 @@ func TestEveryPartOfAClusterIsKilledInTurn(t *testing.T) {
 		}
 		s.c.upload(folders[build%2])
 		spec := stormSpec(t, fmt.Sprintf("k%d", pair), ".", s.server.URL)
-		run := s.c.begin(ops.IndexRequest{Spec: spec, Generation: fmt.Sprintf("n%d", build)})
+		run := s.c.begin(service.IndexRequest{Spec: spec, Generation: fmt.Sprintf("n%d", build)})
 		s.storm(run, build)
 		status, paused := resumed(t, s.c, run)
 		same(t, status, want[build%2].status)
@@ -125,7 +125,7 @@ func (s *clusterStorm) inFlight(run string, since time.Time) (aim storm.Flight, 
 				return flight, true
 			}
 		}
-		if status, err := s.c.ctl.Status(s.t.Context(), run); err == nil && status.Status == corpus.StatusPaused {
+		if status, err := s.c.ctl.Status(s.t.Context(), run); err == nil && status.Status == core.StatusPaused {
 			return aim, false
 		}
 	}
@@ -182,7 +182,7 @@ func (s *clusterStorm) progress(run string, since time.Time) float64 {
 			break
 		}
 		status, err := s.c.ctl.Status(s.t.Context(), run)
-		if err == nil && status.Status == corpus.StatusPaused {
+		if err == nil && status.Status == core.StatusPaused {
 			break // resumed when the storm is over
 		}
 		time.Sleep(20 * time.Millisecond)

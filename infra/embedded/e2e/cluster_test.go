@@ -20,12 +20,12 @@ import (
 	"go.temporal.io/sdk/client"
 
 	"github.com/unweaver/unweaver/infra/embedded/devserver"
+	"github.com/unweaver/unweaver/internal/app"
 	"github.com/unweaver/unweaver/internal/config"
-	"github.com/unweaver/unweaver/internal/corpus"
-	"github.com/unweaver/unweaver/internal/ops"
-	"github.com/unweaver/unweaver/internal/ops/engine"
+	"github.com/unweaver/unweaver/internal/control/engine"
+	"github.com/unweaver/unweaver/internal/control/service"
+	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/store/blob"
-	"github.com/unweaver/unweaver/internal/store/wiring"
 )
 
 // cluster is an installation on real servers: workers and query-api replicas are processes, Redis and Temporal are the
@@ -38,7 +38,7 @@ type cluster struct {
 	temporal *proc
 	env      []string
 	cfg      *config.Config
-	ctl      *ops.Service
+	ctl      *service.Service
 	client   client.Client
 	docs     string // URI of the corpus
 	replicas []*proc
@@ -141,12 +141,12 @@ func newCluster(t testing.TB, set ...string) *cluster {
 	c.set(redisPort, temporalPort, set)
 	reachable(t, redisPort)
 	reachable(t, temporalPort)
-	stores, err := wiring.Open(t.Context(), c.cfg.Stores)
+	stores, err := app.Open(t.Context(), c.cfg.Stores)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if names, err := stores.Vectors.List(context.Background(), "uw_"+corpus.Sum(stores.StoreID,
+		if names, err := stores.Vectors.List(context.Background(), "uw_"+core.Sum(stores.StoreID,
 			"k").Short(8)+"_"); err == nil {
 			for _, n := range names { // what the test left in the shared Milvus
 				_ = stores.Vectors.Drop(context.Background(), n)
@@ -164,11 +164,11 @@ func newCluster(t testing.TB, set ...string) *cluster {
 		t.Fatal(err)
 	}
 	t.Cleanup(c.client.Close)
-	c.ctl = &ops.Service{
+	c.ctl = &service.Service{
 		Client:    c.client,
 		Engine:    c.cfg.Engine,
 		Stores:    stores,
-		Models:    wiring.NewModels(stores.Coordination, c.cfg),
+		Models:    app.NewModels(stores.Coordination, c.cfg),
 		Heartbeat: 3 * time.Second,
 	}
 	follows(c.ctl.Models)
@@ -271,7 +271,7 @@ func (c *cluster) replica() string {
 }
 
 // begin starts a build and gives its run.
-func (c *cluster) begin(req ops.IndexRequest) string {
+func (c *cluster) begin(req service.IndexRequest) string {
 	c.t.Helper()
 	req.Spec.Corpus = c.docs
 	if req.Generation == "" {

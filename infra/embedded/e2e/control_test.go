@@ -10,21 +10,21 @@ import (
 	"time"
 
 	"github.com/unweaver/unweaver/infra/embedded/stack"
-	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/control/service"
+	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
-	"github.com/unweaver/unweaver/internal/model/modeltest"
-	"github.com/unweaver/unweaver/internal/ops"
+	"github.com/unweaver/unweaver/internal/testkit/modeltest"
 )
 
 // paid holds a run's account to what the model server counted.
-func paid(t *testing.T, when string, report corpus.Report, server *modeltest.Server) {
+func paid(t *testing.T, when string, report core.Report, server *modeltest.Server) {
 	t.Helper()
 	stats := server.Stats()
 	if got := report.Calls.Extract + report.Calls.Shorten; got != stats.Chat || report.Calls.Embed != stats.Embed {
 		t.Errorf("%s: the report says %+v, the server answered %d chat and %d embedding requests",
 			when, report.Calls, stats.Chat, stats.Embed)
 	}
-	want := corpus.Tokens{
+	want := core.Tokens{
 		Prompt: stats.PromptTokens, Completion: stats.CompletionTokens, Embedding: stats.EmbedTokens,
 	}
 	if report.Tokens != want {
@@ -33,15 +33,15 @@ func paid(t *testing.T, when string, report corpus.Report, server *modeltest.Ser
 }
 
 // onward waits until a resumed run ends or pauses again.
-func onward(t *testing.T, run string) ops.Status {
+func onward(t *testing.T, run string) service.Status {
 	t.Helper()
 	for begin := time.Now(); time.Since(begin) < time.Minute; time.Sleep(30 * time.Millisecond) {
-		if status := wait(t, shared.Control, run); status.Status != corpus.StatusPaused {
+		if status := wait(t, shared.Control, run); status.Status != core.StatusPaused {
 			return status
 		}
 	}
 	t.Fatal("it did not go on")
-	return ops.Status{}
+	return service.Status{}
 }
 
 func TestABudgetOfCallsIsNeverOvershotByABuild(t *testing.T) {
@@ -61,7 +61,7 @@ func TestABudgetOfCallsIsNeverOvershotByABuild(t *testing.T) {
 			status := index(t, shared.Control, sp)
 			stats := server.Stats()
 			t.Logf("budget 20: %d chat and %d embedding requests paid for", stats.Chat, stats.Embed)
-			if status.Status != corpus.StatusPaused || status.Reason != string(fault.BudgetSpent) {
+			if status.Status != core.StatusPaused || status.Reason != string(fault.BudgetSpent) {
 				t.Fatalf("%s %s %s", status.Status, status.Reason, status.Detail)
 			}
 			if n := stats.Chat + stats.Embed; n != 20 {
@@ -87,10 +87,10 @@ func TestASpentBudgetNeedsANewOne(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "--budget-calls") {
 		t.Errorf("resumed without a budget: %v", err)
 	}
-	if err := shared.Control.Resume(t.Context(), status.Run, &corpus.Budget{Calls: 10}); err == nil {
+	if err := shared.Control.Resume(t.Context(), status.Run, &core.Budget{Calls: 10}); err == nil {
 		t.Error("resumed with a budget that is spent already")
 	}
-	if err := shared.Control.Resume(t.Context(), status.Run, &corpus.Budget{Calls: 50}); err != nil {
+	if err := shared.Control.Resume(t.Context(), status.Run, &core.Budget{Calls: 50}); err != nil {
 		t.Fatal(err)
 	}
 	calls := func() int64 { stats := server.Stats(); return stats.Chat + stats.Embed }
@@ -100,7 +100,7 @@ func TestASpentBudgetNeedsANewOne(t *testing.T) {
 	if status = wait(t, shared.Control, status.Run); status.Reason != string(fault.BudgetSpent) || calls() != 50 {
 		t.Errorf("%s %s after %d calls, the new budget is 50", status.Status, status.Reason, calls())
 	}
-	if err := shared.Control.Resume(t.Context(), status.Run, &corpus.Budget{Calls: 10_000}); err != nil {
+	if err := shared.Control.Resume(t.Context(), status.Run, &core.Budget{Calls: 10_000}); err != nil {
 		t.Fatal(err)
 	}
 	status = completed(t, onward(t, status.Run))
@@ -114,7 +114,7 @@ func TestNoCallStartsAfterPauseOrCancelAndTheAccountIsTrue(t *testing.T) {
 	server := serve(t, modeltest.Options{Latency: 150 * time.Millisecond})
 	sp := spec(t, "binds", copySample(t), server, "indexes.binds.chunking.strategy=document",
 		"models.limits.concurrency=8", "models.embedding.dimension=256")
-	begun, err := shared.Control.Index(t.Context(), ops.IndexRequest{Spec: sp})
+	begun, err := shared.Control.Index(t.Context(), service.IndexRequest{Spec: sp})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -146,7 +146,7 @@ func TestNoCallStartsAfterPauseOrCancelAndTheAccountIsTrue(t *testing.T) {
 		time.Sleep(10 * time.Millisecond)
 	}
 	two, asked := 2, time.Now()
-	limit := ops.LimitRequest{Run: begun.Run, Limits: &corpus.LiveLimits{Concurrency: &two}}
+	limit := service.LimitRequest{Run: begun.Run, Limits: &core.LiveLimits{Concurrency: &two}}
 	if err := shared.Control.Limit(t.Context(), limit); err != nil {
 		t.Fatal(err)
 	}
@@ -172,7 +172,7 @@ func TestNoCallStartsAfterPauseOrCancelAndTheAccountIsTrue(t *testing.T) {
 	t.Logf("cancel: %s, %d in flight", time.Since(asked).Round(time.Millisecond), *stopped.InFlight)
 	quiet("cancel", time.Now())
 	status := wait(t, shared.Control, begun.Run)
-	if status.Status != corpus.StatusCancelled {
+	if status.Status != core.StatusCancelled {
 		t.Fatalf("%s %s", status.Status, status.Reason)
 	}
 	paid(t, "cancelled", status.Report, server)
@@ -188,12 +188,12 @@ func TestAServerThatRefusesEveryCallLeavesAnEmptyAccount(t *testing.T) {
 	server := serve(t, modeltest.Options{Status: 503})
 	sp := spec(t, "refused", copySample(t), server, "indexes.refused.chunking.strategy=document",
 		"models.embedding.dimension=256")
-	begun, err := shared.Control.Index(t.Context(), ops.IndexRequest{Spec: sp})
+	begun, err := shared.Control.Index(t.Context(), service.IndexRequest{Spec: sp})
 	if err != nil {
 		t.Fatal(err)
 	}
 	// A person is told of it while the unit that meets it is tried again; minutes later the run waits for the server.
-	var status ops.Status
+	var status service.Status
 	for begin := time.Now(); len(status.Retries) == 0 && time.Since(begin) < 5*time.Minute; {
 		time.Sleep(100 * time.Millisecond)
 		if status, err = shared.Control.Status(t.Context(), begun.Run); err != nil {
@@ -246,7 +246,7 @@ func TestWipedStoresAreFilledAgainByTheNextNight(t *testing.T) {
 	if status != http.StatusOK || len(answer["chunks"].([]any)) == 0 {
 		t.Errorf("%d %v", status, answer)
 	}
-	if last := completed(t, index(t, running.Control, sp)); last.Written != (corpus.Written{}) {
+	if last := completed(t, index(t, running.Control, sp)); last.Written != (core.Written{}) {
 		t.Errorf("repaired again: %+v", last.Written)
 	}
 }

@@ -7,10 +7,10 @@ import (
 	"time"
 
 	"github.com/unweaver/unweaver/infra/embedded/stack"
-	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/control/service"
+	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
-	"github.com/unweaver/unweaver/internal/model/modeltest"
-	"github.com/unweaver/unweaver/internal/ops"
+	"github.com/unweaver/unweaver/internal/testkit/modeltest"
 )
 
 // enriching is a stack of its own, and a model server that is paid for, with an index that has every enrichment.
@@ -18,7 +18,7 @@ type enriching struct {
 	t       *testing.T
 	data    string
 	server  *modeltest.Server
-	spec    corpus.Spec
+	spec    core.Spec
 	running *stack.Stack
 }
 
@@ -53,13 +53,13 @@ func (e *enriching) begin() {
 // amid begins a run and waits until its enrichments are paid for.
 func (e *enriching) amid() (run string) {
 	e.t.Helper()
-	begun, err := e.running.Control.Index(e.t.Context(), ops.IndexRequest{Spec: e.spec})
+	begun, err := e.running.Control.Index(e.t.Context(), service.IndexRequest{Spec: e.spec})
 	must(e.t, err)
 	for since := time.Now(); time.Since(since) < time.Minute; time.Sleep(10 * time.Millisecond) {
 		// 24 extractions and a dozen of what enrichments ask
 		status, err := e.running.Control.Status(e.t.Context(), begun.Run)
 		must(e.t, err)
-		if status.Stage == corpus.StageEnrich && e.server.Stats().Chat >= 36 {
+		if status.Stage == core.StageEnrich && e.server.Stats().Chat >= 36 {
 			return begun.Run
 		}
 	}
@@ -68,15 +68,15 @@ func (e *enriching) amid() (run string) {
 }
 
 // ends waits for a run that may be paused still.
-func (e *enriching) ends(run string) ops.Status {
+func (e *enriching) ends(run string) service.Status {
 	e.t.Helper()
 	for since := time.Now(); time.Since(since) < time.Minute; time.Sleep(30 * time.Millisecond) {
-		if status := wait(e.t, e.running.Control, run); status.Status != corpus.StatusPaused {
+		if status := wait(e.t, e.running.Control, run); status.Status != core.StatusPaused {
 			return completed(e.t, status)
 		}
 	}
 	e.t.Fatal("it did not go on")
-	return ops.Status{}
+	return service.Status{}
 }
 
 // What interrupts a run while its enrichments are paid for changes none of them, and has no answer paid for twice but
@@ -94,7 +94,7 @@ func TestRunsAreInterruptedAmidTheirEnrichments(t *testing.T) {
 			t.Errorf("%s: %v", one.Name, one.Counts)
 		}
 	}
-	alike := func(t *testing.T, e *enriching, got ops.Status, twice int64) {
+	alike := func(t *testing.T, e *enriching, got service.Status, twice int64) {
 		t.Helper()
 		if !reflect.DeepEqual(got.Enriched, whole.Enriched) || got.TextHash != whole.TextHash {
 			t.Errorf("%+v, undisturbed %+v", got.Enriched, whole.Enriched)
@@ -120,17 +120,17 @@ func TestRunsAreInterruptedAmidTheirEnrichments(t *testing.T) {
 		paid(t, "paused", status.Report, e.server)
 		stats := e.server.Stats()
 		bound := stats.Chat + stats.Embed + 6
-		must(t, e.running.Control.Resume(t.Context(), run, &corpus.Budget{Calls: bound}))
+		must(t, e.running.Control.Resume(t.Context(), run, &core.Budget{Calls: bound}))
 		for since := time.Now(); status.Reason != string(fault.BudgetSpent) && time.Since(since) < time.Minute; {
 			time.Sleep(50 * time.Millisecond)
 			status, err = e.running.Control.Status(t.Context(), run)
 			must(t, err)
 		}
 		stats = e.server.Stats()
-		if status.Stage != corpus.StageEnrich || stats.Chat+stats.Embed != bound {
+		if status.Stage != core.StageEnrich || stats.Chat+stats.Embed != bound {
 			t.Errorf("%s at stage %s, %d calls of %d", status.Reason, status.Stage, stats.Chat+stats.Embed, bound)
 		}
-		must(t, e.running.Control.Resume(t.Context(), run, &corpus.Budget{Calls: 10_000}))
+		must(t, e.running.Control.Resume(t.Context(), run, &core.Budget{Calls: 10_000}))
 		status = e.ends(run)
 		paid(t, "completed", status.Report, e.server)
 		alike(t, e, status, 0)
@@ -140,7 +140,7 @@ func TestRunsAreInterruptedAmidTheirEnrichments(t *testing.T) {
 		run := e.amid()
 		_, err := e.running.Control.Cancel(t.Context(), run)
 		must(t, err)
-		if status := wait(t, e.running.Control, run); status.Status != corpus.StatusCancelled {
+		if status := wait(t, e.running.Control, run); status.Status != core.StatusCancelled {
 			t.Errorf("%s %s", status.Status, status.Reason)
 		}
 		again := index(t, e.running.Control, e.spec)

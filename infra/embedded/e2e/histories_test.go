@@ -18,9 +18,9 @@ import (
 
 	"go.temporal.io/sdk/client"
 
-	"github.com/unweaver/unweaver/internal/corpus"
-	"github.com/unweaver/unweaver/internal/model/modeltest"
-	"github.com/unweaver/unweaver/internal/ops"
+	"github.com/unweaver/unweaver/internal/control/service"
+	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/testkit/modeltest"
 	"github.com/unweaver/unweaver/workflows"
 )
 
@@ -68,7 +68,7 @@ func (k *keeper) pauses(t *testing.T) {
 	server := serve(t, modeltest.Options{Latency: 100 * time.Millisecond})
 	sp := spec(t, "recorded-pause", copySample(t), server, "models.limits.concurrency=8")
 	for _, kind := range []string{"real-pause-resume", "real-cancel"} {
-		begun, err := shared.Control.Index(t.Context(), ops.IndexRequest{
+		begun, err := shared.Control.Index(t.Context(), service.IndexRequest{
 			Spec: sp, Generation: fmt.Sprintf("g%d", time.Now().UnixNano()),
 		})
 		if err != nil {
@@ -78,7 +78,7 @@ func (k *keeper) pauses(t *testing.T) {
 		if _, err := shared.Control.Pause(t.Context(), begun.Run); err != nil {
 			t.Fatal(err)
 		}
-		if status := wait(t, shared.Control, begun.Run); status.Status != corpus.StatusPaused {
+		if status := wait(t, shared.Control, begun.Run); status.Status != core.StatusPaused {
 			t.Fatalf("%+v", status.Report)
 		}
 		if kind == "real-cancel" {
@@ -89,7 +89,7 @@ func (k *keeper) pauses(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for begin := time.Now(); !corpus.Terminal(wait(t, shared.Control, begun.Run).Status); {
+		for begin := time.Now(); !core.Terminal(wait(t, shared.Control, begun.Run).Status); {
 			if time.Since(begin) > 2*time.Minute {
 				t.Fatal("it did not go on")
 			}
@@ -101,7 +101,7 @@ func (k *keeper) pauses(t *testing.T) {
 
 func (k *keeper) failure(t *testing.T) {
 	status := index(t, shared.Control, spec(t, "recorded-failure", write(t, map[string]string{}), nil))
-	if status.Status != corpus.StatusFailed {
+	if status.Status != core.StatusFailed {
 		t.Fatalf("%+v", status.Report)
 	}
 	k.keep("real-failure", status.Run)
@@ -118,19 +118,19 @@ func (k *keeper) backfill(t *testing.T) {
 		writeFile(t, filepath.Join(docs, fmt.Sprintf("archive-%d.txt", n)), fmt.Sprintf("Letter number %d, to Carla Ruiz.", n))
 	}
 	letter := held.hold("Letter number 3")
-	named := ops.BackfillNamed{Index: "recorded-backfill", Name: "archive"}
-	_, err := shared.Control.Backfill(t.Context(), ops.BackfillRequest{
-		Index: named.Index, Name: named.Name, Choice: corpus.BackfillChoice{Prefix: "archive-"},
+	named := service.BackfillNamed{Index: "recorded-backfill", Name: "archive"}
+	_, err := shared.Control.Backfill(t.Context(), service.BackfillRequest{
+		Index: named.Index, Name: named.Name, Choice: core.BackfillChoice{Prefix: "archive-"},
 	})
 	must(t, err)
 	<-letter.arrived
 	must(t, shared.Control.PauseBackfill(t.Context(), named))
 	letter.release()
-	control := func() *ops.Service { return shared.Control }
-	backfilled(t, control, named, func(one corpus.Backfill) bool { return one.Status == corpus.StatusPaused })
+	control := func() *service.Service { return shared.Control }
+	backfilled(t, control, named, func(one core.Backfill) bool { return one.Status == core.StatusPaused })
 	must(t, shared.Control.ResumeBackfill(t.Context(), named))
-	end := backfilled(t, control, named, func(one corpus.Backfill) bool { return corpus.Terminal(one.Status) })
-	if end.Status != corpus.StatusCompleted {
+	end := backfilled(t, control, named, func(one core.Backfill) bool { return core.Terminal(one.Status) })
+	if end.Status != core.StatusCompleted {
 		t.Fatalf("%+v", end)
 	}
 	k.keep("real-backfill", workflows.BackfillRun(named.Index, named.Name))

@@ -14,7 +14,7 @@ import (
 	"go.temporal.io/sdk/client"
 
 	"github.com/unweaver/unweaver/infra/embedded/devserver"
-	"github.com/unweaver/unweaver/internal/model/modeltest"
+	"github.com/unweaver/unweaver/internal/testkit/modeltest"
 )
 
 // Queries that run while generations flip are answered, each by one generation: chunks, counts and texts of one state

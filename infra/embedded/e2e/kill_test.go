@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/unweaver/unweaver/infra/embedded/storm"
-	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/workflows"
 )
 
@@ -40,14 +40,14 @@ func stormOptions(t *testing.T, seed uint64, deadline time.Time) storm.Options {
 		Latency: 60 * time.Millisecond, Embed: 120 * time.Millisecond, Heartbeat: 2 * time.Second,
 		Shape: workflows.Shape{ShardChunks: 200, BatchChunks: 32},
 		Log:   t.Logf,
-		Spec: func(index, documents, models string) (corpus.Spec, error) {
+		Spec: func(index, documents, models string) (core.Spec, error) {
 			return stormSpec(t, index, documents, models), nil
 		},
 	}
 }
 
 // stormSpec keeps one generation, so that every night has something to collect.
-func stormSpec(t *testing.T, index, documents, models string) corpus.Spec {
+func stormSpec(t *testing.T, index, documents, models string) core.Spec {
 	at := "indexes." + index + "."
 	return spec(t, index, documents, nil,
 		"models.chat.provider=openai", "models.chat.model=storm", "models.chat.api_key_env=E2E_KEY",

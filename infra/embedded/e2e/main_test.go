@@ -18,14 +18,14 @@ import (
 
 	"github.com/unweaver/unweaver/infra/embedded/stack"
 	"github.com/unweaver/unweaver/infra/embedded/storm"
+	"github.com/unweaver/unweaver/internal/app"
 	"github.com/unweaver/unweaver/internal/config"
-	"github.com/unweaver/unweaver/internal/corpus"
-	"github.com/unweaver/unweaver/internal/document/box"
-	"github.com/unweaver/unweaver/internal/model/modeltest"
-	"github.com/unweaver/unweaver/internal/ops"
-	"github.com/unweaver/unweaver/internal/ops/admin"
-	"github.com/unweaver/unweaver/internal/store/wiring"
-	"github.com/unweaver/unweaver/query-api/api/apitest"
+	"github.com/unweaver/unweaver/internal/control/httpapi"
+	"github.com/unweaver/unweaver/internal/control/service"
+	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/document/sandbox"
+	"github.com/unweaver/unweaver/internal/testkit/apitest"
+	"github.com/unweaver/unweaver/internal/testkit/modeltest"
 )
 
 const sample = "../../../testdata/musique"
@@ -33,7 +33,7 @@ const sample = "../../../testdata/musique"
 var shared *stack.Stack // one stack serves the tests that do not kill it
 
 func TestMain(m *testing.M) {
-	box.Child()
+	sandbox.Child()
 	if storm.Serve() { // this process is a stack that is to be killed
 		return
 	}
@@ -70,7 +70,7 @@ func start(dir string) (*stack.Stack, error) {
 }
 
 // follows has models name every model server of the tests, also those to come.
-func follows(models *wiring.Models) {
+func follows(models *app.Models) {
 	served.Lock()
 	defer served.Unlock()
 	models.Allow(served.endpoints...)
@@ -81,7 +81,7 @@ func follows(models *wiring.Models) {
 var served struct {
 	sync.Mutex
 	endpoints []config.Endpoint
-	models    []*wiring.Models
+	models    []*app.Models
 }
 
 // name has the configuration of every stack name a model server, and that of those to come.
@@ -123,7 +123,7 @@ func serve(t testing.TB, o modeltest.Options) *modeltest.Server {
 }
 
 // spec is a configuration; with a server, both models are its.
-func spec(t testing.TB, index, docs string, server *modeltest.Server, set ...string) corpus.Spec {
+func spec(t testing.TB, index, docs string, server *modeltest.Server, set ...string) core.Spec {
 	t.Helper()
 	if server != nil {
 		set = append(
@@ -155,23 +155,23 @@ func spec(t testing.TB, index, docs string, server *modeltest.Server, set ...str
 }
 
 // wait follows a run until it ends or pauses.
-func wait(t testing.TB, c ops.Control, run string) ops.Status {
+func wait(t testing.TB, c service.Control, run string) service.Status {
 	t.Helper()
 	for begin := time.Now(); time.Since(begin) < 3*time.Minute; time.Sleep(30 * time.Millisecond) {
 		st, err := c.Status(t.Context(), run)
-		if err == nil && (corpus.Terminal(st.Status) || st.Status == corpus.StatusPaused) {
+		if err == nil && (core.Terminal(st.Status) || st.Status == core.StatusPaused) {
 			return st
 		}
 	}
 	t.Fatalf("%s did not end", run)
-	return ops.Status{}
+	return service.Status{}
 }
 
-func index(t testing.TB, control ops.Control, sp corpus.Spec) ops.Status {
+func index(t testing.TB, control service.Control, sp core.Spec) service.Status {
 	t.Helper()
 	r, err := control.Index(
 		t.Context(),
-		ops.IndexRequest{Spec: sp, Generation: fmt.Sprintf("g%d", time.Now().UnixNano())},
+		service.IndexRequest{Spec: sp, Generation: fmt.Sprintf("g%d", time.Now().UnixNano())},
 	)
 	if err != nil {
 		t.Fatal(err)
@@ -179,9 +179,9 @@ func index(t testing.TB, control ops.Control, sp corpus.Spec) ops.Status {
 	return wait(t, control, r.Run)
 }
 
-func completed(t testing.TB, st ops.Status) ops.Status {
+func completed(t testing.TB, st service.Status) service.Status {
 	t.Helper()
-	if st.Status != corpus.StatusCompleted {
+	if st.Status != core.StatusCompleted {
 		t.Fatalf("%s is %s: %s %s %v", st.Run, st.Status, st.Reason, st.Detail, st.Problems)
 	}
 	return st
@@ -204,7 +204,7 @@ func do(t testing.TB, base, method, path string, body any) (int, map[string]any)
 	}
 	req.Header.Set("Content-Type", "application/json")
 	client := http.DefaultClient
-	if !strings.HasPrefix(path, admin.Prefix) { // every answer is as the server itself describes it
+	if !strings.HasPrefix(path, httpapi.Prefix) { // every answer is as the server itself describes it
 		client = &http.Client{Transport: apitest.Transport{Contract: contractOf(t, base), Report: func(err error) {
 			t.Errorf("not as described: %v", err)
 		}}}
@@ -294,7 +294,7 @@ func copySample(t testing.TB) string {
 	return write(t, map[string]string{"corpus.jsonl": string(raw)})
 }
 
-func contains(problems []corpus.Problem, code, object string) bool {
+func contains(problems []core.Problem, code, object string) bool {
 	for _, p := range problems {
 		if p.Code == code && strings.Contains(p.Object, object) {
 			return true

@@ -12,10 +12,10 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/config"
-	"github.com/unweaver/unweaver/internal/model/modeltest"
-	"github.com/unweaver/unweaver/internal/store/artifact"
 	"github.com/unweaver/unweaver/internal/store/blob"
+	"github.com/unweaver/unweaver/internal/testkit/modeltest"
 )
 
 // The sample is indexed once for the tests of methods, by built-in models, with metadata.

@@ -13,9 +13,9 @@ import (
 	"time"
 
 	"github.com/unweaver/unweaver/internal/config"
-	"github.com/unweaver/unweaver/internal/corpus"
-	"github.com/unweaver/unweaver/internal/model/modeltest"
-	"github.com/unweaver/unweaver/internal/ops"
+	"github.com/unweaver/unweaver/internal/control/service"
+	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/testkit/modeltest"
 )
 
 // gates let extractions of texts with a word wait until their night is over with what it wants of them.
@@ -71,14 +71,14 @@ func (g *gates) opened() {
 // fiveNights is an index, where it is kept up to date: the embedded stack, or a cluster.
 type fiveNights struct {
 	t       *testing.T
-	control *ops.Service
+	control *service.Service
 	base    string        // of query-api
 	upload  func()        // the corpus is what the folder holds
 	begin   func() string // a night; its run
 	kill    func()        // who works, and starts it again; nil: nobody is killed
 	server  *modeltest.Server
 	gates   *gates
-	spec    corpus.Spec
+	spec    core.Spec
 	lines   []string // of passages.jsonl
 	folder  string
 	kills   int64
@@ -108,7 +108,7 @@ func (n *fiveNights) revise(id, word string) {
 }
 
 // night builds, and kills who works while texts with the word are extracted.
-func (n *fiveNights) night(word string) ops.Status {
+func (n *fiveNights) night(word string) service.Status {
 	n.t.Helper()
 	at := n.gates.hold(word)
 	defer at.release()
@@ -151,9 +151,9 @@ func answered(out map[string]any) bool {
 	return slices.ContainsFunc(chunksOf(out), func(chunk map[string]any) bool { return chunk["document"] == fiveAnswer })
 }
 
-func (n *fiveNights) diff(st ops.Status, documents int64, want corpus.Diff) {
+func (n *fiveNights) diff(st service.Status, documents int64, want core.Diff) {
 	n.t.Helper()
-	got := corpus.Diff{Added: st.Diff.Added, Changed: st.Diff.Changed, Removed: st.Diff.Removed, Same: st.Diff.Same}
+	got := core.Diff{Added: st.Diff.Added, Changed: st.Diff.Changed, Removed: st.Diff.Removed, Same: st.Diff.Same}
 	if st.Documents != documents || got != want || st.DeadLetters != 0 || st.DocumentsFailed != 0 {
 		n.t.Errorf("%s: %d documents, want %d; %+v, want %+v; %d dead letters, %d failed", st.Run, st.Documents,
 			documents, got, want, st.DeadLetters, st.DocumentsFailed)
@@ -161,13 +161,13 @@ func (n *fiveNights) diff(st ops.Status, documents int64, want corpus.Diff) {
 }
 
 // play has the nights of docs/operations/nights.md, and gives the last one.
-func (n *fiveNights) play() ops.Status {
+func (n *fiveNights) play() service.Status {
 	t := n.t
 	index := n.spec.Index
 	n.revise("mt00090", "Evening one")
 	n.write()
 	first := completed(t, n.night("Evening one"))
-	n.diff(first, 120, corpus.Diff{Added: 120})
+	n.diff(first, 120, core.Diff{Added: 120})
 	if first.Probes == nil || first.Probes.Recall != 1 || first.Probes.Before != nil {
 		t.Errorf("the first build's probes: %+v", first.Probes)
 	}
@@ -180,7 +180,7 @@ func (n *fiveNights) play() ops.Status {
 	n.write()
 	before := n.server.Stats().Extract
 	second := completed(t, n.night("Evening two"))
-	n.diff(second, 118, corpus.Diff{Changed: 1, Removed: 2, Same: 117})
+	n.diff(second, 118, core.Diff{Changed: 1, Removed: 2, Same: 117})
 	if asked := n.server.Stats().Extract - before; asked < 1 || asked > 1+n.kills*flight {
 		t.Errorf("one changed passage took %d extractions", asked)
 	}
@@ -190,21 +190,21 @@ func (n *fiveNights) play() ops.Status {
 	n.lines[n.row("mt00087")] = `{"id": "mt00087", "title": "Error", "text": "503 Evening three, unavailable."}`
 	n.write()
 	third := n.night("Evening three")
-	if third.Status != corpus.StatusHeld || third.Reason != "recall" || third.Published || third.Probes == nil ||
+	if third.Status != core.StatusHeld || third.Reason != "recall" || third.Published || third.Probes == nil ||
 		!slices.Contains(third.Probes.Worse, fiveQuestion) || *third.Probes.Before != 1 {
 		t.Fatalf("the bad night is %s (%s) %+v", third.Status, third.Reason, third.Probes)
 	}
-	n.diff(third, 118, corpus.Diff{Changed: 1, Same: 117})
+	n.diff(third, 118, core.Diff{Changed: 1, Same: 117})
 	if !answered(n.serves(second.Generation)) {
 		t.Error("what is served while a night is held lacks the answer")
 	}
 
 	// Approved and taken back, both without a call; then a good night.
 	paid := n.server.Stats()
-	operator := ops.WithOperator(t.Context(), corpus.Operator{By: "ada@desk", Reason: "drill"})
-	for _, move := range []ops.MoveRequest{
-		{Action: corpus.ActionPublish, Index: index, Generation: third.Generation},
-		{Action: corpus.ActionRollback, Index: index, Generation: second.Generation},
+	operator := service.WithOperator(t.Context(), core.Operator{By: "ada@desk", Reason: "drill"})
+	for _, move := range []service.MoveRequest{
+		{Action: core.ActionPublish, Index: index, Generation: third.Generation},
+		{Action: core.ActionRollback, Index: index, Generation: second.Generation},
 	} {
 		if _, err := n.control.Move(operator, move); err != nil {
 			t.Fatal(err)
@@ -220,7 +220,7 @@ func (n *fiveNights) play() ops.Status {
 	n.revise("mt00007", "Evening four")
 	n.write()
 	fourth := completed(t, n.night("Evening four"))
-	n.diff(fourth, 118, corpus.Diff{Changed: 1, Same: 117})
+	n.diff(fourth, 118, core.Diff{Changed: 1, Same: 117})
 	if !answered(n.serves(fourth.Generation)) {
 		t.Error("the fourth night lacks the answer")
 	}
@@ -232,8 +232,8 @@ func (n *fiveNights) play() ops.Status {
 	for _, night := range trends[0].Nights {
 		ended = append(ended, night.Status)
 	}
-	done := corpus.StatusCompleted
-	if want := []string{done, done, corpus.StatusHeld, done, done, done}; !slices.Equal(ended, want) {
+	done := core.StatusCompleted
+	if want := []string{done, done, core.StatusHeld, done, done, done}; !slices.Equal(ended, want) {
 		t.Errorf("trends tell %q, want %q", ended, want)
 	}
 	last := completed(t, wait(t, n.control, n.begin()))
@@ -244,7 +244,7 @@ func (n *fiveNights) play() ops.Status {
 }
 
 // backfill is the fifth night: a backfill whose worker is killed amid its payments, and a night beside it.
-func (n *fiveNights) backfill(fourth ops.Status) {
+func (n *fiveNights) backfill(fourth service.Status) {
 	t := n.t
 	letters := make([]string, archived)
 	for i := range letters {
@@ -256,24 +256,24 @@ func (n *fiveNights) backfill(fourth ops.Status) {
 	n.write()
 	letter := n.gates.hold("Letter number 9")
 	defer letter.release()
-	named := ops.BackfillNamed{Index: n.spec.Index, Name: "archive"}
+	named := service.BackfillNamed{Index: n.spec.Index, Name: "archive"}
 	before := n.server.Stats().Extract
-	_, err := n.control.Backfill(t.Context(), ops.BackfillRequest{
-		Index: named.Index, Name: named.Name, Choice: corpus.BackfillChoice{Prefix: "archive/"},
-		Throttle: corpus.BackfillThrottle{Concurrency: 2},
+	_, err := n.control.Backfill(t.Context(), service.BackfillRequest{
+		Index: named.Index, Name: named.Name, Choice: core.BackfillChoice{Prefix: "archive/"},
+		Throttle: core.BackfillThrottle{Concurrency: 2},
 	})
 	must(t, err)
 	n.killed(letter)
 	fifth := completed(t, n.night("Evening five"))
-	n.diff(fifth, 118, corpus.Diff{Changed: 1, Same: 117})
+	n.diff(fifth, 118, core.Diff{Changed: 1, Same: 117})
 	if fifth.LeftOut.Backfills != archived {
 		t.Errorf("the night left out %+v", fifth.LeftOut)
 	}
 	letter.release()
-	end := backfilled(t, func() *ops.Service { return n.control }, named, func(one corpus.Backfill) bool {
-		return corpus.Terminal(one.Status)
+	end := backfilled(t, func() *service.Service { return n.control }, named, func(one core.Backfill) bool {
+		return core.Terminal(one.Status)
 	})
-	if end.Status != corpus.StatusCompleted || !end.Rebased || end.Base != fourth.Generation ||
+	if end.Status != core.StatusCompleted || !end.Rebased || end.Base != fourth.Generation ||
 		end.Parent != fifth.Generation || end.Documents != archived || end.ChunksDone != archived {
 		t.Errorf("%+v", end)
 	}
@@ -289,7 +289,7 @@ func (n *fiveNights) backfill(fourth ops.Status) {
 }
 
 // prepare takes the sample as its corpus.
-func (n *fiveNights) prepare(sp corpus.Spec) {
+func (n *fiveNights) prepare(sp core.Spec) {
 	n.t.Helper()
 	raw, err := os.ReadFile(filepath.Join(sample, "corpus.jsonl"))
 	must(n.t, err)
@@ -311,9 +311,9 @@ func probed(t *testing.T, index string) []string {
 }
 
 // fromNothing builds a folder on the embedded stack at once: what nights must have come to.
-func fromNothing(t *testing.T, folder string) ops.Status {
+func fromNothing(t *testing.T, folder string) service.Status {
 	t.Helper()
-	name := "nothing-" + corpus.Sum(t.Name()).Short(8)
+	name := "nothing-" + core.Sum(t.Name()).Short(8)
 	sp := spec(t, name, folder, serve(t, modeltest.Options{}), probed(t, name)[2:]...) // nothing was there before
 	return completed(t, index(t, shared.Control, sp))
 }
@@ -329,7 +329,7 @@ func TestFiveNightsOnTheEmbeddedStack(t *testing.T) {
 	must(t, err)
 	n.upload = func() {}
 	n.begin = func() string {
-		begun, err := n.control.Index(t.Context(), ops.IndexRequest{
+		begun, err := n.control.Index(t.Context(), service.IndexRequest{
 			Spec: n.spec, Probes: probes, Generation: fmt.Sprintf("g%d", time.Now().UnixNano()),
 		})
 		must(t, err)
@@ -356,7 +356,7 @@ func TestFiveNightsOnRealServersWithAWorkerKilledInEach(t *testing.T) {
 	must(t, err)
 	n.base = c.replica()
 	n.upload = func() { c.upload(n.folder) }
-	n.begin = func() string { return c.begin(ops.IndexRequest{Spec: n.spec, Probes: probes}) }
+	n.begin = func() string { return c.begin(service.IndexRequest{Spec: n.spec, Probes: probes}) }
 	n.kill = worker.restart
 	begun := time.Now()
 	last := n.play()

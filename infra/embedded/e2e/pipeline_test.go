@@ -13,10 +13,10 @@ import (
 	"time"
 
 	"github.com/unweaver/unweaver/internal/config"
-	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/control/service"
+	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
-	"github.com/unweaver/unweaver/internal/model/modeltest"
-	"github.com/unweaver/unweaver/internal/ops"
+	"github.com/unweaver/unweaver/internal/testkit/modeltest"
 )
 
 func TestACorpusBecomesAPublishedIndexAndTheSecondRunPaysAndWritesNothing(t *testing.T) {
@@ -35,8 +35,8 @@ func TestACorpusBecomesAPublishedIndexAndTheSecondRunPaysAndWritesNothing(t *tes
 	}
 	if !b.Unchanged || b.ContentHash != status.ContentHash || b.TextHash != status.TextHash ||
 		b.VectorHash != status.VectorHash ||
-		b.Written != (corpus.Written{}) ||
-		b.Calls != (corpus.Calls{}) {
+		b.Written != (core.Written{}) ||
+		b.Calls != (core.Calls{}) {
 		t.Errorf("second run: %+v", b.Report)
 	}
 	if before.Duplicates+before.EmbedTwice != 0 {
@@ -145,8 +145,8 @@ func TestRestoreBringsTheIndexBackWithoutAModelCall(t *testing.T) {
 		t.Errorf("a wiped store answers %d %v", status, out)
 	}
 	before := server.Stats()
-	if lost := audited(t, st.Control, "r"); lost.Status != corpus.StatusFailed || lost.Reason != "drift" ||
-		!slices.Contains(lost.Audit.Drift, corpus.Drift{Kind: corpus.DriftRecord, Found: a.Classes}) ||
+	if lost := audited(t, st.Control, "r"); lost.Status != core.StatusFailed || lost.Reason != "drift" ||
+		!slices.Contains(lost.Audit.Drift, core.Drift{Kind: core.DriftRecord, Found: a.Classes}) ||
 		lost.Audit.Left != a.Classes+lost.Audit.Checked.Vectors {
 		t.Errorf("an audit of wiped stores: %s (%s) %+v", lost.Status, lost.Reason, lost.Audit)
 	}
@@ -169,7 +169,7 @@ func TestRestoreBringsTheIndexBackWithoutAModelCall(t *testing.T) {
 	if fmt.Sprint(ids(got)) != fmt.Sprint(ids(want)) {
 		t.Errorf("answers differ: %v, then %v", ids(want), ids(got))
 	}
-	if whole := audited(t, st.Control, "r"); whole.Status != corpus.StatusCompleted || len(whole.Audit.Drift) > 0 ||
+	if whole := audited(t, st.Control, "r"); whole.Status != core.StatusCompleted || len(whole.Audit.Drift) > 0 ||
 		whole.Audit.Checked.Classes != a.Classes || whole.Audit.Checked.Chunks != a.Chunks {
 		t.Errorf("an audit of restored stores: %s %+v", whole.Status, whole.Audit)
 	}
@@ -179,9 +179,9 @@ func TestRestoreBringsTheIndexBackWithoutAModelCall(t *testing.T) {
 }
 
 // audited audits all of an index, with nothing written.
-func audited(t *testing.T, control ops.Control, index string) corpus.Report {
+func audited(t *testing.T, control service.Control, index string) core.Report {
 	t.Helper()
-	run, err := control.Audit(t.Context(), ops.AuditRequest{Index: index})
+	run, err := control.Audit(t.Context(), service.AuditRequest{Index: index})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -251,7 +251,7 @@ func TestADeletedDocumentIsGoneAndAChangedOneIsNew(t *testing.T) {
 			t.Fatal(err)
 		}
 		c := index(t, shared.Control, sp)
-		if c.Status != corpus.StatusHeld || c.Reason != "mass_deletion" || c.Detail == "" {
+		if c.Status != core.StatusHeld || c.Reason != "mass_deletion" || c.Detail == "" {
 			t.Fatalf("%+v", c.Report)
 		}
 		if out := ask(t, shared.HTTP, "del", "Marbeck harbour", nil); out["generation"] != b.Generation ||
@@ -285,7 +285,7 @@ func TestFaultsOfTheModelServerLoseNothing(t *testing.T) {
 				"indexes."+idx+".failures.share=1",
 			)
 			st := index(t, shared.Control, sp)
-			if st.Status != corpus.StatusCompleted && st.Status != corpus.StatusErrors {
+			if st.Status != core.StatusCompleted && st.Status != core.StatusErrors {
 				t.Fatalf("%s %s %s", st.Status, st.Reason, st.Detail)
 			}
 			if st.DeadLetters == 0 && st.ContentHash != clean.ContentHash {
@@ -310,7 +310,7 @@ func TestAPoisonedChunkBecomesADeadLetterAndStaysReachable(t *testing.T) {
 		"indexes.poison.failures.share=0.2",
 	)
 	a := index(t, shared.Control, sp)
-	if a.Status != corpus.StatusErrors || a.DeadLetters == 0 || !a.Published {
+	if a.Status != core.StatusErrors || a.DeadLetters == 0 || !a.Published {
 		t.Fatalf("%+v", a.Report)
 	}
 	found := false
@@ -326,7 +326,7 @@ func TestAPoisonedChunkBecomesADeadLetterAndStaysReachable(t *testing.T) {
 	sp.Failures.Share = 0
 	sp.Failures.Floor = 1
 	b := index(t, shared.Control, sp)
-	if b.Status != corpus.StatusHeld || b.Reason != "failure_budget" || server.Stats().Chat != before {
+	if b.Status != core.StatusHeld || b.Reason != "failure_budget" || server.Stats().Chat != before {
 		t.Errorf("%s %s, %d calls more", b.Status, b.Reason, server.Stats().Chat-before)
 	}
 }
@@ -350,7 +350,7 @@ func TestAModelThatRefusesPausesTheRunAndResumeFinishesIt(t *testing.T) {
 				"models.embedding.dimension=256",
 			)
 			st := index(t, shared.Control, sp)
-			if st.Status != corpus.StatusPaused || st.Reason != string(c.want) ||
+			if st.Status != core.StatusPaused || st.Reason != string(c.want) ||
 				!strings.Contains(st.Detail, server.URL) {
 				t.Fatalf("%s %s %s", st.Status, st.Reason, st.Detail)
 			}
@@ -359,7 +359,7 @@ func TestAModelThatRefusesPausesTheRunAndResumeFinishesIt(t *testing.T) {
 				t.Fatal(err)
 			}
 			for range 6000 {
-				if st = wait(t, shared.Control, st.Run); st.Status != corpus.StatusPaused {
+				if st = wait(t, shared.Control, st.Run); st.Status != core.StatusPaused {
 					break
 				}
 				time.Sleep(50 * time.Millisecond)
@@ -379,11 +379,11 @@ func TestPauseAndCancelByHand(t *testing.T) {
 		"indexes.hand.chunking.strategy=document",
 		"models.limits.concurrency=4",
 	)
-	r, err := shared.Control.Index(t.Context(), ops.IndexRequest{Spec: sp})
+	r, err := shared.Control.Index(t.Context(), service.IndexRequest{Spec: sp})
 	if err != nil {
 		t.Fatal(err)
 	}
-	again, err := shared.Control.Index(t.Context(), ops.IndexRequest{Spec: sp})
+	again, err := shared.Control.Index(t.Context(), service.IndexRequest{Spec: sp})
 	if err != nil || !again.Attached || again.Run != r.Run {
 		t.Errorf("a second index does not attach: %+v %v", again, err)
 	}
@@ -400,7 +400,7 @@ func TestPauseAndCancelByHand(t *testing.T) {
 		t.Fatal(err)
 	}
 	st := wait(t, shared.Control, r.Run)
-	if st.Status != corpus.StatusPaused || st.Reason != "paused" {
+	if st.Status != core.StatusPaused || st.Reason != "paused" {
 		t.Fatalf("%s %s", st.Status, st.Reason)
 	}
 	at := server.Stats().Chat
@@ -413,7 +413,7 @@ func TestPauseAndCancelByHand(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 6000 {
-		if st = wait(t, shared.Control, r.Run); st.Status != corpus.StatusPaused {
+		if st = wait(t, shared.Control, r.Run); st.Status != core.StatusPaused {
 			break
 		}
 		time.Sleep(50 * time.Millisecond)
@@ -424,7 +424,7 @@ func TestPauseAndCancelByHand(t *testing.T) {
 	}
 	server.Set(modeltest.Options{Latency: time.Second, Capacity: 2})
 	sp.Chat.Model = "slower"
-	r, err = shared.Control.Index(t.Context(), ops.IndexRequest{Spec: sp, Generation: "cancelled"})
+	r, err = shared.Control.Index(t.Context(), service.IndexRequest{Spec: sp, Generation: "cancelled"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -432,7 +432,7 @@ func TestPauseAndCancelByHand(t *testing.T) {
 	if _, err := shared.Control.Cancel(t.Context(), r.Run); err != nil {
 		t.Fatal(err)
 	}
-	if st = wait(t, shared.Control, r.Run); st.Status != corpus.StatusCancelled {
+	if st = wait(t, shared.Control, r.Run); st.Status != core.StatusCancelled {
 		t.Errorf("%s %s", st.Status, st.Reason)
 	}
 }
@@ -441,11 +441,11 @@ func TestADryRunCountsAndTakesNothing(t *testing.T) {
 	server := serve(t, modeltest.Options{})
 	sp := spec(t, "dry", copySample(t), server, "indexes.dry.chunking.strategy=document", "models.chat.model=dry",
 		"models.embedding.dimension=256", "models.chat.api_key_env=NO_SUCH_KEY")
-	report, err := shared.Control.Estimate(t.Context(), ops.IndexRequest{Spec: sp})
+	report, err := shared.Control.Estimate(t.Context(), service.IndexRequest{Spec: sp})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if report.Estimate == nil || report.Estimate.Extract != (corpus.Range{Low: 120, High: 120}) || report.Chunks != 120 ||
+	if report.Estimate == nil || report.Estimate.Extract != (core.Range{Low: 120, High: 120}) || report.Chunks != 120 ||
 		report.Estimate.Tokens.Low <= 0 || report.Estimate.Embed.Low <= 0 || server.Stats().Started != 0 {
 		t.Errorf("%+v, estimate %+v, server %+v", report, report.Estimate, server.Stats())
 	}

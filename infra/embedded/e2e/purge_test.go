@@ -10,10 +10,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/control/service"
+	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
-	"github.com/unweaver/unweaver/internal/model/modeltest"
-	"github.com/unweaver/unweaver/internal/ops"
+	"github.com/unweaver/unweaver/internal/testkit/modeltest"
 )
 
 // holdingWords gives the files below a folder in whose bytes one of some words stands, in whatever case.
@@ -75,7 +75,7 @@ func TestNothingOfADataDirectoryTellsOfAPurgedDocument(t *testing.T) {
 	if where := holdingWords(t, folder, words...); len(where) < 8 {
 		t.Fatalf("the search finds too little of what is there: %q", where)
 	}
-	request := ops.PurgeRequest{Index: "del", Documents: []string{"c.md"}}
+	request := service.PurgeRequest{Index: "del", Documents: []string{"c.md"}}
 	if _, err := own.Control.Purge(t.Context(), request); !fault.Is(err, fault.Usage) {
 		t.Errorf("without a confirmation: %v", err)
 	}
@@ -98,13 +98,13 @@ func TestNothingOfADataDirectoryTellsOfAPurgedDocument(t *testing.T) {
 	if server.Stats().Chat != calls || ended.Documents != 2 {
 		t.Errorf("%d calls, %+v", server.Stats().Chat-calls, ended.Report)
 	}
-	stand, err := own.Control.Purges(t.Context(), ops.PurgesRequest{Index: "del", Search: []string{
+	stand, err := own.Control.Purges(t.Context(), service.PurgesRequest{Index: "del", Search: []string{
 		"Marlene Quastenberg paid the ferryman in opals.",
 	}})
 	if err != nil || len(stand.Purges) != 1 || len(stand.Searched.Found) > 0 || stand.Searched.Objects < 20 {
 		t.Fatalf("%+v, %v", stand, err)
 	}
-	if one := stand.Purges[0]; one.State != corpus.PurgeDone || one.Gone.Generations != 2 || one.Gone.Ledger == 0 {
+	if one := stand.Purges[0]; one.State != core.PurgeDone || one.Gone.Generations != 2 || one.Gone.Ledger == 0 {
 		t.Errorf("%+v, %+v", one, one.Searched)
 	}
 	out := ask(t, own.HTTP, "del", "Who paid the ferryman? Quastenberg", nil)
@@ -119,11 +119,11 @@ func TestNothingOfADataDirectoryTellsOfAPurgedDocument(t *testing.T) {
 		t.Errorf("a generation that was dropped answers %d", status)
 	}
 	again, err := own.Control.Purge(t.Context(), request)
-	if err != nil || again.Run != nil || again.Purge == nil || again.Purge.State != corpus.PurgeDone {
+	if err != nil || again.Run != nil || again.Purge == nil || again.Purge.State != core.PurgeDone {
 		t.Errorf("once more: %+v, %v", again, err)
 	}
 	trail, err := own.Control.Operations(t.Context(), "del", 1)
-	if err != nil || len(trail) != 1 || trail[0].Action != corpus.ActionPurge ||
+	if err != nil || len(trail) != 1 || trail[0].Action != core.ActionPurge ||
 		!strings.HasPrefix(begun.Plan.Documents[0].Digest.String(), trail[0].Name) {
 		t.Errorf("%+v, %v", trail, err)
 	}

@@ -8,10 +8,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/control/httpapi"
+	"github.com/unweaver/unweaver/internal/control/service"
+	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
-	"github.com/unweaver/unweaver/internal/ops"
-	"github.com/unweaver/unweaver/internal/ops/admin"
 )
 
 // witness counts the generations that answered queries, and wakes who waits for one.
@@ -79,7 +79,7 @@ func TestQueriesDuringFiftyPublishesAndRollbacksSeeOneGeneration(t *testing.T) {
 		}
 	}
 	sp := spec(t, "moves", dir, nil, "indexes.moves.keep=9")
-	control := &admin.Client{Base: shared.HTTP, Token: shared.Token}
+	control := &httpapi.Client{Base: shared.HTTP, Token: shared.Token}
 	var mu sync.Mutex
 	colours := map[string]int{}
 	built := func(n int) string {
@@ -120,10 +120,10 @@ func TestQueriesDuringFiftyPublishesAndRollbacksSeeOneGeneration(t *testing.T) {
 		load.next(t, kept[n])
 		moves++
 	}
-	ctx := ops.WithOperator(t.Context(), corpus.Operator{By: "ada@desk", Reason: "drill"})
+	ctx := service.WithOperator(t.Context(), core.Operator{By: "ada@desk", Reason: "drill"})
 	for ; moves < 50; moves++ {
 		target := kept[moves%len(kept)]
-		move, err := control.Move(ctx, ops.MoveRequest{Action: corpus.ActionRollback, Index: "moves", Generation: target})
+		move, err := control.Move(ctx, service.MoveRequest{Action: core.ActionRollback, Index: "moves", Generation: target})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -149,14 +149,14 @@ func TestQueriesDuringFiftyPublishesAndRollbacksSeeOneGeneration(t *testing.T) {
 		t.Fatalf("%d operations, %v", len(operations), err)
 	}
 	for _, op := range operations {
-		if op.Outcome == nil || op.Outcome.Result != corpus.OperationDone || op.By != "ada@desk" || op.Via != "token" ||
+		if op.Outcome == nil || op.Outcome.Result != core.OperationDone || op.By != "ada@desk" || op.Via != "token" ||
 			op.Reason != "drill" {
 			t.Errorf("%+v", op)
 		}
 	}
 	t.Logf("%d moves, %d answers, none failed", moves, len(got))
-	if _, err := control.Move(ctx, ops.MoveRequest{
-		Action: corpus.ActionRollback, Index: "moves", Generation: "none",
+	if _, err := control.Move(ctx, service.MoveRequest{
+		Action: core.ActionRollback, Index: "moves", Generation: "none",
 	}); !fault.Is(err, fault.UnknownGen) {
 		t.Errorf("back to one that never was: %v", err)
 	}

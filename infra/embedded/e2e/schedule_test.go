@@ -11,21 +11,21 @@ import (
 
 	"github.com/unweaver/unweaver/infra/embedded/stack"
 	"github.com/unweaver/unweaver/internal/config"
-	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/control"
+	"github.com/unweaver/unweaver/internal/control/service"
+	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
-	"github.com/unweaver/unweaver/internal/model/modeltest"
-	"github.com/unweaver/unweaver/internal/ops"
-	"github.com/unweaver/unweaver/internal/ops/port"
+	"github.com/unweaver/unweaver/internal/testkit/modeltest"
 	"github.com/unweaver/unweaver/workflows"
 )
 
 // schedules is how the schedule of docs stands, once its nights are as wanted.
-func schedules(t *testing.T, control *ops.Service, wanted func(ops.Scheduled) bool) ops.Scheduled {
+func schedules(t *testing.T, controller *service.Service, wanted func(service.Scheduled) bool) service.Scheduled {
 	t.Helper()
-	var all []ops.Scheduled
+	var all []service.Scheduled
 	for begin := time.Now(); time.Since(begin) < 3*time.Minute; time.Sleep(100 * time.Millisecond) {
 		var err error
-		if all, err = control.Schedules(t.Context()); err != nil {
+		if all, err = controller.Schedules(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		for _, one := range all {
@@ -35,12 +35,12 @@ func schedules(t *testing.T, control *ops.Service, wanted func(ops.Scheduled) bo
 		}
 	}
 	t.Fatalf("it did not come to that: %+v", all)
-	return ops.Scheduled{}
+	return service.Scheduled{}
 }
 
-func ended(nights int) func(ops.Scheduled) bool {
-	return func(one ops.Scheduled) bool {
-		return len(one.Nights) == nights && one.Nights[0].Status != corpus.StatusRunning
+func ended(nights int) func(service.Scheduled) bool {
+	return func(one service.Scheduled) bool {
+		return len(one.Nights) == nights && one.Nights[0].Status != core.StatusRunning
 	}
 }
 
@@ -66,16 +66,16 @@ func TestASchedulesLife(t *testing.T) {
 	defer func() { stop() }()
 	server := serve(t, modeltest.Options{})
 	docs := copySample(t)
-	request := ops.ScheduleRequest{
+	request := service.ScheduleRequest{
 		Spec: spec(t, "docs", docs, server, "indexes.docs.chunking.strategy=document", "models.embedding.dimension=256"),
 		Schedule: config.Schedule{
-			Cron: "0 3 1 1,7 *", Timezone: "Europe/Berlin", Overlap: "skip", Catchup: corpus.Duration(time.Hour),
+			Cron: "0 3 1 1,7 *", Timezone: "Europe/Berlin", Overlap: "skip", Catchup: core.Duration(time.Hour),
 		},
 	}
 	if _, err := running.Control.TriggerSchedule(t.Context(), "docs"); !fault.Is(err, fault.NotFound) {
 		t.Errorf("no schedule: %v", err)
 	}
-	apply := func(want string) ops.Applied {
+	apply := func(want string) service.Applied {
 		t.Helper()
 		applied, err := running.Control.ApplySchedule(t.Context(), request)
 		must(t, err)
@@ -84,7 +84,7 @@ func TestASchedulesLife(t *testing.T) {
 		}
 		return applied
 	}
-	applied := apply(port.ScheduleCreated)
+	applied := apply(control.ScheduleCreated)
 	for _, next := range applied.Next { // three o'clock in Berlin is one or two in UTC
 		if want := map[time.Month]int{time.January: 2, time.July: 1}[next.UTC().Month()]; next.UTC().Hour() != want {
 			t.Errorf("next at %s", next.UTC())
@@ -93,16 +93,16 @@ func TestASchedulesLife(t *testing.T) {
 	if len(applied.Next) != 3 {
 		t.Errorf("%+v", applied)
 	}
-	apply(port.ScheduleUnchanged)
+	apply(control.ScheduleUnchanged)
 	request.Schedule.Timezone = "America/New_York"
-	apply(port.ScheduleChanged)
-	apply(port.ScheduleUnchanged)
+	apply(control.ScheduleChanged)
+	apply(control.ScheduleUnchanged)
 
 	if _, err := running.Control.TriggerSchedule(t.Context(), "docs"); err != nil {
 		t.Fatal(err)
 	}
 	first := schedules(t, running.Control, ended(1))
-	if night := first.Nights[0]; night.Status != corpus.StatusCompleted || !strings.HasPrefix(night.Run, "docs/20") {
+	if night := first.Nights[0]; night.Status != core.StatusCompleted || !strings.HasPrefix(night.Run, "docs/20") {
 		t.Fatalf("%+v", night)
 	}
 	if status, err := running.Control.Status(t.Context(), "docs"); err != nil || status.Run != first.Nights[0].Run ||
@@ -113,9 +113,9 @@ func TestASchedulesLife(t *testing.T) {
 	// A build that is paused holds its index: a second trigger is told, and a night that is due is skipped.
 	writeFile(t, filepath.Join(docs, "more.txt"), "Another document\n\nIt came in the night.")
 	request.Spec.Budget.Calls = 1
-	held, err := running.Control.Index(t.Context(), ops.IndexRequest{Spec: request.Spec, Generation: "held"})
+	held, err := running.Control.Index(t.Context(), service.IndexRequest{Spec: request.Spec, Generation: "held"})
 	must(t, err)
-	if status := wait(t, running.Control, held.Run); status.Status != corpus.StatusPaused {
+	if status := wait(t, running.Control, held.Run); status.Status != core.StatusPaused {
 		t.Fatalf("%+v", status)
 	}
 	triggered, err := running.Control.TriggerSchedule(t.Context(), "docs")
@@ -139,18 +139,18 @@ func TestASchedulesLife(t *testing.T) {
 
 	must(t, running.Control.PauseSchedule(t.Context(), "docs", "holidays"))
 	request.Schedule.Timezone = "UTC"
-	if paused := apply(port.ScheduleChanged); !paused.Paused {
+	if paused := apply(control.ScheduleChanged); !paused.Paused {
 		t.Error("applying resumed it")
 	}
 	stop()
 	running = begin()
-	after := schedules(t, running.Control, func(ops.Scheduled) bool { return true })
+	after := schedules(t, running.Control, func(service.Scheduled) bool { return true })
 	if !after.Paused || after.Note != "holidays" || len(after.Next) != 0 || len(after.Nights) != 2 ||
 		after.Timezone != "UTC" {
 		t.Errorf("after a restart: %+v", after)
 	}
 	must(t, running.Control.ResumeSchedule(t.Context(), "docs", ""))
-	again := schedules(t, running.Control, func(ops.Scheduled) bool { return true })
+	again := schedules(t, running.Control, func(service.Scheduled) bool { return true })
 	if again.Paused || len(again.Next) != 3 {
 		t.Errorf("resumed: %+v", again)
 	}
@@ -158,7 +158,7 @@ func TestASchedulesLife(t *testing.T) {
 	must(t, os.Remove(filepath.Join(dir, "artifacts", "docs", "schedule.json")))
 	due()
 	gone := schedules(t, running.Control, ended(3))
-	if night := gone.Nights[0]; night.Status != corpus.StatusFailed || night.Reason != string(fault.BadConfig) {
+	if night := gone.Nights[0]; night.Status != core.StatusFailed || night.Reason != string(fault.BadConfig) {
 		t.Errorf("its configuration is gone: %+v", night)
 	}
 	must(t, running.Control.DeleteSchedule(t.Context(), "docs"))

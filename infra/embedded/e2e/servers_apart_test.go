@@ -7,12 +7,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/control/engine"
+	"github.com/unweaver/unweaver/internal/control/service"
+	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
-	"github.com/unweaver/unweaver/internal/model/modeltest"
-	"github.com/unweaver/unweaver/internal/ops"
-	"github.com/unweaver/unweaver/internal/ops/engine"
 	"github.com/unweaver/unweaver/internal/store/blob"
+	"github.com/unweaver/unweaver/internal/testkit/modeltest"
 )
 
 func TestTwoInstallationsShareServersAndNeverMeet(t *testing.T) {
@@ -25,7 +25,7 @@ func TestTwoInstallationsShareServersAndNeverMeet(t *testing.T) {
 		wait(
 			t,
 			a.ctl,
-			a.begin(ops.IndexRequest{Spec: spec(t, "k", ".", nil, "indexes.k.chunking.strategy=document")}),
+			a.begin(service.IndexRequest{Spec: spec(t, "k", ".", nil, "indexes.k.chunking.strategy=document")}),
 		),
 	)
 	b := newCluster(t, "stores.milvus.load=insert", "stores.classes="+a.cfg.Stores.Classes)
@@ -38,7 +38,7 @@ func TestTwoInstallationsShareServersAndNeverMeet(t *testing.T) {
 			},
 		),
 	)
-	two := completed(t, wait(t, b.ctl, b.begin(ops.IndexRequest{Spec: spec(t, "k", ".", nil)})))
+	two := completed(t, wait(t, b.ctl, b.begin(service.IndexRequest{Spec: spec(t, "k", ".", nil)})))
 	rows(t, a, one)
 	rows(t, b, two)
 	if got := answers(t, b.replica(), "k", "Cape Merrow"); len(got) != 1 {
@@ -64,7 +64,7 @@ func TestWhatIsMissingInAClusterIsNamed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	said := map[string]ops.Check{}
+	said := map[string]service.Check{}
 	for _, x := range checks {
 		said[x.Name] = x
 	}
@@ -79,14 +79,14 @@ func TestWhatIsMissingInAClusterIsNamed(t *testing.T) {
 		}
 	}
 	c.upload(copySample(t))
-	run := c.begin(ops.IndexRequest{Spec: spec(t, "k", ".", nil)})
+	run := c.begin(service.IndexRequest{Spec: spec(t, "k", ".", nil)})
 	st, err := c.ctl.Status(t.Context(), run)
 	if err != nil || len(st.Problems) == 0 || st.Problems[0].Code != "no_worker" {
 		t.Errorf("a run without a worker: %+v, %v", st.Problems, err)
 	}
 	// A build with another embedding dimension than the collection's is a build of another fingerprint; rows of a
 	// build that was abandoned are dropped before the first import.
-	name := corpus.Collection(c.ctl.Stores.StoreID, "k", "classes", corpus.Fingerprint{}.Digest(), 0)
+	name := core.Collection(c.ctl.Stores.StoreID, "k", "classes", core.Fingerprint{}.Digest(), 0)
 	if err := c.ctl.Stores.Vectors.Create(t.Context(), name, 8); err != nil {
 		t.Fatal(err)
 	}
@@ -109,14 +109,14 @@ func TestRowsOfAnAbandonedBuildAreGoneAfterAnImport(t *testing.T) {
 		),
 	)
 	sp := clusterSpec(t, s)
-	run := c.begin(ops.IndexRequest{Spec: sp})
+	run := c.begin(service.IndexRequest{Spec: sp})
 	c.reach(run, "verify", 0)
 	if _, err := c.ctl.Cancel(t.Context(), run); err != nil && !fault.Is(err, fault.RunNotFound) {
 		t.Fatal(err)
 	}
 	first := wait(t, c.ctl, run)
 	// What it would have left, had it been cancelled while it imported, and what another index is about to import.
-	staging, copies := c.ctl.Stores.Staging, corpus.ImportPrefix(c.ctl.Stores.StoreID)
+	staging, copies := c.ctl.Stores.Staging, core.ImportPrefix(c.ctl.Stores.StoreID)
 	_, generation, _ := strings.Cut(run, "/")
 	left := copies + sp.Index + "/runs/" + generation + "/1/classes-0/ab.parquet"
 	others := copies + "x" + sp.Index + "/runs/" + generation + "/1/classes-0/ab.parquet"
@@ -126,7 +126,7 @@ func TestRowsOfAnAbandonedBuildAreGoneAfterAnImport(t *testing.T) {
 		}
 	}
 	c.upload(copySample(t))
-	st := completed(t, wait(t, c.ctl, c.begin(ops.IndexRequest{Spec: sp})))
+	st := completed(t, wait(t, c.ctl, c.begin(service.IndexRequest{Spec: sp})))
 	var found []string
 	for info, err := range staging.List(t.Context(), copies, "") {
 		if err != nil {
@@ -137,7 +137,7 @@ func TestRowsOfAnAbandonedBuildAreGoneAfterAnImport(t *testing.T) {
 	if !slices.Equal(found, []string{others}) {
 		t.Errorf("copies are left: %q", found)
 	}
-	if first.Status == corpus.StatusCancelled {
+	if first.Status == core.StatusCancelled {
 		rows(t, c, st)
 	} else {
 		t.Logf("the first build ended as %s before it could be cancelled", first.Status)

@@ -14,13 +14,13 @@ import (
 	"github.com/parquet-go/parquet-go"
 	"github.com/parquet-go/parquet-go/compress/zstd"
 
-	"github.com/unweaver/unweaver/internal/model/modeltest"
-	"github.com/unweaver/unweaver/internal/ops"
+	"github.com/unweaver/unweaver/internal/control/service"
 	"github.com/unweaver/unweaver/internal/stage/load"
 	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/internal/store/records"
 	"github.com/unweaver/unweaver/internal/store/vectors"
 	"github.com/unweaver/unweaver/internal/store/vectors/files"
+	"github.com/unweaver/unweaver/internal/testkit/modeltest"
 )
 
 // These benchmarks need make servers; `make bench` runs each once.
@@ -197,7 +197,7 @@ func BenchmarkWorkers(b *testing.B) {
 					for range n {
 						c.worker()
 					}
-					st := completed(b, wait(b, c.ctl, c.begin(ops.IndexRequest{Spec: sp})))
+					st := completed(b, wait(b, c.ctl, c.begin(service.IndexRequest{Spec: sp})))
 					rate := extraction(server)
 					b.ReportMetric(rate, "extractions/s")
 					b.ReportMetric(rate*of.latency.Seconds()/float64(n*of.flights), "of-the-places")

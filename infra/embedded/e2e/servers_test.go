@@ -13,9 +13,9 @@ import (
 
 	"go.temporal.io/api/enums/v1"
 
-	"github.com/unweaver/unweaver/internal/corpus"
-	"github.com/unweaver/unweaver/internal/model/modeltest"
-	"github.com/unweaver/unweaver/internal/ops"
+	"github.com/unweaver/unweaver/internal/control/service"
+	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/testkit/modeltest"
 )
 
 // flight is how many calls to a model a process has in flight at most.
@@ -26,7 +26,7 @@ const flight = 8
 const unsaved = 2 * flight
 
 // clusterSpec is the spec of the tests on real servers: documents as chunks, some shortening, few calls in flight.
-func clusterSpec(t testing.TB, s *modeltest.Server) corpus.Spec {
+func clusterSpec(t testing.TB, s *modeltest.Server) core.Spec {
 	return spec(
 		t,
 		"k",
@@ -41,19 +41,19 @@ func clusterSpec(t testing.TB, s *modeltest.Server) corpus.Spec {
 }
 
 // undisturbed builds the sample on the embedded stack: what every build on servers must equal.
-func undisturbed(t *testing.T) (ops.Status, []string) {
+func undisturbed(t *testing.T) (service.Status, []string) {
 	t.Helper()
 	s := serve(t, modeltest.Options{Shuffle: true})
 	sp := clusterSpec(t, s)
 	sp.Corpus = copySample(t)
-	sp.Index = "undisturbed-" + corpus.Sum(t.Name()).Short(8)
+	sp.Index = "undisturbed-" + core.Sum(t.Name()).Short(8)
 	st := completed(t, index(t, shared.Control, sp))
 	return st, answers(t, shared.HTTP, sp.Index, question)
 }
 
 const question = "Who was the first president of the association which published Journal of Psychotherapy Integration?"
 
-func same(t *testing.T, got, want ops.Status) {
+func same(t *testing.T, got, want service.Status) {
 	t.Helper()
 	if got.ContentHash != want.ContentHash || got.TextHash != want.TextHash || got.VectorHash != want.VectorHash {
 		t.Errorf(
@@ -82,9 +82,9 @@ func same(t *testing.T, got, want ops.Status) {
 }
 
 // rows checks that both collections hold each row once.
-func rows(t *testing.T, c *cluster, st ops.Status) {
+func rows(t *testing.T, c *cluster, st service.Status) {
 	t.Helper()
-	names, err := c.ctl.Stores.Vectors.List(t.Context(), "uw_"+corpus.Sum(c.ctl.Stores.StoreID, "k").Short(8)+"_")
+	names, err := c.ctl.Stores.Vectors.List(t.Context(), "uw_"+core.Sum(c.ctl.Stores.StoreID, "k").Short(8)+"_")
 	if err != nil || len(names) != 2 {
 		t.Fatalf("collections %v, %v", names, err)
 	}
@@ -110,16 +110,16 @@ func TestThePipelineOnRealServersEqualsTheEmbeddedOne(t *testing.T) {
 			c.upload(copySample(t))
 			c.worker()
 			base := c.replica()
-			st := completed(t, wait(t, c.ctl, c.begin(ops.IndexRequest{Spec: sp})))
+			st := completed(t, wait(t, c.ctl, c.begin(service.IndexRequest{Spec: sp})))
 			same(t, st, want)
 			rows(t, c, st)
 			if got := answers(t, base, "k", question); !slices.Equal(got, ids) {
 				t.Errorf("chunks %v, embedded %v", got, ids)
 			}
 			paid := server.Stats()
-			again := completed(t, wait(t, c.ctl, c.begin(ops.IndexRequest{Spec: sp})))
+			again := completed(t, wait(t, c.ctl, c.begin(service.IndexRequest{Spec: sp})))
 			if now := server.Stats(); !again.Unchanged || now.Chat != paid.Chat || now.Embed != paid.Embed ||
-				again.Written != (corpus.Written{}) {
+				again.Written != (core.Written{}) {
 				t.Errorf("an unchanged corpus: %+v", again.Report)
 			}
 			if paid.Duplicates+paid.EmbedTwice != 0 {
@@ -131,12 +131,12 @@ func TestThePipelineOnRealServersEqualsTheEmbeddedOne(t *testing.T) {
 }
 
 // night changes one document: a small night is upserted into the same collections.
-func night(t *testing.T, c *cluster, sp corpus.Spec, server *modeltest.Server, base string) {
+func night(t *testing.T, c *cluster, sp core.Spec, server *modeltest.Server, base string) {
 	dir := copySample(t)
 	writeFile(t, dir+"/new.txt", "Lighthouse Merrow stands on Cape Merrow. It was painted by Ottoline Quarrie.")
 	c.upload(dir)
 	before := server.Stats()
-	st := completed(t, wait(t, c.ctl, c.begin(ops.IndexRequest{Spec: sp})))
+	st := completed(t, wait(t, c.ctl, c.begin(service.IndexRequest{Spec: sp})))
 	if d := server.Stats().Extract - before.Extract; d != 1 || st.Diff.Added != 1 {
 		t.Errorf("one new document cost %d extractions: %+v", d, st.Diff)
 	}
@@ -169,7 +169,7 @@ func TestThreeWorkersShareABuildAndReplicasSwitchUnderLoad(t *testing.T) {
 	c.upload(dir)
 	ws := []*proc{c.worker(), c.worker(), c.worker()}
 	bases := []string{c.replica(), c.replica()}
-	run := c.begin(ops.IndexRequest{Spec: sp})
+	run := c.begin(service.IndexRequest{Spec: sp})
 	c.reach(run, "extract", 100)
 	ws[0].kill()
 	st := completed(t, wait(t, c.ctl, run))
@@ -221,7 +221,7 @@ func TestThreeWorkersShareABuildAndReplicasSwitchUnderLoad(t *testing.T) {
 	}
 	writeFile(t, dir+"/new.txt", "Lighthouse Merrow stands on Cape Merrow. It was painted by Ottoline Quarrie.")
 	c.upload(dir)
-	two := completed(t, wait(t, c.ctl, c.begin(ops.IndexRequest{Spec: sp})))
+	two := completed(t, wait(t, c.ctl, c.begin(service.IndexRequest{Spec: sp})))
 	for begin := time.Now(); time.Since(begin) < 5*time.Minute; time.Sleep(50 * time.Millisecond) {
 		mu.Lock()
 		done := first[bases[0]+two.Generation] && first[bases[1]+two.Generation]
@@ -337,10 +337,10 @@ func TestKilledPartsOfAClusterEndInTheSameIndex(t *testing.T) {
 			c.upload(copySample(t))
 			w := c.worker()
 			begin := time.Now()
-			run := c.begin(ops.IndexRequest{Spec: sp})
+			run := c.begin(service.IndexRequest{Spec: sp})
 			f.disturb(c, run, w)
 			st := wait(t, c.ctl, run)
-			if st.Status == corpus.StatusPaused { // a store was away for longer than retries last: a person resumes
+			if st.Status == core.StatusPaused { // a store was away for longer than retries last: a person resumes
 				t.Logf("paused: %s %s", st.Reason, st.Detail)
 				if err := c.ctl.Resume(t.Context(), run, nil); err != nil {
 					t.Fatal(err)
@@ -372,7 +372,7 @@ func TestRestoreBringsBackWipedStoresWithoutAModelCall(t *testing.T) {
 	server := serve(t, modeltest.Options{Shuffle: true})
 	c.upload(copySample(t))
 	c.worker()
-	st := completed(t, wait(t, c.ctl, c.begin(ops.IndexRequest{Spec: clusterSpec(t, server)})))
+	st := completed(t, wait(t, c.ctl, c.begin(service.IndexRequest{Spec: clusterSpec(t, server)})))
 	want := answers(t, c.replica(), "k", question)
 	paid := server.Stats()
 	for _, what := range []string{"Redis", "Milvus", "Redis and Milvus"} {
@@ -383,7 +383,7 @@ func TestRestoreBringsBackWipedStoresWithoutAModelCall(t *testing.T) {
 			if strings.Contains(what, "Milvus") {
 				names, err := c.ctl.Stores.Vectors.List(
 					t.Context(),
-					"uw_"+corpus.Sum(c.ctl.Stores.StoreID, "k").Short(8)+"_",
+					"uw_"+core.Sum(c.ctl.Stores.StoreID, "k").Short(8)+"_",
 				)
 				if err != nil || len(names) != 2 {
 					t.Fatal(names, err)

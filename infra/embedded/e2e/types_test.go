@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/core"
 )
 
 func TestEveryFileTypeIsReadAndWhatCannotBeIsNamed(t *testing.T) {
@@ -27,7 +27,7 @@ func TestEveryFileTypeIsReadAndWhatCannotBeIsNamed(t *testing.T) {
 		"odd#name.txt": "Oslo is the capital of Norway.", ".hidden/secret.txt": "never read",
 	})
 	st := index(t, shared.Control, spec(t, "types", dir, nil, "indexes.types.failures.share=1"))
-	if st.Status != corpus.StatusErrors {
+	if st.Status != core.StatusErrors {
 		t.Fatalf("%s %s %s", st.Status, st.Reason, st.Detail)
 	}
 	for object, code := range map[string]string{

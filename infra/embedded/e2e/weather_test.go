@@ -13,15 +13,15 @@ import (
 
 	"github.com/unweaver/unweaver/infra/embedded/storm"
 	"github.com/unweaver/unweaver/infra/embedded/storm/proxy"
-	"github.com/unweaver/unweaver/internal/corpus"
-	"github.com/unweaver/unweaver/internal/model/modeltest"
-	"github.com/unweaver/unweaver/internal/ops"
+	"github.com/unweaver/unweaver/internal/control/service"
+	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/testkit/modeltest"
 	"github.com/unweaver/unweaver/workflows"
 )
 
 // night is what a build of the generated corpus ends in when nothing disturbs it.
 type calmNight struct {
-	status ops.Status
+	status service.Status
 	chunks []string
 }
 
@@ -36,7 +36,7 @@ func calmNights(t *testing.T, documents storm.Documents, nights int) (want []cal
 	}
 	t.Cleanup(server.Close)
 	name(server.URL)
-	called, dir := "calm-"+corpus.Sum(t.Name(), fmt.Sprint(documents.Seed)).Short(8), t.TempDir()
+	called, dir := "calm-"+core.Sum(t.Name(), fmt.Sprint(documents.Seed)).Short(8), t.TempDir()
 	for night := range nights {
 		folder := t.TempDir()
 		for _, to := range []string{folder, dir} {
@@ -136,7 +136,7 @@ func storms(seed uint64, all map[string]*proxy.Proxy) (calm func(), dropped *ato
 
 // resumed waits for a run's end and resumes it when it pauses, a few times: a store that is away for longer than
 // retries last pauses a run. It gives how often it paused.
-func resumed(t *testing.T, c *cluster, run string) (ops.Status, int) {
+func resumed(t *testing.T, c *cluster, run string) (service.Status, int) {
 	t.Helper()
 	const longest = 20 * time.Minute
 	pauses, told := 0, time.Now()
@@ -145,7 +145,7 @@ func resumed(t *testing.T, c *cluster, run string) (ops.Status, int) {
 		if err != nil {
 			continue
 		}
-		if corpus.Terminal(status.Status) {
+		if core.Terminal(status.Status) {
 			return completed(t, status), pauses
 		}
 		if time.Since(told) > 20*time.Second {
@@ -153,7 +153,7 @@ func resumed(t *testing.T, c *cluster, run string) (ops.Status, int) {
 			flights, _, err := storm.Flights(t.Context(), c.client, workflows.WorkflowID(run))
 			t.Logf("%s %s, in flight %+v %v, problems %v", status.Status, status.Stage, flights, err, status.Problems)
 		}
-		if status.Status != corpus.StatusPaused {
+		if status.Status != core.StatusPaused {
 			continue
 		}
 		if err := c.ctl.Resume(t.Context(), run, nil); err == nil { // it may be resumed already
@@ -162,7 +162,7 @@ func resumed(t *testing.T, c *cluster, run string) (ops.Status, int) {
 		}
 	}
 	t.Fatalf("%s did not end in %s", run, longest)
-	return ops.Status{}, 0
+	return service.Status{}, 0
 }
 
 // Every store and the model server behind connections that are delayed, cut, refused, silent for seconds, and that lose
@@ -187,7 +187,7 @@ func TestBadConnectionsChangeNeitherAnIndexNorAnAnswer(t *testing.T) {
 		if night > 0 {
 			asking.Go(func() { askThrough(t, base, want, stop) })
 		}
-		status, pauses := resumed(t, c, c.begin(ops.IndexRequest{
+		status, pauses := resumed(t, c, c.begin(service.IndexRequest{
 			Spec: spec, Generation: fmt.Sprintf("n%d", night),
 		}))
 		close(stop)

@@ -8,11 +8,11 @@ import (
 	"testing"
 
 	"github.com/unweaver/unweaver/internal/config"
-	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/core"
 )
 
 // builtinSpec is a configuration with the built-in models.
-func builtinSpec(t *testing.T, docs string) corpus.Spec {
+func builtinSpec(t *testing.T, docs string) core.Spec {
 	t.Helper()
 	cfg, err := config.Load(config.Source{})
 	if err != nil {

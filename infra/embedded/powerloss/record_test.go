@@ -16,10 +16,10 @@ import (
 
 	"github.com/unweaver/unweaver/infra/embedded/stack"
 	"github.com/unweaver/unweaver/internal/config"
-	"github.com/unweaver/unweaver/internal/corpus"
-	"github.com/unweaver/unweaver/internal/model/modeltest"
-	"github.com/unweaver/unweaver/internal/ops"
-	"github.com/unweaver/unweaver/internal/ops/admin"
+	"github.com/unweaver/unweaver/internal/control/httpapi"
+	"github.com/unweaver/unweaver/internal/control/service"
+	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/testkit/modeltest"
 )
 
 const (
@@ -92,21 +92,23 @@ func (p *process) kill() {
 	<-p.ends
 }
 
-func (p *process) control() ops.Control { return &admin.Client{Base: p.dev.HTTP, Token: p.dev.Token} }
+func (p *process) control() service.Control {
+	return &httpapi.Client{Base: p.dev.HTTP, Token: p.dev.Token}
+}
 
 // ended follows a run to its end.
-func (p *process) ended(run string) (ops.Status, error) {
-	var last ops.Status
+func (p *process) ended(run string) (service.Status, error) {
+	var last service.Status
 	var err error
 	for begin := time.Now(); time.Since(begin) < 10*time.Minute; time.Sleep(30 * time.Millisecond) {
 		ctx, cancel := context.WithTimeout(p.t.Context(), time.Minute)
-		var status ops.Status
+		var status service.Status
 		status, err = p.control().Status(ctx, run)
 		cancel()
 		if err == nil {
 			last = status
 		}
-		if err == nil && (corpus.Terminal(status.Status) || status.Status == corpus.StatusPaused) {
+		if err == nil && (core.Terminal(status.Status) || status.Status == core.StatusPaused) {
 			return status, nil
 		}
 	}
@@ -114,18 +116,18 @@ func (p *process) ended(run string) (ops.Status, error) {
 }
 
 // build indexes the corpus. A run that has just ended may still have the lease.
-func (p *process) build(spec corpus.Spec, generation string) (status ops.Status, err error) {
+func (p *process) build(spec core.Spec, generation string) (status service.Status, err error) {
 	for range 10 {
-		run, err := p.control().Index(p.t.Context(), ops.IndexRequest{Spec: spec, Generation: generation})
+		run, err := p.control().Index(p.t.Context(), service.IndexRequest{Spec: spec, Generation: generation})
 		if err != nil {
-			return ops.Status{}, err
+			return service.Status{}, err
 		}
 		if status, err = p.ended(run.Run); err != nil || status.Reason != "lease_held" {
 			break
 		}
 		time.Sleep(time.Second)
 	}
-	if err == nil && status.Status != corpus.StatusCompleted {
+	if err == nil && status.Status != core.StatusCompleted {
 		err = fmt.Errorf("%s is %s: %s %s %v", generation, status.Status, status.Reason, status.Detail, status.Problems)
 	}
 	return status, err
@@ -159,8 +161,8 @@ func (a *asked) take() map[string]time.Time {
 // recording is a data directory's history: from nothing over a published generation to a second one.
 type recording struct {
 	base, trace, docs string
-	spec              corpus.Spec
-	first, second     ops.Status
+	spec              core.Spec
+	first, second     service.Status
 	firstAt, secondAt time.Time
 	paid              map[string]time.Time
 	seconds           float64 // of the second build
@@ -227,7 +229,7 @@ func (r *recording) documents(t *testing.T, n int) {
 	}
 }
 
-func specOf(t *testing.T, docs, url string) corpus.Spec {
+func specOf(t *testing.T, docs, url string) core.Spec {
 	t.Helper()
 	cfg, err := config.Load(config.Source{Set: []string{
 		"models.chat.provider=openai", "models.chat.model=m", "models.chat.api_key_env=E2E_KEY",

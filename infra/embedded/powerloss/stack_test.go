@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/core"
 )
 
 // samples starts the stack on what is left at some cuts of the second build.
@@ -66,13 +66,13 @@ func (r *replay) stack(t *testing.T, tree map[string]leaf, synced string, at tim
 		if status, err = p.build(r.rec.spec, "g2"); err != nil {
 			t.Fatal(err)
 		}
-	} else if !corpus.Terminal(status.Status) {
+	} else if !core.Terminal(status.Status) {
 		if status, err = p.ended(index + "/g2"); err != nil {
 			t.Fatal(err)
 		}
 	}
 	want := r.rec.second
-	if status.Status != corpus.StatusCompleted || status.ContentHash != want.ContentHash ||
+	if status.Status != core.StatusCompleted || status.ContentHash != want.ContentHash ||
 		status.TextHash != want.TextHash || status.VectorHash != want.VectorHash {
 		t.Errorf("%s: hashes %s %s %s, want %s %s %s", status.Status, status.ContentHash, status.TextHash,
 			status.VectorHash, want.ContentHash, want.TextHash, want.VectorHash)

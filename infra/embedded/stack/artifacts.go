@@ -9,7 +9,7 @@ import (
 	"syscall"
 
 	"github.com/unweaver/unweaver/internal/fault"
-	"github.com/unweaver/unweaver/internal/store/durable"
+	"github.com/unweaver/unweaver/internal/stream/durable"
 )
 
 // artifactsLock lies in the artifacts folder, beside the folders of the indexes.

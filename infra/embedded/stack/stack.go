@@ -23,18 +23,19 @@ import (
 
 	"github.com/unweaver/unweaver/infra/embedded/devserver"
 	"github.com/unweaver/unweaver/internal/access"
+	"github.com/unweaver/unweaver/internal/app"
+	"github.com/unweaver/unweaver/internal/artifact/localfile"
 	"github.com/unweaver/unweaver/internal/config"
+	"github.com/unweaver/unweaver/internal/control/engine"
+	"github.com/unweaver/unweaver/internal/control/engine/codec"
+	"github.com/unweaver/unweaver/internal/control/httpapi"
+	"github.com/unweaver/unweaver/internal/control/service"
 	"github.com/unweaver/unweaver/internal/fault"
-	"github.com/unweaver/unweaver/internal/notice"
-	"github.com/unweaver/unweaver/internal/ops"
-	"github.com/unweaver/unweaver/internal/ops/admin"
-	"github.com/unweaver/unweaver/internal/ops/engine"
-	"github.com/unweaver/unweaver/internal/store/durable"
-	"github.com/unweaver/unweaver/internal/store/localfile"
-	"github.com/unweaver/unweaver/internal/store/wiring"
+	"github.com/unweaver/unweaver/internal/stream/durable"
 	"github.com/unweaver/unweaver/internal/telemetry"
+	"github.com/unweaver/unweaver/internal/telemetry/webhook"
 	"github.com/unweaver/unweaver/query-api/api"
-	"github.com/unweaver/unweaver/query-api/guard"
+	"github.com/unweaver/unweaver/query-api/middleware"
 	"github.com/unweaver/unweaver/worker/host"
 	"github.com/unweaver/unweaver/workflows"
 )
@@ -54,12 +55,12 @@ type Options struct {
 // Stack is a running stack.
 type Stack struct {
 	Dev
-	Control *ops.Service
+	Control *service.Service
 
 	dir    string
 	lock   *os.File
 	shared *os.File // lock of the artifacts, which need not lie in the data directory
-	stores *wiring.Stores
+	stores *app.Stores
 	engine *devserver.Server
 	place  config.Engine // where the engine is, for its clients
 	client client.Client
@@ -106,13 +107,13 @@ func Start(ctx context.Context, options Options) (stack *Stack, err error) {
 		phase = func(string) {}
 	}
 	phase("stores in " + dir)
-	places := wiring.Embedded(options.Config.Stores, dir)
-	if wiring.IsPath(places.Artifacts) {
+	places := app.Embedded(options.Config.Stores, dir)
+	if app.IsPath(places.Artifacts) {
 		if stack.shared, err = lockArtifacts(places.Artifacts, dir); err != nil {
 			return stack, errors.Join(err, listener.Close())
 		}
 	}
-	if stack.stores, err = wiring.OpenAlone(ctx, places); err != nil {
+	if stack.stores, err = app.OpenAlone(ctx, places); err != nil {
 		return stack, errors.Join(err, listener.Close())
 	}
 	process := telemetry.New(Program)
@@ -126,9 +127,9 @@ func Start(ctx context.Context, options Options) (stack *Stack, err error) {
 		return stack, errors.Join(err, listener.Close())
 	}
 	phase("worker")
-	models := wiring.NewModels(stack.stores.Coordination, options.Config)
+	models := app.NewModels(stack.stores.Coordination, options.Config)
 	models.Observe(process)
-	hooks, err := notice.Hooks(options.Config)
+	hooks, err := webhook.Hooks(options.Config)
 	if err != nil {
 		return stack, errors.Join(err, listener.Close())
 	}
@@ -149,8 +150,8 @@ func Start(ctx context.Context, options Options) (stack *Stack, err error) {
 }
 
 // control steers runs on the engine and the stores of the stack.
-func (s *Stack) control(ctx context.Context, options Options, models *wiring.Models) *ops.Service {
-	return &ops.Service{
+func (s *Stack) control(ctx context.Context, options Options, models *app.Models) *service.Service {
+	return &service.Service{
 		Client:    s.client,
 		Engine:    s.place,
 		Stores:    s.stores,
@@ -165,7 +166,7 @@ func (s *Stack) control(ctx context.Context, options Options, models *wiring.Mod
 }
 
 func (s *Stack) serve(
-	options Options, listener net.Listener, models *wiring.Models, process *telemetry.Process,
+	options Options, listener net.Listener, models *app.Models, process *telemetry.Process,
 ) error {
 	raw := make([]byte, 16)
 	_, _ = rand.Read(raw) // never fails
@@ -181,7 +182,7 @@ func (s *Stack) serve(
 		return errors.Join(err, listener.Close())
 	}
 	keys := access.NewRing(s.stores.Artifacts, options.Log, nil)
-	policy, err := guard.NewPolicy(options.Config.QueryAPI, listener.Addr(), keys)
+	policy, err := middleware.NewPolicy(options.Config.QueryAPI, listener.Addr(), keys)
 	if err != nil {
 		return errors.Join(err, listener.Close())
 	}
@@ -203,7 +204,7 @@ func (s *Stack) serve(
 			Telemetry: process,
 			Warm:      options.Config.QueryAPI.Indexes.Ahead,
 			OpenBytes: options.Config.QueryAPI.Indexes.Bytes,
-			Extra: map[string]http.Handler{admin.Prefix: admin.Handler(s.Control, admin.Access{
+			Extra: map[string]http.Handler{httpapi.Prefix: httpapi.Handler(s.Control, httpapi.Access{
 				Token: s.Token, Check: keys.Check, Keys: access.Book{Store: s.stores.Artifacts},
 			})},
 		},
@@ -263,10 +264,18 @@ func lock(dir string) (*os.File, error) {
 	return file, nil
 }
 
+// CodecKey returns the file in a data directory with the key that everything is encrypted with on its way through the
+// engine, whose ports any user of the machine can reach.
+func CodecKey(dir string) string { return filepath.Join(dir, "codec.key") }
+
 // startEngine finds the engine's program, starts it as a child process and connects to it.
 func (s *Stack) startEngine(ctx context.Context, options Options, phase func(string)) error {
 	program, err := devserver.Finder{Say: phase}.Find(ctx)
 	if err != nil {
+		return err
+	}
+	key := CodecKey(s.dir)
+	if _, err := codec.Create(key, devserver.Database(s.dir)); err != nil {
 		return err
 	}
 	phase("Temporal on SQLite")
@@ -283,6 +292,7 @@ func (s *Stack) startEngine(ctx context.Context, options Options, phase func(str
 	}()
 	s.place = config.Engine{
 		Address: s.engine.Address, Namespace: devserver.Namespace, TaskQueue: workflows.TaskQueue,
+		CodecKey: key,
 	}
 	s.client, err = engine.Dial(ctx, s.place, options.Log)
 	return err

@@ -18,9 +18,9 @@ import (
 	"github.com/unweaver/unweaver/infra/embedded/devserver"
 	"github.com/unweaver/unweaver/infra/embedded/stack"
 	"github.com/unweaver/unweaver/internal/config"
-	"github.com/unweaver/unweaver/internal/ops"
-	"github.com/unweaver/unweaver/internal/ops/admin"
-	"github.com/unweaver/unweaver/internal/ops/engine"
+	"github.com/unweaver/unweaver/internal/control/engine"
+	"github.com/unweaver/unweaver/internal/control/httpapi"
+	"github.com/unweaver/unweaver/internal/control/service"
 	"github.com/unweaver/unweaver/workflows"
 )
 
@@ -72,7 +72,7 @@ func serve(raw string) error {
 
 // shaper starts builds in another shape than the starter's: small pieces make a small corpus last.
 type shaper struct {
-	ops.Temporal
+	service.Temporal
 	shape workflows.Shape
 }
 
@@ -97,7 +97,7 @@ func (s shaper) ExecuteWorkflow(
 type Stack struct {
 	Child
 	Begun   time.Time // when the process was started last
-	Control ops.Control
+	Control service.Control
 	Engine  client.Client
 	HTTP    string
 
@@ -145,8 +145,8 @@ func (s *Stack) Start(ctx context.Context) error {
 
 func (s *Stack) connect(ctx context.Context, dev stack.Dev) (err error) {
 	s.HTTP = dev.HTTP
-	s.Control = &admin.Client{Base: dev.HTTP, Token: dev.Token}
-	at := config.Engine{Address: dev.Temporal, Namespace: devserver.Namespace}
+	s.Control = &httpapi.Client{Base: dev.HTTP, Token: dev.Token}
+	at := config.Engine{Address: dev.Temporal, Namespace: devserver.Namespace, CodecKey: stack.CodecKey(s.Dir)}
 	s.Engine, err = engine.Dial(ctx, at, slog.New(slog.DiscardHandler))
 	return err
 }

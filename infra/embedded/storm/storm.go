@@ -12,9 +12,9 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/unweaver/unweaver/internal/corpus"
-	"github.com/unweaver/unweaver/internal/model/modeltest"
-	"github.com/unweaver/unweaver/internal/ops"
+	"github.com/unweaver/unweaver/internal/control/service"
+	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/testkit/modeltest"
 	"github.com/unweaver/unweaver/workflows"
 )
 
@@ -34,7 +34,7 @@ type Options struct {
 	Shape     workflows.Shape
 	Log       func(format string, values ...any)
 
-	Spec func(index, documents, models string) (corpus.Spec, error) // models is the base URL of the model server
+	Spec func(index, documents, models string) (core.Spec, error) // models is the base URL of the model server
 }
 
 // Index is the index of a storm.
@@ -42,7 +42,7 @@ const Index = "storm"
 
 // Night is how one build ended, and what the index answers after it.
 type Night struct {
-	Status  ops.Status
+	Status  service.Status
 	Answers []string
 }
 
@@ -70,7 +70,7 @@ type storm struct {
 	left    map[string]int           // kills that are wanted still
 	done    map[string]int           // kills of this build
 	before  map[place]Flight         // the build's activities, as seen last
-	request ops.IndexRequest
+	request service.IndexRequest
 	started chan struct{} // closed once the request was answered
 	result  Result
 }
@@ -179,7 +179,7 @@ func (s *storm) build(ctx context.Context, number int) (Night, error) {
 	}
 	generation := fmt.Sprintf("n%d", number)
 	s.done, s.started, s.before = map[string]int{}, nil, map[place]Flight{}
-	s.request = ops.IndexRequest{Spec: spec, Generation: generation}
+	s.request = service.IndexRequest{Spec: spec, Generation: generation}
 	run := Index + "/" + generation
 	s.start(ctx)
 	for {
@@ -235,10 +235,10 @@ func (s *storm) settle() {
 func (s *storm) finish(ctx context.Context, run string) (night Night, err error) {
 	for begun := time.Now(); time.Since(begun) < 5*time.Minute; time.Sleep(20 * time.Millisecond) {
 		night.Status, err = s.stack.Control.Status(ctx, run)
-		if err != nil || !corpus.Terminal(night.Status.Status) {
+		if err != nil || !core.Terminal(night.Status.Status) {
 			continue
 		}
-		if night.Status.Status != corpus.StatusCompleted {
+		if night.Status.Status != core.StatusCompleted {
 			return night, fmt.Errorf("%s is %s: %s %s", run, night.Status.Status, night.Status.Reason,
 				night.Status.Detail)
 		}

@@ -8,7 +8,7 @@ import (
 
 	"go.temporal.io/api/serviceerror"
 
-	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/workflows"
 )
 
@@ -167,7 +167,7 @@ func earlier(a, b time.Time) time.Time {
 // paused is an error where the run waits for a person: nothing of a storm may need one.
 func (s *storm) paused(ctx context.Context, run string) error {
 	status, err := s.stack.Control.Status(ctx, run)
-	if err == nil && status.Status == corpus.StatusPaused {
+	if err == nil && status.Status == core.StatusPaused {
 		return fmt.Errorf("%w: %s %s %v", errPaused, status.Reason, status.Detail, status.Problems)
 	}
 	return nil

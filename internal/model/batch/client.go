@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"github.com/unweaver/unweaver/internal/fault"
-	"github.com/unweaver/unweaver/internal/redact"
+	"github.com/unweaver/unweaver/internal/fault/redact"
 )
 
 // States of a batch that it does not leave.

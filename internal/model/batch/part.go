@@ -13,7 +13,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 )
 
@@ -90,7 +90,7 @@ func newPart(requests []Request) Part {
 	for _, request := range requests {
 		ids = append(ids, request.ID)
 	}
-	return Part{Key: corpus.Sum(ids...).String(), Requests: requests}
+	return Part{Key: core.Sum(ids...).String(), Requests: requests}
 }
 
 // Endpoint is the path that requests of a batch are for.

@@ -12,7 +12,7 @@ import (
 
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/store/blob"
-	"github.com/unweaver/unweaver/internal/stream/par"
+	"github.com/unweaver/unweaver/internal/stream/parallel"
 )
 
 // Runner has parts answered. Whoever runs a part must be the only one to: two at once would both send it. One that ends
@@ -159,7 +159,7 @@ func (r *Runner) Run(ctx context.Context, parts []Part) (left []string, err erro
 }
 
 func (a *run) each(ctx context.Context, lots []*lot, do func(context.Context, *lot) error) error {
-	return par.Each(ctx, len(lots), min(partsAtOnce, max(1, len(lots))), func(ctx context.Context, i int) error {
+	return parallel.Each(ctx, len(lots), min(partsAtOnce, max(1, len(lots))), func(ctx context.Context, i int) error {
 		return do(ctx, lots[i])
 	})
 }

@@ -11,12 +11,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/model/batch"
-	"github.com/unweaver/unweaver/internal/model/modeltest"
 	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/internal/store/blob/memory"
+	"github.com/unweaver/unweaver/internal/testkit/modeltest"
 )
 
 var errKilled = errors.New("killed")
@@ -113,7 +113,7 @@ func requests(n int) []batch.Request {
 			"model": "test", "messages": []any{map[string]string{"role": "user", "content": user}},
 			"response_format": map[string]any{"json_schema": map[string]string{"name": "extract"}},
 		})
-		out[i] = batch.Request{ID: corpus.Sum(user).String(), Body: body, Tokens: 60}
+		out[i] = batch.Request{ID: core.Sum(user).String(), Body: body, Tokens: 60}
 	}
 	return out
 }

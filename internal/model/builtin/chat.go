@@ -8,10 +8,9 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/unweaver/unweaver/internal/apr"
-	"github.com/unweaver/unweaver/internal/apr/triples"
-	"github.com/unweaver/unweaver/internal/lang/text"
 	"github.com/unweaver/unweaver/internal/model"
+	"github.com/unweaver/unweaver/internal/model/triples"
+	"github.com/unweaver/unweaver/internal/text"
 )
 
 // Chat answers its tasks by rule.
@@ -39,7 +38,7 @@ func (c Chat) Complete(ctx context.Context, call model.Call) (model.Reply, error
 	case model.Shorten:
 		v = map[string]string{"description": SummaryIn(language, call.Input, max(200, call.Limit/4))}
 	case model.Triples:
-		answer, err := triples.ByRule(triplesIn(language, call.Input))
+		answer, err := triples.EncodeFound(triplesIn(language, call.Input))
 		return model.Reply{Text: answer}, err
 	default:
 		return model.Reply{Text: bestSentence(language, call.Question, call.Input)}, nil
@@ -49,16 +48,16 @@ func (c Chat) Complete(ctx context.Context, call model.Call) (model.Reply, error
 }
 
 // triplesIn are the triples of a text by rule, between the names that the rules of extraction find in it.
-func triplesIn(language *text.Language, content string) []apr.Triple {
+func triplesIn(language *text.Language, content string) []triples.Triple {
 	var found []string
 	for _, entity := range EntitiesIn(language, content) {
 		found = append(found, entity.Name)
 	}
-	return spoken(language, content, apr.ByRule(language, "", content, found))
+	return spoken(language, content, triples.FindByRule(language, "", content, found))
 }
 
 // spoken leaves out triples of sentences that hold a line that is no prose: code and tables state no facts.
-func spoken(language *text.Language, content string, found []apr.Triple) []apr.Triple {
+func spoken(language *text.Language, content string, found []triples.Triple) []triples.Triple {
 	lines := text.NotProse(content)
 	if len(lines) == 0 {
 		return found
@@ -72,7 +71,7 @@ func spoken(language *text.Language, content string, found []apr.Triple) []apr.T
 		}
 		at = end
 	}
-	return slices.DeleteFunc(found, func(triple apr.Triple) bool { return silent[triple.Source.Sentence] })
+	return slices.DeleteFunc(found, func(triple triples.Triple) bool { return silent[triple.Source.Sentence] })
 }
 
 // Summary is SummaryIn of English.

@@ -3,7 +3,7 @@
 // and an honest default for trying the product; wherever their results are shown they are labelled "built-in models".
 package builtin
 
-import "github.com/unweaver/unweaver/internal/lang/text"
+import "github.com/unweaver/unweaver/internal/text"
 
 // Versions of the rules; a change of what is extracted, shortened or embedded raises them, since they are part of
 // identities. Answers are part of none.

@@ -6,8 +6,8 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/unweaver/unweaver/internal/lang/names"
-	"github.com/unweaver/unweaver/internal/lang/text"
+	"github.com/unweaver/unweaver/internal/text"
+	"github.com/unweaver/unweaver/internal/text/names"
 )
 
 // Entity is one (name, description).

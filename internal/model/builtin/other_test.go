@@ -5,9 +5,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/unweaver/unweaver/internal/lang/text"
 	"github.com/unweaver/unweaver/internal/model"
 	"github.com/unweaver/unweaver/internal/model/builtin"
+	"github.com/unweaver/unweaver/internal/text"
 )
 
 func foundIn(code, chunk string) []string {

@@ -5,8 +5,8 @@ import (
 	"strings"
 	"unicode"
 
-	"github.com/unweaver/unweaver/internal/lang/names"
-	"github.com/unweaver/unweaver/internal/lang/text"
+	"github.com/unweaver/unweaver/internal/text"
+	"github.com/unweaver/unweaver/internal/text/names"
 )
 
 // longestQuestion is how many code points a sentence may have to be asked: a table or a list that no sentence ends

@@ -5,8 +5,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/unweaver/unweaver/internal/lang/text"
 	"github.com/unweaver/unweaver/internal/model/builtin"
+	"github.com/unweaver/unweaver/internal/text"
 )
 
 func TestQuestionsByRule(t *testing.T) {

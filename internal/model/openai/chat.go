@@ -5,8 +5,8 @@ import (
 	"encoding/json"
 
 	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/fault/redact"
 	"github.com/unweaver/unweaver/internal/model"
-	"github.com/unweaver/unweaver/internal/redact"
 )
 
 var _ model.Chat = (*Client)(nil)

@@ -18,15 +18,15 @@ import (
 	"sync"
 	"time"
 
-	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/core/version"
 	"github.com/unweaver/unweaver/internal/model"
 	"github.com/unweaver/unweaver/internal/model/batch"
-	"github.com/unweaver/unweaver/internal/version"
 )
 
 // Defaults of Config.
 const (
-	DefaultTimeout = time.Duration(corpus.DefaultModelTimeout)
+	DefaultTimeout = time.Duration(core.DefaultModelTimeout)
 	DefaultStall   = 2 * time.Minute
 )
 
@@ -74,7 +74,7 @@ var userAgent = sync.OnceValue(func() string { return "unweaver/" + version.Stri
 
 // New makes a client; it talks to no one yet.
 func New(cfg Config) *Client {
-	cfg.BaseURL = cmp.Or(cfg.BaseURL, corpus.DefaultEndpoint)
+	cfg.BaseURL = cmp.Or(cfg.BaseURL, core.DefaultEndpoint)
 	cfg.Timeout = cmp.Or(cfg.Timeout, DefaultTimeout)
 	cfg.Stall = cmp.Or(cfg.Stall, DefaultStall)
 	header := http.Header{

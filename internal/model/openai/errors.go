@@ -14,8 +14,8 @@ import (
 	"time"
 
 	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/fault/redact"
 	"github.com/unweaver/unweaver/internal/model"
-	"github.com/unweaver/unweaver/internal/redact"
 )
 
 // classify maps transport and status errors to faults. ctx is the caller's, bounded is the one with our deadlines.

@@ -12,9 +12,9 @@ import (
 	"time"
 
 	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/fault/redact"
 	"github.com/unweaver/unweaver/internal/model"
 	"github.com/unweaver/unweaver/internal/model/openai"
-	"github.com/unweaver/unweaver/internal/redact"
 )
 
 func hostile(t *testing.T, serve http.HandlerFunc) *openai.Client {

@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"strconv"
 
-	"github.com/unweaver/unweaver/internal/apr/triples"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/model"
+	"github.com/unweaver/unweaver/internal/model/triples"
 )
 
 // Rebel has triples found by a server of REBEL, or of any model that writes as it does; it does nothing else. The

@@ -10,12 +10,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/unweaver/unweaver/internal/apr"
-	"github.com/unweaver/unweaver/internal/apr/triples"
 	"github.com/unweaver/unweaver/internal/fault"
-	"github.com/unweaver/unweaver/internal/lang/text"
 	"github.com/unweaver/unweaver/internal/model"
 	"github.com/unweaver/unweaver/internal/model/openai"
+	"github.com/unweaver/unweaver/internal/model/triples"
+	"github.com/unweaver/unweaver/internal/text"
 )
 
 // rebelServer writes what REBEL writes of sentences "A <relation> B."; it keeps what it was sent.
@@ -78,7 +77,7 @@ func TestTriplesOfAServerOfREBELNameTheirSentences(t *testing.T) {
 	if len(parts) != 2 {
 		t.Fatalf("%d parts", len(parts))
 	}
-	var found []apr.Triple
+	var found []triples.Triple
 	for _, part := range parts {
 		reply, err := chat.Complete(t.Context(), part.Call("d"))
 		if err != nil {
@@ -94,8 +93,8 @@ func TestTriplesOfAServerOfREBELNameTheirSentences(t *testing.T) {
 		t.Fatalf("%d triples", len(found))
 	}
 	for i, triple := range found {
-		want := apr.Triple{Head: fmt.Sprint("Town", i), Relation: "lies beside", Tail: fmt.Sprint("River", i),
-			Source: apr.Source{Sentence: i}}
+		want := triples.Triple{Head: fmt.Sprint("Town", i), Relation: "lies beside", Tail: fmt.Sprint("River", i),
+			Source: triples.Source{Sentence: i}}
 		if triple != want {
 			t.Errorf("got %v, want %v", triple, want)
 		}

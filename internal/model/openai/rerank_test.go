@@ -6,7 +6,7 @@ import (
 
 	"github.com/unweaver/unweaver/internal/model/openai"
 	"github.com/unweaver/unweaver/internal/model/rerank"
-	"github.com/unweaver/unweaver/internal/model/rerank/reranktest"
+	"github.com/unweaver/unweaver/internal/testkit/reranktest"
 )
 
 func TestRerankerKeepsTheContractOfItsPort(t *testing.T) {

@@ -17,8 +17,8 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/unweaver/unweaver/internal/fault/redact"
 	"github.com/unweaver/unweaver/internal/model"
-	"github.com/unweaver/unweaver/internal/redact"
 )
 
 // Bounds of a streamed answer.

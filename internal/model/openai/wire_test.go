@@ -19,7 +19,7 @@ import (
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/model"
 	"github.com/unweaver/unweaver/internal/model/openai"
-	"github.com/unweaver/unweaver/internal/stream/par"
+	"github.com/unweaver/unweaver/internal/stream/parallel"
 )
 
 // seen is a request as it reached a server.
@@ -191,7 +191,7 @@ func TestConnectionsAreUsedAgain(t *testing.T) {
 	client := openai.New(openai.Config{BaseURL: server.URL, Model: "m"})
 	for range rounds {
 		round.Add(atOnce)
-		err := par.Each(t.Context(), atOnce, atOnce, func(ctx context.Context, _ int) error {
+		err := parallel.Each(t.Context(), atOnce, atOnce, func(ctx context.Context, _ int) error {
 			_, err := client.Complete(ctx, model.Call{User: "hello"})
 			return err
 		})

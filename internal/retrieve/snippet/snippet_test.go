@@ -7,8 +7,8 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/unweaver/unweaver/internal/lang/text"
 	"github.com/unweaver/unweaver/internal/retrieve/snippet"
+	"github.com/unweaver/unweaver/internal/text"
 )
 
 // part is [start, end) of a text in code points.

@@ -13,7 +13,7 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/unweaver/unweaver/internal/format/graph"
+	"github.com/unweaver/unweaver/internal/index/graph"
 )
 
 // Graph is what is walked on. Weights are per entry of the lists; nil = all 1. One graph serves many walks at once. It

@@ -10,7 +10,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/unweaver/unweaver/internal/format/graph"
+	"github.com/unweaver/unweaver/internal/index/graph"
 	"github.com/unweaver/unweaver/internal/retrieve/walk"
 )
 

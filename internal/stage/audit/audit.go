@@ -10,39 +10,39 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/unweaver/unweaver/internal/build/fold"
-	"github.com/unweaver/unweaver/internal/corpus"
-	"github.com/unweaver/unweaver/internal/embed"
-	"github.com/unweaver/unweaver/internal/format/rows"
-	"github.com/unweaver/unweaver/internal/lang/classtext"
-	"github.com/unweaver/unweaver/internal/store/artifact"
-	"github.com/unweaver/unweaver/internal/store/segments"
+	"github.com/unweaver/unweaver/internal/artifact"
+	"github.com/unweaver/unweaver/internal/artifact/rows"
+	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/index/segments"
+	"github.com/unweaver/unweaver/internal/ledger/embed"
+	"github.com/unweaver/unweaver/internal/stage/classmerge"
+	"github.com/unweaver/unweaver/internal/text/classtext"
 )
 
 // In is what a unit works on. OnProgress is told that it gets on.
 type In struct {
-	Spec       corpus.Spec // that the generation was built with
+	Spec       core.Spec // that the generation was built with
 	Artifacts  artifact.Index
-	Manifest   *corpus.Manifest
+	Manifest   *core.Manifest
 	Table      *segments.Table
 	OnProgress func()
 }
 
 // Result is what a unit looked at and found. Content is its part of the content hash, as it was made again.
 type Result struct {
-	Checked  corpus.Audited `json:"checked"`
-	Content  corpus.SetHash `json:"content"`
-	Drift    []corpus.Drift `json:"drift,omitempty"`
-	Findings []corpus.Found `json:"findings,omitempty"` // the first of each kind
-	Unread   bool           `json:"unread,omitempty"`   // a segment is damaged: the rest of the unit is not known
+	Checked  core.Audited `json:"checked"`
+	Content  core.SetHash `json:"content"`
+	Drift    []core.Drift `json:"drift,omitempty"`
+	Findings []core.Found `json:"findings,omitempty"` // the first of each kind
+	Unread   bool         `json:"unread,omitempty"`   // a segment is damaged: the rest of the unit is not known
 }
 
 // Examples are told of each kind.
 const Examples = 10
 
 // Tell counts a finding, and keeps it where there are not many of its kind.
-func (r *Result) Tell(found corpus.Found, mended bool) {
-	count := corpus.Drift{Kind: found.Kind, Found: 1}
+func (r *Result) Tell(found core.Found, mended bool) {
+	count := core.Drift{Kind: found.Kind, Found: 1}
 	if mended {
 		count.Mended = 1
 	}
@@ -63,8 +63,8 @@ func (r *Result) Merge(unit Result) {
 	}
 }
 
-func (r *Result) add(drift corpus.Drift) {
-	at := slices.IndexFunc(r.Drift, func(known corpus.Drift) bool { return known.Kind == drift.Kind })
+func (r *Result) add(drift core.Drift) {
+	at := slices.IndexFunc(r.Drift, func(known core.Drift) bool { return known.Kind == drift.Kind })
 	if at < 0 {
 		r.Drift = append(r.Drift, drift)
 		return
@@ -73,7 +73,7 @@ func (r *Result) add(drift corpus.Drift) {
 	r.Drift[at].Mended += drift.Mended
 }
 
-func (r *Result) keep(found corpus.Found) {
+func (r *Result) keep(found core.Found) {
 	known := 0
 	for _, other := range r.Findings {
 		if other.Kind == found.Kind {
@@ -89,7 +89,7 @@ func (r *Result) keep(found corpus.Found) {
 // at a time.
 func Classes(ctx context.Context, in In, from Source, first, end string) (Result, error) {
 	a := &auditor{In: in, fingerprint: in.Manifest.Class.Digest()}
-	a.sameRules = in.Manifest.Made.ClassText == fold.Recipe(in.Spec.Parity)
+	a.sameRules = in.Manifest.Made.ClassText == classmerge.Recipe(in.Spec.Parity)
 	next, stop := iter.Pull2(from.rows(ctx, in.Artifacts, first, end))
 	defer stop()
 	a.next = next
@@ -97,7 +97,7 @@ func Classes(ctx context.Context, in In, from Source, first, end string) (Result
 	defer stopLive()
 	a.live = live
 	a.step()
-	var class *fold.Class
+	var class *classmerge.Class
 	for mention, err := range from.mentions(ctx, in.Artifacts, first, end) {
 		if err != nil {
 			return a.res, err
@@ -106,7 +106,7 @@ func Classes(ctx context.Context, in In, from Source, first, end string) (Result
 			if err := a.end(class); err != nil {
 				return a.res, err
 			}
-			class = fold.Begin(mention.class, in.Spec)
+			class = classmerge.Begin(mention.class, in.Spec)
 		}
 		class.Add(mention.Mention)
 		if a.res.Checked.Mentions++; a.res.Checked.Mentions%1024 == 0 {
@@ -126,13 +126,13 @@ func Classes(ctx context.Context, in In, from Source, first, end string) (Result
 // auditor walks mentions, rows and what counts side by side: all are in the order of class ids.
 type auditor struct {
 	In
-	fingerprint corpus.Digest
+	fingerprint core.Digest
 	sameRules   bool // names and texts were made by the rules of this program
 	next        func() (artifact.Row, error, bool)
 	row         artifact.Row // not looked at yet
 	has         bool
-	live        func() (corpus.ID, segments.Class, bool)
-	id          corpus.ID // the next class that counts
+	live        func() (core.ID, segments.Class, bool)
+	id          core.ID // the next class that counts
 	counts      segments.Class
 	more        bool // there is one
 	res         Result
@@ -161,9 +161,9 @@ func (a *auditor) until(key string) error {
 		if err != nil || !ok || key != "" && string(a.row.Key) >= key {
 			return err
 		}
-		a.tell(corpus.DriftClass, corpus.ID(a.row.Key).String(), "it has a row and no mention")
+		a.tell(core.DriftClass, core.ID(a.row.Key).String(), "it has a row and no mention")
 		a.dead(string(a.row.Key))
-		a.alive(corpus.ID(a.row.Key), nil)
+		a.alive(core.ID(a.row.Key), nil)
 		a.has = false
 	}
 }
@@ -171,12 +171,12 @@ func (a *auditor) until(key string) error {
 // dead tells of the classes before a key that count and have no row.
 func (a *auditor) dead(key string) {
 	for ; a.more && (key == "" || string(a.id[:]) < key); a.step() {
-		a.tell(corpus.DriftLive, a.id.String(), "this class counts, and there is no row of it")
+		a.tell(core.DriftLive, a.id.String(), "this class counts, and there is no row of it")
 	}
 }
 
 // end compares a class that was made again with its row.
-func (a *auditor) end(class *fold.Class) error {
+func (a *auditor) end(class *classmerge.Class) error {
 	if class == nil {
 		return nil
 	}
@@ -190,8 +190,8 @@ func (a *auditor) end(class *fold.Class) error {
 	if ok, err := a.advance(); err != nil {
 		return err
 	} else if !ok || string(a.row.Key) != key {
-		a.res.Content.Add(fold.Content(class.ID, made))
-		a.tell(corpus.DriftClass, class.ID.String(), "it has mentions and no row")
+		a.res.Content.Add(classmerge.Content(class.ID, made))
+		a.tell(core.DriftClass, class.ID.String(), "it has mentions and no row")
 		return nil
 	}
 	stored, err := rows.DecodeClass(a.row.Value)
@@ -206,9 +206,9 @@ func (a *auditor) end(class *fold.Class) error {
 	if !a.sameRules { // nothing here tells what else they came to, also in the content hash
 		made.Name, made.Text = record.Name, stored.Text
 	}
-	a.res.Content.Add(fold.Content(class.ID, made))
+	a.res.Content.Add(classmerge.Content(class.ID, made))
 	if differs := a.differs(class.ID, made, stored, record); len(differs) > 0 {
-		a.tell(corpus.DriftClass, class.ID.String(), "its row is not what its mentions come to: "+strings.Join(differs, ", "))
+		a.tell(core.DriftClass, class.ID.String(), "its row is not what its mentions come to: "+strings.Join(differs, ", "))
 	}
 	a.alive(class.ID, &stored)
 	return nil
@@ -216,7 +216,7 @@ func (a *auditor) end(class *fold.Class) error {
 
 // differs names what of a row is not what the mentions come to. The text of a class that was shortened is a model's: of
 // it the row alone tells.
-func (a *auditor) differs(id corpus.ID, made rows.Reduced, stored rows.Class, record rows.Record) []string {
+func (a *auditor) differs(id core.ID, made rows.Reduced, stored rows.Class, record rows.Record) []string {
 	final := record.Text
 	long := classtext.Long(made.Name, made.Descriptions, a.Spec.Shortening.Threshold, a.Spec.Parity)
 	if a.sameRules && !long {
@@ -242,10 +242,10 @@ func (a *auditor) differs(id corpus.ID, made rows.Reduced, stored rows.Class, re
 }
 
 // sameMentions tells whether a class is mentioned as its record and its row say, or else as the tables of splits do.
-func (a *auditor) sameMentions(id corpus.ID, made rows.Reduced, stored rows.Class, record rows.Record) bool {
+func (a *auditor) sameMentions(id core.ID, made rows.Reduced, stored rows.Class, record rows.Record) bool {
 	if listed := record.Listed; listed != nil && stored.First != nil {
 		first := made.FirstChunk
-		if a.Manifest.Format >= corpus.ManifestSplits { // rows have no numbers of chunks
+		if a.Manifest.Format >= core.ManifestSplits { // rows have no numbers of chunks
 			first = 0
 		}
 		return listed.Members == made.Members && listed.Mentions == made.Mentions && listed.ChunkTotal == made.ChunkTotal &&
@@ -256,9 +256,9 @@ func (a *auditor) sameMentions(id corpus.ID, made rows.Reduced, stored rows.Clas
 }
 
 // alive compares what is said to count of a class with its row; without one, the row is not to be looked at.
-func (a *auditor) alive(id corpus.ID, stored *rows.Class) {
+func (a *auditor) alive(id core.ID, stored *rows.Class) {
 	if !a.more || a.id != id {
-		a.tell(corpus.DriftLive, id.String(), "it has a row, and the class does not count")
+		a.tell(core.DriftLive, id.String(), "it has a row, and the class does not count")
 		return
 	}
 	counts := a.counts
@@ -267,17 +267,17 @@ func (a *auditor) alive(id corpus.ID, stored *rows.Class) {
 		return
 	}
 	if counts.Vector != stored.Vector.Prefix() || counts.Record != rows.RecordDigest(stored.Record) {
-		a.tell(corpus.DriftLive, id.String(), "the digests of its record and vector that count are not its row's")
+		a.tell(core.DriftLive, id.String(), "the digests of its record and vector that count are not its row's")
 	}
 }
 
 func (a *auditor) tell(kind, object, why string) {
-	a.res.Tell(corpus.Found{Kind: kind, Object: object, Why: why, Remedy: a.Artifacts.Rebuild()}, false)
+	a.res.Tell(core.Found{Kind: kind, Object: object, Why: why, Remedy: a.Artifacts.Rebuild()}, false)
 }
 
 // Documents compares the chunks of a documents segment with those that count. dead tells which of its rows do not; nil
 // of all none.
-func Documents(ctx context.Context, in In, segment corpus.Segment, dead func(row int) bool) (Result, error) {
+func Documents(ctx context.Context, in In, segment core.Segment, dead func(row int) bool) (Result, error) {
 	a := &auditor{In: in}
 	number := -1
 	for row, err := range artifact.ScanAll(ctx, in.Artifacts.Store, in.Artifacts.SegmentKey(segment.SHA256)) {
@@ -293,10 +293,10 @@ func Documents(ctx context.Context, in In, segment corpus.Segment, dead func(row
 		}
 		key := string(row.Key)
 		for ordinal, chunk := range document.Chunks {
-			a.res.Content.Add(corpus.Sum("chunk", chunk.ID.String(), key, fmt.Sprint(ordinal)))
+			a.res.Content.Add(core.Sum("chunk", chunk.ID.String(), key, fmt.Sprint(ordinal)))
 		}
 		if why := a.unlike(key, document.Chunks); why != "" {
-			a.tell(corpus.DriftDocument, key, why)
+			a.tell(core.DriftDocument, key, why)
 		}
 		a.res.Checked.Documents++
 		a.res.Checked.Chunks += int64(len(document.Chunks))

@@ -8,9 +8,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/unweaver/unweaver/internal/corpus"
-	"github.com/unweaver/unweaver/internal/format/rows"
-	"github.com/unweaver/unweaver/internal/store/artifact"
+	"github.com/unweaver/unweaver/internal/artifact"
+	"github.com/unweaver/unweaver/internal/artifact/rows"
+	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/stream/merge"
 )
 
@@ -23,12 +23,12 @@ type Source struct {
 // Part is one segment. Dead tells which of its rows do not count: of classes by the number of the row, of mentions by
 // that of the chunk in the segment; nil of all none.
 type Part struct {
-	corpus.Segment
+	core.Segment
 	Dead func(number int64) bool
 }
 
 type mention struct {
-	class corpus.ID
+	class core.ID
 	rows.Mention
 }
 
@@ -62,7 +62,7 @@ func (p Part) mentions(ctx context.Context, index artifact.Index, from, to strin
 		for row, err := range p.ranged(ctx, index, from, to) {
 			var m mention
 			if err == nil {
-				m.class = corpus.ID(row.Key)
+				m.class = core.ID(row.Key)
 				m.Mention, err = rows.DecodeMention(row.Value)
 			}
 			if err == nil && p.Dead != nil && p.Dead(m.Number) {

@@ -6,16 +6,16 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/artifact"
+	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/document"
-	"github.com/unweaver/unweaver/internal/document/documenttest"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/stage/chunk"
 	"github.com/unweaver/unweaver/internal/stage/plan"
-	"github.com/unweaver/unweaver/internal/stage/stagetest"
-	"github.com/unweaver/unweaver/internal/store/artifact"
 	"github.com/unweaver/unweaver/internal/store/blob/memory"
-	"github.com/unweaver/unweaver/internal/store/distance"
+	"github.com/unweaver/unweaver/internal/testkit/distance"
+	"github.com/unweaver/unweaver/internal/testkit/documenttest"
+	"github.com/unweaver/unweaver/internal/testkit/stagetest"
 )
 
 // At 15 ms a request 400 small documents are read side by side: 6 s one after another.
@@ -30,9 +30,9 @@ func TestSmallDocumentsOfADistantCorpusAreReadSideBySide(t *testing.T) {
 		near.OneVersion = true
 		requests := distance.New(15 * time.Millisecond)
 		index := artifact.Index{Store: memory.New(), Name: "i", OneName: true}
-		spec := corpus.Spec{
+		spec := core.Spec{
 			Index: "i", Corpus: "memory",
-			Chunking: corpus.Chunking{Strategy: "text", Boundaries: "stable", MaxTokens: 60},
+			Chunking: core.Chunking{Strategy: "text", Boundaries: "stable", MaxTokens: 60},
 		}
 		begin := time.Now()
 		_, err := plan.Run(t.Context(), plan.In{

@@ -21,30 +21,30 @@ import (
 
 	"golang.org/x/sync/semaphore"
 
-	"github.com/unweaver/unweaver/internal/build/items"
-	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/artifact"
+	"github.com/unweaver/unweaver/internal/artifact/rows"
+	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/document"
 	"github.com/unweaver/unweaver/internal/fault"
-	"github.com/unweaver/unweaver/internal/format/rows"
-	"github.com/unweaver/unweaver/internal/redact"
-	"github.com/unweaver/unweaver/internal/store/artifact"
+	"github.com/unweaver/unweaver/internal/fault/redact"
+	"github.com/unweaver/unweaver/internal/index/segments"
+	"github.com/unweaver/unweaver/internal/stage/join"
 	"github.com/unweaver/unweaver/internal/store/blob"
-	"github.com/unweaver/unweaver/internal/store/segments"
-	"github.com/unweaver/unweaver/internal/stream/par"
+	"github.com/unweaver/unweaver/internal/stream/parallel"
 )
 
 // In is what one unit works on. OnProgress is told of documents done, and right before it OnBytes of the bytes of them
 // and of the one that is being read; a nil OnBytes is told nothing.
 type In struct {
-	Spec       corpus.Spec
+	Spec       core.Spec
 	Corpus     blob.Store
 	Artifacts  artifact.Index
 	Scratch    string
 	Tries      int // of this unit, this one included
 	Parser     document.Parser
 	Limits     document.Limits
-	Parent     *corpus.Manifest // nil: there is none, or nothing of it is kept
-	Dead       *segments.Files  // of a parent of many segments: which of its documents do not count; else nil
+	Parent     *core.Manifest  // nil: there is none, or nothing of it is kept
+	Dead       *segments.Files // of a parent of many segments: which of its documents do not count; else nil
 	Unit       int
 	Plan       string // key of the planned rows; empty: plan.rows
 	From, To   int    // frames of them
@@ -54,22 +54,22 @@ type In struct {
 
 // Result is chunk-<unit>.json. Listed = Counts.Documents + Failed + Empty.
 type Result struct {
-	Text      corpus.Segment `json:"text"`
-	Documents corpus.Segment `json:"documents"`
-	Counts    corpus.Counts  `json:"counts"` // Documents: those that gave chunks
-	Hashes    corpus.Hashes  `json:"hashes"`
-	Listed    int64          `json:"listed"` // documents of the unit
-	Failed    int64          `json:"failed"` // could not be read, or not to their end; those of plan included
-	Empty     int64          `json:"empty"`  // documents without text, which had none before
-	Lapsed    Lapsed         `json:"lapsed"`
-	Fresh     int64          `json:"fresh"` // segments that were new
+	Text      core.Segment `json:"text"`
+	Documents core.Segment `json:"documents"`
+	Counts    core.Counts  `json:"counts"` // Documents: those that gave chunks
+	Hashes    core.Hashes  `json:"hashes"`
+	Listed    int64        `json:"listed"` // documents of the unit
+	Failed    int64        `json:"failed"` // could not be read, or not to their end; those of plan included
+	Empty     int64        `json:"empty"`  // documents without text, which had none before
+	Lapsed    Lapsed       `json:"lapsed"`
+	Fresh     int64        `json:"fresh"` // segments that were new
 
 	// Problems are those that this stage found: plan tells of its own. They are the first MaxProblems; all are at
 	// ProblemsKey.
-	Problems     []corpus.Problem `json:"problems,omitempty"`
-	ProblemCount int64            `json:"problem_count"`
+	Problems     []core.Problem `json:"problems,omitempty"`
+	ProblemCount int64          `json:"problem_count"`
 
-	Chunks       string `json:"chunks,omitempty"`        // name of the file at items.ChunksKey; see artifact.ScratchKey
+	Chunks       string `json:"chunks,omitempty"`        // name of the file at join.ChunksKey; see artifact.ScratchKey
 	ProblemsFile string `json:"problems_file,omitempty"` // of the one at ProblemsKey
 }
 
@@ -161,7 +161,7 @@ func (b *builder) all(ctx context.Context, plan iter.Seq2[artifact.Row, error]) 
 	room := semaphore.NewWeighted(aheadRoom)
 	source := &aheadStore{Store: b.Corpus}
 	b.source = source
-	for next, err := range par.Ordered(ctx, aheadReaders, coming(ctx, plan, room), b.ahead) {
+	for next, err := range parallel.Ordered(ctx, aheadReaders, coming(ctx, plan, room), b.ahead) {
 		if err == nil {
 			source.expect(next)
 			err = b.one(ctx, next, stop)
@@ -214,7 +214,7 @@ func (b *builder) finish(ctx context.Context) (Result, error) {
 			return b.res, err
 		}
 	}
-	b.res.Chunks, err = b.chunks.PutScratch(ctx, b.Artifacts, items.ChunksKey(b.Scratch, b.Unit))
+	b.res.Chunks, err = b.chunks.PutScratch(ctx, b.Artifacts, join.ChunksKey(b.Scratch, b.Unit))
 	return b.res, err
 }
 
@@ -270,7 +270,7 @@ func (b *builder) unusable(ctx context.Context, key string, plan rows.Plan, caus
 		b.res.Failed++
 	}
 	if cause != nil {
-		if err := b.problem(corpus.Problem{Code: string(code), Object: key, Detail: redact.Text(cause.Error())}); err != nil {
+		if err := b.problem(core.Problem{Code: string(code), Object: key, Detail: redact.Text(cause.Error())}); err != nil {
 			return err
 		}
 	}
@@ -280,13 +280,13 @@ func (b *builder) unusable(ctx context.Context, key string, plan rows.Plan, caus
 	return b.write(ctx, key, d)
 }
 
-func (b *builder) problem(problem corpus.Problem) error {
+func (b *builder) problem(problem core.Problem) error {
 	b.res.ProblemCount++
 	if len(b.res.Problems) < MaxProblems {
 		b.res.Problems = append(b.res.Problems, problem)
 	}
 	raw, err := json.Marshal(struct {
-		corpus.Problem
+		core.Problem
 		Standing bool `json:"standing"`
 	}{Problem: problem})
 	if err != nil {

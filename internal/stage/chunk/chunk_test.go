@@ -11,18 +11,18 @@ import (
 	"testing"
 	"unicode/utf8"
 
-	"github.com/unweaver/unweaver/internal/build/items"
-	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/artifact"
+	"github.com/unweaver/unweaver/internal/artifact/rows"
+	"github.com/unweaver/unweaver/internal/artifact/textseg"
+	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/document"
-	"github.com/unweaver/unweaver/internal/document/documenttest"
 	"github.com/unweaver/unweaver/internal/fault"
-	"github.com/unweaver/unweaver/internal/format/rows"
-	"github.com/unweaver/unweaver/internal/format/textseg"
 	"github.com/unweaver/unweaver/internal/stage/chunk"
+	"github.com/unweaver/unweaver/internal/stage/join"
 	"github.com/unweaver/unweaver/internal/stage/plan"
-	"github.com/unweaver/unweaver/internal/store/artifact"
 	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/internal/store/blob/dir"
+	"github.com/unweaver/unweaver/internal/testkit/documenttest"
 )
 
 // run plans and chunks a corpus.
@@ -30,9 +30,9 @@ type run struct {
 	t       *testing.T
 	corpus  *documenttest.Corpus
 	art     artifact.Index
-	spec    corpus.Spec
+	spec    core.Spec
 	scratch string
-	parent  *corpus.Manifest
+	parent  *core.Manifest
 	keeps   bool // the parent is of the same corpus
 	limits  document.Limits
 }
@@ -46,9 +46,9 @@ func newRun(t *testing.T, objects map[string]string) *run {
 	return &run{
 		t: t, corpus: documenttest.New(objects), art: artifact.Index{Store: store, Name: "i", OneName: true}, scratch: "i/runs/1",
 		keeps: true, limits: document.DefaultLimits(),
-		spec: corpus.Spec{
+		spec: core.Spec{
 			Index: "i", Corpus: "memory",
-			Chunking: corpus.Chunking{Strategy: "text", Boundaries: "stable", MaxTokens: 60},
+			Chunking: core.Chunking{Strategy: "text", Boundaries: "stable", MaxTokens: 60},
 		},
 	}
 }
@@ -83,8 +83,8 @@ func (r *run) chunk(ctx context.Context, unit int, units []plan.Unit) (chunk.Res
 func (r *run) night() chunk.Result {
 	r.t.Helper()
 	res := r.all()
-	r.parent = &corpus.Manifest{Limits: r.limits.Key(), Segments: corpus.Segments{
-		Documents: []corpus.Segment{res.Documents}, Text: []corpus.Segment{res.Text},
+	r.parent = &core.Manifest{Limits: r.limits.Key(), Segments: core.Segments{
+		Documents: []core.Segment{res.Documents}, Text: []core.Segment{res.Text},
 	}}
 	return res
 }
@@ -196,7 +196,7 @@ func TestDocumentsOfEveryKindBecomeChunks(t *testing.T) {
 		t.Error("metadata are lost")
 	}
 	ordinal, last, count := 0, "", int64(0)
-	for row, err := range artifact.ScanAll(t.Context(), r.art.Store, items.ChunksKey(r.scratch, 0)) {
+	for row, err := range artifact.ScanAll(t.Context(), r.art.Store, join.ChunksKey(r.scratch, 0)) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -228,11 +228,11 @@ func TestChunkIdsCountEqualTexts(t *testing.T) {
 	paragraph := strings.TrimSpace(strings.Repeat("word ", 50))
 	text := paragraph + "\n\n" + paragraph + "\n\n" + paragraph
 	r := newRun(t, map[string]string{"a.txt": text, "b.txt": text})
-	seen := map[corpus.ID]bool{}
+	seen := map[core.ID]bool{}
 	documents := r.documents(r.all())
 	for key, d := range documents {
 		for n, place := range d.Chunks {
-			if place.ID != corpus.ChunkID(key, paragraph, n) {
+			if place.ID != core.ChunkID(key, paragraph, n) {
 				t.Errorf("%s chunk %d has another id", key, n)
 			}
 			seen[place.ID] = true
@@ -339,7 +339,7 @@ func TestHashesDoNotDependOnUnits(t *testing.T) {
 	if len(units) < 2 {
 		t.Fatalf("%d units", len(units))
 	}
-	var parts corpus.Hashes
+	var parts core.Hashes
 	for i := range units {
 		res, err := r.chunk(t.Context(), i, units)
 		if err != nil {
@@ -355,30 +355,30 @@ func TestHashesDoNotDependOnUnits(t *testing.T) {
 
 // The digest changes with what makes chunks, and with nothing that the strategy does not look at.
 func TestTheDigestCoversWhatMakesChunks(t *testing.T) {
-	base := corpus.Chunking{Strategy: "text", Boundaries: "stable", MaxTokens: 1500}
+	base := core.Chunking{Strategy: "text", Boundaries: "stable", MaxTokens: 1500}
 	for name, c := range map[string]struct {
-		other corpus.Chunking
+		other core.Chunking
 		same  bool
 	}{
 		"itself": {base, true},
 		"overlap of packed text": {
-			corpus.Chunking{Strategy: "text", Boundaries: "stable", MaxTokens: 1500, Overlap: 9}, true,
+			core.Chunking{Strategy: "text", Boundaries: "stable", MaxTokens: 1500, Overlap: 9}, true,
 		},
-		"tokens":          {corpus.Chunking{Strategy: "text", Boundaries: "stable", MaxTokens: 1499}, false},
-		"boundaries":      {corpus.Chunking{Strategy: "text", Boundaries: "packed", MaxTokens: 1500}, false},
-		"strategy":        {corpus.Chunking{Strategy: "fixed", Boundaries: "stable", MaxTokens: 1500}, false},
-		"whole documents": {corpus.Chunking{Strategy: "document", MaxTokens: 1500}, false},
+		"tokens":          {core.Chunking{Strategy: "text", Boundaries: "stable", MaxTokens: 1499}, false},
+		"boundaries":      {core.Chunking{Strategy: "text", Boundaries: "packed", MaxTokens: 1500}, false},
+		"strategy":        {core.Chunking{Strategy: "fixed", Boundaries: "stable", MaxTokens: 1500}, false},
+		"whole documents": {core.Chunking{Strategy: "document", MaxTokens: 1500}, false},
 	} {
 		if (chunk.Digest(base) == chunk.Digest(c.other)) != c.same {
 			t.Errorf("%s: digests equal is not %v", name, c.same)
 		}
 	}
-	fixed := corpus.Chunking{Strategy: "fixed", MaxTokens: 1500, Overlap: 128}
+	fixed := core.Chunking{Strategy: "fixed", MaxTokens: 1500, Overlap: 128}
 	other := fixed
 	other.Overlap = 0
 	if chunk.Digest(fixed) == chunk.Digest(other) ||
-		chunk.Digest(corpus.Chunking{Strategy: "document", MaxTokens: 1}) !=
-			chunk.Digest(corpus.Chunking{Strategy: "document"}) {
+		chunk.Digest(core.Chunking{Strategy: "document", MaxTokens: 1}) !=
+			chunk.Digest(core.Chunking{Strategy: "document"}) {
 		t.Error("overlap of windows counts, tokens of whole documents do not")
 	}
 }

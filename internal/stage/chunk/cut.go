@@ -8,7 +8,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/document"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/model/tokens"
@@ -20,7 +20,7 @@ const ChunkerVersion = "chunk/1"
 
 // Digest is the identity of what makes chunks of a document version: the parser, the chunker, and those parameters that
 // the strategy looks at. Equal digests and equal documents give equal chunks.
-func Digest(chunking corpus.Chunking) corpus.Digest {
+func Digest(chunking core.Chunking) core.Digest {
 	fields := []string{"chunking/1", document.ParserVersion, ChunkerVersion, chunking.Strategy}
 	switch chunking.Strategy {
 	case "document":
@@ -29,7 +29,7 @@ func Digest(chunking corpus.Chunking) corpus.Digest {
 	default:
 		fields = append(fields, chunking.Boundaries, strconv.Itoa(chunking.MaxTokens))
 	}
-	return corpus.Sum(fields...)
+	return core.Sum(fields...)
 }
 
 // cutting is one chunk as a chunker gives it. Piece is the text from the chunk's raw start to that of the next; pieces
@@ -48,7 +48,7 @@ const minShare = 400.0 / 1500
 const maxWhole = 4 << 20
 
 // cut reads a text and gives its chunks in order.
-func cut(reader io.Reader, chunking corpus.Chunking, emit func(cutting) error) error {
+func cut(reader io.Reader, chunking core.Chunking, emit func(cutting) error) error {
 	switch chunking.Strategy {
 	case "document":
 		return whole(reader, emit)
@@ -91,7 +91,7 @@ type packer struct {
 
 // packed cuts at paragraph ends, else at sentence ends. Stable boundaries take, of the cuts that leave between min and
 // max tokens, the one whose neighbours have the smallest hash: an edit elsewhere leaves it where it is.
-func packed(r io.Reader, c corpus.Chunking, emit func(cutting) error) error {
+func packed(r io.Reader, c core.Chunking, emit func(cutting) error) error {
 	p := &packer{
 		max:    c.MaxTokens,
 		min:    int(minShare * float64(c.MaxTokens)),
@@ -184,7 +184,7 @@ func (p *packer) flush(n int) error {
 
 // fixed reproduces the windows of the reference implementation (docs/contract.md, Chunking): max tokens, a step of max
 // less overlap, on borders of runes.
-func fixed(r io.Reader, chunking corpus.Chunking, emit func(cutting) error) error {
+func fixed(r io.Reader, chunking core.Chunking, emit func(cutting) error) error {
 	u := newUnits(r, chunking.MaxTokens)
 	var buf string
 	var lens []int

@@ -9,13 +9,13 @@ import (
 	"testing/iotest"
 	"unicode/utf8"
 
-	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/model/tokens"
 )
 
-var stable = corpus.Chunking{Strategy: "text", Boundaries: "stable", MaxTokens: 1500}
+var stable = core.Chunking{Strategy: "text", Boundaries: "stable", MaxTokens: 1500}
 
-func chunks(t *testing.T, s string, c corpus.Chunking) []cutting {
+func chunks(t *testing.T, s string, c core.Chunking) []cutting {
 	t.Helper()
 	var out []cutting
 	if err := cut(strings.NewReader(s), c, func(x cutting) error { out = append(out, x); return nil }); err != nil {
@@ -52,7 +52,7 @@ func prose(r *rand.Rand, n int) []string {
 }
 
 // check proves what holds for every chunking: pieces are the document, chunks are verbatim slices, sizes are bounded.
-func check(t *testing.T, s string, cs []cutting, chunking corpus.Chunking) {
+func check(t *testing.T, s string, cs []cutting, chunking core.Chunking) {
 	t.Helper()
 	var all strings.Builder
 	rs := []rune(s)
@@ -83,7 +83,7 @@ func TestPiecesAreTheDocumentAndChunksAreSlices(t *testing.T) {
 		"empty":                "",
 		"blank":                " \n\n ",
 	}
-	chunkings := []corpus.Chunking{
+	chunkings := []core.Chunking{
 		stable,
 		{Strategy: "text", Boundaries: "packed", MaxTokens: 300},
 		{Strategy: "fixed", MaxTokens: 500, Overlap: 64},
@@ -160,7 +160,7 @@ func TestAnEditChangesFewChunks(t *testing.T) {
 
 // The reference's windows: 1500 tokens, step 1372.
 func TestFixedWindowsOverlapAsTheReferenceDoes(t *testing.T) {
-	c := corpus.Chunking{Strategy: "fixed", MaxTokens: 1500, Overlap: 128}
+	c := core.Chunking{Strategy: "fixed", MaxTokens: 1500, Overlap: 128}
 	s := strings.Join(prose(rand.New(rand.NewPCG(6, 6)), 200), " ")
 	n := len(tokens.Split(s))
 	cs := chunks(t, s, c)
@@ -185,7 +185,7 @@ func FuzzPiecesAreTheDocument(f *testing.F) {
 		if !utf8.ValidString(s) {
 			return // texts are decoded before they are cut
 		}
-		c := corpus.Chunking{Strategy: "text", Boundaries: "stable", MaxTokens: 60}
-		check(t, s, chunks(t, s, c), corpus.Chunking{Strategy: "document"})
+		c := core.Chunking{Strategy: "text", Boundaries: "stable", MaxTokens: 60}
+		check(t, s, chunks(t, s, c), core.Chunking{Strategy: "document"})
 	})
 }

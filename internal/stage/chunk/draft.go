@@ -10,24 +10,24 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/artifact/rowfile"
+	"github.com/unweaver/unweaver/internal/artifact/rows"
+	"github.com/unweaver/unweaver/internal/artifact/textseg"
+	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/document"
 	"github.com/unweaver/unweaver/internal/fault"
-	"github.com/unweaver/unweaver/internal/format/rowfile"
-	"github.com/unweaver/unweaver/internal/format/rows"
-	"github.com/unweaver/unweaver/internal/format/textseg"
 	"github.com/unweaver/unweaver/internal/stage"
 	"github.com/unweaver/unweaver/internal/store/blob"
-	"github.com/unweaver/unweaver/internal/stream/spill"
+	"github.com/unweaver/unweaver/internal/stream/extsort"
 )
 
 // draft is a document as it is read: nothing of it is written before it is known to be whole and of one version.
 type draft struct {
-	plan   rows.Plan     // as plan has it, or, where the object changed since, as it was read
-	row    rows.Document // title, metadata; what is served
-	cuts   spill.Sorter  // cuttings by number
-	count  uint64        // of cuttings
-	chunks int           // of cuttings with text
+	plan   rows.Plan      // as plan has it, or, where the object changed since, as it was read
+	row    rows.Document  // title, metadata; what is served
+	cuts   extsort.Sorter // cuttings by number
+	count  uint64         // of cuttings
+	chunks int            // of cuttings with text
 }
 
 // draftBytes of a document's cuttings wait in memory; those of a larger one on disk.
@@ -35,7 +35,7 @@ const draftBytes = 8 << 20
 
 func (d *draft) reset() {
 	d.cuts.Close()
-	*d = draft{plan: d.plan, cuts: spill.Sorter{Run: draftBytes}}
+	*d = draft{plan: d.plan, cuts: extsort.Sorter{Run: draftBytes}}
 }
 
 func (d *draft) add(c cutting) {
@@ -181,7 +181,7 @@ func (b *builder) write(ctx context.Context, key string, d *draft) error {
 		row.Version, row.Modified, row.Kind = d.plan.Version, d.plan.Modified, d.plan.Kind
 	}
 	row.Object, row.ETag, row.Size, row.Frame = d.plan.Object, d.plan.ETag, d.plan.Size, -1
-	seen := map[corpus.ID]int{}
+	seen := map[core.ID]int{}
 	outline := document.NewOutline(document.Kind(row.Kind))
 	for pair, err := range d.cuts.Sorted() {
 		if err == nil {
@@ -210,9 +210,9 @@ func (b *builder) write(ctx context.Context, key string, d *draft) error {
 }
 
 // chunk enters one chunk.
-func (b *builder) chunk(key string, row *rows.Document, c cutting, frame int, seen map[corpus.ID]int) {
-	same := corpus.ChunkID("", c.text, 0)
-	id := corpus.ChunkID(key, c.text, seen[same])
+func (b *builder) chunk(key string, row *rows.Document, c cutting, frame int, seen map[core.ID]int) {
+	same := core.ChunkID("", c.text, 0)
+	id := core.ChunkID(key, c.text, seen[same])
 	seen[same]++
 	ordinal := len(row.Chunks)
 	end := c.start + utf8.RuneCountInString(c.text)
@@ -222,8 +222,8 @@ func (b *builder) chunk(key string, row *rows.Document, c cutting, frame int, se
 	}.Encode())
 	b.res.Counts.Chunks++
 	b.res.Counts.Tokens += int64(c.tokens)
-	b.res.Hashes.Content.Add(corpus.Sum("chunk", id.String(), key, fmt.Sprint(ordinal)))
-	b.res.Hashes.Text.Add(corpus.Sum("chunk", id.String(), corpus.Sum(row.Title+"\n\n"+c.text).String()))
+	b.res.Hashes.Content.Add(core.Sum("chunk", id.String(), key, fmt.Sprint(ordinal)))
+	b.res.Hashes.Text.Add(core.Sum("chunk", id.String(), core.Sum(row.Title+"\n\n"+c.text).String()))
 }
 
 // readFault makes a broken source a problem of the document.

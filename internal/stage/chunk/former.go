@@ -7,14 +7,14 @@ import (
 	"sort"
 	"unicode/utf8"
 
-	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/artifact"
+	"github.com/unweaver/unweaver/internal/artifact/rowfile"
+	"github.com/unweaver/unweaver/internal/artifact/rows"
+	"github.com/unweaver/unweaver/internal/artifact/textseg"
+	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
-	"github.com/unweaver/unweaver/internal/format/rowfile"
-	"github.com/unweaver/unweaver/internal/format/rows"
-	"github.com/unweaver/unweaver/internal/format/textseg"
-	"github.com/unweaver/unweaver/internal/store/artifact"
-	"github.com/unweaver/unweaver/internal/stream/par"
-	"github.com/unweaver/unweaver/internal/stream/spill"
+	"github.com/unweaver/unweaver/internal/stream/extsort"
+	"github.com/unweaver/unweaver/internal/stream/parallel"
 )
 
 // former looks up documents of the parent generation. It opens what it needs, and keeps the last frame: documents are
@@ -68,9 +68,9 @@ func newFormer(in In) *former {
 }
 
 // splitsOf tells of which split a part is: of none where there are no splits.
-func splitsOf(listed corpus.Segments) func(part int) int {
+func splitsOf(listed core.Segments) func(part int) int {
 	return func(part int) int {
-		return slices.IndexFunc(listed.Splits, func(one corpus.Split) bool {
+		return slices.IndexFunc(listed.Splits, func(one core.Split) bool {
 			return one.Text <= part && part < one.Text+one.Texts
 		})
 	}
@@ -82,7 +82,7 @@ func (f *former) open(ctx context.Context) error {
 		return nil
 	}
 	damage := make([]error, len(f.parts))
-	err := par.Each(ctx, len(f.parts), formerReaders, func(ctx context.Context, i int) error {
+	err := parallel.Each(ctx, len(f.parts), formerReaders, func(ctx context.Context, i int) error {
 		rows, err := artifact.OpenRows(ctx, f.artifacts.Store, f.artifacts.SegmentKey(f.parts[i].documents))
 		if artifact.IsDamage(err) {
 			damage[i], err = err, nil
@@ -189,7 +189,7 @@ func (b *builder) keep(
 		return nil, nil, nil
 	}
 	if err == nil {
-		kept = &draft{plan: plan, cuts: spill.Sorter{Run: draftBytes}}
+		kept = &draft{plan: plan, cuts: extsort.Sorter{Run: draftBytes}}
 		err = b.recut(ctx, key, part, old, kept)
 	}
 	if fault.Is(err, fault.SegmentDamage) || fault.Is(err, fault.NotFound) {

@@ -8,18 +8,18 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/unweaver/unweaver/internal/build/items"
-	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/artifact"
+	"github.com/unweaver/unweaver/internal/artifact/rows"
+	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
-	"github.com/unweaver/unweaver/internal/format/rows"
 	"github.com/unweaver/unweaver/internal/stage/chunk"
-	"github.com/unweaver/unweaver/internal/store/artifact"
+	"github.com/unweaver/unweaver/internal/stage/join"
 )
 
 // chunks reads the chunks of a document as the stages after this one will.
 func (r *run) chunks(key string) (all []rows.Chunk) {
 	r.t.Helper()
-	for row, err := range artifact.ScanAll(r.t.Context(), r.art.Store, items.ChunksKey(r.scratch, 0)) {
+	for row, err := range artifact.ScanAll(r.t.Context(), r.art.Store, join.ChunksKey(r.scratch, 0)) {
 		if err != nil {
 			r.t.Fatal(err)
 		}
@@ -84,7 +84,7 @@ func TestADocumentThatCannotBeUsedKeepsWhatItWas(t *testing.T) {
 					t.Fatalf("night %d: stale %v, problem %q", night, after.Stale, after.Problem)
 				}
 				same := after
-				same.Stale, same.Found, same.Problem = false, corpus.Digest{}, ""
+				same.Stale, same.Found, same.Problem = false, core.Digest{}, ""
 				same.ETag, same.Size, same.Frame = before.ETag, before.Size, before.Frame
 				if !reflect.DeepEqual(same, before) {
 					t.Errorf("night %d: got  %+v\nwant %+v", night, same, before)

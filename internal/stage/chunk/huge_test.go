@@ -10,13 +10,13 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/document"
-	"github.com/unweaver/unweaver/internal/document/documenttest"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/stage/chunk"
 	"github.com/unweaver/unweaver/internal/stage/plan"
 	"github.com/unweaver/unweaver/internal/store/blob"
+	"github.com/unweaver/unweaver/internal/testkit/documenttest"
 )
 
 // huge is a corpus of which one object is listed with 5 GB. Of its bytes come as many as a test can wait for.
@@ -117,7 +117,7 @@ func heap() uint64 {
 }
 
 // chunkAll plans and chunks a corpus in place of the run's; told counts the signs of life.
-func (r *run) chunkAll(store blob.Store) (told int64, problems []corpus.Problem) {
+func (r *run) chunkAll(store blob.Store) (told int64, problems []core.Problem) {
 	r.t.Helper()
 	var signs atomic.Int64
 	planned, err := plan.Run(r.t.Context(), plan.In{

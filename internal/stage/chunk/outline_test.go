@@ -5,8 +5,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/unweaver/unweaver/internal/document/documenttest"
-	"github.com/unweaver/unweaver/internal/format/rows"
+	"github.com/unweaver/unweaver/internal/artifact/rows"
+	"github.com/unweaver/unweaver/internal/testkit/documenttest"
 )
 
 // placesOf are the headings and pages of a document's chunks.

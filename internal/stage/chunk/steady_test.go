@@ -8,7 +8,7 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/store/blob"
 )
@@ -39,7 +39,7 @@ func TestADocumentThatChangedSincePlanIsTakenAsItIs(t *testing.T) {
 	}
 }
 
-func versionOf(text string) corpus.Digest { return sha256.Sum256([]byte(text)) }
+func versionOf(text string) core.Digest { return sha256.Sum256([]byte(text)) }
 
 // A file whose content changed behind the back of its ETag is seen by its bytes.
 func TestBytesThatAreNotThoseOfPlanAreSeen(t *testing.T) {

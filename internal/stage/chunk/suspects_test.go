@@ -14,15 +14,15 @@ import (
 	"time"
 
 	"github.com/unweaver/unweaver/internal/document"
-	"github.com/unweaver/unweaver/internal/document/box"
-	"github.com/unweaver/unweaver/internal/document/documenttest"
+	"github.com/unweaver/unweaver/internal/document/sandbox"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/stage/chunk"
 	"github.com/unweaver/unweaver/internal/store/blob"
+	"github.com/unweaver/unweaver/internal/testkit/documenttest"
 )
 
 func TestMain(m *testing.M) {
-	box.Child()
+	sandbox.Child()
 	os.Exit(m.Run())
 }
 
@@ -285,7 +285,7 @@ func (r *run) with(tries int, parser document.Parser) chunk.In {
 func TestACorpusOfPillsAndGoodDocumentsIsChunkedAndNamesEachPill(t *testing.T) {
 	limits := document.DefaultLimits()
 	limits.Time, limits.Memory, limits.Text = time.Minute, 192<<20, 4<<20
-	pool, err := box.New(2, limits)
+	pool, err := sandbox.New(2, limits)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -319,7 +319,7 @@ func TestACorpusOfPillsAndGoodDocumentsIsChunkedAndNamesEachPill(t *testing.T) {
 func TestPauseAndCancelTakeEffectWhileADocumentHangs(t *testing.T) {
 	limits := document.DefaultLimits()
 	limits.Time, limits.Memory = 10*time.Minute, 4<<30 // a fast machine takes the usual 512 MiB in a second
-	pool, err := box.New(1, limits)
+	pool, err := sandbox.New(1, limits)
 	if err != nil {
 		t.Fatal(err)
 	}

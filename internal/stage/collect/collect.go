@@ -20,14 +20,14 @@ import (
 	"slices"
 	"time"
 
-	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/artifact"
+	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
-	"github.com/unweaver/unweaver/internal/store/artifact"
+	"github.com/unweaver/unweaver/internal/index/segments"
 	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/internal/store/records"
-	"github.com/unweaver/unweaver/internal/store/segments"
 	"github.com/unweaver/unweaver/internal/store/vectors"
-	"github.com/unweaver/unweaver/internal/stream/par"
+	"github.com/unweaver/unweaver/internal/stream/parallel"
 )
 
 // Readers tells which generations are in use.
@@ -36,7 +36,7 @@ type Readers interface {
 }
 
 // OpenTable opens what counts in a generation. It is released once it is not needed any more.
-type OpenTable func(ctx context.Context, manifest *corpus.Manifest) (*segments.Table, error)
+type OpenTable func(ctx context.Context, manifest *core.Manifest) (*segments.Table, error)
 
 // In is what the stage works on; the caller holds the lease of the index.
 type In struct {
@@ -74,7 +74,7 @@ type Result struct {
 	Damaged     []string `json:"damaged,omitempty"` // generations
 
 	// Problems are what of them cannot be read, with the key of each object, and copies that cannot be deleted.
-	Problems []corpus.Problem `json:"problems,omitempty"`
+	Problems []core.Problem `json:"problems,omitempty"`
 }
 
 // collector is one run of the stage.
@@ -82,7 +82,7 @@ type collector struct {
 	In
 	res     Result
 	done    int64
-	current corpus.Pointer
+	current core.Pointer
 	gens    map[string]*generation
 	blind   bool             // what some generation that stays needs is unknown: nothing that one might name is deleted
 	waited  map[string]since // what went with its generation, which has waited
@@ -94,10 +94,10 @@ type collector struct {
 // generation is one that has a reference, be it one that cannot be read.
 type generation struct {
 	name     string
-	index    artifact.Index       // whose it is: the caller's, or that of a branch which was deleted
-	ref      corpus.GenerationRef // zero: damaged
-	manifest *corpus.Manifest     // nil: damaged
-	kept     bool                 // by a rule
+	index    artifact.Index     // whose it is: the caller's, or that of a branch which was deleted
+	ref      core.GenerationRef // zero: damaged
+	manifest *core.Manifest     // nil: damaged
+	kept     bool               // by a rule
 	leased   bool
 	purged   bool      // it goes whatever would keep it
 	marked   time.Time // zero: not
@@ -236,7 +236,7 @@ func (c *collector) damaged(gen, key string, cause error) {
 	if !slices.Contains(c.res.Damaged, gen) {
 		c.res.Damaged = append(c.res.Damaged, gen)
 	}
-	problem := corpus.Problem{Code: string(fault.SegmentDamage), Object: key}
+	problem := core.Problem{Code: string(fault.SegmentDamage), Object: key}
 	if cause != nil {
 		problem.Detail = cause.Error()
 	}
@@ -259,7 +259,7 @@ func (c *collector) keepParent() {
 	}
 	var before *generation // of one that was promoted the parent is the branch's, and a rollback goes back to what was
 	for _, gen := range c.gens {
-		own := gen != current && gen.index.Name == c.Artifacts.Name && gen.ref.State == corpus.GenerationPublished
+		own := gen != current && gen.index.Name == c.Artifacts.Name && gen.ref.State == core.GenerationPublished
 		if own && gen.ref.Seq < c.current.Seq && (before == nil || gen.ref.Seq > before.ref.Seq) {
 			before = gen
 		}
@@ -270,7 +270,7 @@ func (c *collector) keepParent() {
 }
 
 // keptGenerations: the newest keep published, the current one, and held ones newer than it.
-func keptGenerations(refs map[string]corpus.GenerationRef, current corpus.Pointer, keep int) map[string]bool {
+func keptGenerations(refs map[string]core.GenerationRef, current core.Pointer, keep int) map[string]bool {
 	kept := map[string]bool{current.Generation: true}
 	var published []string
 	for name, ref := range refs {
@@ -342,7 +342,7 @@ func (c *collector) ask(ctx context.Context, gen *generation) error {
 	if gen != nil {
 		looks = append(looks, func(ctx context.Context) error { return c.askReaders(ctx, gen) })
 	}
-	return par.Each(ctx, len(looks), len(looks), func(ctx context.Context, i int) error { return looks[i](ctx) })
+	return parallel.Each(ctx, len(looks), len(looks), func(ctx context.Context, i int) error { return looks[i](ctx) })
 }
 
 func (c *collector) askPointer(ctx context.Context) error {

@@ -9,12 +9,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/index/segments"
 	"github.com/unweaver/unweaver/internal/stage/collect"
-	"github.com/unweaver/unweaver/internal/store/artifact/artifacttest"
 	"github.com/unweaver/unweaver/internal/store/blob"
-	"github.com/unweaver/unweaver/internal/store/segments"
+	"github.com/unweaver/unweaver/internal/testkit/artifacttest"
 )
 
 // first and second are a generation and its successor: b changed, c went, d came.
@@ -174,7 +174,7 @@ func TestARunMayEndAfterAnyWriteOrDelete(t *testing.T) {
 	fill := func() *world {
 		w := newWorld(t)
 		w.publish("g1", first)
-		w.publish("g2", content{classes: map[string]string{"e": "1"}, collections: corpus.Collections{
+		w.publish("g2", content{classes: map[string]string{"e": "1"}, collections: core.Collections{
 			Classes: collPrefix + "classes_1", Chunks: collPrefix + "chunks_1",
 		}})
 		w.publish("g3", second)
@@ -267,7 +267,7 @@ func TestASweepThatEndedGoesOnWhereItWas(t *testing.T) {
 func TestRowsThatAnotherGenerationListsStay(t *testing.T) {
 	class := func(text string) content { return content{classes: map[string]string{"a": text}} }
 	windows := func(n int) content { return content{chunks: map[string]string{"x": fmt.Sprint("1*", n)}} }
-	other := corpus.Collections{Classes: collPrefix + "classes_9", Chunks: collPrefix + "chunks_9"}
+	other := core.Collections{Classes: collPrefix + "classes_9", Chunks: collPrefix + "chunks_9"}
 	for _, c := range []struct {
 		situation    string
 		gone, stays  content
@@ -402,7 +402,7 @@ func TestWhatHappensMeanwhileStopsTheDeletes(t *testing.T) {
 			return nil
 		}
 		open := in.OpenTable
-		in.OpenTable = func(ctx context.Context, manifest *corpus.Manifest) (*segments.Table, error) {
+		in.OpenTable = func(ctx context.Context, manifest *core.Manifest) (*segments.Table, error) {
 			c.meanwhile(w) // between the decision and the first delete
 			return open(ctx, manifest)
 		}

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 )
 
@@ -41,7 +41,7 @@ func (c *collector) copies(ctx context.Context) error {
 	told := fault.CodeOf(err).At("delete copies of imports that are over", c.Staging.Location(prefix)).
 		Because(cause(err)).
 		Advise(advice)
-	c.res.Problems = append(c.res.Problems, corpus.Problem{
+	c.res.Problems = append(c.res.Problems, core.Problem{
 		Code: string(told.Code), Object: c.Staging.Location(prefix), Detail: told.Error(),
 	})
 	return nil

@@ -9,15 +9,15 @@ import (
 	"testing"
 	"time"
 
-	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/stage/collect"
-	"github.com/unweaver/unweaver/internal/store/artifact/artifacttest"
 	"github.com/unweaver/unweaver/internal/store/blob"
+	"github.com/unweaver/unweaver/internal/testkit/artifacttest"
 )
 
 // copiesOf is where this installation's copies for bulk import lie.
-var copiesOf = corpus.ImportPrefix(storeID)
+var copiesOf = core.ImportPrefix(storeID)
 
 // stage puts copies into the bucket of a vector store, and gives what collects them with a lease of a fence.
 func stage(w *world, fence int64, keys ...string) (bucket *artifacttest.Memory, in collect.In) {
@@ -46,7 +46,7 @@ func TestCopiesOfImportsThatAreOverGoAndNoOthers(t *testing.T) {
 		copiesOf + "docs/runs/g0/notes/ab.parquet",                                     // no copy of this program's
 		copiesOf + "docs2/runs/g0/3/classes-0/ab.parquet",                              // another index
 		copiesOf + "a/docs/runs/g0/3/classes-0/ab.parquet",                             // and one more
-		corpus.ImportPrefix("76543210") + "docs/runs/g0/3/classes-0/ab.parquet",        // another installation
+		core.ImportPrefix("76543210") + "docs/runs/g0/3/classes-0/ab.parquet",          // another installation
 		"unweaver-import/docs/runs/g0/3/classes-0/ab.parquet",                          // nobody's
 		"files/insert_log/docs/runs/g0/3/1",                                            // the vector store's own
 		strings.TrimSuffix(copiesOf, "/") + "0/docs/runs/g0/3/classes-0/ab.parquet",    // a longer id

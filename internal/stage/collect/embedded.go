@@ -4,20 +4,20 @@ import (
 	"context"
 	"iter"
 
-	"github.com/unweaver/unweaver/internal/corpus"
-	"github.com/unweaver/unweaver/internal/embed"
-	"github.com/unweaver/unweaver/internal/format/rows"
-	"github.com/unweaver/unweaver/internal/format/textseg"
-	"github.com/unweaver/unweaver/internal/store/artifact"
+	"github.com/unweaver/unweaver/internal/artifact"
+	"github.com/unweaver/unweaver/internal/artifact/rows"
+	"github.com/unweaver/unweaver/internal/artifact/textseg"
+	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/ledger/embed"
 )
 
 // embeddedChunks gives the digests of the texts that chunks of an index's generations were embedded as. The rows of
 // chunks do not hold them, so they are made as they were made then: from title, text and the embedder's limit.
-func embeddedChunks(ctx context.Context, index artifact.Index) iter.Seq2[corpus.Digest, error] {
-	return func(yield func(corpus.Digest, error) bool) {
+func embeddedChunks(ctx context.Context, index artifact.Index) iter.Seq2[core.Digest, error] {
+	return func(yield func(core.Digest, error) bool) {
 		manifests, err := listing(ctx, index)
 		if err != nil {
-			yield(corpus.Digest{}, err)
+			yield(core.Digest{}, err)
 			return
 		}
 		type made struct{ documents, text, fingerprint string }
@@ -28,10 +28,10 @@ func embeddedChunks(ctx context.Context, index artifact.Index) iter.Seq2[corpus.
 			}
 			spec, err := index.Spec(ctx, manifest.Spec)
 			if err != nil {
-				yield(corpus.Digest{}, err)
+				yield(core.Digest{}, err)
 				return
 			}
-			texts := map[int]corpus.Segment{}
+			texts := map[int]core.Segment{}
 			for _, segment := range manifest.Segments.Text {
 				texts[segment.Part] = segment
 			}
@@ -51,11 +51,11 @@ func embeddedChunks(ctx context.Context, index artifact.Index) iter.Seq2[corpus.
 
 // chunkTexts goes through one segment of documents; it reports whether to go on.
 func chunkTexts(
-	ctx context.Context, index artifact.Index, documents, text string, spec corpus.Spec, fingerprint corpus.Digest,
-	yield func(corpus.Digest, error) bool,
+	ctx context.Context, index artifact.Index, documents, text string, spec core.Spec, fingerprint core.Digest,
+	yield func(core.Digest, error) bool,
 ) bool {
 	fail := func(err error) bool {
-		yield(corpus.Digest{}, err)
+		yield(core.Digest{}, err)
 		return false
 	}
 	var reader *textseg.Reader

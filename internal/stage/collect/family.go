@@ -7,8 +7,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/unweaver/unweaver/internal/corpus"
-	"github.com/unweaver/unweaver/internal/store/artifact"
+	"github.com/unweaver/unweaver/internal/artifact"
+	"github.com/unweaver/unweaver/internal/core"
 )
 
 // family reads the generations of the indexes that share segments, records and collections with this one: its branches,
@@ -27,7 +27,7 @@ func (c *collector) family(ctx context.Context) error {
 	c.base = family[0].Name
 	deleted := map[string]bool{}
 	for _, branch := range branches {
-		deleted[branch.Name] = branch.State == corpus.BranchDeleted
+		deleted[branch.Name] = branch.State == core.BranchDeleted
 	}
 	for _, member := range family {
 		if member.Name == c.Artifacts.Name {
@@ -39,10 +39,10 @@ func (c *collector) family(ctx context.Context) error {
 		}
 	}
 	for _, branch := range branches { // one that is being made
-		if branch.State != corpus.BranchOpen || branch.Name == c.Artifacts.Name {
+		if branch.State != core.BranchOpen || branch.Name == c.Artifacts.Name {
 			continue
 		}
-		ref := corpus.GenerationRef{Manifest: branch.Manifest, Seq: branch.Seq, State: corpus.GenerationPublished}
+		ref := core.GenerationRef{Manifest: branch.Manifest, Seq: branch.Seq, State: core.GenerationPublished}
 		begun, err := artifact.New(c.Artifacts.Store, branch.Name).Begun(ctx)
 		if err != nil {
 			return err
@@ -111,7 +111,7 @@ func (c *collector) member(ctx context.Context, member artifact.Index, goes bool
 }
 
 // stays notes a generation of another index. What one that cannot be read needs is unknown.
-func (c *collector) stays(ctx context.Context, index artifact.Index, name string, ref corpus.GenerationRef) error {
+func (c *collector) stays(ctx context.Context, index artifact.Index, name string, ref core.GenerationRef) error {
 	manifest, err := c.Artifacts.Manifest(ctx, ref.Manifest)
 	if err != nil && !artifact.IsDamage(err) {
 		return err

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/unweaver/unweaver/internal/store/artifact"
+	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/store/blob"
 )
 

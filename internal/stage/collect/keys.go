@@ -5,11 +5,11 @@ import (
 	"context"
 	"slices"
 
-	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/artifact"
+	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
-	"github.com/unweaver/unweaver/internal/store/artifact"
+	"github.com/unweaver/unweaver/internal/index/segments"
 	"github.com/unweaver/unweaver/internal/store/blob"
-	"github.com/unweaver/unweaver/internal/store/segments"
 )
 
 // chunkRowBytes of a digest stand in the key of a chunk's vector row: rows of equal keys are one row.
@@ -53,7 +53,7 @@ type keySweep struct {
 // other is a generation that stays.
 type other struct {
 	table       *segments.Table
-	collections corpus.Collections
+	collections core.Collections
 }
 
 // sweepKeys deletes the records and rows that only this generation lists. Where what tells of them is damaged it
@@ -108,7 +108,7 @@ func (c *collector) all() []*generation {
 }
 
 // tableKey is the object that could not be read, as far as that is known, or the manifest's.
-func (c *collector) tableKey(manifest *corpus.Manifest, cause error) string {
+func (c *collector) tableKey(manifest *core.Manifest, cause error) string {
 	if live := manifest.Segments.Live; len(live) > 0 {
 		return c.Artifacts.SegmentKey(live[0].SHA256)
 	}
@@ -143,7 +143,7 @@ func (s *keySweep) run(ctx context.Context) error {
 }
 
 // in gives the others whose rows lie in a collection. Of one that none of them uses all rows go with the collection.
-func (s *keySweep) in(of func(corpus.Collections) string) []other {
+func (s *keySweep) in(of func(core.Collections) string) []other {
 	var out []other
 	for _, o := range s.others {
 		if of(o.collections) == of(s.gen.manifest.Collections) {
@@ -175,7 +175,7 @@ func (s *keySweep) records(ctx context.Context) error {
 		if listed {
 			continue
 		}
-		key := corpus.RecordKey(manifest.Store, s.base, class.ID, class.Record)
+		key := core.RecordKey(manifest.Store, s.base, class.ID, class.Record)
 		if err := s.add(ctx, key); err != nil {
 			return err
 		}
@@ -184,7 +184,7 @@ func (s *keySweep) records(ctx context.Context) error {
 }
 
 func (s *keySweep) classRows(ctx context.Context) error {
-	others := s.in(func(c corpus.Collections) string { return c.Classes })
+	others := s.in(func(c core.Collections) string { return c.Classes })
 	if len(others) == 0 {
 		return nil
 	}
@@ -199,7 +199,7 @@ func (s *keySweep) classRows(ctx context.Context) error {
 		if listed {
 			continue
 		}
-		if err := s.add(ctx, corpus.ClassRowOf(class.ID, class.Vector)); err != nil {
+		if err := s.add(ctx, core.ClassRowOf(class.ID, class.Vector)); err != nil {
 			return err
 		}
 	}
@@ -207,7 +207,7 @@ func (s *keySweep) classRows(ctx context.Context) error {
 }
 
 func (s *keySweep) chunkRows(ctx context.Context) error {
-	others := s.in(func(c corpus.Collections) string { return c.Chunks })
+	others := s.in(func(c core.Collections) string { return c.Chunks })
 	if len(others) == 0 {
 		return nil
 	}
@@ -222,7 +222,7 @@ func (s *keySweep) chunkRows(ctx context.Context) error {
 			}
 		}
 		for window := listed; window < chunk.Windows; window++ {
-			if err := s.add(ctx, corpus.ChunkRow(chunk.ID, window, chunk.Digest)); err != nil {
+			if err := s.add(ctx, core.ChunkRow(chunk.ID, window, chunk.Digest)); err != nil {
 				return err
 			}
 		}

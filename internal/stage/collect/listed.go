@@ -5,25 +5,25 @@ import (
 	"iter"
 	"slices"
 
-	"github.com/unweaver/unweaver/internal/corpus"
-	"github.com/unweaver/unweaver/internal/format/rows"
+	"github.com/unweaver/unweaver/internal/artifact"
+	"github.com/unweaver/unweaver/internal/artifact/rows"
+	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/ledger"
-	"github.com/unweaver/unweaver/internal/store/artifact"
 )
 
 // Listed gives the ledger keys of a task that generations of these indexes list, some of them more than once. Every
 // generation that is there counts, also one that is marked as collected. Anything that cannot be read is an error: a
 // key that is left out would be dropped. Files of enrichments list the keys that these were made from. Of embeddings
 // the keys are the digests of texts: the row of a class has its own, those of chunks are made from the chunks again.
-func Listed(ctx context.Context, indexes []artifact.Index, task string) iter.Seq2[corpus.Digest, error] {
-	return func(yield func(corpus.Digest, error) bool) {
+func Listed(ctx context.Context, indexes []artifact.Index, task string) iter.Seq2[core.Digest, error] {
+	return func(yield func(core.Digest, error) bool) {
 		for _, index := range indexes {
 			segments, lists, domains, err := listingSegments(ctx, index, task)
 			if err != nil {
-				yield(corpus.Digest{}, err)
+				yield(core.Digest{}, err)
 				return
 			}
-			each := func(key corpus.Digest, err error) bool { // a text, in every domain that it may be paid for in
+			each := func(key core.Digest, err error) bool { // a text, in every domain that it may be paid for in
 				for _, domain := range domains {
 					if err == nil && !yield(ledger.In(domain, key), nil) {
 						return false
@@ -33,12 +33,12 @@ func Listed(ctx context.Context, indexes []artifact.Index, task string) iter.Seq
 			}
 			for _, key := range segments {
 				for row, err := range artifact.ScanAll(ctx, index.Store, key) {
-					var keys []corpus.Digest
+					var keys []core.Digest
 					if err == nil {
 						keys, err = rowKeys(row.Value, task)
 					}
 					if err != nil {
-						yield(corpus.Digest{}, err)
+						yield(core.Digest{}, err)
 						return
 					}
 					for _, k := range keys {
@@ -51,12 +51,12 @@ func Listed(ctx context.Context, indexes []artifact.Index, task string) iter.Seq
 			for _, list := range lists {
 				for row, err := range artifact.ScanAll(ctx, index.Store, list) {
 					var of string
-					var key corpus.Digest
+					var key core.Digest
 					if err == nil {
 						of, key, err = ledger.ReadLine(row.Key)
 					}
 					if err != nil {
-						yield(corpus.Digest{}, err)
+						yield(core.Digest{}, err)
 						return
 					}
 					if of == task && !yield(key, nil) {
@@ -77,12 +77,12 @@ func Listed(ctx context.Context, indexes []artifact.Index, task string) iter.Seq
 }
 
 // listing gives the manifests of an index that count.
-func listing(ctx context.Context, index artifact.Index) ([]*corpus.Manifest, error) {
+func listing(ctx context.Context, index artifact.Index) ([]*core.Manifest, error) {
 	refs, err := index.Named(ctx)
 	if err != nil {
 		return nil, err
 	}
-	var out []*corpus.Manifest
+	var out []*core.Manifest
 	for _, ref := range refs {
 		manifest, err := index.Manifest(ctx, ref.Manifest)
 		if err != nil {
@@ -108,7 +108,7 @@ func listingSegments(
 		if task == ledger.Embed && trust != nil && trust.Embedding != "" && !slices.Contains(domains, trust.Embedding) {
 			domains = append(domains, trust.Embedding)
 		}
-		var segments []corpus.Segment
+		var segments []core.Segment
 		switch task {
 		case ledger.Extract:
 			segments = manifest.Segments.Extract
@@ -116,7 +116,7 @@ func listingSegments(
 			segments = manifest.Segments.Classes
 		}
 		for _, file := range manifest.Segments.Enriched {
-			if file.Kind == corpus.EnrichedLedger && !seen[file.SHA256] {
+			if file.Kind == core.EnrichedLedger && !seen[file.SHA256] {
 				seen[file.SHA256] = true
 				lists = append(lists, index.SegmentKey(file.SHA256))
 			}
@@ -131,14 +131,14 @@ func listingSegments(
 	return out, lists, domains, nil
 }
 
-func rowKeys(value []byte, task string) ([]corpus.Digest, error) {
+func rowKeys(value []byte, task string) ([]core.Digest, error) {
 	if task == ledger.Extract {
 		extract, err := rows.DecodeExtract(value)
-		return []corpus.Digest{extract.Key}, err
+		return []core.Digest{extract.Key}, err
 	}
 	class, err := rows.DecodeClass(value)
 	if task == ledger.Embed {
-		return []corpus.Digest{class.Vector}, err
+		return []core.Digest{class.Vector}, err
 	}
 	return class.Keys, err
 }

@@ -6,10 +6,10 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/artifact"
+	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/ledger"
 	"github.com/unweaver/unweaver/internal/stage/collect"
-	"github.com/unweaver/unweaver/internal/store/artifact"
 	"github.com/unweaver/unweaver/internal/store/coordination"
 	"github.com/unweaver/unweaver/internal/store/coordination/bolt"
 	recordsbolt "github.com/unweaver/unweaver/internal/store/records/bolt"
@@ -70,7 +70,7 @@ func simulate(w *world, nights int, claims coordination.Claims, stored func() (r
 	w.keep = keep
 	book := ledger.New(w.store, claims)
 	now := content{classes: map[string]string{}, chunks: map[string]string{}}
-	pay := func(task string, keys ...corpus.Digest) {
+	pay := func(task string, keys ...core.Digest) {
 		for _, key := range keys {
 			_, err := book.Put(t.Context(), task, key, 0, ledger.Result{Value: []byte("paid")})
 			w.check(err)
@@ -83,7 +83,7 @@ func simulate(w *world, nights int, claims coordination.Claims, stored func() (r
 	var recent []content
 	for night := range nights {
 		w.now = day(night)
-		var extracted, shortened []corpus.Digest
+		var extracted, shortened []core.Digest
 		for i := range chunks {
 			if name := fmt.Sprint("chunk ", i); night == 0 || i%100 == night%100 {
 				now.chunks[name] = fmt.Sprint("night ", night)
@@ -98,7 +98,7 @@ func simulate(w *world, nights int, claims coordination.Claims, stored func() (r
 		}
 		pay(ledger.Extract, extracted...)
 		pay(ledger.Shorten, shortened...)
-		pay(ledger.Embed, corpus.Sum("batch", fmt.Sprint(night)))
+		pay(ledger.Embed, core.Sum("batch", fmt.Sprint(night)))
 		w.publish(fmt.Sprintf("g%02d", night), now)
 		if recent = append(recent, clone(now)); len(recent) > keep {
 			recent = recent[1:]

@@ -4,8 +4,8 @@ import (
 	"context"
 	"strings"
 
-	"github.com/unweaver/unweaver/internal/corpus"
-	"github.com/unweaver/unweaver/internal/store/segments"
+	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/index/segments"
 )
 
 // SweepRecords deletes the class records of the index that no generation lists, by looking at every key of the store:
@@ -33,8 +33,8 @@ func SweepRecords(ctx context.Context, in In) (Result, error) {
 		defer table.Release()
 		known, store = append(known, table), gen.manifest.Store
 	}
-	prefix := strings.TrimSuffix(corpus.RecordKey(store, c.base, corpus.ID{}, corpus.Digest{}),
-		corpus.ID{}.String()+":"+corpus.Digest{}.String())
+	prefix := strings.TrimSuffix(core.RecordKey(store, c.base, core.ID{}, core.Digest{}),
+		core.ID{}.String()+":"+core.Digest{}.String())
 	err := in.Records.ScanRecords(ctx, prefix, func(keys []string) error {
 		var dead []string
 		for _, key := range keys {
@@ -61,11 +61,11 @@ func SweepRecords(ctx context.Context, in In) (Result, error) {
 // listsRecord tells whether a generation lists <class id>:<record digest>. What does not read as that is not ours.
 func listsRecord(known []*segments.Table, name string) bool {
 	idText, digestText, _ := strings.Cut(name, ":")
-	id, err := corpus.ParseID(idText)
+	id, err := core.ParseID(idText)
 	if err != nil {
 		return true
 	}
-	var digest corpus.Digest
+	var digest core.Digest
 	if digest.UnmarshalText([]byte(digestText)) != nil {
 		return true
 	}

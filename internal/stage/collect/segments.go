@@ -8,12 +8,12 @@ import (
 	"strings"
 	"time"
 
-	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/artifact"
+	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
-	"github.com/unweaver/unweaver/internal/store/artifact"
 	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/internal/store/vectors"
-	"github.com/unweaver/unweaver/internal/stream/par"
+	"github.com/unweaver/unweaver/internal/stream/parallel"
 )
 
 // since is when something began to wait.
@@ -75,7 +75,7 @@ func (l condemned) write(ctx context.Context, index artifact.Index, tag string) 
 }
 
 // entriesOf are the things that a manifest names, itself among them.
-func entriesOf(manifest *corpus.Manifest, sha string) []string {
+func entriesOf(manifest *core.Manifest, sha string) []string {
 	out := []string{
 		segmentEntry + sha,
 		collectionEntry + manifest.Collections.Classes, collectionEntry + manifest.Collections.Chunks,
@@ -322,7 +322,7 @@ func ofBatch(
 		}
 	}
 	found := make([]bool, len(asked))
-	err = par.Each(ctx, len(asked), statsAtOnce, func(ctx context.Context, i int) error {
+	err = parallel.Each(ctx, len(asked), statsAtOnce, func(ctx context.Context, i int) error {
 		_, err := index.Store.Stat(ctx, index.SegmentKey(asked[i]))
 		found[i] = err == nil
 		if fault.Is(err, fault.NotFound) {

@@ -10,14 +10,14 @@ import (
 	"testing"
 	"time"
 
-	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/artifact"
+	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/ledger"
 	"github.com/unweaver/unweaver/internal/stage/collect"
-	"github.com/unweaver/unweaver/internal/store/artifact"
-	"github.com/unweaver/unweaver/internal/store/artifact/artifacttest"
 	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/internal/store/records"
+	"github.com/unweaver/unweaver/internal/testkit/artifacttest"
 )
 
 // abandon leaves segments that no manifest names, as a build that ended early does.
@@ -232,12 +232,12 @@ func TestSweepRecordsDeletesWhatNoGenerationLists(t *testing.T) {
 	w.publish("g2", second)
 	lost := classOf("abandoned", "1")
 	all := []records.Record{
-		{Key: corpus.RecordKey(storeID, "docs", lost.ID, lost.Record)},
+		{Key: core.RecordKey(storeID, "docs", lost.ID, lost.Record)},
 		{
-			Key: corpus.RecordKey(storeID, "docs", classOf("a", "1").ID, lost.Record),
+			Key: core.RecordKey(storeID, "docs", classOf("a", "1").ID, lost.Record),
 		}, // another text of a class that lives
-		{Key: corpus.RecordKey(storeID, "docs2", lost.ID, lost.Record)},
-		{Key: corpus.RecordKey("f"+storeID[1:], "docs", lost.ID, lost.Record)},
+		{Key: core.RecordKey(storeID, "docs2", lost.ID, lost.Record)},
+		{Key: core.RecordKey("f"+storeID[1:], "docs", lost.ID, lost.Record)},
 		{Key: storeID[:8] + ":c:docs:" + "something else"},
 	}
 	w.check(w.records.PutRecords(t.Context(), all))
@@ -262,9 +262,9 @@ func TestSweepRecordsDeletesWhatNoGenerationLists(t *testing.T) {
 	}
 }
 
-func listedKeys(t *testing.T, w *world, task string) (map[corpus.Digest]bool, error) {
+func listedKeys(t *testing.T, w *world, task string) (map[core.Digest]bool, error) {
 	t.Helper()
-	got := map[corpus.Digest]bool{}
+	got := map[core.Digest]bool{}
 	for key, err := range collect.Listed(t.Context(), []artifact.Index{w.index}, task) {
 		if err != nil {
 			return nil, err
@@ -278,7 +278,7 @@ func TestEveryLedgerKeyOfEveryGenerationIsListed(t *testing.T) {
 	w := newWorld(t)
 	w.publish("g1", first)
 	w.publish("g2", second)
-	want := map[string]map[corpus.Digest]bool{ledger.Extract: {}, ledger.Shorten: {}}
+	want := map[string]map[core.Digest]bool{ledger.Extract: {}, ledger.Shorten: {}}
 	for _, c := range []content{first, second} {
 		for name, text := range c.chunks {
 			want[ledger.Extract][extractKey(name, text)] = true
@@ -288,7 +288,7 @@ func TestEveryLedgerKeyOfEveryGenerationIsListed(t *testing.T) {
 		}
 	}
 	check := func(situation string) {
-		for task := range want { // of embeddings: internal/build
+		for task := range want { // of embeddings: internal/pipeline
 			got, err := listedKeys(t, w, task)
 			if err != nil || len(got) != len(want[task]) {
 				t.Errorf("%s: %s: %d keys, want %d, %v", situation, task, len(got), len(want[task]), err)

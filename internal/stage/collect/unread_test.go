@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/ledger"
 	"github.com/unweaver/unweaver/internal/stage/collect"
@@ -131,7 +131,7 @@ func TestAReferenceThatIsPutBackKeepsItsGeneration(t *testing.T) {
 	w.store.Change(reference, cut)
 	w.collect(0)
 	marked := len(w.store.Keys(collect.MarkKey(w.index, "g1"))) == 1
-	ref := corpus.GenerationRef{Manifest: w.manifest["g1"], Seq: 1, State: "published"}
+	ref := core.GenerationRef{Manifest: w.manifest["g1"], Seq: 1, State: "published"}
 	_, err := blob.WriteJSON(t.Context(), w.store, reference, ref, blob.Cond{})
 	w.check(err)
 	w.collect(5)

@@ -10,20 +10,20 @@ import (
 	"testing"
 	"time"
 
-	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/artifact"
+	"github.com/unweaver/unweaver/internal/artifact/localfile"
+	"github.com/unweaver/unweaver/internal/artifact/rows"
+	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
-	"github.com/unweaver/unweaver/internal/format/live"
-	"github.com/unweaver/unweaver/internal/format/mapped"
-	"github.com/unweaver/unweaver/internal/format/rows"
+	"github.com/unweaver/unweaver/internal/index/live"
+	"github.com/unweaver/unweaver/internal/index/segments"
 	"github.com/unweaver/unweaver/internal/ledger"
 	"github.com/unweaver/unweaver/internal/stage/collect"
-	"github.com/unweaver/unweaver/internal/store/artifact"
-	"github.com/unweaver/unweaver/internal/store/artifact/artifacttest"
 	"github.com/unweaver/unweaver/internal/store/blob"
-	"github.com/unweaver/unweaver/internal/store/localfile"
 	"github.com/unweaver/unweaver/internal/store/records"
-	"github.com/unweaver/unweaver/internal/store/segments"
 	"github.com/unweaver/unweaver/internal/store/vectors"
+	"github.com/unweaver/unweaver/internal/stream/mapped"
+	"github.com/unweaver/unweaver/internal/testkit/artifacttest"
 )
 
 const (
@@ -135,7 +135,7 @@ type content struct {
 	classes map[string]string
 	chunks  map[string]string
 	// collections, where they are not the usual ones
-	collections corpus.Collections
+	collections core.Collections
 	state       string // published, where it is empty
 	parent      string // generation
 }
@@ -195,9 +195,9 @@ func (w *world) check(err error) {
 }
 
 func classOf(name, text string) live.Class {
-	id := corpus.ClassID(name)
+	id := core.ClassID(name)
 	record := rows.Record{ID: id, Name: name, Text: text}.Encode()
-	return live.Class{ID: id, Record: rows.RecordDigest(record), Vector: corpus.Sum("vector", name, text)}
+	return live.Class{ID: id, Record: rows.RecordDigest(record), Vector: core.Sum("vector", name, text)}
 }
 
 func chunkOf(name, text string) live.Chunk {
@@ -207,13 +207,13 @@ func chunkOf(name, text string) live.Chunk {
 		text, _, _ = strings.Cut(text, "*")
 	}
 	return live.Chunk{
-		ID:      corpus.ChunkID("d", name, 0),
-		Digest:  corpus.Sum("chunk", name, text),
+		ID:      core.ChunkID("d", name, 0),
+		Digest:  core.Sum("chunk", name, text),
 		Windows: uint32(windows),
 	}
 }
 
-func sorted[T any](of map[string]string, make func(name, text string) T, id func(T) corpus.ID) []T {
+func sorted[T any](of map[string]string, make func(name, text string) T, id func(T) core.ID) []T {
 	var out []T
 	for name, text := range of {
 		out = append(out, make(name, text))
@@ -225,7 +225,7 @@ func sorted[T any](of map[string]string, make func(name, text string) T, id func
 	return out
 }
 
-func (w *world) segment(write func(*artifact.File) error) corpus.Segment {
+func (w *world) segment(write func(*artifact.File) error) core.Segment {
 	file, err := artifact.NewFile()
 	w.check(err)
 	defer file.Discard()
@@ -235,7 +235,7 @@ func (w *world) segment(write func(*artifact.File) error) corpus.Segment {
 	return seg
 }
 
-func (w *world) rowSegment(fill func(*artifact.Rows)) corpus.Segment {
+func (w *world) rowSegment(fill func(*artifact.Rows)) core.Segment {
 	out, err := artifact.NewRows()
 	w.check(err)
 	defer out.Discard()
@@ -246,29 +246,29 @@ func (w *world) rowSegment(fill func(*artifact.Rows)) corpus.Segment {
 }
 
 // extractKey and shortenKey are the ledger keys that a chunk and a class list.
-func extractKey(name, text string) corpus.Digest {
+func extractKey(name, text string) core.Digest {
 	text, _, _ = strings.Cut(text, "*")
 	return ledger.Key(ledger.Extract, "p", "m", "", "s", name+text)
 }
 
-func shortenKey(name, text string) corpus.Digest {
+func shortenKey(name, text string) core.Digest {
 	return ledger.Key(ledger.Shorten, "p", "m", "", "s", name+text)
 }
 
 // build writes a generation as a build does, without making it the current one.
 func (w *world) build(gen string, c content) {
 	ctx := context.Background()
-	if c.collections == (corpus.Collections{}) {
-		c.collections = corpus.Collections{Classes: collPrefix + "classes_0", Chunks: collPrefix + "chunks_0"}
+	if c.collections == (core.Collections{}) {
+		c.collections = core.Collections{Classes: collPrefix + "classes_0", Chunks: collPrefix + "chunks_0"}
 	}
-	classes := sorted(c.classes, classOf, func(x live.Class) corpus.ID { return x.ID })
-	chunks := sorted(c.chunks, chunkOf, func(x live.Chunk) corpus.ID { return x.ID })
+	classes := sorted(c.classes, classOf, func(x live.Class) core.ID { return x.ID })
+	chunks := sorted(c.chunks, chunkOf, func(x live.Chunk) core.ID { return x.ID })
 	w.seq++
-	manifest := &corpus.Manifest{
-		Format: corpus.ManifestFormat, Index: "docs", Generation: gen, Seq: w.seq, Store: storeID, Collections: c.collections,
+	manifest := &core.Manifest{
+		Format: core.ManifestFormat, Index: "docs", Generation: gen, Seq: w.seq, Store: storeID, Collections: c.collections,
 		Parent: w.manifest[c.parent],
 	}
-	manifest.Segments.Live = []corpus.Segment{w.segment(func(file *artifact.File) error {
+	manifest.Segments.Live = []core.Segment{w.segment(func(file *artifact.File) error {
 		out := mapped.NewWriter(file, live.Kind, live.Version, nil)
 		out.Section("classes")
 		mapped.Put(out, classes)
@@ -284,18 +284,18 @@ func (w *world) build(gen string, c content) {
 		mapped.Put(out, []live.Document{{Count: uint32(len(chunks))}})
 		return out.Close()
 	})}
-	manifest.Segments.Extract = []corpus.Segment{w.rowSegment(func(out *artifact.Rows) {
+	manifest.Segments.Extract = []core.Segment{w.rowSegment(func(out *artifact.Rows) {
 		for name, text := range ordered(c.chunks) {
-			id := corpus.ChunkID("d", name, 0)
+			id := core.ChunkID("d", name, 0)
 			out.Append(string(id[:]), rows.Extract{Key: extractKey(name, text)}.Encode())
 		}
 	})}
-	manifest.Segments.Classes = []corpus.Segment{w.rowSegment(func(out *artifact.Rows) {
+	manifest.Segments.Classes = []core.Segment{w.rowSegment(func(out *artifact.Rows) {
 		for name, text := range ordered(c.classes) {
 			class := classOf(name, text)
 			row := rows.Class{
 				Record: rows.Record{ID: class.ID, Name: name, Text: text}.Encode(), Vector: class.Vector,
-				Keys: []corpus.Digest{shortenKey(name, text)},
+				Keys: []core.Digest{shortenKey(name, text)},
 			}
 			out.Append(string(class.ID[:]), row.Encode())
 		}
@@ -310,7 +310,7 @@ func (w *world) build(gen string, c content) {
 	if state == "" {
 		state = "published"
 	}
-	ref := corpus.GenerationRef{Manifest: sha, Seq: w.seq, State: state}
+	ref := core.GenerationRef{Manifest: sha, Seq: w.seq, State: state}
 	for file, v := range map[string]any{"manifest.json": ref, "report.json": ref} {
 		_, err = blob.WriteJSON(ctx, w.store, w.index.GenerationKey(gen, file), v, blob.Cond{})
 		w.check(err)
@@ -333,7 +333,7 @@ func ordered(of map[string]string) func(yield func(string, string) bool) {
 }
 
 // load writes what the build before did not have.
-func (w *world) load(ctx context.Context, classes []live.Class, chunks []live.Chunk, in corpus.Collections) {
+func (w *world) load(ctx context.Context, classes []live.Class, chunks []live.Chunk, in core.Collections) {
 	var all []records.Record
 	var classRows, chunkRows []vectors.Row
 	now := map[string]bool{}
@@ -342,16 +342,16 @@ func (w *world) load(ctx context.Context, classes []live.Class, chunks []live.Ch
 		return !w.loaded[key]
 	}
 	for _, class := range classes {
-		if key := corpus.RecordKey(storeID, "docs", class.ID, class.Record); fresh(key) {
+		if key := core.RecordKey(storeID, "docs", class.ID, class.Record); fresh(key) {
 			all = append(all, records.Record{Key: key, Value: []byte("record")})
 		}
-		if key := corpus.ClassRow(class.ID, class.Vector); fresh(in.Classes + key) {
+		if key := core.ClassRow(class.ID, class.Vector); fresh(in.Classes + key) {
 			classRows = append(classRows, vectors.Row{Key: key, Vector: []float32{1, 0}})
 		}
 	}
 	for _, chunk := range chunks {
 		for window := range chunk.Windows {
-			if key := corpus.ChunkRow(chunk.ID, int(window), chunk.Digest); fresh(in.Chunks + key) {
+			if key := core.ChunkRow(chunk.ID, int(window), chunk.Digest); fresh(in.Chunks + key) {
 				chunkRows = append(chunkRows, vectors.Row{Key: key, Vector: []float32{0, 1}})
 			}
 		}
@@ -372,7 +372,7 @@ func (w *world) publish(gen string, c content) {
 func (w *world) point(gen string, seq int64) {
 	current, _, err := w.index.Current(context.Background())
 	w.check(err)
-	next := corpus.Pointer{Generation: gen, Manifest: w.manifest[gen], Seq: seq, Epoch: current.Epoch + 1}
+	next := core.Pointer{Generation: gen, Manifest: w.manifest[gen], Seq: seq, Epoch: current.Epoch + 1}
 	_, err = blob.WriteJSON(context.Background(), w.store, w.index.CurrentKey(), next, blob.Cond{})
 	w.check(err)
 }
@@ -384,7 +384,7 @@ func (w *world) in() collect.In {
 	}
 }
 
-func (w *world) open(ctx context.Context, manifest *corpus.Manifest) (*segments.Table, error) {
+func (w *world) open(ctx context.Context, manifest *core.Manifest) (*segments.Table, error) {
 	cache, err := localfile.New(w.dir, 0)
 	if err != nil {
 		return nil, err
@@ -437,13 +437,13 @@ func (w *world) missing(gen string, c content) []string {
 	}
 	for name, text := range c.classes {
 		class := classOf(name, text)
-		has("record " + corpus.RecordKey(storeID, "docs", class.ID, class.Record))
-		has("row " + manifest.Collections.Classes + " " + corpus.ClassRow(class.ID, class.Vector))
+		has("record " + core.RecordKey(storeID, "docs", class.ID, class.Record))
+		has("row " + manifest.Collections.Classes + " " + core.ClassRow(class.ID, class.Vector))
 	}
 	for name, text := range c.chunks {
 		chunk := chunkOf(name, text)
 		for window := range chunk.Windows {
-			has("row " + manifest.Collections.Chunks + " " + corpus.ChunkRow(chunk.ID, int(window), chunk.Digest))
+			has("row " + manifest.Collections.Chunks + " " + core.ChunkRow(chunk.ID, int(window), chunk.Digest))
 		}
 	}
 	return out

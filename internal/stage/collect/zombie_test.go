@@ -8,11 +8,11 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/stage/collect"
-	"github.com/unweaver/unweaver/internal/store/artifact/artifacttest"
 	"github.com/unweaver/unweaver/internal/store/blob"
+	"github.com/unweaver/unweaver/internal/testkit/artifacttest"
 )
 
 // oneByOne deletes as a folder does: object by object, as long as it is permitted.
@@ -91,14 +91,14 @@ func (w *world) nameSegments(gen string, names ...string) {
 	manifest, err := w.index.Manifest(context.Background(), w.manifest["g1"])
 	w.check(err)
 	for _, name := range names {
-		manifest.Segments.Text = append(manifest.Segments.Text, corpus.Segment{SHA256: name})
+		manifest.Segments.Text = append(manifest.Segments.Text, core.Segment{SHA256: name})
 	}
 	w.seq++
 	manifest.Generation, manifest.Seq = gen, w.seq
 	sha, err := w.index.PutManifest(context.Background(), manifest)
 	w.check(err)
 	w.manifest[gen] = sha
-	ref := corpus.GenerationRef{Manifest: sha, Seq: w.seq, State: "published"}
+	ref := core.GenerationRef{Manifest: sha, Seq: w.seq, State: "published"}
 	_, err = blob.WriteJSON(context.Background(), w.store, w.index.GenerationKey(gen, "manifest.json"), ref, blob.Cond{})
 	w.check(err)
 	w.point(gen, w.seq)
@@ -139,7 +139,7 @@ func TestWhatThePointerNamesStaysWhateverItsReferenceSays(t *testing.T) {
 		"the reference is missing": func(w *world, key string) error { return w.store.Delete(context.Background(), key) },
 		"it names another manifest": func(w *world, key string) error {
 			_, err := blob.WriteJSON(context.Background(), w.store, key,
-				corpus.GenerationRef{Manifest: w.manifest["g0"], Seq: 9, State: "held"}, blob.Cond{})
+				core.GenerationRef{Manifest: w.manifest["g0"], Seq: 9, State: "held"}, blob.Cond{})
 			return err
 		},
 		"it is damaged": func(w *world, key string) error {

@@ -8,26 +8,26 @@ import (
 	"iter"
 	"sync"
 
-	"github.com/unweaver/unweaver/internal/build/items"
-	"github.com/unweaver/unweaver/internal/corpus"
-	"github.com/unweaver/unweaver/internal/embed"
+	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/ledger/embed"
 	"github.com/unweaver/unweaver/internal/stage"
-	"github.com/unweaver/unweaver/internal/stream/par"
+	"github.com/unweaver/unweaver/internal/stage/join"
+	"github.com/unweaver/unweaver/internal/stream/parallel"
 )
 
 // In is what one activity works on. OnProgress is told of texts done and of those that the ledger had; nil is allowed.
 type In struct {
-	Env        items.Env
+	Env        join.Env
 	Scratch    string
 	Part       stage.Part
 	Source     embed.Source
-	OnProgress func(corpus.Progress)
+	OnProgress func(core.Progress)
 }
 
 // Result of a part.
 type Result struct {
-	Texts    int64           `json:"texts"` // that have their vector in the ledger now
-	Progress corpus.Progress `json:"progress"`
+	Texts    int64         `json:"texts"` // that have their vector in the ledger now
+	Progress core.Progress `json:"progress"`
 }
 
 const (
@@ -45,7 +45,7 @@ func Run(ctx context.Context, in In) (Result, error) {
 		return e.res, nil
 	}
 	var failed error // returned behind the loop, which waits for the requests in flight
-	for _, err := range par.Ordered(ctx, width, embed.Batches(e.missing(ctx)), e.pay) {
+	for _, err := range parallel.Ordered(ctx, width, embed.Batches(e.missing(ctx)), e.pay) {
 		if err != nil {
 			failed = err
 			break
@@ -91,7 +91,7 @@ func (e *embedder) missing(ctx context.Context) iter.Seq2[embed.Item, error] {
 	}
 	return func(yield func(embed.Item, error) bool) {
 		texts := windows(e.Part.NewTexts(ctx, e.Env, e.Scratch))
-		for missing, err := range par.Ordered(ctx, lookWidth, texts, look) {
+		for missing, err := range parallel.Ordered(ctx, lookWidth, texts, look) {
 			if err != nil {
 				yield(embed.Item{}, err)
 				return

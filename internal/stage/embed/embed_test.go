@@ -8,19 +8,19 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/unweaver/unweaver/internal/build/items"
-	"github.com/unweaver/unweaver/internal/corpus"
-	"github.com/unweaver/unweaver/internal/embed"
+	"github.com/unweaver/unweaver/internal/artifact"
+	"github.com/unweaver/unweaver/internal/artifact/rows"
+	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
-	"github.com/unweaver/unweaver/internal/format/rows"
+	"github.com/unweaver/unweaver/internal/index/segments"
 	"github.com/unweaver/unweaver/internal/ledger"
+	"github.com/unweaver/unweaver/internal/ledger/embed"
 	"github.com/unweaver/unweaver/internal/stage"
 	embedstage "github.com/unweaver/unweaver/internal/stage/embed"
-	"github.com/unweaver/unweaver/internal/stage/stagetest"
-	"github.com/unweaver/unweaver/internal/store/artifact"
+	"github.com/unweaver/unweaver/internal/stage/join"
 	"github.com/unweaver/unweaver/internal/store/blob/dir"
 	"github.com/unweaver/unweaver/internal/store/coordination/bolt"
-	"github.com/unweaver/unweaver/internal/store/segments"
+	"github.com/unweaver/unweaver/internal/testkit/stagetest"
 )
 
 const scratch = "i/runs/g"
@@ -43,11 +43,11 @@ func newBench(t *testing.T) bench {
 
 func (b bench) in(embedder *stagetest.Embedder, part stage.Part) embedstage.In {
 	return embedstage.In{
-		Env: items.Env{
-			Spec:        corpus.Spec{Index: "i", Embedding: corpus.EmbedModel{MaxInputTokens: 400}},
+		Env: join.Env{
+			Spec:        core.Spec{Index: "i", Embedding: core.EmbedModel{MaxInputTokens: 400}},
 			Artifacts:   b.art,
 			Store:       strings.Repeat("a", 32),
-			Collections: corpus.Collections{Classes: "c", Chunks: "k"},
+			Collections: core.Collections{Classes: "c", Chunks: "k"},
 		},
 		Scratch: scratch,
 		Part:    part,
@@ -79,11 +79,11 @@ func (b bench) chunks(docs ...stagetest.Document) stage.Part {
 	var list []stagetest.Row
 	for _, doc := range docs {
 		for _, chunk := range doc.Chunks {
-			id := corpus.ChunkID(doc.Key, chunk, 0)
+			id := core.ChunkID(doc.Key, chunk, 0)
 			list = append(list, stagetest.Row{Key: string(id[:]), Value: string(rows.Extract{}.Encode())})
 		}
 	}
-	return stage.Part{Kind: stage.Chunks, Shard: items.Shard{
+	return stage.Part{Kind: stage.Chunks, Shard: join.Shard{
 		Text:    stagetest.Chunks(b, b.art, scratch, 0, docs...),
 		Extract: stagetest.Segment(b, b.art, list...),
 		To:      len(list),
@@ -104,9 +104,9 @@ func TestEveryNewClassIsEmbeddedOnceWithItsFinalText(t *testing.T) {
 	b := newBench(t)
 	part := b.classes(500)
 	embedder := &stagetest.Embedder{Dim: 4}
-	var told corpus.Progress
+	var told core.Progress
 	in := b.in(embedder, part)
-	in.OnProgress = func(p corpus.Progress) { told = p }
+	in.OnProgress = func(p core.Progress) { told = p }
 	res, err := embedstage.Run(t.Context(), in)
 	stagetest.Ok(t, err)
 	got := texts(embedder.Requests())
@@ -114,7 +114,7 @@ func TestEveryNewClassIsEmbeddedOnceWithItsFinalText(t *testing.T) {
 		t.Errorf("%d texts", len(got))
 	}
 	requests := len(embedder.Requests())
-	want := corpus.Progress{Stage: "embed", Done: 500}
+	want := core.Progress{Stage: "embed", Done: 500}
 	if res.Texts != 500 || res.Progress != want || told != want {
 		t.Errorf("%+v, told %+v", res, told)
 	}
@@ -168,14 +168,14 @@ func TestLongChunksAreEmbeddedInWindows(t *testing.T) {
 }
 
 // former is what a parent has.
-type former map[corpus.ID]segments.Class
+type former map[core.ID]segments.Class
 
-func (f former) Class(id corpus.ID) (segments.Class, bool) {
+func (f former) Class(id core.ID) (segments.Class, bool) {
 	found, ok := f[id]
 	return found, ok
 }
 
-func (former) Chunk(corpus.ID) (segments.Chunk, bool) { return segments.Chunk{}, false }
+func (former) Chunk(core.ID) (segments.Chunk, bool) { return segments.Chunk{}, false }
 
 func TestWhatTheParentHasIsNotEmbeddedAgain(t *testing.T) {
 	b := newBench(t)
@@ -189,11 +189,11 @@ func TestWhatTheParentHasIsNotEmbeddedAgain(t *testing.T) {
 		case '1': // not in the parent
 			continue
 		case '2': // there with another text
-			row.Vector = corpus.Sum("other").Prefix()
+			row.Vector = core.Sum("other").Prefix()
 		}
 		table[class.ID] = row
 	}
-	parent := &corpus.Manifest{Collections: corpus.Collections{Classes: "c"}}
+	parent := &core.Manifest{Collections: core.Collections{Classes: "c"}}
 	for name, c := range map[string]struct {
 		collection string
 		want       int
@@ -218,7 +218,7 @@ func TestAHitIsCountedOnlyWhenTheLedgerAnswered(t *testing.T) {
 	res, err := embedstage.Run(t.Context(), b.in(
 		&stagetest.Embedder{Dim: 4, Before: func([]string) error { return refused }}, part,
 	))
-	if !fault.Is(err, fault.ModelAuth) || res.Progress != (corpus.Progress{Stage: "embed"}) || res.Texts != 0 {
+	if !fault.Is(err, fault.ModelAuth) || res.Progress != (core.Progress{Stage: "embed"}) || res.Texts != 0 {
 		t.Errorf("a server that refuses: %v, %+v", err, res)
 	}
 	var asked atomic.Int64
@@ -239,7 +239,7 @@ func TestAHitIsCountedOnlyWhenTheLedgerAnswered(t *testing.T) {
 	defer cancel()
 	stuck := &stagetest.Embedder{Dim: 4, Before: func([]string) error { <-ctx.Done(); return ctx.Err() }}
 	in := b.in(stuck, part)
-	in.OnProgress = func(p corpus.Progress) {
+	in.OnProgress = func(p core.Progress) {
 		if p.Hits.Embed == paid {
 			cancel()
 		}

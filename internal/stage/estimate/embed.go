@@ -3,13 +3,13 @@ package estimate
 import (
 	"math"
 
-	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/core"
 )
 
 // EmbedIn is what the cost of vectors is estimated from.
 type EmbedIn struct {
-	Paid           bool          // by a model that costs something; else the estimate is zero
-	Parent         corpus.Counts // zero: no parent, or one with another embedder, none of whose vectors serve
+	Paid           bool        // by a model that costs something; else the estimate is zero
+	Parent         core.Counts // zero: no parent, or one with another embedder, none of whose vectors serve
 	New            New
 	MaxInputTokens int    // of the embedder; 0: no limit
 	Parts          int    // partitions or shards: each ends with a request that may be small

@@ -10,7 +10,7 @@ package estimate
 import (
 	"math"
 
-	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/core"
 )
 
 // Range is a lower and an upper estimate.
@@ -27,7 +27,7 @@ type Task struct {
 }
 
 // Cost of a task by a price per million tokens.
-func (t Task) Cost(price corpus.Price) (low, high float64) {
+func (t Task) Cost(price core.Price) (low, high float64) {
 	low = float64(t.Prompt.Low)*price.Prompt + float64(t.Completion.Low)*price.Completion
 	high = float64(t.Prompt.High)*price.Prompt + float64(t.Completion.High)*price.Completion
 	return low / 1e6, high / 1e6
@@ -56,7 +56,7 @@ func perChunk(tokens float64) (classes, mentions float64) {
 }
 
 // rates are the classes and mentions of a chunk, of the parent where there is one.
-func rates(parent corpus.Counts, added New) (classes, mentions float64) {
+func rates(parent core.Counts, added New) (classes, mentions float64) {
 	if parent.Chunks > 0 {
 		return float64(parent.Classes) / float64(parent.Chunks), float64(parent.Mentions) / float64(parent.Chunks)
 	}

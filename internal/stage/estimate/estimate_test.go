@@ -9,24 +9,24 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/unweaver/unweaver/internal/corpus"
-	"github.com/unweaver/unweaver/internal/embed"
-	"github.com/unweaver/unweaver/internal/format/rows"
+	"github.com/unweaver/unweaver/internal/artifact"
+	"github.com/unweaver/unweaver/internal/artifact/rows"
+	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/ledger"
+	"github.com/unweaver/unweaver/internal/ledger/embed"
 	"github.com/unweaver/unweaver/internal/stage/estimate"
-	"github.com/unweaver/unweaver/internal/stage/stagetest"
-	"github.com/unweaver/unweaver/internal/store/artifact"
 	"github.com/unweaver/unweaver/internal/store/blob/dir"
+	"github.com/unweaver/unweaver/internal/testkit/stagetest"
 )
 
 // known is a ledger that has some keys and counts looks; it can do nothing else.
 type known struct {
-	missing map[corpus.Digest]bool
+	missing map[core.Digest]bool
 	looks   int
 	err     error
 }
 
-func (k *known) Get(_ context.Context, task string, key corpus.Digest, _ int) (*ledger.Entry, error) {
+func (k *known) Get(_ context.Context, task string, key core.Digest, _ int) (*ledger.Entry, error) {
 	if k.looks++; k.err != nil || task != ledger.Shorten {
 		return nil, k.err
 	}
@@ -46,10 +46,10 @@ func list(classes ...estimate.Class) iter.Seq2[estimate.Class, error] {
 	}
 }
 
-func keys(name string, n int) []corpus.Digest {
-	out := make([]corpus.Digest, n)
+func keys(name string, n int) []core.Digest {
+	out := make([]core.Digest, n)
 	for i := range out {
-		out[i] = corpus.Sum(name, fmt.Sprint(i))
+		out[i] = core.Sum(name, fmt.Sprint(i))
 	}
 	return out
 }
@@ -65,8 +65,8 @@ var (
 func night(added estimate.New, classes ...estimate.Class) estimate.ShortenIn {
 	return estimate.ShortenIn{
 		Paid:       true,
-		Shortening: corpus.Shortening{Threshold: 4000, Sample: 256},
-		Parent:     corpus.Counts{Chunks: 1000, Classes: int64(len(classes)), Mentions: 2000},
+		Shortening: core.Shortening{Threshold: 4000, Sample: 256},
+		Parent:     core.Counts{Chunks: 1000, Classes: int64(len(classes)), Mentions: 2000},
 		Classes:    list(classes...),
 		New:        added,
 		Ledger:     &known{},
@@ -132,7 +132,7 @@ func TestASampledClassIsHardlyEverShortenedAgain(t *testing.T) {
 
 func TestWhatTheLedgerLostIsPaidAgain(t *testing.T) {
 	var classes []estimate.Class
-	lost := &known{missing: map[corpus.Digest]bool{}}
+	lost := &known{missing: map[core.Digest]bool{}}
 	for i := range 1000 {
 		class := estimate.Class{Runes: 3000, Chunks: 1, Mentions: 60, Keys: keys(fmt.Sprint("class ", i), 3)}
 		classes = append(classes, class)
@@ -162,7 +162,7 @@ func TestShorteningOfAFirstBuildIsNotForgotten(t *testing.T) {
 	for chunks, most := range map[int64]int64{100: 10, 1890: 80, 100_000: 40_000} {
 		added := estimate.New{Chunks: chunks, Tokens: 120 * chunks, Unseen: chunks}
 		got, err := estimate.Shorten(t.Context(), estimate.ShortenIn{
-			Paid: true, Shortening: corpus.Shortening{Threshold: 4000, Sample: 256}, New: added,
+			Paid: true, Shortening: core.Shortening{Threshold: 4000, Sample: 256}, New: added,
 		})
 		stagetest.Ok(t, err)
 		if got.Calls.Low != 0 || got.Calls.High < 1 || got.Calls.High > most {
@@ -178,7 +178,7 @@ func TestClassesAreReadFromAGeneration(t *testing.T) {
 	store, err := dir.Open(t.TempDir())
 	stagetest.Ok(t, err)
 	art := artifact.Index{Store: store, Name: "i"}
-	manifest := &corpus.Manifest{}
+	manifest := &core.Manifest{}
 	for part := range 2 {
 		record := rows.Record{Name: "X", Text: strings.Repeat("é", 10+part)}
 		class := rows.Class{Keys: keys("x", part), Mentions: 7, Chunks: 5}
@@ -205,7 +205,7 @@ func TestClassesAreReadFromAGeneration(t *testing.T) {
 	if strings.Join(got, "|") != "10 5 7 0|11 5 7 1" {
 		t.Errorf("%v", got)
 	}
-	manifest.Segments.Classes = append(manifest.Segments.Classes, corpus.Segment{SHA256: "gone"})
+	manifest.Segments.Classes = append(manifest.Segments.Classes, core.Segment{SHA256: "gone"})
 	in := night(new10(10))
 	in.Classes = estimate.Classes(t.Context(), art, manifest)
 	if _, err := estimate.Shorten(t.Context(), in); err == nil {
@@ -229,7 +229,7 @@ func TestRequestsOfNewChunksAreWithinTheRange(t *testing.T) {
 			for texts, err := range embed.Batches(func(yield func(embed.Item, error) bool) {
 				for i := range c.chunks {
 					for w, window := range embed.Windows("Title", text, c.limit) {
-						digest := corpus.Sum(fmt.Sprint(i, w))
+						digest := core.Sum(fmt.Sprint(i, w))
 						if !yield(embed.Item{Digest: digest, Text: window}, nil) {
 							return
 						}
@@ -262,9 +262,9 @@ func TestRequestsOfNewChunksAreWithinTheRange(t *testing.T) {
 }
 
 func TestVectorsOfClasses(t *testing.T) {
-	parent := corpus.Counts{Chunks: 1000, Classes: 8000, Mentions: 13_000}
+	parent := core.Counts{Chunks: 1000, Classes: 8000, Mentions: 13_000}
 	for name, c := range map[string]struct {
-		parent      corpus.Counts
+		parent      core.Counts
 		added       estimate.New
 		least, most estimate.Range // of calls.Low and calls.High
 	}{
@@ -288,7 +288,7 @@ func TestVectorsOfClasses(t *testing.T) {
 			estimate.Range{Low: 9, High: 13},
 		},
 		"a first build goes by the chunks' length": {
-			corpus.Counts{},
+			core.Counts{},
 			estimate.New{Chunks: 1000, Tokens: 130_000, Unseen: 1000},
 			estimate.Range{Low: 17, High: 21},
 			estimate.Range{Low: 80, High: 105},
@@ -313,7 +313,7 @@ func TestCostIsByTheMillionTokens(t *testing.T) {
 	task := estimate.Task{
 		Prompt: estimate.Range{Low: 1_000_000, High: 2_000_000}, Completion: estimate.Range{Low: 0, High: 500_000},
 	}
-	low, high := task.Cost(corpus.Price{Prompt: 0.5, Completion: 2})
+	low, high := task.Cost(core.Price{Prompt: 0.5, Completion: 2})
 	if low != 0.5 || high != 2 {
 		t.Errorf("%v to %v", low, high)
 	}

@@ -5,15 +5,15 @@ import (
 	"math"
 	"slices"
 
-	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/core"
 )
 
 // Actual is what one earlier run came to.
 type Actual struct {
 	Documents int64 // that it made
 	Chunks    int64 // that it extracted, or found extracted
-	Calls     corpus.Calls
-	Tokens    corpus.Tokens
+	Calls     core.Calls
+	Tokens    core.Tokens
 	Extract   float64 // seconds of the stage; it waits for the model
 	Embed     float64
 	Shorten   float64
@@ -21,7 +21,7 @@ type Actual struct {
 }
 
 // ActualOf takes what a report tells. nil: it made nothing.
-func ActualOf(report corpus.Report) *Actual {
+func ActualOf(report core.Report) *Actual {
 	out := Actual{
 		Documents: report.Diff.Added + report.Diff.Changed + report.Diff.Moved,
 		Chunks:    report.Calls.Extract + report.LedgerHits.Extract,
@@ -32,11 +32,11 @@ func ActualOf(report corpus.Report) *Actual {
 	}
 	for _, stage := range report.Stages {
 		switch stage.Name {
-		case corpus.StageExtract:
+		case core.StageExtract:
 			out.Extract = stage.Seconds
-		case corpus.StageShorten:
+		case core.StageShorten:
 			out.Shorten = stage.Seconds
-		case corpus.StageEmbed:
+		case core.StageEmbed:
 			out.Embed = stage.Seconds
 		default:
 			out.Rest += stage.Seconds
@@ -98,7 +98,7 @@ func (p Past) alike(chunks int64) (out Past) {
 
 // Narrow takes from a range of calls what runs of about so many chunks never came near. The range of a task that calls
 // cannot be told of stays.
-func (p Past) Narrow(task Task, chunks, besides int64, calls func(corpus.Calls) int64) Task {
+func (p Past) Narrow(task Task, chunks, besides int64, calls func(core.Calls) int64) Task {
 	runs := p.alike(chunks)
 	if len(runs) < enoughRuns || task.Calls.High == 0 {
 		return task
@@ -128,7 +128,7 @@ func (p Past) Narrow(task Task, chunks, besides int64, calls func(corpus.Calls) 
 }
 
 // Seconds that a run of so many documents and calls takes; ok: there are runs to go by.
-func (p Past) Seconds(documents int64, extract, shorten, embed corpus.Range) (seconds corpus.Range, ok bool) {
+func (p Past) Seconds(documents int64, extract, shorten, embed core.Range) (seconds core.Range, ok bool) {
 	seconds.Low = math.Inf(1)
 	for _, run := range p.near(documents) {
 		size := float64(max(documents, 1)) / float64(max(run.Documents, 1))
@@ -136,7 +136,7 @@ func (p Past) Seconds(documents int64, extract, shorten, embed corpus.Range) (se
 		for _, stage := range []struct {
 			seconds float64
 			calls   int64
-			wanted  corpus.Range
+			wanted  core.Range
 		}{
 			{run.Extract, run.Calls.Extract, extract}, {run.Shorten, run.Calls.Shorten, shorten},
 			{run.Embed, run.Calls.Embed, embed},
@@ -154,7 +154,7 @@ func (p Past) Seconds(documents int64, extract, shorten, embed corpus.Range) (se
 		ok = true
 	}
 	if !ok {
-		return corpus.Range{}, false
+		return core.Range{}, false
 	}
 	return seconds, true
 }

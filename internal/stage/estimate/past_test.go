@@ -3,20 +3,20 @@ package estimate_test
 import (
 	"testing"
 
-	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/stage/estimate"
 )
 
 func pastOf(runs ...estimate.Actual) estimate.Past { return runs }
 
-func shortened(calls corpus.Calls) int64 { return calls.Shorten }
+func shortened(calls core.Calls) int64 { return calls.Shorten }
 
 // Two runs of about the size narrow what a task may cost; one does not, nor do runs of another size.
 func TestRunsOfAboutTheSizeNarrowARange(t *testing.T) {
 	t.Parallel()
-	night := estimate.Actual{Chunks: 100, Calls: corpus.Calls{Shorten: 20}}
-	another := estimate.Actual{Chunks: 200, Calls: corpus.Calls{Shorten: 60}}
-	large := estimate.Actual{Chunks: 10_000, Calls: corpus.Calls{Shorten: 9_000}}
+	night := estimate.Actual{Chunks: 100, Calls: core.Calls{Shorten: 20}}
+	another := estimate.Actual{Chunks: 200, Calls: core.Calls{Shorten: 60}}
+	large := estimate.Actual{Chunks: 10_000, Calls: core.Calls{Shorten: 9_000}}
 	task := estimate.Task{
 		Calls: estimate.Range{Low: 0, High: 1000}, Prompt: estimate.Range{Low: 0, High: 50_000},
 	}
@@ -46,17 +46,17 @@ func TestRunsOfAboutTheSizeNarrowARange(t *testing.T) {
 func TestTimeGoesByWhatEarlierRunsTook(t *testing.T) {
 	t.Parallel()
 	past := pastOf(estimate.Actual{
-		Documents: 10, Chunks: 50, Calls: corpus.Calls{Extract: 100}, Extract: 200, Rest: 10,
+		Documents: 10, Chunks: 50, Calls: core.Calls{Extract: 100}, Extract: 200, Rest: 10,
 	})
-	got, ok := past.Seconds(10, corpus.Range{Low: 50, High: 50}, corpus.Range{}, corpus.Range{})
+	got, ok := past.Seconds(10, core.Range{Low: 50, High: 50}, core.Range{}, core.Range{})
 	if !ok || got.Low < 70 || got.Low > 110 || got.High < 110 || got.High > 160 {
 		t.Errorf("%+v", got)
 	}
-	more, _ := past.Seconds(20, corpus.Range{Low: 50, High: 50}, corpus.Range{}, corpus.Range{})
+	more, _ := past.Seconds(20, core.Range{Low: 50, High: 50}, core.Range{}, core.Range{})
 	if more.High <= got.High || more.Low != got.Low {
 		t.Errorf("twice the documents: %+v, once %+v", more, got)
 	}
-	if _, ok := estimate.Past(nil).Seconds(1, corpus.Range{}, corpus.Range{}, corpus.Range{}); ok {
+	if _, ok := estimate.Past(nil).Seconds(1, core.Range{}, core.Range{}, core.Range{}); ok {
 		t.Error("nothing to go by")
 	}
 }
@@ -64,8 +64,8 @@ func TestTimeGoesByWhatEarlierRunsTook(t *testing.T) {
 func TestARunThatShortenedMuchDoesNotTellWhatExtractionCosts(t *testing.T) {
 	t.Parallel()
 	past := pastOf(
-		estimate.Actual{Calls: corpus.Calls{Extract: 100, Shorten: 5}, Tokens: corpus.Tokens{Prompt: 1000, Completion: 2000}},
-		estimate.Actual{Calls: corpus.Calls{Extract: 100, Shorten: 6}, Tokens: corpus.Tokens{Prompt: 7, Completion: 7}},
+		estimate.Actual{Calls: core.Calls{Extract: 100, Shorten: 5}, Tokens: core.Tokens{Prompt: 1000, Completion: 2000}},
+		estimate.Actual{Calls: core.Calls{Extract: 100, Shorten: 6}, Tokens: core.Tokens{Prompt: 7, Completion: 7}},
 	)
 	if calls, prompt, completion := past.Charged(); calls != 100 || prompt != 1000 || completion != 2000 {
 		t.Errorf("%d calls, %d and %d tokens", calls, prompt, completion)

@@ -6,22 +6,22 @@ import (
 	"math"
 	"unicode/utf8"
 
-	"github.com/unweaver/unweaver/internal/corpus"
-	"github.com/unweaver/unweaver/internal/format/rows"
+	"github.com/unweaver/unweaver/internal/artifact"
+	"github.com/unweaver/unweaver/internal/artifact/rows"
+	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/ledger"
-	"github.com/unweaver/unweaver/internal/store/artifact"
 )
 
 // Class is a class of the parent.
 type Class struct {
-	Runes    int             // of its final text
-	Chunks   int64           // that named it when its text was made
-	Mentions int64           // and how often
-	Keys     []corpus.Digest // of the ledger, where it was shortened
+	Runes    int           // of its final text
+	Chunks   int64         // that named it when its text was made
+	Mentions int64         // and how often
+	Keys     []core.Digest // of the ledger, where it was shortened
 }
 
 // Classes streams the classes of a generation.
-func Classes(ctx context.Context, art artifact.Index, manifest *corpus.Manifest) iter.Seq2[Class, error] {
+func Classes(ctx context.Context, art artifact.Index, manifest *core.Manifest) iter.Seq2[Class, error] {
 	return func(yield func(Class, error) bool) {
 		for _, segment := range manifest.Segments.Classes {
 			for row, err := range artifact.ScanAll(ctx, art.Store, art.SegmentKey(segment.SHA256)) {
@@ -54,16 +54,16 @@ func decode(value []byte) (Class, error) {
 
 // Looker is the part of the ledger that a look needs.
 type Looker interface {
-	Get(ctx context.Context, task string, key corpus.Digest, attempt int) (*ledger.Entry, error)
+	Get(ctx context.Context, task string, key core.Digest, attempt int) (*ledger.Entry, error)
 }
 
 // ShortenIn is what the cost of shortening is estimated from.
 type ShortenIn struct {
 	Paid       bool // by a model that costs something; else the estimate is zero
-	Shortening corpus.Shortening
+	Shortening core.Shortening
 	Parity     bool                    // no sample: every mention counts
 	Again      bool                    // the parent was shortened by another model, threshold or sample
-	Parent     corpus.Counts           // zero: no parent
+	Parent     core.Counts             // zero: no parent
 	Classes    iter.Seq2[Class, error] // of the parent; nil: no parent
 	New        New
 	Ledger     Looker
@@ -116,7 +116,7 @@ func Shorten(ctx context.Context, in ShortenIn) (Task, error) {
 // first is the estimate without a parent. The share of the descriptions that classes over the threshold hold grew with
 // the root of the number of chunks (1.0 % of 500, 1.3 % of 1,000, 2.1 % of 1,890); three times that is allowed for.
 func (in ShortenIn) first() Task {
-	_, mentions := rates(corpus.Counts{}, in.New)
+	_, mentions := rates(core.Counts{}, in.New)
 	runes := mentions * float64(in.New.Chunks) * mentionRunes
 	common := min(0.5, 3*0.0005*math.Sqrt(float64(in.New.Chunks)))
 	return in.priced(0, runes*common/float64(max(in.Shortening.Threshold, 1)), blockRunes)

@@ -3,7 +3,7 @@ package estimate
 import (
 	"math"
 
-	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/core"
 )
 
 // Sized is what is known of a build whose listing has been compared with its parent, and of whose documents none has
@@ -15,8 +15,8 @@ type Sized struct {
 	Removed   int64 // documents of the parent that are not in the listing
 	Text      int64 // bytes that are expected of those that are made
 	Again     bool  // all are made, for another reason than what is in them: all may be paid for
-	Chunking  corpus.Chunking
-	Parent    corpus.Counts // zero: none
+	Chunking  core.Chunking
+	Parent    core.Counts // zero: none
 }
 
 // What is expected of a text by its size is off by this much: letters of several bytes, marks of a format.
@@ -88,7 +88,7 @@ func ShortenSized(in ShortenIn, past Past) Task {
 		return Task{}
 	}
 	if in.Parent.Chunks == 0 || in.Again {
-		in.Parent = corpus.Counts{}
+		in.Parent = core.Counts{}
 		return in.first()
 	}
 	_, mentions := rates(in.Parent, in.New)

@@ -3,14 +3,14 @@ package estimate
 import (
 	"testing"
 
-	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/core"
 )
 
 // What sizes let expect: chunks of texts, those of them that nobody has paid for, and those that go.
 func TestWhatSizesLetExpect(t *testing.T) {
 	t.Parallel()
-	text := corpus.Chunking{Strategy: "text", MaxTokens: 1500}
-	parent := corpus.Counts{Documents: 100, Chunks: 500, Tokens: 500_000, Classes: 4000, Mentions: 10_000}
+	text := core.Chunking{Strategy: "text", MaxTokens: 1500}
+	parent := core.Counts{Documents: 100, Chunks: 500, Tokens: 500_000, Classes: 4000, Mentions: 10_000}
 	for name, c := range map[string]struct {
 		size           Sized
 		chunks, unread Range
@@ -24,10 +24,10 @@ func TestWhatSizesLetExpect(t *testing.T) {
 			Sized{Documents: 50, Added: 50, Text: 10_000, Chunking: text}, Range{50, 59}, Range{50, 59}, 0,
 		},
 		"one chunk each": {
-			Sized{Documents: 7, Text: 9 << 20, Chunking: corpus.Chunking{Strategy: "document"}}, Range{7, 7}, Range{7, 7}, 0,
+			Sized{Documents: 7, Text: 9 << 20, Chunking: core.Chunking{Strategy: "document"}}, Range{7, 7}, Range{7, 7}, 0,
 		},
 		"fixed windows": {
-			Sized{Documents: 1, Text: 40_000, Chunking: corpus.Chunking{Strategy: "fixed", MaxTokens: 1100, Overlap: 100}},
+			Sized{Documents: 1, Text: 40_000, Chunking: core.Chunking{Strategy: "fixed", MaxTokens: 1100, Overlap: 100}},
 			Range{7, 15}, Range{7, 15}, 0,
 		},
 		"a night": { // 20,000 tokens in chunks of 1,000
@@ -51,8 +51,8 @@ func TestWhatSizesLetExpect(t *testing.T) {
 func TestShorteningBySizesIsBoundedTwice(t *testing.T) {
 	t.Parallel()
 	in := ShortenIn{
-		Paid: true, Shortening: corpus.Shortening{Threshold: 4000},
-		Parent: corpus.Counts{Chunks: 10_000, Tokens: 10_000_000, Mentions: 100_000},
+		Paid: true, Shortening: core.Shortening{Threshold: 4000},
+		Parent: core.Counts{Chunks: 10_000, Tokens: 10_000_000, Mentions: 100_000},
 		New:    New{Chunks: 1, Tokens: 1000, Gone: 1},
 	}
 	if got := ShortenSized(in, nil).Calls; got != (Range{0, 60}) { // three calls for each of 20 mentions
@@ -62,7 +62,7 @@ func TestShorteningBySizesIsBoundedTwice(t *testing.T) {
 	in.Parent.Mentions = 400_000
 	in.Parent.Tokens = 130 * in.Parent.Chunks
 	some := ShortenSized(in, nil).Calls
-	more := ShortenSized(in, Past{{Chunks: 5000, Calls: corpus.Calls{Shorten: some.High}}}).Calls
+	more := ShortenSized(in, Past{{Chunks: 5000, Calls: core.Calls{Shorten: some.High}}}).Calls
 	if some.High >= 3*200_000 || more.High != ceil(1.4*float64(some.High)) {
 		t.Errorf("many chunks: %v, and after a run that took as many: %v", some, more)
 	}

@@ -7,12 +7,12 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/ledger"
 	"github.com/unweaver/unweaver/internal/model"
 	batchapi "github.com/unweaver/unweaver/internal/model/batch"
-	"github.com/unweaver/unweaver/internal/stream/par"
+	"github.com/unweaver/unweaver/internal/stream/parallel"
 )
 
 // Batches puts the calls of a build into files, and what comes back into the ledger, by the same reading and under the
@@ -21,13 +21,13 @@ type Batches struct {
 	Chat    model.Chat
 	Model   model.Batcher // of Chat
 	Ledger  *ledger.Ledger
-	Spec    corpus.Spec
+	Spec    core.Spec
 	Attempt int                     // round of retry-failed
 	Paid    func(usage model.Usage) // told of each answer before it is stored
 
 	mu      sync.Mutex
-	former  map[string]corpus.Digest // keys of before domains, by key
-	useless map[string]bool          // answered, and of no use: left to calls of their own
+	former  map[string]core.Digest // keys of before domains, by key
+	useless map[string]bool        // answered, and of no use: left to calls of their own
 }
 
 // Requests gives the calls of a range of chunks, answered or not. tokens of a prompt are estimated at four bytes each.
@@ -50,7 +50,7 @@ func (b *Batches) Requests(ctx context.Context, in In) ([]batchapi.Request, erro
 		if former := before(info, x.text); !former.IsZero() {
 			b.mu.Lock()
 			if b.former == nil {
-				b.former = map[string]corpus.Digest{}
+				b.former = map[string]core.Digest{}
 			}
 			b.former[key.String()] = former
 			b.mu.Unlock()
@@ -65,7 +65,7 @@ func (b *Batches) Requests(ctx context.Context, in In) ([]batchapi.Request, erro
 // use came.
 func (b *Batches) Missing(ctx context.Context, ids []string) ([]string, error) {
 	known := make([]bool, len(ids))
-	err := par.Each(ctx, len(ids), min(width, max(1, len(ids))), func(ctx context.Context, i int) error {
+	err := parallel.Each(ctx, len(ids), min(width, max(1, len(ids))), func(ctx context.Context, i int) error {
 		b.mu.Lock()
 		known[i] = b.useless[ids[i]]
 		former := b.former[ids[i]]
@@ -73,7 +73,7 @@ func (b *Batches) Missing(ctx context.Context, ids []string) ([]string, error) {
 		if known[i] {
 			return nil
 		}
-		var key corpus.Digest
+		var key core.Digest
 		if err := key.UnmarshalText([]byte(ids[i])); err != nil {
 			return fault.Internal.At("look up in the ledger", ids[i]).Because(err)
 		}
@@ -93,7 +93,7 @@ func (b *Batches) Missing(ctx context.Context, ids []string) ([]string, error) {
 // Take puts answers into the ledger. What cannot be used is left to calls of their own, which ask once more and tell
 // why nothing came of it.
 func (b *Batches) Take(ctx context.Context, answers []batchapi.Answer) error {
-	return par.Each(ctx, len(answers), min(width, max(1, len(answers))), func(ctx context.Context, i int) error {
+	return parallel.Each(ctx, len(answers), min(width, max(1, len(answers))), func(ctx context.Context, i int) error {
 		if !answers[i].Answered() {
 			if !answers[i].Again() {
 				b.leave(answers[i].ID)
@@ -121,7 +121,7 @@ func (b *Batches) Left() int64 {
 }
 
 func (b *Batches) take(ctx context.Context, answer batchapi.Answer) error {
-	var key corpus.Digest
+	var key core.Digest
 	if err := key.UnmarshalText([]byte(answer.ID)); err != nil {
 		return fault.Internal.At("take an answer of a batch", answer.ID).Because(err)
 	}
@@ -151,7 +151,7 @@ func (b *Batches) take(ctx context.Context, answer batchapi.Answer) error {
 func parsed(text string) (out []entity, rung string, ok bool) {
 	var crash error
 	func() {
-		defer par.Caught(&crash)
+		defer parallel.Caught(&crash)
 		var found reading
 		found.entities, found.rung, ok = Parse(text)
 		out, rung = found.stored(), found.rung

@@ -5,11 +5,11 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/artifact"
+	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
-	"github.com/unweaver/unweaver/internal/store/artifact"
 	"github.com/unweaver/unweaver/internal/store/blob"
-	"github.com/unweaver/unweaver/internal/stream/par"
+	"github.com/unweaver/unweaver/internal/stream/parallel"
 )
 
 // DeadLetterKey is where the dead letter of a chunk lies, and with an empty id the folder of all.
@@ -31,14 +31,14 @@ type DeadLetter struct {
 	Key      string `json:"ledger_key"`
 	Raw      string `json:"raw"`
 
-	Discarded *corpus.Discarded `json:"discarded,omitempty"` // a person does not want to see it any more
+	Discarded *core.Discarded `json:"discarded,omitempty"` // a person does not want to see it any more
 }
 
 // rawShown bounds what a problem shows of an answer, in runes.
 const rawShown = 160
 
 // Problem is the dead letter as a report tells it: the file, the chunk and the cause.
-func (d DeadLetter) Problem() corpus.Problem {
+func (d DeadLetter) Problem() core.Problem {
 	words := strings.Join(strings.Fields(d.Raw), " ")
 	if runes := []rune(words); len(runes) > rawShown {
 		words = string(runes[:rawShown]) + "..."
@@ -52,7 +52,7 @@ func (d DeadLetter) Problem() corpus.Problem {
 	case d.Reason == string(fault.BadOutput):
 		why = "the answers of the model cannot be read; the last one begins: " + words
 	}
-	return corpus.Problem{
+	return core.Problem{
 		Code: d.Reason, Object: d.Document,
 		Detail: fmt.Sprintf("nothing was extracted from chunk %d (%s): %s", d.Ordinal, d.Chunk, why),
 	}
@@ -61,7 +61,7 @@ func (d DeadLetter) Problem() corpus.Problem {
 // deadLetters are written when nothing can turn the failures of a batch into something else any more: a batch that is
 // repeated because the run paused may find that a chunk is fine.
 func (b *batch) deadLetters(ctx context.Context, chunks []item) error {
-	return par.Each(ctx, len(chunks), min(width, len(chunks)), func(ctx context.Context, i int) error {
+	return parallel.Each(ctx, len(chunks), min(width, len(chunks)), func(ctx context.Context, i int) error {
 		if chunks[i].dead == nil {
 			return nil
 		}

@@ -6,15 +6,15 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/artifact"
+	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/ledger"
 	"github.com/unweaver/unweaver/internal/stage/extract"
-	"github.com/unweaver/unweaver/internal/stage/stagetest"
-	"github.com/unweaver/unweaver/internal/store/artifact"
 	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/internal/store/blob/memory"
 	coordmemory "github.com/unweaver/unweaver/internal/store/coordination/memory"
-	"github.com/unweaver/unweaver/internal/store/distance"
+	"github.com/unweaver/unweaver/internal/testkit/distance"
+	"github.com/unweaver/unweaver/internal/testkit/stagetest"
 )
 
 // A shard of a test, in batches of 16 chunks.
@@ -31,7 +31,7 @@ func extractShard(t *testing.T, near blob.Store, into string) {
 	book := ledger.New(near, coordmemory.NewClaims())
 	for batch := range shardBatches {
 		_, err := extract.Run(t.Context(), extract.In{
-			Spec: corpus.Spec{Index: "i"}, Artifacts: art, Scratch: into, Gen: "g", Text: text,
+			Spec: core.Spec{Index: "i"}, Artifacts: art, Scratch: into, Gen: "g", Text: text,
 			Shard: extract.Shard{To: shardBatches * batchChunks}, Batch: batch, From: batch * batchChunks,
 			To: (batch + 1) * batchChunks, Chat: &stagetest.Chat{Answer: stagetest.Says(entities("Crane"))}, Ledger: book,
 		})
@@ -42,7 +42,7 @@ func extractShard(t *testing.T, near blob.Store, into string) {
 func sealShard(t *testing.T, store blob.Store, from string) extract.SealResult {
 	t.Helper()
 	result, err := extract.Seal(t.Context(), extract.SealIn{
-		Spec: corpus.Spec{Index: "i"}, Artifacts: artifact.Index{Store: store, Name: "i", OneName: true}, Scratch: from,
+		Spec: core.Spec{Index: "i"}, Artifacts: artifact.Index{Store: store, Name: "i", OneName: true}, Scratch: from,
 		Batches: shardBatches, Paid: true, Ledger: ledger.New(store, coordmemory.NewClaims()),
 	})
 	stagetest.Ok(t, err)
@@ -117,7 +117,7 @@ func TestAShardOfWhichSomeBatchesAreOfTheReleaseBeforeIsPackedWhole(t *testing.T
 	stagetest.Ok(t, near.DeleteAll(t.Context(), loose))
 	book := ledger.New(near, coordmemory.NewClaims())
 	for _, object := range loose {
-		var key corpus.Digest
+		var key core.Digest
 		stagetest.Ok(t, key.UnmarshalText([]byte(object[len(object)-64:])))
 		if entry, err := book.Get(t.Context(), ledger.Extract, key, 0); err != nil || entry == nil || !entry.Packed {
 			t.Fatalf("%s: %v %v", object, entry, err)

@@ -5,11 +5,11 @@ import (
 	"iter"
 	"math"
 
-	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/ledger"
 	"github.com/unweaver/unweaver/internal/model"
 	"github.com/unweaver/unweaver/internal/model/tokens"
-	"github.com/unweaver/unweaver/internal/stream/par"
+	"github.com/unweaver/unweaver/internal/stream/parallel"
 )
 
 // Estimate is what extracting chunks would cost: an exact count of the chunks that the ledger does not know.
@@ -110,12 +110,12 @@ func (e Estimate) Taught(calls, perChunk, prompt, completion int64) Estimate {
 
 // Looker is the part of the ledger that a look needs.
 type Looker interface {
-	Get(ctx context.Context, task string, key corpus.Digest, attempt int) (*ledger.Entry, error)
+	Get(ctx context.Context, task string, key core.Digest, attempt int) (*ledger.Entry, error)
 }
 
 // CountIn is what is counted: chunks, and the model that would be asked, which needs no key and gets no call.
 type CountIn struct {
-	Spec    corpus.Spec
+	Spec    core.Spec
 	Model   model.Info
 	Ledger  Looker
 	Attempt int // round of retry-failed
@@ -161,7 +161,7 @@ func Count(ctx context.Context, in CountIn) (Estimate, error) {
 		entry, err := ledger.GetEither(ctx, in.Ledger, ledger.Extract, key, former, in.Attempt)
 		return looked{tokens: int64(chunk.Tokens), entry: entry}, err
 	}
-	for chunk, err := range par.Ordered(ctx, width, in.Chunks, look) {
+	for chunk, err := range parallel.Ordered(ctx, width, in.Chunks, look) {
 		if err != nil {
 			return estimate, err
 		}

@@ -6,13 +6,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/ledger"
 	"github.com/unweaver/unweaver/internal/model"
 	"github.com/unweaver/unweaver/internal/stage/extract"
-	"github.com/unweaver/unweaver/internal/stage/stagetest"
 	"github.com/unweaver/unweaver/internal/store/coordination"
+	"github.com/unweaver/unweaver/internal/testkit/stagetest"
 )
 
 // noClaims fails a test that claims anything.
@@ -77,7 +77,7 @@ func TestCountTellsWhatWouldBePaidAndTakesNothing(t *testing.T) {
 
 type brokenLedger struct{ err error }
 
-func (l brokenLedger) Get(context.Context, string, corpus.Digest, int) (*ledger.Entry, error) {
+func (l brokenLedger) Get(context.Context, string, core.Digest, int) (*ledger.Entry, error) {
 	return nil, l.err
 }
 

@@ -25,19 +25,19 @@ import (
 	"sync"
 	"unicode/utf8"
 
-	"github.com/unweaver/unweaver/internal/build/items"
-	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/artifact"
+	"github.com/unweaver/unweaver/internal/artifact/rowfile"
+	"github.com/unweaver/unweaver/internal/artifact/rows"
+	"github.com/unweaver/unweaver/internal/artifact/textseg"
+	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
-	"github.com/unweaver/unweaver/internal/format/rowfile"
-	"github.com/unweaver/unweaver/internal/format/rows"
-	"github.com/unweaver/unweaver/internal/format/textseg"
-	"github.com/unweaver/unweaver/internal/lang/names"
-	"github.com/unweaver/unweaver/internal/lang/text"
 	"github.com/unweaver/unweaver/internal/ledger"
 	"github.com/unweaver/unweaver/internal/model"
 	"github.com/unweaver/unweaver/internal/stage"
-	"github.com/unweaver/unweaver/internal/store/artifact"
-	"github.com/unweaver/unweaver/internal/stream/par"
+	"github.com/unweaver/unweaver/internal/stage/join"
+	"github.com/unweaver/unweaver/internal/stream/parallel"
+	"github.com/unweaver/unweaver/internal/text"
+	"github.com/unweaver/unweaver/internal/text/names"
 )
 
 // Shard is a range of the chunks of one unit, by row number of chunks-<unit>.rows.
@@ -47,17 +47,17 @@ type Shard struct {
 	From   int `json:"lo"`
 	To     int `json:"hi"`
 
-	Asked corpus.Digest `json:"asked,omitzero"` // key of what this run paid for before its first batch: no hit
+	Asked core.Digest `json:"asked,omitzero"` // key of what this run paid for before its first batch: no hit
 }
 
 // In is what one batch works on. OnProgress is told of chunks done and ledger entries that answered; nil is allowed.
 type In struct {
-	Spec       corpus.Spec
+	Spec       core.Spec
 	Artifacts  artifact.Index
 	Scratch    string
 	Gen        string
-	Text       corpus.Segment
-	Chunks     string // key of the unit's chunks; empty: items.ChunksKey
+	Text       core.Segment
+	Chunks     string // key of the unit's chunks; empty: join.ChunksKey
 	Shard      Shard
 	Batch      int
 	From, To   int // rows of the unit's chunks
@@ -65,17 +65,17 @@ type In struct {
 	Chat       model.Chat
 	Health     *stage.Health // of Chat, over the units of the run; nil is allowed
 	Ledger     *ledger.Ledger
-	OnProgress func(corpus.Progress)
+	OnProgress func(core.Progress)
 }
 
 // Result of a batch.
 type Result struct {
-	Chunks    int64           `json:"chunks"`
-	Dead      int64           `json:"dead"`
-	Fallbacks int64           `json:"fallbacks"`
-	Progress  corpus.Progress `json:"progress"`
-	Rows      string          `json:"rows,omitempty"` // name of the file at BatchKey; see artifact.ScratchKey
-	Paid      string          `json:"paid,omitempty"` // of the one at PaidKey
+	Chunks    int64         `json:"chunks"`
+	Dead      int64         `json:"dead"`
+	Fallbacks int64         `json:"fallbacks"`
+	Progress  core.Progress `json:"progress"`
+	Rows      string        `json:"rows,omitempty"` // name of the file at BatchKey; see artifact.ScratchKey
+	Paid      string        `json:"paid,omitempty"` // of the one at PaidKey
 }
 
 // BatchKey is the scratch file of a batch.
@@ -112,7 +112,7 @@ type batch struct {
 
 // unproven is a failure that is in no ledger yet.
 type unproven struct {
-	key corpus.Digest
+	key core.Digest
 	value
 }
 
@@ -124,7 +124,7 @@ func Run(ctx context.Context, in In) (Result, error) {
 	if err != nil {
 		return b.res, err
 	}
-	err = par.Each(ctx, len(chunks), min(width, len(chunks)), func(ctx context.Context, i int) error {
+	err = parallel.Each(ctx, len(chunks), min(width, len(chunks)), func(ctx context.Context, i int) error {
 		if err := b.one(ctx, &chunks[i]); err != nil {
 			return err
 		}
@@ -153,7 +153,7 @@ func Run(ctx context.Context, in In) (Result, error) {
 	if in.Chat.Info().Paid {
 		files = append(files, b.writePaid)
 	}
-	err = par.Each(ctx, len(files), len(files), func(ctx context.Context, i int) error {
+	err = parallel.Each(ctx, len(files), len(files), func(ctx context.Context, i int) error {
 		return files[i](ctx, chunks)
 	})
 	return b.res, err
@@ -214,8 +214,8 @@ func (in In) chunks(ctx context.Context) iter.Seq2[item, error] {
 			yield(item{}, err)
 			return
 		}
-		chunks := cmp.Or(in.Chunks, items.ChunksKey(in.Scratch, in.Shard.Unit))
-		for ref, err := range items.Refs(ctx, in.Artifacts.Store, chunks, in.From, in.To) {
+		chunks := cmp.Or(in.Chunks, join.ChunksKey(in.Scratch, in.Shard.Unit))
+		for ref, err := range join.Refs(ctx, in.Artifacts.Store, chunks, in.From, in.To) {
 			x := item{doc: ref.Document, chunk: ref.Chunk}
 			if err == nil {
 				x.text, err = texts.Slice(ctx, ref.Document, ref.Frame, ref.Start, ref.End)
@@ -412,18 +412,18 @@ func usable(entry ledger.Entry) error {
 }
 
 // Key of a chunk's extraction in the ledger.
-func Key(info model.Info, text string) corpus.Digest {
+func Key(info model.Info, text string) core.Digest {
 	return ledger.In(info.Domain, keyOf(info, text))
 }
 
-func keyOf(info model.Info, text string) corpus.Digest {
+func keyOf(info model.Info, text string) core.Digest {
 	return ledger.Key(ledger.Extract, Prompt, info.Model, info.Parameters, SchemaVersion, text)
 }
 
 // before is the key that it had before domains were told apart, where such an entry may be trusted; else zero.
-func before(info model.Info, text string) corpus.Digest {
+func before(info model.Info, text string) core.Digest {
 	if !info.Before {
-		return corpus.Digest{}
+		return core.Digest{}
 	}
 	return keyOf(info, text)
 }

@@ -11,20 +11,20 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/artifact"
+	"github.com/unweaver/unweaver/internal/artifact/rowfile"
+	"github.com/unweaver/unweaver/internal/artifact/rows"
+	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
-	"github.com/unweaver/unweaver/internal/format/rowfile"
-	"github.com/unweaver/unweaver/internal/format/rows"
 	"github.com/unweaver/unweaver/internal/ledger"
 	"github.com/unweaver/unweaver/internal/model"
 	"github.com/unweaver/unweaver/internal/model/builtin"
 	"github.com/unweaver/unweaver/internal/stage"
 	"github.com/unweaver/unweaver/internal/stage/extract"
-	"github.com/unweaver/unweaver/internal/stage/stagetest"
-	"github.com/unweaver/unweaver/internal/store/artifact"
 	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/internal/store/blob/dir"
 	"github.com/unweaver/unweaver/internal/store/coordination/bolt"
+	"github.com/unweaver/unweaver/internal/testkit/stagetest"
 )
 
 const scratch = "i/runs/g"
@@ -53,7 +53,7 @@ func (b bench) in(chat model.Chat, docs ...stagetest.Document) extract.In {
 		n += len(doc.Chunks)
 	}
 	return extract.In{
-		Spec:      corpus.Spec{Index: "i"},
+		Spec:      core.Spec{Index: "i"},
 		Artifacts: b.art,
 		Scratch:   scratch,
 		Gen:       "g",
@@ -115,7 +115,7 @@ func TestAHitIsCountedOnlyWhenTheLedgerAnswered(t *testing.T) {
 		if !errors.Is(err, refused) {
 			t.Fatalf("got %v", err)
 		}
-		if res.Progress != (corpus.Progress{Stage: "extract"}) {
+		if res.Progress != (core.Progress{Stage: "extract"}) {
 			t.Errorf("a batch that got nothing reports %+v", res.Progress)
 		}
 	})
@@ -125,7 +125,7 @@ func TestAHitIsCountedOnlyWhenTheLedgerAnswered(t *testing.T) {
 		for run, hits := range []int64{0, 100} {
 			res, err := extract.Run(t.Context(), b.in(chat, docs...))
 			stagetest.Ok(t, err)
-			want := corpus.Progress{Stage: "extract", Done: 100, Hits: corpus.Calls{Extract: hits}}
+			want := core.Progress{Stage: "extract", Done: 100, Hits: core.Calls{Extract: hits}}
 			if res.Progress != want || len(chat.Calls()) != 100 {
 				t.Errorf("run %d reports %+v after %d calls", run, res.Progress, len(chat.Calls()))
 			}
@@ -139,7 +139,7 @@ func TestAHitIsCountedOnlyWhenTheLedgerAnswered(t *testing.T) {
 		defer cancel()
 		in := b.in(nil, docs...)
 		var told atomic.Int64
-		in.OnProgress = func(p corpus.Progress) {
+		in.OnProgress = func(p core.Progress) {
 			told.Store(p.Hits.Extract)
 			if p.Hits.Extract == 30 {
 				cancel()
@@ -206,7 +206,7 @@ func TestAChunkKeepsWhatWasSaidAboutItAndWhere(t *testing.T) {
 
 func TestAnAnswerThatCannotBeRead(t *testing.T) {
 	doc := stagetest.Document{Key: "a.txt", Title: "The Title", Chunks: []string{strings.Repeat("word  and ", 90)}}
-	id := corpus.ChunkID("a.txt", doc.Chunks[0], 0).String()
+	id := core.ChunkID("a.txt", doc.Chunks[0], 0).String()
 	t.Run("is asked for once more", func(t *testing.T) {
 		b := newBench(t)
 		chat := &stagetest.Chat{}

@@ -3,20 +3,20 @@ package extract
 import (
 	"context"
 
-	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/ledger"
-	"github.com/unweaver/unweaver/internal/stream/par"
+	"github.com/unweaver/unweaver/internal/stream/parallel"
 )
 
 // First extracts the first chunk of a range that the ledger does not have, and gives the key of what was paid for; zero
 // where there is no such chunk, or the model costs nothing. An answer of no use is none of its errors: the batch of the
 // chunk tells of that. hold, where there is one, says whether a chunk may be asked for: it is another's otherwise.
 func First(
-	ctx context.Context, in In, hold func(ctx context.Context, key corpus.Digest) (bool, error),
-) (corpus.Digest, error) {
+	ctx context.Context, in In, hold func(ctx context.Context, key core.Digest) (bool, error),
+) (core.Digest, error) {
 	info := in.Chat.Info()
 	if !info.Paid || in.From == in.To {
-		return corpus.Digest{}, nil
+		return core.Digest{}, nil
 	}
 	b := &batch{In: in, round: in.Health.Round()}
 	missing := func(ctx context.Context, x item) (*item, error) {
@@ -29,16 +29,16 @@ func First(
 		}
 		return &x, nil
 	}
-	for found, err := range par.Ordered(ctx, width, in.chunks(ctx), missing) {
+	for found, err := range parallel.Ordered(ctx, width, in.chunks(ctx), missing) {
 		if err != nil {
-			return corpus.Digest{}, err
+			return core.Digest{}, err
 		}
 		if found == nil {
 			continue
 		}
 		if hold != nil {
 			if mine, err := hold(ctx, Key(info, found.text)); err != nil {
-				return corpus.Digest{}, err
+				return core.Digest{}, err
 			} else if !mine {
 				continue
 			}
@@ -46,5 +46,5 @@ func First(
 		_, err := b.answer(ctx, found)
 		return found.out.Key, err
 	}
-	return corpus.Digest{}, nil
+	return core.Digest{}, nil
 }

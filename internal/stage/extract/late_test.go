@@ -11,7 +11,7 @@ import (
 	"github.com/unweaver/unweaver/internal/model"
 	"github.com/unweaver/unweaver/internal/stage"
 	"github.com/unweaver/unweaver/internal/stage/extract"
-	"github.com/unweaver/unweaver/internal/stage/stagetest"
+	"github.com/unweaver/unweaver/internal/testkit/stagetest"
 )
 
 // A batch that waited for its turn while the first chunks failed begins before the run has paused: it asks for nothing,

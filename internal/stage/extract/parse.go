@@ -9,7 +9,7 @@ import (
 
 	"github.com/kaptinlin/jsonrepair"
 
-	"github.com/unweaver/unweaver/internal/format/rows"
+	"github.com/unweaver/unweaver/internal/artifact/rows"
 )
 
 // Rungs of the parse ladder, in order: what had to be done to an answer before it could be read. A report counts them.

@@ -4,21 +4,21 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/artifact"
+	"github.com/unweaver/unweaver/internal/artifact/rowfile"
+	"github.com/unweaver/unweaver/internal/artifact/rows"
+	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
-	"github.com/unweaver/unweaver/internal/format/rowfile"
-	"github.com/unweaver/unweaver/internal/format/rows"
-	"github.com/unweaver/unweaver/internal/lang/names"
 	"github.com/unweaver/unweaver/internal/ledger"
 	"github.com/unweaver/unweaver/internal/stage"
-	"github.com/unweaver/unweaver/internal/store/artifact"
-	"github.com/unweaver/unweaver/internal/stream/par"
-	"github.com/unweaver/unweaver/internal/stream/spill"
+	"github.com/unweaver/unweaver/internal/stream/extsort"
+	"github.com/unweaver/unweaver/internal/stream/parallel"
+	"github.com/unweaver/unweaver/internal/text/names"
 )
 
 // SealIn is what ends a shard. OnProgress is told of chunks done; nil is allowed.
 type SealIn struct {
-	Spec       corpus.Spec
+	Spec       core.Spec
 	Artifacts  artifact.Index
 	Scratch    string
 	Shard      Shard
@@ -27,23 +27,23 @@ type SealIn struct {
 	Paid       bool
 	Keep       bool // mentions are a segment of the generation, which later builds read
 	Ledger     *ledger.Ledger
-	OnProgress func(corpus.Progress)
+	OnProgress func(core.Progress)
 }
 
 // SealResult is sealed-<shard>.json.
 type SealResult struct {
-	Shard     Shard          `json:"shard"`
-	Extract   corpus.Segment `json:"extract"`
-	Fresh     bool           `json:"fresh"`
-	Chunks    int64          `json:"chunks"`
-	Mentions  int64          `json:"mentions"`
-	Fallbacks int64          `json:"fallbacks"`
-	Refused   int64          `json:"refused,omitempty"` // of them, those that the next run asks for again
-	Failed    []Failed       `json:"failed,omitempty"`  // the first MaxFailed of the fallbacks
+	Shard     Shard        `json:"shard"`
+	Extract   core.Segment `json:"extract"`
+	Fresh     bool         `json:"fresh"`
+	Chunks    int64        `json:"chunks"`
+	Mentions  int64        `json:"mentions"`
+	Fallbacks int64        `json:"fallbacks"`
+	Refused   int64        `json:"refused,omitempty"` // of them, those that the next run asks for again
+	Failed    []Failed     `json:"failed,omitempty"`  // the first MaxFailed of the fallbacks
 
 	// MentionsFile is the name of the file at MentionsKey; see artifact.ScratchKey. SealIn.Keep has Kept in its place.
-	MentionsFile string         `json:"mentions_file,omitempty"`
-	Kept         corpus.Segment `json:"kept,omitzero"`
+	MentionsFile string       `json:"mentions_file,omitempty"`
+	Kept         core.Segment `json:"kept,omitzero"`
 }
 
 // MaxFailed is how many failed chunks of a shard its result names; a report names the first hundred of all.
@@ -81,11 +81,11 @@ func Seal(ctx context.Context, in SealIn) (SealResult, error) {
 		return res, err
 	}
 	defer seg.Discard()
-	var sorter spill.Sorter
+	var sorter extsort.Sorter
 	defer sorter.Close()
 	paid := &paidEntries{}
 	defer paid.entries.Close()
-	for batch, err := range par.Ordered(ctx, loadWidth, par.Numbers(in.Batches), in.load) {
+	for batch, err := range parallel.Ordered(ctx, loadWidth, parallel.Numbers(in.Batches), in.load) {
 		if err != nil {
 			return res, err
 		}
@@ -123,7 +123,7 @@ func (in SealIn) load(ctx context.Context, batch int) (sealed, error) {
 	}
 	rowsKey := artifact.ScratchKey(BatchKey(in.Scratch, in.Shard.Number, batch), result.Rows)
 	paidKey := artifact.ScratchKey(PaidKey(in.Scratch, in.Shard.Number, batch), result.Paid)
-	err := par.Each(ctx, 2, 2, func(ctx context.Context, i int) (err error) {
+	err := parallel.Each(ctx, 2, 2, func(ctx context.Context, i int) (err error) {
 		switch {
 		case i == 0:
 			out.rows, err = artifact.Load(ctx, in.Artifacts.Store, rowsKey)
@@ -140,7 +140,7 @@ func (in SealIn) load(ctx context.Context, batch int) (sealed, error) {
 
 // join takes a batch in.
 func (in SealIn) join(
-	res *SealResult, batch sealed, seg *artifact.Rows, sorter *spill.Sorter, paid *paidEntries,
+	res *SealResult, batch sealed, seg *artifact.Rows, sorter *extsort.Sorter, paid *paidEntries,
 ) error {
 	for row, err := range batch.rows.Rows() {
 		if err != nil {
@@ -148,7 +148,7 @@ func (in SealIn) join(
 		}
 		dec := rowfile.Dec{B: row.Value}
 		m := mentioner{
-			chunk:    corpus.ID(row.Key),
+			chunk:    core.ID(row.Key),
 			number:   res.Chunks,
 			document: dec.S(),
 			ordinal:  int(dec.U()),
@@ -173,7 +173,7 @@ func (in SealIn) join(
 			paid.keys = append(paid.keys, extract.Key)
 		}
 		if res.Chunks%64 == 0 {
-			stage.Tell(in.OnProgress, corpus.Progress{Stage: "extract", Done: res.Chunks})
+			stage.Tell(in.OnProgress, core.Progress{Stage: "extract", Done: res.Chunks})
 		}
 	}
 	return paid.add(batch.paid)
@@ -181,8 +181,8 @@ func (in SealIn) join(
 
 // paidEntries are the ledger entries of a shard.
 type paidEntries struct {
-	entries spill.Sorter
-	keys    []corpus.Digest // of batches that wrote no entries
+	entries extsort.Sorter
+	keys    []core.Digest // of batches that wrote no entries
 }
 
 func (p *paidEntries) add(file *artifact.Loaded) error {
@@ -193,7 +193,7 @@ func (p *paidEntries) add(file *artifact.Loaded) error {
 		if err != nil {
 			return err
 		}
-		if len(row.Key) != len(corpus.Digest{}) {
+		if len(row.Key) != len(core.Digest{}) {
 			return fault.SegmentDamage.At("read ledger entries of", "a batch").Because("a key has another length")
 		}
 		p.entries.Add(row.Key, row.Value)
@@ -212,7 +212,7 @@ func (p *paidEntries) pack(ctx context.Context, into *ledger.Ledger) error {
 				yield(ledger.Stored{}, err)
 				return
 			}
-			if !yield(ledger.Stored{Key: corpus.Digest(row[0]), Value: row[1]}, nil) {
+			if !yield(ledger.Stored{Key: core.Digest(row[0]), Value: row[1]}, nil) {
 				return
 			}
 		}
@@ -224,7 +224,7 @@ func (p *paidEntries) pack(ctx context.Context, into *ledger.Ledger) error {
 	return err
 }
 
-func writeMentions(ctx context.Context, in SealIn, res *SealResult, sorter *spill.Sorter) error {
+func writeMentions(ctx context.Context, in SealIn, res *SealResult, sorter *extsort.Sorter) error {
 	w, err := artifact.NewRows()
 	if err != nil {
 		return err
@@ -246,17 +246,17 @@ func writeMentions(ctx context.Context, in SealIn, res *SealResult, sorter *spil
 
 // mentioner makes the mentions of one chunk.
 type mentioner struct {
-	chunk    corpus.ID
+	chunk    core.ID
 	number   int64
 	document string
 	ordinal  int
 	parity   bool
-	aliases  corpus.Aliases
+	aliases  core.Aliases
 }
 
 // mentions adds the title at position -1, unless an entity is of its class, and the entities in the model's order. A
 // name that is an alias is of the class of the one that stands for it, with its own surface.
-func (m mentioner) mentions(extract rows.Extract, title, lead string, sorter *spill.Sorter) int64 {
+func (m mentioner) mentions(extract rows.Extract, title, lead string, sorter *extsort.Sorter) int64 {
 	keys := make([]string, len(extract.Entities))
 	titleKey := m.key(title)
 	n := int64(0)
@@ -269,7 +269,7 @@ func (m mentioner) mentions(extract rows.Extract, title, lead string, sorter *sp
 		if key == "" {
 			return
 		}
-		id := corpus.ClassID(key)
+		id := core.ClassID(key)
 		mention.Chunk, mention.Number, mention.Document, mention.Ordinal = m.chunk, m.number, m.document, m.ordinal
 		sorter.Add(id[:], mention.Encode())
 		n++

@@ -5,12 +5,12 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/unweaver/unweaver/internal/corpus"
-	"github.com/unweaver/unweaver/internal/format/rows"
+	"github.com/unweaver/unweaver/internal/artifact/rows"
+	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/ledger"
 	"github.com/unweaver/unweaver/internal/model"
 	"github.com/unweaver/unweaver/internal/stage/extract"
-	"github.com/unweaver/unweaver/internal/stage/stagetest"
+	"github.com/unweaver/unweaver/internal/testkit/stagetest"
 )
 
 // sealed extracts documents, answers by chunk text, and gives the mentions as "class chunk position surface".
@@ -27,11 +27,11 @@ func (b bench) sealed(
 	stagetest.Ok(b, err)
 	var told []int64
 	res, err := extract.Seal(b.Context(), extract.SealIn{
-		Spec:       corpus.Spec{Index: "i", Parity: parity},
+		Spec:       core.Spec{Index: "i", Parity: parity},
 		Artifacts:  b.art,
 		Scratch:    scratch,
 		Batches:    1,
-		OnProgress: func(p corpus.Progress) { told = append(told, p.Done) },
+		OnProgress: func(p core.Progress) { told = append(told, p.Done) },
 	})
 	stagetest.Ok(b, err)
 	for i, done := range told {
@@ -39,10 +39,10 @@ func (b bench) sealed(
 			b.Errorf("told of %v chunks", told)
 		}
 	}
-	numbers := map[corpus.ID]int64{} // of the chunks, in their order
+	numbers := map[core.ID]int64{} // of the chunks, in their order
 	for _, doc := range docs {
 		for _, chunk := range doc.Chunks {
-			numbers[corpus.ChunkID(doc.Key, chunk, 0)] = int64(len(numbers))
+			numbers[core.ChunkID(doc.Key, chunk, 0)] = int64(len(numbers))
 		}
 	}
 	var out []string
@@ -163,7 +163,7 @@ func TestMentionsOfAClassStandInChunkOrder(t *testing.T) {
 func TestSealKeepsFallbacksApartAndNamesTheChunk(t *testing.T) {
 	doc := stagetest.Document{Key: "a", Title: "T", Chunks: []string{"Unreadable."}}
 	res, got := newBench(t).sealed(false, map[string]string{"Unreadable.": "no"}, doc)
-	id := corpus.ChunkID("a", "Unreadable.", 0).String()[:8]
+	id := core.ChunkID("a", "Unreadable.", 0).String()[:8]
 	sameSet(t, got, "a#0.-1 T: Unreadable.", "a#0.0 T "+id+": Unreadable. (fallback)")
 	if res.Fallbacks != 1 {
 		t.Errorf("%+v", res)

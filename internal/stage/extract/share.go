@@ -3,19 +3,19 @@ package extract
 import (
 	"context"
 
-	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/model"
 	"github.com/unweaver/unweaver/internal/model/builtin"
-	"github.com/unweaver/unweaver/internal/model/spend"
+	"github.com/unweaver/unweaver/internal/model/sampling"
 )
 
 // RungRule is the rung of a chunk that was not sent to the model since it is not among the share that it gets.
 const RungRule = "rule"
 
 // sends tells whether the model extracts from a chunk.
-func sends(spec corpus.Spec, info model.Info, text string) bool {
-	return info.Provider == "builtin" || spend.Sends(text, spec.ExtractionShare())
+func sends(spec core.Spec, info model.Info, text string) bool {
+	return info.Provider == "builtin" || sampling.Sends(text, spec.ExtractionShare())
 }
 
 // byRule extracts as the built-in model does.

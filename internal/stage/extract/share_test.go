@@ -6,16 +6,16 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/ledger"
 	"github.com/unweaver/unweaver/internal/model"
-	"github.com/unweaver/unweaver/internal/model/spend"
+	"github.com/unweaver/unweaver/internal/model/sampling"
 	"github.com/unweaver/unweaver/internal/stage/extract"
-	"github.com/unweaver/unweaver/internal/stage/stagetest"
+	"github.com/unweaver/unweaver/internal/testkit/stagetest"
 )
 
 func shared(in extract.In, share float64) extract.In {
-	in.Spec.Extraction = &corpus.Extraction{Share: share}
+	in.Spec.Extraction = &core.Extraction{Share: share}
 	return in
 }
 
@@ -36,7 +36,7 @@ func TestAShareOfTheChunksIsSentAndTheOthersAreExtractedByRule(t *testing.T) {
 			stagetest.Ok(t, err)
 			sent := 0
 			for i, row := range b.extracted(in) {
-				want := spend.Sends(docs[i].Chunks[0], share)
+				want := sampling.Sends(docs[i].Chunks[0], share)
 				byModel := row.Entities[0].Name == "By the model"
 				if byModel != want || byModel == (row.Rung == extract.RungRule) || byModel == row.Key.IsZero() {
 					t.Errorf("chunk %d: %+v, sent %v", i, row, want)
@@ -66,7 +66,7 @@ func TestThePreflightAsksForAChunkThatIsSent(t *testing.T) {
 	docs := stagetest.Numbered(60, "Ada Lovelace met Charles Babbage in London %d times.")
 	key, err := extract.First(t.Context(), shared(b.in(chat, docs...), 0.2), nil)
 	stagetest.Ok(t, err)
-	if calls := chat.Calls(); len(calls) != 1 || key.IsZero() || !spend.Sends(calls[0].Input, 0.2) {
+	if calls := chat.Calls(); len(calls) != 1 || key.IsZero() || !sampling.Sends(calls[0].Input, 0.2) {
 		t.Errorf("%d calls, key %v", len(calls), key)
 	}
 	key, err = extract.First(t.Context(), shared(b.in(chat, docs...), 0), nil)

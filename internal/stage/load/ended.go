@@ -5,11 +5,11 @@ import (
 	"context"
 	"slices"
 
-	"github.com/unweaver/unweaver/internal/build/items"
-	"github.com/unweaver/unweaver/internal/corpus"
-	"github.com/unweaver/unweaver/internal/store/artifact"
-	"github.com/unweaver/unweaver/internal/store/segments"
-	"github.com/unweaver/unweaver/internal/stream/spill"
+	"github.com/unweaver/unweaver/internal/artifact"
+	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/index/segments"
+	"github.com/unweaver/unweaver/internal/stage/join"
+	"github.com/unweaver/unweaver/internal/stream/extsort"
 )
 
 // end takes the rows of the parent out that changed classes and classes without a mention have there.
@@ -22,10 +22,10 @@ func (l *loader) end(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		ids = append(ids, corpus.ID(row.Key))
+		ids = append(ids, core.ID(row.Key))
 	}
-	slices.SortFunc(ids, func(a, b corpus.ID) int { return bytes.Compare(a[:], b[:]) })
-	var sorter spill.Sorter
+	slices.SortFunc(ids, func(a, b core.ID) int { return bytes.Compare(a[:], b[:]) })
+	var sorter extsort.Sorter
 	defer sorter.Close()
 	for row, err := range l.Night.Table.ClassRows(ctx, l.Env.Artifacts, l.Env.Parent.Segments.Classes, ids) {
 		if err != nil {
@@ -47,19 +47,19 @@ func (l *loader) end(ctx context.Context) error {
 		out.Append(string(pair[0]), pair[1])
 		l.res.Counts.Classes-- // of those that count
 	}
-	l.res.Ended, err = out.PutScratch(ctx, l.Env.Artifacts, items.EndedKey(l.Scratch, l.Part.Number))
+	l.res.Ended, err = out.PutScratch(ctx, l.Env.Artifacts, join.EndedKey(l.Scratch, l.Part.Number))
 	return err
 }
 
 // ended takes a row out of the hashes.
-func (l *loader) ended(row segments.ClassRow, to *spill.Sorter) error {
+func (l *loader) ended(row segments.ClassRow, to *extsort.Sorter) error {
 	text, err := row.Text()
 	if err != nil {
 		return err
 	}
 	id := row.ID.String()
-	l.res.Hashes.Text.Sub(corpus.Sum("class", id, text))
-	l.res.Hashes.Vector.Sub(corpus.Sum("class", id, row.Vector.String()))
-	to.Add(row.ID[:], items.Ended{Place: row.Place, Text: text}.Encode())
+	l.res.Hashes.Text.Sub(core.Sum("class", id, text))
+	l.res.Hashes.Vector.Sub(core.Sum("class", id, row.Vector.String()))
+	to.Add(row.ID[:], join.Ended{Place: row.Place, Text: text}.Encode())
 	return nil
 }

@@ -7,9 +7,9 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/artifact"
+	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
-	"github.com/unweaver/unweaver/internal/store/artifact"
 	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/internal/store/vectors"
 )
@@ -22,13 +22,13 @@ type ImportIn struct {
 	Kind       string
 	Collection string
 	Dimension  int
-	Files      []corpus.Segment
+	Files      []core.Segment
 	State      string // key of the record of what was asked for
 	Prefix     string // of the copies in the bucket
 	Log        *slog.Logger
 	InFlight   int                         // jobs that the store has at once; 0: 8
 	Guard      func(context.Context) error // fails when the collection is another run's by now; nil never fails
-	OnProgress func(corpus.Progress)       // told of rows imported, at every look at the jobs; nil is allowed
+	OnProgress func(core.Progress)         // told of rows imported, at every look at the jobs; nil is allowed
 }
 
 // imports is what was asked for. Releases before read it, and wrote it without what may be left out.
@@ -182,7 +182,7 @@ func (im *importing) empty(ctx context.Context) error {
 }
 
 // file is the state of a segment's file.
-func (im *importing) file(seg corpus.Segment) *importFile {
+func (im *importing) file(seg core.Segment) *importFile {
 	file := im.state.Files[seg.SHA256]
 	if file == nil {
 		file = &importFile{}
@@ -192,7 +192,7 @@ func (im *importing) file(seg corpus.Segment) *importFile {
 }
 
 // path of a file's copy. Each copy has a name of its own, so that a job of an earlier one finds nothing.
-func (im *importing) path(seg corpus.Segment) string {
+func (im *importing) path(seg core.Segment) string {
 	try := ""
 	if file := im.file(seg); file.Try > 0 {
 		try = fmt.Sprintf("-%d", file.Try)

@@ -12,14 +12,14 @@ import (
 
 	"github.com/parquet-go/parquet-go"
 
-	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/artifact"
+	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/stage/load"
-	"github.com/unweaver/unweaver/internal/stage/stagetest"
-	"github.com/unweaver/unweaver/internal/store/artifact"
 	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/internal/store/blob/dir"
 	"github.com/unweaver/unweaver/internal/store/vectors"
+	"github.com/unweaver/unweaver/internal/testkit/stagetest"
 )
 
 // importer is a vector store that imports files from a bucket: it never looks at keys, so that what is imported twice
@@ -189,7 +189,7 @@ func TestAnImportWhoseLeaseIsLostTouchesNothing(t *testing.T) {
 	}
 }
 
-func vectorsSegment(t *testing.T, art artifact.Index, n int) corpus.Segment {
+func vectorsSegment(t *testing.T, art artifact.Index, n int) core.Segment {
 	t.Helper()
 	file, err := artifact.NewFile()
 	stagetest.Ok(t, err)
@@ -231,7 +231,7 @@ func TestAnImportFillsACollectionWithEachRowOnce(t *testing.T) {
 		b := newImport(t, 3)
 		b.in.InFlight = 0 // as many as are usual
 		var told []int64
-		b.in.OnProgress = func(p corpus.Progress) { told = append(told, p.Done) }
+		b.in.OnProgress = func(p core.Progress) { told = append(told, p.Done) }
 		stagetest.Ok(t, load.Import(t.Context(), b.in))
 		b.check(1)
 		if fmt.Sprint(told) != "[0 0 30]" {
@@ -511,7 +511,7 @@ func TestAnImportStopsWhenItIsTold(t *testing.T) {
 		ctx, cancel := context.WithCancelCause(t.Context())
 		paused := fault.Paused.At("import", "c")
 		looks := 0
-		b.in.OnProgress = func(corpus.Progress) {
+		b.in.OnProgress = func(core.Progress) {
 			if looks++; looks == 3 {
 				cancel(paused)
 			}

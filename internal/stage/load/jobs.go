@@ -7,11 +7,11 @@ import (
 	"slices"
 	"time"
 
-	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/stage"
 	"github.com/unweaver/unweaver/internal/store/blob"
-	"github.com/unweaver/unweaver/internal/stream/par"
+	"github.com/unweaver/unweaver/internal/stream/parallel"
 )
 
 // pollEvery is how often jobs are asked about.
@@ -58,8 +58,8 @@ func (im *importing) fill(ctx context.Context) (why string, err error) {
 }
 
 // where gives the files whose state pick chooses, in their order.
-func (im *importing) where(pick func(*importFile) bool) []corpus.Segment {
-	var out []corpus.Segment
+func (im *importing) where(pick func(*importFile) bool) []core.Segment {
+	var out []core.Segment
 	for _, seg := range im.Files {
 		if pick(im.file(seg)) {
 			out = append(out, seg)
@@ -69,12 +69,12 @@ func (im *importing) where(pick func(*importFile) bool) []corpus.Segment {
 }
 
 // open files have to be asked for.
-func (im *importing) open() []corpus.Segment {
+func (im *importing) open() []core.Segment {
 	return im.where(func(f *importFile) bool { return !f.Done && !f.Asked })
 }
 
 // running files have a job that has not ended.
-func (im *importing) running() []corpus.Segment {
+func (im *importing) running() []core.Segment {
 	return im.where(func(f *importFile) bool { return !f.Done && f.Job != "" })
 }
 
@@ -106,7 +106,7 @@ func (im *importing) settle(ctx context.Context) (why string, err error) {
 }
 
 // adopt gives files the jobs that the store knows for their paths, and those files back for which it knows none.
-func (im *importing) adopt(ctx context.Context, lost []corpus.Segment) (left []corpus.Segment, why string, err error) {
+func (im *importing) adopt(ctx context.Context, lost []core.Segment) (left []core.Segment, why string, err error) {
 	jobs, err := im.store.Imports(ctx, im.Collection)
 	if err != nil {
 		return nil, "", err
@@ -149,7 +149,7 @@ func (im *importing) ask(ctx context.Context) (refused, err error) {
 	if len(next) == 0 {
 		return nil, nil
 	}
-	err = par.Each(ctx, len(next), len(next), func(ctx context.Context, i int) error {
+	err = parallel.Each(ctx, len(next), len(next), func(ctx context.Context, i int) error {
 		source := im.Artifacts.SegmentKey(next[i].SHA256)
 		return blob.Copy(ctx, im.Staging, im.path(next[i]), im.Artifacts.Store, source)
 	})
@@ -203,7 +203,7 @@ func (im *importing) look(ctx context.Context) error {
 			moving += job.Rows
 		}
 	}
-	progress := corpus.Progress{Stage: "load", Done: moving}
+	progress := core.Progress{Stage: "load", Done: moving}
 	for _, seg := range im.Files {
 		if im.file(seg).Done {
 			progress.Done += seg.Rows
@@ -217,7 +217,7 @@ func (im *importing) look(ctx context.Context) error {
 }
 
 // fail notes that a file's job came to nothing.
-func (im *importing) fail(ctx context.Context, seg corpus.Segment, why string) error {
+func (im *importing) fail(ctx context.Context, seg core.Segment, why string) error {
 	if err := im.Staging.Delete(ctx, im.path(seg)); err != nil {
 		return err
 	}

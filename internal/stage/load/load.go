@@ -8,21 +8,21 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/unweaver/unweaver/internal/build/items"
-	"github.com/unweaver/unweaver/internal/corpus"
-	"github.com/unweaver/unweaver/internal/embed"
-	"github.com/unweaver/unweaver/internal/format/rows"
+	"github.com/unweaver/unweaver/internal/artifact"
+	"github.com/unweaver/unweaver/internal/artifact/rows"
+	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/index/segments"
+	"github.com/unweaver/unweaver/internal/ledger/embed"
 	"github.com/unweaver/unweaver/internal/stage"
-	"github.com/unweaver/unweaver/internal/store/artifact"
+	"github.com/unweaver/unweaver/internal/stage/join"
 	"github.com/unweaver/unweaver/internal/store/records"
-	"github.com/unweaver/unweaver/internal/store/segments"
 	"github.com/unweaver/unweaver/internal/store/vectors"
-	"github.com/unweaver/unweaver/internal/stream/par"
+	"github.com/unweaver/unweaver/internal/stream/parallel"
 )
 
 // In is what one activity works on. OnProgress is told of rows done and what was written; nil is allowed.
 type In struct {
-	Env        items.Env
+	Env        join.Env
 	Scratch    string
 	Part       stage.Part
 	Classes    records.Store
@@ -31,7 +31,7 @@ type In struct {
 	Import     bool   // the vectors segment is imported afterwards: rows are not written here
 	Kept       bool   // what splits are made from stays, as segments
 	Night      *Night // classes of a build that makes a part of a generation; nil: all of it is made
-	OnProgress func(corpus.Progress)
+	OnProgress func(core.Progress)
 }
 
 // Night is what a build that makes a part of a generation finds of the rest: the classes of a partition are those alone
@@ -43,14 +43,14 @@ type Night struct {
 
 // Result of one partition or shard.
 type Result struct {
-	Rows     corpus.Segment  `json:"rows"`    // classes segment; zero for chunks
-	Vectors  corpus.Segment  `json:"vectors"` // zero when nothing was new
-	Counts   corpus.Counts   `json:"counts"`
-	Hashes   corpus.Hashes   `json:"hashes"`
-	Progress corpus.Progress `json:"progress"`
-	Chunks   corpus.Segment  `json:"chunks,omitzero"` // In.Kept: the chunks that the split of a shard is made from
-	Live     string          `json:"live,omitempty"`  // else name of the file at items.LiveKey; see artifact.ScratchKey
-	Ended    string          `json:"ended,omitempty"` // of the one at items.EndedKey
+	Rows     core.Segment  `json:"rows"`    // classes segment; zero for chunks
+	Vectors  core.Segment  `json:"vectors"` // zero when nothing was new
+	Counts   core.Counts   `json:"counts"`
+	Hashes   core.Hashes   `json:"hashes"`
+	Progress core.Progress `json:"progress"`
+	Chunks   core.Segment  `json:"chunks,omitzero"` // In.Kept: the chunks that the split of a shard is made from
+	Live     string        `json:"live,omitempty"`  // else name of the file at join.LiveKey; see artifact.ScratchKey
+	Ended    string        `json:"ended,omitempty"` // of the one at join.EndedKey
 }
 
 // Run loads one part: its segments, then its vectors.
@@ -78,7 +78,7 @@ type loader struct {
 	In
 	collection string
 	dimension  int
-	changed    []corpus.ID // In.Night: classes, in order
+	changed    []core.ID // In.Night: classes, in order
 	res        Result
 }
 
@@ -124,7 +124,7 @@ func (l *loader) classes(ctx context.Context) error {
 			return
 		}
 		writes.Go(func() (err error) {
-			defer par.Caught(&err)
+			defer parallel.Caught(&err)
 			if err = l.Classes.PutRecords(writing, full); err == nil {
 				written.Add(int64(len(full)))
 			}
@@ -140,7 +140,7 @@ func (l *loader) classes(ctx context.Context) error {
 			l.changed = append(l.changed, class.ID)
 		}
 		if !class.HasRecord {
-			key := corpus.RecordKey(l.Env.Store, l.Env.Records(), class.ID, rows.RecordDigest(class.Record))
+			key := core.RecordKey(l.Env.Store, l.Env.Records(), class.ID, rows.RecordDigest(class.Record))
 			batch = append(batch, records.Record{Key: key, Value: class.Record})
 			if len(batch) == recordBatch {
 				if flush(); writing.Err() != nil {
@@ -149,8 +149,8 @@ func (l *loader) classes(ctx context.Context) error {
 			}
 		}
 		segment.Append(string(class.ID[:]), l.classRow(class))
-		l.res.Hashes.Text.Add(corpus.Sum("class", class.ID.String(), class.Final))
-		l.res.Hashes.Vector.Add(corpus.Sum("class", class.ID.String(), class.Vector.String()))
+		l.res.Hashes.Text.Add(core.Sum("class", class.ID.String(), class.Final))
+		l.res.Hashes.Vector.Add(core.Sum("class", class.ID.String(), class.Vector.String()))
 		l.res.Counts.Classes++
 		l.done()
 	}
@@ -167,7 +167,7 @@ func (l *loader) classes(ctx context.Context) error {
 	return err
 }
 
-func (l *loader) classRow(class items.Class) []byte {
+func (l *loader) classRow(class join.Class) []byte {
 	row := rows.Class{Record: class.Record, Vector: class.Vector, Text: class.Text, Keys: class.Keys}
 	if l.Env.Listed {
 		row.First = &rows.First{Chunk: class.FirstChunk, Pos: class.FirstPos}
@@ -189,7 +189,7 @@ func (l *loader) chunks(ctx context.Context) error {
 			return err
 		}
 		out.Append(string(chunk.ID[:]), l.liveRow(chunk))
-		l.res.Hashes.Vector.Add(corpus.Sum("chunk", chunk.ID.String(), chunk.Digest.String()))
+		l.res.Hashes.Vector.Add(core.Sum("chunk", chunk.ID.String(), chunk.Digest.String()))
 		l.res.Counts.Chunks++
 		l.res.Counts.Windows += int64(len(chunk.Windows))
 		l.done()
@@ -198,11 +198,11 @@ func (l *loader) chunks(ctx context.Context) error {
 		l.res.Chunks, _, err = out.Segment(ctx, l.Env.Artifacts, l.Part.Number)
 		return err
 	}
-	l.res.Live, err = out.PutScratch(ctx, l.Env.Artifacts, items.LiveKey(l.Scratch, l.Part.Number))
+	l.res.Live, err = out.PutScratch(ctx, l.Env.Artifacts, join.LiveKey(l.Scratch, l.Part.Number))
 	return err
 }
 
-func (l *loader) liveRow(chunk items.Chunk) []byte {
+func (l *loader) liveRow(chunk join.Chunk) []byte {
 	row := rows.LiveChunk{
 		Document:  chunk.Document,
 		Digest:    chunk.Digest,

@@ -12,24 +12,24 @@ import (
 
 	"github.com/parquet-go/parquet-go"
 
-	"github.com/unweaver/unweaver/internal/build/items"
-	"github.com/unweaver/unweaver/internal/corpus"
-	"github.com/unweaver/unweaver/internal/embed"
+	"github.com/unweaver/unweaver/internal/artifact"
+	"github.com/unweaver/unweaver/internal/artifact/rows"
+	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
-	"github.com/unweaver/unweaver/internal/format/rows"
+	"github.com/unweaver/unweaver/internal/index/segments"
 	"github.com/unweaver/unweaver/internal/ledger"
+	"github.com/unweaver/unweaver/internal/ledger/embed"
 	"github.com/unweaver/unweaver/internal/stage"
+	"github.com/unweaver/unweaver/internal/stage/join"
 	"github.com/unweaver/unweaver/internal/stage/load"
-	"github.com/unweaver/unweaver/internal/stage/stagetest"
-	"github.com/unweaver/unweaver/internal/store/artifact"
 	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/internal/store/blob/dir"
 	"github.com/unweaver/unweaver/internal/store/coordination/memory"
 	"github.com/unweaver/unweaver/internal/store/records"
 	"github.com/unweaver/unweaver/internal/store/records/bolt"
-	"github.com/unweaver/unweaver/internal/store/segments"
 	"github.com/unweaver/unweaver/internal/store/vectors"
 	"github.com/unweaver/unweaver/internal/store/vectors/files"
+	"github.com/unweaver/unweaver/internal/testkit/stagetest"
 )
 
 const (
@@ -62,13 +62,13 @@ func newBench(t *testing.T) bench {
 
 func (b bench) in(embedder *stagetest.Embedder, part stage.Part) load.In {
 	return load.In{
-		Env: items.Env{
-			Spec:        corpus.Spec{Index: "i", Embedding: corpus.EmbedModel{MaxInputTokens: 400}},
+		Env: join.Env{
+			Spec:        core.Spec{Index: "i", Embedding: core.EmbedModel{MaxInputTokens: 400}},
 			Artifacts:   b.art,
 			Store:       storeID,
-			Class:       corpus.Fingerprint{Dimension: dim},
-			Chunk:       corpus.Fingerprint{Dimension: dim},
-			Collections: corpus.Collections{Classes: "c", Chunks: "k"},
+			Class:       core.Fingerprint{Dimension: dim},
+			Chunk:       core.Fingerprint{Dimension: dim},
+			Collections: core.Collections{Classes: "c", Chunks: "k"},
 		},
 		Scratch: scratch,
 		Part:    part,
@@ -84,15 +84,15 @@ func free() *stagetest.Embedder { return &stagetest.Embedder{Free: true, Dim: di
 func (b bench) partition(names ...string) stage.Part {
 	b.Helper()
 	slices.SortFunc(names, func(x, y string) int {
-		p, q := corpus.ClassID(x), corpus.ClassID(y)
+		p, q := core.ClassID(x), core.ClassID(y)
 		return bytes.Compare(p[:], q[:])
 	})
 	var list []stagetest.Row
 	for i, name := range names {
-		id := corpus.ClassID(name)
+		id := core.ClassID(name)
 		class := rows.Reduced{
 			Name: name, Descriptions: []string{"Is " + name + "."}, Mentions: 1, ChunkTotal: 1,
-			Text: corpus.Sum("text", name), FirstChunk: int64(i), FirstPos: i - 1,
+			Text: core.Sum("text", name), FirstChunk: int64(i), FirstPos: i - 1,
 		}
 		list = append(list, stagetest.Row{Key: string(id[:]), Value: string(class.Encode())})
 	}
@@ -112,7 +112,7 @@ func numbered(n int) []string {
 }
 
 // segmentRows reads a vectors segment.
-func (b bench) segmentRows(segment corpus.Segment) map[string][]float32 {
+func (b bench) segmentRows(segment core.Segment) map[string][]float32 {
 	b.Helper()
 	raw, _, err := blob.Read(b.Context(), b.art.Store, b.art.SegmentKey(segment.SHA256))
 	stagetest.Ok(b, err)
@@ -134,13 +134,13 @@ func (b bench) count(collection string) int64 {
 
 func TestAPartitionIsInStoresAndSegmentsUnderOneKey(t *testing.T) {
 	b := newBench(t)
-	var told corpus.Progress
+	var told core.Progress
 	in := b.in(free(), b.partition(numbered(1500)...))
-	in.OnProgress = func(p corpus.Progress) { told = p }
+	in.OnProgress = func(p core.Progress) { told = p }
 	res, err := load.Run(t.Context(), in)
 	stagetest.Ok(t, err)
-	want := corpus.Progress{
-		Stage: "load", Done: 1500, Written: corpus.Written{Segments: 2, Records: 1500, Rows: 1500},
+	want := core.Progress{
+		Stage: "load", Done: 1500, Written: core.Written{Segments: 2, Records: 1500, Rows: 1500},
 	}
 	if res.Progress != want || res.Counts.Classes != 1500 || res.Rows.Rows != 1500 || res.Vectors.Rows != 1500 ||
 		res.Rows.Part != 3 || res.Vectors.Part != 3 {
@@ -155,20 +155,20 @@ func TestAPartitionIsInStoresAndSegmentsUnderOneKey(t *testing.T) {
 		stagetest.Ok(t, err)
 		record, err := rows.DecodeRecord(class.Record)
 		stagetest.Ok(t, err)
-		id := corpus.ID([]byte(row.Key))
+		id := core.ID([]byte(row.Key))
 		stored, err := b.classes.GetRecords(
-			t.Context(), []string{corpus.RecordKey(storeID, "i", id, rows.RecordDigest(class.Record))},
+			t.Context(), []string{core.RecordKey(storeID, "i", id, rows.RecordDigest(class.Record))},
 		)
 		if err != nil || !bytes.Equal(stored[0], class.Record) {
 			t.Fatalf("record of %s: %v", record.Name, err)
 		}
-		key := corpus.ClassRow(id, class.Vector)
+		key := core.ClassRow(id, class.Vector)
 		vector := stagetest.Vector(record.Name+": Is "+record.Name+".", dim)
 		got, err := b.vectors.Fetch(t.Context(), "c", []string{key})
 		if err != nil || !slices.Equal(got[0], vector) || !slices.Equal(inSegment[key], vector) {
 			t.Fatalf("vector of %s: %v", record.Name, err)
 		}
-		if class.Text != corpus.Sum("text", record.Name) || class.First != nil || class.Mentions != 1 ||
+		if class.Text != core.Sum("text", record.Name) || class.First != nil || class.Mentions != 1 ||
 			class.Chunks != 1 || record.Listed != nil {
 			t.Fatalf("%s: %+v", record.Name, class)
 		}
@@ -184,27 +184,27 @@ func TestAPartitionIsInStoresAndSegmentsUnderOneKey(t *testing.T) {
 }
 
 // former is what a parent has, whose classes are those of a load.
-type former map[corpus.ID]segments.Class
+type former map[core.ID]segments.Class
 
-func (f former) Class(id corpus.ID) (segments.Class, bool) {
+func (f former) Class(id core.ID) (segments.Class, bool) {
 	found, ok := f[id]
 	return found, ok
 }
 
-func (former) Chunk(corpus.ID) (segments.Chunk, bool) { return segments.Chunk{}, false }
+func (former) Chunk(core.ID) (segments.Chunk, bool) { return segments.Chunk{}, false }
 
 // after gives a build the parent that a load made.
-func (b bench) after(in *load.In, collections corpus.Collections, res load.Result) {
+func (b bench) after(in *load.In, collections core.Collections, res load.Result) {
 	b.Helper()
 	table := former{}
 	for _, row := range stagetest.Read(b, b.art, b.art.SegmentKey(res.Rows.SHA256)) {
 		class, err := rows.DecodeClass([]byte(row.Value))
 		stagetest.Ok(b, err)
-		table[corpus.ID([]byte(row.Key))] = segments.Class{
+		table[core.ID([]byte(row.Key))] = segments.Class{
 			Vector: class.Vector.Prefix(), Record: rows.RecordDigest(class.Record),
 		}
 	}
-	in.Env.Parent, in.Env.Table = &corpus.Manifest{Collections: collections}, table
+	in.Env.Parent, in.Env.Table = &core.Manifest{Collections: collections}, table
 }
 
 func TestANightWritesOnlyWhatItsParentDoesNotHave(t *testing.T) {
@@ -220,7 +220,7 @@ func TestANightWritesOnlyWhatItsParentDoesNotHave(t *testing.T) {
 		b.after(&night, in.Env.Collections, first)
 		res, err := load.Run(t.Context(), night)
 		stagetest.Ok(t, err)
-		if res.Progress.Written != (corpus.Written{Segments: 2, Records: 2, Rows: 2}) || res.Counts.Classes != 97 {
+		if res.Progress.Written != (core.Written{Segments: 2, Records: 2, Rows: 2}) || res.Counts.Classes != 97 {
 			t.Errorf("%+v", res)
 		}
 		if len(b.segmentRows(res.Vectors)) != 2 || b.count("c") != 102 {
@@ -249,7 +249,7 @@ func TestANightWritesOnlyWhatItsParentDoesNotHave(t *testing.T) {
 		b.after(&night, in.Env.Collections, first)
 		res, err := load.Run(t.Context(), night)
 		stagetest.Ok(t, err)
-		if res.Vectors != (corpus.Segment{}) || res.Progress.Written != (corpus.Written{}) ||
+		if res.Vectors != (core.Segment{}) || res.Progress.Written != (core.Written{}) ||
 			len(embedder.Requests()) != 0 {
 			t.Errorf("%+v, %d requests", res, len(embedder.Requests()))
 		}
@@ -262,11 +262,11 @@ func (b bench) shard(docs ...stagetest.Document) stage.Part {
 	var list []stagetest.Row
 	for _, doc := range docs {
 		for _, chunk := range doc.Chunks {
-			id := corpus.ChunkID(doc.Key, chunk, 0)
+			id := core.ChunkID(doc.Key, chunk, 0)
 			list = append(list, stagetest.Row{Key: string(id[:]), Value: string(rows.Extract{}.Encode())})
 		}
 	}
-	return stage.Part{Kind: stage.Chunks, Number: 2, Base: 70, Shard: items.Shard{
+	return stage.Part{Kind: stage.Chunks, Number: 2, Base: 70, Shard: join.Shard{
 		Unit:    4,
 		Text:    stagetest.Chunks(b, b.art, scratch, 4, docs...),
 		Extract: stagetest.Segment(b, b.art, list...),
@@ -287,10 +287,10 @@ func TestChunksOfAShardAreNumberedOnAndHaveAVectorForEachWindow(t *testing.T) {
 	res, err := load.Run(t.Context(), b.in(free(), b.shard(docs...)))
 	stagetest.Ok(t, err)
 	if res.Counts.Chunks != 3 || res.Counts.Windows < 5 || res.Vectors.Rows != res.Counts.Windows ||
-		res.Rows != (corpus.Segment{}) || b.count("k") != res.Counts.Windows {
+		res.Rows != (core.Segment{}) || b.count("k") != res.Counts.Windows {
 		t.Errorf("%+v, %d rows", res, b.count("k"))
 	}
-	list := stagetest.Read(t, b.art, items.LiveKey(scratch, 2))
+	list := stagetest.Read(t, b.art, join.LiveKey(scratch, 2))
 	for i, want := range []struct {
 		document   string
 		ordinal    int
@@ -303,7 +303,7 @@ func TestChunksOfAShardAreNumberedOnAndHaveAVectorForEachWindow(t *testing.T) {
 			t.Errorf("chunk %d: %+v", i, chunk)
 		}
 		for window := range chunk.Windows {
-			key := corpus.ChunkRow(corpus.ID([]byte(list[i].Key)), window, chunk.Digest)
+			key := core.ChunkRow(core.ID([]byte(list[i].Key)), window, chunk.Digest)
 			if has, err := b.vectors.Has(t.Context(), "k", []string{key}); err != nil || !has[0] {
 				t.Errorf("chunk %d has no row for window %d: %v", i, window, err)
 			}
@@ -329,7 +329,7 @@ func TestLoadTakesWhatEmbedPaidForAndPaysNothing(t *testing.T) {
 	if len(paid.Requests()) != requests || b.count("c") != 300 {
 		t.Errorf("%d requests, then %d; %d rows", requests, len(paid.Requests()), b.count("c"))
 	}
-	if p := res.Progress; p.Calls != (corpus.Calls{}) || p.Hits != (corpus.Calls{}) || p.Cost != 0 {
+	if p := res.Progress; p.Calls != (core.Calls{}) || p.Hits != (core.Calls{}) || p.Cost != 0 {
 		t.Errorf("load accounts for what embed did: %+v", p)
 	}
 }
@@ -393,7 +393,7 @@ func TestWhatAStoreDidNotTakeIsNotCountedAsWritten(t *testing.T) {
 	in = b.in(free(), b.partition(numbered(10)...))
 	in.Vectors = fullVectors{b.vectors}
 	res, err = load.Run(t.Context(), in)
-	if !fault.Is(err, fault.StoreFull) || res.Progress.Written.Rows != 0 || res.Vectors != (corpus.Segment{}) {
+	if !fault.Is(err, fault.StoreFull) || res.Progress.Written.Rows != 0 || res.Vectors != (core.Segment{}) {
 		t.Errorf("%v: %+v", err, res)
 	}
 }

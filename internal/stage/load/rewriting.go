@@ -12,9 +12,9 @@ import (
 
 	"github.com/parquet-go/parquet-go"
 
-	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/artifact"
+	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
-	"github.com/unweaver/unweaver/internal/store/artifact"
 )
 
 // Rewriting is what vectors segments are read and written for again: nobody is asked for a vector. Counts tells of the
@@ -33,14 +33,14 @@ type keyRow struct {
 	Key string `parquet:"key"`
 }
 
-func (r Rewriting) damaged(segment corpus.Segment, why error) error {
+func (r Rewriting) damaged(segment core.Segment, why error) error {
 	return fault.SegmentDamage.At("read vectors segment", r.Artifacts.Store.Location(
 		r.Artifacts.SegmentKey(segment.SHA256))).Because(why).Advise(r.Artifacts.Rebuild())
 }
 
 // rowsIn reads a segment, some rows at a time; they are valid until the next ones. One that gives another number of
 // rows than it has is damaged.
-func rowsIn[T any](ctx context.Context, r Rewriting, segment corpus.Segment) iter.Seq2[[]T, error] {
+func rowsIn[T any](ctx context.Context, r Rewriting, segment core.Segment) iter.Seq2[[]T, error] {
 	return func(yield func([]T, error) bool) {
 		fail := func(err error) {
 			if fault.As(err) == nil && ctx.Err() == nil {
@@ -85,7 +85,7 @@ func rowsIn[T any](ctx context.Context, r Rewriting, segment corpus.Segment) ite
 
 // whole refuses a segment whose bytes are not those that name it: Parquet has sums of its pages alone, and what is
 // written again gets a name of its own, under which no damage would show.
-func (r Rewriting) whole(ctx context.Context, segment corpus.Segment) error {
+func (r Rewriting) whole(ctx context.Context, segment core.Segment) error {
 	intact, err := r.Artifacts.Intact(ctx, segment.SHA256, r.Alive)
 	if err == nil && !intact {
 		err = r.damaged(segment, errors.New("it is missing, or its content differs from its name"))
@@ -94,7 +94,7 @@ func (r Rewriting) whole(ctx context.Context, segment corpus.Segment) error {
 }
 
 // Dead counts the rows of a segment that do not count. Of the file only keys are read.
-func (r Rewriting) Dead(ctx context.Context, segment corpus.Segment) (dead int64, err error) {
+func (r Rewriting) Dead(ctx context.Context, segment core.Segment) (dead int64, err error) {
 	for batch, err := range rowsIn[keyRow](ctx, r, segment) {
 		if err != nil {
 			return 0, err
@@ -110,26 +110,26 @@ func (r Rewriting) Dead(ctx context.Context, segment corpus.Segment) (dead int64
 
 // Without writes a segment without the rows that do not count. It gives the segment as it is where all of them do, and
 // none, without a name, where none does.
-func (r Rewriting) Without(ctx context.Context, segment corpus.Segment) (out corpus.Segment, fresh bool, err error) {
+func (r Rewriting) Without(ctx context.Context, segment core.Segment) (out core.Segment, fresh bool, err error) {
 	dead, err := r.Dead(ctx, segment)
 	switch {
 	case err != nil || dead == 0:
 		return segment, false, err
 	case dead == segment.Rows: // it is left out, so that it must be the one that is named
-		return corpus.Segment{}, false, r.whole(ctx, segment)
+		return core.Segment{}, false, r.whole(ctx, segment)
 	}
-	return r.Merge(ctx, []corpus.Segment{segment})
+	return r.Merge(ctx, []core.Segment{segment})
 }
 
 // Merge writes the rows of segments that count into one, each key once, and gives none, without a name, where there are
 // none. What was written is read back and compared with what was read.
-func (r Rewriting) Merge(ctx context.Context, list []corpus.Segment) (out corpus.Segment, fresh bool, err error) {
+func (r Rewriting) Merge(ctx context.Context, list []core.Segment) (out core.Segment, fresh bool, err error) {
 	file, err := artifact.NewFile()
 	if err != nil {
 		return out, false, err
 	}
 	defer file.Discard()
-	writer, sum, rows := newParquet(file), corpus.SetHash{}, int64(0)
+	writer, sum, rows := newParquet(file), core.SetHash{}, int64(0)
 	written := map[string]bool{}
 	for _, segment := range list {
 		if err := r.whole(ctx, segment); err != nil {
@@ -164,8 +164,8 @@ func (r Rewriting) Merge(ctx context.Context, list []corpus.Segment) (out corpus
 }
 
 // compare reads a merged segment back from the store.
-func (r Rewriting) compare(ctx context.Context, merged corpus.Segment, want corpus.SetHash) error {
-	var sum corpus.SetHash
+func (r Rewriting) compare(ctx context.Context, merged core.Segment, want core.SetHash) error {
+	var sum core.SetHash
 	for batch, err := range rowsIn[VectorRow](ctx, r, merged) {
 		if err != nil {
 			return err
@@ -183,10 +183,10 @@ func (r Rewriting) compare(ctx context.Context, merged corpus.Segment, want corp
 }
 
 // rowEntry is what is compared of a row: its key and every bit of its vector.
-func rowEntry(row VectorRow) corpus.Digest {
+func rowEntry(row VectorRow) core.Digest {
 	raw := make([]byte, 0, 4*len(row.Vector))
 	for _, value := range row.Vector {
 		raw = binary.LittleEndian.AppendUint32(raw, math.Float32bits(value))
 	}
-	return corpus.Sum("row", row.Key, string(raw))
+	return core.Sum("row", row.Key, string(raw))
 }

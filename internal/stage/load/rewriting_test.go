@@ -9,10 +9,10 @@ import (
 
 	"github.com/parquet-go/parquet-go"
 
-	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/artifact"
+	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/stage/load"
-	"github.com/unweaver/unweaver/internal/store/artifact"
 	"github.com/unweaver/unweaver/internal/store/blob"
 	blobmemory "github.com/unweaver/unweaver/internal/store/blob/memory"
 )
@@ -25,7 +25,7 @@ func rewriting() load.Rewriting {
 }
 
 // vectorsOf stores a vectors segment.
-func vectorsOf(t *testing.T, r load.Rewriting, rows ...load.VectorRow) corpus.Segment {
+func vectorsOf(t *testing.T, r load.Rewriting, rows ...load.VectorRow) core.Segment {
 	t.Helper()
 	file, err := artifact.NewFile()
 	if err != nil {
@@ -57,7 +57,7 @@ func TestMergedVectorsAreThoseThatCountEachOnce(t *testing.T) {
 	for i := range 3000 {
 		many = append(many, row(fmt.Sprintf("many-%04d", i), float32(i)))
 	}
-	list := []corpus.Segment{
+	list := []core.Segment{
 		vectorsOf(t, r, row("a", 1), row("dead-b", 2), row("c", 3)), vectorsOf(t, r, many...), vectorsOf(t, r, row("dead-d", 1)),
 		vectorsOf(t, r, row("a", 1), row("e", 5)),
 	}
@@ -153,7 +153,7 @@ func TestADamagedVectorsSegmentIsNotWrittenAgain(t *testing.T) {
 		if _, err := blob.Write(t.Context(), r.Artifacts.Store, key, spoiled, blob.Cond{}); err != nil {
 			t.Fatal(err)
 		}
-		if out, _, err := r.Merge(t.Context(), []corpus.Segment{segment}); !fault.Is(err, fault.SegmentDamage) {
+		if out, _, err := r.Merge(t.Context(), []core.Segment{segment}); !fault.Is(err, fault.SegmentDamage) {
 			t.Fatalf("byte %d of %d: %+v, %v", at, len(raw), out, err)
 		}
 	}
@@ -161,7 +161,7 @@ func TestADamagedVectorsSegmentIsNotWrittenAgain(t *testing.T) {
 	if _, err := blob.Write(t.Context(), r.Artifacts.Store, key, raw, blob.Cond{}); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := r.Merge(t.Context(), []corpus.Segment{segment}); !fault.Is(err, fault.SegmentDamage) {
+	if _, _, err := r.Merge(t.Context(), []core.Segment{segment}); !fault.Is(err, fault.SegmentDamage) {
 		t.Errorf("one row fewer than it has: %v", err)
 	}
 }

@@ -5,11 +5,11 @@ import (
 
 	"github.com/parquet-go/parquet-go"
 
-	"github.com/unweaver/unweaver/internal/embed"
+	"github.com/unweaver/unweaver/internal/artifact"
+	"github.com/unweaver/unweaver/internal/ledger/embed"
 	"github.com/unweaver/unweaver/internal/stage"
-	"github.com/unweaver/unweaver/internal/store/artifact"
 	"github.com/unweaver/unweaver/internal/store/vectors"
-	"github.com/unweaver/unweaver/internal/stream/par"
+	"github.com/unweaver/unweaver/internal/stream/parallel"
 )
 
 // VectorRow is a row of a vectors segment.
@@ -40,7 +40,7 @@ func (l *loader) vectors(ctx context.Context) error {
 		got, err := l.Source.Vectors(ctx, texts)
 		return batch{texts, got}, err
 	}
-	for got, err := range par.Ordered(ctx, embedWidth, embed.Batches(texts), embedded) {
+	for got, err := range parallel.Ordered(ctx, embedWidth, embed.Batches(texts), embedded) {
 		if err == nil {
 			err = out.add(ctx, got)
 		}

@@ -12,15 +12,15 @@ import (
 	"testing"
 	"time"
 
-	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/artifact"
+	"github.com/unweaver/unweaver/internal/artifact/rows"
+	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/document"
-	"github.com/unweaver/unweaver/internal/format/rows"
 	"github.com/unweaver/unweaver/internal/stage/plan"
-	"github.com/unweaver/unweaver/internal/store/artifact"
 	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/internal/store/blob/dir"
 	"github.com/unweaver/unweaver/internal/store/blob/memory"
-	"github.com/unweaver/unweaver/internal/store/distance"
+	"github.com/unweaver/unweaver/internal/testkit/distance"
 )
 
 // numbered is a corpus of so many files of 1 KB that are made as they are listed, so that memory is the plan's own.
@@ -53,9 +53,9 @@ func (n numbered) ListRange(_ context.Context, _, after, until string) iter.Seq2
 }
 
 // published writes the documents of all files as the units of a build do.
-func (n numbered) published(b *testing.B, index artifact.Index) *corpus.Manifest {
+func (n numbered) published(b *testing.B, index artifact.Index) *core.Manifest {
 	b.Helper()
-	parent := &corpus.Manifest{Generation: "g0", Limits: document.Limits{}.Key()}
+	parent := &core.Manifest{Generation: "g0", Limits: document.Limits{}.Key()}
 	for from := 0; from < n.files; from += 5000 {
 		out, err := artifact.NewRows()
 		if err != nil {
@@ -63,10 +63,10 @@ func (n numbered) published(b *testing.B, index artifact.Index) *corpus.Manifest
 		}
 		for i := from; i < min(n.files, from+5000); i++ {
 			info := n.info(i)
-			version := corpus.Digest(sha256.Sum256([]byte(info.Key)))
+			version := core.Digest(sha256.Sum256([]byte(info.Key)))
 			out.Append(info.Key, rows.Document{
 				Object: info.Key, Version: version, ETag: info.ETag, Size: info.Size, Modified: info.Modified,
-				Chunks: []rows.Place{{ID: corpus.ChunkID(info.Key, version.String(), 0), End: 1000}},
+				Chunks: []rows.Place{{ID: core.ChunkID(info.Key, version.String(), 0), End: 1000}},
 			}.Encode())
 		}
 		segment, _, err := out.Segment(b.Context(), index, len(parent.Segments.Documents))
@@ -133,10 +133,10 @@ func BenchmarkPlan(b *testing.B) {
 	parent := listed.published(b, artifact.Index{Store: near, Name: "i", OneName: true})
 	requests := distance.New(15 * time.Millisecond)
 	far := artifact.Index{Store: distance.Blob(near, requests), Name: "i", OneName: true}
-	night := func(parent *corpus.Manifest) time.Duration {
+	night := func(parent *core.Manifest) time.Duration {
 		began := time.Now()
 		res, err := plan.Run(b.Context(), plan.In{
-			Spec: corpus.Spec{Index: "i", Corpus: "memory"}, Corpus: distance.Blob(listed, requests), Artifacts: far,
+			Spec: core.Spec{Index: "i", Corpus: "memory"}, Corpus: distance.Blob(listed, requests), Artifacts: far,
 			Scratch: "i/runs/1", Parent: parent, OnProgress: func(int64) {},
 		})
 		if err != nil || !res.Unchanged || res.Diff.Same != int64(files) {

@@ -7,16 +7,16 @@ import (
 
 	"github.com/bmatcuk/doublestar/v4"
 
-	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/document"
 	"github.com/unweaver/unweaver/internal/fault"
 )
 
 // checkPatterns refuses a specification with patterns that the configuration would refuse: who starts a build may have
 // written one without it, and some patterns take a processor for years.
-func checkPatterns(spec corpus.Spec) error {
+func checkPatterns(spec core.Spec) error {
 	for _, pattern := range slices.Concat(spec.Include, spec.Exclude) {
-		why := corpus.PatternMistake(pattern)
+		why := core.PatternMistake(pattern)
 		if !doublestar.ValidatePattern(pattern) {
 			why = "is no pattern"
 		}

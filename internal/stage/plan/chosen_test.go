@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/stage/plan"
 )
@@ -37,7 +37,7 @@ func TestHiddenFilesAndPackagesAreLeftOutAndCounted(t *testing.T) {
 	if got := fmt.Sprint(x.keysOf()); got != "[docs/drafts/two.md docs/one.md readme.md src/three.txt]" {
 		t.Error(got)
 	}
-	if res.LeftOut != (corpus.LeftOut{Hidden: 3, Packages: 3}) || res.ProblemCount != 0 {
+	if res.LeftOut != (core.LeftOut{Hidden: 3, Packages: 3}) || res.ProblemCount != 0 {
 		t.Errorf("%+v, %d problems", res.LeftOut, res.ProblemCount)
 	}
 }
@@ -46,29 +46,29 @@ func TestPatternsChooseTheDocuments(t *testing.T) {
 	for name, c := range map[string]struct {
 		include, exclude []string
 		want             string
-		out              corpus.LeftOut
+		out              core.LeftOut
 	}{
 		"some": {
 			[]string{"docs/**", "*.md"}, nil, "[docs/drafts/two.md docs/one.md readme.md]",
-			corpus.LeftOut{Hidden: 3, Packages: 3, NotIncluded: 1},
+			core.LeftOut{Hidden: 3, Packages: 3, NotIncluded: 1},
 		},
 		"without some": {
 			nil, []string{"**/drafts/**", "**/*.txt"}, "[docs/one.md readme.md]",
-			corpus.LeftOut{Hidden: 3, Packages: 3, Excluded: 2},
+			core.LeftOut{Hidden: 3, Packages: 3, Excluded: 2},
 		},
 		"exclude wins": {
 			[]string{"docs/*.{md,txt}"}, []string{"docs/one.md", "src/**"}, "",
-			corpus.LeftOut{Hidden: 3, Packages: 3, NotIncluded: 3, Excluded: 1},
+			core.LeftOut{Hidden: 3, Packages: 3, NotIncluded: 3, Excluded: 1},
 		},
 		"hidden ones by name": {
 			[]string{"**", ".github/**"}, nil,
 			"[.github/guide.md docs/drafts/two.md docs/one.md readme.md src/three.txt]",
-			corpus.LeftOut{Hidden: 2, Packages: 3},
+			core.LeftOut{Hidden: 2, Packages: 3},
 		},
 		"packages by name": {
 			[]string{"**/node_modules/**"}, nil,
 			"[node_modules/x/readme.md web/.cache/node_modules/z.md web/node_modules/y/readme.md]",
-			corpus.LeftOut{Hidden: 3, NotIncluded: 4},
+			core.LeftOut{Hidden: 3, NotIncluded: 4},
 		},
 	} {
 		x := choosing(t)
@@ -131,7 +131,7 @@ func TestDocumentsThatFallOutOfThePatternsAreRemoved(t *testing.T) {
 	if again := x.night(nil); !again.Unchanged {
 		t.Errorf("patterns that choose the same: %+v", again.Diff)
 	}
-	if reasons := plan.SpecChanges(corpus.Spec{}, corpus.Spec{Include: []string{"a"}}); len(reasons) > 0 {
+	if reasons := plan.SpecChanges(core.Spec{}, core.Spec{Include: []string{"a"}}); len(reasons) > 0 {
 		t.Errorf("patterns make nothing anew: %v", reasons)
 	}
 }
@@ -154,7 +154,7 @@ func TestPatternsThatNeverEndAreRefused(t *testing.T) {
 		}
 	}
 	for _, pattern := range []string{"**/*.{md,txt,pdf,docx}", "{a,b}/{c,d}/**/{e,f}*", strings.Repeat("*a", 100)} {
-		if why := corpus.PatternMistake(pattern); why != "" {
+		if why := core.PatternMistake(pattern); why != "" {
 			t.Errorf("%s %s", pattern, why)
 		}
 	}

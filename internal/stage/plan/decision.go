@@ -4,9 +4,9 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/artifact/rows"
+	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
-	"github.com/unweaver/unweaver/internal/format/rows"
 )
 
 // Why a document is made, or is not. One that is made again for what else changed has those reasons instead.
@@ -28,10 +28,10 @@ type Decision struct {
 	Key     string
 	Reason  string // one of the above, or why everything is made again
 	Made    bool   // it goes through the build; what failed does too, and keeps what the parent has
-	Version corpus.Digest
-	Was     corpus.Digest // of the parent; zero: it does not have it
-	Chunks  int           // that the parent has of it
-	Detail  string        // of a failure
+	Version core.Digest
+	Was     core.Digest // of the parent; zero: it does not have it
+	Chunks  int         // that the parent has of it
+	Detail  string      // of a failure
 }
 
 // decide tells what was decided of a listed document. It is asked once the document is counted.

@@ -7,13 +7,13 @@ import (
 	"errors"
 	"strings"
 
-	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/artifact"
+	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
-	"github.com/unweaver/unweaver/internal/store/artifact"
 	"github.com/unweaver/unweaver/internal/store/blob"
 )
 
-// ProblemsName is the file of a generation that lists all problems of its build, one corpus.Problem a line.
+// ProblemsName is the file of a generation that lists all problems of its build, one core.Problem a line.
 const ProblemsName = "problems.jsonl"
 
 const (
@@ -58,7 +58,7 @@ func (f *former) read(store blob.Store) {
 			line = nil
 			_, err = lines.ReadSlice('\n')
 		}
-		var problem corpus.Problem
+		var problem core.Problem
 		if len(line) > 0 && json.Unmarshal(line, &problem) == nil && lasting(fault.Code(problem.Code)) {
 			cause := strings.TrimSuffix(strings.TrimPrefix(problem.Detail, standingPrefix), staleSuffix)
 			if !strings.HasPrefix(cause, strings.TrimSuffix(standingPrefix, ": ")) {

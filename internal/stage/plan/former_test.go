@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/document"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/stage/plan"
@@ -42,7 +42,7 @@ func TestAProblemThatStandsTellsItsCauseEveryNight(t *testing.T) {
 	x.night(nil)
 	const cause = "read a.txt: it is encrypted: store it without a password"
 	x.corpus.Set("a.txt", "sealed")
-	x.causes = []corpus.Problem{{
+	x.causes = []core.Problem{{
 		Code: string(fault.Encrypted), Object: "a.txt", Detail: cause + "; what was there before is kept, and is stale",
 	}}
 	x.night(map[string]fault.Code{"a.txt": fault.Encrypted})

@@ -6,10 +6,10 @@ import (
 	"iter"
 	"strings"
 
+	"github.com/unweaver/unweaver/internal/artifact"
+	"github.com/unweaver/unweaver/internal/artifact/rows"
 	"github.com/unweaver/unweaver/internal/fault"
-	"github.com/unweaver/unweaver/internal/format/rows"
-	"github.com/unweaver/unweaver/internal/store/artifact"
-	"github.com/unweaver/unweaver/internal/stream/par"
+	"github.com/unweaver/unweaver/internal/stream/parallel"
 )
 
 // readers is how many files are read and hashed at once.
@@ -66,7 +66,7 @@ func (p *planner) join(ctx context.Context) error {
 	}
 	parent := newCursor(ctx, p.Artifacts, p.Parent, p.Dead)
 	defer parent.stop()
-	for doc, err := range par.Ordered(ctx, readers, p.joined(parent), p.version) {
+	for doc, err := range parallel.Ordered(ctx, readers, p.joined(parent), p.version) {
 		if err != nil {
 			return err
 		}

@@ -3,13 +3,13 @@ package plan
 import (
 	"context"
 
-	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/artifact/rows"
+	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/document"
 	"github.com/unweaver/unweaver/internal/fault"
-	"github.com/unweaver/unweaver/internal/format/rows"
 	"github.com/unweaver/unweaver/internal/stage"
 	"github.com/unweaver/unweaver/internal/store/blob"
-	"github.com/unweaver/unweaver/internal/stream/par"
+	"github.com/unweaver/unweaver/internal/stream/parallel"
 )
 
 // list puts every document of the corpus into the sort, range by range of its keys, side by side. A listing that breaks
@@ -20,7 +20,7 @@ func (p *planner) list(ctx context.Context) error {
 		return err
 	}
 	p.reading = make(chan struct{}, readers)
-	err = par.Each(ctx, len(cuts)+1, len(cuts)+1, func(ctx context.Context, i int) error {
+	err = parallel.Each(ctx, len(cuts)+1, len(cuts)+1, func(ctx context.Context, i int) error {
 		part := &listing{planner: p, number: i}
 		defer part.done()
 		after, until := "", ""
@@ -44,7 +44,7 @@ func (p *planner) list(ctx context.Context) error {
 type listing struct {
 	*planner
 	number  int // of the range, in the order of the keys
-	leftOut corpus.LeftOut
+	leftOut core.LeftOut
 }
 
 // done enters what the range counted by itself.
@@ -88,7 +88,7 @@ func (l *listing) list(ctx context.Context, after, until string) error {
 			Modified: info.Modified,
 		}
 		if !kind.HasRows() {
-			l.add(corpus.ObjectKey(info.Key), firstReading, row)
+			l.add(core.ObjectKey(info.Key), firstReading, row)
 			continue
 		}
 		if err := l.rows(ctx, row, kind); err != nil {

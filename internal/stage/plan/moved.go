@@ -1,6 +1,6 @@
 package plan
 
-import "github.com/unweaver/unweaver/internal/stream/spill"
+import "github.com/unweaver/unweaver/internal/stream/extsort"
 
 // What happened to a content, as the value of a row of planner.contents.
 var (
@@ -9,7 +9,7 @@ var (
 )
 
 // countMoved counts contents that left under one key and came under another: of each version as many as did both.
-func countMoved(contents *spill.Sorter) (int64, error) {
+func countMoved(contents *extsort.Sorter) (int64, error) {
 	var moved, arrived, gone int64
 	var version string
 	for pair, err := range contents.Sorted() {

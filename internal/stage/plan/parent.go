@@ -4,10 +4,10 @@ import (
 	"context"
 	"iter"
 
-	"github.com/unweaver/unweaver/internal/corpus"
-	"github.com/unweaver/unweaver/internal/format/rows"
-	"github.com/unweaver/unweaver/internal/store/artifact"
-	"github.com/unweaver/unweaver/internal/store/segments"
+	"github.com/unweaver/unweaver/internal/artifact"
+	"github.com/unweaver/unweaver/internal/artifact/rows"
+	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/index/segments"
 )
 
 // cursor walks the parent's documents once, in key order.
@@ -21,7 +21,7 @@ type cursor struct {
 	err      error
 }
 
-func newCursor(ctx context.Context, art artifact.Index, parent *corpus.Manifest, dead *segments.Files) *cursor {
+func newCursor(ctx context.Context, art artifact.Index, parent *core.Manifest, dead *segments.Files) *cursor {
 	c := &cursor{}
 	c.next, c.stop = iter.Pull2(func(yield func(artifact.Row, error) bool) {
 		if parent == nil {

@@ -3,8 +3,8 @@ package plan
 import (
 	"context"
 
+	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/fault"
-	"github.com/unweaver/unweaver/internal/store/artifact"
 )
 
 // stays tells whether what the parent has of a document stays where it is: its content, its problem, and what tells an

@@ -17,23 +17,23 @@ import (
 	"sync"
 	"time"
 
-	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/artifact"
+	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/document"
 	"github.com/unweaver/unweaver/internal/fault"
-	"github.com/unweaver/unweaver/internal/store/artifact"
+	"github.com/unweaver/unweaver/internal/index/segments"
 	"github.com/unweaver/unweaver/internal/store/blob"
-	"github.com/unweaver/unweaver/internal/store/segments"
-	"github.com/unweaver/unweaver/internal/stream/spill"
+	"github.com/unweaver/unweaver/internal/stream/extsort"
 )
 
 // In is what the stage works on. OnProgress is told how many documents were seen.
 type In struct {
-	Spec      corpus.Spec
+	Spec      core.Spec
 	Corpus    blob.Store
 	Artifacts artifact.Index
 	Scratch   string // key prefix of the run
 	Limits    document.Limits
-	Parent    *corpus.Manifest
+	Parent    *core.Manifest
 	Dead      *segments.Files // of a parent of many segments: which of its documents do not count; else nil
 	Foreign   bool            // the parent is of another corpus: of its documents nothing is kept
 	// Part has planned only what is made: what the parent has of all other documents stays where it is. Without it every
@@ -82,25 +82,25 @@ type Result struct {
 	Refused    int64 `json:"refused"`    // objects and rows that cannot become documents: an unknown type, a broken file
 	Lost       int64 `json:"lost"`       // documents of the parent whose object, or row in it, is refused now: not removed
 
-	LeftOut corpus.LeftOut `json:"left_out,omitzero"` // objects that were not looked at, as the index says
+	LeftOut core.LeftOut `json:"left_out,omitzero"` // objects that were not looked at, as the index says
 
-	Diff         corpus.Diff `json:"diff"`          // of readable documents; Unusable = Unreadable + Lost
-	Moved        int64       `json:"moved"`         // documents under a new key with content that left under another
-	ParentListed int64       `json:"parent_listed"` // documents of the parent that have content
-	RemovedShare float64     `json:"removed_share"` // Diff.Removed of ParentListed; what moved or was lost is not removed
+	Diff         core.Diff `json:"diff"`          // of readable documents; Unusable = Unreadable + Lost
+	Moved        int64     `json:"moved"`         // documents under a new key with content that left under another
+	ParentListed int64     `json:"parent_listed"` // documents of the parent that have content
+	RemovedShare float64   `json:"removed_share"` // Diff.Removed of ParentListed; what moved or was lost is not removed
 
-	Reasons      []string         `json:"reasons,omitempty"` // In.Reasons, where there is a parent
-	Unchanged    bool             `json:"unchanged"`         // nothing has to be built
-	Purged       int64            `json:"purged,omitempty"`  // documents of the parent that go because they were purged
-	Barred       int64            `json:"barred,omitempty"`  // documents of the listing that were purged, and are left out
-	Retried      int64            `json:"retried,omitempty"` // of the changed: what they failed with may have gone
-	Again        bool             `json:"again,omitempty"`   // nothing else has to be built
-	ProblemCount int64            `json:"problem_count"`
-	Problems     []corpus.Problem `json:"problems,omitempty"` // the first MaxProblems; all of them are at ProblemsKey
-	Units        []Unit           `json:"units"`
-	Made         int64            `json:"made"`           // rows of plan.rows
-	Kept         Kept             `json:"kept,omitzero"`  // In.Part: what stays as the parent has it
-	Gone         string           `json:"gone,omitempty"` // In.Part: name of the file at GoneKey
+	Reasons      []string       `json:"reasons,omitempty"` // In.Reasons, where there is a parent
+	Unchanged    bool           `json:"unchanged"`         // nothing has to be built
+	Purged       int64          `json:"purged,omitempty"`  // documents of the parent that go because they were purged
+	Barred       int64          `json:"barred,omitempty"`  // documents of the listing that were purged, and are left out
+	Retried      int64          `json:"retried,omitempty"` // of the changed: what they failed with may have gone
+	Again        bool           `json:"again,omitempty"`   // nothing else has to be built
+	ProblemCount int64          `json:"problem_count"`
+	Problems     []core.Problem `json:"problems,omitempty"` // the first MaxProblems; all of them are at ProblemsKey
+	Units        []Unit         `json:"units"`
+	Made         int64          `json:"made"`           // rows of plan.rows
+	Kept         Kept           `json:"kept,omitzero"`  // In.Part: what stays as the parent has it
+	Gone         string         `json:"gone,omitempty"` // In.Part: name of the file at GoneKey
 
 	Rows         string `json:"rows,omitempty"`          // name of the file at RowsKey; see artifact.ScratchKey
 	ProblemsFile string `json:"problems_file,omitempty"` // of the one at ProblemsKey
@@ -172,11 +172,11 @@ type planner struct {
 	reading chan struct{} // admits who reads the rows of an object
 
 	mu        sync.Mutex            // of documents, found, broken, taken, listed, bytes and res, while ranges are listed
-	documents spill.Sorter          // by key
+	documents extsort.Sorter        // by key
 	found     found                 // problems of the listing
-	gone      spill.Sorter          // documents of the parent that are not listed
-	ended     spill.Sorter          // In.Part: keys of the parent's documents that do not count any more
-	contents  spill.Sorter          // what left and what came, by version
+	gone      extsort.Sorter        // documents of the parent that are not listed
+	ended     extsort.Sorter        // In.Part: keys of the parent's documents that do not count any more
+	contents  extsort.Sorter        // what left and what came, by version
 	broken    map[string]fault.Code // objects of which something could not be read, and why; empty ones of rows too
 	taken     map[string]byte       // objects with rows that had to be read again: the reading that counts
 	listed    int64

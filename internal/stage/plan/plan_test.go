@@ -10,15 +10,15 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/artifact"
+	"github.com/unweaver/unweaver/internal/artifact/rows"
+	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/document"
-	"github.com/unweaver/unweaver/internal/document/documenttest"
 	"github.com/unweaver/unweaver/internal/fault"
-	"github.com/unweaver/unweaver/internal/format/rows"
 	"github.com/unweaver/unweaver/internal/stage/plan"
-	"github.com/unweaver/unweaver/internal/store/artifact"
 	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/internal/store/blob/dir"
+	"github.com/unweaver/unweaver/internal/testkit/documenttest"
 )
 
 // index is one index over nights: a corpus that changes, and the generation that the last night left.
@@ -26,13 +26,13 @@ type index struct {
 	t       *testing.T
 	corpus  *documenttest.Corpus
 	art     artifact.Index
-	parent  *corpus.Manifest
+	parent  *core.Manifest
 	reasons []string
 	include []string
 	exclude []string
 	nights  int
 	limits  document.Limits
-	causes  []corpus.Problem // that the stages after plan find, of the night that is published
+	causes  []core.Problem // that the stages after plan find, of the night that is published
 }
 
 func newIndex(t *testing.T, objects map[string]string) *index {
@@ -49,7 +49,7 @@ func (x *index) scratch() string { return fmt.Sprintf("i/runs/%d", x.nights) }
 func (x *index) plan(ctx context.Context) (plan.Result, error) {
 	x.nights++
 	return plan.Run(ctx, plan.In{
-		Spec:   corpus.Spec{Index: "i", Corpus: "memory", Include: x.include, Exclude: x.exclude},
+		Spec:   core.Spec{Index: "i", Corpus: "memory", Include: x.include, Exclude: x.exclude},
 		Corpus: x.corpus, Artifacts: x.art, Scratch: x.scratch(),
 		Limits: x.limits, Parent: x.parent, Reasons: x.reasons, OnProgress: func(int64) {},
 	})
@@ -91,7 +91,7 @@ func (x *index) publish(broken map[string]fault.Code) {
 		old := before[key]
 		switch {
 		case document.Problem == "":
-			document.Chunks = []rows.Place{{ID: corpus.ChunkID(key, row.Version.String(), 0), End: 1}}
+			document.Chunks = []rows.Place{{ID: core.ChunkID(key, row.Version.String(), 0), End: 1}}
 		case len(old.Chunks) > 0:
 			document.Chunks, document.Version = old.Chunks, old.Version
 			document.Stale, document.Found = true, row.Version
@@ -102,9 +102,9 @@ func (x *index) publish(broken map[string]fault.Code) {
 	if err != nil {
 		x.t.Fatal(err)
 	}
-	x.parent = &corpus.Manifest{
+	x.parent = &core.Manifest{
 		Generation: fmt.Sprintf("g%d", x.nights), Limits: x.limits.Key(),
-		Segments: corpus.Segments{Documents: []corpus.Segment{segment}},
+		Segments: core.Segments{Documents: []core.Segment{segment}},
 	}
 	raw, _, err := blob.Read(x.t.Context(), x.art.Store, plan.ProblemsKey(x.scratch()))
 	if err != nil {
@@ -293,7 +293,7 @@ func TestADocumentIsComparedByItsBytes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	x.parent = &corpus.Manifest{Segments: corpus.Segments{Documents: []corpus.Segment{segment}}}
+	x.parent = &core.Manifest{Segments: core.Segments{Documents: []core.Segment{segment}}}
 	x.corpus.Reads("a.txt")
 	if res := x.night(nil); !res.Unchanged || x.corpus.Reads("a.txt") != 1 || x.corpus.Reads("z.txt") != 1 {
 		t.Errorf("%+v", res)

@@ -6,11 +6,11 @@ import (
 	"encoding/json"
 	"slices"
 
-	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/artifact"
+	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
-	"github.com/unweaver/unweaver/internal/redact"
-	"github.com/unweaver/unweaver/internal/store/artifact"
-	"github.com/unweaver/unweaver/internal/stream/spill"
+	"github.com/unweaver/unweaver/internal/fault/redact"
+	"github.com/unweaver/unweaver/internal/stream/extsort"
 )
 
 // ProblemsKey is the scratch file of all problems, one Problem a line, in the order in which they were found. It is
@@ -20,18 +20,18 @@ func ProblemsKey(scratch string) string { return scratch + "/plan-problems.jsonl
 // Problem is a line of the file at ProblemsKey. Standing ones are the parent's, found again: the same code for the same
 // bytes.
 type Problem struct {
-	corpus.Problem
+	core.Problem
 	Standing bool `json:"standing"`
 }
 
 // Foremost orders problems as they are shown, and cuts them to MaxProblems: documents that failed come before what was
 // never going to be one.
-func Foremost(found []corpus.Problem) []corpus.Problem {
-	slices.SortStableFunc(found, func(a, b corpus.Problem) int { return rank(a) - rank(b) })
+func Foremost(found []core.Problem) []core.Problem {
+	slices.SortStableFunc(found, func(a, b core.Problem) int { return rank(a) - rank(b) })
 	return found[:min(len(found), MaxProblems)]
 }
 
-func rank(problem corpus.Problem) int {
+func rank(problem core.Problem) int {
 	switch fault.Code(problem.Code) {
 	case fault.NotFollowed, fault.UnknownType:
 		return 1
@@ -42,7 +42,7 @@ func rank(problem corpus.Problem) int {
 // problems keeps the first of each rank and writes all.
 type problems struct {
 	file  *artifact.File
-	ranks [2][]corpus.Problem
+	ranks [2][]core.Problem
 	count int64
 	err   error
 }
@@ -57,13 +57,13 @@ func (p *problems) discard() { p.file.Discard() }
 // problemOf is a problem as it is told to people.
 func problemOf(code fault.Code, object, detail string, standing bool) Problem {
 	object, detail = redact.Text(object), redact.Text(detail)
-	return Problem{corpus.Problem{Code: string(code), Object: object, Detail: detail}, standing}
+	return Problem{core.Problem{Code: string(code), Object: object, Detail: detail}, standing}
 }
 
 // found are the problems of a listing, by the number of the range that they are of: they are told in the order of the
 // keys, whichever range came to its own first. Its user locks it.
 type found struct {
-	sorted spill.Sorter
+	sorted extsort.Sorter
 	err    error
 }
 

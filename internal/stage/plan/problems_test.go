@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/stage/plan"
 )
@@ -243,16 +243,16 @@ func TestVersionsAndConfigurationGiveTheirReasons(t *testing.T) {
 			t.Errorf("got %s, want %s", got, c.want)
 		}
 	}
-	base := corpus.Spec{Corpus: "/c", Chunking: corpus.Chunking{Strategy: "text", MaxTokens: 1500}}
-	for want, change := range map[string]func(*corpus.Spec){
-		"[]":                   func(s *corpus.Spec) { s.Keep, s.Limits.Concurrency, s.Chat.Price.Prompt = 9, 9, 9 },
-		"[config: corpus]":     func(s *corpus.Spec) { s.Corpus = "/other" },
-		"[config: chunking]":   func(s *corpus.Spec) { s.Chunking.MaxTokens = 300 },
-		"[config: shortening]": func(s *corpus.Spec) { s.Shortening.Sample = 3 },
-		"[config: extraction]": func(s *corpus.Spec) { s.Extraction = &corpus.Extraction{Share: 0.3} },
-		"[config: parity]":     func(s *corpus.Spec) { s.Parity = true },
-		"[config: language]":   func(s *corpus.Spec) { s.Retrieval.Language = "de" },
-		"[config: chat model config: embedding]": func(s *corpus.Spec) {
+	base := core.Spec{Corpus: "/c", Chunking: core.Chunking{Strategy: "text", MaxTokens: 1500}}
+	for want, change := range map[string]func(*core.Spec){
+		"[]":                   func(s *core.Spec) { s.Keep, s.Limits.Concurrency, s.Chat.Price.Prompt = 9, 9, 9 },
+		"[config: corpus]":     func(s *core.Spec) { s.Corpus = "/other" },
+		"[config: chunking]":   func(s *core.Spec) { s.Chunking.MaxTokens = 300 },
+		"[config: shortening]": func(s *core.Spec) { s.Shortening.Sample = 3 },
+		"[config: extraction]": func(s *core.Spec) { s.Extraction = &core.Extraction{Share: 0.3} },
+		"[config: parity]":     func(s *core.Spec) { s.Parity = true },
+		"[config: language]":   func(s *core.Spec) { s.Retrieval.Language = "de" },
+		"[config: chat model config: embedding]": func(s *core.Spec) {
 			s.Chat.Model, s.Embedding.Dimension = "m", 3
 		},
 	} {

@@ -5,8 +5,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/unweaver/unweaver/internal/store/artifact"
-	"github.com/unweaver/unweaver/internal/stream/par"
+	"github.com/unweaver/unweaver/internal/artifact"
+	"github.com/unweaver/unweaver/internal/stream/parallel"
 )
 
 // mostRanges is how many ranges of a corpus are listed at once. A listing waits for its store alone: one request of
@@ -52,7 +52,7 @@ func (p *planner) cuts(ctx context.Context) ([]string, error) {
 		wanted[at] = append(wanted[at], row-begins[at])
 	}
 	found := make([][]string, len(asked))
-	err := par.Each(ctx, len(asked), mostRanges, func(ctx context.Context, i int) error {
+	err := parallel.Each(ctx, len(asked), mostRanges, func(ctx context.Context, i int) error {
 		segment := segments[asked[i]]
 		key := p.Artifacts.SegmentKey(segment.SHA256)
 		reader, err := artifact.OpenRowsOf(ctx, p.Artifacts.Store, key, segment.Bytes)

@@ -16,14 +16,14 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/unweaver/unweaver/internal/corpus"
-	"github.com/unweaver/unweaver/internal/document/documenttest"
+	"github.com/unweaver/unweaver/internal/artifact"
+	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/stage/plan"
-	"github.com/unweaver/unweaver/internal/store/artifact"
 	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/internal/store/blob/memory"
-	"github.com/unweaver/unweaver/internal/store/distance"
+	"github.com/unweaver/unweaver/internal/testkit/distance"
+	"github.com/unweaver/unweaver/internal/testkit/documenttest"
 )
 
 // watched is a corpus that remembers the ranges that it was asked for.
@@ -43,11 +43,11 @@ func (w *watched) ListRange(ctx context.Context, prefix, after, until string) it
 // outcome is all that a plan leaves: its result and its files.
 type outcome struct{ result, rows, problems string }
 
-func (x *index) outcome(store blob.Store, parent *corpus.Manifest) outcome {
+func (x *index) outcome(store blob.Store, parent *core.Manifest) outcome {
 	x.t.Helper()
 	x.nights++
 	res, err := plan.Run(x.t.Context(), plan.In{
-		Spec:   corpus.Spec{Index: "i", Corpus: "memory", Include: x.include, Exclude: x.exclude},
+		Spec:   core.Spec{Index: "i", Corpus: "memory", Include: x.include, Exclude: x.exclude},
 		Corpus: store, Artifacts: x.art, Scratch: x.scratch(),
 		Limits: x.limits, Parent: parent, OnProgress: func(int64) {},
 	})
@@ -72,7 +72,7 @@ func (x *index) outcome(store blob.Store, parent *corpus.Manifest) outcome {
 }
 
 // uncut is a parent that says nothing of how many documents it has, so that the corpus is listed in one.
-func uncut(parent *corpus.Manifest) *corpus.Manifest {
+func uncut(parent *core.Manifest) *core.Manifest {
 	out := *parent
 	out.Segments.Documents = slices.Clone(parent.Segments.Documents)
 	for i := range out.Segments.Documents {
@@ -84,7 +84,7 @@ func uncut(parent *corpus.Manifest) *corpus.Manifest {
 // split has the parent's documents lie in segments of so many rows, as those of many units of work do.
 func (x *index) split(rows int) {
 	x.t.Helper()
-	var segments []corpus.Segment
+	var segments []core.Segment
 	var out *artifact.Rows
 	count := 0
 	flush := func() {

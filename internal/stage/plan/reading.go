@@ -7,10 +7,10 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/artifact/rows"
+	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/document"
 	"github.com/unweaver/unweaver/internal/fault"
-	"github.com/unweaver/unweaver/internal/format/rows"
 	"github.com/unweaver/unweaver/internal/stage"
 	"github.com/unweaver/unweaver/internal/store/blob"
 )
@@ -71,7 +71,7 @@ func (r *rowReading) parse(ctx context.Context, row rows.Plan, kind document.Kin
 		one.Line, one.Record, one.Size = read.Line, read.Canonical, int64(len(read.Canonical))
 		one.Version = sha256.Sum256(read.Canonical)
 		r.listed++
-		r.add(corpus.RowKey(row.Object, read.ID), r.number, one)
+		r.add(core.RowKey(row.Object, read.ID), r.number, one)
 		return ctx.Err()
 	})
 }

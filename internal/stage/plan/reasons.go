@@ -1,23 +1,23 @@
 package plan
 
-import "github.com/unweaver/unweaver/internal/corpus"
+import "github.com/unweaver/unweaver/internal/core"
 
 // Made names the versions of what made a generation.
-type Made = corpus.Made
+type Made = core.Made
 
 // SpecChanges gives a reason for every part of the configuration that a generation is computed from and that is not the
 // parent's: "config: chunking". It names what Spec.ConfigDigest covers, so that there is one exactly when the digests
 // differ.
-func SpecChanges(parent, now corpus.Spec) []string {
+func SpecChanges(parent, now core.Spec) []string {
 	type embedding struct {
 		provider, model, classes string
 		dimension, maxInput      int
 	}
-	embeds := func(s corpus.Spec) embedding {
+	embeds := func(s core.Spec) embedding {
 		e := s.Embedding
 		return embedding{e.Provider, e.Model, e.Classes, e.Dimension, e.MaxInputTokens}
 	}
-	chats := func(s corpus.Spec) [2]string { return [2]string{s.Chat.Provider, s.Chat.Model} }
+	chats := func(s core.Spec) [2]string { return [2]string{s.Chat.Provider, s.Chat.Model} }
 	var reasons []string
 	for _, part := range []struct {
 		name string

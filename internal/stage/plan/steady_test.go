@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 )
 
@@ -89,7 +89,7 @@ func TestAFileThatIsReplacedWhileItIsPlannedIsTheNewOne(t *testing.T) {
 		t.Fatal(err)
 	}
 	for key, row := range x.planned() {
-		if key == "a.txt" && (row.Version != corpus.Digest(sha256.Sum256([]byte("alpha three"))) || row.ETag != info.ETag ||
+		if key == "a.txt" && (row.Version != core.Digest(sha256.Sum256([]byte("alpha three"))) || row.ETag != info.ETag ||
 			row.Size != info.Size) {
 			t.Errorf("%+v", row)
 		}

@@ -3,8 +3,8 @@ package plan
 import (
 	"testing"
 
+	"github.com/unweaver/unweaver/internal/artifact/rows"
 	"github.com/unweaver/unweaver/internal/document"
-	"github.com/unweaver/unweaver/internal/format/rows"
 )
 
 // cutAll gives the units of so many documents alike.

@@ -3,7 +3,7 @@ package publish
 import (
 	"fmt"
 
-	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/core"
 )
 
 // Reasons why a build is held.
@@ -34,7 +34,7 @@ type Chunks struct {
 // Gate looks at a built generation and says why it must not be published, or nothing. Documents and chunks are measured
 // apart, and against the build as well as against what the generation before had: one document is as many chunks as
 // nobody knows, and what fails among a few old documents must not drown in many new ones.
-func Gate(spec corpus.Spec, documents Documents, chunks Chunks) (reason, detail string) {
+func Gate(spec core.Spec, documents Documents, chunks Chunks) (reason, detail string) {
 	budget := spec.Failures
 	if budget.DocumentsShare == 0 {
 		budget.DocumentsShare = budget.Share
@@ -71,7 +71,7 @@ func Gate(spec corpus.Spec, documents Documents, chunks Chunks) (reason, detail 
 const defaultFloor = 5
 
 // floor of a budget.
-func floor(budget corpus.Failures) int64 {
+func floor(budget core.Failures) int64 {
 	if budget.Floor == 0 {
 		return defaultFloor
 	}
@@ -79,21 +79,21 @@ func floor(budget corpus.Failures) int64 {
 }
 
 // tolerated is how many failures never hold a run.
-func tolerated(budget corpus.Failures) int64 { return max(floor(budget)-1, int64(budget.Count)) }
+func tolerated(budget core.Failures) int64 { return max(floor(budget)-1, int64(budget.Count)) }
 
 // enough tells whether so many failures can hold a run at all.
-func enough(budget corpus.Failures, failed int64) bool {
+func enough(budget core.Failures, failed int64) bool {
 	return failed > tolerated(budget)
 }
 
 func above(share float64, failed, all int64) bool { return float64(failed) > share*float64(all) }
 
-func over(budget corpus.Failures, failed, all int64, share float64) bool {
+func over(budget core.Failures, failed, all int64, share float64) bool {
 	return enough(budget, failed) && above(share, failed, all)
 }
 
 // exceeded tells the numbers, what would be let through, and the settings that say so.
-func exceeded(spec corpus.Spec, what string, failed, all int64, share float64, setting string) string {
+func exceeded(spec core.Spec, what string, failed, all int64, share float64, setting string) string {
 	return fmt.Sprintf(
 		"%d of %d %s (%.3g %%); at most %.3g %%, or %d of them, may fail (indexes.%s.failures: %s, count, floor)",
 		failed,
@@ -117,7 +117,7 @@ func percent(part, all int64) float64 {
 // Removal says why a corpus that lost so many documents must not be built, or nothing; it is known before anything is
 // paid. Removed counts keys of the parent that are gone; moved of them stand under another key with the same content,
 // and are not lost.
-func Removal(spec corpus.Spec, removed, moved, parentDocuments int64) (reason, detail string) {
+func Removal(spec core.Spec, removed, moved, parentDocuments int64) (reason, detail string) {
 	gone := removed - moved
 	if parentDocuments <= 0 || float64(gone) <= spec.Gate.MaxRemoved*float64(parentDocuments) {
 		return "", ""
@@ -130,7 +130,7 @@ func Removal(spec corpus.Spec, removed, moved, parentDocuments int64) (reason, d
 
 // Jump says why a run that is out of proportion with the generation before must not be published unseen, or nothing:
 // its chunks are many more or fewer, or it cost more than such a run may. A first build has nothing to be measured by.
-func Jump(spec corpus.Spec, chunks, parentChunks int64, cost float64) (reason, detail string) {
+func Jump(spec core.Spec, chunks, parentChunks int64, cost float64) (reason, detail string) {
 	if parentChunks <= 0 {
 		return "", ""
 	}

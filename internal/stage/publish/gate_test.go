@@ -4,14 +4,14 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/stage/publish"
 )
 
 func TestGateMeasuresDocumentsAndChunksApart(t *testing.T) {
-	usual := corpus.Failures{Share: 0.01}
+	usual := core.Failures{Share: 0.01}
 	for name, c := range map[string]struct {
-		budget    corpus.Failures
+		budget    core.Failures
 		documents publish.Documents
 		chunks    publish.Chunks
 		reason    string
@@ -53,7 +53,7 @@ func TestGateMeasuresDocumentsAndChunksApart(t *testing.T) {
 				"(indexes.i.failures: share, count, floor)",
 		},
 		"a floor of one holds at the first failure": {
-			corpus.Failures{Floor: 1},
+			core.Failures{Floor: 1},
 			publish.Documents{Readable: 9, Failed: 1},
 			publish.Chunks{Total: 90},
 			publish.FailureBudget, "at most 0 %, or 0 of them",
@@ -74,25 +74,25 @@ func TestGateMeasuresDocumentsAndChunksApart(t *testing.T) {
 			publish.FailureBudget, "11 of 1000 doc",
 		},
 		"a count lets more through than the share": {
-			corpus.Failures{Share: 0.01, Count: 50},
+			core.Failures{Share: 0.01, Count: 50},
 			publish.Documents{Readable: 50, Failed: 50},
 			publish.Chunks{Total: 100, Failed: 50},
 			"", "",
 		},
 		"up to the count": {
-			corpus.Failures{Share: 0.01, Count: 50},
+			core.Failures{Share: 0.01, Count: 50},
 			publish.Documents{Readable: 49, Failed: 51},
 			publish.Chunks{Total: 100},
 			publish.FailureBudget, "or 50 of them",
 		},
 		"documents may have a share of their own": {
-			corpus.Failures{Share: 0.01, DocumentsShare: 0.5},
+			core.Failures{Share: 0.01, DocumentsShare: 0.5},
 			publish.Documents{Readable: 60, Failed: 40},
 			publish.Chunks{Total: 600},
 			"", "",
 		},
 		"which does not count for chunks": {
-			corpus.Failures{Share: 0.01, DocumentsShare: 0.5},
+			core.Failures{Share: 0.01, DocumentsShare: 0.5},
 			publish.Documents{Readable: 60},
 			publish.Chunks{Total: 600, Failed: 60},
 			publish.FailureBudget, "60 of 600 chunks failed (10 %); at most 1 %",
@@ -117,7 +117,7 @@ func TestGateMeasuresDocumentsAndChunksApart(t *testing.T) {
 			"", "",
 		},
 		"a count lets long ones through as well": {
-			corpus.Failures{Share: 0.01, Count: 5},
+			core.Failures{Share: 0.01, Count: 5},
 			publish.Documents{Readable: 995, Failed: 5, Parent: 1000, Lapsed: 5},
 			publish.Chunks{Total: 2400, Parent: 2400, Lapsed: 1200},
 			"", "",
@@ -136,7 +136,7 @@ func TestGateMeasuresDocumentsAndChunksApart(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			reason, detail := publish.Gate(corpus.Spec{Index: "i", Failures: c.budget}, c.documents, c.chunks)
+			reason, detail := publish.Gate(core.Spec{Index: "i", Failures: c.budget}, c.documents, c.chunks)
 			if reason != c.reason || !strings.Contains(detail, c.says) || (reason == "") != (detail == "") {
 				t.Errorf("%q: %q", reason, detail)
 			}
@@ -163,7 +163,7 @@ func TestRemovalIsHeldBeforeAnythingIsPaid(t *testing.T) {
 		"without a parent nothing is gone":  {5, 0, 0, 0.2, ""},
 		"nor against an unknown one":        {5, 0, -1, 0.2, ""},
 	} {
-		spec := corpus.Spec{Index: "i", Gate: corpus.Gate{MaxRemoved: c.share}}
+		spec := core.Spec{Index: "i", Gate: core.Gate{MaxRemoved: c.share}}
 		reason, detail := publish.Removal(spec, c.removed, c.moved, c.parent)
 		if (reason == publish.MassDeletion) != (c.says != "") || !strings.Contains(detail, c.says) ||
 			(reason == "") != (detail == "") {

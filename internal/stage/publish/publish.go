@@ -10,9 +10,9 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/artifact"
+	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
-	"github.com/unweaver/unweaver/internal/store/artifact"
 	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/internal/store/coordination"
 	"github.com/unweaver/unweaver/internal/store/vectors"
@@ -48,12 +48,12 @@ func Seq(ctx context.Context, art artifact.Index) (int64, error) {
 
 // Store writes the manifest and the generation's reference to it, and gives the manifest's sha256. State is "published"
 // or "held". It may be repeated. A name that another manifest has is refused: it may be what is served.
-func Store(ctx context.Context, art artifact.Index, manifest *corpus.Manifest, state string) (string, error) {
+func Store(ctx context.Context, art artifact.Index, manifest *core.Manifest, state string) (string, error) {
 	sha, err := art.PutManifest(ctx, manifest)
 	if err != nil {
 		return "", err
 	}
-	ref := corpus.GenerationRef{Manifest: sha, Seq: manifest.Seq, State: state}
+	ref := core.GenerationRef{Manifest: sha, Seq: manifest.Seq, State: state}
 	key := art.GenerationKey(manifest.Generation, "manifest.json")
 	_, err = blob.WriteJSON(ctx, art.Store, key, ref, blob.Cond{Absent: true})
 	if !fault.Is(err, fault.Precondition) {
@@ -83,7 +83,7 @@ func Unused(ctx context.Context, art artifact.Index, generation string) error {
 }
 
 // Taken is the fault of a name that a generation has already.
-func Taken(generation string, there corpus.GenerationRef) error {
+func Taken(generation string, there core.GenerationRef) error {
 	return fault.Usage.At("name generation", generation).
 		Because("it was built already and is " + there.State).
 		Advise("leave --generation out, or choose another name")
@@ -102,7 +102,7 @@ type FlipIn struct {
 // Flip points the index to a manifest if the pointer's epoch is still the expected one, else fault.PointerMoved. A
 // second flip by the same run finds its own work done and succeeds; so does one whose answer was lost. When only the
 // mirror fails, the pointer that comes back with the error is served already.
-func Flip(ctx context.Context, in FlipIn) (corpus.Pointer, error) {
+func Flip(ctx context.Context, in FlipIn) (core.Pointer, error) {
 	current, etag, err := in.Artifacts.Current(ctx)
 	if err != nil {
 		return current, err
@@ -113,7 +113,7 @@ func Flip(ctx context.Context, in FlipIn) (corpus.Pointer, error) {
 	if current.Epoch != in.Expected {
 		return current, in.moved(current)
 	}
-	next := corpus.Pointer{Generation: in.Generation, Manifest: in.Manifest, Seq: in.Seq, Epoch: in.Expected + 1}
+	next := core.Pointer{Generation: in.Generation, Manifest: in.Manifest, Seq: in.Seq, Epoch: in.Expected + 1}
 	condition := blob.Cond{Match: etag}
 	if etag == "" {
 		condition = blob.Cond{Absent: true}
@@ -134,11 +134,11 @@ func Flip(ctx context.Context, in FlipIn) (corpus.Pointer, error) {
 }
 
 // done tells whether a pointer is what this flip makes it.
-func (in FlipIn) done(pointer corpus.Pointer) bool {
+func (in FlipIn) done(pointer core.Pointer) bool {
 	return pointer.Manifest == in.Manifest && pointer.Epoch == in.Expected+1
 }
 
-func (in FlipIn) moved(current corpus.Pointer) error {
+func (in FlipIn) moved(current core.Pointer) error {
 	why := fmt.Sprintf("generation %s was published meanwhile, or gone back to", current.Generation)
 	if current.Generation == "" {
 		why = "the index has no published generation any more"
@@ -150,7 +150,7 @@ func (in FlipIn) moved(current corpus.Pointer) error {
 }
 
 // Mirror tells the store that readers ask about the pointer. To them it is a hint: what current.json says counts.
-func Mirror(ctx context.Context, art artifact.Index, mirror coordination.Readers, pointer corpus.Pointer) error {
+func Mirror(ctx context.Context, art artifact.Index, mirror coordination.Readers, pointer core.Pointer) error {
 	raw, err := json.Marshal(pointer)
 	if err != nil {
 		return err
@@ -159,7 +159,7 @@ func Mirror(ctx context.Context, art artifact.Index, mirror coordination.Readers
 }
 
 // Alias points the aliases for other programs that read the vector store at collections. Ours never use them.
-func Alias(ctx context.Context, store vectors.Store, collections corpus.Collections) error {
+func Alias(ctx context.Context, store vectors.Store, collections core.Collections) error {
 	aliaser, ok := vectors.As[vectors.Aliaser](store)
 	if !ok {
 		return nil

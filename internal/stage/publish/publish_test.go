@@ -9,15 +9,15 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/artifact"
+	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/stage/publish"
-	"github.com/unweaver/unweaver/internal/stage/stagetest"
-	"github.com/unweaver/unweaver/internal/store/artifact"
 	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/internal/store/blob/dir"
 	"github.com/unweaver/unweaver/internal/store/coordination"
 	"github.com/unweaver/unweaver/internal/store/coordination/bolt"
+	"github.com/unweaver/unweaver/internal/testkit/stagetest"
 )
 
 type bench struct {
@@ -43,7 +43,7 @@ func (b bench) flipIn(gen string, seq, expected int64) publish.FlipIn {
 }
 
 // pointers are what the artifacts and the mirror say.
-func (b bench) pointers() (current corpus.Pointer, mirrored string) {
+func (b bench) pointers() (current core.Pointer, mirrored string) {
 	b.Helper()
 	current, _, err := b.art.Current(b.Context())
 	stagetest.Ok(b, err)
@@ -52,7 +52,7 @@ func (b bench) pointers() (current corpus.Pointer, mirrored string) {
 	return current, string(raw)
 }
 
-func (b bench) want(pointer corpus.Pointer) {
+func (b bench) want(pointer core.Pointer) {
 	b.Helper()
 	current, mirrored := b.pointers()
 	raw := fmt.Sprintf(
@@ -70,7 +70,7 @@ func TestFlipsFollowEachOther(t *testing.T) {
 		gen := fmt.Sprint("g", n)
 		got, err := publish.Flip(t.Context(), b.flipIn(gen, n+1, n))
 		stagetest.Ok(t, err)
-		want := corpus.Pointer{Generation: gen, Manifest: "sha-" + gen, Seq: n + 1, Epoch: n + 1}
+		want := core.Pointer{Generation: gen, Manifest: "sha-" + gen, Seq: n + 1, Epoch: n + 1}
 		if got != want {
 			t.Errorf("got %+v", got)
 		}
@@ -116,7 +116,7 @@ func TestAFlipBehindAnotherOneIsRefused(t *testing.T) {
 func TestOfRunsThatRaceOneIsPublished(t *testing.T) {
 	b := newBench(t)
 	var mu sync.Mutex
-	won := map[string]corpus.Pointer{}
+	won := map[string]core.Pointer{}
 	var wg sync.WaitGroup
 	for n := range 8 {
 		wg.Go(func() {
@@ -141,7 +141,7 @@ func TestOfRunsThatRaceOneIsPublished(t *testing.T) {
 
 func TestAFlipWhoseAnswerWasLost(t *testing.T) {
 	down := fault.StoreDown.At("write", "current.json")
-	want := corpus.Pointer{Generation: "g1", Manifest: "sha-g1", Seq: 1, Epoch: 1}
+	want := core.Pointer{Generation: "g1", Manifest: "sha-g1", Seq: 1, Epoch: 1}
 	t.Run("is told, and its repetition succeeds", func(t *testing.T) {
 		b := newBench(t)
 		in := b.flipIn("g1", 1, 0)
@@ -176,7 +176,7 @@ func TestAFlipWhoseAnswerWasLost(t *testing.T) {
 			!strings.Contains(err.Error(), "generation other") {
 			t.Errorf("got %v", err)
 		}
-		b.want(corpus.Pointer{Generation: "other", Manifest: "sha-other", Seq: 9, Epoch: 1})
+		b.want(core.Pointer{Generation: "other", Manifest: "sha-other", Seq: 9, Epoch: 1})
 	})
 }
 
@@ -205,7 +205,7 @@ func TestAMirrorThatFailsLeavesTheGenerationPublishedAndIsRepeated(t *testing.T)
 
 func TestStoreTwiceIsStoreOnce(t *testing.T) {
 	b := newBench(t)
-	manifest := &corpus.Manifest{Index: "i", Generation: "g1", Seq: 4, Format: corpus.ManifestFormat}
+	manifest := &core.Manifest{Index: "i", Generation: "g1", Seq: 4, Format: core.ManifestFormat}
 	held, err := publish.Store(t.Context(), b.art, manifest, "held")
 	stagetest.Ok(t, err)
 	published, err := publish.Store(t.Context(), b.art, manifest, "published")
@@ -214,7 +214,7 @@ func TestStoreTwiceIsStoreOnce(t *testing.T) {
 		t.Errorf("%s, then %s", held, published)
 	}
 	ref, err := b.art.GenerationRef(t.Context(), "g1")
-	if err != nil || ref != (corpus.GenerationRef{Manifest: held, Seq: 4, State: "published"}) {
+	if err != nil || ref != (core.GenerationRef{Manifest: held, Seq: 4, State: "published"}) {
 		t.Errorf("%v: %+v", err, ref)
 	}
 	back, err := b.art.Manifest(t.Context(), held)
@@ -239,7 +239,7 @@ func TestAGenerationWhoseManifestWasNotWrittenIsNotNamed(t *testing.T) {
 		}
 		return nil
 	}}
-	if _, err := publish.Store(t.Context(), b.art, &corpus.Manifest{Generation: "g1"}, "published"); !errors.Is(
+	if _, err := publish.Store(t.Context(), b.art, &core.Manifest{Generation: "g1"}, "published"); !errors.Is(
 		err,
 		full,
 	) {
@@ -256,7 +256,7 @@ func TestAGenerationWhoseManifestWasNotWrittenIsNotNamed(t *testing.T) {
 func TestSeqIsOneMoreThanTheLargest(t *testing.T) {
 	b := newBench(t)
 	for i, seq := range []int64{7, 12, 3} {
-		_, err := publish.Store(t.Context(), b.art, &corpus.Manifest{Generation: fmt.Sprint("g", i), Seq: seq}, "held")
+		_, err := publish.Store(t.Context(), b.art, &core.Manifest{Generation: fmt.Sprint("g", i), Seq: seq}, "held")
 		stagetest.Ok(t, err)
 	}
 	if got, err := publish.Seq(t.Context(), b.art); err != nil || got != 13 {

@@ -6,10 +6,10 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/stage/reduce"
-	"github.com/unweaver/unweaver/internal/store/artifact"
 	"github.com/unweaver/unweaver/internal/store/blob/memory"
-	"github.com/unweaver/unweaver/internal/store/distance"
+	"github.com/unweaver/unweaver/internal/testkit/distance"
 )
 
 // The shards of a partition are opened side by side: their number does not enter the chain of requests.

@@ -9,12 +9,12 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/unweaver/unweaver/internal/build/fold"
-	"github.com/unweaver/unweaver/internal/corpus"
-	"github.com/unweaver/unweaver/internal/format/rows"
-	"github.com/unweaver/unweaver/internal/store/artifact"
+	"github.com/unweaver/unweaver/internal/artifact"
+	"github.com/unweaver/unweaver/internal/artifact/rows"
+	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/stage/classmerge"
 	"github.com/unweaver/unweaver/internal/stream/merge"
-	"github.com/unweaver/unweaver/internal/stream/par"
+	"github.com/unweaver/unweaver/internal/stream/parallel"
 )
 
 // Night is what a build that makes a part of a generation finds of the rest. Its classes are those alone that new
@@ -24,12 +24,12 @@ type Night struct {
 	Parts []Part // mentions of the parent
 	// Ended gives the classes whose raw ids lie in [from, to), where an empty to means the end, that chunks of the
 	// parent mention which do not count any more, in the order of ids.
-	Ended func(from, to string) []corpus.ID
+	Ended func(from, to string) []core.ID
 }
 
 // Part is a mentions segment of the parent.
 type Part struct {
-	Segment corpus.Segment
+	Segment core.Segment
 	Was     func(chunk int64) bool // whether a chunk, by its number in the segment, counted in the parent
 	Is      func(chunk int64) bool // and counts still
 }
@@ -63,7 +63,7 @@ func (r *reducer) night(ctx context.Context) (Result, error) {
 		return r.res, err
 	}
 	defer gone.Discard()
-	var was, is *fold.Class
+	var was, is *classmerge.Class
 	end := func() {
 		if is != nil {
 			r.differ(was, is, gone)
@@ -75,7 +75,7 @@ func (r *reducer) night(ctx context.Context) (Result, error) {
 		}
 		if is == nil || is.ID != m.id {
 			end()
-			was, is = fold.Begin(m.id, r.Spec), fold.Begin(m.id, r.Spec)
+			was, is = classmerge.Begin(m.id, r.Spec), classmerge.Begin(m.id, r.Spec)
 		}
 		if m.was {
 			was.Add(m.Mention)
@@ -102,17 +102,17 @@ func (r *reducer) count(m seen, by int64) {
 }
 
 // differ writes what became of a class.
-func (r *reducer) differ(was, is *fold.Class, gone *artifact.Rows) {
+func (r *reducer) differ(was, is *classmerge.Class, gone *artifact.Rows) {
 	id, before, now := is.ID, was.End(), is.End()
 	if before.Mentions > 0 {
 		r.res.Counts.Classes--
 		r.res.Counts.Edges -= before.ChunkTotal
-		r.res.Content.Sub(fold.Content(id, before))
+		r.res.Content.Sub(classmerge.Content(id, before))
 	}
 	if now.Mentions > 0 {
 		r.res.Counts.Classes++
 		r.res.Counts.Edges += now.ChunkTotal
-		r.res.Content.Add(fold.Content(id, now))
+		r.res.Content.Add(classmerge.Content(id, now))
 	}
 	switch {
 	case now.Mentions == 0 && before.Mentions > 0:
@@ -124,10 +124,10 @@ func (r *reducer) differ(was, is *fold.Class, gone *artifact.Rows) {
 
 // touched gives the classes of the partition that new mentions or ended ones belong to, in the order of ids. They are
 // as many as a partition has at most, whatever the size of the corpus.
-func (r *reducer) touched(ctx context.Context) ([]corpus.ID, error) {
+func (r *reducer) touched(ctx context.Context) ([]core.ID, error) {
 	from, to := Bounds(r.Partition, r.Partitions)
-	found := make([][]corpus.ID, len(r.Shards))
-	err := par.Each(ctx, len(r.Shards), openWidth, func(ctx context.Context, i int) error {
+	found := make([][]core.ID, len(r.Shards))
+	err := parallel.Each(ctx, len(r.Shards), openWidth, func(ctx context.Context, i int) error {
 		for m, err := range shardPart(ctx, r.In, r.Shards[i], from, to) {
 			if err != nil {
 				return err
@@ -142,12 +142,12 @@ func (r *reducer) touched(ctx context.Context) ([]corpus.ID, error) {
 		return nil, err
 	}
 	touched := slices.Concat(append(found, r.Night.Ended(from, to))...)
-	slices.SortFunc(touched, func(a, b corpus.ID) int { return bytes.Compare(a[:], b[:]) })
+	slices.SortFunc(touched, func(a, b core.ID) int { return bytes.Compare(a[:], b[:]) })
 	return slices.Compact(touched), nil
 }
 
 // standing gives the mentions of touched classes, the parent's and the new ones, in order.
-func (r *reducer) standing(ctx context.Context, touched []corpus.ID) iter.Seq2[seen, error] {
+func (r *reducer) standing(ctx context.Context, touched []core.ID) iter.Seq2[seen, error] {
 	return func(yield func(seen, error) bool) {
 		from, to := Bounds(r.Partition, r.Partitions)
 		var sources []merge.Next[seen]
@@ -168,7 +168,7 @@ func (r *reducer) standing(ctx context.Context, touched []corpus.ID) iter.Seq2[s
 				}
 			})()
 		}
-		err := par.Each(ctx, len(sources), openWidth, func(_ context.Context, i int) error {
+		err := parallel.Each(ctx, len(sources), openWidth, func(_ context.Context, i int) error {
 			sources[i] = sources[i].Begun()
 			return nil
 		})
@@ -185,7 +185,7 @@ func (r *reducer) standing(ctx context.Context, touched []corpus.ID) iter.Seq2[s
 }
 
 // former gives the mentions of touched classes of one segment of the parent.
-func (r *reducer) former(ctx context.Context, part Part, touched []corpus.ID) iter.Seq2[seen, error] {
+func (r *reducer) former(ctx context.Context, part Part, touched []core.ID) iter.Seq2[seen, error] {
 	return func(yield func(seen, error) bool) {
 		if len(touched) == 0 {
 			return
@@ -197,7 +197,7 @@ func (r *reducer) former(ctx context.Context, part Part, touched []corpus.ID) it
 				return
 			}
 			decoded, err := rows.DecodeMention(row.Value)
-			m := seen{mention: mention{corpus.ID(row.Key), decoded}}
+			m := seen{mention: mention{core.ID(row.Key), decoded}}
 			if err == nil {
 				m.was, m.is = part.Was(decoded.Number), part.Is(decoded.Number)
 				if !m.was && !m.is {
@@ -212,7 +212,7 @@ func (r *reducer) former(ctx context.Context, part Part, touched []corpus.ID) it
 }
 
 // rawIDs gives ids as the keys of rows.
-func rawIDs(ids []corpus.ID) iter.Seq[string] {
+func rawIDs(ids []core.ID) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		for i := range ids {
 			if !yield(string(ids[i][:])) {

@@ -13,11 +13,11 @@ import (
 	"fmt"
 	"iter"
 
-	"github.com/unweaver/unweaver/internal/build/fold"
-	"github.com/unweaver/unweaver/internal/corpus"
-	"github.com/unweaver/unweaver/internal/format/rows"
-	"github.com/unweaver/unweaver/internal/lang/classtext"
-	"github.com/unweaver/unweaver/internal/store/artifact"
+	"github.com/unweaver/unweaver/internal/artifact"
+	"github.com/unweaver/unweaver/internal/artifact/rows"
+	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/stage/classmerge"
+	"github.com/unweaver/unweaver/internal/text/classtext"
 )
 
 // Shard is one sorted mention file; Base is the number of the shard's first chunk.
@@ -28,7 +28,7 @@ type Shard struct {
 
 // In is what one partition works on. OnProgress is told of classes done.
 type In struct {
-	Spec       corpus.Spec
+	Spec       core.Spec
 	Artifacts  artifact.Index
 	Scratch    string
 	Shards     []Shard
@@ -42,11 +42,11 @@ type In struct {
 
 // Result is reduced-<partition>.json.
 type Result struct {
-	Mentions corpus.Segment `json:"mentions"`
-	Fresh    bool           `json:"fresh"`
-	Counts   corpus.Counts  `json:"counts"`
-	Content  corpus.SetHash `json:"content"` // the classes' part of the content hash
-	Long     int64          `json:"long"`    // classes over the threshold
+	Mentions core.Segment `json:"mentions"`
+	Fresh    bool         `json:"fresh"`
+	Counts   core.Counts  `json:"counts"`
+	Content  core.SetHash `json:"content"` // the classes' part of the content hash
+	Long     int64        `json:"long"`    // classes over the threshold
 
 	Rows string `json:"rows,omitempty"` // name of the file at Key; see artifact.ScratchKey
 	Gone string `json:"gone,omitempty"` // In.Night: of the one at GoneKey
@@ -91,7 +91,7 @@ func Run(ctx context.Context, in In) (Result, error) {
 		}
 		if r.cur == nil || r.cur.ID != m.id {
 			r.end()
-			r.cur = fold.Begin(m.id, r.Spec)
+			r.cur = classmerge.Begin(m.id, r.Spec)
 		}
 		r.cur.Add(m.Mention)
 		if !in.Kept {
@@ -112,14 +112,14 @@ func Run(ctx context.Context, in In) (Result, error) {
 type reducer struct {
 	In
 	seg, out *artifact.Rows
-	cur      *fold.Class
+	cur      *classmerge.Class
 	classes  int64 // written
 	res      Result
 }
 
 // mention is one row of the merge.
 type mention struct {
-	id corpus.ID
+	id core.ID
 	rows.Mention
 }
 
@@ -152,7 +152,7 @@ func shardPart(ctx context.Context, in In, shard Shard, from, to string) iter.Se
 			}
 			decoded, err := rows.DecodeMention(row.Value)
 			decoded.Number += shard.Base
-			if !yield(mention{corpus.ID(row.Key), decoded}, err) || err != nil {
+			if !yield(mention{core.ID(row.Key), decoded}, err) || err != nil {
 				return
 			}
 		}
@@ -171,13 +171,13 @@ func (r *reducer) end() {
 	out := c.End()
 	r.res.Counts.Classes++
 	r.res.Counts.Edges += out.ChunkTotal
-	r.res.Content.Add(fold.Content(c.ID, out))
+	r.res.Content.Add(classmerge.Content(c.ID, out))
 	r.put(c.ID, out)
 	r.cur = nil
 }
 
 // put writes a class.
-func (r *reducer) put(id corpus.ID, class rows.Reduced) {
+func (r *reducer) put(id core.ID, class rows.Reduced) {
 	if classtext.Long(class.Name, class.Descriptions, r.Spec.Shortening.Threshold, r.Spec.Parity) {
 		r.res.Long++
 	}

@@ -9,14 +9,14 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/artifact"
+	"github.com/unweaver/unweaver/internal/artifact/rows"
+	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
-	"github.com/unweaver/unweaver/internal/format/rows"
 	"github.com/unweaver/unweaver/internal/stage/reduce"
-	"github.com/unweaver/unweaver/internal/store/artifact"
 	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/internal/store/blob/dir"
-	"github.com/unweaver/unweaver/internal/stream/spill"
+	"github.com/unweaver/unweaver/internal/stream/extsort"
 )
 
 type mention struct {
@@ -27,10 +27,10 @@ type mention struct {
 // shard writes a sorted mention file.
 func shard(t testing.TB, art artifact.Index, name string, ms []mention) {
 	t.Helper()
-	var sorter spill.Sorter
+	var sorter extsort.Sorter
 	defer sorter.Close()
 	for _, m := range ms {
-		id := corpus.ClassID(m.key)
+		id := core.ClassID(m.key)
 		sorter.Add(id[:], m.Encode())
 	}
 	w, err := artifact.NewRows()
@@ -58,21 +58,21 @@ func store(t *testing.T) artifact.Index {
 	return artifact.Index{Store: s, Name: "i"}
 }
 
-func spec(sample int) corpus.Spec {
-	return corpus.Spec{Index: "i", Shortening: corpus.Shortening{Threshold: 4000, Sample: sample}}
+func spec(sample int) core.Spec {
+	return core.Spec{Index: "i", Shortening: core.Shortening{Threshold: 4000, Sample: sample}}
 }
 
 // all reduces every partition and reads the classes back.
 func all(
 	t *testing.T,
 	art artifact.Index,
-	sp corpus.Spec,
+	sp core.Spec,
 	partitions int,
 	shards ...reduce.Shard,
-) (map[corpus.ID]rows.Reduced, corpus.Digest) {
+) (map[core.ID]rows.Reduced, core.Digest) {
 	t.Helper()
-	out := map[corpus.ID]rows.Reduced{}
-	var sum corpus.SetHash
+	out := map[core.ID]rows.Reduced{}
+	var sum core.SetHash
 	for p := range partitions {
 		scratch := fmt.Sprintf("s%d", partitions)
 		res, err := reduce.Run(
@@ -100,13 +100,13 @@ func all(
 			if err != nil {
 				t.Fatal(err)
 			}
-			out[corpus.ID(row.Key)] = reduced
+			out[core.ID(row.Key)] = reduced
 		}
 	}
 	return out, sum.Digest()
 }
 
-func chunk(n int) corpus.ID { return corpus.ChunkID("d", fmt.Sprint(n), 0) }
+func chunk(n int) core.ID { return core.ChunkID("d", fmt.Sprint(n), 0) }
 
 func TestMentionsOfOneNameBecomeOneClass(t *testing.T) {
 	art := store(t)
@@ -127,10 +127,10 @@ func TestMentionsOfOneNameBecomeOneClass(t *testing.T) {
 		},
 	)
 	cs, sum := all(t, art, spec(256), 1, reduce.Shard{Key: "a"}, reduce.Shard{Key: "b", Base: 2})
-	b := cs[corpus.ClassID("bohr")]
+	b := cs[core.ClassID("bohr")]
 	if len(cs) != 2 || b.Name != "Bohr" || b.Mentions != 3 || b.ChunkTotal != 2 ||
 		fmt.Sprint(b.Descriptions) != "[From Denmark. Twice here. A physicist.]" ||
-		fmt.Sprint(b.Chunks) != fmt.Sprint([]corpus.ID{chunk(0), chunk(2)}) {
+		fmt.Sprint(b.Chunks) != fmt.Sprint([]core.ID{chunk(0), chunk(2)}) {
 		t.Errorf("%d classes, %+v", len(cs), b)
 	}
 	for _, p := range []int{2, 16} {
@@ -199,7 +199,7 @@ func TestAHugeClassIsStreamed(t *testing.T) {
 	art.Store = watched
 	before := liveHeap()
 	classes, _ := all(t, art, spec(256), 1, shards...)
-	hub := classes[corpus.ClassID("hub")]
+	hub := classes[core.ClassID("hub")]
 	if hub.Mentions != perShard*shardCount || hub.ChunkTotal != hub.Mentions || len(hub.Descriptions) != 256 ||
 		len(hub.Chunks) != rows.MaxRecordChunks {
 		t.Fatalf("%d mentions, %d chunks, %d descriptions, %d listed",
@@ -221,7 +221,7 @@ func TestAHugeClassIsStreamed(t *testing.T) {
 	for _, description := range hub.Descriptions {
 		old[description] = true
 	}
-	for _, description := range more[corpus.ClassID("hub")].Descriptions {
+	for _, description := range more[core.ClassID("hub")].Descriptions {
 		if old[description] {
 			kept++
 		}
@@ -246,7 +246,7 @@ func TestTheShownNameIsTheMostFrequentThenTheFirst(t *testing.T) {
 		art := store(t)
 		shard(t, art, "a", ms)
 		classes, _ := all(t, art, spec(256), 1, reduce.Shard{Key: "a"})
-		if got := classes[corpus.ClassID("x")].Name; got != want {
+		if got := classes[core.ClassID("x")].Name; got != want {
 			t.Errorf("got %q, want %q", got, want)
 		}
 	}
@@ -261,7 +261,7 @@ func TestFormsOfANameAreBounded(t *testing.T) {
 	}
 	shard(t, art, "a", append(ms, of("form 7", 6000, 0, "")))
 	classes, _ := all(t, art, spec(256), 1, reduce.Shard{Key: "a"})
-	if class := classes[corpus.ClassID("x")]; class.Name != "form 7" || class.Mentions != 6001 {
+	if class := classes[core.ClassID("x")]; class.Name != "form 7" || class.Mentions != 6001 {
 		t.Errorf("%q, %d mentions", class.Name, class.Mentions)
 	}
 }
@@ -269,11 +269,11 @@ func TestFormsOfANameAreBounded(t *testing.T) {
 // What a class's digests cover: members the chunks with their counts, text the name and the sampled descriptions.
 func TestDigestsFollowWhatTheyCover(t *testing.T) {
 	base := []mention{of("Bohr", 0, 0, "one"), of("Bohr", 1, 0, "two")}
-	digests := func(ms []mention) (members, text corpus.Digest) {
+	digests := func(ms []mention) (members, text core.Digest) {
 		art := store(t)
 		shard(t, art, "a", ms)
 		classes, _ := all(t, art, spec(256), 1, reduce.Shard{Key: "a"})
-		class := classes[corpus.ClassID("x")]
+		class := classes[core.ClassID("x")]
 		return class.Members, class.Text
 	}
 	members, text := digests(base)
@@ -306,14 +306,14 @@ func TestTheSampleIsByContentAndParityTakesAll(t *testing.T) {
 	}
 	shard(t, art, "a", ms)
 	sampled, _ := all(t, art, spec(16), 1, reduce.Shard{Key: "a"})
-	class := sampled[corpus.ClassID("x")]
+	class := sampled[core.ClassID("x")]
 	if len(class.Descriptions) != 16 || class.ChunkTotal != 400 {
 		t.Errorf("%d chunks, sample %q", class.ChunkTotal, class.Descriptions)
 	}
 	parity := spec(16)
 	parity.Parity = true
 	everything, _ := all(t, art, parity, 1, reduce.Shard{Key: "a"})
-	if got := everything[corpus.ClassID("x")].Descriptions; len(got) != 400 || !slices.IsSorted(got) {
+	if got := everything[core.ClassID("x")].Descriptions; len(got) != 400 || !slices.IsSorted(got) {
 		t.Errorf("parity takes %d of 400, in chunk order: %v", len(got), slices.IsSorted(got))
 	}
 }
@@ -330,14 +330,14 @@ func TestATextDoesNotFollowTheOrderOfChunks(t *testing.T) {
 	}
 	for _, parity := range []bool{false, true} {
 		var names []string
-		var texts []corpus.Digest
+		var texts []core.Digest
 		for _, ms := range [][]mention{there, moved} {
 			art := store(t)
 			shard(t, art, "a", ms)
 			settings := spec(256)
 			settings.Parity = parity
 			classes, _ := all(t, art, settings, 1, reduce.Shard{Key: "a"})
-			class := classes[corpus.ClassID("x")]
+			class := classes[core.ClassID("x")]
 			names, texts = append(names, class.Name), append(texts, class.Text)
 		}
 		if (texts[0] == texts[1]) == parity || (names[0] == names[1]) == parity {

@@ -10,11 +10,11 @@ import (
 	"iter"
 	"os"
 
-	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/artifact/rows"
+	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
-	"github.com/unweaver/unweaver/internal/format/rows"
 	"github.com/unweaver/unweaver/internal/stream/merge"
-	"github.com/unweaver/unweaver/internal/stream/par"
+	"github.com/unweaver/unweaver/internal/stream/parallel"
 	"github.com/unweaver/unweaver/internal/stream/scratch"
 )
 
@@ -66,7 +66,7 @@ func opened(ctx context.Context, in In, shards []Shard) iter.Seq2[mention, error
 			defer stop()
 			sources[i] = next
 		}
-		err := par.Each(ctx, len(sources), openWidth, func(_ context.Context, i int) error {
+		err := parallel.Each(ctx, len(sources), openWidth, func(_ context.Context, i int) error {
 			sources[i] = sources[i].Begun()
 			return nil
 		})
@@ -184,7 +184,7 @@ func readRun(ctx context.Context, reader *bufio.Reader) merge.Next[mention] {
 		}
 		size, err := binary.ReadUvarint(reader)
 		if err != nil || size > 1<<30 {
-			return m, false, fault.Internal.At("merge mentions of", corpus.ID(m.id).String()).Because("a run is torn")
+			return m, false, fault.Internal.At("merge mentions of", core.ID(m.id).String()).Because("a run is torn")
 		}
 		if uint64(cap(value)) < size {
 			value = make([]byte, size)

@@ -11,11 +11,11 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/stage/reduce"
-	"github.com/unweaver/unweaver/internal/stage/stagetest"
-	"github.com/unweaver/unweaver/internal/store/artifact"
 	"github.com/unweaver/unweaver/internal/store/blob/memory"
+	"github.com/unweaver/unweaver/internal/testkit/stagetest"
 )
 
 // openRuns counts the files of runs that this process has open (proc(5)); they have no name any more.

@@ -13,14 +13,14 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/unweaver/unweaver/internal/corpus"
-	"github.com/unweaver/unweaver/internal/embed"
-	"github.com/unweaver/unweaver/internal/format/classrun"
-	"github.com/unweaver/unweaver/internal/format/mapped"
-	"github.com/unweaver/unweaver/internal/format/postings"
-	"github.com/unweaver/unweaver/internal/format/split"
-	"github.com/unweaver/unweaver/internal/lang/names"
-	"github.com/unweaver/unweaver/internal/lang/text"
+	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/index/classrun"
+	"github.com/unweaver/unweaver/internal/index/postings"
+	"github.com/unweaver/unweaver/internal/index/split"
+	"github.com/unweaver/unweaver/internal/ledger/embed"
+	"github.com/unweaver/unweaver/internal/stream/mapped"
+	"github.com/unweaver/unweaver/internal/text"
+	"github.com/unweaver/unweaver/internal/text/names"
 )
 
 // passage is a line of the recorded corpus with its extraction.
@@ -145,21 +145,21 @@ func writeSegments(b *testing.B, all []passage, splitOut, runOut io.Writer) {
 	found := map[string]*class{}
 	for i := range all {
 		one := &all[i]
-		id := corpus.ChunkID(one.ID, one.Text, 0)
+		id := core.ChunkID(one.ID, one.Text, 0)
 		must(documents.Document(split.Row{Key: one.ID}))
-		var mentioned []corpus.ID
+		var mentioned []core.ID
 		for _, entity := range one.Entities {
 			key := names.Key(entity.Name, false)
 			if found[key] == nil {
-				row := classrun.Row{ID: corpus.ClassID(key)}
-				row.Vector, row.Record = corpus.Sum("vector", key).Prefix(), corpus.Sum("record", key)
+				row := classrun.Row{ID: core.ClassID(key)}
+				row.Vector, row.Record = core.Sum("vector", key).Prefix(), core.Sum("record", key)
 				found[key] = &class{row: row, name: key, text: []string{entity.Name}}
 			}
 			found[key].text = append(found[key].text, entity.Description)
 			mentioned = append(mentioned, found[key].row.ID)
 		}
 		chunk := split.Chunk{
-			ID: id, Digest: corpus.Sum(one.Text), End: uint32(len(one.Text)), Tokens: uint32(len(one.Text) / 4), Windows: 1,
+			ID: id, Digest: core.Sum(one.Text), End: uint32(len(one.Text)), Tokens: uint32(len(one.Text) / 4), Windows: 1,
 		}
 		must(documents.Chunk(chunk, text.Terms(embed.ChunkText(one.Title, one.Text))))
 		for n, class := range mentioned {

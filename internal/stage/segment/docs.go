@@ -4,8 +4,8 @@ import (
 	"context"
 	"iter"
 
+	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/fault"
-	"github.com/unweaver/unweaver/internal/store/artifact"
 )
 
 // docs walks the document keys beside the chunks, which follow the same order.

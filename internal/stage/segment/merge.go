@@ -10,14 +10,14 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/artifact"
+	"github.com/unweaver/unweaver/internal/artifact/localfile"
+	"github.com/unweaver/unweaver/internal/artifact/rows"
+	"github.com/unweaver/unweaver/internal/artifact/textseg"
+	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
-	"github.com/unweaver/unweaver/internal/format/rows"
-	"github.com/unweaver/unweaver/internal/format/split"
-	"github.com/unweaver/unweaver/internal/format/textseg"
-	"github.com/unweaver/unweaver/internal/store/artifact"
-	"github.com/unweaver/unweaver/internal/store/localfile"
-	"github.com/unweaver/unweaver/internal/store/segments"
+	"github.com/unweaver/unweaver/internal/index/segments"
+	"github.com/unweaver/unweaver/internal/index/split"
 	"github.com/unweaver/unweaver/internal/stream/merge"
 )
 
@@ -25,8 +25,8 @@ import (
 type MergeIn struct {
 	Artifacts  artifact.Index
 	Cache      *localfile.Cache
-	Spec       corpus.Spec
-	Listed     corpus.Segments
+	Spec       core.Spec
+	Listed     core.Segments
 	Files      *segments.Files // of Listed
 	Which      []int           // splits, or class runs, by their place in the list
 	OnProgress func(done int64)
@@ -35,8 +35,8 @@ type MergeIn struct {
 // MergedSplit is what takes the place of some splits: one of the documents of them that count, with files of one part
 // each, whose number is 0.
 type MergedSplit struct {
-	Split                                      corpus.Split
-	Documents, Text, Extract, Mentions, Chunks corpus.Segment
+	Split                                      core.Split
+	Documents, Text, Extract, Mentions, Chunks core.Segment
 	Fresh                                      int64
 }
 
@@ -65,7 +65,7 @@ type splitMerge struct {
 	documents, text, extract, mentions, chunks *artifact.Rows
 	numbers                                    map[int][]uint32 // of each split: old number of a chunk -> new one, or dead
 	count                                      uint32           // chunks
-	sum                                        corpus.SetHash   // of documents, of chunks, and of who mentions what
+	sum                                        core.SetHash     // of documents, of chunks, and of who mentions what
 	done                                       int64
 	out                                        MergedSplit
 }
@@ -148,7 +148,7 @@ func (m *splitMerge) mergeDocuments(ctx context.Context) error {
 }
 
 // all gives the rows of segments, one after another.
-func (m *splitMerge) all(ctx context.Context, list []corpus.Segment) iter.Seq2[artifact.Row, error] {
+func (m *splitMerge) all(ctx context.Context, list []core.Segment) iter.Seq2[artifact.Row, error] {
 	return func(yield func(artifact.Row, error) bool) {
 		for _, segment := range list {
 			for row, err := range artifact.ScanAll(ctx, m.Artifacts.Store, m.Artifacts.SegmentKey(segment.SHA256)) {
@@ -213,11 +213,11 @@ func (m *splitMerge) move(ctx context.Context, document moving) error {
 }
 
 // documentEntry is what is compared of a document: one without chunks has nothing else.
-func documentEntry(key string) corpus.Digest { return corpus.Sum("document", key) }
+func documentEntry(key string) core.Digest { return core.Sum("document", key) }
 
 // chunkEntry is what is compared of a chunk.
-func chunkEntry(document string, chunk split.Chunk) corpus.Digest {
-	return corpus.Sum("chunk", document, chunk.ID.String(), chunk.Digest.String(), fmt.Sprint(chunk.Ordinal, chunk.Start,
+func chunkEntry(document string, chunk split.Chunk) core.Digest {
+	return core.Sum("chunk", document, chunk.ID.String(), chunk.Digest.String(), fmt.Sprint(chunk.Ordinal, chunk.Start,
 		chunk.End, chunk.Tokens, chunk.Windows))
 }
 
@@ -275,7 +275,7 @@ func (m *splitMerge) moveText(document moving) (pieces, error) {
 }
 
 // extraction is that of a chunk; chunks are asked for in their order.
-func (s *movingSplit) extraction(id corpus.ID) ([]byte, error) {
+func (s *movingSplit) extraction(id core.ID) ([]byte, error) {
 	for {
 		row, err, more := s.extracts()
 		if err != nil {
@@ -284,7 +284,7 @@ func (s *movingSplit) extraction(id corpus.ID) ([]byte, error) {
 		if !more {
 			return nil, s.unfit("its extractions do not follow its chunks: there is none of " + id.String())
 		}
-		if corpus.ID(row.Key) == id {
+		if core.ID(row.Key) == id {
 			return slices.Clone(row.Value), nil
 		}
 	}
@@ -292,7 +292,7 @@ func (s *movingSplit) extraction(id corpus.ID) ([]byte, error) {
 
 // moved is a mention with the class that it is of.
 type moved struct {
-	class corpus.ID
+	class core.ID
 	rows.Mention
 }
 
@@ -314,7 +314,7 @@ func (m *splitMerge) mergeMentions(ctx context.Context) error {
 		return cmp.Or(bytes.Compare(a.class[:], b.class[:]), cmp.Compare(a.Number, b.Number),
 			cmp.Compare(a.Position, b.Position))
 	}
-	class, chunk := corpus.ID{}, int64(-1)
+	class, chunk := core.ID{}, int64(-1)
 	for mention, err := range merge.Sorted(inOrder, sources...) {
 		if err != nil {
 			return err
@@ -322,7 +322,7 @@ func (m *splitMerge) mergeMentions(ctx context.Context) error {
 		m.mentions.Append(string(mention.class[:]), mention.Encode())
 		if mention.class != class || mention.Number != chunk {
 			class, chunk = mention.class, mention.Number
-			m.sum.Add(corpus.Sum("mention", class.String(), mention.Chunk.String()))
+			m.sum.Add(core.Sum("mention", class.String(), mention.Chunk.String()))
 		}
 		m.tick()
 	}
@@ -330,7 +330,7 @@ func (m *splitMerge) mergeMentions(ctx context.Context) error {
 }
 
 func (m *splitMerge) mentionsOf(
-	ctx context.Context, number, part int, segment corpus.Segment,
+	ctx context.Context, number, part int, segment core.Segment,
 ) iter.Seq2[moved, error] {
 	file, numbers := m.Files.Splits[number], m.numbers[number]
 	base := int64(FirstChunk(file, part))
@@ -338,7 +338,7 @@ func (m *splitMerge) mentionsOf(
 		for row, err := range artifact.ScanAll(ctx, m.Artifacts.Store, m.Artifacts.SegmentKey(segment.SHA256)) {
 			var found moved
 			if err == nil {
-				found.class = corpus.ID(row.Key)
+				found.class = core.ID(row.Key)
 				found.Mention, err = rows.DecodeMention(row.Value)
 			}
 			if at := base + found.Number; err == nil {
@@ -369,7 +369,7 @@ func FirstChunk(file *split.File, part int) int {
 func (m *splitMerge) store(ctx context.Context) error {
 	for _, file := range []struct {
 		rows *artifact.Rows
-		made *corpus.Segment
+		made *core.Segment
 	}{
 		{m.documents, &m.out.Documents}, {m.text, &m.out.Text}, {m.extract, &m.out.Extract},
 		{m.mentions, &m.out.Mentions}, {m.chunks, &m.out.Chunks},
@@ -401,7 +401,7 @@ func (m *splitMerge) write(ctx context.Context) error {
 		m.out.Fresh++
 	}
 	made.Rows = int64(expect.Chunks)
-	m.out.Split = corpus.Split{
+	m.out.Split = core.Split{
 		Segment: made, Documents: int64(expect.Documents), Chunks: int64(expect.Chunks), Classes: int64(expect.Classes),
 		Texts: 1, Extracts: 1,
 	}
@@ -415,7 +415,7 @@ func (m *splitMerge) compare(ctx context.Context) error {
 		return err
 	}
 	defer done()
-	var sum corpus.SetHash
+	var sum core.SetHash
 	for _, chunk := range file.Chunks {
 		sum.Add(chunkEntry(string(file.KeyBytes(int(chunk.Document))), chunk))
 	}
@@ -424,7 +424,7 @@ func (m *splitMerge) compare(ctx context.Context) error {
 	}
 	for class, id := range file.ClassIDs {
 		for _, chunk := range file.ChunksOf(class) {
-			sum.Add(corpus.Sum("mention", id.String(), file.Chunks[chunk].ID.String()))
+			sum.Add(core.Sum("mention", id.String(), file.Chunks[chunk].ID.String()))
 		}
 	}
 	if sum != m.sum {

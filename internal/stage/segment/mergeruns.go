@@ -5,28 +5,28 @@ import (
 	"context"
 	"iter"
 
-	"github.com/unweaver/unweaver/internal/corpus"
-	"github.com/unweaver/unweaver/internal/format/classrun"
-	"github.com/unweaver/unweaver/internal/format/rows"
-	"github.com/unweaver/unweaver/internal/format/split"
-	"github.com/unweaver/unweaver/internal/store/artifact"
-	"github.com/unweaver/unweaver/internal/store/localfile"
-	"github.com/unweaver/unweaver/internal/store/segments"
+	"github.com/unweaver/unweaver/internal/artifact"
+	"github.com/unweaver/unweaver/internal/artifact/localfile"
+	"github.com/unweaver/unweaver/internal/artifact/rows"
+	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/index/classrun"
+	"github.com/unweaver/unweaver/internal/index/segments"
+	"github.com/unweaver/unweaver/internal/index/split"
 	"github.com/unweaver/unweaver/internal/stream/merge"
 )
 
 // MergedRun is what takes the place of some class runs: one of the rows of them that count, with one classes segment,
 // whose part is 0.
 type MergedRun struct {
-	Run     corpus.Run
-	Classes corpus.Segment
+	Run     core.Run
+	Classes core.Segment
 	Fresh   int64
 }
 
 // MergeRuns writes the rows of class runs that count into one, which is read back and compared.
 func MergeRuns(ctx context.Context, in MergeIn) (MergedRun, error) {
 	var out MergedRun
-	var sum corpus.SetHash
+	var sum core.SetHash
 	classes, err := artifact.NewRows()
 	if err != nil {
 		return out, err
@@ -49,7 +49,7 @@ func MergeRuns(ctx context.Context, in MergeIn) (MergedRun, error) {
 			return out, err
 		}
 		classes.Append(string(row.Key), row.Value)
-		sum.Add(classEntry(corpus.ID(row.Key), class.Vector.Prefix(), rows.RecordDigest(class.Record)))
+		sum.Add(classEntry(core.ID(row.Key), class.Vector.Prefix(), rows.RecordDigest(class.Record)))
 		if done++; done%256 == 0 {
 			in.OnProgress(done)
 		}
@@ -62,7 +62,7 @@ func MergeRuns(ctx context.Context, in MergeIn) (MergedRun, error) {
 		out.Fresh++
 	}
 	made, expect, fresh, err := ClassRun(ctx, ClassRunIn{
-		Artifacts: in.Artifacts, Spec: in.Spec, Classes: []corpus.Segment{out.Classes}, OnProgress: in.OnProgress,
+		Artifacts: in.Artifacts, Spec: in.Spec, Classes: []core.Segment{out.Classes}, OnProgress: in.OnProgress,
 	})
 	if err != nil {
 		return out, err
@@ -71,12 +71,12 @@ func MergeRuns(ctx context.Context, in MergeIn) (MergedRun, error) {
 		out.Fresh++
 	}
 	made.Rows = int64(expect.Classes)
-	out.Run = corpus.Run{Segment: made, Parts: 1}
+	out.Run = core.Run{Segment: made, Parts: 1}
 	return out, in.compareRun(ctx, out.Run, sum)
 }
 
-func classEntry(id corpus.ID, vector corpus.DigestPrefix, record corpus.Digest) corpus.Digest {
-	return corpus.Sum("class", id.String(), vector.String(), record.String())
+func classEntry(id core.ID, vector core.DigestPrefix, record core.Digest) core.Digest {
+	return core.Sum("class", id.String(), vector.String(), record.String())
 }
 
 // classesOf gives the rows of a run that count.
@@ -103,7 +103,7 @@ func (in MergeIn) classesOf(ctx context.Context, number int) iter.Seq2[artifact.
 	}
 }
 
-func (in MergeIn) compareRun(ctx context.Context, run corpus.Run, want corpus.SetHash) error {
+func (in MergeIn) compareRun(ctx context.Context, run core.Run, want core.SetHash) error {
 	file, done, err := readMapped(ctx, in, run.SHA256, func(path string) (*classrun.File, error) {
 		return classrun.Open(path, classrun.Expect{Analyser: language(in.Spec).Analyser(), Classes: int(run.Rows)})
 	})
@@ -111,7 +111,7 @@ func (in MergeIn) compareRun(ctx context.Context, run corpus.Run, want corpus.Se
 		return err
 	}
 	defer done()
-	var sum corpus.SetHash
+	var sum core.SetHash
 	for i := range file.Rows {
 		sum.Add(classEntry(file.Rows[i].ID, file.Rows[i].Vector, file.Rows[i].Record))
 	}
@@ -121,7 +121,7 @@ func (in MergeIn) compareRun(ctx context.Context, run corpus.Run, want corpus.Se
 	return nil
 }
 
-func (in MergeIn) readSplit(ctx context.Context, one corpus.Split) (*split.File, func(), error) {
+func (in MergeIn) readSplit(ctx context.Context, one core.Split) (*split.File, func(), error) {
 	return readMapped(ctx, in, one.SHA256, func(path string) (*split.File, error) {
 		return split.Open(path, split.Expect{
 			Analyser:  language(in.Spec).Analyser(),

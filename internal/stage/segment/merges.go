@@ -4,10 +4,10 @@ import (
 	"context"
 	"slices"
 
-	"github.com/unweaver/unweaver/internal/corpus"
-	"github.com/unweaver/unweaver/internal/format/deadstats"
-	"github.com/unweaver/unweaver/internal/store/artifact"
-	"github.com/unweaver/unweaver/internal/store/segments"
+	"github.com/unweaver/unweaver/internal/artifact"
+	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/index/deletedstats"
+	"github.com/unweaver/unweaver/internal/index/segments"
 )
 
 // Merges are groups of splits and of class runs, by their places in the lists, of which each becomes one.
@@ -16,9 +16,9 @@ type Merges struct{ Splits, Runs [][]int }
 // Merge merges groups of segments of a generation, each in no more than one group, and gives the lists without them and
 // with what takes their places; what is dead in them is no longer counted. Nothing that counts changes. fresh is how
 // many files were new.
-func Merge(ctx context.Context, in MergeIn, groups Merges) (out corpus.Segments, fresh int64, err error) {
+func Merge(ctx context.Context, in MergeIn, groups Merges) (out core.Segments, fresh int64, err error) {
 	out = in.Listed
-	chunks := deadSide{name: corpus.ChunkSide, analyser: language(in.Spec).Analyser()}
+	chunks := deadSide{name: core.ChunkSide, analyser: language(in.Spec).Analyser()}
 	for _, group := range groups.Splits {
 		in.Which = group
 		merged, err := MergeSplits(ctx, in)
@@ -28,13 +28,13 @@ func Merge(ctx context.Context, in MergeIn, groups Merges) (out corpus.Segments,
 		fresh += merged.Fresh
 		for _, number := range group {
 			one := in.Listed.Splits[number]
-			chunks.leave(deadstats.Count(in.Files.Splits[number].Words, in.deadChunks(number)))
+			chunks.leave(deletedstats.Count(in.Files.Splits[number].Words, in.deadChunks(number)))
 			out.Splits = dropSplit(out.Splits, one.SHA256)
 			out.Tombs = dropTomb(out.Tombs, one.SHA256)
-			for _, list := range []*[]corpus.Segment{&out.Documents, &out.Text} {
+			for _, list := range []*[]core.Segment{&out.Documents, &out.Text} {
 				*list = dropParts(*list, one.Text, one.Texts)
 			}
-			for _, list := range []*[]corpus.Segment{&out.Extract, &out.Mentions, &out.Chunks} {
+			for _, list := range []*[]core.Segment{&out.Extract, &out.Mentions, &out.Chunks} {
 				*list = dropParts(*list, one.Extract, one.Extracts)
 			}
 		}
@@ -46,7 +46,7 @@ func Merge(ctx context.Context, in MergeIn, groups Merges) (out corpus.Segments,
 		out.Mentions = append(out.Mentions, numberedPart(merged.Mentions, merged.Split.Extract))
 		out.Chunks = append(out.Chunks, numberedPart(merged.Chunks, merged.Split.Extract))
 	}
-	classes := deadSide{name: corpus.ClassSide, analyser: language(in.Spec).Analyser()}
+	classes := deadSide{name: core.ClassSide, analyser: language(in.Spec).Analyser()}
 	for _, group := range groups.Runs {
 		in.Which = group
 		merged, err := MergeRuns(ctx, in)
@@ -56,8 +56,8 @@ func Merge(ctx context.Context, in MergeIn, groups Merges) (out corpus.Segments,
 		fresh += merged.Fresh
 		for _, number := range group {
 			one := in.Listed.Runs[number]
-			classes.leave(deadstats.Count(in.Files.Runs[number].Words, neverNil(in.Files.DeadRows(one.SHA256))))
-			out.Runs = slices.DeleteFunc(slices.Clone(out.Runs), func(run corpus.Run) bool { return run.SHA256 == one.SHA256 })
+			classes.leave(deletedstats.Count(in.Files.Runs[number].Words, neverNil(in.Files.DeadRows(one.SHA256))))
+			out.Runs = slices.DeleteFunc(slices.Clone(out.Runs), func(run core.Run) bool { return run.SHA256 == one.SHA256 })
 			out.Tombs = dropTomb(out.Tombs, one.SHA256)
 			out.Classes = dropParts(out.Classes, one.Classes, one.Parts)
 		}
@@ -97,7 +97,7 @@ func neverNil(dead func(row int) bool) func(row int) bool {
 }
 
 // NextPart is a number that no part of some lists has.
-func NextPart(lists ...[]corpus.Segment) (number int) {
+func NextPart(lists ...[]core.Segment) (number int) {
 	for _, list := range lists {
 		for _, segment := range list {
 			number = max(number, segment.Part+1)
@@ -106,48 +106,48 @@ func NextPart(lists ...[]corpus.Segment) (number int) {
 	return number
 }
 
-func numberedPart(segment corpus.Segment, part int) corpus.Segment {
+func numberedPart(segment core.Segment, part int) core.Segment {
 	segment.Part = part
 	return segment
 }
 
-func dropParts(list []corpus.Segment, first, count int) []corpus.Segment {
-	return slices.DeleteFunc(slices.Clone(list), func(segment corpus.Segment) bool {
+func dropParts(list []core.Segment, first, count int) []core.Segment {
+	return slices.DeleteFunc(slices.Clone(list), func(segment core.Segment) bool {
 		return first <= segment.Part && segment.Part < first+count
 	})
 }
 
-func dropSplit(list []corpus.Split, sha string) []corpus.Split {
-	return slices.DeleteFunc(slices.Clone(list), func(one corpus.Split) bool { return one.SHA256 == sha })
+func dropSplit(list []core.Split, sha string) []core.Split {
+	return slices.DeleteFunc(slices.Clone(list), func(one core.Split) bool { return one.SHA256 == sha })
 }
 
-func dropTomb(list []corpus.Tomb, sha string) []corpus.Tomb {
-	return slices.DeleteFunc(slices.Clone(list), func(one corpus.Tomb) bool { return one.Of == sha })
+func dropTomb(list []core.Tomb, sha string) []core.Tomb {
+	return slices.DeleteFunc(slices.Clone(list), func(one core.Tomb) bool { return one.Of == sha })
 }
 
 // CountDead writes the dead statistics of a side from the segments and bitmaps that it is the sum of.
 func CountDead(
-	ctx context.Context, index artifact.Index, spec corpus.Spec, listed corpus.Segments, files *segments.Files,
+	ctx context.Context, index artifact.Index, spec core.Spec, listed core.Segments, files *segments.Files,
 	side string,
-) (corpus.Segment, bool, error) {
+) (core.Segment, bool, error) {
 	counted := deadSide{name: side, analyser: language(spec).Analyser()}
-	add := func(change deadstats.Change) {
+	add := func(change deletedstats.Change) {
 		counted.rows += change.Documents
 		counted.changes = append(counted.changes, change)
 	}
 	in := MergeIn{Listed: listed, Files: files}
-	if side == corpus.ChunkSide {
+	if side == core.ChunkSide {
 		for number, file := range files.Splits {
-			add(deadstats.Count(file.Words, in.deadChunks(number)))
+			add(deletedstats.Count(file.Words, in.deadChunks(number)))
 		}
 	} else {
 		for number, file := range files.Runs {
-			add(deadstats.Count(file.Words, neverNil(files.DeadRows(listed.Runs[number].SHA256))))
+			add(deletedstats.Count(file.Words, neverNil(files.DeadRows(listed.Runs[number].SHA256))))
 		}
 	}
 	made, fresh, err := counted.write(ctx, index, listed, nil)
 	if err != nil || len(made) == 0 {
-		return corpus.Segment{}, false, err
+		return core.Segment{}, false, err
 	}
 	return made[0].Segment, fresh, nil
 }

@@ -7,34 +7,34 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/unweaver/unweaver/internal/build/items"
-	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/artifact"
+	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
-	"github.com/unweaver/unweaver/internal/format/deadstats"
-	"github.com/unweaver/unweaver/internal/format/tomb"
-	"github.com/unweaver/unweaver/internal/store/artifact"
-	"github.com/unweaver/unweaver/internal/store/segments"
-	"github.com/unweaver/unweaver/internal/stream/par"
+	"github.com/unweaver/unweaver/internal/index/deletedstats"
+	"github.com/unweaver/unweaver/internal/index/deletions"
+	"github.com/unweaver/unweaver/internal/index/segments"
+	"github.com/unweaver/unweaver/internal/stage/join"
+	"github.com/unweaver/unweaver/internal/stream/parallel"
 )
 
 // NightIn is what a build that makes a part of a generation of many segments adds to its parent and takes away.
 type NightIn struct {
 	Artifacts  artifact.Index
-	Spec       corpus.Spec
-	Parent     *corpus.Manifest
+	Spec       core.Spec
+	Parent     *core.Manifest
 	Table      *segments.Table // of the parent
 	Gone       string          // key of the documents of the parent that do not count any more (plan.GoneKey)
-	Ended      []string        // keys of the class rows of it that do not (items.EndedKey)
-	New        corpus.Segments // what the build wrote, in parts that the parent does not have
+	Ended      []string        // keys of the class rows of it that do not (join.EndedKey)
+	New        core.Segments   // what the build wrote, in parts that the parent does not have
 	OnProgress func(done int64)
 }
 
 // NightOut is the result. Counts are those of the chunks that do not count any more, Hashes their entries and those of
 // their texts and vectors: both are to be taken away.
 type NightOut struct {
-	Segments corpus.Segments
-	Counts   corpus.Counts
-	Hashes   corpus.Hashes
+	Segments core.Segments
+	Counts   core.Counts
+	Hashes   core.Hashes
 	Fresh    int64 // files that were new
 }
 
@@ -120,7 +120,7 @@ func (n *night) buryDocuments(ctx context.Context) error {
 		}
 		graves = append(graves, of...)
 	}
-	return par.Each(ctx, len(graves), buriesAtOnce, func(ctx context.Context, i int) error {
+	return parallel.Each(ctx, len(graves), buriesAtOnce, func(ctx context.Context, i int) error {
 		return n.buryIn(ctx, graves[i])
 	})
 }
@@ -180,9 +180,9 @@ func (n *night) bury(ctx context.Context, walk *splitWalk, document standing) er
 			return err
 		}
 		id := chunk.ID.String()
-		content := corpus.Sum("chunk", id, document.key, fmt.Sprint(chunk.Ordinal))
-		text := corpus.Sum("chunk", id, corpus.Sum(document.Title+"\n\n"+passage).String())
-		vector := corpus.Sum("chunk", id, chunk.Digest.String())
+		content := core.Sum("chunk", id, document.key, fmt.Sprint(chunk.Ordinal))
+		text := core.Sum("chunk", id, core.Sum(document.Title+"\n\n"+passage).String())
+		vector := core.Sum("chunk", id, chunk.Digest.String())
 		terms := language(n.Spec).Terms(passageText(n.Spec, document.Title, passage))
 		n.counting.Lock()
 		n.out.Counts.Chunks++
@@ -200,12 +200,12 @@ func (n *night) bury(ctx context.Context, walk *splitWalk, document standing) er
 
 // buryClasses finds the class rows that died.
 func (n *night) buryClasses(ctx context.Context) error {
-	return par.Each(ctx, len(n.Ended), buriesAtOnce, func(ctx context.Context, i int) error {
+	return parallel.Each(ctx, len(n.Ended), buriesAtOnce, func(ctx context.Context, i int) error {
 		for row, err := range artifact.ScanAll(ctx, n.Artifacts.Store, n.Ended[i]) {
 			if err != nil {
 				return err
 			}
-			ended, err := items.DecodeEnded(row.Value)
+			ended, err := join.DecodeEnded(row.Value)
 			if err != nil {
 				return err
 			}
@@ -225,11 +225,11 @@ func (n *night) lists() {
 	n.dropped = map[string]bool{}
 	listed := &n.Parent.Segments
 	out := &n.out.Segments
-	*out = corpus.Segments{
+	*out = core.Segments{
 		ClassVecs: n.New.ClassVecs, ChunkVecs: n.New.ChunkVecs, IDF: n.New.IDF, // lists of them have the parent's already
 	}
-	within := func(list []corpus.Segment, first, count int) []corpus.Segment {
-		return slices.DeleteFunc(slices.Clone(list), func(segment corpus.Segment) bool {
+	within := func(list []core.Segment, first, count int) []core.Segment {
+		return slices.DeleteFunc(slices.Clone(list), func(segment core.Segment) bool {
 			return segment.Part < first || segment.Part >= first+count
 		})
 	}
@@ -275,8 +275,8 @@ func (n *night) left(segment string, rows, died int) int {
 func (n *night) tombs(ctx context.Context) error {
 	listed := &n.Parent.Segments
 	died := map[string][]uint32{}
-	var marked []tomb.Of // in the order of the lists
-	mark := func(of tomb.Of, rows []uint32) {
+	var marked []deletions.Of // in the order of the lists
+	mark := func(of deletions.Of, rows []uint32) {
 		if len(rows) > 0 {
 			died[of.Segment] = rows
 			slices.Sort(rows)
@@ -286,10 +286,10 @@ func (n *night) tombs(ctx context.Context) error {
 		}
 	}
 	for i, one := range listed.Splits {
-		mark(tomb.Of{Segment: one.SHA256, Unit: tomb.Documents, Rows: int(one.Documents)}, n.documents[i])
+		mark(deletions.Of{Segment: one.SHA256, Unit: deletions.Documents, Rows: int(one.Documents)}, n.documents[i])
 	}
 	for i, one := range listed.Runs {
-		mark(tomb.Of{Segment: one.SHA256, Unit: tomb.Classes, Rows: int(one.Rows)}, n.classes[i])
+		mark(deletions.Of{Segment: one.SHA256, Unit: deletions.Classes, Rows: int(one.Rows)}, n.classes[i])
 	}
 	for _, former := range listed.Tombs {
 		if !n.dropped[former.Of] && len(died[former.Of]) == 0 {
@@ -297,12 +297,12 @@ func (n *night) tombs(ctx context.Context) error {
 		}
 	}
 	fresh := make([]bool, len(marked))
-	made := make([]corpus.Tomb, len(marked))
-	err := par.Each(ctx, len(marked), bitmapsAtOnce, func(ctx context.Context, i int) (err error) {
+	made := make([]core.Tomb, len(marked))
+	err := parallel.Each(ctx, len(marked), bitmapsAtOnce, func(ctx context.Context, i int) (err error) {
 		of := marked[i]
 		made[i].Of = of.Segment
 		made[i].Segment, fresh[i], err = putFile(ctx, n.Artifacts, func(to io.Writer) error {
-			return tomb.Add(to, of, n.Table.Tomb(of.Segment), died[of.Segment])
+			return deletions.Add(to, of, n.Table.Tomb(of.Segment), died[of.Segment])
 		})
 		return err
 	})
@@ -319,17 +319,17 @@ func (n *night) tombs(ctx context.Context) error {
 func (n *night) deadStats(ctx context.Context) error {
 	analyser := language(n.Spec).Analyser()
 	sides := []deadSide{
-		{corpus.ChunkSide, analyser, n.chunkWords.rows, []deadstats.Change{n.chunkWords.change()}},
-		{corpus.ClassSide, analyser, n.classWords.rows, []deadstats.Change{n.classWords.change()}},
+		{core.ChunkSide, analyser, n.chunkWords.rows, []deletedstats.Change{n.chunkWords.change()}},
+		{core.ClassSide, analyser, n.classWords.rows, []deletedstats.Change{n.classWords.change()}},
 	}
 	for i, one := range n.Parent.Segments.Splits {
 		if n.dropped[one.SHA256] {
-			sides[0].leave(deadstats.Count(n.Table.Splits[i].Words, nil))
+			sides[0].leave(deletedstats.Count(n.Table.Splits[i].Words, nil))
 		}
 	}
 	for i, one := range n.Parent.Segments.Runs {
 		if n.dropped[one.SHA256] {
-			sides[1].leave(deadstats.Count(n.Table.Runs[i].Words, nil))
+			sides[1].leave(deletedstats.Count(n.Table.Runs[i].Words, nil))
 		}
 	}
 	for _, side := range sides {
@@ -350,19 +350,19 @@ type deadSide struct {
 	name     string
 	analyser string // that cut the words
 	rows     int64  // that died
-	changes  []deadstats.Change
+	changes  []deletedstats.Change
 }
 
 // leave takes away what a segment that is left out counts, of which every row is dead.
-func (s *deadSide) leave(counted deadstats.Change) {
+func (s *deadSide) leave(counted deletedstats.Change) {
 	s.rows -= counted.Documents
-	s.changes = append(s.changes, deadstats.Negated(counted))
+	s.changes = append(s.changes, deletedstats.Negated(counted))
 }
 
 // write gives the side's entry of the manifest: none where nothing is dead, the former where nothing changed.
 func (s *deadSide) write(
-	ctx context.Context, index artifact.Index, listed corpus.Segments, former *deadstats.File,
-) ([]corpus.DeadStat, bool, error) {
+	ctx context.Context, index artifact.Index, listed core.Segments, former *deletedstats.File,
+) ([]core.DeadStat, bool, error) {
 	dead, changed := s.rows, false
 	if former != nil {
 		dead += int64(former.Totals().Documents)
@@ -374,27 +374,27 @@ func (s *deadSide) write(
 		return nil, false, nil
 	}
 	if !changed {
-		return slices.DeleteFunc(slices.Clone(listed.DeadStats), func(one corpus.DeadStat) bool {
+		return slices.DeleteFunc(slices.Clone(listed.DeadStats), func(one core.DeadStat) bool {
 			return one.Side != s.name
 		}), false, nil
 	}
 	made, fresh, err := putFile(ctx, index, func(to io.Writer) error {
-		return deadstats.Write(to, deadstats.Of{Side: s.name, Analyser: s.analyser}, former, s.changes...)
+		return deletedstats.Write(to, deletedstats.Of{Side: s.name, Analyser: s.analyser}, former, s.changes...)
 	})
-	return []corpus.DeadStat{{Segment: made, Side: s.name}}, fresh, err
+	return []core.DeadStat{{Segment: made, Side: s.name}}, fresh, err
 }
 
 // putFile stores a file by content.
 func putFile(
 	ctx context.Context, index artifact.Index, write func(to io.Writer) error,
-) (corpus.Segment, bool, error) {
+) (core.Segment, bool, error) {
 	file, err := artifact.NewFile()
 	if err != nil {
-		return corpus.Segment{}, false, err
+		return core.Segment{}, false, err
 	}
 	defer file.Discard()
 	if err := write(file); err != nil {
-		return corpus.Segment{}, false, err
+		return core.Segment{}, false, err
 	}
 	return file.PutSegment(ctx, index)
 }

@@ -9,44 +9,44 @@ import (
 	"iter"
 	"sync"
 
-	"github.com/unweaver/unweaver/internal/corpus"
-	"github.com/unweaver/unweaver/internal/embed"
-	"github.com/unweaver/unweaver/internal/format/graph"
-	"github.com/unweaver/unweaver/internal/format/live"
-	"github.com/unweaver/unweaver/internal/format/mapped"
-	"github.com/unweaver/unweaver/internal/format/postings"
-	"github.com/unweaver/unweaver/internal/format/rows"
-	"github.com/unweaver/unweaver/internal/format/search"
-	"github.com/unweaver/unweaver/internal/format/textseg"
-	"github.com/unweaver/unweaver/internal/format/title"
-	"github.com/unweaver/unweaver/internal/store/artifact"
-	"github.com/unweaver/unweaver/internal/stream/par"
-	"github.com/unweaver/unweaver/internal/stream/spill"
+	"github.com/unweaver/unweaver/internal/artifact"
+	"github.com/unweaver/unweaver/internal/artifact/rows"
+	"github.com/unweaver/unweaver/internal/artifact/textseg"
+	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/index/graph"
+	"github.com/unweaver/unweaver/internal/index/live"
+	"github.com/unweaver/unweaver/internal/index/postings"
+	"github.com/unweaver/unweaver/internal/index/search"
+	"github.com/unweaver/unweaver/internal/index/title"
+	"github.com/unweaver/unweaver/internal/ledger/embed"
+	"github.com/unweaver/unweaver/internal/stream/extsort"
+	"github.com/unweaver/unweaver/internal/stream/mapped"
+	"github.com/unweaver/unweaver/internal/stream/parallel"
 )
 
 // SearchIn is what the search segment is made from: other segments and nothing else, so that restore makes it again.
 type SearchIn struct {
 	Artifacts  artifact.Index
-	Segments   corpus.Segments
+	Segments   core.Segments
 	Live       *live.File
-	Spec       corpus.Spec
+	Spec       core.Spec
 	OnProgress func(done int64)
 }
 
 // Search writes the search segment and says whether it was new.
-func Search(ctx context.Context, in SearchIn) (corpus.Segment, bool, error) {
+func Search(ctx context.Context, in SearchIn) (core.Segment, bool, error) {
 	if err := graph.Room(in.Artifacts.Name, len(in.Live.Classes), len(in.Live.Chunks)); err != nil {
-		return corpus.Segment{}, false, err
+		return core.Segment{}, false, err
 	}
 	b := &searcher{SearchIn: in, chunkSide: postings.NewBuilder(), classSide: postings.NewBuilder()}
 	b.byChunk.Run = edgeBytes
 	defer b.close()
 	// The sides have nothing in common, and neither has the graph with them: one core is not left to wait.
 	parts := []func(context.Context) error{b.chunks, b.classes, b.graph}
-	if err := par.Each(ctx, len(parts), len(parts), func(ctx context.Context, part int) error {
+	if err := parallel.Each(ctx, len(parts), len(parts), func(ctx context.Context, part int) error {
 		return parts[part](ctx)
 	}); err != nil {
-		return corpus.Segment{}, false, err
+		return core.Segment{}, false, err
 	}
 	return b.write(ctx)
 }
@@ -73,7 +73,7 @@ type searcher struct {
 	rank, place          mapped.Column
 	classOff, classTo    mapped.Column
 	chunkOff, chunkTo    mapped.Column
-	byChunk              spill.Sorter
+	byChunk              extsort.Sorter
 	metaAt               uint64
 	ticking              sync.Mutex // of done: the parts are made side by side
 	done                 int64
@@ -139,7 +139,7 @@ func analyse(
 			yield(cur, nil)
 		}
 	}
-	for ts, err := range par.Ordered(ctx, 2, batches, func(_ context.Context, ss []string) ([][]string, error) {
+	for ts, err := range parallel.Ordered(ctx, 2, batches, func(_ context.Context, ss []string) ([][]string, error) {
 		out := make([][]string, len(ss))
 		for i, s := range ss {
 			out[i] = terms(s)
@@ -162,7 +162,7 @@ func analyse(
 func (b *searcher) chunks(ctx context.Context) error {
 	return analyse(ctx, b.chunkSide, language(b.Spec).Terms, func(yield func(string, error) bool) {
 		readers := map[uint32]*textseg.Reader{}
-		parts := map[uint32]corpus.Segment{}
+		parts := map[uint32]core.Segment{}
 		for _, s := range b.Segments.Text {
 			parts[uint32(s.Part)] = s
 		}
@@ -259,7 +259,7 @@ func (b *searcher) classes(ctx context.Context) error {
 
 // order ranks classes by chunk order of their first mention.
 func (b *searcher) order(context.Context) error {
-	var first, byPlace spill.Sorter
+	var first, byPlace extsort.Sorter
 	defer first.Close()
 	defer byPlace.Close()
 	for i, c := range b.Live.Classes {
@@ -302,7 +302,7 @@ func (b *searcher) edges(ctx context.Context) error {
 			if err != nil {
 				return err
 			}
-			for place < len(b.Live.Classes) && b.Live.Classes[place].ID != corpus.ID(row.Key) {
+			for place < len(b.Live.Classes) && b.Live.Classes[place].ID != core.ID(row.Key) {
 				place++
 				last = -1
 				if err := mapped.PutRecord(&b.classOff, at); err != nil {
@@ -371,10 +371,10 @@ func (b *searcher) transpose(context.Context) error {
 	return until(uint32(len(b.Live.Chunks)))
 }
 
-func (b *searcher) write(ctx context.Context) (corpus.Segment, bool, error) {
+func (b *searcher) write(ctx context.Context) (core.Segment, bool, error) {
 	file, err := artifact.NewFile()
 	if err != nil {
-		return corpus.Segment{}, false, err
+		return core.Segment{}, false, err
 	}
 	defer file.Discard()
 	writer := mapped.NewWriter(file, search.Kind, search.Version, nil)
@@ -384,25 +384,25 @@ func (b *searcher) write(ctx context.Context) (corpus.Segment, bool, error) {
 	} {
 		writer.Section(name)
 		if err := b.columns()[name].CopyTo(writer); err != nil {
-			return corpus.Segment{}, false, err
+			return core.Segment{}, false, err
 		}
 	}
 	if meta.Chunks, err = b.chunkSide.Write(writer, search.ChunkSide); err != nil {
-		return corpus.Segment{}, false, err
+		return core.Segment{}, false, err
 	}
 	if meta.Classes, err = b.classSide.Write(writer, search.ClassSide); err != nil {
-		return corpus.Segment{}, false, err
+		return core.Segment{}, false, err
 	}
 	stats, err := json.Marshal(meta)
 	if err != nil {
-		return corpus.Segment{}, false, err
+		return core.Segment{}, false, err
 	}
 	writer.Section("stats")
 	if _, err := writer.Write(stats); err != nil {
-		return corpus.Segment{}, false, err
+		return core.Segment{}, false, err
 	}
 	if err := writer.Close(); err != nil {
-		return corpus.Segment{}, false, err
+		return core.Segment{}, false, err
 	}
 	return file.PutSegment(ctx, b.Artifacts)
 }

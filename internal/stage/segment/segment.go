@@ -8,39 +8,39 @@ import (
 	"errors"
 	"unsafe"
 
-	"github.com/unweaver/unweaver/internal/build/items"
-	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/artifact"
+	"github.com/unweaver/unweaver/internal/artifact/rows"
+	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
-	"github.com/unweaver/unweaver/internal/format/live"
-	"github.com/unweaver/unweaver/internal/format/mapped"
-	"github.com/unweaver/unweaver/internal/format/rows"
-	"github.com/unweaver/unweaver/internal/lang/names"
-	"github.com/unweaver/unweaver/internal/store/artifact"
-	"github.com/unweaver/unweaver/internal/stream/spill"
+	"github.com/unweaver/unweaver/internal/index/live"
+	"github.com/unweaver/unweaver/internal/stage/join"
+	"github.com/unweaver/unweaver/internal/stream/extsort"
+	"github.com/unweaver/unweaver/internal/stream/mapped"
+	"github.com/unweaver/unweaver/internal/text/names"
 )
 
 // In is what the stage works on. OnProgress is told of rows done.
 type In struct {
 	Artifacts  artifact.Index
 	Scratch    string
-	Segments   corpus.Segments // documents and classes are read
+	Segments   core.Segments // documents and classes are read
 	Shards     int
-	Live       []string // names of the shards' files at items.LiveKey; nil: see artifact.ScratchKey
+	Live       []string // names of the shards' files at join.LiveKey; nil: see artifact.ScratchKey
 	OnProgress func(done int64)
 }
 
 // Live writes the live segment and says whether it was new.
-func Live(ctx context.Context, in In) (corpus.Segment, bool, error) {
+func Live(ctx context.Context, in In) (core.Segment, bool, error) {
 	b := &builder{In: in}
 	defer b.close()
 	if err := b.documents(ctx); err != nil {
-		return corpus.Segment{}, false, err
+		return core.Segment{}, false, err
 	}
 	if err := b.chunks(ctx); err != nil {
-		return corpus.Segment{}, false, err
+		return core.Segment{}, false, err
 	}
 	if err := b.classes(ctx); err != nil {
-		return corpus.Segment{}, false, err
+		return core.Segment{}, false, err
 	}
 	return b.write(ctx)
 }
@@ -51,7 +51,7 @@ type builder struct {
 	chunk, order                mapped.Column
 	class                       mapped.Column
 	names, nameEnds, nameClass  mapped.Column
-	byID, byNumber, byName, byC spill.Sorter
+	byID, byNumber, byName, byC extsort.Sorter
 	done                        int64
 	keyEnd                      uint64
 }
@@ -64,7 +64,7 @@ func (b *builder) close() {
 	for _, c := range b.columns() {
 		c.Close()
 	}
-	for _, s := range []*spill.Sorter{&b.byID, &b.byNumber, &b.byName, &b.byC} {
+	for _, s := range []*extsort.Sorter{&b.byID, &b.byNumber, &b.byName, &b.byC} {
 		s.Close()
 	}
 }
@@ -117,7 +117,7 @@ func (b *builder) chunks(ctx context.Context) error {
 	known := newDocs(ctx, b.In)
 	defer known.stop()
 	for sh := range b.Shards {
-		key := items.LiveKey(b.Scratch, sh)
+		key := join.LiveKey(b.Scratch, sh)
 		if b.Live != nil {
 			key = artifact.ScratchKey(key, b.Live[sh])
 		}
@@ -136,7 +136,7 @@ func (b *builder) chunks(ctx context.Context) error {
 				last = chunk.Document
 			}
 			rec := live.Chunk{
-				ID:       corpus.ID(row.Key),
+				ID:       core.ID(row.Key),
 				Digest:   chunk.Digest,
 				Number:   uint32(chunk.Number),
 				Document: uint32(doc),
@@ -255,21 +255,21 @@ func (b *builder) classes(ctx context.Context) error {
 	return nil
 }
 
-func (b *builder) write(ctx context.Context) (corpus.Segment, bool, error) {
+func (b *builder) write(ctx context.Context) (core.Segment, bool, error) {
 	file, err := artifact.NewFile()
 	if err != nil {
-		return corpus.Segment{}, false, err
+		return core.Segment{}, false, err
 	}
 	defer file.Discard()
 	writer := mapped.NewWriter(file, live.Kind, live.Version, nil)
 	for i, name := range []string{"documents", "keys", "chunks", "order", "classes", "names", "name_ends", "name_class"} {
 		writer.Section(name)
 		if err := b.columns()[i].CopyTo(writer); err != nil {
-			return corpus.Segment{}, false, err
+			return core.Segment{}, false, err
 		}
 	}
 	if err := writer.Close(); err != nil {
-		return corpus.Segment{}, false, err
+		return core.Segment{}, false, err
 	}
 	return file.PutSegment(ctx, b.Artifacts)
 }

@@ -5,31 +5,31 @@ import (
 	"fmt"
 	"iter"
 
-	"github.com/unweaver/unweaver/internal/corpus"
-	"github.com/unweaver/unweaver/internal/embed"
+	"github.com/unweaver/unweaver/internal/artifact"
+	"github.com/unweaver/unweaver/internal/artifact/rows"
+	"github.com/unweaver/unweaver/internal/artifact/textseg"
+	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
-	"github.com/unweaver/unweaver/internal/format/classrun"
-	"github.com/unweaver/unweaver/internal/format/rows"
-	"github.com/unweaver/unweaver/internal/format/split"
-	"github.com/unweaver/unweaver/internal/format/textseg"
-	"github.com/unweaver/unweaver/internal/format/title"
-	"github.com/unweaver/unweaver/internal/lang/names"
-	"github.com/unweaver/unweaver/internal/lang/text"
-	"github.com/unweaver/unweaver/internal/store/artifact"
-	"github.com/unweaver/unweaver/internal/stream/par"
+	"github.com/unweaver/unweaver/internal/index/classrun"
+	"github.com/unweaver/unweaver/internal/index/split"
+	"github.com/unweaver/unweaver/internal/index/title"
+	"github.com/unweaver/unweaver/internal/ledger/embed"
+	"github.com/unweaver/unweaver/internal/stream/parallel"
+	"github.com/unweaver/unweaver/internal/text"
+	"github.com/unweaver/unweaver/internal/text/names"
 )
 
 // SplitIn is what a split is made from.
 type SplitIn struct {
 	Artifacts  artifact.Index
-	Spec       corpus.Spec
+	Spec       core.Spec
 	Units      []SplitUnit // whose keys follow each other
 	OnProgress func(done int64)
 }
 
 // SplitUnit is one unit of documents: a part of the split's documents and texts.
 type SplitUnit struct {
-	Documents, Text corpus.Segment
+	Documents, Text core.Segment
 	From, To        string // keys of documents: the first that is taken, and the one behind the last; "" is the end
 	Shards          []SplitShard
 }
@@ -42,23 +42,23 @@ type SplitShard struct {
 
 // Split writes a split, tells what to expect of it, and whether it was new. Its memory does not grow with the documents
 // but for four bytes a chunk.
-func Split(ctx context.Context, in SplitIn) (corpus.Segment, split.Expect, bool, error) {
+func Split(ctx context.Context, in SplitIn) (core.Segment, split.Expect, bool, error) {
 	s := splitter{SplitIn: in, writer: split.NewWriter()}
 	defer s.writer.Close()
 	if err := s.chunks(ctx); err != nil {
-		return corpus.Segment{}, split.Expect{}, false, err
+		return core.Segment{}, split.Expect{}, false, err
 	}
 	if err := s.mentions(ctx); err != nil {
-		return corpus.Segment{}, split.Expect{}, false, err
+		return core.Segment{}, split.Expect{}, false, err
 	}
 	file, err := artifact.NewFile()
 	if err != nil {
-		return corpus.Segment{}, split.Expect{}, false, err
+		return core.Segment{}, split.Expect{}, false, err
 	}
 	defer file.Discard()
 	expect, err := s.writer.Write(file, language(in.Spec).Analyser(), in.Spec.Retrieval.Language)
 	if err != nil {
-		return corpus.Segment{}, expect, false, err
+		return core.Segment{}, expect, false, err
 	}
 	made, fresh, err := file.PutSegment(ctx, in.Artifacts)
 	return made, expect, fresh, err
@@ -91,7 +91,7 @@ func (s *splitter) chunks(ctx context.Context) error {
 		pieces []piece
 		terms  [][]string
 	}
-	for batch, err := range par.Ordered(ctx, 2, s.batches(ctx), func(_ context.Context, pieces []piece) (cut, error) {
+	for batch, err := range parallel.Ordered(ctx, 2, s.batches(ctx), func(_ context.Context, pieces []piece) (cut, error) {
 		out, words := cut{pieces, make([][]string, len(pieces))}, language(s.Spec)
 		for i := range pieces {
 			if pieces[i].document == nil {
@@ -259,7 +259,7 @@ func (u *unit) chunk(ctx context.Context, document, title string) (piece, error)
 		title = ""
 	}
 	return piece{text: embed.ChunkText(title, passage), chunk: split.Chunk{
-		ID: corpus.ID(row.Key), Digest: chunk.Digest, Start: uint32(chunk.Start), End: uint32(chunk.End),
+		ID: core.ID(row.Key), Digest: chunk.Digest, Start: uint32(chunk.Start), End: uint32(chunk.End),
 		Tokens: uint32(chunk.Tokens), Text: uint32(u.part), TextFrame: uint32(chunk.TextFrame),
 		Extract: uint32(u.extract + row.shard), ExtFrame: uint32(chunk.ExtFrame), Windows: uint32(chunk.Windows),
 	}}, nil
@@ -298,7 +298,7 @@ func (s *splitter) mentionsOf(ctx context.Context, key string, base int64) error
 			return fault.Internal.At("write split", fmt.Sprintf("mention by chunk %d", mention.Number)).
 				Because("there is no such number").Advise("report this")
 		}
-		if err := s.writer.Mention(corpus.ID(row.Key), uint32(number), mention.Position); err != nil {
+		if err := s.writer.Mention(core.ID(row.Key), uint32(number), mention.Position); err != nil {
 			return err
 		}
 		s.tick()
@@ -309,13 +309,13 @@ func (s *splitter) mentionsOf(ctx context.Context, key string, base int64) error
 // ClassRunIn is what a class run is made from.
 type ClassRunIn struct {
 	Artifacts  artifact.Index
-	Spec       corpus.Spec
-	Classes    []corpus.Segment // in the order of ids
+	Spec       core.Spec
+	Classes    []core.Segment // in the order of ids
 	OnProgress func(done int64)
 }
 
 // ClassRun writes the run of the classes of some segments, tells what to expect of it, and whether it was new.
-func ClassRun(ctx context.Context, in ClassRunIn) (corpus.Segment, classrun.Expect, bool, error) {
+func ClassRun(ctx context.Context, in ClassRunIn) (core.Segment, classrun.Expect, bool, error) {
 	writer := classrun.NewWriter()
 	defer writer.Close()
 	done := int64(0)
@@ -325,7 +325,7 @@ func ClassRun(ctx context.Context, in ClassRunIn) (corpus.Segment, classrun.Expe
 				err = addClass(writer, row.Value, language(in.Spec))
 			}
 			if err != nil {
-				return corpus.Segment{}, classrun.Expect{}, false, err
+				return core.Segment{}, classrun.Expect{}, false, err
 			}
 			if done++; done%1024 == 0 {
 				in.OnProgress(done)
@@ -334,12 +334,12 @@ func ClassRun(ctx context.Context, in ClassRunIn) (corpus.Segment, classrun.Expe
 	}
 	file, err := artifact.NewFile()
 	if err != nil {
-		return corpus.Segment{}, classrun.Expect{}, false, err
+		return core.Segment{}, classrun.Expect{}, false, err
 	}
 	defer file.Discard()
 	expect, err := writer.Write(file, language(in.Spec).Analyser(), in.Spec.Retrieval.Language)
 	if err != nil {
-		return corpus.Segment{}, expect, false, err
+		return core.Segment{}, expect, false, err
 	}
 	made, fresh, err := file.PutSegment(ctx, in.Artifacts)
 	return made, expect, fresh, err

@@ -7,22 +7,22 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/unweaver/unweaver/internal/build/items"
-	"github.com/unweaver/unweaver/internal/corpus"
-	"github.com/unweaver/unweaver/internal/format/classrun"
-	"github.com/unweaver/unweaver/internal/format/live"
-	"github.com/unweaver/unweaver/internal/format/liveset"
-	"github.com/unweaver/unweaver/internal/format/postings"
-	"github.com/unweaver/unweaver/internal/format/search"
-	"github.com/unweaver/unweaver/internal/format/split"
-	"github.com/unweaver/unweaver/internal/lang/text"
-	"github.com/unweaver/unweaver/internal/retrieve/retrievetest"
+	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/index/classrun"
+	"github.com/unweaver/unweaver/internal/index/live"
+	"github.com/unweaver/unweaver/internal/index/liveset"
+	"github.com/unweaver/unweaver/internal/index/postings"
+	"github.com/unweaver/unweaver/internal/index/search"
+	"github.com/unweaver/unweaver/internal/index/split"
+	"github.com/unweaver/unweaver/internal/stage/join"
 	"github.com/unweaver/unweaver/internal/stage/segment"
 	"github.com/unweaver/unweaver/internal/store/blob"
+	"github.com/unweaver/unweaver/internal/testkit/retrievetest"
+	"github.com/unweaver/unweaver/internal/text"
 )
 
 // local copies a segment into a file.
-func local(t *testing.T, stores retrievetest.Stores, built retrievetest.Built, made corpus.Segment) string {
+func local(t *testing.T, stores retrievetest.Stores, built retrievetest.Built, made core.Segment) string {
 	t.Helper()
 	raw, _, err := blob.Read(t.Context(), stores.Blobs, built.Index.SegmentKey(made.SHA256))
 	if err != nil {
@@ -39,11 +39,11 @@ func local(t *testing.T, stores retrievetest.Stores, built retrievetest.Built, m
 func splitIn(built retrievetest.Built) segment.SplitIn {
 	segments := built.Manifest.Segments
 	return segment.SplitIn{
-		Artifacts: built.Index, Spec: corpus.Spec{Retrieval: corpus.Retrieval{Language: "en"}},
+		Artifacts: built.Index, Spec: core.Spec{Retrieval: core.Retrieval{Language: "en"}},
 		Units: []segment.SplitUnit{{
 			Documents: segments.Documents[0], Text: segments.Text[0],
 			Shards: []segment.SplitShard{{
-				Live:     items.LiveKey(built.Index.RunKey(built.Manifest.Generation, "scratch"), 0),
+				Live:     join.LiveKey(built.Index.RunKey(built.Manifest.Generation, "scratch"), 0),
 				Mentions: built.Index.SegmentKey(segments.Mentions[0].SHA256),
 			}},
 		}},
@@ -94,7 +94,7 @@ func TestASplitAndARunSayWhatTheLiveAndTheSearchSegmentSay(t *testing.T) {
 	}
 	for i, class := range table.Classes {
 		class.FirstPos = 0 // of many segments the order of classes says it
-		clear(class.Vector[len(corpus.DigestPrefix{}):])
+		clear(class.Vector[len(core.DigestPrefix{}):])
 		if got := set.ClassAt(uint32(i)); *got != class || set.Name(i) != table.Name(i) {
 			t.Errorf("class %d: %+v, want %+v", i, got, class)
 		}

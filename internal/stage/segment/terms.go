@@ -1,18 +1,18 @@
 package segment
 
 import (
-	"github.com/unweaver/unweaver/internal/corpus"
-	"github.com/unweaver/unweaver/internal/format/deadstats"
-	"github.com/unweaver/unweaver/internal/lang/text"
-	"github.com/unweaver/unweaver/internal/stream/spill"
+	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/index/deletedstats"
+	"github.com/unweaver/unweaver/internal/stream/extsort"
+	"github.com/unweaver/unweaver/internal/text"
 )
 
 // language of the texts of a configuration, by whose rules they are cut into words.
-func language(spec corpus.Spec) *text.Language { return text.In(spec.Retrieval.Language) }
+func language(spec core.Spec) *text.Language { return text.In(spec.Retrieval.Language) }
 
 // termCounter counts in how many rows each term is. What is held does not grow with the rows.
 type termCounter struct {
-	sorter spill.Sorter
+	sorter extsort.Sorter
 	rows   int64
 	terms  int64 // of all rows together
 	within map[string]bool
@@ -35,19 +35,19 @@ func (c *termCounter) add(terms []string) {
 }
 
 // change gives what was counted; its entries can be read once.
-func (c *termCounter) change() deadstats.Change {
-	return deadstats.Change{Documents: c.rows, Terms: c.terms, Entries: func(yield func(deadstats.Entry, error) bool) {
-		entry := deadstats.Entry{}
+func (c *termCounter) change() deletedstats.Change {
+	return deletedstats.Change{Documents: c.rows, Terms: c.terms, Entries: func(yield func(deletedstats.Entry, error) bool) {
+		entry := deletedstats.Entry{}
 		for pair, err := range c.sorter.Sorted() {
 			if err != nil {
-				yield(deadstats.Entry{}, err)
+				yield(deletedstats.Entry{}, err)
 				return
 			}
 			if term := string(pair[0]); entry.Documents > 0 && entry.Term != term {
 				if !yield(entry, nil) {
 					return
 				}
-				entry = deadstats.Entry{Term: term, Documents: 1}
+				entry = deletedstats.Entry{Term: term, Documents: 1}
 			} else {
 				entry.Term = term
 				entry.Documents++

@@ -7,14 +7,14 @@ import (
 	"slices"
 	"sort"
 
-	"github.com/unweaver/unweaver/internal/corpus"
-	"github.com/unweaver/unweaver/internal/embed"
+	"github.com/unweaver/unweaver/internal/artifact"
+	"github.com/unweaver/unweaver/internal/artifact/rows"
+	"github.com/unweaver/unweaver/internal/artifact/textseg"
+	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
-	"github.com/unweaver/unweaver/internal/format/rows"
-	"github.com/unweaver/unweaver/internal/format/split"
-	"github.com/unweaver/unweaver/internal/format/textseg"
-	"github.com/unweaver/unweaver/internal/store/artifact"
-	"github.com/unweaver/unweaver/internal/store/segments"
+	"github.com/unweaver/unweaver/internal/index/segments"
+	"github.com/unweaver/unweaver/internal/index/split"
+	"github.com/unweaver/unweaver/internal/ledger/embed"
 )
 
 // splitWalk reads documents of a split that was written before.
@@ -22,13 +22,13 @@ type splitWalk struct {
 	index     artifact.Index
 	sha       string
 	file      *split.File
-	rows      []corpus.Segment // documents, by part
-	texts     []corpus.Segment
+	rows      []core.Segment // documents, by part
+	texts     []core.Segment
 	reader    *textseg.Reader // of the part that was read last
 	readerFor uint32
 }
 
-func openSplit(index artifact.Index, listed corpus.Segments, number int, file *split.File) (*splitWalk, error) {
+func openSplit(index artifact.Index, listed core.Segments, number int, file *split.File) (*splitWalk, error) {
 	one := listed.Splits[number]
 	w := &splitWalk{index: index, sha: one.SHA256, file: file}
 	var err error
@@ -138,7 +138,7 @@ func (w *splitWalk) text(ctx context.Context, part uint32) (*textseg.Reader, err
 }
 
 // passageText is the text whose terms are searched.
-func passageText(spec corpus.Spec, title, passage string) string {
+func passageText(spec core.Spec, title, passage string) string {
 	if spec.Parity {
 		title = ""
 	}

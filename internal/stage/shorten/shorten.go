@@ -15,17 +15,17 @@ import (
 	"sync"
 	"unicode/utf8"
 
-	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/artifact"
+	"github.com/unweaver/unweaver/internal/artifact/rows"
+	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
-	"github.com/unweaver/unweaver/internal/format/rows"
-	"github.com/unweaver/unweaver/internal/lang/classtext"
-	"github.com/unweaver/unweaver/internal/lang/text"
 	"github.com/unweaver/unweaver/internal/ledger"
 	"github.com/unweaver/unweaver/internal/model"
 	"github.com/unweaver/unweaver/internal/model/limits"
 	"github.com/unweaver/unweaver/internal/stage"
-	"github.com/unweaver/unweaver/internal/store/artifact"
-	"github.com/unweaver/unweaver/internal/stream/par"
+	"github.com/unweaver/unweaver/internal/stream/parallel"
+	"github.com/unweaver/unweaver/internal/text"
+	"github.com/unweaver/unweaver/internal/text/classtext"
 )
 
 // Prompt is the version of the shortening prompt.
@@ -50,7 +50,7 @@ var schema = json.RawMessage(
 // In is what one partition works on. OnProgress is told of classes done and ledger entries that answered; nil is
 // allowed.
 type In struct {
-	Spec       corpus.Spec
+	Spec       core.Spec
 	Artifacts  artifact.Index
 	Scratch    string
 	Partition  int
@@ -59,14 +59,14 @@ type In struct {
 	Chat       model.Chat
 	Health     *stage.Health // of Chat, over the units of the run; nil is allowed
 	Ledger     *ledger.Ledger
-	OnProgress func(corpus.Progress)
+	OnProgress func(core.Progress)
 }
 
 // Result of a partition.
 type Result struct {
-	Classes  int64           `json:"classes"`
-	Progress corpus.Progress `json:"progress"`
-	Rows     string          `json:"rows,omitempty"` // name of the file at Key; see artifact.ScratchKey
+	Classes  int64         `json:"classes"`
+	Progress core.Progress `json:"progress"`
+	Rows     string        `json:"rows,omitempty"` // name of the file at Key; see artifact.ScratchKey
 }
 
 // Key is the scratch file of a partition: long classes only.
@@ -83,14 +83,14 @@ type shortener struct {
 
 // class is one class that is too long.
 type class struct {
-	id           corpus.ID
+	id           core.ID
 	name         string
 	descriptions []string
 }
 
 // shortened is what became of it.
 type shortened struct {
-	id  corpus.ID
+	id  core.ID
 	row rows.Short
 }
 
@@ -102,7 +102,7 @@ const (
 )
 
 // width is how many classes are in flight: as many as calls are allowed.
-func width(allowed corpus.Limits) int {
+func width(allowed core.Limits) int {
 	return min(max(limits.Concurrency(allowed.Concurrency), leastWidth), mostWidth)
 }
 
@@ -116,7 +116,7 @@ func Run(ctx context.Context, in In) (Result, error) {
 	}
 	defer out.Discard()
 	var failed error // returned behind the loop, which waits for the classes in flight
-	for short, err := range par.Ordered(ctx, width(in.Spec.Limits), s.long(ctx), s.shorten) {
+	for short, err := range parallel.Ordered(ctx, width(in.Spec.Limits), s.long(ctx), s.shorten) {
 		if err != nil {
 			failed = err
 			break
@@ -148,7 +148,7 @@ func (s *shortener) long(ctx context.Context) iter.Seq2[class, error] {
 				!classtext.Long(reduced.Name, reduced.Descriptions, s.Spec.Shortening.Threshold, s.Spec.Parity) {
 				continue
 			}
-			if !yield(class{corpus.ID(row.Key), reduced.Name, reduced.Descriptions}, err) || err != nil {
+			if !yield(class{core.ID(row.Key), reduced.Name, reduced.Descriptions}, err) || err != nil {
 				return
 			}
 		}
@@ -191,8 +191,8 @@ func (s *shortener) shorten(ctx context.Context, long class) (shortened, error) 
 	out := shortened{id: long.id}
 	blocks := Blocks(long.descriptions)
 	parts := make([]string, len(blocks))
-	keys := make([][]corpus.Digest, len(blocks))
-	if err := par.Each(ctx, len(blocks), len(blocks), func(ctx context.Context, i int) (err error) {
+	keys := make([][]core.Digest, len(blocks))
+	if err := parallel.Each(ctx, len(blocks), len(blocks), func(ctx context.Context, i int) (err error) {
 		parts[i], keys[i], err = s.text(ctx, long.name, strings.Join(blocks[i], " "))
 		return err
 	}); err != nil {
@@ -221,7 +221,7 @@ type value struct {
 }
 
 // text shortens one block, and gives the keys of what was paid for.
-func (s *shortener) text(ctx context.Context, name, long string) (string, []corpus.Digest, error) {
+func (s *shortener) text(ctx context.Context, name, long string) (string, []core.Digest, error) {
 	info := s.Chat.Info()
 	if !info.Paid {
 		v, _, err := s.ask(ctx, name, long)
@@ -230,7 +230,7 @@ func (s *shortener) text(ctx context.Context, name, long string) (string, []corp
 	former := ledger.Key(ledger.Shorten, Prompt, info.Model, info.Parameters, SchemaVersion, name+"\x00"+long)
 	key := ledger.In(info.Domain, former)
 	if !info.Before {
-		former = corpus.Digest{}
+		former = core.Digest{}
 	}
 	found, err := s.Ledger.DoEither(ctx, ledger.Shorten, key, former, s.Attempt, usable,
 		func(ctx context.Context) (ledger.Result, error) {
@@ -260,7 +260,7 @@ func (s *shortener) text(ctx context.Context, name, long string) (string, []corp
 		s.res.Progress.Hits.Shorten++
 		s.mu.Unlock()
 	}
-	return orStart(v.Description, long, s.Spec.Shortening.Threshold), []corpus.Digest{found.Key}, nil
+	return orStart(v.Description, long, s.Spec.Shortening.Threshold), []core.Digest{found.Key}, nil
 }
 
 // errPassing keeps the ledger from remembering a failure that may not last.

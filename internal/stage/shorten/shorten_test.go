@@ -10,17 +10,17 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/artifact"
+	"github.com/unweaver/unweaver/internal/artifact/rows"
+	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
-	"github.com/unweaver/unweaver/internal/format/rows"
 	"github.com/unweaver/unweaver/internal/ledger"
 	"github.com/unweaver/unweaver/internal/model"
 	"github.com/unweaver/unweaver/internal/model/builtin"
 	"github.com/unweaver/unweaver/internal/stage/shorten"
-	"github.com/unweaver/unweaver/internal/stage/stagetest"
-	"github.com/unweaver/unweaver/internal/store/artifact"
 	"github.com/unweaver/unweaver/internal/store/blob/dir"
 	"github.com/unweaver/unweaver/internal/store/coordination/bolt"
+	"github.com/unweaver/unweaver/internal/testkit/stagetest"
 )
 
 const threshold = 1000
@@ -56,17 +56,17 @@ func class(name string, n int) rows.Reduced {
 func (b bench) in(chat model.Chat, classes ...rows.Reduced) shorten.In {
 	b.Helper()
 	slices.SortFunc(classes, func(a, b rows.Reduced) int {
-		x, y := corpus.ClassID(a.Name), corpus.ClassID(b.Name)
+		x, y := core.ClassID(a.Name), core.ClassID(b.Name)
 		return strings.Compare(string(x[:]), string(y[:]))
 	})
 	var list []stagetest.Row
 	for _, c := range classes {
-		id := corpus.ClassID(c.Name)
+		id := core.ClassID(c.Name)
 		list = append(list, stagetest.Row{Key: string(id[:]), Value: string(c.Encode())})
 	}
 	stagetest.Rows(b, b.art, "s/reduced.rows", list...)
 	return shorten.In{
-		Spec:      corpus.Spec{Index: "i", Shortening: corpus.Shortening{Threshold: threshold, Sample: 256}},
+		Spec:      core.Spec{Index: "i", Shortening: core.Shortening{Threshold: threshold, Sample: 256}},
 		Artifacts: b.art,
 		Scratch:   "s",
 		Source:    "s/reduced.rows",
@@ -83,7 +83,7 @@ func (b bench) short(in shorten.In, names ...string) (shorten.Result, map[string
 	out := map[string]rows.Short{}
 	for _, row := range stagetest.Read(b, b.art, shorten.Key("s", 0)) {
 		for _, name := range names {
-			if id := corpus.ClassID(name); row.Key == string(id[:]) {
+			if id := core.ClassID(name); row.Key == string(id[:]) {
 				out[name], err = rows.DecodeShort([]byte(row.Value))
 				stagetest.Ok(b, err)
 			}
@@ -104,12 +104,12 @@ func TestOnlyLongTextsAreShortenedAndOnlyOnce(t *testing.T) {
 	b := newBench(t)
 	chat := &stagetest.Chat{Answer: brief}
 	all := []rows.Reduced{class("Alpha", 3), class("Beta", 40), class("Gamma", 60), class("Delta", 1)}
-	var told corpus.Progress
+	var told core.Progress
 	for run, hits := range []int64{0, 2} {
 		in := b.in(chat, all...)
-		in.OnProgress = func(p corpus.Progress) { told = p }
+		in.OnProgress = func(p core.Progress) { told = p }
 		res, got := b.short(in, "Beta", "Gamma")
-		want := corpus.Progress{Stage: "shorten", Done: 2, Hits: corpus.Calls{Shorten: hits}}
+		want := core.Progress{Stage: "shorten", Done: 2, Hits: core.Calls{Shorten: hits}}
 		if res.Progress != want || told != want || len(chat.Calls()) != 2 {
 			t.Errorf("run %d: %+v, told %+v, %d calls", run, res.Progress, told, len(chat.Calls()))
 		}
@@ -151,7 +151,7 @@ func TestHitsAreCountedOnlyWhenTheLedgerAnswered(t *testing.T) {
 		t.Errorf("%v: %+v", err, res.Progress)
 	}
 	res, err = shorten.Run(t.Context(), b.in(chat, classes...))
-	if err == nil || res.Progress != (corpus.Progress{Stage: "shorten"}) {
+	if err == nil || res.Progress != (core.Progress{Stage: "shorten"}) {
 		t.Errorf("%v: a server that refuses gives %+v", err, res.Progress)
 	}
 	ctx, cancel := context.WithCancel(t.Context())

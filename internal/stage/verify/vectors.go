@@ -11,12 +11,12 @@ import (
 
 	"github.com/parquet-go/parquet-go"
 
-	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/artifact"
+	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/stage"
-	"github.com/unweaver/unweaver/internal/store/artifact"
 	"github.com/unweaver/unweaver/internal/store/vectors"
-	"github.com/unweaver/unweaver/internal/stream/par"
+	"github.com/unweaver/unweaver/internal/stream/parallel"
 )
 
 const (
@@ -81,7 +81,7 @@ func checkVectors(ctx context.Context, in In, compare bool) (Result, error) {
 	lost := int64(0)
 	probes := !compare
 	ask := func(ctx context.Context, batch keyBatch) (answered, error) { return s.ask(ctx, batch, probes) }
-	for found, err := range par.Ordered(ctx, batchesAtOnce, s.keys(), ask) {
+	for found, err := range parallel.Ordered(ctx, batchesAtOnce, s.keys(), ask) {
 		if err != nil {
 			return res, s.damaged(ctx, err)
 		}
@@ -151,7 +151,7 @@ func (s *segment) ask(ctx context.Context, batch keyBatch, probes bool) (answere
 	if len(batch.keys) == 0 {
 		return out, nil
 	}
-	return out, par.Each(ctx, 2, 2, func(ctx context.Context, i int) (err error) {
+	return out, parallel.Each(ctx, 2, 2, func(ctx context.Context, i int) (err error) {
 		switch {
 		case i == 0 && !s.Compare:
 			out.has, err = s.has(ctx, batch.keys)
@@ -194,7 +194,7 @@ func (s *segment) sample() ([]vectors.Row, error) {
 	if rows == 0 {
 		return nil, nil
 	}
-	place := corpus.Sum("sample", s.Seed, s.Unit.Segment.SHA256)
+	place := core.Sum("sample", s.Seed, s.Unit.Segment.SHA256)
 	start := int64(binary.BigEndian.Uint64(place[:8]) % uint64(rows))
 	if s.Seed == "" {
 		start = 0
@@ -433,7 +433,7 @@ func (s *segment) live(key string) bool {
 		return true
 	}
 	parts := strings.Split(key, "-") // <class id>-<digest>, or <chunk id>-<window>-<digest>
-	id, err := corpus.ParseID(parts[0])
+	id, err := core.ParseID(parts[0])
 	if err != nil || s.Within != nil && !s.Within(id) {
 		return false
 	}
@@ -443,12 +443,12 @@ func (s *segment) live(key string) bool {
 	switch len(parts) {
 	case 2:
 		class, counts := s.Live.Class(id)
-		return counts && corpus.ClassRowOf(id, class.Vector) == key
+		return counts && core.ClassRowOf(id, class.Vector) == key
 	case 3:
 		chunk, counts := s.Live.Chunk(id)
 		window, err := strconv.Atoi(parts[1])
 		return err == nil && counts && window < chunk.Windows &&
-			corpus.ChunkRow(id, window, chunk.Digest) == key
+			core.ChunkRow(id, window, chunk.Digest) == key
 	}
 	return false
 }

@@ -11,15 +11,15 @@ import (
 	"slices"
 	"sync/atomic"
 
-	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/artifact"
+	"github.com/unweaver/unweaver/internal/artifact/rows"
+	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
-	"github.com/unweaver/unweaver/internal/format/rows"
+	"github.com/unweaver/unweaver/internal/index/segments"
 	"github.com/unweaver/unweaver/internal/stage"
-	"github.com/unweaver/unweaver/internal/store/artifact"
 	"github.com/unweaver/unweaver/internal/store/records"
-	"github.com/unweaver/unweaver/internal/store/segments"
 	"github.com/unweaver/unweaver/internal/store/vectors"
-	"github.com/unweaver/unweaver/internal/stream/par"
+	"github.com/unweaver/unweaver/internal/stream/parallel"
 )
 
 // Kind says what is checked, and how closely.
@@ -34,14 +34,14 @@ const (
 
 // Unit is one segment to check: what one activity does.
 type Unit struct {
-	Kind       Kind           `json:"kind"`
-	Segment    corpus.Segment `json:"segment"`
-	Collection string         `json:"collection,omitempty"` // of vectors
-	Dimension  int            `json:"dimension,omitempty"`
+	Kind       Kind         `json:"kind"`
+	Segment    core.Segment `json:"segment"`
+	Collection string       `json:"collection,omitempty"` // of vectors
+	Dimension  int          `json:"dimension,omitempty"`
 }
 
 // Units lists everything that a generation has in the stores: checked one by one, they give back what a store has lost.
-func Units(manifest *corpus.Manifest) []Unit {
+func Units(manifest *core.Manifest) []Unit {
 	var out []Unit
 	for _, segment := range manifest.Segments.Classes {
 		out = append(out, Unit{Kind: Records, Segment: segment})
@@ -52,9 +52,9 @@ func Units(manifest *corpus.Manifest) []Unit {
 
 // Samples lists the vectors segments of a generation to be sampled, those first that come first for the seed: another
 // seed begins with others, so that each has its turn in some night.
-func Samples(manifest *corpus.Manifest, seed string) []Unit {
+func Samples(manifest *core.Manifest, seed string) []Unit {
 	units := vectorUnits(manifest, Sample)
-	place := func(unit Unit) corpus.Digest { return corpus.Sum("sample", seed, unit.Collection, unit.Segment.SHA256) }
+	place := func(unit Unit) core.Digest { return core.Sum("sample", seed, unit.Collection, unit.Segment.SHA256) }
 	slices.SortFunc(units, func(a, b Unit) int {
 		first, second := place(a), place(b)
 		return bytes.Compare(first[:], second[:])
@@ -72,7 +72,7 @@ func EachSample(
 	first := units[:min(len(units), sampledUnits)]
 	var rewritten atomic.Int64
 	each := func(units []Unit) error {
-		return par.Each(ctx, len(units), batchesAtOnce, func(ctx context.Context, i int) error {
+		return parallel.Each(ctx, len(units), batchesAtOnce, func(ctx context.Context, i int) error {
 			found, err := check(ctx, units[i])
 			rewritten.Add(found.Rewritten)
 			return err
@@ -84,9 +84,9 @@ func EachSample(
 	return each(units[len(first):])
 }
 
-func vectorUnits(manifest *corpus.Manifest, kind Kind) []Unit {
+func vectorUnits(manifest *core.Manifest, kind Kind) []Unit {
 	var out []Unit
-	add := func(segments []corpus.Segment, collection string, dimension int) {
+	add := func(segments []core.Segment, collection string, dimension int) {
 		for _, segment := range segments {
 			out = append(out, Unit{Kind: kind, Segment: segment, Collection: collection, Dimension: dimension})
 		}
@@ -99,7 +99,7 @@ func vectorUnits(manifest *corpus.Manifest, kind Kind) []Unit {
 // In is what one activity works on. OnProgress is told of keys checked; nil is allowed.
 type In struct {
 	Artifacts artifact.Index
-	Manifest  *corpus.Manifest
+	Manifest  *core.Manifest
 	Unit      Unit
 	Classes   records.Store
 	Vectors   vectors.Store
@@ -107,7 +107,7 @@ type In struct {
 	// than their rows, and a row that was swept is not lost. Without it every row of the segment is wanted.
 	Live Table
 	// Within, where it is set, is asked whether the rows of a class or chunk are to be checked.
-	Within func(id corpus.ID) bool
+	Within func(id core.ID) bool
 	// Compare has every vector of a segment compared with its row, and not some of each batch alone.
 	Compare bool
 	// ReadOnly has nothing written: what is missing or wrong is counted and told alone.
@@ -116,13 +116,13 @@ type In struct {
 	Found func(Finding)
 	// Seed chooses the rows of a sample.
 	Seed       string
-	OnProgress func(corpus.Progress)
+	OnProgress func(core.Progress)
 }
 
 // Table tells what counts in a generation, by id; see segments.Table.
 type Table interface {
-	Class(id corpus.ID) (segments.Class, bool)
-	Chunk(id corpus.ID) (segments.Chunk, bool)
+	Class(id core.ID) (segments.Class, bool)
+	Chunk(id core.ID) (segments.Chunk, bool)
 }
 
 // Finding is a record or row that is missing in its store, or another than was written.
@@ -158,7 +158,7 @@ func Run(ctx context.Context, in In) (Result, error) {
 }
 
 func (in In) tell(res Result) {
-	stage.Tell(in.OnProgress, corpus.Progress{Stage: "verify", Done: res.Checked})
+	stage.Tell(in.OnProgress, core.Progress{Stage: "verify", Done: res.Checked})
 }
 
 // batchKeys are asked for at once.
@@ -170,7 +170,7 @@ const batchesAtOnce = 8
 func checkRecords(ctx context.Context, in In) (Result, error) {
 	var res Result
 	read := int64(0)
-	for one, err := range par.Ordered(ctx, batchesAtOnce, in.wantedRecords(ctx, &read), in.compareRecords) {
+	for one, err := range parallel.Ordered(ctx, batchesAtOnce, in.wantedRecords(ctx, &read), in.compareRecords) {
 		if err != nil {
 			return res, err
 		}
@@ -251,7 +251,7 @@ func (in In) wantedRecords(ctx context.Context, read *int64) iter.Seq2[[]records
 
 // wantedRecord is the record of a row; nil where it does not count.
 func (in In) wantedRecord(row artifact.Row) (*records.Record, error) {
-	if in.Within != nil && !in.Within(corpus.ID(row.Key)) {
+	if in.Within != nil && !in.Within(core.ID(row.Key)) {
 		return nil, nil
 	}
 	class, err := rows.DecodeClass(row.Value)
@@ -260,11 +260,11 @@ func (in In) wantedRecord(row artifact.Row) (*records.Record, error) {
 	}
 	digest := rows.RecordDigest(class.Record)
 	if in.Live != nil { // a segment lives longer than its rows
-		if counts, ok := in.Live.Class(corpus.ID(row.Key)); !ok || counts.Record != digest {
+		if counts, ok := in.Live.Class(core.ID(row.Key)); !ok || counts.Record != digest {
 			return nil, nil
 		}
 	}
-	key := corpus.RecordKey(in.Manifest.Store, in.Manifest.Stored(), corpus.ID(row.Key), digest)
+	key := core.RecordKey(in.Manifest.Store, in.Manifest.Stored(), core.ID(row.Key), digest)
 	return &records.Record{Key: key, Value: class.Record}, nil
 }
 

@@ -17,21 +17,21 @@ import (
 
 	"github.com/parquet-go/parquet-go"
 
-	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/artifact"
+	"github.com/unweaver/unweaver/internal/artifact/rows"
+	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
-	"github.com/unweaver/unweaver/internal/format/live"
-	"github.com/unweaver/unweaver/internal/format/rows"
+	"github.com/unweaver/unweaver/internal/index/live"
+	"github.com/unweaver/unweaver/internal/index/segments"
 	"github.com/unweaver/unweaver/internal/stage"
-	"github.com/unweaver/unweaver/internal/stage/stagetest"
 	"github.com/unweaver/unweaver/internal/stage/verify"
-	"github.com/unweaver/unweaver/internal/store/artifact"
 	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/internal/store/blob/dir"
 	"github.com/unweaver/unweaver/internal/store/records"
 	"github.com/unweaver/unweaver/internal/store/records/bolt"
-	"github.com/unweaver/unweaver/internal/store/segments"
 	"github.com/unweaver/unweaver/internal/store/vectors"
 	"github.com/unweaver/unweaver/internal/store/vectors/files"
+	"github.com/unweaver/unweaver/internal/testkit/stagetest"
 )
 
 const dim = 8
@@ -42,7 +42,7 @@ type bench struct {
 	art      artifact.Index
 	classes  *bolt.Store
 	vectors  *files.Store
-	manifest *corpus.Manifest
+	manifest *core.Manifest
 	records  []records.Record
 	live     *live.File
 	folder   string // of vectors
@@ -53,28 +53,28 @@ func newBench(t *testing.T, classes, chunks int) *bench {
 	store, err := dir.Open(t.TempDir())
 	stagetest.Ok(t, err)
 	b := &bench{T: t, art: artifact.Index{Store: store, Name: "i"}, live: &live.File{}}
-	b.manifest = &corpus.Manifest{
+	b.manifest = &core.Manifest{
 		Index: "i", Store: strings.Repeat("ab", 16),
-		Collections: corpus.Collections{Classes: "c", Chunks: "k"},
-		Class:       corpus.Fingerprint{Dimension: dim},
-		Chunk:       corpus.Fingerprint{Dimension: dim},
+		Collections: core.Collections{Classes: "c", Chunks: "k"},
+		Class:       core.Fingerprint{Dimension: dim},
+		Chunk:       core.Fingerprint{Dimension: dim},
 	}
 	b.wipe()
 	b.addClasses(classes)
 	var rows []vectors.Row
 	for i := range chunks {
 		chunk := live.Chunk{
-			ID:      corpus.ChunkID("d", fmt.Sprint(i), 0),
-			Digest:  corpus.Sum("chunk", fmt.Sprint(i)),
+			ID:      core.ChunkID("d", fmt.Sprint(i), 0),
+			Digest:  core.Sum("chunk", fmt.Sprint(i)),
 			Windows: 2,
 		}
 		b.live.Chunks = append(b.live.Chunks, chunk)
 		for window := range 2 {
-			rows = append(rows, row(corpus.ChunkRow(chunk.ID, window, chunk.Digest)))
+			rows = append(rows, row(core.ChunkRow(chunk.ID, window, chunk.Digest)))
 		}
 	}
 	slices.SortFunc(b.live.Chunks, func(x, y live.Chunk) int { return bytes.Compare(x.ID[:], y.ID[:]) })
-	b.manifest.Segments.ChunkVecs = []corpus.Segment{b.segment(rows)}
+	b.manifest.Segments.ChunkVecs = []core.Segment{b.segment(rows)}
 	return b
 }
 
@@ -85,25 +85,25 @@ func (b *bench) addClasses(n int) {
 	var list []stagetest.Row
 	var vecs []vectors.Row
 	for i := range n {
-		id := corpus.ClassID(fmt.Sprint("class ", i))
+		id := core.ClassID(fmt.Sprint("class ", i))
 		class := rows.Class{
 			Record: rows.Record{ID: id, Name: fmt.Sprint("Class ", i), Text: "text"}.Encode(),
-			Vector: corpus.Sum("vector", fmt.Sprint(i)),
+			Vector: core.Sum("vector", fmt.Sprint(i)),
 		}
 		list = append(list, stagetest.Row{Key: string(id[:]), Value: string(class.Encode())})
-		vecs = append(vecs, row(corpus.ClassRow(id, class.Vector)))
-		key := corpus.RecordKey(b.manifest.Store, "i", id, rows.RecordDigest(class.Record))
+		vecs = append(vecs, row(core.ClassRow(id, class.Vector)))
+		key := core.RecordKey(b.manifest.Store, "i", id, rows.RecordDigest(class.Record))
 		b.records = append(b.records, records.Record{Key: key, Value: class.Record})
 		b.live.Classes = append(b.live.Classes, live.Class{ID: id, Vector: class.Vector})
 	}
 	slices.SortFunc(list, func(x, y stagetest.Row) int { return strings.Compare(x.Key, y.Key) })
 	slices.SortFunc(b.live.Classes, func(x, y live.Class) int { return bytes.Compare(x.ID[:], y.ID[:]) })
-	b.manifest.Segments.Classes = []corpus.Segment{stagetest.Segment(b, b.art, list...)}
-	b.manifest.Segments.ClassVecs = []corpus.Segment{b.segment(vecs)}
+	b.manifest.Segments.Classes = []core.Segment{stagetest.Segment(b, b.art, list...)}
+	b.manifest.Segments.ClassVecs = []core.Segment{b.segment(vecs)}
 }
 
 // segment writes a vectors segment.
-func (b *bench) segment(list []vectors.Row) corpus.Segment {
+func (b *bench) segment(list []vectors.Row) core.Segment {
 	b.Helper()
 	file, err := artifact.NewFile()
 	stagetest.Ok(b, err)
@@ -181,7 +181,7 @@ func TestStoresThatLostTheirMemoryGetEverythingBackFromSegments(t *testing.T) {
 			t.Fatalf("record %s: %v", record.Key, err)
 		}
 	}
-	key := corpus.ClassRow(b.live.Classes[9].ID, b.live.Classes[9].Vector)
+	key := core.ClassRow(b.live.Classes[9].ID, b.live.Classes[9].Vector)
 	if got, err := b.vectors.Fetch(t.Context(), "c", []string{key}); err != nil ||
 		!slices.Equal(got[0], row(key).Vector) {
 		t.Errorf("vector of %s: %v", key, err)
@@ -204,7 +204,7 @@ func TestWhatIsMissingAmongTheRestIsWrittenAgain(t *testing.T) {
 	b.all()
 	keys := make([]string, 0, 3)
 	for _, i := range []int{0, 1100, 2299} {
-		keys = append(keys, corpus.ClassRow(b.live.Classes[i].ID, b.live.Classes[i].Vector))
+		keys = append(keys, core.ClassRow(b.live.Classes[i].ID, b.live.Classes[i].Vector))
 	}
 	stagetest.Ok(t, b.vectors.Delete(t.Context(), "c", keys))
 	stagetest.Ok(t, b.classes.DeleteRecords(t.Context(), []string{b.records[5].Key, b.records[6].Key}))
@@ -231,8 +231,8 @@ func TestWhatIsMissingAmongTheRestIsWrittenAgain(t *testing.T) {
 func (b *bench) spoil(vector func(key string) []float32, at ...int) {
 	b.Helper()
 	for _, i := range at {
-		id := corpus.ClassID(fmt.Sprint("class ", i))
-		key := corpus.ClassRow(id, corpus.Sum("vector", fmt.Sprint(i)))
+		id := core.ClassID(fmt.Sprint("class ", i))
+		key := core.ClassRow(id, core.Sum("vector", fmt.Sprint(i)))
 		stagetest.Ok(b, b.vectors.Delete(b.Context(), "c", []string{key}))
 		stagetest.Ok(b, b.vectors.Upsert(b.Context(), "c", []vectors.Row{{Key: key, Vector: vector(key)}}))
 	}
@@ -250,8 +250,8 @@ func TestAWrongVectorIsFoundByItsNeighbourhoodAndMended(t *testing.T) {
 		if got := b.run(b.in(b.classUnit(verify.Vectors))); got.Rewritten != 0 || b.count("c") != 1300 {
 			t.Errorf("a second look: %+v, %d rows", got, b.count("c"))
 		}
-		id := corpus.ClassID("class 500")
-		key := corpus.ClassRow(id, corpus.Sum("vector", "500"))
+		id := core.ClassID("class 500")
+		key := core.ClassRow(id, core.Sum("vector", "500"))
 		if got, err := b.vectors.Fetch(t.Context(), "c", []string{key}); err != nil ||
 			!slices.Equal(got[0], row(key).Vector) {
 			t.Errorf("vector of %s: %v", key, err)
@@ -265,7 +265,7 @@ func TestAWrongVectorIsFoundByItsNeighbourhoodAndMended(t *testing.T) {
 		look.Compare, look.ReadOnly = true, true
 		var found []verify.Finding
 		look.Found = func(one verify.Finding) { found = append(found, one) }
-		key := corpus.ClassRow(corpus.ClassID("class 500"), corpus.Sum("vector", "500"))
+		key := core.ClassRow(core.ClassID("class 500"), core.Sum("vector", "500"))
 		if got := b.run(look); got.Checked != 1300 || got.Differing != 1 || len(found) != 1 ||
 			found[0] != (verify.Finding{Key: key, Wrong: true}) {
 			t.Errorf("%+v, %v", got, found)
@@ -294,7 +294,7 @@ func TestAWrongVectorIsFoundByItsNeighbourhoodAndMended(t *testing.T) {
 		b := newBench(t, 100, 0)
 		b.all()
 		b.spoil(other, 3)
-		gone := corpus.ClassRow(corpus.ClassID("class 50"), corpus.Sum("vector", "50"))
+		gone := core.ClassRow(core.ClassID("class 50"), core.Sum("vector", "50"))
 		stagetest.Ok(t, b.vectors.Delete(t.Context(), "c", []string{gone}))
 		if got := b.run(b.in(b.classUnit(verify.Vectors))); got.Rewritten != 2 || b.count("c") != 100 {
 			t.Errorf("%+v, %d rows", got, b.count("c"))
@@ -352,7 +352,7 @@ func (b *bench) damage(store *files.Store, collection string, at ...int) *files.
 	b.Helper()
 	stagetest.Ok(b, store.Close())
 	for _, i := range at {
-		key := corpus.ClassRow(corpus.ClassID(fmt.Sprint("class ", i)), corpus.Sum("vector", fmt.Sprint(i)))
+		key := core.ClassRow(core.ClassID(fmt.Sprint("class ", i)), core.Sum("vector", fmt.Sprint(i)))
 		var exact []byte
 		for _, number := range stagetest.Vector(key, dim) {
 			exact = binary.LittleEndian.AppendUint32(exact, math.Float32bits(number))
@@ -422,9 +422,9 @@ func TestSamplesOfOtherGenerationsAreOfOtherRows(t *testing.T) {
 }
 
 func TestANightSamplesABoundedNumberAndAllWhereSomethingIsWrong(t *testing.T) {
-	manifest := &corpus.Manifest{Collections: corpus.Collections{Classes: "c", Chunks: "k"}}
+	manifest := &core.Manifest{Collections: core.Collections{Classes: "c", Chunks: "k"}}
 	for i := range 300 {
-		segment := corpus.Segment{SHA256: fmt.Sprint("s", i)}
+		segment := core.Segment{SHA256: fmt.Sprint("s", i)}
 		manifest.Segments.ClassVecs = append(manifest.Segments.ClassVecs, segment)
 		manifest.Segments.ChunkVecs = append(manifest.Segments.ChunkVecs, segment)
 	}
@@ -466,10 +466,10 @@ func TestRowsThatAreNoLongerLiveAreNotWanted(t *testing.T) {
 	b := newBench(t, 1200, 400)
 	b.live.Classes = slices.DeleteFunc(b.live.Classes, func(class live.Class) bool { return class.ID[0] < 128 })
 	changed := &b.live.Classes[0] // its text changed: the row of the old text is dead
-	changed.Vector = corpus.Sum("another text")
+	changed.Vector = core.Sum("another text")
 	chunk := &b.live.Chunks[0] // it has one window now
 	chunk.Windows = 1
-	b.live.Chunks[1].Digest = corpus.Sum("another chunk") // and this one another text
+	b.live.Chunks[1].Digest = core.Sum("another chunk") // and this one another text
 	wantClasses, wantChunks := int64(len(b.live.Classes)-1), int64(2*400-1-2)
 	if wantClasses < 400 || wantClasses > 800 {
 		t.Fatalf("%d classes are live", wantClasses)
@@ -502,7 +502,7 @@ func TestProgressIsToldBatchByBatch(t *testing.T) {
 		b.run(b.in(unit)) // rewrites, so that the second look only looks
 		var told []int64
 		in := b.in(unit)
-		in.OnProgress = func(p corpus.Progress) { told = append(told, p.Done) }
+		in.OnProgress = func(p core.Progress) { told = append(told, p.Done) }
 		b.run(in)
 		if fmt.Sprint(told) != "[1000 2000 2300]" {
 			t.Errorf("%s: told %v", name, told)
@@ -612,7 +612,7 @@ func TestASpoiltSegmentMendsNothing(t *testing.T) {
 	var good []vectors.Row
 	for i := range 6 {
 		text := fmt.Sprint(i)
-		good = append(good, row(corpus.ClassRow(corpus.ClassID("class "+text), corpus.Sum("vector", text))))
+		good = append(good, row(core.ClassRow(core.ClassID("class "+text), core.Sum("vector", text))))
 	}
 	bad, at := lying(t, whole, good)
 	for name, c := range map[string]struct {
@@ -680,8 +680,8 @@ func TestWhatGoesWrongIsTold(t *testing.T) {
 	t.Run("a segment that is gone", func(t *testing.T) {
 		b := newBench(t, 1, 0)
 		for _, unit := range []verify.Unit{
-			{Kind: verify.Records, Segment: corpus.Segment{SHA256: "gone", Bytes: 100}},
-			{Kind: verify.Vectors, Segment: corpus.Segment{SHA256: "gone", Bytes: 100}, Collection: "c", Dimension: dim},
+			{Kind: verify.Records, Segment: core.Segment{SHA256: "gone", Bytes: 100}},
+			{Kind: verify.Vectors, Segment: core.Segment{SHA256: "gone", Bytes: 100}, Collection: "c", Dimension: dim},
 		} {
 			if _, err := verify.Run(t.Context(), b.in(unit)); !fault.Is(err, fault.NotFound) &&
 				!fault.Is(err, fault.SegmentDamage) {

@@ -18,7 +18,7 @@ import (
 	bberrors "go.etcd.io/bbolt/errors"
 
 	"github.com/unweaver/unweaver/internal/fault"
-	"github.com/unweaver/unweaver/internal/store/durable"
+	"github.com/unweaver/unweaver/internal/stream/durable"
 )
 
 // Open opens or makes a file with the buckets in it: a transaction that has returned is durable, and so is the file's

@@ -9,7 +9,7 @@ import (
 
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/store/redisconn"
-	"github.com/unweaver/unweaver/internal/store/redisconn/redistest"
+	"github.com/unweaver/unweaver/internal/testkit/redistest"
 )
 
 func wants(t *testing.T, err error, code fault.Code, says string) {

@@ -20,7 +20,7 @@ import (
 
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/store/blob"
-	"github.com/unweaver/unweaver/internal/store/blob/blobtest"
+	"github.com/unweaver/unweaver/internal/testkit/blobtest"
 )
 
 var absent = blob.Cond{Absent: true}

@@ -13,7 +13,7 @@ import (
 	"strings"
 
 	"github.com/unweaver/unweaver/internal/store/blob"
-	"github.com/unweaver/unweaver/internal/store/durable"
+	"github.com/unweaver/unweaver/internal/stream/durable"
 )
 
 // Objects that have a record and no file yet are read from the record, and given a file when they need one.

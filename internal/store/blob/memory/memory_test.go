@@ -7,8 +7,8 @@ import (
 	"testing"
 
 	"github.com/unweaver/unweaver/internal/store/blob"
-	"github.com/unweaver/unweaver/internal/store/blob/blobtest"
 	"github.com/unweaver/unweaver/internal/store/blob/memory"
+	"github.com/unweaver/unweaver/internal/testkit/blobtest"
 )
 
 func TestConformance(t *testing.T) {

@@ -7,9 +7,9 @@ import (
 
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/store/blob"
-	"github.com/unweaver/unweaver/internal/store/blob/blobtest"
 	"github.com/unweaver/unweaver/internal/store/blob/memory"
 	"github.com/unweaver/unweaver/internal/store/blob/overlay"
+	"github.com/unweaver/unweaver/internal/testkit/blobtest"
 )
 
 func TestOverNothingItIsAStoreAsAnyOther(t *testing.T) {

@@ -13,7 +13,7 @@ import (
 
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/store/blob"
-	"github.com/unweaver/unweaver/internal/stream/par"
+	"github.com/unweaver/unweaver/internal/stream/parallel"
 )
 
 // perDelete is how many keys S3 takes in one request.
@@ -87,7 +87,7 @@ func (s *Store) deleteEach(ctx context.Context, keys []string, failures *blob.Fa
 	}
 	failures.Add(err)
 	var mu sync.Mutex
-	return par.Each(ctx, len(keys)-1, deleteWidth, func(ctx context.Context, i int) error {
+	return parallel.Each(ctx, len(keys)-1, deleteWidth, func(ctx context.Context, i int) error {
 		if err := blob.Permitted(ctx); err != nil {
 			return err
 		}

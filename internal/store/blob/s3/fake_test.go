@@ -17,9 +17,9 @@ import (
 
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/store/blob"
-	"github.com/unweaver/unweaver/internal/store/blob/blobtest"
 	"github.com/unweaver/unweaver/internal/store/blob/memory"
 	"github.com/unweaver/unweaver/internal/store/blob/s3"
+	"github.com/unweaver/unweaver/internal/testkit/blobtest"
 )
 
 // bucket is an S3 server over a store in memory, as far as the adapter asks: it proves what the adapter sends and how

@@ -10,7 +10,7 @@ import (
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/store/coordination"
 	"github.com/unweaver/unweaver/internal/store/coordination/bolt"
-	"github.com/unweaver/unweaver/internal/store/coordination/coordinationtest"
+	"github.com/unweaver/unweaver/internal/testkit/coordinationtest"
 )
 
 func open(t *testing.T, path string) *bolt.Store {

@@ -5,8 +5,8 @@ import (
 	"time"
 
 	"github.com/unweaver/unweaver/internal/store/coordination"
-	"github.com/unweaver/unweaver/internal/store/coordination/coordinationtest"
 	"github.com/unweaver/unweaver/internal/store/coordination/memory"
+	"github.com/unweaver/unweaver/internal/testkit/coordinationtest"
 )
 
 func TestConformance(t *testing.T) {

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/unweaver/unweaver/internal/store/coordination/redis"
-	"github.com/unweaver/unweaver/internal/store/redisconn/redistest"
+	"github.com/unweaver/unweaver/internal/testkit/redistest"
 )
 
 func TestManyClaimsAreTakenInOneJourney(t *testing.T) {

@@ -9,7 +9,7 @@ import (
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/store/records"
 	"github.com/unweaver/unweaver/internal/store/records/bolt"
-	"github.com/unweaver/unweaver/internal/store/records/recordstest"
+	"github.com/unweaver/unweaver/internal/testkit/recordstest"
 )
 
 func open(t *testing.T, path string) *bolt.Store {

@@ -5,7 +5,7 @@ import (
 
 	"github.com/unweaver/unweaver/internal/store/records"
 	"github.com/unweaver/unweaver/internal/store/records/memory"
-	"github.com/unweaver/unweaver/internal/store/records/recordstest"
+	"github.com/unweaver/unweaver/internal/testkit/recordstest"
 )
 
 func TestConformance(t *testing.T) {

@@ -8,9 +8,9 @@ import (
 
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/store/records"
-	"github.com/unweaver/unweaver/internal/store/records/recordstest"
 	"github.com/unweaver/unweaver/internal/store/records/redis"
-	"github.com/unweaver/unweaver/internal/store/redisconn/redistest"
+	"github.com/unweaver/unweaver/internal/testkit/recordstest"
+	"github.com/unweaver/unweaver/internal/testkit/redistest"
 )
 
 func TestConformance(t *testing.T) {

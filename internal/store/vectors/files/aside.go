@@ -8,7 +8,7 @@ import (
 	"path/filepath"
 
 	"github.com/unweaver/unweaver/internal/fault"
-	"github.com/unweaver/unweaver/internal/store/durable"
+	"github.com/unweaver/unweaver/internal/stream/durable"
 )
 
 // damaged ends the name of a collection's folder that was set aside.

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/unweaver/unweaver/internal/fault"
-	"github.com/unweaver/unweaver/internal/store/vectors/vectorstest"
+	"github.com/unweaver/unweaver/internal/testkit/vectorstest"
 )
 
 // A collection whose content cannot be opened counts as missing: whoever fills missing ones fills it.

@@ -7,7 +7,7 @@ import (
 	"runtime"
 	"slices"
 
-	"github.com/unweaver/unweaver/internal/stream/par"
+	"github.com/unweaver/unweaver/internal/stream/parallel"
 )
 
 // rowsPerWrite is of how many rows the levels are turned and written at once.
@@ -25,7 +25,7 @@ func makeColumns(ctx context.Context, p *part, fitted levels, file *os.File) err
 		}
 	}
 	workers := min(runtime.GOMAXPROCS(0), len(jobs))
-	return par.Each(ctx, workers, workers, func(ctx context.Context, worker int) error {
+	return parallel.Each(ctx, workers, workers, func(ctx context.Context, worker int) error {
 		maker := columnMaker{
 			part: p, fitted: fitted, file: file,
 			out: make([]byte, p.dim*rowsPerWrite/2), group: make([]byte, rowsPerGroup*(p.dim+apart)),

@@ -14,7 +14,7 @@ import (
 	"testing"
 
 	"github.com/unweaver/unweaver/internal/store/vectors"
-	"github.com/unweaver/unweaver/internal/store/vectors/vectorstest"
+	"github.com/unweaver/unweaver/internal/testkit/vectorstest"
 )
 
 // hashedRows are such as an embedder makes that hashes words: each of some words of a row, few of them frequent, adds

@@ -13,8 +13,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/unweaver/unweaver/internal/store/durable"
-	"github.com/unweaver/unweaver/internal/stream/par"
+	"github.com/unweaver/unweaver/internal/stream/durable"
+	"github.com/unweaver/unweaver/internal/stream/parallel"
 )
 
 const (
@@ -138,7 +138,7 @@ func makeSigns(ctx context.Context, p *part, file *os.File) error {
 	turn := newRotation(p.dim)
 	jobs := (blocks(p.n) + blocksPerJob - 1) / blocksPerJob
 	workers := min(runtime.GOMAXPROCS(0), jobs)
-	return par.Each(ctx, workers, workers, func(ctx context.Context, worker int) error {
+	return parallel.Each(ctx, workers, workers, func(ctx context.Context, worker int) error {
 		maker := newSignMaker(p, turn, file)
 		for job := worker; job < jobs; job += workers {
 			if err := ctx.Err(); err != nil {
@@ -210,7 +210,7 @@ func measure(
 	ctx context.Context, p *part, of sketch, questions []question, perAsked [len(indexedAsks)]int,
 ) (keep measures, err error) {
 	ranks := make([][len(indexedAsks)][]int, len(questions))
-	err = par.Each(ctx, len(questions), runtime.GOMAXPROCS(0), func(_ context.Context, q int) error {
+	err = parallel.Each(ctx, len(questions), runtime.GOMAXPROCS(0), func(_ context.Context, q int) error {
 		ranks[q] = p.ranks(of, questions[q])
 		return nil
 	})

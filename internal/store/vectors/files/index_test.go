@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/unweaver/unweaver/internal/store/vectors"
-	"github.com/unweaver/unweaver/internal/store/vectors/vectorstest"
+	"github.com/unweaver/unweaver/internal/testkit/vectorstest"
 )
 
 var past = time.Unix(1_000_000_000, 0)

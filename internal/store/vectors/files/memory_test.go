@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/unweaver/unweaver/internal/store/vectors"
-	"github.com/unweaver/unweaver/internal/store/vectors/vectorstest"
+	"github.com/unweaver/unweaver/internal/testkit/vectorstest"
 )
 
 // allocated is how many bytes the heap gives out meanwhile, those that are given back at once included: no more can be

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"sort"
 
-	"github.com/unweaver/unweaver/internal/format/mapped"
+	"github.com/unweaver/unweaver/internal/stream/mapped"
 	"github.com/unweaver/unweaver/internal/stream/merge"
 )
 

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/unweaver/unweaver/internal/fault"
-	"github.com/unweaver/unweaver/internal/store/vectors/vectorstest"
+	"github.com/unweaver/unweaver/internal/testkit/vectorstest"
 )
 
 // A machine that lost power may leave the file empty, cut, or full of zeros.

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/unweaver/unweaver/internal/fault"
-	"github.com/unweaver/unweaver/internal/store/vectors/vectorstest"
+	"github.com/unweaver/unweaver/internal/testkit/vectorstest"
 )
 
 func TestDamageAnywhereButInTheExactRowsIsSeenAtOpen(t *testing.T) {

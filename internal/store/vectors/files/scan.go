@@ -7,7 +7,7 @@ import (
 	"runtime"
 	"slices"
 
-	"github.com/unweaver/unweaver/internal/stream/par"
+	"github.com/unweaver/unweaver/internal/stream/parallel"
 )
 
 // A scan multiplies the question with int8 rows, and knows of each the range in which its exact score lies. A row whose
@@ -51,7 +51,7 @@ func (c *collection) candidates(ctx context.Context, question []float32, n int) 
 	}
 	workers := min(runtime.GOMAXPROCS(0), len(runs), 1+rows/rowsPerRun)
 	scans := make([]*scan, workers)
-	err := par.Each(ctx, workers, workers, func(ctx context.Context, w int) error {
+	err := parallel.Each(ctx, workers, workers, func(ctx context.Context, w int) error {
 		scans[w] = &scan{
 			query: &query, turned: &turned, columns: columns, floors: floors, best: newSmallest(n),
 			sketched: map[int]*best{},
@@ -84,7 +84,7 @@ func (c *collection) joined(ctx context.Context, scans []*scan, n int) ([]candid
 	}
 	workers := min(len(scans), 1+rows/rowsPerLook)
 	looks := make([]*scan, workers)
-	err := par.Each(ctx, workers, workers, func(_ context.Context, w int) error {
+	err := parallel.Each(ctx, workers, workers, func(_ context.Context, w int) error {
 		looks[w] = &scan{query: all.query, best: newSmallest(n)}
 		for number, rows := range kept {
 			looks[w].lookAt(c.parts[number], number, rows[len(rows)*w/workers:len(rows)*(w+1)/workers])

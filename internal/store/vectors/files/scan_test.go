@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/unweaver/unweaver/internal/store/vectors"
-	"github.com/unweaver/unweaver/internal/store/vectors/vectorstest"
+	"github.com/unweaver/unweaver/internal/testkit/vectorstest"
 )
 
 // shapes are vectors that are hard on a quantiser: dense ones, sparse ones, one large number among small ones, numbers

@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"github.com/unweaver/unweaver/internal/store/vectors"
-	"github.com/unweaver/unweaver/internal/store/vectors/vectorstest"
+	"github.com/unweaver/unweaver/internal/testkit/vectorstest"
 )
 
 func TestSumsEqualThoseOfPlainGo(t *testing.T) {

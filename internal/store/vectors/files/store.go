@@ -12,8 +12,8 @@ import (
 	"sync"
 
 	"github.com/unweaver/unweaver/internal/fault"
-	"github.com/unweaver/unweaver/internal/store/durable"
 	"github.com/unweaver/unweaver/internal/store/vectors"
+	"github.com/unweaver/unweaver/internal/stream/durable"
 )
 
 // maxParts is how many parts a loaded collection may have before they are merged.

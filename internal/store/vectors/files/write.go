@@ -11,8 +11,8 @@ import (
 	"path/filepath"
 	"unsafe"
 
-	"github.com/unweaver/unweaver/internal/store/durable"
 	"github.com/unweaver/unweaver/internal/store/vectors"
+	"github.com/unweaver/unweaver/internal/stream/durable"
 )
 
 // source gives writePart its rows, sorted, each key once. A section asks for one row after another, so that a merge

@@ -1,0 +1,215 @@
+package pki_test
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"io"
+	"io/fs"
+	"net"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/unweaver/unweaver/internal/access/pki"
+)
+
+func authority(t *testing.T) *pki.Authority {
+	t.Helper()
+	made, err := pki.New("test", time.Hour)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return made
+}
+
+func must(t *testing.T) func(pki.Pair, error) pki.Pair {
+	return func(pair pki.Pair, err error) pki.Pair {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return pair
+	}
+}
+
+// serve answers "hello" to whoever the configuration lets in, and gives the address.
+func serve(t *testing.T, config *tls.Config) string {
+	t.Helper()
+	listener, err := tls.Listen("tcp", "127.0.0.1:0", config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = listener.Close() })
+	go func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				_, _ = conn.Write([]byte("hello"))
+				_ = conn.Close()
+			}()
+		}
+	}()
+	return listener.Addr().String()
+}
+
+// greeted dials and reads what a server says to those whom it lets in.
+func greeted(address string, config *tls.Config) error {
+	conn, err := tls.DialWithDialer(&net.Dialer{Timeout: 5 * time.Second}, "tcp", address, config)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = conn.Close() }()
+	said, err := io.ReadAll(conn)
+	if err == nil && string(said) != "hello" {
+		err = errors.New("it says nothing")
+	}
+	return err
+}
+
+func TestOnlyClientsOfTheAuthorityAreLetIn(t *testing.T) {
+	own, other := authority(t), authority(t)
+	hosts := []string{"localhost", "127.0.0.1"}
+	serving, calling, err := pki.Mutual(own.Pair().Cert, must(t)(own.Server(hosts, time.Hour)), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := serve(t, serving)
+	_, client, err := pki.Mutual(own.Pair().Cert, must(t)(own.Client("c", time.Hour)), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := greeted(address, client); err != nil {
+		t.Errorf("a client of the authority: %v", err)
+	}
+	if err := greeted(address, calling); err != nil {
+		t.Errorf("a server of the authority, calling: %v", err)
+	}
+	_, stranger, err := pki.Mutual(own.Pair().Cert, must(t)(other.Client("c", time.Hour)), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	none := client.Clone()
+	none.Certificates = nil
+	expired := client.Clone()
+	old := must(t)(own.Client("c", -time.Minute))
+	pair, err := tls.X509KeyPair(old.Cert, old.Key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	expired.Certificates = []tls.Certificate{pair}
+	for name, config := range map[string]*tls.Config{
+		"a client of another authority": stranger, "a client without certificate": none, "an expired one": expired,
+	} {
+		if err := greeted(address, config); err == nil {
+			t.Errorf("%s is let in", name)
+		}
+	}
+}
+
+func TestAClientTalksToNoServerButTheOneThatItMeans(t *testing.T) {
+	own, other := authority(t), authority(t)
+	_, client, err := pki.Mutual(own.Pair().Cert, must(t)(own.Client("c", time.Hour)), "temporal")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		pair pki.Pair
+		want bool
+	}{
+		"the named server":             {must(t)(own.Server([]string{"temporal"}, time.Hour)), true},
+		"one of another name":          {must(t)(own.Server([]string{"elsewhere", "127.0.0.1"}, time.Hour)), false},
+		"one of another authority":     {must(t)(other.Server([]string{"temporal"}, time.Hour)), false},
+		"a client that plays a server": {must(t)(own.Client("temporal", time.Hour)), false},
+	} {
+		serving, _, err := pki.Mutual(own.Pair().Cert, c.pair, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := greeted(serve(t, serving), client); (err == nil) != c.want {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestACertificateOfAClientMakesNoOthers(t *testing.T) {
+	own := authority(t)
+	pair := must(t)(own.Client("c", time.Hour))
+	block, _ := pem.Decode(pair.Cert)
+	cert, err := x509.ParseCertificate(block.Bytes)
+	if err != nil || cert.IsCA || cert.KeyUsage&x509.KeyUsageCertSign != 0 {
+		t.Errorf("%+v, %v", cert, err)
+	}
+}
+
+func TestFilesAreTheOwnersAndAreNotReplacedUnasked(t *testing.T) {
+	folder := filepath.Join(t.TempDir(), "tls")
+	first := []pki.File{{Name: pki.AuthorityFile, Content: []byte("1")}, {Name: pki.ClientKeyFile, Content: []byte("1")}}
+	if err := pki.Write(folder, first, false); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"", pki.AuthorityFile, pki.ClientKeyFile} {
+		info, err := os.Stat(filepath.Join(folder, name))
+		if err != nil || info.Mode().Perm()&0o077 != 0 {
+			t.Errorf("%q: %v, %v", name, info.Mode(), err)
+		}
+	}
+	second := []pki.File{{Name: pki.ServerFile, Content: []byte("2")}, {Name: pki.ClientKeyFile, Content: []byte("2")}}
+	if err := pki.Write(folder, second, false); !errors.Is(err, fs.ErrExist) {
+		t.Errorf("written over: %v", err)
+	}
+	if _, err := os.Stat(filepath.Join(folder, pki.ServerFile)); err == nil {
+		t.Error("a refused writing wrote its first file")
+	}
+	if err := pki.Write(folder, second, true); err != nil {
+		t.Fatal(err)
+	}
+	if raw, err := os.ReadFile(filepath.Join(folder, pki.ClientKeyFile)); err != nil || string(raw) != "2" {
+		t.Errorf("%q, %v", raw, err)
+	}
+}
+
+func TestALinkInTheWayOfAFileIsNotFollowed(t *testing.T) {
+	folder := t.TempDir()
+	outside := filepath.Join(t.TempDir(), "victim")
+	if err := os.WriteFile(outside, []byte("mine"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(outside, filepath.Join(folder, pki.ClientKeyFile)); err != nil {
+		t.Skip("no links here:", err)
+	}
+	if err := pki.Write(folder, []pki.File{{Name: pki.ClientKeyFile, Content: []byte("key")}}, true); err != nil {
+		t.Fatal(err)
+	}
+	if raw, err := os.ReadFile(outside); err != nil || string(raw) != "mine" {
+		t.Errorf("%q, %v", raw, err)
+	}
+}
+
+func TestRemovingLeavesWhatIsNotOurs(t *testing.T) {
+	folder := t.TempDir()
+	if err := pki.Write(folder, []pki.File{{Name: pki.ClientFile, Content: []byte("1")}}, false); err != nil {
+		t.Fatal(err)
+	}
+	other := filepath.Join(folder, "notes.txt")
+	if err := os.WriteFile(other, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := pki.Remove(folder); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(other); err != nil {
+		t.Error(err)
+	}
+	if _, err := os.Stat(filepath.Join(folder, pki.ClientFile)); err == nil {
+		t.Error("the certificate is still there")
+	}
+	if err := pki.Remove(filepath.Join(folder, "none")); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,135 @@
+package app
+
+import (
+	"path/filepath"
+	"slices"
+	"sync"
+
+	"github.com/unweaver/unweaver/internal/config"
+	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/model/batch"
+	"github.com/unweaver/unweaver/internal/model/neural"
+)
+
+// allowed are the model servers, with the variables of their keys, and the recordings that this process's own
+// configuration names. A configuration of an index comes from whoever may build it: it chooses among these.
+type allowed struct {
+	mu         sync.Mutex
+	endpoints  []config.Endpoint
+	recordings []string
+	folders    []string // of batches
+}
+
+func allowing(own *config.Config) *allowed {
+	if own == nil {
+		return &allowed{}
+	}
+	return &allowed{endpoints: own.Endpoints(), recordings: own.Recordings(), folders: own.BatchFolders()}
+}
+
+// Allow adds endpoints to those that the configuration of this process names.
+func (m *Models) Allow(endpoints ...config.Endpoint) {
+	m.allowed.mu.Lock()
+	defer m.allowed.mu.Unlock()
+	for _, endpoint := range endpoints {
+		m.allowed.endpoints = append(m.allowed.endpoints, endpoint.Whole())
+	}
+}
+
+// AllowRecording adds a recording to those that the configuration of this process names: one that the owner of the
+// data directory asks for.
+func (m *Models) AllowRecording(path string) {
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return // it stays refused
+	}
+	m.allowed.mu.Lock()
+	defer m.allowed.mu.Unlock()
+	if !slices.Contains(m.allowed.recordings, path) {
+		m.allowed.recordings = append(m.allowed.recordings, path)
+	}
+}
+
+func (a *allowed) endpoint(setting, url, variable string) error {
+	asked := config.Endpoint{BaseURL: url, APIKeyEnv: variable}.Whole()
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if slices.Contains(a.endpoints, asked) {
+		return nil
+	}
+	because, named := "the worker or query-api that runs was started without it, or without the key of "+variable, variable
+	if variable == "" {
+		because, named = "the worker or query-api that runs was started without it", `""`
+	}
+	return fault.EndpointRefused.At("use "+setting+" at", asked.BaseURL).
+		Because(because).
+		Advise("start unweaver dev (or worker and query-api) again with this configuration; or name it in theirs first, " +
+			"models.endpoints: [{base_url: " + asked.BaseURL + ", api_key_env: " + named + "}]")
+}
+
+func (a *allowed) recording(path string) error {
+	asked, err := filepath.Abs(path)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if err == nil && slices.Contains(a.recordings, asked) {
+		return nil
+	}
+	return fault.EndpointRefused.At("use models.chat.file", fault.Quoted(path)).
+		Because("the configuration of this process does not name it").
+		Advise("set models.chat.provider and models.chat.file in the configuration of worker, query-api or unweaver dev")
+}
+
+// batches gives who answers batches; nil: the Batch API of the chat model's server.
+func (a *allowed) batches(settings core.BatchMode) (batch.Server, error) {
+	if !settings.On() || settings.Folder == "" {
+		return nil, nil
+	}
+	asked, err := filepath.Abs(settings.Folder)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if err == nil && slices.Contains(a.folders, asked) {
+		return batch.Folder{Dir: asked}, nil
+	}
+	return nil, fault.EndpointRefused.At("use models.chat.batch.folder", fault.Quoted(settings.Folder)).
+		Because("the configuration of this process does not name it").
+		Advise("set models.chat.mode and models.chat.batch.folder in the configuration of worker or unweaver dev")
+}
+
+// Check refuses the models of an index that this process may not use, before anything is built with them.
+func (m *Models) Check(spec core.Spec) error {
+	switch spec.Chat.Provider {
+	case "builtin":
+	case "recorded":
+		if err := m.allowed.recording(spec.Chat.File); err != nil {
+			return err
+		}
+	default:
+		if err := m.allowed.endpoint("models.chat", spec.Chat.BaseURL, spec.Chat.APIKeyEnv); err != nil {
+			return err
+		}
+		if _, err := m.allowed.batches(spec.Chat.Batch); err != nil {
+			return err
+		}
+	}
+	if spec.Rerank.On() {
+		if err := m.allowed.endpoint("models.rerank", spec.Rerank.BaseURL, spec.Rerank.APIKeyEnv); err != nil {
+			return err
+		}
+	}
+	if spec.Triples.On() {
+		if err := m.allowed.endpoint("models.triples", spec.Triples.BaseURL, spec.Triples.APIKeyEnv); err != nil {
+			return err
+		}
+	}
+	switch {
+	case spec.Embedding.Inside() && m.remote:
+		_, err := neural.Describe(spec.Embedding.Model)
+		return err
+	case spec.Embedding.Inside():
+		return neural.Verify(spec.Embedding.Model, m.weights)
+	case spec.Embedding.Provider == "builtin":
+		return nil
+	}
+	return m.allowed.endpoint("models.embedding", spec.Embedding.BaseURL, spec.Embedding.APIKeyEnv)
+}

@@ -1,0 +1,126 @@
+package app_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/unweaver/unweaver/internal/app"
+	"github.com/unweaver/unweaver/internal/config"
+	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/testkit/modeltest"
+)
+
+// What an index is configured with comes from whoever may build it: it chooses where documents and keys go among what
+// the process's own configuration names.
+func TestEndpointsThatTheProcessDoesNotNameAreRefused(t *testing.T) {
+	good := spec(t, modeltest.Options{})
+	t.Setenv("WIRING_OTHER_SECRET", "secret of something else")
+	elsewhere, key, embedding, file := good, good, good, good
+	elsewhere.Chat.BaseURL = "http://attacker.example/v1"
+	key.Chat.APIKeyEnv = "WIRING_OTHER_SECRET"
+	embedding.Embedding.BaseURL = "http://attacker.example/v1"
+	file.Chat = core.ChatModel{Provider: "recorded", File: "/etc/passwd"}
+	models := factory(good)
+	for name, c := range map[string]struct {
+		spec core.Spec
+		says string
+	}{
+		"another server":                {elsewhere, "models.endpoints"},
+		"the key of something else":     {key, "WIRING_OTHER_SECRET"},
+		"another server for embeddings": {embedding, "models.endpoints"},
+		"another file":                  {file, "models.chat.file"},
+	} {
+		_, built := models.Build(c.spec, nil)
+		_, chat := models.Chat(c.spec)
+		if c.spec.Chat == good.Chat {
+			_, chat = models.Embedder(c.spec, "openai", 8)
+		}
+		for what, err := range map[string]error{"build": built, "query": chat, "check": models.Check(c.spec)} {
+			if !fault.Is(err, fault.EndpointRefused) || !strings.Contains(err.Error(), c.says) {
+				t.Errorf("%s, %s: %v", name, what, err)
+			}
+		}
+	}
+	if _, err := models.Describe(file); !fault.Is(err, fault.EndpointRefused) {
+		t.Errorf("an estimate reads any file: %v", err)
+	}
+	if err := models.Check(good); err != nil {
+		t.Error(err)
+	}
+	slash := good
+	slash.Chat.BaseURL += "/"
+	if err := models.Check(slash); err != nil {
+		t.Errorf("a slash at the end: %v", err)
+	}
+	builtin := core.Spec{Chat: core.ChatModel{Provider: "builtin"}, Embedding: core.EmbedModel{Provider: "builtin"}}
+	none := app.NewModels(nil, nil)
+	if err := none.Check(builtin); err != nil {
+		t.Errorf("built-in models: %v", err)
+	}
+	if err := none.Check(good); !fault.Is(err, fault.EndpointRefused) {
+		t.Errorf("a process without configuration: %v", err)
+	}
+	none.Allow(config.Endpoint{BaseURL: good.Chat.BaseURL, APIKeyEnv: keyVariable})
+	if err := none.Check(good); err != nil {
+		t.Errorf("allowed since: %v", err)
+	}
+}
+
+func TestTriplesAreFoundByEndpointsThatTheProcessNames(t *testing.T) {
+	good := spec(t, modeltest.Options{})
+	if set, err := factory(good).Build(good, nil); err != nil || set.Finder() != set.Chat {
+		t.Errorf("without one: %+v %v", set, err)
+	}
+	good.Triples = core.TriplesModel{Provider: "rebel", BaseURL: "http://rebel.example/v1", Model: "rebel-large"}
+	own := config.Default()
+	own.Models.Triples = good.Triples
+	own.Models.Chat, own.Models.Embedding = good.Chat, good.Embedding
+	models := app.NewModels(nil, own)
+	set, err := models.Build(good, nil)
+	if info := set.Finder().Info(); err != nil || info.Endpoint != good.Triples.BaseURL || info.Provider != "rebel" ||
+		!info.Paid || info.Domain == "" || set.Chat.Info().Provider == "rebel" {
+		t.Errorf("%+v %v", info, err)
+	}
+	if described, err := models.Describe(good); err != nil || described.Finder().Info() != set.Finder().Info() {
+		t.Errorf("described %+v, %v", described.Finder().Info(), err)
+	}
+	elsewhere, key := good, good
+	elsewhere.Triples.BaseURL = "http://attacker.example/v1"
+	key.Triples.APIKeyEnv = "WIRING_OTHER_SECRET"
+	for name, spec := range map[string]core.Spec{"another server": elsewhere, "another key": key} {
+		_, made := models.Finder(spec)
+		for what, err := range map[string]error{"probe": made, "check": models.Check(spec)} {
+			if !fault.Is(err, fault.EndpointRefused) || !strings.Contains(err.Error(), "models.triples") {
+				t.Errorf("%s, %s: %v", name, what, err)
+			}
+		}
+	}
+}
+
+func TestARerankerIsMadeOfEndpointsThatTheProcessNames(t *testing.T) {
+	good := spec(t, modeltest.Options{})
+	none, err := factory(good).Ranker(good)
+	if err != nil || none != nil {
+		t.Errorf("without one: %v %v", none, err)
+	}
+	good.Rerank = core.RerankModel{Provider: "http", BaseURL: "http://reranker.example/v1"}
+	own := config.Default()
+	own.Models.Rerank = good.Rerank
+	models := app.NewModels(nil, own)
+	if ranker, err := models.Ranker(good); err != nil || ranker.Info().Endpoint != good.Rerank.BaseURL {
+		t.Errorf("%v %v", ranker, err)
+	}
+	elsewhere, key := good, good
+	elsewhere.Rerank.BaseURL = "http://attacker.example/v1"
+	key.Rerank.APIKeyEnv = "WIRING_OTHER_SECRET"
+	for name, spec := range map[string]core.Spec{"another server": elsewhere, "another key": key} {
+		_, made := models.Ranker(spec)
+		spec.Chat, spec.Embedding = core.ChatModel{Provider: "builtin"}, core.EmbedModel{Provider: "builtin"}
+		for what, err := range map[string]error{"query": made, "check": models.Check(spec)} {
+			if !fault.Is(err, fault.EndpointRefused) || !strings.Contains(err.Error(), "models.rerank") {
+				t.Errorf("%s, %s: %v", name, what, err)
+			}
+		}
+	}
+}

@@ -1,0 +1,129 @@
+package app
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/unweaver/unweaver/internal/config"
+	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/model"
+	"github.com/unweaver/unweaver/internal/model/builtin"
+	"github.com/unweaver/unweaver/internal/model/neural"
+)
+
+func inside(name string) core.Spec {
+	return core.Spec{
+		Index: "docs", Chat: core.ChatModel{Provider: "builtin"},
+		Embedding: core.EmbedModel{Provider: "builtin", Model: name, Classes: "model", MaxInputTokens: 400},
+	}
+}
+
+func insideModels(dir string) *Models {
+	own := config.Default()
+	own.Models.Dir = dir
+	return NewModels(nil, own)
+}
+
+// Weights that are missing, damaged or of a model that nobody knows: no lexical vectors in their place.
+func TestAModelInsideWithoutItsWeightsIsRefused(t *testing.T) {
+	damaged := t.TempDir()
+	e5, _ := neural.Find("e5")
+	if err := os.MkdirAll(filepath.Join(damaged, "e5"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(damaged, "e5", e5.Files[0].Name), []byte("E5S1"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct{ model, dir, says string }{
+		"missing": {"e5", t.TempDir(), "unweaver models pull e5"},
+		"damaged": {"e5", damaged, "unweaver models pull e5"},
+		"unknown": {"text-embedding-3-small", damaged, "e5-en-pt"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			models, spec := insideModels(c.dir), inside(c.model)
+			_, built := models.Build(spec, nil)
+			_, asked := models.Embedder(spec, Provider(spec), 0)
+			for what, err := range map[string]error{"build": built, "query": asked, "check": models.Check(spec)} {
+				if !fault.Refused(err) || !strings.Contains(fault.As(err).Hint, c.says) {
+					t.Errorf("%s: %v", what, err)
+				}
+			}
+			if _, err := models.Describe(spec); (err == nil) != (c.model == "e5") {
+				t.Errorf("an estimate needs no weights, and a model that there is: %v", err)
+			}
+			if err := models.Remote().Check(spec); (err == nil) != (c.model == "e5") {
+				t.Errorf("who starts builds elsewhere needs no weights: %v", err)
+			}
+		})
+	}
+}
+
+func TestClassesMayBeLexicalBesideAModelInside(t *testing.T) {
+	spec := inside("minilm")
+	for classes, want := range map[string]string{"model": model.Neural, "lexical": "builtin"} {
+		spec.Embedding.Classes = classes
+		set, err := insideModels(t.TempDir()).Describe(spec)
+		if err != nil || set.Chunks.Info().Provider != model.Neural || set.Classes.Info().Provider != want {
+			t.Errorf("%s: %+v, %v", classes, set.Classes.Info(), err)
+		}
+	}
+	lexical := inside("")
+	set, err := insideModels(t.TempDir()).Build(lexical, nil)
+	if err != nil || set.Chunks.Info() != (builtin.Embedder{}).Info() || Provider(lexical) != "builtin" {
+		t.Errorf("nothing named is lexical vectors: %v", err)
+	}
+}
+
+// The language of an index reaches the models inside: those of a build, and those that only tell what they are.
+func TestModelsInsideAreOfTheLanguageOfTheIndex(t *testing.T) {
+	spec := inside("")
+	spec.Retrieval.Language = "pt"
+	models := insideModels(t.TempDir())
+	built, err := models.Build(spec, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	described, err := models.Describe(spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	chat, embedder := builtin.Chat{Language: "pt"}.Info(), builtin.Embedder{Language: "pt"}.Info()
+	for _, set := range []model.Set{built, described} {
+		if set.Chat.Info() != chat || set.Chunks.Info() != embedder || set.Classes.Info() != embedder {
+			t.Errorf("%v, %v, %v", set.Chat.Info(), set.Chunks.Info(), set.Classes.Info())
+		}
+	}
+}
+
+// What lies in the user's folder is used where it is there.
+func TestAModelInsideEmbedsAndIsMetered(t *testing.T) {
+	for _, name := range neural.Names() {
+		if neural.Verify(name, neural.Directory()) != nil {
+			t.Logf("NOT TESTED: the weights of %s are not in %s; `make models` fetches them", name, neural.Directory())
+			continue
+		}
+		counted := &countedTexts{}
+		set, err := insideModels("").Build(inside(name), counted)
+		if err != nil {
+			t.Fatal(err)
+		}
+		vectors, usage, err := set.Classes.Embed(t.Context(), []string{"Niels Bohr", ""})
+		if err != nil || len(vectors) != 2 || len(vectors[0]) != set.Chunks.Dimension() || usage.Prompt == 0 {
+			t.Errorf("%s: %v", name, err)
+		}
+		if !set.Chunks.Info().Paid || counted.begun != 1 {
+			t.Errorf("%s: %d requests counted", name, counted.begun)
+		}
+	}
+}
+
+type countedTexts struct{ begun int }
+
+func (c *countedTexts) Begin(context.Context, string, int64) (func(model.Usage, bool), error) {
+	c.begun++
+	return func(model.Usage, bool) {}, nil
+}

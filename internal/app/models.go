@@ -1,0 +1,353 @@
+package app
+
+import (
+	"context"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/unweaver/unweaver/internal/config"
+	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/fault/redact"
+	"github.com/unweaver/unweaver/internal/model"
+	"github.com/unweaver/unweaver/internal/model/builtin"
+	"github.com/unweaver/unweaver/internal/model/fleet"
+	"github.com/unweaver/unweaver/internal/model/limits"
+	"github.com/unweaver/unweaver/internal/model/neural"
+	"github.com/unweaver/unweaver/internal/model/openai"
+	"github.com/unweaver/unweaver/internal/model/recorded"
+	"github.com/unweaver/unweaver/internal/model/rerank"
+	"github.com/unweaver/unweaver/internal/store/coordination"
+	"github.com/unweaver/unweaver/internal/telemetry/observe"
+)
+
+// Models makes models of configurations, with one gate an endpoint over the whole process, which may share its
+// concurrency with other processes.
+type Models struct {
+	shared   coordination.Claims
+	allowed  *allowed
+	mu       sync.Mutex
+	gates    map[string]*limits.Gate
+	live     map[string]*live // by index
+	fleet    *fleet.Member    // nil: each gate has the whole concurrency
+	recorded map[string]*recorded.Chat
+	observer observe.Observer // told of every request to a server; nil: nobody
+	weights  string           // folder of models inside
+	remote   bool             // models inside run in other processes
+}
+
+// Remote says that models inside run in other processes, of workers and query-api: their weights need not be here.
+func (m *Models) Remote() *Models {
+	m.remote = true
+	return m
+}
+
+// Observe has an observer told of every request to a model server. Call it before models are made.
+func (m *Models) Observe(observer observe.Observer) { m.observer = observer }
+
+// NewModels makes a factory over the shared limits. Beside built-in models it makes those that the process's own
+// configuration names (config.Config.Endpoints, Recordings); nil: none.
+func NewModels(shared coordination.Claims, own *config.Config) *Models {
+	weights := neural.Directory()
+	if own != nil && own.Models.Dir != "" {
+		weights = own.Models.Dir
+	}
+	return &Models{
+		shared: shared, allowed: allowing(own), weights: weights,
+		gates: map[string]*limits.Gate{}, live: map[string]*live{}, recorded: map[string]*recorded.Chat{},
+	}
+}
+
+// IsRemote tells whether models inside run in other processes.
+func (m *Models) IsRemote() bool { return m.remote }
+
+// Weights is the folder of models inside.
+func (m *Models) Weights() string { return m.weights }
+
+// limits of an endpoint: one gate over the whole process, bounded by the strictest of the indexes that use it and by
+// its share.
+func (m *Models) limits(endpoint string, spec core.Spec) limits.Limits {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	gate := m.gates[endpoint]
+	made := gate == nil
+	if made {
+		gate = limits.NewGate()
+		m.gates[endpoint] = gate
+	}
+	now, rates := m.configure(spec)
+	gate.Limit(spec.Index, now.Concurrency)
+	if made && m.fleet != nil {
+		m.fleet.Share(endpoint, gate)
+	}
+	return limits.Limits{
+		Gate:   gate,
+		Shared: m.shared,
+		Rates:  rates,
+	}
+}
+
+// ShareWith has the process share the concurrency of each endpoint with all that are in the fleet; also those
+// that are in use already. Without it, as in query-api, the process has the configured concurrency to itself.
+func (m *Models) ShareWith(fleet *fleet.Member) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.fleet = fleet
+	for endpoint, gate := range m.gates {
+		fleet.Share(endpoint, gate)
+	}
+}
+
+// key of an endpoint. One that is configured without a variable, or with the default one, which is empty, is asked
+// without a key; OpenAI's own always wants one.
+func key(env, baseURL, setting string) (string, error) {
+	if env == "" && baseURL != "" {
+		return "", nil
+	}
+	secret := os.Getenv(env)
+	if secret == "" && env == core.DefaultKeyVariable && baseURL != "" {
+		return "", nil
+	}
+	if secret == "" {
+		because := "variable " + env + ", which " + setting + ".api_key_env names, is empty"
+		if env == "" {
+			because = setting + ".api_key_env names no variable"
+		}
+		return "", fault.ModelAuth.At("open model", setting).
+			Because(because).
+			Advise("set it for the worker and query-api, then resume; for a server that wants no key set " +
+				setting + ".api_key_env to \"\" beside its base_url")
+	}
+	redact.Register(secret)
+	return secret, nil
+}
+
+// endpoint is where a model of provider openai lives.
+func endpoint(baseURL string) string {
+	if baseURL == "" {
+		return core.DefaultEndpoint
+	}
+	return baseURL
+}
+
+// Chat makes the chat model of a spec, for queries and probes: nothing meters it.
+func (m *Models) Chat(spec core.Spec) (model.Chat, error) { return m.chat(spec, nil) }
+
+// Provider of a spec's embedder, as fingerprints name it.
+func Provider(spec core.Spec) string {
+	if spec.Embedding.Inside() {
+		return model.Neural
+	}
+	return spec.Embedding.Provider
+}
+
+// Embedder makes the embedder of a fingerprint's provider and model, with the spec's endpoint, for queries and probes:
+// nothing meters it.
+func (m *Models) Embedder(spec core.Spec, provider string, dimension int) (model.Embedder, error) {
+	return m.embedder(spec, provider, dimension, nil)
+}
+
+// Ranker makes the reranker of a spec; nil where there is none.
+func (m *Models) Ranker(spec core.Spec) (rerank.Ranker, error) {
+	settings := spec.Rerank
+	if !settings.On() {
+		return nil, nil //nolint:nilnil // none is an answer
+	}
+	if err := m.allowed.endpoint("models.rerank", settings.BaseURL, settings.APIKeyEnv); err != nil {
+		return nil, err
+	}
+	secret, err := key(settings.APIKeyEnv, settings.BaseURL, "models.rerank")
+	if err != nil {
+		return nil, err
+	}
+	client := openai.NewReranker(openai.Config{
+		BaseURL: settings.BaseURL, APIKey: secret, Model: settings.Model, Timeout: time.Duration(settings.Timeout),
+	})
+	limited := limits.Ranker{
+		Ranker: observe.Ranker(client, m.observer), Limits: m.limits("rerank "+settings.BaseURL, spec),
+	}
+	return observe.AskedRanker(limited, m.observer), nil
+}
+
+// Build makes what activities of a build need. The meter admits and counts every request that is paid for; it sits
+// between the limits and the adapter, so that nothing waits between admission and sending. Nil meters nothing.
+func (m *Models) Build(spec core.Spec, meter model.Meter) (model.Set, error) {
+	var set model.Set
+	var err error
+	if set.Chat, err = m.chat(spec, meter); err != nil {
+		return set, err
+	}
+	if set.Chunks, err = m.embedder(spec, Provider(spec), spec.Embedding.Dimension, meter); err != nil {
+		return set, err
+	}
+	set.Classes = set.Chunks
+	if spec.Embedding.Classes == "lexical" {
+		set.Classes = builtin.Embedder{Language: spec.Retrieval.Language}
+	}
+	if spec.Triples.On() {
+		set.Triples, err = m.finder(spec, meter)
+	}
+	return set, err
+}
+
+// finder makes the model that finds triples alone.
+func (m *Models) finder(spec core.Spec, meter model.Meter) (model.Chat, error) {
+	settings := spec.Triples
+	if err := m.allowed.endpoint("models.triples", settings.BaseURL, settings.APIKeyEnv); err != nil {
+		return nil, err
+	}
+	secret, err := key(settings.APIKeyEnv, settings.BaseURL, "models.triples")
+	if err != nil {
+		return nil, err
+	}
+	client := openai.NewRebel(openai.Config{
+		BaseURL: settings.BaseURL, APIKey: secret, Model: settings.Model, Domain: settings.Domain(),
+		Timeout: time.Duration(settings.Timeout),
+	})
+	metered := model.MeterChat(observe.Chat(client, m.observer), meter)
+	limited := limits.Chat{Chat: metered, Limits: m.limits("triples "+settings.BaseURL, spec)}
+	return observe.AskedChat(limited, m.observer), nil
+}
+
+// Finder makes the model that finds triples alone, for probes: nothing meters it. nil: there is none.
+func (m *Models) Finder(spec core.Spec) (model.Chat, error) {
+	if !spec.Triples.On() {
+		return nil, nil //nolint:nilnil // none is an answer
+	}
+	return m.finder(spec, nil)
+}
+
+func (m *Models) chat(spec core.Spec, meter model.Meter) (model.Chat, error) {
+	switch spec.Chat.Provider {
+	case "builtin":
+		return builtin.Chat{Language: spec.Retrieval.Language}, nil
+	case "recorded":
+		return m.recording(spec)
+	}
+	if err := m.allowed.endpoint("models.chat", spec.Chat.BaseURL, spec.Chat.APIKeyEnv); err != nil {
+		return nil, err
+	}
+	secret, err := key(spec.Chat.APIKeyEnv, spec.Chat.BaseURL, "models.chat")
+	if err != nil {
+		return nil, err
+	}
+	url := endpoint(spec.Chat.BaseURL)
+	batches, err := m.allowed.batches(spec.Chat.Batch)
+	if err != nil {
+		return nil, err
+	}
+	client := openai.New(openai.Config{
+		Batches: batches, BaseURL: url, APIKey: secret, Model: spec.Chat.Model, MaxTokens: spec.Chat.MaxTokens,
+		Domain:  spec.Chat.Domain(),
+		Timeout: time.Duration(spec.Chat.Timeout),
+	})
+	metered := model.MeterChat(observe.Chat(client, m.observer), meter)
+	return observe.AskedChat(limits.Chat{Chat: metered, Limits: m.limits("chat "+url, spec)}, m.observer), nil
+}
+
+// recording opens a recording once a process and language.
+func (m *Models) recording(spec core.Spec) (model.Chat, error) {
+	path := spec.Chat.File
+	if err := m.allowed.recording(path); err != nil {
+		return nil, err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	key := spec.Retrieval.Language + " " + path
+	if chat := m.recorded[key]; chat != nil {
+		return chat, nil
+	}
+	chat, err := recorded.Open(path, builtin.Chat{Language: spec.Retrieval.Language})
+	if err != nil {
+		return nil, err
+	}
+	m.recorded[key] = chat
+	return chat, nil
+}
+
+func (m *Models) embedder(
+	spec core.Spec,
+	provider string,
+	dimension int,
+	meter model.Meter,
+) (model.Embedder, error) {
+	switch provider {
+	case "builtin":
+		return builtin.Embedder{Language: spec.Retrieval.Language}, nil
+	case model.Neural:
+		embedder, err := neural.Open(spec.Embedding.Model, m.weights)
+		if err != nil {
+			return nil, err
+		}
+		return model.MeterEmbedder(embedder, meter), nil
+	}
+	if err := m.allowed.endpoint("models.embedding", spec.Embedding.BaseURL, spec.Embedding.APIKeyEnv); err != nil {
+		return nil, err
+	}
+	secret, err := key(spec.Embedding.APIKeyEnv, spec.Embedding.BaseURL, "models.embedding")
+	if err != nil {
+		return nil, err
+	}
+	url := endpoint(spec.Embedding.BaseURL)
+	client := openai.NewEmbedder(
+		openai.Config{
+			BaseURL: url, APIKey: secret, Model: spec.Embedding.Model, Dimension: dimension, Domain: spec.Embedding.Domain(),
+			Timeout: time.Duration(spec.Embedding.Timeout),
+		},
+	)
+	metered := model.MeterEmbedder(observe.Embedder(client, m.observer), meter)
+	limited := limits.Embedder{Embedder: metered, Limits: m.limits("embed "+url, spec)}
+	return observe.AskedEmbedder(limited, m.observer), nil
+}
+
+// Describe makes models that tell what they are and cannot be called: no key is needed.
+func (m *Models) Describe(spec core.Spec) (model.Set, error) {
+	lexical := builtin.Embedder{Language: spec.Retrieval.Language}
+	set := model.Set{Chunks: lexical, Classes: lexical}
+	switch spec.Chat.Provider {
+	case "builtin":
+		set.Chat = builtin.Chat{Language: spec.Retrieval.Language}
+	case "recorded":
+		var err error
+		if set.Chat, err = m.recording(spec); err != nil {
+			return set, err
+		}
+	default:
+		client := openai.New(openai.Config{
+			BaseURL: endpoint(spec.Chat.BaseURL), Model: spec.Chat.Model, Domain: spec.Chat.Domain(),
+		})
+		set.Chat = model.MeterChat(client, uncallable{})
+	}
+	if spec.Embedding.Inside() {
+		described, err := neural.Describe(spec.Embedding.Model)
+		if err != nil {
+			return set, err
+		}
+		set.Chunks = model.MeterEmbedder(described, uncallable{})
+	} else if spec.Embedding.Provider != "builtin" {
+		client := openai.NewEmbedder(openai.Config{
+			BaseURL: endpoint(spec.Embedding.BaseURL), Model: spec.Embedding.Model, Dimension: spec.Embedding.Dimension,
+			Domain: spec.Embedding.Domain(),
+		})
+		set.Chunks = model.MeterEmbedder(client, uncallable{})
+	}
+	if spec.Embedding.Classes != "lexical" {
+		set.Classes = set.Chunks
+	}
+	if settings := spec.Triples; settings.On() {
+		client := openai.NewRebel(openai.Config{
+			BaseURL: settings.BaseURL, Model: settings.Model, Domain: settings.Domain(),
+		})
+		set.Triples = model.MeterChat(client, uncallable{})
+	}
+	return set, nil
+}
+
+// uncallable is the meter of models that are only described.
+type uncallable struct{}
+
+// Begin implements model.Meter.
+func (uncallable) Begin(_ context.Context, task string, _ int64) (func(model.Usage, bool), error) {
+	return nil, fault.Internal.At("call a model to", task).Because("an estimate calls none")
+}

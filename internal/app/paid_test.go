@@ -1,0 +1,47 @@
+package app_test
+
+import (
+	"testing"
+
+	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/ledger"
+	"github.com/unweaver/unweaver/internal/ledger/embed"
+	"github.com/unweaver/unweaver/internal/stage/extract"
+	"github.com/unweaver/unweaver/internal/testkit/modeltest"
+)
+
+// What was paid for lies in ledgers under these keys: whoever asks a model server, and however it is asked, they stay.
+// The address of a server is in them by its domain alone.
+func TestKeysOfWhatWasPaidForStay(t *testing.T) {
+	local := spec(t, modeltest.Options{})
+	local.Chat.BaseURL, local.Embedding.BaseURL = "https://models.example/v1", "https://models.example/v1"
+	local.Chat.APIKeyEnv, local.Embedding.APIKeyEnv = "", ""
+	local.Chat.Model, local.Embedding.Model = "a-chat-model", "an-embedding-model"
+	models := factory(local)
+	chat, err := models.Chat(local)
+	if err != nil {
+		t.Fatal(err)
+	}
+	embedder, err := models.Embedder(local, "openai", 3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	info := embedder.Info()
+	fingerprint := core.Fingerprint{
+		Provider: info.Provider, Model: info.Model, Dimension: 3, Template: embed.ChunkTemplate, Windows: embed.WindowRule,
+	}
+	for name, c := range map[string]struct{ got, want string }{
+		"a text's extraction": {
+			extract.Key(chat.Info(), "some text").String(),
+			"542490e3fd65fd0500cd28069d1825bdc6452454024adf5ca8df7b8f7c8d9051",
+		},
+		"a text's vector": {
+			ledger.In(info.Domain, embed.Digest("some text", fingerprint.Digest())).String(),
+			"78e36748d938ceac2717cf7da7c6071adbe55f49f4c5f6746608c655c886468d",
+		},
+	} {
+		if c.got != c.want {
+			t.Errorf("%s has the key %s, not %s: it is paid for again", name, c.got, c.want)
+		}
+	}
+}

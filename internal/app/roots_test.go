@@ -1,0 +1,109 @@
+package app_test
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/unweaver/unweaver/internal/app"
+	"github.com/unweaver/unweaver/internal/config"
+	"github.com/unweaver/unweaver/internal/fault"
+)
+
+func TestACorpusOutsideOfEveryRootIsRefused(t *testing.T) {
+	root, outside, data := t.TempDir(), t.TempDir(), t.TempDir()
+	if err := os.Mkdir(filepath.Join(root, "docs"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	link := filepath.Join(root, "link")
+	if err := os.Symlink(outside, link); err != nil {
+		t.Skip("no links here:", err)
+	}
+	stores := open(t, app.Embedded(config.Stores{CorpusRoots: []string{root}}, data))
+	if _, err := stores.Corpus(t.Context(), filepath.Join(root, "docs")); err != nil {
+		t.Error(err)
+	}
+	for _, path := range []string{outside, link, root + "/../" + filepath.Base(outside), "/etc", root + "x"} {
+		_, err := stores.Corpus(t.Context(), path)
+		wants(t, err, fault.CorpusRefused, "stores.corpus_roots")
+	}
+	if err := stores.Grant(outside, true); err != nil { // a process without an owner's data directory grants nothing
+		t.Fatal(err)
+	}
+	_, err := stores.Corpus(t.Context(), outside)
+	wants(t, err, fault.CorpusRefused, outside)
+}
+
+func TestWhatTheOwnerGrantsIsReadAlsoAfterARestart(t *testing.T) {
+	kept, once, data := t.TempDir(), t.TempDir(), t.TempDir()
+	file := filepath.Join(data, "roots.json")
+	for round := range 2 {
+		stores := open(t, app.Embedded(config.Stores{}, t.TempDir()))
+		if err := stores.Grants(file); err != nil {
+			t.Fatal(err)
+		}
+		if round == 0 {
+			if err := stores.Grant(kept, true); err != nil {
+				t.Fatal(err)
+			}
+			if err := stores.Grant(once, false); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, err := stores.Corpus(t.Context(), kept); err != nil {
+			t.Errorf("start %d: %v", round, err)
+		}
+		if _, err := stores.Corpus(t.Context(), once); (err == nil) != (round == 0) {
+			t.Errorf("start %d, granted for a moment: %v", round, err)
+		}
+	}
+	if info, err := os.Stat(file); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("%v, %v", info, err)
+	}
+}
+
+func TestABucketOfWhatIsBuiltIsNoCorpus(t *testing.T) {
+	stores := open(t, app.Embedded(config.Stores{}, t.TempDir()))
+	stores.Place(config.Stores{Artifacts: "s3://own/artifacts", Milvus: config.Milvus{Bucket: "milvus"}})
+	for _, uri := range []string{"s3://own", "s3://own/artifacts", "s3://own/artifacts/docs/segments", "s3://milvus/files"} {
+		_, err := stores.Corpus(t.Context(), uri)
+		wants(t, err, fault.CorpusRefused, "prefix or a bucket of its own")
+	}
+}
+
+func TestWhatThisProcessKeepsIsNoPartOfACorpus(t *testing.T) {
+	project := t.TempDir()
+	data := filepath.Join(project, "unweaver-data")
+	if err := os.WriteFile(filepath.Join(project, "a.txt"), []byte("a"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	stores := open(t, app.Embedded(config.Stores{CorpusRoots: []string{project}}, data))
+	token := filepath.Join(data, "dev.json")
+	if err := os.WriteFile(token, []byte("{}"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	listed := func() (keys []string) {
+		corpus, err := stores.Corpus(t.Context(), project)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for info, err := range corpus.List(t.Context(), "", "") {
+			if err == nil {
+				keys = append(keys, info.Key)
+			}
+		}
+		return keys
+	}
+	if keys := listed(); !slices.Equal(keys, []string{"a.txt", "unweaver-data/dev.json"}) {
+		t.Errorf("stores alone: %v", keys)
+	}
+	stores.Bar(data)
+	if keys := listed(); !slices.Equal(keys, []string{"a.txt"}) {
+		t.Errorf("with the data directory: %v", keys)
+	}
+	for _, path := range []string{data, filepath.Join(data, "artifacts"), filepath.Join(data, "vectors")} {
+		_, err := stores.Corpus(t.Context(), path)
+		wants(t, err, fault.CorpusRefused, "own files")
+	}
+}

@@ -1,0 +1,195 @@
+package app_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/unweaver/unweaver/internal/app"
+	"github.com/unweaver/unweaver/internal/config"
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/store/blob"
+	"github.com/unweaver/unweaver/internal/store/records"
+	"github.com/unweaver/unweaver/internal/testkit/redistest"
+)
+
+func wants(t *testing.T, err error, code fault.Code, says string) {
+	t.Helper()
+	if !fault.Is(err, code) || !strings.Contains(err.Error(), says) {
+		t.Errorf("got %v, want %s saying %q", err, code, says)
+	}
+}
+
+func open(t *testing.T, stores config.Stores) *app.Stores {
+	t.Helper()
+	opened, err := app.Open(t.Context(), stores)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = opened.Close() })
+	return opened
+}
+
+func TestADataDirectoryHoldsEveryStoreAndIsOpenedAgain(t *testing.T) {
+	dir := t.TempDir()
+	var id string
+	for i := range 2 {
+		stores := open(t, app.Embedded(config.Stores{}, dir))
+		if i == 0 {
+			id = stores.StoreID
+			if err := stores.Records.PutRecords(t.Context(), []records.Record{{Key: "k", Value: []byte("v")}}); err != nil {
+				t.Fatal(err)
+			}
+			if err := stores.Coordination.Account(t.Context(), "i/g", "w", []byte("7")); err != nil {
+				t.Fatal(err)
+			}
+			if err := stores.Vectors.Create(t.Context(), "c", 4); err != nil {
+				t.Fatal(err)
+			}
+		}
+		values, err := stores.Records.GetRecords(t.Context(), []string{"k"})
+		if err != nil || string(values[0]) != "v" {
+			t.Errorf("records: %q, %v", values, err)
+		}
+		accounts, err := stores.Coordination.Accounts(t.Context(), "i/g")
+		if err != nil || string(accounts["w"]) != "7" {
+			t.Errorf("accounts: %q, %v", accounts, err)
+		}
+		if n, err := stores.Vectors.Count(t.Context(), "c"); err != nil || n != 0 {
+			t.Errorf("vectors: %d, %v", n, err)
+		}
+		if stores.StoreID == "" || stores.StoreID != id || stores.Staging != nil {
+			t.Errorf("the artifact store was %q and is %q", id, stores.StoreID)
+		}
+		if err := stores.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, name := range []string{"artifacts", "classes.bolt", "classes.bolt.runs", "vectors"} { // where they always lay
+		if _, err := os.Stat(filepath.Join(dir, name)); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func TestADataDirectoryInUseIsRefusedAndNotHarmed(t *testing.T) {
+	dir := t.TempDir()
+	first := open(t, app.Embedded(config.Stores{}, dir))
+	_, err := app.Open(t.Context(), app.Embedded(config.Stores{}, dir))
+	wants(t, err, fault.DataDirInUse, "classes.bolt")
+	if err := first.Coordination.SetState(t.Context(), "i/g", []byte("x")); err != nil {
+		t.Error(err)
+	}
+}
+
+// Records are named by content alone: those of another artifact store would be taken for one's own.
+func TestRecordsOfAnotherArtifactStoreAreRefused(t *testing.T) {
+	first, second := t.TempDir(), t.TempDir()
+	if err := open(t, app.Embedded(config.Stores{}, first)).Close(); err != nil {
+		t.Fatal(err)
+	}
+	mixed := app.Embedded(config.Stores{Classes: filepath.Join(first, "classes.bolt")}, second)
+	_, err := app.Open(t.Context(), mixed)
+	wants(t, err, fault.StoreOwned, "another artifact store")
+	open(t, app.Embedded(config.Stores{}, first)) // what was refused was closed again
+}
+
+// A store.json that was lost or damaged has a way back without a backup: the file of records knows the id.
+func TestALostStoreIDIsToldByTheRecordsAndWrittenBack(t *testing.T) {
+	dir := t.TempDir()
+	embedded := app.Embedded(config.Stores{}, dir)
+	first := open(t, embedded)
+	id := first.StoreID
+	if err := first.Close(); err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(dir, "artifacts", "store.json")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, err := app.Open(t.Context(), embedded)
+	wants(t, err, fault.SegmentDamage, file+" back from a backup; or remove it and start again")
+	if err := os.Remove(file); err != nil {
+		t.Fatal(err)
+	}
+	back := `{"id":"` + id + `"}`
+	for range 2 { // the first start makes another id
+		_, err = app.Open(t.Context(), embedded)
+		wants(t, err, fault.StoreOwned, "store.json of this artifact store was lost, write "+back)
+	}
+	if err := os.WriteFile(file, []byte(back), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if again := open(t, embedded); again.StoreID != id {
+		t.Errorf("the id was %s and is %s", id, again.StoreID)
+	}
+}
+
+func TestAURLWithoutAnAdapterNamesTheSetting(t *testing.T) {
+	for setting, stores := range map[string]config.Stores{
+		"stores.artifacts": {Artifacts: "gopher://x"},
+		"stores.classes":   {Classes: "memcached://x"},
+		"stores.vectors":   {Vectors: "qdrant://x"},
+	} {
+		_, err := app.Open(t.Context(), app.Embedded(stores, t.TempDir()))
+		wants(t, err, fault.BadConfig, setting)
+	}
+}
+
+func TestBothPortsOverRedisShareOneConnection(t *testing.T) {
+	stores := open(t, app.Embedded(config.Stores{Classes: redistest.Server(t)}, t.TempDir()))
+	if err := stores.Coordination.SetState(t.Context(), "i/g", []byte("x")); err != nil {
+		t.Fatal(err)
+	}
+	key := stores.StoreID[:8] + ":state:i/g" // the prefix that records took is coordination's too
+	if n, err := redistest.Raw(t, redistest.Server(t)).Exists(t.Context(), key).Result(); err != nil || n != 1 {
+		t.Errorf("%d keys %s, %v", n, key, err)
+	}
+	if err := stores.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestACorpusIsAFolderOrABucket(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "a.txt"), []byte("text"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	stores := open(t, app.Embedded(config.Stores{CorpusRoots: []string{dir}}, t.TempDir()))
+	corpus, err := stores.Corpus(t.Context(), dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if raw, _, err := blob.Read(t.Context(), corpus, "a.txt"); err != nil || string(raw) != "text" {
+		t.Errorf("got %q, %v", raw, err)
+	}
+	for uri, want := range map[string]struct {
+		code fault.Code
+		says string
+	}{
+		"":                            {fault.CorpusMissing, "indexes.<name>.corpus"},
+		filepath.Join(dir, "missing"): {fault.CorpusMissing, "missing"},
+		"ftp://host/folder":           {fault.BadConfig, "ftp://"},
+		"s3://":                       {fault.BadConfig, "s3://bucket/prefix"},
+	} {
+		_, err := stores.Corpus(t.Context(), uri)
+		wants(t, err, want.code, want.says)
+	}
+}
+
+func TestProgramsThatShareStoresRefusePaths(t *testing.T) {
+	all := config.Stores{Artifacts: "s3://b", Classes: "redis://h", Vectors: "milvus://h"}
+	if err := all.NoPaths("the worker"); err != nil {
+		t.Error(err)
+	}
+	for setting, change := range map[string]func(*config.Stores){
+		"stores.artifacts is a path": func(s *config.Stores) { s.Artifacts = "/data" },
+		"stores.classes is not set":  func(s *config.Stores) { s.Classes = "" },
+		"stores.vectors is a path":   func(s *config.Stores) { s.Vectors = "vectors" },
+	} {
+		stores := all
+		change(&stores)
+		wants(t, stores.NoPaths("the worker"), fault.BadConfig, setting)
+	}
+}

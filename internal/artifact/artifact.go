@@ -1,0 +1,426 @@
+// Package artifact lays out what the artifact store holds (docs/contract.md, Artifacts): paths, segments named by
+// content, scratch files of runs, manifests and the pointer. It knows no technology; blob.Store does.
+package artifact
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"hash"
+	"io"
+	"os"
+	"slices"
+
+	"github.com/unweaver/unweaver/internal/artifact/rowfile"
+	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/store/blob"
+	"github.com/unweaver/unweaver/internal/store/blob/blobcache"
+	"github.com/unweaver/unweaver/internal/stream/parallel"
+	"github.com/unweaver/unweaver/internal/stream/scratch"
+)
+
+// Index is the part of the store that belongs to one index.
+type Index struct {
+	Store blob.Store
+	Name  string
+	// Doubt has PutSegment read what lies under a content's name already, and write it again where it is damaged. Else
+	// its size is trusted.
+	Doubt bool
+	// OneName has the files of units of work lie under one name, whichever attempt writes them, as runs of older formats
+	// have it (PutScratch).
+	OneName bool
+}
+
+// SegmentKey of a content address.
+func (x Index) SegmentKey(sha string) string { return x.key("segments", single(sha)) }
+
+// CurrentKey is the pointer: the authority on what is served.
+func (x Index) CurrentKey() string { return x.key("current.json") }
+
+// LeaseKey says who builds.
+func (x Index) LeaseKey() string { return x.key("lease.json") }
+
+// ScheduleKey is where what the nights of the index build lies.
+func (x Index) ScheduleKey() string { return x.key("schedule.json") }
+
+// BatchesKey is where the rounds of batches at model servers are recorded.
+func (x Index) BatchesKey() string { return x.key("batches") }
+
+// NightsKey is what the last builds came to, for trends.
+func (x Index) NightsKey() string { return x.key("nights.json") }
+
+// BackfillKey is a file of a backfill; without one, what the keys of all files of it, or of all backfills, start with.
+func (x Index) BackfillKey(name, file string) string { return x.key("backfills", single(name), file) }
+
+// AnswersKey is a file of answers that were kept for somebody; without one, what the keys of all that is theirs, or of
+// all answers of the index, start with.
+func (x Index) AnswersKey(owner, file string) string {
+	return x.key("answers", single(owner), single(file))
+}
+
+// GenerationKey is a file of a generation.
+func (x Index) GenerationKey(gen, file string) string { return x.key("generations", single(gen), file) }
+
+// SpecKey is a stored configuration.
+func (x Index) SpecKey(d core.Digest) string { return x.key("specs", d.String()+".json") }
+
+// RunKey is a scratch file of a run; scratch is deleted after publication.
+func (x Index) RunKey(gen string, parts ...string) string {
+	return x.key(append([]string{"runs", single(gen)}, parts...)...)
+}
+
+// Current reads the pointer. An index that was never published has the zero pointer and no error.
+func (x Index) Current(ctx context.Context) (core.Pointer, string, error) {
+	var pointer core.Pointer
+	in, err := blob.ReadJSON(ctx, x.Store, x.CurrentKey(), &pointer)
+	if fault.Is(err, fault.NotFound) {
+		return core.Pointer{}, "", nil
+	}
+	if err == nil && (pointer.Manifest == "" || pointer.Generation == "" || pointer.Epoch < 0) {
+		err = fault.SegmentDamage.At("read", x.CurrentKey()).Because("it names no generation")
+	}
+	if fault.Is(err, fault.SegmentDamage) {
+		err = x.damagedPointer(err)
+	}
+	return pointer, in.ETag, err
+}
+
+// Manifest reads a manifest by content address and checks it. One that is missing is fault.SegmentDamage like one that
+// differs: something names it.
+func (x Index) Manifest(ctx context.Context, sha string) (*core.Manifest, error) {
+	raw, _, err := blob.Read(ctx, x.Store, x.SegmentKey(sha))
+	if fault.Is(err, fault.NotFound) {
+		return nil, fault.SegmentDamage.At("read manifest", x.Store.Location(x.SegmentKey(sha))).
+			Because("it is missing").
+			Advise(x.Rebuild())
+	}
+	if err != nil {
+		return nil, err
+	}
+	if s := sha256.Sum256(raw); hex.EncodeToString(s[:]) != sha {
+		return nil, fault.SegmentDamage.At("read manifest", x.Store.Location(x.SegmentKey(sha))).
+			Because("content differs from its name").
+			Advise(x.Rebuild())
+	}
+	manifest := new(core.Manifest)
+	if err := json.Unmarshal(raw, manifest); err != nil {
+		return nil, fault.SegmentDamage.At("read manifest", sha).Because(err).Advise(x.Rebuild())
+	}
+	if manifest.Format > core.ManifestFormat {
+		return nil, fault.SegmentDamage.At("read manifest", manifest.Generation).
+			Because("it is of a newer format").
+			Advise("update this program")
+	}
+	return manifest, nil
+}
+
+// Pointed reads the manifest that a pointer names, which must be of the generation that the pointer names. A pointer
+// that names two is fault.SegmentDamage: a damaged one must not have one generation served under another's name.
+func (x Index) Pointed(ctx context.Context, pointer core.Pointer) (*core.Manifest, error) {
+	manifest, err := x.Manifest(ctx, pointer.Manifest)
+	if err != nil {
+		return nil, err
+	}
+	return manifest, x.Agree(pointer, manifest)
+}
+
+// Agree is the check of Pointed.
+func (x Index) Agree(pointer core.Pointer, manifest *core.Manifest) error {
+	if pointer.Generation == manifest.Generation && pointer.Seq == manifest.Seq {
+		return nil
+	}
+	return x.damagedPointer(fmt.Sprintf(
+		"it says generation %.80q, number %d; the manifest that it names is of %q, number %d",
+		pointer.Generation, pointer.Seq, manifest.Generation, manifest.Seq))
+}
+
+func (x Index) damagedPointer(why any) error {
+	return fault.SegmentDamage.At("read", x.Store.Location(x.CurrentKey())).
+		Because(why).
+		Advise("write it again from what was published last: unweaver restore --index " + x.Name)
+}
+
+// Rebuild advises to make everything of the index again.
+func (x Index) Rebuild() string {
+	return "make it again from what was paid for: unweaver index --rebuild --index " + x.Name
+}
+
+// Intact tells whether the bytes under a content's name are that content. An absent object is not. alive is called as
+// bytes come in; nil is allowed.
+func (x Index) Intact(ctx context.Context, sha string, alive func()) (bool, error) {
+	body, _, err := blobcache.Stored(x.Store).Get(ctx, x.SegmentKey(sha), blob.All)
+	if fault.Is(err, fault.NotFound) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	sum := sha256.New()
+	_, err = io.Copy(sum, &told{body, alive})
+	if cerr := body.Close(); err == nil {
+		err = cerr
+	}
+	if err != nil && fault.As(err) == nil && ctx.Err() == nil {
+		err = fault.StoreDown.At("read", x.Store.Location(x.SegmentKey(sha))).Because(err)
+	}
+	return err == nil && hex.EncodeToString(sum.Sum(nil)) == sha, err
+}
+
+// told is a reader that tells that bytes come in.
+type told struct {
+	io.Reader
+	alive func()
+}
+
+func (t *told) Read(raw []byte) (int, error) {
+	if t.alive != nil {
+		t.alive()
+	}
+	return t.Reader.Read(raw)
+}
+
+// GenerationRef reads generations/<gen>/manifest.json.
+func (x Index) GenerationRef(ctx context.Context, gen string) (core.GenerationRef, error) {
+	var ref core.GenerationRef
+	_, err := blob.ReadJSON(ctx, x.Store, x.GenerationKey(gen, "manifest.json"), &ref)
+	if fault.Is(err, fault.NotFound) {
+		return ref, fault.UnknownGen.At("open generation", gen).
+			Because("index " + x.Name + " has none of that name").
+			Advise("list them with: unweaver generations --index " + x.Name)
+	}
+	return ref, err
+}
+
+// PutManifest stores a manifest under its content address.
+func (x Index) PutManifest(ctx context.Context, m *core.Manifest) (string, error) {
+	raw, err := json.Marshal(m)
+	if err != nil {
+		return "", fault.Internal.At("encode manifest", m.Generation).Because(err)
+	}
+	s := sha256.Sum256(raw)
+	sha := hex.EncodeToString(s[:])
+	return sha, putOnce(ctx, x.Store, x.SegmentKey(sha), bytes.NewReader(raw), int64(len(raw)))
+}
+
+func putOnce(ctx context.Context, s blob.Store, key string, r io.Reader, n int64) error {
+	_, err := s.Put(ctx, key, r, n, blob.Cond{Absent: true})
+	if fault.Is(err, fault.Precondition) {
+		return nil // equal names are equal bytes
+	}
+	return err
+}
+
+const (
+	// deleteBatch is how many objects one request deletes, which is what S3 takes.
+	deleteBatch = 1000
+	// deleteWidth is how many such requests are in flight.
+	deleteWidth = 4
+	// DeleteAtOnce is how many objects are worth gathering for one DeleteAll.
+	DeleteAtOnce = deleteWidth * deleteBatch
+)
+
+// DeleteAll removes objects, 1,000 to a request, some requests at once and in no order. Absent ones are no error, so it
+// may be repeated. Nothing is asked for any more once ctx has ended, be it by its deadline alone: who may delete for a
+// while only (the index's lease) says so by it, and what is in flight then ends with it.
+func DeleteAll(ctx context.Context, store blob.Store, keys []string) error {
+	batches := slices.Collect(slices.Chunk(keys, deleteBatch))
+	if len(batches) == 0 {
+		return nil
+	}
+	if err := blob.Permitted(ctx); err != nil {
+		return err
+	}
+	return parallel.Each(ctx, len(batches), deleteWidth, func(ctx context.Context, i int) error {
+		if err := blob.Permitted(ctx); err != nil {
+			return err
+		}
+		return store.DeleteAll(ctx, batches[i])
+	})
+}
+
+// Spec reads a stored configuration and checks that it is whole, and this index's.
+func (x Index) Spec(ctx context.Context, d core.Digest) (core.Spec, error) {
+	var spec core.Spec
+	raw, _, err := blob.Read(ctx, x.Store, x.SpecKey(d))
+	if err != nil {
+		return spec, err
+	}
+	if sha256.Sum256(raw) != d {
+		return spec, fault.SegmentDamage.At("read configuration", x.Store.Location(x.SpecKey(d))).
+			Because("content differs from its name").
+			Advise(x.Rebuild())
+	}
+	if err := json.Unmarshal(raw, &spec); err != nil {
+		return spec, fault.SegmentDamage.At("read configuration", x.Store.Location(x.SpecKey(d))).Because(err)
+	}
+	if spec.Index != x.Name {
+		related, err := x.related(ctx, spec.Index)
+		if err != nil || related {
+			return spec, err
+		}
+		return core.Spec{}, fault.InvalidParam.At("read configuration", x.Store.Location(x.SpecKey(d))).
+			Because("it is one of index " + fault.Quoted(spec.Index) + ", not of " + x.Name)
+	}
+	return spec, nil
+}
+
+// PutSpec stores a configuration under its digest.
+func (x Index) PutSpec(ctx context.Context, s core.Spec) (core.Digest, error) {
+	raw, err := json.Marshal(s)
+	if err != nil {
+		return core.Digest{}, fault.Internal.At("encode spec", s.Index).Because(err)
+	}
+	d := core.Digest(sha256.Sum256(raw))
+	_, err = blob.Write(ctx, x.Store, x.SpecKey(d), raw, blob.Cond{Absent: true})
+	if !fault.Is(err, fault.Precondition) {
+		return d, err
+	}
+	if _, err = x.Spec(ctx, d); fault.Is(err, fault.SegmentDamage) { // it was damaged, and is mended here
+		_, err = blob.Write(ctx, x.Store, x.SpecKey(d), raw, blob.Cond{})
+	}
+	return d, err
+}
+
+// StoreID is the random identity of an artifact store: made once, with If-None-Match.
+func StoreID(ctx context.Context, store blob.Store) (string, error) {
+	type doc struct {
+		ID string `json:"id"`
+	}
+	var d doc
+	_, err := blob.ReadJSON(ctx, store, "store.json", &d)
+	if fault.Is(err, fault.NotFound) {
+		raw := make([]byte, 16)
+		_, _ = rand.Read(raw) // never fails
+		_, err = blob.WriteJSON(ctx, store, "store.json", doc{hex.EncodeToString(raw)}, blob.Cond{Absent: true})
+		if err == nil || fault.Is(err, fault.Precondition) {
+			_, err = blob.ReadJSON(ctx, store, "store.json", &d)
+		}
+	}
+	if err != nil && !fault.Is(err, fault.SegmentDamage) {
+		return "", err
+	}
+	if err != nil || len(d.ID) != 32 {
+		return "", fault.SegmentDamage.At("read", store.Location("store.json")).
+			Because("it holds no store id").
+			Advise("put " + store.Location("store.json") + " back from a backup; or remove it and start again: a file of " +
+				"stores.classes then names the id to write into it; with Redis run: unweaver restore, for every index")
+	}
+	return d.ID, nil
+}
+
+// File collects bytes in a temporary file, hashing as they come, until their name is known.
+type File struct {
+	f *os.File
+	h hash.Hash
+	n int64
+}
+
+// NewFile starts a temporary file.
+func NewFile() (*File, error) {
+	file, err := scratch.File()
+	if err != nil {
+		return nil, err
+	}
+	return &File{f: file, h: sha256.New()}, nil
+}
+
+// Write implements io.Writer.
+func (t *File) Write(b []byte) (int, error) {
+	n, err := t.f.Write(b)
+	t.h.Write(b[:n])
+	t.n += int64(n)
+	if err != nil {
+		return n, scratch.Full("write", err)
+	}
+	return n, nil
+}
+
+// Discard removes the file; call it always.
+func (t *File) Discard() { _ = t.f.Close() }
+
+// PutSegment stores the file under its content address and tells whether it was new.
+func (t *File) PutSegment(ctx context.Context, index Index) (seg core.Segment, fresh bool, err error) {
+	sha := hex.EncodeToString(t.h.Sum(nil))
+	seg = core.Segment{SHA256: sha, Bytes: t.n}
+	key := index.SegmentKey(sha)
+	if t.n <= smallFile { // written as soon as it is asked for, and a night's are new
+		if _, err = t.f.Seek(0, io.SeekStart); err != nil {
+			return seg, false, err
+		}
+		_, err = index.Store.Put(ctx, key, t.f, t.n, blob.Cond{Absent: true})
+		if !fault.Is(err, fault.Precondition) {
+			return seg, err == nil, err
+		}
+	}
+	there, err := index.Store.Stat(ctx, key)
+	if err == nil && there.Size == t.n {
+		intact := true
+		if index.Doubt {
+			intact, err = index.Intact(ctx, sha, nil)
+		}
+		if intact || err != nil {
+			return seg, false, err
+		}
+	}
+	if err == nil { // bytes of another length are not this content: it was damaged, and is mended here
+		return seg, true, t.Put(ctx, index.Store, key)
+	}
+	if !fault.Is(err, fault.NotFound) {
+		return seg, false, err
+	}
+	if _, err := t.f.Seek(0, io.SeekStart); err != nil {
+		return seg, false, err
+	}
+	err = putOnce(ctx, index.Store, key, t.f, t.n)
+	return seg, err == nil, err
+}
+
+// Put stores the file under a key of its own.
+func (t *File) Put(ctx context.Context, store blob.Store, key string) error {
+	if _, err := t.f.Seek(0, io.SeekStart); err != nil {
+		return err
+	}
+	_, err := store.Put(ctx, key, t.f, t.n, blob.Cond{})
+	return err
+}
+
+// Rows writes a row file through a temporary file.
+type Rows struct {
+	*rowfile.Writer
+	file *File
+}
+
+// NewRows starts one.
+func NewRows() (*Rows, error) {
+	file, err := NewFile()
+	if err != nil {
+		return nil, err
+	}
+	return &Rows{rowfile.NewWriter(file), file}, nil
+}
+
+// Discard removes the temporary file; call it always.
+func (r *Rows) Discard() { r.file.Discard() }
+
+// Segment ends the file and stores it by content.
+func (r *Rows) Segment(ctx context.Context, index Index, part int) (core.Segment, bool, error) {
+	if err := r.Close(); err != nil {
+		return core.Segment{}, false, err
+	}
+	seg, fresh, err := r.file.PutSegment(ctx, index)
+	seg.Rows, seg.Part = r.Rows(), part
+	return seg, fresh, err
+}
+
+// Scratch ends the file and stores it under a key.
+func (r *Rows) Scratch(ctx context.Context, store blob.Store, key string) error {
+	if err := r.Close(); err != nil {
+		return err
+	}
+	return r.file.Put(ctx, store, key)
+}

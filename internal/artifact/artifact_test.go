@@ -1,0 +1,339 @@
+package artifact_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/unweaver/unweaver/internal/artifact"
+	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/store/blob"
+	"github.com/unweaver/unweaver/internal/testkit/artifacttest"
+	"github.com/unweaver/unweaver/internal/testkit/scratchtest"
+)
+
+func index() (artifact.Index, *artifacttest.Memory) {
+	store := artifacttest.New()
+	return artifact.Index{Store: store, Name: "docs"}, store
+}
+
+// The layout is a contract with other programs, with backups, and with generations that exist already.
+func TestKeysAreWhereTheContractSaysTheyAre(t *testing.T) {
+	x, _ := index()
+	digest := core.Sum("spec")
+	for got, want := range map[string]string{
+		x.SegmentKey("ab12"):                              "docs/segments/ab12",
+		x.CurrentKey():                                    "docs/current.json",
+		x.LeaseKey():                                      "docs/lease.json",
+		x.GenerationKey("g1", "manifest.json"):            "docs/generations/g1/manifest.json",
+		x.GenerationKey("g1", "dead-letters/c1.json"):     "docs/generations/g1/dead-letters/c1.json",
+		x.SpecKey(digest):                                 "docs/specs/" + digest.String() + ".json",
+		x.RunKey("g1", "3", "build.json"):                 "docs/runs/g1/3/build.json",
+		strings.TrimSuffix(x.GenerationKey("g", ""), "/"): "docs/generations/g",
+	} {
+		if got != want {
+			t.Errorf("%s, want %s", got, want)
+		}
+	}
+}
+
+func TestAFileIsNamedByItsContentAndWrittenOnce(t *testing.T) {
+	x, store := index()
+	for round, wantFresh := range []bool{true, false} {
+		file, err := artifact.NewFile()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, part := range []string{"hello ", "world"} {
+			if _, err := file.Write([]byte(part)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		seg, fresh, err := file.PutSegment(t.Context(), x)
+		file.Discard()
+		sum := sha256.Sum256([]byte("hello world"))
+		if err != nil || fresh != wantFresh || seg.SHA256 != hex.EncodeToString(sum[:]) || seg.Bytes != 11 {
+			t.Errorf("round %d: %+v fresh %v, %v", round, seg, fresh, err)
+		}
+	}
+	if puts, others := store.Calls(artifacttest.Put), store.Calls(artifacttest.Get); puts != 2 || others != 0 {
+		t.Errorf("asked for %d times on the condition that it is not there, read %d times", puts, others)
+	}
+}
+
+// An object of another size under a content's name is not that content.
+func TestASegmentThatLiesThereCutIsWrittenAgain(t *testing.T) {
+	x, store := index()
+	sum := sha256.Sum256([]byte("hello"))
+	key := x.SegmentKey(hex.EncodeToString(sum[:]))
+	if _, err := blob.Write(t.Context(), store, key, []byte("hel"), blob.Cond{}); err != nil {
+		t.Fatal(err)
+	}
+	file, err := artifact.NewFile()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Discard()
+	if _, err := file.Write([]byte("hello")); err != nil {
+		t.Fatal(err)
+	}
+	if _, fresh, err := file.PutSegment(t.Context(), x); err != nil || !fresh {
+		t.Fatalf("fresh %v, %v", fresh, err)
+	}
+	if raw, _, err := blob.Read(t.Context(), store, key); err != nil || string(raw) != "hello" {
+		t.Errorf("%q %v", raw, err)
+	}
+}
+
+func TestTemporaryFilesLeaveTheDiskWhenDiscarded(t *testing.T) {
+	dir := t.TempDir()
+	open := scratchtest.In(t, dir)
+	rows, err := artifact.NewRows()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if left := open(); len(left) != 1 {
+		t.Fatalf("%d files", len(left))
+	}
+	rows.Discard()
+	if left := open(); len(left) != 0 {
+		t.Errorf("%v is left", left)
+	}
+	t.Setenv("TMPDIR", dir+"/none")
+	if _, err := artifact.NewFile(); !fault.Is(err, fault.StoreFull) {
+		t.Errorf("without a temporary folder: %v", err)
+	}
+}
+
+func TestAManifestIsReadBackOnlyWhole(t *testing.T) {
+	x, store := index()
+	manifest := &core.Manifest{Format: core.ManifestFormat, Index: "docs", Generation: "g1", Seq: 4}
+	sha, err := x.PutManifest(t.Context(), manifest)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again, err := x.PutManifest(t.Context(), manifest); err != nil || again != sha {
+		t.Errorf("the same manifest is %s and %s, %v", sha, again, err)
+	}
+	if got, err := x.Manifest(t.Context(), sha); err != nil || got.Seq != 4 {
+		t.Fatalf("%+v %v", got, err)
+	}
+	_, err = x.Manifest(t.Context(), strings.Repeat("0", 64))
+	if !fault.Is(err, fault.SegmentDamage) || !strings.Contains(fault.As(err).Hint, "index --rebuild --index docs") {
+		t.Errorf("an absent one: %v", err)
+	}
+	store.Change(
+		x.SegmentKey(sha),
+		func(raw []byte) []byte { return bytes.Replace(raw, []byte(`:4,`), []byte(`:5,`), 1) },
+	)
+	if _, err := x.Manifest(t.Context(), sha); !fault.Is(err, fault.SegmentDamage) {
+		t.Errorf("a changed one: %v", err)
+	}
+	newer, err := x.PutManifest(t.Context(), &core.Manifest{Format: core.ManifestFormat + 1, Generation: "g2"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := x.Manifest(t.Context(), newer); !fault.Is(err, fault.SegmentDamage) ||
+		!strings.Contains(err.Error(), "update this program") {
+		t.Errorf("one of a newer format: %v", err)
+	}
+}
+
+func TestAnIndexThatWasNeverPublishedHasTheZeroPointer(t *testing.T) {
+	x, store := index()
+	if pointer, tag, err := x.Current(t.Context()); err != nil || pointer != (core.Pointer{}) || tag != "" {
+		t.Errorf("%+v %q %v", pointer, tag, err)
+	}
+	if _, err := blob.Write(t.Context(), store, x.CurrentKey(), []byte("{"), blob.Cond{}); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := x.Current(t.Context()); !fault.Is(err, fault.SegmentDamage) {
+		t.Errorf("a damaged pointer: %v", err)
+	}
+}
+
+func TestASpecIsFoundByItsDigest(t *testing.T) {
+	x, store := index()
+	spec := core.Spec{Index: "docs", Corpus: "s3://b/p/", Keep: 3}
+	var digests []core.Digest
+	for range 2 {
+		digest, err := x.PutSpec(t.Context(), spec)
+		if err != nil {
+			t.Fatal(err)
+		}
+		digests = append(digests, digest)
+	}
+	got, err := x.Spec(t.Context(), digests[0])
+	if err != nil || !reflect.DeepEqual(got, spec) || digests[0] != digests[1] || len(store.Keys("docs/specs/")) != 1 {
+		t.Errorf("%+v %v %v", got, digests, err)
+	}
+	if _, err := x.Spec(t.Context(), core.Sum("other")); !fault.Is(err, fault.NotFound) {
+		t.Errorf("another digest: %v", err)
+	}
+}
+
+// Programs that start together on an empty store must agree on its identity: Redis and Milvus are marked with it.
+func TestProgramsThatStartTogetherAgreeOnTheStoreID(t *testing.T) {
+	store := artifacttest.New()
+	var meet sync.WaitGroup
+	meet.Add(8)
+	var once [8]sync.Once
+	ids := make([]string, 8)
+	var all sync.WaitGroup
+	for i := range ids {
+		all.Go(func() {
+			id, err := artifact.StoreID(
+				t.Context(),
+				&late{Memory: store, wait: func() { once[i].Do(func() { meet.Done(); meet.Wait() }) }},
+			)
+			if err != nil {
+				t.Error(err)
+			}
+			ids[i] = id
+		})
+	}
+	all.Wait()
+	for _, id := range ids {
+		if len(id) != 32 || id != ids[0] {
+			t.Errorf("ids %v", ids)
+		}
+	}
+	if id, err := artifact.StoreID(t.Context(), store); err != nil || id != ids[0] {
+		t.Errorf("later it is %s, %v", id, err)
+	}
+}
+
+// late makes every program find no identity before any of them writes one.
+type late struct {
+	*artifacttest.Memory
+	wait func()
+}
+
+func (l *late) Get(ctx context.Context, key string, r blob.Range) (body io.ReadCloser, info blob.Info, err error) {
+	body, info, err = l.Memory.Get(ctx, key, r)
+	if err != nil {
+		l.wait()
+	}
+	return body, info, err
+}
+
+func TestAStoreIDThatCannotBeReadIsNeverReplaced(t *testing.T) {
+	for situation, content := range map[string]string{"cut": "{", "short": `{"id":"abc"}`, "empty": "{}", "0 bytes": ""} {
+		store := artifacttest.New()
+		if _, err := blob.Write(t.Context(), store, "store.json", []byte(content), blob.Cond{}); err != nil {
+			t.Fatal(err)
+		}
+		_, err := artifact.StoreID(t.Context(), store)
+		if !fault.Is(err, fault.SegmentDamage) || !strings.Contains(fault.As(err).Hint, "store.json back from a backup") {
+			t.Errorf("%s: %v", situation, err)
+		}
+		if raw, _, err := blob.Read(t.Context(), store, "store.json"); err != nil || string(raw) != content {
+			t.Errorf("%s: it was replaced by %s", situation, raw)
+		}
+	}
+	down := artifacttest.New()
+	down.Fail = func(artifacttest.Op, string) error { return fault.StoreDown.At("read", "store.json") }
+	if _, err := artifact.StoreID(t.Context(), down); !fault.Is(err, fault.StoreDown) || len(down.Keys("")) != 0 {
+		t.Errorf("a store that is down: %v, %v", err, down.Keys(""))
+	}
+}
+
+func TestDeleteAllGoesByBatches(t *testing.T) {
+	for _, c := range []struct {
+		situation string
+		wrap      func(*artifacttest.Memory) blob.Store
+		requests  int
+	}{
+		{"a store with batches", func(m *artifacttest.Memory) blob.Store { return m }, 3},
+	} {
+		memory := artifacttest.New()
+		var keys []string
+		for i := range 2500 {
+			keys = append(keys, fmt.Sprint("k/", i))
+			if i%2 == 0 { // the rest is absent
+				if _, err := blob.Write(t.Context(), memory, keys[i], nil, blob.Cond{}); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		if err := artifact.DeleteAll(t.Context(), c.wrap(memory), keys); err != nil {
+			t.Fatal(err)
+		}
+		if n := memory.Calls(artifacttest.Delete); n != c.requests || len(memory.Keys("")) != 0 {
+			t.Errorf("%s: %d requests, %d left", c.situation, n, len(memory.Keys("")))
+		}
+	}
+}
+
+// slowly deletes as a distant store does.
+type slowly struct {
+	blob.Store
+	mu            sync.Mutex
+	running, most int
+	sizes         []int
+}
+
+func (s *slowly) DeleteAll(ctx context.Context, keys []string) error {
+	s.mu.Lock()
+	s.running++
+	s.most, s.sizes = max(s.most, s.running), append(s.sizes, len(keys))
+	s.mu.Unlock()
+	time.Sleep(time.Second)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.running--
+	return ctx.Err()
+}
+
+// Twenty requests of a second each take five seconds, and none begins when the permit is over.
+func TestManyObjectsAreDeletedInSeveralRequestsAtOnceAndNoneBeginsAfterThePermit(t *testing.T) {
+	for _, test := range []struct {
+		permit, took time.Duration
+		requests     int
+	}{{time.Hour, 5 * time.Second, 20}, {1500 * time.Millisecond, 2 * time.Second, 8}} {
+		synctest.Test(t, func(t *testing.T) {
+			store := &slowly{Store: artifacttest.New()}
+			began := time.Now()
+			ctx, cancel := context.WithTimeout(t.Context(), test.permit)
+			defer cancel()
+			err := artifact.DeleteAll(ctx, store, make([]string, 20_000))
+			if whole := test.requests == 20; whole != (err == nil) {
+				t.Errorf("permit of %s: %v", test.permit, err)
+			}
+			if store.most != 4 || len(store.sizes) != test.requests || slices.Max(store.sizes) != 1000 {
+				t.Errorf("permit of %s: %d at once, requests of %v", test.permit, store.most, store.sizes)
+			}
+			if took := time.Since(began); took != test.took {
+				t.Errorf("permit of %s: it took %s", test.permit, took)
+			}
+		})
+	}
+}
+
+func TestDeleteAllStopsWhenItIsCancelledAndTellsErrors(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	memory := artifacttest.New()
+	err := artifact.DeleteAll(ctx, memory, []string{"a"})
+	if !errors.Is(err, context.Canceled) || memory.Calls(artifacttest.Delete) != 0 {
+		t.Errorf("%v after %d deletes", err, memory.Calls(artifacttest.Delete))
+	}
+	memory.Fail = func(artifacttest.Op, string) error { return fault.StoreDenied.At("delete", "a") }
+	for _, store := range []blob.Store{memory} {
+		if err := artifact.DeleteAll(t.Context(), store, []string{"a"}); !fault.Is(err, fault.StoreDenied) {
+			t.Errorf("%v", err)
+		}
+	}
+}

@@ -1,0 +1,167 @@
+package artifact
+
+import (
+	"context"
+	"strings"
+
+	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/store/blob"
+)
+
+// lineKey says whose branch an index is. It is written once and never changed, also not when the branch goes: the name
+// stays its base's, so that no process that knows it takes it for an index of its own.
+func lineKey(name string) string { return linesFolder + name + ".json" }
+
+const linesFolder = "_branches/"
+
+// OfBranches tells a key that says whose branch an index is: most indexes are none, and have no such object.
+func OfBranches(key string) bool { return strings.HasPrefix(key, linesFolder) }
+
+// line is what lies under lineKey.
+type line struct {
+	Base string `json:"base"`
+}
+
+// BaseOf is the index whose segments, records and collections an index shares, because it is a branch of it; else the
+// index itself.
+func BaseOf(ctx context.Context, store blob.Store, name string) (string, error) {
+	var found line
+	_, err := blob.ReadJSON(ctx, store, lineKey(name), &found)
+	switch {
+	case fault.Is(err, fault.NotFound):
+		return name, nil
+	case err != nil:
+		return "", err
+	case !core.ValidIndex(found.Base) || found.Base == name:
+		return "", fault.SegmentDamage.At("read", store.Location(lineKey(name))).
+			Because("it names no base").
+			Advise("put it back: {\"base\": \"<the index that " + name + " is a branch of>\"}")
+	}
+	return found.Base, nil
+}
+
+// PutBase writes down that an index is a branch. It may be repeated; a name that is another's is fault.Usage.
+func (x Index) PutBase(ctx context.Context, base string) error {
+	_, err := blob.WriteJSON(ctx, x.Store, lineKey(x.Name), line{base}, blob.Cond{Absent: true})
+	if !fault.Is(err, fault.Precondition) {
+		return err
+	}
+	there, err := BaseOf(ctx, x.Store, x.Name)
+	if err == nil && there != base {
+		err = fault.Usage.At("name branch", x.Name).
+			Because("it is, or was, a branch of " + there).
+			Advise("choose another name")
+	}
+	return err
+}
+
+// BranchKey is the record of a branch of this index.
+func (x Index) BranchKey(name string) string { return x.key("branches", single(name)+".json") }
+
+// RebaseKey is what the last planned run of a branch found its base serving.
+func (x Index) RebaseKey() string { return x.key("rebase.json") }
+
+// Branches gives the records of the branches of this index, deleted ones too, in order of their names.
+func (x Index) Branches(ctx context.Context) ([]core.Branch, error) {
+	prefix := x.key("branches") + "/"
+	var out []core.Branch
+	for info, err := range x.Store.List(ctx, prefix, "") {
+		if err != nil {
+			return nil, err
+		}
+		name, ok := strings.CutSuffix(strings.TrimPrefix(info.Key, prefix), ".json")
+		if !ok || !core.ValidIndex(name) {
+			continue
+		}
+		var branch core.Branch
+		if _, err := blob.ReadJSON(ctx, x.Store, info.Key, &branch); err != nil {
+			return nil, err
+		}
+		if branch.Name != name || branch.Base != x.Name {
+			return nil, fault.SegmentDamage.At("read", x.Store.Location(info.Key)).Because("it is no record of this branch")
+		}
+		out = append(out, branch)
+	}
+	return out, nil
+}
+
+// Base is this index's base: itself, where it is no branch.
+func (x Index) Base(ctx context.Context) (Index, error) {
+	base, err := BaseOf(ctx, x.Store, x.Name)
+	x.Name = base
+	return x, err
+}
+
+// Family gives every index that shares this one's segments: the base first, then its branches by their names.
+func (x Index) Family(ctx context.Context) ([]Index, []core.Branch, error) {
+	base, err := x.Base(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	branches, err := base.Branches(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	family := []Index{base}
+	for _, branch := range branches {
+		member := x
+		member.Name = branch.Name
+		family = append(family, member)
+	}
+	return family, branches, nil
+}
+
+// FamilyRefs gives the references of every index that shares this one's segments, by index and generation, with those
+// of pointers and of what branches that are being made begin with. One that cannot be read is an error.
+func (x Index) FamilyRefs(ctx context.Context) (map[string]map[string]core.GenerationRef, error) {
+	family, branches, err := x.Family(ctx)
+	if err != nil {
+		return nil, err
+	}
+	out := map[string]map[string]core.GenerationRef{}
+	for _, member := range family {
+		if out[member.Name], err = member.Named(ctx); err != nil {
+			return nil, err
+		}
+	}
+	for _, branch := range branches {
+		if _, there := out[branch.Name][branch.Generation]; branch.State == core.BranchOpen && !there {
+			begun, err := New(x.Store, branch.Name).Begun(ctx)
+			if err != nil {
+				return nil, err
+			}
+			if !begun {
+				out[branch.Name][branch.Generation] = core.GenerationRef{
+					Manifest: branch.Manifest, Seq: branch.Seq, State: core.GenerationPublished,
+				}
+			}
+		}
+	}
+	return out, nil
+}
+
+// New is an index by its name.
+func New(store blob.Store, name string) Index { return Index{Store: store, Name: name} }
+
+// Begun tells whether an index has a pointer: a branch then has references of its own.
+func (x Index) Begun(ctx context.Context) (bool, error) {
+	_, err := x.Store.Stat(ctx, x.CurrentKey())
+	if fault.Is(err, fault.NotFound) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// related tells whether another index shares this one's segments: configurations lie with them.
+func (x Index) related(ctx context.Context, other string) (bool, error) {
+	if !core.ValidIndex(other) {
+		return false, nil
+	}
+	own, err := BaseOf(ctx, x.Store, x.Name)
+	if err != nil {
+		return false, err
+	}
+	its, err := BaseOf(ctx, x.Store, other)
+	return own == its, err
+}

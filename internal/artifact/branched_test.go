@@ -1,0 +1,68 @@
+package artifact_test
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/unweaver/unweaver/internal/artifact"
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/store/blob"
+	"github.com/unweaver/unweaver/internal/store/blob/memory"
+	"github.com/unweaver/unweaver/internal/testkit/blobtest"
+)
+
+func TestAStoreOfBranchesIsAStore(t *testing.T) {
+	blobtest.Run(t, func(*testing.T) blob.Store { return artifact.Branched(memory.New()) })
+}
+
+func TestWhatABranchSharesLiesBelowItsBase(t *testing.T) {
+	below := memory.New()
+	store := artifact.Branched(below)
+	branch := artifact.New(store, "exp")
+	if err := branch.PutBase(t.Context(), "docs"); err != nil {
+		t.Fatal(err)
+	}
+	if err := branch.PutBase(t.Context(), "docs"); err != nil {
+		t.Errorf("it may not be repeated: %v", err)
+	}
+	if err := branch.PutBase(t.Context(), "other"); !fault.Is(err, fault.Usage) {
+		t.Errorf("the name is given to another base: %v", err)
+	}
+	for _, key := range []string{"exp/segments/a", "exp/segments/b", "exp/specs/c.json", "exp/lease.json", "exp/current.json"} {
+		info, err := blob.Write(t.Context(), store, key, []byte(key), blob.Cond{Absent: true})
+		if err != nil || info.Key != key {
+			t.Fatalf("%s: %+v, %v", key, info, err)
+		}
+		if raw, _, err := blob.Read(t.Context(), store, key); err != nil || string(raw) != key {
+			t.Errorf("%s reads %q, %v", key, raw, err)
+		}
+	}
+	keys := func(of blob.Store, prefix, after string) (out []string) {
+		for info, err := range of.List(t.Context(), prefix, after) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			out = append(out, info.Key)
+		}
+		return out
+	}
+	want := []string{
+		"_branches/exp.json", "docs/lease.json", "docs/segments/a", "docs/segments/b", "docs/specs/c.json", "exp/current.json",
+	}
+	if got := keys(below, "", ""); !slices.Equal(got, want) {
+		t.Errorf("below lie %v", got)
+	}
+	if got := keys(store, "exp/segments/", "exp/segments/a"); !slices.Equal(got, []string{"exp/segments/b"}) {
+		t.Errorf("listed are %v", got)
+	}
+	to := memory.New()
+	if err := blob.Copy(t.Context(), to, "copy", store, "exp/segments/a"); err != nil {
+		t.Errorf("a copy: %v", err)
+	}
+	if err := store.DeleteAll(t.Context(), []string{"exp/segments/a"}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := store.Stat(t.Context(), "docs/segments/a"); !fault.Is(err, fault.NotFound) {
+		t.Errorf("it is there after it was deleted: %v", err)
+	}
+}

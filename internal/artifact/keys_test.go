@@ -1,0 +1,64 @@
+package artifact_test
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/unweaver/unweaver/internal/artifact"
+	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/store/blob"
+	"github.com/unweaver/unweaver/internal/testkit/artifacttest"
+)
+
+// Names come from whoever reaches the engine.
+func TestANameThatIsNoneNeverBecomesAPath(t *testing.T) {
+	store := artifacttest.New()
+	var keys []string
+	for _, name := range []string{"../../../..", "..", "", "/etc", "docs/../..", "a/b", "ledger", "doctor", "Docs", ".tmp"} {
+		x := artifact.Index{Store: store, Name: name}
+		if !fault.Is(x.Check(), fault.InvalidParam) {
+			t.Errorf("%q names an index", name)
+		}
+		keys = append(keys, x.CurrentKey(), x.LeaseKey(), x.SegmentKey("ab"), x.GenerationKey("g", "report.json"),
+			x.RunKey("g", "1", "build.json"), x.SpecKey(core.Digest{}))
+	}
+	good := artifact.Index{Store: store, Name: "docs"}
+	for _, name := range []string{"..", "../other/current.json", "a/../b", "../..", "/etc/passwd", "a\x00", `a\b`} {
+		keys = append(keys, good.SegmentKey(name), good.GenerationKey(name, "report.json"), good.RunKey(name, "x"),
+			good.RunKey("g", name+"/.."), good.GenerationKey("g", "../"+name))
+	}
+	keys = append(keys, good.SegmentKey("a/b"), good.GenerationKey("a/b", "report.json"), good.RunKey("a/b", "x"))
+	for _, key := range keys {
+		if !fault.Is(blob.CheckKey(key), fault.InvalidParam) {
+			t.Errorf("%q is taken by a store", key)
+		}
+		if _, err := store.Stat(t.Context(), key); !fault.Is(err, fault.InvalidParam) {
+			t.Errorf("%q: %v", key, err)
+		}
+	}
+}
+
+// A configuration that another index has, or that a person put in its place, says where to read and whom to pay.
+func TestAConfigurationOfAnotherIndexIsRefused(t *testing.T) {
+	x, store := index()
+	other := artifact.Index{Store: store, Name: "other"}
+	digest, err := other.PutSpec(t.Context(), core.Spec{Index: "other"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	raw, err := json.Marshal(core.Spec{Index: "other"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := blob.Write(t.Context(), store, x.SpecKey(digest), raw, blob.Cond{}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := x.Spec(t.Context(), digest); !fault.Is(err, fault.InvalidParam) || !strings.Contains(err.Error(), "other") {
+		t.Errorf("%v", err)
+	}
+	if _, err := other.Spec(t.Context(), digest); err != nil {
+		t.Error(err)
+	}
+}

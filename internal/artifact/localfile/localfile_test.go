@@ -1,0 +1,494 @@
+package localfile_test
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/unweaver/unweaver/internal/artifact/localfile"
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/store/blob"
+	"github.com/unweaver/unweaver/internal/store/blob/memory"
+)
+
+// source is a store that counts reads, and may hold them up.
+type source struct {
+	*memory.Store
+	reads atomic.Int64
+	wait  func(key string)
+	body  func(io.ReadCloser) io.ReadCloser
+}
+
+func newSource() *source { return &source{Store: memory.New()} }
+
+func (s *source) Get(ctx context.Context, key string, part blob.Range) (io.ReadCloser, blob.Info, error) {
+	s.reads.Add(1)
+	if s.wait != nil {
+		s.wait(key)
+	}
+	body, info, err := s.Store.Get(ctx, key, part)
+	if s.body != nil && err == nil {
+		body = s.body(body)
+	}
+	return body, info, err
+}
+
+// put stores a content under its hash as key.
+func (s *source) put(t testing.TB, content string) (sha string) {
+	t.Helper()
+	sum := sha256.Sum256([]byte(content))
+	sha = hex.EncodeToString(sum[:])
+	if _, err := blob.Write(t.Context(), s.Store, sha, []byte(content), blob.Cond{}); err != nil {
+		t.Fatal(err)
+	}
+	return sha
+}
+
+func newCache(t *testing.T, dir string, limit int64) *localfile.Cache {
+	t.Helper()
+	cache, err := localfile.New(dir, limit)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return cache
+}
+
+// file is what tests map: a copy's content.
+type file struct {
+	content string
+	closed  atomic.Int64
+}
+
+func (f *file) Close() { f.closed.Add(1) }
+
+func read(path string) (*file, error) {
+	raw, err := os.ReadFile(path)
+	return &file{content: string(raw)}, err
+}
+
+func names(t *testing.T, dir string) []string {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := make([]string, len(entries))
+	for i, entry := range entries {
+		out[i] = entry.Name()
+	}
+	return out
+}
+
+func here(dir, sha string) bool {
+	_, err := os.Stat(filepath.Join(dir, sha))
+	return err == nil
+}
+
+func TestManyWhoAskForOneContentBringItOnce(t *testing.T) {
+	store, cache := newSource(), newCache(t, t.TempDir(), 0)
+	store.wait = func(string) { time.Sleep(20 * time.Millisecond) }
+	sha := store.put(t, "content")
+	var wg sync.WaitGroup
+	for range 20 {
+		wg.Go(func() {
+			path, err := cache.Get(t.Context(), store, sha, sha)
+			if raw, rerr := os.ReadFile(path); err != nil || rerr != nil || string(raw) != "content" {
+				t.Errorf("got %q, %v, %v", raw, err, rerr)
+			}
+		})
+	}
+	wg.Wait()
+	if n := store.reads.Load(); n != 1 {
+		t.Errorf("it was brought %d times", n)
+	}
+	if n := cache.Remembered(); n != 0 {
+		t.Errorf("%d contents are remembered", n)
+	}
+}
+
+func TestADownloadHoldsUpNobodyButThoseWhoWantIt(t *testing.T) {
+	store, cache := newSource(), newCache(t, t.TempDir(), 0)
+	slow, fast := store.put(t, "slow"), store.put(t, "fast")
+	begun, finish := make(chan struct{}), make(chan struct{})
+	store.wait = func(key string) {
+		if key == slow {
+			close(begun)
+			<-finish
+		}
+	}
+	got := make(chan error, 1)
+	go func() {
+		_, err := cache.Get(t.Context(), store, slow, slow)
+		got <- err
+	}()
+	<-begun
+	if handle, release, err := localfile.Acquire(t.Context(), cache, store, fast, fast, read); err != nil {
+		t.Error(err)
+	} else {
+		release()
+		if handle.content != "fast" {
+			t.Errorf("got %q", handle.content)
+		}
+	}
+	// One who wants the same waits, but not beyond its own end.
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	if _, err := cache.Get(ctx, store, slow, slow); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("got %v", err)
+	}
+	close(finish)
+	if err := <-got; err != nil {
+		t.Error(err)
+	}
+	if n := cache.Remembered(); n != 0 {
+		t.Errorf("%d contents are remembered", n)
+	}
+}
+
+func TestOneMappingIsSharedAndClosedByItsLastUser(t *testing.T) {
+	store, cache := newSource(), newCache(t, t.TempDir(), 0)
+	sha := store.put(t, "content")
+	var opened atomic.Int64
+	open := func(path string) (*file, error) { opened.Add(1); return read(path) }
+	handles, releases := make([]*file, 16), make([]func(), 16)
+	var wg sync.WaitGroup
+	for i := range handles {
+		wg.Go(func() {
+			var err error
+			if handles[i], releases[i], err = localfile.Acquire(t.Context(), cache, store, sha, sha, open); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	if opened.Load() != 1 || store.reads.Load() != 1 {
+		t.Fatalf("brought %d times and opened %d times", store.reads.Load(), opened.Load())
+	}
+	for i, release := range releases {
+		if handles[i] != handles[0] {
+			t.Fatal("two mappings of one content")
+		}
+		if handles[0].closed.Load() != 0 {
+			t.Fatalf("closed while %d use it", len(releases)-i)
+		}
+		release()
+		release() // once more does nothing
+	}
+	if handles[0].closed.Load() != 1 || cache.Remembered() != 0 {
+		t.Errorf("closed %d times, %d contents remembered", handles[0].closed.Load(), cache.Remembered())
+	}
+	again, release, err := localfile.Acquire(t.Context(), cache, store, sha, sha, open)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer release()
+	if again == handles[0] || store.reads.Load() != 1 {
+		t.Errorf("a closed mapping was given, or the copy was brought %d times", store.reads.Load())
+	}
+}
+
+// other is another kind of file.
+type other struct{ file }
+
+func TestAContentMayBeMappedAsTwoKinds(t *testing.T) {
+	dir := t.TempDir()
+	store, cache := newSource(), newCache(t, dir, 0)
+	sha := store.put(t, "content")
+	_, releaseFirst, err := localfile.Acquire(t.Context(), cache, store, sha, sha, read)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, releaseSecond, err := localfile.Acquire(t.Context(), cache, store, sha, sha,
+		func(string) (*other, error) { return &other{}, nil })
+	if err != nil {
+		t.Fatal(err)
+	}
+	cache.Forget(sha)
+	releaseFirst()
+	if !here(dir, sha) {
+		t.Error("the copy is gone while the second kind maps it")
+	}
+	releaseSecond()
+	if here(dir, sha) || cache.Remembered() != 0 {
+		t.Error("the copy is still here, or remembered")
+	}
+}
+
+func TestEvictionTakesTheOldestAndNothingThatIsUsed(t *testing.T) {
+	dir := t.TempDir()
+	store, cache := newSource(), newCache(t, dir, 1000)
+	// Another process, or another cache of this one, has a copy mapped: its files are not to be taken either.
+	neighbour := newCache(t, dir, 1000)
+	contents := make([]string, 6)
+	for i := range contents {
+		contents[i] = store.put(t, strings.Repeat(fmt.Sprint(i), 300))
+	}
+	used, release, err := localfile.Acquire(t.Context(), cache, store, contents[0], contents[0], read)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, releaseNeighbour, err := localfile.Acquire(t.Context(), neighbour, store, contents[1], contents[1], read)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, sha := range contents[2:] {
+		if _, err := cache.Get(t.Context(), store, sha, sha); err != nil {
+			t.Fatal(err)
+		}
+		long := time.Now().Add(time.Duration(i-10) * time.Hour)
+		if err := os.Chtimes(filepath.Join(dir, sha), long, long); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i, want := range []bool{true, true, false, false, false, true} {
+		if got := here(dir, contents[i]); got != want {
+			t.Errorf("copy %d is here: %v, want %v", i, got, want)
+		}
+	}
+	release()
+	releaseNeighbour()
+	if used.closed.Load() != 1 {
+		t.Error("it was not closed")
+	}
+	old := time.Now().Add(-100 * time.Hour)
+	for _, sha := range contents[:2] {
+		if err := os.Chtimes(filepath.Join(dir, sha), old, old); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, sha := range contents[2:4] {
+		if _, err := cache.Get(t.Context(), store, sha, sha); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if here(dir, contents[0]) || here(dir, contents[1]) {
+		t.Error("what nobody uses any more was kept")
+	}
+}
+
+func TestWhatIsForgottenLeavesTheDiskWhenNobodyUsesIt(t *testing.T) {
+	dir := t.TempDir()
+	store, cache := newSource(), newCache(t, dir, 0)
+	used, idle := store.put(t, "used"), store.put(t, "idle")
+	_, release, err := localfile.Acquire(t.Context(), cache, store, used, used, read)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := cache.Get(t.Context(), store, idle, idle); err != nil {
+		t.Fatal(err)
+	}
+	for _, sha := range []string{used, idle, "never here"} {
+		cache.Forget(sha)
+	}
+	if here(dir, idle) || !here(dir, used) {
+		t.Errorf("idle is here: %v, used is here: %v", here(dir, idle), here(dir, used))
+	}
+	// Asked for again, it is not to go.
+	_, releaseAgain, err := localfile.Acquire(t.Context(), cache, store, used, used, read)
+	if err != nil {
+		t.Fatal(err)
+	}
+	release()
+	releaseAgain()
+	if !here(dir, used) {
+		t.Error("it was asked for again, and went")
+	}
+	cache.Forget(used)
+	if here(dir, used) || cache.Remembered() != 0 {
+		t.Error("it is still here, or remembered")
+	}
+}
+
+func TestADamagedCopyIsBroughtOnceMore(t *testing.T) {
+	damaged := func(path string) (*file, error) {
+		got, err := read(path)
+		if err == nil && got.content != "content" {
+			err = fault.SegmentDamage.At("open", path).Because("its checksum differs")
+		}
+		return got, err
+	}
+	dir := t.TempDir()
+	store, cache := newSource(), newCache(t, dir, 0)
+	sha := store.put(t, "content")
+	for _, acquire := range []func() (*file, error){
+		func() (*file, error) { return localfile.Open(t.Context(), cache, store, sha, sha, damaged) },
+		func() (*file, error) {
+			handle, release, err := localfile.Acquire(t.Context(), cache, store, sha, sha, damaged)
+			if err == nil {
+				release()
+			}
+			return handle, err
+		},
+	} {
+		if err := os.WriteFile(filepath.Join(dir, sha), []byte("rotten"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		before := store.reads.Load()
+		if got, err := acquire(); err != nil || got.content != "content" || store.reads.Load() != before+1 {
+			t.Errorf("got %+v after %d downloads, %v", got, store.reads.Load()-before, err)
+		}
+	}
+	// What is damaged for good is not brought for ever, and another failure not once more.
+	for code, want := range map[fault.Code]int64{fault.SegmentDamage: 1, fault.StoreDenied: 0} {
+		before := store.reads.Load()
+		_, release, err := localfile.Acquire(t.Context(), cache, store, sha, sha, func(path string) (*file, error) {
+			return nil, code.At("open", path)
+		})
+		if !fault.Is(err, code) || release != nil || store.reads.Load()-before != want {
+			t.Errorf("%s: %d downloads, %v", code, store.reads.Load()-before, err)
+		}
+	}
+	if cache.Remembered() != 0 {
+		t.Error("a failure is remembered")
+	}
+}
+
+func TestADownloadThatFailsLeavesNothingAndSaysWhy(t *testing.T) {
+	broken := errors.New("the line broke")
+	for name, c := range map[string]struct {
+		prepare func(store *source)
+		want    fault.Code
+		says    string
+	}{
+		"absent": {func(s *source) { s.Store = memory.New() }, fault.NotFound, "does not exist"},
+		"another content": {func(s *source) {
+			_, _ = blob.Write(context.Background(), s.Store, "k", []byte("x"), blob.Cond{})
+		}, fault.SegmentDamage, "hashes to"},
+		"breaks": {func(s *source) {
+			s.body = func(io.ReadCloser) io.ReadCloser { return io.NopCloser(&failing{broken}) }
+		}, fault.StoreDown, "the line broke"},
+		"is denied midway": {func(s *source) {
+			s.body = func(io.ReadCloser) io.ReadCloser {
+				return io.NopCloser(&failing{fault.StoreDenied.At("read", "k").Because("the token ended")})
+			}
+		}, fault.StoreDenied, "token"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			store, cache := newSource(), newCache(t, dir, 0)
+			sha := store.put(t, "content")
+			if _, err := blob.Write(t.Context(), store.Store, "k", []byte("content"), blob.Cond{}); err != nil {
+				t.Fatal(err)
+			}
+			c.prepare(store)
+			_, err := cache.Get(t.Context(), store, "k", sha)
+			if !fault.Is(err, c.want) || !strings.Contains(err.Error(), c.says) {
+				t.Errorf("got %v", err)
+			}
+			if left := names(t, dir); len(left) != 0 {
+				t.Errorf("%q are left", left)
+			}
+		})
+	}
+}
+
+// failing is a body that gives some bytes and then an error.
+type failing struct{ err error }
+
+func (f *failing) Read(p []byte) (int, error) { return min(3, len(p)), f.err }
+
+func TestAFullDiskSaysSo(t *testing.T) {
+	if _, err := os.Stat("/dev/full"); err != nil {
+		t.Skip("no /dev/full here")
+	}
+	dir := t.TempDir()
+	store, cache := newSource(), newCache(t, dir, 0)
+	sha := store.put(t, "content")
+	full := filepath.Join(dir, ".in-full")
+	cache.WriteTo(func() (*os.File, error) {
+		if err := os.Symlink("/dev/full", full); err != nil {
+			return nil, err
+		}
+		return os.OpenFile(full, os.O_WRONLY, 0)
+	})
+	_, err := cache.Get(t.Context(), store, sha, sha)
+	if !fault.Is(err, fault.StoreFull) || fault.As(err).Object != dir {
+		t.Errorf("got %v", err)
+	}
+	if left := names(t, dir); len(left) != 0 {
+		t.Errorf("%q are left", left)
+	}
+}
+
+func TestAFolderThatCannotBeMadeIsNamed(t *testing.T) {
+	inTheWay := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(inTheWay, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := localfile.New(inTheWay, 0); fault.As(err) == nil || fault.As(err).Object != inTheWay {
+		t.Errorf("got %v", err)
+	}
+}
+
+// downloader names the folder into which the test's own program downloads until it is killed.
+const downloader = "UNWEAVER_TEST_CACHE"
+
+func TestDownloadsOfDeadProcessesAreRemovedAndThoseOfOthersKept(t *testing.T) {
+	if dir := os.Getenv(downloader); dir != "" {
+		store, cache := newSource(), newCache(t, dir, 0)
+		sha := store.put(t, "content")
+		store.body = func(io.ReadCloser) io.ReadCloser {
+			fmt.Println("begun") // the file is made and locked before the first byte is asked for
+			return io.NopCloser(never{})
+		}
+		_, _ = cache.Get(t.Context(), store, sha, sha)
+		return
+	}
+	dir := t.TempDir()
+	child := exec.Command(os.Args[0], "-test.run=^"+t.Name()+"$")
+	child.Env = append(os.Environ(), downloader+"="+dir)
+	out, err := child.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := child.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = child.Process.Kill(); _ = child.Wait() })
+	if _, err := io.ReadFull(out, make([]byte, len("begun"))); err != nil {
+		t.Fatal(err)
+	}
+	var left []string
+	for begin := time.Now(); len(left) == 0; left = names(t, dir) {
+		if time.Since(begin) > time.Minute {
+			t.Fatal("the child made no file")
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+	time.Sleep(50 * time.Millisecond) // from the file to its lock
+	old := time.Now().Add(-time.Hour)
+	if err := os.Chtimes(filepath.Join(dir, left[0]), old, old); err != nil {
+		t.Fatal(err)
+	}
+	newCache(t, dir, 0)
+	if now := names(t, dir); len(now) != 1 {
+		t.Errorf("a living process lost its download: %q", now)
+	}
+	if err := child.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = child.Wait()
+	newCache(t, dir, 0)
+	if now := names(t, dir); len(now) != 0 {
+		t.Errorf("a dead process's download is still here: %q", now)
+	}
+}
+
+// never is a body that never gives anything.
+type never struct{}
+
+func (never) Read([]byte) (int, error) {
+	time.Sleep(time.Minute)
+	return 0, io.ErrUnexpectedEOF
+}

@@ -1,0 +1,213 @@
+package localfile_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"io"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+
+	"github.com/unweaver/unweaver/internal/artifact/localfile"
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/store/blob"
+	"github.com/unweaver/unweaver/internal/store/blob/memory"
+)
+
+const aRange = 8 << 20
+
+// ranged is a store with one large object, whose readings it remembers and can let break off.
+type ranged struct {
+	blob.Store
+	mu     sync.Mutex
+	asked  []blob.Range
+	breaks map[int64]bool // offsets whose answers break off
+	gather int            // answers wait until so many are asked for
+	full   chan struct{}
+}
+
+func (s *ranged) Get(ctx context.Context, key string, part blob.Range) (io.ReadCloser, blob.Info, error) {
+	body, info, err := s.Store.Get(ctx, key, part)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.asked = append(s.asked, part)
+	if part.Length < 0 {
+		return body, info, err
+	}
+	if s.gather--; s.gather == 0 {
+		close(s.full)
+	}
+	if s.full != nil {
+		s.mu.Unlock()
+		<-s.full
+		s.mu.Lock()
+	}
+	if s.breaks[part.Offset] {
+		return io.NopCloser(io.LimitReader(body, 1000)), info, err
+	}
+	return body, info, err
+}
+
+// ranges that were asked for since the last call, but the whole.
+func (s *ranged) ranges() (out []blob.Range) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, part := range s.asked {
+		if part.Length >= 0 {
+			out = append(out, part)
+		}
+	}
+	s.asked = nil
+	return out
+}
+
+// large makes a store with an object of so many bytes.
+func large(t *testing.T, size int) (store *ranged, content []byte, sha string) {
+	t.Helper()
+	content = make([]byte, size)
+	source := rand.NewChaCha8([32]byte{})
+	_, _ = source.Read(content)
+	store = &ranged{Store: memory.New(), breaks: map[int64]bool{}}
+	if _, err := blob.Write(t.Context(), store.Store, "k", content, blob.Cond{}); err != nil {
+		t.Fatal(err)
+	}
+	sum := sha256.Sum256(content)
+	return store, content, hex.EncodeToString(sum[:])
+}
+
+func cacheIn(t *testing.T, folder string) *localfile.Cache {
+	t.Helper()
+	cache, err := localfile.New(folder, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return cache
+}
+
+// holdsAlone tells whether a folder holds a content and nothing else.
+func holdsAlone(t *testing.T, folder, sha string, content []byte) {
+	t.Helper()
+	raw, err := os.ReadFile(filepath.Join(folder, sha))
+	if err != nil || !bytes.Equal(raw, content) {
+		t.Errorf("%d bytes, want %d: %v", len(raw), len(content), err)
+	}
+	if entries, err := os.ReadDir(folder); err != nil || len(entries) != 1 {
+		t.Errorf("the folder holds %v: %v", entries, err)
+	}
+}
+
+func TestOfALargeFileSevenOfWhoseEightRangesAreThereOneIsAskedFor(t *testing.T) {
+	store, content, sha := large(t, 8*aRange-1000)
+	folder := t.TempDir()
+	store.breaks[7*aRange] = true
+	if _, err := cacheIn(t, folder).Get(t.Context(), store, "k", sha); !fault.Is(err, fault.StoreDown) {
+		t.Fatalf("an answer that broke off: %v", err)
+	}
+	first := store.ranges()
+	if len(first) != 8 {
+		t.Fatalf("asked for %v", first)
+	}
+	store.breaks = nil
+	path, err := cacheIn(t, folder).Get(t.Context(), store, "k", sha) // another process
+	if err != nil || path == "" {
+		t.Fatal(err)
+	}
+	again := store.ranges()
+	if len(again) != 1 || again[0].Offset != 7*aRange || again[0].Length != aRange-1000 {
+		t.Errorf("asked again for %v", again)
+	}
+	holdsAlone(t, folder, sha, content)
+}
+
+func TestRangesComeSideBySide(t *testing.T) {
+	store, content, sha := large(t, 4*aRange)
+	store.gather, store.full = 4, make(chan struct{})
+	folder := t.TempDir()
+	if _, err := cacheIn(t, folder).Get(t.Context(), store, "k", sha); err != nil {
+		t.Fatal(err)
+	}
+	holdsAlone(t, folder, sha, content)
+}
+
+func TestASmallFileComesAtOnce(t *testing.T) {
+	store, content, sha := large(t, 2*aRange-1)
+	folder := t.TempDir()
+	if _, err := cacheIn(t, folder).Get(t.Context(), store, "k", sha); err != nil {
+		t.Fatal(err)
+	}
+	if asked := store.ranges(); len(asked) != 0 {
+		t.Errorf("asked for %v", asked)
+	}
+	holdsAlone(t, folder, sha, content)
+}
+
+// A part that was damaged since, by a loss of power or another program, is found out by the content's hash.
+func TestAPartialFileThatIsDamagedIsBroughtAnew(t *testing.T) {
+	for name, damage := range map[string]func(t *testing.T, part, notes string){
+		"a bit": func(t *testing.T, part, _ string) {
+			file, err := os.OpenFile(part, os.O_RDWR, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = file.Close() }()
+			one := make([]byte, 1)
+			_, _ = file.ReadAt(one, 5)
+			one[0] ^= 1
+			_, _ = file.WriteAt(one, 5)
+		},
+		"notes that say too much": func(t *testing.T, _, notes string) {
+			if err := os.WriteFile(notes, bytes.Repeat([]byte{1}, 9), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		},
+		"no notes": func(t *testing.T, _, notes string) {
+			if err := os.Remove(notes); err != nil {
+				t.Fatal(err)
+			}
+		},
+		"a file that was cut": func(t *testing.T, part, _ string) {
+			if err := os.Truncate(part, aRange); err != nil {
+				t.Fatal(err)
+			}
+		},
+		"a file without bytes": func(t *testing.T, part, _ string) {
+			if err := os.Truncate(part, 0); err != nil {
+				t.Fatal(err)
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			store, content, sha := large(t, 3*aRange)
+			folder := t.TempDir()
+			store.breaks[2*aRange] = true
+			if _, err := cacheIn(t, folder).Get(t.Context(), store, "k", sha); err == nil {
+				t.Fatal("an answer that broke off")
+			}
+			damage(t, filepath.Join(folder, ".part-"+sha), filepath.Join(folder, ".have-"+sha))
+			store.breaks = nil
+			if _, err := cacheIn(t, folder).Get(t.Context(), store, "k", sha); err != nil {
+				t.Fatal(err)
+			}
+			holdsAlone(t, folder, sha, content)
+		})
+	}
+}
+
+func TestALargeObjectThatIsNotItsContentLeavesNothing(t *testing.T) {
+	store, content, sha := large(t, 2*aRange)
+	content[len(content)/2] ^= 1
+	if _, err := blob.Write(t.Context(), store.Store, "k", content, blob.Cond{}); err != nil {
+		t.Fatal(err)
+	}
+	folder := t.TempDir()
+	if _, err := cacheIn(t, folder).Get(t.Context(), store, "k", sha); !fault.Is(err, fault.SegmentDamage) {
+		t.Errorf("%v", err)
+	}
+	if entries, err := os.ReadDir(folder); err != nil || len(entries) != 0 {
+		t.Errorf("the folder holds %v: %v", entries, err)
+	}
+}

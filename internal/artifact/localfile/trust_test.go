@@ -1,0 +1,181 @@
+package localfile_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/unweaver/unweaver/internal/artifact/localfile"
+	"github.com/unweaver/unweaver/internal/fault"
+)
+
+// Who can put a file into the cache must not decide what is served: a copy is not believed by its name.
+func TestACopyThatAnotherPutThereIsBroughtAgain(t *testing.T) {
+	dir := t.TempDir()
+	store := newSource()
+	sha := store.put(t, "content")
+	if err := os.WriteFile(filepath.Join(dir, sha), []byte("EVIL!!!"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	path, err := newCache(t, dir, 0).Get(t.Context(), store, sha, sha)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if raw, err := os.ReadFile(path); err != nil || string(raw) != "content" {
+		t.Errorf("%q, %v", raw, err)
+	}
+	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("%v, %v", info.Mode(), err)
+	}
+}
+
+func TestACopyIsReadThroughOnceInAProcessAndAgainWhenItChanged(t *testing.T) {
+	localfile.ForgetChecked()
+	dir := t.TempDir()
+	store := newSource()
+	sha := store.put(t, "content")
+	get := func() {
+		t.Helper()
+		if _, err := newCache(t, dir, 0).Get(t.Context(), store, sha, sha); err != nil {
+			t.Fatal(err)
+		}
+	}
+	get()
+	if got := localfile.Checked(); got != 1 {
+		t.Errorf("%d are known to be whole after a download", got)
+	}
+	for range 3 {
+		get() // nor does the age of use make it another file
+	}
+	if got := localfile.Checked(); got != 1 {
+		t.Errorf("it was read %d times", got)
+	}
+	localfile.ForgetChecked()
+	get()
+	if got, brought := localfile.Checked(), store.reads.Load(); got != 1 || brought != 1 {
+		t.Errorf("another process: %d checked, %d downloads", got, brought)
+	}
+	file, err := os.OpenFile(filepath.Join(dir, sha), os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := file.WriteString("CONTENT"); err != nil { // in place, as long as before
+		t.Fatal(err)
+	}
+	if err := file.Close(); err != nil {
+		t.Fatal(err)
+	}
+	get()
+	if raw, err := os.ReadFile(filepath.Join(dir, sha)); err != nil || string(raw) != "content" {
+		t.Errorf("%q, %v", raw, err)
+	}
+}
+
+func TestCheckingACopyEndsWithItsCaller(t *testing.T) {
+	localfile.ForgetChecked()
+	dir := t.TempDir()
+	store := newSource()
+	sha := store.put(t, "content")
+	cache := newCache(t, dir, 0)
+	if _, err := cache.Get(t.Context(), store, sha, sha); err != nil {
+		t.Fatal(err)
+	}
+	localfile.ForgetChecked()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := cache.Get(ctx, store, sha, sha); !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+	if _, err := os.Stat(filepath.Join(dir, sha)); err != nil {
+		t.Error("a copy that nobody looked at is gone")
+	}
+}
+
+func TestTheFolderOfAnotherUserIsRefusedWithTheWayOut(t *testing.T) {
+	defer localfile.AsOwner(os.Geteuid() + 1)()
+	dir := t.TempDir()
+	_, err := localfile.New(dir, 0)
+	if !fault.Is(err, fault.StoreDenied) || !strings.Contains(err.Error(), dir) ||
+		!strings.Contains(err.Error(), "UNWEAVER_CACHE_DIR") {
+		t.Error(err)
+	}
+}
+
+func TestAFolderThatOthersMayWriteToIsTightened(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "cache")
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(dir, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	if folder, err := localfile.Folder(dir, "worker"); err != nil || folder != dir {
+		t.Fatalf("%s, %v", folder, err)
+	}
+	if info, err := os.Stat(dir); err != nil || info.Mode().Perm() != 0o700 {
+		t.Errorf("%v, %v", info.Mode(), err)
+	}
+}
+
+// The tmpfs of a container is for all users, though it has one: it must work as it is.
+func TestInAFolderForAllUsersTheCacheHasItsOwn(t *testing.T) {
+	shared := filepath.Join(t.TempDir(), "cache")
+	if err := os.Mkdir(shared, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(shared, 0o777|fs.ModeSticky); err != nil {
+		t.Fatal(err)
+	}
+	folder, err := localfile.Folder(shared, "worker")
+	if err != nil || folder != filepath.Join(shared, fmt.Sprintf("unweaver-%d", os.Geteuid())) {
+		t.Fatalf("%s, %v", folder, err)
+	}
+	if info, err := os.Stat(folder); err != nil || info.Mode().Perm() != 0o700 {
+		t.Errorf("%v, %v", info.Mode(), err)
+	}
+	if info, err := os.Stat(shared); err != nil || info.Mode().Perm() != 0o777 {
+		t.Errorf("the shared folder is %v, %v", info.Mode(), err)
+	}
+}
+
+func TestWithoutConfigurationACacheIsTheUsersOwn(t *testing.T) {
+	base := t.TempDir()
+	t.Setenv("XDG_CACHE_HOME", base)
+	if folder, err := localfile.Folder("", "worker"); err != nil ||
+		folder != filepath.Join(base, "unweaver", "worker") {
+		t.Errorf("%s, %v", folder, err)
+	}
+	t.Setenv("XDG_CACHE_HOME", "")
+	t.Setenv("HOME", "")
+	if _, err := localfile.Folder("", "worker"); !fault.Is(err, fault.BadConfig) ||
+		!strings.Contains(err.Error(), "UNWEAVER_CACHE_DIR") {
+		t.Error(err)
+	}
+}
+
+// What the first use of a copy costs: go test -bench Check ./internal/artifact/localfile.
+func BenchmarkCheckOfACopy(b *testing.B) {
+	const size = 256 << 20
+	dir := b.TempDir()
+	store := newSource()
+	sha := store.put(b, strings.Repeat("0123456789abcdef", size/16))
+	cache, err := localfile.New(dir, 0)
+	if err != nil {
+		b.Fatal(err)
+	}
+	if _, err := cache.Get(b.Context(), store, sha, sha); err != nil {
+		b.Fatal(err)
+	}
+	b.SetBytes(size)
+	for b.Loop() {
+		localfile.ForgetChecked()
+		if _, err := cache.Get(b.Context(), store, sha, sha); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

@@ -1,0 +1,216 @@
+package rowfile_test
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/unweaver/unweaver/internal/artifact/rowfile"
+	"github.com/unweaver/unweaver/internal/fault"
+)
+
+type row struct{ key, value string }
+
+func write(t testing.TB, rows []row) []byte {
+	t.Helper()
+	var buffer bytes.Buffer
+	writer := rowfile.NewWriter(&buffer)
+	for _, r := range rows {
+		writer.Append(r.key, []byte(r.value))
+	}
+	if err := writer.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return buffer.Bytes()
+}
+
+// some makes n rows of size bytes, which compress to nearly nothing or hardly at all.
+func some(n, size int, compressible bool) []row {
+	out := make([]row, n)
+	state := uint32(1)
+	for i := range out {
+		value := bytes.Repeat([]byte{byte(i)}, size)
+		for j := range value {
+			if !compressible {
+				state = state*1664525 + 1013904223
+				value[j] = byte(state >> 24)
+			}
+		}
+		out[i] = row{fmt.Sprintf("k%06d", i), string(value)}
+	}
+	return out
+}
+
+// read gives all rows and what the footer says of their number.
+func read(b []byte) (rows []row, counted int64, err error) {
+	footer, err := rowfile.ReadFooter(bytes.NewReader(b), int64(len(b)))
+	if err != nil {
+		return nil, 0, err
+	}
+	for _, frame := range footer.Frames {
+		raw, err := frame.Unpack(nil, b[frame.Offset:frame.Offset+int64(frame.Size)])
+		if err != nil {
+			return rows, footer.Rows, err
+		}
+		for {
+			key, value, rest, ok := rowfile.NextRow(raw)
+			if !ok {
+				break
+			}
+			rows = append(rows, row{string(key), string(value)})
+			raw = rest
+		}
+	}
+	return rows, footer.Rows, nil
+}
+
+func TestRowsComeBackAndEqualRowsAreEqualBytes(t *testing.T) {
+	for name, rows := range map[string][]row{
+		"none":               nil,
+		"one without value":  {{"key", ""}},
+		"one without key":    {{"", "value"}},
+		"larger than frames": some(1, 300_000, false),
+		"many small":         some(5000, 40, true),
+		"each of a frame":    some(3, rowfile.FrameBytes, true),
+		"unsorted, repeated": {{"b", "1"}, {"a", "2"}, {"b", "3"}},
+	} {
+		raw := write(t, rows)
+		if got, counted, err := read(raw); err != nil || !slices.Equal(got, rows) || counted != int64(len(rows)) {
+			t.Errorf("%s: %d rows of %d, %v", name, len(got), len(rows), err)
+		}
+		if !bytes.Equal(raw, write(t, rows)) {
+			t.Errorf("%s: other bytes", name)
+		}
+	}
+}
+
+func TestAKeyIsFoundThroughItsFrame(t *testing.T) {
+	raw := write(t, some(5000, 40, true))
+	footer, err := rowfile.ReadFooter(bytes.NewReader(raw), int64(len(raw)))
+	if err != nil || len(footer.Frames) < 3 {
+		t.Fatalf("%d frames, %v", len(footer.Frames), err)
+	}
+	next := int64(0)
+	for i, frame := range footer.Frames {
+		if frame.Raw > rowfile.FrameBytes {
+			t.Errorf("frame %d has %d bytes", i, frame.Raw)
+		}
+		last := fmt.Sprintf("k%06d", next+frame.Rows-1)
+		next += frame.Rows
+		if footer.Find(frame.First) != i || footer.Find(last) != i || footer.Find(last+"x") != i {
+			t.Errorf("frame %d is not found by its keys %s to %s", i, frame.First, last)
+		}
+	}
+	if footer.Find("a") != -1 || footer.Find("z") != len(footer.Frames)-1 {
+		t.Error("keys before the first and behind the last")
+	}
+}
+
+func TestCutStartsAFrame(t *testing.T) {
+	var buffer bytes.Buffer
+	writer := rowfile.NewWriter(&buffer)
+	var frames []int
+	writer.Cut() // nothing to end
+	for _, key := range []string{"a", "b", "c"} {
+		frames = append(frames, writer.Append(key, nil))
+		if key == "b" {
+			writer.Cut()
+		}
+	}
+	if err := writer.Close(); err != nil || fmt.Sprint(frames) != "[0 0 1]" || writer.Rows() != 3 {
+		t.Errorf("%v, %d rows, %v", frames, writer.Rows(), err)
+	}
+}
+
+// A damaged file is an error or reads as the very rows that were written: every bit of it is flipped.
+func TestEveryFlippedBitIsSeenOrHarmless(t *testing.T) {
+	for name, rows := range map[string][]row{
+		"two frames":      append(some(20, 30, true), some(1, rowfile.FrameBytes, true)...),
+		"stored as it is": some(9, 40, false),
+		"no rows":         nil,
+	} {
+		good := write(t, rows)
+		harmless := 0
+		for i := range good {
+			for bit := range 8 {
+				bad := bytes.Clone(good)
+				bad[i] ^= 1 << bit
+				got, counted, err := read(bad)
+				switch {
+				case err != nil && !fault.Is(err, fault.SegmentDamage):
+					t.Fatalf("%s: byte %d of %d: %v", name, i, len(good), err)
+				case err == nil && (!slices.Equal(got, rows) || counted != int64(len(rows))):
+					t.Fatalf("%s: byte %d of %d, bit %d: %d rows, counted %d, without an error",
+						name, i, len(good), bit, len(got), counted)
+				case err == nil:
+					harmless++
+				}
+			}
+		}
+		if harmless > 8*len("UWROWS1\n") { // the header says nothing that the end does not
+			t.Errorf("%s: %d flips of %d have no effect", name, harmless, 8*len(good))
+		}
+	}
+}
+
+func TestEveryCutIsSeen(t *testing.T) {
+	good := write(t, some(200, 30, true))
+	for n := range good {
+		if _, _, err := read(good[:n]); !fault.Is(err, fault.SegmentDamage) {
+			t.Fatalf("cut to %d bytes: %v", n, err)
+		}
+	}
+	if _, _, err := read(append(bytes.Clone(good), 'x')); !fault.Is(err, fault.SegmentDamage) {
+		t.Errorf("a byte more: %v", err)
+	}
+}
+
+// A frame that is whole in itself and not what the footer counts: a loop over its rows would end early, or go on.
+func TestAFrameMustHoldWhatTheFooterCounts(t *testing.T) {
+	raw := write(t, some(10, 5, true))
+	footer, err := rowfile.ReadFooter(bytes.NewReader(raw), int64(len(raw)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, change := range map[string]func(*rowfile.Frame){
+		"fewer rows": func(f *rowfile.Frame) { f.Rows++ },
+		"more rows":  func(f *rowfile.Frame) { f.Rows-- },
+		"other size": func(f *rowfile.Frame) { f.Raw++ },
+		"checksum":   func(f *rowfile.Frame) { f.CRC++ },
+	} {
+		frame := footer.Frames[0]
+		change(&frame)
+		packed := raw[frame.Offset : frame.Offset+int64(frame.Size)]
+		if _, err := frame.Unpack(nil, packed); !fault.Is(err, fault.SegmentDamage) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+type full struct{ left int }
+
+func (f *full) Write(b []byte) (int, error) {
+	if f.left -= len(b); f.left < 0 {
+		return 0, fault.StoreFull.At("write", "disk")
+	}
+	return len(b), nil
+}
+
+func TestAWriteErrorIsToldByClose(t *testing.T) {
+	for left := range 3 {
+		writer := rowfile.NewWriter(&full{left: left * 20})
+		for _, r := range some(3, rowfile.FrameBytes, false) {
+			writer.Append(r.key, []byte(r.value))
+		}
+		if err := writer.Close(); !fault.Is(err, fault.StoreFull) {
+			t.Errorf("room for %d bytes: %v", left*20, err)
+		}
+	}
+}
+
+func FuzzReadNeverPanics(f *testing.F) {
+	f.Add([]byte("UWROWS1\n"))
+	f.Add(write(f, some(20, 30, true)))
+	f.Fuzz(func(t *testing.T, b []byte) { _, _, _ = read(b) })
+}

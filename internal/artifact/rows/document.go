@@ -1,0 +1,128 @@
+package rows
+
+import (
+	"time"
+
+	"github.com/unweaver/unweaver/internal/artifact/rowfile"
+	"github.com/unweaver/unweaver/internal/core"
+)
+
+// Place is a chunk's place in its document, in code points.
+type Place struct {
+	ID         core.ID
+	Start, End int
+}
+
+// Document is a row of the documents segment, keyed by document key.
+//
+// A stale document serves what an earlier generation had of it, because what the corpus has now cannot be used: Problem
+// says why, Found, ETag and Size are of what was found, everything else is of what is served.
+type Document struct {
+	Object   string
+	Version  core.Digest
+	ETag     string
+	Size     int64
+	Modified time.Time
+	Title    string
+	Kind     string
+	Meta     map[string]string
+	Chunks   []Place
+	Headings []core.Heading // in the order of the text
+	Pages    []int          // where each page begins, the first at 0; none: the document has no pages
+	Runes    int
+	Frame    int    // of its first piece in the text segment of the same part
+	Problem  string // a code, where the document could not be used
+	Stale    bool
+	Found    core.Digest // of a stale document: version of what could not be used; zero where it could not be read
+}
+
+// Listed is the version of what the corpus had under the document's key; zero where that could not be read.
+func (x Document) Listed() core.Digest {
+	if x.Stale {
+		return x.Found
+	}
+	return x.Version
+}
+
+// A stale document has a version of its own, and one with headings or pages; a row without is as it always was.
+const (
+	staleVersion    = 2
+	outlinedVersion = 2 // more than the version of the same row without an outline
+)
+
+// Encode gives the row's bytes.
+func (x Document) Encode() []byte {
+	var enc rowfile.Enc
+	number := uint64(version)
+	if x.Stale {
+		number = staleVersion
+	}
+	outlined := len(x.Headings) > 0 || len(x.Pages) > 0
+	if outlined {
+		number += outlinedVersion
+	}
+	enc.U(number)
+	if x.Stale {
+		putDigest(&enc, x.Found)
+	}
+	enc.S(x.Object)
+	putDigest(&enc, x.Version)
+	enc.S(x.ETag)
+	enc.I(x.Size)
+	enc.I(x.Modified.UnixMilli())
+	enc.S(x.Title)
+	enc.S(x.Kind)
+	putMeta(&enc, x.Meta)
+	enc.U(uint64(x.Runes))
+	enc.U(uint64(x.Frame))
+	enc.S(x.Problem)
+	enc.U(uint64(len(x.Chunks)))
+	for _, c := range x.Chunks {
+		putID(&enc, c.ID)
+		enc.U(uint64(c.Start))
+		enc.U(uint64(c.End))
+	}
+	if outlined {
+		putOutline(&enc, x.Headings, x.Pages)
+	}
+	return enc.B
+}
+
+// DecodeDocument reads one, of any version.
+func DecodeDocument(b []byte) (Document, error) {
+	dec := rowfile.Dec{B: b}
+	got, err := beginUpTo(&dec, "document", staleVersion+outlinedVersion)
+	if err != nil {
+		return Document{}, err
+	}
+	outlined, stale := got > staleVersion, got%outlinedVersion == 0
+	var found core.Digest
+	if stale {
+		found = digest(&dec)
+	}
+	document := Document{
+		Stale:    stale,
+		Found:    found,
+		Object:   dec.S(),
+		Version:  digest(&dec),
+		ETag:     dec.S(),
+		Size:     dec.I(),
+		Modified: time.UnixMilli(dec.I()).UTC(),
+		Title:    dec.S(),
+		Kind:     dec.S(),
+		Meta:     meta(&dec),
+		Runes:    int(dec.U()),
+		Frame:    int(dec.U()),
+		Problem:  dec.S(),
+	}
+	for range dec.U() {
+		document.Chunks = append(document.Chunks, Place{id(&dec), int(dec.U()), int(dec.U())})
+		if dec.Err != nil {
+			break
+		}
+	}
+	if outlined {
+		document.Headings, document.Pages = outline(&dec)
+	}
+	return document, dec.End()
+}

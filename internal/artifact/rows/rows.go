@@ -1,0 +1,219 @@
+// Package rows fixes the bytes of the rows that stages hand to each other and keep in segments. Every row starts with
+// its version; a reader refuses versions it does not know.
+package rows
+
+import (
+	"fmt"
+	"sort"
+	"time"
+
+	"github.com/unweaver/unweaver/internal/artifact/rowfile"
+	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/fault"
+)
+
+const version = 1
+
+func begin(dec *rowfile.Dec, what string) error {
+	_, err := beginUpTo(dec, what, version)
+	return err
+}
+
+// beginUpTo reads the version of a row kind of which there are several.
+func beginUpTo(dec *rowfile.Dec, what string, newest uint64) (uint64, error) {
+	got := dec.U()
+	if got < version || got > newest {
+		return got, fault.SegmentDamage.At("decode "+what+" row", "").
+			Because(fmt.Sprintf("version %d is not known", got)).
+			Advise("update this program")
+	}
+	return got, dec.Err
+}
+
+func start() rowfile.Enc {
+	var enc rowfile.Enc
+	enc.U(version)
+	return enc
+}
+
+func putID(e *rowfile.Enc, id core.ID)        { e.Raw(id[:]) }
+func putDigest(e *rowfile.Enc, x core.Digest) { e.Raw(x[:]) }
+
+func id(d *rowfile.Dec) core.ID { return core.ID(d.Raw(16)) }
+
+func digest(d *rowfile.Dec) core.Digest { return core.Digest(d.Raw(32)) }
+
+func putMeta(enc *rowfile.Enc, m map[string]string) {
+	keys := make([]string, 0, len(m))
+	for k := range m {
+		keys = append(keys, k)
+	}
+	sort.Strings(keys)
+	enc.U(uint64(len(keys)))
+	for _, k := range keys {
+		enc.S(k)
+		enc.S(m[k])
+	}
+}
+
+func meta(dec *rowfile.Dec) map[string]string {
+	n := dec.U()
+	if n == 0 {
+		return nil
+	}
+	m := map[string]string{}
+	for range n {
+		k := dec.S()
+		m[k] = dec.S()
+		if dec.Err != nil {
+			return nil
+		}
+	}
+	return m
+}
+
+// Plan is one document to be built, keyed by its document key. Record holds the canonical record of a row.
+type Plan struct {
+	Object   string
+	Kind     string
+	Gzip     bool
+	Version  core.Digest
+	ETag     string
+	Size     int64
+	Modified time.Time
+	Line     int
+	Record   []byte
+	Problem  string // a code, where plan found that the document cannot be used
+}
+
+// Encode gives the row's bytes.
+func (p Plan) Encode() []byte {
+	enc := start()
+	enc.S(p.Object)
+	enc.S(p.Kind)
+	g := uint64(0)
+	if p.Gzip {
+		g = 1
+	}
+	enc.U(g)
+	putDigest(&enc, p.Version)
+	enc.S(p.ETag)
+	enc.I(p.Size)
+	enc.I(p.Modified.UnixMilli())
+	enc.U(uint64(p.Line))
+	enc.S(string(p.Record))
+	enc.S(p.Problem)
+	return enc.B
+}
+
+// DecodePlan reads one.
+func DecodePlan(b []byte) (Plan, error) {
+	dec := rowfile.Dec{B: b}
+	if err := begin(&dec, "plan"); err != nil {
+		return Plan{}, err
+	}
+	p := Plan{
+		Object:   dec.S(),
+		Kind:     dec.S(),
+		Gzip:     dec.U() == 1,
+		Version:  digest(&dec),
+		ETag:     dec.S(),
+		Size:     dec.I(),
+		Modified: time.UnixMilli(dec.I()).UTC(),
+		Line:     int(dec.U()),
+	}
+	p.Record = append([]byte(nil), dec.Bytes()...)
+	p.Problem = dec.S()
+	return p, dec.End()
+}
+
+// Chunk is one chunk of a part, keyed by document key, in chunk order.
+type Chunk struct {
+	ID         core.ID
+	Ordinal    int
+	Start, End int
+	Tokens     int
+	Frame      int // of the piece it starts in
+	Title      string
+}
+
+// Encode gives the row's bytes.
+func (c Chunk) Encode() []byte {
+	enc := start()
+	putID(&enc, c.ID)
+	enc.U(uint64(c.Ordinal))
+	enc.U(uint64(c.Start))
+	enc.U(uint64(c.End))
+	enc.U(uint64(c.Tokens))
+	enc.U(uint64(c.Frame))
+	enc.S(c.Title)
+	return enc.B
+}
+
+// DecodeChunk reads one.
+func DecodeChunk(b []byte) (Chunk, error) {
+	dec := rowfile.Dec{B: b}
+	if err := begin(&dec, "chunk"); err != nil {
+		return Chunk{}, err
+	}
+	c := Chunk{id(&dec), int(dec.U()), int(dec.U()), int(dec.U()), int(dec.U()), int(dec.U()), dec.S()}
+	return c, dec.End()
+}
+
+// Entity is one extracted (name, description) with its places in the chunk.
+type Entity struct {
+	Name        string
+	Description string
+	Spans       [][2]int // code points of the chunk, half open; none: not located
+}
+
+// Extract is what a model said about a chunk, keyed by chunk id, in chunk order.
+type Extract struct {
+	Key      core.Digest // of the ledger; zero for models that are not paid
+	Rung     string      // how the output was read
+	Fallback string      // a reason, where the chunk has a fallback mention only
+	Entities []Entity
+}
+
+// Encode gives the row's bytes.
+func (x Extract) Encode() []byte {
+	enc := start()
+	putDigest(&enc, x.Key)
+	enc.S(x.Rung)
+	enc.S(x.Fallback)
+	enc.U(uint64(len(x.Entities)))
+	for _, entity := range x.Entities {
+		enc.S(entity.Name)
+		enc.S(entity.Description)
+		enc.U(uint64(len(entity.Spans)))
+		for _, s := range entity.Spans {
+			enc.U(uint64(s[0]))
+			enc.U(uint64(s[1] - s[0]))
+		}
+	}
+	return enc.B
+}
+
+// DecodeExtract reads one.
+func DecodeExtract(b []byte) (Extract, error) {
+	dec := rowfile.Dec{B: b}
+	if err := begin(&dec, "extract"); err != nil {
+		return Extract{}, err
+	}
+	extract := Extract{Key: digest(&dec), Rung: dec.S(), Fallback: dec.S()}
+	for range dec.U() {
+		entity := Entity{Name: dec.S(), Description: dec.S()}
+		for range dec.U() {
+			s := int(dec.U())
+			entity.Spans = append(entity.Spans, [2]int{s, s + int(dec.U())})
+			if dec.Err != nil {
+				break
+			}
+		}
+		extract.Entities = append(extract.Entities, entity)
+		if dec.Err != nil {
+			break
+		}
+	}
+	return extract, dec.End()
+}

@@ -1,0 +1,258 @@
+package rows_test
+
+import (
+	"bytes"
+	"fmt"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/unweaver/unweaver/internal/artifact/rows"
+	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/fault"
+)
+
+// kind is one kind of row with examples: the zero value and full ones.
+type kind struct {
+	examples []any
+	encode   func(any) []byte
+	decode   func([]byte) (any, error)
+}
+
+func of[T any](encode func(T) []byte, decode func([]byte) (T, error), examples ...T) kind {
+	k := kind{
+		encode: func(v any) []byte { return encode(v.(T)) },
+		decode: func(b []byte) (any, error) { return decode(b) },
+	}
+	for _, example := range examples {
+		k.examples = append(k.examples, example)
+	}
+	return k
+}
+
+var (
+	digestA = core.Sum("a")
+	digestB = core.Sum("b")
+	one     = core.ChunkID("d", "one", 0)
+	two     = core.ChunkID("d", "two", 0)
+	noon    = time.Date(2026, 11, 20, 12, 0, 0, 123_000_000, time.UTC)
+)
+
+var kinds = map[string]kind{
+	"plan": of(rows.Plan.Encode, rows.DecodePlan,
+		rows.Plan{Modified: noon},
+		rows.Plan{
+			Object: "a/b.jsonl.gz", Kind: "jsonl", Gzip: true, Version: digestA, ETag: "e", Size: 1 << 40, Modified: noon,
+			Line: 7, Record: []byte(`{"id":"7"}`), Problem: "store_denied",
+		}),
+	"document": of(rows.Document.Encode, rows.DecodeDocument,
+		rows.Document{Modified: noon},
+		rows.Document{
+			Object: "a", Version: digestA, ETag: "e", Size: 5, Modified: noon, Title: "T", Kind: "text",
+			Meta: map[string]string{"b": "2", "a": "1"}, Chunks: []rows.Place{{one, 0, 10}, {two, 10, 20}}, Runes: 20,
+			Frame: 3,
+		},
+		rows.Document{Modified: noon, Frame: 1, Problem: "encrypted_document"},
+		rows.Document{
+			Object: "a", Version: digestA, ETag: "e", Size: 5, Modified: noon, Title: "T", Kind: "text",
+			Chunks: []rows.Place{{one, 0, 10}}, Runes: 10, Problem: "empty_document", Stale: true, Found: digestB,
+		},
+		rows.Document{
+			Object: "a", Modified: noon, Headings: []core.Heading{{End: 4, Level: 1, Text: "One"}, {Start: 9, End: 13, Level: 2, Text: "Two"}}, Runes: 20,
+		},
+		rows.Document{Object: "a", Modified: noon, Pages: []int{0, 7}, Runes: 20, Stale: true, Found: digestB}),
+	"chunk": of(rows.Chunk.Encode, rows.DecodeChunk,
+		rows.Chunk{}, rows.Chunk{ID: one, Ordinal: 1, Start: 2, End: 3, Tokens: 4, Frame: 5, Title: "é"}),
+	"extract": of(rows.Extract.Encode, rows.DecodeExtract,
+		rows.Extract{},
+		rows.Extract{Key: digestA, Rung: "strict", Entities: []rows.Entity{
+			{Name: "Bohr", Description: "A physicist.", Spans: [][2]int{{0, 4}, {10, 14}}}, {Name: "unlocated"},
+		}},
+		rows.Extract{Fallback: "bad_model_output", Entities: []rows.Entity{{Name: "T 1234"}}}),
+	"mention": of(rows.Mention.Encode, rows.DecodeMention,
+		rows.Mention{},
+		rows.Mention{
+			Chunk: one, Number: 9, Document: "d", Ordinal: 3, Position: rows.TitlePosition, Surface: "Bohr",
+			Description: "x", Fallback: true,
+		}),
+	"reduced": of(rows.Reduced.Encode, rows.DecodeReduced,
+		rows.Reduced{},
+		rows.Reduced{
+			Name: "Bohr", Descriptions: []string{"a", "", "b"}, Members: digestA, Text: digestB, Mentions: 3, ChunkTotal: 2,
+			Chunks: []core.ID{one, two}, FirstChunk: 4, FirstPos: -1,
+		}),
+	"short": of(rows.Short.Encode, rows.DecodeShort,
+		rows.Short{}, rows.Short{Text: "brief", Keys: []core.Digest{digestA, digestB}}),
+	"record": of(rows.Record.Encode, rows.DecodeRecord,
+		rows.Record{},
+		rows.Record{ID: core.ClassID("bohr"), Name: "Bohr", Text: "Bohr: x"},
+		rows.Record{Listed: &rows.Membership{Chunks: []core.ID{}}},
+		rows.Record{ID: core.ClassID("bohr"), Name: "Bohr", Text: "Bohr: x", Listed: &rows.Membership{
+			Mentions: 4, Members: digestA, ChunkTotal: 2, Chunks: []core.ID{one, two},
+		}}),
+	"class": of(rows.Class.Encode, rows.DecodeClass,
+		rows.Class{},
+		rows.Class{
+			Record: []byte("canonical"), Vector: digestA, Text: digestB, Keys: []core.Digest{digestA}, Mentions: 5,
+			Chunks: 4,
+		},
+		rows.Class{
+			Record: []byte("canonical"), Vector: digestA, Text: digestB, Keys: []core.Digest{digestA},
+			First: &rows.First{Chunk: 5, Pos: -1},
+		}),
+	"live": of(rows.LiveChunk.Encode, rows.DecodeLiveChunk,
+		rows.LiveChunk{},
+		rows.LiveChunk{
+			Document: "d", Digest: digestA, Number: 1 << 40, Ordinal: 1, Start: 2, End: 3, Tokens: 4, Text: 5, TextFrame: 6,
+			Extract: 7, ExtFrame: 8, Windows: 9,
+		}),
+}
+
+func each(t *testing.T, f func(*testing.T, kind, any, []byte)) {
+	t.Helper()
+	for name, k := range kinds {
+		t.Run(name, func(t *testing.T) {
+			for _, example := range k.examples {
+				f(t, k, example, k.encode(example))
+			}
+		})
+	}
+}
+
+func TestRowsComeBackAndEqualRowsAreEqualBytes(t *testing.T) {
+	each(t, func(t *testing.T, k kind, example any, raw []byte) {
+		got, err := k.decode(raw)
+		if err != nil || !reflect.DeepEqual(got, example) {
+			t.Errorf("got  %+v, %v\nwant %+v", got, err, example)
+		}
+		for range 8 { // maps are written in a fixed order
+			if !bytes.Equal(k.encode(example), raw) {
+				t.Fatal("other bytes")
+			}
+		}
+	})
+}
+
+func TestAnotherVersionIsRefused(t *testing.T) {
+	each(t, func(t *testing.T, k kind, _ any, raw []byte) {
+		later := bytes.Clone(raw)
+		later[0] = 9
+		if _, err := k.decode(later); !fault.Is(err, fault.SegmentDamage) || !strings.Contains(err.Error(), "version 9") {
+			t.Errorf("%v", err)
+		}
+	})
+}
+
+func TestARowThatIsCutOrTooLongIsAnError(t *testing.T) {
+	each(t, func(t *testing.T, k kind, _ any, raw []byte) {
+		for n := range raw {
+			if _, err := k.decode(raw[:n]); !fault.Is(err, fault.SegmentDamage) {
+				t.Errorf("cut to %d of %d bytes: %v", n, len(raw), err)
+			}
+		}
+		if _, err := k.decode(append(bytes.Clone(raw), 0)); !fault.Is(err, fault.SegmentDamage) {
+			t.Errorf("a byte more: %v", err)
+		}
+	})
+}
+
+// The bytes of segments that exist must stay readable: a change here needs a new version.
+func TestTheBytesOfVersionOne(t *testing.T) {
+	got := rows.Mention{
+		Chunk: core.ID{1, 2}, Number: 3, Document: "d", Ordinal: 4, Position: -1, Surface: "S", Description: "D",
+		Fallback: true,
+	}.Encode()
+	want := append([]byte{1, 1, 2}, make([]byte, 14)...)
+	want = append(want, 6, 1, 'd', 4, 1, 1, 'S', 1, 'D', 1)
+	if !bytes.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+	record := rows.Record{ID: core.ID{9}, Name: "N", Text: "T"}
+	if got := record.Encode(); !bytes.Equal(got, append([]byte{2, 9}, append(make([]byte, 15), 1, 'N', 1, 'T')...)) {
+		t.Errorf("the canonical bytes of a record are %v", got)
+	}
+	record.Listed = &rows.Membership{Mentions: 1, ChunkTotal: 1, Chunks: []core.ID{{7}}}
+	if got := rows.RecordDigest(record.Encode()).Short(16); got != "6f763943b026af81" {
+		t.Errorf("the canonical bytes of a record with a membership have digest %s", got)
+	}
+}
+
+// A document that is not stale has the bytes that it always had: generations of before can be parents, and equal
+// corpora have equal segments.
+func TestOnlyAStaleDocumentHasTheNewerVersion(t *testing.T) {
+	document := rows.Document{Object: "a", Version: digestA, Modified: noon, Chunks: []rows.Place{{one, 0, 10}}}
+	fresh := document.Encode()
+	document.Stale, document.Found = true, digestB
+	if stale := document.Encode(); fresh[0] != 1 || stale[0] != 2 || len(stale) != len(fresh)+len(digestB) {
+		t.Errorf("versions %d and %d, %d and %d bytes", fresh[0], stale[0], len(fresh), len(stale))
+	}
+	if document.Listed() != digestB || document.Version != digestA {
+		t.Errorf("%+v", document)
+	}
+}
+
+// Bytes of any origin are a row or an error; a count that the row cannot hold allocates nothing of its size.
+func FuzzDecodeNeverPanics(f *testing.F) {
+	for _, k := range kinds {
+		for _, example := range k.examples {
+			f.Add(k.encode(example))
+		}
+	}
+	f.Add([]byte{1, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x7f})
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		for name, k := range kinds {
+			value, err := k.decode(raw)
+			if err != nil {
+				continue
+			}
+			again, err := k.decode(k.encode(value))
+			if err != nil || !reflect.DeepEqual(again, value) {
+				t.Errorf("%s: %+v became %+v, %v", name, value, again, err)
+			}
+		}
+	})
+}
+
+func TestADocumentWithoutHeadingsAndPagesHasTheBytesOfBefore(t *testing.T) {
+	plain := rows.Document{Object: "a", Modified: noon, Runes: 20}
+	stale := plain
+	stale.Stale = true
+	for version, document := range map[byte]rows.Document{1: plain, 2: stale} {
+		if raw := document.Encode(); raw[0] != version {
+			t.Errorf("version %d, want %d", raw[0], version)
+		}
+		document.Pages = []int{0}
+		if raw := document.Encode(); raw[0] != version+2 {
+			t.Errorf("with pages: version %d, want %d", raw[0], version+2)
+		}
+	}
+}
+
+func TestTheHeadingsAndPagesOfAPlace(t *testing.T) {
+	document := rows.Document{
+		Headings: []core.Heading{
+			{Start: 10, End: 16, Level: 1, Text: "Part"}, {Start: 16, End: 24, Level: 2, Text: "Section"},
+			{Start: 40, End: 48, Level: 3, Text: "Deep"}, {Start: 60, End: 66, Level: 2, Text: "Other"},
+		},
+		Pages: []int{0, 30, 30, 50},
+	}
+	for place, want := range map[int]string{
+		0: "[]", 10: "[Part Section]", 16: "[Part Section]", 39: "[Part Section]", 40: "[Part Section Deep]",
+		60: "[Part Other]", 99: "[Part Other]",
+	} {
+		if got := fmt.Sprint(document.HeadingAt(place)); got != want {
+			t.Errorf("at %d: %s, want %s", place, got, want)
+		}
+	}
+	for span, want := range map[[2]int][2]int{
+		{0, 30}: {1, 1}, {0, 31}: {1, 3}, {29, 60}: {1, 4}, {50, 50}: {4, 4}, {99, 99}: {4, 4},
+	} {
+		if first, last := document.PagesOf(span[0], span[1]); [2]int{first, last} != want {
+			t.Errorf("%v: pages %d to %d, want %v", span, first, last, want)
+		}
+	}
+	if first, last := (rows.Document{}).PagesOf(0, 9); first != 0 || last != 0 {
+		t.Errorf("without pages: %d, %d", first, last)
+	}
+}

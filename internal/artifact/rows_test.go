@@ -1,0 +1,367 @@
+package artifact_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/unweaver/unweaver/internal/artifact"
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/store/blob"
+	"github.com/unweaver/unweaver/internal/testkit/artifacttest"
+)
+
+const rowCount = 3000
+
+// rowKey is even-numbered, so that the odd numbers are keys that a file does not have.
+func rowKey(i int) string { return fmt.Sprintf("k%06d", 2*i) }
+
+func rowValue(i int) string { return fmt.Sprint("value ", i, strings.Repeat(" pad", 20)) }
+
+// rowFile writes a sorted file of several frames and opens it.
+func rowFile(t *testing.T, store blob.Store, key string) *artifact.Reader {
+	t.Helper()
+	rows, err := artifact.NewRows()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rows.Discard()
+	for i := range rowCount {
+		rows.Append(rowKey(i), []byte(rowValue(i)))
+	}
+	if err := rows.Scratch(t.Context(), store, key); err != nil {
+		t.Fatal(err)
+	}
+	info, err := store.Stat(t.Context(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	reader, err := artifact.OpenRowsOf(t.Context(), store, key, info.Size)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(reader.Frames) < 4 || reader.Rows != rowCount {
+		t.Fatalf("%d frames, %d rows", len(reader.Frames), reader.Rows)
+	}
+	return reader
+}
+
+func TestEveryRowIsFoundByItsKeyAndNoOtherIs(t *testing.T) {
+	reader := rowFile(t, artifacttest.New(), "f")
+	for i := 0; i < rowCount; i += 97 {
+		if v, err := reader.Get(t.Context(), rowKey(i)); err != nil || string(v) != rowValue(i) {
+			t.Errorf("row %d: %q %v", i, v, err)
+		}
+		if v, err := reader.Get(t.Context(), fmt.Sprintf("k%06d", 2*i+1)); err != nil || v != nil {
+			t.Errorf("a key between rows: %q %v", v, err)
+		}
+	}
+	for _, outside := range []string{"", "a", "k999999"} {
+		if v, err := reader.Get(t.Context(), outside); err != nil || v != nil {
+			t.Errorf("%q: %q %v", outside, v, err)
+		}
+	}
+}
+
+func TestScanGivesTheRowsOfItsFramesInOneRequest(t *testing.T) {
+	store := artifacttest.New()
+	reader := rowFile(t, store, "f")
+	last := len(reader.Frames)
+	for _, c := range []struct {
+		situation string
+		lo, hi    int
+		from, to  int
+	}{
+		{"all", 0, -1, 0, last},
+		{"beyond the end", 0, last + 9, 0, last},
+		{"the middle", 1, 3, 1, 3},
+		{"the last", last - 1, -1, last - 1, last},
+		{"none", 2, 2, 2, 2},
+	} {
+		want := 0
+		first := 0
+		for i, frame := range reader.Frames {
+			if i < c.from {
+				first += int(frame.Rows)
+			}
+			if i >= c.from && i < c.to {
+				want += int(frame.Rows)
+			}
+		}
+		store.Reset()
+		seen := 0
+		for row, err := range reader.Scan(t.Context(), c.lo, c.hi) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			if string(row.Key) != rowKey(first+seen) || string(row.Value) != rowValue(first+seen) ||
+				row.Frame < c.from {
+				t.Fatalf("%s: row %d is %s of frame %d", c.situation, seen, row.Key, row.Frame)
+			}
+			seen++
+		}
+		if seen != want || store.Calls(artifacttest.Get) != min(1, want) {
+			t.Errorf("%s: %d rows in %d requests, want %d", c.situation, seen, store.Calls(artifacttest.Get), want)
+		}
+	}
+}
+
+func TestAReaderMayStopEarly(t *testing.T) {
+	store := artifacttest.New()
+	rowFile(t, store, "f")
+	seen := 0
+	for _, err := range artifact.ScanAll(t.Context(), store, "f") {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if seen++; seen == 10 {
+			break
+		}
+	}
+	if seen != 10 {
+		t.Errorf("%d rows", seen)
+	}
+}
+
+// Whatever byte of a frame is damaged, a reader gets an error that names the object, never other or fewer rows.
+func TestADamagedFrameIsAnErrorThatNamesItsObject(t *testing.T) {
+	store := artifacttest.New()
+	reader := rowFile(t, store, "f")
+	for _, frame := range []int{0, 2, len(reader.Frames) - 1} {
+		at := reader.Frames[frame].Offset + int64(reader.Frames[frame].Size)/2
+		flip := func(raw []byte) []byte { raw[at] ^= 1; return raw }
+		store.Change("f", flip)
+		rows, err := 0, error(nil)
+		for _, rowErr := range artifact.ScanAll(t.Context(), store, "f") {
+			if err = rowErr; err == nil {
+				rows++
+			}
+		}
+		if !fault.Is(err, fault.SegmentDamage) || !strings.Contains(err.Error(), "memory/f") || rows == rowCount {
+			t.Errorf("frame %d: %d rows, %v", frame, rows, err)
+		}
+		if _, err := reader.Get(t.Context(), reader.Frames[frame].First); !fault.Is(err, fault.SegmentDamage) {
+			t.Errorf("frame %d by key: %v", frame, err)
+		}
+		store.Change("f", flip)
+	}
+	if n := count(t, store, "f"); n != rowCount {
+		t.Errorf("%d rows once mended", n)
+	}
+}
+
+func count(t *testing.T, store blob.Store, key string) int {
+	t.Helper()
+	n := 0
+	for _, err := range artifact.ScanAll(t.Context(), store, key) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		n++
+	}
+	return n
+}
+
+// A footer that counts more rows than its frame gives is damage too.
+func TestAFrameWithFewerRowsThanItsFooterCountsIsAnError(t *testing.T) {
+	reader := rowFile(t, artifacttest.New(), "f")
+	reader.Frames[1].Rows++
+	var err error
+	for _, rowErr := range reader.Scan(t.Context(), 0, -1) {
+		err = rowErr
+	}
+	if !fault.Is(err, fault.SegmentDamage) {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestFilesThatAreCutOrForeignAreRefused(t *testing.T) {
+	store := artifacttest.New()
+	for situation, edit := range map[string]func([]byte) []byte{
+		"empty":          func([]byte) []byte { return nil },
+		"cut":            func(raw []byte) []byte { return raw[:len(raw)/2] },
+		"another format": func([]byte) []byte { return []byte(strings.Repeat("not a row file ", 20)) },
+		"footer":         func(raw []byte) []byte { raw[len(raw)-50] ^= 1; return raw },
+	} {
+		rowFile(t, store, "f")
+		store.Change("f", edit)
+		_, err := artifact.OpenRows(t.Context(), store, "f")
+		if !fault.Is(err, fault.SegmentDamage) || !strings.Contains(err.Error(), "memory/f") {
+			t.Errorf("%s: %v", situation, err)
+		}
+	}
+	if _, err := artifact.OpenRows(t.Context(), store, "absent"); !fault.Is(err, fault.NotFound) {
+		t.Errorf("absent: %v", err)
+	}
+}
+
+// A connection that ends in the middle of a frame heals by itself: it must not be told as damage.
+func TestABodyThatEndsEarlyIsTheStoresFaultNotTheSegments(t *testing.T) {
+	store := artifacttest.New()
+	rowFile(t, store, "f")
+	reader, err := artifact.OpenRows(t.Context(), short{store}, "f")
+	if err == nil {
+		_, err = reader.Frame(t.Context(), 0)
+	}
+	if fault.KindOf(err) != fault.Transient {
+		t.Errorf("a frame: %v", err)
+	}
+	good := rowFile(t, store, "f")
+	if good.Frames[0].Size < 100 {
+		t.Fatal("frames are too small for this test")
+	}
+	err = nil
+	for _, rowErr := range rowsOf(t, store).Scan(t.Context(), 0, -1) {
+		err = rowErr
+	}
+	if err != nil {
+		t.Errorf("a whole body: %v", err)
+	}
+}
+
+func rowsOf(t *testing.T, store blob.Store) *artifact.Reader {
+	t.Helper()
+	reader, err := artifact.OpenRows(t.Context(), store, "f")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return reader
+}
+
+// short gives at most 40 bytes of a long range.
+type short struct{ *artifacttest.Memory }
+
+func (s short) Get(ctx context.Context, key string, r blob.Range) (io.ReadCloser, blob.Info, error) {
+	if r.Length > 100 {
+		r.Length = 40
+	}
+	return s.Memory.Get(ctx, key, r)
+}
+
+func TestACancelledReadSaysSo(t *testing.T) {
+	store := artifacttest.New()
+	readers := map[string]*artifact.Reader{"ranges": rowFile(t, store, "f"), "whole": rowsOf(t, store)}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := artifact.OpenRows(ctx, store, "f"); !errors.Is(err, context.Canceled) {
+		t.Errorf("open: %v", err)
+	}
+	for what, reader := range readers {
+		if _, err := reader.Frame(ctx, 0); !errors.Is(err, context.Canceled) {
+			t.Errorf("%s, frame: %v", what, err)
+		}
+		for _, err := range reader.Scan(ctx, 0, -1) {
+			if !errors.Is(err, context.Canceled) {
+				t.Errorf("%s, scan: %v", what, err)
+			}
+		}
+	}
+}
+
+// A small file is read in one request, whatever is asked of it then; a reader that is kept long holds its footer alone.
+func TestASmallFileIsReadOnce(t *testing.T) {
+	store := artifacttest.New()
+	long := rowFile(t, store, "f")
+	before := store.Calls(artifacttest.Get) + store.Calls(artifacttest.Stat)
+	whole := rowsOf(t, store)
+	for range 2 {
+		if raw, err := whole.Get(t.Context(), rowKey(7)); err != nil || string(raw) != rowValue(7) {
+			t.Errorf("%q %v", raw, err)
+		}
+		rows := 0
+		for _, err := range whole.Scan(t.Context(), 0, -1) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			rows++
+		}
+		if rows != rowCount {
+			t.Errorf("%d rows", rows)
+		}
+	}
+	if n := store.Calls(artifacttest.Get) + store.Calls(artifacttest.Stat) - before; n != 1 {
+		t.Errorf("%d requests", n)
+	}
+	before = store.Calls(artifacttest.Get)
+	if _, err := long.Frame(t.Context(), 0); err != nil || store.Calls(artifacttest.Get) != before+1 {
+		t.Errorf("a frame in %d requests, %v", store.Calls(artifacttest.Get)-before, err)
+	}
+}
+
+func TestReaderAtReadsRangesAsAFileDoes(t *testing.T) {
+	store := artifacttest.New()
+	if _, err := blob.Write(t.Context(), store, "f", []byte("0123456789"), blob.Cond{}); err != nil {
+		t.Fatal(err)
+	}
+	at := artifact.ReaderAt(t.Context(), store, "f")
+	for _, c := range []struct {
+		off  int64
+		size int
+		want string
+		err  error
+	}{{0, 3, "012", nil}, {7, 3, "789", nil}, {8, 5, "89", io.EOF}, {20, 2, "", io.EOF}} {
+		buffer := make([]byte, c.size)
+		n, err := at.ReadAt(buffer, c.off)
+		if string(buffer[:n]) != c.want || !errors.Is(err, c.err) {
+			t.Errorf("%d bytes at %d: %q %v", c.size, c.off, buffer[:n], err)
+		}
+	}
+}
+
+func TestAFileOfAnotherSizeThanItsManifestSaysIsOpenedOrDamaged(t *testing.T) {
+	store := artifacttest.New()
+	reader := rowFile(t, store, "f")
+	info, err := store.Stat(t.Context(), "f")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, size := range []int64{info.Size, info.Size + 1, info.Size - 1, 1, 0, -1, 1 << 60} {
+		found, err := artifact.OpenRowsOf(t.Context(), store, "f", size)
+		if err != nil || found.Rows != reader.Rows || len(found.Frames) != len(reader.Frames) {
+			t.Errorf("said to be of %d bytes: %v", size, err)
+		}
+	}
+	store.Change("f", func(raw []byte) []byte { return raw[:len(raw)-9] })
+	if _, err := artifact.OpenRowsOf(t.Context(), store, "f", info.Size); !fault.Is(err, fault.SegmentDamage) {
+		t.Errorf("a file that was cut: %v", err)
+	}
+}
+
+// A file that is loaded by its size gives the rows that a scan gives; one of another size is an error, not fewer rows.
+func TestAFileIsLoadedByItsSizeOrNotAtAll(t *testing.T) {
+	store := artifacttest.New()
+	reader := rowFile(t, store, "k")
+	info, err := store.Stat(t.Context(), "k")
+	if err != nil {
+		t.Fatal(err)
+	}
+	loaded, err := artifact.LoadOf(t.Context(), store, "k", info.Size)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var want, got []string
+	for row, err := range reader.Scan(t.Context(), 0, -1) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		want = append(want, fmt.Sprintf("%s %s %d", row.Key, row.Value, row.Frame))
+	}
+	for row, err := range loaded.Rows() {
+		if err != nil {
+			t.Fatal(err)
+		}
+		got = append(got, fmt.Sprintf("%s %s %d", row.Key, row.Value, row.Frame))
+	}
+	if len(want) == 0 || !slices.Equal(got, want) {
+		t.Errorf("%d rows, want %d", len(got), len(want))
+	}
+	for _, size := range []int64{1, info.Size - 1, info.Size + 1, 2 * info.Size} {
+		if _, err := artifact.LoadOf(t.Context(), store, "k", size); err == nil {
+			t.Errorf("%d bytes were loaded of %d", size, info.Size)
+		}
+	}
+}

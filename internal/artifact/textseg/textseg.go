@@ -1,0 +1,239 @@
+// Package textseg reads decoded text back from text segments: rows keyed by document key, each a piece with its start
+// in code points; pieces of a document are consecutive.
+package textseg
+
+import (
+	"context"
+	"io"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/unweaver/unweaver/internal/artifact"
+	"github.com/unweaver/unweaver/internal/artifact/rowfile"
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/store/blob"
+)
+
+// Piece is the value of a row.
+func Piece(start int, text string) []byte {
+	var e rowfile.Enc
+	e.U(uint64(start))
+	e.S(text)
+	return e.B
+}
+
+// Start is where in its document a piece begins, in code points.
+func Start(value []byte) (int, error) {
+	dec := rowfile.Dec{B: value}
+	start := int(dec.U())
+	return start, dec.Err
+}
+
+// Reader reads ranges of documents from one text segment. It keeps the last frame, so ranges read in order cost one
+// read a frame. It is not safe for concurrent use.
+type Reader struct {
+	r     *artifact.Reader
+	where string
+	read  ReadFrame
+	frame int
+	raw   []byte
+}
+
+// ReadFrame gives the unpacked rows of a frame of a file, which must not be written to. Those before the document that
+// is read may be left out.
+type ReadFrame func(ctx context.Context, file *artifact.Reader, frame int) ([]byte, error)
+
+// Open opens a segment.
+func Open(ctx context.Context, store blob.Store, key string) (*Reader, error) {
+	reader, err := artifact.OpenRows(ctx, store, key)
+	if err != nil {
+		return nil, err
+	}
+	return &Reader{r: reader, where: store.Location(key), read: fromStore, frame: -1}, nil
+}
+
+// OpenOf is Open for a segment whose size is known, which saves requests.
+func OpenOf(ctx context.Context, store blob.Store, key string, size int64) (*Reader, error) {
+	reader, err := artifact.OpenRowsOf(ctx, store, key, size)
+	if err != nil {
+		return nil, err
+	}
+	return &Reader{r: reader, where: store.Location(key), read: fromStore, frame: -1}, nil
+}
+
+func (t *Reader) load(ctx context.Context, frame int) error {
+	if frame == t.frame {
+		return nil
+	}
+	raw, err := t.read(ctx, t.r, frame)
+	if err != nil {
+		return err
+	}
+	t.frame, t.raw = frame, raw
+	return nil
+}
+
+// Slice is the text [start, end) of a document, in code points; frame is at or before the piece that holds start.
+// end < 0 means the document's end.
+func (t *Reader) Slice(ctx context.Context, document string, frame, start, end int) (string, error) {
+	if frame < 0 {
+		return "", nil
+	}
+	if start < 0 || end >= 0 && end < start {
+		return "", t.damaged("the document has no such range")
+	}
+	var out strings.Builder
+	found := false
+	for ; frame < len(t.r.Frames); frame++ {
+		if err := t.load(ctx, frame); err != nil {
+			return "", err
+		}
+		for rest := t.raw; ; {
+			raw, v, next, ok := rowfile.NextRow(rest)
+			if !ok {
+				break
+			}
+			rest = next
+			if string(raw) != document {
+				if found {
+					return out.String(), nil
+				}
+				continue
+			}
+			dec := rowfile.Dec{B: v}
+			at := int(dec.U())
+			s := dec.S()
+			if dec.Err != nil {
+				return "", dec.Err
+			}
+			if at < 0 || at > maxRunes {
+				return "", t.damaged("a piece of the document begins nowhere")
+			}
+			if end >= 0 && at >= end {
+				return out.String(), nil
+			}
+			n := utf8.RuneCountInString(s)
+			if at+n <= start {
+				continue
+			}
+			found = true
+			hi := n
+			if end >= 0 {
+				hi = min(n, end-at)
+			}
+			out.WriteString(runes(s, max(0, start-at), hi))
+			if end >= 0 && at+n >= end {
+				return out.String(), nil
+			}
+		}
+	}
+	if !found && end != start {
+		return "", t.damaged("the document is not where its chunk says")
+	}
+	return out.String(), nil
+}
+
+// maxRunes is more than any document has.
+const maxRunes = 1 << 40
+
+func (t *Reader) damaged(why string) error {
+	return fault.SegmentDamage.At("read text in", t.where).Because(why).Advise("restore the generation")
+}
+
+// runes is the part [lo, hi) of s in code points.
+func runes(s string, lo, hi int) string {
+	if len(s) == utf8.RuneCountInString(s) {
+		return s[lo:hi]
+	}
+	i, from := 0, len(s)
+	for b := range s {
+		if i == lo {
+			from = b
+		}
+		if i == hi {
+			return s[from:b]
+		}
+		i++
+	}
+	return s[from:]
+}
+
+// Clone gives a reader of the same segment for another goroutine; it costs nothing.
+func (t *Reader) Clone() *Reader { return t.Through(fromStore) }
+
+// Through is Clone with frames that come from elsewhere.
+func (t *Reader) Through(read ReadFrame) *Reader {
+	return &Reader{r: t.r, where: t.where, read: read, frame: -1}
+}
+
+// File is the row file that is read.
+func (t *Reader) File() *artifact.Reader { return t.r }
+
+func fromStore(ctx context.Context, file *artifact.Reader, frame int) ([]byte, error) {
+	return file.Frame(ctx, frame)
+}
+
+// Text streams a whole document; frame is at or before its first piece.
+func (t *Reader) Text(ctx context.Context, document string, frame int) io.Reader {
+	return &text{ctx: ctx, from: t, document: document, frame: frame}
+}
+
+// text is the content of one document as a stream.
+type text struct {
+	ctx      context.Context //nolint:containedctx // an io.Reader has no other way to be told
+	from     *Reader
+	document string
+	frame    int    // the next one to load
+	rows     []byte // of the frame before that, what was not looked at yet
+	piece    string
+	runes    int // given so far
+	ended    bool
+}
+
+// Read implements io.Reader.
+func (x *text) Read(out []byte) (int, error) {
+	for x.piece == "" {
+		if x.ended {
+			return 0, io.EOF
+		}
+		if err := x.next(); err != nil {
+			return 0, err
+		}
+	}
+	n := copy(out, x.piece)
+	x.piece = x.piece[n:]
+	return n, nil
+}
+
+// next takes the next piece, or sees the end.
+func (x *text) next() error {
+	key, value, rest, ok := rowfile.NextRow(x.rows)
+	if !ok {
+		if x.frame < 0 || x.frame >= len(x.from.r.Frames) {
+			x.ended = true
+			return nil
+		}
+		if err := x.from.load(x.ctx, x.frame); err != nil {
+			return err
+		}
+		x.rows = x.from.raw
+		x.frame++
+		return nil
+	}
+	x.rows = rest
+	if string(key) != x.document {
+		x.ended = x.runes > 0
+		return nil
+	}
+	dec := rowfile.Dec{B: value}
+	at := int(dec.U())
+	piece := dec.S()
+	if dec.Err != nil {
+		return dec.Err
+	}
+	if at != x.runes {
+		return x.from.damaged("the pieces of a document do not follow each other")
+	}
+	x.piece, x.runes = piece, at+utf8.RuneCountInString(piece)
+	return nil
+}

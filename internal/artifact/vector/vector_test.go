@@ -1,0 +1,31 @@
+package vector_test
+
+import (
+	"encoding/json"
+	"math"
+	"slices"
+	"testing"
+
+	"github.com/unweaver/unweaver/internal/artifact/vector"
+	"github.com/unweaver/unweaver/internal/fault"
+)
+
+func TestVectorsAreReadAsTheyWereWritten(t *testing.T) {
+	for _, want := range []vector.JSON{{}, {0.25, -1, 0}, {math.MaxFloat32, math.SmallestNonzeroFloat32}} {
+		raw, err := json.Marshal(want)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got vector.JSON
+		if err := json.Unmarshal(raw, &got); err != nil || !slices.Equal(got, want) {
+			t.Errorf("%v became %v: %v", want, got, err)
+		}
+	}
+	if raw, _ := json.Marshal(vector.JSON{1}); string(raw) != `"AACAPw=="` {
+		t.Errorf("1 is written %s", raw)
+	}
+	var got vector.JSON
+	if err := json.Unmarshal([]byte(`"AACAPwA="`), &got); !fault.Is(err, fault.SegmentDamage) {
+		t.Errorf("five bytes are read as %v: %v", got, err)
+	}
+}

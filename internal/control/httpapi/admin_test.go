@@ -1,0 +1,479 @@
+package httpapi_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/unweaver/unweaver/internal/access"
+	"github.com/unweaver/unweaver/internal/artifact"
+	"github.com/unweaver/unweaver/internal/config"
+	"github.com/unweaver/unweaver/internal/control"
+	"github.com/unweaver/unweaver/internal/control/httpapi"
+	"github.com/unweaver/unweaver/internal/control/service"
+	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/pipeline/runlog"
+)
+
+// recorder is a Control that remembers what it was asked and answers as it is told.
+type recorder struct {
+	asked    []any
+	operator core.Operator // of a move
+	err      error
+}
+
+func (r *recorder) ask(method string, input ...any) error {
+	r.asked = append([]any{method}, input...)
+	return r.err
+}
+
+func (r *recorder) Index(_ context.Context, request service.IndexRequest) (service.Run, error) {
+	return service.Run{Run: "docs/g1", Attached: true}, r.ask("index", request)
+}
+
+func (r *recorder) Status(_ context.Context, run string) (service.Status, error) {
+	status := service.Status{Report: core.Report{Run: run, Status: core.StatusRunning}, Stage: "extract", Overall: 0.5}
+	status.Problems = []core.Problem{{Code: "no_worker", Object: "unweaver", Detail: "none polls"}}
+	return status, r.ask("status", run)
+}
+func (r *recorder) Pause(_ context.Context, run string) (service.Stopped, error) {
+	return r.stopped(), r.ask("pause", run)
+}
+func (r *recorder) Resume(_ context.Context, run string, budget *core.Budget) error {
+	if budget == nil {
+		return r.ask("resume", run)
+	}
+	return r.ask("resume", run, *budget)
+}
+func (r *recorder) Cancel(_ context.Context, run string) (service.Stopped, error) {
+	return r.stopped(), r.ask("cancel", run)
+}
+
+// stopped is what the recorder answers to what stops a run.
+func (r *recorder) stopped() service.Stopped {
+	calls := int64(7)
+	return service.Stopped{InFlight: &calls}
+}
+func (r *recorder) Limit(_ context.Context, in service.LimitRequest) error { return r.ask("limit", in) }
+func (r *recorder) Lost(_ context.Context, run string) error               { return r.ask("lost", run) }
+
+func (r *recorder) DeadLetters(_ context.Context, index string) ([]core.Letter, error) {
+	return []core.Letter{{Chunk: "c1", Kind: core.LetterContent}}, r.ask("dead-letters", index)
+}
+
+func (r *recorder) DeadLetter(_ context.Context, index, chunk string) (core.Letter, error) {
+	return core.Letter{Chunk: chunk, Text: "words"}, r.ask("dead-letter", index, chunk)
+}
+
+func (r *recorder) Discard(_ context.Context, request service.LettersRequest) error {
+	return r.ask("discard", request.Name, request.Chunks, request.Why)
+}
+
+func (r *recorder) RetryFailed(_ context.Context, request service.LettersRequest) (service.Run, error) {
+	return service.Run{Run: request.Name + "/retry-1"}, r.ask("retry-failed", request.Name, request.Chunks)
+}
+
+func (r *recorder) Purge(_ context.Context, request service.PurgeRequest) (service.PurgeAnswer, error) {
+	return service.PurgeAnswer{Run: &service.Run{Run: request.Index + "/purge-1"}}, r.ask("purge", request)
+}
+
+func (r *recorder) Purges(_ context.Context, request service.PurgesRequest) (service.PurgesAnswer, error) {
+	return service.PurgesAnswer{Readmits: 1}, r.ask("purges", request)
+}
+
+func (r *recorder) ApplySchedule(_ context.Context, request service.ScheduleRequest) (service.Applied, error) {
+	return service.Applied{Index: request.Spec.Index, Change: "created"}, r.ask("schedule-apply", request)
+}
+
+func (r *recorder) Schedules(context.Context) ([]service.Scheduled, error) {
+	return []service.Scheduled{{Index: "docs", Paused: true}}, r.ask("schedules")
+}
+
+func (r *recorder) PauseSchedule(_ context.Context, index, note string) error {
+	return r.ask("schedule-pause", index, note)
+}
+
+func (r *recorder) ResumeSchedule(_ context.Context, index, note string) error {
+	return r.ask("schedule-resume", index, note)
+}
+
+func (r *recorder) TriggerSchedule(_ context.Context, index string) (service.Triggered, error) {
+	return service.Triggered{Index: index, Running: "docs/g1"}, r.ask("schedule-trigger", index)
+}
+
+func (r *recorder) DeleteSchedule(_ context.Context, index string) error {
+	return r.ask("schedule-delete", index)
+}
+
+func (r *recorder) Estimate(_ context.Context, request service.IndexRequest) (core.Estimated, error) {
+	report := core.Report{Index: request.Spec.Index, Reason: "dry_run"}
+	return core.Estimated{Report: report}, r.ask("estimate", request.Spec.Index)
+}
+
+func (r *recorder) Generations(_ context.Context, index string) ([]artifact.Generation, error) {
+	return []artifact.Generation{{Generation: "g1", Seq: 7, State: "current"}}, r.ask("generations", index)
+}
+
+func (r *recorder) Indexes(context.Context) ([]runlog.Card, error) {
+	return []runlog.Card{{Index: "docs", Documents: 7}}, r.ask("indexes")
+}
+
+func (r *recorder) Runs(_ context.Context, index string, limit int) ([]runlog.Summary, error) {
+	return []runlog.Summary{{Run: "docs/g1"}}, r.ask("runs", index, limit)
+}
+
+func (r *recorder) Trends(_ context.Context, index string, nights int) ([]runlog.Trends, error) {
+	return []runlog.Trends{{Index: "docs", Totals: runlog.Totals{Nights: 3}}}, r.ask("trends", index, nights)
+}
+
+func (r *recorder) Log(_ context.Context, run string) (runlog.Log, error) {
+	return runlog.Log{Letters: []core.Problem{{Code: "dead_letter"}}}, r.ask("log", run)
+}
+
+func (r *recorder) Restore(_ context.Context, index string) (service.Run, error) {
+	return service.Run{Run: index + "/restore-1"}, r.ask("restore", index)
+}
+
+func (r *recorder) Audit(_ context.Context, request service.AuditRequest) (service.Run, error) {
+	return service.Run{Run: request.Index + "/audit-1"}, r.ask("audit", request)
+}
+
+func (r *recorder) Move(ctx context.Context, request service.MoveRequest) (core.Move, error) {
+	r.operator = control.OperatorOf(ctx)
+	return core.Move{Index: request.Index, To: request.Generation, Release: 7}, r.ask("move", request)
+}
+
+func (r *recorder) Branch(_ context.Context, request service.BranchRequest) (core.Branch, error) {
+	return core.Branch{Name: request.Name, Base: request.Index, Set: request.Set}, r.ask("branch", request)
+}
+
+func (r *recorder) Branches(_ context.Context, index string) ([]core.Branch, error) {
+	return []core.Branch{{Name: "exp", Base: index, Own: true}}, r.ask("branches", index)
+}
+
+func (r *recorder) Overlay(_ context.Context, index string) (service.Overlaid, error) {
+	overlay := core.Overlay{Index: index, Base: "docs", Set: map[string]string{"keep": "2"}}
+	return service.Overlaid{Overlay: overlay, Corpus: "/c"}, r.ask("overlay", index)
+}
+
+func (r *recorder) Difference(_ context.Context, request service.DifferenceRequest) (core.Difference, error) {
+	return core.Difference{Index: request.Index, Chunks: core.ChunkDifference{Added: 3}}, r.ask("diff", request)
+}
+
+func (r *recorder) Aliases(_ context.Context, request service.AliasesRequest) (core.AliasList, error) {
+	return core.AliasList{Index: request.Index, Searched: core.AliasSearch{Pairs: 3}}, r.ask("aliases", request)
+}
+
+func (r *recorder) Operations(_ context.Context, index string, limit int) ([]core.Operation, error) {
+	return []core.Operation{{ID: "o1", Action: core.ActionTag, Outcome: &core.OperationOutcome{Result: "done"}}},
+		r.ask("operations", index, limit)
+}
+
+func (r *recorder) Backfill(_ context.Context, request service.BackfillRequest) (service.BackfillStarted, error) {
+	return service.BackfillStarted{Index: request.Index, Name: request.Name, Again: true}, r.ask("backfill", request)
+}
+
+func (r *recorder) Backfills(_ context.Context, named service.BackfillNamed) ([]core.Backfill, error) {
+	return []core.Backfill{{Index: named.Index, Name: "old"}}, r.ask("backfills", named)
+}
+
+func (r *recorder) PauseBackfill(_ context.Context, named service.BackfillNamed) error {
+	return r.ask("backfill-pause", named)
+}
+
+func (r *recorder) ResumeBackfill(_ context.Context, named service.BackfillNamed) error {
+	return r.ask("backfill-resume", named)
+}
+
+func (r *recorder) CancelBackfill(_ context.Context, named service.BackfillNamed) error {
+	return r.ask("backfill-cancel", named)
+}
+
+func (r *recorder) Doctor(_ context.Context, spec core.Spec) ([]service.Check, error) {
+	return []service.Check{{Name: "worker", Detail: "none polls", Hint: "start one"}}, r.ask("doctor", spec)
+}
+
+// methods calls each method of a Control and gives what it answers.
+func methods(ctx context.Context, controller service.Control) map[string]func() (any, error) {
+	none := func(err error) (any, error) { return struct{}{}, err }
+	backfill := service.BackfillNamed{Index: "docs", Name: "old"}
+	spec := core.Spec{Index: "docs", Corpus: "/c", Keep: 3, Budget: core.Budget{Calls: 5}}
+	return map[string]func() (any, error){
+		"index": func() (any, error) {
+			return controller.Index(ctx, service.IndexRequest{Spec: spec, Generation: "g1", ReplaceCorpus: true})
+		},
+		"status": func() (any, error) { return controller.Status(ctx, "docs/g1") },
+		"pause":  func() (any, error) { return controller.Pause(ctx, "docs/g1") },
+		"resume": func() (any, error) { return none(controller.Resume(ctx, "docs/g1", nil)) },
+		"resume with a budget": func() (any, error) {
+			return none(controller.Resume(ctx, "docs/g1",
+				&core.Budget{Money: 2.5}))
+		},
+		"cancel": func() (any, error) { return controller.Cancel(ctx, "docs/g1") },
+		"limit": func() (any, error) {
+			return none(controller.Limit(ctx, service.LimitRequest{Run: "docs/g1", Budget: &core.Budget{Calls: 3}}))
+		},
+		"lost": func() (any, error) { return none(controller.Lost(ctx, "docs/g1")) },
+		"estimate": func() (any, error) {
+			return controller.Estimate(ctx, service.IndexRequest{Spec: spec})
+		},
+		"generations": func() (any, error) { return controller.Generations(ctx, "docs") },
+		"restore":     func() (any, error) { return controller.Restore(ctx, "docs") },
+		"move": func() (any, error) {
+			return controller.Move(ctx, service.MoveRequest{
+				Action: core.ActionRollback, Index: "docs", To: time.Date(2026, 11, 20, 8, 0, 0, 0, time.UTC), Force: true,
+			})
+		},
+		"branch": func() (any, error) {
+			return controller.Branch(ctx, service.BranchRequest{
+				Index: "docs", Name: "exp", Set: map[string]string{"keep": "2"}, Generation: "g1",
+			})
+		},
+		"branches": func() (any, error) { return controller.Branches(ctx, "docs") },
+		"overlay":  func() (any, error) { return controller.Overlay(ctx, "exp") },
+		"diff": func() (any, error) {
+			return controller.Difference(ctx, service.DifferenceRequest{Index: "docs", From: "g1", To: "g2"})
+		},
+		"aliases": func() (any, error) {
+			return controller.Aliases(ctx, service.AliasesRequest{Index: "docs", Suggest: true, File: []byte("prefer A"), Classes: 9})
+		},
+		"operations": func() (any, error) { return controller.Operations(ctx, "docs", 5) },
+		"audit": func() (any, error) {
+			return controller.Audit(ctx, service.AuditRequest{Index: "docs", Sample: core.Sample{Part: 2, Of: 7}, Repair: true})
+		},
+		"doctor":       func() (any, error) { return controller.Doctor(ctx, spec) },
+		"dead-letters": func() (any, error) { return controller.DeadLetters(ctx, "docs") },
+		"dead-letter":  func() (any, error) { return controller.DeadLetter(ctx, "docs", "c1") },
+		"discard": func() (any, error) {
+			return none(controller.Discard(ctx, service.LettersRequest{Name: "docs", Chunks: []string{"c1"}, Why: "a table"}))
+		},
+		"schedule-apply": func() (any, error) {
+			return controller.ApplySchedule(ctx, service.ScheduleRequest{Spec: spec, Schedule: config.Schedule{Cron: "@daily"}})
+		},
+		"schedules":        func() (any, error) { return controller.Schedules(ctx) },
+		"schedule-pause":   func() (any, error) { return none(controller.PauseSchedule(ctx, "docs", "why")) },
+		"schedule-resume":  func() (any, error) { return none(controller.ResumeSchedule(ctx, "docs", "why")) },
+		"schedule-trigger": func() (any, error) { return controller.TriggerSchedule(ctx, "docs") },
+		"schedule-delete":  func() (any, error) { return none(controller.DeleteSchedule(ctx, "docs")) },
+		"backfill": func() (any, error) {
+			return controller.Backfill(ctx, service.BackfillRequest{
+				Index: "docs", Name: "old", Choice: core.BackfillChoice{Prefix: "2019/", Documents: []string{"a.md"}},
+				Throttle: core.BackfillThrottle{CallsPerMinute: 9},
+			})
+		},
+		"backfills":       func() (any, error) { return controller.Backfills(ctx, service.BackfillNamed{Index: "docs"}) },
+		"backfill-pause":  func() (any, error) { return none(controller.PauseBackfill(ctx, backfill)) },
+		"backfill-resume": func() (any, error) { return none(controller.ResumeBackfill(ctx, backfill)) },
+		"backfill-cancel": func() (any, error) { return none(controller.CancelBackfill(ctx, backfill)) },
+		"purge": func() (any, error) {
+			return controller.Purge(ctx, service.PurgeRequest{Index: "docs", Documents: []string{"a.md"}, Confirmed: true})
+		},
+		"purges": func() (any, error) {
+			return controller.Purges(ctx, service.PurgesRequest{Index: "docs", Readmit: []string{"a.md"}})
+		},
+		"retry-failed": func() (any, error) {
+			return controller.RetryFailed(ctx, service.LettersRequest{Name: "docs", Chunks: []string{"c1"}})
+		},
+	}
+}
+
+func serve(t *testing.T, controller service.Control) *httpapi.Client {
+	t.Helper()
+	server := httptest.NewServer(httpapi.Handler(controller, httpapi.Access{Token: "token"}))
+	t.Cleanup(server.Close)
+	return &httpapi.Client{Base: server.URL, Token: "token"}
+}
+
+func TestEveryMethodArrivesAndComesBackWhole(t *testing.T) {
+	direct, remote := &recorder{}, &recorder{}
+	near, far := methods(t.Context(), direct), methods(t.Context(), serve(t, remote))
+	for name := range near {
+		t.Run(name, func(t *testing.T) {
+			want, err := near[name]()
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, err := far[name]()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !reflect.DeepEqual(got, want) {
+				t.Errorf("answered %+v, want %+v", got, want)
+			}
+			if !reflect.DeepEqual(remote.asked, direct.asked) {
+				t.Errorf("asked %+v, want %+v", remote.asked, direct.asked)
+			}
+		})
+	}
+}
+
+// Who asks says who they are and why; what they have shown is added where they show it.
+func TestWhoAsksArrivesWithWhatTheyHaveShown(t *testing.T) {
+	remote := &recorder{}
+	client := serve(t, remote)
+	said := core.Operator{By: "Žofie <z@büro>", Reason: "bad answers\nsince 2%", Via: "key of nobody"}
+	_, err := client.Move(control.WithOperator(t.Context(), said), service.MoveRequest{Action: "tag", Index: "docs"})
+	if want := (core.Operator{By: said.By, Reason: said.Reason, Via: "token"}); err != nil || remote.operator != want {
+		t.Errorf("%+v, want %+v; %v", remote.operator, want, err)
+	}
+}
+
+func TestEveryMethodsFaultComesBackWhole(t *testing.T) {
+	for name, sent := range map[string]*fault.Error{
+		"all parts": fault.LeaseHeld.At("index", "docs").Because("run docs/g1 builds it").Advise("wait for it"),
+		"no cause":  fault.RunNotFound.At("find run of", "docs").Advise("build it"),
+		"no hint":   fault.StoreDown.At("read", "redis").Because(fmt.Errorf("dial: %w", io.EOF)),
+		"code only": fault.Internal.At("", ""),
+	} {
+		t.Run(name, func(t *testing.T) {
+			for method, do := range methods(t.Context(), serve(t, &recorder{err: sent})) {
+				_, err := do()
+				got := fault.As(err)
+				if got == nil || got.Code != sent.Code || got.Kind != sent.Kind || got.Op != sent.Op ||
+					got.Object != sent.Object || got.Hint != sent.Hint || got.Error() != sent.Error() {
+					t.Errorf("%s: got %#v, want %#v", method, got, sent)
+				}
+			}
+		})
+	}
+}
+
+func TestAnErrorOfNoCodeIsInternal(t *testing.T) {
+	_, err := serve(t, &recorder{err: errors.New("odd")}).Status(t.Context(), "docs")
+	if !fault.Is(err, fault.Internal) || !strings.Contains(err.Error(), "odd") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestTheTokenIsNeeded(t *testing.T) {
+	controller := &recorder{}
+	client := serve(t, controller)
+	for name, token := range map[string]string{
+		"another":      "tokem",
+		"a part":       "toke",
+		"a longer one": "token2",
+		"none":         "",
+	} {
+		t.Run(name, func(t *testing.T) {
+			stranger := &httpapi.Client{Base: client.Base, Token: token}
+			_, err := stranger.Cancel(t.Context(), "docs/g1")
+			if !fault.Is(err, fault.EngineDown) || !strings.Contains(err.Error(), "401") ||
+				!strings.Contains(err.Error(), "dev.json") {
+				t.Errorf("got %v", err)
+			}
+		})
+	}
+	if controller.asked != nil {
+		t.Errorf("a stranger did %v", controller.asked)
+	}
+}
+
+// whose is a Control that remembers whether the owner of the installation asked.
+type whose struct {
+	recorder
+	another []bool
+}
+
+func (w *whose) Index(ctx context.Context, request service.IndexRequest) (service.Run, error) {
+	w.another = append(w.another, service.OfAnother(ctx))
+	return w.recorder.Index(ctx, request)
+}
+
+func TestAKeyThatOnlyOperatesDoesNotAskAsTheOwner(t *testing.T) {
+	for text, another := range map[string]bool{"token": false, "operates": true, "administers": false} {
+		controller := &whose{}
+		server := httptest.NewServer(httpapi.Handler(controller, httpapi.Access{
+			Token: "token", Check: func(text string) (*access.Key, error) {
+				scope := map[string]access.Scope{"operates": access.Operate, "administers": access.Admin}[text]
+				return &access.Key{Scope: scope, Index: "*"}, nil
+			},
+		}))
+		client := &httpapi.Client{Base: server.URL, Token: text}
+		if _, err := client.Index(t.Context(), service.IndexRequest{Spec: core.Spec{Index: "docs"}}); err != nil {
+			t.Error(err)
+		}
+		if want := []bool{another}; !reflect.DeepEqual(controller.another, want) {
+			t.Errorf("%s: %v, want %v", text, controller.another, want)
+		}
+		server.Close()
+	}
+}
+
+func TestRequestsThatAreNotOurs(t *testing.T) {
+	controller := &recorder{}
+	client := serve(t, controller)
+	for name, c := range map[string]struct {
+		method, path, body string
+		status             int
+		says               string
+	}{
+		"no JSON":       {"POST", "pause", "{", http.StatusConflict, `"usage"`},
+		"an empty body": {"POST", "pause", "", http.StatusConflict, `"usage"`},
+		"a body without end": {
+			"POST", "pause", `{"name":"` + strings.Repeat("a", 5<<20), http.StatusConflict, `"usage"`,
+		},
+		"a method of the next years": {"POST", "purge-all", "{}", http.StatusNotFound, ""},
+		"a look":                     {"GET", "pause", "", http.StatusMethodNotAllowed, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			request, err := http.NewRequestWithContext(
+				t.Context(), c.method, client.Base+httpapi.Prefix+c.path, strings.NewReader(c.body),
+			)
+			if err != nil {
+				t.Fatal(err)
+			}
+			request.Header.Set("Authorization", "Bearer token")
+			response, err := http.DefaultClient.Do(request)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = response.Body.Close() }()
+			body, _ := io.ReadAll(response.Body)
+			if response.StatusCode != c.status || !strings.Contains(string(body), c.says) {
+				t.Errorf("%d %s", response.StatusCode, body)
+			}
+		})
+	}
+	if controller.asked != nil {
+		t.Errorf("it did %v", controller.asked)
+	}
+}
+
+func TestAnAddressThatIsNoStack(t *testing.T) {
+	answer := func(status int, body string) string {
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(status)
+			_, _ = io.WriteString(w, body)
+		}))
+		t.Cleanup(server.Close)
+		return server.URL
+	}
+	for name, c := range map[string]struct{ base, says string }{
+		"nobody listens":        {"http://127.0.0.1:1", "start it with: unweaver dev"},
+		"another program":       {answer(200, "<html>"), "read the answer of status"},
+		"half a fault":          {answer(409, `{"code":`), "read the answer of status"},
+		"a program that fails":  {answer(500, "boom\n"), "500 Internal Server Error: boom"},
+		"another version of us": {answer(404, "404 page not found"), "with this version"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := (&httpapi.Client{Base: c.base, Token: "token"}).Status(t.Context(), "docs")
+			if !fault.Is(err, fault.EngineDown) || !strings.Contains(err.Error(), c.says) ||
+				!strings.Contains(err.Error(), c.base) {
+				t.Errorf("got %v", err)
+			}
+		})
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := (&httpapi.Client{Base: "http://127.0.0.1:1"}).Pause(ctx, "docs"); !errors.Is(err, context.Canceled) {
+		t.Errorf("the caller's own end is %v", err)
+	}
+}

@@ -1,0 +1,59 @@
+package httpapi_test
+
+import (
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/unweaver/unweaver/internal/control/httpapi"
+)
+
+func TestWhoHasTheTokenProvesIt(t *testing.T) {
+	server := httptest.NewServer(httpapi.Handler(&recorder{}, httpapi.Access{Token: "right"}))
+	defer server.Close()
+	for token, want := range map[string]bool{"right": true, "wrong": false, "": false} {
+		if got, err := httpapi.Knows(t.Context(), server.URL, token); got != want || err != nil {
+			t.Errorf("%q: %v, %v", token, got, err)
+		}
+	}
+	if got, err := httpapi.Knows(t.Context(), "http://127.0.0.1:1", "right"); got || err != nil {
+		t.Errorf("nobody listens: %v, %v", got, err)
+	}
+	for _, challenge := range []string{"", "00", strings.Repeat("g", 64), strings.Repeat("0", 66)} {
+		response, err := http.Get(server.URL + httpapi.Prefix + "proof?challenge=" + challenge)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _ = response.Body.Close(); response.StatusCode != http.StatusNotFound {
+			t.Errorf("%q is answered with %s", challenge, response.Status)
+		}
+	}
+}
+
+// A program at the port of a dead stack may pass the question on to a living one with the same token: the answer is of
+// another address.
+func TestAProofIsOfOneAddress(t *testing.T) {
+	server := httptest.NewServer(httpapi.Handler(&recorder{}, httpapi.Access{Token: "right"}))
+	defer server.Close()
+	relay := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
+		http.Redirect(w, request, server.URL+request.URL.String(), http.StatusTemporaryRedirect)
+	}))
+	defer relay.Close()
+	if got, err := httpapi.Knows(t.Context(), relay.URL, "right"); got || err != nil {
+		t.Errorf("%v, %v", got, err)
+	}
+}
+
+func TestAnAddressThatStaysSilentIsAnError(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = listener.Close() }()
+	httpapi.ProofDeadline(t)
+	if got, err := httpapi.Knows(t.Context(), "http://"+listener.Addr().String(), "right"); got || err == nil {
+		t.Errorf("%v, %v", got, err)
+	}
+}

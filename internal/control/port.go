@@ -1,0 +1,276 @@
+// Package control is what the command line asks for, without what does it: it weighs nothing, so that a program that asks
+// over HTTP links neither Temporal's client nor those of the stores.
+package control
+
+import (
+	"context"
+	"time"
+
+	"github.com/unweaver/unweaver/internal/artifact"
+	"github.com/unweaver/unweaver/internal/config"
+	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/pipeline/runlog"
+)
+
+// IndexRequest starts a build.
+type IndexRequest struct {
+	Spec          core.Spec `json:"spec"`
+	Generation    string    `json:"generation"` // empty: attach to a running build, else the start time
+	ReplaceCorpus bool      `json:"replace_corpus"`
+	Rebuild       bool      `json:"rebuild"` // trust nothing that earlier builds wrote but what was paid for
+	Priority      Priority  `json:"priority,omitzero"`
+	Probes        []byte    `json:"probes,omitempty"` // what the caller's file that Spec.Gate.Probes names holds
+
+	// Aliases is what the caller's file of aliases holds; Spec.Aliases has its sum.
+	Aliases []byte `json:"aliases,omitempty"`
+
+	// Of an estimate: a document to explain, whether the plan is wanted, and that nothing but the plan is.
+	Why      string `json:"why,omitempty"`
+	Listed   bool   `json:"listed,omitempty"`
+	Unpriced bool   `json:"unpriced,omitempty"`
+	// Expected is what a plan expects of the build, for its report.
+	Expected *core.Estimate `json:"expected,omitempty"`
+}
+
+// ReadFiles adds what lies in files of this machine that the specification names.
+func (r *IndexRequest) ReadFiles() (err error) {
+	if r.Probes, err = config.Probes(r.Spec); err != nil {
+		return err
+	}
+	r.Aliases, err = config.Aliases(&r.Spec)
+	return err
+}
+
+// Priority of a run among those of other indexes: indexes.*.priority. Zero values are the server's.
+type Priority struct {
+	Level  int     `json:"level,omitempty"`
+	Weight float64 `json:"weight,omitempty"`
+}
+
+// AuditRequest starts an audit.
+type AuditRequest struct {
+	Index  string      `json:"index"`
+	Sample core.Sample `json:"sample"`
+	Repair bool        `json:"repair"` // write again what the stores lost
+}
+
+// MoveRequest asks for what needs no build: core.ActionRollback, ActionPublish, ActionDiscard, ActionTag,
+// ActionUntag, or, of a branch, ActionPromote.
+type MoveRequest struct {
+	Action     string    `json:"action"`
+	Index      string    `json:"index"`
+	Generation string    `json:"generation,omitempty"` // of a rollback it may be empty: what the current one was made from
+	To         time.Time `json:"to,omitzero"`          // of a rollback: what was served then
+	Name       string    `json:"name,omitempty"`       // of a tag
+	Force      bool      `json:"force,omitempty"`      // publish though what it was made from is not served any more
+}
+
+// BranchRequest makes a branch of an index, or deletes one.
+type BranchRequest struct {
+	Index      string            `json:"index"`
+	Name       string            `json:"name"`
+	Generation string            `json:"generation,omitempty"` // to begin with; empty: what is served
+	Set        map[string]string `json:"set,omitempty"`        // settings in which it differs, by paths below the index
+	Delete     bool              `json:"delete,omitempty"`
+}
+
+// Overlaid is what the store says of the configuration of an index.
+type Overlaid struct {
+	core.Overlay
+	Corpus string `json:"corpus,omitempty"` // of a branch's base, where the file names none
+}
+
+// DifferenceRequest asks what changed from one generation to another.
+type DifferenceRequest struct {
+	Index string `json:"index"`
+	From  string `json:"from,omitempty"`
+	To    string `json:"to,omitempty"`
+}
+
+// AliasesRequest asks which names are mapped in what is served, and which may be one.
+type AliasesRequest struct {
+	Index   string  `json:"index"`
+	Suggest bool    `json:"suggest,omitempty"`
+	File    []byte  `json:"file,omitempty"`    // what people said before
+	Classes int     `json:"classes,omitempty"` // how many are compared, the most mentioned first
+	Cosine  float64 `json:"cosine,omitempty"`  // the least of a pair; 0: the default
+	Refused bool    `json:"refused,omitempty"` // also list the pairs that a guard refuses
+}
+
+// LettersRequest names dead letters by their chunks.
+type LettersRequest struct {
+	Name   string   `json:"name"`             // an index; of a retry a run too
+	Chunks []string `json:"chunks,omitempty"` // of a retry: none stands for all that were not discarded
+	Why    string   `json:"why,omitempty"`    // of a discard
+}
+
+// BackfillRequest begins a backfill, or goes on with one that ended before it was published.
+type BackfillRequest struct {
+	Index    string                `json:"index"`
+	Name     string                `json:"name"`
+	Choice   core.BackfillChoice   `json:"choice,omitzero"`   // none: that of the backfill of this name
+	Throttle core.BackfillThrottle `json:"throttle,omitzero"` // none: likewise, where the choice is
+}
+
+// BackfillStarted is what came of it.
+type BackfillStarted struct {
+	Index    string `json:"index"`
+	Name     string `json:"name"`
+	Attached bool   `json:"attached"` // it runs already: nothing was begun
+	Again    bool   `json:"again"`    // one of this name was there, and goes on
+}
+
+// BackfillNamed names a backfill.
+type BackfillNamed struct {
+	Index string `json:"index"`
+	Name  string `json:"name,omitempty"` // of a list: none
+
+	Budget *core.Budget `json:"budget,omitempty"` // of a resume: what its payments may come to, from their beginning
+}
+
+// Run names a run.
+type Run struct {
+	Run      string `json:"run"`
+	RunID    string `json:"run_id,omitempty"` // of its workflow, where it is known
+	Attached bool   `json:"attached"`
+
+	// Begun is since when a joined run goes on: it compares with the corpus as it found it from then on, and what was
+	// changed later may not be in it. nil: nothing was joined, or the run has yet to begin.
+	Begun *time.Time `json:"begun,omitempty"`
+}
+
+// Exactly names this run alone, for Status: not one that had the same name before it.
+func (r Run) Exactly() string {
+	if r.RunID == "" {
+		return r.Run
+	}
+	return r.Run + RunMark + r.RunID
+}
+
+// RunMark stands between the name of a run and the id of its workflow's run. It is in no name.
+const RunMark = "#"
+
+// Status is a report with what runs now.
+type Status = runlog.Run
+
+// Stopped is what a pause or a cancel met.
+type Stopped struct {
+	// InFlight counts the calls to models that were sent and not answered when the command bound: they are paid for and
+	// kept. Nil: the worker of the run tells none.
+	InFlight *int64 `json:"in_flight,omitempty"`
+}
+
+// LimitRequest gives a run other limits of its calls to models, or another budget. What is nil stays as it was.
+type LimitRequest struct {
+	Run    string           `json:"run"`
+	Limits *core.LiveLimits `json:"limits,omitempty"`
+	Budget *core.Budget     `json:"budget,omitempty"` // from the run's beginning
+}
+
+// Check is one probe of doctor.
+type Check struct {
+	Name   string `json:"name"`
+	OK     bool   `json:"ok"`
+	Detail string `json:"detail"`
+	Hint   string `json:"hint,omitempty"`
+}
+
+// Control is the port of the command line. Errors are faults. A run is index/generation; where one is asked for, an
+// index stands for its newest run.
+type Control interface {
+	Index(ctx context.Context, r IndexRequest) (Run, error)
+	// Estimate tells what a build would do and cost. It takes nothing: no lease, no run, no key, no model, no write.
+	Estimate(ctx context.Context, r IndexRequest) (core.Estimated, error)
+	Status(ctx context.Context, run string) (Status, error)
+	// Pause returns once no paid call of the run can start any more; what is in flight is paid for and kept.
+	Pause(ctx context.Context, run string) (Stopped, error)
+	// Resume goes on with a paused run; budget, where not nil, is what it may pay for from its beginning.
+	Resume(ctx context.Context, run string, budget *core.Budget) error
+	// Cancel returns once no paid call of the run can start any more.
+	Cancel(ctx context.Context, run string) (Stopped, error)
+	// Limit gives a run that is not over other limits or another budget, effective within two seconds.
+	Limit(ctx context.Context, r LimitRequest) error
+	// Lost declares that a run will never go on, whose engine is gone or does not know it, and frees the lease of its
+	// index. It is refused while the engine runs it or a process renews the lease; where the lease cannot be read, run
+	// is the index, and a new one is written.
+	Lost(ctx context.Context, run string) error
+	Generations(ctx context.Context, index string) ([]artifact.Generation, error)
+	// Branch makes a branch of an index, or deletes one. It is an operation.
+	Branch(ctx context.Context, r BranchRequest) (core.Branch, error)
+	// Branches lists the branches of an index.
+	Branches(ctx context.Context, index string) ([]core.Branch, error)
+	// Overlay tells what the store says of the configuration of an index: every command that resolves it asks first.
+	Overlay(ctx context.Context, index string) (Overlaid, error)
+	// Move changes what is served, or what is kept, among the generations that are there. It is an operation.
+	Move(ctx context.Context, r MoveRequest) (core.Move, error)
+	// Difference tells what changed from one generation to another; see releases.Difference for names left empty.
+	Difference(ctx context.Context, r DifferenceRequest) (core.Difference, error)
+	// Aliases lists the names that are mapped, and suggests pairs.
+	Aliases(ctx context.Context, r AliasesRequest) (core.AliasList, error)
+	// Operations gives the newest records of the audit trail of an index, the last first. 0 gives all.
+	Operations(ctx context.Context, index string, limit int) ([]core.Operation, error)
+	// Indexes describes every index.
+	Indexes(ctx context.Context) ([]runlog.Card, error)
+	// Runs lists the newest runs, the last begun first: of an index, or of all where it is empty. 0 lists all.
+	Runs(ctx context.Context, index string, limit int) ([]runlog.Summary, error)
+	// Trends gives the last nights of an index, or of each where it is empty.
+	Trends(ctx context.Context, index string, nights int) ([]runlog.Trends, error)
+	// Log tells everything that the stores hold about a run.
+	Log(ctx context.Context, run string) (runlog.Log, error)
+	Restore(ctx context.Context, index string) (Run, error)
+	// Audit compares the served generation with what it was made of, and with what the stores hold.
+	Audit(ctx context.Context, r AuditRequest) (Run, error)
+	Doctor(ctx context.Context, spec core.Spec) ([]Check, error)
+	// DeadLetters lists the chunks of the published generation that nothing could be extracted from.
+	DeadLetters(ctx context.Context, index string) ([]core.Letter, error)
+	// DeadLetter is one of them, with the chunk's text.
+	DeadLetter(ctx context.Context, index, chunk string) (core.Letter, error)
+	// Discard marks dead letters that nobody wants to see any more.
+	Discard(ctx context.Context, r LettersRequest) error
+	// ApplySchedule makes the schedule of an index what its configuration says; a paused one stays paused.
+	ApplySchedule(ctx context.Context, r ScheduleRequest) (Applied, error)
+	// Schedules tells how all schedules stand.
+	Schedules(ctx context.Context) ([]Scheduled, error)
+	// PauseSchedule has no night begin until ResumeSchedule.
+	PauseSchedule(ctx context.Context, index, note string) error
+	ResumeSchedule(ctx context.Context, index, note string) error
+	// TriggerSchedule begins a night now; where a build of the index runs it names that and does nothing.
+	TriggerSchedule(ctx context.Context, index string) (Triggered, error)
+	DeleteSchedule(ctx context.Context, index string) error
+	// Backfill begins a backfill. One that runs already is left as it is, and that is told.
+	Backfill(ctx context.Context, r BackfillRequest) (BackfillStarted, error)
+	// Backfills tells how the backfills of an index stand, the last begun first; or that of a name.
+	Backfills(ctx context.Context, r BackfillNamed) ([]core.Backfill, error)
+	PauseBackfill(ctx context.Context, r BackfillNamed) error
+	// ResumeBackfill goes on with a backfill that is paused, or ended before it was published; what was paid for is kept.
+	ResumeBackfill(ctx context.Context, r BackfillNamed) error
+	// CancelBackfill returns once no paid call of the backfill can start any more.
+	CancelBackfill(ctx context.Context, r BackfillNamed) error
+	// RetryFailed builds a generation in which the documents with dead letters are asked for again, and nothing else is
+	// touched. A run without a name: nothing failed.
+	RetryFailed(ctx context.Context, r LettersRequest) (Run, error)
+	Purger
+}
+
+// another marks a context of who is not the owner of the installation.
+type another struct{}
+
+// ForAnother marks what is asked by who may control builds and does not own the installation: a corpus that is a
+// directory must be allowed already (stores.corpus_roots, or granted by the owner).
+func ForAnother(ctx context.Context) context.Context { return context.WithValue(ctx, another{}, true) }
+
+// OfAnother tells whether a context is marked so.
+func OfAnother(ctx context.Context) bool { return ctx.Value(another{}) != nil }
+
+type operator struct{}
+
+// WithOperator says who asks, and why: operations record it.
+func WithOperator(ctx context.Context, asks core.Operator) context.Context {
+	return context.WithValue(ctx, operator{}, asks)
+}
+
+// OperatorOf is who asks; zero: nobody said.
+func OperatorOf(ctx context.Context) core.Operator {
+	asks, _ := ctx.Value(operator{}).(core.Operator)
+	return asks
+}

@@ -1,0 +1,44 @@
+package control
+
+import (
+	"context"
+
+	"github.com/unweaver/unweaver/internal/core"
+)
+
+// PurgeRequest names documents that have to leave an index with everything that was made from them.
+type PurgeRequest struct {
+	Index     string   `json:"index"`
+	Documents []string `json:"documents"`
+	Return    bool     `json:"return,omitempty"`    // once they are gone, the corpus may bring them back
+	DryRun    bool     `json:"dry_run,omitempty"`   // tell what would be done, and do nothing
+	Confirmed bool     `json:"confirmed,omitempty"` // without it nothing is done: it cannot be undone
+}
+
+// PurgeAnswer is what was begun.
+type PurgeAnswer struct {
+	Plan  core.PurgePlan `json:"plan"`
+	Purge *core.Purge    `json:"purge,omitempty"` // nil: a dry run
+	Run   *Run           `json:"run,omitempty"`   // that does it; nil: there is nothing to do
+}
+
+// PurgesRequest asks how the purges of an index stand.
+type PurgesRequest struct {
+	Index   string   `json:"index"`
+	Search  []string `json:"search,omitempty"`  // texts to look for in all that is stored
+	Readmit []string `json:"readmit,omitempty"` // documents that the corpus may bring back though they were purged
+}
+
+// PurgesAnswer tells how they stand.
+type PurgesAnswer struct {
+	Purges   []core.Purge   `json:"purges"`
+	Searched *core.Searched `json:"searched,omitempty"`
+	Readmits int            `json:"readmits,omitempty"` // purges that hold nothing back any more
+}
+
+// Purger removes documents from everything that is stored.
+type Purger interface {
+	// Purge begins a run that does nothing else, or goes on with a purge of the same documents that did not end.
+	Purge(ctx context.Context, r PurgeRequest) (PurgeAnswer, error)
+	Purges(ctx context.Context, r PurgesRequest) (PurgesAnswer, error)
+}

@@ -1,0 +1,266 @@
+package service
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"time"
+
+	"go.temporal.io/api/enums/v1"
+	"go.temporal.io/api/serviceerror"
+	"go.temporal.io/sdk/client"
+
+	"github.com/unweaver/unweaver/internal/control"
+	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/pipeline"
+	"github.com/unweaver/unweaver/workflows"
+)
+
+// longestBackfillName leaves room for a time and a number in the names of its builds.
+const longestBackfillName = 32
+
+func checkBackfill(index, name string) error {
+	switch {
+	case !core.ValidIndex(index):
+		return slug("index", index)
+	case !core.ValidSlug(name) || len(name) > longestBackfillName:
+		return fault.InvalidParam.At("name backfill", fault.Quoted(name)).
+			Because("letters a-z, digits and hyphens, at most 32, no hyphen first")
+	}
+	return nil
+}
+
+// Backfill implements Control. It takes the configuration of the generation that is served, as retry-failed does: with
+// another one everything would be made again.
+func (s *Service) Backfill(ctx context.Context, r BackfillRequest) (BackfillStarted, error) {
+	out := BackfillStarted{Index: r.Index, Name: r.Name}
+	if err := checkBackfill(r.Index, r.Name); err != nil {
+		return out, err
+	}
+	manifest, err := s.published(ctx, r.Index, "backfill")
+	if err != nil {
+		return out, err
+	}
+	before, err := pipeline.ReadBackfill(ctx, s.artifacts(r.Index), r.Name)
+	switch {
+	case err == nil:
+		out.Again = true
+	case !fault.Is(err, fault.NotFound):
+		return out, err
+	case r.Choice.IsZero():
+		return out, err
+	}
+	if r.Choice.IsZero() {
+		r.Choice = before.Choice
+		if r.Throttle == (core.BackfillThrottle{}) {
+			r.Throttle = before.Throttle
+		}
+	}
+	r.Choice.Documents = slices.Compact(slices.Sorted(slices.Values(r.Choice.Documents)))
+	for _, mistake := range []string{r.Choice.Mistake(), r.Throttle.Mistake()} {
+		if mistake != "" {
+			return out, fault.Usage.At("begin backfill", r.Name).
+				Because(mistake).
+				Advise("give --prefix, --from, --to or --documents, and see: unweaver backfill start --help")
+		}
+	}
+	running, err := s.runs(ctx, workflows.BackfillID(r.Index, r.Name), "")
+	if err != nil {
+		return out, err
+	}
+	if running {
+		return s.joinBackfill(out, before, r)
+	}
+	spec, err := s.artifacts(r.Index).Spec(ctx, manifest.Spec)
+	if err != nil {
+		return out, err
+	}
+	if err := s.Models.Check(spec); err != nil {
+		return out, err
+	}
+	if err := s.grant(ctx, spec.Corpus, true); err != nil {
+		return out, err
+	}
+	err = s.recorded(ctx, core.ActionBackfill, workflows.BackfillRun(r.Index, r.Name), func() error {
+		return s.beginBackfill(ctx, r, manifest.Spec)
+	})
+	var already *serviceerror.WorkflowExecutionAlreadyStarted
+	if errors.As(err, &already) { // another operator was faster
+		out.Attached = true
+		return out, nil
+	}
+	return out, err
+}
+
+// joinBackfill is what comes of a second start of a backfill that runs: nothing, where it asks for the same.
+func (s *Service) joinBackfill(
+	out BackfillStarted, before core.Backfill, r BackfillRequest,
+) (BackfillStarted, error) {
+	out.Attached, out.Again = true, false
+	if before.Choice.Equal(r.Choice) && before.Throttle == r.Throttle {
+		return out, nil
+	}
+	return out, fault.LeaseHeld.At("begin backfill", r.Name).
+		Because("one of this name runs, with another choice or throttle").
+		Advise("take another name; or end it: unweaver backfill cancel " + r.Name + " --index " + r.Index +
+			", and begin it anew: what was paid for is kept")
+}
+
+func (s *Service) beginBackfill(ctx context.Context, r BackfillRequest, spec core.Digest) error {
+	generation := workflows.BackfillGeneration + r.Name + "-" + stamp()
+	kept := core.Backfill{
+		Index: r.Index, Name: r.Name, Run: r.Index + "/" + generation, Choice: r.Choice, Throttle: r.Throttle,
+		Started: time.Now().UTC(), Operator: control.OperatorOf(ctx),
+	}
+	if err := pipeline.KeepBackfill(ctx, s.artifacts(r.Index), kept); err != nil {
+		return err
+	}
+	shape := workflows.DefaultShape()
+	shape.BatchChunks = r.Throttle.Batch()
+	shape.ShardChunks = shape.BatchChunks // units are not cut into shards
+	_, err := s.Client.ExecuteWorkflow(ctx, client.StartWorkflowOptions{
+		ID:                                       workflows.BackfillID(r.Index, r.Name),
+		TaskQueue:                                s.Engine.TaskQueue,
+		WorkflowIDConflictPolicy:                 enums.WORKFLOW_ID_CONFLICT_POLICY_FAIL,
+		WorkflowExecutionErrorWhenAlreadyStarted: true,
+		Priority:                                 share(r.Index, Priority{Level: workflows.BackfillLevel}),
+	}, workflows.BackfillName, workflows.Build{
+		Index: r.Index, Generation: generation, Spec: spec.String(), Backfill: r.Name, Heartbeat: s.Heartbeat,
+		Shape: shape, SearchAttributes: s.SearchAttributes,
+	})
+	var already *serviceerror.WorkflowExecutionAlreadyStarted
+	if err == nil || errors.As(err, &already) {
+		return err
+	}
+	// Else nights would leave to it what it chose. Where the engine took it all the same, it writes how it stands.
+	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordPatience)
+	defer cancel()
+	ended := pipeline.EndAbsentBackfill(
+		bounded, s.artifacts(r.Index), r.Name, core.StatusFailed, "the engine did not take it",
+	)
+	return errors.Join(s.fault(err), ended)
+}
+
+// Backfills implements Control.
+func (s *Service) Backfills(ctx context.Context, r BackfillNamed) ([]core.Backfill, error) {
+	if !core.ValidIndex(r.Index) {
+		return nil, slug("index", r.Index)
+	}
+	index := s.artifacts(r.Index)
+	var all []core.Backfill
+	var err error
+	if r.Name == "" {
+		all, err = pipeline.Backfills(ctx, index)
+	} else if err = checkBackfill(r.Index, r.Name); err == nil {
+		var one core.Backfill
+		one, err = pipeline.ReadBackfill(ctx, index, r.Name)
+		all = []core.Backfill{one}
+	}
+	if err != nil {
+		return nil, err
+	}
+	for i := range all {
+		if err := s.standing(ctx, &all[i]); err != nil {
+			return nil, err
+		}
+	}
+	return all, nil
+}
+
+// standing completes what the stores tell of a backfill.
+func (s *Service) standing(ctx context.Context, one *core.Backfill) error {
+	one.Estimated()
+	if n := len(one.Builds); n > 0 {
+		run := one.Builds[n-1].Run
+		if report, ok := s.log().Report(ctx, run); ok {
+			one.PublishedCalls = report.Calls
+		} else if state, err := s.log().State(ctx, run); err == nil {
+			one.PublishedCalls = state.Report.Calls
+		}
+	}
+	if core.Terminal(one.Status) {
+		return nil
+	}
+	runs, err := s.runs(ctx, workflows.BackfillID(one.Index, one.Name), "")
+	if err != nil || runs {
+		return err
+	}
+	again, err := pipeline.ReadBackfill(ctx, s.artifacts(one.Index), one.Name)
+	if err != nil {
+		return err
+	}
+	if one.BackfillState = again.BackfillState; !core.Terminal(one.Status) { // it was ended from outside
+		one.Status, one.Code = core.StatusFailed, "gone"
+		one.Detail = "the engine does not run it, and it has told of no end; resume it: what was paid for is kept"
+	}
+	return nil
+}
+
+// PauseBackfill implements Control.
+func (s *Service) PauseBackfill(ctx context.Context, r BackfillNamed) error {
+	return s.steerBackfill(ctx, r, core.ActionPause, workflows.UpdatePause)
+}
+
+// ResumeBackfill implements Control.
+func (s *Service) ResumeBackfill(ctx context.Context, r BackfillNamed) error {
+	if err := checkBackfill(r.Index, r.Name); err != nil {
+		return err
+	}
+	running, err := s.runs(ctx, workflows.BackfillID(r.Index, r.Name), "")
+	if err != nil {
+		return err
+	}
+	if running {
+		return s.steerBackfill(ctx, r, core.ActionResume, workflows.UpdateResume,
+			workflows.Resume{Budget: limited(r.Budget)})
+	}
+	before, err := pipeline.ReadBackfill(ctx, s.artifacts(r.Index), r.Name)
+	if err != nil {
+		return err
+	}
+	if before.Status == core.StatusCompleted || before.Status == core.StatusErrors {
+		return fault.RunEnded.At("resume backfill", r.Name).
+			Because("it is " + strings.ReplaceAll(before.Status, "_", " ")).
+			Advise("what its choice has had since: unweaver backfill start " + r.Name + " --index " + r.Index)
+	}
+	_, err = s.Backfill(ctx, BackfillRequest{Index: r.Index, Name: r.Name})
+	return err
+}
+
+// CancelBackfill implements Control.
+func (s *Service) CancelBackfill(ctx context.Context, r BackfillNamed) error {
+	return s.steerBackfill(ctx, r, core.ActionCancel, workflows.UpdateCancel)
+}
+
+func (s *Service) steerBackfill(ctx context.Context, r BackfillNamed, action, update string, args ...any) error {
+	if err := checkBackfill(r.Index, r.Name); err != nil {
+		return err
+	}
+	before, err := pipeline.ReadBackfill(ctx, s.artifacts(r.Index), r.Name)
+	if err != nil {
+		return err
+	}
+	running, err := s.runs(ctx, workflows.BackfillID(r.Index, r.Name), "")
+	if err != nil {
+		return err
+	}
+	run := workflows.BackfillRun(r.Index, r.Name)
+	switch absent := !running && !core.Terminal(before.Status); {
+	case absent && action == core.ActionCancel:
+		return s.recorded(ctx, action, run, func() error {
+			return pipeline.EndAbsentBackfill(ctx, s.artifacts(r.Index), r.Name, core.StatusCancelled,
+				"the engine did not run it")
+		})
+	case absent:
+		return fault.RunEnded.At(update+" backfill", r.Name).
+			Because("the engine does not run it, and it has told of no end").
+			Advise("go on with it, or end it: unweaver backfill resume, or cancel, " + r.Name + " --index " + r.Index)
+	case !running:
+		return fault.RunEnded.At(update+" backfill", r.Name).
+			Because("it has ended: " + before.Status).
+			Advise("see: unweaver backfill status " + r.Name + " --index " + r.Index)
+	}
+	return s.recorded(ctx, action, run, func() error { return s.command(ctx, run, update, nil, args...) })
+}

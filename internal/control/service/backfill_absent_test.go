@@ -1,0 +1,52 @@
+package service_test
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/unweaver/unweaver/internal/control/service"
+	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/pipeline"
+	"github.com/unweaver/unweaver/internal/store/blob"
+	"github.com/unweaver/unweaver/workflows"
+)
+
+// A backfill that the engine did not take, or has no more, has nothing left to it: nights would leave out what it chose
+// for as long as it passed for one that goes on.
+func TestABackfillThatTheEngineDoesNotRunEnds(t *testing.T) {
+	b := newBench(t)
+	ctx := t.Context()
+	spec := b.spec("docs")
+	digest, err := b.art.PutSpec(ctx, spec)
+	b.must(err)
+	sha, err := b.art.PutManifest(ctx, &core.Manifest{Index: "docs", Generation: "g1", Seq: 1, Spec: digest})
+	b.must(err)
+	_, err = blob.WriteJSON(ctx, b.art.Store, b.art.CurrentKey(),
+		core.Pointer{Generation: "g1", Manifest: sha, Seq: 1, Epoch: 1}, blob.Cond{})
+	b.must(err)
+	status := func() string {
+		found, err := pipeline.ReadBackfill(ctx, b.art, "old")
+		b.must(err)
+		return found.Status
+	}
+	request := service.BackfillRequest{Index: "docs", Name: "old", Choice: core.BackfillChoice{Prefix: "old/"}}
+	b.temporal.refuses = errors.New("no room")
+	if _, err := b.Backfill(ctx, request); err == nil || status() != core.StatusFailed {
+		t.Errorf("%v; it is %s", err, status())
+	}
+	b.temporal.refuses = nil
+	_, err = b.Backfill(ctx, request)
+	b.must(err)
+	if status() != core.StatusRunning {
+		t.Fatalf("it is %s", status())
+	}
+	b.temporal.executions[workflows.BackfillID("docs", "old")] = terminated
+	named := service.BackfillNamed{Index: "docs", Name: "old"}
+	wants(t, b.PauseBackfill(ctx, named), fault.RunEnded, "does not run it", "resume, or cancel")
+	b.must(b.CancelBackfill(ctx, named))
+	if status() != core.StatusCancelled {
+		t.Errorf("it is %s", status())
+	}
+	wants(t, b.CancelBackfill(ctx, named), fault.RunEnded, "it has ended: cancelled")
+}

@@ -1,0 +1,102 @@
+package service
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/unweaver/unweaver/internal/artifact"
+	"github.com/unweaver/unweaver/internal/config"
+	"github.com/unweaver/unweaver/internal/control"
+	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/pipeline"
+	"github.com/unweaver/unweaver/internal/pipeline/release"
+)
+
+// Branch implements Control.
+func (s *Service) Branch(ctx context.Context, r control.BranchRequest) (core.Branch, error) {
+	for _, name := range []string{r.Index, r.Name} {
+		if !core.ValidIndex(name) {
+			return core.Branch{}, slug("index", name)
+		}
+	}
+	asked := release.Branching{
+		Base: r.Index, Name: r.Name, Generation: r.Generation, Set: r.Set, Operator: control.OperatorOf(ctx),
+	}
+	if r.Delete {
+		if err := s.unscheduledBranch(ctx, r); err != nil {
+			return core.Branch{}, err
+		}
+		return s.desk().DeleteBranch(ctx, asked, s.building)
+	}
+	if err := config.CheckOverlay(r.Set); err != nil {
+		return core.Branch{}, err
+	}
+	return s.desk().Branch(ctx, asked)
+}
+
+// unscheduledBranch deletes the schedule of a branch that is about to be deleted, where it has one: a night of it would
+// fail.
+func (s *Service) unscheduledBranch(ctx context.Context, r control.BranchRequest) error {
+	base, err := s.artifacts(r.Name).Base(ctx)
+	if err != nil || base.Name != r.Index || base.Name == r.Name {
+		return err // which whoever deletes it tells
+	}
+	_, err = s.Stores.Artifacts.Stat(ctx, s.artifacts(r.Name).ScheduleKey())
+	if fault.Is(err, fault.NotFound) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return s.DeleteSchedule(ctx, r.Name)
+}
+
+// building names the run that builds an index, or one that shares its segments; empty: none does.
+func (s *Service) building(ctx context.Context, index artifact.Index) (string, error) {
+	lease, _, err := pipeline.ReadLease(ctx, index)
+	if fault.Is(err, fault.NotFound) || err == nil && lease.Workflow == "" {
+		return "", nil
+	}
+	if err != nil {
+		return "", err
+	}
+	_, run, _ := strings.Cut(lease.Workflow, "/")
+	going, err := s.runs(ctx, lease.Workflow, lease.Run)
+	if err != nil || !going {
+		return "", err
+	}
+	return run, nil
+}
+
+// Branches implements Control.
+func (s *Service) Branches(ctx context.Context, index string) ([]core.Branch, error) {
+	if !core.ValidIndex(index) {
+		return nil, slug("index", index)
+	}
+	return release.Branches(ctx, s.artifacts(index))
+}
+
+// Overlay implements Control.
+func (s *Service) Overlay(ctx context.Context, index string) (out control.Overlaid, err error) {
+	if !core.ValidIndex(index) {
+		return out, slug("index", index)
+	}
+	out.Overlay, out.Corpus, err = release.OverlayOf(ctx, s.artifacts(index))
+	return out, err
+}
+
+// overlaid refuses a configuration of a branch that was resolved without what the store says of it.
+func (s *Service) overlaid(ctx context.Context, spec core.Spec) error {
+	overlay, _, err := release.OverlayOf(ctx, s.artifacts(spec.Index))
+	if err != nil || overlay.Base == "" || maps.Equal(overlay.Set, spec.Overlay) {
+		return err
+	}
+	keys := strings.Join(slices.Sorted(maps.Keys(overlay.Set)), ", ")
+	return fault.BadConfig.At("configure", spec.Index).
+		Because("it is a branch of " + overlay.Base + " with settings of its own (" + keys + "), which the " +
+			"request does not have").
+		Advise("ask with a command line of this version")
+}

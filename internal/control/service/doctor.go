@@ -1,0 +1,253 @@
+package service
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"strings"
+	"time"
+
+	"go.temporal.io/api/enums/v1"
+	"go.temporal.io/sdk/client"
+
+	"github.com/unweaver/unweaver/internal/app"
+	"github.com/unweaver/unweaver/internal/artifact"
+	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/model"
+	"github.com/unweaver/unweaver/internal/model/triples"
+	"github.com/unweaver/unweaver/internal/store/blob"
+	"github.com/unweaver/unweaver/internal/text"
+	"github.com/unweaver/unweaver/workflows"
+)
+
+// Doctor implements Control: it probes every dependency and says what to do about what fails.
+func (s *Service) Doctor(ctx context.Context, spec core.Spec) ([]Check, error) {
+	var out []Check
+	probe := func(name string, f func() (string, error)) {
+		check := Check{Name: name, OK: true}
+		var err error
+		if check.Detail, err = f(); err != nil {
+			check.OK, check.Detail = false, err.Error()
+			if e := fault.As(err); e != nil {
+				check.Hint = e.Hint
+			}
+		}
+		out = append(out, check)
+	}
+	probe("artifacts", func() (string, error) {
+		id, err := artifact.StoreID(ctx, s.Stores.Artifacts)
+		return s.Stores.Artifacts.Location("") + " store " + id[:min(8, len(id))], err
+	})
+	probe("conditional writes", func() (string, error) { return conditional(ctx, s) })
+	if s.Stores.Staging != nil {
+		probe("import bucket", func() (string, error) { return probeStaging(ctx, s.Stores.Staging) })
+	}
+	probe("classes", func() (string, error) { return "answers", s.Stores.Records.Ping(ctx) })
+	probe("vectors", func() (string, error) { return "answers", s.Stores.Vectors.Ping(ctx) })
+	probe("temporal", func() (string, error) {
+		_, err := s.Client.CheckHealth(ctx, &client.CheckHealthRequest{})
+		return "namespace " + s.Engine.Namespace + ", task queue " + s.Engine.TaskQueue, s.fault(err)
+	})
+	probe("worker", func() (string, error) { return "polls " + s.Engine.TaskQueue, s.workers(ctx) })
+	computing := workflows.ComputingQueue(s.Engine.TaskQueue)
+	probe("computing worker", func() (string, error) { return "polls " + computing, s.computers(ctx, computing) })
+	if spec.Corpus != "" {
+		probe("corpus", func() (string, error) {
+			if err := s.grant(ctx, spec.Corpus, false); err != nil {
+				return spec.Corpus, err
+			}
+			_, err := s.Stores.Corpus(ctx, spec.Corpus)
+			return spec.Corpus, err
+		})
+	}
+	probe("chat model", func() (string, error) { return s.probeChat(ctx, spec) })
+	probe("embedding model", func() (string, error) { return s.probeEmbedder(ctx, spec) })
+	if spec.Triples.On() {
+		probe("triples", func() (string, error) { return s.probeFinder(ctx, spec) })
+	}
+	if spec.Rerank.On() {
+		probe("reranker", func() (string, error) { return s.probeRanker(ctx, spec) })
+	}
+	probe("temporary folder", func() (string, error) { return probeTemporary(ctx, s.Stores.Artifacts, spec.Index) })
+	return out, nil
+}
+
+// probeChat asks a paid model for one word; others need no probe.
+func (s *Service) probeChat(ctx context.Context, spec core.Spec) (string, error) {
+	chat, err := s.Models.Chat(spec)
+	if err != nil {
+		return "", err
+	}
+	label := chat.Info().Label()
+	if spec.Chat.Batch.On() {
+		label += ", extraction in batches,"
+	}
+	if !chat.Info().Paid {
+		return strings.TrimSuffix(label, ","), nil
+	}
+	reply, err := chat.Complete(
+		ctx,
+		model.Call{Task: model.Answer, System: "Answer with the word ok.", User: "ok?"},
+	)
+	return fmt.Sprintf("%s answers (%d tokens)", label, reply.Usage.Prompt+reply.Usage.Completion), err
+}
+
+func (s *Service) probeEmbedder(ctx context.Context, spec core.Spec) (string, error) {
+	if spec.Embedding.Inside() { // an embedder that is open already tells nothing of the files
+		if err := s.Models.Check(spec); err != nil || s.Models.IsRemote() {
+			return "built-in " + spec.Embedding.Model + ": its weights are read by worker and query-api, not here", err
+		}
+	}
+	embedder, err := s.Models.Embedder(spec, app.Provider(spec), spec.Embedding.Dimension)
+	if err != nil {
+		return "", err
+	}
+	embedded, _, err := embedder.Embed(ctx, []string{"probe"})
+	if err != nil {
+		return "", err
+	}
+	detail := fmt.Sprintf("%s, dimension %d", embedder.Info().Label(), len(embedded[0]))
+	if spec.Embedding.Inside() {
+		detail += ", weights are whole in " + s.Models.Weights()
+	}
+	return detail, nil
+}
+
+// probeFinder has the triples of a sentence found.
+func (s *Service) probeFinder(ctx context.Context, spec core.Spec) (string, error) {
+	finder, err := s.Models.Finder(spec)
+	if err != nil {
+		return "", err
+	}
+	part := triples.Question(text.In(spec.Retrieval.Language), model.ProbeText)
+	reply, err := finder.Complete(ctx, part.Call(""))
+	if err != nil {
+		return "", err
+	}
+	said, _ := part.Read(reply.Text)
+	return fmt.Sprintf("%s finds %d triples in a sentence", finder.Info().Label(), len(said.Triples)), nil
+}
+
+// probeRanker has two texts scored, in the time that a query gives it.
+func (s *Service) probeRanker(ctx context.Context, spec core.Spec) (string, error) {
+	ranker, err := s.Models.Ranker(spec)
+	if err != nil {
+		return "", err
+	}
+	ctx, cancel := context.WithTimeout(ctx, time.Duration(spec.Rerank.Timeout))
+	defer cancel()
+	at := time.Now()
+	texts := []string{model.ProbeText, "Milk turns into cheese."}
+	scores, _, err := ranker.Rerank(ctx, "Where was Marie Curie born?", texts)
+	if err != nil {
+		return "", err
+	}
+	took := time.Since(at).Round(time.Millisecond)
+	detail := fmt.Sprintf("%s scores two texts %.3g and %.3g in %s", ranker.Info().Label(), scores[0], scores[1], took)
+	if scores[0] <= scores[1] {
+		return "", fault.BadRerank.At("rerank by", ranker.Info().Label()).
+			Because("it ranks a text that answers a question behind one that does not: " + detail).
+			Advise("check that models.rerank.model is a reranker")
+	}
+	return detail, nil
+}
+
+// workers tells whether any worker polls the task queue: without one a run waits for ever, which is no error of
+// Temporal's.
+func (s *Service) workers(ctx context.Context) error {
+	response, err := s.Client.DescribeTaskQueue(ctx, s.Engine.TaskQueue, enums.TASK_QUEUE_TYPE_WORKFLOW)
+	if err != nil {
+		return s.fault(err)
+	}
+	if len(response.GetPollers()) == 0 {
+		return fault.EngineDown.At("find a worker of task queue", s.Engine.TaskQueue).
+			Because("none has polled it in the last minutes").
+			Advise("start unweaver-worker with the same engine.task_queue and engine.namespace")
+	}
+	return nil
+}
+
+// computers tells whether any worker polls the queue of what fills a core: those of an older version do not.
+func (s *Service) computers(ctx context.Context, queue string) error {
+	response, err := s.Client.DescribeTaskQueue(ctx, queue, enums.TASK_QUEUE_TYPE_ACTIVITY)
+	if err != nil {
+		return s.fault(err)
+	}
+	if len(response.GetPollers()) == 0 {
+		return noComputers(queue)
+	}
+	return nil
+}
+
+func noComputers(queue string) error {
+	return fault.EngineDown.At("find a worker of task queue", queue).
+		Because("none has polled it in the last minutes: what fills a core (chunk, reduce, segment) waits").
+		Advise("start unweaver-worker of this version with the same engine.task_queue and engine.namespace, and " +
+			"worker.role all or cpu")
+}
+
+// probeStaging proves that the bucket of bulk imports lets copies be written, found and deleted, many at a time: the
+// collect stage deletes what a cancelled import left.
+func probeStaging(ctx context.Context, store blob.Store) (string, error) {
+	prefix := core.ImportRoot + "doctor/"
+	key := prefix + strings.ToLower(rand.Text())
+	if _, err := blob.Write(ctx, store, key, []byte("probe"), blob.Cond{}); err != nil {
+		return "", err
+	}
+	advise := func(err error) error {
+		if fault.Is(err, fault.StoreDenied) {
+			return fault.StoreDenied.At("probe", store.Location(key)).Because(err).
+				Advise("let the worker's credentials list, read, write and delete below " + core.ImportRoot + " of " +
+					"stores.milvus.bucket")
+		}
+		return err
+	}
+	found := false
+	for info, err := range store.List(ctx, prefix, "") {
+		if err != nil {
+			_ = store.Delete(ctx, key)
+			return "", advise(err)
+		}
+		found = found || info.Key == key
+	}
+	if err := store.DeleteAll(ctx, []string{key}); err != nil {
+		return "", advise(err)
+	}
+	if !found {
+		return "", fault.StoreDenied.At("probe", store.Location(key)).
+			Because("what was written is not listed").
+			Advise("see that stores.milvus.bucket and stores.s3.endpoint name the bucket that Milvus reads")
+	}
+	return store.Location(""), nil
+}
+
+// conditional proves that the artifact store honours If-None-Match and If-Match: the lease and the pointer rest on
+// them.
+func conditional(ctx context.Context, service *Service) (string, error) {
+	store := service.Stores.Artifacts
+	key := "doctor/" + strings.ToLower(rand.Text())
+	defer func() { _ = store.Delete(context.WithoutCancel(ctx), key) }()
+	lacks := func(what string) error {
+		return fault.StoreDenied.At("probe", store.Location(key)).
+			Because("the store ignores " + what).
+			Advise("use a store with conditional writes (stores.artifacts)")
+	}
+	first, err := blob.Write(ctx, store, key, []byte("1"), blob.Cond{Absent: true})
+	if err != nil {
+		return "", err
+	}
+	if _, err := blob.Write(ctx, store, key, []byte("2"), blob.Cond{Absent: true}); !fault.Is(err, fault.Precondition) {
+		return "", lacks("If-None-Match")
+	}
+	if _, err := blob.Write(ctx, store, key, []byte("3"), blob.Cond{Match: first.ETag}); err != nil {
+		return "", err
+	}
+	if _, err := blob.Write(ctx, store, key, []byte("4"), blob.Cond{Match: first.ETag}); !fault.Is(
+		err,
+		fault.Precondition,
+	) {
+		return "", lacks("If-Match")
+	}
+	return "If-None-Match and If-Match hold", nil
+}

@@ -1,0 +1,59 @@
+package service
+
+import (
+	"context"
+	"runtime"
+
+	"github.com/unweaver/unweaver/internal/app"
+	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/document/sandbox"
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/pipeline"
+)
+
+// Estimate implements Control.
+func (s *Service) Estimate(ctx context.Context, request IndexRequest) (core.Estimated, error) {
+	spec := request.Spec
+	if !core.ValidIndex(spec.Index) {
+		return core.Estimated{}, slug("index", spec.Index)
+	}
+	if spec.Corpus == "" {
+		return core.Estimated{}, fault.CorpusMissing.At("estimate", spec.Index).
+			Because("no corpus is given").
+			Advise("give a folder or s3://bucket/prefix as argument, or set indexes." + spec.Index + ".corpus")
+	}
+	if err := s.grant(ctx, spec.Corpus, false); err != nil {
+		return core.Estimated{}, err
+	}
+	if err := s.keepAliases(ctx, spec, request.Aliases); err != nil {
+		return core.Estimated{}, err
+	}
+	parser, err := sandbox.New(runtime.GOMAXPROCS(0), s.Limits)
+	if err != nil {
+		return core.Estimated{}, err
+	}
+	defer parser.Close()
+	report, err := pipeline.Estimate(ctx, pipeline.Estimating{
+		Artifacts: s.Stores.Artifacts, Corpora: s.Stores.Corpus, StoreID: s.Stores.StoreID,
+		Models: s.Models.Describe, Folder: app.Folder,
+		Settings: spec, ReplaceCorpus: request.ReplaceCorpus, Rebuild: request.Rebuild,
+		Why: request.Why, Listed: request.Listed, Unpriced: request.Unpriced, Parser: parser, Limits: parser.Limits(),
+	})
+	if err != nil {
+		return report, err
+	}
+	s.unallowed(spec, &report.Report)
+	return report, nil
+}
+
+// unallowed tells of models that this process may not use: a run would not begin. What it would cost is told all the
+// same.
+func (s *Service) unallowed(spec core.Spec, report *core.Report) {
+	refused := s.Models.Check(spec)
+	if refused == nil {
+		return
+	}
+	problem := core.Problem{Code: string(fault.CodeOf(refused)), Object: spec.Index, Detail: refused.Error()}
+	report.Problems = append(report.Problems, problem)
+	report.ProblemsTotal++
+}

@@ -1,0 +1,4 @@
+package service
+
+// Unallowed is for tests.
+var Unallowed = (*Service).unallowed

@@ -1,0 +1,401 @@
+package service_test
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.temporal.io/api/common/v1"
+	"go.temporal.io/api/enums/v1"
+	"go.temporal.io/api/serviceerror"
+	"go.temporal.io/api/taskqueue/v1"
+	"go.temporal.io/api/workflow/v1"
+	"go.temporal.io/api/workflowservice/v1"
+	"go.temporal.io/sdk/client"
+
+	"github.com/unweaver/unweaver/internal/app"
+	"github.com/unweaver/unweaver/internal/artifact"
+	"github.com/unweaver/unweaver/internal/config"
+	"github.com/unweaver/unweaver/internal/control/service"
+	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/store/blob"
+	"github.com/unweaver/unweaver/internal/store/blob/dir"
+	"github.com/unweaver/unweaver/internal/store/coordination"
+	"github.com/unweaver/unweaver/internal/store/coordination/memory"
+	"github.com/unweaver/unweaver/internal/store/records"
+	recordsmemory "github.com/unweaver/unweaver/internal/store/records/memory"
+	"github.com/unweaver/unweaver/internal/store/vectors/files"
+	"github.com/unweaver/unweaver/workflows"
+)
+
+const (
+	running    = enums.WORKFLOW_EXECUTION_STATUS_RUNNING
+	completed  = enums.WORKFLOW_EXECUTION_STATUS_COMPLETED
+	terminated = enums.WORKFLOW_EXECUTION_STATUS_TERMINATED
+)
+
+// temporalFake is a Temporal in memory: executions by workflow id, updates that answer as they are told.
+type temporalFake struct {
+	mu sync.Mutex // of what ends meanwhile
+
+	executions map[string]enums.WorkflowExecutionStatus
+	runs       map[string]int  // how often each was started
+	hidden     map[string]bool // visibility does not show them yet
+	noPrefix   bool            // visibility knows no STARTS_WITH
+	down       error           // of every call
+	refuses    error           // to begin anything
+	pollers    int
+	computers  int    // pollers of the queue of what fills a core
+	kind       string // type of every run; empty: a build
+	says       string // by an update that is obeyed
+	answer     func(ctx context.Context, update client.UpdateWorkflowOptions) error
+
+	started   []client.StartWorkflowOptions
+	inputs    []any
+	updates   []client.UpdateWorkflowOptions
+	cancelled []string
+	queries   []string
+}
+
+// ScheduleClient is that of a server without any schedule, and GetWorkflow that of none: schedules are tested on real
+// ones.
+func (f *temporalFake) ScheduleClient() client.ScheduleClient { return noSchedules{} }
+
+type noSchedules struct{ client.ScheduleClient }
+
+func (noSchedules) GetHandle(context.Context, string) client.ScheduleHandle { return noSchedule{} }
+
+type noSchedule struct{ client.ScheduleHandle }
+
+func (noSchedule) Describe(context.Context) (*client.ScheduleDescription, error) {
+	return nil, serviceerror.NewNotFound("schedule not found")
+}
+
+func (noSchedule) Delete(context.Context) error {
+	return serviceerror.NewNotFound("schedule not found")
+}
+
+func (f *temporalFake) GetWorkflow(context.Context, string, string) client.WorkflowRun { return nil }
+
+func (f *temporalFake) ExecuteWorkflow(
+	_ context.Context,
+	options client.StartWorkflowOptions,
+	_ any,
+	args ...any,
+) (client.WorkflowRun, error) {
+	if err := cmp.Or(f.down, f.refuses); err != nil {
+		return nil, err
+	}
+	if f.executions[options.ID] == running && options.WorkflowExecutionErrorWhenAlreadyStarted {
+		return nil, serviceerror.NewWorkflowExecutionAlreadyStarted("already started", "", "")
+	}
+	if f.executions[options.ID] != running {
+		f.runs[options.ID]++
+	}
+	f.executions[options.ID] = running
+	f.started = append(f.started, options)
+	f.inputs = append(f.inputs, args...)
+	return startedRun{id: f.runID(options.ID)}, nil
+}
+
+// startedRun is the handle of a run.
+type startedRun struct {
+	client.WorkflowRun
+	id string
+}
+
+func (s startedRun) GetRunID() string { return s.id }
+
+func (f *temporalFake) runID(id string) string { return fmt.Sprint("r", f.runs[id]) }
+
+// answered is the handle of an update that was answered.
+type answered struct {
+	client.WorkflowUpdateHandle
+	err  error
+	says string // JSON; empty: nothing, as a worker of before
+}
+
+func (a answered) Get(_ context.Context, into any) error {
+	if a.err != nil || into == nil || a.says == "" {
+		return a.err
+	}
+	return json.Unmarshal([]byte(a.says), into)
+}
+
+func (f *temporalFake) UpdateWorkflow(
+	ctx context.Context,
+	update client.UpdateWorkflowOptions,
+) (client.WorkflowUpdateHandle, error) {
+	f.updates = append(f.updates, update)
+	switch {
+	case f.down != nil:
+		return nil, f.down
+	case f.executions[update.WorkflowID] != running:
+		return nil, serviceerror.NewNotFound("workflow execution already completed")
+	case f.answer == nil:
+		return answered{says: f.says}, nil
+	}
+	return answered{err: f.answer(ctx, update)}, nil
+}
+
+func (f *temporalFake) CancelWorkflow(_ context.Context, id, _ string) error {
+	f.cancelled = append(f.cancelled, id)
+	if f.executions[id] != running {
+		return serviceerror.NewNotFound("workflow not found")
+	}
+	return f.down
+}
+
+func (f *temporalFake) DescribeWorkflowExecution(
+	_ context.Context,
+	id, _ string,
+) (*workflowservice.DescribeWorkflowExecutionResponse, error) {
+	f.mu.Lock()
+	status, ok := f.executions[id]
+	f.mu.Unlock()
+	if f.down != nil {
+		return nil, f.down
+	}
+	if !ok {
+		return nil, serviceerror.NewNotFound("workflow not found")
+	}
+	info := &workflow.WorkflowExecutionInfo{
+		Status: status, Execution: &common.WorkflowExecution{WorkflowId: id, RunId: f.runID(id)},
+		Type: &common.WorkflowType{Name: cmp.Or(f.kind, workflows.BuildIndexName)}, TaskQueue: "unweaver",
+	}
+	return &workflowservice.DescribeWorkflowExecutionResponse{WorkflowExecutionInfo: info}, nil
+}
+
+func (f *temporalFake) ListWorkflow(
+	_ context.Context,
+	request *workflowservice.ListWorkflowExecutionsRequest,
+) (*workflowservice.ListWorkflowExecutionsResponse, error) {
+	f.queries = append(f.queries, request.GetQuery())
+	if f.down != nil {
+		return nil, f.down
+	}
+	_, prefix, has := strings.Cut(request.GetQuery(), "STARTS_WITH '")
+	if has && f.noPrefix {
+		return nil, serviceerror.NewInvalidArgument("operator 'starts with' is not supported")
+	}
+	prefix = strings.TrimSuffix(prefix, "'")
+	var ids []string
+	for id, status := range f.executions {
+		if status == running && !f.hidden[id] && strings.HasPrefix(id, "build/") && strings.HasPrefix(id, prefix) {
+			ids = append(ids, id)
+		}
+	}
+	slices.Sort(ids)
+	from := 0
+	if token := request.GetNextPageToken(); token != nil {
+		_, _ = fmt.Sscan(string(token), &from)
+	}
+	to := min(len(ids), from+int(request.GetPageSize()))
+	response := &workflowservice.ListWorkflowExecutionsResponse{}
+	for _, id := range ids[from:to] {
+		execution := &workflow.WorkflowExecutionInfo{Execution: &common.WorkflowExecution{WorkflowId: id}}
+		response.Executions = append(response.Executions, execution)
+	}
+	if to < len(ids) {
+		response.NextPageToken = fmt.Append(nil, to)
+	}
+	return response, nil
+}
+
+func (f *temporalFake) DescribeTaskQueue(
+	_ context.Context,
+	queue string,
+	_ enums.TaskQueueType,
+) (*workflowservice.DescribeTaskQueueResponse, error) {
+	if strings.HasSuffix(queue, "-cpu") {
+		return &workflowservice.DescribeTaskQueueResponse{Pollers: make([]*taskqueue.PollerInfo, f.computers)}, f.down
+	}
+	return &workflowservice.DescribeTaskQueueResponse{Pollers: make([]*taskqueue.PollerInfo, f.pollers)}, f.down
+}
+
+func (f *temporalFake) CheckHealth(context.Context, *client.CheckHealthRequest) (*client.CheckHealthResponse, error) {
+	return &client.CheckHealthResponse{}, f.down
+}
+
+// faulty is a coordination store some of whose sources fail.
+type faulty struct {
+	coordination.Store
+	state, progress error
+}
+
+// deaf is a record store that may not answer.
+type deaf struct {
+	records.Store
+	ping error
+}
+
+func (f *faulty) State(ctx context.Context, run string) ([]byte, error) {
+	if f.state != nil {
+		return nil, f.state
+	}
+	return f.Store.State(ctx, run)
+}
+
+func (f *faulty) Accounts(ctx context.Context, run string) (map[string][]byte, error) {
+	if f.progress != nil {
+		return nil, f.progress
+	}
+	return f.Store.Accounts(ctx, run)
+}
+
+func (d *deaf) Ping(ctx context.Context) error {
+	if d.ping != nil {
+		return d.ping
+	}
+	return d.Store.Ping(ctx)
+}
+
+// bench is a service over stores of its own and a Temporal in memory.
+type bench struct {
+	*service.Service
+	t        *testing.T
+	temporal *temporalFake
+	classes  *faulty
+	records  *deaf
+	art      artifact.Index // of index docs
+}
+
+// Pause and Cancel are those of the service without their answer.
+func (b *bench) Pause(ctx context.Context, run string) error {
+	_, err := b.Service.Pause(ctx, run)
+	return err
+}
+
+func (b *bench) Cancel(ctx context.Context, run string) error {
+	_, err := b.Service.Cancel(ctx, run)
+	return err
+}
+
+func newBench(t *testing.T) *bench {
+	t.Helper()
+	root := t.TempDir()
+	artifacts, err := dir.Open(filepath.Join(root, "artifacts"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	vectors, err := files.Open(filepath.Join(root, "vectors"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	store, kept := &faulty{Store: memory.New()}, &deaf{Store: recordsmemory.New()}
+	stores := &app.Stores{Artifacts: artifacts, Records: kept, Coordination: store, Vectors: vectors}
+	t.Cleanup(func() { _ = stores.Close() })
+	fake := &temporalFake{
+		executions: map[string]enums.WorkflowExecutionStatus{}, hidden: map[string]bool{}, runs: map[string]int{},
+		pollers: 1, computers: 1,
+	}
+	own := config.Default()
+	own.Models.Endpoints = []config.Endpoint{
+		{APIKeyEnv: "OPS_TEST_UNSET"}, {BaseURL: "http://127.0.0.1:1/v1", APIKeyEnv: "OPS_TEST_KEY"},
+	}
+	if err := stores.Grants(filepath.Join(root, "roots.json")); err != nil {
+		t.Fatal(err)
+	}
+	svc := &service.Service{
+		Client:    fake,
+		Engine:    config.Engine{Address: "127.0.0.1:7233", Namespace: "default", TaskQueue: "unweaver"},
+		Stores:    stores,
+		Models:    app.NewModels(store, own),
+		Heartbeat: time.Minute,
+		Grant:     stores.Grant,
+	}
+	return &bench{svc, t, fake, store, kept, artifact.Index{Store: artifacts, Name: "docs"}}
+}
+
+// must ends the test on an error.
+func (b *bench) must(err error) {
+	b.t.Helper()
+	if err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+func (b *bench) setState(run string, state core.RunState) {
+	b.t.Helper()
+	state.Report.Run = run
+	state.Report.Index, state.Report.Generation, _ = strings.Cut(run, "/")
+	b.must(b.Stores.Coordination.SetState(b.t.Context(), run, encode(b.t, state)))
+}
+
+func (b *bench) writeReport(generation, status string) {
+	b.t.Helper()
+	report := core.Report{Index: "docs", Generation: generation, Run: "docs/" + generation, Status: status}
+	_, err := blob.WriteJSON(
+		b.t.Context(), b.art.Store, b.art.GenerationKey(generation, "report.json"), report, blob.Cond{},
+	)
+	b.must(err)
+}
+
+func (b *bench) write(key, content string) {
+	b.t.Helper()
+	_, err := blob.Write(b.t.Context(), b.art.Store, key, []byte(content), blob.Cond{})
+	b.must(err)
+}
+
+// spec of an index whose corpus is an empty folder, with built-in models.
+func (b *bench) spec(index string) core.Spec {
+	return core.Spec{
+		Index: index, Corpus: b.t.TempDir(),
+		Chat:      core.ChatModel{Provider: "builtin"},
+		Embedding: core.EmbedModel{Provider: "builtin"},
+	}
+}
+
+// wants checks code, object and that each part is in the text of a fault.
+func wants(t *testing.T, err error, code fault.Code, parts ...string) {
+	t.Helper()
+	if !fault.Is(err, code) {
+		t.Fatalf("got %v (%s), want %s", err, fault.CodeOf(err), code)
+	}
+	for _, part := range parts {
+		if !strings.Contains(err.Error(), part) {
+			t.Errorf("%q is not in %q", part, err)
+		}
+	}
+}
+
+var errDown = errors.New("connection refused")
+
+// readOnly is a store that takes no writes.
+type readOnly struct{ blob.Store }
+
+func (r readOnly) Put(context.Context, string, io.Reader, int64, blob.Cond) (blob.Info, error) {
+	return blob.Info{}, fault.StoreDenied.At("write", "bucket").Because("read only").Advise("check the credentials")
+}
+
+var errNoRight = fault.StoreDenied.At("ask", "bucket").Because("no such right")
+
+// unlisted is a store that lists nothing.
+type unlisted struct{ blob.Store }
+
+func (u unlisted) List(context.Context, string, string) iter.Seq2[blob.Info, error] {
+	return func(yield func(blob.Info, error) bool) { yield(blob.Info{}, errNoRight) }
+}
+
+// undeleted is a store that deletes nothing.
+type undeleted struct{ blob.Store }
+
+func (u undeleted) DeleteAll(context.Context, []string) error { return errNoRight }
+
+// unconditional is a store that ignores the conditions of writes.
+type unconditional struct{ blob.Store }
+
+func (u unconditional) Put(ctx context.Context, key string, r io.Reader, n int64, _ blob.Cond) (blob.Info, error) {
+	return u.Store.Put(ctx, key, r, n, blob.Cond{})
+}

@@ -1,0 +1,449 @@
+package service
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"go.temporal.io/api/enums/v1"
+	"go.temporal.io/api/serviceerror"
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/temporal"
+
+	"github.com/unweaver/unweaver/internal/artifact"
+	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/methods/aliases"
+	"github.com/unweaver/unweaver/internal/pipeline"
+	"github.com/unweaver/unweaver/internal/pipeline/runlog"
+	"github.com/unweaver/unweaver/internal/stage/publish"
+	"github.com/unweaver/unweaver/workflows"
+)
+
+// stamp names a generation after the present.
+func stamp() string { return strings.ToLower(time.Now().UTC().Format("20060102T150405Z")) }
+
+// Index implements Control.
+func (s *Service) Index(ctx context.Context, request IndexRequest) (Run, error) {
+	spec := request.Spec
+	if !core.ValidIndex(spec.Index) {
+		return Run{}, slug("index", spec.Index)
+	}
+	if spec.Corpus == "" {
+		return Run{}, fault.CorpusMissing.At("index", spec.Index).
+			Because("no corpus is given").
+			Advise("give a folder or s3://bucket/prefix as argument, or set indexes." + spec.Index + ".corpus")
+	}
+	generation := request.Generation
+	if err := freeName(generation); err != nil {
+		return Run{}, err
+	}
+	if err := s.overlaid(ctx, spec); err != nil {
+		return Run{}, err
+	}
+	if s.Grant != nil && spec.Chat.File != "" && !OfAnother(ctx) {
+		s.Models.AllowRecording(spec.Chat.File)
+	}
+	if err := s.Models.Check(spec); err != nil {
+		return Run{}, err
+	}
+	if err := s.grant(ctx, spec.Corpus, true); err != nil {
+		return Run{}, err
+	}
+	if _, err := s.Stores.Corpus(ctx, spec.Corpus); err != nil {
+		return Run{}, err
+	}
+	if err := errors.Join(s.keepProbes(ctx, &request), s.keepAliases(ctx, request.Spec, request.Aliases)); err != nil {
+		return Run{}, err
+	}
+	spec = request.Spec
+	digest, err := s.artifacts(spec.Index).PutSpec(ctx, spec)
+	if err != nil {
+		return Run{}, err
+	}
+	if generation == "" {
+		running, err := s.running(ctx, spec, digest)
+		if err == nil && running != "" && request.Rebuild {
+			err = fault.LeaseHeld.At("rebuild", spec.Index).
+				Because("run " + running + " builds it").
+				Advise("wait for it, or: unweaver cancel " + running)
+		}
+		if err != nil {
+			return Run{}, err
+		}
+		if running != "" {
+			run, over, err := s.joined(ctx, running)
+			if err != nil || !over {
+				return run, err
+			}
+		}
+		if generation, err = s.unused(ctx, spec.Index); err != nil {
+			return Run{}, err
+		}
+	} else if err := publish.Unused(ctx, s.artifacts(spec.Index), generation); err != nil {
+		return Run{}, err
+	}
+	if request.Expected != nil {
+		if err := pipeline.Expect(ctx, s.artifacts(spec.Index), generation, *request.Expected); err != nil {
+			return Run{}, err
+		}
+	}
+	return s.start(ctx, generation, request.Priority, workflows.Build{
+		Index:         spec.Index,
+		Generation:    generation,
+		Spec:          digest.String(),
+		ReplaceCorpus: request.ReplaceCorpus,
+		Rebuild:       request.Rebuild,
+		Heartbeat:     s.Heartbeat,
+		Shape:         workflows.DefaultShape(),
+
+		SearchAttributes: s.SearchAttributes,
+	})
+}
+
+// freeName refuses names that no generation of a build may have.
+func freeName(generation string) error {
+	if generation != "" && !core.ValidSlug(generation) {
+		return slug("generation", generation)
+	}
+	for _, taken := range []struct{ prefix, by string }{
+		{workflows.RestoreGeneration, "restores"},
+		{workflows.AuditGeneration, "audits"},
+		{workflows.RetryGeneration, "retry-failed"},
+		{workflows.BackfillGeneration, "backfills"},
+		{workflows.PurgeGeneration, "purge"},
+	} {
+		if strings.HasPrefix(generation, taken.prefix) {
+			return fault.Usage.At("name generation", generation).
+				Because("names that begin with " + taken.prefix + " are those of " + taken.by).
+				Advise("choose another --generation")
+		}
+	}
+	return nil
+}
+
+// keepProbes stores the probe questions that came with a request, and has the specification name what is stored: a
+// worker reads them there, whichever machine they were on.
+func (s *Service) keepProbes(ctx context.Context, request *IndexRequest) error {
+	where := request.Spec.Gate.Probes
+	if where == "" || strings.Contains(where, "://") || strings.HasPrefix(where, core.ProbesStored) {
+		return nil
+	}
+	bad := fault.BadConfig.At("read probe questions", where).
+		Advise("set indexes." + request.Spec.Index + ".gate.probes to a file or an object with a line " +
+			`{"question": "...", "documents": ["key"]} for each`)
+	if len(request.Probes) == 0 {
+		return bad.Because("what it holds was not sent with the request")
+	}
+	if _, err := core.ReadProbes(bytes.NewReader(request.Probes), true); err != nil {
+		return bad.Because(err)
+	}
+	sum, err := s.artifacts(request.Spec.Index).PutProbes(ctx, request.Probes)
+	request.Spec.Gate.Probes = core.ProbesStored + sum
+	return err
+}
+
+// keepAliases stores a file of aliases that came with a request; the specification names it by its sum.
+func (s *Service) keepAliases(ctx context.Context, spec core.Spec, raw []byte) error {
+	where := spec.Aliases
+	bad := fault.BadConfig.At("read aliases", where).
+		Advise("set indexes." + spec.Index + ".aliases to a file or an object with lines like: pin A | B")
+	sum, stored := strings.CutPrefix(where, core.AliasesStored)
+	switch {
+	case where == "" || strings.Contains(where, "://"):
+		return nil
+	case !stored:
+		return bad.Because("what it holds was not sent with the request")
+	case len(raw) == 0: // of an earlier run
+		return nil
+	}
+	if _, err := aliases.ReadTable(raw); err != nil {
+		return bad.Because(err)
+	}
+	if put, err := s.artifacts(spec.Index).PutAliases(ctx, raw); err != nil || put == sum {
+		return err
+	}
+	return bad.Because("what was sent has another sum")
+}
+
+// unused names a generation after the present; a second start within a second gets a number.
+func (s *Service) unused(ctx context.Context, index string) (string, error) {
+	name := stamp()
+	for number := 2; ; number++ {
+		state, err := s.log().State(ctx, index+"/"+name)
+		if err != nil {
+			return "", err
+		}
+		latest, err := s.remembered(ctx, runlog.LatestBuild(index))
+		if err != nil {
+			return "", err
+		}
+		_, reported := s.log().Report(ctx, index+"/"+name)
+		if state.Report.Run == "" && !reported && latest != index+"/"+name {
+			return name, nil
+		}
+		name = fmt.Sprintf("%s-%d", stamp(), number)
+	}
+}
+
+// start of a build; one that runs under the name already is joined. The start is remembered first, since visibility
+// lags behind it.
+func (s *Service) start(
+	ctx context.Context, generation string, priority Priority, build workflows.Build,
+) (Run, error) {
+	run := build.Index + "/" + generation
+	if err := s.Stores.Coordination.SetState(ctx, runlog.LatestBuild(build.Index), []byte(run)); err != nil {
+		return Run{}, err
+	}
+	options := client.StartWorkflowOptions{
+		ID:                       workflows.WorkflowID(run),
+		TaskQueue:                s.Engine.TaskQueue,
+		WorkflowIDConflictPolicy: enums.WORKFLOW_ID_CONFLICT_POLICY_USE_EXISTING,
+		WorkflowIDReusePolicy:    enums.WORKFLOW_ID_REUSE_POLICY_ALLOW_DUPLICATE,
+		Priority:                 share(build.Index, priority),
+	}
+	started, err := s.Client.ExecuteWorkflow(ctx, options, workflows.BuildIndexName, build)
+	if err != nil {
+		return Run{}, s.fault(err)
+	}
+	return Run{Run: run, RunID: started.GetRunID()}, nil
+}
+
+// share is the part of the workers that a run has: its index is what fairness goes by. Stages, shards and activities
+// have it from the run. Keys of fairness have at most 64 bytes, names of indexes 63.
+func share(index string, priority Priority) temporal.Priority {
+	return temporal.Priority{
+		PriorityKey: priority.Level, FairnessKey: index, FairnessWeight: float32(priority.Weight),
+	}
+}
+
+// joined names a build that runs already, and since when: what has changed in the corpus after that may not be in it.
+// Where nothing but its end is left, who asks means what the corpus has by now: that end is waited for, and over tells
+// that a build of one's own can begin. A run that goes on ending for longer (it collects much) is joined all the same.
+func (s *Service) joined(ctx context.Context, run string) (joined Run, over bool, err error) {
+	bounded, cancel := context.WithTimeout(ctx, endPatience)
+	defer cancel()
+	state, err := s.log().State(ctx, run)
+	if err != nil {
+		return Run{}, false, err
+	}
+	if state.Stage == core.StageCollect || core.Terminal(state.Report.Status) {
+		over, err := s.ended(bounded, run)
+		if over || err != nil && bounded.Err() == nil || ctx.Err() != nil {
+			return Run{}, over, errors.Join(err, ctx.Err())
+		}
+	}
+	response, err := s.Client.DescribeWorkflowExecution(ctx, workflows.WorkflowID(run), "")
+	if err != nil {
+		return Run{}, false, s.fault(err)
+	}
+	joined = Run{Run: run, RunID: response.GetWorkflowExecutionInfo().GetExecution().GetRunId(), Attached: true}
+	if begun := state.Report.Started; !begun.IsZero() {
+		joined.Begun = &begun
+	}
+	return joined, false, nil
+}
+
+// ended waits for the end of a run, as long as the context lasts.
+func (s *Service) ended(ctx context.Context, run string) (bool, error) {
+	for delay := 100 * time.Millisecond; ; delay = min(2*delay, time.Second) {
+		runs, err := s.runs(ctx, workflows.WorkflowID(run), "")
+		if err != nil || !runs {
+			return err == nil, err
+		}
+		select {
+		case <-time.After(delay):
+		case <-ctx.Done():
+			return false, nil
+		}
+	}
+}
+
+// running finds a build of the index that runs with the same corpus and configuration. One with another is an error.
+func (s *Service) running(ctx context.Context, spec core.Spec, digest core.Digest) (string, error) {
+	open, damaged, err := s.openBuilds(ctx, spec.Index)
+	if err = errors.Join(err, damaged); err != nil {
+		return "", err
+	}
+	if open, err = s.going(ctx, spec.Index, open); err != nil {
+		return "", err
+	}
+	if len(open) > 0 { // an index has one lease: any of them would refuse another
+		run := open[len(open)-1]
+		if purging(run) {
+			return "", fault.LeaseHeld.At("index", spec.Index).
+				Because("run " + run + " purges documents, and leaves the corpus as it was").
+				Advise("wait for it: a purge does not wait")
+		}
+		if retries(run) {
+			return "", fault.LeaseHeld.At("index", spec.Index).
+				Because("run " + run + " asks again for what failed, and leaves the corpus as it was").
+				Advise("wait for it, or: unweaver cancel " + run)
+		}
+		state, err := s.log().State(ctx, run)
+		if err != nil {
+			return "", err
+		}
+		if state.Spec.IsZero() || state.Spec == digest { // not begun yet, or the very same
+			return run, nil
+		}
+		old, err := s.artifacts(spec.Index).Spec(ctx, state.Spec)
+		if err == nil {
+			err = attachable(run, state, old, spec)
+			if err != nil || old.ConfigDigest() == spec.ConfigDigest() {
+				return run, err
+			}
+		}
+		return "", fault.LeaseHeld.At("index", spec.Index).
+			Because("run " + run + " builds it with another configuration").
+			Advise("wait for it, or: unweaver cancel " + run)
+	}
+	return "", nil
+}
+
+// endPatience is how long a build waits for one that is being cancelled to end.
+const endPatience = time.Minute
+
+// going leaves out builds that publish backfills, which yield, and builds that end because they were cancelled. It
+// waits for the latter: a build that joined one of them would end with it, and a new one would find the lease taken.
+func (s *Service) going(ctx context.Context, index string, open []string) ([]string, error) {
+	bounded, cancel := context.WithTimeout(ctx, endPatience)
+	defer cancel()
+	var out []string
+	for _, run := range open {
+		if workflows.ForBackfill(run) { // it yields to whoever takes the lease
+			continue
+		}
+		ending, err := s.cancelled(ctx, run)
+		if err != nil {
+			return nil, err
+		}
+		if !ending {
+			out = append(out, run)
+			continue
+		}
+		over, err := s.ended(bounded, run)
+		if over {
+			continue
+		}
+		if ctx.Err() != nil || bounded.Err() == nil {
+			return nil, errors.Join(err, ctx.Err())
+		}
+		return nil, fault.LeaseHeld.At("index", index).
+			Because("run " + run + " is being cancelled and has not ended yet").
+			Advise("see that a worker runs, and try again: unweaver status " + run)
+	}
+	return out, nil
+}
+
+// cancelled tells whether a run that the engine still runs was told to end.
+func (s *Service) cancelled(ctx context.Context, run string) (bool, error) {
+	control, err := pipeline.ReadControl(ctx, s.Stores.Coordination, run)
+	if fault.Is(err, fault.ControlUnreadable) {
+		return false, nil
+	}
+	return control.Stop == pipeline.CommandCancel, err
+}
+
+// Generations implements Control.
+func (s *Service) Generations(ctx context.Context, index string) ([]artifact.Generation, error) {
+	if !core.ValidIndex(index) {
+		return nil, slug("index", index)
+	}
+	generations, err := s.artifacts(index).Generations(ctx)
+	if err == nil && len(generations) == 0 {
+		err = fault.UnknownIndex.At("list generations of", index).
+			Because("no generation of it was built").
+			Advise("build it with: unweaver index CORPUS --index " + index)
+	}
+	return generations, err
+}
+
+// mendable tells that what is wrong with an index is its pointer alone, which a restore writes again.
+func (s *Service) mendable(ctx context.Context, index string, wrong error) bool {
+	if !fault.Is(wrong, fault.SegmentDamage) {
+		return false
+	}
+	_, _, err := s.artifacts(index).Current(ctx)
+	return fault.Is(err, fault.SegmentDamage)
+}
+
+// Restore implements Control. An index is restored once at a time; a damaged pointer does not keep it from being.
+func (s *Service) Restore(ctx context.Context, index string) (Run, error) {
+	if _, err := s.Generations(ctx, index); err != nil && !s.mendable(ctx, index, err) {
+		return Run{}, err
+	}
+	build := s.alone(index, workflows.RestoreGeneration)
+	var run Run
+	err := s.recorded(ctx, core.ActionRestore, build.Index+"/"+build.Generation, func() (err error) {
+		run, err = s.startAlone(ctx, "restore", workflows.RestoreName, runlog.LatestRestore(index), build, build)
+		return err
+	})
+	return run, err
+}
+
+// Audit implements Control. An index is audited once at a time.
+func (s *Service) Audit(ctx context.Context, request AuditRequest) (Run, error) {
+	if request.Sample == (core.Sample{}) {
+		request.Sample = core.Everything
+	}
+	if !request.Sample.Valid() {
+		return Run{}, fault.InvalidParam.At("audit", fault.Quoted(request.Index)).
+			Because("sample " + request.Sample.String() + " is no part of a whole").
+			Advise("want n/t, with n from 1 to t")
+	}
+	if _, err := s.Generations(ctx, request.Index); err != nil {
+		return Run{}, err
+	}
+	build := s.alone(request.Index, workflows.AuditGeneration)
+	input := workflows.Audited{
+		Build: build, Part: request.Sample.Part, Of: request.Sample.Of, Repair: request.Repair,
+	}
+	return s.startAlone(ctx, "audit", workflows.AuditName, runlog.LatestAudit(request.Index), build, input)
+}
+
+// alone names a run that an index has one of at a time, after the present.
+func (s *Service) alone(index, prefix string) workflows.Build {
+	return workflows.Build{
+		Index: index, Generation: prefix + stamp() + "-" + strings.ToLower(rand.Text()[:6]),
+		Heartbeat:        s.Heartbeat,
+		Shape:            workflows.DefaultShape(),
+		SearchAttributes: s.SearchAttributes,
+	}
+}
+
+// startAlone starts such a run, unless one of its kind goes on, and remembers it under latest.
+func (s *Service) startAlone(
+	ctx context.Context, kind, workflow, latest string, build workflows.Build, input any,
+) (Run, error) {
+	run := build.Index + "/" + build.Generation
+	options := client.StartWorkflowOptions{
+		ID:                                       workflows.WorkflowID(run),
+		TaskQueue:                                s.Engine.TaskQueue,
+		WorkflowIDConflictPolicy:                 enums.WORKFLOW_ID_CONFLICT_POLICY_FAIL,
+		WorkflowExecutionErrorWhenAlreadyStarted: true,
+		Priority:                                 share(build.Index, Priority{}),
+	}
+	_, err := s.Client.ExecuteWorkflow(ctx, options, workflow, input)
+	var already *serviceerror.WorkflowExecutionAlreadyStarted
+	if errors.As(err, &already) {
+		other, _ := s.remembered(ctx, latest) // for the hint alone
+		if other == "" {
+			other = run
+		}
+		return Run{}, fault.LeaseHeld.At(kind, build.Index).
+			Because(another[kind] + " of it runs already").
+			Advise("see: unweaver status " + other + ", or: unweaver cancel " + other)
+	}
+	if err != nil {
+		return Run{}, s.fault(err)
+	}
+	return Run{Run: run}, s.Stores.Coordination.SetState(ctx, latest, []byte(run))
+}
+
+// another is how a run of a kind is called beside one that runs.
+var another = map[string]string{"restore": "a restore", "audit": "an audit"}

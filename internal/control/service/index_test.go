@@ -1,0 +1,401 @@
+package service_test
+
+import (
+	"fmt"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.temporal.io/sdk/temporal"
+
+	"github.com/unweaver/unweaver/internal/control/service"
+	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/store/blob"
+	"github.com/unweaver/unweaver/workflows"
+)
+
+func indexRequest(b *bench, index, generation string) service.IndexRequest {
+	return service.IndexRequest{Spec: b.spec(index), Generation: generation}
+}
+
+func TestABuildIsStartedOnce(t *testing.T) {
+	b := newBench(t)
+	request := indexRequest(b, "docs", "")
+	first, err := b.Index(t.Context(), request)
+	b.must(err)
+	if first.Attached || !regexp.MustCompile(`^docs/\d{8}t\d{6}z$`).MatchString(first.Run) {
+		t.Errorf("started %+v", first)
+	}
+	b.temporal.hidden["build/"+first.Run] = true // visibility lags behind
+	again, err := b.Index(t.Context(), request)
+	b.must(err)
+	if !again.Attached || again.Run != first.Run || len(b.temporal.started) != 1 {
+		t.Errorf("again %+v, %d starts", again, len(b.temporal.started))
+	}
+	options, input := b.temporal.started[0], b.temporal.inputs[0].(workflows.Build)
+	if options.ID != "build/"+first.Run || options.TaskQueue != "unweaver" || input.Heartbeat == 0 {
+		t.Errorf("%+v with %+v", options, input)
+	}
+}
+
+// Tasks of a run are told apart by its index, so that a small night of one need not wait for all that another has.
+func TestARunHasThePriorityOfItsIndex(t *testing.T) {
+	b := newBench(t)
+	request := indexRequest(b, "docs", "")
+	request.Priority = service.Priority{Level: 2, Weight: 4}
+	_, err := b.Index(t.Context(), request)
+	b.must(err)
+	_, err = b.Index(t.Context(), indexRequest(b, "other", ""))
+	b.must(err)
+	for i, want := range []temporal.Priority{
+		{PriorityKey: 2, FairnessKey: "docs", FairnessWeight: 4}, {FairnessKey: "other"},
+	} {
+		if got := b.temporal.started[i].Priority; got != want {
+			t.Errorf("run %d: %+v, want %+v", i, got, want)
+		}
+	}
+}
+
+func TestABuildWithAnotherConfigurationIsNotJoined(t *testing.T) {
+	b := newBench(t)
+	request := indexRequest(b, "docs", "")
+	first, err := b.Index(t.Context(), request)
+	b.must(err)
+	digest, err := b.art.PutSpec(t.Context(), request.Spec)
+	b.must(err)
+	b.setState(first.Run, core.RunState{Spec: digest})
+
+	priced := request
+	priced.Spec.Chat.Price.Prompt = 3 // rebuilds nothing
+	joined, err := b.Index(t.Context(), priced)
+	if err != nil || joined.Run != first.Run {
+		t.Errorf("another price: %+v, %v", joined, err)
+	}
+	other := request
+	other.Spec.Shortening.Threshold = 99
+	_, err = b.Index(t.Context(), other)
+	wants(t, err, fault.LeaseHeld, first.Run, "another configuration", "unweaver cancel "+first.Run)
+}
+
+// A run that stands still goes on with the settings that it began with: whoever asks for others is told.
+func TestABuildThatStandsStillIsJoinedWithItsOwnSettingsAlone(t *testing.T) {
+	for _, status := range []string{core.StatusPaused, core.StatusWaiting} {
+		b := newBench(t)
+		request := indexRequest(b, "docs", "")
+		first, err := b.Index(t.Context(), request)
+		b.must(err)
+		digest, err := b.art.PutSpec(t.Context(), request.Spec)
+		b.must(err)
+		state := core.RunState{Spec: digest}
+		state.Report.Run, state.Report.Status, state.Report.Reason = first.Run, status, string(fault.ModelAuth)
+		b.setState(first.Run, state)
+
+		if same, err := b.Index(t.Context(), request); err != nil || !same.Attached || same.Run != first.Run {
+			t.Errorf("%s, the same settings: %+v, %v", status, same, err)
+		}
+		other := request
+		other.Spec.Chat.Price.Prompt = 3                         // rebuilds nothing
+		other.Spec.Chunking.MaxTokens = 77                       // rebuilds everything
+		other.Spec.Chat.Timeout = core.Duration(7 * time.Minute) // was not set
+		_, err = b.Index(t.Context(), other)
+		wants(t, err, fault.LeaseHeld, first.Run, status+" (model_auth)", "unweaver resume "+first.Run,
+			"unweaver cancel "+first.Run, "models.chat.price.prompt: 3, was 0", "models.chat.timeout: 7m0s, was not set",
+			"indexes.docs.chunking.max_tokens: 77, was ")
+		many := other
+		many.Spec.Keep, many.Spec.Parity, many.Spec.Limits.Concurrency = 99, true, 99
+		_, err = b.Index(t.Context(), many)
+		wants(t, err, fault.LeaseHeld, "and 1 more")
+	}
+}
+
+// Who asks for a build means the corpus as it is by then. A run that goes on says since when it does, one of which
+// nothing but its end is left is not joined, and one that goes on ending is.
+func TestABuildThatIsJoinedSaysSinceWhenAndOneThatEndsIsNotJoined(t *testing.T) {
+	for name, c := range map[string]struct {
+		stage, status string
+		begun, joined bool
+		ends          time.Duration
+	}{
+		"it has yet to begin":         {joined: true},
+		"it works":                    {stage: core.StageExtract, status: core.StatusRunning, begun: true, joined: true},
+		"it pauses":                   {stage: core.StageExtract, status: core.StatusPaused, begun: true, joined: true},
+		"it collects":                 {stage: core.StageCollect, status: core.StatusRunning, begun: true, ends: 3 * time.Second},
+		"it has its end written down": {status: core.StatusCompleted, begun: true, ends: 3 * time.Second},
+		"it collects for hours": {
+			stage: core.StageCollect, status: core.StatusRunning, begun: true, joined: true, ends: time.Hour,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b := newBench(t)
+				request := indexRequest(b, "docs", "")
+				first, err := b.Index(t.Context(), request)
+				b.must(err)
+				digest, err := b.art.PutSpec(t.Context(), request.Spec)
+				b.must(err)
+				state, since := core.RunState{Spec: digest, Stage: c.stage}, time.Now().UTC()
+				state.Report.Run, state.Report.Status = first.Run, c.status
+				if c.begun {
+					state.Report.Started = since
+					b.setState(first.Run, state)
+				}
+				if c.ends > 0 {
+					end := time.AfterFunc(c.ends, func() {
+						b.temporal.mu.Lock()
+						defer b.temporal.mu.Unlock()
+						b.temporal.executions["build/"+first.Run] = completed
+					})
+					defer end.Stop()
+				}
+				second, err := b.Index(t.Context(), request)
+				if err != nil || second.Attached != c.joined || (second.Run == first.Run) != c.joined {
+					t.Fatalf("%+v, %v", second, err)
+				}
+				if known := second.Begun != nil; known != (c.begun && c.joined) || known && !second.Begun.Equal(since) {
+					t.Errorf("begun %v", second.Begun)
+				}
+			})
+		})
+	}
+}
+
+func TestARebuildIsStartedAsOneAndJoinsNoOther(t *testing.T) {
+	b := newBench(t)
+	request := indexRequest(b, "docs", "")
+	request.Rebuild = true
+	first, err := b.Index(t.Context(), request)
+	b.must(err)
+	if input := b.temporal.inputs[0].(workflows.Build); !input.Rebuild {
+		t.Errorf("%+v", input)
+	}
+	_, err = b.Index(t.Context(), request)
+	wants(t, err, fault.LeaseHeld, first.Run, "unweaver cancel "+first.Run)
+}
+
+// An installation runs any number of builds, of which one is ours.
+func TestMoreRunsThanOnePageOfVisibility(t *testing.T) {
+	for name, noPrefix := range map[string]bool{"visibility knows prefixes": false, "it does not": true} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t)
+			b.temporal.noPrefix = noPrefix
+			for i := range 250 {
+				b.temporal.executions[fmt.Sprintf("build/a%03d/g", i)] = running
+				b.temporal.executions[fmt.Sprintf("build/docs/g1/extract/%03d", i)] = running // its own children
+			}
+			b.temporal.executions["build/docs-old/g9"] = running
+			b.temporal.executions["build/docs/g0"] = completed
+			b.temporal.executions["build/docs/g1"] = running
+			run, err := b.Index(t.Context(), indexRequest(b, "docs", ""))
+			if err != nil || !run.Attached || run.Run != "docs/g1" {
+				t.Errorf("got %+v, %v; want to join docs/g1", run, err)
+			}
+			if query := b.temporal.queries[0]; !strings.Contains(query, "WorkflowId STARTS_WITH 'build/docs/'") {
+				t.Errorf("asked for %q", query)
+			}
+		})
+	}
+}
+
+func TestTheLeaseShowsABuildThatVisibilityDoesNot(t *testing.T) {
+	for name, c := range map[string]struct {
+		lease    string
+		attached bool
+	}{
+		"its holder runs":          {`{"workflow":"build/docs/g1","run":"r","fence":1}`, true},
+		"its holder is gone":       {`{"workflow":"build/docs/g0","run":"r","fence":1}`, false},
+		"its holder is unknown":    {`{"workflow":"build/docs/gone","run":"r","fence":1}`, false},
+		"nobody has ever taken it": {``, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t)
+			for id, status := range map[string]bool{
+				"build/docs/g1": true, "build/docs/g0": false, "restore/docs": true, "build/other/g1": true,
+			} {
+				b.temporal.executions[id], b.temporal.hidden[id] = completed, true
+				if status {
+					b.temporal.executions[id] = running
+				}
+			}
+			if c.lease != "" {
+				b.write(b.art.LeaseKey(), c.lease)
+			}
+			run, err := b.Index(t.Context(), indexRequest(b, "docs", ""))
+			if err != nil || run.Attached != c.attached || (c.attached && run.Run != "docs/g1") {
+				t.Errorf("got %+v, %v", run, err)
+			}
+		})
+	}
+}
+
+func TestALeaseThatCannotBeRead(t *testing.T) {
+	for name, lease := range map[string]string{
+		"rubbish": "{not json", "empty": "", "of another index": `{"workflow":"build/other/g1","run":"r","fence":1}`,
+		"of a restore": `{"workflow":"restore/docs","run":"r","fence":1}`,
+	} {
+		t.Run(name, func(t *testing.T) { unreadableLease(t, lease) })
+	}
+}
+
+func unreadableLease(t *testing.T, lease string) {
+	b := newBench(t)
+	b.write(b.art.LeaseKey(), lease)
+	_, err := b.Index(t.Context(), indexRequest(b, "docs", ""))
+	wants(t, err, fault.SegmentDamage, "lease.json", "nothing builds docs", "unweaver cancel docs --lost")
+	if len(b.temporal.started) != 0 {
+		t.Error("a build was started beside an unknown one")
+	}
+	b.writeReport("g1", core.StatusCompleted)
+	status, err := b.Status(t.Context(), "docs")
+	if err != nil || status.Status != core.StatusCompleted || len(status.Problems) != 1 ||
+		!strings.Contains(status.Problems[0].Object, "lease.json") {
+		t.Errorf("status %+v, %v", status, err)
+	}
+}
+
+// The newest start of an index is remembered under a key that no run can have.
+func TestAnIndexNamedLatest(t *testing.T) {
+	b := newBench(t)
+	first, err := b.Index(t.Context(), indexRequest(b, "latest", "docs"))
+	b.must(err)
+	b.setState(first.Run, core.RunState{Stage: "extract", Total: 7})
+	_, err = b.Index(t.Context(), indexRequest(b, "docs", "g1"))
+	b.must(err)
+	status, err := b.Status(t.Context(), first.Run)
+	if err != nil || status.Stage != "extract" || len(status.Problems) != 0 {
+		t.Errorf("the state of %s was overwritten: %+v, %v", first.Run, status, err)
+	}
+}
+
+func TestNamesThatCannotBeBuilt(t *testing.T) {
+	b := newBench(t)
+	nowhere, without := indexRequest(b, "docs", "g1"), indexRequest(b, "docs", "g1")
+	nowhere.Spec.Corpus, without.Spec.Corpus = "/nowhere/at/all", ""
+	for name, c := range map[string]struct {
+		request service.IndexRequest
+		code    fault.Code
+		says    string
+	}{
+		"an index with a slash":      {indexRequest(b, "a/b", "g1"), fault.InvalidParam, `name index "a/b"`},
+		"a generation with a slash":  {indexRequest(b, "docs", "a/b"), fault.InvalidParam, `name generation "a/b"`},
+		"a generation like restores": {indexRequest(b, "docs", "restore-x"), fault.Usage, "those of restores"},
+		"no corpus":                  {without, fault.CorpusMissing, "no corpus is given"},
+		"a corpus that is not there": {nowhere, fault.CorpusMissing, "/nowhere/at/all"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := b.Index(t.Context(), c.request)
+			wants(t, err, c.code, c.says)
+		})
+	}
+	if len(b.temporal.started) != 0 {
+		t.Errorf("%d builds were started", len(b.temporal.started))
+	}
+}
+
+// publish makes a generation that lists know.
+func publish(b *bench, generation string) {
+	b.t.Helper()
+	sha, err := b.art.PutManifest(b.t.Context(), &core.Manifest{Index: "docs", Generation: generation})
+	b.must(err)
+	ref := core.GenerationRef{Manifest: sha, Seq: 1, State: "published"}
+	_, err = blob.WriteJSON(
+		b.t.Context(), b.art.Store, b.art.GenerationKey(generation, "manifest.json"), ref, blob.Cond{},
+	)
+	b.must(err)
+}
+
+func TestARestoreIsStartedOnceSeenAndCancelled(t *testing.T) {
+	b := newBench(t)
+	_, err := b.Restore(t.Context(), "docs")
+	wants(t, err, fault.UnknownIndex, "docs", "unweaver index")
+	publish(b, "g1")
+	run, err := b.Restore(t.Context(), "docs")
+	if err != nil || !strings.HasPrefix(run.Run, "docs/restore-") || b.temporal.started[0].ID != "restore/docs" {
+		t.Fatalf("%+v, %v", run, err)
+	}
+	_, err = b.Restore(t.Context(), "docs")
+	wants(t, err, fault.LeaseHeld, "runs already", "unweaver status "+run.Run, "unweaver cancel "+run.Run)
+	status, err := b.Status(t.Context(), "docs")
+	if err != nil || status.Run != run.Run || status.Status != core.StatusRunning {
+		t.Errorf("status of the index: %+v, %v", status, err)
+	}
+	b.must(b.Cancel(t.Context(), "docs"))
+	if last := b.temporal.updates[0]; last.WorkflowID != "restore/docs" || last.UpdateName != "cancel" {
+		t.Errorf("%s of %s", last.UpdateName, last.WorkflowID)
+	}
+	generations, err := b.Generations(t.Context(), "docs")
+	if err != nil || len(generations) != 1 || generations[0].Generation != "g1" {
+		t.Errorf("generations %+v, %v", generations, err)
+	}
+}
+
+func TestAnAuditIsStartedOnceWithItsPart(t *testing.T) {
+	b := newBench(t)
+	_, err := b.Audit(t.Context(), service.AuditRequest{Index: "docs"})
+	wants(t, err, fault.UnknownIndex, "no generation")
+	publish(b, "g1")
+	run, err := b.Audit(t.Context(), service.AuditRequest{Index: "docs", Sample: core.Sample{Part: 2, Of: 7}, Repair: true})
+	if err != nil || !strings.HasPrefix(run.Run, "docs/audit-") || b.temporal.started[0].ID != "audit/docs" {
+		t.Fatalf("%+v, %v: %+v", run, err, b.temporal.started)
+	}
+	_, err = b.Audit(t.Context(), service.AuditRequest{Index: "docs"})
+	wants(t, err, fault.LeaseHeld, "an audit of it runs already", run.Run)
+	_, err = b.Audit(t.Context(), service.AuditRequest{Index: "docs", Sample: core.Sample{Part: 8, Of: 7}})
+	wants(t, err, fault.InvalidParam, "8/7")
+	_, err = b.Index(t.Context(), indexRequest(b, "docs", "audit-x"))
+	wants(t, err, fault.Usage, "those of audits")
+	wants(t, b.Lost(t.Context(), run.Run), fault.Usage, "audit")
+}
+
+// The hint of a damaged current.json is a restore: it must start, and not fail on the pointer that it writes again.
+func TestARestoreIsStartedWhereThePointerIsDamaged(t *testing.T) {
+	for situation, content := range map[string]string{
+		"empty": "", "cut": `{"generation":"g1","man`, "names no generation": "{}", "no JSON": "\x00\x00\x00\x00",
+	} {
+		b := newBench(t)
+		publish(b, "g1")
+		b.write(b.art.CurrentKey(), content)
+		_, err := b.Generations(t.Context(), "docs")
+		wants(t, err, fault.SegmentDamage, "current.json", "unweaver restore --index docs")
+		run, err := b.Restore(t.Context(), "docs")
+		if err != nil || len(b.temporal.started) != 1 || b.temporal.started[0].ID != "restore/docs" {
+			t.Errorf("%s: %+v, %v", situation, run, err)
+		}
+	}
+}
+
+// An evaluation replays what lies beside its dataset, which no configuration names.
+func TestOnlyTheOwnerReplaysAnotherRecording(t *testing.T) {
+	b := newBench(t)
+	spec := b.spec("docs")
+	spec.Chat = core.ChatModel{Provider: "recorded", File: filepath.Join(t.TempDir(), "extractions.jsonl")}
+	stranger := service.ForAnother(t.Context())
+	if _, err := b.Index(stranger, service.IndexRequest{Spec: spec}); !fault.Is(err, fault.EndpointRefused) {
+		t.Errorf("it may: %v", err)
+	}
+	_, err := b.Index(t.Context(), service.IndexRequest{Spec: spec})
+	b.must(err)
+}
+
+func TestOnlyTheOwnerOpensAnotherFolder(t *testing.T) {
+	b := newBench(t)
+	spec := b.spec("docs")
+	stranger := service.ForAnother(t.Context())
+	if _, err := b.Index(stranger, service.IndexRequest{Spec: spec}); !fault.Is(err, fault.CorpusRefused) {
+		t.Errorf("it may: %v", err)
+	}
+	checks, err := b.Doctor(stranger, spec)
+	b.must(err)
+	for _, check := range checks {
+		if check.Name == "corpus" && check.OK {
+			t.Errorf("%+v", check)
+		}
+	}
+	_, err = b.Index(t.Context(), service.IndexRequest{Spec: spec})
+	b.must(err)
+	_, err = b.Index(stranger, service.IndexRequest{Spec: spec})
+	b.must(err) // granted by then
+}

@@ -1,0 +1,176 @@
+package service
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/pipeline"
+	"github.com/unweaver/unweaver/workflows"
+)
+
+// published is the manifest of the generation that is served.
+func (s *Service) published(ctx context.Context, index, what string) (*core.Manifest, error) {
+	if !core.ValidIndex(index) {
+		return nil, slug("index", index)
+	}
+	current, _, err := s.artifacts(index).Current(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if current.Manifest == "" {
+		return nil, fault.UnknownIndex.At(what+" of", index).
+			Because("no generation of it is published").
+			Advise("build it with: unweaver index CORPUS --index " + index)
+	}
+	return s.artifacts(index).Pointed(ctx, current)
+}
+
+// DeadLetters implements Control.
+func (s *Service) DeadLetters(ctx context.Context, index string) ([]core.Letter, error) {
+	manifest, err := s.published(ctx, index, "list dead letters")
+	if err != nil {
+		return nil, err
+	}
+	return pipeline.Letters(ctx, s.artifacts(index), manifest.Generation)
+}
+
+// DeadLetter implements Control.
+func (s *Service) DeadLetter(ctx context.Context, index, chunk string) (core.Letter, error) {
+	manifest, err := s.published(ctx, index, "show dead letter")
+	if err != nil {
+		return core.Letter{}, err
+	}
+	return pipeline.FindLetter(ctx, s.artifacts(index), manifest, chunk)
+}
+
+// Discard implements Control.
+func (s *Service) Discard(ctx context.Context, request LettersRequest) error {
+	manifest, err := s.published(ctx, request.Name, "discard dead letters")
+	if err != nil {
+		return err
+	}
+	op := core.Operation{
+		Action: core.ActionDiscardLetters, To: manifest.Generation, Name: lettersNamed(request.Chunks),
+		Operator: core.Operator{Reason: request.Why},
+	}
+	return s.acted(ctx, op, request.Name, func() error {
+		return pipeline.DiscardLetters(ctx, s.artifacts(request.Name), manifest.Generation, request.Chunks, request.Why)
+	})
+}
+
+// mostLettersNamed is how many letters a record of the audit trail names.
+const mostLettersNamed = 16
+
+// lettersNamed names chunks in the audit trail, as far as there is room, and nothing that is no chunk.
+func lettersNamed(chunks []string) string {
+	var out []string
+	for _, chunk := range chunks {
+		if _, err := core.ParseID(chunk); err != nil {
+			continue
+		}
+		if len(out) == mostLettersNamed {
+			return strings.Join(out, " ") + fmt.Sprintf(" and others: %d in all", len(chunks))
+		}
+		out = append(out, chunk)
+	}
+	return strings.Join(out, " ")
+}
+
+// RetryFailed implements Control. The round is later than every one that failed, so that no failure that is remembered
+// answers for the model.
+func (s *Service) RetryFailed(ctx context.Context, request LettersRequest) (Run, error) {
+	index, generation, err := parse(request.Name)
+	if err != nil {
+		return Run{}, err
+	}
+	manifest, err := s.published(ctx, index, "ask again for what failed")
+	if err != nil {
+		return Run{}, err
+	}
+	if generation != "" && generation != manifest.Generation {
+		return Run{}, fault.Usage.At("ask again for what failed in", index+"/"+generation).
+			Because("generation " + manifest.Generation + " is published, and has what still stands failed").
+			Advise("give it, or the index: unweaver retry-failed " + index)
+	}
+	chunks, round, err := s.chosen(ctx, index, manifest, request.Chunks)
+	if err != nil || round == 0 {
+		return Run{}, err
+	}
+	spec, err := s.artifacts(index).Spec(ctx, manifest.Spec)
+	if err != nil {
+		return Run{}, err
+	}
+	if err := s.Models.Check(spec); err != nil {
+		return Run{}, err
+	}
+	open, damaged, err := s.openBuilds(ctx, index)
+	if err = errors.Join(err, damaged); err != nil {
+		return Run{}, err
+	}
+	if open, err = s.going(ctx, index, open); err != nil {
+		return Run{}, err
+	}
+	if len(open) > 0 {
+		run := open[len(open)-1]
+		return Run{}, fault.LeaseHeld.At("ask again for what failed in", index).
+			Because("run " + run + " builds it").
+			Advise("wait for it, or: unweaver cancel " + run)
+	}
+	name, err := s.unused(ctx, index)
+	if err != nil {
+		return Run{}, err
+	}
+	name = workflows.RetryGeneration + name
+	if err := pipeline.ChooseLetters(ctx, s.artifacts(index), name, chunks); err != nil {
+		return Run{}, err
+	}
+	op := core.Operation{Action: core.ActionRetry, Run: index + "/" + name, Name: lettersNamed(chunks)}
+	var run Run
+	err = s.acted(ctx, op, index, func() (err error) {
+		run, err = s.retry(ctx, index, name, manifest.Spec, round)
+		return err
+	})
+	return run, err
+}
+
+func (s *Service) retry(ctx context.Context, index, name string, spec core.Digest, round int) (Run, error) {
+	return s.start(ctx, name, Priority{}, workflows.Build{
+		Index: index, Generation: name, Spec: spec.String(), Attempt: round,
+		Heartbeat: s.Heartbeat, Shape: workflows.DefaultShape(), SearchAttributes: s.SearchAttributes,
+	})
+}
+
+// chosen looks up what is asked for, and the number of the next round; 0: nothing failed.
+func (s *Service) chosen(
+	ctx context.Context, index string, manifest *core.Manifest, chunks []string,
+) (chosen []string, round int, err error) {
+	letters, err := pipeline.Letters(ctx, s.artifacts(index), manifest.Generation)
+	if err != nil {
+		return nil, 0, err
+	}
+	for _, chunk := range chunks {
+		if !slices.ContainsFunc(letters, func(letter core.Letter) bool { return letter.Chunk == chunk }) {
+			return nil, 0, fault.NotFound.At("replay dead letter", fault.Quoted(chunk)).
+				Because(fmt.Sprintf("generation %s of %s has none of this chunk, and %d of others", manifest.Generation, index,
+					len(letters))).
+				Advise("see: unweaver dead-letters list --index " + index)
+		}
+	}
+	for _, letter := range letters {
+		if len(chunks) > 0 || letter.Discarded == nil {
+			round = max(round, letter.Attempts)
+		}
+	}
+	return chunks, round, nil
+}
+
+// retries tells whether a run is a round of retry-failed.
+func retries(run string) bool {
+	_, generation, _ := strings.Cut(run, "/")
+	return strings.HasPrefix(generation, workflows.RetryGeneration)
+}

@@ -1,0 +1,88 @@
+package service
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/workflows"
+)
+
+// Limit implements Control. What is given is sent as one update each, and each is obeyed or refused by itself: the
+// error says which was refused, and what took effect before it.
+func (s *Service) Limit(ctx context.Context, r LimitRequest) error {
+	run, _, err := s.resolve(ctx, r.Run)
+	if err != nil {
+		return err
+	}
+	commands, change, err := limiting(r)
+	if r.Budget != nil && err == nil {
+		if state, unread := s.log().State(ctx, run); unread == nil {
+			if why := exhausted(state.Report, *r.Budget); why != "" {
+				err = errors.New(why)
+			}
+		}
+	}
+	if err != nil {
+		return fault.Usage.At("limit run", run).
+			Because(err).
+			Advise("see: unweaver limit --help")
+	}
+	return s.recordedChange(ctx, core.ActionLimit, run, change, func() error {
+		var done []string
+		for _, one := range commands {
+			err := s.command(ctx, run, one.update, nil, one.input)
+			if err != nil && len(done) > 0 {
+				return fault.CodeOf(err).At("limit run", run).
+					Because(fmt.Errorf("%s took effect; %w", strings.Join(done, ", "), err))
+			}
+			if err != nil {
+				return err
+			}
+			done = append(done, one.update)
+		}
+		return nil
+	})
+}
+
+// limitation is an update with its input.
+type limitation struct {
+	update string
+	input  any
+}
+
+// limiting gives the updates that a request stands for, the budget first, and the words of the audit trail for it.
+func limiting(r LimitRequest) (commands []limitation, change string, err error) {
+	var words []string
+	if b := r.Budget; b != nil {
+		switch {
+		case *b == core.Budget{}:
+			return nil, "", errors.New("a budget of nothing is none: want calls, tokens or money above zero")
+		case b.Calls < 0 || b.Tokens < 0 || !(b.Money >= 0): // not a number too
+			return nil, "", errors.New("a budget cannot be below zero")
+		}
+		commands = append(commands, limitation{workflows.UpdateBudget, *limited(b)})
+		words = append(words, fmt.Sprintf("budget: calls %d, tokens %d, money %g", b.Calls, b.Tokens, b.Money))
+	}
+	if l := r.Limits; l != nil {
+		if err := l.Check(); err != nil {
+			return nil, "", err
+		}
+		if l.Concurrency != nil {
+			input := workflows.Limits{Concurrency: l.Concurrency}
+			commands = append(commands, limitation{workflows.UpdateConcurrency, input})
+		}
+		if l.RequestsPerMinute != nil || l.TokensPerMinute != nil {
+			input := workflows.Limits{RequestsPerMinute: l.RequestsPerMinute, TokensPerMinute: l.TokensPerMinute}
+			commands = append(commands, limitation{workflows.UpdateRates, input})
+		}
+		words = append(words, l.String())
+	}
+	if len(commands) == 0 {
+		return nil, "", errors.New("no limit and no budget is given")
+	}
+	return commands, strings.Join(words, ", "), nil
+}

@@ -1,0 +1,90 @@
+package service
+
+import (
+	"context"
+	"slices"
+
+	"github.com/unweaver/unweaver/internal/artifact"
+	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/pipeline/runlog"
+	"github.com/unweaver/unweaver/internal/stream/parallel"
+	"github.com/unweaver/unweaver/workflows"
+)
+
+// listWidth is how many indexes, or runs, are asked about at once.
+const listWidth = 8
+
+// Indexes implements Control.
+func (s *Service) Indexes(ctx context.Context) ([]runlog.Card, error) {
+	cards, err := s.log().Cards(ctx)
+	if err != nil {
+		return nil, err
+	}
+	err = parallel.Each(ctx, len(cards), listWidth, func(ctx context.Context, i int) error {
+		if cards[i].Running == nil {
+			return nil
+		}
+		if s.confirm(ctx, cards[i].Running); core.Terminal(cards[i].Running.Status) {
+			cards[i].Running, cards[i].LastRun = nil, cards[i].Running
+		}
+		return nil
+	})
+	return cards, err
+}
+
+// Runs implements Control.
+func (s *Service) Runs(ctx context.Context, index string, limit int) ([]runlog.Summary, error) {
+	names := []string{index}
+	if index == "" {
+		var err error
+		if names, err = artifact.Names(ctx, s.Stores.Artifacts); err != nil {
+			return nil, err
+		}
+	} else if !core.ValidIndex(index) {
+		return nil, slug("index", index)
+	}
+	lists := make([][]runlog.Summary, len(names))
+	err := parallel.Each(ctx, len(names), listWidth, func(ctx context.Context, i int) error {
+		var err error
+		lists[i], err = s.log().List(ctx, names[i], limit)
+		for number := range lists[i] {
+			s.confirm(ctx, &lists[i][number])
+		}
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	runs := slices.Concat(lists...)
+	slices.SortStableFunc(runs, func(one, two runlog.Summary) int { return two.Started.Compare(one.Started) })
+	if index != "" && len(runs) == 0 {
+		return nil, fault.RunNotFound.At("list runs of", index).
+			Because("this index was never built").
+			Advise("build it with: unweaver index CORPUS --index " + index)
+	}
+	if limit > 0 && len(runs) > limit {
+		runs = runs[:limit]
+	}
+	return runs, nil
+}
+
+// confirm asks the engine about a run that goes on by what the stores say: it may have been ended from outside. What
+// the engine does not answer stays as it is.
+func (s *Service) confirm(ctx context.Context, run *runlog.Summary) {
+	if core.Terminal(run.Status) || run.Status == runlog.Damaged {
+		return
+	}
+	if runs, err := s.runs(ctx, workflows.WorkflowID(run.Run), ""); err == nil && !runs {
+		run.Status, run.Reason, run.Stage = core.StatusFailed, "gone", ""
+	}
+}
+
+// Log implements Control.
+func (s *Service) Log(ctx context.Context, name string) (runlog.Log, error) {
+	run, err := s.Status(ctx, name)
+	if err != nil {
+		return runlog.Log{}, err
+	}
+	return s.log().Log(ctx, run)
+}

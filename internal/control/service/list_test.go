@@ -1,0 +1,105 @@
+package service_test
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/pipeline"
+	"github.com/unweaver/unweaver/internal/pipeline/runlog"
+)
+
+func TestRunsAreListedTheFinishedOnesToo(t *testing.T) {
+	b := newBench(t)
+	b.writeReport("g1", core.StatusCompleted)
+	b.writeReport("g2", core.StatusHeld)
+	began := time.Now().Add(-time.Minute)
+	b.setState("docs/g3", core.RunState{
+		Report: core.Report{Status: core.StatusRunning, Started: began}, Stage: "extract", Total: 10, StageAt: began,
+	})
+	b.remember("docs/g3")
+	b.temporal.executions["build/docs/g3"] = running
+	runs, err := b.Runs(t.Context(), "", 0)
+	b.must(err)
+	if len(runs) != 3 || runs[0].Run != "docs/g3" || runs[0].Status != core.StatusRunning || runs[0].Stage != "extract" {
+		t.Fatalf("%+v", runs)
+	}
+	b.temporal.executions["build/docs/g3"] = terminated
+	if runs, err = b.Runs(t.Context(), "docs", 1); err != nil || len(runs) != 1 ||
+		runs[0].Status != core.StatusFailed || runs[0].Reason != "gone" {
+		t.Errorf("a run that was ended from outside: %+v, %v", runs, err)
+	}
+	cards, err := b.Indexes(t.Context())
+	if err != nil || len(cards) != 1 || cards[0].State != runlog.StateEmpty || cards[0].Running != nil ||
+		cards[0].LastRun == nil || cards[0].LastRun.Run != "docs/g3" {
+		t.Errorf("%+v, %v", cards, err)
+	}
+	_, err = b.Runs(t.Context(), "other", 0)
+	wants(t, err, fault.RunNotFound, "never built", "--index other")
+	_, err = b.Runs(t.Context(), "../docs", 0)
+	wants(t, err, fault.InvalidParam, "name index")
+}
+
+func TestALogHoldsProblemsAndDeadLetters(t *testing.T) {
+	b := newBench(t)
+	b.writeReport("g1", core.StatusErrors)
+	b.write(b.art.GenerationKey("g1", "problems.jsonl"),
+		`{"code":"unreadable_document","object":"a.pdf","detail":"it ends early","standing":true}`+"\n{half\n")
+	b.write(b.art.GenerationKey("g1", "dead-letters/ff.json"),
+		`{"chunk":"ff","document":"b.md","ordinal":1,"reason":"no JSON"}`)
+	log, err := b.Log(t.Context(), "docs")
+	b.must(err)
+	if log.Run.Run != "docs/g1" || len(log.Listed) != 1 || log.Listed[0].Object != "a.pdf" {
+		t.Errorf("%+v", log)
+	}
+	if len(log.Letters) != 1 || log.Letters[0].Object != "b.md, chunk 2 (ff)" || log.Letters[0].Detail != "no JSON" {
+		t.Errorf("letters %+v", log.Letters)
+	}
+	_, err = b.Log(t.Context(), "docs/none")
+	wants(t, err, fault.RunNotFound, "see: unweaver status")
+}
+
+// cancelling writes down that a run is being cancelled.
+func cancelling(b *bench, run string) {
+	b.t.Helper()
+	raw := encode(b.t, pipeline.Control{Stop: pipeline.CommandCancel})
+	b.must(b.Stores.Coordination.SetControl(b.t.Context(), run, raw))
+}
+
+func TestABuildDoesNotJoinOneThatIsBeingCancelled(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t)
+		first, err := b.Index(t.Context(), indexRequest(b, "docs", ""))
+		b.must(err)
+		cancelling(b, first.Run)
+		go func() {
+			time.Sleep(3 * time.Second)
+			b.temporal.mu.Lock()
+			defer b.temporal.mu.Unlock()
+			b.temporal.executions["build/"+first.Run] = terminated
+		}()
+		began := time.Now()
+		second, err := b.Index(t.Context(), indexRequest(b, "docs", ""))
+		if err != nil || second.Attached || second.Run == first.Run {
+			t.Errorf("%+v, %v", second, err)
+		}
+		if waited := time.Since(began); waited < 3*time.Second || waited > 10*time.Second {
+			t.Errorf("it waited %s for the end of the other", waited)
+		}
+		cancelling(b, second.Run) // and no worker is there to end it
+		_, err = b.Index(t.Context(), indexRequest(b, "docs", ""))
+		wants(t, err, fault.LeaseHeld, second.Run+" is being cancelled", "unweaver status "+second.Run)
+	})
+}
+
+func TestAnIndexWithoutAReportNamesWhoHoldsItsLease(t *testing.T) {
+	b := newBench(t)
+	_, err := b.Status(t.Context(), "docs")
+	wants(t, err, fault.RunNotFound, "never built")
+	b.hold(foreign)
+	_, err = b.Status(t.Context(), "docs")
+	wants(t, err, fault.RunNotFound, "run docs/g1 of Temporal at temporal.example:7233 holds the lease",
+		"unweaver cancel docs/g1 --lost")
+}

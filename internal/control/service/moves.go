@@ -1,0 +1,145 @@
+package service
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/unweaver/unweaver/internal/artifact/localfile"
+	"github.com/unweaver/unweaver/internal/control"
+	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/pipeline/release"
+	"github.com/unweaver/unweaver/internal/stream/scratch"
+)
+
+// Move implements Control. It needs neither the engine nor a worker: what is served can be changed while both are down.
+func (s *Service) Move(ctx context.Context, r MoveRequest) (core.Move, error) {
+	if !core.ValidIndex(r.Index) {
+		return core.Move{}, slug("index", r.Index)
+	}
+	return s.desk().Do(ctx, release.Request{
+		Action: r.Action, Index: r.Index, Generation: r.Generation, To: r.To, Name: r.Name, Force: r.Force,
+		Operator: control.OperatorOf(ctx),
+	})
+}
+
+func (s *Service) desk() *release.Desk {
+	return &release.Desk{
+		Artifacts: s.Stores.Artifacts, Mirror: s.Stores.Coordination, Records: s.Stores.Records, Vectors: s.Stores.Vectors,
+	}
+}
+
+// Operations implements Control.
+func (s *Service) Operations(ctx context.Context, index string, limit int) ([]core.Operation, error) {
+	if !core.ValidIndex(index) {
+		return nil, slug("index", index)
+	}
+	return release.Operations(ctx, s.artifacts(index), limit)
+}
+
+// Difference implements Control. What differs is copied to a folder of its own for as long.
+func (s *Service) Difference(ctx context.Context, r DifferenceRequest) (out core.Difference, err error) {
+	if !core.ValidIndex(r.Index) {
+		return out, slug("index", r.Index)
+	}
+	err = copied(func(cache *localfile.Cache) error {
+		out, err = release.Difference(ctx, cache, s.artifacts(r.Index), r.From, r.To)
+		return err
+	})
+	return out, err
+}
+
+// copied runs f with a cache in a folder of its own.
+func copied(f func(cache *localfile.Cache) error) error {
+	folder, err := scratch.Folder()
+	if err != nil {
+		return err
+	}
+	defer func() { _ = os.RemoveAll(folder) }()
+	cache, err := localfile.New(folder, 0)
+	if err != nil {
+		return err
+	}
+	return f(cache)
+}
+
+// MostSuggested bounds how many classes are compared for suggestions: their vectors are held at once, and time grows
+// with the square.
+const MostSuggested = 100_000
+
+// Aliases implements Control.
+func (s *Service) Aliases(ctx context.Context, r AliasesRequest) (out core.AliasList, err error) {
+	if !core.ValidIndex(r.Index) {
+		return out, slug("index", r.Index)
+	}
+	if r.Suggest && (r.Classes < 2 || r.Classes > MostSuggested || r.Cosine < 0 || r.Cosine > 1) {
+		return out, fault.InvalidParam.At("suggest aliases of", r.Index).
+			Because(fmt.Sprintf("%d classes at a cosine of %v were asked for", r.Classes, r.Cosine)).
+			Advise(fmt.Sprintf("want 2 to %d classes, and a cosine of 0 to 1", MostSuggested))
+	}
+	var suggest *release.Suggest
+	if r.Suggest {
+		suggest = &release.Suggest{File: r.File, Classes: r.Classes, Cosine: r.Cosine, Refused: r.Refused}
+	}
+	err = copied(func(cache *localfile.Cache) error {
+		out, err = release.Aliases(ctx, cache, s.artifacts(r.Index), s.Stores.Vectors, suggest)
+		return err
+	})
+	return out, err
+}
+
+// acted does something to an index between the two records of its operation; what cannot be recorded is not done.
+func (s *Service) acted(ctx context.Context, op core.Operation, index string, do func() error) error {
+	reason := op.Reason // of a command that has a flag of its own for it
+	op.Operator = control.OperatorOf(ctx)
+	op.Reason = cmp.Or(op.Reason, reason)
+	op, err := release.Begin(ctx, s.artifacts(index), time.Now(), op)
+	if err != nil {
+		return err
+	}
+	err = do()
+	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordPatience)
+	defer cancel()
+	return errors.Join(err, release.End(bounded, s.artifacts(index), op, release.OutcomeOf(time.Now(), err)))
+}
+
+// recordPatience is how long a command on a run waits for its record: one that stops a run must not wait for a store
+// that is out.
+const recordPatience = 5 * time.Second
+
+// recorded does a command on a run between the two records of its operation. Where these cannot be written, the command
+// is done all the same, as it may be what saves money, and the error says so.
+func (s *Service) recorded(ctx context.Context, action, run string, do func() error) error {
+	return s.recordedChange(ctx, action, run, "", do)
+}
+
+// recordedChange is recorded for a command that gives the run something.
+func (s *Service) recordedChange(ctx context.Context, action, run, change string, do func() error) error {
+	name, _, _ := strings.Cut(run, "/")
+	index := s.artifacts(name)
+	bounded, cancel := context.WithTimeout(ctx, recordPatience)
+	op, unrecorded := release.Begin(bounded, index, time.Now(), core.Operation{
+		Action: action, Run: run, Change: change, Operator: control.OperatorOf(ctx),
+	})
+	cancel()
+	err := do()
+	if unrecorded == nil {
+		bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordPatience)
+		defer cancel()
+		unrecorded = release.End(bounded, index, op, release.OutcomeOf(time.Now(), err))
+	}
+	if unrecorded == nil || err != nil {
+		return err
+	}
+	if fault.As(unrecorded) == nil && errors.Is(unrecorded, context.DeadlineExceeded) {
+		unrecorded = fault.StoreDown.At("write", "operations").Because(unrecorded)
+	}
+	return fault.CodeOf(unrecorded).At("record "+action+" of", run).
+		Because(unrecorded).
+		Advise("it took effect; the audit trail does not have it")
+}

@@ -1,0 +1,117 @@
+package service_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/unweaver/unweaver/internal/control/service"
+	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/store/blob"
+	"github.com/unweaver/unweaver/workflows"
+)
+
+func TestCommandsOnRunsAreRecordedWithWhoAndWhy(t *testing.T) {
+	b := newBench(t)
+	ctx := service.WithOperator(t.Context(), core.Operator{By: "ada@desk", Via: "token", Reason: "too expensive"})
+	b.temporal.executions["build/docs/g1"] = running
+	b.must(b.Pause(ctx, "docs/g1"))
+	b.must(b.Resume(ctx, "docs/g1", nil))
+	b.must(b.Cancel(ctx, "docs"))
+	b.temporal.executions["build/docs/g1"] = completed
+	b.writeReport("g1", core.StatusCompleted)
+	wants(t, b.Pause(ctx, "docs/g1"), fault.RunEnded)
+	operations, err := b.Operations(t.Context(), "docs", 0)
+	b.must(err)
+	var told []string
+	for _, op := range operations {
+		if op.By != "ada@desk" || op.Via != "token" || op.Reason != "too expensive" || op.Run != "docs/g1" ||
+			op.Outcome == nil {
+			t.Fatalf("%+v", op)
+		}
+		told = append(told, op.Action+" "+op.Outcome.Result+" "+op.Outcome.Code)
+	}
+	want := []string{"pause failed run_ended", "cancel done ", "resume done ", "pause done "}
+	if len(told) != len(want) {
+		t.Fatalf("%q", told)
+	}
+	for i := range want {
+		if told[i] != want[i] {
+			t.Errorf("%q, want %q", told, want)
+		}
+	}
+	_, err = b.Operations(t.Context(), "../docs", 0)
+	wants(t, err, fault.InvalidParam)
+}
+
+// What stops a run is done also where it cannot be recorded, and says so.
+func TestARunIsPausedAlsoWhereThatCannotBeRecorded(t *testing.T) {
+	b := newBench(t)
+	b.temporal.executions["build/docs/g1"] = running
+	b.Stores.Artifacts = readOnly{b.Stores.Artifacts}
+	wants(t, b.Pause(t.Context(), "docs/g1"), fault.StoreDenied, "record pause of docs/g1", "it took effect")
+	if len(b.temporal.updates) != 1 {
+		t.Errorf("%d updates", len(b.temporal.updates))
+	}
+}
+
+// What is served can be moved while the engine is down; where nothing is published there is nothing to move.
+func TestNothingIsMovedOfAnIndexThatIsNot(t *testing.T) {
+	b := newBench(t)
+	b.temporal.down = errDown
+	for action, code := range map[string]fault.Code{
+		core.ActionRollback: fault.UnknownIndex, core.ActionPublish: fault.UnknownGen,
+		core.ActionDiscard: fault.UnknownGen, core.ActionTag: fault.UnknownGen, core.ActionUntag: fault.NotFound,
+		"burn": fault.Usage,
+	} {
+		_, err := b.Move(t.Context(), service.MoveRequest{Action: action, Index: "docs", Generation: "g1", Name: "kept"})
+		wants(t, err, code)
+	}
+	_, err := b.Move(t.Context(), service.MoveRequest{Action: core.ActionPublish, Index: "docs"})
+	wants(t, err, fault.Usage, "no generation is named")
+	for _, bad := range []service.MoveRequest{
+		{Action: core.ActionPublish, Index: "../x", Generation: "g1"},
+		{Action: core.ActionTag, Index: "docs", Generation: "g1", Name: "../x"},
+	} {
+		_, err := b.Move(t.Context(), bad)
+		wants(t, err, fault.InvalidParam)
+	}
+	_, err = b.Move(t.Context(), service.MoveRequest{Action: core.ActionPublish, Index: "docs", Generation: "../x"})
+	wants(t, err, fault.UnknownGen)
+	// One that was held before it was built says why.
+	b.write(b.art.GenerationKey("g2", "report.json"),
+		`{"status":"held","reason":"mass_deletion","detail":"5 of 10 documents are gone"}`)
+	_, err = b.Move(t.Context(), service.MoveRequest{Action: core.ActionPublish, Index: "docs", Generation: "g2"})
+	wants(t, err, fault.UnknownGen, "5 of 10 documents are gone", "gate.max_removed=1")
+	if keys, err := b.Operations(t.Context(), "docs", 0); err != nil || len(keys) != 0 {
+		t.Errorf("refused, and recorded: %+v, %v", keys, err)
+	}
+}
+
+// A worker reads the probe questions from the artifacts: they come with the request, and are looked at before a run is
+// started.
+func TestProbeQuestionsComeWithTheRequest(t *testing.T) {
+	b := newBench(t)
+	request := indexRequest(b, "docs", "")
+	request.Spec.Gate.Probes = "/home/ada/probes.jsonl"
+	_, err := b.Index(t.Context(), request)
+	wants(t, err, fault.BadConfig, "/home/ada/probes.jsonl", "was not sent")
+	request.Probes = []byte(`{"question":"Who?"}`)
+	_, err = b.Index(t.Context(), request)
+	wants(t, err, fault.BadConfig, "line 1: it names no document")
+	if len(b.temporal.started) != 0 {
+		t.Fatal("a run was started all the same")
+	}
+	request.Probes = []byte(`{"question":"Who?","documents":["a.md"]}`)
+	_, err = b.Index(t.Context(), request)
+	b.must(err)
+	var digest core.Digest
+	b.must(digest.UnmarshalText([]byte(b.temporal.inputs[0].(workflows.Build).Spec)))
+	spec, err := b.art.Spec(t.Context(), digest)
+	b.must(err)
+	sum, stored := strings.CutPrefix(spec.Gate.Probes, core.ProbesStored)
+	if raw, _, err := blob.Read(t.Context(), b.art.Store, b.art.ProbesKey(sum)); !stored || err != nil ||
+		string(raw) != string(request.Probes) {
+		t.Errorf("%q: %s, %v", spec.Gate.Probes, raw, err)
+	}
+}

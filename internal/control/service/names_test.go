@@ -1,0 +1,41 @@
+package service_test
+
+import (
+	"testing"
+
+	"github.com/unweaver/unweaver/internal/control/service"
+	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/fault"
+)
+
+func TestEveryCommandRefusesWhatIsNoName(t *testing.T) {
+	b := newBench(t)
+	for _, name := range []string{
+		"../../../../etc", "..", "ledger", "doctor", "", "docs/../../x", "ledger/g1", "a b", "docs/g1/",
+	} {
+		for command, err := range map[string]error{
+			"index": second(b.Index(t.Context(), service.IndexRequest{Spec: b.spec(name)})),
+			"generation": second(b.Index(t.Context(), service.IndexRequest{
+				Spec: b.spec("docs"), Generation: "../" + name,
+			})),
+			"estimate":    second(b.Estimate(t.Context(), service.IndexRequest{Spec: b.spec(name)})),
+			"status":      second(b.Status(t.Context(), name)),
+			"pause":       b.Pause(t.Context(), name),
+			"resume":      b.Resume(t.Context(), name, &core.Budget{Calls: 1}),
+			"cancel":      b.Cancel(t.Context(), name),
+			"lost":        b.Lost(t.Context(), name),
+			"generations": second(b.Generations(t.Context(), name)),
+			"restore":     second(b.Restore(t.Context(), name)),
+			"audit":       second(b.Audit(t.Context(), service.AuditRequest{Index: name})),
+		} {
+			if !fault.Is(err, fault.InvalidParam) {
+				t.Errorf("%s %q: %v", command, name, err)
+			}
+		}
+	}
+	if len(b.temporal.started)+len(b.temporal.updates)+len(b.temporal.queries) > 0 {
+		t.Errorf("the engine was asked: %+v", b.temporal)
+	}
+}
+
+func second[T any](_ T, err error) error { return err }

@@ -1,0 +1,206 @@
+package service
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/unweaver/unweaver/internal/artifact"
+	"github.com/unweaver/unweaver/internal/control"
+	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/pipeline"
+	"github.com/unweaver/unweaver/internal/pipeline/purges"
+	"github.com/unweaver/unweaver/internal/pipeline/release"
+	"github.com/unweaver/unweaver/workflows"
+)
+
+// purging tells whether a run does nothing but a purge.
+func purging(run string) bool {
+	_, generation, _ := strings.Cut(run, "/")
+	return strings.HasPrefix(generation, workflows.PurgeGeneration)
+}
+
+// Purge implements Control. The operation is recorded with digests in the place of the documents' keys.
+func (s *Service) Purge(ctx context.Context, request PurgeRequest) (answer PurgeAnswer, err error) {
+	if len(request.Documents) == 0 {
+		return answer, fault.Usage.At("purge from", request.Index).Because("no document is named")
+	}
+	manifest, err := s.published(ctx, request.Index, "purge documents")
+	if err != nil {
+		return answer, err
+	}
+	index := s.artifacts(request.Index)
+	if err := alone(ctx, index); err != nil {
+		return answer, err
+	}
+	if answer.Plan, err = purges.Plan(ctx, index, request.Documents); err != nil || request.DryRun {
+		return answer, err
+	}
+	if !request.Confirmed {
+		return answer, fault.Usage.At("purge from", request.Index).
+			Because("it cannot be undone, and was not confirmed").
+			Advise("look at what it does with --dry-run, then give --yes")
+	}
+	done, err := purgedBefore(ctx, index, answer.Plan)
+	if err != nil || done != nil {
+		answer.Purge = done
+		return answer, err
+	}
+	if err := s.free(ctx, request.Index); err != nil {
+		return answer, err
+	}
+	wish := core.Purge{At: time.Now(), Return: request.Return}
+	for _, document := range answer.Plan.Documents {
+		wish.Documents = append(wish.Documents, document.Digest)
+	}
+	op, err := release.Begin(ctx, index, time.Now(), core.Operation{
+		Action: core.ActionPurge, Operator: control.OperatorOf(ctx), From: manifest.Generation, Name: digests(wish.Documents),
+	})
+	if err != nil {
+		return answer, err
+	}
+	wish.Operation = op.ID
+	err = s.beginPurge(ctx, index, manifest, wish, &answer)
+	ended := release.End(context.WithoutCancel(ctx), index, op, release.OutcomeOf(time.Now(), err))
+	return answer, errors.Join(err, ended)
+}
+
+// alone refuses an index that shares its segments: with a branch there a purge could not end.
+func alone(ctx context.Context, index artifact.Index) error {
+	base, err := index.Base(ctx)
+	if err != nil {
+		return err
+	}
+	if base.Name != index.Name {
+		return fault.Usage.At("purge from", index.Name).
+			Because("it is a branch of " + base.Name + ", whose segments it shares").
+			Advise("delete it, after a promotion where what it serves is to stay, then purge from " + base.Name)
+	}
+	branches, err := index.Branches(ctx)
+	for _, branch := range branches {
+		if err == nil && branch.State == core.BranchOpen {
+			err = fault.Usage.At("purge from", index.Name).
+				Because("its branch " + branch.Name + " shares its segments").
+				Advise("delete it, after a promotion where what it serves is to stay: unweaver branch " + index.Name +
+					" --delete " + branch.Name)
+		}
+	}
+	return err
+}
+
+// beginPurge writes the wish, and starts the run that does it.
+func (s *Service) beginPurge(
+	ctx context.Context, index artifact.Index, manifest *core.Manifest, wish core.Purge, answer *PurgeAnswer,
+) error {
+	wish, err := purges.Begin(ctx, index, wish)
+	if err != nil {
+		return err
+	}
+	answer.Purge = &wish
+	name, err := s.unused(ctx, index.Name)
+	if err != nil {
+		return err
+	}
+	name = workflows.PurgeGeneration + name
+	if err := pipeline.ChoosePurge(ctx, index, name, wish.ID); err != nil {
+		return err
+	}
+	run, err := s.start(ctx, name, Priority{}, workflows.Build{
+		Index: index.Name, Generation: name, Spec: manifest.Spec.String(),
+		Heartbeat: s.Heartbeat, Shape: workflows.DefaultShape(), SearchAttributes: s.SearchAttributes,
+	})
+	answer.Run = &run
+	return err
+}
+
+// purgedBefore gives the purge that was done already of documents that nothing holds any more. Of documents that no
+// generation has, and that nobody purged, it is an error: the name may be another one.
+func purgedBefore(ctx context.Context, index artifact.Index, plan core.PurgePlan) (*core.Purge, error) {
+	all, err := purges.List(ctx, index)
+	if err != nil {
+		return nil, err
+	}
+	known := len(plan.Pending) > 0
+	var last *core.Purge
+	for _, document := range plan.Documents {
+		was := slices.IndexFunc(all, func(one core.Purge) bool { return slices.Contains(one.Documents, document.Digest) })
+		if was < 0 && !document.Known {
+			return nil, fault.NotFound.At("purge from "+index.Name, fault.Quoted(document.Key)).
+				Because("no generation that is kept has a document of this key").
+				Advise("see its keys: GET /v1/indexes/" + index.Name + "/documents; a row is object#id")
+		}
+		known = known || document.Known
+		if was >= 0 {
+			last = &all[was]
+		}
+	}
+	if known {
+		return nil, nil
+	}
+	return last, nil
+}
+
+// digests names documents in the audit trail, as far as there is room.
+func digests(documents []core.Digest) string {
+	short := make([]string, len(documents))
+	for i, digest := range documents {
+		short[i] = digest.Short(16)
+	}
+	return strings.Join(short, " ")
+}
+
+// free refuses while a run builds the index.
+func (s *Service) free(ctx context.Context, index string) error {
+	open, damaged, err := s.openBuilds(ctx, index)
+	if err = errors.Join(err, damaged); err != nil {
+		return err
+	}
+	if open, err = s.going(ctx, index, open); err != nil || len(open) == 0 {
+		return err
+	}
+	run := open[len(open)-1]
+	return fault.LeaseHeld.At("purge from", index).
+		Because("run " + run + " builds it").
+		Advise("wait for it, or: unweaver cancel " + run)
+}
+
+// Purges implements Control.
+func (s *Service) Purges(ctx context.Context, request PurgesRequest) (answer PurgesAnswer, err error) {
+	if !core.ValidIndex(request.Index) {
+		return answer, slug("index", request.Index)
+	}
+	index := s.artifacts(request.Index)
+	if len(request.Readmit) > 0 {
+		set := purges.SetOf(index.Name, request.Readmit)
+		op, err := release.Begin(ctx, index, time.Now(), core.Operation{
+			Action: core.ActionReadmit, Operator: control.OperatorOf(ctx), Name: digests(set.Digests()),
+		})
+		if err != nil {
+			return answer, err
+		}
+		answer.Readmits, err = purges.Allow(ctx, index, request.Readmit)
+		ended := release.End(context.WithoutCancel(ctx), index, op, release.OutcomeOf(time.Now(), err))
+		if err := errors.Join(err, ended); err != nil {
+			return answer, err
+		}
+	}
+	if len(request.Search) > 0 {
+		marks := purges.Texts(request.Search)
+		if len(marks) == 0 {
+			return answer, fault.Usage.At("search what is stored of", request.Index).
+				Because("no text is long enough to be told from others").
+				Advise("give lines of 24 bytes or more, of plain words")
+		}
+		searched, err := purges.Search(ctx, index, s.Stores.Records, s.Stores.StoreID, marks, func() {})
+		if err != nil {
+			return answer, err
+		}
+		searched.At = time.Now().UTC()
+		answer.Searched = &searched
+	}
+	answer.Purges, err = purges.List(ctx, index)
+	return answer, err
+}

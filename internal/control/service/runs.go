@@ -1,0 +1,207 @@
+package service
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"go.temporal.io/api/enums/v1"
+	"go.temporal.io/api/serviceerror"
+	"go.temporal.io/api/workflowservice/v1"
+
+	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/pipeline"
+	"github.com/unweaver/unweaver/internal/pipeline/runlog"
+	"github.com/unweaver/unweaver/workflows"
+)
+
+// clocksDiffer is how much the clocks of two machines may differ and still be right.
+const clocksDiffer = 10 * time.Minute
+
+// listPage is how many runs one answer of Temporal's visibility lists.
+const listPage = 100
+
+// runs reports whether the workflow runs now. One that Temporal does not know does not.
+func (s *Service) runs(ctx context.Context, workflow, run string) (bool, error) {
+	response, err := s.Client.DescribeWorkflowExecution(ctx, workflow, run)
+	var unknown *serviceerror.NotFound
+	if errors.As(err, &unknown) {
+		return false, nil
+	}
+	if err != nil {
+		return false, s.fault(err)
+	}
+	return response.GetWorkflowExecutionInfo().GetStatus() == enums.WORKFLOW_EXECUTION_STATUS_RUNNING, nil
+}
+
+// openBuilds lists the builds of an index that run now: the holder of the lease, the newest start, and what visibility
+// shows, which lags behind a start. Where the lease cannot be read, or not now, damaged says so, and the rest counts.
+func (s *Service) openBuilds(ctx context.Context, index string) (open []string, damaged, err error) {
+	seen := map[string]bool{}
+	lease, err := s.lease(ctx, index)
+	if fault.Is(err, fault.SegmentDamage) || fault.Is(err, fault.StoreDown) {
+		damaged, err = err, nil
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	if run, ok := buildOf(lease.Workflow, index); ok {
+		if seen[run], err = s.runs(ctx, lease.Workflow, lease.Run); err != nil {
+			return nil, nil, err
+		}
+	}
+	latest, err := s.remembered(ctx, runlog.LatestBuild(index))
+	if err != nil {
+		return nil, nil, err
+	}
+	if latest != "" && !seen[latest] {
+		if seen[latest], err = s.runs(ctx, workflows.WorkflowID(latest), ""); err != nil {
+			return nil, nil, err
+		}
+	}
+	if err := s.listBuilds(ctx, index, func(run string) { seen[run] = true }); err != nil {
+		return nil, nil, err
+	}
+	for run, runs := range seen {
+		if runs {
+			open = append(open, run)
+		}
+	}
+	slices.Sort(open)
+	return open, damaged, nil
+}
+
+// listBuilds asks visibility, page by page: a namespace may run any number of builds. Stores of visibility that know no
+// prefixes list every index, and the names are looked at here.
+func (s *Service) listBuilds(ctx context.Context, index string, found func(run string)) error {
+	all := fmt.Sprintf("WorkflowType = '%s' AND ExecutionStatus = 'Running'", workflows.BuildIndexName)
+	request := &workflowservice.ListWorkflowExecutionsRequest{
+		Namespace: s.Engine.Namespace, PageSize: listPage,
+		Query: fmt.Sprintf("%s AND WorkflowId STARTS_WITH '%s'", all, workflows.BuildID(index, "")),
+	}
+	for {
+		response, err := s.Client.ListWorkflow(ctx, request)
+		var invalid *serviceerror.InvalidArgument
+		if errors.As(err, &invalid) && request.Query != all {
+			request.Query, request.NextPageToken = all, nil
+			continue
+		}
+		if err != nil {
+			return s.fault(err)
+		}
+		for _, execution := range response.GetExecutions() {
+			if run, ok := buildOf(execution.GetExecution().GetWorkflowId(), index); ok {
+				found(run)
+			}
+		}
+		if request.NextPageToken = response.GetNextPageToken(); len(request.NextPageToken) == 0 {
+			return nil
+		}
+	}
+}
+
+// lease is who builds the index; zero where nobody ever did.
+func (s *Service) lease(ctx context.Context, index string) (core.Lease, error) {
+	lease, _, err := pipeline.ReadLease(ctx, s.artifacts(index))
+	if err != nil {
+		lease = core.Lease{}
+	}
+	if fault.Is(err, fault.NotFound) {
+		err = nil
+	}
+	return lease, err
+}
+
+// remembered is the run that a key of the state of runs names, or none.
+func (s *Service) remembered(ctx context.Context, key string) (string, error) {
+	raw, err := s.Stores.Coordination.State(ctx, key)
+	if err != nil {
+		return "", err
+	}
+	if _, generation, err := parse(string(raw)); err != nil || generation == "" {
+		return "", nil // nobody wrote it, or nobody can read it: visibility still knows
+	}
+	return string(raw), nil
+}
+
+// resolve gives the run that a name means. Of an index it is the build that runs now, else the restore or the audit
+// that runs now, else the build that ended last. damaged tells what could not be read on the way.
+func (s *Service) resolve(ctx context.Context, name string) (run string, damaged, err error) {
+	index, generation, err := parse(name)
+	if err != nil || generation != "" {
+		return index + "/" + generation, nil, err
+	}
+	open, damaged, err := s.openBuilds(ctx, index)
+	if err != nil {
+		return "", nil, err
+	}
+	if len(open) > 0 {
+		return open[len(open)-1], damaged, nil
+	}
+	for _, latest := range []string{runlog.LatestRestore(index), runlog.LatestAudit(index)} {
+		alone, err := s.remembered(ctx, latest)
+		if err != nil {
+			return "", nil, err
+		}
+		if alone == "" {
+			continue
+		}
+		running, err := s.runs(ctx, workflows.WorkflowID(alone), "")
+		if err != nil || running {
+			return alone, damaged, err
+		}
+	}
+	run, err = s.lastEnded(ctx, index)
+	return run, damaged, err
+}
+
+// lastEnded is the run of an index whose report was written last. A report from the future was written by a clock that
+// was wrong: it would hide all others for as long, and counts only where there is no other.
+func (s *Service) lastEnded(ctx context.Context, index string) (string, error) {
+	newest, at := "", time.Time{}
+	future, now := "", time.Now()
+	prefix := s.artifacts(index).GenerationKey("", "") + "/"
+	for info, err := range s.Stores.Artifacts.List(ctx, prefix, "") {
+		if err != nil {
+			return "", err
+		}
+		generation, ok := strings.CutSuffix(strings.TrimPrefix(info.Key, prefix), "/report.json")
+		switch {
+		case !ok || strings.Contains(generation, "/"):
+		case info.Modified.After(now.Add(clocksDiffer)):
+			future = index + "/" + generation
+		case info.Modified.After(at):
+			newest, at = index+"/"+generation, info.Modified
+		}
+	}
+	if newest == "" {
+		newest = future
+	}
+	if newest == "" {
+		return "", s.neverEnded(ctx, index)
+	}
+	return newest, nil
+}
+
+// neverEnded is the fault of an index of which no run has ended: it names who holds the lease, where somebody does.
+func (s *Service) neverEnded(ctx context.Context, index string) error {
+	lease, err := s.lease(ctx, index)
+	holder, held := buildOf(lease.Workflow, index)
+	if err != nil || !held {
+		return fault.RunNotFound.At("find run of", index).
+			Because("this index was never built").
+			Advise("build it with: unweaver index CORPUS --index " + index)
+	}
+	where := ""
+	if lease.Engine.Address != "" {
+		where = " of Temporal at " + lease.Engine.Address
+	}
+	return fault.RunNotFound.At("find run of", index).
+		Because(fmt.Sprintf("none of it has left a report; run %s%s holds the lease since %s, and does not run here",
+			holder, where, lease.Taken.Local().Format(time.DateTime))).
+		Advise("see: unweaver status " + holder + "; if it will never go on: unweaver cancel " + holder + " --lost")
+}

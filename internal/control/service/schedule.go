@@ -1,0 +1,353 @@
+package service
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"go.temporal.io/api/enums/v1"
+	"go.temporal.io/api/serviceerror"
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/temporal"
+
+	"github.com/unweaver/unweaver/internal/artifact"
+	"github.com/unweaver/unweaver/internal/control"
+	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/pipeline"
+	"github.com/unweaver/unweaver/internal/store/blob"
+	"github.com/unweaver/unweaver/internal/stream/parallel"
+	"github.com/unweaver/unweaver/workflows"
+)
+
+// settingsOf names everything that a schedule is made of but its state. It is the summary of the schedule's workflows,
+// as the engine gives a cron line back as a calendar.
+func settingsOf(request control.ScheduleRequest, spec core.Digest, catchup time.Duration) string {
+	s := request.Schedule
+	pause := ""
+	if s.PauseOnFailure {
+		pause = "pause"
+	}
+	return core.Sum("schedule/1", s.Cron, s.Timezone, s.Overlap, catchup.String(),
+		time.Duration(s.Jitter).String(), pause, spec.String(), fmt.Sprint(request.Priority)).String()
+}
+
+// overlaps are the engine's policies. To skip is the night's own work: it begins, sees who builds the index, and tells.
+var overlaps = map[string]enums.ScheduleOverlapPolicy{
+	"skip":         enums.SCHEDULE_OVERLAP_POLICY_ALLOW_ALL,
+	"buffer_one":   enums.SCHEDULE_OVERLAP_POLICY_BUFFER_ONE,
+	"buffer_all":   enums.SCHEDULE_OVERLAP_POLICY_BUFFER_ALL,
+	"cancel_other": enums.SCHEDULE_OVERLAP_POLICY_CANCEL_OTHER,
+	"allow_all":    enums.SCHEDULE_OVERLAP_POLICY_ALLOW_ALL,
+}
+
+// longest is how long the longest of the last runs took.
+func (s *Service) longest(ctx context.Context, index string) (time.Duration, error) {
+	generations, err := s.artifacts(index).Generations(ctx)
+	if err != nil {
+		return 0, err
+	}
+	generations = generations[:min(len(generations), 10)]
+	took := make([]float64, len(generations))
+	err = parallel.Each(ctx, len(generations), len(generations), func(ctx context.Context, i int) error {
+		var report core.Report
+		key := s.artifacts(index).GenerationKey(generations[i].Generation, "report.json")
+		_, err := blob.ReadJSON(ctx, s.Stores.Artifacts, key, &report)
+		if artifact.IsDamage(err) || fault.Is(err, fault.NotFound) {
+			return nil
+		}
+		took[i] = report.Seconds
+		return err
+	})
+	return time.Duration(slices.Max(append(took, 0)) * float64(time.Second)).Round(time.Second), err
+}
+
+// schedulable tells why nights of an index would not begin.
+func (s *Service) schedulable(ctx context.Context, request control.ScheduleRequest) error {
+	index := request.Spec.Index
+	if !core.ValidIndex(index) {
+		return slug("index", index)
+	}
+	if request.Spec.Corpus == "" {
+		return fault.CorpusMissing.At("schedule", index).
+			Because("no corpus is configured").
+			Advise("set indexes." + index + ".corpus")
+	}
+	_, known := overlaps[request.Schedule.Overlap]
+	if request.Schedule.Cron == "" || !known {
+		return fault.Usage.At("schedule", index).
+			Because("it has no schedule.cron, or an overlap that is none").
+			Advise("set indexes." + index + ".schedule")
+	}
+	if err := s.Models.Check(request.Spec); err != nil {
+		return err
+	}
+	if err := s.grant(ctx, request.Spec.Corpus, true); err != nil {
+		return err
+	}
+	_, err := s.Stores.Corpus(ctx, request.Spec.Corpus)
+	return err
+}
+
+// ApplySchedule implements Control.
+func (s *Service) ApplySchedule(ctx context.Context, request control.ScheduleRequest) (control.Applied, error) {
+	index := request.Spec.Index
+	out := control.Applied{Index: index}
+	if err := s.schedulable(ctx, request); err != nil {
+		return out, err
+	}
+	overlap := overlaps[request.Schedule.Overlap]
+	longest, err := s.longest(ctx, index)
+	if err != nil {
+		return out, err
+	}
+	catchup := max(time.Duration(request.Schedule.Catchup), longest)
+	out.Catchup = core.Duration(catchup)
+	if err := s.keepAliases(ctx, request.Spec, request.Aliases); err != nil {
+		return out, err
+	}
+	digest, err := s.artifacts(index).PutSpec(ctx, request.Spec)
+	if err != nil {
+		return out, err
+	}
+	settings := settingsOf(request, digest, catchup)
+	action := &client.ScheduleWorkflowAction{
+		ID: workflows.ScheduleID(index), Workflow: workflows.NightlyName, TaskQueue: s.Engine.TaskQueue,
+		StaticSummary: settings,
+		Args: []any{workflows.Night{
+			Build: workflows.Build{
+				Index: index, Heartbeat: s.Heartbeat, Shape: workflows.DefaultShape(), SearchAttributes: s.SearchAttributes,
+			},
+			Skip: request.Schedule.Overlap == "skip", Level: request.Priority.Level,
+			Weight: float32(request.Priority.Weight),
+		}},
+	}
+	spec := client.ScheduleSpec{
+		CronExpressions: []string{request.Schedule.Cron}, TimeZoneName: request.Schedule.Timezone,
+		Jitter: time.Duration(request.Schedule.Jitter),
+	}
+	if err := pipeline.KeepSchedule(ctx, s.artifacts(index), request.Spec); err != nil {
+		return out, err
+	}
+	_, err = s.Client.ScheduleClient().Create(ctx, client.ScheduleOptions{
+		ID: workflows.ScheduleID(index), Spec: spec, Action: action, Overlap: overlap, CatchupWindow: catchup,
+		PauseOnFailure: request.Schedule.PauseOnFailure,
+	})
+	switch {
+	case err == nil:
+		out.Change = control.ScheduleCreated
+	case errors.Is(err, temporal.ErrScheduleAlreadyRunning):
+		handle := s.Client.ScheduleClient().GetHandle(ctx, workflows.ScheduleID(index))
+		out.Change = control.ScheduleUnchanged
+		err = handle.Update(ctx, client.ScheduleUpdateOptions{
+			DoUpdate: func(in client.ScheduleUpdateInput) (*client.ScheduleUpdate, error) {
+				next := in.Description.Schedule
+				applied, ok := next.Action.(*client.ScheduleWorkflowAction)
+				if ok && applied.StaticSummary == settings {
+					return nil, temporal.ErrSkipScheduleUpdate
+				}
+				out.Change = control.ScheduleChanged
+				next.Action, next.Spec = action, &spec
+				next.Policy.Overlap, next.Policy.CatchupWindow = overlap, catchup
+				next.Policy.PauseOnFailure = request.Schedule.PauseOnFailure
+				return &client.ScheduleUpdate{Schedule: &next}, nil // a paused one stays so
+			},
+		})
+	}
+	if err != nil && !errors.Is(err, temporal.ErrSkipScheduleUpdate) {
+		return out, s.unscheduled(index, err)
+	}
+	found, err := s.described(ctx, index)
+	out.Next, out.Paused = found.Next, found.Paused
+	return out, err
+}
+
+// Schedules implements Control.
+func (s *Service) Schedules(ctx context.Context) ([]control.Scheduled, error) {
+	names, err := artifact.Names(ctx, s.Stores.Artifacts)
+	if err != nil {
+		return nil, err
+	}
+	listed, err := s.Client.ScheduleClient().List(ctx, client.ScheduleListOptions{PageSize: 100})
+	if err != nil {
+		return nil, s.fault(err)
+	}
+	for listed.HasNext() {
+		entry, err := listed.Next()
+		if err != nil {
+			return nil, s.fault(err)
+		}
+		if index, ours := strings.CutPrefix(entry.ID, workflows.ScheduleID("")); ours && core.ValidIndex(index) {
+			names = append(names, index)
+		}
+	}
+	slices.Sort(names)
+	names = slices.Compact(names) // what was made just now may not be listed yet, and one without an index is
+	found := make([]*control.Scheduled, len(names))
+	err = parallel.Each(ctx, len(names), 8, func(ctx context.Context, i int) error {
+		one, err := s.described(ctx, names[i])
+		if fault.Is(err, fault.NotFound) {
+			return nil
+		}
+		found[i] = &one
+		return err
+	})
+	out := []control.Scheduled{}
+	for _, one := range found {
+		if one != nil {
+			out = append(out, *one)
+		}
+	}
+	return out, err
+}
+
+// described tells how the schedule of an index stands.
+func (s *Service) described(ctx context.Context, index string) (control.Scheduled, error) {
+	out := control.Scheduled{Index: index}
+	description, err := s.Client.ScheduleClient().GetHandle(ctx, workflows.ScheduleID(index)).Describe(ctx)
+	if err != nil {
+		return out, s.unscheduled(index, err)
+	}
+	if state := description.Schedule.State; state != nil {
+		out.Paused, out.Note = state.Paused, state.Note
+	}
+	if spec := description.Schedule.Spec; spec != nil {
+		out.Timezone = spec.TimeZoneName
+	}
+	if policy := description.Schedule.Policy; policy != nil {
+		out.Catchup = core.Duration(policy.CatchupWindow)
+	}
+	out.Missed, out.Overlapped = description.Info.NumActionsMissedCatchupWindow, description.Info.NumActionsSkippedOverlap
+	if !out.Paused { // of a paused one the engine tells times that do not come
+		out.Next = description.Info.NextActionTimes[:min(3, len(description.Info.NextActionTimes))]
+	}
+	recent := description.Info.RecentActions
+	out.Nights = make([]control.NightRun, len(recent))
+	err = parallel.Each(ctx, len(recent), max(1, len(recent)), func(ctx context.Context, i int) error {
+		action := recent[len(recent)-1-i]
+		out.Nights[i] = control.NightRun{Due: action.ScheduleTime, Begun: action.ActualTime}
+		if action.StartWorkflowResult == nil {
+			return nil
+		}
+		return s.nightOf(ctx, *action.StartWorkflowResult, &out.Nights[i])
+	})
+	return out, err
+}
+
+// nightOf tells what a night came to.
+func (s *Service) nightOf(ctx context.Context, started client.ScheduleWorkflowExecution, night *control.NightRun) error {
+	response, err := s.Client.DescribeWorkflowExecution(ctx, started.WorkflowID, started.FirstExecutionRunID)
+	var unknown *serviceerror.NotFound
+	if errors.As(err, &unknown) {
+		night.Status = "forgotten" // the engine keeps what is over for a while
+		return nil
+	}
+	if err != nil {
+		return s.fault(err)
+	}
+	if response.GetWorkflowExecutionInfo().GetStatus() == enums.WORKFLOW_EXECUTION_STATUS_RUNNING {
+		night.Status = core.StatusRunning
+		return nil
+	}
+	var outcome workflows.NightOutcome
+	err = s.Client.GetWorkflow(ctx, started.WorkflowID, started.FirstExecutionRunID).Get(ctx, &outcome)
+	var failed *temporal.ApplicationError
+	switch {
+	case err == nil:
+		night.Run, night.Status, night.Reason, night.By = outcome.Run, outcome.Status, outcome.Reason, outcome.By
+	case temporal.IsCanceledError(err):
+		night.Status = core.StatusCancelled
+	case errors.As(err, &failed):
+		night.Status, night.Reason = core.StatusFailed, failed.Type()
+		_ = failed.Details(&night.Run) // the run, or where its error lies; else it is told without
+	default:
+		night.Status = core.StatusFailed
+	}
+	return nil
+}
+
+// PauseSchedule implements Control.
+func (s *Service) PauseSchedule(ctx context.Context, index, note string) error {
+	handle := s.Client.ScheduleClient().GetHandle(ctx, workflows.ScheduleID(index))
+	return s.steerNights(ctx, core.ActionPauseNights, index, note, func() error {
+		return s.unscheduled(index, handle.Pause(ctx, client.SchedulePauseOptions{Note: note}))
+	})
+}
+
+// ResumeSchedule implements Control.
+func (s *Service) ResumeSchedule(ctx context.Context, index, note string) error {
+	handle := s.Client.ScheduleClient().GetHandle(ctx, workflows.ScheduleID(index))
+	return s.steerNights(ctx, core.ActionResumeNights, index, note, func() error {
+		return s.unscheduled(index, handle.Unpause(ctx, client.ScheduleUnpauseOptions{Note: note}))
+	})
+}
+
+// steerNights records what is done to the schedule of an index, where there is one, or what is left of one.
+func (s *Service) steerNights(ctx context.Context, action, index, note string, do func() error) error {
+	if !core.ValidIndex(index) {
+		return slug("index", index)
+	}
+	_, err := s.Client.ScheduleClient().GetHandle(ctx, workflows.ScheduleID(index)).Describe(ctx)
+	if err != nil {
+		err = s.unscheduled(index, err)
+		_, left := s.Stores.Artifacts.Stat(ctx, s.artifacts(index).ScheduleKey())
+		if !fault.Is(err, fault.NotFound) || left != nil {
+			return err
+		}
+	}
+	return s.acted(ctx, core.Operation{Action: action, Change: note}, index, do)
+}
+
+// TriggerSchedule implements Control.
+func (s *Service) TriggerSchedule(ctx context.Context, index string) (control.Triggered, error) {
+	out := control.Triggered{Index: index}
+	if _, err := s.described(ctx, index); err != nil {
+		return out, err
+	}
+	open, damaged, err := s.openBuilds(ctx, index)
+	if err = errors.Join(err, damaged); err != nil {
+		return out, err
+	}
+	open = slices.DeleteFunc(open, workflows.ForBackfill) // they let nights go first
+	if len(open) > 0 {
+		out.Running = open[len(open)-1]
+		return out, nil
+	}
+	handle := s.Client.ScheduleClient().GetHandle(ctx, workflows.ScheduleID(index))
+	return out, s.unscheduled(index, handle.Trigger(ctx, client.ScheduleTriggerOptions{
+		Overlap: enums.SCHEDULE_OVERLAP_POLICY_ALLOW_ALL,
+	}))
+}
+
+// DeleteSchedule implements Control. What a delete or an apply left that died between the engine and the store goes,
+// too: else a branch of that name could not be deleted.
+func (s *Service) DeleteSchedule(ctx context.Context, index string) error {
+	return s.steerNights(ctx, core.ActionDeleteNights, index, "", func() error {
+		err := s.Client.ScheduleClient().GetHandle(ctx, workflows.ScheduleID(index)).Delete(ctx)
+		var gone *serviceerror.NotFound
+		if err != nil && !errors.As(err, &gone) {
+			return s.unscheduled(index, err)
+		}
+		return pipeline.DropSchedule(ctx, s.artifacts(index))
+	})
+}
+
+// unscheduled is the fault of an error of the engine about a schedule.
+func (s *Service) unscheduled(index string, err error) error {
+	var unknown *serviceerror.NotFound
+	var invalid *serviceerror.InvalidArgument
+	switch {
+	case errors.As(err, &unknown):
+		return fault.NotFound.At("find the schedule of", fault.Quoted(index)).
+			Because("it has none").
+			Advise("see: unweaver schedule list; make it with: unweaver schedule apply")
+	case errors.As(err, &invalid):
+		return fault.BadConfig.At("schedule", index).
+			Because(err).
+			Advise("mend indexes." + index + ".schedule")
+	}
+	return s.fault(err)
+}

@@ -1,0 +1,30 @@
+package service_test
+
+import (
+	"testing"
+
+	"github.com/unweaver/unweaver/internal/control/service"
+	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/pipeline"
+)
+
+// What a schedule left that was deleted in the engine alone, or never made there, is deleted by the same command. Where
+// nothing is left that is told, and nothing is recorded.
+func TestWhatIsLeftOfAScheduleIsDeleted(t *testing.T) {
+	b := newBench(t)
+	ctx := service.WithOperator(t.Context(), core.Operator{By: "ada@desk"})
+	b.must(pipeline.KeepSchedule(ctx, b.art, b.spec("docs")))
+	b.must(b.DeleteSchedule(ctx, "docs"))
+	_, err := b.art.Store.Stat(ctx, b.art.ScheduleKey())
+	wants(t, err, fault.NotFound)
+	wants(t, b.DeleteSchedule(ctx, "docs"), fault.NotFound)
+	wants(t, b.PauseSchedule(ctx, "docs", ""), fault.NotFound)
+	wants(t, b.DeleteSchedule(ctx, "../docs"), fault.InvalidParam)
+	operations, err := b.Operations(ctx, "docs", 0)
+	b.must(err)
+	if len(operations) != 1 || operations[0].Action != core.ActionDeleteNights || operations[0].By != "ada@desk" ||
+		operations[0].Outcome == nil || operations[0].Outcome.Result != core.OperationDone {
+		t.Errorf("%+v", operations)
+	}
+}

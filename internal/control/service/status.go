@@ -1,0 +1,125 @@
+package service
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"time"
+
+	"go.temporal.io/api/enums/v1"
+	"go.temporal.io/api/serviceerror"
+	"go.temporal.io/api/workflow/v1"
+
+	"github.com/unweaver/unweaver/internal/control"
+	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/pipeline/runlog"
+	"github.com/unweaver/unweaver/workflows"
+)
+
+// Status implements Control. It tells what it can: a source that cannot be read is a problem of the status, and an
+// error only where nothing is left to tell. Of a run that is named with the id of its workflow's run nothing is told
+// that another run of the same name left.
+func (s *Service) Status(ctx context.Context, name string) (Status, error) {
+	name, id, _ := strings.Cut(name, control.RunMark)
+	run, damaged, err := s.resolve(ctx, name)
+	if err != nil {
+		return Status{}, err
+	}
+	state, stateErr := s.log().State(ctx, run)
+	if id != "" && state.RunID != "" && state.RunID != id {
+		state = core.RunState{}
+	}
+	over := core.Terminal(state.Report.Status)
+	if over || state.Report.Run == "" {
+		report, ok := s.log().Report(ctx, run)
+		if ok && runlog.Belongs(report, state, id) {
+			return told(runlog.Ended(report), damaged), nil
+		}
+	}
+	if over {
+		return told(runlog.Ended(state.Report), damaged), nil
+	}
+	if stateErr != nil && !fault.Is(stateErr, fault.SegmentDamage) {
+		return Status{}, stateErr
+	}
+	out, err := s.live(ctx, run, id, state)
+	out.Note(damaged)
+	out.Note(stateErr)
+	return out, err
+}
+
+// live merges the state with the progress of batches and with what Temporal says.
+func (s *Service) live(ctx context.Context, run, id string, state core.RunState) (Status, error) {
+	out := Status{Report: state.Report, Stage: state.Stage, Waiting: state.Waiting}
+	unbegun := state.Report.Run == ""
+	workflow := state.Workflow
+	if workflow == "" {
+		workflow = workflows.WorkflowID(run)
+	}
+	response, err := s.Client.DescribeWorkflowExecution(ctx, workflow, id)
+	var unknown *serviceerror.NotFound
+	switch {
+	case err != nil && unbegun:
+		return out, s.fault(err)
+	case errors.As(err, &unknown):
+		out.Status, out.Reason, out.Waiting = core.StatusFailed, "gone", nil
+		out.Note(fault.RunNotFound.At("find workflow", workflow).
+			Because("Temporal does not know it any more, and it left no report").
+			Advise("what was paid for is kept; if the index cannot be built because this run holds its lease: " +
+				"unweaver cancel " + run + " --lost"))
+		return out, nil
+	case err != nil:
+		out.Note(s.fault(err))
+	case response.GetWorkflowExecutionInfo().GetStatus() != enums.WORKFLOW_EXECUTION_STATUS_RUNNING:
+		// It was ended from outside, or between its last step and our look.
+		again, err := s.log().State(ctx, run)
+		if err == nil && core.Terminal(again.Report.Status) && (id == "" || again.RunID == id) {
+			return runlog.Ended(again.Report), nil
+		}
+		out.Name(run)
+		out.Status, out.Waiting = core.StatusFailed, nil
+		out.Reason = strings.ToLower(response.GetWorkflowExecutionInfo().GetStatus().String())
+		return out, nil
+	}
+	if unbegun {
+		out.Name(run)
+		out.Status, out.Started = core.StatusRunning, time.Now().UTC()
+		if err := s.workers(ctx); err != nil {
+			problem := core.Problem{Code: "no_worker", Object: s.Engine.TaskQueue, Detail: err.Error()}
+			out.Problems = append(out.Problems, problem)
+		}
+	}
+	if out.Status == core.StatusRunning {
+		s.unpolled(ctx, response.GetWorkflowExecutionInfo(), &out)
+	}
+	s.log().Control(ctx, run, &out)
+	s.log().Progress(ctx, run, state, &out)
+	if s.Problems != nil {
+		out.Add(s.Problems(run))
+	}
+	return out, nil
+}
+
+// unpolled names the queue of a build's computing activities where no worker takes from it: the build waits silently
+// there.
+func (s *Service) unpolled(ctx context.Context, build *workflow.WorkflowExecutionInfo, out *Status) {
+	if build.GetType().GetName() != workflows.BuildIndexName {
+		return
+	}
+	queue := workflows.ComputingQueue(build.GetTaskQueue())
+	polled, err := s.Client.DescribeTaskQueue(ctx, queue, enums.TASK_QUEUE_TYPE_ACTIVITY)
+	switch {
+	case err != nil:
+		out.Note(s.fault(err))
+	case len(polled.GetPollers()) == 0:
+		problem := core.Problem{Code: "no_worker", Object: queue, Detail: noComputers(queue).Error()}
+		out.Problems = append(out.Problems, problem)
+	}
+}
+
+// told adds what could not be read on the way to a run.
+func told(run Status, damaged error) Status {
+	run.Note(damaged)
+	return run
+}

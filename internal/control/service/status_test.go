@@ -1,0 +1,391 @@
+package service_test
+
+import (
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"go.temporal.io/api/serviceerror"
+
+	"github.com/unweaver/unweaver/internal/control/service"
+	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/pipeline"
+	"github.com/unweaver/unweaver/workflows"
+)
+
+// working is a run in its extract stage, with what two batches and an older attempt of one wrote.
+func working(b *bench) {
+	b.t.Helper()
+	now := time.Now().UTC()
+	b.temporal.executions["build/docs/g1"] = running
+	state := core.RunState{Stage: "extract", Total: 100, StageAt: now.Add(-10 * time.Second), Workflow: "build/docs/g1"}
+	state.Report.Status, state.Report.Started = core.StatusRunning, now.Add(-20*time.Second)
+	b.setState("docs/g1", state)
+	account := func(done, calls int64) pipeline.Account {
+		return pipeline.Account{
+			Done: map[string]int64{"chunk": 50, "extract": done}, Calls: core.Calls{Extract: calls},
+			Tokens: core.Tokens{Prompt: 10 * calls},
+		}
+	}
+	for worker, done := range map[string]pipeline.Account{"a": account(30, 30), "b": account(7, 7)} {
+		b.must(b.Stores.Coordination.Account(b.t.Context(), "docs/g1", worker, encode(b.t, done)))
+	}
+	for key, problem := range map[string]core.Problem{
+		"b": {Code: "model_rejected", Object: "d2", Detail: "second"},
+		"a": {Code: "unreadable_document", Object: "d1", Detail: "first"},
+	} {
+		b.must(b.Stores.Coordination.SetProblem(b.t.Context(), "docs/g1", key, encode(b.t, problem)))
+	}
+}
+
+func TestAStatusMergesWhatIsKnown(t *testing.T) {
+	b := newBench(t)
+	working(b)
+	for _, name := range []string{"docs/g1", "build/docs/g1", "docs"} {
+		got, err := b.Status(t.Context(), name)
+		if err != nil || got.Run != "docs/g1" || got.Status != core.StatusRunning || got.Stage != "extract" {
+			t.Fatalf("%s: %+v, %v", name, got, err)
+		}
+		last := got.Stages[len(got.Stages)-1]
+		if last.Name != "extract" || last.Done != 37 || last.Total != 100 {
+			t.Errorf("stage %+v, want the sum of all processes, 37 of 100", last)
+		}
+		if got.Calls.Extract != 37 || got.Tokens.Prompt != 370 {
+			t.Errorf("paid %+v, %+v; want what every process paid", got.Calls, got.Tokens)
+		}
+		if len(got.Problems) != 2 || got.Problems[0].Detail != "first" {
+			t.Errorf("problems %+v", got.Problems)
+		}
+		if got.Rate < 3 || got.Rate > 3.8 || got.Overall <= 0.2 || got.Overall >= 0.5 || got.ETASeconds <= 0 {
+			t.Errorf("rate %g, overall %g, left %g", got.Rate, got.Overall, got.ETASeconds)
+		}
+	}
+}
+
+// note is the code of the problem that a source which is missing leaves.
+// A store that is full, or away, is the one that a problem would be written to: the process tells it itself.
+func TestAStatusHoldsWhatTheProcessCouldNotWriteDown(t *testing.T) {
+	b := newBench(t)
+	working(b)
+	full := core.Problem{Code: "store_full", Object: "ledger", Detail: "held in memory"}
+	shown := core.Problem{Code: "model_rejected", Object: "d2", Detail: "second"} // it is written down too
+	b.Problems = func(run string) []core.Problem {
+		if run != "docs/g1" {
+			t.Errorf("asked about %s", run)
+		}
+		return []core.Problem{full, shown}
+	}
+	got, err := b.Status(t.Context(), "docs")
+	if err != nil || len(got.Problems) != 3 || got.Problems[2] != full {
+		t.Errorf("%+v, %v", got.Problems, err)
+	}
+}
+
+func TestAStatusWithoutOneOfItsSources(t *testing.T) {
+	for name, c := range map[string]struct {
+		prepare func(*bench)
+		status  string
+		reason  string
+		note    string
+		says    string
+	}{
+		"no progress can be read": {func(b *bench) {
+			b.classes.progress = fault.StoreDown.At("read progress from", "redis").Because(errDown)
+		}, core.StatusRunning, "", "store_unavailable", "connection refused"},
+		"Temporal is down": {func(b *bench) {
+			b.temporal.down = serviceerror.NewUnavailable("connection refused")
+		}, core.StatusRunning, "", "engine_unavailable", "127.0.0.1:7233"},
+		"the control record is damaged": {func(b *bench) {
+			b.must(b.Stores.Coordination.SetControl(b.t.Context(), "docs/g1", []byte("{")))
+		}, core.StatusRunning, "", "segment_damaged", "pause or resume the run: that writes it anew"},
+		"the state is damaged": {func(b *bench) {
+			b.must(b.Stores.Coordination.SetState(b.t.Context(), "docs/g1", []byte("{")))
+		}, core.StatusRunning, "", "segment_damaged", "what was paid for is safe"},
+		"Temporal has forgotten the run": {func(b *bench) {
+			delete(b.temporal.executions, "build/docs/g1")
+		}, core.StatusFailed, "gone", "unknown_run", "unweaver cancel docs/g1 --lost"},
+		"it was terminated": {func(b *bench) {
+			b.temporal.executions["build/docs/g1"] = terminated
+		}, core.StatusFailed, "terminated", "", ""},
+		"it was terminated, its state damaged": {func(b *bench) {
+			b.temporal.executions["build/docs/g1"] = terminated
+			b.must(b.Stores.Coordination.SetState(b.t.Context(), "docs/g1", []byte("{")))
+		}, core.StatusFailed, "terminated", "segment_damaged", "read the state of run"},
+		"there is no state yet": {func(b *bench) {
+			b.must(b.Stores.Coordination.SetState(b.t.Context(), "docs/g1", nil))
+		}, core.StatusRunning, "", "", ""},
+		"no worker polls": {func(b *bench) {
+			b.must(b.Stores.Coordination.SetState(b.t.Context(), "docs/g1", []byte("{}")))
+			b.temporal.pollers = 0
+		}, core.StatusRunning, "", "no_worker", "start unweaver-worker"},
+		"no worker computes": {func(b *bench) {
+			b.temporal.computers = 0
+		}, core.StatusRunning, "", "no_worker", "worker.role all or cpu"},
+		"no worker computes, nor need it": {func(b *bench) {
+			b.temporal.computers, b.temporal.kind = 0, workflows.AuditName
+		}, core.StatusRunning, "", "", ""},
+		"only its report is left": {func(b *bench) {
+			b.writeReport("g1", core.StatusHeld)
+			b.must(b.Stores.Coordination.SetState(b.t.Context(), "docs/g1", []byte("{}")))
+			delete(b.temporal.executions, "build/docs/g1")
+		}, core.StatusHeld, "", "", ""},
+		"its report, and no class store": {func(b *bench) {
+			b.writeReport("g1", core.StatusCompleted)
+			b.classes.state = fault.StoreDown.At("read state from", "redis").Because(errDown)
+		}, core.StatusCompleted, "", "", ""},
+		"it ended, the report is not written": {func(b *bench) {
+			b.setState("docs/g1", state(core.StatusFailed))
+			b.temporal.executions["build/docs/g1"] = completed
+		}, core.StatusFailed, "", "", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t)
+			working(b)
+			c.prepare(b)
+			got, err := b.Status(t.Context(), "docs/g1")
+			if err != nil || got.Status != c.status || got.Reason != c.reason || got.Run != "docs/g1" {
+				t.Fatalf("%+v, %v; want %s %s", got, err, c.status, c.reason)
+			}
+			found := c.note == ""
+			for _, problem := range got.Problems {
+				if problem.Code == c.note && strings.Contains(problem.Detail, c.says) && problem.Object != "" {
+					found = true
+				}
+			}
+			if !found {
+				t.Errorf("no problem %q with %q in %+v", c.note, c.says, got.Problems)
+			}
+		})
+	}
+}
+
+func TestAStatusThatCannotBeTold(t *testing.T) {
+	for name, c := range map[string]struct {
+		prepare func(*bench)
+		run     string
+		code    fault.Code
+		says    string
+	}{
+		"an index that was never built": {func(*bench) {}, "docs", fault.RunNotFound, "unweaver index CORPUS --index docs"},
+		"a run that never was":          {func(*bench) {}, "docs/g1", fault.RunNotFound, "status"},
+		"a name of no run":              {func(*bench) {}, "a/b/c", fault.InvalidParam, "a run is index/generation"},
+		"a name with an empty part":     {func(*bench) {}, "docs/", fault.InvalidParam, "a run is index/generation"},
+		"a name of no index":            {func(*bench) {}, "D O C S", fault.InvalidParam, "letters a-z"},
+		"neither report nor class store": {func(b *bench) {
+			b.classes.state = fault.StoreDown.At("read state from", "redis").Because(errDown)
+		}, "docs/g1", fault.StoreDown, "connection refused"},
+		"an index, and no class store": {func(b *bench) {
+			b.classes.state = fault.StoreDown.At("read state from", "redis").Because(errDown)
+		}, "docs", fault.StoreDown, "connection refused"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t)
+			c.prepare(b)
+			_, err := b.Status(t.Context(), c.run)
+			wants(t, err, c.code, c.says)
+		})
+	}
+}
+
+func TestAnIndexStandsForItsNewestRun(t *testing.T) {
+	for name, c := range map[string]struct {
+		prepare func(*bench)
+		want    string
+	}{
+		"what runs":       {func(b *bench) { b.temporal.executions["build/docs/g2"] = running }, "docs/g2"},
+		"what ended last": {func(*bench) {}, "docs/g3"},
+		"the later of two": {func(b *bench) {
+			b.temporal.executions["build/docs/g2"] = running
+			b.temporal.executions["build/docs/g5"] = running
+		}, "docs/g5"},
+		"a remembered run ended": {
+			func(b *bench) { b.remember("docs/g2"); b.temporal.executions["build/docs/g2"] = completed }, "docs/g3",
+		},
+		"a memory of nonsense": {func(b *bench) { b.remember("what is this?") }, "docs/g3"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t)
+			b.writeReport("g9", core.StatusCompleted)
+			b.dated("g9", time.Now().Add(-time.Minute)) // reports are compared by when their files were written
+			b.writeReport("g3", core.StatusFailed)
+			b.write(b.art.GenerationKey("g4", "dead-letters/report.json"), "{}")
+			c.prepare(b)
+			got, err := b.Status(t.Context(), "docs")
+			if err != nil || got.Run != c.want {
+				t.Errorf("got %s, %v; want %s", got.Run, err, c.want)
+			}
+		})
+	}
+}
+
+// A report that a wrong clock dated a year ahead would stand for its index for a year.
+func TestAReportFromTheFutureDoesNotHideTheOthers(t *testing.T) {
+	b := newBench(t)
+	b.writeReport("g1", core.StatusFailed)
+	b.dated("g1", time.Now().AddDate(1, 0, 0))
+	if got, err := b.Status(t.Context(), "docs"); err != nil || got.Run != "docs/g1" {
+		t.Errorf("the only one: %s, %v", got.Run, err)
+	}
+	b.writeReport("g2", core.StatusCompleted)
+	if got, err := b.Status(t.Context(), "docs"); err != nil || got.Run != "docs/g2" {
+		t.Errorf("got %s, %v", got.Run, err)
+	}
+}
+
+// dated changes when the report of a generation was written.
+func (b *bench) dated(generation string, at time.Time) {
+	b.t.Helper()
+	path := b.Stores.Artifacts.Location(b.art.GenerationKey(generation, "report.json"))
+	b.must(os.Chtimes(path, at, at))
+}
+
+func TestARunThatWaitsSaysForWhatSinceWhenAndUntilWhen(t *testing.T) {
+	b := newBench(t)
+	b.temporal.executions["build/docs/g1"] = running
+	since := time.Now().UTC().Add(-time.Hour).Truncate(time.Second)
+	waits := state(core.StatusWaiting)
+	waits.Report.Reason, waits.Report.Detail = "store_unavailable", "read from s3: connection refused"
+	waits.Waiting = &core.Waiting{Since: since, Next: since.Add(70 * time.Minute), Tries: 9}
+	b.setState("docs/g1", waits)
+	got, err := b.Status(t.Context(), "docs/g1")
+	if err != nil || got.Status != core.StatusWaiting || got.Reason != "store_unavailable" || got.Detail == "" {
+		t.Fatalf("%+v, %v", got, err)
+	}
+	if got.Waiting == nil || !got.Waiting.Since.Equal(since) || !got.Waiting.Next.Equal(since.Add(70*time.Minute)) ||
+		got.Waiting.Tries != 9 {
+		t.Errorf("waiting %+v", got.Waiting)
+	}
+	b.temporal.executions["build/docs/g1"] = terminated
+	if got, err = b.Status(t.Context(), "docs/g1"); err != nil || got.Waiting != nil ||
+		got.Status != core.StatusFailed {
+		t.Errorf("terminated: %+v, %v", got, err)
+	}
+}
+
+// Between its start and its first activity a restore has no state yet.
+func TestARestoreThatHasJustBegunHasAStatus(t *testing.T) {
+	b := newBench(t)
+	publish(b, "g1")
+	run, err := b.Restore(t.Context(), "docs")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{run.Run, "docs"} {
+		got, err := b.Status(t.Context(), name)
+		if err != nil || got.Status != core.StatusRunning || got.Run != run.Run || got.Index != "docs" {
+			t.Errorf("%s: %+v, %v", name, got, err)
+		}
+	}
+}
+
+func (b *bench) remember(run string) {
+	b.t.Helper()
+	b.must(b.Stores.Coordination.SetState(b.t.Context(), "latest:docs", []byte(run)))
+}
+
+// checks of doctor by name.
+func checks(t *testing.T, b *bench, spec core.Spec) map[string]service.Check {
+	t.Helper()
+	all, err := b.Doctor(t.Context(), spec)
+	b.must(err)
+	out := map[string]service.Check{}
+	for _, check := range all {
+		out[check.Name] = check
+	}
+	return out
+}
+
+func TestDoctorFindsWhatIsSound(t *testing.T) {
+	b := newBench(t)
+	got := checks(t, b, b.spec("docs"))
+	for _, name := range []string{
+		"artifacts", "conditional writes", "classes", "vectors", "temporal", "worker", "computing worker", "corpus", "chat model",
+		"embedding model", "temporary folder",
+	} {
+		if check, ok := got[name]; !ok || !check.OK || check.Detail == "" {
+			t.Errorf("%s: %+v", name, check)
+		}
+	}
+	if _, ok := got["import bucket"]; ok {
+		t.Error("there is no import bucket")
+	}
+	for info, err := range b.Stores.Artifacts.List(t.Context(), "doctor/", "") {
+		t.Errorf("a probe was left behind: %s, %v", info.Key, err)
+	}
+}
+
+func TestDoctorNamesExtractionInBatches(t *testing.T) {
+	b := newBench(t)
+	spec := b.spec("docs")
+	online := checks(t, b, spec)["chat model"].Detail
+	spec.Chat.Batch.Deadline = core.Duration(time.Hour)
+	batched := checks(t, b, spec)["chat model"].Detail
+	if strings.Contains(online, "batches") || batched != online+", extraction in batches" {
+		t.Errorf("%q, online %q", batched, online)
+	}
+}
+
+func TestDoctorFindsABucketForImportsAndLeavesNothingThere(t *testing.T) {
+	b := newBench(t)
+	b.Stores.Staging = b.Stores.Artifacts
+	if check := checks(t, b, b.spec("docs"))["import bucket"]; !check.OK || check.Detail == "" {
+		t.Errorf("%+v", check)
+	}
+	for info, err := range b.Stores.Staging.List(t.Context(), "unweaver-import/", "") {
+		t.Errorf("a probe was left behind: %s, %v", info.Key, err)
+	}
+}
+
+func TestDoctorSaysWhatToDo(t *testing.T) {
+	for name, c := range map[string]struct {
+		prepare      func(*bench, *core.Spec)
+		detail, hint string
+	}{
+		"classes":  {func(b *bench, _ *core.Spec) { b.records.ping = errDown }, "connection refused", ""},
+		"temporal": {func(b *bench, _ *core.Spec) { b.temporal.down = errDown }, "connection refused", "engine.address"},
+		"worker":   {func(b *bench, _ *core.Spec) { b.temporal.pollers = 0 }, "none has polled", "start unweaver-worker"},
+		"computing worker": {
+			func(b *bench, _ *core.Spec) { b.temporal.computers = 0 }, "unweaver-cpu", "worker.role all or cpu",
+		},
+		"corpus": {func(_ *bench, spec *core.Spec) { spec.Corpus = "/nowhere/at/all" }, "/nowhere/at/all", ""},
+		"chat model": {func(_ *bench, spec *core.Spec) {
+			spec.Chat = core.ChatModel{Provider: "openai", APIKeyEnv: "OPS_TEST_UNSET"}
+		}, "OPS_TEST_UNSET, which models.chat.api_key_env names, is empty", "set it"},
+		"import bucket": {
+			func(b *bench, _ *core.Spec) { b.Stores.Staging = readOnly{b.Stores.Artifacts} }, "read only", "credentials",
+		},
+		"import bucket, unlisted": {
+			func(b *bench, _ *core.Spec) { b.Stores.Staging = unlisted{b.Stores.Artifacts} }, "no such right",
+			"list, read, write and delete below unweaver-import/",
+		},
+		"import bucket, kept": {
+			func(b *bench, _ *core.Spec) { b.Stores.Staging = undeleted{b.Stores.Artifacts} }, "no such right",
+			"list, read, write and delete below unweaver-import/",
+		},
+		"conditional writes": {
+			func(b *bench, _ *core.Spec) { b.Stores.Artifacts = unconditional{b.Stores.Artifacts} }, "ignores If-None-Match",
+			"conditional writes",
+		},
+		"embedding model": {func(_ *bench, spec *core.Spec) {
+			t.Setenv("OPS_TEST_KEY", "k")
+			spec.Embedding = core.EmbedModel{Provider: "openai", BaseURL: "http://127.0.0.1:1/v1", APIKeyEnv: "OPS_TEST_KEY"}
+		}, "http://127.0.0.1:1/v1/embeddings", "base_url"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t)
+			spec := b.spec("docs")
+			c.prepare(b, &spec)
+			got := checks(t, b, spec)
+			probe, _, _ := strings.Cut(name, ",")
+			if check := got[probe]; check.OK || !strings.Contains(check.Detail, c.detail) || !strings.Contains(check.Hint,
+				c.hint) {
+				t.Errorf("%+v", check)
+			}
+			if !got["temporary folder"].OK || !got["vectors"].OK {
+				t.Error("one failure hid the rest")
+			}
+		})
+	}
+}

@@ -1,0 +1,264 @@
+package service
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"go.temporal.io/api/serviceerror"
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/temporal"
+
+	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/pipeline"
+	"github.com/unweaver/unweaver/internal/store/blob"
+	"github.com/unweaver/unweaver/workflows"
+)
+
+// patience is how long a command waits for a worker to obey it. A worker that lives answers within seconds.
+const patience = 90 * time.Second
+
+var (
+	errUnknownUpdate = errors.New("its worker does not know this command")
+	errUnanswered    = errors.New("no worker obeyed")
+)
+
+// Pause implements Control.
+func (s *Service) Pause(ctx context.Context, name string) (stopped Stopped, err error) {
+	run, _, err := s.resolve(ctx, name)
+	if err != nil {
+		return stopped, err
+	}
+	err = s.recorded(ctx, core.ActionPause, run, func() error {
+		return s.command(ctx, run, workflows.UpdatePause, &stopped)
+	})
+	return stopped, err
+}
+
+// Resume implements Control.
+func (s *Service) Resume(ctx context.Context, name string, budget *core.Budget) error {
+	run, _, err := s.resolve(ctx, name)
+	if err != nil {
+		return err
+	}
+	if budget != nil && (budget.Calls < 0 || budget.Tokens < 0 || budget.Money < 0) {
+		return fault.Usage.At("resume run", run).Because("a budget cannot be below zero")
+	}
+	// The workflow refuses this too; what it was spent on is in the state.
+	if state, err := s.log().State(ctx, run); err == nil && budget == nil && spent(state.Report) {
+		return fault.BudgetSpent.At("resume run", run).
+			Because(fmt.Sprintf("its budget is spent: %d calls, %d tokens, money %.4f so far",
+				calls(state.Report), tokens(state.Report), state.Report.Cost)).
+			Advise("give it a new one, counted from the run's beginning: " +
+				"--budget-calls, --budget-tokens or --budget-money")
+	}
+	if state, err := s.log().State(ctx, run); err == nil && budget != nil {
+		if why := exhausted(state.Report, *budget); why != "" {
+			return fault.Usage.At("resume run", run).
+				Because(why).
+				Advise("a budget counts from the run's beginning: give a larger one")
+		}
+	}
+	return s.recorded(ctx, core.ActionResume, run, func() error {
+		return s.command(ctx, run, workflows.UpdateResume, nil, workflows.Resume{Budget: limited(budget)})
+	})
+}
+
+// exhausted says what a budget leaves nothing of; what was sent and is not settled counts too, as it does in a run.
+func exhausted(report core.Report, budget core.Budget) string {
+	lost := core.Report{Calls: report.Unsettled.Calls, Tokens: report.Unsettled.Tokens}
+	callsSpent, tokensSpent := calls(report)+calls(lost), tokens(report)+tokens(lost)
+	moneySpent := report.Cost + report.Unsettled.Cost
+	switch {
+	case budget.Calls > 0 && callsSpent >= budget.Calls:
+		return fmt.Sprintf("%d calls are spent, which leaves nothing of %d", callsSpent, budget.Calls)
+	case budget.Tokens > 0 && tokensSpent >= budget.Tokens:
+		return fmt.Sprintf("%d tokens are spent, which leaves nothing of %d", tokensSpent, budget.Tokens)
+	case budget.Money > 0 && moneySpent >= budget.Money:
+		return fmt.Sprintf("%.4f of money is spent, which leaves nothing of %.4f", moneySpent, budget.Money)
+	}
+	return ""
+}
+
+// limited is a budget as workflows take it.
+func limited(budget *core.Budget) *workflows.Budget {
+	if budget == nil {
+		return nil
+	}
+	return &workflows.Budget{Calls: budget.Calls, Tokens: budget.Tokens, Money: budget.Money}
+}
+
+func spent(report core.Report) bool {
+	return report.Status == core.StatusPaused && report.Reason == string(fault.BudgetSpent)
+}
+
+func calls(report core.Report) int64 {
+	return report.Calls.Extract + report.Calls.Shorten + report.Calls.Embed
+}
+
+func tokens(report core.Report) int64 {
+	return report.Tokens.Prompt + report.Tokens.Completion + report.Tokens.Embedding
+}
+
+// Cancel implements Control. What was paid for is kept; nothing that queries see changes. A worker that does not know
+// the update is asked through Temporal, which acknowledges at once; so is one that does not answer in time, and then
+// the error says that calls may still start.
+func (s *Service) Cancel(ctx context.Context, name string) (stopped Stopped, err error) {
+	run, _, err := s.resolve(ctx, name)
+	if err != nil {
+		return stopped, err
+	}
+	err = s.recorded(ctx, core.ActionCancel, run, func() error { return s.cancel(ctx, run, &stopped) })
+	return stopped, err
+}
+
+func (s *Service) cancel(ctx context.Context, run string, stopped *Stopped) error {
+	err := s.command(ctx, run, workflows.UpdateCancel, stopped)
+	switch {
+	case errors.Is(err, errUnknownUpdate):
+		return s.refused(ctx, run, workflows.UpdateCancel, s.Client.CancelWorkflow(ctx, workflows.WorkflowID(run), ""))
+	case errors.Is(err, errUnanswered):
+		if other := s.Client.CancelWorkflow(ctx, workflows.WorkflowID(run), ""); other != nil {
+			return errors.Join(err, s.fault(other))
+		}
+		return fault.EngineDown.At("cancel run", run).
+			Because(err).
+			Advise("Temporal was asked to cancel it: it ends once a worker answers, and calls may start until then")
+	}
+	return err
+}
+
+// Lost implements Control.
+func (s *Service) Lost(ctx context.Context, name string) error {
+	index, generation, err := parse(name)
+	if err != nil {
+		return err
+	}
+	if strings.HasPrefix(generation, workflows.RestoreGeneration) {
+		return fault.Usage.At("free the lease of", index).Because(name + " is a restore, which holds none")
+	}
+	if strings.HasPrefix(generation, workflows.AuditGeneration) {
+		return fault.Usage.At("free the lease of", index).Because(name + " is an audit, which holds none")
+	}
+	return s.recorded(ctx, core.ActionLost, strings.TrimSuffix(index+"/"+generation, "/"), func() error {
+		return s.lost(ctx, index, generation)
+	})
+}
+
+func (s *Service) lost(ctx context.Context, index, generation string) error {
+	err := pipeline.FreeLease(ctx, s.artifacts(index), generation, func(ctx context.Context, run pipeline.Holder) (bool, error) {
+		return s.runs(ctx, run.Workflow, run.Run)
+	})
+	if generation != "" || !fault.Is(err, fault.SegmentDamage) {
+		return err
+	}
+	open, _, err := s.openBuilds(ctx, index)
+	if err != nil {
+		return err
+	}
+	if len(open) > 0 {
+		return fault.LeaseHeld.At("mend the lease of", index).
+			Because("the engine runs " + open[0]).
+			Advise("end it with: unweaver cancel " + open[0])
+	}
+	return pipeline.MendLease(ctx, s.artifacts(index))
+}
+
+// command sends an update to the workflow of a run and waits until it is obeyed. answer, where not nil,
+// takes what the workflow says; one of before says nothing.
+func (s *Service) command(ctx context.Context, run, update string, answer any, args ...any) error {
+	bounded, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	handle, err := s.Client.UpdateWorkflow(bounded, client.UpdateWorkflowOptions{
+		WorkflowID:   workflows.WorkflowID(run),
+		UpdateName:   update,
+		Args:         args,
+		WaitForStage: client.WorkflowUpdateStageCompleted,
+	})
+	if err == nil {
+		err = handle.Get(bounded, answer)
+	}
+	if err != nil && bounded.Err() != nil && ctx.Err() == nil {
+		return s.unanswered(ctx, run, update)
+	}
+	return s.refused(ctx, run, update, err)
+}
+
+// unanswered is the fault of a command that no worker obeyed in time.
+func (s *Service) unanswered(ctx context.Context, run, update string) error {
+	why := fmt.Errorf("%w within %s; the command stands and may still take effect", errUnanswered, patience)
+	if err := s.workers(ctx); err != nil {
+		why = fmt.Errorf("%w: %w", why, err)
+	}
+	return fault.EngineDown.At(update+" run", run).Because(why).Advise("see: unweaver status " + run)
+}
+
+// refused maps the answers to a command: what the workflow says, and what Temporal says in its place.
+func (s *Service) refused(ctx context.Context, run, update string, err error) error {
+	var app *temporal.ApplicationError
+	var unknown *serviceerror.NotFound
+	switch {
+	case err == nil || ctx.Err() != nil:
+		return err
+	case errors.As(err, &app) && strings.HasPrefix(app.Message(), "unknown update "):
+		return fault.Usage.At(update+" run", run).
+			Because(errUnknownUpdate).
+			Advise("use a worker of this version; unweaver cancel " + run + " always works")
+	case errors.As(err, &app):
+		return s.refusal(ctx, app, run, update)
+	case errors.As(err, &unknown):
+		return s.over(ctx, run, update)
+	}
+	return s.fault(err)
+}
+
+// refusal is the fault of a command that the workflow, or an activity on its behalf, refused. Its type is a fault's
+// code where it comes from this program.
+func (s *Service) refusal(ctx context.Context, app *temporal.ApplicationError, run, update string) error {
+	code := fault.Code(app.Type())
+	if !fault.Known(code) {
+		code = fault.Usage
+	}
+	advice := "see: unweaver status " + run
+	if code == fault.BudgetSpent {
+		advice = "give it a new budget: --budget-calls, --budget-tokens or --budget-money"
+	}
+	return code.At(update+" run", run).Because(s.why(ctx, app)).Advise(advice)
+}
+
+// why is the text behind an activity's code, which history must not hold: the error refers to the file that does.
+func (s *Service) why(ctx context.Context, app *temporal.ApplicationError) string {
+	var ref string
+	if app.HasDetails() && app.Details(&ref) == nil && ref != "" {
+		var failure pipeline.Failure
+		if _, err := blob.ReadJSON(ctx, s.Stores.Artifacts, ref, &failure); err == nil {
+			return failure.Text
+		}
+	}
+	return app.Message()
+}
+
+// over is the fault of a command to a run that is no more, or never was.
+func (s *Service) over(ctx context.Context, run, update string) error {
+	status := ""
+	if report, ok := s.log().Report(ctx, run); ok {
+		status = report.Status
+	} else if state, err := s.log().State(ctx, run); err == nil {
+		status = state.Report.Status
+	}
+	if status == "" {
+		index, _, _ := strings.Cut(run, "/")
+		return fault.RunNotFound.At(update+" run", run).
+			Because("there is no such run").
+			Advise("see: unweaver status " + index)
+	}
+	if !core.Terminal(status) {
+		status = "outside of its own control while it was " + status
+	}
+	return fault.RunEnded.At(update+" run", run).
+		Because("run " + run + " has ended: " + status).
+		Advise("see: unweaver status " + run)
+}

@@ -1,0 +1,106 @@
+package service
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/unweaver/unweaver/internal/artifact"
+	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/store/blob"
+	"github.com/unweaver/unweaver/internal/stream/scratch"
+)
+
+const (
+	// needAlways is the temporary room of any build: units of work that are sorted outside of memory.
+	needAlways = 256 << 20
+	// needCopies is how often the mapped files of a generation lie there at once: as they are gathered, as they are
+	// written, and those of the generation before.
+	needCopies = 3
+	// needChunk is what the mapped files take of a chunk (docs/benchmarks.md: 2.5 to 4 KB), for the advice about an
+	// index that is not built yet.
+	needChunk = 4 << 10
+)
+
+// temporaryNeed estimates how many bytes the next build of an index writes to its worker's temporary folder at once;
+// nil: it was not built yet, and the need is what an empty one has.
+func temporaryNeed(manifest *core.Manifest) int64 {
+	need := int64(needAlways)
+	if manifest == nil {
+		return need
+	}
+	segments := manifest.Segments
+	for _, kind := range [][]core.Segment{segments.Live, segments.Search, segments.IDF} {
+		for _, segment := range kind {
+			need += needCopies * segment.Bytes
+		}
+	}
+	return need
+}
+
+// probeTemporary writes to the temporary folder of this process, and compares what it has with what a build needs.
+// Workers of a cluster have folders of their own, which need as much.
+func probeTemporary(ctx context.Context, artifacts blob.Store, name string) (string, error) {
+	file, err := scratch.File()
+	if err != nil {
+		return "", err
+	}
+	if err := file.Close(); err != nil {
+		return "", scratch.Full("close a temporary file", err)
+	}
+	space, err := scratch.Room()
+	if err != nil {
+		return "", err
+	}
+	return judge(space, name, published(ctx, artifacts, name))
+}
+
+// published is the manifest of an index; nil where there is none, or where it cannot be read, which another probe
+// tells.
+func published(ctx context.Context, artifacts blob.Store, name string) *core.Manifest {
+	if !core.ValidIndex(name) {
+		return nil
+	}
+	index := artifact.Index{Store: artifacts, Name: name}
+	pointer, _, err := index.Current(ctx)
+	if err != nil || pointer.Manifest == "" {
+		return nil
+	}
+	manifest, err := index.Pointed(ctx, pointer)
+	if err != nil {
+		return nil
+	}
+	return manifest
+}
+
+func judge(space scratch.Space, name string, manifest *core.Manifest) (string, error) {
+	need := temporaryNeed(manifest)
+	wanted := fmt.Sprintf("a build of %s needs about %s", name, size(need))
+	if manifest == nil {
+		wanted = fmt.Sprintf("a first build needs about %s and %s a million chunks",
+			size(need), size(needCopies*needChunk*1_000_000))
+	}
+	kind := ""
+	if space.Memory {
+		kind = ", in memory (a tmpfs)"
+	}
+	told := fmt.Sprintf("%s has %s free%s; %s, there and in each worker's", space.Folder, size(space.Free), kind, wanted)
+	if space.Free >= need {
+		return told, nil
+	}
+	advice := "free space there, or name another folder: --data-dir of unweaver dev, worker.cache_dir or " +
+		"UNWEAVER_CACHE_DIR of the other programs"
+	if space.Memory {
+		advice = "put the folder on a disk: worker.cache_dir or UNWEAVER_CACHE_DIR, in a container a volume"
+	}
+	return "", fault.StoreFull.At("find temporary room in", space.Folder).Because(told).Advise(advice)
+}
+
+// size is a number of bytes for people.
+func size(bytes int64) string {
+	const unit = 1 << 10
+	if bytes < unit*unit*unit {
+		return fmt.Sprintf("%d MiB", (bytes+unit*unit-1)/(unit*unit))
+	}
+	return fmt.Sprintf("%.1f GiB", float64(bytes)/(unit*unit*unit))
+}

@@ -1,0 +1,54 @@
+package service
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/stream/scratch"
+)
+
+func TestTheTemporaryFolderIsComparedWithWhatABuildNeeds(t *testing.T) {
+	built := &core.Manifest{Segments: core.Segments{
+		Live: []core.Segment{{Bytes: 1 << 30}}, Search: []core.Segment{{Bytes: 2 << 30}},
+	}}
+	for name, c := range map[string]struct {
+		space    scratch.Space
+		manifest *core.Manifest
+		fails    bool
+		says     []string
+	}{
+		"room":                {scratch.Space{Free: 20 << 30}, built, false, []string{"/t has 20.0 GiB free;", "docs needs about 9.2 GiB"}},
+		"too little":          {scratch.Space{Free: 9 << 30}, built, true, []string{"9.0 GiB free", "9.2 GiB", "UNWEAVER_CACHE_DIR"}},
+		"a tmpfs with room":   {scratch.Space{Free: 20 << 30, Memory: true}, built, false, []string{"in memory (a tmpfs)"}},
+		"a tmpfs without":     {scratch.Space{Free: 4 << 30, Memory: true}, built, true, []string{"a tmpfs", "a volume"}},
+		"nothing built":       {scratch.Space{Free: 1 << 30}, nil, false, []string{"256 MiB and 11.4 GiB a million chunks"}},
+		"nothing and no room": {scratch.Space{Free: 1 << 20}, nil, true, []string{"1 MiB free"}},
+	} {
+		c.space.Folder = "/t"
+		told, err := judge(c.space, "docs", c.manifest)
+		if err != nil {
+			told = err.Error()
+		}
+		if fault.Is(err, fault.StoreFull) != c.fails {
+			t.Errorf("%s: %q, %v", name, told, err)
+		}
+		for _, want := range c.says {
+			if !strings.Contains(told, want) {
+				t.Errorf("%s: %q does not say %q", name, told, want)
+			}
+		}
+	}
+}
+
+func TestTheFolderOfThisProcessTellsItsRoom(t *testing.T) {
+	space, err := scratch.Room()
+	if err != nil || space.Free <= 0 || space.Folder == "" {
+		t.Errorf("%+v: %v", space, err)
+	}
+	told, err := probeTemporary(t.Context(), nil, "No Name")
+	if err == nil && !strings.Contains(told, space.Folder) {
+		t.Errorf("%q, %v", told, err)
+	}
+}

@@ -1,0 +1,68 @@
+package core
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// mostDifferences that are told of two configurations.
+const mostDifferences = 5
+
+// Differences tells which settings of an index are not what they were: "models.chat.model: a, was b".
+func (s Spec) Differences(was Spec) []string {
+	before, after := was.settings(), s.settings()
+	names := maps.Clone(before)
+	maps.Copy(names, after)
+	var out []string
+	for _, name := range slices.Sorted(maps.Keys(names)) {
+		if before[name] != after[name] {
+			out = append(out, fmt.Sprintf("%s: %s, was %s", name, orUnset(after[name]), orUnset(before[name])))
+		}
+	}
+	if more := len(out) - mostDifferences; more > 0 {
+		out = append(out[:mostDifferences], fmt.Sprintf("and %d more", more))
+	}
+	return out
+}
+
+func orUnset(value string) string {
+	if value == "" {
+		return "not set"
+	}
+	return value
+}
+
+// settings are the values of a specification by the names that they have in a configuration.
+func (s Spec) settings() map[string]string {
+	raw, err := json.Marshal(s)
+	var tree map[string]any
+	if err == nil {
+		err = json.Unmarshal(raw, &tree)
+	}
+	if err != nil {
+		panic("corpus: settings: " + err.Error()) // plain structs of strings and numbers always marshal
+	}
+	out := map[string]string{}
+	for name, value := range tree {
+		prefix := "indexes." + s.Index + "."
+		if name == "chat" || name == "embedding" || name == "rerank" || name == "limits" {
+			prefix = "models."
+		}
+		flatten(out, prefix+name, value)
+	}
+	return out
+}
+
+func flatten(out map[string]string, name string, value any) {
+	tree, ok := value.(map[string]any)
+	if !ok {
+		out[name] = strings.TrimSpace(fmt.Sprint(value))
+		return
+	}
+	for part, below := range tree {
+		flatten(out, name+"."+part, below)
+	}
+}

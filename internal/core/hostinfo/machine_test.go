@@ -1,0 +1,48 @@
+package hostinfo
+
+import (
+	"os"
+	"path/filepath"
+	"runtime"
+	"testing"
+)
+
+func TestMemoryIsTheContainersWhereThatIsLess(t *testing.T) {
+	if runtime.GOOS == "darwin" {
+		t.Skip("the machine tells it otherwise")
+	}
+	const meminfo = "MemFree: 12 kB\nMemTotal:       8388608 kB\n"
+	for name, c := range map[string]struct {
+		files map[string]string
+		want  int64
+	}{
+		"nothing is told":     {nil, unknown},
+		"a machine":           {map[string]string{"proc/meminfo": meminfo}, 8 << 30},
+		"a bounded container": {map[string]string{"proc/meminfo": meminfo, "sys/fs/cgroup/memory.max": "1073741824\n"}, 1 << 30},
+		"no bound":            {map[string]string{"proc/meminfo": meminfo, "sys/fs/cgroup/memory.max": "max\n"}, 8 << 30},
+		"the older layout": {map[string]string{
+			"proc/meminfo": meminfo, "sys/fs/cgroup/memory/memory.limit_in_bytes": "2147483648",
+		}, 2 << 30},
+		"an older one without a bound": {map[string]string{
+			"proc/meminfo": meminfo, "sys/fs/cgroup/memory/memory.limit_in_bytes": "9223372036854771712",
+		}, 8 << 30},
+		"nonsense": {map[string]string{"proc/meminfo": "MemTotal: many kB\nMemTotal:\n"}, unknown},
+	} {
+		root := t.TempDir()
+		for path, content := range c.files {
+			path = filepath.Join(root, path)
+			if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got := memory(root); got != c.want {
+			t.Errorf("%s: %d, want %d", name, got, c.want)
+		}
+	}
+	if Memory() <= 0 {
+		t.Error("this machine has none")
+	}
+}

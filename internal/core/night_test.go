@@ -1,0 +1,76 @@
+package core_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/unweaver/unweaver/internal/core"
+)
+
+func TestACourseStaysBoundedAndOfTheWholeRun(t *testing.T) {
+	var course []core.Moment
+	for second := range 5000 {
+		course = core.Course(course, core.Moment{Seconds: float64(second), Share: float64(second) / 5000})
+		if len(course) > 240 {
+			t.Fatalf("%d moments after %d", len(course), second)
+		}
+	}
+	if first, last := course[0], course[len(course)-1]; first.Seconds != 0 || last.Seconds != 4999 {
+		t.Errorf("from %v to %v", first.Seconds, last.Seconds)
+	}
+	for i := 1; i < len(course); i++ {
+		if course[i].Seconds <= course[i-1].Seconds {
+			t.Fatalf("moment %d: %v after %v", i, course[i].Seconds, course[i-1].Seconds)
+		}
+	}
+	again := core.Course(course, course...)
+	if len(again) != len(course) {
+		t.Errorf("told twice: %d, then %d", len(course), len(again))
+	}
+}
+
+func TestMomentsOfALongRunAreFewer(t *testing.T) {
+	for sofar, want := range map[time.Duration]time.Duration{
+		time.Second: 5 * time.Second, 10 * time.Minute: 5 * time.Second, 12 * time.Hour: 6 * time.Minute,
+	} {
+		if got := core.MomentEvery(sofar); got != want {
+			t.Errorf("after %s every %s, want %s", sofar, got, want)
+		}
+	}
+}
+
+func TestWhatANightComesTo(t *testing.T) {
+	report := core.Report{
+		Run: "docs/a", Documents: 98, Seconds: 60, IdleSeconds: 20, Calls: core.Calls{Extract: 8, Embed: 2},
+		Tokens: core.Tokens{Prompt: 70, Completion: 30}, Cost: 2,
+		Diff: core.Diff{Added: 1, Changed: 5, Removed: 3},
+		Planned: &core.Estimate{
+			Extract: core.Range{Low: 5, High: 6}, Embed: core.Range{Low: 1, High: 2},
+			Tokens: core.Range{Low: 90, High: 110},
+			Cost:   core.Range{Low: 3, High: 4}, Seconds: core.Range{Low: 10, High: 20},
+		},
+	}
+	night := report.Night()
+	if night.Changed != 9 || night.Share != 9.0/101 || night.Seconds != 40 || night.Calls != 10 || night.Tokens != 100 {
+		t.Errorf("%+v", night)
+	}
+	if want := (core.Missed{Calls: 0.2, Tokens: 0, Cost: -1.0 / 3, Seconds: 0.5}); *night.Planned != want {
+		t.Errorf("missed by %+v, want %+v", *night.Planned, want)
+	}
+}
+
+func TestNightsHoldEachRunOnceAndLetTheOldestGo(t *testing.T) {
+	began := time.Date(2026, 1, 1, 3, 0, 0, 0, time.UTC)
+	var nights core.Nights
+	for number := range core.MostNights + 5 {
+		run := began.AddDate(0, 0, number)
+		nights.Add(core.Night{Run: run.Format("docs/20060102"), RunID: "one", Started: run})
+	}
+	newest := nights.Nights[len(nights.Nights)-1]
+	newest.Status = core.StatusHeld
+	nights.Add(newest)
+	if len(nights.Nights) != core.MostNights || nights.Nights[0].Run != "docs/20260106" ||
+		nights.Nights[len(nights.Nights)-1].Status != core.StatusHeld {
+		t.Errorf("%d nights, from %s", len(nights.Nights), nights.Nights[0].Run)
+	}
+}

@@ -1,0 +1,99 @@
+package core_test
+
+import (
+	"math"
+	"testing"
+	"time"
+
+	"github.com/unweaver/unweaver/internal/core"
+)
+
+func about(t *testing.T, what string, got, want float64) {
+	t.Helper()
+	if math.Abs(got-want) > 0.01*math.Max(1, math.Abs(want)) {
+		t.Errorf("%s: %g, want %g", what, got, want)
+	}
+}
+
+func TestTimeLeftGoesByWhatWasMeasured(t *testing.T) {
+	state := core.RunState{Stage: core.StageChunk}
+	if _, left := state.Overall(core.Pace{Share: 0.5, Seconds: 60}); left != 0 {
+		t.Errorf("a first build that still cuts chunks: %g s left, of stages that nobody has seen", left)
+	}
+	state = core.RunState{Stage: core.StageExtract, Paid: true}
+	share, left := state.Overall(core.Pace{Share: 0.5, Seconds: 70})
+	about(t, "half of extraction", share, 0.39)
+	about(t, "its other half, and 26 hundredths of all after it", left, 70+26*140/70.0)
+	state.Stage = core.StageLoad
+	state.Report.Stages = []core.StageProgress{{Name: core.StageExtract, Seconds: 140}}
+	_, left = state.Overall(core.Pace{Share: 0.5, Seconds: 3})
+	about(t, "after extraction, by its pace", left, 3+4*140/70.0)
+}
+
+func TestTimeLeftGoesByTheRunBeforeScaledByChunks(t *testing.T) {
+	state := core.RunState{
+		Stage: core.StageChunk, ExpectedChunks: 100,
+		Expected: []core.StageProgress{
+			{Name: core.StagePlan, Seconds: 10}, {Name: core.StageChunk, Seconds: 30},
+			{Name: core.StageExtract, Seconds: 50}, {Name: core.StageLoad, Seconds: 10},
+		},
+	}
+	share, left := state.Overall(core.Pace{Share: 0.5, Seconds: 20})
+	about(t, "share by seconds", share, 0.25)
+	about(t, "left", left, 20+60)
+	state.Report.Chunks = 300
+	_, left = state.Overall(core.Pace{Share: 0.5, Seconds: 20})
+	about(t, "left of three times as many chunks", left, 20+180)
+	stopped := time.Now()
+	state.Stopped = &stopped
+	if _, left := state.Overall(core.Pace{Share: 0.5, Seconds: 20}); left != 0 {
+		t.Errorf("a run that pauses: %g s left", left)
+	}
+	if _, left := state.Overall(core.Pace{Share: 0.5}); left != 0 {
+		t.Errorf("nothing moves: %g s left", left)
+	}
+}
+
+func TestARestoreIsAsFarAsItsParts(t *testing.T) {
+	state := core.RunState{Stage: core.StageRestore}
+	if share, left := state.Overall(core.Pace{Share: 0.25, Seconds: 30}); share != 0.25 || left != 30 {
+		t.Errorf("%g, %g s left", share, left)
+	}
+}
+
+func TestPausesDoNotCountAndAStageThatWasCancelledIsNotDone(t *testing.T) {
+	begin := time.Date(2026, 3, 1, 2, 0, 0, 0, time.UTC)
+	state := core.RunState{Stage: core.StageExtract, Total: 100, StageAt: begin}
+	state.Stop(begin.Add(10 * time.Second))
+	state.Stop(begin.Add(20 * time.Second)) // told again
+	if run, _ := state.Idle(begin.Add(40 * time.Second)); run != 30 {
+		t.Errorf("idle for %g s so far", run)
+	}
+	state.GoOn(begin.Add(70 * time.Second))
+	state.GoOn(begin.Add(80 * time.Second))
+	state.Close(begin.Add(90*time.Second), 37)
+	want := core.StageProgress{Name: core.StageExtract, Done: 37, Total: 100, Seconds: 30}
+	if got := state.Report.Stages[0]; got != want || state.Report.IdleSeconds != 60 {
+		t.Errorf("%+v, idle for %g s; want %+v", got, state.Report.IdleSeconds, want)
+	}
+}
+
+func TestEventsThatAreToldAgainAreOneAndTheFirstAndLastOfManyStay(t *testing.T) {
+	var report core.Report
+	report.Note(core.Event{Kind: core.EventStarted})
+	for tries := range 5 {
+		report.Note(core.Event{Kind: core.EventWaiting, Code: "store_unavailable", Count: tries + 1})
+	}
+	if len(report.Events) != 2 || report.Events[1].Count != 5 {
+		t.Errorf("%+v", report.Events)
+	}
+	for range 300 {
+		report.Note(core.Event{Kind: core.EventPaused})
+		report.Note(core.Event{Kind: core.EventResumed})
+	}
+	report.Note(core.Event{Kind: core.EventEnded})
+	n := len(report.Events)
+	if n > 200 || report.Events[0].Kind != core.EventStarted || report.Events[n-1].Kind != core.EventEnded {
+		t.Errorf("%d events, the first %+v, the last %+v", n, report.Events[0], report.Events[n-1])
+	}
+}

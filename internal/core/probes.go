@@ -1,0 +1,83 @@
+package core
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+)
+
+// Probe is a question whose documents are known: one line of a probe file.
+type Probe struct {
+	Line      int      `json:"-"`
+	Question  string   `json:"question"`
+	Documents []string `json:"documents"` // keys; empty only where nobody asks for them
+}
+
+// Probed is what a run found by probe questions.
+type Probed struct {
+	Asked   int      `json:"asked"`
+	Chunks  int      `json:"chunks"` // the first so many of an answer count
+	Recall  float64  `json:"recall"`
+	Before  *float64 `json:"before"`            // of the generation before; null: there is none that can be asked
+	Worse   []string `json:"worse,omitempty"`   // questions, the first of them
+	Missing []string `json:"missing,omitempty"` // documents that there are not, the first of them, with their lines
+	Unasked string   `json:"unasked,omitempty"` // why the generation before cannot be asked
+}
+
+const (
+	// MaxProbes bounds the questions of a file: each is asked twice in every run.
+	MaxProbes = 2000
+	// MaxProbeBytes bounds a probe file.
+	MaxProbeBytes = 2 << 20
+	// ProbesStored begins what a specification says of probe questions that lie in the artifacts: the sum of their bytes
+	// follows. Else it is the address of an object.
+	ProbesStored = "sha256:"
+	// longestQuestion is that of a query, in code points.
+	longestQuestion = 8192
+)
+
+// ReadProbes reads a probe file: JSON Lines of {"question", "documents": [keys]}. gold: every line must name documents.
+// An error names the line. Empty lines are passed over.
+func ReadProbes(from io.Reader, gold bool) ([]Probe, error) {
+	var out []Probe
+	lines := bufio.NewScanner(io.LimitReader(from, MaxProbeBytes+1))
+	lines.Buffer(nil, MaxProbeBytes)
+	read := 0
+	for line := 1; lines.Scan(); line++ {
+		raw := bytes.TrimSpace(lines.Bytes())
+		if read += len(raw) + 1; read > MaxProbeBytes {
+			return nil, fmt.Errorf("it has more than %d bytes", MaxProbeBytes)
+		}
+		if len(raw) == 0 {
+			continue
+		}
+		probe := Probe{Line: line}
+		if err := json.Unmarshal(raw, &probe); err != nil {
+			return nil, fmt.Errorf("line %d: %w", line, err)
+		}
+		probe.Question = strings.TrimSpace(probe.Question)
+		switch {
+		case probe.Question == "":
+			return nil, fmt.Errorf("line %d: it has no question", line)
+		case len([]rune(probe.Question)) > longestQuestion:
+			return nil, fmt.Errorf("line %d: the question has more than %d characters", line, longestQuestion)
+		case gold && (len(probe.Documents) == 0 || slices.Contains(probe.Documents, "")):
+			return nil, fmt.Errorf("line %d: it names no document", line)
+		}
+		if out = append(out, probe); len(out) > MaxProbes {
+			return nil, fmt.Errorf("it has more than %d questions", MaxProbes)
+		}
+	}
+	if err := lines.Err(); err != nil {
+		return nil, err
+	}
+	if len(out) == 0 {
+		return nil, errors.New("it has no question")
+	}
+	return out, nil
+}

@@ -1,0 +1,327 @@
+package core
+
+import (
+	"encoding/json"
+	"time"
+)
+
+// Spec is the resolved configuration of one index: what the command line stores as an artifact and passes by digest.
+// Two specs with one ConfigDigest build the same generation from the same corpus.
+type Spec struct {
+	Index      string     `json:"index"`
+	Corpus     string     `json:"corpus"` // absolute directory or s3://bucket/prefix
+	Chunking   Chunking   `json:"chunking"`
+	Shortening Shortening `json:"shortening"`
+	Retrieval  Retrieval  `json:"retrieval"`
+	Parity     bool       `json:"parity"`
+	Keep       int        `json:"keep"`
+	Grace      Duration   `json:"grace"`
+	Budget     Budget     `json:"budget"`
+	Failures   Failures   `json:"failures"`
+	Gate       Gate       `json:"gate"`
+	Chat       ChatModel  `json:"chat"`
+	Embedding  EmbedModel `json:"embedding"`
+	Limits     Limits     `json:"limits"`
+	// Rerank is who orders the chunks that a query found anew; without a provider nobody does.
+	Rerank RerankModel `json:"rerank,omitzero"`
+	// Triples is who finds the triples of the enrichment facts; without a provider the chat model does. The config digest
+	// does not cover it: a change makes the facts anew.
+	Triples TriplesModel `json:"triples,omitzero"`
+	// Extraction says which chunks the chat model extracts from; nil: from all.
+	Extraction *Extraction `json:"extraction,omitempty"`
+	// FollowLinks lets links in a corpus that is a folder count as what they lead to, also outside the folder.
+	FollowLinks bool `json:"follow_links,omitempty"`
+	// Currency is what prices, costs and budgets of money are in, as people write it; empty: nobody said.
+	Currency string `json:"currency,omitempty"`
+	// Include and Exclude are patterns on the names of objects, relative to the corpus; ** stands for any folders. Without
+	// Include all are included. They change which documents there are, not what is made of one.
+	Include []string `json:"include,omitempty"`
+	// Enrich names what a build makes beside what every generation has, in order. The config digest does not cover it: a
+	// change makes, or drops, that alone.
+	Enrich []string `json:"enrich,omitempty"`
+	// Aliases is a file of names that mean the same: AliasesStored and a sum, the address of an object, or, before it is
+	// sent with a run, a path. The config digest does not cover it: a change makes the documents again that name them.
+	Aliases string   `json:"aliases,omitempty"`
+	Exclude []string `json:"exclude,omitempty"`
+	// Gem are the settings of the enrichment gem; nil: DefaultGem. The config digest does not cover them either.
+	Gem *Gem `json:"gem,omitempty"`
+	// Pairs are the settings of the enrichment aliases; nil: DefaultPairs. The config digest does not cover them.
+	Pairs *Pairs `json:"pairs,omitempty"`
+	// WriteBack bounds the answers that method apr keeps and finds again; nil: it keeps none. The config digest does not
+	// cover it: nothing that is built depends on it.
+	WriteBack *WriteBack `json:"write_back,omitempty"`
+	// Overlay are the settings among these that the store says and the file does not: of a branch, and of what is made
+	// from one that was promoted. See Overlay.
+	Overlay map[string]string `json:"overlay,omitempty"`
+
+	// Names is what the file of Aliases says, where a run has fixed it; it goes with no specification.
+	Names Aliases `json:"-"`
+}
+
+// Chunking says how documents are cut. Tokens are o200k tokens.
+type Chunking struct {
+	Strategy   string `json:"strategy"`   // text | fixed | document
+	Boundaries string `json:"boundaries"` // stable | packed
+	MaxTokens  int    `json:"max_tokens"`
+	Overlap    int    `json:"overlap"`
+}
+
+// Shortening says when and from what a class text is made.
+type Shortening struct {
+	Threshold int `json:"threshold"` // runes
+	Sample    int `json:"sample"`    // mentions
+}
+
+// Retrieval holds the defaults of queries; none of them rebuilds anything except the language of the analyser.
+type Retrieval struct {
+	Method        string  `json:"method"`
+	Rule          string  `json:"rule"`
+	TopChunks     int     `json:"top_chunks"`
+	Language      string  `json:"language"`
+	MinSimilarity float64 `json:"min_similarity"`
+}
+
+// Extraction is the share of chunks that the chat model extracts from; rules do from the others.
+type Extraction struct {
+	Share float64 `json:"share"`
+}
+
+// ExtractionShare is the share of chunks that are sent to the chat model.
+func (s Spec) ExtractionShare() float64 {
+	if s.Extraction == nil {
+		return 1
+	}
+	return s.Extraction.Share
+}
+
+// Gem are the settings of the enrichment gem.
+type Gem struct {
+	Questions  int     `json:"questions"`  // that a chunk is asked for; 0: chunks are compared by their texts
+	Themes     int     `json:"themes"`     // the most
+	Neighbours int     `json:"neighbours"` // that each chunk brings into the similarity graph
+	Respectrum float64 `json:"respectrum"` // share of chunks that may change before the spectrum is computed anew
+}
+
+// DefaultGem is what an index has that says nothing else.
+var DefaultGem = Gem{Questions: 5, Themes: 12, Neighbours: 20}
+
+// Memory gives the settings of the enrichment gem.
+func (s Spec) Memory() Gem {
+	if s.Gem == nil {
+		return DefaultGem
+	}
+	return *s.Gem
+}
+
+// Pairs are the settings of the enrichment aliases.
+type Pairs struct {
+	Ask     int     `json:"ask"`     // pairs that a model is asked for, the likeliest first
+	Classes int     `json:"classes"` // that are compared, those with the most mentions
+	Cosine  float64 `json:"cosine"`  // the least of a pair that is not spelled alike
+}
+
+// DefaultPairs is what an index has that says nothing else.
+var DefaultPairs = Pairs{Ask: 500, Classes: 20_000, Cosine: 0.93}
+
+// Likely gives the settings of the enrichment aliases.
+func (s Spec) Likely() Pairs {
+	if s.Pairs == nil {
+		return DefaultPairs
+	}
+	return *s.Pairs
+}
+
+// WriteBack bounds what is kept of the answers of a namespace; the oldest go first.
+type WriteBack struct {
+	Answers int   `json:"answers"` // of a namespace; 0: none are kept
+	Bytes   int64 `json:"bytes"`   // of a namespace, as they are stored
+}
+
+// DefaultWriteBack is what an index has that says nothing else: nothing is kept.
+var DefaultWriteBack = WriteBack{Bytes: 1 << 20}
+
+// KeptAnswers bounds the answers that are kept; without Answers none are.
+func (s Spec) KeptAnswers() WriteBack {
+	if s.WriteBack == nil {
+		return WriteBack{}
+	}
+	return *s.WriteBack
+}
+
+// Budget bounds what one run may pay; zero means no bound.
+type Budget struct {
+	Calls  int64   `json:"calls"`
+	Tokens int64   `json:"tokens"`
+	Money  float64 `json:"money"`
+}
+
+// Failures is the failure budget: a run does not publish when more chunks failed than Count and than Share of all
+// chunks, or more documents than Count and than DocumentsShare of all documents; fewer than Floor failures never hold
+// a run.
+type Failures struct {
+	Share          float64 `json:"share"`           // of chunks
+	Count          int     `json:"count"`           // of either
+	DocumentsShare float64 `json:"documents_share"` // 0: Share
+	Floor          int     `json:"floor"`           // fewer failures of a kind hold nothing; 0: 5
+}
+
+// Gate holds the checks before publication.
+type Gate struct {
+	MaxRemoved    float64 `json:"max_removed"`
+	Probes        string  `json:"probes"`
+	MaxRecallDrop float64 `json:"max_recall_drop"`
+	MaxSizeChange float64 `json:"max_size_change,omitempty"` // share of the parent's chunks; 0: not looked at
+	MaxCost       float64 `json:"max_cost,omitempty"`        // of a run that has a parent; 0: not looked at
+}
+
+// Price is money per million tokens.
+type Price struct {
+	Prompt     float64 `json:"prompt"`
+	Completion float64 `json:"completion"`
+}
+
+// ChatModel says who extracts, shortens and answers.
+type ChatModel struct {
+	Provider  string `json:"provider"` // builtin | openai | recorded
+	BaseURL   string `json:"base_url,omitempty"`
+	APIKeyEnv string `json:"api_key_env,omitempty"`
+	Model     string `json:"model"`
+	Mode      string `json:"mode,omitempty"`
+	File      string `json:"file,omitempty"` // provider recorded: the file that is replayed
+	Price     Price  `json:"price"`
+
+	MaxTokens   int      `json:"max_tokens,omitempty"`   // of an answer; 0: by the request
+	TrustDomain string   `json:"trust_domain,omitempty"` // see Domain
+	Timeout     Duration `json:"timeout,omitempty"`      // of one request; 0: DefaultModelTimeout
+
+	Batch BatchMode `json:"batch,omitzero"` // of mode batch; zero: every call is a request of its own
+}
+
+// BatchMode says how extraction is answered by a server's Batch API: files of requests, answered within a day for less
+// money.
+type BatchMode struct {
+	Deadline Duration `json:"deadline"`         // from the build's beginning; the rest goes online
+	Poll     Duration `json:"poll"`             // between looks at what is at work
+	Tokens   int64    `json:"tokens"`           // of prompts that may wait at the server at once; 0: any number
+	Requests int      `json:"requests"`         // of a file, at most
+	Hourly   int      `json:"hourly"`           // batches that are created in an hour, at most
+	PricedAt float64  `json:"priced_at"`        // share of the price of online calls
+	Folder   string   `json:"folder,omitempty"` // where another program answers; empty: the server's Batch API
+}
+
+// On tells whether batches are asked for.
+func (m BatchMode) On() bool { return m.Deadline > 0 }
+
+// EmbedModel says who embeds classes, chunks and questions.
+type EmbedModel struct {
+	Provider       string `json:"provider"` // builtin | openai
+	BaseURL        string `json:"base_url,omitempty"`
+	APIKeyEnv      string `json:"api_key_env,omitempty"`
+	Model          string `json:"model"`
+	Dimension      int    `json:"dimension"`
+	MaxInputTokens int    `json:"max_input_tokens"`
+	Classes        string `json:"classes"` // model | lexical
+	Price          Price  `json:"price"`
+	TrustDomain    string `json:"trust_domain,omitempty"` // see Domain
+
+	Timeout Duration `json:"timeout,omitempty"` // of one request; 0: DefaultModelTimeout
+}
+
+// Inside tells whether the embedder is a model inside the program (package neural), rather than its lexical vectors or
+// a server.
+func (m EmbedModel) Inside() bool { return m.Provider == "builtin" && m.Model != "" }
+
+// RerankModel says who orders the best chunks of a query anew. It changes nothing that is built.
+type RerankModel struct {
+	Provider  string `json:"provider"` // empty: nobody; http
+	BaseURL   string `json:"base_url,omitempty"`
+	APIKeyEnv string `json:"api_key_env,omitempty"`
+	Model     string `json:"model,omitempty"`
+	Top       int    `json:"top,omitempty"` // chunks that are sent at most
+
+	MaxInputTokens int         `json:"max_input_tokens,omitempty"` // of a chunk, the rest is not sent; 0: all are
+	Timeout        Duration    `json:"timeout,omitempty"`          // of all that reranking takes
+	Price          RerankPrice `json:"price,omitzero"`
+}
+
+// On tells whether there is a reranker.
+func (r RerankModel) On() bool { return r.Provider != "" }
+
+// TriplesModel says who finds triples.
+type TriplesModel struct {
+	Provider    string   `json:"provider"` // empty: the chat model; rebel
+	BaseURL     string   `json:"base_url,omitempty"`
+	APIKeyEnv   string   `json:"api_key_env,omitempty"`
+	Model       string   `json:"model,omitempty"`
+	TrustDomain string   `json:"trust_domain,omitempty"` // see Domain
+	Timeout     Duration `json:"timeout,omitempty"`      // of one request; 0: DefaultModelTimeout
+}
+
+// On tells whether triples are found by another model than chat.
+func (m TriplesModel) On() bool { return m.Provider != "" }
+
+// RerankPrice is money per million tokens, and for each request: servers charge one or the other.
+type RerankPrice struct {
+	Prompt float64 `json:"prompt"`
+	Call   float64 `json:"call"`
+}
+
+// DefaultKeyVariable holds the key of a model server where a configuration names no other variable. A server of one's
+// own is asked without a key where it is empty.
+const DefaultKeyVariable = "OPENAI_API_KEY"
+
+// DefaultModelTimeout is how long one request to a model may take from sending to the last byte of its answer. A spec
+// holds 0 for it, as those of releases without the setting do.
+const DefaultModelTimeout = Duration(5 * time.Minute)
+
+// Limits are shared by all workers, per endpoint; zero means none.
+type Limits struct {
+	Concurrency       int `json:"concurrency"`
+	RequestsPerMinute int `json:"requests_per_minute"`
+	TokensPerMinute   int `json:"tokens_per_minute"`
+}
+
+// ConfigDigest covers what a generation is computed from and nothing else (docs/contract.md, Configuration), so that
+// a change of prices, limits, retrieval defaults or gates rebuilds nothing. Trust domains are not in it: a build
+// compares them with those of the generation before.
+func (s Spec) ConfigDigest() Digest {
+	covered := struct {
+		Corpus     string
+		Chunking   Chunking
+		Shortening Shortening
+		Parity     bool
+		Language   string
+		Chat       [2]string
+		Embedding  [2]string
+		Dimension  int
+		MaxInput   int
+		Classes    string
+		Extraction *Extraction `json:",omitempty"` // not in the digests of those that send all chunks
+	}{
+		s.Corpus, s.Chunking, s.Shortening, s.Parity, s.Retrieval.Language,
+		[2]string{s.Chat.Provider, s.Chat.Model},
+		[2]string{
+			s.Embedding.Provider,
+			s.Embedding.Model,
+		},
+		s.Embedding.Dimension, s.Embedding.MaxInputTokens, s.Embedding.Classes, s.Extraction,
+	}
+	raw, err := json.Marshal(covered)
+	if err != nil {
+		panic("corpus: config digest: " + err.Error()) // plain structs of strings and numbers always marshal
+	}
+	return Sum("config/1", string(raw))
+}
+
+// Duration is a time.Duration that reads and writes "24h" in JSON.
+type Duration time.Duration
+
+// MarshalText writes Go's duration form.
+func (d Duration) MarshalText() ([]byte, error) { return []byte(time.Duration(d).String()), nil }
+
+// UnmarshalText reads Go's duration form.
+func (d *Duration) UnmarshalText(b []byte) error {
+	v, err := time.ParseDuration(string(b))
+	*d = Duration(v)
+	return err
+}

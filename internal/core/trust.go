@@ -1,0 +1,65 @@
+package core
+
+import (
+	"net"
+	"net/url"
+	"strings"
+)
+
+// DefaultEndpoint of provider openai.
+const DefaultEndpoint = "https://api.openai.com/v1"
+
+// NoTrustDomain has results of a model shared by all who ask a model of that name, wherever: what they were before
+// domains were told apart.
+const NoTrustDomain = "none"
+
+// Trust says in whose answers a generation trusts, model by model; empty for models that are not asked over a network,
+// and where domains are not told apart. Results that were paid for before they were told apart name no domain: Before
+// says that those are this index's own, paid for in the same domain.
+type Trust struct {
+	Chat            string `json:"chat,omitempty"`
+	Embedding       string `json:"embedding,omitempty"`
+	ChatBefore      bool   `json:"chat_before,omitempty"`
+	EmbeddingBefore bool   `json:"embedding_before,omitempty"`
+}
+
+// Domain is whose answers the model's are (docs/contract.md, Identity).
+func (m ChatModel) Domain() string { return domain(m.Provider, m.TrustDomain, m.BaseURL) }
+
+// Domain is whose answers the model's are (docs/contract.md, Identity).
+func (m EmbedModel) Domain() string { return domain(m.Provider, m.TrustDomain, m.BaseURL) }
+
+// Domain is whose triples the model's are.
+func (m TriplesModel) Domain() string { return domain(m.Provider, m.TrustDomain, m.BaseURL) }
+
+func domain(provider, configured, baseURL string) string {
+	switch {
+	case provider != "openai" && provider != "rebel" || configured == NoTrustDomain:
+		return ""
+	case configured != "":
+		return canonical(configured)
+	case baseURL != "":
+		return canonical(baseURL)
+	}
+	return DefaultEndpoint
+}
+
+// canonical is scheme, host, port and path of a URL, without what stands for a user or a query; other text stays.
+func canonical(text string) string {
+	parsed, err := url.Parse(text)
+	if err != nil || parsed.Host == "" {
+		return text
+	}
+	scheme, host := strings.ToLower(parsed.Scheme), strings.ToLower(parsed.Hostname())
+	port := parsed.Port()
+	if scheme == "https" && port == "443" || scheme == "http" && port == "80" {
+		port = ""
+	}
+	switch {
+	case port != "":
+		host = net.JoinHostPort(host, port)
+	case strings.Contains(host, ":"):
+		host = "[" + host + "]"
+	}
+	return scheme + "://" + host + strings.TrimRight(parsed.Path, "/")
+}

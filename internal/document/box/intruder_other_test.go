@@ -1,5 +1,0 @@
-//go:build !linux
-
-package box_test
-
-func intrude() {}

@@ -1,6 +1,0 @@
-//go:build race
-
-package box
-
-// boundsMemory: the race detector takes more memory for itself than a document may.
-const boundsMemory = false

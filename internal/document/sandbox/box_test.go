@@ -1,0 +1,330 @@
+package sandbox_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"reflect"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+	"testing/iotest"
+	"time"
+
+	"github.com/unweaver/unweaver/internal/document"
+	"github.com/unweaver/unweaver/internal/document/sandbox"
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/testkit/documenttest"
+)
+
+func TestMain(m *testing.M) {
+	misbehave()
+	sandbox.Child()
+	os.Exit(m.Run())
+}
+
+// limits are small enough that a bomb is known for one soon, with time for a busy machine.
+func limits() document.Limits {
+	out := document.DefaultLimits()
+	out.Time, out.Memory, out.Text = 10*time.Minute, 192<<20, 4<<20
+	return out
+}
+
+func newPool(t testing.TB, places int, limits document.Limits) *sandbox.Pool {
+	t.Helper()
+	pool, err := sandbox.New(places, limits)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(pool.Close)
+	return pool
+}
+
+// parse reads a document to its end.
+func parse(ctx context.Context, parser document.Parser, object, content string) (document.Doc, string, error) {
+	kind, _, _, _ := document.KindOf(object)
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	doc, err := parser.Parse(ctx, strings.NewReader(content), kind, object)
+	if err != nil {
+		return doc, "", err
+	}
+	raw, err := io.ReadAll(doc.Text)
+	return doc, string(raw), err
+}
+
+func TestEachPillIsNamedAndTheNextDocumentIsParsed(t *testing.T) {
+	pool := newPool(t, 1, limits())
+	good := documenttest.PDF("All is well")
+	for name, content := range documenttest.Deadly() {
+		start := time.Now()
+		_, _, err := parse(t.Context(), pool, name, content)
+		t.Logf("%-16s %6d bytes %6.2f s: %v", name, len(content), time.Since(start).Seconds(), err)
+		known := fault.As(err)
+		if known == nil || known.Kind != fault.Content || !strings.Contains(err.Error(), name) || known.Hint == "" {
+			t.Errorf("%s: %v", name, err)
+		}
+		if _, text, err := parse(t.Context(), pool, "good.pdf", good); err != nil || !strings.Contains(text, "All is well") {
+			t.Errorf("after %s: %q, %v", name, text, err)
+		}
+	}
+}
+
+func TestAChildThatIsNotWellIsAnErrorOfTheDocumentAndGone(t *testing.T) {
+	for how, want := range map[string]fault.Code{
+		"one that writes garbage":              fault.ParseCrashed,
+		"one that sends other bytes than text": fault.ParseCrashed,
+		"one that never ends":                  fault.ParseCrashed,
+		"one that never ends its head":         fault.ParseCrashed,
+		"one that invents faults":              fault.ParseCrashed,
+		"one that ends without a word":         fault.ParseCrashed,
+		"one that stops in the middle":         fault.ParseCrashed,
+		"one that closes its input":            fault.ParseCrashed,
+		"one that ignores signals":             fault.Quarantined, // it sleeps, and takes no time of a processor
+	} {
+		t.Run(how, func(t *testing.T) {
+			small := limits()
+			if want == fault.Quarantined {
+				small.Time = 500 * time.Millisecond
+			}
+			pool := newPool(t, 1, small)
+			pool.Args("x", behaviour+how)
+			large := strings.Repeat("<p>text</p>", 1<<16) // more than a pipe holds
+			if _, _, err := parse(t.Context(), pool, "a.html", large); !fault.Is(err, want) ||
+				!strings.Contains(err.Error(), "a.html") {
+				t.Errorf("%v, not %s", err, want)
+			}
+			if pids := pool.PIDs(); len(pids) > 0 && how != "one that invents faults" {
+				t.Errorf("it is still there: %v", pids)
+			}
+		})
+	}
+}
+
+func TestAChildHasNoEnvironmentAndNoFilesButItsPipes(t *testing.T) {
+	t.Setenv("UNWEAVER_SECRET", "s3cr3t")
+	secret, err := os.Open(os.Args[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = secret.Close() }()
+	inherited, err := syscall.Dup(int(secret.Fd())) // without the mark that keeps it from a child
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = syscall.Close(inherited) }()
+	pool := newPool(t, 1, limits())
+	if _, _, err := parse(t.Context(), pool, "a.html", "<p>x</p>"); err != nil {
+		t.Fatal(err)
+	}
+	pid := pool.PIDs()[0]
+	proc := fmt.Sprintf("/proc/%d/", pid)
+	env, err := os.ReadFile(proc + "environ")
+	if err != nil {
+		t.Skip("no /proc")
+	}
+	if len(env) > 0 {
+		t.Errorf("environment: %q", env)
+	}
+	names, _ := os.ReadDir(proc + "fd")
+	for _, name := range names {
+		target, _ := os.Readlink(proc + "fd/" + name.Name())
+		if fd := name.Name(); (len(fd) > 1 || fd > "2") && !strings.HasPrefix(target, "anon_inode:") &&
+			!strings.HasPrefix(target, "/sys/fs/cgroup/") { // these are the runtime's
+			t.Errorf("file %s: %s", fd, target)
+		}
+	}
+	if group, err := syscall.Getpgid(pid); group != pid {
+		t.Errorf("its group is %d, %v", group, err)
+	}
+	status, _ := os.ReadFile(proc + "status")
+	if !strings.Contains(string(status), "NoNewPrivs:\t1\n") {
+		t.Errorf("it may get privileges:\n%s", status)
+	}
+}
+
+func TestAChildOpensNoFileAndItsLimitsAreSet(t *testing.T) {
+	pool := newPool(t, 1, limits())
+	if _, _, err := parse(t.Context(), pool, "a.html", "<p>x</p>"); err != nil {
+		t.Fatal(err)
+	}
+	proc := fmt.Sprintf("/proc/%d/", pool.PIDs()[0])
+	set, err := os.ReadFile(proc + "limits")
+	if err != nil {
+		t.Skip("no /proc")
+	}
+	for _, want := range []string{
+		`Max data size +(335544320 +335544320|unlimited)`, // the race detector has no bound
+		`Max file size +0 +0`, `Max core file size +0 +0`, `Max open files +16 +16`,
+		`Max cpu time +[0-9]+ +unlimited`,
+	} {
+		if !regexp.MustCompile(want).Match(set) {
+			t.Errorf("%s is not in\n%s", want, set)
+		}
+	}
+	status, _ := os.ReadFile(proc + "status")
+	if !strings.Contains(string(status), "Seccomp:\t2") {
+		t.Errorf("no filter:\n%s", status)
+	}
+}
+
+// gone tells whether there is no process of this number any more, not even one that nobody waited for.
+func gone(pid int) bool {
+	for until := time.Now().Add(2 * time.Minute); time.Now().Before(until); time.Sleep(10 * time.Millisecond) {
+		if errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) {
+			return true
+		}
+	}
+	return false
+}
+
+func files(t *testing.T) int {
+	t.Helper()
+	names, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		t.Skip("no /proc")
+	}
+	return len(names)
+}
+
+func TestClosingLeavesNoProcessAndNoFile(t *testing.T) {
+	pool, err := sandbox.New(2, limits())
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, _, _ = parse(t.Context(), pool, "a.html", "<p>warm</p>") // what a first one opens once is not counted
+	before := files(t)
+	pool.Close()
+	if pool, err = sandbox.New(2, limits()); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"xrefsize.pdf", "selfstream.pdf"} {
+		_, _, _ = parse(t.Context(), pool, name, documenttest.Deadly()[name])
+	}
+	if _, _, err := parse(t.Context(), pool, "a.html", "<p>x</p>"); err != nil {
+		t.Error(err)
+	}
+	pids := pool.PIDs()
+	if len(pids) != 1 {
+		t.Errorf("children: %v", pids)
+	}
+	pool.Close()
+	for _, pid := range pids {
+		if !gone(pid) {
+			t.Errorf("process %d is left", pid)
+		}
+	}
+	if after := files(t); after >= before {
+		t.Errorf("%d files are open, %d with one child", after, before)
+	}
+	if _, _, err := parse(t.Context(), pool, "a.html", "<p>x</p>"); !fault.Is(err, fault.ParserDown) {
+		t.Errorf("a closed pool: %v", err)
+	}
+}
+
+func TestADocumentThatIsGivenUpFreesItsPlaceAtOnce(t *testing.T) {
+	slow := limits()
+	slow.Time, slow.Memory = 10*time.Minute, 4<<30 // a fast machine takes 192 MiB in a quarter of a second
+	pool := newPool(t, 1, slow)
+	ctx, cancel := context.WithCancelCause(t.Context())
+	stopped := errors.New("a person stopped it")
+	time.AfterFunc(200*time.Millisecond, func() { cancel(stopped) })
+	start := time.Now()
+	if _, _, err := parse(ctx, pool, "hang.pdf", documenttest.Tireless()); !errors.Is(err, stopped) {
+		t.Errorf("it ended with %v", err)
+	}
+	if _, _, err := parse(t.Context(), pool, "a.html", "<p>x</p>"); err != nil {
+		t.Error(err)
+	}
+	if took := time.Since(start); took > 2*time.Minute {
+		t.Errorf("the next document waited %v", took)
+	}
+}
+
+func TestATextThatIsNotReadToItsEndFreesItsPlace(t *testing.T) {
+	pool := newPool(t, 1, limits())
+	ctx, cancel := context.WithCancel(t.Context())
+	long := "<p>" + strings.Repeat("many words ", 50_000) + "</p>"
+	doc, err := pool.Parse(ctx, strings.NewReader(long), document.HTML, "a.html")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := doc.Text.Read(make([]byte, 10)); err != nil {
+		t.Fatal(err)
+	}
+	cancel()
+	if _, _, err := parse(t.Context(), pool, "b.html", "<p>x</p>"); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestAParentThatIsKilledLeavesNoChild(t *testing.T) {
+	cmd := exec.Command(os.Args[0], behaviour+"a parent")
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	var pid int
+	_, err = fmt.Fscan(out, &pid)
+	time.Sleep(200 * time.Millisecond) // it parses by now
+	_ = cmd.Process.Kill()
+	_ = cmd.Wait()
+	if err != nil || pid == 0 {
+		t.Fatalf("no child: %v", err)
+	}
+	if !gone(pid) {
+		_ = syscall.Kill(pid, syscall.SIGKILL)
+		t.Errorf("process %d outlived its parent", pid)
+	}
+}
+
+func TestADocumentIsWhatItIsInThisProcess(t *testing.T) {
+	pool := newPool(t, 1, limits())
+	for name, content := range map[string]string{
+		"a.html": "<title>A title</title><h1>Häfen</h1><p>" + strings.Repeat("Zürich über ", 20_000) + "</p>",
+		"a.json": `{"title": "T", "text": "x", "year": 1999}`, "b.json": `[1, {"a": null}]`, "bad.json": `{`,
+		"a.pdf": documenttest.PDF("Salt and ships"), "bad.pdf": "%PDF-1.4", "bad.docx": "PK", "empty.html": "",
+	} {
+		wantDoc, wantText, wantErr := parse(t.Context(), document.Here{Limits: limits()}, name, content)
+		doc, text, err := parse(t.Context(), pool, name, content)
+		if doc.Title != wantDoc.Title || !reflect.DeepEqual(doc.Meta, wantDoc.Meta) || text != wantText {
+			t.Errorf("%s: %q %v %d bytes, in this process %q %v %d bytes", name, doc.Title, doc.Meta, len(text),
+				wantDoc.Title, wantDoc.Meta, len(wantText))
+		}
+		if fmt.Sprint(err) != fmt.Sprint(wantErr) || fault.CodeOf(err) != fault.CodeOf(wantErr) {
+			t.Errorf("%s: %v, in this process %v", name, err, wantErr)
+		}
+	}
+}
+
+func TestAChildGoesAfterManyDocuments(t *testing.T) {
+	pool := newPool(t, 1, limits())
+	seen := map[int]bool{}
+	for range sandbox.Lifetime + 1 {
+		if _, _, err := parse(t.Context(), pool, "a.json", `{"text":"x"}`); err != nil {
+			t.Fatal(err)
+		}
+		for _, pid := range pool.PIDs() {
+			seen[pid] = true
+		}
+	}
+	if len(seen) != 2 {
+		t.Errorf("%d children", len(seen))
+	}
+}
+
+func TestASourceThatBreaksIsNoFaultOfTheChild(t *testing.T) {
+	pool := newPool(t, 1, limits())
+	broken := io.MultiReader(strings.NewReader("<p>"), iotest.ErrReader(errors.New("torn")))
+	_, err := pool.Parse(t.Context(), broken, document.HTML, "a.html")
+	if !fault.Is(err, fault.Unreadable) || !strings.Contains(err.Error(), "torn") || len(pool.PIDs()) != 1 {
+		t.Errorf("%v, children %v", err, pool.PIDs())
+	}
+}

@@ -1,0 +1,289 @@
+package sandbox
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"runtime/debug"
+	"runtime/metrics"
+	"strings"
+	"sync/atomic"
+	"unicode/utf8"
+
+	"github.com/unweaver/unweaver/internal/document"
+	"github.com/unweaver/unweaver/internal/fault"
+)
+
+// A child is known by what it is called with: the name, the mark, and its limits as JSON.
+const (
+	childName = "unweaver-parse"
+	childMark = "--documents-from-standard-input"
+)
+
+// armed is set where this program knows how to be a child: another one would do again what it was started for.
+var armed atomic.Bool
+
+// Child is the first call of a main that may make a Pool. Where this process was started to parse, it does that until
+// its standard input ends, and never returns.
+func Child() {
+	if len(os.Args) == 3 && os.Args[0] == childName && os.Args[1] == childMark {
+		if err := serve(os.Args[2], os.Stdin, os.Stdout); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	armed.Store(true)
+}
+
+// serve answers requests until there are no more.
+func serve(settings string, stdin io.Reader, stdout io.Writer) error {
+	var limits document.Limits
+	if err := json.Unmarshal([]byte(settings), &limits); err != nil {
+		return err
+	}
+	debug.SetTraceback("none") // what it was doing is of no use to anybody, that it fell is
+	debug.SetMaxStack(int(limits.Memory / 4))
+	debug.SetMemoryLimit(limits.Memory / 4 * 3)
+	debug.SetGCPercent(childGC)
+	if err := confine(limits); err != nil {
+		return err
+	}
+	c := served{
+		limits: limits, in: bufio.NewReaderSize(stdin, maxFrame), out: bufio.NewWriterSize(stdout, maxFrame),
+		space: make([]byte, maxFrame),
+	}
+	if err := c.say(frameReady, nil); err != nil {
+		return err
+	}
+	for {
+		if err := c.one(); errors.Is(err, io.EOF) {
+			return nil
+		} else if err != nil {
+			return err
+		}
+	}
+}
+
+// childGC lets the heap of a child grow fivefold between two collections: it is small as a rule, and its bound is
+// SetMemoryLimit, near which more is collected.
+const childGC = 400
+
+// served is the child's side of the conversation.
+type served struct {
+	limits document.Limits
+	in     *bufio.Reader
+	out    *bufio.Writer
+	space  []byte
+}
+
+func (c *served) say(letter byte, content []byte) error {
+	if err := writeFrame(c.out, letter, content); err != nil {
+		return err
+	}
+	return c.out.Flush()
+}
+
+// one answers one request; io.EOF tells that there are no more.
+func (c *served) one() error {
+	letter, content, err := readFrame(c.in, c.space)
+	if err != nil {
+		return err
+	}
+	var request ask
+	if letter != frameAsk {
+		return garbage(fmt.Sprintf("a frame %q where a request begins", letter))
+	}
+	if err := json.Unmarshal(content, &request); err != nil {
+		return err
+	}
+	if err := allow(c.limits.Time); err != nil {
+		return err
+	}
+	body := &received{served: c}
+	doc, err := parse(body, request, c.limits)
+	if drained := body.drain(); drained != nil {
+		return drained
+	}
+	if !body.dropped {
+		orphaned := c.watch()
+		if err == nil {
+			err = c.answer(doc)
+		}
+		if err := c.end(err); err != nil {
+			return err
+		}
+		<-orphaned
+		return nil
+	}
+	return c.end(fault.Unreadable.At("read", request.Object))
+}
+
+// watch ends this process where its parent is gone, whatever it is doing then: nobody will read the answer. It is over
+// when the next request comes.
+func (c *served) watch() (over <-chan struct{}) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		if _, err := c.in.Peek(1); err != nil {
+			os.Exit(0)
+		}
+	}()
+	return done
+}
+
+// parse is document.Parse. A panic is an error of the document; what cannot be recovered from ends the process.
+func parse(body io.Reader, request ask, limits document.Limits) (doc document.Doc, err error) {
+	defer func() {
+		if cause := recover(); cause != nil {
+			err = fault.ParseCrashed.At("read", request.Object).Because(fmt.Sprint(cause)).Advise(adviseCrashed)
+		}
+	}()
+	return document.Parse(body, request.Kind, request.Object, limits)
+}
+
+// answer writes what a document holds.
+func (c *served) answer(doc document.Doc) (err error) {
+	defer func() {
+		if cause := recover(); cause != nil {
+			err = fault.ParseCrashed.At("read", "").Because(fmt.Sprint(cause)).Advise(adviseCrashed)
+		}
+	}()
+	if err := writeJSON(c.out, frameHead, head{Title: doc.Title, Meta: doc.Meta}); err != nil {
+		return err
+	}
+	piece, held := make([]byte, maxFrame), 0
+	for {
+		n, err := doc.Text.Read(piece[held:])
+		held += n
+		last := errors.Is(err, io.EOF)
+		whole := held
+		if !last {
+			whole = wholeRunes(piece[:held])
+		}
+		if held == len(piece) || err != nil {
+			if err := c.text(piece[:whole]); err != nil {
+				return err
+			}
+			held = copy(piece, piece[whole:held])
+		}
+		if last {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+func (c *served) text(piece []byte) error {
+	if len(piece) == 0 {
+		return nil
+	}
+	if !utf8.Valid(piece) {
+		piece = []byte(strings.ToValidUTF8(string(piece), "\uFFFD"))
+		for len(piece) > maxFrame {
+			cut := wholeRunes(piece[:maxFrame])
+			if err := writeFrame(c.out, frameText, piece[:cut]); err != nil {
+				return err
+			}
+			piece = piece[cut:]
+		}
+	}
+	return writeFrame(c.out, frameText, piece)
+}
+
+// wholeRunes is how much of a text does not end within a rune.
+func wholeRunes(piece []byte) int {
+	for back := 1; back < utf8.UTFMax && back <= len(piece); back++ {
+		if at := len(piece) - back; utf8.RuneStart(piece[at]) {
+			if !utf8.FullRune(piece[at:]) {
+				return at
+			}
+			break
+		}
+	}
+	return len(piece)
+}
+
+// end ends an answer. One that failed ends with its fault, after which this process goes on all the same.
+func (c *served) end(err error) error {
+	if err != nil {
+		told := failed{Code: string(fault.Unreadable), Op: "read", Cause: err.Error()}
+		if known := fault.As(err); known != nil {
+			told = failed{Code: string(known.Code), Op: known.Op, Hint: known.Hint}
+			if known.Err != nil {
+				told.Cause = known.Err.Error()
+			}
+		}
+		told.Op, told.Cause, told.Hint = brief(told.Op), brief(told.Cause), brief(told.Hint)
+		if err := writeJSON(c.out, frameFailed, told); err != nil {
+			return err
+		}
+	}
+	next := byte(stays)
+	if footprint() > c.limits.Memory/4 {
+		next = leaves
+	}
+	return c.say(frameEnd, []byte{next})
+}
+
+// footprint is the memory in bytes that this process has of the system.
+func footprint() int64 {
+	sample := []metrics.Sample{
+		{Name: "/memory/classes/total:bytes"}, {Name: "/memory/classes/heap/released:bytes"},
+	}
+	metrics.Read(sample)
+	return int64(sample[0].Value.Uint64()) - int64(sample[1].Value.Uint64())
+}
+
+// received is the bytes of an object as they come.
+type received struct {
+	*served
+	left    []byte // of the frame that came last; it lies in space
+	over    bool
+	dropped bool
+}
+
+var errDropped = errors.New("its source broke off")
+
+// Read implements io.Reader.
+func (r *received) Read(out []byte) (int, error) {
+	for len(r.left) == 0 {
+		if r.dropped {
+			return 0, errDropped
+		}
+		if r.over {
+			return 0, io.EOF
+		}
+		letter, content, err := readFrame(r.in, r.space)
+		if err != nil {
+			return 0, err
+		}
+		switch letter {
+		case frameBody:
+			r.left = content
+		case frameEnd:
+			r.over = true
+		case frameDrop:
+			r.over, r.dropped = true, true
+		default:
+			return 0, garbage(fmt.Sprintf("a frame %q within an object", letter))
+		}
+	}
+	n := copy(out, r.left)
+	r.left = r.left[n:]
+	return n, nil
+}
+
+// drain reads what the parser did not.
+func (r *received) drain() error {
+	_, err := io.Copy(io.Discard, r)
+	if r.dropped {
+		return nil
+	}
+	return err
+}

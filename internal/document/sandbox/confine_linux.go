@@ -1,0 +1,101 @@
+package sandbox
+
+import (
+	"os"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/unweaver/unweaver/internal/document"
+)
+
+// program is what a child runs: this very program, also where its file was replaced meanwhile.
+func program() (string, error) {
+	if _, err := os.Stat("/proc/self/exe"); err == nil {
+		return "/proc/self/exe", nil
+	}
+	return os.Executable()
+}
+
+// attributes of a child: a group of its own, and its end with the thread that started it.
+func attributes() *syscall.SysProcAttr {
+	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+}
+
+// exited waits until a child is over and leaves it to be waited for, so that its number stays its own.
+func exited(pid int) {
+	for {
+		var info unix.Siginfo
+		if err := unix.Waitid(unix.P_PID, pid, &info, unix.WEXITED|unix.WNOWAIT, nil); err != unix.EINTR {
+			return
+		}
+	}
+}
+
+// processorTime is what the processors spent on a child so far.
+func (c *child) processorTime() time.Duration {
+	const ofAllThreads = 2
+	var spent unix.Timespec
+	if err := unix.ClockGettime(int32(^c.cmd.Process.Pid<<3|ofAllThreads), &spent); err != nil {
+		return 0
+	}
+	return time.Duration(spent.Nano())
+}
+
+// harden has what this thread starts never get more rights than it has.
+func harden() { _ = unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) }
+
+// overhead is what a child needs beside what parsing takes, in bytes of private memory.
+const overhead = 128 << 20
+
+// confine takes from this process what parsing does not need.
+func confine(limits document.Limits) error {
+	closeInherited()
+	// Where memory is short the system should end a child, not its parent.
+	_ = os.WriteFile("/proc/self/oom_score_adj", []byte("1000"), 0)
+	data := uint64(limits.Memory) + overhead
+	if !boundsMemory {
+		data = unix.RLIM_INFINITY
+	}
+	for _, one := range []struct {
+		resource int
+		value    uint64
+	}{
+		{unix.RLIMIT_DATA, data},
+		{unix.RLIMIT_FSIZE, 0},
+		{unix.RLIMIT_CORE, 0},
+		{unix.RLIMIT_NOFILE, 16},
+	} {
+		if err := unix.Setrlimit(one.resource, &unix.Rlimit{Cur: one.value, Max: one.value}); err != nil {
+			return os.NewSyscallError("setrlimit", err)
+		}
+	}
+	return filter()
+}
+
+// closeInherited closes files that the parent was itself given by who started it, which pass from one to the next.
+// Those that this process opened have the mark that keeps them from that.
+func closeInherited() {
+	for fd := 3; fd < 1024; fd++ {
+		if flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0); err == nil && flags&unix.FD_CLOEXEC == 0 {
+			_ = unix.Close(fd)
+		}
+	}
+}
+
+// allow gives this process so much more time of the processors, rounded up; parsing is done by one thread and the
+// collector of garbage beside it.
+func allow(limit time.Duration) error {
+	var used unix.Rusage
+	if err := unix.Getrusage(unix.RUSAGE_SELF, &used); err != nil {
+		return os.NewSyscallError("getrusage", err)
+	}
+	total := time.Duration(used.Utime.Nano()+used.Stime.Nano()) + 2*limit + time.Second
+	var most unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_CPU, &most); err != nil {
+		return os.NewSyscallError("getrlimit", err)
+	}
+	most.Cur = min(uint64(total/time.Second)+1, most.Max)
+	return os.NewSyscallError("setrlimit", unix.Setrlimit(unix.RLIMIT_CPU, &most))
+}

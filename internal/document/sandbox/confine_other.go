@@ -1,0 +1,47 @@
+//go:build unix && !linux
+
+package sandbox
+
+import (
+	"os"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/unweaver/unweaver/internal/document"
+)
+
+// program is what a child runs.
+func program() (string, error) { return os.Executable() }
+
+// attributes of a child: a group of its own. That its parent is gone it sees by its standard input.
+func attributes() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }
+
+func harden() {}
+
+// processorTime is not known here while a child runs: what it took for documents before counts for the last one.
+func (c *child) processorTime() time.Duration { return 0 }
+
+// exited ends a child: elsewhere it could not be waited for without losing its number.
+func exited(pid int) {
+	time.Sleep(100 * time.Millisecond)
+	_ = syscall.Kill(-pid, syscall.SIGKILL)
+}
+
+// confine takes from this process what parsing does not need. Memory is bounded by the runtime's limit alone, which
+// collects more as it comes near and does not refuse.
+func confine(document.Limits) error {
+	for _, one := range []struct {
+		resource int
+		value    uint64
+	}{{unix.RLIMIT_FSIZE, 0}, {unix.RLIMIT_CORE, 0}} {
+		if err := unix.Setrlimit(one.resource, &unix.Rlimit{Cur: one.value, Max: one.value}); err != nil {
+			return os.NewSyscallError("setrlimit", err)
+		}
+	}
+	return nil
+}
+
+// allow leaves time to the parent.
+func allow(time.Duration) error { return nil }

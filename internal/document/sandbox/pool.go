@@ -1,0 +1,294 @@
+package sandbox
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"runtime"
+	"sync"
+	"time"
+
+	"github.com/unweaver/unweaver/internal/document"
+	"github.com/unweaver/unweaver/internal/fault"
+)
+
+// Pool is a document.Parser in child processes. It is safe for concurrent use. Close it.
+type Pool struct {
+	limits document.Limits
+	places chan struct{}
+	starts chan func() // done by the thread that starts children, which they do not outlive
+	args   []string    // of a child
+
+	closing time.Duration // how long Close waits for who is at work
+
+	mu      sync.Mutex
+	idle    []*child
+	running map[*child]bool
+	closed  bool
+}
+
+// lifetime is after how many documents a child goes: whatever a parser leaves behind goes with it.
+const lifetime = 500
+
+// New makes a pool of so many children at once; none is started before it is needed. What limits leave at zero is that
+// of document.DefaultLimits. It fails where main did not call Child.
+func New(places int, limits document.Limits) (*Pool, error) {
+	if !armed.Load() {
+		return nil, fault.Internal.At("parse in child processes of", "this program").
+			Because("its main does not call box.Child").
+			Advise("this is a fault of the program: report it with this text")
+	}
+	limits = limits.Whole()
+	settings, err := json.Marshal(limits)
+	if err != nil {
+		return nil, fault.Internal.At("encode", "limits").Because(err)
+	}
+	p := &Pool{
+		limits: limits, places: make(chan struct{}, max(places, 1)), starts: make(chan func()),
+		args: []string{childName, childMark, string(settings)}, running: map[*child]bool{}, closing: closingTime,
+	}
+	go p.thread()
+	return p, nil
+}
+
+// Limits are those of every document, with nothing left at zero.
+func (p *Pool) Limits() document.Limits { return p.limits }
+
+// thread starts the children. They end with the thread that started them, so it is one that lasts as long as the pool.
+func (p *Pool) thread() {
+	runtime.LockOSThread() // and never unlocked: it may not be used for anything else
+	harden()
+	for start := range p.starts {
+		start()
+	}
+}
+
+// closingTime is how long Close waits for who reads a document from a store that hangs.
+const closingTime = 5 * time.Second
+
+// Close ends the children, also those that are at work. It is over in seconds.
+func (p *Pool) Close() {
+	p.mu.Lock()
+	if p.closed {
+		p.mu.Unlock()
+		return
+	}
+	p.closed = true
+	idle := p.idle
+	p.idle = nil
+	for one := range p.running {
+		one.kill()
+	}
+	p.mu.Unlock()
+	for _, one := range idle {
+		p.discard(one)
+	}
+	late := time.NewTimer(p.closing)
+	defer late.Stop()
+	for held := range cap(p.places) { // whoever was at work has given its child up
+		select {
+		case p.places <- struct{}{}:
+		case <-late.C: // its child is gone, and the one that it may ask for is refused
+			for range held {
+				<-p.places
+			}
+			return
+		}
+	}
+	close(p.starts)
+	for range cap(p.places) { // who comes late is told so
+		<-p.places
+	}
+}
+
+// maxKept bounds the copy of an object, in bytes, from which it can be parsed once more.
+const maxKept = 16 << 20
+
+// Parse implements document.Parser. Types that stream are parsed in this process. The text comes from the child as it
+// is read; when ctx ends, the child ends too if the text was not read to its end.
+//
+// A document that breaks its child is fault.ParseCrashed, ParseMemory or ParseTimeout. A child that had other documents
+// before, or that somebody else killed, does not count: the document is tried once more, in a new one, within the same
+// time. Where that cannot be, or does not help, it is fault.Quarantined, and so is a document that was not given the
+// time of the processor that it may take: nobody knows yet what it does in a child of its own (document.Again).
+func (p *Pool) Parse(
+	ctx context.Context, reader io.Reader, kind document.Kind, object string,
+) (document.Doc, error) {
+	if kind.Streams() {
+		return document.Parse(reader, kind, object, p.limits)
+	}
+	if ctx.Err() != nil {
+		return document.Doc{}, context.Cause(ctx)
+	}
+	select {
+	case p.places <- struct{}{}:
+	case <-ctx.Done():
+		return document.Doc{}, context.Cause(ctx)
+	}
+	source := &source{reader: io.LimitReader(reader, p.limits.Bytes+1)}
+	waiting := clock{left: p.limits.Time}
+	for again := false; ; again = true {
+		one, err := p.take(ctx, again || document.IsAgain(ctx))
+		if err != nil {
+			<-p.places
+			return document.Doc{}, err
+		}
+		talk := newSession(ctx, p, one, object, waiting)
+		doc, err := talk.parse(source, kind)
+		if err == nil {
+			return doc, nil // reading the text gives the place back
+		}
+		if !again && talk.doubtful && ctx.Err() == nil && source.rewind() {
+			waiting = talk.clock
+			continue
+		}
+		<-p.places
+		return document.Doc{}, err
+	}
+}
+
+// PIDs are those of the children that are kept or at work.
+func (p *Pool) PIDs() []int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var out []int
+	for _, one := range p.idle {
+		out = append(out, one.cmd.Process.Pid)
+	}
+	for one := range p.running {
+		out = append(out, one.cmd.Process.Pid)
+	}
+	return out
+}
+
+// take gives an idle child, or a new one.
+func (p *Pool) take(ctx context.Context, fresh bool) (*child, error) {
+	p.mu.Lock()
+	if p.closed {
+		p.mu.Unlock()
+		return nil, stopping("documents")
+	}
+	if ctx.Err() != nil {
+		p.mu.Unlock()
+		return nil, context.Cause(ctx)
+	}
+	if n := len(p.idle); n > 0 && !fresh {
+		one := p.idle[n-1]
+		p.idle = p.idle[:n-1]
+		p.running[one] = true
+		p.mu.Unlock()
+		return one, nil
+	}
+	p.mu.Unlock()
+	type started struct {
+		child *child
+		err   error
+	}
+	answer := make(chan started, 1)
+	p.starts <- func() {
+		one, err := start(p.args)
+		answer <- started{one, err}
+	}
+	got := <-answer
+	if got.err != nil {
+		return nil, down(got.err)
+	}
+	p.mu.Lock()
+	p.running[got.child] = true
+	closed := p.closed
+	p.mu.Unlock()
+	if closed {
+		got.child.kill()
+	}
+	stop := context.AfterFunc(ctx, got.child.kill)
+	defer stop()
+	if err := got.child.ready(); err != nil {
+		p.discard(got.child)
+		switch {
+		case ctx.Err() != nil:
+			return nil, context.Cause(ctx)
+		case p.isClosed():
+			return nil, stopping("documents")
+		}
+		return nil, down(fmt.Errorf("%w: %s", err, got.child.last()))
+	}
+	return got.child, nil
+}
+
+// stopping is the error of a pool that is closed.
+func stopping(object string) error {
+	return fault.ParserDown.At("parse", object).Because("the program stops")
+}
+
+func (p *Pool) isClosed() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.closed
+}
+
+// down is what keeps this machine from parsing anything.
+func down(err error) error {
+	return fault.ParserDown.At("start a process that parses", "documents").
+		Because(err).
+		Advise("it is tried again; see the limits on processes and memory of the worker")
+}
+
+// give keeps a child for the next document.
+func (p *Pool) give(one *child) {
+	p.mu.Lock()
+	delete(p.running, one)
+	if !p.closed {
+		p.idle = append(p.idle, one)
+		p.mu.Unlock()
+		return
+	}
+	p.mu.Unlock()
+	one.end(false)
+}
+
+func (p *Pool) discard(one *child) {
+	one.end(false)
+	p.mu.Lock()
+	delete(p.running, one)
+	p.mu.Unlock()
+}
+
+// source is an object as it is read, with a copy of what was read as long as that is small.
+type source struct {
+	reader io.Reader
+	kept   bytes.Buffer
+	lost   bool  // too much was read
+	err    error // of the reader, not io.EOF
+}
+
+// Read implements io.Reader.
+func (s *source) Read(out []byte) (int, error) {
+	n, err := s.reader.Read(out)
+	if err != nil && err != io.EOF {
+		s.err = err
+	}
+	if !s.lost && s.kept.Len()+n > maxKept {
+		s.lost, s.kept = true, bytes.Buffer{}
+	}
+	if !s.lost {
+		s.kept.Write(out[:n])
+	}
+	return n, err
+}
+
+// rewind begins again, once, where nothing is lost.
+func (s *source) rewind() bool {
+	if s.lost || s.err != nil {
+		return false
+	}
+	s.reader = io.MultiReader(bytes.NewReader(bytes.Clone(s.kept.Bytes())), s.reader)
+	s.lost, s.kept = true, bytes.Buffer{}
+	return true
+}
+
+// patience is how long a child may take to start on a machine that is busy.
+const patience = time.Minute
+
+var _ document.Parser = (*Pool)(nil)

@@ -1,0 +1,366 @@
+package sandbox
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/unweaver/unweaver/internal/document"
+	"github.com/unweaver/unweaver/internal/fault"
+)
+
+// Advice for documents that break what parses them.
+const (
+	adviseCrashed = "the file is damaged, or made to break programs: save it anew, convert it to text, or remove it; " +
+		"the run goes on without it"
+	adviseMemory = "save it anew or split it; limits.document.memory of the worker bounds what parsing one may take; " +
+		"run index with --rebuild once that is raised"
+	adviseTime = "save it anew or split it; limits.document.seconds of the worker bounds what parsing one may take; " +
+		"run index with --rebuild once that is raised"
+	adviseOutside = "it is tried again by the next run; see the memory and the processors that the worker has"
+)
+
+// session is one document in one child.
+type session struct {
+	pool   *Pool
+	child  *child
+	ctx    context.Context
+	stop   func() bool // the watch over ctx
+	object string
+	clock  clock
+	before time.Duration // of the processors, that the child had taken by then
+
+	doubtful bool // it broke a child that may have been broken before, or that somebody else killed
+
+	mu    sync.Mutex // held while something waits for the child
+	over  bool       // the child is given back or gone
+	frees bool       // its end frees the place
+}
+
+// newSession watches over ctx from its beginning on, also where that is over already.
+func newSession(ctx context.Context, pool *Pool, one *child, object string, waiting clock) *session {
+	s := &session{pool: pool, child: one, ctx: ctx, object: object, clock: waiting, before: one.processorTime()}
+	s.mu.Lock()
+	defer s.mu.Unlock() // abandon waits until stop is there
+	s.stop = context.AfterFunc(ctx, s.abandon)
+	return s
+}
+
+// abandon gives the document up: its context ended.
+func (s *session) abandon() {
+	s.child.kill() // whoever waits for it wakes up
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.finish(false)
+}
+
+// finish gives the child back or ends it. The caller holds the lock.
+func (s *session) finish(keep bool) {
+	if s.over {
+		return
+	}
+	s.over = true
+	if !s.stop() { // it is being killed
+		keep = false
+	}
+	if keep && s.child.answers < lifetime {
+		s.pool.give(s.child)
+	} else {
+		s.pool.discard(s.child)
+	}
+	if s.frees {
+		<-s.pool.places
+	}
+}
+
+// parse sends an object and reads the beginning of its answer. After an error the child is gone or given back.
+func (s *session) parse(source *source, kind document.Kind) (document.Doc, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.over {
+		return document.Doc{}, context.Cause(s.ctx)
+	}
+	if err := s.send(source, kind); err != nil {
+		return document.Doc{}, s.broken(err)
+	}
+	var raw []byte
+	for {
+		letter, content, err := s.receive()
+		if err != nil {
+			return document.Doc{}, s.broken(err)
+		}
+		if letter == frameHead {
+			if raw = append(raw, content...); len(raw) > maxHead {
+				return document.Doc{}, s.broken(garbage("too long a head"))
+			}
+			continue
+		}
+		if letter == frameFailed {
+			return document.Doc{}, s.refused(content, source.err)
+		}
+		var start head
+		if err := json.Unmarshal(raw, &start); err != nil {
+			return document.Doc{}, s.broken(garbage("a head that is none"))
+		}
+		text := &text{session: s}
+		switch err := text.take(letter, content); {
+		case errors.Is(err, io.EOF): // there is none, and the child is given back
+			text.err = err
+			<-s.pool.places
+		case err != nil:
+			return document.Doc{}, err
+		default:
+			s.frees = true
+		}
+		return document.Doc{Title: s.title(start.Title), Meta: start.Meta, Text: text}, nil
+	}
+}
+
+// title believes no child that cut it.
+func (s *session) title(title string) string {
+	most := s.pool.limits.Title
+	if most <= 0 || utf8.RuneCountInString(title) <= most {
+		return title
+	}
+	return string([]rune(title)[:most])
+}
+
+// send writes the request.
+func (s *session) send(source *source, kind document.Kind) error {
+	write := func(letter byte, content []byte) error {
+		return s.clock.during(s.child.to.SetWriteDeadline, func() error {
+			err := writeFrame(s.child.out, letter, content)
+			if err == nil && letter != frameAsk && letter != frameBody {
+				err = s.child.out.Flush()
+			}
+			return err
+		})
+	}
+	raw, err := json.Marshal(ask{Kind: kind, Object: brief(s.object)})
+	if err != nil {
+		return err
+	}
+	if err := write(frameAsk, raw); err != nil {
+		return err
+	}
+	piece := make([]byte, maxFrame)
+	for {
+		n, err := io.ReadFull(source, piece)
+		if n > 0 {
+			if err := write(frameBody, piece[:n]); err != nil {
+				return err
+			}
+		}
+		if s.ctx.Err() != nil {
+			return s.ctx.Err()
+		}
+		switch {
+		case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF) && source.err == nil:
+			return write(frameEnd, nil)
+		case err != nil:
+			return write(frameDrop, nil)
+		}
+	}
+}
+
+// receive reads a frame of the answer.
+func (s *session) receive() (letter byte, content []byte, err error) {
+	err = s.clock.during(s.child.from.SetReadDeadline, func() error {
+		letter, content, err = readFrame(s.child.in, s.child.space)
+		return err
+	})
+	return letter, content, err
+}
+
+// ended reads the end of an answer and gives the child back.
+func (s *session) ended(content []byte) error {
+	if len(content) != 1 || (content[0] != stays && content[0] != leaves) {
+		return s.broken(garbage("an end that is none"))
+	}
+	if s.child.in.Buffered() > 0 {
+		return s.broken(garbage("more than one answer"))
+	}
+	s.child.answers++
+	s.finish(content[0] == stays)
+	return nil
+}
+
+// refused reads the fault of a document that the child could not parse. What broke its source was no fault of it.
+func (s *session) refused(content []byte, ofSource error) error {
+	var told failed
+	if err := json.Unmarshal(content, &told); err != nil {
+		return s.broken(garbage("a fault that is none"))
+	}
+	letter, content, err := s.receive()
+	if err == nil && letter != frameEnd {
+		err = garbage("something after a fault")
+	}
+	if err != nil {
+		return s.broken(err)
+	}
+	if err := s.ended(content); err != nil {
+		return err
+	}
+	if ofSource != nil {
+		if fault.As(ofSource) != nil || errors.Is(ofSource, context.Canceled) {
+			return ofSource
+		}
+		return fault.Unreadable.At("read", s.object).Because(ofSource)
+	}
+	code := fault.Code(told.Code)
+	if !fault.Known(code) || code.Kind() != fault.Content {
+		return fault.ParseCrashed.At("parse", s.object).Because(garbage("an unknown fault")).Advise(adviseCrashed)
+	}
+	out := code.At(brief(told.Op), s.object).Advise(brief(told.Hint))
+	if cause := brief(told.Cause); cause != "" {
+		out = out.Because(cause)
+	}
+	return out
+}
+
+// broken ends a child that did not answer as it should, and says whose fault that is.
+func (s *session) broken(cause error) error {
+	if s.over {
+		return context.Cause(s.ctx)
+	}
+	late := errors.Is(cause, os.ErrDeadlineExceeded)
+	var nonsense garbage
+	outside := !late && !errors.As(cause, &nonsense) // it is ending by itself, or its pipes are closed
+	used := s.child.answers > 0
+	state := s.child.end(outside && s.ctx.Err() == nil)
+	s.finish(false)
+	if s.ctx.Err() != nil {
+		return context.Cause(s.ctx)
+	}
+	last := s.child.last()
+	var status syscall.WaitStatus
+	if state != nil {
+		status, _ = state.Sys().(syscall.WaitStatus)
+	}
+	if s.pool.isClosed() {
+		return stopping(s.object)
+	}
+	fails := func(code fault.Code, why, hint string) error {
+		return code.At("parse", s.object).Because(why).Advise(hint)
+	}
+	exhausted := strings.Contains(last, "SIGXCPU") || status.Signaled() && status.Signal() == syscall.SIGXCPU
+	short := strings.Contains(last, "out of memory") || strings.Contains(last, "cannot allocate memory")
+	signalled := !s.child.wasKilled() && !short && ofOthers(status)
+	s.doubtful = outside && !exhausted && (used || signalled)
+	switch {
+	case late && state != nil && state.UserTime()+state.SystemTime()-s.before < s.pool.limits.Time/4*3:
+		return fails(fault.Quarantined,
+			fmt.Sprintf("it was not parsed in %v, in which the processors were busy elsewhere", s.pool.limits.Time),
+			adviseOutside)
+	case late, exhausted:
+		return fails(fault.ParseTimeout, fmt.Sprintf("it was not parsed in %v", s.pool.limits.Time), adviseTime)
+	case signalled:
+		return fails(fault.Quarantined,
+			"the process that parsed it was killed, as the system does where memory is short", adviseOutside)
+	case s.doubtful:
+		return fails(fault.Quarantined, "it broke a process that had parsed other documents before: "+last, adviseOutside)
+	case short:
+		return fails(fault.ParseMemory,
+			fmt.Sprintf("parsing it takes more than %d MiB of memory", s.pool.limits.Memory>>20), adviseMemory)
+	case !outside:
+		return fails(fault.ParseCrashed, cause.Error(), adviseCrashed)
+	case last != "":
+		return fails(fault.ParseCrashed, "it broke the process that parsed it: "+last, adviseCrashed)
+	}
+	return fails(fault.ParseCrashed,
+		fmt.Sprintf("the process that parsed it ended without an answer (%v)", state), adviseCrashed)
+}
+
+// ofOthers tells whether a child ended by a signal that no program gives itself: the system where memory is short, or
+// whoever ends the group of the worker.
+func ofOthers(status syscall.WaitStatus) bool {
+	if !status.Signaled() {
+		return false
+	}
+	switch status.Signal() {
+	case syscall.SIGKILL, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP:
+		return true
+	}
+	return false
+}
+
+// text is the text of an answer.
+type text struct {
+	*session
+	left  []byte
+	total int64
+	err   error
+}
+
+// Read implements io.Reader.
+func (t *text) Read(out []byte) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for len(t.left) == 0 && t.err == nil {
+		if t.over {
+			t.err = context.Cause(t.ctx)
+			break
+		}
+		letter, content, err := t.receive()
+		if err != nil {
+			t.err = t.broken(err)
+			break
+		}
+		t.err = t.take(letter, content)
+	}
+	if len(t.left) == 0 {
+		return 0, t.err
+	}
+	n := copy(out, t.left)
+	t.left = t.left[n:]
+	return n, nil
+}
+
+// take takes a frame of the text, or what ends it: io.EOF where all is well.
+func (t *text) take(letter byte, content []byte) error {
+	switch letter {
+	case frameText:
+		if t.total += int64(len(content)); t.total > t.pool.limits.Text {
+			return t.broken(garbage(fmt.Sprintf("more than %d MiB of text", t.pool.limits.Text>>20)))
+		}
+		if !utf8.Valid(content) {
+			return t.broken(garbage("text that is not UTF-8"))
+		}
+		t.left = content
+		return nil
+	case frameFailed:
+		return t.refused(content, nil)
+	case frameEnd:
+		if err := t.ended(content); err != nil {
+			return err
+		}
+		return io.EOF
+	}
+	return t.broken(garbage(fmt.Sprintf("a frame %q", letter)))
+}
+
+// maxBrief bounds a sentence of a child, in bytes.
+const maxBrief = 1000
+
+// brief makes one line of what a child says, of bounded length and without control characters.
+func brief(text string) string {
+	if len(text) > maxBrief {
+		text = text[:maxBrief]
+	}
+	text = strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) {
+			return ' '
+		}
+		return r
+	}, strings.ToValidUTF8(text, ""))
+	return strings.TrimSpace(text)
+}

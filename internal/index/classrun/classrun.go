@@ -1,0 +1,373 @@
+// Package classrun is the mapped file of a class run: the classes of a range of ids as one night made them, in the
+// order of ids, which is never written again. Rows go by their place in this file, and nothing in it names a place in
+// another. Which chunks mention a class is in the tables of splits, so that a row changes with its text alone.
+//
+//	rows       records in the order of ids     names, name_at     folded names in order (then by id), front-coded
+//	name_row   u32 row of each name            stats              Meta as JSON
+//	c_*        postings of class texts (package postings)
+package classrun
+
+import (
+	"bytes"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+
+	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/index/postings"
+	"github.com/unweaver/unweaver/internal/stream/extsort"
+	"github.com/unweaver/unweaver/internal/stream/mapped"
+)
+
+// Kind and Version of the file.
+// 1: rows, names in order, one side of postings.
+// 2: postings are packed, names are front-coded (names, name_ends before), rows have no node.
+// 3: rows have no first mention.
+// 4: rows have 8 bytes of the digest of their vector, 32 before; row_name, the name of each row, is left out. All are
+// read.
+const (
+	Kind    = "classrun"
+	Version = 4
+	whole   = 3
+	firsts  = 2
+	flat    = 1
+)
+
+// Side is the prefix of the postings.
+const Side = "c_"
+
+// nodes is the section that runs with access labels are to have.
+const nodes = "nodes"
+
+// metaSection holds Meta as JSON.
+const metaSection = "stats"
+
+// MaxRows is how many rows a run has, at most: they are numbered in 32 bits, and there is room for a bit beside them.
+const MaxRows = 1 << 31
+
+// Row is one record of the rows section. Its node in the graph is its id: the two differ for a class with an access
+// label alone, of which this version has none; a run that has one says so in a section "nodes", and is refused.
+//
+// Of the digest of its vector it has what the key of the vector's row has. The whole one is in the run's classes
+// segments, row beside row: whoever forms sums of vectors reads them there. That of the record is whole, because the
+// record's key is.
+type Row struct {
+	ID     core.ID
+	Vector core.DigestPrefix
+	Record core.Digest
+}
+
+// First is where the first mention of a class is, as rows of former versions say.
+type First struct {
+	Chunk core.ID
+	Pos   int32
+}
+
+// wholeRow is a record of version 3.
+type wholeRow struct {
+	ID             core.ID
+	Vector, Record core.Digest
+}
+
+// firstRow is a record of version 2.
+type firstRow struct {
+	ID             core.ID
+	Vector, Record core.Digest
+	First          First
+}
+
+// flatRow is a record of version 1.
+type flatRow struct {
+	ID, Node       core.ID
+	Vector, Record core.Digest
+	First          First
+	_              uint32
+}
+
+// Meta of the file, in the section "stats".
+type Meta struct {
+	Analyser string         `json:"analyser"` // the rules that made the terms; questions must be cut by the same
+	Language string         `json:"language"`
+	Words    postings.Stats `json:"words"`
+}
+
+// Expect is what a run must be to serve: what the manifest says of it.
+type Expect struct {
+	Analyser string // empty: of any, for who looks up no word
+	Classes  int
+}
+
+// File is an open run. It is safe for concurrent use until Close.
+type File struct {
+	Meta    Meta
+	Rows    []Row
+	NameRow []uint32       // place of a name -> row
+	Words   *postings.Side // of rows
+	Firsts  []First        // of each row, in a file of a former version; nil: splits tell
+
+	f     *mapped.File
+	names mapped.Front
+	flat  *mapped.Strings // of a file of version 1, in place of names
+}
+
+// Open maps a run and checks that it is what is expected, and that what its sections say of each other lies within it.
+// Errors: those of mapped.Open, fault.FormatUnknown where another analyser made its terms or where its rows have access
+// labels, fault.SegmentDamage where its content does not fit.
+func Open(path string, expect Expect) (*File, error) {
+	file, err := mapped.Open(path, Kind, Version, whole, firsts, flat)
+	if err != nil {
+		return nil, err
+	}
+	x := &File{f: file, NameRow: mapped.Slice[uint32](file, "name_row")}
+	labels := file.Bytes(nodes) != nil
+	switch file.Version() {
+	case flat:
+		labels = x.widen(mapped.Slice[flatRow](file, "rows"))
+		names := mapped.StringsOf(file, "names", "name_ends")
+		x.flat = &names
+	case firsts:
+		x.apart(mapped.Slice[firstRow](file, "rows"))
+	case whole:
+		x.shorten(mapped.Slice[wholeRow](file, "rows"))
+	default:
+		x.Rows = mapped.Slice[Row](file, "rows")
+	}
+	if x.flat == nil {
+		x.names = mapped.FrontOf(file, "names", "name_at", len(x.Rows))
+	}
+	if err := x.check(path, expect, labels); err != nil {
+		file.Close()
+		return nil, err
+	}
+	return x, nil
+}
+
+// widen copies the rows of version 1, which are held in memory therefore, and tells whether one has an access label.
+func (x *File) widen(rows []flatRow) (labels bool) {
+	x.Rows, x.Firsts = make([]Row, len(rows)), make([]First, len(rows))
+	for i := range rows {
+		row := &rows[i]
+		x.Rows[i], x.Firsts[i] = Row{row.ID, row.Vector.Prefix(), row.Record}, row.First
+		labels = labels || row.Node != row.ID
+	}
+	return labels
+}
+
+// apart copies the rows of version 2, which are held in memory therefore.
+func (x *File) apart(rows []firstRow) {
+	x.Rows, x.Firsts = make([]Row, len(rows)), make([]First, len(rows))
+	for i := range rows {
+		row := &rows[i]
+		x.Rows[i], x.Firsts[i] = Row{row.ID, row.Vector.Prefix(), row.Record}, row.First
+	}
+}
+
+// shorten copies the rows of version 3, which are held in memory therefore.
+func (x *File) shorten(rows []wholeRow) {
+	x.Rows = make([]Row, len(rows))
+	for i := range rows {
+		x.Rows[i] = Row{rows[i].ID, rows[i].Vector.Prefix(), rows[i].Record}
+	}
+}
+
+func (x *File) check(path string, expect Expect, labels bool) error {
+	if err := json.Unmarshal(x.f.Bytes(metaSection), &x.Meta); err != nil {
+		return x.f.Unfit(err.Error())
+	}
+	if err := x.Expected(path, expect); err != nil {
+		return err
+	}
+	x.Words = postings.Open(x.f, Side, x.Meta.Words)
+	if why := x.unfit(); why != "" {
+		return x.f.Unfit(why)
+	}
+	if labels {
+		return fault.FormatUnknown.At("open class run", path).
+			Because("its classes have access labels, which this program does not enforce").
+			Advise("use the program version that wrote it")
+	}
+	return nil
+}
+
+// Expected tells whether it is what is expected: for those who share it with whoever opened it. Errors are those of
+// Open.
+func (x *File) Expected(path string, expect Expect) error {
+	if expect.Analyser != "" && x.Meta.Analyser != expect.Analyser {
+		return fault.FormatUnknown.At("open class run", path).
+			Because("its words were cut by analyser " + x.Meta.Analyser + ", questions are cut by " + expect.Analyser).
+			Advise("build the index again with: unweaver index, or use the program version that built it")
+	}
+	if len(x.Rows) != expect.Classes {
+		return x.f.Unfit(fmt.Sprintf("it has %d classes, the manifest says %d", len(x.Rows), expect.Classes))
+	}
+	return nil
+}
+
+// unfit says what does not fit, if anything: a checksum can be made right for any content.
+func (x *File) unfit() string {
+	rows := len(x.Rows)
+	for i := 1; i < rows; i++ {
+		if bytes.Compare(x.Rows[i-1].ID[:], x.Rows[i].ID[:]) >= 0 {
+			return fmt.Sprintf("class %d is out of the order of ids", i)
+		}
+	}
+	fits := x.names.Fits()
+	if x.flat != nil {
+		fits = x.flat.Fits() && x.flat.Len() == rows
+	}
+	if !fits || len(x.NameRow) != rows {
+		return "its names do not fit its classes"
+	}
+	named := make([]uint64, (rows+63)/64) // one bit for each class that has had its name
+	var before, here []byte
+	for name, row := range x.NameRow {
+		if int64(row) >= int64(rows) || named[row/64]&(1<<(row%64)) != 0 {
+			return fmt.Sprintf("name %d is that of another class", name)
+		}
+		named[row/64] |= 1 << (row % 64)
+		here = x.AppendName(here[:0], name)
+		if name > 0 && CompareNames(before, x.NameID(name-1), here, x.NameID(name)) >= 0 {
+			return fmt.Sprintf("name %d is out of order", name)
+		}
+		before, here = here, before
+	}
+	if x.Words.Documents() != rows || !x.Words.Fits() {
+		return "its postings do not fit its classes"
+	}
+	return ""
+}
+
+// AppendName appends the folded name at a place of the order of names to a buffer.
+func (x *File) AppendName(buf []byte, place int) []byte {
+	if x.flat != nil {
+		return append(buf, x.flat.Bytes(place)...)
+	}
+	return x.names.Append(buf, place)
+}
+
+// NameID is the id of the class whose name is at a place of the order of names.
+func (x *File) NameID(place int) *core.ID { return &x.Rows[x.NameRow[place]].ID }
+
+// CompareNames orders two names with the ids of their classes, be they of one run or of two: as the name, a zero byte
+// and the id do, which is by name and then by id but for names that have a zero byte themselves.
+func CompareNames(a []byte, idA *core.ID, b []byte, idB *core.ID) int {
+	shared := min(len(a), len(b))
+	if order := bytes.Compare(a[:shared], b[:shared]); order != 0 {
+		return order
+	}
+	switch {
+	case len(a) == len(b):
+		return bytes.Compare(idA[:], idB[:])
+	case len(a) > shared && a[shared] != 0:
+		return 1
+	case len(b) > shared && b[shared] != 0:
+		return -1
+	}
+	return bytes.Compare(nameKey(a, idA), nameKey(b, idB))
+}
+
+// nameKey is what names are sorted by.
+func nameKey(name []byte, id *core.ID) []byte { return slices.Concat(name, []byte{0}, id[:]) }
+
+// Close unmaps it.
+func (x *File) Close() { x.f.Close() }
+
+// Unfit is the error of a reader that found that it does not fit what lies beside it.
+func (x *File) Unfit(why string) error { return x.f.Unfit(why) }
+
+// Writer makes a run of classes that are given in the order of ids. Its memory does not grow with them but for four
+// bytes a class; equal input gives equal bytes. Close it always.
+type Writer struct {
+	limit  uint64 // of rows
+	last   core.ID
+	count  uint64
+	err    error
+	rows   mapped.Column
+	byName extsort.Sorter
+	words  *postings.Builder
+}
+
+// NewWriter makes one.
+func NewWriter() *Writer { return &Writer{limit: MaxRows, words: postings.NewBuilder()} }
+
+// Close removes temporary files.
+func (w *Writer) Close() {
+	w.rows.Close()
+	w.byName.Close()
+	w.words.Close()
+}
+
+// Add takes the next class with its folded name (names.Key) and the terms of its text. Its id is greater than those
+// before.
+func (w *Writer) Add(row Row, name string, terms []string) error {
+	if w.err != nil {
+		return w.err
+	}
+	if w.count > 0 && bytes.Compare(w.last[:], row.ID[:]) >= 0 {
+		w.err = fault.Internal.At("write class run", row.ID.String()).
+			Because("it comes after " + w.last.String() + ", classes are given in the order of ids")
+		return w.err
+	}
+	if w.count >= w.limit {
+		w.err = fault.TooLarge.At("number the classes of", "a class run").
+			Because(fmt.Sprintf("it may have %d", w.limit)).
+			Advise("divide the corpus among several indexes")
+		return w.err
+	}
+	w.byName.Add(nameKey([]byte(name), &row.ID), binary.BigEndian.AppendUint32(nil, uint32(w.count)))
+	w.last = row.ID
+	w.count++
+	w.err = errors.Join(mapped.PutRecord(&w.rows, row), w.words.Add(terms))
+	return w.err
+}
+
+// Write ends the run and writes the file, whose terms an analyser made for a language. It gives what Open is to expect.
+func (w *Writer) Write(to io.Writer, analyser, language string) (Expect, error) {
+	if w.err != nil {
+		return Expect{}, w.err
+	}
+	out := mapped.NewWriter(to, Kind, Version, nil)
+	out.Section("rows")
+	if err := errors.Join(w.rows.CopyTo(out), w.writeNames(out)); err != nil {
+		return Expect{}, err
+	}
+	meta := Meta{Analyser: analyser, Language: language}
+	var err error
+	if meta.Words, err = w.words.Write(out, Side); err != nil {
+		return Expect{}, err
+	}
+	raw, err := json.Marshal(meta)
+	if err != nil {
+		return Expect{}, err
+	}
+	out.Section(metaSection)
+	_, _ = out.Write(raw) // Close tells of errors
+	return Expect{Analyser: analyser, Classes: int(w.count)}, out.Close()
+}
+
+func (w *Writer) writeNames(out *mapped.Writer) error {
+	defer w.byName.Close()
+	var names mapped.FrontWriter
+	defer names.Close()
+	var rows mapped.Column
+	defer rows.Close()
+	for sorted, err := range w.byName.Sorted() {
+		if err != nil {
+			return err
+		}
+		name := sorted[0][:len(sorted[0])-1-len(core.ID{})]
+		row := binary.BigEndian.Uint32(sorted[1])
+		if err := errors.Join(names.Add(name), mapped.PutRecord(&rows, row)); err != nil {
+			return err
+		}
+	}
+	if err := names.Write(out, "names", "name_at"); err != nil {
+		return err
+	}
+	out.Section("name_row")
+	return rows.CopyTo(out)
+}

@@ -1,0 +1,200 @@
+package classrun_test
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/index/classrun"
+	"github.com/unweaver/unweaver/internal/stream/mapped"
+)
+
+// names of classes, in the order of their ids; two have one name, and some are the beginning of others.
+func names() []string {
+	out := []string{"rhine", "rhine", "rhine falls", "rhi", "rhine\x00", ""}
+	for n := range 40 {
+		out = append(out, fmt.Sprint("class ", n*7%40))
+	}
+	return out
+}
+
+func row(n int) classrun.Row {
+	return classrun.Row{
+		ID: core.ID{byte(n), 1}, Vector: core.Sum("vector", fmt.Sprint(n)).Prefix(), Record: core.Sum(fmt.Sprint(n)),
+	}
+}
+
+func whole(t *testing.T, spillAt int) []byte {
+	t.Helper()
+	writer := classrun.NewWriter()
+	defer writer.Close()
+	writer.SpillAt(spillAt)
+	for n, name := range names() {
+		if err := writer.Add(row(n), name, strings.Fields(name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var out bytes.Buffer
+	if _, err := writer.Write(&out, "v1", "en"); err != nil {
+		t.Fatal(err)
+	}
+	return out.Bytes()
+}
+
+func TestARunSaysWhatWasGivenAndHasItsNamesInOrder(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "run")
+	if err := os.WriteFile(path, whole(t, 0), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	given := names()
+	file, err := classrun.Open(path, classrun.Expect{Analyser: "v1", Classes: len(given)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	var sorted []string
+	for n, name := range given {
+		want := row(n)
+		got := string(file.AppendName(nil, slices.Index(file.NameRow, uint32(n))))
+		if file.Rows[n] != want || got != name {
+			t.Errorf("class %d: %+v %q", n, file.Rows[n], got)
+		}
+		sorted = append(sorted, name+"\x00"+string(want.ID[:]))
+	}
+	slices.Sort(sorted)
+	for place, want := range sorted {
+		id := file.Rows[file.NameRow[place]].ID
+		if got := string(file.AppendName(nil, place)) + "\x00" + string(id[:]); got != want {
+			t.Errorf("name %d is %q, want %q", place, got, want)
+		}
+	}
+	river, _ := file.Words.Find("rhine")
+	if docs, _ := river.All(); !slices.Equal(docs, []uint32{0, 1, 2}) {
+		t.Errorf("rhine is in %v", docs)
+	}
+	for name, other := range map[string]struct {
+		expect classrun.Expect
+		code   fault.Code
+	}{
+		"analyser": {classrun.Expect{Analyser: "v2", Classes: len(given)}, fault.FormatUnknown},
+		"classes":  {classrun.Expect{Analyser: "v1", Classes: 1}, fault.SegmentDamage},
+	} {
+		if _, err := classrun.Open(path, other.expect); !fault.Is(err, other.code) {
+			t.Errorf("other %s: %v", name, err)
+		}
+	}
+}
+
+func TestHowMuchMemorySortsNamesIsNotInTheBytes(t *testing.T) {
+	if !bytes.Equal(whole(t, 0), whole(t, 100)) {
+		t.Error("they differ")
+	}
+}
+
+func TestWhatCannotBeNumberedOrOrderedIsRefused(t *testing.T) {
+	for _, next := range []int{3, 4} {
+		writer := classrun.NewWriter()
+		defer writer.Close()
+		if err := writer.Add(row(4), "b", nil); err != nil {
+			t.Fatal(err)
+		}
+		if err := writer.Add(row(next), "a", nil); err == nil {
+			t.Errorf("%d comes after 4", next)
+		}
+		if _, err := writer.Write(&bytes.Buffer{}, "v1", "en"); err == nil {
+			t.Error("a run without what was refused")
+		}
+	}
+	writer := classrun.NewWriter()
+	defer writer.Close()
+	writer.SetLimit(1)
+	if err := writer.Add(row(1), "a", nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := writer.Add(row(2), "b", nil); !fault.Is(err, fault.TooLarge) {
+		t.Errorf("two classes of 1: %v", err)
+	}
+}
+
+// A run that says that classes have access labels is of a program that enforces them.
+func TestARunWithAccessLabelsIsRefused(t *testing.T) {
+	raw := whole(t, 0)
+	path := filepath.Join(t.TempDir(), "run")
+	if err := os.WriteFile(path, raw, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	from, err := mapped.Open(path, classrun.Kind, classrun.Version)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer from.Close()
+	for _, add := range []string{"", "nodes"} {
+		var out bytes.Buffer
+		writer := mapped.NewWriter(&out, classrun.Kind, classrun.Version, nil)
+		for _, name := range append(from.Sections(), add) {
+			if name == "" {
+				continue
+			}
+			writer.Section(name)
+			if _, err := writer.Write(from.Bytes(name)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := writer.Close(); err != nil {
+			t.Fatal(err)
+		}
+		labelled := filepath.Join(t.TempDir(), "labelled")
+		if err := os.WriteFile(labelled, out.Bytes(), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		file, err := classrun.Open(labelled, classrun.Expect{Analyser: "v1", Classes: len(names())})
+		if (add == "") != (err == nil) || (err != nil && !fault.Is(err, fault.FormatUnknown)) {
+			t.Errorf("with section %q: %v", add, err)
+		}
+		if err == nil {
+			file.Close()
+		}
+	}
+}
+
+// Each class has one name: a run in which one has another's as well is damaged, whatever its checksums say.
+func TestARunInWhichAClassHasTwoNamesIsRefused(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "run")
+	if err := os.WriteFile(path, whole(t, 0), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	from, err := mapped.Open(path, classrun.Kind, classrun.Version)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer from.Close()
+	var out bytes.Buffer
+	writer := mapped.NewWriter(&out, classrun.Kind, classrun.Version, nil)
+	for _, name := range from.Sections() {
+		raw := bytes.Clone(from.Bytes(name))
+		if name == "name_row" {
+			copy(raw[len(raw)-4:], raw[len(raw)-8:]) // the last two names, which differ, are of one class
+		}
+		writer.Section(name)
+		if _, err := writer.Write(raw); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := writer.Close(); err != nil {
+		t.Fatal(err)
+	}
+	forged := filepath.Join(t.TempDir(), "forged")
+	if err := os.WriteFile(forged, out.Bytes(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, err = classrun.Open(forged, classrun.Expect{Analyser: "v1", Classes: len(names())})
+	if !fault.Is(err, fault.SegmentDamage) || !strings.Contains(err.Error(), "that of another class") {
+		t.Errorf("a class with two names: %v", err)
+	}
+}

@@ -1,0 +1,329 @@
+// Package deletedstats is what the dead rows of one side's segments count: how many documents, of how many terms, and for
+// each term how many of them hold it. Sums over segments less these are the statistics of what is live, as if the dead
+// had never been there; integers, so that the difference is exact.
+//
+//	terms  bytes of all terms in order    term_end  u64 end of each term
+//	df     u64 of each term: dead documents that hold it
+//	head   u64 dead documents, u64 their terms together
+package deletedstats
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"math"
+	"strconv"
+
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/index/postings"
+	"github.com/unweaver/unweaver/internal/stream/mapped"
+)
+
+// Kind and Version of the file.
+// 1: terms, frequencies and head.
+const (
+	Kind    = "deadstats"
+	Version = 1
+)
+
+// Of says which side it counts, and which analyser cut the words of it.
+type Of struct {
+	Side     string
+	Analyser string // empty, to Open: any, for who looks up no word
+}
+
+// File is an open table. It may be read by many at once until it is closed.
+type File struct {
+	file        *mapped.File
+	terms       mapped.Strings
+	frequencies []uint64
+	totals      postings.Totals
+}
+
+// Open maps a table and checks that it is of this side and that its numbers fit each other. Errors are those of
+// mapped.Open; one of another side is fault.SegmentDamage, of another analyser fault.FormatUnknown.
+func Open(path string, of Of) (*File, error) {
+	file, err := mapped.Open(path, Kind, Version)
+	if err != nil {
+		return nil, err
+	}
+	table := &File{
+		file:        file,
+		terms:       mapped.StringsOf(file, "terms", "term_end"),
+		frequencies: mapped.Slice[uint64](file, "df"),
+	}
+	if analyser := file.Meta("analyser"); of.Analyser != "" && analyser != of.Analyser {
+		file.Close()
+		return nil, fault.FormatUnknown.At("open segment", path).
+			Because("its words were cut by analyser " + strconv.Quote(analyser) + ", the segments' by " + of.Analyser).
+			Advise("build the index again with: unweaver index, or use the program version that built it")
+	}
+	if why := table.unfit(of); why != "" {
+		err := file.Unfit(why)
+		file.Close()
+		return nil, err
+	}
+	return table, nil
+}
+
+// unfit says what does not fit, if anything. A term that is out of order would not be found.
+func (f *File) unfit(of Of) string {
+	if side := f.file.Meta("side"); side != of.Side {
+		return "it is of side " + strconv.Quote(side) + ", not " + of.Side
+	}
+	head := f.file.Bytes("head")
+	if len(head) != 16 {
+		return "its head is cut"
+	}
+	f.totals = postings.Totals{Documents: binary.LittleEndian.Uint64(head), Terms: binary.LittleEndian.Uint64(head[8:])}
+	if f.totals.Documents > math.MaxInt64 || f.totals.Terms > math.MaxInt64 {
+		return "its head has more than there can be"
+	}
+	if !f.terms.Fits() || f.terms.Len() != len(f.frequencies) || len(f.file.Bytes("df")) != 8*len(f.frequencies) {
+		return "its sections do not fit each other"
+	}
+	before, left := "", f.totals.Terms // a document counts at least one occurrence of each term that it holds
+	for i, df := range f.frequencies {
+		term := f.terms.At(i)
+		if i > 0 && term <= before {
+			return fmt.Sprintf("term %d is out of order", i)
+		}
+		if df == 0 || df > f.totals.Documents || df > left {
+			return fmt.Sprintf("term %d is said to be in %d of %d documents", i, df, f.totals.Documents)
+		}
+		before, left = term, left-df
+	}
+	return ""
+}
+
+// Close unmaps it.
+func (f *File) Close() { f.file.Close() }
+
+// Totals of the dead documents.
+func (f *File) Totals() postings.Totals { return f.totals }
+
+// Frequency is how many dead documents hold a term.
+func (f *File) Frequency(term string) uint64 {
+	if i := f.terms.Find(term); i >= 0 {
+		return f.frequencies[i]
+	}
+	return 0
+}
+
+// Terms is how many there are.
+func (f *File) Terms() int { return f.terms.Len() }
+
+// All goes through the terms in order.
+func (f *File) All() iter.Seq2[Entry, error] {
+	return func(yield func(Entry, error) bool) {
+		for i, df := range f.frequencies {
+			if !yield(Entry{f.terms.At(i), int64(df)}, nil) {
+				return
+			}
+		}
+	}
+}
+
+// Entry is a term and how many documents hold it; in a change, how many more, or fewer, than before.
+type Entry struct {
+	Term      string
+	Documents int64
+}
+
+// Change is by how much the dead became more, or fewer: documents that died, less those that merging segments left out.
+type Change struct {
+	Documents, Terms int64
+	Entries          iter.Seq2[Entry, error] // by increasing term, each once
+}
+
+// Count counts the dead rows of a side, or all where dead is nil: of a side that holds only rows that died. Its entries
+// follow the side's terms and are counted while they are read, so nothing is held.
+func Count(side *postings.Side, dead func(row int) bool) Change {
+	change := Change{}
+	for row, length := range side.Lengths {
+		if dead == nil || dead(row) {
+			change.Documents++
+			change.Terms += int64(length)
+		}
+	}
+	change.Entries = func(yield func(Entry, error) bool) {
+		var cursor postings.Cursor
+		for term, list := range side.Lists() {
+			df := int64(0)
+			cursor.Reset(list)
+			for block := range list.Blocks() {
+				cursor.Load(block)
+				for _, doc := range cursor.Docs {
+					if dead == nil || dead(int(doc)) {
+						df++
+					}
+				}
+			}
+			if df > 0 && !yield(Entry{term, df}, nil) {
+				return
+			}
+		}
+	}
+	return change
+}
+
+// Negated takes away what a change adds.
+func Negated(change Change) Change {
+	return Change{-change.Documents, -change.Terms, func(yield func(Entry, error) bool) {
+		for entry, err := range change.Entries {
+			entry.Documents = -entry.Documents
+			if !yield(entry, err) {
+				return
+			}
+		}
+	}}
+}
+
+// Write writes the table of former (nil = nothing was dead) and changes, joined term by term; each is read once, and
+// memory grows with none. A term that no dead document holds any more is left out. Equal counts are equal bytes,
+// whatever changes they were made of. Errors: those of the entries, and fault.Internal for entries that do not
+// increase, or counts that fall below 0.
+func Write(writer io.Writer, of Of, former *File, changes ...Change) error {
+	totals := Change{}
+	if former != nil {
+		changes = append([]Change{former.change()}, changes...)
+	}
+	var streams []iter.Seq2[Entry, error]
+	for _, change := range changes {
+		totals.Documents += change.Documents
+		totals.Terms += change.Terms
+		streams = append(streams, change.Entries)
+	}
+	if totals.Documents < 0 || totals.Terms < 0 {
+		return miscounted(of, fmt.Sprintf("%d documents of %d terms are dead", totals.Documents, totals.Terms))
+	}
+	var cols columns
+	defer cols.close()
+	left := totals.Terms
+	for entry, err := range joined(of, streams) {
+		if err != nil {
+			return err
+		}
+		if entry.Documents < 0 || entry.Documents > min(totals.Documents, left) {
+			return miscounted(of, fmt.Sprintf("a term is in %d of %d documents", entry.Documents, totals.Documents))
+		}
+		left -= entry.Documents
+		if err := cols.put(entry); err != nil {
+			return err
+		}
+	}
+	out := mapped.NewWriter(writer, Kind, Version, map[string]string{"side": of.Side, "analyser": of.Analyser})
+	for _, section := range []struct {
+		name   string
+		column *mapped.Column
+	}{{"terms", &cols.terms}, {"term_end", &cols.ends}, {"df", &cols.frequencies}} {
+		out.Section(section.name)
+		if err := section.column.CopyTo(out); err != nil {
+			return err
+		}
+	}
+	out.Section("head")
+	mapped.Put(out, []uint64{uint64(totals.Documents), uint64(totals.Terms)})
+	return out.Close()
+}
+
+func (f *File) change() Change {
+	return Change{int64(f.totals.Documents), int64(f.totals.Terms), f.All()}
+}
+
+func miscounted(of Of, why string) error {
+	return fault.Internal.At("count the dead of", of.Side).Because(why).
+		Advise("this is a fault of the program: report it with this text")
+}
+
+// columns are the sections in the making.
+type columns struct {
+	terms, ends, frequencies mapped.Column
+	end                      uint64
+}
+
+func (c *columns) put(entry Entry) error {
+	if entry.Documents == 0 {
+		return nil
+	}
+	c.end += uint64(len(entry.Term))
+	return errors.Join(
+		c.terms.Put([]byte(entry.Term)),
+		mapped.PutRecord(&c.ends, c.end),
+		mapped.PutRecord(&c.frequencies, uint64(entry.Documents)),
+	)
+}
+
+func (c *columns) close() {
+	c.terms.Close()
+	c.ends.Close()
+	c.frequencies.Close()
+}
+
+// head of a stream that is being joined.
+type head struct {
+	Entry
+	next func() (Entry, error, bool)
+	more bool
+}
+
+// joined sums streams term by term. There are as many as segments changed: few, so heads are compared one by one.
+func joined(of Of, streams []iter.Seq2[Entry, error]) iter.Seq2[Entry, error] {
+	return func(yield func(Entry, error) bool) {
+		heads := make([]head, len(streams))
+		for i, stream := range streams {
+			next, stop := iter.Pull2(stream)
+			defer stop()
+			heads[i].next = next
+			if err := heads[i].first(); err != nil {
+				yield(Entry{}, err)
+				return
+			}
+		}
+		for {
+			least := ""
+			found := false
+			for i := range heads {
+				if heads[i].more && (!found || heads[i].Term < least) {
+					least, found = heads[i].Term, true
+				}
+			}
+			if !found {
+				return
+			}
+			sum := Entry{Term: least}
+			for i := range heads {
+				if !heads[i].more || heads[i].Term != least {
+					continue
+				}
+				sum.Documents += heads[i].Documents
+				if err := heads[i].step(of); err != nil {
+					yield(Entry{}, err)
+					return
+				}
+			}
+			if !yield(sum, nil) {
+				return
+			}
+		}
+	}
+}
+
+func (h *head) first() (err error) {
+	h.Entry, err, h.more = h.next()
+	return err
+}
+
+// step goes to the next entry, whose term has to be greater.
+func (h *head) step(of Of) error {
+	before := h.Term
+	if err := h.first(); err != nil {
+		return err
+	}
+	if h.more && h.Term <= before {
+		return miscounted(of, "terms are out of order")
+	}
+	return nil
+}

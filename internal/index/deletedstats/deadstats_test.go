@@ -1,0 +1,280 @@
+package deletedstats_test
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"iter"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/index/deletedstats"
+	"github.com/unweaver/unweaver/internal/index/postings"
+	"github.com/unweaver/unweaver/internal/stream/mapped"
+	"github.com/unweaver/unweaver/internal/testkit/mappedtest"
+	"github.com/unweaver/unweaver/internal/testkit/scratchtest"
+)
+
+var chunks = deletedstats.Of{Side: "chunks", Analyser: "words/1"}
+
+func write(t testing.TB, former *deletedstats.File, changes ...deletedstats.Change) []byte {
+	t.Helper()
+	var content bytes.Buffer
+	if err := deletedstats.Write(&content, chunks, former, changes...); err != nil {
+		t.Fatal(err)
+	}
+	return content.Bytes()
+}
+
+func open(t testing.TB, content []byte, of deletedstats.Of) (*deletedstats.File, error) {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "deadstats")
+	if err := os.WriteFile(path, content, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	table, err := deletedstats.Open(path, of)
+	if err == nil {
+		t.Cleanup(table.Close)
+	} else if fault.Is(err, fault.SegmentDamage) && !strings.Contains(err.Error(), path) {
+		t.Errorf("damage that does not name the file: %v", err)
+	}
+	return table, err
+}
+
+// side of documents of terms.
+func side(t testing.TB, docs [][]string) *postings.Side {
+	t.Helper()
+	builder := postings.NewBuilder()
+	defer builder.Close()
+	for _, terms := range docs {
+		if err := builder.Add(terms); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var content bytes.Buffer
+	writer := mapped.NewWriter(&content, "test", 1, nil)
+	stats, err := builder.Write(writer, "x_")
+	if err = errors.Join(err, writer.Close()); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "side")
+	if err := os.WriteFile(path, content.Bytes(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	file, err := mapped.Open(path, "test", 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(file.Close)
+	return postings.Open(file, "x_", stats)
+}
+
+func random(r *rand.Rand, documents int) [][]string {
+	docs := make([][]string, documents)
+	for i := range docs {
+		for range r.IntN(12) {
+			docs[i] = append(docs[i], fmt.Sprint("t", r.IntN(80)))
+		}
+	}
+	return docs
+}
+
+// Rows die over nights in several segments; one segment is merged away. The table is that of the dead that are left.
+func TestNightsAddUpAndMergesTakeAway(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 1))
+	for range 20 {
+		a, b := random(r, 1+r.IntN(60)), random(r, 1+r.IntN(60))
+		sides := []*postings.Side{side(t, a), side(t, b)}
+		night := func(n int) func(row int) bool { return func(row int) bool { return row%4 == n } }
+		two := func(row int) bool { return row%4 < 2 }
+		first, err := open(t, write(t, nil, deletedstats.Count(sides[0], night(0)), deletedstats.Count(sides[1], night(0))), chunks)
+		if err != nil {
+			t.Fatal(err)
+		}
+		both := write(t, first, deletedstats.Count(sides[0], night(1)), deletedstats.Count(sides[1], night(1)))
+		if once := write(t, nil, deletedstats.Count(sides[1], two), deletedstats.Count(sides[0], two)); !bytes.Equal(both, once) {
+			t.Fatal("two nights are other bytes than one")
+		}
+		former, err := open(t, both, chunks)
+		if err != nil {
+			t.Fatal(err)
+		}
+		merged := write(t, former, deletedstats.Negated(deletedstats.Count(sides[0], two)))
+		if want := write(t, nil, deletedstats.Count(sides[1], two)); !bytes.Equal(merged, want) {
+			t.Fatal("what a merge left out still counts, or less than it does")
+		}
+		var left [][]string // as if they were all
+		for row, terms := range b {
+			if two(row) {
+				left = append(left, terms)
+			}
+		}
+		whole := side(t, left)
+		table, err := open(t, merged, chunks)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if table.Totals() != whole.Stats().Totals() {
+			t.Fatalf("%+v, want %+v", table.Totals(), whole.Stats().Totals())
+		}
+		terms := 0
+		for term, list := range whole.Lists() {
+			if terms++; table.Frequency(term) != uint64(list.Len()) {
+				t.Fatalf("%s is in %d dead documents, want %d", term, table.Frequency(term), list.Len())
+			}
+		}
+		if table.Terms() != terms || table.Frequency("t") != 0 || table.Frequency("zz") != 0 {
+			t.Fatalf("%d terms, want %d", table.Terms(), terms)
+		}
+	}
+}
+
+func entries(all ...deletedstats.Entry) iter.Seq2[deletedstats.Entry, error] {
+	return func(yield func(deletedstats.Entry, error) bool) {
+		for _, entry := range all {
+			if !yield(entry, nil) {
+				return
+			}
+		}
+	}
+}
+
+func TestCountsThatCannotBeAreRefusedAndErrorsPassedOn(t *testing.T) {
+	type entry = deletedstats.Entry
+	for name, change := range map[string]deletedstats.Change{
+		"fewer than none": {Documents: -1, Entries: entries()},
+		"a term less":     {Documents: 1, Terms: 3, Entries: entries(entry{"a", -1})},
+		"in too many":     {Documents: 1, Terms: 3, Entries: entries(entry{"a", 2})},
+		"too many terms":  {Documents: 1, Terms: 1, Entries: entries(entry{"a", 1}, entry{"b", 1})},
+		"out of order":    {Documents: 1, Terms: 3, Entries: entries(entry{"b", 1}, entry{"a", 1})},
+		"twice":           {Documents: 2, Terms: 3, Entries: entries(entry{"a", 1}, entry{"a", 1})},
+	} {
+		if err := deletedstats.Write(&bytes.Buffer{}, chunks, nil, change); !fault.Is(err, fault.Internal) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	broken := errors.New("broken")
+	fails := func(yield func(deletedstats.Entry, error) bool) {
+		_ = yield(entry{"a", 1}, nil) && yield(entry{}, broken)
+	}
+	err := deletedstats.Write(&bytes.Buffer{}, chunks, nil, deletedstats.Change{Documents: 1, Terms: 1, Entries: fails})
+	if !errors.Is(err, broken) {
+		t.Errorf("an error of the entries became %v", err)
+	}
+}
+
+func TestATableOfAnotherSideOrAnalyserIsRefused(t *testing.T) {
+	content := write(t, nil, deletedstats.Change{Documents: 1, Terms: 1, Entries: entries(deletedstats.Entry{Term: "a", Documents: 1})})
+	if _, err := open(t, content, deletedstats.Of{Side: "classes", Analyser: "words/1"}); !fault.Is(err, fault.SegmentDamage) {
+		t.Errorf("another side: %v", err)
+	}
+	if _, err := open(t, content, deletedstats.Of{Side: "chunks", Analyser: "words/2"}); !fault.Is(err, fault.FormatUnknown) {
+		t.Errorf("another analyser: %v", err)
+	}
+}
+
+// Terms without end are written from little memory, and their temporary files go.
+func TestLargeTablesGoThroughFiles(t *testing.T) {
+	left := scratchtest.In(t, t.TempDir())
+	const terms = 300_000
+	many := func(yield func(deletedstats.Entry, error) bool) {
+		for i := range terms {
+			if i == terms/2 && len(left()) == 0 {
+				t.Error("half of them are in memory")
+			}
+			if !yield(deletedstats.Entry{Term: fmt.Sprintf("t%08d", i), Documents: 1}, nil) {
+				return
+			}
+		}
+	}
+	table, err := open(t, write(t, nil, deletedstats.Change{Documents: 1, Terms: terms, Entries: many}), chunks)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if table.Terms() != terms || table.Frequency("t00299999") != 1 || table.Frequency("t00300000") != 0 {
+		t.Errorf("%d terms", table.Terms())
+	}
+	if files := left(); len(files) != 0 {
+		t.Errorf("%d files stay", len(files))
+	}
+}
+
+// sample has terms of many lengths.
+func sample(t testing.TB) []byte {
+	return write(t, nil, deletedstats.Change{Documents: 9, Terms: 100, Entries: entries(
+		deletedstats.Entry{Term: "", Documents: 9}, deletedstats.Entry{Term: "a", Documents: 1},
+		deletedstats.Entry{Term: "ab", Documents: 4}, deletedstats.Entry{Term: "é", Documents: 7})})
+}
+
+// A bit of every byte is flipped, and the file is cut at every place: an error, or the same counts.
+func TestDamageIsSeenOrHarmless(t *testing.T) {
+	good := sample(t)
+	try := func(content []byte, what string, at int) {
+		table, err := open(t, content, chunks)
+		if err != nil {
+			if !fault.Is(err, fault.SegmentDamage) && !fault.Is(err, fault.FormatUnknown) {
+				t.Fatalf("%s %d: %v", what, at, err)
+			}
+			return
+		}
+		totals := postings.Totals{Documents: 9, Terms: 100}
+		if table.Totals() != totals || table.Frequency("") != 9 || table.Frequency("a") != 1 || table.Frequency("é") != 7 {
+			t.Fatalf("%s %d: other counts", what, at)
+		}
+	}
+	for i := range good {
+		bad := bytes.Clone(good)
+		bad[i] ^= 1 << (i % 8)
+		try(bad, "byte", i)
+		try(good[:i], "cut to", i)
+	}
+}
+
+// choices is a source of random numbers that the fuzzer writes.
+type choices struct{ rest []byte }
+
+// Uint64 implements rand.Source; behind the end of the input it is never 0, of which draws would be repeated for ever.
+func (c *choices) Uint64() uint64 {
+	var raw [8]byte
+	n := copy(raw[:], c.rest)
+	c.rest = c.rest[n:]
+	if n == 0 {
+		return 0x9e3779b97f4a7c15
+	}
+	return binary.LittleEndian.Uint64(raw[:])
+}
+
+// Content that is forged under checksums that are right is refused, or every term of it is found, with a count that
+// can be.
+func FuzzDeadStats(f *testing.F) {
+	whole := sample(f)
+	for _, seed := range []string{"", "\x01", "0123456789abcdef0123456789abcdef", "\xff\xff\xff\xff\xff\xff\xff\xff\x80"} {
+		f.Add([]byte(seed), true)
+		f.Add([]byte(seed), false)
+	}
+	f.Add(whole, false)
+	f.Fuzz(func(t *testing.T, input []byte, forged bool) {
+		content := input
+		if forged {
+			content = mappedtest.Forge(whole, rand.New(&choices{input}))
+		}
+		table, err := open(t, content, chunks)
+		if err != nil {
+			if !fault.Is(err, fault.SegmentDamage) && !fault.Is(err, fault.FormatUnknown) {
+				t.Errorf("refused without its code: %v", err)
+			}
+			return
+		}
+		for entry := range table.All() {
+			df := table.Frequency(entry.Term)
+			if df == 0 || int64(df) != entry.Documents || df > table.Totals().Documents {
+				t.Errorf("%q is in %d of %d, found in %d", entry.Term, entry.Documents, table.Totals().Documents, df)
+			}
+		}
+	})
+}

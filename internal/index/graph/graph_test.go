@@ -1,0 +1,54 @@
+package graph_test
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/index/graph"
+)
+
+func triangle() graph.Adjacency {
+	return graph.Adjacency{
+		ClassOff: []uint64{0, 2, 3}, ClassTo: []uint32{0, 2, 1},
+		ChunkOff: []uint64{0, 1, 2, 3}, ChunkTo: []uint32{0, 1, 0},
+	}
+}
+
+func TestNeighboursAreTheListsBetweenOffsets(t *testing.T) {
+	adjacency := triangle()
+	if adjacency.Classes() != 2 || adjacency.Chunks() != 3 || !adjacency.Fits() {
+		t.Errorf("%d classes, %d chunks", adjacency.Classes(), adjacency.Chunks())
+	}
+	if !slices.Equal(adjacency.ChunksOf(0), []uint32{0, 2}) || !slices.Equal(adjacency.ClassesOf(2), []uint32{0}) {
+		t.Errorf("%v %v", adjacency.ChunksOf(0), adjacency.ClassesOf(2))
+	}
+	if empty := new(graph.Adjacency); empty.Classes() != 0 || empty.Chunks() != 0 || empty.Fits() {
+		t.Error("a graph without sections fits")
+	}
+}
+
+func TestListsThatEndElsewhereDoNotFit(t *testing.T) {
+	for name, spoil := range map[string]func(*graph.Adjacency){
+		"an edge too few":   func(a *graph.Adjacency) { a.ClassTo = a.ClassTo[:2] },
+		"an edge too many":  func(a *graph.Adjacency) { a.ChunkTo = append(a.ChunkTo, 1) },
+		"one way only":      func(a *graph.Adjacency) { a.ChunkOff, a.ChunkTo = []uint64{0, 0, 0, 0}, nil },
+		"no offsets at all": func(a *graph.Adjacency) { a.ClassOff = nil },
+	} {
+		adjacency := triangle()
+		if spoil(&adjacency); adjacency.Fits() {
+			t.Errorf("%s: it fits", name)
+		}
+	}
+}
+
+func TestAGraphWhoseNodesCannotBeNumberedIsRefused(t *testing.T) {
+	for _, size := range [][2]int{{0, 0}, {7_000_000, 1_000_000}, {graph.MaxNodes - 5, 5}} {
+		if err := graph.Room("docs", size[0], size[1]); err != nil {
+			t.Errorf("%d: %v", size, err)
+		}
+	}
+	if err := graph.Room("docs", graph.MaxNodes-5, 6); !fault.Is(err, fault.TooLarge) {
+		t.Errorf("one too many: %v", err)
+	}
+}

@@ -1,0 +1,106 @@
+package idf_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"iter"
+	"math"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/index/idf"
+	"github.com/unweaver/unweaver/internal/text"
+)
+
+// golden is the sha256 of the table of three sentences, as the first release wrote it.
+const golden = "92d8d3861d74ca3246787c3489e8608bcff728ea850fbbabf87d2b09b0997e9a"
+
+func texts(all ...string) iter.Seq2[string, error] {
+	return func(yield func(string, error) bool) {
+		for _, text := range all {
+			if !yield(text, nil) {
+				return
+			}
+		}
+	}
+}
+
+func learn(t *testing.T, all ...string) []byte {
+	t.Helper()
+	var file bytes.Buffer
+	if err := idf.Learn(t.Context(), &file, text.In(""), int64(len(all)), texts(all...)); err != nil {
+		t.Fatal(err)
+	}
+	return file.Bytes()
+}
+
+func open(t *testing.T, raw []byte) (*idf.Table, error) {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "idf")
+	if err := os.WriteFile(path, raw, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return idf.Open(path)
+}
+
+func TestAStemWeighsLessTheMoreChunksHoldIt(t *testing.T) {
+	table, err := open(t, learn(t, "the river rises", "the river falls", "a mountain stands"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer table.Close()
+	if table.Total() != 3 {
+		t.Errorf("learned from %d chunks", table.Total())
+	}
+	for _, c := range []struct {
+		stem   string
+		chunks float64
+	}{{"river", 2}, {"mountain", 1}, {"nowhere", 0}} {
+		if want := math.Log(1 + 4/(c.chunks+0.5)); table.Weight(c.stem) != want {
+			t.Errorf("%s weighs %v, want %v", c.stem, table.Weight(c.stem), want)
+		}
+	}
+}
+
+// The table's digest is part of the embedder's fingerprint: other bytes would embed every corpus anew.
+func TestTheBytesOfATableAreFixed(t *testing.T) {
+	sum := sha256.Sum256(learn(t, "the river rises", "the river falls", "a mountain stands"))
+	if got := hex.EncodeToString(sum[:]); got != golden {
+		t.Errorf("sha256 %s", got)
+	}
+}
+
+func TestADamagedTableIsRefused(t *testing.T) {
+	raw := learn(t, "one two", "two three")
+	for name, bad := range map[string][]byte{"cut": raw[:len(raw)-3], "flipped": flip(raw, 70), "empty": nil} {
+		if _, err := open(t, bad); !fault.Is(err, fault.SegmentDamage) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func flip(raw []byte, at int) []byte {
+	bad := bytes.Clone(raw)
+	bad[at] ^= 1
+	return bad
+}
+
+func TestLearningStopsAtAnErrorAndWhenItIsCancelled(t *testing.T) {
+	boom := errors.New("boom")
+	err := idf.Learn(t.Context(), &bytes.Buffer{}, text.In(""), 2, func(yield func(string, error) bool) {
+		yield("", boom)
+	})
+	if !errors.Is(err, boom) {
+		t.Errorf("%v", err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := idf.Learn(ctx, &bytes.Buffer{}, text.In(""), 1, texts("a b")); !errors.Is(err, context.Canceled) {
+		t.Errorf("%v", err)
+	}
+}

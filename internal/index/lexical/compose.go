@@ -1,0 +1,141 @@
+package lexical
+
+import (
+	"fmt"
+	"math"
+	"sort"
+
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/index/postings"
+)
+
+// MaxRows that sides have together, dead ones counted: a row's number has 32 bits.
+const MaxRows = math.MaxUint32
+
+// Rows tells which rows of a side are dead (tomb.File, tomb.Bits). Dead is called by several goroutines.
+type Rows interface {
+	Dead(row int) bool
+	Count() int // of dead rows
+	Rows() int  // of the side
+}
+
+// Dead is what the dead rows of all sides count (deadstats.File). It is called by several goroutines.
+type Dead interface {
+	Totals() postings.Totals
+	Frequency(term string) uint64 // of dead rows that hold a term
+}
+
+// Part is one side of an index.
+type Part struct {
+	Side *postings.Side
+	Dead Rows // nil = none; not a nil pointer of a type
+}
+
+// Index searches sides as if their live rows were one. Row r of side i has the number Start(i) + r. It is safe for
+// concurrent use, and valid while the sides' files and those of the dead are open.
+type Index struct {
+	parts   []Part
+	starts  []uint64  // number of the first row of each side, and the end
+	raises  []float64 // of the maxima of each side
+	dead    Dead      // nil = none
+	known   remembered
+	totals  postings.Totals
+	average float64
+	weights [tabledCounts * tabledLengths]float32
+}
+
+// New searches one side, all of whose rows live.
+func New(side *postings.Side) *Index {
+	return compose([]Part{{Side: side}}, nil, side.Stats().Totals())
+}
+
+// Compose searches sides, in the order of their numbers. dead counts their dead rows together, and may be nil where
+// there are none. Errors: fault.SegmentDamage for bitmaps and counts that do not fit the sides or each other,
+// fault.TooLarge above MaxRows.
+func Compose(parts []Part, dead Dead) (*Index, error) {
+	var all, died postings.Totals
+	parts = append([]Part(nil), parts...)
+	for i := range parts {
+		one := parts[i].Side.Stats().Totals()
+		all.Documents += one.Documents
+		all.Terms += one.Terms
+		rows := parts[i].Dead
+		if rows == nil {
+			continue
+		}
+		if rows.Rows() != parts[i].Side.Documents() {
+			return nil, unfit(fmt.Sprintf("side %d has %d rows, its bitmap of dead ones %d",
+				i, parts[i].Side.Documents(), rows.Rows()))
+		}
+		died.Documents += uint64(rows.Count())
+		if rows.Count() == 0 {
+			parts[i].Dead = nil // nothing is asked then
+		}
+	}
+	counted := postings.Totals{}
+	if dead != nil {
+		counted = dead.Totals()
+	}
+	if counted.Documents != died.Documents || counted.Terms > all.Terms {
+		return nil, unfit(fmt.Sprintf("%d rows are dead, %d of %d terms are counted of %d",
+			died.Documents, counted.Terms, all.Terms, counted.Documents))
+	}
+	if all.Documents > MaxRows {
+		return nil, fault.TooLarge.At("compose sides of", fmt.Sprintf("%d rows", all.Documents)).
+			Because(fmt.Sprintf("there may be %d", uint64(MaxRows))).
+			Advise("divide the corpus among several indexes")
+	}
+	if died.Documents == 0 {
+		dead = nil
+	}
+	live := postings.Totals{Documents: all.Documents - counted.Documents, Terms: all.Terms - counted.Terms}
+	return compose(parts, dead, live), nil
+}
+
+func unfit(why string) error {
+	return fault.SegmentDamage.At("compose", "the sides of a generation").Because(why).Advise("run: unweaver restore")
+}
+
+func compose(parts []Part, dead Dead, live postings.Totals) *Index {
+	index := &Index{
+		parts: parts, starts: []uint64{0}, dead: dead, known: remember(len(parts)),
+		totals: live, average: live.Average(),
+	}
+	for i := range parts {
+		index.starts = append(index.starts, index.starts[i]+uint64(parts[i].Side.Documents()))
+		index.raises = append(index.raises, parts[i].Side.Raise(index.average))
+	}
+	for i := range index.weights {
+		count, length := uint8(1+i/tabledLengths), uint32(i%tabledLengths)
+		index.weights[i] = postings.Weight(count, length, index.average)
+	}
+	return index
+}
+
+// Start is the number of the first row of a side.
+func (x *Index) Start(side int) uint32 { return uint32(x.starts[side]) }
+
+// Totals are those of the live rows.
+func (x *Index) Totals() postings.Totals { return x.totals }
+
+// place of a row: its side, and its number there. side is -1 for a row that is dead or that no side has.
+type place struct {
+	side int
+	row  uint32
+}
+
+func (x *Index) places(rows []uint32) []place {
+	out := make([]place, len(rows))
+	for i, row := range rows {
+		side := sort.Search(len(x.parts), func(side int) bool { return uint64(row) < x.starts[side+1] })
+		if side == len(x.parts) {
+			out[i].side = -1
+			continue
+		}
+		out[i] = place{side, row - uint32(x.starts[side])}
+		if dead := x.parts[side].Dead; dead != nil && dead.Dead(int(out[i].row)) {
+			out[i].side = -1
+		}
+	}
+	return out
+}

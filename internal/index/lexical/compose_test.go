@@ -1,0 +1,427 @@
+package lexical_test
+
+import (
+	"bytes"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/index/deletedstats"
+	"github.com/unweaver/unweaver/internal/index/deletions"
+	"github.com/unweaver/unweaver/internal/index/lexical"
+	"github.com/unweaver/unweaver/internal/index/postings"
+	"github.com/unweaver/unweaver/internal/stream/mapped"
+)
+
+// open writes documents of terms as a side, and maps it.
+func open(t testing.TB, docs [][]string) *postings.Side {
+	t.Helper()
+	builder := postings.NewBuilder()
+	defer builder.Close()
+	for _, d := range docs {
+		if err := builder.Add(d); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var content bytes.Buffer
+	w := mapped.NewWriter(&content, "search", 1, nil)
+	st, err := builder.Write(w, "k_")
+	if err == nil {
+		err = w.Close()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := mapped.Open(keep(t, content.Bytes()), "search", 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Close)
+	return postings.Open(s, "k_", st)
+}
+
+func keep(t testing.TB, content []byte) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(path, content, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// layout is a corpus in sides: rows of live and of dead documents.
+type layout struct {
+	live  [][]string // by key
+	sides [][][]string
+	key   [][]int // of the rows of each side; -1 = dead
+}
+
+// cut spreads a corpus over sides, at random or run by run, among documents that are dead.
+func cut(r *rand.Rand, live, dead [][]string, sides int) layout {
+	out := layout{live: live, sides: make([][][]string, sides), key: make([][]int, sides)}
+	inRuns := r.IntN(2) == 0
+	few := 1 + r.IntN(sides) // most go to some of them
+	type row struct {
+		key   int
+		terms []string
+	}
+	var rows []row
+	for key, terms := range live {
+		rows = append(rows, row{key, terms})
+	}
+	for _, terms := range dead {
+		rows = slices.Insert(rows, r.IntN(len(rows)+1), row{-1, terms})
+	}
+	for i, row := range rows {
+		side := r.IntN(few)
+		if inRuns {
+			side = (sides - 1) - i*sides/len(rows) // the last keys lie in the first side
+		} else if r.IntN(10) == 0 {
+			side = r.IntN(sides)
+		}
+		out.sides[side] = append(out.sides[side], row.terms)
+		out.key[side] = append(out.key[side], row.key)
+	}
+	return out
+}
+
+// composed opens the layout with its bitmaps, and what the dead count, which is gathered side by side.
+func (l layout) composed(t testing.TB) (index *lexical.Index, keys []int) {
+	t.Helper()
+	var parts []lexical.Part
+	var changes []deletedstats.Change
+	for i, docs := range l.sides {
+		part := lexical.Part{Side: open(t, docs)}
+		keys = append(keys, l.key[i]...)
+		if slices.Contains(l.key[i], -1) {
+			var content bytes.Buffer
+			of := deletions.Of{Segment: fmt.Sprint(i), Unit: deletions.Classes, Rows: len(docs)}
+			dead := func(row int) bool { return l.key[i][row] < 0 }
+			if err := deletions.Write(&content, of, dead); err != nil {
+				t.Fatal(err)
+			}
+			bitmap, err := deletions.Open(keep(t, content.Bytes()), of)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(bitmap.Close)
+			part.Dead = bitmap
+			changes = append(changes, deletedstats.Count(part.Side, bitmap.Dead))
+		}
+		parts = append(parts, part)
+	}
+	index, err := lexical.Compose(parts, counted(t, changes...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return index, keys
+}
+
+func counted(t testing.TB, changes ...deletedstats.Change) *deletedstats.File {
+	t.Helper()
+	var content bytes.Buffer
+	of := deletedstats.Of{Side: "classes", Analyser: "test"}
+	if err := deletedstats.Write(&content, of, nil, changes...); err != nil {
+		t.Fatal(err)
+	}
+	dead, err := deletedstats.Open(keep(t, content.Bytes()), of)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(dead.Close)
+	return dead
+}
+
+// same fails where any answer of the composed index differs in a bit from that of one side of the live rows.
+func same(t *testing.T, r *rand.Rand, one, many *lexical.Index, keys []int, terms []string) {
+	t.Helper()
+	before := func(a, b uint32) bool { return keys[a] < keys[b] }
+	n := []int{1, 3, 10, 100, 5000}[r.IntN(5)]
+	var allowKey, allowRow func(uint32) bool
+	if r.IntN(4) == 0 {
+		keep := uint32(2 + r.IntN(5))
+		allowKey = func(key uint32) bool { return key%keep == 0 }
+		allowRow = func(row uint32) bool { return allowKey(uint32(keys[row])) } // a dead row is not asked about
+	}
+	want, got := one.Search(terms, n, allowKey, nil), many.SearchBy(terms, n, allowRow, before)
+	rank := func(row uint32) uint32 { return uint32(keys[row]) }
+	if ranked := many.Search(terms, n, allowRow, rank); !slices.Equal(ranked, got) {
+		t.Fatalf("%v: by rank and by order they differ", terms)
+	}
+	var wanted, found []uint32
+	for i := range max(len(want), len(got)) {
+		if i >= len(want) || i >= len(got) || int(want[i].Doc) != keys[got[i].Doc] ||
+			math.Float64bits(want[i].Score) != math.Float64bits(got[i].Score) {
+			t.Fatalf("%d best for %v, from place %d:\nof sides %v\nof one   %v", n, terms, i, got[i:], want[i:])
+		}
+		wanted, found = append(wanted, want[i].Doc), append(found, got[i].Doc)
+	}
+	for i, score := range many.Score(terms, found) {
+		if math.Float64bits(score) != math.Float64bits(got[i].Score) {
+			t.Fatalf("%v: row %d alone has %v, in the search %v", terms, found[i], score, got[i].Score)
+		}
+	}
+	if fmt.Sprint(many.Holds(terms, found)) != fmt.Sprint(one.Holds(terms, wanted)) {
+		t.Fatalf("%v: other rows hold them", terms)
+	}
+	for _, term := range terms {
+		if math.Float64bits(one.Weight(term)) != math.Float64bits(many.Weight(term)) {
+			t.Fatalf("%s weighs %v, of one side %v", term, many.Weight(term), one.Weight(term))
+		}
+	}
+	if one.Known(terms) != many.Known(terms) || one.Unknown() != many.Unknown() || one.Totals() != many.Totals() {
+		t.Fatalf("%v: known %v, unknown %v, totals %v", terms, many.Known(terms), many.Unknown(), many.Totals())
+	}
+}
+
+// byFormula fails where a score of the composed index differs in a bit from the formula over the live documents, which
+// goes by neither lists nor sums over sides.
+func byFormula(t *testing.T, live [][]string, many *lexical.Index, keys []int, terms []string) {
+	t.Helper()
+	total, df := 0, map[string]int{}
+	for _, doc := range live {
+		total += len(doc)
+		for _, term := range slices.Compact(slices.Sorted(slices.Values(doc))) {
+			df[term]++
+		}
+	}
+	for _, hit := range many.Search(terms, 20, nil, nil) {
+		doc, score, seen := live[keys[hit.Doc]], 0.0, map[string]bool{}
+		for _, term := range terms {
+			count := 0
+			for _, held := range doc {
+				if held == term {
+					count++
+				}
+			}
+			if count == 0 || seen[term] {
+				continue
+			}
+			seen[term] = true
+			holding := float64(df[term])
+			idf := math.Log(1 + (float64(len(live))-holding+0.5)/(holding+0.5))
+			average := float64(total) / float64(len(live))
+			score += float64(idf * float64(postings.Weight(uint8(min(count, 255)), uint32(len(doc)), average)))
+		}
+		if math.Float64bits(score) != math.Float64bits(hit.Score) {
+			t.Fatalf("%v: %v, by the formula %v", terms, hit.Score, score)
+		}
+	}
+}
+
+func ask(r *rand.Rand, docs [][]string, most int) []string {
+	var terms []string
+	for range 1 + r.IntN(most) {
+		if doc := docs[r.IntN(len(docs))]; len(doc) > 0 {
+			terms = append(terms, doc[r.IntN(len(doc))])
+		}
+	}
+	return append(terms, "no-such-term")
+}
+
+// lengthened makes some stretch of the corpus long, so that sides differ in their average.
+func lengthened(r *rand.Rand, docs [][]string) [][]string {
+	from := r.IntN(len(docs))
+	for i := from; i < min(len(docs), from+len(docs)/4+1); i++ {
+		for range r.IntN(5) {
+			docs[i] = append(docs[i], docs[i]...)
+		}
+	}
+	return docs
+}
+
+func TestManySidesAnswerToTheLastBitAsOneOfTheLiveRows(t *testing.T) {
+	corpora := 40
+	if testing.Short() {
+		corpora = 8
+	}
+	r := rand.New(rand.NewPCG(14, 1))
+	for corpus := range corpora {
+		vocabulary := []int{5, 60, 3000}[corpus%3]
+		live := lengthened(r, zipf(r, 1+r.IntN(1200), vocabulary, 12))
+		dead := lengthened(r, zipf(r, 1+r.IntN(300), vocabulary+50, 12)) // some terms only the dead hold
+		if corpus%5 == 0 {
+			dead = nil
+		}
+		one := lexical.New(open(t, live))
+		many, keys := cut(r, live, dead, 1+r.IntN(64)).composed(t)
+		for range 5 { // of no more terms than are looked up
+			byFormula(t, live, many, keys, ask(r, live, lexical.MaxTerms))
+		}
+		for range 80 {
+			same(t, r, one, many, keys, ask(r, append(slices.Clip(live), dead...), []int{2, 12, 60}[r.IntN(3)]))
+		}
+	}
+}
+
+func TestManySidesOfManyWindowsAnswerAsOneWithWorkersBesideEachOther(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(3))
+	r := rand.New(rand.NewPCG(14, 2))
+	const documents = 60_000
+	live := zipf(r, documents, 50, 8) // several workers share so many postings, most scores are equal to others
+	dead := zipf(r, documents/5, 50, 14)
+	one := lexical.New(open(t, live))
+	for _, sides := range []int{1, 2, 7} {
+		many, keys := cut(r, live, dead, sides).composed(t)
+		for range 15 {
+			same(t, r, one, many, keys, ask(r, live, 12))
+		}
+	}
+}
+
+func TestQuestionsBesideEachOtherThatTakeEachOthersRememberedWordsAnswerAsOneSide(t *testing.T) {
+	r := rand.New(rand.NewPCG(14, 3))
+	live, dead := zipf(r, 2000, 20_000, 12), zipf(r, 200, 20_000, 12) // more words than are remembered
+	one := lexical.New(open(t, live))
+	many, _ := cut(r, live, dead, 40).composed(t)
+	var asking sync.WaitGroup
+	for asker := range 4 {
+		r := rand.New(rand.NewPCG(14, uint64(4+asker%2))) // two and two ask the same
+		asking.Go(func() {
+			for range 400 {
+				terms := ask(r, live, 12)
+				want, got := one.Search(terms, 10, nil, nil), many.Search(terms, 10, nil, nil)
+				for i := range max(len(want), len(got)) {
+					if i >= len(want) || i >= len(got) || want[i].Score != got[i].Score {
+						t.Errorf("%v: of sides %v, of one %v", terms, got, want)
+						return
+					}
+				}
+				for _, term := range terms {
+					if one.Weight(term) != many.Weight(term) {
+						t.Errorf("%s weighs %v, of one side %v", term, many.Weight(term), one.Weight(term))
+						return
+					}
+				}
+			}
+		})
+	}
+	asking.Wait()
+}
+
+func TestRowsAndTermsThatAreDeadAreNotThere(t *testing.T) {
+	side := open(t, [][]string{{"gone", "a"}, {"a", "b"}})
+	of := deletions.Of{Segment: "s", Unit: deletions.Classes, Rows: 2}
+	var content bytes.Buffer
+	if err := deletions.Add(&content, of, nil, []uint32{0}); err != nil {
+		t.Fatal(err)
+	}
+	bitmap, err := deletions.Open(keep(t, content.Bytes()), of)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer bitmap.Close()
+	parts := []lexical.Part{{Side: open(t, nil)}, {Side: side, Dead: bitmap}, {Side: open(t, [][]string{{"c"}})}}
+	index, err := lexical.Compose(parts, counted(t, deletedstats.Count(side, bitmap.Dead)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if index.Known([]string{"gone"}) || index.Weight("gone") != 0 || len(index.Search([]string{"gone"}, 9, nil, nil)) > 0 {
+		t.Error("a term that only a dead row holds is known")
+	}
+	hits := index.Search([]string{"a", "c"}, 9, nil, nil)
+	if len(hits) != 2 || hits[0].Doc != 2 || hits[1].Doc != 1 || index.Start(1) != 0 || index.Start(2) != 2 {
+		t.Errorf("hits %v", hits)
+	}
+	if scores := index.Score([]string{"a"}, []uint32{0, 1, 2, 99}); scores[0] != 0 || scores[1] == 0 || scores[3] != 0 {
+		t.Errorf("scores %v: of a dead row, a live one, one without the term, and none", scores)
+	}
+	if got := fmt.Sprint(index.Holds([]string{"a"}, []uint32{0, 1, 99})); got != "[[false true false]]" {
+		t.Errorf("held by %s", got)
+	}
+	for name, wrong := range map[string]func() (*lexical.Index, error){
+		"nothing counted": func() (*lexical.Index, error) { return lexical.Compose(parts, nil) },
+		"nothing dead": func() (*lexical.Index, error) {
+			return lexical.Compose(parts[:1], counted(t, deletedstats.Count(side, nil)))
+		},
+		"another bitmap": func() (*lexical.Index, error) {
+			return lexical.Compose([]lexical.Part{{Side: parts[2].Side, Dead: bitmap}}, nil)
+		},
+	} {
+		if _, err := wrong(); !fault.Is(err, fault.SegmentDamage) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// One side and many of the same 100,000 rows, 100 best of questions of ten terms. All questions are put to one side,
+// then to eight and so on, so that what else the machine does is the same to each, and other questions in the next
+// round, so that no more of them is known than words that others have too. p50 is in microseconds, its ratio that to
+// one side.
+func BenchmarkSides(b *testing.B) {
+	r := rand.New(rand.NewPCG(1, 2))
+	docs := zipf(r, 100_000, 60_000, 80)
+	counts := []int{1, 8, 32, 64}
+	indexes := make([]*lexical.Index, len(counts))
+	for i, sides := range counts {
+		var parts []lexical.Part
+		for j := range sides {
+			parts = append(parts, lexical.Part{Side: open(b, docs[len(docs)*j/sides:len(docs)*(j+1)/sides])})
+		}
+		var err error
+		if indexes[i], err = lexical.Compose(parts, nil); err != nil {
+			b.Fatal(err)
+		}
+	}
+	took := make([][]time.Duration, len(counts))
+	for b.Loop() {
+		questions := make([][]string, 150)
+		for i := range questions {
+			d := docs[r.IntN(len(docs))]
+			for range 10 {
+				questions[i] = append(questions[i], d[r.IntN(len(d))])
+			}
+		}
+		for i, index := range indexes {
+			for _, terms := range questions {
+				from := time.Now()
+				index.Search(terms, 100, nil, nil)
+				took[i] = append(took[i], time.Since(from))
+			}
+		}
+	}
+	var one float64
+	for i, sides := range counts {
+		slices.Sort(took[i])
+		p50 := float64(took[i][len(took[i])/2].Nanoseconds()) / 1e3
+		if i == 0 {
+			one = p50
+		}
+		b.ReportMetric(p50, fmt.Sprintf("p50-µs/%d", sides))
+		b.ReportMetric(p50/one, fmt.Sprintf("ratio/%d", sides))
+	}
+	b.ReportMetric(0, "ns/op")
+}
+
+func TestScoresOfAllRowsAreThoseOfASearchToTheLastBit(t *testing.T) {
+	r := rand.New(rand.NewPCG(15, 2))
+	for corpus := range 12 {
+		live := lengthened(r, zipf(r, 1+r.IntN(600), []int{5, 60, 3000}[corpus%3], 12))
+		dead := lengthened(r, zipf(r, 1+r.IntN(100), 60, 12))
+		many, keys := cut(r, live, dead, 1+r.IntN(30)).composed(t)
+		for range 20 {
+			terms := ask(r, append(slices.Clip(live), dead...), []int{2, 12, 60}[r.IntN(3)])
+			scores := many.Scores(terms)
+			found := map[uint32]float64{}
+			for _, hit := range many.Search(terms, len(keys), nil, nil) {
+				found[hit.Doc] = hit.Score
+			}
+			for row, key := range keys {
+				if key >= 0 && math.Float64bits(scores.Of(many.Row(uint32(row)))) != math.Float64bits(found[uint32(row)]) {
+					t.Fatalf("%v: row %d has %v, in the search %v", terms, row, scores.Of(uint32(row)), found[uint32(row)])
+				}
+			}
+			if scores.Of(uint32(len(keys)+64)) != 0 {
+				t.Fatal("a row that is not there has a score")
+			}
+		}
+	}
+}

@@ -1,0 +1,161 @@
+// Package lexical is BM25 over the postings of one side or of many: the exact top n, by sums over windows of documents
+// that leave out the lists and the windows that cannot matter (window.go).
+//
+// Sides are immutable, number their rows from 0, and may hold rows that are dead. An answer over many sides has every
+// bit of the answer that one side of the live rows alone would give: statistics are sums of integers over sides, less
+// what the dead count (compose.go), weights follow from them, and a score is summed in the order of the question's
+// terms. One side is many sides of which there is one.
+package lexical
+
+import (
+	"slices"
+	"sort"
+
+	"github.com/unweaver/unweaver/internal/index/postings"
+)
+
+// MaxTerms of a question are looked up; of more, the rarest.
+const MaxTerms = 32
+
+// Weights of up to so many occurrences in documents of less than so many terms are looked up, not divided out.
+const (
+	tabledCounts  = 8
+	tabledLengths = 1024
+)
+
+// Hit is a row with its score.
+type Hit struct {
+	Doc   uint32
+	Score float64
+}
+
+// weight of a term that a document of a length holds count times, without its idf.
+func (x *Index) weight(count uint8, length uint32) float64 {
+	if row := int(count - 1); row < tabledCounts && length < tabledLengths { // count 0 is row 255
+		return float64(x.weights[row*tabledLengths+int(length)])
+	}
+	return float64(postings.Weight(count, length, x.average))
+}
+
+// question is the terms that are looked up, each once, in the order that they were asked in: sums go by it, so that
+// they do not depend on the path.
+type question struct {
+	idf      []float64
+	words    []*word
+	postings int
+}
+
+// question opens the terms that a live row holds.
+func (x *Index) question(terms []string) question {
+	var idf []float64
+	var held []*word
+	for _, word := range x.words(distinct(terms)) {
+		if word.live > 0 {
+			idf, held = append(idf, x.totals.IDF(word.live)), append(held, word)
+		}
+	}
+	asked := question{}
+	for _, j := range rarest(idf) {
+		asked.idf, asked.words = append(asked.idf, idf[j]), append(asked.words, held[j])
+		for i := range held[j].lists {
+			asked.postings += held[j].lists[i].Len()
+		}
+	}
+	return asked
+}
+
+// distinct gives each of the terms once.
+func distinct(terms []string) []string {
+	seen := make(map[string]bool, len(terms))
+	out := make([]string, 0, len(terms))
+	for _, term := range terms {
+		if !seen[term] {
+			seen[term] = true
+			out = append(out, term)
+		}
+	}
+	return out
+}
+
+// rarest gives the places of MaxTerms terms at most, in their order.
+func rarest(idf []float64) []int {
+	chosen := make([]int, len(idf))
+	for i := range chosen {
+		chosen[i] = i
+	}
+	if len(chosen) > MaxTerms {
+		sort.SliceStable(chosen, func(i, j int) bool { return idf[chosen[i]] > idf[chosen[j]] })
+		chosen = chosen[:MaxTerms]
+		slices.Sort(chosen)
+	}
+	return chosen
+}
+
+// frequency is how many live rows hold a term.
+func (x *Index) frequency(term string) uint64 { return x.word(term).live }
+
+// Known tells whether a live row holds any of the terms.
+func (x *Index) Known(terms []string) bool {
+	for _, t := range terms {
+		if x.frequency(t) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// Weight is the idf of a term; 0 where no live row holds it.
+func (x *Index) Weight(term string) float64 {
+	df := x.frequency(term)
+	if df == 0 {
+		return 0
+	}
+	return x.totals.IDF(df)
+}
+
+// Unknown is the idf of a term that is not indexed: it would be the rarest.
+func (x *Index) Unknown() float64 { return x.totals.IDF(0) }
+
+// Holds tells of each term which of the rows have it; a dead row has none. Rows are given in any order.
+func (x *Index) Holds(terms []string, rows []uint32) [][]bool {
+	places := x.places(rows)
+	cursor := new(postings.Cursor)
+	out := make([][]bool, len(terms))
+	for i, word := range x.words(terms) {
+		out[i] = make([]bool, len(rows))
+		for side, list := range word.lists {
+			if list.Len() == 0 {
+				continue
+			}
+			cursor.Reset(list)
+			for j, place := range places {
+				if place.side == side {
+					_, out[i][j] = cursor.Seek(place.row)
+				}
+			}
+		}
+	}
+	return out
+}
+
+// Score gives the scores of chosen rows, in their order; of a dead row 0.
+func (x *Index) Score(terms []string, rows []uint32) []float64 {
+	out := make([]float64, len(rows))
+	asked, places := x.question(terms), x.places(rows)
+	cursor := new(postings.Cursor)
+	for i, idf := range asked.idf { // of every row in this order
+		for side := range x.parts {
+			lengths := x.parts[side].Side.Shortened()
+			cursor.Reset(asked.words[i].lists[side])
+			for j, place := range places {
+				if place.side != side {
+					continue
+				}
+				if count, held := cursor.Seek(place.row); held {
+					out[j] += float64(idf * x.weight(count, lengths.Of(place.row)))
+				}
+			}
+		}
+	}
+	return out
+}

@@ -1,0 +1,406 @@
+package lexical
+
+import (
+	"cmp"
+	"errors"
+	"math"
+	"math/bits"
+	"runtime"
+	"slices"
+	"sync"
+
+	"github.com/unweaver/unweaver/internal/index/postings"
+	"github.com/unweaver/unweaver/internal/stream/parallel"
+)
+
+const (
+	// windowDocs are summed at once: their sums stay in the cache beside a core.
+	windowDocs = 1 << 14
+	// postingsPerWorker are worth another goroutine.
+	postingsPerWorker = 1 << 17
+	// slack is more than sums of MaxTerms numbers in different orders differ by.
+	slack = 1 + 1e-12
+)
+
+// Search gives the n best rows that live and are allowed (nil = all), by decreasing score; equal scores stand in order
+// of rank (nil = the row's number). It is exact. allow is asked by one goroutine, rank by several.
+func (x *Index) Search(terms []string, n int, allow func(uint32) bool, rank func(uint32) uint32) []Hit {
+	if rank == nil {
+		return x.SearchBy(terms, n, allow, nil)
+	}
+	return x.SearchBy(terms, n, allow, func(a, b uint32) bool { return rank(a) < rank(b) })
+}
+
+// SearchBy is Search with an order of rows that need have no numbers: before tells which of two rows stands first where
+// their scores are equal (nil = the one of the lesser number). It is asked by several goroutines, and of rows of equal
+// scores alone.
+//
+//  1. The rows of all sides, one side after another, are gone through in windows, each worker through its own share of
+//     them. A window has rows of as many sides as it holds. All workers know one bar: the n-th best score so far.
+//  2. A window whose lists together, by the maxima of their blocks, cannot reach the bar is left out. Maxima are raised
+//     from the average length of their own side to that of all (postings.Side.Raise).
+//  3. Of the other windows, the lists that add least and together cannot reach it are not summed where they are longer
+//     than the others; what these give a row is. Those lists are then looked into, the one that can add most first,
+//     for the rows that can still reach the bar with what is left: the others are no candidates.
+//  4. A candidate that lives has its score summed in the order of the question's terms, so that it is the same on every
+//     path and in every side.
+func (x *Index) SearchBy(terms []string, n int, allow func(uint32) bool, before func(a, b uint32) bool) []Hit {
+	if before == nil {
+		before = func(a, b uint32) bool { return a < b }
+	}
+	if n <= 0 {
+		return nil
+	}
+	asked := x.question(terms)
+	if asked.postings == 0 {
+		return nil
+	}
+	workers := 1
+	if allow == nil {
+		workers = max(1, min(runtime.GOMAXPROCS(0), asked.postings/postingsPerWorker))
+	}
+	var shared bar
+	scans := make([]scan, workers)
+	rows, chains := x.starts[len(x.parts)], x.chains(asked)
+	run := func(i int) {
+		found := best{n: n, before: before, bar: &shared}
+		scans[i] = scan{index: x, allow: allow, best: found}
+		scans[i].share(chains, rows*uint64(i)/uint64(workers), rows*uint64(i+1)/uint64(workers))
+	}
+	var beside sync.WaitGroup
+	fell := make([]error, workers)
+	for i := 1; i < workers; i++ {
+		beside.Go(func() {
+			defer parallel.Caught(&fell[i])
+			run(i)
+		})
+	}
+	run(0)
+	beside.Wait()
+	if err := errors.Join(fell...); err != nil {
+		panic(err) // where who asked expects it
+	}
+	all := scans[0].best.hits
+	for i := range scans[1:] {
+		all = append(all, scans[1+i].best.hits...)
+	}
+	return ranking(all, n, before)
+}
+
+// room is what a scan works in. It is pooled; its sums are empty outside of a window.
+type room struct {
+	of      [windowDocs]float64
+	found   [windowDocs / 64]uint64 // bits of the documents that have a sum
+	cursors [MaxTerms]postings.Cursor
+}
+
+var rooms = sync.Pool{New: func() any { return new(room) }}
+
+// part is what a list has in a window.
+type part struct {
+	list  int
+	upper float64
+	size  int  // postings of its blocks
+	from  spot // first block of the window
+	to    spot // its last
+	probe spot // first block that does not end before the candidate at hand
+}
+
+// share scans the rows [lo, hi) of all sides.
+func (s *scan) share(chains []chain, lo, hi uint64) {
+	s.room = rooms.Get().(*room)
+	s.lists = make([]list, len(chains))
+	for i := range chains {
+		s.lists[i] = list{chain: &chains[i], cursor: &s.room.cursors[i], open: -1}
+	}
+	for base := lo; ; {
+		next := uint64(math.MaxUint64)
+		for i := range s.lists {
+			s.lists[i].seek(base)
+			next = min(next, s.lists[i].next)
+		}
+		if next >= hi {
+			break
+		}
+		base = min(next+windowDocs, hi)
+		s.window(next, base)
+	}
+	rooms.Put(s.room) // not where it falls: what it leaves would be added to another question's
+}
+
+// from is the first place whose document is not less. It takes as many steps wherever that is, without a jump that
+// depends on what it finds.
+func from(docs []uint32, doc uint32) int {
+	at := 0
+	for left := len(docs); left > 0; {
+		half := (left + 1) / 2
+		next := at + half
+		if docs[next-1] < doc {
+			at = next
+		}
+		left -= half
+	}
+	return at
+}
+
+// scan goes through a share of the rows.
+type scan struct {
+	index *Index
+	allow func(uint32) bool
+	best  best
+	room  *room
+	lists []list
+	side  int // that the last candidate lies in
+
+	// Of the window at hand:
+	parts []part
+	order []int     // of parts, by increasing upper
+	rests []float64 // what the first of them can add together
+}
+
+// window goes through the documents [base, end).
+func (s *scan) window(base, end uint64) {
+	s.parts, s.order = s.parts[:0], s.order[:0]
+	sum := 0.0
+	for i := range s.lists {
+		one := &s.lists[i]
+		if one.next >= end {
+			continue
+		}
+		upper, to, size := s.upper(one, end)
+		at := spot{one.piece, one.at}
+		s.order = append(s.order, len(s.parts))
+		s.parts = append(s.parts, part{list: i, upper: upper, from: at, to: to, probe: at, size: size})
+		sum += upper
+	}
+	height := s.best.bar.height()
+	if sum*slack < height {
+		return
+	}
+	slices.SortFunc(s.order, func(i, j int) int { return cmp.Compare(s.parts[i].upper, s.parts[j].upper) })
+	rest, left := 0.0, 0 // what the lists that are left out can add
+	s.rests = append(s.rests[:0], 0)
+	for left < len(s.order) && (rest+s.parts[s.order[left]].upper)*slack < height {
+		rest += s.parts[s.order[left]].upper
+		s.rests = append(s.rests, rest)
+		left++
+	}
+	left = s.worthLooking(left)
+	summed := s.order[left:]
+	if left > 0 {
+		slices.Sort(summed)
+		for _, i := range summed {
+			s.add(&s.parts[i], base, end)
+		}
+	} else {
+		for i := range s.parts {
+			s.add(&s.parts[i], base, end)
+		}
+	}
+	words := s.room.found[:(end-base+63)/64]
+	for i := left - 1; i >= 0; i-- {
+		s.look(&s.parts[s.order[i]], words, base, s.rests[i+1])
+	}
+	s.candidates(words, base, left == 0)
+}
+
+// worthLooking is how many of the lists that could be left out are: to find a row in a list costs more than to sum a
+// posting, so that a list that is no longer than those that are summed is summed with them. What is left can then add
+// less, too.
+func (s *scan) worthLooking(left int) int {
+	held := 0
+	for _, i := range s.order[left:] {
+		held += s.parts[i].size
+	}
+	for left > 0 {
+		size := s.parts[s.order[left-1]].size
+		if size > held {
+			break
+		}
+		held += size
+		left--
+	}
+	return left
+}
+
+// upper is what a list can add to a row before end, its last block that may hold one, and how many postings the blocks
+// up to there have.
+func (s *scan) upper(one *list, end uint64) (most float64, to spot, size int) {
+	to = spot{one.piece, one.at}
+	for at := to; ; {
+		piece := &one.pieces[at.piece]
+		size += min(postings.BlockSize, piece.Len()-at.block*postings.BlockSize)
+		largest, raise := piece.Largest(at.block), piece.raise
+		if largest == 0 {
+			largest, raise = s.heaviest(one.load(at), piece.lengths), 1
+		}
+		most, to = max(most, one.idf*(float64(largest)*raise)), at
+		if at = one.after(at); at.piece == len(one.pieces) || one.pieces[at.piece].least(at.block) >= end {
+			return most, to, size
+		}
+	}
+}
+
+// heaviest is the largest weight of a block.
+func (s *scan) heaviest(block *postings.Cursor, lengths postings.Lengths) (most float32) {
+	for i, doc := range block.Docs {
+		most = max(most, float32(s.index.weight(block.Count(i), lengths.Of(doc))))
+	}
+	return most
+}
+
+// add sums what a list gives to its rows of the window.
+func (s *scan) add(part *part, base, end uint64) {
+	one := &s.lists[part.list]
+	for at := part.from; !part.to.before(at); at = one.after(at) {
+		piece, cursor := &one.pieces[at.piece], one.load(at)
+		docs, counts := cursor.Docs, cursor.Counts()
+		if at == part.from && base > piece.start {
+			skipped := from(docs, uint32(base-piece.start))
+			if docs = docs[skipped:]; counts != nil {
+				counts = counts[skipped:]
+			}
+		}
+		if piece.last(at.block) >= end {
+			docs = docs[:from(docs, uint32(end-piece.start))]
+		}
+		shift := uint32(piece.start - base) // wraps where the side begins before the window, and back
+		if counts == nil {
+			s.addOnce(one.idf, docs, piece.lengths, shift)
+		} else {
+			s.addMany(one.idf, docs, counts[:len(docs)], piece.lengths, shift)
+		}
+	}
+}
+
+// addOnce sums what a term gives to documents that hold it once.
+func (s *scan) addOnce(idf float64, docs []uint32, lengths postings.Lengths, shift uint32) {
+	of, found := &s.room.of, &s.room.found
+	weights := (*[tabledLengths]float32)(s.index.weights[:])
+	for _, doc := range docs {
+		at, length := (doc+shift)%windowDocs, lengths.Of(doc)
+		if length < tabledLengths {
+			of[at] += float64(idf * float64(weights[length]))
+		} else {
+			of[at] += float64(idf * s.index.weight(1, length))
+		}
+		found[at/64] |= 1 << (at % 64)
+	}
+}
+
+// addMany is the same for documents that hold it so many times.
+func (s *scan) addMany(idf float64, docs []uint32, counts []uint8, lengths postings.Lengths, shift uint32) {
+	of, found := &s.room.of, &s.room.found
+	for i, doc := range docs {
+		at := (doc + shift) % windowDocs
+		of[at] += float64(idf * s.index.weight(counts[i], lengths.Of(doc)))
+		found[at/64] |= 1 << (at % 64)
+	}
+}
+
+// look adds what a list that was not summed gives to the rows that can reach the bar with it and the rest of such
+// lists, and drops the others.
+func (s *scan) look(part *part, words []uint64, base uint64, rest float64) {
+	height := s.best.bar.height()
+	one := &s.lists[part.list]
+	at := part.from
+	piece := &one.pieces[at.piece]
+	least, last := piece.least(at.block), piece.last(at.block) // of the block; above all rows behind the last one
+	var docs []uint32                                          // of it, from the row at hand on; nil = not decoded
+	for word := range words {
+		for set := words[word]; set != 0; set &= set - 1 {
+			place := word*64 + bits.TrailingZeros64(set)
+			if (s.room.of[place]+rest)*slack < height {
+				s.room.of[place] = 0
+				words[word] &^= set & -set
+				continue
+			}
+			row := base + uint64(place)
+			for last < row {
+				docs = nil
+				if at == part.to {
+					least, last = math.MaxUint64, math.MaxUint64
+					break
+				}
+				at = one.after(at)
+				piece = &one.pieces[at.piece]
+				least, last = piece.least(at.block), piece.last(at.block)
+			}
+			if row < least {
+				continue
+			}
+			if docs == nil {
+				docs = one.load(at).Docs
+			}
+			doc := uint32(row - piece.start)
+			if docs = docs[from(docs, doc):]; len(docs) == 0 { // nothing more is in the block
+				least = last + 1
+				continue
+			}
+			if docs[0] == doc {
+				count := one.cursor.Count(len(one.cursor.Docs) - len(docs))
+				s.room.of[place] += float64(one.idf * s.index.weight(count, piece.lengths.Of(doc)))
+			}
+		}
+	}
+}
+
+// candidates takes the sums of a window up; exact says that they are those of all lists, in their order. Others differ
+// by less than slack.
+func (s *scan) candidates(words []uint64, base uint64, exact bool) {
+	height := s.best.bar.height()
+	for word := range words {
+		for set := words[word]; set != 0; set &= set - 1 {
+			at := word*64 + bits.TrailingZeros64(set)
+			score := s.room.of[at]
+			s.room.of[at] = 0
+			if (exact && score < height) || (!exact && score*slack < height) {
+				continue
+			}
+			row := base + uint64(at)
+			if s.died(row) { // it must not lift the bar
+				continue
+			}
+			if !exact {
+				if score = s.score(row); score < height {
+					continue
+				}
+			}
+			if s.allow == nil || s.allow(uint32(row)) {
+				s.best.offer(uint32(row), score)
+				height = s.best.bar.height()
+			}
+		}
+		words[word] = 0
+	}
+}
+
+// died tells whether a row is dead. Rows are asked for in their order.
+func (s *scan) died(row uint64) bool {
+	for s.index.starts[s.side+1] <= row {
+		s.side++
+	}
+	dead := s.index.parts[s.side].Dead
+	return dead != nil && dead.Dead(int(row-s.index.starts[s.side]))
+}
+
+// score sums what all lists give to a row, in their order. Rows are asked for in theirs.
+func (s *scan) score(row uint64) float64 {
+	sum := 0.0
+	for i := range s.parts {
+		part := &s.parts[i]
+		one := &s.lists[part.list]
+		for part.probe != part.to && one.pieces[part.probe.piece].last(part.probe.block) < row {
+			part.probe = one.after(part.probe)
+		}
+		piece := &one.pieces[part.probe.piece]
+		if row < piece.least(part.probe.block) || piece.last(part.probe.block) < row {
+			continue
+		}
+		docs, doc := one.load(part.probe).Docs, uint32(row-piece.start)
+		if at := from(docs, doc); at < len(docs) && docs[at] == doc {
+			sum += float64(one.idf * s.index.weight(one.cursor.Count(at), piece.lengths.Of(doc)))
+		}
+	}
+	return sum
+}

@@ -1,0 +1,199 @@
+package liveset
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"runtime"
+	"slices"
+	"sort"
+
+	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/index/split"
+	"github.com/unweaver/unweaver/internal/stream/parallel"
+)
+
+// join makes the lists of chunks of each class. Splits name classes by id, in order, as the places of classes are: each
+// part of that order is joined by itself, once to count and once to fill.
+func (s *Set) join(ctx context.Context, byID *merge) error {
+	classes := len(s.classes)
+	s.Graph.ClassOff = make([]uint64, classes+1)
+	each := func(f func(part, from, to int) error) error {
+		return parallel.Each(ctx, byID.parts(), runtime.GOMAXPROCS(0), func(_ context.Context, part int) error {
+			return f(part, byID.starts[part], byID.starts[part+1])
+		})
+	}
+	if err := each(func(part, from, to int) error {
+		return s.joined(byID, part, func(place, of, class int) {
+			numbers := s.numbers.of[of]
+			for _, chunk := range s.splits[of].File.ChunksOf(class) {
+				if numbers[chunk] != None {
+					s.Graph.ClassOff[place+1]++
+				}
+			}
+		})
+	}); err != nil {
+		return err
+	}
+	for place := range classes {
+		s.Graph.ClassOff[place+1] += s.Graph.ClassOff[place]
+	}
+	s.Graph.ClassTo = make([]uint32, s.Graph.ClassOff[classes])
+	s.firstAt = make([]uint16, classes)
+	return each(func(part, from, to int) error {
+		filled, first := make([]uint32, to-from), make([]uint32, to-from)
+		if err := s.joined(byID, part, func(place, of, class int) {
+			file, numbers, at := s.splits[of].File, s.numbers.of[of], place-from
+			list := s.Graph.ClassTo[s.Graph.ClassOff[place]:s.Graph.ClassOff[place+1]]
+			for i, chunk := range file.ChunksOf(class) {
+				number := numbers[chunk]
+				if number == None {
+					continue
+				}
+				if file.Placed() && (filled[at] == 0 || number < first[at]) {
+					first[at], s.firstAt[place] = number, file.PlacesOf(class)[i]
+				}
+				list[filled[at]] = number
+				filled[at]++
+			}
+		}); err != nil {
+			return err
+		}
+		return s.firsts(from, to)
+	})
+}
+
+// joined tells of each class of a part in which splits it is, and where there.
+func (s *Set) joined(byID *merge, part int, tell func(place, of, class int)) error {
+	from, to := byID.starts[part], byID.starts[part+1]
+	for i, one := range s.splits {
+		class, end := 0, len(one.File.ClassIDs)
+		if part > 0 {
+			class = s.boundary(byID, part, i)
+		}
+		if part+1 < byID.parts() {
+			end = s.boundary(byID, part+1, i)
+		}
+		place := from
+		for ; class < end; class++ {
+			id := one.File.ClassIDs[class]
+			place = s.seek(place, to, id)
+			if place < to && s.row(uint32(place)).ID == id {
+				tell(place, i, class)
+				continue
+			}
+			if slices.ContainsFunc(one.File.ChunksOf(class), func(chunk uint32) bool { return s.numbers.of[i][chunk] != None }) {
+				return one.File.Unfit("a live chunk of it mentions class " + id.String() + ", which no run has")
+			}
+		}
+	}
+	return nil
+}
+
+// seek is the first place from one on, before another, whose id is not less than id. It is mostly near.
+func (s *Set) seek(from, to int, id core.ID) int {
+	less := func(place int) bool { return bytes.Compare(s.row(uint32(place)).ID[:], id[:]) < 0 }
+	step := 1
+	for from+step <= to && less(from+step-1) {
+		from += step
+		step *= 2
+	}
+	return from + sort.Search(min(step, to-from), func(i int) bool { return !less(from + i) })
+}
+
+// boundary is where a part begins among the classes of a split: at the first row of the part, be it dead or not, that
+// any run has.
+func (s *Set) boundary(byID *merge, part, split int) int {
+	file := s.splits[split].File
+	least := len(file.ClassIDs)
+	for run, row := range byID.bounds[part] {
+		if rows := s.runs[run].File.Rows; row < len(rows) {
+			least = min(least, file.ClassFrom(rows[row].ID))
+		}
+	}
+	return least
+}
+
+// firsts puts the chunks of classes in order, and looks where each is mentioned first.
+func (s *Set) firsts(from, to int) error {
+	for place := from; place < to; place++ {
+		list := s.Graph.ChunksOf(uint32(place))
+		if !slices.IsSorted(list) {
+			slices.Sort(list)
+		}
+		where := s.classes[place]
+		file := s.runs[where.file].File
+		unfit := func(why string) error {
+			return file.Unfit("class " + file.Rows[where.row].ID.String() + " has " + why)
+		}
+		if len(list) == 0 {
+			return unfit("no live mention")
+		}
+		number, _ := s.ChunkAt(list[0])
+		placed := s.splits[number].File.Placed()
+		if placed && file.Firsts == nil {
+			continue
+		}
+		if placed || file.Firsts == nil {
+			return unfit("its mentions in a split of another version")
+		}
+		told := file.Firsts[where.row]
+		if *s.chunkID(list[0]) != told.Chunk {
+			return unfit("another first mention than its row says")
+		}
+		s.firstAt[place] = uint16(min(max(told.Pos+1, 0), split.MaxPlace))
+	}
+	return nil
+}
+
+// transpose makes the lists of classes of each chunk.
+func (s *Set) transpose(context.Context) error {
+	chunks := len(s.document)
+	offsets := make([]uint64, chunks+1)
+	for _, chunk := range s.Graph.ClassTo {
+		offsets[chunk+1]++
+	}
+	for chunk := range chunks {
+		offsets[chunk+1] += offsets[chunk]
+	}
+	next := slices.Clone(offsets[:chunks])
+	to := make([]uint32, len(s.Graph.ClassTo))
+	for place := range s.classes {
+		for _, chunk := range s.Graph.ChunksOf(uint32(place)) {
+			to[next[chunk]] = uint32(place)
+			next[chunk]++
+		}
+	}
+	s.Graph.ChunkOff, s.Graph.ChunkTo = offsets, to
+	return nil
+}
+
+// rank orders classes by their first mentions: those of one chunk by position, then by place.
+func (s *Set) rank(ctx context.Context) error {
+	defer func() { s.firstAt = nil }()
+	classes, chunks := len(s.classes), len(s.document)
+	starts := make([]uint32, chunks+1)
+	for place := range uint32(classes) {
+		starts[s.Graph.ChunksOf(place)[0]+1]++
+	}
+	for chunk := range chunks {
+		starts[chunk+1] += starts[chunk]
+	}
+	s.Place, s.Rank = make([]uint32, classes), make([]uint32, classes)
+	next := slices.Clone(starts[:chunks])
+	for place := range uint32(classes) {
+		chunk := s.Graph.ChunksOf(place)[0]
+		s.Place[next[chunk]] = place
+		next[chunk]++
+	}
+	return stripes(ctx, chunks, func(from, to int) {
+		for chunk := from; chunk < to; chunk++ {
+			slices.SortFunc(s.Place[starts[chunk]:starts[chunk+1]], func(a, b uint32) int {
+				return cmp.Or(cmp.Compare(s.firstAt[a], s.firstAt[b]), cmp.Compare(a, b))
+			})
+			for rank := starts[chunk]; rank < starts[chunk+1]; rank++ {
+				s.Rank[s.Place[rank]] = rank
+			}
+		}
+	})
+}

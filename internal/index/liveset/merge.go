@@ -1,0 +1,183 @@
+package liveset
+
+import (
+	"context"
+	"errors"
+	"runtime"
+	"sort"
+
+	"github.com/unweaver/unweaver/internal/stream/parallel"
+)
+
+// at is where an entry lies.
+type at struct{ file, row uint32 }
+
+// merge numbers the live entries of several sorted lists in their common order. It divides the order into parts that
+// are merged side by side.
+type merge struct {
+	lists   []int                                // how many entries each has
+	live    func(list, i int) bool               // entries that are not take no number
+	compare func(list, i, other, otherI int) int // of two entries
+
+	// beside gives what compares as compare does, for one goroutine and entries that are mostly of the last calls; nil =
+	// compare itself.
+	beside func() func(list, i, other, otherI int) int
+
+	bounds [][]int // of each part and the end: where it begins in each list
+	starts []int   // of each part and the end: the number of its first live entry
+}
+
+// errTwice is of a merge in which two live entries are equal.
+type errTwice struct{ first, second at }
+
+func (errTwice) Error() string { return "an entry is live twice" }
+
+// partEntries are worth a part of their own.
+const partEntries = 4096
+
+// divide finds the parts and counts their live entries; the rest of the methods can be used then.
+func (m *merge) divide(ctx context.Context) error {
+	largest, total := 0, 0
+	for list, entries := range m.lists {
+		if total += entries; entries > m.lists[largest] {
+			largest = list
+		}
+	}
+	parts := max(1, min(4*runtime.GOMAXPROCS(0), total/partEntries))
+	m.bounds = make([][]int, parts+1)
+	for part := range m.bounds {
+		m.bounds[part] = make([]int, len(m.lists))
+		if part == parts {
+			copy(m.bounds[part], m.lists)
+		}
+		if part == 0 || part == parts {
+			continue
+		}
+		pivot := int(uint64(m.lists[largest]) * uint64(part) / uint64(parts))
+		for list, entries := range m.lists { // equal entries never lie in two parts
+			m.bounds[part][list] = sort.Search(entries, func(i int) bool {
+				return m.compare(list, i, largest, pivot) >= 0
+			})
+		}
+	}
+	m.starts = make([]int, parts+1)
+	if err := parallel.Each(ctx, parts, runtime.GOMAXPROCS(0), func(_ context.Context, part int) error {
+		for list := range m.lists {
+			for i := m.bounds[part][list]; i < m.bounds[part+1][list]; i++ {
+				if m.live(list, i) {
+					m.starts[part+1]++
+				}
+			}
+		}
+		return nil
+	}); err != nil {
+		return err
+	}
+	for part := range parts {
+		m.starts[part+1] += m.starts[part]
+	}
+	return nil
+}
+
+// total of the live entries.
+func (m *merge) total() int { return m.starts[len(m.starts)-1] }
+
+// parts is how many there are.
+func (m *merge) parts() int { return len(m.starts) - 1 }
+
+// each tells put of every live entry with its number; parts are told side by side, the entries of one in order. Two
+// equal ones are errTwice.
+func (m *merge) each(ctx context.Context, put func(number, list, i int)) error {
+	return parallel.Each(ctx, m.parts(), runtime.GOMAXPROCS(0), func(_ context.Context, part int) error {
+		return m.part(part, put)
+	})
+}
+
+func (m *merge) part(part int, put func(number, list, i int)) error {
+	heads := heads{merge: m, ends: m.bounds[part+1], compare: m.compare}
+	if m.beside != nil {
+		heads.compare = m.beside()
+	}
+	for list, i := range m.bounds[part] {
+		heads.push(list, i)
+	}
+	number := m.starts[part]
+	last := at{}
+	for len(heads.of) > 0 {
+		list, i := int(heads.of[0].file), int(heads.of[0].row)
+		if number > m.starts[part] && heads.compare(int(last.file), int(last.row), list, i) == 0 {
+			return errTwice{last, heads.of[0]}
+		}
+		put(number, list, i)
+		last = heads.of[0]
+		number++
+		heads.next()
+	}
+	return nil
+}
+
+// heads is a heap of the next live entry of each list.
+type heads struct {
+	*merge
+	compare func(list, i, other, otherI int) int
+	ends    []int
+	of      []at
+}
+
+func (h *heads) less(a, b int) bool {
+	x, y := h.of[a], h.of[b]
+	return h.compare(int(x.file), int(x.row), int(y.file), int(y.row)) < 0
+}
+
+// from is the first live entry of a list that is not before i; the list's end where there is none.
+func (h *heads) from(list, i int) int {
+	for i < h.ends[list] && !h.live(list, i) {
+		i++
+	}
+	return i
+}
+
+func (h *heads) push(list, i int) {
+	if i = h.from(list, i); i == h.ends[list] {
+		return
+	}
+	h.of = append(h.of, at{uint32(list), uint32(i)})
+	for child := len(h.of) - 1; child > 0; {
+		above := (child - 1) / 2
+		if !h.less(child, above) {
+			return
+		}
+		h.of[child], h.of[above] = h.of[above], h.of[child]
+		child = above
+	}
+}
+
+// next goes on in the list of the first.
+func (h *heads) next() {
+	first := &h.of[0]
+	if i := h.from(int(first.file), int(first.row)+1); i < h.ends[first.file] {
+		first.row = uint32(i)
+	} else {
+		h.of[0] = h.of[len(h.of)-1]
+		h.of = h.of[:len(h.of)-1]
+	}
+	for above := 0; ; {
+		least := above
+		for child := 2*above + 1; child <= 2*above+2 && child < len(h.of); child++ {
+			if h.less(child, least) {
+				least = child
+			}
+		}
+		if least == above {
+			return
+		}
+		h.of[above], h.of[least] = h.of[least], h.of[above]
+		above = least
+	}
+}
+
+// twice gives the two places of an errTwice, if err is one.
+func twice(err error) (errTwice, bool) {
+	var found errTwice
+	return found, errors.As(err, &found)
+}

@@ -1,0 +1,61 @@
+package liveset
+
+import (
+	"bytes"
+	"encoding/binary"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/unweaver/unweaver/internal/core"
+)
+
+// However ids are spread, each is found where it is, and what is not there is not; digests at few looks, others at no
+// more than halving takes behind the guesses.
+func TestAPlaceIsFoundByItsID(t *testing.T) {
+	const n = 5000
+	random := rand.New(rand.NewPCG(7, 7))
+	for name, first := range map[string]func(i int) uint64{
+		"digests":   func(int) uint64 { return random.Uint64() },
+		"low":       func(i int) uint64 { return uint64(i) },
+		"high":      func(i int) uint64 { return math.MaxUint64 - uint64(i) },
+		"alike":     func(int) uint64 { return 1 << 63 },
+		"two heaps": func(i int) uint64 { return uint64(i%2) * (math.MaxUint64 - uint64(i)) },
+		"steep":     func(i int) uint64 { return math.MaxUint64 >> (i % 64) },
+	} {
+		ids := make([]core.ID, n)
+		for i := range ids {
+			binary.BigEndian.PutUint64(ids[i][:], first(i))
+			binary.BigEndian.PutUint64(ids[i][8:], uint64(2*i+1))
+		}
+		slices.SortFunc(ids, func(a, b core.ID) int { return bytes.Compare(a[:], b[:]) })
+		looks, most := 0, 0
+		find := func(id core.ID, among []core.ID) int {
+			before := looks
+			place := placeOf(&id, len(among), func(i int) *core.ID { looks++; return &among[i] })
+			most = max(most, looks-before)
+			return place
+		}
+		for i, id := range ids {
+			if got := find(id, ids); got != i {
+				t.Fatalf("%s: %d is found at %d", name, i, got)
+			}
+		}
+		if name == "digests" && looks > 6*n {
+			t.Errorf("%d looks for %d digests", looks, n)
+		}
+		for _, id := range ids {
+			id[15]-- // the neighbour below, which nobody has
+			if got := find(id, ids); got != -1 {
+				t.Fatalf("%s: what is not there is found at %d", name, got)
+			}
+		}
+		if most > mostGuesses+13 {
+			t.Errorf("%s: %d looks for one", name, most)
+		}
+		if find(ids[0], nil) != -1 || find(ids[0], ids[:1]) != 0 || find(ids[1], ids[:1]) != -1 {
+			t.Errorf("%s: none or one", name)
+		}
+	}
+}

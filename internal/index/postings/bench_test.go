@@ -1,0 +1,77 @@
+package postings_test
+
+import (
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/unweaver/unweaver/internal/index/postings"
+	"github.com/unweaver/unweaver/internal/stream/mapped"
+	"github.com/unweaver/unweaver/internal/testkit/postingstest"
+)
+
+// Documents of about twenty words by Zipf's law, as the texts of classes are.
+func BenchmarkBuilding(b *testing.B) {
+	const documents = 20_000
+	r := rand.New(rand.NewPCG(1, 2))
+	zipf := rand.NewZipf(r, 1.1, 2, 200_000)
+	texts := make([][]string, documents)
+	for i := range texts {
+		texts[i] = make([]string, 1+r.IntN(40))
+		for j := range texts[i] {
+			texts[i][j] = fmt.Sprintf("w%d", zipf.Uint64())
+		}
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		builder := postings.NewBuilder()
+		for _, terms := range texts {
+			if err := builder.Add(terms); err != nil {
+				b.Fatal(err)
+			}
+		}
+		if _, err := builder.Write(mapped.NewWriter(io.Discard, "bench", 1, nil), "x_"); err != nil {
+			b.Fatal(err)
+		}
+		builder.Close()
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/documents, "ns/document")
+}
+
+// BenchmarkFits is what opening a side costs beside checksums: every list is looked at.
+func BenchmarkFits(b *testing.B) {
+	r := rand.New(rand.NewPCG(1, 2))
+	zipf := rand.NewZipf(r, 1.1, 2, 200_000)
+	documents, held := make([][]string, 20_000), 0
+	builder := postings.NewBuilder()
+	defer builder.Close()
+	for i := range documents {
+		for range 1 + r.IntN(160) {
+			documents[i] = append(documents[i], fmt.Sprintf("w%d", zipf.Uint64()))
+		}
+		if err := builder.Add(documents[i]); err != nil {
+			b.Fatal(err)
+		}
+	}
+	for name, write := range map[string]func(*mapped.Writer) (postings.Stats, error){
+		"packed": func(writer *mapped.Writer) (postings.Stats, error) { return builder.Write(writer, "x_") },
+		"flat": func(writer *mapped.Writer) (postings.Stats, error) {
+			return postingstest.WriteFlat(writer, "x_", documents), nil
+		},
+	} {
+		side := keep(b, write)
+		held = 0
+		for _, list := range side.Lists() {
+			held += list.Len()
+		}
+		b.Run(name, func(b *testing.B) {
+			for b.Loop() {
+				if !side.Fits() {
+					b.Fatal("it does not fit")
+				}
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(held), "ns/posting")
+		})
+	}
+}

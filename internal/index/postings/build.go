@@ -1,0 +1,322 @@
+// Package postings is the inverted index of the search segment on disk: which documents hold a term, with block maxima
+// of BM25 weights (k1 = 1.2, b = 0.75), mapped into memory. It writes and reads lists and scores nothing.
+//
+// A side (chunks or classes) has these sections, each under its prefix:
+//
+//	dict     the terms in order, in groups of 16: of each but the first of a group a varint of the bytes that it
+//	         begins with as the one before does; a varint of the bytes that follow, these bytes; a varint of twice the
+//	         bytes of its list, plus one where the list has several postings: then their number less two, a varint
+//	dict_at  of each group, u64: where it begins in dict, its first list in lists, and its first record in blocks
+//	lists    the postings of each term; 64 bytes of zeros
+//	blocks   records {u32 last document, u32 end in the bytes of its list, u16 largest weight, u8, u8 bits of a
+//	         document and of a count} of lists of more than 128 postings
+//	len      u32 terms of each document
+//
+// A list is cut into blocks of 128 postings. Documents are differences to the one before, less one; counts are less
+// one, and 254 says 254 or more. Both are packed, first all documents of a block and then its counts, each in as many
+// bits as the largest of them takes, from the least bit on; of counts that are all 1 nothing is left. A largest weight
+// is that of a posting without idf, in units of 2^-14, rounded up. A list of one block has its head before it: u8, u8
+// bits, u16 largest weight. One of up to 16 postings has neither: each is a varint of twice the difference, plus one
+// where its count follows, which is a byte and not 1.
+//
+// Sides that were written before they were packed have other sections, and are read as well:
+//
+//	terms      bytes of all terms in order        term_end  u64 end of each term
+//	post       u64 first posting of each term, and the end        block     u64 first block of each term, and the end
+//	doc        u32 of each posting, increasing in a term          tf        u8 of each posting (255 = at least)
+//	max        f32 of each block of 128 postings: its largest weight without idf
+//	len        u32 terms of each document
+package postings
+
+import (
+	"bufio"
+	"container/heap"
+	"encoding/binary"
+	"errors"
+	"io"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/unweaver/unweaver/internal/stream/mapped"
+	"github.com/unweaver/unweaver/internal/stream/scratch"
+)
+
+// Parameters of BM25. Block maxima on disk depend on them.
+const (
+	K1 = 1.2
+	B  = 0.75
+)
+
+// BlockSize is how many postings share a maximum.
+const BlockSize = 128
+
+const (
+	// runBytes is how much is gathered in memory before it is written out. Two sides are made at once.
+	runBytes = 16 << 20
+	// runBuffer is what reading a run takes while runs are joined.
+	runBuffer = 64 << 10
+)
+
+// Builder gathers documents, given in increasing order, and writes a side. Its memory does not grow with the corpus.
+type Builder struct {
+	places map[string]uint32 // of terms in lists
+	lists  []list
+	held   []uint32 // the lists that the document at hand adds to
+	small  []byte   // where short lists lie
+	size   int
+	limit  int // of size
+	runs   []*os.File
+	len    mapped.Column
+	docs   uint32
+	total  uint64
+	err    error
+}
+
+// list is what is gathered of a term: differences of documents, each with its count.
+type list struct {
+	term  string
+	posts []byte
+	last  uint32 // document that has postings
+	count int    // in the document at hand
+}
+
+// termBytes is about what a term costs in memory beside its bytes and its postings.
+const termBytes = 112
+
+// Most terms are in one document or two: their lists lie in blocks that many share, and move when they outgrow that.
+const (
+	shortList  = 8
+	shortLists = 4 << 10 // of a block
+)
+
+// NewBuilder makes one; Close it.
+func NewBuilder() *Builder { return &Builder{places: map[string]uint32{}, limit: runBytes} }
+
+// SpillAt sets how many bytes are gathered in memory before they are written out; 16 MiB unless it is called.
+func (b *Builder) SpillAt(bytes int) { b.limit = bytes }
+
+// Close removes temporary files.
+func (b *Builder) Close() {
+	b.len.Close()
+	for _, f := range b.runs {
+		_ = f.Close()
+	}
+	b.runs = nil
+}
+
+// Add takes the next document's terms.
+func (b *Builder) Add(terms []string) error {
+	if b.err != nil {
+		return b.err
+	}
+	doc := b.docs
+	b.docs++
+	b.total += uint64(len(terms))
+	b.held = b.held[:0]
+	for _, t := range terms {
+		place := b.place(t)
+		if b.lists[place].count == 0 {
+			b.held = append(b.held, place)
+		}
+		b.lists[place].count++
+	}
+	for _, place := range b.held {
+		l := &b.lists[place]
+		before := len(l.posts)
+		l.posts = binary.AppendUvarint(l.posts, uint64(doc-l.last))
+		l.posts = append(l.posts, byte(min(l.count, 255)))
+		l.last, l.count = doc, 0
+		b.size += len(l.posts) - before
+	}
+	if b.err = mapped.PutRecord(&b.len, uint32(len(terms))); b.err == nil && b.size > b.limit {
+		b.err = b.spill()
+	}
+	return b.err
+}
+
+// place of a term's list, which is made where there is none. A term is copied: it is often a part of a whole text.
+func (b *Builder) place(term string) uint32 {
+	place, known := b.places[term]
+	if known {
+		return place
+	}
+	if len(b.small) == 0 {
+		b.small = make([]byte, shortList*shortLists)
+	}
+	place, term = uint32(len(b.lists)), strings.Clone(term)
+	b.lists = append(b.lists, list{term: term, posts: b.small[:0:shortList]})
+	b.small = b.small[shortList:]
+	b.places[term] = place
+	b.size += len(term) + termBytes
+	return place
+}
+
+// sorted gives the lists that are gathered by term, and forgets them; differences begin at 0.
+func (b *Builder) sorted() []list {
+	lists := b.lists
+	b.places, b.lists, b.small, b.size = map[string]uint32{}, nil, nil, 0
+	slices.SortFunc(lists, func(a, b list) int { return strings.Compare(a.term, b.term) })
+	return lists
+}
+
+// spill writes what is gathered as a sorted run.
+func (b *Builder) spill() error {
+	file, err := scratch.File()
+	if err != nil {
+		return err
+	}
+	b.runs = append(b.runs, file)
+	writer := bufio.NewWriterSize(file, 1<<20)
+	var n [2 * binary.MaxVarintLen64]byte
+	for _, l := range b.sorted() {
+		k := binary.PutUvarint(n[:], uint64(len(l.term)))
+		k += binary.PutUvarint(n[k:], uint64(len(l.posts)))
+		_, _ = writer.Write(n[:k]) // Flush tells
+		_, _ = writer.WriteString(l.term)
+		_, _ = writer.Write(l.posts)
+	}
+	if err := writer.Flush(); err != nil {
+		return scratch.Full("write", err)
+	}
+	_, err = file.Seek(0, io.SeekStart)
+	return err
+}
+
+// runReader walks a run.
+type runReader struct {
+	r     *bufio.Reader
+	order int
+	term  string
+	posts []byte
+}
+
+func (r *runReader) next() error {
+	n, err := binary.ReadUvarint(r.r)
+	if err != nil {
+		return err
+	}
+	m, err := binary.ReadUvarint(r.r)
+	if err != nil {
+		return err
+	}
+	buf := make([]byte, n+m)
+	if _, err := io.ReadFull(r.r, buf); err != nil {
+		return err
+	}
+	r.term, r.posts = string(buf[:n]), buf[n:]
+	return nil
+}
+
+type runHeap []*runReader
+
+func (h runHeap) Len() int { return len(h) }
+func (h runHeap) Less(i, j int) bool {
+	return h[i].term < h[j].term || (h[i].term == h[j].term && h[i].order < h[j].order)
+}
+func (h runHeap) Swap(i, j int) { h[i], h[j] = h[j], h[i] }
+func (h *runHeap) Push(x any)   { *h = append(*h, x.(*runReader)) }
+func (h *runHeap) Pop() any     { o := *h; x := o[len(o)-1]; *h = o[:len(o)-1]; return x }
+
+// Stats of a side.
+type Stats struct {
+	Documents uint32
+	Terms     uint64 // of all documents together
+}
+
+type columns struct {
+	dict, groups, lists, blocks mapped.Column
+}
+
+func (c *columns) all() []*mapped.Column {
+	return []*mapped.Column{&c.dict, &c.groups, &c.lists, &c.blocks}
+}
+
+// Write ends the side and writes its sections.
+func (b *Builder) Write(writer *mapped.Writer, prefix string) (Stats, error) {
+	stats := Stats{b.docs, b.total}
+	if b.err != nil {
+		return stats, b.err
+	}
+	if len(b.runs) > 0 { // else nothing is to be merged
+		if err := b.spill(); err != nil {
+			return stats, err
+		}
+	}
+	lens, err := mapped.Records[uint32](&b.len)
+	if err != nil {
+		return stats, err
+	}
+	var cols columns
+	defer func() {
+		for _, column := range cols.all() {
+			column.Close()
+		}
+	}()
+	out := listWriter{cols: &cols, lens: lens, average: Average(stats)}
+	write := b.merge
+	if len(b.runs) == 0 {
+		write = b.gathered
+	}
+	if err := write(&out); err != nil {
+		return stats, err
+	}
+	if err := cols.lists.Put(make([]byte, slack)); err != nil {
+		return stats, err
+	}
+	for i, name := range []string{"dict", "dict_at", "lists", "blocks"} {
+		writer.Section(prefix + name)
+		if err := cols.all()[i].CopyTo(writer); err != nil {
+			return stats, err
+		}
+	}
+	writer.Section(prefix + "len")
+	return stats, b.len.CopyTo(writer)
+}
+
+// gathered writes lists that never left memory.
+func (b *Builder) gathered(out *listWriter) error {
+	for _, l := range b.sorted() {
+		if err := out.add(l.posts); err != nil {
+			return err
+		}
+		if err := out.end(l.term); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// merge joins the runs term by term.
+func (b *Builder) merge(out *listWriter) error {
+	var heads runHeap
+	for i, file := range b.runs {
+		reader := &runReader{r: bufio.NewReaderSize(file, runBuffer), order: i}
+		if err := reader.next(); err == nil {
+			heads = append(heads, reader)
+		} else if !errors.Is(err, io.EOF) {
+			return err
+		}
+	}
+	heap.Init(&heads)
+	for len(heads) > 0 {
+		term := heads[0].term
+		for len(heads) > 0 && heads[0].term == term {
+			reader := heads[0]
+			if err := out.add(reader.posts); err != nil {
+				return err
+			}
+			if err := reader.next(); errors.Is(err, io.EOF) {
+				heap.Pop(&heads)
+			} else if err != nil {
+				return err
+			} else {
+				heap.Fix(&heads, 0)
+			}
+		}
+		if err := out.end(term); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,196 @@
+package postings
+
+import (
+	"iter"
+	"math"
+	"sync"
+
+	"github.com/unweaver/unweaver/internal/stream/mapped"
+)
+
+// Side is one side of an open segment. Its slices are mapped files: they are valid until the file is closed.
+type Side struct {
+	stats  Stats
+	packed bool
+
+	// Of a packed side:
+	dict   []byte
+	groups []group
+	lists  []byte
+	blocks []block
+
+	// Of one that is not:
+	terms   mapped.Strings
+	post    []uint64
+	block   []uint64
+	doc     []uint32
+	tf      []uint8
+	largest []float32
+
+	Lengths []uint32 // terms of each document
+	Average float64  // length of a document
+
+	shortOnce sync.Once
+	short     []uint8 // see Lengths
+
+	headsOnce sync.Once
+	heads     []uint64 // of the terms that groups begin with
+}
+
+// Open views a side of a file that holds what Builder.Write wrote under the prefix, now or before sides were packed.
+func Open(file *mapped.File, prefix string, stats Stats) *Side {
+	side := &Side{stats: stats, Lengths: mapped.Slice[uint32](file, prefix+"len"), Average: Average(stats)}
+	if dict := file.Bytes(prefix + "dict"); dict != nil {
+		side.packed, side.dict = true, dict
+		side.groups = mapped.Slice[group](file, prefix+"dict_at")
+		side.lists = file.Bytes(prefix + "lists")
+		side.blocks = mapped.Slice[block](file, prefix+"blocks")
+		return side
+	}
+	side.terms = mapped.StringsOf(file, prefix+"terms", prefix+"term_end")
+	side.post = mapped.Slice[uint64](file, prefix+"post")
+	side.block = mapped.Slice[uint64](file, prefix+"block")
+	side.doc = mapped.Slice[uint32](file, prefix+"doc")
+	side.tf = mapped.Slice[uint8](file, prefix+"tf")
+	side.largest = mapped.Slice[float32](file, prefix+"max")
+	return side
+}
+
+// Stats of the side, as Open was given them.
+func (s *Side) Stats() Stats { return s.stats }
+
+// Documents is how many there are.
+func (s *Side) Documents() int { return int(s.stats.Documents) }
+
+// Fits tells whether the sections have the lengths that the statistics and each other ask for, and whether every list
+// lies within them, rises, and names documents of the side; a reader that goes on with a side that does not fit would
+// reach behind its ends.
+func (s *Side) Fits() bool {
+	if s.packed {
+		return s.fitsPacked()
+	}
+	terms := s.terms.Len()
+	if len(s.Lengths) != s.Documents() || len(s.post) != terms+1 || len(s.block) != terms+1 || len(s.tf) != len(s.doc) {
+		return false
+	}
+	if !s.terms.Fits() || !mapped.Starts(s.post, len(s.doc)) || !mapped.Starts(s.block, len(s.largest)) {
+		return false
+	}
+	for term := range terms {
+		postings := s.post[term+1] - s.post[term]
+		if s.block[term+1]-s.block[term] != (postings+BlockSize-1)/BlockSize {
+			return false
+		}
+	}
+	return mapped.Below(s.doc, s.Documents()) && mapped.Rising(s.doc, s.post)
+}
+
+// Find gives the postings of a term; false when no document holds it. A question asks every side for every term, so
+// terms are compared where they lie.
+func (s *Side) Find(term string) (List, bool) {
+	if s.packed {
+		return s.findPacked(term)
+	}
+	return s.findFlat(term)
+}
+
+// findFlat looks a term up in a side that is not packed.
+func (s *Side) findFlat(term string) (List, bool) {
+	lo, hi := 0, s.terms.Len()
+	for lo < hi {
+		middle := int(uint(lo+hi) >> 1)
+		if string(s.terms.Bytes(middle)) < term {
+			lo = middle + 1
+		} else {
+			hi = middle
+		}
+	}
+	if lo < s.terms.Len() && string(s.terms.Bytes(lo)) == term {
+		return s.list(lo), true
+	}
+	return List{}, false
+}
+
+// list is the postings of the term at a place of a side that is not packed.
+func (s *Side) list(i int) List {
+	return List{side: s, postings: int(s.post[i+1] - s.post[i]), start: s.post[i], first: s.block[i]}
+}
+
+// Has tells whether a document holds the term.
+func (s *Side) Has(term string) bool {
+	_, held := s.Find(term)
+	return held
+}
+
+// Lists goes through the terms in order, each with its postings.
+func (s *Side) Lists() iter.Seq2[string, List] {
+	if s.packed {
+		return s.packedLists
+	}
+	return func(yield func(string, List) bool) {
+		for i := range s.terms.Len() {
+			if !yield(s.terms.At(i), s.list(i)) {
+				return
+			}
+		}
+	}
+}
+
+func (s *Side) packedLists(yield func(string, List) bool) {
+	all := entries{side: s}
+	var term []byte
+	for all.at < len(s.dict) && all.next() {
+		term = append(term[:all.shared], all.suffix...)
+		if !yield(string(term), all.list) {
+			return
+		}
+	}
+}
+
+// Raise is what a block's maximum is multiplied with so that no posting of the block weighs more where documents are
+// of another average length than those of this side, for which the maxima were computed.
+//
+// With an average that is not greater nothing weighs more: each step of Weight is rounded monotonically. With one that
+// is c times as great a weight is less than c times what it was; the stored maximum and the weight are both rounded to
+// 24 bits, which the last factor is twice as much as.
+func (s *Side) Raise(average float64) float64 {
+	if average <= s.Average {
+		return 1
+	}
+	return average / s.Average * (1 + 0x1p-22)
+}
+
+// Totals are what weights of terms depend on: sums over sides, less what is dead in them. They are integers, so that
+// they do not depend on how documents are spread over sides.
+type Totals struct {
+	Documents uint64
+	Terms     uint64 // of all documents together
+}
+
+// Totals of a side.
+func (s Stats) Totals() Totals { return Totals{uint64(s.Documents), s.Terms} }
+
+// IDF of a term that so many documents hold: ln(1 + (N - df + 0.5)/(df + 0.5)).
+func (t Totals) IDF(df uint64) float64 {
+	holding := float64(df)
+	return math.Log(1 + (float64(t.Documents)-holding+0.5)/(holding+0.5))
+}
+
+// Average length of the documents.
+func (t Totals) Average() float64 {
+	if t.Documents == 0 || t.Terms == 0 {
+		return 1
+	}
+	return float64(t.Terms) / float64(t.Documents)
+}
+
+// Average length of a side's documents.
+func Average(stats Stats) float64 { return stats.Totals().Average() }
+
+// Weight is BM25's factor of a term that a document of a length holds tf times, without its idf. Products are rounded
+// before they are added, so that it has the same bits on machines that could do both at once.
+func Weight(tf uint8, length uint32, average float64) float32 {
+	count := float64(tf)
+	norm := float64(K1 * (1 - B + float64(B*float64(length))/average))
+	return float32(float64(count*(K1+1)) / (count + norm))
+}

@@ -1,0 +1,121 @@
+package segments
+
+import (
+	"iter"
+
+	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/index/deletions"
+)
+
+// ClassLeft is a class of a generation, and the number of its row: rows of all class runs count, or of the live
+// segment.
+type ClassLeft struct {
+	Place int
+	ID    core.ID
+	Class
+}
+
+// ChunkLeft is a chunk of a generation, and the number of its row: rows of all splits count, or of the live segment.
+type ChunkLeft struct {
+	Place int
+	ID    core.ID
+	Chunk
+}
+
+// ClassesLeft goes through the classes that count whose rows have at least a number, but for those that count in
+// another generation by the very same row: of those alone whoever takes a generation away has to ask. Its cost is that
+// of the segments that no other shares and of one bit for each row of the rest.
+func (t *Table) ClassesLeft(place int, others []*Table) iter.Seq[ClassLeft] {
+	return func(yield func(ClassLeft) bool) {
+		if t.live != nil {
+			for ; place < len(t.live.Classes); place++ {
+				found := &t.live.Classes[place]
+				if !yield(ClassLeft{place, found.ID, Class{found.Vector.Prefix(), found.Record}}) {
+					return
+				}
+			}
+			return
+		}
+		base := 0
+		for number, file := range t.Runs {
+			shared := t.sharing(t.listed.Runs[number].SHA256, others)
+			for row := max(0, place-base); row < len(file.Rows); row++ {
+				if !t.classCounts(number, row) || shared.counts(row) {
+					continue
+				}
+				if !yield(ClassLeft{base + row, file.Rows[row].ID, classOf(&file.Rows[row])}) {
+					return
+				}
+			}
+			base += len(file.Rows)
+		}
+	}
+}
+
+// ChunksLeft is ClassesLeft for chunks.
+func (t *Table) ChunksLeft(place int, others []*Table) iter.Seq[ChunkLeft] {
+	return func(yield func(ChunkLeft) bool) {
+		if t.live != nil {
+			for ; place < len(t.live.Chunks); place++ {
+				found := &t.live.Chunks[place]
+				if !yield(ChunkLeft{place, found.ID, Chunk{found.Digest, int(found.Windows)}}) {
+					return
+				}
+			}
+			return
+		}
+		base := 0
+		for number, file := range t.Splits {
+			shared := t.sharing(t.listed.Splits[number].SHA256, others)
+			for row := max(0, place-base); row < len(file.Chunks); row++ {
+				found := &file.Chunks[row]
+				if !t.documentCounts(number, int(found.Document)) || shared.counts(int(found.Document)) {
+					continue
+				}
+				if !yield(ChunkLeft{base + row, found.ID, chunkOf(found)}) {
+					return
+				}
+			}
+			base += len(file.Chunks)
+		}
+	}
+}
+
+// sharing are generations that list the same segment; nil stands for one in which no row of it is dead.
+type sharing []*deletions.File
+
+func (t *Table) sharing(sha string, others []*Table) (out sharing) {
+	for _, other := range others {
+		if other.lists(sha) {
+			out = append(out, other.Tomb(sha))
+		}
+	}
+	return out
+}
+
+// counts tells whether a row counts in one of them.
+func (s sharing) counts(row int) bool {
+	for _, dead := range s {
+		if dead == nil || !dead.Dead(row) {
+			return true
+		}
+	}
+	return false
+}
+
+func (t *Table) lists(sha string) bool {
+	if t.Files == nil {
+		return false
+	}
+	for _, one := range t.listed.Splits {
+		if one.SHA256 == sha {
+			return true
+		}
+	}
+	for _, one := range t.listed.Runs {
+		if one.SHA256 == sha {
+			return true
+		}
+	}
+	return false
+}

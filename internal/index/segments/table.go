@@ -1,0 +1,358 @@
+package segments
+
+import (
+	"bytes"
+	"context"
+	"iter"
+	"slices"
+	"sort"
+
+	"github.com/unweaver/unweaver/internal/artifact"
+	"github.com/unweaver/unweaver/internal/artifact/localfile"
+	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/index/classrun"
+	"github.com/unweaver/unweaver/internal/index/live"
+	"github.com/unweaver/unweaver/internal/index/split"
+	"github.com/unweaver/unweaver/internal/stream/merge"
+)
+
+// Table tells what counts in a generation, by id: in one of many segments, or in one with a live segment.
+type Table struct {
+	*Files // nil: there is a live segment
+	listed core.Segments
+	live   *live.File
+	close  func()
+}
+
+// Class is what is told of a class: the digests that name its vector and its record, the former as far as a key has it.
+type Class struct {
+	Vector core.DigestPrefix
+	Record core.Digest
+}
+
+// Chunk is what is told of a chunk: the digest of what is embedded of it, in so many windows.
+type Chunk struct {
+	Digest  core.Digest
+	Windows int
+}
+
+// Place is where a row lies: in which of the manifest's splits or class runs, and where there.
+type Place struct{ Segment, Row int }
+
+// OpenTable copies and maps what it needs; the caller releases it. It looks up no word: generations of other languages,
+// and of before a new analyser, open as any.
+func OpenTable(
+	ctx context.Context, cache *localfile.Cache, index artifact.Index, manifest *core.Manifest,
+) (*Table, error) {
+	t := &Table{listed: manifest.Segments}
+	if len(manifest.Segments.Splits) > 0 {
+		files, err := Open(ctx, cache, index, manifest.Segments, "")
+		if err != nil {
+			return nil, err
+		}
+		t.Files, t.close = files, files.Release
+		return t, nil
+	}
+	if len(manifest.Segments.Live) == 0 {
+		return nil, fault.SegmentDamage.At("open generation", manifest.Generation).
+			Because("its manifest names no live segment and no split").
+			Advise("publish another generation")
+	}
+	sha := manifest.Segments.Live[0].SHA256
+	file, release, err := localfile.Acquire(ctx, cache, index.Store, index.SegmentKey(sha), sha, live.Open)
+	if err != nil {
+		return nil, err
+	}
+	return FromLive(file, release), nil
+}
+
+// OpenClasses is OpenTable for whoever asks for classes alone: no split is needed for them.
+func OpenClasses(
+	ctx context.Context, cache *localfile.Cache, index artifact.Index, manifest *core.Manifest,
+) (*Table, error) {
+	return openSide(ctx, cache, index, manifest, nil, manifest.Segments.Runs)
+}
+
+// OpenChunks is OpenTable for whoever asks for documents and chunks alone.
+func OpenChunks(
+	ctx context.Context, cache *localfile.Cache, index artifact.Index, manifest *core.Manifest,
+) (*Table, error) {
+	return openSide(ctx, cache, index, manifest, manifest.Segments.Splits, nil)
+}
+
+func openSide(
+	ctx context.Context, cache *localfile.Cache, index artifact.Index, manifest *core.Manifest,
+	splits []core.Split, runs []core.Run,
+) (*Table, error) {
+	if len(manifest.Segments.Splits) == 0 {
+		return OpenTable(ctx, cache, index, manifest)
+	}
+	side := core.Segments{Splits: splits, Runs: runs}
+	for _, one := range manifest.Segments.Tombs {
+		ofSplit := slices.ContainsFunc(splits, func(split core.Split) bool { return split.SHA256 == one.Of })
+		ofRun := slices.ContainsFunc(runs, func(run core.Run) bool { return run.SHA256 == one.Of })
+		if ofSplit || ofRun {
+			side.Tombs = append(side.Tombs, one)
+		}
+	}
+	files, err := Open(ctx, cache, index, side, "")
+	if err != nil {
+		return nil, err
+	}
+	return &Table{listed: side, Files: files, close: files.Release}, nil
+}
+
+// FromLive makes a table of a live segment.
+func FromLive(file *live.File, release func()) *Table { return &Table{live: file, close: release} }
+
+// Release lets go of what is mapped. A nil table has nothing.
+func (t *Table) Release() {
+	if t != nil {
+		t.close()
+	}
+}
+
+// Chunk finds a chunk that counts.
+func (t *Table) Chunk(id core.ID) (Chunk, bool) {
+	if t.live != nil {
+		found := t.live.Chunk(id)
+		if found == nil {
+			return Chunk{}, false
+		}
+		return Chunk{found.Digest, int(found.Windows)}, true
+	}
+	for i, file := range t.Splits {
+		at := sort.Search(len(file.ByID), func(n int) bool {
+			return bytes.Compare(file.Chunks[file.ByID[n]].ID[:], id[:]) >= 0
+		})
+		if at == len(file.ByID) {
+			continue
+		}
+		if found := &file.Chunks[file.ByID[at]]; found.ID == id && t.documentCounts(i, int(found.Document)) {
+			return chunkOf(found), true
+		}
+	}
+	return Chunk{}, false
+}
+
+func chunkOf(found *split.Chunk) Chunk { return Chunk{found.Digest, int(found.Windows)} }
+
+// Class finds a class that counts.
+func (t *Table) Class(id core.ID) (Class, bool) {
+	if t.live != nil {
+		found := t.live.Class(id)
+		if found == nil {
+			return Class{}, false
+		}
+		return Class{found.Vector.Prefix(), found.Record}, true
+	}
+	place, ok := t.ClassRow(id)
+	if !ok {
+		return Class{}, false
+	}
+	return classOf(&t.Runs[place.Segment].Rows[place.Row]), true
+}
+
+func classOf(row *classrun.Row) Class { return Class{row.Vector, row.Record} }
+
+// ClassRow is where the row of a class lies that counts. A live segment has none.
+func (t *Table) ClassRow(id core.ID) (Place, bool) {
+	if t.Files == nil {
+		return Place{}, false
+	}
+	for i := len(t.Runs) - 1; i >= 0; i-- { // the newest is asked first: what changed changes again
+		rows := t.Runs[i].Rows
+		at := sort.Search(len(rows), func(n int) bool { return bytes.Compare(rows[n].ID[:], id[:]) >= 0 })
+		if at < len(rows) && rows[at].ID == id && t.classCounts(i, at) {
+			return Place{i, at}, true
+		}
+	}
+	return Place{}, false
+}
+
+// Mentions counts the chunks that mention a class, and how often they do. Splits of former versions and a live segment
+// do not tell.
+func (t *Table) Mentions(id core.ID) (chunks, mentions int64) {
+	if t.Files == nil {
+		return 0, 0
+	}
+	for i, file := range t.Splits {
+		class := file.ClassFrom(id)
+		if class == len(file.ClassIDs) || file.ClassIDs[class] != id || !file.Placed() {
+			continue
+		}
+		mentions += file.MentionsOf(class, func(chunk uint32) bool {
+			counts := t.documentCounts(i, int(file.Chunks[chunk].Document))
+			if counts {
+				chunks++
+			}
+			return counts
+		})
+	}
+	return chunks, mentions
+}
+
+// Document is where the document of a key lies that counts. A live segment has none.
+func (t *Table) Document(key string) (Place, bool) {
+	if t.Files == nil {
+		return Place{}, false
+	}
+	for i, file := range t.Splits {
+		at := sort.Search(len(file.Documents), func(n int) bool { return string(file.KeyBytes(n)) >= key })
+		if at < len(file.Documents) && string(file.KeyBytes(at)) == key && t.documentCounts(i, at) {
+			return Place{i, at}, true
+		}
+	}
+	return Place{}, false
+}
+
+func (t *Table) documentCounts(number, row int) bool {
+	dead := t.Tomb(t.listed.Splits[number].SHA256)
+	return dead == nil || !dead.Dead(row)
+}
+
+func (t *Table) classCounts(number, row int) bool {
+	dead := t.Tomb(t.listed.Runs[number].SHA256)
+	return dead == nil || !dead.Dead(row)
+}
+
+// Documents is how many documents count.
+func (t *Table) Documents() (count int64) {
+	if t.live != nil {
+		return int64(len(t.live.Documents))
+	}
+	for i, file := range t.Splits {
+		count += int64(len(file.Documents))
+		if dead := t.Tomb(t.listed.Splits[i].SHA256); dead != nil {
+			count -= int64(dead.Count())
+		}
+	}
+	return count
+}
+
+// Classes goes through the classes that count: of a live segment, and of each run, in the order of ids.
+func (t *Table) Classes() iter.Seq2[core.ID, Class] {
+	return func(yield func(core.ID, Class) bool) {
+		if t.live != nil {
+			for i := range t.live.Classes {
+				if found := &t.live.Classes[i]; !yield(found.ID, Class{found.Vector.Prefix(), found.Record}) {
+					return
+				}
+			}
+			return
+		}
+		for i, file := range t.Runs {
+			for row := range file.Rows {
+				if t.classCounts(i, row) && !yield(file.Rows[row].ID, classOf(&file.Rows[row])) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// Chunks goes through the chunks that count: of a live segment in the order of ids, of each split in chunk order.
+func (t *Table) Chunks() iter.Seq2[core.ID, Chunk] {
+	return func(yield func(core.ID, Chunk) bool) {
+		if t.live != nil {
+			for i := range t.live.Chunks {
+				if found := &t.live.Chunks[i]; !yield(found.ID, Chunk{found.Digest, int(found.Windows)}) {
+					return
+				}
+			}
+			return
+		}
+		for i, file := range t.Splits {
+			for row := range file.Chunks {
+				found := &file.Chunks[row]
+				if t.documentCounts(i, int(found.Document)) && !yield(found.ID, chunkOf(found)) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// ClassesIn goes through the classes that count whose raw ids lie in [from, to), where an empty to means the end, in
+// the order of ids.
+func (t *Table) ClassesIn(from, to string) iter.Seq2[core.ID, Class] {
+	var first core.ID
+	copy(first[:], from)
+	beyond := func(id *core.ID) bool { return to != "" && bytes.Compare(id[:], []byte(to)) >= 0 }
+	if t.live != nil {
+		return func(yield func(core.ID, Class) bool) {
+			at := sort.Search(len(t.live.Classes), func(i int) bool {
+				return bytes.Compare(t.live.Classes[i].ID[:], first[:]) >= 0
+			})
+			for ; at < len(t.live.Classes) && !beyond(&t.live.Classes[at].ID); at++ {
+				found := &t.live.Classes[at]
+				if !yield(found.ID, Class{found.Vector.Prefix(), found.Record}) {
+					return
+				}
+			}
+		}
+	}
+	return func(yield func(core.ID, Class) bool) {
+		sources := make([]merge.Next[*classrun.Row], len(t.Runs))
+		for i := range t.Runs {
+			sources[i] = t.rowsFrom(i, first)
+		}
+		byID := func(a, b *classrun.Row) int { return bytes.Compare(a.ID[:], b.ID[:]) }
+		for row, err := range merge.Sorted(byID, sources...) {
+			if err != nil || beyond(&row.ID) || !yield(row.ID, classOf(row)) { // tables in memory have no errors
+				return
+			}
+		}
+	}
+}
+
+// rowsFrom gives the rows of a class run that count, from an id on.
+func (t *Table) rowsFrom(number int, first core.ID) merge.Next[*classrun.Row] {
+	rows := t.Runs[number].Rows
+	at := sort.Search(len(rows), func(i int) bool { return bytes.Compare(rows[i].ID[:], first[:]) >= 0 })
+	return func() (*classrun.Row, bool, error) {
+		for ; at < len(rows); at++ {
+			if t.classCounts(number, at) {
+				at++
+				return &rows[at-1], true, nil
+			}
+		}
+		return nil, false, nil
+	}
+}
+
+// Placed is a chunk with its place in its document, in code points.
+type Placed struct {
+	ID         core.ID
+	Start, End int
+}
+
+// ChunksOf gives the chunks of a document, in order; false where it does not count.
+func (t *Table) ChunksOf(key string) (chunks []Placed, counts bool) {
+	if t.live != nil {
+		at := t.live.Document(key)
+		if at < 0 {
+			return nil, false
+		}
+		document := t.live.Documents[at]
+		for n := range int(document.Count) {
+			chunk := t.live.ByNumber(int(document.Chunks) + n)
+			if chunk == nil || int(chunk.Document) != at || int(chunk.Ordinal) != n {
+				break // fewer are told of, which is otherwise than the document says
+			}
+			chunks = append(chunks, Placed{chunk.ID, int(chunk.Start), int(chunk.End)})
+		}
+		return chunks, true
+	}
+	place, counts := t.Document(key)
+	if !counts {
+		return nil, false
+	}
+	file := t.Splits[place.Segment]
+	document := file.Documents[place.Row]
+	for _, chunk := range file.Chunks[document.Chunks : document.Chunks+document.Count] {
+		chunks = append(chunks, Placed{chunk.ID, int(chunk.Start), int(chunk.End)})
+	}
+	return chunks, true
+}

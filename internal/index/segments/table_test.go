@@ -1,0 +1,240 @@
+package segments_test
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/unweaver/unweaver/internal/artifact"
+	"github.com/unweaver/unweaver/internal/artifact/localfile"
+	"github.com/unweaver/unweaver/internal/artifact/rows"
+	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/index/classrun"
+	"github.com/unweaver/unweaver/internal/index/deletions"
+	"github.com/unweaver/unweaver/internal/index/segments"
+	"github.com/unweaver/unweaver/internal/index/split"
+	"github.com/unweaver/unweaver/internal/store/blob/memory"
+	"github.com/unweaver/unweaver/internal/text"
+)
+
+// shelf stores segments.
+type shelf struct {
+	*testing.T
+	index artifact.Index
+	cache *localfile.Cache
+}
+
+func newShelf(t *testing.T) shelf {
+	t.Helper()
+	cache, err := localfile.New(t.TempDir(), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return shelf{t, artifact.Index{Store: memory.New(), Name: "i"}, cache}
+}
+
+func (s shelf) check(err error) {
+	s.Helper()
+	if err != nil {
+		s.Fatal(err)
+	}
+}
+
+func (s shelf) put(write func(to io.Writer) error) core.Segment {
+	s.Helper()
+	file, err := artifact.NewFile()
+	s.check(err)
+	defer file.Discard()
+	s.check(write(file))
+	made, _, err := file.PutSegment(s.Context(), s.index)
+	s.check(err)
+	return made
+}
+
+// split writes one of documents, each of one chunk that says its key, with its documents segment.
+func (s shelf) split(into *core.Segments, keys string) {
+	s.Helper()
+	writer := split.NewWriter()
+	defer writer.Close()
+	documents, err := artifact.NewRows()
+	s.check(err)
+	defer documents.Discard()
+	part := len(into.Documents)
+	for key := range strings.FieldsSeq(keys) {
+		s.check(writer.Document(split.Row{Key: key}))
+		chunk := split.Chunk{ID: chunkID(key), Digest: core.Sum(keys, key), Windows: 1}
+		s.check(writer.Chunk(chunk, []string{key}))
+		documents.Append(key, rows.Document{Object: keys, Chunks: []rows.Place{{ID: chunk.ID}}}.Encode())
+	}
+	var expect split.Expect
+	made := s.put(func(to io.Writer) (err error) {
+		expect, err = writer.Write(to, text.Analyser, "en")
+		return err
+	})
+	listed, _, err := documents.Segment(s.Context(), s.index, part)
+	s.check(err)
+	into.Documents = append(into.Documents, listed)
+	into.Splits = append(into.Splits, core.Split{
+		Segment: made, Documents: int64(expect.Documents), Chunks: int64(expect.Chunks), Text: part, Texts: 1,
+	})
+}
+
+func (s shelf) run(into *core.Segments, names string) {
+	s.Helper()
+	writer := classrun.NewWriter()
+	defer writer.Close()
+	all := slices.SortedFunc(strings.FieldsSeq(names), func(a, b string) int {
+		return strings.Compare(core.ClassID(a).String(), core.ClassID(b).String())
+	})
+	for _, name := range all {
+		id := core.ClassID(name)
+		s.check(writer.Add(classrun.Row{
+			ID: id, Vector: core.Sum("vector", names, name).Prefix(), Record: core.Sum("record", names, name),
+		}, name, []string{name}))
+	}
+	var expect classrun.Expect
+	made := s.put(func(to io.Writer) (err error) {
+		expect, err = writer.Write(to, text.Analyser, "en")
+		return err
+	})
+	made.Rows = int64(expect.Classes)
+	into.Runs = append(into.Runs, core.Run{Segment: made})
+}
+
+// bury marks rows of a segment as dead.
+func (s shelf) bury(into *core.Segments, of core.Segment, unit string, count int64, dead ...int) {
+	s.Helper()
+	made := s.put(func(to io.Writer) error {
+		return deletions.Write(to, deletions.Of{Segment: of.SHA256, Unit: unit, Rows: int(count)}, func(row int) bool {
+			return slices.Contains(dead, row)
+		})
+	})
+	into.Tombs = append(into.Tombs, core.Tomb{Segment: made, Of: of.SHA256})
+}
+
+func (s shelf) open(listed core.Segments) *segments.Table {
+	s.Helper()
+	table, err := segments.OpenTable(s.Context(), s.cache, s.index, &core.Manifest{Segments: listed})
+	s.check(err)
+	s.Cleanup(table.Release)
+	return table
+}
+
+func chunkID(key string) core.ID { return core.ChunkID(key, key, 0) }
+
+// two are a generation, and the one after it, in which document b and class y are another night's.
+func two(s shelf) (was, is core.Segments) {
+	s.split(&was, "a b c")
+	s.run(&was, "x y z")
+	is = was
+	is.Splits, is.Runs, is.Documents = slices.Clone(was.Splits), slices.Clone(was.Runs), slices.Clone(was.Documents)
+	s.split(&is, "b d")
+	s.run(&is, "y")
+	s.bury(&is, was.Splits[0].Segment, deletions.Documents, 3, 1)
+	y := slices.IndexFunc(s.open(was).Runs[0].Rows, func(row classrun.Row) bool { return row.ID == core.ClassID("y") })
+	s.bury(&is, was.Runs[0].Segment, deletions.Classes, 3, y)
+	return was, is
+}
+
+func TestWhatIsDeadInOneSegmentCountsByAnother(t *testing.T) {
+	s := newShelf(t)
+	was, is := two(s)
+	table := s.open(is)
+	for key, want := range map[string]struct {
+		split, row int
+		of         string
+	}{"a": {0, 0, "a b c"}, "b": {1, 0, "b d"}, "c": {0, 2, "a b c"}, "d": {1, 1, "b d"}} {
+		place, ok := table.Document(key)
+		chunk, found := table.Chunk(chunkID(key))
+		if !ok || place != (segments.Place{Segment: want.split, Row: want.row}) || !found ||
+			chunk.Digest != core.Sum(want.of, key) {
+			t.Errorf("%s: %v %v, %v %v", key, place, ok, chunk, found)
+		}
+		if chunks, counts := table.ChunksOf(key); !counts || len(chunks) != 1 || chunks[0].ID != chunkID(key) {
+			t.Errorf("chunks of %s: %v", key, chunks)
+		}
+	}
+	for name, of := range map[string]string{"x": "x y z", "y": "y", "z": "x y z"} {
+		if class, ok := table.Class(core.ClassID(name)); !ok || class.Record != core.Sum("record", of, name) {
+			t.Errorf("%s: %v %v", name, class, ok)
+		}
+	}
+	if _, ok := table.Document("e"); ok || table.Documents() != 4 {
+		t.Errorf("%d documents", table.Documents())
+	}
+	if _, ok := s.open(was).Chunk(chunkID("d")); ok {
+		t.Error("a chunk counts before it was there")
+	}
+	var ordered []string
+	for id := range table.ClassesIn("", "") {
+		ordered = append(ordered, id.String())
+	}
+	if len(ordered) != 3 || !slices.IsSorted(ordered) {
+		t.Errorf("%v", ordered)
+	}
+}
+
+func TestDocumentsOfManySplitsComeInTheOrderOfKeys(t *testing.T) {
+	s := newShelf(t)
+	_, is := two(s)
+	dead, err := segments.OpenTombs(t.Context(), s.cache, s.index, is)
+	s.check(err)
+	defer dead.Release()
+	var got []string
+	for row, err := range segments.Documents(t.Context(), s.index, is, dead) {
+		s.check(err)
+		document, err := rows.DecodeDocument(row.Value)
+		s.check(err)
+		got = append(got, fmt.Sprintf("%s of %s", row.Key, document.Object))
+	}
+	want := []string{"a of a b c", "b of b d", "c of a b c", "d of b d"}
+	if !slices.Equal(got, want) {
+		t.Errorf("%q", got)
+	}
+	is.Splits[1].Texts = 2
+	for _, err = range segments.Documents(t.Context(), s.index, is, dead) {
+	}
+	if !fault.Is(err, fault.SegmentDamage) {
+		t.Errorf("a part that is not listed: %v", err)
+	}
+}
+
+// What goes with a generation is what no other counts by the very same row.
+func TestOnlyRowsOfItsOwnAreLeftOfAGeneration(t *testing.T) {
+	s := newShelf(t)
+	was, is := two(s)
+	former, now := s.open(was), s.open(is)
+	left := func(t *segments.Table, others ...*segments.Table) map[string]int {
+		out := map[string]int{}
+		for class := range t.ClassesLeft(0, others) {
+			out["class "+class.ID.String()] = class.Place
+		}
+		for chunk := range t.ChunksLeft(0, others) {
+			out["chunk "+chunk.ID.String()] = chunk.Place
+		}
+		return out
+	}
+	y := "class " + core.ClassID("y").String()
+	got := left(former, now)
+	if len(got) != 2 || got["chunk "+chunkID("b").String()] != 1 {
+		t.Errorf("%v", got)
+	}
+	if _, ok := got[y]; !ok {
+		t.Errorf("the former row of y: %v", got)
+	}
+	if got := left(now, former); len(got) != 3 || got[y] != 3 || got["chunk "+chunkID("d").String()] != 4 {
+		t.Errorf("%v", got)
+	}
+	if all := left(former); len(all) != 6 {
+		t.Errorf("nothing is shared: %v", slices.Sorted(maps.Keys(all)))
+	}
+	for chunk := range former.ChunksLeft(2, nil) {
+		if chunk.Place < 2 {
+			t.Errorf("a sweep that goes on begins again: %v", chunk)
+		}
+	}
+}

@@ -1,0 +1,371 @@
+// Package split is the mapped file of one split: a set of whole documents with everything that is theirs, which is
+// never written again. It holds the tables of documents and of chunks, the classes that the chunks mention, and the
+// postings of their texts. Documents, chunks and classes go by their place in this file, and nothing in it names a
+// place in another: a split means the same beside any others.
+//
+//	documents  records in the order of keys      keys, meta   bytes of their keys and metadata (JSON)
+//	titles     which classes their titles name; a file of before there were any has none
+//	chunks     records in chunk order            by_id        u32 places of chunks in the order of ids
+//	class_ids  ids of classes, in order          class_off    u32 first chunk of each class, and the end
+//	class_to   u32 chunks of each class          class_at     u16 of each of these, where the chunk mentions it first
+//	more       chunks that mention a class more than once, as records
+//	k_*        postings of the texts of chunks (package postings)
+//	stats      Meta as JSON
+package split
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"math"
+	"sort"
+	"time"
+
+	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/index/postings"
+	"github.com/unweaver/unweaver/internal/index/title"
+	"github.com/unweaver/unweaver/internal/stream/mapped"
+)
+
+// Kind and Version of the file.
+// 1: documents, chunks, classes with their chunks, one side of postings.
+// 2: postings are packed, class_off was u64.
+// 3: class_at and more, which class runs told of before. All are read.
+const (
+	Kind     = "split"
+	Version  = 3
+	unplaced = 2
+	flat     = 1
+)
+
+// Side is the prefix of the postings.
+const Side = "k_"
+
+// metaSection holds Meta as JSON.
+const metaSection = "stats"
+
+// Document is one record of the documents section, in the order of keys.
+type Document struct {
+	Key      uint64 // end of its key in the bytes of keys
+	Meta     uint64 // end of its metadata
+	Modified int64  // unix milliseconds
+	Part     uint32 // of the split's own files of documents and texts, from 0
+	Frame    uint32 // in the file of documents
+	Chunks   uint32 // its first chunk
+	Count    uint32 // of its chunks
+	Label    uint32 // access label; 0: everybody. No other is read by this version.
+	_        uint32
+}
+
+// Chunk is one record of the chunks section, in chunk order.
+type Chunk struct {
+	ID         core.ID
+	Digest     core.Digest
+	Document   uint32
+	Ordinal    uint32 // in its document
+	Start, End uint32 // code points
+	Tokens     uint32
+	Text       uint32 // part of the split's own files of texts, from 0
+	TextFrame  uint32
+	Extract    uint32 // part of the split's own files of extractions, from 0
+	ExtFrame   uint32
+	Windows    uint32
+	Label      uint32 // that of its document
+}
+
+// More is one record of the section "more": a chunk that mentions a class more than once.
+type More struct {
+	Edge  uint32 // place in class_to
+	Count uint32
+}
+
+// MaxPlace is the last place of a mention in its chunk that is told apart from those behind it.
+const MaxPlace = math.MaxUint16
+
+// placeOf makes a place of the position of a mention: that of a title comes first.
+func placeOf(position int) uint16 { return uint16(min(max(position+1, 0), MaxPlace)) }
+
+// Meta of the file, in the section "stats".
+type Meta struct {
+	Analyser string         `json:"analyser"` // the rules that made the terms; questions must be cut by the same
+	Language string         `json:"language"`
+	Words    postings.Stats `json:"words"`
+}
+
+// Expect is what a split must be to serve: what the manifest says of it.
+type Expect struct {
+	Analyser                   string // empty: of any, for who looks up no word
+	Documents, Chunks, Classes int
+}
+
+// File is an open split. It is safe for concurrent use until Close.
+type File struct {
+	Meta      Meta
+	Documents []Document
+	Chunks    []Chunk
+	ByID      []uint32 // chunks in the order of ids
+	ClassIDs  []core.ID
+	Words     *postings.Side // of chunks, by their place
+	Titles    []title.Named  // of documents; nil: not known
+
+	f        *mapped.File
+	classOff []uint32
+	flatOff  []uint64 // of a file of version 1, in place of classOff
+	classTo  []uint32
+	classAt  []uint16
+	more     []More
+	keys     []byte
+	meta     []byte
+}
+
+// Open maps a split and checks that it is what is expected, and that what its records say of each other lies within
+// it. Errors: those of mapped.Open, fault.FormatUnknown where another analyser made its terms or where it has access
+// labels, fault.SegmentDamage where its content does not fit.
+func Open(path string, expect Expect) (*File, error) {
+	file, err := mapped.Open(path, Kind, Version, unplaced, flat)
+	if err != nil {
+		return nil, err
+	}
+	x := &File{
+		f:         file,
+		Documents: mapped.Slice[Document](file, "documents"),
+		Chunks:    mapped.Slice[Chunk](file, "chunks"),
+		ByID:      mapped.Slice[uint32](file, "by_id"),
+		ClassIDs:  mapped.Slice[core.ID](file, "class_ids"),
+		classTo:   mapped.Slice[uint32](file, "class_to"),
+		keys:      file.Bytes("keys"),
+		meta:      file.Bytes("meta"),
+		Titles:    mapped.Slice[title.Named](file, title.Section),
+	}
+	if file.Version() == flat {
+		x.flatOff = mapped.Slice[uint64](file, "class_off")
+	} else {
+		x.classOff = mapped.Slice[uint32](file, "class_off")
+	}
+	if file.Version() > unplaced {
+		x.classAt, x.more = mapped.Slice[uint16](file, "class_at"), mapped.Slice[More](file, "more")
+	}
+	if err := x.check(path, expect); err != nil {
+		file.Close()
+		return nil, err
+	}
+	return x, nil
+}
+
+func (x *File) check(path string, expect Expect) error {
+	if err := json.Unmarshal(x.f.Bytes(metaSection), &x.Meta); err != nil {
+		return x.f.Unfit(err.Error())
+	}
+	if err := x.Expected(path, expect); err != nil {
+		return err
+	}
+	x.Words = postings.Open(x.f, Side, x.Meta.Words)
+	for _, unfit := range []func() string{x.unfitDocuments, x.unfitChunks, x.unfitClasses} {
+		if why := unfit(); why != "" {
+			return x.f.Unfit(why)
+		}
+	}
+	if x.Words.Documents() != len(x.Chunks) || !x.Words.Fits() {
+		return x.f.Unfit("its postings do not fit its chunks")
+	}
+	for i := range x.Documents {
+		if x.Documents[i].Label != 0 {
+			return fault.FormatUnknown.At("open split", path).
+				Because("its documents have access labels, which this program does not enforce").
+				Advise("use the program version that wrote it")
+		}
+	}
+	return nil
+}
+
+// Expected tells whether it is what is expected: for those who share it with whoever opened it. Errors are those of
+// Open.
+func (x *File) Expected(path string, expect Expect) error {
+	if expect.Analyser != "" && x.Meta.Analyser != expect.Analyser {
+		return fault.FormatUnknown.At("open split", path).
+			Because("its words were cut by analyser " + x.Meta.Analyser + ", questions are cut by " + expect.Analyser).
+			Advise("build the index again with: unweaver index, or use the program version that built it")
+	}
+	for _, count := range []struct {
+		of         string
+		have, want int
+	}{
+		{"documents", len(x.Documents), expect.Documents},
+		{"chunks", len(x.Chunks), expect.Chunks},
+		{"classes", len(x.ClassIDs), expect.Classes},
+	} {
+		if count.have != count.want {
+			return x.f.Unfit(fmt.Sprintf("it has %d %s, the manifest says %d", count.have, count.of, count.want))
+		}
+	}
+	return nil
+}
+
+// unfitDocuments says what does not fit, if anything: a checksum can be made right for any content. Documents divide
+// the chunks among themselves, in order.
+func (x *File) unfitDocuments() string {
+	var key, meta uint64
+	chunks, before := 0, []byte(nil)
+	for i := range x.Documents {
+		document := &x.Documents[i]
+		if document.Key < key || document.Key > uint64(len(x.keys)) ||
+			document.Meta < meta || document.Meta > uint64(len(x.meta)) {
+			return fmt.Sprintf("document %d lies outside", i)
+		}
+		if name := x.keys[key:document.Key]; i > 0 && bytes.Compare(before, name) >= 0 {
+			return fmt.Sprintf("document %d is out of the order of keys", i)
+		} else {
+			before = name
+		}
+		if int(document.Chunks) != chunks || int(document.Count) > len(x.Chunks)-chunks {
+			return fmt.Sprintf("document %d has the chunks of another", i)
+		}
+		for n := range int(document.Count) {
+			chunk := &x.Chunks[chunks+n]
+			if int(chunk.Document) != i || int(chunk.Ordinal) != n || chunk.Label != document.Label {
+				return fmt.Sprintf("chunk %d is of another document", chunks+n)
+			}
+		}
+		key, meta, chunks = document.Key, document.Meta, chunks+int(document.Count)
+	}
+	if len(x.Titles) != 0 && len(x.Titles) != len(x.Documents) {
+		return "its titles are of other documents"
+	}
+	if key != uint64(len(x.keys)) || meta != uint64(len(x.meta)) || chunks != len(x.Chunks) {
+		return "its documents end elsewhere"
+	}
+	return ""
+}
+
+func (x *File) unfitChunks() string {
+	for i := range x.Chunks {
+		if x.Chunks[i].Start > x.Chunks[i].End {
+			return fmt.Sprintf("chunk %d ends before it starts", i)
+		}
+	}
+	if len(x.ByID) != len(x.Chunks) || !mapped.Below(x.ByID, len(x.Chunks)) {
+		return "its order of ids names other chunks"
+	}
+	for i := 1; i < len(x.ByID); i++ {
+		if before, id := x.Chunks[x.ByID[i-1]].ID, x.Chunks[x.ByID[i]].ID; bytes.Compare(before[:], id[:]) >= 0 {
+			return fmt.Sprintf("its order of ids is none at %d", i)
+		}
+	}
+	return ""
+}
+
+func (x *File) unfitClasses() string {
+	fit := false
+	if x.flatOff != nil {
+		fit = fitOffsets(x.flatOff, x.classTo, len(x.ClassIDs))
+	} else {
+		fit = fitOffsets(x.classOff, x.classTo, len(x.ClassIDs))
+	}
+	if !fit || !mapped.Below(x.classTo, len(x.Chunks)) {
+		return "the chunks of its classes do not fit"
+	}
+	for i := range x.ClassIDs {
+		if len(x.ChunksOf(i)) == 0 {
+			return fmt.Sprintf("class %d has no chunk", i)
+		}
+		if i > 0 && bytes.Compare(x.ClassIDs[i-1][:], x.ClassIDs[i][:]) >= 0 {
+			return fmt.Sprintf("class %d is out of the order of ids", i)
+		}
+	}
+	return x.unfitPlaces()
+}
+
+func (x *File) unfitPlaces() string {
+	if !x.Placed() {
+		return ""
+	}
+	if len(x.classAt) != len(x.classTo) {
+		return "the places of its mentions do not fit"
+	}
+	for i, one := range x.more {
+		if int(one.Edge) >= len(x.classTo) || one.Count < 2 || i > 0 && x.more[i-1].Edge >= one.Edge {
+			return fmt.Sprintf("count %d of mentions does not fit", i)
+		}
+	}
+	return ""
+}
+
+// fitOffsets tells whether so many lists lie one after another, and each rises.
+func fitOffsets[T uint32 | uint64](offsets []T, of []uint32, lists int) bool {
+	return len(offsets) == lists+1 && mapped.Starts(offsets, len(of)) && mapped.Rising(of, offsets)
+}
+
+// Close unmaps it.
+func (x *File) Close() { x.f.Close() }
+
+// Unfit is the error of a reader that found that it does not fit what lies beside it.
+func (x *File) Unfit(why string) error { return x.f.Unfit(why) }
+
+// KeyBytes are the key of document i, without a copy: they are valid until Close.
+func (x *File) KeyBytes(i int) []byte {
+	start := uint64(0)
+	if i > 0 {
+		start = x.Documents[i-1].Key
+	}
+	return x.keys[start:x.Documents[i].Key]
+}
+
+// Filtered gives what filters look at: the metadata and the time of document i.
+func (x *File) Filtered(i int) (map[string]string, time.Time) {
+	start := uint64(0)
+	if i > 0 {
+		start = x.Documents[i-1].Meta
+	}
+	var meta map[string]string
+	if raw := x.meta[start:x.Documents[i].Meta]; len(raw) > 0 {
+		_ = json.Unmarshal(raw, &meta) // checksummed, and written by us
+	}
+	return meta, time.UnixMilli(x.Documents[i].Modified).UTC()
+}
+
+// Placed tells whether it says where chunks mention classes, and how often: files of former versions do not.
+func (x *File) Placed() bool { return x.f.Version() > unplaced }
+
+// edges are where the chunks of a class lie in class_to.
+func (x *File) edges(class int) (from, to uint64) {
+	if x.flatOff != nil {
+		return x.flatOff[class], x.flatOff[class+1]
+	}
+	return uint64(x.classOff[class]), uint64(x.classOff[class+1])
+}
+
+// ChunksOf gives the chunks that mention the class at a place of ClassIDs, increasing.
+func (x *File) ChunksOf(class int) []uint32 {
+	from, to := x.edges(class)
+	return x.classTo[from:to]
+}
+
+// PlacesOf gives, of each of ChunksOf, the place among the chunk's mentions at which the class comes first: its
+// position in the model's list and one, 0 of a title. All at MaxPlace or behind it have that one. The split is Placed.
+func (x *File) PlacesOf(class int) []uint16 {
+	from, to := x.edges(class)
+	return x.classAt[from:to]
+}
+
+// MentionsOf counts the mentions of a class by those of its chunks that count. The split is Placed.
+func (x *File) MentionsOf(class int, counts func(chunk uint32) bool) (mentions int64) {
+	from, to := x.edges(class)
+	at := sort.Search(len(x.more), func(i int) bool { return uint64(x.more[i].Edge) >= from })
+	for edge := from; edge < to; edge++ {
+		times := int64(1)
+		if at < len(x.more) && uint64(x.more[at].Edge) == edge {
+			times = int64(x.more[at].Count)
+			at++
+		}
+		if counts(x.classTo[edge]) {
+			mentions += times
+		}
+	}
+	return mentions
+}
+
+// ClassFrom is the place of the first class whose id is not less than one.
+func (x *File) ClassFrom(id core.ID) int {
+	return sort.Search(len(x.ClassIDs), func(i int) bool { return bytes.Compare(x.ClassIDs[i][:], id[:]) >= 0 })
+}

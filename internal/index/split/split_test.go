@@ -1,0 +1,271 @@
+package split_test
+
+import (
+	"bytes"
+	"errors"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/index/split"
+)
+
+func id(name string) core.ID { return core.ClassID(name) }
+
+var day = time.Date(2026, time.May, 1, 2, 3, 4, 0, time.UTC)
+
+// chunk is one of the split that tests write: its words and the classes that it mentions.
+type chunk struct{ words, classes string }
+
+var sample = []struct {
+	key    string
+	meta   map[string]string
+	chunks []chunk
+}{
+	{"a", map[string]string{"kind": "x"}, []chunk{{"river north", "Rhine Basel Rhine"}, {"river", "Rhine"}}},
+	{"b", nil, nil},
+	{"b/c", nil, []chunk{{"mountain", "Basel Alps"}}},
+}
+
+var expect = split.Expect{Analyser: "v1", Documents: 3, Chunks: 3, Classes: 3}
+
+func fill(t *testing.T, writer *split.Writer, turned bool) {
+	t.Helper()
+	for n, document := range sample {
+		if err := writer.Document(split.Row{
+			Key: document.key, Part: 1, Frame: uint32(n), Modified: day, Meta: maps.Clone(document.meta),
+		}); err != nil {
+			t.Fatal(err)
+		}
+		for i, chunk := range document.chunks {
+			row := split.Chunk{ID: id(document.key + chunk.words), Start: uint32(i), End: uint32(i + 1), Windows: 1}
+			if err := writer.Chunk(row, strings.Fields(chunk.words)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	mentions := mentions()
+	if turned {
+		slices.Reverse(mentions)
+	}
+	for _, one := range mentions {
+		if err := writer.Mention(one.class, one.chunk, one.position); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+type mention struct {
+	class    core.ID
+	chunk    uint32
+	position int
+}
+
+// mentions of the sample; the title of each chunk's document is its first.
+func mentions() (out []mention) {
+	number := uint32(0)
+	for _, document := range sample {
+		for _, chunk := range document.chunks {
+			for position, name := range strings.Fields(chunk.classes) {
+				out = append(out, mention{id(name), number, position - 1})
+			}
+			number++
+		}
+	}
+	return out
+}
+
+func written(t *testing.T, writer *split.Writer) []byte {
+	t.Helper()
+	var out bytes.Buffer
+	if _, err := writer.Write(&out, "v1", "en"); err != nil {
+		t.Fatal(err)
+	}
+	return out.Bytes()
+}
+
+func whole(t *testing.T, turned bool) []byte {
+	t.Helper()
+	writer := split.NewWriter()
+	defer writer.Close()
+	fill(t, writer, turned)
+	return written(t, writer)
+}
+
+func stored(t *testing.T, raw []byte) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "split")
+	if err := os.WriteFile(path, raw, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func TestASplitSaysWhatWasGiven(t *testing.T) {
+	file, err := split.Open(stored(t, whole(t, false)), expect)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	at := 0
+	for i, document := range sample {
+		row := file.Documents[i]
+		meta, modified := file.Filtered(i)
+		if string(file.KeyBytes(i)) != document.key || !maps.Equal(meta, document.meta) || !modified.Equal(day) ||
+			row.Part != 1 || row.Frame != uint32(i) || int(row.Chunks) != at || int(row.Count) != len(document.chunks) {
+			t.Errorf("document %d: %q %v %v %+v", i, file.KeyBytes(i), meta, modified, row)
+		}
+		for n, chunk := range document.chunks {
+			row := file.Chunks[at]
+			if row.ID != id(document.key+chunk.words) || int(row.Document) != i || int(row.Ordinal) != n {
+				t.Errorf("chunk %d: %+v", at, row)
+			}
+			for _, name := range strings.Fields(chunk.classes) {
+				class := file.ClassFrom(id(name))
+				if file.ClassIDs[class] != id(name) || !slices.Contains(file.ChunksOf(class), uint32(at)) {
+					t.Errorf("chunk %d does not mention %s", at, name)
+				}
+			}
+			at++
+		}
+	}
+	river, _ := file.Words.Find("river")
+	if docs, _ := river.All(); !slices.Equal(docs, []uint32{0, 1}) {
+		t.Errorf("river is in %v", docs)
+	}
+	if rhine := file.ChunksOf(file.ClassFrom(id("Rhine"))); !slices.Equal(rhine, []uint32{0, 1}) {
+		t.Errorf("a chunk that mentions a class twice is there so often: %v", rhine)
+	}
+}
+
+func TestEqualContentGivesEqualBytes(t *testing.T) {
+	if !bytes.Equal(whole(t, false), whole(t, true)) {
+		t.Error("the order in which a chunk's classes are given is in the bytes")
+	}
+}
+
+func TestASplitSaysWhereAndHowOftenAClassIsMentioned(t *testing.T) {
+	file, err := split.Open(stored(t, whole(t, true)), expect)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	all := func(uint32) bool { return true }
+	for _, one := range []struct {
+		class          string
+		places         []uint16
+		mentions, some int64 // but for those of chunk 0
+	}{{"Rhine", []uint16{0, 0}, 3, 1}, {"Basel", []uint16{1, 0}, 2, 1}, {"Alps", []uint16{1}, 1, 1}} {
+		class := file.ClassFrom(id(one.class))
+		some := file.MentionsOf(class, func(chunk uint32) bool { return chunk > 0 })
+		if got := file.PlacesOf(class); !file.Placed() || !slices.Equal(got, one.places) ||
+			file.MentionsOf(class, all) != one.mentions || some != one.some {
+			t.Errorf("%s: %v, %d, %d", one.class, got, file.MentionsOf(class, all), some)
+		}
+	}
+}
+
+func TestPlacesBehindTheLastAreThatOne(t *testing.T) {
+	writer := split.NewWriter()
+	defer writer.Close()
+	given := []error{writer.Document(split.Row{Key: "a"}), writer.Chunk(split.Chunk{ID: id("a")}, nil)}
+	for i, position := range []int{-1, 0, split.MaxPlace - 2, split.MaxPlace - 1, 1 << 40} {
+		given = append(given, writer.Mention(core.ID{byte(i)}, 0, position))
+	}
+	if err := errors.Join(given...); err != nil {
+		t.Fatal(err)
+	}
+	file, err := split.Open(stored(t, written(t, writer)), split.Expect{Analyser: "v1", Documents: 1, Chunks: 1, Classes: 5})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	var places []uint16
+	for class := range file.ClassIDs {
+		places = append(places, file.PlacesOf(class)...)
+	}
+	if !slices.Equal(places, []uint16{0, 1, split.MaxPlace - 1, split.MaxPlace, split.MaxPlace}) {
+		t.Errorf("%v", places)
+	}
+}
+
+func TestAChunkThatThereIsNotMentionsNothing(t *testing.T) {
+	none := split.NewWriter()
+	defer none.Close()
+	if err := none.Mention(id("Rhine"), 0, 0); err == nil {
+		t.Error("a chunk that there is not mentions a class")
+	}
+}
+
+func TestWhatCannotBeNumberedOrOrderedIsRefused(t *testing.T) {
+	writer := split.NewWriter()
+	defer writer.Close()
+	if err := writer.Chunk(split.Chunk{}, nil); err == nil {
+		t.Error("a chunk of no document")
+	}
+	for _, next := range []string{"a", "b"} {
+		unordered := split.NewWriter()
+		defer unordered.Close()
+		if err := unordered.Document(split.Row{Key: "b"}); err != nil {
+			t.Fatal(err)
+		}
+		if err := unordered.Document(split.Row{Key: next}); err == nil {
+			t.Errorf("%s comes after b", next)
+		}
+		if _, err := unordered.Write(&bytes.Buffer{}, "v1", "en"); err == nil {
+			t.Error("a split without what was refused")
+		}
+	}
+	small := split.NewWriter()
+	defer small.Close()
+	small.SetLimit(2)
+	if err := small.Document(split.Row{Key: "a"}); err != nil {
+		t.Fatal(err)
+	}
+	for n := range 3 {
+		err := small.Chunk(split.Chunk{ID: core.ID{byte(n)}}, nil)
+		if n < 2 && err != nil || n == 2 && !fault.Is(err, fault.TooLarge) {
+			t.Errorf("chunk %d of 2: %v", n, err)
+		}
+	}
+	classes := split.NewWriter()
+	defer classes.Close()
+	fill(t, classes, false)
+	classes.SetLimit(2)
+	if _, err := classes.Write(&bytes.Buffer{}, "v1", "en"); !fault.Is(err, fault.TooLarge) {
+		t.Errorf("three classes of 2: %v", err)
+	}
+}
+
+func TestASplitThatIsAnotherIsRefused(t *testing.T) {
+	path := stored(t, whole(t, false))
+	for name, other := range map[string]struct {
+		expect split.Expect
+		code   fault.Code
+	}{
+		"analyser":  {split.Expect{Analyser: "v2", Documents: 3, Chunks: 3, Classes: 3}, fault.FormatUnknown},
+		"documents": {split.Expect{Analyser: "v1", Documents: 2, Chunks: 3, Classes: 3}, fault.SegmentDamage},
+		"chunks":    {split.Expect{Analyser: "v1", Documents: 3, Chunks: 4, Classes: 3}, fault.SegmentDamage},
+		"classes":   {split.Expect{Analyser: "v1", Documents: 3, Chunks: 3}, fault.SegmentDamage},
+	} {
+		if _, err := split.Open(path, other.expect); !fault.Is(err, other.code) {
+			t.Errorf("other %s: %v", name, err)
+		}
+	}
+	writer := split.NewWriter()
+	defer writer.Close()
+	if err := writer.Document(split.Row{Key: "a"}); err != nil {
+		t.Fatal(err)
+	}
+	writer.SetLabel(1)
+	labelled := stored(t, written(t, writer))
+	if _, err := split.Open(labelled, split.Expect{Analyser: "v1", Documents: 1}); !fault.Is(err, fault.FormatUnknown) {
+		t.Errorf("a document that not everybody may read: %v", err)
+	}
+}

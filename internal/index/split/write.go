@@ -1,0 +1,290 @@
+package split
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"time"
+
+	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/index/postings"
+	"github.com/unweaver/unweaver/internal/index/title"
+	"github.com/unweaver/unweaver/internal/stream/extsort"
+	"github.com/unweaver/unweaver/internal/stream/mapped"
+)
+
+// MaxRows is how many documents, chunks or classes a split has, at most: they are numbered in 32 bits, and there is
+// room for a bit beside them.
+const MaxRows = 1 << 31
+
+// Writer makes a split of documents that are given in the order of keys, each followed by its chunks. Its memory does
+// not grow with them but for four bytes a chunk; equal input gives equal bytes. Close it always.
+type Writer struct {
+	limit     uint64 // of rows
+	last      string // key
+	document  Document
+	pending   bool // document was not written yet
+	documents uint64
+	chunks    uint64
+	err       error
+
+	docs, keys, meta, chunk mapped.Column
+	titles                  mapped.Column
+	byID, mentions          extsort.Sorter
+	words                   *postings.Builder
+	classes                 uint64
+}
+
+// NewWriter makes one.
+func NewWriter() *Writer { return &Writer{limit: MaxRows, words: postings.NewBuilder()} }
+
+// Close removes temporary files.
+func (w *Writer) Close() {
+	for _, column := range []*mapped.Column{&w.docs, &w.keys, &w.meta, &w.chunk, &w.titles} {
+		column.Close()
+	}
+	w.byID.Close()
+	w.mentions.Close()
+	w.words.Close()
+}
+
+// Row is a document as it is given.
+type Row struct {
+	Key      string
+	Part     uint32 // see Document
+	Frame    uint32
+	Modified time.Time
+	Meta     map[string]string
+	Title    title.Named
+}
+
+// Document begins the next document; its key is greater than those before.
+func (w *Writer) Document(row Row) error {
+	if w.err != nil {
+		return w.err
+	}
+	if w.documents > 0 && row.Key <= w.last {
+		w.err = fault.Internal.At("write split", fault.Quoted(row.Key)).
+			Because("it comes after " + fault.Quoted(w.last) + ", documents are given in the order of keys")
+		return w.err
+	}
+	if w.err = w.room("documents", w.documents); w.err != nil {
+		return w.err
+	}
+	var raw []byte
+	if len(row.Meta) > 0 {
+		if raw, w.err = json.Marshal(row.Meta); w.err != nil {
+			return w.err
+		}
+	}
+	if w.err = w.endDocument(); w.err != nil {
+		return w.err
+	}
+	w.document = Document{
+		Key: w.document.Key + uint64(len(row.Key)), Meta: w.document.Meta + uint64(len(raw)),
+		Modified: row.Modified.UnixMilli(), Part: row.Part, Frame: row.Frame, Chunks: uint32(w.chunks),
+	}
+	w.last, w.pending = row.Key, true
+	w.documents++
+	w.err = errors.Join(w.keys.Put([]byte(row.Key)), w.meta.Put(raw), mapped.PutRecord(&w.titles, row.Title))
+	return w.err
+}
+
+func (w *Writer) endDocument() error {
+	if !w.pending {
+		return nil
+	}
+	w.pending = false
+	return mapped.PutRecord(&w.docs, w.document)
+}
+
+// Chunk takes the next chunk of the document at hand with the terms of its text. Document, Ordinal and Label of the
+// record are set here.
+func (w *Writer) Chunk(chunk Chunk, terms []string) error {
+	if w.err != nil {
+		return w.err
+	}
+	if !w.pending {
+		w.err = fault.Internal.At("write split", "a chunk").Because("no document was given before it")
+		return w.err
+	}
+	if w.err = w.room("chunks", w.chunks); w.err != nil {
+		return w.err
+	}
+	place := binary.BigEndian.AppendUint32(nil, uint32(w.chunks))
+	chunk.Document, chunk.Ordinal, chunk.Label = uint32(w.documents-1), w.document.Count, w.document.Label
+	w.byID.Add(chunk.ID[:], place)
+	w.chunks++
+	w.document.Count++
+	w.err = errors.Join(mapped.PutRecord(&w.chunk, chunk), w.words.Add(terms))
+	return w.err
+}
+
+// Mention tells of a mention of a class at a position of a chunk, which was given before. They come in any order.
+func (w *Writer) Mention(class core.ID, chunk uint32, position int) error {
+	if w.err == nil && uint64(chunk) >= w.chunks {
+		w.err = fault.Internal.At("write split", "class "+class.String()).
+			Because(fmt.Sprintf("it is mentioned by chunk %d of %d", chunk, w.chunks))
+	}
+	if w.err == nil {
+		key := binary.BigEndian.AppendUint32(class[:len(class):len(class)], chunk)
+		w.mentions.Add(binary.BigEndian.AppendUint16(key, placeOf(position)), nil)
+	}
+	return w.err
+}
+
+func (w *Writer) room(of string, have uint64) error {
+	if have < w.limit {
+		return nil
+	}
+	return tooLarge(of, w.limit)
+}
+
+func tooLarge(of string, limit uint64) error {
+	return fault.TooLarge.At("number the "+of+" of", "a split").
+		Because(fmt.Sprintf("it may have %d", limit)).
+		Advise("divide the corpus among several indexes")
+}
+
+// Write ends the split and writes the file, whose terms an analyser made for a language. It gives what Open is to
+// expect.
+func (w *Writer) Write(to io.Writer, analyser, language string) (Expect, error) {
+	if err := errors.Join(w.err, w.endDocument()); err != nil {
+		return Expect{}, err
+	}
+	out := mapped.NewWriter(to, Kind, Version, nil)
+	for _, section := range []struct {
+		name   string
+		column *mapped.Column
+	}{{"documents", &w.docs}, {"keys", &w.keys}, {"meta", &w.meta}, {title.Section, &w.titles}, {"chunks", &w.chunk}} {
+		out.Section(section.name)
+		if err := section.column.CopyTo(out); err != nil {
+			return Expect{}, err
+		}
+	}
+	if err := errors.Join(w.writeByID(out), w.writeClasses(out)); err != nil {
+		return Expect{}, err
+	}
+	meta := Meta{Analyser: analyser, Language: language}
+	var err error
+	if meta.Words, err = w.words.Write(out, Side); err != nil {
+		return Expect{}, err
+	}
+	raw, err := json.Marshal(meta)
+	if err != nil {
+		return Expect{}, err
+	}
+	out.Section(metaSection)
+	_, _ = out.Write(raw) // Close tells of errors
+	return Expect{
+		Analyser: analyser, Documents: int(w.documents), Chunks: int(w.chunks), Classes: int(w.classes),
+	}, out.Close()
+}
+
+func (w *Writer) writeByID(out *mapped.Writer) error {
+	defer w.byID.Close()
+	out.Section("by_id")
+	var column mapped.Column
+	defer column.Close()
+	for row, err := range w.byID.Sorted() {
+		if err != nil {
+			return err
+		}
+		if err := mapped.PutRecord(&column, binary.BigEndian.Uint32(row[1])); err != nil {
+			return err
+		}
+	}
+	return column.CopyTo(out)
+}
+
+// writeClasses writes which chunks mention which classes, where first, and how often.
+func (w *Writer) writeClasses(out *mapped.Writer) error {
+	defer w.mentions.Close()
+	var classes classWriter
+	defer classes.close()
+	for row, err := range w.mentions.Sorted() {
+		if err != nil {
+			return err
+		}
+		id, rest := core.ID(row[0][:len(core.ID{})]), row[0][len(core.ID{}):]
+		if w.classes == 0 || id != classes.id {
+			if err := errors.Join(w.room("classes", w.classes), classes.begin(id)); err != nil {
+				return err
+			}
+			w.classes++
+		}
+		if err := classes.add(binary.BigEndian.Uint32(rest), binary.BigEndian.Uint16(rest[4:])); err != nil {
+			return err
+		}
+	}
+	return classes.write(out)
+}
+
+// classWriter takes mentions in the order of classes, of chunks, and of places.
+type classWriter struct {
+	id                         core.ID
+	chunk                      uint32
+	times                      uint32 // that it mentions the class; 0: none does yet
+	edges                      uint32
+	ids, offsets, chunks, more mapped.Column
+	places                     mapped.Column
+}
+
+func (c *classWriter) close() {
+	for _, column := range []*mapped.Column{&c.ids, &c.offsets, &c.chunks, &c.places, &c.more} {
+		column.Close()
+	}
+}
+
+func (c *classWriter) begin(id core.ID) error {
+	err := c.end()
+	c.id = id
+	return errors.Join(err, c.ids.Put(id[:]), mapped.PutRecord(&c.offsets, c.edges))
+}
+
+// end ends a chunk of a class.
+func (c *classWriter) end() error {
+	times := c.times
+	c.times = 0
+	if times > 1 {
+		return mapped.PutRecord(&c.more, More{Edge: c.edges - 1, Count: times})
+	}
+	return nil
+}
+
+func (c *classWriter) add(chunk uint32, place uint16) error {
+	if c.times > 0 && chunk == c.chunk {
+		c.times++
+		return nil
+	}
+	if c.edges == math.MaxUint32 {
+		return tooLarge("mentions", math.MaxUint32)
+	}
+	err := c.end()
+	c.chunk, c.times = chunk, 1
+	c.edges++
+	return errors.Join(err, mapped.PutRecord(&c.chunks, chunk), mapped.PutRecord(&c.places, place))
+}
+
+func (c *classWriter) write(out *mapped.Writer) error {
+	if err := errors.Join(c.end(), mapped.PutRecord(&c.offsets, c.edges)); err != nil {
+		return err
+	}
+	for _, section := range []struct {
+		name   string
+		column *mapped.Column
+	}{
+		{"class_ids", &c.ids}, {"class_off", &c.offsets}, {"class_to", &c.chunks}, {"class_at", &c.places},
+		{"more", &c.more},
+	} {
+		out.Section(section.name)
+		if err := section.column.CopyTo(out); err != nil {
+			return err
+		}
+	}
+	return nil
+}

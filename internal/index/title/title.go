@@ -1,0 +1,42 @@
+// Package title says in fixed width which classes the title of a document names, so that a walk knows which chunk a
+// class is the subject of without reading the document (docs/contract.md, Artifacts).
+package title
+
+import (
+	"encoding/binary"
+	"strings"
+
+	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/text/names"
+)
+
+// Section of the files of splits and of search that holds one Named a document. Files of before there were any have no
+// such section, and then nothing is known of titles.
+const Section = "titles"
+
+// Named are the first eight bytes, big endian, of the ids of the classes that a title names: as it stands, and without
+// a parenthesis at its end ("Mercury (planet)" is called Mercury elsewhere). 0 is none.
+type Named [2]uint64
+
+// Of a title, of which names may be aliases. Under parity names are compared as they stand, and no chunk mentions its
+// title: nothing is named.
+func Of(title string, parity bool, aliases core.Aliases) Named {
+	var out Named
+	key := names.Key(title, false)
+	if parity || key == "" {
+		return out
+	}
+	out[0] = first(core.ClassID(aliases.Of(key)))
+	if open := strings.LastIndex(key, " ("); open > 0 && strings.HasSuffix(key, ")") {
+		out[1] = first(core.ClassID(aliases.Of(names.Key(key[:open], false))))
+	}
+	return out
+}
+
+// Names tells whether the title names a class.
+func (n Named) Names(class core.ID) bool {
+	id := first(class)
+	return id != 0 && (id == n[0] || id == n[1])
+}
+
+func first(class core.ID) uint64 { return binary.BigEndian.Uint64(class[:8]) }

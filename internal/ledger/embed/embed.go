@@ -1,0 +1,331 @@
+// Package embed gives the vectors of texts through the ledger, which has them text by text: whoever asks for a text
+// that was paid for, in whatever company, gets it for nothing. What is missing is asked for in requests of many texts.
+package embed
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/fault/retry"
+	"github.com/unweaver/unweaver/internal/ledger"
+	"github.com/unweaver/unweaver/internal/model"
+	"github.com/unweaver/unweaver/internal/model/tokens"
+)
+
+// Templates of embedded texts; part of fingerprints.
+const (
+	ClassTemplate  = "name: descriptions/1"
+	ParityTemplate = "descriptions/1"
+	ChunkTemplate  = "title+text/1"
+	WindowRule     = "words 150/110/1"
+)
+
+// Item is one text with the row that its vector is for.
+type Item struct {
+	Key    string      // of the vector row
+	Digest core.Digest // of the exact text and the fingerprint
+	Text   string
+}
+
+// Digest of an embedded text.
+func Digest(text string, fingerprint core.Digest) core.Digest {
+	return core.Sum("vector/1", text, fingerprint.String())
+}
+
+// ChunkDigest covers all windows of a chunk.
+func ChunkDigest(title, text string, fingerprint core.Digest) core.Digest {
+	return core.Sum("chunk-vector/1", ChunkText(title, text), WindowRule, fingerprint.String())
+}
+
+// ChunkText is a chunk as it is embedded and indexed: title, empty line, text.
+func ChunkText(title, text string) string { return title + "\n\n" + text }
+
+// Windows cuts a chunk that is too long for the embedder: 150 words a window, step 110, the title in front of each.
+func Windows(title, text string, maxTokens int) []string {
+	whole := ChunkText(title, text)
+	if maxTokens <= 0 || len(whole) <= maxTokens || tokens.Count(whole) <= maxTokens {
+		return []string{whole}
+	}
+	words := strings.Fields(text)
+	const width, step = 150, 110
+	var out []string
+	for at := 0; ; at += step {
+		end := min(at+width, len(words))
+		out = append(out, Fit(ChunkText(title, strings.Join(words[at:end], " ")), maxTokens))
+		if end == len(words) {
+			return out
+		}
+	}
+}
+
+// Fit cuts a text to the embedder's input.
+func Fit(s string, maxTokens int) string {
+	if maxTokens <= 0 || len(s) <= maxTokens { // a token is at least a byte
+		return s
+	}
+	lens := tokens.Split(s)
+	if len(lens) <= maxTokens {
+		return s
+	}
+	n := 0
+	for _, l := range lens[:maxTokens] {
+		n += l
+	}
+	for n > 0 && !utf8.RuneStart(s[n]) {
+		n--
+	}
+	return s[:n]
+}
+
+// MaxItems is how many texts a request has at most.
+const MaxItems = 256
+
+// A request has at most this much: what servers take, and a slow one answers within its time. See takes for those that
+// take less.
+const (
+	maxBytes = 120_000
+	minItems = 160
+)
+
+// Batches cuts a sequence into requests by content.
+func Batches(src iter.Seq2[Item, error]) iter.Seq2[[]Item, error] {
+	return func(yield func([]Item, error) bool) {
+		var cur []Item
+		n := 0
+		for it, err := range src {
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			if len(cur) > 0 && n+len(it.Text) > maxBytes {
+				if !yield(cur, nil) {
+					return
+				}
+				cur, n = nil, 0
+			}
+			cur = append(cur, it)
+			n += len(it.Text)
+			if len(cur) >= MaxItems || (len(cur) >= minItems && it.Digest[0] < 6) {
+				if !yield(cur, nil) {
+					return
+				}
+				cur, n = nil, 0
+			}
+		}
+		if len(cur) > 0 {
+			yield(cur, nil)
+		}
+	}
+}
+
+// Source gives vectors through the ledger. What it pays for is counted where the model is called, not here.
+type Source struct {
+	Embedder model.Embedder
+	Ledger   *ledger.Ledger
+}
+
+// Missing gives those of the items whose vectors would have to be paid for.
+func (s Source) Missing(ctx context.Context, items []Item) ([]Item, error) {
+	if !s.Embedder.Info().Paid {
+		return nil, nil
+	}
+	_, objects, err := s.find(ctx, items)
+	if err != nil {
+		return nil, err
+	}
+	var missing []Item
+	for i, object := range objects {
+		if object.IsZero() {
+			missing = append(missing, items[i])
+		}
+	}
+	return missing, nil
+}
+
+// Pay has the ledger hold the vectors of items. It asks the model for those that nobody has asked for, in one request
+// where the model takes them.
+func (s Source) Pay(ctx context.Context, items []Item) error {
+	if s.Embedder.Info().Before {
+		missing, err := s.Missing(ctx, items)
+		if err != nil || len(missing) == 0 {
+			return err
+		}
+		items = missing
+	}
+	keys := s.keys(items)
+	ledger.Note(ctx, ledger.Embed, keys...)
+	return s.Ledger.PayTexts(ctx, keys, func(ctx context.Context, places []int) error {
+		wanted := make([]Item, len(places))
+		for n, i := range places {
+			wanted[n] = items[i]
+		}
+		return s.store(ctx, wanted)
+	})
+}
+
+// rereads bounds how often what the ledger names turns out to be gone: another process may expire, or mend, it.
+const rereads = 3
+
+// Vectors gives the vectors of items, in their order, and pays for those that the ledger does not have.
+func (s Source) Vectors(ctx context.Context, items []Item) ([][]float32, error) {
+	if !s.Embedder.Info().Paid {
+		vectors, _, err := s.Embedder.Embed(ctx, textsOf(items))
+		return vectors, err
+	}
+	for range rereads {
+		keys, objects, err := s.find(ctx, items)
+		if err != nil {
+			return nil, err
+		}
+		vectors, err := s.Ledger.ReadVectors(ctx, keys, objects)
+		if err != nil {
+			return nil, err
+		}
+		var lost []Item
+		for i, vector := range vectors {
+			if vector == nil {
+				lost = append(lost, items[i])
+			}
+		}
+		if len(lost) == 0 {
+			return vectors, nil
+		}
+		if err := s.Pay(ctx, lost); err != nil {
+			return nil, err
+		}
+	}
+	return nil, fault.SegmentDamage.At("read embeddings", fmt.Sprintf("of %d texts", len(items))).
+		Because("what the ledger was given is not there").
+		Advise("see whether something deletes objects under ledger/embed")
+}
+
+// keys of items in the ledger: their digests, in the embedder's domain.
+func (s Source) keys(items []Item) []core.Digest {
+	domain := s.Embedder.Info().Domain
+	keys := make([]core.Digest, len(items))
+	for i, it := range items {
+		keys[i] = ledger.In(domain, it.Digest)
+	}
+	return keys
+}
+
+// find gives the keys of items and the objects that hold their vectors, zero where none does. An item that was paid for
+// before domains were told apart has its former key, where that may be trusted.
+func (s Source) find(ctx context.Context, items []Item) (keys, objects []core.Digest, err error) {
+	keys = s.keys(items)
+	ledger.Note(ctx, ledger.Embed, keys...)
+	if objects, err = s.Ledger.FindTexts(ctx, keys); err != nil || !s.Embedder.Info().Before {
+		return keys, objects, err
+	}
+	var missing []int
+	var former []core.Digest
+	for i, object := range objects {
+		if object.IsZero() {
+			missing, former = append(missing, i), append(former, items[i].Digest)
+		}
+	}
+	if len(missing) == 0 {
+		return keys, objects, nil
+	}
+	found, err := s.Ledger.FindTexts(ctx, former)
+	if err != nil {
+		return keys, objects, err
+	}
+	for n, i := range missing {
+		if !found[n].IsZero() {
+			keys[i], objects[i] = former[n], found[n]
+		}
+	}
+	return keys, objects, nil
+}
+
+func textsOf(items []Item) []string {
+	texts := make([]string, len(items))
+	for i, it := range items {
+		texts[i] = it.Text
+	}
+	return texts
+}
+
+// store asks the model and stores what it answers. A request that the model rejects is halved until the text at fault
+// is alone; that one is cut. What one half cost is stored before the other is asked for.
+func (s Source) store(ctx context.Context, items []Item) error {
+	_, err := s.stored(ctx, items)
+	return err
+}
+
+// stored is store, and tells whether the model took the texts in one request.
+func (s Source) stored(ctx context.Context, items []Item) (whole bool, err error) {
+	var vectors [][]float32
+	known := len(items) > s.takes()
+	if !known {
+		if vectors, err = s.request(ctx, textsOf(items)); err == nil {
+			return true, s.Ledger.PutVectors(ctx, s.keys(items), vectors)
+		}
+		if !splits(err) {
+			return false, err
+		}
+	}
+	if half := len(items) / 2; half > 0 {
+		first, err := s.stored(ctx, items[:half])
+		if err != nil {
+			return false, err
+		}
+		second, err := s.stored(ctx, items[half:])
+		// None of them is at fault: they were too many. Of a few it is the words rather than the texts that were.
+		if first && second && err == nil && !known && half >= fewTexts {
+			s.takesAtMost(len(items) - half)
+		}
+		return false, err
+	}
+	if vectors, err = s.cut(ctx, items[0].Text, err); err == nil {
+		return false, s.Ledger.PutVectors(ctx, s.keys(items), vectors)
+	}
+	if !splits(err) {
+		return false, err
+	}
+	return false, fault.CodeOf(err).
+		At("embed", items[0].Key).
+		Because(err).
+		Advise("exclude the document that holds this text, or use another embedding model")
+}
+
+// cut asks for the beginning of a text that the model rejects as a whole. A server that refuses may have refused
+// anybody for a while: once it serves the beginning, it is asked for the whole again, as what is stored stays.
+func (s Source) cut(ctx context.Context, text string, rejected error) ([][]float32, error) {
+	short := Fit(text, rejectedTokens)
+	if len(short) == len(text) {
+		return nil, rejected
+	}
+	vectors, err := s.request(ctx, []string{short})
+	if err != nil || !fault.Is(rejected, fault.ModelRefused) {
+		return vectors, err
+	}
+	whole, err := s.request(ctx, []string{text})
+	if err == nil || !splits(err) {
+		return whole, err
+	}
+	return vectors, nil
+}
+
+// splits tells whether fewer or shorter texts may be served: a server may say in any words that there are too many.
+func splits(err error) bool {
+	return err != nil && (fault.KindOf(err) == fault.Content || fault.Is(err, fault.ModelRefused))
+}
+
+// rejectedTokens is what is asked for of a text that the model rejects as a whole.
+const rejectedTokens = 256
+
+func (s Source) request(ctx context.Context, texts []string) (vectors [][]float32, err error) {
+	err = retry.Do(ctx, func(ctx context.Context) error {
+		var err error
+		vectors, _, err = s.Embedder.Embed(ctx, texts)
+		return err
+	})
+	return vectors, err
+}

@@ -1,0 +1,217 @@
+package aliases
+
+import (
+	"bytes"
+	"math/rand/v2"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/methods/apr"
+	"github.com/unweaver/unweaver/internal/model/triples"
+)
+
+var three = []Name{{Text: "alpha"}, {Text: "beta"}, {Text: "gamma"}}
+
+func cosineOfThree(a, b int) float64 {
+	return map[[2]int]float64{{0, 1}: .95, {1, 2}: .94, {0, 2}: .85}[[2]int{min(a, b), max(a, b)}]
+}
+
+var pairsOfThree = []Pair{{1, 2, .94}, {0, 1, .95}, {0, 2, .85}}
+
+func TestChainsDoNotMergeWhatIsFarApart(t *testing.T) {
+	plain := Merge(three, pairsOfThree, File{}, Limits{Pair: .93}, cosineOfThree)
+	if !slices.Equal(plain.Of, []int{1, 1, 1}) {
+		t.Errorf("without the guard: %v, want all to be the middle one", plain.Of)
+	}
+	guarded := Merge(three, pairsOfThree, File{}, DefaultLimits, cosineOfThree)
+	if guarded.Of[0] != guarded.Of[1] || guarded.Of[2] != 2 {
+		t.Errorf("with the guard: %v, want {a b} {c}", guarded.Of)
+	}
+	var why []string
+	for _, d := range guarded.Decisions {
+		why = append(why, d.Why)
+	}
+	if want := []string{WhyNear, WhyFar, WhyChain}; !slices.Equal(why, want) {
+		t.Errorf("reasons %q, want %q", why, want)
+	}
+}
+
+func TestGuards(t *testing.T) {
+	for _, c := range []struct {
+		a, b Name
+		want string
+	}{
+		{Name{"Go 1.21", ""}, Name{"Go 1.22", ""}, WhyNumbers},
+		{Name{"Alpha Corp", "company"}, Name{"AlphaCorp", "person"}, WhyType},
+		{Name{"Washington", ""}, Name{"George Washington", ""}, WhyNoun},
+		{Name{"Alpha Corp", ""}, Name{"AlphaCorp", "company"}, ""},
+		{Name{"neural network", ""}, Name{"neural networks", ""}, ""},
+	} {
+		if got := Guard(c.a, c.b); got != c.want {
+			t.Errorf("%q and %q: %q, want %q", c.a.Text, c.b.Text, got, c.want)
+		}
+		if got := Guard(c.b, c.a); got != c.want {
+			t.Errorf("%q and %q: %q, want %q", c.b.Text, c.a.Text, got, c.want)
+		}
+	}
+}
+
+func parse(t *testing.T, lines ...string) File {
+	t.Helper()
+	f, err := ParseFile(strings.NewReader(strings.Join(lines, "\n")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+func TestPeopleHaveTheLastWord(t *testing.T) {
+	for _, c := range []struct {
+		line string
+		want []int
+	}{
+		{"pin gamma | Alpha", []int{0, 0, 0}}, // which are far apart; beta is near enough to both
+		{"forbid alpha | beta", []int{0, 1, 1}},
+		{"prefer beta", []int{1, 1, 2}},
+		{"# nothing", []int{0, 0, 2}},
+	} {
+		got := Merge(three, pairsOfThree, parse(t, c.line), DefaultLimits, cosineOfThree).Of
+		if !slices.Equal(got, c.want) {
+			t.Errorf("%s: %v, want %v", c.line, got, c.want)
+		}
+	}
+}
+
+func TestFilesThatContradictThemselves(t *testing.T) {
+	for _, c := range []struct{ file, want string }{
+		{"pin a1 | b1\npin b1 | c1\npin c1 | a1", "circle"},
+		{"pin a1 | b1\npin a1 | c1", "line 2"},
+		{"pin a1 | b1\nforbid b1 | a1", "forbidden"},
+		{"join a1 | b1", "line 1"},
+		{"pin a1", "line 1"},
+		{"prefer", "line 1"},
+	} {
+		_, err := ParseFile(strings.NewReader(c.file))
+		if !fault.Is(err, fault.BadConfig) || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%q: %v, want one of %q", c.file, err, c.want)
+		}
+	}
+}
+
+func TestTheOrderOfPairsDoesNotMatterAndRepresentativesStay(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 3))
+	for range 200 {
+		all := make([]Name, 12)
+		near := map[[2]int]float64{}
+		var pairs []Pair
+		for i := range all {
+			all[i].Text = string(rune('a'+i)) + "name"
+			for j := range i {
+				near[[2]int{j, i}] = .86 + .01*float64(random.IntN(14))
+				pairs = append(pairs, Pair{j, i, near[[2]int{j, i}]})
+			}
+		}
+		cosine := func(a, b int) float64 { return near[[2]int{min(a, b), max(a, b)}] }
+		want := Merge(all, pairs, File{}, DefaultLimits, cosine)
+		random.Shuffle(len(pairs), func(i, j int) { pairs[i], pairs[j] = pairs[j], pairs[i] })
+		if got := Merge(all, pairs, File{}, DefaultLimits, cosine); !reflect.DeepEqual(got, want) {
+			t.Fatal("another order of pairs gives another result")
+		}
+		for i, to := range want.Of {
+			if want.Of[to] != to {
+				t.Fatalf("%d is %d, which is %d", i, to, want.Of[to])
+			}
+			for j := range i {
+				if want.Of[j] == to && cosine(i, j) < DefaultLimits.Complete {
+					t.Fatalf("%d and %d are one at a cosine of %v", j, i, cosine(i, j))
+				}
+			}
+		}
+	}
+}
+
+func TestNamesSpelledAlikeAreCandidates(t *testing.T) {
+	all := []Name{{Text: "Alpha-Corp"}, {Text: "Other"}, {Text: "AlphaCorp"}, {Text: "alpha corp"}}
+	got := Spelled(all, func(a, b int) float64 { return .5 })
+	if want := []Pair{{3, 0, .5}, {3, 2, .5}}; !slices.Equal(got, want) {
+		t.Errorf("pairs %v, want %v", got, want)
+	}
+}
+
+func TestRemapShrinksAndLeavesTheCodebook(t *testing.T) {
+	at := func(sentence int) triples.Source { return triples.Source{Chunk: "c", Sentence: sentence} }
+	book, sequences, _ := apr.Indexify([]apr.Document{{Key: "d", Triples: []triples.Triple{
+		{Head: "Alpha", Relation: "makes", Tail: "cars", Source: at(0)},
+		{Head: "AlphaCorp", Relation: "makes", Tail: "cars", Source: at(1)},
+		{Head: "Alpha", Relation: "also known as", Tail: "AlphaCorp", Source: at(2)},
+		{Head: "Alpha", Relation: "owns", Tail: "AlphaCorp", Source: at(3)},
+	}}})
+	book.Runs = [][]uint32{sequences[0].Edges, {2}}
+	before := book.Marshal()
+	of := []int{0, 1, 0} // Alpha, cars, AlphaCorp
+	got := Remap(book, of)
+	if !bytes.Equal(book.Marshal(), before) {
+		t.Error("the codebook has changed")
+	}
+	want := []apr.Edge{{Head: 0, Relation: 0, Tail: 1}, {Head: 0, Relation: 2, Tail: 0}}
+	if !slices.Equal(got.Edges, want) || !reflect.DeepEqual(got.Runs, [][]uint32{{0, 1}}) ||
+		!slices.Equal(got.Sources[0], []triples.Source{at(0), at(1)}) {
+		t.Errorf("got %+v", got)
+	}
+	if again := Remap(got, of); !bytes.Equal(again.Marshal(), got.Marshal()) {
+		t.Error("a second time changes it again")
+	}
+}
+
+// Whatever is merged: nothing grows, every edge that is named is there, and the codebook is untouched, so that leaving
+// the table out undoes it.
+func TestRemapsOfRandomCodebooksNeverGrow(t *testing.T) {
+	random := rand.New(rand.NewPCG(5, 18))
+	for range 100 {
+		var said []triples.Triple
+		for i := range 1 + random.IntN(40) {
+			said = append(said, triples.Triple{
+				Head: "e" + strconv.Itoa(random.IntN(8)), Relation: "r" + strconv.Itoa(random.IntN(3)),
+				Tail: "e" + strconv.Itoa(random.IntN(8)), Source: triples.Source{Chunk: "c", Sentence: i},
+			})
+		}
+		book, sequences, _ := apr.Indexify([]apr.Document{{Key: "d", Triples: said}})
+		edges := sequences[0].Edges
+		half := len(edges) / 2
+		book.Runs = [][]uint32{edges[:half], edges[half:]}
+		before := book.Marshal()
+		of := make([]int, len(book.Entities))
+		for i := range of {
+			of[i] = i
+			if to := random.IntN(i + 1); of[to] == to && random.IntN(2) == 0 {
+				of[i] = to
+			}
+		}
+		got := Remap(book, of)
+		if !bytes.Equal(book.Marshal(), before) {
+			t.Fatal("the codebook has changed")
+		}
+		length := 0
+		for _, run := range got.Runs {
+			length += len(run)
+			for _, edge := range run {
+				if int(edge) >= len(got.Edges) {
+					t.Fatalf("a run names edge %d of %d", edge, len(got.Edges))
+				}
+			}
+		}
+		if len(got.Entities) > len(book.Entities) || len(got.Edges) > len(book.Edges) || length > len(edges) {
+			t.Fatalf("%d entities, %d edges, %d in runs; they were %d, %d, %d", len(got.Entities), len(got.Edges), length,
+				len(book.Entities), len(book.Edges), len(edges))
+		}
+		for _, edge := range got.Edges {
+			if int(max(edge.Head, edge.Tail)) >= len(got.Entities) || int(edge.Relation) >= len(got.Relations) {
+				t.Fatalf("an edge names what is not there: %+v", edge)
+			}
+		}
+	}
+}

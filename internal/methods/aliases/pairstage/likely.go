@@ -1,0 +1,67 @@
+package pairstage
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/unweaver/unweaver/internal/text/names"
+)
+
+// Likeliest puts pairs in the order in which a model is asked for them: first those of the same letters, then those
+// whose names have a word in common or of which one is the initials of the other, then the others, each by cosine.
+// Vectors of what is said beside a name are near for names that stand beside each other, too.
+func Likeliest(pairs []Pair) []Pair {
+	out := slices.Clone(pairs)
+	rank := make(map[[2]string]int, len(out))
+	for _, pair := range out {
+		rank[[2]string{pair.A.Name, pair.Of.Name}] = likely(pair)
+	}
+	slices.SortStableFunc(out, func(a, b Pair) int {
+		return cmp.Or(
+			cmp.Compare(rank[[2]string{a.A.Name, a.Of.Name}], rank[[2]string{b.A.Name, b.Of.Name}]),
+			cmp.Compare(b.Cosine, a.Cosine),
+		)
+	})
+	return out
+}
+
+func likely(pair Pair) int {
+	first, second := words(pair.A.Name), words(pair.Of.Name)
+	switch {
+	case pair.Spelled:
+		return 0
+	case share(first, second), initials(first, second), initials(second, first):
+		return 1
+	}
+	return 2
+}
+
+func words(name string) []string {
+	parts := func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) }
+	return strings.FieldsFunc(names.Key(name, false), parts)
+}
+
+// leastWord is how many letters and digits a word has that tells something: of and de do not.
+const leastWord = 3
+
+func share(first, second []string) bool {
+	return slices.ContainsFunc(first, func(word string) bool {
+		return utf8.RuneCountInString(word) >= leastWord && slices.Contains(second, word)
+	})
+}
+
+// initials tells whether a name is the first letters of another one's words.
+func initials(short, long []string) bool {
+	if len(long) < 2 {
+		return false
+	}
+	var first strings.Builder
+	for _, word := range long {
+		letter, _ := utf8.DecodeRuneInString(word)
+		first.WriteRune(letter)
+	}
+	return strings.Join(short, "") == first.String()
+}

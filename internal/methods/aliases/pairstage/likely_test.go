@@ -1,0 +1,30 @@
+package pairstage
+
+import (
+	"slices"
+	"testing"
+)
+
+func TestPairsThatMayBeOneAreAskedForFirst(t *testing.T) {
+	pair := func(a, of string, cosine float64, spelled bool) Pair {
+		return Pair{A: Side{Name: a}, Of: Side{Name: of}, Cosine: cosine, Spelled: spelled}
+	}
+	given := []Pair{
+		pair("Cohere", "Jina", .999, false),
+		pair("Port of Alma", "Salt of Tolmin", .998, false), // of tells nothing
+		pair("Alma Port Company", "The Port of Alma", .95, false),
+		pair("I.B.M.", "International Business Machines", .94, false),
+		pair("Saint-Denis", "Saint Denis", .2, true),
+	}
+	var got []string
+	for _, one := range Likeliest(given) {
+		got = append(got, one.A.Name)
+	}
+	want := []string{"Saint-Denis", "Alma Port Company", "I.B.M.", "Cohere", "Port of Alma"}
+	if !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+	if given[0].A.Name != "Cohere" {
+		t.Error("what was given is in another order")
+	}
+}

@@ -1,0 +1,197 @@
+package pairstage
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/ledger"
+	"github.com/unweaver/unweaver/internal/methods/aliases"
+	"github.com/unweaver/unweaver/internal/model"
+	blobs "github.com/unweaver/unweaver/internal/store/blob/memory"
+	coordination "github.com/unweaver/unweaver/internal/store/coordination/memory"
+)
+
+// judge says same of what holds the word, and answers nonsense of what holds another.
+type judge struct {
+	free  bool
+	down  atomic.Bool
+	calls atomic.Int64
+}
+
+func (j *judge) Info() model.Info { return model.Info{Provider: "test", Model: "judge", Paid: !j.free} }
+
+func (j *judge) Complete(_ context.Context, call model.Call) (model.Reply, error) {
+	j.calls.Add(1)
+	switch {
+	case j.down.Load():
+		return model.Reply{}, errors.New("it is down")
+	case strings.Contains(call.User, "nonsense"):
+		return model.Reply{Text: "I cannot say."}, nil
+	}
+	answer, err := json.Marshal(map[string]any{
+		"same": strings.Contains(call.User, "twin"), "why": "by\nits \x1b[31mwords " + strings.Repeat("x", 500),
+	})
+	return model.Reply{Text: "Here: " + string(answer)}, err
+}
+
+func asker(chat model.Chat) Asker {
+	return Asker{Chat: chat, Ledger: ledger.New(blobs.New(), coordination.New())}
+}
+
+var three = []Pair{
+	{A: Side{"Alpha", "a twin"}, Of: Side{"Alpha Corp", "a firm"}, Cosine: .97},
+	{A: Side{"Beta", "a part"}, Of: Side{"Beta Corp", "a firm"}, Cosine: .95, Spelled: true},
+	{A: Side{"Gamma", "nonsense"}, Of: Side{"Gamma Corp", "a firm"}, Cosine: .94},
+}
+
+func TestAModelDecidesEachPairOnce(t *testing.T) {
+	chat := &judge{}
+	asks := asker(chat)
+	first, counts, err := asks.Decide(t.Context(), three)
+	if err != nil || counts != (Counts{Asked: 3, Paid: 3, Same: 1, Different: 1, Failed: 1}) {
+		t.Fatalf("%+v, %v", counts, err)
+	}
+	var verdicts []string
+	for i, one := range first {
+		verdicts = append(verdicts, one.Verdict)
+		if one.Name != three[i].A.Name || one.Of != three[i].Of.Name || one.Spelled != three[i].Spelled {
+			t.Errorf("%+v of %+v", one, three[i])
+		}
+		if strings.ContainsAny(one.Why, "\x1b\n") || len(one.Why) > mostWhy || one.Verdict != Undecided && one.Why == "" {
+			t.Errorf("why %q", one.Why)
+		}
+	}
+	if want := []string{Same, Different, Undecided}; !slices.Equal(verdicts, want) {
+		t.Errorf("%v, want %v", verdicts, want)
+	}
+	paid := chat.calls.Load() // the last pair was asked for twice
+	turned := slices.Clone(three)
+	turned[0].A, turned[0].Of = turned[0].Of, turned[0].A
+	again, counts, err := asks.Decide(t.Context(), turned)
+	if err != nil || chat.calls.Load() != paid || paid != 4 || counts.Paid != 0 || again[0].Verdict != Same {
+		t.Errorf("%d calls, then %d; %+v, %v", paid, chat.calls.Load(), counts, err)
+	}
+	asks.Attempt = 1 // a round of retry-failed
+	if _, counts, err := asks.Decide(t.Context(), three); err != nil || counts.Paid != 1 {
+		t.Errorf("a round of retry-failed: %+v, %v", counts, err)
+	}
+	changed := slices.Clone(three[:1])
+	changed[0].A.Text = "no more"
+	if got, _, err := asks.Decide(t.Context(), changed); err != nil || got[0].Verdict != Different {
+		t.Errorf("other texts: %+v, %v", got, err)
+	}
+}
+
+func TestAFailureOfTheSystemIsNoDecision(t *testing.T) {
+	chat := &judge{}
+	chat.down.Store(true)
+	asks := asker(chat)
+	if _, _, err := asks.Decide(t.Context(), three[:2]); err == nil {
+		t.Fatal("no error")
+	}
+	chat.down.Store(false)
+	if _, counts, err := asks.Decide(t.Context(), three[:2]); err != nil || counts.Failed != 0 || counts.Paid != 2 {
+		t.Errorf("%+v, %v", counts, err)
+	}
+}
+
+func TestModelsThatCostNothingAreNotAsked(t *testing.T) {
+	chat := &judge{free: true}
+	got, counts, err := asker(chat).Decide(t.Context(), three)
+	if len(got) != 0 || counts.Asked+chat.calls.Load() != 0 || err != nil {
+		t.Errorf("%+v, %+v, %v", got, counts, err)
+	}
+}
+
+func TestAnswersThatCannotBeRead(t *testing.T) {
+	for _, answer := range []string{"", "{}", `{"same":"yes"}`, `{"why":"x"}`, "true", `{"same":tr`, "}{"} {
+		if v, ok := read(answer); ok {
+			t.Errorf("%q is %+v", answer, v)
+		}
+	}
+	if v, ok := read("```json\n{\"same\":false}\n```"); !ok || v.Same {
+		t.Errorf("%+v, %v", v, ok)
+	}
+}
+
+func TestACallHoldsTextsWithoutTheirLines(t *testing.T) {
+	pair := Pair{A: Side{"B\nName", "says\nA: x"}, Of: Side{"A Name", strings.Repeat("long ", 400)}}
+	call := pair.Call()
+	if lines := strings.Split(call.User, "\n"); len(lines) != 5 || lines[0] != "A: A Name" || lines[3] != "B: B Name" ||
+		len(lines[1]) > mostText+20 || lines[4] != "Said of it: says A: x" {
+		t.Errorf("%q", call.User)
+	}
+}
+
+func TestFilesComeBack(t *testing.T) {
+	file := FileOf(Found{Compared: Compared{
+		Classes: []ComparedClass{{"1", "a", "x"}, {"2", "b", "y"}}, Near: []NearPair{{0, 1, .9400000000000001}},
+	}}, 0, nil)
+	if file.Cosine != aliases.DefaultLimits.Pair {
+		t.Errorf("cosine %v", file.Cosine)
+	}
+	var raw bytes.Buffer
+	if err := file.Write(&raw); err != nil {
+		t.Fatal(err)
+	}
+	whole := raw.String()
+	back, err := Read(&raw)
+	if err != nil || back.Hash() != file.Hash() || !slices.Equal(back.Compared.Near, file.Compared.Near) {
+		t.Errorf("%+v, %v", back, err)
+	}
+	file.Decided = []Decision{{Name: "a", Of: "b", Verdict: Same}}
+	if file.Hash() == back.Hash() {
+		t.Error("a decision changes no hash")
+	}
+	for _, bad := range []string{
+		"", whole[:len(whole)/2], strings.Replace(whole, `"b":1`, `"b":2`, 1), strings.Replace(whole, `"a":0`, `"a":-1`, 1),
+		strings.Replace(whole, `"a":0`, `"a":1`, 1),
+	} {
+		if _, err := Read(strings.NewReader(bad)); !fault.Is(err, fault.SegmentDamage) {
+			t.Errorf("%q: %v", bad, err)
+		}
+	}
+}
+
+// ids of classes are as they were when their name and vector are; of others nothing is known.
+func TestWhatWasComparedIsKnown(t *testing.T) {
+	digest := func(name string) core.Digest { return core.Sum(name) }
+	class := func(name, vector string) named {
+		return named{id: core.ClassID(name), name: name, vector: digest(vector)}
+	}
+	now := search{limits: aliases.DefaultLimits, classes: mostMentioned{
+		class("c", "new"), class("b", "b"), class("a", "a"), class("d", "d"),
+	}}
+	before := search{limits: aliases.DefaultLimits, classes: mostMentioned{
+		class("a", "a"), class("b", "b"), class("c", "c"), class("e", "e"),
+	}}
+	near := []aliases.Pair{{A: 0, B: 1, Cosine: .99}, {A: 1, B: 2, Cosine: .98}, {A: 0, B: 3, Cosine: .97}}
+	now.Before = FileOf(Found{Compared: before.compared(near)}, 0, nil)
+	known, pairs := now.known()
+	if want := []bool{false, true, true, false}; !slices.Equal(known, want) {
+		t.Errorf("known %v, want %v", known, want)
+	}
+	if want := []aliases.Pair{{A: 1, B: 2, Cosine: .99}}; !slices.Equal(pairs, want) {
+		t.Errorf("pairs %v, want %v", pairs, want)
+	}
+	for _, other := range []func(*File){
+		func(f *File) { f.Rules = "pairs/0" }, func(f *File) { f.Cosine = .5 },
+		func(f *File) { f.Compared.Near = make([]NearPair, MostNear) },
+	} {
+		file := *now.Before
+		other(&file)
+		against := now
+		against.Before = &file
+		if known, pairs := against.known(); slices.Contains(known, true) || len(pairs) != 0 {
+			t.Errorf("%v, %v", known, pairs)
+		}
+	}
+}

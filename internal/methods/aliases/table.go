@@ -1,0 +1,58 @@
+package aliases
+
+import (
+	"bytes"
+	"slices"
+	"strconv"
+
+	"github.com/unweaver/unweaver/internal/core"
+)
+
+// ReadTable reads a file and gives its table.
+func ReadTable(raw []byte) (core.Aliases, error) {
+	if len(raw) > core.MaxAliasBytes {
+		return nil, bad("it has " + strconv.Itoa(len(raw)) + " bytes; at most " + strconv.Itoa(core.MaxAliasBytes) +
+			" may be")
+	}
+	file, err := ParseFile(bytes.NewReader(raw))
+	if err != nil {
+		return nil, err
+	}
+	return file.Table()
+}
+
+// Table is what the pins of a file come to: each name by the one that stands for it, which is a preferred one of its
+// group or else the one at the end of its pins. Lines that only forbid change nothing here: they are for whoever
+// suggests pins.
+func (f File) Table() (core.Aliases, error) {
+	if len(f.Pinned) > core.MaxAliases {
+		return nil, bad("it pins " + strconv.Itoa(len(f.Pinned)) + " names; at most " + strconv.Itoa(core.MaxAliases) +
+			" may be")
+	}
+	groups := map[string][]string{}
+	for from := range f.Pinned {
+		target, err := f.target(from)
+		if err != nil {
+			return nil, err
+		}
+		groups[target] = append(groups[target], from)
+	}
+	table := core.Aliases{}
+	for target, members := range groups {
+		members = append(members, target)
+		slices.Sort(members)
+		stands := target
+		if at := slices.IndexFunc(members, func(name string) bool { return f.Preferred[name] }); at >= 0 {
+			stands = members[at]
+		}
+		for _, name := range members {
+			if name != stands {
+				table[name] = stands
+			}
+		}
+	}
+	if len(table) == 0 {
+		return nil, nil
+	}
+	return table, nil
+}

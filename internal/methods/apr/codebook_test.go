@@ -1,0 +1,127 @@
+package apr
+
+import (
+	"bytes"
+	"fmt"
+	"github.com/unweaver/unweaver/internal/model/triples"
+	"math/rand/v2"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/unweaver/unweaver/internal/fault"
+)
+
+func sample() []Document {
+	random := rand.New(rand.NewPCG(7, 8))
+	var documents []Document
+	for d := range 12 {
+		document := Document{Key: fmt.Sprintf("doc-%02d", d)}
+		for i := range 20 {
+			document.Triples = append(document.Triples, triples.Triple{
+				Head: fmt.Sprint("Head ", random.IntN(9)), Relation: fmt.Sprint("rel ", random.IntN(4)),
+				Tail: fmt.Sprint("Tail ", random.IntN(9)), Source: triples.Source{Chunk: fmt.Sprint(d, "-", i/5), Sentence: i % 5},
+			})
+		}
+		documents = append(documents, document)
+	}
+	return documents
+}
+
+func TestEdgesSayWhatTheTriplesSaid(t *testing.T) {
+	documents := sample()
+	book, sequences, left := Indexify(documents)
+	if len(left) > 0 {
+		t.Fatalf("left %v", left)
+	}
+	for d, sequence := range sequences {
+		for i, edge := range sequence.Edges {
+			triple := documents[d].Triples[i]
+			head, relation, tail := book.Words(edge)
+			if head != triple.Head || relation != triple.Relation || tail != triple.Tail {
+				t.Fatalf("%s %d: %q, want %v", sequence.Document, i, book.Text(edge), triple)
+			}
+			if !slices.Contains(book.Sources[edge], triple.Source) ||
+				!slices.Contains(book.Cite([]uint32{edge}), triple.Source.Chunk) {
+				t.Fatalf("edge %d does not tell of %v", edge, triple.Source)
+			}
+		}
+	}
+}
+
+func TestTheOrderOfDocumentsDoesNotMatter(t *testing.T) {
+	documents := sample()
+	book, sequences, _ := Indexify(documents)
+	want := book.Marshal()
+	random := rand.New(rand.NewPCG(9, 9))
+	for range 20 {
+		random.Shuffle(len(documents), func(i, j int) { documents[i], documents[j] = documents[j], documents[i] })
+		again, same, _ := Indexify(documents)
+		if !bytes.Equal(again.Marshal(), want) || !reflect.DeepEqual(same, sequences) {
+			t.Fatal("another order gives another codebook")
+		}
+	}
+}
+
+func TestTriplesThatAreNoneAreLeftAndTold(t *testing.T) {
+	document := Document{Key: "d", Triples: []triples.Triple{
+		tripleOf("A", "is", "B", "c", 0), tripleOf("A", " ", "B", "c", 0), tripleOf("", "is", "B", "c", 0),
+		tripleOf("the  a", "IS", "b.", "c", 1), tripleOf("A", "is", "\u200b", "c", 1),
+		tripleOf("A", strings.Repeat("long ", triples.MaxPart), "B", "c", 1), tripleOf("A", "is", "C", "c", -1),
+	}}
+	for i := range 10_000 {
+		document.Triples = append(document.Triples, tripleOf("A", "has", fmt.Sprint(i), "big", 0))
+	}
+	book, sequences, left := Indexify([]Document{document})
+	want := []Left{{"d", 1, LeftEmpty}, {"d", 2, LeftEmpty}, {"d", 4, LeftEmpty}, {"d", 5, LeftLong}, {"d", 6, LeftPlace},
+		{"d", 7 + triples.MaxChunkTriples, LeftBound}}
+	if len(left) != 5+10_000-triples.MaxChunkTriples || !slices.Equal(left[:6], want) {
+		t.Errorf("left %d, first %v", len(left), left[:min(6, len(left))])
+	}
+	if got := sequences[0].Edges[:2]; !slices.Equal(got, []uint32{0, 0}) {
+		t.Errorf("equivalent names make two edges: %v", got)
+	}
+	if got := book.Sources[0]; !slices.Equal(got, []triples.Source{{Chunk: "c"}, {Chunk: "c", Sentence: 1}}) {
+		t.Errorf("sources %v", got)
+	}
+}
+
+func TestACodebookIsReadAsItWasWritten(t *testing.T) {
+	book, sequences, _ := Indexify(sample())
+	for _, sequence := range sequences {
+		book.Runs = append(book.Runs, sequence.Edges)
+	}
+	data := book.Marshal()
+	again, err := Unmarshal(data)
+	if err != nil || !reflect.DeepEqual(again, book) {
+		t.Fatalf("read another codebook, error %v", err)
+	}
+	for i := range data {
+		broken := bytes.Clone(data)
+		broken[i] ^= 1
+		want := fault.SegmentDamage
+		if i == len(magic) {
+			want = fault.FormatUnknown
+		}
+		if _, err := Unmarshal(broken); !fault.Is(err, want) {
+			t.Fatalf("byte %d changed: %v", i, err)
+		}
+	}
+	alone := (&Codebook{Entities: []string{"A"}, Relations: []string{"is"}, Edges: []Edge{{}},
+		Sources: [][]triples.Source{nil}}).Marshal()
+	if _, err := Unmarshal(alone); !fault.Is(err, fault.SegmentDamage) {
+		t.Errorf("an edge that nothing says is read: %v", err)
+	}
+	for n := range data {
+		if _, err := Unmarshal(data[:n]); !fault.Is(err, fault.SegmentDamage) {
+			t.Fatalf("cut at %d: %v", n, err)
+		}
+	}
+}
+
+// tripleOf builds a triple as a sentence of a chunk says it.
+func tripleOf(head, relation, tail, chunk string, sentence int) triples.Triple {
+	return triples.Triple{Head: head, Relation: relation, Tail: tail,
+		Source: triples.Source{Chunk: chunk, Sentence: sentence}}
+}

@@ -1,0 +1,188 @@
+// Package facts is the file of what the chunks of a generation say as triples: a codebook with its runs (internal/methods/apr),
+// and the vectors of its entities, relations and edges, each paid for once.
+//
+//	codebook         as apr.Codebook.Marshal writes it; sources name chunks by their ids, 16 bytes
+//	entity_scales    f32, one for each entity; entity_ends, u64: where its codes end; entity_codes: as apr.Table has them
+//	relation_...     the same of relations
+//	edge_...         the same of edges, of their texts
+//	keys             of the ledger, in order: what the triples were paid for under, 32 bytes each
+package facts
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"slices"
+	"strconv"
+
+	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/methods/apr"
+	"github.com/unweaver/unweaver/internal/stream/mapped"
+)
+
+// Kind and Version of the file.
+// 1: codebook, vectors of float32, keys. 2: vectors as codes with scales.
+const (
+	Kind    = "facts"
+	Version = 2
+)
+
+// mostDimensions is more than any embedder has, and what a code's place can name.
+const mostDimensions = 1 << 16
+
+// Names of sections: of what, and which part of its tables.
+const (
+	entities, relations, edges = "entity", "relation", "edge"
+	scales, ends, codes        = "_scales", "_ends", "_codes"
+)
+
+// Of says what the vectors are.
+type Of struct {
+	Embedder  string // its fingerprint; empty, to Open: any, for who compares no vector
+	Dimension int    // of each vector; to Open it counts only with an embedder
+}
+
+// Facts is what the file holds.
+type Facts struct {
+	Book                       *apr.Codebook
+	Entities, Relations, Lines apr.Table // of the codebook's entities, relations and edges
+	Keys                       []core.Digest
+}
+
+// File is an open file. It may be read by many at once until it is closed; its tables are valid until then.
+type File struct {
+	Facts
+	file *mapped.File
+	of   Of
+}
+
+// Open maps a file and checks that its sections fit each other. Errors are those of mapped.Open and of apr.Unmarshal;
+// vectors of another embedder or dimension are fault.FormatUnknown.
+func Open(path string, of Of) (*File, error) {
+	file, err := mapped.Open(path, Kind, Version)
+	if err != nil {
+		return nil, err
+	}
+	f := &File{file: file}
+	if err := f.read(); err != nil {
+		file.Close()
+		return nil, err
+	}
+	if of.Embedder != "" && f.of != of {
+		file.Close()
+		return nil, fault.FormatUnknown.At("open segment", path).
+			Because("its vectors are of embedder " + f.of.Embedder + ", dimension " + strconv.Itoa(f.of.Dimension) +
+				", asked for are those of " + of.Embedder + ", dimension " + strconv.Itoa(of.Dimension)).
+			Advise("build the index again with: unweaver index")
+	}
+	return f, nil
+}
+
+func (f *File) read() error {
+	dimension, err := strconv.Atoi(f.file.Meta("dimension"))
+	f.of = Of{f.file.Meta("embedder"), dimension}
+	if why := f.of.wrong(); err != nil || why != "" {
+		return f.file.Unfit("its dimension or embedder is none")
+	}
+	if f.Book, err = apr.Unmarshal(f.file.Bytes("codebook")); err != nil {
+		return errors.Join(f.file.Unfit("its codebook cannot be read"), err)
+	}
+	table := func(name string) apr.Table {
+		return apr.Table{
+			Dim: dimension, Scales: mapped.Slice[float32](f.file, name+scales), Ends: mapped.Slice[uint64](f.file, name+ends),
+			Codes: f.file.Bytes(name + codes),
+		}
+	}
+	f.Entities, f.Relations, f.Lines = table(entities), table(relations), table(edges)
+	f.Keys = slices.Clone(mapped.Slice[core.Digest](f.file, "keys"))
+	if len(f.file.Bytes("keys")) != len(f.Keys)*len(core.Digest{}) {
+		return f.file.Unfit("a key is cut short")
+	}
+	if why := f.unfit(f.of); why != "" {
+		return f.file.Unfit(why)
+	}
+	return nil
+}
+
+// Of says what the vectors are.
+func (f *File) Of() Of { return f.of }
+
+// Close unmaps it.
+func (f *File) Close() { f.file.Close() }
+
+// unfit says what does not fit, if anything.
+func (f *Facts) unfit(of Of) string {
+	for _, one := range []struct {
+		name  string
+		table apr.Table
+		count int
+	}{
+		{"entities", f.Entities, len(f.Book.Entities)}, {"relations", f.Relations, len(f.Book.Relations)},
+		{"edges", f.Lines, len(f.Book.Edges)},
+	} {
+		if one.table.Len() != one.count || one.count > 0 && one.table.Dim != of.Dimension {
+			return "it has another number of vectors than of " + one.name
+		}
+		if why := one.table.Unfit(); why != "" {
+			return "of the vectors of its " + one.name + ": " + why
+		}
+	}
+	for _, sources := range f.Book.Sources {
+		for _, source := range sources {
+			if len(source.Chunk) != len(core.ID{}) {
+				return "a source names no chunk"
+			}
+		}
+	}
+	for i := 1; i < len(f.Keys); i++ {
+		if bytes.Compare(f.Keys[i-1][:], f.Keys[i][:]) >= 0 {
+			return "its keys are out of order"
+		}
+	}
+	return ""
+}
+
+func (of Of) wrong() string {
+	switch {
+	case of.Embedder == "":
+		return "its vectors are of no embedder"
+	case of.Dimension < 1 || of.Dimension > mostDimensions:
+		return "its vectors are of dimension " + strconv.Itoa(of.Dimension)
+	}
+	return ""
+}
+
+// Write writes the file. Equal facts are equal bytes. fault.Internal: what does not fit each other.
+func Write(writer io.Writer, of Of, f Facts) error {
+	why := of.wrong()
+	if why == "" {
+		why = f.unfit(of)
+	}
+	if why != "" {
+		return fault.Internal.At("write", "the facts of chunks").Because(why).
+			Advise("this is a fault of the program: report it with this text")
+	}
+	out := mapped.NewWriter(writer, Kind, Version,
+		map[string]string{"embedder": of.Embedder, "dimension": strconv.Itoa(of.Dimension)})
+	out.Section("codebook")
+	if _, err := out.Write(f.Book.Marshal()); err != nil {
+		return err
+	}
+	for _, section := range []struct {
+		name  string
+		table apr.Table
+	}{{entities, f.Entities}, {relations, f.Relations}, {edges, f.Lines}} {
+		out.Section(section.name + scales)
+		mapped.Put(out, section.table.Scales)
+		out.Section(section.name + ends)
+		mapped.Put(out, section.table.Ends)
+		out.Section(section.name + codes)
+		if _, err := out.Write(section.table.Codes); err != nil {
+			return err
+		}
+	}
+	out.Section("keys")
+	mapped.Put(out, f.Keys)
+	return out.Close()
+}

@@ -1,0 +1,142 @@
+package facts_test
+
+import (
+	"bytes"
+	"math"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/methods/apr"
+	"github.com/unweaver/unweaver/internal/methods/apr/facts"
+	"github.com/unweaver/unweaver/internal/model/triples"
+	"github.com/unweaver/unweaver/internal/stream/mapped"
+)
+
+var hashing = facts.Of{Embedder: "hashing-2", Dimension: 2}
+
+// tableOf has rows of two numbers.
+func tableOf(numbers ...float32) apr.Table {
+	table := apr.Table{Dim: 2}
+	for row := range slices.Chunk(numbers, 2) {
+		table.Add(row)
+	}
+	return table
+}
+
+func sample() facts.Facts {
+	chunk := func(n byte) string { id := core.ID{n}; return string(id[:]) }
+	book, sequences, _ := apr.Indexify([]apr.Document{{Key: "d", Triples: []triples.Triple{
+		{Head: "Oslo", Relation: "lies in", Tail: "Norway", Source: triples.Source{Chunk: chunk(1), Sentence: 0}},
+		{Head: "Bergen", Relation: "lies in", Tail: "Norway", Source: triples.Source{Chunk: chunk(2), Sentence: 3}},
+	}}})
+	book.Runs = [][]uint32{sequences[0].Edges}
+	return facts.Facts{
+		Book:      book,
+		Entities:  tableOf(1, 0, 0, 1, .6, .8),
+		Relations: tableOf(0, 1),
+		Lines:     tableOf(1, 0, .8, .6),
+		Keys:      []core.Digest{{1}, {2}},
+	}
+}
+
+func write(t testing.TB, f facts.Facts) []byte {
+	t.Helper()
+	var content bytes.Buffer
+	if err := facts.Write(&content, hashing, f); err != nil {
+		t.Fatal(err)
+	}
+	return content.Bytes()
+}
+
+func open(t testing.TB, content []byte, of facts.Of) (*facts.File, error) {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "facts")
+	if err := os.WriteFile(path, content, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	file, err := facts.Open(path, of)
+	if err == nil {
+		t.Cleanup(file.Close)
+	}
+	return file, err
+}
+
+func TestWhatIsWrittenIsReadAndEqualFactsAreEqualBytes(t *testing.T) {
+	empty := facts.Facts{
+		Book: &apr.Codebook{}, Entities: apr.Table{Dim: 2}, Relations: apr.Table{Dim: 2}, Lines: apr.Table{Dim: 2},
+	}
+	for _, f := range []facts.Facts{sample(), empty} {
+		content := write(t, f)
+		file, err := open(t, content, hashing)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !reflect.DeepEqual(file.Book, f.Book) || len(file.Keys) != len(f.Keys) || file.Of() != hashing {
+			t.Errorf("read %+v, wrote %+v", file.Book, f.Book)
+		}
+		if !bytes.Equal(write(t, file.Facts), content) {
+			t.Error("facts that were read have other bytes")
+		}
+	}
+}
+
+func TestFilesThatDoNotFitAreRefused(t *testing.T) {
+	content := write(t, sample())
+	for _, of := range []facts.Of{{Embedder: "hashing-3", Dimension: 2}, {Embedder: "hashing-2", Dimension: 3}} {
+		if _, err := open(t, content, of); !fault.Is(err, fault.FormatUnknown) {
+			t.Errorf("%v: %v", of, err)
+		}
+	}
+	if _, err := open(t, content, facts.Of{}); err != nil {
+		t.Errorf("for who compares no vector: %v", err)
+	}
+	for i := range content {
+		broken := bytes.Clone(content)
+		broken[i] ^= 0x40
+		if file, err := open(t, broken, hashing); err == nil && !bytes.Equal(write(t, file.Facts), content) {
+			t.Fatalf("byte %d changed: other facts are read", i)
+		}
+	}
+}
+
+func TestFilesOfTheFirstVersionAreRefusedByName(t *testing.T) {
+	var content bytes.Buffer
+	out := mapped.NewWriter(&content, facts.Kind, 1, map[string]string{"embedder": "hashing-2", "dimension": "2"})
+	out.Section("codebook")
+	if _, err := out.Write(sample().Book.Marshal()); err != nil {
+		t.Fatal(err)
+	}
+	if err := out.Close(); err != nil {
+		t.Fatal(err)
+	}
+	_, err := open(t, content.Bytes(), hashing)
+	if !fault.Is(err, fault.FormatUnknown) || !strings.Contains(err.Error(), "facts version 1") {
+		t.Errorf("a file of version 1: %v", err)
+	}
+}
+
+func TestFactsThatDoNotFitEachOtherAreNotWritten(t *testing.T) {
+	for name, change := range map[string]func(f *facts.Facts){
+		"an entity without a vector": func(f *facts.Facts) { f.Entities = tableOf(1, 0, 0, 1) },
+		"a relation too many":        func(f *facts.Facts) { f.Relations.Add([]float32{1, 0}) },
+		"an edge without a vector":   func(f *facts.Facts) { f.Lines = apr.Table{Dim: 2} },
+		"no number":                  func(f *facts.Facts) { f.Lines.Scales[1] = float32(math.NaN()) },
+		"a chunk of no name":         func(f *facts.Facts) { f.Book.Sources[0][0].Chunk = "c" },
+		"keys out of order":          func(f *facts.Facts) { f.Keys[1] = core.Digest{} },
+	} {
+		f := sample()
+		change(&f)
+		if err := facts.Write(&bytes.Buffer{}, hashing, f); !fault.Is(err, fault.Internal) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if err := facts.Write(&bytes.Buffer{}, facts.Of{Dimension: 2}, sample()); !fault.Is(err, fault.Internal) {
+		t.Errorf("no embedder: %v", err)
+	}
+}

@@ -1,0 +1,467 @@
+// Package factstage makes the facts of a generation: what its chunks say as triples, numbered in a codebook, cut into runs,
+// with a vector of each entity, relation and edge (internal/methods/apr, internal/methods/apr/facts). Steps:
+//
+//  1. Pay has the ledger hold the triples of chunks and the vectors of what they name: part by part of the chunks, in
+//     any order, by any worker. What it has is not paid for again, so that a night pays for the chunks that changed.
+//  2. Seal reads all of it, puts it in chunk order and writes the file, which is that of a build from nothing:
+//     nothing of it is taken from an earlier file.
+//
+// A part of a chunk whose answer stays of no use has the triples that rules find in it, and is counted.
+package factstage
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"iter"
+	"slices"
+
+	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/ledger"
+	"github.com/unweaver/unweaver/internal/ledger/embed"
+	"github.com/unweaver/unweaver/internal/methods/apr"
+	format "github.com/unweaver/unweaver/internal/methods/apr/facts"
+	"github.com/unweaver/unweaver/internal/model"
+	"github.com/unweaver/unweaver/internal/model/builtin"
+	"github.com/unweaver/unweaver/internal/model/triples"
+	"github.com/unweaver/unweaver/internal/stage"
+	"github.com/unweaver/unweaver/internal/stream/parallel"
+	"github.com/unweaver/unweaver/internal/text"
+)
+
+// Rules is the version of everything here that shapes the file, beside prompt and models: a new one makes it anew.
+// facts/1: first form. facts/2: vectors as codes, runs cut by them. facts/3: rules pass over what is no prose.
+const Rules = "facts/3"
+
+// Chunk is one with its text.
+type Chunk struct {
+	ID       core.ID
+	Document string
+	Ordinal  int // its place in the document
+	Text     string
+}
+
+// In is what facts are made of.
+type In struct {
+	Language    *text.Language
+	Chat        model.Chat
+	Health      *stage.Health // of Chat; nil is allowed
+	Ledger      *ledger.Ledger
+	Embedder    model.Embedder
+	Fingerprint core.Digest // of the embedder
+	Segmenter   apr.Segmenter
+	Attempt     int // round of retry-failed
+}
+
+// Counts of what was made.
+type Counts struct {
+	Chunks, Parts       int64
+	Paid, Hits          int64 // parts that the model was asked for, and that the ledger answered
+	Fallbacks           int64 // parts of which rules found the triples
+	Triples, Left       int64 // what was read, and what of it is no triple of a codebook
+	Entities, Relations int64
+	Edges, Runs         int64
+}
+
+// width bounds the parts of chunks in flight; the endpoint's gate bounds them over all workers.
+const width = 64
+
+// window is how many chunks are held at once.
+const window = 256
+
+// Pay has the ledger hold what Seal needs of chunks. What costs nothing is not asked for.
+func (in In) Pay(ctx context.Context, chunks iter.Seq2[Chunk, error]) (Counts, error) {
+	var counts Counts
+	for group, err := range grouped(chunks) {
+		if err != nil {
+			return counts, err
+		}
+		said, err := in.read(ctx, group, &counts)
+		if err != nil {
+			return counts, err
+		}
+		if !in.Embedder.Info().Paid {
+			continue
+		}
+		var all []triples.Triple
+		for _, chunk := range said {
+			all = append(all, chunk.triples...)
+		}
+		book, _, _ := apr.Indexify([]apr.Document{{Triples: all}})
+		for _, texts := range [][]string{book.Entities, book.Relations, linesOf(book)} {
+			if err := in.pay(ctx, texts); err != nil {
+				return counts, err
+			}
+		}
+	}
+	return counts, nil
+}
+
+// pay has the ledger hold the vectors of texts, which are cut into requests by their content.
+func (in In) pay(ctx context.Context, texts []string) error {
+	var batches [][]embed.Item
+	for batch, err := range embed.Batches(in.items(slices.Sorted(slices.Values(texts)))) {
+		if err != nil {
+			return err
+		}
+		batches = append(batches, batch)
+	}
+	source := embed.Source{Embedder: in.Embedder, Ledger: in.Ledger}
+	return parallel.Each(ctx, len(batches), min(width, len(batches)), func(ctx context.Context, i int) error {
+		return source.Pay(ctx, batches[i])
+	})
+}
+
+func (in In) items(texts []string) iter.Seq2[embed.Item, error] {
+	return func(yield func(embed.Item, error) bool) {
+		for _, one := range texts {
+			if !yield(embed.Item{Key: one, Digest: embed.Digest(one, in.Fingerprint), Text: one}, nil) {
+				return
+			}
+		}
+	}
+}
+
+// Seal writes the file of chunks, in whatever order they come; one that comes again counts once. What the ledger lacks
+// it pays for. Memory grows with what is said.
+func (in In) Seal(ctx context.Context, chunks iter.Seq2[Chunk, error], out io.Writer) (Counts, error) {
+	var counts Counts
+	var read []placed
+	keys := map[core.Digest]bool{}
+	for group, err := range grouped(once(chunks)) {
+		if err != nil {
+			return counts, err
+		}
+		said, err := in.read(ctx, group, &counts)
+		if err != nil {
+			return counts, err
+		}
+		for i, chunk := range said {
+			read = append(read, placed{group[i].Document, group[i].Ordinal, group[i].ID, chunk.triples})
+			for _, key := range chunk.keys {
+				keys[key] = true
+			}
+		}
+	}
+	book, sequences, left := apr.Indexify(documentsOf(read))
+	counts.Left += int64(len(left))
+	facts := format.Facts{Book: book, Keys: slices.SortedFunc(maps(keys), func(a, b core.Digest) int {
+		return bytes.Compare(a[:], b[:])
+	})}
+	for _, one := range []struct {
+		texts []string
+		into  *apr.Table
+	}{{book.Entities, &facts.Entities}, {book.Relations, &facts.Relations}, {linesOf(book), &facts.Lines}} {
+		table, err := in.table(ctx, one.texts)
+		if err != nil {
+			return counts, err
+		}
+		*one.into = table
+	}
+	book.Runs = in.runs(book, sequences, facts.Lines)
+	counts.Entities, counts.Relations = int64(len(book.Entities)), int64(len(book.Relations))
+	counts.Edges, counts.Runs = int64(len(book.Edges)), int64(len(book.Runs))
+	dimension := max(facts.Entities.Dim, in.Embedder.Dimension(), 1)
+	return counts, format.Write(out, format.Of{Embedder: in.Fingerprint.String(), Dimension: dimension}, facts)
+}
+
+// placed is what a chunk says, with its place.
+type placed struct {
+	document string
+	ordinal  int
+	id       core.ID
+	triples  []triples.Triple
+}
+
+// documentsOf puts chunks in order.
+func documentsOf(read []placed) []apr.Document {
+	slices.SortFunc(read, func(a, b placed) int {
+		return cmp.Or(cmp.Compare(a.document, b.document), cmp.Compare(a.ordinal, b.ordinal), bytes.Compare(a.id[:], b.id[:]))
+	})
+	var out []apr.Document
+	for _, chunk := range read {
+		if n := len(out); n == 0 || out[n-1].Key != chunk.document {
+			out = append(out, apr.Document{Key: chunk.document})
+		}
+		last := &out[len(out)-1]
+		last.Triples = append(last.Triples, chunk.triples...)
+	}
+	return out
+}
+
+func maps(set map[core.Digest]bool) iter.Seq[core.Digest] {
+	return func(yield func(core.Digest) bool) {
+		for key := range set {
+			if !yield(key) {
+				return
+			}
+		}
+	}
+}
+
+// runs of all documents, each sequence of edges once.
+func (in In) runs(book *apr.Codebook, sequences []apr.Sequence, lines apr.Table) [][]uint32 {
+	var out [][]uint32
+	seen := map[string]bool{}
+	for _, sequence := range sequences {
+		stream := make([]apr.Line, len(sequence.Edges))
+		for i, edge := range sequence.Edges {
+			stream[i] = apr.Line{Edge: book.Edges[edge], Unit: lines.Vector(int(edge))}
+		}
+		at := 0
+		for _, run := range in.Segmenter.Refine(in.Segmenter.Cut(stream)) {
+			edges := sequence.Edges[at : at+len(run) : at+len(run)]
+			at += len(run)
+			var name []byte
+			for _, edge := range edges {
+				name = append(name, byte(edge>>24), byte(edge>>16), byte(edge>>8), byte(edge))
+			}
+			if !seen[string(name)] {
+				seen[string(name)] = true
+				out = append(out, edges)
+			}
+		}
+	}
+	return out
+}
+
+func linesOf(book *apr.Codebook) []string {
+	out := make([]string, len(book.Edges))
+	for i := range book.Edges {
+		out[i] = book.Text(uint32(i))
+	}
+	return out
+}
+
+// table of the vectors of texts, in their order.
+func (in In) table(ctx context.Context, texts []string) (apr.Table, error) {
+	source := embed.Source{Embedder: in.Embedder, Ledger: in.Ledger}
+	var batches [][]embed.Item
+	for batch, err := range embed.Batches(in.items(texts)) {
+		if err != nil {
+			return apr.Table{}, err
+		}
+		batches = append(batches, batch)
+	}
+	changed := fault.DimensionChanged.At("embed", "the facts of chunks").
+		Because("vectors of one embedder have different lengths").Advise("build the index again")
+	found := make([]apr.Table, len(batches))
+	err := parallel.Each(ctx, len(batches), min(width, len(batches)), func(ctx context.Context, i int) error {
+		vectors, err := source.Vectors(ctx, batches[i])
+		for _, vector := range vectors { // only their codes are held
+			if found[i].Dim == 0 {
+				found[i].Dim = len(vector)
+			}
+			if len(vector) != found[i].Dim {
+				return changed
+			}
+			found[i].Add(vector)
+		}
+		return err
+	})
+	out := apr.Table{Dim: in.Embedder.Dimension()}
+	if err != nil {
+		return out, err
+	}
+	for i, table := range found {
+		if out.Dim == 0 {
+			out.Dim = table.Dim
+		}
+		if table.Dim != out.Dim {
+			return out, changed
+		}
+		out.Append(table)
+		found[i] = apr.Table{}
+	}
+	return out, nil
+}
+
+// said is what a chunk says, and the ledger keys that it was paid for under.
+type said struct {
+	triples []triples.Triple
+	keys    []core.Digest
+}
+
+// read gives what chunks say, in their order.
+func (in In) read(ctx context.Context, chunks []Chunk, counts *Counts) ([]said, error) {
+	type job struct {
+		chunk int
+		part  triples.Part
+	}
+	var jobs []job
+	for i, chunk := range chunks {
+		for _, part := range triples.Parts(in.Language, chunk.Text) {
+			jobs = append(jobs, job{i, part})
+		}
+	}
+	results := make([]result, len(jobs))
+	err := parallel.Each(ctx, len(jobs), min(width, len(jobs)), func(ctx context.Context, i int) (err error) {
+		results[i], err = in.one(ctx, chunks[jobs[i].chunk], jobs[i].part)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	out := make([]said, len(chunks))
+	for i, result := range results {
+		chunk := chunks[jobs[i].chunk]
+		into := &out[jobs[i].chunk]
+		for _, triple := range result.said.Triples {
+			triple.Source.Chunk = string(chunk.ID[:])
+			into.triples = append(into.triples, triple)
+		}
+		if !result.key.IsZero() {
+			into.keys = append(into.keys, result.key)
+		}
+		counts.add(result)
+	}
+	counts.Chunks += int64(len(chunks))
+	return out, nil
+}
+
+func (c *Counts) add(one result) {
+	c.Parts++
+	c.Triples += int64(len(one.said.Triples))
+	c.Left += int64(one.said.Unfit + one.said.Cut)
+	switch {
+	case one.paid:
+		c.Paid++
+	case !one.key.IsZero():
+		c.Hits++
+	}
+	if one.fallback {
+		c.Fallbacks++
+	}
+}
+
+// result of one part.
+type result struct {
+	said           triples.Said
+	key            core.Digest // of the ledger; zero where nothing was paid
+	paid, fallback bool
+}
+
+// value is a ledger entry: an answer that can be read, or why there is none.
+type value struct {
+	Answer  string      `json:"answer,omitempty"`
+	Usage   model.Usage `json:"usage"`
+	Reason  string      `json:"reason,omitempty"`
+	Lasting bool        `json:"lasting,omitempty"` // of a failure: it is about the text
+}
+
+// errPassing keeps the ledger from remembering a failure that may not last.
+var errPassing = errors.New("not worth remembering")
+
+// Key of a part's triples in the ledger.
+func Key(info model.Info, part triples.Part) core.Digest {
+	return ledger.In(info.Domain,
+		ledger.Key(ledger.Triples, triples.Prompt, info.Model, info.Parameters, triples.SchemaVersion, part.Text()))
+}
+
+// one gives what a part says: by the ledger, else by the model, else by rule.
+func (in In) one(ctx context.Context, chunk Chunk, part triples.Part) (result, error) {
+	info := in.Chat.Info()
+	if !info.Paid {
+		v, err := in.ask(ctx, chunk, part)
+		if err != nil {
+			return result{}, err
+		}
+		return in.readable(ctx, chunk, part, v, result{})
+	}
+	key := Key(info, part)
+	var passing value
+	entry, fresh, err := in.Ledger.Do(ctx, ledger.Triples, key, in.Attempt,
+		func(ctx context.Context) (ledger.Result, error) {
+			v, err := in.ask(ctx, chunk, part)
+			if err == nil && v.Reason != "" && !v.Lasting {
+				passing, err = v, errPassing
+			}
+			if err != nil {
+				return ledger.Result{}, err
+			}
+			raw, err := json.Marshal(v)
+			return ledger.Result{Value: raw, Negative: v.Reason != ""}, err
+		})
+	if errors.Is(err, errPassing) {
+		return in.readable(ctx, chunk, part, passing, result{})
+	}
+	if err != nil {
+		return result{}, err
+	}
+	var v value
+	if err := json.Unmarshal(entry.Value, &v); err != nil {
+		return result{}, fault.SegmentDamage.At("read ledger entry of", "triples").Because(err)
+	}
+	return in.readable(ctx, chunk, part, v, result{key: key, paid: fresh})
+}
+
+// readable reads an answer, or has rules find triples where there is none.
+func (in In) readable(ctx context.Context, chunk Chunk, part triples.Part, v value, out result) (result, error) {
+	var ok bool
+	if out.said, ok = part.Read(v.Answer); ok && v.Reason == "" {
+		return out, nil
+	}
+	out.fallback = true
+	reply, err := builtin.Chat{Language: in.Language.Code()}.Complete(ctx, part.Call(chunk.Document))
+	if err != nil {
+		return out, err
+	}
+	out.said, _ = part.Read(reply.Text)
+	return out, nil
+}
+
+// ask calls the model, and once more when the first answer cannot be read.
+func (in In) ask(ctx context.Context, chunk Chunk, part triples.Part) (value, error) {
+	answer, err := stage.Ask(ctx, in.Chat, part.Call(chunk.Document), triples.Reminder,
+		func(text string) (string, bool) {
+			_, ok := part.Read(text)
+			return text, ok
+		}, in.Health)
+	if err != nil {
+		return value{}, err
+	}
+	return value{Answer: answer.Value, Usage: answer.Usage, Reason: answer.Reason,
+		Lasting: answer.Reason != "" && !answer.Passing}, nil
+}
+
+// once leaves out chunks that came already.
+func once(chunks iter.Seq2[Chunk, error]) iter.Seq2[Chunk, error] {
+	return func(yield func(Chunk, error) bool) {
+		seen := map[core.ID]bool{}
+		for chunk, err := range chunks {
+			if err == nil && seen[chunk.ID] {
+				continue
+			}
+			seen[chunk.ID] = true
+			if !yield(chunk, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// grouped gives chunks in groups of at most window.
+func grouped(chunks iter.Seq2[Chunk, error]) iter.Seq2[[]Chunk, error] {
+	return func(yield func([]Chunk, error) bool) {
+		var group []Chunk
+		for chunk, err := range chunks {
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			if group = append(group, chunk); len(group) == window {
+				if !yield(group, nil) {
+					return
+				}
+				group = nil
+			}
+		}
+		if len(group) > 0 {
+			yield(group, nil)
+		}
+	}
+}

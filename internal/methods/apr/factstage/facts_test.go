@@ -1,0 +1,224 @@
+package factstage_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/ledger"
+	"github.com/unweaver/unweaver/internal/methods/apr"
+	format "github.com/unweaver/unweaver/internal/methods/apr/facts"
+	"github.com/unweaver/unweaver/internal/methods/apr/factstage"
+	"github.com/unweaver/unweaver/internal/model"
+	"github.com/unweaver/unweaver/internal/model/builtin"
+	"github.com/unweaver/unweaver/internal/store/blob"
+	blobmemory "github.com/unweaver/unweaver/internal/store/blob/memory"
+	claims "github.com/unweaver/unweaver/internal/store/coordination/memory"
+	"github.com/unweaver/unweaver/internal/testkit/stagetest"
+	"github.com/unweaver/unweaver/internal/text"
+)
+
+// chunks of a corpus in chunk order: three a document.
+func corpusOf(documents int) []factstage.Chunk {
+	var out []factstage.Chunk
+	for d := range documents {
+		for n := range 3 {
+			content := fmt.Sprintf("Town%d lies in Land%d. River%d meets Town%d. ", d, n, d%3, d)
+			key := fmt.Sprintf("doc-%03d", d)
+			sum := core.Sum(key, content)
+			chunk := factstage.Chunk{Document: key, Ordinal: n, Text: content}
+			copy(chunk.ID[:], sum[:])
+			out = append(out, chunk)
+		}
+	}
+	return out
+}
+
+func listed(chunks []factstage.Chunk) iter.Seq2[factstage.Chunk, error] {
+	return func(yield func(factstage.Chunk, error) bool) {
+		for _, chunk := range chunks {
+			if !yield(chunk, nil) {
+				return
+			}
+		}
+	}
+}
+
+// says is a model that finds a triple in each sentence of four words.
+func says(call model.Call) (model.Reply, error) {
+	list := []map[string]any{}
+	for i, sentence := range call.Sentences {
+		words := strings.Fields(strings.TrimRight(sentence, " ."))
+		if len(words) < 3 {
+			continue
+		}
+		list = append(list, map[string]any{"sentence": i, "head": words[0],
+			"relation": strings.Join(words[1:len(words)-1], " "), "tail": words[len(words)-1]})
+	}
+	raw, err := json.Marshal(map[string]any{"triples": list})
+	return model.Reply{Text: string(raw), Usage: model.Usage{Prompt: 10, Completion: 5}}, err
+}
+
+func maker(store blob.Store, chat model.Chat, embedder model.Embedder) factstage.In {
+	return factstage.In{
+		Language: text.In("en"), Chat: chat, Ledger: ledger.New(store, claims.New()), Embedder: embedder,
+		Fingerprint: core.Sum("embedder"), Segmenter: apr.DefaultSegmenter,
+	}
+}
+
+func seal(t *testing.T, in factstage.In, chunks []factstage.Chunk) ([]byte, factstage.Counts) {
+	t.Helper()
+	var out bytes.Buffer
+	counts, err := in.Seal(t.Context(), listed(chunks), &out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out.Bytes(), counts
+}
+
+func TestNightsPayForWhatChangedAndGiveTheBytesOfABuildFromNothing(t *testing.T) {
+	store := blobmemory.New()
+	chat, embedder := &stagetest.Chat{Answer: says}, &stagetest.Embedder{Dim: 8}
+	chunks := corpusOf(40)
+	first, counts := seal(t, maker(store, chat, embedder), chunks)
+	if counts.Paid != 120 || counts.Chunks != 120 || counts.Triples != 240 || counts.Fallbacks != 0 || counts.Runs == 0 {
+		t.Fatalf("counts %+v", counts)
+	}
+	paid := len(embedder.Requests())
+	shuffled := append(slices.Clone(chunks[50:]), chunks[:60]...)
+	slices.Reverse(shuffled)
+	if other, _ := seal(t, maker(store, chat, embedder), shuffled); !bytes.Equal(other, first) {
+		t.Error("chunks in another order, some twice, give other bytes")
+	}
+	again, counts := seal(t, maker(store, chat, embedder), chunks)
+	if !bytes.Equal(again, first) || counts.Paid != 0 || counts.Hits != 120 || len(embedder.Requests()) != paid {
+		t.Errorf("made again: equal %v, %+v, %d requests for vectors", bytes.Equal(again, first), counts,
+			len(embedder.Requests())-paid)
+	}
+	changed := slices.Clone(chunks)
+	changed[7].Text = "Town7 lies beside Lake7. "
+	changed = slices.Delete(changed, 30, 33)
+	night, counts := seal(t, maker(store, chat, embedder), changed)
+	if counts.Paid != 1 || counts.Hits != 116 {
+		t.Errorf("a night pays for %d parts", counts.Paid)
+	}
+	if nothing, _ := seal(t, maker(blobmemory.New(), chat, embedder), changed); !bytes.Equal(night, nothing) {
+		t.Error("a night gives other bytes than a build from nothing")
+	}
+	texts := map[string]int{}
+	for _, request := range embedder.Requests()[:paid] {
+		for _, one := range request {
+			texts[one]++
+		}
+	}
+	for one, times := range texts {
+		if times > 1 {
+			t.Errorf("the vector of %q was paid for %d times", one, times)
+		}
+	}
+}
+
+func TestWhereverItIsKilledTheBytesAreTheSameAndNothingIsPaidForTwice(t *testing.T) {
+	chunks := corpusOf(8)
+	want, _ := seal(t, maker(blobmemory.New(), &stagetest.Chat{Answer: says}, &stagetest.Embedder{Dim: 8}), chunks)
+	killed := errors.New("killed")
+	for after := range int64(30) {
+		memory := blobmemory.New()
+		var puts atomic.Int64
+		chat, embedder := &stagetest.Chat{Answer: says}, &stagetest.Embedder{Dim: 8}
+		store := &stagetest.Tampered{Store: memory, AfterPut: func(string) error {
+			if puts.Add(1) > after {
+				return fault.Internal.At("put", "an object").Because(killed)
+			}
+			return nil
+		}}
+		if _, err := maker(store, chat, embedder).Pay(t.Context(), listed(chunks)); err == nil {
+			t.Fatalf("%d writes and no death: the test says nothing", after)
+		}
+		stored := len(chat.Calls())
+		for _, part := range [][]factstage.Chunk{chunks[12:], chunks[:12]} {
+			if _, err := maker(memory, chat, embedder).Pay(t.Context(), listed(part)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		calls, requests := len(chat.Calls()), len(embedder.Requests())
+		if calls > stored+24 {
+			t.Errorf("%d calls after the death at write %d", calls-stored, after)
+		}
+		got, counts := seal(t, maker(memory, chat, embedder), chunks)
+		if !bytes.Equal(got, want) {
+			t.Fatalf("killed at write %d: other bytes", after)
+		}
+		if counts.Paid != 0 || len(chat.Calls()) != calls || len(embedder.Requests()) != requests {
+			t.Errorf("sealing pays: %+v", counts)
+		}
+	}
+}
+
+func TestAnswersOfNoUseAreFoundByRuleAndRemembered(t *testing.T) {
+	store := blobmemory.New()
+	chat := &stagetest.Chat{Answer: stagetest.Says("I would rather not.")}
+	chunks := corpusOf(2)
+	first, counts := seal(t, maker(store, chat, &stagetest.Embedder{Dim: 8}), chunks)
+	if counts.Fallbacks != 6 || counts.Triples == 0 || len(chat.Calls()) != 12 {
+		t.Errorf("counts %+v, %d calls", counts, len(chat.Calls()))
+	}
+	rules, _ := seal(t, maker(blobmemory.New(), builtin.Chat{}, &stagetest.Embedder{Dim: 8, Free: true}), chunks)
+	file, byRule := open(t, first), open(t, rules)
+	if !bytes.Equal(file.Book.Marshal(), byRule.Book.Marshal()) {
+		t.Error("what was found by rule is not what the rules find")
+	}
+	if _, counts := seal(t, maker(store, chat, &stagetest.Embedder{Dim: 8}), chunks); len(chat.Calls()) != 12 {
+		t.Errorf("asked again: %+v", counts)
+	}
+}
+
+func open(t *testing.T, content []byte) *format.File {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "facts")
+	if err := os.WriteFile(path, content, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	file, err := format.Open(path, format.Of{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(file.Close)
+	return file
+}
+
+func TestEveryEdgeNamesItsChunkAndSentence(t *testing.T) {
+	chunks := corpusOf(5)
+	content, counts := seal(t, maker(blobmemory.New(), &stagetest.Chat{Answer: says}, &stagetest.Embedder{Dim: 8}), chunks)
+	file := open(t, content)
+	texts := map[string]string{}
+	for _, chunk := range chunks {
+		texts[string(chunk.ID[:])] = chunk.Text
+	}
+	for edge, sources := range file.Book.Sources {
+		for _, source := range sources {
+			sentences := text.In("en").Sentences(texts[source.Chunk])
+			if source.Sentence >= len(sentences) ||
+				strings.TrimRight(sentences[source.Sentence], " .") != file.Book.Text(uint32(edge)) {
+				t.Errorf("%q is not sentence %d of %q", file.Book.Text(uint32(edge)), source.Sentence, texts[source.Chunk])
+			}
+		}
+	}
+	if len(file.Keys) != int(counts.Paid) {
+		t.Errorf("%d keys of %d paid parts", len(file.Keys), counts.Paid)
+	}
+	empty, counts := seal(t, maker(blobmemory.New(), &stagetest.Chat{Answer: says}, &stagetest.Embedder{Dim: 8}), nil)
+	if open(t, empty).Book.Runs != nil || counts != (factstage.Counts{}) {
+		t.Errorf("nothing said: %+v", counts)
+	}
+}

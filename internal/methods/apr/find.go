@@ -1,0 +1,429 @@
+package apr
+
+import (
+	"cmp"
+	"github.com/unweaver/unweaver/internal/model/triples"
+	"math"
+	"slices"
+
+	"github.com/unweaver/unweaver/internal/fault"
+)
+
+// Index is a codebook with the vectors of what it numbers, ready to be asked. It is safe for concurrent use.
+type Index struct {
+	book   *Codebook
+	lines  Table
+	coarse *Coarse
+}
+
+// NewIndex makes one. Tables that do not fit the codebook are SegmentDamage.
+func NewIndex(book *Codebook, entities, relations, lines Table) (*Index, error) {
+	runs := make([][]Edge, len(book.Runs))
+	for i, run := range book.Runs {
+		for _, edge := range run {
+			runs[i] = append(runs[i], book.Edges[edge])
+		}
+	}
+	coarse, err := NewCoarse(entities, relations, runs)
+	if err != nil {
+		return nil, err
+	}
+	if lines.Len() != len(book.Edges) {
+		return nil, fault.SegmentDamage.At("read", "codebook").Because("it has another number of vectors than of edges").
+			Advise("build the index again with: unweaver index")
+	}
+	return &Index{book: book, lines: lines, coarse: coarse}, nil
+}
+
+// Words of an edge.
+func (x *Index) Words(edge uint32) (head, relation, tail string) { return x.book.Words(edge) }
+
+// Text of an edge.
+func (x *Index) Text(edge uint32) string { return x.book.Text(edge) }
+
+// Cite gives the chunks that edges were read from, each once, in the order of the edges.
+func (x *Index) Cite(edges []uint32) []string { return x.book.Cite(edges) }
+
+// mean is the direction of the sum of the vectors of edges.
+func (x *Index) mean(edges []uint32) []float32 {
+	sum := make([]float64, x.lines.Dim)
+	for _, edge := range edges {
+		for k, value := range x.lines.Vector(int(edge)) {
+			sum[k] += float64(value)
+		}
+	}
+	return unit(sum)
+}
+
+// unit scales to length 1; what has no direction stays as it is.
+func unit(sum []float64) []float32 {
+	square := 0.0
+	for _, value := range sum {
+		square += value * value
+	}
+	out := make([]float32, len(sum))
+	if square == 0 {
+		return out
+	}
+	scale := 1 / math.Sqrt(square)
+	for k, value := range sum {
+		out[k] = float32(value * scale)
+	}
+	return out
+}
+
+// Asked is a question as vectors of unit length: of the entities and relations of its triples, of its triples as lines,
+// and of its whole text. A question without triples is its whole text as the only line.
+type Asked struct {
+	Words []Word // its triples
+	Query
+	Lines [][]float32
+}
+
+// Settings of a search, with the published values in DefaultSettings.
+type Settings struct {
+	Coarse    int     // candidates of the coarse stage
+	Fine      int     // runs that stay after the fine stage
+	Variant   Variant // of the fine score
+	Budget    int     // tokens of the text
+	Encodings []Encoding
+	Count     func(string) int        // tokens of a text
+	Allow     func(chunk string) bool // nil: every chunk is let in
+	Every     bool                    // also what every other action would tell: Found.Options
+	Stopped   func() bool             // nobody waits for it any more; nil: somebody does
+	Earlier   Earlier                 // what is known of earlier questions
+}
+
+// Earlier is what earlier answers to questions like this one said. It is told in a channel of its own, if at all.
+type Earlier struct {
+	Score float64 // cosine of the nearest of those questions
+	Words []Word  // the nearest question's first
+}
+
+// DefaultSettings are those published, without a budget, a counter and a filter.
+var DefaultSettings = Settings{Coarse: 200, Fine: 20}
+
+// FoundRun is a run that was found, and why.
+type FoundRun struct {
+	Run    int
+	Coarse float64
+	Score  float64
+	Terms  Terms
+	Edges  []uint32
+	Kept   bool // nothing better says the same
+}
+
+// FoundChunk is a chunk that says what was found, by the best of its edges.
+type FoundChunk struct {
+	Chunk string
+	Score float64
+	Edges []uint32 // that it says, the best first
+}
+
+// Found is the answer to a search.
+type Found struct {
+	Linked bool // the question has no triples: it was compared as a whole
+	Runs   []FoundRun
+	Chunks []FoundChunk
+	Choice Choice
+	Sizes  map[Encoding]int // tokens of what was chosen in each encoding; nil where nothing was
+	Told   []uint32         // edges that the text of the choice tells, in its order
+	Echoed bool             // the text also tells what earlier answers said: Settings.Earlier
+
+	Features Features // what a policy sees of the question, where what is told was chosen
+	Options  []Option // with Settings.Every
+}
+
+// Features of a question, by which a policy may choose.
+type Features struct {
+	Linked   bool    // as in Found
+	Coarse   float64 // of the best run
+	Fine     float64 // of the best run
+	Gap      float64 // of the best run's fine score to the next one's, 0 without one
+	Runs     int     // that were found
+	Kept     int     // of them
+	Facts    int     // of the runs that were kept
+	Distinct int     // of them
+	Repeated float64 // share of facts that say what another says
+	Budget   int     // tokens
+}
+
+// Option is what an action would tell.
+type Option struct {
+	Choice
+	Told   []uint32 // edges
+	Chosen bool
+}
+
+// mostLines of a question are compared: what asks for more is a document.
+const mostLines = 16
+
+// Find searches: coarse, fine, selection of what is not said twice, and what of it is told within the budget. Equal
+// questions have equal answers.
+func (x *Index) Find(q Asked, s Settings) Found {
+	var out Found
+	lines := probesOf(q.Lines, x.lines.Dim)
+	if len(lines) == 0 {
+		lines = probesOf([][]float32{q.Whole}, x.lines.Dim)
+	}
+	lines = lines[:min(len(lines), mostLines)]
+	var candidates []Candidate
+	var allow func(run int) bool
+	if s.Allow != nil {
+		allow = func(run int) bool { return len(x.allowed(x.book.Runs[run], s.Allow)) > 0 }
+	}
+	candidates, out.Linked = x.coarse.ask(q.Query, s.Coarse, allow)
+	of := make(map[int]FoundRun, len(candidates))
+	fine := make([]Candidate, 0, len(candidates))
+	for _, one := range candidates {
+		edges := x.allowed(x.book.Runs[one.Run], s.Allow)
+		if len(edges) == 0 || len(lines) == 0 {
+			continue
+		}
+		run := FoundRun{Run: one.Run, Coarse: one.Score, Edges: edges}
+		whole := 0.0
+		if len(q.Whole) == x.lines.Dim {
+			whole = float64(dot(x.mean(edges), q.Whole))
+		}
+		run.Terms = Fine(x.cosines(lines, edges), whole, s.Variant)
+		run.Score = run.Terms.Score()
+		of[one.Run] = run
+		fine = append(fine, Candidate{one.Run, run.Score})
+	}
+	slices.SortFunc(fine, byScore)
+	ranked := make([]FoundRun, len(fine))
+	for i, one := range fine {
+		ranked[i] = of[one.Run]
+	}
+	out.Runs = ranked[:len(Keep(fine, s.Fine))]
+	x.keep(&out)
+	x.cite(&out, ranked, lines, s.Allow)
+	x.decide(&out, q, lines, s)
+	return out
+}
+
+// allowed are the edges that a chunk says which is let in.
+func (x *Index) allowed(edges []uint32, allow func(chunk string) bool) []uint32 {
+	if allow == nil {
+		return edges
+	}
+	return slices.DeleteFunc(slices.Clone(edges), func(edge uint32) bool {
+		return !slices.ContainsFunc(x.book.Sources[edge], func(source triples.Source) bool { return allow(source.Chunk) })
+	})
+}
+
+func (x *Index) cosines(lines []probe, edges []uint32) [][]float64 {
+	out := make([][]float64, len(lines))
+	for i, line := range lines {
+		for _, edge := range edges {
+			out[i] = append(out[i], float64(x.lines.dot(int(edge), line)))
+		}
+	}
+	return out
+}
+
+// keep marks the runs that stay.
+func (x *Index) keep(out *Found) {
+	scores, lengths := make([]float64, len(out.Runs)), make([]int, len(out.Runs))
+	means := make([][]float32, len(out.Runs))
+	for i, run := range out.Runs {
+		scores[i], lengths[i], means[i] = run.Score, len(run.Edges), x.mean(x.book.Runs[run.Run])
+	}
+	for _, i := range Medoids(scores, lengths, func(a, b int) float64 {
+		return float64(dot(means[a], means[b]))
+	}) {
+		out.Runs[i].Kept = true
+	}
+}
+
+// cite gives the chunks that say the edges of the runs that were compared, those that were left too. A chunk has the
+// score of the best run that it says something of, and on top of it the cosine of the best of these edges with the
+// question: a run may be of several chunks, and the one that says what was asked for comes first.
+func (x *Index) cite(out *Found, ranked []FoundRun, lines []probe, allow func(chunk string) bool) {
+	place := map[string]int{}
+	for _, run := range ranked {
+		for _, edge := range run.Edges {
+			score := run.Score + x.nearest(lines, edge)
+			for _, source := range x.book.Sources[edge] {
+				if allow != nil && !allow(source.Chunk) {
+					continue
+				}
+				at, known := place[source.Chunk]
+				if !known {
+					at = len(out.Chunks)
+					place[source.Chunk] = at
+					out.Chunks = append(out.Chunks, FoundChunk{Chunk: source.Chunk, Score: math.Inf(-1)})
+				}
+				chunk := &out.Chunks[at]
+				chunk.Score = max(chunk.Score, score)
+				if !slices.Contains(chunk.Edges, edge) {
+					chunk.Edges = append(chunk.Edges, edge)
+				}
+			}
+		}
+	}
+	for i := range out.Chunks {
+		slices.SortStableFunc(out.Chunks[i].Edges, func(a, b uint32) int {
+			return cmp.Compare(x.nearest(lines, b), x.nearest(lines, a))
+		})
+	}
+	slices.SortStableFunc(out.Chunks, func(a, b FoundChunk) int { return cmp.Compare(b.Score, a.Score) })
+}
+
+// nearest is the cosine of an edge with the line of the question that is nearest to it.
+func (x *Index) nearest(lines []probe, edge uint32) float64 {
+	best := float32(math.Inf(-1))
+	for _, line := range lines {
+		best = max(best, x.lines.dot(int(edge), line))
+	}
+	return float64(best)
+}
+
+// MostTold is how many facts are chosen among, those of the best runs: as many as as many runs have at most as stay by
+// default. They are compared pair by pair.
+const MostTold = 20 * triples.MaxChunkTriples
+
+// decide fills in what is told of the facts. Once nobody waits it comes to something, soon.
+func (x *Index) decide(out *Found, q Asked, lines []probe, s Settings) {
+	if s.Count == nil || len(out.Runs) == 0 {
+		return
+	}
+	var lists [][]uint32
+	total := 0
+	for _, run := range out.Runs {
+		if run.Kept && total < MostTold {
+			facts := run.Edges[:min(len(run.Edges), MostTold-total)]
+			lists = append(lists, facts)
+			total += len(facts)
+		}
+	}
+	alike := x.same()
+	if s.Stopped != nil {
+		compare, count := alike, s.Count
+		alike = func(a, b uint32) bool { return !s.Stopped() && compare(a, b) }
+		s.Count = func(text string) int {
+			if s.Stopped() {
+				return 0
+			}
+			return count(text)
+		}
+	}
+	text := func(edge uint32) string { return x.book.Text(edge) }
+	near := func(edge uint32) float64 { return x.nearest(lines, edge) }
+	unique := slices.Concat(Edges(lists, Unique, alike, Nearest(near, text))...)
+	all := slices.Concat(lists...)
+	edges := map[Action][]uint32{Unique: unique, All: all}
+	earlier := distinctWords(s.Earlier.Words)
+	if len(earlier) == 0 {
+		s.Earlier.Score = 0
+	}
+	channels := Channels{
+		Select: func(a Actions) Payload {
+			p := Payload{Facts: x.words(edges[a.Facts])}
+			if a.Answers != None {
+				p.Answers = earlier
+			}
+			if a.Questions != None {
+				p.Questions = q.Words
+			}
+			return p
+		},
+		Repeated: 1 - float64(len(unique))/float64(max(1, total)), QuestionScore: s.Earlier.Score,
+	}
+	out.Choice = Decide(channels, s.Budget, s.Count, s.Encodings...)
+	out.Features = out.features(len(lists), total, len(unique), s.Budget)
+	if s.Every {
+		for _, choice := range channels.Each(s.Budget, s.Count, s.Encodings...) {
+			told := edges[choice.Actions.Facts][:choice.Facts]
+			chosen := choice.Actions.Facts == out.Choice.Actions.Facts && choice.Facts == out.Choice.Facts
+			out.Options = append(out.Options, Option{Choice: choice, Told: told, Chosen: chosen})
+		}
+	}
+	if out.Choice.Text == "" {
+		return
+	}
+	out.Told = edges[out.Choice.Actions.Facts][:out.Choice.Facts]
+	out.Echoed = out.Choice.Actions.Answers != None
+	out.Sizes = map[Encoding]int{}
+	payload := Payload{Facts: x.words(out.Told)}
+	if out.Echoed {
+		payload.Answers = earlier
+	}
+	for _, one := range []Encoding{WordTriples, IDTriples, EdgeMatrix, Lines} {
+		out.Sizes[one] = s.Count(payload.Render(one, true))
+	}
+}
+
+// distinctWords are the first of those that are equal.
+func distinctWords(words []Word) []Word {
+	var out []Word
+	seen := map[Word]bool{}
+	for _, word := range words {
+		if !seen[word] {
+			seen[word] = true
+			out = append(out, word)
+		}
+	}
+	return out
+}
+
+// features of a search whose runs stand in the order of their scores.
+func (f *Found) features(kept, facts, distinct, budget int) Features {
+	out := Features{
+		Linked: f.Linked, Fine: f.Runs[0].Score, Runs: len(f.Runs), Kept: kept, Facts: facts, Distinct: distinct,
+		Repeated: 1 - float64(distinct)/float64(max(1, facts)), Budget: budget,
+	}
+	for _, run := range f.Runs {
+		out.Coarse = max(out.Coarse, run.Coarse)
+	}
+	if len(f.Runs) > 1 {
+		out.Gap = f.Runs[0].Score - f.Runs[1].Score
+	}
+	return out
+}
+
+// same tells whether two edges say the same: by their texts, and by the means of their parts. It keeps the vectors of
+// the edges that it was asked about.
+func (x *Index) same() func(a, b uint32) bool {
+	line := remembered(func(edge uint32) []float32 { return x.lines.Vector(int(edge)) })
+	parts := remembered(x.parts)
+	return func(a, b uint32) bool {
+		return dot(line(a), line(b)) >= SameAt && dot(parts(a), parts(b)) >= SameAt
+	}
+}
+
+func remembered(of func(edge uint32) []float32) func(edge uint32) []float32 {
+	known := map[uint32][]float32{}
+	return func(edge uint32) []float32 {
+		vector, again := known[edge]
+		if !again {
+			vector = of(edge)
+			known[edge] = vector
+		}
+		return vector
+	}
+}
+
+// parts is the direction of the sum of the vectors of head, relation and tail.
+func (x *Index) parts(edge uint32) []float32 {
+	e := x.book.Edges[edge]
+	sum := make([]float64, x.lines.Dim)
+	for _, row := range [][]float32{
+		x.coarse.Entities.Vector(int(e.Head)), x.coarse.Relations.Vector(int(e.Relation)),
+		x.coarse.Entities.Vector(int(e.Tail)),
+	} {
+		for k, value := range row {
+			sum[k] += float64(value)
+		}
+	}
+	return unit(sum)
+}
+
+func (x *Index) words(edges []uint32) []Word {
+	var out []Word
+	for _, edge := range edges {
+		head, relation, tail := x.book.Words(edge)
+		out = append(out, Word{head, relation, tail})
+	}
+	return out
+}

@@ -1,0 +1,205 @@
+package apr_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/methods/apr"
+	"github.com/unweaver/unweaver/internal/model/builtin"
+	"github.com/unweaver/unweaver/internal/model/tokens"
+	"github.com/unweaver/unweaver/internal/model/triples"
+)
+
+func vectorsOf(texts []string) apr.Table {
+	table := apr.Table{Dim: builtin.Dimension}
+	for _, one := range texts {
+		table.Add(builtin.Embedder{}.Vector(one))
+	}
+	return table
+}
+
+func indexOf(t testing.TB, documents []apr.Document) (*apr.Index, *apr.Codebook) {
+	t.Helper()
+	book, sequences, _ := apr.Indexify(documents)
+	var lines []string
+	for edge := range book.Edges {
+		lines = append(lines, book.Text(uint32(edge)))
+	}
+	for _, sequence := range sequences {
+		for from := 0; from < len(sequence.Edges); from += 2 {
+			book.Runs = append(book.Runs, sequence.Edges[from:min(from+2, len(sequence.Edges))])
+		}
+	}
+	index, err := apr.NewIndex(book, vectorsOf(book.Entities), vectorsOf(book.Relations), vectorsOf(lines))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return index, book
+}
+
+// saying builds a triple as a sentence of a chunk says it.
+func saying(head, relation, tail, chunk string, sentence int) triples.Triple {
+	return triples.Triple{Head: head, Relation: relation, Tail: tail,
+		Source: triples.Source{Chunk: chunk, Sentence: sentence}}
+}
+
+func towns() []apr.Document {
+	say := func(chunk string, said ...[3]string) []triples.Triple {
+		var out []triples.Triple
+		for i, one := range said {
+			out = append(out, saying(one[0], one[1], one[2], chunk, i))
+		}
+		return out
+	}
+	return []apr.Document{
+		{"1", say("oslo", [3]string{"Oslo", "lies in", "Norway"}, [3]string{"Oslo", "was called", "Kristiania"})},
+		{"2", say("bergen", [3]string{"Bergen", "lies in", "Norway"}, [3]string{"Bergen", "is known for", "rain"})},
+		{"3", say("curie", [3]string{"Marie Curie", "was born in", "Warsaw"},
+			[3]string{"Marie Curie", "discovered", "radium"})},
+		{"4", say("again", [3]string{"Marie Curie", "was born in", "Warsaw"})},
+	}
+}
+
+func ask(question string, words ...apr.Word) apr.Asked {
+	vector := builtin.Embedder{}.Vector
+	q := apr.Asked{Words: words, Query: apr.Query{Whole: vector(question)}}
+	for _, word := range words {
+		q.Entities = append(q.Entities, vector(word.Head), vector(word.Tail))
+		q.Relations = append(q.Relations, vector(word.Relation))
+		q.Lines = append(q.Lines, vector(word.Head+" "+word.Relation+" "+word.Tail))
+	}
+	return q
+}
+
+func settings(budget int) apr.Settings {
+	s := apr.DefaultSettings
+	s.Budget, s.Count = budget, tokens.Count
+	return s
+}
+
+func TestWhatIsFoundCitesTheChunksThatSayIt(t *testing.T) {
+	index, book := indexOf(t, towns())
+	for name, q := range map[string]apr.Asked{
+		"with a triple": ask("Where was Marie Curie born?", apr.Word{"Marie Curie", "was born in", "where"}),
+		"without":       ask("Where was Marie Curie born?"),
+	} {
+		found := index.Find(q, settings(500))
+		if found.Linked != (len(q.Words) == 0) || len(found.Chunks) < 2 {
+			t.Fatalf("%s: %+v", name, found)
+		}
+		first := []string{found.Chunks[0].Chunk, found.Chunks[1].Chunk}
+		if slices.Sort(first); !slices.Equal(first, []string{"again", "curie"}) {
+			t.Errorf("%s: the first chunks are %v", name, first)
+		}
+		if !strings.Contains(found.Choice.Text, "Warsaw") || found.Choice.Tokens > 500 ||
+			found.Sizes[found.Choice.Encoding] != found.Choice.Tokens || len(found.Told) != found.Choice.Facts {
+			t.Errorf("%s: told %+v, sizes %v", name, found.Choice, found.Sizes)
+		}
+		for _, edge := range found.Told {
+			if len(book.Cite([]uint32{edge})) == 0 {
+				t.Errorf("%s: edge %d is told and not cited", name, edge)
+			}
+		}
+		if again := index.Find(q, settings(500)); !reflect.DeepEqual(again, found) {
+			t.Errorf("%s: asked again it finds something else", name)
+		}
+	}
+}
+
+func TestOnlyChunksThatAreLetInAreFoundHoweverManyOthersFit(t *testing.T) {
+	documents := towns()
+	for i := range 300 {
+		documents = append(documents, apr.Document{Key: fmt.Sprint("more", i), Triples: []triples.Triple{
+			saying("Marie Curie", "was born in", fmt.Sprint("Warsaw ", i), fmt.Sprint("more", i), 0)}})
+	}
+	s := settings(500)
+	s.Coarse = 20
+	s.Allow = func(chunk string) bool { return chunk == "bergen" || chunk == "again" }
+	index, _ := indexOf(t, documents)
+	found := index.Find(ask("Where was Marie Curie born?", apr.Word{"Marie Curie", "was born in", "where"}), s)
+	if len(found.Chunks) == 0 || found.Chunks[0].Chunk != "again" {
+		t.Errorf("found %+v", found.Chunks)
+	}
+	for _, chunk := range found.Chunks {
+		if !s.Allow(chunk.Chunk) {
+			t.Errorf("chunk %s is not let in", chunk.Chunk)
+		}
+	}
+	if strings.Contains(found.Choice.Text, "radium") {
+		t.Errorf("what only others say is told: %s", found.Choice.Text)
+	}
+}
+
+func TestWhatCannotBeAskedFindsNothing(t *testing.T) {
+	index, _ := indexOf(t, towns())
+	for name, q := range map[string]apr.Asked{
+		"nothing": {}, "vectors of another length": {Query: apr.Query{Whole: []float32{1}}, Lines: [][]float32{{1, 0}}},
+	} {
+		if found := index.Find(q, settings(500)); len(found.Runs)+len(found.Chunks) > 0 || found.Choice.Text != "" {
+			t.Errorf("%s: %+v", name, found)
+		}
+	}
+	empty, _ := indexOf(t, nil)
+	if found := empty.Find(ask("Where?"), settings(500)); len(found.Runs) > 0 {
+		t.Errorf("nothing was said: %+v", found)
+	}
+	book := &apr.Codebook{Entities: []string{"A"}, Relations: []string{"is"}, Edges: []apr.Edge{{}}}
+	one := apr.Table{Dim: 2}
+	one.Add([]float32{1, 0})
+	if _, err := apr.NewIndex(book, one, one, apr.Table{}); !fault.Is(err, fault.SegmentDamage) {
+		t.Errorf("an edge without a vector: %v", err)
+	}
+}
+
+func TestTheBudgetIsKeptWhateverIsFound(t *testing.T) {
+	random := rand.New(rand.NewPCG(21, 22))
+	var documents []apr.Document
+	for d := range 40 {
+		document := apr.Document{Key: fmt.Sprint(d)}
+		for i := range 6 {
+			document.Triples = append(document.Triples, saying(fmt.Sprint("Town ", random.IntN(9)),
+				fmt.Sprint("road ", random.IntN(3)), fmt.Sprint("Lake ", random.IntN(9)), fmt.Sprint(d), i))
+		}
+		documents = append(documents, document)
+	}
+	index, _ := indexOf(t, documents)
+	told := 0
+	for budget := 0; budget < 900; budget += 60 {
+		choice := index.Find(ask("Which road leads from Town 3 to Lake 4?"), settings(budget)).Choice
+		if choice.Tokens > budget || tokens.Count(choice.Text) != choice.Tokens {
+			t.Fatalf("budget %d: %d tokens", budget, choice.Tokens)
+		}
+		told = max(told, choice.Facts)
+	}
+	if told < 10 {
+		t.Errorf("at most %d facts were told", told)
+	}
+}
+
+// A question may ask for a thousand runs of any length, and nobody may wait for what is told of them any more.
+func TestWhatIsToldIsChosenAmongABoundedNumberOfFactsWhileSomebodyWaits(t *testing.T) {
+	var documents []apr.Document
+	for chunk := range 30 {
+		one := apr.Document{Key: fmt.Sprintf("%02d", chunk)}
+		for n := range 200 {
+			one.Triples = append(one.Triples, saying(fmt.Sprintf("Quay %d of Port %d", n, chunk), "was built in",
+				fmt.Sprintf("year %d", n), one.Key, n))
+		}
+		documents = append(documents, one)
+	}
+	index, book := indexOf(t, documents)
+	counted := 0
+	s := settings(2000)
+	s.Coarse, s.Fine = len(book.Runs), len(book.Runs)
+	s.Count = func(text string) int { counted++; return tokens.Count(text) }
+	s.Every, s.Stopped = true, func() bool { return true }
+	found := index.Find(ask("Which quay was built in year 7?"), s)
+	if len(book.Edges) <= apr.MostTold || found.Features.Facts != apr.MostTold || counted != 0 {
+		t.Errorf("%d facts of %d, %d texts counted", found.Features.Facts, len(book.Edges), counted)
+	}
+}

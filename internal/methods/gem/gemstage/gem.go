@@ -1,0 +1,373 @@
+// Package gemstage makes the memory of a generation: the questions that its chunks answer, and the themes that chunks with
+// such questions have in common (internal/methods/gem, internal/methods/gem/questions, internal/methods/gem/themes). Steps:
+//
+//  1. Pay has the ledger hold the questions of chunks, one call each, and the vectors of them: part by part, in any
+//     order, by any worker. What it has is not paid for again, so that a night pays for the chunks that changed.
+//  2. Seal reads all of it in the order of ids, writes the questions with the vectors that a prompt is compared with,
+//     computes the spectrum, has each theme summarised, one call each, and gives graph and themes. Unless the settings
+//     let a share of the chunks change before, nothing is taken from an earlier file, so that what it makes is what a
+//     build from nothing makes.
+//
+// Models that cost nothing are not asked for questions: rules find them. A chunk of which nobody finds a question is
+// compared by its text.
+package gemstage
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"iter"
+	"strings"
+
+	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/ledger"
+	"github.com/unweaver/unweaver/internal/ledger/embed"
+	"github.com/unweaver/unweaver/internal/methods/gem"
+	"github.com/unweaver/unweaver/internal/methods/gem/questions"
+	"github.com/unweaver/unweaver/internal/methods/gem/spectral"
+	"github.com/unweaver/unweaver/internal/methods/gem/themes"
+	"github.com/unweaver/unweaver/internal/model"
+	"github.com/unweaver/unweaver/internal/model/builtin"
+	"github.com/unweaver/unweaver/internal/stage"
+	"github.com/unweaver/unweaver/internal/stream/parallel"
+	"github.com/unweaver/unweaver/internal/text"
+)
+
+// Rules is the version of everything here that shapes the files, beside prompts and models: a new one makes them anew.
+// gem/1: first form; gem/2: with the file of the graph and its eigenvectors;
+// gem/3: rules pass over what is no prose.
+const Rules = "gem/3"
+
+// Task of the ledger.
+const Task = "questions"
+
+// Chunk is one with its text.
+type Chunk struct {
+	ID       core.ID
+	Document string
+	Title    string // as it is embedded with the text
+	Ordinal  int
+	Text     string
+}
+
+// In is what a memory is made of.
+type In struct {
+	Language    *text.Language
+	Chat        model.Chat
+	Health      *stage.Health // of Chat; nil is allowed
+	Ledger      *ledger.Ledger
+	Embedder    model.Embedder // of chunks
+	Fingerprint core.Digest    // of it
+	MaxTokens   int            // that it reads of a text; 0: all
+	Attempt     int            // round of retry-failed
+	Settings    core.Gem
+	Before      *Before // whose spectrum may be kept; nil: none
+}
+
+// Counts of what was made.
+type Counts struct {
+	Chunks, Questions int64
+	Paid, Hits        int64 // calls, and answers of the ledger
+	Fallbacks         int64 // chunks that are compared by their text, as nobody found a question
+	Failed            int64 // of these, chunks for which the model gave no answer of use
+	Themes            int64
+	Missing           int64 // eigenpairs that did not converge
+	Nodes, Changed    int64 // chunks that the spectrum is of, and chunks that came or went since
+}
+
+const (
+	width  = 64  // calls and requests in flight; the endpoint's gate bounds them over all workers
+	window = 256 // chunks that are held with their vectors at once
+)
+
+// Pay has the ledger hold what Seal needs of chunks. What costs nothing is not asked for.
+func (in In) Pay(ctx context.Context, chunks iter.Seq2[Chunk, error]) (Counts, error) {
+	var counts Counts
+	if !in.Chat.Info().Paid && !in.Embedder.Info().Paid {
+		return counts, nil
+	}
+	group := make([]Chunk, 0, window)
+	pay := func() error {
+		asked, err := in.ask(ctx, group, &counts)
+		if err != nil || !in.Embedder.Info().Paid {
+			return err
+		}
+		var texts []string
+		for i, chunk := range group {
+			texts = append(append(texts, in.base(chunk)), asked[i]...)
+		}
+		return in.batches(ctx, texts, func(ctx context.Context, source embed.Source, _ int, items []embed.Item) error {
+			return source.Pay(ctx, items)
+		})
+	}
+	for chunk, err := range chunks {
+		if err != nil {
+			return counts, err
+		}
+		if group = append(group, chunk); len(group) == window {
+			if err := pay(); err != nil {
+				return counts, err
+			}
+			group = group[:0]
+		}
+	}
+	return counts, pay()
+}
+
+// Sealed is what Seal made beside the file of questions.
+type Sealed struct {
+	Themes *themes.File // nil: there are too few chunks
+	Graph  spectral.Content
+	Why    string // the spectrum was computed, or kept
+	Hash   core.Digest
+	Counts Counts
+}
+
+// Seal writes the questions of chunks and gives their graph and themes. Memory holds the graph; texts and two vectors
+// of each chunk lie in temporary files, of which the vectors are read over and over.
+func (in In) Seal(ctx context.Context, chunks iter.Seq2[Chunk, error], out io.Writer) (Sealed, error) {
+	var sealed Sealed
+	all, err := spooled(chunks)
+	if err != nil {
+		return sealed, err
+	}
+	defer all.close()
+	hash := core.NewSumming()
+	hash.Add(Rules)
+	of := questions.Of{Embedder: in.Fingerprint.String(), Dimension: in.Embedder.Dimension()}
+	if of.Dimension == 0 { // known from the first answer
+		vectors, err := in.embed(ledger.Noting(ctx, nil), []string{model.ProbeText})
+		if err != nil {
+			return sealed, err
+		}
+		of.Dimension = len(vectors[0])
+	}
+	var vectors columns
+	defer vectors.close()
+	asked := func(yield func(questions.Chunk, error) bool) {
+		for from := 0; from < len(all.places); from += window {
+			made, err := in.vectors(ctx, all.chunks(from, min(from+window, len(all.places))), &vectors, &sealed.Counts)
+			if err != nil {
+				yield(questions.Chunk{}, err)
+				return
+			}
+			for _, chunk := range made {
+				hash.Add(chunk.ID.String())
+				for _, question := range chunk.Questions {
+					hash.Add(question.Text)
+				}
+				if !yield(chunk, nil) {
+					return
+				}
+			}
+		}
+	}
+	if err := questions.Write(out, of, asked); err != nil {
+		return sealed, err
+	}
+	sealed.Counts.Chunks = int64(len(all.places))
+	nodes, err := vectors.nodes(of.Dimension)
+	if err != nil {
+		return sealed, err
+	}
+	if err := in.themes(ctx, all, nodes, of, &sealed); err != nil {
+		return sealed, err
+	}
+	if file := sealed.Themes; file != nil {
+		sealed.Counts.Themes = int64(len(file.Themes))
+		for _, theme := range file.Themes {
+			hash.Add(theme.Summary)
+			for _, member := range theme.Members {
+				hash.Add(member.Chunk)
+			}
+		}
+	}
+	sealed.Hash = hash.Digest()
+	return sealed, nil
+}
+
+// vectors asks for the questions of chunks and embeds them: each is compared by the mean of its direction and that of
+// its chunk. What a graph is made of is added to nodes.
+func (in In) vectors(ctx context.Context, group []Chunk, nodes *columns, counts *Counts) ([]questions.Chunk, error) {
+	asked, err := in.ask(ctx, group, counts)
+	if err != nil {
+		return nil, err
+	}
+	var texts []string
+	for i, chunk := range group {
+		texts = append(append(texts, in.base(chunk)), asked[i]...)
+	}
+	vectors, err := in.embed(ctx, texts)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]questions.Chunk, len(group))
+	for i, chunk := range group {
+		base := gem.Unit(vectors[0])
+		made := questions.Chunk{ID: chunk.ID}
+		var averaged [][]float32
+		for q, question := range asked[i] {
+			vector := gem.Averaged(vectors[1+q], base)
+			averaged = append(averaged, vector)
+			made.Questions = append(made.Questions, questions.Question{Text: question, Vector: vector})
+		}
+		vectors = vectors[1+len(asked[i]):]
+		if err := nodes.put(base, gem.Mean(base, averaged)); err != nil {
+			return nil, err
+		}
+		counts.Questions += int64(len(made.Questions))
+		if len(made.Questions) == 0 {
+			counts.Fallbacks++
+			made.Questions = []questions.Question{{Text: chunk.Text, Vector: base}}
+		}
+		out[i] = made
+	}
+	return out, nil
+}
+
+// base is the text of a chunk as it is embedded: its first window.
+func (in In) base(chunk Chunk) string { return embed.Windows(chunk.Title, chunk.Text, in.MaxTokens)[0] }
+
+func (in In) embed(ctx context.Context, texts []string) ([][]float32, error) {
+	out := make([][]float32, len(texts))
+	err := in.batches(ctx, texts, func(ctx context.Context, source embed.Source, at int, items []embed.Item) error {
+		vectors, err := source.Vectors(ctx, items)
+		copy(out[at:], vectors)
+		return err
+	})
+	return out, err
+}
+
+// batches cuts texts into requests by their content, several at once. at is the place of a request's first text.
+func (in In) batches(
+	ctx context.Context, texts []string,
+	do func(ctx context.Context, source embed.Source, at int, items []embed.Item) error,
+) error {
+	items := func(yield func(embed.Item, error) bool) {
+		for _, one := range texts {
+			fit := embed.Fit(one, in.MaxTokens)
+			if !yield(embed.Item{Key: fit, Digest: embed.Digest(fit, in.Fingerprint), Text: fit}, nil) {
+				return
+			}
+		}
+	}
+	var requests [][]embed.Item
+	var starts []int
+	at := 0
+	for request, err := range embed.Batches(items) {
+		if err != nil {
+			return err
+		}
+		requests, starts = append(requests, request), append(starts, at)
+		at += len(request)
+	}
+	source := embed.Source{Embedder: in.Embedder, Ledger: in.Ledger}
+	return parallel.Each(ctx, len(requests), min(width, len(requests)), func(ctx context.Context, i int) error {
+		return do(ctx, source, starts[i], requests[i])
+	})
+}
+
+// answer is the questions of a chunk, or the text of a summary, and how it was come by.
+type answer struct {
+	Questions  []string `json:"questions,omitempty"`
+	Text       string   `json:"text,omitempty"`
+	Reason     string   `json:"reason,omitempty"`
+	Usage      model.Usage
+	paid, hits int64
+	failed     bool // the model was asked and gave nothing of use
+}
+
+// ask gives the questions of chunks, in their order.
+func (in In) ask(ctx context.Context, group []Chunk, counts *Counts) ([][]string, error) {
+	found := make([]answer, len(group))
+	err := parallel.Each(ctx, len(group), min(width, len(group)), func(ctx context.Context, i int) (err error) {
+		found[i], err = in.questionsOf(ctx, group[i].Document, group[i].Text)
+		return err
+	})
+	out := make([][]string, len(group))
+	for i, one := range found {
+		out[i] = one.Questions
+		counts.Paid += one.paid
+		counts.Hits += one.hits
+		if one.failed {
+			counts.Failed++
+		}
+	}
+	return out, err
+}
+
+// questionsOf a text: by the ledger, else by the model; by rule where that costs nothing.
+func (in In) questionsOf(ctx context.Context, document, content string) (answer, error) {
+	count := in.Settings.Questions
+	if count == 0 {
+		return answer{}, nil
+	}
+	if !in.Chat.Info().Paid {
+		return answer{Questions: Valid(builtin.QuestionsIn(in.Language, content, count), count)}, nil
+	}
+	read := func(reply string) (answer, bool) {
+		asked := readQuestions(reply, count)
+		return answer{Questions: asked}, len(asked) > 0
+	}
+	found, err := in.paid(ctx, promptOf(count), content, questionsCall(document, content, count), read)
+	found.failed = err == nil && len(found.Questions) == 0
+	return found, err
+}
+
+// errPassing keeps the ledger from remembering a failure that may not last.
+var errPassing = errors.New("not worth remembering")
+
+// paid gives an answer by the ledger, or asks the model, once more where it cannot be read. What stays of no use is an
+// answer of nothing, which is remembered where it is about the text.
+func (in In) paid(
+	ctx context.Context, prompt, input string, call model.Call, read func(string) (answer, bool),
+) (answer, error) {
+	info := in.Chat.Info()
+	key := ledger.In(info.Domain, ledger.Key(Task, prompt, info.Model, info.Parameters, SchemaVersion, input))
+	entry, fresh, err := in.Ledger.Do(ctx, Task, key, in.Attempt, func(ctx context.Context) (ledger.Result, error) {
+		said, err := stage.Ask(ctx, in.Chat, call, reminder, read, in.Health)
+		if err == nil && said.Reason != "" && said.Passing {
+			err = errPassing
+		}
+		if err != nil {
+			return ledger.Result{}, err
+		}
+		made := said.Value
+		made.Usage, made.Reason = said.Usage, said.Reason
+		raw, err := json.Marshal(made)
+		return ledger.Result{Value: raw, Negative: said.Reason != ""}, err
+	})
+	if errors.Is(err, errPassing) { // the next run asks again
+		return answer{}, nil
+	}
+	if err != nil {
+		return answer{}, err
+	}
+	var out answer
+	if err := json.Unmarshal(entry.Value, &out); err != nil {
+		return answer{}, fault.SegmentDamage.At("read ledger entry of", "questions").Because(err)
+	}
+	if out.hits = 1; fresh {
+		out.paid, out.hits = 1, 0
+	}
+	return out, nil
+}
+
+// Valid leaves out of questions what is empty and what was asked already, in any case of letters, and what is more than
+// most.
+func Valid(asked []string, most int) []string {
+	var out []string
+	seen := map[string]bool{}
+	for _, question := range asked {
+		question = strings.Join(strings.Fields(question), " ")
+		folded := strings.ToLower(question)
+		if question == "" || seen[folded] || len(out) == most {
+			continue
+		}
+		seen[folded] = true
+		out = append(out, question)
+	}
+	return out
+}

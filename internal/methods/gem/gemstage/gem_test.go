@@ -1,0 +1,243 @@
+package gemstage_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"iter"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/ledger"
+	"github.com/unweaver/unweaver/internal/methods/gem/gemstage"
+	"github.com/unweaver/unweaver/internal/methods/gem/questions"
+	"github.com/unweaver/unweaver/internal/model"
+	"github.com/unweaver/unweaver/internal/model/builtin"
+	"github.com/unweaver/unweaver/internal/store/blob"
+	blobmemory "github.com/unweaver/unweaver/internal/store/blob/memory"
+	claims "github.com/unweaver/unweaver/internal/store/coordination/memory"
+	"github.com/unweaver/unweaver/internal/testkit/stagetest"
+	"github.com/unweaver/unweaver/internal/text"
+)
+
+func chunksOf(n int) []gemstage.Chunk {
+	var out []gemstage.Chunk
+	for i := range n {
+		content := fmt.Sprintf("River%d meets Town%d beside Mount%d.", i, i%7, i%3)
+		chunk := gemstage.Chunk{Document: fmt.Sprintf("doc-%03d", i/3), Ordinal: i % 3, Text: content}
+		sum := core.Sum(chunk.Document, content)
+		copy(chunk.ID[:], sum[:])
+		out = append(out, chunk)
+	}
+	return out
+}
+
+func listed(chunks []gemstage.Chunk) iter.Seq2[gemstage.Chunk, error] {
+	return func(yield func(gemstage.Chunk, error) bool) {
+		for _, chunk := range chunks {
+			if !yield(chunk, nil) {
+				return
+			}
+		}
+	}
+}
+
+// asks is a model that gives a question for each word, and summaries.
+func asks(call model.Call) (model.Reply, error) {
+	if call.Task == model.Shorten {
+		return model.Reply{Text: `{"description":"Rivers meet towns."}`}, nil
+	}
+	var list []string
+	for _, word := range strings.Fields(call.Input) {
+		list = append(list, "What of "+word+"?")
+	}
+	raw, err := json.Marshal(map[string]any{"questions": list})
+	return model.Reply{Text: string(raw), Usage: model.Usage{Prompt: 10, Completion: 5}}, err
+}
+
+func maker(store blob.Store, chat model.Chat, embedder model.Embedder) gemstage.In {
+	return gemstage.In{
+		Language: text.In("en"), Chat: chat, Ledger: ledger.New(store, claims.New()), Embedder: embedder,
+		Fingerprint: core.Sum("embedder"), Settings: core.DefaultGem,
+	}
+}
+
+func seal(t *testing.T, in gemstage.In, chunks []gemstage.Chunk) (string, gemstage.Sealed) {
+	t.Helper()
+	var out bytes.Buffer
+	sealed, err := in.Seal(t.Context(), listed(chunks), &out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if sealed.Themes != nil {
+		raw, err := sealed.Themes.Encode()
+		if err != nil {
+			t.Fatal(err)
+		}
+		out.Write(raw)
+	}
+	return out.String(), sealed
+}
+
+func TestNightsPayForWhatChangedAndGiveTheBytesOfABuildFromNothing(t *testing.T) {
+	store := blobmemory.New()
+	chat, embedder := &stagetest.Chat{Answer: asks}, &stagetest.Embedder{Dim: 8}
+	chunks := chunksOf(60)
+	in := maker(store, chat, embedder)
+	counts, err := in.Pay(t.Context(), listed(chunks))
+	if err != nil || counts.Paid != 60 {
+		t.Fatalf("%+v (%v)", counts, err)
+	}
+	first, sealed := seal(t, maker(store, chat, embedder), chunks)
+	themes := sealed.Counts.Themes
+	if sealed.Counts.Questions != 300 || sealed.Counts.Hits < 60 || themes == 0 ||
+		sealed.Counts.Paid > 2*themes || sealed.Counts.Fallbacks != 0 {
+		t.Fatalf("%+v", sealed.Counts)
+	}
+	requests := len(embedder.Requests())
+	reversed := slices.Clone(chunks)
+	slices.Reverse(reversed)
+	again, sealed := seal(t, maker(store, chat, embedder), append(reversed, chunks[:9]...))
+	if again != first || sealed.Counts.Paid != 0 || len(embedder.Requests()) != requests {
+		t.Errorf("another order: equal %v, %+v, %d requests more", again == first, sealed.Counts,
+			len(embedder.Requests())-requests)
+	}
+	changed := slices.Clone(chunks)
+	changed[7].Text = "Lake7 froze in 1931."
+	changed[7].ID[0] ^= 1
+	in = maker(store, chat, embedder)
+	if counts, err = in.Pay(t.Context(), listed(changed)); err != nil || counts.Paid != 1 || counts.Hits != 59 {
+		t.Errorf("a night of one change paid %+v (%v)", counts, err)
+	}
+	night, _ := seal(t, in, changed)
+	nothing, _ := seal(t, maker(blobmemory.New(), chat, embedder), changed)
+	if night != nothing || night == first {
+		t.Errorf("from nothing: equal %v; as before: %v", night == nothing, night == first)
+	}
+}
+
+func TestAnswersOfNoUseHaveChunksComparedByTheirText(t *testing.T) {
+	for name, c := range map[string]struct {
+		answer string
+		want   []string // questions of each chunk; nil: none, so its text
+
+	}{
+		"five":       {`{"questions":["a?","b?","c?","d?","e?"]}`, []string{"a?", "b?", "c?", "d?", "e?"}},
+		"too many":   {`{"questions":["a?","b?","c?","d?","e?","f?"]}`, []string{"a?", "b?", "c?", "d?", "e?"}},
+		"fewer":      {`{"questions":["a?"]}`, []string{"a?"}},
+		"doubled":    {`{"questions":["A  b?"," a b?","","c?"]}`, []string{"A b?", "c?"}},
+		"bare list":  {`Here: ["a?"]`, []string{"a?"}},
+		"none":       {`{"questions":[]}`, nil},
+		"no JSON":    {`I cannot.`, nil},
+		"of numbers": {`{"questions":[1,2]}`, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var calls atomic.Int64
+			chat := &stagetest.Chat{Answer: func(model.Call) (model.Reply, error) {
+				calls.Add(1)
+				return model.Reply{Text: c.answer}, nil
+			}}
+			store := blobmemory.New()
+			in := maker(store, chat, &stagetest.Embedder{Dim: 8})
+			chunks := chunksOf(2)
+			raw, sealed := seal(t, in, chunks)
+			if fallbacks := sealed.Counts.Fallbacks; (fallbacks == 2) != (c.want == nil) || sealed.Themes != nil {
+				t.Errorf("%+v", sealed.Counts)
+			}
+			path := filepath.Join(t.TempDir(), "questions")
+			if err := os.WriteFile(path, []byte(raw), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			file, err := questions.Open(path, questions.Of{Embedder: in.Fingerprint.String(), Dimension: 8})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer file.Close()
+			for _, chunk := range chunks {
+				var got []string
+				for _, question := range file.Chunk(file.Find(chunk.ID)).Questions {
+					got = append(got, question.Text)
+				}
+				want := c.want
+				if want == nil {
+					want = []string{chunk.Text}
+				}
+				if !slices.Equal(got, want) {
+					t.Errorf("%q, want %q", got, want)
+				}
+			}
+			asked := calls.Load()
+			again, _ := seal(t, maker(store, chat, &stagetest.Embedder{Dim: 8}), chunks)
+			if again != raw || calls.Load() != asked {
+				t.Errorf("%d calls more for the same (equal %v)", calls.Load()-asked, again == raw)
+			}
+		})
+	}
+}
+
+func TestRulesAskAndSummariseWithoutAModel(t *testing.T) {
+	store := blobmemory.New()
+	in := maker(store, builtin.Chat{}, builtin.Embedder{})
+	chunks := chunksOf(12)
+	if counts, err := in.Pay(t.Context(), listed(chunks)); err != nil || counts != (gemstage.Counts{}) {
+		t.Errorf("%+v (%v)", counts, err)
+	}
+	_, sealed := seal(t, in, chunks)
+	if sealed.Counts.Paid+sealed.Counts.Hits != 0 || sealed.Counts.Questions == 0 || sealed.Counts.Themes == 0 {
+		t.Fatalf("%+v", sealed.Counts)
+	}
+	for _, theme := range sealed.Themes.Themes {
+		if theme.Summary == "" || len(theme.Questions) == 0 || len(theme.Members) == 0 || theme.Tokens == 0 {
+			t.Errorf("%+v", theme)
+		}
+	}
+	for i, residual := range sealed.Themes.Residuals {
+		if residual > 1e-6 {
+			t.Errorf("eigenvalue %v: residual up to %v", sealed.Themes.Values[i], residual)
+		}
+	}
+	for info, err := range store.List(t.Context(), "", "") {
+		t.Errorf("rules wrote %s (%v)", info.Key, err)
+	}
+}
+
+func TestAServerThatFailsStopsTheWork(t *testing.T) {
+	chat := &stagetest.Chat{Answer: func(model.Call) (model.Reply, error) {
+		return model.Reply{}, fault.ModelAuth.At("ask", "the model")
+	}}
+	_, err := maker(blobmemory.New(), chat, &stagetest.Embedder{Dim: 8}).Pay(t.Context(), listed(chunksOf(3)))
+	if !fault.Is(err, fault.ModelAuth) {
+		t.Error(err)
+	}
+}
+
+func TestMembersAreOfTheThemeThatTheyShare(t *testing.T) {
+	chunks := chunksOf(24)
+	for i := range chunks {
+		if i%2 == 0 {
+			chunks[i].Text = fmt.Sprintf("The harbour pilot guides ships through fog. Pilot Berg %d.", i)
+		} else {
+			chunks[i].Text = fmt.Sprintf("Bakers knead dough before dawn. Baker Lund %d.", i)
+		}
+	}
+	_, sealed := seal(t, maker(blobmemory.New(), builtin.Chat{}, builtin.Embedder{}), chunks)
+	kind := map[string]int{}
+	for i, chunk := range chunks {
+		kind[chunk.ID.String()] = i % 2
+	}
+	if len(sealed.Themes.Themes) < 2 {
+		t.Fatalf("%d themes", len(sealed.Themes.Themes))
+	}
+	members := sealed.Themes.Themes[1].Members
+	for _, member := range members {
+		if kind[member.Chunk] != kind[members[0].Chunk] {
+			t.Errorf("a theme mixes both: %+v", members)
+		}
+	}
+}

@@ -1,0 +1,274 @@
+// Package questions is the file of the questions that chunks answer, with their vectors: what a graphical eigen memory
+// (internal/methods/gem) compares a prompt with. A chunk without questions is in it, too: it is compared by its text.
+//
+//	chunks  ids in increasing order, 16 bytes each    starts    u64 first question of each chunk, and one for the end
+//	texts   bytes of all questions                    text_end  u64 end of each text
+//	vectors f32, as many for each question as the dimension says
+package questions
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"iter"
+	"sort"
+	"strconv"
+
+	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/stream/mapped"
+)
+
+// Kind and Version of the file.
+// 1: chunks, texts and vectors.
+const (
+	Kind    = "questions"
+	Version = 1
+)
+
+// mostDimensions is more than any embedder has.
+const mostDimensions = 1 << 16
+
+// Of says what the vectors are.
+type Of struct {
+	Embedder  string // its fingerprint; empty, to Open: any, for who compares no vector
+	Dimension int    // of each vector; to Open it counts only with an embedder
+}
+
+// Question is what a chunk answers.
+type Question struct {
+	Text   string
+	Vector []float32
+}
+
+// Chunk is one with its questions, in the order in which they were made.
+type Chunk struct {
+	ID        core.ID
+	Questions []Question
+}
+
+// File is an open file. It may be read by many at once until it is closed.
+type File struct {
+	file    *mapped.File
+	chunks  []core.ID
+	starts  []uint64
+	texts   mapped.Strings
+	vectors []float32
+	of      Of
+}
+
+// Open maps a file and checks that its sections fit each other. Errors are those of mapped.Open; one of another
+// embedder or dimension is fault.FormatUnknown.
+func Open(path string, of Of) (*File, error) {
+	file, err := mapped.Open(path, Kind, Version)
+	if err != nil {
+		return nil, err
+	}
+	f := &File{
+		file:    file,
+		chunks:  mapped.Slice[core.ID](file, "chunks"),
+		starts:  mapped.Slice[uint64](file, "starts"),
+		texts:   mapped.StringsOf(file, "texts", "text_end"),
+		vectors: mapped.Slice[float32](file, "vectors"),
+	}
+	if why := f.unfit(); why != "" {
+		err := file.Unfit(why)
+		file.Close()
+		return nil, err
+	}
+	if of.Embedder != "" && f.of != of {
+		file.Close()
+		return nil, fault.FormatUnknown.At("open segment", path).
+			Because("its vectors are of embedder " + f.of.Embedder + ", dimension " + strconv.Itoa(f.of.Dimension) +
+				", asked for are those of " + of.Embedder + ", dimension " + strconv.Itoa(of.Dimension)).
+			Advise("build the index again with: unweaver index")
+	}
+	return f, nil
+}
+
+// unfit says what does not fit, if anything. A chunk that is out of order would not be found.
+func (f *File) unfit() string {
+	dimension, err := strconv.Atoi(f.file.Meta("dimension"))
+	f.of = Of{f.file.Meta("embedder"), dimension}
+	if why := f.of.wrong(); err != nil || why != "" {
+		return "its dimension or embedder is none"
+	}
+	count := f.texts.Len()
+	for _, section := range []struct {
+		name  string
+		bytes int
+	}{
+		{"chunks", len(core.ID{}) * len(f.chunks)}, {"starts", 8 * (len(f.chunks) + 1)},
+		{"text_end", 8 * count}, {"vectors", 4 * dimension * count},
+	} {
+		if len(f.file.Bytes(section.name)) != section.bytes {
+			return "section " + section.name + " has another length than the others say"
+		}
+	}
+	if !f.texts.Fits() || !mapped.Starts(f.starts, count) {
+		return "its sections do not fit each other"
+	}
+	for i := 1; i < len(f.chunks); i++ {
+		if bytes.Compare(f.chunks[i-1][:], f.chunks[i][:]) >= 0 {
+			return "chunk " + strconv.Itoa(i) + " is out of order"
+		}
+	}
+	if !finite(f.vectors) {
+		return "a vector holds what is no finite number"
+	}
+	return ""
+}
+
+func (of Of) wrong() string {
+	switch {
+	case of.Embedder == "":
+		return "its vectors are of no embedder"
+	case of.Dimension < 1 || of.Dimension > mostDimensions:
+		return "its vectors are of dimension " + strconv.Itoa(of.Dimension)
+	}
+	return ""
+}
+
+func finite(vector []float32) bool {
+	for _, x := range vector {
+		if x-x != 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// Close unmaps it; vectors that it gave are not valid any more.
+func (f *File) Close() { f.file.Close() }
+
+// Of says what the vectors are.
+func (f *File) Of() Of { return f.of }
+
+// Chunks is how many there are.
+func (f *File) Chunks() int { return len(f.chunks) }
+
+// Questions of all chunks together.
+func (f *File) Questions() int { return f.texts.Len() }
+
+// Find is the place of a chunk, or -1.
+func (f *File) Find(id core.ID) int {
+	i := sort.Search(len(f.chunks), func(i int) bool { return bytes.Compare(f.chunks[i][:], id[:]) >= 0 })
+	if i < len(f.chunks) && f.chunks[i] == id {
+		return i
+	}
+	return -1
+}
+
+// Chunk is the one at a place, with vectors that are valid until Close.
+func (f *File) Chunk(i int) Chunk {
+	out := Chunk{ID: f.chunks[i]}
+	for q := int(f.starts[i]); q < int(f.starts[i+1]); q++ {
+		from, to := q*f.of.Dimension, (q+1)*f.of.Dimension
+		out.Questions = append(out.Questions, Question{f.texts.At(q), f.vectors[from:to:to]})
+	}
+	return out
+}
+
+// Flat is all vectors, one after another, and where those of each chunk begin, with one more for the end. Both are
+// valid until Close, and must not be written to.
+func (f *File) Flat() (vectors []float32, starts []uint64) { return f.vectors, f.starts }
+
+// Owner is the chunk at a place.
+func (f *File) Owner(i int) core.ID { return f.chunks[i] }
+
+// Text is that of a question, counted through all chunks.
+func (f *File) Text(question int) string { return f.texts.At(question) }
+
+// All goes through the chunks in order.
+func (f *File) All() iter.Seq2[Chunk, error] {
+	return func(yield func(Chunk, error) bool) {
+		for i := range f.chunks {
+			if !yield(f.Chunk(i), nil) {
+				return
+			}
+		}
+	}
+}
+
+// Write writes the file of chunks, which come by increasing id; memory does not grow with them. Equal chunks are equal
+// bytes. Errors: those of the chunks, and fault.Internal for chunks that do not increase and vectors that are not of
+// the dimension or hold what is no finite number.
+func Write(writer io.Writer, of Of, chunks iter.Seq2[Chunk, error]) error {
+	if why := of.wrong(); why != "" {
+		return wrong(why)
+	}
+	cols := columns{of: of}
+	defer cols.close()
+	if err := mapped.PutRecord(&cols.starts, uint64(0)); err != nil {
+		return err
+	}
+	for chunk, err := range chunks {
+		if err != nil {
+			return err
+		}
+		if err := cols.put(chunk); err != nil {
+			return err
+		}
+	}
+	out := mapped.NewWriter(writer, Kind, Version,
+		map[string]string{"embedder": of.Embedder, "dimension": strconv.Itoa(of.Dimension)})
+	for _, section := range []struct {
+		name   string
+		column *mapped.Column
+	}{
+		{"chunks", &cols.chunks},
+		{"starts", &cols.starts},
+		{"texts", &cols.texts},
+		{"text_end", &cols.ends},
+		{"vectors", &cols.vectors},
+	} {
+		out.Section(section.name)
+		if err := section.column.CopyTo(out); err != nil {
+			return err
+		}
+	}
+	return out.Close()
+}
+
+func wrong(why string) error {
+	return fault.Internal.At("write", "the questions of chunks").Because(why).
+		Advise("this is a fault of the program: report it with this text")
+}
+
+// columns are the sections in the making.
+type columns struct {
+	of                                   Of
+	chunks, starts, texts, ends, vectors mapped.Column
+	last                                 core.ID
+	some                                 bool // chunks are there
+	end, count                           uint64
+}
+
+func (c *columns) put(chunk Chunk) error {
+	if c.some && bytes.Compare(c.last[:], chunk.ID[:]) >= 0 {
+		return wrong("chunk " + chunk.ID.String() + " comes after " + c.last.String())
+	}
+	c.last, c.some = chunk.ID, true
+	for _, question := range chunk.Questions {
+		if len(question.Vector) != c.of.Dimension || !finite(question.Vector) {
+			return wrong("a vector of chunk " + chunk.ID.String() + " is not of " + strconv.Itoa(c.of.Dimension) +
+				" finite numbers")
+		}
+		c.end += uint64(len(question.Text))
+		c.count++
+		err := errors.Join(c.texts.Put([]byte(question.Text)), mapped.PutRecord(&c.ends, c.end))
+		for _, x := range question.Vector {
+			err = errors.Join(err, mapped.PutRecord(&c.vectors, x))
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return errors.Join(c.chunks.Put(chunk.ID[:]), mapped.PutRecord(&c.starts, c.count))
+}
+
+func (c *columns) close() {
+	for _, column := range []*mapped.Column{&c.chunks, &c.starts, &c.texts, &c.ends, &c.vectors} {
+		column.Close()
+	}
+}

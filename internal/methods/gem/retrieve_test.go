@@ -1,0 +1,263 @@
+package gem_test
+
+import (
+	"math"
+	"math/rand/v2"
+	"reflect"
+	"slices"
+	"testing"
+
+	"github.com/unweaver/unweaver/internal/methods/gem"
+)
+
+func nodesOf(matches []gem.Match) []int {
+	var out []int
+	for _, m := range matches {
+		out = append(out, m.Node)
+	}
+	return out
+}
+
+func TestANodeIsAsNearAsItsBestQuestion(t *testing.T) {
+	matches := []gem.Match{
+		{Node: 3, Question: 0, Score: .5}, {Node: 1, Question: 2, Score: .9}, {Node: 1, Question: 0, Score: .1},
+		{Node: 2, Question: 1, Score: .5}, {Node: 2, Question: 0, Score: .5}, {Node: 0, Question: 0, Score: .5},
+		{Node: 1, Question: 2, Score: .9}, // once more
+	}
+	summaries := gem.MembersOf{0: {1, 3}}
+	got := gem.Rank(matches, gem.Best, summaries)
+	want := []gem.Match{{1, 2, .9}, {2, 0, .5}, {3, 0, .5}, {0, 0, .5}}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("%v, should be %v", got, want)
+	}
+	got = gem.Rank(matches, gem.BestTwo, summaries)
+	want = []gem.Match{{1, 2, .5}, {2, 0, .5}, {3, 0, .5}, {0, 0, .5}}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("by two: %v, should be %v", got, want)
+	}
+}
+
+func TestNodesAreTakenWithinTheBudget(t *testing.T) {
+	cost := []int{100, 300, 50, 100, 100, 60}
+	ranked := []gem.Match{{Node: 0}, {Node: 1}, {Node: 2}, {Node: 3}, {Node: 4}, {Node: 5}}
+	for _, c := range []struct {
+		name      string
+		budget    gem.Budget
+		summaries gem.MembersOf
+		want      []int
+	}{
+		{"what does not fit is passed over", gem.Budget{Tokens: 310}, nil, []int{0, 2, 3, 5}},
+		{"nothing fits", gem.Budget{Tokens: 49}, nil, []int{}},
+		{"as many nodes as allowed", gem.Budget{Tokens: 1000, Nodes: 2}, nil, []int{0, 1}},
+		{"a summary of what is taken makes room", gem.Budget{Tokens: 310}, gem.MembersOf{0: {2, 3}}, []int{2, 3, 4, 5}},
+		{"a summary of what is not all taken stays", gem.Budget{Tokens: 310}, gem.MembersOf{0: {1, 3}}, []int{0, 2, 3, 5}},
+		{"a node less for a summary", gem.Budget{Tokens: 1000, Nodes: 3}, gem.MembersOf{0: {1, 2}}, []int{1, 2, 3}},
+	} {
+		c.budget.Cost = func(node int) int { return cost[node] }
+		if got := nodesOf(gem.Fill(ranked, c.budget, c.summaries)); !slices.Equal(got, c.want) {
+			t.Errorf("%s: %v, should be %v", c.name, got, c.want)
+		}
+	}
+}
+
+// questions are those of random nodes: without questions of their own, so that texts are compared.
+func questions(nodes gem.Nodes) (gem.Rows, []gem.Match) {
+	of := make([]gem.Match, nodes.Len())
+	for i := range of {
+		of[i].Node = i
+	}
+	return nodes.Base, of
+}
+
+func TestFlatRetrievalIsABestFirstSearchOfTheCompleteGraph(t *testing.T) {
+	nodes := random(60, 8, 3, 3, 12)
+	stored, _ := graphs(t, nodes, gem.Shift)
+	r := rand.New(rand.NewPCG(7, 7))
+	for range 20 {
+		prompt := make([]float32, 8)
+		for k := range prompt {
+			prompt[k] = float32(r.NormFloat64())
+		}
+		rows, of := questions(nodes)
+		flat := gem.Rank(gem.Compare(prompt, rows, of), gem.Best, gem.MembersOf{})
+		if got := matchesOf(along(flat, stored, 1, gem.MembersOf{}).Along(flat, 60)); !reflect.DeepEqual(got, flat) {
+			t.Fatal("the search gives another order")
+		}
+	}
+}
+
+func TestASearchGoesAlongEdges(t *testing.T) {
+	g, err := gem.NewSparse(6, []gem.Edge{{0, 1, .5}, {1, 2, 1}, {0, 4, .1}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ranked := []gem.Match{{Node: 0, Score: .9}, {Node: 3, Score: .8}, {Node: 4, Score: .3}, {Node: 1, Score: .2}}
+	for alpha, want := range map[float64][]int{
+		1:   {0, 4, 1, 2, 3}, // 2 is not ranked: 0
+		0:   {0, 1, 2, 4, 3},
+		0.7: {0, 1, 2, 4, 3}, // 1: .14 + .15, 4: .21 + .03
+	} {
+		if got := nodesOf(matchesOf(along(ranked, g, alpha, gem.MembersOf{}).Along(ranked, 9))); !slices.Equal(got, want) {
+			t.Errorf("alpha %g: %v, should be %v", alpha, got, want)
+		}
+	}
+	if got := nodesOf(matchesOf(along(ranked, g, 1, gem.MembersOf{}).Along(ranked, 2))); !slices.Equal(got, []int{0, 4}) {
+		t.Errorf("two nodes: %v", got)
+	}
+	steps := along(ranked, g, 0.7, gem.MembersOf{}).Along(ranked, 9)
+	near(t, "priorities", []float64{steps[0].Priority, steps[1].Priority, steps[2].Priority, steps[4].Priority},
+		[]float64{.9, .29, .3, .8}, 1e-12)
+	if steps[0].From != -1 || steps[1].From != 0 || steps[1].Weight != .5 || steps[2].From != 1 || steps[4].From != -1 {
+		t.Errorf("%+v", steps)
+	}
+	closed := along(ranked, g, 0.7, gem.MembersOf{})
+	all := closed.Match
+	closed.Match = func(node int) (gem.Match, bool) { m, ok := all(node); return m, ok && node != 1 }
+	if got := nodesOf(matchesOf(closed.Along(ranked[:3], 9))); !slices.Equal(got, []int{0, 4, 3}) {
+		t.Errorf("around a node that is left out: %v", got)
+	}
+}
+
+// along is a search in which a node that is not ranked scores 0.
+func along(ranked []gem.Match, graph gem.Neighbourhood, alpha float64, summaries gem.Summaries) gem.Search {
+	return gem.Search{
+		Graph: graph, Heaviest: 1, Alpha: alpha, Summaries: summaries,
+		Match: func(node int) (gem.Match, bool) {
+			at := slices.IndexFunc(ranked, func(m gem.Match) bool { return m.Node == node })
+			if at < 0 {
+				return gem.Match{Node: node, Question: -1}, true
+			}
+			return ranked[at], true
+		},
+	}
+}
+
+func matchesOf(steps []gem.Step) []gem.Match {
+	var out []gem.Match
+	for _, step := range steps {
+		out = append(out, step.Match)
+	}
+	return out
+}
+
+// The search is compared with one that looks at every pair of nodes at every step.
+func TestASearchAlongEdgesIsThatOfAllPairs(t *testing.T) {
+	r := rand.New(rand.NewPCG(5, 11))
+	for round := range 40 {
+		n := 5 + r.IntN(40)
+		w := make([]float64, n*n)
+		var edges []gem.Edge
+		heaviest := 0.0
+		for i := range n {
+			for j := range i {
+				if r.Float64() < 3/float64(n) {
+					weight := math.Round(1+9*r.Float64()) / 10
+					w[i*n+j], w[j*n+i] = weight, weight
+					edges = append(edges, gem.Edge{A: i, B: j, Weight: weight})
+					heaviest = max(heaviest, weight)
+				}
+			}
+		}
+		g, err := gem.NewSparse(n, edges)
+		if err != nil {
+			t.Fatal(err)
+		}
+		score, closed := make([]float64, n), make([]bool, n)
+		summaries := gem.MembersOf{}
+		var flat []gem.Match
+		for i := range n {
+			score[i], closed[i] = math.Round(10*r.Float64())/10, r.Float64() < 0.1 // many are equal
+			if r.Float64() < 0.1 {
+				summaries[i] = []int{(i + 1) % n}
+			}
+			if !closed[i] {
+				flat = append(flat, gem.Match{Node: i, Score: score[i]})
+			}
+		}
+		flat = gem.Rank(flat, gem.Best, summaries)
+		alpha, most := float64(round%5)/4, 1+r.IntN(n)
+		search := gem.Search{
+			Graph: g, Heaviest: heaviest, Alpha: alpha, Summaries: summaries,
+			Match: func(node int) (gem.Match, bool) { return gem.Match{Node: node, Score: score[node]}, !closed[node] },
+		}
+		got := nodesOf(matchesOf(search.Along(flat[:min(most, len(flat))], most)))
+
+		var want []int
+		for len(want) < min(most, len(flat)) {
+			best, priority := -1, 0.0
+			for _, m := range flat { // in the order in which equal ones are taken
+				u, weight := m.Node, 0.0
+				for _, c := range want {
+					weight = max(weight, w[c*n+u])
+				}
+				if slices.Contains(want, u) || weight == 0 {
+					continue
+				}
+				value := float64(alpha*score[u]) + float64((1-alpha)*weight/heaviest)
+				if best < 0 || value > priority {
+					best, priority = u, value
+				}
+			}
+			for _, m := range flat {
+				if best < 0 && !slices.Contains(want, m.Node) {
+					best = m.Node
+				}
+			}
+			want = append(want, best)
+		}
+		if !slices.Equal(got, want) {
+			t.Fatalf("round %d, alpha %g: %v, over all pairs %v", round, alpha, got, want)
+		}
+	}
+}
+
+func TestWithoutQuestionsTextsAreCompared(t *testing.T) {
+	text := []float32{3, 4}
+	if got := gem.Mean(text, nil); !slices.Equal(got, []float32{.6, .8}) {
+		t.Errorf("the mean of no question is %v", got)
+	}
+	rows := gem.Rows{}
+	rows.Append(gem.Unit(text))
+	got := gem.Compare([]float32{6, 8}, rows, []gem.Match{{}})
+	near(t, "cosine", []float64{got[0].Score}, []float64{1}, 1e-7)
+}
+
+func TestVectorsOfQuestionsAreOfUnitLength(t *testing.T) {
+	r := rand.New(rand.NewPCG(3, 9))
+	for range 200 {
+		q, b := make([]float32, 7), make([]float32, 7)
+		for k := range q {
+			q[k], b[k] = float32(r.NormFloat64()*30), float32(r.NormFloat64()/30)
+		}
+		v := gem.Averaged(q, b)
+		sum, toQuestion, toText := 0.0, 0.0, 0.0
+		unitQ, unitB := gem.Unit(q), gem.Unit(b)
+		for k, x := range v {
+			sum += float64(x) * float64(x)
+			toQuestion += float64(x) * float64(unitQ[k])
+			toText += float64(x) * float64(unitB[k])
+		}
+		near(t, "length, and as near to the one as to the other", []float64{sum, toQuestion}, []float64{1, toText}, 1e-6)
+	}
+	if got := gem.Averaged([]float32{0, 0}, []float32{0, 0}); !slices.Equal(got, []float32{0, 0}) {
+		t.Errorf("of nothing: %v", got)
+	}
+}
+
+func TestARankingDoesNotDependOnTheOrderOfDocuments(t *testing.T) {
+	nodes := random(80, 9, 1, 4, 15)
+	order := rand.New(rand.NewPCG(4, 4)).Perm(80)
+	prompt := nodes.Base.Row(11)
+	rows, of := questions(nodes)
+	flat := gem.Rank(gem.Compare(prompt, rows, of), gem.Best, gem.MembersOf{})
+	var moved gem.Rows
+	for _, from := range order {
+		moved.Append(rows.Row(from))
+	}
+	again := gem.Rank(gem.Compare(prompt, moved, of), gem.Best, gem.MembersOf{})
+	for i, m := range again {
+		if order[m.Node] != flat[i].Node || m.Score != flat[i].Score {
+			t.Fatalf("place %d has node %d of %g", i, order[m.Node], m.Score)
+		}
+	}
+}

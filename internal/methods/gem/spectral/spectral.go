@@ -1,0 +1,197 @@
+// Package spectral is the file of the similarity graph of a graphical eigen memory (internal/methods/gem) and of what its
+// spectrum says of each chunk: what a search along edges, a map, and a later build that keeps the spectrum read.
+// Nodes are the chunks, by rising id, and behind them the summaries of themes, in the order of themes.
+//
+//	chunks   ids in increasing order, 16 bytes each      starts  u64 first edge of each node, and one for the end
+//	to       u32 the other end, rising within a node     weights f32 of each edge; an edge is written from both ends
+//	degrees  f32 of chunks, in the graph that the spectrum is of
+//	known    u8 of chunks: 1 where the spectrum is of them, 0 where they came after it was computed
+//	vectors  f32 component of each chunk in each eigenvector, eigenvector by eigenvector
+package spectral
+
+import (
+	"bytes"
+	"io"
+	"math"
+	"sort"
+	"strconv"
+
+	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/stream/mapped"
+)
+
+// Kind and Version of the file.
+// 1: edges, degrees and eigenvectors.
+const (
+	Kind    = "spectral"
+	Version = 1
+)
+
+// Content is what a file says.
+type Content struct {
+	Chunks    []core.ID // by rising id
+	Summaries int       // nodes behind the chunks
+	Starts    []uint64  // of nodes
+	To        []uint32
+	Weights   []float32
+	Degrees   []float32 // of chunks
+	Known     []uint8   // of chunks
+	Pairs     int       // eigenvectors
+	Vectors   []float32 // Pairs times as many as chunks
+}
+
+// File is an open file. It may be read by many at once until it is closed.
+type File struct {
+	Content
+	file     *mapped.File
+	heaviest float64
+}
+
+// Open maps a file and checks that its sections fit each other. Errors are those of mapped.Open.
+func Open(path string) (*File, error) {
+	file, err := mapped.Open(path, Kind, Version)
+	if err != nil {
+		return nil, err
+	}
+	f := &File{file: file, Content: Content{
+		Chunks:  mapped.Slice[core.ID](file, "chunks"),
+		Starts:  mapped.Slice[uint64](file, "starts"),
+		To:      mapped.Slice[uint32](file, "to"),
+		Weights: mapped.Slice[float32](file, "weights"),
+		Degrees: mapped.Slice[float32](file, "degrees"),
+		Known:   mapped.Slice[uint8](file, "known"),
+		Vectors: mapped.Slice[float32](file, "vectors"),
+	}}
+	why := "its numbers of summaries and eigenvectors are none"
+	summaries, unread := strconv.Atoi(file.Meta("summaries"))
+	pairs, also := strconv.Atoi(file.Meta("pairs"))
+	if unread == nil && also == nil {
+		f.Summaries, f.Pairs = summaries, pairs
+		why = f.unfit()
+	}
+	if why == "" {
+		why = f.cut()
+	}
+	if why != "" {
+		err := file.Unfit(why)
+		file.Close()
+		return nil, err
+	}
+	for _, weight := range f.Weights {
+		f.heaviest = max(f.heaviest, float64(weight))
+	}
+	return f, nil
+}
+
+// cut says of which section the length is no multiple of a record's.
+func (f *File) cut() string {
+	for _, section := range []struct {
+		name  string
+		bytes int
+	}{
+		{"chunks", len(core.ID{}) * len(f.Chunks)}, {"starts", 8 * len(f.Starts)}, {"to", 4 * len(f.To)},
+		{"weights", 4 * len(f.Weights)}, {"degrees", 4 * len(f.Degrees)}, {"vectors", 4 * len(f.Vectors)},
+	} {
+		if len(f.file.Bytes(section.name)) != section.bytes {
+			return "section " + section.name + " is cut off"
+		}
+	}
+	return ""
+}
+
+// unfit says what does not fit, if anything.
+func (c Content) unfit() string {
+	chunks := len(c.Chunks)
+	const most = 1 << 20 // themes and eigenvectors are a few dozen
+	if c.Summaries < 0 || c.Summaries > most || c.Pairs < 0 || c.Pairs > most {
+		return "its numbers of summaries and eigenvectors are none"
+	}
+	nodes := chunks + c.Summaries
+	if len(c.Starts) != nodes+1 || !mapped.Starts(c.Starts, len(c.To)) || len(c.Weights) != len(c.To) ||
+		!mapped.Below(c.To, nodes) || !mapped.Rising(c.To, c.Starts) {
+		return "its edges do not fit its nodes"
+	}
+	if len(c.Degrees) != chunks || len(c.Known) != chunks || len(c.Vectors) != c.Pairs*chunks {
+		return "its eigenvectors do not fit its chunks"
+	}
+	for i := 1; i < chunks; i++ {
+		if bytes.Compare(c.Chunks[i-1][:], c.Chunks[i][:]) >= 0 {
+			return "chunk " + strconv.Itoa(i) + " is out of order"
+		}
+	}
+	for _, known := range c.Known {
+		if known > 1 {
+			return "what its spectrum knows is neither 0 nor 1"
+		}
+	}
+	for _, weight := range c.Weights {
+		if !(weight > 0) || math.IsInf(float64(weight), 0) {
+			return "a weight is not above 0"
+		}
+	}
+	for _, numbers := range [][]float32{c.Degrees, c.Vectors} {
+		for _, x := range numbers {
+			if x-x != 0 {
+				return "it holds what is no finite number"
+			}
+		}
+	}
+	return ""
+}
+
+// Close unmaps it.
+func (f *File) Close() { f.file.Close() }
+
+// Heaviest is the weight of the heaviest edge; 0 where there is none.
+func (f *File) Heaviest() float64 { return f.heaviest }
+
+// Find is the place of a chunk, or -1.
+func (c *Content) Find(id core.ID) int {
+	i := sort.Search(len(c.Chunks), func(i int) bool { return bytes.Compare(c.Chunks[i][:], id[:]) >= 0 })
+	if i < len(c.Chunks) && c.Chunks[i] == id {
+		return i
+	}
+	return -1
+}
+
+// Edges of a node: the other ends, rising, and their weights.
+func (c *Content) Edges(node int) (to []uint32, weights []float32) {
+	from, end := c.Starts[node], c.Starts[node+1]
+	return c.To[from:end], c.Weights[from:end]
+}
+
+// Vector is the component of each chunk in an eigenvector.
+func (c *Content) Vector(pair int) []float32 {
+	return c.Vectors[pair*len(c.Chunks) : (pair+1)*len(c.Chunks)]
+}
+
+// Write writes a file. Equal content is equal bytes. Content that Open would refuse is fault.Internal.
+func (c Content) Write(writer io.Writer) error {
+	if why := c.unfit(); why != "" {
+		return fault.Internal.At("write", "the graph of a memory").Because(why).
+			Advise("this is a fault of the program: report it with this text")
+	}
+	return c.write(writer)
+}
+
+// write writes content whether or not it fits.
+func (c Content) write(writer io.Writer) error {
+	out := mapped.NewWriter(writer, Kind, Version,
+		map[string]string{"summaries": strconv.Itoa(c.Summaries), "pairs": strconv.Itoa(c.Pairs)})
+	out.Section("chunks")
+	mapped.Put(out, c.Chunks)
+	out.Section("starts")
+	mapped.Put(out, c.Starts)
+	out.Section("to")
+	mapped.Put(out, c.To)
+	out.Section("weights")
+	mapped.Put(out, c.Weights)
+	out.Section("degrees")
+	mapped.Put(out, c.Degrees)
+	out.Section("known")
+	mapped.Put(out, c.Known)
+	out.Section("vectors")
+	mapped.Put(out, c.Vectors)
+	return out.Close()
+}

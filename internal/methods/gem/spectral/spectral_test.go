@@ -1,0 +1,172 @@
+package spectral_test
+
+import (
+	"bytes"
+	"math"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/methods/gem/spectral"
+	"github.com/unweaver/unweaver/internal/testkit/mappedtest"
+)
+
+// sample is three chunks and a summary: an edge between the first two, one from the summary to the second.
+func sample() spectral.Content {
+	return spectral.Content{
+		Chunks: []core.ID{{1}, {1, 1}, {9}}, Summaries: 1, Starts: []uint64{0, 1, 3, 3, 4},
+		To: []uint32{1, 0, 3, 1}, Weights: []float32{0.5, 0.5, 0.25, 0.25}, Degrees: []float32{0.5, 0.5, 0},
+		Known: []uint8{1, 1, 0}, Pairs: 2, Vectors: []float32{0.7, 0.7, 0, 0.7, -0.7, 0},
+	}
+}
+
+func write(t testing.TB, content spectral.Content) []byte {
+	t.Helper()
+	var out bytes.Buffer
+	if err := content.Write(&out); err != nil {
+		t.Fatal(err)
+	}
+	return out.Bytes()
+}
+
+func open(t testing.TB, raw []byte) (*spectral.File, error) {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "spectral")
+	if err := os.WriteFile(path, raw, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	file, err := spectral.Open(path)
+	if err == nil {
+		t.Cleanup(file.Close)
+	} else if !strings.Contains(err.Error(), path) {
+		t.Errorf("an error that does not name the file: %v", err)
+	}
+	return file, err
+}
+
+func TestWhatIsWrittenIsReadAndEqualContentIsEqualBytes(t *testing.T) {
+	raw := write(t, sample())
+	file, err := open(t, raw)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !reflect.DeepEqual(file.Content, sample()) || !bytes.Equal(write(t, file.Content), raw) {
+		t.Errorf("%+v", file.Content)
+	}
+	to, weights := file.Edges(1)
+	if !reflect.DeepEqual(to, []uint32{0, 3}) || weights[1] != 0.25 || file.Heaviest() != 0.5 ||
+		file.Find(core.ID{1, 1}) != 1 || file.Find(core.ID{2}) != -1 || file.Find(core.ID{255}) != -1 ||
+		!reflect.DeepEqual(file.Vector(1), []float32{0.7, -0.7, 0}) {
+		t.Errorf("edges %v %v, heaviest %v", to, weights, file.Heaviest())
+	}
+	empty, err := open(t, write(t, spectral.Content{Starts: []uint64{0}}))
+	if err != nil || len(empty.Chunks) != 0 || empty.Heaviest() != 0 {
+		t.Errorf("of nothing: %+v (%v)", empty, err)
+	}
+}
+
+// misfits are contents of which one thing does not fit the others.
+func misfits() map[string]spectral.Content {
+	out := map[string]spectral.Content{}
+	for name, change := range map[string]func(*spectral.Content){
+		"chunks out of order":      func(c *spectral.Content) { c.Chunks[0] = core.ID{2} },
+		"a chunk twice":            func(c *spectral.Content) { c.Chunks[0] = c.Chunks[1] },
+		"a start too few":          func(c *spectral.Content) { c.Starts = c.Starts[:4] },
+		"starts that go back":      func(c *spectral.Content) { c.Starts[1] = 4 },
+		"an edge to nowhere":       func(c *spectral.Content) { c.To[3] = 4 },
+		"ends that do not rise":    func(c *spectral.Content) { c.To[1], c.To[2] = 3, 0 },
+		"a weight too few":         func(c *spectral.Content) { c.Weights = c.Weights[:3] },
+		"a weight of nothing":      func(c *spectral.Content) { c.Weights[0] = 0 },
+		"a weight that is none":    func(c *spectral.Content) { c.Weights[0] = float32(math.NaN()) },
+		"an endless weight":        func(c *spectral.Content) { c.Weights[0] = float32(math.Inf(1)) },
+		"a degree too few":         func(c *spectral.Content) { c.Degrees = c.Degrees[:2] },
+		"a degree that is none":    func(c *spectral.Content) { c.Degrees[0] = float32(math.NaN()) },
+		"half known":               func(c *spectral.Content) { c.Known[0] = 2 },
+		"known too few":            func(c *spectral.Content) { c.Known = c.Known[:1] },
+		"a component too few":      func(c *spectral.Content) { c.Vectors = c.Vectors[:5] },
+		"a component that is none": func(c *spectral.Content) { c.Vectors[0] = float32(math.Inf(-1)) },
+		"another number of pairs":  func(c *spectral.Content) { c.Pairs = 3 },
+		"fewer than no pairs":      func(c *spectral.Content) { c.Pairs = -1 },
+		"fewer than no summaries":  func(c *spectral.Content) { c.Summaries = -1 },
+		"many summaries":           func(c *spectral.Content) { c.Summaries = math.MaxInt },
+	} {
+		content := sample()
+		change(&content)
+		out[name] = content
+	}
+	return out
+}
+
+func TestWhatDoesNotFitIsNeitherWrittenNorRead(t *testing.T) {
+	for name, content := range misfits() {
+		if err := content.Write(&bytes.Buffer{}); !fault.Is(err, fault.Internal) {
+			t.Errorf("%s is written: %v", name, err)
+		}
+		if _, err := open(t, forged(t, content)); !fault.Is(err, fault.SegmentDamage) {
+			t.Errorf("%s is read: %v", name, err)
+		}
+	}
+}
+
+// forged writes content of which nobody asked whether it fits, under checksums that are right.
+func forged(t testing.TB, c spectral.Content) []byte {
+	t.Helper()
+	var raw bytes.Buffer
+	if err := c.Forge(&raw); err != nil {
+		t.Fatal(err)
+	}
+	return raw.Bytes()
+}
+
+// A bit of every byte is flipped, and the file is cut at every place: an error, or the same content.
+func TestDamageIsSeenOrHarmless(t *testing.T) {
+	good := write(t, sample())
+	try := func(raw []byte, what string, at int) {
+		file, err := open(t, raw)
+		if err != nil {
+			if !fault.Is(err, fault.SegmentDamage) && !fault.Is(err, fault.FormatUnknown) {
+				t.Fatalf("%s %d: %v", what, at, err)
+			}
+			return
+		}
+		if !reflect.DeepEqual(file.Content, sample()) {
+			t.Fatalf("%s %d: other content", what, at)
+		}
+	}
+	for i := range good {
+		bad := bytes.Clone(good)
+		bad[i] ^= 1 << (i % 8)
+		try(bad, "byte", i)
+		try(good[:i], "cut to", i)
+	}
+}
+
+// Content that is forged under checksums that are right is refused, or can be gone through and written again.
+func FuzzSpectral(f *testing.F) {
+	whole := write(f, sample())
+	for _, seed := range []uint64{0, 1, 2, 3, 1 << 40} {
+		f.Add(whole, seed, true)
+	}
+	f.Add(whole, uint64(0), false)
+	f.Fuzz(func(t *testing.T, input []byte, seed uint64, forge bool) {
+		if forge {
+			input = mappedtest.Forge(whole, rand.New(rand.NewPCG(seed, 1)))
+		}
+		file, err := open(t, input)
+		if err != nil {
+			if !fault.Is(err, fault.SegmentDamage) && !fault.Is(err, fault.FormatUnknown) {
+				t.Errorf("refused without its code: %v", err)
+			}
+			return
+		}
+		for node := range len(file.Chunks) + file.Summaries {
+			file.Edges(node)
+		}
+		write(t, file.Content)
+	})
+}

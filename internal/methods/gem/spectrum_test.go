@@ -1,0 +1,457 @@
+package gem_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"math"
+	"math/rand/v2"
+	"os"
+	"reflect"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/methods/gem"
+)
+
+type reference struct {
+	ID       string               `json:"id"`
+	N        int                  `json:"n"`
+	E        int                  `json:"e"`
+	S        [][]float64          `json:"S"`
+	Variants map[string]*expected `json:"variants"`
+}
+
+type expected struct {
+	Degrees []float64 `json:"degrees"`
+	Values  []float64 `json:"eigenvalues"`
+	Vectors []struct {
+		Index      int       `json:"index"`
+		Comparable bool      `json:"comparable"`
+		RankUnique bool      `json:"rank_unique"`
+		Vector     []float64 `json:"vector"`
+		Top        []int     `json:"top_e"`
+		TopUnique  bool      `json:"top_e_set_unique"`
+	} `json:"eigenvectors"`
+}
+
+func references(t *testing.T) []reference {
+	t.Helper()
+	data, err := os.ReadFile("testdata/spectral.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out []reference
+	if err := json.Unmarshal(data, &out); err != nil || len(out) != 59 {
+		t.Fatal(len(out), err)
+	}
+	return out
+}
+
+// graph is S of the reference less its diagonal of ones, with the degrees of a variant.
+func (r reference) graph(t *testing.T, variant string) gem.Graph {
+	w := make([]float64, r.N*r.N)
+	degrees := make([]float64, r.N)
+	for i := range r.N {
+		for j := range r.N {
+			y := (r.S[i][j] + r.S[j][i]) / 2
+			w[i*r.N+j] = y
+			if i == j {
+				w[i*r.N+j]--
+			}
+			if variant == "degree_of_S" {
+				degrees[i] += y
+			} else {
+				degrees[i] += w[i*r.N+j]
+			}
+		}
+	}
+	for i, d := range degrees {
+		if math.Abs(d-r.Variants[variant].Degrees[i]) > 1e-9 {
+			t.Fatalf("degree %d: %g, should be %g", i, d, r.Variants[variant].Degrees[i])
+		}
+	}
+	return gem.NewFixed(r.N, w, degrees)
+}
+
+func TestSpectraOfTheReference(t *testing.T) {
+	for _, r := range references(t) {
+		for variant, want := range r.Variants {
+			for name, direct := range map[string]int{"direct": 256, "lanczos": -1} {
+				t.Run(r.ID+"/"+variant+"/"+name, func(t *testing.T) {
+					options := gem.Options{Pairs: r.N, Order: gem.Magnitude, Tolerance: 1e-10, Direct: direct}
+					got, err := gem.Compute(context.Background(), r.graph(t, variant), options)
+					if err != nil {
+						t.Fatal(err)
+					}
+					want.compare(t, got, r.E)
+				})
+			}
+		}
+	}
+}
+
+func (want *expected) compare(t *testing.T, got gem.Spectrum, e int) {
+	t.Helper()
+	if len(got.Pairs) != len(want.Values) || got.Missing != 0 {
+		t.Fatalf("%d of %d pairs, %d missing", len(got.Pairs), len(want.Values), got.Missing)
+	}
+	sum := 0.0
+	for i, p := range got.Pairs {
+		if math.Abs(p.Lambda-want.Values[i]) > 1e-9 {
+			t.Errorf("eigenvalue %d: %.12f, should be %.12f", i, p.Lambda, want.Values[i])
+		}
+		if p.Residual > 1e-10 {
+			t.Errorf("residual %d: %g", i, p.Residual)
+		}
+		sum += p.Lambda * p.Lambda
+	}
+	for _, v := range want.Vectors {
+		if !v.Comparable || !v.RankUnique {
+			continue
+		}
+		vector := got.Pairs[v.Index].Vector
+		same, turned := 0.0, 0.0 // up to sign where two components are largest
+		for i, x := range v.Vector {
+			same, turned = max(same, math.Abs(vector[i]-x)), max(turned, math.Abs(vector[i]+x))
+		}
+		if min(same, turned) > 1e-7 {
+			t.Errorf("eigenvector %d is off by %g", v.Index, min(same, turned))
+		}
+		top := gem.Top(vector, e, gem.Absolute)
+		slices.Sort(top)
+		expected := slices.Sorted(slices.Values(v.Top)) // which fills up with components of 0
+		expected = slices.DeleteFunc(expected, func(node int) bool { return math.Abs(v.Vector[node]) <= 1e-9 })
+		if v.TopUnique && !slices.Equal(top, expected) {
+			t.Errorf("top %d of %d: %v, should be %v", e, v.Index, top, expected)
+		}
+	}
+}
+
+// g1 is the worked example of the specification.
+func g1(t *testing.T) *gem.Matrix {
+	t.Helper()
+	m, err := gem.NewMatrix(4, []float64{
+		1.0, 0.8, 0.2, 0.1, 0.6, 1.0, 0.3, 0.1, 0.2, 0.1, 1.0, 0.7, 0.1, 0.3, 0.9, 1.0,
+	}, gem.SymmetryMean, gem.Clip)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+func near(t *testing.T, what string, got, want []float64, within float64) {
+	t.Helper()
+	if len(got) != len(want) {
+		t.Fatalf("%s: %v, should be %v", what, got, want)
+	}
+	for i := range got {
+		if !(math.Abs(got[i]-want[i]) <= within) {
+			t.Fatalf("%s: %v, should be %v", what, got, want)
+		}
+	}
+}
+
+func TestTheWorkedExample(t *testing.T) {
+	g := g1(t)
+	near(t, "W", g.Weights(), []float64{0, .7, .2, .1, .7, 0, .2, .2, .2, .2, 0, .8, .1, .2, .8, 0}, 1e-15)
+	near(t, "degrees", g.Degrees(), []float64{1, 1.1, 1.2, 1.1}, 1e-12)
+	for _, compute := range []func(gem.Graph, gem.Options) (gem.Spectrum, error){
+		func(g gem.Graph, o gem.Options) (gem.Spectrum, error) { return gem.Compute(context.Background(), g, o) },
+		gem.Restarted,
+	} {
+		s, err := compute(g, gem.Options{Pairs: 4, Order: gem.Magnitude})
+		if err != nil {
+			t.Fatal(err)
+		}
+		near(t, "by magnitude", s.Values(), []float64{1, -0.73241628, -0.63376295, 0.36617923}, 1e-8)
+		near(t, "Lambda", []float64{gem.Distinctness(g)}, []float64{2.0721763}, 1e-7)
+		if s, err = compute(g, gem.Options{Pairs: 2}); err != nil {
+			t.Fatal(err)
+		}
+		near(t, "algebraic", s.Values(), []float64{1, 0.36617923}, 1e-8)
+		near(t, "overview", s.Pairs[0].Vector, []float64{.4767313, .5, .522233, .5}, 1e-7)
+		near(t, "theme", s.Pairs[1].Vector, []float64{.5301858, .4915273, -.4681387, -.5080848}, 1e-7)
+		if !s.Pairs[0].Overview || s.Pairs[1].Overview {
+			t.Error("the first alone is the overview")
+		}
+	}
+	bySimilarity := gem.NewFixed(4, g.Weights(), []float64{2, 2.1, 2.2, 2.1})
+	s, err := gem.Compute(context.Background(), bySimilarity, gem.Options{Pairs: 4})
+	if err != nil {
+		t.Fatal(err)
+	}
+	near(t, "degrees of S", s.Values(), []float64{.524339, .190895, -.329000, -.386234}, 1e-6)
+}
+
+// random are nodes of clustered directions with questions beside their texts.
+func random(n, dim, questions, clusters int, seed uint64) gem.Nodes {
+	return spreadBy(0.5, n, dim, questions, clusters, seed)
+}
+
+// spreadBy is random with texts that are so far from the centre of their cluster, which is of length 1.
+func spreadBy(far float64, n, dim, questions, clusters int, seed uint64) gem.Nodes {
+	r := rand.New(rand.NewPCG(seed, 1))
+	direction := func(around []float32, spread float64) []float32 {
+		out := make([]float32, dim)
+		for k := range out {
+			out[k] = float32(r.NormFloat64() * spread)
+			if around != nil {
+				out[k] += around[k]
+			}
+		}
+		return gem.Unit(out)
+	}
+	centres := make([][]float32, clusters)
+	for c := range centres {
+		centres[c] = direction(nil, 1)
+	}
+	var nodes gem.Nodes
+	for i := range n {
+		spread := far / math.Sqrt(float64(dim))
+		var around []float32
+		if clusters > 0 {
+			around = centres[i%clusters]
+		}
+		text := direction(around, spread)
+		var averaged [][]float32
+		for range questions {
+			averaged = append(averaged, gem.Averaged(direction(text, spread), text))
+		}
+		nodes.Base.Append(text)
+		nodes.Mean.Append(gem.Mean(text, averaged))
+	}
+	return nodes
+}
+
+func graphs(t *testing.T, nodes gem.Nodes, sign gem.Sign) (*gem.Matrix, *gem.Implicit) {
+	t.Helper()
+	stored, err := nodes.Matrix(gem.SymmetryMean, sign)
+	if err != nil {
+		t.Fatal(err)
+	}
+	implicit, err := nodes.NewImplicit(sign)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return stored, implicit
+}
+
+func TestTheImplicitGraphIsTheStoredOne(t *testing.T) {
+	for _, size := range [][2]int{{30, 8}, {700, 5}, {1, 3}} {
+		nodes := random(size[0], size[1], 5, 1, 3)
+		x := make([]float64, size[0])
+		r := rand.New(rand.NewPCG(5, 6))
+		for i := range x {
+			x[i] = r.NormFloat64()
+		}
+		for _, sign := range []gem.Sign{gem.Keep, gem.Shift} {
+			stored, implicit := graphs(t, nodes, sign)
+			a, b := make([]float64, len(x)), make([]float64, len(x))
+			stored.Multiply(a, x)
+			implicit.Multiply(b, x)
+			near(t, "W x", b, a, 1e-12*float64(len(x)))
+			near(t, "degrees", implicit.Degrees(), stored.Degrees(), 1e-12*float64(len(x)))
+			lambda := gem.Distinctness(stored)
+			near(t, "Lambda", []float64{gem.Distinctness(implicit)}, []float64{lambda}, 1e-9*(1+lambda))
+		}
+	}
+}
+
+func TestLanczosFindsWhatTheDirectSolverFinds(t *testing.T) {
+	for _, clusters := range []int{1, 4, 9} {
+		nodes := random(260, 12, 2, clusters, uint64(clusters))
+		for _, sign := range []gem.Sign{gem.Shift, gem.Clip} {
+			for _, order := range []gem.Order{gem.Algebraic, gem.Magnitude} {
+				stored, err := nodes.Matrix(gem.SymmetryMean, sign)
+				if err != nil {
+					t.Fatal(err)
+				}
+				options := gem.Options{Pairs: 10, Order: order, Direct: 1000}
+				want, err := gem.Compute(context.Background(), stored, options)
+				if err != nil {
+					t.Fatal(err)
+				}
+				graph := gem.Graph(stored)
+				if sign == gem.Shift {
+					_, graph = graphs(t, nodes, sign)
+				}
+				got, err := gem.Restarted(graph, options)
+				if err != nil || got.Missing > 0 {
+					t.Fatal(err, got.Missing)
+				}
+				near(t, "values", got.Values(), want.Values(), 1e-6)
+				for i, p := range got.Pairs {
+					if p.Residual > 1e-6 {
+						t.Errorf("residual %d: %g", i, p.Residual)
+					}
+				}
+			}
+		}
+	}
+}
+
+// Two copies of one graph have every eigenvalue twice, of which a basis that grows from one vector has one.
+func TestAnEigenvalueIsFoundAsOftenAsItIsThere(t *testing.T) {
+	const size = 150
+	stored, _ := graphs(t, random(size, 60, 1, 1, 11), gem.Shift)
+	once := stored.Weights()
+	s := make([]float64, 4*size*size)
+	for i := range size {
+		for j := range size {
+			s[2*size*i+j], s[2*size*(size+i)+size+j] = once[i*size+j], once[i*size+j]
+		}
+	}
+	g, err := gem.NewMatrix(2*size, s, gem.SymmetryMean, gem.Clip)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, err := gem.Compute(context.Background(), stored, gem.Options{Pairs: 4})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := gem.Restarted(g, gem.Options{Pairs: 4})
+	if err != nil || got.Missing > 0 {
+		t.Fatal(err, got.Missing)
+	}
+	v := want.Values()
+	near(t, "values", got.Values(), []float64{v[0], v[0], v[1], v[1]}, 1e-7)
+}
+
+func TestPropertiesOfSpectra(t *testing.T) {
+	nodes := random(120, 10, 4, 3, 8)
+	stored, _ := graphs(t, nodes, gem.Shift)
+	all, err := gem.Compute(context.Background(), stored, gem.Options{Pairs: 120})
+	if err != nil {
+		t.Fatal(err)
+	}
+	sum, squares := 0.0, 0.0
+	for i, p := range all.Pairs {
+		sum += p.Lambda
+		squares += p.Lambda * p.Lambda
+		if math.Abs(p.Lambda) > 1+1e-9 {
+			t.Errorf("eigenvalue %d is %g", i, p.Lambda)
+		}
+	}
+	near(t, "sum and squares", []float64{sum, squares}, []float64{0, gem.Distinctness(stored)}, 1e-9)
+	total := 0.0
+	for _, d := range all.Degrees {
+		total += d
+	}
+	for i, d := range all.Degrees {
+		if math.Abs(all.Pairs[0].Vector[i]-math.Sqrt(d/total)) > 1e-9 {
+			t.Fatalf("component %d of the overview: %g", i, all.Pairs[0].Vector[i])
+		}
+	}
+}
+
+func TestNodesInAnotherOrderHaveTheSameComponents(t *testing.T) {
+	nodes := random(300, 12, 3, 4, 9)
+	order := rand.New(rand.NewPCG(2, 3)).Perm(300)
+	var moved gem.Nodes
+	for _, from := range order {
+		moved.Base.Append(nodes.Base.Row(from))
+		moved.Mean.Append(nodes.Mean.Row(from))
+	}
+	spectrum := func(nodes gem.Nodes) gem.Spectrum {
+		_, implicit := graphs(t, nodes, gem.Shift)
+		s, err := gem.Restarted(implicit, gem.Options{Pairs: 4, Tolerance: 1e-10})
+		if err != nil || s.Missing > 0 {
+			t.Fatal(err, s.Missing)
+		}
+		return s
+	}
+	a, b := spectrum(nodes), spectrum(moved)
+	near(t, "values", a.Values(), b.Values(), 1e-10)
+	for k := range a.Pairs {
+		for to, from := range order {
+			if math.Abs(a.Pairs[k].Vector[from]-b.Pairs[k].Vector[to]) > 1e-7 {
+				t.Fatalf("component %d of pair %d differs", from, k)
+			}
+		}
+	}
+}
+
+func TestASpectrumHasTheSameBitsOnAnyNumberOfProcessors(t *testing.T) {
+	nodes := random(1100, 16, 2, 4, 10)
+	run := func(processors int) []gem.Pair {
+		defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(processors))
+		_, implicit := graphs(t, nodes, gem.Shift)
+		s, err := gem.Compute(context.Background(), implicit, gem.Options{Pairs: 4})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s.Pairs
+	}
+	if !reflect.DeepEqual(run(1), run(7)) {
+		t.Error("the bits differ")
+	}
+}
+
+func TestWhatDoesNotConvergeIsLeftOutAndCounted(t *testing.T) {
+	const n = 3000 // a path: its eigenvalues near 1 lie too close for one basis
+	var edges []gem.Edge
+	for i := range n - 1 {
+		edges = append(edges, gem.Edge{A: i, B: i + 1, Weight: 1})
+	}
+	g, err := gem.NewSparse(n, edges)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := gem.Compute(context.Background(), g, gem.Options{Pairs: 6, Products: 60, Tolerance: 1e-9})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got.Missing == 0 || got.Missing+len(got.Pairs) != 6 {
+		t.Errorf("%d pairs, %d missing", len(got.Pairs), got.Missing)
+	}
+	for _, p := range got.Pairs {
+		if p.Residual > 1e-9 {
+			t.Errorf("a pair of residual %g is given", p.Residual)
+		}
+	}
+	ended, cancel := context.WithCancel(context.Background())
+	cancel()
+	if _, err := gem.Compute(ended, g, gem.Options{}); !errors.Is(err, context.Canceled) {
+		t.Error("a computation that was cancelled gives", err)
+	}
+}
+
+func TestFewNodesGiveFewPairs(t *testing.T) {
+	for n := range 4 {
+		for _, direct := range []int{-1, 256} {
+			_, implicit := graphs(t, random(n, 4, 2, 1, 1), gem.Shift)
+			s, err := gem.Compute(context.Background(), implicit, gem.Options{Pairs: 9, Direct: direct})
+			if err != nil || len(s.Pairs) != n || s.Missing != 0 {
+				t.Errorf("%d nodes, direct %d: %d pairs, %d missing, %v", n, direct, len(s.Pairs), s.Missing, err)
+			}
+		}
+	}
+}
+
+// A solver of small matrices that does not converge leaves what is known without it; the rest counts as missing.
+func TestASolverThatDoesNotConvergeLeavesPairsOutAndEnds(t *testing.T) {
+	defer gem.Unsolved()()
+	stored, _ := graphs(t, random(40, 6, 3, 2, 3), gem.Shift)
+	for _, direct := range []int{-1, 256} {
+		s, err := gem.Compute(context.Background(), stored, gem.Options{Pairs: 5, Direct: direct})
+		if err != nil || len(s.Pairs) != 1 || s.Missing != 4 || !s.Pairs[0].Overview {
+			t.Errorf("direct %d: %d pairs, %d missing (%v)", direct, len(s.Pairs), s.Missing, err)
+		}
+		if themes := gem.Themes(s, gem.Choice{Count: 3}); len(themes) != 1 {
+			t.Errorf("%d themes", len(themes))
+		}
+	}
+}
+
+func TestSimilaritiesThatAreNoNumbersAreRefused(t *testing.T) {
+	for _, x := range []float64{math.NaN(), math.Inf(1), math.Inf(-1)} {
+		_, err := gem.NewMatrix(2, []float64{1, x, 0.5, 1}, gem.SymmetryMean, gem.Clip)
+		if !fault.Is(err, fault.InvalidParam) || !strings.Contains(err.Error(), "nodes 0 and 1") {
+			t.Errorf("%v: %v", x, err)
+		}
+	}
+}

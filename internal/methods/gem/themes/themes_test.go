@@ -1,0 +1,95 @@
+package themes_test
+
+import (
+	"bytes"
+	"math"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/methods/gem/themes"
+)
+
+func sample() themes.File {
+	return themes.File{
+		Version: themes.Version, Embedder: "hashing-2", Dimension: 2, Nodes: 4, Graph: "matrix",
+		Values: []float64{1, 0.36617923}, Residuals: []float64{1e-15, 2e-9}, Distinct: 2.07, Estimated: 2,
+		Themes: []themes.Theme{{
+			Lambda: 1, Beta: 1, Summary: "Polar ships <and> their crews.", Tokens: 7,
+			Members: []themes.Member{
+				{Chunk: core.ID{2}.String(), Loading: 0.52}, {Chunk: core.ID{1}.String(), Loading: 0.5},
+			},
+			Questions: []themes.Question{{Text: "Who sailed?", Vector: themes.Vector{0.6, -0.8}}},
+		}},
+	}
+}
+
+func TestWhatIsWrittenIsReadAndEqualThemesAreEqualBytes(t *testing.T) {
+	raw, err := sample().Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, err := sample().Encode()
+	if err != nil || !bytes.Equal(raw, again) {
+		t.Fatalf("equal themes have other bytes (%v)", err)
+	}
+	path := filepath.Join(t.TempDir(), "themes")
+	if err := os.WriteFile(path, raw, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	got, err := themes.Open(path)
+	if err != nil || !reflect.DeepEqual(*got, sample()) {
+		t.Errorf("read %+v (%v)", got, err)
+	}
+	if id := got.Themes[0].Members[0].ID(); id != (core.ID{2}) {
+		t.Errorf("the first member is %v", id)
+	}
+}
+
+func TestThemesThatDoNotFitAreNeitherWrittenNorRead(t *testing.T) {
+	for name, spoil := range map[string]func(*themes.File){
+		"no embedder":               func(f *themes.File) { f.Embedder = "" },
+		"a residual is missing":     func(f *themes.File) { f.Residuals = f.Residuals[:1] },
+		"a theme without members":   func(f *themes.File) { f.Themes[0].Members = nil },
+		"a member that is no chunk": func(f *themes.File) { f.Themes[0].Members[0].Chunk = "x" },
+		"a member twice":            func(f *themes.File) { f.Themes[0].Members[0] = f.Themes[0].Members[1] },
+		"another dimension":         func(f *themes.File) { f.Themes[0].Questions[0].Vector = themes.Vector{1} },
+		"no finite number": func(f *themes.File) {
+			f.Themes[0].Questions[0].Vector = themes.Vector{1, float32(math.Inf(1))}
+		},
+	} {
+		f := sample()
+		spoil(&f)
+		if _, err := f.Encode(); !fault.Is(err, fault.Internal) {
+			t.Errorf("%s: written, or refused by %v", name, err)
+		}
+	}
+	raw, err := sample().Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		raw  string
+		code fault.Code
+	}{
+		"cut off":            {string(raw[:len(raw)/2]), fault.SegmentDamage},
+		"another version":    {strings.Replace(string(raw), `"version":1`, `"version":2`, 1), fault.FormatUnknown},
+		"a vector cut off":   {strings.Replace(string(raw), `"vector":"mpk`, `"vector":"k`, 1), fault.SegmentDamage},
+		"another dimension":  {strings.Replace(string(raw), `"dimension":2`, `"dimension":3`, 1), fault.SegmentDamage},
+		"a member is no hex": {strings.Replace(string(raw), `"chunk":"02`, `"chunk":"zz`, 1), fault.SegmentDamage},
+	} {
+		if c.raw == string(raw) {
+			t.Fatalf("%s: nothing was spoiled in %s", name, raw)
+		}
+		if _, err := themes.Decode([]byte(c.raw)); !fault.Is(err, c.code) {
+			t.Errorf("%s: read, or refused by %v", name, err)
+		}
+	}
+	if _, err := themes.Open(filepath.Join(t.TempDir(), "none")); !fault.Is(err, fault.SegmentDamage) {
+		t.Errorf("a file that is not there: %v", err)
+	}
+}

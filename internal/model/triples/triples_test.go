@@ -1,0 +1,140 @@
+package triples_test
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/unweaver/unweaver/internal/model/builtin"
+	"github.com/unweaver/unweaver/internal/model/triples"
+	"github.com/unweaver/unweaver/internal/text"
+)
+
+const content = "Marie Curie was born in Warsaw. She discovered radium in Paris. Oslo lies in Norway."
+
+func part(t *testing.T) triples.Part {
+	t.Helper()
+	parts := triples.Parts(text.In("en"), content)
+	if len(parts) != 1 || len(parts[0].Sentences) != 3 {
+		t.Fatalf("parts %+v", parts)
+	}
+	return parts[0]
+}
+
+func triple(head, relation, tail string, sentence int) triples.Triple {
+	return triples.Triple{Head: head, Relation: relation, Tail: tail, Source: triples.Source{Sentence: sentence}}
+}
+
+func TestAnswersAreReadInEveryFormThatModelsGive(t *testing.T) {
+	born, found := triple("Marie Curie", "was born in", "Warsaw", 0), triple("Marie Curie", "discovered", "radium", 1)
+	const bornJSON = `{"sentence":0,"head":"Marie  Curie","relation":"was born in","tail":"Warsaw"}`
+	const foundJSON = `{"sentence":1,"head":"Marie Curie","relation":"discovered","tail":"radium"}`
+	both := `{"triples":[` + bornJSON + `,` + foundJSON + `]}`
+	for name, c := range map[string]struct {
+		answer string
+		want   []triples.Triple
+		unfit  int
+		ok     bool
+	}{
+		"as asked for":   {both, []triples.Triple{born, found}, 0, true},
+		"after thoughts": {`<think>{"triples":[1]}</think> ` + both, []triples.Triple{born, found}, 0, true},
+		"in a fence":     {"Here:\n```json\n" + both + "\n```", []triples.Triple{born, found}, 0, true},
+		"a bare list":    {`[` + bornJSON + `]`, []triples.Triple{born}, 0, true},
+		"lists of three": {`{"triples":[["Marie Curie","discovered","radium"]]}`, []triples.Triple{found}, 0, true},
+		"broken off":     {both[:len(both)-20], []triples.Triple{born}, 0, true},
+		"twice":          {`[` + bornJSON + `,` + bornJSON + `]`, []triples.Triple{born}, 0, true},
+		"a sentence of nobody": {strings.Replace(both, `"sentence":1`, `"sentence":99`, 1),
+			[]triples.Triple{born, found}, 0, true},
+		"a wrong sentence": {strings.Replace(both, `"sentence":1`, `"sentence":2`, 1),
+			[]triples.Triple{born, found}, 0, true},
+		"one with empty parts": {`[["Marie Curie"," ","radium"],["a","b"],7,` + bornJSON + `]`,
+			[]triples.Triple{born}, 3, true},
+		"none":                   {`{"triples":[]}`, nil, 0, true},
+		"none, broken off":       {`{"triples":[`, nil, 0, false},
+		"nothing of use":         {`{"triples":[["a","","b"]]}`, nil, 1, false},
+		"no list":                {`{"triples":{"head":"a"}}`, nil, 0, false},
+		"words":                  {"There are no triples.", nil, 0, false},
+		"nothing":                {"", nil, 0, false},
+		"longer than any answer": {strings.Repeat(" ", triples.MaxAnswer) + both, nil, 0, false},
+	} {
+		said, ok := part(t).Read(c.answer)
+		if ok != c.ok || said.Unfit != c.unfit || !slices.Equal(said.Triples, c.want) {
+			t.Errorf("%s: %+v %v", name, said, ok)
+		}
+	}
+}
+
+func TestTenThousandTriplesAreCut(t *testing.T) {
+	var list []string
+	for i := range 10_000 {
+		list = append(list, fmt.Sprintf(`["Oslo","has","house %d"]`, i))
+	}
+	said, ok := part(t).Read("[" + strings.Join(list, ",") + "]")
+	if !ok || len(said.Triples) != triples.MaxChunkTriples || said.Cut != 10_000-triples.MaxChunkTriples ||
+		said.Triples[0].Source.Sentence != 2 {
+		t.Errorf("%d triples, %d cut", len(said.Triples), said.Cut)
+	}
+}
+
+func TestPartsAreTheWholeTextAndNumberItsSentences(t *testing.T) {
+	long := strings.Repeat(content+" ", 200)
+	parts := triples.Parts(text.In("en"), long)
+	var whole string
+	next := 0
+	for _, p := range parts {
+		if p.From != next {
+			t.Errorf("a part begins at sentence %d, not %d", p.From, next)
+		}
+		next += len(p.Sentences)
+		whole += p.Text()
+	}
+	if len(parts) < 3 || whole != long {
+		t.Errorf("%d parts of %d bytes, the text has %d", len(parts), len(whole), len(long))
+	}
+	said, _ := parts[1].Read(`[["Oslo","lies in","Norway"]]`)
+	if len(said.Triples) != 1 || said.Triples[0].Source.Sentence < parts[1].From {
+		t.Errorf("a triple of the second part stands at %+v", said.Triples)
+	}
+	for _, p := range triples.Parts(text.In("en"), strings.Repeat("Oslo is old. ", 130)) {
+		if len(p.Sentences) > triples.MostSentences {
+			t.Errorf("a part of %d sentences: a server of triples takes 64 a request", len(p.Sentences))
+		}
+	}
+	if got := triples.Parts(text.In("en"), " \n"); got != nil {
+		t.Errorf("parts of nothing: %v", got)
+	}
+}
+
+func TestTheLinearFormOfREBEL(t *testing.T) {
+	for output, want := range map[string][]triples.Triple{
+		"<s><triplet> Marie Curie <subj> Warsaw <obj> place of birth <subj> radium <obj> discoverer or inventor" +
+			"<triplet> Oslo<subj>Norway<obj>country</s><pad><pad>": {
+			triple("Marie Curie", "place of birth", "Warsaw", 0),
+			triple("Marie Curie", "discoverer or inventor", "radium", 0), triple("Oslo", "country", "Norway", 0),
+		},
+		"<triplet> Oslo <subj> Norway <obj> country <subj> Norway <obj> country": {triple("Oslo", "country", "Norway", 0)},
+		"<triplet> Oslo <subj> Norway <obj>":                                     nil,
+		"<triplet> <subj> Norway <obj> country":                                  nil,
+		"words before <obj> country":                                             nil,
+		"":                                                                       nil,
+	} {
+		if got := triples.Linearised(output); !slices.Equal(got, want) {
+			t.Errorf("%q: %v", output, got)
+		}
+	}
+}
+
+func TestTheRulesOfTheBuiltInModelsGiveTriples(t *testing.T) {
+	p := part(t)
+	reply, err := builtin.Chat{}.Complete(t.Context(), p.Call("d"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	said, ok := p.Read(reply.Text)
+	want := []triples.Triple{triple("Marie Curie", "was born in", "Warsaw", 0), triple("Oslo", "lies in", "Norway", 2)}
+	if !ok || !reflect.DeepEqual(said.Triples, want) {
+		t.Errorf("%v, %+v", ok, said)
+	}
+}

@@ -1,4 +1,0 @@
-package ops
-
-// Unallowed is for tests.
-var Unallowed = (*Service).unallowed

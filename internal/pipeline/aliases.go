@@ -1,0 +1,127 @@
+package pipeline
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/methods/aliases"
+	"github.com/unweaver/unweaver/internal/store/blob"
+)
+
+// readAliases reads the table of names that the configuration names; nil where it names none.
+func (r *Run) readAliases(ctx context.Context) (core.Aliases, error) {
+	where := r.Settings.Aliases
+	if where == "" {
+		return nil, nil
+	}
+	bad := fault.BadConfig.At("read aliases", where).
+		Advise("write lines like: pin A | B; or set indexes." + r.Settings.Index + ".aliases to another file")
+	raw, err := r.sent(ctx, where, core.AliasesStored, r.Index.AliasesKey, core.MaxAliasBytes, bad)
+	if err != nil {
+		return nil, err
+	}
+	table, err := aliases.ReadTable(raw)
+	if err != nil {
+		return nil, bad.Because(err)
+	}
+	return table, nil
+}
+
+// sent reads a file that was sent with the run, and lies in the artifacts under a sum, or an object of a bucket.
+// bad is what is said of an address that is neither, of one where nothing is, and of what is too large.
+func (r *Run) sent(
+	ctx context.Context, where, stored string, at func(sum string) string, most int64, bad *fault.Error,
+) ([]byte, error) {
+	store, key := r.Artifacts, ""
+	if sum, ok := strings.CutPrefix(where, stored); ok {
+		key = at(sum)
+	} else {
+		end := strings.LastIndex(where, "/") + 1
+		if !strings.Contains(where, "://") || end == len(where) {
+			return nil, bad.Because("it is no object of a bucket, and no file that was sent with the run")
+		}
+		folder, err := r.Corpora(ctx, where[:end])
+		if err != nil {
+			return nil, err
+		}
+		store, key = folder, where[end:]
+	}
+	info, err := store.Stat(ctx, key)
+	if err == nil && info.Size > most {
+		return nil, bad.Because(fmt.Sprintf("it has %d bytes, and at most %d are read", info.Size, most))
+	}
+	var raw []byte
+	if err == nil {
+		raw, _, err = blob.Read(ctx, store, key)
+	}
+	if fault.Is(err, fault.NotFound) {
+		return nil, bad.Because("there is no such object")
+	}
+	return raw, err
+}
+
+// Renaming is what a run makes of aliases that are not the parent's.
+type Renaming struct {
+	Names     int `json:"names"`               // that are mapped
+	Changed   int `json:"changed,omitempty"`   // that are mapped otherwise than in the parent
+	Documents int `json:"documents,omitempty"` // of the parent that name them, and are made again
+}
+
+// rename fixes the aliases of a run, and finds the documents of a parent that name what is mapped otherwise now; nil:
+// there are none, or everything is made anyway. A round of retry-failed, and a purge, keep the parent's.
+func (r *Run) rename(
+	ctx context.Context, fixed *Plan, parent *core.Manifest,
+) (renamed func(key string) bool, err error) {
+	if fixed.Aliases, err = r.readAliases(ctx); err != nil {
+		return nil, err
+	}
+	if parent != nil && (r.Attempt > 0 || fixed.Purge != "") {
+		fixed.Aliases = parent.Aliases
+	}
+	fixed.Renaming = Renaming{Names: len(fixed.Aliases)}
+	if parent == nil {
+		return nil, nil
+	}
+	changed := fixed.Aliases.Differ(parent.Aliases)
+	fixed.Renaming.Changed = len(changed)
+	if len(changed) == 0 || !fixed.Part {
+		return nil, nil
+	}
+	table, err := r.table(ctx, parent)
+	if err != nil {
+		return nil, err
+	}
+	defer table.Release()
+	classes := map[core.ID]bool{}
+	for _, key := range changed {
+		classes[core.ClassID(parent.Aliases.Of(key))] = true
+	}
+	documents := map[string]bool{}
+	for key := range table.DocumentsNaming(classes) {
+		documents[key] = true
+		if len(documents)%1000 == 0 {
+			r.Progress.Touch()
+		}
+	}
+	fixed.Renaming.Documents = len(documents)
+	return func(key string) bool { return documents[key] }, nil
+}
+
+// why is the reason that a report gives; empty: the aliases are the parent's.
+func (n Renaming) why() string {
+	if n.Changed == 0 {
+		return ""
+	}
+	return fmt.Sprintf("aliases: %d names are mapped otherwise, in %d documents", n.Changed, n.Documents)
+}
+
+// withNames are the settings with the aliases that the run fixed.
+func (r *Run) withNames(ctx context.Context) (core.Spec, error) {
+	settings := r.Settings
+	fixed, err := r.fixed(ctx)
+	settings.Names = fixed.Aliases
+	return settings, err
+}

@@ -1,0 +1,511 @@
+package pipeline_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/unweaver/unweaver/internal/artifact"
+	"github.com/unweaver/unweaver/internal/artifact/rows"
+	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/pipeline"
+	"github.com/unweaver/unweaver/internal/stage/classmerge"
+	"github.com/unweaver/unweaver/internal/stage/collect"
+	"github.com/unweaver/unweaver/internal/store/blob"
+	"github.com/unweaver/unweaver/internal/store/records"
+	"github.com/unweaver/unweaver/internal/store/vectors"
+)
+
+// audit does what the workflow of an audit does.
+func (s *site) audit(t *testing.T, sample core.Sample, repair bool) (core.Audit, error) {
+	t.Helper()
+	s.runs++
+	job := pipeline.Job{Index: s.spec.Index, Generation: fmt.Sprintf("audit-%03d", s.runs)}
+	run := s.Bare(job, core.StageAudit, pipeline.AuditFolder)
+	defer run.Close()
+	parts, err := run.OpenAudit(t.Context(), sample, repair)
+	for part := 0; part < parts && err == nil; part++ {
+		_, err = run.AuditPart(t.Context(), part)
+	}
+	if err == nil {
+		err = run.SealAudit(t.Context())
+	}
+	ending := pipeline.Ending{Status: core.StatusCompleted}
+	if err != nil {
+		ending = pipeline.Ending{Status: core.StatusFailed, Reason: string(fault.CodeOf(err))}
+	}
+	if err := run.EndRestore(t.Context(), pipeline.Holder{Workflow: "audit/docs", Run: "r"}, ending); err != nil {
+		t.Fatal(err)
+	}
+	if left := keysBelow(t, s.Artifacts, s.spec.Index+"/runs/"+job.Generation+"/"); len(left) > 0 {
+		t.Errorf("it left scratch: %v", left)
+	}
+	state, stateErr := pipeline.State(t.Context(), s.Coordination, job.Name())
+	if stateErr != nil {
+		t.Fatal(stateErr)
+	}
+	if state.Report.Audit == nil {
+		return core.Audit{}, err
+	}
+	return *state.Report.Audit, err
+}
+
+// drift is how much of each kind was found.
+func drift(found core.Audit) map[string]int64 {
+	out := map[string]int64{}
+	for _, one := range found.Drift {
+		out[one.Kind] = one.Found
+	}
+	return out
+}
+
+// forge publishes the current generation again with other segments.
+func (s *site) forge(t *testing.T, change func(manifest *core.Manifest)) {
+	t.Helper()
+	index := s.index()
+	pointer, etag, err := index.Current(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	manifest := s.current(t)
+	change(manifest)
+	if pointer.Manifest, err = index.PutManifest(t.Context(), manifest); err != nil {
+		t.Fatal(err)
+	}
+	ref := core.GenerationRef{Manifest: pointer.Manifest, Seq: pointer.Seq, State: "published"}
+	key := index.GenerationKey(pointer.Generation, "manifest.json")
+	if _, err := blob.WriteJSON(t.Context(), s.Artifacts, key, ref, blob.Cond{}); err != nil {
+		t.Fatal(err)
+	}
+	cond := blob.Cond{Match: etag}
+	if _, err := blob.WriteJSON(t.Context(), s.Artifacts, index.CurrentKey(), pointer, cond); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// rewrite gives a segment of rows that a change makes of another; a row that becomes nil is left out.
+func (s *site) rewrite(
+	t *testing.T, segment core.Segment, change func(at int, key string, value []byte) []byte,
+) core.Segment {
+	t.Helper()
+	out, err := artifact.NewRows()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer out.Discard()
+	at := 0
+	for row, err := range artifact.ScanAll(t.Context(), s.Artifacts, s.index().SegmentKey(segment.SHA256)) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if value := change(at, string(row.Key), row.Value); value != nil {
+			out.Append(string(row.Key), value)
+		}
+		at++
+	}
+	written, _, err := out.Segment(t.Context(), s.index(), segment.Part)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return written
+}
+
+func TestAnAuditOfWhatWasJustBuiltFindsNothing(t *testing.T) {
+	for name, part := range map[string]core.Sample{"all": core.Everything, "a part": {Part: 2, Of: 3}} {
+		s := newSite(t, sample(20))
+		s.night(t)
+		s.write(t, map[string]string{"place-003.md": "# Changed\n\nPort Alma 3 was given to Carla Ruiz in 1999.\n"})
+		s.night(t) // a generation that re-uses vectors of another
+		before := keysBelow(t, s.Artifacts, "")
+		found, err := s.audit(t, part, false)
+		if err != nil || len(found.Drift) > 0 || found.Left > 0 {
+			t.Fatalf("%s: %+v, %v", name, found, err)
+		}
+		if after := keysBelow(t, s.Artifacts, ""); len(after) != len(before) {
+			t.Errorf("%s: there were %d objects, and are %d", name, len(before), len(after))
+		}
+		manifest := s.current(t)
+		if part.Whole() && (found.Checked.Classes != manifest.Counts.Classes ||
+			found.Checked.Mentions != manifest.Counts.Mentions || found.Checked.Chunks != manifest.Counts.Chunks ||
+			found.Checked.Documents != manifest.Counts.Documents || found.Checked.Records != manifest.Counts.Classes ||
+			found.Checked.Vectors != manifest.Counts.Classes+manifest.Counts.Windows) {
+			t.Errorf("looked at %+v of %+v", found.Checked, manifest.Counts)
+		}
+		if leased, err := s.Coordination.Leased(t.Context(), "docs"); err != nil || !leased[manifest.Generation] {
+			t.Errorf("%s: it held no lease on what it read: %v, %v", name, leased, err)
+		}
+	}
+}
+
+// A generation of a release with another recipe of class texts has names and texts that the mentions do not come to any
+// more: its rows and its content hash hold them.
+func TestAnAuditOfAnEarlierRecipeFindsNothing(t *testing.T) {
+	s := newSite(t, sample(20))
+	s.night(t)
+	s.forge(t, func(manifest *core.Manifest) {
+		manifest.Made.ClassText = "" // as releases left it that did not record it
+		classes := s.folded(t, manifest)
+		for i, segment := range manifest.Segments.Classes {
+			manifest.Segments.Classes[i] = s.rewrite(t, segment, func(_ int, key string, value []byte) []byte {
+				class, err := rows.DecodeClass(value)
+				if err != nil {
+					t.Error(err)
+				}
+				made := classes[key]
+				manifest.Hashes.Content.Sub(classmerge.Content(core.ID([]byte(key)), made))
+				class.Text[0] ^= 1
+				made.Text = class.Text
+				manifest.Hashes.Content.Add(classmerge.Content(core.ID([]byte(key)), made))
+				return class.Encode()
+			})
+		}
+	})
+	if found, err := s.audit(t, core.Everything, false); err != nil || len(found.Drift) > 0 {
+		t.Errorf("%+v, %v", found, err)
+	}
+}
+
+// folded makes the classes of a generation that all mentions of one split make.
+func (s *site) folded(t *testing.T, manifest *core.Manifest) map[string]rows.Reduced {
+	t.Helper()
+	folds := map[string]*classmerge.Class{}
+	for _, segment := range manifest.Segments.Mentions {
+		for row, err := range artifact.ScanAll(t.Context(), s.Artifacts, s.index().SegmentKey(segment.SHA256)) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			mention, err := rows.DecodeMention(row.Value)
+			if err != nil {
+				t.Fatal(err)
+			}
+			key := string(row.Key)
+			if folds[key] == nil {
+				folds[key] = classmerge.Begin(core.ID(row.Key), s.spec)
+			}
+			folds[key].Add(mention)
+		}
+	}
+	out := map[string]rows.Reduced{}
+	for key, class := range folds {
+		out[key] = class.End()
+	}
+	return out
+}
+
+func TestThePartsOfAnAuditLookAtEverythingOnce(t *testing.T) {
+	s := newSite(t, sample(40))
+	s.shard = 10
+	s.night(t)
+	whole, err := s.audit(t, core.Everything, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var sum core.Audited
+	for part := 1; part <= 3; part++ {
+		found, err := s.audit(t, core.Sample{Part: part, Of: 3}, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if found.Checked.Classes == 0 || found.Checked.Classes == whole.Checked.Classes {
+			t.Errorf("part %d looked at %d of %d classes", part, found.Checked.Classes, whole.Checked.Classes)
+		}
+		sum.Add(found.Checked)
+	}
+	if sum != whole.Checked {
+		t.Errorf("three parts looked at %+v, the whole has %+v", sum, whole.Checked)
+	}
+}
+
+// An audit that stands still loses its lease: other generations follow, and what it looks at is collected, its records
+// and rows before its files. That is no drift, and nothing of it is written again.
+func TestAnAuditThatStoodStillIsNotMisledByWhatWasCollected(t *testing.T) {
+	for _, repair := range []bool{false, true} {
+		s := newSite(t, sample(20))
+		s.night(t)
+		job := pipeline.Job{Index: s.spec.Index, Generation: "audit-paused"}
+		run := s.Bare(job, core.StageAudit, pipeline.AuditFolder)
+		defer run.Close()
+		parts, err := run.OpenAudit(t.Context(), core.Everything, repair)
+		if err != nil {
+			t.Fatal(err)
+		}
+		manifest := s.current(t)
+		s.write(t, map[string]string{"place-003.md": "# Changed\n\nPort Alma 3 was given to Carla Ruiz in 1999.\n"})
+		s.night(t)
+		mark := collect.MarkKey(s.index(), manifest.Generation)
+		if _, err := blob.Write(t.Context(), s.Artifacts, mark, []byte("{}"), blob.Cond{}); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Vectors.Drop(t.Context(), manifest.Collections.Classes); err != nil {
+			t.Fatal(err)
+		}
+		refused := -1
+		for part := range parts {
+			switch _, err := run.AuditPart(t.Context(), part); {
+			case fault.Is(err, fault.GenCollected):
+				refused = part
+			case err != nil:
+				t.Error(err)
+			}
+		}
+		if refused < 0 {
+			t.Fatalf("repair %v: what was collected counts as drift", repair)
+		}
+		if has, err := s.Vectors.Has(t.Context(), manifest.Collections.Classes, []string{"x"}); !fault.Is(err, fault.NotFound) {
+			t.Errorf("repair %v: it wrote again what was collected: %v, %v", repair, has, err)
+		}
+		for _, key := range []string{s.index().GenerationKey(manifest.Generation, "manifest.json"), mark} {
+			if err := s.Artifacts.Delete(t.Context(), key); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, err := run.AuditPart(t.Context(), refused); !fault.Is(err, fault.GenCollected) {
+			t.Errorf("repair %v: of a generation without a reference: %v", repair, err)
+		}
+	}
+}
+
+// Each kind of drift, planted once, is found and named, and what can be mended is.
+func TestEachKindOfDriftIsFound(t *testing.T) {
+	firstRecord := func(t *testing.T, s *site) (key string, class rows.Class) {
+		t.Helper()
+		manifest := s.current(t)
+		for _, segment := range manifest.Segments.Classes {
+			for row, err := range artifact.ScanAll(t.Context(), s.Artifacts, s.index().SegmentKey(segment.SHA256)) {
+				if err != nil {
+					t.Fatal(err)
+				}
+				if class, err = rows.DecodeClass(row.Value); err != nil {
+					t.Fatal(err)
+				}
+				digest := rows.RecordDigest(class.Record)
+				return core.RecordKey(manifest.Store, manifest.Index, core.ID(row.Key), digest), class
+			}
+		}
+		t.Fatal("no class")
+		return "", class
+	}
+	classes := func(t *testing.T, s *site, change func(at int, key string, value []byte) []byte) {
+		t.Helper()
+		s.forge(t, func(manifest *core.Manifest) {
+			for i, segment := range manifest.Segments.Classes {
+				if segment.Rows > 1 {
+					manifest.Segments.Classes[i] = s.rewrite(t, segment, change)
+					return
+				}
+			}
+			t.Fatal("no partition has two classes")
+		})
+	}
+	liveVector := func(t *testing.T, s *site) (collection, key string) {
+		t.Helper()
+		_, class := firstRecord(t, s)
+		record, err := rows.DecodeRecord(class.Record)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s.current(t).Collections.Classes, core.ClassRow(record.ID, class.Vector)
+	}
+	for name, c := range map[string]struct {
+		plant  func(t *testing.T, s *site)
+		want   map[string]int64
+		mended bool
+		says   string
+	}{
+		"a record is missing": {func(t *testing.T, s *site) {
+			key, _ := firstRecord(t, s)
+			if err := s.Records.DeleteRecords(t.Context(), []string{key}); err != nil {
+				t.Fatal(err)
+			}
+		}, map[string]int64{core.DriftRecord: 1}, true, "missing"},
+		"a record is another": {func(t *testing.T, s *site) {
+			key, _ := firstRecord(t, s)
+			if err := s.Records.PutRecords(t.Context(), []records.Record{{Key: key, Value: []byte("x")}}); err != nil {
+				t.Fatal(err)
+			}
+		}, map[string]int64{core.DriftRecord: 1}, true, "something else"},
+		"a vector is missing": {func(t *testing.T, s *site) {
+			collection, key := liveVector(t, s)
+			if err := s.Vectors.Delete(t.Context(), collection, []string{key}); err != nil {
+				t.Fatal(err)
+			}
+		}, map[string]int64{core.DriftVector: 1}, true, "missing"},
+		"a vector is another": {func(t *testing.T, s *site) {
+			collection, key := liveVector(t, s)
+			other := make([]float32, s.current(t).Class.Dimension)
+			other[0] = 1
+			if err := s.Vectors.Delete(t.Context(), collection, []string{key}); err != nil {
+				t.Fatal(err)
+			}
+			row := vectors.Row{Key: key, Vector: other}
+			if err := s.Vectors.Upsert(t.Context(), collection, []vectors.Row{row}); err != nil {
+				t.Fatal(err)
+			}
+		}, map[string]int64{core.DriftVector: 1}, true, "something else"},
+		"a collection is gone": {func(t *testing.T, s *site) {
+			if err := s.Vectors.Drop(t.Context(), s.current(t).Collections.Classes); err != nil {
+				t.Fatal(err)
+			}
+		}, nil, true, "missing"},
+		"a file is damaged": {func(t *testing.T, s *site) {
+			damages["flipped"](t, s.Artifacts, s.index().SegmentKey(s.current(t).Segments.Text[0].SHA256))
+		}, map[string]int64{core.DriftSegment: 1}, false, "text"},
+		"the mentions of a partition are gone": {func(t *testing.T, s *site) {
+			for _, segment := range s.current(t).Segments.Mentions {
+				if segment.Rows > 0 {
+					damages["removed"](t, s.Artifacts, s.index().SegmentKey(segment.SHA256))
+					return
+				}
+			}
+		}, map[string]int64{core.DriftSegment: 1}, false, "rebuild"},
+		"a row has another name": {func(t *testing.T, s *site) {
+			classes(t, s, func(at int, _ string, value []byte) []byte {
+				class, _ := rows.DecodeClass(value)
+				record, err := rows.DecodeRecord(class.Record)
+				if err != nil {
+					t.Error(err)
+				}
+				if at == 1 {
+					record.Name += "s"
+					class.Record = record.Encode()
+				}
+				return class.Encode()
+			})
+		}, map[string]int64{core.DriftClass: 1, core.DriftLive: 1}, false, "name"},
+		"a mention is gone that its split counts": {func(t *testing.T, s *site) {
+			s.forge(t, func(manifest *core.Manifest) {
+				segment := manifest.Segments.Mentions[0]
+				known, cut := map[string]int{}, false
+				manifest.Segments.Mentions[0] = s.rewrite(t, segment, func(_ int, key string, value []byte) []byte {
+					if known[key]++; known[key] == 3 && !cut {
+						cut = true
+						return nil
+					}
+					return value
+				})
+			})
+		}, map[string]int64{core.DriftClass: 1, core.DriftHash: 1}, false, "mentions"},
+		"a row says another vector": {func(t *testing.T, s *site) {
+			classes(t, s, func(at int, _ string, value []byte) []byte {
+				class, _ := rows.DecodeClass(value)
+				if at == 1 {
+					class.Vector[0] ^= 1
+				}
+				return class.Encode()
+			})
+		}, map[string]int64{core.DriftClass: 1, core.DriftLive: 1}, false, "vector digest"},
+		"a class has no row": {func(t *testing.T, s *site) {
+			classes(t, s, func(at int, _ string, value []byte) []byte {
+				if at == 1 {
+					return nil
+				}
+				return value
+			})
+		}, map[string]int64{core.DriftClass: 1, core.DriftLive: 1}, false, "no row"},
+		"a class has no mention": {func(t *testing.T, s *site) {
+			s.forge(t, func(manifest *core.Manifest) {
+				for i, segment := range manifest.Segments.Mentions {
+					if segment.Rows > 0 {
+						first := ""
+						manifest.Segments.Mentions[i] = s.rewrite(t, segment, func(at int, key string, value []byte) []byte {
+							if at == 0 {
+								first = key
+							}
+							if key == first {
+								return nil
+							}
+							return value
+						})
+						return
+					}
+				}
+			})
+		}, map[string]int64{core.DriftClass: 1, core.DriftHash: 1}, false, "no mention"},
+		"a document has lost a chunk": {func(t *testing.T, s *site) {
+			s.forge(t, func(manifest *core.Manifest) {
+				segment := manifest.Segments.Documents[0]
+				manifest.Segments.Documents[0] = s.rewrite(t, segment, func(at int, _ string, value []byte) []byte {
+					document, err := rows.DecodeDocument(value)
+					if err != nil {
+						t.Error(err)
+					}
+					if at == 0 {
+						document.Chunks = document.Chunks[1:]
+					}
+					return document.Encode()
+				})
+			})
+		}, map[string]int64{core.DriftDocument: 1, core.DriftHash: 1}, false, "chunks"},
+		"the hash is another": {func(t *testing.T, s *site) {
+			s.forge(t, func(manifest *core.Manifest) { manifest.Hashes.Content.Add(core.Sum("x")) })
+		}, map[string]int64{core.DriftHash: 1}, false, "content hash"},
+		"a vectors segment is not named": {func(t *testing.T, s *site) {
+			s.forge(t, func(manifest *core.Manifest) { manifest.Segments.ClassVecs = manifest.Segments.ClassVecs[1:] })
+		}, map[string]int64{core.DriftVector: 1}, false, "segments hold"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newSite(t, sample(20))
+			s.night(t)
+			c.plant(t, s)
+			found, err := s.audit(t, core.Everything, false)
+			if !fault.Is(err, fault.Drift) || found.Left == 0 || !strings.Contains(err.Error(), c.says) {
+				t.Fatalf("%+v, %v", found, err)
+			}
+			if c.want != nil && fmt.Sprint(drift(found)) != fmt.Sprint(c.want) {
+				t.Errorf("found %v, want %v: %+v", drift(found), c.want, found.Findings)
+			}
+			again, err := s.audit(t, core.Everything, false)
+			if !fault.Is(err, fault.Drift) || fmt.Sprint(again.Drift) != fmt.Sprint(found.Drift) {
+				t.Fatalf("an audit that only reads changed something: %+v, %v", again, err)
+			}
+			repaired, err := s.audit(t, core.Everything, true)
+			if (err == nil) != c.mended {
+				t.Fatalf("repair: %+v, %v", repaired, err)
+			}
+			if after, err := s.audit(t, core.Everything, false); (err == nil) != c.mended {
+				t.Errorf("after the repair: %+v, %v", after, err)
+			}
+		})
+	}
+}
+
+// Verifying a build compares the first vectors of a batch; one that is another at its end is told by nothing beside it.
+func TestAnAuditComparesEveryVector(t *testing.T) {
+	s := newSite(t, sample(200))
+	s.night(t)
+	manifest := s.current(t)
+	last := ""
+	for _, segment := range manifest.Segments.Classes {
+		for row, err := range artifact.ScanAll(t.Context(), s.Artifacts, s.index().SegmentKey(segment.SHA256)) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			class, err := rows.DecodeClass(row.Value)
+			if err != nil {
+				t.Fatal(err)
+			}
+			last = max(last, core.ClassRow(core.ID(row.Key), class.Vector))
+		}
+	}
+	other := make([]float32, manifest.Class.Dimension)
+	other[0] = 1
+	if err := s.Vectors.Delete(t.Context(), manifest.Collections.Classes, []string{last}); err != nil {
+		t.Fatal(err)
+	}
+	spoiled := []vectors.Row{{Key: last, Vector: other}}
+	if err := s.Vectors.Upsert(t.Context(), manifest.Collections.Classes, spoiled); err != nil {
+		t.Fatal(err)
+	}
+	found, err := s.audit(t, core.Everything, false)
+	if !fault.Is(err, fault.Drift) || fmt.Sprint(drift(found)) != fmt.Sprint(map[string]int64{core.DriftVector: 1}) {
+		t.Errorf("%+v, %v", found, err)
+	}
+}
+
+func TestAnAuditOfNothingSaysSo(t *testing.T) {
+	s := newSite(t, sample(1))
+	if _, err := s.audit(t, core.Everything, false); !fault.Is(err, fault.UnknownIndex) {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,305 @@
+package pipeline_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/unweaver/unweaver/internal/artifact"
+	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/pipeline"
+	"github.com/unweaver/unweaver/internal/testkit/modeltest"
+)
+
+// filling is the payments of a backfill of a site.
+type filling struct {
+	*paidSite
+	job   pipeline.Job
+	index artifact.Index
+}
+
+// fills begins a backfill.
+func (s *paidSite) fills(t *testing.T, name string, choice core.BackfillChoice) *filling {
+	t.Helper()
+	job, _ := s.job(t)
+	f := &filling{paidSite: s, job: job, index: artifact.Index{Store: s.blobs, Name: "docs"}}
+	f.job.Generation, f.job.Backfill, f.job.Batch = "backfill-"+name+"-1", name, 4
+	err := pipeline.KeepBackfill(t.Context(), f.index, core.Backfill{
+		Index: "docs", Name: name, Run: "docs/" + f.job.Generation, Choice: choice, Started: time.Now().UTC(),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+// unit does a piece of the payments, as an activity does.
+func (f *filling) unit(ctx context.Context, do func(context.Context, *pipeline.Run) error) error {
+	run := f.Bare(f.job, "backfill", pipeline.BackfillFolder)
+	defer run.Close()
+	if err := run.Configure(ctx); err != nil {
+		return err
+	}
+	watched, end := run.Watch(ctx)
+	defer end()
+	if err := run.Look(watched); err != nil {
+		return err
+	}
+	err := do(watched, run)
+	if cause := context.Cause(watched); err != nil && cause != nil {
+		err = cause
+	}
+	return err
+}
+
+func (f *filling) open(t *testing.T) (opened pipeline.OpenedBackfill) {
+	t.Helper()
+	err := f.unit(t.Context(), func(ctx context.Context, run *pipeline.Run) (err error) {
+		opened, err = run.OpenBackfill(ctx)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return opened
+}
+
+func nobody(context.Context) (string, error) { return "", nil }
+
+func (f *filling) pay(ctx context.Context, unit int, going pipeline.Going) error {
+	return f.unit(ctx, func(ctx context.Context, run *pipeline.Run) error { return run.PayBackfill(ctx, unit, going) })
+}
+
+// publish is the build that publishes it.
+func (f *filling) publish(t *testing.T) outcome {
+	t.Helper()
+	f.backfill = f.job.Backfill
+	defer func() { f.backfill = "" }()
+	return f.night(t)
+}
+
+func (f *filling) end(t *testing.T, status string) core.Backfill {
+	t.Helper()
+	err := f.unit(t.Context(), func(ctx context.Context, run *pipeline.Run) error {
+		return run.EndBackfill(ctx, pipeline.Ending{Status: status})
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := pipeline.ReadBackfill(t.Context(), f.index, f.job.Backfill)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+func (f *filling) state(t *testing.T) core.Backfill {
+	t.Helper()
+	out, err := pipeline.ReadBackfill(t.Context(), f.index, f.job.Backfill)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+func archive(n int) map[string]string {
+	files := map[string]string{}
+	for i := range n {
+		files[fmt.Sprintf("old/place-%03d.md", i)] = fmt.Sprintf(
+			"# Quay %d\n\nThe quay of Old Verin %d was built in 18%02d by Dora Sanz.\n", i, i, i%100)
+	}
+	return files
+}
+
+// A process that is killed in the middle of the payments costs what was in flight; nights leave to the backfill what it
+// chose; its build asks for no extraction; and the result is that of a build from nothing.
+func TestAKilledBackfillPaysForNothingTwice(t *testing.T) {
+	t.Setenv(keyVariable, "secret")
+	var extracts, kill atomic.Int64
+	s := newPaidSite(t, 6, func(s *paidSite, seen modeltest.Seen) modeltest.Injection {
+		if seen.Task == "extract" && extracts.Add(1) == kill.Load() {
+			s.process().dead.Store(true)
+		}
+		return modeltest.Injection{}
+	})
+	first := s.night(t)
+	const chosen = 20
+	s.write(t, archive(chosen))
+	s.write(t, map[string]string{"news.md": "# News\n\nTolmin sells tin.\n"})
+	f := s.fills(t, "old", core.BackfillChoice{Prefix: "old/"})
+	if opened := f.open(t); opened.Documents != chosen || opened.Units != 1 {
+		t.Fatalf("%+v", opened)
+	}
+	kill.Store(extracts.Load() + 10)
+	if err := f.pay(t.Context(), 0, nobody); err == nil {
+		t.Fatal("a killed process paid to the end")
+	}
+	s.begin()
+
+	night := s.night(t)
+	if got := night.manifest.Counts.Documents; got != 7 {
+		t.Errorf("a night beside the backfill has %d documents, want 7", got)
+	}
+	if s.report(t).LeftOut.Backfills != chosen {
+		t.Errorf("it left out %+v", s.report(t).LeftOut)
+	}
+	if err := f.pay(t.Context(), 0, nobody); err != nil {
+		t.Fatal(err)
+	}
+	if now := f.state(t); now.BytesDone != now.Bytes || now.ChunksDone != chosen || now.UnitsDone != 1 ||
+		now.Base != first.manifest.Generation {
+		t.Errorf("%+v", now)
+	}
+	asked := s.server.Stats().Tasks["extract"].Calls
+	filled := f.publish(t)
+	if after := s.server.Stats().Tasks["extract"].Calls; after != asked {
+		t.Errorf("the build that publishes it asked for %d extractions", after-asked)
+	}
+	if twice := s.server.Stats().Duplicates; twice > 4 { // a batch was in flight
+		t.Errorf("%d answers were paid for twice", twice)
+	}
+	if filled.manifest.Counts.Documents != 7+chosen {
+		t.Errorf("%+v", filled.manifest.Counts)
+	}
+	f.note(t, filled.manifest.Generation)
+	if end := f.end(t, core.StatusCompleted); !end.Rebased || end.Parent != night.manifest.Generation ||
+		end.Generation != filled.manifest.Generation {
+		t.Errorf("%+v", end.BackfillState)
+	}
+	// It is what a build from nothing comes to, and the next night has nothing to do.
+	other := newPaidSite(t, 0, func(*paidSite, modeltest.Seen) modeltest.Injection { return modeltest.Injection{} })
+	other.corpus, other.spec.Corpus = s.corpus, s.corpus
+	if got := other.night(t).manifest; got.Hashes.Content != filled.manifest.Hashes.Content {
+		t.Error("it is not what a build from nothing comes to")
+	}
+	if next := s.night(t); !next.planned.Unchanged {
+		t.Errorf("%+v", next.planned)
+	}
+}
+
+// note writes down which build publishes it, as its workflow does.
+func (f *filling) note(t *testing.T, generation string) {
+	t.Helper()
+	err := f.unit(t.Context(), func(ctx context.Context, run *pipeline.Run) error {
+		return run.NoteBackfill(ctx, func(state *core.BackfillState) {
+			state.Builds = append(state.Builds, core.BackfillBuild{Run: "docs/" + generation})
+		})
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// What a backfill did not choose stays as it is served, whatever the corpus has by then: changed, removed and new
+// documents are the next night's.
+func TestABackfillTouchesNothingElse(t *testing.T) {
+	t.Setenv(keyVariable, "secret")
+	s := newPaidSite(t, 6, func(*paidSite, modeltest.Seen) modeltest.Injection { return modeltest.Injection{} })
+	s.night(t)
+	s.write(t, archive(3))
+	s.write(t, map[string]string{"new.md": "# New\n\nTolmin sells tin.\n", "place-001.md": "# Other\n\nBern sells salt.\n"})
+	s.remove(t, "place-002.md")
+	f := s.fills(t, "old", core.BackfillChoice{Documents: []string{"old/place-000.md", "old/place-002.md"}})
+	if opened := f.open(t); opened.Documents != 2 {
+		t.Errorf("%+v", opened)
+	}
+	filled := f.publish(t)
+	served := s.served(t, filled.manifest)
+	for key, want := range map[string]bool{
+		"old/place-000.md": true, "old/place-001.md": false, "old/place-002.md": true, "new.md": false,
+		"place-001.md": true, "place-002.md": true,
+	} {
+		if _, got := served[key]; got != want {
+			t.Errorf("%s is served: %v, want %v", key, got, want)
+		}
+	}
+	f.end(t, core.StatusCancelled) // from now on nights bring what it chose
+	if next := s.night(t); next.manifest.Counts.Documents != 9 {
+		t.Errorf("%+v", next.manifest.Counts)
+	}
+}
+
+// While another build goes on nothing is asked, and it is told for whom the backfill waits; a pause ends the wait.
+func TestABackfillLetsABuildGoFirst(t *testing.T) {
+	t.Setenv(keyVariable, "secret")
+	s := newPaidSite(t, 3, func(*paidSite, modeltest.Seen) modeltest.Injection { return modeltest.Injection{} })
+	s.night(t)
+	s.write(t, archive(9))
+	f := s.fills(t, "old", core.BackfillChoice{Prefix: "old/"})
+	f.open(t)
+	before := s.server.Stats().Chat
+	looks := 0
+	err := f.pay(t.Context(), 0, func(context.Context) (string, error) {
+		if looks++; looks == 1 {
+			return "docs/night", nil
+		}
+		if now := f.state(t); now.YieldsTo != "docs/night" || s.server.Stats().Chat != before {
+			t.Errorf("%+v, %d calls", now.BackfillProgress, s.server.Stats().Chat-before)
+		}
+		if err := s.steer(f.job, pipeline.CommandPause, nil); err != nil {
+			t.Error(err)
+		}
+		return "docs/night", nil
+	})
+	if !fault.Is(err, fault.Paused) {
+		t.Errorf("%v", err)
+	}
+	if err := s.steer(f.job, pipeline.CommandResume, nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.pay(t.Context(), 0, nobody); err != nil {
+		t.Fatal(err)
+	}
+	if now := f.state(t); now.YieldsTo != "" || now.ChunksDone != 9 || now.Calls.Extract != 9 || now.Calls.Embed == 0 {
+		t.Errorf("%+v", now.BackfillProgress)
+	}
+}
+
+// Where everything is made again a backfill is refused before it pays for anything: a night has to come first.
+func TestABackfillOfAnIndexThatIsMadeAgainIsRefused(t *testing.T) {
+	t.Setenv(keyVariable, "secret")
+	s := newPaidSite(t, 3, func(*paidSite, modeltest.Seen) modeltest.Injection { return modeltest.Injection{} })
+	s.night(t)
+	s.write(t, archive(3))
+	s.spec.Shortening.Threshold++
+	f := s.fills(t, "old", core.BackfillChoice{Prefix: "old/"})
+	before := s.server.Stats().Chat
+	err := f.unit(t.Context(), func(ctx context.Context, run *pipeline.Run) error {
+		_, err := run.OpenBackfill(ctx)
+		return err
+	})
+	if !fault.Is(err, fault.PlanMoved) || s.server.Stats().Chat != before {
+		t.Errorf("%v, %d calls", err, s.server.Stats().Chat-before)
+	}
+	if _, err := pipeline.ReadBackfill(t.Context(), f.index, "other"); !fault.Is(err, fault.NotFound) {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestBackfillsAreListedTheLastBegunFirst(t *testing.T) {
+	s := newSite(t, sample(1))
+	index := artifact.Index{Store: s.Artifacts, Name: "docs"}
+	if all, err := pipeline.Backfills(t.Context(), index); err != nil || len(all) != 0 {
+		t.Fatal(all, err)
+	}
+	begun := time.Date(2026, 11, 20, 8, 0, 0, 0, time.UTC)
+	for i, name := range []string{"b", "c", "a"} {
+		one := core.Backfill{Name: name, Started: begun.Add(time.Duration(i) * time.Hour)}
+		err := pipeline.KeepBackfill(t.Context(), index, one)
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	all, err := pipeline.Backfills(t.Context(), index)
+	var names []string
+	for _, one := range all {
+		names = append(names, one.Name)
+	}
+	if err != nil || !slices.Equal(names, []string{"a", "c", "b"}) {
+		t.Error(names, err)
+	}
+}

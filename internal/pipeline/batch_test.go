@@ -1,0 +1,59 @@
+package pipeline_test
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/store/blob"
+)
+
+// A collector died in a batch, the reference of an old generation is damaged, and the corpus becomes again what it was,
+// so that the night makes segments of the batch: it publishes, and its report tells of the damage.
+func TestDamageOfAnOldReferenceAndADeadCollectorBlockNoNight(t *testing.T) {
+	s := newSite(t, sample(8))
+	s.night(t)
+	s.write(t, map[string]string{"a.md": "# A\n\nSalt of Tolmin.\n"})
+	was := s.night(t)
+	s.write(t, map[string]string{"a.md": "# A\n\nTin of Lake Verin.\n"})
+	s.night(t)
+	var batch []string
+	now := s.current(t).Segments.All()
+	for _, segment := range was.manifest.Segments.All() {
+		if !slices.Contains(now, segment) {
+			batch = append(batch, "segment:"+segment.SHA256)
+		}
+	}
+	list := map[string]any{"format": 2, "since": map[string]string{}, "deleting": batch}
+	if _, err := blob.WriteJSON(t.Context(), s.Artifacts, "docs/condemned.json", list, blob.Cond{}); err != nil {
+		t.Fatal(err)
+	}
+	reference := s.index().GenerationKey(was.manifest.Generation, "manifest.json")
+	damages["flipped"](t, s.Artifacts, reference)
+	s.write(t, map[string]string{"a.md": "# A\n\nSalt of Tolmin.\n"})
+	night, err := s.try(t, &how{})
+	if err != nil || night.published.Status != core.StatusCompleted {
+		t.Fatalf("the night: %+v, %v", night.published, err)
+	}
+	shared := 0
+	for _, segment := range night.manifest.Segments.All() {
+		if slices.Contains(batch, "segment:"+segment.SHA256) {
+			shared++
+		}
+	}
+	if shared == 0 {
+		t.Error("the night made nothing of the batch again")
+	}
+	s.whole(t)
+	report := s.report(t)
+	told := 0
+	for _, problem := range report.Problems {
+		if problem.Code == string(fault.SegmentDamage) && problem.Object == reference {
+			told++
+		}
+	}
+	if told != 1 || report.ProblemsTotal != int64(len(report.Problems)) {
+		t.Errorf("told %d times: %+v", told, report.Problems)
+	}
+}

@@ -1,0 +1,416 @@
+package pipeline_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+
+	"github.com/unweaver/unweaver/internal/artifact"
+	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/index/segments"
+	"github.com/unweaver/unweaver/internal/pipeline/release"
+	"github.com/unweaver/unweaver/internal/retrieve"
+	"github.com/unweaver/unweaver/internal/store/blob"
+)
+
+// branchSite is an installation as its stores are wired, with an index of two generations.
+func branchSite(t *testing.T) *site {
+	t.Helper()
+	s := newSite(t, sample(40))
+	s.Artifacts = artifact.Branched(s.Artifacts)
+	s.night(t)
+	s.changed(t)
+	return s
+}
+
+func (s *site) branch(t testing.TB, name string, set map[string]string) (core.Branch, error) {
+	t.Helper()
+	return s.desk().Branch(t.Context(), release.Branching{
+		Base: "docs", Name: name, Set: set, Operator: core.Operator{By: "ada@desk", Reason: "to compare"},
+	})
+}
+
+// on has the next nights build an index.
+func (s *site) on(index string, threshold int) {
+	s.spec.Index, s.spec.Overlay = index, nil
+	s.spec.Shortening.Threshold = threshold
+	if threshold != 4000 {
+		s.spec.Overlay = map[string]string{"shortening.threshold": fmt.Sprint(threshold)}
+	}
+}
+
+func (s *site) promote(t testing.TB, name string) (core.Move, error) {
+	t.Helper()
+	return s.desk().Do(t.Context(), release.Request{
+		Action: core.ActionPromote, Index: name, Operator: core.Operator{By: "ada@desk", Reason: "it is better"},
+	})
+}
+
+// entire reads every record and row that the served generation of an index lists, and asks it a question.
+func (s *site) entire(t testing.TB, name string) {
+	t.Helper()
+	index := artifact.New(s.Artifacts, name)
+	pointer, _, err := index.Current(t.Context())
+	if err != nil || pointer.Manifest == "" {
+		t.Fatalf("%s serves %+v, %v", name, pointer, err)
+	}
+	manifest, err := index.Pointed(t.Context(), pointer)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, segment := range manifest.Segments.All() {
+		if intact, err := index.Intact(t.Context(), segment.SHA256, nil); err != nil || !intact {
+			t.Errorf("%s: segment %s: intact %t, %v", name, segment.SHA256, intact, err)
+		}
+	}
+	generation, err := retrieve.Open(t.Context(), s.Artifacts, s.Cache, s.Vectors, name, pointer.Manifest, 0)
+	if err != nil {
+		t.Fatalf("%s: %v", name, err)
+	}
+	defer generation.Close()
+	missing := s.missing(t, manifest)
+	if len(missing) > 0 {
+		t.Errorf("%s lost %d records and rows, among them %s", name, len(missing), missing[0])
+	}
+}
+
+// missing are the records and rows that a generation lists and the stores do not have.
+func (s *site) missing(t testing.TB, manifest *core.Manifest) []string {
+	t.Helper()
+	var out []string
+	for _, key := range s.recordKeys(t, manifest) {
+		found, err := s.Records.GetRecords(t.Context(), []string{key})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(found) == 0 || found[0] == nil {
+			out = append(out, key)
+		}
+	}
+	for collection, want := range map[string]int64{
+		manifest.Collections.Classes: manifest.Counts.Classes, manifest.Collections.Chunks: manifest.Counts.Windows,
+	} {
+		count, err := s.Vectors.Count(t.Context(), collection)
+		if err != nil || count < want {
+			out = append(out, fmt.Sprintf("%s has %d of %d rows (%v)", collection, count, want, err))
+		}
+	}
+	return out
+}
+
+func (s *site) recordKeys(t testing.TB, manifest *core.Manifest) []string {
+	t.Helper()
+	table, err := segments.OpenTable(t.Context(), s.Cache, artifact.New(s.Artifacts, "docs"), manifest)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer table.Release()
+	var keys []string
+	for class := range table.ClassesLeft(0, nil) {
+		keys = append(keys, core.RecordKey(manifest.Store, manifest.Stored(), class.ID, class.Record))
+	}
+	return keys
+}
+
+func TestABranchBeginsWithWhatItsBaseServesAndCopiesNoSegment(t *testing.T) {
+	synctest.Test(t, testABranchBeginsWithWhatItsBaseServesAndCopiesNoSegment) // a branch settles for a second and a half
+}
+
+func testABranchBeginsWithWhatItsBaseServesAndCopiesNoSegment(t *testing.T) {
+	s := branchSite(t)
+	before := segmentsIn(t, s)
+	branch, err := s.branch(t, "exp", map[string]string{"shortening.threshold": "200"})
+	if err != nil || branch.Generation != "g002" || branch.Op == "" {
+		t.Fatalf("%+v, %v", branch, err)
+	}
+	if after := segmentsIn(t, s); !slices.Equal(after, before) {
+		t.Errorf("segments were written: %v", after)
+	}
+	s.entire(t, "exp")
+	overlay, uri, err := release.OverlayOf(t.Context(), artifact.New(s.Artifacts, "exp"))
+	if err != nil || overlay.Base != "docs" || overlay.Set["shortening.threshold"] != "200" || uri != s.corpus {
+		t.Errorf("overlay %+v of corpus %q, %v", overlay, uri, err)
+	}
+	s.on("exp", 4000)
+	if out := s.night(t); !out.planned.Unchanged {
+		t.Errorf("a night of a branch without other settings and documents builds: %+v", out.planned)
+	}
+	s.on("docs", 4000)
+	if operations := s.operations(t); operations[0].Action != core.ActionBranch || operations[0].By != "ada@desk" ||
+		operations[0].Name != "exp" || operations[0].Outcome.Result != core.OperationDone {
+		t.Errorf("recorded is %+v", operations[0])
+	}
+}
+
+func segmentsIn(t testing.TB, s *site) []string {
+	t.Helper()
+	var out []string
+	for info, err := range s.Artifacts.List(t.Context(), "", "") {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.Contains(info.Key, "/segments/") {
+			out = append(out, info.Key)
+		}
+	}
+	return out
+}
+
+// Each index is built, changed and collected in turn, with no grace and one generation kept, so that everything goes
+// that may: what the other one lists must stay.
+func TestNightsOfABranchAndItsBaseDeleteNothingOfEachOther(t *testing.T) {
+	synctest.Test(t, testNightsOfABranchAndItsBaseDeleteNothingOfEachOther) // a branch settles for a second and a half
+}
+
+func testNightsOfABranchAndItsBaseDeleteNothingOfEachOther(t *testing.T) {
+	s := branchSite(t)
+	s.spec.Keep, s.spec.Grace = 1, 0
+	if _, err := s.branch(t, "exp", map[string]string{"shortening.threshold": "200"}); err != nil {
+		t.Fatal(err)
+	}
+	for range 4 {
+		s.on("docs", 4000)
+		s.changed(t)
+		s.entire(t, "exp")
+		s.entire(t, "docs")
+		s.on("exp", 200)
+		s.changed(t)
+		s.entire(t, "exp")
+		s.entire(t, "docs")
+	}
+	s.on("docs", 4000)
+	for range 3 { // what the first generations alone had is gone
+		s.changed(t)
+	}
+	s.entire(t, "exp")
+	for _, key := range segmentsIn(t, s) {
+		if !strings.HasPrefix(key, "docs/") {
+			t.Errorf("%s is not below the base", key)
+		}
+	}
+}
+
+func TestAPromotedBranchIsServedByItsBaseAndRolledBack(t *testing.T) {
+	synctest.Test(t, testAPromotedBranchIsServedByItsBaseAndRolledBack) // a branch settles for a second and a half
+}
+
+func testAPromotedBranchIsServedByItsBaseAndRolledBack(t *testing.T) {
+	s := branchSite(t)
+	if _, err := s.branch(t, "exp", map[string]string{"shortening.threshold": "200"}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.promote(t, "exp"); !fault.Is(err, fault.Usage) {
+		t.Errorf("a branch without a generation of its own is promoted: %v", err)
+	}
+	s.on("exp", 200)
+	out := s.night(t)
+	if out.planned.Unchanged {
+		t.Fatal("the setting changes nothing")
+	}
+	s.on("docs", 4000)
+	s.changed(t)
+	if _, err := s.promote(t, "exp"); !fault.Is(err, fault.PointerMoved) {
+		t.Errorf("a branch whose base moved is promoted: %v", err)
+	}
+	s.on("exp", 200)
+	s.night(t)
+	s.on("docs", 200)
+	was := s.pointer(t)
+	move, err := s.promote(t, "exp")
+	if err != nil || move.From != was.Generation || move.Set["shortening.threshold"] != "200" || move.Name != "exp" {
+		t.Fatalf("%+v, %v", move, err)
+	}
+	s.entire(t, "docs")
+	if overlay, _, err := release.OverlayOf(t.Context(), s.index()); err != nil ||
+		overlay.Set["shortening.threshold"] != "200" {
+		t.Errorf("the base's overlay is %+v, %v", overlay, err)
+	}
+	if again, err := s.promote(t, "exp"); err != nil || !again.Unchanged {
+		t.Errorf("a second promote: %+v, %v", again, err)
+	}
+	s.spec.Keep, s.spec.Grace = 1, 0
+	s.on("docs", 200)
+	if out := s.night(t); !out.planned.Unchanged {
+		t.Errorf("the night after a promotion makes things again: %+v", out.planned)
+	}
+	back, err := s.act(t, core.ActionRollback, "")
+	if err != nil || back.To != was.Generation {
+		t.Fatalf("rollback to %+v, %v", back, err)
+	}
+	s.entire(t, "docs")
+	if overlay, _, err := release.OverlayOf(t.Context(), s.index()); err != nil || len(overlay.Set) > 0 {
+		t.Errorf("after the rollback the base's overlay is %+v, %v", overlay, err)
+	}
+	if operations := s.operations(t); operations[1].Action != core.ActionPromote || operations[1].Reason != "it is better" {
+		t.Errorf("recorded is %+v", operations[1])
+	}
+}
+
+func TestADeletedBranchFreesWhatItAloneUsed(t *testing.T) {
+	synctest.Test(t, testADeletedBranchFreesWhatItAloneUsed) // a branch settles for a second and a half
+}
+
+func testADeletedBranchFreesWhatItAloneUsed(t *testing.T) {
+	s := branchSite(t)
+	s.spec.Keep, s.spec.Grace = 1, 0
+	for range 3 {
+		s.night(t)
+		s.changed(t)
+	}
+	if _, err := s.branch(t, "exp", map[string]string{"shortening.threshold": "60"}); err != nil {
+		t.Fatal(err)
+	}
+	s.on("exp", 60)
+	s.night(t)
+	answers := artifact.New(s.Artifacts, "exp").AnswersKey("shared", "one.json") // that method apr kept
+	if _, err := blob.Write(t.Context(), s.Artifacts, answers, []byte("{}"), blob.Cond{}); err != nil {
+		t.Fatal(err)
+	}
+	none := func(context.Context, artifact.Index) (string, error) { return "", nil }
+	if _, err := s.desk().DeleteBranch(t.Context(), release.Branching{Base: "docs", Name: "exp"}, none); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Artifacts.Stat(t.Context(), answers); !fault.Is(err, fault.NotFound) {
+		t.Errorf("the answers that were kept stay until something else takes them: %v", err)
+	}
+	s.on("docs", 4000)
+	for range 5 {
+		s.changed(t)
+		s.entire(t, "docs")
+	}
+	for range 3 { // a mark, its grace, what was condemned, its grace
+		s.night(t)
+	}
+	s.onlyNamed(t)
+	for info, err := range s.Artifacts.List(t.Context(), "exp/", "") {
+		if err != nil || !strings.Contains(info.Key, "/collected") {
+			t.Errorf("%s stayed (%v)", info.Key, err)
+		}
+	}
+	if _, err := s.branch(t, "exp", nil); err != nil {
+		t.Errorf("the name cannot be used again: %v", err)
+	}
+	s.entire(t, "exp")
+}
+
+// onlyNamed looks that the stores hold nothing that no generation of docs lists.
+func (s *site) onlyNamed(t testing.TB) {
+	t.Helper()
+	refs, err := s.index().Named(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	named := map[string]bool{}
+	for _, ref := range refs {
+		manifest, err := s.index().Manifest(t.Context(), ref.Manifest)
+		if err != nil {
+			t.Fatal(err)
+		}
+		named[s.index().SegmentKey(ref.Manifest)] = true
+		for _, segment := range manifest.Segments.All() {
+			named[s.index().SegmentKey(segment.SHA256)] = true
+		}
+		for _, key := range append(s.recordKeys(t, manifest), manifest.Collections.Classes, manifest.Collections.Chunks) {
+			named[key] = true
+		}
+	}
+	var condemned struct {
+		Since map[string]any `json:"since"`
+	}
+	_, err = blob.ReadJSON(t.Context(), s.Artifacts, "docs/condemned.json", &condemned)
+	if err != nil && !fault.Is(err, fault.NotFound) {
+		t.Fatal(err)
+	}
+	for name := range condemned.Since { // the next night that publishes deletes it
+		_, content, _ := strings.Cut(name, ":")
+		named[content], named[s.index().SegmentKey(content)] = true, true
+	}
+	there := segmentsIn(t, s)
+	collections, err := s.Vectors.List(t.Context(), "uw_")
+	if err != nil {
+		t.Fatal(err)
+	}
+	there = append(there, collections...)
+	err = s.Records.ScanRecords(t.Context(), "", func(keys []string) error {
+		there = append(there, keys...)
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, key := range there {
+		if !named[key] {
+			t.Errorf("%s stayed, and no generation lists it", key)
+		}
+	}
+}
+
+func TestBadBranches(t *testing.T) {
+	synctest.Test(t, testBadBranches) // a branch settles for a second and a half
+}
+
+func testBadBranches(t *testing.T) {
+	s := branchSite(t)
+	if _, err := s.branch(t, "exp", nil); err != nil {
+		t.Fatal(err)
+	}
+	s.on("other", 4000)
+	s.night(t)
+	s.on("docs", 4000)
+	for name, code := range map[string]fault.Code{
+		"exp": fault.Usage, "other": fault.Usage, "docs": fault.Usage, "Exp": fault.InvalidParam, "ledger": fault.InvalidParam,
+	} {
+		if _, err := s.branch(t, name, nil); !fault.Is(err, code) {
+			t.Errorf("branch as %s: %v", name, err)
+		}
+	}
+	for _, asked := range []release.Branching{
+		{Base: "exp", Name: "second"}, {Base: "nothing", Name: "second"}, {Base: "docs", Name: "second", Generation: "never"},
+	} {
+		if _, err := s.desk().Branch(t.Context(), asked); err == nil {
+			t.Errorf("%+v is made", asked)
+		}
+	}
+	if _, err := s.promote(t, "docs"); !fault.Is(err, fault.Usage) {
+		t.Errorf("what is no branch is promoted: %v", err)
+	}
+}
+
+func TestOfTwoPromotesAtOnceOneIsServed(t *testing.T) {
+	synctest.Test(t, testOfTwoPromotesAtOnceOneIsServed) // a branch settles for a second and a half
+}
+
+func testOfTwoPromotesAtOnceOneIsServed(t *testing.T) {
+	s := branchSite(t)
+	for i, name := range []string{"one", "two"} {
+		if _, err := s.branch(t, name, nil); err != nil {
+			t.Fatal(err)
+		}
+		s.on(name, 200+100*i)
+		s.night(t)
+	}
+	var errs [2]error
+	var wait sync.WaitGroup
+	for i, name := range []string{"one", "two"} {
+		wait.Go(func() { _, errs[i] = s.promote(t, name) })
+	}
+	wait.Wait()
+	if (errs[0] == nil) == (errs[1] == nil) {
+		t.Fatalf("errors %v", errs)
+	}
+	for _, err := range errs {
+		if err != nil && !fault.Is(err, fault.PointerMoved) {
+			t.Error(err)
+		}
+	}
+	s.entire(t, "docs")
+	refs, err := artifact.New(s.Artifacts, "docs").Refs(t.Context())
+	if err != nil || len(refs) != 3 {
+		t.Errorf("generations %v, %v", refs, err)
+	}
+}

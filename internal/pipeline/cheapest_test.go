@@ -1,0 +1,92 @@
+package pipeline_test
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/unweaver/unweaver/internal/core"
+)
+
+// since is what was sold since a moment, by kind: extract, shorten, and embed.
+func (s *shop) since(before map[string]int) map[string]int {
+	out := map[string]int{}
+	for key, n := range s.sold {
+		kind, _, _ := strings.Cut(key, " ")
+		if strings.HasPrefix(kind, "embedder") {
+			kind = "embed"
+		}
+		if n -= before[key]; n > 0 {
+			out[kind] += n
+		}
+	}
+	return out
+}
+
+// What changes in a night decides what is paid for: no kind of call is made that the change does not need.
+func TestAChangePaysForTheKindsOfCallsThatItNeeds(t *testing.T) {
+	for what, do := range map[string]struct {
+		change func(t *testing.T, s *site)
+		pays   string // kinds of calls
+		why    string // part of the reasons that plan gives; empty: documents, or nothing
+	}{
+		"nothing": {func(*testing.T, *site) {}, "", ""},
+		"another embedding model": {
+			func(_ *testing.T, s *site) { s.spec.Embedding.Model = "embedder-1" }, "embed", "embedding",
+		},
+		"another threshold": {
+			func(_ *testing.T, s *site) { s.spec.Shortening.Threshold = 120 }, "embed shorten", "shortening",
+		},
+		"another chat model":       {func(_ *testing.T, s *site) { s.spec.Chat.Model = "chat-1" }, "extract shorten", "chat"},
+		"what retrieval is set to": {func(_ *testing.T, s *site) { s.spec.Retrieval.TopChunks = 9 }, "", ""},
+		"another language":         {func(_ *testing.T, s *site) { s.spec.Retrieval.Language = "de" }, "", "language"},
+		"how many are kept":        {func(_ *testing.T, s *site) { s.spec.Keep = 2 }, "", ""},
+		"documents moved": {func(t *testing.T, s *site) {
+			from, to := filepath.Join(s.corpus, "place-003.md"), filepath.Join(s.corpus, "other.md")
+			if err := os.Rename(from, to); err != nil {
+				t.Fatal(err)
+			}
+		}, "", ""},
+		"a document removed": {func(t *testing.T, s *site) {
+			if err := os.Remove(filepath.Join(s.corpus, "place-003.md")); err != nil {
+				t.Fatal(err)
+			}
+		}, "embed shorten", ""},
+		"a document added": {func(t *testing.T, s *site) {
+			s.write(t, map[string]string{"more.md": "# More\n\nGreta Lind sold amber to Rhine Gate.\n"})
+		}, "embed extract", ""},
+	} {
+		t.Run(what, func(t *testing.T) {
+			s, sold := newSite(t, sample(20)), &shop{sold: map[string]int{}}
+			s.Models = sold.models
+			s.spec.Chat = core.ChatModel{Provider: "openai", Model: "chat-0"}
+			s.spec.Embedding = core.EmbedModel{Provider: "openai", Model: "embedder-0", Dimension: 8}
+			s.spec.Shortening.Threshold, s.spec.Gate.MaxRemoved = 700, 1
+			s.night(t)
+			before := maps.Clone(sold.sold)
+			do.change(t, s)
+			restart(s)
+			out := s.night(t)
+			reasons := s.report(t).Reasons
+			paid := sold.since(before)
+			for _, kind := range slices.Sorted(maps.Keys(paid)) {
+				if !strings.Contains(do.pays, kind) {
+					t.Errorf("%d calls of %s were paid for", paid[kind], kind)
+				}
+			}
+			for _, kind := range strings.Fields(do.pays) {
+				if paid[kind] == 0 {
+					t.Errorf("no %s was paid for: the case shows nothing", kind)
+				}
+			}
+			if !strings.Contains(fmt.Sprint(reasons), do.why) {
+				t.Errorf("the reasons are %s", reasons)
+			}
+			t.Logf("%v, reasons %v, unchanged %v", paid, reasons, out.planned.Unchanged)
+		})
+	}
+}

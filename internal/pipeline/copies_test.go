@@ -1,0 +1,63 @@
+package pipeline_test
+
+import (
+	"context"
+	"iter"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/pipeline"
+	"github.com/unweaver/unweaver/internal/store/blob"
+	blobmemory "github.com/unweaver/unweaver/internal/store/blob/memory"
+)
+
+// unlisted is a bucket whose objects may not be listed.
+type unlisted struct{ blob.Store }
+
+func (u unlisted) List(context.Context, string, string) iter.Seq2[blob.Info, error] {
+	return func(yield func(blob.Info, error) bool) {
+		yield(blob.Info{}, fault.StoreDenied.At("list", "bucket").Because("no such right"))
+	}
+}
+
+func TestTheNextRunDeletesTheCopiesOfOneThatWasCancelled(t *testing.T) {
+	s := newSite(t, sample(8))
+	job, holder := s.leased(t) // cancelled while it imported
+	err := s.unit(t.Context(), job, "end", func(ctx context.Context, run *pipeline.Run) error {
+		return run.End(ctx, holder, pipeline.Ending{Status: core.StatusCancelled})
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	bucket := blobmemory.New()
+	s.Staging = bucket
+	copies := core.ImportPrefix(s.StoreID)
+	running := copies + "notes/runs/g001/1/classes-0/ab.parquet" // of another index, whose fences count for it alone
+	for _, key := range []string{copies + "docs/runs/g001/1/classes-0/ab.parquet", running} {
+		if _, err := blob.Write(t.Context(), bucket, key, []byte("rows"), blob.Cond{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.Staging = unlisted{bucket}
+	if night := s.night(t); night.published.Status != core.StatusCompleted {
+		t.Fatalf("%+v", night.published)
+	}
+	var told []core.Problem
+	for _, problem := range s.report(t).Problems {
+		if strings.Contains(problem.Detail, "let the worker's credentials list and delete") {
+			told = append(told, problem)
+		}
+	}
+	if len(told) != 1 || told[0].Code != string(fault.StoreDenied) || len(keysBelow(t, bucket, "")) != 2 {
+		t.Errorf("told %+v, left %q", told, keysBelow(t, bucket, ""))
+	}
+	s.Staging = bucket
+	s.write(t, map[string]string{"new.md": "# Salt\n\nSalt of Lake Verin is sold in Tolmin.\n"})
+	s.night(t)
+	if left := keysBelow(t, bucket, ""); !slices.Equal(left, []string{running}) || len(s.report(t).Problems) != 0 {
+		t.Errorf("left %q, told %+v", left, s.report(t).Problems)
+	}
+}

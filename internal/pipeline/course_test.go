@@ -1,0 +1,123 @@
+package pipeline_test
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/unweaver/unweaver/internal/artifact"
+	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/pipeline"
+	"github.com/unweaver/unweaver/internal/store/blob"
+)
+
+// What a night came to outlives its generation, in one small file.
+func TestNightsAreKeptThoughTheirGenerationsAreCollected(t *testing.T) {
+	s := newSite(t, sample(6))
+	s.spec.Keep = 1
+	s.night(t)
+	s.write(t, map[string]string{"new.md": "# Salt\n\nSalt of Lake Verin is sold in Tolmin.\n"})
+	s.night(t)
+	s.night(t)
+	index := artifact.Index{Store: s.Artifacts, Name: s.spec.Index}
+	key := index.NightsKey()
+	var nights core.Nights
+	if _, err := blob.ReadJSON(t.Context(), s.Artifacts, key, &nights); err != nil {
+		t.Fatal(err)
+	}
+	if len(nights.Nights) != 3 {
+		t.Fatalf("%+v", nights)
+	}
+	first, second, third := nights.Nights[0], nights.Nights[1], nights.Nights[2]
+	if first.Changed != 6 || first.Share != 1 || first.Bytes <= 0 || !first.Published {
+		t.Errorf("the first: %+v", first)
+	}
+	if second.Changed != 1 || second.Documents != 7 || second.Bytes <= 0 || second.Bytes >= first.Bytes {
+		t.Errorf("the second: %+v", second)
+	}
+	if !third.Unchanged || third.Changed != 0 || third.Bytes != 0 {
+		t.Errorf("an unchanged one: %+v", third)
+	}
+	if _, err := blob.Write(t.Context(), s.Artifacts, key, []byte("{"), blob.Cond{}); err != nil {
+		t.Fatal(err)
+	}
+	s.night(t)
+	nights = core.Nights{}
+	if _, err := blob.ReadJSON(t.Context(), s.Artifacts, key, &nights); err != nil || len(nights.Nights) != 1 {
+		t.Errorf("after damage: %+v, %v", nights, err)
+	}
+}
+
+func TestAReportHasItsCourseAndAPage(t *testing.T) {
+	s := newSite(t, sample(6))
+	s.night(t)
+	report := s.report(t)
+	if len(report.Course) == 0 || report.Course[len(report.Course)-1].Share != 1 {
+		t.Errorf("course %+v", report.Course)
+	}
+	index := artifact.Index{Store: s.Artifacts, Name: s.spec.Index}
+	page, _, err := blob.Read(t.Context(), s.Artifacts, index.GenerationKey(report.Generation, "report.html"))
+	if err != nil || !strings.Contains(string(page), report.ContentHash) {
+		t.Errorf("%v: %s", err, page)
+	}
+}
+
+// Whoever renews the lease notes how far the run is; many processes note no more than one does.
+func TestTheCourseOfALongRunIsNotedOnceByAllProcesses(t *testing.T) {
+	s := newSite(t, sample(1))
+	job, _ := s.begin(t)
+	synctest.Test(t, func(t *testing.T) {
+		holder := pipeline.Holder{Workflow: job.Holder.Workflow, Run: "run"}
+		var runs []*pipeline.Run
+		for range 3 {
+			other := s.Another() // another process
+			run := other.Bare(job, core.StageExtract, "")
+			defer run.Close()
+			runs = append(runs, run)
+		}
+		if err := runs[0].BeginStage(t.Context(), holder, core.StageExtract, 1000); err != nil {
+			t.Fatal(err)
+		}
+		const minutes = 4
+		for second := range minutes * 60 {
+			if second%10 == 0 {
+				runs[0].Progress.Done(int64(second))
+				if err := runs[0].Flush(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+			}
+			for _, run := range runs {
+				if err := run.Renew(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+			}
+			time.Sleep(time.Second)
+		}
+		noted, err := s.Coordination.Progress(t.Context(), job.Name())
+		if err != nil {
+			t.Fatal(err)
+		}
+		var course []core.Moment
+		if err := json.Unmarshal(noted["run"], &course); err != nil {
+			t.Fatal(err)
+		}
+		if least, most := minutes*60/20, minutes*60/5; len(course) < least || len(course) > most {
+			t.Errorf("%d moments in %d minutes, want %d to %d", len(course), minutes, least, most)
+		}
+		for i := 1; i < len(course); i++ {
+			if course[i].Seconds-course[i-1].Seconds < 5 || course[i].Share < course[i-1].Share {
+				t.Fatalf("moments %+v and %+v", course[i-1], course[i])
+			}
+		}
+		if err := runs[0].Report(t.Context(), holder, pipeline.Ending{Status: core.StatusPaused}); err != nil {
+			t.Fatal(err)
+		}
+		state, err := pipeline.State(context.Background(), s.Coordination, job.Name())
+		if err != nil || len(state.Report.Course) < len(course) {
+			t.Errorf("the report of a pause has %d moments: %v", len(state.Report.Course), err)
+		}
+	})
+}

@@ -1,0 +1,532 @@
+package pipeline_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/unweaver/unweaver/internal/artifact"
+	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/pipeline"
+	"github.com/unweaver/unweaver/internal/store/blob"
+	recordsmemory "github.com/unweaver/unweaver/internal/store/records/memory"
+)
+
+// how a run comes to its end.
+type how struct {
+	rebuild bool // asked for
+	anew    bool // it began again from plan
+}
+
+// try does what the workflow does, also where a segment that is re-used turns out to be damaged.
+func (s *site) try(t *testing.T, way *how) (outcome, error) {
+	t.Helper()
+	job, holder := s.job(t)
+	index := artifact.Index{Store: s.Artifacts, Name: job.Index}
+	fence, err := pipeline.TakeLease(t.Context(), index, holder, nil)
+	if err != nil {
+		return outcome{}, err
+	}
+	job.Fence, job.Rebuild = fence, way.rebuild
+	settle := func(ctx context.Context, run *pipeline.Run) error { return run.Settle(ctx) }
+	if err := s.unit(t.Context(), job, "lease", settle); err != nil {
+		return outcome{}, err
+	}
+	out, err := s.stages(t.Context(), job, holder)
+	if fault.Is(err, fault.ParentDamaged) {
+		way.anew = true
+		job.Rebuild, job.Anew = true, "untold"
+		out, err = s.stages(t.Context(), job, holder)
+	}
+	if fault.Is(err, fault.Outgrown) && job.Anew == "" {
+		way.anew = true
+		job.Anew = "docs/why.json"
+		why := pipeline.Failure{Code: string(fault.CodeOf(err)), Text: err.Error()}
+		if _, err := blob.WriteJSON(t.Context(), s.Artifacts, job.Anew, why, blob.Cond{}); err != nil {
+			t.Fatal(err)
+		}
+		out, err = s.stages(t.Context(), job, holder)
+	}
+	ending := pipeline.Ending{Status: out.published.Status, Reason: out.published.Reason}
+	switch {
+	case err != nil:
+		ending = pipeline.Ending{Status: core.StatusFailed, Reason: string(fault.CodeOf(err)), Detail: err.Error()}
+	case out.planned.Unchanged:
+		ending = pipeline.Ending{Status: out.planned.Status, Unchanged: true}
+	}
+	ended := s.unit(t.Context(), job, "end", func(ctx context.Context, run *pipeline.Run) error {
+		return run.End(ctx, holder, ending)
+	})
+	if ended != nil {
+		t.Fatal(ended)
+	}
+	if err == nil {
+		out.manifest = s.current(t)
+	}
+	return out, err
+}
+
+func (s *site) index() artifact.Index { return artifact.Index{Store: s.Artifacts, Name: s.spec.Index} }
+
+func (s *site) current(t *testing.T) *core.Manifest {
+	t.Helper()
+	pointer, _, err := s.index().Current(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	manifest, err := s.index().Manifest(t.Context(), pointer.Manifest)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return manifest
+}
+
+// restore does what the workflow of a restore does.
+func (s *site) restore(t *testing.T) error {
+	t.Helper()
+	s.runs++
+	job := pipeline.Job{Index: s.spec.Index, Generation: fmt.Sprintf("restore-%03d", s.runs)}
+	run := s.Bare(job, "restore", pipeline.RestoreFolder)
+	defer run.Close()
+	parts, err := run.OpenRestore(t.Context())
+	for part := 0; part < parts && err == nil; part++ {
+		_, err = run.RestorePart(t.Context(), part)
+	}
+	if err == nil {
+		err = run.SealRestore(t.Context())
+	}
+	if err == nil {
+		err = run.Restored(t.Context())
+	}
+	return err
+}
+
+// whole fails where something that the current generation names is not there as it was written.
+func (s *site) whole(t *testing.T) {
+	t.Helper()
+	manifest := s.current(t)
+	for _, kind := range manifest.Segments.Kinds() {
+		for _, segment := range kind.Segments {
+			intact, err := s.index().Intact(t.Context(), segment.SHA256, nil)
+			if err != nil || !intact {
+				t.Errorf("%s %s is damaged still: %v", kind.Name, segment.SHA256[:12], err)
+			}
+		}
+	}
+	if _, err := s.index().Spec(t.Context(), manifest.Spec); err != nil {
+		t.Error(err)
+	}
+	ref, err := s.index().GenerationRef(t.Context(), manifest.Generation)
+	if err != nil || ref.Seq != manifest.Seq {
+		t.Errorf("reference %+v, %v", ref, err)
+	}
+}
+
+// damages are the kinds of damage.
+var damages = map[string]func(*testing.T, blob.Store, string){
+	"removed": func(t *testing.T, store blob.Store, key string) {
+		t.Helper()
+		if err := store.Delete(t.Context(), key); err != nil {
+			t.Fatal(err)
+		}
+	},
+	"cut": func(t *testing.T, store blob.Store, key string) {
+		t.Helper()
+		raw, _, err := blob.Read(t.Context(), store, key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := blob.Write(t.Context(), store, key, bytes.Clone(raw[:len(raw)/2]), blob.Cond{}); err != nil {
+			t.Fatal(err)
+		}
+	},
+	"flipped": func(t *testing.T, store blob.Store, key string) {
+		t.Helper()
+		raw, _, err := blob.Read(t.Context(), store, key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		raw = bytes.Clone(raw)
+		raw[len(raw)/2] ^= 0x40
+		if strings.HasSuffix(key, ".json") {
+			raw[0] ^= 0x40 // a JSON file that is no JSON any more
+		}
+		if _, err := blob.Write(t.Context(), store, key, raw, blob.Cond{}); err != nil {
+			t.Fatal(err)
+		}
+	},
+}
+
+// former are the kinds of segments that only generations of older formats have.
+var former = []string{"live", "search", "delta"}
+
+// objects are the stored objects of the current generation, one of each kind; of enrichments, which have files of
+// several kinds, each.
+func (s *site) objects(t *testing.T) [][2]string {
+	t.Helper()
+	pointer, _, err := s.index().Current(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	manifest := s.current(t)
+	var out [][2]string
+	for _, kind := range manifest.Segments.Kinds() {
+		for i, segment := range kind.Segments {
+			if i == 0 || kind.Name == "enrichment" {
+				out = append(out, [2]string{kind.Name, s.index().SegmentKey(segment.SHA256)})
+			}
+		}
+	}
+	return append(out,
+		[2]string{"manifest", s.index().SegmentKey(pointer.Manifest)},
+		[2]string{"reference", s.index().GenerationKey(pointer.Generation, "manifest.json")},
+		[2]string{"current.json", s.index().CurrentKey()},
+		[2]string{"stores.json", s.index().Name + "/stores.json"},
+		[2]string{"lease.json", s.index().LeaseKey()},
+		[2]string{"configuration", s.index().SpecKey(manifest.Spec)})
+}
+
+// heal follows the hints of errors until a night goes well, and tells what was done.
+func (s *site) heal(t *testing.T) (out outcome, steps []string) {
+	t.Helper()
+	way := &how{}
+	for range 3 {
+		var err error
+		if out, err = s.try(t, way); err == nil {
+			break
+		}
+		text := err.Error()
+		step := fmt.Sprintf("`%s`, then ", fault.CodeOf(err))
+		switch {
+		case strings.Contains(text, "index --rebuild --index docs"):
+			step += "`index --rebuild`"
+			way.rebuild = true
+		case strings.Contains(text, "restore --index docs"):
+			step += "`restore`"
+			if err := s.restore(t); err != nil {
+				t.Fatalf("restore: %v", err)
+			}
+		case strings.Contains(text, "cancel docs --lost"):
+			step += "`cancel INDEX --lost`"
+			if err := pipeline.MendLease(t.Context(), s.index()); err != nil {
+				t.Fatal(err)
+			}
+		default:
+			t.Fatalf("it fails and names no step: %v", err)
+		}
+		steps = append(steps, step)
+	}
+	return out, steps
+}
+
+// Every kind of object of the current generation, removed and flipped one at a time, on a night that finds nothing else
+// to do: it heals, with the hashes that it had, or ends with a code and a step that heals.
+func TestEveryDamageOfTheCurrentGenerationHasAWayBack(t *testing.T) {
+	whole := newSite(t, sample(12))
+	whole.spec.Enrich = []string{"gem", "facts"}
+	whole.night(t)
+	whole.write(t, map[string]string{"more.md": "# More\n\nMore salt of Tolmin goes to Port Alma 3.\n"})
+	whole.remove(t, "place-003.md")
+	before := whole.night(t)
+	for _, kind := range before.manifest.Segments.Kinds() {
+		if empty := len(kind.Segments) == 0; empty != slices.Contains(former, kind.Name) {
+			t.Errorf("%d segments of the kind %s", len(kind.Segments), kind.Name)
+		}
+	}
+	var table []string
+	for _, object := range whole.objects(t) {
+		for _, damage := range []string{"removed", "flipped", "cut"} {
+			t.Run(object[0]+" "+damage, func(t *testing.T) {
+				s, key := whole.copied(t), object[1]
+				damages[damage](t, s.Artifacts, key)
+				night, steps := s.heal(t)
+				s.whole(t)
+				want := before.manifest.Hashes
+				if object[0] == "idf" { // another table of word weights: vectors are as of an index built from nothing
+					want.Vector = s.fromNothing(t).Hashes.Vector
+				}
+				if night.manifest.Hashes != want {
+					t.Error("the hashes are other ones")
+				}
+				report := s.report(t)
+				told := strings.Join(report.Reasons, "; ")
+				what := "the next night "
+				switch {
+				case len(report.Reasons) > 0:
+					what += "makes everything again and says: " + short(told)
+				case night.planned.Repair > 0:
+					what += "verifies the stores and writes it again"
+				case night.planned.Unchanged:
+					what += "writes it again"
+				}
+				if len(steps) > 0 {
+					what = "fails with " + strings.Join(steps, ", ") + "; " + what
+				}
+				segment := strings.Contains(key, "/segments/") && object[0] != "manifest"
+				if segment && (night.planned.Unchanged || !strings.Contains(told, "("+object[0]+")") ||
+					len(report.Problems) == 0 || report.Problems[0].Code != string(fault.ParentDamaged)) {
+					t.Errorf("unchanged %v, it says %q, problems %+v", night.planned.Unchanged, told, report.Problems)
+				}
+				if again, err := s.try(t, &how{}); err != nil || !again.planned.Unchanged || again.planned.Repair != 0 {
+					t.Errorf("the night after: %+v, %v", again.planned, err)
+				}
+				table = append(table, fmt.Sprintf("| %s | %s | %s |", object[0], damage, what))
+			})
+		}
+	}
+	t.Logf("\n| object | damage | what follows |\n|---|---|---|\n%s", strings.Join(table, "\n"))
+}
+
+// short leaves out the names that differ from run to run.
+func short(reasons string) string {
+	words := strings.Fields(reasons)
+	for i := range words {
+		if i > 0 && words[i-1] == "segment" {
+			words[i] = "…"
+		}
+	}
+	return "“" + strings.Join(words, " ") + "”"
+}
+
+// fromNothing builds the same corpus in an installation that holds nothing.
+func (s *site) fromNothing(t *testing.T) *core.Manifest {
+	t.Helper()
+	other := newSite(t, nil)
+	other.corpus, other.spec.Corpus = s.corpus, s.corpus
+	return other.night(t).manifest
+}
+
+// touched counts reads of whole segments.
+type touched struct {
+	blob.Store
+	mu    sync.Mutex
+	whole map[string]int
+}
+
+func (s *touched) Get(ctx context.Context, key string, part blob.Range) (io.ReadCloser, blob.Info, error) {
+	if part == blob.All {
+		s.mu.Lock()
+		s.whole[key]++
+		s.mu.Unlock()
+	}
+	return s.Store.Get(ctx, key, part)
+}
+
+func TestEverySegmentOfTheParentIsReadOnceInSevenNights(t *testing.T) {
+	s := newSite(t, sample(40))
+	now := time.Date(2026, 11, 2, 3, 0, 0, 0, time.UTC)
+	s.Checks = pipeline.Checks{Bytes: 1, Now: func() time.Time { return now }}
+	store := &touched{Store: s.Artifacts, whole: map[string]int{}}
+	s.Artifacts = store
+	first := s.night(t)
+	var most int
+	all := first.manifest.Segments.All()
+	ever := map[string]bool{}
+	for range 7 {
+		store.whole = map[string]int{}
+		now = now.Add(24 * time.Hour)
+		if night := s.night(t); !night.planned.Unchanged {
+			t.Fatalf("%+v", night.planned)
+		}
+		tonight := 0
+		for _, segment := range all {
+			if store.whole[s.index().SegmentKey(segment.SHA256)] > 0 {
+				ever[segment.SHA256] = true
+				tonight++
+			}
+		}
+		most = max(most, tonight)
+	}
+	if len(ever) != len(all) || most >= len(all) {
+		t.Errorf("%d of %d segments were read in seven nights, at most %d in one", len(ever), len(all), most)
+	}
+}
+
+func TestASmallIndexIsReadWholeEachNight(t *testing.T) {
+	s := newSite(t, sample(10))
+	store := &touched{Store: s.Artifacts, whole: map[string]int{}}
+	s.Artifacts = store
+	first := s.night(t)
+	store.whole = map[string]int{}
+	s.night(t)
+	for _, segment := range first.manifest.Segments.All() {
+		if n := store.whole[s.index().SegmentKey(segment.SHA256)]; n != 1 {
+			t.Errorf("segment %s was read %d times", segment.SHA256, n)
+		}
+	}
+}
+
+// Damage that plan did not read, as its turn had not come: the unit that meets it has the run begin anew.
+func TestDamageThatAUnitMeetsMendsItselfInTheSameRun(t *testing.T) {
+	first := newSite(t, sample(12))
+	want := first.night(t)
+	first.write(t, map[string]string{"more.md": "# More\n\nMore salt of Tolmin goes to Port Alma 3.\n"})
+	sound := first.copied(t).night(t)
+	for _, kind := range []string{"classes", "split", "class run", "mentions", "class vectors"} {
+		t.Run(kind, func(t *testing.T) {
+			s := first.copied(t)
+			key, sha := "", ""
+			for _, list := range want.manifest.Segments.Kinds() {
+				if list.Name == kind {
+					sha = list.Segments[0].SHA256
+					key = s.index().SegmentKey(sha)
+				}
+			}
+			s.Cache.Drop(sha)
+			done := false
+			s.before = func(stage string) {
+				if stage == "chunk" && !done { // after plan
+					done = true
+					damages["flipped"](t, s.Artifacts, key)
+				}
+			}
+			way := &how{}
+			night, err := s.try(t, way)
+			if err != nil || night.published.Status != core.StatusCompleted {
+				t.Fatal(night.published, err)
+			}
+			s.before = nil
+			if !way.anew && kind != "text" && kind != "extract" { // those may be written again under other names
+				t.Error("the damage went unseen")
+			}
+			if night.manifest.Hashes != sound.manifest.Hashes {
+				t.Error("the hashes are not those of an undamaged run")
+			}
+			if way.anew {
+				s.whole(t)
+			}
+		})
+	}
+}
+
+func TestARebuildHasTheSameHashesAndPublishesAlsoWhenNothingChanged(t *testing.T) {
+	s := newSite(t, sample(12))
+	s.night(t)
+	s.write(t, map[string]string{"more.md": "# More\n\nMore salt of Tolmin goes to Port Alma 3.\n"})
+	before := s.night(t)
+	night, err := s.try(t, &how{rebuild: true})
+	if err != nil || night.planned.Unchanged || night.manifest.Generation == before.manifest.Generation {
+		t.Fatal(night.planned, err)
+	}
+	if night.manifest.Hashes != before.manifest.Hashes || night.manifest.Collections != before.manifest.Collections {
+		t.Errorf("hashes or collections are other ones")
+	}
+	if len(night.manifest.Segments.ClassVecs) >= len(before.manifest.Segments.ClassVecs) {
+		t.Errorf("%d segments of class vectors, %d before: the parent's are re-used",
+			len(night.manifest.Segments.ClassVecs), len(before.manifest.Segments.ClassVecs))
+	}
+	if reasons := s.report(t).Reasons; !slices.Contains(reasons, "asked for with --rebuild") {
+		t.Errorf("reasons %q", reasons)
+	}
+}
+
+// The parent's documents count for the gate although another segment of it is lost.
+func TestAMassDeletionIsHeldAlsoWhereTheParentIsDamaged(t *testing.T) {
+	s := newSite(t, sample(10))
+	first := s.night(t)
+	damages["removed"](t, s.Artifacts, s.index().SegmentKey(first.manifest.Segments.Runs[0].SHA256))
+	for i := range 5 {
+		if err := os.Remove(filepath.Join(s.corpus, fmt.Sprintf("place-%03d.md", i))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if night := s.night(t); night.planned.Held != "mass_deletion" {
+		t.Errorf("%+v", night.planned)
+	}
+}
+
+func TestRestoreTellsAllThatIsLostAndRestoresTheRest(t *testing.T) {
+	s := newSite(t, sample(12))
+	first := s.night(t)
+	segments := first.manifest.Segments
+	for _, lost := range []core.Segment{segments.Text[0], segments.Mentions[0], segments.Splits[0].Segment} {
+		damages["removed"](t, s.Artifacts, s.index().SegmentKey(lost.SHA256))
+	}
+	damages["flipped"](t, s.Artifacts, s.index().SegmentKey(segments.Extract[0].SHA256))
+	s.Records = recordsmemory.New()
+	err := s.restore(t)
+	for _, want := range []string{"(text)", "(mentions)", "(extract)", "index --rebuild --index docs"} {
+		if !fault.Is(err, fault.SegmentDamage) || !strings.Contains(err.Error(), want) {
+			t.Errorf("it does not tell of %s: %v", want, err)
+		}
+	}
+	count := 0
+	_ = s.Records.ScanRecords(t.Context(), "", func(keys []string) error { count += len(keys); return nil })
+	if count == 0 {
+		t.Error("the records were not restored")
+	}
+}
+
+func TestRestoreMakesAgainWhatIsMadeFromOtherSegments(t *testing.T) {
+	for damage, do := range damages {
+		for _, former := range []bool{true, false} {
+			s := newSite(t, sample(12))
+			s.former = former
+			s.night(t)
+			s.write(t, map[string]string{"place-001.md": "# Harbour 1\n\nIt was moved to Lake Verin.\n"})
+			night := s.night(t)
+			again := 0
+			for _, segment := range kinds(night.manifest, "search", "split", "class run", "dead statistics") {
+				again++
+				do(t, s.Artifacts, s.index().SegmentKey(segment.SHA256))
+				s.Cache.Drop(segment.SHA256)
+				if err := s.restore(t); err != nil {
+					t.Errorf("%s: %v", damage, err)
+				}
+			}
+			if former && again != 1 || !former && again < 4 {
+				t.Errorf("%d segments", again)
+			}
+			s.whole(t)
+		}
+	}
+}
+
+// kinds are the segments of some kinds.
+func kinds(manifest *core.Manifest, names ...string) (out []core.Segment) {
+	for _, kind := range manifest.Segments.Kinds() {
+		if slices.Contains(names, kind.Name) {
+			out = append(out, kind.Segments...)
+		}
+	}
+	return out
+}
+
+func TestOlderGenerationsThatAreDamagedAreLeftOut(t *testing.T) {
+	for _, object := range []string{"manifest", "reference"} {
+		for damage, do := range damages {
+			t.Run(object+" "+damage, func(t *testing.T) {
+				s := newSite(t, sample(8))
+				s.night(t)
+				for _, mine := range s.objects(t) {
+					if mine[0] == object {
+						old := mine[1]
+						s.write(t, map[string]string{"a.md": "# A\n\nSalt of Tolmin.\n"})
+						s.night(t)
+						do(t, s.Artifacts, old)
+					}
+				}
+				if err := s.restore(t); err != nil {
+					t.Errorf("restore: %v", err)
+				}
+				s.write(t, map[string]string{"b.md": "# B\n\nTin of Tolmin.\n"})
+				night, err := s.try(t, &how{})
+				if err != nil || night.published.Status != core.StatusCompleted {
+					t.Errorf("a build: %+v, %v", night.published, err)
+				}
+				if list, err := s.index().Generations(t.Context()); err != nil || list[0].Generation != night.manifest.Generation {
+					t.Errorf("generations %+v, %v", list, err)
+				}
+			})
+		}
+	}
+}

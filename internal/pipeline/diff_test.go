@@ -1,0 +1,201 @@
+package pipeline_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/unweaver/unweaver/internal/artifact/localfile"
+	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/index/segments"
+	"github.com/unweaver/unweaver/internal/pipeline/release"
+	blobmemory "github.com/unweaver/unweaver/internal/store/blob/memory"
+)
+
+func (s *site) difference(t *testing.T, from, to string) core.Difference {
+	t.Helper()
+	cache, err := localfile.New(t.TempDir(), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := release.Difference(t.Context(), cache, s.index(), from, to)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+func listed(changes []core.Change, kind string) (out []string) {
+	for _, change := range changes {
+		if change.Change == kind {
+			out = append(out, strings.TrimSuffix(change.Object+" < "+change.From, " < "))
+		}
+	}
+	return out
+}
+
+func TestADifferenceNamesWhatChanged(t *testing.T) {
+	for name, former := range map[string]bool{"splits": false, "one live segment": true} {
+		t.Run(name, func(t *testing.T) {
+			s := newSite(t, sample(20))
+			s.former = former
+			first := s.night(t).manifest
+			for i := range 2 { // moved
+				old := filepath.Join(s.corpus, fmt.Sprintf("place-%03d.md", i))
+				if err := os.Rename(old, filepath.Join(s.corpus, fmt.Sprintf("moved-%03d.md", i))); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := os.Remove(filepath.Join(s.corpus, "place-002.md")); err != nil {
+				t.Fatal(err)
+			}
+			s.write(t, map[string]string{
+				"place-003.md": "# Harbour 3\n\nThe harbour of Port Alma 3 was closed by Ivo Kralj.\n",
+				"new.md":       "# Salt\n\nSalt of Lake Verin is sold in Tolmin.\n",
+			})
+			second := s.night(t).manifest
+			got := s.difference(t, "", "")
+			if got.From.Generation != "g001" || got.To.Generation != "g002" || got.To.State != "current" ||
+				got.To.Counts != second.Counts {
+				t.Fatalf("%+v", got)
+			}
+			d := got.Documents
+			if d.Added != 1 || d.Changed != 1 || d.Moved != 2 || d.Removed != 1 {
+				t.Errorf("documents: %+v", d)
+			}
+			for kind, want := range map[string]string{
+				"added": "new.md", "changed": "place-003.md", "removed": "place-002.md",
+				"moved": "moved-000.md < place-000.md,moved-001.md < place-001.md",
+			} {
+				if is := strings.Join(listed(d.Listed, kind), ","); is != want {
+					t.Errorf("%s: %q, want %q", kind, is, want)
+				}
+			}
+			if got.Chunks.Added-got.Chunks.Removed != second.Counts.Chunks-first.Counts.Chunks || got.Chunks.Added != 4 {
+				t.Errorf("chunks: %+v", got.Chunks)
+			}
+			c := got.Classes
+			if c.Born == 0 || c.Died == 0 || c.Changed == 0 || c.Born-c.Died != second.Counts.Classes-first.Counts.Classes {
+				t.Errorf("classes: %+v", c)
+			}
+			if !former && !slices.Contains(listed(c.Listed, "born"), "Tolmin") {
+				t.Errorf("born: %v", listed(c.Listed, "born"))
+			}
+			back := s.difference(t, "g002", "g001")
+			if back.Documents.Added != 1 || back.Documents.Removed != 1 || back.Classes.Born != c.Died ||
+				back.Classes.Changed != c.Changed {
+				t.Errorf("backwards: %+v", back)
+			}
+			if same := s.difference(t, "g002", "g002"); same.Documents.Added+same.Documents.Changed+same.Documents.Removed+
+				same.Classes.Born+same.Classes.Changed+same.Classes.Died+same.Chunks.Added+same.Chunks.Removed != 0 {
+				t.Errorf("with itself: %+v", same)
+			}
+		})
+	}
+}
+
+// Whatever nights did to the files, splits and runs that were merged among it, the difference is that of the corpora;
+// and what both have is not read.
+func TestADifferenceOverNightsIsThatOfTheCorpora(t *testing.T) {
+	s := newSite(t, sample(40))
+	s.spec.Keep = 99
+	s.night(t)
+	for night := range 12 {
+		s.write(t, map[string]string{
+			fmt.Sprintf("place-%03d.md", night): fmt.Sprintf("# Harbour %d\n\nPort Alma %d trades tin.\n", night, night),
+		})
+		if out := s.night(t); out.published.Status != core.StatusCompleted {
+			t.Fatalf("%+v", out.published)
+		}
+	}
+	if d := s.difference(t, "g001", "").Documents; d.Changed != 12 || d.Added+d.Removed+d.Moved != 0 {
+		t.Errorf("of twelve nights: %+v", d)
+	}
+	for night := 2; night <= 13; night++ {
+		from, to := fmt.Sprintf("g%03d", night-1), fmt.Sprintf("g%03d", night)
+		if d := s.difference(t, from, to); d.Documents.Changed != 1 || d.Documents.Added+d.Documents.Removed != 0 ||
+			d.Chunks.Added != 1 || d.Chunks.Removed != 1 {
+			t.Errorf("%s to %s: %+v, %+v", from, to, d.Documents, d.Chunks)
+		}
+	}
+	refs := s.references(t)
+	one, err := s.index().Manifest(t.Context(), refs["g012"].Manifest)
+	if err != nil {
+		t.Fatal(err)
+	}
+	other, err := s.index().Manifest(t.Context(), refs["g013"].Manifest)
+	if err != nil {
+		t.Fatal(err)
+	}
+	apart := segments.Apart(other.Segments, one.Segments)
+	if len(apart.Splits) >= len(other.Segments.Splits) && len(other.Segments.Splits) > 2 {
+		t.Errorf("%d of %d splits are opened", len(apart.Splits), len(other.Segments.Splits))
+	}
+	// Documents segments of splits that both have can be gone: nobody reads them.
+	parts := map[string]bool{}
+	for _, split := range apart.Splits {
+		for _, segment := range other.Segments.Documents {
+			parts[segment.SHA256] = parts[segment.SHA256] || segment.Part >= split.Text && segment.Part < split.Text+split.Texts
+		}
+	}
+	removed := 0
+	for sha, needed := range parts {
+		if needed {
+			continue
+		}
+		removed++
+		if err := s.Artifacts.(*blobmemory.Store).Delete(t.Context(), s.index().SegmentKey(sha)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if removed == 0 {
+		t.Error("the two share no split: this shows nothing")
+	}
+	if d := s.difference(t, "g012", "g013"); d.Documents.Changed != 1 {
+		t.Errorf("%+v", d.Documents)
+	}
+}
+
+func TestADifferenceWithWhatIsNotThere(t *testing.T) {
+	s := newSite(t, sample(4))
+	cache, err := localfile.New(t.TempDir(), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ask := func(from, to string) error {
+		_, err := release.Difference(t.Context(), cache, s.index(), from, to)
+		return err
+	}
+	if err := ask("", ""); !fault.Is(err, fault.UnknownGen) {
+		t.Errorf("of nothing: %v", err)
+	}
+	s.night(t)
+	if err := ask("", ""); !fault.Is(err, fault.UnknownGen) || !strings.Contains(err.Error(), "made from") {
+		t.Errorf("of the first: %v", err)
+	}
+	if err := ask("g001", "g077"); !fault.Is(err, fault.UnknownGen) || !strings.Contains(err.Error(), "g077") {
+		t.Errorf("of one that never was: %v", err)
+	}
+	held := s.held(t)
+	if got := s.difference(t, "", held); got.From.Generation != "g001" || got.To.State != core.GenerationHeld ||
+		got.To.Counts.Failed != 20 {
+		t.Errorf("a held one: %+v", got)
+	}
+}
+
+func TestAFirstGenerationHasNothingToBeComparedWith(t *testing.T) {
+	s := newSite(t, sample(3))
+	s.night(t)
+	cache, err := localfile.New(t.TempDir(), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = release.Difference(t.Context(), cache, s.index(), "", "")
+	if !fault.Is(err, fault.UnknownGen) || !strings.Contains(err.Error(), "made from none before it") {
+		t.Errorf("%v", err)
+	}
+}

@@ -1,0 +1,190 @@
+package pipeline_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/model"
+	"github.com/unweaver/unweaver/internal/model/builtin"
+	"github.com/unweaver/unweaver/internal/retrieve"
+	"github.com/unweaver/unweaver/internal/testkit/stagetest"
+)
+
+// A memory is that of a build from nothing after nights of changes, leaves everything else as it was, and answers.
+func TestNightsOfAMemoryComeToWhatABuildFromNothingComesTo(t *testing.T) {
+	s := newSite(t, sample(30))
+	steady(s)
+	s.spec.Keep, s.spec.Gate.MaxRemoved = 2, 1
+	plain := s.night(t).manifest
+	s.spec.Enrich = []string{"gem"}
+	s.night(t)
+	first := s.current(t)
+	made := first.Enrichment("gem")
+	if made == nil || made.Counts["chunks"] != first.Counts.Chunks || made.Counts["questions"] == 0 ||
+		made.Counts["themes"] == 0 || first.Hashes != plain.Hashes {
+		t.Fatalf("%+v, hashes %v, without it %v", made, first.Hashes, plain.Hashes)
+	}
+	if planned := s.night(t).planned; !planned.Unchanged {
+		t.Error("the same is made again")
+	}
+	s.write(t, map[string]string{
+		"place-003.md": "# Harbour 3\n\nCaptain Ivar Moe closed Harbour Tangen in 1931.\n",
+		"new.md":       "# Quay\n\nEngineer Ada Lund built the Quay of Skarnes.\n",
+	})
+	s.night(t)
+	night := s.current(t)
+	fresh := newSite(t, nil)
+	steady(fresh)
+	fresh.corpus, fresh.spec.Corpus = s.corpus, s.corpus
+	fresh.spec.Enrich = s.spec.Enrich
+	fresh.night(t)
+	from := fresh.current(t)
+	if night.Enrichment("gem").Hash != from.Enrichment("gem").Hash || night.Hashes != from.Hashes {
+		t.Errorf("%+v, from nothing %+v", night.Enrichment("gem"), from.Enrichment("gem"))
+	}
+	if night.Enrichment("gem").Hash == made.Hash {
+		t.Error("other chunks have the same memory")
+	}
+	for _, kind := range []string{"questions", "spectral", "themes"} {
+		a, b := night.Segments.FilesOf("gem", kind), from.Segments.FilesOf("gem", kind)
+		if len(a) != 1 || len(b) != 1 || a[0].SHA256 != b[0].SHA256 {
+			t.Errorf("%s: %v, from nothing %v", kind, a, b)
+		}
+	}
+	if retrieve.MemoryEnrichment != "gem" || retrieve.MemoryQuestions != "questions" || retrieve.MemoryThemes != "themes" {
+		t.Error("queries look for files of other names")
+	}
+}
+
+// What settings of a memory change is named with its cost, and nothing else is made again. A spectrum that may be kept
+// is, until more has changed; and where less is allowed, that alone is a reason.
+func TestAChangeOfAMemorysSettingsMakesWhatItCostsAndNoMore(t *testing.T) {
+	s := newSite(t, sample(30))
+	steady(s)
+	s.spec.Keep, s.spec.Gate.MaxRemoved = 3, 1
+	s.spec.Enrich = []string{"gem"}
+	set := core.DefaultGem
+	s.spec.Gem = &set
+	s.night(t)
+	first := s.current(t)
+	night := func(want ...string) *core.Manifest {
+		t.Helper()
+		settings := set // each night has a specification of its own
+		s.spec.Gem = &settings
+		planned := s.night(t).planned
+		if planned.Unchanged != (len(want) == 0) {
+			t.Fatalf("unchanged: %v", planned.Unchanged)
+		}
+		current := s.current(t)
+		if len(want) == 0 {
+			return current
+		}
+		report := s.report(t)
+		for _, part := range want {
+			if !strings.Contains(strings.Join(report.Reasons, "; "), part) {
+				t.Errorf("reasons are %q, not %q", report.Reasons, part)
+			}
+		}
+		if current.Hashes != first.Hashes {
+			t.Error("a setting of the memory changed more than the memory")
+		}
+		return current
+	}
+	set.Questions = 2
+	two := night("gem.questions 5 → 2: every chunk is asked anew")
+	if made := two.Enrichment("gem"); made.Counts["questions"] > 2*made.Counts["chunks"] {
+		t.Errorf("%+v", made)
+	}
+	set.Themes = 1
+	if made := night("gem.themes 12 → 1", "no chunk is asked again").Enrichment("gem"); made.Counts["themes"] != 1 {
+		t.Errorf("%+v", made)
+	}
+	set.Neighbours = 3
+	night("gem.neighbours 20 → 3")
+	set.Respectrum = 0.2
+	night()
+
+	s.write(t, map[string]string{"new.md": "# Quay\n\nEngineer Ada Lund built the Quay of Skarnes.\n"})
+	s.night(t)
+	made := s.current(t).Enrichment("gem")
+	if !strings.HasPrefix(made.Why, "kept: 1 chunks came and 0 went") || made.Counts["since"] != 1 ||
+		made.Counts["spectrum"] != made.Counts["chunks"]-1 {
+		t.Errorf("%+v", made)
+	}
+	first = s.current(t)
+	set.Respectrum = 0
+	made = night("gem.respectrum 0.2 → 0: 1 chunks came or went").Enrichment("gem")
+	if !strings.HasPrefix(made.Why, "computed") || made.Counts["since"] != 0 {
+		t.Errorf("%+v", made)
+	}
+	fresh := newSite(t, nil)
+	steady(fresh)
+	fresh.corpus, fresh.spec.Corpus, fresh.spec.Enrich, fresh.spec.Gem = s.corpus, s.corpus, s.spec.Enrich, &set
+	fresh.night(t)
+	if from := fresh.current(t).Enrichment("gem"); from.Hash != made.Hash {
+		t.Errorf("%+v, from nothing %+v", made, from)
+	}
+	settings := set
+	settings.Respectrum = 0.05
+	s.spec.Gem = &settings
+	changed := map[string]string{}
+	for i := range 6 {
+		changed[fmt.Sprintf("more-%d.md", i)] = fmt.Sprintf("# Mill %d\n\nMiller Olav Dahl ran Mill %d.\n", i, i)
+	}
+	s.write(t, changed)
+	s.night(t)
+	if made = s.current(t).Enrichment("gem"); !strings.HasPrefix(made.Why, "computed: 6 chunks came") {
+		t.Errorf("%+v", made)
+	}
+}
+
+// Chunks for which the model has no questions are counted in the report; a night leaves them, and a round of
+// retry-failed asks for them again, and for nothing else.
+func TestQuestionsThatFailAreToldAndAskedForAgainByARetry(t *testing.T) {
+	s := newSite(t, sample(6))
+	steady(s)
+	s.spec.Enrich = []string{"gem"}
+	var fails atomic.Bool
+	var asked atomic.Int64
+	fails.Store(true)
+	usual := s.Models
+	s.Models = func(spec core.Spec, meter model.Meter) (model.Set, error) {
+		set, err := usual(spec, meter)
+		set.Chat = model.MeterChat(&stagetest.Chat{Answer: func(call model.Call) (model.Reply, error) {
+			if !strings.Contains(string(call.Schema), `"questions"`) {
+				return builtin.Chat{}.Complete(t.Context(), call)
+			}
+			asked.Add(1)
+			if fails.Load() && strings.Contains(call.User, "Harbour 3") {
+				return model.Reply{Text: "I cannot."}, nil
+			}
+			return model.Reply{Text: `{"questions":["What is ` + core.Sum(call.Input).Short(8) + `?"]}`}, nil
+		}}, meter)
+		return set, err
+	}
+	s.night(t)
+	made, report := s.current(t).Enrichment("gem"), s.report(t)
+	if made.Counts["failed"] != 1 || made.Counts["by_text"] != 1 || len(report.Enriched) != 1 ||
+		report.Enriched[0].Counts["failed"] != 1 || report.Enriched[0].Why == "" {
+		t.Fatalf("%+v, report %+v", made, report.Enriched)
+	}
+	before := asked.Load()
+	if planned := s.night(t).planned; !planned.Unchanged || asked.Load() != before {
+		t.Errorf("unchanged: %v, %d questions more", planned.Unchanged, asked.Load()-before)
+	}
+	fails.Store(false)
+	s.attempt = 1
+	s.night(t)
+	if reasons := s.report(t).Reasons; !slices.Contains(reasons,
+		"enrich: gem: 1 chunks that gave no answer of use are asked for again") {
+		t.Errorf("%q", reasons)
+	}
+	summaries := made.Counts["themes"]
+	if again := s.current(t).Enrichment("gem"); again.Counts["failed"] != 0 || asked.Load()-before > 1+summaries {
+		t.Errorf("%+v, %d calls", again, asked.Load()-before)
+	}
+}

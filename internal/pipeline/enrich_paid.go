@@ -1,0 +1,193 @@
+package pipeline
+
+import (
+	"bytes"
+	"context"
+	"maps"
+	"slices"
+	"sync"
+
+	"github.com/unweaver/unweaver/internal/artifact"
+	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/ledger"
+	"github.com/unweaver/unweaver/internal/model"
+	"github.com/unweaver/unweaver/internal/pipeline/purges"
+	"github.com/unweaver/unweaver/internal/stream/extsort"
+)
+
+// paysForEnrichments tells whether anything that enrichments ask is paid for.
+func (r *Run) paysForEnrichments() (bool, error) {
+	models, err := r.Models(r.Settings, r.book)
+	if err != nil {
+		return false, err
+	}
+	pays := func(embedder model.Embedder) bool { return embedder != nil && embedder.Info().Paid }
+	return models.Chat.Info().Paid || models.Finder().Info().Paid || pays(models.Classes) || pays(models.Chunks), nil
+}
+
+// sealed has an enrichment seal, and lists the ledger entries that it asks for: as long as a generation names the list
+// they stay, and a purge knows by it what goes. Where nothing is paid for there is no list.
+func (r *Run) sealed(ctx context.Context, name string, made enrichment, manifest *core.Manifest) (Enriched, error) {
+	pays, err := r.paysForEnrichments()
+	if err != nil {
+		return Enriched{}, err
+	}
+	if !pays {
+		return made.Seal(ctx, r, manifest)
+	}
+	var mu sync.Mutex
+	var sorter extsort.Sorter
+	defer sorter.Close()
+	out, err := made.Seal(ledger.Noting(ctx, func(task string, key core.Digest) {
+		mu.Lock()
+		defer mu.Unlock()
+		sorter.Add([]byte(ledger.Line(task, key)), nil)
+	}), r, manifest)
+	if err != nil {
+		return out, err
+	}
+	list, err := artifact.NewRows()
+	if err != nil {
+		return out, err
+	}
+	defer list.Discard()
+	var last []byte
+	for row, err := range sorter.Sorted() {
+		if err != nil {
+			return out, err
+		}
+		if !bytes.Equal(row[0], last) {
+			last = append(last[:0], row[0]...)
+			list.Append(string(last), nil)
+		}
+	}
+	segment, fresh, err := list.Segment(ctx, r.Index, 0)
+	if fresh {
+		out.Fresh++
+	}
+	out.Files = append(out.Files, core.EnrichedFile{Segment: segment, Of: name, Kind: core.EnrichedLedger})
+	return out, err
+}
+
+// enrichedPurge adds to the traces of each purge what enrichments of generations that hold its documents were made from
+// and those of generations that stay were not: answers about the documents, about what was told of them beside others,
+// and vectors of both. It comes before collect drops a generation. Memory grows with what is added.
+func (p *purging) enrichedPurge(ctx context.Context) error {
+	refs, err := p.index.Named(ctx)
+	if err != nil {
+		return err
+	}
+	manifests := map[string]*core.Manifest{}
+	for _, name := range slices.Sorted(maps.Keys(refs)) {
+		manifest, err := p.index.Manifest(ctx, refs[name].Manifest)
+		if artifact.IsDamage(err) { // collect deletes nothing that it might need
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		manifests[name] = manifest
+	}
+	for i, traces := range p.traces {
+		changed, err := p.enrichedTraces(ctx, traces, manifests)
+		if err != nil {
+			return err
+		}
+		if !changed {
+			continue
+		}
+		if err := traces.Save(ctx, p.index, p.pending[i].ID); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Whose list a row is of.
+var (
+	ofHolder = []byte("goes")
+	ofOther  = []byte("stays")
+)
+
+func (p *purging) enrichedTraces(
+	ctx context.Context, traces *purges.Traces, manifests map[string]*core.Manifest,
+) (changed bool, err error) {
+	going, staying := map[string]bool{}, map[string]bool{}
+	for name, manifest := range manifests {
+		for _, file := range manifest.Segments.Enriched {
+			switch {
+			case file.Kind != core.EnrichedLedger:
+			case traces.Holders[name]:
+				going[file.SHA256] = true
+			default:
+				staying[file.SHA256] = true
+			}
+		}
+		for _, one := range manifest.Enriched {
+			free := one.Models == "" || one.Models == (model.Info{Provider: "builtin"}).Label()
+			listed := len(manifest.Segments.FilesOf(one.Name, core.EnrichedLedger)) > 0
+			if traces.Holders[name] && !listed && !free && !traces.Unlisted {
+				traces.Unlisted, changed = true, true
+			}
+		}
+	}
+	if len(going) == 0 {
+		return changed, nil
+	}
+	var sorter extsort.Sorter
+	defer sorter.Close()
+	add := func(files, but map[string]bool, as []byte) error {
+		for sha := range files {
+			if but[sha] { // the same list
+				continue
+			}
+			for row, err := range artifact.ScanAll(ctx, p.index.Store, p.index.SegmentKey(sha)) {
+				if err != nil {
+					return err
+				}
+				sorter.Add(row.Key, as)
+			}
+			p.Progress.Touch()
+		}
+		return nil
+	}
+	if err := add(going, staying, ofHolder); artifact.IsDamage(err) {
+		traces.Unlisted = true // nobody can tell any more
+		return true, nil
+	} else if err != nil {
+		return changed, err
+	}
+	if err := add(staying, nil, ofOther); err != nil && !artifact.IsDamage(err) { // what others list stays all the same
+		return changed, err
+	}
+	var line []byte
+	goes := false
+	note := func() error {
+		if !goes {
+			return nil
+		}
+		task, key, err := ledger.ReadLine(line)
+		if err != nil {
+			return err
+		}
+		if traces.Keys[task] == nil {
+			traces.Keys[task] = map[core.Digest]bool{}
+		}
+		changed = changed || !traces.Keys[task][key]
+		traces.Keys[task][key] = true
+		return nil
+	}
+	for row, err := range sorter.Sorted() {
+		if err != nil {
+			return changed, err
+		}
+		if !bytes.Equal(row[0], line) {
+			if err := note(); err != nil {
+				return changed, err
+			}
+			line, goes = append(line[:0], row[0]...), true
+		}
+		goes = goes && bytes.Equal(row[1], ofHolder)
+	}
+	return changed, note()
+}

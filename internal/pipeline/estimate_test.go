@@ -1,0 +1,215 @@
+package pipeline_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/unweaver/unweaver/internal/artifact"
+	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/document"
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/model"
+	"github.com/unweaver/unweaver/internal/pipeline"
+	"github.com/unweaver/unweaver/internal/store/blob"
+	"github.com/unweaver/unweaver/internal/store/blob/dir"
+)
+
+func (s *site) estimating() pipeline.Estimating {
+	return pipeline.Estimating{
+		Artifacts: s.Artifacts, Corpora: s.Corpora, StoreID: s.StoreID, Settings: s.spec, Listed: true,
+		Models: func(spec core.Spec) (model.Set, error) { return s.Models(spec, nil) },
+		Folder: func(path string) (blob.Store, error) { return dir.Open(path) },
+		Parser: s.Parser, Limits: s.Limits,
+	}
+}
+
+func estimated(t *testing.T, in pipeline.Estimating) core.Estimated {
+	t.Helper()
+	report, err := pipeline.Estimate(t.Context(), in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return report
+}
+
+// parsed counts the documents that are parsed.
+type parsed struct {
+	document.Parser
+	count *atomic.Int64
+}
+
+func (p parsed) Parse(
+	ctx context.Context, reader io.Reader, kind document.Kind, object string,
+) (document.Doc, error) {
+	p.count.Add(1)
+	return p.Parser.Parse(ctx, reader, kind, object)
+}
+
+func shares(report core.Estimated) map[string]int64 {
+	out := map[string]int64{}
+	for _, share := range report.Shares {
+		out[share.Reason] = share.Documents
+	}
+	return out
+}
+
+// Documents that did not change are neither parsed nor cut, and what would be made is told by its reason.
+func TestAnEstimateParsesWhatChangedAloneAndTellsWhy(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, sample(30))
+	first := estimated(t, s.estimating())
+	if got := fmt.Sprint(shares(first)); got != "map[added:30]" || first.Shares[0].Chunks != first.Chunks {
+		t.Errorf("a first build: %s of %d chunks, %+v", got, first.Chunks, first.Shares)
+	}
+	was := s.night(t)
+	told := core.Report{ // stages of a night in a test are not timed
+		Status: core.StatusCompleted, Diff: core.Diff{Added: 30},
+		Stages: []core.StageProgress{{Name: core.StageChunk, Seconds: 10}},
+	}
+	key := artifact.Index{Store: s.Artifacts, Name: "docs"}.GenerationKey(was.manifest.Generation, "report.json")
+	if _, err := blob.WriteJSON(t.Context(), s.Artifacts, key, told, blob.Cond{}); err != nil {
+		t.Fatal(err)
+	}
+	s.write(t, map[string]string{"new.md": "# New\n\nTolmin sells tin.\n",
+		"place-003.md": "# Other\n\nBern sells salt.\n"})
+	for _, change := range []error{
+		os.Rename(filepath.Join(s.corpus, "place-004.md"), filepath.Join(s.corpus, "renamed.md")),
+		os.Remove(filepath.Join(s.corpus, "place-005.md")),
+	} {
+		if change != nil {
+			t.Fatal(change)
+		}
+	}
+	in := s.estimating()
+	var count atomic.Int64
+	in.Parser, in.Why = parsed{in.Parser, &count}, "renamed.md"
+	report := estimated(t, in)
+	if got := fmt.Sprint(shares(report)); got != "map[added:1 changed:1 moved:1 removed:1]" {
+		t.Errorf("%s", got)
+	}
+	if n := count.Load(); n != 3 {
+		t.Errorf("%d documents were parsed, want 3", n)
+	}
+	if report.Why == nil || report.Why.Reason != "moved" || report.Why.Chunks == 0 || report.Why.Version == "" {
+		t.Errorf("why: %+v", report.Why)
+	}
+	if report.Estimate.Runs != 1 || report.Estimate.Seconds.High < 10 {
+		t.Errorf("not by the run before: %+v", report.Estimate)
+	}
+	night := s.night(t)
+	if report.Chunks != night.manifest.Counts.Chunks || report.Documents != night.manifest.Counts.Documents {
+		t.Errorf("expected %d chunks of %d documents, came %+v", report.Chunks, report.Documents, night.manifest.Counts)
+	}
+	if report.Plan.Manifest == "" || len(report.Plan.Documents) != 4 || report.Plan.Parent != was.manifest.Generation {
+		t.Errorf("plan: %+v", report.Plan)
+	}
+}
+
+func TestAnEstimateSaysWhichSettingHasAllMadeAgain(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, sample(5))
+	s.night(t)
+	s.spec.Chunking.MaxTokens = 700
+	in := s.estimating()
+	in.Why = "place-001.md"
+	report := estimated(t, in)
+	if got := fmt.Sprint(shares(report)); got != "map[config: chunking:5]" || report.Why.Reason != "config: chunking" {
+		t.Errorf("%s, %+v", got, report.Why)
+	}
+	in.Why = "nowhere.md"
+	if _, err := pipeline.Estimate(t.Context(), in); !fault.Is(err, fault.NotFound) ||
+		!strings.Contains(err.Error(), "nowhere.md") {
+		t.Errorf("a document that is not there: %v", err)
+	}
+}
+
+// A plan says what has moved since: listing, parent, configuration.
+func TestAPlanTellsWhatHasMovedSince(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, sample(6))
+	s.night(t)
+	s.write(t, map[string]string{"new.md": "# New\n\nTolmin sells tin.\n"})
+	plan := estimated(t, s.estimating()).Plan
+	again := func() []string {
+		in := s.estimating()
+		in.Unpriced = true
+		return plan.Differences(*estimated(t, in).Plan)
+	}
+	if moved := again(); len(moved) != 0 {
+		t.Fatalf("nothing moved: %q", moved)
+	}
+	s.write(t, map[string]string{"new.md": "# New\n\nTolmin sells iron.\n",
+		"place-001.md": "# Other\n\nBern sells salt.\n"})
+	want := []string{"new.md: other bytes", "place-001.md: changed, was as the parent has it"}
+	if moved := again(); !slices.Equal(moved, want) {
+		t.Errorf("the listing: %q", moved)
+	}
+	s.night(t)
+	moved := again()
+	if len(moved) != 2 || !strings.HasPrefix(moved[0], "parent: generation ") ||
+		moved[1] != "new.md: as the parent has it, was added" {
+		t.Errorf("the parent: %q", moved)
+	}
+	s.spec.Chunking.MaxTokens = 700
+	if moved := again(); !slices.Contains(moved, "indexes.docs.chunking.max_tokens: 700, was 1500") {
+		t.Errorf("the configuration: %q", moved)
+	}
+}
+
+// What a plan expects of a build stands in its report.
+func TestAReportTellsWhatWasExpected(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, sample(4))
+	index := artifact.Index{Store: s.Artifacts, Name: "docs"}
+	job, holder := s.leased(t)
+	expected := core.Estimate{Extract: core.Range{Low: 3, High: 7}}
+	if err := pipeline.Expect(t.Context(), index, job.Generation, expected); err != nil {
+		t.Fatal(err)
+	}
+	out, err := s.stages(t.Context(), job, holder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = s.unit(t.Context(), job, "end", func(ctx context.Context, run *pipeline.Run) error {
+		return run.End(ctx, holder, pipeline.Ending{Status: out.published.Status})
+	})
+	var report core.Report
+	if err == nil {
+		_, err = blob.ReadJSON(t.Context(), s.Artifacts, index.GenerationKey(job.Generation, "report.json"), &report)
+	}
+	if err != nil || report.Planned == nil || *report.Planned != expected {
+		t.Errorf("%+v, %v", report.Planned, err)
+	}
+}
+
+// Extraction in batches costs at least their share of the price, and at most what it costs online, where late requests
+// go.
+func TestAnEstimateOfBatchesTellsTheirPrice(t *testing.T) {
+	s := newSite(t, sample(6))
+	s.Models = (&shop{sold: map[string]int{}}).models
+	s.spec.Chat = core.ChatModel{
+		Provider: "openai", BaseURL: "http://127.0.0.1:1/v1", Model: "small",
+		Price: core.Price{Prompt: 1000, Completion: 4000},
+	}
+	online := estimated(t, s.estimating()).Estimate
+	s.spec.Chat.Batch = core.BatchMode{Deadline: core.Duration(time.Hour), PricedAt: 0.25}
+	batched := estimated(t, s.estimating()).Estimate
+	if online.Extract.Low == 0 || online.Shorten.Low > 0 || online.Cost.Low == 0 {
+		t.Fatalf("%+v", online)
+	}
+	if math.Abs(batched.Cost.Low-online.Cost.Low/4) > 1e-9 || batched.Cost.High != online.Cost.High {
+		t.Errorf("%+v, online %+v", batched.Cost, online.Cost)
+	}
+	if batched.Tokens != online.Tokens || batched.Extract != online.Extract {
+		t.Errorf("%+v, online %+v", batched, online)
+	}
+}

@@ -1,0 +1,95 @@
+package pipeline_test
+
+import (
+	"context"
+	"testing"
+
+	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/pipeline"
+	"github.com/unweaver/unweaver/internal/pipeline/runlog"
+)
+
+func TestAReportKeepsWhatHappenedAndTheRunLogReadsIt(t *testing.T) {
+	s := newSite(t, sample(6))
+	job, holder := s.job(t)
+	step := func(stage string, do func(ctx context.Context, run *pipeline.Run) error) {
+		t.Helper()
+		if err := s.unit(t.Context(), job, stage, do); err != nil {
+			t.Fatal(err)
+		}
+	}
+	step("plan", func(ctx context.Context, run *pipeline.Run) error { return run.BeginStage(ctx, holder, "plan", 1) })
+	step("plan", func(ctx context.Context, run *pipeline.Run) error {
+		if _, err := run.Plan(ctx); err != nil {
+			return err
+		}
+		return run.BeginStage(ctx, holder, "chunk", 6)
+	})
+	source := runlog.Source{Artifacts: s.Artifacts, Runs: s.Coordination}
+	live, err := source.Read(t.Context(), "docs", "g001")
+	if err != nil || live.Documents != 6 || live.Unit != "documents" || live.Stage != "chunk" {
+		t.Fatalf("documents are known while chunks are cut: %+v, %v", live, err)
+	}
+	pause := pipeline.Ending{Status: core.StatusPaused, Reason: "budget_spent", Detail: "all is spent"}
+	for range 2 { // the second is a repeated attempt
+		step("end", func(ctx context.Context, run *pipeline.Run) error { return run.End(ctx, holder, pause) })
+	}
+	step("steer", func(ctx context.Context, run *pipeline.Run) error { return run.Resumed(ctx) })
+	step("chunk", func(ctx context.Context, run *pipeline.Run) error {
+		run.ShowProblem(ctx, "chunk/1", core.Problem{Code: "store_unavailable", Object: "chunk", Detail: "no answer"})
+		run.Progress.Done(2)
+		return run.Flush(ctx)
+	})
+	step("end", func(ctx context.Context, run *pipeline.Run) error {
+		return run.End(ctx, holder, pipeline.Ending{Status: core.StatusCancelled, Reason: "cancelled"})
+	})
+	over, err := source.Read(t.Context(), "docs", "g001")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var kinds []string
+	for _, event := range over.Events {
+		kinds = append(kinds, event.Kind+" "+event.Stage+event.Code)
+	}
+	want := []string{
+		"started ", "stage plan", "stage chunk", "paused chunkbudget_spent", "resumed ", "ended cancelled",
+	}
+	if len(kinds) != len(want) {
+		t.Fatalf("%q, want %q", kinds, want)
+	}
+	for i := range want {
+		if kinds[i] != want[i] {
+			t.Errorf("event %d is %q, want %q", i, kinds[i], want[i])
+		}
+	}
+	if last := over.Stages[len(over.Stages)-1]; last.Name != "chunk" || last.Done == last.Total || last.Total != 6 {
+		t.Errorf("a cancelled stage is not done: %+v", last)
+	}
+	if len(over.Retries) != 1 || over.Retries[0].Code != "store_unavailable" || over.Version == "" {
+		t.Errorf("retries %+v, version %q", over.Retries, over.Version)
+	}
+	runs, err := source.List(t.Context(), "docs", 0)
+	if err != nil || len(runs) != 1 || runs[0].Status != core.StatusCancelled {
+		t.Errorf("%+v, %v", runs, err)
+	}
+}
+
+func TestACardShowsWhatIsServedAndTheRunThatEndedLast(t *testing.T) {
+	s := newSite(t, sample(6))
+	s.night(t)
+	s.night(t) // unchanged
+	source := runlog.Source{Artifacts: s.Artifacts, Runs: s.Coordination}
+	cards, err := source.Cards(t.Context())
+	if err != nil || len(cards) != 1 {
+		t.Fatalf("%+v, %v", cards, err)
+	}
+	card := cards[0]
+	if card.State != runlog.StatePublished || card.Documents != 6 || card.Bytes == 0 || card.Generation != "g001" ||
+		card.Published == nil || card.LastRun == nil || card.LastRun.Run != "docs/g002" || !card.LastRun.Unchanged {
+		t.Errorf("%+v", card)
+	}
+	runs, err := source.List(t.Context(), "docs", 1)
+	if err != nil || len(runs) != 1 || runs[0].Run != "docs/g002" {
+		t.Errorf("the newest run: %+v, %v", runs, err)
+	}
+}

@@ -1,0 +1,194 @@
+package pipeline_test
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"regexp"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/model"
+	"github.com/unweaver/unweaver/internal/model/builtin"
+	"github.com/unweaver/unweaver/internal/pipeline"
+	"github.com/unweaver/unweaver/internal/store/blob"
+	"github.com/unweaver/unweaver/internal/testkit/stagetest"
+)
+
+// before is a store as an attempt sees it that looked for its unit's result before another one recorded it.
+type before struct {
+	blob.Store
+	result string // the end of its key
+	looked *atomic.Bool
+}
+
+func (b before) Get(ctx context.Context, key string, part blob.Range) (io.ReadCloser, blob.Info, error) {
+	if strings.HasSuffix(key, b.result) && b.looked.CompareAndSwap(false, true) {
+		return nil, blob.Info{}, fault.NotFound.At("read", key)
+	}
+	return b.Store.Get(ctx, key, part)
+}
+
+// contents are the files of a run.
+func (s *site) contents(t *testing.T, job pipeline.Job) map[string]string {
+	t.Helper()
+	out := map[string]string{}
+	for _, key := range keysBelow(t, s.Artifacts, job.Index+"/runs/"+job.Generation+"/") {
+		raw, _, err := blob.Read(t.Context(), s.Artifacts, key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out[key] = string(raw)
+	}
+	return out
+}
+
+// unitOf is a unit of a stage, and how its result's file ends.
+type unitOf struct {
+	stage, result string
+	do            func(ctx context.Context, run *pipeline.Run) (any, error)
+}
+
+// late does a unit; then, once what it reads is another, as an attempt that began before that one ended. Nothing that
+// was recorded may change, and the late attempt must take what was.
+func (s *site) late(t *testing.T, job pipeline.Job, unit unitOf, change func()) {
+	t.Helper()
+	try := func() string {
+		var out any
+		err := s.unit(t.Context(), job, unit.stage, func(ctx context.Context, run *pipeline.Run) (err error) {
+			out, err = unit.do(ctx, run)
+			return err
+		})
+		raw, encoding := json.Marshal(out)
+		if err != nil || encoding != nil {
+			t.Fatalf("%s: %v %v", unit.result, err, encoding)
+		}
+		return string(raw)
+	}
+	first := try()
+	recorded := s.contents(t, job)
+	change()
+	store := s.Artifacts
+	looked := new(atomic.Bool)
+	s.Artifacts = before{store, unit.result, looked}
+	s.Forget() // it is in another process
+	second := try()
+	s.Artifacts = store
+	if !looked.Load() {
+		t.Errorf("%s was not looked for", unit.result)
+	}
+	if first != second {
+		t.Errorf("%s: the late attempt came to\n%s, recorded is\n%s", unit.result, second, first)
+	}
+	now := s.contents(t, job)
+	for key, content := range recorded {
+		if now[key] != content {
+			t.Errorf("%s: the late attempt changed %s", unit.result, key)
+		}
+	}
+	if len(now) == len(recorded) {
+		t.Errorf("%s: the late attempt wrote what the first one did", unit.result)
+	}
+}
+
+// An attempt that the engine gave up may live on, see another corpus and get other answers, and end after the attempt
+// that took its place: what was recorded stands, and what it wrote goes with the scratch of the run.
+func TestAnAttemptThatEndsLateChangesNothingThatWasRecorded(t *testing.T) {
+	undisturbed := newSite(t, sample(20)).night(t).manifest
+	s := newSite(t, sample(20))
+	s.write(t, map[string]string{"unread.bin": "no document"}) // so that there is a list of problems
+	job, holder := s.leased(t)
+	s.late(t, job, unitOf{"plan", "/build.json", func(ctx context.Context, run *pipeline.Run) (any, error) {
+		return run.Plan(ctx)
+	}}, func() {
+		s.write(t, map[string]string{"later.md": "# Later\n\nCame later.", "later.bin": "no document"})
+	})
+	s.late(t, job, unitOf{"chunk", "/chunk-00000.json", func(ctx context.Context, run *pipeline.Run) (any, error) {
+		return run.Chunk(ctx, 0)
+	}}, func() {
+		s.write(t, map[string]string{"place-003.md": "\x7fELF\x00\x01", "place-004.md": "# Other\n\nAnother text."})
+	})
+	err := s.unit(t.Context(), job, "chunk", func(ctx context.Context, run *pipeline.Run) error {
+		_, _, err := run.SealChunks(ctx)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	models := s.Models
+	s.late(t, job, unitOf{"extract", "/extract-00000-00000.json", func(ctx context.Context, run *pipeline.Run) (any, error) {
+		return run.Extract(ctx, 0, 0)
+	}}, func() {
+		s.Models = func(core.Spec, model.Meter) (model.Set, error) {
+			other := &stagetest.Chat{Free: true, Answer: stagetest.Says(`{"entities":[{"name":"Other","description":"Else."}]}`)}
+			return model.Set{Chat: other, Classes: builtin.Embedder{}, Chunks: builtin.Embedder{}}, nil
+		}
+	})
+	s.Models = models
+	out, err := s.stages(t.Context(), job, holder)
+	if err != nil || out.published.Status == core.StatusHeld {
+		t.Fatalf("%+v, %v", out.published, err)
+	}
+	s.checkHashes(t, undisturbed)
+	if left := keysBelow(t, s.Artifacts, "docs/runs/"); len(left) > 0 {
+		t.Errorf("scratch is left: %q", left)
+	}
+}
+
+// checkHashes compares what is published with a generation of the same documents.
+func (s *site) checkHashes(t *testing.T, want *core.Manifest) {
+	t.Helper()
+	current, _, err := s.index().Current(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	manifest, err := s.index().Manifest(t.Context(), current.Manifest)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if manifest.Hashes != want.Hashes {
+		t.Errorf("hashes %+v, want %+v", manifest.Hashes, want.Hashes)
+	}
+}
+
+// named is a file of a unit that is named by its content.
+var named = regexp.MustCompile(`-[0-9a-f]{32}\.`)
+
+// A run that began when every attempt of a unit wrote one name goes on, whoever takes it, with the result of others.
+func TestARunOfTheTimeOfOneNameGoesOn(t *testing.T) {
+	undisturbed := newSite(t, sample(20)).night(t).manifest
+	for _, stages := range []int{1, 2, 4, 1 << 20} {
+		s := newSite(t, sample(20))
+		job, holder := s.leased(t)
+		job.OneName = true
+		older, stop := context.WithCancel(t.Context())
+		done := 0
+		s.before = func(string) {
+			if done++; done > stages {
+				stop()
+			}
+		}
+		out, err := s.stages(older, job, holder)
+		s.before = nil
+		stop()
+		if stages < 1<<20 {
+			if err == nil {
+				t.Fatal("the older program did all")
+			}
+			for _, key := range keysBelow(t, s.Artifacts, "docs/runs/") {
+				if named.MatchString(key) {
+					t.Errorf("%s is not a name of that time", key)
+				}
+			}
+			job.OneName = false
+			out, err = s.stages(t.Context(), job, holder)
+		}
+		if err != nil || out.published.Status == core.StatusHeld {
+			t.Fatalf("after %d units: %+v, %v", stages, out.published, err)
+		}
+		s.checkHashes(t, undisturbed)
+	}
+}

@@ -1,0 +1,137 @@
+package pipeline_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/unweaver/unweaver/internal/artifact"
+	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/pipeline"
+	"github.com/unweaver/unweaver/internal/testkit/modeltest"
+)
+
+// lettersSite has a model that answers nothing about two of its documents until it gets better.
+func lettersSite(t *testing.T, better *atomic.Bool) *paidSite {
+	t.Helper()
+	t.Setenv(keyVariable, "secret")
+	s := newPaidSite(t, 8, func(_ *paidSite, seen modeltest.Seen) modeltest.Injection {
+		bad := strings.Contains(seen.Text, "Port Alma 2 was") || strings.Contains(seen.Text, "Port Alma 5 was")
+		if seen.Task == "extract" && bad && !better.Load() {
+			return modeltest.Injection{Content: "Sorry,\nno entities."}
+		}
+		return modeltest.Injection{}
+	})
+	s.spec.Failures.Share = 0.9
+	return s
+}
+
+func (s *paidSite) letters(t *testing.T, generation string) []core.Letter {
+	t.Helper()
+	letters, err := pipeline.Letters(t.Context(), artifact.Index{Store: s.Artifacts, Name: "docs"}, generation)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return letters
+}
+
+// A round of retry-failed asks for what failed and for nothing else, whatever the corpus has by then; a model that got
+// better empties the list, and one that did not leaves it with one attempt more.
+func TestARetryAsksForWhatFailedAloneAndABetterModelEmptiesTheList(t *testing.T) {
+	var better atomic.Bool
+	s := lettersSite(t, &better)
+	first := s.night(t)
+	letters := s.letters(t, first.manifest.Generation)
+	if len(letters) != 2 || letters[0].Document != "place-002.md" || letters[0].Kind != core.LetterContent ||
+		letters[0].Attempts != 1 || !strings.Contains(letters[0].Raw, "Sorry") {
+		t.Fatalf("%+v", letters)
+	}
+	// What changes in the corpus meanwhile waits for the next night.
+	s.write(t, map[string]string{
+		"new.md": "# New\n\nTolmin sells tin.\n", "place-001.md": "# Other\n\nBern sells salt.\n",
+	})
+	if err := os.Remove(filepath.Join(s.corpus, "place-003.md")); err != nil {
+		t.Fatal(err)
+	}
+	for round := 1; round <= 2; round++ {
+		s.attempt = round
+		before := s.server.Stats().Tasks["extract"].Calls
+		again := s.night(t)
+		letters = s.letters(t, again.manifest.Generation)
+		if len(letters) != 2 || letters[0].Attempts != round+1 || again.manifest.Counts.DeadLetters != 2 {
+			t.Fatalf("round %d of a model that is as it was: %+v", round, letters)
+		}
+		if asked := s.server.Stats().Tasks["extract"].Calls - before; asked < 2 || asked > 16 { // until it is sure to be the chunks
+			t.Errorf("round %d asked %d times for two chunks", round, asked)
+		}
+	}
+	better.Store(true)
+	asked := s.server.Stats().Tasks["extract"].Calls
+	s.attempt = 3
+	done := s.night(t)
+	if done.published.Status != core.StatusCompleted || done.manifest.Counts.DeadLetters != 0 ||
+		len(s.letters(t, done.manifest.Generation)) != 0 {
+		t.Errorf("%+v, %+v", done.published, done.manifest.Counts)
+	}
+	if calls := s.server.Stats().Tasks["extract"].Calls - asked; calls != 2 {
+		t.Errorf("%d extractions for two chunks", calls)
+	}
+	if done.manifest.Counts.Documents != first.manifest.Counts.Documents || done.planned.Documents != 2 {
+		t.Errorf("%d documents were made; %+v, was %+v", done.planned.Documents, done.manifest.Counts, first.manifest.Counts)
+	}
+	s.attempt = 0
+	night := s.night(t) // which takes in what the corpus has by now
+	if night.planned.Documents != 2 || night.manifest.Counts.Documents != 8 || night.manifest.Counts.DeadLetters != 0 {
+		t.Errorf("%+v, %+v", night.planned, night.manifest.Counts)
+	}
+	// What came of it is what a build from nothing comes to.
+	fresh := newPaidSite(t, 0, func(*paidSite, modeltest.Seen) modeltest.Injection { return modeltest.Injection{} })
+	fresh.corpus, fresh.spec.Corpus = s.corpus, s.corpus
+	if built := fresh.night(t); built.manifest.Hashes.Content != night.manifest.Hashes.Content {
+		t.Errorf("content hash %s, from nothing %s", night.manifest.Hashes.Content.Digest().Short(12), built.manifest.Hashes.Content.Digest().Short(12))
+	}
+}
+
+// One letter is asked for again by itself; a discarded one is asked for by its name alone.
+func TestALetterIsShownReplayedAndDiscardedByItsChunk(t *testing.T) {
+	var better atomic.Bool
+	s := lettersSite(t, &better)
+	first := s.night(t)
+	index := artifact.Index{Store: s.Artifacts, Name: "docs"}
+	letters := s.letters(t, first.manifest.Generation)
+	shown, err := pipeline.FindLetter(t.Context(), index, first.manifest, letters[1].Chunk)
+	if err != nil || !strings.Contains(shown.Text, "The harbour of Port Alma 5 was built") {
+		t.Errorf("%+v, %v", shown, err)
+	}
+	for _, unknown := range []string{strings.Repeat("0", 32), "../../current", ""} {
+		if _, err := pipeline.FindLetter(t.Context(), index, first.manifest, unknown); !fault.Is(err, fault.NotFound) {
+			t.Errorf("%q: %v", unknown, err)
+		}
+	}
+	generation := first.manifest.Generation
+	err = pipeline.DiscardLetters(t.Context(), index, generation, []string{letters[0].Chunk, strings.Repeat("0", 32)}, "why")
+	if !fault.Is(err, fault.NotFound) || s.letters(t, generation)[0].Discarded != nil {
+		t.Errorf("one of two is unknown: %v", err)
+	}
+	if err := pipeline.DiscardLetters(t.Context(), index, generation, []string{letters[0].Chunk}, "a table"); err != nil {
+		t.Fatal(err)
+	}
+	better.Store(true)
+	s.attempt = 1
+	night := s.night(t)
+	left := s.letters(t, night.manifest.Generation)
+	if len(left) != 1 || left[0].Discarded == nil || left[0].Discarded.Why != "a table" {
+		t.Fatalf("after a round for all: %+v", left)
+	}
+	s.attempt = 2
+	next := "g003"
+	if err := pipeline.ChooseLetters(t.Context(), index, next, []string{left[0].Chunk}); err != nil {
+		t.Fatal(err)
+	}
+	if named := s.night(t); named.manifest.Generation != next || len(s.letters(t, next)) != 0 {
+		t.Errorf("asked for by its name: %s, %+v", named.manifest.Generation, s.letters(t, next))
+	}
+}

@@ -1,0 +1,47 @@
+package pipeline_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/unweaver/unweaver/internal/core"
+)
+
+// Documents that came through links are gone for a version that does not follow them: the gate of mass deletions holds
+// the run, and what it tells names the setting that brings them back.
+func TestDocumentsThatCameThroughLinksAreHeldAndTheSettingIsNamed(t *testing.T) {
+	s := newSite(t, map[string]string{"own.md": "# Own\n\nThe harbour of Port Alma was built by Carla Ruiz.\n"})
+	outside := t.TempDir()
+	for name, text := range sample(3) {
+		if err := os.WriteFile(filepath.Join(outside, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Symlink(outside, filepath.Join(s.corpus, "linked")); err != nil {
+		t.Skip("no links here: ", err)
+	}
+	s.spec.FollowLinks = true // as the version before did
+	if out := s.night(t); out.published.Status != core.StatusCompleted || out.planned.Documents != 4 {
+		t.Fatalf("%+v", out.planned)
+	}
+	s.spec.FollowLinks = false
+	out := s.night(t)
+	if out.planned.Held == "" {
+		t.Fatalf("it was not held: %+v", out.planned)
+	}
+	report := s.report(t)
+	told := false
+	for _, problem := range report.Problems {
+		told = told || problem.Code == "not_followed" && problem.Object == "linked" &&
+			strings.Contains(problem.Detail, "follow_links")
+	}
+	if !told {
+		t.Errorf("problems: %+v", report.Problems)
+	}
+	s.spec.FollowLinks = true
+	if out := s.night(t); out.planned.Held != "" || !out.planned.Unchanged {
+		t.Errorf("with the setting: %+v", out.planned)
+	}
+}

@@ -1,0 +1,292 @@
+package pipeline_test
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/unweaver/unweaver/internal/artifact"
+	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/ledger"
+	"github.com/unweaver/unweaver/internal/ledger/embed"
+	"github.com/unweaver/unweaver/internal/model"
+	"github.com/unweaver/unweaver/internal/model/builtin"
+	"github.com/unweaver/unweaver/internal/pipeline"
+	"github.com/unweaver/unweaver/internal/stage/collect"
+	"github.com/unweaver/unweaver/internal/store/blob"
+	"github.com/unweaver/unweaver/internal/store/blob/dir"
+	blobmemory "github.com/unweaver/unweaver/internal/store/blob/memory"
+	coordmemory "github.com/unweaver/unweaver/internal/store/coordination/memory"
+)
+
+// seller is a model that is paid for; it counts what it sold.
+type seller struct {
+	mu     sync.Mutex
+	texts  map[string]int // embedded
+	calls  map[string]int // of the chat, by task
+	refuse func(texts []string) bool
+}
+
+func (s *seller) Info() model.Info { return model.Info{Provider: "openai", Model: "m", Paid: true} }
+func (s *seller) Dimension() int   { return 16 }
+
+func (s *seller) Embed(ctx context.Context, texts []string) ([][]float32, model.Usage, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.refuse != nil && s.refuse(texts) {
+		return nil, model.Usage{}, fault.ModelAuth.At("embed", "m")
+	}
+	vectors := make([][]float32, len(texts))
+	for i, text := range texts {
+		s.texts[text]++
+		digest := core.Sum(text)
+		vectors[i] = make([]float32, 16)
+		for j := range vectors[i] {
+			vectors[i][j] = float32(digest[j]) + 1
+		}
+	}
+	return vectors, model.Usage{Prompt: int64(len(texts))}, nil
+}
+
+type chat struct{ *seller }
+
+func (c chat) Complete(ctx context.Context, call model.Call) (model.Reply, error) {
+	c.mu.Lock()
+	c.calls[call.Task]++
+	c.mu.Unlock()
+	return builtin.Chat{}.Complete(ctx, call)
+}
+
+// sold is what was paid for since the last look: calls, texts, and texts that had been paid for before.
+func (s *seller) sold(before map[string]int) (extract, shorten, texts, twice int) {
+	for text, n := range s.texts {
+		texts += n - before[text]
+		twice += n - max(1, before[text])
+	}
+	extract, shorten = s.calls[model.Extract], s.calls[model.Shorten]
+	clear(s.calls)
+	return extract, shorten, texts, twice
+}
+
+// paying has a site's models paid for. Classes are shortened early, so that there is something to shorten.
+func paying(s *site) *seller {
+	sold := &seller{texts: map[string]int{}, calls: map[string]int{}}
+	s.Models = func(core.Spec, model.Meter) (model.Set, error) {
+		return model.Set{Chat: chat{sold}, Classes: sold, Chunks: sold}, nil
+	}
+	s.spec.Chat = core.ChatModel{Provider: "openai", Model: "m"}
+	s.spec.Embedding = core.EmbedModel{Provider: "openai", Model: "m", MaxInputTokens: 60}
+	s.spec.Shortening.Threshold = 200
+	return sold
+}
+
+// restart is what another process sees.
+func restart(s *site) { s.Ledger = ledger.New(s.Artifacts, coordmemory.New()) }
+
+// long has chunks of several windows too.
+func long(n int) map[string]string {
+	files := sample(n)
+	for i := range 3 {
+		var words []string
+		for j := range 150 {
+			words = append(words, fmt.Sprintf("word%d-%d", i, j))
+		}
+		files[fmt.Sprintf("long-%d.md", i)] = fmt.Sprintf("# Long %d\n\nLake Verin %s.\n", i, strings.Join(words, " "))
+	}
+	return files
+}
+
+func move(t *testing.T, s *site, folder string) {
+	t.Helper()
+	entries, err := os.ReadDir(s.corpus)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Mkdir(filepath.Join(s.corpus, folder), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for n, entry := range entries { // the order changes too
+		name := fmt.Sprintf("%03d-%s", (n*37+11)%len(entries), entry.Name())
+		if err := os.Rename(filepath.Join(s.corpus, entry.Name()), filepath.Join(s.corpus, folder, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestAFolderThatMovedPaysNothing(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, long(15))
+	sold := paying(s)
+	s.night(t)
+	if extract, shorten, texts, twice := sold.sold(nil); extract == 0 || shorten == 0 || texts == 0 || twice != 0 {
+		t.Fatalf("the first build: %d extractions, %d shortenings, %d texts, %d twice", extract, shorten, texts, twice)
+	}
+	restart(s)
+	before := maps.Clone(sold.texts)
+	move(t, s, "archive")
+	if night := s.night(t); night.planned.Unchanged || night.published.Status != core.StatusCompleted {
+		t.Fatalf("%+v", night)
+	}
+	if extract, shorten, texts, _ := sold.sold(before); extract+shorten+texts != 0 {
+		t.Errorf("it paid %d extractions, %d shortenings and %d texts", extract, shorten, texts)
+	}
+}
+
+func TestNoIndexPaysForATextThatAnotherPaidFor(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, long(15))
+	sold := paying(s)
+	s.night(t)
+	first := maps.Clone(sold.texts)
+	sold.sold(nil)
+	for _, c := range []struct {
+		situation string
+		change    func()
+		paid      bool
+	}{
+		{"a second index of the corpus", func() { s.spec.Index = "second" }, false},
+		{"a third with five documents more", func() {
+			s.spec.Index = "third"
+			for i := range 5 {
+				s.write(t, map[string]string{fmt.Sprintf("new-%d.md", i): fmt.Sprintf("# New %d\n\nTolmin sells tin %d.\n", i, i)})
+			}
+		}, true},
+		{"of documents under other names", func() { s.spec.Index = "fourth"; move(t, s, "elsewhere") }, false},
+	} {
+		restart(s)
+		before := maps.Clone(sold.texts)
+		c.change()
+		if night := s.night(t); night.published.Status != core.StatusCompleted {
+			t.Fatalf("%s: %+v", c.situation, night)
+		}
+		_, _, texts, twice := sold.sold(before)
+		if twice != 0 || (texts > 0) != c.paid || texts > 40 {
+			t.Errorf("%s: %d texts, %d of them a second time, of %d", c.situation, texts, twice, len(first))
+		}
+	}
+}
+
+// A build that ended early leaves what it paid for to the next one, also where a document changed in between.
+func TestAHeldOrCancelledBuildIsNotPaidForAgain(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, long(40))
+	sold := paying(s)
+	asked := 0
+	sold.refuse = func([]string) bool { asked++; return asked > 2 }
+	job, holder := s.job(t)
+	if _, err := s.stages(t.Context(), job, holder); !fault.Is(err, fault.ModelAuth) {
+		t.Fatal(err)
+	}
+	sold.refuse = nil
+	before := maps.Clone(sold.texts)
+	if len(before) == 0 {
+		t.Fatal("nothing was paid for before it ended")
+	}
+	restart(s)
+	s.write(t, map[string]string{"place-007.md": "# Another\n\nQuite another text about Tolmin and tin.\n"})
+	s.night(t)
+	if _, _, texts, twice := sold.sold(before); twice != 0 || texts == 0 {
+		t.Errorf("%d texts, %d of them a second time; %d had been paid for", texts, twice, len(before))
+	}
+}
+
+// What generations list must be what was embedded: a text that is left out goes after two weeks.
+func TestEveryEmbeddedTextOfAGenerationIsListed(t *testing.T) {
+	t.Parallel()
+	for _, parity := range []bool{false, true} {
+		s := newSite(t, long(15))
+		sold := paying(s)
+		s.spec.Parity = parity
+		night := s.night(t)
+		listed := map[core.Digest]bool{}
+		index := artifact.Index{Store: s.Artifacts, Name: "docs"}
+		for key, err := range collect.Listed(t.Context(), []artifact.Index{index}, ledger.Embed) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			listed[key] = true
+		}
+		missing := 0
+		for text := range sold.texts {
+			if !listed[embed.Digest(text, night.manifest.Class.Digest())] &&
+				!listed[embed.Digest(text, night.manifest.Chunk.Digest())] {
+				missing++
+			}
+		}
+		if missing > 0 || len(listed) == 0 {
+			t.Errorf("parity %v: %d of %d texts are not listed", parity, missing, len(sold.texts))
+		}
+	}
+}
+
+func TestAnEstimateCountsOnlyTextsThatNobodyPaidFor(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, long(15))
+	paying(s)
+	estimated := func() core.Range {
+		report, err := pipeline.Estimate(t.Context(), pipeline.Estimating{
+			Artifacts: s.Artifacts, Corpora: s.Corpora, StoreID: s.StoreID, Settings: s.spec,
+			Models: func(spec core.Spec) (model.Set, error) { return s.Models(spec, nil) },
+			Folder: func(path string) (blob.Store, error) { return dir.Open(path) },
+			Parser: s.Parser, Limits: s.Limits,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return report.Estimate.Embed
+	}
+	if first := estimated(); first.Low < 1 {
+		t.Errorf("a first build: %+v", first)
+	}
+	s.night(t)
+	s.spec.Index = "second"
+	if second := estimated(); second.Low != 0 {
+		t.Errorf("a second index: %+v", second)
+	}
+}
+
+// wide is an embedder whose dimension is in no configuration.
+type wide struct{ *seller }
+
+func (w wide) Dimension() int { return 0 }
+
+func TestTheDimensionOfAModelIsPaidForOnce(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, long(10))
+	sold := paying(s)
+	s.Models = func(core.Spec, model.Meter) (model.Set, error) {
+		return model.Set{Chat: chat{sold}, Classes: wide{sold}, Chunks: wide{sold}}, nil
+	}
+	job, _ := s.job(t) // a run that ends before anything is published
+	if err := s.unit(t.Context(), job, "plan", func(ctx context.Context, run *pipeline.Run) error {
+		_, err := run.Plan(ctx)
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	restart(s)
+	s.night(t)
+	s.spec.Index = "second"
+	restart(s)
+	s.night(t)
+	if n := sold.texts["dimension"]; n != 1 {
+		t.Errorf("it was asked for %d times", n)
+	}
+	s.Ledger = ledger.New(blobmemory.New(), coordmemory.New()) // an index that is served says it too
+	s.spec.Index = "third"
+	s.night(t)
+	if n := sold.texts["dimension"]; n != 1 {
+		t.Errorf("it was asked for %d times, and an index is there", n)
+	}
+	s.spec.Index, s.spec.Embedding.BaseURL = "fourth", "http://another/v1" // whose model of this name may be another
+	s.night(t)
+	if n := sold.texts["dimension"]; n != 2 {
+		t.Errorf("another server was not asked: %d", n)
+	}
+}

@@ -1,0 +1,105 @@
+package pipeline_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/store/blob"
+	recordsmemory "github.com/unweaver/unweaver/internal/store/records/memory"
+)
+
+// A mount that broke takes documents and artifacts at once: the gate must see it without the parent's list.
+func TestAMassDeletionIsHeldAlsoWhereTheListOfDocumentsIsLost(t *testing.T) {
+	for damage, do := range damages {
+		s := newSite(t, sample(10))
+		first := s.night(t)
+		do(t, s.Artifacts, s.index().SegmentKey(first.manifest.Segments.Documents[0].SHA256))
+		for i := range 5 {
+			if err := os.Remove(filepath.Join(s.corpus, fmt.Sprintf("place-%03d.md", i))); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if night := s.night(t); night.planned.Held != "mass_deletion" {
+			t.Errorf("%s: %+v", damage, night.planned)
+		}
+	}
+}
+
+func TestARebuildReplacesADamagedManifestAlsoWhereTheStoresWereLost(t *testing.T) {
+	s := newSite(t, sample(10))
+	s.night(t)
+	s.write(t, map[string]string{"more.md": "# More\n\nMore salt of Tolmin goes to Port Alma 3.\n"})
+	want := s.night(t).manifest.Hashes
+	pointer, _, err := s.index().Current(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	damages["flipped"](t, s.Artifacts, s.index().SegmentKey(pointer.Manifest))
+	s.Records = recordsmemory.New()
+	night, steps := s.heal(t)
+	if night.manifest.Hashes != want || len(steps) != 1 || !strings.Contains(steps[0], "--rebuild") {
+		t.Errorf("same hashes %v, steps %q", night.manifest.Hashes == want, steps)
+	}
+}
+
+// What a corpus comes back to was written by a generation before its parent, which nothing looked after.
+func TestASegmentOfAnOlderGenerationIsReadBeforeItIsServedAgain(t *testing.T) {
+	s := newSite(t, sample(10))
+	s.former = true
+	first := s.night(t)
+	s.write(t, map[string]string{"more.md": "# More\n\nMore salt of Tolmin goes to Port Alma 3.\n"})
+	s.night(t)
+	if err := os.Remove(filepath.Join(s.corpus, "more.md")); err != nil {
+		t.Fatal(err)
+	}
+	damages["flipped"](t, s.Artifacts, s.index().SegmentKey(first.manifest.Segments.Search[0].SHA256))
+	night, _ := s.heal(t)
+	s.whole(t)
+	if night.manifest.Hashes != first.manifest.Hashes {
+		t.Error("the hashes are other ones")
+	}
+}
+
+// overtaken is a store in which another generation is published right after a reference was written.
+type overtaken struct {
+	blob.Store
+	reference, pointer string
+}
+
+func (o *overtaken) Put(
+	ctx context.Context, key string, body io.Reader, size int64, cond blob.Cond,
+) (blob.Info, error) {
+	info, err := o.Store.Put(ctx, key, body, size, cond)
+	if err != nil || key != o.reference {
+		return info, err
+	}
+	o.reference = ""
+	var pointer core.Pointer
+	if _, err := blob.ReadJSON(ctx, o.Store, o.pointer, &pointer); err != nil {
+		return info, err
+	}
+	pointer.Epoch++
+	_, err = blob.WriteJSON(ctx, o.Store, o.pointer, pointer, blob.Cond{})
+	return info, err
+}
+
+func TestAGenerationThatWasOvertakenDoesNotPassForAPublishedOne(t *testing.T) {
+	s := newSite(t, sample(5))
+	s.night(t)
+	s.Artifacts = &overtaken{
+		Store: s.Artifacts, reference: s.index().GenerationKey("g002", "manifest.json"), pointer: s.index().CurrentKey(),
+	}
+	s.write(t, map[string]string{"more.md": "# More\n\nMore salt of Tolmin goes to Port Alma 3.\n"})
+	if night := s.night(t); night.published.Status != core.StatusHeld || night.published.Reason != "pointer_moved" {
+		t.Fatalf("%+v", night.published)
+	}
+	if ref, err := s.index().GenerationRef(t.Context(), "g002"); err != nil || ref.State != "held" {
+		t.Errorf("%+v, %v", ref, err)
+	}
+}

@@ -1,0 +1,68 @@
+package pipeline_test
+
+import (
+	"flag"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/unweaver/unweaver/internal/store/blob"
+)
+
+var writePlain = flag.Bool("write-plain", false, "write testdata/plain.txt anew")
+
+// passing are what differs between two equal builds: when and where they ran.
+var passing = []struct {
+	what *regexp.Regexp
+	as   string
+}{
+	{regexp.MustCompile(`\d{4}-\d\d-\d\dT[\d:.]+Z`), "TIME"},
+	{regexp.MustCompile(`uw_[0-9a-f]{8}_`), "uw_STORE_"},
+	{ // rows of documents, which splits have too, tell the state of the object
+		regexp.MustCompile(`"(documents|splits)":\[\{"sha256":"[0-9a-f]{64}","bytes":\d+`),
+		`"$1":[{"sha256":"OBJECTS","bytes":0`,
+	},
+	{regexp.MustCompile(`"store":"[0-9a-f]{32}"`), `"store":"STORE"`},
+	{regexp.MustCompile(`"(spec|config_digest)":"[0-9a-f]{64}"`), `"$1":"SPEC"`}, // it names the folder of the corpus
+}
+
+// A generation without enrichments and its settings have the bytes that they had before there were
+// enrichments: programs of before read them, and their digests name what they did. A field that is not left out where
+// it is empty would change them. Where the bytes are meant to change: go test ./internal/pipeline -run Plain -write-plain.
+func TestAPlainGenerationHasTheBytesOfBefore(t *testing.T) {
+	s := newSite(t, sample(6))
+	steady(s)
+	s.night(t)
+	var found strings.Builder
+	index, manifest := s.index(), s.current(t)
+	pointer, _, err := index.Current(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, key := range []string{index.SegmentKey(pointer.Manifest), index.SpecKey(manifest.Spec)} {
+		raw, _, err := blob.Read(t.Context(), s.Artifacts, key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		content := strings.ReplaceAll(string(raw), s.corpus, "CORPUS")
+		for _, one := range passing {
+			content = one.what.ReplaceAllString(content, one.as)
+		}
+		found.WriteString(content + "\n")
+	}
+	name := filepath.Join("testdata", "plain.txt")
+	if *writePlain {
+		if err := os.WriteFile(name, []byte(found.String()), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if found.String() != string(want) {
+		t.Errorf("other bytes:\n%s\nwant\n%s", found.String(), want)
+	}
+}

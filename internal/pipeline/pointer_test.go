@@ -1,0 +1,89 @@
+package pipeline_test
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/store/blob"
+)
+
+// A pointer that still tells a part of what it told is as damaged as one that tells nothing.
+func TestARestoreWritesADamagedPointerAgain(t *testing.T) {
+	s := newSite(t, sample(4))
+	s.night(t)
+	key := s.index().CurrentKey()
+	before, _, err := s.index().Current(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	renamed, renumbered := before, before
+	renamed.Generation = before.Generation[:len(before.Generation)-1] + "x"
+	renumbered.Seq += 8
+	for _, content := range []string{
+		"", "{}", `{"generation":"g0`, `{"manifest":"` + before.Manifest + `"}`, asJSON(t, renamed), asJSON(t, renumbered),
+	} {
+		if _, err := blob.Write(t.Context(), s.Artifacts, key, []byte(content), blob.Cond{}); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.restore(t); err != nil {
+			t.Fatalf("%q: %v", content, err)
+		}
+		after, _, err := s.index().Current(t.Context())
+		if err != nil || after.Manifest != before.Manifest || after.Epoch <= before.Epoch {
+			t.Errorf("%q: %+v, %v; it was %+v", content, after, err, before)
+		}
+	}
+	for generation := range s.references(t) {
+		damages["removed"](t, s.Artifacts, s.index().GenerationKey(generation, "manifest.json"))
+	}
+	if _, err := blob.Write(t.Context(), s.Artifacts, key, []byte("{"), blob.Cond{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.restore(t); !fault.Is(err, fault.SegmentDamage) || !strings.Contains(err.Error(), "from a backup") {
+		t.Errorf("where nothing tells what was published: %v", err)
+	}
+}
+
+func asJSON(t *testing.T, value any) string {
+	t.Helper()
+	raw, err := json.Marshal(value)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(raw)
+}
+
+// A pointer of which a bit flipped names one generation by the manifest of another: a night does not build upon it.
+func TestANightRefusesAPointerThatNamesTwoGenerations(t *testing.T) {
+	s := newSite(t, sample(4))
+	s.night(t)
+	pointer, _, err := s.index().Current(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	pointer.Generation = "another"
+	if _, err := blob.WriteJSON(t.Context(), s.Artifacts, s.index().CurrentKey(), pointer, blob.Cond{}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.try(t, &how{}); !fault.Is(err, fault.SegmentDamage) || !strings.Contains(err.Error(), "current.json") {
+		t.Errorf("a night gave %v", err)
+	}
+	if err := s.restore(t); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.try(t, &how{}); err != nil {
+		t.Errorf("after the restore: %v", err)
+	}
+}
+
+func (s *site) references(t *testing.T) map[string]core.GenerationRef {
+	t.Helper()
+	refs, _, err := s.index().ReadableRefs(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return refs
+}

@@ -1,0 +1,163 @@
+package pipeline_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/model"
+	"github.com/unweaver/unweaver/internal/store/blob"
+)
+
+// probing has nights ask probe questions.
+func (s *site) probing(t *testing.T, lines ...string) {
+	t.Helper()
+	sum, err := s.index().PutProbes(t.Context(), []byte(strings.Join(lines, "\n")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.spec.Gate.Probes = core.ProbesStored + sum
+}
+
+func probeOf(place int) string {
+	return fmt.Sprintf(`{"question":"Who built the harbour of Port Alma %d?","documents":["place-%03d.md"]}`, place, place)
+}
+
+// A night on which the answers of some documents went is held by the questions that ask for them, can be asked and
+// compared, and is served once somebody says so; what it paid is paid once.
+func TestANightWhoseRecallFellIsHeldUntilSomebodyApproves(t *testing.T) {
+	s := newSite(t, sample(12))
+	s.spec.Gate.MaxRecallDrop = 0.2
+	s.probing(t, probeOf(1), probeOf(2), probeOf(3), probeOf(4))
+	first := s.night(t)
+	if first.published.Status != core.StatusCompleted {
+		t.Fatalf("a first build has nothing to be compared with: %+v, %q", first.published, s.report(t).Detail)
+	}
+	found := s.report(t).Probes
+	if found == nil || found.Asked != 4 || found.Recall != 1 || found.Before != nil || found.Chunks != 5 {
+		t.Fatalf("%+v", found)
+	}
+	for place := 1; place <= 2; place++ { // within max_removed
+		if err := os.Remove(filepath.Join(s.corpus, fmt.Sprintf("place-%03d.md", place))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	night := s.night(t)
+	if night.published.Status != core.StatusHeld || night.published.Reason != "recall" ||
+		s.pointer(t).Generation != "g001" {
+		t.Fatalf("%+v", night.published)
+	}
+	report := s.report(t)
+	for _, part := range []string{
+		"fell from 1.000 to 0.500", "at most 0.2", "Port Alma 1?; Who built the harbour of Port Alma 2?",
+	} {
+		if !strings.Contains(report.Detail, part) {
+			t.Errorf("%q is not in %q", part, report.Detail)
+		}
+	}
+	if report.Probes == nil || *report.Probes.Before != 1 || report.Probes.Recall != 0.5 || report.ContentHash == "" {
+		t.Errorf("%+v", report.Probes)
+	}
+	if _, err := s.act(t, core.ActionPublish, "g002"); err != nil || s.pointer(t).Generation != "g002" {
+		t.Errorf("approved: %v, %s is served", err, s.pointer(t).Generation)
+	}
+	// The next one is compared with what was approved. The file now names what neither generation has.
+	if night := s.changed(t); night.published.Reason != "probes_invalid" ||
+		!strings.Contains(s.report(t).Detail, "line 1: place-001.md; line 2: place-002.md") {
+		t.Errorf("%+v, %q", night.published, s.report(t).Detail)
+	}
+	s.probing(t, probeOf(3), probeOf(4))
+	s.spec.Chunking.MaxTokens = 900
+	if night := s.night(t); night.published.Status != core.StatusCompleted {
+		t.Errorf("%+v, %q", night.published, s.report(t).Detail)
+	}
+}
+
+// The generation before can be asked its questions though the servers of chat and triples that it was made with are no
+// longer configured: only its embedders are asked.
+func TestProbesNeedNoModelButTheEmbedders(t *testing.T) {
+	s := newSite(t, sample(8))
+	s.probing(t, probeOf(3), probeOf(4))
+	gone := core.TriplesModel{Provider: "rebel", BaseURL: "http://gone.example/v1"}
+	former, refused := s.Models, false
+	s.Models = func(spec core.Spec, meter model.Meter) (model.Set, error) {
+		if refused && (spec.Triples == gone || spec.Chat.BaseURL != "") {
+			return model.Set{}, fault.EndpointRefused.At("use models.triples.base_url", gone.BaseURL)
+		}
+		spec.Chat.BaseURL = ""
+		return former(spec, meter)
+	}
+	s.spec.Triples, s.spec.Chat.BaseURL = gone, "http://gone.example/v1"
+	s.night(t)
+	s.spec.Triples, s.spec.Chat.BaseURL, refused = core.TriplesModel{}, "", true
+	night := s.changed(t)
+	if report := s.report(t); night.published.Status != core.StatusCompleted || report.Probes == nil ||
+		report.Probes.Before == nil {
+		t.Errorf("%+v, %q", night.published, report.Detail)
+	}
+}
+
+func TestAProbeFileThatNamesMissingDocumentsHoldsAlsoAFirstBuild(t *testing.T) {
+	s := newSite(t, sample(6))
+	s.probing(t, probeOf(1), "", `{"question":"Where is Atlantis?","documents":["place-002.md","atlantis.md"]}`)
+	night := s.night(t)
+	if night.published.Reason != "probes_invalid" ||
+		!strings.Contains(s.report(t).Detail, "has: line 3: atlantis.md (indexes.docs.gate.probes)") {
+		t.Errorf("%+v, %q", night.published, s.report(t).Detail)
+	}
+}
+
+// What is wrong with a probe file is known before anything is read or paid for.
+func TestABadProbeFileEndsARunBeforeItReadsTheCorpus(t *testing.T) {
+	s := newSite(t, sample(6))
+	probes := t.TempDir()
+	if err := os.WriteFile(filepath.Join(probes, "good.jsonl"), []byte(probeOf(1)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	corpora := s.Corpora
+	s.Corpora = func(ctx context.Context, uri string) (blob.Store, error) {
+		if uri == "s3://probes/docs/" {
+			return corpora(ctx, probes)
+		}
+		return corpora(ctx, uri)
+	}
+	for where, says := range map[string]string{
+		"/etc/hosts":                  "no object of a bucket",
+		"s3://probes/docs/none.jsonl": "there is no such object",
+		"s3://probes/docs/":           "no object of a bucket",
+		core.ProbesStored + "00":      "there is no such object",
+		core.ProbesStored + "../../x": "",
+	} {
+		s.spec.Gate.Probes = where
+		if _, err := s.try(t, &how{}); err == nil || !strings.Contains(err.Error(), says) ||
+			says != "" && !fault.Is(err, fault.BadConfig) {
+			t.Errorf("%s: %v", where, err)
+		}
+	}
+	s.probing(t, `{"question":"x"}`)
+	if _, err := s.try(t, &how{}); !fault.Is(err, fault.BadConfig) || !strings.Contains(err.Error(), "line 1") {
+		t.Errorf("without documents: %v", err)
+	}
+	s.spec.Gate.Probes = "s3://probes/docs/good.jsonl"
+	if night := s.night(t); night.published.Status != core.StatusCompleted || s.report(t).Probes.Recall != 1 {
+		t.Errorf("%+v", night.published)
+	}
+}
+
+func TestARunOutOfProportionIsHeld(t *testing.T) {
+	s := newSite(t, sample(10))
+	s.spec.Gate.MaxSizeChange = 0.25
+	s.night(t)
+	for i := range 4 {
+		s.write(t, map[string]string{fmt.Sprintf("more-%d.md", i): fmt.Sprintf("# More %d\n\nThe ferry goes to Tolmin.\n", i)})
+	}
+	if night := s.night(t); night.published.Reason != "size_jump" ||
+		!strings.Contains(s.report(t).Detail, "14 chunks, the generation before had 10 (+40 %)") {
+		t.Errorf("%+v, %q", night.published, s.report(t).Detail)
+	}
+}

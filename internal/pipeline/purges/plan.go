@@ -1,0 +1,113 @@
+package purges
+
+import (
+	"bytes"
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/unweaver/unweaver/internal/artifact"
+	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/ledger"
+	"github.com/unweaver/unweaver/internal/store/blob"
+)
+
+// Plan tells what a purge of documents would do. It writes nothing.
+func Plan(ctx context.Context, index artifact.Index, documents []string) (core.PurgePlan, error) {
+	plan := core.PurgePlan{Index: index.Name, Entries: map[string]int64{}, Drops: []core.PurgeGeneration{}}
+	wanted := SetOf(index.Name, documents)
+	traces, err := Gather(ctx, index, wanted, func() {})
+	if err != nil {
+		return plan, err
+	}
+	for _, document := range documents {
+		digest := core.PurgedKey(index.Name, document)
+		chunks, known := traces.found[digest]
+		plan.Documents = append(plan.Documents, core.PurgeDocument{
+			Key: document, Digest: digest, Known: known, Chunks: chunks,
+		})
+	}
+	current, _, err := index.Current(ctx)
+	if err != nil {
+		return plan, err
+	}
+	plan.Current = current.Generation
+	if plan.Drops, err = drops(ctx, index, traces, current); err != nil {
+		return plan, err
+	}
+	plan.Classes = int64(len(traces.Classes))
+	plan.Shortenings = int64(len(traces.Keys[ledger.Shorten]))
+	for task, keys := range traces.Keys {
+		plan.Entries[task] = int64(len(keys))
+	}
+	all, err := List(ctx, index)
+	if err != nil {
+		return plan, err
+	}
+	for _, one := range all {
+		if one.State == core.PurgePending && slices.ContainsFunc(one.Documents, func(digest core.Digest) bool {
+			return wanted.Keys[digest]
+		}) {
+			plan.Pending = append(plan.Pending, one.ID)
+		}
+	}
+	plan.Probes, err = probes(ctx, index, wanted)
+	return plan, err
+}
+
+// drops are the generations that hold something, the newest first.
+func drops(
+	ctx context.Context, index artifact.Index, traces *Traces, current core.Pointer,
+) ([]core.PurgeGeneration, error) {
+	refs, err := index.Named(ctx)
+	if err != nil {
+		return nil, err
+	}
+	tags, err := index.Tags(ctx)
+	if err != nil {
+		return nil, err
+	}
+	out := []core.PurgeGeneration{}
+	for generation := range traces.Holders {
+		slices.Sort(tags[generation])
+		out = append(out, core.PurgeGeneration{
+			Generation: generation, State: refs[generation].State, Tags: tags[generation],
+			Current: generation == current.Generation,
+		})
+	}
+	slices.SortFunc(out, func(a, b core.PurgeGeneration) int {
+		return int(refs[b.Generation].Seq - refs[a.Generation].Seq)
+	})
+	return out, nil
+}
+
+// probes are the stored files of questions that expect one of the documents.
+func probes(ctx context.Context, index artifact.Index, documents Set) (out []string, err error) {
+	for info, err := range index.Store.List(ctx, index.Name+"/specs/", "") {
+		if err != nil {
+			return nil, err
+		}
+		if !strings.HasSuffix(info.Key, ".probes.jsonl") {
+			continue
+		}
+		raw, _, err := blob.Read(ctx, index.Store, info.Key)
+		if err != nil {
+			return nil, err
+		}
+		questions, err := core.ReadProbes(bytes.NewReader(raw), false)
+		if err == nil && slices.ContainsFunc(questions, func(probe core.Probe) bool {
+			return slices.ContainsFunc(probe.Documents, documents.Has)
+		}) {
+			out = append(out, index.Store.Location(info.Key))
+		}
+	}
+	return out, nil
+}
+
+// Texts are marks of texts that somebody gives, to search what is stored for them. A text that is too short gives none.
+func Texts(texts []string) (marks []Mark) {
+	for _, text := range texts {
+		marks = append(marks, marksOf(text, max(1, len(text)/markBytes))...)
+	}
+	return marks
+}

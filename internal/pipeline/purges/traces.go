@@ -1,0 +1,451 @@
+package purges
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/unweaver/unweaver/internal/artifact"
+	"github.com/unweaver/unweaver/internal/artifact/rows"
+	"github.com/unweaver/unweaver/internal/artifact/textseg"
+	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/ledger"
+	"github.com/unweaver/unweaver/internal/ledger/embed"
+	"github.com/unweaver/unweaver/internal/stage/extract"
+	"github.com/unweaver/unweaver/internal/store/blob"
+	"github.com/unweaver/unweaver/internal/stream/parallel"
+	"github.com/unweaver/unweaver/internal/text"
+	"github.com/unweaver/unweaver/internal/text/names"
+)
+
+// Traces are what documents led to, in all generations that are kept: digests and ids alone. They grow with the
+// documents that are purged.
+type Traces struct {
+	Chunks  map[core.ID]bool                `json:"chunks"`
+	Classes map[core.ID]bool                `json:"classes"` // that they mention
+	Keys    map[string]map[core.Digest]bool `json:"keys"`    // of the ledger, by task
+	Words   map[core.Digest]bool            `json:"words"`   // of their texts, as the table of words has them
+	Marks   []Mark                          `json:"marks"`
+	Holders map[string]bool                 `json:"holders"` // generations with a segment that may hold any of it
+
+	// Unlisted: one of these has an enrichment that does not list what it was paid for, as those of earlier programs.
+	Unlisted bool `json:"unlisted,omitempty"`
+
+	derived []string              // texts that were extracted
+	found   map[core.Digest]int64 // documents, with their chunks
+}
+
+const (
+	chunkMarks = 12 // of a chunk's text
+	entryMarks = 2  // of a description
+	titleMarks = 1
+)
+
+// WordOf is how traces know a word.
+func WordOf(word string) core.Digest { return core.Sum("purged-word/1", word) }
+
+// Gather finds what is stored of documents: in every generation that has a reference, be it dead in its segments. alive
+// is called as it gets on.
+func Gather(ctx context.Context, index artifact.Index, documents Set, alive func()) (*Traces, error) {
+	refs, err := index.Named(ctx)
+	if err != nil {
+		return nil, err
+	}
+	t := &Traces{
+		Chunks: map[core.ID]bool{}, Classes: map[core.ID]bool{}, Words: map[core.Digest]bool{},
+		Keys:    map[string]map[core.Digest]bool{},
+		Holders: map[string]bool{}, found: map[core.Digest]int64{},
+	}
+	for _, task := range ledger.Tasks() {
+		t.Keys[task] = map[core.Digest]bool{}
+	}
+	g := &gathering{
+		Traces: t, index: index, documents: documents, alive: alive, marks: map[Mark]bool{},
+		seen: map[string][]rows.Document{}, extracted: map[string]bool{}, made: map[string]bool{},
+	}
+	order := slices.Sorted(maps.Keys(refs))
+	manifests := map[string]*core.Manifest{}
+	for _, name := range order {
+		manifest, err := index.Manifest(ctx, refs[name].Manifest)
+		if artifact.IsDamage(err) { // what cannot be read is left to collect, which deletes nothing that it might need
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		manifests[name] = manifest
+		if err := g.generation(ctx, name, manifest); err != nil {
+			return nil, err
+		}
+	}
+	for _, name := range order {
+		if manifests[name] == nil {
+			continue
+		}
+		if err := g.classes(ctx, name, manifests[name]); err != nil {
+			return nil, err
+		}
+	}
+	for mark := range g.marks {
+		t.Marks = append(t.Marks, mark)
+	}
+	slices.SortFunc(t.Marks, func(a, b Mark) int { return slices.Compare(a.Sum[:], b.Sum[:]) })
+	return t, nil
+}
+
+type gathering struct {
+	*Traces
+	index     artifact.Index
+	documents Set
+	alive     func()
+	marks     map[Mark]bool
+	seen      map[string][]rows.Document // segments of documents: what of them is purged
+	extracted map[string]bool            // segments of extractions that were looked through
+	made      map[string]bool            // segments of classes in which a row was made from what is purged
+}
+
+// generation takes in what a generation has of the documents, dead or not.
+func (g *gathering) generation(ctx context.Context, name string, manifest *core.Manifest) error {
+	spec, err := g.index.Spec(ctx, manifest.Spec)
+	if err != nil {
+		return err
+	}
+	texts := map[int]core.Segment{}
+	for _, segment := range manifest.Segments.Text {
+		texts[segment.Part] = segment
+	}
+	for _, segment := range manifest.Segments.Documents {
+		found, err := g.documentsOf(ctx, manifest, spec, segment, texts[segment.Part])
+		if err != nil {
+			return err
+		}
+		if found {
+			g.Holders[name] = true
+		}
+	}
+	for _, segment := range manifest.Segments.Extract {
+		if err := g.extractions(ctx, spec, manifest.Aliases, segment); err != nil {
+			return err
+		}
+	}
+	return g.letters(ctx, name)
+}
+
+// documentsOf looks through a segment of documents, once.
+func (g *gathering) documentsOf(
+	ctx context.Context, manifest *core.Manifest, spec core.Spec, segment, texts core.Segment,
+) (bool, error) {
+	made := segment.SHA256 + "/" + texts.SHA256 + "/" + manifest.Chunk.Digest().String()
+	if known, ok := g.seen[made]; ok {
+		return len(known) > 0, nil
+	}
+	g.seen[made] = nil
+	for row, err := range artifact.ScanAll(ctx, g.index.Store, g.index.SegmentKey(segment.SHA256)) {
+		if err != nil {
+			return false, err
+		}
+		if !g.documents.Has(string(row.Key)) {
+			continue
+		}
+		document, err := rows.DecodeDocument(row.Value)
+		if err != nil {
+			return false, err
+		}
+		g.seen[made] = append(g.seen[made], document)
+		if err := g.document(ctx, manifest, spec, string(row.Key), document, texts); err != nil {
+			return false, err
+		}
+		g.alive()
+	}
+	return len(g.seen[made]) > 0, nil
+}
+
+func (g *gathering) mark(text string, most int) {
+	for _, mark := range marksOf(text, most) {
+		g.marks[mark] = true
+	}
+}
+
+func (g *gathering) document(
+	ctx context.Context, manifest *core.Manifest, spec core.Spec, key string, document rows.Document,
+	texts core.Segment,
+) error {
+	g.found[core.PurgedKey(g.index.Name, key)] += int64(len(document.Chunks))
+	g.mark(document.Title, titleMarks)
+	for _, heading := range document.Headings {
+		g.mark(heading.Text, titleMarks)
+	}
+	if class := names.Key(document.Title, spec.Parity); class != "" {
+		g.Classes[core.ClassID(class)] = true
+		g.Classes[core.ClassID(manifest.Aliases.Of(class))] = true
+	}
+	if len(document.Chunks) == 0 {
+		return nil
+	}
+	reader, err := textseg.Open(ctx, g.index.Store, g.index.SegmentKey(texts.SHA256))
+	if err != nil {
+		return err
+	}
+	title := document.Title
+	if spec.Parity {
+		title = ""
+	}
+	for _, chunk := range document.Chunks {
+		g.Chunks[chunk.ID] = true
+		content, err := reader.Slice(ctx, key, document.Frame, chunk.Start, chunk.End)
+		if err != nil {
+			return err
+		}
+		g.mark(content, chunkMarks)
+		for _, window := range embed.Windows(title, content, spec.Embedding.MaxInputTokens) {
+			g.embedded(manifest, embed.Digest(window, manifest.Chunk.Digest()))
+		}
+		for _, word := range text.Surface(title + " " + content) {
+			g.Words[WordOf(word)] = true
+		}
+	}
+	return nil
+}
+
+// embedded notes a text that vectors were paid for, in whatever domain.
+func (g *gathering) embedded(manifest *core.Manifest, key core.Digest) {
+	g.Keys[ledger.Embed][key] = true
+	if trust := manifest.Trust; trust != nil && trust.Embedding != "" {
+		g.Keys[ledger.Embed][ledger.In(trust.Embedding, key)] = true
+	}
+}
+
+// extractions takes in what was extracted from the chunks, and which classes that names.
+func (g *gathering) extractions(
+	ctx context.Context, spec core.Spec, aliases core.Aliases, segment core.Segment,
+) error {
+	if g.extracted[segment.SHA256] || len(g.Chunks) == 0 {
+		return nil
+	}
+	g.extracted[segment.SHA256] = true
+	for row, err := range artifact.ScanAll(ctx, g.index.Store, g.index.SegmentKey(segment.SHA256)) {
+		if err != nil {
+			return err
+		}
+		if len(row.Key) != len(core.ID{}) || !g.Chunks[core.ID(row.Key)] {
+			continue
+		}
+		found, err := rows.DecodeExtract(row.Value)
+		if err != nil {
+			return err
+		}
+		if !found.Key.IsZero() {
+			g.Keys[ledger.Extract][found.Key] = true
+		}
+		for _, entity := range found.Entities {
+			g.mark(entity.Name, titleMarks)
+			g.mark(entity.Description, entryMarks)
+			if len(entity.Description) >= markBytes {
+				g.derived = append(g.derived, entity.Description)
+			}
+			if class := names.Key(entity.Name, spec.Parity); class != "" {
+				g.Classes[core.ClassID(class)] = true
+				g.Classes[core.ClassID(aliases.Of(class))] = true
+			}
+		}
+	}
+	g.alive()
+	return nil
+}
+
+// letters takes in the paid failures of the documents' chunks.
+func (g *gathering) letters(ctx context.Context, generation string) error {
+	for info, err := range g.index.Store.List(ctx, extract.DeadLetterKey(g.index, generation, ""), "") {
+		if err != nil {
+			return err
+		}
+		var letter extract.DeadLetter
+		if _, err := blob.ReadJSON(ctx, g.index.Store, info.Key, &letter); err != nil {
+			if artifact.IsDamage(err) {
+				continue
+			}
+			return err
+		}
+		if !g.documents.Has(letter.Document) {
+			continue
+		}
+		g.mark(letter.Raw, entryMarks)
+		var key core.Digest
+		if key.UnmarshalText([]byte(letter.Key)) == nil {
+			g.Keys[ledger.Extract][key] = true
+		}
+	}
+	return nil
+}
+
+// classes takes in what texts of the classes were paid for, and whether a generation that has none of the documents has
+// such a text among what is dead in its class runs.
+func (g *gathering) classes(ctx context.Context, name string, manifest *core.Manifest) error {
+	if len(g.Classes) == 0 {
+		return nil
+	}
+	dead := map[string]bool{}
+	for _, tomb := range manifest.Segments.Tombs {
+		dead[tomb.Of] = true
+	}
+	listed := map[int]bool{} // parts of runs of which something is dead
+	for _, run := range manifest.Segments.Runs {
+		for part := run.Classes; part < run.Classes+run.Parts; part++ {
+			listed[part] = dead[run.SHA256]
+		}
+	}
+	for _, segment := range manifest.Segments.Classes {
+		derived, known := g.made[segment.SHA256]
+		if !known {
+			var err error
+			if derived, err = g.classesOf(ctx, manifest, segment); err != nil {
+				return err
+			}
+			g.made[segment.SHA256] = derived
+		}
+		if derived && listed[segment.Part] {
+			g.Holders[name] = true
+		}
+	}
+	return nil
+}
+
+// classesOf looks through a segment of classes, and tells whether a text in it has words that were extracted from the
+// documents. Of a text that a model shortened nobody can tell: it counts as one.
+func (g *gathering) classesOf(
+	ctx context.Context, manifest *core.Manifest, segment core.Segment,
+) (derived bool, err error) {
+	for row, err := range artifact.ScanAll(ctx, g.index.Store, g.index.SegmentKey(segment.SHA256)) {
+		if err != nil {
+			return derived, err
+		}
+		if len(row.Key) != len(core.ID{}) || !g.Classes[core.ID(row.Key)] {
+			continue
+		}
+		class, err := rows.DecodeClass(row.Value)
+		if err != nil {
+			return derived, err
+		}
+		for _, key := range class.Keys {
+			g.Keys[ledger.Shorten][key] = true
+		}
+		g.embedded(manifest, class.Vector)
+		record, err := rows.DecodeRecord(class.Record)
+		if err != nil {
+			return derived, err
+		}
+		derived = derived || len(class.Keys) > 0 || slices.ContainsFunc(g.derived, func(text string) bool {
+			return strings.Contains(record.Text, text)
+		})
+	}
+	g.alive()
+	return derived, nil
+}
+
+// strikeAtOnce is how many segments are looked through at once.
+const strikeAtOnce = 4
+
+// Strike takes out of the marks what other documents of the generations say too: it stays, and is no proof of anything.
+func (t *Traces) Strike(
+	ctx context.Context, indexes []artifact.Index, index string, documents Set, alive func(),
+) error {
+	if len(t.Marks) == 0 {
+		return nil
+	}
+	type source struct {
+		key  string
+		ours bool // rows of the index itself, of which those of the documents do not count
+	}
+	var sources []source
+	for _, one := range indexes {
+		refs, err := one.Named(ctx)
+		if err != nil {
+			return err
+		}
+		seen := map[string]bool{}
+		for _, ref := range refs {
+			manifest, err := one.Manifest(ctx, ref.Manifest)
+			if artifact.IsDamage(err) {
+				continue
+			}
+			if err != nil {
+				return err
+			}
+			listed := manifest.Segments
+			for _, segment := range slices.Concat(listed.Text, listed.Extract, listed.Documents) {
+				if !seen[segment.SHA256] {
+					seen[segment.SHA256] = true
+					sources = append(sources, source{one.SegmentKey(segment.SHA256), one.Name == index})
+				}
+			}
+		}
+	}
+	seeker, struck := NewSeeker(t.Marks), make([][]bool, len(sources))
+	err := parallel.Each(ctx, len(sources), strikeAtOnce, func(ctx context.Context, i int) error {
+		struck[i] = make([]bool, len(t.Marks))
+		seeking := seeker.Over(func(mark int) { struck[i][mark] = true })
+		last := ""
+		for row, err := range artifact.ScanAll(ctx, indexes[0].Store, sources[i].key) {
+			if err != nil {
+				return err
+			}
+			key := string(row.Key)
+			if sources[i].ours && (documents.Has(key) || len(key) == len(core.ID{}) && t.Chunks[core.ID(row.Key)]) {
+				continue
+			}
+			if key != last { // pieces of one document follow each other
+				seeking.apart()
+				last = key
+			}
+			_, _ = seeking.Write(row.Value)
+		}
+		alive()
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	var marks []Mark
+	for i, mark := range t.Marks {
+		if !slices.ContainsFunc(struck, func(of []bool) bool { return of[i] }) {
+			marks = append(marks, mark)
+		}
+	}
+	t.Marks = marks
+	return nil
+}
+
+// Merge adds what was found otherwise.
+func (t *Traces) Merge(other *Traces) {
+	maps.Copy(t.Chunks, other.Chunks)
+	maps.Copy(t.Classes, other.Classes)
+	maps.Copy(t.Words, other.Words)
+	for task, keys := range other.Keys {
+		maps.Copy(t.Keys[task], keys)
+	}
+	maps.Copy(t.Holders, other.Holders)
+	t.Unlisted = t.Unlisted || other.Unlisted
+	for _, mark := range other.Marks {
+		if !slices.Contains(t.Marks, mark) {
+			t.Marks = append(t.Marks, mark)
+		}
+	}
+}
+
+// Load reads the traces of a purge; nil where there are none.
+func Load(ctx context.Context, index artifact.Index, id string) (*Traces, error) {
+	var out Traces
+	_, err := blob.ReadJSON(ctx, index.Store, TracesKey(index, id), &out)
+	if fault.Is(err, fault.NotFound) {
+		return nil, nil
+	}
+	return &out, err
+}
+
+// Save writes them.
+func (t *Traces) Save(ctx context.Context, index artifact.Index, id string) error {
+	_, err := blob.WriteJSON(ctx, index.Store, TracesKey(index, id), t, blob.Cond{})
+	return err
+}

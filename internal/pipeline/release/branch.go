@@ -1,0 +1,368 @@
+package release
+
+import (
+	"context"
+	"maps"
+	"strings"
+	"time"
+
+	"github.com/unweaver/unweaver/internal/artifact"
+	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/methods/apr/answers"
+	"github.com/unweaver/unweaver/internal/pipeline/purges"
+	"github.com/unweaver/unweaver/internal/stage/publish"
+	"github.com/unweaver/unweaver/internal/store/blob"
+)
+
+// Branching asks for a branch of an index.
+type Branching struct {
+	Base       string
+	Name       string
+	Generation string            // of the base, to begin with; empty: what it serves
+	Set        map[string]string // settings in which it differs, checked by who asks
+	Operator   core.Operator
+}
+
+// settles is how long a branch waits between being written down and being used: for longer than a process believes that
+// its name is no branch.
+const settles = artifact.NoBranchLasts + 500*time.Millisecond
+
+// Branch makes a second line of generations over the ledger, segments, records and collections of an index: it copies a
+// reference and writes a pointer, whatever the size of the index. The branch is written down beside the base first, so
+// that every collector that begins from then on counts what it begins with; one that began before deletes nothing of a
+// generation that was not marked by then. A crash between two writes leaves a record that the same command finishes,
+// and --delete takes back.
+func (d *Desk) Branch(ctx context.Context, asked Branching) (core.Branch, error) {
+	base := artifact.New(d.Artifacts, asked.Base)
+	a := act{Desk: d, index: base, Request: Request{
+		Action: core.ActionBranch, Index: asked.Base, Name: asked.Name, Operator: asked.Operator,
+	}}
+	branch := core.Branch{
+		Name: asked.Name, Base: asked.Base, Operator: asked.Operator, Set: asked.Set, State: core.BranchOpen,
+	}
+	found, etag, err := a.free(ctx)
+	if err != nil {
+		return branch, err
+	}
+	if a.current, _, err = base.Current(ctx); err != nil {
+		return branch, err
+	}
+	if a.current.Generation == "" {
+		return branch, fault.UnknownIndex.At("branch", asked.Base).
+			Because("nothing of it is published").
+			Advise("build it first: unweaver index CORPUS --index " + asked.Base)
+	}
+	a.Generation = asked.Generation
+	if a.Generation == "" {
+		a.Generation = a.current.Generation
+	}
+	ref, _, err := a.reference(ctx, a.Generation)
+	if err != nil {
+		return branch, err
+	}
+	if ref.State != core.GenerationPublished && a.Generation != a.current.Generation {
+		return branch, fault.Usage.At("branch", a.Generation).
+			Because("it is " + ref.State + ", and was never served").
+			Advise("list the others with: unweaver generations --index " + asked.Base)
+	}
+	if _, err := a.complete(ctx, a.Generation, ref.Manifest); err != nil {
+		return branch, err
+	}
+	if err := a.unpurged(ctx); err != nil {
+		return branch, err
+	}
+	branch.Generation, branch.Manifest, branch.Seq = a.Generation, ref.Manifest, ref.Seq
+	branch.Epoch, branch.At = found.Epoch+1, a.now().UTC()
+	if found.State == core.BranchOpen { // one that a crash left: it is finished as it was begun
+		if found.Manifest != branch.Manifest || !maps.Equal(found.Set, branch.Set) {
+			return found, fault.Usage.At("branch", asked.Base).
+				Because("branch " + asked.Name + " is being made of " + found.Generation + " with other settings, or was left so").
+				Advise("take it back first: unweaver branch " + asked.Base + " --delete " + asked.Name)
+		}
+		branch = found
+	}
+	move := a.move(a.Generation)
+	err = a.recorded(ctx, &move, func() error { return a.open(ctx, branch, found, etag) })
+	branch.Op = move.Operation
+	return branch, err
+}
+
+// free refuses a name that is in use. It gives the record of a branch that was begun, or deleted, under it.
+func (a *act) free(ctx context.Context) (core.Branch, string, error) {
+	var found core.Branch
+	member := artifact.New(a.Artifacts, a.Name)
+	for _, index := range []artifact.Index{a.index, member} {
+		if err := index.Check(); err != nil {
+			return found, "", err
+		}
+	}
+	if of, err := artifact.BaseOf(ctx, a.Artifacts, a.Index); err != nil || of != a.Index {
+		if err != nil {
+			return found, "", err
+		}
+		return found, "", fault.Usage.At("branch", a.Index).
+			Because("it is a branch itself").
+			Advise("branch its base: unweaver branch " + of + " --as " + a.Name)
+	}
+	taken := fault.Usage.At("name branch", a.Name).Advise("choose another name: unweaver ls lists the indexes")
+	info, err := blob.ReadJSON(ctx, a.Artifacts, a.index.BranchKey(a.Name), &found)
+	switch {
+	case fault.Is(err, fault.NotFound):
+		for object, err := range a.Artifacts.List(ctx, a.Name+"/", "") {
+			if err != nil {
+				return found, "", err
+			}
+			return found, "", taken.Because("the store has an index, or what is left of one, of that name: " + object.Key)
+		}
+		return found, "", nil
+	case err != nil:
+		return found, "", err
+	}
+	begun, err := member.Begun(ctx)
+	if err != nil {
+		return found, "", err
+	}
+	if found.State == core.BranchOpen && begun {
+		return found, "", taken.Because("it is a branch of " + a.Index + " already")
+	}
+	if found.State == core.BranchDeleted {
+		refs, damaged, err := member.ReadableRefs(ctx)
+		if err != nil {
+			return found, "", err
+		}
+		if len(refs)+len(damaged) > 0 {
+			return found, "", taken.Because("a branch of that name was deleted, and its generations are not collected yet")
+		}
+	}
+	return found, info.ETag, nil
+}
+
+// open writes a branch: its record, whose it is, what it begins with, and last its pointer.
+func (a *act) open(ctx context.Context, branch, found core.Branch, etag string) error {
+	if found.State != core.BranchOpen {
+		cond := blob.Cond{Match: etag}
+		if etag == "" {
+			cond = blob.Cond{Absent: true}
+		}
+		_, err := blob.WriteJSON(ctx, a.Artifacts, a.index.BranchKey(a.Name), branch, cond)
+		if fault.Is(err, fault.Precondition) {
+			return fault.Usage.At("name branch", a.Name).
+				Because("somebody else makes a branch of that name").
+				Advise("choose another name")
+		}
+		if err != nil {
+			return err
+		}
+	}
+	member := artifact.New(a.Artifacts, a.Name)
+	if err := member.PutBase(ctx, a.Index); err != nil {
+		return err
+	}
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(settles):
+	}
+	if err := a.unpurged(ctx); err != nil { // one that was asked for meanwhile may have met no branch
+		return err
+	}
+	ref := core.GenerationRef{Manifest: branch.Manifest, Seq: branch.Seq, State: core.GenerationPublished}
+	key := member.GenerationKey(branch.Generation, "manifest.json")
+	if _, err := blob.WriteJSON(ctx, a.Artifacts, key, ref, blob.Cond{}); err != nil {
+		return err
+	}
+	if err := a.copyFiles(ctx, a.index, member, branch.Generation); err != nil {
+		return err
+	}
+	// A collector that does not know of the branch had marked it before, or does so and deletes nothing.
+	marked, err := a.marked(ctx, branch.Generation)
+	if err == nil && marked {
+		err = a.collected(branch.Generation, "it is not kept any more, and being collected")
+	}
+	if err != nil {
+		return err
+	}
+	if err := a.copyProven(ctx, a.index, member); err != nil {
+		return err
+	}
+	pointer := core.Pointer{
+		Generation: branch.Generation, Manifest: branch.Manifest, Seq: branch.Seq, Epoch: branch.Epoch,
+	}
+	_, err = blob.WriteJSON(ctx, a.Artifacts, member.CurrentKey(), pointer, blob.Cond{Absent: true})
+	if err != nil && !fault.Is(err, fault.Precondition) { // the same command, at the same time, or before a crash
+		return err
+	}
+	return publish.Mirror(ctx, member, a.Mirror, pointer)
+}
+
+// unpurged refuses a base that documents have to leave: a branch would keep them.
+func (a *act) unpurged(ctx context.Context) error {
+	all, err := purges.List(ctx, a.index)
+	for _, purge := range all {
+		if err == nil && purge.State == core.PurgePending {
+			err = fault.Usage.At("branch", a.Index).
+				Because("purge " + purge.ID + " of it has not ended").
+				Advise("see how it stands: unweaver purges --index " + a.Index)
+		}
+	}
+	return err
+}
+
+// copyFiles copies what lies in the folder of a generation beside its reference: report, problems, dead letters.
+func (a *act) copyFiles(ctx context.Context, from, to artifact.Index, generation string) error {
+	prefix := from.GenerationKey(generation, "") + "/"
+	for info, err := range a.Artifacts.List(ctx, prefix, "") {
+		if err != nil {
+			return err
+		}
+		file := strings.TrimPrefix(info.Key, prefix)
+		if file == "manifest.json" || info.Key == from.CollectedKey(generation) {
+			continue
+		}
+		if err := blob.Copy(ctx, a.Artifacts, to.GenerationKey(generation, file), a.Artifacts, info.Key); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Branches lists the branches of an index that are there, with what each serves.
+func Branches(ctx context.Context, base artifact.Index) ([]core.Branch, error) {
+	if err := base.Check(); err != nil {
+		return nil, err
+	}
+	all, err := base.Branches(ctx)
+	if err != nil {
+		return nil, err
+	}
+	current, _, err := base.Current(ctx)
+	if err != nil {
+		return nil, err
+	}
+	out := []core.Branch{}
+	for _, branch := range all {
+		if branch.State != core.BranchOpen {
+			continue
+		}
+		served, _, err := artifact.New(base.Store, branch.Name).Current(ctx)
+		if err != nil {
+			return nil, err
+		}
+		branch.Current, branch.BaseIs = served.Generation, current.Generation
+		branch.Own = served.Manifest != "" && served.Manifest != branch.Manifest
+		out = append(out, branch)
+	}
+	return out, nil
+}
+
+// DeleteBranch deletes a branch: it serves nothing any more, and what it alone used is deleted by runs of its base, a
+// grace later. building tells which run builds it; one that does must end first. It may be repeated.
+func (d *Desk) DeleteBranch(
+	ctx context.Context, asked Branching, building func(context.Context, artifact.Index) (string, error),
+) (core.Branch, error) {
+	base, member := artifact.New(d.Artifacts, asked.Base), artifact.New(d.Artifacts, asked.Name)
+	a := act{Desk: d, index: base, Request: Request{
+		Action: core.ActionUnbranch, Index: asked.Base, Name: asked.Name, Operator: asked.Operator,
+	}}
+	var branch core.Branch
+	for _, index := range []artifact.Index{base, member} {
+		if err := index.Check(); err != nil {
+			return branch, err
+		}
+	}
+	info, err := blob.ReadJSON(ctx, d.Artifacts, base.BranchKey(asked.Name), &branch)
+	if fault.Is(err, fault.NotFound) {
+		return branch, fault.UnknownIndex.At("delete branch", asked.Name).
+			Because(asked.Base + " has no branch of that name").
+			Advise("list them with: unweaver branch " + asked.Base)
+	}
+	if err != nil {
+		return branch, err
+	}
+	run, err := building(ctx, member)
+	if err != nil {
+		return branch, err
+	}
+	if strings.HasPrefix(run, asked.Name+"/") {
+		return branch, fault.LeaseHeld.At("delete branch", asked.Name).
+			Because("run " + run + " builds it").
+			Advise("wait for it, or: unweaver cancel " + run)
+	}
+	current, _, err := member.Current(ctx)
+	if err != nil && !artifact.IsDamage(err) {
+		return branch, err
+	}
+	if a.current, _, err = base.Current(ctx); err != nil {
+		return branch, err
+	}
+	move := a.move(current.Generation)
+	err = a.recorded(ctx, &move, func() error {
+		branch.State, branch.Epoch = core.BranchDeleted, max(branch.Epoch, current.Epoch)
+		_, err := blob.WriteJSON(ctx, d.Artifacts, base.BranchKey(asked.Name), branch, blob.Cond{Match: info.ETag})
+		if fault.Is(err, fault.Precondition) {
+			return fault.GenBusy.At("delete branch", asked.Name).
+				Because("somebody else changes it").
+				Advise("look again: unweaver branch " + asked.Base)
+		}
+		if err != nil {
+			return err
+		}
+		if err := d.Artifacts.Delete(ctx, member.CurrentKey()); err != nil {
+			return err
+		}
+		_, err = answers.Drop(ctx, member)
+		return err
+	})
+	branch.Op = move.Operation
+	return branch, err
+}
+
+// OverlayOf is what the store says of the configuration of an index, and the corpus of a branch's base.
+func OverlayOf(ctx context.Context, index artifact.Index) (overlay core.Overlay, uri string, err error) {
+	overlay.Index = index.Name
+	if err := index.Check(); err != nil {
+		return overlay, "", err
+	}
+	base, err := index.Base(ctx)
+	if err != nil {
+		return overlay, "", err
+	}
+	current, _, err := base.Current(ctx)
+	if err != nil {
+		return overlay, "", err
+	}
+	if current.Manifest != "" {
+		manifest, err := base.Manifest(ctx, current.Manifest)
+		if artifact.IsDamage(err) && base.Name == index.Name { // a rebuild mends it, from the file
+			return overlay, "", nil
+		}
+		if err != nil {
+			return overlay, "", err
+		}
+		spec, err := base.Spec(ctx, manifest.Spec)
+		if err != nil && !artifact.IsDamage(err) {
+			return overlay, "", err
+		}
+		overlay.Set, uri = spec.Overlay, spec.Corpus
+	}
+	if base.Name == index.Name {
+		return overlay, "", nil
+	}
+	var branch core.Branch
+	if _, err := blob.ReadJSON(ctx, index.Store, base.BranchKey(index.Name), &branch); err != nil {
+		return overlay, "", err
+	}
+	if branch.State != core.BranchOpen {
+		return overlay, "", fault.UnknownIndex.At("configure", index.Name).
+			Because("it was a branch of " + base.Name + ", and was deleted").
+			Advise("make it again: unweaver branch " + base.Name + " --as " + index.Name)
+	}
+	set := maps.Clone(overlay.Set)
+	if set == nil {
+		set = map[string]string{}
+	}
+	maps.Copy(set, branch.Set)
+	overlay.Base, overlay.Set = base.Name, set
+	return overlay, uri, nil
+}

@@ -1,0 +1,183 @@
+package release
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/unweaver/unweaver/internal/artifact"
+	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/pipeline"
+	"github.com/unweaver/unweaver/internal/stage/publish"
+	"github.com/unweaver/unweaver/internal/store/blob"
+)
+
+// promote has the base of a branch serve what the branch serves, by the same conditional write as any publication: on
+// the epoch that the branch's last night found. What the generation names is the base's already, so nothing is copied;
+// its settings come with it, as they are those of what is served (core.Overlay).
+func (a *act) promote(ctx context.Context) (core.Move, error) {
+	member, served := a.index, a.current
+	base, err := member.Base(ctx)
+	if err != nil {
+		return core.Move{}, err
+	}
+	if base.Name == member.Name {
+		return core.Move{}, fault.Usage.At("promote", member.Name).
+			Because("it is no branch").
+			Advise("what a gate held is approved with: unweaver publish GEN --index " + member.Name)
+	}
+	overlay, _, err := OverlayOf(ctx, member) // refuses a branch that was deleted
+	if err != nil {
+		return core.Move{}, err
+	}
+	var branch core.Branch
+	if _, err := blob.ReadJSON(ctx, a.Artifacts, base.BranchKey(member.Name), &branch); err != nil {
+		return core.Move{}, err
+	}
+	current, _, err := base.Current(ctx)
+	if err != nil {
+		return core.Move{}, err
+	}
+	a.index, a.current, a.Index, a.Name = base, current, base.Name, member.Name
+	a.Generation = served.Generation
+	move := a.move(served.Generation)
+	move.Set = overlay.Set
+	if served.Manifest == "" || served.Manifest == branch.Manifest {
+		return move, fault.Usage.At("promote", member.Name).
+			Because("it has no generation of its own: it serves what it began with").
+			Advise("build it first: unweaver index --index " + member.Name)
+	}
+	if served.Manifest == current.Manifest {
+		move.Unchanged = true
+		return move, nil
+	}
+	if err := a.rebased(ctx, member, served); err != nil {
+		return move, err
+	}
+	there, err := base.GenerationRef(ctx, served.Generation)
+	known := err == nil
+	switch {
+	case fault.Is(err, fault.UnknownGen):
+	case err != nil:
+		return move, err
+	case there.Manifest != served.Manifest:
+		return move, fault.Usage.At("promote", member.Name).
+			Because(base.Name + " has another generation of the name " + served.Generation).
+			Advise("build the branch again, under a name of its own: unweaver index --rebuild --index " + member.Name)
+	}
+	// The branch's own folder tells whether it is being collected, and its stores.json what it was proven in.
+	looked := *a
+	looked.index, looked.Index = member, member.Name
+	manifest, err := looked.complete(ctx, served.Generation, served.Manifest)
+	if err != nil {
+		return move, err
+	}
+	return move, a.recorded(ctx, &move, func() error { return a.takeOver(ctx, &move, member, manifest, served, known) })
+}
+
+// takeOver writes the reference before the flip, so that every collector counts what is about to be served. One that
+// the base knows already stays whatever comes of it: it was served before, and may be gone back to.
+func (a *act) takeOver(
+	ctx context.Context, move *core.Move, member artifact.Index, manifest *core.Manifest, served core.Pointer,
+	known bool,
+) error {
+	if _, err := publish.Store(ctx, a.index, manifest, core.GenerationPublished); err != nil {
+		return err
+	}
+	back := func(cause error) error {
+		if known {
+			return cause
+		}
+		// Nobody serves it: it must not pass for one that was. Where another promote just did, its reference stays.
+		current, _, err := a.index.Current(ctx)
+		if err != nil || current.Manifest == served.Manifest {
+			return cause
+		}
+		if err := a.Artifacts.Delete(ctx, a.index.GenerationKey(served.Generation, "manifest.json")); err != nil {
+			return err
+		}
+		return cause
+	}
+	looked := *a
+	looked.index = member
+	marked, err := looked.marked(ctx, served.Generation)
+	if err == nil && marked {
+		err = a.collected(served.Generation, "it is not kept any more by "+member.Name+", and being collected")
+	}
+	if err != nil {
+		return back(err)
+	}
+	if err := a.copyFiles(ctx, member, a.index, served.Generation); err != nil {
+		return err
+	}
+	if err := a.flip(ctx, move, manifest, served.Manifest); err != nil {
+		if fault.Is(err, fault.PointerMoved) {
+			return back(err)
+		}
+		return err
+	}
+	return a.copyProven(ctx, member, a.index)
+}
+
+// rebased refuses a branch whose base moved since the branch's last night was planned: what the base got since would be
+// taken back.
+func (a *act) rebased(ctx context.Context, member artifact.Index, served core.Pointer) error {
+	again := "build the branch again, which pays nothing twice: unweaver index --index " + member.Name
+	var rebase core.Rebase
+	_, err := blob.ReadJSON(ctx, a.Artifacts, member.RebaseKey(), &rebase)
+	if artifact.IsDamage(err) {
+		return fault.PointerMoved.At("promote", member.Name).
+			Because("what its base served when it was built is not known").
+			Advise(again)
+	}
+	if err != nil {
+		return err
+	}
+	if rebase.Generation != served.Generation {
+		var report core.Report
+		key := member.GenerationKey(rebase.Generation, "report.json")
+		_, err := blob.ReadJSON(ctx, a.Artifacts, key, &report)
+		if err != nil && !artifact.IsDamage(err) {
+			return err
+		}
+		over := []string{core.StatusCompleted, core.StatusErrors}
+		if err != nil || !report.Unchanged || !slices.Contains(over, report.Status) {
+			return fault.PointerMoved.At("promote", member.Name).
+				Because("its last run " + member.Name + "/" + rebase.Generation + " did not end in what it serves, " +
+					served.Generation).
+				Advise("see: unweaver status " + member.Name + "; " + again)
+		}
+	}
+	if rebase.Release == a.current.Epoch {
+		return nil
+	}
+	return fault.PointerMoved.At("promote", member.Name).
+		Because(fmt.Sprintf("%s serves %s now (release %d), and served %s (release %d) when the last run of %s was planned: "+
+			"what changed since would be taken back", a.Index, a.current.Generation, a.current.Epoch, rebase.Base,
+			rebase.Release, member.Name)).
+		Advise(again)
+}
+
+// copyProven has an index believe of the stores what another of its family knows.
+func (a *act) copyProven(ctx context.Context, from, to artifact.Index) error {
+	err := blob.Copy(ctx, a.Artifacts, pipeline.ProvenKey(to), a.Artifacts, pipeline.ProvenKey(from))
+	if fault.Is(err, fault.NotFound) { // the next night verifies everything
+		return nil
+	}
+	return err
+}
+
+// beforePromotion is what was served before the current generation was promoted; empty: the trail does not tell.
+func (a *act) beforePromotion(ctx context.Context) (string, error) {
+	operations, err := Operations(ctx, a.index, 0)
+	if err != nil {
+		return "", err
+	}
+	for _, op := range operations {
+		if op.Action == core.ActionPromote && op.To == a.current.Generation && op.From != op.To {
+			return op.From, nil
+		}
+	}
+	return "", nil
+}

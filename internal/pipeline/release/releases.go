@@ -1,0 +1,205 @@
+// Package release moves what is served without a build: back to an earlier generation, on to one that a gate held;
+// drops held ones, and tags those that are to stay. Every such act of an operator is a record of the audit trail,
+// written before it takes effect. Nothing here takes the lease of the index or asks a model: the pointer moves by the
+// same conditional write as that of a build, which finds it moved and is held.
+package release
+
+import (
+	"cmp"
+	"context"
+	"time"
+
+	"github.com/unweaver/unweaver/internal/artifact"
+	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/stage/publish"
+	"github.com/unweaver/unweaver/internal/store/blob"
+	"github.com/unweaver/unweaver/internal/store/coordination"
+	"github.com/unweaver/unweaver/internal/store/records"
+	"github.com/unweaver/unweaver/internal/store/vectors"
+)
+
+// Desk is where operators ask for it.
+type Desk struct {
+	Artifacts blob.Store
+	Mirror    coordination.Readers
+	Records   records.Store
+	Vectors   vectors.Store
+	Now       func() time.Time // nil: time.Now
+}
+
+// Request is what an operator asks for.
+type Request struct {
+	Action     string // core.ActionRollback and so on
+	Index      string
+	Generation string    // of a rollback it may be empty
+	To         time.Time // of a rollback: what was served then; zero: not asked
+	Name       string    // of a tag
+	Force      bool      // publish though what it was made from is not served any more
+	Operator   core.Operator
+}
+
+func (d *Desk) now() time.Time {
+	if d.Now != nil {
+		return d.Now()
+	}
+	return time.Now()
+}
+
+// Do does what is asked for. What is refused by a check leaves no record; whatever could have taken effect does.
+func (d *Desk) Do(ctx context.Context, request Request) (core.Move, error) {
+	index := artifact.Index{Store: d.Artifacts, Name: request.Index}
+	if err := index.Check(); err != nil {
+		return core.Move{}, err
+	}
+	a := act{Desk: d, Request: request, index: index}
+	var err error
+	if a.current, _, err = index.Current(ctx); err != nil {
+		return core.Move{}, err
+	}
+	if request.Generation != "" && !core.ValidSlug(request.Generation) {
+		return core.Move{}, a.unknown(fault.Quoted(request.Generation))
+	}
+	switch {
+	case request.Action == core.ActionRollback:
+		return a.rollback(ctx)
+	case request.Action == core.ActionPromote:
+		return a.promote(ctx)
+	case request.Generation == "":
+		return core.Move{}, fault.Usage.At(request.Action, request.Index).
+			Because("no generation is named").
+			Advise("list them with: unweaver generations --index " + request.Index)
+	case request.Action == core.ActionPublish:
+		return a.publish(ctx)
+	case request.Action == core.ActionDiscard:
+		return a.discard(ctx)
+	case request.Action == core.ActionTag:
+		return a.tag(ctx)
+	case request.Action == core.ActionUntag:
+		return a.untag(ctx)
+	}
+	return core.Move{}, fault.Usage.At("change", request.Index).Because("unknown action " + fault.Quoted(request.Action))
+}
+
+// act is one request on its way.
+type act struct {
+	*Desk
+	Request
+	index   artifact.Index
+	current core.Pointer
+}
+
+func (a *act) move(to string) core.Move {
+	return core.Move{
+		Index: a.Index, Action: a.Action, From: a.current.Generation, To: to, Name: a.Name, Release: a.current.Epoch,
+	}
+}
+
+// recorded does something between its two records. The second tells the epoch that was written, where one was.
+func (a *act) recorded(ctx context.Context, move *core.Move, do func() error) error {
+	op, err := Begin(ctx, a.index, a.now(), core.Operation{
+		Action: a.Action, Operator: a.Operator, From: move.From, To: move.To, Name: a.Name, Forced: a.Force,
+	})
+	if err != nil {
+		return err
+	}
+	move.Operation = op.ID
+	err = do()
+	outcome := OutcomeOf(a.now(), err)
+	if err == nil && a.flips() {
+		outcome.Release = move.Release
+	}
+	// Whoever asked may have gone, and it is recorded all the same.
+	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), endPatience)
+	defer cancel()
+	if unwritten := End(bounded, a.index, op, outcome); unwritten != nil && err == nil {
+		return fault.CodeOf(unwritten).At("record the outcome of operation", op.ID).
+			Because(unwritten).
+			Advise("it took effect; see: unweaver generations --index " + a.Index)
+	}
+	return err
+}
+
+// endPatience is how long an outcome may take to be recorded once its operation is over.
+const endPatience = 10 * time.Second
+
+func (a *act) flips() bool {
+	return a.Action == core.ActionRollback || a.Action == core.ActionPublish || a.Action == core.ActionPromote
+}
+
+// flip points the index to a generation, where the pointer still is what this act was decided by. A mirror that does
+// not answer is no failure: it is a hint.
+func (a *act) flip(ctx context.Context, move *core.Move, manifest *core.Manifest, sha string) error {
+	pointer, err := publish.Flip(ctx, publish.FlipIn{
+		Artifacts: a.index, Mirror: a.Mirror, Generation: manifest.Generation, Manifest: sha, Seq: manifest.Seq,
+		Expected: a.current.Epoch,
+	})
+	if served := pointer.Manifest == sha && pointer.Epoch == a.current.Epoch+1; !served {
+		if fault.Is(err, fault.PointerMoved) {
+			return fault.PointerMoved.At(a.Action, a.Index).
+				Because("generation " + pointer.Generation + " was published meanwhile, or gone back to").
+				Advise("look again: unweaver generations --index " + a.Index)
+		}
+		return err
+	}
+	move.Release = pointer.Epoch
+	_ = publish.Alias(ctx, a.Vectors, manifest.Collections) // for other programs alone
+	return nil
+}
+
+// unknown is the fault of a generation that there is not.
+func (a *act) unknown(name string) error {
+	return fault.UnknownGen.At("find generation", name).
+		Because("index " + a.Index + " has none of that name").
+		Advise("list them with: unweaver generations --index " + a.Index)
+}
+
+// reference reads that of a generation; the pointer knows the current one, whatever became of its reference.
+func (a *act) reference(ctx context.Context, name string) (core.GenerationRef, string, error) {
+	var ref core.GenerationRef
+	info, err := blob.ReadJSON(ctx, a.Artifacts, a.index.GenerationKey(name, "manifest.json"), &ref)
+	if name == a.current.Generation && (err == nil || artifact.IsDamage(err)) {
+		return core.GenerationRef{
+			Manifest: a.current.Manifest, Seq: a.current.Seq, State: core.GenerationPublished,
+		}, info.ETag, nil
+	}
+	if !fault.Is(err, fault.NotFound) {
+		return ref, info.ETag, err
+	}
+	marked, err := a.marked(ctx, name)
+	if err != nil {
+		return ref, "", err
+	}
+	if marked {
+		return ref, "", a.collected(name, "it was collected")
+	}
+	return ref, "", cmp.Or(a.neverBuilt(ctx, name), a.unknown(name))
+}
+
+func (a *act) marked(ctx context.Context, name string) (bool, error) {
+	_, err := a.Artifacts.Stat(ctx, a.index.CollectedKey(name))
+	if fault.Is(err, fault.NotFound) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+func (a *act) collected(name, why string) error {
+	return fault.GenCollected.At(a.Action+" generation", name).
+		Because(why).
+		Advise("those that are kept: unweaver generations --index " + a.Index + "; more of them with indexes." + a.Index +
+			".keep, or with a tag")
+}
+
+// neverBuilt explains a run that was held before anything was built; nil: there is no such run.
+func (a *act) neverBuilt(ctx context.Context, name string) error {
+	var report core.Report
+	_, err := blob.ReadJSON(ctx, a.Artifacts, a.index.GenerationKey(name, "report.json"), &report)
+	if err != nil || report.Status != core.StatusHeld {
+		return nil
+	}
+	return fault.UnknownGen.At(a.Action+" generation", name).
+		Because("its run was held before anything was built (" + report.Reason + "): " + report.Detail).
+		Advise("if that is as it should be, raise the limit for one run: unweaver index --index " + a.Index +
+			" --set indexes." + a.Index + ".gate.max_removed=1")
+}

@@ -1,0 +1,273 @@
+package release
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/unweaver/unweaver/internal/artifact"
+	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/pipeline"
+	"github.com/unweaver/unweaver/internal/stage/collect"
+	"github.com/unweaver/unweaver/internal/store/blob"
+	"github.com/unweaver/unweaver/internal/stream/parallel"
+)
+
+// rollback has the index serve a generation that was published before.
+func (a *act) rollback(ctx context.Context) (core.Move, error) {
+	if a.current.Generation == "" {
+		return core.Move{}, fault.UnknownIndex.At("roll back", a.Index).
+			Because("nothing of it is published").
+			Advise("list its generations with: unweaver generations --index " + a.Index)
+	}
+	if a.Generation != "" && !a.To.IsZero() {
+		return core.Move{}, fault.Usage.At("roll back", a.Index).
+			Because("both a generation and a time are given").
+			Advise("give one of them")
+	}
+	target, err := a.target(ctx)
+	if err != nil {
+		return core.Move{}, err
+	}
+	move := a.move(target)
+	if target == a.current.Generation {
+		move.Unchanged = true
+		return move, nil
+	}
+	ref, _, err := a.reference(ctx, target)
+	if err != nil {
+		return move, err
+	}
+	switch ref.State {
+	case core.GenerationPublished:
+	case core.GenerationHeld:
+		return move, fault.Usage.At("roll back to", target).
+			Because("a gate held it: it was never served").
+			Advise(fmt.Sprintf("see why: unweaver show %s/%s; approve it with: unweaver publish %s --index %s",
+				a.Index, target, target, a.Index))
+	default:
+		return move, fault.Usage.At("roll back to", target).
+			Because("it is " + ref.State).
+			Advise("list the others with: unweaver generations --index " + a.Index)
+	}
+	manifest, err := a.complete(ctx, target, ref.Manifest)
+	if err != nil {
+		return move, err
+	}
+	return move, a.recorded(ctx, &move, func() error { return a.flip(ctx, &move, manifest, ref.Manifest) })
+}
+
+// target is the generation that a rollback means.
+func (a *act) target(ctx context.Context) (string, error) {
+	switch {
+	case a.Generation != "":
+		return a.Generation, nil
+	case !a.To.IsZero():
+		return a.servedAt(ctx)
+	}
+	manifest, err := a.index.Pointed(ctx, a.current)
+	if err != nil {
+		return "", err
+	}
+	if manifest.Index != a.Index { // it was promoted: its parent is the branch's
+		if before, err := a.beforePromotion(ctx); err != nil || before != "" {
+			return before, err
+		}
+	}
+	if manifest.Parent != "" {
+		refs, _, err := a.index.ReadableRefs(ctx)
+		if err != nil {
+			return "", err
+		}
+		for name, ref := range refs {
+			if ref.Manifest == manifest.Parent && ref.State == core.GenerationPublished {
+				return name, nil
+			}
+		}
+	}
+	return "", fault.UnknownGen.At("roll back", a.Index).
+		Because("what generation " + a.current.Generation + " was made from is not there any more").
+		Advise("name one of: unweaver generations --index " + a.Index)
+}
+
+// event is that a generation began to be served.
+type event struct {
+	generation string
+	seq        int64 // of a build's publication; 0: an operator moved the pointer
+	at         time.Time
+}
+
+// servedAt is the generation that was served at a time, by when the kept ones were published and what operators moved
+// since. Where generations that are not kept any more may have been served then, it does not guess.
+func (a *act) servedAt(ctx context.Context) (string, error) {
+	published, err := a.index.Publications(ctx)
+	if err != nil {
+		return "", err
+	}
+	operations, err := Operations(ctx, a.index, 0)
+	if err != nil {
+		return "", err
+	}
+	events := make([]event, 0, len(published)+len(operations))
+	for _, one := range published {
+		events = append(events, event{one.Generation, one.Seq, one.At})
+	}
+	for _, op := range operations {
+		moved := op.Action == core.ActionRollback || op.Action == core.ActionPublish ||
+			op.Action == core.ActionPromote
+		if moved && op.Outcome != nil && op.Outcome.Result == core.OperationDone {
+			events = append(events, event{op.To, 0, op.Outcome.At})
+		}
+	}
+	slices.SortStableFunc(events, func(x, y event) int { return cmp.Or(x.at.Compare(y.at), cmp.Compare(y.seq, x.seq)) })
+	after, _ := slices.BinarySearchFunc(events, a.To, func(e event, at time.Time) int {
+		if e.at.After(at) {
+			return 1
+		}
+		return -1
+	})
+	unclear := fault.GenCollected.At("roll back", a.Index+" to "+a.To.Format(time.RFC3339))
+	if after == 0 {
+		return "", unclear.
+			Because("nothing that is kept was published by then").
+			Advise("name one of: unweaver generations --index " + a.Index)
+	}
+	served := events[after-1]
+	if next := slices.IndexFunc(events[after:], func(e event) bool { return e.seq > 0 }); next >= 0 && served.seq > 0 {
+		if later := events[after+next]; later.seq > served.seq+1 {
+			return "", unclear.
+				Because(fmt.Sprintf("%s (number %d) or one of those up to number %d, which are not kept any more or "+
+					"were held, was served then", served.generation, served.seq, later.seq-1)).
+				Advise("name the one you want: unweaver rollback " + served.generation + " --index " + a.Index)
+		}
+	}
+	return served.generation, nil
+}
+
+// complete reads the manifest of a generation that is to be served, and makes sure that everything it names is there:
+// its files by their sizes, its collections with as many rows as it has, in stores that have not lost their memory
+// since they were proven. Its rows are not read: as long as it is kept nobody deletes them.
+func (a *act) complete(ctx context.Context, name, sha string) (*core.Manifest, error) {
+	marked, err := a.marked(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	if marked {
+		return nil, a.collected(name, "it is not kept any more, and being collected")
+	}
+	manifest, err := a.index.Manifest(ctx, sha)
+	if err != nil {
+		return nil, err
+	}
+	if manifest.Generation != name {
+		return nil, fault.SegmentDamage.At("open generation", name).
+			Because("its reference names the manifest of " + manifest.Generation)
+	}
+	looks := []func(context.Context) error{
+		func(ctx context.Context) error { return a.files(ctx, manifest) },
+		func(ctx context.Context) error { return a.sameStores(ctx, manifest) },
+		func(ctx context.Context) error {
+			return a.rows(ctx, name, manifest.Collections.Classes, manifest.Counts.Classes)
+		},
+		func(ctx context.Context) error {
+			return a.rows(ctx, name, manifest.Collections.Chunks, manifest.Counts.Windows)
+		},
+	}
+	if err := parallel.Each(ctx, len(looks), len(looks), func(ctx context.Context, i int) error {
+		return looks[i](ctx)
+	}); err != nil {
+		return nil, err
+	}
+	return manifest, a.reclaim(ctx, manifest)
+}
+
+// files compares what a manifest names with what lies in the store, by sizes.
+func (a *act) files(ctx context.Context, manifest *core.Manifest) error {
+	sizes := map[string]int64{}
+	prefix := a.index.SegmentKey("") + "/"
+	for info, err := range a.Artifacts.List(ctx, prefix, "") {
+		if err != nil {
+			return err
+		}
+		sizes[strings.TrimPrefix(info.Key, prefix)] = info.Size
+	}
+	for _, segment := range manifest.Segments.All() {
+		size, there := sizes[segment.SHA256]
+		if there && size == segment.Bytes {
+			continue
+		}
+		why := "it is cut"
+		if !there {
+			why = "it is missing"
+		}
+		return fault.SegmentDamage.At("serve generation", manifest.Generation).
+			Because("segment " + a.Artifacts.Location(a.index.SegmentKey(segment.SHA256)) + ": " + why).
+			Advise("choose another one: unweaver generations --index " + a.Index)
+	}
+	return nil
+}
+
+// rows looks whether a collection has as many rows as a generation has, and makes it ready to be searched.
+func (a *act) rows(ctx context.Context, generation, collection string, want int64) error {
+	count, err := a.Vectors.Count(ctx, collection)
+	if err == nil && count >= want {
+		return a.Vectors.Load(ctx, collection)
+	}
+	if err != nil && !fault.Is(err, fault.NotFound) {
+		return err
+	}
+	return a.rowsGone(generation, fmt.Sprintf("collection %s has %d rows, and it has %d", collection, count, want))
+}
+
+func (a *act) rowsGone(generation, why string) error {
+	return fault.GenCollected.At(a.Action+" generation", generation).
+		Because(why).
+		Advise("write again what the stores lost, with no model call: unweaver restore --index " + a.Index)
+}
+
+// sameStores refuses where the stores are not those that were proven: what they hold of any generation is not known.
+func (a *act) sameStores(ctx context.Context, manifest *core.Manifest) error {
+	var was pipeline.Proven
+	_, err := blob.ReadJSON(ctx, a.Artifacts, pipeline.ProvenKey(a.index), &was)
+	if artifact.IsDamage(err) { // of a release before it was written; the next build verifies everything
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	now, err := pipeline.Identities(ctx, a.Records, a.Vectors, manifest.Collections)
+	if err != nil {
+		return err
+	}
+	lost := was.Records != now.Records
+	proven, err := a.index.Manifest(ctx, was.Manifest)
+	if err != nil && !artifact.IsDamage(err) {
+		return err
+	}
+	if err == nil {
+		lost = lost ||
+			proven.Collections.Classes == manifest.Collections.Classes && was.Classes != now.Classes ||
+			proven.Collections.Chunks == manifest.Collections.Chunks && was.Chunks != now.Chunks
+	}
+	if lost {
+		return a.rowsGone(manifest.Generation, "a store lost its memory since it was proven, or is another one")
+	}
+	return nil
+}
+
+// reclaim takes what a generation names off the list of what is about to be deleted.
+func (a *act) reclaim(ctx context.Context, manifest *core.Manifest) error {
+	var wanted []string
+	for _, segment := range manifest.Segments.All() {
+		wanted = append(wanted, segment.SHA256)
+	}
+	missing, err := collect.Reclaim(ctx, a.index, wanted, manifest.Collections.Classes, manifest.Collections.Chunks)
+	if err == nil && len(missing) > 0 {
+		err = a.collected(manifest.Generation, "segment "+missing[0]+" that it names was deleted")
+	}
+	return err
+}

@@ -1,0 +1,79 @@
+package release
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/unweaver/unweaver/internal/artifact"
+	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/fault"
+)
+
+// tagRecord is what the object of a tag holds, for people: its name is what counts.
+type tagRecord struct {
+	Generation string    `json:"generation"`
+	Tag        string    `json:"tag"`
+	At         time.Time `json:"at"`
+	core.Operator
+}
+
+// tag keeps a generation from being collected, under a name that no other generation of the index has.
+func (a *act) tag(ctx context.Context) (core.Move, error) {
+	move, tags, err := a.tagged(ctx)
+	if err != nil {
+		return move, err
+	}
+	other := artifact.Tagged(tags, a.Name)
+	if other == a.Generation {
+		move.Unchanged = true
+		return move, nil
+	}
+	if other != "" {
+		return move, fault.Usage.At("tag", a.Generation).
+			Because("generation " + other + " has the tag " + a.Name).
+			Advise("take it off first: unweaver untag " + other + " " + a.Name + " --index " + a.Index)
+	}
+	ref, _, err := a.reference(ctx, a.Generation)
+	if err != nil {
+		return move, err
+	}
+	marked, err := a.marked(ctx, a.Generation)
+	switch {
+	case err != nil:
+		return move, err
+	case marked && a.Generation != a.current.Generation:
+		return move, a.collected(a.Generation, "it is not kept any more, and being collected")
+	case ref.State == core.GenerationDiscarded:
+		return move, fault.Usage.At("tag", a.Generation).Because("it was discarded")
+	}
+	return move, a.recorded(ctx, &move, func() error {
+		return a.index.PutTag(ctx, a.Generation, a.Name, tagRecord{a.Generation, a.Name, a.now().UTC(), a.Operator})
+	})
+}
+
+// untag leaves a generation to the rules again.
+func (a *act) untag(ctx context.Context) (core.Move, error) {
+	move, tags, err := a.tagged(ctx)
+	if err != nil {
+		return move, err
+	}
+	if !slices.Contains(tags[a.Generation], a.Name) {
+		return move, fault.NotFound.At("untag", a.Generation).
+			Because("it has no tag " + a.Name).
+			Advise("list them with: unweaver generations --index " + a.Index)
+	}
+	return move, a.recorded(ctx, &move, func() error {
+		return a.Artifacts.Delete(ctx, a.index.TagKey(a.Generation, a.Name))
+	})
+}
+
+func (a *act) tagged(ctx context.Context) (core.Move, map[string][]string, error) {
+	move := a.move(a.Generation)
+	if !core.ValidSlug(a.Name) {
+		return move, nil, fault.InvalidParam.At("name tag", fault.Quoted(a.Name)).
+			Because("letters a-z, digits and hyphens, at most 63, no hyphen first")
+	}
+	tags, err := a.index.Tags(ctx)
+	return move, tags, err
+}

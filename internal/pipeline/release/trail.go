@@ -1,0 +1,127 @@
+package release
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/unweaver/unweaver/internal/artifact"
+	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/store/blob"
+	"github.com/unweaver/unweaver/internal/stream/parallel"
+)
+
+const (
+	operationsFolder = "/operations/"
+	recordEnding     = ".json"
+	outcomeEnding    = ".outcome.json"
+	// Longest texts of a record, in bytes: they come from whoever asks.
+	longestReason, longestName = 2000, 200
+	readAtOnce                 = 16
+)
+
+// Begin writes an operation before it takes effect, and gives it with its id. Records are never changed: how it ended
+// is a second one.
+func Begin(ctx context.Context, index artifact.Index, at time.Time, op core.Operation) (core.Operation, error) {
+	if err := index.Check(); err != nil {
+		return op, err
+	}
+	op.At = at.UTC()
+	op.ID = strings.ToLower(op.At.Format("20060102T150405.000000Z") + "-" + rand.Text()[:6])
+	op.Index = index.Name
+	op.By, op.Via = clipped(cmp.Or(op.By, "unknown"), longestName), clipped(op.Via, longestName)
+	op.Reason = clipped(op.Reason, longestReason)
+	op.Outcome = nil
+	_, err := blob.WriteJSON(ctx, index.Store, recordKey(index, op.ID)+recordEnding, op, blob.Cond{Absent: true})
+	return op, err
+}
+
+// End writes how an operation ended.
+func End(ctx context.Context, index artifact.Index, op core.Operation, outcome core.OperationOutcome) error {
+	_, err := blob.WriteJSON(ctx, index.Store, recordKey(index, op.ID)+outcomeEnding, outcome, blob.Cond{Absent: true})
+	return err
+}
+
+// OutcomeOf is what is recorded of an error, or of none.
+func OutcomeOf(at time.Time, err error) core.OperationOutcome {
+	if err == nil {
+		return core.OperationOutcome{At: at.UTC(), Result: core.OperationDone}
+	}
+	return core.OperationOutcome{
+		At: at.UTC(), Result: core.OperationFailed, Code: string(fault.CodeOf(err)),
+		Detail: clipped(err.Error(), longestReason),
+	}
+}
+
+// Operations gives the newest records of the trail, the last first; 0 gives all. One that cannot be read is told as
+// such.
+func Operations(ctx context.Context, index artifact.Index, limit int) ([]core.Operation, error) {
+	if err := index.Check(); err != nil {
+		return nil, err
+	}
+	var ids []string
+	ended := map[string]bool{}
+	prefix := index.Name + operationsFolder
+	for info, err := range index.Store.List(ctx, prefix, "") {
+		if err != nil {
+			return nil, err
+		}
+		name := strings.TrimPrefix(info.Key, prefix)
+		if id, ok := strings.CutSuffix(name, outcomeEnding); ok {
+			ended[id] = true
+		} else if id, ok := strings.CutSuffix(name, recordEnding); ok {
+			ids = append(ids, id)
+		}
+	}
+	slices.Sort(ids) // ids rise with time
+	slices.Reverse(ids)
+	if limit > 0 && len(ids) > limit {
+		ids = ids[:limit]
+	}
+	out := make([]core.Operation, len(ids))
+	err := parallel.Each(ctx, len(ids), readAtOnce, func(ctx context.Context, i int) error {
+		var err error
+		out[i], err = readOperation(ctx, index, ids[i], ended[ids[i]])
+		return err
+	})
+	return out, err
+}
+
+// unreadable is the action of a record that says nothing.
+const unreadable = "unreadable"
+
+func readOperation(ctx context.Context, index artifact.Index, id string, ended bool) (core.Operation, error) {
+	var op core.Operation
+	_, err := blob.ReadJSON(ctx, index.Store, recordKey(index, id)+recordEnding, &op)
+	if err != nil && !artifact.IsDamage(err) {
+		return op, err
+	}
+	if err != nil || op.ID != id {
+		op = core.Operation{ID: id, Action: unreadable, Index: index.Name}
+	}
+	if !ended {
+		return op, nil
+	}
+	var outcome core.OperationOutcome
+	_, err = blob.ReadJSON(ctx, index.Store, recordKey(index, id)+outcomeEnding, &outcome)
+	if err == nil {
+		op.Outcome = &outcome
+	} else if artifact.IsDamage(err) {
+		err = nil
+	}
+	return op, err
+}
+
+func recordKey(index artifact.Index, id string) string { return index.Name + operationsFolder + id }
+
+// clipped is a text of at most n bytes that ends with a whole character.
+func clipped(text string, n int) string {
+	if len(text) <= n {
+		return text
+	}
+	return strings.ToValidUTF8(text[:n], "") + "…"
+}

@@ -1,0 +1,72 @@
+package report
+
+import (
+	"strings"
+	"unicode"
+
+	"github.com/unweaver/unweaver/internal/core"
+)
+
+// Markdown is report.md.
+func Markdown(r core.Report) string {
+	var text strings.Builder
+	text.WriteString("# " + plain(heading(r)) + "\n")
+	if line := sentence(r.Reason, r.Detail); line != "" && line != r.Status {
+		text.WriteString("\n" + plain(line) + "\n")
+	}
+	for _, one := range parts(r) {
+		text.WriteString("\n## " + one.title + "\n\n")
+		for _, line := range one.lines {
+			text.WriteString("* " + plain(line) + "\n")
+		}
+		if len(one.rows) == 0 {
+			continue
+		}
+		if len(one.lines) > 0 {
+			text.WriteString("\n")
+		}
+		var rule []string
+		var names []string
+		for _, name := range one.columns {
+			if number := strings.TrimPrefix(name, "#"); number != name {
+				names, rule = append(names, number), append(rule, "---:")
+				continue
+			}
+			names, rule = append(names, name), append(rule, "---")
+		}
+		text.WriteString("| " + strings.Join(names, " | ") + " |\n| " + strings.Join(rule, " | ") + " |\n")
+		for _, row := range one.rows {
+			cells := make([]string, len(row))
+			for i, cell := range row {
+				cells[i] = plain(cell)
+			}
+			text.WriteString("| " + strings.Join(cells, " | ") + " |\n")
+		}
+	}
+	return text.String()
+}
+
+// plain is text that Markdown shows as it is, on one line.
+func plain(text string) string {
+	var out strings.Builder
+	for _, char := range oneLine(text) {
+		if strings.ContainsRune("\\`*[]<>|~!", char) {
+			out.WriteByte('\\')
+		}
+		out.WriteRune(char)
+	}
+	return out.String()
+}
+
+// oneLine has a space for what ends a line, and drops what a reader does not see or what turns the direction of text.
+func oneLine(text string) string {
+	return strings.Map(func(char rune) rune {
+		switch {
+		case char == '\n', char == '\r', char == '\t', char == '\u2028', char == '\u2029':
+			return ' '
+		case unicode.IsControl(char), char >= 0x202a && char <= 0x202e, char >= 0x2066 && char <= 0x2069:
+			return -1
+		}
+		return char
+	}, strings.ToValidUTF8(text, "\uFFFD"))
+}

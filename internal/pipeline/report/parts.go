@@ -1,0 +1,425 @@
+package report
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/stage/publish"
+)
+
+// part is a section of a report: some sentences, or a table, or both.
+type part struct {
+	title   string
+	lines   []string
+	columns []string // of the table; those of numbers begin with #
+	rows    [][]string
+	bars    []float64 // of each row, 0 to 1; none: no bars
+}
+
+// parts of a report, in the order in which they are read. Those that have nothing to say are left out.
+func parts(r core.Report) []part {
+	var out []part
+	for _, one := range []part{
+		todo(r), figures(r), changes(r), enrichments(r), gates(r), stages(r), costs(r), planned(r), happened(r),
+		retries(r), failures(r), identity(r),
+	} {
+		if len(one.lines)+len(one.rows) > 0 {
+			out = append(out, one)
+		}
+	}
+	return out
+}
+
+// heading says which run it is, and how it ended.
+func heading(r core.Report) string {
+	return fmt.Sprintf("%s %s: %s", r.Index, r.Generation, strings.ReplaceAll(r.Status, "_", " "))
+}
+
+// summary is one sentence of what a run came to.
+func summary(r core.Report) string {
+	night := r.Night()
+	text := fmt.Sprintf("%s documents, %s changed; %s calls, %s tokens, cost %s; %s", count(r.Documents),
+		count(night.Changed), count(night.Calls), count(night.Tokens), money(r.Cost, r.Currency), duration(r.Seconds))
+	switch {
+	case r.Unchanged:
+		text = "nothing had changed; " + text
+	case r.Published:
+		text = "published; " + text
+	case core.Terminal(r.Status):
+		text = "not published; " + text
+	}
+	if r.DocumentsFailed+r.DeadLetters > 0 {
+		text += fmt.Sprintf("; %s documents failed, %s dead letters", count(r.DocumentsFailed), count(r.DeadLetters))
+	}
+	return text
+}
+
+// Summary is one sentence of what a run came to. It names no document.
+func Summary(r core.Report) string { return summary(r) }
+
+func figures(r core.Report) part {
+	return part{
+		title:   "What it came to",
+		lines:   []string{summary(r) + "."},
+		columns: []string{"#documents", "#chunks", "#classes", "#mentions", "#dead letters", "#bytes written"},
+		rows: [][]string{{
+			count(r.Documents), count(r.Chunks), count(r.Classes), count(r.Mentions), count(r.DeadLetters), size(r.Bytes),
+		}},
+	}
+}
+
+func changes(r core.Report) part {
+	out := part{title: "Changes by reason", columns: []string{"reason", "#documents"}}
+	add := func(reason string, n int64) {
+		if n > 0 {
+			out.rows = append(out.rows, []string{reason, count(n)})
+		}
+	}
+	add("added", r.Diff.Added)
+	add("changed", r.Diff.Changed)
+	add("moved", r.Diff.Moved)
+	add("removed", r.Diff.Removed)
+	add("the same", r.Diff.Same)
+	add("cannot be used any more", r.Diff.Unusable)
+	add("refused: of a type that is not read", r.Refused)
+	add("left out: hidden", r.LeftOut.Hidden)
+	add("left out: in node_modules and the like", r.LeftOut.Packages)
+	add("left out: not included", r.LeftOut.NotIncluded)
+	add("left out: excluded", r.LeftOut.Excluded)
+	for _, reason := range r.Reasons {
+		out.lines = append(out.lines, "Built again, though documents did not change: "+reason+".")
+	}
+	return out
+}
+
+// enrichments tells what was made beside classes and chunks, and what failed of it.
+func enrichments(r core.Report) part {
+	out := part{title: "Enrichments"}
+	for _, one := range r.Enriched {
+		var counts []string
+		for _, name := range slices.Sorted(maps.Keys(one.Counts)) {
+			if n := one.Counts[name]; n > 0 {
+				counts = append(counts, count(n)+" "+strings.ReplaceAll(name, "_", " "))
+			}
+		}
+		out.lines = append(out.lines, sentence(one.Name, strings.Join(counts, ", "))+".")
+		if one.Why != "" {
+			out.lines = append(out.lines, "Its spectrum was "+one.Why+".")
+		}
+		const again = "A round of unweaver retry-failed asks for them again."
+		switch failed := one.Counts["failed"]; {
+		case failed == 0:
+		case one.Name == "aliases":
+			out.lines = append(out.lines, count(failed)+" pairs of names are undecided, as the model gave no answer of use. "+
+				again)
+		default:
+			out.lines = append(out.lines, count(failed)+" chunks have no questions, as the model gave no answer of use: they "+
+				"are compared by their texts. "+again)
+		}
+		if same := one.Counts["same"]; one.Name == "aliases" && same > 0 {
+			out.lines = append(out.lines, count(same)+" of them may be one class less each: unweaver aliases suggest prints "+
+				"them as lines of a file to be read.")
+		}
+	}
+	return out
+}
+
+// gates tells which of them spoke.
+func gates(r core.Report) part {
+	out := part{title: "Gates"}
+	switch {
+	case r.Status == core.StatusHeld:
+		out.lines = append(out.lines, sentence("Held by "+gateOf(r.Reason), r.Detail))
+	case core.Terminal(r.Status) && r.Published:
+		out.lines = append(out.lines, "No gate held it.")
+	}
+	if probed := r.Probes; probed != nil {
+		before := "there is no generation before to compare with"
+		if probed.Before != nil {
+			before = fmt.Sprintf("%.3f before", *probed.Before)
+		}
+		out.lines = append(out.lines, fmt.Sprintf("Probes: %s questions, recall %.3f, %s.", count(int64(probed.Asked)),
+			probed.Recall, before))
+		for _, question := range probed.Worse {
+			out.rows = append(out.rows, []string{"found less", question})
+		}
+		for _, missing := range probed.Missing {
+			out.rows = append(out.rows, []string{"no such document", missing})
+		}
+	}
+	if len(out.rows) > 0 {
+		out.columns = []string{"probe", "question or document"}
+	}
+	return out
+}
+
+// Reasons of the gate of probe questions, which package build gives.
+const (
+	recallFell    = "recall"
+	probesInvalid = "probes_invalid"
+)
+
+// gateOf says which gate a reason is of.
+func gateOf(reason string) string {
+	switch reason {
+	case publish.MassDeletion:
+		return "gate.max_removed (" + reason + ")"
+	case publish.FailureBudget:
+		return "failures (" + reason + ")"
+	case recallFell:
+		return "gate.max_recall_drop (" + reason + ")"
+	case probesInvalid:
+		return "gate.probes (" + reason + ")"
+	case publish.SizeJump:
+		return "gate.max_size_change (" + reason + ")"
+	case publish.CostJump:
+		return "gate.max_cost (" + reason + ")"
+	}
+	return reason
+}
+
+func stages(r core.Report) part {
+	out := part{title: "Stages", columns: []string{"stage", "#done", "#time"}}
+	longest := 0.0
+	for _, stage := range r.Stages {
+		longest = max(longest, stage.Seconds)
+	}
+	for _, stage := range r.Stages {
+		out.rows = append(out.rows, []string{stage.Name, count(stage.Done), duration(stage.Seconds)})
+		share := 0.0
+		if longest > 0 {
+			share = stage.Seconds / longest
+		}
+		out.bars = append(out.bars, share)
+	}
+	if r.IdleSeconds > 0 {
+		out.lines = append(out.lines, "It paused or waited for "+duration(r.IdleSeconds)+".")
+	}
+	return out
+}
+
+func costs(r core.Report) part {
+	row := func(name string, calls, hits int64) []string { return []string{name, count(calls), count(hits)} }
+	out := part{
+		title: "What was paid for", columns: []string{"task", "#calls paid for", "#from the ledger"},
+		rows: [][]string{
+			row("extract", r.Calls.Extract, r.LedgerHits.Extract), row("shorten", r.Calls.Shorten, r.LedgerHits.Shorten),
+			row("embed", r.Calls.Embed, r.LedgerHits.Embed),
+		},
+	}
+	cost := "cost " + money(r.Cost, r.Currency)
+	if r.Cost == 0 && r.Tokens.Sum() > 0 {
+		cost = "no price is set (models.*.price)"
+	}
+	out.lines = append(out.lines, fmt.Sprintf("%s prompt, %s completion, %s embedding tokens; %s.",
+		count(r.Tokens.Prompt), count(r.Tokens.Completion), count(r.Tokens.Embedding), cost))
+	if lost := r.Unsettled; lost.Calls.Sum() > 0 {
+		out.lines = append(out.lines, fmt.Sprintf("Sent, and perhaps paid for, without a counted answer, and not in the "+
+			"above: %s calls, about %s tokens, cost %s.", count(lost.Calls.Sum()), count(lost.Tokens.Sum()),
+			money(lost.Cost, r.Currency)))
+	}
+	return out
+}
+
+func planned(r core.Report) part {
+	out := part{title: "Estimate against actual", columns: []string{"", "#planned", "#actual", "#missed by"}}
+	if r.Planned == nil {
+		return part{}
+	}
+	if r.Planned.Sizes {
+		out.lines = []string{"Expected by the run itself once it had compared the listing, by the sizes of what changed " +
+			"and what earlier runs came to; `unweaver estimate` reads what changed, and tells more closely."}
+	}
+	number := func(n float64) string { return count(int64(n)) }
+	amount := func(n float64) string { return money(n, r.Currency) }
+	for _, line := range []struct {
+		name   string
+		want   core.Range
+		actual float64
+		text   func(float64) string
+	}{
+		{"extract calls", r.Planned.Extract, float64(r.Calls.Extract), number},
+		{"shorten calls", r.Planned.Shorten, float64(r.Calls.Shorten), number},
+		{"embed calls", r.Planned.Embed, float64(r.Calls.Embed), number},
+		{"tokens", r.Planned.Tokens, float64(r.Tokens.Sum()), number},
+		{"cost", r.Planned.Cost, r.Cost, amount},
+		{"time", r.Planned.Seconds, r.Seconds - r.IdleSeconds, duration},
+	} {
+		low, high := line.text(line.want.Low), line.text(line.want.High)
+		if low != high {
+			low += " to " + high
+		}
+		out.rows = append(out.rows, []string{line.name, low, line.text(line.actual), Missed(line.want.Miss(line.actual))})
+	}
+	return out
+}
+
+// Missed is by how much an estimate was too low (+) or too high (-), see core.Missed.
+func Missed(share float64) string {
+	if share == 0 {
+		return "in range"
+	}
+	return fmt.Sprintf("%+.0f %%", 100*share)
+}
+
+func happened(r core.Report) part {
+	out := part{title: "What happened", columns: []string{"time (UTC)", "event", "code", "detail"}}
+	for _, event := range r.Events {
+		what := strings.TrimSpace(event.Kind + " " + event.Stage + event.Status)
+		out.rows = append(out.rows, []string{event.At.UTC().Format(time.DateTime), what, event.Code, event.Detail})
+	}
+	return out
+}
+
+func retries(r core.Report) part {
+	out := part{title: "Tried again", columns: []string{"stage", "code", "#times", "last"}}
+	for _, retry := range r.Retries {
+		out.rows = append(out.rows, []string{retry.Stage, retry.Code, count(retry.Count), retry.Detail})
+	}
+	return out
+}
+
+// failures are the problems with what to do about each kind.
+func failures(r core.Report) part {
+	out := part{title: "Failures, and what to do", columns: []string{"code", "on", "why", "what to do"}}
+	for _, problem := range r.Problems {
+		out.rows = append(out.rows, []string{problem.Code, problem.Object, problem.Detail, remedy(problem.Code, r)})
+	}
+	total := max(r.ProblemsTotal, int64(len(r.Problems)))
+	if total > int64(len(r.Problems)) {
+		out.lines = append(out.lines, fmt.Sprintf("%s in all, every one of them in %s.", count(total), r.ProblemsPath))
+	}
+	if r.Stale > 0 {
+		out.lines = append(out.lines, fmt.Sprintf("Of %s failed documents %s serve what was there before (stale).",
+			count(r.DocumentsFailed), count(r.Stale)))
+	}
+	return out
+}
+
+func identity(r core.Report) part {
+	out := part{title: "Identity", columns: []string{"", ""}}
+	for _, line := range [][2]string{
+		{"run", r.Run}, {"workflow run", r.RunID}, {"chat model", r.Models.Chat}, {"embedding model", r.Models.Embedding},
+		{"content hash", r.ContentHash}, {"text hash", r.TextHash}, {"vector hash", r.VectorHash},
+		{"began", stamp(&r.Started)}, {"ended", stamp(r.Ended)}, {"unweaver", r.Version},
+	} {
+		if line[1] != "" {
+			out.rows = append(out.rows, []string{line[0], line[1]})
+		}
+	}
+	return out
+}
+
+func stamp(at *time.Time) string {
+	if at == nil || at.IsZero() {
+		return ""
+	}
+	return at.UTC().Format(time.DateTime) + " UTC"
+}
+
+func sentence(parts ...string) string {
+	var out []string
+	for _, one := range parts {
+		if one = strings.TrimSpace(one); one != "" {
+			out = append(out, one)
+		}
+	}
+	return strings.Join(out, ": ")
+}
+
+// count groups the digits of a number.
+func count(n int64) string {
+	text := strconv.FormatInt(n, 10)
+	for i := len(text) - 3; i > 0 && text[i-1] != '-'; i -= 3 {
+		text = text[:i] + "," + text[i:]
+	}
+	return text
+}
+
+func money(amount float64, currency string) string {
+	return strings.TrimSpace(fmt.Sprintf("%.4f %s", amount, currency))
+}
+
+func duration(seconds float64) string {
+	switch {
+	case seconds < 60:
+		return fmt.Sprintf("%.1f s", seconds)
+	case seconds < 3600:
+		return fmt.Sprintf("%d min %d s", int(seconds)/60, int(seconds)%60)
+	}
+	return fmt.Sprintf("%d h %d min", int(seconds)/3600, int(seconds)%3600/60)
+}
+
+func size(bytes int64) string {
+	value, unit := float64(bytes), 0
+	for value >= 1024 && unit < 5 {
+		value /= 1024
+		unit++
+	}
+	if unit == 0 {
+		return fmt.Sprintf("%d B", bytes)
+	}
+	return fmt.Sprintf("%.1f %cB", value, " kMGTP"[unit])
+}
+
+// todo are the commands that a person would give next.
+func todo(r core.Report) part {
+	out := part{title: "What to do"}
+	add := func(line string) { out.lines = append(out.lines, line) }
+	of := r.Generation + " --index " + r.Index
+	switch {
+	case r.Status == core.StatusHeld && (r.Reason == publish.MassDeletion || r.ContentHash == ""):
+		add("See whether the corpus is whole. If it is, raise the limit that the reason names, and index again.")
+	case r.Status == core.StatusHeld:
+		add(`Ask it: unweaver query "..." --generation ` + of)
+		add("Compare it: unweaver diff " + of)
+		add("Serve it as it is: unweaver publish " + of + " --reason ...")
+		add("Or drop it: unweaver discard " + of + " --reason ...")
+	case r.Status == core.StatusPaused && r.Reason == string(fault.BudgetSpent):
+		add("Give it a larger budget: unweaver resume " + r.Run + " --budget-calls N")
+	case r.Status == core.StatusPaused:
+		add("Mend what the reason names, then: unweaver resume " + r.Run)
+	case r.Status == core.StatusFailed:
+		add("Mend what the reason names, then index again: what was paid for is kept.")
+	}
+	if r.DeadLetters > 0 && r.Published {
+		add("Ask again for the chunks that nothing was extracted from: unweaver retry-failed " + r.Index)
+	}
+	return out
+}
+
+// remedy is what a person can do about problems of a code.
+func remedy(code string, r core.Report) string {
+	switch fault.Code(code) {
+	case fault.Unreadable, fault.EmptyDocument, fault.BinaryContent, fault.ParseCrashed, fault.ParseMemory,
+		fault.ParseTimeout, fault.TooLarge:
+		return "open and mend the document, or exclude it (indexes.*.exclude); the next night reads it again"
+	case fault.Encrypted:
+		return "store it without its password, or exclude it"
+	case fault.UnknownType, fault.NotFollowed:
+		return "nothing, if it is not to be read; else store it as a type that is"
+	case fault.DuplicateRow:
+		return "give each row an id of its own"
+	case fault.DocumentChanged:
+		return "nothing: the next night reads it"
+	case fault.Quarantined:
+		return "workers died while they read it: see their logs, mend or exclude it, then index again"
+	case fault.BadOutput, fault.ModelRejected, fault.BadVector:
+		return "see the raw answer: unweaver dead-letters list --index " + r.Index
+	case fault.ModelUnavailable, fault.ModelRateLimited, fault.ModelRefused, fault.EmbedderDown, fault.BadEmbeddings:
+		return "see the model server's log, then: unweaver retry-failed " + r.Index
+	case fault.ModelAuth, fault.ModelQuota, fault.ModelUnknown:
+		return "see key, quota and name of the model, then: unweaver resume " + r.Run
+	case fault.StoreDown, fault.StoreFull, fault.StoreDenied:
+		return "see the store: unweaver doctor"
+	case fault.SegmentDamage, fault.ParentDamaged:
+		return "unweaver audit --repair --wait --index " + r.Index
+	}
+	return "see: unweaver logs " + r.Run
+}

@@ -1,0 +1,118 @@
+package runlog
+
+import (
+	"context"
+	"time"
+
+	"github.com/unweaver/unweaver/internal/artifact"
+	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/store/blob"
+	"github.com/unweaver/unweaver/internal/stream/parallel"
+)
+
+// States of an index.
+const (
+	StatePublished = "published"
+	StateEmpty     = "not published" // it was built, and nothing of it is served
+	StateDamaged   = "damaged"
+)
+
+// Card is an index as lists show it. Bytes are those of its current generation's segments, which older generations may
+// share.
+type Card struct {
+	Index      string            `json:"index"`
+	State      string            `json:"state"`
+	Detail     string            `json:"detail,omitempty"` // of a damaged one
+	Generation string            `json:"generation,omitempty"`
+	Release    int64             `json:"release,omitempty"`
+	Published  *time.Time        `json:"published,omitempty"`
+	AgeSeconds float64           `json:"age_seconds,omitempty"` // since it was published
+	Documents  int64             `json:"documents"`
+	Chunks     int64             `json:"chunks"`
+	Classes    int64             `json:"classes"`
+	Bytes      int64             `json:"bytes"`
+	Stale      int64             `json:"stale"`
+	Problems   int64             `json:"problems"` // of the run that ended last
+	Models     core.ModelSummary `json:"models"`
+	LastRun    *Summary          `json:"last_run,omitempty"`
+	Running    *Summary          `json:"running,omitempty"`
+}
+
+// Cards lists the indexes, by name.
+func (s Source) Cards(ctx context.Context) ([]Card, error) {
+	names, err := artifact.Names(ctx, s.Artifacts)
+	if err != nil {
+		return nil, err
+	}
+	cards := make([]Card, len(names))
+	err = parallel.Each(ctx, len(names), listWidth, func(ctx context.Context, i int) error {
+		var err error
+		cards[i], err = s.Card(ctx, names[i])
+		return err
+	})
+	return cards, err
+}
+
+// Card describes an index. One that is damaged has a card that says so; an error is of a store that does not answer.
+func (s Source) Card(ctx context.Context, name string) (Card, error) {
+	index := artifact.Index{Store: s.Artifacts, Name: name}
+	card := Card{Index: name, State: StatePublished}
+	if err := index.Check(); err != nil {
+		return card, err
+	}
+	var runs []Summary
+	err := parallel.Each(ctx, 2, 2, func(ctx context.Context, i int) error {
+		var err error
+		if i == 0 {
+			runs, err = s.List(ctx, name, 3)
+			return err
+		}
+		return s.served(ctx, index, &card)
+	})
+	if err != nil {
+		return card, err
+	}
+	for i := range runs {
+		switch over := core.Terminal(runs[i].Status) || runs[i].Status == Damaged; {
+		case !over && card.Running == nil:
+			card.Running = &runs[i]
+		case over && card.LastRun == nil && runs[i].Kind == KindBuild:
+			card.LastRun, card.Problems = &runs[i], runs[i].Problems
+		}
+	}
+	return card, nil
+}
+
+// served fills in what is published.
+func (s Source) served(ctx context.Context, index artifact.Index, card *Card) error {
+	current, _, err := index.Current(ctx)
+	if err == nil && current.Manifest == "" {
+		card.State = StateEmpty
+		return nil
+	}
+	var manifest *core.Manifest
+	if err == nil {
+		manifest, err = index.Pointed(ctx, current)
+	}
+	if artifact.IsDamage(err) {
+		card.State, card.Detail, card.Generation = StateDamaged, err.Error(), current.Generation
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	var info blob.Info
+	if info, err = s.Artifacts.Stat(ctx, index.CurrentKey()); err != nil && !fault.Is(err, fault.NotFound) {
+		return err
+	}
+	published := info.Modified
+	card.Generation, card.Release, card.Published = current.Generation, current.Epoch, &published
+	card.AgeSeconds = max(0, time.Since(published).Seconds())
+	card.Documents, card.Chunks, card.Classes = manifest.Counts.Documents, manifest.Counts.Chunks, manifest.Counts.Classes
+	card.Stale, card.Models = manifest.Counts.Stale, manifest.Models
+	for _, segment := range manifest.Segments.All() {
+		card.Bytes += segment.Bytes
+	}
+	return nil
+}

@@ -1,0 +1,199 @@
+package runlog
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/unweaver/unweaver/internal/artifact"
+	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/pipeline"
+	"github.com/unweaver/unweaver/internal/store/blob"
+	"github.com/unweaver/unweaver/internal/stream/parallel"
+)
+
+// listWidth is how many reports are read at once.
+const listWidth = 16
+
+// Kinds of runs.
+const (
+	KindBuild   = "build"
+	KindRestore = "restore"
+	KindAudit   = "audit"
+)
+
+// Damaged is the status of a run whose report cannot be read.
+const Damaged = "damaged"
+
+// Summary is a run as lists show it.
+type Summary struct {
+	Run        string     `json:"run" doc:"index/generation"`
+	Index      string     `json:"index"`
+	Generation string     `json:"generation"`
+	Kind       string     `json:"kind" enum:"build,restore,audit"`
+	Status     string     `json:"status" doc:"as in its report; damaged: that cannot be read"`
+	Reason     string     `json:"reason,omitempty"`
+	Stage      string     `json:"stage,omitempty"`
+	Overall    float64    `json:"overall" doc:"done share, 0 to 1"`
+	Unchanged  bool       `json:"unchanged,omitempty"`
+	Published  bool       `json:"published"`
+	Started    time.Time  `json:"started"`
+	Ended      *time.Time `json:"ended,omitempty"`
+	Seconds    float64    `json:"seconds"`
+	Documents  int64      `json:"documents"`
+	Chunks     int64      `json:"chunks"`
+	Classes    int64      `json:"classes"`
+	Calls      int64      `json:"calls"`
+	Tokens     int64      `json:"tokens"`
+	Cost       float64    `json:"cost" doc:"in the money of the prices that it was built with"`
+	Currency   string     `json:"currency,omitempty" doc:"of the cost; left out: that of the configured prices"`
+	Problems   int64      `json:"problems"`
+	Version    string     `json:"version,omitempty" doc:"of the program that ended it"`
+}
+
+// Summarize is a run as lists show it.
+func Summarize(run Run) Summary {
+	kind := KindBuild
+	if strings.HasPrefix(run.Generation, KindRestore+"-") {
+		kind = KindRestore
+	}
+	if strings.HasPrefix(run.Generation, KindAudit+"-") {
+		kind = KindAudit
+	}
+	return Summary{
+		Run: run.Run, Index: run.Index, Generation: run.Generation, Kind: kind, Status: run.Status, Reason: run.Reason,
+		Stage: run.Stage, Overall: run.Overall, Unchanged: run.Unchanged, Published: run.Published, Started: run.Started,
+		Ended: run.Ended, Seconds: run.Seconds, Documents: run.Documents, Chunks: run.Chunks, Classes: run.Classes,
+		Calls: run.Calls.Sum(), Tokens: run.Tokens.Prompt + run.Tokens.Completion + run.Tokens.Embedding,
+		Cost: run.Cost, Currency: run.Currency, Problems: max(run.ProblemsTotal, int64(len(run.Problems))),
+		Version: run.Version,
+	}
+}
+
+// List gives the runs of an index, the one that began last first: those that go on, the newest restore and audit, and
+// those whose reports are still there (of runs that gave no generation they stay for two weeks). limit bounds how many
+// reports are read, the newest of them; 0 reads all.
+func (s Source) List(ctx context.Context, index string, limit int) ([]Summary, error) {
+	if !core.ValidIndex(index) {
+		return nil, fault.InvalidParam.At("list runs of", fault.Quoted(index)).Because("it is no name of an index")
+	}
+	reports, err := s.reported(ctx, index)
+	if err != nil {
+		return nil, err
+	}
+	if limit > 0 && len(reports) > limit {
+		reports = reports[:limit]
+	}
+	live, err := s.remembered(ctx, index)
+	if err != nil {
+		return nil, err
+	}
+	for name := range live {
+		reports = slices.DeleteFunc(reports, func(report reported) bool { return report.run == name })
+	}
+	found := make([]Summary, len(reports))
+	err = parallel.Each(ctx, len(reports), listWidth, func(ctx context.Context, i int) error {
+		var report core.Report
+		key := artifact.Index{Name: index}.GenerationKey(reports[i].generation(), "report.json")
+		_, err := blob.ReadJSON(ctx, s.Artifacts, key, &report)
+		switch {
+		case fault.Is(err, fault.NotFound): // it went since it was listed
+			return nil
+		case artifact.IsDamage(err):
+			run := Run{Report: core.Report{Status: Damaged, Started: reports[i].modified}}
+			run.Name(reports[i].run)
+			found[i] = Summarize(run)
+			return nil
+		}
+		found[i] = Summarize(Ended(report))
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	for _, run := range live {
+		found = append(found, run)
+	}
+	found = slices.DeleteFunc(found, func(run Summary) bool { return run.Run == "" })
+	slices.SortFunc(found, func(one, two Summary) int {
+		return cmp.Or(two.Started.Compare(one.Started), cmp.Compare(two.Run, one.Run))
+	})
+	if limit > 0 && len(found) > limit {
+		found = found[:limit]
+	}
+	return found, nil
+}
+
+// reported is a run that left a report.
+type reported struct {
+	run      string
+	modified time.Time
+}
+
+func (r reported) generation() string {
+	_, generation, _ := strings.Cut(r.run, "/")
+	return generation
+}
+
+// reported lists the runs with a report, the last written first.
+func (s Source) reported(ctx context.Context, index string) ([]reported, error) {
+	var out []reported
+	prefix := artifact.Index{Name: index}.GenerationKey("", "") + "/"
+	for info, err := range s.Artifacts.List(ctx, prefix, "") {
+		if err != nil {
+			return nil, err
+		}
+		generation, ok := strings.CutSuffix(strings.TrimPrefix(info.Key, prefix), "/report.json")
+		if ok && core.ValidSlug(generation) {
+			out = append(out, reported{index + "/" + generation, info.Modified})
+		}
+	}
+	slices.SortFunc(out, func(one, two reported) int {
+		return cmp.Or(two.modified.Compare(one.modified), cmp.Compare(two.run, one.run))
+	})
+	return out, nil
+}
+
+// remembered reads the runs that the coordination store and the lease name: the newest build, restore and audit, and
+// who holds the lease. Runs that ended have a report beside their state; that counts.
+func (s Source) remembered(ctx context.Context, index string) (map[string]Summary, error) {
+	names := make([]string, 4)
+	err := parallel.Each(ctx, len(names), len(names), func(ctx context.Context, i int) error {
+		if i == 3 {
+			lease, _, err := pipeline.ReadLease(ctx, artifact.Index{Store: s.Artifacts, Name: index})
+			if name, ok := strings.CutPrefix(lease.Workflow, "build/"); ok && err == nil {
+				names[i] = name
+			}
+			return nil // a lease that cannot be read hides at most one run, whose state tells it
+		}
+		raw, err := s.Runs.State(ctx, []string{LatestBuild(index), LatestRestore(index), LatestAudit(index)}[i])
+		names[i] = string(raw)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	out := map[string]Summary{}
+	for _, name := range names {
+		of, generation, _ := strings.Cut(name, "/")
+		if of != index || !core.ValidSlug(generation) {
+			continue
+		}
+		state, err := s.State(ctx, name)
+		switch {
+		case err != nil && !fault.Is(err, fault.SegmentDamage):
+			return nil, err
+		case state.Report.Run == "" || err != nil:
+			continue
+		}
+		if !core.Terminal(state.Report.Status) {
+			out[name] = Summarize(s.Live(ctx, name, state))
+		} else if run := Summarize(Ended(state.Report)); run.Kind != KindBuild {
+			out[name] = run
+		}
+	}
+	return out, nil
+}

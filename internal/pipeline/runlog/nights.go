@@ -1,0 +1,107 @@
+package runlog
+
+import (
+	"context"
+	"slices"
+
+	"github.com/unweaver/unweaver/internal/artifact"
+	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/store/blob"
+	"github.com/unweaver/unweaver/internal/stream/parallel"
+)
+
+// Trends are the last nights of an index, and what they come to together.
+type Trends struct {
+	Index  string       `json:"index"`
+	Nights []core.Night `json:"nights" doc:"the oldest first"`
+	Totals Totals       `json:"totals"`
+}
+
+// Totals are sums over nights.
+type Totals struct {
+	Nights    int     `json:"nights"`
+	Published int     `json:"published"`
+	Unchanged int     `json:"unchanged"`
+	Held      int     `json:"held"`
+	Failed    int     `json:"failed" doc:"failed and cancelled ones"`
+	Calls     int64   `json:"calls"`
+	Tokens    int64   `json:"tokens"`
+	Cost      float64 `json:"cost"`
+	Seconds   float64 `json:"seconds"`
+	Bytes     int64   `json:"bytes"`
+}
+
+// MostNights bounds how many nights are asked for at once.
+const MostNights = core.MostNights
+
+// Trends gives the last nights of an index, at most so many: one read, or, where they were not kept yet, one listing
+// and the reports that are there, side by side. The error is fault.RunNotFound where there was none.
+func (s Source) Trends(ctx context.Context, index string, most int) (Trends, error) {
+	out := Trends{Index: index, Nights: []core.Night{}}
+	if !core.ValidIndex(index) {
+		return out, fault.InvalidParam.At("read the nights of", fault.Quoted(index)).Because("it is no name of an index")
+	}
+	var kept core.Nights
+	_, err := blob.ReadJSON(ctx, s.Artifacts, artifact.Index{Name: index}.NightsKey(), &kept)
+	if artifact.IsDamage(err) {
+		kept, err = s.reportedNights(ctx, index, most)
+	}
+	if err != nil {
+		return out, err
+	}
+	if len(kept.Nights) == 0 {
+		return out, fault.RunNotFound.At("read the nights of", index).
+			Because("no build of it has ended").
+			Advise("build it with: unweaver index CORPUS --index " + index)
+	}
+	out.Nights = append(out.Nights, kept.Nights[max(0, len(kept.Nights)-most):]...)
+	for _, night := range out.Nights {
+		out.Totals.add(night)
+	}
+	return out, nil
+}
+
+// reportedNights makes nights of the reports that are there: of installations that kept none.
+func (s Source) reportedNights(ctx context.Context, index string, most int) (core.Nights, error) {
+	var out core.Nights
+	reports, err := s.reported(ctx, index)
+	if err != nil {
+		return out, err
+	}
+	reports = reports[:min(len(reports), most)]
+	found := make([]core.Night, len(reports))
+	err = parallel.Each(ctx, len(reports), listWidth, func(ctx context.Context, i int) error {
+		report, err := s.report(ctx, reports[i].run)
+		if err == nil {
+			found[i] = report.Night()
+		} else if artifact.IsDamage(err) {
+			err = nil
+		}
+		return err
+	})
+	for _, night := range slices.DeleteFunc(found, func(night core.Night) bool { return night.Run == "" }) {
+		out.Add(night)
+	}
+	return out, err
+}
+
+func (t *Totals) add(night core.Night) {
+	t.Nights++
+	switch {
+	case night.Status == core.StatusHeld:
+		t.Held++
+	case night.Status == core.StatusFailed, night.Status == core.StatusCancelled:
+		t.Failed++
+	case night.Unchanged:
+		t.Unchanged++
+	}
+	if night.Published {
+		t.Published++
+	}
+	t.Calls += night.Calls
+	t.Tokens += night.Tokens
+	t.Cost += night.Cost
+	t.Seconds += night.Seconds
+	t.Bytes += night.Bytes
+}

@@ -1,0 +1,214 @@
+// Package runlog reads how runs stand and what became of them, from what the stores hold: reports, which lie with the
+// artifacts, and the state, accounts and problems of runs that go on, which their processes write to the coordination
+// store. It asks no engine. A run that was ended from outside looks here as it stood then: package ops, which asks the
+// engine too, tells that.
+package runlog
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/unweaver/unweaver/internal/artifact"
+	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/pipeline"
+	"github.com/unweaver/unweaver/internal/store/blob"
+	"github.com/unweaver/unweaver/internal/store/coordination"
+)
+
+// Source is where runs are read from.
+type Source struct {
+	Artifacts blob.Store
+	Runs      coordination.Runs
+}
+
+// Run is a report with what runs now: what `unweaver status --json` prints.
+type Run struct {
+	core.Report
+	Stage   string        `json:"stage" doc:"that runs now; empty where none does"`
+	Unit    string        `json:"unit,omitempty" doc:"what the pieces of the stage are, such as chunks"`
+	Overall float64       `json:"overall" doc:"done share, 0 to 1"`
+	Waiting *core.Waiting `json:"waiting,omitempty" doc:"of a run that waits: for what, reason and detail tell"`
+
+	Limits *core.LiveLimits `json:"limits,omitempty" doc:"that it was given while it runs; else the configuration's"`
+	Budget *core.Budget     `json:"budget,omitempty" doc:"that it was given while it runs; else the configuration's"`
+}
+
+// LatestBuild and the two below are keys of the state of runs that name the newest run of its kind of an index. A colon
+// is in no name, so that they cannot be those of a run.
+func LatestBuild(index string) string   { return "latest:" + index }
+func LatestRestore(index string) string { return "restore:" + index } //nolint:revive // the comment above is of all
+func LatestAudit(index string) string   { return "audit:" + index }   //nolint:revive // the same
+
+// Read tells how a run stands. The error is fault.RunNotFound where nothing is known of it; a source that cannot be
+// read is a problem of the run as long as another tells something.
+func (s Source) Read(ctx context.Context, index, generation string) (Run, error) {
+	if !core.ValidIndex(index) || !core.ValidSlug(generation) {
+		return Run{}, fault.InvalidParam.At("read run", fault.Quoted(index+"/"+generation)).
+			Because("a run is index/generation")
+	}
+	name := index + "/" + generation
+	state, stateErr := s.State(ctx, name)
+	over := core.Terminal(state.Report.Status)
+	var reportErr error
+	if over || state.Report.Run == "" {
+		var report core.Report
+		report, reportErr = s.report(ctx, name)
+		if reportErr == nil && Belongs(report, state, "") {
+			return Ended(report), nil
+		}
+	}
+	switch {
+	case over:
+		return Ended(state.Report), nil
+	case state.Report.Run != "":
+		return s.Live(ctx, name, state), nil
+	case stateErr != nil:
+		return Run{}, stateErr
+	case reportErr != nil && !fault.Is(reportErr, fault.NotFound):
+		return Run{}, reportErr
+	}
+	return Run{}, fault.RunNotFound.At("read run", name).
+		Because("there is no such run, or nothing is left of it").
+		Advise("see: unweaver runs " + index)
+}
+
+// State of a run as its activities wrote it; zero when there is none. One that cannot be read is fault.SegmentDamage.
+func (s Source) State(ctx context.Context, run string) (core.RunState, error) {
+	var state core.RunState
+	raw, err := s.Runs.State(ctx, run)
+	if err != nil || len(raw) == 0 {
+		return state, err
+	}
+	if err := json.Unmarshal(raw, &state); err != nil {
+		return core.RunState{}, fault.SegmentDamage.At("read the state of run", run).
+			Because(err).
+			Advise("what was paid for is safe; if the run does not end by itself: unweaver cancel " + run +
+				", then build again")
+	}
+	return state, nil
+}
+
+// Report of a run that ended; false where there is none that can be read.
+func (s Source) Report(ctx context.Context, run string) (core.Report, bool) {
+	report, err := s.report(ctx, run)
+	return report, err == nil
+}
+
+// report of a run that ended; fault.NotFound where there is none.
+func (s Source) report(ctx context.Context, run string) (core.Report, error) {
+	index, generation, _ := strings.Cut(run, "/")
+	var report core.Report
+	key := artifact.Index{Name: index}.GenerationKey(generation, "report.json")
+	_, err := blob.ReadJSON(ctx, s.Artifacts, key, &report)
+	if err == nil && !core.Terminal(report.Status) {
+		err = fault.NotFound.At("find the report of run", run).Because("it is that of a run that goes on")
+	}
+	return report, err
+}
+
+// Belongs tells whether a report is of the run that is asked about: that of the id, else that of the state. Reports of
+// a release before this one do not tell.
+func Belongs(report core.Report, state core.RunState, id string) bool {
+	if id == "" {
+		id = state.RunID
+	}
+	if report.RunID == "" { // its run is the one that the state is of
+		return state.RunID == id
+	}
+	return id == "" || report.RunID == id
+}
+
+// Ended is a run that is over.
+func Ended(report core.Report) Run { return Run{Report: report, Overall: 1} }
+
+// Live is a run that goes on: its state, and what its processes wrote since.
+func (s Source) Live(ctx context.Context, name string, state core.RunState) Run {
+	out := Run{Report: state.Report, Stage: state.Stage, Waiting: state.Waiting}
+	s.Control(ctx, name, &out)
+	s.Progress(ctx, name, state, &out)
+	return out
+}
+
+// Note shows an error as a problem: which object, why, and what to do.
+func (r *Run) Note(err error) {
+	if err == nil {
+		return
+	}
+	problem := core.Problem{Code: string(fault.CodeOf(err)), Detail: err.Error()}
+	if e := fault.As(err); e != nil {
+		problem.Object = e.Object
+	}
+	r.Problems = append(r.Problems, problem)
+}
+
+// Name fills in what the name of a run tells.
+func (r *Run) Name(run string) {
+	r.Run = run
+	r.Index, r.Generation, _ = strings.Cut(run, "/")
+}
+
+// Add adds problems that are not told yet.
+func (r *Run) Add(problems []core.Problem) {
+	for _, problem := range problems {
+		if !slices.Contains(r.Problems, problem) {
+			r.Problems = append(r.Problems, problem)
+		}
+	}
+}
+
+// show adds what units of the run fail with right now, each problem once. What cannot be read is left out.
+func (r *Run) show(problems map[string][]byte) {
+	var told []core.Problem
+	for _, raw := range problems {
+		var problem core.Problem
+		if json.Unmarshal(raw, &problem) == nil && problem.Code != "" {
+			told = append(told, problem)
+		}
+	}
+	r.Add(told)
+	slices.SortStableFunc(r.Problems, func(a, b core.Problem) int { return strings.Compare(a.Detail, b.Detail) })
+}
+
+// Control notes a control record that the activities of the run cannot read.
+func (s Source) Control(ctx context.Context, run string, out *Run) {
+	raw, err := s.Runs.Control(ctx, run)
+	if err == nil && raw != nil && !json.Valid(raw) {
+		err = fault.SegmentDamage.At("read the control record of run", run).
+			Because("it is no valid JSON").
+			Advise("pause or resume the run: that writes it anew")
+	}
+	out.Note(err)
+	var given pipeline.Control
+	if err == nil && json.Unmarshal(raw, &given) == nil { // nothing, where there is no record
+		out.Limits, out.Budget = given.Limits, given.Budget
+	}
+}
+
+// Progress adds what the processes that work on the run wrote, and how far that is.
+func (s Source) Progress(ctx context.Context, run string, state core.RunState, out *Run) {
+	problems, err := s.Runs.Problems(ctx, run)
+	out.Note(err)
+	out.show(problems)
+	now := time.Now().UTC()
+	total, pace, err := pipeline.Pacing(ctx, s.Runs, run, state, now)
+	if err != nil {
+		out.Note(err)
+		return
+	}
+	total.Fill(&out.Report)
+	out.Seconds = now.Sub(out.Started).Seconds()
+	out.IdleSeconds, _ = state.Idle(now)
+	if state.Stage == "" {
+		return
+	}
+	_, out.Unit = core.Units(state.Stage)
+	out.Stages = append(slices.Clone(out.Stages), core.StageProgress{
+		Name: state.Stage, Done: pace.Done, Total: state.Total, Seconds: state.Elapsed(now),
+	})
+	out.Rate = pace.Rate
+	out.Overall, out.ETASeconds = state.Overall(pace)
+}

@@ -1,0 +1,175 @@
+package runlog_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/unweaver/unweaver/internal/artifact"
+	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/pipeline"
+	"github.com/unweaver/unweaver/internal/pipeline/runlog"
+	"github.com/unweaver/unweaver/internal/store/blob"
+	blobmemory "github.com/unweaver/unweaver/internal/store/blob/memory"
+	coordmemory "github.com/unweaver/unweaver/internal/store/coordination/memory"
+)
+
+var index = artifact.Index{Name: "docs"}
+
+func source() runlog.Source {
+	return runlog.Source{Artifacts: blobmemory.New(), Runs: coordmemory.New()}
+}
+
+func put(t *testing.T, s runlog.Source, key, text string) {
+	t.Helper()
+	if _, err := s.Artifacts.Put(t.Context(), key, strings.NewReader(text), int64(len(text)), blob.Cond{}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// report of a run of docs that began at a minute.
+func report(generation, status string, minute int) core.Report {
+	return core.Report{
+		Index: "docs", Generation: generation, Run: "docs/" + generation, RunID: "id-" + generation, Status: status,
+		Started: time.Date(2026, time.March, 1, 2, minute, 0, 0, time.UTC),
+	}
+}
+
+func ended(t *testing.T, s runlog.Source, of core.Report) {
+	t.Helper()
+	raw, err := json.Marshal(of)
+	if err != nil {
+		t.Fatal(err)
+	}
+	put(t, s, index.GenerationKey(of.Generation, "report.json"), string(raw))
+}
+
+func running(t *testing.T, s runlog.Source, of core.Report) {
+	t.Helper()
+	raw, err := json.Marshal(core.RunState{Report: of, RunID: of.RunID, Stage: "extract", Total: 10})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for key, value := range map[string][]byte{of.Run: raw, runlog.LatestBuild("docs"): []byte(of.Run)} {
+		if err := s.Runs.SetState(t.Context(), key, value); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestARunIsReadFromItsReportOrFromItsState(t *testing.T) {
+	s := source()
+	ended(t, s, report("g1", core.StatusCompleted, 1))
+	running(t, s, report("g2", core.StatusRunning, 2))
+	problem := []byte(`{"code":"model_auth","detail":"401"}`)
+	if err := s.Runs.SetProblem(t.Context(), "docs/g2", "unit", problem); err != nil {
+		t.Fatal(err)
+	}
+	over, err := s.Read(t.Context(), "docs", "g1")
+	if err != nil || over.Status != core.StatusCompleted || over.Overall != 1 || over.Stage != "" {
+		t.Errorf("%+v, %v", over, err)
+	}
+	places := 8
+	limits, budget := core.LiveLimits{Concurrency: &places}, core.Budget{Calls: 90}
+	if err := pipeline.Limit(t.Context(), s.Runs, "docs/g2", &budget, &limits); err != nil {
+		t.Fatal(err)
+	}
+	live, err := s.Read(t.Context(), "docs", "g2")
+	if err != nil || live.Status != core.StatusRunning || live.Stage != "extract" || live.Unit == "" ||
+		live.Overall >= 1 || len(live.Problems) != 1 || live.Problems[0].Code != "model_auth" {
+		t.Errorf("%+v, %v", live, err)
+	}
+	if live.Limits == nil || live.Limits.String() != limits.String() || live.Budget == nil || *live.Budget != budget {
+		t.Errorf("it was given %+v and %+v", live.Limits, live.Budget)
+	}
+}
+
+func TestWhatIsNoRunIsSaid(t *testing.T) {
+	s := source()
+	for generation, code := range map[string]fault.Code{"g9": fault.RunNotFound, "../x": fault.InvalidParam} {
+		if _, err := s.Read(t.Context(), "docs", generation); !fault.Is(err, code) {
+			t.Errorf("%s: %v", generation, err)
+		}
+	}
+	if err := s.Runs.SetState(t.Context(), "docs/g3", []byte("{half")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Read(t.Context(), "docs", "g3"); !fault.Is(err, fault.SegmentDamage) {
+		t.Errorf("a state that cannot be read: %v", err)
+	}
+	if _, err := s.List(t.Context(), "../x", 0); !fault.Is(err, fault.InvalidParam) {
+		t.Errorf("no index: %v", err)
+	}
+}
+
+func TestRunsAreListedNewestFirstWithThoseThatGoOnAndThoseThatAreDamaged(t *testing.T) {
+	s := source()
+	ended(t, s, report("g1", core.StatusCompleted, 1))
+	ended(t, s, report("g2", core.StatusErrors, 2))
+	running(t, s, report("g3", core.StatusRunning, 3))
+	list, err := s.List(t.Context(), "docs", 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := shown(list); got != "g3 running, g2 completed_with_errors, g1 completed" {
+		t.Error(got)
+	}
+	put(t, s, index.GenerationKey("g2", "report.json"), "{half")
+	if list, err = s.List(t.Context(), "docs", 0); err != nil || !strings.Contains(shown(list), "g2 damaged") {
+		t.Errorf("%s, %v", shown(list), err)
+	}
+	if list, err = s.List(t.Context(), "docs", 1); err != nil || len(list) != 1 {
+		t.Errorf("a bound: %s, %v", shown(list), err)
+	}
+}
+
+func shown(list []runlog.Summary) string {
+	var out []string
+	for _, run := range list {
+		out = append(out, run.Generation+" "+run.Status)
+	}
+	return strings.Join(out, ", ")
+}
+
+func TestALogHasWhatTheStoresHoldAndAsMuchAsIsRead(t *testing.T) {
+	s := source()
+	var lines strings.Builder
+	for i := range 1200 {
+		fmt.Fprintf(&lines, `{"code":"unreadable_document","object":"%d.pdf","detail":"cut off"}`+"\n", i)
+	}
+	put(t, s, index.GenerationKey("g1", "problems.jsonl"), "no JSON\n"+lines.String())
+	put(t, s, index.GenerationKey("g1", "dead-letters/one.json"),
+		`{"document":"a.md","ordinal":2,"chunk":"c0ffee","reason":"no JSON"}`)
+	put(t, s, index.GenerationKey("g1", "dead-letters/two.json"), "{half")
+	log, err := s.Log(t.Context(), runlog.Ended(report("g1", core.StatusErrors, 1)))
+	if err != nil || len(log.Listed) != 1000 || log.Listed[0].Object != "0.pdf" || len(log.Letters) != 2 ||
+		log.LettersPath == "" {
+		t.Fatalf("%d listed, %+v, %v", len(log.Listed), log.Letters, err)
+	}
+	if log.Letters[0].Object != "a.md, chunk 3 (c0ffee)" || log.Letters[1].Code != string(fault.SegmentDamage) {
+		t.Errorf("%+v", log.Letters)
+	}
+	none, err := s.Log(t.Context(), runlog.Ended(report("g2", core.StatusCompleted, 2)))
+	if err != nil || len(none.Listed)+len(none.Letters) > 0 {
+		t.Errorf("%+v, %v", none, err)
+	}
+}
+
+func TestACardTellsAnIndexThatIsNotPublishedFromOneThatIsDamaged(t *testing.T) {
+	s := source()
+	ended(t, s, report("g1", core.StatusFailed, 1))
+	running(t, s, report("g2", core.StatusRunning, 2))
+	card, err := s.Card(t.Context(), "docs")
+	if err != nil || card.State != runlog.StateEmpty || card.LastRun == nil || card.LastRun.Generation != "g1" ||
+		card.Running == nil || card.Running.Generation != "g2" {
+		t.Errorf("%+v, %v", card, err)
+	}
+	put(t, s, index.CurrentKey(), "{half")
+	card, err = s.Card(t.Context(), "docs")
+	if err != nil || card.State != runlog.StateDamaged || card.Detail == "" {
+		t.Errorf("%+v, %v", card, err)
+	}
+}

@@ -1,0 +1,67 @@
+package pipeline_test
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/fault/retry"
+	"github.com/unweaver/unweaver/internal/pipeline"
+)
+
+// Why a run does not get on is shown from the first failure on, and no longer than it lasts.
+func TestAModelServerThatDoesNotAnswerIsShownBeforeItsUnitGivesUp(t *testing.T) {
+	s := newSite(t, sample(1))
+	job, _ := s.job(t)
+	run, err := s.Open(t.Context(), job, "extract")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer run.Close()
+	problems := func() (found []core.Problem) {
+		all, err := s.Coordination.Problems(t.Context(), job.Name())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, raw := range all {
+			var problem core.Problem
+			if err := json.Unmarshal(raw, &problem); err != nil {
+				t.Fatal(err)
+			}
+			found = append(found, problem)
+		}
+		return found
+	}
+	for name, c := range map[string]struct {
+		failure error
+		told    int
+	}{
+		"away": {
+			fault.ModelUnavailable.At("call chat model", "http://m/v1 model m").Because("connection refused"), 1,
+		},
+		"rate limited": {fault.ModelRateLimited.At("call chat model", "http://m/v1 model m"), 0},
+	} {
+		telling, shown := (*pipeline.Run).Telling(run, t.Context(), "extract/7")
+		calls := 0
+		err := retry.Do(telling, func(context.Context) error {
+			if calls++; calls == 1 {
+				return c.failure
+			}
+			found := problems()
+			if len(found) != c.told || shown() != (c.told > 0) {
+				t.Errorf("%s: while it is repeated: %+v", name, found)
+			}
+			if c.told > 0 && (found[0].Object != "extract" || !strings.Contains(found[0].Detail, "http://m/v1") ||
+				!strings.Contains(found[0].Detail, "connection refused")) {
+				t.Errorf("%s: %+v", name, found[0])
+			}
+			return nil
+		})
+		if err != nil || calls != 2 || len(problems()) != 0 || shown() {
+			t.Errorf("%s: %v after %d calls, then %+v", name, err, calls, problems())
+		}
+	}
+}

@@ -1,0 +1,446 @@
+package pipeline
+
+import (
+	"context"
+	"sync/atomic"
+
+	"github.com/unweaver/unweaver/internal/artifact"
+	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/model"
+	"github.com/unweaver/unweaver/internal/stage/chunk"
+	"github.com/unweaver/unweaver/internal/stage/extract"
+	"github.com/unweaver/unweaver/internal/stage/join"
+	"github.com/unweaver/unweaver/internal/stage/plan"
+	"github.com/unweaver/unweaver/internal/stage/reduce"
+	"github.com/unweaver/unweaver/internal/stage/shorten"
+)
+
+// Chunk chunks one unit of the plan.
+func (r *Run) Chunk(ctx context.Context, unit int) (chunk.Result, error) {
+	return finished(ctx, r, chunkFile(unit), func(ctx context.Context) (chunk.Result, core.Progress, error) {
+		var progress core.Progress
+		release, err := r.Place(ctx)
+		if err != nil {
+			return chunk.Result{}, progress, err
+		}
+		defer release()
+		fixed, err := kept(ctx, r, planFile)
+		if err != nil {
+			return chunk.Result{}, progress, err
+		}
+		documents, err := documentsOf(ctx, r.Corpora, r.Settings)
+		if err != nil {
+			return chunk.Result{}, progress, err
+		}
+		planned := fixed.Plan.Units[unit]
+		var bytes atomic.Int64
+		in := chunk.In{
+			Spec: r.Settings, Corpus: documents, Artifacts: r.Index, Scratch: r.Scratch.Prefix, Unit: unit,
+			Tries: r.Tries, Parser: r.Parser, Limits: r.Limits,
+			Plan: artifact.ScratchKey(plan.RowsKey(r.Scratch.Prefix), fixed.Plan.Rows),
+			From: planned.From, To: planned.To, OnBytes: bytes.Store,
+			OnProgress: func(documents int64) { r.Progress.Worked(documents, bytes.Load()) },
+		}
+		if !fixed.Foreign {
+			if in.Parent, err = r.parent(ctx, fixed.Parent); err != nil {
+				return chunk.Result{}, progress, err
+			}
+			in.Parent = readable(in.Parent, fixed.Damage)
+			dead, release, err := r.tombs(ctx, in.Parent)
+			defer release()
+			if err != nil {
+				return chunk.Result{}, progress, err
+			}
+			in.Dead = dead
+		}
+		result, err := chunk.Run(ctx, in)
+		progress.Done, progress.Bytes, progress.Written.Segments = result.Listed, planned.Bytes, result.Fresh
+		return result, progress, err
+	})
+}
+
+// Shards are the chunks of all units, cut into pieces of which each is reduced, embedded and loaded at once.
+type Shards struct {
+	Shards []extract.Shard `json:"shards"`
+	Chunks []int           `json:"chunks"` // of each shard
+	Counts core.Counts     `json:"counts"` // of the generation
+	Hashes core.Hashes     `json:"hashes"` // entries of the chunks that the build made
+	Failed int64           `json:"failed"` // documents
+	Lapsed chunk.Lapsed    `json:"lapsed"`
+}
+
+// Made is how many chunks the build made.
+func (s Shards) Made() (chunks int64) {
+	for _, of := range s.Chunks {
+		chunks += int64(of)
+	}
+	return chunks
+}
+
+// SealChunks cuts the units' chunks into shards and fixes what depends on them.
+func (r *Run) SealChunks(ctx context.Context) (Shards, Frozen, error) {
+	shards, err := once(ctx, r, shardsFile, r.cut)
+	if err != nil {
+		return shards, Frozen{}, r.reusedDamage(err)
+	}
+	frozen, err := once(ctx, r, frozenFile, func(ctx context.Context) (Frozen, error) { return r.freeze(ctx, shards) })
+	return shards, frozen, r.reusedDamage(err)
+}
+
+func (r *Run) cut(ctx context.Context) (Shards, error) {
+	var out Shards
+	fixed, err := planFile.Read(ctx, r.Scratch)
+	if err != nil {
+		return out, err
+	}
+	asked, _, err := preflightFile.Find(ctx, r.Scratch)
+	if err != nil {
+		return out, err
+	}
+	unit := -1
+	for chunked, err := range each(ctx, r, len(fixed.Plan.Units), chunkFile) {
+		if err != nil {
+			return out, err
+		}
+		unit++
+		r.Progress.Touch()
+		out.Counts.Documents += chunked.Counts.Documents
+		out.Counts.Chunks += chunked.Counts.Chunks
+		out.Counts.Tokens += chunked.Counts.Tokens
+		out.Hashes.Merge(chunked.Hashes)
+		out.Counts.Stale += chunked.Counts.Stale
+		out.Failed += chunked.Failed
+		out.Lapsed.Documents += chunked.Lapsed.Documents
+		out.Lapsed.Chunks += chunked.Lapsed.Chunks
+		all := int(chunked.Counts.Chunks)
+		for from := 0; from < all; from += r.Shard {
+			to := min(from+r.Shard, all)
+			shard := extract.Shard{Number: len(out.Shards), Unit: unit, From: from, To: to}
+			if unit == 0 && from == 0 {
+				shard.Asked = asked.Asked
+			}
+			out.Shards = append(out.Shards, shard)
+			out.Chunks = append(out.Chunks, to-from)
+		}
+	}
+	return out, r.stood(ctx, fixed, &out)
+}
+
+// stood adds what stays of the parent as it is, where the build makes a part of a generation.
+func (r *Run) stood(ctx context.Context, fixed Plan, out *Shards) error {
+	n, release, err := r.night(ctx, fixed)
+	defer release()
+	if err != nil || n == nil {
+		return err
+	}
+	gone, kept := n.gone(), fixed.Plan.Kept
+	out.Counts.Documents += kept.Documents
+	out.Counts.Stale += kept.Stale
+	out.Counts.Chunks += n.parent.Counts.Chunks - gone.Chunks
+	out.Counts.Tokens += n.parent.Counts.Tokens - gone.Tokens
+	out.Failed += kept.Failed
+	out.Lapsed.Documents += kept.Lapsed
+	out.Lapsed.Chunks += kept.Chunks
+	return nil
+}
+
+// shard reads where a shard of chunks and its text lie.
+func (r *Run) shard(ctx context.Context, number int) (extract.Shard, chunk.Result, error) {
+	shards, err := kept(ctx, r, shardsFile)
+	if err != nil {
+		return extract.Shard{}, chunk.Result{}, err
+	}
+	shard := shards.Shards[number]
+	chunked, err := kept(ctx, r, chunkFile(shard.Unit))
+	return shard, chunked, err
+}
+
+// Extract extracts one batch of a shard.
+func (r *Run) Extract(ctx context.Context, number, batch int) (extract.Result, error) {
+	do := func(ctx context.Context) (extract.Result, core.Progress, error) {
+		shard, chunked, err := r.shard(ctx, number)
+		if err != nil {
+			return extract.Result{}, core.Progress{}, err
+		}
+		models, err := r.models(ctx)
+		if err != nil {
+			return extract.Result{}, core.Progress{}, err
+		}
+		if !models.Chat.Info().Paid {
+			release, err := r.Place(ctx)
+			if err != nil {
+				return extract.Result{}, core.Progress{}, err
+			}
+			defer release()
+		}
+		from := shard.From + batch*r.Batch
+		result, err := extract.Run(ctx, extract.In{
+			Spec: r.Settings, Artifacts: r.Index, Scratch: r.Scratch.Prefix, Gen: r.Generation, Text: chunked.Text,
+			Chunks: r.chunksKey(shard.Unit, chunked), Shard: shard, Batch: batch,
+			From: from, To: min(from+r.Batch, shard.To), Attempt: r.Attempt,
+			Chat: models.Chat, Health: r.book.health(model.Extract), Ledger: r.Ledger, OnProgress: r.Progress.Report,
+		})
+		return result, result.Progress, err
+	}
+	return finished(ctx, r, extractFile(number, batch), do)
+}
+
+// SealShard joins a shard's batches.
+func (r *Run) SealShard(ctx context.Context, number, batches int) (extract.SealResult, error) {
+	do := func(ctx context.Context) (extract.SealResult, core.Progress, error) {
+		var progress core.Progress
+		release, err := r.Place(ctx)
+		if err != nil {
+			return extract.SealResult{}, progress, err
+		}
+		defer release()
+		shards, err := kept(ctx, r, shardsFile)
+		if err != nil {
+			return extract.SealResult{}, progress, err
+		}
+		models, err := r.models(ctx)
+		if err != nil {
+			return extract.SealResult{}, progress, err
+		}
+		settings, err := r.withNames(ctx)
+		if err != nil {
+			return extract.SealResult{}, progress, err
+		}
+		result, err := extract.Seal(ctx, extract.SealIn{
+			Spec: settings, Artifacts: r.Index, Scratch: r.Scratch.Prefix, Shard: shards.Shards[number], Batches: batches,
+			Paid: models.Chat.Info().Paid, Keep: r.Splits, Ledger: r.Ledger, OnProgress: r.alive,
+			Batch: func(ctx context.Context, batch int) (extract.Result, error) {
+				return extractFile(number, batch).Read(ctx, r.Scratch)
+			},
+		})
+		if result.Fresh {
+			progress.Written.Segments = 1
+		}
+		return result, progress, err
+	}
+	return finished(ctx, r, sealFile(number), do)
+}
+
+// Partitions are the ranges of class ids that are reduced, shortened, embedded and loaded at once.
+type Partitions struct {
+	Partitions int     `json:"partitions"`
+	Bases      []int64 `json:"bases"` // number of each shard's first chunk
+	Mentions   int64   `json:"mentions"`
+	Fallbacks  int64   `json:"fallbacks"`
+	Dead       int64   `json:"dead"`
+	Refused    int64   `json:"refused,omitempty"` // of the dead, those that the next run asks for again
+
+	Failed []extract.Failed `json:"failed,omitempty"` // the first of the dead, as many as a report lists
+
+	Files []string       `json:"files,omitempty"` // names of the shards' mentions; see artifact.ScratchKey
+	Kept  []core.Segment `json:"kept,omitempty"`  // segments of them, in place of these files
+
+	Pieces Pieces `json:"pieces,omitzero"`
+}
+
+// A partition is small enough to be repeated after a crash. The first is a variable for tests alone.
+var mentionsPerPartition int64 = 150_000
+
+const maxPartitions = 256
+
+// SealExtraction numbers the shards' chunks and chooses the number of class partitions.
+func (r *Run) SealExtraction(ctx context.Context) (Partitions, error) {
+	partitions, err := once(ctx, r, partitionsFile, r.partition)
+	return partitions, r.reusedDamage(err)
+}
+
+func (r *Run) partition(ctx context.Context) (Partitions, error) {
+	out := Partitions{Partitions: 1}
+	shards, err := shardsFile.Read(ctx, r.Scratch)
+	if err != nil {
+		return out, err
+	}
+	base := int64(0)
+	for seal, err := range each(ctx, r, len(shards.Shards), sealFile) {
+		if err != nil {
+			return out, err
+		}
+		r.Progress.Touch()
+		out.Bases = append(out.Bases, base)
+		if r.Splits {
+			out.Kept = append(out.Kept, seal.Kept)
+		} else {
+			out.Files = append(out.Files, seal.MentionsFile)
+		}
+		base += seal.Chunks
+		out.Mentions += seal.Mentions
+		out.Fallbacks += seal.Fallbacks
+		out.Dead += seal.Fallbacks // a fallback mention stands for each dead letter
+		out.Refused += seal.Refused
+		out.Failed = append(out.Failed, seal.Failed[:min(len(seal.Failed), plan.MaxProblems-len(out.Failed))]...)
+	}
+	touched, made, err := r.touched(ctx, &out)
+	if err != nil {
+		return out, err
+	}
+	for out.Partitions < maxPartitions && touched > int64(out.Partitions)*mentionsPerPartition {
+		out.Partitions *= 2
+	}
+	if r.Splits {
+		fixed, err := kept(ctx, r, planFile)
+		if err != nil {
+			return out, err
+		}
+		out.Pieces = piecesOf(splitCuts(len(fixed.Plan.Units), shards), made, out.Partitions)
+	}
+	return out, nil
+}
+
+// classReach is how many mentions the classes of a mention have at most, in the mean: much is named often, and reduce
+// reads all of it. On two corpora it was 25 to 40.
+const classReach = 40
+
+// touched is about how many mentions reduce reads: the new ones, and, where a build makes a part of a generation, what
+// the parent has of their classes and of those of chunks that do not count any more. Made is how many classes the build
+// makes or ends at most. Dead letters of the parent's other chunks are this generation's too.
+func (r *Run) touched(ctx context.Context, out *Partitions) (touched, made int64, err error) {
+	fixed, err := kept(ctx, r, planFile)
+	if err != nil {
+		return 0, 0, err
+	}
+	n, release, err := r.night(ctx, fixed)
+	defer release()
+	if err != nil || n == nil || n.parent.Counts.Chunks == 0 {
+		return out.Mentions, out.Mentions, err
+	}
+	if err := n.carryLetters(ctx, out); err != nil {
+		return 0, 0, err
+	}
+	gone := n.gone().Chunks * (n.parent.Counts.Mentions/n.parent.Counts.Chunks + 1)
+	made = out.Mentions + gone
+	return out.Mentions + min(made*classReach, n.parent.Counts.Mentions), made, nil
+}
+
+// Reduce reduces one partition of classes.
+func (r *Run) Reduce(ctx context.Context, partition int) (reduce.Result, error) {
+	return finished(ctx, r, reduceFile(partition), func(ctx context.Context) (reduce.Result, core.Progress, error) {
+		progress := core.Progress{Done: 1}
+		release, err := r.Place(ctx)
+		if err != nil {
+			return reduce.Result{}, progress, err
+		}
+		defer release()
+		all, err := kept(ctx, r, partitionsFile)
+		if err != nil {
+			return reduce.Result{}, progress, err
+		}
+		fixed, err := kept(ctx, r, planFile)
+		if err != nil {
+			return reduce.Result{}, progress, err
+		}
+		n, done, err := r.night(ctx, fixed)
+		defer done()
+		if err != nil {
+			return reduce.Result{}, progress, err
+		}
+		in := reduce.In{
+			Spec: r.Settings, Artifacts: r.Index, Scratch: r.Scratch.Prefix, Partition: partition,
+			Partitions: all.Partitions, Kept: r.Splits, OnProgress: r.touch,
+		}
+		if n != nil {
+			if in.Night, err = n.reducing(); err != nil {
+				return reduce.Result{}, progress, err
+			}
+		}
+		for number, base := range all.Bases {
+			key := extract.MentionsKey(r.Scratch.Prefix, number)
+			switch {
+			case len(all.Kept) > 0:
+				key = r.Index.SegmentKey(all.Kept[number].SHA256)
+			case len(all.Files) > 0:
+				key = artifact.ScratchKey(key, all.Files[number])
+			}
+			in.Shards = append(in.Shards, reduce.Shard{Key: key, Base: base})
+		}
+		result, err := reduce.Run(ctx, in)
+		if result.Fresh {
+			progress.Written.Segments = 1
+		}
+		return result, progress, err
+	})
+}
+
+// chunksKey is where the chunks of a unit lie.
+func (r *Run) chunksKey(unit int, chunked chunk.Result) string {
+	return artifact.ScratchKey(join.ChunksKey(r.Scratch.Prefix, unit), chunked.Chunks)
+}
+
+// reducedKey is where the reduced classes of a partition lie.
+func (r *Run) reducedKey(ctx context.Context, partition int) (string, error) {
+	reduced, err := kept(ctx, r, reduceFile(partition))
+	return artifact.ScratchKey(reduce.Key(r.Scratch.Prefix, partition), reduced.Rows), err
+}
+
+// Shorten shortens the long class texts of a partition.
+func (r *Run) Shorten(ctx context.Context, partition int) (shorten.Result, error) {
+	return finished(ctx, r, shortenFile(partition), func(ctx context.Context) (shorten.Result, core.Progress, error) {
+		models, err := r.models(ctx)
+		if err != nil {
+			return shorten.Result{}, core.Progress{}, err
+		}
+		source, err := r.reducedKey(ctx, partition)
+		if err != nil {
+			return shorten.Result{}, core.Progress{}, err
+		}
+		in := shorten.In{
+			Spec: r.Settings, Artifacts: r.Index, Scratch: r.Scratch.Prefix, Partition: partition,
+			Source: source, Attempt: r.Attempt, Chat: models.Chat,
+			Health: r.book.health(model.Shorten), Ledger: r.Ledger, OnProgress: r.alive,
+		}
+		result, err := shorten.Run(ctx, in)
+		progress := result.Progress
+		progress.Done = 1
+		return result, progress, err
+	})
+}
+
+// finished does a unit that has not been done yet, and counts what it did.
+func finished[R any](
+	ctx context.Context, r *Run, file File[R], do func(context.Context) (R, core.Progress, error),
+) (R, error) {
+	var progress core.Progress
+	result, err := once(ctx, r, file, func(ctx context.Context) (R, error) {
+		var err error
+		var result R
+		result, progress, err = do(ctx)
+		return result, r.reusedDamage(err)
+	})
+	if err == nil {
+		r.Progress.Finish(progress)
+	}
+	return result, err
+}
+
+// touch and alive are for stages whose count is not the unit's: they only tell that it goes on.
+func (r *Run) touch(int64) { r.Progress.Touch() }
+
+func (r *Run) alive(core.Progress) { r.Progress.Touch() }
+
+// items gives the joins of items what plan fixed. Release it when they are not used any more.
+func (r *Run) items(ctx context.Context) (env join.Env, fixed Plan, release func(), err error) {
+	release = func() {}
+	if fixed, err = r.fixed(ctx); err != nil {
+		return env, fixed, release, err
+	}
+	env = join.Env{
+		Spec: r.Settings, Artifacts: r.Index, Store: r.StoreID, Family: fixed.Family, Class: fixed.Class, Chunk: fixed.Chunk,
+		Collections: fixed.Collections, Listed: !r.Splits,
+	}
+	if env.Parent, err = r.parent(ctx, fixed.source()); err != nil || env.Parent == nil {
+		return env, fixed, release, err
+	}
+	if len(env.Parent.Segments.Live)+len(env.Parent.Segments.Splits) == 0 {
+		return env, fixed, release, nil
+	}
+	table, err := r.table(ctx, env.Parent)
+	if err != nil {
+		return env, fixed, release, err
+	}
+	env.Table = table
+	return env, fixed, table.Release, nil
+}

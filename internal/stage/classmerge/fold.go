@@ -1,0 +1,172 @@
+// Package classmerge makes a class of its mentions: what reduce writes, and what an audit compares with what was written.
+// What is held is bounded whatever the size of a class.
+package classmerge
+
+import (
+	"container/heap"
+	"crypto/sha256"
+	"encoding/binary"
+	"hash"
+	"sort"
+	"strconv"
+
+	"github.com/unweaver/unweaver/internal/artifact/rows"
+	"github.com/unweaver/unweaver/internal/core"
+)
+
+// Recipe is the version of how a class text is made from its mentions.
+// text/1: name, colon, sampled descriptions in chunk order, joined by spaces; of names seen equally often the first.
+// text/2: descriptions in the order of the hash that samples them, of names seen equally often the least. Neither
+// depends on what documents are called, so that a document that moved leaves the texts of its classes as they are.
+func Recipe(parity bool) string {
+	if parity {
+		return "text/1"
+	}
+	return "text/2"
+}
+
+// sampled is a mention that the class text may use.
+type sampled struct {
+	hash core.Digest
+	at   int64 // place in chunk order
+	text string
+}
+
+// sampleHeap keeps the largest hash on top.
+type sampleHeap []sampled
+
+func (h sampleHeap) Len() int           { return len(h) }
+func (h sampleHeap) Less(i, j int) bool { return string(h[i].hash[:]) > string(h[j].hash[:]) }
+func (h sampleHeap) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
+func (h *sampleHeap) Push(x any)        { *h = append(*h, x.(sampled)) }
+func (h *sampleHeap) Pop() any {
+	o := *h
+	x := o[len(o)-1]
+	*h = o[:len(o)-1]
+	return x
+}
+
+// surface is how often a form was seen, and at which mention first.
+type surface struct {
+	count int64
+	first int64
+}
+
+// maxSurfaces bounds the surface forms that are counted. Forms of one key differ in case and signs only, so more than
+// this is an attack, not a corpus.
+const maxSurfaces = 4096
+
+// Class is the state of the class that streams by.
+type Class struct {
+	ID       core.ID
+	out      rows.Reduced
+	members  hash.Hash
+	chunk    core.ID // the chunk whose mentions are being counted
+	count    int64
+	sample   sampleHeap
+	limit    int // of the sample; 0 = all
+	parity   bool
+	surfaces map[string]surface
+}
+
+// Begin begins a class, under the settings that decide of its name and text.
+func Begin(id core.ID, spec core.Spec) *Class {
+	limit := spec.Shortening.Sample
+	if spec.Parity {
+		limit = 0
+	}
+	return &Class{ID: id, members: sha256.New(), limit: limit, parity: spec.Parity, surfaces: map[string]surface{}}
+}
+
+// Add takes the next mention of the class. They come in chunk order.
+func (c *Class) Add(m rows.Mention) {
+	if c.out.Mentions == 0 {
+		c.out.FirstChunk, c.out.FirstPos = m.Number, m.Position
+	}
+	if c.count == 0 || c.chunk != m.Chunk {
+		c.flush()
+		c.chunk = m.Chunk
+		c.out.ChunkTotal++
+		if len(c.out.Chunks) < rows.MaxRecordChunks {
+			c.out.Chunks = append(c.out.Chunks, m.Chunk)
+		}
+	}
+	c.count++
+	if seen, ok := c.surfaces[m.Surface]; ok || len(c.surfaces) < maxSurfaces {
+		if !ok {
+			seen.first = c.out.Mentions
+		}
+		seen.count++
+		c.surfaces[m.Surface] = seen
+	}
+	if m.Description != "" {
+		s := sampled{
+			core.Sum(c.ID.String(), m.Description, strconv.Itoa(m.Position)),
+			c.out.Mentions,
+			m.Description,
+		}
+		switch {
+		case c.limit == 0 || len(c.sample) < c.limit:
+			heap.Push(&c.sample, s)
+		case string(s.hash[:]) < string(c.sample[0].hash[:]):
+			c.sample[0] = s
+			heap.Fix(&c.sample, 0)
+		}
+	}
+	c.out.Mentions++
+}
+
+// flush puts the finished chunk into the members digest.
+func (c *Class) flush() {
+	if c.count == 0 {
+		return
+	}
+	c.members.Write(c.chunk[:])
+	c.members.Write(binary.BigEndian.AppendUint64(nil, uint64(c.count)))
+	c.count = 0
+}
+
+// name is the most frequent surface form, then the least in byte order; for parity the one seen first.
+func (c *Class) name() string {
+	best, name := surface{}, ""
+	for form, seen := range c.surfaces {
+		before := form < name
+		if c.parity {
+			before = seen.first < best.first
+		}
+		if seen.count > best.count || (seen.count == best.count && before) {
+			best, name = seen, form
+		}
+	}
+	return name
+}
+
+// sorted puts the sample in the order of its hashes; for parity in chunk order.
+func (c *Class) sorted() []sampled {
+	sort.Slice(c.sample, func(i, j int) bool {
+		if c.parity {
+			return c.sample[i].at < c.sample[j].at
+		}
+		return string(c.sample[i].hash[:]) < string(c.sample[j].hash[:])
+	})
+	return c.sample
+}
+
+// End gives the class that streamed by; nothing may be added any more.
+func (c *Class) End() rows.Reduced {
+	c.flush()
+	c.out.Name = c.name()
+	c.members.Sum(c.out.Members[:0])
+	fields := []string{Recipe(c.parity), c.out.Name}
+	for _, s := range c.sorted() {
+		c.out.Descriptions = append(c.out.Descriptions, s.text)
+		fields = append(fields, s.text)
+	}
+	c.out.Text = core.Sum(fields...)
+	return c.out
+}
+
+// Content is a class's entry of the content hash.
+func Content(id core.ID, reduced rows.Reduced) core.Digest {
+	return core.Sum("class", id.String(), reduced.Name, reduced.Members.String(), reduced.Text.String())
+}

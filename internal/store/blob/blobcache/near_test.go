@@ -1,0 +1,188 @@
+package blobcache_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"testing"
+
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/store/blob"
+	"github.com/unweaver/unweaver/internal/store/blob/blobcache"
+	blobmemory "github.com/unweaver/unweaver/internal/store/blob/memory"
+	"github.com/unweaver/unweaver/internal/testkit/blobtest"
+)
+
+func TestAStoreWithAMemoryBeforeItIsAStore(t *testing.T) {
+	blobtest.Run(t, func(*testing.T) blob.Store { return blobcache.Over(blobmemory.New(), new(blobcache.Memory)) })
+}
+
+// asked counts what reaches the store.
+type asked struct {
+	blob.Store
+	gets int
+}
+
+func (a *asked) Get(ctx context.Context, key string, part blob.Range) (io.ReadCloser, blob.Info, error) {
+	a.gets++
+	return a.Store.Get(ctx, key, part)
+}
+
+func named(raw []byte) string {
+	sum := sha256.Sum256(raw)
+	return hex.EncodeToString(sum[:])
+}
+
+func read(t *testing.T, store blob.Store, key string, part blob.Range) []byte {
+	t.Helper()
+	body, _, err := store.Get(t.Context(), key, part)
+	if err != nil {
+		t.Fatal(key, err)
+	}
+	raw, err := io.ReadAll(body)
+	if err != nil {
+		t.Fatal(key, err)
+	}
+	return raw
+}
+
+func write(t *testing.T, store blob.Store, key string, raw []byte, cond blob.Cond) {
+	t.Helper()
+	if _, err := blob.Write(t.Context(), store, key, raw, cond); err != nil {
+		t.Fatal(key, err)
+	}
+}
+
+func TestWhatNeverChangesIsAskedForOnce(t *testing.T) {
+	raw := []byte("what is in it")
+	for name, wrote := range map[string]bool{"written here": true, "written elsewhere": false} {
+		for what, key := range map[string]string{
+			"a segment":           "docs/segments/" + named(raw),
+			"the file of a unit":  "docs/runs/g1/7/chunks-00000-" + named(raw)[:32] + ".rows",
+			"the state of a unit": "docs/runs/g1/7/chunk-00000.json",
+		} {
+			beneath := &asked{Store: blobmemory.New()}
+			store := blobcache.Over(beneath, new(blobcache.Memory))
+			to := blob.Store(beneath)
+			if wrote {
+				to = store
+			}
+			write(t, to, key, raw, blob.Cond{Absent: true})
+			for range 3 {
+				if got := read(t, store, key, blob.All); !bytes.Equal(got, raw) {
+					t.Fatalf("%s, %s: %q", what, name, got)
+				}
+				if got := read(t, store, key, blob.Range{Offset: 5, Length: 2}); string(got) != "is" {
+					t.Fatalf("%s, %s: %q", what, name, got)
+				}
+			}
+			want := 0
+			switch {
+			case wrote:
+			case what == "the state of a unit": // whoever wrote it may write it again
+				want = 6
+			default:
+				want = 1
+			}
+			if beneath.gets != want {
+				t.Errorf("%s, %s: the store was asked %d times, not %d", what, name, beneath.gets, want)
+			}
+		}
+	}
+}
+
+func TestWhatMayChangeIsAlwaysAskedFor(t *testing.T) {
+	first, second := []byte("one"), []byte("two")
+	for what, do := range map[string]struct {
+		key  string
+		cond blob.Cond
+	}{
+		"the pointer":                     {"docs/current.json", blob.Cond{Absent: true}},
+		"a lease":                         {"docs/lease.json", blob.Cond{Absent: true}},
+		"what a run writes again":         {"docs/runs/g1/7/trust.json", blob.Cond{}},
+		"bytes that are not what is said": {"docs/segments/" + named(second), blob.Cond{Absent: true}},
+	} {
+		beneath := blobmemory.New()
+		store := blobcache.Over(beneath, new(blobcache.Memory))
+		write(t, store, do.key, first, do.cond)
+		read(t, store, do.key, blob.All)
+		write(t, beneath, do.key, second, blob.Cond{})
+		if got := read(t, store, do.key, blob.All); !bytes.Equal(got, second) {
+			t.Errorf("%s: %q", what, got)
+		}
+	}
+}
+
+func TestWhatIsDeletedIsForgotten(t *testing.T) {
+	raw := []byte("x")
+	key := "docs/segments/" + named(raw)
+	for what, remove := range map[string]func(store blob.Store) error{
+		"one":  func(store blob.Store) error { return store.Delete(t.Context(), key) },
+		"many": func(store blob.Store) error { return store.DeleteAll(t.Context(), []string{key}) },
+	} {
+		store := blobcache.Over(blobmemory.New(), new(blobcache.Memory))
+		write(t, store, key, raw, blob.Cond{})
+		if err := remove(store); err != nil {
+			t.Fatal(what, err)
+		}
+		if _, _, err := store.Get(t.Context(), key, blob.All); !fault.Is(err, fault.NotFound) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+}
+
+func TestTheStoreItselfIsAskedWhereItsBytesMatter(t *testing.T) {
+	raw := []byte("x")
+	key := "docs/segments/" + named(raw)
+	beneath := blobmemory.New()
+	store := blobcache.Over(beneath, new(blobcache.Memory))
+	write(t, store, key, raw, blob.Cond{})
+	write(t, beneath, key, []byte("y"), blob.Cond{})
+	if got := read(t, blobcache.Stored(store), key, blob.All); string(got) != "y" {
+		t.Errorf("the store has %q", got)
+	}
+	memory := new(blobcache.Memory)
+	doubting := blobcache.Beside(beneath, memory)
+	write(t, doubting, key, raw, blob.Cond{})
+	write(t, beneath, key, []byte("y"), blob.Cond{})
+	if got := read(t, doubting, key, blob.All); string(got) != "y" {
+		t.Errorf("who doubts reads %q", got)
+	}
+	if got := read(t, blobcache.Over(beneath, memory), key, blob.All); string(got) != "x" {
+		t.Errorf("what was written is not kept for others: %q", got)
+	}
+	if blobcache.Stored(beneath) != blob.Store(beneath) || blob.Beneath(store) != blob.Store(beneath) {
+		t.Error("another store is beneath")
+	}
+}
+
+// What is kept is bounded: what was asked for longest ago is asked for again.
+func TestMemoryIsBounded(t *testing.T) {
+	beneath := &asked{Store: blobmemory.New()}
+	store := blobcache.Over(beneath, new(blobcache.Memory))
+	const each, most = 100 << 10, 32 << 20
+	var keys []string
+	for i := range 2 * most / each {
+		raw := bytes.Repeat(fmt.Appendf(nil, "%010d", i), each/10)
+		keys = append(keys, "docs/segments/"+named(raw))
+		write(t, store, keys[i], raw, blob.Cond{})
+	}
+	large := bytes.Repeat([]byte("l"), 1<<20)
+	write(t, store, "docs/segments/"+named(large), large, blob.Cond{})
+	for _, key := range keys {
+		read(t, store, key, blob.Range{Length: 10})
+	}
+	if beneath.gets < len(keys)/2 {
+		t.Errorf("the store was asked for %d of %d, so that twice the room is held", beneath.gets, len(keys))
+	}
+	beneath.gets = 0
+	read(t, store, keys[len(keys)-1], blob.All)
+	read(t, store, "docs/segments/"+named(large), blob.All)
+	read(t, store, "docs/segments/"+named(large), blob.All)
+	if beneath.gets > 3 {
+		t.Errorf("asked %d times", beneath.gets)
+	}
+}

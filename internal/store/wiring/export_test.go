@@ -1,6 +1,0 @@
-package wiring
-
-import "github.com/unweaver/unweaver/internal/config"
-
-// Place says where stores are, for tests without servers.
-func (s *Stores) Place(places config.Stores) { s.places = places }

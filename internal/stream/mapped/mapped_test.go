@@ -1,0 +1,299 @@
+package mapped_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/stream/mapped"
+	"github.com/unweaver/unweaver/internal/testkit/scratchtest"
+)
+
+type record struct {
+	ID    uint64
+	Score float32
+	Place uint32
+}
+
+type section struct {
+	name    string
+	content []byte
+}
+
+func write(t testing.TB, sections []section) []byte {
+	t.Helper()
+	var buffer bytes.Buffer
+	writer := mapped.NewWriter(&buffer, "test", 3, map[string]string{"analyser": "en/2"})
+	for _, s := range sections {
+		writer.Section(s.name)
+		for rest := s.content; len(rest) > 0; { // in uneven pieces, across the borders of blocks
+			n := min(len(rest), 700_001)
+			if _, err := writer.Write(rest[:n]); err != nil {
+				t.Fatal(err)
+			}
+			rest = rest[n:]
+		}
+	}
+	if err := writer.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return buffer.Bytes()
+}
+
+func open(t testing.TB, content []byte) (*mapped.File, error) {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(path, content, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return mapped.Open(path, "test", 3)
+}
+
+var sections = []section{
+	{"empty", nil},
+	{"small", []byte("abc")},
+	{"over a block", bytes.Repeat([]byte("0123456789abcdef"), 70_000)},
+	{"a block", make([]byte, 1<<20)},
+	{"last", []byte{1}},
+}
+
+func TestSectionsComeBackAligned(t *testing.T) {
+	raw := write(t, sections)
+	file, err := open(t, raw)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	for _, s := range sections {
+		if !bytes.Equal(file.Bytes(s.name), s.content) {
+			t.Errorf("%s: other content", s.name)
+		}
+	}
+	if file.Bytes("missing") != nil || file.Meta("analyser") != "en/2" || file.Meta("other") != "" {
+		t.Error("a missing section, or metadata")
+	}
+	if !bytes.Equal(raw, write(t, sections)) {
+		t.Error("equal sections are other bytes")
+	}
+}
+
+func TestRecordsAreReadAsTheyWereWritten(t *testing.T) {
+	records := []record{{1, 0.5, 7}, {1 << 60, -1, 0}}
+	var buffer bytes.Buffer
+	writer := mapped.NewWriter(&buffer, "test", 3, nil)
+	writer.Section("odd")
+	_, _ = writer.Write([]byte{1, 2, 3}) // Close tells of errors
+	writer.Section("records")
+	mapped.Put(writer, records)
+	mapped.Put(writer, []record(nil))
+	if err := writer.Close(); err != nil {
+		t.Fatal(err)
+	}
+	file, err := open(t, buffer.Bytes())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	if got := mapped.Slice[record](file, "records"); !slices.Equal(got, records) {
+		t.Errorf("%v", got)
+	}
+	if mapped.Slice[record](file, "missing") != nil || mapped.Slice[record](file, "odd") != nil {
+		t.Error("records of a section that has none")
+	}
+}
+
+func TestSortedStringsAreFound(t *testing.T) {
+	words := []string{"", "a", "ab", "b", "é"}
+	var text []byte
+	var ends []uint64
+	for _, word := range words {
+		text = append(text, word...)
+		ends = append(ends, uint64(len(text)))
+	}
+	var buffer bytes.Buffer
+	writer := mapped.NewWriter(&buffer, "test", 3, nil)
+	writer.Section("text")
+	_, _ = writer.Write(text) // Close tells of errors
+	writer.Section("ends")
+	mapped.Put(writer, ends)
+	if err := writer.Close(); err != nil {
+		t.Fatal(err)
+	}
+	file, err := open(t, buffer.Bytes())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	table := mapped.StringsOf(file, "text", "ends")
+	for i, word := range words {
+		if table.At(i) != word || table.Find(word) != i || table.From(word) != i {
+			t.Errorf("%q at %d: %q, found at %d", word, i, table.At(i), table.Find(word))
+		}
+	}
+	for word, place := range map[string]int{"aa": 2, "c": 4, "zz": 4, "ü": 5} {
+		if table.Find(word) != -1 || table.From(word) != place {
+			t.Errorf("%q: found at %d, belongs at %d", word, table.Find(word), table.From(word))
+		}
+	}
+	if table.Len() != len(words) || mapped.StringsOf(file, "missing", "missing").Find("a") != -1 {
+		t.Error("the length, or an empty table")
+	}
+}
+
+// A bit of every byte of a small file is flipped: an error, or the same sections (padding says nothing).
+func TestAFlippedBitIsSeenOrHarmless(t *testing.T) {
+	small := []section{{"one", []byte("content of the first")}, {"two", []byte{0, 0, 0, 0}}}
+	good := write(t, small)
+	path := filepath.Join(t.TempDir(), "file")
+	for i := range good {
+		bad := bytes.Clone(good)
+		bad[i] ^= 1 << (i % 8)
+		if err := os.WriteFile(path, bad, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		file, err := mapped.Open(path, "test", 3)
+		if err != nil {
+			if !fault.Is(err, fault.SegmentDamage) || !strings.Contains(err.Error(), path) {
+				t.Fatalf("byte %d: %v", i, err)
+			}
+			continue
+		}
+		for _, s := range small {
+			if !bytes.Equal(file.Bytes(s.name), s.content) {
+				t.Fatalf("byte %d: section %s differs without an error", i, s.name)
+			}
+		}
+		file.Close()
+	}
+}
+
+func TestDamageInALaterBlockIsNamed(t *testing.T) {
+	raw := write(t, sections)
+	at := bytes.Index(raw, []byte("0123456789abcdef")) + 1<<20 + 5
+	raw[at] ^= 1
+	if _, err := open(t, raw); !fault.Is(err, fault.SegmentDamage) ||
+		!strings.Contains(err.Error(), "section over a block block 1") {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestCutFilesAndOtherKindsAreRefused(t *testing.T) {
+	good := write(t, []section{{"one", []byte("x")}})
+	for n := range good {
+		if file, err := open(t, good[:n]); !fault.Is(err, fault.SegmentDamage) {
+			t.Fatalf("cut to %d bytes: %v, %v", n, file, err)
+		}
+	}
+	path := filepath.Join(t.TempDir(), "file")
+	if _, err := mapped.Open(path, "test", 3); !fault.Is(err, fault.NotFound) {
+		t.Errorf("missing: %v", err)
+	}
+	if err := os.WriteFile(path, good, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := mapped.Open(path, "other", 3); !fault.Is(err, fault.SegmentDamage) ||
+		!strings.Contains(err.Error(), "kind test") {
+		t.Errorf("another kind: %v", err)
+	}
+	if _, err := mapped.Open(path, "test", 4); !fault.Is(err, fault.FormatUnknown) ||
+		!strings.Contains(err.Error(), "version 3") {
+		t.Errorf("another version: %v", err)
+	}
+}
+
+// A file is valid while it is mapped, also when its name is gone; closing twice is harmless.
+func TestAMappedFileOutlivesItsName(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(path, write(t, []section{{"one", []byte("still here")}}), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	file, err := mapped.Open(path, "test", 3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	if string(file.Bytes("one")) != "still here" {
+		t.Error("the content is gone")
+	}
+	file.Close()
+	file.Close()
+}
+
+type failing struct{ left int }
+
+func (f *failing) Write(b []byte) (int, error) {
+	if f.left -= len(b); f.left < 0 {
+		return 0, io.ErrShortWrite
+	}
+	return len(b), nil
+}
+
+func TestAWriteErrorIsToldByClose(t *testing.T) {
+	for _, left := range []int{0, 8, 64, 100} {
+		writer := mapped.NewWriter(&failing{left}, "test", 3, nil)
+		writer.Section("one")
+		mapped.Put(writer, make([]record, 10))
+		if err := writer.Close(); !errors.Is(err, io.ErrShortWrite) {
+			t.Errorf("room for %d bytes: %v", left, err)
+		}
+	}
+}
+
+// Columns are written side by side and come out one after another, from memory or from disk.
+func TestColumnsComeOutWhole(t *testing.T) {
+	dir := t.TempDir()
+	open := scratchtest.In(t, dir)
+	for _, count := range []int{0, 10, 200_000} {
+		var numbers, text mapped.Column
+		var want bytes.Buffer
+		for i := range count {
+			if err := mapped.PutRecord(&numbers, record{ID: uint64(i)}); err != nil {
+				t.Fatal(err)
+			}
+			fmt.Fprintf(&want, "%d,", i)
+			if err := text.Put(fmt.Appendf(nil, "%d,", i)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		var gotNumbers, gotText bytes.Buffer
+		if err := errors.Join(numbers.CopyTo(&gotNumbers), text.CopyTo(&gotText)); err != nil {
+			t.Fatal(err)
+		}
+		if gotNumbers.Len() != count*16 || !bytes.Equal(gotText.Bytes(), want.Bytes()) {
+			t.Errorf("%d records: %d bytes and %d bytes of text", count, gotNumbers.Len(), gotText.Len())
+		}
+		viewed, err := mapped.Records[record](&numbers)
+		if err != nil || len(viewed) != count {
+			t.Fatalf("%d of %d records, %v", len(viewed), count, err)
+		}
+		for i, one := range viewed {
+			if one.ID != uint64(i) {
+				t.Fatalf("record %d of %d is %d", i, count, one.ID)
+			}
+		}
+		gotNumbers.Reset()
+		if err := numbers.CopyTo(&gotNumbers); err != nil || gotNumbers.Len() != count*16 {
+			t.Errorf("%d records that were viewed: %d bytes, %v", count, gotNumbers.Len(), err)
+		}
+		numbers.Close()
+		text.Close()
+		if left := open(); len(left) > 0 {
+			t.Errorf("%d files stay", len(left))
+		}
+	}
+	t.Setenv("TMPDIR", filepath.Join(dir, "gone"))
+	var column mapped.Column
+	defer column.Close()
+	if err := column.Put(make([]byte, 2<<20)); !fault.Is(err, fault.StoreFull) {
+		t.Errorf("no room: %v", err)
+	}
+}

@@ -1,0 +1,174 @@
+// Package parallel runs work side by side where order matters.
+package parallel
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"runtime"
+	"strings"
+	"sync"
+
+	"github.com/unweaver/unweaver/internal/fault"
+)
+
+// Caught is deferred by work whose panic must not end the process: it becomes the work's error, of code
+// fault.Internal. The error tells the kind of the panic and the functions it came through; what the panic says is left
+// out, since it may hold the text that was worked on.
+func Caught(err *error) {
+	if cause := recover(); cause != nil {
+		kind := fmt.Sprintf("%T", cause)
+		if _, ok := cause.(runtime.Error); ok {
+			kind += " (" + withoutValues(cause.(error)) + ")"
+		}
+		*err = fault.Internal.At("work on an item", functions()).
+			Because("panic: " + kind).
+			Advise("this is a fault of the program: report it with this text")
+	}
+}
+
+// withoutValues is the message of a runtime error: its numbers are indexes and lengths, and it quotes no content.
+func withoutValues(err error) string {
+	text := strings.TrimPrefix(err.Error(), "runtime error: ")
+	text, _, _ = strings.Cut(text, ": ") // an interface conversion names types behind it; a custom error anything
+	return text
+}
+
+// functions are the innermost ones of the stack that panicked, without their arguments.
+func functions() string {
+	const most = 8
+	callers := make([]uintptr, 32)
+	frames := runtime.CallersFrames(callers[:runtime.Callers(4, callers)]) // behind functions, Caught and the panic
+	var names []string
+	for {
+		frame, more := frames.Next()
+		if frame.Function != "" && !strings.HasPrefix(frame.Function, "runtime.") {
+			name := frame.Function[strings.LastIndexByte(frame.Function, '/')+1:]
+			names = append(names, fmt.Sprintf("%s:%d", name, frame.Line))
+		}
+		if !more || len(names) == most {
+			return strings.Join(names, " < ")
+		}
+	}
+}
+
+// safely calls f and makes an error of its panic.
+func safely[A, B any](ctx context.Context, f func(context.Context, A) (B, error), item A) (value B, err error) {
+	defer Caught(&err)
+	return f(ctx, item)
+}
+
+// Ordered applies f to every item, at most width at once, and yields the results in the order of the items. It stops at
+// the first error of the source, of f or of ctx, or when the consumer does; what it started has ended by then. The
+// source must end when ctx does, where it may block. A panic of f or of the source is an error (Caught).
+func Ordered[A, B any](
+	ctx context.Context,
+	width int,
+	source iter.Seq2[A, error],
+	f func(context.Context, A) (B, error),
+) iter.Seq2[B, error] {
+	type result struct {
+		value B
+		err   error
+	}
+	return func(yield func(B, error) bool) {
+		ctx, cancel := context.WithCancel(ctx)
+		var wg sync.WaitGroup
+		defer wg.Wait()
+		defer cancel()
+		queue := make(chan chan result, max(width, 1)-1) // one more is with the consumer
+		wg.Go(func() {
+			defer close(queue)
+			for item, err := range caught(source) {
+				out := make(chan result, 1)
+				if err != nil {
+					out <- result{err: err}
+				}
+				select {
+				case queue <- out:
+				case <-ctx.Done():
+					return
+				}
+				if err != nil {
+					return
+				}
+				wg.Go(func() {
+					value, err := safely(ctx, f, item)
+					out <- result{value, err}
+				})
+			}
+		})
+		for out := range queue {
+			done := <-out
+			if !yield(done.value, done.err) || done.err != nil {
+				return
+			}
+		}
+		if err := ctx.Err(); err != nil {
+			var zero B
+			yield(zero, err)
+		}
+	}
+}
+
+// Numbers is a source of the numbers below n.
+func Numbers(n int) iter.Seq2[int, error] {
+	return func(yield func(int, error) bool) {
+		for number := range n {
+			if !yield(number, nil) {
+				return
+			}
+		}
+	}
+}
+
+// caught is a source whose panic is its last error.
+func caught[A any](source iter.Seq2[A, error]) iter.Seq2[A, error] {
+	return func(yield func(A, error) bool) {
+		stopped := false
+		if err := drawn(source, func(item A, err error) bool {
+			stopped = !yield(item, err)
+			return !stopped
+		}); err != nil && !stopped {
+			var none A
+			yield(none, err)
+		}
+	}
+}
+
+func drawn[A any](source iter.Seq2[A, error], yield func(A, error) bool) (err error) {
+	defer Caught(&err)
+	source(yield)
+	return nil
+}
+
+// Each applies f to every index below n, at most width at once, and gives the first error, having waited for all that
+// it started. After an error nothing more is started. A panic of f is an error (Caught).
+func Each(ctx context.Context, n, width int, f func(context.Context, int) error) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var wg sync.WaitGroup
+	next := make(chan int)
+	for range min(max(width, 1), n) {
+		wg.Go(func() {
+			for i := range next {
+				_, err := safely(ctx, func(ctx context.Context, i int) (struct{}, error) { return struct{}{}, f(ctx, i) }, i)
+				if err != nil {
+					cancel(err)
+					return
+				}
+			}
+		})
+	}
+feed:
+	for i := range n {
+		select {
+		case next <- i:
+		case <-ctx.Done():
+			break feed
+		}
+	}
+	close(next)
+	wg.Wait()
+	return context.Cause(ctx)
+}

@@ -1,0 +1,174 @@
+package observe_test
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/model"
+	"github.com/unweaver/unweaver/internal/store/blob"
+	blobmemory "github.com/unweaver/unweaver/internal/store/blob/memory"
+	"github.com/unweaver/unweaver/internal/store/coordination"
+	coordinationmemory "github.com/unweaver/unweaver/internal/store/coordination/memory"
+	"github.com/unweaver/unweaver/internal/store/records"
+	recordsmemory "github.com/unweaver/unweaver/internal/store/records/memory"
+	"github.com/unweaver/unweaver/internal/store/vectors"
+	vectorsmemory "github.com/unweaver/unweaver/internal/store/vectors/memory"
+	"github.com/unweaver/unweaver/internal/telemetry/observe"
+	"github.com/unweaver/unweaver/internal/testkit/blobtest"
+	"github.com/unweaver/unweaver/internal/testkit/coordinationtest"
+	"github.com/unweaver/unweaver/internal/testkit/recordstest"
+	"github.com/unweaver/unweaver/internal/testkit/vectorstest"
+)
+
+// noted is an observer that remembers.
+type noted struct {
+	mu     sync.Mutex
+	begun  []string
+	ended  []string
+	waited []time.Duration
+}
+
+func (n *noted) Store(ctx context.Context, store, operation string) (context.Context, func(error)) {
+	return n.begin(ctx, store+" "+operation)
+}
+
+func (n *noted) begin(ctx context.Context, what string) (context.Context, func(error)) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.begun = append(n.begun, what)
+	return ctx, func(err error) {
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		n.ended = append(n.ended, strings.TrimSpace(what+" "+string(fault.CodeOf(err))))
+	}
+}
+
+func (n *noted) Model(ctx context.Context, request observe.Request) (context.Context, func(model.Usage, error)) {
+	ctx, end := n.begin(ctx, "model "+request.Model+" "+request.Task)
+	return ctx, func(_ model.Usage, err error) { end(err) }
+}
+
+func (n *noted) Waited(_ observe.Request, waited time.Duration) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.waited = append(n.waited, waited)
+}
+
+// An observed store keeps the contract of its port.
+func TestObservedStoresPassTheSuitesOfTheirPorts(t *testing.T) {
+	n := &noted{}
+	t.Run("blob", func(t *testing.T) {
+		blobtest.Run(t, func(*testing.T) blob.Store { return observe.Blob(blobmemory.New(), observe.Artifacts, n) })
+	})
+	t.Run("coordination", func(t *testing.T) {
+		coordinationtest.Run(t, func(*testing.T) coordination.Store {
+			return observe.OfCoordination(coordinationmemory.New(), n)
+		})
+	})
+	t.Run("records", func(t *testing.T) {
+		recordstest.Run(t, func(*testing.T) records.Store { return observe.OfRecords(recordsmemory.New(), n) })
+	})
+	t.Run("vectors", func(t *testing.T) {
+		vectorstest.Run(t, func(*testing.T) vectors.Store { return observe.OfVectors(vectorsmemory.New(), n) })
+	})
+	for _, what := range []string{"records put", "records get", "records delete", "vectors upsert", "vectors fetch"} {
+		if !slices.Contains(n.begun, what) {
+			t.Errorf("%s is not told", what)
+		}
+	}
+	if len(n.begun) < 50 || len(n.begun) != len(n.ended) {
+		t.Errorf("%d begun, %d ended", len(n.begun), len(n.ended))
+	}
+}
+
+func TestFailuresAreToldByTheirCode(t *testing.T) {
+	n := &noted{}
+	store := observe.Blob(blobmemory.New(), observe.Corpus, n)
+	_, _, err := store.Get(t.Context(), "gone", blob.All)
+	for range store.List(t.Context(), "", "") {
+		t.Error("something is there")
+	}
+	want := []string{"corpus get not_found", "corpus list"}
+	if !fault.Is(err, fault.NotFound) || !slices.Equal(n.ended, want) {
+		t.Errorf("%v, %v", err, n.ended)
+	}
+}
+
+type aliasing struct{ vectors.Store }
+
+func (aliasing) Alias(context.Context, string, string) error { return nil }
+
+// corpus is a store of versions that can follow its links.
+type corpus struct{ blob.Store }
+
+func (corpus) Versioned() bool { return true }
+
+func (c corpus) Following() blob.Store { return followed(c) }
+
+// followed has what lies behind a link.
+type followed struct{ blob.Store }
+
+func (followed) Stat(context.Context, string) (blob.Info, error) { return blob.Info{}, nil }
+
+func TestCapabilitiesAreFoundBelowAnObserver(t *testing.T) {
+	store := observe.OfVectors(aliasing{vectorsmemory.New()}, &noted{})
+	if _, ok := vectors.As[vectors.Aliaser](store); !ok {
+		t.Error("an observer hides what its store can do")
+	}
+	if blob.IsVersioned(observe.Blob(blobmemory.New(), "x", &noted{})) ||
+		!blob.IsVersioned(observe.Blob(corpus{blobmemory.New()}, "x", &noted{})) {
+		t.Error("an observer hides whether its store gives bytes of one version under an ETag")
+	}
+	followed := blob.Following(observe.Blob(corpus{blobmemory.New()}, "x", &noted{}))
+	if _, err := followed.Stat(t.Context(), "behind a link"); err != nil {
+		t.Errorf("an observer hides the links of its store: %v", err)
+	}
+	var none vectors.Store
+	if observe.OfVectors(none, &noted{}) != nil || observe.Blob(nil, "x", &noted{}) != nil {
+		t.Error("an observed nil is no nil")
+	}
+}
+
+// slow is a chat model behind limits that take their time.
+type slow struct {
+	model.Chat
+	wait time.Duration
+}
+
+func (s slow) Complete(ctx context.Context, call model.Call) (model.Reply, error) {
+	time.Sleep(s.wait)
+	return s.Chat.Complete(ctx, call)
+}
+
+func (s slow) Unwrap() model.Chat { return s.Chat }
+
+type answering struct{ err error }
+
+func (answering) Info() model.Info { return model.Info{Model: "m", Endpoint: "http://llm"} }
+
+func (a answering) Complete(context.Context, model.Call) (model.Reply, error) {
+	return model.Reply{Text: "yes"}, a.err
+}
+
+func TestWaitingForLimitsIsToldApartFromTheRequest(t *testing.T) {
+	n := &noted{}
+	below := observe.Chat(answering{fault.ModelRateLimited.At("call", "m")}, n)
+	chat := observe.AskedChat(slow{below, 30 * time.Millisecond}, n)
+	if _, err := chat.Complete(t.Context(), model.Call{Task: model.Extract}); !fault.Is(err, fault.ModelRateLimited) {
+		t.Error(err)
+	}
+	if len(n.waited) != 1 || n.waited[0] < 30*time.Millisecond {
+		t.Errorf("waited %v", n.waited)
+	}
+	if want := []string{"model m extract model_rate_limited"}; !slices.Equal(n.ended, want) {
+		t.Errorf("ended %v", n.ended)
+	}
+	if _, ok := model.As[answering](chat); !ok {
+		t.Error("an observer hides its model")
+	}
+}

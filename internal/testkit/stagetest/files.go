@@ -1,0 +1,117 @@
+// Package stagetest writes the files that stages read, and holds models that say what a test wants, so that each stage
+// is tested alone.
+package stagetest
+
+import (
+	"fmt"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/unweaver/unweaver/internal/artifact"
+	"github.com/unweaver/unweaver/internal/artifact/rows"
+	"github.com/unweaver/unweaver/internal/artifact/textseg"
+	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/model/tokens"
+	"github.com/unweaver/unweaver/internal/stage/join"
+)
+
+// Document is a document that is cut already.
+type Document struct {
+	Key, Title string
+	Chunks     []string
+}
+
+// Numbered makes n documents of one chunk each, the texts by a format with the number in it.
+func Numbered(n int, format string) []Document {
+	docs := make([]Document, n)
+	for i := range docs {
+		docs[i] = Document{
+			Key:    fmt.Sprintf("d%04d.txt", i),
+			Title:  fmt.Sprintf("Title %d", i),
+			Chunks: []string{fmt.Sprintf(format, i)},
+		}
+	}
+	return docs
+}
+
+// Chunks writes what the chunk stage leaves of a unit: the chunks' rows and the text segment, which it gives.
+func Chunks(t testing.TB, art artifact.Index, scratch string, unit int, docs ...Document) core.Segment {
+	t.Helper()
+	text, chunks := newRows(t), newRows(t)
+	defer text.Discard()
+	defer chunks.Discard()
+	for _, doc := range docs {
+		at := 0
+		for ordinal, chunk := range doc.Chunks {
+			frame := text.Append(doc.Key, textseg.Piece(at, chunk))
+			end := at + utf8.RuneCountInString(chunk)
+			chunks.Append(doc.Key, rows.Chunk{
+				ID:      core.ChunkID(doc.Key, chunk, 0),
+				Ordinal: ordinal,
+				Start:   at,
+				End:     end,
+				Tokens:  tokens.Count(chunk),
+				Frame:   frame,
+				Title:   doc.Title,
+			}.Encode())
+			at = end
+		}
+	}
+	segment, _, err := text.Segment(t.Context(), art, unit)
+	Ok(t, err)
+	Ok(t, chunks.Scratch(t.Context(), art.Store, join.ChunksKey(scratch, unit)))
+	return segment
+}
+
+// Row is a row of any file.
+type Row struct{ Key, Value string }
+
+// Rows writes a scratch file.
+func Rows(t testing.TB, art artifact.Index, key string, list ...Row) {
+	t.Helper()
+	out := newRows(t)
+	defer out.Discard()
+	for _, row := range list {
+		out.Append(row.Key, []byte(row.Value))
+	}
+	Ok(t, out.Scratch(t.Context(), art.Store, key))
+}
+
+// Segment writes rows as a segment.
+func Segment(t testing.TB, art artifact.Index, list ...Row) core.Segment {
+	t.Helper()
+	out := newRows(t)
+	defer out.Discard()
+	for _, row := range list {
+		out.Append(row.Key, []byte(row.Value))
+	}
+	segment, _, err := out.Segment(t.Context(), art, 0)
+	Ok(t, err)
+	return segment
+}
+
+// Read gives the rows of a file.
+func Read(t testing.TB, art artifact.Index, key string) []Row {
+	t.Helper()
+	var out []Row
+	for row, err := range artifact.ScanAll(t.Context(), art.Store, key) {
+		Ok(t, err)
+		out = append(out, Row{string(row.Key), string(row.Value)})
+	}
+	return out
+}
+
+func newRows(t testing.TB) *artifact.Rows {
+	t.Helper()
+	out, err := artifact.NewRows()
+	Ok(t, err)
+	return out
+}
+
+// Ok ends the test on an error.
+func Ok(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}

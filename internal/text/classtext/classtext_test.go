@@ -1,0 +1,52 @@
+package classtext_test
+
+import (
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/unweaver/unweaver/internal/text/classtext"
+)
+
+func TestTheTextOfAClass(t *testing.T) {
+	for _, c := range []struct {
+		descriptions []string
+		short        string
+		parity       bool
+		want         string
+	}{
+		{[]string{"A physicist.", "From Denmark."}, "", false, "Bohr: A physicist. From Denmark."},
+		{[]string{"A physicist.", "From Denmark."}, "", true, "A physicist. From Denmark."},
+		{nil, "", false, "Bohr"},
+		{nil, "", true, "Bohr"},
+		{[]string{""}, "", false, "Bohr"},
+		{[]string{"A physicist.", "From Denmark."}, "A Dane.", false, "Bohr: A Dane."},
+		{[]string{"A physicist.", "From Denmark."}, "A Dane.", true, "A Dane."},
+	} {
+		if got := classtext.Final("Bohr", c.descriptions, c.short, c.parity); got != c.want {
+			t.Errorf("%+v: got %q", c, got)
+		}
+		if c.short == "" && classtext.Join("Bohr", c.descriptions, c.parity) != c.want {
+			t.Errorf("%+v: the whole text is another", c)
+		}
+	}
+}
+
+// Property: a text is long when it has more runes than the threshold, give or take the sign after the name.
+func TestLongIsAboutRunesOfTheWholeText(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 1))
+	for range 500 {
+		name := strings.Repeat("é", 1+r.IntN(10))
+		descriptions := make([]string, 1+r.IntN(5))
+		for i := range descriptions {
+			descriptions[i] = strings.Repeat("漢", 1+r.IntN(30))
+		}
+		for _, parity := range []bool{false, true} {
+			runes := utf8.RuneCountInString(classtext.Join(name, descriptions, parity))
+			if !classtext.Long(name, descriptions, runes-2, parity) || classtext.Long(name, descriptions, runes+2, parity) {
+				t.Fatalf("%d runes, parity %v: long is not told", runes, parity)
+			}
+		}
+	}
+}

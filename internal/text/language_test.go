@@ -1,0 +1,171 @@
+package text_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/unweaver/unweaver/internal/text"
+)
+
+func TestEnglishIsWhatTheFunctionsSay(t *testing.T) {
+	english := text.In("en")
+	if english != text.In("") || english.Analyser() != text.Analyser {
+		t.Fatalf("the analyser of English is %s", english.Analyser())
+	}
+	for _, s := range []string{
+		"", "The Bohr's letters, and l'eau of São Paulo. Dr. Weiß came on 3. May at 3.14 U.S.A.",
+		"漢字とカタカナ、ภาษาไทย; naïve ＡＢＣ\u0301",
+	} {
+		for what, same := range map[string]bool{
+			"terms":      slices.Equal(english.Terms(s), text.Terms(s)),
+			"surface":    slices.Equal(english.Surface(s), text.Surface(s)),
+			"places":     slices.Equal(slices.Collect(english.Places(s)), slices.Collect(text.Places(s))),
+			"sentences":  slices.Equal(english.Sentences(s), text.Sentences(s)),
+			"statements": slices.Equal(english.Statements(s), text.Statements(s)),
+		} {
+			if !same {
+				t.Errorf("%q: other %s", s, what)
+			}
+		}
+	}
+}
+
+func TestALanguageThatIsNotKnownIsReadByPlainWordsUnderItsOwnName(t *testing.T) {
+	if text.Known("tlh") || !text.Known("de") || !text.Known(text.Undetermined) {
+		t.Error("what is known is not")
+	}
+	plain, unknown := text.In(text.Undetermined), text.In("tlh")
+	const s = "Die Häuser der l'eau and the houses: 東京大学"
+	if got, want := unknown.Terms(s), plain.Terms(s); !slices.Equal(got, want) {
+		t.Errorf("%q, plain words are %q", got, want)
+	}
+	if unknown.Analyser() != "tlh/0" {
+		t.Errorf("its analyser is %s", unknown.Analyser())
+	}
+}
+
+// The words of a question and those of the passage that answers it, in other forms.
+func TestFormsOfAWordHaveOneTermByLanguage(t *testing.T) {
+	for code, words := range map[string][]string{
+		"de": {"Häuser Hauses Haus", "gekauften gekaufte", "Entscheidungen Entscheidung", "größeren größere",
+			"MÜNCHEN München"},
+		"fr": {"l'enfant enfants l’enfant d'enfants", "nationales nationaux", "mangeait manger mangé", "décisions décision",
+			"qu'elections élections"},
+		"es": {"canciones canción", "informaciones información", "trabajadores trabajador", "naciones nación"},
+		"pt": {"decisões decisão", "cidades cidade", "trabalhadores trabalhador", "animais animal", "nações nação"},
+	} {
+		language := text.In(code)
+		for _, forms := range words {
+			terms := language.Terms(forms)
+			if len(terms) != len(strings.Fields(forms)) || len(slices.Compact(slices.Clone(terms))) != 1 {
+				t.Errorf("%s: %s has terms %q", code, forms, terms)
+			}
+			plain := text.In(text.Undetermined).Terms(forms)
+			if len(slices.Compact(plain)) == 1 && code != "fr" && !strings.Contains(forms, "MÜNCHEN") {
+				t.Errorf("%s: plain words of %s are alike already", code, forms)
+			}
+		}
+	}
+}
+
+func TestFunctionWordsAndElisionsAreLeftOut(t *testing.T) {
+	for _, c := range []struct{ code, text, terms, surface string }{
+		{"de", "Wer hat die Brücke über den Rhein gebaut?", "bruck rhein gebaut", "brucke rhein gebaut"},
+		{"fr", "Qu'est-ce que l’École d'Athènes ? Aujourd’hui", "ecol athen aujourd'hui", "ecole athenes aujourd'hui"},
+		{"es", "¿Cuál es la capital de España?", "capital espan", "capital espana"},
+		{"pt", "Quem fundou a cidade de São Paulo?", "fund cidad sa paul", "fundou cidade sao paulo"},
+		{"und", "Die Ｄie Straße, Bohr's", "die die straße bohr", "die die straße bohr"},
+	} {
+		language := text.In(c.code)
+		if got := strings.Join(language.Terms(c.text), " "); got != c.terms {
+			t.Errorf("%s: terms of %q are %q", c.code, c.text, got)
+		}
+		if got := strings.Join(language.Surface(c.text), " "); got != c.surface {
+			t.Errorf("%s: surface of %q is %q", c.code, c.text, got)
+		}
+	}
+}
+
+// Words that no space parts are found by runs of characters: what is looked for is within what the text has.
+func TestWordsWithoutSpacesAreFoundByTheirCharacters(t *testing.T) {
+	for _, c := range []struct{ code, text, terms, places string }{
+		{"zh", "他在北京大学。", "他 在 他在 北 在北 京 北京 大 京大 学 大学", "他在 在北 北京 京大 大学"},
+		{"zh", "李，OpenAI公司", "李 openai 公 司 公司", "李 OpenAI 公司"},
+		{"ja", "データ ﾃﾞｰﾀ", "デ ー デー タ ータ デ ー デー タ ータ", ""},
+		{"ja", "東京タワー", "東 京 東京 タ 京タ ワ タワ ー ワー", "東京 京タ タワ ワー"},
+		{"th", "ปลาไหล", "ปล ลา ปลา าไ ลาไ ไห าไห หล ไหล", "ปลา ลาไ าไห ไหล"},
+		{"th", "รถ ก", "รถ ก", "รถ ก"},
+		{"de", "Das Wort 漢字", "wort 漢 字 漢字", "Das Wort 漢字"},
+	} {
+		language := text.In(c.code)
+		if got := strings.Join(language.Terms(c.text), " "); got != c.terms {
+			t.Errorf("%s: terms of %q are %q", c.code, c.text, got)
+		}
+		var places []string
+		for place := range language.Places(c.text) {
+			places = append(places, c.text[place.Start:place.End])
+		}
+		if got := strings.Join(places, " "); c.places != "" && got != c.places {
+			t.Errorf("%s: places of %q are %q", c.code, c.text, got)
+		}
+	}
+}
+
+func TestSentencesGoOnAfterWhatALanguageShortens(t *testing.T) {
+	for _, c := range []struct {
+		code, text string
+		sentences  int
+	}{
+		{"de", "Am 3. Oktober kam Dr. Weiß, z.B. mit Frau Prof. Blau. Es war 1990. Dann ging er.", 3},
+		{"fr", "M. Dupont vint av. midi. Il partit.", 2},
+		{"es", "El Sr. García llegó. La Sra. López no.", 2},
+		{"pt", "O Dr. Souza chegou. A Profa. Lima, não.", 2},
+		{"zh", "他来了。她走了。", 2},
+		{"und", "Am 3. Oktober kam er.", 2},
+	} {
+		if got := text.In(c.code).Sentences(c.text); len(got) != c.sentences {
+			t.Errorf("%s: %q", c.code, got)
+		}
+	}
+}
+
+// Stemmers replace letter by letter: of a word as long as a file, that would take hours.
+func TestAWordAsLongAsAFileIsLeftAsItIs(t *testing.T) {
+	word := strings.Repeat("quiyu", 1<<18)
+	for _, code := range text.Languages() {
+		if terms := text.In(code).Terms(word); len(terms) != 1 || terms[0] != word {
+			t.Errorf("%s: a word of %d bytes has %d terms", code, len(word), len(terms))
+		}
+	}
+}
+
+// What is marked in a text must be a term of it, whatever the text is.
+func FuzzTermsOfPlaces(f *testing.F) {
+	for _, s := range []string{"l’Été d'", "東京a大", "ก\u0e48ข", "가나 다", "ｶﾞ\u3099", "\xff\u0301", "'s ’s"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		for _, code := range text.Languages() {
+			language := text.In(code)
+			known := map[string]bool{}
+			for _, term := range language.Terms(s) {
+				if term == "" {
+					t.Fatalf("%s: %q has an empty term", code, s)
+				}
+				known[term] = true
+			}
+			end := 0
+			for place := range language.Places(s) {
+				if place.Start < 0 || place.End <= place.Start || place.End > len(s) || place.End <= end {
+					t.Fatalf("%s: %q has a place %v behind %d", code, s, place, end)
+				}
+				end = place.End
+				term := language.Term(s[place.Start:place.End])
+				if code != "en" && term != "" && !known[term] {
+					t.Fatalf("%s: %q is at a place of %q and not among its terms", code, term, s)
+				}
+			}
+		}
+	})
+}

@@ -1,0 +1,214 @@
+package text_test
+
+import (
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/unweaver/unweaver/internal/text"
+)
+
+func TestSentencesAreTheTextAndKeepAbbreviationsAndWrappedLines(t *testing.T) {
+	for _, c := range []struct {
+		in   string
+		want []string
+	}{
+		{"", nil},
+		{"One. Two! Three?", []string{"One. ", "Two! ", "Three?"}},
+		{"no end", []string{"no end"}},
+		{"Dr. J. R. R. Tolkien wrote it. He did.", []string{"Dr. J. R. R. Tolkien wrote it. ", "He did."}},
+		{"(see Fig. 2). Then", []string{"(see Fig. 2). ", "Then"}},
+		{"etc. The next. Inc. The end.", []string{"etc. ", "The next. ", "Inc. ", "The end."}},
+		{"He said \"Go.\" Then left.", []string{"He said \"Go.\" ", "Then left."}},
+		{"The value is 3.14 here. Next.", []string{"The value is 3.14 here. ", "Next."}},
+		{
+			"As in Fig. 3 it falls. It rises, cf. Smith et al. Then it ends.",
+			[]string{"As in Fig. 3 it falls. ", "It rises, cf. Smith et al. Then it ends."},
+		},
+		{
+			"The pilot landed on runway ten without\nany further trouble at all. He left.",
+			[]string{"The pilot landed on runway ten without\nany further trouble at all. ", "He left."},
+		},
+		{"Heading\nThe text begins.", []string{"Heading\n", "The text begins."}},
+		{
+			"A line that is longer than sixty signs and does not end with one\nGoes on in capitals.",
+			[]string{"A line that is longer than sixty signs and does not end with one\nGoes on in capitals."},
+		},
+		{"one\n\ntwo", []string{"one\n", "\n", "two"}},
+	} {
+		got := text.Sentences(c.in)
+		if strings.Join(got, "") != c.in {
+			t.Errorf("%q: the sentences are not the text: %q", c.in, got)
+		}
+		if strings.Join(got, "|") != strings.Join(c.want, "|") {
+			t.Errorf("%q: got %q", c.in, got)
+		}
+	}
+}
+
+func TestStatementsPartTablesAndLists(t *testing.T) {
+	long := "a cell that is longer than sixty signs and ends with no sign at all, as cells do |"
+	content := "| " + long + "\n| " + long +
+		"\nIt goes on:\n* one\n  2. two of a list\n# head\nwrapped - not\nan item. End."
+	want := "| " + long + "\n~| " + long +
+		"\nIt goes on:\n~* one\n~  2. two of a list\n~# head\nwrapped - not\nan item. ~End."
+	got := text.Statements(content)
+	if strings.Join(got, "") != content || strings.Join(got, "~") != want {
+		t.Errorf("%q", got)
+	}
+}
+
+func TestWordsHoldALetterOrADigit(t *testing.T) {
+	got := strings.Join(text.Words("don't e-mail U.S.A. 3.14 COVID-19 x_y 漢字 ... — ünï"), " ")
+	if want := "don't e mail U.S.A 3.14 COVID 19 x_y 漢 字 ünï"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+func TestPlacesAreThoseOfTheWords(t *testing.T) {
+	content := "Café’s e\u0301te\u0301, 漢字 — the RIVERS' 3.14"
+	var terms, plain []string
+	for place := range text.Places(content) {
+		word := content[place.Start:place.End]
+		plain = append(plain, text.Plain(word))
+		if term := text.Term(word); term != "" {
+			terms = append(terms, term)
+		}
+	}
+	if got, want := strings.Join(terms, " "), strings.Join(text.Terms(content), " "); got != want {
+		t.Errorf("terms %q, want %q", got, want)
+	}
+	if got := strings.Join(plain, " "); got != "café e\u0301te\u0301 漢 字 the rivers 3.14" {
+		t.Errorf("plain %q", got)
+	}
+}
+
+func TestTermsAreStemsWithoutFunctionWords(t *testing.T) {
+	for in, want := range map[string]string{
+		"The rivers' dams were flooding, and COVID-19's spread slowed.": "river dam were flood covid 19 spread slow",
+		"Who was the president of it?":                                  "president",
+		"the Bank’s and BANK'S":                                         "bank bank",
+		"":                                                              "",
+	} {
+		if got := strings.Join(text.Terms(in), " "); got != want {
+			t.Errorf("%q: got %q, want %q", in, got, want)
+		}
+	}
+}
+
+func TestSurfaceKeepsNamesAsTheyStand(t *testing.T) {
+	for in, want := range map[string]string{
+		"The Universities of Nations’ United Pressings": "universities nations united pressings",
+		"National": "national",
+		"The Who":  "",
+	} {
+		if got := strings.Join(text.Surface(in), " "); got != want {
+			t.Errorf("%q: got %q, want %q", in, got, want)
+		}
+	}
+}
+
+func TestStemsMeetOverEndings(t *testing.T) {
+	for _, forms := range [][]string{
+		{"city", "cities"},
+		{"study", "studies"},
+		{"infect", "infected", "infecting", "infects"},
+		{"stop", "stopped", "stopping", "stops"},
+		{"locate", "located", "locating", "locates"},
+		{"size", "sized", "sizing"},
+		{"pass", "passed", "passing"},
+		{"fall", "falling", "falls"},
+		{"house", "houses"},
+	} {
+		for _, form := range forms[1:] {
+			if text.Stem(form) != text.Stem(forms[0]) {
+				t.Errorf("%s becomes %s, %s becomes %s", form, text.Stem(form), forms[0], text.Stem(forms[0]))
+			}
+		}
+	}
+	for _, word := range []string{"virus", "glass", "bed", "red", "king", "sing", "is", "漢字"} {
+		if text.Stem(word) != word {
+			t.Errorf("%s becomes %s, and is no form of another word", word, text.Stem(word))
+		}
+	}
+}
+
+// What the light stemmer does not join. A change here is a change of Analyser: raise it.
+func TestFormsThatStayApart(t *testing.T) {
+	for form, stem := range map[string]string{
+		"passes": "passe", "classes": "classe", "boxes": "boxe", "churches": "churche", "studied": "studi",
+		"analysis": "analysi",
+	} {
+		if got := text.Stem(form); got != stem || text.Analyser != "en/2" {
+			t.Errorf("%s: %s becomes %s, not %s", text.Analyser, form, got, stem)
+		}
+	}
+}
+
+func TestWordsThatAreNoNames(t *testing.T) {
+	for word, want := range map[string][2]bool{
+		"the": {true, true}, "isn't": {true, true}, "according": {false, true}, "zero": {false, true},
+		"bohr": {false, false}, "The": {false, false}, "": {false, false},
+	} {
+		if text.Stop(word) != want[0] || text.Common(word) != want[1] {
+			t.Errorf("%q: stop %v, common %v", word, text.Stop(word), text.Common(word))
+		}
+	}
+}
+
+func FuzzSentencesAreTheText(f *testing.F) {
+	f.Add("a. b\nc\r\n\r\nD. E")
+	f.Fuzz(func(t *testing.T, s string) {
+		for _, cut := range [][]string{text.Sentences(s), text.Statements(s)} {
+			if got := strings.Join(cut, ""); got != s {
+				t.Errorf("%q became %q", s, got)
+			}
+		}
+	})
+}
+
+func FuzzTermsOfTermsAreFolded(f *testing.F) {
+	f.Add("The Rivers' DAMS")
+	f.Fuzz(func(t *testing.T, s string) {
+		for _, term := range append(text.Terms(s), text.Surface(s)...) {
+			if term == "" || strings.ContainsAny(term, " \n\t") {
+				t.Errorf("%q gave the term %q", s, term)
+			}
+		}
+	})
+}
+
+// placed are the words of a text by their places.
+func placed(s string) []string {
+	var out []string
+	for place := range text.Places(s) {
+		out = append(out, s[place.Start:place.End])
+	}
+	return out
+}
+
+func TestPlacesAreOfTheSameWordsForTextsOfEveryKind(t *testing.T) {
+	random := rand.New(rand.NewPCG(3, 3))
+	alphabet := strings.Split("a|b|Z|1|2|.|,|;|:|'|\"|_|-| | |\n|\r|\r\n|(|*|@|é|"+
+		"e\u0301|\u0301|\u200d|漢|ไ|ש|\u00ad|🇳🇴|👩‍👧|\xff|°|·|$", "|")
+	for range 20_000 {
+		var build strings.Builder
+		for range random.IntN(14) {
+			build.WriteString(alphabet[random.IntN(len(alphabet))])
+		}
+		got, want := placed(build.String()), text.Words(build.String())
+		if !slices.Equal(got, want) {
+			t.Fatalf("%q: places %q, words %q", build.String(), got, want)
+		}
+	}
+}
+
+func FuzzPlacesAreOfTheSameWords(f *testing.F) {
+	f.Add("don't e-mail U.S.A. 3.14, x_y: 漢字 e\u0301")
+	f.Fuzz(func(t *testing.T, s string) {
+		if got, want := placed(s), text.Words(s); !slices.Equal(got, want) {
+			t.Errorf("%q: places %q, words %q", s, got, want)
+		}
+	})
+}

@@ -1,0 +1,77 @@
+package middleware
+
+import (
+	"context"
+	"path"
+
+	"github.com/unweaver/unweaver/internal/access"
+	"github.com/unweaver/unweaver/internal/fault"
+)
+
+// Caller is who asks.
+type Caller struct {
+	scope   access.Scope
+	index   string // glob
+	owner   string
+	account *account
+}
+
+// nobody may do nothing: a request that did not pass a guard.
+var nobody = &Caller{account: unlimited}
+
+// Of gives the caller of a request.
+func Of(ctx context.Context) *Caller {
+	if caller, ok := ctx.Value(callerKey{}).(*Caller); ok {
+		return caller
+	}
+	return nobody
+}
+
+// Includes tells whether the caller may do what needs a scope.
+func (c *Caller) Includes(scope access.Scope) bool { return c.scope.Includes(scope) }
+
+// Need is the error of a caller whose scope is too narrow.
+func (c *Caller) Need(scope access.Scope) error {
+	if c.Includes(scope) {
+		return nil
+	}
+	return fault.Forbidden.At("use this address", "").
+		Because("the key has the scope " + string(c.scope)).
+		Advise("it takes one of the scope " + string(scope))
+}
+
+// NeedAll is the error of a caller whose key is not for every index.
+func (c *Caller) NeedAll() error {
+	if c.index == "*" {
+		return nil
+	}
+	return fault.Forbidden.At("answer", "").
+		Because("the key is for the indexes " + c.index).
+		Advise("what is asked for tells of all of them: it takes a key made with --index '*'")
+}
+
+// May tells whether the caller may know of an index.
+func (c *Caller) May(index string) bool {
+	ok, err := path.Match(c.index, index)
+	return err == nil && ok && c.Includes(access.Query)
+}
+
+// Owner is whose the things are that the caller keeps: another one's for every key. It is empty where nobody can tell
+// who asks: no key was asked for, and the request came from another machine.
+func (c *Caller) Owner() string { return c.owner }
+
+// Owners beside keys.
+const (
+	ownToken = "token" // the token of the process that started this one
+	ownLocal = "local" // this machine, where no key is asked for
+	ownKey   = "key "  // before the id of a key
+)
+
+// enter counts a request in, or says why it has to wait.
+func (c *Caller) enter() (leave func(), err error) { return c.account.enter() }
+
+// Answer admits a question that the chat model is to answer.
+func (c *Caller) Answer() error { return c.account.answer() }
+
+// Spend counts what an answer cost.
+func (c *Caller) Spend(money float64) { c.account.spend(money) }

@@ -1,0 +1,261 @@
+// Package middleware stands before the routes of query-api: who asks, from which page, for which host, how fast, and how
+// slowly (docs/contract.md, HTTP). It knows nothing of indexes; handlers ask it what the caller may.
+//
+//	guard.go   the policy, and the order in which a request is looked at
+//	cors.go    pages of other origins that may ask
+//	caller.go  who asks, as handlers see it
+//	limits.go  rate, concurrency and money of a caller
+//	writer.go  deadlines of bodies and answers, headers of every answer
+//	tls.go     certificates
+package middleware
+
+import (
+	"context"
+	"crypto/subtle"
+	"mime"
+	"net"
+	"net/http"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/unweaver/unweaver/internal/access"
+	"github.com/unweaver/unweaver/internal/config"
+	"github.com/unweaver/unweaver/internal/fault"
+)
+
+// Keys finds the key that a text is; access.Ring does.
+type Keys interface {
+	Check(text string) (*access.Key, error)
+}
+
+// Policy is what a server asks of requests. The zero value asks for nothing; a server that is reached beyond loopback
+// must not have it unless that is meant.
+type Policy struct {
+	Keys   Keys   // who may ask; looked at where Required
+	Token  string // accepted like a key of scope admin; empty: none
+	Hosts  []string
+	Limits access.Limits
+
+	Origins []string // of pages that may ask besides the server's own
+
+	Required bool // every request needs a key, but for Open
+	AnyHost  bool // every Host is answered
+	Public   bool // it is meant that everybody may ask
+
+	BodyTimeout  time.Duration // for a whole body; 0: 15 s
+	WriteTimeout time.Duration // for each 32 KiB of an answer; 0: 15 s
+}
+
+// NewPolicy makes the policy of a listener of a configuration. Without a key nobody beyond loopback may ask, unless
+// that is said twice.
+func NewPolicy(settings config.QueryAPI, listens net.Addr, keys Keys) (Policy, error) {
+	local := Loopback(listens)
+	out := Policy{
+		Keys: keys, Hosts: config.List(settings.Hosts), Public: settings.Public, Origins: settings.CORS.Origins,
+		Limits: access.Limits{
+			RequestsPerSecond: settings.Limits.RequestsPerSecond, Burst: settings.Limits.Burst,
+			Concurrency: settings.Limits.Concurrency, AnswersPerMinute: settings.Limits.AnswersPerMinute,
+			MoneyPerDay: settings.Limits.AnswerMoneyPerDay,
+		},
+	}
+	out.AnyHost = !local && len(out.Hosts) == 0
+	switch settings.Auth {
+	case "required":
+		out.Required = true
+	case "none":
+		if !local && !settings.Public {
+			return out, fault.BadConfig.At("serve queries at", listens.String()).
+				Because("query_api.auth is none, and others than this machine reach the address").
+				Advise("leave auth at auto and make keys (unweaver keys create), or set query_api.public too")
+		}
+	default:
+		out.Required = !local
+	}
+	if !out.Required && slices.Contains(out.Origins, AnyOrigin) {
+		return out, fault.BadConfig.At("serve queries at", listens.String()).
+			Because("query_api.cors.origins is *, and no key is asked for: every page that somebody here opens could ask").
+			Advise("name the origins, or set query_api.auth: required")
+	}
+	return out, nil
+}
+
+// Loopback tells whether only this machine reaches an address.
+func Loopback(address net.Addr) bool {
+	tcp, ok := address.(*net.TCPAddr)
+	return ok && tcp.IP.IsLoopback()
+}
+
+// Guard applies a policy.
+type Guard struct {
+	policy Policy
+	limits *limits
+	origin *http.CrossOriginProtection
+	fail   Fail
+}
+
+// Fail writes an error as the answer.
+type Fail func(w http.ResponseWriter, request *http.Request, err error)
+
+// New makes a guard that tells errors by fail.
+func New(policy Policy, fail Fail) *Guard {
+	if policy.BodyTimeout == 0 {
+		policy.BodyTimeout = 15 * time.Second
+	}
+	if policy.WriteTimeout == 0 {
+		policy.WriteTimeout = 15 * time.Second
+	}
+	return &Guard{
+		policy: policy, limits: newLimits(policy.Limits), origin: http.NewCrossOriginProtection(), fail: fail,
+	}
+}
+
+// Open tells whether a request needs no key: /livez says nothing but that the process answers, the page holds no data.
+func Open(request *http.Request) bool {
+	get := request.Method == http.MethodGet || request.Method == http.MethodHead
+	switch request.URL.Path {
+	case "/livez", "/", "/page/app.js", "/page/style.css", "/page/icon.svg":
+		return get
+	}
+	return false
+}
+
+// Wrap lets through what the policy allows. self tells of paths whose handler asks for a key by itself.
+func (g *Guard) Wrap(next http.Handler, self func(path string) bool) http.Handler {
+	return http.HandlerFunc(func(plain http.ResponseWriter, request *http.Request) {
+		writer := g.writer(plain, request)
+		defer writer.end()
+		preflight := g.cors(writer.Header(), request)
+		if err := g.place(request); err != nil {
+			g.fail(writer, request, err)
+			return
+		}
+		if preflight {
+			writer.WriteHeader(http.StatusNoContent)
+			return
+		}
+		caller, err := g.identify(request, self(request.URL.Path))
+		if err != nil {
+			if fault.Is(err, fault.Unauthorized) {
+				writer.Header().Set("WWW-Authenticate", `Bearer realm="unweaver"`)
+			}
+			writer.Header().Set("Connection", "close") // a body that nobody asked for is not read to its end
+			g.fail(writer, request, err)
+			return
+		}
+		request = request.WithContext(with(request.Context(), caller))
+		if !Open(request) {
+			leave, err := caller.enter()
+			if err != nil {
+				g.fail(writer, request, err)
+				return
+			}
+			defer leave()
+		}
+		next.ServeHTTP(writer, request)
+	})
+}
+
+// place checks for whom a request is meant and where it comes from: a page of another origin may neither read through a
+// name that it points here, nor spend money by a form.
+func (g *Guard) place(request *http.Request) error {
+	if !g.policy.AnyHost && !g.known(request.Host) {
+		return fault.Misdirected.At("answer for host", request.Host).
+			Because("this server does not go by that name").
+			Advise("set query_api.hosts where it does")
+	}
+	if !ofBrowser(request) || Open(request) || g.allowed(request) {
+		return nil
+	}
+	unsafe := *request
+	unsafe.Method = http.MethodPost // reading across origins is of no use to anybody either
+	if err := g.origin.Check(&unsafe); err != nil {
+		return fault.Forbidden.At("answer a page of another origin", request.Header.Get("Origin")).
+			Because("browsers may ask this server from its own page only").
+			Advise("let the server behind that page ask, with a key of its own, or name the page's origin in " +
+				"query_api.cors.origins")
+	}
+	return nil
+}
+
+// ofBrowser tells whether a request says which page it comes from; those of programs do not.
+func ofBrowser(request *http.Request) bool {
+	return request.Header.Get("Sec-Fetch-Site") != "" || request.Header.Get("Origin") != ""
+}
+
+// known tells whether a Host is this server's.
+func (g *Guard) known(host string) bool {
+	name := host
+	if alone, _, err := net.SplitHostPort(host); err == nil {
+		name = alone
+	}
+	name = strings.ToLower(strings.TrimSuffix(strings.Trim(name, "[]"), "."))
+	if name == "localhost" {
+		return true
+	}
+	if address, err := netip.ParseAddr(name); err == nil && address.IsLoopback() {
+		return true
+	}
+	return slices.ContainsFunc(g.policy.Hosts, func(known string) bool { return strings.EqualFold(known, name) })
+}
+
+// NeedJSON refuses bodies that a page of another origin could send without asking.
+func NeedJSON(request *http.Request) error {
+	kind, _, err := mime.ParseMediaType(request.Header.Get("Content-Type"))
+	if err != nil || kind != "application/json" {
+		return fault.MediaType.At("read body", "").
+			Because("it is not said to be JSON").
+			Advise("send Content-Type: application/json")
+	}
+	return nil
+}
+
+var errNoKey = fault.Unauthorized.At("check the API key", "").
+	Because("none was sent").
+	Advise("send Authorization: Bearer KEY; keys are made with: unweaver keys create")
+
+// Sent is the key of a request, or empty.
+func Sent(request *http.Request) string {
+	if scheme, text, ok := strings.Cut(request.Header.Get("Authorization"), " "); ok &&
+		strings.EqualFold(scheme, "Bearer") {
+		return strings.TrimSpace(text)
+	}
+	return strings.TrimSpace(request.Header.Get("X-API-Key"))
+}
+
+// identify finds out who asks.
+func (g *Guard) identify(request *http.Request, self bool) (*Caller, error) {
+	if !g.policy.Required || self || Open(request) {
+		return g.address(request), nil
+	}
+	text := Sent(request)
+	switch {
+	case text == "":
+		return nil, errNoKey
+	case g.policy.Token != "" && subtle.ConstantTimeCompare([]byte(text), []byte(g.policy.Token)) == 1:
+		return &Caller{scope: access.Admin, index: "*", owner: ownToken, account: unlimited}, nil
+	case g.policy.Keys == nil:
+		return nil, errNoKey
+	}
+	key, err := g.policy.Keys.Check(text)
+	if err != nil {
+		return nil, err
+	}
+	return &Caller{scope: key.Scope, index: key.Index, owner: ownKey + key.ID, account: g.limits.ofKey(key)}, nil
+}
+
+// address is the caller where no key is asked for.
+func (g *Guard) address(request *http.Request) *Caller {
+	caller := &Caller{scope: access.Admin, index: "*", owner: ownLocal, account: unlimited}
+	if at, err := netip.ParseAddrPort(request.RemoteAddr); err == nil && !at.Addr().IsLoopback() {
+		caller.owner, caller.account = "", g.limits.ofAddress(at.Addr())
+	}
+	return caller
+}
+
+type callerKey struct{}
+
+func with(ctx context.Context, caller *Caller) context.Context {
+	return context.WithValue(ctx, callerKey{}, caller)
+}

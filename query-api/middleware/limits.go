@@ -1,0 +1,171 @@
+package middleware
+
+import (
+	"container/list"
+	"net/netip"
+	"sync"
+	"time"
+
+	"golang.org/x/time/rate"
+
+	"github.com/unweaver/unweaver/internal/access"
+	"github.com/unweaver/unweaver/internal/fault"
+)
+
+// maxAddresses are remembered; the one that asked longest ago is forgotten, and starts anew when it comes again.
+const maxAddresses = 10_000
+
+// limits hold the accounts of callers. Those of keys are as many as there are keys; those of addresses are bounded.
+type limits struct {
+	by        access.Limits
+	mu        sync.Mutex
+	keys      map[string]*account // by id
+	addresses map[netip.Prefix]*list.Element
+	order     *list.List // of addresses, the one that asked last at the front
+}
+
+type addressed struct {
+	prefix  netip.Prefix
+	account *account
+}
+
+func newLimits(by access.Limits) *limits {
+	return &limits{
+		by: by, keys: map[string]*account{}, addresses: map[netip.Prefix]*list.Element{}, order: list.New(),
+	}
+}
+
+// ofKey gives the account of a valid key.
+func (l *limits) ofKey(key *access.Key) *account {
+	by := key.Limits.Over(l.by)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	found := l.keys[key.ID]
+	if found == nil || found.by != by {
+		next := newAccount(by)
+		if found != nil { // another limit does not forget what was spent
+			next.day, next.spent = found.money()
+		}
+		l.keys[key.ID], found = next, next
+	}
+	return found
+}
+
+// ofAddress gives the account of an address; those of one IPv6 network of 64 bits share one.
+func (l *limits) ofAddress(address netip.Addr) *account {
+	address = address.Unmap()
+	bits := 32
+	if address.Is6() {
+		bits = 64
+	}
+	prefix, _ := address.WithZone("").Prefix(bits) // cannot fail: the length is right
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if known := l.addresses[prefix]; known != nil {
+		l.order.MoveToFront(known)
+		return known.Value.(*addressed).account
+	}
+	if l.order.Len() >= maxAddresses {
+		oldest := l.order.Back()
+		l.order.Remove(oldest)
+		delete(l.addresses, oldest.Value.(*addressed).prefix)
+	}
+	fresh := &addressed{prefix, newAccount(l.by)}
+	l.addresses[prefix] = l.order.PushFront(fresh)
+	return fresh.account
+}
+
+// account of one caller.
+type account struct {
+	by       access.Limits
+	requests *rate.Limiter // nil: no bound
+	answers  *rate.Limiter
+	mu       sync.Mutex
+	running  int
+	day      int64 // of what was spent, in days since 1970
+	spent    float64
+}
+
+// unlimited is the account of who has no bound.
+var unlimited = newAccount(access.Limits{})
+
+func newAccount(by access.Limits) *account {
+	out := &account{by: by}
+	if by.RequestsPerSecond > 0 {
+		out.requests = rate.NewLimiter(rate.Limit(by.RequestsPerSecond), max(1, by.Burst))
+	}
+	if by.AnswersPerMinute > 0 {
+		out.answers = rate.NewLimiter(rate.Limit(by.AnswersPerMinute/60), max(1, int(by.AnswersPerMinute/6)))
+	}
+	return out
+}
+
+// busy is the error of a caller who has to wait.
+func busy(why string, wait time.Duration) error {
+	err := fault.RateLimited.At("answer the request", "").Because(why).Advise("send fewer, or ask for a higher limit")
+	err.RetryAfter = max(time.Second, wait.Round(time.Second))
+	return err
+}
+
+// take a place of a limiter, or tell when there is one.
+func take(limiter *rate.Limiter, why string) error {
+	if limiter == nil || limiter.Allow() {
+		return nil
+	}
+	place := limiter.Reserve()
+	wait := place.Delay()
+	place.Cancel()
+	return busy(why, wait)
+}
+
+func (a *account) enter() (leave func(), err error) {
+	if err := take(a.requests, "too many requests a second"); err != nil {
+		return nil, err
+	}
+	if a.by.Concurrency == 0 {
+		return func() {}, nil
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.running >= a.by.Concurrency {
+		return nil, busy("too many requests at once", time.Second)
+	}
+	a.running++
+	return func() {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		a.running--
+	}, nil
+}
+
+const day = 24 * time.Hour
+
+// money spent today.
+func (a *account) money() (today int64, spent float64) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if now := time.Now().Unix() / int64(day/time.Second); now != a.day {
+		a.day, a.spent = now, 0
+	}
+	return a.day, a.spent
+}
+
+func (a *account) answer() error {
+	if a.by.MoneyPerDay > 0 {
+		if _, spent := a.money(); spent >= a.by.MoneyPerDay {
+			err := fault.BudgetSpent.At("answer the question", "").
+				Because("today's money for answers is spent").
+				Advise("ask without answer, wait until tomorrow (UTC), or have the limit raised")
+			err.RetryAfter = time.Until(time.Now().UTC().Truncate(day).Add(day))
+			return err
+		}
+	}
+	return take(a.answers, "too many answers a minute")
+}
+
+func (a *account) spend(money float64) {
+	a.money() // begins a new day
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.spent += money
+}

@@ -1,0 +1,136 @@
+package middleware
+
+import (
+	"crypto/tls"
+	"log/slog"
+	"net"
+	"os"
+	"sync"
+	"time"
+
+	"golang.org/x/crypto/acme/autocert"
+	"golang.org/x/net/netutil"
+
+	"github.com/unweaver/unweaver/internal/config"
+	"github.com/unweaver/unweaver/internal/fault"
+)
+
+// TLS gives the configuration of a listener: certificates from files or from an authority, TLS 1.2 or newer. nil: none
+// is configured.
+func TLS(settings config.QueryTLS, log *slog.Logger) (*tls.Config, error) {
+	switch {
+	case settings.ACME.Domains != "":
+		manager := &autocert.Manager{
+			Prompt:     autocert.AcceptTOS,
+			HostPolicy: autocert.HostWhitelist(config.List(settings.ACME.Domains)...),
+			Email:      settings.ACME.Email,
+			Cache:      autocert.DirCache(settings.ACME.Cache),
+		}
+		out := manager.TLSConfig()
+		out.MinVersion = tls.VersionTLS12
+		return out, nil
+	case settings.Cert != "":
+		files := &certificate{cert: settings.Cert, key: settings.Key, log: log}
+		if err := files.load(); err != nil {
+			return nil, fault.BadConfig.At("read certificate", settings.Cert).
+				Because(err).
+				Advise("check query_api.tls.cert and query_api.tls.key")
+		}
+		return &tls.Config{
+			MinVersion: tls.VersionTLS12, GetCertificate: files.get, NextProtos: []string{"h2", "http/1.1"},
+		}, nil
+	}
+	return nil, nil
+}
+
+// lookEvery is how often files are asked whether they have changed.
+const lookEvery = time.Second
+
+// certificate of two files, read again when either changes. A pair that cannot be read leaves the one before.
+type certificate struct {
+	cert, key string
+	log       *slog.Logger
+
+	mu      sync.Mutex
+	pair    *tls.Certificate
+	read    [2]time.Time // modification times of what was read
+	looked  time.Time
+	refused [2]time.Time // of a pair that could not be read, which is told once
+	away    bool         // a file could not be looked at, which is told once
+}
+
+func (c *certificate) times() (out [2]time.Time, err error) {
+	for i, path := range []string{c.cert, c.key} {
+		info, err := os.Stat(path)
+		if err != nil {
+			return out, err
+		}
+		out[i] = info.ModTime()
+	}
+	return out, nil
+}
+
+func (c *certificate) load() error {
+	at, err := c.times()
+	if err != nil {
+		return err
+	}
+	pair, err := tls.LoadX509KeyPair(c.cert, c.key)
+	if err != nil {
+		return err
+	}
+	c.pair, c.read = &pair, at
+	return nil
+}
+
+func (c *certificate) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if time.Since(c.looked) < lookEvery {
+		return c.pair, nil
+	}
+	c.looked = time.Now()
+	at, err := c.times()
+	was := c.away
+	c.away = err != nil
+	switch {
+	case c.away && was, !c.away && (at == c.read || at == c.refused):
+		return c.pair, nil
+	case !c.away:
+		if err = c.load(); err != nil {
+			c.refused = at
+		}
+	}
+	if err != nil {
+		c.log.Warn("the new certificate cannot be read; the one before goes on", "file", c.cert)
+	}
+	return c.pair, nil
+}
+
+// Probe is what a health check needs to reach its own process: it sends no key, and does not ask who answers.
+func Probe(settings config.QueryTLS) *tls.Config {
+	out := &tls.Config{MinVersion: tls.VersionTLS12, InsecureSkipVerify: true} //nolint:gosec // only /livez, by ourselves
+	if names := config.List(settings.ACME.Domains); len(names) > 0 {
+		out.ServerName = names[0]
+	}
+	return out
+}
+
+// Listener bounds the connections of a listener, 0 not, and speaks TLS where it is configured.
+func Listener(plain net.Listener, encrypted *tls.Config, connections int) net.Listener {
+	if connections > 0 {
+		plain = netutil.LimitListener(plain, connections)
+	}
+	if encrypted != nil {
+		return tls.NewListener(plain, encrypted)
+	}
+	return plain
+}
+
+// Warn tells once at start where keys and texts travel readable.
+func Warn(log *slog.Logger, listens net.Addr, encrypted bool) {
+	if !encrypted && !Loopback(listens) {
+		log.Warn("queries are served without TLS beyond this machine: set query_api.tls, or let a proxy that speaks "+
+			"TLS stand before it", "address", listens.String())
+	}
+}

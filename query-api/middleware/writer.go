@@ -1,0 +1,127 @@
+package middleware
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/unweaver/unweaver/internal/fault"
+)
+
+// piece of an answer that has a deadline of its own: who reads slowly gets all, who does not read is let go.
+const piece = 32 << 10
+
+// writer sets headers and deadlines, and makes problems of what the router and others say in plain text or HTML.
+type writer struct {
+	http.ResponseWriter
+	guard   *Guard
+	request *http.Request
+	control *http.ResponseController
+	began   bool // headers are out
+	swallow bool // the body is that of an error which was told otherwise
+}
+
+func (g *Guard) writer(plain http.ResponseWriter, request *http.Request) *writer {
+	w := &writer{
+		ResponseWriter: plain, guard: g, request: request, control: http.NewResponseController(plain),
+	}
+	header := plain.Header()
+	header.Set("X-Content-Type-Options", "nosniff")
+	header.Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'")
+	header.Set("Referrer-Policy", "no-referrer")
+	header.Set("Cross-Origin-Resource-Policy", "same-origin")
+	header.Set("X-Frame-Options", "DENY")
+	header.Set("Cache-Control", "no-store")
+	if request.TLS != nil {
+		header.Set("Strict-Transport-Security", "max-age=31536000")
+	}
+	_ = w.control.SetWriteDeadline(time.Time{}) // a deadline of the request before; recorders have none
+	if request.Body != nil && request.Body != http.NoBody {
+		_ = w.control.SetReadDeadline(time.Now().Add(g.policy.BodyTimeout))
+		request.Body = &body{request.Body, w.control}
+	}
+	return w
+}
+
+// body ends its deadline when it has been read: what is computed then may take longer.
+type body struct {
+	io.ReadCloser
+	control *http.ResponseController
+}
+
+// Read implements io.Reader. A body that did not come in time is fault.BodyTimeout.
+func (b *body) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		return n, fault.BodyTimeout.At("read body", "").Because("it did not come in time")
+	}
+	if errors.Is(err, io.EOF) {
+		_ = b.control.SetReadDeadline(time.Time{})
+	}
+	return n, err
+}
+
+// WriteHeader implements http.ResponseWriter.
+func (w *writer) WriteHeader(status int) {
+	if w.began || w.swallow {
+		return
+	}
+	kind := w.Header().Get("Content-Type")
+	if status >= 300 && !strings.HasPrefix(kind, "application/") && status != http.StatusNotModified {
+		w.swallow = true
+		w.Header().Del("Location")
+		w.Header().Del("Content-Length")
+		plain := *w
+		plain.swallow = false
+		w.guard.fail(&plain, w.request, plainFault(status))
+		w.began = true
+		return
+	}
+	w.began = true
+	w.ResponseWriter.WriteHeader(status)
+}
+
+// plainFault is the fault of an error of the router or the library, that knows its status alone.
+func plainFault(status int) error {
+	switch {
+	case status == http.StatusMethodNotAllowed:
+		return fault.NoSuchMethod.At("find", "this address").Because("it does not take that method")
+	case status == http.StatusUnauthorized:
+		return errNoKey
+	case status < 500:
+		return fault.NotFound.At("find", "this address").
+			Because("there is none").
+			Advise("they are described at /openapi.json")
+	}
+	return fault.Internal.At("answer", "").Because("status " + strconv.Itoa(status))
+}
+
+// Write implements http.ResponseWriter.
+func (w *writer) Write(p []byte) (int, error) {
+	if w.swallow {
+		return len(p), nil
+	}
+	w.began = true
+	written := 0
+	for {
+		part := p[written:min(len(p), written+piece)]
+		_ = w.control.SetWriteDeadline(time.Now().Add(w.guard.policy.WriteTimeout)) // recorders have none
+		n, err := w.ResponseWriter.Write(part)
+		if written += n; err != nil || written == len(p) {
+			return written, err
+		}
+	}
+}
+
+// end gives what is still in buffers a deadline.
+func (w *writer) end() { _ = w.control.SetWriteDeadline(time.Now().Add(w.guard.policy.WriteTimeout)) }
+
+// Flush implements http.Flusher, for what stands between the guard and a handler that streams.
+func (w *writer) Flush() { _ = w.control.Flush() } // recorders may not know how
+
+// Unwrap lets http.ResponseController reach the connection.
+func (w *writer) Unwrap() http.ResponseWriter { return w.ResponseWriter }

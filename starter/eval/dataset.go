@@ -1,0 +1,199 @@
+// Package eval compares retrieval methods on one index: recall against gold passages, with confidence intervals,
+// tokens and latency, and, with a model server, the factual correctness of answers (the measure of the UnWeaver paper).
+// It asks over HTTP only.
+package eval
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"sort"
+	"strings"
+
+	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/fault"
+)
+
+// Question of a dataset. Gold ids are those of passages.
+type Question struct {
+	ID       string
+	Question string
+	Answer   string
+	Gold     map[string]bool
+}
+
+// Dataset is a folder with corpus.jsonl, questions.jsonl and perhaps a recorded extraction, of which nothing else is
+// read, or one of MultiHop-RAG or GraphRAG-Bench as they are published (foreign.go).
+type Dataset struct {
+	Name      string
+	Dir       string
+	Questions []Question
+	Texts     map[string]string // passage id -> title and text, for the oracle
+	Passages  []string          // texts alone, in the order of corpus.jsonl; none of the folders of others
+	Recorded  string            // path of the recording; empty: none
+	LeftOut   int               // questions that have no gold in the corpus
+
+	corpus []byte // corpus.jsonl, where the folder has another file
+}
+
+type rawQuestion struct {
+	ID         any      `json:"id"`
+	Question   string   `json:"question"`
+	Answer     string   `json:"answer"`
+	Answers    []string `json:"answers"`
+	Gold       []string `json:"gold"`
+	GoldIDs    []string `json:"gold_ids"`
+	Supporting []string `json:"supporting"`
+}
+
+func lines(path string, f func(n int, b []byte) error) error {
+	file, err := os.Open(path)
+	if err != nil {
+		why := error(err)
+		var pe *fs.PathError
+		if errors.As(err, &pe) {
+			why = pe.Err
+		}
+		return fault.Usage.At("read dataset file", path).
+			Because(why).
+			Advise("a dataset is a folder with corpus.jsonl and questions.jsonl")
+	}
+	defer func() { _ = file.Close() }()
+	sc := bufio.NewScanner(file)
+	sc.Buffer(nil, 64<<20)
+	for n := 1; sc.Scan(); n++ {
+		if len(strings.TrimSpace(sc.Text())) == 0 {
+			continue
+		}
+		if err := f(n, sc.Bytes()); err != nil {
+			return fault.Usage.At("read dataset file", fmt.Sprintf("%s line %d", path, n)).Because(err)
+		}
+	}
+	return sc.Err()
+}
+
+// Load reads a dataset and refuses gold ids that no passage has.
+func Load(dir string) (*Dataset, error) {
+	if dataset, theirs, err := foreign(dir); theirs || err != nil {
+		return dataset, err
+	}
+	dataset := &Dataset{Name: filepath.Base(filepath.Clean(dir)), Dir: dir, Texts: map[string]string{}}
+	err := lines(filepath.Join(dir, "corpus.jsonl"), func(_ int, raw []byte) error {
+		var r struct {
+			ID    any    `json:"id"`
+			Title string `json:"title"`
+			Text  string `json:"text"`
+		}
+		if err := json.Unmarshal(raw, &r); err != nil {
+			return err
+		}
+		dataset.Passages = append(dataset.Passages, r.Text)
+		dataset.Texts[fmt.Sprint(r.ID)] = strings.TrimSpace(r.Title + "\n" + r.Text)
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	missing := map[string]bool{}
+	err = lines(filepath.Join(dir, "questions.jsonl"), func(n int, b []byte) error {
+		var question rawQuestion
+		if err := json.Unmarshal(b, &question); err != nil {
+			return err
+		}
+		q := Question{
+			ID:       fmt.Sprint(question.ID),
+			Question: question.Question,
+			Answer:   question.Answer,
+			Gold:     map[string]bool{},
+		}
+		if q.Answer == "" && len(question.Answers) > 0 {
+			q.Answer = question.Answers[0]
+		}
+		if question.ID == nil {
+			q.ID = fmt.Sprint(n)
+		}
+		for _, names := range [][]string{question.Gold, question.GoldIDs, question.Supporting} {
+			if len(q.Gold) > 0 {
+				break
+			}
+			for _, g := range names {
+				q.Gold[g] = true
+				if _, ok := dataset.Texts[g]; !ok {
+					missing[g] = true
+				}
+			}
+		}
+		if strings.TrimSpace(q.Question) == "" || len(q.Gold) == 0 {
+			return errors.New("a question needs question and gold, gold_ids or supporting")
+		}
+		dataset.Questions = append(dataset.Questions, q)
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	if len(missing) > 0 {
+		ids := make([]string, 0, len(missing))
+		for g := range missing {
+			ids = append(ids, g)
+		}
+		sort.Strings(ids)
+		shown := strings.Join(ids[:min(10, len(ids))], ", ")
+		return nil, fault.Usage.At("read dataset", dir).
+			Because(fmt.Sprintf("%d gold ids have no passage: %s", len(ids), shown)).
+			Advise("correct questions.jsonl or corpus.jsonl")
+	}
+	if len(dataset.Questions) == 0 {
+		return nil, fault.Usage.At("read dataset", dir).Because("it has no question")
+	}
+	for _, f := range []string{"extractions_desc.jsonl", "extractions.jsonl"} {
+		if _, err := os.Stat(filepath.Join(dir, f)); err == nil {
+			dataset.Recorded = filepath.Join(dir, f)
+			break
+		}
+	}
+	return dataset, nil
+}
+
+// QuestionsSum names the questions and their gold passages, in whatever order they stand: figures of two reports whose
+// sums differ are of different questions.
+func (d *Dataset) QuestionsSum() string {
+	asked := make([]string, 0, len(d.Questions))
+	for _, question := range d.Questions {
+		raw, err := json.Marshal([]any{question.Question, slices.Sorted(maps.Keys(question.Gold))})
+		if err != nil {
+			panic("eval: questions: " + err.Error()) // texts always marshal
+		}
+		asked = append(asked, string(raw))
+	}
+	slices.Sort(asked)
+	return core.Sum(append([]string{"questions/1"}, asked...)...).String()
+}
+
+// Stage puts the corpus alone into a folder that can be indexed.
+func (d *Dataset) Stage(dir string) error {
+	raw := d.corpus
+	if raw == nil {
+		var err error
+		if raw, err = os.ReadFile(filepath.Join(d.Dir, "corpus.jsonl")); err != nil {
+			return err
+		}
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	path := filepath.Join(dir, "corpus.jsonl")
+	if old, err := os.ReadFile(path); err == nil && string(old) == string(raw) {
+		return nil // an unchanged file keeps its time, and the index is reused
+	}
+	return os.WriteFile(path, raw, 0o644)
+}
+
+// Passage is the id of the passage that a document key names: what follows '#'.
+func Passage(key string) string { return key[strings.LastIndexByte(key, '#')+1:] }

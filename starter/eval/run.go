@@ -1,0 +1,463 @@
+package eval
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"math"
+	"sync"
+	"time"
+
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/stream/parallel"
+)
+
+// System is a method with its rule, and what it is asked of: empty fields are as the index has them.
+type System struct {
+	Method     string         `json:"method"`
+	Rule       string         `json:"rule,omitempty"`
+	Index      string         `json:"index,omitempty"` // another one
+	Generation string         `json:"generation,omitempty"`
+	Settings   map[string]any `json:"settings,omitempty"` // fields of the query: top_entities, params
+}
+
+// Variant tells whether anything but method and rule is another.
+func (s System) Variant() bool { return s.Index != "" || s.Generation != "" || len(s.Settings) > 0 }
+
+// Name of a system in tables.
+func (s System) Name() string {
+	name := s.Method
+	if s.Rule != "" && s.Rule != "weighted" {
+		name += "/" + s.Rule
+	}
+	if s.Index != "" {
+		name += " index=" + s.Index
+	}
+	if s.Generation != "" {
+		name += " generation=" + s.Generation
+	}
+	if len(s.Settings) > 0 {
+		raw, _ := json.Marshal(s.Settings) // of what JSON gave; keys are sorted
+		name += " " + string(raw)
+	}
+	return name
+}
+
+// Asker posts a query and gives the raw response.
+type Asker func(ctx context.Context, body map[string]any) ([]byte, error)
+
+// Plan of an evaluation.
+type Plan struct {
+	Dataset *Dataset
+	Systems []System
+	Ks      []int
+	Seed    uint64
+	Ask     Asker
+	AskOf   func(index string) Asker // where systems name indexes
+	Workers int                      // questions asked at once, at least one
+	Judge   *Judge                   // nil: retrieval only
+	Hippo   *Hippo                   // nil: without the comparison
+	Runs    int                      // of answers and judgements
+
+	Utilities bool // of method apr: Report.Utilities
+	Notice    func(string)
+}
+
+// workers is how many questions are asked at once.
+func (p Plan) workers() int { return max(1, p.Workers) }
+
+// response is what is read of an answer.
+type response struct {
+	Generation string `json:"generation"`
+	Models     string `json:"models"`
+	Chunks     []struct {
+		Document string `json:"document"`
+	} `json:"chunks"`
+	Answer *struct {
+		Text string `json:"text"`
+	} `json:"answer"`
+	Explain json.RawMessage `json:"explain"` // of the method's own shape
+	Usage   struct {
+		Embedding  int64 `json:"embedding_tokens"`
+		Prompt     int64 `json:"prompt_tokens"`
+		Completion int64 `json:"completion_tokens"`
+	} `json:"usage"`
+}
+
+// Tokens are the six counters of the paper, and those of the judge apart.
+type Tokens struct {
+	PromptIndex     int64 `json:"prompt_index"`
+	PromptQuery     int64 `json:"prompt_query"`
+	CompletionIndex int64 `json:"completion_index"`
+	CompletionQuery int64 `json:"completion_query"`
+	EmbedIndex      int64 `json:"embed_index"`
+	EmbedQuery      int64 `json:"embed_query"`
+	Judge           int64 `json:"judge"`
+}
+
+// Row is one system's result.
+type Row struct {
+	System     System     `json:"system"`
+	Name       string     `json:"name"`
+	Generation string     `json:"generation,omitempty"` // that answered
+	Recall     []Interval `json:"recall"`
+	All        []Interval `json:"all_gold_recall"`
+	MRR        Interval   `json:"mrr"`
+	NDCG       Interval   `json:"ndcg"`
+	Against    *Interval  `json:"against_first,omitempty"` // paired difference of recall at the largest k to the first
+	Base       string     `json:"base,omitempty"`          // of a variant: the row that it is compared with
+	Paired     []Interval `json:"against_base,omitempty"`  // and the paired differences of recall to it, at each k
+	P50        float64    `json:"latency_p50_ms"`
+	P99        float64    `json:"latency_p99_ms"`
+	Tokens     Tokens     `json:"tokens"`
+	F1         *Factual   `json:"factual_correctness,omitempty"`
+	Failures   int        `json:"failed_queries"`
+
+	scores []Scores
+}
+
+// Factual correctness over runs, as the UnWeaver paper reports it: mean of the runs' means, and their sample variance.
+type Factual struct {
+	Mean     float64 `json:"mean"`
+	Variance float64 `json:"variance"`
+	AsZero   float64 `json:"mean_with_failed_as_zero"`
+	Skipped  int     `json:"skipped"`
+	N        int     `json:"n"`
+}
+
+// Report of an evaluation.
+type Report struct {
+	Dataset     string    `json:"dataset"`
+	Index       string    `json:"index"`
+	Generation  string    `json:"generation"`
+	Models      string    `json:"models"`
+	Chat        string    `json:"chat"`
+	Content     string    `json:"content_hash"` // with the two below: what the index was made of
+	Text        string    `json:"text_hash"`
+	Vectors     string    `json:"vector_hash"`
+	N           int       `json:"n"`
+	LeftOut     int       `json:"left_out,omitempty"` // questions without gold in the corpus
+	WithAnswers int       `json:"n_with_answers"`
+	Ks          []int     `json:"k"`
+	Seed        uint64    `json:"seed"`
+	Resamples   int       `json:"resamples"`
+	At          time.Time `json:"at"`
+	Rows        []Row     `json:"rows"`
+	Shares      []Share   `json:"shares,omitempty"`
+	Questions   string    `json:"questions_sum"` // Dataset.QuestionsSum
+	Utilities   []Utility `json:"-"`             // in the order of systems and questions; a file of their own
+}
+
+// Run asks every question of every system.
+func Run(ctx context.Context, plan Plan) (*Report, error) {
+	rep := &Report{
+		Dataset:   plan.Dataset.Name,
+		N:         len(plan.Dataset.Questions),
+		LeftOut:   plan.Dataset.LeftOut,
+		Questions: plan.Dataset.QuestionsSum(),
+		Ks:        plan.Ks,
+		Seed:      plan.Seed,
+		Resamples: Resamples,
+		At:        time.Now().UTC(),
+	}
+	if len(plan.Ks) == 0 || len(plan.Systems) == 0 || rep.N == 0 {
+		return nil, fault.Usage.At("evaluate", plan.Dataset.Name).
+			Because("it takes at least one question, one method and one cut-off")
+	}
+	for _, question := range plan.Dataset.Questions {
+		if question.Answer != "" {
+			rep.WithAnswers++
+		}
+	}
+	drawn := draws(rep.N, plan.Seed)
+	for _, system := range plan.Systems {
+		row, err := plan.system(ctx, system, rep)
+		if err != nil {
+			return nil, err
+		}
+		rep.add(row, drawn, plan.Notice)
+	}
+	if plan.Hippo != nil {
+		rep.add(plan.hippo(), drawn, plan.Notice)
+	}
+	if plan.Judge == nil {
+		return rep, nil
+	}
+	for _, name := range []string{closedBook, oracle} {
+		row, err := plan.baseline(ctx, name)
+		if err != nil {
+			return nil, err
+		}
+		rep.Rows = append(rep.Rows, row)
+	}
+	return rep, nil
+}
+
+// add sums a row up, against the first one, and tells of it.
+func (r *Report) add(row Row, drawn [][]int32, notice func(string)) {
+	row.sum(r.Ks, drawn)
+	if len(r.Rows) > 0 {
+		row.against(r.Rows[0], r.Ks, drawn)
+	}
+	if row.System.Variant() {
+		r.pair(&row, drawn)
+	}
+	r.Rows = append(r.Rows, row)
+	notice(fmt.Sprintf("%s: recall %s", row.Name, recalls(row, r.Ks)))
+}
+
+// pair compares a variant with the row of the same method and rule that is none.
+func (r *Report) pair(row *Row, drawn [][]int32) {
+	for _, base := range r.Rows {
+		if base.System.Variant() || base.System.Method != row.System.Method || base.System.Rule != row.System.Rule {
+			continue
+		}
+		row.Base = base.Name
+		for k := range r.Ks {
+			row.Paired = append(row.Paired, row.difference(base, k, drawn))
+		}
+	}
+}
+
+// hippo is the row of the comparison.
+func (p Plan) hippo() Row {
+	row := Row{System: System{Method: HippoName}, Name: HippoName}
+	for _, question := range p.Dataset.Questions {
+		ranked := p.Hippo.Rank(question.Question, p.Ks[len(p.Ks)-1])
+		row.scores = append(row.scores, score(ranked, question.Gold, p.Ks))
+	}
+	return row
+}
+
+// against gives the paired difference to the first system at the largest cut-off.
+func (r *Row) against(first Row, ks []int, drawn [][]int32) {
+	paired := r.difference(first, len(ks)-1, drawn)
+	r.Against = &paired
+}
+
+// difference of recall at a cut-off to another row, question by question.
+func (r *Row) difference(other Row, k int, drawn [][]int32) Interval {
+	differences := make([]float64, len(r.scores))
+	for j := range differences {
+		differences[j] = r.scores[j].Recall[k] - other.scores[j].Recall[k]
+	}
+	return interval(differences, drawn)
+}
+
+func recalls(row Row, ks []int) string {
+	s := ""
+	for i := range ks {
+		if i > 0 {
+			s += " / "
+		}
+		s += fmt.Sprintf("%.1f", 100*row.Recall[i].Mean)
+	}
+	return s
+}
+
+// system asks one system every question.
+func (p Plan) system(ctx context.Context, system System, rep *Report) (Row, error) {
+	row := Row{System: system, Name: system.Name(), scores: make([]Scores, rep.N)}
+	latency := make([]float64, rep.N)
+	answers := make([]string, rep.N)
+	utilities := make([]*Utility, rep.N)
+	var mu sync.Mutex
+	ask := p.Ask
+	if system.Index != "" {
+		ask = p.AskOf(system.Index)
+	}
+	err := parallel.Each(ctx, rep.N, p.workers(), func(ctx context.Context, i int) error {
+		question := p.Dataset.Questions[i]
+		start := time.Now()
+		raw, err := ask(ctx, p.body(system, question))
+		latency[i] = float64(time.Since(start).Microseconds()) / 1000
+		var got response
+		if err == nil {
+			err = json.Unmarshal(raw, &got)
+		}
+		if err == nil && p.explains(system) {
+			utilities[i], err = got.utility(question, row.Name, latency[i])
+		}
+		if err != nil {
+			return fault.CodeOf(err).At("ask question", question.ID+" by "+row.Name).Because(err)
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		if row.Generation = got.Generation; !system.Variant() {
+			rep.Generation, rep.Models = got.Generation, got.Models
+		}
+		row.scores[i] = score(got.passages(), question.Gold, p.Ks)
+		row.Tokens.EmbedQuery += got.Usage.Embedding
+		row.Tokens.PromptQuery += got.Usage.Prompt
+		row.Tokens.CompletionQuery += got.Usage.Completion
+		if got.Answer != nil {
+			answers[i] = got.Answer.Text
+		}
+		return nil
+	})
+	if err != nil {
+		return row, err
+	}
+	for _, utility := range utilities {
+		if utility != nil {
+			rep.Utilities = append(rep.Utilities, *utility)
+		}
+	}
+	row.P50, row.P99 = quantile(latency, 0.5), quantile(latency, 0.99)
+	if p.Judge != nil {
+		row.F1, row.Tokens.Judge, err = p.judge(ctx, answers)
+	}
+	return row, err
+}
+
+// body of a query; answers are asked for where they can be judged.
+func (p Plan) body(system System, question Question) map[string]any {
+	body := map[string]any{"query": question.Question, "method": system.Method, "top_chunks": p.Ks[len(p.Ks)-1]}
+	if system.Rule != "" {
+		body["rule"] = system.Rule
+	}
+	if p.Judge != nil && question.Answer != "" {
+		body["answer"] = true
+	}
+	if system.Generation != "" {
+		body["generation"] = system.Generation
+	}
+	for field, value := range system.Settings {
+		body[field] = value
+	}
+	if p.explains(system) {
+		params := map[string]any{}
+		if given, are := body["params"].(map[string]any); are {
+			maps.Copy(params, given)
+		}
+		params["policy"] = true
+		body["params"], body["explain"] = params, true
+	}
+	return body
+}
+
+// explains tells whether a system's utilities are logged.
+func (p Plan) explains(system System) bool { return p.Utilities && system.Method == PolicyMethod }
+
+// passages of a response in their order, each once: a passage may have several chunks.
+func (r response) passages() []string {
+	var ranked []string
+	seen := map[string]bool{}
+	for _, chunk := range r.Chunks {
+		if id := Passage(chunk.Document); !seen[id] {
+			seen[id] = true
+			ranked = append(ranked, id)
+		}
+	}
+	return ranked
+}
+
+// sum makes means and intervals of the questions' scores.
+func (r *Row) sum(ks []int, drawn [][]int32) {
+	column := func(of func(Scores) float64) Interval {
+		values := make([]float64, len(r.scores))
+		for i, scores := range r.scores {
+			values[i] = of(scores)
+		}
+		return interval(values, drawn)
+	}
+	for k := range ks {
+		r.Recall = append(r.Recall, column(func(s Scores) float64 { return s.Recall[k] }))
+		r.All = append(r.All, column(func(s Scores) float64 { return s.All[k] }))
+	}
+	r.MRR, r.NDCG = column(func(s Scores) float64 { return s.MRR }), column(func(s Scores) float64 { return s.NDCG })
+}
+
+// judge rates answers over the runs. An answer that cannot be judged is skipped; what would fail for every answer ends
+// the evaluation.
+func (p Plan) judge(ctx context.Context, answers []string) (*Factual, int64, error) {
+	out := &Factual{}
+	var used int64
+	var means, zeros []float64
+	for range max(1, p.Runs) {
+		rated, spent, err := p.rate(ctx, answers)
+		used += spent
+		if err != nil {
+			return nil, used, err
+		}
+		sum, judged, all := 0.0, 0, 0
+		for i, value := range rated {
+			if p.Dataset.Questions[i].Answer == "" {
+				continue
+			}
+			if all++; !math.IsNaN(value) {
+				sum += value
+				judged++
+			}
+		}
+		out.Skipped += all - judged
+		out.N = all
+		means, zeros = append(means, sum/float64(max(1, judged))), append(zeros, sum/float64(max(1, all)))
+	}
+	out.Mean, out.Variance = variance(means)
+	out.AsZero, _ = variance(zeros)
+	return out, used, nil
+}
+
+// rate gives the F1 of each answer, NaN for those that have no gold answer or could not be judged.
+func (p Plan) rate(ctx context.Context, answers []string) (rated []float64, used int64, err error) {
+	rated = make([]float64, len(answers))
+	var mu sync.Mutex
+	err = parallel.Each(ctx, len(answers), p.workers(), func(ctx context.Context, i int) error {
+		rated[i] = math.NaN()
+		gold := p.Dataset.Questions[i].Answer
+		if gold == "" {
+			return nil
+		}
+		value, spent, err := p.Judge.F1(ctx, answers[i], gold)
+		mu.Lock()
+		defer mu.Unlock()
+		used += spent
+		if err == nil {
+			rated[i] = value
+		} else if fault.KindOf(err) == fault.Fatal {
+			return err
+		}
+		return nil
+	})
+	return rated, used, err
+}
+
+// The answers without an index: from no passage, and from the gold ones.
+const (
+	closedBook = "closed book"
+	oracle     = "oracle"
+)
+
+// baseline answers without any context, or from the gold passages.
+func (p Plan) baseline(ctx context.Context, name string) (Row, error) {
+	row := Row{System: System{Method: name}, Name: name}
+	answers := make([]string, len(p.Dataset.Questions))
+	var mu sync.Mutex
+	err := parallel.Each(ctx, len(answers), p.workers(), func(ctx context.Context, i int) error {
+		question := p.Dataset.Questions[i]
+		if question.Answer == "" {
+			return nil
+		}
+		var passages []string
+		if name == oracle {
+			for id := range p.Dataset.Texts {
+				if question.Gold[id] {
+					passages = append(passages, p.Dataset.Texts[id])
+				}
+			}
+		}
+		text, usage, err := p.Judge.Answer(ctx, question.Question, passages)
+		mu.Lock()
+		defer mu.Unlock()
+		answers[i] = text
+		row.Tokens.PromptQuery += usage.Prompt
+		row.Tokens.CompletionQuery += usage.Completion
+		return err
+	})
+	if err == nil {
+		row.F1, row.Tokens.Judge, err = p.judge(ctx, answers)
+	}
+	return row, err
+}

@@ -1,0 +1,339 @@
+package eval_test
+
+import (
+	"context"
+	"encoding/json"
+	"encoding/xml"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/model"
+	"github.com/unweaver/unweaver/starter/eval"
+)
+
+// dataset of four passages and three questions, two of which have answers.
+func dataset() *eval.Dataset {
+	return &eval.Dataset{
+		Name:  "small",
+		Texts: map[string]string{"a": "Alpha", "b": "Beta", "c": "Gamma", "d": "Delta"},
+		Questions: []eval.Question{
+			{ID: "1", Question: "first", Answer: "Alpha.", Gold: map[string]bool{"a": true}},
+			{ID: "2", Question: "second", Answer: "Beta.", Gold: map[string]bool{"b": true}},
+			{ID: "3", Question: "both", Gold: map[string]bool{"c": true, "d": true}},
+		},
+	}
+}
+
+// answers is an Asker that gives the passages of a method's table, and an answer where one is asked for.
+func answers(tables map[string]map[string][]string) eval.Asker {
+	return func(_ context.Context, body map[string]any) ([]byte, error) {
+		var chunks []map[string]string
+		for _, id := range tables[body["method"].(string)][body["query"].(string)] {
+			chunks = append(chunks, map[string]string{"document": "corpus.jsonl#" + id})
+		}
+		out := map[string]any{
+			"generation": "g1", "models": "m", "chunks": chunks,
+			"usage": map[string]int{"embedding_tokens": 2, "prompt_tokens": 3, "completion_tokens": 5},
+		}
+		if body["answer"] == true {
+			out["answer"] = map[string]string{"text": "Alpha."}
+		}
+		return json.Marshal(out)
+	}
+}
+
+var tables = map[string]map[string][]string{
+	"good": {"first": {"a"}, "second": {"b", "a"}, "both": {"c", "c", "d"}},
+	"poor": {"first": {"b", "b", "a"}, "second": {"c"}, "both": {"a", "d"}},
+}
+
+func plan(ask eval.Asker, systems ...eval.System) eval.Plan {
+	return eval.Plan{
+		Dataset: dataset(), Systems: systems, Ks: []int{1, 2}, Seed: 3, Ask: ask, Notice: func(string) {},
+	}
+}
+
+func TestMethodsAreComparedQuestionByQuestion(t *testing.T) {
+	rep, err := eval.Run(t.Context(), plan(answers(tables), eval.System{Method: "good"}, eval.System{Method: "poor"}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	good, poor := rep.Rows[0], rep.Rows[1]
+	close := func(what string, got, want float64) {
+		t.Helper()
+		if diff := got - want; diff > 1e-9 || diff < -1e-9 {
+			t.Errorf("%s is %g, want %g", what, got, want)
+		}
+	}
+	close("recall@1 of good", good.Recall[0].Mean, 2.5/3)
+	close("recall@2 of good: a passage counts once, by its first chunk", good.Recall[1].Mean, 1)
+	close("all gold@1 of good", good.All[0].Mean, 2.0/3)
+	close("recall@2 of poor", poor.Recall[1].Mean, 1.5/3)
+	close("MRR of poor", poor.MRR.Mean, (0.5+0+0.5)/3)
+	close("difference at the largest k", poor.Against.Mean, -0.5)
+	if good.Against != nil {
+		t.Error("the first method is compared with itself")
+	}
+	if good.Tokens.EmbedQuery != 6 || good.Tokens.PromptQuery != 9 || good.Tokens.CompletionQuery != 15 {
+		t.Errorf("tokens %+v", good.Tokens)
+	}
+	if rep.Generation != "g1" || rep.Models != "m" || rep.WithAnswers != 2 || rep.N != 3 {
+		t.Errorf("%+v", rep)
+	}
+}
+
+func TestWhatIsAskedOfAMethod(t *testing.T) {
+	for name, c := range map[string]struct {
+		system eval.System
+		judge  *eval.Judge
+		want   string
+	}{
+		"a method": {eval.System{Method: "good"}, nil, `{"method":"good","query":"first","top_chunks":2}`},
+		"a method with a rule": {
+			eval.System{Method: "good", Rule: "borda"}, nil, `{"method":"good","query":"first","rule":"borda","top_chunks":2}`,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var mu sync.Mutex
+			var asked []string
+			ask := func(ctx context.Context, body map[string]any) ([]byte, error) {
+				raw, err := json.Marshal(body)
+				mu.Lock()
+				asked = append(asked, string(raw))
+				mu.Unlock()
+				if err != nil {
+					return nil, err
+				}
+				return answers(tables)(ctx, body)
+			}
+			p := plan(ask, c.system)
+			p.Judge, p.Workers = c.judge, 2
+			if _, err := eval.Run(t.Context(), p); err != nil {
+				t.Fatal(err)
+			}
+			if len(asked) != 3 || !strings.Contains(strings.Join(asked, "\n"), c.want) {
+				t.Errorf("asked %q, want %s among them", asked, c.want)
+			}
+		})
+	}
+}
+
+func TestAQuestionThatFailsEndsTheEvaluation(t *testing.T) {
+	for name, c := range map[string]struct {
+		ask  eval.Asker
+		code fault.Code
+		says string
+	}{
+		"a fault": {func(context.Context, map[string]any) ([]byte, error) {
+			return nil, fault.EmbedderDown.At("embed", "m").Because("connection refused")
+		}, fault.EmbedderDown, "by good/borda"},
+		"another error": {func(context.Context, map[string]any) ([]byte, error) {
+			return nil, errors.New("odd")
+		}, fault.Internal, "odd"},
+		"an answer that is no JSON": {func(context.Context, map[string]any) ([]byte, error) {
+			return []byte("<html>"), nil
+		}, fault.Internal, "invalid character"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := eval.Run(t.Context(), plan(c.ask, eval.System{Method: "good", Rule: "borda"}))
+			if !fault.Is(err, c.code) || !strings.Contains(err.Error(), c.says) {
+				t.Errorf("got %v", err)
+			}
+		})
+	}
+}
+
+func TestPlansThatCompareNothing(t *testing.T) {
+	none, noCut, noQuestion := plan(nil), plan(nil, eval.System{Method: "good"}), plan(nil, eval.System{Method: "good"})
+	noCut.Ks = nil
+	noQuestion.Dataset.Questions = nil
+	for name, p := range map[string]eval.Plan{"no method": none, "no cut-off": noCut, "no question": noQuestion} {
+		if _, err := eval.Run(t.Context(), p); !fault.Is(err, fault.Usage) {
+			t.Errorf("%s: got %v", name, err)
+		}
+	}
+}
+
+// fussy is a judge's model: it fails on what it is told to.
+type fussy struct {
+	err   error
+	on    string
+	reply string
+}
+
+func (f fussy) Info() model.Info { return model.Info{Paid: true} }
+
+func (f fussy) Complete(_ context.Context, call model.Call) (model.Reply, error) {
+	if f.err != nil && strings.Contains(call.User, f.on) {
+		return model.Reply{}, f.err
+	}
+	text := f.reply
+	if text == "" {
+		text = `{"claims":["one"],"verdicts":[{"verdict":1}]}`
+	}
+	return model.Reply{Text: text, Usage: model.Usage{Prompt: 1}}, nil
+}
+
+func TestAnswersThatCannotBeJudgedAreSkipped(t *testing.T) {
+	rejected := fault.ModelRejected.At("call", "m").Because("refused")
+	for name, c := range map[string]struct {
+		judge   fussy
+		f1      eval.Factual
+		failure fault.Code
+	}{
+		"all are judged": {fussy{}, eval.Factual{Mean: 1, AsZero: 1, N: 2}, ""},
+		"one is refused": {
+			fussy{err: rejected, on: "Beta."}, eval.Factual{Mean: 1, AsZero: 0.5, Skipped: 1, N: 2}, "",
+		},
+		"nothing is readable":  {fussy{reply: "I cannot"}, eval.Factual{Skipped: 2, N: 2}, ""},
+		"too few verdicts":     {fussy{reply: `{"claims":["one"],"verdicts":[]}`}, eval.Factual{Skipped: 2, N: 2}, ""},
+		"the key is wrong":     {fussy{err: fault.ModelAuth.At("call", "m")}, eval.Factual{}, fault.ModelAuth},
+		"no claim in any text": {fussy{reply: `{"claims":[]}`}, eval.Factual{Mean: 0, AsZero: 0, N: 2}, ""},
+		"the answer in a fence": {
+			fussy{reply: "```\n{\"claims\":[\"one\"],\"verdicts\":[{\"verdict\":1}]}\n```"}, eval.Factual{Mean: 1, AsZero: 1,
+				N: 2}, "",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := plan(answers(tables), eval.System{Method: "good"})
+			p.Judge = &eval.Judge{Chat: c.judge}
+			rep, err := eval.Run(t.Context(), p)
+			if fault.CodeOf(err) != c.failure {
+				t.Fatal(err)
+			}
+			if err != nil {
+				return
+			}
+			if got := *rep.Rows[0].F1; got != c.f1 {
+				t.Errorf("got %+v, want %+v", got, c.f1)
+			}
+			if names := rep.Rows[1].Name + ", " + rep.Rows[2].Name; names != "closed book, oracle" {
+				t.Errorf("baselines %s", names)
+			}
+		})
+	}
+}
+
+func TestAnEmptyAnswerIsWrongAndCostsNothing(t *testing.T) {
+	judge := eval.Judge{Chat: fussy{err: errors.New("never asked")}}
+	f1, used, err := judge.F1(t.Context(), " \n", "gold")
+	if f1 != 0 || used != 0 || err != nil {
+		t.Errorf("%g, %d, %v", f1, used, err)
+	}
+}
+
+func TestReportsCanBeReadAgain(t *testing.T) {
+	p := plan(answers(tables), eval.System{Method: "good"}, eval.System{Method: "poor", Rule: "borda"})
+	p.Dataset.Name = "musique"
+	rep, err := eval.Run(t.Context(), p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := filepath.Join(t.TempDir(), "a", "b")
+	if err := rep.Write(out); err != nil {
+		t.Fatal(err)
+	}
+	raw, err := os.ReadFile(filepath.Join(out, "report.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var again eval.Report
+	if err := json.Unmarshal(raw, &again); err != nil || again.Rows[1].Against.Mean != rep.Rows[1].Against.Mean {
+		t.Errorf("%v %+v", err, again)
+	}
+	text := rep.Markdown()
+	for _, part := range []string{
+		"# musique: 3 questions (2 with answers)", "| good | 83.3 (", "| poor/borda |", "recall@2 against good",
+		"-50.0 (", "| good | 0 | 9 | 0 | 15 | 0 | 6 |", "HippoRAG2 0.2196", "seed 3",
+	} {
+		if !strings.Contains(text, part) {
+			t.Errorf("%q is not in\n%s", part, text)
+		}
+	}
+	columns := -1
+	for _, line := range strings.Split(text, "\n") {
+		switch n := strings.Count(line, "|"); {
+		case n == 0:
+			columns = -1
+		case columns >= 0 && n != columns:
+			t.Errorf("a row of %d columns in a table of %d: %s", n-1, columns-1, line)
+		default:
+			columns = n
+		}
+	}
+}
+
+func TestTheDrawingIsWellFormed(t *testing.T) {
+	p := plan(answers(tables), eval.System{Method: "good"}, eval.System{Method: "poor"})
+	p.Dataset.Name = "a <b> & c"
+	rep, err := eval.Run(t.Context(), p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	decoder, bars := xml.NewDecoder(strings.NewReader(rep.SVG())), 0
+	for {
+		token, err := decoder.Token()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		element, ok := token.(xml.StartElement)
+		if ok && element.Name.Local == "rect" && strings.Contains(fmt.Sprint(element.Attr), "#") {
+			bars++
+		}
+	}
+	if bars != 2*2+2 { // a bar for each method and cut-off, and the legend
+		t.Errorf("%d bars", bars)
+	}
+}
+
+func TestACorpusIsStagedAloneAndKeepsItsTime(t *testing.T) {
+	dir := t.TempDir()
+	for name, content := range map[string]string{
+		"corpus.jsonl": `{"id":1,"title":"T","text":"x"}` + "\n\n" + `{"id":"b","text":"y"}`,
+		"questions.jsonl": `{"question":"q","gold_ids":["1"]}` + "\n" +
+			`{"id":7,"question":"r","supporting":["b"],"gold":[]}`,
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	loaded, err := eval.Load(dir)
+	if err != nil || len(loaded.Questions) != 2 || loaded.Texts["1"] != "T\nx" || loaded.Texts["b"] != "y" {
+		t.Fatalf("%+v, %v", loaded, err)
+	}
+	if loaded.Questions[0].ID != "1" || loaded.Questions[1].ID != "7" || !loaded.Questions[1].Gold["b"] {
+		t.Errorf("%+v", loaded.Questions)
+	}
+	if loaded.Recorded != "" {
+		t.Errorf("recording %q", loaded.Recorded)
+	}
+	staged := filepath.Join(t.TempDir(), "staged")
+	stat := func() os.FileInfo {
+		t.Helper()
+		if err := loaded.Stage(staged); err != nil {
+			t.Fatal(err)
+		}
+		info, err := os.Stat(filepath.Join(staged, "corpus.jsonl"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return info
+	}
+	first := stat()
+	if again := stat(); !again.ModTime().Equal(first.ModTime()) {
+		t.Error("an unchanged corpus was written again")
+	}
+	if entries, err := os.ReadDir(staged); err != nil || len(entries) != 1 {
+		t.Errorf("%v, %v", entries, err)
+	}
+}
