@@ -118,7 +118,7 @@ secrets: $(TOOLS)/gitleaks ## search the sources and their history for secrets
 MODELS ?= e5 e5-en-pt minilm
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 release: ## archives for Linux and macOS into dist/, equal wherever they are made, with bills of materials and SHA256SUMS
-	@echo "five programs for four systems and processors: some minutes of two cores for each of the four, the first time"
+	@echo "three programs for four systems and processors: some minutes of two cores for each of the four, the first time"
 	$(GO) run ./infra/release -version $(VERSION) -out dist $(if $(TARGETS),-targets $(TARGETS))
 
 release-check: ## compile everything for macOS, as far as that goes without running it (some minutes the first time)

@@ -72,7 +72,7 @@ type Stack struct {
 }
 
 // Program is what metrics and traces call a stack.
-const Program = "unweaver-dev"
+const Program = "unweaver"
 
 // Heartbeat after which the work of a killed process is given out again.
 const Heartbeat = 10 * time.Second
