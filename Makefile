@@ -22,7 +22,7 @@ build: engine ## every binary into bin/
 
 # What demo and dev need: nothing for servers.
 build-embedded: engine
-	@GO=$(GO) infra/build.sh $(BIN)/unweaver $(BIN)/unweaver-dev
+	@GO=$(GO) infra/build.sh $(BIN)/unweaver
 
 # The engine is fetched while Go compiles the rest; who needs it waits for it.
 engine:
@@ -118,7 +118,7 @@ secrets: $(TOOLS)/gitleaks ## search the sources and their history for secrets
 MODELS ?= e5 e5-en-pt minilm
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 release: ## archives for Linux and macOS into dist/, equal wherever they are made, with bills of materials and SHA256SUMS
-	@echo "five programs for four systems and processors: some minutes of two cores for each of the four, the first time"
+	@echo "three programs for four systems and processors: some minutes of two cores for each of the four, the first time"
 	$(GO) run ./infra/release -version $(VERSION) -out dist $(if $(TARGETS),-targets $(TARGETS))
 
 release-check: ## compile everything for macOS, as far as that goes without running it (some minutes the first time)

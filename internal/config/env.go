@@ -14,7 +14,6 @@ const variablePrefix = "UNWEAVER_"
 var programs = []string{
 	"UNWEAVER_DATA_DIR",
 	"UNWEAVER_CONFIG",
-	"UNWEAVER_DEV_BIN",
 	"UNWEAVER_TEMPORAL",
 	"UNWEAVER_CACHE_DIR",
 	"UNWEAVER_API_KEY",

@@ -42,6 +42,7 @@ type App struct {
 	Out, Err io.Writer
 	Env      []string  // NAME=value
 	Connect  Connector // nil: Temporal and the stores where these are servers, else the embedded stack
+	Self     string    // program that a command starts for an embedded stack; empty: this one
 
 	configPath string
 	dataDir    string
@@ -172,6 +173,7 @@ func (a *App) root() *cobra.Command {
 		a.certsCmd(),
 		a.devCmd(),
 		a.demoCmd(),
+		a.engineCmd(),
 		a.pauseCmd(),
 		a.limitCmd(),
 		a.resumeCmd(),

@@ -17,6 +17,7 @@ var examples = map[string]string{
 	"demo":            "  unweaver demo\n  unweaver demo --keep",
 	"dev":             "  unweaver dev\n  unweaver dev --corpus ./docs\n  unweaver dev --config own.yaml --http-port 0",
 	"doctor":          "  unweaver doctor\n  unweaver doctor --index docs --json",
+	"engine pull":     "  unweaver engine pull\n  unweaver engine pull --from https://mirror.example/wheels/",
 	"eval":            "  unweaver eval --dataset ./musique\n  unweaver eval --dataset ./mine --methods hybrid,bm25 --k 5",
 	"keys create":     "  unweaver keys create --name frontend --index docs --expires 90d",
 	"keys list":       "  unweaver keys list",

@@ -14,7 +14,7 @@ func TestStoresThatAreServersAreOpenedAndNothingIsStarted(t *testing.T) {
 	t.Setenv("AWS_SECRET_ACCESS_KEY", "secret")
 	for _, args := range [][]string{{"status", "docs"}, {"keys", "list"}} {
 		var out, errs bytes.Buffer
-		app := &cli.App{Out: &out, Err: &errs, Env: []string{"UNWEAVER_DEV_BIN=/nonexistent/dev"}}
+		app := &cli.App{Out: &out, Err: &errs, Self: "/nonexistent/unweaver"}
 		exit := app.Run(t.Context(), append(append(args, "--json"), servers...))
 		var told struct{ Code string }
 		if err := json.Unmarshal(errs.Bytes(), &told); err != nil || exit != cli.ExitFailed ||

@@ -7,12 +7,12 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/unweaver/unweaver/infra/embedded/stack"
 	"github.com/unweaver/unweaver/internal/config"
 	"github.com/unweaver/unweaver/internal/control/httpapi"
 	"github.com/unweaver/unweaver/internal/control/service"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/testkit/modeltest"
-	"github.com/unweaver/unweaver/starter/cli"
 )
 
 // row is one measured build.
@@ -43,7 +43,7 @@ func (r row) print() {
 type bench struct {
 	name, dir, server string
 	spec              core.Spec
-	dev               cli.Dev
+	dev               stack.Dev
 	pid               int
 	stops             []func()
 }
@@ -100,7 +100,7 @@ func (b *bench) start(n, flight int, options modeltest.Options) error {
 
 // open starts the stack over what is there.
 func (b *bench) open() error {
-	dev, pid, end, err := stack(filepath.Join(b.dir, "data"))
+	dev, pid, end, err := startStack(filepath.Join(b.dir, "data"))
 	if err != nil {
 		return err
 	}

@@ -12,8 +12,8 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/unweaver/unweaver/infra/embedded/stack"
 	"github.com/unweaver/unweaver/internal/testkit/modeltest"
-	"github.com/unweaver/unweaver/starter/cli"
 )
 
 func stats(base string) (modeltest.Stats, error) {
@@ -61,14 +61,14 @@ func modelServer(o modeltest.Options) (url string, stop func(), err error) {
 	), func() { _ = cmd.Process.Kill(); _ = cmd.Wait() }, nil
 }
 
-// stack starts the embedded stack as a process of its own; its log lies beside its data, and is shown where it fails.
-func stack(dir string) (cli.Dev, int, func(), error) {
+// startStack starts the embedded stack as a process of its own; its log lies beside its data, and is shown where it fails.
+func startStack(dir string) (stack.Dev, int, func(), error) {
 	name := dir + ".log"
 	log, err := os.OpenFile(name, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
-		return cli.Dev{}, 0, nil, err
+		return stack.Dev{}, 0, nil, err
 	}
-	cmd := exec.Command(executable("unweaver-dev"), "dev", "--data-dir", dir, "--temporal-port", "0", "--http-port", "0")
+	cmd := exec.Command(executable("unweaver"), "dev", "--data-dir", dir, "--temporal-port", "0", "--http-port", "0")
 	cmd.Env = append(os.Environ(), "BENCH_KEY=bench")
 	cmd.Stderr = log
 	err = cmd.Start()
@@ -76,18 +76,18 @@ func stack(dir string) (cli.Dev, int, func(), error) {
 		err = closed
 	}
 	if err != nil {
-		return cli.Dev{}, 0, nil, err
+		return stack.Dev{}, 0, nil, err
 	}
 	end := func() { _ = cmd.Process.Signal(syscall.SIGTERM); _ = cmd.Wait() }
 	for range 6000 {
-		if d, ok := cli.ReadDev(dir); ok && d.PID == cmd.Process.Pid {
+		if d, ok := stack.ReadDev(dir); ok && d.PID == cmd.Process.Pid {
 			return d, cmd.Process.Pid, end, nil
 		}
 		time.Sleep(10 * time.Millisecond)
 	}
 	end()
 	said, _ := os.ReadFile(name) // what it says is beside the point where it cannot be read
-	return cli.Dev{}, 0, nil, fmt.Errorf("the stack was not ready in a minute: %s", said)
+	return stack.Dev{}, 0, nil, fmt.Errorf("the stack was not ready in a minute: %s", said)
 }
 
 // cpuSeconds is user and system time of a process (proc(5)).

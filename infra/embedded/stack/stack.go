@@ -36,7 +36,6 @@ import (
 	"github.com/unweaver/unweaver/internal/telemetry/webhook"
 	"github.com/unweaver/unweaver/query-api/api"
 	"github.com/unweaver/unweaver/query-api/middleware"
-	"github.com/unweaver/unweaver/starter/cli"
 	"github.com/unweaver/unweaver/worker/host"
 	"github.com/unweaver/unweaver/workflows"
 )
@@ -51,12 +50,12 @@ type Options struct {
 	Log          *slog.Logger
 	Plain        bool // payloads are not encrypted: for tests of what they hold
 
-	Settings *cli.DevSettings // what Config was made from, for commands that bring none; may be nil
+	Settings *Settings // what Config was made from, for commands that bring none; may be nil
 }
 
 // Stack is a running stack.
 type Stack struct {
-	cli.Dev
+	Dev
 	Control *service.Service
 
 	dir    string
@@ -72,6 +71,9 @@ type Stack struct {
 
 	unfollow func() // ends the refresh of the API keys; nil: it has not begun
 }
+
+// Program is what metrics and traces call a stack.
+const Program = "unweaver"
 
 // Heartbeat after which the work of a killed process is given out again.
 const Heartbeat = 10 * time.Second
@@ -115,7 +117,7 @@ func Start(ctx context.Context, options Options) (stack *Stack, err error) {
 	if stack.stores, err = app.OpenAlone(ctx, places); err != nil {
 		return stack, errors.Join(err, listener.Close())
 	}
-	process := telemetry.New("unweaver-dev")
+	process := telemetry.New(Program)
 	process.Log = options.Log
 	stack.stores.Observe(process)
 	stack.stores.Bar(dir) // its token, the engine's database, the cache, and what else lies there
@@ -169,7 +171,7 @@ func (s *Stack) serve(
 ) error {
 	raw := make([]byte, 16)
 	_, _ = rand.Read(raw) // never fails
-	s.Dev = cli.Dev{
+	s.Dev = Dev{
 		HTTP:     "http://" + listener.Addr().String(),
 		Temporal: s.place.Address,
 		PID:      os.Getpid(),
@@ -252,7 +254,7 @@ func lock(dir string) (*os.File, error) {
 	}
 	if err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
 		who := "another process"
-		if d, ok := cli.ReadDev(dir); ok {
+		if d, ok := ReadDev(dir); ok {
 			who = fmt.Sprintf("process %d at %s", d.PID, d.HTTP)
 		}
 		_ = file.Close()

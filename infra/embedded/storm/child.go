@@ -21,7 +21,6 @@ import (
 	"github.com/unweaver/unweaver/internal/control/engine"
 	"github.com/unweaver/unweaver/internal/control/httpapi"
 	"github.com/unweaver/unweaver/internal/control/service"
-	"github.com/unweaver/unweaver/starter/cli"
 	"github.com/unweaver/unweaver/workflows"
 )
 
@@ -135,7 +134,7 @@ func (s *Stack) Start(ctx context.Context) error {
 		return err
 	}
 	for time.Since(s.Begun) < readyWithin && ctx.Err() == nil {
-		if dev, ok := cli.ReadDev(s.Dir); ok && dev.PID == s.process.Process.Pid {
+		if dev, ok := stack.ReadDev(s.Dir); ok && dev.PID == s.process.Process.Pid {
 			return s.connect(ctx, dev)
 		}
 		time.Sleep(20 * time.Millisecond)
@@ -144,7 +143,7 @@ func (s *Stack) Start(ctx context.Context) error {
 	return fmt.Errorf("the stack was not ready within %s: %s", readyWithin, tail(s.Dir+".log"))
 }
 
-func (s *Stack) connect(ctx context.Context, dev cli.Dev) (err error) {
+func (s *Stack) connect(ctx context.Context, dev stack.Dev) (err error) {
 	s.HTTP = dev.HTTP
 	s.Control = &httpapi.Client{Base: dev.HTTP, Token: dev.Token}
 	at := config.Engine{Address: dev.Temporal, Namespace: devserver.Namespace, CodecKey: stack.CodecKey(s.Dir)}

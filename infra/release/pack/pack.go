@@ -56,11 +56,8 @@ const aboutUnweaver = `UnWeaver answers questions from your documents, and shows
   ./unweaver index ~/docs --index docs --wait
   ./unweaver query "Who signed the lease?" --index docs
 
-unweaver      the command line; it starts the other one, which it looks for beside itself, then on the path
-unweaver-dev  the embedded stack of unweaver dev and unweaver demo
-
-Nothing else is needed: put the two on the path, or link unweaver there from where they lie. sbom has what each of
-them holds, THIRD-PARTY-LICENSES.txt the licences of that, LICENSE that of UnWeaver.
+Nothing else is needed: put unweaver on the path. sbom has what it holds, THIRD-PARTY-LICENSES.txt the licences of that,
+LICENSE that of UnWeaver.
 `
 
 const aboutServers = `The two servers of an UnWeaver installation on Temporal, S3, Redis and Milvus.

@@ -8,7 +8,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -132,23 +131,6 @@ func read(t *testing.T, path string) string {
 		t.Fatal(err)
 	}
 	return string(raw)
-}
-
-func TestTheArchiveAndTheImageHoldWhatTheCommandLineStarts(t *testing.T) {
-	inArchive := map[string]bool{}
-	for _, program := range pack.Products[0].Programs {
-		inArchive[program.Name] = true
-	}
-	source := read(t, "starter/cli/companion.go")
-	started := regexp.MustCompile(`companion\{"([a-z-]+)"`).FindAllStringSubmatch(source, -1)
-	if len(started) < 1 || !inArchive["unweaver"] {
-		t.Fatalf("%d programs are started, the archive holds %v", len(started), inArchive)
-	}
-	for _, found := range started {
-		if !inArchive[found[1]] {
-			t.Errorf("unweaver starts %s, which its archive lacks", found[1])
-		}
-	}
 }
 
 func TestEveryProgramIsMadeByMakeToo(t *testing.T) {

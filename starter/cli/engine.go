@@ -1,8 +1,7 @@
-package main
+package cli
 
 import (
 	"fmt"
-	"os"
 
 	"github.com/spf13/cobra"
 
@@ -10,27 +9,27 @@ import (
 )
 
 // engineCmd has the program of the engine, for machines that will have no network, and for scripts.
-func engineCmd() *cobra.Command {
+func (a *App) engineCmd() *cobra.Command {
 	var from string
 	pull := &cobra.Command{
 		Use:   "pull",
 		Short: "Find or fetch the engine's program, and print its path",
-		Args:  cobra.NoArgs,
+		Args:  arguments(0, 0, "no argument"),
 		RunE: func(c *cobra.Command, _ []string) error {
-			finder := devserver.Finder{From: from, Say: func(line string) { fmt.Fprintln(os.Stderr, line) }}
+			finder := devserver.Finder{From: from, Say: func(line string) { fmt.Fprintln(a.Err, line) }}
 			find := finder.Find
 			if from != "" {
 				find = finder.Fetch
 			}
 			path, err := find(c.Context())
 			if err == nil {
-				fmt.Println(path)
+				fmt.Fprintln(a.Out, path)
 			}
 			return err
 		},
 	}
 	pull.Flags().StringVar(&from, "from", "", "file, folder or URL that has it, in place of the Python index")
-	command := &cobra.Command{Use: "engine", Short: "Fetch the engine of the embedded stack", Args: cobra.NoArgs}
+	command := &cobra.Command{Use: "engine", Short: "Fetch the engine of the embedded stack"}
 	command.AddCommand(pull)
 	return command
 }
