@@ -26,7 +26,7 @@ build-embedded: engine
 
 # The engine is fetched while Go compiles the rest; who needs it waits for it.
 engine:
-	@$(GO) build -o $(BIN)/engine-pull ./infra/embedded/devserver/pull
+	@$(GO) build -trimpath -ldflags "-s -w" -o $(BIN)/engine-pull ./infra/embedded/devserver/pull
 	@$(BIN)/engine-pull >/dev/null &
 
 demo: build-embedded ## index the sample corpus on the embedded stack and answer two questions
