@@ -3,8 +3,6 @@ package workflows_test
 import (
 	"compress/gzip"
 	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"log/slog"
 	"os"
@@ -43,7 +41,6 @@ func TestRecordHistories(t *testing.T) {
 	}
 	c, err := client.Dial(client.Options{
 		HostPort: address, Logger: log.NewStructuredLogger(slog.New(slog.DiscardHandler)),
-		ConnectionOptions: client.ConnectionOptions{TLS: certificates(t, os.Getenv("UNWEAVER_RECORD_TLS"))},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -67,25 +64,6 @@ func TestRecordHistories(t *testing.T) {
 	r.pauses()
 	r.waits()
 	r.ends()
-}
-
-// certificates are those of a folder that unweaver-dev temporal wrote; none where no folder is given.
-func certificates(t *testing.T, folder string) *tls.Config {
-	t.Helper()
-	if folder == "" {
-		return nil
-	}
-	own, err := tls.LoadX509KeyPair(filepath.Join(folder, "client.pem"), filepath.Join(folder, "client-key.pem"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	authority, err := os.ReadFile(filepath.Join(folder, "ca.pem"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	trusted := x509.NewCertPool()
-	trusted.AppendCertsFromPEM(authority)
-	return &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{own}, RootCAs: trusted}
 }
 
 func (r *recorder) builds() {
