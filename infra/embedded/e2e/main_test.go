@@ -48,7 +48,8 @@ func run(m *testing.M) int {
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
 	_ = os.Setenv("E2E_KEY", "e2e")
-	if shared, err = start(dir); err != nil {
+	recording := os.Getenv("UNWEAVER_RECORD_HISTORIES") != "" // histories are replayed without a key
+	if shared, err = startWith(stack.Options{DataDir: dir, Plain: recording}); err != nil {
 		fmt.Println(err)
 		return 1
 	}
