@@ -77,7 +77,9 @@ func (a *App) withQueries(ctx context.Context, f func(ctx context.Context, queri
 		return err
 	}
 	if a.Connect != nil || !isURL(cfg.QueryAPI.Address) && cfg.Stores.NoPaths("unweaver") != nil {
-		return a.withControl(ctx, func(ctx context.Context, _ control.Control, queries string) error { return f(ctx, queries) })
+		return a.withControl(ctx, func(ctx context.Context, _ control.Control, queries string) error {
+			return f(ctx, queries)
+		})
 	}
 	return f(withKey(ctx, a.variable(a.keyEnv)), Queries(cfg))
 }

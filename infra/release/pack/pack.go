@@ -56,6 +56,8 @@ const aboutUnweaver = `UnWeaver answers questions from your documents, and shows
   ./unweaver index ~/docs --index docs --wait
   ./unweaver query "Who signed the lease?" --index docs
 
+unweaver  every command, and the embedded stack of unweaver dev and unweaver demo
+
 Nothing else is needed: put unweaver on the path. sbom has what it holds, THIRD-PARTY-LICENSES.txt the licences of that,
 LICENSE that of UnWeaver.
 `

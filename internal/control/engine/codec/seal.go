@@ -61,7 +61,7 @@ func (s *sealer) bound() *payloads {
 	return &out
 }
 
-// seal is a gRPC interceptor: schedules that are changed, and commands of workflows, pass no interceptor of the SDK that
+// seal is a gRPC interceptor: schedules that are changed and commands of workflows pass no interceptor of the SDK that
 // could write their headers.
 func (s *sealer) seal(
 	ctx context.Context, method string, request, reply any, connection *grpc.ClientConn, invoke grpc.UnaryInvoker,

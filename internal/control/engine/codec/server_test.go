@@ -65,7 +65,8 @@ func build(ctx workflow.Context, in input) (string, error) {
 			return "", err
 		}
 	}
-	if err := workflow.SetQueryHandler(ctx, "state", func() (string, error) { return "building " + secret, nil }); err != nil {
+	state := func() (string, error) { return "building " + secret, nil }
+	if err := workflow.SetQueryHandler(ctx, "state", state); err != nil {
 		return "", err
 	}
 	var made, below string
