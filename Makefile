@@ -106,6 +106,9 @@ api-contract: ## send requests made from openapi.json, good and bad, to query-ap
 	UNWEAVER_TEST_SCHEMATHESIS=$$program UNWEAVER_TEST_SCHEMATHESIS_SECONDS=$(APISECONDS) \
 	  $(GO) test -count=1 -run TestSchemathesisFindsNothing ./query-api/api
 
+histories: engine ## record the histories of workflows/testdata anew, with the engine
+	UNWEAVER_TEMPORAL=$$($(BIN)/engine-pull) UNWEAVER_RECORD_HISTORIES=1 $(GO) test -count=1 -timeout 15m -run '^TestRecordHistories$$' -v ./workflows
+
 fuzz: ## every fuzz target, two at a time: FUZZTIME=60 seconds each at most, FUZZTOTAL=720 for all
 	@GO=$(GO) infra/fuzz.sh
 

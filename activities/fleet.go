@@ -42,10 +42,7 @@ func (a *Activities) capacity(ctx context.Context, b workflows.Build) (capacity 
 	if err != nil {
 		return workflows.Capacity{}, err
 	}
-	capacity = workflows.Capacity{Workers: size.Workers, Slots: size.Slots, CPU: size.CPU}
-	if b.Shape.Format >= workflows.FormatQueues { // older workers read no such field: they would do otherwise by it
-		capacity.Computing = size.Computing
-	}
+	capacity = workflows.Capacity{Workers: size.Workers, Slots: size.Slots, CPU: size.CPU, Computing: size.Computing}
 	control, err := pipeline.ReadControl(ctx, run.Coordination, run.Name())
 	if err != nil {
 		return workflows.Capacity{}, err

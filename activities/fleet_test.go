@@ -55,15 +55,12 @@ func TestAMeasureCountsWhoCanDoTheRunsWork(t *testing.T) {
 			t.Fatal(err)
 		}
 		p.build.Spec = digest.String()
-		for format, computing := range map[int]int{workflows.FormatFleet: 0, workflows.FormatQueues: 6} {
-			p.build.Shape.Format, want.Computing = format, computing
-			if got := p.measured(t); got != want {
-				t.Errorf("format %d: %+v, want %+v", format, got, want)
-			}
+		if want.Computing = 6; p.measured(t) != want {
+			t.Errorf("%+v, want %+v", p.measured(t), want)
 		}
 	}
-	p.build.Spec, p.build.Shape.Format = "", workflows.FormatFleet // of a restore, or an audit
-	if got, want := p.measured(t), (workflows.Capacity{Workers: 3, Slots: 75, CPU: 11}); got != want {
+	p.build.Spec = "" // of a restore, or an audit
+	if got, want := p.measured(t), (workflows.Capacity{Workers: 3, Slots: 75, CPU: 11, Computing: 6}); got != want {
 		t.Errorf("without a configuration: %+v, want %+v", got, want)
 	}
 }

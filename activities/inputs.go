@@ -41,14 +41,14 @@ func checkBuild(b workflows.Build, stage string, spec bool) error {
 	return errors.Join(checkRef(b, b.Anew), checkFormat(b))
 }
 
-// checkFormat refuses work of a run that newer workers began, in such a way that one of them gets it: what files of the
-// run mean is not known here.
+// checkFormat refuses work of a run of another format, in such a way that a worker of that format may get it: what
+// files of the run mean is not known here.
 func checkFormat(b workflows.Build) error {
-	if b.Shape.Format <= workflows.LatestFormat {
+	if b.Shape.Format == workflows.Format {
 		return nil
 	}
 	return fault.EngineDown.At("work on", b.Index+"/"+b.Generation).
-		Because(fmt.Sprintf("its format is %d, and this worker knows none above %d", b.Shape.Format, workflows.LatestFormat)).
+		Because(fmt.Sprintf("its format is %d, and this worker runs %d alone", b.Shape.Format, workflows.Format)).
 		Advise("bring this worker to the version of the others; one of them does the work meanwhile")
 }
 

@@ -19,9 +19,16 @@ import (
 	"github.com/unweaver/unweaver/workflows"
 )
 
+// sound is the input of a run that nothing is wrong with.
+func sound() workflows.Build {
+	return workflows.Build{
+		Index: "docs", Generation: "g1", Spec: strings.Repeat("0", 64), Heartbeat: 1e9, Shape: workflows.DefaultShape(),
+	}
+}
+
 // hostile are inputs that no program of ours sends, by what is wrong with them.
 func hostile() map[string]workflows.Build {
-	good := workflows.Build{Index: "docs", Generation: "g1", Spec: strings.Repeat("0", 64), Heartbeat: 1e9}
+	good := sound()
 	out := map[string]workflows.Build{}
 	bad := func(name string, change func(*workflows.Build)) {
 		b := good
@@ -105,16 +112,16 @@ func TestEveryActivityRefusesWhatIsNoName(t *testing.T) {
 	}
 }
 
-// In a fleet of two versions a worker may be given work of a run that a newer one began: it opens nothing, and another
+// In a fleet of two versions a worker may be given work of a run that the other began: it opens nothing, and another
 // worker gets it.
-func TestWorkOfANewerFormatIsLeftToNewerWorkers(t *testing.T) {
-	newer := workflows.Build{Index: "docs", Generation: "g1", Spec: strings.Repeat("0", 64), Heartbeat: 1e9}
-	newer.Shape.Format = workflows.LatestFormat + 1
+func TestWorkOfAnotherFormatIsLeftToItsWorkers(t *testing.T) {
+	other := sound()
+	other.Shape.Format = workflows.Format + 1
 	typ := reflect.TypeFor[*activities.Activities]()
 	for i := range typ.NumMethod() {
 		method := typ.Method(i)
 		env, store := refusing(t)
-		_, err := env.ExecuteActivity(method.Name, inputOf(method.Type.In(2), newer))
+		_, err := env.ExecuteActivity(method.Name, inputOf(method.Type.In(2), other))
 		var app *temporal.ApplicationError
 		if !errors.As(err, &app) || app.Type() != string(fault.EngineDown) || app.NonRetryable() {
 			t.Errorf("%s: %v", method.Name, err)
@@ -126,7 +133,7 @@ func TestWorkOfANewerFormatIsLeftToNewerWorkers(t *testing.T) {
 }
 
 func TestPartsOfInputsThatAreNoNamesAreRefused(t *testing.T) {
-	good := workflows.Build{Index: "docs", Generation: "g1", Spec: strings.Repeat("0", 64), Heartbeat: 1e9}
+	good := sound()
 	outside := "docs/runs/g1/../../../other/current.json"
 	for name, c := range map[string]struct {
 		activity string

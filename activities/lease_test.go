@@ -62,7 +62,9 @@ func newBench(t *testing.T) *bench {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b.build = workflows.Build{Index: "docs", Generation: "g1", Spec: spec.String(), Heartbeat: time.Second}
+	b.build = workflows.Build{
+		Index: "docs", Generation: "g1", Spec: spec.String(), Heartbeat: time.Second, Shape: workflows.DefaultShape(),
+	}
 	var suite testsuite.WorkflowTestSuite
 	suite.SetLogger(log.NewStructuredLogger(slog.New(slog.DiscardHandler)))
 	b.TestActivityEnvironment = suite.NewTestActivityEnvironment()

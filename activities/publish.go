@@ -39,8 +39,8 @@ func (a *Activities) CollectGarbage(ctx context.Context, u workflows.Unit) (work
 		}
 		problem := core.Problem{Code: string(fault.CodeOf(err)), Object: u.Stage, Detail: err.Error()}
 		warned := run.Warn(inner, problem)
-		if warned == nil || u.Shape.Format < workflows.FormatOutage {
-			return warned
+		if warned == nil {
+			return nil
 		}
 		return final(err) // it cannot even be told: the end of the run tells it, once that can be written
 	})

@@ -22,18 +22,16 @@ func (a *Activities) ChunkDocuments(ctx context.Context, u workflows.Unit) (work
 func (a *Activities) SealChunks(ctx context.Context, b workflows.Build) (workflows.Chunked, error) {
 	var out workflows.Chunked
 	err := a.unit(ctx, b, "chunk", func(ctx context.Context, run *pipeline.Run) error {
-		if b.Shape.Format >= workflows.FormatAlike {
-			status, alike, err := run.Alike(ctx)
-			if err != nil || alike {
-				out.Unchanged, out.Status = alike, status
-				return err
-			}
+		status, alike, err := run.Alike(ctx)
+		if err != nil || alike {
+			out.Unchanged, out.Status = alike, status
+			return err
 		}
 		shards, frozen, err := run.SealChunks(ctx)
 		out = workflows.Chunked{
 			Shards: shards.Chunks, Chunks: shards.Made(), Import: frozen.Import != pipeline.Importing{},
 		}
-		if err == nil && out.Chunks > 0 && b.Shape.Format >= workflows.FormatPieces {
+		if err == nil && out.Chunks > 0 {
 			out.Batch, err = run.InBatches(ctx)
 		}
 		return err
@@ -70,12 +68,9 @@ func (a *Activities) SealExtraction(ctx context.Context, b workflows.Build) (wor
 	var out workflows.Extracted
 	err := a.unit(ctx, b, "extract", func(ctx context.Context, run *pipeline.Run) error {
 		partitions, err := run.SealExtraction(ctx)
-		out.Partitions = partitions.Partitions
-		if b.Shape.Format >= workflows.FormatPieces {
-			out.Pieces = partitions.Pieces.Count()
-			if len(run.Settings.Enrich) > 0 {
-				out.Enrich = partitions.Partitions
-			}
+		out.Partitions, out.Pieces = partitions.Partitions, partitions.Pieces.Count()
+		if len(run.Settings.Enrich) > 0 {
+			out.Enrich = partitions.Partitions
 		}
 		return err
 	})

@@ -11,8 +11,8 @@ import (
 // TaskQueue is the default queue of workers and starters.
 const TaskQueue = "unweaver"
 
-// ComputingQueue is the task queue, beside that of a run, of its activities that fill a core (from FormatQueues on):
-// those that wait for models and stores do not keep them from starting, nor they those.
+// ComputingQueue is the task queue, beside that of a run, of its activities that fill a core: those that wait for
+// models and stores do not keep them from starting, nor they those.
 func ComputingQueue(queue string) string { return queue + "-cpu" }
 
 // Prefixes of workflow ids, and of the generations that name a restore, an audit and a round of retry-failed.
@@ -147,7 +147,7 @@ type Build struct {
 	Rebuild          bool          `json:"rebuild,omitempty"` // what earlier builds wrote is not trusted: see Planned
 	Anew             string        `json:"anew,omitempty"`    // reference of the error that had the run begin anew
 	Heartbeat        time.Duration `json:"heartbeat"`         // after so long without one, another worker has the activity
-	Shape            Shape         `json:"shape"`             // zero values stand for the first format's
+	Shape            Shape         `json:"shape"`             // zero values: see Shape
 	Budget           *Budget       `json:"budget,omitempty"`
 	SearchAttributes bool          `json:"search_attributes,omitempty"` // the server knows them: see visibility.Register
 }

@@ -39,42 +39,38 @@ func (f *filling) told() (lines []string) {
 	return lines
 }
 
-func (f *filling) environment(with func(*testsuite.TestWorkflowEnvironment)) *testsuite.TestWorkflowEnvironment {
-	return environment(f.fake, func(env *testsuite.TestWorkflowEnvironment) {
-		reg := func(name string, function any) {
-			env.RegisterActivityWithOptions(function, activity.RegisterOptions{Name: name})
+func (f *filling) register(to registry) {
+	f.fake.register(to)
+	reg := func(name string, function any) {
+		to.RegisterActivityWithOptions(function, activity.RegisterOptions{Name: name})
+	}
+	reg(workflows.OpenBackfill, func(context.Context, workflows.Build) (workflows.Backfilled, error) {
+		return workflows.Backfilled{Units: f.units, Documents: 30}, f.call(workflows.OpenBackfill)
+	})
+	reg(workflows.PayBackfill, func(_ context.Context, u workflows.Unit) (workflows.UnitResult, error) {
+		if u.Fence != 0 {
+			return workflows.UnitResult{}, fmt.Errorf("payments have no lease, and got fence %d", u.Fence)
 		}
-		reg(workflows.OpenBackfill, func(context.Context, workflows.Build) (workflows.Backfilled, error) {
-			return workflows.Backfilled{Units: f.units, Documents: 30}, f.call(workflows.OpenBackfill)
-		})
-		reg(workflows.PayBackfill, func(_ context.Context, u workflows.Unit) (workflows.UnitResult, error) {
-			if u.Fence != 0 {
-				return workflows.UnitResult{}, fmt.Errorf("payments have no lease, and got fence %d", u.Fence)
-			}
-			return workflows.UnitResult{Done: 1}, f.call(workflows.PayBackfill, u)
-		})
-		reg(workflows.AimBackfill, func(context.Context, workflows.Build) (workflows.Aimed, error) {
-			f.mu.Lock()
-			f.aims++
-			aimed := workflows.Aimed{Spec: strings.Repeat("0", 64), Parent: fmt.Sprintf("g%d", f.aims)}
-			f.mu.Unlock()
-			return aimed, f.call(workflows.AimBackfill)
-		})
-		reg(workflows.NoteBackfill, func(_ context.Context, note workflows.BackfillNote) error {
-			f.mu.Lock()
-			f.notes = append(f.notes, note)
-			f.mu.Unlock()
-			return f.call(workflows.NoteBackfill)
-		})
-		reg(workflows.EndBackfill, func(_ context.Context, end workflows.End) (workflows.Ended, error) {
-			f.fake.mu.Lock()
-			f.ended = append(f.ended, end)
-			f.fake.mu.Unlock()
-			return workflows.Ended{}, f.call(workflows.EndBackfill)
-		})
-		if with != nil {
-			with(env)
-		}
+		return workflows.UnitResult{Done: 1}, f.call(workflows.PayBackfill, u)
+	})
+	reg(workflows.AimBackfill, func(context.Context, workflows.Build) (workflows.Aimed, error) {
+		f.mu.Lock()
+		f.aims++
+		aimed := workflows.Aimed{Spec: strings.Repeat("0", 64), Parent: fmt.Sprintf("g%d", f.aims)}
+		f.mu.Unlock()
+		return aimed, f.call(workflows.AimBackfill)
+	})
+	reg(workflows.NoteBackfill, func(_ context.Context, note workflows.BackfillNote) error {
+		f.mu.Lock()
+		f.notes = append(f.notes, note)
+		f.mu.Unlock()
+		return f.call(workflows.NoteBackfill)
+	})
+	reg(workflows.EndBackfill, func(_ context.Context, end workflows.End) (workflows.Ended, error) {
+		f.fake.mu.Lock()
+		f.ended = append(f.ended, end)
+		f.fake.mu.Unlock()
+		return workflows.Ended{}, f.call(workflows.EndBackfill)
 	})
 }
 
@@ -82,7 +78,7 @@ func (f *filling) run(
 	t *testing.T, with func(*testsuite.TestWorkflowEnvironment),
 ) (workflows.Outcome, error) {
 	t.Helper()
-	env := f.environment(with)
+	env := environment(f, with)
 	env.ExecuteWorkflow(workflows.BackfillName, workflows.Build{
 		Index: "docs", Generation: "backfill-old-1", Spec: strings.Repeat("0", 64), Backfill: "old",
 		Heartbeat: 1000 * time.Hour, Shape: workflows.DefaultShape(),

@@ -82,21 +82,19 @@ func (b *build) work(ctx workflow.Context) (End, error) {
 		return End{}, err
 	}
 	end, err := b.stages(ctx)
-	if why := failure(err); err != nil && ctx.Err() == nil && why.code == codeParentDamaged && b.Anew == "" &&
-		workflow.GetVersion(ctx, changeAnew, workflow.DefaultVersion, 1) == 1 {
-		b.anew(why.ref)
-		b.Rebuild = true
-		end, err = b.stages(ctx)
+	if err == nil || ctx.Err() != nil {
+		return end, err
 	}
-	if why := failure(err); err != nil && ctx.Err() == nil && why.code == codeOutgrown && b.Anew == "" {
-		b.anew(why.ref)
-		end, err = b.stages(ctx)
+	if why := failure(err); b.Anew == "" && (why.code == codeParentDamaged || why.code == codeOutgrown) {
+		b.beginAnew(why.ref)
+		b.Rebuild = b.Rebuild || why.code == codeParentDamaged
+		return b.stages(ctx)
 	}
 	return end, err
 }
 
-// anew begins again in scratch of its own.
-func (b *build) anew(ref string) {
+// beginAnew resets the build, to run in scratch of its own.
+func (b *build) beginAnew(ref string) {
 	if b.Anew = ref; ref == "" {
 		b.Anew = "untold"
 	}
@@ -135,7 +133,7 @@ func (b *build) stages(ctx workflow.Context) (End, error) {
 		}); err != nil {
 			return End{}, err
 		}
-		if b.Shape.Format >= FormatAlike && b.chunked.Unchanged {
+		if b.chunked.Unchanged {
 			return End{Status: b.chunked.Status, Unchanged: true}, nil
 		}
 		if b.outcome.Status == statusHeld {
@@ -148,7 +146,7 @@ func (b *build) stages(ctx workflow.Context) (End, error) {
 // lenient makes a warning of what keeps collect from its work: the generation is published, the next night collects,
 // and the lease is worth more to it than a run that waits with it.
 func (b *build) lenient(ctx workflow.Context, stage string, err error) error {
-	if stage != stageCollect || b.Shape.Format < FormatOutage || err == nil || ctx.Err() != nil {
+	if stage != stageCollect || err == nil || ctx.Err() != nil {
 		return err
 	}
 	why := failure(err)

@@ -90,18 +90,6 @@ func TestABuildThatComesToWhatItsParentIsEndsAfterChunk(t *testing.T) {
 	}
 }
 
-// A worker of before may run the workflow of such a run, and would go on.
-func TestABuildOfAFormatBeforeGoesOnAfterChunk(t *testing.T) {
-	f := newFake(10)
-	f.alike = "completed_with_errors"
-	if _, err := run(t, f, workflows.Build{Shape: workflows.Shape{Format: workflows.FormatOutage}}, nil); err != nil {
-		t.Fatal(err)
-	}
-	if f.count(workflows.PublishBuild) != 1 || f.lastEnd().Unchanged {
-		t.Errorf("%v, end %+v", f.calls, f.lastEnd())
-	}
-}
-
 func TestAnUnchangedCorpusDoesNothingAfterPlan(t *testing.T) {
 	f := newFake()
 	f.planned = workflows.Planned{Unchanged: true, Status: "completed"}
@@ -180,8 +168,8 @@ func TestAnInputThatCannotBeBuiltFailsBeforeAnythingIsDone(t *testing.T) {
 		{"negative window", "shape.windows.load is -1", workflows.Build{
 			Shape: workflows.Shape{Windows: workflows.Windows{Load: -1}},
 		}},
-		{"a newer starter's format", "bring the workers to the version", workflows.Build{
-			Shape: workflows.Shape{Format: workflows.LatestFormat + 1},
+		{"another format", "bring the workers to the version", workflows.Build{
+			Shape: workflows.Shape{Format: workflows.Format + 1},
 		}},
 		{"a budget below zero", "below zero", workflows.Build{Budget: &workflows.Budget{Calls: -5}}},
 	} {

@@ -9,13 +9,12 @@ import (
 // Capacity is what MeasureFleet found: what the workers that take from the run's queue can do together. Its zero value
 // says that nothing is known.
 type Capacity struct {
-	Workers int `json:"workers,omitempty"`
-	Slots   int `json:"slots,omitempty"` // activities at once
-	CPU     int `json:"cpu,omitempty"`   // of them, those that fill a core
-	// Computing is how many activities of the ComputingQueue run at once, from FormatQueues on.
-	Computing int `json:"computing,omitempty"`
-	Chat      int `json:"chat,omitempty"`  // calls in flight at the chat model; 0: it is built in
-	Embed     int `json:"embed,omitempty"` // as Chat, at the embedder
+	Workers   int `json:"workers,omitempty"`
+	Slots     int `json:"slots,omitempty"`     // activities at once
+	CPU       int `json:"cpu,omitempty"`       // of them, those that fill a core
+	Computing int `json:"computing,omitempty"` // activities of the ComputingQueue at once
+	Chat      int `json:"chat,omitempty"`      // calls in flight at the chat model; 0: it is built in
+	Embed     int `json:"embed,omitempty"`     // as Chat, at the embedder
 }
 
 // What one activity does at once, as its stage has it, and how many are in flight beyond what fills the model, since
@@ -32,24 +31,22 @@ const (
 	leastShards    = 4
 	mostOfAShard   = 16 // batches in flight; a fifth of those of a full shard
 	mostBatches    = maxWindow * mostOfAShard
-	usualBatches   = 24 // as many as there were before FormatFleet
+	usualBatches   = 24 // of a fleet that is not known
 	storesOfWorker = 4  // activities that wait for stores, to each worker
 )
 
 // window is how many units of a stage to keep in flight: so many that the model or the cores are full, no more than the
 // slots begin soon, and as many as was usual where the slots have room for them.
-func (c Capacity) window(format int, stage string) int {
+func (c Capacity) window(stage string) int {
 	usual := usualWindows.of(stage)
 	want := storesOfWorker * c.Workers
-	if format >= FormatQueues && (stage == "chunk" || stage == "reduce") {
+	if stage == "chunk" || stage == "reduce" {
 		if c.Computing == 0 { // nobody is known to poll that queue
 			return usual
 		}
 		return min(2*c.Computing, maxWindow)
 	}
 	switch stage {
-	case "chunk", "reduce":
-		want = 2 * c.CPU
 	case "shorten":
 		want = calls(c.Chat, shortenWidth, c.CPU)
 	case "embed":
@@ -124,11 +121,11 @@ func (f *fanOut) follow(ctx workflow.Context, in StageInput) {
 		return
 	}
 	known := measure(ctx, in.Build, Capacity{})
-	f.window = known.window(in.Shape.Format, in.Stage)
+	f.window = known.window(in.Stage)
 	f.wake = workflow.NewBufferedChannel(ctx, 1)
 	workflow.Go(ctx, func(ctx workflow.Context) {
 		watch(ctx, in.Build, known, func(_ workflow.Context, now Capacity) {
-			f.window = now.window(in.Shape.Format, in.Stage)
+			f.window = now.window(in.Stage)
 			f.wake.SendAsync(true)
 		})
 	})
@@ -161,7 +158,6 @@ type spread struct {
 	shards  int  // begun at once, at most
 	listens bool // to what shards tell
 	waiting int  // shards that were not begun
-	last    bool // the last shards share what is wanted, see each
 	open    []*openShard
 }
 
@@ -186,7 +182,6 @@ func newSpread(ctx workflow.Context, f *fanOut, in StageInput) *spread {
 	if s.batches = usualBatches; s.all() <= usualBatches {
 		return s
 	}
-	s.last = workflow.GetVersion(ctx, changeLastShards, workflow.DefaultVersion, 1) > workflow.DefaultVersion
 	known := measure(ctx, in.Build, Capacity{})
 	s.batches = known.batches(shape.BatchChunks)
 	f.wake, s.listens = workflow.NewBufferedChannel(ctx, 1), true
@@ -237,7 +232,7 @@ func (s *spread) each() int {
 }
 
 // few tells whether fewer shards have something to begin than extraction is spread over.
-func (s *spread) few() bool { return s.last && s.unbegun() < leastShards }
+func (s *spread) few() bool { return s.listens && s.unbegun() < leastShards }
 
 // unbegun is how many shards still have batches to begin.
 func (s *spread) unbegun() int {

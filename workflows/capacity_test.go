@@ -6,7 +6,6 @@ import (
 	"errors"
 	"math/rand/v2"
 	"slices"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -142,7 +141,7 @@ func ordered(of []moment) []moment {
 	})
 }
 
-// extraction is a stage of so many full shards in the newest format.
+// extraction is a stage of so many full shards.
 func extraction(shards int) workflows.StageInput {
 	in := workflows.StageInput{Stage: "extract", Units: shards, Sizes: make([]int, shards)}
 	for i := range in.Sizes {
@@ -314,7 +313,6 @@ func TestWindowsOfTheShapeBind(t *testing.T) {
 		"both":       {func(s *workflows.Shape) { s.Windows.Extract, s.ShardWindow = 2, 3 }, 6, 0},
 		"few shards": {func(s *workflows.Shape) { s.Windows.Extract = 2 }, 158, 1}, // all that two shards have
 		"of a shard": {func(s *workflows.Shape) { s.ShardWindow = 1 }, 12, 1},
-		"older":      {func(s *workflows.Shape) { s.Format = workflows.FormatAlike }, 24, 0},
 	} {
 		in := extraction(12)
 		c.shape(&in.Shape)
@@ -339,10 +337,6 @@ func TestOtherStagesFollowTheFleet(t *testing.T) {
 		{"reduce", workflows.Capacity{Slots: 0, Computing: 1}, 2},
 		{"chunk", workflows.Capacity{Workers: 10, Slots: 640, CPU: 80, Computing: 4000}, 400},
 		{"chunk", workflows.Capacity{Workers: 10, Slots: 640, CPU: 80}, 8}, // nobody polls their queue
-		{"chunk before queues", fullFleet, 400},
-		{"chunk before queues", workflows.Capacity{Workers: 10, Slots: 640, CPU: 80, Computing: 1}, 160},
-		{"reduce before queues", workflows.Capacity{Workers: 10, Slots: 100, CPU: 80}, 126},
-		{"reduce before queues", smallest, 2},
 		{"embed", one, 14},
 		{"embed", workflows.Capacity{Workers: 10, Slots: 640, CPU: 80}, 160}, // the built-in embedder
 		{"shorten", one, 8},
@@ -352,12 +346,8 @@ func TestOtherStagesFollowTheFleet(t *testing.T) {
 		{"restore", wide, 400},
 		{"repair", wide, 1}, // one after another, as ever
 	} {
-		stage, older, _ := strings.Cut(c.stage, " ")
-		in := workflows.StageInput{Stage: stage, Activity: workflows.ReducePartition, Units: 500}
+		in := workflows.StageInput{Stage: c.stage, Activity: workflows.ReducePartition, Units: 500}
 		in.Index, in.Generation, in.Fence, in.Shape = "i", "g", fence, workflows.DefaultShape()
-		if older != "" {
-			in.Shape.Format = workflows.FormatFleet
-		}
 		p, out, end := execute(t, in, always(c.capacity))
 		if atOnce := most(p.batches, p.began, end); atOnce != c.want || out.Done != 500 {
 			t.Errorf("%s of %+v: %d at once, want %d; %d done", c.stage, c.capacity, atOnce, c.want, out.Done)

@@ -112,9 +112,9 @@ func TestAResumeWaitsUntilThePauseIsWrittenDown(t *testing.T) {
 	var resume *answer
 	out, err := run(t, f, workflows.Build{}, func(env *testsuite.TestWorkflowEnvironment) {
 		env.OnActivity(workflows.EndBuild, mock.Anything, mock.Anything).
-			Return(func(_ context.Context, end workflows.End) error {
+			Return(func(_ context.Context, end workflows.End) (workflows.Ended, error) {
 				f.ended = append(f.ended, end)
-				return f.call(workflows.EndBuild)
+				return workflows.Ended{}, f.call(workflows.EndBuild)
 			}).After(time.Hour)
 		env.RegisterDelayedCallback(func() {
 			if s := state(t, env); s.Phase != workflows.PhasePausing {
@@ -261,7 +261,7 @@ func TestACommandThatCannotBeWrittenDownChangesNothing(t *testing.T) {
 func TestARunThatIsEndingTakesNoCommand(t *testing.T) {
 	f := newFake(10)
 	_, err := run(t, f, workflows.Build{}, func(env *testsuite.TestWorkflowEnvironment) {
-		env.OnActivity(workflows.EndBuild, mock.Anything, mock.Anything).Return(nil).After(time.Hour)
+		env.OnActivity(workflows.EndBuild, mock.Anything, mock.Anything).Return(workflows.Ended{}, nil).After(time.Hour)
 		env.RegisterDelayedCallback(func() {
 			for _, a := range []*answer{
 				send(env, workflows.UpdatePause),

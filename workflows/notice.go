@@ -8,8 +8,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 )
 
-// Ended answers EndBuild, EndRestore and EndAudit. Histories from before it hold no answer, which asks for nothing:
-// that a notice is due is in history, so that replaying needs no version.
+// Ended answers EndBuild, EndRestore and EndAudit.
 type Ended struct {
 	Notify bool `json:"notify,omitempty"` // a webhook is to be told
 }

@@ -32,7 +32,7 @@ type outage struct {
 
 // waits tells whether the run waits by itself for what this code stands for to end.
 func (r *run) waits(code string) bool {
-	if !waited[code] || r.Shape.Format < FormatOutage {
+	if !waited[code] {
 		return false
 	}
 	if r.left != nil && r.left.Done > r.outage.done { // it got on since: this is another outage

@@ -91,23 +91,6 @@ func TestARestoreWaitsForAnOutageToo(t *testing.T) {
 	}
 }
 
-// A run without the format, or of the first one, is one that began before there were waits.
-func TestRunsThatBeganBeforeThereWereWaitsPause(t *testing.T) {
-	for format := range workflows.FormatOutage {
-		f := newFake(10)
-		f.fails("LoadPart 0", "store_unavailable", 1)
-		f.fails("CollectGarbage", "store_unavailable", 1)
-		old := workflows.Build{Shape: workflows.Shape{Format: format}}
-		_, err := run(t, f, old, func(env *testsuite.TestWorkflowEnvironment) {
-			resumeAt(t, env, 24*time.Hour, workflows.Resume{})
-			resumeAt(t, env, 48*time.Hour, workflows.Resume{})
-		})
-		if err != nil || len(f.ended) != 3 || f.ended[0].Status != "paused" || f.ended[1].Status != "paused" {
-			t.Errorf("format %d: %v, %+v", format, err, f.ended)
-		}
-	}
-}
-
 func TestAnOutageThatLastsNeedsAPersonInTheEnd(t *testing.T) {
 	f := newFake(10)
 	f.fails("LoadPart 0", "store_unavailable", 100)
@@ -174,12 +157,12 @@ func TestAnOutageOfTheStoreThatWouldTellOfIt(t *testing.T) {
 				return workflows.Stopped{}, nil
 			})
 		env.OnActivity(workflows.EndBuild, mock.Anything, mock.Anything).Return(
-			func(_ context.Context, end workflows.End) error {
+			func(_ context.Context, end workflows.End) (workflows.Ended, error) {
 				f.ended = append(f.ended, end)
 				if noted++; down {
-					return fatal("store_unavailable")
+					return workflows.Ended{}, fatal("store_unavailable")
 				}
-				return nil
+				return workflows.Ended{}, nil
 			})
 		env.RegisterDelayedCallback(func() {
 			if n := f.count("LoadPart 0"); n != 1 {

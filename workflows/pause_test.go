@@ -153,7 +153,8 @@ func TestAPauseStartsNothingMoreAndLetsTheRestFinish(t *testing.T) {
 func TestOtherShardsDrainWhenOnePauses(t *testing.T) {
 	f := newFake(64*78, 64*78)
 	f.fail["ExtractChunks 0/0"] = []error{fatal("model_auth")}
-	_, err := run(t, f, workflows.Build{}, func(env *testsuite.TestWorkflowEnvironment) {
+	shape := workflows.Shape{ShardWindow: 6}
+	_, err := run(t, f, workflows.Build{Shape: shape}, func(env *testsuite.TestWorkflowEnvironment) {
 		slowly(f, env, workflows.ExtractChunks, time.Minute)
 		env.RegisterDelayedCallback(func() {
 			// The other shard is told when the first has drained: three rounds of six in each at most.

@@ -69,7 +69,7 @@ func measuring(ctx workflow.Context) workflow.Context {
 // cancelled, so that nothing of a run goes on after its end.
 func batch(ctx workflow.Context, b Build, activity string, items int64) workflow.Context {
 	return workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
-		TaskQueue:           queue(ctx, b, activity),
+		TaskQueue:           queue(ctx, activity),
 		StartToCloseTimeout: limit(activity, items),
 		HeartbeatTimeout:    b.Heartbeat,
 		WaitForCancellation: true,
@@ -83,8 +83,8 @@ var computing = map[string]bool{
 }
 
 // queue is the task queue of an activity; empty: the run's.
-func queue(ctx workflow.Context, b Build, activity string) string {
-	if b.Shape.Format < FormatQueues || !computing[activity] {
+func queue(ctx workflow.Context, activity string) string {
+	if !computing[activity] {
 		return ""
 	}
 	return ComputingQueue(workflow.GetInfo(ctx).TaskQueueName)

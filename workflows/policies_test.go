@@ -63,12 +63,6 @@ func (out *outbound) ExecuteChildWorkflow(ctx workflow.Context, name string, arg
 // started gives the options of everything that builds and restores start.
 func started(t *testing.T) *options {
 	t.Helper()
-	return startedIn(t, workflows.LatestFormat)
-}
-
-// startedIn gives those of runs of a format.
-func startedIn(t *testing.T, format int) *options {
-	t.Helper()
 	seen := &options{
 		activities: map[string]workflow.ActivityOptions{},
 		children:   map[string]workflow.ChildWorkflowOptions{},
@@ -78,7 +72,6 @@ func startedIn(t *testing.T, format int) *options {
 	} {
 		f := newFake(200)
 		f.imports, f.planned.Repair, f.notify, f.pieces, f.batch, f.enrich = true, 2, true, 2, true, 2
-		build.Shape.Format = format
 		if build.Heartbeat == 0 {
 			build.Heartbeat = 42 * time.Second
 		}
@@ -106,25 +99,15 @@ var (
 	}, unitActivities...)
 )
 
-// What fills a core must not wait for what waits for models, nor the other way: they are in queues of their own. Runs
-// of formats before go on in the one queue that their workers poll.
+// What fills a core must not wait for what waits for models, nor the other way: they are in queues of their own.
 func TestComputingActivitiesHaveAQueueOfTheirOwn(t *testing.T) {
-	for format, apart := range map[int][]string{
-		workflows.FormatFleet: nil,
-		workflows.FormatQueues: {
-			workflows.ChunkDocuments, workflows.ReducePartition, workflows.SealShard, workflows.WritePiece,
-			workflows.WriteSegments,
-		},
-	} {
-		queues := map[string]string{}
-		seen := startedIn(t, format)
-		for name, options := range seen.activities {
-			queues[name] = options.TaskQueue
-		}
-		for name, queue := range queues {
-			if strings.HasSuffix(queue, "-cpu") != slices.Contains(apart, name) {
-				t.Errorf("format %d: %s is in queue %q", format, name, queue)
-			}
+	apart := []string{
+		workflows.ChunkDocuments, workflows.ReducePartition, workflows.SealShard, workflows.WritePiece,
+		workflows.WriteSegments,
+	}
+	for name, options := range started(t).activities {
+		if strings.HasSuffix(options.TaskQueue, "-cpu") != slices.Contains(apart, name) {
+			t.Errorf("%s is in queue %q", name, options.TaskQueue)
 		}
 	}
 }

@@ -23,7 +23,7 @@ func Restore(ctx workflow.Context, in Build) (Outcome, error) {
 				Items:    int64(r.Shape.ShardChunks),
 			})
 		})
-		if err == nil && workflow.GetVersion(ctx, changeSealRestore, workflow.DefaultVersion, 1) == 1 {
+		if err == nil {
 			err = r.pausable(ctx, "seal", func(ctx workflow.Context) error {
 				return r.once(ctx, SealRestore, 1, r.Build, nil)
 			})

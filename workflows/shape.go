@@ -6,23 +6,22 @@ import (
 )
 
 // Shape is everything that decides how many commands a run gives and over what: it is fixed by the starter and travels
-// with the run, so that workers of two versions cut the same corpus into the same pieces. A zero stands for the value
-// that was built in before shapes were inputs.
+// with the run, so that workers of two versions cut the same corpus into the same pieces. A zero of a size stands for
+// that of DefaultShape, a zero of a window for what the workers can do.
 type Shape struct {
-	Format      int     `json:"format,omitempty"`       // see versions.go
+	Format      int     `json:"format,omitempty"`       // Format; no other is run
 	ShardChunks int     `json:"shard_chunks,omitempty"` // chunks of a shard, at most
 	BatchChunks int     `json:"batch_chunks,omitempty"` // chunks that one extraction activity works on
-	ShardWindow int     `json:"shard_window,omitempty"` // batches of a shard in flight; 0 from FormatFleet on: see Windows
+	ShardWindow int     `json:"shard_window,omitempty"` // batches of a shard in flight; 0: see Windows
 	Windows     Windows `json:"windows,omitzero"`
 
 	// Outage is how long a run waits, in all between its tries, for stores and model servers to answer again and for
-	// room on a full disk, before it needs a person; as good as not at all: a nanosecond. Before FormatOutage runs do
-	// not wait.
+	// room on a full disk, before it needs a person; as good as not at all: a nanosecond.
 	Outage time.Duration `json:"outage,omitempty"`
 }
 
-// Windows says how many units of each stage are in flight at once; of extract, how many shards. From FormatFleet on, a
-// zero stands for what the workers can do, measured while the stage runs (capacity.go).
+// Windows says how many units of each stage are in flight at once; of extract, how many shards. A zero stands for
+// what the workers can do, measured while the stage runs (capacity.go).
 type Windows struct {
 	Chunk   int `json:"chunk,omitempty"`
 	Extract int `json:"extract,omitempty"`
@@ -36,13 +35,10 @@ type Windows struct {
 
 // DefaultShape suits any number of workers.
 func DefaultShape() Shape {
-	return Shape{Format: LatestFormat, ShardChunks: 5000, BatchChunks: 64, Outage: DefaultOutage}
+	return Shape{Format: Format, ShardChunks: 5000, BatchChunks: 64, Outage: DefaultOutage}
 }
 
-// What suits one to a few workers: constants before FormatFleet, and where the fleet cannot be measured. Of a shard's
-// batches so many that the next one starts while the last items of another wait for their model.
-const usualShardWindow = 6
-
+// usualWindows suit one to a few workers, and stages that the fleet need not or cannot be measured for.
 var usualWindows = Windows{
 	Chunk: 8, Extract: 4, Reduce: 8, Shorten: 8, Embed: 8, Load: 4, Verify: 4, Restore: 4,
 }
@@ -56,44 +52,27 @@ const (
 	maxOutage  = 7 * 24 * time.Hour // some 1,000 tries of 40 events
 )
 
-// Filled puts the first format's values where s has none.
+// Filled returns s with the values of DefaultShape where it has none.
 func (s Shape) Filled() Shape {
 	first := DefaultShape()
 	fill(&s.ShardChunks, first.ShardChunks)
 	fill(&s.BatchChunks, first.BatchChunks)
-	if s.Format < FormatFleet {
-		fill(&s.ShardWindow, usualShardWindow)
-		fill(&s.Windows.Chunk, usualWindows.Chunk)
-		fill(&s.Windows.Extract, usualWindows.Extract)
-		fill(&s.Windows.Reduce, usualWindows.Reduce)
-		fill(&s.Windows.Shorten, usualWindows.Shorten)
-		fill(&s.Windows.Embed, usualWindows.Embed)
-		fill(&s.Windows.Load, usualWindows.Load)
-		fill(&s.Windows.Verify, usualWindows.Verify)
-		fill(&s.Windows.Restore, usualWindows.Restore)
-	}
-	if s.Outage == 0 && s.Format >= FormatOutage {
-		s.Outage = first.Outage
-	}
+	fill(&s.Outage, first.Outage)
 	return s
 }
 
-func fill(value *int, first int) {
+func fill[T int | time.Duration](value *T, first T) {
 	if *value == 0 {
 		*value = first
 	}
 }
 
-// Validate says what is wrong with a shape, in one sentence.
+// Validate returns what is wrong with a shape, in one sentence.
 func (s Shape) Validate() error {
 	s = s.Filled()
-	if s.Format < 0 || s.Format > LatestFormat {
-		return fmt.Errorf("shape.format is %d, this worker knows 0 to %d: bring the workers to the version of the "+
-			"program that started the run", s.Format, LatestFormat)
-	}
-	least := 1
-	if s.Format >= FormatFleet { // zero: measured
-		least = 0
+	if s.Format != Format {
+		return fmt.Errorf("shape.format is %d, this worker runs %d alone: bring the workers to the version of the "+
+			"program that started the run, or start it again with this one", s.Format, Format)
 	}
 	for _, setting := range []struct {
 		name               string
@@ -101,15 +80,15 @@ func (s Shape) Validate() error {
 	}{
 		{"shard_chunks", s.ShardChunks, 1, 1_000_000},
 		{"batch_chunks", s.BatchChunks, 1, s.ShardChunks},
-		{"shard_window", s.ShardWindow, least, maxWindow},
-		{"windows.chunk", s.Windows.Chunk, least, maxWindow},
-		{"windows.extract", s.Windows.Extract, least, maxWindow},
-		{"windows.reduce", s.Windows.Reduce, least, maxWindow},
-		{"windows.shorten", s.Windows.Shorten, least, maxWindow},
-		{"windows.embed", s.Windows.Embed, least, maxWindow},
-		{"windows.load", s.Windows.Load, least, maxWindow},
-		{"windows.verify", s.Windows.Verify, least, maxWindow},
-		{"windows.restore", s.Windows.Restore, least, maxWindow},
+		{"shard_window", s.ShardWindow, 0, maxWindow},
+		{"windows.chunk", s.Windows.Chunk, 0, maxWindow},
+		{"windows.extract", s.Windows.Extract, 0, maxWindow},
+		{"windows.reduce", s.Windows.Reduce, 0, maxWindow},
+		{"windows.shorten", s.Windows.Shorten, 0, maxWindow},
+		{"windows.embed", s.Windows.Embed, 0, maxWindow},
+		{"windows.load", s.Windows.Load, 0, maxWindow},
+		{"windows.verify", s.Windows.Verify, 0, maxWindow},
+		{"windows.restore", s.Windows.Restore, 0, maxWindow},
 	} {
 		if setting.value < setting.least || setting.value > setting.most {
 			return fmt.Errorf("shape.%s is %d, it must be from %d to %d",

@@ -1,7 +1,6 @@
 package workflows_test
 
 import (
-	"encoding/json"
 	"strings"
 	"testing"
 	"time"
@@ -9,20 +8,17 @@ import (
 	"github.com/unweaver/unweaver/workflows"
 )
 
-func TestAnInputWithoutAShapeHasTheSizesThatWereBuiltIn(t *testing.T) {
-	var old workflows.Build
-	input := `{"index":"i","generation":"g","spec":"d","heartbeat":6000000000}`
-	if err := json.Unmarshal([]byte(input), &old); err != nil {
-		t.Fatal(err)
-	}
-	got := old.Shape.Filled()
-	want := workflows.Shape{ShardChunks: 5000, BatchChunks: 64, ShardWindow: 6, Windows: workflows.Windows{
-		Chunk: 8, Extract: 4, Reduce: 8, Shorten: 8, Embed: 8, Load: 4, Verify: 4, Restore: 4,
-	}}
-	if got != want || got.BatchChunks != 64 || got.ShardChunks != 5000 || got.ShardWindow != 6 {
+func TestAShapeWithoutSizesHasThoseOfTheDefault(t *testing.T) {
+	if got := (workflows.Shape{Format: workflows.Format}).Filled(); got != workflows.DefaultShape() {
 		t.Errorf("%+v", got)
 	}
-	if err := old.Shape.Validate(); err != nil {
+	if err := workflows.DefaultShape().Validate(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestAShapeWithoutAFormatIsRefused(t *testing.T) {
+	if err := (workflows.Shape{}).Validate(); err == nil || !strings.Contains(err.Error(), "start it again") {
 		t.Error(err)
 	}
 }
@@ -65,10 +61,14 @@ func TestAShapeThatCannotWorkIsRefusedWithTheSettingsName(t *testing.T) {
 		"shape.windows.chunk is -1":  {Windows: workflows.Windows{Chunk: -1}},
 		"shape.windows.verify is":    {Windows: workflows.Windows{Verify: 1_000}},
 		"has 5000 batches":           {BatchChunks: 1},
-		"shape.format is 9":          {Format: workflows.LatestFormat + 1},
+		"shape.format is 2":          {Format: workflows.Format + 1},
+		"shape.format is -1":         {Format: -1},
 		"shape.outage is -1s":        {Outage: -time.Second},
 		"shape.outage is 200h":       {Outage: 200 * time.Hour},
 	} {
+		if shape.Format == 0 {
+			shape.Format = workflows.Format
+		}
 		if err := shape.Validate(); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%+v: %v, want %q", shape, err, says)
 		}
@@ -77,7 +77,7 @@ func TestAShapeThatCannotWorkIsRefusedWithTheSettingsName(t *testing.T) {
 
 func TestTheShapeDecidesTheFanOut(t *testing.T) {
 	f := newFake(100)
-	shape := workflows.Shape{Format: 1, BatchChunks: 10}
+	shape := workflows.Shape{BatchChunks: 10}
 	if _, err := run(t, f, workflows.Build{Shape: shape}, nil); err != nil {
 		t.Fatal(err)
 	}

@@ -32,7 +32,7 @@ func Stage(ctx workflow.Context, in StageInput) (StageResult, error) {
 	}
 	before := in.Units - units(in.Pending)
 	var shards []workflow.ChildWorkflowFuture
-	var open *spread // of extraction, from FormatFleet on
+	var open *spread // of extraction
 	f := fanOut{
 		pending: in.Pending,
 		window:  in.Shape.Filled().Windows.of(in.Stage),
@@ -42,11 +42,8 @@ func Stage(ctx workflow.Context, in StageInput) (StageResult, error) {
 				return workflow.ExecuteActivity(batch(ctx, in.Build, in.Activity, in.Items), in.Activity, unit)
 			}
 			id := fmt.Sprintf("%s/%s/s-%05d", BuildID(in.Index, in.Generation), in.Stage, n)
-			input, begun := in.shard(n), &openShard{}
-			if open != nil {
-				begun = open.begin(n)
-				input.Window, input.Tell = begun.window, open.listens
-			}
+			input, begun := in.shard(n), open.begin(n)
+			input.Window, input.Tell = begun.window, open.listens
 			shard := workflow.ExecuteChildWorkflow(child(ctx, id), ShardName, input)
 			shards, begun.run = append(shards, shard), shard
 			return shard
@@ -63,11 +60,9 @@ func Stage(ctx workflow.Context, in StageInput) (StageResult, error) {
 	if err := f.answer(ctx, in, before, in.Units); err != nil {
 		return StageResult{}, err
 	}
-	switch {
-	case in.Shape.Format < FormatFleet:
-	case in.Activity != "":
+	if in.Activity != "" {
 		f.follow(ctx, in)
-	default:
+	} else {
 		open = newSpread(ctx, &f, in)
 	}
 	result, err := f.run(ctx, cancel)
@@ -106,7 +101,7 @@ type ShardInput struct {
 	Build
 	Shard   int         `json:"shard"`
 	Chunks  int         `json:"chunks"`
-	Window  int         `json:"window,omitempty"`  // batches in flight until the stage tells another; 0: by the shape
+	Window  int         `json:"window"`            // batches in flight until the stage sends another number
 	Tell    bool        `json:"tell,omitempty"`    // the stage when nothing more is to begin
 	Begun   bool        `json:"begun,omitempty"`   // only the pending batches are left, or the seal
 	Pending []UnitRange `json:"pending,omitempty"` // batches
@@ -128,19 +123,12 @@ func ExtractShard(ctx workflow.Context, in ShardInput) (StageResult, error) {
 	items := int64(min(in.Chunks, in.Shape.Filled().BatchChunks))
 	f := fanOut{
 		pending: in.Pending,
-		window:  in.Shape.Filled().ShardWindow,
-		hold: func() (code string, hold bool) {
-			hold = drain.ReceiveAsync(&code)
-			return code, hold
-		},
 		start: func(n int) workflow.Future {
 			unit := Unit{Build: in.Build, Stage: "extract", N: in.Shard, Batch: n}
 			return workflow.ExecuteActivity(batch(running, in.Build, ExtractChunks, items), ExtractChunks, unit)
 		},
 	}
-	if in.Window > 0 {
-		f.obey(running, in.Window, drain)
-	}
+	f.obey(running, in.Window, drain)
 	if in.Tell {
 		f.begun = func() { tellStage(running, Counted{in.Shard, (f.inflight + 1) / 2}) }
 	}

@@ -184,7 +184,7 @@ func TestAShardOfWhichOnlyTheSealIsLeftPaysNothing(t *testing.T) {
 
 func TestAStageKeepsItsWindow(t *testing.T) {
 	in := stageOf200()
-	in.Shape.Windows.Extract = 7
+	in.Shape.Windows.Extract, in.Shape.ShardWindow = 7, 6
 	var mu sync.Mutex
 	running, most := 0, 0
 	env := environment(newFake(), nil)

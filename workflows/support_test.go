@@ -203,23 +203,13 @@ func (f *fake) register(to registry) {
 	reg(workflows.PublishBuild, func(_ context.Context, u workflows.Unit) (workflows.Outcome, error) {
 		return f.outcome, f.call(workflows.PublishBuild)
 	})
-	end := func(_ context.Context, e workflows.End) error {
-		f.mu.Lock()
-		f.ended = append(f.ended, e)
-		f.mu.Unlock()
-		return f.call(workflows.EndBuild)
-	}
-	if f.notify {
-		noting := func(ctx context.Context, e workflows.End) (workflows.Ended, error) {
-			return workflows.Ended{Notify: true}, end(ctx, e)
-		}
-		reg(workflows.EndBuild, noting)
-		reg(workflows.EndRestore, noting)
-		reg(workflows.EndAudit, noting)
-	} else { // as before there were notices
-		reg(workflows.EndBuild, end)
-		reg(workflows.EndRestore, end)
-		reg(workflows.EndAudit, end)
+	for _, name := range []string{workflows.EndBuild, workflows.EndRestore, workflows.EndAudit} {
+		reg(name, func(_ context.Context, e workflows.End) (workflows.Ended, error) {
+			f.mu.Lock()
+			f.ended = append(f.ended, e)
+			f.mu.Unlock()
+			return workflows.Ended{Notify: f.notify}, f.call(workflows.EndBuild)
+		})
 	}
 	reg(workflows.SendNotice, func(_ context.Context, n workflows.Notice) error {
 		f.mu.Lock()
@@ -247,8 +237,11 @@ func (f *fake) register(to registry) {
 	})
 }
 
+// registrar registers stand-ins of activities.
+type registrar interface{ register(to registry) }
+
 // environment of a test; with prepares it.
-func environment(f *fake, with func(*testsuite.TestWorkflowEnvironment)) *testsuite.TestWorkflowEnvironment {
+func environment(f registrar, with func(*testsuite.TestWorkflowEnvironment)) *testsuite.TestWorkflowEnvironment {
 	var suite testsuite.WorkflowTestSuite
 	suite.SetLogger(log.NewStructuredLogger(slog.New(slog.DiscardHandler)))
 	env := suite.NewTestWorkflowEnvironment()
@@ -276,6 +269,9 @@ func run(
 		name = workflows.AuditName
 	} else {
 		build.Generation = "g"
+	}
+	if build.Shape.Format == 0 {
+		build.Shape.Format = workflows.Format
 	}
 	if build.Heartbeat == 0 { // the environment's clock jumps over what a mock waits for
 		build.Heartbeat = 1000 * time.Hour

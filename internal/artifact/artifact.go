@@ -31,9 +31,6 @@ type Index struct {
 	// Doubt has PutSegment read what lies under a content's name already, and write it again where it is damaged. Else
 	// its size is trusted.
 	Doubt bool
-	// OneName has the files of units of work lie under one name, whichever attempt writes them, as runs of older formats
-	// have it (PutScratch).
-	OneName bool
 }
 
 // SegmentKey of a content address.

@@ -9,18 +9,14 @@ import (
 // DefaultEndpoint of provider openai.
 const DefaultEndpoint = "https://api.openai.com/v1"
 
-// NoTrustDomain has results of a model shared by all who ask a model of that name, wherever: what they were before
-// domains were told apart.
+// NoTrustDomain has results of a model shared by all who ask a model of that name, wherever.
 const NoTrustDomain = "none"
 
 // Trust says in whose answers a generation trusts, model by model; empty for models that are not asked over a network,
-// and where domains are not told apart. Results that were paid for before they were told apart name no domain: Before
-// says that those are this index's own, paid for in the same domain.
+// and for those of NoTrustDomain.
 type Trust struct {
-	Chat            string `json:"chat,omitempty"`
-	Embedding       string `json:"embedding,omitempty"`
-	ChatBefore      bool   `json:"chat_before,omitempty"`
-	EmbeddingBefore bool   `json:"embedding_before,omitempty"`
+	Chat      string `json:"chat,omitempty"`
+	Embedding string `json:"embedding,omitempty"`
 }
 
 // Domain is whose answers the model's are (docs/contract.md, Identity).

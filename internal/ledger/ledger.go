@@ -7,8 +7,6 @@
 // entry under the same key; a positive always wins, and takes its place.
 //
 //	ledger/<task>/loose/<2 hex>/<key>           one validated result, or why there is none (negativeMark)
-//	ledger/<task>/loose/<2 hex>/<key>.neg-<n>   why there is none, of releases before
-//	ledger/<task>/negatives.json                no entry has a name of that kind
 //	ledger/<task>/packs/<sha256>                sorted entries of a shard, with a filter of its keys
 //	ledger/<task>/packs/<sha256>.swept          its loose entries are deleted
 //	ledger/<task>/merged/<run>-<first>-<last>   entries of several packs, each after its time, by range of first bytes
@@ -92,9 +90,6 @@ type Ledger struct {
 	packs  packs
 	held   holding
 	texts  *textIndex
-
-	formerMu sync.Mutex
-	former   map[string]*former // by task
 }
 
 // claimTTL covers one model call with its retries; a worker that dies gives its claims back this late.
@@ -110,7 +105,6 @@ func New(store blob.Store, claims coordination.Claims) *Ledger {
 		owner:  hex.EncodeToString(raw),
 		packs:  packs{byTask: map[string]*taskPacks{}},
 		texts:  newTextIndex(),
-		former: map[string]*former{},
 	}
 }
 
@@ -163,24 +157,12 @@ func (l *Ledger) fromPacks(ctx context.Context, task string, key core.Digest, ac
 	return &found, nil
 }
 
-// loose reads the loose entry of a key. What is not accepted is removed, so that another can take its place.
+// loose reads the loose entry of a key; nil where there is none, or none of use. What is not accepted is removed, so
+// that another can take its place.
 func (l *Ledger) loose(
 	ctx context.Context, task string, key core.Digest, attempt int, accept Accept,
 ) (*Entry, error) {
 	name := looseKey(task, key)
-	found, err := l.accepted(ctx, name, attempt, accept)
-	if err != nil || found != nil {
-		return found, err
-	}
-	names, err := l.formerNegatives(ctx, task)
-	if name = formerNegKey(task, key, attempt); err != nil || !names[name] {
-		return nil, err
-	}
-	return l.accepted(ctx, name, attempt, accept)
-}
-
-// accepted reads a loose entry; nil where there is none, or none of use.
-func (l *Ledger) accepted(ctx context.Context, name string, attempt int, accept Accept) (*Entry, error) {
 	raw, _, err := blob.Read(ctx, l.store, name)
 	if fault.Is(err, fault.NotFound) {
 		return nil, nil
@@ -189,9 +171,6 @@ func (l *Ledger) accepted(ctx context.Context, name string, attempt int, accept 
 		return nil, err
 	}
 	value, failed, negative := decodeNegative(raw)
-	if strings.Contains(name, formerNeg) {
-		failed, negative = attempt, true
-	}
 	found := Entry{Value: value, Negative: negative, Attempt: failed}
 	if negative && failed < attempt {
 		return nil, nil // a later round asks again

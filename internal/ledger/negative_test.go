@@ -3,11 +3,8 @@ package ledger_test
 import (
 	"bytes"
 	"context"
-	"fmt"
 	"slices"
 	"testing"
-	"testing/synctest"
-	"time"
 
 	"github.com/unweaver/unweaver/internal/ledger"
 	"github.com/unweaver/unweaver/internal/store/blob"
@@ -54,63 +51,7 @@ func TestAMissCostsOneLookAndItsResultOneWrite(t *testing.T) {
 	}
 }
 
-func TestNegativeEntriesOfReleasesBeforeAreNotPaidForAgain(t *testing.T) {
-	near := memory.New()
-	for i := range 3 {
-		name := fmt.Sprintf("%s.neg-%d", looseName(i), i)
-		if _, err := blob.Write(t.Context(), near, name, []byte("why"), blob.Cond{}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	paid := 0
-	for process := range 2 {
-		l := ledger.New(near, newClaims())
-		for i := range 3 {
-			entry, _, err := l.Do(t.Context(), ledger.Extract, key(i), i, pays(&paid, ledger.Result{Value: []byte("new")}))
-			if err != nil || !entry.Negative || string(entry.Value) != "why" {
-				t.Errorf("process %d, entry %d: %v %v", process, i, entry, err)
-			}
-		}
-	}
-	if paid != 0 {
-		t.Errorf("paid %d times", paid)
-	}
-	// A round that they are not of asks, and what it gets counts from then on.
-	l := ledger.New(near, newClaims())
-	for range 2 {
-		entry, _, err := l.Do(t.Context(), ledger.Extract, key(0), 1, pays(&paid, ledger.Result{Value: []byte("good")}))
-		if err != nil || entry.Negative || string(entry.Value) != "good" || paid != 1 {
-			t.Errorf("%v, paid %d times, %v", entry, paid, err)
-		}
-	}
-	if entry, err := l.Get(t.Context(), ledger.Extract, key(0), 0); err != nil || entry == nil || entry.Negative {
-		t.Errorf("a positive entry does not win: %v %v", entry, err)
-	}
-}
-
-// Releases before write negative entries under names of their own, also while, and after, this one does.
-func TestNegativeEntriesOfAReleaseBesideAreFoundADayLater(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		near := memory.New()
-		l, paid := ledger.New(near, newClaims()), 0
-		asked := func(l *ledger.Ledger, i, want int) {
-			t.Helper()
-			result := ledger.Result{Value: []byte("new")}
-			if _, _, err := l.Do(t.Context(), ledger.Extract, key(i), 0, pays(&paid, result)); err != nil || paid != want {
-				t.Errorf("entry %d: paid %d times, want %d, %v", i, paid, want, err)
-			}
-		}
-		asked(l, 1, 1) // none has a former name, which is written down
-		if _, err := blob.Write(t.Context(), near, looseName(2)+".neg-0", []byte("why"), blob.Cond{}); err != nil {
-			t.Fatal(err)
-		}
-		time.Sleep(25 * time.Hour)
-		asked(l, 2, 1)
-		asked(ledger.New(near, newClaims()), 2, 1)
-	})
-}
-
-// A release before takes a negative entry for a result, and packs it.
+// A negative entry that came into a pack all the same does not count there.
 func TestANegativeEntryInAPackIsNone(t *testing.T) {
 	b := newBook(t)
 	bad := ledger.Result{Value: []byte("bad"), Negative: true}

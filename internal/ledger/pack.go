@@ -127,7 +127,6 @@ func (l *Ledger) PackEntries(ctx context.Context, task string, entries iter.Seq2
 type looseObject struct {
 	object   string
 	key      core.Digest
-	negative bool // by its name: those of releases before
 	modified time.Time
 }
 
@@ -145,9 +144,8 @@ func (l *Ledger) looseObjects(ctx context.Context, task string) iter.Seq2[looseO
 		give := func(info blob.Info) bool {
 			sign(ctx, count)
 			count++
-			name, _, negative := strings.Cut(path.Base(info.Key), formerNeg)
-			entry := looseObject{object: info.Key, negative: negative, modified: info.Modified}
-			return entry.key.UnmarshalText([]byte(name)) != nil || // it is none of ours
+			entry := looseObject{object: info.Key, modified: info.Modified}
+			return entry.key.UnmarshalText([]byte(path.Base(info.Key))) != nil || // it is none of ours
 				yield(entry, nil)
 		}
 		folder, more := -1, false
@@ -217,7 +215,7 @@ func (l *Ledger) gather(ctx context.Context, task string, now time.Time) (int64,
 		if err != nil {
 			return total, err
 		}
-		if entry.negative || now.Sub(entry.modified) <= LooseGrace {
+		if now.Sub(entry.modified) <= LooseGrace {
 			continue
 		}
 		raw, err := l.packed(ctx, task, entry.key)

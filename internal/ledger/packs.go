@@ -114,13 +114,17 @@ type pack struct {
 	from, to byte // first bytes of its keys: first and last
 }
 
+// keptFrames bounds the unpacked frames of packs that a process remembers, in bytes of a task. A shard that is looked
+// up again finds its pack in there, whatever the order of its chunks.
+const keptFrames = 32 << 20
+
 // taskPacks are the open packs of a task.
 type taskPacks struct {
 	mu     sync.Mutex
 	listed time.Time
 	packs  []*pack         // by key
 	aside  map[string]bool // packs that could not be read
-	frames frames
+	frames *artifact.Frames[[]byte]
 }
 
 type packs struct {
@@ -133,7 +137,10 @@ func (p *packs) task(task string) *taskPacks {
 	defer p.mu.Unlock()
 	t := p.byTask[task]
 	if t == nil {
-		t = &taskPacks{aside: map[string]bool{}}
+		t = &taskPacks{
+			aside:  map[string]bool{},
+			frames: artifact.NewFrames(keptFrames, slices.Clip[[]byte], func(raw []byte) int { return len(raw) }),
+		}
 		p.byTask[task] = t
 	}
 	return t
@@ -171,7 +178,7 @@ func (l *Ledger) packed(ctx context.Context, task string, key core.Digest) ([]by
 		return nil, err
 	}
 	for _, p := range open {
-		value, err := p.get(ctx, &t.frames, key)
+		value, err := p.get(ctx, t.frames, key)
 		if err != nil && artifact.IsDamage(err) {
 			l.setAside(t, p.key, err)
 			if fault.Is(err, fault.NotFound) { // it was written again, and what took its place is to be looked at before paying
@@ -275,7 +282,7 @@ func openPack(ctx context.Context, store blob.Store, file packFile) (*pack, erro
 	return opened, nil
 }
 
-func (p *pack) get(ctx context.Context, through *frames, key core.Digest) ([]byte, error) {
+func (p *pack) get(ctx context.Context, through *artifact.Frames[[]byte], key core.Digest) ([]byte, error) {
 	name := key.String()
 	if !p.mayHold(key) {
 		return nil, nil
@@ -284,7 +291,7 @@ func (p *pack) get(ctx context.Context, through *frames, key core.Digest) ([]byt
 	if i < 0 {
 		return nil, nil
 	}
-	raw, err := through.read(ctx, p, i)
+	raw, err := through.Read(ctx, p.reader, i)
 	if err != nil {
 		return nil, err
 	}

@@ -3,8 +3,8 @@ package ledger
 import (
 	"context"
 	"errors"
+	"path"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/unweaver/unweaver/internal/artifact"
@@ -23,11 +23,6 @@ func (l *Ledger) Remove(
 ) (removed int64, err error) {
 	if len(keys) == 0 {
 		return 0, nil
-	}
-	if task == Embed {
-		if err := l.adoptAnswers(ctx); err != nil {
-			return 0, err
-		}
 	}
 	name, owner := "ledger-upkeep:"+task, l.owner+"-"+newCall()
 	got, err := l.claims.Claim(ctx, name, owner, claimTTL)
@@ -84,7 +79,7 @@ func hasKey(keys map[core.Digest]bool, name string) bool {
 	return key.UnmarshalText([]byte(name)) == nil && keys[key]
 }
 
-// removeLoose deletes loose entries, under whatever name.
+// removeLoose deletes loose entries.
 func (l *Ledger) removeLoose(ctx context.Context, task string, keys map[core.Digest]bool) (int64, error) {
 	folders := map[string]bool{}
 	for key := range keys {
@@ -96,8 +91,7 @@ func (l *Ledger) removeLoose(ctx context.Context, task string, keys map[core.Dig
 			if err != nil {
 				return 0, err
 			}
-			name, _, _ := strings.Cut(info.Key[strings.LastIndexByte(info.Key, '/')+1:], formerNeg)
-			if hasKey(keys, name) {
+			if hasKey(keys, path.Base(info.Key)) {
 				objects = append(objects, info.Key)
 			}
 		}
@@ -184,7 +178,7 @@ func (t *taskPacks) close() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.listed, t.packs = time.Time{}, nil
-	t.frames.clear()
+	t.frames.Forget(nil)
 }
 
 // removeTexts takes texts out of the index and out of the answers that hold them. An answer is written again for the

@@ -56,8 +56,6 @@ type textIndex struct {
 
 	refreshing sync.Mutex
 	refreshed  time.Time // when the last look at what others stored began
-	adopting   sync.Mutex
-	adopted    bool
 	sealing    sync.Mutex
 	merging    sync.Mutex
 }

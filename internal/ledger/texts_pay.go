@@ -250,9 +250,6 @@ func (l *Ledger) lookForStored(ctx context.Context, since time.Time) (time.Time,
 	if x.refreshed.After(since) {
 		return x.refreshed, nil
 	}
-	if err := l.adoptAnswers(ctx); err != nil {
-		return time.Time{}, err
-	}
 	begun := time.Now()
 	marked := map[core.Digest]bool{}
 	var unknown []core.Digest

@@ -8,53 +8,12 @@ import (
 
 	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/core"
-	"github.com/unweaver/unweaver/internal/fault"
-	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/internal/stream/parallel"
 )
 
-// adoptedKey says that the answers of releases that had no index of texts are in it.
-const adoptedKey = "ledger/" + Embed + "/indexed.json"
-
-// adoptAnswers brings the answers of earlier releases into the index, once in the life of a store.
-func (l *Ledger) adoptAnswers(ctx context.Context) error {
-	x := l.texts
-	x.adopting.Lock()
-	defer x.adopting.Unlock()
-	there := func() (bool, error) {
-		_, err := l.store.Stat(ctx, adoptedKey)
-		if fault.Is(err, fault.NotFound) {
-			return false, nil
-		}
-		return err == nil, err
-	}
-	if x.adopted {
-		return nil
-	}
-	if done, err := there(); done || err != nil {
-		x.adopted = done
-		return err
-	}
-	name, owner := "ledger-adopt:"+Embed, l.owner+"-"+newCall()
-	if err := l.claim(ctx, name, owner); err != nil { // one process does it, the others wait
-		return err
-	}
-	defer l.keep(ctx, name, owner)()
-	if done, err := there(); done || err != nil {
-		x.adopted = done
-		return err
-	}
-	if _, err := l.indexUnnamed(ctx, time.Time{}); err != nil {
-		return err
-	}
-	_, err := blob.WriteJSON(ctx, l.store, adoptedKey, map[string]time.Time{"at": time.Now().UTC()}, blob.Cond{})
-	x.adopted = err == nil
-	return err
-}
-
-// indexUnnamed brings answers into the index that it does not name: those of an earlier release, and those that lay in
-// a pack of the index that cannot be read. With a time, those that may go by then, or are younger than LooseGrace,
-// are left out, the old ones only if every pack can be read. It gives how many texts it brought in.
+// indexUnnamed brings answers into the index that it does not name, since they lay in a pack of the index that cannot be
+// read. Those that may go by now, or are younger than LooseGrace, are left out, the old ones only if every pack can be
+// read. It returns how many texts it brought in.
 func (l *Ledger) indexUnnamed(ctx context.Context, now time.Time) (int64, error) {
 	named, whole, err := l.namedObjects(ctx)
 	if err != nil {
@@ -80,7 +39,7 @@ func (l *Ledger) indexUnnamed(ctx context.Context, now time.Time) (int64, error)
 		}
 		age := now.Sub(entry.modified)
 		young, gone := age <= LooseGrace, age > Unlisted && whole
-		if has || entry.negative || (!now.IsZero() && (young || gone)) {
+		if has || young || gone {
 			continue
 		}
 		if keys = append(keys, entry.key); len(keys) == sealTexts/64 {
@@ -206,9 +165,6 @@ const textsUpkeep = "ledger-upkeep:" + Embed
 func (l *Ledger) upkeepTexts(
 	ctx context.Context, listed iter.Seq2[core.Digest, error], now time.Time,
 ) (kept Kept, err error) {
-	if err := l.adoptAnswers(ctx); err != nil {
-		return kept, err
-	}
 	name, owner := textsUpkeep, l.owner+"-"+newCall()
 	got, err := l.claims.Claim(ctx, name, owner, claimTTL)
 	if err != nil || !got {

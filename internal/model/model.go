@@ -64,7 +64,6 @@ type Info struct {
 	Model      string
 	Endpoint   string // shared limits are counted by it
 	Domain     string // whose answers these are: results are shared within it alone; empty: not told apart
-	Before     bool   // results that name no domain were paid for in this one
 	Parameters string // what else shapes a reply; part of ledger keys
 	Paid       bool   // replies cost money, or much time: they go through the ledger
 }
@@ -157,21 +156,6 @@ func (s Set) Finder() Chat {
 	return s.Chat
 }
 
-// WithBefore says of the paid models of a set whether results that name no domain were paid for in theirs.
-func (s Set) WithBefore(chat, embedding bool) Set {
-	if info := s.Chat.Info(); chat && info.Paid && info.Domain != "" {
-		s.Chat = formerChat{s.Chat}
-	}
-	former := func(embedder Embedder) Embedder {
-		if info := embedder.Info(); embedding && info.Paid && info.Domain != "" {
-			return formerEmbedder{embedder}
-		}
-		return embedder
-	}
-	s.Classes, s.Chunks = former(s.Classes), former(s.Chunks)
-	return s
-}
-
 // Watched has sign called while embedders of a set that run inside this process get on (see Alive).
 func (s Set) Watched(sign func()) Set {
 	s.Classes, s.Chunks = watchedEmbedder{s.Classes, sign}, watchedEmbedder{s.Chunks, sign}
@@ -190,30 +174,6 @@ func (w watchedEmbedder) Embed(ctx context.Context, texts []string) ([][]float32
 
 // Unwrap gives the embedder below, for As.
 func (w watchedEmbedder) Unwrap() Embedder { return w.Embedder }
-
-type formerChat struct{ Chat }
-
-// Info implements Chat.
-func (f formerChat) Info() Info {
-	info := f.Chat.Info()
-	info.Before = true
-	return info
-}
-
-// Unwrap gives the model below, for As.
-func (f formerChat) Unwrap() Chat { return f.Chat }
-
-type formerEmbedder struct{ Embedder }
-
-// Info implements Embedder.
-func (f formerEmbedder) Info() Info {
-	info := f.Embedder.Info()
-	info.Before = true
-	return info
-}
-
-// Unwrap gives the embedder below, for As.
-func (f formerEmbedder) Unwrap() Embedder { return f.Embedder }
 
 // Asker is an embedder that embeds questions otherwise than passages. Find it with As.
 type Asker interface {

@@ -158,9 +158,6 @@ func (r *Run) OpenBackfill(ctx context.Context) (OpenedBackfill, error) {
 	if err != nil {
 		return OpenedBackfill{}, err
 	}
-	if err := r.planned(ctx, fixed); err != nil {
-		return OpenedBackfill{}, err
-	}
 	if parent, err := r.parent(ctx, fixed.Parent); err == nil && parent != nil {
 		base = parent.Generation
 	}
@@ -197,12 +194,9 @@ func (r *Run) planBackfill(ctx context.Context, asked core.Backfill) (Plan, erro
 		return fixed, err
 	}
 	fixed.Parent, fixed.Epoch = current.Manifest, current.Epoch
-	domains, reasons, err := r.trust(ctx, parent)
-	if err != nil {
-		return fixed, err
-	}
-	r.domains, fixed.Trust, fixed.Rebuild = &domains, &domains, domains.Moved
-	models, err := r.models(ctx)
+	domains, reasons := r.trust(parent)
+	fixed.Trust, fixed.Rebuild = domains, domains.Moved
+	models, err := r.models()
 	if err != nil {
 		return fixed, err
 	}

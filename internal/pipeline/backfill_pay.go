@@ -47,7 +47,7 @@ func (r *Run) PayBackfill(ctx context.Context, unit int, going Going) error {
 	if p.chunked, err = r.Chunk(ctx, unit); err != nil {
 		return err
 	}
-	if p.models, err = r.models(ctx); err != nil {
+	if p.models, err = r.models(); err != nil {
 		return err
 	}
 	p.worked = time.Since(begun)

@@ -27,7 +27,7 @@ func (r *Run) InBatches(ctx context.Context) (bool, error) {
 	if !r.Settings.Chat.Batch.On() {
 		return false, nil
 	}
-	models, err := r.models(ctx)
+	models, err := r.models()
 	if err != nil {
 		return false, err
 	}
@@ -54,7 +54,7 @@ func (r *Run) PayBatches(ctx context.Context) (Batched, error) {
 }
 
 func (r *Run) payBatches(ctx context.Context) (Batched, error) {
-	models, err := r.models(ctx)
+	models, err := r.models()
 	if err != nil {
 		return Batched{}, err
 	}

@@ -87,11 +87,7 @@ func (r *Run) draft(ctx context.Context) (manifest core.Manifest, live []string,
 	if err != nil {
 		return manifest, nil, err
 	}
-	models, err := r.models(ctx)
-	if err != nil {
-		return manifest, nil, err
-	}
-	domains, err := r.trusts(ctx)
+	models, err := r.models()
 	if err != nil {
 		return manifest, nil, err
 	}
@@ -101,7 +97,7 @@ func (r *Run) draft(ctx context.Context) (manifest core.Manifest, live []string,
 		Config: r.Settings.ConfigDigest(), Made: MadeBy(r.Settings), Created: fixed.Started, Limits: r.Limits.Key(),
 		Class: fixed.Class, Chunk: fixed.Chunk,
 		Partitions: partitions.Partitions, Collections: fixed.Collections, Counts: shards.Counts, Hashes: shards.Hashes,
-		Trust: domains.recorded(), Aliases: fixed.Aliases,
+		Trust: fixed.Trust.recorded(), Aliases: fixed.Aliases,
 		Models: core.ModelSummary{Chat: models.Chat.Info().Label(), Embedding: models.Chunks.Info().Label()},
 	}
 	if err := manifest.Spec.UnmarshalText([]byte(r.Spec)); err != nil {

@@ -96,7 +96,7 @@ func (r *Run) factsIn(ctx context.Context, manifest *core.Manifest) (factstage.I
 	if err != nil {
 		return factstage.In{}, model.Set{}, nil, err
 	}
-	models, err := r.models(ctx)
+	models, err := r.models()
 	if err != nil {
 		return factstage.In{}, models, nil, err
 	}

@@ -211,7 +211,7 @@ func (e *Enriched) keep(ctx context.Context, r *Run, file *artifact.File, of, ki
 // in is what a memory is made of, with the embedder as the generation has it; release it.
 func (memoryOf) in(ctx context.Context, r *Run) (in gemstage.In, release func(), err error) {
 	release = func() {}
-	models, err := r.models(ctx)
+	models, err := r.models()
 	if err != nil {
 		return in, release, err
 	}

@@ -53,7 +53,7 @@ func (likelyPairs) Pay(context.Context, *Run, *core.Manifest, int, int) error { 
 // Seal implements enrichment.
 func (p likelyPairs) Seal(ctx context.Context, r *Run, manifest *core.Manifest) (Enriched, error) {
 	var out Enriched
-	models, err := r.models(ctx)
+	models, err := r.models()
 	if err != nil {
 		return out, err
 	}

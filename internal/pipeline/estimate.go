@@ -190,15 +190,11 @@ func (e *estimating) plan(ctx context.Context) (plan.Result, error) {
 	if e.parent, err = e.Run.parent(ctx, current.Manifest); err != nil {
 		return plan.Result{}, err
 	}
-	domains, reasons, err := e.trust(ctx, e.parent)
-	if err != nil {
+	domains, reasons := e.trust(e.parent)
+	if e.models, err = e.Run.models(); err != nil {
 		return plan.Result{}, err
 	}
-	e.domains = &domains
-	if e.models, err = e.Run.models(ctx); err != nil {
-		return plan.Result{}, err
-	}
-	fixed := Plan{Parent: current.Manifest, Trust: &domains, Rebuild: e.Rebuild || domains.Moved}
+	fixed := Plan{Parent: current.Manifest, Trust: domains, Rebuild: e.Rebuild || domains.Moved}
 	if e.Rebuild {
 		reasons = append(reasons, "asked for with --rebuild")
 	}

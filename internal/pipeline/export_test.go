@@ -1,7 +1,6 @@
 package pipeline
 
 import (
-	"context"
 	"testing"
 
 	"github.com/unweaver/unweaver/internal/core"
@@ -42,12 +41,6 @@ func Unmerged(t testing.TB) {
 
 // Forget has units of work begin with what the store has, as those of another process do.
 func (p *Ports) Forget() { p.near.Forget() }
-
-// TrustOf is whom a run trusts.
-func TrustOf(ctx context.Context, run *Run) (core.Trust, error) {
-	found, err := run.trusts(ctx)
-	return found.Trust, err
-}
 
 // RowsOf tells by its key whether a vector row counts in a generation.
 func RowsOf(t *testing.T, ports *Ports, manifest *core.Manifest) func(key string) bool {

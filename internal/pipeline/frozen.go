@@ -104,7 +104,7 @@ func (r *Run) freeze(ctx context.Context, shards Shards) (Frozen, error) {
 	if err != nil {
 		return Frozen{}, err
 	}
-	models, err := r.models(ctx)
+	models, err := r.models()
 	if err != nil {
 		return Frozen{}, err
 	}
@@ -112,11 +112,7 @@ func (r *Run) freeze(ctx context.Context, shards Shards) (Frozen, error) {
 	if err := r.learn(ctx, &frozen, models, sound(parent, fixed.Damage), shards); err != nil {
 		return frozen, err
 	}
-	domains, err := r.trusts(ctx)
-	if err != nil {
-		return frozen, err
-	}
-	frozen.Collections = r.collections(parent, frozen, domains, cmp.Or(fixed.Family, r.Job.Index))
+	frozen.Collections = r.collections(parent, frozen, fixed.Trust, cmp.Or(fixed.Family, r.Job.Index))
 	frozen.Import, err = r.importing(ctx, frozen.Collections)
 	return frozen, err
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"io"
-	"regexp"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -151,44 +150,5 @@ func (s *site) checkHashes(t *testing.T, want *core.Manifest) {
 	}
 	if manifest.Hashes != want.Hashes {
 		t.Errorf("hashes %+v, want %+v", manifest.Hashes, want.Hashes)
-	}
-}
-
-// named is a file of a unit that is named by its content.
-var named = regexp.MustCompile(`-[0-9a-f]{32}\.`)
-
-// A run that began when every attempt of a unit wrote one name goes on, whoever takes it, with the result of others.
-func TestARunOfTheTimeOfOneNameGoesOn(t *testing.T) {
-	undisturbed := newSite(t, sample(20)).night(t).manifest
-	for _, stages := range []int{1, 2, 4, 1 << 20} {
-		s := newSite(t, sample(20))
-		job, holder := s.leased(t)
-		job.OneName = true
-		older, stop := context.WithCancel(t.Context())
-		done := 0
-		s.before = func(string) {
-			if done++; done > stages {
-				stop()
-			}
-		}
-		out, err := s.stages(older, job, holder)
-		s.before = nil
-		stop()
-		if stages < 1<<20 {
-			if err == nil {
-				t.Fatal("the older program did all")
-			}
-			for _, key := range keysBelow(t, s.Artifacts, "docs/runs/") {
-				if named.MatchString(key) {
-					t.Errorf("%s is not a name of that time", key)
-				}
-			}
-			job.OneName = false
-			out, err = s.stages(t.Context(), job, holder)
-		}
-		if err != nil || out.published.Status == core.StatusHeld {
-			t.Fatalf("after %d units: %+v, %v", stages, out.published, err)
-		}
-		s.checkHashes(t, undisturbed)
 	}
 }

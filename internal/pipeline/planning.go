@@ -30,7 +30,7 @@ type Plan struct {
 	Part         bool        `json:"part,omitempty"`    // the parent's segments stay, but for what changed
 	Held         string      `json:"held,omitempty"`    // gate that is known already
 	HeldDetail   string      `json:"held_detail,omitempty"`
-	Trust        *trusted    `json:"trust,omitempty"`   // nil: of a release that wrote trustFile alone, or not even that
+	Trust        trusted     `json:"trust,omitzero"`
 	Excluded     purges.Set  `json:"excluded,omitzero"` // documents that were purged, and are left out
 	Pending      []string    `json:"pending,omitempty"` // purges that the run goes on with
 	Purge        string      `json:"purge,omitempty"`   // the one that the run is for: it touches nothing else
@@ -58,9 +58,6 @@ type Planned struct {
 func (r *Run) Plan(ctx context.Context) (Planned, error) {
 	fixed, err := once(ctx, r, planFile, r.plan)
 	if err != nil {
-		return Planned{}, err
-	}
-	if err := r.planned(ctx, fixed); err != nil {
 		return Planned{}, err
 	}
 	out := Planned{
@@ -122,14 +119,10 @@ func (r *Run) plan(ctx context.Context) (Plan, error) {
 	if err != nil {
 		return fixed, err
 	}
-	domains, moved, err := r.trust(ctx, parent)
-	if err != nil {
-		return fixed, err
-	}
-	r.domains, reasons = &domains, append(reasons, moved...)
-	fixed.Trust = &domains
+	domains, moved := r.trust(parent)
+	fixed.Trust, reasons = domains, append(reasons, moved...)
 	fixed.Rebuild = fixed.Rebuild || domains.Moved
-	models, err := r.models(ctx)
+	models, err := r.models()
 	if err != nil {
 		return fixed, err
 	}

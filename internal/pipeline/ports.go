@@ -70,7 +70,6 @@ type Job struct {
 	Shard         int    // chunks a shard holds at most
 	Batch         int    // chunks an extraction unit works on
 	Holder        Holder // of the lease, as far as it is known
-	OneName       bool   // a unit's files have one name, whichever attempt writes them: see artifact.Index
 }
 
 // Name is how people name a build: index/generation.
@@ -86,7 +85,6 @@ type Run struct {
 	Stage    string
 	Progress *Progress
 	book     *book
-	domains  *trusted // once they are known
 }
 
 // Open begins a unit of work of a stage.
@@ -124,7 +122,7 @@ func (p *Ports) Bare(job Job, stage, scratch string) *Run {
 			store = blobcache.Over(store, &p.near)
 		}
 	}
-	index := artifact.Index{Store: store, Name: job.Index, Doubt: job.Rebuild, OneName: job.OneName}
+	index := artifact.Index{Store: store, Name: job.Index, Doubt: job.Rebuild}
 	if job.Anew != "" {
 		scratch += anewFolder // below the fence's folder, so that it is collected with it
 	}

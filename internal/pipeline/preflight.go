@@ -33,7 +33,7 @@ func (r *Run) preflight(ctx context.Context, unit int) error {
 	if err != nil || done.Embedder {
 		return err
 	}
-	models, err := r.models(ctx)
+	models, err := r.models()
 	if err != nil {
 		return err
 	}

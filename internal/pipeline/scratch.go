@@ -201,7 +201,6 @@ func (s Scratch) remove(ctx context.Context) error {
 
 // once gives what the file holds, or makes it and writes it. Where another attempt that lives on wrote it meanwhile,
 // that is what holds, and is given: what has begun may rest on it, and it names files of its own (artifact.PutScratch).
-// In runs of OneName it is replaced, as that attempt's other files were replaced too.
 func once[T any](ctx context.Context, r *Run, file File[T], do func(context.Context) (T, error)) (T, error) {
 	value, found, err := file.Find(ctx, r.Scratch)
 	if found || err != nil {
@@ -209,9 +208,6 @@ func once[T any](ctx context.Context, r *Run, file File[T], do func(context.Cont
 	}
 	if value, err = do(ctx); err != nil {
 		return value, err
-	}
-	if r.OneName {
-		return value, file.Write(ctx, r.Scratch, value)
 	}
 	_, err = blob.WriteJSON(ctx, r.Scratch.Store, r.Scratch.Key(string(file)), value, blob.Cond{Absent: true})
 	if fault.Is(err, fault.Precondition) {

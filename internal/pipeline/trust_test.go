@@ -4,10 +4,8 @@ import (
 	"maps"
 	"testing"
 
-	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/model"
-	"github.com/unweaver/unweaver/internal/store/blob"
 )
 
 // vendor is a seller whose answers are of a domain.
@@ -51,31 +49,8 @@ func (s *seller) soldAll(before map[string]int) int {
 // anotherIndex has the site build another index from the same corpus and stores.
 func anotherIndex(t *testing.T, s *site, name string) {
 	t.Helper()
-	t.Helper()
 	restart(s)
 	s.spec.Index = name
-}
-
-// forget has the current generation look as releases left it that did not record domains.
-func forget(t *testing.T, s *site, manifest core.Manifest) {
-	t.Helper()
-	index := artifact.Index{Store: s.Artifacts, Name: manifest.Index}
-	current, _, err := index.Current(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	manifest.Trust = nil
-	if current.Manifest, err = index.PutManifest(t.Context(), &manifest); err != nil {
-		t.Fatal(err)
-	}
-	ref := core.GenerationRef{Manifest: current.Manifest, Seq: current.Seq, State: "published"}
-	for key, value := range map[string]any{
-		index.CurrentKey(): current, index.GenerationKey(manifest.Generation, "manifest.json"): ref,
-	} {
-		if _, err := blob.WriteJSON(t.Context(), s.Artifacts, key, value, blob.Cond{}); err != nil {
-			t.Fatal(err)
-		}
-	}
 }
 
 func TestATenantAtAnotherServerGetsNothingOfTheFirst(t *testing.T) {
@@ -103,33 +78,5 @@ func TestATenantAtAnotherServerGetsNothingOfTheFirst(t *testing.T) {
 		if paid := sold.soldAll(before); paid != 0 && !c.pays || c.pays && paid != all {
 			t.Errorf("%s at %s in domain %q: %d sold, the first index %d", c.index, c.url, c.domain, paid, all)
 		}
-	}
-}
-
-func TestTheReleaseThatTellsDomainsApartIsNotPaidForAgain(t *testing.T) {
-	s := newSite(t, sample(8))
-	sold := paying(s)
-	at(s, "http://one.example/v1", "")
-	first := s.night(t) // the keys of before: the models name no domain
-	sold.soldAll(nil)
-	forget(t, s, *first.manifest)
-	asWired(s, sold)
-	for name, prepare := range map[string]func(){
-		"an unchanged corpus": func() {},
-		"everything again":    func() { s.spec.Retrieval.Language = "de" },
-	} {
-		restart(s)
-		prepare()
-		before := maps.Clone(sold.texts)
-		s.night(t)
-		if paid := sold.soldAll(before); paid != 0 {
-			t.Errorf("%s: %d sold", name, paid)
-		}
-	}
-	anotherIndex(t, s, "tenant")
-	before := maps.Clone(sold.texts)
-	s.night(t) // an index that nothing shows to have paid for what names no domain
-	if paid := sold.soldAll(before); paid == 0 {
-		t.Error("another index got what names no domain")
 	}
 }

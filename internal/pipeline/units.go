@@ -162,7 +162,7 @@ func (r *Run) Extract(ctx context.Context, number, batch int) (extract.Result, e
 		if err != nil {
 			return extract.Result{}, core.Progress{}, err
 		}
-		models, err := r.models(ctx)
+		models, err := r.models()
 		if err != nil {
 			return extract.Result{}, core.Progress{}, err
 		}
@@ -198,7 +198,7 @@ func (r *Run) SealShard(ctx context.Context, number, batches int) (extract.SealR
 		if err != nil {
 			return extract.SealResult{}, progress, err
 		}
-		models, err := r.models(ctx)
+		models, err := r.models()
 		if err != nil {
 			return extract.SealResult{}, progress, err
 		}
@@ -379,7 +379,7 @@ func (r *Run) reducedKey(ctx context.Context, partition int) (string, error) {
 // Shorten shortens the long class texts of a partition.
 func (r *Run) Shorten(ctx context.Context, partition int) (shorten.Result, error) {
 	return finished(ctx, r, shortenFile(partition), func(ctx context.Context) (shorten.Result, core.Progress, error) {
-		models, err := r.models(ctx)
+		models, err := r.models()
 		if err != nil {
 			return shorten.Result{}, core.Progress{}, err
 		}

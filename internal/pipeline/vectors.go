@@ -65,7 +65,7 @@ func (r *Run) shardItems(ctx context.Context, number int) (join.Shard, error) {
 func (r *Run) Embed(ctx context.Context, part int) (embedstage.Result, error) {
 	return finished(ctx, r, embedFile(part), func(ctx context.Context) (embedstage.Result, core.Progress, error) {
 		var out embedstage.Result
-		models, err := r.models(ctx)
+		models, err := r.models()
 		if err != nil {
 			return out, out.Progress, err
 		}
@@ -107,7 +107,7 @@ func (r *Run) Load(ctx context.Context, part int) (load.Result, error) {
 }
 
 func (r *Run) load(ctx context.Context, part int) (load.Result, error) {
-	models, err := r.models(ctx)
+	models, err := r.models()
 	if err != nil {
 		return load.Result{}, err
 	}

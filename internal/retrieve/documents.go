@@ -5,6 +5,7 @@ import (
 	"sort"
 	"strings"
 
+	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/artifact/rows"
 	"github.com/unweaver/unweaver/internal/stream/parallel"
 )
@@ -28,21 +29,21 @@ func (g *Generation) DocumentsFrom(prefix string, at, limit int) (from, to, next
 
 // Documents reads the rows of the documents at [from, to). Neighbours lie in one frame, which is read once.
 func (g *Generation) Documents(ctx context.Context, from, to int) ([]rows.Document, error) {
-	frames := make([]frameID, max(0, to-from))
-	var distinct []frameID
+	frames := make([]artifact.FrameID, max(0, to-from))
+	var distinct []artifact.FrameID
 	for n := range frames {
 		reader := g.docs[g.Live.DocumentAt(from+n).Part]
 		if reader == nil {
 			return nil, g.damaged("documents")
 		}
-		frames[n] = frameID{reader, max(0, reader.Find(g.Live.Key(from+n)))}
+		frames[n] = artifact.FrameID{File: reader, Number: max(0, reader.Find(g.Live.Key(from+n)))}
 		if len(distinct) == 0 || distinct[len(distinct)-1] != frames[n] {
 			distinct = append(distinct, frames[n])
 		}
 	}
 	read := make([]*frame, len(distinct))
 	if err := parallel.Each(ctx, len(distinct), framesWidth, func(ctx context.Context, i int) (err error) {
-		read[i], err = unpacked.read(ctx, distinct[i].file, distinct[i].frame)
+		read[i], err = unpacked.Read(ctx, distinct[i].File, distinct[i].Number)
 		return err
 	}); err != nil {
 		return nil, err

@@ -7,29 +7,20 @@ import (
 
 // KeptFrameBytes is what unpacked frames hold.
 func KeptFrameBytes() int {
-	unpacked.mu.Lock()
-	defer unpacked.mu.Unlock()
-	return unpacked.bytes
+	bytes, _ := unpacked.Held()
+	return bytes
 }
 
 // FramesUnderWay is how many frames are being read.
 func FramesUnderWay() int {
-	unpacked.mu.Lock()
-	defer unpacked.mu.Unlock()
-	return len(unpacked.reading)
+	_, underWay := unpacked.Held()
+	return underWay
 }
 
 // KeepFrames bounds what unpacked frames hold until the function that it gives is called.
 func KeepFrames(limit int) func() {
-	unpacked.mu.Lock()
-	defer unpacked.mu.Unlock()
-	was := unpacked.limit
-	unpacked.limit = limit
-	return func() {
-		unpacked.mu.Lock()
-		defer unpacked.mu.Unlock()
-		unpacked.limit = was
-	}
+	was := unpacked.SetLimit(limit)
+	return func() { unpacked.SetLimit(was) }
 }
 
 // Composed is a generation that answers from many segments, with the stores and texts of another, which closes them.

@@ -406,7 +406,7 @@ func (g *Generation) Close() {
 	for _, text := range g.texts {
 		closed[text.File()] = true
 	}
-	unpacked.forget(closed)
+	unpacked.Forget(closed)
 }
 
 // Named finds classes whose folded name starts with a prefix, in the order of names, at most limit.

@@ -22,7 +22,7 @@ func (g *Generation) Document(ctx context.Context, i int) (rows.Document, error)
 	if frame < 0 {
 		return rows.Document{}, g.damaged("documents")
 	}
-	one, err := unpacked.read(ctx, reader, frame)
+	one, err := unpacked.Read(ctx, reader, frame)
 	if err != nil {
 		return rows.Document{}, err
 	}
@@ -47,7 +47,7 @@ func (g *Generation) Text(ctx context.Context, chunk *live.Chunk) (string, error
 	}
 	key := g.Live.Key(int(chunk.Document))
 	return reader.Through(func(ctx context.Context, file *artifact.Reader, number int) ([]byte, error) {
-		one, err := unpacked.read(ctx, file, number)
+		one, err := unpacked.Read(ctx, file, number)
 		if err != nil {
 			return nil, err
 		}
@@ -77,7 +77,7 @@ func (g *Generation) Extraction(ctx context.Context, chunk *live.Chunk) (rows.Ex
 	if reader == nil {
 		return rows.Extract{}, g.damaged("extract")
 	}
-	one, err := unpacked.read(ctx, reader, int(chunk.ExtFrame))
+	one, err := unpacked.Read(ctx, reader, int(chunk.ExtFrame))
 	if err != nil {
 		return rows.Extract{}, err
 	}

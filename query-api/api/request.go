@@ -1,12 +1,10 @@
 package api
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
-	"reflect"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -83,25 +81,8 @@ func decode(w http.ResponseWriter, r *http.Request) (Request, error) {
 	if err != nil {
 		return request, fault.Usage.At("read body", "").Because("it broke off")
 	}
-	if err := strictly(string(raw), reflect.TypeFor[Request]()); err != nil {
-		return request, err
-	}
-	decoder := json.NewDecoder(strings.NewReader(string(raw)))
-	decoder.DisallowUnknownFields()
-	if err := decoder.Decode(&request); err != nil {
-		var wrongType *json.UnmarshalTypeError
-		if errors.As(err, &wrongType) {
-			why := "want " + wrongType.Type.String() + ", got " + wrongType.Value
-			return request, invalid("read query", wrongType.Field, why, "")
-		}
-		return request, fault.Usage.At("read body", "").Because(err).Advise("send one JSON object")
-	}
-	if rest := strings.TrimSpace(string(raw[decoder.InputOffset():])); rest != "" {
-		return request, fault.Usage.At("read body", "").
-			Because("something follows the JSON object").
-			Advise("send one JSON object")
-	}
-	return request, nil
+	err = readBody(raw, &request)
+	return request, err
 }
 
 // bounded checks a number with its limits and default.

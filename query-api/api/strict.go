@@ -1,16 +1,21 @@
 package api
 
 import (
-	"encoding/json"
+	"bytes"
 	"errors"
 	"fmt"
+	"math"
 	"net/http"
 	"net/url"
 	"reflect"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/query-api/middleware"
@@ -19,167 +24,118 @@ import (
 // Count is a whole number as JSON Schema has it: 5, 5.0 and 5e0 are one.
 type Count int
 
-// UnmarshalJSON implements json.Unmarshaler; strictly has seen the number.
+// UnmarshalJSON implements json.Unmarshaler.
 func (c *Count) UnmarshalJSON(raw []byte) error {
-	n, ok := wholeOf(string(raw))
-	if ok {
-		*c = Count(n)
+	const largest = 1 << 53 // that every JSON reader has exactly
+	kind := jsontext.Value(raw).Kind()
+	number, err := strconv.ParseFloat(string(raw), 64)
+	switch {
+	case kind != '0':
+		return errors.New("want int, got " + nameOf(kind))
+	case err != nil || number != math.Trunc(number) || math.Abs(number) > largest:
+		return errors.New("want int, got number " + string(raw))
 	}
+	*c = Count(number)
 	return nil
 }
 
-// largest whole number that every JSON reader has exactly.
-const largest = 1 << 53
+// errEmpty refuses an empty name: null is as good as nothing, an empty name is a mistake.
+var errEmpty = errors.New("it is empty")
 
-func wholeOf(text string) (int, bool) {
-	f, err := strconv.ParseFloat(text, 64)
-	if err != nil || f != float64(int64(f)) || f > largest || f < -largest {
-		return 0, false
-	}
-	return int(f), true
-}
-
-// maxNesting of a body; what a query means needs four.
-const maxNesting = 32
-
-// strictly checks what encoding/json lets pass: keys that stand twice, that differ in case, and unknown ones. What is
-// no JSON at all is left to the decoder.
-func strictly(raw string, t reflect.Type) error {
-	decoder := json.NewDecoder(strings.NewReader(raw))
-	decoder.UseNumber()
-	if err := strictValue(decoder, place{t: t, full: true}); !errors.Is(err, errBroken) {
+// readText reads a string. Null is refused in a list, in a map and for the question.
+func readText(decoder *jsontext.Decoder, text *string) error {
+	method := decoder.StackPointer() == "/method"
+	raw, err := decoder.ReadValue()
+	if err != nil {
 		return err
 	}
+	switch kind := raw.Kind(); {
+	case kind == '"' && method && string(raw) == `""`:
+		return errEmpty
+	case kind == '"':
+		*text = decodeText(raw)
+	case kind != 'n':
+		return errors.New("want string, got " + nameOf(kind))
+	case !method:
+		return errors.New("want a value, got null")
+	}
 	return nil
 }
 
-// errBroken ends the look at what is no JSON; a value that cannot be read must never be asked for again.
-var errBroken = errors.New("no JSON")
-
-// place of a value in a body.
-type place struct {
-	t     reflect.Type // nil: anything may stand there
-	at    string       // the path of keys to it
-	depth int
-	full  bool // null is no value there: among the items of a list, in a map, and in what is required
+// decodeText returns what a JSON string says. U+FFFD stands for bytes that are no UTF-8.
+func decodeText(raw jsontext.Value) string {
+	text, _ := jsontext.AppendUnquote(nil, raw) // the decoder has checked it but for that
+	return string(text)
 }
 
-func strictValue(decoder *json.Decoder, of place) error {
-	token, err := decoder.Token()
+// bodyOptions refuse what a body cannot mean; that names come twice or in other letters is refused anyhow.
+var bodyOptions = json.JoinOptions(
+	json.RejectUnknownMembers(true), jsontext.AllowInvalidUTF8(true),
+	json.WithUnmarshalers(json.UnmarshalFromFunc(readText)),
+)
+
+// readBody reads the one JSON object that a body is.
+func readBody(raw []byte, request *Request) error {
+	decoder := jsontext.NewDecoder(bytes.NewReader(raw), bodyOptions)
+	object, err := decoder.ReadValue()
 	if err != nil {
-		return errBroken
+		return refuseBody(err)
 	}
-	t := of.t
-	for t != nil && t.Kind() == reflect.Pointer {
-		t = t.Elem()
+	if rest := bytes.TrimSpace(raw[decoder.InputOffset():]); len(rest) > 0 {
+		return fault.Usage.At("read body", "").
+			Because("something follows the JSON object").
+			Advise("send one JSON object")
 	}
-	of.t = t
-	if of.depth > maxNesting {
-		return fault.Usage.At("read body", "").Because(fmt.Sprintf("it is nested deeper than %d", maxNesting))
-	}
-	switch token := token.(type) {
-	case nil:
-		if t != nil && of.full {
-			return invalid("read query", of.at, "want a value, got null", "")
-		}
-	case json.Number:
-		if t == reflect.TypeFor[Count]() {
-			if _, ok := wholeOf(token.String()); !ok {
-				return invalid("read query", of.at, "want int, got number "+token.String(), "")
-			}
-		}
-	case string, bool:
-		if of.at == "method" && token == "" { // null is as good as nothing; an empty name is a mistake
-			return invalid("read query", of.at, "it is empty", "leave it out, or give null, for the index's own")
-		}
-		if text, ok := token.(string); ok && t == reflect.TypeFor[time.Time]() {
-			if _, err := time.Parse(time.RFC3339, text); err != nil {
-				return invalid("read query", of.at, fmt.Sprintf("%.80q is no time", text), "write 2026-01-31T12:00:00Z")
-			}
-		}
-		if t == reflect.TypeFor[Count]() {
-			return invalid("read query", of.at, fmt.Sprintf("want int, got %T", token), "")
-		}
-	case json.Delim:
-		if token == '{' {
-			return strictObject(decoder, of)
-		}
-		if t == reflect.TypeFor[Count]() {
-			return invalid("read query", of.at, "want int, got array", "")
-		}
-		return strictItems(decoder, of)
+	if err := json.Unmarshal(object, request, bodyOptions); err != nil {
+		return refuseBody(err)
 	}
 	return nil
 }
 
-func strictItems(decoder *json.Decoder, list place) error {
-	item := place{at: list.at, depth: list.depth + 1, full: true}
-	if list.t != nil && list.t.Kind() == reflect.Slice {
-		item.t = list.t.Elem()
+// refuseBody names the field that an error is about, and what to do.
+func refuseBody(err error) error {
+	var form *jsontext.SyntacticError
+	var meaning *json.SemanticError
+	switch {
+	case errors.As(err, &form) && errors.Is(form.Err, jsontext.ErrDuplicateName):
+		return invalid("read query", fieldOf(form.JSONPointer), "it stands twice", "")
+	case form != nil || !errors.As(err, &meaning):
+		return fault.Usage.At("read body", "").Because(err).Advise("send one JSON object")
 	}
-	for decoder.More() {
-		if err := strictValue(decoder, item); err != nil {
-			return err
-		}
+	field := fieldOf(meaning.JSONPointer)
+	switch kind := meaning.JSONKind; {
+	case errors.Is(meaning.Err, json.ErrUnknownName):
+		return invalid("read query", field, "unknown field", "known: "+strings.Join(keysOf(meaning.GoType), ", "))
+	case errors.Is(meaning.Err, errEmpty):
+		return invalid("read query", field, errEmpty.Error(), "leave it out, or give null, for the index's own")
+	case meaning.GoType == reflect.TypeFor[time.Time]() && kind == '"':
+		why := fmt.Sprintf("%.80q is no time", decodeText(meaning.JSONValue))
+		return invalid("read query", field, why, "write 2026-01-31T12:00:00Z")
+	case meaning.GoType == reflect.TypeFor[Count]() || meaning.GoType == reflect.TypeFor[string]():
+		return invalid("read query", field, meaning.Err.Error(), "")
+	case meaning.GoType != nil:
+		return invalid("read query", field, "want "+meaning.GoType.String()+", got "+nameOf(kind), "")
 	}
-	_, _ = decoder.Token() // the end; where there is none the decoder tells
-	return nil
+	return invalid("read query", field, meaning.Error(), "")
 }
 
-func strictObject(decoder *json.Decoder, of place) error {
-	if of.t == reflect.TypeFor[Count]() {
-		return invalid("read query", of.at, "want int, got object", "")
+// fieldOf writes a place in a body as its fields, with points between them.
+func fieldOf(place jsontext.Pointer) string { return strings.Join(slices.Collect(place.Tokens()), ".") }
+
+// nameOf says what kind of value JSON has.
+func nameOf(kind jsontext.Kind) string {
+	switch kind {
+	case '{':
+		return "object"
+	case '[':
+		return "array"
+	case 't', 'f':
+		return "bool"
 	}
-	seen := map[string]bool{}
-	for decoder.More() {
-		token, err := decoder.Token()
-		key, ok := token.(string)
-		if err != nil || !ok {
-			return errBroken
-		}
-		below, known := belowOf(of.t, key)
-		below.at, below.depth = key, of.depth+1
-		if of.at != "" {
-			below.at = of.at + "." + key
-		}
-		if seen[key] {
-			return invalid("read query", below.at, "it stands twice", "")
-		}
-		seen[key] = true
-		if !known {
-			return invalid("read query", below.at, "unknown field", "known: "+strings.Join(keysOf(of.t), ", "))
-		}
-		if err := strictValue(decoder, below); err != nil {
-			return err
-		}
-	}
-	_, _ = decoder.Token()
-	return nil
+	return kind.String()
 }
 
-// belowOf tells what may lie under a key; false where nothing does.
-func belowOf(t reflect.Type, key string) (place, bool) {
-	if t == nil {
-		return place{}, true
-	}
-	switch t.Kind() {
-	case reflect.Map:
-		if t.Elem().Kind() == reflect.Interface {
-			return place{}, true
-		}
-		return place{t: t.Elem(), full: true}, true
-	case reflect.Struct:
-		for _, field := range reflect.VisibleFields(t) {
-			if field.Tag.Get("json") == key {
-				return place{t: field.Type, full: field.Tag.Get("required") != ""}, true
-			}
-		}
-		return place{}, false
-	}
-	return place{}, true // of another kind than it should be: the decoder tells
-}
-
-// keysOf are the fields of a body, for people who misspelt one.
+// keysOf returns the fields of a body, for people who misspelt one.
 func keysOf(t reflect.Type) []string {
 	var keys []string
 	for _, field := range reflect.VisibleFields(t) {

@@ -48,8 +48,7 @@ func run(m *testing.M) int {
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
 	_ = os.Setenv("E2E_KEY", "e2e")
-	recording := os.Getenv("UNWEAVER_RECORD_HISTORIES") != "" // histories are replayed without a key
-	if shared, err = startWith(stack.Options{DataDir: dir, Plain: recording}); err != nil {
+	if shared, err = start(dir); err != nil {
 		fmt.Println(err)
 		return 1
 	}

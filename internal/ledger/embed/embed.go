@@ -150,13 +150,6 @@ func (s Source) Missing(ctx context.Context, items []Item) ([]Item, error) {
 // Pay has the ledger hold the vectors of items. It asks the model for those that nobody has asked for, in one request
 // where the model takes them.
 func (s Source) Pay(ctx context.Context, items []Item) error {
-	if s.Embedder.Info().Before {
-		missing, err := s.Missing(ctx, items)
-		if err != nil || len(missing) == 0 {
-			return err
-		}
-		items = missing
-	}
 	keys := s.keys(items)
 	ledger.Note(ctx, ledger.Embed, keys...)
 	return s.Ledger.PayTexts(ctx, keys, func(ctx context.Context, places []int) error {
@@ -214,34 +207,12 @@ func (s Source) keys(items []Item) []core.Digest {
 	return keys
 }
 
-// find gives the keys of items and the objects that hold their vectors, zero where none does. An item that was paid for
-// before domains were told apart has its former key, where that may be trusted.
+// find returns the keys of items and the objects that hold their vectors, zero where none does.
 func (s Source) find(ctx context.Context, items []Item) (keys, objects []core.Digest, err error) {
 	keys = s.keys(items)
 	ledger.Note(ctx, ledger.Embed, keys...)
-	if objects, err = s.Ledger.FindTexts(ctx, keys); err != nil || !s.Embedder.Info().Before {
-		return keys, objects, err
-	}
-	var missing []int
-	var former []core.Digest
-	for i, object := range objects {
-		if object.IsZero() {
-			missing, former = append(missing, i), append(former, items[i].Digest)
-		}
-	}
-	if len(missing) == 0 {
-		return keys, objects, nil
-	}
-	found, err := s.Ledger.FindTexts(ctx, former)
-	if err != nil {
-		return keys, objects, err
-	}
-	for n, i := range missing {
-		if !found[n].IsZero() {
-			keys[i], objects[i] = former[n], found[n]
-		}
-	}
-	return keys, objects, nil
+	objects, err = s.Ledger.FindTexts(ctx, keys)
+	return keys, objects, err
 }
 
 func textsOf(items []Item) []string {

@@ -138,38 +138,6 @@ func TestWhatIsMissingIsToldWithoutAsking(t *testing.T) {
 	}
 }
 
-// What a release without an index of texts paid for lies in objects that only their requests name.
-func TestWhatAnEarlierReleasePaidForIsFound(t *testing.T) {
-	e := &embedder{paid: true}
-	src, store := source(t, e)
-	if err := src.Pay(t.Context(), batch("a", "bb", "ccc")); err != nil {
-		t.Fatal(err)
-	}
-	objects := store.Keys("ledger/embed/loose/")
-	raw, _, err := blob.Read(t.Context(), store, objects[0])
-	if err != nil || len(objects) != 1 {
-		t.Fatal(objects, err)
-	}
-	sum := sha256.Sum256(raw)
-	if hex.EncodeToString(sum[:]) != goldenObject || !strings.HasSuffix(objects[0], goldenName) {
-		t.Errorf("the object of a request changed: %s, %x", objects[0], sum)
-	}
-	earlier := artifacttest.New()
-	if _, err := blob.Write(t.Context(), earlier, objects[0], raw, blob.Cond{}); err != nil {
-		t.Fatal(err)
-	}
-	e.asked = nil
-	src.Ledger = ledger.New(earlier, memory.NewClaims())
-	vectors, err := src.Vectors(t.Context(), batch("ccc", "bb"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	lengths(t, vectors, 3, 2)
-	if len(e.asked) != 0 {
-		t.Errorf("asked again for %v", e.asked)
-	}
-}
-
 func TestAnUnpaidEmbedderWritesNoLedger(t *testing.T) {
 	e := &embedder{}
 	src, store := source(t, e)
@@ -405,5 +373,21 @@ func TestAServerThatTakesFewerTextsIsNotAskedForMoreAgain(t *testing.T) {
 	e.asked = nil
 	if err := src.Pay(t.Context(), texts("after", 32)); err != nil || len(e.asked) != 1 {
 		t.Errorf("%d requests after a text was rejected, %v", len(e.asked), err)
+	}
+}
+
+func TestTheObjectOfARequestKeepsItsNameAndItsBytes(t *testing.T) {
+	src, store := source(t, &embedder{paid: true})
+	if err := src.Pay(t.Context(), batch("a", "bb", "ccc")); err != nil {
+		t.Fatal(err)
+	}
+	objects := store.Keys("ledger/embed/loose/")
+	raw, _, err := blob.Read(t.Context(), store, objects[0])
+	if err != nil || len(objects) != 1 {
+		t.Fatal(objects, err)
+	}
+	sum := sha256.Sum256(raw)
+	if hex.EncodeToString(sum[:]) != goldenObject || !strings.HasSuffix(objects[0], goldenName) {
+		t.Errorf("the object of a request changed: %s, %x", objects[0], sum)
 	}
 }

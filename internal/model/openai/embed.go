@@ -78,7 +78,7 @@ func (e *Embedder) embed(
 	var told charged
 	err = sent.send(ctx, params, func(body []byte) error {
 		var err error
-		answer, err = embeddings.Decode(body, len(texts), e.Dimension())
+		answer, err = embeddings.Decode(body, len(texts))
 		if errors.As(err, &problem) { // it is an answer, of which the rest is read
 			err = nil
 		}

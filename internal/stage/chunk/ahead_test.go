@@ -29,7 +29,7 @@ func TestSmallDocumentsOfADistantCorpusAreReadSideBySide(t *testing.T) {
 		near := documenttest.New(objects)
 		near.OneVersion = true
 		requests := distance.New(15 * time.Millisecond)
-		index := artifact.Index{Store: memory.New(), Name: "i", OneName: true}
+		index := artifact.Index{Store: memory.New(), Name: "i"}
 		spec := core.Spec{
 			Index: "i", Corpus: "memory",
 			Chunking: core.Chunking{Strategy: "text", Boundaries: "stable", MaxTokens: 60},
@@ -46,6 +46,7 @@ func TestSmallDocumentsOfADistantCorpusAreReadSideBySide(t *testing.T) {
 		begin = time.Now()
 		result, err := chunk.Run(t.Context(), chunk.In{
 			Spec: spec, Corpus: distance.Blob(near, requests), Artifacts: index, Scratch: "s", To: -1,
+			Plan:   stagetest.Stored(t, index.Store, plan.RowsKey("s")),
 			Limits: document.DefaultLimits(), Parser: document.Here{Limits: document.DefaultLimits()},
 			OnProgress: func(int64) {},
 		})

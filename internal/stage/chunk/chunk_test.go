@@ -23,6 +23,7 @@ import (
 	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/internal/store/blob/dir"
 	"github.com/unweaver/unweaver/internal/testkit/documenttest"
+	"github.com/unweaver/unweaver/internal/testkit/stagetest"
 )
 
 // run plans and chunks a corpus.
@@ -44,13 +45,21 @@ func newRun(t *testing.T, objects map[string]string) *run {
 		t.Fatal(err)
 	}
 	return &run{
-		t: t, corpus: documenttest.New(objects), art: artifact.Index{Store: store, Name: "i", OneName: true}, scratch: "i/runs/1",
+		t: t, corpus: documenttest.New(objects), art: artifact.Index{Store: store, Name: "i"}, scratch: "i/runs/1",
 		keeps: true, limits: document.DefaultLimits(),
 		spec: core.Spec{
 			Index: "i", Corpus: "memory",
 			Chunking: core.Chunking{Strategy: "text", Boundaries: "stable", MaxTokens: 60},
 		},
 	}
+}
+
+// rows is where the planned rows lie.
+func (r *run) rows() string { return stagetest.Stored(r.t, r.art.Store, plan.RowsKey(r.scratch)) }
+
+// chunkRows is where the chunks of unit 0 lie.
+func (r *run) chunkRows() string {
+	return stagetest.Stored(r.t, r.art.Store, join.ChunksKey(r.scratch, 0))
 }
 
 func (r *run) plan() plan.Result {
@@ -69,7 +78,7 @@ func (r *run) plan() plan.Result {
 
 func (r *run) chunk(ctx context.Context, unit int, units []plan.Unit) (chunk.Result, error) {
 	in := chunk.In{
-		Spec: r.spec, Corpus: r.corpus, Artifacts: r.art, Scratch: r.scratch, Unit: unit, From: units[unit].From,
+		Spec: r.spec, Corpus: r.corpus, Artifacts: r.art, Scratch: r.scratch, Plan: r.rows(), Unit: unit, From: units[unit].From,
 		To: units[unit].To, OnProgress: func(int64) {}, Limits: r.limits,
 		Parser: document.Here{Limits: r.limits},
 	}
@@ -196,7 +205,7 @@ func TestDocumentsOfEveryKindBecomeChunks(t *testing.T) {
 		t.Error("metadata are lost")
 	}
 	ordinal, last, count := 0, "", int64(0)
-	for row, err := range artifact.ScanAll(t.Context(), r.art.Store, join.ChunksKey(r.scratch, 0)) {
+	for row, err := range artifact.ScanAll(t.Context(), r.art.Store, r.chunkRows()) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -278,7 +287,8 @@ func TestProblemsOfDocumentsAreRecorded(t *testing.T) {
 	if res.Listed != 10 || res.Counts.Documents != 1 || res.Empty != 2 || res.Failed != 7 || res.ProblemCount != 9 {
 		t.Errorf("%+v", res)
 	}
-	raw, _, err := blob.Read(t.Context(), r.art.Store, chunk.ProblemsKey(r.scratch, 0))
+	key := stagetest.Stored(t, r.art.Store, chunk.ProblemsKey(r.scratch, 0))
+	raw, _, err := blob.Read(t.Context(), r.art.Store, key)
 	if err != nil || bytes.Count(raw, []byte("\n")) != 9 || !bytes.Contains(raw, []byte(`"standing":false`)) {
 		t.Errorf("%s, %v", raw, err)
 	}

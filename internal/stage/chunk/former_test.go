@@ -13,13 +13,12 @@ import (
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/stage/chunk"
-	"github.com/unweaver/unweaver/internal/stage/join"
 )
 
 // chunks reads the chunks of a document as the stages after this one will.
 func (r *run) chunks(key string) (all []rows.Chunk) {
 	r.t.Helper()
-	for row, err := range artifact.ScanAll(r.t.Context(), r.art.Store, join.ChunksKey(r.scratch, 0)) {
+	for row, err := range artifact.ScanAll(r.t.Context(), r.art.Store, r.chunkRows()) {
 		if err != nil {
 			r.t.Fatal(err)
 		}

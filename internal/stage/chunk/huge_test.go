@@ -129,7 +129,8 @@ func (r *run) chunkAll(store blob.Store) (told int64, problems []core.Problem) {
 	}
 	for unit, cut := range planned.Units {
 		res, err := chunk.Run(r.t.Context(), chunk.In{
-			Spec: r.spec, Corpus: store, Artifacts: r.art, Scratch: r.scratch, Unit: unit, From: cut.From, To: cut.To,
+			Spec: r.spec, Corpus: store, Artifacts: r.art, Scratch: r.scratch, Plan: r.rows(), Unit: unit, From: cut.From,
+			To:         cut.To,
 			OnProgress: func(int64) { signs.Add(1) }, Limits: r.limits, Parser: document.Here{Limits: r.limits},
 		})
 		if err != nil {

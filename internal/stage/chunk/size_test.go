@@ -29,7 +29,7 @@ func TestATextThatIsTooLongBySizeIsNotRead(t *testing.T) {
 			limits := document.DefaultLimits()
 			limits.Text = 1000
 			res, err := chunk.Run(t.Context(), chunk.In{
-				Spec: r.spec, Corpus: r.corpus, Artifacts: r.art, Scratch: r.scratch, To: planned.Units[0].To,
+				Spec: r.spec, Corpus: r.corpus, Artifacts: r.art, Scratch: r.scratch, Plan: r.rows(), To: planned.Units[0].To,
 				OnProgress: func(int64) {}, Limits: limits, Parser: document.Here{Limits: limits},
 			})
 			if err != nil {

@@ -60,7 +60,7 @@ func (r *run) attempt(tries int, parser document.Parser, died <-chan struct{}) (
 		var out ended
 		out.res, out.err = chunk.Run(context.WithoutCancel(r.t.Context()), chunk.In{
 			Spec: r.spec, Corpus: r.corpus, Artifacts: r.art, Scratch: r.scratch, From: units[0].From, To: units[0].To,
-			OnProgress: func(int64) {}, Tries: tries, Limits: document.DefaultLimits(), Parser: parser,
+			Plan: r.rows(), OnProgress: func(int64) {}, Tries: tries, Limits: document.DefaultLimits(), Parser: parser,
 		})
 		end <- out
 	}()
@@ -278,7 +278,7 @@ func (r *run) with(tries int, parser document.Parser) chunk.In {
 	units := r.plan().Units
 	return chunk.In{
 		Spec: r.spec, Corpus: r.corpus, Artifacts: r.art, Scratch: r.scratch, From: units[0].From, To: units[0].To,
-		OnProgress: func(int64) {}, Tries: tries, Limits: document.DefaultLimits(), Parser: parser,
+		Plan: r.rows(), OnProgress: func(int64) {}, Tries: tries, Limits: document.DefaultLimits(), Parser: parser,
 	}
 }
 

@@ -26,8 +26,7 @@ type Batches struct {
 	Paid    func(usage model.Usage) // told of each answer before it is stored
 
 	mu      sync.Mutex
-	former  map[string]core.Digest // keys of before domains, by key
-	useless map[string]bool        // answered, and of no use: left to calls of their own
+	useless map[string]bool // answered, and of no use: left to calls of their own
 }
 
 // Requests gives the calls of a range of chunks, answered or not. tokens of a prompt are estimated at four bytes each.
@@ -47,14 +46,6 @@ func (b *Batches) Requests(ctx context.Context, in In) ([]batchapi.Request, erro
 			return nil, err
 		}
 		key := Key(info, x.text)
-		if former := before(info, x.text); !former.IsZero() {
-			b.mu.Lock()
-			if b.former == nil {
-				b.former = map[string]core.Digest{}
-			}
-			b.former[key.String()] = former
-			b.mu.Unlock()
-		}
 		tokens := int64(len(call.System)+len(call.User)+3) / 4
 		out = append(out, batchapi.Request{ID: key.String(), Body: body, Tokens: tokens})
 	}
@@ -68,7 +59,6 @@ func (b *Batches) Missing(ctx context.Context, ids []string) ([]string, error) {
 	err := parallel.Each(ctx, len(ids), min(width, max(1, len(ids))), func(ctx context.Context, i int) error {
 		b.mu.Lock()
 		known[i] = b.useless[ids[i]]
-		former := b.former[ids[i]]
 		b.mu.Unlock()
 		if known[i] {
 			return nil
@@ -77,7 +67,7 @@ func (b *Batches) Missing(ctx context.Context, ids []string) ([]string, error) {
 		if err := key.UnmarshalText([]byte(ids[i])); err != nil {
 			return fault.Internal.At("look up in the ledger", ids[i]).Because(err)
 		}
-		entry, err := ledger.GetEither(ctx, b.Ledger, ledger.Extract, key, former, b.Attempt)
+		entry, err := b.Ledger.Get(ctx, ledger.Extract, key, b.Attempt)
 		known[i] = entry != nil
 		return err
 	})

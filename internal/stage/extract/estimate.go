@@ -157,8 +157,7 @@ func Count(ctx context.Context, in CountIn) (Estimate, error) {
 		if !sends(in.Spec, in.Model, chunk.Text) {
 			return looked{rule: true}, nil
 		}
-		key, former := Key(in.Model, chunk.Text), before(in.Model, chunk.Text)
-		entry, err := ledger.GetEither(ctx, in.Ledger, ledger.Extract, key, former, in.Attempt)
+		entry, err := in.Ledger.Get(ctx, ledger.Extract, Key(in.Model, chunk.Text), in.Attempt)
 		return looked{tokens: int64(chunk.Tokens), entry: entry}, err
 	}
 	for chunk, err := range parallel.Ordered(ctx, width, in.Chunks, look) {

@@ -83,8 +83,7 @@ func BatchKey(scratch string, shard, batch int) string {
 	return fmt.Sprintf("%s/extract-%05d-%05d.rows", scratch, shard, batch)
 }
 
-// PaidKey is the scratch file of a batch's ledger entries that no pack holds, by key. Batches of releases before it
-// have none.
+// PaidKey is the scratch file of a batch's ledger entries that no pack holds, by key.
 func PaidKey(scratch string, shard, batch int) string {
 	return fmt.Sprintf("%s/paid-%05d-%05d.rows", scratch, shard, batch)
 }
@@ -318,7 +317,7 @@ func (b *batch) answer(ctx context.Context, x *item) (value, error) {
 	}
 	x.out.Key = Key(info, x.text)
 	var passing value // a failure that no entry is made of, or not yet
-	found, err := b.Ledger.DoEither(ctx, ledger.Extract, x.out.Key, before(info, x.text), b.Attempt, usable,
+	entry, fresh, err := b.Ledger.DoAccepting(ctx, ledger.Extract, x.out.Key, b.Attempt, usable,
 		func(ctx context.Context) (ledger.Result, error) {
 			v, lasts, err := b.ask(ctx, x)
 			if err != nil {
@@ -343,17 +342,16 @@ func (b *batch) answer(ctx context.Context, x *item) (value, error) {
 	if err != nil {
 		return value{}, err
 	}
-	x.out.Key = found.Key
-	if !found.Entry.Negative && !found.Entry.Packed {
-		x.loose = found.Entry.Value
+	if !entry.Negative && !entry.Packed {
+		x.loose = entry.Value
 	}
-	v, err := read(*found.Entry)
+	v, err := read(*entry)
 	if err != nil {
 		return value{}, err
 	}
 	// What no pack has in mode batch, this run's batches answered: it is counted with what was paid for.
-	batched := b.Spec.Chat.Batch.On() && !found.Entry.Packed
-	if !found.Fresh && !batched && (b.Shard.Asked.IsZero() || found.Key != b.Shard.Asked) {
+	batched := b.Spec.Chat.Batch.On() && !entry.Packed
+	if !fresh && !batched && (b.Shard.Asked.IsZero() || x.out.Key != b.Shard.Asked) {
 		b.mu.Lock()
 		b.res.Progress.Hits.Extract++
 		b.mu.Unlock()
@@ -413,19 +411,8 @@ func usable(entry ledger.Entry) error {
 
 // Key of a chunk's extraction in the ledger.
 func Key(info model.Info, text string) core.Digest {
-	return ledger.In(info.Domain, keyOf(info, text))
-}
-
-func keyOf(info model.Info, text string) core.Digest {
-	return ledger.Key(ledger.Extract, Prompt, info.Model, info.Parameters, SchemaVersion, text)
-}
-
-// before is the key that it had before domains were told apart, where such an entry may be trusted; else zero.
-func before(info model.Info, text string) core.Digest {
-	if !info.Before {
-		return core.Digest{}
-	}
-	return keyOf(info, text)
+	key := ledger.Key(ledger.Extract, Prompt, info.Model, info.Parameters, SchemaVersion, text)
+	return ledger.In(info.Domain, key)
 }
 
 // reading is an answer as the parser read it.

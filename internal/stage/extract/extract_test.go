@@ -42,7 +42,7 @@ func newBench(t *testing.T) bench {
 	claims, err := bolt.Open(filepath.Join(t.TempDir(), "claims"))
 	stagetest.Ok(t, err)
 	t.Cleanup(func() { _ = claims.Close() })
-	return bench{t, artifact.Index{Store: store, Name: "i", OneName: true}, claims}
+	return bench{t, artifact.Index{Store: store, Name: "i"}, claims}
 }
 
 // in is a batch over all chunks of documents, as another process would begin it.
@@ -455,6 +455,7 @@ func TestBatchesOfAShardJoinToTheSameFileWhateverTheirSize(t *testing.T) {
 		}
 		res, err := extract.Seal(t.Context(), extract.SealIn{
 			Artifacts: b.art, Scratch: scratch, Shard: in.Shard, Batches: batches, Paid: true, Ledger: in.Ledger,
+			Batch: stored(t, b.art.Store, scratch),
 		})
 		stagetest.Ok(t, err)
 		return res, stagetest.Read(t, b.art, extract.MentionsKey(scratch, 0))

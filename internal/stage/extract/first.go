@@ -23,7 +23,7 @@ func First(
 		if !sends(in.Spec, info, x.text) {
 			return nil, nil
 		}
-		entry, err := ledger.GetEither(ctx, in.Ledger, ledger.Extract, Key(info, x.text), before(info, x.text), in.Attempt)
+		entry, err := in.Ledger.Get(ctx, ledger.Extract, Key(info, x.text), in.Attempt)
 		if err != nil || entry != nil {
 			return nil, err
 		}

@@ -23,7 +23,7 @@ type SealIn struct {
 	Scratch    string
 	Shard      Shard
 	Batches    int
-	Batch      func(ctx context.Context, batch int) (Result, error) // result of one; nil: its files have no other names
+	Batch      func(ctx context.Context, batch int) (Result, error) // result of one
 	Paid       bool
 	Keep       bool // mentions are a segment of the generation, which later builds read
 	Ledger     *ledger.Ledger
@@ -108,30 +108,24 @@ const loadWidth = 16
 // sealed is a batch as it is stored.
 type sealed struct {
 	rows *artifact.Loaded
-	paid *artifact.Loaded // nil: none was written
+	paid *artifact.Loaded // nil: the model costs nothing
 }
 
 // load reads a batch.
 func (in SealIn) load(ctx context.Context, batch int) (sealed, error) {
 	var out sealed
-	var result Result
-	if in.Batch != nil {
-		var err error
-		if result, err = in.Batch(ctx, batch); err != nil {
-			return out, err
-		}
+	result, err := in.Batch(ctx, batch)
+	if err != nil {
+		return out, err
 	}
 	rowsKey := artifact.ScratchKey(BatchKey(in.Scratch, in.Shard.Number, batch), result.Rows)
 	paidKey := artifact.ScratchKey(PaidKey(in.Scratch, in.Shard.Number, batch), result.Paid)
-	err := parallel.Each(ctx, 2, 2, func(ctx context.Context, i int) (err error) {
+	err = parallel.Each(ctx, 2, 2, func(ctx context.Context, i int) (err error) {
 		switch {
 		case i == 0:
 			out.rows, err = artifact.Load(ctx, in.Artifacts.Store, rowsKey)
 		case in.Paid:
 			out.paid, err = artifact.Load(ctx, in.Artifacts.Store, paidKey)
-			if fault.Is(err, fault.NotFound) { // a release wrote it that had none
-				err = nil
-			}
 		}
 		return err
 	})
@@ -169,9 +163,6 @@ func (in SealIn) join(
 		if extract.Fallback != "" {
 			res.failed(m, extract.Fallback)
 		}
-		if in.Paid && batch.paid == nil {
-			paid.keys = append(paid.keys, extract.Key)
-		}
 		if res.Chunks%64 == 0 {
 			stage.Tell(in.OnProgress, core.Progress{Stage: "extract", Done: res.Chunks})
 		}
@@ -182,7 +173,6 @@ func (in SealIn) join(
 // paidEntries are the ledger entries of a shard.
 type paidEntries struct {
 	entries extsort.Sorter
-	keys    []core.Digest // of batches that wrote no entries
 }
 
 func (p *paidEntries) add(file *artifact.Loaded) error {
@@ -217,10 +207,7 @@ func (p *paidEntries) pack(ctx context.Context, into *ledger.Ledger) error {
 			}
 		}
 	}
-	if _, err := into.PackEntries(ctx, ledger.Extract, entries); err != nil || len(p.keys) == 0 {
-		return err
-	}
-	_, err := into.Pack(ctx, ledger.Extract, p.keys)
+	_, err := into.PackEntries(ctx, ledger.Extract, entries)
 	return err
 }
 

@@ -1,7 +1,9 @@
 package extract_test
 
 import (
+	"context"
 	"fmt"
+	"path"
 	"strings"
 	"testing"
 
@@ -10,8 +12,19 @@ import (
 	"github.com/unweaver/unweaver/internal/ledger"
 	"github.com/unweaver/unweaver/internal/model"
 	"github.com/unweaver/unweaver/internal/stage/extract"
+	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/internal/testkit/stagetest"
 )
+
+// stored are the results of the batches of shard 0, as far as they name files.
+func stored(t testing.TB, store blob.Store, scratch string) func(context.Context, int) (extract.Result, error) {
+	return func(_ context.Context, batch int) (extract.Result, error) {
+		return extract.Result{
+			Rows: path.Base(stagetest.Stored(t, store, extract.BatchKey(scratch, 0, batch))),
+			Paid: path.Base(stagetest.Stored(t, store, extract.PaidKey(scratch, 0, batch))),
+		}, nil
+	}
+}
 
 // sealed extracts documents, answers by chunk text, and gives the mentions as "class chunk position surface".
 func (b bench) sealed(
@@ -31,6 +44,7 @@ func (b bench) sealed(
 		Artifacts:  b.art,
 		Scratch:    scratch,
 		Batches:    1,
+		Batch:      stored(b, b.art.Store, scratch),
 		OnProgress: func(p core.Progress) { told = append(told, p.Done) },
 	})
 	stagetest.Ok(b, err)
@@ -177,6 +191,7 @@ func TestSealPacksWhatItsShardPaidFor(t *testing.T) {
 	_, err := extract.Run(t.Context(), in)
 	stagetest.Ok(t, err)
 	sealIn := extract.SealIn{Artifacts: b.art, Scratch: scratch, Batches: 1, Paid: true, Ledger: in.Ledger}
+	sealIn.Batch = stored(t, b.art.Store, scratch)
 	first, err := extract.Seal(t.Context(), sealIn)
 	stagetest.Ok(t, err)
 	second, err := extract.Seal(t.Context(), sealIn) // a repeated attempt
@@ -209,6 +224,7 @@ func TestSealOfABatchThatIsMissingFails(t *testing.T) {
 	stagetest.Ok(t, err)
 	_, err = extract.Seal(t.Context(), extract.SealIn{
 		Artifacts: b.art, Scratch: scratch, Batches: 2, Ledger: ledger.New(b.art.Store, b.claims),
+		Batch: stored(t, b.art.Store, scratch),
 	})
 	if err == nil {
 		t.Error("a shard without its second batch was sealed")

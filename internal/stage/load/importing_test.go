@@ -153,7 +153,7 @@ func newImport(t *testing.T, n int) *importBench {
 		want:    10 * n,
 		staging: staging,
 	}
-	art := artifact.Index{Store: b.tamper, Name: "i", OneName: true}
+	art := artifact.Index{Store: b.tamper, Name: "i"}
 	b.in = load.ImportIn{
 		Artifacts: art, Staging: staging, Vectors: b.store, Kind: "classes", Collection: "c", Dimension: dim,
 		State: "i/runs/g/import.json", Prefix: "import", Log: slog.New(slog.DiscardHandler), InFlight: 1,

@@ -57,7 +57,7 @@ func newBench(t *testing.T) bench {
 	t.Cleanup(func() { _, _ = classes.Close(), rows.Close() })
 	stagetest.Ok(t, rows.Create(t.Context(), "c", dim))
 	stagetest.Ok(t, rows.Create(t.Context(), "k", dim))
-	return bench{t, artifact.Index{Store: store, Name: "i", OneName: true}, classes, rows}
+	return bench{t, artifact.Index{Store: store, Name: "i"}, classes, rows}
 }
 
 func (b bench) in(embedder *stagetest.Embedder, part stage.Part) load.In {

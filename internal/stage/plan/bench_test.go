@@ -130,9 +130,9 @@ func BenchmarkPlan(b *testing.B) {
 		b.Fatal(err)
 	}
 	listed := numbered{memory.New(), files}
-	parent := listed.published(b, artifact.Index{Store: near, Name: "i", OneName: true})
+	parent := listed.published(b, artifact.Index{Store: near, Name: "i"})
 	requests := distance.New(15 * time.Millisecond)
-	far := artifact.Index{Store: distance.Blob(near, requests), Name: "i", OneName: true}
+	far := artifact.Index{Store: distance.Blob(near, requests), Name: "i"}
 	night := func(parent *core.Manifest) time.Duration {
 		began := time.Now()
 		res, err := plan.Run(b.Context(), plan.In{

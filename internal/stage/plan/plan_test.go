@@ -19,6 +19,7 @@ import (
 	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/internal/store/blob/dir"
 	"github.com/unweaver/unweaver/internal/testkit/documenttest"
+	"github.com/unweaver/unweaver/internal/testkit/stagetest"
 )
 
 // index is one index over nights: a corpus that changes, and the generation that the last night left.
@@ -41,7 +42,7 @@ func newIndex(t *testing.T, objects map[string]string) *index {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &index{t: t, corpus: documenttest.New(objects), art: artifact.Index{Store: store, Name: "i", OneName: true}}
+	return &index{t: t, corpus: documenttest.New(objects), art: artifact.Index{Store: store, Name: "i"}}
 }
 
 func (x *index) scratch() string { return fmt.Sprintf("i/runs/%d", x.nights) }
@@ -106,7 +107,7 @@ func (x *index) publish(broken map[string]fault.Code) {
 		Generation: fmt.Sprintf("g%d", x.nights), Limits: x.limits.Key(),
 		Segments: core.Segments{Documents: []core.Segment{segment}},
 	}
-	raw, _, err := blob.Read(x.t.Context(), x.art.Store, plan.ProblemsKey(x.scratch()))
+	raw, _, err := blob.Read(x.t.Context(), x.art.Store, x.stored(plan.ProblemsKey(x.scratch())))
 	if err != nil {
 		x.t.Fatal(err)
 	}
@@ -143,10 +144,12 @@ func (x *index) published() map[string]rows.Document {
 	return all
 }
 
+func (x *index) stored(key string) string { return stagetest.Stored(x.t, x.art.Store, key) }
+
 // planned reads plan.rows of the last night, in order.
 func (x *index) planned() func(func(string, rows.Plan) bool) {
 	return func(yield func(string, rows.Plan) bool) {
-		for row, err := range artifact.ScanAll(x.t.Context(), x.art.Store, plan.RowsKey(x.scratch())) {
+		for row, err := range artifact.ScanAll(x.t.Context(), x.art.Store, x.stored(plan.RowsKey(x.scratch()))) {
 			if err != nil {
 				x.t.Fatal(err)
 			}
@@ -164,7 +167,7 @@ func (x *index) planned() func(func(string, rows.Plan) bool) {
 // problems reads the file of all problems of the last night.
 func (x *index) problems() []plan.Problem {
 	x.t.Helper()
-	raw, _, err := blob.Read(x.t.Context(), x.art.Store, plan.ProblemsKey(x.scratch()))
+	raw, _, err := blob.Read(x.t.Context(), x.art.Store, x.stored(plan.ProblemsKey(x.scratch())))
 	if err != nil {
 		x.t.Fatal(err)
 	}

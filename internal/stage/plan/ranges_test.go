@@ -60,7 +60,7 @@ func (x *index) outcome(store blob.Store, parent *core.Manifest) outcome {
 	}
 	out := outcome{result: string(bytes.ReplaceAll(raw, []byte(x.scratch()), nil))}
 	for key, file := range map[string]*string{
-		plan.RowsKey(x.scratch()): &out.rows, plan.ProblemsKey(x.scratch()): &out.problems,
+		x.stored(plan.RowsKey(x.scratch())): &out.rows, x.stored(plan.ProblemsKey(x.scratch())): &out.problems,
 	} {
 		content, _, err := blob.Read(x.t.Context(), x.art.Store, key)
 		if err != nil {

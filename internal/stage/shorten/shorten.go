@@ -227,12 +227,9 @@ func (s *shortener) text(ctx context.Context, name, long string) (string, []core
 		v, _, err := s.ask(ctx, name, long)
 		return orStart(v.Description, long, s.Spec.Shortening.Threshold), nil, err
 	}
-	former := ledger.Key(ledger.Shorten, Prompt, info.Model, info.Parameters, SchemaVersion, name+"\x00"+long)
-	key := ledger.In(info.Domain, former)
-	if !info.Before {
-		former = core.Digest{}
-	}
-	found, err := s.Ledger.DoEither(ctx, ledger.Shorten, key, former, s.Attempt, usable,
+	key := ledger.Key(ledger.Shorten, Prompt, info.Model, info.Parameters, SchemaVersion, name+"\x00"+long)
+	key = ledger.In(info.Domain, key)
+	entry, fresh, err := s.Ledger.DoAccepting(ctx, ledger.Shorten, key, s.Attempt, usable,
 		func(ctx context.Context) (ledger.Result, error) {
 			v, lasts, err := s.ask(ctx, name, long)
 			if err == nil && !lasts {
@@ -251,16 +248,16 @@ func (s *shortener) text(ctx context.Context, name, long string) (string, []core
 	if err != nil {
 		return "", nil, err
 	}
-	v, err := read(*found.Entry)
+	v, err := read(*entry)
 	if err != nil {
 		return "", nil, err
 	}
-	if !found.Fresh {
+	if !fresh {
 		s.mu.Lock()
 		s.res.Progress.Hits.Shorten++
 		s.mu.Unlock()
 	}
-	return orStart(v.Description, long, s.Spec.Shortening.Threshold), []core.Digest{found.Key}, nil
+	return orStart(v.Description, long, s.Spec.Shortening.Threshold), []core.Digest{key}, nil
 }
 
 // errPassing keeps the ledger from remembering a failure that may not last.

@@ -38,7 +38,7 @@ func newBench(t *testing.T) bench {
 	claims, err := bolt.Open(filepath.Join(t.TempDir(), "claims"))
 	stagetest.Ok(t, err)
 	t.Cleanup(func() { _ = claims.Close() })
-	return bench{t, artifact.Index{Store: store, Name: "i", OneName: true}, claims}
+	return bench{t, artifact.Index{Store: store, Name: "i"}, claims}
 }
 
 // class is a reduced class; mentions of about 60 runes, n of them.

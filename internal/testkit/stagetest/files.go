@@ -4,6 +4,8 @@ package stagetest
 
 import (
 	"fmt"
+	"path"
+	"strings"
 	"testing"
 	"unicode/utf8"
 
@@ -13,6 +15,7 @@ import (
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/model/tokens"
 	"github.com/unweaver/unweaver/internal/stage/join"
+	"github.com/unweaver/unweaver/internal/store/blob"
 )
 
 // Document is a document that is cut already.
@@ -90,11 +93,27 @@ func Segment(t testing.TB, art artifact.Index, list ...Row) core.Segment {
 	return segment
 }
 
-// Read gives the rows of a file.
+// Stored returns where PutScratch stored the file of a unit of work that it was given key for, the newest of several;
+// key where it did not.
+func Stored(t testing.TB, store blob.Store, key string) string {
+	t.Helper()
+	stem := strings.TrimSuffix(key, path.Ext(key)) + "-"
+	newest := blob.Info{Key: key}
+	for info, err := range store.List(t.Context(), stem, "") {
+		Ok(t, err)
+		named := len(info.Key) == len(stem)+32+len(path.Ext(key))
+		if named && !info.Modified.Before(newest.Modified) {
+			newest = info
+		}
+	}
+	return newest.Key
+}
+
+// Read returns the rows of a file, which may be one of a unit of work.
 func Read(t testing.TB, art artifact.Index, key string) []Row {
 	t.Helper()
 	var out []Row
-	for row, err := range artifact.ScanAll(t.Context(), art.Store, key) {
+	for row, err := range artifact.ScanAll(t.Context(), art.Store, Stored(t, art.Store, key)) {
 		Ok(t, err)
 		out = append(out, Row{string(row.Key), string(row.Value)})
 	}

@@ -1,18 +1,17 @@
-// Package embeddings reads answers of POST /embeddings in one pass: no tree, no copy of the text, all vectors in one
-// block. It takes what encoding/json would take of the same answer, but for data that come twice; and a null within a
-// vector, which encoding/json passes over, is what it stands for: NaN.
+// Package embeddings reads answers of POST /embeddings.
 package embeddings
 
 import (
 	"bytes"
 	"encoding/base64"
 	"encoding/binary"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
-	"slices"
 	"strconv"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 )
 
 // Problem is what is wrong with an answer that is JSON of the right form: a contract that is broken, and no page of a
@@ -22,268 +21,113 @@ type Problem string
 // Error implements error.
 func (p Problem) Error() string { return string(p) }
 
-// Answer of a server. Vectors are in the order of the texts, whatever order they came in; they share one block.
+// Answer of a server. Vectors are in the order of the texts, whatever order they came in.
 type Answer struct {
 	Vectors [][]float32
-	Usage   json.RawMessage // a part of the body; nil where the server tells none
+	Usage   jsontext.Value // nil where the server sends none
 }
 
-// Decode reads an answer for so many texts; each vector is base64 of little-endian float32, or an array of numbers.
-// dimension is the expected one, 0 where it is not known: it is not checked, nor are NaN, infinity and length zero.
-// Usage is given beside a Problem too.
-func Decode(body []byte, texts, dimension int) (Answer, error) {
-	d := &decoder{scanner: scanner{text: body}, texts: texts, dimension: dimension}
-	if err := d.answer(); err != nil {
+// Decode reads an answer for so many texts; no name may come twice. A vector without an index belongs to the text at its own place. NaN,
+// infinity, and the length of vectors are not checked. Usage is returned beside a Problem too.
+func Decode(body []byte, texts int) (Answer, error) {
+	var read struct {
+		Data []struct {
+			Index     *int   `json:"index"`
+			Embedding vector `json:"embedding"`
+		} `json:"data"`
+		Usage jsontext.Value `json:"usage"`
+	}
+	if err := json.Unmarshal(body, &read, jsontext.AllowInvalidUTF8(true)); err != nil {
 		return Answer{}, err
 	}
-	answer := Answer{Usage: d.usage}
-	if d.items != texts {
-		return answer, Problem(fmt.Sprintf("%d vectors came back for %d texts", d.items, texts))
+	answer := Answer{Usage: read.Usage}
+	if len(read.Data) != texts {
+		return answer, Problem(fmt.Sprintf("%d vectors came back for %d texts", len(read.Data), texts))
 	}
-	if d.problem != "" {
-		return answer, d.problem
-	}
-	answer.Vectors = make([][]float32, texts)
-	for i, span := range d.spans {
-		if span.text < 0 || span.text >= texts || answer.Vectors[span.text] != nil {
-			return Answer{Usage: d.usage},
-				Problem(fmt.Sprintf("vector %d: index %d is out of range or comes twice", i, span.text))
+	ordered := make([][]float32, texts)
+	for i, item := range read.Data {
+		place := i
+		if item.Index != nil {
+			place = *item.Index
 		}
-		answer.Vectors[span.text] = d.block[span.from:span.to:span.to]
+		switch {
+		case item.Embedding.wrong != nil:
+			return answer, Problem(fmt.Sprintf("vector %d: %v", i, item.Embedding.wrong))
+		case item.Embedding.numbers == nil:
+			return answer, Problem(fmt.Sprintf("vector %d: there is none", i))
+		case place < 0 || place >= texts || ordered[place] != nil:
+			return answer, Problem(fmt.Sprintf("vector %d: index %d is out of range or comes twice", i, place))
+		}
+		ordered[place] = item.Embedding.numbers
 	}
+	answer.Vectors = ordered
 	return answer, nil
 }
 
-// span is where a vector lies in the block, and the place of its text.
-type span struct{ text, from, to int }
-
-type decoder struct {
-	scanner
-	texts, dimension int
-	items            int
-	spans            []span // by arrival, no more than texts
-	block            []float32
-	usage            json.RawMessage
-	seen             bool    // data
-	problem          Problem // the first of a vector; form comes before it, and may still be wrong
+// vector is base64 of little-endian float32, or a list of numbers.
+type vector struct {
+	numbers []float32
+	wrong   error // why it is no vector
 }
 
-// answer reads the whole text.
-func (d *decoder) answer() error {
-	var err error
-	switch d.next() {
-	case '{':
-		err = d.object(d.member)
-	case 'n':
-		err = d.word("null")
-	default:
-		err = d.wrong("an object")
-	}
-	if err != nil {
-		return err
-	}
-	if d.next(); d.at < len(d.text) {
-		return d.wrong("the end")
-	}
-	return nil
-}
-
-func (d *decoder) member(name string) error {
-	switch name {
-	case nameData:
-		if d.seen {
-			return errors.New("data comes twice")
-		}
-		d.seen = true
-		switch d.next() {
-		case '[':
-			return d.list(']', d.item)
-		case 'n':
-			return d.word("null")
-		}
-		return d.wrong("the list of data")
-	case nameUsage:
-		from := d.at
-		err := d.value(1)
-		d.usage = d.text[from:d.at]
-		return err
-	}
-	return d.value(1)
-}
-
-// item is one embedding with its index; without one it belongs to the text at its own place.
-func (d *decoder) item() error {
-	place := d.items
-	d.items++
-	kept := place < d.texts
-	found := span{text: place, from: len(d.block), to: -1}
-	member := func(name string) (err error) {
-		switch {
-		case name == nameIndex && d.next() == 'n':
-			found.text = place
-			return d.word("null")
-		case name == nameIndex:
-			found.text, err = d.index()
-			return err
-		case name == nameEmbedding && kept:
-			d.block = d.block[:found.from] // of a name that comes twice the last counts
-			err = d.vector(place)
-			found.to = len(d.block)
-			return err
-		}
-		return d.value(3)
-	}
-	var err error
-	switch d.next() {
-	case '{':
-		err = d.object(member)
-	case 'n':
-		err = d.word("null")
-	default:
-		err = d.wrong("an object of an embedding")
-	}
-	if err != nil || !kept {
-		return err
-	}
-	if found.to < 0 {
-		d.trouble(place, "there is none")
-	}
-	d.spans = append(d.spans, found)
-	return nil
-}
-
-func (d *decoder) trouble(place int, why string) {
-	if d.problem == "" {
-		d.problem = Problem(fmt.Sprintf("vector %d: %s", place, why))
-	}
-}
-
-func (d *decoder) index() (int, error) {
-	number, err := d.number()
-	if err != nil {
-		return 0, err
-	}
-	return strconv.Atoi(string(number))
-}
-
-// vector appends one to the block. What is no vector is a problem, and is passed by.
-func (d *decoder) vector(place int) error {
-	from := d.at
-	var err error
-	switch d.next() {
+// UnmarshalJSON implements json.Unmarshaler. It returns no error, as the rest of the answer is read all the same.
+func (v *vector) UnmarshalJSON(raw []byte) error {
+	switch raw[0] {
 	case '"':
-		err = d.packed()
+		v.numbers, v.wrong = readBase64(raw)
 	case '[':
-		err = d.numbers()
+		v.numbers, v.wrong = readNumbers(raw)
 	case 'n':
-		err = Problem("there is none")
+		*v = vector{}
 	default:
-		err = Problem("it is neither text nor a list of numbers")
+		v.wrong = errors.New("it is neither text nor a list of numbers")
 	}
-	var why Problem
-	if !errors.As(err, &why) {
-		return err
-	}
-	d.trouble(place, string(why))
-	d.at = from
-	return d.value(3)
-}
-
-// room makes some for a vector of so many numbers, and for those of the other texts where it is the first. No body
-// holds more numbers than half its bytes.
-func (d *decoder) room(numbers int) {
-	if cap(d.block) == 0 {
-		most := len(d.text)/2 + 1
-		d.block = make([]float32, 0, min(most, d.texts*max(numbers, d.dimension)))
-	}
-	d.block = slices.Grow(d.block, numbers)
-}
-
-// Base64 is decoded in pieces of a size that both its groups and the numbers divide.
-const (
-	pieceText  = 4096
-	pieceBytes = pieceText / 4 * 3
-)
-
-// packed reads base64 of little-endian float32. A string without escapes is not looked at before it is decoded: what
-// base64 takes is valid in a string, line ends aside, which make the result too short.
-func (d *decoder) packed() error {
-	length := bytes.IndexByte(d.text[d.at+1:], '"')
-	if length < 0 || bytes.IndexByte(d.text[d.at+1:d.at+1+length], '\\') >= 0 {
-		return d.escaped()
-	}
-	encoded := d.text[d.at+1 : d.at+1+length]
-	d.room(length / 4 * 3 / 4)
-	var piece [pieceBytes]byte
-	for len(encoded) > 0 {
-		part := encoded[:min(pieceText, len(encoded))]
-		encoded = encoded[len(part):]
-		n, err := base64.StdEncoding.Decode(piece[:], part)
-		if err != nil {
-			return Problem(err.Error())
-		}
-		if len(encoded) > 0 && n != pieceBytes || len(part)%4 != 0 || n < len(part)/4*3-2 {
-			return Problem("base64 that ends before its text does")
-		}
-		if err := d.add(piece[:n]); err != nil {
-			return err
-		}
-	}
-	d.at += length + 2
 	return nil
 }
 
-// escaped is packed of a string with escapes, such as a slash has of some servers.
-func (d *decoder) escaped() error {
-	from := d.at
-	if _, err := d.string(); err != nil {
-		return err
+func readBase64(raw []byte) ([]float32, error) {
+	encoded := raw[1 : len(raw)-1]
+	if bytes.IndexByte(encoded, '\\') >= 0 { // such as some servers write a slash
+		var plain string
+		if err := json.Unmarshal(raw, &plain); err != nil {
+			return nil, err
+		}
+		encoded = []byte(plain)
 	}
-	var encoded string
-	if err := json.Unmarshal(d.text[from:d.at], &encoded); err != nil {
-		return err
-	}
-	decoded, err := base64.StdEncoding.DecodeString(encoded)
+	decoded := make([]byte, base64.StdEncoding.DecodedLen(len(encoded)))
+	n, err := base64.StdEncoding.Decode(decoded, encoded)
 	if err != nil {
-		return Problem(err.Error())
+		return nil, err
 	}
-	d.room(len(decoded) / 4)
-	return d.add(decoded)
+	if n%4 != 0 {
+		return nil, errors.New("base64 of a length that is no multiple of 4")
+	}
+	numbers := make([]float32, n/4)
+	for i := range numbers {
+		numbers[i] = math.Float32frombits(binary.LittleEndian.Uint32(decoded[4*i:]))
+	}
+	return numbers, nil
 }
 
-// add appends numbers to the block, which has room for them.
-func (d *decoder) add(decoded []byte) error {
-	if len(decoded)%4 != 0 {
-		return Problem("base64 of a length that is no multiple of 4")
+// readNumbers reads a list of numbers. A null within it is NaN, which no caller takes.
+func readNumbers(raw []byte) ([]float32, error) {
+	raw = bytes.TrimSpace(raw[1 : len(raw)-1])
+	numbers := make([]float32, 0, bytes.Count(raw, []byte(","))+1)
+	for len(raw) > 0 {
+		var word []byte
+		word, raw, _ = bytes.Cut(raw, []byte(","))
+		word = bytes.TrimSpace(word)
+		if string(word) == "null" {
+			word = []byte("NaN")
+		}
+		number, err := strconv.ParseFloat(string(word), 32)
+		switch {
+		case errors.Is(err, strconv.ErrRange):
+			return nil, errors.New("it holds a number that is too large")
+		case err != nil:
+			return nil, errors.New("it holds what is no number")
+		}
+		numbers = append(numbers, float32(number))
 	}
-	at := len(d.block)
-	d.block = d.block[:at+len(decoded)/4]
-	for i := range d.block[at:] {
-		d.block[at+i] = math.Float32frombits(binary.LittleEndian.Uint32(decoded[4*i:]))
-	}
-	return nil
-}
-
-// numbers reads an array of them.
-func (d *decoder) numbers() error {
-	d.room(d.dimension)
-	return d.list(']', func() error {
-		switch c := d.next(); {
-		case c == 'n':
-			d.block = append(d.block, float32(math.NaN()))
-			return d.word("null")
-		case c != '-' && (c < '0' || c > '9'):
-			return Problem("it holds what is no number")
-		}
-		number, err := d.number()
-		if err != nil {
-			return err
-		}
-		parsed, err := strconv.ParseFloat(string(number), 32)
-		if err != nil {
-			return Problem("it holds a number that is too large")
-		}
-		d.block = append(d.block, float32(parsed))
-		return nil
-	})
+	return numbers, nil
 }
