@@ -212,22 +212,27 @@ func temporal(folder string, tree map[string]leaf) (int64, error) {
 	if err != nil {
 		return 0, err
 	}
-	raw, err := exec.Command("python3", "-c", lookIntoSQLite, filepath.Join(folder, "data/engine.db")).CombinedOutput()
-	if err != nil {
+	look := exec.Command("sqlite3", filepath.Join(folder, "data/engine.db"), "PRAGMA integrity_check; "+countRecords)
+	if _, err := exec.LookPath("sqlite3"); err != nil { // the library of Python has SQLite, too, and takes longer
+		look = exec.Command("python3", "-c", lookIntoSQLite, filepath.Join(folder, "data/engine.db"), countRecords)
+	}
+	raw, err := look.CombinedOutput()
+	said := strings.Fields(string(raw))
+	if err != nil || len(said) != 2 || said[0] != "ok" {
 		return 0, fmt.Errorf("SQLite says %s: %w", raw, err)
 	}
-	return strconv.ParseInt(strings.TrimSpace(string(raw)), 10, 64)
+	return strconv.ParseInt(said[1], 10, 64)
 }
 
-// lookIntoSQLite is a program of Python, whose library has SQLite: it prints the number of records.
-const lookIntoSQLite = `
+const (
+	countRecords = `SELECT (SELECT count(*) FROM history_node) +
+		(SELECT coalesce(sum(db_record_version), 0) FROM executions)`
+	lookIntoSQLite = `
 import sqlite3, sys
 db = sqlite3.connect(sys.argv[1])
-verdict = db.execute("PRAGMA integrity_check").fetchone()[0]
-if verdict != "ok": sys.exit(verdict)
-print(db.execute("""SELECT (SELECT count(*) FROM history_node) +
-    (SELECT coalesce(sum(db_record_version), 0) FROM executions)""").fetchone()[0])
+print(db.execute("PRAGMA integrity_check").fetchone()[0], db.execute(sys.argv[2]).fetchone()[0])
 `
+)
 
 func bolts(folder string, tree map[string]leaf) error {
 	for _, name := range []string{"data/classes.bolt", "data/classes.bolt.runs"} {
