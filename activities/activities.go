@@ -51,7 +51,6 @@ func job(b workflows.Build) pipeline.Job {
 		Index: b.Index, Generation: b.Generation, Spec: b.Spec, Fence: b.Fence, Attempt: b.Attempt,
 		Backfill:      b.Backfill,
 		ReplaceCorpus: b.ReplaceCorpus, Rebuild: b.Rebuild, Anew: b.Anew, Shard: shape.ShardChunks, Batch: shape.BatchChunks,
-		Splits: true,
 	}
 }
 

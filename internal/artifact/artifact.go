@@ -110,8 +110,8 @@ func (x Index) Manifest(ctx context.Context, sha string) (*core.Manifest, error)
 	}
 	if manifest.Format > core.ManifestFormat {
 		return nil, fault.SegmentDamage.At("read manifest", manifest.Generation).
-			Because("it is of a newer format").
-			Advise("update this program")
+			Because(fmt.Sprintf("it is of format %d, this program reads format %d", manifest.Format, core.ManifestFormat)).
+			Advise("use the program version that wrote it, or " + x.Rebuild())
 	}
 	return manifest, nil
 }

@@ -67,7 +67,7 @@ func (s Sample) least(part int) string {
 const (
 	DriftSegment  = "segment"  // a file that the manifest names is missing, or its content differs from its name
 	DriftClass    = "class"    // a class's row is not what its mentions come to
-	DriftLive     = "live"     // what counts, by the live segment, is not what the rows say
+	DriftLive     = "live"     // what counts, by splits and class runs, is not what the rows say
 	DriftDocument = "document" // the chunks of a document are not those that count
 	DriftRecord   = "record"   // of a class, missing in its store or another than was written
 	DriftVector   = "vector"   // the same of a row of the vector store

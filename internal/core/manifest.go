@@ -14,8 +14,7 @@ type Segment struct {
 	Part   int    `json:"part"` // shard or partition it came from: the order of a list
 }
 
-// Segments are the files of a generation by kind. A kind holds a list; kinds that are base + delta keep their base in
-// the list now and name deltas and their tombstones in the fields that follow once a night writes them.
+// Segments are the files of a generation by kind.
 type Segments struct {
 	Documents []Segment `json:"documents"`
 	Text      []Segment `json:"text"`
@@ -24,12 +23,8 @@ type Segments struct {
 	Classes   []Segment `json:"classes"`
 	ClassVecs []Segment `json:"class_vectors"`
 	ChunkVecs []Segment `json:"chunk_vectors"`
-	Live      []Segment `json:"live"`
-	Search    []Segment `json:"search"`
 	IDF       []Segment `json:"idf,omitempty"` // of the built-in embedder
-	Deltas    []Delta   `json:"deltas,omitempty"`
 
-	// A generation of many immutable segments has these in place of Live and Search.
 	Splits    []Split    `json:"splits,omitempty"`
 	Chunks    []Segment  `json:"chunks,omitempty"` // what splits are made from, beside texts and mentions
 	Runs      []Run      `json:"runs,omitempty"`
@@ -118,13 +113,6 @@ const (
 	ClassSide = "classes"
 )
 
-// Delta is what changed in one kind since its base; Tombstones hides rows of the base.
-type Delta struct {
-	Kind       string   `json:"kind"`
-	Rows       Segment  `json:"rows"`
-	Tombstones *Segment `json:"tombstones,omitempty"`
-}
-
 // Kind is a list of segments under the name that people know it by.
 type Kind struct {
 	Name     string
@@ -133,13 +121,6 @@ type Kind struct {
 
 // Kinds lists every segment that the manifest names, by kind.
 func (s Segments) Kinds() []Kind {
-	deltas := Kind{Name: "delta"}
-	for _, delta := range s.Deltas {
-		deltas.Segments = append(deltas.Segments, delta.Rows)
-		if delta.Tombstones != nil {
-			deltas.Segments = append(deltas.Segments, *delta.Tombstones)
-		}
-	}
 	splits, runs := Kind{Name: "split"}, Kind{Name: "class run"}
 	tombs, dead := Kind{Name: "tomb"}, Kind{Name: "dead statistics"}
 	for _, one := range s.Splits {
@@ -160,9 +141,8 @@ func (s Segments) Kinds() []Kind {
 	}
 	return []Kind{
 		{"documents", s.Documents}, {"text", s.Text}, {"extract", s.Extract}, {"mentions", s.Mentions},
-		{"classes", s.Classes}, {"class vectors", s.ClassVecs}, {"chunk vectors", s.ChunkVecs}, {"live", s.Live},
-		{"search", s.Search}, {"idf", s.IDF}, deltas, {"chunks", s.Chunks}, splits, runs, tombs, dead,
-		enriched,
+		{"classes", s.Classes}, {"class vectors", s.ClassVecs}, {"chunk vectors", s.ChunkVecs}, {"idf", s.IDF},
+		{"chunks", s.Chunks}, splits, runs, tombs, dead, enriched,
 	}
 }
 
@@ -176,15 +156,7 @@ func (s Segments) All() []Segment {
 }
 
 // ManifestFormat is raised when a reader of the old format could misread the new one.
-// 1: base segments only, a live and a search segment of all of it.
-// 2: splits and class runs in their place.
-// 3: what mentions a class is in splits, and not in its record and its row.
-const (
-	ManifestFormat = 3 // the newest that is read
-	ManifestWhole  = 1
-	ManifestSplits = 2
-	ManifestPlaced = 3
-)
+const ManifestFormat = 1
 
 // Manifest is a generation: a table of what is live.
 type Manifest struct {
@@ -211,7 +183,7 @@ type Manifest struct {
 	Cost        float64      `json:"cost"`
 	Models      ModelSummary `json:"models"`
 	Enriched    []Enrichment `json:"enriched,omitempty"`
-	Trust       *Trust       `json:"trust,omitempty"` // nil: of a release before it, or no model was asked over a network
+	Trust       *Trust       `json:"trust,omitempty"` // nil: no model was asked over a network
 
 	// Aliases are the names that are mapped in it.
 	Aliases Aliases `json:"aliases,omitempty"`
@@ -226,19 +198,12 @@ type Made struct {
 	ClassText string `json:"class_text"` // from descriptions
 	Analyser  string `json:"analyser"`   // rules of words
 
-	// Rules found the names of chunks that no model was asked for; empty: none did, or FirstRules.
+	// Rules found the names of chunks that no model was asked for; empty: none did.
 	Rules string `json:"rules,omitempty"`
 }
 
-// FirstRules are those of all releases that did not record them.
-const FirstRules = "rules-1"
-
-// Since gives a reason for every version that is not the parent's: "chunker chunk/1 → chunk/2". A parent of before
-// versions were recorded gives one for each.
+// Since gives a reason for every version that is not the parent's: "chunker chunk/1 → chunk/2".
 func (m Made) Since(parent Made) []string {
-	if parent.ClassText == "" && m.ClassText != "" {
-		parent.ClassText = "text/1" // of all releases that did not record it
-	}
 	var reasons []string
 	for _, version := range []struct{ what, was, now string }{
 		{"parser", parent.Parser, m.Parser},
@@ -246,15 +211,13 @@ func (m Made) Since(parent Made) []string {
 		{"names", parent.Names, m.Names},
 		{"class text", parent.ClassText, m.ClassText},
 		{"analyser", parent.Analyser, m.Analyser},
-		{"rules of names", cmp.Or(parent.Rules, FirstRules), cmp.Or(m.Rules, FirstRules)},
+		{"rules of names", parent.Rules, m.Rules},
 	} {
 		if version.was == version.now {
 			continue
 		}
-		if version.was == "" {
-			version.was = "not recorded"
-		}
-		reasons = append(reasons, fmt.Sprintf("%s %s → %s", version.what, version.was, version.now))
+		reasons = append(reasons, fmt.Sprintf("%s %s → %s", version.what,
+			cmp.Or(version.was, "none"), cmp.Or(version.now, "none")))
 	}
 	return reasons
 }
@@ -362,7 +325,7 @@ func (e Engine) Same(other Engine) bool {
 // Lease is lease.json: which run builds the index. An empty workflow is a lease that was given back. The fence rises
 // with every holder and never falls.
 type Lease struct {
-	Engine    Engine        `json:"engine,omitzero"` // not known: a release before this one wrote it
+	Engine    Engine        `json:"engine,omitzero"`
 	Workflow  string        `json:"workflow"`
 	Run       string        `json:"run"`
 	Fence     int64         `json:"fence"`

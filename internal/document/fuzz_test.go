@@ -75,11 +75,12 @@ func FuzzEPUB(f *testing.F)  { fuzz(f, "a.epub") }
 func FuzzEML(f *testing.F)   { fuzz(f, "a.eml") }
 
 func FuzzMarkdown(f *testing.F) { fuzz(f, "a.md") }
+func FuzzRST(f *testing.F)      { fuzz(f, "a.rst") }
+func FuzzText(f *testing.F)     { fuzz(f, "a.txt") }
 func FuzzGunzip(f *testing.F)   { fuzz(f, "a.csv.gz") }
 
 // A stack without end ends the process, and no test can catch that: the stack is bounded, so that such an input is
-// found at once and kept by the fuzzer. What outlives its time in the library is for infra/hostile, which reads in
-// child processes.
+// found at once and kept by the fuzzer. box.TestDamagedFilesAreReadOrRefused reads in child processes.
 func FuzzPDF(f *testing.F) {
 	debug.SetMaxStack(64 << 20)
 	fuzz(f, "a.pdf")

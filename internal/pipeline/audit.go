@@ -29,21 +29,20 @@ type AuditPlan struct {
 // Kinds of units of an audit.
 const (
 	auditSegment   = "segment"   // a file against the sum that names it
-	auditClasses   = "classes"   // classes of a partition against their mentions and the live segment
-	auditDocuments = "documents" // chunks of a documents segment against the live segment
+	auditClasses   = "classes"   // classes of a partition against their mentions and what counts
+	auditDocuments = "documents" // chunks of a documents segment against those that count
 	auditStore     = "store"     // records or rows in a store against the segment that they are from
 )
 
 // AuditUnit is what one activity looks at.
 type AuditUnit struct {
-	Kind     string       `json:"kind"`
-	Name     string       `json:"name,omitempty"` // of the segment's kind, as people know it
-	Segment  core.Segment `json:"segment"`
-	Mentions core.Segment `json:"mentions,omitzero"`
-	Verify   verify.Unit  `json:"verify,omitzero"`
+	Kind    string       `json:"kind"`
+	Name    string       `json:"name,omitempty"` // of the segment's kind, as people know it
+	Segment core.Segment `json:"segment"`
+	Verify  verify.Unit  `json:"verify,omitzero"`
 
-	Partition  int `json:"partition,omitempty"`  // of the classes of many segments
-	Partitions int `json:"partitions,omitempty"` // 0: Segment is the partition, and Mentions are its mentions
+	Partition  int `json:"partition,omitempty"` // of the classes
+	Partitions int `json:"partitions,omitempty"`
 }
 
 // OpenAudit lists what a part of the served generation is made of, and gives the number of units.
@@ -74,11 +73,6 @@ func (r *Run) planAudit(ctx context.Context, sample core.Sample, repair bool) (A
 	if err != nil {
 		return fixed, err
 	}
-	if len(manifest.Segments.Live)+len(manifest.Segments.Splits) == 0 {
-		return fixed, fault.FormatUnknown.At("audit", current.Generation).
-			Because("it has neither splits nor a live segment to compare with").
-			Advise("audit it with the release that built it")
-	}
 	fixed.Units, err = auditUnits(manifest, sample)
 	return fixed, err
 }
@@ -101,43 +95,14 @@ func auditUnits(manifest *core.Manifest, sample core.Sample) ([]AuditUnit, error
 			units = append(units, AuditUnit{Kind: auditDocuments, Name: segment.kind, Segment: segment.Segment})
 		}
 	}
-	within := map[string]bool{} // classes segments
-	if len(manifest.Segments.Splits) > 0 {
-		for _, classes := range manifest.Segments.Classes {
-			within[classes.SHA256] = true
-		}
-		units = append(units, auditPartitions(manifest, sample)...)
-	} else {
-		units = append(units, auditSegments(manifest, sample, within)...)
-	}
+	units = append(units, auditPartitions(manifest, sample)...)
 	for _, unit := range verify.Units(manifest) {
-		if unit.Kind != verify.Records || within[unit.Segment.SHA256] {
-			units = append(units, AuditUnit{Kind: auditStore, Name: string(unit.Kind), Segment: unit.Segment, Verify: unit})
-		}
+		units = append(units, AuditUnit{Kind: auditStore, Name: string(unit.Kind), Segment: unit.Segment, Verify: unit})
 	}
 	return units, nil
 }
 
-// auditSegments lists the classes segments of a generation with a live segment, each of which is a partition.
-func auditSegments(manifest *core.Manifest, sample core.Sample, within map[string]bool) []AuditUnit {
-	mentions := map[int]core.Segment{}
-	for _, segment := range manifest.Segments.Mentions {
-		mentions[segment.Part] = segment
-	}
-	var units []AuditUnit
-	for _, classes := range manifest.Segments.Classes {
-		if _, _, some := auditBounds(manifest.Partitions, sample, classes.Part); !some {
-			continue
-		}
-		within[classes.SHA256] = true
-		units = append(units, AuditUnit{
-			Kind: auditClasses, Name: "classes", Segment: classes, Mentions: mentions[classes.Part],
-		})
-	}
-	return units
-}
-
-// auditPartitions cuts the classes of a generation of many segments.
+// auditPartitions cuts the classes of a generation.
 func auditPartitions(manifest *core.Manifest, sample core.Sample) []AuditUnit {
 	partitions := 1
 	for partitions < maxPartitions && manifest.Counts.Mentions > int64(partitions)*mentionsPerPartition {
@@ -226,19 +191,12 @@ func (r *Run) auditUnit(
 	}
 	defer free()
 	in := audit.In{Spec: settings, Artifacts: r.Index, Manifest: manifest, Table: table, OnProgress: r.Progress.Touch}
-	switch {
-	case unit.Kind == auditDocuments:
+	if unit.Kind == auditDocuments {
 		dead, err := deadDocuments(manifest, table, unit.Segment)
 		if err != nil {
 			return result, err
 		}
 		return audit.Documents(ctx, in, unit.Segment, dead)
-	case unit.Partitions == 0:
-		from, to, _ := auditBounds(manifest.Partitions, fixed.Sample, unit.Segment.Part)
-		source := audit.Source{
-			Mentions: []audit.Part{{Segment: unit.Mentions}}, Classes: []audit.Part{{Segment: unit.Segment}},
-		}
-		return audit.Classes(ctx, in, source, from, to)
 	}
 	source, err := auditSource(manifest, table)
 	if err != nil {
@@ -272,7 +230,7 @@ func deadDocuments(
 	return nil, nil
 }
 
-// auditSource is where the mentions and classes of a generation of many segments lie.
+// auditSource is where the mentions and classes of a generation lie.
 func auditSource(manifest *core.Manifest, table *stored.Table) (source audit.Source, err error) {
 	listed := manifest.Segments
 	for number, one := range listed.Splits {
@@ -351,13 +309,9 @@ func (r *Run) unread(ctx context.Context, fixed AuditPlan, unit AuditUnit, cause
 	if told := fault.As(cause); told != nil && told.Object != "" {
 		object = told.Object
 	}
-	remedy := r.Index.Rebuild()
-	if unit.Name == "search" {
-		remedy = "make it again: unweaver restore --index " + r.Job.Index
-	}
 	result.Unread = true
 	result.Tell(core.Found{
-		Kind: core.DriftSegment, Object: object, Why: unit.Name + ": " + cause.Error(), Remedy: remedy,
+		Kind: core.DriftSegment, Object: object, Why: unit.Name + ": " + cause.Error(), Remedy: r.Index.Rebuild(),
 	}, false)
 	return nil
 }

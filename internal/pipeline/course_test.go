@@ -51,7 +51,7 @@ func TestNightsAreKeptThoughTheirGenerationsAreCollected(t *testing.T) {
 	}
 }
 
-func TestAReportHasItsCourseAndAPage(t *testing.T) {
+func TestAReportHasItsCourseAndAText(t *testing.T) {
 	s := newSite(t, sample(6))
 	s.night(t)
 	report := s.report(t)
@@ -59,9 +59,9 @@ func TestAReportHasItsCourseAndAPage(t *testing.T) {
 		t.Errorf("course %+v", report.Course)
 	}
 	index := artifact.Index{Store: s.Artifacts, Name: s.spec.Index}
-	page, _, err := blob.Read(t.Context(), s.Artifacts, index.GenerationKey(report.Generation, "report.html"))
-	if err != nil || !strings.Contains(string(page), report.ContentHash) {
-		t.Errorf("%v: %s", err, page)
+	text, _, err := blob.Read(t.Context(), s.Artifacts, index.GenerationKey(report.Generation, "report.md"))
+	if err != nil || !strings.Contains(string(text), report.ContentHash) {
+		t.Errorf("%v: %s", err, text)
 	}
 }
 

@@ -166,9 +166,6 @@ var damages = map[string]func(*testing.T, blob.Store, string){
 	},
 }
 
-// former are the kinds of segments that only generations of older formats have.
-var former = []string{"live", "search", "delta"}
-
 // objects are the stored objects of the current generation, one of each kind; of enrichments, which have files of
 // several kinds, each.
 func (s *site) objects(t *testing.T) [][2]string {
@@ -238,8 +235,8 @@ func TestEveryDamageOfTheCurrentGenerationHasAWayBack(t *testing.T) {
 	whole.remove(t, "place-003.md")
 	before := whole.night(t)
 	for _, kind := range before.manifest.Segments.Kinds() {
-		if empty := len(kind.Segments) == 0; empty != slices.Contains(former, kind.Name) {
-			t.Errorf("%d segments of the kind %s", len(kind.Segments), kind.Name)
+		if len(kind.Segments) == 0 {
+			t.Errorf("no segment of the kind %s", kind.Name)
 		}
 	}
 	var table []string
@@ -468,26 +465,23 @@ func TestRestoreTellsAllThatIsLostAndRestoresTheRest(t *testing.T) {
 
 func TestRestoreMakesAgainWhatIsMadeFromOtherSegments(t *testing.T) {
 	for damage, do := range damages {
-		for _, former := range []bool{true, false} {
-			s := newSite(t, sample(12))
-			s.former = former
-			s.night(t)
-			s.write(t, map[string]string{"place-001.md": "# Harbour 1\n\nIt was moved to Lake Verin.\n"})
-			night := s.night(t)
-			again := 0
-			for _, segment := range kinds(night.manifest, "search", "split", "class run", "dead statistics") {
-				again++
-				do(t, s.Artifacts, s.index().SegmentKey(segment.SHA256))
-				s.Cache.Drop(segment.SHA256)
-				if err := s.restore(t); err != nil {
-					t.Errorf("%s: %v", damage, err)
-				}
+		s := newSite(t, sample(12))
+		s.night(t)
+		s.write(t, map[string]string{"place-001.md": "# Harbour 1\n\nIt was moved to Lake Verin.\n"})
+		night := s.night(t)
+		again := 0
+		for _, segment := range kinds(night.manifest, "split", "class run", "dead statistics") {
+			again++
+			do(t, s.Artifacts, s.index().SegmentKey(segment.SHA256))
+			s.Cache.Drop(segment.SHA256)
+			if err := s.restore(t); err != nil {
+				t.Errorf("%s: %v", damage, err)
 			}
-			if former && again != 1 || !former && again < 4 {
-				t.Errorf("%d segments", again)
-			}
-			s.whole(t)
 		}
+		if again < 4 {
+			t.Errorf("%d segments", again)
+		}
+		s.whole(t)
 	}
 }
 

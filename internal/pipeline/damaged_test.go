@@ -29,32 +29,19 @@ import (
 	"github.com/unweaver/unweaver/internal/model"
 	"github.com/unweaver/unweaver/internal/model/builtin"
 	"github.com/unweaver/unweaver/internal/model/rerank"
+	"github.com/unweaver/unweaver/internal/testkit/longtest"
 	"github.com/unweaver/unweaver/query-api/api"
 )
 
 // A data directory is damaged at one place, opened, and asked. What it answers is what it answered before, or an error
-// with a code; it may refuse to open. It is never wrong, and no process dies of it. UNWEAVER_TEST_DAMAGES is the number
-// of damages; 24 unless it is set, 8 with the race detector.
+// with a code; it may refuse to open. It is never wrong, and no process dies of it.
 //
 // The damages are tried in child processes: one that dies is seen, and which damage it died of.
 const (
-	damagesVariable = "UNWEAVER_TEST_DAMAGES"
-	damagedFolder   = "UNWEAVER_TEST_DAMAGED_DIR" // the child's
-	damagedFrom     = "UNWEAVER_TEST_DAMAGED_FROM"
-	damagedTo       = "UNWEAVER_TEST_DAMAGED_TO"
+	damagedFolder = "UNWEAVER_TEST_DAMAGED_DIR" // the child's
+	damagedFrom   = "UNWEAVER_TEST_DAMAGED_FROM"
+	damagedTo     = "UNWEAVER_TEST_DAMAGED_TO"
 )
-
-func damageCount(t *testing.T) int {
-	usual := "24"
-	if raced {
-		usual = "8"
-	}
-	n, err := strconv.Atoi(cmp.Or(os.Getenv(damagesVariable), usual))
-	if err != nil {
-		t.Fatal(damagesVariable, err)
-	}
-	return n
-}
 
 // embedded opens the stores of a data directory.
 func embedded(ctx context.Context, dir string) (*app.Stores, error) {
@@ -198,9 +185,6 @@ func TestADamagedDataDirectoryIsNeverWrong(t *testing.T) {
 		damagedChild(t, dir)
 		return
 	}
-	if testing.Short() {
-		t.Skip("it starts processes")
-	}
 	root := t.TempDir()
 	dir := filepath.Join(root, "whole")
 	if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -221,7 +205,7 @@ func TestADamagedDataDirectoryIsNeverWrong(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(root, "questions.json"), asked, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	total := damageCount(t)
+	total := longtest.Count(8, 400)
 	counts := map[string]int{}
 	for next := 0; next < total; {
 		next = runDamaged(t, root, next, total, counts)

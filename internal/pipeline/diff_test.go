@@ -39,62 +39,57 @@ func listed(changes []core.Change, kind string) (out []string) {
 }
 
 func TestADifferenceNamesWhatChanged(t *testing.T) {
-	for name, former := range map[string]bool{"splits": false, "one live segment": true} {
-		t.Run(name, func(t *testing.T) {
-			s := newSite(t, sample(20))
-			s.former = former
-			first := s.night(t).manifest
-			for i := range 2 { // moved
-				old := filepath.Join(s.corpus, fmt.Sprintf("place-%03d.md", i))
-				if err := os.Rename(old, filepath.Join(s.corpus, fmt.Sprintf("moved-%03d.md", i))); err != nil {
-					t.Fatal(err)
-				}
-			}
-			if err := os.Remove(filepath.Join(s.corpus, "place-002.md")); err != nil {
-				t.Fatal(err)
-			}
-			s.write(t, map[string]string{
-				"place-003.md": "# Harbour 3\n\nThe harbour of Port Alma 3 was closed by Ivo Kralj.\n",
-				"new.md":       "# Salt\n\nSalt of Lake Verin is sold in Tolmin.\n",
-			})
-			second := s.night(t).manifest
-			got := s.difference(t, "", "")
-			if got.From.Generation != "g001" || got.To.Generation != "g002" || got.To.State != "current" ||
-				got.To.Counts != second.Counts {
-				t.Fatalf("%+v", got)
-			}
-			d := got.Documents
-			if d.Added != 1 || d.Changed != 1 || d.Moved != 2 || d.Removed != 1 {
-				t.Errorf("documents: %+v", d)
-			}
-			for kind, want := range map[string]string{
-				"added": "new.md", "changed": "place-003.md", "removed": "place-002.md",
-				"moved": "moved-000.md < place-000.md,moved-001.md < place-001.md",
-			} {
-				if is := strings.Join(listed(d.Listed, kind), ","); is != want {
-					t.Errorf("%s: %q, want %q", kind, is, want)
-				}
-			}
-			if got.Chunks.Added-got.Chunks.Removed != second.Counts.Chunks-first.Counts.Chunks || got.Chunks.Added != 4 {
-				t.Errorf("chunks: %+v", got.Chunks)
-			}
-			c := got.Classes
-			if c.Born == 0 || c.Died == 0 || c.Changed == 0 || c.Born-c.Died != second.Counts.Classes-first.Counts.Classes {
-				t.Errorf("classes: %+v", c)
-			}
-			if !former && !slices.Contains(listed(c.Listed, "born"), "Tolmin") {
-				t.Errorf("born: %v", listed(c.Listed, "born"))
-			}
-			back := s.difference(t, "g002", "g001")
-			if back.Documents.Added != 1 || back.Documents.Removed != 1 || back.Classes.Born != c.Died ||
-				back.Classes.Changed != c.Changed {
-				t.Errorf("backwards: %+v", back)
-			}
-			if same := s.difference(t, "g002", "g002"); same.Documents.Added+same.Documents.Changed+same.Documents.Removed+
-				same.Classes.Born+same.Classes.Changed+same.Classes.Died+same.Chunks.Added+same.Chunks.Removed != 0 {
-				t.Errorf("with itself: %+v", same)
-			}
-		})
+	s := newSite(t, sample(20))
+	first := s.night(t).manifest
+	for i := range 2 { // moved
+		old := filepath.Join(s.corpus, fmt.Sprintf("place-%03d.md", i))
+		if err := os.Rename(old, filepath.Join(s.corpus, fmt.Sprintf("moved-%03d.md", i))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Remove(filepath.Join(s.corpus, "place-002.md")); err != nil {
+		t.Fatal(err)
+	}
+	s.write(t, map[string]string{
+		"place-003.md": "# Harbour 3\n\nThe harbour of Port Alma 3 was closed by Ivo Kralj.\n",
+		"new.md":       "# Salt\n\nSalt of Lake Verin is sold in Tolmin.\n",
+	})
+	second := s.night(t).manifest
+	got := s.difference(t, "", "")
+	if got.From.Generation != "g001" || got.To.Generation != "g002" || got.To.State != "current" ||
+		got.To.Counts != second.Counts {
+		t.Fatalf("%+v", got)
+	}
+	d := got.Documents
+	if d.Added != 1 || d.Changed != 1 || d.Moved != 2 || d.Removed != 1 {
+		t.Errorf("documents: %+v", d)
+	}
+	for kind, want := range map[string]string{
+		"added": "new.md", "changed": "place-003.md", "removed": "place-002.md",
+		"moved": "moved-000.md < place-000.md,moved-001.md < place-001.md",
+	} {
+		if is := strings.Join(listed(d.Listed, kind), ","); is != want {
+			t.Errorf("%s: %q, want %q", kind, is, want)
+		}
+	}
+	if got.Chunks.Added-got.Chunks.Removed != second.Counts.Chunks-first.Counts.Chunks || got.Chunks.Added != 4 {
+		t.Errorf("chunks: %+v", got.Chunks)
+	}
+	c := got.Classes
+	if c.Born == 0 || c.Died == 0 || c.Changed == 0 || c.Born-c.Died != second.Counts.Classes-first.Counts.Classes {
+		t.Errorf("classes: %+v", c)
+	}
+	if !slices.Contains(listed(c.Listed, "born"), "Tolmin") {
+		t.Errorf("born: %v", listed(c.Listed, "born"))
+	}
+	back := s.difference(t, "g002", "g001")
+	if back.Documents.Added != 1 || back.Documents.Removed != 1 || back.Classes.Born != c.Died ||
+		back.Classes.Changed != c.Changed {
+		t.Errorf("backwards: %+v", back)
+	}
+	if same := s.difference(t, "g002", "g002"); same.Documents.Added+same.Documents.Changed+same.Documents.Removed+
+		same.Classes.Born+same.Classes.Changed+same.Classes.Died+same.Chunks.Added+same.Chunks.Removed != 0 {
+		t.Errorf("with itself: %+v", same)
 	}
 }
 

@@ -85,13 +85,6 @@ func (r *Run) enrichDue(ctx context.Context, parent *core.Manifest) ([]string, e
 			}
 			named = append(named, fmt.Sprintf("%s: %d %s that gave no answer of use are asked for again", name, failed, of))
 		}
-		pays, err := r.paysForEnrichments()
-		if err != nil {
-			return nil, err
-		}
-		if pays && len(parent.Segments.FilesOf(name, core.EnrichedLedger)) == 0 {
-			named = append(named, name+" does not list what it was paid for")
-		}
 		for _, reason := range named {
 			reasons = append(reasons, "enrich: "+reason)
 		}

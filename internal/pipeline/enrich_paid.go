@@ -123,13 +123,6 @@ func (p *purging) enrichedTraces(
 				staying[file.SHA256] = true
 			}
 		}
-		for _, one := range manifest.Enriched {
-			free := one.Models == "" || one.Models == (model.Info{Provider: "builtin"}).Label()
-			listed := len(manifest.Segments.FilesOf(one.Name, core.EnrichedLedger)) > 0
-			if traces.Holders[name] && !listed && !free && !traces.Unlisted {
-				traces.Unlisted, changed = true, true
-			}
-		}
 	}
 	if len(going) == 0 {
 		return changed, nil

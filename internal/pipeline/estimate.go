@@ -87,7 +87,7 @@ func (in Estimating) run(folder string) (*Run, error) {
 	}
 	job := Job{
 		Index: in.Settings.Index, Generation: "estimate", ReplaceCorpus: in.ReplaceCorpus, Shard: 1 << 30,
-		Rebuild: in.Rebuild, Splits: true,
+		Rebuild: in.Rebuild,
 	}
 	run := ports.Bare(job, core.StagePlan, "estimate")
 	run.Settings = in.Settings
@@ -318,7 +318,7 @@ func (e *estimating) count(ctx context.Context, units int, report *core.Report) 
 // knownChunks tells which chunks the parent has.
 func (e *estimating) knownChunks(ctx context.Context) (known func(core.ID) bool, release func(), err error) {
 	none := func(core.ID) bool { return false }
-	if e.parent == nil || len(e.parent.Segments.Live)+len(e.parent.Segments.Splits) == 0 {
+	if e.parent == nil {
 		return none, func() {}, nil
 	}
 	table, err := e.table(ctx, e.parent)

@@ -17,6 +17,7 @@ import (
 	"github.com/unweaver/unweaver/internal/model"
 	"github.com/unweaver/unweaver/internal/model/builtin"
 	coordmemory "github.com/unweaver/unweaver/internal/store/coordination/memory"
+	"github.com/unweaver/unweaver/internal/testkit/longtest"
 	"github.com/unweaver/unweaver/internal/testkit/stagetest"
 )
 
@@ -99,10 +100,7 @@ func TestAStoreThatFailsAtEveryWriteInTurnCostsNothing(t *testing.T) {
 		built(t, undisturbed, func(err error, _ func() error) { t.Fatal(err) })
 		want = hashesOf(t, undisturbed)
 	})
-	writes, step := count.Load(), int64(1)
-	if testing.Short() || raced {
-		step = 10
-	}
+	writes, step := count.Load(), int64(longtest.Count(10, 1))
 	for _, code := range []fault.Code{fault.StoreFull, fault.StoreDown} {
 		t.Run(string(code), func(t *testing.T) {
 			t.Parallel()

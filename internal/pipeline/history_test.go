@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -21,6 +20,7 @@ import (
 	"github.com/unweaver/unweaver/internal/retrieve"
 	"github.com/unweaver/unweaver/internal/stage"
 	"github.com/unweaver/unweaver/internal/store/blob"
+	"github.com/unweaver/unweaver/internal/testkit/longtest"
 	"github.com/unweaver/unweaver/internal/testkit/stagetest"
 )
 
@@ -119,24 +119,13 @@ func (h *history) change(t *testing.T) {
 	}
 }
 
-func nightsWanted(t *testing.T, usual int) int {
-	t.Helper()
-	if n, err := strconv.Atoi(os.Getenv("UNWEAVER_TEST_NIGHTS")); err == nil && n > 0 {
-		return n
-	}
-	if raced {
-		return usual / 5
-	}
-	return usual
-}
-
-// Whatever happens to a corpus, each night comes to what a build from nothing comes to, which has one live segment: by
-// its hashes and counts, and by the bits of what every method answers.
+// Whatever happens to a corpus, each night comes to what a build from nothing comes to, which has one split: by its
+// hashes and counts, and by the bits of what every method answers. Now and then it is compared with what plain maps say.
 func TestEveryNightComesToWhatABuildFromNothingComesTo(t *testing.T) {
-	for _, seed := range []uint64{1, 2} {
-		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
+	for seed := range uint64(longtest.Count(1, 2)) {
+		t.Run(fmt.Sprint("seed ", 1+seed), func(t *testing.T) {
 			t.Parallel()
-			h := &history{site: newSite(t, nil), random: rand.New(rand.NewPCG(seed, 1)), files: map[string]string{}}
+			h := &history{site: newSite(t, nil), random: rand.New(rand.NewPCG(1+seed, 1)), files: map[string]string{}}
 			steady(h.site)
 			h.spec.Gate.MaxRemoved, h.spec.Shortening.Threshold = 1, 500
 			h.spec.Chunking.MaxTokens = 200
@@ -145,7 +134,7 @@ func TestEveryNightComesToWhatABuildFromNothingComesTo(t *testing.T) {
 				h.add(t)
 			}
 			h.night(t)
-			nights, most := nightsWanted(t, 100), 0
+			nights, most := longtest.Count(15, 200), 0
 			for night := range nights {
 				h.change(t)
 				out := h.night(t)
@@ -159,14 +148,16 @@ func TestEveryNightComesToWhatABuildFromNothingComesTo(t *testing.T) {
 				wholeVectors(t, h.site, out.manifest)
 				switch {
 				case night == nights-1:
-					sameAnswers(t, h.site, fresh, night, 150)
+					sameAnswers(t, h.site, fresh, night, longtest.Count(30, 150))
+					readPlain(t, fresh).compare(t, h.site, night, longtest.Count(15, 50))
 				case night%10 == 9:
 					sameAnswers(t, h.site, fresh, night, 15)
+					readPlain(t, fresh).compare(t, h.site, night, 15)
 				}
 			}
 			classes, chunks := wholeVectors(t, h.site, h.current(t))
 			t.Logf("%d and %d vectors segments", classes, chunks)
-			if limit := 40; !raced && max(classes, chunks) > limit {
+			if limit := 40; max(classes, chunks) > limit {
 				t.Errorf("%d and %d vectors segments, at most %d wanted", classes, chunks, limit)
 			}
 			if most < 3 {
@@ -177,14 +168,14 @@ func TestEveryNightComesToWhatABuildFromNothingComesTo(t *testing.T) {
 	}
 }
 
-// anew is a site over the same corpus that has built nothing yet, and builds one live segment.
+// anew is a site over the same corpus that has built nothing yet, and builds one split.
 func (h *history) anew(t *testing.T) *site {
 	t.Helper()
 	fresh := newSite(t, h.files)
 	steady(fresh)
 	spec := h.spec
 	spec.Corpus = fresh.corpus
-	fresh.spec, fresh.former, fresh.shard = spec, true, 50
+	fresh.spec, fresh.shard = spec, 50
 	return fresh
 }
 

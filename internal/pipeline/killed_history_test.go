@@ -21,6 +21,7 @@ import (
 	coordmemory "github.com/unweaver/unweaver/internal/store/coordination/memory"
 	"github.com/unweaver/unweaver/internal/store/records"
 	"github.com/unweaver/unweaver/internal/store/vectors"
+	"github.com/unweaver/unweaver/internal/testkit/longtest"
 	"github.com/unweaver/unweaver/internal/testkit/stagetest"
 )
 
@@ -406,7 +407,7 @@ func (l *lives) reconfigure() string {
 // comes to what a build from nothing comes to, by its hashes and counts, and by the bits of what every method answers.
 // Nothing is paid for twice but what was in flight when a process died.
 func TestNightsOfDyingProcessesComeToWhatABuildFromNothingComesTo(t *testing.T) {
-	for _, seed := range []uint64{3, 4} {
+	for _, seed := range []uint64{3, 4}[:longtest.Count(1, 2)] {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			h := &history{site: newSite(t, nil), random: rand.New(rand.NewPCG(seed, 5)), files: map[string]string{}}
 			l := &lives{
@@ -421,7 +422,7 @@ func TestNightsOfDyingProcessesComeToWhatABuildFromNothingComesTo(t *testing.T) 
 				h.add(t)
 			}
 			l.survive(t, 2)
-			nights := nightsWanted(t, 50)
+			nights := longtest.Count(15, 100)
 			deaths, changed, bound := 0, 0, 0
 			unread := "" // the document that cannot be read, as it was
 			for night := range nights {
@@ -469,7 +470,7 @@ func TestNightsOfDyingProcessesComeToWhatABuildFromNothingComesTo(t *testing.T) 
 				sameGeneration(t, night, out.manifest, want.manifest)
 				switch {
 				case night == nights-1:
-					sameAnswers(t, h.site, fresh, night, 150)
+					sameAnswers(t, h.site, fresh, night, longtest.Count(30, 150))
 				case night%10 == 9:
 					sameAnswers(t, h.site, fresh, night, 15)
 				}

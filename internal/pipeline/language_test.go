@@ -11,6 +11,7 @@ import (
 	"github.com/unweaver/unweaver/internal/model"
 	"github.com/unweaver/unweaver/internal/model/builtin"
 	"github.com/unweaver/unweaver/internal/retrieve"
+	"github.com/unweaver/unweaver/internal/testkit/longtest"
 	"github.com/unweaver/unweaver/internal/testkit/stagetest"
 )
 
@@ -35,7 +36,7 @@ func TestNightsInALanguageComeToWhatABuildFromNothingComesTo(t *testing.T) {
 	}
 	h.night(t)
 	counted := 0
-	for range nightsWanted(t, 40) {
+	for range longtest.Count(10, 40) {
 		h.change(t)
 		counted += len(h.night(t).manifest.Segments.DeadStats)
 	}
@@ -69,56 +70,51 @@ func worded(t *testing.T, s *site, question string) (out []string) {
 
 // A change of the language is for the next generation; the one that is served is asked by the language that it has.
 func TestAnotherLanguageCountsFromTheNextGenerationOn(t *testing.T) {
-	for name, former := range map[string]bool{"splits": false, "one live segment": true} {
-		t.Run(name, func(t *testing.T) {
-			s := newSite(t, map[string]string{
-				"haus.md":    "# Eins\n\nAm Ufer stand ein altes Haus mit Garten.\n",
-				"bruecke.md": "# Zwei\n\nEine Entscheidung fiel am Abend in Ulm.\n",
-				"drei.md":    "# Drei\n\nEs regnete den ganzen Tag.\n",
-			})
-			inLanguages(s)
-			s.former = former
-			first := s.night(t).manifest
-			if got := worded(t, s, "Häuser"); len(got) != 0 {
-				t.Fatalf("English finds %q", got)
-			}
-			if got := first.Made; got.Analyser != "en/2" || got.Rules != "" {
-				t.Errorf("English was made by %+v", got)
-			}
-			s.spec.Retrieval.Language = "de"
-			if got := worded(t, s, "Häuser"); len(got) != 0 {
-				t.Fatalf("before the build %q is found", got)
-			}
-			restart(s)
-			second := s.night(t).manifest
-			reasons := strings.Join(s.report(t).Reasons, "; ")
-			for _, want := range []string{"config: language", "analyser en/2 → de/1", "rules of names rules-1 → rules-2 de/1"} {
-				if !strings.Contains(reasons, want) {
-					t.Errorf("the reasons are %s", reasons)
-				}
-			}
-			if got := worded(t, s, "Häuser"); !slices.Equal(got, []string{"haus.md"}) {
-				t.Errorf("German finds %q", got)
-			}
-			if got := worded(t, s, "Entscheidungen"); !slices.Equal(got, []string{"bruecke.md"}) {
-				t.Errorf("German finds %q", got)
-			}
-			if difference := s.difference(t, first.Generation, second.Generation); fmt.Sprint(difference) == "" {
-				t.Error("there is no difference")
-			}
-			restart(s)
-			if again := s.night(t); !again.planned.Unchanged {
-				t.Errorf("the night after is not unchanged: %v", s.report(t).Reasons)
-			}
-			if _, err := s.act(t, "rollback", first.Generation); err != nil {
-				t.Fatal(err)
-			}
-			if got := worded(t, s, "Häuser"); len(got) != 0 {
-				t.Errorf("after a rollback English finds %q", got)
-			}
-			if got := worded(t, s, "Haus"); !slices.Equal(got, []string{"haus.md"}) {
-				t.Errorf("after a rollback English finds %q", got)
-			}
-		})
+	s := newSite(t, map[string]string{
+		"haus.md":    "# Eins\n\nAm Ufer stand ein altes Haus mit Garten.\n",
+		"bruecke.md": "# Zwei\n\nEine Entscheidung fiel am Abend in Ulm.\n",
+		"drei.md":    "# Drei\n\nEs regnete den ganzen Tag.\n",
+	})
+	inLanguages(s)
+	first := s.night(t).manifest
+	if got := worded(t, s, "Häuser"); len(got) != 0 {
+		t.Fatalf("English finds %q", got)
+	}
+	if got := first.Made; got.Analyser != "en/2" || got.Rules != "rules-1" {
+		t.Errorf("English was made by %+v", got)
+	}
+	s.spec.Retrieval.Language = "de"
+	if got := worded(t, s, "Häuser"); len(got) != 0 {
+		t.Fatalf("before the build %q is found", got)
+	}
+	restart(s)
+	second := s.night(t).manifest
+	reasons := strings.Join(s.report(t).Reasons, "; ")
+	for _, want := range []string{"config: language", "analyser en/2 → de/1", "rules of names rules-1 → rules-2 de/1"} {
+		if !strings.Contains(reasons, want) {
+			t.Errorf("the reasons are %s", reasons)
+		}
+	}
+	if got := worded(t, s, "Häuser"); !slices.Equal(got, []string{"haus.md"}) {
+		t.Errorf("German finds %q", got)
+	}
+	if got := worded(t, s, "Entscheidungen"); !slices.Equal(got, []string{"bruecke.md"}) {
+		t.Errorf("German finds %q", got)
+	}
+	if difference := s.difference(t, first.Generation, second.Generation); fmt.Sprint(difference) == "" {
+		t.Error("there is no difference")
+	}
+	restart(s)
+	if again := s.night(t); !again.planned.Unchanged {
+		t.Errorf("the night after is not unchanged: %v", s.report(t).Reasons)
+	}
+	if _, err := s.act(t, "rollback", first.Generation); err != nil {
+		t.Fatal(err)
+	}
+	if got := worded(t, s, "Häuser"); len(got) != 0 {
+		t.Errorf("after a rollback English finds %q", got)
+	}
+	if got := worded(t, s, "Haus"); !slices.Equal(got, []string{"haus.md"}) {
+		t.Errorf("after a rollback English finds %q", got)
 	}
 }

@@ -121,8 +121,8 @@ func FindLetter(
 	return letter, err
 }
 
-// chunkText finds the text of a chunk of a document. A split of before may have the document too, with other chunks;
-// the same chunk has the same text everywhere.
+// chunkText finds the text of a chunk of a document. A split in which the document is dead may have it with other
+// chunks; the same chunk has the same text everywhere.
 func chunkText(
 	ctx context.Context, index artifact.Index, manifest *core.Manifest, document, chunk string,
 ) (string, error) {

@@ -20,9 +20,6 @@ func MadeBy(spec core.Spec) core.Made {
 	if byRule := spec.Chat.Provider == "builtin" || spec.ExtractionShare() < 1; byRule {
 		made.Rules = builtin.Chat{Language: spec.Retrieval.Language}.Info().Model
 	}
-	if made.Rules == core.FirstRules {
-		made.Rules = ""
-	}
 	if made.ClassText == "" {
 		made.ClassText = classmerge.Recipe(spec.Parity)
 	}

@@ -24,9 +24,9 @@ func (r *Run) table(ctx context.Context, manifest *core.Manifest) (*stored.Table
 	return stored.OpenTable(ctx, r.Cache, r.Index, manifest)
 }
 
-// tombs opens which documents of a parent do not count; nil where it has no splits. Release it.
+// tombs opens which documents of a parent do not count. Release it.
 func (r *Run) tombs(ctx context.Context, parent *core.Manifest) (*stored.Files, func(), error) {
-	if parent == nil || len(parent.Segments.Splits) == 0 {
+	if parent == nil {
 		return nil, func() {}, nil
 	}
 	files, err := stored.OpenTombs(ctx, r.Cache, r.Index, parent.Segments)
@@ -40,13 +40,8 @@ func (r *Run) tombs(ctx context.Context, parent *core.Manifest) (*stored.Files, 
 // where nothing but documents changed. Everything else is made from all documents, with what is paid taken over; other
 // limits may let other titles and texts in.
 func (r *Run) part(fixed Plan, parent *core.Manifest, reasons []string) bool {
-	return r.Splits && parent != nil && parent.Format >= core.ManifestPlaced && !fixed.Rebuild && !fixed.Foreign &&
-		len(reasons) == 0 && len(fixed.Damage) == 0 && parent.Limits == r.Limits.Key()
-}
-
-// retries tells whether chunks that the model server refused are asked for again by their documents, and not by all.
-func (r *Run) retries(parent *core.Manifest) bool {
-	return r.Splits && parent.Format >= core.ManifestPlaced
+	return parent != nil && !fixed.Rebuild && !fixed.Foreign && len(reasons) == 0 && len(fixed.Damage) == 0 &&
+		parent.Limits == r.Limits.Key()
 }
 
 // refused tells of the documents of a parent with chunks that the model server refused: the next night asks again. In a
@@ -125,11 +120,6 @@ func (r *Run) night(ctx context.Context, fixed Plan) (*night, func(), error) {
 	parent, err := r.parent(ctx, fixed.Parent)
 	if err != nil {
 		return nil, none, err
-	}
-	if parent.Format < core.ManifestPlaced { // planned by a program of before, whose rows are of another kind
-		return nil, none, fault.Outgrown.At("go on beside generation", parent.Generation).
-			Because(fmt.Sprintf("it is of format %d, and this program writes %d", parent.Format, core.ManifestPlaced)).
-			Advise("nothing: all of it is made again by this run, and nothing is paid for")
 	}
 	n := &night{Run: r, fixed: fixed, parent: parent, ended: map[int]map[uint32]bool{}}
 	if n.table, err = r.table(ctx, parent); err != nil {

@@ -23,7 +23,6 @@ func TestACorpusThatOutgrowsItsWordsIsMadeAnew(t *testing.T) {
 		t.Fatalf("three times as many: anew %v, %v", way.anew, err)
 	}
 	fresh := newSite(t, sample(20))
-	fresh.former = true
 	if want := fresh.night(t); grown.manifest.Hashes != want.manifest.Hashes {
 		t.Error("the hashes are not those of a build from nothing")
 	}
@@ -42,7 +41,6 @@ func TestANightOfDeletionsAloneIsANight(t *testing.T) {
 	s.remove(t, "place-007.md")
 	night := s.night(t)
 	fresh := s.copied(t)
-	fresh.former = true
 	fresh.spec.Index = "fresh"
 	want := fresh.night(t)
 	if night.planned.Units != 0 || night.manifest.Hashes.Content != want.manifest.Hashes.Content ||
@@ -54,39 +52,6 @@ func TestANightOfDeletionsAloneIsANight(t *testing.T) {
 	}
 	if len(night.manifest.Segments.DeadStats) == 0 || len(night.manifest.Segments.Tombs) == 0 {
 		t.Errorf("what died is not marked: %+v", night.manifest.Segments)
-	}
-}
-
-// A generation of the format before is upgraded by the next night that changes anything, and nothing is paid for.
-func TestAGenerationWithALiveSegmentIsUpgradedByANight(t *testing.T) {
-	s := newSite(t, sample(12))
-	s.former = true
-	if first := s.night(t); first.manifest.Format != core.ManifestWhole || len(first.manifest.Segments.Live) != 1 {
-		t.Fatalf("%+v", first.manifest.Segments)
-	}
-	s.former = false
-	if again := s.night(t); !again.planned.Unchanged {
-		t.Fatalf("nothing changed: %+v", again.planned)
-	}
-	s.write(t, map[string]string{"place-001.md": "# Harbour 1\n\nIt was moved to Lake Verin.\n"})
-	wrote := s.night(t)
-	segments := wrote.manifest.Segments
-	if wrote.manifest.Format != core.ManifestPlaced || len(segments.Splits) != 1 || len(segments.Live) != 0 ||
-		len(segments.Tombs) != 0 {
-		t.Fatalf("%+v", segments)
-	}
-	if report := s.report(t); report.Written.Rows > 12 {
-		t.Errorf("%d rows were written, as if the parent had none", report.Written.Rows)
-	}
-	s.write(t, map[string]string{"place-002.md": "# Harbour 2\n\nIt was moved to Tolmin.\n"})
-	if part := s.night(t); len(part.manifest.Segments.Splits) != 2 || part.planned.Documents != 1 {
-		t.Errorf("%+v, %+v", part.planned, part.manifest.Segments.Splits)
-	}
-	// And back, by a starter of before: of a parent with splits.
-	s.former = true
-	s.write(t, map[string]string{"place-003.md": "# Harbour 3\n\nIt was moved to Tolmin.\n"})
-	if back := s.night(t); back.manifest.Format != core.ManifestWhole || len(back.manifest.Segments.Splits) != 0 {
-		t.Errorf("%+v", back.manifest.Segments)
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/testkit/longtest"
 )
 
 // oddly does to the corpus what happens seldom: rows come, go and change places, files are written again as they are,
@@ -76,7 +77,7 @@ func (h *history) oddly(t *testing.T) {
 
 // What happens seldom comes to what a build from nothing comes to, too: at first the corpus has three documents.
 func TestOddNightsComeToWhatABuildFromNothingComesTo(t *testing.T) {
-	for _, seed := range []uint64{3, 4} {
+	for _, seed := range []uint64{3, 4}[:longtest.Count(1, 2)] {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			h := &history{site: newSite(t, nil), random: rand.New(rand.NewPCG(seed, 1)), files: map[string]string{}}
 			steady(h.site)
@@ -87,7 +88,7 @@ func TestOddNightsComeToWhatABuildFromNothingComesTo(t *testing.T) {
 				h.add(t)
 			}
 			h.night(t)
-			for night := range nightsWanted(t, 25) {
+			for night := range longtest.Count(15, 50) {
 				h.oddly(t)
 				out := h.night(t)
 				if out.planned.Unchanged || out.alike || out.manifest.Generation != fmt.Sprintf("g%03d", h.runs) {

@@ -48,17 +48,16 @@ func TestARebuildReplacesADamagedManifestAlsoWhereTheStoresWereLost(t *testing.T
 	}
 }
 
-// What a corpus comes back to was written by a generation before its parent, which nothing looked after.
+// What a configuration comes back to was written by a generation before its parent, which nothing looked after.
 func TestASegmentOfAnOlderGenerationIsReadBeforeItIsServedAgain(t *testing.T) {
 	s := newSite(t, sample(10))
-	s.former = true
 	first := s.night(t)
-	s.write(t, map[string]string{"more.md": "# More\n\nMore salt of Tolmin goes to Port Alma 3.\n"})
-	s.night(t)
-	if err := os.Remove(filepath.Join(s.corpus, "more.md")); err != nil {
-		t.Fatal(err)
+	s.spec.Retrieval.Language = "de"
+	if second := s.night(t); second.manifest.Segments.Splits[0].SHA256 == first.manifest.Segments.Splits[0].SHA256 {
+		t.Fatal("words of another language are the same")
 	}
-	damages["flipped"](t, s.Artifacts, s.index().SegmentKey(first.manifest.Segments.Search[0].SHA256))
+	s.spec.Retrieval.Language = "en"
+	damages["flipped"](t, s.Artifacts, s.index().SegmentKey(first.manifest.Segments.Splits[0].SHA256))
 	night, _ := s.heal(t)
 	s.whole(t)
 	if night.manifest.Hashes != first.manifest.Hashes {

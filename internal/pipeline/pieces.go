@@ -218,7 +218,7 @@ func (r *Run) writeSplit(ctx context.Context, cut splitCut, segments *core.Segme
 		next := segment.SplitUnit{Documents: segments.Documents[unit], Text: segments.Text[unit]}
 		for ; shard < cut.shards.to && shards.Shards[shard].Unit == unit; shard++ {
 			next.Shards = append(next.Shards, segment.SplitShard{
-				Live:     r.Index.SegmentKey(segments.Chunks[shard].SHA256),
+				Chunks:   r.Index.SegmentKey(segments.Chunks[shard].SHA256),
 				Mentions: r.Index.SegmentKey(segments.Mentions[shard].SHA256),
 			})
 		}

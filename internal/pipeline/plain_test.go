@@ -28,10 +28,9 @@ var passing = []struct {
 	{regexp.MustCompile(`"(spec|config_digest)":"[0-9a-f]{64}"`), `"$1":"SPEC"`}, // it names the folder of the corpus
 }
 
-// A generation without enrichments and its settings have the bytes that they had before there were
-// enrichments: programs of before read them, and their digests name what they did. A field that is not left out where
-// it is empty would change them. Where the bytes are meant to change: go test ./internal/pipeline -run Plain -write-plain.
-func TestAPlainGenerationHasTheBytesOfBefore(t *testing.T) {
+// The manifest of a generation without enrichments and its settings have stored bytes: their digests name them. Where
+// the bytes are meant to change: go test ./internal/pipeline -run Plain -write-plain.
+func TestAPlainGenerationHasItsBytes(t *testing.T) {
 	s := newSite(t, sample(6))
 	steady(s)
 	s.night(t)

@@ -337,9 +337,6 @@ func (r *Run) reasons(ctx context.Context, parent *core.Manifest, frozen Frozen)
 	if parent.Chunk != frozen.Chunk {
 		reasons = append(reasons, "embedder of chunks: "+frozen.Chunk.Model+", was "+parent.Chunk.Model)
 	}
-	if refused := parent.Counts.Refused; refused > 0 && !r.retries(parent) {
-		reasons = append(reasons, fmt.Sprintf("chunks that the model server refused: %d", refused))
-	}
 	return reasons, nil
 }
 

@@ -65,7 +65,6 @@ type Job struct {
 	Tries         int    // of this unit of work, this one included; 0: not known
 	ReplaceCorpus bool
 	Rebuild       bool   // what earlier builds wrote is not trusted: asked for, or found by plan
-	Splits        bool   // generations are of many segments, and nights write what changed
 	Anew          string // where the error lies that had the run begin again from plan; empty: it did not
 	Shard         int    // chunks a shard holds at most
 	Batch         int    // chunks an extraction unit works on

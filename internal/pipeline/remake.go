@@ -14,7 +14,7 @@ import (
 )
 
 // remade are the kinds of segments that are made from others, and made again where they are damaged.
-var remade = map[string]bool{"search": true, "split": true, "class run": true, "dead statistics": true}
+var remade = map[string]bool{"split": true, "class run": true, "dead statistics": true}
 
 // remake makes a segment again from those that it is made from, and says whether it was new.
 func (r *Run) remake(
@@ -43,18 +43,16 @@ func (r *Run) remake(
 			Artifacts: r.Index, Spec: settings, Classes: parts, OnProgress: r.touch,
 		})
 		return made, fresh, err
-	case "dead statistics":
-		at := slices.IndexFunc(listed.DeadStats, func(one core.DeadStat) bool { return one.SHA256 == sha })
-		without := listed
-		without.DeadStats = nil
-		files, err := stored.Open(ctx, r.Cache, r.Index, without, "")
-		if err != nil {
-			return made, false, err
-		}
-		defer files.Release()
-		return segment.CountDead(ctx, r.Index, settings, without, files, listed.DeadStats[at].Side)
 	}
-	return r.writeSearch(ctx, listed, settings)
+	at := slices.IndexFunc(listed.DeadStats, func(one core.DeadStat) bool { return one.SHA256 == sha })
+	without := listed
+	without.DeadStats = nil
+	files, err := stored.Open(ctx, r.Cache, r.Index, without, "")
+	if err != nil {
+		return made, false, err
+	}
+	defer files.Release()
+	return segment.CountDead(ctx, r.Index, settings, without, files, listed.DeadStats[at].Side)
 }
 
 // unitsOf finds which shards are of which unit of a split: of the last one that begins with no greater a key.
@@ -93,7 +91,7 @@ func (r *Run) unitsOf(ctx context.Context, listed core.Segments, one core.Split)
 			if err != nil {
 				return nil, err
 			}
-			chunk, err := rows.DecodeLiveChunk(row.Value)
+			chunk, err := rows.DecodeSplitChunk(row.Value)
 			if err != nil {
 				return nil, err
 			}
@@ -103,7 +101,7 @@ func (r *Run) unitsOf(ctx context.Context, listed core.Segments, one core.Split)
 					Because("they are of no unit of their split").Advise(r.Index.Rebuild())
 			}
 			units[unit].Shards = append(units[unit].Shards, segment.SplitShard{
-				Live: key, Mentions: r.Index.SegmentKey(mentions[i].SHA256),
+				Chunks: key, Mentions: r.Index.SegmentKey(mentions[i].SHA256),
 			})
 			break
 		}

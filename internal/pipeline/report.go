@@ -96,7 +96,7 @@ func (r *Run) Reopen(ctx context.Context, holder Holder) error {
 	return r.Coordination.SetControl(ctx, r.Name(), []byte("{}"))
 }
 
-// writeReport writes report.json, report.md and report.html, but not over those of a generation that another run
+// writeReport writes report.json and report.md, but not over those of a generation that another run
 // built under this name: what became of this one is in its state.
 func (r *Run) writeReport(ctx context.Context, report core.Report) error {
 	if taken, err := r.named(ctx, report); taken || err != nil {
@@ -112,11 +112,7 @@ func writeReports(ctx context.Context, index artifact.Index, generation string, 
 		return err
 	}
 	markdown := index.GenerationKey(generation, "report.md")
-	if _, err := blob.Write(ctx, index.Store, markdown, []byte(shown.Markdown(report)), blob.Cond{}); err != nil {
-		return err
-	}
-	page := index.GenerationKey(generation, "report.html")
-	_, err := blob.Write(ctx, index.Store, page, []byte(shown.HTML(report)), blob.Cond{})
+	_, err := blob.Write(ctx, index.Store, markdown, []byte(shown.Markdown(report)), blob.Cond{})
 	return err
 }
 
@@ -133,13 +129,10 @@ func (r *Run) named(ctx context.Context, report core.Report) (bool, error) {
 	if artifact.IsDamage(err) {
 		return false, nil
 	}
-	if there.RunID == "" { // a release before this one wrote it
-		return !there.Started.Equal(report.Started), err
-	}
 	return there.RunID != report.RunID, err
 }
 
-// Report brings the run's state up to date and writes report.json, report.md and report.html.
+// Report brings the run's state up to date and writes report.json and report.md.
 func (r *Run) Report(ctx context.Context, holder Holder, ending Ending) error {
 	paid, err := Totals(ctx, r.Coordination, r.Name())
 	if err != nil {

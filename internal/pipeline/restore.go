@@ -85,8 +85,8 @@ func (r *Run) mendPointer(ctx context.Context) error {
 	return err
 }
 
-// parts lists them. Of rows only those count that are live in their generation, so vectors are listed for each; class
-// records are all live, and listed once. A generation that cannot be read is left out, unless it is the current one.
+// parts lists them. Of records and rows only those count that are live in their generation, so they are listed for each.
+// A generation that cannot be read is left out, unless it is the current one.
 func (r *Run) parts(ctx context.Context) ([]Part, error) {
 	current, _, err := r.Index.Current(ctx)
 	if err != nil {
@@ -161,11 +161,6 @@ func partsOf(sha string, manifest *core.Manifest, current bool, seen map[string]
 		}
 	}
 	for _, unit := range verify.Units(manifest) {
-		whole := len(manifest.Segments.Splits) == 0 // else another generation may count other rows of it
-		if unit.Kind == verify.Records && whole && seen[unit.Segment.SHA256] {
-			continue
-		}
-		seen[unit.Segment.SHA256] = true
 		parts = append(parts, Part{Manifest: sha, Unit: unit, Kind: kinds[unit.Segment.SHA256]})
 	}
 	return parts

@@ -8,16 +8,11 @@ import (
 	"github.com/unweaver/unweaver/internal/artifact/localfile"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/index/idf"
-	"github.com/unweaver/unweaver/internal/index/live"
 )
 
 // segments opens what runs map into memory. A mapping is shared by all units of the process and closed when none needs
 // it.
 type segments struct{}
-
-func (segments) live(ctx context.Context, r *Run, sha string) (*live.File, func(), error) {
-	return mapped(localfile.Acquire(ctx, r.Cache, r.Artifacts, r.Index.SegmentKey(sha), sha, live.Open))
-}
 
 func (segments) idf(ctx context.Context, r *Run, sha string) (*idf.Table, func(), error) {
 	return mapped(localfile.Acquire(ctx, r.Cache, r.Artifacts, r.Index.SegmentKey(sha), sha, idf.Open))

@@ -22,6 +22,7 @@ import (
 	coordredis "github.com/unweaver/unweaver/internal/store/coordination/redis"
 	recordsredis "github.com/unweaver/unweaver/internal/store/records/redis"
 	"github.com/unweaver/unweaver/internal/store/vectors/milvus"
+	"github.com/unweaver/unweaver/internal/testkit/longtest"
 	"github.com/unweaver/unweaver/internal/testkit/redistest"
 )
 
@@ -31,7 +32,7 @@ func servedSite(t *testing.T, s *site) (l *lives, forget func(context.Context) e
 	t.Helper()
 	for _, name := range []string{"UNWEAVER_TEST_S3", "UNWEAVER_TEST_MILVUS", "UNWEAVER_TEST_SERVERS"} {
 		if os.Getenv(name) == "" {
-			t.Skip(name + " is not set: run make servers, then make test")
+			t.Skip(name + " is not set: make test-servers sets it")
 		}
 	}
 	raw := make([]byte, 8)
@@ -105,7 +106,7 @@ func TestNightsOnRealServersComeToWhatABuildFromNothingComesTo(t *testing.T) {
 		h.add(t)
 	}
 	begun := time.Now()
-	nights := nightsWanted(t, 12)
+	nights := longtest.Count(8, 12)
 	deaths, imports, bound := 0, 0, 0
 	for night := range nights {
 		what := "documents"

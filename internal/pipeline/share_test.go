@@ -11,6 +11,7 @@ import (
 	"github.com/unweaver/unweaver/internal/model"
 	"github.com/unweaver/unweaver/internal/model/builtin"
 	"github.com/unweaver/unweaver/internal/model/sampling"
+	"github.com/unweaver/unweaver/internal/testkit/longtest"
 	"github.com/unweaver/unweaver/internal/testkit/stagetest"
 )
 
@@ -48,7 +49,7 @@ func TestNightsOfAShareComeToWhatABuildFromNothingComesTo(t *testing.T) {
 		h.add(t)
 	}
 	h.night(t)
-	for night := range nightsWanted(t, 20) {
+	for night := range longtest.Count(6, 20) {
 		if night%5 == 3 { // the dial is turned, back and forth
 			h.spec.Extraction = &core.Extraction{Share: 1 - h.spec.ExtractionShare()}
 		}

@@ -41,7 +41,6 @@ type site struct {
 	attempt  int                // round of retry-failed of the next runs
 	backfill string             // that the next runs publish
 	alone    bool               // one unit of work writes all splits and class runs
-	former   bool               // generations have a live and a search segment
 	before   func(stage string) // called before each unit
 }
 
@@ -165,7 +164,7 @@ func (s *site) job(t testing.TB) (pipeline.Job, pipeline.Holder) {
 	s.runs++
 	job := pipeline.Job{
 		Index: s.spec.Index, Generation: fmt.Sprintf("g%03d", s.runs), Spec: digest.String(), Shard: s.shard, Batch: s.batch,
-		ReplaceCorpus: s.replace, Splits: !s.former, Attempt: s.attempt,
+		ReplaceCorpus: s.replace, Attempt: s.attempt,
 		Backfill: s.backfill,
 	}
 	return job, pipeline.Holder{Workflow: "build/" + job.Name(), Run: "run"}

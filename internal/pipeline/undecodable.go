@@ -18,37 +18,25 @@ func (r *Run) undecodable(ctx context.Context, parent *core.Manifest, known []Da
 		return nil, nil
 	}
 	var damage []Damage
-	check := func(list core.Segments) error {
-		sound, err := r.decodes(ctx, list)
-		if err == nil && !sound {
-			for _, segment := range list.Documents {
-				damage = append(damage, Damage{"documents", segment.SHA256, "no list of documents"})
-			}
-		}
-		return err
-	}
-	if len(left.Segments.Splits) == 0 {
-		for _, segment := range left.Segments.Documents {
-			if err := check(core.Segments{Documents: []core.Segment{segment}}); err != nil {
-				return nil, err
-			}
-		}
-		return damage, nil
-	}
 	for _, one := range left.Segments.Splits {
 		parts, err := stored.Parts(left.Segments.Documents, "documents", one.Text, one.Texts)
 		if err != nil {
 			return nil, err
 		}
-		if err := check(core.Segments{Splits: []core.Split{one}, Documents: parts}); err != nil {
+		sound, err := r.decodes(ctx, core.Segments{Splits: []core.Split{one}, Documents: parts})
+		if err != nil {
 			return nil, err
+		}
+		for _, segment := range parts {
+			if !sound {
+				damage = append(damage, Damage{"documents", segment.SHA256, "no list of documents"})
+			}
 		}
 	}
 	return damage, nil
 }
 
-// decodes tells whether the documents of a split, or of a segment of the former format, can be read; an error is one of
-// the store.
+// decodes tells whether the documents of a split can be read; an error is one of the store.
 func (r *Run) decodes(ctx context.Context, list core.Segments) (bool, error) {
 	for row, err := range stored.Documents(ctx, r.Index, list, nil) {
 		if artifact.IsDamage(err) {

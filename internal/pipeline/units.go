@@ -208,7 +208,7 @@ func (r *Run) SealShard(ctx context.Context, number, batches int) (extract.SealR
 		}
 		result, err := extract.Seal(ctx, extract.SealIn{
 			Spec: settings, Artifacts: r.Index, Scratch: r.Scratch.Prefix, Shard: shards.Shards[number], Batches: batches,
-			Paid: models.Chat.Info().Paid, Keep: r.Splits, Ledger: r.Ledger, OnProgress: r.alive,
+			Paid: models.Chat.Info().Paid, Ledger: r.Ledger, OnProgress: r.alive,
 			Batch: func(ctx context.Context, batch int) (extract.Result, error) {
 				return extractFile(number, batch).Read(ctx, r.Scratch)
 			},
@@ -223,17 +223,15 @@ func (r *Run) SealShard(ctx context.Context, number, batches int) (extract.SealR
 
 // Partitions are the ranges of class ids that are reduced, shortened, embedded and loaded at once.
 type Partitions struct {
-	Partitions int     `json:"partitions"`
-	Bases      []int64 `json:"bases"` // number of each shard's first chunk
-	Mentions   int64   `json:"mentions"`
-	Fallbacks  int64   `json:"fallbacks"`
-	Dead       int64   `json:"dead"`
-	Refused    int64   `json:"refused,omitempty"` // of the dead, those that the next run asks for again
+	Partitions int   `json:"partitions"`
+	Mentions   int64 `json:"mentions"`
+	Fallbacks  int64 `json:"fallbacks"`
+	Dead       int64 `json:"dead"`
+	Refused    int64 `json:"refused,omitempty"` // of the dead, those that the next run asks for again
 
 	Failed []extract.Failed `json:"failed,omitempty"` // the first of the dead, as many as a report lists
 
-	Files []string       `json:"files,omitempty"` // names of the shards' mentions; see artifact.ScratchKey
-	Kept  []core.Segment `json:"kept,omitempty"`  // segments of them, in place of these files
+	Kept []core.Segment `json:"kept,omitempty"` // mentions of the shards
 
 	Pieces Pieces `json:"pieces,omitzero"`
 }
@@ -243,7 +241,7 @@ var mentionsPerPartition int64 = 150_000
 
 const maxPartitions = 256
 
-// SealExtraction numbers the shards' chunks and chooses the number of class partitions.
+// SealExtraction gathers the shards' mentions and chooses the number of class partitions.
 func (r *Run) SealExtraction(ctx context.Context) (Partitions, error) {
 	partitions, err := once(ctx, r, partitionsFile, r.partition)
 	return partitions, r.reusedDamage(err)
@@ -255,19 +253,12 @@ func (r *Run) partition(ctx context.Context) (Partitions, error) {
 	if err != nil {
 		return out, err
 	}
-	base := int64(0)
 	for seal, err := range each(ctx, r, len(shards.Shards), sealFile) {
 		if err != nil {
 			return out, err
 		}
 		r.Progress.Touch()
-		out.Bases = append(out.Bases, base)
-		if r.Splits {
-			out.Kept = append(out.Kept, seal.Kept)
-		} else {
-			out.Files = append(out.Files, seal.MentionsFile)
-		}
-		base += seal.Chunks
+		out.Kept = append(out.Kept, seal.Kept)
 		out.Mentions += seal.Mentions
 		out.Fallbacks += seal.Fallbacks
 		out.Dead += seal.Fallbacks // a fallback mention stands for each dead letter
@@ -281,13 +272,11 @@ func (r *Run) partition(ctx context.Context) (Partitions, error) {
 	for out.Partitions < maxPartitions && touched > int64(out.Partitions)*mentionsPerPartition {
 		out.Partitions *= 2
 	}
-	if r.Splits {
-		fixed, err := kept(ctx, r, planFile)
-		if err != nil {
-			return out, err
-		}
-		out.Pieces = piecesOf(splitCuts(len(fixed.Plan.Units), shards), made, out.Partitions)
+	fixed, err := kept(ctx, r, planFile)
+	if err != nil {
+		return out, err
 	}
+	out.Pieces = piecesOf(splitCuts(len(fixed.Plan.Units), shards), made, out.Partitions)
 	return out, nil
 }
 
@@ -340,27 +329,17 @@ func (r *Run) Reduce(ctx context.Context, partition int) (reduce.Result, error) 
 		}
 		in := reduce.In{
 			Spec: r.Settings, Artifacts: r.Index, Scratch: r.Scratch.Prefix, Partition: partition,
-			Partitions: all.Partitions, Kept: r.Splits, OnProgress: r.touch,
+			Partitions: all.Partitions, OnProgress: r.touch,
 		}
 		if n != nil {
 			if in.Night, err = n.reducing(); err != nil {
 				return reduce.Result{}, progress, err
 			}
 		}
-		for number, base := range all.Bases {
-			key := extract.MentionsKey(r.Scratch.Prefix, number)
-			switch {
-			case len(all.Kept) > 0:
-				key = r.Index.SegmentKey(all.Kept[number].SHA256)
-			case len(all.Files) > 0:
-				key = artifact.ScratchKey(key, all.Files[number])
-			}
-			in.Shards = append(in.Shards, reduce.Shard{Key: key, Base: base})
+		for _, mentions := range all.Kept {
+			in.Shards = append(in.Shards, r.Index.SegmentKey(mentions.SHA256))
 		}
 		result, err := reduce.Run(ctx, in)
-		if result.Fresh {
-			progress.Written.Segments = 1
-		}
 		return result, progress, err
 	})
 }
@@ -429,13 +408,10 @@ func (r *Run) items(ctx context.Context) (env join.Env, fixed Plan, release func
 	}
 	env = join.Env{
 		Spec: r.Settings, Artifacts: r.Index, Store: r.StoreID, Family: fixed.Family, Class: fixed.Class, Chunk: fixed.Chunk,
-		Collections: fixed.Collections, Listed: !r.Splits,
+		Collections: fixed.Collections,
 	}
 	if env.Parent, err = r.parent(ctx, fixed.source()); err != nil || env.Parent == nil {
 		return env, fixed, release, err
-	}
-	if len(env.Parent.Segments.Live)+len(env.Parent.Segments.Splits) == 0 {
-		return env, fixed, release, nil
 	}
 	table, err := r.table(ctx, env.Parent)
 	if err != nil {

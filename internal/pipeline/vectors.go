@@ -34,7 +34,7 @@ func (r *Run) piece(ctx context.Context, part int) (stage.Part, error) {
 	}
 	number := part - partitions.Partitions
 	shard, err := r.shardItems(ctx, number)
-	return stage.Part{Kind: stage.Chunks, Number: number, Shard: shard, Base: partitions.Bases[number]}, err
+	return stage.Part{Kind: stage.Chunks, Number: number, Shard: shard}, err
 }
 
 // source is who embeds a part.
@@ -127,7 +127,7 @@ func (r *Run) load(ctx context.Context, part int) (load.Result, error) {
 	}
 	in := load.In{
 		Env: env, Scratch: r.Scratch.Prefix, Part: piece, Classes: r.Records, Vectors: r.Vectors, OnProgress: r.alive,
-		Source: r.source(models, piece), Import: fixed.Import.Chunks, Kept: r.Splits,
+		Source: r.source(models, piece), Import: fixed.Import.Chunks,
 	}
 	if table, ok := env.Table.(*stored.Table); ok && fixed.Part && piece.Kind == stage.Classes {
 		reduced, err := kept(ctx, r, reduceFile(part))

@@ -83,26 +83,21 @@ func TestAClassLeadsToTheChunkWhoseTitleItIs(t *testing.T) {
 		}})
 	}
 	stores := retrievetest.NewStores(t)
-	for _, untitled := range []bool{false, true} {
-		built := retrievetest.Build(t, stores, "stars", documents, retrievetest.Options{
-			Untitled: untitled, Generation: map[bool]string{false: "g1", true: "g2"}[untitled],
-		})
-		generation, err := retrieve.Open(t.Context(), stores.Blobs, stores.Cache, stores.Vectors, "stars", built.SHA, 1)
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(generation.Close)
-		o := opened{stores, built, generation}
-		query := o.query(t, retrieve.Hybrid, "bright") // no word of a title: what tells them apart is the walk
-		query.TopChunks = 3
-		explain := o.run(t, query).Explain.(retrieve.HybridExplain)
-		mass := map[string]float64{}
-		for i, key := range o.keys(o.run(t, query)) {
-			mass[key] = explain.Chunks[i].Mass
-		}
-		more := mass["Vega (star)"] > 1.2*mass["Lyra"] && mass["Vega (star)"] > 1.2*mass["Zeta"]
-		if len(mass) != 3 || more == untitled {
-			t.Errorf("without titles: %v, masses %v", untitled, mass)
-		}
+	built := retrievetest.Build(t, stores, "stars", documents, retrievetest.Options{})
+	generation, err := retrieve.Open(t.Context(), stores.Blobs, stores.Cache, stores.Vectors, "stars", built.SHA, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(generation.Close)
+	o := opened{stores, built, generation}
+	query := o.query(t, retrieve.Hybrid, "bright") // no word of a title: what tells them apart is the walk
+	query.TopChunks = 3
+	explain := o.run(t, query).Explain.(retrieve.HybridExplain)
+	mass := map[string]float64{}
+	for i, key := range o.keys(o.run(t, query)) {
+		mass[key] = explain.Chunks[i].Mass
+	}
+	if len(mass) != 3 || mass["Vega (star)"] <= 1.2*max(mass["Lyra"], mass["Zeta"]) {
+		t.Errorf("masses %v", mass)
 	}
 }

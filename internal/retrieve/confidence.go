@@ -27,7 +27,7 @@ const tenth = 10
 // signals of a result, before chunks are filled up.
 func (r *Request) signals(found lists) Signals {
 	var out Signals
-	index := r.Generation.chunkWords
+	words := r.Generation.chunkWords
 	terms := slices.Clone(r.terms)
 	slices.Sort(terms)
 	terms = slices.Compact(terms)
@@ -38,12 +38,12 @@ func (r *Request) signals(found lists) Signals {
 		numbers[i] = chunk.Live.Number
 	}
 	total := 0.0
-	for i, holds := range index.Holds(terms, numbers) {
-		weight := index.Weight(terms[i])
+	for i, holds := range words.Holds(terms, numbers) {
+		weight := words.index.Weight(terms[i])
 		if weight > 0 {
 			out.Known += weight
 		} else {
-			weight = index.Unknown()
+			weight = words.index.Unknown()
 		}
 		if slices.Contains(holds, true) {
 			out.Together += weight

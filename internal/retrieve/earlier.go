@@ -142,7 +142,7 @@ func (r *Request) rests(answer answers.Answer) (bool, error) {
 			return false, err
 		}
 	}
-	return len(answer.Sources) > 0, r.allowed.err
+	return len(answer.Sources) > 0, nil
 }
 
 // supported are the triples of an answer that may be told; none where no edge supports any of them.
@@ -183,7 +183,7 @@ func (g *Generation) Support(
 	if err != nil {
 		return out, err
 	}
-	allowed := g.allow(ctx, query)
+	allowed := g.allow(query)
 	sayer := func(edge uint32) *live.Chunk {
 		for _, source := range index.Cite([]uint32{edge}) {
 			if chunk := g.Live.Chunk(chunkOf(source)); chunk != nil && allowed.chunk(chunk) {
@@ -193,9 +193,6 @@ func (g *Generation) Support(
 		return nil
 	}
 	found, err := index.Support(ctx, lines, mostSupport, func(edge uint32) bool { return sayer(edge) != nil })
-	if err == nil {
-		err = allowed.err
-	}
 	if err != nil {
 		return out, err
 	}

@@ -1,7 +1,6 @@
 package retrieve
 
 import (
-	"context"
 	"sort"
 	"strings"
 
@@ -12,20 +11,17 @@ import (
 // allowed is the induced subgraph of a query.
 type allowed struct {
 	generation *Generation
-	ctx        context.Context //nolint:containedctx // it lives as long as its query
 	filter     Filter
 	without    Without
 	lo, hi     int // documents by prefix
 	all        bool
 	cache      map[uint32]bool
-	err        error
 }
 
-func (g *Generation) allow(ctx context.Context, query Query) *allowed {
+func (g *Generation) allow(query Query) *allowed {
 	documents, _, _ := g.Live.Counts()
 	a := &allowed{
 		generation: g,
-		ctx:        ctx,
 		filter:     query.Filter,
 		without:    query.Without,
 		hi:         documents,
@@ -69,11 +65,7 @@ func (a *allowed) document(i int) bool {
 	if len(a.filter.Metadata) == 0 && a.filter.From.IsZero() && a.filter.To.IsZero() {
 		return true
 	}
-	meta, modified, err := a.generation.metaOf(a.ctx, i)
-	if err != nil {
-		a.err = err
-		return false
-	}
+	meta, modified := a.generation.Live.Filtered(i)
 	for k, v := range a.filter.Metadata {
 		if meta[k] != v {
 			return false
@@ -103,7 +95,7 @@ func (a *allowed) places() func(uint32) bool {
 		if a.all {
 			return true
 		}
-		for _, n := range a.generation.Search.Graph.ChunksOf(p) {
+		for _, n := range a.generation.Live.Graph.ChunksOf(p) {
 			if a.number(n) {
 				return true
 			}

@@ -22,9 +22,8 @@ import (
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/index/idf"
-	"github.com/unweaver/unweaver/internal/index/lexical"
 	"github.com/unweaver/unweaver/internal/index/live"
-	"github.com/unweaver/unweaver/internal/index/search"
+	"github.com/unweaver/unweaver/internal/index/liveset"
 	"github.com/unweaver/unweaver/internal/retrieve/walk"
 	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/internal/store/vectors"
@@ -38,12 +37,12 @@ type Generation struct {
 	Manifest *core.Manifest
 	Spec     core.Spec
 	Release  int64 // the pointer's epoch it was opened with
-	Live     Table
-	Search   *Links     // nil: built before there were search segments
+	Live     *liveset.Set
 	IDF      *idf.Table // of the built-in embedder; nil: none
 
-	chunkWords Words // over Search
-	classWords Words
+	release    func() // lets go of the files of Live
+	chunkWords sideWords
+	classWords sideWords
 	graph      *walk.Graph
 
 	art      artifact.Index
@@ -54,9 +53,6 @@ type Generation struct {
 	left     func(holders int64)
 
 	facts factsOf
-
-	metaMu sync.Mutex
-	meta   []docMeta
 
 	memories memories // opened by who asks first
 }
@@ -91,8 +87,8 @@ func Open(
 	}.Open(ctx)
 }
 
-// Open opens the generation: the live and the search segment are copied and mapped, other segments are read by range,
-// the collections are loaded, all beside each other. The caller holds it and must Close it; ending ctx ends the opening
+// Open opens the generation: its splits and class runs are copied and mapped, other segments are read by range, the
+// collections are loaded, all beside each other. The caller holds it and must Close it; ending ctx ends the opening
 // and nothing else, and so does a time that follows from what there is to copy. Errors: fault.SegmentDamage also where
 // the manifest or what it names is gone, fault.FormatUnknown for segments of another version or analyser, those of the
 // stores, and Admit's.
@@ -126,16 +122,11 @@ func (o Opening) Open(ctx context.Context) (*Generation, error) {
 	if generation.Spec, err = art.Spec(ctx, content.Spec); err != nil {
 		return nil, err
 	}
-	mapTable := generation.mapLive
-	if len(content.Segments.Splits) > 0 {
-		mapTable = generation.mapSet
-	}
-	if err := mapTable(ctx, cache); err != nil {
+	if err := generation.mapSet(ctx, cache); err != nil {
 		return nil, err
 	}
 	generation.refs.Store(1)
 	steps := []func(context.Context) error{
-		func(ctx context.Context) error { return generation.mapSearch(ctx, cache) },
 		func(ctx context.Context) error { return generation.mapIDF(ctx, cache) },
 		generation.openRows,
 		func(ctx context.Context) error { return generation.loadVectors(ctx, o.Vectors) },
@@ -161,7 +152,7 @@ const (
 
 // mappedBytes is the size of the files that an open generation has mapped.
 func mappedBytes(segments core.Segments) int64 {
-	bytes := sizeOf(segments.Live, segments.Search, segments.IDF)
+	bytes := sizeOf(segments.IDF)
 	for _, one := range segments.Runs {
 		bytes += one.Bytes
 	}
@@ -220,11 +211,8 @@ func Footprint(manifest *core.Manifest) int64 {
 		sizeOf(ranged...)/framesHeld + manifest.Counts.Documents*heldDocument
 }
 
-// numbered is what the numbers of what is live in many segments hold (liveset.Set).
+// numbered is what the numbers of what is live hold (liveset.Set).
 func numbered(manifest *core.Manifest) int64 {
-	if len(manifest.Segments.Splits) == 0 {
-		return 0
-	}
 	classes := int64(0)
 	for _, run := range manifest.Segments.Runs {
 		classes += run.Rows
@@ -235,49 +223,6 @@ func numbered(manifest *core.Manifest) int64 {
 	}
 	const heldChunk, heldClass, heldEdge, heldRow = 20, 32, 8, 12 // a document has about two chunks or more
 	return chunks*heldChunk + classes*heldClass + manifest.Counts.Edges*heldEdge + manifest.Counts.Documents*heldRow
-}
-
-// mapLive copies and maps the live segment.
-func (g *Generation) mapLive(ctx context.Context, cache *localfile.Cache) error {
-	if len(g.Manifest.Segments.Live) == 0 {
-		return fault.SegmentDamage.At("open generation", g.Manifest.Generation).
-			Because("it has no live segment").
-			Advise("publish another generation")
-	}
-	sha := g.Manifest.Segments.Live[0].SHA256
-	table, err := localfile.Open(ctx, cache, g.art.Store, g.art.SegmentKey(sha), sha, live.Open)
-	if err != nil {
-		return err
-	}
-	g.Live = table
-	return nil
-}
-
-// mapSearch copies and maps the search segment, where the generation has one beside a live segment.
-func (g *Generation) mapSearch(ctx context.Context, cache *localfile.Cache) error {
-	if g.Search != nil || len(g.Manifest.Segments.Search) == 0 {
-		return nil
-	}
-	sha := g.Manifest.Segments.Search[0].SHA256
-	documents, chunks, classes := g.Live.Counts()
-	expect := search.Expect{
-		Analyser:  g.Language().Analyser(),
-		Documents: documents, Chunks: chunks, Classes: classes,
-	}
-	open := func(path string) (*search.File, error) { return search.Open(path, expect) }
-	file, err := localfile.Open(ctx, cache, g.art.Store, g.art.SegmentKey(sha), sha, open)
-	if fault.Is(err, fault.NotFound) || fault.Is(err, fault.SegmentDamage) {
-		return fault.SegmentDamage.At("open search segment of", g.Manifest.Generation).
-			Because(err).
-			Advise("make it again with: unweaver restore --index " + g.Manifest.Index)
-	}
-	if err != nil {
-		return err
-	}
-	g.Search = linksOf(file)
-	g.chunkWords, g.classWords = lexical.New(file.Chunks), lexical.New(file.Classes)
-	g.graph = &walk.Graph{Adjacency: *file.Graph}
-	return nil
 }
 
 // mapIDF copies and maps the built-in embedder's table, where the generation has one.
@@ -351,14 +296,8 @@ func (g *Generation) loadVectors(ctx context.Context, store vectors.Store) error
 // Language of its texts, by whose rules questions are cut into words.
 func (g *Generation) Language() *text.Language { return text.In(g.Spec.Retrieval.Language) }
 
-// TermWeight is the idf of a term of its language among the chunks: 0 where none has it, 1 where the generation has no
-// search segment.
-func (g *Generation) TermWeight(term string) float64 {
-	if g.Search == nil {
-		return 1
-	}
-	return g.chunkWords.Weight(term)
-}
+// TermWeight is the idf of a term of its language among the chunks: 0 where none has it.
+func (g *Generation) TermWeight(term string) float64 { return g.chunkWords.index.Weight(term) }
 
 // Hold takes the generation for one more user; false when it is closed already.
 func (g *Generation) Hold() bool {
@@ -388,10 +327,7 @@ func (g *Generation) Close() {
 	if holders != 0 {
 		return
 	}
-	g.Live.Close()
-	if g.Search != nil {
-		g.Search.Close()
-	}
+	g.release()
 	if g.IDF != nil {
 		g.IDF.Close()
 	}

@@ -98,7 +98,10 @@ func TestHoldersRaceWithTheLastClose(t *testing.T) {
 	var all sync.WaitGroup
 	for range 8 {
 		all.Go(func() {
-			for generation.Hold() {
+			for range 10_000 { // there is always one of them that holds it, on a busy machine
+				if !generation.Hold() {
+					return
+				}
 				if generation.Live.ByNumber(0) == nil {
 					t.Error("chunk 0 is gone")
 				}
@@ -190,11 +193,12 @@ func TestWhatCannotBeOpenedSaysWhyAndLeavesNothingMapped(t *testing.T) {
 		code    fault.Code
 		say     string
 	}{
-		"no live segment": {
-			retrievetest.Options{Edit: func(m *core.Manifest) { m.Segments.Live = nil }}, nil, fault.SegmentDamage, "live",
+		"no split": {
+			retrievetest.Options{Edit: func(m *core.Manifest) { m.Segments.Splits = nil }}, nil, fault.SegmentDamage,
+			"no live mention",
 		},
-		"the search segment is gone": {
-			retrievetest.Options{Edit: func(m *core.Manifest) { m.Segments.Search = []core.Segment{missing} }},
+		"the class run is gone": {
+			retrievetest.Options{Edit: func(m *core.Manifest) { m.Segments.Runs[0].Segment = missing }},
 			nil, fault.SegmentDamage, "restore --index sample",
 		},
 		"another analyser": {
@@ -204,8 +208,8 @@ func TestWhatCannotBeOpenedSaysWhyAndLeavesNothingMapped(t *testing.T) {
 			retrievetest.Options{Edit: func(m *core.Manifest) { m.Segments.Text = []core.Segment{missing} }},
 			nil, fault.SegmentDamage, "index --rebuild --index sample",
 		},
-		"the live segment is gone": {
-			retrievetest.Options{Edit: func(m *core.Manifest) { m.Segments.Live = []core.Segment{missing} }},
+		"the split is gone": {
+			retrievetest.Options{Edit: func(m *core.Manifest) { m.Segments.Splits[0].Segment = missing }},
 			nil, fault.SegmentDamage, "index --rebuild --index sample",
 		},
 		"the documents are gone": {
@@ -285,7 +289,7 @@ func TestListsGoOnFromAPlace(t *testing.T) {
 		classes, at = append(classes, found...), next
 	}
 	whole := o.generation.Named("", 1000)
-	if len(whole) < 10 || !slices.Equal(classes, whole) {
+	if len(whole) < 10 || !slices.EqualFunc(classes, whole, func(a, b *live.Class) bool { return *a == *b }) {
 		t.Errorf("%d classes in pages of four, %d at once", len(classes), len(whole))
 	}
 	sample := retrievetest.Sample()

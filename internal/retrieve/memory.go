@@ -16,8 +16,7 @@ import (
 )
 
 // Files of the enrichment gem: the questions of the chunks, in one file or more, whose vectors are what a prompt is
-// compared with and of the embedder of chunks; the themes, in one; and the graph with its eigenvectors, in one, which
-// memories of before there were maps do not have.
+// compared with and of the embedder of chunks; the themes, in one; and the graph with its eigenvectors, in one.
 const (
 	MemoryEnrichment = "gem"
 	MemoryQuestions  = "questions"
@@ -36,7 +35,7 @@ type memory struct {
 	members   gem.MembersOf    // of summaries, those that count, the largest component first
 	inThemes  map[uint32][]int // themes by their members
 	summaries gem.Rows         // vectors of their questions
-	graph     *memoryGraph     // nil: none
+	graph     *memoryGraph
 }
 
 // askedFile is a file of questions, with the node of each question; -1 where its chunk does not count.
@@ -124,6 +123,11 @@ func (g *Generation) openMemory(ctx context.Context, out *memory) error {
 			return err
 		}
 		out.graph = g.placeGraph(file, release)
+	}
+	if out.graph == nil {
+		return fault.SegmentDamage.At("open the memory of generation", g.Manifest.Generation).
+			Because("its manifest lists no graph").
+			Advise("run: unweaver index --rebuild --index " + g.Manifest.Index)
 	}
 	for _, segment := range g.Manifest.Segments.FilesOf(MemoryEnrichment, MemoryThemes) {
 		key := g.art.SegmentKey(segment.SHA256)

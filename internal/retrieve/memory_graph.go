@@ -3,7 +3,6 @@ package retrieve
 import (
 	"slices"
 
-	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/methods/gem"
 	"github.com/unweaver/unweaver/internal/methods/gem/spectral"
 )
@@ -52,16 +51,6 @@ func (g *memoryGraph) Neighbours(node int) (to []int32, weights []float64) {
 		}
 	}
 	return to, weights
-}
-
-// needGraph is the graph of a memory; one of before there were graphs is fault.InvalidParam.
-func (g *Generation) needGraph(known *memory) (*memoryGraph, error) {
-	if known.graph != nil {
-		return known.graph, nil
-	}
-	return nil, fault.InvalidParam.At("read the memory of", "generation "+g.Manifest.Generation).
-		Because("it was built by a version that kept no graph").
-		Advise("the next build makes one: unweaver index --index " + g.Manifest.Index)
 }
 
 // along orders nodes by a search along edges, most of them. ranked are the best of all, every the match of each node.

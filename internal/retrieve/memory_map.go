@@ -37,16 +37,13 @@ type MemoryLoading struct {
 }
 
 // MemoryView reads the themes, with at most most chunks in all: as many of each theme as of any other. Errors are
-// fault.InvalidParam where the generation has no memory, or one of before there were graphs, and those of the store.
+// fault.InvalidParam where the generation has no memory, and those of the store.
 func (g *Generation) MemoryView(ctx context.Context, most int) (MemoryView, error) {
 	known, err := g.memory(ctx)
 	if err != nil {
 		return MemoryView{}, err
 	}
-	graph, err := g.needGraph(known)
-	if err != nil {
-		return MemoryView{}, err
-	}
+	graph := known.graph
 	out := MemoryView{Chunks: known.chunks, File: known.themes, Why: g.Manifest.Enrichment(MemoryEnrichment).Why}
 	for _, file := range known.files {
 		out.Questions += file.Questions()
@@ -103,10 +100,7 @@ func (g *Generation) MemoryMap(ctx context.Context) (gem.Map, gem.Telling, error
 	if err != nil {
 		return gem.Map{}, nil, err
 	}
-	graph, err := g.needGraph(known)
-	if err != nil {
-		return gem.Map{}, nil, err
-	}
+	graph := known.graph
 	set := g.Spec.Memory()
 	picture := gem.Picture{
 		Params: map[string]string{

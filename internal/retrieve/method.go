@@ -45,7 +45,6 @@ type Needs struct {
 	Embedding Embedding // of the question
 	Hashed    bool      // by the chunk embedder too where that is the built-in one
 	Degrades  bool      // runs on words alone while the embedder is down
-	Lexical   bool      // the search segment
 	Names     bool      // the names of the question are embedded by the class embedder, too
 	Enriched  string    // name of the enrichment that the generation must have; empty: none
 	// FillByClassVector lets chunks that fill up go by the class embedder's vector where the chunk embedder is the

@@ -68,7 +68,7 @@ func (alignedMethod) Spec() Spec {
 			Number("eps", "certified gap", 1e-9, 1, 1e-3),
 			capacities,
 		},
-		Needs:    Needs{Embedding: ByClassEmbedder, Lexical: true},
+		Needs:    Needs{Embedding: ByClassEmbedder},
 		Explains: []Shape{{"ExplainAligned", "aligned: strengths of classes, prices and loads of chunks", AlignedExplain{}}},
 	}
 }

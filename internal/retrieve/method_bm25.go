@@ -12,7 +12,6 @@ type bm25Method struct{}
 func (bm25Method) Spec() Spec {
 	return Spec{
 		Name: BM25, Doc: "words of chunks", Entities: 10,
-		Needs:    Needs{Lexical: true},
 		Explains: []Shape{listShape},
 	}
 }

@@ -389,20 +389,15 @@ func TestParametersOfAGraphSearchAreChecked(t *testing.T) {
 	}
 }
 
-// A memory of before there were graphs answers as it did, and says what a search along edges lacks.
-func TestAMemoryWithoutAGraphSaysWhatItLacks(t *testing.T) {
+func TestAMemoryWithoutAGraphIsDamaged(t *testing.T) {
 	o := open(t, retrievetest.Options{Edit: func(m *core.Manifest) {
 		m.Segments.Enriched = slices.DeleteFunc(m.Segments.Enriched, func(f core.EnrichedFile) bool {
 			return f.Kind == retrieve.MemoryGraph
 		})
 	}})
 	query := o.query(t, retrieve.Gem, "South Pole")
-	if result := o.run(t, query); len(result.Chunks) == 0 {
-		t.Error("nothing is found")
-	}
-	query.Params = retrieve.Params{"search": "graph"}
-	if _, err := o.searcher().Run(t.Context(), o.generation, query); !fault.Is(err, fault.InvalidParam) ||
-		!strings.Contains(err.Error(), "unweaver index --index") {
+	if _, err := o.searcher().Run(t.Context(), o.generation, query); !fault.Is(err, fault.SegmentDamage) ||
+		!strings.Contains(err.Error(), "unweaver index --rebuild --index") {
 		t.Error(err)
 	}
 }

@@ -28,7 +28,7 @@ func (hybridMethod) Spec() Spec {
 			Whole("list", "length of the lists", 1, 1000, fuse.Default.List),
 			Whole("k_chunks", "chunk seeds", 0, 1000, fuse.Default.Chunks),
 		},
-		Needs: Needs{Embedding: ByClassEmbedder, Hashed: true, Degrades: true, Lexical: true},
+		Needs: Needs{Embedding: ByClassEmbedder, Hashed: true, Degrades: true},
 		Explains: []Shape{{
 			"ExplainHybrid",
 			"hybrid: score = sqrt(mass / largest mass) + mix * fused / largest fused; shares of a chunk's mass sum to 1",
@@ -55,11 +55,10 @@ func (hybridMethod) Run(r *Request) (Explanation, error) {
 	params.List, params.Classes, params.Chunks =
 		r.Query.Params.Int("list"), r.Query.TopEntities, r.Query.Params.Int("k_chunks")
 	start = time.Now()
-	segment := r.Generation.Search
 	seeds := fuse.Make(params, found.chunks(), found.classes(), r.allowedChunksOfRank)
 	walkStart := walk.Start{Chunks: seeds.Start.Chunks}
 	for _, class := range seeds.Start.Classes {
-		walkStart.Classes = append(walkStart.Classes, walk.Weighted{ID: segment.Place[class.ID], Weight: class.Weight})
+		walkStart.Classes = append(walkStart.Classes, walk.Weighted{ID: r.Generation.Live.Place[class.ID], Weight: class.Weight})
 	}
 	steps := r.steps(params, found)
 	mass := r.walk(walkStart, params.Damping, fuse.Eps, steps)
@@ -89,7 +88,7 @@ func (hybridMethod) Run(r *Request) (Explanation, error) {
 
 // allowedChunksOfRank gives the chunks of the class of a rank that the filter leaves.
 func (r *Request) allowedChunksOfRank(rank uint32) []uint32 {
-	chunks := r.Generation.Search.Graph.ChunksOf(r.Generation.Search.Place[rank])
+	chunks := r.Generation.Live.Graph.ChunksOf(r.Generation.Live.Place[rank])
 	allows := r.allowed.numbers()
 	if allows == nil {
 		return chunks
@@ -143,12 +142,12 @@ func (r *Request) search(n int) (lists, error) {
 		})
 	}
 	generation := r.Generation
-	lexical := generation.allow(r.ctx, r.Query)
+	lexical := generation.allow(r.Query)
 	for _, hit := range generation.chunkWords.Search(r.terms, n, lexical.numbers(), nil) {
 		found.chunkBM25.Hits = append(found.chunkBM25.Hits, fuse.Hit{ID: hit.Doc, Score: hit.Score})
 	}
 	found.chunkScores = scoresOf(generation.chunkWords, r.terms, found.chunkBM25)
-	rank := func(place uint32) uint32 { return generation.Search.Rank[place] }
+	rank := func(place uint32) uint32 { return generation.Live.Rank[place] }
 	for _, hit := range generation.classWords.Search(r.surface, n, lexical.places(), rank) {
 		found.classBM25.Hits = append(found.classBM25.Hits, fuse.Hit{ID: rank(hit.Doc), Score: hit.Score})
 	}
@@ -156,13 +155,13 @@ func (r *Request) search(n int) (lists, error) {
 	beside.Wait()
 	found.classSims, found.chunkSims = byID(found.classDense), byID(found.chunkDense)
 	found.chunkLex = byID(found.chunkBM25)
-	return found, cmp.Or(classErr, chunkErr, lexical.err)
+	return found, cmp.Or(classErr, chunkErr)
 }
 
 // denseChunks gives the n most similar allowed chunks by number.
 func (r *Request) denseChunks(n int) ([]fuse.Hit, error) {
 	beside := *r
-	beside.allowed = r.Generation.allow(r.ctx, r.Query)
+	beside.allowed = r.Generation.allow(r.Query)
 	chunks, err := beside.similarChunks(r.Query.ChunkVector, n)
 	if err != nil {
 		return nil, err
@@ -191,10 +190,10 @@ func (r *Request) denseClasses(n int) ([]fuse.Hit, error) {
 			seen[hit.Key] = true
 			place := r.Generation.classPlace(hit.Key)
 			if place >= 0 && (allows == nil || allows(uint32(place))) {
-				out = append(out, fuse.Hit{ID: r.Generation.Search.Rank[place], Score: float64(hit.Score)})
+				out = append(out, fuse.Hit{ID: r.Generation.Live.Rank[place], Score: float64(hit.Score)})
 			}
 		}
-		if len(out) >= n || len(hits) < ask || r.allowed.err != nil {
+		if len(out) >= n || len(hits) < ask {
 			break
 		}
 	}
@@ -215,7 +214,7 @@ func (r *Request) nameSeeds(seeds fuse.Seeds, found lists) error {
 	start := time.Now()
 	places := make([]uint32, len(seeds.Start.Classes))
 	for i, class := range seeds.Start.Classes {
-		places[i] = r.Generation.Search.Place[class.ID]
+		places[i] = r.Generation.Live.Place[class.ID]
 	}
 	if err := r.entities(places); err != nil {
 		return err

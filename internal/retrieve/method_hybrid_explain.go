@@ -93,7 +93,7 @@ func (r *Request) explainHybrid(
 	}
 	byWords, bySimilarity := places(found.classBM25), places(found.classDense)
 	for _, entity := range r.Result.Entities {
-		rank := r.Generation.Search.Rank[entity.Place]
+		rank := r.Generation.Live.Rank[entity.Place]
 		out.Entities = append(out.Entities, SeedExplain{
 			entity.ID.String(), entity.Name, entity.Score, byWords[rank], bySimilarity[rank],
 		})
@@ -144,7 +144,7 @@ func (r *Request) sharesOf(
 		allows:    r.allowed.numbers(),
 	}
 	for _, seed := range seeds.Start.Classes {
-		out.classSeed[r.Generation.Search.Place[seed.ID]] = seed.Weight
+		out.classSeed[r.Generation.Live.Place[seed.ID]] = seed.Weight
 	}
 	return out
 }
@@ -159,7 +159,7 @@ func weights(list []walk.Weighted) map[uint32]float64 {
 
 // split fills in the shares of a chunk; they sum to 1 with the plain and the rest share.
 func (m *massShares) split(number uint32, chunk *HybridChunk) {
-	adjacency, table := m.r.Generation.Search.Graph, m.r.Generation.Live
+	adjacency, table := m.r.Generation.Live.Graph, m.r.Generation.Live
 	total := (1 - m.damping) * m.chunkSeed[number]
 	all := []ClassShare{}
 	for _, class := range adjacency.ClassesOf(number) {
@@ -187,7 +187,7 @@ func (m *massShares) split(number uint32, chunk *HybridChunk) {
 
 // mass of a class. The walk eliminates classes of one chunk where nothing is filtered; theirs follows from the chunk's.
 func (m *massShares) mass(class, number uint32) float64 {
-	adjacency := m.r.Generation.Search.Graph
+	adjacency := m.r.Generation.Live.Graph
 	if len(adjacency.ChunksOf(class)) != 1 || m.allows != nil || len(m.r.Query.Without.Entities) > 0 {
 		return m.classMass[class]
 	}

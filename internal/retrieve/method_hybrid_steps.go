@@ -2,7 +2,7 @@ package retrieve
 
 import (
 	"github.com/unweaver/unweaver/internal/index/lexical"
-	"github.com/unweaver/unweaver/internal/index/title"
+	"github.com/unweaver/unweaver/internal/index/liveset"
 	"github.com/unweaver/unweaver/internal/retrieve/fuse"
 	"github.com/unweaver/unweaver/internal/retrieve/walk"
 )
@@ -11,15 +11,14 @@ import (
 // class to the chunk whose title it is (docs/retrieval.md, How hybrid walks).
 type questionSteps struct {
 	params  fuse.Params
-	table   Table
+	table   *liveset.Set
 	chunks  wordScores
 	classes wordScores
-	titles  func(document int) title.Named // nil: not known
 }
 
 // wordScores are BM25 scores of one side, as shares of the best that is allowed.
 type wordScores struct {
-	words  Words
+	words  sideWords
 	scores *lexical.Scores
 	best   float64 // 0: no allowed one holds a word
 }
@@ -29,13 +28,13 @@ func (w *wordScores) share(doc uint32) float64 {
 	if w.best == 0 {
 		return 0
 	}
-	return w.scores.Of(w.words.Row(doc)) / w.best
+	return w.scores.Of(w.words.row(doc)) / w.best
 }
 
-func scoresOf(words Words, terms []string, list fuse.List) wordScores {
+func scoresOf(words sideWords, terms []string, list fuse.List) wordScores {
 	out := wordScores{words: words}
 	if len(list.Hits) > 0 {
-		out.best, out.scores = list.Hits[0].Score, words.Scores(terms)
+		out.best, out.scores = list.Hits[0].Score, words.index.Scores(terms)
 	}
 	return out
 }
@@ -44,7 +43,6 @@ func scoresOf(words Words, terms []string, list fuse.List) wordScores {
 func (r *Request) steps(params fuse.Params, found lists) walk.Steps {
 	by := &questionSteps{
 		params: params, table: r.Generation.Live, chunks: found.chunkScores, classes: found.classScores,
-		titles: r.Generation.Search.Title,
 	}
 	return walk.Steps{ToChunks: by.toChunks, ToClasses: by.toClasses}
 }
@@ -53,13 +51,13 @@ func (s *questionSteps) toChunks(class uint32, chunks []uint32, weights []float6
 	for i, chunk := range chunks {
 		weights[i] = s.params.ChunkFloor + s.chunks.share(chunk)
 	}
-	if s.titles == nil || len(chunks) < 2 { // one chunk takes all, whatever it weighs
+	if len(chunks) < 2 { // one chunk takes all, whatever it weighs
 		return
 	}
 	id := s.table.ClassID(class)
 	for i, chunk := range chunks {
 		document := int(s.table.DocumentOf(chunk))
-		if s.titles(document).Names(id) { // chunks of one document share what its title is worth
+		if s.table.Title(document).Names(id) { // chunks of one document share what its title is worth
 			weights[i] *= max(1, s.params.Title/float64(s.table.DocumentAt(document).Count))
 		}
 	}

@@ -32,7 +32,7 @@ func (pprMethod) Spec() Spec {
 		Doc:      "a walk over the graph from the most similar classes",
 		Entities: 10,
 		Params:   []Param{Number("damping", "probability of following an edge", 0.01, 0.99, 0.5)},
-		Needs:    Needs{Embedding: ByClassEmbedder, Lexical: true},
+		Needs:    Needs{Embedding: ByClassEmbedder},
 		Explains: []Shape{{"ExplainPPR", "ppr", PPRExplain{}}},
 	}
 }

@@ -19,14 +19,14 @@ func deadCounts(files *segments.Files, side string) lexical.Dead {
 	return nil
 }
 
-// mapSet copies and maps the files of a generation of many segments, beside each other, and numbers what is live.
+// mapSet copies and maps the splits and class runs of a generation, beside each other, and numbers what is live.
 func (g *Generation) mapSet(ctx context.Context, cache *localfile.Cache) error {
 	listed := g.Manifest.Segments
 	files, err := segments.Open(ctx, cache, g.art, listed, g.Language().Analyser())
 	if err != nil {
 		if fault.Is(err, fault.NotFound) || fault.Is(err, fault.SegmentDamage) {
 			return fault.SegmentDamage.At("open segments of", g.Manifest.Generation).Because(err).
-				Advise("publish another generation, or rebuild the index")
+				Advise("run: unweaver restore --index " + g.Manifest.Index + "; where that does not help, " + g.art.Rebuild())
 		}
 		return err
 	}

@@ -48,12 +48,12 @@ func (s shuffled) putTomb(of core.Segment, unit string, rows []row) core.Tomb {
 	})}
 }
 
-// manifest is that of now, with n splits and n runs in place of the live and the search segment.
+// manifest is that of now, with n splits and n runs in place of its own.
 func (s shuffled) manifest(n int) core.Manifest {
 	made := s.cut(n)
 	manifest := *s.now.built.Manifest
 	segments := &manifest.Segments
-	segments.Live, segments.Search = nil, nil
+	segments.Splits, segments.Runs = nil, nil
 	for _, one := range made.splits {
 		file := s.putFile(int64(one.expect.Chunks), one.path)
 		segments.Splits = append(segments.Splits, core.Split{

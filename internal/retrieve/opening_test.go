@@ -27,7 +27,7 @@ func TestAnOpeningIsAShortChainOfRequests(t *testing.T) {
 		defer generation.Close()
 		took, counted := time.Since(began), requests.Take()
 		t.Logf("%s\n%s", took, counted)
-		if took > 4*wait { // manifest, settings, the live segment, all others
+		if took > 4*wait { // manifest, settings, splits and class runs, all others
 			t.Errorf("%s for an opening at %s a request", took, wait)
 		}
 		if n := counted.Of("", distance.Head); n != 0 {

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/unweaver/unweaver/internal/core"
-	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/index/live"
 	"github.com/unweaver/unweaver/internal/methods/apr"
 	"github.com/unweaver/unweaver/internal/store/vectors"
@@ -70,7 +69,7 @@ type Chunk struct {
 // Entity is one voter, or one seed.
 type Entity struct {
 	ID         core.ID
-	Place      uint32 // in the live segment
+	Place      uint32 // in the order of ids
 	Name       string
 	Score      float64 // by which the method ranks it
 	Similarity float64
@@ -130,11 +129,6 @@ func (s Searcher) Run(ctx context.Context, generation *Generation, query Query) 
 		return result, nil
 	}
 	spec := method.Spec()
-	if generation.Search == nil && spec.Needs.Lexical {
-		return result, fault.SegmentDamage.At("query by "+query.Method, generation.Manifest.Generation).
-			Because("this generation has no search segment").
-			Advise("build the index again, or use method unweaver or vector")
-	}
 	params := spec.defaults()
 	for name, value := range query.Params {
 		params[name] = value
@@ -147,14 +141,11 @@ func (s Searcher) Run(ctx context.Context, generation *Generation, query Query) 
 		Result:     &result,
 		ctx:        ctx,
 		needs:      spec.Needs,
-		allowed:    generation.allow(ctx, query),
+		allowed:    generation.allow(query),
 		terms:      generation.Language().Terms(query.Text),
 		surface:    generation.Language().Surface(query.Text),
 	}
 	explain, err := method.Run(request)
-	if err == nil {
-		err = request.allowed.err
-	}
 	if err != nil || result.Reason != "" {
 		return result, err
 	}
@@ -199,8 +190,7 @@ func (r *Request) floor() float64 {
 
 // noMatch answers honestly that nothing fits: no word of the question is indexed, and nothing is similar enough.
 func (r *Request) noMatch() bool {
-	known := r.Generation.Search != nil &&
-		(r.Generation.chunkWords.Known(r.terms) || r.Generation.classWords.Known(r.surface))
+	known := r.Generation.chunkWords.index.Known(r.terms) || r.Generation.classWords.index.Known(r.surface)
 	best := -2.0
 	for _, chunk := range r.Result.Chunks {
 		if chunk.HasSim {
@@ -266,7 +256,7 @@ func (r *Request) fill() error {
 		}
 	}
 	table := r.Generation.Live
-	if r.Generation.Search != nil && len(r.Result.Chunks) < want {
+	if len(r.Result.Chunks) < want {
 		for _, hit := range r.Generation.chunkWords.Search(r.terms, want+len(have), r.allowed.numbers(), nil) {
 			add(Chunk{Live: table.ByNumber(int(hit.Doc)), BM25: hit.Score, HasBM25: true})
 		}
@@ -277,5 +267,5 @@ func (r *Request) fill() error {
 			add(Chunk{Live: chunk})
 		}
 	}
-	return r.allowed.err
+	return nil
 }

@@ -7,7 +7,6 @@ import (
 	"sort"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/ledger/embed"
@@ -223,7 +222,7 @@ func TestAWalkGivesChunksTheMassOfAPowerIteration(t *testing.T) {
 
 // iterate is personalised PageRank by brute force.
 func iterate(o opened, seeds []retrieve.Entity, damping float64) []float64 {
-	adjacency := o.generation.Search.Graph
+	adjacency := o.generation.Live.Graph
 	classes, chunks := adjacency.Classes(), adjacency.Chunks()
 	start := make([]float64, classes+chunks)
 	sum := 0.0
@@ -353,56 +352,6 @@ func TestHybridWithoutVectorsIsDegraded(t *testing.T) {
 	result := o.run(t, query)
 	if !slices.Equal(result.Degraded, []string{"dense"}) || o.keys(result)[0] != "cities/oslo.txt" {
 		t.Errorf("%v %v", result.Degraded, o.keys(result))
-	}
-}
-
-func TestAGenerationWithoutASearchSegmentServesWhatItCan(t *testing.T) {
-	o := open(t, retrievetest.Options{NoSearch: true})
-	for _, method := range retrieve.Methods().All() {
-		spec := method.Spec()
-		if spec.Needs.Enriched != "" { // a test of its own asks it
-			continue
-		}
-		query := o.query(t, spec.Name, "Oslo")
-		query.Filter = retrieve.Filter{
-			Metadata: map[string]string{"kind": "city"}, From: time.Date(2026, 1, 2, 0, 0, 0, 0, time.UTC),
-		}
-		result, err := o.searcher().Run(t.Context(), o.generation, query)
-		if spec.Needs.Lexical {
-			if !fault.Is(err, fault.SegmentDamage) {
-				t.Errorf("%s: %v", spec.Name, err)
-			}
-			continue
-		}
-		if err != nil || len(result.Chunks) != 3 {
-			t.Errorf("%s: %v %v", spec.Name, o.keys(result), err)
-		}
-		for _, key := range o.keys(result) {
-			if !strings.HasPrefix(key, "cities/oslo") && !strings.HasPrefix(key, "cities/troms") {
-				t.Errorf("%s: %s came through the filter", spec.Name, key)
-			}
-		}
-	}
-}
-
-func TestAFilterThatMetAFailureForgetsIt(t *testing.T) {
-	o := open(t, retrievetest.Options{NoSearch: true})
-	store := &counting{Store: o.stores.Blobs}
-	o.stores.Blobs = store
-	generation, err := openBuilt(t.Context(), o.stores, o.built)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer generation.Close()
-	query := o.query(t, retrieve.Vector, "Oslo")
-	query.Filter.Metadata = map[string]string{"kind": "city"}
-	store.fail = fault.StoreDown.At("read", "segment")
-	if _, err := o.searcher().Run(t.Context(), generation, query); !fault.Is(err, fault.StoreDown) {
-		t.Errorf("%v", err)
-	}
-	store.fail = nil
-	if _, err := o.searcher().Run(t.Context(), generation, query); err != nil {
-		t.Errorf("once the store answers again: %v", err)
 	}
 }
 

@@ -2,7 +2,6 @@ package retrieve
 
 import (
 	"context"
-	"time"
 
 	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/artifact/rowfile"
@@ -35,7 +34,7 @@ func (g *Generation) Document(ctx context.Context, i int) (rows.Document, error)
 
 func (g *Generation) damaged(kind string) error {
 	return fault.SegmentDamage.At("read "+kind+" of generation", g.Manifest.Generation).
-		Because("a row that the live segment names is missing").
+		Because("a row that a split names is missing").
 		Advise("publish another generation, or rebuild the index")
 }
 
@@ -100,52 +99,4 @@ func findRow(raw []byte, key string) []byte {
 		}
 		raw = rest
 	}
-}
-
-// docMeta is what filters look at.
-type docMeta struct {
-	meta     map[string]string
-	modified time.Time
-}
-
-// metaOf gives metadata and time of document i: from the search segment, or, where there is none, from the documents
-// segments, which are then read once.
-func (g *Generation) metaOf(ctx context.Context, i int) (map[string]string, time.Time, error) {
-	if g.Search != nil {
-		meta, modified := g.Search.Document(i)
-		return meta, modified, nil
-	}
-	g.metaMu.Lock()
-	all := g.meta
-	g.metaMu.Unlock()
-	if all == nil {
-		var err error
-		if all, err = g.readMeta(ctx); err != nil {
-			return nil, time.Time{}, err
-		}
-		g.metaMu.Lock()
-		g.meta = all
-		g.metaMu.Unlock()
-	}
-	if i >= len(all) {
-		return nil, time.Time{}, g.damaged("documents")
-	}
-	return all[i].meta, all[i].modified, nil
-}
-
-func (g *Generation) readMeta(ctx context.Context) ([]docMeta, error) {
-	all := []docMeta{}
-	for _, segment := range g.Manifest.Segments.Documents {
-		for row, err := range artifact.ScanAll(ctx, g.art.Store, g.art.SegmentKey(segment.SHA256)) {
-			if err != nil {
-				return nil, err
-			}
-			document, err := rows.DecodeDocument(row.Value)
-			if err != nil {
-				return nil, err
-			}
-			all = append(all, docMeta{document.Meta, document.Modified})
-		}
-	}
-	return all, nil
 }

@@ -63,7 +63,11 @@ func synthetic(b *testing.B, n, length int, seed uint64) (*lexical.Index, func()
 		b.Fatal(err)
 	}
 	b.Cleanup(s.Close)
-	return lexical.New(postings.Open(s, "x_", st)), func() []string {
+	index, err := lexical.Compose([]lexical.Part{{Side: postings.Open(s, "x_", st)}}, nil)
+	if err != nil {
+		b.Fatal(err)
+	}
+	return index, func() []string {
 		q := make([]string, 12)
 		for i := range q {
 			q[i] = word()

@@ -12,7 +12,7 @@ import (
 	"github.com/unweaver/unweaver/internal/index/live"
 )
 
-// voters finds the n most similar allowed classes with their ballots. A row of the store counts if the live segment has
+// voters finds the n most similar allowed classes with their ballots. A row of the store counts if the generation has
 // its digest; the search is asked again for twice as many while fewer than wanted count.
 func (r *Request) voters(want int) error {
 	asked, seen := 0, map[string]bool{}
@@ -70,50 +70,21 @@ func (r *Request) ballots(classes []*live.Class, similarities []float64, want in
 				Total:      int64(classes[at+i].Chunks),
 				Place:      uint32(r.Generation.Live.ClassPlace(record.ID)),
 			}
-			r.ballot(&entity, record)
+			r.ballot(&entity)
 			if len(entity.Votes) > 0 {
 				out = append(out, entity)
 			}
 		}
 		at += n
 	}
-	return out, r.allowed.err
+	return out, nil
 }
 
 // ballot fills an entity's ballot.
-func (r *Request) ballot(entity *Entity, record rows.Record) {
-	for _, number := range r.Generation.Mentioning(entity.Place, record) {
+func (r *Request) ballot(entity *Entity) {
+	for _, number := range r.Generation.Live.Graph.ChunksOf(entity.Place) {
 		r.vote(entity, r.Generation.Live.ByNumber(int(number)))
 	}
-}
-
-// Mentioning gives the numbers of the chunks that mention the class at a place, in order. The graph has them; where
-// it is not open, which is so of a generation with a live segment alone, the record lists the first of them.
-func (g *Generation) Mentioning(place uint32, record rows.Record) []uint32 {
-	switch {
-	case g.Search != nil:
-		return g.Search.Graph.ChunksOf(place)
-	case record.Listed == nil:
-		return nil
-	}
-	numbers := make([]uint32, 0, len(record.Listed.Chunks))
-	for _, id := range record.Listed.Chunks {
-		if chunk := g.Live.Chunk(id); chunk != nil {
-			numbers = append(numbers, chunk.Number)
-		}
-	}
-	return numbers
-}
-
-// Mentions is how often the class at a place is mentioned.
-func (g *Generation) Mentions(place uint32, record rows.Record) int64 {
-	if record.Listed != nil {
-		return record.Listed.Mentions
-	}
-	if g.Search == nil || g.Search.Mentions == nil {
-		return 0
-	}
-	return g.Search.Mentions(place)
 }
 
 // vote adds a chunk to a ballot where it is allowed.
@@ -136,9 +107,7 @@ func (r *Request) entities(places []uint32) error {
 	}
 	for i, record := range records {
 		entity := Entity{ID: record.ID, Place: places[i], Name: record.Name, Total: int64(classes[i].Chunks)}
-		for _, number := range r.Generation.Search.Graph.ChunksOf(places[i]) {
-			r.vote(&entity, r.Generation.Live.ByNumber(int(number)))
-		}
+		r.ballot(&entity)
 		r.Result.Entities = append(r.Result.Entities, entity)
 	}
 	return nil
@@ -167,7 +136,7 @@ func (s Searcher) ClassRecords(
 		}
 		if rows.RecordDigest(raw) != classes[i].Record {
 			return nil, fault.SegmentDamage.At("read class record", keys[i]).
-				Because("its content is not what the live segment says").
+				Because("its content is not what the class run says").
 				Advise("run: unweaver restore --index " + generation.Manifest.Index)
 		}
 		if out[i], err = rows.DecodeRecord(raw); err != nil {
@@ -201,8 +170,8 @@ func (r *Request) similarChunks(question []float32, n int) ([]Chunk, error) {
 			seen[chunk.ID] = true
 			out = append(out, Chunk{Live: chunk, Similarity: float64(hit.Score), HasSim: true})
 		}
-		if r.allowed.err != nil || len(out) >= n || len(hits) < ask {
-			return out, r.allowed.err
+		if len(out) >= n || len(hits) < ask {
+			return out, nil
 		}
 	}
 }

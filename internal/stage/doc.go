@@ -10,7 +10,7 @@
 //	shorten  long class texts                        -> short-<partition>.rows
 //	embed    new vectors of classes and of chunks    -> the ledger
 //	load     vectors, rows, records                  -> vectors and classes segments, the stores
-//	segment  what queries read                       -> live and search segments
+//	segment  what queries read                       -> splits and class runs
 //	verify   everything written is there             -> (rewrites what is missing)
 //	publish  manifest, gates, the flip of the pointer
 //	collect  what nothing names any more

@@ -26,7 +26,6 @@ type Part struct {
 	Number    int        // of the partition or of the shard
 	Partition Partition  // of classes
 	Shard     join.Shard // of chunks
-	Base      int64      // chunks: the number of the shard's first chunk in the generation
 }
 
 // Partition names the files of a partition of classes.

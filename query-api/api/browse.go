@@ -163,7 +163,7 @@ func (s *Server) getEntity(w http.ResponseWriter, request *http.Request) {
 		if err != nil {
 			return nil, err
 		}
-		mentions := generation.Mentions(uint32(generation.Live.ClassPlace(class.ID)), record)
+		mentions := generation.Live.Mentions(uint32(generation.Live.ClassPlace(class.ID)))
 		return EntityDetail{sourceOf(generation), summaryOf(class, record), record.Text, mentions}, nil
 	})
 }
@@ -174,11 +174,11 @@ func (s *Server) entityChunks(w http.ResponseWriter, request *http.Request) {
 		if err != nil {
 			return nil, err
 		}
-		class, record, err := s.entity(ctx, request, generation)
+		class, _, err := s.entity(ctx, request, generation)
 		if err != nil {
 			return nil, err
 		}
-		numbers := generation.Mentioning(uint32(generation.Live.ClassPlace(class.ID)), record)
+		numbers := generation.Live.Graph.ChunksOf(uint32(generation.Live.ClassPlace(class.ID)))
 		place = min(place, len(numbers))
 		end := min(place+n, len(numbers))
 		out := EntityChunks{Source: sourceOf(generation), Chunks: []Chunk{}, ChunkTotal: int64(class.Chunks)}

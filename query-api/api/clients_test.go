@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// program of other people, where infra/clients/clients.sh could install it; make test does.
+// program of other people, where infra/clients/clients.sh could install it; make test-servers does.
 func program(t *testing.T, parts ...string) string {
 	t.Helper()
 	folder := os.Getenv("UNWEAVER_TEST_CLIENTS")

@@ -14,8 +14,8 @@ const minCompressed = 1400
 
 // packed are the kinds of answers that are worth packing. A stream of events is not: each must arrive at once.
 var packed = []string{
-	"application/json", "application/problem+json", "text/html", "text/plain", "text/css", "text/javascript",
-	"application/javascript", "image/svg+xml",
+	"application/json", "application/problem+json", "text/html", "text/plain", "text/markdown", "text/css",
+	"text/javascript", "application/javascript", "image/svg+xml",
 }
 
 // compressed packs answers with gzip for clients that accept it. Lengths of packed answers tell of secrets only where

@@ -10,13 +10,12 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/http"
-	"os"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/unweaver/unweaver/internal/testkit/longtest"
 	"github.com/unweaver/unweaver/query-api/api"
 	"github.com/unweaver/unweaver/query-api/middleware"
 )
@@ -94,9 +93,6 @@ func FuzzQuery(f *testing.F) {
 	fixture := serve(f, nil)
 	fixture.unchecked = true // TestManyHostileRequests does
 	f.Fuzz(func(t *testing.T, body string) {
-		if strings.Contains(body, "generation") && testing.Short() {
-			return
-		}
 		got := fixture.send("POST", "/v1/indexes/sample/query", body, "Content-Type", "application/json")
 		sound(t, body, got.Code, got.Header().Get("Content-Type"), got.Body.Bytes())
 	})
@@ -150,16 +146,9 @@ func hostile(random *rand.Rand, key string) []byte {
 	return out.Bytes()
 }
 
-// TestManyHostileRequests sends UNWEAVER_TEST_REQUESTS requests, by default few, to a server on a real connection: none
-// is a fault of ours, and each that reaches a route is answered with JSON, the page or metrics.
+// TestManyHostileRequests sends requests to a server on a real connection: none is a fault of ours, and each that reaches a route is answered with JSON, the page or metrics.
 func TestManyHostileRequests(t *testing.T) {
-	count := 1500
-	if text := os.Getenv("UNWEAVER_TEST_REQUESTS"); text != "" {
-		var err error
-		if count, err = strconv.Atoi(text); err != nil {
-			t.Fatal(err)
-		}
-	}
+	count := longtest.Count(1500, 150_000)
 	const token = "the token of this test"
 	f := serve(t, func(_ *fixture, config *api.Config) {
 		config.Policy = middleware.Policy{

@@ -9,9 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/methods/gem"
-	"github.com/unweaver/unweaver/internal/retrieve"
 	"github.com/unweaver/unweaver/internal/testkit/retrievetest"
 )
 
@@ -100,23 +98,11 @@ func TestAMapHasAllChunksWithTheirTextsInTheSameBytes(t *testing.T) {
 func TestAnIndexWithoutAMemoryNamesTheSetting(t *testing.T) {
 	f := serve(t, nil)
 	plain := retrievetest.Build(t, f.stores, "plain", retrievetest.Sample(), retrievetest.Options{Unasked: true})
-	old := retrievetest.Build(t, f.stores, "old", retrievetest.Sample(), retrievetest.Options{
-		Edit: func(m *core.Manifest) {
-			m.Segments.Enriched = slices.DeleteFunc(m.Segments.Enriched, func(one core.EnrichedFile) bool {
-				return one.Kind == retrieve.MemoryGraph
-			})
-		},
-	})
 	retrievetest.Publish(t, plain, 1)
-	retrievetest.Publish(t, old, 1)
-	for index, want := range map[string]string{
-		plain.Index.Name: "indexes.*.enrich", old.Index.Name: "unweaver index --index old",
-	} {
-		for _, path := range []string{"/memory", "/memory/map"} {
-			status, problem, _ := f.do(http.MethodGet, "/v1/indexes/"+index+path, nil)
-			if status != http.StatusUnprocessableEntity || !strings.Contains(problem["hint"].(string), want) {
-				t.Errorf("%s%s: %d %v", index, path, status, problem)
-			}
+	for _, path := range []string{"/memory", "/memory/map"} {
+		status, problem, _ := f.do(http.MethodGet, "/v1/indexes/plain"+path, nil)
+		if status != http.StatusUnprocessableEntity || !strings.Contains(problem["hint"].(string), "indexes.*.enrich") {
+			t.Errorf("%s: %d %v", path, status, problem)
 		}
 	}
 }

@@ -160,7 +160,7 @@ func (s *schemas) responses(route route) map[string]any {
 		both["application/graphml+xml"] = map[string]any{"schema": map[string]any{"type": "string"}}
 		ok["content"] = both
 	case route.id == "getRunReport":
-		ok["content"] = content("text/html", map[string]any{"type": "string"})
+		ok["content"] = content("text/markdown", map[string]any{"type": "string"})
 	}
 	out := map[string]any{"200": ok}
 	if route.kept {

@@ -378,7 +378,7 @@ func TestAFileThatIsDamagedWhileItsIndexIsClosedIsBroughtAgain(t *testing.T) {
 	next := f.publishNext(2) // other files than those of the copy
 	eventually(t, "the next generation", func() bool { return f.ask(fram)["generation"] == "g2" })
 	f.must(name(0))
-	sha := next.Manifest.Segments.Live[0].SHA256
+	sha := next.Manifest.Segments.Splits[0].SHA256
 	raw, err := os.ReadFile(filepath.Join(folder, sha))
 	if err != nil {
 		t.Fatal(err)

@@ -239,9 +239,9 @@ func (s *Server) runRoutes() []route {
 		},
 		{
 			method: "GET", pattern: "/v1/indexes/{index}/runs/{run}/report", id: "getRunReport", tag: tagRuns,
-			summary: "Get the report of a run as a page", kept: true, scope: access.Operate, problems: ofArtifact,
-			doc: "HTML for people, in one file that needs no other: progress and cost over time, stages, estimate against " +
-				"actual, changes by reason, gates, failures with what to do.",
+			summary: "Get the report of a run as text", kept: true, scope: access.Operate, problems: ofArtifact,
+			doc: "Markdown for people: what to do, stages, cost, estimate against actual, changes by reason, gates, " +
+				"failures.",
 			handler: s.runReport,
 		},
 		{

@@ -31,7 +31,7 @@ expected-statuses = ["2xx", "400", "404", "410", "422"]
 `
 
 // TestSchemathesisFindsNothing has requests made from the description, good ones and bad ones, and checks every answer
-// against it. UNWEAVER_TEST_SCHEMATHESIS is the program (make test installs it into .tools);
+// against it. UNWEAVER_TEST_SCHEMATHESIS is the program (make test-servers installs it into .tools);
 // UNWEAVER_TEST_SCHEMATHESIS_SECONDS bounds it, by default to a minute; UNWEAVER_TEST_SCHEMATHESIS_SEED has it make
 // other requests than those of seed 1. What was deleted and is still there (use_after_free) is not looked for: a list
 // of answers that were all forgotten is there, and empty. That a namespace is not there any more,
@@ -39,7 +39,7 @@ expected-statuses = ["2xx", "400", "404", "410", "422"]
 func TestSchemathesisFindsNothing(t *testing.T) {
 	program := os.Getenv("UNWEAVER_TEST_SCHEMATHESIS")
 	if program == "" {
-		t.Skip("UNWEAVER_TEST_SCHEMATHESIS is not set: make test sets it")
+		t.Skip("UNWEAVER_TEST_SCHEMATHESIS is not set: make test-servers sets it")
 	}
 	seconds := os.Getenv("UNWEAVER_TEST_SCHEMATHESIS_SECONDS")
 	if seconds == "" {

@@ -28,7 +28,7 @@ func ready(f *fixture) (int, map[string]any) {
 func TestAReplicaIsReadyOnlyOnceEveryPublishedIndexIsOpen(t *testing.T) {
 	var release func()
 	f := serve(t, func(f *fixture, _ *api.Config) {
-		release = f.store.stall(f.built.Manifest.Segments.Live[0].SHA256)
+		release = f.store.stall(f.built.Manifest.Segments.Splits[0].SHA256)
 	})
 	defer release()
 	eventually(t, "the index is known", func() bool {
@@ -135,11 +135,11 @@ func TestTheOldGenerationServesWhileTheNewOneIsOpenedAndWhereItCannotBe(t *testi
 	f.ask(map[string]any{"query": "Fram"})
 	documents := retrievetest.Sample()[:5]
 	built := retrievetest.Build(t, f.stores, "sample", documents, retrievetest.Options{Generation: "g2", Seq: 2})
-	release := f.store.stall(built.Manifest.Segments.Live[0].SHA256)
+	release := f.store.stall(built.Manifest.Segments.Splits[0].SHA256)
 	defer release()
 	retrievetest.Publish(t, built, 2)
 	eventually(t, "the opening has begun", func() bool {
-		return f.store.reads(built.Manifest.Segments.Live[0].SHA256) > 0
+		return f.store.reads(built.Manifest.Segments.Splits[0].SHA256) > 0
 	})
 	if out := f.ask(map[string]any{"query": "Fram"}); out["generation"] != "g1" {
 		t.Errorf("while opening: %v", out["generation"])
@@ -200,10 +200,10 @@ func TestRequestsForOneGenerationOpenItOnce(t *testing.T) {
 
 func TestShutdownEndsAnOpening(t *testing.T) {
 	f := serve(t, func(f *fixture, config *api.Config) {
-		t.Cleanup(f.store.stall(f.built.Manifest.Segments.Search[0].SHA256)) // never released before the end
+		t.Cleanup(f.store.stall(f.built.Manifest.Segments.Splits[0].SHA256)) // never released before the end
 	})
 	eventually(t, "the opening has begun", func() bool {
-		return f.store.reads(f.built.Manifest.Segments.Search[0].SHA256) > 0
+		return f.store.reads(f.built.Manifest.Segments.Splits[0].SHA256) > 0
 	})
 	f.shutdown() // it fails where an opening that nobody ends holds it up
 	status, out, _ := f.do(http.MethodPost, "/v1/indexes/sample/query", map[string]any{"query": "Fram"})
@@ -229,7 +229,7 @@ func TestAGenerationThatIsReadIsLeased(t *testing.T) {
 func TestACollectedGenerationIsGoneAndADamagedOneIsDamaged(t *testing.T) {
 	for part, gone := range map[string]func(retrievetest.Built) string{
 		"manifest": func(built retrievetest.Built) string { return built.SHA },
-		"live":     func(built retrievetest.Built) string { return built.Manifest.Segments.Live[0].SHA256 },
+		"split":    func(built retrievetest.Built) string { return built.Manifest.Segments.Splits[0].SHA256 },
 	} {
 		f := serve(t, nil)
 		f.ask(map[string]any{"query": "Fram"})

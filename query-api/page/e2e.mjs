@@ -46,7 +46,7 @@ const steps = {
       '**/v1/indexes/sample/runs?*': json({ index: 'sample', items: [{ ...run, run: 'sample/n30', generation: 'n30', status: 'completed' }] }),
       '**/v1/indexes/sample/trends': json({ index: 'sample', nights, totals }),
       '**/v1/indexes/sample/runs/n30': json({ ...run, run: 'sample/n30', generation: 'n30', status: 'completed' }),
-      '**/v1/indexes/sample/runs/n30/report': (route) => route.fulfill({ contentType: 'text/html', body: '<p>kept</p>' }),
+      '**/v1/indexes/sample/runs/n30/report': (route) => route.fulfill({ contentType: 'text/markdown', body: '# kept' }),
     }
     await visit('#/sample/runs', { fake }, async (page) => {
       const trends = page.getByRole('region', { name: 'Trends' })
@@ -61,10 +61,9 @@ const steps = {
       if (process.env.SHOTS) await page.screenshot({ path: process.env.SHOTS + '/trends.png', fullPage: true })
     })
     await visit('#/sample/runs/n30', { fake }, async (page) => {
-      assert.equal(await page.getByRole('link', { name: 'Open the report' }).getAttribute('href'), 'v1/indexes/sample/runs/n30/report')
       const download = page.waitForEvent('download')
       await page.getByRole('button', { name: 'Save the report' }).click()
-      assert.equal((await download).suggestedFilename(), 'sample-n30.html')
+      assert.equal((await download).suggestedFilename(), 'sample-n30.md')
     })
   },
 

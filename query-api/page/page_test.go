@@ -145,9 +145,6 @@ func TestTheBuiltFilesAreWhatTheSourcesGive(t *testing.T) {
 // TestThePageInABrowser runs e2e.mjs against a server that asks for no key and one that does. UNWEAVER_TEST_PAGE takes
 // part of a step's name, to run that alone.
 func TestThePageInABrowser(t *testing.T) {
-	if testing.Short() {
-		t.Skip("a browser takes its time")
-	}
 	node, chromium := needs(t, "node"), needs(t, "chromium")
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute) // half a minute on an idle machine
 	defer cancel()
@@ -167,6 +164,9 @@ const token = "the-token-of-this-test"
 // needs finds a program, or skips the test and says how to get it.
 func needs(t *testing.T, program string) string {
 	t.Helper()
+	if os.Getenv("UNWEAVER_TEST_BROWSER") == "" {
+		t.Skip("UNWEAVER_TEST_BROWSER is not set: make test-servers sets it")
+	}
 	if _, err := os.Stat(filepath.Join("node_modules", "playwright-core")); err != nil {
 		t.Skip("SKIPPED: the page was not tested: its node packages are missing (make browser)")
 	}

@@ -91,9 +91,6 @@ func TestAChangedEmbeddingDimensionPausesWithTheWayOut(t *testing.T) {
 }
 
 func TestABigDocumentAndAnEndlessLineAreStreamed(t *testing.T) {
-	if testing.Short() {
-		t.Skip("short")
-	}
 	dir := t.TempDir()
 	var line bytes.Buffer
 	for line.Len() < 1<<20 {

@@ -16,6 +16,7 @@ import (
 	"github.com/unweaver/unweaver/infra/embedded/storm"
 	"github.com/unweaver/unweaver/internal/control/service"
 	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/testkit/longtest"
 	"github.com/unweaver/unweaver/internal/testkit/modeltest"
 	"github.com/unweaver/unweaver/workflows"
 )
@@ -50,6 +51,7 @@ type clusterStorm struct {
 // Every part of a cluster is killed in turn while work is in flight: the same index as an undisturbed one, and nothing
 // paid twice beyond what was in flight (docs/invariants.md, 1 and 2).
 func TestEveryPartOfAClusterIsKilledInTurn(t *testing.T) {
+	longtest.Nightly(t)
 	s := &clusterStorm{t: t, c: newCluster(t), server: slowModels(t), random: rand.New(rand.NewPCG(60, 1))}
 	s.kills = len(parts)
 	if kills, err := strconv.Atoi(stormKills); err == nil {

@@ -105,7 +105,7 @@ func newCluster(t testing.TB, set ...string) *cluster {
 	for _, v := range []string{"UNWEAVER_TEST_BIN", "UNWEAVER_TEST_SERVERS", "UNWEAVER_TEST_S3", "UNWEAVER_TEST_MILVUS",
 		"UNWEAVER_TEST_REDIS"} {
 		if os.Getenv(v) == "" {
-			t.Skip(v + " is not set: run make servers, then make test")
+			t.Skip(v + " is not set: make test-servers sets it")
 		}
 	}
 	raw := make([]byte, 6)

@@ -12,6 +12,7 @@ import (
 	"github.com/unweaver/unweaver/infra/embedded/storm/proxy"
 	"github.com/unweaver/unweaver/internal/control/service"
 	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/testkit/longtest"
 	"github.com/unweaver/unweaver/internal/testkit/modeltest"
 	"github.com/unweaver/unweaver/workflows"
 )
@@ -72,9 +73,10 @@ func takenOver(t *testing.T, c *cluster, run string, had storm.Flight) {
 // A worker is frozen for longer than a heartbeat in the middle of an activity, another finishes the build, and then the
 // frozen one goes on where it was: the index is as if nothing had been.
 func TestAWorkerThatWasFrozenAndGoesOnHarmsNothing(t *testing.T) {
+	longtest.Nightly(t)
 	want, folders := calmNights(t, storm.Documents{Count: 120, Seed: 5}, 2)
 	frozenIn := []string{workflows.CollectGarbage} // the one that could delete what another has published
-	if stormKills != "" {
+	if longtest.On() {
 		frozenIn = append(frozenIn, workflows.ExtractChunks, workflows.LoadPart, workflows.WriteSegments,
 			workflows.VerifyPart, workflows.PublishBuild)
 	}

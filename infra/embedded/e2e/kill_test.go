@@ -12,6 +12,7 @@ import (
 
 	"github.com/unweaver/unweaver/infra/embedded/storm"
 	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/testkit/longtest"
 	"github.com/unweaver/unweaver/workflows"
 )
 
@@ -62,6 +63,7 @@ func stormSpec(t *testing.T, index, documents, models string) core.Spec {
 // undisturbed run, nothing paid twice beyond what was in flight, and work that goes on soon
 // (docs/invariants.md, 1 and 2).
 func TestKilledInEveryStageABuildEndsAsIfUndisturbed(t *testing.T) {
+	longtest.Nightly(t)
 	const least = 3 // of each kind
 	lanes, each, builds, within := 3, least, 12, 4*time.Minute
 	if kills, err := strconv.Atoi(stormKills); err == nil {

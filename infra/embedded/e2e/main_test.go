@@ -37,6 +37,10 @@ func TestMain(m *testing.M) {
 	if storm.Serve() { // this process is a stack that is to be killed
 		return
 	}
+	if os.Getenv("UNWEAVER_TEST_BIN") == "" && os.Getenv("UNWEAVER_RECORD_HISTORIES") == "" {
+		fmt.Println("SKIPPED: UNWEAVER_TEST_BIN names no folder of programs: make test-servers sets it")
+		return
+	}
 	os.Exit(run(m))
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/unweaver/unweaver/internal/config"
 	"github.com/unweaver/unweaver/internal/control/service"
 	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/testkit/longtest"
 	"github.com/unweaver/unweaver/internal/testkit/modeltest"
 )
 
@@ -344,6 +345,7 @@ func TestFiveNightsOnTheEmbeddedStack(t *testing.T) {
 // Five nights on real servers, with a worker killed in each and another amid the backfill, end in what a build from
 // nothing makes; what is paid for twice was in flight.
 func TestFiveNightsOnRealServersWithAWorkerKilledInEach(t *testing.T) {
+	longtest.Nightly(t)
 	t.Parallel() // it has a stack or servers of its own
 	c := newCluster(t)
 	held := &gates{}
@@ -374,6 +376,7 @@ func TestFiveNightsOnRealServersWithAWorkerKilledInEach(t *testing.T) {
 
 // What docs/operations/nights.md has a reader begin with goes through, and leaves nothing behind.
 func TestTheScriptOfFiveNights(t *testing.T) {
+	longtest.Nightly(t)
 	t.Parallel() // it has a stack or servers of its own
 	programs := os.Getenv("UNWEAVER_TEST_BIN")
 	if programs == "" {

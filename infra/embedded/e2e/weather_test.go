@@ -15,6 +15,7 @@ import (
 	"github.com/unweaver/unweaver/infra/embedded/storm/proxy"
 	"github.com/unweaver/unweaver/internal/control/service"
 	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/testkit/longtest"
 	"github.com/unweaver/unweaver/internal/testkit/modeltest"
 	"github.com/unweaver/unweaver/workflows"
 )
@@ -168,6 +169,7 @@ func resumed(t *testing.T, c *cluster, run string) (service.Status, int) {
 // Every store and the model server behind connections that are delayed, cut, refused, silent for seconds, and that lose
 // replies to requests that were carried out.
 func TestBadConnectionsChangeNeitherAnIndexNorAnAnswer(t *testing.T) {
+	longtest.Nightly(t)
 	want, folders := calmNights(t, storm.Documents{Count: 200, Seed: 3}, 2)
 	c := newCluster(t)
 	server := slowModels(t)

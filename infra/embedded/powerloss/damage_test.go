@@ -9,6 +9,7 @@ import (
 
 	"github.com/unweaver/unweaver/internal/config"
 	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/testkit/longtest"
 )
 
 // builtinSpec is a configuration with the built-in models.
@@ -37,6 +38,7 @@ var damages = map[string]func(raw []byte) []byte{
 // The stack starts on a damaged data directory, or says which file it is and the one step that mends it; after that
 // step it starts. It answers from what was published, and builds.
 func TestADamagedFileOfTheDataDirectoryIsMendedOrNamed(t *testing.T) {
+	longtest.Nightly(t)
 	data, docs := filepath.Join(t.TempDir(), "data"), &recording{docs: t.TempDir()}
 	docs.documents(t, 10)
 	spec := builtinSpec(t, docs.docs)

@@ -26,6 +26,7 @@ import (
 	"github.com/unweaver/unweaver/internal/store/blob/dir"
 	"github.com/unweaver/unweaver/internal/store/blob/memory"
 	"github.com/unweaver/unweaver/internal/store/boltfile"
+	"github.com/unweaver/unweaver/internal/testkit/longtest"
 )
 
 // everyCut makes the test look at each cut, and start the stack on many.
@@ -89,6 +90,7 @@ func part(file *node, d *disk) string {
 
 // Every sync of two builds is a cut, and at each a disk may have kept what syncs cover, all, or something between.
 func TestNoLossOfPowerTakesBackWhatWasAcknowledged(t *testing.T) {
+	longtest.Nightly(t)
 	rec := record(t)
 	t.Logf("recorded: the second build took %.1f s below strace", rec.seconds)
 	begin := time.Now()

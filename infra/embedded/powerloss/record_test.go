@@ -53,7 +53,7 @@ func try(t *testing.T, data string, before ...string) (*process, string) {
 	t.Helper()
 	bin := os.Getenv("UNWEAVER_TEST_BIN")
 	if bin == "" {
-		t.Skip("UNWEAVER_TEST_BIN is not set: run this by make test")
+		t.Skip("UNWEAVER_TEST_BIN is not set: make nightly sets it")
 	}
 	command := append(before, filepath.Join(bin, "unweaver"), "dev", "--data-dir", data,
 		"--temporal-port", "0", "--http-port", "0")

@@ -151,6 +151,9 @@ func (s *Stack) connect(ctx context.Context, dev stack.Dev) (err error) {
 	return err
 }
 
+// PID is that of the running process.
+func (s *Stack) PID() int { return s.process.Process.Pid }
+
 // Kill ends the process at once, as kill -9 does.
 func (s *Stack) Kill() {
 	if s.process == nil {

@@ -14,7 +14,7 @@ const TitlePosition = -1
 // order.
 type Mention struct {
 	Chunk       core.ID
-	Number      int64 // the chunk's number in chunk order of the shard (scratch) or of the generation (segment)
+	Number      int64 // the chunk's number in chunk order of the shard
 	Document    string
 	Ordinal     int
 	Position    int
@@ -60,9 +60,6 @@ func DecodeMention(b []byte) (Mention, error) {
 	return m, dec.End()
 }
 
-// MaxRecordChunks is how many chunk ids a class record lists; the mentions segment has all.
-const MaxRecordChunks = 10_000
-
 // Reduced is a class before its text is final, keyed by the 16 bytes of its id.
 type Reduced struct {
 	Name         string
@@ -71,9 +68,6 @@ type Reduced struct {
 	Text         core.Digest
 	Mentions     int64
 	ChunkTotal   int64
-	Chunks       []core.ID // the first MaxRecordChunks
-	FirstChunk   int64     // number of the chunk of the first mention
-	FirstPos     int
 }
 
 // Encode gives the row's bytes.
@@ -88,22 +82,13 @@ func (r Reduced) Encode() []byte {
 	putDigest(&enc, r.Text)
 	enc.U(uint64(r.Mentions))
 	enc.U(uint64(r.ChunkTotal))
-	enc.U(uint64(len(r.Chunks)))
-	for _, c := range r.Chunks {
-		putID(&enc, c)
-	}
-	enc.U(uint64(r.FirstChunk))
-	enc.I(int64(r.FirstPos))
 	return enc.B
 }
-
-// reducedSame is the version that programs of before gave to a class whose text was the parent's.
-const reducedSame = version + 1
 
 // DecodeReduced reads one.
 func DecodeReduced(b []byte) (Reduced, error) {
 	dec := rowfile.Dec{B: b}
-	if _, err := beginUpTo(&dec, "reduced class", reducedSame); err != nil {
+	if err := begin(&dec, "reduced class"); err != nil {
 		return Reduced{}, err
 	}
 	reduced := Reduced{Name: dec.S()}
@@ -115,13 +100,6 @@ func DecodeReduced(b []byte) (Reduced, error) {
 	}
 	reduced.Members, reduced.Text = digest(&dec), digest(&dec)
 	reduced.Mentions, reduced.ChunkTotal = int64(dec.U()), int64(dec.U())
-	for range dec.U() {
-		reduced.Chunks = append(reduced.Chunks, id(&dec))
-		if dec.Err != nil {
-			return reduced, dec.Err
-		}
-	}
-	reduced.FirstChunk, reduced.FirstPos = int64(dec.U()), int(dec.I())
 	return reduced, dec.End()
 }
 
@@ -161,67 +139,27 @@ func DecodeShort(b []byte) (Short, error) {
 // Record is a class as queries read it: the canonical bytes that the store of classes holds. It changes only where its
 // name or its text does: which chunks mention it is in the tables of splits.
 type Record struct {
-	ID     core.ID
-	Name   string
-	Text   string
-	Listed *Membership // in records of a generation with a live segment, and of manifests up to format 2; nil: not here
+	ID   core.ID
+	Name string
+	Text string
 }
-
-// Membership is what mentions a class.
-type Membership struct {
-	Mentions   int64
-	Members    core.Digest
-	ChunkTotal int64
-	Chunks     []core.ID // the first MaxRecordChunks
-}
-
-// recordAlone is the version of a record without a membership; the first has one.
-const recordAlone = version + 1
 
 // Encode gives the canonical bytes.
 func (r Record) Encode() []byte {
-	var enc rowfile.Enc
-	if r.Listed == nil {
-		enc.U(recordAlone)
-	} else {
-		enc.U(version)
-	}
+	enc := start()
 	putID(&enc, r.ID)
 	enc.S(r.Name)
 	enc.S(r.Text)
-	if r.Listed == nil {
-		return enc.B
-	}
-	enc.U(uint64(r.Listed.Mentions))
-	putDigest(&enc, r.Listed.Members)
-	enc.U(uint64(r.Listed.ChunkTotal))
-	enc.U(uint64(len(r.Listed.Chunks)))
-	for _, c := range r.Listed.Chunks {
-		putID(&enc, c)
-	}
 	return enc.B
 }
 
 // DecodeRecord reads one.
 func DecodeRecord(b []byte) (Record, error) {
 	dec := rowfile.Dec{B: b}
-	got, err := beginUpTo(&dec, "class record", recordAlone)
-	if err != nil {
+	if err := begin(&dec, "class record"); err != nil {
 		return Record{}, err
 	}
 	record := Record{ID: id(&dec), Name: dec.S(), Text: dec.S()}
-	if got == recordAlone {
-		return record, dec.End()
-	}
-	record.Listed = &Membership{Mentions: int64(dec.U()), Members: digest(&dec), ChunkTotal: int64(dec.U())}
-	total := dec.U()
-	record.Listed.Chunks = make([]core.ID, 0, min(total, uint64(len(dec.B)/len(core.ID{}))))
-	for range total {
-		record.Listed.Chunks = append(record.Listed.Chunks, id(&dec))
-		if dec.Err != nil {
-			break
-		}
-	}
 	return record, dec.End()
 }
 
@@ -234,40 +172,20 @@ type Class struct {
 	Vector core.Digest
 	Text   core.Digest
 	Keys   []core.Digest // of the ledger
-	First  *First        // of a generation with a live segment; nil: splits tell
 
 	// Mentions and the chunks that they are of, as they were when the row was written. More may have come since, or
 	// fewer be left: they are good for estimates alone.
 	Mentions, Chunks int64
 }
 
-// First is where the first mention of a class is.
-type First struct {
-	Chunk int64 // its number
-	Pos   int
-}
-
-// classAlone is the version of a class row without a first mention; the first has one, and no counts.
-const classAlone = version + 1
-
 // Encode gives the row's bytes.
 func (c Class) Encode() []byte {
-	var enc rowfile.Enc
-	if c.First == nil {
-		enc.U(classAlone)
-	} else {
-		enc.U(version)
-	}
+	enc := start()
 	enc.S(string(c.Record))
 	putDigest(&enc, c.Vector)
 	putDigest(&enc, c.Text)
-	if c.First == nil {
-		enc.U(uint64(c.Mentions))
-		enc.U(uint64(c.Chunks))
-	} else {
-		enc.U(uint64(c.First.Chunk))
-		enc.I(int64(c.First.Pos))
-	}
+	enc.U(uint64(c.Mentions))
+	enc.U(uint64(c.Chunks))
 	enc.U(uint64(len(c.Keys)))
 	for _, k := range c.Keys {
 		putDigest(&enc, k)
@@ -275,19 +193,14 @@ func (c Class) Encode() []byte {
 	return enc.B
 }
 
-// DecodeClass reads one. Counts of a row with a first mention are in its record.
+// DecodeClass reads one.
 func DecodeClass(b []byte) (Class, error) {
 	dec := rowfile.Dec{B: b}
-	got, err := beginUpTo(&dec, "class", classAlone)
-	if err != nil {
+	if err := begin(&dec, "class"); err != nil {
 		return Class{}, err
 	}
 	class := Class{Record: append([]byte(nil), dec.Bytes()...), Vector: digest(&dec), Text: digest(&dec)}
-	if got == classAlone {
-		class.Mentions, class.Chunks = int64(dec.U()), int64(dec.U())
-	} else {
-		class.First = &First{Chunk: int64(dec.U()), Pos: int(dec.I())}
-	}
+	class.Mentions, class.Chunks = int64(dec.U()), int64(dec.U())
 	for range dec.U() {
 		class.Keys = append(class.Keys, digest(&dec))
 		if dec.Err != nil {

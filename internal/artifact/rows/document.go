@@ -44,26 +44,14 @@ func (x Document) Listed() core.Digest {
 	return x.Version
 }
 
-// A stale document has a version of its own, and one with headings or pages; a row without is as it always was.
-const (
-	staleVersion    = 2
-	outlinedVersion = 2 // more than the version of the same row without an outline
-)
-
 // Encode gives the row's bytes.
 func (x Document) Encode() []byte {
-	var enc rowfile.Enc
-	number := uint64(version)
+	enc := start()
 	if x.Stale {
-		number = staleVersion
-	}
-	outlined := len(x.Headings) > 0 || len(x.Pages) > 0
-	if outlined {
-		number += outlinedVersion
-	}
-	enc.U(number)
-	if x.Stale {
+		enc.U(1)
 		putDigest(&enc, x.Found)
+	} else {
+		enc.U(0)
 	}
 	enc.S(x.Object)
 	putDigest(&enc, x.Version)
@@ -82,20 +70,17 @@ func (x Document) Encode() []byte {
 		enc.U(uint64(c.Start))
 		enc.U(uint64(c.End))
 	}
-	if outlined {
-		putOutline(&enc, x.Headings, x.Pages)
-	}
+	putOutline(&enc, x.Headings, x.Pages)
 	return enc.B
 }
 
-// DecodeDocument reads one, of any version.
+// DecodeDocument reads one.
 func DecodeDocument(b []byte) (Document, error) {
 	dec := rowfile.Dec{B: b}
-	got, err := beginUpTo(&dec, "document", staleVersion+outlinedVersion)
-	if err != nil {
+	if err := begin(&dec, "document"); err != nil {
 		return Document{}, err
 	}
-	outlined, stale := got > staleVersion, got%outlinedVersion == 0
+	stale := dec.U() == 1
 	var found core.Digest
 	if stale {
 		found = digest(&dec)
@@ -121,8 +106,6 @@ func DecodeDocument(b []byte) (Document, error) {
 			break
 		}
 	}
-	if outlined {
-		document.Headings, document.Pages = outline(&dec)
-	}
+	document.Headings, document.Pages = outline(&dec)
 	return document, dec.End()
 }

@@ -14,20 +14,14 @@ import (
 
 const version = 1
 
+// begin reads the version of a row.
 func begin(dec *rowfile.Dec, what string) error {
-	_, err := beginUpTo(dec, what, version)
-	return err
-}
-
-// beginUpTo reads the version of a row kind of which there are several.
-func beginUpTo(dec *rowfile.Dec, what string, newest uint64) (uint64, error) {
-	got := dec.U()
-	if got < version || got > newest {
-		return got, fault.SegmentDamage.At("decode "+what+" row", "").
+	if got := dec.U(); got != version {
+		return fault.SegmentDamage.At("decode "+what+" row", "").
 			Because(fmt.Sprintf("version %d is not known", got)).
 			Advise("update this program")
 	}
-	return got, dec.Err
+	return dec.Err
 }
 
 func start() rowfile.Enc {

@@ -80,32 +80,23 @@ var kinds = map[string]kind{
 		rows.Reduced{},
 		rows.Reduced{
 			Name: "Bohr", Descriptions: []string{"a", "", "b"}, Members: digestA, Text: digestB, Mentions: 3, ChunkTotal: 2,
-			Chunks: []core.ID{one, two}, FirstChunk: 4, FirstPos: -1,
 		}),
 	"short": of(rows.Short.Encode, rows.DecodeShort,
 		rows.Short{}, rows.Short{Text: "brief", Keys: []core.Digest{digestA, digestB}}),
 	"record": of(rows.Record.Encode, rows.DecodeRecord,
 		rows.Record{},
 		rows.Record{ID: core.ClassID("bohr"), Name: "Bohr", Text: "Bohr: x"},
-		rows.Record{Listed: &rows.Membership{Chunks: []core.ID{}}},
-		rows.Record{ID: core.ClassID("bohr"), Name: "Bohr", Text: "Bohr: x", Listed: &rows.Membership{
-			Mentions: 4, Members: digestA, ChunkTotal: 2, Chunks: []core.ID{one, two},
-		}}),
+		rows.Record{}),
 	"class": of(rows.Class.Encode, rows.DecodeClass,
 		rows.Class{},
 		rows.Class{
 			Record: []byte("canonical"), Vector: digestA, Text: digestB, Keys: []core.Digest{digestA}, Mentions: 5,
 			Chunks: 4,
-		},
-		rows.Class{
-			Record: []byte("canonical"), Vector: digestA, Text: digestB, Keys: []core.Digest{digestA},
-			First: &rows.First{Chunk: 5, Pos: -1},
 		}),
-	"live": of(rows.LiveChunk.Encode, rows.DecodeLiveChunk,
-		rows.LiveChunk{},
-		rows.LiveChunk{
-			Document: "d", Digest: digestA, Number: 1 << 40, Ordinal: 1, Start: 2, End: 3, Tokens: 4, Text: 5, TextFrame: 6,
-			Extract: 7, ExtFrame: 8, Windows: 9,
+	"chunk of a split": of(rows.SplitChunk.Encode, rows.DecodeSplitChunk,
+		rows.SplitChunk{},
+		rows.SplitChunk{
+			Document: "d", Digest: digestA, Ordinal: 1, Start: 2, End: 3, Tokens: 4, TextFrame: 6, ExtFrame: 8, Windows: 9,
 		}),
 }
 
@@ -169,24 +160,17 @@ func TestTheBytesOfVersionOne(t *testing.T) {
 		t.Errorf("got %v, want %v", got, want)
 	}
 	record := rows.Record{ID: core.ID{9}, Name: "N", Text: "T"}
-	if got := record.Encode(); !bytes.Equal(got, append([]byte{2, 9}, append(make([]byte, 15), 1, 'N', 1, 'T')...)) {
+	if got := record.Encode(); !bytes.Equal(got, append([]byte{1, 9}, append(make([]byte, 15), 1, 'N', 1, 'T')...)) {
 		t.Errorf("the canonical bytes of a record are %v", got)
-	}
-	record.Listed = &rows.Membership{Mentions: 1, ChunkTotal: 1, Chunks: []core.ID{{7}}}
-	if got := rows.RecordDigest(record.Encode()).Short(16); got != "6f763943b026af81" {
-		t.Errorf("the canonical bytes of a record with a membership have digest %s", got)
 	}
 }
 
-// A document that is not stale has the bytes that it always had: generations of before can be parents, and equal
-// corpora have equal segments.
-func TestOnlyAStaleDocumentHasTheNewerVersion(t *testing.T) {
+func TestAStaleDocumentListsWhatWasFound(t *testing.T) {
 	document := rows.Document{Object: "a", Version: digestA, Modified: noon, Chunks: []rows.Place{{one, 0, 10}}}
-	fresh := document.Encode()
-	document.Stale, document.Found = true, digestB
-	if stale := document.Encode(); fresh[0] != 1 || stale[0] != 2 || len(stale) != len(fresh)+len(digestB) {
-		t.Errorf("versions %d and %d, %d and %d bytes", fresh[0], stale[0], len(fresh), len(stale))
+	if document.Listed() != digestA {
+		t.Errorf("%+v", document)
 	}
+	document.Stale, document.Found = true, digestB
 	if document.Listed() != digestB || document.Version != digestA {
 		t.Errorf("%+v", document)
 	}
@@ -212,21 +196,6 @@ func FuzzDecodeNeverPanics(f *testing.F) {
 			}
 		}
 	})
-}
-
-func TestADocumentWithoutHeadingsAndPagesHasTheBytesOfBefore(t *testing.T) {
-	plain := rows.Document{Object: "a", Modified: noon, Runes: 20}
-	stale := plain
-	stale.Stale = true
-	for version, document := range map[byte]rows.Document{1: plain, 2: stale} {
-		if raw := document.Encode(); raw[0] != version {
-			t.Errorf("version %d, want %d", raw[0], version)
-		}
-		document.Pages = []int{0}
-		if raw := document.Encode(); raw[0] != version+2 {
-			t.Errorf("with pages: version %d, want %d", raw[0], version+2)
-		}
-	}
 }
 
 func TestTheHeadingsAndPagesOfAPlace(t *testing.T) {

@@ -29,11 +29,8 @@ func temporaryNeed(manifest *core.Manifest) int64 {
 	if manifest == nil {
 		return need
 	}
-	segments := manifest.Segments
-	for _, kind := range [][]core.Segment{segments.Live, segments.Search, segments.IDF} {
-		for _, segment := range kind {
-			need += needCopies * segment.Bytes
-		}
+	for _, segment := range manifest.Segments.IDF {
+		need += needCopies * segment.Bytes
 	}
 	return need
 }

@@ -11,7 +11,7 @@ import (
 
 func TestTheTemporaryFolderIsComparedWithWhatABuildNeeds(t *testing.T) {
 	built := &core.Manifest{Segments: core.Segments{
-		Live: []core.Segment{{Bytes: 1 << 30}}, Search: []core.Segment{{Bytes: 2 << 30}},
+		IDF: []core.Segment{{Bytes: 3 << 30}},
 	}}
 	for name, c := range map[string]struct {
 		space    scratch.Space

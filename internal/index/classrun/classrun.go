@@ -24,17 +24,9 @@ import (
 )
 
 // Kind and Version of the file.
-// 1: rows, names in order, one side of postings.
-// 2: postings are packed, names are front-coded (names, name_ends before), rows have no node.
-// 3: rows have no first mention.
-// 4: rows have 8 bytes of the digest of their vector, 32 before; row_name, the name of each row, is left out. All are
-// read.
 const (
 	Kind    = "classrun"
-	Version = 4
-	whole   = 3
-	firsts  = 2
-	flat    = 1
+	Version = 1
 )
 
 // Side is the prefix of the postings.
@@ -61,33 +53,6 @@ type Row struct {
 	Record core.Digest
 }
 
-// First is where the first mention of a class is, as rows of former versions say.
-type First struct {
-	Chunk core.ID
-	Pos   int32
-}
-
-// wholeRow is a record of version 3.
-type wholeRow struct {
-	ID             core.ID
-	Vector, Record core.Digest
-}
-
-// firstRow is a record of version 2.
-type firstRow struct {
-	ID             core.ID
-	Vector, Record core.Digest
-	First          First
-}
-
-// flatRow is a record of version 1.
-type flatRow struct {
-	ID, Node       core.ID
-	Vector, Record core.Digest
-	First          First
-	_              uint32
-}
-
 // Meta of the file, in the section "stats".
 type Meta struct {
 	Analyser string         `json:"analyser"` // the rules that made the terms; questions must be cut by the same
@@ -107,74 +72,29 @@ type File struct {
 	Rows    []Row
 	NameRow []uint32       // place of a name -> row
 	Words   *postings.Side // of rows
-	Firsts  []First        // of each row, in a file of a former version; nil: splits tell
 
 	f     *mapped.File
 	names mapped.Front
-	flat  *mapped.Strings // of a file of version 1, in place of names
 }
 
-// Open maps a run and checks that it is what is expected, and that what its sections say of each other lies within it.
+// Open maps a run and checks that it is what is expected.
 // Errors: those of mapped.Open, fault.FormatUnknown where another analyser made its terms or where its rows have access
-// labels, fault.SegmentDamage where its content does not fit.
+// labels, fault.SegmentDamage where its counts are not those.
 func Open(path string, expect Expect) (*File, error) {
-	file, err := mapped.Open(path, Kind, Version, whole, firsts, flat)
+	file, err := mapped.Open(path, Kind, Version)
 	if err != nil {
 		return nil, err
 	}
-	x := &File{f: file, NameRow: mapped.Slice[uint32](file, "name_row")}
-	labels := file.Bytes(nodes) != nil
-	switch file.Version() {
-	case flat:
-		labels = x.widen(mapped.Slice[flatRow](file, "rows"))
-		names := mapped.StringsOf(file, "names", "name_ends")
-		x.flat = &names
-	case firsts:
-		x.apart(mapped.Slice[firstRow](file, "rows"))
-	case whole:
-		x.shorten(mapped.Slice[wholeRow](file, "rows"))
-	default:
-		x.Rows = mapped.Slice[Row](file, "rows")
-	}
-	if x.flat == nil {
-		x.names = mapped.FrontOf(file, "names", "name_at", len(x.Rows))
-	}
-	if err := x.check(path, expect, labels); err != nil {
+	x := &File{f: file, NameRow: mapped.Slice[uint32](file, "name_row"), Rows: mapped.Slice[Row](file, "rows")}
+	x.names = mapped.FrontOf(file, "names", "name_at", len(x.Rows))
+	if err := x.check(path, expect); err != nil {
 		file.Close()
 		return nil, err
 	}
 	return x, nil
 }
 
-// widen copies the rows of version 1, which are held in memory therefore, and tells whether one has an access label.
-func (x *File) widen(rows []flatRow) (labels bool) {
-	x.Rows, x.Firsts = make([]Row, len(rows)), make([]First, len(rows))
-	for i := range rows {
-		row := &rows[i]
-		x.Rows[i], x.Firsts[i] = Row{row.ID, row.Vector.Prefix(), row.Record}, row.First
-		labels = labels || row.Node != row.ID
-	}
-	return labels
-}
-
-// apart copies the rows of version 2, which are held in memory therefore.
-func (x *File) apart(rows []firstRow) {
-	x.Rows, x.Firsts = make([]Row, len(rows)), make([]First, len(rows))
-	for i := range rows {
-		row := &rows[i]
-		x.Rows[i], x.Firsts[i] = Row{row.ID, row.Vector.Prefix(), row.Record}, row.First
-	}
-}
-
-// shorten copies the rows of version 3, which are held in memory therefore.
-func (x *File) shorten(rows []wholeRow) {
-	x.Rows = make([]Row, len(rows))
-	for i := range rows {
-		x.Rows[i] = Row{rows[i].ID, rows[i].Vector.Prefix(), rows[i].Record}
-	}
-}
-
-func (x *File) check(path string, expect Expect, labels bool) error {
+func (x *File) check(path string, expect Expect) error {
 	if err := json.Unmarshal(x.f.Bytes(metaSection), &x.Meta); err != nil {
 		return x.f.Unfit(err.Error())
 	}
@@ -182,10 +102,10 @@ func (x *File) check(path string, expect Expect, labels bool) error {
 		return err
 	}
 	x.Words = postings.Open(x.f, Side, x.Meta.Words)
-	if why := x.unfit(); why != "" {
-		return x.f.Unfit(why)
+	if len(x.NameRow) != len(x.Rows) || x.Words.Documents() != len(x.Rows) {
+		return x.f.Unfit("its sections are of different lengths")
 	}
-	if labels {
+	if x.f.Bytes(nodes) != nil {
 		return fault.FormatUnknown.At("open class run", path).
 			Because("its classes have access labels, which this program does not enforce").
 			Advise("use the program version that wrote it")
@@ -207,45 +127,8 @@ func (x *File) Expected(path string, expect Expect) error {
 	return nil
 }
 
-// unfit says what does not fit, if anything: a checksum can be made right for any content.
-func (x *File) unfit() string {
-	rows := len(x.Rows)
-	for i := 1; i < rows; i++ {
-		if bytes.Compare(x.Rows[i-1].ID[:], x.Rows[i].ID[:]) >= 0 {
-			return fmt.Sprintf("class %d is out of the order of ids", i)
-		}
-	}
-	fits := x.names.Fits()
-	if x.flat != nil {
-		fits = x.flat.Fits() && x.flat.Len() == rows
-	}
-	if !fits || len(x.NameRow) != rows {
-		return "its names do not fit its classes"
-	}
-	named := make([]uint64, (rows+63)/64) // one bit for each class that has had its name
-	var before, here []byte
-	for name, row := range x.NameRow {
-		if int64(row) >= int64(rows) || named[row/64]&(1<<(row%64)) != 0 {
-			return fmt.Sprintf("name %d is that of another class", name)
-		}
-		named[row/64] |= 1 << (row % 64)
-		here = x.AppendName(here[:0], name)
-		if name > 0 && CompareNames(before, x.NameID(name-1), here, x.NameID(name)) >= 0 {
-			return fmt.Sprintf("name %d is out of order", name)
-		}
-		before, here = here, before
-	}
-	if x.Words.Documents() != rows || !x.Words.Fits() {
-		return "its postings do not fit its classes"
-	}
-	return ""
-}
-
 // AppendName appends the folded name at a place of the order of names to a buffer.
 func (x *File) AppendName(buf []byte, place int) []byte {
-	if x.flat != nil {
-		return append(buf, x.flat.Bytes(place)...)
-	}
 	return x.names.Append(buf, place)
 }
 

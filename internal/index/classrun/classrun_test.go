@@ -162,39 +162,3 @@ func TestARunWithAccessLabelsIsRefused(t *testing.T) {
 		}
 	}
 }
-
-// Each class has one name: a run in which one has another's as well is damaged, whatever its checksums say.
-func TestARunInWhichAClassHasTwoNamesIsRefused(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "run")
-	if err := os.WriteFile(path, whole(t, 0), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	from, err := mapped.Open(path, classrun.Kind, classrun.Version)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer from.Close()
-	var out bytes.Buffer
-	writer := mapped.NewWriter(&out, classrun.Kind, classrun.Version, nil)
-	for _, name := range from.Sections() {
-		raw := bytes.Clone(from.Bytes(name))
-		if name == "name_row" {
-			copy(raw[len(raw)-4:], raw[len(raw)-8:]) // the last two names, which differ, are of one class
-		}
-		writer.Section(name)
-		if _, err := writer.Write(raw); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := writer.Close(); err != nil {
-		t.Fatal(err)
-	}
-	forged := filepath.Join(t.TempDir(), "forged")
-	if err := os.WriteFile(forged, out.Bytes(), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	_, err = classrun.Open(forged, classrun.Expect{Analyser: "v1", Classes: len(names())})
-	if !fault.Is(err, fault.SegmentDamage) || !strings.Contains(err.Error(), "that of another class") {
-		t.Errorf("a class with two names: %v", err)
-	}
-}

@@ -2,7 +2,6 @@ package deletedstats_test
 
 import (
 	"bytes"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"iter"
@@ -16,7 +15,6 @@ import (
 	"github.com/unweaver/unweaver/internal/index/deletedstats"
 	"github.com/unweaver/unweaver/internal/index/postings"
 	"github.com/unweaver/unweaver/internal/stream/mapped"
-	"github.com/unweaver/unweaver/internal/testkit/mappedtest"
 	"github.com/unweaver/unweaver/internal/testkit/scratchtest"
 )
 
@@ -202,79 +200,4 @@ func TestLargeTablesGoThroughFiles(t *testing.T) {
 	if files := left(); len(files) != 0 {
 		t.Errorf("%d files stay", len(files))
 	}
-}
-
-// sample has terms of many lengths.
-func sample(t testing.TB) []byte {
-	return write(t, nil, deletedstats.Change{Documents: 9, Terms: 100, Entries: entries(
-		deletedstats.Entry{Term: "", Documents: 9}, deletedstats.Entry{Term: "a", Documents: 1},
-		deletedstats.Entry{Term: "ab", Documents: 4}, deletedstats.Entry{Term: "é", Documents: 7})})
-}
-
-// A bit of every byte is flipped, and the file is cut at every place: an error, or the same counts.
-func TestDamageIsSeenOrHarmless(t *testing.T) {
-	good := sample(t)
-	try := func(content []byte, what string, at int) {
-		table, err := open(t, content, chunks)
-		if err != nil {
-			if !fault.Is(err, fault.SegmentDamage) && !fault.Is(err, fault.FormatUnknown) {
-				t.Fatalf("%s %d: %v", what, at, err)
-			}
-			return
-		}
-		totals := postings.Totals{Documents: 9, Terms: 100}
-		if table.Totals() != totals || table.Frequency("") != 9 || table.Frequency("a") != 1 || table.Frequency("é") != 7 {
-			t.Fatalf("%s %d: other counts", what, at)
-		}
-	}
-	for i := range good {
-		bad := bytes.Clone(good)
-		bad[i] ^= 1 << (i % 8)
-		try(bad, "byte", i)
-		try(good[:i], "cut to", i)
-	}
-}
-
-// choices is a source of random numbers that the fuzzer writes.
-type choices struct{ rest []byte }
-
-// Uint64 implements rand.Source; behind the end of the input it is never 0, of which draws would be repeated for ever.
-func (c *choices) Uint64() uint64 {
-	var raw [8]byte
-	n := copy(raw[:], c.rest)
-	c.rest = c.rest[n:]
-	if n == 0 {
-		return 0x9e3779b97f4a7c15
-	}
-	return binary.LittleEndian.Uint64(raw[:])
-}
-
-// Content that is forged under checksums that are right is refused, or every term of it is found, with a count that
-// can be.
-func FuzzDeadStats(f *testing.F) {
-	whole := sample(f)
-	for _, seed := range []string{"", "\x01", "0123456789abcdef0123456789abcdef", "\xff\xff\xff\xff\xff\xff\xff\xff\x80"} {
-		f.Add([]byte(seed), true)
-		f.Add([]byte(seed), false)
-	}
-	f.Add(whole, false)
-	f.Fuzz(func(t *testing.T, input []byte, forged bool) {
-		content := input
-		if forged {
-			content = mappedtest.Forge(whole, rand.New(&choices{input}))
-		}
-		table, err := open(t, content, chunks)
-		if err != nil {
-			if !fault.Is(err, fault.SegmentDamage) && !fault.Is(err, fault.FormatUnknown) {
-				t.Errorf("refused without its code: %v", err)
-			}
-			return
-		}
-		for entry := range table.All() {
-			df := table.Frequency(entry.Term)
-			if df == 0 || int64(df) != entry.Documents || df > table.Totals().Documents {
-				t.Errorf("%q is in %d of %d, found in %d", entry.Term, entry.Documents, table.Totals().Documents, df)
-			}
-		}
-	})
 }

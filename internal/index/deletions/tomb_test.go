@@ -2,7 +2,6 @@ package deletions_test
 
 import (
 	"bytes"
-	"encoding/binary"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -12,7 +11,6 @@ import (
 
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/index/deletions"
-	"github.com/unweaver/unweaver/internal/testkit/mappedtest"
 )
 
 func of(rows int) deletions.Of {
@@ -132,76 +130,4 @@ func TestABitmapOfAnotherSegmentIsRefused(t *testing.T) {
 			t.Errorf("another %s: %v", name, err)
 		}
 	}
-}
-
-// A bit of every byte is flipped, and the file is cut at every place: an error, or the same rows.
-func TestDamageIsSeenOrHarmless(t *testing.T) {
-	dead := func(row int) bool { return row%5 == 0 }
-	good := write(t, 130, dead)
-	try := func(content []byte, what string, at int) {
-		bitmap, err := open(t, content, of(130))
-		if err != nil {
-			if !fault.Is(err, fault.SegmentDamage) && !fault.Is(err, fault.FormatUnknown) {
-				t.Fatalf("%s %d: %v", what, at, err)
-			}
-			return
-		}
-		for row := range 130 {
-			if bitmap.Dead(row) != dead(row) {
-				t.Fatalf("%s %d: row %d is another", what, at, row)
-			}
-		}
-	}
-	for i := range good {
-		bad := bytes.Clone(good)
-		bad[i] ^= 1 << (i % 8)
-		try(bad, "byte", i)
-		try(good[:i], "cut to", i)
-	}
-}
-
-// choices is a source of random numbers that the fuzzer writes.
-type choices struct{ rest []byte }
-
-// Uint64 implements rand.Source; behind the end of the input it is never 0, of which draws would be repeated for ever.
-func (c *choices) Uint64() uint64 {
-	var raw [8]byte
-	n := copy(raw[:], c.rest)
-	c.rest = c.rest[n:]
-	if n == 0 {
-		return 0x9e3779b97f4a7c15
-	}
-	return binary.LittleEndian.Uint64(raw[:])
-}
-
-// Content that is forged under checksums that are right is refused, or counts what it has.
-func FuzzTomb(f *testing.F) {
-	whole := write(f, 130, func(row int) bool { return row%5 == 0 })
-	for _, seed := range []string{"", "\x01", "0123456789abcdef0123456789abcdef", "\xff\xff\xff\xff\xff\xff\xff\xff\x80"} {
-		f.Add([]byte(seed), true)
-		f.Add([]byte(seed), false)
-	}
-	f.Add(whole, false)
-	f.Fuzz(func(t *testing.T, input []byte, forged bool) {
-		content := input
-		if forged {
-			content = mappedtest.Forge(whole, rand.New(&choices{input}))
-		}
-		bitmap, err := open(t, content, of(130))
-		if err != nil {
-			if !fault.Is(err, fault.SegmentDamage) && !fault.Is(err, fault.FormatUnknown) {
-				t.Errorf("refused without its code: %v", err)
-			}
-			return
-		}
-		count := 0
-		for row := range bitmap.Rows() {
-			if bitmap.Dead(row) {
-				count++
-			}
-		}
-		if count != bitmap.Count() || bitmap.Rows() != 130 {
-			t.Errorf("%d of %d rows are dead, it counts %d", count, bitmap.Rows(), bitmap.Count())
-		}
-	})
 }

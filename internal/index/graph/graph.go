@@ -1,12 +1,10 @@
-// Package graph is the bipartite graph of classes and chunks as the search segment holds it: adjacency lists in both
-// directions.
+// Package graph is the bipartite graph of classes and chunks: adjacency lists in both directions.
 package graph
 
 import (
 	"fmt"
 
 	"github.com/unweaver/unweaver/internal/fault"
-	"github.com/unweaver/unweaver/internal/stream/mapped"
 )
 
 // MaxNodes is how many classes and chunks a graph has together, at most: a walk numbers them in 32 bits, classes first,
@@ -23,8 +21,7 @@ func Room(index string, classes, chunks int) error {
 		Advise("divide the corpus among several indexes")
 }
 
-// Adjacency has, of class c, the chunks ClassTo[ClassOff[c]:ClassOff[c+1]], and so of chunks. Lists are increasing and
-// the slices may be mapped files.
+// Adjacency has, of class c, the chunks ClassTo[ClassOff[c]:ClassOff[c+1]], and so of chunks. Lists are increasing.
 type Adjacency struct {
 	ClassOff, ChunkOff []uint64
 	ClassTo, ChunkTo   []uint32
@@ -44,15 +41,4 @@ func (a *Adjacency) ChunksOf(class uint32) []uint32 {
 // ClassesOf a chunk.
 func (a *Adjacency) ClassesOf(chunk uint32) []uint32 {
 	return a.ChunkTo[a.ChunkOff[chunk]:a.ChunkOff[chunk+1]]
-}
-
-// Fits tells whether every list lies within its side, rises, and names nodes of the other side, and whether both
-// directions have the same number of edges.
-func (a *Adjacency) Fits() bool {
-	return len(a.ClassTo) == len(a.ChunkTo) && a.Classes()+a.Chunks() <= MaxNodes &&
-		fits(a.ClassOff, a.ClassTo, a.Chunks()) && fits(a.ChunkOff, a.ChunkTo, a.Classes())
-}
-
-func fits(offsets []uint64, to []uint32, others int) bool {
-	return mapped.Starts(offsets, len(to)) && mapped.Below(to, others) && mapped.Rising(to, offsets)
 }

@@ -106,8 +106,8 @@ func Open(path string) (*Table, error) {
 		frequencies: mapped.Slice[uint32](file, "df"),
 	}
 	sampled, total := file.Bytes("n"), file.Bytes("total")
-	if !table.terms.Fits() || len(table.frequencies) != table.terms.Len() || len(sampled) != 8 || len(total) != 8 {
-		err := file.Unfit("its sections do not fit each other")
+	if len(table.frequencies) != table.terms.Len() || len(sampled) != 8 || len(total) != 8 {
+		err := file.Unfit("its sections are of different lengths")
 		file.Close()
 		return nil, err
 	}

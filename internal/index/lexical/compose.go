@@ -44,11 +44,6 @@ type Index struct {
 	weights [tabledCounts * tabledLengths]float32
 }
 
-// New searches one side, all of whose rows live.
-func New(side *postings.Side) *Index {
-	return compose([]Part{{Side: side}}, nil, side.Stats().Totals())
-}
-
 // Compose searches sides, in the order of their numbers. dead counts their dead rows together, and may be nil where
 // there are none. Errors: fault.SegmentDamage for bitmaps and counts that do not fit the sides or each other,
 // fault.TooLarge above MaxRows.

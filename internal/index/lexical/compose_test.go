@@ -19,6 +19,7 @@ import (
 	"github.com/unweaver/unweaver/internal/index/lexical"
 	"github.com/unweaver/unweaver/internal/index/postings"
 	"github.com/unweaver/unweaver/internal/stream/mapped"
+	"github.com/unweaver/unweaver/internal/testkit/longtest"
 )
 
 // open writes documents of terms as a side, and maps it.
@@ -239,10 +240,7 @@ func lengthened(r *rand.Rand, docs [][]string) [][]string {
 }
 
 func TestManySidesAnswerToTheLastBitAsOneOfTheLiveRows(t *testing.T) {
-	corpora := 40
-	if testing.Short() {
-		corpora = 8
-	}
+	corpora := longtest.Count(10, 40)
 	r := rand.New(rand.NewPCG(14, 1))
 	for corpus := range corpora {
 		vocabulary := []int{5, 60, 3000}[corpus%3]
@@ -415,7 +413,7 @@ func TestScoresOfAllRowsAreThoseOfASearchToTheLastBit(t *testing.T) {
 				found[hit.Doc] = hit.Score
 			}
 			for row, key := range keys {
-				if key >= 0 && math.Float64bits(scores.Of(many.Row(uint32(row)))) != math.Float64bits(found[uint32(row)]) {
+				if key >= 0 && math.Float64bits(scores.Of(uint32(row))) != math.Float64bits(found[uint32(row)]) {
 					t.Fatalf("%v: row %d has %v, in the search %v", terms, row, scores.Of(uint32(row)), found[uint32(row)])
 				}
 			}

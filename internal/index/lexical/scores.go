@@ -80,6 +80,3 @@ func (s *Scores) Of(row uint32) float64 {
 	}
 	return 0
 }
-
-// Row is where a document of one side lies: its number.
-func (x *Index) Row(doc uint32) uint32 { return doc }

@@ -9,7 +9,6 @@ import (
 	"sort"
 
 	"github.com/unweaver/unweaver/internal/core"
-	"github.com/unweaver/unweaver/internal/index/split"
 	"github.com/unweaver/unweaver/internal/stream/parallel"
 )
 
@@ -50,7 +49,7 @@ func (s *Set) join(ctx context.Context, byID *merge) error {
 				if number == None {
 					continue
 				}
-				if file.Placed() && (filled[at] == 0 || number < first[at]) {
+				if filled[at] == 0 || number < first[at] {
 					first[at], s.firstAt[place] = number, file.PlacesOf(class)[i]
 				}
 				list[filled[at]] = number
@@ -59,7 +58,7 @@ func (s *Set) join(ctx context.Context, byID *merge) error {
 		}); err != nil {
 			return err
 		}
-		return s.firsts(from, to)
+		return s.sortChunks(from, to)
 	})
 }
 
@@ -114,34 +113,18 @@ func (s *Set) boundary(byID *merge, part, split int) int {
 	return least
 }
 
-// firsts puts the chunks of classes in order, and looks where each is mentioned first.
-func (s *Set) firsts(from, to int) error {
+// sortChunks puts the chunks of classes in order. Each class has one.
+func (s *Set) sortChunks(from, to int) error {
 	for place := from; place < to; place++ {
 		list := s.Graph.ChunksOf(uint32(place))
 		if !slices.IsSorted(list) {
 			slices.Sort(list)
 		}
-		where := s.classes[place]
-		file := s.runs[where.file].File
-		unfit := func(why string) error {
-			return file.Unfit("class " + file.Rows[where.row].ID.String() + " has " + why)
-		}
 		if len(list) == 0 {
-			return unfit("no live mention")
+			where := s.classes[place]
+			file := s.runs[where.file].File
+			return file.Unfit("class " + file.Rows[where.row].ID.String() + " has no live mention")
 		}
-		number, _ := s.ChunkAt(list[0])
-		placed := s.splits[number].File.Placed()
-		if placed && file.Firsts == nil {
-			continue
-		}
-		if placed || file.Firsts == nil {
-			return unfit("its mentions in a split of another version")
-		}
-		told := file.Firsts[where.row]
-		if *s.chunkID(list[0]) != told.Chunk {
-			return unfit("another first mention than its row says")
-		}
-		s.firstAt[place] = uint16(min(max(told.Pos+1, 0), split.MaxPlace))
 	}
 	return nil
 }

@@ -1,5 +1,5 @@
-// Package liveset numbers what is live in many splits and class runs together, as a build from nothing would number it
-// in one live segment: documents in the order of keys, chunks in the order of documents and within them, classes in the
+// Package liveset numbers what is live in many splits and class runs together, as one split of a build from nothing
+// would be numbered: documents in the order of keys, chunks in the order of documents and within them, classes in the
 // order of ids, names in their order, and classes once more in the order of their first mentions. What is dead takes no
 // number. The numbers are made when a generation is opened, side by side and into flat arrays, and stored nowhere; they
 // hold about 12 bytes a chunk, 16 a document, 32 a class and 8 a mention in memory, besides 4 for each dead row.
@@ -82,8 +82,7 @@ func newRowNumbers(files int, rows func(file int) int) rowNumbers {
 
 // New numbers a set, whose files stay the caller's and are open as long as the set is used. Errors: fault.TooLarge
 // where there are more rows than can be numbered; fault.SegmentDamage, which names a file, where documents or classes
-// are live twice, a live chunk mentions a class that is not live, or a live class has no live mention; or, of former
-// versions, another first one than its row says.
+// are live twice, a live chunk mentions a class that is not live, or a live class has no live mention.
 func New(ctx context.Context, index string, splits []Split, runs []Run) (*Set, error) {
 	s := &Set{splits: splits, runs: runs}
 	chunks, classes := 0, 0

@@ -77,17 +77,7 @@ func (s *Set) Filtered(document int) (map[string]string, time.Time) {
 	return s.splits[where.file].File.Filtered(int(where.row))
 }
 
-// Titled tells whether all splits know which classes their documents' titles name.
-func (s *Set) Titled() bool {
-	for _, one := range s.splits {
-		if len(one.File.Titles) < len(one.File.Documents) {
-			return false
-		}
-	}
-	return true
-}
-
-// Title tells which classes the title of a document names. It may be asked of a set that is Titled.
+// Title tells which classes the title of a document names.
 func (s *Set) Title(document int) title.Named {
 	where := s.documents[document]
 	return s.splits[where.file].File.Titles[where.row]
@@ -178,13 +168,10 @@ func (s *Set) ClassAt(place uint32) *live.Class {
 	return class
 }
 
-// Mentions is how often a class is mentioned, as far as splits tell: those of former versions do not.
+// Mentions is how often a class is mentioned.
 func (s *Set) Mentions(place uint32) (mentions int64) {
 	id := s.ClassID(place)
 	for i, one := range s.splits {
-		if !one.File.Placed() {
-			continue
-		}
 		class := one.File.ClassFrom(id)
 		if class < len(one.File.ClassIDs) && one.File.ClassIDs[class] == id {
 			numbers := s.numbers.of[i]

@@ -8,7 +8,6 @@ import (
 
 	"github.com/unweaver/unweaver/internal/index/postings"
 	"github.com/unweaver/unweaver/internal/stream/mapped"
-	"github.com/unweaver/unweaver/internal/testkit/postingstest"
 )
 
 // Documents of about twenty words by Zipf's law, as the texts of classes are.
@@ -54,24 +53,14 @@ func BenchmarkFits(b *testing.B) {
 			b.Fatal(err)
 		}
 	}
-	for name, write := range map[string]func(*mapped.Writer) (postings.Stats, error){
-		"packed": func(writer *mapped.Writer) (postings.Stats, error) { return builder.Write(writer, "x_") },
-		"flat": func(writer *mapped.Writer) (postings.Stats, error) {
-			return postingstest.WriteFlat(writer, "x_", documents), nil
-		},
-	} {
-		side := keep(b, write)
-		held = 0
-		for _, list := range side.Lists() {
-			held += list.Len()
-		}
-		b.Run(name, func(b *testing.B) {
-			for b.Loop() {
-				if !side.Fits() {
-					b.Fatal("it does not fit")
-				}
-			}
-			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(held), "ns/posting")
-		})
+	side := keep(b, func(writer *mapped.Writer) (postings.Stats, error) { return builder.Write(writer, "x_") })
+	for _, list := range side.Lists() {
+		held += list.Len()
 	}
+	for b.Loop() {
+		if !side.Fits() {
+			b.Fatal("it does not fit")
+		}
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(held), "ns/posting")
 }

@@ -1,4 +1,4 @@
-// Package postings is the inverted index of the search segment on disk: which documents hold a term, with block maxima
+// Package postings is the inverted index of a split or a class run on disk: which documents hold a term, with block maxima
 // of BM25 weights (k1 = 1.2, b = 0.75), mapped into memory. It writes and reads lists and scores nothing.
 //
 // A side (chunks or classes) has these sections, each under its prefix:
@@ -18,14 +18,6 @@
 // is that of a posting without idf, in units of 2^-14, rounded up. A list of one block has its head before it: u8, u8
 // bits, u16 largest weight. One of up to 16 postings has neither: each is a varint of twice the difference, plus one
 // where its count follows, which is a byte and not 1.
-//
-// Sides that were written before they were packed have other sections, and are read as well:
-//
-//	terms      bytes of all terms in order        term_end  u64 end of each term
-//	post       u64 first posting of each term, and the end        block     u64 first block of each term, and the end
-//	doc        u32 of each posting, increasing in a term          tf        u8 of each posting (255 = at least)
-//	max        f32 of each block of 128 postings: its largest weight without idf
-//	len        u32 terms of each document
 package postings
 
 import (

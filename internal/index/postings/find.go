@@ -49,13 +49,6 @@ func NewFinder(terms []string) *Finder {
 
 // In appends the postings that a side has of each term, in their order; of a term that no document holds an empty list.
 func (f *Finder) In(side *Side, lists []List) []List {
-	if !side.packed {
-		for _, term := range f.terms {
-			list, _ := side.findFlat(term)
-			lists = append(lists, list)
-		}
-		return lists
-	}
 	f.locate(side.beginnings())
 	for i, at := range f.at {
 		if f.at[i] = side.lastGroup(f.terms[i], f.heads[i], at); f.at[i] > 0 {
@@ -111,8 +104,9 @@ func (s *Side) lastGroup(term string, wanted uint64, less int) int {
 	return lo
 }
 
-// findPacked looks a term up.
-func (s *Side) findPacked(term string) (List, bool) {
+// Find gives the postings of a term; false when no document holds it. A question asks every side for every term, so
+// terms are compared where they lie.
+func (s *Side) Find(term string) (List, bool) {
 	wanted, less := head(term), 0
 	heads := s.beginnings()
 	for left := len(heads); left > 0; {

@@ -33,7 +33,7 @@ type block struct {
 type List struct {
 	side     *Side
 	postings int
-	start    uint64 // of its bytes; of a side that is not packed, its first posting
+	start    uint64 // of its bytes
 	first    uint64 // block
 }
 
@@ -46,24 +46,17 @@ func (l List) Blocks() int { return (l.postings + BlockSize - 1) / BlockSize }
 // in is how many postings a block has.
 func (l List) in(block int) int { return min(BlockSize, l.postings-block*BlockSize) }
 
-// Bounded tells whether Last and Largest are there to be read: of a list of one block that is packed they are not,
-// what it holds tells them.
-func (l List) Bounded() bool { return l.side != nil && (!l.side.packed || l.postings > BlockSize) }
+// Bounded tells whether Last and Largest are there to be read: of a list of one block they are not, what it holds tells
+// them.
+func (l List) Bounded() bool { return l.postings > BlockSize }
 
 // Last is the last document of a block of a list that is Bounded.
-func (l List) Last(block int) uint32 {
-	if l.side.packed {
-		return l.side.blocks[l.first+uint64(block)].Last
-	}
-	return l.side.doc[l.start+uint64(block*BlockSize+l.in(block)-1)]
-}
+func (l List) Last(block int) uint32 { return l.side.blocks[l.first+uint64(block)].Last }
 
 // Largest is at least the weight without idf of every posting in a block, by the average length of the side's own
 // documents (see Raise); 0 of a list whose postings are so few that none is kept.
 func (l List) Largest(block int) float32 {
 	switch {
-	case !l.side.packed:
-		return l.side.largest[l.first+uint64(block)]
 	case l.postings > BlockSize:
 		return float32(l.side.blocks[l.first+uint64(block)].Largest) * maxStep
 	case l.postings > fewPostings:
@@ -97,9 +90,6 @@ func (c *Cursor) Load(number int) {
 	c.block = number
 	side, n := c.list.side, c.list.in(number)
 	switch {
-	case !side.packed:
-		from := c.list.start + uint64(number*BlockSize)
-		c.Docs, c.counted = side.doc[from:from+uint64(n)], side.tf[from:from+uint64(n)]
 	case c.list.postings > BlockSize:
 		raw, record := side.lists[c.list.start:], &side.blocks[c.list.first+uint64(number)]
 		before := ^uint32(0)

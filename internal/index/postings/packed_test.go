@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"flag"
 	"fmt"
-	"maps"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -12,9 +11,6 @@ import (
 	"testing"
 
 	"github.com/unweaver/unweaver/internal/index/postings"
-	"github.com/unweaver/unweaver/internal/stream/mapped"
-	"github.com/unweaver/unweaver/internal/testkit/mappedtest"
-	"github.com/unweaver/unweaver/internal/testkit/postingstest"
 )
 
 var update = flag.Bool("update", false, "write the golden files")
@@ -43,36 +39,54 @@ func texts(documents int) [][]string {
 	return out
 }
 
-// both writes a side as it is written now and as it was before sides were packed.
-func both(t *testing.T, documents [][]string) (packed, flat *postings.Side) {
+// plain is which documents hold a term, and how often.
+type plain struct {
+	docs   []uint32
+	counts []uint8
+}
+
+// sideOf writes a side of documents, and gives what it has to say.
+func sideOf(t *testing.T, documents [][]string) (side *postings.Side, lists map[string]plain, stats postings.Stats) {
 	t.Helper()
 	builder := postings.NewBuilder()
 	add(t, builder, documents...)
-	flat = keep(t, func(writer *mapped.Writer) (postings.Stats, error) {
-		return postingstest.WriteFlat(writer, "x_", documents), nil
-	})
-	return write(t, builder), flat
+	lists, stats.Documents = map[string]plain{}, uint32(len(documents))
+	for doc, terms := range documents {
+		counts := map[string]int{}
+		for _, term := range terms {
+			counts[term]++
+		}
+		for term, count := range counts {
+			list := lists[term]
+			lists[term] = plain{append(list.docs, uint32(doc)), append(list.counts, uint8(min(count, 255)))}
+		}
+		stats.Terms += uint64(len(terms))
+	}
+	return write(t, builder), lists, stats
 }
 
-func TestAPackedSideSaysWhatAFlatOneSays(t *testing.T) {
+func TestASideSaysWhatItsDocumentsSay(t *testing.T) {
 	for _, documents := range []int{0, 1, 2, 16, 17, 127, 128, 129, 130, 257, 3000} {
-		packed, flat := both(t, texts(documents))
-		if !packed.Fits() || !flat.Fits() || packed.Stats() != flat.Stats() || !slices.Equal(packed.Lengths, flat.Lengths) {
-			t.Fatalf("%d documents: %+v, %+v", documents, packed.Stats(), flat.Stats())
+		side, want, stats := sideOf(t, texts(documents))
+		if got := side.Stats(); !side.Fits() || got.Documents != stats.Documents || got.Terms != stats.Terms {
+			t.Fatalf("%d documents: %+v, %+v", documents, got, stats)
 		}
-		want := map[string]postings.List{}
-		maps.Insert(want, flat.Lists())
+		for doc, terms := range texts(documents) {
+			if side.Lengths[doc] != uint32(len(terms)) {
+				t.Fatalf("document %d has %d terms, want %d", doc, side.Lengths[doc], len(terms))
+			}
+		}
 		var cursor postings.Cursor
 		before, terms := "", 0
-		for term, list := range packed.Lists() {
+		for term, list := range side.Lists() {
 			if terms > 0 && term <= before {
 				t.Fatalf("%q follows %q", term, before)
 			}
 			before = term
 			terms++
-			found, held := packed.Find(term)
+			found, held := side.Find(term)
 			docs, counts := list.All()
-			wantDocs, wantCounts := want[term].All()
+			wantDocs, wantCounts := want[term].docs, want[term].counts
 			if !held || found != list || !slices.Equal(docs, wantDocs) || !slices.Equal(counts, wantCounts) {
 				t.Fatalf("%q of %d documents: %v %v, want %v %v", term, documents, docs, counts, wantDocs, wantCounts)
 			}
@@ -84,12 +98,12 @@ func TestAPackedSideSaysWhatAFlatOneSays(t *testing.T) {
 				}
 			}
 			for _, other := range []string{term + "\x00", term + "z", term[:len(term)/2], term[:max(0, len(term)-1)] + "!"} {
-				if _, there := want[other]; packed.Has(other) != there || flat.Has(other) != there {
-					t.Fatalf("%q is in the index: %v, found: %v", other, there, packed.Has(other))
+				if _, there := want[other]; side.Has(other) != there {
+					t.Fatalf("%q is in the index: %v, found: %v", other, there, side.Has(other))
 				}
 			}
 		}
-		if terms != len(want) || packed.Has("zzz") || packed.Has("\xff\xff\xff") || (documents == 0 && packed.Has("")) {
+		if terms != len(want) || side.Has("zzz") || side.Has("\xff\xff\xff") || (documents == 0 && side.Has("")) {
 			t.Errorf("%d terms, want %d", terms, len(want))
 		}
 	}
@@ -98,9 +112,10 @@ func TestAPackedSideSaysWhatAFlatOneSays(t *testing.T) {
 func TestAFinderFindsWhatTermsFoundOneByOneAre(t *testing.T) {
 	r := rand.New(rand.NewPCG(6, 7))
 	for _, documents := range []int{0, 1, 17, 3000} {
-		packed, flat := both(t, texts(documents))
+		side, _, _ := sideOf(t, texts(documents))
+		other, _, _ := sideOf(t, texts(documents+1))
 		terms := []string{"", "zzz", "document", "document1", "\xff\xff", "\xff\xff\xff\xff\xff\xff\xff\xff\xff"}
-		for term := range packed.Lists() {
+		for term := range side.Lists() {
 			if r.IntN(3) == 0 {
 				terms = append(terms, term, term+"a", term[:len(term)/2])
 			}
@@ -108,12 +123,12 @@ func TestAFinderFindsWhatTermsFoundOneByOneAre(t *testing.T) {
 		r.Shuffle(len(terms), func(i, j int) { terms[i], terms[j] = terms[j], terms[i] })
 		for _, some := range [][]string{nil, terms[:1], terms[:5], terms} {
 			finder := postings.NewFinder(some)
-			lists := finder.In(flat, finder.In(packed, nil)) // sides of any kind, one after another
+			lists := finder.In(other, finder.In(side, nil)) // one after another
 			for i, term := range some {
-				inPacked, _ := packed.Find(term)
-				inFlat, _ := flat.Find(term)
-				if lists[i] != inPacked || lists[len(some)+i] != inFlat {
-					t.Fatalf("%q of %d documents: %v, alone %v", term, documents, lists[i].Len(), inPacked.Len())
+				first, _ := side.Find(term)
+				second, _ := other.Find(term)
+				if lists[i] != first || lists[len(some)+i] != second {
+					t.Fatalf("%q of %d documents: %v, alone %v", term, documents, lists[i].Len(), first.Len())
 				}
 			}
 		}
@@ -121,16 +136,16 @@ func TestAFinderFindsWhatTermsFoundOneByOneAre(t *testing.T) {
 }
 
 func TestDecodingAllocatesNothing(t *testing.T) {
-	packed, _ := both(t, texts(3000))
+	side, _, _ := sideOf(t, texts(3000))
 	var terms []string
-	for term := range packed.Lists() {
+	for term := range side.Lists() {
 		terms = append(terms, term)
 	}
 	cursor := new(postings.Cursor)
 	sum := 0
 	if allocations := testing.AllocsPerRun(3, func() {
 		for _, term := range terms {
-			list, _ := packed.Find(term)
+			list, _ := side.Find(term)
 			cursor.Reset(list)
 			for block := range list.Blocks() {
 				cursor.Load(block)
@@ -146,7 +161,7 @@ func TestDecodingAllocatesNothing(t *testing.T) {
 func TestBytesOfThisVersion(t *testing.T) {
 	builder := postings.NewBuilder()
 	add(t, builder, texts(300)...)
-	got, path := bytesOf(t, builder), filepath.Join("testdata", "side.2.segment")
+	got, path := bytesOf(t, builder), filepath.Join("testdata", "side.segment")
 	if *update {
 		if err := os.WriteFile(path, got, 0o644); err != nil {
 			t.Fatal(err)
@@ -180,58 +195,4 @@ func readAll(side *postings.Side) {
 		}
 		_, _ = cursor.Seek(7)
 	}
-}
-
-// forged writes a forged side and reads it where it fits.
-func forged(t *testing.T, whole []byte, stats postings.Stats, random *rand.Rand) (fits bool) {
-	t.Helper()
-	path := filepath.Join(t.TempDir(), "side")
-	if err := os.WriteFile(path, mappedtest.Forge(whole, random), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	file, err := mapped.Open(path, "test", 1)
-	if err != nil {
-		return false
-	}
-	defer file.Close()
-	side := postings.Open(file, "x_", stats)
-	if !side.Fits() {
-		return false
-	}
-	readAll(side)
-	return true
-}
-
-func TestAForgedSideIsRefusedOrReadWithoutAPanic(t *testing.T) {
-	documents := texts(300)
-	builder := postings.NewBuilder()
-	add(t, builder, documents...)
-	packed, _ := both(t, documents)
-	whole, random := bytesOf(t, builder), rand.New(rand.NewPCG(9, 9))
-	refused := 0
-	for range 800 {
-		if !forged(t, whole, packed.Stats(), random) {
-			refused++
-		}
-	}
-	if refused == 0 || refused == 800 {
-		t.Errorf("%d of 800 are refused", refused)
-	}
-}
-
-func FuzzForgedSide(f *testing.F) {
-	whole, err := os.ReadFile(filepath.Join("testdata", "side.2.segment"))
-	if err != nil {
-		f.Fatal(err)
-	}
-	for seed := range uint64(8) {
-		f.Add(seed, 2*seed)
-	}
-	terms := uint64(0)
-	documents := texts(300)
-	for _, document := range documents {
-		terms += uint64(len(document))
-	}
-	stats := postings.Stats{Documents: uint32(len(documents)), Terms: terms}
-	f.Fuzz(func(t *testing.T, a, b uint64) { forged(t, whole, stats, rand.New(rand.NewPCG(a, b))) })
 }

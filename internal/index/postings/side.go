@@ -11,21 +11,10 @@ import (
 // Side is one side of an open segment. Its slices are mapped files: they are valid until the file is closed.
 type Side struct {
 	stats  Stats
-	packed bool
-
-	// Of a packed side:
 	dict   []byte
 	groups []group
 	lists  []byte
 	blocks []block
-
-	// Of one that is not:
-	terms   mapped.Strings
-	post    []uint64
-	block   []uint64
-	doc     []uint32
-	tf      []uint8
-	largest []float32
 
 	Lengths []uint32 // terms of each document
 	Average float64  // length of a document
@@ -37,23 +26,13 @@ type Side struct {
 	heads     []uint64 // of the terms that groups begin with
 }
 
-// Open views a side of a file that holds what Builder.Write wrote under the prefix, now or before sides were packed.
+// Open views a side of a file that holds what Builder.Write wrote under the prefix.
 func Open(file *mapped.File, prefix string, stats Stats) *Side {
-	side := &Side{stats: stats, Lengths: mapped.Slice[uint32](file, prefix+"len"), Average: Average(stats)}
-	if dict := file.Bytes(prefix + "dict"); dict != nil {
-		side.packed, side.dict = true, dict
-		side.groups = mapped.Slice[group](file, prefix+"dict_at")
-		side.lists = file.Bytes(prefix + "lists")
-		side.blocks = mapped.Slice[block](file, prefix+"blocks")
-		return side
+	return &Side{
+		stats: stats, Lengths: mapped.Slice[uint32](file, prefix+"len"), Average: Average(stats),
+		dict: file.Bytes(prefix + "dict"), groups: mapped.Slice[group](file, prefix+"dict_at"),
+		lists: file.Bytes(prefix + "lists"), blocks: mapped.Slice[block](file, prefix+"blocks"),
 	}
-	side.terms = mapped.StringsOf(file, prefix+"terms", prefix+"term_end")
-	side.post = mapped.Slice[uint64](file, prefix+"post")
-	side.block = mapped.Slice[uint64](file, prefix+"block")
-	side.doc = mapped.Slice[uint32](file, prefix+"doc")
-	side.tf = mapped.Slice[uint8](file, prefix+"tf")
-	side.largest = mapped.Slice[float32](file, prefix+"max")
-	return side
 }
 
 // Stats of the side, as Open was given them.
@@ -61,60 +40,6 @@ func (s *Side) Stats() Stats { return s.stats }
 
 // Documents is how many there are.
 func (s *Side) Documents() int { return int(s.stats.Documents) }
-
-// Fits tells whether the sections have the lengths that the statistics and each other ask for, and whether every list
-// lies within them, rises, and names documents of the side; a reader that goes on with a side that does not fit would
-// reach behind its ends.
-func (s *Side) Fits() bool {
-	if s.packed {
-		return s.fitsPacked()
-	}
-	terms := s.terms.Len()
-	if len(s.Lengths) != s.Documents() || len(s.post) != terms+1 || len(s.block) != terms+1 || len(s.tf) != len(s.doc) {
-		return false
-	}
-	if !s.terms.Fits() || !mapped.Starts(s.post, len(s.doc)) || !mapped.Starts(s.block, len(s.largest)) {
-		return false
-	}
-	for term := range terms {
-		postings := s.post[term+1] - s.post[term]
-		if s.block[term+1]-s.block[term] != (postings+BlockSize-1)/BlockSize {
-			return false
-		}
-	}
-	return mapped.Below(s.doc, s.Documents()) && mapped.Rising(s.doc, s.post)
-}
-
-// Find gives the postings of a term; false when no document holds it. A question asks every side for every term, so
-// terms are compared where they lie.
-func (s *Side) Find(term string) (List, bool) {
-	if s.packed {
-		return s.findPacked(term)
-	}
-	return s.findFlat(term)
-}
-
-// findFlat looks a term up in a side that is not packed.
-func (s *Side) findFlat(term string) (List, bool) {
-	lo, hi := 0, s.terms.Len()
-	for lo < hi {
-		middle := int(uint(lo+hi) >> 1)
-		if string(s.terms.Bytes(middle)) < term {
-			lo = middle + 1
-		} else {
-			hi = middle
-		}
-	}
-	if lo < s.terms.Len() && string(s.terms.Bytes(lo)) == term {
-		return s.list(lo), true
-	}
-	return List{}, false
-}
-
-// list is the postings of the term at a place of a side that is not packed.
-func (s *Side) list(i int) List {
-	return List{side: s, postings: int(s.post[i+1] - s.post[i]), start: s.post[i], first: s.block[i]}
-}
 
 // Has tells whether a document holds the term.
 func (s *Side) Has(term string) bool {
@@ -124,25 +49,14 @@ func (s *Side) Has(term string) bool {
 
 // Lists goes through the terms in order, each with its postings.
 func (s *Side) Lists() iter.Seq2[string, List] {
-	if s.packed {
-		return s.packedLists
-	}
 	return func(yield func(string, List) bool) {
-		for i := range s.terms.Len() {
-			if !yield(s.terms.At(i), s.list(i)) {
+		all := entries{side: s}
+		var term []byte
+		for all.at < len(s.dict) && all.next() {
+			term = append(term[:all.shared], all.suffix...)
+			if !yield(string(term), all.list) {
 				return
 			}
-		}
-	}
-}
-
-func (s *Side) packedLists(yield func(string, List) bool) {
-	all := entries{side: s}
-	var term []byte
-	for all.at < len(s.dict) && all.next() {
-		term = append(term[:all.shared], all.suffix...)
-		if !yield(string(term), all.list) {
-			return
 		}
 	}
 }

@@ -22,7 +22,7 @@ func OpenDiffering(
 ) (a, b *Table, err error) {
 	manifests, tables := []*core.Manifest{one, other}, make([]*Table, 2)
 	err = parallel.Each(ctx, len(tables), len(tables), func(ctx context.Context, i int) (err error) {
-		tables[i], err = openApart(ctx, cache, index, manifests[i], manifests[1-i].Segments)
+		tables[i], err = openTable(ctx, cache, index, Apart(manifests[i].Segments, manifests[1-i].Segments))
 		return err
 	})
 	if err != nil {
@@ -32,20 +32,6 @@ func OpenDiffering(
 		return nil, nil, err
 	}
 	return tables[0], tables[1], nil
-}
-
-func openApart(
-	ctx context.Context, cache *localfile.Cache, index artifact.Index, manifest *core.Manifest, other core.Segments,
-) (*Table, error) {
-	if len(manifest.Segments.Splits) == 0 {
-		return OpenTable(ctx, cache, index, manifest)
-	}
-	apart := Apart(manifest.Segments, other)
-	files, err := Open(ctx, cache, index, apart, "")
-	if err != nil {
-		return nil, err
-	}
-	return &Table{listed: apart, Files: files, close: files.Release}, nil
 }
 
 // Apart are the splits and class runs, with what is dead in them, that another generation does not have in the very
@@ -87,9 +73,6 @@ func Apart(listed, other core.Segments) core.Segments {
 // ClassesApart goes through the classes that count, but for those that count in another generation by the very same
 // row, in the order of ids.
 func (t *Table) ClassesApart(other *Table) iter.Seq2[ClassLeft, error] {
-	if t.live != nil {
-		return withoutErrors(t.ClassesLeft(0, nil))
-	}
 	sources := make([]merge.Next[ClassLeft], len(t.Runs))
 	for number, file := range t.Runs {
 		shared, row := t.sharing(t.listed.Runs[number].SHA256, []*Table{other}), 0
@@ -108,9 +91,6 @@ func (t *Table) ClassesApart(other *Table) iter.Seq2[ClassLeft, error] {
 
 // ChunksApart is ClassesApart for chunks.
 func (t *Table) ChunksApart(other *Table) iter.Seq2[ChunkLeft, error] {
-	if t.live != nil {
-		return withoutErrors(t.ChunksLeft(0, nil))
-	}
 	sources := make([]merge.Next[ChunkLeft], len(t.Splits))
 	for number, file := range t.Splits {
 		shared, at := t.sharing(t.listed.Splits[number].SHA256, []*Table{other}), 0
@@ -128,16 +108,6 @@ func (t *Table) ChunksApart(other *Table) iter.Seq2[ChunkLeft, error] {
 	return merge.Sorted(func(a, b ChunkLeft) int { return bytes.Compare(a.ID[:], b.ID[:]) }, sources...)
 }
 
-func withoutErrors[T any](sequence iter.Seq[T]) iter.Seq2[T, error] {
-	return func(yield func(T, error) bool) {
-		for value := range sequence {
-			if !yield(value, nil) {
-				return
-			}
-		}
-	}
-}
-
 // DocumentLeft is a document of a generation.
 type DocumentLeft struct {
 	Key string
@@ -150,10 +120,6 @@ func (t *Table) DocumentsApart(
 	ctx context.Context, index artifact.Index, listed []core.Segment, other *Table,
 ) iter.Seq2[DocumentLeft, error] {
 	return func(yield func(DocumentLeft, error) bool) {
-		if t.live != nil {
-			decoded(rowsOf(ctx, index, listed))(yield)
-			return
-		}
 		sources := make([]merge.Next[DocumentLeft], len(t.Splits))
 		for number := range t.Splits {
 			next, stop := merge.Pull(t.documentsOf(ctx, index, listed, number, other))

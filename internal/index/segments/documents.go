@@ -29,9 +29,6 @@ const (
 func Documents(
 	ctx context.Context, index artifact.Index, listed core.Segments, dead *Files,
 ) iter.Seq2[artifact.Row, error] {
-	if len(listed.Splits) == 0 {
-		return rowsOf(ctx, index, listed.Documents)
-	}
 	return func(yield func(artifact.Row, error) bool) {
 		sources := make([]merge.Next[artifact.Row], len(listed.Splits))
 		for i, one := range listed.Splits {

@@ -1,4 +1,4 @@
-// Package segments maps the files of a generation of many segments: its splits and class runs, which of their rows are
+// Package segments maps the files of a generation: its splits and class runs, which of their rows are
 // dead, and what the dead count. Generations of one process share mappings: the next one maps what has changed.
 package segments
 
@@ -42,7 +42,7 @@ func (f *Files) Tomb(segment string) *deletions.File { return f.tombs[segment] }
 
 // DeadRows of a segment; nil where none is.
 func (f *Files) DeadRows(segment string) func(row int) bool {
-	if f == nil {
+	if f == nil { // no dead row is known
 		return nil
 	}
 	if file := f.tombs[segment]; file != nil {

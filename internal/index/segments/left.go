@@ -7,15 +7,14 @@ import (
 	"github.com/unweaver/unweaver/internal/index/deletions"
 )
 
-// ClassLeft is a class of a generation, and the number of its row: rows of all class runs count, or of the live
-// segment.
+// ClassLeft is a class of a generation, and the number of its row among those of all class runs.
 type ClassLeft struct {
 	Place int
 	ID    core.ID
 	Class
 }
 
-// ChunkLeft is a chunk of a generation, and the number of its row: rows of all splits count, or of the live segment.
+// ChunkLeft is a chunk of a generation, and the number of its row among those of all splits.
 type ChunkLeft struct {
 	Place int
 	ID    core.ID
@@ -27,15 +26,6 @@ type ChunkLeft struct {
 // of the segments that no other shares and of one bit for each row of the rest.
 func (t *Table) ClassesLeft(place int, others []*Table) iter.Seq[ClassLeft] {
 	return func(yield func(ClassLeft) bool) {
-		if t.live != nil {
-			for ; place < len(t.live.Classes); place++ {
-				found := &t.live.Classes[place]
-				if !yield(ClassLeft{place, found.ID, Class{found.Vector.Prefix(), found.Record}}) {
-					return
-				}
-			}
-			return
-		}
 		base := 0
 		for number, file := range t.Runs {
 			shared := t.sharing(t.listed.Runs[number].SHA256, others)
@@ -55,15 +45,6 @@ func (t *Table) ClassesLeft(place int, others []*Table) iter.Seq[ClassLeft] {
 // ChunksLeft is ClassesLeft for chunks.
 func (t *Table) ChunksLeft(place int, others []*Table) iter.Seq[ChunkLeft] {
 	return func(yield func(ChunkLeft) bool) {
-		if t.live != nil {
-			for ; place < len(t.live.Chunks); place++ {
-				found := &t.live.Chunks[place]
-				if !yield(ChunkLeft{place, found.ID, Chunk{found.Digest, int(found.Windows)}}) {
-					return
-				}
-			}
-			return
-		}
 		base := 0
 		for number, file := range t.Splits {
 			shared := t.sharing(t.listed.Splits[number].SHA256, others)
@@ -104,9 +85,6 @@ func (s sharing) counts(row int) bool {
 }
 
 func (t *Table) lists(sha string) bool {
-	if t.Files == nil {
-		return false
-	}
 	for _, one := range t.listed.Splits {
 		if one.SHA256 == sha {
 			return true

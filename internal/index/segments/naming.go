@@ -8,16 +8,13 @@ import (
 )
 
 // DocumentsNaming gives the keys of the documents that count and that name one of some classes: in a chunk, or in their
-// title. The table is one of many segments.
+// title.
 func (t *Table) DocumentsNaming(classes map[core.ID]bool) iter.Seq[string] {
 	titles := make(map[uint64]bool, len(classes))
 	for id := range classes {
 		titles[binary.BigEndian.Uint64(id[:8])] = true
 	}
 	return func(yield func(string) bool) {
-		if t.Files == nil {
-			return
-		}
 		for number, file := range t.Splits {
 			named := make([]bool, len(file.Documents))
 			for id := range classes {
@@ -30,7 +27,7 @@ func (t *Table) DocumentsNaming(classes map[core.ID]bool) iter.Seq[string] {
 				}
 			}
 			for row, found := range named {
-				if !found && row < len(file.Titles) {
+				if !found {
 					title := file.Titles[row]
 					found = titles[title[0]] || titles[title[1]]
 				}

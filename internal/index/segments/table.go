@@ -12,17 +12,14 @@ import (
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/index/classrun"
-	"github.com/unweaver/unweaver/internal/index/live"
 	"github.com/unweaver/unweaver/internal/index/split"
 	"github.com/unweaver/unweaver/internal/stream/merge"
 )
 
-// Table tells what counts in a generation, by id: in one of many segments, or in one with a live segment.
+// Table tells what counts in a generation, by id.
 type Table struct {
-	*Files // nil: there is a live segment
+	*Files
 	listed core.Segments
-	live   *live.File
-	close  func()
 }
 
 // Class is what is told of a class: the digests that name its vector and its record, the former as far as a key has it.
@@ -45,26 +42,22 @@ type Place struct{ Segment, Row int }
 func OpenTable(
 	ctx context.Context, cache *localfile.Cache, index artifact.Index, manifest *core.Manifest,
 ) (*Table, error) {
-	t := &Table{listed: manifest.Segments}
-	if len(manifest.Segments.Splits) > 0 {
-		files, err := Open(ctx, cache, index, manifest.Segments, "")
-		if err != nil {
-			return nil, err
-		}
-		t.Files, t.close = files, files.Release
-		return t, nil
-	}
-	if len(manifest.Segments.Live) == 0 {
+	if len(manifest.Segments.Splits) == 0 {
 		return nil, fault.SegmentDamage.At("open generation", manifest.Generation).
-			Because("its manifest names no live segment and no split").
-			Advise("publish another generation")
+			Because("its manifest names no split").
+			Advise("publish another generation, or " + index.Rebuild())
 	}
-	sha := manifest.Segments.Live[0].SHA256
-	file, release, err := localfile.Acquire(ctx, cache, index.Store, index.SegmentKey(sha), sha, live.Open)
+	return openTable(ctx, cache, index, manifest.Segments)
+}
+
+func openTable(
+	ctx context.Context, cache *localfile.Cache, index artifact.Index, listed core.Segments,
+) (*Table, error) {
+	files, err := Open(ctx, cache, index, listed, "")
 	if err != nil {
 		return nil, err
 	}
-	return FromLive(file, release), nil
+	return &Table{listed: listed, Files: files}, nil
 }
 
 // OpenClasses is OpenTable for whoever asks for classes alone: no split is needed for them.
@@ -85,9 +78,6 @@ func openSide(
 	ctx context.Context, cache *localfile.Cache, index artifact.Index, manifest *core.Manifest,
 	splits []core.Split, runs []core.Run,
 ) (*Table, error) {
-	if len(manifest.Segments.Splits) == 0 {
-		return OpenTable(ctx, cache, index, manifest)
-	}
 	side := core.Segments{Splits: splits, Runs: runs}
 	for _, one := range manifest.Segments.Tombs {
 		ofSplit := slices.ContainsFunc(splits, func(split core.Split) bool { return split.SHA256 == one.Of })
@@ -96,32 +86,18 @@ func openSide(
 			side.Tombs = append(side.Tombs, one)
 		}
 	}
-	files, err := Open(ctx, cache, index, side, "")
-	if err != nil {
-		return nil, err
-	}
-	return &Table{listed: side, Files: files, close: files.Release}, nil
+	return openTable(ctx, cache, index, side)
 }
-
-// FromLive makes a table of a live segment.
-func FromLive(file *live.File, release func()) *Table { return &Table{live: file, close: release} }
 
 // Release lets go of what is mapped. A nil table has nothing.
 func (t *Table) Release() {
 	if t != nil {
-		t.close()
+		t.Files.Release()
 	}
 }
 
 // Chunk finds a chunk that counts.
 func (t *Table) Chunk(id core.ID) (Chunk, bool) {
-	if t.live != nil {
-		found := t.live.Chunk(id)
-		if found == nil {
-			return Chunk{}, false
-		}
-		return Chunk{found.Digest, int(found.Windows)}, true
-	}
 	for i, file := range t.Splits {
 		at := sort.Search(len(file.ByID), func(n int) bool {
 			return bytes.Compare(file.Chunks[file.ByID[n]].ID[:], id[:]) >= 0
@@ -140,13 +116,6 @@ func chunkOf(found *split.Chunk) Chunk { return Chunk{found.Digest, int(found.Wi
 
 // Class finds a class that counts.
 func (t *Table) Class(id core.ID) (Class, bool) {
-	if t.live != nil {
-		found := t.live.Class(id)
-		if found == nil {
-			return Class{}, false
-		}
-		return Class{found.Vector.Prefix(), found.Record}, true
-	}
 	place, ok := t.ClassRow(id)
 	if !ok {
 		return Class{}, false
@@ -156,11 +125,8 @@ func (t *Table) Class(id core.ID) (Class, bool) {
 
 func classOf(row *classrun.Row) Class { return Class{row.Vector, row.Record} }
 
-// ClassRow is where the row of a class lies that counts. A live segment has none.
+// ClassRow is where the row of a class lies that counts.
 func (t *Table) ClassRow(id core.ID) (Place, bool) {
-	if t.Files == nil {
-		return Place{}, false
-	}
 	for i := len(t.Runs) - 1; i >= 0; i-- { // the newest is asked first: what changed changes again
 		rows := t.Runs[i].Rows
 		at := sort.Search(len(rows), func(n int) bool { return bytes.Compare(rows[n].ID[:], id[:]) >= 0 })
@@ -171,15 +137,11 @@ func (t *Table) ClassRow(id core.ID) (Place, bool) {
 	return Place{}, false
 }
 
-// Mentions counts the chunks that mention a class, and how often they do. Splits of former versions and a live segment
-// do not tell.
+// Mentions counts the chunks that mention a class, and how often they do.
 func (t *Table) Mentions(id core.ID) (chunks, mentions int64) {
-	if t.Files == nil {
-		return 0, 0
-	}
 	for i, file := range t.Splits {
 		class := file.ClassFrom(id)
-		if class == len(file.ClassIDs) || file.ClassIDs[class] != id || !file.Placed() {
+		if class == len(file.ClassIDs) || file.ClassIDs[class] != id {
 			continue
 		}
 		mentions += file.MentionsOf(class, func(chunk uint32) bool {
@@ -193,11 +155,8 @@ func (t *Table) Mentions(id core.ID) (chunks, mentions int64) {
 	return chunks, mentions
 }
 
-// Document is where the document of a key lies that counts. A live segment has none.
+// Document is where the document of a key lies that counts.
 func (t *Table) Document(key string) (Place, bool) {
-	if t.Files == nil {
-		return Place{}, false
-	}
 	for i, file := range t.Splits {
 		at := sort.Search(len(file.Documents), func(n int) bool { return string(file.KeyBytes(n)) >= key })
 		if at < len(file.Documents) && string(file.KeyBytes(at)) == key && t.documentCounts(i, at) {
@@ -219,9 +178,6 @@ func (t *Table) classCounts(number, row int) bool {
 
 // Documents is how many documents count.
 func (t *Table) Documents() (count int64) {
-	if t.live != nil {
-		return int64(len(t.live.Documents))
-	}
 	for i, file := range t.Splits {
 		count += int64(len(file.Documents))
 		if dead := t.Tomb(t.listed.Splits[i].SHA256); dead != nil {
@@ -231,17 +187,9 @@ func (t *Table) Documents() (count int64) {
 	return count
 }
 
-// Classes goes through the classes that count: of a live segment, and of each run, in the order of ids.
+// Classes goes through the classes that count: of each run, in the order of ids.
 func (t *Table) Classes() iter.Seq2[core.ID, Class] {
 	return func(yield func(core.ID, Class) bool) {
-		if t.live != nil {
-			for i := range t.live.Classes {
-				if found := &t.live.Classes[i]; !yield(found.ID, Class{found.Vector.Prefix(), found.Record}) {
-					return
-				}
-			}
-			return
-		}
 		for i, file := range t.Runs {
 			for row := range file.Rows {
 				if t.classCounts(i, row) && !yield(file.Rows[row].ID, classOf(&file.Rows[row])) {
@@ -252,17 +200,9 @@ func (t *Table) Classes() iter.Seq2[core.ID, Class] {
 	}
 }
 
-// Chunks goes through the chunks that count: of a live segment in the order of ids, of each split in chunk order.
+// Chunks goes through the chunks that count: of each split in chunk order.
 func (t *Table) Chunks() iter.Seq2[core.ID, Chunk] {
 	return func(yield func(core.ID, Chunk) bool) {
-		if t.live != nil {
-			for i := range t.live.Chunks {
-				if found := &t.live.Chunks[i]; !yield(found.ID, Chunk{found.Digest, int(found.Windows)}) {
-					return
-				}
-			}
-			return
-		}
 		for i, file := range t.Splits {
 			for row := range file.Chunks {
 				found := &file.Chunks[row]
@@ -280,19 +220,6 @@ func (t *Table) ClassesIn(from, to string) iter.Seq2[core.ID, Class] {
 	var first core.ID
 	copy(first[:], from)
 	beyond := func(id *core.ID) bool { return to != "" && bytes.Compare(id[:], []byte(to)) >= 0 }
-	if t.live != nil {
-		return func(yield func(core.ID, Class) bool) {
-			at := sort.Search(len(t.live.Classes), func(i int) bool {
-				return bytes.Compare(t.live.Classes[i].ID[:], first[:]) >= 0
-			})
-			for ; at < len(t.live.Classes) && !beyond(&t.live.Classes[at].ID); at++ {
-				found := &t.live.Classes[at]
-				if !yield(found.ID, Class{found.Vector.Prefix(), found.Record}) {
-					return
-				}
-			}
-		}
-	}
 	return func(yield func(core.ID, Class) bool) {
 		sources := make([]merge.Next[*classrun.Row], len(t.Runs))
 		for i := range t.Runs {
@@ -330,21 +257,6 @@ type Placed struct {
 
 // ChunksOf gives the chunks of a document, in order; false where it does not count.
 func (t *Table) ChunksOf(key string) (chunks []Placed, counts bool) {
-	if t.live != nil {
-		at := t.live.Document(key)
-		if at < 0 {
-			return nil, false
-		}
-		document := t.live.Documents[at]
-		for n := range int(document.Count) {
-			chunk := t.live.ByNumber(int(document.Chunks) + n)
-			if chunk == nil || int(chunk.Document) != at || int(chunk.Ordinal) != n {
-				break // fewer are told of, which is otherwise than the document says
-			}
-			chunks = append(chunks, Placed{chunk.ID, int(chunk.Start), int(chunk.End)})
-		}
-		return chunks, true
-	}
 	place, counts := t.Document(key)
 	if !counts {
 		return nil, false

@@ -4,7 +4,7 @@
 // place in another: a split means the same beside any others.
 //
 //	documents  records in the order of keys      keys, meta   bytes of their keys and metadata (JSON)
-//	titles     which classes their titles name; a file of before there were any has none
+//	titles     which classes their titles name
 //	chunks     records in chunk order            by_id        u32 places of chunks in the order of ids
 //	class_ids  ids of classes, in order          class_off    u32 first chunk of each class, and the end
 //	class_to   u32 chunks of each class          class_at     u16 of each of these, where the chunk mentions it first
@@ -29,14 +29,9 @@ import (
 )
 
 // Kind and Version of the file.
-// 1: documents, chunks, classes with their chunks, one side of postings.
-// 2: postings are packed, class_off was u64.
-// 3: class_at and more, which class runs told of before. All are read.
 const (
-	Kind     = "split"
-	Version  = 3
-	unplaced = 2
-	flat     = 1
+	Kind    = "split"
+	Version = 1
 )
 
 // Side is the prefix of the postings.
@@ -107,11 +102,10 @@ type File struct {
 	ByID      []uint32 // chunks in the order of ids
 	ClassIDs  []core.ID
 	Words     *postings.Side // of chunks, by their place
-	Titles    []title.Named  // of documents; nil: not known
+	Titles    []title.Named  // of documents
 
 	f        *mapped.File
 	classOff []uint32
-	flatOff  []uint64 // of a file of version 1, in place of classOff
 	classTo  []uint32
 	classAt  []uint16
 	more     []More
@@ -119,11 +113,11 @@ type File struct {
 	meta     []byte
 }
 
-// Open maps a split and checks that it is what is expected, and that what its records say of each other lies within
-// it. Errors: those of mapped.Open, fault.FormatUnknown where another analyser made its terms or where it has access
-// labels, fault.SegmentDamage where its content does not fit.
+// Open maps a split and checks that it is what is expected.
+// Errors: those of mapped.Open, fault.FormatUnknown where another analyser made its terms or where it has access
+// labels, fault.SegmentDamage where its counts are not those.
 func Open(path string, expect Expect) (*File, error) {
-	file, err := mapped.Open(path, Kind, Version, unplaced, flat)
+	file, err := mapped.Open(path, Kind, Version)
 	if err != nil {
 		return nil, err
 	}
@@ -133,18 +127,13 @@ func Open(path string, expect Expect) (*File, error) {
 		Chunks:    mapped.Slice[Chunk](file, "chunks"),
 		ByID:      mapped.Slice[uint32](file, "by_id"),
 		ClassIDs:  mapped.Slice[core.ID](file, "class_ids"),
+		classOff:  mapped.Slice[uint32](file, "class_off"),
 		classTo:   mapped.Slice[uint32](file, "class_to"),
+		classAt:   mapped.Slice[uint16](file, "class_at"),
+		more:      mapped.Slice[More](file, "more"),
 		keys:      file.Bytes("keys"),
 		meta:      file.Bytes("meta"),
 		Titles:    mapped.Slice[title.Named](file, title.Section),
-	}
-	if file.Version() == flat {
-		x.flatOff = mapped.Slice[uint64](file, "class_off")
-	} else {
-		x.classOff = mapped.Slice[uint32](file, "class_off")
-	}
-	if file.Version() > unplaced {
-		x.classAt, x.more = mapped.Slice[uint16](file, "class_at"), mapped.Slice[More](file, "more")
 	}
 	if err := x.check(path, expect); err != nil {
 		file.Close()
@@ -161,13 +150,9 @@ func (x *File) check(path string, expect Expect) error {
 		return err
 	}
 	x.Words = postings.Open(x.f, Side, x.Meta.Words)
-	for _, unfit := range []func() string{x.unfitDocuments, x.unfitChunks, x.unfitClasses} {
-		if why := unfit(); why != "" {
-			return x.f.Unfit(why)
-		}
-	}
-	if x.Words.Documents() != len(x.Chunks) || !x.Words.Fits() {
-		return x.f.Unfit("its postings do not fit its chunks")
+	if x.Words.Documents() != len(x.Chunks) || len(x.ByID) != len(x.Chunks) || len(x.Titles) != len(x.Documents) ||
+		len(x.classOff) != len(x.ClassIDs)+1 || len(x.classAt) != len(x.classTo) {
+		return x.f.Unfit("its sections are of different lengths")
 	}
 	for i := range x.Documents {
 		if x.Documents[i].Label != 0 {
@@ -202,100 +187,6 @@ func (x *File) Expected(path string, expect Expect) error {
 	return nil
 }
 
-// unfitDocuments says what does not fit, if anything: a checksum can be made right for any content. Documents divide
-// the chunks among themselves, in order.
-func (x *File) unfitDocuments() string {
-	var key, meta uint64
-	chunks, before := 0, []byte(nil)
-	for i := range x.Documents {
-		document := &x.Documents[i]
-		if document.Key < key || document.Key > uint64(len(x.keys)) ||
-			document.Meta < meta || document.Meta > uint64(len(x.meta)) {
-			return fmt.Sprintf("document %d lies outside", i)
-		}
-		if name := x.keys[key:document.Key]; i > 0 && bytes.Compare(before, name) >= 0 {
-			return fmt.Sprintf("document %d is out of the order of keys", i)
-		} else {
-			before = name
-		}
-		if int(document.Chunks) != chunks || int(document.Count) > len(x.Chunks)-chunks {
-			return fmt.Sprintf("document %d has the chunks of another", i)
-		}
-		for n := range int(document.Count) {
-			chunk := &x.Chunks[chunks+n]
-			if int(chunk.Document) != i || int(chunk.Ordinal) != n || chunk.Label != document.Label {
-				return fmt.Sprintf("chunk %d is of another document", chunks+n)
-			}
-		}
-		key, meta, chunks = document.Key, document.Meta, chunks+int(document.Count)
-	}
-	if len(x.Titles) != 0 && len(x.Titles) != len(x.Documents) {
-		return "its titles are of other documents"
-	}
-	if key != uint64(len(x.keys)) || meta != uint64(len(x.meta)) || chunks != len(x.Chunks) {
-		return "its documents end elsewhere"
-	}
-	return ""
-}
-
-func (x *File) unfitChunks() string {
-	for i := range x.Chunks {
-		if x.Chunks[i].Start > x.Chunks[i].End {
-			return fmt.Sprintf("chunk %d ends before it starts", i)
-		}
-	}
-	if len(x.ByID) != len(x.Chunks) || !mapped.Below(x.ByID, len(x.Chunks)) {
-		return "its order of ids names other chunks"
-	}
-	for i := 1; i < len(x.ByID); i++ {
-		if before, id := x.Chunks[x.ByID[i-1]].ID, x.Chunks[x.ByID[i]].ID; bytes.Compare(before[:], id[:]) >= 0 {
-			return fmt.Sprintf("its order of ids is none at %d", i)
-		}
-	}
-	return ""
-}
-
-func (x *File) unfitClasses() string {
-	fit := false
-	if x.flatOff != nil {
-		fit = fitOffsets(x.flatOff, x.classTo, len(x.ClassIDs))
-	} else {
-		fit = fitOffsets(x.classOff, x.classTo, len(x.ClassIDs))
-	}
-	if !fit || !mapped.Below(x.classTo, len(x.Chunks)) {
-		return "the chunks of its classes do not fit"
-	}
-	for i := range x.ClassIDs {
-		if len(x.ChunksOf(i)) == 0 {
-			return fmt.Sprintf("class %d has no chunk", i)
-		}
-		if i > 0 && bytes.Compare(x.ClassIDs[i-1][:], x.ClassIDs[i][:]) >= 0 {
-			return fmt.Sprintf("class %d is out of the order of ids", i)
-		}
-	}
-	return x.unfitPlaces()
-}
-
-func (x *File) unfitPlaces() string {
-	if !x.Placed() {
-		return ""
-	}
-	if len(x.classAt) != len(x.classTo) {
-		return "the places of its mentions do not fit"
-	}
-	for i, one := range x.more {
-		if int(one.Edge) >= len(x.classTo) || one.Count < 2 || i > 0 && x.more[i-1].Edge >= one.Edge {
-			return fmt.Sprintf("count %d of mentions does not fit", i)
-		}
-	}
-	return ""
-}
-
-// fitOffsets tells whether so many lists lie one after another, and each rises.
-func fitOffsets[T uint32 | uint64](offsets []T, of []uint32, lists int) bool {
-	return len(offsets) == lists+1 && mapped.Starts(offsets, len(of)) && mapped.Rising(of, offsets)
-}
-
 // Close unmaps it.
 func (x *File) Close() { x.f.Close() }
 
@@ -324,14 +215,8 @@ func (x *File) Filtered(i int) (map[string]string, time.Time) {
 	return meta, time.UnixMilli(x.Documents[i].Modified).UTC()
 }
 
-// Placed tells whether it says where chunks mention classes, and how often: files of former versions do not.
-func (x *File) Placed() bool { return x.f.Version() > unplaced }
-
 // edges are where the chunks of a class lie in class_to.
 func (x *File) edges(class int) (from, to uint64) {
-	if x.flatOff != nil {
-		return x.flatOff[class], x.flatOff[class+1]
-	}
 	return uint64(x.classOff[class]), uint64(x.classOff[class+1])
 }
 
@@ -342,13 +227,13 @@ func (x *File) ChunksOf(class int) []uint32 {
 }
 
 // PlacesOf gives, of each of ChunksOf, the place among the chunk's mentions at which the class comes first: its
-// position in the model's list and one, 0 of a title. All at MaxPlace or behind it have that one. The split is Placed.
+// position in the model's list and one, 0 of a title. All at MaxPlace or behind it have that one.
 func (x *File) PlacesOf(class int) []uint16 {
 	from, to := x.edges(class)
 	return x.classAt[from:to]
 }
 
-// MentionsOf counts the mentions of a class by those of its chunks that count. The split is Placed.
+// MentionsOf counts the mentions of a class by those of its chunks that count.
 func (x *File) MentionsOf(class int, counts func(chunk uint32) bool) (mentions int64) {
 	from, to := x.edges(class)
 	at := sort.Search(len(x.more), func(i int) bool { return uint64(x.more[i].Edge) >= from })

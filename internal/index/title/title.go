@@ -10,8 +10,7 @@ import (
 	"github.com/unweaver/unweaver/internal/text/names"
 )
 
-// Section of the files of splits and of search that holds one Named a document. Files of before there were any have no
-// such section, and then nothing is known of titles.
+// Section of the files of splits that holds one Named a document.
 const Section = "titles"
 
 // Named are the first eight bytes, big endian, of the ids of the classes that a title names: as it stands, and without

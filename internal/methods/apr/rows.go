@@ -101,39 +101,6 @@ func (t Table) Vector(i int) []float32 {
 	return out
 }
 
-// Unfit says why rows that were read cannot be those of a table of this dimension, if so.
-func (t Table) Unfit() string {
-	if len(t.Ends) != len(t.Scales) {
-		return "rows without an end or a scale"
-	}
-	from := uint64(0)
-	for i, end := range t.Ends {
-		if end < from || end > uint64(len(t.Codes)) {
-			return "a row ends before it begins"
-		}
-		if scale := t.Scales[i]; !(scale >= 0 && scale <= math.MaxFloat32) {
-			return "a scale is no finite number"
-		}
-		if codes := t.Codes[from:end]; len(codes) != t.Dim {
-			if len(codes) > t.Dim || len(codes)%sparseCode != 0 {
-				return "a row has another number of codes than dimensions"
-			}
-			for before := -1; len(codes) > 0; codes = codes[sparseCode:] {
-				place := int(binary.LittleEndian.Uint16(codes))
-				if place <= before || place >= t.Dim {
-					return "a code is of no dimension"
-				}
-				before = place
-			}
-		}
-		from = end
-	}
-	if from != uint64(len(t.Codes)) {
-		return "codes behind the last row"
-	}
-	return ""
-}
-
 // probe is a vector in whole numbers, as rows are multiplied with it: so finely that what is lost is far below what
 // the rows lost, and sums of the most dimensions fit 64 bits.
 type probe struct {

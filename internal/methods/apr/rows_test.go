@@ -39,9 +39,6 @@ func TestCosinesWithCodesLieWithinWhatRoundingMayMove(t *testing.T) {
 			for _, row := range rows {
 				table.Add(row)
 			}
-			if why := table.Unfit(); why != "" {
-				t.Fatal(why)
-			}
 			for _, question := range randomRows(random, 10, dim) {
 				asked := probeOf(question)
 				for i, row := range rows {
@@ -129,26 +126,6 @@ func TestRowsOfFewNumbersTakeLessAndEqualVectorsAreEqualRows(t *testing.T) {
 	parts.Append(table)
 	if !reflect.DeepEqual(twice.Ends, parts.Ends) || !slices.Equal(twice.Codes, parts.Codes) {
 		t.Error("rows that were read and added again have other codes")
-	}
-}
-
-func TestRowsThatCannotBeAreTold(t *testing.T) {
-	nan, inf := float32(math.NaN()), float32(math.Inf(1))
-	for name, table := range map[string]Table{
-		"no number":           tableOf(2, 1, nan),
-		"endless":             tableOf(2, inf, 1),
-		"a scale too many":    {Dim: 2, Scales: []float32{1}},
-		"a scale below 0":     {Dim: 1, Scales: []float32{-1}, Ends: []uint64{1}, Codes: []byte{1}},
-		"ends backwards":      {Dim: 1, Scales: []float32{1, 1}, Ends: []uint64{1, 0}, Codes: []byte{1}},
-		"ends behind the end": {Dim: 1, Scales: []float32{1}, Ends: []uint64{2}, Codes: []byte{1}},
-		"codes behind it":     {Dim: 1, Scales: []float32{1}, Ends: []uint64{1}, Codes: []byte{1, 1}},
-		"too few codes":       {Dim: 4, Scales: []float32{1}, Ends: []uint64{2}, Codes: []byte{1, 1}},
-		"a place outside":     {Dim: 4, Scales: []float32{1}, Ends: []uint64{3}, Codes: []byte{4, 0, 1}},
-		"a place twice":       {Dim: 9, Scales: []float32{1}, Ends: []uint64{6}, Codes: []byte{1, 0, 1, 1, 0, 1}},
-	} {
-		if table.Unfit() == "" {
-			t.Errorf("%s: it is read", name)
-		}
 	}
 }
 

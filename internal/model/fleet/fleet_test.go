@@ -15,6 +15,7 @@ import (
 	"github.com/unweaver/unweaver/internal/model/limits"
 	"github.com/unweaver/unweaver/internal/store/coordination"
 	"github.com/unweaver/unweaver/internal/store/coordination/memory"
+	"github.com/unweaver/unweaver/internal/testkit/longtest"
 )
 
 // endpoint is a model server: it counts, and refuses what is more than it can take.
@@ -147,8 +148,8 @@ func TestAFleetFillsThePlacesAndNeverMore(t *testing.T) {
 		processes int
 		callers   func(i int) int
 	}{
-		"all alike":     {100, func(int) int { return 96 }},
-		"much at a few": {100, func(i int) int { return 20 + i%4/3*400 }},
+		"all alike":     {longtest.Count(30, 100), func(int) int { return 96 }},
+		"much at a few": {longtest.Count(32, 100), func(i int) int { return 20 + i%4/3*400 }},
 		"just as many":  {20, func(int) int { return 64 }},
 		"of every kind": {20, func(i int) int { return 40 + i%5*30 }},
 	} {

@@ -30,7 +30,7 @@ type Traces struct {
 	Marks   []Mark                          `json:"marks"`
 	Holders map[string]bool                 `json:"holders"` // generations with a segment that may hold any of it
 
-	// Unlisted: one of these has an enrichment that does not list what it was paid for, as those of earlier programs.
+	// Unlisted: the list of what an enrichment of one of these was paid for cannot be read.
 	Unlisted bool `json:"unlisted,omitempty"`
 
 	derived []string              // texts that were extracted

@@ -330,12 +330,12 @@ func (c *comparison) classes(ctx context.Context) error {
 	return nil
 }
 
-// named gives classes with their names; those of a generation with a live segment have none here.
+// named gives classes with their names.
 func (c *comparison) named(
 	ctx context.Context, change string, ids []core.ID, table *segments.Table, manifest *core.Manifest,
 ) ([]core.Change, error) {
 	names := map[core.ID]string{}
-	if table.Files != nil && len(ids) > 0 {
+	if len(ids) > 0 {
 		for row, err := range table.ClassRows(ctx, c.index, manifest.Segments.Classes, ids) {
 			if err != nil {
 				return nil, err

@@ -233,7 +233,7 @@ func (a *act) rowsGone(generation, why string) error {
 func (a *act) sameStores(ctx context.Context, manifest *core.Manifest) error {
 	var was pipeline.Proven
 	_, err := blob.ReadJSON(ctx, a.Artifacts, pipeline.ProvenKey(a.index), &was)
-	if artifact.IsDamage(err) { // of a release before it was written; the next build verifies everything
+	if artifact.IsDamage(err) { // the next build verifies everything
 		return nil
 	}
 	if err != nil {

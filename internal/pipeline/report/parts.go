@@ -19,7 +19,6 @@ type part struct {
 	lines   []string
 	columns []string // of the table; those of numbers begin with #
 	rows    [][]string
-	bars    []float64 // of each row, 0 to 1; none: no bars
 }
 
 // parts of a report, in the order in which they are read. Those that have nothing to say are left out.
@@ -186,17 +185,8 @@ func gateOf(reason string) string {
 
 func stages(r core.Report) part {
 	out := part{title: "Stages", columns: []string{"stage", "#done", "#time"}}
-	longest := 0.0
-	for _, stage := range r.Stages {
-		longest = max(longest, stage.Seconds)
-	}
 	for _, stage := range r.Stages {
 		out.rows = append(out.rows, []string{stage.Name, count(stage.Done), duration(stage.Seconds)})
-		share := 0.0
-		if longest > 0 {
-			share = stage.Seconds / longest
-		}
-		out.bars = append(out.bars, share)
 	}
 	if r.IdleSeconds > 0 {
 		out.lines = append(out.lines, "It paused or waited for "+duration(r.IdleSeconds)+".")

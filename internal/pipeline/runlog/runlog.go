@@ -110,14 +110,10 @@ func (s Source) report(ctx context.Context, run string) (core.Report, error) {
 	return report, err
 }
 
-// Belongs tells whether a report is of the run that is asked about: that of the id, else that of the state. Reports of
-// a release before this one do not tell.
+// Belongs tells whether a report is of the run that is asked about: that of the id, else that of the state.
 func Belongs(report core.Report, state core.RunState, id string) bool {
 	if id == "" {
 		id = state.RunID
-	}
-	if report.RunID == "" { // its run is the one that the state is of
-		return state.RunID == id
 	}
 	return id == "" || report.RunID == id
 }

@@ -1,5 +1,5 @@
 // Package audit reads back what a generation says of itself: it makes classes again from their mentions and compares
-// them with their rows and with the live segment, and the chunks of documents with those that count. It asks no model
+// them with their rows and with what counts, and the chunks of documents with those that count. It asks no model
 // and writes nothing. What the stores hold is looked at by package verify.
 package audit
 
@@ -231,7 +231,7 @@ func (a *auditor) differs(id core.ID, made rows.Reduced, stored rows.Class, reco
 		{"name", record.Name == made.Name},
 		{"text digest", stored.Text == made.Text},
 		{"text", record.Text == final},
-		{"mentions", a.sameMentions(id, made, stored, record)},
+		{"mentions", a.sameMentions(id, made)},
 		{"vector digest", stored.Vector == vector},
 	} {
 		if !one.same {
@@ -241,16 +241,8 @@ func (a *auditor) differs(id core.ID, made rows.Reduced, stored rows.Class, reco
 	return out
 }
 
-// sameMentions tells whether a class is mentioned as its record and its row say, or else as the tables of splits do.
-func (a *auditor) sameMentions(id core.ID, made rows.Reduced, stored rows.Class, record rows.Record) bool {
-	if listed := record.Listed; listed != nil && stored.First != nil {
-		first := made.FirstChunk
-		if a.Manifest.Format >= core.ManifestSplits { // rows have no numbers of chunks
-			first = 0
-		}
-		return listed.Members == made.Members && listed.Mentions == made.Mentions && listed.ChunkTotal == made.ChunkTotal &&
-			slices.Equal(listed.Chunks, made.Chunks) && *stored.First == rows.First{Chunk: first, Pos: made.FirstPos}
-	}
+// sameMentions tells whether a class is mentioned as the tables of splits say.
+func (a *auditor) sameMentions(id core.ID, made rows.Reduced) bool {
 	chunks, mentions := a.Table.Mentions(id)
 	return chunks == made.ChunkTotal && mentions == made.Mentions
 }

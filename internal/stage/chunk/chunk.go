@@ -44,7 +44,7 @@ type In struct {
 	Parser     document.Parser
 	Limits     document.Limits
 	Parent     *core.Manifest  // nil: there is none, or nothing of it is kept
-	Dead       *segments.Files // of a parent of many segments: which of its documents do not count; else nil
+	Dead       *segments.Files // of the parent: which of its documents do not count; nil: no parent
 	Unit       int
 	Plan       string // key of the planned rows; empty: plan.rows
 	From, To   int    // frames of them

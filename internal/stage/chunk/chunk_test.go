@@ -94,6 +94,7 @@ func (r *run) night() chunk.Result {
 	res := r.all()
 	r.parent = &core.Manifest{Limits: r.limits.Key(), Segments: core.Segments{
 		Documents: []core.Segment{res.Documents}, Text: []core.Segment{res.Text},
+		Splits: []core.Split{{Documents: res.Documents.Rows, Texts: 1}},
 	}}
 	return res
 }

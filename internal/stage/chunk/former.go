@@ -33,7 +33,7 @@ const formerReaders = 16
 
 type formerPart struct {
 	documents, text string             // content addresses
-	split           int                // that it is of; all are of one where the parent has a live segment
+	split           int                // that it is of
 	first           int64              // number of its first document in the split
 	dead            func(row int) bool // documents of the split that do not count; nil: none
 	rows            *artifact.Reader
@@ -59,7 +59,7 @@ func newFormer(in In) *former {
 		if begins[number] += segment.Rows; segment.Rows == 0 {
 			continue
 		}
-		if number >= 0 {
+		if number >= 0 { // else the split is damaged, and which of them are dead is not known
 			part.dead = in.Dead.DeadRows(in.Parent.Segments.Splits[number].SHA256)
 		}
 		f.parts = append(f.parts, part)
@@ -67,7 +67,7 @@ func newFormer(in In) *former {
 	return f
 }
 
-// splitsOf tells of which split a part is: of none where there are no splits.
+// splitsOf tells of which split a part is; -1: of none that can be read.
 func splitsOf(listed core.Segments) func(part int) int {
 	return func(part int) int {
 		return slices.IndexFunc(listed.Splits, func(one core.Split) bool {

@@ -80,16 +80,10 @@ func Begin(id core.ID, spec core.Spec) *Class {
 
 // Add takes the next mention of the class. They come in chunk order.
 func (c *Class) Add(m rows.Mention) {
-	if c.out.Mentions == 0 {
-		c.out.FirstChunk, c.out.FirstPos = m.Number, m.Position
-	}
 	if c.count == 0 || c.chunk != m.Chunk {
 		c.flush()
 		c.chunk = m.Chunk
 		c.out.ChunkTotal++
-		if len(c.out.Chunks) < rows.MaxRecordChunks {
-			c.out.Chunks = append(c.out.Chunks, m.Chunk)
-		}
 	}
 	c.count++
 	if seen, ok := c.surfaces[m.Surface]; ok || len(c.surfaces) < maxSurfaces {

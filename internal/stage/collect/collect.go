@@ -389,7 +389,7 @@ func (c *collector) remove(ctx context.Context, gen *generation) error {
 		if err := c.sweepKeys(ctx, gen); err != nil {
 			return err
 		}
-		if c.blind { // a live segment of one that stays is damaged
+		if c.blind { // the tables of one that stays are damaged
 			return nil
 		}
 		for _, name := range entriesOf(gen.manifest, gen.ref.Manifest) {

@@ -127,7 +127,7 @@ func TestAGenerationGoesInTwoStepsWithWhatItAloneNeeds(t *testing.T) {
 	}
 	res := w.collect(1)
 	// Records and class rows of b 1 and c 1; windows 2 of x, 0 of y 1, 0 and 1 of z.
-	if res.Generations != 1 || res.Records != 2 || res.Rows != 2+4 || res.Deleted != 4 {
+	if res.Generations != 1 || res.Records != 2 || res.Rows != 2+4 || res.Deleted != 5 {
 		t.Errorf("%+v", res)
 	}
 	w.alone("g2", second)
@@ -162,8 +162,8 @@ func (w *world) alone(gen string, c content) {
 	if got != want {
 		w.t.Errorf("%d records, rows and collections beside %s, want %d: %v", got, gen, want, w.state())
 	}
-	if segments := w.store.Keys("docs/segments/"); len(segments) != 4 { // live, extract, classes, manifest
-		w.t.Errorf("%d segments, want 4", len(segments))
+	if segments := w.store.Keys("docs/segments/"); len(segments) != 5 { // split, class run, extract, classes, manifest
+		w.t.Errorf("%d segments, want 5", len(segments))
 	}
 }
 
@@ -418,10 +418,10 @@ func TestWhatHappensMeanwhileStopsTheDeletes(t *testing.T) {
 func cut(raw []byte) []byte { return raw[:len(raw)/2] }
 
 func TestDamageIsNamedAndNothingThatItMightNeedIsDeleted(t *testing.T) {
-	liveOf := func(w *world, gen string) string {
+	splitOf := func(w *world, gen string) string {
 		manifest, err := w.index.Manifest(context.Background(), w.manifest[gen])
 		w.check(err)
-		return w.index.SegmentKey(manifest.Segments.Live[0].SHA256)
+		return w.index.SegmentKey(manifest.Segments.Splits[0].SHA256)
 	}
 	manifestOf := func(w *world, gen string) string { return w.index.SegmentKey(w.manifest[gen]) }
 	refOf := func(w *world, gen string) string { return w.index.GenerationKey(gen, "manifest.json") }
@@ -434,9 +434,9 @@ func TestDamageIsNamedAndNothingThatItMightNeedIsDeleted(t *testing.T) {
 	}{
 		{"the manifest of a kept one", manifestOf, "g2", false, "g2"},
 		{"the reference of one that would be kept", refOf, "g2", true, "g2"},
-		{"the live segment of a kept one", liveOf, "g2", false, "g2"},
+		{"the split of a kept one", splitOf, "g2", false, "g2"},
 		{"the manifest of one that goes", manifestOf, "g1", true, "g1"},
-		{"the live segment of one that goes", liveOf, "g1", true, "g1"},
+		{"the split of one that goes", splitOf, "g1", true, "g1"},
 	} {
 		w := newWorld(t)
 		w.keep = 2

@@ -109,9 +109,6 @@ func (c *collector) all() []*generation {
 
 // tableKey is the object that could not be read, as far as that is known, or the manifest's.
 func (c *collector) tableKey(manifest *core.Manifest, cause error) string {
-	if live := manifest.Segments.Live; len(live) > 0 {
-		return c.Artifacts.SegmentKey(live[0].SHA256)
-	}
 	if told := fault.As(cause); told != nil && told.Object != "" {
 		return told.Object
 	}

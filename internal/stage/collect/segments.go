@@ -27,8 +27,8 @@ type condemned struct {
 	Deleting []string         `json:"deleting,omitempty"` // a batch whose deletes may have begun
 }
 
-// condemnedFormat 2 has a batch that is being deleted; 1 was the map alone.
-const condemnedFormat = 2
+// condemnedFormat is raised when a reader of the old format could misread the new one.
+const condemnedFormat = 1
 
 const (
 	segmentEntry    = "segment:"
@@ -52,11 +52,6 @@ func readCondemned(ctx context.Context, index artifact.Index) (condemned, string
 			list = found
 		}
 		list.Deleting = found.Deleting
-		return list, info.ETag, nil
-	}
-	var first map[string]since
-	if err := json.Unmarshal(raw, &first); err == nil {
-		list.Since = first
 	}
 	return list, info.ETag, nil // one that cannot be read begins anew: everything waits once more
 }

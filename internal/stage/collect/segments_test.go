@@ -2,7 +2,6 @@ package collect_test
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -141,9 +140,9 @@ func TestSettlingAndTheNextRunSpareWhatIsNamedNow(t *testing.T) {
 		w.publish("g1", first)
 		manifest, err := w.index.Manifest(t.Context(), w.manifest["g1"])
 		w.check(err)
-		sha := manifest.Segments.Live[0].SHA256
+		sha := manifest.Segments.Splits[0].SHA256
 		list := map[string]any{
-			"format":   2,
+			"format":   1,
 			"since":    map[string]time.Time{},
 			"deleting": []string{"segment:" + sha, "segment:s1"},
 		}
@@ -187,27 +186,6 @@ func TestACollectorGivesWayToABuildThatChangedTheList(t *testing.T) {
 	}
 	if !w.has("s1") || !reclaimed {
 		t.Error("it deleted what the build reclaimed")
-	}
-}
-
-func TestTheListOfTheFirstFormatIsRead(t *testing.T) {
-	w := newWorld(t)
-	w.publish("g1", first)
-	w.abandon("s1", "s2")
-	old := map[string]time.Time{"segment:s1": day(-2), "segment:s2": day(0)}
-	_, err := blob.WriteJSON(t.Context(), w.store, "docs/condemned.json", old, blob.Cond{})
-	w.check(err)
-	if res := w.collect(0); w.has("s1") || !w.has("s2") || res.Deleted != 1 {
-		t.Errorf("%+v", res)
-	}
-	var now struct {
-		Format int                  `json:"format"`
-		Since  map[string]time.Time `json:"since"`
-	}
-	raw, _, err := blob.Read(t.Context(), w.store, "docs/condemned.json")
-	w.check(err)
-	if err := json.Unmarshal(raw, &now); err != nil || now.Format != 2 || !now.Since["segment:s2"].Equal(day(0)) {
-		t.Errorf("%s %v", raw, err)
 	}
 }
 

@@ -15,15 +15,17 @@ import (
 	"github.com/unweaver/unweaver/internal/artifact/rows"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/index/classrun"
 	"github.com/unweaver/unweaver/internal/index/live"
 	"github.com/unweaver/unweaver/internal/index/segments"
+	"github.com/unweaver/unweaver/internal/index/split"
 	"github.com/unweaver/unweaver/internal/ledger"
 	"github.com/unweaver/unweaver/internal/stage/collect"
 	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/internal/store/records"
 	"github.com/unweaver/unweaver/internal/store/vectors"
-	"github.com/unweaver/unweaver/internal/stream/mapped"
 	"github.com/unweaver/unweaver/internal/testkit/artifacttest"
+	"github.com/unweaver/unweaver/internal/text"
 )
 
 const (
@@ -268,22 +270,7 @@ func (w *world) build(gen string, c content) {
 		Format: core.ManifestFormat, Index: "docs", Generation: gen, Seq: w.seq, Store: storeID, Collections: c.collections,
 		Parent: w.manifest[c.parent],
 	}
-	manifest.Segments.Live = []core.Segment{w.segment(func(file *artifact.File) error {
-		out := mapped.NewWriter(file, live.Kind, live.Version, nil)
-		out.Section("classes")
-		mapped.Put(out, classes)
-		out.Section("chunks")
-		order := make([]uint32, len(chunks))
-		for i := range chunks {
-			chunks[i].Number, order[i] = uint32(i), uint32(i)
-		}
-		mapped.Put(out, chunks)
-		out.Section("order")
-		mapped.Put(out, order)
-		out.Section("documents")
-		mapped.Put(out, []live.Document{{Count: uint32(len(chunks))}})
-		return out.Close()
-	})}
+	w.tables(&manifest.Segments, classes, chunks)
 	manifest.Segments.Extract = []core.Segment{w.rowSegment(func(out *artifact.Rows) {
 		for name, text := range ordered(c.chunks) {
 			id := core.ChunkID("d", name, 0)
@@ -315,6 +302,31 @@ func (w *world) build(gen string, c content) {
 		_, err = blob.WriteJSON(ctx, w.store, w.index.GenerationKey(gen, file), v, blob.Cond{})
 		w.check(err)
 	}
+}
+
+// tables writes the split and the class run of what a generation holds.
+func (w *world) tables(into *core.Segments, classes []live.Class, chunks []live.Chunk) {
+	documents, run := split.NewWriter(), classrun.NewWriter()
+	defer documents.Close()
+	defer run.Close()
+	w.check(documents.Document(split.Row{Key: "d"}))
+	for _, chunk := range chunks {
+		w.check(documents.Chunk(split.Chunk{ID: chunk.ID, Digest: chunk.Digest, Windows: chunk.Windows}, nil))
+	}
+	for _, class := range classes {
+		w.check(run.Add(classrun.Row{ID: class.ID, Vector: class.Vector.Prefix(), Record: class.Record}, "", nil))
+	}
+	made := w.segment(func(file *artifact.File) error {
+		_, err := documents.Write(file, text.Analyser, "en")
+		return err
+	})
+	into.Splits = []core.Split{{Segment: made, Documents: 1, Chunks: int64(len(chunks))}}
+	made = w.segment(func(file *artifact.File) error {
+		_, err := run.Write(file, text.Analyser, "en")
+		return err
+	})
+	made.Rows = int64(len(classes))
+	into.Runs = []core.Run{{Segment: made}}
 }
 
 func ordered(of map[string]string) func(yield func(string, string) bool) {

@@ -46,9 +46,6 @@ func decode(value []byte) (Class, error) {
 	class := Class{
 		Runes: utf8.RuneCountInString(record.Text), Chunks: row.Chunks, Mentions: row.Mentions, Keys: row.Keys,
 	}
-	if record.Listed != nil {
-		class.Chunks, class.Mentions = record.Listed.ChunkTotal, record.Listed.Mentions
-	}
 	return class, err
 }
 

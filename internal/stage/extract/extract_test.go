@@ -458,7 +458,7 @@ func TestBatchesOfAShardJoinToTheSameFileWhateverTheirSize(t *testing.T) {
 			Batch: stored(t, b.art.Store, scratch),
 		})
 		stagetest.Ok(t, err)
-		return res, stagetest.Read(t, b.art, extract.MentionsKey(scratch, 0))
+		return res, stagetest.Read(t, b.art, b.art.SegmentKey(res.Kept.SHA256))
 	}
 	want, mentions := seal(t, 23)
 	if want.Chunks != 23 || want.Mentions != 3*23 || !want.Fresh {

@@ -2,7 +2,6 @@ package extract
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/artifact/rowfile"
@@ -25,7 +24,6 @@ type SealIn struct {
 	Batches    int
 	Batch      func(ctx context.Context, batch int) (Result, error) // result of one
 	Paid       bool
-	Keep       bool // mentions are a segment of the generation, which later builds read
 	Ledger     *ledger.Ledger
 	OnProgress func(core.Progress)
 }
@@ -41,9 +39,8 @@ type SealResult struct {
 	Refused   int64        `json:"refused,omitempty"` // of them, those that the next run asks for again
 	Failed    []Failed     `json:"failed,omitempty"`  // the first MaxFailed of the fallbacks
 
-	// MentionsFile is the name of the file at MentionsKey; see artifact.ScratchKey. SealIn.Keep has Kept in its place.
-	MentionsFile string       `json:"mentions_file,omitempty"`
-	Kept         core.Segment `json:"kept,omitzero"`
+	// Kept are the mentions, sorted by class id, in chunk order within a class: a segment that later builds read.
+	Kept core.Segment `json:"kept,omitzero"`
 }
 
 // MaxFailed is how many failed chunks of a shard its result names; a report names the first hundred of all.
@@ -66,11 +63,6 @@ func (r *SealResult) failed(of mentioner, reason string) {
 	if len(r.Failed) < MaxFailed {
 		r.Failed = append(r.Failed, Failed{of.chunk.String(), of.document, of.ordinal, reason})
 	}
-}
-
-// MentionsKey is the scratch file of a shard's mentions, sorted by class id, in chunk order within a class.
-func MentionsKey(scratch string, shard int) string {
-	return fmt.Sprintf("%s/mentions-%05d.rows", scratch, shard)
 }
 
 // Seal joins the batches of a shard.
@@ -171,9 +163,7 @@ func (in SealIn) join(
 }
 
 // paidEntries are the ledger entries of a shard.
-type paidEntries struct {
-	entries extsort.Sorter
-}
+type paidEntries struct{ entries extsort.Sorter }
 
 func (p *paidEntries) add(file *artifact.Loaded) error {
 	if file == nil {
@@ -223,11 +213,7 @@ func writeMentions(ctx context.Context, in SealIn, res *SealResult, sorter *exts
 		}
 		w.Append(string(kv[0]), kv[1])
 	}
-	if in.Keep {
-		res.Kept, _, err = w.Segment(ctx, in.Artifacts, in.Shard.Number)
-		return err
-	}
-	res.MentionsFile, err = w.PutScratch(ctx, in.Artifacts, MentionsKey(in.Scratch, in.Shard.Number))
+	res.Kept, _, err = w.Segment(ctx, in.Artifacts, in.Shard.Number)
 	return err
 }
 

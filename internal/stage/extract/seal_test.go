@@ -61,7 +61,7 @@ func (b bench) sealed(
 	}
 	var out []string
 	last := ""
-	for _, row := range stagetest.Read(b, b.art, extract.MentionsKey(scratch, 0)) {
+	for _, row := range stagetest.Read(b, b.art, b.art.SegmentKey(res.Kept.SHA256)) {
 		m, err := rows.DecodeMention([]byte(row.Value))
 		stagetest.Ok(b, err)
 		if row.Key < last {

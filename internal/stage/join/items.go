@@ -29,7 +29,6 @@ type Env struct {
 	Collections core.Collections
 	Parent      *core.Manifest // nil: none
 	Table       Table          // of the parent; nil: none
-	Listed      bool           // records and rows say what mentions a class: of a generation with a live segment
 }
 
 // Table tells what counts in a generation, by id; see segments.Table.
@@ -151,13 +150,7 @@ func (e Env) class(key string, reduced, short []byte, fp core.Digest) (Class, er
 	class.Final = classtext.Final(r.Name, r.Descriptions, text, e.Spec.Parity)
 	class.Embedded = embed.Fit(class.Final, e.Spec.Embedding.MaxInputTokens)
 	class.Vector = embed.Digest(class.Embedded, fp)
-	record := rows.Record{ID: class.ID, Name: r.Name, Text: class.Final}
-	if e.Listed {
-		record.Listed = &rows.Membership{
-			Mentions: r.Mentions, Members: r.Members, ChunkTotal: r.ChunkTotal, Chunks: r.Chunks,
-		}
-	}
-	class.Record = record.Encode()
+	class.Record = rows.Record{ID: class.ID, Name: r.Name, Text: class.Final}.Encode()
 	if e.Table == nil {
 		return class, nil
 	}

@@ -15,11 +15,6 @@ func ChunksKey(scratch string, unit int) string {
 	return fmt.Sprintf("%s/chunks-%05d.rows", scratch, unit)
 }
 
-// LiveKey is the scratch file of a shard's chunks for the live segment, which its result may give another name.
-func LiveKey(scratch string, shard int) string {
-	return fmt.Sprintf("%s/live-%05d.rows", scratch, shard)
-}
-
 // Refs streams rows [lo, hi) of the file of a unit's chunks; hi < 0 means to the end.
 func Refs(ctx context.Context, s blob.Store, key string, lo, hi int) iter.Seq2[Ref, error] {
 	return func(yield func(Ref, error) bool) {

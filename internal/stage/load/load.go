@@ -29,7 +29,6 @@ type In struct {
 	Vectors    vectors.Store
 	Source     embed.Source
 	Import     bool   // the vectors segment is imported afterwards: rows are not written here
-	Kept       bool   // what splits are made from stays, as segments
 	Night      *Night // classes of a build that makes a part of a generation; nil: all of it is made
 	OnProgress func(core.Progress)
 }
@@ -48,8 +47,7 @@ type Result struct {
 	Counts   core.Counts   `json:"counts"`
 	Hashes   core.Hashes   `json:"hashes"`
 	Progress core.Progress `json:"progress"`
-	Chunks   core.Segment  `json:"chunks,omitzero"` // In.Kept: the chunks that the split of a shard is made from
-	Live     string        `json:"live,omitempty"`  // else name of the file at join.LiveKey; see artifact.ScratchKey
+	Chunks   core.Segment  `json:"chunks,omitzero"` // that the split of a shard is made from
 	Ended    string        `json:"ended,omitempty"` // of the one at join.EndedKey
 }
 
@@ -168,16 +166,13 @@ func (l *loader) classes(ctx context.Context) error {
 }
 
 func (l *loader) classRow(class join.Class) []byte {
-	row := rows.Class{Record: class.Record, Vector: class.Vector, Text: class.Text, Keys: class.Keys}
-	if l.Env.Listed {
-		row.First = &rows.First{Chunk: class.FirstChunk, Pos: class.FirstPos}
-	} else {
-		row.Mentions, row.Chunks = class.Mentions, class.ChunkTotal
-	}
-	return row.Encode()
+	return rows.Class{
+		Record: class.Record, Vector: class.Vector, Text: class.Text, Keys: class.Keys,
+		Mentions: class.Mentions, Chunks: class.ChunkTotal,
+	}.Encode()
 }
 
-// chunks writes the shard's rows for the live segment.
+// chunks writes the shard's chunks, which its split is made from.
 func (l *loader) chunks(ctx context.Context) error {
 	out, err := artifact.NewRows()
 	if err != nil {
@@ -188,22 +183,18 @@ func (l *loader) chunks(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		out.Append(string(chunk.ID[:]), l.liveRow(chunk))
+		out.Append(string(chunk.ID[:]), splitRow(chunk))
 		l.res.Hashes.Vector.Add(core.Sum("chunk", chunk.ID.String(), chunk.Digest.String()))
 		l.res.Counts.Chunks++
 		l.res.Counts.Windows += int64(len(chunk.Windows))
 		l.done()
 	}
-	if l.Kept {
-		l.res.Chunks, _, err = out.Segment(ctx, l.Env.Artifacts, l.Part.Number)
-		return err
-	}
-	l.res.Live, err = out.PutScratch(ctx, l.Env.Artifacts, join.LiveKey(l.Scratch, l.Part.Number))
+	l.res.Chunks, _, err = out.Segment(ctx, l.Env.Artifacts, l.Part.Number)
 	return err
 }
 
-func (l *loader) liveRow(chunk join.Chunk) []byte {
-	row := rows.LiveChunk{
+func splitRow(chunk join.Chunk) []byte {
+	return rows.SplitChunk{
 		Document:  chunk.Document,
 		Digest:    chunk.Digest,
 		Ordinal:   chunk.Ordinal,
@@ -213,9 +204,5 @@ func (l *loader) liveRow(chunk join.Chunk) []byte {
 		TextFrame: chunk.Frame,
 		ExtFrame:  chunk.ExtFrame,
 		Windows:   len(chunk.Windows),
-	}
-	if !l.Kept { // a row that is kept names no place outside its own shard
-		row.Number, row.Text, row.Extract = l.Part.Base+l.res.Counts.Chunks, l.Part.Shard.Unit, l.Part.Number
-	}
-	return row.Encode()
+	}.Encode()
 }

@@ -74,7 +74,7 @@ func (n numbered) published(b *testing.B, index artifact.Index) *core.Manifest {
 		if err != nil {
 			b.Fatal(err)
 		}
-		parent.Segments.Documents = append(parent.Segments.Documents, segment)
+		parent.Segments = oneSplit(append(parent.Segments.Documents, segment)...)
 	}
 	return parent
 }

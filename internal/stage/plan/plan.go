@@ -34,7 +34,7 @@ type In struct {
 	Scratch   string // key prefix of the run
 	Limits    document.Limits
 	Parent    *core.Manifest
-	Dead      *segments.Files // of a parent of many segments: which of its documents do not count; else nil
+	Dead      *segments.Files // of the parent: which of its documents do not count; nil: no parent
 	Foreign   bool            // the parent is of another corpus: of its documents nothing is kept
 	// Part has planned only what is made: what the parent has of all other documents stays where it is. Without it every
 	// document is planned.

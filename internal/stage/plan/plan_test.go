@@ -105,7 +105,7 @@ func (x *index) publish(broken map[string]fault.Code) {
 	}
 	x.parent = &core.Manifest{
 		Generation: fmt.Sprintf("g%d", x.nights), Limits: x.limits.Key(),
-		Segments: core.Segments{Documents: []core.Segment{segment}},
+		Segments: oneSplit(segment),
 	}
 	raw, _, err := blob.Read(x.t.Context(), x.art.Store, x.stored(plan.ProblemsKey(x.scratch())))
 	if err != nil {
@@ -123,6 +123,15 @@ func (x *index) publish(broken map[string]fault.Code) {
 	if _, err := blob.Write(x.t.Context(), x.art.Store, key, raw, blob.Cond{}); err != nil {
 		x.t.Fatal(err)
 	}
+}
+
+// oneSplit are the segments of a generation with one split of documents.
+func oneSplit(documents ...core.Segment) core.Segments {
+	split := core.Split{Texts: len(documents)}
+	for _, segment := range documents {
+		split.Documents += segment.Rows
+	}
+	return core.Segments{Documents: documents, Splits: []core.Split{split}}
 }
 
 // published reads the documents of the last night that was not unchanged.
@@ -296,7 +305,7 @@ func TestADocumentIsComparedByItsBytes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	x.parent = &core.Manifest{Segments: core.Segments{Documents: []core.Segment{segment}}}
+	x.parent = &core.Manifest{Segments: oneSplit(segment)}
 	x.corpus.Reads("a.txt")
 	if res := x.night(nil); !res.Unchanged || x.corpus.Reads("a.txt") != 1 || x.corpus.Reads("z.txt") != 1 {
 		t.Errorf("%+v", res)

@@ -236,7 +236,7 @@ func TestVersionsAndConfigurationGiveTheirReasons(t *testing.T) {
 		},
 		{
 			plan.Made{Parser: "parse/1", Chunker: "chunk/2"},
-			"[names not recorded → names/1 analyser not recorded → en/2]",
+			"[names none → names/1 analyser none → en/2]",
 		},
 	} {
 		if got := fmt.Sprint(now.Since(c.parent)); got != c.want {

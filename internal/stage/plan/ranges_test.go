@@ -112,7 +112,7 @@ func (x *index) split(rows int) {
 		}
 	}
 	flush()
-	x.parent.Segments.Documents = segments
+	x.parent.Segments = oneSplit(segments...)
 }
 
 // oddName makes keys of signs that are encoded in document keys, that sort around '/', or that are no ASCII, many of

@@ -16,11 +16,11 @@ import (
 func TestDistantShardsAreOpenedSideBySide(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		near := artifact.Index{Store: memory.New(), Name: "i"}
-		var shards []reduce.Shard
+		var shards []string
 		for n := range 30 {
 			name := fmt.Sprint("shard", n)
 			shard(t, near, name, []mention{of("crane", n, 0, "A crane."), of(fmt.Sprint("lone", n), n, 1, "One.")})
-			shards = append(shards, reduce.Shard{Key: name, Base: int64(n)})
+			shards = append(shards, name)
 		}
 		requests := distance.New(15 * time.Millisecond)
 		far := artifact.Index{Store: distance.Blob(near.Store, requests), Name: "i"}

@@ -3,8 +3,8 @@
 //
 //  1. Merge the shards' mention files, which are sorted by class id; shards are in chunk order, so equal ids come in
 //     chunk order. Many shards are merged into runs on local disk first.
-//  2. Stream each class once: the mentions segment row by row; members digest, sample, surface forms, the first chunk
-//     ids. What is held is bounded whatever the size of a class.
+//  2. Stream each class once: members digest, sample, surface forms. What is held is bounded whatever the size of a
+//     class.
 //  3. Write reduced-<partition>.rows.
 package reduce
 
@@ -20,33 +20,23 @@ import (
 	"github.com/unweaver/unweaver/internal/text/classtext"
 )
 
-// Shard is one sorted mention file; Base is the number of the shard's first chunk.
-type Shard struct {
-	Key  string
-	Base int64
-}
-
 // In is what one partition works on. OnProgress is told of classes done.
 type In struct {
 	Spec       core.Spec
 	Artifacts  artifact.Index
 	Scratch    string
-	Shards     []Shard
+	Shards     []string // keys of their mentions, which are sorted by class
 	Partition  int
-	Partitions int // a power of two, at most 256
-	// Kept says that mentions are kept by shard: none of them are written again, and classes carry no chunk numbers.
-	Kept       bool
+	Partitions int    // a power of two, at most 256
 	Night      *Night // of a build that makes a part of a generation; nil: all of it is made
 	OnProgress func(classes int64)
 }
 
 // Result is reduced-<partition>.json.
 type Result struct {
-	Mentions core.Segment `json:"mentions"`
-	Fresh    bool         `json:"fresh"`
-	Counts   core.Counts  `json:"counts"`
-	Content  core.SetHash `json:"content"` // the classes' part of the content hash
-	Long     int64        `json:"long"`    // classes over the threshold
+	Counts  core.Counts  `json:"counts"`
+	Content core.SetHash `json:"content"` // the classes' part of the content hash
+	Long    int64        `json:"long"`    // classes over the threshold
 
 	Rows string `json:"rows,omitempty"` // name of the file at Key; see artifact.ScratchKey
 	Gone string `json:"gone,omitempty"` // In.Night: of the one at GoneKey
@@ -74,10 +64,6 @@ func Bounds(partition, partitions int) (from, to string) {
 func Run(ctx context.Context, in In) (Result, error) {
 	r := &reducer{In: in}
 	var err error
-	if r.seg, err = artifact.NewRows(); err != nil {
-		return r.res, err
-	}
-	defer r.seg.Discard()
 	if r.out, err = artifact.NewRows(); err != nil {
 		return r.res, err
 	}
@@ -94,27 +80,19 @@ func Run(ctx context.Context, in In) (Result, error) {
 			r.cur = classmerge.Begin(m.id, r.Spec)
 		}
 		r.cur.Add(m.Mention)
-		if !in.Kept {
-			r.seg.Append(string(m.id[:]), m.Encode())
-		}
 		r.res.Counts.Mentions++
 	}
 	r.end()
-	if !in.Kept {
-		if r.res.Mentions, r.res.Fresh, err = r.seg.Segment(ctx, in.Artifacts, in.Partition); err != nil {
-			return r.res, err
-		}
-	}
 	r.res.Rows, err = r.out.PutScratch(ctx, in.Artifacts, Key(in.Scratch, in.Partition))
 	return r.res, err
 }
 
 type reducer struct {
 	In
-	seg, out *artifact.Rows
-	cur      *classmerge.Class
-	classes  int64 // written
-	res      Result
+	out     *artifact.Rows
+	cur     *classmerge.Class
+	classes int64 // written
+	res     Result
 }
 
 // mention is one row of the merge.
@@ -123,10 +101,10 @@ type mention struct {
 	rows.Mention
 }
 
-// shardPart gives one shard's mentions of ids in [from, to), with the chunk numbers of the whole generation.
-func shardPart(ctx context.Context, in In, shard Shard, from, to string) iter.Seq2[mention, error] {
+// shardPart gives one shard's mentions of ids in [from, to).
+func shardPart(ctx context.Context, in In, shard, from, to string) iter.Seq2[mention, error] {
 	return func(yield func(mention, error) bool) {
-		reader, err := artifact.OpenRows(ctx, in.Artifacts.Store, shard.Key)
+		reader, err := artifact.OpenRows(ctx, in.Artifacts.Store, shard)
 		if err != nil {
 			yield(mention{}, err)
 			return
@@ -151,7 +129,6 @@ func shardPart(ctx context.Context, in In, shard Shard, from, to string) iter.Se
 				return
 			}
 			decoded, err := rows.DecodeMention(row.Value)
-			decoded.Number += shard.Base
 			if !yield(mention{core.ID(row.Key), decoded}, err) || err != nil {
 				return
 			}
@@ -180,9 +157,6 @@ func (r *reducer) end() {
 func (r *reducer) put(id core.ID, class rows.Reduced) {
 	if classtext.Long(class.Name, class.Descriptions, r.Spec.Shortening.Threshold, r.Spec.Parity) {
 		r.res.Long++
-	}
-	if r.Kept {
-		class.FirstChunk = 0
 	}
 	r.out.Append(string(id[:]), class.Encode())
 	if r.classes++; r.classes%256 == 0 {

@@ -68,7 +68,7 @@ func all(
 	art artifact.Index,
 	sp core.Spec,
 	partitions int,
-	shards ...reduce.Shard,
+	shards ...string,
 ) (map[core.ID]rows.Reduced, core.Digest) {
 	t.Helper()
 	out := map[core.ID]rows.Reduced{}
@@ -126,15 +126,14 @@ func TestMentionsOfOneNameBecomeOneClass(t *testing.T) {
 			},
 		},
 	)
-	cs, sum := all(t, art, spec(256), 1, reduce.Shard{Key: "a"}, reduce.Shard{Key: "b", Base: 2})
+	cs, sum := all(t, art, spec(256), 1, "a", "b")
 	b := cs[core.ClassID("bohr")]
 	if len(cs) != 2 || b.Name != "Bohr" || b.Mentions != 3 || b.ChunkTotal != 2 ||
-		fmt.Sprint(b.Descriptions) != "[From Denmark. Twice here. A physicist.]" ||
-		fmt.Sprint(b.Chunks) != fmt.Sprint([]core.ID{chunk(0), chunk(2)}) {
+		fmt.Sprint(b.Descriptions) != "[From Denmark. Twice here. A physicist.]" {
 		t.Errorf("%d classes, %+v", len(cs), b)
 	}
 	for _, p := range []int{2, 16} {
-		if got, s := all(t, art, spec(256), p, reduce.Shard{Key: "a"}, reduce.Shard{Key: "b", Base: 2}); s != sum ||
+		if got, s := all(t, art, spec(256), p, "a", "b"); s != sum ||
 			len(got) != 2 {
 			t.Errorf("%d partitions: %d classes, hash %s, want %s", p, len(got), s, sum)
 		}
@@ -180,7 +179,7 @@ func liveHeap() uint64 {
 // follow its size, and its text is made from a sample that a new mention hardly ever changes.
 func TestAHugeClassIsStreamed(t *testing.T) {
 	art := store(t)
-	var shards []reduce.Shard
+	var shards []string
 	const perShard, shardCount = 10_000, 10
 	for k := range shardCount {
 		ms := make([]mention, perShard)
@@ -193,17 +192,15 @@ func TestAHugeClassIsStreamed(t *testing.T) {
 		}
 		key := fmt.Sprint("shard", k)
 		shard(t, art, key, ms)
-		shards = append(shards, reduce.Shard{Key: key, Base: int64(k * perShard)})
+		shards = append(shards, key)
 	}
-	watched := &probe{Store: art.Store, key: shards[shardCount-1].Key}
+	watched := &probe{Store: art.Store, key: shards[shardCount-1]}
 	art.Store = watched
 	before := liveHeap()
 	classes, _ := all(t, art, spec(256), 1, shards...)
 	hub := classes[core.ClassID("hub")]
-	if hub.Mentions != perShard*shardCount || hub.ChunkTotal != hub.Mentions || len(hub.Descriptions) != 256 ||
-		len(hub.Chunks) != rows.MaxRecordChunks {
-		t.Fatalf("%d mentions, %d chunks, %d descriptions, %d listed",
-			hub.Mentions, hub.ChunkTotal, len(hub.Descriptions), len(hub.Chunks))
+	if hub.Mentions != perShard*shardCount || hub.ChunkTotal != hub.Mentions || len(hub.Descriptions) != 256 {
+		t.Fatalf("%d mentions, %d chunks, %d descriptions", hub.Mentions, hub.ChunkTotal, len(hub.Descriptions))
 	}
 	held := int64(watched.most) - int64(before)
 	t.Logf("held at most %d KiB more than before, at %d reads of the last shard", held>>10, watched.reads)
@@ -216,7 +213,7 @@ func TestAHugeClassIsStreamed(t *testing.T) {
 	shard(t, art, "one more", []mention{
 		{"hub", rows.Mention{Chunk: chunk(-1), Surface: "Hub", Description: "A new description of the hub."}},
 	})
-	more, _ := all(t, art, spec(256), 1, append(shards, reduce.Shard{Key: "one more", Base: perShard * shardCount})...)
+	more, _ := all(t, art, spec(256), 1, append(shards, "one more")...)
 	old, kept := map[string]bool{}, 0
 	for _, description := range hub.Descriptions {
 		old[description] = true
@@ -245,7 +242,7 @@ func TestTheShownNameIsTheMostFrequentThenTheFirst(t *testing.T) {
 	} {
 		art := store(t)
 		shard(t, art, "a", ms)
-		classes, _ := all(t, art, spec(256), 1, reduce.Shard{Key: "a"})
+		classes, _ := all(t, art, spec(256), 1, "a")
 		if got := classes[core.ClassID("x")].Name; got != want {
 			t.Errorf("got %q, want %q", got, want)
 		}
@@ -260,7 +257,7 @@ func TestFormsOfANameAreBounded(t *testing.T) {
 		ms = append(ms, of(fmt.Sprintf("form %d", i), i, 0, ""))
 	}
 	shard(t, art, "a", append(ms, of("form 7", 6000, 0, "")))
-	classes, _ := all(t, art, spec(256), 1, reduce.Shard{Key: "a"})
+	classes, _ := all(t, art, spec(256), 1, "a")
 	if class := classes[core.ClassID("x")]; class.Name != "form 7" || class.Mentions != 6001 {
 		t.Errorf("%q, %d mentions", class.Name, class.Mentions)
 	}
@@ -272,7 +269,7 @@ func TestDigestsFollowWhatTheyCover(t *testing.T) {
 	digests := func(ms []mention) (members, text core.Digest) {
 		art := store(t)
 		shard(t, art, "a", ms)
-		classes, _ := all(t, art, spec(256), 1, reduce.Shard{Key: "a"})
+		classes, _ := all(t, art, spec(256), 1, "a")
 		class := classes[core.ClassID("x")]
 		return class.Members, class.Text
 	}
@@ -305,14 +302,14 @@ func TestTheSampleIsByContentAndParityTakesAll(t *testing.T) {
 		ms = append(ms, of("X", i, 0, fmt.Sprintf("description %03d", i)))
 	}
 	shard(t, art, "a", ms)
-	sampled, _ := all(t, art, spec(16), 1, reduce.Shard{Key: "a"})
+	sampled, _ := all(t, art, spec(16), 1, "a")
 	class := sampled[core.ClassID("x")]
 	if len(class.Descriptions) != 16 || class.ChunkTotal != 400 {
 		t.Errorf("%d chunks, sample %q", class.ChunkTotal, class.Descriptions)
 	}
 	parity := spec(16)
 	parity.Parity = true
-	everything, _ := all(t, art, parity, 1, reduce.Shard{Key: "a"})
+	everything, _ := all(t, art, parity, 1, "a")
 	if got := everything[core.ClassID("x")].Descriptions; len(got) != 400 || !slices.IsSorted(got) {
 		t.Errorf("parity takes %d of 400, in chunk order: %v", len(got), slices.IsSorted(got))
 	}
@@ -336,7 +333,7 @@ func TestATextDoesNotFollowTheOrderOfChunks(t *testing.T) {
 			shard(t, art, "a", ms)
 			settings := spec(256)
 			settings.Parity = parity
-			classes, _ := all(t, art, settings, 1, reduce.Shard{Key: "a"})
+			classes, _ := all(t, art, settings, 1, "a")
 			class := classes[core.ClassID("x")]
 			names, texts = append(names, class.Name), append(texts, class.Text)
 		}
@@ -369,11 +366,10 @@ func TestCountsOfLongClassesEdgesAndMentions(t *testing.T) {
 		{"over", rows.Mention{Chunk: chunk(1), Number: 1, Surface: "Over"}},
 	})
 	res, err := reduce.Run(t.Context(), reduce.In{
-		Spec: spec(256), Artifacts: art, Scratch: "s", Shards: []reduce.Shard{{Key: "a"}}, Partitions: 1,
+		Spec: spec(256), Artifacts: art, Scratch: "s", Shards: []string{"a"}, Partitions: 1,
 		OnProgress: func(int64) {},
 	})
-	if err != nil || res.Long != 1 || res.Counts.Classes != 2 || res.Counts.Edges != 3 || res.Counts.Mentions != 3 ||
-		!res.Fresh || res.Mentions.Rows != 3 {
+	if err != nil || res.Long != 1 || res.Counts.Classes != 2 || res.Counts.Edges != 3 || res.Counts.Mentions != 3 {
 		t.Errorf("%+v, %v", res, err)
 	}
 }
@@ -391,7 +387,7 @@ func TestADamagedOrMissingShardIsAnError(t *testing.T) {
 	}
 	for key, code := range map[string]fault.Code{"bad": fault.SegmentDamage, "missing": fault.NotFound} {
 		_, err := reduce.Run(t.Context(), reduce.In{
-			Spec: spec(256), Artifacts: art, Scratch: "s", Shards: []reduce.Shard{{Key: "good"}, {Key: key}},
+			Spec: spec(256), Artifacts: art, Scratch: "s", Shards: []string{"good", key},
 			Partitions: 1, OnProgress: func(int64) {},
 		})
 		if !fault.Is(err, code) {

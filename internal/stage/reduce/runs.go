@@ -57,7 +57,7 @@ func relay(source iter.Seq2[mention, error], yield func(mention, error) bool) {
 }
 
 // opened merges shards that are open side by side: their number does not enter the chain of requests.
-func opened(ctx context.Context, in In, shards []Shard) iter.Seq2[mention, error] {
+func opened(ctx context.Context, in In, shards []string) iter.Seq2[mention, error] {
 	return func(yield func(mention, error) bool) {
 		from, to := Bounds(in.Partition, in.Partitions)
 		sources := make([]merge.Next[mention], len(shards))

@@ -55,9 +55,9 @@ func (o *opened) Close() error {
 }
 
 // manyShards writes shards of three mentions: of a name that all have, of one that some have, and of their own.
-func manyShards(t *testing.T, art artifact.Index, n int) []reduce.Shard {
+func manyShards(t *testing.T, art artifact.Index, n int) []string {
 	t.Helper()
-	shards := make([]reduce.Shard, n)
+	shards := make([]string, n)
 	for k := range shards {
 		key := fmt.Sprintf("shard-%05d", k)
 		say := func(name string) mention {
@@ -68,12 +68,12 @@ func manyShards(t *testing.T, art artifact.Index, n int) []reduce.Shard {
 		}
 		names := []mention{say("hub"), say(fmt.Sprint("some ", k%7)), say(fmt.Sprint("own ", k))}
 		shard(t, art, key, names)
-		shards[k] = reduce.Shard{Key: key, Base: int64(k)}
+		shards[k] = key
 	}
 	return shards
 }
 
-func reduced(t testing.TB, art artifact.Index, partitions int, shards []reduce.Shard) string {
+func reduced(t testing.TB, art artifact.Index, partitions int, shards []string) string {
 	t.Helper()
 	var out strings.Builder
 	for p := range partitions {
@@ -84,7 +84,6 @@ func reduced(t testing.TB, art artifact.Index, partitions int, shards []reduce.S
 		if err != nil {
 			t.Fatal(err)
 		}
-		res.Fresh = false
 		fmt.Fprintf(&out, "%+v\n", res) // which names all files by their content
 	}
 	return out.String()
@@ -141,7 +140,7 @@ func TestReadersOfAPartitionAreBoundedWhateverTheNumberOfShards(t *testing.T) {
 func TestAShardThatCannotBeReadStopsTheMergeOfRuns(t *testing.T) {
 	near := artifact.Index{Store: memory.New(), Name: "i"}
 	shards := manyShards(t, near, 20)
-	shards[13].Key = "shard-missing"
+	shards[13] = "shard-missing"
 	reduce.SetFanIn(t, 4)
 	watched := &opens{Store: near.Store}
 	_, err := reduce.Run(t.Context(), reduce.In{
@@ -152,7 +151,7 @@ func TestAShardThatCannotBeReadStopsTheMergeOfRuns(t *testing.T) {
 		t.Errorf("%v, %d open", err, watched.now.Load())
 	}
 	ctx, cancel := context.WithCancel(t.Context())
-	shards[13].Key = "shard-00013"
+	shards[13] = "shard-00013"
 	told := 0
 	_, err = reduce.Run(ctx, reduce.In{
 		Spec: spec(16), Artifacts: artifact.Index{Store: watched, Name: "i"}, Scratch: "s", Shards: shards, Partitions: 1,
@@ -171,7 +170,7 @@ func TestAShardThatCannotBeReadStopsTheMergeOfRuns(t *testing.T) {
 func BenchmarkReduceOfManyShards(b *testing.B) {
 	const shardCount, perShard = 200, 1000
 	art := artifact.Index{Store: memory.New(), Name: "i"}
-	var shards []reduce.Shard
+	var shards []string
 	for k := range shardCount {
 		list := make([]mention, perShard)
 		for i := range list {
@@ -183,7 +182,7 @@ func BenchmarkReduceOfManyShards(b *testing.B) {
 		}
 		key := fmt.Sprintf("shard-%05d", k)
 		shard(b, art, key, list)
-		shards = append(shards, reduce.Shard{Key: key, Base: int64(k * perShard)})
+		shards = append(shards, key)
 	}
 	for _, files := range []int{1 << 30, 128, 16} {
 		b.Run(fmt.Sprintf("at_once=%d", files), func(b *testing.B) {

@@ -195,12 +195,12 @@ func (m *splitMerge) move(ctx context.Context, document moving) error {
 			return err
 		}
 		frame := m.extract.Append(string(chunk.ID[:]), extracted)
-		live := rows.LiveChunk{
+		moved := rows.SplitChunk{
 			Document: document.key, Digest: chunk.Digest, Ordinal: int(chunk.Ordinal), Start: int(chunk.Start),
 			End: int(chunk.End), Tokens: int(chunk.Tokens), TextFrame: pieces.frameOf(int(chunk.Start)), ExtFrame: frame,
 			Windows: int(chunk.Windows),
 		}
-		m.chunks.Append(string(chunk.ID[:]), live.Encode())
+		m.chunks.Append(string(chunk.ID[:]), moved.Encode())
 		m.sum.Add(chunkEntry(document.key, chunk))
 		document.from.numbers[first+uint32(i)] = m.count
 		m.count++
@@ -390,7 +390,7 @@ func (m *splitMerge) write(ctx context.Context) error {
 	made, expect, fresh, err := Split(ctx, SplitIn{
 		Artifacts: m.Artifacts, Spec: m.Spec, OnProgress: m.OnProgress,
 		Units: []SplitUnit{{Documents: m.out.Documents, Text: m.out.Text, Shards: []SplitShard{{
-			Live:     m.Artifacts.SegmentKey(m.out.Chunks.SHA256),
+			Chunks:   m.Artifacts.SegmentKey(m.out.Chunks.SHA256),
 			Mentions: m.Artifacts.SegmentKey(m.out.Mentions.SHA256),
 		}}}},
 	})

@@ -17,7 +17,7 @@ import (
 	"github.com/unweaver/unweaver/internal/stream/parallel"
 )
 
-// NightIn is what a build that makes a part of a generation of many segments adds to its parent and takes away.
+// NightIn is what a build that makes a part of a generation adds to its parent and takes away.
 type NightIn struct {
 	Artifacts  artifact.Index
 	Spec       core.Spec

@@ -1,3 +1,5 @@
+// Package segment writes what queries map into memory: splits, class runs, which of their rows are dead, and what the
+// dead count; and merges them. All are made from other segments alone, and equal input gives equal bytes.
 package segment
 
 import (
@@ -19,6 +21,9 @@ import (
 	"github.com/unweaver/unweaver/internal/text/names"
 )
 
+// textsPerBatch are cut into terms at once.
+const textsPerBatch = 256
+
 // SplitIn is what a split is made from.
 type SplitIn struct {
 	Artifacts  artifact.Index
@@ -36,7 +41,7 @@ type SplitUnit struct {
 
 // SplitShard is a part of the split's extractions.
 type SplitShard struct {
-	Live     string // where the shard's chunks are stored (items.LiveKey)
+	Chunks   string // where the shard's chunks are stored
 	Mentions string // and its mentions, by class, whose numbers are places among those chunks
 }
 
@@ -175,7 +180,7 @@ func (u *unit) rows(ctx context.Context) iter.Seq2[sharded, error] {
 	return func(yield func(sharded, error) bool) {
 		for shard := range u.Shards {
 			u.bases = append(u.bases, u.written)
-			for row, err := range artifact.ScanAll(ctx, u.Artifacts.Store, u.Shards[shard].Live) {
+			for row, err := range artifact.ScanAll(ctx, u.Artifacts.Store, u.Shards[shard].Chunks) {
 				u.written++
 				if !yield(sharded{row, shard}, err) || err != nil {
 					return
@@ -244,7 +249,7 @@ func (u *unit) chunk(ctx context.Context, document, title string) (piece, error)
 	if !more {
 		return piece{}, unlike("of "+fault.Quoted(document), "it is missing")
 	}
-	chunk, err := rows.DecodeLiveChunk(row.Value)
+	chunk, err := rows.DecodeSplitChunk(row.Value)
 	if err != nil {
 		return piece{}, err
 	}

@@ -1,20 +1,18 @@
 package segment_test
 
 import (
+	"maps"
 	"os"
 	"path/filepath"
-	"reflect"
 	"slices"
 	"testing"
 
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/index/classrun"
-	"github.com/unweaver/unweaver/internal/index/live"
 	"github.com/unweaver/unweaver/internal/index/liveset"
 	"github.com/unweaver/unweaver/internal/index/postings"
-	"github.com/unweaver/unweaver/internal/index/search"
 	"github.com/unweaver/unweaver/internal/index/split"
-	"github.com/unweaver/unweaver/internal/stage/join"
+	"github.com/unweaver/unweaver/internal/ledger/embed"
 	"github.com/unweaver/unweaver/internal/stage/segment"
 	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/internal/testkit/retrievetest"
@@ -43,7 +41,7 @@ func splitIn(built retrievetest.Built) segment.SplitIn {
 		Units: []segment.SplitUnit{{
 			Documents: segments.Documents[0], Text: segments.Text[0],
 			Shards: []segment.SplitShard{{
-				Live:     join.LiveKey(built.Index.RunKey(built.Manifest.Generation, "scratch"), 0),
+				Chunks:   built.Index.SegmentKey(segments.Chunks[0].SHA256),
 				Mentions: built.Index.SegmentKey(segments.Mentions[0].SHA256),
 			}},
 		}},
@@ -51,91 +49,84 @@ func splitIn(built retrievetest.Built) segment.SplitIn {
 	}
 }
 
-func TestASplitAndARunSayWhatTheLiveAndTheSearchSegmentSay(t *testing.T) {
-	stores := retrievetest.NewStores(t)
-	built := retrievetest.Build(t, stores, "sample", retrievetest.Sample(), retrievetest.Options{})
-	in := splitIn(built)
-	made, expect, fresh, err := segment.Split(t.Context(), in)
-	if err != nil || !fresh {
-		t.Fatal(fresh, err)
-	}
-	if again, _, fresh, err := segment.Split(t.Context(), in); err != nil || fresh || again != made {
-		t.Errorf("the same split once more: %+v, new %v, %v", again, fresh, err)
-	}
-	run, runExpect, _, err := segment.ClassRun(t.Context(), segment.ClassRunIn{
-		Artifacts: in.Artifacts, Spec: in.Spec, Classes: built.Manifest.Segments.Classes, OnProgress: in.OnProgress,
+// opened opens the split and the class run of a generation.
+func opened(t *testing.T, stores retrievetest.Stores, built retrievetest.Built) (*split.File, *classrun.File) {
+	t.Helper()
+	one, run := built.Manifest.Segments.Splits[0], built.Manifest.Segments.Runs[0]
+	documents, err := split.Open(local(t, stores, built, one.Segment), split.Expect{
+		Analyser: text.Analyser, Documents: int(one.Documents), Chunks: int(one.Chunks), Classes: int(one.Classes),
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	documents, err := split.Open(local(t, stores, built, made), expect)
+	t.Cleanup(documents.Close)
+	classes, err := classrun.Open(local(t, stores, built, run.Segment), classrun.Expect{
+		Analyser: text.Analyser, Classes: int(run.Rows),
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	classes, err := classrun.Open(local(t, stores, built, run), runExpect)
-	if err != nil {
-		t.Fatal(err)
+	t.Cleanup(classes.Close)
+	return documents, classes
+}
+
+// holding gives the rows of a side that hold a term.
+func holding(side *postings.Side, term string) []uint32 {
+	list, _ := side.Find(term)
+	docs, _ := list.All()
+	return docs
+}
+
+func TestASplitAndARunSayWhatTheirDocumentsSay(t *testing.T) {
+	stores := retrievetest.NewStores(t)
+	built := retrievetest.Build(t, stores, "sample", retrievetest.Sample(), retrievetest.Options{})
+	made := built.Manifest.Segments.Splits[0].Segment
+	made.Rows = 0 // a manifest says it
+	if again, _, fresh, err := segment.Split(t.Context(), splitIn(built)); err != nil || fresh || again != made {
+		t.Errorf("the same split once more: %+v, new %v, %v", again, fresh, err)
 	}
+	documents, classes := opened(t, stores, built)
 	set, err := liveset.New(t.Context(), "sample", []liveset.Split{{File: documents}}, []liveset.Run{{File: classes}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer documents.Close()
-	defer classes.Close()
-	table, err := live.Open(local(t, stores, built, built.Manifest.Segments.Live[0]))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer table.Close()
-	for i, chunk := range table.Chunks {
-		if got := set.Chunk(chunk.ID); got == nil || *got != chunk {
-			t.Errorf("chunk %d: %+v, want %+v", i, got, chunk)
-		}
-	}
-	for i, class := range table.Classes {
-		class.FirstPos = 0 // of many segments the order of classes says it
-		clear(class.Vector[len(core.DigestPrefix{}):])
-		if got := set.ClassAt(uint32(i)); *got != class || set.Name(i) != table.Name(i) {
-			t.Errorf("class %d: %+v, want %+v", i, got, class)
-		}
-	}
-	for i := range table.Documents {
-		if want := table.Documents[i]; set.Key(i) != table.Key(i) || set.DocumentAt(i).Frame != want.Frame {
-			t.Errorf("document %d: %s", i, set.Key(i))
-		}
-	}
-	file, err := search.Open(local(t, stores, built, built.Manifest.Segments.Search[0]), search.Expect{
-		Analyser: text.Analyser, Documents: expect.Documents, Chunks: expect.Chunks, Classes: runExpect.Classes,
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer file.Close()
-	if !reflect.DeepEqual(set.Graph, *file.Graph) || !reflect.DeepEqual(set.Rank, file.Rank) {
-		t.Errorf("%+v\n%+v", set.Graph, *file.Graph)
-	}
-	for i := range table.Documents {
+	number, mentioned := uint32(0), map[string][]uint32{}
+	for i, document := range retrievetest.Sample() {
 		meta, modified := set.Filtered(i)
-		if want, at := file.Document(i); !reflect.DeepEqual(meta, want) || !modified.Equal(at) {
-			t.Errorf("document %d: %v at %s, want %v at %s", i, meta, modified, want, at)
+		if set.Key(i) != document.Key || !maps.Equal(meta, document.Meta) || !modified.Equal(document.Modified) {
+			t.Errorf("document %d: %s, %v at %s", i, set.Key(i), meta, modified)
+		}
+		for n, chunk := range document.Chunks {
+			got := set.ByNumber(int(number))
+			if got.ID != retrievetest.ChunkID(document, n) || int(got.Document) != i || int(got.Ordinal) != n {
+				t.Errorf("chunk %d: %+v", number, got)
+			}
+			for _, term := range text.Terms(embed.ChunkText(document.Title, chunk.Text)) {
+				if !slices.Contains(holding(documents.Words, term), number) {
+					t.Errorf("chunk %d does not hold %q", number, term)
+				}
+			}
+			for _, name := range chunk.Entities {
+				if !slices.Contains(mentioned[name], number) {
+					mentioned[name] = append(mentioned[name], number)
+				}
+			}
+			number++
 		}
 	}
-	for _, side := range [][2]*postings.Side{{documents.Words, file.Chunks}, {classes.Words, file.Classes}} {
-		found := 0
-		for _, term := range []string{"norway", "oslo", "pole", "fram", "nowhere"} {
-			got, _ := side[0].Find(term)
-			want, ok := side[1].Find(term)
-			docs, counts := got.All()
-			if wantDocs, times := want.All(); !slices.Equal(docs, wantDocs) || !slices.Equal(counts, times) {
-				t.Errorf("%s: %v %v, want %v %v", term, docs, counts, wantDocs, times)
-			}
-			if ok {
-				found++
+	for name, chunks := range mentioned {
+		place := uint32(set.ClassPlace(retrievetest.ClassID(name)))
+		if !slices.Equal(set.Graph.ChunksOf(place), chunks) {
+			t.Errorf("%s is mentioned by %v, want %v", name, set.Graph.ChunksOf(place), chunks)
+		}
+		for _, term := range text.Surface(name) {
+			if !slices.Contains(holding(classes.Words, term), place) {
+				t.Errorf("%s does not hold %q", name, term)
 			}
 		}
-		if found < 2 || !reflect.DeepEqual(side[0].Lengths, side[1].Lengths) {
-			t.Errorf("lengths %v, want %v", side[0].Lengths, side[1].Lengths)
-		}
+	}
+	if _, chunks, all := set.Counts(); chunks != int(number) || all != len(mentioned) {
+		t.Errorf("%d chunks and %d classes, want %d and %d", chunks, all, number, len(mentioned))
 	}
 }
 

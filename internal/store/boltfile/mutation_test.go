@@ -8,22 +8,17 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
-	"strconv"
 	"testing"
 
 	bbolt "go.etcd.io/bbolt"
 
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/store/boltfile"
+	"github.com/unweaver/unweaver/internal/testkit/longtest"
 )
 
-// mutations of a real file are used; 60 unless UNWEAVER_TEST_MUTATIONS says.
-func mutations() int {
-	if n, err := strconv.Atoi(os.Getenv("UNWEAVER_TEST_MUTATIONS")); err == nil {
-		return n
-	}
-	return 60
-}
+// mutations is how many of a real file are used.
+func mutations() int { return longtest.Count(60, 2000) }
 
 // mutate changes a few bytes, numbers or pages; half of the time within the headers that bbolt goes by.
 func mutate(whole []byte, random *rand.Rand) []byte {

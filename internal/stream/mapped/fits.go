@@ -13,50 +13,6 @@ func StringsOf(f *File, bytes, ends string) Strings {
 	return Strings{f.Bytes(bytes), Slice[uint64](f, ends)}
 }
 
-// Fits tells whether every string lies within the bytes, which they fill; At may be called only then.
-func (s Strings) Fits() bool { return Ends(s.ends, len(s.bytes)) }
-
-// Ends tells whether ends of records, one after another, never go back and end where their content of so many bytes
-// does.
-func Ends[T uint32 | uint64](ends []T, size int) bool {
-	before := T(0)
-	for _, end := range ends {
-		if end < before {
-			return false
-		}
-		before = end
-	}
-	return uint64(before) == uint64(size)
-}
-
-// Starts tells the same of offsets that begin with 0 and have one more than there are records.
-func Starts[T uint32 | uint64](offsets []T, size int) bool {
-	return len(offsets) > 0 && offsets[0] == 0 && Ends(offsets, size)
-}
-
-// Below tells whether all numbers are less than a limit: places in another section of so many records.
-func Below(numbers []uint32, limit int) bool {
-	largest := uint32(0)
-	for _, number := range numbers {
-		largest = max(largest, number)
-	}
-	return len(numbers) == 0 || int64(largest) < int64(limit)
-}
-
-// Rising tells whether the numbers between two offsets are each greater than the one before, for all offsets, which
-// Starts has found right.
-func Rising[T uint32 | uint64](numbers []uint32, offsets []T) bool {
-	for i := 1; i < len(offsets); i++ {
-		list := numbers[offsets[i-1]:offsets[i]]
-		for j := 1; j < len(list); j++ {
-			if list[j] <= list[j-1] {
-				return false
-			}
-		}
-	}
-	return true
-}
-
 // Len is how many there are.
 func (s Strings) Len() int { return len(s.ends) }
 

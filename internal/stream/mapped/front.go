@@ -67,7 +67,7 @@ func FrontOf(f *File, bytes, groups string, count int) Front {
 // Len is how many there are.
 func (t Front) Len() int { return t.count }
 
-// Append appends the i-th to a buffer. It may be called only if the table fits.
+// Append appends the i-th to a buffer.
 func (t Front) Append(buf []byte, i int) []byte {
 	start, at := len(buf), int(t.groups[i/frontGroup])
 	for n := range i%frontGroup + 1 {
@@ -92,29 +92,4 @@ func (t Front) number(at int) (value, next int) {
 		return 0, len(t.bytes) + 1
 	}
 	return int(long), at + size
-}
-
-// Fits tells whether every string lies within the bytes, which they fill, and every group begins where it should;
-// Append may be called only then.
-func (t Front) Fits() bool {
-	if t.count < 0 || len(t.groups) != (t.count+frontGroup-1)/frontGroup {
-		return false
-	}
-	at, before := 0, 0
-	for i := range t.count {
-		if at >= len(t.bytes) || (i%frontGroup == 0 && t.groups[i/frontGroup] != uint64(at)) {
-			return false
-		}
-		shared, length := 0, 0
-		if i%frontGroup > 0 {
-			if shared, at = t.number(at); at >= len(t.bytes) || shared > before {
-				return false
-			}
-		}
-		if length, at = t.number(at); at > len(t.bytes) || length > len(t.bytes)-at {
-			return false
-		}
-		at, before = at+length, shared+length
-	}
-	return at == len(t.bytes)
 }

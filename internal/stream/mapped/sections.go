@@ -13,9 +13,6 @@ import (
 	"hash/crc32"
 	"io"
 	"os"
-	"slices"
-	"strconv"
-	"strings"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -134,24 +131,15 @@ func damaged(path, why string) error {
 }
 
 // otherVersion refuses a file that is whole, but of a format that this program does not read.
-func otherVersion(path string, have table, want []int) error {
+func otherVersion(path string, have table, version int) error {
 	return fault.FormatUnknown.At("open segment", path).
-		Because(fmt.Sprintf("it is %s version %d, this program reads version %s", have.Kind, have.Version, listed(want))).
+		Because(fmt.Sprintf("it is %s version %d, this program reads version %d", have.Kind, have.Version, version)).
 		Advise("use the program version that wrote it, or build the index again with: unweaver index")
 }
 
-// listed are versions as a person reads them.
-func listed(versions []int) string {
-	var words []string
-	for _, version := range versions {
-		words = append(words, strconv.Itoa(version))
-	}
-	return strings.Join(words, " or ")
-}
-
-// Open maps a file of a kind, of one of the versions that are read, and checks every block. Errors: fault.NotFound,
-// fault.SegmentDamage, and fault.FormatUnknown for a file of another version.
-func Open(path, kind string, versions ...int) (*File, error) {
+// Open maps a file of a kind and a version, and checks every block. Errors: fault.NotFound, fault.SegmentDamage, and
+// fault.FormatUnknown for a file of another version.
+func Open(path, kind string, version int) (*File, error) {
 	file, err := os.Open(path)
 	if err != nil {
 		return nil, fault.NotFound.At("open segment", path).Because(err)
@@ -169,14 +157,14 @@ func Open(path, kind string, versions ...int) (*File, error) {
 		return nil, fault.StoreDown.At("map", path).Because(err)
 	}
 	x := &File{path: path, data: data}
-	if err := x.check(kind, versions); err != nil {
+	if err := x.check(kind, version); err != nil {
 		x.Close()
 		return nil, err
 	}
 	return x, nil
 }
 
-func (x *File) check(kind string, versions []int) error {
+func (x *File) check(kind string, version int) error {
 	raw := x.data
 	t := raw[len(raw)-24:]
 	at, n := binary.LittleEndian.Uint64(t), uint64(binary.LittleEndian.Uint32(t[8:]))
@@ -193,8 +181,8 @@ func (x *File) check(kind string, versions []int) error {
 	if x.t.Kind != kind {
 		return damaged(x.path, fmt.Sprintf("it is of kind %s, not %s", x.t.Kind, kind))
 	}
-	if !slices.Contains(versions, x.t.Version) {
-		return otherVersion(x.path, x.t, versions)
+	if x.t.Version != version {
+		return otherVersion(x.path, x.t, version)
 	}
 	next := int64(len(head))
 	seen := map[string]bool{}
@@ -222,8 +210,14 @@ func (x *File) check(kind string, versions []int) error {
 // same.
 func (x *File) Unfit(why string) error { return damaged(x.path, why) }
 
-// Version of the file.
-func (x *File) Version() int { return x.t.Version }
+// Sections names the sections in their order.
+func (x *File) Sections() []string {
+	var names []string
+	for _, entry := range x.t.Sections {
+		names = append(names, entry.Name)
+	}
+	return names
+}
 
 // Meta of the file.
 func (x *File) Meta(key string) string { return x.t.Meta[key] }

@@ -199,7 +199,7 @@ func TestAPanicIsTheErrorOfItsItemAndTellsNoText(t *testing.T) {
 	check := func(t *testing.T, err error) {
 		t.Helper()
 		if !fault.Is(err, fault.Internal) || strings.Contains(err.Error(), secret) ||
-			!strings.Contains(err.Error(), "par_test.") {
+			!strings.Contains(err.Error(), "parallel_test.") {
 			t.Errorf("%v", err)
 		}
 	}

@@ -30,7 +30,7 @@ func Server(t *testing.T) string {
 	t.Helper()
 	u := os.Getenv("UNWEAVER_TEST_REDIS")
 	if u == "" {
-		t.Skip("no Redis: run make servers, then make test")
+		t.Skip("no Redis: make test-servers has one")
 	}
 	return strings.TrimSuffix(u, "/0") + db
 }
@@ -76,7 +76,7 @@ func Start(t *testing.T, args ...string) (address string, port int) {
 	t.Helper()
 	bin := filepath.Join(os.Getenv("UNWEAVER_TEST_SERVERS"), "redis", "redis-server")
 	if _, err := os.Stat(bin); os.Getenv("UNWEAVER_TEST_SERVERS") == "" || err != nil {
-		t.Skip("no Redis: run make servers, then make test")
+		t.Skip("no Redis: make test-servers has one")
 	}
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -17,12 +17,9 @@ import (
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/index/idf"
-	"github.com/unweaver/unweaver/internal/index/live"
-	"github.com/unweaver/unweaver/internal/index/search"
-	"github.com/unweaver/unweaver/internal/index/title"
+	"github.com/unweaver/unweaver/internal/index/split"
 	"github.com/unweaver/unweaver/internal/ledger/embed"
 	"github.com/unweaver/unweaver/internal/model/builtin"
-	"github.com/unweaver/unweaver/internal/stage/join"
 	"github.com/unweaver/unweaver/internal/stage/segment"
 	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/internal/store/blob/memory"
@@ -82,10 +79,8 @@ func check(t testing.TB, err error) {
 // Options change what Build makes; the zero value makes everything.
 type Options struct {
 	Generation string           // its name; empty: g1
-	Analyser   string           // rewrites the one in the search segment
+	Analyser   string           // rewrites the one in the split
 	Seq        int64            // 0: 1
-	NoSearch   bool             // leave the search segment out, as builds once did
-	Untitled   bool             // leave titles out of it, as builds once did
 	Unasked    bool             // leave the enrichment gem out
 	Facts      bool             // make the enrichment facts, by rule
 	Spec       func(*core.Spec) // changes the spec
@@ -131,10 +126,8 @@ func Build(t testing.TB, stores Stores, index string, documents []Document, opti
 	builder.learnIDF()
 	builder.writeDocuments()
 	builder.writeClasses()
-	builder.writeLive()
-	if !options.NoSearch {
-		builder.writeSearch(options)
-	}
+	builder.writeChunks()
+	builder.writeSplit(options.Analyser)
 	builder.writeVectors()
 	if !options.Unasked {
 		builder.writeMemory()
@@ -364,18 +357,15 @@ func (b *builder) writeClasses() {
 	segments.Classes = []core.Segment{b.rowFile(func(file *artifact.Rows) {
 		for i := range b.classes {
 			c := &b.classes[i]
-			listed := &rows.Membership{Mentions: int64(len(c.mentions))}
+			record := rows.Record{ID: c.id, Name: c.name, Text: c.text}
+			c.row = rows.Class{
+				Record: record.Encode(), Vector: embed.Digest(c.text, b.manifest.Class.Digest()), Text: core.Sum(c.text),
+				Mentions: int64(len(c.mentions)),
+			}
 			for n, m := range c.mentions {
 				if n == 0 || c.mentions[n-1].number != m.number {
-					listed.Chunks = append(listed.Chunks, b.chunks[m.number].id)
+					c.row.Chunks++
 				}
-			}
-			listed.ChunkTotal = int64(len(listed.Chunks))
-			record := rows.Record{ID: c.id, Name: c.name, Text: c.text, Listed: listed}
-			c.row = rows.Class{
-				Record: record.Encode(), Vector: embed.Digest(c.text, b.manifest.Class.Digest()),
-				Text:  core.Sum(c.text),
-				First: &rows.First{Chunk: int64(c.mentions[0].number), Pos: c.mentions[0].position},
 			}
 			file.Append(string(c.id[:]), c.row.Encode())
 			key := core.RecordKey(StoreID, b.index.Name, c.id, rows.RecordDigest(c.row.Record))
@@ -384,66 +374,68 @@ func (b *builder) writeClasses() {
 	})}
 }
 
-const scratch = "scratch"
-
-// writeLive writes the live segment, which reads the shards' chunks from scratch files.
-func (b *builder) writeLive() {
-	file, err := artifact.NewRows()
-	check(b.t, err)
-	defer file.Discard()
-	for i := range b.chunks {
-		chunk := &b.chunks[i]
-		document := b.documents[chunk.document]
-		chunk.digest = embed.ChunkDigest(document.Title, chunk.Text, b.manifest.Chunk.Digest())
-		row := rows.LiveChunk{
-			Document: document.Key, Digest: chunk.digest, Number: int64(i), Ordinal: chunk.ordinal,
-			Start: chunk.start, End: chunk.end, Tokens: len(chunk.Text) / 4, TextFrame: b.starts[chunk.document],
-			ExtFrame: chunk.extract, Windows: 1,
+// writeChunks writes the chunks segment, which the split is made from.
+func (b *builder) writeChunks() {
+	b.manifest.Segments.Chunks = []core.Segment{b.rowFile(func(file *artifact.Rows) {
+		for i := range b.chunks {
+			chunk := &b.chunks[i]
+			document := b.documents[chunk.document]
+			chunk.digest = embed.ChunkDigest(document.Title, chunk.Text, b.manifest.Chunk.Digest())
+			row := rows.SplitChunk{
+				Document: document.Key, Digest: chunk.digest, Ordinal: chunk.ordinal,
+				Start: chunk.start, End: chunk.end, Tokens: len(chunk.Text) / 4, TextFrame: b.starts[chunk.document],
+				ExtFrame: chunk.extract, Windows: 1,
+			}
+			file.Append(string(chunk.id[:]), row.Encode())
 		}
-		file.Append(string(chunk.id[:]), row.Encode())
-	}
-	where := b.index.RunKey(b.manifest.Generation, scratch)
-	check(b.t, file.Scratch(b.ctx, b.stores.Blobs, join.LiveKey(where, 0)))
-	made, _, err := segment.Live(b.ctx, segment.In{
-		Artifacts: b.index, Scratch: where, Segments: b.manifest.Segments, Shards: 1, OnProgress: func(int64) {},
-	})
-	check(b.t, err)
-	b.manifest.Segments.Live = []core.Segment{made}
+	})}
 }
 
-func (b *builder) writeSearch(options Options) {
-	sha := b.manifest.Segments.Live[0].SHA256
-	table, err := localfile.Open(b.ctx, b.cache, b.stores.Blobs, b.index.SegmentKey(sha), sha, live.Open)
-	check(b.t, err)
-	defer table.Close()
-	made, _, err := segment.Search(b.ctx, segment.SearchIn{
-		Artifacts: b.index, Segments: b.manifest.Segments, Live: table, Spec: b.spec, OnProgress: func(int64) {},
+// writeSplit writes one split and one class run of everything.
+func (b *builder) writeSplit(analyser string) {
+	segments := &b.manifest.Segments
+	made, expect, _, err := segment.Split(b.ctx, segment.SplitIn{
+		Artifacts: b.index, Spec: b.spec, OnProgress: func(int64) {},
+		Units: []segment.SplitUnit{{
+			Documents: segments.Documents[0], Text: segments.Text[0],
+			Shards: []segment.SplitShard{{
+				Chunks:   b.index.SegmentKey(segments.Chunks[0].SHA256),
+				Mentions: b.index.SegmentKey(segments.Mentions[0].SHA256),
+			}},
+		}},
 	})
 	check(b.t, err)
-	if options.Analyser != "" || options.Untitled {
-		made = b.former(made, options)
+	if analyser != "" {
+		made = b.analysedBy(made, analyser)
 	}
-	b.manifest.Segments.Search = []core.Segment{made}
+	made.Rows = int64(expect.Chunks)
+	segments.Splits = []core.Split{{
+		Segment: made, Documents: int64(expect.Documents), Chunks: int64(expect.Chunks), Classes: int64(expect.Classes),
+		Texts: 1, Extracts: 1,
+	}}
+	run, of, _, err := segment.ClassRun(b.ctx, segment.ClassRunIn{
+		Artifacts: b.index, Spec: b.spec, Classes: segments.Classes, OnProgress: func(int64) {},
+	})
+	check(b.t, err)
+	run.Rows = int64(of.Classes)
+	segments.Runs = []core.Run{{Segment: run, Parts: 1}}
 }
 
-// former writes a copy of the search segment that another analyser, or a program of before titles, seems to have made.
-func (b *builder) former(made core.Segment, options Options) core.Segment {
+// analysedBy writes a copy of the split that another analyser seems to have made.
+func (b *builder) analysedBy(made core.Segment, analyser string) core.Segment {
 	path, err := b.cache.Get(b.ctx, b.stores.Blobs, b.index.SegmentKey(made.SHA256), made.SHA256)
 	check(b.t, err)
-	old, err := mapped.Open(path, search.Kind, search.Version)
+	old, err := mapped.Open(path, split.Kind, split.Version)
 	check(b.t, err)
 	defer old.Close()
 	file, err := artifact.NewFile()
 	check(b.t, err)
 	defer file.Discard()
-	writer := mapped.NewWriter(file, search.Kind, search.Version, nil)
+	writer := mapped.NewWriter(file, split.Kind, split.Version, nil)
 	for _, name := range old.Sections() {
 		content := old.Bytes(name)
-		if name == "stats" && options.Analyser != "" {
-			content = []byte(strings.ReplaceAll(string(content), text.Analyser, options.Analyser))
-		}
-		if name == title.Section && options.Untitled {
-			continue
+		if name == "stats" {
+			content = []byte(strings.ReplaceAll(string(content), text.Analyser, analyser))
 		}
 		writer.Section(name)
 		_, err := writer.Write(content)

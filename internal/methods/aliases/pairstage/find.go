@@ -151,11 +151,6 @@ func (s *search) read(ctx context.Context) error {
 		return err
 	}
 	defer table.Release()
-	if table.Files == nil {
-		return fault.UnknownGen.At("suggest aliases of", s.Manifest.Generation).
-			Because("it is of a release that wrote no class runs").
-			Advise("make it anew: unweaver index --index " + s.Index.Name + " --rebuild")
-	}
 	ids := make([]core.ID, 0, readClasses)
 	take := func() error {
 		s.Touch()

@@ -22,10 +22,9 @@ import (
 )
 
 // Kind and Version of the file.
-// 1: codebook, vectors of float32, keys. 2: vectors as codes with scales.
 const (
 	Kind    = "facts"
-	Version = 2
+	Version = 1
 )
 
 // mostDimensions is more than any embedder has, and what a code's place can name.
@@ -96,12 +95,6 @@ func (f *File) read() error {
 	}
 	f.Entities, f.Relations, f.Lines = table(entities), table(relations), table(edges)
 	f.Keys = slices.Clone(mapped.Slice[core.Digest](f.file, "keys"))
-	if len(f.file.Bytes("keys")) != len(f.Keys)*len(core.Digest{}) {
-		return f.file.Unfit("a key is cut short")
-	}
-	if why := f.unfit(f.of); why != "" {
-		return f.file.Unfit(why)
-	}
 	return nil
 }
 
@@ -124,8 +117,8 @@ func (f *Facts) unfit(of Of) string {
 		if one.table.Len() != one.count || one.count > 0 && one.table.Dim != of.Dimension {
 			return "it has another number of vectors than of " + one.name
 		}
-		if why := one.table.Unfit(); why != "" {
-			return "of the vectors of its " + one.name + ": " + why
+		if slices.ContainsFunc(one.table.Scales, func(scale float32) bool { return scale-scale != 0 }) {
+			return "a vector of its " + one.name + " holds what is no finite number"
 		}
 	}
 	for _, sources := range f.Book.Sources {

@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"reflect"
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/unweaver/unweaver/internal/core"
@@ -15,7 +14,6 @@ import (
 	"github.com/unweaver/unweaver/internal/methods/apr"
 	"github.com/unweaver/unweaver/internal/methods/apr/facts"
 	"github.com/unweaver/unweaver/internal/model/triples"
-	"github.com/unweaver/unweaver/internal/stream/mapped"
 )
 
 var hashing = facts.Of{Embedder: "hashing-2", Dimension: 2}
@@ -95,29 +93,6 @@ func TestFilesThatDoNotFitAreRefused(t *testing.T) {
 	}
 	if _, err := open(t, content, facts.Of{}); err != nil {
 		t.Errorf("for who compares no vector: %v", err)
-	}
-	for i := range content {
-		broken := bytes.Clone(content)
-		broken[i] ^= 0x40
-		if file, err := open(t, broken, hashing); err == nil && !bytes.Equal(write(t, file.Facts), content) {
-			t.Fatalf("byte %d changed: other facts are read", i)
-		}
-	}
-}
-
-func TestFilesOfTheFirstVersionAreRefusedByName(t *testing.T) {
-	var content bytes.Buffer
-	out := mapped.NewWriter(&content, facts.Kind, 1, map[string]string{"embedder": "hashing-2", "dimension": "2"})
-	out.Section("codebook")
-	if _, err := out.Write(sample().Book.Marshal()); err != nil {
-		t.Fatal(err)
-	}
-	if err := out.Close(); err != nil {
-		t.Fatal(err)
-	}
-	_, err := open(t, content.Bytes(), hashing)
-	if !fault.Is(err, fault.FormatUnknown) || !strings.Contains(err.Error(), "facts version 1") {
-		t.Errorf("a file of version 1: %v", err)
 	}
 }
 

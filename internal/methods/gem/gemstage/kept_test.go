@@ -96,9 +96,6 @@ func TestASpectrumIsKeptUpToAShareOfChanges(t *testing.T) {
 
 // Above the size up to which every edge counts, the kept graph is extended by the chunks that came.
 func TestAGraphOfNearestChunksIsKeptAndExtended(t *testing.T) {
-	if testing.Short() {
-		t.Skip("2,010 chunks")
-	}
 	in := maker(blobmemory.New(), builtin.Chat{}, &stagetest.Embedder{Dim: 16})
 	in.Settings.Respectrum, in.Settings.Neighbours = 0.1, 6
 	chunks := chunksOf(2010)

@@ -57,7 +57,7 @@ type File struct {
 	of      Of
 }
 
-// Open maps a file and checks that its sections fit each other. Errors are those of mapped.Open; one of another
+// Open maps a file and checks its lengths. Errors are those of mapped.Open; one of another
 // embedder or dimension is fault.FormatUnknown.
 func Open(path string, of Of) (*File, error) {
 	file, err := mapped.Open(path, Kind, Version)
@@ -86,35 +86,15 @@ func Open(path string, of Of) (*File, error) {
 	return f, nil
 }
 
-// unfit says what does not fit, if anything. A chunk that is out of order would not be found.
+// unfit says what does not fit, if anything.
 func (f *File) unfit() string {
 	dimension, err := strconv.Atoi(f.file.Meta("dimension"))
 	f.of = Of{f.file.Meta("embedder"), dimension}
 	if why := f.of.wrong(); err != nil || why != "" {
 		return "its dimension or embedder is none"
 	}
-	count := f.texts.Len()
-	for _, section := range []struct {
-		name  string
-		bytes int
-	}{
-		{"chunks", len(core.ID{}) * len(f.chunks)}, {"starts", 8 * (len(f.chunks) + 1)},
-		{"text_end", 8 * count}, {"vectors", 4 * dimension * count},
-	} {
-		if len(f.file.Bytes(section.name)) != section.bytes {
-			return "section " + section.name + " has another length than the others say"
-		}
-	}
-	if !f.texts.Fits() || !mapped.Starts(f.starts, count) {
-		return "its sections do not fit each other"
-	}
-	for i := 1; i < len(f.chunks); i++ {
-		if bytes.Compare(f.chunks[i-1][:], f.chunks[i][:]) >= 0 {
-			return "chunk " + strconv.Itoa(i) + " is out of order"
-		}
-	}
-	if !finite(f.vectors) {
-		return "a vector holds what is no finite number"
+	if len(f.starts) != len(f.chunks)+1 || len(f.vectors) != dimension*f.texts.Len() {
+		return "its sections are of different lengths"
 	}
 	return ""
 }

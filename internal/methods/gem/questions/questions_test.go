@@ -2,11 +2,9 @@ package questions_test
 
 import (
 	"bytes"
-	"encoding/binary"
 	"errors"
 	"iter"
 	"math"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -16,8 +14,6 @@ import (
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/methods/gem/questions"
-	"github.com/unweaver/unweaver/internal/stream/mapped"
-	"github.com/unweaver/unweaver/internal/testkit/mappedtest"
 	"github.com/unweaver/unweaver/internal/testkit/scratchtest"
 )
 
@@ -147,124 +143,4 @@ func TestWhatCannotBeWrittenIsRefused(t *testing.T) {
 	if !errors.Is(err, broken) || len(left()) > 0 {
 		t.Errorf("%v, and temporary files are left: %v", err, left())
 	}
-}
-
-// A bit of every byte is flipped, and the file is cut at every place: an error, or the same chunks.
-func TestDamageIsSeenOrHarmless(t *testing.T) {
-	good := write(t, sample)
-	try := func(content []byte, what string, at int) {
-		file, err := open(t, content, questions.Of{})
-		if err != nil {
-			if !fault.Is(err, fault.SegmentDamage) && !fault.Is(err, fault.FormatUnknown) {
-				t.Fatalf("%s %d: %v", what, at, err)
-			}
-			return
-		}
-		if !reflect.DeepEqual(all(t, file), sample) {
-			t.Fatalf("%s %d: other chunks", what, at)
-		}
-	}
-	for i := range good {
-		bad := bytes.Clone(good)
-		bad[i] ^= 1 << (i % 8)
-		try(bad, "byte", i)
-		try(good[:i], "cut to", i)
-	}
-}
-
-// Checksums are right and the content is not: each section in turn says what does not fit the others.
-func TestSectionsThatDoNotFitEachOtherAreRefused(t *testing.T) {
-	type sections struct {
-		dimension string
-		chunks    []core.ID
-		starts    []uint64
-		texts     string
-		ends      []uint64
-		vectors   []float32
-	}
-	forge := func(change func(*sections)) []byte {
-		one := sections{"2", []core.ID{{1}, {2}}, []uint64{0, 1, 2}, "ab", []uint64{1, 2}, []float32{1, 0, 0, 1}}
-		change(&one)
-		var content bytes.Buffer
-		out := mapped.NewWriter(&content, questions.Kind, questions.Version,
-			map[string]string{"embedder": "hashing-2", "dimension": one.dimension})
-		out.Section("chunks")
-		mapped.Put(out, one.chunks)
-		out.Section("starts")
-		mapped.Put(out, one.starts)
-		out.Section("texts")
-		mapped.Put(out, []byte(one.texts))
-		out.Section("text_end")
-		mapped.Put(out, one.ends)
-		out.Section("vectors")
-		mapped.Put(out, one.vectors)
-		if err := out.Close(); err != nil {
-			t.Fatal(err)
-		}
-		return content.Bytes()
-	}
-	if file, err := open(t, forge(func(*sections) {}), hashing); err != nil || len(all(t, file)) != 2 {
-		t.Fatalf("what fits: %v", err)
-	}
-	for name, change := range map[string]func(*sections){
-		"a vector too few":      func(s *sections) { s.vectors = s.vectors[:2] },
-		"half a vector more":    func(s *sections) { s.vectors = append(s.vectors, 1) },
-		"an infinite number":    func(s *sections) { s.vectors[3] = float32(math.Inf(1)) },
-		"no number":             func(s *sections) { s.vectors[0] = float32(math.NaN()) },
-		"a chunk too few":       func(s *sections) { s.chunks = s.chunks[:1] },
-		"a start too few":       func(s *sections) { s.starts = []uint64{0, 2} },
-		"starts that go back":   func(s *sections) { s.starts = []uint64{0, 3, 2} },
-		"texts that are cut":    func(s *sections) { s.texts = "a" },
-		"chunks out of order":   func(s *sections) { s.chunks[0] = core.ID{3} },
-		"the same chunk twice":  func(s *sections) { s.chunks[0] = core.ID{2} },
-		"no dimension":          func(s *sections) { s.dimension = "" },
-		"a dimension below one": func(s *sections) { s.dimension = "0" },
-		"another dimension":     func(s *sections) { s.dimension = "4" },
-		"a huge dimension":      func(s *sections) { s.dimension = "4611686018427387904" },
-	} {
-		if _, err := open(t, forge(change), questions.Of{}); !fault.Is(err, fault.SegmentDamage) {
-			t.Errorf("%s: %v", name, err)
-		}
-	}
-}
-
-// choices is a source of random numbers that the fuzzer writes.
-type choices struct{ rest []byte }
-
-// Uint64 implements rand.Source; behind the end of the input it is never 0, of which draws would be repeated for ever.
-func (c *choices) Uint64() uint64 {
-	var raw [8]byte
-	n := copy(raw[:], c.rest)
-	c.rest = c.rest[n:]
-	if n == 0 {
-		return 0x9e3779b97f4a7c15
-	}
-	return binary.LittleEndian.Uint64(raw[:])
-}
-
-// Content that is forged under checksums that are right is refused, or every chunk of it is found and can be compared.
-func FuzzQuestions(f *testing.F) {
-	whole := write(f, sample)
-	for _, seed := range []string{"", "\x01", "0123456789abcdef0123456789abcdef", "\xff\xff\xff\xff\xff\xff\xff\xff\x80"} {
-		f.Add([]byte(seed), true)
-		f.Add([]byte(seed), false)
-	}
-	f.Add(whole, false)
-	f.Fuzz(func(t *testing.T, input []byte, forged bool) {
-		content := input
-		if forged {
-			content = mappedtest.Forge(whole, rand.New(&choices{input}))
-		}
-		file, err := open(t, content, questions.Of{})
-		if err != nil {
-			if !fault.Is(err, fault.SegmentDamage) && !fault.Is(err, fault.FormatUnknown) {
-				t.Errorf("refused without its code: %v", err)
-			}
-			return
-		}
-		var again bytes.Buffer
-		if err := questions.Write(&again, file.Of(), listed(all(t, file))); err != nil {
-			t.Errorf("what was opened cannot be written: %v", err)
-		}
-	})
 }

@@ -12,7 +12,6 @@ package spectral
 import (
 	"bytes"
 	"io"
-	"math"
 	"sort"
 	"strconv"
 
@@ -48,7 +47,7 @@ type File struct {
 	heaviest float64
 }
 
-// Open maps a file and checks that its sections fit each other. Errors are those of mapped.Open.
+// Open maps a file and checks its lengths. Errors are those of mapped.Open.
 func Open(path string) (*File, error) {
 	file, err := mapped.Open(path, Kind, Version)
 	if err != nil {
@@ -70,9 +69,6 @@ func Open(path string) (*File, error) {
 		f.Summaries, f.Pairs = summaries, pairs
 		why = f.unfit()
 	}
-	if why == "" {
-		why = f.cut()
-	}
 	if why != "" {
 		err := file.Unfit(why)
 		file.Close()
@@ -84,22 +80,6 @@ func Open(path string) (*File, error) {
 	return f, nil
 }
 
-// cut says of which section the length is no multiple of a record's.
-func (f *File) cut() string {
-	for _, section := range []struct {
-		name  string
-		bytes int
-	}{
-		{"chunks", len(core.ID{}) * len(f.Chunks)}, {"starts", 8 * len(f.Starts)}, {"to", 4 * len(f.To)},
-		{"weights", 4 * len(f.Weights)}, {"degrees", 4 * len(f.Degrees)}, {"vectors", 4 * len(f.Vectors)},
-	} {
-		if len(f.file.Bytes(section.name)) != section.bytes {
-			return "section " + section.name + " is cut off"
-		}
-	}
-	return ""
-}
-
 // unfit says what does not fit, if anything.
 func (c Content) unfit() string {
 	chunks := len(c.Chunks)
@@ -108,34 +88,11 @@ func (c Content) unfit() string {
 		return "its numbers of summaries and eigenvectors are none"
 	}
 	nodes := chunks + c.Summaries
-	if len(c.Starts) != nodes+1 || !mapped.Starts(c.Starts, len(c.To)) || len(c.Weights) != len(c.To) ||
-		!mapped.Below(c.To, nodes) || !mapped.Rising(c.To, c.Starts) {
+	if len(c.Starts) != nodes+1 || len(c.Weights) != len(c.To) {
 		return "its edges do not fit its nodes"
 	}
 	if len(c.Degrees) != chunks || len(c.Known) != chunks || len(c.Vectors) != c.Pairs*chunks {
 		return "its eigenvectors do not fit its chunks"
-	}
-	for i := 1; i < chunks; i++ {
-		if bytes.Compare(c.Chunks[i-1][:], c.Chunks[i][:]) >= 0 {
-			return "chunk " + strconv.Itoa(i) + " is out of order"
-		}
-	}
-	for _, known := range c.Known {
-		if known > 1 {
-			return "what its spectrum knows is neither 0 nor 1"
-		}
-	}
-	for _, weight := range c.Weights {
-		if !(weight > 0) || math.IsInf(float64(weight), 0) {
-			return "a weight is not above 0"
-		}
-	}
-	for _, numbers := range [][]float32{c.Degrees, c.Vectors} {
-		for _, x := range numbers {
-			if x-x != 0 {
-				return "it holds what is no finite number"
-			}
-		}
 	}
 	return ""
 }
@@ -168,15 +125,18 @@ func (c *Content) Vector(pair int) []float32 {
 
 // Write writes a file. Equal content is equal bytes. Content that Open would refuse is fault.Internal.
 func (c Content) Write(writer io.Writer) error {
-	if why := c.unfit(); why != "" {
+	why := c.unfit()
+	for _, numbers := range [][]float32{c.Weights, c.Degrees, c.Vectors} {
+		for _, x := range numbers {
+			if x-x != 0 {
+				why = "it holds what is no finite number"
+			}
+		}
+	}
+	if why != "" {
 		return fault.Internal.At("write", "the graph of a memory").Because(why).
 			Advise("this is a fault of the program: report it with this text")
 	}
-	return c.write(writer)
-}
-
-// write writes content whether or not it fits.
-func (c Content) write(writer io.Writer) error {
 	out := mapped.NewWriter(writer, Kind, Version,
 		map[string]string{"summaries": strconv.Itoa(c.Summaries), "pairs": strconv.Itoa(c.Pairs)})
 	out.Section("chunks")

@@ -24,7 +24,7 @@ func endpoint(t *testing.T) string {
 	t.Helper()
 	e := os.Getenv("UNWEAVER_TEST_S3")
 	if e == "" {
-		t.Skip("no S3 server: run make servers, then make test")
+		t.Skip("no S3 server: make test-servers has one")
 	}
 	return e
 }
@@ -51,7 +51,10 @@ func open(t *testing.T) blob.Store {
 	return store
 }
 
-func TestConformance(t *testing.T) { blobtest.Run(t, open) }
+func TestConformance(t *testing.T) {
+	endpoint(t)
+	blobtest.Run(t, open)
+}
 
 func TestLargeObjectsTravelInPartsUnderTheirCondition(t *testing.T) {
 	store := open(t)

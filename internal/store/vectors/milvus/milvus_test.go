@@ -13,14 +13,15 @@ func server(t *testing.T) string {
 	t.Helper()
 	u := os.Getenv("UNWEAVER_TEST_MILVUS")
 	if u == "" {
-		t.Skip("no Milvus: run make servers, then make test")
+		t.Skip("no Milvus: make test-servers has one")
 	}
 	return u
 }
 
 func conformance(t *testing.T, index string) {
+	url := server(t)
 	vectorstest.Run(t, func(t *testing.T) vectors.Store {
-		store, err := milvus.Open(t.Context(), milvus.Config{URL: server(t), Index: index})
+		store, err := milvus.Open(t.Context(), milvus.Config{URL: url, Index: index})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,7 +1,7 @@
 // Builds, as they run.
 
 import { useState } from 'preact/hooks'
-import { api, key, save, type Problem, type Run } from '../api'
+import { api, save, type Problem, type Run } from '../api'
 import { ago, count, duration, money, percent, plural, when } from '../format'
 import { href, type Route } from '../route'
 import { Figures, Loading, State, Table, Trouble, usePolled } from '../ui'
@@ -214,21 +214,15 @@ function Cost({ run }: { run: Run }) {
   )
 }
 
-// Report is the run as a page of its own, to be kept or sent on.
+// Report saves the run as a text to be kept or sent on.
 function Report({ index, run }: { index: string; run: string }) {
   const [failed, setFailed] = useState('')
-  const path = api.report(index, run)
   const keep = (): void => {
     setFailed('')
-    save(path, `${index}-${run}.html`).catch((err: unknown) => setFailed(err instanceof Error ? err.message : String(err)))
+    save(api.report(index, run), `${index}-${run}.md`).catch((err: unknown) => setFailed(err instanceof Error ? err.message : String(err)))
   }
   return (
     <p class="actions">
-      {!key() && (
-        <a class="button" href={path} target="_blank" rel="noreferrer">
-          Open the report
-        </a>
-      )}
       <button type="button" onClick={keep}>
         Save the report
       </button>

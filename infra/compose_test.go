@@ -1,0 +1,247 @@
+// Package infra_test checks what docker compose cannot know of docker-compose.yml: who has which rights, secrets and
+// networks, and that images are pinned. `make compose-check` runs it.
+package infra_test
+
+import (
+	"os"
+	"os/exec"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/unweaver/unweaver/internal/config"
+)
+
+type service struct {
+	Image       string
+	User        string
+	Entrypoint  []string
+	Command     []string
+	Environment map[string]string
+	Healthcheck map[string]any
+	Build       *struct{ Target string }
+	Ports       []string
+	Volumes     []string
+	Networks    []string
+	NetworkMode string   `yaml:"network_mode"`
+	Restart     string   `yaml:"restart"`
+	CapDrop     []string `yaml:"cap_drop"`
+	CapAdd      []string `yaml:"cap_add"`
+	SecurityOpt []string `yaml:"security_opt"`
+	Privileged  bool
+	ReadOnly    bool `yaml:"read_only"`
+	Tmpfs       []string
+	MemLimit    string `yaml:"mem_limit"`
+	PidsLimit   int    `yaml:"pids_limit"`
+	CPUs        float64
+}
+
+type composeFile struct {
+	Services map[string]service
+	Networks map[string]struct{ Internal bool }
+	text     string
+}
+
+func readFile(t *testing.T, path string) string {
+	t.Helper()
+	raw, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(raw)
+}
+
+func readCompose(t *testing.T) composeFile {
+	t.Helper()
+	file := composeFile{text: readFile(t, "../docker-compose.yml")}
+	if err := yaml.Unmarshal([]byte(file.text), &file); err != nil || len(file.Services) < 8 {
+		t.Fatalf("%d services: %v", len(file.Services), err)
+	}
+	return file
+}
+
+func TestServicesHaveTheRightsTheyNeed(t *testing.T) {
+	file := readCompose(t)
+	memory := regexp.MustCompile(`^\d+[mg]$`)
+	for name, s := range file.Services {
+		if !memory.MatchString(s.MemLimit) || s.PidsLimit <= 0 || s.CPUs <= 0 || s.CPUs > 2 {
+			t.Errorf("%s has the limits mem_limit %q, pids_limit %d, cpus %v", name, s.MemLimit, s.PidsLimit, s.CPUs)
+		}
+		if s.Privileged || len(s.CapAdd) > 0 || !slices.Equal(s.CapDrop, []string{"ALL"}) ||
+			!slices.Contains(s.SecurityOpt, "no-new-privileges:true") {
+			t.Errorf("%s keeps rights: drop %v, add %v, %v", name, s.CapDrop, s.CapAdd, s.SecurityOpt)
+		}
+		// Milvus writes beside its volume, as root. Images of ours and of Temporal's tools name a user.
+		named := s.User != "" || s.Build != nil || strings.HasPrefix(s.Image, "temporalio/admin-tools:")
+		if name != "milvus" && (!s.ReadOnly || !named || s.User == "root" || strings.HasPrefix(s.User, "0")) {
+			t.Errorf("%s runs as %q with a root that is read-only: %v", name, s.User, s.ReadOnly)
+		}
+		if s.Healthcheck == nil && s.Restart != "no" {
+			t.Errorf("%s has no health check", name)
+		}
+		for _, volume := range s.Volumes {
+			if source, target, _ := strings.Cut(volume, ":"); source[0] == '.' && !strings.HasSuffix(target, ":ro") {
+				t.Errorf("%s may write to %s of the host", name, source)
+			}
+		}
+		for _, port := range s.Ports {
+			if name != "query-api" || !strings.HasPrefix(port, "127.0.0.1:") {
+				t.Errorf("%s publishes %s: query-api alone is published, on loopback", name, port)
+			}
+		}
+		if len(s.Networks) == 0 && s.NetworkMode != "none" {
+			t.Errorf("%s is on the default network, which reaches every service", name)
+		}
+		ours := slices.Contains([]string{"worker", "query-api", "cli"}, name)
+		for _, network := range s.Networks {
+			if declared, ok := file.Networks[network]; !ok || !declared.Internal && !ours {
+				t.Errorf("%s is on %s, which is not declared or leads outside", name, network)
+			}
+		}
+		if ours && (!slices.Contains(s.Volumes, "/cache") || len(s.Tmpfs) > 0) {
+			t.Errorf("%s keeps temporary files in memory: volumes %v, tmpfs %v", name, s.Volumes, s.Tmpfs)
+		}
+		for _, mount := range s.Tmpfs {
+			if !strings.Contains(mount, "size=") {
+				t.Errorf("%s: tmpfs %s has no size", name, mount)
+			}
+		}
+	}
+	for to, from := range map[string][]string{
+		"postgres":  {"temporal", "temporal-schema"},
+		"temporal":  {"postgres", "temporal-schema", "temporal-namespace", "worker", "cli"},
+		"filer":     {"s3", "buckets"},
+		"s3":        {"filer", "buckets", "milvus", "worker", "query-api", "cli"},
+		"redis":     {"worker", "query-api", "cli"},
+		"milvus":    {"s3", "worker", "query-api", "cli"},
+		"query-api": {"s3", "redis", "milvus", "worker", "cli"},
+	} {
+		for name, s := range file.Services {
+			reaches := slices.ContainsFunc(s.Networks, func(network string) bool {
+				return slices.Contains(file.Services[to].Networks, network)
+			})
+			if name != to && reaches != slices.Contains(from, name) {
+				t.Errorf("%s reaches %s: %v", name, to, reaches)
+			}
+		}
+	}
+}
+
+func TestSecretsAreRequiredAndReachTheirServiceAlone(t *testing.T) {
+	file := readCompose(t)
+	secret := regexp.MustCompile(`(?i)(password|secret|pwd|token)`)
+	required := regexp.MustCompile(`\$\{([A-Z0-9_]+):\?`)
+	reference := regexp.MustCompile(`\$\{[^}]*\}`)
+	given := map[string][]string{}
+	for name, s := range file.Services {
+		var environment []string
+		for variable, value := range s.Environment {
+			if secret.MatchString(variable) && !required.MatchString(value) {
+				t.Errorf("%s: %s is not required from the environment: %q", name, variable, value)
+			}
+			for _, m := range required.FindAllStringSubmatch(value, -1) {
+				given[m[1]] = append(given[m[1]], name)
+			}
+			environment = append(environment, variable+"="+reference.ReplaceAllString(value, "made-up-secret"))
+		}
+		if required.MatchString(strings.Join(slices.Concat(s.Command, s.Entrypoint), " ")) {
+			t.Errorf("%s has a secret among its arguments, where every process of the host sees it", name)
+		}
+		if s.Build == nil || name == "certs" {
+			continue
+		}
+		cfg, err := config.Load(config.Source{Path: "unweaver.cluster.yaml", Env: environment})
+		if err != nil {
+			t.Errorf("the configuration of %s: %v", name, err)
+		} else if err := cfg.Stores.NoPaths(name); err != nil {
+			t.Error(err)
+		}
+	}
+	for name, want := range map[string][]string{
+		"POSTGRES_PASSWORD": {"postgres", "temporal", "temporal-schema"}, "REDIS_WORKER_PASSWORD": {"redis", "worker"},
+		"REDIS_QUERY_API_PASSWORD": {"query-api", "redis"}, "REDIS_CLI_PASSWORD": {"cli", "redis"},
+		"S3_WORKER_SECRET": {"s3", "worker"}, "S3_QUERY_API_SECRET": {"query-api", "s3"},
+		"S3_CLI_SECRET": {"cli", "s3"}, "S3_MILVUS_SECRET": {"milvus", "s3"},
+		"MILVUS_ROOT_PASSWORD": {"cli", "milvus", "query-api", "worker"},
+	} {
+		if slices.Sort(given[name]); !slices.Equal(given[name], want) {
+			t.Errorf("%s is given to %v, want %v", name, given[name], want)
+		}
+		if !strings.Contains(readFile(t, "env.example"), name+"=\n") {
+			t.Errorf("%s is not in infra/env.example, or has a value there", name)
+		}
+		delete(given, name)
+	}
+	if len(given) > 0 {
+		t.Errorf("other secrets: %v", given)
+	}
+	if m := regexp.MustCompile(`\$\{[A-Z0-9_]+:?-[^}]+\}`).FindString(file.text); m != "" {
+		t.Errorf("%s has a default", m)
+	}
+	for name, variables := range map[string][]string{
+		"milvus":   {"COMMON_SECURITY_AUTHORIZATIONENABLED"},
+		"temporal": {"TEMPORAL_TLS_REQUIRE_CLIENT_AUTH", "TEMPORAL_TLS_FRONTEND_CERT", "TEMPORAL_TLS_CLIENT1_CA_CERT"},
+		"s3":       {"WEED_GRPC_CA", "WEED_GRPC_S3_CERT"},
+	} {
+		for _, variable := range variables {
+			if file.Services[name].Environment[variable] == "" {
+				t.Errorf("%s answers without a password or certificate: %s is not set", name, variable)
+			}
+		}
+	}
+}
+
+// base names an image that the Dockerfile builds on.
+var base = regexp.MustCompile(`(?m)^FROM (\S+[:/]\S+) AS`)
+
+func TestImagesArePinnedAndBuiltFromTheSourcesAlone(t *testing.T) {
+	dockerfile := readFile(t, "images/Dockerfile")
+	var images []string
+	for name, s := range readCompose(t).Services {
+		if s.Build == nil {
+			images = append(images, s.Image)
+		} else if !strings.Contains(dockerfile, "AS "+s.Build.Target+"\n") {
+			t.Errorf("%s builds target %s, which the Dockerfile lacks", name, s.Build.Target)
+		}
+	}
+	for _, m := range base.FindAllStringSubmatch(dockerfile, -1) {
+		images = append(images, m[1])
+	}
+	digests, err := os.ReadFile("images/digests") // written by infra/images/pin.sh, by a maintainer with a registry
+	for _, image := range images {
+		if err == nil && !slices.Contains(strings.Fields(string(digests)), image) {
+			t.Errorf("%s has no digest of infra/images/digests: run infra/images/pin.sh", image)
+		}
+		if !regexp.MustCompile(`:v?\d+\.\d+|static-debian\d+:nonroot`).MatchString(image) {
+			t.Errorf("image %q has no version", image)
+		}
+	}
+	for _, want := range []string{"CGO_ENABLED=0", "USER 65532", "distroless/static"} {
+		if !strings.Contains(dockerfile, want) {
+			t.Errorf("the Dockerfile lacks %s", want)
+		}
+	}
+	rules := regexp.MustCompile(`(?m)^[^#\n].*`).FindAllString(readFile(t, "../.dockerignore"), -1)
+	out, err := exec.CommandContext(t.Context(), "go", "list", "-deps", "../worker", "../query-api", "../starter").Output()
+	if err != nil || rules[0] != "**" {
+		t.Fatalf("the first rule of .dockerignore is %q, want **: %v", rules[0], err)
+	}
+	sources := []string{"!go.mod", "!go.sum"}
+	room := regexp.MustCompile(`(?m)^github.com/unweaver/unweaver/(\w[\w-]*)`)
+	for _, m := range room.FindAllStringSubmatch(string(out), -1) {
+		sources = append(sources, "!"+m[1])
+	}
+	for _, source := range sources {
+		if !slices.Contains(rules, source) {
+			t.Errorf("the programs are built from %s, which .dockerignore keeps out", source[1:])
+		}
+	}
+	for _, rule := range rules {
+		if rule[0] == '!' && !slices.Contains(sources, rule) {
+			t.Errorf("%s goes to the builder and is no source of the programs", rule[1:])
+		}
+	}
+}

@@ -1,0 +1,255 @@
+// Package programs tests the built programs as a person uses them: the embedded stack, the command line, HTTP and the
+// Model Context Protocol. UNWEAVER_TEST_BIN is the folder of the programs (make test sets it).
+package programs
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/unweaver/unweaver/internal/testkit/modeltest"
+)
+
+// installation is a data directory with its configuration, its corpus, and the process that serves it.
+type installation struct {
+	t      *testing.T
+	corpus string
+	env    []string
+	log    *os.File // of every program
+	dev    *exec.Cmd
+	http   string
+}
+
+const settings = `
+models:
+  chat: {provider: openai, model: chat, base_url: "%[1]s", api_key_env: E2E_KEY}
+  embedding: {provider: openai, model: embedding, base_url: "%[1]s", api_key_env: E2E_KEY}
+indexes:
+  docs: {corpus: "%[2]s", gate: {max_removed: 0.5}}
+  again: {corpus: "%[2]s"}
+`
+
+// install writes a configuration that names a model server.
+func install(t *testing.T, models string) *installation {
+	t.Helper()
+	at := t.TempDir()
+	i := &installation{t: t, corpus: filepath.Join(at, "corpus")}
+	i.env = append(os.Environ(), "UNWEAVER_CONFIG="+filepath.Join(at, "unweaver.yaml"),
+		"UNWEAVER_DATA_DIR="+filepath.Join(at, "data"), "E2E_KEY=e2e")
+	i.write(filepath.Join(at, "unweaver.yaml"), fmt.Sprintf(settings, models, i.corpus))
+	var err error
+	if i.log, err = os.OpenFile(filepath.Join(at, "log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = i.log.Close()
+		if said, err := os.ReadFile(i.log.Name()); t.Failed() && err == nil {
+			t.Logf("%s", said[max(0, len(said)-8000):])
+		}
+	})
+	return i
+}
+
+func (i *installation) write(path, text string) {
+	i.t.Helper()
+	if !filepath.IsAbs(path) {
+		path = filepath.Join(i.corpus, path)
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		i.t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		i.t.Fatal(err)
+	}
+}
+
+func (i *installation) command(args ...string) *exec.Cmd {
+	command := exec.CommandContext(i.t.Context(), filepath.Join(os.Getenv("UNWEAVER_TEST_BIN"), "unweaver"), args...)
+	command.Env, command.Stderr = i.env, i.log
+	return command
+}
+
+// run runs a command to its end and returns the last object that it prints.
+func (i *installation) run(args ...string) (out map[string]any) {
+	i.t.Helper()
+	raw, err := i.command(append(args, "--json")...).Output()
+	for objects := json.NewDecoder(bytes.NewReader(raw)); err == nil; {
+		var next map[string]any
+		if err = objects.Decode(&next); err == nil {
+			out = next
+		}
+	}
+	if !errors.Is(err, io.EOF) || out == nil {
+		i.t.Fatalf("unweaver %s: %v: %s", strings.Join(args, " "), err, raw)
+	}
+	return out
+}
+
+// start runs the embedded stack on free ports and returns once it is ready.
+func (i *installation) start() {
+	i.t.Helper()
+	i.dev = i.command("dev", "--http-port", "0", "--temporal-port", "0")
+	i.dev.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	out, err := i.dev.StdoutPipe()
+	if err == nil {
+		err = i.dev.Start()
+	}
+	if err != nil {
+		i.t.Fatal(err)
+	}
+	ready := make(chan bool, 1)
+	go func() {
+		lines := bufio.NewScanner(out)
+		for lines.Scan() {
+			if strings.HasPrefix(lines.Text(), "ready") {
+				ready <- true
+			}
+		}
+		close(ready)
+	}()
+	if !<-ready {
+		i.t.Fatal("the stack ended before it was ready")
+	}
+	var dev struct{ HTTP string }
+	raw, err := os.ReadFile(filepath.Join(filepath.Dir(i.corpus), "data", "dev.json"))
+	if err == nil {
+		err = json.Unmarshal(raw, &dev)
+	}
+	if err != nil {
+		i.t.Fatal(err)
+	}
+	i.http = dev.HTTP
+}
+
+// kill ends the stack and its children as kill -9 does.
+func (i *installation) kill() {
+	if i.dev.Process != nil {
+		_ = syscall.Kill(-i.dev.Process.Pid, syscall.SIGKILL)
+		_ = i.dev.Wait()
+	}
+}
+
+// ask returns the documents that a question finds over HTTP.
+func (i *installation) ask(question string) (documents []string) {
+	i.t.Helper()
+	body, _ := json.Marshal(map[string]any{"query": question, "top_chunks": 10})
+	response, err := http.Post(i.http+"/v1/indexes/docs/query", "application/json", bytes.NewReader(body))
+	if err != nil {
+		i.t.Fatal(err)
+	}
+	defer func() { _ = response.Body.Close() }()
+	var out struct {
+		Chunks []struct{ Document string }
+		Detail string
+	}
+	if err := json.NewDecoder(response.Body).Decode(&out); err != nil || response.StatusCode != http.StatusOK {
+		i.t.Fatalf("%d %s: %v", response.StatusCode, out.Detail, err)
+	}
+	for _, chunk := range out.Chunks {
+		documents = append(documents, chunk.Document)
+	}
+	return documents
+}
+
+// call returns the text that an agent gets from the tool search.
+func (i *installation) call(question string) string {
+	i.t.Helper()
+	session, err := sdk.NewClient(&sdk.Implementation{Name: "test", Version: "1"}, nil).
+		Connect(i.t.Context(), &sdk.CommandTransport{Command: i.command("mcp")}, nil)
+	if err != nil {
+		i.t.Fatal(err)
+	}
+	defer func() { _ = session.Close() }()
+	result, err := session.CallTool(i.t.Context(), &sdk.CallToolParams{
+		Name: "search", Arguments: map[string]any{"index": "docs", "query": question},
+	})
+	if err != nil || result.IsError {
+		i.t.Fatalf("%+v %v", result, err)
+	}
+	return result.Content[0].(*sdk.TextContent).Text
+}
+
+// A first build, and a night with an edit and a deletion amid which kill -9 ends the stack: the night goes on where it
+// was, comes to what a build from nothing comes to, pays for nothing twice but the call in flight, and HTTP and MCP
+// answer by it.
+func TestANightThatIsKilledIsAnsweredOverHTTPAndMCP(t *testing.T) {
+	if os.Getenv("UNWEAVER_TEST_BIN") == "" {
+		t.Skip("UNWEAVER_TEST_BIN names no folder of programs: make test sets it")
+	}
+	var shut atomic.Bool
+	asked := make(chan bool, 100)
+	server := modeltest.New(modeltest.Options{Script: func(seen modeltest.Seen) modeltest.Injection {
+		hang := shut.Load() && seen.Task == "extract" && strings.Contains(seen.Text, "Quorn")
+		if hang {
+			asked <- true
+		}
+		return modeltest.Injection{Hang: hang}
+	}})
+	if err := server.Listen("127.0.0.1:0"); err != nil {
+		t.Fatal(err)
+	}
+	defer server.Close()
+	i := install(t, server.URL)
+	i.write("fortress.txt", "Quillon is a fortress in Veldoria.")
+	i.write("harbour.txt", "Marbeck is a harbour in Sondrik.")
+	i.write("hill.txt", "Tarrow is a hill in Sondrik.")
+	i.start()
+	defer func() { i.kill() }()
+	if first := i.run("index", "--index", "docs", "--wait"); first["status"] != "completed" {
+		t.Fatalf("the first build: %v", first)
+	}
+	if got := i.ask("Where is the fortress Quillon?"); len(got) == 0 || got[0] != "fortress.txt" {
+		t.Errorf("HTTP finds %q", got)
+	}
+	if got := i.call("Where is the fortress Quillon?"); !strings.Contains(got, "Quillon is a fortress in Veldoria.") {
+		t.Errorf("MCP finds %q", got)
+	}
+
+	if err := os.Remove(filepath.Join(i.corpus, "fortress.txt")); err != nil {
+		t.Fatal(err)
+	}
+	i.write("hill.txt", "Tarrow is a lake near Quorn.")
+	shut.Store(true)
+	run := i.run("index", "--index", "docs")["run"].(string)
+	<-asked
+	i.kill()
+	shut.Store(false)
+	i.start()
+	night := i.run("status", run, "--watch")
+	if night["status"] != "completed" || night["published"] != true {
+		t.Fatalf("the night: %v", night)
+	}
+	if paid := server.Stats(); paid.Duplicates > 1 {
+		t.Errorf("%d answers were paid for twice, one was in flight", paid.Duplicates)
+	}
+	if got := i.ask("Quillon fortress Veldoria, Tarrow lake Quorn"); len(got) != 2 || got[0] != "hill.txt" {
+		t.Errorf("HTTP finds %q", got)
+	}
+	if got := i.call("Is Tarrow a lake near Quorn? Quillon?"); strings.Contains(got, "Quillon is") ||
+		!strings.Contains(got, "Tarrow is a lake near Quorn.") {
+		t.Errorf("MCP finds %q", got)
+	}
+	before := server.Stats().Chat
+	nothing := i.run("index", "--index", "again", "--wait")
+	for _, hash := range []string{"content_hash", "text_hash", "vector_hash"} {
+		if nothing[hash] == "" || nothing[hash] != night[hash] {
+			t.Errorf("%s is %v, from nothing %v", hash, night[hash], nothing[hash])
+		}
+	}
+	if now := server.Stats().Chat; now != before {
+		t.Errorf("a build from nothing of what was paid for called the model %d times", now-before)
+	}
+}

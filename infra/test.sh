@@ -1,0 +1,71 @@
+#!/usr/bin/env bash
+# Runs suites of tests as one run, with one summary (docs/testing.md): test.sh SUITE...
+#
+#   unit      every package on stores in memory and on disk; with RACE=1 those of RACED under the race detector
+#   programs  the built programs end to end
+#   servers   tests that ask a real server (.servers/env names them), and the pipeline on embedded and real servers
+#   clients   clients of other people, the API against its description, the page in a browser
+#   race      every package under the race detector
+#   long      every package with its full counts, storms and power loss
+#
+# The Makefile sets GO, BIN, TOOLS, PIPELINE (the folder of the embedded stack), PROGRAMS and RACED.
+set -uo pipefail
+cd "$(dirname "$0")/.."
+
+if [ "${1:-}" != --events ]; then
+  export EVENTS=$BIN/tests.json
+  mkdir -p "$BIN"
+  case " $* " in *" unit "*) hide=skipped ;; *) hide=none ;; esac # without servers many are: docs/testing.md
+  exec "$TOOLS/gotestsum" --format pkgname --format-hide-empty-pkg --hide-summary $hide --jsonfile "$EVENTS" \
+    --post-run-command infra/testsum.sh --raw-command -- "$0" --events "$@"
+fi
+shift
+
+failed=0
+run() { "$GO" test -json "$@" || failed=1; }
+pipeline() { (cd "$PIPELINE" && UNWEAVER_TEST_BIN=$BIN "$GO" test -json "$@" ./...) || failed=1; }
+units() { "$GO" list ./... | grep -v "/$PIPELINE"; }
+
+# on_servers runs the tests of each file that names the address of a server, one package after another: they share it.
+on_servers() {
+  local folder names
+  for folder in $(git grep -lE 'Getenv\("UNWEAVER_TEST_(REDIS|S3|MILVUS)|redistest\.(Server|Start|Cluster)' -- '*_test.go' \
+    ":!$PIPELINE" | xargs dirname | sort -u); do
+    names=$(git grep -lE 'Getenv\("UNWEAVER_TEST_(REDIS|S3|MILVUS)|redistest\.(Server|Start|Cluster)' -- "$folder/*_test.go" |
+      xargs grep -hoE '^func Test\w+' | sed 's/func //' | paste -sd '|')
+    run -count=1 -timeout 20m -run "^($names)\$" "./$folder"
+  done
+}
+
+for suite; do
+  case $suite in
+  unit)
+    if [ -n "${RACE:-}" ]; then
+      run -race -timeout 30m $RACED
+      run -timeout 30m $(units | grep -vxF -f <("$GO" list $RACED))
+    else
+      run -timeout 30m $(units)
+    fi
+    ;;
+  programs) UNWEAVER_TEST_BIN=$BIN run -count=1 -timeout 20m $PROGRAMS ;;
+  servers)
+    [ ! -f .servers/env ] || { set -a; . ./.servers/env; set +a; on_servers; }
+    pipeline -count=1 -timeout 60m
+    ;;
+  clients)
+    export UNWEAVER_TEST_CLIENTS=$TOOLS/clients UNWEAVER_TEST_SCHEMATHESIS=$TOOLS/schemathesis/bin/schemathesis
+    [ -x "$UNWEAVER_TEST_SCHEMATHESIS" ] || unset UNWEAVER_TEST_SCHEMATHESIS
+    UNWEAVER_TEST_BROWSER=1 run -count=1 -timeout 20m -run 'ThePythonClient|TheInspector|Schemathesis|Browser|TheBuiltFiles' \
+      ./query-api/...
+    ;;
+  race) run -race -timeout 60m $(units) ;;
+  long)
+    export UNWEAVER_TEST_NIGHTLY=1
+    run -timeout 120m $(units)
+    [ ! -f .servers/env ] || { set -a; . ./.servers/env; set +a; on_servers; }
+    pipeline -count=1 -timeout 180m
+    ;;
+  *) echo "test.sh: no suite is called $suite" >&2; exit 2 ;;
+  esac
+done
+exit $failed

@@ -1,6 +1,0 @@
-//go:build race
-
-package pipeline_test
-
-// raced tells that the race detector slows the tests down, some tenfold.
-const raced = true
