@@ -1,8 +1,7 @@
 # UnWeaver. `make help` lists the targets.
-GO       ?= go
-BIN      := $(CURDIR)/bin
-TOOLS    := $(CURDIR)/.tools
-EMBEDDED := infra/embedded
+GO    ?= go
+BIN   := $(CURDIR)/bin
+TOOLS := $(CURDIR)/.tools
 
 GOLANGCI      := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 WORKFLOWCHECK := go.temporal.io/sdk/contrib/tools/workflowcheck@v0.6.0
@@ -18,12 +17,17 @@ SCHEMATHESIS  := 4.32.5
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-14s %s\n", $$1, $$2}'
 
-build: ## every binary into bin/ (the embedded stack takes some minutes the first time)
-	@GO=$(GO) infra/build.sh $(BIN)/unweaver $(BIN)/unweaver-cluster $(BIN)/unweaver-worker $(BIN)/unweaver-query-api $(BIN)/unweaver-dev
+build: engine ## every binary into bin/
+	@GO=$(GO) infra/build.sh $(BIN)/unweaver $(BIN)/unweaver-worker $(BIN)/unweaver-query-api
 
 # What demo and dev need: nothing for servers.
-build-embedded:
-	@GO=$(GO) infra/build.sh $(BIN)/unweaver $(BIN)/unweaver-dev
+build-embedded: engine
+	@GO=$(GO) infra/build.sh $(BIN)/unweaver
+
+# The engine is fetched while Go compiles the rest; who needs it waits for it.
+engine:
+	@$(GO) build -trimpath -ldflags "-s -w" -o $(BIN)/engine-pull ./infra/embedded/devserver/pull
+	@$(BIN)/engine-pull >/dev/null &
 
 demo: build-embedded ## index the sample corpus on the embedded stack and answer two questions
 	@echo "starting the demo: it takes less than half a minute"
@@ -62,7 +66,7 @@ nightly: $(TOOLS)/gotestsum build browser clients vulnerabilities ## everything 
 	@$(MAKE) --no-print-directory fuzz
 
 check: $(TOOLS)/golangci-lint $(TOOLS)/workflowcheck $(TOOLS)/gitleaks ## format, vet, lint, workflowcheck, secrets
-	@$(MAKE) --no-print-directory -j2 --output-sync=target check-vet check-lint check-lint-embedded secrets
+	@$(MAKE) --no-print-directory -j2 --output-sync=target check-vet check-lint secrets
 
 # What cannot be had is said, and what would ask with it is skipped.
 clients:
@@ -78,24 +82,19 @@ check-vet:
 	@echo "== format, vet"
 	@test -z "$$(gofmt -l $$(git ls-files '*.go'))" || { echo "not gofmt-ed:"; gofmt -l $$(git ls-files '*.go'); exit 1; }
 	$(GO) vet ./...
-	cd $(EMBEDDED) && $(GO) vet ./...
 
 check-lint:
 	@echo "== lint, workflowcheck"
 	$(TOOLS)/golangci-lint run --allow-parallel-runners ./...
 	$(TOOLS)/workflowcheck -config .workflowcheck.yaml ./workflows/...
 
-check-lint-embedded:
-	@echo "== lint of $(EMBEDDED)"
-	cd $(EMBEDDED) && $(TOOLS)/golangci-lint run --allow-parallel-runners --config ../../.golangci.yml ./...
-
 APISECONDS ?= 60
 api-contract: clients ## send requests made from openapi.json, good and bad, to query-api on loopback (APISECONDS=60)
 	UNWEAVER_TEST_SCHEMATHESIS=$(TOOLS)/schemathesis/bin/schemathesis UNWEAVER_TEST_SCHEMATHESIS_SECONDS=$(APISECONDS) \
 	  $(GO) test -count=1 -run TestSchemathesisFindsNothing ./query-api/api
 
-histories: ## record the histories of workflows/testdata anew, with Temporal's development server (UNWEAVER_TEMPORAL, or temporal on the path)
-	UNWEAVER_RECORD_HISTORIES=1 $(GO) test -count=1 -timeout 15m -run '^TestRecordHistories$$' -v ./workflows
+histories: engine ## record the histories of workflows/testdata anew, with the engine
+	UNWEAVER_TEMPORAL=$$($(BIN)/engine-pull) UNWEAVER_RECORD_HISTORIES=1 $(GO) test -count=1 -timeout 15m -run '^TestRecordHistories$$' -v ./workflows
 
 fuzz: ## every fuzz target, two at a time: FUZZTIME=60 seconds each at most, FUZZTOTAL=720 for all
 	@GO=$(GO) infra/fuzz.sh
@@ -114,7 +113,6 @@ release: $(TOOLS)/goreleaser $(TOOLS)/syft ## archives for Linux and macOS into 
 release-check: $(TOOLS)/goreleaser ## check .goreleaser.yaml, compile everything for macOS (some minutes the first time)
 	$(TOOLS)/goreleaser check
 	CGO_ENABLED=0 GOOS=darwin GOARCH=arm64 $(GO) vet ./...
-	cd $(EMBEDDED) && CGO_ENABLED=0 GOOS=darwin GOARCH=arm64 $(GO) build -o /dev/null .
 
 # The data base of vulnerabilities is asked over the network: where it cannot be reached, that is said, and no failure.
 vulnerabilities: $(TOOLS)/govulncheck
@@ -144,12 +142,12 @@ $(TOOLS)/workflowcheck:
 	@mkdir -p $(TOOLS); GOBIN=$(TOOLS) $(GO) install $(WORKFLOWCHECK)
 
 bench: build ## the figures of docs/benchmarks.md, as ratios in one run; DATASETS="dir ..." adds recall, make servers adds real servers
-	cd $(EMBEDDED) && $(GO) test -timeout 120m -run '^$$' -bench 'Build|Capacity' -benchtime 1x ./e2e $(if $(BENCH),-args $(BENCH))
+	$(GO) test -timeout 120m -run '^$$' -bench 'Build|Capacity' -benchtime 1x ./infra/embedded/e2e $(if $(BENCH),-args $(BENCH))
 	$(GO) test -run '^$$' -bench . -benchtime 200x ./internal/retrieve/...
 	$(GO) test -run '^$$' -bench Distance -benchtime 1x ./internal/pipeline
 	$(GO) test -run '^$$' -bench . ./internal/model/neural/...
 	@for d in $(DATASETS); do $(BIN)/unweaver eval --dataset $$d --workers 1 --data-dir $(BIN)/eval-data --out $(BIN)/eval-$$(basename $$d) || exit 1; done
-	@if [ -f .servers/env ]; then set -a; . ./.servers/env; set +a; cd $(EMBEDDED) && UNWEAVER_TEST_BIN=$(BIN) $(GO) test -timeout 60m -run '^$$' -bench 'Milvus|Redis|Workers' -benchtime 1x ./e2e; \
+	@if [ -f .servers/env ]; then set -a; . ./.servers/env; set +a; UNWEAVER_TEST_BIN=$(BIN) $(GO) test -timeout 60m -run '^$$' -bench 'Milvus|Redis|Workers' -benchtime 1x ./infra/embedded/e2e; \
 	else echo "no real servers: make servers adds their figures"; fi
 
 models: ## fetch and check the weights of embedders inside (MODELS="e5 minilm", into the user's folder of caches)
@@ -165,8 +163,8 @@ servers-down: ## end what servers started
 KILLS ?= 200
 storm: build ## 200 kills of builds on the embedded stack, 60 on the servers of make servers; tables in bin/storm (KILLS=n)
 	@if [ -f .servers/env ]; then set -a; . ./.servers/env; set +a; else echo "no real servers: make servers adds their storms"; fi; \
-	cd $(EMBEDDED) && UNWEAVER_TEST_NIGHTLY=1 UNWEAVER_TEST_BIN=$(BIN) UNWEAVER_STORM=$(KILLS) UNWEAVER_STORM_OUT=$(BIN)/storm $(GO) test -count=1 -timeout 120m -v \
-	  -run 'TestKilledInEveryStage|TestEveryPartOfAClusterIsKilledInTurn|TestAWorkerThatWasFrozen|TestBadConnections' ./e2e
+	UNWEAVER_TEST_NIGHTLY=1 UNWEAVER_TEST_BIN=$(BIN) UNWEAVER_STORM=$(KILLS) UNWEAVER_STORM_OUT=$(BIN)/storm $(GO) test -count=1 -timeout 120m -v \
+	  -run 'TestKilledInEveryStage|TestEveryPartOfAClusterIsKilledInTurn|TestAWorkerThatWasFrozen|TestBadConnections' ./infra/embedded/e2e
 
 compose-check: ## validate docker-compose.yml, its configuration and the images' Dockerfile
 	$(GO) test -count=1 ./infra
@@ -178,4 +176,4 @@ compose-check: ## validate docker-compose.yml, its configuration and the images'
 clean: ## remove what was built
 	rm -rf $(BIN) $(TOOLS) dist
 
-.PHONY: help build build-embedded demo nights dev page browser test test-servers nightly clients api-contract check check-vet check-lint check-lint-embedded fuzz secrets release release-check vulnerabilities docs histories bench storm servers servers-down compose-check clean
+.PHONY: help build build-embedded engine demo nights dev page browser test test-servers nightly clients api-contract check check-vet check-lint fuzz secrets release release-check vulnerabilities docs histories bench storm servers servers-down compose-check clean

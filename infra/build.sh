@@ -8,24 +8,22 @@ total=$#
 step=0
 began=$(date +%s)
 
-# A name, the folder of its module, its package, what it is, and how long it takes the first time.
-programs='unweaver|.|./starter|the command line|a minute or two
-unweaver-cluster|.|./starter/cluster|the command line on servers|two minutes
-unweaver-worker|.|./worker|builds indexes|half a minute
-unweaver-query-api|.|./query-api|answers queries|half a minute
-unweaver-dev|infra/embedded|.|the embedded stack, with the server of Temporal compiled in|four minutes'
+# A name, its package, what it is, and how long it takes the first time.
+programs='unweaver|./starter|the command line with the embedded stack|two minutes
+unweaver-worker|./worker|builds indexes|half a minute
+unweaver-query-api|./query-api|answers queries|half a minute'
 
 for path in "$@"; do
   step=$((step + 1))
   name=$(basename "$path")
   line=$(printf '%s\n' "$programs" | grep "^$name|") || { echo "build.sh: no program is named $name" >&2; exit 2; }
-  IFS='|' read -r name module package about takes <<END
+  IFS='|' read -r name package about takes <<END
 $line
 END
   echo "[$step/$total] building $name: $about (about $takes the first time, seconds after that)"
   start=$(date +%s)
   mkdir -p "$(dirname "$path")"
-  (cd "$root/$module" && exec "$go" build -o "$path" "$package") &
+  (cd "$root" && exec "$go" build -trimpath -ldflags "-s -w" -o "$path" "$package") &
   pid=$!
   # Ctrl-C reaches the compiler by itself; what ends this script alone must end it, too.
   trap 'kill "$pid" 2>/dev/null || true' EXIT

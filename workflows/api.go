@@ -15,9 +15,6 @@ const TaskQueue = "unweaver"
 // models and stores do not keep them from starting, nor they those.
 func ComputingQueue(queue string) string { return queue + "-cpu" }
 
-// MemoComputing is the memo of a run that names its ComputingQueue, for who looks whether workers poll it.
-const MemoComputing = "computing_queue"
-
 // Prefixes of workflow ids, and of the generations that name a restore, an audit and a round of retry-failed.
 const (
 	buildPrefix       = "build/"

@@ -133,7 +133,6 @@ func (b *backfill) build(ctx workflow.Context, next Build) (why string, err erro
 		WorkflowID:          BuildID(next.Index, next.Generation),
 		WaitForCancellation: true,
 		ParentClosePolicy:   enums.PARENT_CLOSE_POLICY_REQUEST_CANCEL,
-		Memo:                map[string]any{MemoComputing: ComputingQueue(workflow.GetInfo(ctx).TaskQueueName)},
 		Priority:            temporal.Priority{PriorityKey: BackfillLevel, FairnessKey: next.Index},
 	})
 	b.below, b.child = &next, BuildID(next.Index, next.Generation)

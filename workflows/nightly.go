@@ -58,12 +58,10 @@ func Nightly(ctx workflow.Context, in Night) (NightOutcome, error) {
 	if opened.By != "" {
 		return NightOutcome{Status: statusSkipped, Reason: ReasonRunning, By: opened.By}, nil
 	}
-	queue := workflow.GetInfo(ctx).TaskQueueName
 	building := workflow.WithChildOptions(ctx, workflow.ChildWorkflowOptions{
 		WorkflowID:          BuildID(opened.Index, opened.Generation),
 		WaitForCancellation: true,
 		ParentClosePolicy:   enums.PARENT_CLOSE_POLICY_REQUEST_CANCEL,
-		Memo:                map[string]any{MemoComputing: ComputingQueue(queue)},
 		Priority:            temporal.Priority{PriorityKey: in.Level, FairnessKey: in.Index, FairnessWeight: in.Weight},
 	})
 	var out Outcome

@@ -78,7 +78,9 @@ install_milvus() {
 }
 
 install_temporal() {
-  [ -x "$ROOT/bin/unweaver-dev" ] || { say "temporal: bin/unweaver-dev is missing: run make build"; return 1; }
+  local program
+  program=$(cd "$ROOT" && "$GO" run ./infra/embedded/devserver/pull) || { say "temporal: it cannot be had"; return 1; }
+  ln -sf "$program" "$HOME_DIR/bin/temporal"
 }
 
 # --- processes ----------------------------------------------------------------------------------------------------
@@ -120,7 +122,11 @@ start_one() {
       --extra-config "minio.accessKeyID=$S3_KEY" --extra-config "minio.secretAccessKey=$S3_SECRET" --extra-config minio.bucketName=milvus --extra-config minio.rootPath=files
     ;;
   temporal)
-    spawn temporal "$ROOT/bin/unweaver-dev" temporal --data-dir "$d" --port "$TEMPORAL_PORT"
+    spawn temporal "$HOME_DIR/bin/temporal" server start-dev --headless --ip 127.0.0.1 --port "$TEMPORAL_PORT" \
+      --db-filename "$d/engine.db" --sqlite-pragma journal_mode=wal --sqlite-pragma synchronous=2 --log-level warn \
+      --dynamic-config-value matching.enableFairness=true --dynamic-config-value frontend.namespaceRPS=20000 \
+      --dynamic-config-value frontend.rps=20000 --dynamic-config-value frontend.namespaceRPS.visibility=1000 \
+      --dynamic-config-value system.forceSearchAttributesCacheRefreshOnRead=true
     ;;
   *) say "no server is called $name"; return 2 ;;
   esac
@@ -132,7 +138,7 @@ probe() {
   redis) [ "$(printf 'PING\r\n' | timeout 1 bash -c "exec 3<>/dev/tcp/127.0.0.1/$REDIS_PORT; cat >&3; head -c 5 <&3" 2>/dev/null)" = "+PONG" ] ;;
   s3) timeout 1 bash -c "exec 3<>/dev/tcp/127.0.0.1/$S3_PORT; printf 'GET / HTTP/1.0\r\n\r\n' >&3; head -c 4 <&3" 2>/dev/null | grep -q HTTP ;;
   milvus) "$ROOT/bin/serverprobe" milvus "127.0.0.1:$MILVUS_PORT" >/dev/null 2>&1 ;;
-  temporal) "$ROOT/bin/serverprobe" temporal "127.0.0.1:$TEMPORAL_PORT" "$HOME_DIR/data/temporal/tls" >/dev/null 2>&1 ;;
+  temporal) "$ROOT/bin/serverprobe" temporal "127.0.0.1:$TEMPORAL_PORT" >/dev/null 2>&1 ;;
   esac
 }
 

@@ -46,6 +46,7 @@ type Engine struct {
 	TLSKey     string     `yaml:"tls_key"`
 	TLSServer  string     `yaml:"tls_server_name"`
 	APIKeyEnv  string     `yaml:"api_key_env"`
+	CodecKey   string     `yaml:"codec_key_file"` // empty: payloads are not encrypted
 	Deployment Deployment `yaml:"deployment"`
 }
 

@@ -53,7 +53,7 @@ func TestUnknownVariablesStayMistakes(t *testing.T) {
 
 func TestVariablesThatProgramsReadThemselvesAreNoKeys(t *testing.T) {
 	_, err := config.Load(config.Source{Env: []string{
-		"UNWEAVER_DATA_DIR=/x", "UNWEAVER_CONFIG=/y", "UNWEAVER_DEV_BIN=/z", "UNWEAVER_CACHE_DIR=/c",
+		"UNWEAVER_DATA_DIR=/x", "UNWEAVER_CONFIG=/y", "UNWEAVER_CACHE_DIR=/c",
 		"UNWEAVER_TEST_REDIS=redis://127.0.0.1",
 	}})
 	if err != nil {

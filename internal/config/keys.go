@@ -118,6 +118,14 @@ var generalKeys = []key{
 		rule:    optional(variable()),
 	},
 	{
+		path: "engine.codec_key_file",
+		meaning: "key that payloads, memos, headers and failures are encrypted with on their way through Temporal; " +
+			"what does not open is refused. Empty: they are not encrypted. One file for every program of an installation, " +
+			"mode 0600; made with: unweaver certs codec-key FILE. Change it only while no run is in flight",
+		example: "/etc/unweaver/codec.key",
+		rule:    anything(),
+	},
+	{
 		path:    "engine.deployment.name",
 		meaning: "worker deployment that this worker belongs to",
 		example: "unweaver",

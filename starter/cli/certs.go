@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/unweaver/unweaver/internal/access/pki"
+	"github.com/unweaver/unweaver/internal/control/engine/codec"
 	"github.com/unweaver/unweaver/internal/fault"
 )
 
@@ -18,9 +19,29 @@ import (
 const clientName = "unweaver"
 
 func (a *App) certsCmd() *cobra.Command {
-	command := &cobra.Command{Use: "certs", Short: "Make certificates for an engine of one's own"}
-	command.AddCommand(a.createCertsCmd())
+	command := &cobra.Command{Use: "certs", Short: "Make certificates and the codec key for an engine of one's own"}
+	command.AddCommand(a.createCertsCmd(), a.codecKeyCmd())
 	return command
+}
+
+func (a *App) codecKeyCmd() *cobra.Command {
+	return &cobra.Command{
+		Use:   "codec-key FILE",
+		Short: "Make the key that payloads are encrypted with on their way through the engine",
+		Long: `Make the key of engine.codec_key_file: what workers and command lines exchange through the engine is then
+encrypted, and what was not written with the key is refused. Give every program of the installation a copy with mode
+0600. A key that is there already is kept.`,
+		Args: arguments(1, 1, "one FILE"),
+		RunE: func(_ *cobra.Command, args []string) error {
+			key, err := codec.Create(args[0], "")
+			if err != nil {
+				return err
+			}
+			return a.print(map[string]string{"file": args[0], "key": key.ID}, func(w io.Writer) {
+				fmt.Fprintf(w, "%s holds key %s: name it in engine.codec_key_file\n", args[0], key.ID)
+			})
+		},
+	}
 }
 
 func (a *App) createCertsCmd() *cobra.Command {

@@ -10,6 +10,15 @@ import (
 	"github.com/unweaver/unweaver/starter/cli"
 )
 
+func TestTheCodecKeyIsMadeOnceAndKept(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "codec.key")
+	first, again := in(t, nil, nil, "certs", "codec-key", file), in(t, nil, nil, "certs", "codec-key", file, "--json")
+	id, _ := decoded(t, again.out)["key"].(string)
+	if first.exit != cli.ExitDone || again.exit != cli.ExitDone || id == "" || !strings.Contains(first.out, id) {
+		t.Errorf("%+v, %+v", first, again)
+	}
+}
+
 func TestCertificatesOfAServerAndItsClientsAreMadeAndFitTogether(t *testing.T) {
 	folder := filepath.Join(t.TempDir(), "tls")
 	got := in(t, nil, nil, "certs", "create", folder, "--host", "temporal", "--host", "127.0.0.1")

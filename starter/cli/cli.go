@@ -42,9 +42,8 @@ type App struct {
 	Out, Err io.Writer
 	Env      []string  // NAME=value
 	Connect  Connector // nil: Temporal and the stores where these are servers, else the embedded stack
-	Servers  *Servers  // nil: the program unweaver-cluster has the clients of servers
+	Self     string    // program that a command starts for an embedded stack; empty: this one
 
-	args       []string
 	configPath string
 	dataDir    string
 	keyEnv     string // variable with the API key of queries
@@ -64,7 +63,6 @@ func (a *App) Run(ctx context.Context, args []string) int {
 	defer stop()
 	signal.Ignore(syscall.SIGPIPE) // `unweaver … | head` must not die before it has stopped the stack that it started
 	a.Out, a.Err = printable(a.Out), printable(a.Err)
-	a.args = args
 	root := a.root()
 	root.SetArgs(args)
 	root.SetIn(a.In) // nil is cobra's default
@@ -175,6 +173,7 @@ func (a *App) root() *cobra.Command {
 		a.certsCmd(),
 		a.devCmd(),
 		a.demoCmd(),
+		a.engineCmd(),
 		a.pauseCmd(),
 		a.limitCmd(),
 		a.resumeCmd(),
@@ -234,9 +233,6 @@ func (a *App) spec(index, corpusURI string) (core.Spec, error) {
 	}
 	spec, err := cfg.Spec(index, corpusURI)
 	if err != nil {
-		return spec, err
-	}
-	if _, err := a.onServers(cfg); err != nil { // before anything is said that the other program says again
 		return spec, err
 	}
 	for _, path := range []*string{&spec.Corpus, &spec.Chat.File} {

@@ -279,7 +279,12 @@ type result struct {
 func in(t *testing.T, connect cli.Connector, env []string, args ...string) result {
 	t.Helper()
 	var out, errs bytes.Buffer
-	app := &cli.App{Out: &out, Err: &errs, Env: env, Connect: connect}
+	app := &cli.App{Out: &out, Err: &errs, Env: env, Connect: connect, Self: "/nonexistent/unweaver"}
+	for _, variable := range env { // a script that stands for this program
+		if path, ok := strings.CutPrefix(variable, self); ok {
+			app.Self = path
+		}
+	}
 	exit := app.Run(t.Context(), args)
 	return result{exit, out.String(), errs.String()}
 }

@@ -3,14 +3,12 @@ package cli
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 
+	"github.com/unweaver/unweaver/infra/embedded/stack"
 	"github.com/unweaver/unweaver/internal/access"
 	"github.com/unweaver/unweaver/internal/config"
 	"github.com/unweaver/unweaver/internal/control"
@@ -18,31 +16,7 @@ import (
 	"github.com/unweaver/unweaver/internal/fault"
 )
 
-// Dev is dev.json: where the embedded stack of a data directory answers.
-type Dev struct {
-	HTTP     string `json:"http"`
-	Temporal string `json:"temporal"`
-	PID      int    `json:"pid"`
-	Token    string `json:"token"`
-
-	Settings *DevSettings `json:"settings,omitempty"` // nil: a release before it wrote the file
-}
-
 func isURL(s string) bool { return strings.Contains(s, "://") }
-
-// ReadDev reads dev.json where its process lives.
-func ReadDev(dataDir string) (Dev, bool) {
-	var dev Dev
-	raw, err := os.ReadFile(filepath.Join(dataDir, "dev.json"))
-	if err != nil || json.Unmarshal(raw, &dev) != nil || dev.PID == 0 {
-		return dev, false
-	}
-	process, err := os.FindProcess(dev.PID)
-	if err != nil || process.Signal(syscall.Signal(0)) != nil {
-		return dev, false
-	}
-	return dev, true
-}
 
 // Connection is an open control, with where queries are served.
 type Connection struct {
@@ -65,15 +39,11 @@ func (a *App) withControl(
 	if err != nil {
 		return err
 	}
-	servers, err := a.onServers(cfg)
-	if err != nil {
-		return err
-	}
 	connect := a.Connect
 	switch {
 	case connect != nil:
-	case servers:
-		connect = a.Servers.Connect
+	case a.onServers(cfg):
+		connect = connectServers
 	default:
 		connect = a.embedded
 	}
@@ -107,7 +77,9 @@ func (a *App) withQueries(ctx context.Context, f func(ctx context.Context, queri
 		return err
 	}
 	if a.Connect != nil || !isURL(cfg.QueryAPI.Address) && cfg.Stores.NoPaths("unweaver") != nil {
-		return a.withControl(ctx, func(ctx context.Context, _ control.Control, queries string) error { return f(ctx, queries) })
+		return a.withControl(ctx, func(ctx context.Context, _ control.Control, queries string) error {
+			return f(ctx, queries)
+		})
 	}
 	return f(withKey(ctx, a.variable(a.keyEnv)), Queries(cfg))
 }
@@ -136,7 +108,7 @@ func (a *App) embedded(ctx context.Context, _ *config.Config) (Connection, error
 		if stop, err = a.startDev(ctx); err != nil {
 			return Connection{}, err
 		}
-		if dev, running = ReadDev(a.dataDir); !running {
+		if dev, running = stack.ReadDev(a.dataDir); !running {
 			stop()
 			return Connection{}, fault.EngineDown.At("start the embedded stack in", a.dataDir).
 				Because("it wrote no dev.json").
@@ -153,8 +125,8 @@ func (a *App) embedded(ctx context.Context, _ *config.Config) (Connection, error
 
 // runningDev is the embedded stack that dev.json names, where it lives and proves that it wrote the file: a process id
 // and a port are soon another program's, which must not be sent the token.
-func (a *App) runningDev(ctx context.Context) (dev Dev, running bool, err error) {
-	dev, running = ReadDev(a.dataDir)
+func (a *App) runningDev(ctx context.Context) (dev stack.Dev, running bool, err error) {
+	dev, running = stack.ReadDev(a.dataDir)
 	if !running {
 		return dev, false, nil
 	}

@@ -1,7 +1,6 @@
 package cli_test
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -13,22 +12,15 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/unweaver/unweaver/infra/embedded/stack"
 	"github.com/unweaver/unweaver/internal/control/httpapi"
 	"github.com/unweaver/unweaver/internal/control/service"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/starter/cli"
 )
 
-// argumentsOf makes this test binary the command line, for commands that replace their process.
-const argumentsOf = "UNWEAVER_TEST_ARGUMENTS"
-
-func TestMain(m *testing.M) {
-	if args := os.Getenv(argumentsOf); args != "" {
-		app := &cli.App{Out: os.Stdout, Err: os.Stderr, Env: os.Environ()}
-		os.Exit(app.Run(context.Background(), strings.Fields(args)))
-	}
-	os.Exit(m.Run())
-}
+// self is a variable that names what a command starts in place of itself.
+const self = "TEST_SELF="
 
 const token = "the-token"
 
@@ -40,7 +32,7 @@ func served(t *testing.T, c service.Control) string {
 	return server.URL
 }
 
-func writeDev(t *testing.T, dir string, dev cli.Dev) {
+func writeDev(t *testing.T, dir string, dev stack.Dev) {
 	t.Helper()
 	raw, err := json.Marshal(dev)
 	if err != nil {
@@ -55,7 +47,7 @@ func TestACommandAttachesToTheStackOfItsDataDirectory(t *testing.T) {
 	data := t.TempDir()
 	t.Chdir(t.TempDir())
 	fake := &fakeControl{}
-	writeDev(t, data, cli.Dev{HTTP: served(t, fake), PID: os.Getpid(), Token: token})
+	writeDev(t, data, stack.Dev{HTTP: served(t, fake), PID: os.Getpid(), Token: token})
 	got := in(t, nil, nil, "resume", "docs", "--budget-calls", "7", "--data-dir", data)
 	if got.exit != cli.ExitDone || len(fake.asked) != 1 || fake.budget == nil || fake.budget.Calls != 7 {
 		t.Errorf("%+v, asked %v, budget %+v", got, fake.asked, fake.budget)
@@ -85,8 +77,8 @@ func TestAnAddressThatDoesNotProveItsTokenIsToldNothing(t *testing.T) {
 		"another program": impostor.URL, "another stack": served(t, &fakeControl{}), "nobody": silent.URL,
 	} {
 		data := t.TempDir()
-		writeDev(t, data, cli.Dev{HTTP: address, PID: os.Getpid(), Token: "stale-token"})
-		env := []string{"UNWEAVER_DEV_BIN=/nonexistent/dev", "UNWEAVER_API_KEY=uw_key"}
+		writeDev(t, data, stack.Dev{HTTP: address, PID: os.Getpid(), Token: "stale-token"})
+		env := []string{"UNWEAVER_API_KEY=uw_key"}
 		for _, args := range [][]string{{"pause", "docs"}, {"query", "Who?", "--index", "docs"}, {"keys", "list"}} {
 			got := in(t, nil, env, append(args, "--data-dir", data)...)
 			if got.exit != cli.ExitFailed || !strings.Contains(got.err, "is told nothing") ||
@@ -112,27 +104,27 @@ func TestAStackThatHasEndedIsNotRunning(t *testing.T) {
 	if err := ended.Run(); err != nil {
 		t.Skip("no program named true here")
 	}
-	for name, dev := range map[string]cli.Dev{
+	for name, dev := range map[string]stack.Dev{
 		"its process is gone": {HTTP: "http://127.0.0.1:1", PID: ended.Process.Pid},
 		"it names no process": {HTTP: "http://127.0.0.1:1"},
 	} {
 		writeDev(t, data, dev)
-		if _, running := cli.ReadDev(data); running {
+		if _, running := stack.ReadDev(data); running {
 			t.Error(name)
 		}
 	}
 	if err := os.WriteFile(filepath.Join(data, "dev.json"), []byte("{half"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, running := cli.ReadDev(data); running {
+	if _, running := stack.ReadDev(data); running {
 		t.Error("a file that was half written")
 	}
 }
 
-// script writes a program that stands for unweaver-dev.
+// script writes a program that stands for unweaver dev.
 func script(t *testing.T, body string) string {
 	t.Helper()
-	path := filepath.Join(t.TempDir(), "unweaver-dev")
+	path := filepath.Join(t.TempDir(), "unweaver")
 	if err := os.WriteFile(path, []byte("#!/bin/sh\n"+body), 0o700); err != nil {
 		t.Fatal(err)
 	}
@@ -153,7 +145,7 @@ printf '{"http":"%s","pid":%%d,"token":"%s"}' $$ > "$7/dev.json.new" && mv "$7/d
 sleep 60 & child=$!
 wait $child
 `, dir, served(t, fake), token))
-	env := []string{"UNWEAVER_DEV_BIN=" + bin, "PATH=" + os.Getenv("PATH")}
+	env := []string{self + bin, "PATH=" + os.Getenv("PATH")}
 	got := in(
 		t, nil, env,
 		"index", "/corpus", "--index", "docs", "--data-dir", data, "--config", "own.yaml", "--set", "worker.slots=9",
@@ -167,7 +159,7 @@ wait $child
 	if err != nil || string(args) != want {
 		t.Errorf("%v\n%s", err, args)
 	}
-	if _, running := cli.ReadDev(data); running {
+	if _, running := stack.ReadDev(data); running {
 		t.Error("the stack goes on")
 	}
 }
@@ -176,22 +168,18 @@ func TestAStackThatDoesNotStartSaysWhy(t *testing.T) {
 	data := filepath.Join(t.TempDir(), "data")
 	t.Chdir(t.TempDir())
 	bin := script(t, "echo port 7233 is taken >&2; exit 3\n")
-	got := in(t, nil, []string{"UNWEAVER_DEV_BIN=" + bin}, "status", "docs", "--data-dir", data)
+	got := in(t, nil, []string{self + bin}, "status", "docs", "--data-dir", data)
 	if got.exit != cli.ExitFailed {
 		t.Errorf("exit %d", got.exit)
 	}
 	contains(t, got.err, "exit status 3: port 7233 is taken", "see "+filepath.Join(data, "dev.log"))
-	t.Setenv("PATH", t.TempDir())
-	got = in(t, nil, nil, "status", "docs", "--data-dir", data, "--json")
-	as := decoded(t, got.err)
-	if as["code"] != "engine_unavailable" || !strings.Contains(as["hint"].(string), "make build") {
-		t.Errorf("%v", as)
-	}
+	got = in(t, nil, nil, "status", "docs", "--data-dir", data)
+	contains(t, got.err, "start /nonexistent/unweaver")
 	file := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	got = in(t, nil, []string{"UNWEAVER_DEV_BIN=" + bin}, "status", "docs", "--data-dir", file)
+	got = in(t, nil, []string{self + bin}, "status", "docs", "--data-dir", file)
 	contains(t, got.err, "choose another --data-dir")
 }
 
@@ -201,48 +189,7 @@ var servers = []string{
 	"--set", "stores.classes=redis://127.0.0.1:1/0", "--set", "stores.vectors=milvus://127.0.0.1:1",
 }
 
-func TestACommandOnServersHandsOverToTheProgramThatHasTheirClients(t *testing.T) {
-	t.Chdir(t.TempDir())
-	bin := script(t, `echo "$@"; exit 4`+"\n")
-	for _, args := range []string{
-		"status docs --json", "index /corpus --index docs --wait", "keys list", "doctor", "runs --limit 3", "ls",
-		"restore --all", "generations --index docs", "logs docs", "pause docs",
-	} {
-		args += " " + strings.Join(servers, " ")
-		command := exec.Command(os.Args[0])
-		command.Env = []string{argumentsOf + "=" + args, "UNWEAVER_CLUSTER_BIN=" + bin, "PATH=" + os.Getenv("PATH")}
-		out, err := command.CombinedOutput()
-		if string(out) != args+"\n" || command.ProcessState.ExitCode() != 4 {
-			t.Errorf("%s: %q, %v", args, out, err)
-		}
-	}
-	command := exec.Command(os.Args[0])
-	command.Env = []string{argumentsOf + "=ls --json " + strings.Join(servers, " "), "PATH=" + t.TempDir()}
-	out, _ := command.CombinedOutput()
-	if as := decoded(t, string(out)); as["code"] != "engine_unavailable" || command.ProcessState.ExitCode() != 1 ||
-		!strings.Contains(as["error"].(string), "find unweaver-cluster") ||
-		!strings.Contains(as["hint"].(string), "make build") {
-		t.Errorf("%s", out)
-	}
-}
-
-func TestACommandWithoutServersNeedsNoOtherProgramForThem(t *testing.T) {
-	t.Chdir(t.TempDir())
-	bin := script(t, "echo handed over; exit 4\n")
-	run := func(args ...string) string {
-		command := exec.Command(os.Args[0])
-		command.Env = []string{
-			argumentsOf + "=" + strings.Join(args, " "), "UNWEAVER_CLUSTER_BIN=" + bin, "UNWEAVER_DEV_BIN=/nonexistent/dev",
-		}
-		out, _ := command.CombinedOutput()
-		return string(out)
-	}
-	contains(t, run(append([]string{"config", "validate"}, servers...)...), "valid")
-	contains(t, run("version"), "unweaver ")
-	contains(t, run(append([]string{"status", "docs"}, servers[:6]...)...), "starting one for this command")
-}
-
-// Where the stores are servers, queries need query-api alone: neither a client of theirs nor another program.
+// Where the stores are servers, queries need query-api alone: no client of theirs.
 func TestAQueryOnServersAsksQueryAPIAlone(t *testing.T) {
 	t.Chdir(t.TempDir())
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -251,33 +198,8 @@ func TestAQueryOnServersAsksQueryAPIAlone(t *testing.T) {
 	defer server.Close()
 	address := strings.TrimPrefix(server.URL, "http://")
 	args := append([]string{"query", "Who?", "--index", "docs", "--set", "query_api.address=" + address}, servers...)
-	got := in(t, nil, []string{"UNWEAVER_CLUSTER_BIN=/nonexistent/cluster"}, args...)
+	got := in(t, nil, nil, args...)
 	if got.exit != cli.ExitDone || !strings.Contains(got.out, "From afar.") {
 		t.Errorf("%+v", got)
-	}
-}
-
-func TestDevAndDemoHandOverToTheEmbeddedStack(t *testing.T) {
-	t.Chdir(t.TempDir())
-	bin := script(t, `echo "$@"; exit 7`+"\n")
-	for args, want := range map[string]string{
-		"dev": "dev --temporal-port 7233 --data-dir unweaver-data\n",
-		"dev --http-port 0 --corpus docs --set worker.slots=9": "dev --temporal-port 7233 --http-port 0 " +
-			"--data-dir unweaver-data --set worker.slots=9 --corpus docs\n",
-		"demo":        "demo\n",
-		"demo --keep": "demo --keep\n",
-	} {
-		command := exec.Command(os.Args[0])
-		command.Env = []string{argumentsOf + "=" + args, "UNWEAVER_DEV_BIN=" + bin}
-		out, err := command.Output()
-		if string(out) != want || command.ProcessState.ExitCode() != 7 {
-			t.Errorf("%s: %q, %v", args, out, err)
-		}
-	}
-	command := exec.Command(os.Args[0])
-	command.Env = []string{argumentsOf + "=dev", "UNWEAVER_DEV_BIN=/nowhere/unweaver-dev"}
-	if out, err := command.CombinedOutput(); command.ProcessState.ExitCode() != cli.ExitFailed ||
-		!strings.Contains(string(out), "make build") {
-		t.Errorf("%s %v", out, err)
 	}
 }

@@ -1,9 +1,24 @@
 package cli
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"runtime/pprof"
+	"syscall"
 
 	"github.com/spf13/cobra"
+
+	"github.com/unweaver/unweaver/infra/embedded/stack"
+	"github.com/unweaver/unweaver/internal/config"
+	"github.com/unweaver/unweaver/internal/control/service"
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/fault/redact"
+	"github.com/unweaver/unweaver/internal/stream/scratch"
+	"github.com/unweaver/unweaver/internal/telemetry/tracing"
 )
 
 func (a *App) devCmd() *cobra.Command {
@@ -14,15 +29,9 @@ func (a *App) devCmd() *cobra.Command {
 		Short: "Run the embedded stack, worker and query-api in one process, until Ctrl-C",
 		Args:  arguments(0, 0, "no argument"),
 		RunE: func(command *cobra.Command, _ []string) error {
-			args := []string{"dev", "--temporal-port", fmt.Sprint(temporal)}
-			if command.Flags().Changed("http-port") { // else it is that of query_api.address
-				args = append(args, "--http-port", fmt.Sprint(http))
-			}
-			args = append(args, a.passOn()...)
-			if corpusDir != "" {
-				args = append(args, "--corpus", corpusDir)
-			}
-			return a.become(ofDev, args)
+			return hosting(func() error {
+				return a.runDev(command.Context(), temporal, http, command.Flags().Changed("http-port"), corpusDir)
+			})
 		},
 	}
 	command.Flags().IntVar(&temporal, "temporal-port", 7233, "port of Temporal on 127.0.0.1; 0 = any free")
@@ -31,20 +40,91 @@ func (a *App) devCmd() *cobra.Command {
 	return command
 }
 
-func (a *App) demoCmd() *cobra.Command {
-	var keep bool
-	command := &cobra.Command{
-		Use:   "demo",
-		Short: "Index the sample corpus on the embedded stack and answer a question",
-		Args:  arguments(0, 0, "no argument"),
-		RunE: func(*cobra.Command, []string) error {
-			args := []string{"demo"}
-			if keep {
-				args = append(args, "--keep")
-			}
-			return a.become(ofDev, args)
-		},
+// hosting runs what keeps an embedded stack in this process: what it writes is its owner's alone, and its garbage is
+// bounded. An error that says nothing of its kind is a fault of this program.
+func hosting(run func() error) error {
+	syscall.Umask(0o077)
+	boundGarbage()
+	if path := os.Getenv("UNWEAVER_TEST_CPUPROFILE"); path != "" { // for those who work on the data path
+		if file, err := os.Create(path); err == nil && pprof.StartCPUProfile(file) == nil {
+			defer pprof.StopCPUProfile()
+		}
 	}
-	command.Flags().BoolVar(&keep, "keep", false, "keep the stack running until Ctrl-C, to look at its web page")
-	return command
+	err := run()
+	if err != nil && fault.As(err) == nil {
+		err = fault.Internal.At("", "").Because(err)
+	}
+	return err
+}
+
+// runDev runs the embedded stack of the data directory until ctx is done.
+func (a *App) runDev(ctx context.Context, temporalPort, httpPort int, portGiven bool, corpusDir string) error {
+	path, mayMiss := a.configFile()
+	cfg, err := config.Load(config.Source{Path: path, Env: a.Env, Set: a.set, Missing: mayMiss})
+	if err != nil {
+		return err
+	}
+	port, note, err := DevPort(cfg, httpPort, portGiven)
+	if err != nil {
+		return err
+	}
+	if note != "" {
+		fmt.Fprintln(a.Out, note)
+	}
+	untrace, err := tracing.Start(ctx, stack.Program, cfg.Telemetry.OTLPEndpoint)
+	if err != nil {
+		return err
+	}
+	defer untrace()
+	if err := scratch.Use(a.dataDir); err != nil {
+		return err
+	}
+	running, err := stack.Start(ctx, stack.Options{
+		DataDir: a.dataDir, Config: cfg, TemporalPort: temporalPort, HTTPPort: port, Log: a.logger(slog.LevelInfo),
+		Phase: a.phase, Settings: settingsOfDev(a.configPath, a.set),
+	})
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(a.Out, "ready: web page and API %s, Temporal %s, data in %s\n", running.HTTP, running.Temporal, a.dataDir)
+	if corpusDir != "" {
+		if err := a.indexAtOnce(ctx, running, cfg, corpusDir); err != nil {
+			return errors.Join(err, running.Stop(ctx))
+		}
+	}
+	select {
+	case <-ctx.Done():
+		fmt.Fprintln(a.Out, "stopping: work in flight is kept, what is left goes on at the next start")
+	case err = <-running.Failed():
+	}
+	return errors.Join(err, running.Stop(context.WithoutCancel(ctx)))
+}
+
+// logger writes what a stack logs to standard error.
+func (a *App) logger(level slog.Level) *slog.Logger {
+	return slog.New(slog.NewTextHandler(a.Err, &slog.HandlerOptions{Level: level, ReplaceAttr: redact.Attr}))
+}
+
+func (a *App) phase(line string) { fmt.Fprintln(a.Out, line) }
+
+// indexAtOnce indexes a folder as index docs.
+func (a *App) indexAtOnce(ctx context.Context, running *stack.Stack, cfg *config.Config, folder string) error {
+	absolute, err := filepath.Abs(folder)
+	if err != nil {
+		return err
+	}
+	spec, err := cfg.Spec("docs", absolute)
+	if err != nil {
+		return err
+	}
+	request := service.IndexRequest{Spec: spec}
+	if err := request.ReadFiles(); err != nil {
+		return err
+	}
+	run, err := running.Control.Index(ctx, request)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(a.Out, "indexing %s as docs: unweaver status %s\n", absolute, run.Run)
+	return nil
 }

@@ -12,28 +12,23 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/unweaver/unweaver/infra/embedded/stack"
 	"github.com/unweaver/unweaver/internal/config"
 	"github.com/unweaver/unweaver/internal/fault"
 )
 
-// DevSettings are what an embedded stack was configured by, for commands that bring no configuration of their own.
-type DevSettings struct {
-	Config string   `json:"config,omitempty"` // absolute path; empty: there was no file
-	Set    []string `json:"set,omitempty"`
-}
-
-// SettingsOfDev are those of a stack that is started with a --config, which may be empty, and --set.
-func SettingsOfDev(path string, set []string) *DevSettings {
+// settingsOfDev are those of a stack that is started with a --config, which may be empty, and --set.
+func settingsOfDev(path string, set []string) *stack.Settings {
 	if path == "" {
 		path = config.DefaultFile
 		if _, err := os.Stat(path); err != nil {
-			return &DevSettings{Set: set}
+			return &stack.Settings{Set: set}
 		}
 	}
 	if absolute, err := filepath.Abs(path); err == nil {
 		path = absolute
 	}
-	return &DevSettings{Config: path, Set: set}
+	return &stack.Settings{Config: path, Set: set}
 }
 
 // devConfig is the configuration of the running embedded stack, where a command brings none: neither --config nor the
@@ -45,7 +40,7 @@ func (a *App) devConfig(own *config.Config) (*config.Config, error) {
 	if _, err := os.Stat(config.DefaultFile); err == nil {
 		return own, nil
 	}
-	dev, running := ReadDev(a.dataDir)
+	dev, running := stack.ReadDev(a.dataDir)
 	if !running || dev.Settings == nil || dev.Settings.Config == "" && len(dev.Settings.Set) == 0 {
 		return own, nil
 	}
@@ -67,7 +62,7 @@ var processKeys = []string{"engine.", "limits.", "models.dir", "query_api.", "st
 
 // noteDev says what a command gives that the running embedded stack does not take: it was started with its own.
 func (a *App) noteDev() {
-	dev, running := ReadDev(a.dataDir)
+	dev, running := stack.ReadDev(a.dataDir)
 	cfg, err := a.config()
 	if !running || err != nil || a.Connect != nil || cfg.Stores.NoPaths("unweaver") == nil {
 		return
@@ -84,7 +79,7 @@ func (a *App) noteDev() {
 	if dev.Settings == nil {
 		return
 	}
-	if own := SettingsOfDev(a.configPath, nil).Config; own != "" && own != dev.Settings.Config {
+	if own := settingsOfDev(a.configPath, nil).Config; own != "" && own != dev.Settings.Config {
 		than := dev.Settings.Config
 		if than == "" {
 			than = "no file"
@@ -138,7 +133,7 @@ func (a *App) awaitDev(ctx context.Context) (ready bool, err error) {
 				Because("another process has it and did not answer in " + devPatience.String()).
 				Advise("see what it says; or choose another --data-dir")
 		}
-		if _, ready := ReadDev(a.dataDir); ready {
+		if _, ready := stack.ReadDev(a.dataDir); ready {
 			return true, nil
 		}
 		if !locked(a.dataDir) {

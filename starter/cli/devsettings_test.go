@@ -8,14 +8,15 @@ import (
 	"testing"
 	"time"
 
+	"github.com/unweaver/unweaver/infra/embedded/stack"
 	"github.com/unweaver/unweaver/starter/cli"
 )
 
 // developing writes the dev.json of a stack that runs in this process with settings, and gives its folder.
-func developing(t *testing.T, fake *fakeControl, settings *cli.DevSettings) (data string) {
+func developing(t *testing.T, fake *fakeControl, settings *stack.Settings) (data string) {
 	t.Helper()
 	data = t.TempDir()
-	writeDev(t, data, cli.Dev{HTTP: served(t, fake), PID: os.Getpid(), Token: token, Settings: settings})
+	writeDev(t, data, stack.Dev{HTTP: served(t, fake), PID: os.Getpid(), Token: token, Settings: settings})
 	return data
 }
 
@@ -27,7 +28,7 @@ func TestACommandWithoutAConfigurationTakesThatOfTheRunningStack(t *testing.T) {
 		t.Fatal(err)
 	}
 	fake := &fakeControl{}
-	data := developing(t, fake, &cli.DevSettings{Config: other, Set: []string{"indexes.docs.keep=7"}})
+	data := developing(t, fake, &stack.Settings{Config: other, Set: []string{"indexes.docs.keep=7"}})
 	got := in(t, nil, nil, "index", "/corpus", "--index", "docs", "--data-dir", data, "--set", "indexes.docs.budget.calls=9")
 	spec := fake.request.Spec
 	if got.exit != cli.ExitDone || spec.Chat.Model != "big" || spec.Keep != 7 || spec.Budget.Calls != 9 {
@@ -49,7 +50,7 @@ func TestACommandWithoutAConfigurationTakesThatOfTheRunningStack(t *testing.T) {
 func TestASettingThatTheRunningStackDoesNotTakeIsTold(t *testing.T) {
 	t.Chdir(t.TempDir())
 	fake := &fakeControl{}
-	data := developing(t, fake, &cli.DevSettings{Set: []string{"limits.document.seconds=30"}})
+	data := developing(t, fake, &stack.Settings{Set: []string{"limits.document.seconds=30"}})
 	args := []string{"index", "/corpus", "--index", "docs", "--data-dir", data, "--set"}
 	got := in(t, nil, nil, append(args, "limits.document.seconds=50")...)
 	if got.exit != cli.ExitDone || strings.Count(got.err, "\n") != 1 {
@@ -76,7 +77,7 @@ func TestACommandWaitsForAStackThatIsStarting(t *testing.T) {
 		t.Fatal(err)
 	}
 	fake := &fakeControl{}
-	dev := cli.Dev{HTTP: served(t, fake), PID: os.Getpid(), Token: token}
+	dev := stack.Dev{HTTP: served(t, fake), PID: os.Getpid(), Token: token}
 	written := make(chan struct{})
 	began := time.Now()
 	go func() {
@@ -84,7 +85,7 @@ func TestACommandWaitsForAStackThatIsStarting(t *testing.T) {
 		time.Sleep(300 * time.Millisecond)
 		writeDev(t, data, dev)
 	}()
-	got := in(t, nil, []string{"UNWEAVER_DEV_BIN=" + script(t, "exit 3\n")}, "pause", "docs", "--data-dir", data)
+	got := in(t, nil, []string{self + script(t, "exit 3\n")}, "pause", "docs", "--data-dir", data)
 	<-written
 	if got.exit != cli.ExitDone || len(fake.asked) != 1 || time.Since(began) < 300*time.Millisecond {
 		t.Errorf("%+v, asked %v", got, fake.asked)

@@ -24,9 +24,7 @@ func TestAQueryAsksTheAddressThatIsConfigured(t *testing.T) {
 		_, _ = w.Write([]byte(`{"index":"docs","answer":{"text":"From afar."}}`))
 	}))
 	defer server.Close()
-	env := []string{
-		"UNWEAVER_QUERY_API_ADDRESS=" + server.URL + "/", "UNWEAVER_API_KEY=uw_key", "UNWEAVER_DEV_BIN=/nonexistent/dev",
-	}
+	env := []string{"UNWEAVER_QUERY_API_ADDRESS=" + server.URL + "/", "UNWEAVER_API_KEY=uw_key"}
 	got := in(t, nil, env, "query", "Who?", "--index", "docs")
 	if got.exit != cli.ExitDone || !strings.Contains(got.out, "From afar.") || key != "Bearer uw_key" ||
 		path != "/v1/indexes/docs/query" {
@@ -47,12 +45,12 @@ func TestAKeyLastsForDays(t *testing.T) {
 	for given, says := range map[string]string{
 		"-1d": "whole days", "1.5d": "whole days", "soon": "90d, 36h", "40000d": "whole days",
 	} {
-		got := in(t, nil, []string{"UNWEAVER_DEV_BIN=/nonexistent/dev"}, "keys", "create", "--expires", given)
+		got := in(t, nil, nil, "keys", "create", "--expires", given)
 		if got.exit != cli.ExitUsage || !strings.Contains(got.err, says) {
 			t.Errorf("%s: %+v", given, got)
 		}
 	}
-	got := in(t, nil, []string{"UNWEAVER_DEV_BIN=/nonexistent/dev"}, "keys", "create", "--expires", "90d")
+	got := in(t, nil, nil, "keys", "create", "--expires", "90d")
 	if got.exit == cli.ExitUsage {
 		t.Errorf("%+v", got)
 	}

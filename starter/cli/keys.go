@@ -21,12 +21,8 @@ func (a *App) withKeys(ctx context.Context, f func(keys access.Keeper) error) er
 	if err != nil {
 		return err
 	}
-	servers, err := a.onServers(cfg)
-	if err != nil {
-		return err
-	}
-	if servers {
-		keys, err := a.Servers.Keys(ctx, cfg)
+	if a.onServers(cfg) {
+		keys, err := serverKeys(ctx, cfg)
 		if err != nil {
 			return err
 		}

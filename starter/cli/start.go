@@ -11,6 +11,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/unweaver/unweaver/infra/embedded/stack"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/stream/durable"
 )
@@ -20,9 +21,11 @@ func (a *App) startDev(ctx context.Context) (stop func(), err error) {
 	if ready, err := a.awaitDev(ctx); ready || err != nil {
 		return func() {}, err
 	}
-	bin, err := a.find(ofDev)
-	if err != nil {
-		return nil, err
+	self := a.Self
+	if self == "" {
+		if self, err = os.Executable(); err != nil {
+			return nil, fault.EngineDown.At("find", "this program").Because(err).Advise("start one with: unweaver dev")
+		}
 	}
 	a.started = true
 	a.say("no embedded stack runs in " + a.dataDir + ": starting one for this command")
@@ -34,12 +37,12 @@ func (a *App) startDev(ctx context.Context) (stop func(), err error) {
 	if err != nil {
 		return nil, fault.StoreDenied.At("write", logPath).Because(err).Advise("choose another --data-dir")
 	}
-	cmd := exec.Command(bin, append([]string{"dev", "--temporal-port", "0", "--http-port", "0"}, a.passOn()...)...)
+	cmd := exec.Command(self, append([]string{"dev", "--temporal-port", "0", "--http-port", "0"}, a.passOn()...)...)
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.Env = a.Env
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if err := cmd.Start(); err != nil {
-		return nil, errors.Join(fault.EngineDown.At("start", bin).Because(err), log.Close())
+		return nil, errors.Join(fault.EngineDown.At("start", self).Because(err), log.Close())
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- cmd.Wait(); _ = log.Close() }()
@@ -55,7 +58,7 @@ func (a *App) startDev(ctx context.Context) (stop func(), err error) {
 		}
 	}
 	for range 600 {
-		if dev, ok := ReadDev(a.dataDir); ok && dev.PID == cmd.Process.Pid {
+		if dev, ok := stack.ReadDev(a.dataDir); ok && dev.PID == cmd.Process.Pid {
 			return stop, nil
 		}
 		select {

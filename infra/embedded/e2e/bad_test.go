@@ -2,13 +2,16 @@ package e2e
 
 import (
 	"bytes"
+	"log/slog"
 	"net/http"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
-	"github.com/unweaver/unweaver/infra/embedded/tembed"
+	"github.com/unweaver/unweaver/infra/embedded/stack"
+	"github.com/unweaver/unweaver/internal/config"
 	"github.com/unweaver/unweaver/internal/control/service"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
@@ -219,12 +222,13 @@ func TestADataDirectoryInUseAndATakenPortAreNamed(t *testing.T) {
 	if _, err := start(dir); !fault.Is(err, fault.DataDirInUse) || !strings.Contains(err.Error(), dir) {
 		t.Errorf("a directory in use: %v", err)
 	}
-	port := 0
-	for _, c := range st.Temporal[strings.LastIndexByte(st.Temporal, ':')+1:] {
-		port = 10*port + int(c-'0')
+	port, err := strconv.Atoi(st.Temporal[strings.LastIndexByte(st.Temporal, ':')+1:])
+	if err != nil {
+		t.Fatal(err)
 	}
-	if _, err := tembed.Start(tembed.Options{Dir: t.TempDir(), Port: port}); !fault.Is(err, fault.PortTaken) ||
-		!strings.Contains(err.Error(), "--temporal-port") {
+	if _, err := stack.Start(t.Context(), stack.Options{
+		DataDir: t.TempDir(), Config: config.Default(), TemporalPort: port, Log: slog.New(slog.DiscardHandler),
+	}); !fault.Is(err, fault.PortTaken) || !strings.Contains(err.Error(), "--temporal-port") {
 		t.Errorf("a taken port: %v", err)
 	}
 	if err := st.Stop(t.Context()); err != nil {

@@ -19,8 +19,7 @@ import (
 
 	"go.temporal.io/sdk/client"
 
-	"github.com/unweaver/unweaver/infra/embedded/tembed"
-	"github.com/unweaver/unweaver/internal/access/pki"
+	"github.com/unweaver/unweaver/infra/embedded/devserver"
 	"github.com/unweaver/unweaver/internal/app"
 	"github.com/unweaver/unweaver/internal/config"
 	"github.com/unweaver/unweaver/internal/control/engine"
@@ -129,30 +128,19 @@ func newCluster(t testing.TB, set ...string) *cluster {
 			"yes",
 		},
 	}
-	engineDir := t.TempDir()
-	c.temporal = &proc{
-		t: t,
-		args: []string{
-			filepath.Join(c.bin, "unweaver-dev"),
-			"temporal",
-			"--data-dir",
-			engineDir,
-			"--port",
-			fmt.Sprint(temporalPort),
-		},
+	program, err := devserver.Finder{Say: func(line string) { t.Log(line) }}.Find(t.Context())
+	if err != nil {
+		t.Fatal(err)
 	}
+	database := filepath.Join(t.TempDir(), "engine.db")
+	c.temporal = &proc{t: t, args: append([]string{program}, devserver.Arguments(database, temporalPort)...)}
 	for _, p := range []*proc{c.redis, c.temporal} {
 		p.start()
 		t.Cleanup(p.kill)
 	}
-	at := filepath.Join(engineDir, tembed.CertsFolder)
-	c.set(redisPort, temporalPort, append([]string{ // the engine writes them before it listens
-		"engine.tls_ca=" + filepath.Join(at, pki.AuthorityFile), "engine.tls_cert=" + filepath.Join(at, pki.ClientFile),
-		"engine.tls_key=" + filepath.Join(at, pki.ClientKeyFile),
-	}, set...))
+	c.set(redisPort, temporalPort, set)
 	reachable(t, redisPort)
 	reachable(t, temporalPort)
-	var err error
 	stores, err := app.Open(t.Context(), c.cfg.Stores)
 	if err != nil {
 		t.Fatal(err)

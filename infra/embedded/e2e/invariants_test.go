@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"strings"
@@ -13,7 +14,8 @@ import (
 	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/client"
 
-	"github.com/unweaver/unweaver/infra/embedded/tembed"
+	"github.com/unweaver/unweaver/infra/embedded/devserver"
+	"github.com/unweaver/unweaver/infra/embedded/stack"
 	"github.com/unweaver/unweaver/internal/testkit/modeltest"
 )
 
@@ -90,14 +92,19 @@ func TestHistoryHoldsNoCustomerText(t *testing.T) {
 		},
 	)
 	s := serve(t, modeltest.Options{Poison: "Textmark"})
-	st := index(t, shared.Control, spec(t, "hist", dir, s, "indexes.hist.failures.share=1"))
+	plain, err := startWith(stack.Options{DataDir: t.TempDir(), Plain: true}) // else nothing could be found for sure
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = plain.Stop(context.Background()) }()
+	st := index(t, plain.Control, spec(t, "hist", dir, s, "indexes.hist.failures.share=1"))
 	if !st.Published {
 		t.Fatalf("%+v", st.Report)
 	}
-	sc := shared.Control.Client
+	sc := plain.Control.Client
 	list, err := sc.ListWorkflow(
 		t.Context(),
-		&workflowservice.ListWorkflowExecutionsRequest{Namespace: tembed.Namespace, PageSize: 500},
+		&workflowservice.ListWorkflowExecutionsRequest{Namespace: devserver.Namespace, PageSize: 500},
 	)
 	if err != nil {
 		t.Fatal(err)
@@ -108,15 +115,15 @@ func TestHistoryHoldsNoCustomerText(t *testing.T) {
 			continue
 		}
 		runs++
-		events += search(t, info.Execution)
+		events += search(t, plain, info.Execution)
 	}
 	if runs < 3 || events < 50 {
 		t.Errorf("only %d runs with %d events were searched", runs, events)
 	}
 }
 
-func search(t *testing.T, ex *common.WorkflowExecution) int {
-	it := shared.Control.Client.(client.Client).GetWorkflowHistory(
+func search(t *testing.T, plain *stack.Stack, ex *common.WorkflowExecution) int {
+	it := plain.Control.Client.(client.Client).GetWorkflowHistory(
 		t.Context(),
 		ex.WorkflowId,
 		ex.RunId,

@@ -60,13 +60,16 @@ func run(m *testing.M) int {
 	return m.Run()
 }
 
-func start(dir string) (*stack.Stack, error) {
+func start(dir string) (*stack.Stack, error) { return startWith(stack.Options{DataDir: dir}) }
+
+func startWith(options stack.Options) (*stack.Stack, error) {
 	log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError}))
 	own := config.Default()
 	served.Lock()
 	own.Models.Endpoints = append(own.Models.Endpoints, served.endpoints...)
 	served.Unlock()
-	running, err := stack.Start(context.Background(), stack.Options{DataDir: dir, Config: own, Log: log})
+	options.Config, options.Log = own, log
+	running, err := stack.Start(context.Background(), options)
 	if err == nil {
 		follows(running.Control.Models)
 	}

@@ -53,13 +53,13 @@ func TestADamagedFileOfTheDataDirectoryIsMendedOrNamed(t *testing.T) {
 		away         []string // what it says is to be moved away before it starts
 	}{
 		{"dev.json", "zeroed", nil},
-		{"temporal.version", "zeroed", nil},
-		{"temporal.version", "rubbish", []string{"temporal.db", "temporal.version"}},
-		{"temporal.db", "empty", []string{"temporal.db"}},
-		{"temporal.db", "zeroed", []string{"temporal.db"}},
-		{"temporal.db", "cut", []string{"temporal.db"}},
-		{"temporal.db", "rubbish", []string{"temporal.db"}},
-		{"temporal.db", "removed", nil},
+		{"engine.version", "zeroed", nil},
+		{"engine.version", "rubbish", []string{"engine.db", "engine.version"}},
+		{"engine.db", "empty", []string{"engine.db"}},
+		{"engine.db", "zeroed", []string{"engine.db"}},
+		{"engine.db", "cut", []string{"engine.db"}},
+		{"engine.db", "rubbish", []string{"engine.db"}},
+		{"engine.db", "removed", nil},
 		{"classes.bolt.runs", "zeroed", nil},
 		{"classes.bolt.runs", "cut", nil},
 	} {
@@ -77,7 +77,7 @@ func TestADamagedFileOfTheDataDirectoryIsMendedOrNamed(t *testing.T) {
 			}
 			if p == nil {
 				if step := "move " + strings.Join(c.away, " and ") + " away"; !strings.Contains(said, step) ||
-					!strings.Contains(said, filepath.Join(folder, "temporal.db")) {
+					!strings.Contains(said, filepath.Join(folder, "engine.db")) {
 					t.Errorf("it does not say %q: %s", step, said)
 				}
 				for _, file := range c.away {
@@ -90,7 +90,7 @@ func TestADamagedFileOfTheDataDirectoryIsMendedOrNamed(t *testing.T) {
 			if err := p.answers(); err != nil {
 				t.Error(err)
 			}
-			if c.file == "temporal.db" && c.damage == "removed" {
+			if c.file == "engine.db" && c.damage == "removed" {
 				// The engine that ran what was last is gone: whoever knows that it will not come back says so.
 				if err := p.control().Lost(t.Context(), "p"); err != nil {
 					t.Error(err)

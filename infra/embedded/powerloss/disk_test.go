@@ -21,8 +21,9 @@ import (
 type disk struct {
 	root  string // the folder that is modelled; calls outside of it are passed over
 	top   *node
-	files map[int]*handle
-	syncs map[string]reach // by thread: what a sync that has begun covers
+	owner processes
+	files map[string]map[int]*handle // by process
+	syncs map[string]reach           // by thread: what a sync that has begun covers
 	cut   func(name string, file *node, at time.Time) error
 }
 
@@ -51,6 +52,7 @@ type handle struct {
 	offset int64
 	path   string // of a folder
 	append bool
+	given  bool // to the program that this process becomes; others are closed then
 }
 
 type reach struct {
@@ -58,8 +60,55 @@ type reach struct {
 	changes int
 }
 
+// processes tell threads from processes, which have numbers of files of their own.
+type processes struct {
+	process map[string]string // of a thread that is not the first of its process
+	parent  map[string]string // thread that started a process
+}
+
+func (p processes) begun(string, call) error { return nil }
+
+func (p processes) returned(thread string, c call) error {
+	switch c.name {
+	case "clone", "clone3", "fork", "vfork":
+		made := strconv.FormatInt(c.result, 10)
+		if c.result <= 0 {
+			return nil
+		}
+		if strings.Contains(strings.Join(c.args, " "), "CLONE_THREAD") {
+			p.process[made] = thread
+			delete(p.parent, made) // the system gives numbers out again
+		} else {
+			p.parent[made] = thread
+			delete(p.process, made)
+		}
+	}
+	return nil
+}
+
+// of gives the process of a thread, by its first thread.
+func (p processes) of(thread string) string {
+	for p.process[thread] != "" {
+		thread = p.process[thread]
+	}
+	return thread
+}
+
+// table is what numbers of files mean in a thread's process. A new process has those of the one that started it, up to
+// its execve.
+func (d *disk) table(thread string) map[int]*handle {
+	own := d.owner.of(thread)
+	if d.files[own] == nil {
+		d.files[own] = map[int]*handle{}
+		if parent := d.owner.parent[own]; parent != "" {
+			d.files[own] = maps.Clone(d.table(parent))
+		}
+	}
+	return d.files[own]
+}
+
 func newDisk(root string) *disk {
-	return &disk{root: root, top: newFolder("."), files: map[int]*handle{}, syncs: map[string]reach{}}
+	return &disk{root: root, top: newFolder("."), files: map[string]map[int]*handle{}, syncs: map[string]reach{}}
 }
 
 func newFolder(name string) *node {
@@ -133,32 +182,32 @@ func (d *disk) find(path string) (folder *node, name string, found *node) {
 }
 
 // at resolves a path beside the number of an open folder.
-func (d *disk) at(number, path string) string {
+func (d *disk) at(thread, number, path string) string {
 	if filepath.IsAbs(path) {
 		return filepath.Clean(path)
 	}
-	if n, err := strconv.Atoi(number); err == nil && d.files[n] != nil {
-		return filepath.Join(d.files[n].path, path)
+	if h := d.file(thread, number); h != nil {
+		return filepath.Join(h.path, path)
 	}
 	return "/outside/" + path
 }
 
-func (d *disk) file(number string) *handle {
+func (d *disk) file(thread, number string) *handle {
 	n, err := strconv.Atoi(number)
 	if err != nil {
 		return nil
 	}
-	return d.files[n]
+	return d.table(thread)[n]
 }
 
 func (d *disk) begun(thread string, c call) error {
 	switch c.name {
 	case "close": // the number may be given out again before this line's end is written
 		if n, err := strconv.Atoi(c.args[0]); err == nil {
-			delete(d.files, n)
+			delete(d.table(thread), n)
 		}
 	case "fsync", "fdatasync":
-		if h := d.file(c.args[0]); h != nil {
+		if h := d.file(thread, c.args[0]); h != nil {
 			d.syncs[thread] = reach{h.node, h.node.done + len(h.node.pending)}
 		}
 	}
@@ -172,22 +221,26 @@ func (d *disk) returned(thread string, c call) error {
 	}
 	switch c.name {
 	case "open", "creat":
-		return d.open(c, c.args[0], c.args[1:])
+		return d.open(thread, c, c.args[0], c.args[1:])
 	case "openat":
-		return d.open(c, d.at(c.args[0], c.args[1]), c.args[2:])
+		return d.open(thread, c, d.at(thread, c.args[0], c.args[1]), c.args[2:])
 	case "rename", "link":
 		return d.move(c.args[0], c.args[1], c.name == "link")
 	case "renameat", "renameat2", "linkat":
-		return d.move(d.at(c.args[0], c.args[1]), d.at(c.args[2], c.args[3]), c.name == "linkat")
+		return d.move(d.at(thread, c.args[0], c.args[1]), d.at(thread, c.args[2], c.args[3]), c.name == "linkat")
 	case "close": // see begun
+	case "clone", "clone3", "fork", "vfork":
+		return d.owner.returned(thread, c)
+	case "execve":
+		maps.DeleteFunc(d.table(thread), func(_ int, h *handle) bool { return !h.given })
 	case "unlink", "rmdir":
 		d.remove(c.args[0])
 	case "unlinkat":
-		d.remove(d.at(c.args[0], c.args[1]))
+		d.remove(d.at(thread, c.args[0], c.args[1]))
 	case "mkdir":
 		d.makeFolder(c.args[0])
 	case "mkdirat":
-		d.makeFolder(d.at(c.args[0], c.args[1]))
+		d.makeFolder(d.at(thread, c.args[0], c.args[1]))
 	case "fsync", "fdatasync":
 		if reached, ok := d.syncs[thread]; ok {
 			delete(d.syncs, thread)
@@ -197,18 +250,19 @@ func (d *disk) returned(thread string, c call) error {
 			}
 		}
 	default:
-		return d.bytes(c)
+		return d.bytes(thread, c)
 	}
 	return nil
 }
 
-func (d *disk) open(c call, path string, flags []string) error {
+func (d *disk) open(thread string, c call, path string, flags []string) error {
 	how := ""
 	if len(flags) > 0 {
 		how = flags[0]
 	}
 	folder, name, found := d.find(path)
 	if found == nil && folder == nil {
+		delete(d.table(thread), int(c.result))
 		return nil
 	}
 	if found == nil {
@@ -220,7 +274,7 @@ func (d *disk) open(c call, path string, flags []string) error {
 	} else if strings.Contains(how, "O_TRUNC") && len(found.seen) > 0 {
 		found.add(change{size: 0})
 	}
-	d.files[int(c.result)] = &handle{node: found, path: path, append: strings.Contains(how, "O_APPEND")}
+	d.table(thread)[int(c.result)] = &handle{node: found, path: path, append: strings.Contains(how, "O_APPEND")}
 	return nil
 }
 
@@ -260,12 +314,19 @@ func (d *disk) makeFolder(path string) {
 }
 
 // bytes applies what changes the content of an open file.
-func (d *disk) bytes(c call) error {
-	h := d.file(c.args[0])
+func (d *disk) bytes(thread string, c call) error {
+	h := d.file(thread, c.args[0])
 	if c.name == "mmap" {
-		if h = d.file(c.args[4]); h != nil && strings.Contains(c.args[3], "MAP_SHARED") &&
+		if h = d.file(thread, c.args[4]); h != nil && strings.Contains(c.args[3], "MAP_SHARED") &&
 			strings.Contains(c.args[2], "PROT_WRITE") && !strings.HasSuffix(h.node.name, "-shm") {
 			return fmt.Errorf("%s is mapped for writing, which this record does not see", h.node.name)
+		}
+		return nil
+	}
+	switch c.name {
+	case "dup", "dup2", "dup3":
+		if delete(d.table(thread), int(c.result)); h != nil {
+			d.table(thread)[int(c.result)] = &handle{node: h.node, path: h.path, append: h.append, given: true}
 		}
 		return nil
 	}
@@ -290,13 +351,11 @@ func (d *disk) bytes(c call) error {
 	case "ftruncate":
 		h.node.add(change{size: number(1)})
 	case "copy_file_range":
-		return d.copy(c, h)
+		return d.copy(thread, c, h)
 	case "fallocate":
 		if end := number(2) + number(3); number(1) == 0 && end > int64(len(h.node.seen)) {
 			h.node.add(change{size: end})
 		}
-	case "dup", "dup2", "dup3":
-		d.files[int(c.result)] = h
 	case "open", "sync_file_range":
 	default:
 		return fmt.Errorf("%s on %s is not understood", c.name, h.node.name)
@@ -304,8 +363,8 @@ func (d *disk) bytes(c call) error {
 	return nil
 }
 
-func (d *disk) copy(c call, from *handle) error {
-	to := d.file(c.args[2])
+func (d *disk) copy(thread string, c call, from *handle) error {
+	to := d.file(thread, c.args[2])
 	if to == nil || c.args[1] != "NULL" || c.args[3] != "NULL" {
 		return errors.New("a copy of a range is not understood")
 	}

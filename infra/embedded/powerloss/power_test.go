@@ -6,7 +6,6 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
-	"database/sql"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
@@ -14,12 +13,12 @@ import (
 	"io/fs"
 	"math/rand/v2"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
-
-	_ "modernc.org/sqlite" // the driver of the embedded Temporal
 
 	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/ledger"
@@ -49,7 +48,7 @@ type replay struct {
 }
 
 // every tells which cut of a kind is looked at where not each is.
-var every = map[string]int{"temporal.db": 20, "bolt files": 20, "data directory": 1, "artifacts, vectors, cache": 4}
+var every = map[string]int{"engine.db": 20, "bolt files": 20, "data directory": 1, "artifacts, vectors, cache": 4}
 
 type tally struct {
 	took         time.Duration
@@ -61,6 +60,10 @@ type tally struct {
 func (r *recording) model(t *testing.T, cut func(d *disk, name string, file *node, at time.Time) error) *disk {
 	t.Helper()
 	d := newDisk(r.base)
+	d.owner = processes{map[string]string{}, map[string]string{}}
+	if err := readFile(r.trace, d.owner); err != nil {
+		t.Fatal(err)
+	}
 	tmp := newFolder("tmp")
 	d.top.names["tmp"], d.top.durable["tmp"] = tmp, tmp
 	if cut != nil {
@@ -75,8 +78,8 @@ func (r *recording) model(t *testing.T, cut func(d *disk, name string, file *nod
 // part is what of a data directory a synced file belongs to.
 func part(file *node, d *disk) string {
 	switch {
-	case strings.HasPrefix(file.name, "temporal.db"):
-		return "temporal.db"
+	case strings.HasPrefix(file.name, "engine.db"):
+		return "engine.db"
 	case strings.HasPrefix(file.name, "classes.bolt"):
 		return "bolt files"
 	case file == d.top.names["data"]:
@@ -110,7 +113,7 @@ func TestNoLossOfPowerTakesBackWhatWasAcknowledged(t *testing.T) {
 			t.Errorf("%s: syncs cover %d records less than Temporal wrote, which is no single transaction", kind, n.lag)
 		}
 	}
-	if run.cuts < 300 || run.kinds["artifacts, vectors, cache"].checks < 60 || run.kinds["temporal.db"].checks < 60 {
+	if run.cuts < 300 || run.kinds["artifacts, vectors, cache"].checks < 60 || run.kinds["engine.db"].checks < 60 {
 		t.Errorf("the record has few cuts: %d", run.cuts)
 	}
 	run.samples()
@@ -168,9 +171,9 @@ func (r *replay) stores(d *disk, _ string, file *node, at time.Time) error {
 			return err
 		}
 		name := fmt.Sprintf("cut %d (%s of %s, %s)", r.cuts, kind, file.name, v)
-		if kind == "temporal.db" || kind == "data directory" || n.cuts%20 == 0 {
+		if kind == "engine.db" || kind == "data directory" || n.cuts%20 == 0 {
 			clock, err := temporal(folder, tree)
-			if clocks[v] = clock; err == nil && v == all && kind == "temporal.db" {
+			if clocks[v] = clock; err == nil && v == all && kind == "engine.db" {
 				r.acked = max(r.acked, clock)
 			}
 			if err == nil && clock < r.acked {
@@ -182,7 +185,7 @@ func (r *replay) stores(d *disk, _ string, file *node, at time.Time) error {
 		if kind == "bolt files" || kind == "data directory" || n.cuts%100 == 0 {
 			r.check(name, bolts(folder, tree))
 		}
-		if kind != "temporal.db" && kind != "bolt files" {
+		if kind != "engine.db" && kind != "bolt files" {
 			r.check(name, whole(tree))
 			r.check(name, r.answers(folder, tree, left(d.top, all, nil)))
 			r.check(name, r.published(tree, at))
@@ -204,27 +207,34 @@ func (r *replay) check(name string, err error) {
 
 // temporal lets SQLite recover what is left of its file; it gives the number of records that Temporal has written.
 func temporal(folder string, tree map[string]leaf) (int64, error) {
-	if _, ok := tree["data/temporal.db"]; !ok {
-		return 0, nil // it had no name yet
+	if _, ok := tree["data/engine.version"]; !ok {
+		return 0, nil // it was not complete: no client has seen it, and the next start makes it anew
 	}
-	err := put(folder, tree, func(path string) bool { return strings.HasPrefix(path, "data/temporal.db") })
+	err := put(folder, tree, func(path string) bool { return strings.HasPrefix(path, "data/engine.db") })
 	if err != nil {
 		return 0, err
 	}
-	db, err := sql.Open("sqlite", "file:"+filepath.Join(folder, "data/temporal.db")+"?mode=rw")
-	if err != nil {
-		return 0, err
+	look := exec.Command("sqlite3", filepath.Join(folder, "data/engine.db"), "PRAGMA integrity_check; "+countRecords)
+	if _, err := exec.LookPath("sqlite3"); err != nil { // the library of Python has SQLite, too, and takes longer
+		look = exec.Command("python3", "-c", lookIntoSQLite, filepath.Join(folder, "data/engine.db"), countRecords)
 	}
-	defer func() { _ = db.Close() }()
-	var verdict string
-	if err := db.QueryRow("PRAGMA integrity_check").Scan(&verdict); err != nil || verdict != "ok" {
-		return 0, fmt.Errorf("SQLite says %q: %w", verdict, err)
+	raw, err := look.CombinedOutput()
+	said := strings.Fields(string(raw))
+	if err != nil || len(said) != 2 || said[0] != "ok" {
+		return 0, fmt.Errorf("SQLite says %s: %w", raw, err)
 	}
-	var clock int64
-	err = db.QueryRow(`SELECT (SELECT count(*) FROM history_node) +
-		(SELECT coalesce(sum(db_record_version), 0) FROM executions)`).Scan(&clock)
-	return clock, err
+	return strconv.ParseInt(said[1], 10, 64)
 }
+
+const (
+	countRecords = `SELECT (SELECT count(*) FROM history_node) +
+		(SELECT coalesce(sum(db_record_version), 0) FROM executions)`
+	lookIntoSQLite = `
+import sqlite3, sys
+db = sqlite3.connect(sys.argv[1])
+print(db.execute("PRAGMA integrity_check").fetchone()[0], db.execute(sys.argv[2]).fetchone()[0])
+`
+)
 
 func bolts(folder string, tree map[string]leaf) error {
 	for _, name := range []string{"data/classes.bolt", "data/classes.bolt.runs"} {

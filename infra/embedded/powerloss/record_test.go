@@ -14,12 +14,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/unweaver/unweaver/infra/embedded/stack"
 	"github.com/unweaver/unweaver/internal/config"
 	"github.com/unweaver/unweaver/internal/control/httpapi"
 	"github.com/unweaver/unweaver/internal/control/service"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/testkit/modeltest"
-	"github.com/unweaver/unweaver/starter/cli"
 )
 
 const (
@@ -35,7 +35,7 @@ type process struct {
 	data string
 	cmd  *exec.Cmd
 	ends chan struct{} // closed when it has ended
-	dev  cli.Dev
+	dev  stack.Dev
 }
 
 // start starts the stack, below a tracer or not, and fails with what it printed.
@@ -55,7 +55,7 @@ func try(t *testing.T, data string, before ...string) (*process, string) {
 	if bin == "" {
 		t.Skip("UNWEAVER_TEST_BIN is not set: make nightly sets it")
 	}
-	command := append(before, filepath.Join(bin, "unweaver-dev"), "dev", "--data-dir", data,
+	command := append(before, filepath.Join(bin, "unweaver"), "dev", "--data-dir", data,
 		"--temporal-port", "0", "--http-port", "0")
 	p := &process{t: t, data: data, cmd: exec.Command(command[0], command[1:]...)}
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
@@ -72,7 +72,7 @@ func try(t *testing.T, data string, before ...string) (*process, string) {
 	go func() { _ = p.cmd.Wait(); close(p.ends) }()
 	t.Cleanup(p.kill)
 	for range 6000 {
-		if dev, ok := cli.ReadDev(data); ok && (len(before) > 0 || dev.PID == p.cmd.Process.Pid) {
+		if dev, ok := stack.ReadDev(data); ok && (len(before) > 0 || dev.PID == p.cmd.Process.Pid) {
 			p.dev = dev
 			return p, ""
 		}

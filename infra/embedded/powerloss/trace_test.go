@@ -14,7 +14,7 @@ import (
 // recorded are the calls that change files or make changes durable, and those that tell which file a number means.
 const recorded = "trace=?open,openat,?creat,close,dup,?dup2,dup3,lseek,write,pwrite64,writev,pwritev,ftruncate," +
 	"?truncate,fallocate,copy_file_range,sendfile,?rename,renameat,renameat2,?link,linkat,?unlink,unlinkat,?mkdir," +
-	"mkdirat,?rmdir,fsync,fdatasync,sync_file_range,mmap"
+	"mkdirat,?rmdir,fsync,fdatasync,sync_file_range,mmap,?fork,?vfork,clone,?clone3,execve"
 
 // call is a system call that has returned.
 type call struct {

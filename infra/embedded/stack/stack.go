@@ -1,5 +1,5 @@
-// Package stack is the embedded stack: Temporal on SQLite, a worker and query-api in one process over one data
-// directory. Killed and started again it resumes what ran.
+// Package stack is the embedded stack over one data directory: a worker and query-api in one process, and Temporal's
+// development server as its child. Killed and started again it resumes what ran.
 package stack
 
 import (
@@ -21,12 +21,13 @@ import (
 
 	"go.temporal.io/sdk/client"
 
-	"github.com/unweaver/unweaver/infra/embedded/tembed"
+	"github.com/unweaver/unweaver/infra/embedded/devserver"
 	"github.com/unweaver/unweaver/internal/access"
 	"github.com/unweaver/unweaver/internal/app"
 	"github.com/unweaver/unweaver/internal/artifact/localfile"
 	"github.com/unweaver/unweaver/internal/config"
 	"github.com/unweaver/unweaver/internal/control/engine"
+	"github.com/unweaver/unweaver/internal/control/engine/codec"
 	"github.com/unweaver/unweaver/internal/control/httpapi"
 	"github.com/unweaver/unweaver/internal/control/service"
 	"github.com/unweaver/unweaver/internal/fault"
@@ -35,7 +36,6 @@ import (
 	"github.com/unweaver/unweaver/internal/telemetry/webhook"
 	"github.com/unweaver/unweaver/query-api/api"
 	"github.com/unweaver/unweaver/query-api/middleware"
-	"github.com/unweaver/unweaver/starter/cli"
 	"github.com/unweaver/unweaver/worker/host"
 	"github.com/unweaver/unweaver/workflows"
 )
@@ -48,20 +48,22 @@ type Options struct {
 	HTTPPort     int
 	Phase        func(string) // a line per phase; may be nil
 	Log          *slog.Logger
+	Plain        bool // payloads are not encrypted: for tests of what they hold
 
-	Settings *cli.DevSettings // what Config was made from, for commands that bring none; may be nil
+	Settings *Settings // what Config was made from, for commands that bring none; may be nil
 }
 
 // Stack is a running stack.
 type Stack struct {
-	cli.Dev
+	Dev
 	Control *service.Service
 
 	dir    string
 	lock   *os.File
 	shared *os.File // lock of the artifacts, which need not lie in the data directory
 	stores *app.Stores
-	engine *tembed.Server
+	engine *devserver.Server
+	place  config.Engine // where the engine is, for its clients
 	client client.Client
 	worker *host.Host
 	api    *api.Server
@@ -70,11 +72,18 @@ type Stack struct {
 	unfollow func() // ends the refresh of the API keys; nil: it has not begun
 }
 
+// Program is what metrics and traces call a stack.
+const Program = "unweaver"
+
 // Heartbeat after which the work of a killed process is given out again.
 const Heartbeat = 10 * time.Second
 
 // Start starts every part and returns when each answers.
 func Start(ctx context.Context, options Options) (stack *Stack, err error) {
+	phase := options.Phase
+	if phase == nil {
+		phase = func(string) {}
+	}
 	dir, err := filepath.Abs(options.DataDir)
 	if err != nil {
 		return nil, err
@@ -82,13 +91,16 @@ func Start(ctx context.Context, options Options) (stack *Stack, err error) {
 	if err := durable.Private(dir); err != nil {
 		return nil, fault.Usage.At("make data directory", dir).Because(err).Advise("choose another --data-dir")
 	}
-	stack = &Stack{dir: dir, served: make(chan error, 1)}
+	stack = &Stack{dir: dir, served: make(chan error, 2)}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, stack.Stop(ctx))
 		}
 	}()
 	if stack.lock, err = lock(dir); err != nil {
+		return stack, err
+	}
+	if err := devserver.CheckLayout(dir); err != nil {
 		return stack, err
 	}
 	_ = os.Remove(filepath.Join(dir, "dev.json")) // of a process that was killed
@@ -98,11 +110,7 @@ func Start(ctx context.Context, options Options) (stack *Stack, err error) {
 			Because(err).
 			Advise("another program has the port: choose one with --http-port (0 = any free)")
 	}
-	phase := options.Phase
-	if phase == nil {
-		phase = func(string) {}
-	}
-	phase("stores in " + dir)
+	phase("starting stores in " + dir)
 	places := app.Embedded(options.Config.Stores, dir)
 	if app.IsPath(places.Artifacts) {
 		if stack.shared, err = lockArtifacts(places.Artifacts, dir); err != nil {
@@ -112,21 +120,17 @@ func Start(ctx context.Context, options Options) (stack *Stack, err error) {
 	if stack.stores, err = app.OpenAlone(ctx, places); err != nil {
 		return stack, errors.Join(err, listener.Close())
 	}
-	process := telemetry.New("unweaver-dev")
+	process := telemetry.New(Program)
 	process.Log = options.Log
 	stack.stores.Observe(process)
 	stack.stores.Bar(dir) // its token, the engine's database, the cache, and what else lies there
 	if err = stack.stores.Grants(filepath.Join(dir, "roots.json")); err != nil {
 		return stack, errors.Join(err, listener.Close())
 	}
-	phase("Temporal on SQLite")
-	if stack.engine, err = tembed.Start(tembed.Options{Dir: dir, Port: options.TemporalPort}); err != nil {
+	if err = stack.startEngine(ctx, options, phase); err != nil {
 		return stack, errors.Join(err, listener.Close())
 	}
-	if stack.client, err = dial(ctx, stack.engine, options.Log); err != nil {
-		return stack, errors.Join(err, listener.Close())
-	}
-	phase("worker")
+	phase("starting worker")
 	models := app.NewModels(stack.stores.Coordination, options.Config)
 	models.Observe(process)
 	hooks, err := webhook.Hooks(options.Config)
@@ -134,8 +138,8 @@ func Start(ctx context.Context, options Options) (stack *Stack, err error) {
 		return stack, errors.Join(err, listener.Close())
 	}
 	if stack.worker, err = host.Start(host.Config{
-		Client: stack.client, Address: stack.engine.Address, Namespace: tembed.Namespace,
-		TaskQueue: workflows.TaskQueue, Stores: stack.stores, Models: models, Limits: options.Config.DocumentLimits(),
+		Client: stack.client, Address: stack.place.Address, Namespace: stack.place.Namespace,
+		TaskQueue: stack.place.TaskQueue, Stores: stack.stores, Models: models, Limits: options.Config.DocumentLimits(),
 		CacheDir: filepath.Join(dir, "cache"),
 		Alone:    true, Sticky: time.Second, Heartbeat: time.Second, Drain: 20 * time.Second, Log: options.Log,
 		Telemetry: process, Notify: hooks,
@@ -145,19 +149,15 @@ func Start(ctx context.Context, options Options) (stack *Stack, err error) {
 		return stack, errors.Join(err, listener.Close())
 	}
 	stack.Control = stack.control(ctx, options, models)
-	phase("query-api")
+	phase("starting query-api")
 	return stack, stack.serve(options, listener, models, process)
 }
 
 // control steers runs on the engine and the stores of the stack.
 func (s *Stack) control(ctx context.Context, options Options, models *app.Models) *service.Service {
 	return &service.Service{
-		Client: s.client,
-		Engine: config.Engine{
-			Address:   s.engine.Address,
-			Namespace: tembed.Namespace,
-			TaskQueue: workflows.TaskQueue,
-		},
+		Client:    s.client,
+		Engine:    s.place,
 		Stores:    s.stores,
 		Limits:    options.Config.DocumentLimits(),
 		Models:    models,
@@ -165,7 +165,7 @@ func (s *Stack) control(ctx context.Context, options Options, models *app.Models
 		Problems:  s.worker.Problems,
 		Grant:     s.stores.Grant,
 
-		SearchAttributes: host.Register(ctx, s.client, tembed.Namespace, options.Log),
+		SearchAttributes: host.Register(ctx, s.client, s.place.Namespace, options.Log),
 	}
 }
 
@@ -174,9 +174,9 @@ func (s *Stack) serve(
 ) error {
 	raw := make([]byte, 16)
 	_, _ = rand.Read(raw) // never fails
-	s.Dev = cli.Dev{
+	s.Dev = Dev{
 		HTTP:     "http://" + listener.Addr().String(),
-		Temporal: s.engine.Address,
+		Temporal: s.place.Address,
 		PID:      os.Getpid(),
 		Token:    hex.EncodeToString(raw),
 		Settings: options.Settings,
@@ -257,7 +257,7 @@ func lock(dir string) (*os.File, error) {
 	}
 	if err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
 		who := "another process"
-		if d, ok := cli.ReadDev(dir); ok {
+		if d, ok := ReadDev(dir); ok {
 			who = fmt.Sprintf("process %d at %s", d.PID, d.HTTP)
 		}
 		_ = file.Close()
@@ -268,33 +268,38 @@ func lock(dir string) (*os.File, error) {
 	return file, nil
 }
 
-// dial connects once the namespace answers.
-func dial(ctx context.Context, server *tembed.Server, log *slog.Logger) (client.Client, error) {
-	var last error
-	with := client.Options{
-		HostPort: server.Address, Namespace: tembed.Namespace, Logger: engine.Logger(log),
-		ConnectionOptions: client.ConnectionOptions{
-			TLS:             server.Client,
-			GrpcCompression: &client.GrpcCompressionNone{}, // it is this process
-		},
+// CodecKey returns the file in a data directory with the key that everything is encrypted with on its way through the
+// engine, whose ports any user of the machine can reach.
+func CodecKey(dir string) string { return filepath.Join(dir, "codec.key") }
+
+// startEngine finds the engine's program, starts it as a child process and connects to it.
+func (s *Stack) startEngine(ctx context.Context, options Options, phase func(string)) error {
+	program, err := devserver.Finder{Say: phase}.Find(ctx)
+	if err != nil {
+		return err
 	}
-	if err := engine.Traced(&with); err != nil {
-		return nil, err
-	}
-	for range 200 {
-		c, err := client.DialContext(ctx, with)
-		if err == nil {
-			if _, err = c.CheckHealth(ctx, &client.CheckHealthRequest{}); err == nil {
-				return c, nil
-			}
-			c.Close()
+	s.place = config.Engine{Namespace: devserver.Namespace, TaskQueue: workflows.TaskQueue}
+	if !options.Plain {
+		s.place.CodecKey = CodecKey(s.dir)
+		if _, err := codec.Create(s.place.CodecKey, devserver.Database(s.dir)); err != nil {
+			return err
 		}
-		last = err
-		time.Sleep(50 * time.Millisecond)
 	}
-	return nil, fault.EngineDown.At("connect to the embedded Temporal at", server.Address).
-		Because(last).
-		Advise("see temporal.log in the data directory")
+	phase("starting Temporal on SQLite")
+	s.engine, err = devserver.Start(ctx, devserver.Options{
+		Program: program, Dir: s.dir, Port: options.TemporalPort, Log: options.Log,
+	})
+	if err != nil {
+		return err
+	}
+	go func() {
+		if err, failed := <-s.engine.Failed(); failed {
+			s.served <- err
+		}
+	}()
+	s.place.Address = s.engine.Address
+	s.client, err = engine.Dial(ctx, s.place, options.Log)
+	return err
 }
 
 // Failed tells when a part of the stack ends by itself.

@@ -38,3 +38,22 @@ func TestARefusedStackLeavesTheAddressOfTheFirst(t *testing.T) {
 		t.Errorf("the first stack is cut off: %v", err)
 	}
 }
+
+// What was paid for lies in a directory of the former layout: it is left as it is, and the error says how it is kept.
+func TestADirectoryOfTheFormerLayoutIsLeftAsItIs(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "temporal.db"), []byte("x"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, err := stack.Start(t.Context(), stack.Options{
+		DataDir: dir, Config: config.Default(), Log: slog.New(slog.DiscardHandler),
+	})
+	if !fault.Is(err, fault.FormatUnknown) || !strings.Contains(err.Error(), "unweaver index FOLDER") ||
+		!strings.Contains(err.Error(), filepath.Join(dir, "artifacts", "ledger")) {
+		t.Fatal(err)
+	}
+	left, err := os.ReadDir(dir)
+	if err != nil || len(left) != 2 { // and the lock
+		t.Errorf("%v, %v", left, err)
+	}
+}

@@ -15,13 +15,12 @@ import (
 
 	"go.temporal.io/sdk/client"
 
+	"github.com/unweaver/unweaver/infra/embedded/devserver"
 	"github.com/unweaver/unweaver/infra/embedded/stack"
-	"github.com/unweaver/unweaver/infra/embedded/tembed"
 	"github.com/unweaver/unweaver/internal/config"
 	"github.com/unweaver/unweaver/internal/control/engine"
 	"github.com/unweaver/unweaver/internal/control/httpapi"
 	"github.com/unweaver/unweaver/internal/control/service"
-	"github.com/unweaver/unweaver/starter/cli"
 	"github.com/unweaver/unweaver/workflows"
 )
 
@@ -129,13 +128,13 @@ func (s *Stack) Start(ctx context.Context) error {
 	s.process = exec.Command(program)
 	s.process.Env = append(os.Environ(), childVariable+"="+string(settings))
 	s.process.Stdout, s.process.Stderr = log, log
-	s.process.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	s.process.SysProcAttr = devserver.ChildAttributes()
 	s.Begun = time.Now()
 	if err := s.process.Start(); err != nil {
 		return err
 	}
 	for time.Since(s.Begun) < readyWithin && ctx.Err() == nil {
-		if dev, ok := cli.ReadDev(s.Dir); ok && dev.PID == s.process.Process.Pid {
+		if dev, ok := stack.ReadDev(s.Dir); ok && dev.PID == s.process.Process.Pid {
 			return s.connect(ctx, dev)
 		}
 		time.Sleep(20 * time.Millisecond)
@@ -144,13 +143,10 @@ func (s *Stack) Start(ctx context.Context) error {
 	return fmt.Errorf("the stack was not ready within %s: %s", readyWithin, tail(s.Dir+".log"))
 }
 
-func (s *Stack) connect(ctx context.Context, dev cli.Dev) (err error) {
+func (s *Stack) connect(ctx context.Context, dev stack.Dev) (err error) {
 	s.HTTP = dev.HTTP
 	s.Control = &httpapi.Client{Base: dev.HTTP, Token: dev.Token}
-	at := config.Engine{Address: dev.Temporal, Namespace: tembed.Namespace}
-	if at.TLSCA, at.TLSCert, at.TLSKey, err = tembed.Certificates(s.Dir); err != nil {
-		return err
-	}
+	at := config.Engine{Address: dev.Temporal, Namespace: devserver.Namespace, CodecKey: stack.CodecKey(s.Dir)}
 	s.Engine, err = engine.Dial(ctx, at, slog.New(slog.DiscardHandler))
 	return err
 }

@@ -7,43 +7,32 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"path/filepath"
 	"time"
 
 	"github.com/milvus-io/milvus-proto/go-api/v2/milvuspb"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 
-	"github.com/unweaver/unweaver/internal/access/pki"
 	"github.com/unweaver/unweaver/internal/config"
 	"github.com/unweaver/unweaver/internal/control/engine"
 )
 
 func main() {
-	if len(os.Args) < 3 || len(os.Args) > 4 {
-		fmt.Fprintln(os.Stderr, "usage: serverprobe milvus|temporal HOST:PORT [folder of Temporal's certificates]")
+	if len(os.Args) != 3 {
+		fmt.Fprintln(os.Stderr, "usage: serverprobe milvus|temporal HOST:PORT")
 		os.Exit(2)
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 	defer cancel()
-	certs := ""
-	if len(os.Args) == 4 {
-		certs = os.Args[3]
-	}
-	if err := probe(ctx, os.Args[1], os.Args[2], certs); err != nil {
+	if err := probe(ctx, os.Args[1], os.Args[2]); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1) //nolint:gocritic // the context ends with the process
 	}
 }
 
-func probe(ctx context.Context, kind, address, certs string) error {
+func probe(ctx context.Context, kind, address string) error {
 	if kind == "temporal" {
-		at := config.Engine{Address: address, Namespace: "default"}
-		if certs != "" {
-			at.TLSCA, at.TLSCert = filepath.Join(certs, pki.AuthorityFile), filepath.Join(certs, pki.ClientFile)
-			at.TLSKey = filepath.Join(certs, pki.ClientKeyFile)
-		}
-		c, err := engine.Dial(ctx, at, slog.New(slog.DiscardHandler))
+		c, err := engine.Dial(ctx, config.Engine{Address: address, Namespace: "default"}, slog.New(slog.DiscardHandler))
 		if err == nil {
 			c.Close()
 		}

@@ -7,6 +7,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"log/slog"
+	"net"
 	"os"
 
 	"go.temporal.io/api/serviceerror"
@@ -15,6 +16,7 @@ import (
 	sdklog "go.temporal.io/sdk/log"
 
 	"github.com/unweaver/unweaver/internal/config"
+	"github.com/unweaver/unweaver/internal/control/engine/codec"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/fault/redact"
 )
@@ -30,6 +32,9 @@ func Dial(ctx context.Context, engine config.Engine, log *slog.Logger) (client.C
 		return nil, err
 	}
 	options.ConnectionOptions.TLS = secured
+	if onLoopback(engine.Address) {
+		options.ConnectionOptions.GrpcCompression = &client.GrpcCompressionNone{} // it costs more than it spares
+	}
 	if engine.APIKeyEnv != "" {
 		k := os.Getenv(engine.APIKeyEnv)
 		if k == "" {
@@ -39,6 +44,13 @@ func Dial(ctx context.Context, engine config.Engine, log *slog.Logger) (client.C
 		}
 		redact.Register(k)
 		options.Credentials = client.NewAPIKeyStaticCredentials(k)
+	}
+	if engine.CodecKey != "" {
+		key, err := codec.Load(engine.CodecKey)
+		if err != nil {
+			return nil, err
+		}
+		codec.Apply(&options, key, log)
 	}
 	t, err := client.DialContext(ctx, options)
 	if err != nil {
@@ -52,6 +64,12 @@ func Dial(ctx context.Context, engine config.Engine, log *slog.Logger) (client.C
 		return nil, Fault(err, engine)
 	}
 	return t, nil
+}
+
+// onLoopback reports whether an address is of this machine alone.
+func onLoopback(address string) bool {
+	host, _, err := net.SplitHostPort(address)
+	return err == nil && net.ParseIP(host).IsLoopback()
 }
 
 // secure is how the connection is secured; nil: not at all.

@@ -107,7 +107,9 @@ func TestFilesThatHoldNoCertificatesAreNamed(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, change := range map[string]func(*config.Engine){
-		"engine.tls_ca":   func(e *config.Engine) { e.TLSCA = junk },
+		"engine.tls_ca":         func(e *config.Engine) { e.TLSCA = junk },
+		"engine.codec_key_file": func(e *config.Engine) { e.CodecKey = junk },
+
 		"engine.tls_cert": func(e *config.Engine) { e.TLSCert = junk },
 		"engine.tls_key":  func(e *config.Engine) { e.TLSKey = filepath.Join(t.TempDir(), "none.pem") },
 	} {

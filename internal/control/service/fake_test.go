@@ -22,7 +22,6 @@ import (
 	"go.temporal.io/api/workflow/v1"
 	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/client"
-	"go.temporal.io/sdk/converter"
 
 	"github.com/unweaver/unweaver/internal/app"
 	"github.com/unweaver/unweaver/internal/artifact"
@@ -37,6 +36,7 @@ import (
 	"github.com/unweaver/unweaver/internal/store/records"
 	recordsmemory "github.com/unweaver/unweaver/internal/store/records/memory"
 	"github.com/unweaver/unweaver/internal/store/vectors/files"
+	"github.com/unweaver/unweaver/workflows"
 )
 
 const (
@@ -56,9 +56,9 @@ type temporalFake struct {
 	down       error           // of every call
 	refuses    error           // to begin anything
 	pollers    int
-	computers  int            // pollers of the queue of what fills a core
-	memo       map[string]any // of every run
-	says       string         // by an update that is obeyed
+	computers  int    // pollers of the queue of what fills a core
+	kind       string // type of every run; empty: a build
+	says       string // by an update that is obeyed
 	answer     func(ctx context.Context, update client.UpdateWorkflowOptions) error
 
 	started   []client.StartWorkflowOptions
@@ -172,10 +172,7 @@ func (f *temporalFake) DescribeWorkflowExecution(
 	}
 	info := &workflow.WorkflowExecutionInfo{
 		Status: status, Execution: &common.WorkflowExecution{WorkflowId: id, RunId: f.runID(id)},
-	}
-	info.Memo = &common.Memo{Fields: map[string]*common.Payload{}}
-	for name, value := range f.memo {
-		info.Memo.Fields[name], _ = converter.GetDefaultDataConverter().ToPayload(value)
+		Type: &common.WorkflowType{Name: cmp.Or(f.kind, workflows.BuildIndexName)}, TaskQueue: "unweaver",
 	}
 	return &workflowservice.DescribeWorkflowExecutionResponse{WorkflowExecutionInfo: info}, nil
 }

@@ -205,7 +205,6 @@ func (s *Service) start(
 		WorkflowIDConflictPolicy: enums.WORKFLOW_ID_CONFLICT_POLICY_USE_EXISTING,
 		WorkflowIDReusePolicy:    enums.WORKFLOW_ID_REUSE_POLICY_ALLOW_DUPLICATE,
 		Priority:                 share(build.Index, priority),
-		Memo:                     map[string]any{workflows.MemoComputing: workflows.ComputingQueue(s.Engine.TaskQueue)},
 	}
 	started, err := s.Client.ExecuteWorkflow(ctx, options, workflows.BuildIndexName, build)
 	if err != nil {

@@ -8,11 +8,9 @@ import (
 	"strings"
 	"time"
 
-	"go.temporal.io/api/common/v1"
 	"go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/sdk/client"
-	"go.temporal.io/sdk/converter"
 	"go.temporal.io/sdk/temporal"
 
 	"github.com/unweaver/unweaver/internal/artifact"
@@ -25,11 +23,8 @@ import (
 	"github.com/unweaver/unweaver/workflows"
 )
 
-// memoSettings is the memo of a schedule's workflows that tells what it was applied with: the engine gives a cron line
-// back as a calendar.
-const memoSettings = "settings"
-
-// settingsOf names everything that a schedule is made of but its state.
+// settingsOf names everything that a schedule is made of but its state. It is the summary of the schedule's workflows,
+// as the engine gives a cron line back as a calendar.
 func settingsOf(request control.ScheduleRequest, spec core.Digest, catchup time.Duration) string {
 	s := request.Schedule
 	pause := ""
@@ -121,7 +116,7 @@ func (s *Service) ApplySchedule(ctx context.Context, request control.ScheduleReq
 	settings := settingsOf(request, digest, catchup)
 	action := &client.ScheduleWorkflowAction{
 		ID: workflows.ScheduleID(index), Workflow: workflows.NightlyName, TaskQueue: s.Engine.TaskQueue,
-		Memo: map[string]any{memoSettings: settings},
+		StaticSummary: settings,
 		Args: []any{workflows.Night{
 			Build: workflows.Build{
 				Index: index, Heartbeat: s.Heartbeat, Shape: workflows.DefaultShape(), SearchAttributes: s.SearchAttributes,
@@ -150,7 +145,8 @@ func (s *Service) ApplySchedule(ctx context.Context, request control.ScheduleReq
 		err = handle.Update(ctx, client.ScheduleUpdateOptions{
 			DoUpdate: func(in client.ScheduleUpdateInput) (*client.ScheduleUpdate, error) {
 				next := in.Description.Schedule
-				if appliedWith(next.Action) == settings {
+				applied, ok := next.Action.(*client.ScheduleWorkflowAction)
+				if ok && applied.StaticSummary == settings {
 					return nil, temporal.ErrSkipScheduleUpdate
 				}
 				out.Change = control.ScheduleChanged
@@ -167,24 +163,6 @@ func (s *Service) ApplySchedule(ctx context.Context, request control.ScheduleReq
 	found, err := s.described(ctx, index)
 	out.Next, out.Paused = found.Next, found.Paused
 	return out, err
-}
-
-// appliedWith reads the memo of a schedule's action; empty: it has none.
-func appliedWith(action client.ScheduleAction) string {
-	started, ok := action.(*client.ScheduleWorkflowAction)
-	if !ok {
-		return ""
-	}
-	var settings string
-	switch value := started.Memo[memoSettings].(type) {
-	case string:
-		settings = value
-	default:
-		if payload, ok := value.(*common.Payload); ok {
-			_ = converter.GetDefaultDataConverter().FromPayload(payload, &settings) // else it is applied again
-		}
-	}
-	return settings
 }
 
 // Schedules implements Control.

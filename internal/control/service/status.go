@@ -6,10 +6,9 @@ import (
 	"strings"
 	"time"
 
-	"go.temporal.io/api/common/v1"
 	"go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/serviceerror"
-	"go.temporal.io/sdk/converter"
+	"go.temporal.io/api/workflow/v1"
 
 	"github.com/unweaver/unweaver/internal/control"
 	"github.com/unweaver/unweaver/internal/core"
@@ -92,7 +91,7 @@ func (s *Service) live(ctx context.Context, run, id string, state core.RunState)
 		}
 	}
 	if out.Status == core.StatusRunning {
-		s.unpolled(ctx, response.GetWorkflowExecutionInfo().GetMemo(), &out)
+		s.unpolled(ctx, response.GetWorkflowExecutionInfo(), &out)
 	}
 	s.log().Control(ctx, run, &out)
 	s.log().Progress(ctx, run, state, &out)
@@ -102,14 +101,13 @@ func (s *Service) live(ctx context.Context, run, id string, state core.RunState)
 	return out, nil
 }
 
-// unpolled names the queue of a run's computing activities where no worker takes from it: the run waits silently there.
-// Runs of older versions have no memo of it, nor the queue.
-func (s *Service) unpolled(ctx context.Context, memo *common.Memo, out *Status) {
-	var queue string
-	payload := memo.GetFields()[workflows.MemoComputing]
-	if payload == nil || converter.GetDefaultDataConverter().FromPayload(payload, &queue) != nil {
+// unpolled names the queue of a build's computing activities where no worker takes from it: the build waits silently
+// there.
+func (s *Service) unpolled(ctx context.Context, build *workflow.WorkflowExecutionInfo, out *Status) {
+	if build.GetType().GetName() != workflows.BuildIndexName {
 		return
 	}
+	queue := workflows.ComputingQueue(build.GetTaskQueue())
 	polled, err := s.Client.DescribeTaskQueue(ctx, queue, enums.TASK_QUEUE_TYPE_ACTIVITY)
 	switch {
 	case err != nil:

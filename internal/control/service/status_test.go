@@ -121,9 +121,11 @@ func TestAStatusWithoutOneOfItsSources(t *testing.T) {
 			b.temporal.pollers = 0
 		}, core.StatusRunning, "", "no_worker", "start unweaver-worker"},
 		"no worker computes": {func(b *bench) {
-			b.temporal.computers, b.temporal.memo = 0, map[string]any{workflows.MemoComputing: "unweaver-cpu"}
+			b.temporal.computers = 0
 		}, core.StatusRunning, "", "no_worker", "worker.role all or cpu"},
-		"no worker computes, nor need it": {func(b *bench) { b.temporal.computers = 0 }, core.StatusRunning, "", "", ""},
+		"no worker computes, nor need it": {func(b *bench) {
+			b.temporal.computers, b.temporal.kind = 0, workflows.AuditName
+		}, core.StatusRunning, "", "", ""},
 		"only its report is left": {func(b *bench) {
 			b.writeReport("g1", core.StatusHeld)
 			b.must(b.Stores.Coordination.SetState(b.t.Context(), "docs/g1", []byte("{}")))

@@ -30,7 +30,7 @@ func known(t *testing.T, home string) []made {
 		one.Name, one.Source, one.Files = "tiny-"+m.name, home, slices.Clone(one.Files)
 		for k, data := range m.files {
 			sum := sha256.Sum256(data)
-			one.Files[k] = File{one.Files[k].Name, hex.EncodeToString(sum[:]), int64(len(data))}
+			one.Files[k] = File{Name: one.Files[k].Name, SHA256: hex.EncodeToString(sum[:]), Size: int64(len(data))}
 		}
 		models[i].name = one.Name
 		tinyModels = append(tinyModels, one)

@@ -1,4 +1,4 @@
-package servers_test
+package cli_test
 
 import (
 	"bytes"
@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"github.com/unweaver/unweaver/starter/cli"
-	"github.com/unweaver/unweaver/starter/cluster/servers"
 )
 
 func TestStoresThatAreServersAreOpenedAndNothingIsStarted(t *testing.T) {
@@ -15,12 +14,8 @@ func TestStoresThatAreServersAreOpenedAndNothingIsStarted(t *testing.T) {
 	t.Setenv("AWS_SECRET_ACCESS_KEY", "secret")
 	for _, args := range [][]string{{"status", "docs"}, {"keys", "list"}} {
 		var out, errs bytes.Buffer
-		app := &cli.App{Out: &out, Err: &errs, Servers: servers.Clients(), Env: []string{
-			"UNWEAVER_DEV_BIN=/nonexistent/dev", "UNWEAVER_CLUSTER_BIN=/nonexistent/cluster",
-		}}
-		exit := app.Run(t.Context(), append(args, "--json",
-			"--set", "stores.artifacts=s3://bucket/prefix", "--set", "stores.s3.endpoint=http://127.0.0.1:1",
-			"--set", "stores.classes=redis://127.0.0.1:1/0", "--set", "stores.vectors=milvus://127.0.0.1:1"))
+		app := &cli.App{Out: &out, Err: &errs, Self: "/nonexistent/unweaver"}
+		exit := app.Run(t.Context(), append(append(args, "--json"), servers...))
 		var told struct{ Code string }
 		if err := json.Unmarshal(errs.Bytes(), &told); err != nil || exit != cli.ExitFailed ||
 			told.Code != "store_unavailable" {

@@ -1,4 +1,4 @@
-package main
+package cli
 
 import (
 	"context"
@@ -19,20 +19,20 @@ import (
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/stream/scratch"
-	"github.com/unweaver/unweaver/starter/cli"
 )
 
-func demoCmd() *cobra.Command {
-	var keep, explain bool
-	c := &cobra.Command{
+func (a *App) demoCmd() *cobra.Command {
+	var keep bool
+	command := &cobra.Command{
 		Use:   "demo",
-		Short: "Index the sample corpus and answer a question",
-		Args:  cobra.NoArgs,
-		RunE:  func(c *cobra.Command, _ []string) error { return demo(c.Context(), keep, explain) },
+		Short: "Index the sample corpus on the embedded stack and answer a question",
+		Args:  arguments(0, 0, "no argument"),
+		RunE: func(command *cobra.Command, _ []string) error {
+			return hosting(func() error { return a.runDemo(command.Context(), keep) })
+		},
 	}
-	c.Flags().BoolVar(&keep, "keep", false, "keep the web page open until Ctrl-C")
-	c.Flags().BoolVar(&explain, "explain", false, "show where every result comes from, as tables")
-	return c
+	command.Flags().BoolVar(&keep, "keep", false, "keep the stack running until Ctrl-C, to look at its web page")
+	return command
 }
 
 // asked is a question of the demo with its answer, as the dataset that the sample comes from has it.
@@ -48,7 +48,8 @@ var questions = []asked{
 	{"In which county is Johnnycake, West Virginia located?", "McDowell County"},
 }
 
-func demo(ctx context.Context, keep, explain bool) (err error) {
+// runDemo indexes the sample on a stack of its own and asks the questions.
+func (a *App) runDemo(ctx context.Context, keep bool) (err error) {
 	dir, err := os.MkdirTemp("", "unweaver-demo-")
 	if err != nil {
 		return err
@@ -68,15 +69,16 @@ func demo(ctx context.Context, keep, explain bool) (err error) {
 		stack.Options{
 			DataDir: filepath.Join(dir, "data"),
 			Config:  config.Default(),
-			Log:     slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn})),
-			Phase:   func(p string) { fmt.Println("starting", p) },
+			Log:     a.logger(slog.LevelWarn),
+			Phase:   a.phase,
 		},
 	)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, s.Stop(context.WithoutCancel(ctx))) }()
-	fmt.Printf(
+	fmt.Fprintf(
+		a.Out,
 		"ready in %.1f s\n\nindexing %d passages of Wikipedia with built-in models (no key, no network)\n",
 		time.Since(begin).Seconds(),
 		n,
@@ -89,50 +91,48 @@ func demo(ctx context.Context, keep, explain bool) (err error) {
 	if err != nil {
 		return err
 	}
-	if err := follow(ctx, s, run.Run); err != nil {
+	if err := a.followDemo(ctx, s, run.Run); err != nil {
 		return err
 	}
 	for _, asked := range questions {
-		if err := ask(ctx, s.HTTP, asked, explain); err != nil {
+		if err := a.askDemo(ctx, s.HTTP, asked); err != nil {
 			return err
 		}
 	}
-	command := filepath.Join(filepath.Dir(os.Args[0]), "unweaver") // which started this program, from beside it
-	fmt.Printf("\nYour own documents: %s dev, then %[1]s index FOLDER --index docs --wait\n", command)
+	command := os.Args[0]
+	fmt.Fprintf(a.Out, "\nYour own documents: %s dev, then %[1]s index FOLDER --index docs --wait\n", command)
 	if !keep {
-		fmt.Printf("This as a web page, kept open: %s demo --keep\n", command)
+		fmt.Fprintf(a.Out, "This as a web page, kept open: %s demo --keep\n", command)
 		return nil
 	}
-	fmt.Printf("Web page: %s (Ctrl-C ends it)\n", s.HTTP)
+	fmt.Fprintf(a.Out, "Web page: %s (Ctrl-C ends it)\n", s.HTTP)
 	<-ctx.Done()
 	return nil
 }
 
-// ask shows one question, what comes back, and what is to be learnt from it.
-func ask(ctx context.Context, server string, asked asked, explain bool) error {
-	fmt.Printf("\n── question: %s\n\n", asked.question)
+// askDemo shows one question, what comes back, and what is to be learnt from it.
+func (a *App) askDemo(ctx context.Context, server string, asked asked) error {
+	fmt.Fprintf(a.Out, "\n── question: %s\n\n", asked.question)
 	body := map[string]any{"query": asked.question, "answer": true, "explain": true, "top_chunks": 5}
-	raw, err := cli.Ask(ctx, server, "demo", body)
+	raw, err := Ask(ctx, server, "demo", body)
 	if err != nil {
 		return err
 	}
-	var answer cli.Answer
+	var answer Answer
 	if err := json.Unmarshal(raw, &answer); err != nil {
 		return err
 	}
-	lesson := cli.Lesson(answer, asked.answer)
-	if !explain {
-		answer.Explain = nil
-	}
-	cli.ShowAnswer(os.Stdout, answer)
+	lesson := Lesson(answer, asked.answer)
+	answer.Explain = nil
+	ShowAnswer(a.Out, answer)
 	if lesson != "" {
-		fmt.Printf("\n%s\n", lesson)
+		fmt.Fprintf(a.Out, "\n%s\n", lesson)
 	}
 	return nil
 }
 
-// follow prints a line for each stage and the counts at the end.
-func follow(ctx context.Context, s *stack.Stack, run string) error {
+// followDemo prints a line for each stage and the counts at the end.
+func (a *App) followDemo(ctx context.Context, s *stack.Stack, run string) error {
 	last := ""
 	for {
 		st, err := s.Control.Status(ctx, run)
@@ -141,10 +141,11 @@ func follow(ctx context.Context, s *stack.Stack, run string) error {
 		}
 		if err == nil && st.Stage != last && st.Stage != "" {
 			last = st.Stage
-			fmt.Printf("  %3.0f %%  %s\n", 100*st.Overall, st.Stage)
+			fmt.Fprintf(a.Out, "  %3.0f %%  %s\n", 100*st.Overall, st.Stage)
 		}
 		if err == nil && core.Terminal(st.Status) {
-			fmt.Printf(
+			fmt.Fprintf(
+				a.Out,
 				"  %s in %.1f s: %d documents, %d chunks, %d classes [%s]\n",
 				st.Status,
 				st.Seconds,

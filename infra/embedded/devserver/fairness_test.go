@@ -1,4 +1,4 @@
-package tembed_test
+package devserver
 
 import (
 	"context"
@@ -11,8 +11,6 @@ import (
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/worker"
 	"go.temporal.io/sdk/workflow"
-
-	"github.com/unweaver/unweaver/infra/embedded/tembed"
 )
 
 // many does so many activities at once, all on another queue than its own.
@@ -35,19 +33,12 @@ func many(ctx workflow.Context, index string, activities int) error {
 // An index that began later has its part of the workers at once, whatever waits of one that began before it.
 func TestASmallIndexDoesNotWaitForALargeOne(t *testing.T) {
 	const large, small = 200, 10
-	dir := t.TempDir()
-	server := start(t, tembed.Options{Dir: dir})
-	defer func() { _ = server.Stop() }()
+	with, _ := options(real(t), t.TempDir())
+	server := start(t, with)
+	defer stop(t, server)
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
-	c, err := client.Dial(client.Options{
-		HostPort: server.Address, Namespace: tembed.Namespace,
-		ConnectionOptions: client.ConnectionOptions{TLS: server.Client},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.Close()
+	c := dial(t, server)
 	deciding := worker.New(c, "decide", worker.Options{})
 	deciding.RegisterWorkflow(many)
 	if err := deciding.Start(); err != nil {

@@ -1,5 +1,4 @@
-// Package servers opens Temporal and the stores for the command line, where these are servers.
-package servers
+package cli
 
 import (
 	"context"
@@ -15,16 +14,17 @@ import (
 	"github.com/unweaver/unweaver/internal/control/engine"
 	"github.com/unweaver/unweaver/internal/control/service"
 	"github.com/unweaver/unweaver/internal/stream/scratch"
-	"github.com/unweaver/unweaver/starter/cli"
 	"github.com/unweaver/unweaver/workflows"
 	"github.com/unweaver/unweaver/workflows/visibility"
 )
 
-// Clients opens servers by the configuration.
-func Clients() *cli.Servers { return &cli.Servers{Connect: connect, Keys: keys} }
+// onServers tells whether a command works on Temporal and stores that are servers.
+func (a *App) onServers(cfg *config.Config) bool {
+	return a.Connect == nil && cfg.Stores.NoPaths("unweaver") == nil
+}
 
-// keys are kept in the artifact store: nothing else is opened.
-func keys(ctx context.Context, cfg *config.Config) (access.Keeper, error) {
+// serverKeys opens the artifact store, which keeps the keys, and nothing else.
+func serverKeys(ctx context.Context, cfg *config.Config) (access.Keeper, error) {
 	store, err := app.Artifacts(ctx, cfg.Stores)
 	if err != nil {
 		return nil, err
@@ -32,20 +32,20 @@ func keys(ctx context.Context, cfg *config.Config) (access.Keeper, error) {
 	return access.Book{Store: store}, nil
 }
 
-// connect opens Temporal and the stores themselves.
-func connect(ctx context.Context, cfg *config.Config) (cli.Connection, error) {
+// connectServers opens Temporal and the stores: this process is the control service then.
+func connectServers(ctx context.Context, cfg *config.Config) (Connection, error) {
 	if folder, err := localfile.Folder("", "cli"); err == nil {
 		_ = scratch.Use(folder) // else the system's folder: files there have no name, folders are this user's alone
 	}
 	stores, err := app.Open(ctx, cfg.Stores)
 	if err != nil {
-		return cli.Connection{}, err
+		return Connection{}, err
 	}
 	client, err := engine.Dial(ctx, cfg.Engine, slog.New(slog.DiscardHandler))
 	if err != nil {
-		return cli.Connection{}, errors.Join(err, stores.Close())
+		return Connection{}, errors.Join(err, stores.Close())
 	}
-	return cli.Connection{
+	return Connection{
 		Control: &service.Service{
 			Client:    client,
 			Engine:    cfg.Engine,
@@ -56,7 +56,7 @@ func connect(ctx context.Context, cfg *config.Config) (cli.Connection, error) {
 
 			SearchAttributes: searchable(ctx, client, cfg.Engine.Namespace),
 		},
-		HTTP: cli.Queries(cfg),
+		HTTP: Queries(cfg),
 		Close: func() error {
 			client.Close()
 			return stores.Close()

@@ -1,0 +1,351 @@
+package devserver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/health/grpc_health_v1"
+
+	"github.com/unweaver/unweaver/internal/fault"
+)
+
+const (
+	localhost = "127.0.0.1"
+	// Namespace is made at the first start.
+	Namespace = "default"
+
+	answersWithin = time.Minute      // after a start
+	endsWithin    = 10 * time.Second // after SIGTERM
+	calm          = time.Minute      // an engine that lived so long did not die of its start
+	mostDeaths    = 6                // in a row, without calm between them
+	firstDelay    = 100 * time.Millisecond
+)
+
+// Options of a server.
+type Options struct {
+	Program string // path of temporal (Finder)
+	Dir     string // of the data base and the log; no other process may use it
+	Port    int    // on 127.0.0.1; 0 = any free
+	Log     *slog.Logger
+
+	within time.Duration // until it answers, of a test; 0 = answersWithin
+}
+
+// Server is an engine that runs as a child process. It is started again when it dies, on the same port, and dies with
+// this process.
+type Server struct {
+	Address string
+
+	options Options
+	port    int
+	files   files
+	stop    chan struct{} // closed by Stop
+	ended   chan struct{} // closed when the child is gone for good
+	failed  chan error
+}
+
+// Start starts the engine over a data directory and returns when it answers. SQLite syncs its log at every commit:
+// neither a killed process nor a loss of power takes back what the engine acknowledged.
+func Start(ctx context.Context, options Options) (*Server, error) {
+	if options.within == 0 {
+		options.within = answersWithin
+	}
+	prepared, err := prepare(ctx, options.Dir)
+	if err != nil {
+		return nil, err
+	}
+	s := &Server{options: options, files: prepared, failed: make(chan error, 1), port: options.Port}
+	for range 3 { // a free port may be another program's by the time that the engine has it
+		if options.Port == 0 {
+			if s.port, err = freePort(); err != nil {
+				break
+			}
+		}
+		s.Address = fmt.Sprintf("%s:%d", localhost, s.port)
+		if err = s.begin(ctx); options.Port != 0 || !fault.Is(err, fault.PortTaken) {
+			break
+		}
+	}
+	if err == nil {
+		if err = s.files.finish(); err != nil {
+			close(s.stop)
+			<-s.ended
+		}
+	}
+	if err != nil {
+		return nil, errors.Join(err, s.files.lock.Close())
+	}
+	return s, nil
+}
+
+// begin starts the child and what watches it, and returns when it answers.
+func (s *Server) begin(ctx context.Context) error {
+	s.stop, s.ended = make(chan struct{}), make(chan struct{})
+	first := make(chan error, 1)
+	go s.supervise(first)
+	select {
+	case err := <-first:
+		if err != nil {
+			<-s.ended
+		}
+		return err
+	case <-ctx.Done():
+		close(s.stop)
+		<-s.ended
+		return ctx.Err()
+	}
+}
+
+// Failed gives an error when the engine died again and again and is not started any more. It is closed by Stop.
+func (s *Server) Failed() <-chan error { return s.failed }
+
+// Stop ends the engine.
+func (s *Server) Stop() error {
+	close(s.stop)
+	<-s.ended
+	close(s.failed)
+	return s.files.lock.Close()
+}
+
+// errStopped is what run returns after Stop.
+var errStopped = errors.New("stopped")
+
+// supervise runs the child until Stop, or until it has died too often. What became of the first start goes to first.
+func (s *Server) supervise(first chan<- error) {
+	defer close(s.ended)
+	runtime.LockOSThread() // the system ends the child with the thread that started it
+	deaths := 0
+	for {
+		began := time.Now()
+		answered := false
+		err := s.run(func() {
+			answered = true
+			if first != nil {
+				first <- nil
+				first = nil
+			}
+		})
+		if errors.Is(err, errStopped) {
+			return
+		}
+		if first != nil {
+			first <- err
+			return
+		}
+		if answered && time.Since(began) > calm {
+			deaths = 0
+		}
+		if deaths++; deaths > mostDeaths {
+			s.failed <- fault.EngineDown.At("run the engine at", s.Address).
+				Because(fmt.Errorf("it ended %d times in a row: %w", deaths, err)).
+				Advise("see " + s.files.path(logFile) + ", mend what it names, and start again: nothing is lost")
+			return
+		}
+		s.options.Log.Warn("the engine ended by itself and is started again", "cause", err.Error())
+		select {
+		case <-s.stop:
+			return
+		case <-time.After(firstDelay << (deaths - 1)):
+		}
+	}
+}
+
+// run starts the child once, calls answers when it does, and returns why it ended.
+func (s *Server) run(answers func()) error {
+	child, err := s.launch()
+	if err != nil {
+		return err
+	}
+	exited := make(chan error, 1)
+	go func() { exited <- child.Wait() }()
+	ctx, cancel := context.WithTimeout(context.Background(), s.options.within)
+	defer cancel()
+	ready := make(chan error, 1)
+	go func() { ready <- awaitHealth(ctx, s.Address) }()
+	for {
+		select {
+		case err := <-exited:
+			return s.explain(err)
+		case err := <-ready:
+			if err == nil {
+				answers()
+				continue // nothing more comes from there
+			}
+			_ = child.Process.Kill()
+			<-exited
+			return fault.EngineDown.At("start the engine at", s.Address).
+				Because(fmt.Errorf("it did not answer within %s: %w", s.options.within, err)).
+				Advise("see " + s.files.path(logFile) + "; start again when the machine has less to do")
+		case <-s.stop:
+			_ = child.Process.Signal(syscall.SIGTERM)
+			select {
+			case <-exited:
+			case <-time.After(endsWithin): // its data base is whole at any time
+				_ = child.Process.Kill()
+				<-exited
+			}
+			return errStopped
+		}
+	}
+}
+
+// launch starts the process in a group of its own, so that Ctrl-C reaches this one alone, which then drains its worker.
+func (s *Server) launch() (*exec.Cmd, error) {
+	if err := s.checkPort(); err != nil {
+		return nil, err
+	}
+	log, err := s.files.openLog()
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = log.Close() }()
+	command := exec.Command(s.options.Program, Arguments(s.files.path(databaseFile), s.port)...)
+	command.Dir = s.options.Dir
+	command.Env = environment()
+	command.Stdout, command.Stderr = log, log
+	command.ExtraFiles = []*os.File{s.files.lock} // held for as long as it lives
+	command.SysProcAttr = ChildAttributes()
+	s.files.notePID(0) // what stands there may be another process's by now
+	if err := command.Start(); err != nil {
+		return nil, fault.EngineDown.At("start the engine,", s.options.Program).
+			Because(err).
+			Advise("check that it may be run; without " + Variable + " it is found or fetched")
+	}
+	s.files.notePID(command.Process.Pid)
+	return command, nil
+}
+
+// Arguments are those of temporal for a server on 127.0.0.1: nothing of the user's own configuration of it counts.
+func Arguments(database string, port int) []string {
+	out := []string{
+		"server", "start-dev", "--headless", "--ip", localhost, "--port", fmt.Sprint(port), "--namespace", Namespace,
+		"--db-filename", database, "--log-level", "warn", "--disable-config-file", "--disable-config-env",
+	}
+	for _, pragma := range pragmas() {
+		out = append(out, "--sqlite-pragma", pragma)
+	}
+	for _, setting := range []string{
+		"matching.numTaskqueueReadPartitions=1",
+		"matching.numTaskqueueWritePartitions=1",
+		"system.forceSearchAttributesCacheRefreshOnRead=true",
+		"matching.enableFairness=true", // by priority.weight of an index
+		"frontend.rps=20000",
+		"frontend.namespaceRPS=20000",
+		"frontend.namespaceRPS.visibility=1000",
+		"history.rps=20000",
+		"matching.rps=20000",
+	} {
+		out = append(out, "--dynamic-config-value", setting)
+	}
+	return out
+}
+
+// settingsVariable names other settings of SQLite, for the test that measures what they lose: pragma=value,...
+const settingsVariable = "UNWEAVER_TEST_SQLITE"
+
+// pragmas have SQLite keep a log that is synced at every commit (docs/decisions/0008-power-loss.md).
+func pragmas() []string {
+	if other := os.Getenv(settingsVariable); other != "" {
+		return strings.Split(other, ",")
+	}
+	return []string{"journal_mode=wal", "synchronous=2", "busy_timeout=10000"}
+}
+
+// environment of the child: it needs no keys of models and stores.
+func environment() []string {
+	var out []string
+	for _, name := range []string{"HOME", "PATH", "TMPDIR", "TZ", "USER", "GOGC", "GOMAXPROCS", "GOMEMLIMIT"} {
+		if value, ok := os.LookupEnv(name); ok {
+			out = append(out, name+"="+value)
+		}
+	}
+	return out
+}
+
+func freePort() (int, error) {
+	listener, err := net.Listen("tcp", localhost+":0")
+	if err != nil {
+		return 0, fault.PortTaken.At("listen on", localhost).Because(err).Advise("check the loopback interface")
+	}
+	return listener.Addr().(*net.TCPAddr).Port, listener.Close()
+}
+
+func (s *Server) checkPort() error {
+	listener, err := net.Listen("tcp", s.Address)
+	if err != nil {
+		return s.portTaken(err)
+	}
+	return listener.Close()
+}
+
+func (s *Server) portTaken(why error) error {
+	return fault.PortTaken.At("listen on", s.Address).
+		Because(why).
+		Advise("another program has the port: choose one with --temporal-port (0 = any free)")
+}
+
+// awaitHealth waits until the frontend says that it serves.
+func awaitHealth(ctx context.Context, address string) error {
+	conn, err := grpc.NewClient(address, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		return err
+	}
+	defer func() { _ = conn.Close() }()
+	asking := &grpc_health_v1.HealthCheckRequest{Service: "temporal.api.workflowservice.v1.WorkflowService"}
+	var last error
+	for ctx.Err() == nil {
+		response, err := grpc_health_v1.NewHealthClient(conn).Check(ctx, asking)
+		if err == nil && response.GetStatus() == grpc_health_v1.HealthCheckResponse_SERVING {
+			return nil
+		}
+		if ctx.Err() == nil {
+			last = err
+		}
+		conn.ResetConnectBackoff()
+		time.Sleep(20 * time.Millisecond)
+	}
+	if last == nil {
+		last = errors.New("no answer")
+	}
+	return last
+}
+
+// damages are what SQLite and the engine say of a data base that cannot be used.
+var damages = []string{
+	"file is not a database", "database disk image is malformed", "no such table", "unable to open database file",
+	"disk I/O error", "file is encrypted",
+}
+
+// explain makes an error of what the child said last.
+func (s *Server) explain(exit error) error {
+	said := s.files.tail()
+	if exit == nil {
+		exit = errors.New("exit status 0")
+	}
+	why := exit
+	if said != "" {
+		why = fmt.Errorf("%w: %s", exit, said)
+	}
+	if strings.Contains(said, "address already in use") {
+		return s.portTaken(why)
+	}
+	if slices.ContainsFunc(damages, func(sign string) bool { return strings.Contains(said, sign) }) {
+		return damaged(s.files.path(databaseFile), why)
+	}
+	return fault.EngineDown.At("run the engine,", filepath.Base(s.options.Program)).
+		Because(why).
+		Advise("see " + s.files.path(logFile))
+}

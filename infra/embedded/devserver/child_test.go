@@ -1,0 +1,390 @@
+package devserver
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"go.temporal.io/api/workflowservice/v1"
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/log"
+
+	"github.com/unweaver/unweaver/internal/fault"
+)
+
+// real returns the real program; the test is skipped where it can neither be found nor fetched.
+func real(t *testing.T) string {
+	t.Helper()
+	path, err := Finder{Say: func(line string) { t.Log(line) }}.Find(t.Context())
+	if err != nil {
+		t.Skipf("SKIPPED: %v", err)
+	}
+	return path
+}
+
+// silent is for clients whose words are not of interest.
+var silent = log.NewStructuredLogger(slog.New(slog.DiscardHandler))
+
+// logged collects what a server logs.
+type logged struct {
+	mu sync.Mutex
+	bytes.Buffer
+}
+
+func (l *logged) Write(raw []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.Buffer.Write(raw)
+}
+
+func (l *logged) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.Buffer.String()
+}
+
+func options(program, dir string) (Options, *logged) {
+	log := &logged{}
+	return Options{Program: program, Dir: dir, Log: slog.New(slog.NewTextHandler(log, nil))}, log
+}
+
+func start(t *testing.T, options Options) *Server {
+	t.Helper()
+	server, err := Start(t.Context(), options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return server
+}
+
+func stop(t *testing.T, server *Server) {
+	t.Helper()
+	if err := server.Stop(); err != nil {
+		t.Error(err)
+	}
+}
+
+func dial(t *testing.T, server *Server) client.Client {
+	t.Helper()
+	c, err := client.Dial(client.Options{HostPort: server.Address, Namespace: Namespace, Logger: silent})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	return c
+}
+
+func pidOf(t *testing.T, dir string) int {
+	t.Helper()
+	raw, err := os.ReadFile(filepath.Join(dir, pidFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	pid, err := strconv.Atoi(strings.TrimSpace(string(raw)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pid
+}
+
+// until waits for what comes for sure, if late on a busy machine.
+func until(t *testing.T, what string, reached func() bool) {
+	t.Helper()
+	for begin := time.Now(); !reached(); time.Sleep(20 * time.Millisecond) {
+		if time.Since(begin) > 3*time.Minute {
+			t.Fatalf("it did not come: %s", what)
+		}
+	}
+}
+
+func begin(t *testing.T, c client.Client, id string) {
+	t.Helper()
+	options := client.StartWorkflowOptions{ID: id, TaskQueue: "none"}
+	if _, err := c.ExecuteWorkflow(t.Context(), options, "Any"); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func knows(t *testing.T, c client.Client, id string) bool {
+	t.Helper()
+	_, err := c.DescribeWorkflowExecution(t.Context(), id, "")
+	return err == nil
+}
+
+func TestAKilledEngineIsStartedAgainAndHasLostNothing(t *testing.T) {
+	dir := t.TempDir()
+	with, log := options(real(t), dir)
+	server := start(t, with)
+	c := dial(t, server)
+	for n := range 3 {
+		id := fmt.Sprint("w", n)
+		begin(t, c, id)
+		killed := pidOf(t, dir)
+		if err := syscall.Kill(killed, syscall.SIGKILL); err != nil {
+			t.Fatal(err)
+		}
+		until(t, "another process", func() bool { pid := pidOf(t, dir); return pid != 0 && pid != killed })
+		until(t, "the run that was acknowledged", func() bool { return knows(t, c, id) })
+	}
+	if !strings.Contains(log.String(), "started again") || !strings.Contains(log.String(), "signal: killed") {
+		t.Errorf("it logs %q", log.String())
+	}
+	stop(t, server)
+	if err := syscall.Kill(pidOf(t, dir), 0); err == nil {
+		t.Error("it runs on after Stop")
+	}
+	server = start(t, with)
+	if c := dial(t, server); !knows(t, c, "w0") || !knows(t, c, "w2") {
+		t.Error("runs are gone after a restart")
+	}
+	stop(t, server)
+	for _, name := range []string{databaseFile, logFile, pidFile, versionFile} {
+		if info, err := os.Stat(filepath.Join(dir, name)); err != nil || info.Mode().Perm()&0o077 != 0 {
+			t.Errorf("%s: %v, %v", name, info, err)
+		}
+	}
+}
+
+const parentVariable = "UNWEAVER_TEST_DEVSERVER_PARENT"
+
+// A process that is killed takes its engine along, and the next one finds what it had acknowledged.
+func TestTheEngineDiesWithItsParent(t *testing.T) {
+	if dir := os.Getenv(parentVariable); dir != "" { // this process is the parent
+		with, _ := options(os.Getenv(parentVariable+"_PROGRAM"), dir)
+		server, err := Start(context.Background(), with)
+		if err != nil {
+			fmt.Println(err)
+			os.Exit(1)
+		}
+		fmt.Println("address", server.Address)
+		select {}
+	}
+	program, dir := real(t), t.TempDir()
+	parent := exec.Command(os.Args[0], "-test.run", "^"+t.Name()+"$")
+	parent.Env = append(os.Environ(), parentVariable+"="+dir, parentVariable+"_PROGRAM="+program)
+	out := &logged{}
+	parent.Stdout = out
+	parent.SysProcAttr = ChildAttributes()
+	if err := parent.Start(); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "the address", func() bool { return strings.Contains(out.String(), "\n") })
+	c, err := client.Dial(client.Options{HostPort: strings.Fields(out.String())[1], Namespace: Namespace, Logger: silent})
+	if err != nil {
+		t.Fatal(out, err)
+	}
+	begin(t, c, "w")
+	c.Close()
+	engine := pidOf(t, dir)
+	_ = parent.Process.Kill()
+	_ = parent.Wait()
+	with, _ := options(program, dir)
+	server := start(t, with) // it waits for the former one, and ends it where the system does not
+	until(t, "the end of the former engine", func() bool { return syscall.Kill(engine, 0) != nil })
+	if !knows(t, dial(t, server), "w") {
+		t.Error("the run is gone")
+	}
+	stop(t, server)
+}
+
+// Where a system does not end a child with its parent, the next start does.
+func TestAnEngineThatWasLeftBehindIsEnded(t *testing.T) {
+	dir := t.TempDir()
+	lock, err := os.OpenFile(filepath.Join(dir, pidFile), os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX); err != nil {
+		t.Fatal(err)
+	}
+	left := exec.Command("sleep", "1000")
+	left.ExtraFiles = []*os.File{lock}
+	left.SysProcAttr = ChildAttributes()
+	if err := left.Start(); err != nil {
+		t.Fatal(err)
+	}
+	files{lock: lock}.notePID(left.Process.Pid)
+	_ = lock.Close()
+	ended := make(chan struct{})
+	go func() { _ = left.Wait(); close(ended) }()
+	prepared, err := prepare(t.Context(), dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	<-ended
+	_ = prepared.lock.Close()
+}
+
+func TestWhatKeepsAnEngineFromStartingIsNamed(t *testing.T) {
+	program := real(t)
+	taken, err := net.Listen("tcp", localhost+":0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = taken.Close() }()
+	for name, c := range map[string]struct {
+		program string
+		change  func(*Options)
+		files   map[string]string
+		code    fault.Code
+		says    []string
+	}{
+		"a taken port": {
+			program: program, change: func(o *Options) { o.Port = taken.Addr().(*net.TCPAddr).Port },
+			code: fault.PortTaken, says: []string{"--temporal-port", taken.Addr().String()},
+		},
+		"one that hangs": {
+			program: script(t, "exec sleep 1000"), change: func(o *Options) { o.within = 300 * time.Millisecond },
+			code: fault.EngineDown, says: []string{"did not answer within 300ms", logFile},
+		},
+		"one that ends": {
+			program: script(t, "echo no memory is left >&2; exit 7"),
+			code:    fault.EngineDown, says: []string{"exit status 7", "no memory is left", logFile},
+		},
+		"no program": {program: "/nowhere/temporal", code: fault.EngineDown, says: []string{"/nowhere/temporal", Variable}},
+		"a data base that is none": {
+			program: program, files: map[string]string{databaseFile: strings.Repeat("rubbish ", 4096), versionFile: Version},
+			code: fault.EngineDown, says: []string{databaseFile, "move engine.db away", "not a database"},
+		},
+		"an empty data base": {
+			program: program, files: map[string]string{databaseFile: "", versionFile: Version},
+			code: fault.EngineDown, says: []string{databaseFile, "move engine.db away"},
+		},
+		"a data base of another version": {
+			program: program, files: map[string]string{databaseFile: "x", versionFile: "1.8.0\n"},
+			code: fault.EngineDown, says: []string{"1.8.0", Version, "move engine.db and engine.version away"},
+		},
+		"the former layout": {
+			program: program, files: map[string]string{"temporal.db": "x", "temporal.version": "v1.32.1"},
+			code: fault.FormatUnknown, says: []string{"unweaver dev --data-dir NEW", "unweaver index FOLDER", "artifacts/ledger"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			with, _ := options(c.program, t.TempDir())
+			for name, content := range c.files {
+				if err := os.WriteFile(filepath.Join(with.Dir, name), []byte(content), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if c.change != nil {
+				c.change(&with)
+			}
+			server, err := Start(t.Context(), with)
+			if err == nil {
+				stop(t, server)
+			}
+			if !fault.Is(err, c.code) {
+				t.Fatalf("%v", err)
+			}
+			for _, part := range c.says {
+				if !strings.Contains(err.Error(), part) {
+					t.Errorf("it does not say %q: %v", part, err)
+				}
+			}
+			if name == "the former layout" {
+				return
+			}
+			lock, err := lockPID(t.Context(), filepath.Join(with.Dir, pidFile))
+			if err != nil {
+				t.Errorf("something is left: %v", err)
+			}
+			_ = lock.Close()
+		})
+	}
+}
+
+// A data base is complete once the version stands beside it: what a crash leaves before that is made anew.
+func TestADataBaseThatWasNotFinishedIsMadeAnew(t *testing.T) {
+	for name, left := range map[string]map[string]string{
+		"an empty one":                 {databaseFile: ""},
+		"a part":                       {databaseFile: "SQLite format 3\x00"},
+		"a log without its data base":  {databaseFile + "-wal": "rubbish", versionFile: Version},
+		"nothing":                      {},
+		"a version without data base":  {versionFile: Version},
+		"an empty version without one": {versionFile: ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			with, _ := options(real(t), t.TempDir())
+			for name, content := range left {
+				if err := os.WriteFile(filepath.Join(with.Dir, name), []byte(content), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			server := start(t, with)
+			begin(t, dial(t, server), "w")
+			stop(t, server)
+		})
+	}
+}
+
+func TestAnEngineThatEndsAgainAndAgainIsGivenUp(t *testing.T) {
+	program, dir := real(t), t.TempDir()
+	breaking := `[ -e "$PWD/broken" ] && { echo it is broken >&2; exit 9; }; exec ` + program + ` "$@"`
+	with, log := options(script(t, breaking), dir)
+	server := start(t, with)
+	if err := os.WriteFile(filepath.Join(dir, "broken"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Kill(pidOf(t, dir), syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	err := <-server.Failed()
+	if !fault.Is(err, fault.EngineDown) || !strings.Contains(err.Error(), "it is broken") ||
+		!strings.Contains(err.Error(), logFile) {
+		t.Errorf("%v; it logged %s", err, log)
+	}
+	stop(t, server)
+}
+
+// The engine gets nothing of the environment that it does not need, and none of the user's settings of temporal count.
+func TestTheEngineGetsNoKeys(t *testing.T) {
+	t.Setenv("OPENAI_API_KEY", "secret")
+	t.Setenv("TEMPORAL_ADDRESS", "elsewhere:7233")
+	with, _ := options(script(t, "env >&2; exit 1"), t.TempDir())
+	_, err := Start(t.Context(), with)
+	raw, rerr := os.ReadFile(filepath.Join(with.Dir, logFile))
+	if err == nil || rerr != nil || !strings.Contains(string(raw), "PATH=") {
+		t.Fatal(err, rerr)
+	}
+	for _, name := range []string{"OPENAI_API_KEY", "TEMPORAL_"} {
+		if strings.Contains(string(raw), name) {
+			t.Errorf("it gets %s", name)
+		}
+	}
+}
+
+func TestItListensOnLoopbackAlone(t *testing.T) {
+	with, _ := options(real(t), t.TempDir())
+	server := start(t, with)
+	defer stop(t, server)
+	if _, err := dial(t, server).WorkflowService().DescribeNamespace(t.Context(),
+		&workflowservice.DescribeNamespaceRequest{Namespace: Namespace}); err != nil {
+		t.Error(err)
+	}
+	out, err := exec.Command("ss", "-ltnpH").Output()
+	if err != nil {
+		t.Skipf("SKIPPED: ss, which lists ports, is not here: %v", err)
+	}
+	mine, count := fmt.Sprintf("pid=%d,", pidOf(t, with.Dir)), 0
+	for _, line := range strings.Split(string(out), "\n") {
+		if strings.Contains(line, mine) {
+			if count++; !strings.Contains(line, " 127.0.0.1:") {
+				t.Errorf("it listens on %s", line)
+			}
+		}
+	}
+	if count < 4 {
+		t.Errorf("%d ports are seen: %s", count, out)
+	}
+}

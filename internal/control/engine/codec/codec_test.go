@@ -1,0 +1,92 @@
+package codec_test
+
+import (
+	"bytes"
+	"log/slog"
+	"strings"
+	"testing"
+
+	"go.temporal.io/api/common/v1"
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/converter"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/unweaver/unweaver/internal/control/engine/codec"
+)
+
+// keyed is the data converter of an installation, for a workflow.
+func keyed(t *testing.T, key *codec.Key, log *bytes.Buffer, namespace, id string) converter.DataConverter {
+	t.Helper()
+	var options client.Options
+	codec.Apply(&options, key, slog.New(slog.NewTextHandler(log, nil)))
+	return converter.WithDataConverterSerializationContext(options.DataConverter,
+		converter.WorkflowSerializationContext{Namespace: namespace, WorkflowID: id})
+}
+
+func TestAPayloadOpensForItsOwnPlaceAlone(t *testing.T) {
+	_, _, key := made(t)
+	_, _, other := made(t)
+	var log bytes.Buffer
+	own := keyed(t, key, &log, "default", "build/docs/g1")
+	closed, err := own.ToPayloads("Alfred Nobel")
+	if err != nil || bytes.Contains(closed.Payloads[0].GetData(), []byte("Nobel")) {
+		t.Fatalf("%v, %v", closed, err)
+	}
+	twice, err := own.ToPayloads("Alfred Nobel")
+	if err != nil || bytes.Equal(twice.Payloads[0].GetData(), closed.Payloads[0].GetData()) {
+		t.Errorf("the same text looks the same: %v", err)
+	}
+	var text string
+	if err := own.FromPayloads(closed, &text); err != nil || text != "Alfred Nobel" {
+		t.Fatalf("%q, %v", text, err)
+	}
+	ofSchedule, err := keyed(t, key, &log, "default", "unweaver/docs").ToPayloads("night")
+	if err != nil {
+		t.Fatal(err)
+	}
+	fired := keyed(t, key, &log, "default", "unweaver/docs-2026-11-27T18:00:00Z")
+	if err := fired.FromPayloads(ofSchedule, &text); err != nil || text != "night" {
+		t.Errorf("a schedule's workflow cannot read its input: %v", err)
+	}
+	plain, err := converter.GetDefaultDataConverter().ToPayloads("plain")
+	if err != nil {
+		t.Fatal(err)
+	}
+	bent := proto.CloneOf(closed)
+	bent.Payloads[0].Data[20] ^= 1
+	passing := proto.CloneOf(plain)
+	passing.Payloads[0].Metadata[converter.MetadataEncoding] = []byte("binary/encrypted")
+	short := proto.CloneOf(closed)
+	short.Payloads[0].Data = short.Payloads[0].Data[:5]
+	log.Reset()
+	for name, test := range map[string]struct {
+		by   converter.DataConverter
+		sent *common.Payloads
+	}{
+		"plain":                     {own, plain},
+		"plain, called encrypted":   {own, passing},
+		"changed":                   {own, bent},
+		"cut off":                   {own, short},
+		"none":                      {own, nil},
+		"an empty list":             {own, &common.Payloads{}},
+		"an empty one":              {own, &common.Payloads{Payloads: []*common.Payload{{}}}},
+		"with another key":          {keyed(t, other, &log, "default", "build/docs/g1"), closed},
+		"for another workflow":      {keyed(t, key, &log, "default", "build/docs/g2"), closed},
+		"for another namespace":     {keyed(t, key, &log, "builds", "build/docs/g1"), closed},
+		"of a schedule, for a name": {keyed(t, key, &log, "default", "unweaver/docs-2"), ofSchedule},
+		"for an activity": {converter.WithDataConverterSerializationContext(own, converter.ActivitySerializationContext{
+			Namespace: "default", WorkflowID: "build/docs/g1", ActivityType: "PlanBuild",
+		}), closed},
+	} {
+		text = ""
+		if err := test.by.FromPayloads(test.sent, &text); err == nil || text != "" {
+			t.Errorf("%s: read %q, %v", name, text, err)
+		}
+	}
+	if !strings.Contains(log.String(), "refused a payload") || strings.Contains(log.String(), "Nobel") {
+		t.Errorf("logged %s", log.String())
+	}
+	if err := own.FromPayload(nil, &text); err == nil {
+		t.Error("no payload passes for an empty one")
+	}
+}

@@ -1,0 +1,159 @@
+package codec
+
+import (
+	"crypto/aes"
+	"crypto/cipher"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/stream/durable"
+)
+
+// Key encrypts and authenticates what an installation exchanges through its engine.
+type Key struct {
+	ID   string // stands in the metadata of every payload; it says nothing of the key
+	aead cipher.AEAD
+}
+
+const (
+	keyFormat = "unweaver-codec-key-1"
+	keyBytes  = 32
+)
+
+// Load reads a key file. Only its owner may read it: this user, or root, who may lend it to a group of this user.
+func Load(path string) (*Key, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, bad(path, err, "give the file that the installation's other programs have, as a copy with mode 0600")
+	}
+	defer func() { _ = file.Close() }()
+	info, err := file.Stat()
+	if err != nil {
+		return nil, bad(path, err, "see the file system")
+	}
+	if err := private(info); err != nil {
+		return nil, bad(path, err, "make it a plain file of the user who runs this program: chown, then chmod 600")
+	}
+	raw := make([]byte, 1024)
+	n, err := file.Read(raw)
+	if err != nil {
+		return nil, bad(path, err, adviseDamaged)
+	}
+	fields := strings.Fields(string(raw[:n]))
+	if len(fields) != 3 || fields[0] != keyFormat {
+		return nil, bad(path, errors.New("it is damaged: it holds no key"), adviseDamaged)
+	}
+	secret, err := base64.StdEncoding.DecodeString(fields[2])
+	if err != nil || len(secret) != keyBytes || identify(secret) != fields[1] {
+		return nil, bad(path, errors.New("it is damaged: the key and its id do not belong together"), adviseDamaged)
+	}
+	return newKey(secret)
+}
+
+const adviseDamaged = "put the file back from a backup; without it runs in flight cannot go on"
+
+func bad(path string, why error, advice string) error {
+	return fault.BadConfig.At("read the engine's codec key", path).Because(why).Advise(advice)
+}
+
+// private returns an error where others than the owner can read or replace a key.
+func private(info fs.FileInfo) error {
+	owner, ok := info.Sys().(*syscall.Stat_t)
+	mode := info.Mode().Perm()
+	switch {
+	case !info.Mode().IsRegular():
+		return errors.New("it is no plain file")
+	case !ok:
+		return errors.New("this system does not say who owns it")
+	case int(owner.Uid) == os.Geteuid() && mode&0o077 == 0:
+		return nil
+	case owner.Uid == 0 && mode&0o027 == 0: // a secret that is mounted into a container
+		return nil
+	case int(owner.Uid) == os.Geteuid() || owner.Uid == 0:
+		return fmt.Errorf("its mode is %04o: other users can read or change it", mode)
+	}
+	return fmt.Errorf("it belongs to user %d, not to this one (%d)", owner.Uid, os.Geteuid())
+}
+
+// Create reads the key at path, and makes it first where there is none yet. Of two that make one at once, both get the
+// same. The file path+".id" remembers which key histories were written with: a key that is lost while histories, a
+// file or folder of the engine, exist, and a key in place of another one, are errors, as runs in flight would fail.
+func Create(path, histories string) (*Key, error) {
+	known, err := os.ReadFile(path + idSuffix)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, bad(path+idSuffix, err, "see the file system")
+	}
+	if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) {
+		_, stands := os.Lstat(histories)
+		if len(known) > 0 || stands == nil {
+			return nil, bad(path, errors.New("it is lost, and runs were recorded with it"), "put it back from a backup; or "+
+				"remove "+histories+" and "+path+idSuffix+": what is published stays, runs in flight are forgotten")
+		}
+		secret := make([]byte, keyBytes)
+		_, _ = rand.Read(secret) // never fails
+		text := strings.Join([]string{keyFormat, identify(secret), base64.StdEncoding.EncodeToString(secret)}, " ")
+		if err := write(path, text); err != nil {
+			return nil, fault.Usage.At("make the engine's codec key", path).Because(err).Advise("choose another data directory")
+		}
+	}
+	key, err := Load(path)
+	if err != nil {
+		return nil, err
+	}
+	if id := strings.TrimSpace(string(known)); id != "" && id != key.ID {
+		return nil, bad(path, fmt.Errorf("it is key %s, but runs were recorded with key %s", key.ID, id), adviseDamaged)
+	}
+	if len(known) == 0 {
+		if err := write(path+idSuffix, key.ID); err != nil {
+			return nil, bad(path+idSuffix, err, "see the file system")
+		}
+	}
+	return key, nil
+}
+
+const idSuffix = ".id"
+
+// write makes a file of one line, or leaves the one that another process made meanwhile.
+func write(path, line string) error {
+	file, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*.tmp")
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintln(file, line)
+	if err == nil {
+		err = file.Sync()
+	}
+	err = errors.Join(err, file.Close())
+	if err == nil {
+		err = os.Link(file.Name(), path) // fails where the name is taken
+	}
+	if errors.Is(err, fs.ErrExist) {
+		err = nil
+	}
+	return errors.Join(err, os.Remove(file.Name()), durable.SyncFolder(filepath.Dir(path)))
+}
+
+// identify returns the id of a key.
+func identify(secret []byte) string {
+	sum := sha256.Sum256(append([]byte(keyFormat+"\x00id\x00"), secret...))
+	return hex.EncodeToString(sum[:8])
+}
+
+func newKey(secret []byte) (*Key, error) {
+	block, err := aes.NewCipher(secret)
+	if err != nil {
+		return nil, err
+	}
+	aead, err := cipher.NewGCMWithRandomNonce(block)
+	return &Key{ID: identify(secret), aead: aead}, err
+}

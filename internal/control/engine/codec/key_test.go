@@ -1,0 +1,143 @@
+package codec_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/unweaver/unweaver/internal/control/engine/codec"
+	"github.com/unweaver/unweaver/internal/fault"
+)
+
+// made is a key file in a folder of the test's, and the name of an engine's database beside it.
+func made(t *testing.T) (path, database string, key *codec.Key) {
+	t.Helper()
+	folder := t.TempDir()
+	path, database = filepath.Join(folder, "codec.key"), filepath.Join(folder, "temporal.db")
+	key, err := codec.Create(path, database)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path, database, key
+}
+
+func write(t *testing.T, path, text string) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestAKeyIsMadeOnceForItsOwnerAlone(t *testing.T) {
+	path, database, key := made(t)
+	info, err := os.Stat(path)
+	if err != nil || info.Mode().Perm() != 0o600 {
+		t.Fatalf("%v, %v", info, err)
+	}
+	write(t, database, "")
+	again, err := codec.Create(path, database)
+	if err != nil || again.ID != key.ID {
+		t.Errorf("%v, %v", again, err)
+	}
+	if loaded, err := codec.Load(path); err != nil || loaded.ID != key.ID {
+		t.Errorf("%v, %v", loaded, err)
+	}
+}
+
+func TestTwoThatMakeAKeyAtOnceHaveTheSame(t *testing.T) {
+	for range 20 {
+		path := filepath.Join(t.TempDir(), "codec.key")
+		var all sync.WaitGroup
+		ids := make([]string, 4)
+		for i := range ids {
+			all.Go(func() {
+				key, err := codec.Create(path, path+".none")
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				ids[i] = key.ID
+			})
+		}
+		all.Wait()
+		for _, id := range ids {
+			if id != ids[0] {
+				t.Fatalf("keys %v", ids)
+			}
+		}
+		left, err := filepath.Glob(filepath.Join(filepath.Dir(path), "*.tmp"))
+		if err != nil || len(left) > 0 {
+			t.Fatalf("left over: %v, %v", left, err)
+		}
+	}
+}
+
+func TestAKeyFileThatCannotBeTrustedIsRefused(t *testing.T) {
+	for name, test := range map[string]struct {
+		spoil func(t *testing.T, path, database string)
+		says  string
+	}{
+		"others can read it": {func(t *testing.T, path, _ string) {
+			if err := os.Chmod(path, 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}, "its mode is 0644"},
+		"it belongs to another": {func(t *testing.T, path, _ string) {
+			if err := os.Chown(path, 4711, -1); err != nil {
+				t.Skip("only root can give a file away: ", err)
+			}
+		}, "it belongs to user 4711"},
+		"it is a folder": {func(t *testing.T, path, _ string) {
+			if err := os.Remove(path); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.Mkdir(path, 0o700); err != nil {
+				t.Fatal(err)
+			}
+		}, "it is no plain file"},
+		"it is empty":     {func(t *testing.T, path, _ string) { write(t, path, "") }, "read the engine's codec key"},
+		"it holds no key": {func(t *testing.T, path, _ string) { write(t, path, "what?\n") }, "it is damaged"},
+		"a character of it changed": {func(t *testing.T, path, _ string) {
+			raw, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			raw[len(raw)-10] ^= 1
+			write(t, path, string(raw))
+		}, "it is damaged"},
+		"it is lost": {func(t *testing.T, path, _ string) {
+			if err := os.Remove(path); err != nil {
+				t.Fatal(err)
+			}
+		}, "it is lost, and runs were recorded with it"},
+		"it is lost with what remembers it": {func(t *testing.T, path, database string) {
+			for _, one := range []string{path, path + ".id"} {
+				if err := os.Remove(one); err != nil {
+					t.Fatal(err)
+				}
+			}
+			write(t, database, "histories")
+		}, "it is lost, and runs were recorded with it"},
+		"another one is in its place": {func(t *testing.T, path, _ string) {
+			other, _, _ := made(t)
+			if err := os.Rename(other, path); err != nil {
+				t.Fatal(err)
+			}
+		}, "but runs were recorded with key"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			path, database, _ := made(t)
+			test.spoil(t, path, database)
+			_, err := codec.Create(path, database)
+			if !fault.Is(err, fault.BadConfig) || !strings.Contains(err.Error(), test.says) ||
+				!strings.Contains(err.Error(), path) {
+				t.Errorf("got %v", err)
+			}
+		})
+	}
+	if _, err := codec.Load(filepath.Join(t.TempDir(), "none")); !fault.Is(err, fault.BadConfig) {
+		t.Errorf("a file that is not there: %v", err)
+	}
+}

@@ -1,0 +1,312 @@
+package codec
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"go.temporal.io/api/command/v1"
+	"go.temporal.io/api/common/v1"
+	"go.temporal.io/api/schedule/v1"
+	"go.temporal.io/api/workflowservice/v1"
+	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/interceptor"
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/workflow"
+	"google.golang.org/grpc"
+)
+
+// field of a header that holds the seal. It is the only one: the other fields travel inside of it.
+const field = "unweaver-seal"
+
+// seal says what a message is, so that it cannot be taken for another one, nor one without input be made by anybody.
+type seal struct {
+	Kind   string                     `json:"kind"`
+	Name   string                     `json:"name"`             // type of a workflow or activity; name of the rest
+	ID     string                     `json:"id,omitempty"`     // of the workflow; of an activity in its workflow
+	Update string                     `json:"update,omitempty"` // id of an update
+	At     time.Time                  `json:"at,omitzero"`      // of a start by a client
+	Header map[string]*common.Payload `json:"header,omitempty"` // fields of others, as those of traces
+}
+
+// The kinds of messages.
+const (
+	kindStart    = "start"
+	kindSchedule = "schedule"
+	kindChild    = "child"
+	kindContinue = "continue"
+	kindSignal   = "signal"
+	kindQuery    = "query"
+	kindUpdate   = "update"
+	kindActivity = "activity"
+)
+
+// fresh is for how long a client's start may be used: who recorded one cannot repeat it later. Clocks may differ by it.
+const fresh = 15 * time.Minute
+
+// sealer seals what leaves this process, and refuses what comes in without a seal.
+type sealer struct {
+	interceptor.InterceptorBase
+	codec *payloads
+	log   *slog.Logger
+}
+
+// bound is the codec of seals.
+func (s *sealer) bound() *payloads {
+	out := *s.codec
+	out.bound, out.place = bind("seal"), "seal"
+	return &out
+}
+
+// seal is a gRPC interceptor: schedules that are changed and commands of workflows pass no interceptor of the SDK that
+// could write their headers.
+func (s *sealer) seal(
+	ctx context.Context, method string, request, reply any, connection *grpc.ClientConn, invoke grpc.UnaryInvoker,
+	options ...grpc.CallOption,
+) error {
+	var err error
+	switch r := request.(type) {
+	case *workflowservice.StartWorkflowExecutionRequest:
+		err = s.put(&r.Header, seal{
+			Kind: kindStart, Name: r.GetWorkflowType().GetName(), ID: r.GetWorkflowId(), At: time.Now().UTC(),
+		})
+	case *workflowservice.CreateScheduleRequest:
+		err = s.putAction(r.GetSchedule())
+	case *workflowservice.UpdateScheduleRequest:
+		err = s.putAction(r.GetSchedule())
+	case *workflowservice.SignalWorkflowExecutionRequest:
+		err = s.put(&r.Header, seal{
+			Kind: kindSignal, Name: r.GetSignalName(), ID: r.GetWorkflowExecution().GetWorkflowId(),
+		})
+	case *workflowservice.QueryWorkflowRequest:
+		if r.GetQuery() != nil {
+			err = s.put(&r.Query.Header, seal{
+				Kind: kindQuery, Name: r.GetQuery().GetQueryType(), ID: r.GetExecution().GetWorkflowId(),
+			})
+		}
+	case *workflowservice.UpdateWorkflowExecutionRequest:
+		if input := r.GetRequest().GetInput(); input != nil {
+			err = s.put(&input.Header, seal{
+				Kind: kindUpdate, Name: input.GetName(), ID: r.GetWorkflowExecution().GetWorkflowId(),
+				Update: r.GetRequest().GetMeta().GetUpdateId(),
+			})
+		}
+	case *workflowservice.RespondWorkflowTaskCompletedRequest:
+		err = s.putCommands(r.GetCommands())
+	}
+	if err != nil {
+		return err
+	}
+	return invoke(ctx, method, request, reply, connection, options...)
+}
+
+func (s *sealer) putAction(of *schedule.Schedule) error {
+	started := of.GetAction().GetStartWorkflow()
+	if started == nil {
+		return nil
+	}
+	return s.put(&started.Header, seal{
+		Kind: kindSchedule, Name: started.GetWorkflowType().GetName(), ID: started.GetWorkflowId(),
+	})
+}
+
+func (s *sealer) putCommands(commands []*command.Command) error {
+	var errs []error
+	for _, one := range commands {
+		if a := one.GetScheduleActivityTaskCommandAttributes(); a != nil {
+			errs = append(errs, s.put(&a.Header, seal{
+				Kind: kindActivity, Name: a.GetActivityType().GetName(), ID: a.GetActivityId(),
+			}))
+		}
+		if a := one.GetStartChildWorkflowExecutionCommandAttributes(); a != nil {
+			errs = append(errs, s.put(&a.Header, seal{
+				Kind: kindChild, Name: a.GetWorkflowType().GetName(), ID: a.GetWorkflowId(),
+			}))
+		}
+		if a := one.GetSignalExternalWorkflowExecutionCommandAttributes(); a != nil {
+			errs = append(errs, s.put(&a.Header, seal{
+				Kind: kindSignal, Name: a.GetSignalName(), ID: a.GetExecution().GetWorkflowId(),
+			}))
+		}
+		if a := one.GetContinueAsNewWorkflowExecutionCommandAttributes(); a != nil {
+			errs = append(errs, s.put(&a.Header, seal{Kind: kindContinue, Name: a.GetWorkflowType().GetName()}))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// put makes a seal the only field of a header. A request that is sent again has it already.
+func (s *sealer) put(header **common.Header, with seal) error {
+	fields := (*header).GetFields()
+	if fields[field] != nil && len(fields) == 1 {
+		return nil
+	}
+	with.Header = fields
+	raw, err := json.Marshal(with)
+	if err != nil {
+		return err
+	}
+	closed, err := s.bound().Encode([]*common.Payload{{Data: raw}})
+	if err != nil {
+		return err
+	}
+	*header = &common.Header{Fields: map[string]*common.Payload{field: closed[0]}}
+	return nil
+}
+
+// open reads the seal of a header and puts the fields that travelled inside of it into the header.
+func (s *sealer) open(header map[string]*common.Payload) (seal, error) {
+	var out seal
+	closed := header[field]
+	if closed == nil {
+		return out, errors.New("it has no seal")
+	}
+	plain, err := s.bound().open(closed)
+	if err == nil {
+		err = json.Unmarshal(plain.GetData(), &out)
+	}
+	if err != nil {
+		return out, err
+	}
+	inside := map[string]*common.Payload{field: closed} // of an update that is validated, then run
+	for name, payload := range out.Header {
+		inside[name] = payload
+	}
+	replace(header, inside)
+	return out, nil
+}
+
+// refused logs and returns that a message is not let in.
+func (s *sealer) refused(message, workflow string, why error) error {
+	s.log.Warn("refused a message of the engine: it was not written by this installation",
+		"message", message, "workflow", workflow, "why", why.Error())
+	return temporal.NewNonRetryableApplicationError("refused: "+why.Error(), "refused", nil)
+}
+
+// check compares the seal of a message in a workflow with what the engine says of it.
+func (s *sealer) check(ctx workflow.Context, want seal) error {
+	id := workflow.GetInfo(ctx).WorkflowExecution.ID
+	got, err := s.open(interceptor.WorkflowHeader(ctx))
+	if err == nil && (got.Kind != want.Kind || got.Name != want.Name || got.ID != id || got.Update != want.Update) {
+		err = fmt.Errorf("its seal is of %s %s", got.Kind, got.Name)
+	}
+	if err != nil {
+		return s.refused(want.Kind+" "+want.Name, id, err)
+	}
+	return nil
+}
+
+// checkStart compares the seal of a workflow with how the engine says that it was started.
+func (s *sealer) checkStart(ctx workflow.Context) error {
+	info := workflow.GetInfo(ctx)
+	id := info.WorkflowExecution.ID
+	got, err := s.open(interceptor.WorkflowHeader(ctx))
+	if err == nil {
+		var right bool
+		switch got.Kind {
+		case kindStart:
+			right = got.ID == id && got.At.Sub(info.WorkflowStartTime).Abs() <= fresh
+		case kindSchedule:
+			right = got.ID == scheduled(id) && got.ID != id
+		case kindChild:
+			right = got.ID == id && info.ParentWorkflowExecution != nil
+		case kindContinue:
+			right = info.ContinuedExecutionRunID != ""
+		}
+		if !right || got.Name != info.WorkflowType.Name {
+			err = fmt.Errorf("its seal is of %s %s at %s: it is repeated, or the clocks of machines differ by more than %s",
+				got.Kind, got.Name, got.At.Format(time.RFC3339), fresh)
+		}
+	}
+	if err != nil {
+		return s.refused("start of "+info.WorkflowType.Name, id, err)
+	}
+	return nil
+}
+
+// InterceptWorkflow implements interceptor.WorkerInterceptor.
+func (s *sealer) InterceptWorkflow(
+	_ workflow.Context, next interceptor.WorkflowInboundInterceptor,
+) interceptor.WorkflowInboundInterceptor {
+	return &inbound{WorkflowInboundInterceptorBase: interceptor.WorkflowInboundInterceptorBase{Next: next}, sealer: s}
+}
+
+// inbound checks what comes to a workflow.
+type inbound struct {
+	interceptor.WorkflowInboundInterceptorBase
+	sealer *sealer
+}
+
+// ExecuteWorkflow implements interceptor.WorkflowInboundInterceptor.
+func (i *inbound) ExecuteWorkflow(ctx workflow.Context, in *interceptor.ExecuteWorkflowInput) (any, error) {
+	if err := i.sealer.checkStart(ctx); err != nil {
+		return nil, err
+	}
+	return i.Next.ExecuteWorkflow(ctx, in)
+}
+
+// HandleSignal implements interceptor.WorkflowInboundInterceptor. A signal that is refused is dropped: an error would
+// keep the workflow from going on.
+func (i *inbound) HandleSignal(ctx workflow.Context, in *interceptor.HandleSignalInput) error {
+	if i.sealer.check(ctx, seal{Kind: kindSignal, Name: in.SignalName}) != nil {
+		return nil
+	}
+	return i.Next.HandleSignal(ctx, in)
+}
+
+// HandleQuery implements interceptor.WorkflowInboundInterceptor.
+func (i *inbound) HandleQuery(ctx workflow.Context, in *interceptor.HandleQueryInput) (any, error) {
+	if err := i.sealer.check(ctx, seal{Kind: kindQuery, Name: in.QueryType}); err != nil {
+		return nil, err
+	}
+	return i.Next.HandleQuery(ctx, in)
+}
+
+// ValidateUpdate implements interceptor.WorkflowInboundInterceptor.
+func (i *inbound) ValidateUpdate(ctx workflow.Context, in *interceptor.UpdateInput) error {
+	if err := i.sealer.check(ctx, updateOf(ctx, in)); err != nil {
+		return err
+	}
+	return i.Next.ValidateUpdate(ctx, in)
+}
+
+// ExecuteUpdate implements interceptor.WorkflowInboundInterceptor.
+func (i *inbound) ExecuteUpdate(ctx workflow.Context, in *interceptor.UpdateInput) (any, error) {
+	if err := i.sealer.check(ctx, updateOf(ctx, in)); err != nil {
+		return nil, err
+	}
+	return i.Next.ExecuteUpdate(ctx, in)
+}
+
+func updateOf(ctx workflow.Context, in *interceptor.UpdateInput) seal {
+	return seal{Kind: kindUpdate, Name: in.Name, Update: workflow.GetCurrentUpdateInfo(ctx).ID}
+}
+
+// InterceptActivity implements interceptor.WorkerInterceptor.
+func (s *sealer) InterceptActivity(
+	_ context.Context, next interceptor.ActivityInboundInterceptor,
+) interceptor.ActivityInboundInterceptor {
+	return &tasks{ActivityInboundInterceptorBase: interceptor.ActivityInboundInterceptorBase{Next: next}, sealer: s}
+}
+
+// tasks checks what comes to activities.
+type tasks struct {
+	interceptor.ActivityInboundInterceptorBase
+	sealer *sealer
+}
+
+// ExecuteActivity implements interceptor.ActivityInboundInterceptor.
+func (t *tasks) ExecuteActivity(ctx context.Context, in *interceptor.ExecuteActivityInput) (any, error) {
+	info := activity.GetInfo(ctx)
+	got, err := t.sealer.open(interceptor.Header(ctx))
+	if err == nil && (got.Kind != kindActivity || got.Name != info.ActivityType.Name || got.ID != info.ActivityID) {
+		err = fmt.Errorf("its seal is of %s %s", got.Kind, got.Name)
+	}
+	if err != nil {
+		return nil, t.sealer.refused("activity "+info.ActivityType.Name, info.WorkflowExecution.ID, err)
+	}
+	return t.Next.ExecuteActivity(ctx, in)
+}

@@ -1,0 +1,472 @@
+package codec_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"os"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"go.temporal.io/api/common/v1"
+	"go.temporal.io/api/enums/v1"
+	"go.temporal.io/api/query/v1"
+	"go.temporal.io/api/update/v1"
+	"go.temporal.io/api/workflowservice/v1"
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/converter"
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/worker"
+	"go.temporal.io/sdk/workflow"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/unweaver/unweaver/internal/control/engine"
+	"github.com/unweaver/unweaver/internal/control/engine/codec"
+)
+
+// secret stands in everything that the runs of these tests exchange.
+const secret = "Alfred Nobel"
+
+type input struct {
+	Text  string `json:"text"`
+	Round int    `json:"round"`
+}
+
+// Runs counts what ran.
+type Runs struct{ published, fails atomic.Int32 }
+
+// Publish is the activity of the runs.
+func (r *Runs) Publish(_ context.Context, in input) (string, error) {
+	r.published.Add(1)
+	if in.Text == "fail" {
+		r.fails.Add(1)
+		return "", temporal.NewNonRetryableApplicationError("about "+secret, "store_full", nil, secret)
+	}
+	return in.Text + " published", nil
+}
+
+// build runs an activity and a child, and then waits for its end: the signal "end" or the update "stop".
+func build(ctx workflow.Context, in input) (string, error) {
+	if err := workflow.UpsertMemo(ctx, map[string]any{"text": secret}); err != nil {
+		return "", err
+	}
+	said, stop := "", false
+	quick := workflow.WithActivityOptions(ctx, workflow.ActivityOptions{StartToCloseTimeout: time.Minute})
+	for name, handler := range map[string]any{
+		"pause": func(workflow.Context) (string, error) { return "paused " + secret, nil }, // has no input
+		"stop":  func(_ workflow.Context, in input) error { stop, said = true, in.Text; return nil },
+	} {
+		if err := workflow.SetUpdateHandler(ctx, name, handler); err != nil {
+			return "", err
+		}
+	}
+	state := func() (string, error) { return "building " + secret, nil }
+	if err := workflow.SetQueryHandler(ctx, "state", state); err != nil {
+		return "", err
+	}
+	var made, below string
+	if err := workflow.ExecuteActivity(quick, "Publish", in).Get(ctx, &made); err != nil {
+		return "", err
+	}
+	child := workflow.WithChildOptions(ctx, workflow.ChildWorkflowOptions{
+		WorkflowID: workflow.GetInfo(ctx).WorkflowExecution.ID + "/stage",
+	})
+	stage := workflow.ExecuteChildWorkflow(child, "Stage", input{Text: in.Text})
+	if err := stage.GetChildWorkflowExecution().Get(ctx, nil); err != nil {
+		return "", err
+	}
+	if err := stage.SignalChildWorkflow(ctx, "drain", secret).Get(ctx, nil); err != nil {
+		return "", err
+	}
+	if err := stage.Get(ctx, &below); err != nil {
+		return "", err
+	}
+	workflow.Go(ctx, func(ctx workflow.Context) {
+		for signals := workflow.GetSignalChannel(ctx, "end"); !stop; stop = true {
+			signals.Receive(ctx, &said)
+		}
+	})
+	if err := workflow.Await(ctx, func() bool { return stop }); err != nil {
+		return "", err
+	}
+	return made + ", " + below + ", " + said, nil
+}
+
+// stage waits for its parent's signal and begins anew once.
+func stage(ctx workflow.Context, in input) (string, error) {
+	if in.Round > 0 {
+		return in.Text + " staged", nil
+	}
+	var drain string
+	workflow.GetSignalChannel(ctx, "drain").Receive(ctx, &drain)
+	return "", workflow.NewContinueAsNewError(ctx, "Stage", input{Text: in.Text + " " + drain, Round: 1})
+}
+
+// lines is a log that may be written to by many.
+type lines struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (l *lines) Write(raw []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(raw)
+}
+
+func (l *lines) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}
+
+// installation is a worker with a key on a real server, a client of the owner, and one of somebody with the port alone.
+type installation struct {
+	owner, other client.Client
+	runs         *Runs
+	log          *lines
+	queue        string
+}
+
+func install(t *testing.T) installation {
+	t.Helper()
+	address := os.Getenv("UNWEAVER_TEST_TEMPORAL")
+	if address == "" {
+		t.Skip("no real Temporal is here: UNWEAVER_TEST_TEMPORAL=host:port (make servers)")
+	}
+	in := installation{runs: &Runs{}, log: &lines{}, queue: "codec-" + uuid.NewString()}
+	_, _, key := made(t)
+	log := slog.New(slog.NewTextHandler(in.log, nil))
+	options := client.Options{HostPort: address, Logger: engine.Logger(log)}
+	in.other = dial(t, options)
+	codec.Apply(&options, key, log)
+	in.owner = dial(t, options)
+	running := worker.New(in.owner, in.queue, worker.Options{DisableRegistrationAliasing: true})
+	running.RegisterWorkflowWithOptions(build, workflow.RegisterOptions{Name: "Build"})
+	running.RegisterWorkflowWithOptions(stage, workflow.RegisterOptions{Name: "Stage"})
+	running.RegisterActivity(in.runs)
+	if err := running.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(running.Stop)
+	return in
+}
+
+func dial(t *testing.T, options client.Options) client.Client {
+	t.Helper()
+	out, err := client.DialContext(t.Context(), options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(out.Close)
+	return out
+}
+
+func (i installation) start(t *testing.T, id string, in input) client.WorkflowRun {
+	t.Helper()
+	run, err := i.owner.ExecuteWorkflow(t.Context(), client.StartWorkflowOptions{
+		ID: id, TaskQueue: i.queue, Memo: map[string]any{"first": secret}, StaticSummary: secret,
+	}, "Build", in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return run
+}
+
+// ended waits for a run and returns why it failed.
+func ended(t *testing.T, by client.Client, id, run string, result any) error {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	err := by.GetWorkflow(ctx, id, run).Get(ctx, result)
+	if ctx.Err() != nil {
+		t.Fatalf("workflow %s does not end", id)
+	}
+	return err
+}
+
+// history returns everything that the server says of a workflow, as text.
+func history(t *testing.T, by client.Client, id string) string {
+	t.Helper()
+	var out strings.Builder
+	events := by.GetWorkflowHistory(t.Context(), id, "", false, enums.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
+	for events.HasNext() {
+		event, err := events.Next()
+		if err != nil {
+			t.Fatal(err)
+		}
+		raw, err := proto.Marshal(event)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out.Write(raw)
+	}
+	described, err := by.DescribeWorkflowExecution(t.Context(), id, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	raw, err := proto.Marshal(described)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out.String() + string(raw)
+}
+
+func TestRunsWorkWithEncryptedPayloadsAndSayNothingToOthers(t *testing.T) {
+	in := install(t)
+	id := "build/" + in.queue
+	run := in.start(t, id, input{Text: secret})
+	handle, err := in.owner.UpdateWorkflow(t.Context(), client.UpdateWorkflowOptions{
+		WorkflowID: id, UpdateName: "pause", WaitForStage: client.WorkflowUpdateStageCompleted,
+	})
+	var paused string
+	if err == nil {
+		err = handle.Get(t.Context(), &paused)
+	}
+	if err != nil || paused != "paused "+secret {
+		t.Errorf("the owner's update: %q, %v", paused, err)
+	}
+	var state string
+	if value, err := in.owner.QueryWorkflow(t.Context(), id, "", "state"); err != nil || value.Get(&state) != nil ||
+		state != "building "+secret {
+		t.Errorf("the owner's query: %q, %v", state, err)
+	}
+	if err := in.owner.SignalWorkflow(t.Context(), id, "", "end", "ended by "+secret); err != nil {
+		t.Fatal(err)
+	}
+	var result string
+	want := secret + " published, " + secret + " " + secret + " staged, ended by " + secret
+	if err := run.Get(t.Context(), &result); err != nil || result != want {
+		t.Errorf("%q, %v", result, err)
+	}
+	failing := in.start(t, id+"-failing", input{Text: "fail"})
+	var failed *temporal.ApplicationError
+	var detail string
+	if err := failing.Get(t.Context(), &result); !errors.As(err, &failed) || failed.Type() != "store_full" ||
+		!strings.Contains(err.Error(), "about "+secret) || failed.Details(&detail) != nil || detail != secret {
+		t.Errorf("the owner learns not why a run failed: %v", err)
+	}
+	for _, seen := range []string{id, id + "/stage", id + "-failing"} {
+		if text := history(t, in.other, seen); strings.Contains(text, "Nobel") {
+			t.Errorf("the history of %s shows the secret", seen)
+		}
+	}
+	if strings.Contains(in.log.String(), "refused") {
+		t.Errorf("something of the owner's was refused: %s", in.log.String())
+	}
+}
+
+func TestASchedulesWorkflowsRunAlsoAfterTheScheduleWasChanged(t *testing.T) {
+	in := install(t)
+	action := &client.ScheduleWorkflowAction{
+		ID: "unweaver/" + in.queue, Workflow: "Stage", TaskQueue: in.queue, Args: []any{input{Text: secret, Round: 1}},
+		StaticSummary: "settings " + secret,
+	}
+	handle, err := in.owner.ScheduleClient().Create(t.Context(), client.ScheduleOptions{
+		ID: action.ID, Spec: client.ScheduleSpec{}, Action: action, TriggerImmediately: true,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = handle.Delete(context.WithoutCancel(t.Context())) })
+	fires := func(times int) {
+		t.Helper()
+		for begun := time.Now(); ; time.Sleep(100 * time.Millisecond) {
+			described, err := handle.Describe(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if summary := described.Schedule.Action.(*client.ScheduleWorkflowAction).StaticSummary; summary !=
+				action.StaticSummary {
+				t.Fatalf("the owner reads the summary %q", summary)
+			}
+			if recent := described.Info.RecentActions; len(recent) >= times {
+				started := recent[len(recent)-1].StartWorkflowResult
+				var result string
+				if err := ended(t, in.owner, started.WorkflowID, started.FirstExecutionRunID, &result); err != nil ||
+					result != secret+" staged" {
+					t.Fatalf("%q, %v", result, err)
+				}
+				return
+			}
+			if time.Since(begun) > time.Minute {
+				t.Fatal("the schedule starts nothing")
+			}
+		}
+	}
+	fires(1)
+	if err := handle.Update(t.Context(), client.ScheduleUpdateOptions{
+		DoUpdate: func(now client.ScheduleUpdateInput) (*client.ScheduleUpdate, error) {
+			next := now.Description.Schedule
+			next.Action = action
+			return &client.ScheduleUpdate{Schedule: &next}, nil
+		},
+	}); err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(1100 * time.Millisecond) // the engine names workflows of schedules by the second
+	if err := handle.Trigger(t.Context(), client.ScheduleTriggerOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	fires(2)
+}
+
+func TestWhoHasThePortAloneRunsNothing(t *testing.T) {
+	in := install(t)
+	id := "build/" + in.queue
+	run := in.start(t, id, input{Text: secret})
+	var state string
+	for begun := time.Now(); !strings.Contains(history(t, in.other, id), "drain"); time.Sleep(50 * time.Millisecond) {
+		if time.Since(begun) > time.Minute {
+			t.Fatal("the run does not begin")
+		}
+	}
+	published := in.runs.published.Load()
+	recorded := in.recorded(t, id)
+	starts := map[string]func(id string, request *workflowservice.StartWorkflowExecutionRequest){
+		"plain": func(_ string, r *workflowservice.StartWorkflowExecutionRequest) {
+			r.Input = plain(t, input{Text: "mine"})
+		},
+		"none": func(_ string, r *workflowservice.StartWorkflowExecutionRequest) { r.Input = nil },
+		"repeated under another name": func(_ string, r *workflowservice.StartWorkflowExecutionRequest) {
+			r.Input, r.Header = recorded.GetInput(), recorded.GetHeader()
+		},
+		"repeated without the seal": func(id string, r *workflowservice.StartWorkflowExecutionRequest) {
+			r.Input = recorded.GetInput()
+		},
+	}
+	for name, change := range starts {
+		request := &workflowservice.StartWorkflowExecutionRequest{
+			Namespace: client.DefaultNamespace, WorkflowId: id + "/" + name, RequestId: uuid.NewString(),
+			WorkflowType: &common.WorkflowType{Name: "Build"}, TaskQueue: recorded.GetTaskQueue(),
+		}
+		change(request.WorkflowId, request)
+		started, err := in.other.WorkflowService().StartWorkflowExecution(t.Context(), request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := ended(t, in.owner, request.WorkflowId, started.GetRunId(), nil); err == nil {
+			t.Errorf("%s: it ran", name)
+		}
+	}
+	in.disturb(t, id)
+	if value, err := in.other.QueryWorkflow(t.Context(), id, "", "__stack_trace"); err == nil && value.Get(&state) == nil {
+		t.Errorf("the stack of a run is readable: %q", state)
+	}
+	if ran := in.runs.published.Load(); ran != published {
+		t.Errorf("%d activities ran for another user", ran-published)
+	}
+	if text := in.log.String(); !strings.Contains(text, "refused a message of the engine") ||
+		!strings.Contains(text, "refused a payload of the engine") || strings.Contains(text, "Nobel") {
+		t.Errorf("logged %s", text)
+	}
+	in.repeat(t, id, run)
+}
+
+// plain is a payload of somebody who has no key.
+func plain(t *testing.T, value any) *common.Payloads {
+	t.Helper()
+	out, err := converter.GetDefaultDataConverter().ToPayloads(value)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// recorded is how a workflow was started, as anybody with the port can read it.
+func (i installation) recorded(t *testing.T, id string) (out *workflowservice.StartWorkflowExecutionRequest) {
+	t.Helper()
+	first, err := i.other.GetWorkflowHistory(t.Context(), id, "", false,
+		enums.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT).Next()
+	if err != nil {
+		t.Fatal(err)
+	}
+	started := first.GetWorkflowExecutionStartedEventAttributes()
+	return &workflowservice.StartWorkflowExecutionRequest{
+		Namespace: client.DefaultNamespace, WorkflowId: id, WorkflowType: started.GetWorkflowType(),
+		TaskQueue: started.GetTaskQueue(), Input: started.GetInput(), Header: started.GetHeader(),
+	}
+}
+
+// disturb sends a run what ends or steers it, without the key: it goes on.
+func (i installation) disturb(t *testing.T, id string) {
+	t.Helper()
+	execution := &common.WorkflowExecution{WorkflowId: id}
+	for name, sent := range map[string]*common.Payloads{"plain": plain(t, "mine"), "none": nil} {
+		if _, err := i.other.WorkflowService().SignalWorkflowExecution(t.Context(),
+			&workflowservice.SignalWorkflowExecutionRequest{
+				Namespace: client.DefaultNamespace, WorkflowExecution: execution, SignalName: "end", Input: sent,
+				RequestId: uuid.NewString(),
+			}); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		for _, update := range []string{"pause", "stop"} {
+			if outcome := i.update(t, execution, update, sent); outcome.GetSuccess() != nil || outcome.GetFailure() == nil {
+				t.Errorf("update %s with %s input: %v", update, name, outcome)
+			}
+		}
+		answered, err := i.other.WorkflowService().QueryWorkflow(t.Context(), &workflowservice.QueryWorkflowRequest{
+			Namespace: client.DefaultNamespace, Execution: execution,
+			Query: &query.WorkflowQuery{QueryType: "state", QueryArgs: sent},
+		})
+		if err == nil {
+			t.Errorf("a query with %s input was answered: %v", name, answered)
+		}
+	}
+	described, err := i.owner.DescribeWorkflowExecution(t.Context(), id, "")
+	if err != nil || described.GetWorkflowExecutionInfo().GetStatus() != enums.WORKFLOW_EXECUTION_STATUS_RUNNING {
+		t.Fatalf("the run of the owner is %v, %v", described.GetWorkflowExecutionInfo().GetStatus(), err)
+	}
+}
+
+func (i installation) update(
+	t *testing.T, execution *common.WorkflowExecution, name string, sent *common.Payloads,
+) *update.Outcome {
+	t.Helper()
+	answered, err := i.other.WorkflowService().UpdateWorkflowExecution(t.Context(),
+		&workflowservice.UpdateWorkflowExecutionRequest{
+			Namespace: client.DefaultNamespace, WorkflowExecution: execution,
+			WaitPolicy: &update.WaitPolicy{LifecycleStage: enums.UPDATE_WORKFLOW_EXECUTION_LIFECYCLE_STAGE_COMPLETED},
+			Request: &update.Request{
+				Meta: &update.Meta{UpdateId: uuid.NewString()}, Input: &update.Input{Name: name, Args: sent},
+			},
+		})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return answered.GetOutcome()
+}
+
+// repeat sends an update of the owner's once more, under another id; then the owner ends the run.
+func (i installation) repeat(t *testing.T, id string, run client.WorkflowRun) {
+	t.Helper()
+	handle, err := i.owner.UpdateWorkflow(t.Context(), client.UpdateWorkflowOptions{
+		WorkflowID: id, UpdateName: "stop", Args: []any{input{Text: "by the owner"}},
+		WaitForStage: client.WorkflowUpdateStageCompleted,
+	})
+	if err != nil || handle.Get(t.Context(), nil) != nil {
+		t.Fatalf("the owner cannot steer the run: %v", err)
+	}
+	var result string
+	if err := run.Get(t.Context(), &result); err != nil || !strings.HasSuffix(result, "by the owner") {
+		t.Fatalf("%q, %v", result, err)
+	}
+	// An activity outside of any workflow is refused, too.
+	started, err := i.other.ExecuteActivity(t.Context(), client.StartActivityOptions{
+		ID: uuid.NewString(), TaskQueue: i.queue, StartToCloseTimeout: time.Minute,
+		RetryPolicy: &temporal.RetryPolicy{MaximumAttempts: 1},
+	}, "Publish", input{Text: "mine"})
+	if err != nil {
+		t.Logf("this server starts no activity alone: %v", err)
+		return
+	}
+	before := i.runs.published.Load()
+	if err := started.Get(t.Context(), nil); err == nil || i.runs.published.Load() != before {
+		t.Errorf("an activity of another user ran: %v", err)
+	}
+}

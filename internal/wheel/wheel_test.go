@@ -1,0 +1,144 @@
+package wheel_test
+
+import (
+	"archive/zip"
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/wheel"
+)
+
+const wheelName = "some_tool-1.0-py3-none-any.whl"
+
+func sum(raw []byte) string {
+	s := sha256.Sum256(raw)
+	return hex.EncodeToString(s[:])
+}
+
+func pack(t *testing.T, content []byte) []byte {
+	t.Helper()
+	var out bytes.Buffer
+	archive := zip.NewWriter(&out)
+	member, err := archive.Create("some_tool-1.0.data/scripts/tool")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := member.Write(content); err != nil {
+		t.Fatal(err)
+	}
+	if err := archive.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return out.Bytes()
+}
+
+// mirror serves an index with credentials, and the wheel beside it; asked counts the pages.
+func mirror(t *testing.T, raw []byte) (index string, asked *int) {
+	t.Helper()
+	asked = new(int)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		*asked++
+		if user, password, _ := r.BasicAuth(); user != "me" || password != "hidden-word" {
+			w.WriteHeader(http.StatusUnauthorized)
+			return
+		}
+		switch r.URL.Path {
+		case "/simple/some-tool/":
+			_, _ = fmt.Fprintf(w, `<a class="x" href="../../files/other.whl">other.whl</a>
+				<a href="../../files/%s#sha256=1">it</a>`, wheelName)
+		case "/files/" + wheelName:
+			_, _ = w.Write(raw)
+		default:
+			http.NotFound(w, r)
+		}
+	}))
+	t.Cleanup(server.Close)
+	return strings.Replace(server.URL, "http://", "http://me:hidden-word@", 1) + "/simple", asked
+}
+
+func TestTheIndexThatTheMachineNamesIsAsked(t *testing.T) {
+	content := []byte("a program")
+	raw := pack(t, content)
+	for name, configure := range map[string]func(t *testing.T, index string){
+		"by the environment": func(t *testing.T, index string) { t.Setenv("PIP_INDEX_URL", index) },
+		"by pip's configuration": func(t *testing.T, index string) {
+			t.Setenv("PIP_INDEX_URL", "")
+			file := filepath.Join(t.TempDir(), "pip.conf")
+			text := "[install]\nindex-url = http://nowhere.invalid\n[global]\n# a remark\nindex_url = " + index + "\n"
+			if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			t.Setenv("PIP_CONFIG_FILE", file)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			index, asked := mirror(t, raw)
+			configure(t, index)
+			order := wheel.Order{
+				What: "a tool", Target: t.TempDir(), Home: "https://files.invalid/ab/" + wheelName, SHA256: sum(raw), Mode: 0o755,
+				Files: []wheel.File{{Name: "tool", SHA256: sum(content), Size: int64(len(content))}},
+			}
+			if err := order.Fetch(t.Context()); err != nil || *asked != 2 {
+				t.Fatalf("%v after %d requests", err, *asked)
+			}
+			info, err := os.Stat(filepath.Join(order.Target, "tool"))
+			if err != nil || info.Mode().Perm() != 0o755 {
+				t.Error(info, err)
+			}
+			if status, problem := order.Files[0].State(order.Target, true); status != wheel.Sound {
+				t.Error(problem)
+			}
+			order.Home = "https://files.invalid/ab/some_tool-2.0-py3-none-any.whl"
+			err = order.Fetch(t.Context())
+			if err == nil || !strings.Contains(err.Error(), "some_tool-2.0") || strings.Contains(err.Error(), "hidden-word") {
+				t.Errorf("a wheel that the index has not: %v", err)
+			}
+		})
+	}
+}
+
+func TestOtherBytesAreRefusedAndNothingIsLeft(t *testing.T) {
+	content := []byte("a program")
+	raw := pack(t, content)
+	index, _ := mirror(t, raw)
+	t.Setenv("PIP_INDEX_URL", index)
+	file := wheel.File{Name: "tool", SHA256: sum(content), Size: int64(len(content))}
+	for name, change := range map[string]func(*wheel.Order){
+		"another wheel":  func(o *wheel.Order) { o.SHA256 = sum(nil) },
+		"another file":   func(o *wheel.Order) { o.Files[0].SHA256 = sum(nil) },
+		"a longer file":  func(o *wheel.Order) { o.Files[0].Size = 1 },
+		"another folder": func(o *wheel.Order) { o.From, o.Files[0].SHA256 = write(t, "tool", content), sum(nil) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			order := wheel.Order{
+				What: "a tool", Target: t.TempDir(), Home: "https://files.invalid/ab/" + wheelName, SHA256: sum(raw),
+				Files: []wheel.File{file}, Mode: 0o755,
+			}
+			change(&order)
+			if err := order.Fetch(t.Context()); !fault.Is(err, fault.BadConfig) || !strings.Contains(err.Error(), order.Home) {
+				t.Error(err)
+			}
+			if left, err := os.ReadDir(order.Target); err != nil || len(left) > 0 {
+				t.Error(left, err)
+			}
+		})
+	}
+}
+
+func write(t *testing.T, name string, content []byte) string {
+	t.Helper()
+	folder := t.TempDir()
+	if err := os.WriteFile(filepath.Join(folder, name), content, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return folder
+}

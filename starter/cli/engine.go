@@ -1,0 +1,35 @@
+package cli
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/unweaver/unweaver/infra/embedded/devserver"
+)
+
+// engineCmd has the program of the engine, for machines that will have no network, and for scripts.
+func (a *App) engineCmd() *cobra.Command {
+	var from string
+	pull := &cobra.Command{
+		Use:   "pull",
+		Short: "Find or fetch the engine's program, and print its path",
+		Args:  arguments(0, 0, "no argument"),
+		RunE: func(c *cobra.Command, _ []string) error {
+			finder := devserver.Finder{From: from, Say: func(line string) { fmt.Fprintln(a.Err, line) }}
+			find := finder.Find
+			if from != "" {
+				find = finder.Fetch
+			}
+			path, err := find(c.Context())
+			if err == nil {
+				fmt.Fprintln(a.Out, path)
+			}
+			return err
+		},
+	}
+	pull.Flags().StringVar(&from, "from", "", "file, folder or URL that has it, in place of the Python index")
+	command := &cobra.Command{Use: "engine", Short: "Fetch the engine of the embedded stack"}
+	command.AddCommand(pull)
+	return command
+}
