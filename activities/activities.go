@@ -14,7 +14,8 @@ import (
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/model/fleet"
-	"github.com/unweaver/unweaver/internal/pipeline"
+	"github.com/unweaver/unweaver/internal/pipeline/run"
+	"github.com/unweaver/unweaver/internal/pipeline/upkeep"
 	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/internal/stream/parallel"
 	"github.com/unweaver/unweaver/internal/telemetry"
@@ -27,14 +28,14 @@ type Engine interface {
 	// Identity names the engine.
 	Identity(ctx context.Context) (core.Engine, error)
 	// Standing tells what it knows about a run.
-	Standing(ctx context.Context, holder pipeline.Holder) (pipeline.Standing, error)
+	Standing(ctx context.Context, holder run.Holder) (run.Standing, error)
 	// Cancel asks for the end of a run, and does not wait for it. One that is over is no error.
-	Cancel(ctx context.Context, holder pipeline.Holder) error
+	Cancel(ctx context.Context, holder run.Holder) error
 }
 
 // Activities holds what activities work with; the worker's main fills it.
 type Activities struct {
-	Ports  *pipeline.Ports
+	Ports  *run.Ports
 	Engine Engine
 	Log    *slog.Logger
 
@@ -45,9 +46,9 @@ type Activities struct {
 }
 
 // job is the build as the packages below see it.
-func job(b workflows.Build) pipeline.Job {
+func job(b workflows.Build) run.Job {
 	shape := b.Shape.Filled()
-	return pipeline.Job{
+	return run.Job{
 		Index: b.Index, Generation: b.Generation, Spec: b.Spec, Fence: b.Fence, Attempt: b.Attempt,
 		Backfill:      b.Backfill,
 		ReplaceCorpus: b.ReplaceCorpus, Rebuild: b.Rebuild, Anew: b.Anew, Shard: shape.ShardChunks, Batch: shape.BatchChunks,
@@ -62,14 +63,14 @@ func (a *Activities) with(
 	if err := checkBuild(b, stage, true); err != nil {
 		return a.refuse(err)
 	}
-	run := a.Ports.Bare(held(ctx, b), stage, "")
-	return a.calling(ctx, run, b, func(ctx context.Context, c *call) error {
-		if err := run.Configure(ctx); err != nil {
+	work := upkeep.Bare(a.Ports, held(ctx, b), stage, "")
+	return a.calling(ctx, work, b, func(ctx context.Context, c *call) error {
+		if err := work.Configure(ctx); err != nil {
 			c.records = true
 			return err
 		}
 		if b.Budget != nil {
-			run.Grant(over(b.Budget, run.Settings.Budget))
+			work.Grant(over(b.Budget, work.Settings.Budget))
 		}
 		return do(ctx, c)
 	})
@@ -79,25 +80,25 @@ func (a *Activities) with(
 // look at a store until the error is told, as long as the run gets on: one that hangs has its context cancelled. A
 // panic anywhere below is an error like any other: the engine would put its text into history.
 func (a *Activities) calling(
-	ctx context.Context, run *pipeline.Run, b workflows.Build, do func(context.Context, *call) error,
+	ctx context.Context, work *upkeep.Run, b workflows.Build, do func(context.Context, *call) error,
 ) error {
-	err := a.called(ctx, run, b, do)
+	err := a.called(ctx, work, b, do)
 	if crash := fault.As(err); crash != nil { // outcome itself, or what it needs, panicked
-		a.Log.Error("activity failed", "run_id", run.Name(), "stage", run.Stage, "error", err.Error())
+		a.Log.Error("activity failed", "run_id", work.Name(), "stage", work.Stage, "error", err.Error())
 		return temporal.NewNonRetryableApplicationError(string(crash.Code), string(crash.Code), nil)
 	}
 	return err
 }
 
 func (a *Activities) called(
-	ctx context.Context, run *pipeline.Run, b workflows.Build, do func(context.Context, *call) error,
+	ctx context.Context, work *upkeep.Run, b workflows.Build, do func(context.Context, *call) error,
 ) (err error) {
 	defer parallel.Caught(&err)
-	defer run.Close()
-	c := &call{Activities: a, run: run, b: b}
+	defer work.Close()
+	c := &call{Activities: a, run: work, b: b}
 	working, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	working, c.shown = run.Telling(working, c.problem(ctx))
+	working, c.shown = work.Telling(working, c.problem(ctx))
 	defer during(func(stop <-chan struct{}) { c.beat(ctx, stop, cancel) })()
 	return c.outcome(ctx, safely(working, c, do))
 }
@@ -109,10 +110,10 @@ func safely(ctx context.Context, c *call, do func(context.Context, *call) error)
 
 // held is the job with the holder that its lease must have. Units of a stage run in a workflow of their own, and know
 // the build's by its id alone.
-func held(ctx context.Context, b workflows.Build) pipeline.Job {
+func held(ctx context.Context, b workflows.Build) run.Job {
 	out := job(b)
 	out.Tries = int(activity.GetInfo(ctx).Attempt)
-	out.Holder = pipeline.Holder{Workflow: workflows.BuildID(b.Index, b.Generation), Heartbeat: b.Heartbeat}
+	out.Holder = run.Holder{Workflow: workflows.BuildID(b.Index, b.Generation), Heartbeat: b.Heartbeat}
 	if own := holder(ctx); own.Workflow == out.Holder.Workflow {
 		out.Holder.Run = own.Run
 	}
@@ -120,22 +121,22 @@ func held(ctx context.Context, b workflows.Build) pipeline.Job {
 }
 
 // own is the run that this activity of a build belongs to, as its lease names it.
-func own(ctx context.Context, run *pipeline.Run) pipeline.Holder {
-	out := run.Holder
+func own(ctx context.Context, work *upkeep.Run) run.Holder {
+	out := work.Holder
 	out.Run = holder(ctx).Run
 	return out
 }
 
 // holder is the run of the engine that this activity belongs to.
-func holder(ctx context.Context) pipeline.Holder {
+func holder(ctx context.Context) run.Holder {
 	execution := activity.GetInfo(ctx).WorkflowExecution
-	return pipeline.Holder{Workflow: execution.ID, Run: execution.RunID}
+	return run.Holder{Workflow: execution.ID, Run: execution.RunID}
 }
 
 // call is one activity call.
 type call struct {
 	*Activities
-	run     *pipeline.Run
+	run     *upkeep.Run
 	b       workflows.Build
 	records bool        // it records how the run stands: worth retrying while a disk is full or a store is down
 	shown   func() bool // a problem of this attempt
@@ -148,7 +149,7 @@ func (c *call) problem(ctx context.Context) string {
 
 // short runs an activity that touches a few small objects, whether the run is paused or not.
 func (a *Activities) short(
-	ctx context.Context, b workflows.Build, stage string, do func(context.Context, *pipeline.Run) error,
+	ctx context.Context, b workflows.Build, stage string, do func(context.Context, *upkeep.Run) error,
 ) error {
 	return a.with(ctx, b, stage, func(ctx context.Context, c *call) error {
 		c.records = true
@@ -158,7 +159,7 @@ func (a *Activities) short(
 
 // unit runs one unit of a stage: not at all where the run is stopped.
 func (a *Activities) unit(
-	ctx context.Context, b workflows.Build, stage string, do func(context.Context, *pipeline.Run) error,
+	ctx context.Context, b workflows.Build, stage string, do func(context.Context, *upkeep.Run) error,
 ) error {
 	return a.with(ctx, b, stage, func(ctx context.Context, c *call) error { return c.work(ctx, do) })
 }
@@ -182,7 +183,7 @@ func (c *call) outcome(ctx context.Context, err error) error {
 		id = core.Sum(id).Short(16)
 	}
 	ref := c.run.Scratch.Key(fmt.Sprintf("errors/%s-%s.json", c.run.Stage, id))
-	failure := pipeline.Failure{Code: string(code), Text: err.Error()}
+	failure := run.Failure{Code: string(code), Text: err.Error()}
 	if _, werr := blob.WriteJSON(ctx, c.run.Artifacts, ref, failure, blob.Cond{}); werr != nil {
 		c.Log.Error("error text not stored", "run_id", c.run.Name(), "stage", c.run.Stage, "code", string(code))
 		ref = ""

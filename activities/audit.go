@@ -4,7 +4,8 @@ import (
 	"context"
 
 	"github.com/unweaver/unweaver/internal/core"
-	"github.com/unweaver/unweaver/internal/pipeline"
+	"github.com/unweaver/unweaver/internal/pipeline/run"
+	"github.com/unweaver/unweaver/internal/pipeline/upkeep"
 	"github.com/unweaver/unweaver/internal/telemetry"
 	"github.com/unweaver/unweaver/workflows"
 )
@@ -19,12 +20,12 @@ func (a *Activities) OpenAudit(ctx context.Context, in workflows.Audited) (workf
 	if !sample.Valid() {
 		return out, a.refuse(invalid("audit "+in.Index, sample.String(), "it is no part of a whole"))
 	}
-	err := a.bare(ctx, in.Build, func(ctx context.Context, run *pipeline.Run) error {
+	err := a.bare(ctx, in.Build, func(ctx context.Context, work *upkeep.Run) error {
 		var err error
-		if out.Parts, err = run.OpenAudit(ctx, sample, in.Repair); err != nil {
+		if out.Parts, err = work.OpenAudit(ctx, sample, in.Repair); err != nil {
 			return err
 		}
-		return run.BeginStage(ctx, holder(ctx), core.StageAudit, int64(out.Parts))
+		return work.BeginStage(ctx, holder(ctx), core.StageAudit, int64(out.Parts))
 	}, false)
 	return out, err
 }
@@ -34,8 +35,8 @@ func (a *Activities) AuditPart(ctx context.Context, u workflows.Unit) (workflows
 	if err := checkUnit(u); err != nil {
 		return workflows.UnitResult{}, a.refuse(err)
 	}
-	err := a.bare(ctx, u.Build, func(ctx context.Context, run *pipeline.Run) error {
-		_, err := run.AuditPart(ctx, u.N)
+	err := a.bare(ctx, u.Build, func(ctx context.Context, work *upkeep.Run) error {
+		_, err := work.AuditPart(ctx, u.N)
 		return err
 	}, true)
 	return workflows.UnitResult{Done: 1}, err
@@ -43,7 +44,7 @@ func (a *Activities) AuditPart(ctx context.Context, u workflows.Unit) (workflows
 
 // SealAudit adds up what was found, and fails where something was left as it is.
 func (a *Activities) SealAudit(ctx context.Context, b workflows.Build) error {
-	return a.bare(ctx, b, func(ctx context.Context, run *pipeline.Run) error { return run.SealAudit(ctx) }, true)
+	return a.bare(ctx, b, func(ctx context.Context, work *upkeep.Run) error { return work.SealAudit(ctx) }, true)
 }
 
 // EndAudit records the end and counts what was found. It tells whether a webhook is to be told.
@@ -51,27 +52,27 @@ func (a *Activities) EndAudit(ctx context.Context, end workflows.End) (workflows
 	if err := checkEnd(end); err != nil {
 		return workflows.Ended{}, a.refuse(err)
 	}
-	record := func(ctx context.Context, run *pipeline.Run) error {
+	record := func(ctx context.Context, work *upkeep.Run) error {
 		if end.Status == core.StatusWaiting {
-			if err := run.Waits(ctx, holder(ctx), ending(end)); err != nil {
+			if err := work.Waits(ctx, holder(ctx), ending(end)); err != nil {
 				return err
 			}
-			a.told(ctx, run, end)
+			a.told(ctx, work, end)
 			return nil
 		}
-		if err := run.EndRestore(ctx, holder(ctx), ending(end)); err != nil {
+		if err := work.EndRestore(ctx, holder(ctx), ending(end)); err != nil {
 			return err
 		}
-		a.drifted(ctx, run, end)
-		a.told(ctx, run, end)
+		a.drifted(ctx, work, end)
+		a.told(ctx, work, end)
 		return nil
 	}
 	return a.noted(end, func() error { return a.bare(ctx, end.Build, record, false) })
 }
 
 // drifted counts what an audit that ended found, by kind.
-func (a *Activities) drifted(ctx context.Context, run *pipeline.Run, end workflows.End) {
-	state, err := pipeline.State(ctx, a.Ports.Coordination, run.Name())
+func (a *Activities) drifted(ctx context.Context, work *upkeep.Run, end workflows.End) {
+	state, err := run.State(ctx, a.Ports.Coordination, work.Name())
 	if err != nil || state == nil || state.Report.Audit == nil || !core.Terminal(end.Status) {
 		return
 	}

@@ -7,8 +7,9 @@ import (
 
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
-	"github.com/unweaver/unweaver/internal/pipeline"
+	"github.com/unweaver/unweaver/internal/pipeline/run"
 	"github.com/unweaver/unweaver/internal/pipeline/runlog"
+	"github.com/unweaver/unweaver/internal/pipeline/upkeep"
 	"github.com/unweaver/unweaver/workflows"
 )
 
@@ -16,7 +17,7 @@ const stageBackfill = "backfill"
 
 // filling opens the payments of a backfill, which have no lease.
 func (a *Activities) filling(
-	ctx context.Context, b workflows.Build, do func(context.Context, *pipeline.Run) error, unit bool,
+	ctx context.Context, b workflows.Build, do func(context.Context, *upkeep.Run) error, unit bool,
 ) error {
 	err := checkBuild(b, stageBackfill, true)
 	if err == nil && !core.ValidSlug(b.Backfill) {
@@ -25,27 +26,27 @@ func (a *Activities) filling(
 	if err != nil {
 		return a.refuse(err)
 	}
-	run := a.Ports.Bare(job(b), stageBackfill, pipeline.BackfillFolder)
-	return a.calling(ctx, run, b, func(ctx context.Context, c *call) error {
+	work := upkeep.Bare(a.Ports, job(b), stageBackfill, upkeep.BackfillFolder)
+	return a.calling(ctx, work, b, func(ctx context.Context, c *call) error {
 		c.records = !unit
-		if err := run.Configure(ctx); err != nil {
+		if err := work.Configure(ctx); err != nil {
 			return err
 		}
 		if b.Budget != nil {
-			run.Grant(over(b.Budget, run.Settings.Budget))
+			work.Grant(over(b.Budget, work.Settings.Budget))
 		}
 		if unit {
 			return c.work(ctx, do)
 		}
-		return guarded(ctx, run, do)
+		return guarded(ctx, work, do)
 	})
 }
 
 // OpenBackfill finds what a backfill has to pay for.
 func (a *Activities) OpenBackfill(ctx context.Context, b workflows.Build) (workflows.Backfilled, error) {
 	var out workflows.Backfilled
-	err := a.filling(ctx, b, func(ctx context.Context, run *pipeline.Run) error {
-		opened, err := run.OpenBackfill(ctx)
+	err := a.filling(ctx, b, func(ctx context.Context, work *upkeep.Run) error {
+		opened, err := work.OpenBackfill(ctx)
 		out.Units, out.Documents = opened.Units, opened.Documents
 		return err
 	}, true)
@@ -57,8 +58,8 @@ func (a *Activities) PayBackfill(ctx context.Context, u workflows.Unit) (workflo
 	if err := checkUnit(u); err != nil {
 		return workflows.UnitResult{}, a.refuse(err)
 	}
-	err := a.filling(ctx, u.Build, func(ctx context.Context, run *pipeline.Run) error {
-		return run.PayBackfill(ctx, u.N, a.working(run))
+	err := a.filling(ctx, u.Build, func(ctx context.Context, work *upkeep.Run) error {
+		return work.PayBackfill(ctx, u.N, a.working(work))
 	}, true)
 	return workflows.UnitResult{Done: 1}, err
 }
@@ -66,13 +67,13 @@ func (a *Activities) PayBackfill(ctx context.Context, u workflows.Unit) (workflo
 // AimBackfill waits until nobody builds the index, and tells what is served then.
 func (a *Activities) AimBackfill(ctx context.Context, b workflows.Build) (workflows.Aimed, error) {
 	var out workflows.Aimed
-	err := a.filling(ctx, b, func(ctx context.Context, run *pipeline.Run) error {
-		aim, err := run.AimBackfill(ctx, func(ctx context.Context) (string, error) {
-			name, err := pipeline.Building(ctx, run.Index, a.Engine.Standing)
+	err := a.filling(ctx, b, func(ctx context.Context, work *upkeep.Run) error {
+		aim, err := work.AimBackfill(ctx, func(ctx context.Context) (string, error) {
+			name, err := run.Building(ctx, work.Index, a.Engine.Standing)
 			if err != nil || name != "" {
 				return name, err
 			}
-			return a.begun(ctx, run)
+			return a.begun(ctx, work)
 		})
 		out.Spec, out.Parent = aim.Spec.String(), aim.Parent
 		return err
@@ -82,16 +83,16 @@ func (a *Activities) AimBackfill(ctx context.Context, b workflows.Build) (workfl
 
 // working names the build of the index that goes on, for who lets it go first. One that publishes a backfill does not
 // go first, and one that is paused needs nothing.
-func (a *Activities) working(run *pipeline.Run) pipeline.Going {
+func (a *Activities) working(work *upkeep.Run) upkeep.Going {
 	return func(ctx context.Context) (string, error) {
-		name, err := pipeline.Building(ctx, run.Index, a.Engine.Standing)
+		name, err := run.Building(ctx, work.Index, a.Engine.Standing)
 		if err == nil && (name == "" || workflows.ForBackfill(name)) {
-			name, err = a.begun(ctx, run)
+			name, err = a.begun(ctx, work)
 		}
 		if err != nil || name == "" {
 			return "", err
 		}
-		state, err := pipeline.State(ctx, run.Coordination, name)
+		state, err := run.State(ctx, work.Coordination, name)
 		if err == nil && state != nil && state.Report.Status == core.StatusPaused {
 			return "", nil
 		}
@@ -100,14 +101,14 @@ func (a *Activities) working(run *pipeline.Run) pipeline.Going {
 }
 
 // begun names the build of the index that was begun last, where it goes on: it may not have the lease yet.
-func (a *Activities) begun(ctx context.Context, run *pipeline.Run) (string, error) {
-	raw, err := run.Coordination.State(ctx, runlog.LatestBuild(run.Index.Name))
+func (a *Activities) begun(ctx context.Context, work *upkeep.Run) (string, error) {
+	raw, err := work.Coordination.State(ctx, runlog.LatestBuild(work.Index.Name))
 	index, generation, _ := strings.Cut(string(raw), "/")
-	if err != nil || index != run.Index.Name || !core.ValidSlug(generation) {
+	if err != nil || index != work.Index.Name || !core.ValidSlug(generation) {
 		return "", err
 	}
-	standing, err := a.Engine.Standing(ctx, pipeline.Holder{Workflow: workflows.BuildID(index, generation)})
-	if err != nil || standing != pipeline.StandingOpen {
+	standing, err := a.Engine.Standing(ctx, run.Holder{Workflow: workflows.BuildID(index, generation)})
+	if err != nil || standing != run.StandingOpen {
 		return "", err
 	}
 	return string(raw), nil
@@ -115,8 +116,8 @@ func (a *Activities) begun(ctx context.Context, run *pipeline.Run) (string, erro
 
 // NoteBackfill writes down how a backfill stands.
 func (a *Activities) NoteBackfill(ctx context.Context, note workflows.BackfillNote) error {
-	return a.filling(ctx, note.Build, func(ctx context.Context, run *pipeline.Run) error {
-		return run.NoteBackfill(ctx, func(state *core.BackfillState) {
+	return a.filling(ctx, note.Build, func(ctx context.Context, work *upkeep.Run) error {
+		return work.NoteBackfill(ctx, func(state *core.BackfillState) {
 			state.Status, state.Code, state.Detail = note.Status, "", ""
 			last := len(state.Builds) - 1
 			switch {
@@ -134,8 +135,8 @@ func (a *Activities) EndBackfill(ctx context.Context, end workflows.End) (workfl
 	if err := checkEnd(end); err != nil {
 		return workflows.Ended{}, a.refuse(err)
 	}
-	return workflows.Ended{}, a.filling(ctx, end.Build, func(ctx context.Context, run *pipeline.Run) error {
-		return run.EndBackfill(ctx, ending(end))
+	return workflows.Ended{}, a.filling(ctx, end.Build, func(ctx context.Context, work *upkeep.Run) error {
+		return work.EndBackfill(ctx, ending(end))
 	}, false)
 }
 
@@ -146,14 +147,14 @@ const (
 )
 
 // taking takes the lease. Where the build of a backfill has it, another build ends that, and takes it then.
-func (a *Activities) taking(ctx context.Context, run *pipeline.Run, taker pipeline.Holder) (int64, error) {
+func (a *Activities) taking(ctx context.Context, work *upkeep.Run, taker run.Holder) (int64, error) {
 	for begun := time.Now(); ; {
-		if err := a.preempt(ctx, run); err != nil {
+		if err := a.preempt(ctx, work); err != nil {
 			return 0, err
 		}
-		fence, err := pipeline.TakeLease(ctx, run.Index, taker, a.Engine.Standing)
+		fence, err := run.TakeLease(ctx, work.Index, taker, a.Engine.Standing)
 		// The next build of a backfill may have been faster, once: it looks who builds the index before it begins.
-		if !fault.Is(err, fault.LeaseHeld) || a.filler(ctx, run) == nil || time.Since(begun) > preemptPatience {
+		if !fault.Is(err, fault.LeaseHeld) || a.filler(ctx, work) == nil || time.Since(begun) > preemptPatience {
 			return fence, err
 		}
 	}
@@ -161,14 +162,14 @@ func (a *Activities) taking(ctx context.Context, run *pipeline.Run, taker pipeli
 
 // filler is the build of a backfill that has the lease and goes on, where another run wants it; else nil. What is wrong
 // with the lease, or with the engine, who takes the lease tells.
-func (a *Activities) filler(ctx context.Context, run *pipeline.Run) *pipeline.Holder {
-	lease, _, err := pipeline.ReadLease(ctx, run.Index)
+func (a *Activities) filler(ctx context.Context, work *upkeep.Run) *run.Holder {
+	lease, _, err := run.ReadLease(ctx, work.Index)
 	_, name, _ := strings.Cut(lease.Workflow, "/")
-	if err != nil || !workflows.ForBackfill(name) || workflows.ForBackfill(run.Name()) {
+	if err != nil || !workflows.ForBackfill(name) || workflows.ForBackfill(work.Name()) {
 		return nil
 	}
-	holder := pipeline.Holder{Workflow: lease.Workflow, Run: lease.Run, Engine: lease.Engine}
-	if standing, err := a.Engine.Standing(ctx, holder); err != nil || standing != pipeline.StandingOpen {
+	holder := run.Holder{Workflow: lease.Workflow, Run: lease.Run, Engine: lease.Engine}
+	if standing, err := a.Engine.Standing(ctx, holder); err != nil || standing != run.StandingOpen {
 		return nil
 	}
 	return &holder
@@ -176,8 +177,8 @@ func (a *Activities) filler(ctx context.Context, run *pipeline.Run) *pipeline.Ho
 
 // preempt ends the build of a backfill that has the lease which another build wants, and waits for its end: what it
 // paid for is kept, and the backfill begins another build once the lease is free.
-func (a *Activities) preempt(ctx context.Context, run *pipeline.Run) error {
-	before := a.filler(ctx, run)
+func (a *Activities) preempt(ctx context.Context, work *upkeep.Run) error {
+	before := a.filler(ctx, work)
 	if before == nil {
 		return nil
 	}
@@ -185,12 +186,12 @@ func (a *Activities) preempt(ctx context.Context, run *pipeline.Run) error {
 	told := false
 	for begun := time.Now(); time.Since(begun) < preemptPatience; {
 		standing, err := a.Engine.Standing(ctx, *before)
-		if err != nil || standing != pipeline.StandingOpen {
+		if err != nil || standing != run.StandingOpen {
 			return err
 		}
 		if !told {
-			a.Log.Info("the build of a backfill yields", "run_id", name, "to", run.Name())
-			if _, err := pipeline.Steer(ctx, run.Coordination, name, pipeline.CommandCancel, nil); err != nil &&
+			a.Log.Info("the build of a backfill yields", "run_id", name, "to", work.Name())
+			if _, err := run.Steer(ctx, work.Coordination, name, run.CommandCancel, nil); err != nil &&
 				!fault.Is(err, fault.ControlUnreadable) {
 				return err
 			}
@@ -199,14 +200,14 @@ func (a *Activities) preempt(ctx context.Context, run *pipeline.Run) error {
 			}
 			told = true
 		}
-		run.Progress.Touch()
+		work.Progress.Touch()
 		select {
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		case <-time.After(preemptLooks):
 		}
 	}
-	return fault.GenBusy.At("take the lease of", run.Index.Name).
+	return fault.GenBusy.At("take the lease of", work.Index.Name).
 		Because("run " + name + " publishes a backfill and does not end, though it was told to").
 		Advise("see that a worker runs: unweaver status " + name)
 }

@@ -11,7 +11,7 @@ import (
 
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
-	"github.com/unweaver/unweaver/internal/pipeline"
+	"github.com/unweaver/unweaver/internal/pipeline/run"
 	"github.com/unweaver/unweaver/workflows"
 )
 
@@ -23,16 +23,16 @@ type yielding struct {
 	cancelled []string
 }
 
-func (y *yielding) Standing(_ context.Context, holder pipeline.Holder) (pipeline.Standing, error) {
+func (y *yielding) Standing(_ context.Context, holder run.Holder) (run.Standing, error) {
 	y.mu.Lock()
 	defer y.mu.Unlock()
 	if holder.Workflow == y.open {
-		return pipeline.StandingOpen, nil
+		return run.StandingOpen, nil
 	}
-	return pipeline.StandingClosed, nil
+	return run.StandingClosed, nil
 }
 
-func (y *yielding) Cancel(_ context.Context, holder pipeline.Holder) error {
+func (y *yielding) Cancel(_ context.Context, holder run.Holder) error {
 	y.mu.Lock()
 	defer y.mu.Unlock()
 	y.cancelled, y.open = append(y.cancelled, holder.Workflow), ""
@@ -68,8 +68,8 @@ func TestABuildOfABackfillYieldsItsLease(t *testing.T) {
 		if err != nil || fence != 8 || len(engine.cancelled) != 1 {
 			t.Errorf("%s: fence %d, %v, %q", test.name, fence, err, engine.cancelled)
 		}
-		control, err := pipeline.ReadControl(t.Context(), b.Ports.Coordination, "docs/backfill-old-1-1")
-		if err != nil || control.Stop != pipeline.CommandCancel {
+		control, err := run.ReadControl(t.Context(), b.Ports.Coordination, "docs/backfill-old-1-1")
+		if err != nil || control.Stop != run.CommandCancel {
 			t.Errorf("%s: %+v, %v: calls of what yields may start", test.name, control, err)
 		}
 	}

@@ -8,7 +8,7 @@ import (
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/model/fleet"
 	"github.com/unweaver/unweaver/internal/model/limits"
-	"github.com/unweaver/unweaver/internal/pipeline"
+	"github.com/unweaver/unweaver/internal/pipeline/run"
 	"github.com/unweaver/unweaver/internal/stream/parallel"
 	"github.com/unweaver/unweaver/workflows"
 )
@@ -31,27 +31,27 @@ func (a *Activities) MeasureFleet(ctx context.Context, b workflows.Build) (workf
 
 func (a *Activities) capacity(ctx context.Context, b workflows.Build) (capacity workflows.Capacity, err error) {
 	defer parallel.Caught(&err)
-	run := a.Ports.Bare(held(ctx, b), "fleet", "")
-	defer run.Close()
+	work := a.Ports.Bare(held(ctx, b), "fleet", "")
+	defer work.Close()
 	if b.Spec != "" {
-		if err := run.Configure(ctx); err != nil {
+		if err := work.Configure(ctx); err != nil {
 			return workflows.Capacity{}, err
 		}
 	}
-	size, err := fleet.Measure(ctx, run.Coordination, a.Self)
+	size, err := fleet.Measure(ctx, work.Coordination, a.Self)
 	if err != nil {
 		return workflows.Capacity{}, err
 	}
 	capacity = workflows.Capacity{Workers: size.Workers, Slots: size.Slots, CPU: size.CPU, Computing: size.Computing}
-	control, err := pipeline.ReadControl(ctx, run.Coordination, run.Name())
+	control, err := run.ReadControl(ctx, work.Coordination, work.Name())
 	if err != nil {
 		return workflows.Capacity{}, err
 	}
-	concurrency := limits.Concurrency(control.Limits.Of(run.Settings.Limits).Concurrency)
-	if run.Settings.Chat.Provider == "openai" {
+	concurrency := limits.Concurrency(control.Limits.Of(work.Settings.Limits).Concurrency)
+	if work.Settings.Chat.Provider == "openai" {
 		capacity.Chat = concurrency
 	}
-	if run.Settings.Embedding.Provider == "openai" {
+	if work.Settings.Embedding.Provider == "openai" {
 		capacity.Embed = concurrency
 	}
 	return capacity, nil

@@ -11,7 +11,7 @@ import (
 	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
-	"github.com/unweaver/unweaver/internal/pipeline"
+	"github.com/unweaver/unweaver/internal/pipeline/run"
 	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/workflows"
 )
@@ -99,8 +99,8 @@ func (a *Activities) refuse(err error) error {
 
 // commands are those that SteerRun takes.
 var commands = map[string]bool{
-	pipeline.CommandPause: true, pipeline.CommandResume: true, pipeline.CommandCancel: true,
-	pipeline.CommandConcurrency: true, pipeline.CommandBudget: true, pipeline.CommandRates: true,
+	run.CommandPause: true, run.CommandResume: true, run.CommandCancel: true,
+	run.CommandConcurrency: true, run.CommandBudget: true, run.CommandRates: true,
 }
 
 func checkSteer(steer workflows.Steer) error {

@@ -13,7 +13,7 @@ import (
 
 	"github.com/unweaver/unweaver/activities"
 	"github.com/unweaver/unweaver/internal/fault"
-	"github.com/unweaver/unweaver/internal/pipeline"
+	"github.com/unweaver/unweaver/internal/pipeline/run"
 	coordmemory "github.com/unweaver/unweaver/internal/store/coordination/memory"
 	"github.com/unweaver/unweaver/internal/testkit/artifacttest"
 	"github.com/unweaver/unweaver/workflows"
@@ -67,7 +67,7 @@ func inputOf(typ reflect.Type, b workflows.Build) any {
 func refusing(t *testing.T) (*testsuite.TestActivityEnvironment, *artifacttest.Memory) {
 	t.Helper()
 	store := artifacttest.New()
-	all := &activities.Activities{Engine: closed{}, Log: slog.New(slog.DiscardHandler), Ports: &pipeline.Ports{
+	all := &activities.Activities{Engine: closed{}, Log: slog.New(slog.DiscardHandler), Ports: &run.Ports{
 		Artifacts: store, Coordination: coordmemory.New(), Log: slog.New(slog.DiscardHandler),
 	}}
 	var suite testsuite.WorkflowTestSuite

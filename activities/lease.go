@@ -3,7 +3,7 @@ package activities
 import (
 	"context"
 
-	"github.com/unweaver/unweaver/internal/pipeline"
+	"github.com/unweaver/unweaver/internal/pipeline/upkeep"
 	"github.com/unweaver/unweaver/workflows"
 )
 
@@ -12,7 +12,7 @@ import (
 // is the last run's of this name until the lease is taken.
 func (a *Activities) TakeLease(ctx context.Context, b workflows.Build) (int64, error) {
 	var fence int64
-	err := a.short(ctx, b, "lease", func(ctx context.Context, run *pipeline.Run) error {
+	err := a.short(ctx, b, "lease", func(ctx context.Context, run *upkeep.Run) error {
 		taker := own(ctx, run)
 		var err error
 		if taker.Engine, err = a.Engine.Identity(ctx); err != nil {

@@ -17,7 +17,7 @@ import (
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/model"
 	"github.com/unweaver/unweaver/internal/model/builtin"
-	"github.com/unweaver/unweaver/internal/pipeline"
+	"github.com/unweaver/unweaver/internal/pipeline/run"
 	"github.com/unweaver/unweaver/internal/store/blob"
 	blobmemory "github.com/unweaver/unweaver/internal/store/blob/memory"
 	coordmemory "github.com/unweaver/unweaver/internal/store/coordination/memory"
@@ -33,11 +33,11 @@ func (closed) Identity(context.Context) (core.Engine, error) {
 	return core.Engine{Cluster: "c", Address: "here:7233", Namespace: "default"}, nil
 }
 
-func (closed) Standing(context.Context, pipeline.Holder) (pipeline.Standing, error) {
-	return pipeline.StandingClosed, nil
+func (closed) Standing(context.Context, run.Holder) (run.Standing, error) {
+	return run.StandingClosed, nil
 }
 
-func (closed) Cancel(context.Context, pipeline.Holder) error { return nil }
+func (closed) Cancel(context.Context, run.Holder) error { return nil }
 
 // bench runs activities over stores in memory, for index docs.
 type bench struct {
@@ -51,7 +51,7 @@ func newBench(t *testing.T) *bench {
 	t.Helper()
 	store := blobmemory.New()
 	b := &bench{index: artifact.Index{Store: store, Name: "docs"}}
-	b.Activities = &activities.Activities{Engine: closed{}, Log: slog.New(slog.DiscardHandler), Ports: &pipeline.Ports{
+	b.Activities = &activities.Activities{Engine: closed{}, Log: slog.New(slog.DiscardHandler), Ports: &run.Ports{
 		Artifacts: store, Coordination: coordmemory.New(), Records: recordsmemory.New(), Vectors: vectorsmemory.New(),
 		Models: func(core.Spec, model.Meter) (model.Set, error) {
 			return model.Set{Chat: builtin.Chat{}, Classes: builtin.Embedder{}, Chunks: builtin.Embedder{}}, nil
@@ -81,7 +81,7 @@ func (b *bench) hold(t *testing.T, lease core.Lease) {
 
 func (b *bench) held(t *testing.T) core.Lease {
 	t.Helper()
-	lease, _, err := pipeline.ReadLease(t.Context(), b.index)
+	lease, _, err := run.ReadLease(t.Context(), b.index)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -3,8 +3,9 @@ package activities
 import (
 	"context"
 
-	"github.com/unweaver/unweaver/internal/pipeline"
+	"github.com/unweaver/unweaver/internal/pipeline/run"
 	"github.com/unweaver/unweaver/internal/pipeline/runlog"
+	"github.com/unweaver/unweaver/internal/pipeline/upkeep"
 	"github.com/unweaver/unweaver/workflows"
 )
 
@@ -12,14 +13,14 @@ import (
 // builds the index it names that run instead. The night is remembered as the index's newest run.
 func (a *Activities) OpenNight(ctx context.Context, in workflows.Night) (workflows.Opened, error) {
 	out := workflows.Opened{Build: in.Build}
-	err := a.bare(ctx, in.Build, func(ctx context.Context, run *pipeline.Run) error {
-		digest, err := pipeline.OpenSchedule(ctx, run.Index)
+	err := a.bare(ctx, in.Build, func(ctx context.Context, work *upkeep.Run) error {
+		digest, err := run.OpenSchedule(ctx, work.Index)
 		if err != nil {
 			return err
 		}
 		out.Spec = digest.String()
 		if in.Skip {
-			if out.By, err = pipeline.Building(ctx, run.Index, a.Engine.Standing); err != nil {
+			if out.By, err = run.Building(ctx, work.Index, a.Engine.Standing); err != nil {
 				return err
 			}
 			if out.By != "" && !workflows.ForBackfill(out.By) {
@@ -27,7 +28,7 @@ func (a *Activities) OpenNight(ctx context.Context, in workflows.Night) (workflo
 			}
 			out.By = "" // a backfill lets nights go first
 		}
-		return run.Coordination.SetState(ctx, runlog.LatestBuild(in.Index), []byte(run.Name()))
+		return work.Coordination.SetState(ctx, runlog.LatestBuild(in.Index), []byte(work.Name()))
 	}, false)
 	return out, err
 }

@@ -11,7 +11,8 @@ import (
 
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
-	"github.com/unweaver/unweaver/internal/pipeline"
+	"github.com/unweaver/unweaver/internal/pipeline/run"
+	"github.com/unweaver/unweaver/internal/pipeline/upkeep"
 	"github.com/unweaver/unweaver/internal/stream/parallel"
 	"github.com/unweaver/unweaver/internal/telemetry"
 	"github.com/unweaver/unweaver/internal/telemetry/webhook"
@@ -28,14 +29,14 @@ func (a *Activities) ended(end workflows.End) workflows.Ended {
 }
 
 // told writes one line of what a run came to, once that is recorded, and counts it.
-func (a *Activities) told(ctx context.Context, run *pipeline.Run, end workflows.End) {
+func (a *Activities) told(ctx context.Context, work *upkeep.Run, end workflows.End) {
 	var report core.Report
-	state, err := pipeline.State(ctx, a.Ports.Coordination, run.Name())
+	state, err := run.State(ctx, a.Ports.Coordination, work.Name())
 	if err == nil && state != nil {
 		report = state.Report
 	}
 	fields := []any{
-		"run_id", run.Name(), "workflow_run_id", report.RunID, "status", end.Status, "reason", end.Reason,
+		"run_id", work.Name(), "workflow_run_id", report.RunID, "status", end.Status, "reason", end.Reason,
 		"published", report.Published, "documents", report.Documents, "chunks", report.Chunks,
 		"classes", report.Classes, "documents_failed", report.DocumentsFailed, "chunks_failed", report.ChunksFailed,
 		"calls", report.Calls.Sum(), "ledger_hits", report.LedgerHits.Sum(), "prompt_tokens", report.Tokens.Prompt,
@@ -63,12 +64,12 @@ func (a *Activities) told(ctx context.Context, run *pipeline.Run, end workflows.
 		return
 	}
 	a.Telemetry.Time(telemetry.RunSeconds, time.Duration(report.Seconds*float64(time.Second)), end.Index)
-	built := workflows.WorkflowID(run.Name()) == workflows.BuildID(end.Index, end.Generation)
+	built := workflows.WorkflowID(work.Name()) == workflows.BuildID(end.Index, end.Generation)
 	if !built || end.Status != core.StatusCompleted && end.Status != core.StatusErrors {
 		return
 	}
-	if err := run.Succeeded(ctx, time.Now()); err != nil {
-		a.Log.Warn("last success not noted", "run_id", run.Name(), "code", string(fault.CodeOf(err)))
+	if err := work.Succeeded(ctx, time.Now()); err != nil {
+		a.Log.Warn("last success not noted", "run_id", work.Name(), "code", string(fault.CodeOf(err)))
 	}
 }
 
@@ -93,13 +94,13 @@ func (a *Activities) SendNotice(ctx context.Context, in workflows.Notice) (err e
 	if !wanted { // the configuration changed since
 		return nil
 	}
-	run := job(in.Build).Name()
+	work := job(in.Build).Name()
 	body := webhook.Body{
-		ID: in.ID, Event: event, Time: in.At, Index: in.Index, Run: run, RunID: in.RunID, Generation: in.Generation,
+		ID: in.ID, Event: event, Time: in.At, Index: in.Index, Run: work, RunID: in.RunID, Generation: in.Generation,
 		Status: in.Status, Reason: in.Reason,
 	}
 	// What cannot be read now is left out: that the run ended matters more.
-	if state, err := pipeline.State(ctx, a.Ports.Coordination, run); err == nil && state != nil && state.RunID == in.RunID {
+	if state, err := run.State(ctx, a.Ports.Coordination, work); err == nil && state != nil && state.RunID == in.RunID {
 		body.Fill(state.Report)
 	}
 	body.Advise(hook)

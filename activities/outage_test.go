@@ -25,7 +25,7 @@ import (
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/ledger"
-	"github.com/unweaver/unweaver/internal/pipeline"
+	"github.com/unweaver/unweaver/internal/pipeline/run"
 	"github.com/unweaver/unweaver/internal/store/blob"
 	blobmemory "github.com/unweaver/unweaver/internal/store/blob/memory"
 	coordmemory "github.com/unweaver/unweaver/internal/store/coordination/memory"
@@ -94,7 +94,7 @@ func newPlant(t *testing.T) *plant {
 	t.Helper()
 	p := &plant{store: &outage{Store: blobmemory.New()}}
 	coordination := coordmemory.New()
-	ports := &pipeline.Ports{
+	ports := &run.Ports{
 		Artifacts: p.store, Coordination: coordination, Records: recordsmemory.New(), Vectors: vectorsmemory.New(),
 		Ledger: ledger.New(p.store, coordination), CPU: make(chan struct{}, 1), Log: slog.New(slog.DiscardHandler),
 	}

@@ -7,7 +7,7 @@ import (
 
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
-	"github.com/unweaver/unweaver/internal/pipeline"
+	"github.com/unweaver/unweaver/internal/pipeline/upkeep"
 	"github.com/unweaver/unweaver/workflows"
 )
 
@@ -17,7 +17,7 @@ func (a *Activities) PublishBuild(ctx context.Context, u workflows.Unit) (workfl
 	if err := checkUnit(u); err != nil {
 		return out, a.refuse(err)
 	}
-	err := a.unit(ctx, u.Build, u.Stage, func(ctx context.Context, run *pipeline.Run) error {
+	err := a.unit(ctx, u.Build, u.Stage, func(ctx context.Context, run *upkeep.Run) error {
 		published, err := run.Publish(ctx)
 		out = workflows.Outcome{Status: published.Status, Reason: published.Reason}
 		return err
@@ -30,7 +30,7 @@ const collectAttempts = 3
 
 // CollectGarbage deletes scratch and what nothing names any more.
 func (a *Activities) CollectGarbage(ctx context.Context, u workflows.Unit) (workflows.UnitResult, error) {
-	return a.whole(ctx, u, func(inner context.Context, run *pipeline.Run) error {
+	return a.whole(ctx, u, func(inner context.Context, run *upkeep.Run) error {
 		err := run.Collect(inner, holder(ctx))
 		// The generation is published: what cannot be collected is told, and tried again by the next night.
 		last := activity.GetInfo(ctx).Attempt >= collectAttempts

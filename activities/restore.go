@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"github.com/unweaver/unweaver/internal/core"
-	"github.com/unweaver/unweaver/internal/pipeline"
+	"github.com/unweaver/unweaver/internal/pipeline/upkeep"
 	"github.com/unweaver/unweaver/workflows"
 )
 
@@ -13,16 +13,16 @@ const stageRestore = "restore"
 
 // bare opens a run that needs no configuration: a restore or an audit.
 func (a *Activities) bare(
-	ctx context.Context, b workflows.Build, do func(context.Context, *pipeline.Run) error, unit bool,
+	ctx context.Context, b workflows.Build, do func(context.Context, *upkeep.Run) error, unit bool,
 ) error {
 	if err := checkBuild(b, stageRestore, false); err != nil {
 		return a.refuse(err)
 	}
-	stage, folder := stageRestore, pipeline.RestoreFolder
+	stage, folder := stageRestore, upkeep.RestoreFolder
 	if strings.HasPrefix(b.Generation, workflows.AuditGeneration) {
-		stage, folder = core.StageAudit, pipeline.AuditFolder
+		stage, folder = core.StageAudit, upkeep.AuditFolder
 	}
-	run := a.Ports.Bare(job(b), stage, folder)
+	run := upkeep.Bare(a.Ports, job(b), stage, folder)
 	return a.calling(ctx, run, b, func(ctx context.Context, c *call) error {
 		if unit {
 			return c.work(ctx, do)
@@ -35,7 +35,7 @@ func (a *Activities) bare(
 // OpenRestore lists the segments of the kept generations, the current one first.
 func (a *Activities) OpenRestore(ctx context.Context, b workflows.Build) (workflows.Restored, error) {
 	out := workflows.Restored{Build: b}
-	err := a.bare(ctx, b, func(ctx context.Context, run *pipeline.Run) error {
+	err := a.bare(ctx, b, func(ctx context.Context, run *upkeep.Run) error {
 		var err error
 		if out.Parts, err = run.OpenRestore(ctx); err != nil {
 			return err
@@ -50,7 +50,7 @@ func (a *Activities) RestorePart(ctx context.Context, u workflows.Unit) (workflo
 	if err := checkUnit(u); err != nil {
 		return workflows.UnitResult{}, a.refuse(err)
 	}
-	err := a.bare(ctx, u.Build, func(ctx context.Context, run *pipeline.Run) error {
+	err := a.bare(ctx, u.Build, func(ctx context.Context, run *upkeep.Run) error {
 		_, err := run.RestorePart(ctx, u.N)
 		return err
 	}, true)
@@ -59,7 +59,7 @@ func (a *Activities) RestorePart(ctx context.Context, u workflows.Unit) (workflo
 
 // SealRestore fails where segments of the current generation are damaged, and tells which.
 func (a *Activities) SealRestore(ctx context.Context, b workflows.Build) error {
-	return a.bare(ctx, b, func(ctx context.Context, run *pipeline.Run) error { return run.SealRestore(ctx) }, true)
+	return a.bare(ctx, b, func(ctx context.Context, run *upkeep.Run) error { return run.SealRestore(ctx) }, true)
 }
 
 // EndRestore loads the collections, renews the mirror and records the end. It tells whether a webhook is to be told.
@@ -67,7 +67,7 @@ func (a *Activities) EndRestore(ctx context.Context, end workflows.End) (workflo
 	if err := checkEnd(end); err != nil {
 		return workflows.Ended{}, a.refuse(err)
 	}
-	record := func(ctx context.Context, run *pipeline.Run) error {
+	record := func(ctx context.Context, run *upkeep.Run) error {
 		if end.Status == core.StatusWaiting {
 			if err := run.Waits(ctx, holder(ctx), ending(end)); err != nil {
 				return err

@@ -3,16 +3,17 @@ package activities
 import (
 	"context"
 
-	"github.com/unweaver/unweaver/internal/pipeline"
+	"github.com/unweaver/unweaver/internal/pipeline/run"
+	"github.com/unweaver/unweaver/internal/pipeline/upkeep"
 	"github.com/unweaver/unweaver/workflows"
 )
 
 // ChunkDocuments chunks one unit of the plan. With the first one's chunks it looks whether the models answer.
 func (a *Activities) ChunkDocuments(ctx context.Context, u workflows.Unit) (workflows.UnitResult, error) {
-	return a.counted(ctx, u, func(ctx context.Context, run *pipeline.Run) (int64, error) {
-		result, err := run.Chunk(ctx, u.N)
+	return a.counted(ctx, u, func(ctx context.Context, work *upkeep.Run) (int64, error) {
+		result, err := work.Chunk(ctx, u.N)
 		if err == nil && u.N == 0 {
-			err = run.Preflight(ctx, u.N)
+			err = work.Preflight(ctx, u.N)
 		}
 		return result.Counts.Documents, err
 	})
@@ -21,18 +22,18 @@ func (a *Activities) ChunkDocuments(ctx context.Context, u workflows.Unit) (work
 // SealChunks cuts the units' chunks into shards.
 func (a *Activities) SealChunks(ctx context.Context, b workflows.Build) (workflows.Chunked, error) {
 	var out workflows.Chunked
-	err := a.unit(ctx, b, "chunk", func(ctx context.Context, run *pipeline.Run) error {
-		status, alike, err := run.Alike(ctx)
+	err := a.unit(ctx, b, "chunk", func(ctx context.Context, work *upkeep.Run) error {
+		status, alike, err := work.Alike(ctx)
 		if err != nil || alike {
 			out.Unchanged, out.Status = alike, status
 			return err
 		}
-		shards, frozen, err := run.SealChunks(ctx)
+		shards, frozen, err := work.SealChunks(ctx)
 		out = workflows.Chunked{
-			Shards: shards.Chunks, Chunks: shards.Made(), Import: frozen.Import != pipeline.Importing{},
+			Shards: shards.Chunks, Chunks: shards.Made(), Import: frozen.Import != run.Importing{},
 		}
 		if err == nil && out.Chunks > 0 {
-			out.Batch, err = run.InBatches(ctx)
+			out.Batch, err = work.InBatches(ctx)
 		}
 		return err
 	})
@@ -41,24 +42,24 @@ func (a *Activities) SealChunks(ctx context.Context, b workflows.Build) (workflo
 
 // PayBatches has a server's Batch API answer what extraction needs.
 func (a *Activities) PayBatches(ctx context.Context, u workflows.Unit) (workflows.UnitResult, error) {
-	return a.counted(ctx, u, func(ctx context.Context, run *pipeline.Run) (int64, error) {
-		result, err := run.PayBatches(ctx)
+	return a.counted(ctx, u, func(ctx context.Context, work *upkeep.Run) (int64, error) {
+		result, err := work.PayBatches(ctx)
 		return result.Known, err
 	})
 }
 
 // ExtractChunks extracts one batch of a shard.
 func (a *Activities) ExtractChunks(ctx context.Context, u workflows.Unit) (workflows.UnitResult, error) {
-	return a.counted(ctx, u, func(ctx context.Context, run *pipeline.Run) (int64, error) {
-		result, err := run.Extract(ctx, u.N, u.Batch)
+	return a.counted(ctx, u, func(ctx context.Context, work *upkeep.Run) (int64, error) {
+		result, err := work.Extract(ctx, u.N, u.Batch)
 		return result.Chunks, err
 	})
 }
 
 // SealShard joins a shard's batches, of which there are u.Batch.
 func (a *Activities) SealShard(ctx context.Context, u workflows.Unit) (workflows.UnitResult, error) {
-	return a.counted(ctx, u, func(ctx context.Context, run *pipeline.Run) (int64, error) {
-		result, err := run.SealShard(ctx, u.N, u.Batch)
+	return a.counted(ctx, u, func(ctx context.Context, work *upkeep.Run) (int64, error) {
+		result, err := work.SealShard(ctx, u.N, u.Batch)
 		return result.Chunks, err
 	})
 }
@@ -66,10 +67,10 @@ func (a *Activities) SealShard(ctx context.Context, u workflows.Unit) (workflows
 // SealExtraction numbers the shards' chunks and chooses the number of class partitions.
 func (a *Activities) SealExtraction(ctx context.Context, b workflows.Build) (workflows.Extracted, error) {
 	var out workflows.Extracted
-	err := a.unit(ctx, b, "extract", func(ctx context.Context, run *pipeline.Run) error {
-		partitions, err := run.SealExtraction(ctx)
+	err := a.unit(ctx, b, "extract", func(ctx context.Context, work *upkeep.Run) error {
+		partitions, err := work.SealExtraction(ctx)
 		out.Partitions, out.Pieces = partitions.Partitions, partitions.Pieces.Count()
-		if len(run.Settings.Enrich) > 0 {
+		if len(work.Settings.Enrich) > 0 {
 			out.Enrich = partitions.Partitions
 		}
 		return err
@@ -79,83 +80,83 @@ func (a *Activities) SealExtraction(ctx context.Context, b workflows.Build) (wor
 
 // ReducePartition reduces one partition of classes.
 func (a *Activities) ReducePartition(ctx context.Context, u workflows.Unit) (workflows.UnitResult, error) {
-	return a.whole(ctx, u, func(ctx context.Context, run *pipeline.Run) error {
-		_, err := run.Reduce(ctx, u.N)
+	return a.whole(ctx, u, func(ctx context.Context, work *upkeep.Run) error {
+		_, err := work.Reduce(ctx, u.N)
 		return err
 	})
 }
 
 // ShortenPartition shortens the long class texts of a partition.
 func (a *Activities) ShortenPartition(ctx context.Context, u workflows.Unit) (workflows.UnitResult, error) {
-	return a.whole(ctx, u, func(ctx context.Context, run *pipeline.Run) error {
-		_, err := run.Shorten(ctx, u.N)
+	return a.whole(ctx, u, func(ctx context.Context, work *upkeep.Run) error {
+		_, err := work.Shorten(ctx, u.N)
 		return err
 	})
 }
 
 // EmbedPart pays for the new vectors of a class partition or of a shard of chunks.
 func (a *Activities) EmbedPart(ctx context.Context, u workflows.Unit) (workflows.UnitResult, error) {
-	return a.whole(ctx, u, func(ctx context.Context, run *pipeline.Run) error {
-		_, err := run.Embed(ctx, u.N)
+	return a.whole(ctx, u, func(ctx context.Context, work *upkeep.Run) error {
+		_, err := work.Embed(ctx, u.N)
 		return err
 	})
 }
 
 // LoadPart loads a class partition or a shard of chunks.
 func (a *Activities) LoadPart(ctx context.Context, u workflows.Unit) (workflows.UnitResult, error) {
-	return a.whole(ctx, u, func(ctx context.Context, run *pipeline.Run) error {
-		_, err := run.Load(ctx, u.N)
+	return a.whole(ctx, u, func(ctx context.Context, work *upkeep.Run) error {
+		_, err := work.Load(ctx, u.N)
 		return err
 	})
 }
 
 // ImportVectors has the vector store import what load wrote for collections that are new.
 func (a *Activities) ImportVectors(ctx context.Context, b workflows.Build) error {
-	return a.unit(ctx, b, "load", func(ctx context.Context, run *pipeline.Run) error { return run.Import(ctx) })
+	return a.unit(ctx, b, "load", func(ctx context.Context, work *upkeep.Run) error { return work.Import(ctx) })
 }
 
 // WritePiece writes one split, or one class run.
 func (a *Activities) WritePiece(ctx context.Context, u workflows.Unit) (workflows.UnitResult, error) {
-	return a.whole(ctx, u, func(ctx context.Context, run *pipeline.Run) error { return run.WritePiece(ctx, u.N) })
+	return a.whole(ctx, u, func(ctx context.Context, work *upkeep.Run) error { return work.WritePiece(ctx, u.N) })
 }
 
 // WriteSegments writes what queries map, and the manifest as a draft.
 func (a *Activities) WriteSegments(ctx context.Context, u workflows.Unit) (workflows.UnitResult, error) {
-	return a.whole(ctx, u, func(ctx context.Context, run *pipeline.Run) error {
-		_, err := run.WriteSegments(ctx)
+	return a.whole(ctx, u, func(ctx context.Context, work *upkeep.Run) error {
+		_, err := work.WriteSegments(ctx)
 		return err
 	})
 }
 
 // EnrichPart pays for what the enrichments of the generation lack of a part of its chunks.
 func (a *Activities) EnrichPart(ctx context.Context, u workflows.Unit) (workflows.UnitResult, error) {
-	return a.whole(ctx, u, func(ctx context.Context, run *pipeline.Run) error { return run.EnrichPart(ctx, u.N) })
+	return a.whole(ctx, u, func(ctx context.Context, work *upkeep.Run) error { return work.EnrichPart(ctx, u.N) })
 }
 
 // SealEnrichment writes the files of the enrichments.
 func (a *Activities) SealEnrichment(ctx context.Context, b workflows.Build) error {
-	return a.unit(ctx, b, "enrich", func(ctx context.Context, run *pipeline.Run) error { return run.SealEnrichment(ctx) })
+	return a.unit(ctx, b, "enrich", func(ctx context.Context, work *upkeep.Run) error { return work.SealEnrichment(ctx) })
 }
 
 // VerifyPart checks one partition's records and vectors, or one shard's vectors.
 func (a *Activities) VerifyPart(ctx context.Context, u workflows.Unit) (workflows.UnitResult, error) {
-	return a.whole(ctx, u, func(ctx context.Context, run *pipeline.Run) error {
-		_, err := run.Verify(ctx, u.N)
+	return a.whole(ctx, u, func(ctx context.Context, work *upkeep.Run) error {
+		_, err := work.Verify(ctx, u.N)
 		return err
 	})
 }
 
 // counted runs a unit that tells how many pieces of its stage it did.
 func (a *Activities) counted(
-	ctx context.Context, u workflows.Unit, do func(context.Context, *pipeline.Run) (int64, error),
+	ctx context.Context, u workflows.Unit, do func(context.Context, *upkeep.Run) (int64, error),
 ) (workflows.UnitResult, error) {
 	var result workflows.UnitResult
 	if err := checkUnit(u); err != nil {
 		return result, a.refuse(err)
 	}
-	err := a.unit(ctx, u.Build, u.Stage, func(ctx context.Context, run *pipeline.Run) error {
+	err := a.unit(ctx, u.Build, u.Stage, func(ctx context.Context, work *upkeep.Run) error {
 		var err error
-		result.Done, err = do(ctx, run)
+		result.Done, err = do(ctx, work)
 		return err
 	})
 	return result, err
@@ -163,7 +164,7 @@ func (a *Activities) counted(
 
 // whole runs a unit that counts as one.
 func (a *Activities) whole(
-	ctx context.Context, u workflows.Unit, do func(context.Context, *pipeline.Run) error,
+	ctx context.Context, u workflows.Unit, do func(context.Context, *upkeep.Run) error,
 ) (workflows.UnitResult, error) {
-	return a.counted(ctx, u, func(ctx context.Context, run *pipeline.Run) (int64, error) { return 1, do(ctx, run) })
+	return a.counted(ctx, u, func(ctx context.Context, work *upkeep.Run) (int64, error) { return 1, do(ctx, work) })
 }

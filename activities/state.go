@@ -5,7 +5,8 @@ import (
 	"errors"
 
 	"github.com/unweaver/unweaver/internal/core"
-	"github.com/unweaver/unweaver/internal/pipeline"
+	"github.com/unweaver/unweaver/internal/pipeline/run"
+	"github.com/unweaver/unweaver/internal/pipeline/upkeep"
 	"github.com/unweaver/unweaver/workflows"
 )
 
@@ -15,8 +16,8 @@ func (a *Activities) BeginStage(ctx context.Context, in workflows.StageState) er
 		return a.refuse(err)
 	}
 	a.Log.Info("stage begins", "run_id", job(in.Build).Name(), "stage", in.Stage, "total", in.Total)
-	return a.short(ctx, in.Build, in.Stage, func(ctx context.Context, run *pipeline.Run) error {
-		return run.BeginStage(ctx, holder(ctx), in.Stage, in.Total)
+	return a.short(ctx, in.Build, in.Stage, func(ctx context.Context, work *upkeep.Run) error {
+		return work.BeginStage(ctx, holder(ctx), in.Stage, in.Total)
 	})
 }
 
@@ -27,29 +28,29 @@ func (a *Activities) EndBuild(ctx context.Context, end workflows.End) (workflows
 		return workflows.Ended{}, a.refuse(err)
 	}
 	return a.noted(end, func() error {
-		return a.short(ctx, end.Build, "end", func(ctx context.Context, run *pipeline.Run) error {
+		return a.short(ctx, end.Build, "end", func(ctx context.Context, work *upkeep.Run) error {
 			if end.Status == core.StatusWaiting {
-				if err := run.Waits(ctx, holder(ctx), ending(end)); err != nil {
+				if err := work.Waits(ctx, holder(ctx), ending(end)); err != nil {
 					return err
 				}
-			} else if err := run.End(ctx, own(ctx, run), ending(end)); err != nil {
+			} else if err := work.End(ctx, own(ctx, work), ending(end)); err != nil {
 				return err
 			}
-			a.told(ctx, run, end)
+			a.told(ctx, work, end)
 			return nil
 		})
 	})
 }
 
-func ending(end workflows.End) pipeline.Ending {
-	out := pipeline.Ending{
+func ending(end workflows.End) run.Ending {
+	out := run.Ending{
 		Status: end.Status, Reason: end.Reason, Ref: end.Ref, Detail: end.Detail, Unchanged: end.Unchanged,
 	}
 	if w := end.Waiting; w != nil {
 		out.Waiting = &core.Waiting{Since: w.Since, Next: w.Next, Tries: w.Tries}
 	}
 	if w := end.Warning; w != nil {
-		out.Warning = &pipeline.Warning{Code: w.Code, Object: w.Object, Ref: w.Ref}
+		out.Warning = &run.Warning{Code: w.Code, Object: w.Object, Ref: w.Ref}
 	}
 	return out
 }
@@ -63,17 +64,17 @@ func (a *Activities) SteerRun(ctx context.Context, steer workflows.Steer) (stopp
 	if err := checkSteer(steer); err != nil {
 		return stopped, a.refuse(err)
 	}
-	do := func(ctx context.Context, run *pipeline.Run) (err error) {
+	do := func(ctx context.Context, work *upkeep.Run) (err error) {
 		var budget *core.Budget
 		if steer.NewBudget != nil {
-			all := over(steer.NewBudget, run.Settings.Budget)
+			all := over(steer.NewBudget, work.Settings.Budget)
 			budget = &all
 		}
 		switch steer.Command {
-		case pipeline.CommandConcurrency, pipeline.CommandBudget, pipeline.CommandRates:
-			return run.Limit(ctx, budget, (*core.LiveLimits)(steer.NewLimits))
+		case run.CommandConcurrency, run.CommandBudget, run.CommandRates:
+			return work.Limit(ctx, budget, (*core.LiveLimits)(steer.NewLimits))
 		}
-		stopped.InFlight, err = run.Steer(ctx, steer.Command, budget)
+		stopped.InFlight, err = work.Steer(ctx, steer.Command, budget)
 		return err
 	}
 	if steer.Spec == "" { // a restore: it has no configuration

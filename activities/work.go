@@ -7,7 +7,7 @@ import (
 	"go.temporal.io/sdk/activity"
 
 	"github.com/unweaver/unweaver/internal/fault"
-	"github.com/unweaver/unweaver/internal/pipeline"
+	"github.com/unweaver/unweaver/internal/pipeline/upkeep"
 	"github.com/unweaver/unweaver/internal/stream/parallel"
 )
 
@@ -18,7 +18,7 @@ var stall = 12 * time.Minute
 // work runs a unit. It is refused where the run is stopped; its context is cancelled when the run is stopped while it
 // works, when another run has its lease, and when it hangs: where it does not even notice that, the engine gives it to
 // another worker.
-func (c *call) work(ctx context.Context, do func(context.Context, *pipeline.Run) error) error {
+func (c *call) work(ctx context.Context, do func(context.Context, *upkeep.Run) error) error {
 	watched, end := c.run.Watch(ctx)
 	defer end()
 	if err := c.run.Look(watched); err != nil {
@@ -98,7 +98,7 @@ func every(interval time.Duration, stop <-chan struct{}, do func() (more bool)) 
 }
 
 // guarded makes an error of a panic, without what the panic says: that may hold a document's text.
-func guarded(ctx context.Context, run *pipeline.Run, do func(context.Context, *pipeline.Run) error) (err error) {
+func guarded(ctx context.Context, run *upkeep.Run, do func(context.Context, *upkeep.Run) error) (err error) {
 	defer parallel.Caught(&err)
 	return do(ctx, run)
 }

@@ -9,7 +9,8 @@ import (
 	"github.com/unweaver/unweaver/internal/artifact/rows"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
-	"github.com/unweaver/unweaver/internal/pipeline"
+	"github.com/unweaver/unweaver/internal/pipeline/run"
+	"github.com/unweaver/unweaver/internal/pipeline/upkeep"
 	"github.com/unweaver/unweaver/internal/stage/classmerge"
 	"github.com/unweaver/unweaver/internal/stage/collect"
 	"github.com/unweaver/unweaver/internal/store/blob"
@@ -21,27 +22,27 @@ import (
 func (s *site) audit(t *testing.T, sample core.Sample, repair bool) (core.Audit, error) {
 	t.Helper()
 	s.runs++
-	job := pipeline.Job{Index: s.spec.Index, Generation: fmt.Sprintf("audit-%03d", s.runs)}
-	run := s.Bare(job, core.StageAudit, pipeline.AuditFolder)
-	defer run.Close()
-	parts, err := run.OpenAudit(t.Context(), sample, repair)
+	job := run.Job{Index: s.spec.Index, Generation: fmt.Sprintf("audit-%03d", s.runs)}
+	work := s.Bare(job, core.StageAudit, upkeep.AuditFolder)
+	defer work.Close()
+	parts, err := work.OpenAudit(t.Context(), sample, repair)
 	for part := 0; part < parts && err == nil; part++ {
-		_, err = run.AuditPart(t.Context(), part)
+		_, err = work.AuditPart(t.Context(), part)
 	}
 	if err == nil {
-		err = run.SealAudit(t.Context())
+		err = work.SealAudit(t.Context())
 	}
-	ending := pipeline.Ending{Status: core.StatusCompleted}
+	ending := run.Ending{Status: core.StatusCompleted}
 	if err != nil {
-		ending = pipeline.Ending{Status: core.StatusFailed, Reason: string(fault.CodeOf(err))}
+		ending = run.Ending{Status: core.StatusFailed, Reason: string(fault.CodeOf(err))}
 	}
-	if err := run.EndRestore(t.Context(), pipeline.Holder{Workflow: "audit/docs", Run: "r"}, ending); err != nil {
+	if err := work.EndRestore(t.Context(), run.Holder{Workflow: "audit/docs", Run: "r"}, ending); err != nil {
 		t.Fatal(err)
 	}
 	if left := keysBelow(t, s.Artifacts, s.spec.Index+"/runs/"+job.Generation+"/"); len(left) > 0 {
 		t.Errorf("it left scratch: %v", left)
 	}
-	state, stateErr := pipeline.State(t.Context(), s.Coordination, job.Name())
+	state, stateErr := run.State(t.Context(), s.Coordination, job.Name())
 	if stateErr != nil {
 		t.Fatal(stateErr)
 	}
@@ -223,10 +224,10 @@ func TestAnAuditThatStoodStillIsNotMisledByWhatWasCollected(t *testing.T) {
 	for _, repair := range []bool{false, true} {
 		s := newSite(t, sample(20))
 		s.night(t)
-		job := pipeline.Job{Index: s.spec.Index, Generation: "audit-paused"}
-		run := s.Bare(job, core.StageAudit, pipeline.AuditFolder)
-		defer run.Close()
-		parts, err := run.OpenAudit(t.Context(), core.Everything, repair)
+		job := run.Job{Index: s.spec.Index, Generation: "audit-paused"}
+		work := s.Bare(job, core.StageAudit, upkeep.AuditFolder)
+		defer work.Close()
+		parts, err := work.OpenAudit(t.Context(), core.Everything, repair)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -242,7 +243,7 @@ func TestAnAuditThatStoodStillIsNotMisledByWhatWasCollected(t *testing.T) {
 		}
 		refused := -1
 		for part := range parts {
-			switch _, err := run.AuditPart(t.Context(), part); {
+			switch _, err := work.AuditPart(t.Context(), part); {
 			case fault.Is(err, fault.GenCollected):
 				refused = part
 			case err != nil:
@@ -260,7 +261,7 @@ func TestAnAuditThatStoodStillIsNotMisledByWhatWasCollected(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if _, err := run.AuditPart(t.Context(), refused); !fault.Is(err, fault.GenCollected) {
+		if _, err := work.AuditPart(t.Context(), refused); !fault.Is(err, fault.GenCollected) {
 			t.Errorf("repair %v: of a generation without a reference: %v", repair, err)
 		}
 	}

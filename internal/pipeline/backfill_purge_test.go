@@ -7,7 +7,7 @@ import (
 
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
-	"github.com/unweaver/unweaver/internal/pipeline"
+	"github.com/unweaver/unweaver/internal/pipeline/run"
 	"github.com/unweaver/unweaver/internal/testkit/modeltest"
 )
 
@@ -95,7 +95,7 @@ func TestAListOfABackfillNamesNoPurgedDocument(t *testing.T) {
 	if where := s.holding(t, "secret.md"); len(where) > 0 {
 		t.Errorf("still named in %q", where)
 	}
-	all, err := pipeline.Backfills(t.Context(), s.index())
+	all, err := run.Backfills(t.Context(), s.index())
 	if err != nil || len(all) != 2 {
 		t.Fatalf("%+v, %v", all, err)
 	}

@@ -11,14 +11,15 @@ import (
 	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
-	"github.com/unweaver/unweaver/internal/pipeline"
+	"github.com/unweaver/unweaver/internal/pipeline/run"
+	"github.com/unweaver/unweaver/internal/pipeline/upkeep"
 	"github.com/unweaver/unweaver/internal/testkit/modeltest"
 )
 
 // filling is the payments of a backfill of a site.
 type filling struct {
 	*paidSite
-	job   pipeline.Job
+	job   run.Job
 	index artifact.Index
 }
 
@@ -28,7 +29,7 @@ func (s *paidSite) fills(t *testing.T, name string, choice core.BackfillChoice) 
 	job, _ := s.job(t)
 	f := &filling{paidSite: s, job: job, index: artifact.Index{Store: s.blobs, Name: "docs"}}
 	f.job.Generation, f.job.Backfill, f.job.Batch = "backfill-"+name+"-1", name, 4
-	err := pipeline.KeepBackfill(t.Context(), f.index, core.Backfill{
+	err := upkeep.KeepBackfill(t.Context(), f.index, core.Backfill{
 		Index: "docs", Name: name, Run: "docs/" + f.job.Generation, Choice: choice, Started: time.Now().UTC(),
 	})
 	if err != nil {
@@ -38,28 +39,28 @@ func (s *paidSite) fills(t *testing.T, name string, choice core.BackfillChoice) 
 }
 
 // unit does a piece of the payments, as an activity does.
-func (f *filling) unit(ctx context.Context, do func(context.Context, *pipeline.Run) error) error {
-	run := f.Bare(f.job, "backfill", pipeline.BackfillFolder)
-	defer run.Close()
-	if err := run.Configure(ctx); err != nil {
+func (f *filling) unit(ctx context.Context, do func(context.Context, *upkeep.Run) error) error {
+	work := f.Bare(f.job, "backfill", upkeep.BackfillFolder)
+	defer work.Close()
+	if err := work.Configure(ctx); err != nil {
 		return err
 	}
-	watched, end := run.Watch(ctx)
+	watched, end := work.Watch(ctx)
 	defer end()
-	if err := run.Look(watched); err != nil {
+	if err := work.Look(watched); err != nil {
 		return err
 	}
-	err := do(watched, run)
+	err := do(watched, work)
 	if cause := context.Cause(watched); err != nil && cause != nil {
 		err = cause
 	}
 	return err
 }
 
-func (f *filling) open(t *testing.T) (opened pipeline.OpenedBackfill) {
+func (f *filling) open(t *testing.T) (opened upkeep.OpenedBackfill) {
 	t.Helper()
-	err := f.unit(t.Context(), func(ctx context.Context, run *pipeline.Run) (err error) {
-		opened, err = run.OpenBackfill(ctx)
+	err := f.unit(t.Context(), func(ctx context.Context, work *upkeep.Run) (err error) {
+		opened, err = work.OpenBackfill(ctx)
 		return err
 	})
 	if err != nil {
@@ -70,8 +71,8 @@ func (f *filling) open(t *testing.T) (opened pipeline.OpenedBackfill) {
 
 func nobody(context.Context) (string, error) { return "", nil }
 
-func (f *filling) pay(ctx context.Context, unit int, going pipeline.Going) error {
-	return f.unit(ctx, func(ctx context.Context, run *pipeline.Run) error { return run.PayBackfill(ctx, unit, going) })
+func (f *filling) pay(ctx context.Context, unit int, going upkeep.Going) error {
+	return f.unit(ctx, func(ctx context.Context, work *upkeep.Run) error { return work.PayBackfill(ctx, unit, going) })
 }
 
 // publish is the build that publishes it.
@@ -84,13 +85,13 @@ func (f *filling) publish(t *testing.T) outcome {
 
 func (f *filling) end(t *testing.T, status string) core.Backfill {
 	t.Helper()
-	err := f.unit(t.Context(), func(ctx context.Context, run *pipeline.Run) error {
-		return run.EndBackfill(ctx, pipeline.Ending{Status: status})
+	err := f.unit(t.Context(), func(ctx context.Context, work *upkeep.Run) error {
+		return work.EndBackfill(ctx, run.Ending{Status: status})
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	out, err := pipeline.ReadBackfill(t.Context(), f.index, f.job.Backfill)
+	out, err := run.ReadBackfill(t.Context(), f.index, f.job.Backfill)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -99,7 +100,7 @@ func (f *filling) end(t *testing.T, status string) core.Backfill {
 
 func (f *filling) state(t *testing.T) core.Backfill {
 	t.Helper()
-	out, err := pipeline.ReadBackfill(t.Context(), f.index, f.job.Backfill)
+	out, err := run.ReadBackfill(t.Context(), f.index, f.job.Backfill)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -184,8 +185,8 @@ func TestAKilledBackfillPaysForNothingTwice(t *testing.T) {
 // note writes down which build publishes it, as its workflow does.
 func (f *filling) note(t *testing.T, generation string) {
 	t.Helper()
-	err := f.unit(t.Context(), func(ctx context.Context, run *pipeline.Run) error {
-		return run.NoteBackfill(ctx, func(state *core.BackfillState) {
+	err := f.unit(t.Context(), func(ctx context.Context, work *upkeep.Run) error {
+		return work.NoteBackfill(ctx, func(state *core.BackfillState) {
 			state.Builds = append(state.Builds, core.BackfillBuild{Run: "docs/" + generation})
 		})
 	})
@@ -240,7 +241,7 @@ func TestABackfillLetsABuildGoFirst(t *testing.T) {
 		if now := f.state(t); now.YieldsTo != "docs/night" || s.server.Stats().Chat != before {
 			t.Errorf("%+v, %d calls", now.BackfillProgress, s.server.Stats().Chat-before)
 		}
-		if err := s.steer(f.job, pipeline.CommandPause, nil); err != nil {
+		if err := s.steer(f.job, run.CommandPause, nil); err != nil {
 			t.Error(err)
 		}
 		return "docs/night", nil
@@ -248,7 +249,7 @@ func TestABackfillLetsABuildGoFirst(t *testing.T) {
 	if !fault.Is(err, fault.Paused) {
 		t.Errorf("%v", err)
 	}
-	if err := s.steer(f.job, pipeline.CommandResume, nil); err != nil {
+	if err := s.steer(f.job, run.CommandResume, nil); err != nil {
 		t.Fatal(err)
 	}
 	if err := f.pay(t.Context(), 0, nobody); err != nil {
@@ -268,14 +269,14 @@ func TestABackfillOfAnIndexThatIsMadeAgainIsRefused(t *testing.T) {
 	s.spec.Shortening.Threshold++
 	f := s.fills(t, "old", core.BackfillChoice{Prefix: "old/"})
 	before := s.server.Stats().Chat
-	err := f.unit(t.Context(), func(ctx context.Context, run *pipeline.Run) error {
-		_, err := run.OpenBackfill(ctx)
+	err := f.unit(t.Context(), func(ctx context.Context, work *upkeep.Run) error {
+		_, err := work.OpenBackfill(ctx)
 		return err
 	})
 	if !fault.Is(err, fault.PlanMoved) || s.server.Stats().Chat != before {
 		t.Errorf("%v, %d calls", err, s.server.Stats().Chat-before)
 	}
-	if _, err := pipeline.ReadBackfill(t.Context(), f.index, "other"); !fault.Is(err, fault.NotFound) {
+	if _, err := run.ReadBackfill(t.Context(), f.index, "other"); !fault.Is(err, fault.NotFound) {
 		t.Errorf("%v", err)
 	}
 }
@@ -283,18 +284,18 @@ func TestABackfillOfAnIndexThatIsMadeAgainIsRefused(t *testing.T) {
 func TestBackfillsAreListedTheLastBegunFirst(t *testing.T) {
 	s := newSite(t, sample(1))
 	index := artifact.Index{Store: s.Artifacts, Name: "docs"}
-	if all, err := pipeline.Backfills(t.Context(), index); err != nil || len(all) != 0 {
+	if all, err := run.Backfills(t.Context(), index); err != nil || len(all) != 0 {
 		t.Fatal(all, err)
 	}
 	begun := time.Date(2026, 11, 20, 8, 0, 0, 0, time.UTC)
 	for i, name := range []string{"b", "c", "a"} {
 		one := core.Backfill{Name: name, Started: begun.Add(time.Duration(i) * time.Hour)}
-		err := pipeline.KeepBackfill(t.Context(), index, one)
+		err := upkeep.KeepBackfill(t.Context(), index, one)
 		if err != nil {
 			t.Fatal(err)
 		}
 	}
-	all, err := pipeline.Backfills(t.Context(), index)
+	all, err := run.Backfills(t.Context(), index)
 	var names []string
 	for _, one := range all {
 		names = append(names, one.Name)

@@ -10,7 +10,7 @@ import (
 
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
-	"github.com/unweaver/unweaver/internal/pipeline"
+	"github.com/unweaver/unweaver/internal/pipeline/run"
 	"github.com/unweaver/unweaver/internal/testkit/modeltest"
 )
 
@@ -69,7 +69,7 @@ func TestABuildInBatchesPaysForNothingTwice(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			report := s.end(t, job, holder, pipeline.Ending{Status: out.published.Status})
+			report := s.end(t, job, holder, run.Ending{Status: out.published.Status})
 			if got := s.site.current(t).Hashes; got != want {
 				t.Errorf("hashes %v, those of an online build are %v", got, want)
 			}
@@ -100,7 +100,7 @@ func TestBatchesAreAccountedForAtTheirPrice(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	report := s.end(t, job, holder, pipeline.Ending{Status: out.published.Status})
+	report := s.end(t, job, holder, run.Ending{Status: out.published.Status})
 	stats := s.server.Stats()
 	cost := func(tokens modeltest.Cost) float64 {
 		return (3*float64(tokens.Prompt) + 15*float64(tokens.Completion)) / 1e6
@@ -139,8 +139,8 @@ func TestABudgetBoundsBatches(t *testing.T) {
 	if created, _ := s.server.Batches(); !fault.Is(err, fault.BudgetSpent) || created != 0 {
 		t.Fatalf("%d batches, %v", created, err)
 	}
-	s.end(t, job, holder, pipeline.Ending{Status: core.StatusPaused, Reason: string(fault.BudgetSpent)})
-	if err := s.steer(job, pipeline.CommandResume, &core.Budget{}); err != nil {
+	s.end(t, job, holder, run.Ending{Status: core.StatusPaused, Reason: string(fault.BudgetSpent)})
+	if err := s.steer(job, run.CommandResume, &core.Budget{}); err != nil {
 		t.Fatal(err)
 	}
 	if out, err := s.stages(t.Context(), job, holder); err != nil || out.published.Status != core.StatusCompleted {
@@ -161,7 +161,7 @@ func TestWhatACancelledBatchAnsweredIsNotPaidAgain(t *testing.T) {
 	s.process().put = func(key string) error {
 		if strings.Contains(key, "/batches/") && polls.Add(1) == 4 { // two rounds were begun, and are at work
 			go func() {
-				if err := s.steer(job, pipeline.CommandCancel, nil); err != nil {
+				if err := s.steer(job, run.CommandCancel, nil); err != nil {
 					t.Error(err)
 				}
 			}()
@@ -171,7 +171,7 @@ func TestWhatACancelledBatchAnsweredIsNotPaidAgain(t *testing.T) {
 	if _, err := s.stages(t.Context(), job, holder); !fault.Is(err, fault.Cancelled) {
 		t.Fatal(err)
 	}
-	s.end(t, job, holder, pipeline.Ending{Status: core.StatusCancelled})
+	s.end(t, job, holder, run.Ending{Status: core.StatusCancelled})
 	s.server.SetBatchFaults(modeltest.BatchFaults{})
 	s.begin()
 	s.write(t, map[string]string{"another.md": "# Quay\n\nThe quay of Old Verin was built by Dora Sanz.\n"})
@@ -195,8 +195,8 @@ func TestTwoIndexesInBatchesPayOnce(t *testing.T) {
 	second, secondHolder := s.start(t)
 	var building sync.WaitGroup
 	for _, one := range []struct {
-		job    pipeline.Job
-		holder pipeline.Holder
+		job    run.Job
+		holder run.Holder
 	}{{first, firstHolder}, {second, secondHolder}} {
 		building.Go(func() {
 			if _, err := s.stages(t.Context(), one.job, one.holder); err != nil {

@@ -9,7 +9,8 @@ import (
 
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
-	"github.com/unweaver/unweaver/internal/pipeline"
+	"github.com/unweaver/unweaver/internal/pipeline/run"
+	"github.com/unweaver/unweaver/internal/pipeline/upkeep"
 	"github.com/unweaver/unweaver/internal/store/blob"
 	blobmemory "github.com/unweaver/unweaver/internal/store/blob/memory"
 )
@@ -26,8 +27,8 @@ func (u unlisted) List(context.Context, string, string) iter.Seq2[blob.Info, err
 func TestTheNextRunDeletesTheCopiesOfOneThatWasCancelled(t *testing.T) {
 	s := newSite(t, sample(8))
 	job, holder := s.leased(t) // cancelled while it imported
-	err := s.unit(t.Context(), job, "end", func(ctx context.Context, run *pipeline.Run) error {
-		return run.End(ctx, holder, pipeline.Ending{Status: core.StatusCancelled})
+	err := s.unit(t.Context(), job, "end", func(ctx context.Context, work *upkeep.Run) error {
+		return work.End(ctx, holder, run.Ending{Status: core.StatusCancelled})
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -10,7 +10,8 @@ import (
 
 	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/core"
-	"github.com/unweaver/unweaver/internal/pipeline"
+	"github.com/unweaver/unweaver/internal/pipeline/run"
+	"github.com/unweaver/unweaver/internal/pipeline/upkeep"
 	"github.com/unweaver/unweaver/internal/store/blob"
 )
 
@@ -70,13 +71,13 @@ func TestTheCourseOfALongRunIsNotedOnceByAllProcesses(t *testing.T) {
 	s := newSite(t, sample(1))
 	job, _ := s.begin(t)
 	synctest.Test(t, func(t *testing.T) {
-		holder := pipeline.Holder{Workflow: job.Holder.Workflow, Run: "run"}
-		var runs []*pipeline.Run
+		holder := run.Holder{Workflow: job.Holder.Workflow, Run: "run"}
+		var runs []*upkeep.Run
 		for range 3 {
-			other := s.Another() // another process
-			run := other.Bare(job, core.StageExtract, "")
-			defer run.Close()
-			runs = append(runs, run)
+			other := portsOfAnother(s.Ports) // another process
+			work := upkeep.Bare(other, job, core.StageExtract, "")
+			defer work.Close()
+			runs = append(runs, work)
 		}
 		if err := runs[0].BeginStage(t.Context(), holder, core.StageExtract, 1000); err != nil {
 			t.Fatal(err)
@@ -89,8 +90,8 @@ func TestTheCourseOfALongRunIsNotedOnceByAllProcesses(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			for _, run := range runs {
-				if err := run.Renew(t.Context()); err != nil {
+			for _, work := range runs {
+				if err := work.Renew(t.Context()); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -112,10 +113,10 @@ func TestTheCourseOfALongRunIsNotedOnceByAllProcesses(t *testing.T) {
 				t.Fatalf("moments %+v and %+v", course[i-1], course[i])
 			}
 		}
-		if err := runs[0].Report(t.Context(), holder, pipeline.Ending{Status: core.StatusPaused}); err != nil {
+		if err := runs[0].Report(t.Context(), holder, run.Ending{Status: core.StatusPaused}); err != nil {
 			t.Fatal(err)
 		}
-		state, err := pipeline.State(context.Background(), s.Coordination, job.Name())
+		state, err := run.State(context.Background(), s.Coordination, job.Name())
 		if err != nil || len(state.Report.Course) < len(course) {
 			t.Errorf("the report of a pause has %d moments: %v", len(state.Report.Course), err)
 		}

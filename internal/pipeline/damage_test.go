@@ -16,7 +16,8 @@ import (
 	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
-	"github.com/unweaver/unweaver/internal/pipeline"
+	"github.com/unweaver/unweaver/internal/pipeline/run"
+	"github.com/unweaver/unweaver/internal/pipeline/upkeep"
 	"github.com/unweaver/unweaver/internal/store/blob"
 	recordsmemory "github.com/unweaver/unweaver/internal/store/records/memory"
 )
@@ -32,12 +33,12 @@ func (s *site) try(t *testing.T, way *how) (outcome, error) {
 	t.Helper()
 	job, holder := s.job(t)
 	index := artifact.Index{Store: s.Artifacts, Name: job.Index}
-	fence, err := pipeline.TakeLease(t.Context(), index, holder, nil)
+	fence, err := run.TakeLease(t.Context(), index, holder, nil)
 	if err != nil {
 		return outcome{}, err
 	}
 	job.Fence, job.Rebuild = fence, way.rebuild
-	settle := func(ctx context.Context, run *pipeline.Run) error { return run.Settle(ctx) }
+	settle := func(ctx context.Context, work *upkeep.Run) error { return work.Settle(ctx) }
 	if err := s.unit(t.Context(), job, "lease", settle); err != nil {
 		return outcome{}, err
 	}
@@ -50,21 +51,21 @@ func (s *site) try(t *testing.T, way *how) (outcome, error) {
 	if fault.Is(err, fault.Outgrown) && job.Anew == "" {
 		way.anew = true
 		job.Anew = "docs/why.json"
-		why := pipeline.Failure{Code: string(fault.CodeOf(err)), Text: err.Error()}
+		why := run.Failure{Code: string(fault.CodeOf(err)), Text: err.Error()}
 		if _, err := blob.WriteJSON(t.Context(), s.Artifacts, job.Anew, why, blob.Cond{}); err != nil {
 			t.Fatal(err)
 		}
 		out, err = s.stages(t.Context(), job, holder)
 	}
-	ending := pipeline.Ending{Status: out.published.Status, Reason: out.published.Reason}
+	ending := run.Ending{Status: out.published.Status, Reason: out.published.Reason}
 	switch {
 	case err != nil:
-		ending = pipeline.Ending{Status: core.StatusFailed, Reason: string(fault.CodeOf(err)), Detail: err.Error()}
+		ending = run.Ending{Status: core.StatusFailed, Reason: string(fault.CodeOf(err)), Detail: err.Error()}
 	case out.planned.Unchanged:
-		ending = pipeline.Ending{Status: out.planned.Status, Unchanged: true}
+		ending = run.Ending{Status: out.planned.Status, Unchanged: true}
 	}
-	ended := s.unit(t.Context(), job, "end", func(ctx context.Context, run *pipeline.Run) error {
-		return run.End(ctx, holder, ending)
+	ended := s.unit(t.Context(), job, "end", func(ctx context.Context, work *upkeep.Run) error {
+		return work.End(ctx, holder, ending)
 	})
 	if ended != nil {
 		t.Fatal(ended)
@@ -94,18 +95,18 @@ func (s *site) current(t *testing.T) *core.Manifest {
 func (s *site) restore(t *testing.T) error {
 	t.Helper()
 	s.runs++
-	job := pipeline.Job{Index: s.spec.Index, Generation: fmt.Sprintf("restore-%03d", s.runs)}
-	run := s.Bare(job, "restore", pipeline.RestoreFolder)
-	defer run.Close()
-	parts, err := run.OpenRestore(t.Context())
+	job := run.Job{Index: s.spec.Index, Generation: fmt.Sprintf("restore-%03d", s.runs)}
+	work := s.Bare(job, "restore", upkeep.RestoreFolder)
+	defer work.Close()
+	parts, err := work.OpenRestore(t.Context())
 	for part := 0; part < parts && err == nil; part++ {
-		_, err = run.RestorePart(t.Context(), part)
+		_, err = work.RestorePart(t.Context(), part)
 	}
 	if err == nil {
-		err = run.SealRestore(t.Context())
+		err = work.SealRestore(t.Context())
 	}
 	if err == nil {
-		err = run.Restored(t.Context())
+		err = work.Restored(t.Context())
 	}
 	return err
 }
@@ -214,7 +215,7 @@ func (s *site) heal(t *testing.T) (out outcome, steps []string) {
 			}
 		case strings.Contains(text, "cancel docs --lost"):
 			step += "`cancel INDEX --lost`"
-			if err := pipeline.MendLease(t.Context(), s.index()); err != nil {
+			if err := run.MendLease(t.Context(), s.index()); err != nil {
 				t.Fatal(err)
 			}
 		default:
@@ -321,7 +322,7 @@ func (s *touched) Get(ctx context.Context, key string, part blob.Range) (io.Read
 func TestEverySegmentOfTheParentIsReadOnceInSevenNights(t *testing.T) {
 	s := newSite(t, sample(40))
 	now := time.Date(2026, 11, 2, 3, 0, 0, 0, time.UTC)
-	s.Checks = pipeline.Checks{Bytes: 1, Now: func() time.Time { return now }}
+	s.Checks = run.Checks{Bytes: 1, Now: func() time.Time { return now }}
 	store := &touched{Store: s.Artifacts, whole: map[string]int{}}
 	s.Artifacts = store
 	first := s.night(t)

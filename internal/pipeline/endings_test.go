@@ -10,7 +10,7 @@ import (
 
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
-	"github.com/unweaver/unweaver/internal/pipeline"
+	"github.com/unweaver/unweaver/internal/pipeline/run"
 	"github.com/unweaver/unweaver/internal/testkit/modeltest"
 )
 
@@ -32,10 +32,10 @@ var endings = []ending{
 	{name: "completed with errors", status: core.StatusErrors, rubbish: 3, share: 0.5},
 	{name: "held", status: core.StatusHeld, rubbish: 10},
 	{name: "failed", status: core.StatusFailed, lose: "reduce"},
-	{name: "cancelled", status: core.StatusCancelled, steer: map[int64]string{30: pipeline.CommandCancel}},
+	{name: "cancelled", status: core.StatusCancelled, steer: map[int64]string{30: run.CommandCancel}},
 	{
 		name: "paused and resumed three times", status: core.StatusCompleted,
-		steer: map[int64]string{15: pipeline.CommandPause, 34: pipeline.CommandPause, 61: pipeline.CommandPause},
+		steer: map[int64]string{15: run.CommandPause, 34: run.CommandPause, 61: run.CommandPause},
 	},
 	{name: "budget spent, resumed with more", status: core.StatusCompleted, budget: 25},
 	{name: "killed once", status: core.StatusCompleted, kills: []int64{25}},
@@ -66,7 +66,7 @@ func TestReportsHoldWhatTheServerCountedInEveryEnding(t *testing.T) {
 }
 
 func (way ending) run(t *testing.T) string {
-	var job pipeline.Job
+	var job run.Job
 	var mu sync.Mutex
 	killed := 0
 	var wanted sync.WaitGroup
@@ -105,7 +105,7 @@ func (way ending) run(t *testing.T) string {
 			lose(t, s, "partitions.json")
 		}
 	}
-	var holder pipeline.Holder
+	var holder run.Holder
 	job, holder = s.start(t)
 	processes := 1
 	var report core.Report
@@ -124,17 +124,17 @@ func (way ending) run(t *testing.T) string {
 			processes++
 			continue
 		case fault.Is(err, fault.Paused) || fault.Is(err, fault.BudgetSpent):
-			s.end(t, job, holder, pipeline.Ending{Status: core.StatusPaused, Reason: string(fault.CodeOf(err))})
-			if err := s.steer(job, pipeline.CommandResume, &core.Budget{}); err != nil {
+			s.end(t, job, holder, run.Ending{Status: core.StatusPaused, Reason: string(fault.CodeOf(err))})
+			if err := s.steer(job, run.CommandResume, &core.Budget{}); err != nil {
 				t.Fatal(err)
 			}
 			continue
 		case fault.Is(err, fault.Cancelled):
-			report = s.end(t, job, holder, pipeline.Ending{Status: core.StatusCancelled})
+			report = s.end(t, job, holder, run.Ending{Status: core.StatusCancelled})
 		case err != nil:
-			report = s.end(t, job, holder, pipeline.Ending{Status: core.StatusFailed, Reason: string(fault.CodeOf(err))})
+			report = s.end(t, job, holder, run.Ending{Status: core.StatusFailed, Reason: string(fault.CodeOf(err))})
 		default:
-			report = s.end(t, job, holder, pipeline.Ending{Status: out.published.Status, Reason: out.published.Reason})
+			report = s.end(t, job, holder, run.Ending{Status: out.published.Status, Reason: out.published.Reason})
 		}
 		break
 	}

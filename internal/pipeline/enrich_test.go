@@ -1,4 +1,4 @@
-package pipeline
+package pipeline_test
 
 import (
 	"context"
@@ -9,6 +9,7 @@ import (
 
 	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/pipeline/unit"
 )
 
 // Listing is an enrichment that lists the chunks and the lengths of their texts.
@@ -21,14 +22,14 @@ type Listing struct {
 // Register makes it known for one test.
 func (l *Listing) Register(t *testing.T) {
 	t.Helper()
-	enrichments["listing"] = l
-	t.Cleanup(func() { delete(enrichments, "listing") })
+	unit.Enrichments["listing"] = l
+	t.Cleanup(func() { delete(unit.Enrichments, "listing") })
 }
 
-func (l *Listing) Rules(*Run) (string, error) { return l.Version, nil }
+func (l *Listing) Rules(*unit.Run) (string, error) { return l.Version, nil }
 
-func (l *Listing) Pay(ctx context.Context, r *Run, manifest *core.Manifest, n, parts int) error {
-	for chunk, err := range r.chunkTexts(ctx, manifest, n, parts) {
+func (l *Listing) Pay(ctx context.Context, r *unit.Run, manifest *core.Manifest, n, parts int) error {
+	for chunk, err := range r.ChunkTexts(ctx, manifest, n, parts) {
 		if err != nil {
 			return err
 		}
@@ -39,11 +40,11 @@ func (l *Listing) Pay(ctx context.Context, r *Run, manifest *core.Manifest, n, p
 	return nil
 }
 
-func (l *Listing) Seal(ctx context.Context, r *Run, manifest *core.Manifest) (Enriched, error) {
+func (l *Listing) Seal(ctx context.Context, r *unit.Run, manifest *core.Manifest) (unit.Enriched, error) {
 	var lines []string
-	for chunk, err := range r.chunkTexts(ctx, manifest, 0, 1) {
+	for chunk, err := range r.ChunkTexts(ctx, manifest, 0, 1) {
 		if err != nil {
-			return Enriched{}, err
+			return unit.Enriched{}, err
 		}
 		lines = append(lines, chunk.ID.String()+" "+chunk.Text)
 	}
@@ -51,7 +52,7 @@ func (l *Listing) Seal(ctx context.Context, r *Run, manifest *core.Manifest) (En
 	lines = slices.Compact(lines)
 	rows, err := artifact.NewRows()
 	if err != nil {
-		return Enriched{}, err
+		return unit.Enriched{}, err
 	}
 	defer rows.Discard()
 	for _, line := range lines {
@@ -59,7 +60,7 @@ func (l *Listing) Seal(ctx context.Context, r *Run, manifest *core.Manifest) (En
 		rows.Append(id, []byte(text))
 	}
 	made, fresh, err := rows.Segment(ctx, r.Index, 0)
-	out := Enriched{
+	out := unit.Enriched{
 		Enrichment: core.Enrichment{
 			Name: "listing", Rules: l.Version, Hash: core.Sum(lines...),
 			Counts: map[string]int64{"chunks": int64(len(lines))},

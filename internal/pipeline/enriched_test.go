@@ -6,14 +6,13 @@ import (
 	"testing"
 
 	"github.com/unweaver/unweaver/internal/core"
-	"github.com/unweaver/unweaver/internal/pipeline"
 )
 
 // An enrichment is made when the configuration names it, and again when chunks or its rules change; it comes to what
 // a build from nothing comes to, its files stay as long as a generation names them, and what it is made of stays as
 // it is.
 func TestAnEnrichmentFollowsTheGeneration(t *testing.T) {
-	listing := &pipeline.Listing{Version: "1"}
+	listing := &Listing{Version: "1"}
 	listing.Register(t)
 	s := newSite(t, sample(30))
 	steady(s)

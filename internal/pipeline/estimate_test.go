@@ -18,13 +18,14 @@ import (
 	"github.com/unweaver/unweaver/internal/document"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/model"
-	"github.com/unweaver/unweaver/internal/pipeline"
+	"github.com/unweaver/unweaver/internal/pipeline/run"
+	"github.com/unweaver/unweaver/internal/pipeline/upkeep"
 	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/internal/store/blob/dir"
 )
 
-func (s *site) estimating() pipeline.Estimating {
-	return pipeline.Estimating{
+func (s *site) estimating() upkeep.Estimating {
+	return upkeep.Estimating{
 		Artifacts: s.Artifacts, Corpora: s.Corpora, StoreID: s.StoreID, Settings: s.spec, Listed: true,
 		Models: func(spec core.Spec) (model.Set, error) { return s.Models(spec, nil) },
 		Folder: func(path string) (blob.Store, error) { return dir.Open(path) },
@@ -32,9 +33,9 @@ func (s *site) estimating() pipeline.Estimating {
 	}
 }
 
-func estimated(t *testing.T, in pipeline.Estimating) core.Estimated {
+func estimated(t *testing.T, in upkeep.Estimating) core.Estimated {
 	t.Helper()
-	report, err := pipeline.Estimate(t.Context(), in)
+	report, err := upkeep.Estimate(t.Context(), in)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -126,7 +127,7 @@ func TestAnEstimateSaysWhichSettingHasAllMadeAgain(t *testing.T) {
 		t.Errorf("%s, %+v", got, report.Why)
 	}
 	in.Why = "nowhere.md"
-	if _, err := pipeline.Estimate(t.Context(), in); !fault.Is(err, fault.NotFound) ||
+	if _, err := upkeep.Estimate(t.Context(), in); !fault.Is(err, fault.NotFound) ||
 		!strings.Contains(err.Error(), "nowhere.md") {
 		t.Errorf("a document that is not there: %v", err)
 	}
@@ -172,15 +173,15 @@ func TestAReportTellsWhatWasExpected(t *testing.T) {
 	index := artifact.Index{Store: s.Artifacts, Name: "docs"}
 	job, holder := s.leased(t)
 	expected := core.Estimate{Extract: core.Range{Low: 3, High: 7}}
-	if err := pipeline.Expect(t.Context(), index, job.Generation, expected); err != nil {
+	if err := upkeep.Expect(t.Context(), index, job.Generation, expected); err != nil {
 		t.Fatal(err)
 	}
 	out, err := s.stages(t.Context(), job, holder)
 	if err != nil {
 		t.Fatal(err)
 	}
-	err = s.unit(t.Context(), job, "end", func(ctx context.Context, run *pipeline.Run) error {
-		return run.End(ctx, holder, pipeline.Ending{Status: out.published.Status})
+	err = s.unit(t.Context(), job, "end", func(ctx context.Context, work *upkeep.Run) error {
+		return work.End(ctx, holder, run.Ending{Status: out.published.Status})
 	})
 	var report core.Report
 	if err == nil {

@@ -5,43 +5,44 @@ import (
 	"testing"
 
 	"github.com/unweaver/unweaver/internal/core"
-	"github.com/unweaver/unweaver/internal/pipeline"
+	"github.com/unweaver/unweaver/internal/pipeline/run"
 	"github.com/unweaver/unweaver/internal/pipeline/runlog"
+	"github.com/unweaver/unweaver/internal/pipeline/upkeep"
 )
 
 func TestAReportKeepsWhatHappenedAndTheRunLogReadsIt(t *testing.T) {
 	s := newSite(t, sample(6))
 	job, holder := s.job(t)
-	step := func(stage string, do func(ctx context.Context, run *pipeline.Run) error) {
+	step := func(stage string, do func(ctx context.Context, work *upkeep.Run) error) {
 		t.Helper()
 		if err := s.unit(t.Context(), job, stage, do); err != nil {
 			t.Fatal(err)
 		}
 	}
-	step("plan", func(ctx context.Context, run *pipeline.Run) error { return run.BeginStage(ctx, holder, "plan", 1) })
-	step("plan", func(ctx context.Context, run *pipeline.Run) error {
-		if _, err := run.Plan(ctx); err != nil {
+	step("plan", func(ctx context.Context, work *upkeep.Run) error { return work.BeginStage(ctx, holder, "plan", 1) })
+	step("plan", func(ctx context.Context, work *upkeep.Run) error {
+		if _, err := work.Plan(ctx); err != nil {
 			return err
 		}
-		return run.BeginStage(ctx, holder, "chunk", 6)
+		return work.BeginStage(ctx, holder, "chunk", 6)
 	})
 	source := runlog.Source{Artifacts: s.Artifacts, Runs: s.Coordination}
 	live, err := source.Read(t.Context(), "docs", "g001")
 	if err != nil || live.Documents != 6 || live.Unit != "documents" || live.Stage != "chunk" {
 		t.Fatalf("documents are known while chunks are cut: %+v, %v", live, err)
 	}
-	pause := pipeline.Ending{Status: core.StatusPaused, Reason: "budget_spent", Detail: "all is spent"}
+	pause := run.Ending{Status: core.StatusPaused, Reason: "budget_spent", Detail: "all is spent"}
 	for range 2 { // the second is a repeated attempt
-		step("end", func(ctx context.Context, run *pipeline.Run) error { return run.End(ctx, holder, pause) })
+		step("end", func(ctx context.Context, work *upkeep.Run) error { return work.End(ctx, holder, pause) })
 	}
-	step("steer", func(ctx context.Context, run *pipeline.Run) error { return run.Resumed(ctx) })
-	step("chunk", func(ctx context.Context, run *pipeline.Run) error {
-		run.ShowProblem(ctx, "chunk/1", core.Problem{Code: "store_unavailable", Object: "chunk", Detail: "no answer"})
-		run.Progress.Done(2)
-		return run.Flush(ctx)
+	step("steer", func(ctx context.Context, work *upkeep.Run) error { return work.Resumed(ctx) })
+	step("chunk", func(ctx context.Context, work *upkeep.Run) error {
+		work.ShowProblem(ctx, "chunk/1", core.Problem{Code: "store_unavailable", Object: "chunk", Detail: "no answer"})
+		work.Progress.Done(2)
+		return work.Flush(ctx)
 	})
-	step("end", func(ctx context.Context, run *pipeline.Run) error {
-		return run.End(ctx, holder, pipeline.Ending{Status: core.StatusCancelled, Reason: "cancelled"})
+	step("end", func(ctx context.Context, work *upkeep.Run) error {
+		return work.End(ctx, holder, run.Ending{Status: core.StatusCancelled, Reason: "cancelled"})
 	})
 	over, err := source.Read(t.Context(), "docs", "g001")
 	if err != nil {

@@ -12,12 +12,13 @@ import (
 	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
-	"github.com/unweaver/unweaver/internal/pipeline"
+	"github.com/unweaver/unweaver/internal/pipeline/run"
+	"github.com/unweaver/unweaver/internal/pipeline/upkeep"
 	"github.com/unweaver/unweaver/internal/store/blob"
 )
 
 // begin takes the lease for the next run of a site.
-func (s *site) begin(t *testing.T) (pipeline.Job, artifact.Index) {
+func (s *site) begin(t *testing.T) (run.Job, artifact.Index) {
 	t.Helper()
 	job, holder := s.job(t)
 	index := artifact.Index{Store: s.Artifacts, Name: job.Index}
@@ -130,7 +131,7 @@ func TestTheLeaseIsRenewedOnceInHalfAHeartbeatByAllUnitsOfAProcess(t *testing.T)
 	s.Artifacts = store
 	job, index := s.begin(t)
 	synctest.Test(t, func(t *testing.T) {
-		runs := make([]*pipeline.Run, 4)
+		runs := make([]*upkeep.Run, 4)
 		for i := range runs {
 			runs[i] = s.Bare(job, "extract", "")
 			defer runs[i].Close()
@@ -138,8 +139,8 @@ func TestTheLeaseIsRenewedOnceInHalfAHeartbeatByAllUnitsOfAProcess(t *testing.T)
 		store.writes.Store(0)
 		began := time.Now()
 		for time.Since(began) < 10*beats {
-			for _, run := range runs {
-				if err := run.Renew(t.Context()); err != nil {
+			for _, work := range runs {
+				if err := work.Renew(t.Context()); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -175,27 +176,27 @@ func TestALookThatFindsTheLeaseOldRenewsIt(t *testing.T) {
 	s := newSite(t, sample(1))
 	job, index := s.begin(t)
 	synctest.Test(t, func(t *testing.T) {
-		run := s.Bare(job, "collect", "")
-		defer run.Close()
-		other := pipeline.Holder{Workflow: "build/docs/two", Run: "2", Heartbeat: beats}
-		known := engine{{Workflow: job.Holder.Workflow, Run: job.Holder.Run}: pipeline.StandingClosed}
+		work := s.Bare(job, "collect", "")
+		defer work.Close()
+		other := run.Holder{Workflow: "build/docs/two", Run: "2", Heartbeat: beats}
+		known := engine{{Workflow: job.Holder.Workflow, Run: job.Holder.Run}: run.StandingClosed}
 		taken := make(chan time.Time)
 		go func() {
-			_, err := pipeline.TakeLease(t.Context(), index, other, known.standing)
+			_, err := run.TakeLease(t.Context(), index, other, known.standing)
 			if err != nil {
 				t.Error(err)
 			}
 			taken <- time.Now()
 		}()
 		time.Sleep(beats - beats/16) // a process that wakes up just before its lease passes on
-		if err := run.Guard(t.Context()); err != nil {
+		if err := work.Guard(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		looked := time.Now()
 		if at := <-taken; at.Sub(looked) < beats {
 			t.Errorf("taken %s after a look that permitted deletes", at.Sub(looked))
 		}
-		if err := run.Guard(t.Context()); !fault.Is(err, fault.LeaseLost) {
+		if err := work.Guard(t.Context()); !fault.Is(err, fault.LeaseLost) {
 			t.Error(err)
 		}
 	})
@@ -204,18 +205,18 @@ func TestALookThatFindsTheLeaseOldRenewsIt(t *testing.T) {
 func TestALeaseThatWasGivenBackOrDeclaredLostIsLost(t *testing.T) {
 	s := newSite(t, sample(1))
 	job, index := s.begin(t)
-	run := s.Bare(job, "extract", "")
-	defer run.Close()
-	if err := pipeline.GiveLease(t.Context(), index, job.Holder); err != nil {
+	work := s.Bare(job, "extract", "")
+	defer work.Close()
+	if err := run.GiveLease(t.Context(), index, job.Holder); err != nil {
 		t.Fatal(err)
 	}
-	if err := run.Guard(t.Context()); !fault.Is(err, fault.LeaseLost) {
+	if err := work.Guard(t.Context()); !fault.Is(err, fault.LeaseLost) {
 		t.Error(err)
 	}
 	if err := s.Artifacts.Delete(t.Context(), index.LeaseKey()); err != nil {
 		t.Fatal(err)
 	}
-	if err := run.Guard(t.Context()); !fault.Is(err, fault.LeaseLost) {
+	if err := work.Guard(t.Context()); !fault.Is(err, fault.LeaseLost) {
 		t.Error(err)
 	}
 }
@@ -231,23 +232,23 @@ func TestANameThatAGenerationHasIsRefusedByTheRunItself(t *testing.T) {
 	if fault.CodeOf(err) != fault.Cancelled { // the record of the run before stops it
 		t.Fatal(err)
 	}
-	second := pipeline.Holder{Workflow: "build/docs/g001", Run: "second"}
+	second := run.Holder{Workflow: "build/docs/g001", Run: "second"}
 	var planned error
-	for _, do := range []func(context.Context, *pipeline.Run) error{
-		func(ctx context.Context, run *pipeline.Run) error { return run.Reopen(ctx, second) },
-		func(ctx context.Context, run *pipeline.Run) error { _, planned = run.Plan(ctx); return nil },
-		func(ctx context.Context, run *pipeline.Run) error {
-			return run.End(ctx, second, pipeline.Ending{Status: core.StatusFailed, Reason: string(fault.Usage)})
+	for _, do := range []func(context.Context, *upkeep.Run) error{
+		func(ctx context.Context, work *upkeep.Run) error { return work.Reopen(ctx, second) },
+		func(ctx context.Context, work *upkeep.Run) error { _, planned = work.Plan(ctx); return nil },
+		func(ctx context.Context, work *upkeep.Run) error {
+			return work.End(ctx, second, run.Ending{Status: core.StatusFailed, Reason: string(fault.Usage)})
 		},
 	} {
-		run, err := s.Open(t.Context(), job, "plan")
+		work, err := s.Open(t.Context(), job, "plan")
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := do(t.Context(), run); err != nil {
+		if err := do(t.Context(), work); err != nil {
 			t.Fatal(err)
 		}
-		run.Close()
+		work.Close()
 	}
 	if !fault.Is(planned, fault.Usage) || !strings.Contains(planned.Error(), "it was built already") {
 		t.Errorf("plan: %v", planned)
@@ -274,24 +275,24 @@ func TestARestoreKnowsWhatIsServedAndLeavesNoScratch(t *testing.T) {
 			if err := spoil(index, index.GenerationKey("g001", "manifest.json")); err != nil {
 				t.Fatal(err)
 			}
-			job := pipeline.Job{Index: "docs", Generation: "restore-1"}
-			holder := pipeline.Holder{Workflow: "restore/docs", Run: "r"}
-			run := s.Bare(job, "restore", pipeline.RestoreFolder)
-			defer run.Close()
-			parts, err := run.OpenRestore(t.Context())
+			job := run.Job{Index: "docs", Generation: "restore-1"}
+			holder := run.Holder{Workflow: "restore/docs", Run: "r"}
+			work := s.Bare(job, "restore", upkeep.RestoreFolder)
+			defer work.Close()
+			parts, err := work.OpenRestore(t.Context())
 			if err != nil || parts == 0 {
 				t.Fatal(parts, err)
 			}
 			for part := range parts {
-				if _, err := run.RestorePart(t.Context(), part); err != nil {
+				if _, err := work.RestorePart(t.Context(), part); err != nil {
 					t.Fatal(err)
 				}
 			}
 			for range 2 { // its answer may be lost
-				if err := run.Restored(t.Context()); err != nil {
+				if err := work.Restored(t.Context()); err != nil {
 					t.Fatal(err)
 				}
-				if err := run.EndRestore(t.Context(), holder, pipeline.Ending{Status: core.StatusCompleted}); err != nil {
+				if err := work.EndRestore(t.Context(), holder, run.Ending{Status: core.StatusCompleted}); err != nil {
 					t.Fatal(err)
 				}
 			}

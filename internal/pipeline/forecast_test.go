@@ -8,7 +8,7 @@ import (
 
 	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/core"
-	"github.com/unweaver/unweaver/internal/pipeline"
+	"github.com/unweaver/unweaver/internal/pipeline/run"
 	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/internal/testkit/modeltest"
 )
@@ -21,9 +21,9 @@ func (s *paidSite) paidNight(t *testing.T) core.Report {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ending := pipeline.Ending{Status: out.published.Status, Reason: out.published.Reason}
+	ending := run.Ending{Status: out.published.Status, Reason: out.published.Reason}
 	if out.planned.Unchanged {
-		ending = pipeline.Ending{Status: core.StatusCompleted, Unchanged: true}
+		ending = run.Ending{Status: core.StatusCompleted, Unchanged: true}
 	}
 	report := s.end(t, job, holder, ending)
 	timed := report // stages of a night in a test are not timed

@@ -16,7 +16,7 @@ import (
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/model"
 	"github.com/unweaver/unweaver/internal/model/builtin"
-	"github.com/unweaver/unweaver/internal/pipeline"
+
 	"github.com/unweaver/unweaver/internal/retrieve"
 	"github.com/unweaver/unweaver/internal/stage"
 	"github.com/unweaver/unweaver/internal/store/blob"
@@ -183,7 +183,7 @@ func (h *history) anew(t *testing.T) *site {
 // store has, and counts the segments.
 func wholeVectors(t *testing.T, s *site, manifest *core.Manifest) (classes, chunks int) {
 	t.Helper()
-	counts := pipeline.RowsOf(t, s.Ports, manifest)
+	counts := rowsOf(t, s.Ports, manifest)
 	for _, kind := range []struct {
 		name, collection string
 		list             []core.Segment

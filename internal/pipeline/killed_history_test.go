@@ -15,7 +15,8 @@ import (
 	"github.com/unweaver/unweaver/internal/ledger"
 	"github.com/unweaver/unweaver/internal/model"
 	"github.com/unweaver/unweaver/internal/model/builtin"
-	"github.com/unweaver/unweaver/internal/pipeline"
+	"github.com/unweaver/unweaver/internal/pipeline/run"
+	"github.com/unweaver/unweaver/internal/pipeline/upkeep"
 	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/internal/store/coordination"
 	coordmemory "github.com/unweaver/unweaver/internal/store/coordination/memory"
@@ -322,7 +323,7 @@ func (l *lives) begin(left int, share float64) {
 		coordination = l.coordination()
 	}
 	artifacts := mortalBlobs{l.blobs, l.now}
-	l.Ports = &pipeline.Ports{
+	l.Ports = &run.Ports{
 		Artifacts: artifacts, Coordination: coordination, Records: mortalRecords{l.records, l.now},
 		Vectors: l.vectorStore(), Corpora: old.Corpora, Models: l.shop.models,
 		Ledger: ledger.New(artifacts, coordination), StoreID: old.StoreID, Cache: old.Cache,
@@ -355,15 +356,15 @@ func (l *lives) survive(t *testing.T, kills int) (out outcome, killed int) {
 			err = l.collect(t.Context(), job, holder)
 		}
 		if err == nil {
-			ending := pipeline.Ending{Status: out.published.Status, Reason: out.published.Reason}
+			ending := run.Ending{Status: out.published.Status, Reason: out.published.Reason}
 			if out.planned.Unchanged {
-				ending = pipeline.Ending{Status: core.StatusCompleted, Unchanged: true}
+				ending = run.Ending{Status: core.StatusCompleted, Unchanged: true}
 			}
 			if out.planned.Held != "" || out.published.Status == core.StatusHeld {
 				t.Fatalf("held: %+v %+v", out.planned, out.published)
 			}
-			err = l.unit(t.Context(), job, "end", func(ctx context.Context, run *pipeline.Run) error {
-				return run.End(ctx, holder, ending)
+			err = l.unit(t.Context(), job, "end", func(ctx context.Context, work *upkeep.Run) error {
+				return work.End(ctx, holder, ending)
 			})
 		}
 		dead := l.now.alive() != nil

@@ -12,7 +12,8 @@ import (
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/model"
 	"github.com/unweaver/unweaver/internal/model/builtin"
-	"github.com/unweaver/unweaver/internal/pipeline"
+	"github.com/unweaver/unweaver/internal/pipeline/run"
+	"github.com/unweaver/unweaver/internal/pipeline/upkeep"
 	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/internal/testkit/stagetest"
 )
@@ -32,7 +33,7 @@ func (b before) Get(ctx context.Context, key string, part blob.Range) (io.ReadCl
 }
 
 // contents are the files of a run.
-func (s *site) contents(t *testing.T, job pipeline.Job) map[string]string {
+func (s *site) contents(t *testing.T, job run.Job) map[string]string {
 	t.Helper()
 	out := map[string]string{}
 	for _, key := range keysBelow(t, s.Artifacts, job.Index+"/runs/"+job.Generation+"/") {
@@ -48,17 +49,17 @@ func (s *site) contents(t *testing.T, job pipeline.Job) map[string]string {
 // unitOf is a unit of a stage, and how its result's file ends.
 type unitOf struct {
 	stage, result string
-	do            func(ctx context.Context, run *pipeline.Run) (any, error)
+	do            func(ctx context.Context, work *upkeep.Run) (any, error)
 }
 
 // late does a unit; then, once what it reads is another, as an attempt that began before that one ended. Nothing that
 // was recorded may change, and the late attempt must take what was.
-func (s *site) late(t *testing.T, job pipeline.Job, unit unitOf, change func()) {
+func (s *site) late(t *testing.T, job run.Job, unit unitOf, change func()) {
 	t.Helper()
 	try := func() string {
 		var out any
-		err := s.unit(t.Context(), job, unit.stage, func(ctx context.Context, run *pipeline.Run) (err error) {
-			out, err = unit.do(ctx, run)
+		err := s.unit(t.Context(), job, unit.stage, func(ctx context.Context, work *upkeep.Run) (err error) {
+			out, err = unit.do(ctx, work)
 			return err
 		})
 		raw, encoding := json.Marshal(out)
@@ -100,26 +101,26 @@ func TestAnAttemptThatEndsLateChangesNothingThatWasRecorded(t *testing.T) {
 	s := newSite(t, sample(20))
 	s.write(t, map[string]string{"unread.bin": "no document"}) // so that there is a list of problems
 	job, holder := s.leased(t)
-	s.late(t, job, unitOf{"plan", "/build.json", func(ctx context.Context, run *pipeline.Run) (any, error) {
-		return run.Plan(ctx)
+	s.late(t, job, unitOf{"plan", "/build.json", func(ctx context.Context, work *upkeep.Run) (any, error) {
+		return work.Plan(ctx)
 	}}, func() {
 		s.write(t, map[string]string{"later.md": "# Later\n\nCame later.", "later.bin": "no document"})
 	})
-	s.late(t, job, unitOf{"chunk", "/chunk-00000.json", func(ctx context.Context, run *pipeline.Run) (any, error) {
-		return run.Chunk(ctx, 0)
+	s.late(t, job, unitOf{"chunk", "/chunk-00000.json", func(ctx context.Context, work *upkeep.Run) (any, error) {
+		return work.Chunk(ctx, 0)
 	}}, func() {
 		s.write(t, map[string]string{"place-003.md": "\x7fELF\x00\x01", "place-004.md": "# Other\n\nAnother text."})
 	})
-	err := s.unit(t.Context(), job, "chunk", func(ctx context.Context, run *pipeline.Run) error {
-		_, _, err := run.SealChunks(ctx)
+	err := s.unit(t.Context(), job, "chunk", func(ctx context.Context, work *upkeep.Run) error {
+		_, _, err := work.SealChunks(ctx)
 		return err
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	models := s.Models
-	s.late(t, job, unitOf{"extract", "/extract-00000-00000.json", func(ctx context.Context, run *pipeline.Run) (any, error) {
-		return run.Extract(ctx, 0, 0)
+	s.late(t, job, unitOf{"extract", "/extract-00000-00000.json", func(ctx context.Context, work *upkeep.Run) (any, error) {
+		return work.Extract(ctx, 0, 0)
 	}}, func() {
 		s.Models = func(core.Spec, model.Meter) (model.Set, error) {
 			other := &stagetest.Chat{Free: true, Answer: stagetest.Says(`{"entities":[{"name":"Other","description":"Else."}]}`)}

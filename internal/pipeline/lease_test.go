@@ -12,15 +12,15 @@ import (
 	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
-	"github.com/unweaver/unweaver/internal/pipeline"
+	"github.com/unweaver/unweaver/internal/pipeline/run"
 	"github.com/unweaver/unweaver/internal/store/blob"
 	blobmemory "github.com/unweaver/unweaver/internal/store/blob/memory"
 )
 
 // engine says how runs stand.
-type engine map[pipeline.Holder]pipeline.Standing
+type engine map[run.Holder]run.Standing
 
-func (e engine) standing(_ context.Context, holder pipeline.Holder) (pipeline.Standing, error) {
+func (e engine) standing(_ context.Context, holder run.Holder) (run.Standing, error) {
 	return e[holder], nil
 }
 
@@ -33,21 +33,21 @@ var (
 const beats = 8 * time.Second
 
 var (
-	one = pipeline.Holder{Workflow: "build/docs/one", Run: "1", Engine: ours, Heartbeat: beats}
-	two = pipeline.Holder{Workflow: "build/docs/two", Run: "2", Engine: ours, Heartbeat: beats}
+	one = run.Holder{Workflow: "build/docs/one", Run: "1", Engine: ours, Heartbeat: beats}
+	two = run.Holder{Workflow: "build/docs/two", Run: "2", Engine: ours, Heartbeat: beats}
 )
 
 // asked is how a holder is asked about.
-func asked(holder pipeline.Holder) pipeline.Holder {
-	return pipeline.Holder{Workflow: holder.Workflow, Run: holder.Run}
+func asked(holder run.Holder) run.Holder {
+	return run.Holder{Workflow: holder.Workflow, Run: holder.Run}
 }
 
 func emptyIndex() artifact.Index { return artifact.Index{Store: blobmemory.New(), Name: "docs"} }
 
 // take takes the lease and ends the test where it cannot.
-func take(t *testing.T, index artifact.Index, holder pipeline.Holder, known engine) int64 {
+func take(t *testing.T, index artifact.Index, holder run.Holder, known engine) int64 {
 	t.Helper()
-	fence, err := pipeline.TakeLease(t.Context(), index, holder, known.standing)
+	fence, err := run.TakeLease(t.Context(), index, holder, known.standing)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -56,7 +56,7 @@ func take(t *testing.T, index artifact.Index, holder pipeline.Holder, known engi
 
 func lease(t *testing.T, index artifact.Index) core.Lease {
 	t.Helper()
-	out, _, err := pipeline.ReadLease(t.Context(), index)
+	out, _, err := run.ReadLease(t.Context(), index)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -78,27 +78,27 @@ func TestTheLeasePassesOnOnlyWhenItsHolderIsClosed(t *testing.T) {
 		if again := take(t, index, one, known); again != first || first != 1 {
 			t.Errorf("fences %d and %d", first, again)
 		}
-		known[asked(one)] = pipeline.StandingOpen
-		_, err := pipeline.TakeLease(t.Context(), index, two, known.standing)
+		known[asked(one)] = run.StandingOpen
+		_, err := run.TakeLease(t.Context(), index, two, known.standing)
 		if !fault.Is(err, fault.LeaseHeld) || !strings.Contains(err.Error(), "unweaver cancel docs/one") {
 			t.Errorf("held by one: %v", err)
 		}
 		if took := time.Since(began); took != 0 {
 			t.Errorf("a free lease, and one that is held, took %s", took)
 		}
-		known[asked(one)] = pipeline.StandingClosed
+		known[asked(one)] = run.StandingClosed
 		second := take(t, index, two, known)
 		if took := time.Since(began); second != first+1 || took < beats || took > beats+beats/4 {
 			t.Errorf("fence %d after %d, in %s", second, first, took)
 		}
-		if err := pipeline.GiveLease(t.Context(), index, one); err != nil { // it is not its any more
+		if err := run.GiveLease(t.Context(), index, one); err != nil { // it is not its any more
 			t.Fatal(err)
 		}
-		known[asked(two)] = pipeline.StandingOpen
-		if _, err = pipeline.TakeLease(t.Context(), index, one, known.standing); !fault.Is(err, fault.LeaseHeld) {
+		known[asked(two)] = run.StandingOpen
+		if _, err = run.TakeLease(t.Context(), index, one, known.standing); !fault.Is(err, fault.LeaseHeld) {
 			t.Errorf("a lease was given back by a run that did not hold it: %v", err)
 		}
-		if err := pipeline.GiveLease(t.Context(), index, two); err != nil {
+		if err := run.GiveLease(t.Context(), index, two); err != nil {
 			t.Fatal(err)
 		}
 		began = time.Now()
@@ -120,7 +120,7 @@ func TestALeaseSaysWhoHasIt(t *testing.T) {
 
 func TestALeaseThatAProcessRenewsIsNotTakenAlsoWhenItsRunIsOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		index, known := emptyIndex(), engine{asked(one): pipeline.StandingClosed}
+		index, known := emptyIndex(), engine{asked(one): run.StandingClosed}
 		take(t, index, one, known)
 		began := time.Now()
 		for beat := range 5 { // a process that is cut off from its engine, and works for two heartbeats more
@@ -139,7 +139,7 @@ func TestALeaseThatAProcessRenewsIsNotTakenAlsoWhenItsRunIsOver(t *testing.T) {
 
 func TestALeaseThatIsRenewedForEverIsGivenUpWithTheReason(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		index, known := emptyIndex(), engine{asked(one): pipeline.StandingClosed}
+		index, known := emptyIndex(), engine{asked(one): run.StandingClosed}
 		take(t, index, one, known)
 		var process sync.WaitGroup
 		defer process.Wait()
@@ -153,7 +153,7 @@ func TestALeaseThatIsRenewedForEverIsGivenUpWithTheReason(t *testing.T) {
 				write(t, index, renewed)
 			}
 		})
-		_, err := pipeline.TakeLease(t.Context(), index, two, known.standing)
+		_, err := run.TakeLease(t.Context(), index, two, known.standing)
 		if !fault.Is(err, fault.LeaseHeld) || !strings.Contains(err.Error(), "a process still works on it") {
 			t.Error(err)
 		}
@@ -163,42 +163,42 @@ func TestALeaseThatIsRenewedForEverIsGivenUpWithTheReason(t *testing.T) {
 func TestARunThatNobodyCanAskAboutHoldsItsLease(t *testing.T) {
 	for name, test := range map[string]struct {
 		held     core.Lease
-		standing pipeline.Standing
+		standing run.Standing
 		passes   bool
 		says     []string
 	}{
 		"the engine does not know it": {
-			core.Lease{Engine: ours, Workflow: "build/docs/one", Run: "1", Fence: 3}, pipeline.StandingUnknown, false,
+			core.Lease{Engine: ours, Workflow: "build/docs/one", Run: "1", Fence: 3}, run.StandingUnknown, false,
 			[]string{"docs/one (1)", "here:7233, namespace default", "unweaver cancel docs/one --lost"},
 		},
 		"it is another engine's": {
-			core.Lease{Engine: theirs, Workflow: "build/docs/one", Run: "1", Fence: 3}, pipeline.StandingClosed, false,
+			core.Lease{Engine: theirs, Workflow: "build/docs/one", Run: "1", Fence: 3}, run.StandingClosed, false,
 			[]string{"docs/one (1)", "there:7233, namespace default", "unweaver cancel docs/one --lost"},
 		},
 		"it is another namespace's": {
 			core.Lease{
 				Engine:   core.Engine{Cluster: "ours", Address: "here:7233", Namespace: "test"},
 				Workflow: "build/docs/one", Run: "1", Fence: 3,
-			}, pipeline.StandingClosed, false, []string{"namespace test", "--lost"},
+			}, run.StandingClosed, false, []string{"namespace test", "--lost"},
 		},
 		"the same engine by another address": {
 			core.Lease{
 				Engine:   core.Engine{Cluster: "ours", Address: "10.0.0.1:7233", Namespace: "default"},
 				Workflow: "build/docs/one", Run: "1", Fence: 3,
-			}, pipeline.StandingClosed, true, nil,
+			}, run.StandingClosed, true, nil,
 		},
 		"the last release wrote it, and it is over": {
-			core.Lease{Workflow: "build/docs/one", Run: "1", Fence: 3}, pipeline.StandingClosed, true, nil,
+			core.Lease{Workflow: "build/docs/one", Run: "1", Fence: 3}, run.StandingClosed, true, nil,
 		},
 		"the last release wrote it, and it is unknown": {
-			core.Lease{Workflow: "build/docs/one", Run: "1", Fence: 3}, pipeline.StandingUnknown, false, []string{"--lost"},
+			core.Lease{Workflow: "build/docs/one", Run: "1", Fence: 3}, run.StandingUnknown, false, []string{"--lost"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				index := emptyIndex()
 				write(t, index, test.held)
-				fence, err := pipeline.TakeLease(t.Context(), index, two, engine{asked(one): test.standing}.standing)
+				fence, err := run.TakeLease(t.Context(), index, two, engine{asked(one): test.standing}.standing)
 				if test.passes {
 					if err != nil || fence != 4 {
 						t.Errorf("fence %d, %v", fence, err)
@@ -235,12 +235,12 @@ func TestALeaseWrittenByHandIsNamedWithWhatMendsIt(t *testing.T) {
 			if _, err := blob.Write(t.Context(), index.Store, index.LeaseKey(), []byte(raw), blob.Cond{}); err != nil {
 				t.Fatal(err)
 			}
-			_, err := pipeline.TakeLease(t.Context(), index, two, engine{}.standing)
+			_, err := run.TakeLease(t.Context(), index, two, engine{}.standing)
 			if !fault.Is(err, fault.SegmentDamage) || !strings.Contains(err.Error(), "lease.json") ||
 				!strings.Contains(err.Error(), "unweaver cancel docs --lost") {
 				t.Fatal(err)
 			}
-			if err := pipeline.MendLease(t.Context(), index); err != nil {
+			if err := run.MendLease(t.Context(), index); err != nil {
 				t.Fatal(err)
 			}
 			if fence := take(t, index, two, engine{}); fence < 2 {
@@ -257,8 +257,8 @@ func TestOneOfManyAtOnceGetsTheLease(t *testing.T) {
 	won := 0
 	for i := range 16 {
 		group.Go(func() {
-			holder := pipeline.Holder{Workflow: "build/docs/x", Run: string(rune('a' + i)), Engine: ours}
-			_, err := pipeline.TakeLease(t.Context(), index, holder, engine{}.standing)
+			holder := run.Holder{Workflow: "build/docs/x", Run: string(rune('a' + i)), Engine: ours}
+			_, err := run.TakeLease(t.Context(), index, holder, engine{}.standing)
 			mu.Lock()
 			defer mu.Unlock()
 			if err == nil {
@@ -278,10 +278,10 @@ func TestALeaseWhoseEngineDoesNotAnswerIsNotTaken(t *testing.T) {
 	index := emptyIndex()
 	take(t, index, one, engine{})
 	away := errors.New("the engine is away")
-	ask := func(context.Context, pipeline.Holder) (pipeline.Standing, error) {
-		return pipeline.StandingUnknown, away
+	ask := func(context.Context, run.Holder) (run.Standing, error) {
+		return run.StandingUnknown, away
 	}
-	if _, err := pipeline.TakeLease(t.Context(), index, two, ask); !errors.Is(err, away) {
+	if _, err := run.TakeLease(t.Context(), index, two, ask); !errors.Is(err, away) {
 		t.Errorf("an engine that does not answer: %v", err)
 	}
 }

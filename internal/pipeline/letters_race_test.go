@@ -9,7 +9,7 @@ import (
 
 	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/fault"
-	"github.com/unweaver/unweaver/internal/pipeline"
+	"github.com/unweaver/unweaver/internal/pipeline/run"
 	"github.com/unweaver/unweaver/internal/store/blob"
 )
 
@@ -33,7 +33,7 @@ func TestALetterThatWentIsNotWrittenAgainByADiscard(t *testing.T) {
 	letters := s.letters(t, generation)
 	twice := []string{letters[0].Chunk, letters[0].Chunk}
 	index := artifact.Index{Store: vanishing{s.Artifacts}, Name: "docs"}
-	err := pipeline.DiscardLetters(t.Context(), index, generation, twice, "why")
+	err := run.DiscardLetters(t.Context(), index, generation, twice, "why")
 	if !fault.Is(err, fault.GenBusy) {
 		t.Errorf("%v", err)
 	}
@@ -41,7 +41,7 @@ func TestALetterThatWentIsNotWrittenAgainByADiscard(t *testing.T) {
 		t.Errorf("%d of %d letters are left", len(left), len(letters))
 	}
 	twice = []string{letters[1].Chunk, letters[1].Chunk}
-	if err := pipeline.DiscardLetters(t.Context(), s.index(), generation, twice, "why"); err != nil {
+	if err := run.DiscardLetters(t.Context(), s.index(), generation, twice, "why"); err != nil {
 		t.Errorf("named twice: %v", err)
 	}
 }

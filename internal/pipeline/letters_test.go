@@ -10,7 +10,7 @@ import (
 	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
-	"github.com/unweaver/unweaver/internal/pipeline"
+	"github.com/unweaver/unweaver/internal/pipeline/run"
 	"github.com/unweaver/unweaver/internal/testkit/modeltest"
 )
 
@@ -31,7 +31,7 @@ func lettersSite(t *testing.T, better *atomic.Bool) *paidSite {
 
 func (s *paidSite) letters(t *testing.T, generation string) []core.Letter {
 	t.Helper()
-	letters, err := pipeline.Letters(t.Context(), artifact.Index{Store: s.Artifacts, Name: "docs"}, generation)
+	letters, err := run.Letters(t.Context(), artifact.Index{Store: s.Artifacts, Name: "docs"}, generation)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -102,21 +102,21 @@ func TestALetterIsShownReplayedAndDiscardedByItsChunk(t *testing.T) {
 	first := s.night(t)
 	index := artifact.Index{Store: s.Artifacts, Name: "docs"}
 	letters := s.letters(t, first.manifest.Generation)
-	shown, err := pipeline.FindLetter(t.Context(), index, first.manifest, letters[1].Chunk)
+	shown, err := run.FindLetter(t.Context(), index, first.manifest, letters[1].Chunk)
 	if err != nil || !strings.Contains(shown.Text, "The harbour of Port Alma 5 was built") {
 		t.Errorf("%+v, %v", shown, err)
 	}
 	for _, unknown := range []string{strings.Repeat("0", 32), "../../current", ""} {
-		if _, err := pipeline.FindLetter(t.Context(), index, first.manifest, unknown); !fault.Is(err, fault.NotFound) {
+		if _, err := run.FindLetter(t.Context(), index, first.manifest, unknown); !fault.Is(err, fault.NotFound) {
 			t.Errorf("%q: %v", unknown, err)
 		}
 	}
 	generation := first.manifest.Generation
-	err = pipeline.DiscardLetters(t.Context(), index, generation, []string{letters[0].Chunk, strings.Repeat("0", 32)}, "why")
+	err = run.DiscardLetters(t.Context(), index, generation, []string{letters[0].Chunk, strings.Repeat("0", 32)}, "why")
 	if !fault.Is(err, fault.NotFound) || s.letters(t, generation)[0].Discarded != nil {
 		t.Errorf("one of two is unknown: %v", err)
 	}
-	if err := pipeline.DiscardLetters(t.Context(), index, generation, []string{letters[0].Chunk}, "a table"); err != nil {
+	if err := run.DiscardLetters(t.Context(), index, generation, []string{letters[0].Chunk}, "a table"); err != nil {
 		t.Fatal(err)
 	}
 	better.Store(true)
@@ -128,7 +128,7 @@ func TestALetterIsShownReplayedAndDiscardedByItsChunk(t *testing.T) {
 	}
 	s.attempt = 2
 	next := "g003"
-	if err := pipeline.ChooseLetters(t.Context(), index, next, []string{left[0].Chunk}); err != nil {
+	if err := run.ChooseLetters(t.Context(), index, next, []string{left[0].Chunk}); err != nil {
 		t.Fatal(err)
 	}
 	if named := s.night(t); named.manifest.Generation != next || len(s.letters(t, next)) != 0 {

@@ -11,7 +11,8 @@ import (
 	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
-	"github.com/unweaver/unweaver/internal/pipeline"
+	"github.com/unweaver/unweaver/internal/pipeline/run"
+	"github.com/unweaver/unweaver/internal/pipeline/upkeep"
 	"github.com/unweaver/unweaver/internal/store/blob"
 	recordsmemory "github.com/unweaver/unweaver/internal/store/records/memory"
 	vectorsmemory "github.com/unweaver/unweaver/internal/store/vectors/memory"
@@ -89,11 +90,11 @@ func TestNewRulesBuildAgainAndSayWhy(t *testing.T) {
 		apply func(*testing.T, *site)
 		want  string
 	}{
-		"a new parser":       {func(t *testing.T, _ *site) { pipeline.SetMade(t, core.Made{Parser: "other"}) }, "parser"},
-		"a new chunker":      {func(t *testing.T, _ *site) { pipeline.SetMade(t, core.Made{Chunker: "other"}) }, "chunker"},
-		"new rules of names": {func(t *testing.T, _ *site) { pipeline.SetMade(t, core.Made{Names: "other"}) }, "names"},
+		"a new parser":       {func(t *testing.T, _ *site) { setMade(t, core.Made{Parser: "other"}) }, "parser"},
+		"a new chunker":      {func(t *testing.T, _ *site) { setMade(t, core.Made{Chunker: "other"}) }, "chunker"},
+		"new rules of names": {func(t *testing.T, _ *site) { setMade(t, core.Made{Names: "other"}) }, "names"},
 		"new rules of words": {
-			func(t *testing.T, _ *site) { pipeline.SetMade(t, core.Made{Analyser: "other"}) }, "analyser",
+			func(t *testing.T, _ *site) { setMade(t, core.Made{Analyser: "other"}) }, "analyser",
 		},
 		"another threshold":     {func(_ *testing.T, s *site) { s.spec.Shortening.Threshold = 100 }, "config: shortening"},
 		"another chunk size":    {func(_ *testing.T, s *site) { s.spec.Chunking.MaxTokens = 700 }, "config: chunking"},
@@ -275,7 +276,7 @@ func TestAStoreThatLosesItsMemoryWhileABuildVerifiesIsNoticedByTheNextNight(t *t
 	}
 	s.before = nil
 	index := artifact.Index{Store: s.Artifacts, Name: job.Index}
-	if err := pipeline.GiveLease(t.Context(), index, holder); err != nil {
+	if err := run.GiveLease(t.Context(), index, holder); err != nil {
 		t.Fatal(err)
 	}
 	if night := s.night(t); night.planned.Repair == 0 || s.report(t).Written.Records == 0 {
@@ -288,19 +289,19 @@ func TestNothingIsPaidUnderTheNameOfARunThatEnded(t *testing.T) {
 	s.night(t)
 	job, holder := s.job(t)
 	job.Generation = "g001" // a worker that was cut off still believes to work on it
-	err := s.unit(t.Context(), job, "extract", func(context.Context, *pipeline.Run) error { return nil })
+	err := s.unit(t.Context(), job, "extract", func(context.Context, *upkeep.Run) error { return nil })
 	if !fault.Is(err, fault.Cancelled) {
 		t.Errorf("a unit of an ended run: %v", err)
 	}
-	run, err := s.Open(t.Context(), job, "lease")
+	work, err := s.Open(t.Context(), job, "lease")
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer run.Close()
-	if err := run.Reopen(t.Context(), pipeline.Holder{Workflow: holder.Workflow, Run: "a later one"}); err != nil {
+	defer work.Close()
+	if err := work.Reopen(t.Context(), run.Holder{Workflow: holder.Workflow, Run: "a later one"}); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.unit(t.Context(), job, "extract", func(context.Context, *pipeline.Run) error { return nil }); err != nil {
+	if err := s.unit(t.Context(), job, "extract", func(context.Context, *upkeep.Run) error { return nil }); err != nil {
 		t.Errorf("a later run of that name: %v", err)
 	}
 }

@@ -9,7 +9,7 @@ import (
 
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
-	"github.com/unweaver/unweaver/internal/pipeline"
+	"github.com/unweaver/unweaver/internal/pipeline/upkeep"
 	"github.com/unweaver/unweaver/internal/stream/parallel"
 )
 
@@ -103,7 +103,7 @@ func TestTwoMergesAtOnceWriteTheSame(t *testing.T) {
 		s.before = nil
 		defer func() { s.before = before }()
 		err := parallel.Each(t.Context(), 2, 2, func(ctx context.Context, _ int) error {
-			return s.unit(ctx, job, "segment", func(ctx context.Context, run *pipeline.Run) error {
+			return s.unit(ctx, job, "segment", func(ctx context.Context, run *upkeep.Run) error {
 				_, err := run.WriteSegments(ctx)
 				return err
 			})

@@ -8,7 +8,8 @@ import (
 	"testing"
 
 	"github.com/unweaver/unweaver/internal/core"
-	"github.com/unweaver/unweaver/internal/pipeline"
+	"github.com/unweaver/unweaver/internal/pipeline/run"
+	"github.com/unweaver/unweaver/internal/pipeline/upkeep"
 	vectorsmemory "github.com/unweaver/unweaver/internal/store/vectors/memory"
 )
 
@@ -71,8 +72,8 @@ func TestADeathAmidAMergeOfVectorsLosesNothing(t *testing.T) {
 				t.Fatalf("death %d: %v", left, err)
 			}
 		}
-		err = one.unit(t.Context(), job, "end", func(ctx context.Context, run *pipeline.Run) error {
-			return run.End(ctx, holder, pipeline.Ending{Status: core.StatusCompleted})
+		err = one.unit(t.Context(), job, "end", func(ctx context.Context, work *upkeep.Run) error {
+			return work.End(ctx, holder, run.Ending{Status: core.StatusCompleted})
 		})
 		if err != nil {
 			t.Fatal(err)

@@ -10,7 +10,8 @@ import (
 
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
-	"github.com/unweaver/unweaver/internal/pipeline"
+	"github.com/unweaver/unweaver/internal/pipeline/run"
+	"github.com/unweaver/unweaver/internal/pipeline/upkeep"
 	"github.com/unweaver/unweaver/internal/store/blob"
 )
 
@@ -29,8 +30,8 @@ func TestACorpusThatShrinksToNothingEndsTheNightAndLosesNothing(t *testing.T) {
 	if !fault.Is(err, fault.CorpusEmpty) || !strings.Contains(err.Error(), "holds no document") {
 		t.Fatalf("%v", err)
 	}
-	err = s.unit(t.Context(), job, "end", func(ctx context.Context, run *pipeline.Run) error {
-		return run.End(ctx, holder, pipeline.Ending{Status: core.StatusFailed, Reason: string(fault.CodeOf(err))})
+	err = s.unit(t.Context(), job, "end", func(ctx context.Context, work *upkeep.Run) error {
+		return work.End(ctx, holder, run.Ending{Status: core.StatusFailed, Reason: string(fault.CodeOf(err))})
 	})
 	if err != nil {
 		t.Fatal(err)

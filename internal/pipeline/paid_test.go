@@ -17,7 +17,7 @@ import (
 	"github.com/unweaver/unweaver/internal/ledger/embed"
 	"github.com/unweaver/unweaver/internal/model"
 	"github.com/unweaver/unweaver/internal/model/builtin"
-	"github.com/unweaver/unweaver/internal/pipeline"
+	"github.com/unweaver/unweaver/internal/pipeline/upkeep"
 	"github.com/unweaver/unweaver/internal/stage/collect"
 	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/internal/store/blob/dir"
@@ -230,7 +230,7 @@ func TestAnEstimateCountsOnlyTextsThatNobodyPaidFor(t *testing.T) {
 	s := newSite(t, long(15))
 	paying(s)
 	estimated := func() core.Range {
-		report, err := pipeline.Estimate(t.Context(), pipeline.Estimating{
+		report, err := upkeep.Estimate(t.Context(), upkeep.Estimating{
 			Artifacts: s.Artifacts, Corpora: s.Corpora, StoreID: s.StoreID, Settings: s.spec,
 			Models: func(spec core.Spec) (model.Set, error) { return s.Models(spec, nil) },
 			Folder: func(path string) (blob.Store, error) { return dir.Open(path) },
@@ -264,7 +264,7 @@ func TestTheDimensionOfAModelIsPaidForOnce(t *testing.T) {
 		return model.Set{Chat: chat{sold}, Classes: wide{sold}, Chunks: wide{sold}}, nil
 	}
 	job, _ := s.job(t) // a run that ends before anything is published
-	if err := s.unit(t.Context(), job, "plan", func(ctx context.Context, run *pipeline.Run) error {
+	if err := s.unit(t.Context(), job, "plan", func(ctx context.Context, run *upkeep.Run) error {
 		_, err := run.Plan(ctx)
 		return err
 	}); err != nil {

@@ -7,13 +7,12 @@ import (
 	"testing"
 
 	"github.com/unweaver/unweaver/internal/core"
-	"github.com/unweaver/unweaver/internal/pipeline"
 )
 
 // A first build of several splits and class runs writes them in units of work of their own, and comes to the bytes that
 // one unit comes to.
 func TestPiecesComeToWhatOneUnitOfWorkComesTo(t *testing.T) {
-	pipeline.SetSizes(t, 100, 50, 2000)
+	setSizes(t, 100, 50, 2000)
 	files := map[string]string{}
 	for n := range 5200 { // a unit has 5,000 documents
 		files[fmt.Sprintf("%05d.txt", n)] = fmt.Sprintf("%s went from %s to %s.\n", people[n%len(people)],
@@ -58,7 +57,7 @@ func TestPiecesComeToWhatOneUnitOfWorkComesTo(t *testing.T) {
 }
 
 func TestPiecesAreAsManyAsTheRunsThatThereCanBe(t *testing.T) {
-	pipeline.SetSizes(t, 100, 50, 2000)
+	setSizes(t, 100, 50, 2000)
 	for _, rows := range [][]int64{
 		{1}, {60}, {49, 2, 49, 2, 49}, {1, 1, 1, 1}, {0, 0, 7}, {400, 1, 400, 1, 400}, {50, 50},
 	} {
@@ -68,7 +67,7 @@ func TestPiecesAreAsManyAsTheRunsThatThereCanBe(t *testing.T) {
 			classes = append(classes, core.Segment{Rows: n})
 			total += n
 		}
-		if made, planned := pipeline.RunsOf(classes), pipeline.PlannedRuns(2, total, len(classes)); made > planned {
+		if made, planned := runsOf(classes), plannedRuns(2, total, len(classes)); made > planned {
 			t.Errorf("%v makes %d runs, and %d are planned", rows, made, planned)
 		}
 	}

@@ -14,7 +14,7 @@ import (
 	"github.com/unweaver/unweaver/internal/config"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/ledger"
-	"github.com/unweaver/unweaver/internal/pipeline"
+	"github.com/unweaver/unweaver/internal/pipeline/run"
 	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/internal/store/coordination"
 	coordmemory "github.com/unweaver/unweaver/internal/store/coordination/memory"
@@ -89,12 +89,12 @@ func (s processRuns) ReleaseAll(ctx context.Context, keys []string, owner string
 }
 
 func (s processRuns) Spend(
-	ctx context.Context, run, worker string, value []byte,
+	ctx context.Context, work, worker string, value []byte,
 ) ([]byte, map[string][]byte, error) {
 	if err := s.alive(); err != nil {
 		return nil, nil, err
 	}
-	return s.Store.Spend(ctx, run, worker, value)
+	return s.Store.Spend(ctx, work, worker, value)
 }
 
 // paidSite is a site whose models are those of a server that keeps a book.
@@ -140,7 +140,7 @@ func (s *paidSite) begin() *process {
 	s.current = next
 	s.mu.Unlock()
 	old := s.Ports
-	s.Ports = &pipeline.Ports{
+	s.Ports = &run.Ports{
 		Artifacts: processBlobs{s.blobs, next}, Coordination: processRuns{s.runs, next, coordmemory.NewClaims()},
 		Corpora: old.Corpora, Records: old.Records, Vectors: old.Vectors, StoreID: old.StoreID, Cache: old.Cache,
 		CPU: make(chan struct{}, 2), Log: old.Log, Parser: old.Parser, Limits: old.Limits,
@@ -163,10 +163,10 @@ func (s *paidSite) process() *process {
 }
 
 // start takes the lease of a new run.
-func (s *paidSite) start(t *testing.T) (pipeline.Job, pipeline.Holder) {
+func (s *paidSite) start(t *testing.T) (run.Job, run.Holder) {
 	t.Helper()
 	job, holder := s.job(t)
-	fence, err := pipeline.TakeLease(t.Context(), artifact.Index{Store: s.blobs, Name: job.Index}, holder, nil)
+	fence, err := run.TakeLease(t.Context(), artifact.Index{Store: s.blobs, Name: job.Index}, holder, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -175,26 +175,26 @@ func (s *paidSite) start(t *testing.T) (pipeline.Job, pipeline.Holder) {
 }
 
 // end records how the run ends, or that it pauses, and gives its report.
-func (s *paidSite) end(t *testing.T, job pipeline.Job, holder pipeline.Holder, ending pipeline.Ending) core.Report {
+func (s *paidSite) end(t *testing.T, job run.Job, holder run.Holder, ending run.Ending) core.Report {
 	t.Helper()
-	run, err := s.Open(t.Context(), job, "end")
+	work, err := s.Open(t.Context(), job, "end")
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer run.Close()
-	if err := run.End(t.Context(), holder, ending); err != nil {
+	defer work.Close()
+	if err := work.End(t.Context(), holder, ending); err != nil {
 		t.Fatal(err)
 	}
 	return s.report(t)
 }
 
 // steer gives a command as a person does.
-func (s *paidSite) steer(job pipeline.Job, command string, budget *core.Budget) error {
-	run, err := s.Open(context.Background(), job, "steer")
+func (s *paidSite) steer(job run.Job, command string, budget *core.Budget) error {
+	work, err := s.Open(context.Background(), job, "steer")
 	if err != nil {
 		return err
 	}
-	defer run.Close()
-	_, err = run.Steer(context.Background(), command, budget)
+	defer work.Close()
+	_, err = work.Steer(context.Background(), command, budget)
 	return err
 }

@@ -16,8 +16,9 @@ import (
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/ledger"
 	keeping "github.com/unweaver/unweaver/internal/methods/apr/answers"
-	"github.com/unweaver/unweaver/internal/pipeline"
 	"github.com/unweaver/unweaver/internal/pipeline/purges"
+	"github.com/unweaver/unweaver/internal/pipeline/run"
+	"github.com/unweaver/unweaver/internal/pipeline/upkeep"
 	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/internal/store/blob/dir"
 	recordsbolt "github.com/unweaver/unweaver/internal/store/records/bolt"
@@ -89,7 +90,7 @@ func (s *site) purge(t *testing.T, documents ...string) core.Purge {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := pipeline.ChoosePurge(t.Context(), index, fmt.Sprintf("g%03d", s.runs+1), purge.ID); err != nil {
+	if err := upkeep.ChoosePurge(t.Context(), index, fmt.Sprintf("g%03d", s.runs+1), purge.ID); err != nil {
 		t.Fatal(err)
 	}
 	return purge
@@ -298,7 +299,7 @@ func TestAPurgeThatDiesAnywhereIsGoneOnWith(t *testing.T) {
 		}
 		died++
 		s.begin()
-		s.end(t, job, holder, pipeline.Ending{Status: core.StatusFailed, Reason: "killed"})
+		s.end(t, job, holder, run.Ending{Status: core.StatusFailed, Reason: "killed"})
 		if again := s.purge(t, "secret.md"); again.ID != purge.ID && s.purged(t, purge.ID).State != core.PurgeDone {
 			t.Fatalf("died at write %d: another purge was begun: %+v", at, again)
 		}
@@ -363,8 +364,8 @@ func TestFailuresOfAPurgedDocumentGoWithIt(t *testing.T) {
 	s.write(t, map[string]string{"late.md": "# Late\n\nBern sells tin to Lake Verin.\n"})
 	s.night(t)
 	texts := append(slices.Clone(secrets), "the heron of Quastenberg")
-	state := func(run string) string {
-		raw, err := s.Coordination.State(t.Context(), run)
+	state := func(work string) string {
+		raw, err := s.Coordination.State(t.Context(), work)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -381,9 +382,9 @@ func TestFailuresOfAPurgedDocumentGoWithIt(t *testing.T) {
 	if where := s.holding(t, texts...); len(where) > 0 {
 		t.Errorf("still stored in %q", where)
 	}
-	for _, run := range []string{"docs/g001", "docs/g002", "docs/g003"} {
-		if strings.Contains(state(run), "Quastenberg") || strings.Contains(state(run), "secret.md") {
-			t.Errorf("the state of %s tells of it: %s", run, state(run))
+	for _, work := range []string{"docs/g001", "docs/g002", "docs/g003"} {
+		if strings.Contains(state(work), "Quastenberg") || strings.Contains(state(work), "secret.md") {
+			t.Errorf("the state of %s tells of it: %s", work, state(work))
 		}
 	}
 }

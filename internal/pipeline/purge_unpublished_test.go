@@ -8,7 +8,8 @@ import (
 	"testing"
 
 	"github.com/unweaver/unweaver/internal/core"
-	"github.com/unweaver/unweaver/internal/pipeline"
+	"github.com/unweaver/unweaver/internal/pipeline/run"
+	"github.com/unweaver/unweaver/internal/pipeline/upkeep"
 )
 
 // What enrichments of a run paid for that was never published is listed by no generation: a purge finds its text, is
@@ -34,8 +35,8 @@ func TestAPurgeTellsOfWhatARunPaidForThatWasNeverPublished(t *testing.T) {
 		t.Fatal("it did not die")
 	}
 	s.before, s.Artifacts = nil, whole
-	if err := s.unit(t.Context(), job, "end", func(ctx context.Context, run *pipeline.Run) error {
-		return run.End(ctx, holder, pipeline.Ending{Status: core.StatusFailed, Reason: "internal"})
+	if err := s.unit(t.Context(), job, "end", func(ctx context.Context, work *upkeep.Run) error {
+		return work.End(ctx, holder, run.Ending{Status: core.StatusFailed, Reason: "internal"})
 	}); err != nil {
 		t.Fatal(err)
 	}

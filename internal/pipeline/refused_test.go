@@ -8,8 +8,8 @@ import (
 
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
-	"github.com/unweaver/unweaver/internal/pipeline"
 	shown "github.com/unweaver/unweaver/internal/pipeline/report"
+	"github.com/unweaver/unweaver/internal/pipeline/run"
 	"github.com/unweaver/unweaver/internal/testkit/modeltest"
 )
 
@@ -104,7 +104,7 @@ func TestModelsAreAskedForLittleBeforeTheWorkBegins(t *testing.T) {
 			if err != nil || out.published.Status != core.StatusCompleted {
 				t.Fatalf("when it is mended: %+v, %v", out.published, err)
 			}
-			report := s.end(t, job, holder, pipeline.Ending{Status: out.published.Status})
+			report := s.end(t, job, holder, run.Ending{Status: out.published.Status})
 			useless := stats.Tasks["extract"].Calls - stats.Duplicates
 			if c.refuses == "embed" {
 				useless = 0

@@ -17,7 +17,10 @@ import (
 	"github.com/unweaver/unweaver/internal/ledger"
 	"github.com/unweaver/unweaver/internal/model"
 	"github.com/unweaver/unweaver/internal/model/builtin"
-	"github.com/unweaver/unweaver/internal/pipeline"
+	"github.com/unweaver/unweaver/internal/pipeline/release"
+	"github.com/unweaver/unweaver/internal/pipeline/run"
+	"github.com/unweaver/unweaver/internal/pipeline/unit"
+	"github.com/unweaver/unweaver/internal/pipeline/upkeep"
 	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/internal/store/blob/dir"
 	blobmemory "github.com/unweaver/unweaver/internal/store/blob/memory"
@@ -29,7 +32,7 @@ import (
 
 // site is an installation in memory over a corpus in a folder.
 type site struct {
-	*pipeline.Ports
+	*run.Ports
 	corpus   string
 	cache    string
 	spec     core.Spec
@@ -106,7 +109,7 @@ func (s *site) open(
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.Ports = &pipeline.Ports{
+	s.Ports = &run.Ports{
 		Artifacts: artifacts, Coordination: coordination, Records: records, Vectors: vectors,
 		Corpora: func(_ context.Context, uri string) (blob.Store, error) { return dir.OpenCorpus(uri) },
 		Models: func(core.Spec, model.Meter) (model.Set, error) {
@@ -147,31 +150,31 @@ func sample(n int) map[string]string {
 
 // outcome is what a run came to.
 type outcome struct {
-	planned   pipeline.Planned
-	published pipeline.Published
+	planned   unit.Planned
+	published release.Published
 	collects  bool // all before collect is done
-	batched   pipeline.Batched
+	batched   run.Batched
 	alike     bool // nothing but what was tried again, and that is what it was
 	manifest  *core.Manifest
 }
 
-func (s *site) job(t testing.TB) (pipeline.Job, pipeline.Holder) {
+func (s *site) job(t testing.TB) (run.Job, run.Holder) {
 	t.Helper()
 	digest, err := artifact.Index{Store: s.Artifacts, Name: s.spec.Index}.PutSpec(t.Context(), s.spec)
 	if err != nil {
 		t.Fatal(err)
 	}
 	s.runs++
-	job := pipeline.Job{
+	job := run.Job{
 		Index: s.spec.Index, Generation: fmt.Sprintf("g%03d", s.runs), Spec: digest.String(), Shard: s.shard, Batch: s.batch,
 		ReplaceCorpus: s.replace, Attempt: s.attempt,
 		Backfill: s.backfill,
 	}
-	return job, pipeline.Holder{Workflow: "build/" + job.Name(), Run: "run"}
+	return job, run.Holder{Workflow: "build/" + job.Name(), Run: "run"}
 }
 
 // leased is the job of the next run, which has the lease.
-func (s *site) leased(t testing.TB) (pipeline.Job, pipeline.Holder) {
+func (s *site) leased(t testing.TB) (run.Job, run.Holder) {
 	t.Helper()
 	job, holder := s.job(t)
 	s.lease(t, &job, holder)
@@ -179,9 +182,9 @@ func (s *site) leased(t testing.TB) (pipeline.Job, pipeline.Holder) {
 }
 
 // lease takes the lease for a job.
-func (s *site) lease(t testing.TB, job *pipeline.Job, holder pipeline.Holder) {
+func (s *site) lease(t testing.TB, job *run.Job, holder run.Holder) {
 	t.Helper()
-	fence, err := pipeline.TakeLease(t.Context(), artifact.Index{Store: s.Artifacts, Name: job.Index}, holder, nil)
+	fence, err := run.TakeLease(t.Context(), artifact.Index{Store: s.Artifacts, Name: job.Index}, holder, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -196,17 +199,17 @@ func (s *site) night(t testing.TB) outcome {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ending := pipeline.Ending{Status: out.published.Status, Reason: out.published.Reason}
+	ending := run.Ending{Status: out.published.Status, Reason: out.published.Reason}
 	switch {
 	case out.planned.Held != "":
-		ending = pipeline.Ending{Status: core.StatusHeld, Reason: out.planned.Held}
+		ending = run.Ending{Status: core.StatusHeld, Reason: out.planned.Held}
 	case out.planned.Unchanged:
-		ending = pipeline.Ending{Status: core.StatusCompleted, Unchanged: true}
+		ending = run.Ending{Status: core.StatusCompleted, Unchanged: true}
 	case out.alike:
-		ending = pipeline.Ending{Status: core.StatusErrors, Unchanged: true}
+		ending = run.Ending{Status: core.StatusErrors, Unchanged: true}
 	}
-	s.unit(t.Context(), job, "end", func(ctx context.Context, run *pipeline.Run) error {
-		if err := run.End(ctx, holder, ending); err != nil {
+	s.unit(t.Context(), job, "end", func(ctx context.Context, work *upkeep.Run) error {
+		if err := work.End(ctx, holder, ending); err != nil {
 			t.Fatal(err)
 		}
 		return nil
@@ -224,35 +227,35 @@ func (s *site) night(t testing.TB) outcome {
 	return out
 }
 
-func (s *site) unit(ctx context.Context, job pipeline.Job, stage string, do func(context.Context,
-	*pipeline.Run) error) error {
+func (s *site) unit(ctx context.Context, job run.Job, stage string, do func(context.Context,
+	*upkeep.Run) error) error {
 	if s.before != nil {
 		s.before(stage)
 	}
-	run, err := s.Open(ctx, job, stage)
+	work, err := s.Open(ctx, job, stage)
 	if err != nil {
 		return err
 	}
-	defer run.Close()
-	watched, end := run.Watch(ctx)
+	defer work.Close()
+	watched, end := work.Watch(ctx)
 	defer end()
-	if err := run.Look(watched); err != nil {
+	if err := work.Look(watched); err != nil {
 		return err
 	}
-	if err := do(watched, run); err != nil {
+	if err := do(watched, work); err != nil {
 		if cause := context.Cause(watched); cause != nil && ctx.Err() == nil { // as an activity tells it
 			return cause
 		}
 		return err
 	}
-	return run.Flush(ctx)
+	return work.Flush(ctx)
 }
 
-func (s *site) stages(ctx context.Context, job pipeline.Job, holder pipeline.Holder) (out outcome, err error) {
-	var shards pipeline.Shards
-	var partitions pipeline.Partitions
-	err = s.unit(ctx, job, "plan", func(ctx context.Context, run *pipeline.Run) error {
-		out.planned, err = run.Plan(ctx)
+func (s *site) stages(ctx context.Context, job run.Job, holder run.Holder) (out outcome, err error) {
+	var shards run.Shards
+	var partitions run.Partitions
+	err = s.unit(ctx, job, "plan", func(ctx context.Context, work *upkeep.Run) error {
+		out.planned, err = work.Plan(ctx)
 		return err
 	})
 	if err != nil || out.planned.Held != "" {
@@ -260,46 +263,46 @@ func (s *site) stages(ctx context.Context, job pipeline.Job, holder pipeline.Hol
 	}
 	job.Rebuild = job.Rebuild || out.planned.Rebuild
 	for part := range out.planned.Repair {
-		if err := s.unit(ctx, job, "repair", func(ctx context.Context, run *pipeline.Run) error {
-			_, err := run.RestorePart(ctx, part)
+		if err := s.unit(ctx, job, "repair", func(ctx context.Context, work *upkeep.Run) error {
+			_, err := work.RestorePart(ctx, part)
 			return err
 		}); err != nil {
 			return out, err
 		}
 	}
 	if out.planned.Repair > 0 {
-		err = s.unit(ctx, job, "repair", func(ctx context.Context, run *pipeline.Run) error { return run.Restored(ctx) })
+		err = s.unit(ctx, job, "repair", func(ctx context.Context, work *upkeep.Run) error { return work.Restored(ctx) })
 	}
 	if err != nil || out.planned.Unchanged {
 		return out, err
 	}
-	do := func(stage string, units int, f func(ctx context.Context, run *pipeline.Run, number int) error) {
+	do := func(stage string, units int, f func(ctx context.Context, work *upkeep.Run, number int) error) {
 		if err == nil {
 			err = s.units(ctx, job, stage, units, f)
 		}
 	}
-	do("chunk", out.planned.Units, func(ctx context.Context, run *pipeline.Run, unit int) error {
-		_, err := run.Chunk(ctx, unit)
-		if err == nil && unit == 0 {
-			err = run.Preflight(ctx, unit)
+	do("chunk", out.planned.Units, func(ctx context.Context, work *upkeep.Run, piece int) error {
+		_, err := work.Chunk(ctx, piece)
+		if err == nil && piece == 0 {
+			err = work.Preflight(ctx, piece)
 		}
 		return err
 	})
-	do("chunk", 1, func(ctx context.Context, run *pipeline.Run, _ int) error {
-		_, alike, err := run.Alike(ctx)
+	do("chunk", 1, func(ctx context.Context, work *upkeep.Run, _ int) error {
+		_, alike, err := work.Alike(ctx)
 		if out.alike = alike; err != nil || alike {
 			return err
 		}
-		shards, _, err = run.SealChunks(ctx)
+		shards, _, err = work.SealChunks(ctx)
 		return err
 	})
 	if out.alike {
 		return out, err
 	}
-	do("batch", 1, func(ctx context.Context, run *pipeline.Run, _ int) error {
-		wanted, err := run.InBatches(ctx)
+	do("batch", 1, func(ctx context.Context, work *upkeep.Run, _ int) error {
+		wanted, err := work.InBatches(ctx)
 		if err == nil && wanted && len(shards.Chunks) > 0 {
-			out.batched, err = run.PayBatches(ctx)
+			out.batched, err = work.PayBatches(ctx)
 		}
 		return err
 	})
@@ -308,54 +311,54 @@ func (s *site) stages(ctx context.Context, job pipeline.Job, holder pipeline.Hol
 			return s.extractShard(ctx, job, shard, shards.Chunks[shard])
 		})
 	}
-	do("extract", 1, func(ctx context.Context, run *pipeline.Run, _ int) error {
+	do("extract", 1, func(ctx context.Context, work *upkeep.Run, _ int) error {
 		var err error
-		partitions, err = run.SealExtraction(ctx)
+		partitions, err = work.SealExtraction(ctx)
 		return err
 	})
-	do("reduce", partitions.Partitions, func(ctx context.Context, run *pipeline.Run, part int) error {
-		_, err := run.Reduce(ctx, part)
+	do("reduce", partitions.Partitions, func(ctx context.Context, work *upkeep.Run, part int) error {
+		_, err := work.Reduce(ctx, part)
 		return err
 	})
-	do("shorten", partitions.Partitions, func(ctx context.Context, run *pipeline.Run, part int) error {
-		_, err := run.Shorten(ctx, part)
+	do("shorten", partitions.Partitions, func(ctx context.Context, work *upkeep.Run, part int) error {
+		_, err := work.Shorten(ctx, part)
 		return err
 	})
 	both := partitions.Partitions + len(shards.Chunks)
-	do("embed", both, func(ctx context.Context, run *pipeline.Run, part int) error {
-		_, err := run.Embed(ctx, part)
+	do("embed", both, func(ctx context.Context, work *upkeep.Run, part int) error {
+		_, err := work.Embed(ctx, part)
 		return err
 	})
-	do("load", both, func(ctx context.Context, run *pipeline.Run, part int) error {
-		_, err := run.Load(ctx, part)
+	do("load", both, func(ctx context.Context, work *upkeep.Run, part int) error {
+		_, err := work.Load(ctx, part)
 		return err
 	})
 	if s.Staging != nil {
-		do("load", 1, func(ctx context.Context, run *pipeline.Run, _ int) error { return run.Import(ctx) })
+		do("load", 1, func(ctx context.Context, work *upkeep.Run, _ int) error { return work.Import(ctx) })
 	}
 	if s.alone {
-		partitions.Pieces = pipeline.Pieces{}
+		partitions.Pieces = run.Pieces{}
 	}
-	do("segment", partitions.Pieces.Count(), func(ctx context.Context, run *pipeline.Run, n int) error {
-		return run.WritePiece(ctx, n)
+	do("segment", partitions.Pieces.Count(), func(ctx context.Context, work *upkeep.Run, n int) error {
+		return work.WritePiece(ctx, n)
 	})
-	do("segment", 1, func(ctx context.Context, run *pipeline.Run, _ int) error {
-		_, err := run.WriteSegments(ctx)
+	do("segment", 1, func(ctx context.Context, work *upkeep.Run, _ int) error {
+		_, err := work.WriteSegments(ctx)
 		return err
 	})
 	if len(s.spec.Enrich) > 0 {
-		do("enrich", partitions.Partitions, func(ctx context.Context, run *pipeline.Run, n int) error {
-			return run.EnrichPart(ctx, n)
+		do("enrich", partitions.Partitions, func(ctx context.Context, work *upkeep.Run, n int) error {
+			return work.EnrichPart(ctx, n)
 		})
-		do("enrich", 1, func(ctx context.Context, run *pipeline.Run, _ int) error { return run.SealEnrichment(ctx) })
+		do("enrich", 1, func(ctx context.Context, work *upkeep.Run, _ int) error { return work.SealEnrichment(ctx) })
 	}
-	do("verify", both, func(ctx context.Context, run *pipeline.Run, part int) error {
-		_, err := run.Verify(ctx, part)
+	do("verify", both, func(ctx context.Context, work *upkeep.Run, part int) error {
+		_, err := work.Verify(ctx, part)
 		return err
 	})
-	do("publish", 1, func(ctx context.Context, run *pipeline.Run, _ int) error {
+	do("publish", 1, func(ctx context.Context, work *upkeep.Run, _ int) error {
 		var err error
-		out.published, err = run.Publish(ctx)
+		out.published, err = work.Publish(ctx)
 		return err
 	})
 	if out.published.Status == core.StatusHeld {
@@ -383,32 +386,32 @@ func (s *site) each(ctx context.Context, n, width int, do func(ctx context.Conte
 
 // units does the units of a stage.
 func (s *site) units(
-	ctx context.Context, job pipeline.Job, stage string, units int,
-	do func(ctx context.Context, run *pipeline.Run, number int) error,
+	ctx context.Context, job run.Job, stage string, units int,
+	do func(ctx context.Context, work *upkeep.Run, number int) error,
 ) error {
 	return s.each(ctx, units, s.width, func(ctx context.Context, number int) error {
-		return s.unit(ctx, job, stage, func(ctx context.Context, run *pipeline.Run) error { return do(ctx, run, number) })
+		return s.unit(ctx, job, stage, func(ctx context.Context, work *upkeep.Run) error { return do(ctx, work, number) })
 	})
 }
 
-func (s *site) extractShard(ctx context.Context, job pipeline.Job, shard, chunks int) error {
+func (s *site) extractShard(ctx context.Context, job run.Job, shard, chunks int) error {
 	batches := (chunks + job.Batch - 1) / job.Batch
-	err := s.units(ctx, job, "extract", batches, func(ctx context.Context, run *pipeline.Run, batch int) error {
-		_, err := run.Extract(ctx, shard, batch)
+	err := s.units(ctx, job, "extract", batches, func(ctx context.Context, work *upkeep.Run, batch int) error {
+		_, err := work.Extract(ctx, shard, batch)
 		return err
 	})
 	if err != nil {
 		return err
 	}
-	return s.unit(ctx, job, "extract", func(ctx context.Context, run *pipeline.Run) error {
-		_, err := run.SealShard(ctx, shard, batches)
+	return s.unit(ctx, job, "extract", func(ctx context.Context, work *upkeep.Run) error {
+		_, err := work.SealShard(ctx, shard, batches)
 		return err
 	})
 }
 
 // collect is the last stage, which a workflow repeats without those before it.
-func (s *site) collect(ctx context.Context, job pipeline.Job, holder pipeline.Holder) error {
-	return s.unit(ctx, job, "collect", func(ctx context.Context, run *pipeline.Run) error { return run.Collect(ctx, holder) })
+func (s *site) collect(ctx context.Context, job run.Job, holder run.Holder) error {
+	return s.unit(ctx, job, "collect", func(ctx context.Context, work *upkeep.Run) error { return work.Collect(ctx, holder) })
 }
 
 func (s *site) report(t testing.TB) core.Report {

@@ -19,7 +19,7 @@ import (
 	"github.com/unweaver/unweaver/internal/model"
 	"github.com/unweaver/unweaver/internal/model/builtin"
 	"github.com/unweaver/unweaver/internal/model/rerank"
-	"github.com/unweaver/unweaver/internal/pipeline"
+
 	"github.com/unweaver/unweaver/internal/retrieve"
 	coordmemory "github.com/unweaver/unweaver/internal/store/coordination/memory"
 	"github.com/unweaver/unweaver/internal/testkit/stagetest"
@@ -47,7 +47,7 @@ func serveSplits(b *testing.B, documents, splits int) served {
 	h := &history{site: newSite(b, nil), random: rand.New(rand.NewPCG(1, 1)), files: map[string]string{}}
 	steady(h.site) // vectors that do not depend on what the first night had
 	h.spec.Chunking.MaxTokens, h.shard, h.batch = 200, 5000, 1000
-	pipeline.Unmerged(b)
+	stopMerging(b)
 	nights := make([]map[string]string, splits)
 	for number := range documents {
 		at := number % splits

@@ -9,7 +9,7 @@ import (
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/fault/retry"
-	"github.com/unweaver/unweaver/internal/pipeline"
+	"github.com/unweaver/unweaver/internal/pipeline/upkeep"
 )
 
 // Why a run does not get on is shown from the first failure on, and no longer than it lasts.
@@ -44,7 +44,7 @@ func TestAModelServerThatDoesNotAnswerIsShownBeforeItsUnitGivesUp(t *testing.T) 
 		},
 		"rate limited": {fault.ModelRateLimited.At("call chat model", "http://m/v1 model m"), 0},
 	} {
-		telling, shown := (*pipeline.Run).Telling(run, t.Context(), "extract/7")
+		telling, shown := (*upkeep.Run).Telling(run, t.Context(), "extract/7")
 		calls := 0
 		err := retry.Do(telling, func(context.Context) error {
 			if calls++; calls == 1 {

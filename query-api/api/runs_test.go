@@ -12,7 +12,7 @@ import (
 	"github.com/unweaver/unweaver/internal/access"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
-	"github.com/unweaver/unweaver/internal/pipeline"
+	"github.com/unweaver/unweaver/internal/pipeline/run"
 	"github.com/unweaver/unweaver/internal/pipeline/runlog"
 	"github.com/unweaver/unweaver/internal/store/blob"
 )
@@ -30,14 +30,14 @@ func (f *fixture) report(generation string, report core.Report) {
 // state leaves what the processes of a run that goes on write.
 func (f *fixture) state(generation string, state core.RunState) {
 	f.t.Helper()
-	run := "sample/" + generation
-	state.Report.Index, state.Report.Generation, state.Report.Run = "sample", generation, run
+	work := "sample/" + generation
+	state.Report.Index, state.Report.Generation, state.Report.Run = "sample", generation, work
 	raw, err := json.Marshal(state)
 	if err == nil {
-		err = f.runs.SetState(f.t.Context(), run, raw)
+		err = f.runs.SetState(f.t.Context(), work, raw)
 	}
 	if err == nil {
-		err = f.runs.SetState(f.t.Context(), "latest:sample", []byte(run))
+		err = f.runs.SetState(f.t.Context(), "latest:sample", []byte(work))
 	}
 	if err != nil {
 		f.t.Fatal(err)
@@ -88,16 +88,16 @@ func TestARunTellsItsProgressWhileItGoesOnAndItsReportAfterwards(t *testing.T) {
 		Stage: "extract", Total: 10, StageAt: time.Now(),
 		Report: core.Report{Status: core.StatusRunning, Started: time.Now(), Documents: 4},
 	})
-	run := f.get("/v1/indexes/sample/runs/n1")
-	if run["status"] != "running" || run["stage"] != "extract" || run["documents"] != 4.0 ||
-		run["stages"].([]any)[0].(map[string]any)["total"] != 10.0 {
-		t.Errorf("%v", run)
+	work := f.get("/v1/indexes/sample/runs/n1")
+	if work["status"] != "running" || work["stage"] != "extract" || work["documents"] != 4.0 ||
+		work["stages"].([]any)[0].(map[string]any)["total"] != 10.0 {
+		t.Errorf("%v", work)
 	}
 	f.report("n1", core.Report{Status: core.StatusErrors, Problems: []core.Problem{{Code: "unreadable_document"}}})
 	f.state("n1", core.RunState{Report: core.Report{Status: core.StatusErrors}})
-	run = f.get("/v1/indexes/sample/runs/n1")
-	if run["status"] != "completed_with_errors" || run["overall"] != 1.0 || len(run["problems"].([]any)) != 1 {
-		t.Errorf("%v", run)
+	work = f.get("/v1/indexes/sample/runs/n1")
+	if work["status"] != "completed_with_errors" || work["overall"] != 1.0 || len(work["problems"].([]any)) != 1 {
+		t.Errorf("%v", work)
 	}
 }
 
@@ -110,7 +110,7 @@ func TestARunThatGoesOnTellsWhenItWillBeOverAndWhatItFailsWith(t *testing.T) {
 		Stage: "extract", Total: 100, StageAt: now.Add(-time.Minute), RunID: "1",
 		Report: core.Report{Status: core.StatusRunning, Started: now.Add(-time.Minute), RunID: "1"},
 	})
-	account, err := json.Marshal(pipeline.Account{
+	account, err := json.Marshal(run.Account{
 		Done: map[string]int64{"extract": 30}, Worked: map[string]float64{"extract": 60}, Moved: now,
 	})
 	if err == nil {
@@ -122,14 +122,14 @@ func TestARunThatGoesOnTellsWhenItWillBeOverAndWhatItFailsWith(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	run := f.get("/v1/indexes/sample/runs/n1")
-	eta, rate, overall := run["eta_seconds"].(float64), run["rate"].(float64), run["overall"].(float64)
-	if eta < 130 || rate < 0.4 || rate > 0.6 || overall <= 0 || overall >= 1 || run["unit"] != "chunks" {
-		t.Errorf("70 of 100 chunks are left, of which two seconds take one: %v", run)
+	work := f.get("/v1/indexes/sample/runs/n1")
+	eta, rate, overall := work["eta_seconds"].(float64), work["rate"].(float64), work["overall"].(float64)
+	if eta < 130 || rate < 0.4 || rate > 0.6 || overall <= 0 || overall >= 1 || work["unit"] != "chunks" {
+		t.Errorf("70 of 100 chunks are left, of which two seconds take one: %v", work)
 	}
-	problems, _ := run["problems"].([]any)
+	problems, _ := work["problems"].([]any)
 	if len(problems) != 1 || problems[0].(map[string]any)["code"] != "model_unavailable" {
-		t.Errorf("%v", run)
+		t.Errorf("%v", work)
 	}
 	want, err := runlog.Source{Artifacts: f.store, Runs: f.runs}.Read(t.Context(), "sample", "n1")
 	if err != nil {
@@ -145,10 +145,10 @@ func TestARunThatGoesOnTellsWhenItWillBeOverAndWhatItFailsWith(t *testing.T) {
 	}
 	for _, moment := range []string{"seconds", "eta_seconds", "overall", "rate", "stages"} { // they go on
 		delete(printed, moment)
-		delete(run, moment)
+		delete(work, moment)
 	}
-	if !reflect.DeepEqual(run, printed) {
-		t.Errorf("over HTTP %v, on the command line %v", run, printed)
+	if !reflect.DeepEqual(work, printed) {
+		t.Errorf("over HTTP %v, on the command line %v", work, printed)
 	}
 }
 
@@ -159,11 +159,11 @@ func TestARunThatIsNotThereIsToldFromOneThatCannotBeRead(t *testing.T) {
 	if _, err := blob.Write(t.Context(), f.stores.Blobs, key, []byte("{"), blob.Cond{}); err != nil {
 		t.Fatal(err)
 	}
-	tell := func(run string, status int, code fault.Code) {
+	tell := func(work string, status int, code fault.Code) {
 		t.Helper()
-		got, out, _ := f.do(http.MethodGet, "/v1/indexes/sample/runs/"+run, nil)
+		got, out, _ := f.do(http.MethodGet, "/v1/indexes/sample/runs/"+work, nil)
 		if got != status || out["code"] != string(code) {
-			t.Errorf("%s: %d %v", run, got, out)
+			t.Errorf("%s: %d %v", work, got, out)
 		}
 	}
 	tell("none", http.StatusNotFound, fault.RunNotFound)

@@ -14,7 +14,7 @@ import (
 	"github.com/unweaver/unweaver/internal/control/engine"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
-	"github.com/unweaver/unweaver/internal/pipeline"
+	"github.com/unweaver/unweaver/internal/pipeline/run"
 	"github.com/unweaver/unweaver/workflows"
 	"github.com/unweaver/unweaver/workflows/visibility"
 )
@@ -34,23 +34,23 @@ func (e Engine) Identity(ctx context.Context) (core.Engine, error) {
 }
 
 // Standing implements activities.Engine.
-func (e Engine) Standing(ctx context.Context, holder pipeline.Holder) (pipeline.Standing, error) {
+func (e Engine) Standing(ctx context.Context, holder run.Holder) (run.Standing, error) {
 	response, err := e.Client.DescribeWorkflowExecution(ctx, holder.Workflow, holder.Run)
 	var unknown *serviceerror.NotFound
 	if errors.As(err, &unknown) {
-		return pipeline.StandingUnknown, nil
+		return run.StandingUnknown, nil
 	}
 	if err != nil {
-		return pipeline.StandingUnknown, engine.Fault(err, config.Engine{Address: e.Address, Namespace: e.Namespace})
+		return run.StandingUnknown, engine.Fault(err, config.Engine{Address: e.Address, Namespace: e.Namespace})
 	}
 	if response.GetWorkflowExecutionInfo().GetStatus() == enums.WORKFLOW_EXECUTION_STATUS_RUNNING {
-		return pipeline.StandingOpen, nil
+		return run.StandingOpen, nil
 	}
-	return pipeline.StandingClosed, nil
+	return run.StandingClosed, nil
 }
 
 // Cancel implements activities.Engine.
-func (e Engine) Cancel(ctx context.Context, holder pipeline.Holder) error {
+func (e Engine) Cancel(ctx context.Context, holder run.Holder) error {
 	err := e.Client.CancelWorkflow(ctx, holder.Workflow, holder.Run)
 	var unknown *serviceerror.NotFound
 	if err == nil || errors.As(err, &unknown) {

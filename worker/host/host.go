@@ -23,7 +23,7 @@ import (
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/ledger"
 	"github.com/unweaver/unweaver/internal/model/fleet"
-	"github.com/unweaver/unweaver/internal/pipeline"
+	"github.com/unweaver/unweaver/internal/pipeline/run"
 	"github.com/unweaver/unweaver/internal/telemetry"
 	"github.com/unweaver/unweaver/internal/telemetry/webhook"
 	"github.com/unweaver/unweaver/workflows"
@@ -200,7 +200,7 @@ func (c Config) options(slots int) worker.Options {
 // Host is a running worker.
 type Host struct {
 	workers []worker.Worker
-	ports   *pipeline.Ports
+	ports   *run.Ports
 	parser  *sandbox.Pool
 	drain   time.Duration
 	due     *activities.Due // nil: another worker sends what notices are due
@@ -233,7 +233,7 @@ func Start(config Config) (*Host, error) {
 	paid.OnDamage = func(location string, err error) {
 		config.Log.Warn("ledger object set aside: it cannot be read", "object", location, "code", string(fault.CodeOf(err)))
 	}
-	ports := &pipeline.Ports{
+	ports := &run.Ports{
 		Artifacts: stores.Artifacts, Corpora: stores.Corpus, Staging: stores.Staging, Records: stores.Records,
 		Coordination: stores.Coordination, Vectors: stores.Vectors, Models: config.Models.Build,
 		Ledger: paid, StoreID: stores.StoreID,
@@ -307,7 +307,7 @@ func (h *Host) watch(config Config) {
 }
 
 // Problems tells what keeps a run from going on in this process and may be written down nowhere.
-func (h *Host) Problems(run string) []core.Problem { return h.ports.Problems(run) }
+func (h *Host) Problems(work string) []core.Problem { return h.ports.Problems(work) }
 
 // noticePatience is how long Stop of the only worker waits for webhooks to be told of what ended before; what is not
 // sent by then is sent when it is started again.

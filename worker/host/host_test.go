@@ -27,7 +27,7 @@ import (
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/document/sandbox"
 	"github.com/unweaver/unweaver/internal/fault"
-	"github.com/unweaver/unweaver/internal/pipeline"
+	"github.com/unweaver/unweaver/internal/pipeline/run"
 	"github.com/unweaver/unweaver/worker/host"
 	"github.com/unweaver/unweaver/workflows"
 )
@@ -298,16 +298,16 @@ func TestWhatTheEngineKnowsAboutARun(t *testing.T) {
 	for _, test := range []struct {
 		name   string
 		status enums.WorkflowExecutionStatus
-		want   pipeline.Standing
+		want   run.Standing
 		fails  bool
 	}{
-		{"unknown", 0, pipeline.StandingUnknown, false},
-		{"running", enums.WORKFLOW_EXECUTION_STATUS_RUNNING, pipeline.StandingOpen, false},
-		{"completed", enums.WORKFLOW_EXECUTION_STATUS_COMPLETED, pipeline.StandingClosed, false},
-		{"the server does not tell", enums.WORKFLOW_EXECUTION_STATUS_TERMINATED, pipeline.StandingUnknown, true},
+		{"unknown", 0, run.StandingUnknown, false},
+		{"running", enums.WORKFLOW_EXECUTION_STATUS_RUNNING, run.StandingOpen, false},
+		{"completed", enums.WORKFLOW_EXECUTION_STATUS_COMPLETED, run.StandingClosed, false},
+		{"the server does not tell", enums.WORKFLOW_EXECUTION_STATUS_TERMINATED, run.StandingUnknown, true},
 	} {
 		engine := host.Engine{Client: connect(t, &server{status: test.status})}
-		got, err := engine.Standing(t.Context(), pipeline.Holder{Workflow: "build/i/g", Run: "r"})
+		got, err := engine.Standing(t.Context(), run.Holder{Workflow: "build/i/g", Run: "r"})
 		if got != test.want || (err != nil) != test.fails {
 			t.Errorf("%s: %v, %v", test.name, got, err)
 		}

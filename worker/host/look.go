@@ -10,7 +10,7 @@ import (
 
 	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/core"
-	"github.com/unweaver/unweaver/internal/pipeline"
+	"github.com/unweaver/unweaver/internal/pipeline/run"
 	"github.com/unweaver/unweaver/internal/pipeline/runlog"
 	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/internal/store/coordination"
@@ -152,7 +152,7 @@ func (w *watcher) index(ctx context.Context, name string, mu *sync.Mutex) (one s
 		w.manifests[name] = one.manifest
 		mu.Unlock()
 	}
-	if one.success, err = pipeline.LastSuccess(ctx, w.runs, name); err != nil {
+	if one.success, err = run.LastSuccess(ctx, w.runs, name); err != nil {
 		return one, err
 	}
 	if one.success.IsZero() && one.manifest != nil {
@@ -162,11 +162,11 @@ func (w *watcher) index(ctx context.Context, name string, mu *sync.Mutex) (one s
 	if err != nil || raw == nil {
 		return one, err
 	}
-	if one.state, err = pipeline.State(ctx, w.runs, string(raw)); err != nil || one.state == nil {
+	if one.state, err = run.State(ctx, w.runs, string(raw)); err != nil || one.state == nil {
 		return one, err
 	}
 	if !core.Terminal(one.state.Report.Status) {
-		total, err := pipeline.Totals(ctx, w.runs, string(raw))
+		total, err := run.Totals(ctx, w.runs, string(raw))
 		if err == nil { // a damaged account halts its run, which tells
 			one.done = total.Done
 		}

@@ -14,7 +14,7 @@ import (
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/model"
-	"github.com/unweaver/unweaver/internal/pipeline"
+	"github.com/unweaver/unweaver/internal/pipeline/run"
 	"github.com/unweaver/unweaver/internal/pipeline/runlog"
 	"github.com/unweaver/unweaver/internal/stage/publish"
 	"github.com/unweaver/unweaver/internal/telemetry"
@@ -118,7 +118,7 @@ func TestAWorkerTellsHowIndexesStand(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	account, err := json.Marshal(pipeline.Account{Done: map[string]int64{"extract": 30}})
+	account, err := json.Marshal(run.Account{Done: map[string]int64{"extract": 30}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,7 +14,8 @@ import (
 	"github.com/unweaver/unweaver/internal/control"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
-	"github.com/unweaver/unweaver/internal/pipeline"
+	"github.com/unweaver/unweaver/internal/pipeline/run"
+	"github.com/unweaver/unweaver/internal/pipeline/upkeep"
 	"github.com/unweaver/unweaver/workflows"
 )
 
@@ -43,7 +44,7 @@ func (s *Service) Backfill(ctx context.Context, r BackfillRequest) (BackfillStar
 	if err != nil {
 		return out, err
 	}
-	before, err := pipeline.ReadBackfill(ctx, s.artifacts(r.Index), r.Name)
+	before, err := run.ReadBackfill(ctx, s.artifacts(r.Index), r.Name)
 	switch {
 	case err == nil:
 		out.Again = true
@@ -114,7 +115,7 @@ func (s *Service) beginBackfill(ctx context.Context, r BackfillRequest, spec cor
 		Index: r.Index, Name: r.Name, Run: r.Index + "/" + generation, Choice: r.Choice, Throttle: r.Throttle,
 		Started: time.Now().UTC(), Operator: control.OperatorOf(ctx),
 	}
-	if err := pipeline.KeepBackfill(ctx, s.artifacts(r.Index), kept); err != nil {
+	if err := upkeep.KeepBackfill(ctx, s.artifacts(r.Index), kept); err != nil {
 		return err
 	}
 	shape := workflows.DefaultShape()
@@ -137,7 +138,7 @@ func (s *Service) beginBackfill(ctx context.Context, r BackfillRequest, spec cor
 	// Else nights would leave to it what it chose. Where the engine took it all the same, it writes how it stands.
 	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordPatience)
 	defer cancel()
-	ended := pipeline.EndAbsentBackfill(
+	ended := upkeep.EndAbsentBackfill(
 		bounded, s.artifacts(r.Index), r.Name, core.StatusFailed, "the engine did not take it",
 	)
 	return errors.Join(s.fault(err), ended)
@@ -152,10 +153,10 @@ func (s *Service) Backfills(ctx context.Context, r BackfillNamed) ([]core.Backfi
 	var all []core.Backfill
 	var err error
 	if r.Name == "" {
-		all, err = pipeline.Backfills(ctx, index)
+		all, err = run.Backfills(ctx, index)
 	} else if err = checkBackfill(r.Index, r.Name); err == nil {
 		var one core.Backfill
-		one, err = pipeline.ReadBackfill(ctx, index, r.Name)
+		one, err = run.ReadBackfill(ctx, index, r.Name)
 		all = []core.Backfill{one}
 	}
 	if err != nil {
@@ -173,10 +174,10 @@ func (s *Service) Backfills(ctx context.Context, r BackfillNamed) ([]core.Backfi
 func (s *Service) standing(ctx context.Context, one *core.Backfill) error {
 	one.Estimated()
 	if n := len(one.Builds); n > 0 {
-		run := one.Builds[n-1].Run
-		if report, ok := s.log().Report(ctx, run); ok {
+		work := one.Builds[n-1].Run
+		if report, ok := s.log().Report(ctx, work); ok {
 			one.PublishedCalls = report.Calls
-		} else if state, err := s.log().State(ctx, run); err == nil {
+		} else if state, err := s.log().State(ctx, work); err == nil {
 			one.PublishedCalls = state.Report.Calls
 		}
 	}
@@ -187,7 +188,7 @@ func (s *Service) standing(ctx context.Context, one *core.Backfill) error {
 	if err != nil || runs {
 		return err
 	}
-	again, err := pipeline.ReadBackfill(ctx, s.artifacts(one.Index), one.Name)
+	again, err := run.ReadBackfill(ctx, s.artifacts(one.Index), one.Name)
 	if err != nil {
 		return err
 	}
@@ -216,7 +217,7 @@ func (s *Service) ResumeBackfill(ctx context.Context, r BackfillNamed) error {
 		return s.steerBackfill(ctx, r, core.ActionResume, workflows.UpdateResume,
 			workflows.Resume{Budget: limited(r.Budget)})
 	}
-	before, err := pipeline.ReadBackfill(ctx, s.artifacts(r.Index), r.Name)
+	before, err := run.ReadBackfill(ctx, s.artifacts(r.Index), r.Name)
 	if err != nil {
 		return err
 	}
@@ -238,7 +239,7 @@ func (s *Service) steerBackfill(ctx context.Context, r BackfillNamed, action, up
 	if err := checkBackfill(r.Index, r.Name); err != nil {
 		return err
 	}
-	before, err := pipeline.ReadBackfill(ctx, s.artifacts(r.Index), r.Name)
+	before, err := run.ReadBackfill(ctx, s.artifacts(r.Index), r.Name)
 	if err != nil {
 		return err
 	}
@@ -246,11 +247,11 @@ func (s *Service) steerBackfill(ctx context.Context, r BackfillNamed, action, up
 	if err != nil {
 		return err
 	}
-	run := workflows.BackfillRun(r.Index, r.Name)
+	work := workflows.BackfillRun(r.Index, r.Name)
 	switch absent := !running && !core.Terminal(before.Status); {
 	case absent && action == core.ActionCancel:
-		return s.recorded(ctx, action, run, func() error {
-			return pipeline.EndAbsentBackfill(ctx, s.artifacts(r.Index), r.Name, core.StatusCancelled,
+		return s.recorded(ctx, action, work, func() error {
+			return upkeep.EndAbsentBackfill(ctx, s.artifacts(r.Index), r.Name, core.StatusCancelled,
 				"the engine did not run it")
 		})
 	case absent:
@@ -262,5 +263,5 @@ func (s *Service) steerBackfill(ctx context.Context, r BackfillNamed, action, up
 			Because("it has ended: " + before.Status).
 			Advise("see: unweaver backfill status " + r.Name + " --index " + r.Index)
 	}
-	return s.recorded(ctx, action, run, func() error { return s.command(ctx, run, update, nil, args...) })
+	return s.recorded(ctx, action, work, func() error { return s.command(ctx, work, update, nil, args...) })
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/unweaver/unweaver/internal/control/service"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
-	"github.com/unweaver/unweaver/internal/pipeline"
+	"github.com/unweaver/unweaver/internal/pipeline/run"
 	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/workflows"
 )
@@ -26,7 +26,7 @@ func TestABackfillThatTheEngineDoesNotRunEnds(t *testing.T) {
 		core.Pointer{Generation: "g1", Manifest: sha, Seq: 1, Epoch: 1}, blob.Cond{})
 	b.must(err)
 	status := func() string {
-		found, err := pipeline.ReadBackfill(ctx, b.art, "old")
+		found, err := run.ReadBackfill(ctx, b.art, "old")
 		b.must(err)
 		return found.Status
 	}

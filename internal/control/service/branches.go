@@ -11,8 +11,8 @@ import (
 	"github.com/unweaver/unweaver/internal/control"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
-	"github.com/unweaver/unweaver/internal/pipeline"
 	"github.com/unweaver/unweaver/internal/pipeline/release"
+	"github.com/unweaver/unweaver/internal/pipeline/run"
 )
 
 // Branch implements Control.
@@ -56,19 +56,19 @@ func (s *Service) unscheduledBranch(ctx context.Context, r control.BranchRequest
 
 // building names the run that builds an index, or one that shares its segments; empty: none does.
 func (s *Service) building(ctx context.Context, index artifact.Index) (string, error) {
-	lease, _, err := pipeline.ReadLease(ctx, index)
+	lease, _, err := run.ReadLease(ctx, index)
 	if fault.Is(err, fault.NotFound) || err == nil && lease.Workflow == "" {
 		return "", nil
 	}
 	if err != nil {
 		return "", err
 	}
-	_, run, _ := strings.Cut(lease.Workflow, "/")
+	_, work, _ := strings.Cut(lease.Workflow, "/")
 	going, err := s.runs(ctx, lease.Workflow, lease.Run)
 	if err != nil || !going {
 		return "", err
 	}
-	return run, nil
+	return work, nil
 }
 
 // Branches implements Control.

@@ -8,7 +8,7 @@ import (
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/document/sandbox"
 	"github.com/unweaver/unweaver/internal/fault"
-	"github.com/unweaver/unweaver/internal/pipeline"
+	"github.com/unweaver/unweaver/internal/pipeline/upkeep"
 )
 
 // Estimate implements Control.
@@ -33,7 +33,7 @@ func (s *Service) Estimate(ctx context.Context, request IndexRequest) (core.Esti
 		return core.Estimated{}, err
 	}
 	defer parser.Close()
-	report, err := pipeline.Estimate(ctx, pipeline.Estimating{
+	report, err := upkeep.Estimate(ctx, upkeep.Estimating{
 		Artifacts: s.Stores.Artifacts, Corpora: s.Stores.Corpus, StoreID: s.Stores.StoreID,
 		Models: s.Models.Describe, Folder: app.Folder,
 		Settings: spec, ReplaceCorpus: request.ReplaceCorpus, Rebuild: request.Rebuild,

@@ -18,8 +18,9 @@ import (
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/methods/aliases"
-	"github.com/unweaver/unweaver/internal/pipeline"
+	"github.com/unweaver/unweaver/internal/pipeline/run"
 	"github.com/unweaver/unweaver/internal/pipeline/runlog"
+	"github.com/unweaver/unweaver/internal/pipeline/upkeep"
 	"github.com/unweaver/unweaver/internal/stage/publish"
 	"github.com/unweaver/unweaver/workflows"
 )
@@ -76,9 +77,9 @@ func (s *Service) Index(ctx context.Context, request IndexRequest) (Run, error) 
 			return Run{}, err
 		}
 		if running != "" {
-			run, over, err := s.joined(ctx, running)
+			work, over, err := s.joined(ctx, running)
 			if err != nil || !over {
-				return run, err
+				return work, err
 			}
 		}
 		if generation, err = s.unused(ctx, spec.Index); err != nil {
@@ -88,7 +89,7 @@ func (s *Service) Index(ctx context.Context, request IndexRequest) (Run, error) 
 		return Run{}, err
 	}
 	if request.Expected != nil {
-		if err := pipeline.Expect(ctx, s.artifacts(spec.Index), generation, *request.Expected); err != nil {
+		if err := upkeep.Expect(ctx, s.artifacts(spec.Index), generation, *request.Expected); err != nil {
 			return Run{}, err
 		}
 	}
@@ -195,12 +196,12 @@ func (s *Service) unused(ctx context.Context, index string) (string, error) {
 func (s *Service) start(
 	ctx context.Context, generation string, priority Priority, build workflows.Build,
 ) (Run, error) {
-	run := build.Index + "/" + generation
-	if err := s.Stores.Coordination.SetState(ctx, runlog.LatestBuild(build.Index), []byte(run)); err != nil {
+	work := build.Index + "/" + generation
+	if err := s.Stores.Coordination.SetState(ctx, runlog.LatestBuild(build.Index), []byte(work)); err != nil {
 		return Run{}, err
 	}
 	options := client.StartWorkflowOptions{
-		ID:                       workflows.WorkflowID(run),
+		ID:                       workflows.WorkflowID(work),
 		TaskQueue:                s.Engine.TaskQueue,
 		WorkflowIDConflictPolicy: enums.WORKFLOW_ID_CONFLICT_POLICY_USE_EXISTING,
 		WorkflowIDReusePolicy:    enums.WORKFLOW_ID_REUSE_POLICY_ALLOW_DUPLICATE,
@@ -210,7 +211,7 @@ func (s *Service) start(
 	if err != nil {
 		return Run{}, s.fault(err)
 	}
-	return Run{Run: run, RunID: started.GetRunID()}, nil
+	return Run{Run: work, RunID: started.GetRunID()}, nil
 }
 
 // share is the part of the workers that a run has: its index is what fairness goes by. Stages, shards and activities
@@ -224,24 +225,24 @@ func share(index string, priority Priority) temporal.Priority {
 // joined names a build that runs already, and since when: what has changed in the corpus after that may not be in it.
 // Where nothing but its end is left, who asks means what the corpus has by now: that end is waited for, and over tells
 // that a build of one's own can begin. A run that goes on ending for longer (it collects much) is joined all the same.
-func (s *Service) joined(ctx context.Context, run string) (joined Run, over bool, err error) {
+func (s *Service) joined(ctx context.Context, work string) (joined Run, over bool, err error) {
 	bounded, cancel := context.WithTimeout(ctx, endPatience)
 	defer cancel()
-	state, err := s.log().State(ctx, run)
+	state, err := s.log().State(ctx, work)
 	if err != nil {
 		return Run{}, false, err
 	}
 	if state.Stage == core.StageCollect || core.Terminal(state.Report.Status) {
-		over, err := s.ended(bounded, run)
+		over, err := s.ended(bounded, work)
 		if over || err != nil && bounded.Err() == nil || ctx.Err() != nil {
 			return Run{}, over, errors.Join(err, ctx.Err())
 		}
 	}
-	response, err := s.Client.DescribeWorkflowExecution(ctx, workflows.WorkflowID(run), "")
+	response, err := s.Client.DescribeWorkflowExecution(ctx, workflows.WorkflowID(work), "")
 	if err != nil {
 		return Run{}, false, s.fault(err)
 	}
-	joined = Run{Run: run, RunID: response.GetWorkflowExecutionInfo().GetExecution().GetRunId(), Attached: true}
+	joined = Run{Run: work, RunID: response.GetWorkflowExecutionInfo().GetExecution().GetRunId(), Attached: true}
 	if begun := state.Report.Started; !begun.IsZero() {
 		joined.Begun = &begun
 	}
@@ -249,9 +250,9 @@ func (s *Service) joined(ctx context.Context, run string) (joined Run, over bool
 }
 
 // ended waits for the end of a run, as long as the context lasts.
-func (s *Service) ended(ctx context.Context, run string) (bool, error) {
+func (s *Service) ended(ctx context.Context, work string) (bool, error) {
 	for delay := 100 * time.Millisecond; ; delay = min(2*delay, time.Second) {
-		runs, err := s.runs(ctx, workflows.WorkflowID(run), "")
+		runs, err := s.runs(ctx, workflows.WorkflowID(work), "")
 		if err != nil || !runs {
 			return err == nil, err
 		}
@@ -273,34 +274,34 @@ func (s *Service) running(ctx context.Context, spec core.Spec, digest core.Diges
 		return "", err
 	}
 	if len(open) > 0 { // an index has one lease: any of them would refuse another
-		run := open[len(open)-1]
-		if purging(run) {
+		work := open[len(open)-1]
+		if purging(work) {
 			return "", fault.LeaseHeld.At("index", spec.Index).
-				Because("run " + run + " purges documents, and leaves the corpus as it was").
+				Because("run " + work + " purges documents, and leaves the corpus as it was").
 				Advise("wait for it: a purge does not wait")
 		}
-		if retries(run) {
+		if retries(work) {
 			return "", fault.LeaseHeld.At("index", spec.Index).
-				Because("run " + run + " asks again for what failed, and leaves the corpus as it was").
-				Advise("wait for it, or: unweaver cancel " + run)
+				Because("run " + work + " asks again for what failed, and leaves the corpus as it was").
+				Advise("wait for it, or: unweaver cancel " + work)
 		}
-		state, err := s.log().State(ctx, run)
+		state, err := s.log().State(ctx, work)
 		if err != nil {
 			return "", err
 		}
 		if state.Spec.IsZero() || state.Spec == digest { // not begun yet, or the very same
-			return run, nil
+			return work, nil
 		}
 		old, err := s.artifacts(spec.Index).Spec(ctx, state.Spec)
 		if err == nil {
-			err = attachable(run, state, old, spec)
+			err = attachable(work, state, old, spec)
 			if err != nil || old.ConfigDigest() == spec.ConfigDigest() {
-				return run, err
+				return work, err
 			}
 		}
 		return "", fault.LeaseHeld.At("index", spec.Index).
-			Because("run " + run + " builds it with another configuration").
-			Advise("wait for it, or: unweaver cancel " + run)
+			Because("run " + work + " builds it with another configuration").
+			Advise("wait for it, or: unweaver cancel " + work)
 	}
 	return "", nil
 }
@@ -314,19 +315,19 @@ func (s *Service) going(ctx context.Context, index string, open []string) ([]str
 	bounded, cancel := context.WithTimeout(ctx, endPatience)
 	defer cancel()
 	var out []string
-	for _, run := range open {
-		if workflows.ForBackfill(run) { // it yields to whoever takes the lease
+	for _, work := range open {
+		if workflows.ForBackfill(work) { // it yields to whoever takes the lease
 			continue
 		}
-		ending, err := s.cancelled(ctx, run)
+		ending, err := s.cancelled(ctx, work)
 		if err != nil {
 			return nil, err
 		}
 		if !ending {
-			out = append(out, run)
+			out = append(out, work)
 			continue
 		}
-		over, err := s.ended(bounded, run)
+		over, err := s.ended(bounded, work)
 		if over {
 			continue
 		}
@@ -334,19 +335,19 @@ func (s *Service) going(ctx context.Context, index string, open []string) ([]str
 			return nil, errors.Join(err, ctx.Err())
 		}
 		return nil, fault.LeaseHeld.At("index", index).
-			Because("run " + run + " is being cancelled and has not ended yet").
-			Advise("see that a worker runs, and try again: unweaver status " + run)
+			Because("run " + work + " is being cancelled and has not ended yet").
+			Advise("see that a worker runs, and try again: unweaver status " + work)
 	}
 	return out, nil
 }
 
 // cancelled tells whether a run that the engine still runs was told to end.
-func (s *Service) cancelled(ctx context.Context, run string) (bool, error) {
-	control, err := pipeline.ReadControl(ctx, s.Stores.Coordination, run)
+func (s *Service) cancelled(ctx context.Context, work string) (bool, error) {
+	control, err := run.ReadControl(ctx, s.Stores.Coordination, work)
 	if fault.Is(err, fault.ControlUnreadable) {
 		return false, nil
 	}
-	return control.Stop == pipeline.CommandCancel, err
+	return control.Stop == run.CommandCancel, err
 }
 
 // Generations implements Control.
@@ -378,12 +379,12 @@ func (s *Service) Restore(ctx context.Context, index string) (Run, error) {
 		return Run{}, err
 	}
 	build := s.alone(index, workflows.RestoreGeneration)
-	var run Run
+	var work Run
 	err := s.recorded(ctx, core.ActionRestore, build.Index+"/"+build.Generation, func() (err error) {
-		run, err = s.startAlone(ctx, "restore", workflows.RestoreName, runlog.LatestRestore(index), build, build)
+		work, err = s.startAlone(ctx, "restore", workflows.RestoreName, runlog.LatestRestore(index), build, build)
 		return err
 	})
-	return run, err
+	return work, err
 }
 
 // Audit implements Control. An index is audited once at a time.
@@ -420,9 +421,9 @@ func (s *Service) alone(index, prefix string) workflows.Build {
 func (s *Service) startAlone(
 	ctx context.Context, kind, workflow, latest string, build workflows.Build, input any,
 ) (Run, error) {
-	run := build.Index + "/" + build.Generation
+	work := build.Index + "/" + build.Generation
 	options := client.StartWorkflowOptions{
-		ID:                                       workflows.WorkflowID(run),
+		ID:                                       workflows.WorkflowID(work),
 		TaskQueue:                                s.Engine.TaskQueue,
 		WorkflowIDConflictPolicy:                 enums.WORKFLOW_ID_CONFLICT_POLICY_FAIL,
 		WorkflowExecutionErrorWhenAlreadyStarted: true,
@@ -433,7 +434,7 @@ func (s *Service) startAlone(
 	if errors.As(err, &already) {
 		other, _ := s.remembered(ctx, latest) // for the hint alone
 		if other == "" {
-			other = run
+			other = work
 		}
 		return Run{}, fault.LeaseHeld.At(kind, build.Index).
 			Because(another[kind] + " of it runs already").
@@ -442,7 +443,7 @@ func (s *Service) startAlone(
 	if err != nil {
 		return Run{}, s.fault(err)
 	}
-	return Run{Run: run}, s.Stores.Coordination.SetState(ctx, latest, []byte(run))
+	return Run{Run: work}, s.Stores.Coordination.SetState(ctx, latest, []byte(work))
 }
 
 // another is how a run of a kind is called beside one that runs.

@@ -9,7 +9,7 @@ import (
 
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
-	"github.com/unweaver/unweaver/internal/pipeline"
+	"github.com/unweaver/unweaver/internal/pipeline/run"
 	"github.com/unweaver/unweaver/workflows"
 )
 
@@ -36,7 +36,7 @@ func (s *Service) DeadLetters(ctx context.Context, index string) ([]core.Letter,
 	if err != nil {
 		return nil, err
 	}
-	return pipeline.Letters(ctx, s.artifacts(index), manifest.Generation)
+	return run.Letters(ctx, s.artifacts(index), manifest.Generation)
 }
 
 // DeadLetter implements Control.
@@ -45,7 +45,7 @@ func (s *Service) DeadLetter(ctx context.Context, index, chunk string) (core.Let
 	if err != nil {
 		return core.Letter{}, err
 	}
-	return pipeline.FindLetter(ctx, s.artifacts(index), manifest, chunk)
+	return run.FindLetter(ctx, s.artifacts(index), manifest, chunk)
 }
 
 // Discard implements Control.
@@ -59,7 +59,7 @@ func (s *Service) Discard(ctx context.Context, request LettersRequest) error {
 		Operator: core.Operator{Reason: request.Why},
 	}
 	return s.acted(ctx, op, request.Name, func() error {
-		return pipeline.DiscardLetters(ctx, s.artifacts(request.Name), manifest.Generation, request.Chunks, request.Why)
+		return run.DiscardLetters(ctx, s.artifacts(request.Name), manifest.Generation, request.Chunks, request.Why)
 	})
 }
 
@@ -116,26 +116,26 @@ func (s *Service) RetryFailed(ctx context.Context, request LettersRequest) (Run,
 		return Run{}, err
 	}
 	if len(open) > 0 {
-		run := open[len(open)-1]
+		work := open[len(open)-1]
 		return Run{}, fault.LeaseHeld.At("ask again for what failed in", index).
-			Because("run " + run + " builds it").
-			Advise("wait for it, or: unweaver cancel " + run)
+			Because("run " + work + " builds it").
+			Advise("wait for it, or: unweaver cancel " + work)
 	}
 	name, err := s.unused(ctx, index)
 	if err != nil {
 		return Run{}, err
 	}
 	name = workflows.RetryGeneration + name
-	if err := pipeline.ChooseLetters(ctx, s.artifacts(index), name, chunks); err != nil {
+	if err := run.ChooseLetters(ctx, s.artifacts(index), name, chunks); err != nil {
 		return Run{}, err
 	}
 	op := core.Operation{Action: core.ActionRetry, Run: index + "/" + name, Name: lettersNamed(chunks)}
-	var run Run
+	var work Run
 	err = s.acted(ctx, op, index, func() (err error) {
-		run, err = s.retry(ctx, index, name, manifest.Spec, round)
+		work, err = s.retry(ctx, index, name, manifest.Spec, round)
 		return err
 	})
-	return run, err
+	return work, err
 }
 
 func (s *Service) retry(ctx context.Context, index, name string, spec core.Digest, round int) (Run, error) {
@@ -149,7 +149,7 @@ func (s *Service) retry(ctx context.Context, index, name string, spec core.Diges
 func (s *Service) chosen(
 	ctx context.Context, index string, manifest *core.Manifest, chunks []string,
 ) (chosen []string, round int, err error) {
-	letters, err := pipeline.Letters(ctx, s.artifacts(index), manifest.Generation)
+	letters, err := run.Letters(ctx, s.artifacts(index), manifest.Generation)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -170,7 +170,7 @@ func (s *Service) chosen(
 }
 
 // retries tells whether a run is a round of retry-failed.
-func retries(run string) bool {
-	_, generation, _ := strings.Cut(run, "/")
+func retries(work string) bool {
+	_, generation, _ := strings.Cut(work, "/")
 	return strings.HasPrefix(generation, workflows.RetryGeneration)
 }

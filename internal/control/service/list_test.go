@@ -7,7 +7,7 @@ import (
 
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
-	"github.com/unweaver/unweaver/internal/pipeline"
+	"github.com/unweaver/unweaver/internal/pipeline/run"
 	"github.com/unweaver/unweaver/internal/pipeline/runlog"
 )
 
@@ -62,10 +62,10 @@ func TestALogHoldsProblemsAndDeadLetters(t *testing.T) {
 }
 
 // cancelling writes down that a run is being cancelled.
-func cancelling(b *bench, run string) {
+func cancelling(b *bench, work string) {
 	b.t.Helper()
-	raw := encode(b.t, pipeline.Control{Stop: pipeline.CommandCancel})
-	b.must(b.Stores.Coordination.SetControl(b.t.Context(), run, raw))
+	raw := encode(b.t, run.Control{Stop: run.CommandCancel})
+	b.must(b.Stores.Coordination.SetControl(b.t.Context(), work, raw))
 }
 
 func TestABuildDoesNotJoinOneThatIsBeingCancelled(t *testing.T) {

@@ -7,7 +7,7 @@ import (
 
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
-	"github.com/unweaver/unweaver/internal/pipeline"
+	"github.com/unweaver/unweaver/internal/pipeline/run"
 	"github.com/unweaver/unweaver/internal/store/blob"
 )
 
@@ -21,7 +21,7 @@ func (b *bench) hold(lease core.Lease) {
 // leased is who holds the lease.
 func (b *bench) leased() core.Lease {
 	b.t.Helper()
-	lease, _, err := pipeline.ReadLease(b.t.Context(), b.art)
+	lease, _, err := run.ReadLease(b.t.Context(), b.art)
 	b.must(err)
 	return lease
 }
@@ -32,20 +32,20 @@ var foreign = core.Lease{
 }
 
 func TestALostRunGivesUpItsLeaseAndKeepsItsFence(t *testing.T) {
-	for name, run := range map[string]string{"by its name": "docs/g1", "by the index": "docs"} {
+	for name, work := range map[string]string{"by its name": "docs/g1", "by the index": "docs"} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				b := newBench(t)
 				b.hold(foreign)
 				began := time.Now()
-				b.must(b.Lost(t.Context(), run))
+				b.must(b.Lost(t.Context(), work))
 				if lease := b.leased(); lease.Workflow != "" || lease.Fence != 7 {
 					t.Errorf("the lease is %+v", lease)
 				}
 				if took := time.Since(began); took < foreign.Heartbeat {
 					t.Errorf("freed after %s: nobody saw whether a process renews it", took)
 				}
-				b.must(b.Lost(t.Context(), run)) // its answer may have been lost
+				b.must(b.Lost(t.Context(), work)) // its answer may have been lost
 			})
 		})
 	}

@@ -11,9 +11,9 @@ import (
 	"github.com/unweaver/unweaver/internal/control"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
-	"github.com/unweaver/unweaver/internal/pipeline"
 	"github.com/unweaver/unweaver/internal/pipeline/purges"
 	"github.com/unweaver/unweaver/internal/pipeline/release"
+	"github.com/unweaver/unweaver/internal/pipeline/upkeep"
 	"github.com/unweaver/unweaver/workflows"
 )
 
@@ -105,7 +105,7 @@ func (s *Service) beginPurge(
 		return err
 	}
 	name = workflows.PurgeGeneration + name
-	if err := pipeline.ChoosePurge(ctx, index, name, wish.ID); err != nil {
+	if err := upkeep.ChoosePurge(ctx, index, name, wish.ID); err != nil {
 		return err
 	}
 	run, err := s.start(ctx, name, Priority{}, workflows.Build{

@@ -14,7 +14,7 @@ import (
 
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
-	"github.com/unweaver/unweaver/internal/pipeline"
+	"github.com/unweaver/unweaver/internal/pipeline/run"
 	"github.com/unweaver/unweaver/internal/pipeline/runlog"
 	"github.com/unweaver/unweaver/workflows"
 )
@@ -26,8 +26,8 @@ const clocksDiffer = 10 * time.Minute
 const listPage = 100
 
 // runs reports whether the workflow runs now. One that Temporal does not know does not.
-func (s *Service) runs(ctx context.Context, workflow, run string) (bool, error) {
-	response, err := s.Client.DescribeWorkflowExecution(ctx, workflow, run)
+func (s *Service) runs(ctx context.Context, workflow, work string) (bool, error) {
+	response, err := s.Client.DescribeWorkflowExecution(ctx, workflow, work)
 	var unknown *serviceerror.NotFound
 	if errors.As(err, &unknown) {
 		return false, nil
@@ -49,8 +49,8 @@ func (s *Service) openBuilds(ctx context.Context, index string) (open []string, 
 	if err != nil {
 		return nil, nil, err
 	}
-	if run, ok := buildOf(lease.Workflow, index); ok {
-		if seen[run], err = s.runs(ctx, lease.Workflow, lease.Run); err != nil {
+	if work, ok := buildOf(lease.Workflow, index); ok {
+		if seen[work], err = s.runs(ctx, lease.Workflow, lease.Run); err != nil {
 			return nil, nil, err
 		}
 	}
@@ -63,12 +63,12 @@ func (s *Service) openBuilds(ctx context.Context, index string) (open []string, 
 			return nil, nil, err
 		}
 	}
-	if err := s.listBuilds(ctx, index, func(run string) { seen[run] = true }); err != nil {
+	if err := s.listBuilds(ctx, index, func(work string) { seen[work] = true }); err != nil {
 		return nil, nil, err
 	}
-	for run, runs := range seen {
+	for work, runs := range seen {
 		if runs {
-			open = append(open, run)
+			open = append(open, work)
 		}
 	}
 	slices.Sort(open)
@@ -77,7 +77,7 @@ func (s *Service) openBuilds(ctx context.Context, index string) (open []string, 
 
 // listBuilds asks visibility, page by page: a namespace may run any number of builds. Stores of visibility that know no
 // prefixes list every index, and the names are looked at here.
-func (s *Service) listBuilds(ctx context.Context, index string, found func(run string)) error {
+func (s *Service) listBuilds(ctx context.Context, index string, found func(work string)) error {
 	all := fmt.Sprintf("WorkflowType = '%s' AND ExecutionStatus = 'Running'", workflows.BuildIndexName)
 	request := &workflowservice.ListWorkflowExecutionsRequest{
 		Namespace: s.Engine.Namespace, PageSize: listPage,
@@ -94,8 +94,8 @@ func (s *Service) listBuilds(ctx context.Context, index string, found func(run s
 			return s.fault(err)
 		}
 		for _, execution := range response.GetExecutions() {
-			if run, ok := buildOf(execution.GetExecution().GetWorkflowId(), index); ok {
-				found(run)
+			if work, ok := buildOf(execution.GetExecution().GetWorkflowId(), index); ok {
+				found(work)
 			}
 		}
 		if request.NextPageToken = response.GetNextPageToken(); len(request.NextPageToken) == 0 {
@@ -106,7 +106,7 @@ func (s *Service) listBuilds(ctx context.Context, index string, found func(run s
 
 // lease is who builds the index; zero where nobody ever did.
 func (s *Service) lease(ctx context.Context, index string) (core.Lease, error) {
-	lease, _, err := pipeline.ReadLease(ctx, s.artifacts(index))
+	lease, _, err := run.ReadLease(ctx, s.artifacts(index))
 	if err != nil {
 		lease = core.Lease{}
 	}
@@ -130,7 +130,7 @@ func (s *Service) remembered(ctx context.Context, key string) (string, error) {
 
 // resolve gives the run that a name means. Of an index it is the build that runs now, else the restore or the audit
 // that runs now, else the build that ended last. damaged tells what could not be read on the way.
-func (s *Service) resolve(ctx context.Context, name string) (run string, damaged, err error) {
+func (s *Service) resolve(ctx context.Context, name string) (work string, damaged, err error) {
 	index, generation, err := parse(name)
 	if err != nil || generation != "" {
 		return index + "/" + generation, nil, err
@@ -155,8 +155,8 @@ func (s *Service) resolve(ctx context.Context, name string) (run string, damaged
 			return alone, damaged, err
 		}
 	}
-	run, err = s.lastEnded(ctx, index)
-	return run, damaged, err
+	work, err = s.lastEnded(ctx, index)
+	return work, damaged, err
 }
 
 // lastEnded is the run of an index whose report was written last. A report from the future was written by a clock that

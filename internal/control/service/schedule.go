@@ -17,7 +17,7 @@ import (
 	"github.com/unweaver/unweaver/internal/control"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
-	"github.com/unweaver/unweaver/internal/pipeline"
+	"github.com/unweaver/unweaver/internal/pipeline/run"
 	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/internal/stream/parallel"
 	"github.com/unweaver/unweaver/workflows"
@@ -129,7 +129,7 @@ func (s *Service) ApplySchedule(ctx context.Context, request control.ScheduleReq
 		CronExpressions: []string{request.Schedule.Cron}, TimeZoneName: request.Schedule.Timezone,
 		Jitter: time.Duration(request.Schedule.Jitter),
 	}
-	if err := pipeline.KeepSchedule(ctx, s.artifacts(index), request.Spec); err != nil {
+	if err := run.KeepSchedule(ctx, s.artifacts(index), request.Spec); err != nil {
 		return out, err
 	}
 	_, err = s.Client.ScheduleClient().Create(ctx, client.ScheduleOptions{
@@ -331,7 +331,7 @@ func (s *Service) DeleteSchedule(ctx context.Context, index string) error {
 		if err != nil && !errors.As(err, &gone) {
 			return s.unscheduled(index, err)
 		}
-		return pipeline.DropSchedule(ctx, s.artifacts(index))
+		return run.DropSchedule(ctx, s.artifacts(index))
 	})
 }
 

@@ -6,7 +6,7 @@ import (
 	"github.com/unweaver/unweaver/internal/control/service"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
-	"github.com/unweaver/unweaver/internal/pipeline"
+	"github.com/unweaver/unweaver/internal/pipeline/run"
 )
 
 // What a schedule left that was deleted in the engine alone, or never made there, is deleted by the same command. Where
@@ -14,7 +14,7 @@ import (
 func TestWhatIsLeftOfAScheduleIsDeleted(t *testing.T) {
 	b := newBench(t)
 	ctx := service.WithOperator(t.Context(), core.Operator{By: "ada@desk"})
-	b.must(pipeline.KeepSchedule(ctx, b.art, b.spec("docs")))
+	b.must(run.KeepSchedule(ctx, b.art, b.spec("docs")))
 	b.must(b.DeleteSchedule(ctx, "docs"))
 	_, err := b.art.Store.Stat(ctx, b.art.ScheduleKey())
 	wants(t, err, fault.NotFound)

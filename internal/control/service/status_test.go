@@ -11,7 +11,7 @@ import (
 	"github.com/unweaver/unweaver/internal/control/service"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
-	"github.com/unweaver/unweaver/internal/pipeline"
+	"github.com/unweaver/unweaver/internal/pipeline/run"
 	"github.com/unweaver/unweaver/workflows"
 )
 
@@ -23,13 +23,13 @@ func working(b *bench) {
 	state := core.RunState{Stage: "extract", Total: 100, StageAt: now.Add(-10 * time.Second), Workflow: "build/docs/g1"}
 	state.Report.Status, state.Report.Started = core.StatusRunning, now.Add(-20*time.Second)
 	b.setState("docs/g1", state)
-	account := func(done, calls int64) pipeline.Account {
-		return pipeline.Account{
+	account := func(done, calls int64) run.Account {
+		return run.Account{
 			Done: map[string]int64{"chunk": 50, "extract": done}, Calls: core.Calls{Extract: calls},
 			Tokens: core.Tokens{Prompt: 10 * calls},
 		}
 	}
-	for worker, done := range map[string]pipeline.Account{"a": account(30, 30), "b": account(7, 7)} {
+	for worker, done := range map[string]run.Account{"a": account(30, 30), "b": account(7, 7)} {
 		b.must(b.Stores.Coordination.Account(b.t.Context(), "docs/g1", worker, encode(b.t, done)))
 	}
 	for key, problem := range map[string]core.Problem{
@@ -71,9 +71,9 @@ func TestAStatusHoldsWhatTheProcessCouldNotWriteDown(t *testing.T) {
 	working(b)
 	full := core.Problem{Code: "store_full", Object: "ledger", Detail: "held in memory"}
 	shown := core.Problem{Code: "model_rejected", Object: "d2", Detail: "second"} // it is written down too
-	b.Problems = func(run string) []core.Problem {
-		if run != "docs/g1" {
-			t.Errorf("asked about %s", run)
+	b.Problems = func(work string) []core.Problem {
+		if work != "docs/g1" {
+			t.Errorf("asked about %s", work)
 		}
 		return []core.Problem{full, shown}
 	}
@@ -268,21 +268,21 @@ func TestARunThatWaitsSaysForWhatSinceWhenAndUntilWhen(t *testing.T) {
 func TestARestoreThatHasJustBegunHasAStatus(t *testing.T) {
 	b := newBench(t)
 	publish(b, "g1")
-	run, err := b.Restore(t.Context(), "docs")
+	work, err := b.Restore(t.Context(), "docs")
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{run.Run, "docs"} {
+	for _, name := range []string{work.Run, "docs"} {
 		got, err := b.Status(t.Context(), name)
-		if err != nil || got.Status != core.StatusRunning || got.Run != run.Run || got.Index != "docs" {
+		if err != nil || got.Status != core.StatusRunning || got.Run != work.Run || got.Index != "docs" {
 			t.Errorf("%s: %+v, %v", name, got, err)
 		}
 	}
 }
 
-func (b *bench) remember(run string) {
+func (b *bench) remember(work string) {
 	b.t.Helper()
-	b.must(b.Stores.Coordination.SetState(b.t.Context(), "latest:docs", []byte(run)))
+	b.must(b.Stores.Coordination.SetState(b.t.Context(), "latest:docs", []byte(work)))
 }
 
 // checks of doctor by name.

@@ -13,7 +13,7 @@ import (
 
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
-	"github.com/unweaver/unweaver/internal/pipeline"
+	"github.com/unweaver/unweaver/internal/pipeline/run"
 	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/workflows"
 )
@@ -28,42 +28,42 @@ var (
 
 // Pause implements Control.
 func (s *Service) Pause(ctx context.Context, name string) (stopped Stopped, err error) {
-	run, _, err := s.resolve(ctx, name)
+	work, _, err := s.resolve(ctx, name)
 	if err != nil {
 		return stopped, err
 	}
-	err = s.recorded(ctx, core.ActionPause, run, func() error {
-		return s.command(ctx, run, workflows.UpdatePause, &stopped)
+	err = s.recorded(ctx, core.ActionPause, work, func() error {
+		return s.command(ctx, work, workflows.UpdatePause, &stopped)
 	})
 	return stopped, err
 }
 
 // Resume implements Control.
 func (s *Service) Resume(ctx context.Context, name string, budget *core.Budget) error {
-	run, _, err := s.resolve(ctx, name)
+	work, _, err := s.resolve(ctx, name)
 	if err != nil {
 		return err
 	}
 	if budget != nil && (budget.Calls < 0 || budget.Tokens < 0 || budget.Money < 0) {
-		return fault.Usage.At("resume run", run).Because("a budget cannot be below zero")
+		return fault.Usage.At("resume run", work).Because("a budget cannot be below zero")
 	}
 	// The workflow refuses this too; what it was spent on is in the state.
-	if state, err := s.log().State(ctx, run); err == nil && budget == nil && spent(state.Report) {
-		return fault.BudgetSpent.At("resume run", run).
+	if state, err := s.log().State(ctx, work); err == nil && budget == nil && spent(state.Report) {
+		return fault.BudgetSpent.At("resume run", work).
 			Because(fmt.Sprintf("its budget is spent: %d calls, %d tokens, money %.4f so far",
 				calls(state.Report), tokens(state.Report), state.Report.Cost)).
 			Advise("give it a new one, counted from the run's beginning: " +
 				"--budget-calls, --budget-tokens or --budget-money")
 	}
-	if state, err := s.log().State(ctx, run); err == nil && budget != nil {
+	if state, err := s.log().State(ctx, work); err == nil && budget != nil {
 		if why := exhausted(state.Report, *budget); why != "" {
-			return fault.Usage.At("resume run", run).
+			return fault.Usage.At("resume run", work).
 				Because(why).
 				Advise("a budget counts from the run's beginning: give a larger one")
 		}
 	}
-	return s.recorded(ctx, core.ActionResume, run, func() error {
-		return s.command(ctx, run, workflows.UpdateResume, nil, workflows.Resume{Budget: limited(budget)})
+	return s.recorded(ctx, core.ActionResume, work, func() error {
+		return s.command(ctx, work, workflows.UpdateResume, nil, workflows.Resume{Budget: limited(budget)})
 	})
 }
 
@@ -107,24 +107,24 @@ func tokens(report core.Report) int64 {
 // the update is asked through Temporal, which acknowledges at once; so is one that does not answer in time, and then
 // the error says that calls may still start.
 func (s *Service) Cancel(ctx context.Context, name string) (stopped Stopped, err error) {
-	run, _, err := s.resolve(ctx, name)
+	work, _, err := s.resolve(ctx, name)
 	if err != nil {
 		return stopped, err
 	}
-	err = s.recorded(ctx, core.ActionCancel, run, func() error { return s.cancel(ctx, run, &stopped) })
+	err = s.recorded(ctx, core.ActionCancel, work, func() error { return s.cancel(ctx, work, &stopped) })
 	return stopped, err
 }
 
-func (s *Service) cancel(ctx context.Context, run string, stopped *Stopped) error {
-	err := s.command(ctx, run, workflows.UpdateCancel, stopped)
+func (s *Service) cancel(ctx context.Context, work string, stopped *Stopped) error {
+	err := s.command(ctx, work, workflows.UpdateCancel, stopped)
 	switch {
 	case errors.Is(err, errUnknownUpdate):
-		return s.refused(ctx, run, workflows.UpdateCancel, s.Client.CancelWorkflow(ctx, workflows.WorkflowID(run), ""))
+		return s.refused(ctx, work, workflows.UpdateCancel, s.Client.CancelWorkflow(ctx, workflows.WorkflowID(work), ""))
 	case errors.Is(err, errUnanswered):
-		if other := s.Client.CancelWorkflow(ctx, workflows.WorkflowID(run), ""); other != nil {
+		if other := s.Client.CancelWorkflow(ctx, workflows.WorkflowID(work), ""); other != nil {
 			return errors.Join(err, s.fault(other))
 		}
-		return fault.EngineDown.At("cancel run", run).
+		return fault.EngineDown.At("cancel run", work).
 			Because(err).
 			Advise("Temporal was asked to cancel it: it ends once a worker answers, and calls may start until then")
 	}
@@ -149,8 +149,8 @@ func (s *Service) Lost(ctx context.Context, name string) error {
 }
 
 func (s *Service) lost(ctx context.Context, index, generation string) error {
-	err := pipeline.FreeLease(ctx, s.artifacts(index), generation, func(ctx context.Context, run pipeline.Holder) (bool, error) {
-		return s.runs(ctx, run.Workflow, run.Run)
+	err := run.FreeLease(ctx, s.artifacts(index), generation, func(ctx context.Context, work run.Holder) (bool, error) {
+		return s.runs(ctx, work.Workflow, work.Run)
 	})
 	if generation != "" || !fault.Is(err, fault.SegmentDamage) {
 		return err
@@ -164,16 +164,16 @@ func (s *Service) lost(ctx context.Context, index, generation string) error {
 			Because("the engine runs " + open[0]).
 			Advise("end it with: unweaver cancel " + open[0])
 	}
-	return pipeline.MendLease(ctx, s.artifacts(index))
+	return run.MendLease(ctx, s.artifacts(index))
 }
 
 // command sends an update to the workflow of a run and waits until it is obeyed. answer, where not nil,
 // takes what the workflow says; one of before says nothing.
-func (s *Service) command(ctx context.Context, run, update string, answer any, args ...any) error {
+func (s *Service) command(ctx context.Context, work, update string, answer any, args ...any) error {
 	bounded, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	handle, err := s.Client.UpdateWorkflow(bounded, client.UpdateWorkflowOptions{
-		WorkflowID:   workflows.WorkflowID(run),
+		WorkflowID:   workflows.WorkflowID(work),
 		UpdateName:   update,
 		Args:         args,
 		WaitForStage: client.WorkflowUpdateStageCompleted,
@@ -182,58 +182,58 @@ func (s *Service) command(ctx context.Context, run, update string, answer any, a
 		err = handle.Get(bounded, answer)
 	}
 	if err != nil && bounded.Err() != nil && ctx.Err() == nil {
-		return s.unanswered(ctx, run, update)
+		return s.unanswered(ctx, work, update)
 	}
-	return s.refused(ctx, run, update, err)
+	return s.refused(ctx, work, update, err)
 }
 
 // unanswered is the fault of a command that no worker obeyed in time.
-func (s *Service) unanswered(ctx context.Context, run, update string) error {
+func (s *Service) unanswered(ctx context.Context, work, update string) error {
 	why := fmt.Errorf("%w within %s; the command stands and may still take effect", errUnanswered, patience)
 	if err := s.workers(ctx); err != nil {
 		why = fmt.Errorf("%w: %w", why, err)
 	}
-	return fault.EngineDown.At(update+" run", run).Because(why).Advise("see: unweaver status " + run)
+	return fault.EngineDown.At(update+" run", work).Because(why).Advise("see: unweaver status " + work)
 }
 
 // refused maps the answers to a command: what the workflow says, and what Temporal says in its place.
-func (s *Service) refused(ctx context.Context, run, update string, err error) error {
+func (s *Service) refused(ctx context.Context, work, update string, err error) error {
 	var app *temporal.ApplicationError
 	var unknown *serviceerror.NotFound
 	switch {
 	case err == nil || ctx.Err() != nil:
 		return err
 	case errors.As(err, &app) && strings.HasPrefix(app.Message(), "unknown update "):
-		return fault.Usage.At(update+" run", run).
+		return fault.Usage.At(update+" run", work).
 			Because(errUnknownUpdate).
-			Advise("use a worker of this version; unweaver cancel " + run + " always works")
+			Advise("use a worker of this version; unweaver cancel " + work + " always works")
 	case errors.As(err, &app):
-		return s.refusal(ctx, app, run, update)
+		return s.refusal(ctx, app, work, update)
 	case errors.As(err, &unknown):
-		return s.over(ctx, run, update)
+		return s.over(ctx, work, update)
 	}
 	return s.fault(err)
 }
 
 // refusal is the fault of a command that the workflow, or an activity on its behalf, refused. Its type is a fault's
 // code where it comes from this program.
-func (s *Service) refusal(ctx context.Context, app *temporal.ApplicationError, run, update string) error {
+func (s *Service) refusal(ctx context.Context, app *temporal.ApplicationError, work, update string) error {
 	code := fault.Code(app.Type())
 	if !fault.Known(code) {
 		code = fault.Usage
 	}
-	advice := "see: unweaver status " + run
+	advice := "see: unweaver status " + work
 	if code == fault.BudgetSpent {
 		advice = "give it a new budget: --budget-calls, --budget-tokens or --budget-money"
 	}
-	return code.At(update+" run", run).Because(s.why(ctx, app)).Advise(advice)
+	return code.At(update+" run", work).Because(s.why(ctx, app)).Advise(advice)
 }
 
 // why is the text behind an activity's code, which history must not hold: the error refers to the file that does.
 func (s *Service) why(ctx context.Context, app *temporal.ApplicationError) string {
 	var ref string
 	if app.HasDetails() && app.Details(&ref) == nil && ref != "" {
-		var failure pipeline.Failure
+		var failure run.Failure
 		if _, err := blob.ReadJSON(ctx, s.Stores.Artifacts, ref, &failure); err == nil {
 			return failure.Text
 		}
@@ -242,23 +242,23 @@ func (s *Service) why(ctx context.Context, app *temporal.ApplicationError) strin
 }
 
 // over is the fault of a command to a run that is no more, or never was.
-func (s *Service) over(ctx context.Context, run, update string) error {
+func (s *Service) over(ctx context.Context, work, update string) error {
 	status := ""
-	if report, ok := s.log().Report(ctx, run); ok {
+	if report, ok := s.log().Report(ctx, work); ok {
 		status = report.Status
-	} else if state, err := s.log().State(ctx, run); err == nil {
+	} else if state, err := s.log().State(ctx, work); err == nil {
 		status = state.Report.Status
 	}
 	if status == "" {
-		index, _, _ := strings.Cut(run, "/")
-		return fault.RunNotFound.At(update+" run", run).
+		index, _, _ := strings.Cut(work, "/")
+		return fault.RunNotFound.At(update+" run", work).
 			Because("there is no such run").
 			Advise("see: unweaver status " + index)
 	}
 	if !core.Terminal(status) {
 		status = "outside of its own control while it was " + status
 	}
-	return fault.RunEnded.At(update+" run", run).
-		Because("run " + run + " has ended: " + status).
-		Advise("see: unweaver status " + run)
+	return fault.RunEnded.At(update+" run", work).
+		Because("run " + work + " has ended: " + status).
+		Advise("see: unweaver status " + work)
 }

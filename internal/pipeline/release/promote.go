@@ -8,7 +8,7 @@ import (
 	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
-	"github.com/unweaver/unweaver/internal/pipeline"
+	"github.com/unweaver/unweaver/internal/pipeline/unit"
 	"github.com/unweaver/unweaver/internal/stage/publish"
 	"github.com/unweaver/unweaver/internal/store/blob"
 )
@@ -161,7 +161,7 @@ func (a *act) rebased(ctx context.Context, member artifact.Index, served core.Po
 
 // copyProven has an index believe of the stores what another of its family knows.
 func (a *act) copyProven(ctx context.Context, from, to artifact.Index) error {
-	err := blob.Copy(ctx, a.Artifacts, pipeline.ProvenKey(to), a.Artifacts, pipeline.ProvenKey(from))
+	err := blob.Copy(ctx, a.Artifacts, unit.ProvenKey(to), a.Artifacts, unit.ProvenKey(from))
 	if fault.Is(err, fault.NotFound) { // the next night verifies everything
 		return nil
 	}

@@ -11,7 +11,8 @@ import (
 	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
-	"github.com/unweaver/unweaver/internal/pipeline"
+	"github.com/unweaver/unweaver/internal/pipeline/run"
+	"github.com/unweaver/unweaver/internal/pipeline/unit"
 	"github.com/unweaver/unweaver/internal/stage/collect"
 	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/internal/stream/parallel"
@@ -231,15 +232,15 @@ func (a *act) rowsGone(generation, why string) error {
 
 // sameStores refuses where the stores are not those that were proven: what they hold of any generation is not known.
 func (a *act) sameStores(ctx context.Context, manifest *core.Manifest) error {
-	var was pipeline.Proven
-	_, err := blob.ReadJSON(ctx, a.Artifacts, pipeline.ProvenKey(a.index), &was)
+	var was run.Proven
+	_, err := blob.ReadJSON(ctx, a.Artifacts, unit.ProvenKey(a.index), &was)
 	if artifact.IsDamage(err) { // the next build verifies everything
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	now, err := pipeline.Identities(ctx, a.Records, a.Vectors, manifest.Collections)
+	now, err := unit.Identities(ctx, a.Records, a.Vectors, manifest.Collections)
 	if err != nil {
 		return err
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
-	"github.com/unweaver/unweaver/internal/pipeline"
+	"github.com/unweaver/unweaver/internal/pipeline/run"
 	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/internal/stream/parallel"
 )
@@ -55,21 +55,21 @@ type Summary struct {
 }
 
 // Summarize is a run as lists show it.
-func Summarize(run Run) Summary {
+func Summarize(work Run) Summary {
 	kind := KindBuild
-	if strings.HasPrefix(run.Generation, KindRestore+"-") {
+	if strings.HasPrefix(work.Generation, KindRestore+"-") {
 		kind = KindRestore
 	}
-	if strings.HasPrefix(run.Generation, KindAudit+"-") {
+	if strings.HasPrefix(work.Generation, KindAudit+"-") {
 		kind = KindAudit
 	}
 	return Summary{
-		Run: run.Run, Index: run.Index, Generation: run.Generation, Kind: kind, Status: run.Status, Reason: run.Reason,
-		Stage: run.Stage, Overall: run.Overall, Unchanged: run.Unchanged, Published: run.Published, Started: run.Started,
-		Ended: run.Ended, Seconds: run.Seconds, Documents: run.Documents, Chunks: run.Chunks, Classes: run.Classes,
-		Calls: run.Calls.Sum(), Tokens: run.Tokens.Prompt + run.Tokens.Completion + run.Tokens.Embedding,
-		Cost: run.Cost, Currency: run.Currency, Problems: max(run.ProblemsTotal, int64(len(run.Problems))),
-		Version: run.Version,
+		Run: work.Run, Index: work.Index, Generation: work.Generation, Kind: kind, Status: work.Status, Reason: work.Reason,
+		Stage: work.Stage, Overall: work.Overall, Unchanged: work.Unchanged, Published: work.Published, Started: work.Started,
+		Ended: work.Ended, Seconds: work.Seconds, Documents: work.Documents, Chunks: work.Chunks, Classes: work.Classes,
+		Calls: work.Calls.Sum(), Tokens: work.Tokens.Prompt + work.Tokens.Completion + work.Tokens.Embedding,
+		Cost: work.Cost, Currency: work.Currency, Problems: max(work.ProblemsTotal, int64(len(work.Problems))),
+		Version: work.Version,
 	}
 }
 
@@ -103,9 +103,9 @@ func (s Source) List(ctx context.Context, index string, limit int) ([]Summary, e
 		case fault.Is(err, fault.NotFound): // it went since it was listed
 			return nil
 		case artifact.IsDamage(err):
-			run := Run{Report: core.Report{Status: Damaged, Started: reports[i].modified}}
-			run.Name(reports[i].run)
-			found[i] = Summarize(run)
+			work := Run{Report: core.Report{Status: Damaged, Started: reports[i].modified}}
+			work.Name(reports[i].run)
+			found[i] = Summarize(work)
 			return nil
 		}
 		found[i] = Summarize(Ended(report))
@@ -114,10 +114,10 @@ func (s Source) List(ctx context.Context, index string, limit int) ([]Summary, e
 	if err != nil {
 		return nil, err
 	}
-	for _, run := range live {
-		found = append(found, run)
+	for _, work := range live {
+		found = append(found, work)
 	}
-	found = slices.DeleteFunc(found, func(run Summary) bool { return run.Run == "" })
+	found = slices.DeleteFunc(found, func(work Summary) bool { return work.Run == "" })
 	slices.SortFunc(found, func(one, two Summary) int {
 		return cmp.Or(two.Started.Compare(one.Started), cmp.Compare(two.Run, one.Run))
 	})
@@ -163,7 +163,7 @@ func (s Source) remembered(ctx context.Context, index string) (map[string]Summar
 	names := make([]string, 4)
 	err := parallel.Each(ctx, len(names), len(names), func(ctx context.Context, i int) error {
 		if i == 3 {
-			lease, _, err := pipeline.ReadLease(ctx, artifact.Index{Store: s.Artifacts, Name: index})
+			lease, _, err := run.ReadLease(ctx, artifact.Index{Store: s.Artifacts, Name: index})
 			if name, ok := strings.CutPrefix(lease.Workflow, "build/"); ok && err == nil {
 				names[i] = name
 			}
@@ -191,8 +191,8 @@ func (s Source) remembered(ctx context.Context, index string) (map[string]Summar
 		}
 		if !core.Terminal(state.Report.Status) {
 			out[name] = Summarize(s.Live(ctx, name, state))
-		} else if run := Summarize(Ended(state.Report)); run.Kind != KindBuild {
-			out[name] = run
+		} else if work := Summarize(Ended(state.Report)); work.Kind != KindBuild {
+			out[name] = work
 		}
 	}
 	return out, nil

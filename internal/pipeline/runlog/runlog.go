@@ -14,7 +14,7 @@ import (
 	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
-	"github.com/unweaver/unweaver/internal/pipeline"
+	"github.com/unweaver/unweaver/internal/pipeline/run"
 	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/internal/store/coordination"
 )
@@ -77,35 +77,35 @@ func (s Source) Read(ctx context.Context, index, generation string) (Run, error)
 }
 
 // State of a run as its activities wrote it; zero when there is none. One that cannot be read is fault.SegmentDamage.
-func (s Source) State(ctx context.Context, run string) (core.RunState, error) {
+func (s Source) State(ctx context.Context, work string) (core.RunState, error) {
 	var state core.RunState
-	raw, err := s.Runs.State(ctx, run)
+	raw, err := s.Runs.State(ctx, work)
 	if err != nil || len(raw) == 0 {
 		return state, err
 	}
 	if err := json.Unmarshal(raw, &state); err != nil {
-		return core.RunState{}, fault.SegmentDamage.At("read the state of run", run).
+		return core.RunState{}, fault.SegmentDamage.At("read the state of run", work).
 			Because(err).
-			Advise("what was paid for is safe; if the run does not end by itself: unweaver cancel " + run +
+			Advise("what was paid for is safe; if the run does not end by itself: unweaver cancel " + work +
 				", then build again")
 	}
 	return state, nil
 }
 
 // Report of a run that ended; false where there is none that can be read.
-func (s Source) Report(ctx context.Context, run string) (core.Report, bool) {
-	report, err := s.report(ctx, run)
+func (s Source) Report(ctx context.Context, work string) (core.Report, bool) {
+	report, err := s.report(ctx, work)
 	return report, err == nil
 }
 
 // report of a run that ended; fault.NotFound where there is none.
-func (s Source) report(ctx context.Context, run string) (core.Report, error) {
-	index, generation, _ := strings.Cut(run, "/")
+func (s Source) report(ctx context.Context, work string) (core.Report, error) {
+	index, generation, _ := strings.Cut(work, "/")
 	var report core.Report
 	key := artifact.Index{Name: index}.GenerationKey(generation, "report.json")
 	_, err := blob.ReadJSON(ctx, s.Artifacts, key, &report)
 	if err == nil && !core.Terminal(report.Status) {
-		err = fault.NotFound.At("find the report of run", run).Because("it is that of a run that goes on")
+		err = fault.NotFound.At("find the report of run", work).Because("it is that of a run that goes on")
 	}
 	return report, err
 }
@@ -142,9 +142,9 @@ func (r *Run) Note(err error) {
 }
 
 // Name fills in what the name of a run tells.
-func (r *Run) Name(run string) {
-	r.Run = run
-	r.Index, r.Generation, _ = strings.Cut(run, "/")
+func (r *Run) Name(work string) {
+	r.Run = work
+	r.Index, r.Generation, _ = strings.Cut(work, "/")
 }
 
 // Add adds problems that are not told yet.
@@ -170,27 +170,27 @@ func (r *Run) show(problems map[string][]byte) {
 }
 
 // Control notes a control record that the activities of the run cannot read.
-func (s Source) Control(ctx context.Context, run string, out *Run) {
-	raw, err := s.Runs.Control(ctx, run)
+func (s Source) Control(ctx context.Context, work string, out *Run) {
+	raw, err := s.Runs.Control(ctx, work)
 	if err == nil && raw != nil && !json.Valid(raw) {
-		err = fault.SegmentDamage.At("read the control record of run", run).
+		err = fault.SegmentDamage.At("read the control record of run", work).
 			Because("it is no valid JSON").
 			Advise("pause or resume the run: that writes it anew")
 	}
 	out.Note(err)
-	var given pipeline.Control
+	var given run.Control
 	if err == nil && json.Unmarshal(raw, &given) == nil { // nothing, where there is no record
 		out.Limits, out.Budget = given.Limits, given.Budget
 	}
 }
 
 // Progress adds what the processes that work on the run wrote, and how far that is.
-func (s Source) Progress(ctx context.Context, run string, state core.RunState, out *Run) {
-	problems, err := s.Runs.Problems(ctx, run)
+func (s Source) Progress(ctx context.Context, work string, state core.RunState, out *Run) {
+	problems, err := s.Runs.Problems(ctx, work)
 	out.Note(err)
 	out.show(problems)
 	now := time.Now().UTC()
-	total, pace, err := pipeline.Pacing(ctx, s.Runs, run, state, now)
+	total, pace, err := run.Pacing(ctx, s.Runs, work, state, now)
 	if err != nil {
 		out.Note(err)
 		return

@@ -10,7 +10,7 @@ import (
 	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
-	"github.com/unweaver/unweaver/internal/pipeline"
+	"github.com/unweaver/unweaver/internal/pipeline/run"
 	"github.com/unweaver/unweaver/internal/pipeline/runlog"
 	"github.com/unweaver/unweaver/internal/store/blob"
 	blobmemory "github.com/unweaver/unweaver/internal/store/blob/memory"
@@ -74,7 +74,7 @@ func TestARunIsReadFromItsReportOrFromItsState(t *testing.T) {
 	}
 	places := 8
 	limits, budget := core.LiveLimits{Concurrency: &places}, core.Budget{Calls: 90}
-	if err := pipeline.Limit(t.Context(), s.Runs, "docs/g2", &budget, &limits); err != nil {
+	if err := run.Limit(t.Context(), s.Runs, "docs/g2", &budget, &limits); err != nil {
 		t.Fatal(err)
 	}
 	live, err := s.Read(t.Context(), "docs", "g2")
@@ -128,8 +128,8 @@ func TestRunsAreListedNewestFirstWithThoseThatGoOnAndThoseThatAreDamaged(t *test
 
 func shown(list []runlog.Summary) string {
 	var out []string
-	for _, run := range list {
-		out = append(out, run.Generation+" "+run.Status)
+	for _, work := range list {
+		out = append(out, work.Generation+" "+work.Status)
 	}
 	return strings.Join(out, ", ")
 }

@@ -1,0 +1,143 @@
+package release
+
+import (
+	"context"
+
+	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/pipeline/run"
+	"github.com/unweaver/unweaver/internal/pipeline/unit"
+)
+
+// WriteSegments writes what queries map, and the manifest as a draft.
+func (r *Run) WriteSegments(ctx context.Context) (core.Manifest, error) {
+	return unit.Finished(ctx, r.Run, run.ManifestFile, func(ctx context.Context) (core.Manifest, core.Progress, error) {
+		progress := core.Progress{Done: 1}
+		release, err := r.Place(ctx)
+		if err != nil {
+			return core.Manifest{}, progress, err
+		}
+		defer release()
+		manifest, err := r.draft(ctx)
+		if err != nil {
+			return manifest, progress, err
+		}
+		if err := r.WriteSplits(ctx, &manifest, &progress.Written); err != nil {
+			return manifest, progress, err
+		}
+		if err := r.MergeVectors(ctx, &manifest, &progress.Written); err != nil {
+			return manifest, progress, err
+		}
+		if err := r.cleanse(ctx, &manifest, &progress.Written); err != nil {
+			return manifest, progress, err
+		}
+		return manifest, progress, r.Remember(ctx, &manifest)
+	})
+}
+
+// draft gathers what the stages wrote into a manifest.
+func (r *Run) draft(ctx context.Context) (manifest core.Manifest, err error) {
+	fixed, err := r.Fixed(ctx)
+	if err != nil {
+		return manifest, err
+	}
+	shards, err := run.ShardsFile.Read(ctx, r.Scratch)
+	if err != nil {
+		return manifest, err
+	}
+	partitions, err := run.PartitionsFile.Read(ctx, r.Scratch)
+	if err != nil {
+		return manifest, err
+	}
+	models, err := r.ModelSet()
+	if err != nil {
+		return manifest, err
+	}
+	manifest = core.Manifest{
+		Format: core.ManifestFormat, Index: r.Job.Index, Family: fixed.Family, Generation: r.Generation,
+		Parent: fixed.Parent, Store: r.StoreID,
+		Config: r.Settings.ConfigDigest(), Made: run.MadeBy(r.Settings), Created: fixed.Started, Limits: r.Limits.Key(),
+		Class: fixed.Class, Chunk: fixed.Chunk,
+		Partitions: partitions.Partitions, Collections: fixed.Collections, Counts: shards.Counts, Hashes: shards.Hashes,
+		Trust: fixed.Trust.Recorded(), Aliases: fixed.Aliases,
+		Models: core.ModelSummary{Chat: models.Chat.Info().Label(), Embedding: models.Chunks.Info().Label()},
+	}
+	if err := manifest.Spec.UnmarshalText([]byte(r.Spec)); err != nil {
+		return manifest, err
+	}
+	if fixed.IDF != nil {
+		manifest.Segments.IDF = []core.Segment{*fixed.IDF}
+	}
+	manifest.Counts.Fallbacks, manifest.Counts.DeadLetters = partitions.Fallbacks, partitions.Dead
+	manifest.Counts.Refused = partitions.Refused
+	if err := r.drafted(ctx, &manifest, len(fixed.Plan.Units), len(shards.Shards)); err != nil {
+		return manifest, err
+	}
+	return manifest, r.loaded(ctx, &manifest, fixed.Source(), len(shards.Shards))
+}
+
+// drafted adds what chunk, extract and reduce wrote.
+func (r *Run) drafted(ctx context.Context, manifest *core.Manifest, units, shards int) error {
+	for chunked, err := range run.Each(ctx, r.Base(), units, run.ChunkFile) {
+		if err != nil {
+			return err
+		}
+		manifest.Segments.Text = append(manifest.Segments.Text, chunked.Text)
+		manifest.Segments.Documents = append(manifest.Segments.Documents, chunked.Documents)
+	}
+	for seal, err := range run.Each(ctx, r.Base(), shards, run.SealFile) {
+		if err != nil {
+			return err
+		}
+		manifest.Segments.Extract = append(manifest.Segments.Extract, seal.Extract)
+		manifest.Segments.Mentions = append(manifest.Segments.Mentions, seal.Kept)
+	}
+	for reduced, err := range run.Each(ctx, r.Base(), manifest.Partitions, run.ReduceFile) {
+		if err != nil {
+			return err
+		}
+		manifest.Counts.Fallbacks += reduced.Fallbacks
+		manifest.Counts.Mentions += reduced.Counts.Mentions
+		manifest.Counts.Edges += reduced.Counts.Edges
+		manifest.Hashes.Content.Merge(reduced.Content)
+	}
+	r.Progress.Touch()
+	return nil
+}
+
+// loaded adds what load wrote, and the parent's vectors that are still used.
+func (r *Run) loaded(ctx context.Context, manifest *core.Manifest, parentSHA string, shards int) error {
+	parent, err := r.Parent(ctx, parentSHA)
+	if err != nil {
+		return err
+	}
+	segments := &manifest.Segments
+	if parent != nil && parent.Collections.Classes == manifest.Collections.Classes {
+		segments.ClassVecs = append(segments.ClassVecs, parent.Segments.ClassVecs...)
+	}
+	if parent != nil && parent.Collections.Chunks == manifest.Collections.Chunks {
+		segments.ChunkVecs = append(segments.ChunkVecs, parent.Segments.ChunkVecs...)
+	}
+	part := -1
+	for loaded, err := range run.Each(ctx, r.Base(), manifest.Partitions+shards, run.LoadFile) {
+		if err != nil {
+			return err
+		}
+		part++
+		manifest.Hashes.Merge(loaded.Hashes)
+		if part < manifest.Partitions {
+			segments.Classes = append(segments.Classes, loaded.Rows)
+			manifest.Counts.Classes += loaded.Counts.Classes
+			if loaded.Vectors.SHA256 != "" {
+				segments.ClassVecs = append(segments.ClassVecs, loaded.Vectors)
+			}
+			continue
+		}
+		segments.Chunks = append(segments.Chunks, loaded.Chunks)
+		manifest.Counts.Windows += loaded.Counts.Windows
+		if loaded.Vectors.SHA256 != "" {
+			segments.ChunkVecs = append(segments.ChunkVecs, loaded.Vectors)
+		}
+	}
+	r.Progress.Touch()
+	return nil
+}

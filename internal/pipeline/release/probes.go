@@ -1,0 +1,235 @@
+package release
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/unweaver/unweaver/internal/artifact"
+	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/model"
+	"github.com/unweaver/unweaver/internal/pipeline/run"
+	"github.com/unweaver/unweaver/internal/retrieve"
+	"github.com/unweaver/unweaver/internal/stream/parallel"
+)
+
+// Reasons of the gate of probe questions.
+const (
+	ProbesFailed  = "recall"         // recall fell too far
+	ProbesInvalid = "probes_invalid" // they ask for documents that there are not, or the generation before cannot be asked
+)
+
+const (
+	probesAtOnce = 4
+	toldProbes   = 5 // are named where many are wrong
+	// A request for vectors of questions has at most so many, and so many bytes of them.
+	probeBatch, probeBatchBytes = 64, 60_000
+)
+
+// probed is the gate of probe questions: it asks them of the built generation and of the one before, and says why the
+// built one must not be published, or nothing.
+func (r *Run) probed(ctx context.Context, manifest *core.Manifest, fixed run.Plan) (reason, detail string, err error) {
+	if r.Settings.Gate.Probes == "" {
+		return "", "", nil
+	}
+	result, err := run.Once(ctx, r.Base(), run.ProbesFile, func(ctx context.Context) (core.Probed, error) {
+		return r.probe(ctx, manifest, fixed)
+	})
+	if err != nil {
+		return "", "", err
+	}
+	reason, detail = judged(result, r.Settings)
+	return reason, detail, nil
+}
+
+// judged says what a result of probe questions means.
+func judged(result core.Probed, settings core.Spec) (reason, detail string) {
+	switch {
+	case len(result.Missing) > 0:
+		return ProbesInvalid, fmt.Sprintf("the probe file names documents that neither this generation nor the one before "+
+			"has: %s (indexes.%s.gate.probes)", strings.Join(result.Missing, "; "), settings.Index)
+	case result.Unasked != "":
+		return ProbesInvalid, "the generation before cannot be asked the probe questions: " + result.Unasked
+	case result.Before == nil:
+		return "", ""
+	}
+	const rounding = 1e-9
+	lost := *result.Before - result.Recall
+	if lost <= settings.Gate.MaxRecallDrop+rounding {
+		return "", ""
+	}
+	return ProbesFailed, fmt.Sprintf("recall at %d of %d probe questions fell from %.3f to %.3f; at most %.3g may be "+
+		"lost (indexes.%s.gate.max_recall_drop). Worse: %s", result.Chunks, result.Asked, *result.Before, result.Recall,
+		settings.Gate.MaxRecallDrop, settings.Index, strings.Join(result.Worse, "; "))
+}
+
+// probe asks the questions of both generations.
+func (r *Run) probe(ctx context.Context, manifest *core.Manifest, fixed run.Plan) (core.Probed, error) {
+	out := core.Probed{Chunks: max(1, r.Settings.Retrieval.TopChunks)}
+	probes, err := r.ReadProbes(ctx)
+	if err != nil {
+		return out, err
+	}
+	out.Asked = len(probes)
+	sha, err := r.Index.PutManifest(ctx, manifest)
+	if err != nil {
+		return out, err
+	}
+	now, err := r.asks(ctx, sha, probes, out.Chunks)
+	if err != nil {
+		return out, err
+	}
+	out.Recall = now.recall
+	var before answered
+	if fixed.Parent != "" {
+		before, err = r.asks(ctx, fixed.Parent, probes, out.Chunks)
+		switch {
+		case err != nil && fault.KindOf(err) == fault.Transient:
+			return out, err
+		case artifact.IsDamage(err): // everything was made again for it, and there is nothing to compare with
+		case err != nil:
+			out.Unasked = err.Error()
+		default:
+			out.Before = &before.recall
+		}
+	}
+	for i, probe := range probes {
+		for _, document := range probe.Documents {
+			if !now.knows[document] && !before.knows[document] && out.Unasked == "" && len(out.Missing) < toldProbes {
+				out.Missing = append(out.Missing, fmt.Sprintf("line %d: %s", probe.Line, document))
+			}
+		}
+		if out.Before != nil && now.each[i] < before.each[i] && len(out.Worse) < toldProbes {
+			out.Worse = append(out.Worse, probe.Question)
+		}
+	}
+	return out, nil
+}
+
+// answered is what a generation made of the probe questions.
+type answered struct {
+	recall float64
+	each   []float64
+	knows  map[string]bool // documents that are asked for and that it has
+}
+
+// asks asks a generation by the path that queries take, with the method and the number of chunks of the configuration
+// that it was built with; chunks is how many of the first count.
+func (r *Run) asks(ctx context.Context, sha string, probes []core.Probe, chunks int) (answered, error) {
+	out := answered{each: make([]float64, len(probes)), knows: map[string]bool{}}
+	generation, err := retrieve.Open(ctx, r.Artifacts, r.Cache, r.Vectors, r.Job.Index, sha, 0)
+	if err != nil {
+		return out, err
+	}
+	defer generation.Close()
+	for _, probe := range probes {
+		for _, document := range probe.Documents {
+			out.knows[document] = generation.Live.Document(document) >= 0
+		}
+	}
+	settings := generation.Spec.Retrieval
+	method, err := retrieve.Methods().Method(settings.Method)
+	if err != nil {
+		return out, err
+	}
+	spec := method.Spec()
+	params, err := spec.ReadParams(nil)
+	if err != nil {
+		return out, err
+	}
+	byClass, byChunk, err := r.embedProbes(ctx, generation, spec.Needs, probes)
+	if err != nil {
+		return out, err
+	}
+	searcher := retrieve.Searcher{Vectors: r.Vectors, Records: r.Records}
+	err = parallel.Each(ctx, len(probes), probesAtOnce, func(ctx context.Context, i int) error {
+		query := retrieve.Query{
+			Text: probes[i].Question, Method: settings.Method, TopEntities: spec.Entities, TopChunks: chunks,
+			Params: params, MinSim: settings.MinSimilarity, Vector: byClass[i], ChunkVector: byChunk[i],
+		}
+		if len(spec.Rules) > 0 {
+			query.Rule = settings.Rule
+		}
+		found, err := searcher.Run(ctx, generation, query)
+		if err != nil {
+			return err
+		}
+		shown := map[string]bool{}
+		for _, chunk := range found.Chunks {
+			shown[generation.Live.Key(int(chunk.Live.Document))] = true
+		}
+		hits := 0
+		for _, document := range probes[i].Documents {
+			if shown[document] {
+				hits++
+			}
+		}
+		out.each[i] = float64(hits) / float64(len(probes[i].Documents))
+		r.Progress.Touch()
+		return nil
+	})
+	for _, recall := range out.each {
+		out.recall += recall / float64(len(probes))
+	}
+	return out, err
+}
+
+// embedProbes embeds the questions as their method needs, by the models that the generation was built with.
+func (r *Run) embedProbes(
+	ctx context.Context, generation *retrieve.Generation, needs retrieve.Needs, probes []core.Probe,
+) (byClass, byChunk [][]float32, err error) {
+	byClass, byChunk = make([][]float32, len(probes)), make([][]float32, len(probes))
+	if needs.Embedding == retrieve.NoEmbedding {
+		return byClass, byChunk, nil
+	}
+	spec := generation.Spec // only embedders are asked: the servers of other models may be gone since
+	spec.Chat, spec.Triples = core.ChatModel{Provider: "builtin"}, core.TriplesModel{}
+	models, err := r.Models(spec, r.Book)
+	if err != nil {
+		return nil, nil, err
+	}
+	manifest := generation.Manifest
+	embedder := func(made model.Embedder, by core.Fingerprint) model.Embedder {
+		if weighable, ok := model.As[model.Weighable](made); ok && generation.IDF != nil && by.IDF != "" {
+			return weighable.WithIDF(generation.IDF.Weight)
+		}
+		return made
+	}
+	if needs.Embedding == retrieve.ByClassEmbedder {
+		if byClass, err = r.vectorsOf(ctx, embedder(models.Classes, manifest.Class), probes); err != nil {
+			return nil, nil, err
+		}
+	}
+	if needs.Embedding == retrieve.ByChunkEmbedder || needs.Hashed || manifest.Chunk.Provider != "builtin" {
+		byChunk, err = r.vectorsOf(ctx, embedder(models.Chunks, manifest.Chunk), probes)
+	}
+	return byClass, byChunk, err
+}
+
+// vectorsOf embeds questions, some to a request.
+func (r *Run) vectorsOf(ctx context.Context, embedder model.Embedder, probes []core.Probe) ([][]float32, error) {
+	var out [][]float32
+	for len(out) < len(probes) {
+		var texts []string
+		size := 0
+		for _, probe := range probes[len(out):] {
+			if size += len(probe.Question); len(texts) > 0 && (len(texts) == probeBatch || size > probeBatchBytes) {
+				break
+			}
+			texts = append(texts, probe.Question)
+		}
+		vectors, _, err := embedder.Embed(ctx, texts)
+		if err != nil {
+			return nil, err
+		}
+		if len(vectors) != len(texts) {
+			return nil, fault.BadEmbeddings.At("embed probe questions", r.Name()).
+				Because(fmt.Sprintf("%d vectors of %d texts", len(vectors), len(texts)))
+		}
+		out = slices.Concat(out, vectors)
+		r.Progress.Touch()
+	}
+	return out, nil
+}

@@ -1,0 +1,325 @@
+package release
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/unweaver/unweaver/internal/artifact"
+	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/fault"
+	shown "github.com/unweaver/unweaver/internal/pipeline/report"
+	"github.com/unweaver/unweaver/internal/pipeline/run"
+	"github.com/unweaver/unweaver/internal/stage/plan"
+	"github.com/unweaver/unweaver/internal/stage/publish"
+	"github.com/unweaver/unweaver/internal/store/blob"
+)
+
+// End records how a run ends, or that it pauses. A run that ends gives its lease back. It may be repeated.
+func (r *Run) End(ctx context.Context, holder run.Holder, ending run.Ending) error {
+	state, err := r.ReadState(ctx)
+	if err != nil {
+		return err
+	}
+	if state.Report.Ended == nil || state.RunID != holder.Run {
+		err = r.Report(ctx, holder, ending)
+	} else { // a repeated attempt must not read accounts that it forgot; the files may not be written yet
+		err = r.writeReport(ctx, state.Report)
+	}
+	if err != nil {
+		return err
+	}
+	if ending.Status == core.StatusPaused {
+		return nil
+	}
+	if state, err = r.ReadState(ctx); err == nil && core.Terminal(state.Report.Status) {
+		r.KeepNight(ctx, state.Report)
+	}
+	if err := run.GiveLease(ctx, r.Index, holder); fault.Is(err, fault.SegmentDamage) {
+		r.Log.Warn("lease not given back: it cannot be read", "run_id", r.Name(), "error", err.Error())
+	} else if err != nil {
+		return err
+	}
+	if err := r.Coordination.ForgetRun(ctx, r.Name()); err != nil {
+		return err
+	}
+	return r.CloseReport(ctx)
+}
+
+// CloseReport leaves a record that stops whoever still believes to work on the run, on a machine that was cut off.
+func (r *Run) CloseReport(ctx context.Context) error {
+	raw, err := json.Marshal(run.Control{Stop: run.CommandCancel})
+	if err != nil {
+		return err
+	}
+	return r.Coordination.SetControl(ctx, r.Name(), raw)
+}
+
+// Reopen lets a run of the engine work under a name that another had before it.
+func (r *Run) Reopen(ctx context.Context, holder run.Holder) error {
+	state, err := r.ReadState(ctx)
+	if err != nil || state.RunID == holder.Run {
+		return err
+	}
+	return r.Coordination.SetControl(ctx, r.Name(), []byte("{}"))
+}
+
+// writeReport writes report.json and report.md, but not over those of a generation that another run
+// built under this name: what became of this one is in its state.
+func (r *Run) writeReport(ctx context.Context, report core.Report) error {
+	if taken, err := r.named(ctx, report); taken || err != nil {
+		return err
+	}
+	return WriteReports(ctx, r.Index, r.Generation, report)
+}
+
+// WriteReports writes what people read of a generation's report, and what programs do.
+func WriteReports(ctx context.Context, index artifact.Index, generation string, report core.Report) error {
+	key := index.GenerationKey(generation, "report.json")
+	if _, err := blob.WriteJSON(ctx, index.Store, key, report, blob.Cond{}); err != nil {
+		return err
+	}
+	markdown := index.GenerationKey(generation, "report.md")
+	_, err := blob.Write(ctx, index.Store, markdown, []byte(shown.Markdown(report)), blob.Cond{})
+	return err
+}
+
+// named tells that another run built a generation of this name.
+func (r *Run) named(ctx context.Context, report core.Report) (bool, error) {
+	if err := publish.Unused(ctx, r.Index, r.Generation); !fault.Is(err, fault.Usage) {
+		if fault.Is(err, fault.SegmentDamage) { // whose it is cannot be told
+			err = nil
+		}
+		return false, err
+	}
+	var there core.Report
+	_, err := blob.ReadJSON(ctx, r.Artifacts, r.Index.GenerationKey(r.Generation, "report.json"), &there)
+	if artifact.IsDamage(err) {
+		return false, nil
+	}
+	return there.RunID != report.RunID, err
+}
+
+// Report brings the run's state up to date and writes report.json and report.md.
+func (r *Run) Report(ctx context.Context, holder run.Holder, ending run.Ending) error {
+	paid, err := run.Totals(ctx, r.Coordination, r.Name())
+	if err != nil {
+		return err
+	}
+	key := r.Index.GenerationKey(r.Generation, "report.json")
+	var old core.Report
+	if _, err := blob.ReadJSON(ctx, r.Artifacts, key, &old); err != nil && !fault.Is(err, fault.NotFound) {
+		return err
+	}
+	var written core.Report
+	now := time.Now().UTC()
+	err = r.State(ctx, func(state *core.RunState) {
+		r.Begun(state, holder, now)
+		report := &state.Report
+		state.Waiting = nil
+		report.Status, report.Reason, report.Unchanged = ending.Status, ending.Reason, ending.Unchanged
+		report.Detail = r.Detail(ctx, ending)
+		paid.FillAccount(report)
+		report.Seconds = now.Sub(report.Started).Seconds()
+		r.Ending(ctx, state, paid, ending, now)
+		report.Course = core.Course(report.Course, r.Course(ctx, state.RunID)...)
+		// Scratch may be collected once the run has ended, or collects: that report is whole, and may hold warnings. The
+		// report of a pause holds what was known by then.
+		whole := core.Terminal(old.Status) || old.Status == core.StatusRunning
+		if whole && old.Documents > 0 && old.Started.Equal(report.Started) {
+			report.Take(old)
+		} else {
+			r.results(ctx, report, ending)
+		}
+		r.warned(ctx, report, ending.Warning)
+		warnOfAnswers(report)
+		written = *report
+	})
+	if err != nil {
+		return err
+	}
+	return r.writeReport(ctx, written)
+}
+
+// results fills in what the stages found: from the run's scratch, or for an unchanged corpus from the current
+// generation.
+func (r *Run) results(ctx context.Context, report *core.Report, ending run.Ending) {
+	if expected, err := r.expected(ctx); err == nil {
+		report.Planned = expected
+	}
+	fixed, err := run.PlanFile.Read(ctx, r.Scratch)
+	if err != nil {
+		return // it ended before plan did
+	}
+	if report.Planned == nil {
+		report.Planned = fixed.Expected
+	}
+	report.Diff, report.Refused, report.LeftOut = fixed.Plan.Diff, fixed.Plan.Refused, fixed.Plan.LeftOut
+	report.Problems = nil
+	for _, found := range fixed.Damage[:min(plan.MaxProblems, len(fixed.Damage))] {
+		report.Problems = append(report.Problems, found.Problem())
+	}
+	room := min(len(fixed.Plan.Problems), plan.MaxProblems-len(report.Problems))
+	report.Problems = append(report.Problems, fixed.Plan.Problems[:room]...)
+	report.Reasons = fixed.Plan.Reasons
+	report.DocumentsFailed = fixed.Plan.Unreadable + fixed.Plan.Lost
+	report.ProblemsTotal = fixed.Plan.ProblemCount + int64(len(fixed.Damage))
+	report.Documents = fixed.Plan.Documents
+	manifest := &core.Manifest{}
+	if ending.Unchanged {
+		if current, err := r.Index.Manifest(ctx, fixed.Parent); err == nil {
+			manifest = current
+		}
+	} else if drafted, err := run.ManifestFile.Read(ctx, r.Scratch); err == nil {
+		_ = r.WithEnrichments(ctx, &drafted) // what cannot be read is not told
+		manifest = &drafted
+	} else {
+		if shards, err := run.ShardsFile.Read(ctx, r.Scratch); err == nil {
+			report.Chunks = shards.Counts.Chunks
+		}
+		return
+	}
+	if !ending.Unchanged || fixed.Plan.Again {
+		r.chunkProblems(ctx, report, len(fixed.Plan.Units))
+	}
+	if ending.Unchanged { // what was tried again is what it was
+		report.Diff.Changed -= fixed.Plan.Retried
+		report.Diff.Same += fixed.Plan.Retried
+		report.Diff.Unchanged = true
+	}
+	if probed, found, err := run.ProbesFile.Find(ctx, r.Scratch); err == nil && found {
+		report.Probes = &probed
+	}
+	report.FromManifest(manifest)
+	if !ending.Unchanged {
+		report.Bytes = r.Fresh(ctx, manifest)
+	}
+	report.ChunksFailed = manifest.Counts.DeadLetters
+	r.FailedChunks(ctx, report, manifest)
+	report.DocumentsFailed = max(report.DocumentsFailed, manifest.Counts.Failed)
+	if _, err := r.Artifacts.Stat(ctx, r.ProblemsKey()); err == nil {
+		report.ProblemsPath = r.ProblemsKey()
+	}
+	current, _, err := r.Index.Current(ctx)
+	report.Published = err == nil && current.Generation == r.Generation
+}
+
+// EndRestore records how a restore or an audit ends, or that it pauses: it has no report of its own and no lease. One
+// that ends removes its scratch: no night does, as it may be in use. It may be repeated.
+func (r *Run) EndRestore(ctx context.Context, holder run.Holder, ending run.Ending) error {
+	paid, err := run.Totals(ctx, r.Coordination, r.Name())
+	if err != nil {
+		return err
+	}
+	audited, isAudit, err := run.AuditFile.Find(ctx, r.Scratch)
+	if err != nil {
+		return err
+	}
+	now := time.Now().UTC()
+	err = r.State(ctx, func(state *core.RunState) {
+		if state.RunID == holder.Run && state.Report.Ended != nil { // a repeated attempt: its scratch is gone
+			return
+		}
+		r.Begun(state, holder, now)
+		report := &state.Report
+		state.Waiting = nil
+		report.Status, report.Reason, report.Detail = ending.Status, ending.Reason, r.Detail(ctx, ending)
+		if isAudit {
+			report.Audit = &audited
+		}
+		report.Seconds = now.Sub(report.Started).Seconds()
+		paid.FillAccount(report)
+		r.Ending(ctx, state, paid, ending, now)
+	})
+	if err != nil || !core.Terminal(ending.Status) {
+		return err
+	}
+	return r.Scratch.Remove(ctx)
+}
+
+// ShowProblem has status show what a unit failed with, as long as it lasts.
+func (r *Run) ShowProblem(ctx context.Context, key string, problem core.Problem) {
+	raw, err := json.Marshal(problem)
+	if err == nil {
+		err = r.Coordination.SetProblem(ctx, r.Name(), key, raw)
+	}
+	r.Unshown.Set(r.Name(), key, problem, err != nil)
+	r.Progress.Failed(problem)
+	if err != nil {
+		r.Log.Warn("problem not shown", "run_id", r.Name(), "stage", r.Stage, "code", problem.Code)
+	}
+}
+
+// chunkProblems adds what the units of chunk found: plan told of its own.
+func (r *Run) chunkProblems(ctx context.Context, report *core.Report, units int) {
+	failed := int64(0)
+	for unit := range units {
+		chunked, err := run.ChunkFile(unit).Read(ctx, r.Scratch)
+		if err != nil {
+			continue // it did not come to that
+		}
+		report.Problems = plan.Foremost(append(report.Problems, chunked.Problems...))
+		report.ProblemsTotal += chunked.ProblemCount
+		failed += chunked.Failed
+	}
+	report.DocumentsFailed = max(report.DocumentsFailed, failed)
+}
+
+// warnOfAnswers tells what was not taken of models' answers, once a run.
+func warnOfAnswers(report *core.Report) {
+	for _, one := range []struct {
+		count        int64
+		object, text string
+	}{
+		{report.EntitiesCut, "extract", "entities were dropped or cut: an answer held too many, or too long ones"},
+		{report.UsageDoubted, "usage", "answers told tokens that cannot be, or none: our own counts stand for them"},
+	} {
+		if one.count == 0 {
+			continue
+		}
+		problem := core.Problem{Code: string(fault.BadOutput), Object: one.object}
+		problem.Detail = fmt.Sprintf("%d %s", one.count, one.text)
+		if !slices.Contains(report.Problems, problem) {
+			report.Problems = append(report.Problems, problem)
+			report.ProblemsTotal++
+		}
+	}
+}
+
+// warned adds a warning to a report that does not have it yet.
+func (r *Run) warned(ctx context.Context, report *core.Report, warning *run.Warning) {
+	if warning == nil {
+		return
+	}
+	problem := core.Problem{Code: warning.Code, Object: warning.Object}
+	problem.Detail = r.Detail(ctx, run.Ending{Ref: warning.Ref})
+	if !slices.Contains(report.Problems, problem) {
+		report.Problems = append(report.Problems, problem)
+		report.ProblemsTotal++
+	}
+}
+
+// Warn adds to the run's report what went wrong without making the run fail, each problem once.
+func (r *Run) Warn(ctx context.Context, problems ...core.Problem) error {
+	if len(problems) == 0 {
+		return nil
+	}
+	for _, problem := range problems {
+		r.Log.Warn("run goes on", "run_id", r.Name(), "stage", r.Stage, "code", problem.Code)
+	}
+	key := r.Index.GenerationKey(r.Generation, "report.json")
+	var report core.Report
+	if _, err := blob.ReadJSON(ctx, r.Artifacts, key, &report); err != nil {
+		return err
+	}
+	for _, problem := range problems {
+		if !slices.Contains(report.Problems, problem) {
+			report.Problems = append(report.Problems, problem)
+			report.ProblemsTotal++
+		}
+	}
+	_, err := blob.WriteJSON(ctx, r.Artifacts, key, report, blob.Cond{})
+	return err
+}

@@ -1,0 +1,20 @@
+package run
+
+import (
+	"fmt"
+)
+
+// Renaming is what a run makes of aliases that are not the parent's.
+type Renaming struct {
+	Names     int `json:"names"`               // that are mapped
+	Changed   int `json:"changed,omitempty"`   // that are mapped otherwise than in the parent
+	Documents int `json:"documents,omitempty"` // of the parent that name them, and are made again
+}
+
+// Why is the reason that a report gives; empty: the aliases are the parent's.
+func (n Renaming) Why() string {
+	if n.Changed == 0 {
+		return ""
+	}
+	return fmt.Sprintf("aliases: %d names are mapped otherwise, in %d documents", n.Changed, n.Documents)
+}

@@ -1,0 +1,35 @@
+package run
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/store/coordination/memory"
+)
+
+// BenchmarkLook is one look at control and accounts, by how many processes worked on the run. The size of the corpus
+// does not enter.
+func BenchmarkLook(b *testing.B) {
+	for _, workers := range []int{1, 10, 100} {
+		b.Run(fmt.Sprintf("%d processes", workers), func(b *testing.B) {
+			store := memory.New()
+			for i := range workers {
+				account := []byte(`{"calls":{"extract":17000},"tokens":{"prompt":9000000},"done":{"extract":17000}}`)
+				if err := store.Account(b.Context(), "i/g", fmt.Sprint("w", i), account); err != nil {
+					b.Fatal(err)
+				}
+			}
+			all := &books{}
+			through := all.open(&Ports{Coordination: store}, "i/g", 1)
+			through.price(core.Spec{})
+			_, end := through.Watch(b.Context(), "extract")
+			defer end()
+			for b.Loop() {
+				if err := through.Look(b.Context()); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}

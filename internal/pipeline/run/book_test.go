@@ -1,0 +1,520 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/model"
+	"github.com/unweaver/unweaver/internal/store/coordination"
+	"github.com/unweaver/unweaver/internal/store/coordination/memory"
+)
+
+// far is a coordination store that answers only after a while, as a real one does, and may be away.
+type far struct {
+	coordination.Store
+	wait  time.Duration // on the way there
+	back  time.Duration // on the way back: what it tells is that old
+	away  atomic.Bool
+	looks atomic.Int64
+}
+
+func (f *far) Spend(ctx context.Context, run, worker string, value []byte) ([]byte, map[string][]byte, error) {
+	time.Sleep(f.wait)
+	if f.away.Load() {
+		return nil, nil, fault.StoreDown.At("reach", "the store")
+	}
+	f.looks.Add(1)
+	control, accounts, err := f.Store.Spend(ctx, run, worker, value)
+	time.Sleep(f.back)
+	return control, accounts, err
+}
+
+// worker is a process of its own: the accounts of two never share memory.
+func worker(t *testing.T, store coordination.Store, spec core.Spec) *Book {
+	t.Helper()
+	all := &books{}
+	opened := all.open(&Ports{Coordination: store}, "i/g", 1)
+	opened.price(spec)
+	return opened
+}
+
+// server counts what it is asked for.
+type server struct {
+	latency time.Duration
+	calls   atomic.Int64
+	most    atomic.Int64
+	now     atomic.Int64
+}
+
+func (s *server) ask() model.Usage {
+	inFlight := s.now.Add(1)
+	for {
+		most := s.most.Load()
+		if inFlight <= most || s.most.CompareAndSwap(most, inFlight) {
+			break
+		}
+	}
+	s.calls.Add(1)
+	time.Sleep(s.latency)
+	s.now.Add(-1)
+	return model.Usage{Prompt: 100, Completion: 10}
+}
+
+// call is one paid call through the gate.
+func call(ctx context.Context, through *Book, to *server) error {
+	end, err := through.Begin(ctx, "extract", 100)
+	if err != nil {
+		return err
+	}
+	end(to.ask(), true)
+	return nil
+}
+
+// storm makes calls from as many callers as are given until each is refused; it gives the first refusal.
+func storm(through *Book, to *server, callers int) error {
+	var group sync.WaitGroup
+	refusals := make(chan error, callers)
+	for range callers {
+		group.Go(func() {
+			for {
+				if err := call(context.Background(), through, to); err != nil {
+					refusals <- err
+					return
+				}
+			}
+		})
+	}
+	group.Wait()
+	return <-refusals
+}
+
+// inOwnTime runs a test in time of its own: what the gate counts on takes no longer on a machine that is busy. The
+// loops of accounts end when they have nothing to do at their next look.
+func inOwnTime(t *testing.T, test func(*testing.T)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		defer time.Sleep(2 * lookEvery)
+		test(t)
+	})
+}
+
+func isolated(t *testing.T, name string, test func(*testing.T)) {
+	t.Helper()
+	t.Run(name, func(t *testing.T) { inOwnTime(t, test) })
+}
+
+func TestABudgetOfCallsIsNeverOvershot(t *testing.T) {
+	for _, latency := range []time.Duration{0, 2 * time.Millisecond, 20 * time.Millisecond} {
+		for _, callers := range []int{1, 8, 64, 512} {
+			for _, workers := range []int{1, 3} {
+				isolated(t, fmt.Sprintf("%s, %d callers, %d workers", latency, callers, workers), func(t *testing.T) {
+					store := &far{Store: memory.New(), wait: 100 * time.Microsecond}
+					to := &server{latency: latency}
+					spec := core.Spec{Budget: core.Budget{Calls: 20}}
+					var group sync.WaitGroup
+					for range workers {
+						group.Go(func() {
+							if err := storm(worker(t, store, spec), to, callers); !fault.Is(err, fault.BudgetSpent) {
+								t.Errorf("refused with %v", err)
+							}
+						})
+					}
+					group.Wait()
+					if calls := to.calls.Load(); calls != 20 {
+						t.Errorf("%d calls were paid for, the budget is 20", calls)
+					}
+				})
+			}
+		}
+	}
+}
+
+func TestBudgetsOfTokensAndMoneyAreOvershotByWhatIsInFlight(t *testing.T) {
+	price := core.Price{Prompt: 10_000, Completion: 0} // 100 tokens cost 1
+	for name, budget := range map[string]core.Budget{"tokens": {Tokens: 20 * 110}, "money": {Money: 20}} {
+		for _, callers := range []int{1, 8, 64} {
+			isolated(t, fmt.Sprintf("%s, %d callers", name, callers), func(t *testing.T) {
+				to := &server{latency: time.Millisecond}
+				spec := core.Spec{Budget: budget, Chat: core.ChatModel{Price: price}}
+				if err := storm(worker(t, memory.New(), spec), to, callers); !fault.Is(err, fault.BudgetSpent) {
+					t.Fatal(err)
+				}
+				if calls := to.calls.Load(); calls < 20 || calls > 20+int64(callers) {
+					t.Errorf("%d calls, want 20 and at most %d in flight beyond", calls, callers)
+				}
+			})
+		}
+	}
+}
+
+func TestTheRefusalTellsTheTrueNumber(t *testing.T) {
+	inOwnTime(t, func(t *testing.T) {
+		through := worker(t, memory.New(), core.Spec{Budget: core.Budget{Calls: 3}})
+		err := storm(through, &server{}, 1)
+		if err == nil || !errors.As(err, new(*fault.Error)) {
+			t.Fatal(err)
+		}
+		for _, want := range []string{"3 calls", "330 tokens", "budget is 3 calls", "--budget-calls"} {
+			if !strings.Contains(err.Error(), want) {
+				t.Errorf("%q does not say %q", err, want)
+			}
+		}
+	})
+}
+
+func TestNoCallStartsAfterPauseOrCancelIsAcknowledged(t *testing.T) {
+	for command, code := range map[string]fault.Code{CommandPause: fault.Paused, CommandCancel: fault.Cancelled} {
+		isolated(t, command, func(t *testing.T) {
+			store := &far{Store: memory.New(), back: 50 * time.Millisecond}
+			to := &server{latency: 3 * time.Millisecond}
+			var group sync.WaitGroup
+			for range 2 {
+				through := worker(t, store, core.Spec{})
+				group.Go(func() {
+					if err := storm(through, to, 32); !fault.Is(err, code) {
+						t.Errorf("refused with %v", err)
+					}
+				})
+			}
+			for to.calls.Load() < 100 {
+				time.Sleep(time.Millisecond)
+			}
+			if _, err := Steer(t.Context(), store, "i/g", command, nil); err != nil {
+				t.Fatal(err)
+			}
+			acknowledged := to.calls.Load()
+			group.Wait()
+			if later := to.calls.Load() - acknowledged; later != 0 {
+				t.Errorf("%d calls started after %s was acknowledged", later, command)
+			}
+		})
+	}
+}
+
+func TestACommandThatStopsARunTellsWhatIsInFlight(t *testing.T) {
+	inOwnTime(t, func(t *testing.T) {
+		store := memory.New()
+		workers := []*Book{worker(t, store, core.Spec{}), worker(t, store, core.Spec{})}
+		var ends []func(model.Usage, bool)
+		for i := range 5 {
+			end, err := workers[i%2].Begin(t.Context(), "extract", 100)
+			if err != nil {
+				t.Fatal(err)
+			}
+			ends = append(ends, end)
+		}
+		for _, want := range []int64{5, 3} {
+			for _, command := range []string{CommandPause, CommandCancel} {
+				if inFlight, err := Steer(t.Context(), store, "i/g", command, nil); err != nil || inFlight != want {
+					t.Errorf("%s: %d calls in flight, %v; want %d", command, inFlight, err, want)
+				}
+			}
+			if want == 5 { // one is answered and one is not: both are over, and an answer that comes late is paid for
+				ends[0](model.Usage{Prompt: 10}, true)
+				ends[1](model.Usage{}, false)
+				for _, through := range workers {
+					if err := through.Flush(t.Context()); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+		}
+		total, err := Totals(t.Context(), store, "i/g")
+		if err != nil || total.Calls.Extract != 1 || total.InFlight.Extract != 3 {
+			t.Errorf("%+v %v", total, err)
+		}
+	})
+}
+
+func TestLimitsAreToldBeforeACallIsAdmittedAndOutliveAPause(t *testing.T) {
+	inOwnTime(t, func(t *testing.T) {
+		store := memory.New()
+		through := worker(t, store, core.Spec{})
+		told := 0
+		through.Limited = func(index string, limits *core.LiveLimits) {
+			if told = 0; limits != nil && index == "i" {
+				told = *limits.Concurrency
+			}
+		}
+		for _, want := range []int{2, 7} {
+			if err := Limit(t.Context(), store, "i/g", nil, &core.LiveLimits{Concurrency: &want}); err != nil {
+				t.Fatal(err)
+			}
+			for _, command := range []string{CommandPause, CommandResume} {
+				if _, err := Steer(t.Context(), store, "i/g", command, nil); err != nil {
+					t.Fatal(err)
+				}
+			}
+			end, err := through.Begin(t.Context(), "extract", 1)
+			if err != nil || told != want {
+				t.Fatalf("a call was admitted by a concurrency of %d, want %d: %v", told, want, err)
+			}
+			end(model.Usage{}, false)
+		}
+		zero := 0
+		if err := Limit(t.Context(), store, "i/g", nil, &core.LiveLimits{Concurrency: &zero}); err == nil {
+			t.Error("a concurrency of 0 was written down")
+		}
+	})
+}
+
+func TestAccountsEqualWhatTheServerCounted(t *testing.T) {
+	inOwnTime(t, func(t *testing.T) {
+		store := memory.New()
+		to := &server{latency: time.Millisecond}
+		var opened []*Book
+		for range 3 {
+			opened = append(opened, worker(t, store, core.Spec{Chat: core.ChatModel{Price: core.Price{Prompt: 1e6}}}))
+		}
+		var group sync.WaitGroup
+		for i := range 300 {
+			group.Go(func() {
+				through := opened[i%3]
+				end, err := through.Begin(t.Context(), "extract", 100)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				if i%5 == 0 { // the server never answered: nothing is paid
+					end(model.Usage{}, false)
+					return
+				}
+				end(to.ask(), true)
+			})
+		}
+		group.Wait()
+		for _, through := range opened {
+			if err := through.Flush(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		total, err := Totals(t.Context(), store, "i/g")
+		if err != nil {
+			t.Fatal(err)
+		}
+		calls := to.calls.Load()
+		if total.Calls.Extract != calls || total.Tokens.Prompt != 100*calls || total.Tokens.Completion != 10*calls ||
+			total.Cost != float64(100*calls) || total.InFlight.Sum() != 0 {
+			t.Errorf("accounts say %+v, the server counted %d calls", total, calls)
+		}
+	})
+}
+
+func TestACallAfterItsCallerGaveUpIsNotSent(t *testing.T) {
+	inOwnTime(t, func(t *testing.T) {
+		store := &far{Store: memory.New(), wait: 20 * time.Millisecond}
+		through := worker(t, store, core.Spec{})
+		ctx, cancel := context.WithCancel(t.Context())
+		time.AfterFunc(5*time.Millisecond, cancel)
+		if _, err := through.Begin(ctx, "extract", 100); !errors.Is(err, context.Canceled) {
+			t.Errorf("begin gave %v", err)
+		}
+		if err := through.Flush(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		total, err := Totals(t.Context(), store, "i/g")
+		if err != nil || total.InFlight.Sum() != 0 {
+			t.Errorf("in flight: %+v, %v", total.InFlight, err)
+		}
+	})
+}
+
+func TestAStoreThatIsAwayAdmitsNothingAndForgetsNothing(t *testing.T) {
+	inOwnTime(t, func(t *testing.T) {
+		store := &far{Store: memory.New()}
+		through := worker(t, store, core.Spec{})
+		to := &server{}
+		if err := call(t.Context(), through, to); err != nil {
+			t.Fatal(err)
+		}
+		store.away.Store(true)
+		if err := call(t.Context(), through, to); !fault.Is(err, fault.StoreDown) {
+			t.Errorf("a call was admitted although nobody could look at the control record: %v", err)
+		}
+		store.away.Store(false)
+		if err := call(t.Context(), through, to); err != nil {
+			t.Fatal(err)
+		}
+		if err := through.Flush(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		total, err := Totals(t.Context(), store, "i/g")
+		if err != nil || total.Calls.Extract != 2 || total.InFlight.Sum() != 0 {
+			t.Errorf("%+v, %v", total, err)
+		}
+	})
+}
+
+func TestAStoreThatLostItsMemoryHearsTheWholeAccountAgain(t *testing.T) {
+	inOwnTime(t, func(t *testing.T) {
+		store := memory.New()
+		through := worker(t, store, core.Spec{})
+		to := &server{}
+		for range 5 {
+			if err := call(t.Context(), through, to); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := through.Flush(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if err := store.ForgetRun(t.Context(), "i/g"); err != nil {
+			t.Fatal(err)
+		}
+		if err := call(t.Context(), through, to); err != nil {
+			t.Fatal(err)
+		}
+		if err := through.Flush(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if total, err := Totals(t.Context(), store, "i/g"); err != nil || total.Calls.Extract != 6 {
+			t.Errorf("%+v, %v", total, err)
+		}
+	})
+}
+
+func TestAWatchedUnitIsStoppedWithoutAPaidCall(t *testing.T) {
+	inOwnTime(t, func(t *testing.T) {
+		store := memory.New()
+		through := worker(t, store, core.Spec{})
+		watched, end := through.Watch(t.Context(), "extract")
+		defer end()
+		if _, err := Steer(t.Context(), store, "i/g", CommandPause, nil); err != nil {
+			t.Fatal(err)
+		}
+		select {
+		case <-watched.Done():
+			if err := context.Cause(watched); !fault.Is(err, fault.Paused) {
+				t.Errorf("stopped by %v", err)
+			}
+		case <-time.After(10 * time.Second):
+			t.Fatal("a paused run's unit went on")
+		}
+		if err := through.Look(t.Context()); !fault.Is(err, fault.Paused) {
+			t.Errorf("a unit that begins now: %v", err)
+		}
+		if _, err := Steer(t.Context(), store, "i/g", CommandResume, nil); err != nil {
+			t.Fatal(err)
+		}
+		if err := through.Look(t.Context()); err != nil {
+			t.Errorf("resumed: %v", err)
+		}
+		if control, err := ReadControl(t.Context(), store, "i/g"); err != nil || control.Resumed.IsZero() {
+			t.Errorf("%+v, %v", control, err)
+		}
+	})
+}
+
+func TestARecordThatNobodyUnderstandsStopsTheRunUntilItIsResumed(t *testing.T) {
+	inOwnTime(t, func(t *testing.T) {
+		store := memory.New()
+		through := worker(t, store, core.Spec{})
+		if err := store.SetControl(t.Context(), "i/g", []byte("{broken")); err != nil {
+			t.Fatal(err)
+		}
+		to := &server{}
+		if err := call(t.Context(), through, to); !fault.Is(err, fault.ControlUnreadable) || to.calls.Load() != 0 {
+			t.Errorf("%v after %d calls", err, to.calls.Load())
+		}
+		if _, err := Steer(t.Context(), store, "i/g", CommandPause, nil); !fault.Is(err, fault.ControlUnreadable) {
+			t.Errorf("pause: %v", err)
+		}
+		if _, err := Steer(t.Context(), store, "i/g", CommandResume, nil); err != nil {
+			t.Fatal(err)
+		}
+		if err := call(t.Context(), through, to); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestProgressCountsFinishedUnitsOnceAndUnfinishedOnesNot(t *testing.T) {
+	inOwnTime(t, func(t *testing.T) {
+		store := memory.New()
+		through := worker(t, store, core.Spec{})
+		unit := func() *Progress { return &Progress{Stage: "extract", Book: through} }
+		one, two, three := unit(), unit(), unit()
+		one.Done(10)
+		one.Done(20)
+		one.Finish(core.Progress{Done: 64, Hits: core.Calls{Extract: 4}, Written: core.Written{Segments: 1}})
+		one.Drop() // it is finished: nothing to take back
+		two.Done(30)
+		three.Done(5)
+		two.Drop()
+		if err := through.Flush(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		total, err := Totals(t.Context(), store, "i/g")
+		if err != nil || total.Done["extract"] != 69 || total.Hits.Extract != 4 || total.Written.Segments != 1 {
+			t.Errorf("%+v, %v", total, err)
+		}
+	})
+}
+
+func TestAnAdmissionThatGrewOldIsAskedForAgain(t *testing.T) {
+	inOwnTime(t, func(t *testing.T) {
+		store := &far{Store: memory.New()}
+		through := worker(t, store, core.Spec{})
+		var ticks atomic.Int64
+		start := time.Now()
+		through.Clock = func() time.Time { // counted, began, came back, sent: the first call is sent late
+			if ticks.Add(1) <= 3 {
+				return start
+			}
+			return start.Add(time.Minute)
+		}
+		if err := call(t.Context(), through, &server{}); err != nil {
+			t.Fatal(err)
+		}
+		if looks := store.looks.Load(); looks < 2 {
+			t.Errorf("a call was sent a minute after its admission, after %d looks", looks)
+		}
+	})
+}
+
+func TestALookThatTookTooLongAdmitsNothing(t *testing.T) {
+	store := &far{Store: memory.New(), back: slowLook + 50*time.Millisecond}
+	to := &server{}
+	if err := call(t.Context(), worker(t, store, core.Spec{}), to); !fault.Is(err, fault.StoreDown) ||
+		to.calls.Load() != 0 {
+		t.Errorf("%v after %d calls", err, to.calls.Load())
+	}
+}
+
+// What was sent and never answered is reckoned with an answer as long as the others of its task.
+func TestUnansweredCallsAreReckonedWithAnAnswer(t *testing.T) {
+	inOwnTime(t, func(t *testing.T) {
+		store := memory.New()
+		price := core.Price{Prompt: 1e6, Completion: 2e6}
+		through := worker(t, store, core.Spec{Chat: core.ChatModel{Price: price}})
+		for range 3 {
+			if err := call(t.Context(), through, &server{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, task := range []string{"extract", "shorten"} { // of shorten nothing is known
+			if _, err := through.Begin(t.Context(), task, 100); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := through.Flush(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		total, err := Totals(t.Context(), store, "i/g")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if total.Expected.Completion != 10 || total.Risk != 100+20+100 || total.Expected.Prompt != 200 {
+			t.Errorf("unsettled: %+v, cost %v", total.Expected, total.Risk)
+		}
+	})
+}

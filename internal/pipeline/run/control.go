@@ -1,0 +1,201 @@
+package run
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/store/coordination"
+)
+
+// Commands that stop a run.
+const (
+	CommandPause  = "pause"
+	CommandResume = "resume"
+	CommandCancel = "cancel"
+)
+
+// Commands that change what a running one may do.
+const (
+	CommandConcurrency = "concurrency"
+	CommandBudget      = "budget"
+	CommandRates       = "rates"
+)
+
+// Control is the record that every unit looks at when it begins, and every paid call before it is sent.
+type Control struct {
+	Stop   string       `json:"stop,omitempty"`   // pause or cancel; empty: go on
+	Budget *core.Budget `json:"budget,omitempty"` // given at a resume; nil: the configuration's
+
+	Limits *core.LiveLimits `json:"limits,omitempty"` // given while it runs; nil: the configuration's
+
+	Resumed time.Time `json:"resumed,omitzero"` // when a person did so last
+}
+
+// A look at the control record lets calls be sent for as long as admission after it came back; one that took longer
+// than slowLook lets none. A command is acknowledged only when every look that began before it has lost its validity,
+// so that no call starts after it.
+const (
+	slowLook       = time.Second
+	admission      = 250 * time.Millisecond
+	acknowledgment = slowLook + 2*admission
+)
+
+func parseControl(run string, raw []byte) (Control, error) {
+	var control Control
+	if raw == nil {
+		return control, nil
+	}
+	err := json.Unmarshal(raw, &control)
+	if b := control.Budget; err == nil && (string(raw) == "null" || b != nil && (b.Calls < 0 || b.Tokens < 0 ||
+		b.Money < 0) || control.Limits != nil && control.Limits.Check() != nil) {
+		err = errors.New("it says what no command writes")
+	}
+	if err != nil {
+		return control, fault.ControlUnreadable.At("read control record of", run).
+			Because(err).
+			Advise("write it anew with: unweaver resume " + run)
+	}
+	return control, nil
+}
+
+// ReadControl reads the control record of a run; no record asks for nothing.
+func ReadControl(ctx context.Context, runs coordination.Runs, run string) (Control, error) {
+	raw, err := runs.Control(ctx, run)
+	if err != nil {
+		return Control{}, err
+	}
+	return parseControl(run, raw)
+}
+
+// Steer writes what the units of a run look at. When it returns after pause or cancel, no paid call starts any more;
+// those in flight are paid for and kept, and it tells how many they are. A resume replaces a record that cannot be
+// read.
+func Steer(
+	ctx context.Context, runs coordination.Runs, run, command string, budget *core.Budget,
+) (inFlight int64, err error) {
+	control, err := ReadControl(ctx, runs, run)
+	if err != nil && (command != CommandResume || !fault.Is(err, fault.ControlUnreadable)) {
+		return 0, err
+	}
+	control.Stop = command
+	if command == CommandResume {
+		control.Stop, control.Resumed = "", time.Now().UTC()
+	}
+	if budget != nil {
+		control.Budget = budget
+	}
+	raw, err := json.Marshal(control)
+	if err != nil {
+		return 0, err
+	}
+	if err := runs.SetControl(ctx, run, raw); err != nil || control.Stop == "" {
+		return 0, err
+	}
+	select {
+	case <-time.After(acknowledgment):
+	case <-ctx.Done():
+		return 0, ctx.Err()
+	}
+	total, err := Totals(ctx, runs, run)
+	if err != nil { // the command binds, and is not to be refused since nobody could count
+		return 0, nil //nolint:nilerr // see above
+	}
+	return total.InFlight.Sum(), nil
+}
+
+// Limit writes other limits into what the units of a run look at: each process that works on it looks every second, and
+// before it admits a call. What is nil stays as it was.
+func Limit(
+	ctx context.Context, runs coordination.Runs, run string, budget *core.Budget, limits *core.LiveLimits,
+) error {
+	control, err := ReadControl(ctx, runs, run)
+	if err != nil {
+		return err
+	}
+	if budget != nil {
+		control.Budget = budget
+	}
+	if limits != nil {
+		if err := limits.Check(); err != nil {
+			return fault.Usage.At("limit run", run).Because(err)
+		}
+		var older core.LiveLimits
+		if control.Limits != nil {
+			older = *control.Limits
+		}
+		merged := limits.Over(older)
+		control.Limits = &merged
+	}
+	raw, err := json.Marshal(control)
+	if err != nil {
+		return err
+	}
+	return runs.SetControl(ctx, run, raw)
+}
+
+// stopped says why a run must not go on, as far as its control record tells.
+func (c Control) stopped(run string) error {
+	switch c.Stop {
+	case "":
+		return nil
+	case CommandCancel:
+		return fault.Cancelled.At("work on", run).Because("the run is cancelled")
+	}
+	return fault.Paused.At("work on", run).
+		Because("the run is paused").
+		Advise("resume it with: unweaver resume " + run)
+}
+
+// Limit is the budget that counts.
+func (c Control) Limit(configured core.Budget) core.Budget {
+	if c.Budget != nil {
+		return *c.Budget
+	}
+	return configured
+}
+
+// Spent says that a budget is used up, with the true numbers, or nothing. What is in flight counts as called.
+func Spent(budget core.Budget, total Account, run string) error {
+	calls, tokens := total.paidCalls(), total.paidTokens()
+	inFlight := total.InFlight.Sum()
+	expected := total.Expected.Prompt + total.Expected.Completion + total.Expected.Embedding
+	over := (budget.Calls > 0 && calls+inFlight >= budget.Calls) ||
+		(budget.Tokens > 0 && tokens+expected >= budget.Tokens) ||
+		(budget.Money > 0 && total.Cost+total.Risk >= budget.Money)
+	if !over {
+		return nil
+	}
+	why := fmt.Sprintf("%d calls, %d tokens, cost %.4f are spent", calls, tokens, total.Cost)
+	if inFlight > 0 {
+		why += fmt.Sprintf(", %d calls of about %d tokens were sent and are not answered", inFlight, expected)
+	}
+	why += "; the budget is " + describe(budget)
+	return fault.BudgetSpent.At("work on", run).
+		Because(why).
+		Advise("go on with a larger one: unweaver resume " + run + " --budget-calls N (or --budget-tokens, --budget-money)")
+}
+
+func describe(budget core.Budget) string {
+	text := ""
+	add := func(format string, value any) {
+		if text != "" {
+			text += ", "
+		}
+		text += fmt.Sprintf(format, value)
+	}
+	if budget.Calls > 0 {
+		add("%d calls", budget.Calls)
+	}
+	if budget.Tokens > 0 {
+		add("%d tokens", budget.Tokens)
+	}
+	if budget.Money > 0 {
+		add("cost %.4f", budget.Money)
+	}
+	return text
+}

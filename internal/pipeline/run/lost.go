@@ -1,0 +1,96 @@
+package run
+
+import (
+	"context"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/unweaver/unweaver/internal/artifact"
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/store/blob"
+)
+
+// FreeLease takes the lease from a run that a person declares lost; an empty generation stands for whichever run holds
+// it. It refuses while runs says that our engine runs it, and while a process renews it, for which it watches the lease
+// for a heartbeat. A lease that nobody holds is no error. The fence stays, so that a process which comes back finds
+// that the lease is not its own any more.
+func FreeLease(
+	ctx context.Context, index artifact.Index, generation string, runs func(context.Context, Holder) (bool, error),
+) error {
+	lease, info, err := ReadLease(ctx, index)
+	if fault.Is(err, fault.NotFound) || err == nil && lease.Workflow == "" {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	run := runOf(lease)
+	if generation != "" && run != index.Name+"/"+generation {
+		return fault.Usage.At("free the lease of", index.Name).
+			Because("run " + run + " holds it, not " + index.Name + "/" + generation).
+			Advise("if that one is lost: unweaver cancel " + run + " --lost")
+	}
+	open, err := runs(ctx, Holder{Workflow: lease.Workflow, Run: lease.Run})
+	if err != nil {
+		return err
+	}
+	if open {
+		return fault.LeaseHeld.At("free the lease of", index.Name).
+			Because("run " + run + " is not lost: the engine runs it").
+			Advise("end it with: unweaver cancel " + run)
+	}
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(heartbeatOf(lease.Heartbeat)):
+	}
+	err = free(ctx, index, lease.Fence, blob.Cond{Match: info.ETag})
+	if fault.Is(err, fault.Precondition) {
+		err = fault.LeaseHeld.At("free the lease of", index.Name).
+			Because("a process works on run " + run + ": it changed the lease just now").
+			Advise("end the run at its own engine (" + place(lease.Engine) + "), or stop its workers")
+	}
+	return err
+}
+
+// MendLease writes a lease that nobody holds over one that cannot be read, with a fence above that of every run whose
+// scratch is there. The caller makes sure that nothing builds the index.
+func MendLease(ctx context.Context, index artifact.Index) error {
+	lease, info, err := ReadLease(ctx, index)
+	if !fault.Is(err, fault.SegmentDamage) {
+		return err
+	}
+	fence := int64(1)
+	if sane := lease.Fence; sane > 0 && sane < 1<<62 {
+		fence = sane
+	}
+	family, _, err := index.Family(ctx)
+	if err != nil {
+		return err
+	}
+	for _, member := range family {
+		if fence, err = highestFence(ctx, member, fence); err != nil {
+			return err
+		}
+	}
+	return free(ctx, index, fence, blob.Cond{Match: info.ETag})
+}
+
+// highestFence is the highest of a fence and those of the scratch of an index.
+func highestFence(ctx context.Context, index artifact.Index, fence int64) (int64, error) {
+	prefix := strings.TrimSuffix(index.RunKey(""), "/") + "/"
+	for object, err := range index.Store.List(ctx, prefix, "") {
+		if err != nil {
+			return fence, err
+		}
+		parts := strings.Split(strings.TrimPrefix(object.Key, prefix), "/")
+		if len(parts) < 2 {
+			continue
+		}
+		if found, err := strconv.ParseInt(parts[1], 10, 64); err == nil && found < 1<<62 {
+			fence = max(fence, found)
+		}
+	}
+	return fence, nil
+}

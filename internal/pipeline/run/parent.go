@@ -1,0 +1,109 @@
+package run
+
+import (
+	"cmp"
+	"encoding/binary"
+	"encoding/hex"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/fault"
+)
+
+// Checks says how much of the generation before a night reads, to see whether it is as it was written. That each of its
+// segments is there, and how long, is looked at every night. Zero values stand for the defaults.
+type Checks struct {
+	Nights int              // every segment is read once in so many nights; default 7
+	Bytes  int64            // at least so much is read in a night, where there is as much; default 256 MiB
+	Now    func() time.Time // default time.Now
+}
+
+const (
+	checkNights = 7
+	checkBytes  = 256 << 20
+	CheckWidth  = 4 // segments that are read at once
+)
+
+// Damage is a stored object that is not as it was written.
+type Damage struct {
+	Kind   string `json:"kind"`
+	Object string `json:"object"` // sha256 of a segment, else a key
+	Why    string `json:"why"`    // missing, cut, damaged
+}
+
+// Short names the object in a sentence.
+func (d Damage) Short() string {
+	if len(d.Object) == 2*len(core.Digest{}) {
+		return "segment " + d.Object[:12]
+	}
+	return d.Object
+}
+
+func (d Damage) reason() string {
+	return fmt.Sprintf("%s (%s) of the generation before is %s: everything is made again", d.Short(), d.Kind, d.Why)
+}
+
+// Problem is the damage as a report tells it.
+func (d Damage) Problem() core.Problem {
+	return core.Problem{Code: string(fault.ParentDamaged), Object: d.Object, Detail: d.reason()}
+}
+
+// ReasonsOf gives a sentence for each damage; of many, for the first.
+func ReasonsOf(damage []Damage) []string {
+	const told = 10
+	var reasons []string
+	for _, found := range damage[:min(told, len(damage))] {
+		reasons = append(reasons, found.reason())
+	}
+	if len(damage) > told {
+		reasons = append(reasons, fmt.Sprintf("and %d more of its segments are missing or damaged", len(damage)-told))
+	}
+	return reasons
+}
+
+// Named is a segment with what it is.
+type Named struct {
+	Kind string
+	core.Segment
+}
+
+// Due chooses what is read tonight: what plan reads anyway or everything depends on, the segments whose turn it is by
+// their hash, and the next ones until it is enough.
+func (c Checks) Due(segments []Named) []Named {
+	nights, least, now := c.Nights, c.Bytes, time.Now
+	if nights <= 0 {
+		nights = checkNights
+	}
+	if least <= 0 {
+		least = checkBytes
+	}
+	if c.Now != nil {
+		now = c.Now
+	}
+	const day = 24 * 60 * 60
+	night := uint64(now().Unix() / day)
+	// wait is in how many nights it is a segment's turn.
+	wait := func(segment Named) uint64 {
+		if segment.Kind == "documents" || segment.Kind == "idf" || segment.Kind == "tomb" {
+			return 0
+		}
+		raw, err := hex.DecodeString(segment.SHA256)
+		if err != nil || len(raw) < 8 {
+			return 0
+		}
+		turn := binary.BigEndian.Uint64(raw) % uint64(nights)
+		return (turn + uint64(nights) - night%uint64(nights)) % uint64(nights)
+	}
+	ordered := slices.Clone(segments)
+	slices.SortStableFunc(ordered, func(a, b Named) int { return cmp.Compare(wait(a), wait(b)) })
+	total := int64(0)
+	for place, segment := range ordered {
+		if wait(segment) > 0 && total >= least {
+			return ordered[:place]
+		}
+		total += segment.Bytes
+	}
+	return ordered
+}

@@ -1,0 +1,143 @@
+package run
+
+import (
+	"encoding/json"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/store/coordination/memory"
+)
+
+// paced gives the pace of a stage by accounts.
+func paced(t *testing.T, state core.RunState, now time.Time, accounts ...Account) core.Pace {
+	t.Helper()
+	store := memory.New()
+	for number, account := range accounts {
+		raw, err := json.Marshal(account)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := store.Account(t.Context(), "i/g", string(rune('a'+number)), raw); err != nil {
+			t.Fatal(err)
+		}
+	}
+	_, pace, err := Pacing(t.Context(), store, "i/g", state, now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pace
+}
+
+func TestAPaceIsOfTheProcessesThatGetOn(t *testing.T) {
+	now := time.Now().UTC()
+	begun := now.Add(-10 * time.Hour) // most of which nothing ran
+	state := core.RunState{Stage: "extract", Total: 100, StageAt: begun}
+	working := Account{
+		Done: map[string]int64{"extract": 20}, Worked: map[string]float64{"extract": 10}, Moved: now.Add(-time.Second),
+	}
+	killed := Account{
+		Done: map[string]int64{"extract": 30}, Worked: map[string]float64{"extract": 1}, Moved: now.Add(-time.Hour),
+	}
+	pace := paced(t, state, now, working, killed)
+	if pace.Done != 50 || pace.Share != 0.5 || pace.Rate != 2 || pace.Seconds != 25 {
+		t.Errorf("%+v, want 50 of 100, two a second by the one that works, 25 s left", pace)
+	}
+	if pace = paced(t, state, now, killed); pace.Rate != 0 || pace.Seconds != 0 || pace.Done != 30 {
+		t.Errorf("nothing moves: %+v", pace)
+	}
+	old := Account{Done: map[string]int64{"extract": 50}} // of an older release
+	state.StageAt = now.Add(-10 * time.Second)
+	if pace = paced(t, state, now, old); pace.Rate < 4.9 || pace.Rate > 5.1 {
+		t.Errorf("an account without times: %+v", pace)
+	}
+}
+
+func TestAHugeDocumentIsFollowedByItsBytes(t *testing.T) {
+	now := time.Now().UTC()
+	state := core.RunState{Stage: "chunk", Total: 101, Bytes: 31_000_000, StageAt: now.Add(-20 * time.Second)}
+	account := Account{
+		Done: map[string]int64{"chunk": 100}, Bytes: map[string]int64{"chunk": 16_000_000},
+		Worked: map[string]float64{"chunk": 16}, Moved: now,
+	}
+	pace := paced(t, state, now, account)
+	if pace.Done != 100 || pace.Share < 0.5 || pace.Share > 0.53 || pace.Seconds != 15 {
+		t.Errorf("%+v, want half of the bytes and 15 s left", pace)
+	}
+}
+
+func TestProgressDoesNotFallBackWhileAUnitIsDoneAgain(t *testing.T) {
+	store := memory.New()
+	through := worker(t, store, core.Spec{})
+	state := core.RunState{Stage: "chunk", Total: 100, Bytes: 1000, StageAt: time.Now()}
+	shown := func() (int64, float64) {
+		t.Helper()
+		if err := through.Flush(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		_, pace, err := Pacing(t.Context(), store, "i/g", state, time.Now())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return pace.Done, pace.Share
+	}
+	first := &Progress{Stage: "chunk", Book: through}
+	first.Worked(30, 300)
+	first.Drop()
+	if done, share := shown(); done != 30 || share != 0.3 {
+		t.Errorf("after a unit was given up: %d, %g", done, share)
+	}
+	second := &Progress{Stage: "chunk", Book: through}
+	second.Worked(20, 200)
+	if done, share := shown(); done != 30 || share != 0.3 {
+		t.Errorf("while it is done again: %d, %g", done, share)
+	}
+	second.Finish(core.Progress{Done: 40, Bytes: 400})
+	if done, share := shown(); done != 40 || share != 0.4 {
+		t.Errorf("after it is finished: %d, %g; want what is done, once", done, share)
+	}
+}
+
+func TestTheTimeInWhichUnitsRunIsCountedByStage(t *testing.T) {
+	through := worker(t, memory.New(), core.Spec{})
+	var passed atomic.Int64
+	begin := time.Now()
+	through.Clock = func() time.Time { return begin.Add(time.Duration(passed.Load())) }
+	_, end := through.Watch(t.Context(), "extract")
+	passed.Add(int64(4 * time.Second))
+	end()
+	passed.Add(int64(time.Hour)) // nothing runs
+	_, end = through.Watch(t.Context(), "load")
+	passed.Add(int64(2 * time.Second))
+	end()
+	through.Mu.Lock()
+	defer through.Mu.Unlock()
+	if worked := through.Mine.Worked; worked["extract"] != 4 || worked["load"] != 2 {
+		t.Errorf("worked %v", worked)
+	}
+}
+
+func TestWhatUnitsFailWithIsCountedByStageAndCode(t *testing.T) {
+	store := memory.New()
+	one, two := worker(t, store, core.Spec{}), worker(t, store, core.Spec{})
+	for _, through := range []*Book{one, two} {
+		for _, code := range []string{"model_rate_limited", "model_rate_limited", "store_unavailable"} {
+			unit := &Progress{Stage: "extract", Book: through}
+			unit.Failed(core.Problem{Code: code, Object: "extract", Detail: "429 at " + through.Worker})
+		}
+		if err := through.Flush(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	total, err := Totals(t.Context(), store, "i/g")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var report core.Report
+	total.Fill(&report)
+	if len(report.Retries) != 2 || report.Retries[0].Code != "model_rate_limited" || report.Retries[0].Count != 4 ||
+		report.Retries[0].Detail != "429 at "+two.Worker || report.Retries[1].Count != 2 {
+		t.Errorf("%+v", report.Retries)
+	}
+}

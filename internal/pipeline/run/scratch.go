@@ -1,0 +1,228 @@
+package run
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"strconv"
+	"sync"
+
+	"github.com/unweaver/unweaver/internal/artifact"
+	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/stage/audit"
+	"github.com/unweaver/unweaver/internal/stage/chunk"
+	"github.com/unweaver/unweaver/internal/stage/embed"
+	"github.com/unweaver/unweaver/internal/stage/extract"
+	"github.com/unweaver/unweaver/internal/stage/load"
+	"github.com/unweaver/unweaver/internal/stage/reduce"
+	"github.com/unweaver/unweaver/internal/stage/shorten"
+	"github.com/unweaver/unweaver/internal/stage/verify"
+	"github.com/unweaver/unweaver/internal/store/blob"
+	"github.com/unweaver/unweaver/internal/stream/parallel"
+)
+
+// Scratch is the folder of a run. Its name holds the run's fence, so that a run that lost its lease writes where nobody
+// looks.
+type Scratch struct {
+	Store  blob.Store
+	Prefix string
+}
+
+func fenceName(fence int64) string { return strconv.FormatInt(fence, 10) }
+
+// File is a JSON file of a run that holds a T. A unit writes its file when it is finished: a unit with a file is never
+// done again.
+type File[T any] string
+
+const PlanFile File[Plan] = "build.json"
+
+const ShardsFile File[Shards] = "shards.json"
+
+const FrozenFile File[Frozen] = "models.json"
+
+const PartitionsFile File[Partitions] = "partitions.json"
+
+const ManifestFile File[core.Manifest] = "manifest.json"
+
+const FinalFile File[core.Manifest] = "final.json"
+
+const ReadBackFile File[[]Damage] = "read_back.json"
+
+const HeldFile File[Failure] = "held.json"
+
+const ProbesFile File[core.Probed] = "probes.json"
+
+const BatchingFile File[BatchForm] = "batching.json"
+
+const BatchesFile File[Batched] = "batches.json"
+
+const PreflightFile File[Preflighted] = "preflight.json"
+
+const StoresFile File[Proven] = "stores.json"
+
+const RepairFile File[[]Part] = "parts.json"
+
+const AuditPlanFile File[AuditPlan] = "audit.json"
+
+const AuditFile File[core.Audit] = "found.json"
+
+func ChunkFile(unit int) File[chunk.Result] { return numbered[chunk.Result]("chunk-%05d.json", unit) }
+
+func SealFile(shard int) File[extract.SealResult] {
+	return numbered[extract.SealResult]("sealed-%05d.json", shard)
+}
+
+func ReduceFile(part int) File[reduce.Result] {
+	return numbered[reduce.Result]("reduced-%03d.json", part)
+}
+
+func ShortenFile(part int) File[shorten.Result] {
+	return numbered[shorten.Result]("short-%03d.json", part)
+}
+
+func EmbedFile(part int) File[embed.Result] {
+	return numbered[embed.Result]("embedded-%05d.json", part)
+}
+
+func EnrichFile(part int) File[struct{}] { return numbered[struct{}]("enrich-%05d.json", part) }
+
+func PieceFile(n int) File[Piece] { return numbered[Piece]("piece-%05d.json", n) }
+
+func LoadFile(part int) File[load.Result] { return numbered[load.Result]("loaded-%05d.json", part) }
+
+func VerifyFile(part int) File[verify.Result] {
+	return numbered[verify.Result]("verified-%05d.json", part)
+}
+
+func DamageFile(part int) File[Damage] { return numbered[Damage]("damage-%05d.json", part) }
+
+func AuditedFile(part int) File[audit.Result] {
+	return numbered[audit.Result]("audited-%05d.json", part)
+}
+
+func ExtractFile(shard, batch int) File[extract.Result] {
+	return numbered[extract.Result]("extract-%05d-%05d.json", shard, batch)
+}
+
+// ImportState is the file in which an import of a kind of vectors keeps how far it came.
+func ImportState(kind string) string { return "import-" + kind + ".json" }
+
+func numbered[T any](format string, numbers ...any) File[T] {
+	return File[T](fmt.Sprintf(format, numbers...))
+}
+
+// Key is where a file of the run lies.
+func (s Scratch) Key(name string) string { return s.Prefix + "/" + name }
+
+// Read reads the file.
+func (f File[T]) Read(ctx context.Context, scratch Scratch) (T, error) {
+	var value T
+	_, err := blob.ReadJSON(ctx, scratch.Store, scratch.Key(string(f)), &value)
+	return value, err
+}
+
+// Find is Read for a file that may not be there.
+func (f File[T]) Find(ctx context.Context, scratch Scratch) (value T, found bool, err error) {
+	value, err = f.Read(ctx, scratch)
+	if fault.Is(err, fault.NotFound) {
+		return value, false, nil
+	}
+	return value, err == nil, err
+}
+
+// Each reads the files of units below n, side by side, and gives them in their order.
+func Each[T any](ctx context.Context, r *Run, n int, file func(unit int) File[T]) iter.Seq2[T, error] {
+	return EachOf(ctx, r, Span{0, n}, file)
+}
+
+// EachOf is each for the units of a span.
+func EachOf[T any](ctx context.Context, r *Run, of Span, file func(unit int) File[T]) iter.Seq2[T, error] {
+	return parallel.Ordered(ctx, readWidth, parallel.Numbers(of.Count()), func(ctx context.Context, n int) (T, error) {
+		return file(of.From+n).Read(ctx, r.Scratch)
+	})
+}
+
+// readWidth is how many small files of a run are read at once.
+const readWidth = 32
+
+// Kept is Read for a file that once wrote: those never change, so each process reads one once, however many units of
+// work begin with it. What is given is shared: nobody may write to it.
+func Kept[T any](ctx context.Context, r *Run, file File[T]) (T, error) {
+	key := r.Scratch.Key(string(file))
+	if value, ok := r.Kept.Get(key); ok {
+		return value.(T), nil //nolint:forcetypeassert // the name of a file says of what type it is
+	}
+	value, err := file.Read(ctx, r.Scratch)
+	if err == nil {
+		r.Kept.Put(key, value)
+	}
+	return value, err
+}
+
+// keptFiles is the memory of a process for files of its runs; those that were read longest ago go first.
+type keptFiles struct {
+	mu     sync.Mutex
+	values map[string]any
+	order  []string // as they were read
+}
+
+// mostKept is how many files are kept: a few of each run, and those of its units that are in work.
+const mostKept = 256
+
+func (k *keptFiles) Get(key string) (any, bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	value, ok := k.values[key]
+	return value, ok
+}
+
+func (k *keptFiles) Put(key string, value any) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.values == nil {
+		k.values = map[string]any{}
+	}
+	if _, known := k.values[key]; !known {
+		if k.order = append(k.order, key); len(k.order) > mostKept {
+			delete(k.values, k.order[0])
+			k.order = k.order[1:]
+		}
+	}
+	k.values[key] = value
+}
+
+// Write writes the file.
+func (f File[T]) Write(ctx context.Context, scratch Scratch, value T) error {
+	_, err := blob.WriteJSON(ctx, scratch.Store, scratch.Key(string(f)), value, blob.Cond{})
+	return err
+}
+
+// Remove deletes the folder.
+func (s Scratch) Remove(ctx context.Context) error {
+	var keys []string
+	for info, err := range s.Store.List(ctx, s.Prefix+"/", "") {
+		if err != nil {
+			return err
+		}
+		keys = append(keys, info.Key)
+	}
+	return artifact.DeleteAll(ctx, s.Store, keys)
+}
+
+// Once gives what the file holds, or makes it and writes it. Where another attempt that lives on wrote it meanwhile,
+// that is what holds, and is given: what has begun may rest on it, and it names files of its own (artifact.PutScratch).
+func Once[T any](ctx context.Context, r *Run, file File[T], do func(context.Context) (T, error)) (T, error) {
+	value, found, err := file.Find(ctx, r.Scratch)
+	if found || err != nil {
+		return value, err
+	}
+	if value, err = do(ctx); err != nil {
+		return value, err
+	}
+	_, err = blob.WriteJSON(ctx, r.Scratch.Store, r.Scratch.Key(string(file)), value, blob.Cond{Absent: true})
+	if fault.Is(err, fault.Precondition) {
+		return file.Read(ctx, r.Scratch)
+	}
+	return value, err
+}

@@ -1,0 +1,77 @@
+package run
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/unweaver/unweaver/internal/store/blob/memory"
+	"github.com/unweaver/unweaver/internal/testkit/distance"
+)
+
+// scratchRun is a unit of work of a process over a store that counts.
+func scratchRun(ports *Ports) *Run {
+	return &Run{Ports: ports, Scratch: Scratch{Store: ports.Artifacts, Prefix: "i/runs/g/1"}}
+}
+
+// However many units of work begin in a process, each file that all of them need is read once; what was not there is
+// looked for again.
+func TestAProcessReadsAFileOfItsRunOnce(t *testing.T) {
+	requests := distance.New(0)
+	ports := &Ports{Artifacts: distance.Blob(memory.New(), requests)}
+	run := scratchRun(ports)
+	if _, err := Kept(t.Context(), run, ShardsFile); err == nil {
+		t.Fatal("a file that is not there was read")
+	}
+	want := Shards{Chunks: []int{3, 1}}
+	if err := ShardsFile.Write(t.Context(), run.Scratch, want); err != nil {
+		t.Fatal(err)
+	}
+	requests.Take()
+	for range 100 {
+		got, err := Kept(t.Context(), scratchRun(ports), ShardsFile)
+		if err != nil || fmt.Sprint(got) != fmt.Sprint(want) {
+			t.Fatalf("%v, %v", got, err)
+		}
+	}
+	if counted := requests.Take(); counted.Of("") != 1 {
+		t.Errorf("it was read %d times", counted.Of(""))
+	}
+	for unit := range 3 * mostKept {
+		file := numbered[int]("other-%d.json", unit)
+		if err := file.Write(t.Context(), run.Scratch, unit); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := Kept(t.Context(), run, file); err != nil || got != unit {
+			t.Fatalf("%d, %v", got, err)
+		}
+	}
+	if n := len(ports.Kept.values); n != mostKept || len(ports.Kept.order) != mostKept {
+		t.Errorf("%d files are kept, at most %d", n, mostKept)
+	}
+}
+
+// Files of units are read side by side: at 15 ms a request 640 take 20 times that, not 640 times.
+func TestFilesOfUnitsAreReadSideBySide(t *testing.T) {
+	const units = 20 * readWidth
+	near := memory.New()
+	file := func(unit int) File[int] { return numbered[int]("unit-%d.json", unit) }
+	run := scratchRun(&Ports{Artifacts: near})
+	for unit := range units {
+		if err := file(unit).Write(t.Context(), run.Scratch, unit); err != nil {
+			t.Fatal(err)
+		}
+	}
+	requests := distance.New(15 * time.Millisecond)
+	far := scratchRun(&Ports{Artifacts: distance.Blob(near, requests)})
+	want := 0
+	for unit, err := range Each(t.Context(), far, units, file) {
+		if err != nil || unit != want {
+			t.Fatalf("unit %d, want %d, %v", unit, want, err)
+		}
+		want++
+	}
+	if chain := requests.Take().Chain; want != units || chain > 4*units/readWidth {
+		t.Errorf("%d files in a chain of %d requests", want, chain)
+	}
+}

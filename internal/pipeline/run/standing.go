@@ -1,0 +1,249 @@
+package run
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/core/version"
+	"github.com/unweaver/unweaver/internal/model"
+	"github.com/unweaver/unweaver/internal/store/blob"
+	"github.com/unweaver/unweaver/internal/stream/parallel"
+)
+
+// State reads, changes and writes the run's state.
+func (r *Run) State(ctx context.Context, change func(*core.RunState)) error {
+	state, err := r.ReadState(ctx)
+	if err != nil {
+		return err
+	}
+	change(&state)
+	raw, err := json.Marshal(state)
+	if err != nil {
+		return err
+	}
+	return r.Coordination.SetState(ctx, r.Name(), raw)
+}
+
+func (r *Run) ReadState(ctx context.Context) (core.RunState, error) {
+	var state core.RunState
+	raw, err := r.Coordination.State(ctx, r.Name())
+	if err != nil || raw == nil {
+		return state, err
+	}
+	if err := json.Unmarshal(raw, &state); err != nil { // it is about a run that runs now: nothing in it is worth a halt
+		r.Log.Warn("state of the run is made anew: it cannot be read", "run_id", r.Name())
+		return core.RunState{}, nil
+	}
+	return state, nil
+}
+
+// Begun starts the state of this run of the engine where another's, or none, is there.
+func (r *Run) Begun(state *core.RunState, holder Holder, now time.Time) {
+	if state.Report.Run != "" && state.RunID == holder.Run {
+		return
+	}
+	*state = core.RunState{Workflow: holder.Workflow, RunID: holder.Run, Corpus: r.Settings.Corpus, StageAt: now}
+	state.Paid = r.Settings.Chat.Provider == "openai"
+	state.Report = core.Report{
+		Index: r.Job.Index, Generation: r.Generation, Run: r.Name(), RunID: holder.Run, Started: now,
+		Status: core.StatusRunning, Currency: r.Settings.Currency, Version: version.String(),
+	}
+	state.Report.Note(core.Event{At: now, Kind: core.EventStarted})
+	_ = state.Spec.UnmarshalText([]byte(r.Spec)) // it was read by this digest, or there is none
+}
+
+// BeginStage closes the stage before and starts the next in the run's state.
+func (r *Run) BeginStage(ctx context.Context, holder Holder, stage string, total int64) error {
+	now := time.Now().UTC()
+	paid, err := Totals(ctx, r.Coordination, r.Name())
+	if err != nil {
+		return err
+	}
+	return r.State(ctx, func(state *core.RunState) {
+		r.Begun(state, holder, now)
+		goesOn(state, now)
+		if state.Stage != "" && state.Stage != stage {
+			state.Close(now, doneOf(state, paid))
+		}
+		if state.Stage != stage {
+			state.StageAt, state.StageIdle, state.Bytes = now, 0, 0
+			state.Report.Note(core.Event{At: now, Kind: core.EventStage, Stage: stage})
+		}
+		state.Stage, state.Total = stage, total
+		r.found(ctx, state)
+		paid.FillAccount(&state.Report)
+		reached(state, paid, now)
+	})
+}
+
+// found fills in what is known when a stage begins: how much work it is, what the stages before found, and how long the
+// generation before took. It is for people alone: what cannot be read is left out.
+func (r *Run) found(ctx context.Context, state *core.RunState) {
+	switch state.Stage {
+	case core.StagePlan:
+		state.Total = 0 // how many documents there are is what it finds out
+		r.expect(ctx, state)
+	case core.StageChunk:
+		fixed, err := PlanFile.Read(ctx, r.Scratch)
+		if err != nil {
+			return
+		}
+		state.Report.Documents, state.Report.Diff = fixed.Plan.Documents, fixed.Plan.Diff
+		state.Report.Refused = fixed.Plan.Refused
+		for _, unit := range fixed.Plan.Units {
+			state.Bytes += unit.Bytes
+		}
+	case core.StageExtract:
+		if shards, err := ShardsFile.Read(ctx, r.Scratch); err == nil {
+			state.Report.Documents, state.Report.Chunks = shards.Counts.Documents, shards.Counts.Chunks
+		}
+	case core.StageReduce:
+		if partitions, err := PartitionsFile.Read(ctx, r.Scratch); err == nil {
+			state.Report.Mentions, state.Report.DeadLetters = partitions.Mentions, partitions.Dead
+		}
+	case core.StageShorten:
+		r.classes(ctx, state)
+	case core.StageAudit:
+		if fixed, err := AuditPlanFile.Read(ctx, r.Scratch); err == nil {
+			for _, unit := range fixed.Units {
+				state.Bytes += unit.Segment.Bytes
+			}
+		}
+	case core.StageRestore:
+		if parts, err := RepairFile.Read(ctx, r.Scratch); err == nil {
+			for _, part := range parts {
+				state.Bytes += part.Unit.Segment.Bytes
+			}
+		}
+	}
+}
+
+// doneOf is how much a stage did that came to its end.
+func doneOf(state *core.RunState, paid Account) int64 {
+	if state.Total > 0 {
+		return state.Total
+	}
+	return paid.Done[state.Stage] + paid.Again[state.Stage]
+}
+
+// classes counts what reduce found.
+func (r *Run) classes(ctx context.Context, state *core.RunState) {
+	partitions, err := PartitionsFile.Read(ctx, r.Scratch)
+	if err != nil {
+		return
+	}
+	counts := make([]int64, partitions.Partitions)
+	err = parallel.Each(ctx, len(counts), CheckWidth, func(ctx context.Context, part int) error {
+		reduced, err := ReduceFile(part).Read(ctx, r.Scratch)
+		counts[part] = reduced.Counts.Classes
+		return err
+	})
+	if err != nil {
+		return
+	}
+	state.Report.Classes = 0
+	for _, count := range counts {
+		state.Report.Classes += count
+	}
+}
+
+// expect takes the stages of the run that built the current generation, where the same models did.
+func (r *Run) expect(ctx context.Context, state *core.RunState) {
+	current, _, err := r.Index.Current(ctx)
+	if err != nil || current.Generation == "" {
+		return
+	}
+	var before core.Report
+	key := r.Index.GenerationKey(current.Generation, "report.json")
+	if _, err := blob.ReadJSON(ctx, r.Artifacts, key, &before); err != nil {
+		return
+	}
+	if before.Models.Chat == labelOf(r.Settings) && len(before.Stages) > 1 && before.Chunks > 0 {
+		state.Expected, state.ExpectedChunks = before.Stages, before.Chunks
+	}
+}
+
+// labelOf is how the extractor of a configuration is shown.
+func labelOf(settings core.Spec) string {
+	return model.Info{Provider: settings.Chat.Provider, Model: settings.Chat.Model}.Label()
+}
+
+// Resumed takes the pause out of the state, with the problems that led to it.
+func (r *Run) Resumed(ctx context.Context) error {
+	r.Unshown.forget(r.Name())
+	problems, err := r.Coordination.Problems(ctx, r.Name())
+	if err != nil {
+		return err
+	}
+	for key := range problems {
+		if err := r.Coordination.SetProblem(ctx, r.Name(), key, nil); err != nil {
+			return err
+		}
+	}
+	return r.State(ctx, func(state *core.RunState) {
+		now := time.Now().UTC()
+		if state.Report.Status == core.StatusPaused { // a run that waits tries again by itself
+			state.Report.Note(core.Event{At: now, Kind: core.EventResumed})
+		}
+		goesOn(state, now)
+	})
+}
+
+// goesOn takes a pause or a wait out of the state.
+func goesOn(state *core.RunState, now time.Time) {
+	state.GoOn(now)
+	state.Report.Status, state.Report.Reason, state.Report.Detail = core.StatusRunning, "", ""
+	state.Waiting = nil
+}
+
+// refPatience is how long a run that waits looks for the text of its error: it may lie in the store that is down.
+const refPatience = 3 * time.Second
+
+// Waits records that a run waits for an outage to end, in its state alone: artifacts may be what is out.
+func (r *Run) Waits(ctx context.Context, holder Holder, ending Ending) error {
+	bounded, cancel := context.WithTimeout(ctx, refPatience)
+	detail := r.Detail(bounded, ending)
+	cancel()
+	return r.State(ctx, func(state *core.RunState) {
+		now := time.Now().UTC()
+		r.Begun(state, holder, now)
+		state.Stop(now)
+		tries := 0
+		if ending.Waiting != nil {
+			tries = ending.Waiting.Tries
+		}
+		state.Report.Note(core.Event{
+			At: now, Kind: core.EventWaiting, Stage: state.Stage, Code: ending.Reason, Detail: detail, Count: tries,
+		})
+		state.Report.Status, state.Report.Reason, state.Report.Detail = ending.Status, ending.Reason, detail
+		state.Waiting = ending.Waiting
+	})
+}
+
+// Ending notes how a run ends, or that it pauses. The stage in progress of a run that ends in the middle keeps what was
+// done of it.
+func (r *Run) Ending(ctx context.Context, state *core.RunState, paid Account, ending Ending, now time.Time) {
+	report := &state.Report
+	event := core.Event{At: now, Stage: state.Stage, Code: ending.Reason, Detail: report.Detail}
+	switch {
+	case ending.Status == core.StatusPaused:
+		state.Stop(now)
+		event.Kind = core.EventPaused
+	case core.Terminal(ending.Status):
+		state.GoOn(now)
+		done := doneOf(state, paid)
+		if ending.Status == core.StatusFailed || ending.Status == core.StatusCancelled {
+			done = paid.Done[state.Stage]
+		}
+		state.Close(now, done)
+		state.Stage = ""
+		report.Ended, report.ETASeconds, report.Version = &now, 0, version.String()
+		event.Kind, event.Stage, event.Status = core.EventEnded, "", ending.Status
+	default: // published, and collecting
+		return
+	}
+	report.Note(event)
+	reached(state, paid, now)
+}

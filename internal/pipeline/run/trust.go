@@ -1,0 +1,51 @@
+package run
+
+import (
+	"fmt"
+
+	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/model"
+)
+
+// Trusted is whose answers a build trusts.
+type Trusted struct {
+	core.Trust
+	Moved bool `json:"moved,omitempty"` // vectors of the parent are of another domain
+}
+
+// Trust compares the domains of the configuration with the parent's, and returns a reason for each that changed: what a
+// server made is not re-used for another.
+func (r *Run) Trust(parent *core.Manifest) (now Trusted, reasons []string) {
+	now.Trust = core.Trust{Chat: r.Settings.Chat.Domain(), Embedding: r.Settings.Embedding.Domain()}
+	if parent == nil || parent.Trust == nil {
+		return now, nil
+	}
+	was := *parent.Trust
+	for _, one := range []struct{ name, now, was string }{
+		{"trust domain of the chat model", now.Chat, was.Chat},
+		{"trust domain of the embedding model", now.Embedding, was.Embedding},
+	} {
+		if one.now != "" && one.was != "" && one.now != one.was {
+			reasons = append(reasons, fmt.Sprintf("%s: %s, was %s", one.name, one.now, one.was))
+		}
+	}
+	now.Moved = now.Embedding != "" && was.Embedding != "" && now.Embedding != was.Embedding
+	return now, reasons
+}
+
+// ModelSet makes the run's models: paid ones are metered.
+func (r *Run) ModelSet() (model.Set, error) {
+	set, err := r.Models(r.Settings, r.Book)
+	if err != nil || (!set.Chat.Info().Paid && !set.Chunks.Info().Paid) {
+		return set, err
+	}
+	return set.Watched(r.Progress.Touch), nil
+}
+
+// Recorded returns what a manifest holds of the domains; nothing where no model is asked over a network.
+func (t Trusted) Recorded() *core.Trust {
+	if t.Chat == "" && t.Embedding == "" {
+		return nil
+	}
+	return &t.Trust
+}

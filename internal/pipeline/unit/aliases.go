@@ -1,0 +1,113 @@
+package unit
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/methods/aliases"
+	"github.com/unweaver/unweaver/internal/pipeline/run"
+	"github.com/unweaver/unweaver/internal/store/blob"
+)
+
+// readAliases reads the table of names that the configuration names; nil where it names none.
+func (r *Run) readAliases(ctx context.Context) (core.Aliases, error) {
+	where := r.Settings.Aliases
+	if where == "" {
+		return nil, nil
+	}
+	bad := fault.BadConfig.At("read aliases", where).
+		Advise("write lines like: pin A | B; or set indexes." + r.Settings.Index + ".aliases to another file")
+	raw, err := r.sent(ctx, where, core.AliasesStored, r.Index.AliasesKey, core.MaxAliasBytes, bad)
+	if err != nil {
+		return nil, err
+	}
+	table, err := aliases.ReadTable(raw)
+	if err != nil {
+		return nil, bad.Because(err)
+	}
+	return table, nil
+}
+
+// sent reads a file that was sent with the run, and lies in the artifacts under a sum, or an object of a bucket.
+// bad is what is said of an address that is neither, of one where nothing is, and of what is too large.
+func (r *Run) sent(
+	ctx context.Context, where, stored string, at func(sum string) string, most int64, bad *fault.Error,
+) ([]byte, error) {
+	store, key := r.Artifacts, ""
+	if sum, ok := strings.CutPrefix(where, stored); ok {
+		key = at(sum)
+	} else {
+		end := strings.LastIndex(where, "/") + 1
+		if !strings.Contains(where, "://") || end == len(where) {
+			return nil, bad.Because("it is no object of a bucket, and no file that was sent with the run")
+		}
+		folder, err := r.Corpora(ctx, where[:end])
+		if err != nil {
+			return nil, err
+		}
+		store, key = folder, where[end:]
+	}
+	info, err := store.Stat(ctx, key)
+	if err == nil && info.Size > most {
+		return nil, bad.Because(fmt.Sprintf("it has %d bytes, and at most %d are read", info.Size, most))
+	}
+	var raw []byte
+	if err == nil {
+		raw, _, err = blob.Read(ctx, store, key)
+	}
+	if fault.Is(err, fault.NotFound) {
+		return nil, bad.Because("there is no such object")
+	}
+	return raw, err
+}
+
+// Rename fixes the aliases of a run, and finds the documents of a parent that name what is mapped otherwise now; nil:
+// there are none, or everything is made anyway. A round of retry-failed, and a purge, keep the parent's.
+func (r *Run) Rename(
+	ctx context.Context, fixed *run.Plan, parent *core.Manifest,
+) (renamed func(key string) bool, err error) {
+	if fixed.Aliases, err = r.readAliases(ctx); err != nil {
+		return nil, err
+	}
+	if parent != nil && (r.Attempt > 0 || fixed.Purge != "") {
+		fixed.Aliases = parent.Aliases
+	}
+	fixed.Renaming = run.Renaming{Names: len(fixed.Aliases)}
+	if parent == nil {
+		return nil, nil
+	}
+	changed := fixed.Aliases.Differ(parent.Aliases)
+	fixed.Renaming.Changed = len(changed)
+	if len(changed) == 0 || !fixed.Part {
+		return nil, nil
+	}
+	table, err := r.Table(ctx, parent)
+	if err != nil {
+		return nil, err
+	}
+	defer table.Release()
+	classes := map[core.ID]bool{}
+	for _, key := range changed {
+		classes[core.ClassID(parent.Aliases.Of(key))] = true
+	}
+	documents := map[string]bool{}
+	for key := range table.DocumentsNaming(classes) {
+		documents[key] = true
+		if len(documents)%1000 == 0 {
+			r.Progress.Touch()
+		}
+	}
+	fixed.Renaming.Documents = len(documents)
+	return func(key string) bool { return documents[key] }, nil
+}
+
+// withNames are the settings with the aliases that the run fixed.
+func (r *Run) withNames(ctx context.Context) (core.Spec, error) {
+	settings := r.Settings
+	fixed, err := r.Fixed(ctx)
+	settings.Names = fixed.Aliases
+	return settings, err
+}

@@ -1,0 +1,414 @@
+package unit
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/model"
+	"github.com/unweaver/unweaver/internal/model/batch"
+	"github.com/unweaver/unweaver/internal/pipeline/run"
+	"github.com/unweaver/unweaver/internal/stage/extract"
+)
+
+// InBatches tells whether extraction is answered in batches.
+func (r *Run) InBatches(ctx context.Context) (bool, error) {
+	if !r.Settings.Chat.Batch.On() {
+		return false, nil
+	}
+	models, err := r.ModelSet()
+	if err != nil {
+		return false, err
+	}
+	_, can := model.As[batcher](models.Chat)
+	return can && models.Chat.Info().Paid, nil
+}
+
+// batcher is a model whose server has a Batch API.
+type batcher interface {
+	model.Batcher
+	Batches() batch.Server
+}
+
+// PayBatches has what the ledger lacks of the build's extractions answered in batches, and returns when they are, or
+// when the deadline has passed: extraction finds them in the ledger, and asks for the others. It is one unit of work:
+// what it does is waiting, and one that reserves the tokens and the money of all reserves them exactly.
+func (r *Run) PayBatches(ctx context.Context) (run.Batched, error) {
+	return Finished(ctx, r, run.BatchesFile, func(ctx context.Context) (run.Batched, core.Progress, error) {
+		var progress core.Progress
+		out, err := r.payBatches(ctx)
+		progress.Done = out.Known
+		return out, progress, err
+	})
+}
+
+func (r *Run) payBatches(ctx context.Context) (run.Batched, error) {
+	models, err := r.ModelSet()
+	if err != nil {
+		return run.Batched{}, err
+	}
+	server, can := model.As[batcher](models.Chat)
+	settings := r.Settings.Chat.Batch
+	if !can || !settings.On() {
+		return run.Batched{}, nil
+	}
+	fixed, err := run.Kept(ctx, r.Base(), run.PlanFile)
+	if err != nil {
+		return run.Batched{}, err
+	}
+	ctx, release, err := r.onlyOne(ctx)
+	if err != nil {
+		return run.Batched{}, err
+	}
+	defer release()
+	money, err := r.openBatchBook(ctx, settings.PricedAt)
+	if err != nil {
+		return run.Batched{}, err
+	}
+	defer money.shut()
+	b := &batching{Run: r, shardOf: map[string]int{}, calls: &extract.Batches{
+		Chat: models.Chat, Model: server, Ledger: r.Ledger, Spec: r.Settings, Attempt: r.Attempt, Paid: money.answered,
+	}}
+	runner := &batch.Runner{
+		Client: server.Batches(), Store: r.Artifacts, Prefix: r.Index.BatchesKey(),
+		Tokens: settings.Tokens, Hourly: settings.Hourly, Until: fixed.Started.Add(time.Duration(settings.Deadline)),
+		Now: time.Now, Missing: b.calls.Missing, Bodies: b.bodies,
+		Admit: money.admit, Adopted: money.adopted, Ended: money.ended, Free: b.free,
+		Take: func(ctx context.Context, answers []batch.Answer) error {
+			if err := b.calls.Take(ctx, answers); err != nil {
+				return err
+			}
+			r.Progress.Done(b.taken.Add(int64(len(answers))))
+			return money.Flush(ctx)
+		},
+		Wait: func(ctx context.Context, least time.Duration) error {
+			return r.wait(ctx, max(least, time.Duration(settings.Poll)))
+		},
+	}
+	runner.Hold = func(ctx context.Context, ids []string) ([]string, error) { return b.hold(ctx, ids, runner.Until) }
+	begun, err := run.Once(ctx, r.Base(), run.BatchingFile, func(ctx context.Context) (run.BatchForm, error) {
+		// What an earlier run left at work is ended and taken first: else it may be asked for below, and paid for twice.
+		if _, err := runner.Run(ctx, nil); err != nil {
+			return run.BatchForm{}, err
+		}
+		err := b.first(ctx, models.Chat)
+		return run.BatchForm{Form: server.Form()}, err
+	})
+	if err != nil {
+		return run.Batched{}, err
+	}
+	server.Begin(begun.Form)
+	parts, err := b.cut(ctx, settings)
+	if err != nil {
+		return run.Batched{}, err
+	}
+	left, err := runner.Run(ctx, parts)
+	if err != nil {
+		if fault.Is(context.Cause(ctx), fault.Cancelled) {
+			b.stop(ctx, runner)
+		}
+		return run.Batched{}, err
+	}
+	out := run.Batched{Requests: b.requests, Online: int64(len(left)) + b.calls.Left()}
+	out.Known = out.Requests - out.Online
+	return out, money.Flush(ctx)
+}
+
+// first asks online for one chunk that nobody paid for, before anything is in a batch: a file of requests in a form
+// that the server does not take would come back whole.
+func (b *batching) first(ctx context.Context, chat model.Chat) error {
+	shards, err := run.Kept(ctx, b.Run.Base(), run.ShardsFile)
+	if err != nil {
+		return err
+	}
+	for number := range shards.Shards {
+		in, err := b.shardIn(ctx, number)
+		if err != nil {
+			return err
+		}
+		in.Gen, in.Attempt, in.Chat, in.Ledger = b.Generation, b.Attempt, chat, b.Ledger
+		in.Health, in.OnProgress = b.Book.Health(model.Extract), b.Alive
+		if asked, err := b.firstOf(ctx, in); err != nil || !asked.IsZero() {
+			return err
+		}
+	}
+	return nil
+}
+
+// batching are the requests of a build: which parts they are in, and of which shard each part is.
+type batching struct {
+	*Run
+	calls    *extract.Batches
+	shardOf  map[string]int // by key of the part
+	requests int64
+	taken    atomic.Int64
+}
+
+// cut cuts the calls of all chunks into parts, shard by shard: a shard of the same chunks has the same parts whatever
+// became of the others. Bodies are forgotten, so that 64 bytes a chunk stay.
+func (b *batching) cut(ctx context.Context, settings core.BatchMode) ([]batch.Part, error) {
+	shards, err := run.Kept(ctx, b.Run.Base(), run.ShardsFile)
+	if err != nil {
+		return nil, err
+	}
+	var all []batch.Part
+	for number := range shards.Shards {
+		in, err := b.shardIn(ctx, number)
+		if err != nil {
+			return nil, err
+		}
+		requests, err := b.calls.Requests(ctx, in)
+		if err != nil {
+			return nil, err
+		}
+		parts, err := batch.Cut(requests, batch.Limits{Requests: settings.Requests, Tokens: settings.Tokens})
+		if err != nil {
+			return nil, err
+		}
+		for _, part := range parts {
+			if _, twice := b.shardOf[part.Key]; twice {
+				continue // the same texts: one of them pays
+			}
+			b.shardOf[part.Key] = number
+			b.requests += int64(len(part.Requests))
+			for i := range part.Requests {
+				part.Requests[i].Body = nil
+			}
+			all = append(all, part)
+		}
+		b.Progress.Touch()
+	}
+	return all, nil
+}
+
+func (b *batching) shardIn(ctx context.Context, number int) (extract.In, error) {
+	shard, chunked, err := b.shard(ctx, number)
+	return extract.In{
+		Spec: b.Settings, Artifacts: b.Index, Scratch: b.Scratch.Prefix, Text: chunked.Text,
+		Chunks: b.ChunksKey(shard.Unit, chunked), Shard: shard, From: shard.From, To: shard.To,
+	}, err
+}
+
+// holdSlack is how long texts are held for an index behind the time at which its batches are ended.
+const holdSlack = time.Hour
+
+// hold takes texts for this index's batches, so that another index that shares them waits for their answers.
+func (r *Run) hold(ctx context.Context, ids []string, until time.Time) ([]string, error) {
+	life := max(0, time.Until(until)) + holdSlack
+	got, err := r.Coordination.ClaimAll(ctx, heldNames(ids), r.Job.Index, life)
+	if err != nil {
+		return nil, err
+	}
+	mine := make([]string, 0, len(ids))
+	for i, id := range ids {
+		if got[i] {
+			mine = append(mine, id)
+		}
+	}
+	return mine, nil
+}
+
+func (r *Run) free(ctx context.Context, ids []string) error {
+	return r.Coordination.ReleaseAll(ctx, heldNames(ids), r.Job.Index)
+}
+
+// firstOf is extract.First for a chunk that no batch has: of this index, or of another.
+func (r *Run) firstOf(ctx context.Context, in extract.In) (core.Digest, error) {
+	var held []string
+	asked, err := extract.First(ctx, in, func(ctx context.Context, key core.Digest) (bool, error) {
+		mine, err := r.hold(ctx, []string{key.String()}, time.Time{})
+		held = append(held, mine...)
+		return len(mine) == 1, err
+	})
+	if len(held) > 0 {
+		err = errors.Join(err, r.free(context.WithoutCancel(ctx), held))
+	}
+	return asked, err
+}
+
+func heldNames(ids []string) []string {
+	names := make([]string, len(ids))
+	for i, id := range ids {
+		names[i] = "batched:" + model.Extract + ":" + id
+	}
+	return names
+}
+
+func (b *batching) bodies(ctx context.Context, part batch.Part, ids []string) ([]batch.Request, error) {
+	in, err := b.shardIn(ctx, b.shardOf[part.Key])
+	if err != nil {
+		return nil, err
+	}
+	return b.calls.Bodies(ctx, in, ids)
+}
+
+// stopPatience is how long batches are asked to end after a cancel.
+const stopPatience = 20 * time.Second
+
+// stop has the batches at work end, as the run was cancelled. One that cannot be reached goes on; its answers are taken
+// by the next build in mode batch.
+func (b *batching) stop(ctx context.Context, runner *batch.Runner) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopPatience)
+	defer cancel()
+	if err := runner.Stop(ctx); err != nil {
+		b.Log.Warn("batches go on at the server", "run_id", b.Name(), "error", err.Error())
+	}
+}
+
+// wait lets time pass, with signs of life.
+func (r *Run) wait(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	sign := time.NewTicker(time.Second)
+	defer sign.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-timer.C:
+			return nil
+		case <-sign.C:
+			r.Progress.Touch()
+		}
+	}
+}
+
+// batchesTTL is how long the claim on an index's batches outlives its process.
+const batchesTTL = 30 * time.Second
+
+// onlyOne waits until nobody else sends batches of the index, and keeps it so: two that do would send the same. The
+// context that it gives ends where that can no longer be said.
+func (r *Run) onlyOne(ctx context.Context) (context.Context, func(), error) {
+	name, owner := "batches:"+r.Job.Index, r.Book.Worker
+	for {
+		got, err := r.Coordination.Claim(ctx, name, owner, batchesTTL)
+		if err != nil {
+			return ctx, nil, err
+		}
+		if got {
+			break
+		}
+		if err := r.wait(ctx, time.Second); err != nil {
+			return ctx, nil, err
+		}
+	}
+	held, end := context.WithCancelCause(ctx)
+	var renewing sync.WaitGroup
+	renewing.Go(func() {
+		ticker := time.NewTicker(batchesTTL / 6)
+		defer ticker.Stop()
+		last := time.Now()
+		for {
+			select {
+			case <-held.Done():
+				return
+			case <-ticker.C:
+			}
+			got, err := r.Coordination.Claim(held, name, owner, batchesTTL)
+			if err == nil && got {
+				last = time.Now()
+			} else if err == nil || time.Since(last) > batchesTTL/2 {
+				end(fault.StoreDown.At("keep the claim on", name).Because("it could not be renewed in time").
+					Advise("nothing is sent while another process may send it; check stores.classes"))
+				return
+			}
+		}
+	})
+	return held, func() {
+		end(nil)
+		renewing.Wait()
+		release, cancel := context.WithTimeout(context.WithoutCancel(ctx), run.ExchangePatience)
+		defer cancel()
+		_ = r.Coordination.Release(release, name, owner) // else it runs out
+	}, nil
+}
+
+// batchBook is the account of a run's batches. It is one of its own, whoever works on them: the next process goes on
+// from what the one before wrote, so that what is at work at the server counts once after a death, too.
+type batchBook struct {
+	*run.Book
+	unwatch func()
+}
+
+// batchWorker is the name that it has among the workers' accounts.
+const batchWorker = "batches"
+
+func (r *Run) openBatchBook(ctx context.Context, pricedAt float64) (*batchBook, error) {
+	accounts, err := r.Coordination.Accounts(ctx, r.Name())
+	if err != nil {
+		return nil, err
+	}
+	mine := run.Account{Done: map[string]int64{}}
+	if raw := accounts[batchWorker]; raw != nil {
+		if err := json.Unmarshal(raw, &mine); err != nil || mine.Impossible() {
+			return nil, fault.ControlUnreadable.At("read account of", r.Name()+" by "+batchWorker).Because(err)
+		}
+		mine.InFlight, mine.Expected, mine.Risk = core.Calls{}, core.Tokens{}, 0 // told again by what is adopted
+	}
+	opened := &batchBook{Book: &run.Book{
+		Runs: r.Coordination, Run: r.Name(), Worker: batchWorker, Mine: mine, Stops: map[int]context.CancelCauseFunc{},
+		Kick: make(chan struct{}, 1), Clock: time.Now, Ledger: r.Ledger, Paid: r.Paid, Limited: r.Limited,
+		Settings: r.Settings, Factor: pricedAt,
+	}}
+	_, opened.unwatch = opened.Watch(ctx, "") // it is looked at every second while batches are at work
+	return opened, nil
+}
+
+func (b *batchBook) shut() { b.unwatch() }
+
+// flights of requests: n of them, each of the mean size.
+func (b *batchBook) flights(n int, tokens int64) run.Flight {
+	usage := model.Usage{Prompt: tokens / int64(max(1, n)), Completion: b.Reply(model.Extract)}
+	return run.Flight{
+		Task: model.Extract, Prompt: usage.Prompt, Completion: usage.Completion, Cost: b.Cost(model.Extract, usage),
+	}
+}
+
+// admit lets requests be sent where the run goes on and its budget has room for all of them.
+func (b *batchBook) admit(ctx context.Context, n int, tokens int64) error {
+	if err := b.Stored(ctx); err != nil {
+		return err
+	}
+	if err := b.Look(ctx); err != nil {
+		return err
+	}
+	asked := b.flights(n, tokens)
+	b.Mu.Lock()
+	total := b.Total()
+	total.Fly(asked, int64(n-1))
+	spent := run.Spent(b.Control.Limit(b.Settings.Budget), total, b.Run)
+	b.Mu.Unlock()
+	if spent != nil {
+		return spent
+	}
+	b.Change(func(account *run.Account) { account.Fly(asked, int64(n)) })
+	return b.Flush(ctx)
+}
+
+// adopted counts what an earlier process sent.
+func (b *batchBook) adopted(n int, tokens int64) {
+	asked := b.flights(n, tokens)
+	b.Change(func(account *run.Account) { account.Fly(asked, int64(n)) })
+}
+
+// ended counts requests that are not at work any more.
+func (b *batchBook) ended(n int, tokens int64) {
+	asked := b.flights(n, tokens)
+	b.Change(func(account *run.Account) {
+		account.Fly(asked, -int64(n))
+		if account.InFlight.Sum() <= 0 { // the mean reply, and so what is expected, changed meanwhile
+			account.InFlight, account.Expected, account.Risk = core.Calls{}, core.Tokens{}, 0
+		}
+		account.Expected.Prompt = max(0, account.Expected.Prompt)
+		account.Expected.Completion = max(0, account.Expected.Completion)
+		account.Risk = max(0, account.Risk)
+	})
+}
+
+// answered counts an answer.
+func (b *batchBook) answered(usage model.Usage) { b.Count(model.Extract, usage) }

@@ -1,0 +1,246 @@
+package unit
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"iter"
+	"strconv"
+
+	"github.com/unweaver/unweaver/internal/artifact"
+	"github.com/unweaver/unweaver/internal/artifact/localfile"
+	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/methods/gem/gemstage"
+	"github.com/unweaver/unweaver/internal/methods/gem/spectral"
+	"github.com/unweaver/unweaver/internal/methods/gem/themes"
+	"github.com/unweaver/unweaver/internal/model"
+	"github.com/unweaver/unweaver/internal/text"
+)
+
+// memoryName is how indexes.*.enrich names it.
+const memoryName = "gem"
+
+func init() { Enrichments[memoryName] = memoryOf{} } //nolint:gochecknoinits // the registry refers to what refers to it
+
+// memoryOf makes the enrichment gem: questions of chunks, and themes.
+type memoryOf struct{}
+
+// Rules implements enrichment. The embedder is not in it: another one is a reason of its own to make all again.
+func (memoryOf) Rules(r *Run) (string, error) {
+	models, err := r.Models(r.Settings, r.Book)
+	if err != nil {
+		return "", err
+	}
+	info, set := models.Chat.Info(), r.Settings.Memory()
+	return core.Sum(
+		gemstage.Prompts().String(), info.Provider, info.Model, info.Parameters,
+		strconv.Itoa(set.Questions), strconv.Itoa(set.Themes), strconv.Itoa(set.Neighbours),
+	).String(), nil
+}
+
+// Since implements explained. Of the settings, the share of changes that leave the spectrum as it is shapes nothing
+// where nothing changed: it is due only where more has changed than is allowed now.
+func (memoryOf) Since(was, now core.Spec, made core.Enrichment) []string {
+	before, set := was.Memory(), now.Memory()
+	var out []string
+	changed := func(name string, a, b int, costs string) {
+		if a != b {
+			out = append(out, fmt.Sprintf("gem.%s %d → %d: %s", name, a, b, costs))
+		}
+	}
+	const spectrum = "graph, spectrum and summaries are made again, no chunk is asked again"
+	changed("questions", before.Questions, set.Questions, "every chunk is asked anew")
+	changed("themes", before.Themes, set.Themes, spectrum)
+	changed("neighbours", before.Neighbours, set.Neighbours, spectrum)
+	if nodes, moved := made.Counts["spectrum"], made.Counts["since"]; nodes > 0 &&
+		float64(moved) > set.Respectrum*float64(nodes) {
+		out = append(out, fmt.Sprintf("gem.respectrum %g → %g: %d chunks came or went since the spectrum was computed of "+
+			"%d; %s", before.Respectrum, set.Respectrum, moved, nodes, spectrum))
+	}
+	return out
+}
+
+// Pay implements enrichment.
+func (m memoryOf) Pay(ctx context.Context, r *Run, manifest *core.Manifest, n, parts int) error {
+	in, release, err := m.in(ctx, r)
+	defer release()
+	if err != nil {
+		return err
+	}
+	_, err = in.Pay(ctx, m.chunks(r.ChunkTexts(ctx, manifest, n, parts), r.Settings.Parity))
+	return err
+}
+
+// Seal implements enrichment.
+func (m memoryOf) Seal(ctx context.Context, r *Run, manifest *core.Manifest) (Enriched, error) {
+	var out Enriched
+	in, release, err := m.in(ctx, r)
+	defer release()
+	if err != nil {
+		return out, err
+	}
+	done, err := r.Place(ctx)
+	if err != nil {
+		return out, err
+	}
+	defer done()
+	file, err := artifact.NewFile()
+	if err != nil {
+		return out, err
+	}
+	defer file.Discard()
+	rules, err := m.Rules(r)
+	if err != nil {
+		return out, err
+	}
+	before, forget, err := m.before(ctx, r, rules)
+	if err != nil {
+		return out, err
+	}
+	defer forget()
+	in.Before = before
+	sealed, err := in.Seal(ctx, m.chunks(r.ChunkTexts(ctx, manifest, 0, 1), r.Settings.Parity), file)
+	if err != nil {
+		return out, err
+	}
+	if err := out.keep(ctx, r, file, memoryName, "questions", sealed.Counts.Chunks); err != nil {
+		return out, err
+	}
+	if err := out.write(ctx, r, memoryName, spectral.Kind, sealed.Counts.Chunks, sealed.Graph.Write); err != nil {
+		return out, err
+	}
+	if sealed.Themes != nil {
+		err := out.write(ctx, r, memoryName, "themes", sealed.Counts.Themes, func(writer io.Writer) error {
+			content, err := sealed.Themes.Encode()
+			if err == nil {
+				_, err = writer.Write(content)
+			}
+			return err
+		})
+		if err != nil {
+			return out, err
+		}
+	}
+	out.Enrichment = core.Enrichment{
+		Name: memoryName, Rules: rules, Hash: sealed.Hash, Models: in.Chat.Info().Label(),
+		Counts: map[string]int64{
+			"chunks": sealed.Counts.Chunks, "questions": sealed.Counts.Questions,
+			"by_text": sealed.Counts.Fallbacks, "failed": sealed.Counts.Failed, "themes": sealed.Counts.Themes,
+			"spectrum": sealed.Counts.Nodes, "since": sealed.Counts.Changed, "not_converged": sealed.Counts.Missing,
+		},
+		Why: sealed.Why,
+	}
+	return out, nil
+}
+
+// before opens the memory of the generation that the build re-uses, where its spectrum may be kept: it was made by the
+// same rules. One that is damaged, or was collected, is none. Release it.
+func (memoryOf) before(ctx context.Context, r *Run, rules string) (found *gemstage.Before, release func(), err error) {
+	release = func() {}
+	if r.Settings.Memory().Respectrum == 0 {
+		return nil, release, nil
+	}
+	fixed, err := r.Fixed(ctx)
+	if err != nil {
+		return nil, release, err
+	}
+	parent, err := r.Parent(ctx, fixed.Source())
+	if err != nil || parent == nil {
+		return nil, release, err
+	}
+	made := parent.Enrichment(memoryName)
+	graphs := parent.Segments.FilesOf(memoryName, spectral.Kind)
+	listed := parent.Segments.FilesOf(memoryName, "themes")
+	if made == nil || made.Rules != rules || parent.Chunk.Digest() != fixed.Chunk.Digest() || len(graphs) != 1 ||
+		len(listed) != 1 {
+		return nil, release, nil
+	}
+	none := func(err error) (*gemstage.Before, func(), error) {
+		if artifact.IsDamage(err) {
+			err = nil
+		}
+		return nil, func() {}, err
+	}
+	key := r.Index.SegmentKey(listed[0].SHA256)
+	file, err := localfile.Open(ctx, r.Cache, r.Artifacts, key, listed[0].SHA256, themes.Open)
+	if err != nil {
+		return none(err)
+	}
+	graph, release, err := localfile.Acquire(
+		ctx, r.Cache, r.Artifacts, r.Index.SegmentKey(graphs[0].SHA256), graphs[0].SHA256, spectral.Open,
+	)
+	if err != nil {
+		return none(err)
+	}
+	if len(file.Values) != graph.Pairs {
+		release()
+		return nil, func() {}, nil
+	}
+	return &gemstage.Before{Themes: file, Graph: graph}, release, nil
+}
+
+// write stores what writes itself as a file of an enrichment.
+func (e *Enriched) write(
+	ctx context.Context, r *Run, of, kind string, rows int64, content func(io.Writer) error,
+) error {
+	file, err := artifact.NewFile()
+	if err != nil {
+		return err
+	}
+	defer file.Discard()
+	if err := content(file); err != nil {
+		return err
+	}
+	return e.keep(ctx, r, file, of, kind, rows)
+}
+
+// keep stores a file of an enrichment.
+func (e *Enriched) keep(ctx context.Context, r *Run, file *artifact.File, of, kind string, rows int64) error {
+	segment, fresh, err := file.PutSegment(ctx, r.Index)
+	if err != nil {
+		return err
+	}
+	segment.Rows = rows
+	e.Files = append(e.Files, core.EnrichedFile{Segment: segment, Of: of, Kind: kind})
+	if fresh {
+		e.Fresh++
+	}
+	return nil
+}
+
+// in is what a memory is made of, with the embedder as the generation has it; release it.
+func (memoryOf) in(ctx context.Context, r *Run) (in gemstage.In, release func(), err error) {
+	release = func() {}
+	models, err := r.ModelSet()
+	if err != nil {
+		return in, release, err
+	}
+	fixed, err := r.Fixed(ctx)
+	if err != nil {
+		return in, release, err
+	}
+	if release, err = r.weigh(ctx, fixed.Frozen, &models); err != nil {
+		return in, release, err
+	}
+	return gemstage.In{
+		Language: text.In(r.Settings.Retrieval.Language), Chat: models.Chat, Health: r.Book.Health(model.Extract),
+		Ledger: r.Ledger, Embedder: models.Chunks, Fingerprint: fixed.Chunk.Digest(),
+		MaxTokens: r.Settings.Embedding.MaxInputTokens, Attempt: r.Attempt,
+		Settings: r.Settings.Memory(),
+	}, release, nil
+}
+
+// chunks are those of a draft as a memory takes them; under parity titles are not embedded.
+func (memoryOf) chunks(texts iter.Seq2[ChunkText, error], parity bool) iter.Seq2[gemstage.Chunk, error] {
+	return func(yield func(gemstage.Chunk, error) bool) {
+		for one, err := range texts {
+			if parity {
+				one.Title = ""
+			}
+			chunk := gemstage.Chunk{ID: one.ID, Document: one.Document, Title: one.Title, Ordinal: one.Ordinal, Text: one.Text}
+			if !yield(chunk, err) || err != nil {
+				return
+			}
+		}
+	}
+}

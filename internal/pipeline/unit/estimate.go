@@ -1,0 +1,69 @@
+package unit
+
+import (
+	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/stage/estimate"
+)
+
+// Charge turns what tasks ask of models into tokens, money and time. The calls of extraction are known by then.
+func (r *Run) Charge(
+	out *core.Estimate, past estimate.Past, made int64, extracted, shortening, chunks, classes estimate.Task,
+) {
+	out.Shorten = widen(shortening.Calls)
+	out.Embed = widen(chunks.Calls).Plus(widen(classes.Calls))
+	batched := 1.0
+	if batches := r.Settings.Chat.Batch; batches.On() { // what is late or refused is asked for online
+		batched = batches.PricedAt
+	}
+	for _, task := range []struct {
+		estimate.Task
+		price core.Price
+		least float64 // share of the price
+	}{
+		{extracted, r.Settings.Chat.Price, batched},
+		{shortening, r.Settings.Chat.Price, 1},
+		{chunks, r.Settings.Embedding.Price, 1},
+		{classes, r.Settings.Embedding.Price, 1},
+	} {
+		out.Tokens = out.Tokens.Plus(widen(task.Prompt)).Plus(widen(task.Completion))
+		low, high := task.Cost(task.price)
+		out.Cost = out.Cost.Plus(core.Range{Low: low * task.least, High: high})
+	}
+	out.Seconds, out.Runs = r.duration(out, past, made), len(past)
+}
+
+func widen(r estimate.Range) core.Range {
+	return core.Range{Low: float64(r.Low), High: float64(r.High)}
+}
+
+// Usual seconds of one model call, from a fast hosted model to a slow one of one's own.
+const (
+	fastCall = 0.5
+	slowCall = 10.0
+)
+
+// duration is how long a run takes at the configured limits: by what earlier ones took, else by usual models, whose
+// calls are all that is known then.
+func (r *Run) duration(out *core.Estimate, past estimate.Past, made int64) core.Range {
+	seconds, known := past.Seconds(made, out.Extract, out.Shorten, out.Embed)
+	if !known {
+		concurrency := float64(max(r.Settings.Limits.Concurrency, 1))
+		seconds.Low = (out.Extract.Low + out.Shorten.Low + out.Embed.Low) * fastCall / concurrency
+		seconds.High = (out.Extract.High + out.Shorten.High + out.Embed.High) * slowCall / concurrency
+	}
+	for _, limit := range []struct {
+		perMinute int
+		of        core.Range
+	}{
+		{r.Settings.Limits.RequestsPerMinute, core.Range{
+			Low: out.Extract.Low + out.Shorten.Low, High: out.Extract.High + out.Shorten.High,
+		}},
+		{r.Settings.Limits.TokensPerMinute, out.Tokens},
+	} {
+		if perMinute := float64(limit.perMinute); perMinute > 0 {
+			seconds.Low = max(seconds.Low, 60*limit.of.Low/perMinute)
+			seconds.High = max(seconds.High, 60*limit.of.High/perMinute)
+		}
+	}
+	return seconds
+}

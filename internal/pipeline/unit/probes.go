@@ -1,0 +1,29 @@
+package unit
+
+import (
+	"bytes"
+	"context"
+
+	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/fault"
+)
+
+// ReadProbes reads the probe questions of the configuration; none where it has none. What is wrong with them is known
+// before anything is paid for.
+func (r *Run) ReadProbes(ctx context.Context) ([]core.Probe, error) {
+	where := r.Settings.Gate.Probes
+	if where == "" {
+		return nil, nil
+	}
+	bad := fault.BadConfig.At("read probe questions", where).
+		Advise(`write a line {"question": "...", "documents": ["key"]} for each; or set gate.probes to another file`)
+	raw, err := r.sent(ctx, where, core.ProbesStored, r.Index.ProbesKey, core.MaxProbeBytes, bad)
+	if err != nil {
+		return nil, err
+	}
+	probes, err := core.ReadProbes(bytes.NewReader(raw), true)
+	if err != nil {
+		return nil, bad.Because(err)
+	}
+	return probes, nil
+}

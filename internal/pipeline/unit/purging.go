@@ -1,0 +1,130 @@
+package unit
+
+import (
+	"context"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/unweaver/unweaver/internal/artifact"
+	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/fault"
+	stored "github.com/unweaver/unweaver/internal/index/segments"
+	"github.com/unweaver/unweaver/internal/pipeline/purges"
+	"github.com/unweaver/unweaver/internal/pipeline/run"
+	"github.com/unweaver/unweaver/internal/store/blob"
+)
+
+// PurgeRun is what a run is for that does nothing but a purge.
+type PurgeRun struct {
+	Purge string `json:"purge"`
+}
+
+func PurgeFile(index artifact.Index, generation string) string {
+	return index.GenerationKey(generation, "purge.json")
+}
+
+// chosenPurge is the purge that the run is for; empty: it is a run like others.
+func (r *Run) chosenPurge(ctx context.Context) (string, error) {
+	var chosen PurgeRun
+	_, err := blob.ReadJSON(ctx, r.Artifacts, PurgeFile(r.Index, r.Generation), &chosen)
+	if fault.Is(err, fault.NotFound) {
+		err = nil
+	}
+	return chosen.Purge, err
+}
+
+// planPurges fixes what the run leaves out, and which purges it goes on with. What these look for is found before the
+// first run of them changes anything.
+func (r *Run) planPurges(ctx context.Context, fixed *run.Plan) error {
+	base, err := r.Index.Base(ctx)
+	if err != nil {
+		return err
+	}
+	all, err := purges.List(ctx, base)
+	if err != nil || len(all) == 0 {
+		return err
+	}
+	if base.Name != r.Index.Name { // a branch leaves out what its base does; a purge waits until there is none
+		fixed.Excluded, _ = purges.Excluded(all)
+		return nil
+	}
+	if fixed.Purge, err = r.chosenPurge(ctx); err != nil {
+		return err
+	}
+	fixed.Excluded, _ = purges.Excluded(all)
+	for _, purge := range all {
+		if purge.State != core.PurgePending {
+			continue
+		}
+		fixed.Pending = append(fixed.Pending, purge.ID)
+		if _, err := r.traces(ctx, purge); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// traces are what a purge looks for. They are found once; a run that goes on with it adds what came since, such as a
+// generation that was held meanwhile.
+func (r *Run) traces(ctx context.Context, purge core.Purge) (*purges.Traces, error) {
+	former, err := purges.Load(ctx, r.Index, purge.ID)
+	if err != nil && !artifact.IsDamage(err) {
+		return nil, err
+	}
+	documents, _ := purges.Excluded([]core.Purge{purge})
+	found, err := purges.Gather(ctx, r.Index, documents, r.Progress.Touch)
+	if err != nil {
+		return nil, err
+	}
+	indexes, err := IndexesOf(ctx, r.Artifacts)
+	if err != nil {
+		return nil, err
+	}
+	if err := found.Strike(ctx, indexes, r.Job.Index, documents, r.Progress.Touch); err != nil {
+		return nil, err
+	}
+	if former != nil {
+		found.Merge(former)
+	}
+	return found, found.Save(ctx, r.Index, purge.ID)
+}
+
+func PurgedOf(excluded purges.Set) func(key string) bool {
+	if excluded.Empty() {
+		return nil
+	}
+	return excluded.Has
+}
+
+// RowCounts tells whether a vector row is of a class or of a chunk as a generation has it.
+func RowCounts(table *stored.Table, key string) bool {
+	parts := strings.Split(key, "-") // <class id>-<digest>, or <chunk id>-<window>-<digest>
+	id, err := core.ParseID(parts[0])
+	switch {
+	case err != nil:
+		return false
+	case len(parts) == 2:
+		class, counts := table.Class(id)
+		return counts && core.ClassRowOf(id, class.Vector) == key
+	case len(parts) == 3:
+		chunk, counts := table.Chunk(id)
+		window, err := strconv.Atoi(parts[1])
+		return err == nil && counts && window < chunk.Windows && core.ChunkRow(id, window, chunk.Digest) == key
+	}
+	return false
+}
+
+// IndexesOf are all indexes of a store, in order.
+func IndexesOf(ctx context.Context, store blob.Store) ([]artifact.Index, error) {
+	names, err := artifact.Names(ctx, store)
+	if err != nil {
+		return nil, err
+	}
+	slices.Sort(names)
+	indexes := make([]artifact.Index, 0, len(names))
+	for _, name := range names {
+		indexes = append(indexes, artifact.Index{Store: store, Name: name})
+	}
+	return indexes, nil
+}

@@ -1,0 +1,95 @@
+package unit
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"sort"
+
+	"github.com/unweaver/unweaver/internal/artifact"
+	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/pipeline/run"
+	"github.com/unweaver/unweaver/internal/stage/verify"
+)
+
+// Parts lists them. Of records and rows only those count that are live in their generation, so they are listed for each.
+// A generation that cannot be read is left out, unless it is the current one.
+func (r *Run) Parts(ctx context.Context) ([]run.Part, error) {
+	current, _, err := r.Index.Current(ctx)
+	if err != nil {
+		return nil, err
+	}
+	refs, damaged, err := r.Index.ReadableRefs(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, generation := range damaged {
+		if generation != current.Generation { // the pointer tells what its reference would
+			r.leftOut(generation)
+		}
+	}
+	artifact.Lay(refs, current)
+	if len(refs) == 0 {
+		return nil, fault.UnknownIndex.At("restore", r.Job.Index).
+			Because("no generation of it was ever built").
+			Advise("build it with: unweaver index")
+	}
+	order := slices.Collect(maps.Keys(refs))
+	sort.Slice(order, func(i, j int) bool {
+		if (order[i] == current.Generation) != (order[j] == current.Generation) {
+			return order[i] == current.Generation
+		}
+		return refs[order[i]].Seq > refs[order[j]].Seq
+	})
+	var parts []run.Part
+	seen := map[string]bool{}
+	for _, generation := range order {
+		sha := refs[generation].Manifest
+		manifest, err := r.Index.Manifest(ctx, sha)
+		switch {
+		case err == nil:
+		case generation == current.Generation && !r.Rebuild || !artifact.IsDamage(err): // a rebuild replaces it
+			return nil, err
+		default:
+			r.leftOut(generation)
+			continue
+		}
+		if generation == current.Generation {
+			if err := r.Remember(ctx, manifest); err != nil {
+				return nil, err
+			}
+		}
+		parts = append(parts, partsOf(sha, manifest, generation == current.Generation, seen)...)
+	}
+	return parts, nil
+}
+
+func (r *Run) leftOut(generation string) {
+	r.Log.Warn("generation left out: it cannot be read", "run_id", r.Name(), "generation", generation)
+}
+
+// partsOf lists those of one generation. seen are the segments whose records are listed already.
+func partsOf(sha string, manifest *core.Manifest, current bool, seen map[string]bool) []run.Part {
+	var parts []run.Part
+	stored := map[string]bool{}
+	for _, unit := range verify.Units(manifest) {
+		stored[unit.Segment.SHA256] = true
+	}
+	kinds := map[string]string{}
+	for _, segment := range SegmentsOf(manifest) {
+		kinds[segment.SHA256] = segment.Kind
+		unit := verify.Unit{Segment: segment.Segment}
+		switch {
+		case remade[segment.Kind] && !seen[segment.SHA256]:
+			seen[segment.SHA256] = true
+			parts = append(parts, run.Part{Manifest: sha, Unit: unit, Kind: segment.Kind, Search: true})
+		case current && !stored[segment.SHA256] && !remade[segment.Kind]:
+			parts = append(parts, run.Part{Manifest: sha, Unit: unit, Kind: segment.Kind, Read: true})
+		}
+	}
+	for _, unit := range verify.Units(manifest) {
+		parts = append(parts, run.Part{Manifest: sha, Unit: unit, Kind: kinds[unit.Segment.SHA256]})
+	}
+	return parts
+}

@@ -1,0 +1,7 @@
+package unit
+
+import (
+	"github.com/unweaver/unweaver/internal/pipeline/run"
+)
+
+const enrichedFile run.File[[]Enriched] = "enriched.json"

@@ -1,0 +1,198 @@
+package unit
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/pipeline/run"
+	"github.com/unweaver/unweaver/internal/stage/segment"
+	"github.com/unweaver/unweaver/internal/stream/parallel"
+)
+
+// WriteSplits writes the splits and class runs of what the build made, and joins them with what stays of its parent.
+func (r *Run) WriteSplits(
+	ctx context.Context, manifest *core.Manifest, written *core.Written,
+) error {
+	fixed, err := r.Fixed(ctx)
+	if err != nil {
+		return err
+	}
+	n, release, err := r.Night(ctx, fixed)
+	defer release()
+	if err != nil {
+		return err
+	}
+	first := n.numbers()
+	var fresh [2]int64
+	sides := []func(ctx context.Context) error{
+		func(ctx context.Context) (err error) {
+			fresh[0], err = r.makeSplits(ctx, &manifest.Segments, first)
+			return err
+		},
+		func(ctx context.Context) (err error) {
+			fresh[1], err = r.makeRuns(ctx, &manifest.Segments, first)
+			return err
+		},
+	}
+	err = parallel.Each(ctx, len(sides), len(sides), func(ctx context.Context, i int) error { return sides[i](ctx) })
+	if err != nil {
+		return err
+	}
+	written.Segments += fresh[0] + fresh[1]
+	renumber(&manifest.Segments, first)
+	if n != nil {
+		if err := n.join(ctx, manifest, written); err != nil {
+			return err
+		}
+		if err := n.merge(ctx, manifest, written); err != nil {
+			return err
+		}
+	}
+	return r.complete(ctx, manifest)
+}
+
+// renumber gives the parts that the build wrote numbers that no other part has.
+func renumber(segments *core.Segments, first numbers) {
+	for _, list := range []struct {
+		segments []core.Segment
+		first    int
+	}{
+		{segments.Documents, first.text},
+		{segments.Text, first.text},
+		{segments.Extract, first.extract},
+		{segments.Mentions, first.extract},
+		{segments.Chunks, first.extract},
+		{segments.Classes, first.class},
+	} {
+		for i := range list.segments {
+			list.segments[i].Part = list.first + i
+		}
+	}
+}
+
+// makeSplits writes splits of whole units, those that no unit of work has written.
+func (r *Run) makeSplits(
+	ctx context.Context, segments *core.Segments, first numbers,
+) (fresh int64, err error) {
+	shards, err := run.ShardsFile.Read(ctx, r.Scratch)
+	if err != nil {
+		return 0, err
+	}
+	partitions, err := run.Kept(ctx, r.Base(), run.PartitionsFile)
+	if err != nil {
+		return 0, err
+	}
+	for n, cut := range splitCuts(len(segments.Documents), shards) {
+		made, err := r.writtenOr(ctx, n, n < partitions.Pieces.Splits, func(ctx context.Context) (run.Piece, error) {
+			return r.writeSplit(ctx, cut, segments)
+		})
+		if err != nil {
+			return fresh, err
+		}
+		if made.Fresh {
+			fresh++
+		}
+		segments.Splits = append(segments.Splits, core.Split{
+			Segment: made.Segment, Documents: made.Documents, Chunks: made.Segment.Rows, Classes: made.Classes,
+			Text: first.text + cut.units.From, Texts: cut.units.Count(),
+			Extract: first.extract + cut.shards.From, Extracts: cut.shards.Count(),
+		})
+	}
+	return fresh, nil
+}
+
+// makeRuns writes class runs of whole partitions, those that no unit of work has written.
+func (r *Run) makeRuns(ctx context.Context, segments *core.Segments, first numbers) (fresh int64, err error) {
+	partitions, err := run.Kept(ctx, r.Base(), run.PartitionsFile)
+	if err != nil {
+		return 0, err
+	}
+	for n, cut := range RunCuts(segments.Classes) {
+		beside := n < partitions.Pieces.Runs
+		made, err := r.writtenOr(ctx, partitions.Pieces.Splits+n, beside, func(ctx context.Context) (run.Piece, error) {
+			return r.writeRun(ctx, segments.Classes[cut.From:cut.To])
+		})
+		if err != nil {
+			return fresh, err
+		}
+		if made.Fresh {
+			fresh++
+		}
+		segments.Runs = append(segments.Runs, core.Run{
+			Segment: made.Segment, Classes: first.class + cut.From, Parts: cut.Count(),
+		})
+	}
+	return fresh, nil
+}
+
+// join takes what the build wrote, and puts it to what stays of the parent.
+func (n *night) join(ctx context.Context, manifest *core.Manifest, written *core.Written) error {
+	partitions, err := run.PartitionsFile.Read(ctx, n.Scratch)
+	if err != nil {
+		return err
+	}
+	ended, err := n.endedKeys(ctx, partitions.Partitions)
+	if err != nil {
+		return err
+	}
+	if len(manifest.Segments.Runs) == 0 {
+		manifest.Segments.Classes = nil // without a row
+	}
+	settings, err := n.withNames(ctx)
+	if err != nil {
+		return err
+	}
+	out, err := segment.Night(ctx, segment.NightIn{
+		Artifacts: n.Index, Spec: settings, Parent: n.parent, Table: n.table, Gone: n.goneKey(n.fixed), Ended: ended,
+		New: manifest.Segments, OnProgress: n.Touch,
+	})
+	if err != nil {
+		return err
+	}
+	written.Segments += out.Fresh
+	manifest.Segments = out.Segments
+	was, made := n.parent.Counts, &manifest.Counts // what was counted with the chunks is the generation's already
+	made.Mentions += was.Mentions
+	made.Edges += was.Edges
+	made.Classes += was.Classes
+	made.Windows += was.Windows - out.Counts.Windows
+	made.Fallbacks += was.Fallbacks - partitions.Fallbacks // reduce counted the new ones too
+	made.DeadLetters = made.Fallbacks                      // a fallback mention stands for each dead letter
+	take := func(now *core.SetHash, before, gone core.SetHash) {
+		now.Merge(before)
+		now.Without(gone)
+	}
+	take(&manifest.Hashes.Content, n.parent.Hashes.Content, out.Hashes.Content)
+	take(&manifest.Hashes.Text, n.parent.Hashes.Text, out.Hashes.Text)
+	take(&manifest.Hashes.Vector, n.parent.Hashes.Vector, out.Hashes.Vector)
+	return nil
+}
+
+// complete looks whether what a generation lists is as much as it counts: a fault of a build must not be published.
+func (r *Run) complete(ctx context.Context, manifest *core.Manifest) error {
+	table, err := r.Table(ctx, manifest)
+	if err != nil {
+		return err
+	}
+	defer table.Release()
+	var classes, chunks int64
+	for range table.Classes() {
+		classes++
+	}
+	for range table.Chunks() {
+		chunks++
+	}
+	for _, count := range []struct {
+		of           string
+		listed, want int64
+	}{{"chunks", chunks, manifest.Counts.Chunks}, {"classes", classes, manifest.Counts.Classes}} {
+		if count.listed != count.want {
+			return fault.Internal.At("draft", r.Name()).
+				Because(fmt.Sprintf("its segments have %d %s, it should have %d", count.listed, count.of, count.want)).
+				Advise("report this; " + r.Index.Rebuild())
+		}
+	}
+	return nil
+}

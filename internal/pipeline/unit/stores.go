@@ -1,0 +1,77 @@
+package unit
+
+import (
+	"context"
+
+	"github.com/unweaver/unweaver/internal/artifact"
+	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/pipeline/run"
+	"github.com/unweaver/unweaver/internal/store/blob"
+	"github.com/unweaver/unweaver/internal/store/records"
+	"github.com/unweaver/unweaver/internal/store/vectors"
+)
+
+// ProvenKey is where an index says which stores its current generation was proven in.
+func ProvenKey(index artifact.Index) string { return index.Name + "/stores.json" }
+
+func (r *Run) ProvenKey() string { return ProvenKey(r.Index) }
+
+func (r *Run) identities(ctx context.Context, collections core.Collections) (run.Proven, error) {
+	return Identities(ctx, r.Records, r.Vectors, collections)
+}
+
+// Identities asks the stores who they are now. A collection that is not there has the empty identity.
+func Identities(
+	ctx context.Context, classes records.Store, rows vectors.Store, collections core.Collections,
+) (run.Proven, error) {
+	var now run.Proven
+	var err error
+	if now.Records, err = classes.Identity(ctx); err != nil {
+		return now, err
+	}
+	of := func(collection string) (string, error) {
+		identity, err := rows.Identity(ctx, collection)
+		if fault.Is(err, fault.NotFound) {
+			return "", nil
+		}
+		return identity, err
+	}
+	if now.Classes, err = of(collections.Classes); err != nil {
+		return now, err
+	}
+	now.Chunks, err = of(collections.Chunks)
+	return now, err
+}
+
+// storesChanged tells that a store is not the one that the parent was proven in, or that nobody knows.
+func (r *Run) storesChanged(ctx context.Context, parent *core.Manifest) (bool, error) {
+	now, err := r.identities(ctx, parent.Collections)
+	if err != nil {
+		return false, err
+	}
+	var was run.Proven
+	_, err = blob.ReadJSON(ctx, r.Artifacts, r.ProvenKey(), &was)
+	if fault.Is(err, fault.NotFound) || fault.Is(err, fault.SegmentDamage) {
+		return true, nil
+	}
+	return was.Records != now.Records || was.Classes != now.Classes || was.Chunks != now.Chunks, err
+}
+
+// Remember keeps who the stores are before they are verified: a store that loses its memory afterwards then has another
+// identity than the one that is recorded as proven.
+func (r *Run) Remember(ctx context.Context, manifest *core.Manifest) error {
+	_, err := run.Once(ctx, r.Base(), run.StoresFile, func(ctx context.Context) (run.Proven, error) {
+		if err := r.Guard(ctx); err != nil {
+			return run.Proven{}, err
+		}
+		if err := r.Vectors.Create(ctx, manifest.Collections.Classes, manifest.Class.Dimension); err != nil {
+			return run.Proven{}, err
+		}
+		if err := r.Vectors.Create(ctx, manifest.Collections.Chunks, manifest.Chunk.Dimension); err != nil {
+			return run.Proven{}, err
+		}
+		return r.identities(ctx, manifest.Collections)
+	})
+	return err
+}

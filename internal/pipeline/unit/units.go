@@ -1,0 +1,390 @@
+package unit
+
+import (
+	"context"
+	"sync/atomic"
+
+	"github.com/unweaver/unweaver/internal/artifact"
+	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/model"
+	"github.com/unweaver/unweaver/internal/pipeline/run"
+	"github.com/unweaver/unweaver/internal/stage/chunk"
+	"github.com/unweaver/unweaver/internal/stage/extract"
+	"github.com/unweaver/unweaver/internal/stage/join"
+	"github.com/unweaver/unweaver/internal/stage/plan"
+	"github.com/unweaver/unweaver/internal/stage/reduce"
+	"github.com/unweaver/unweaver/internal/stage/shorten"
+)
+
+// Chunk chunks one unit of the plan.
+func (r *Run) Chunk(ctx context.Context, unit int) (chunk.Result, error) {
+	return Finished(ctx, r, run.ChunkFile(unit), func(ctx context.Context) (chunk.Result, core.Progress, error) {
+		var progress core.Progress
+		release, err := r.Place(ctx)
+		if err != nil {
+			return chunk.Result{}, progress, err
+		}
+		defer release()
+		fixed, err := run.Kept(ctx, r.Base(), run.PlanFile)
+		if err != nil {
+			return chunk.Result{}, progress, err
+		}
+		documents, err := DocumentsOf(ctx, r.Corpora, r.Settings)
+		if err != nil {
+			return chunk.Result{}, progress, err
+		}
+		planned := fixed.Plan.Units[unit]
+		var bytes atomic.Int64
+		in := chunk.In{
+			Spec: r.Settings, Corpus: documents, Artifacts: r.Index, Scratch: r.Scratch.Prefix, Unit: unit,
+			Tries: r.Tries, Parser: r.Parser, Limits: r.Limits,
+			Plan: artifact.ScratchKey(plan.RowsKey(r.Scratch.Prefix), fixed.Plan.Rows),
+			From: planned.From, To: planned.To, OnBytes: bytes.Store,
+			OnProgress: func(documents int64) { r.Progress.Worked(documents, bytes.Load()) },
+		}
+		if !fixed.Foreign {
+			if in.Parent, err = r.Parent(ctx, fixed.Parent); err != nil {
+				return chunk.Result{}, progress, err
+			}
+			in.Parent = readable(in.Parent, fixed.Damage)
+			dead, release, err := r.Tombs(ctx, in.Parent)
+			defer release()
+			if err != nil {
+				return chunk.Result{}, progress, err
+			}
+			in.Dead = dead
+		}
+		result, err := chunk.Run(ctx, in)
+		progress.Done, progress.Bytes, progress.Written.Segments = result.Listed, planned.Bytes, result.Fresh
+		return result, progress, err
+	})
+}
+
+// SealChunks cuts the units' chunks into shards and fixes what depends on them.
+func (r *Run) SealChunks(ctx context.Context) (run.Shards, run.Frozen, error) {
+	shards, err := run.Once(ctx, r.Base(), run.ShardsFile, r.cut)
+	if err != nil {
+		return shards, run.Frozen{}, r.ReusedDamage(err)
+	}
+	frozen, err := run.Once(ctx, r.Base(), run.FrozenFile, func(ctx context.Context) (run.Frozen, error) { return r.freeze(ctx, shards) })
+	return shards, frozen, r.ReusedDamage(err)
+}
+
+func (r *Run) cut(ctx context.Context) (run.Shards, error) {
+	var out run.Shards
+	fixed, err := run.PlanFile.Read(ctx, r.Scratch)
+	if err != nil {
+		return out, err
+	}
+	asked, _, err := run.PreflightFile.Find(ctx, r.Scratch)
+	if err != nil {
+		return out, err
+	}
+	unit := -1
+	for chunked, err := range run.Each(ctx, r.Base(), len(fixed.Plan.Units), run.ChunkFile) {
+		if err != nil {
+			return out, err
+		}
+		unit++
+		r.Progress.Touch()
+		out.Counts.Documents += chunked.Counts.Documents
+		out.Counts.Chunks += chunked.Counts.Chunks
+		out.Counts.Tokens += chunked.Counts.Tokens
+		out.Hashes.Merge(chunked.Hashes)
+		out.Counts.Stale += chunked.Counts.Stale
+		out.Failed += chunked.Failed
+		out.Lapsed.Documents += chunked.Lapsed.Documents
+		out.Lapsed.Chunks += chunked.Lapsed.Chunks
+		all := int(chunked.Counts.Chunks)
+		for from := 0; from < all; from += r.Shard {
+			to := min(from+r.Shard, all)
+			shard := extract.Shard{Number: len(out.Shards), Unit: unit, From: from, To: to}
+			if unit == 0 && from == 0 {
+				shard.Asked = asked.Asked
+			}
+			out.Shards = append(out.Shards, shard)
+			out.Chunks = append(out.Chunks, to-from)
+		}
+	}
+	return out, r.stood(ctx, fixed, &out)
+}
+
+// stood adds what stays of the parent as it is, where the build makes a part of a generation.
+func (r *Run) stood(ctx context.Context, fixed run.Plan, out *run.Shards) error {
+	n, release, err := r.Night(ctx, fixed)
+	defer release()
+	if err != nil || n == nil {
+		return err
+	}
+	gone, kept := n.Gone(), fixed.Plan.Kept
+	out.Counts.Documents += kept.Documents
+	out.Counts.Stale += kept.Stale
+	out.Counts.Chunks += n.parent.Counts.Chunks - gone.Chunks
+	out.Counts.Tokens += n.parent.Counts.Tokens - gone.Tokens
+	out.Failed += kept.Failed
+	out.Lapsed.Documents += kept.Lapsed
+	out.Lapsed.Chunks += kept.Chunks
+	return nil
+}
+
+// shard reads where a shard of chunks and its text lie.
+func (r *Run) shard(ctx context.Context, number int) (extract.Shard, chunk.Result, error) {
+	shards, err := run.Kept(ctx, r.Base(), run.ShardsFile)
+	if err != nil {
+		return extract.Shard{}, chunk.Result{}, err
+	}
+	shard := shards.Shards[number]
+	chunked, err := run.Kept(ctx, r.Base(), run.ChunkFile(shard.Unit))
+	return shard, chunked, err
+}
+
+// Extract extracts one batch of a shard.
+func (r *Run) Extract(ctx context.Context, number, batch int) (extract.Result, error) {
+	do := func(ctx context.Context) (extract.Result, core.Progress, error) {
+		shard, chunked, err := r.shard(ctx, number)
+		if err != nil {
+			return extract.Result{}, core.Progress{}, err
+		}
+		models, err := r.ModelSet()
+		if err != nil {
+			return extract.Result{}, core.Progress{}, err
+		}
+		if !models.Chat.Info().Paid {
+			release, err := r.Place(ctx)
+			if err != nil {
+				return extract.Result{}, core.Progress{}, err
+			}
+			defer release()
+		}
+		from := shard.From + batch*r.Batch
+		result, err := extract.Run(ctx, extract.In{
+			Spec: r.Settings, Artifacts: r.Index, Scratch: r.Scratch.Prefix, Gen: r.Generation, Text: chunked.Text,
+			Chunks: r.ChunksKey(shard.Unit, chunked), Shard: shard, Batch: batch,
+			From: from, To: min(from+r.Batch, shard.To), Attempt: r.Attempt,
+			Chat: models.Chat, Health: r.Book.Health(model.Extract), Ledger: r.Ledger, OnProgress: r.Progress.Report,
+		})
+		return result, result.Progress, err
+	}
+	return Finished(ctx, r, run.ExtractFile(number, batch), do)
+}
+
+// SealShard joins a shard's batches.
+func (r *Run) SealShard(ctx context.Context, number, batches int) (extract.SealResult, error) {
+	do := func(ctx context.Context) (extract.SealResult, core.Progress, error) {
+		var progress core.Progress
+		release, err := r.Place(ctx)
+		if err != nil {
+			return extract.SealResult{}, progress, err
+		}
+		defer release()
+		shards, err := run.Kept(ctx, r.Base(), run.ShardsFile)
+		if err != nil {
+			return extract.SealResult{}, progress, err
+		}
+		models, err := r.ModelSet()
+		if err != nil {
+			return extract.SealResult{}, progress, err
+		}
+		settings, err := r.withNames(ctx)
+		if err != nil {
+			return extract.SealResult{}, progress, err
+		}
+		result, err := extract.Seal(ctx, extract.SealIn{
+			Spec: settings, Artifacts: r.Index, Scratch: r.Scratch.Prefix, Shard: shards.Shards[number], Batches: batches,
+			Paid: models.Chat.Info().Paid, Ledger: r.Ledger, OnProgress: r.Alive,
+			Batch: func(ctx context.Context, batch int) (extract.Result, error) {
+				return run.ExtractFile(number, batch).Read(ctx, r.Scratch)
+			},
+		})
+		if result.Fresh {
+			progress.Written.Segments = 1
+		}
+		return result, progress, err
+	}
+	return Finished(ctx, r, run.SealFile(number), do)
+}
+
+// A partition is small enough to be repeated after a crash. The first is a variable for tests alone.
+var MentionsPerPartition int64 = 150_000
+
+const MaxPartitions = 256
+
+// SealExtraction gathers the shards' mentions and chooses the number of class partitions.
+func (r *Run) SealExtraction(ctx context.Context) (run.Partitions, error) {
+	partitions, err := run.Once(ctx, r.Base(), run.PartitionsFile, r.partition)
+	return partitions, r.ReusedDamage(err)
+}
+
+func (r *Run) partition(ctx context.Context) (run.Partitions, error) {
+	out := run.Partitions{Partitions: 1}
+	shards, err := run.ShardsFile.Read(ctx, r.Scratch)
+	if err != nil {
+		return out, err
+	}
+	for seal, err := range run.Each(ctx, r.Base(), len(shards.Shards), run.SealFile) {
+		if err != nil {
+			return out, err
+		}
+		r.Progress.Touch()
+		out.Kept = append(out.Kept, seal.Kept)
+		out.Mentions += seal.Mentions
+		out.Fallbacks += seal.Fallbacks
+		out.Dead += seal.Fallbacks // a fallback mention stands for each dead letter
+		out.Refused += seal.Refused
+		out.Failed = append(out.Failed, seal.Failed[:min(len(seal.Failed), plan.MaxProblems-len(out.Failed))]...)
+	}
+	touched, made, err := r.touched(ctx, &out)
+	if err != nil {
+		return out, err
+	}
+	for out.Partitions < MaxPartitions && touched > int64(out.Partitions)*MentionsPerPartition {
+		out.Partitions *= 2
+	}
+	fixed, err := run.Kept(ctx, r.Base(), run.PlanFile)
+	if err != nil {
+		return out, err
+	}
+	out.Pieces = PiecesOf(splitCuts(len(fixed.Plan.Units), shards), made, out.Partitions)
+	return out, nil
+}
+
+// classReach is how many mentions the classes of a mention have at most, in the mean: much is named often, and reduce
+// reads all of it. On two corpora it was 25 to 40.
+const classReach = 40
+
+// touched is about how many mentions reduce reads: the new ones, and, where a build makes a part of a generation, what
+// the parent has of their classes and of those of chunks that do not count any more. Made is how many classes the build
+// makes or ends at most. Dead letters of the parent's other chunks are this generation's too.
+func (r *Run) touched(ctx context.Context, out *run.Partitions) (touched, made int64, err error) {
+	fixed, err := run.Kept(ctx, r.Base(), run.PlanFile)
+	if err != nil {
+		return 0, 0, err
+	}
+	n, release, err := r.Night(ctx, fixed)
+	defer release()
+	if err != nil || n == nil || n.parent.Counts.Chunks == 0 {
+		return out.Mentions, out.Mentions, err
+	}
+	if err := n.carryLetters(ctx, out); err != nil {
+		return 0, 0, err
+	}
+	gone := n.Gone().Chunks * (n.parent.Counts.Mentions/n.parent.Counts.Chunks + 1)
+	made = out.Mentions + gone
+	return out.Mentions + min(made*classReach, n.parent.Counts.Mentions), made, nil
+}
+
+// Reduce reduces one partition of classes.
+func (r *Run) Reduce(ctx context.Context, partition int) (reduce.Result, error) {
+	return Finished(ctx, r, run.ReduceFile(partition), func(ctx context.Context) (reduce.Result, core.Progress, error) {
+		progress := core.Progress{Done: 1}
+		release, err := r.Place(ctx)
+		if err != nil {
+			return reduce.Result{}, progress, err
+		}
+		defer release()
+		all, err := run.Kept(ctx, r.Base(), run.PartitionsFile)
+		if err != nil {
+			return reduce.Result{}, progress, err
+		}
+		fixed, err := run.Kept(ctx, r.Base(), run.PlanFile)
+		if err != nil {
+			return reduce.Result{}, progress, err
+		}
+		n, done, err := r.Night(ctx, fixed)
+		defer done()
+		if err != nil {
+			return reduce.Result{}, progress, err
+		}
+		in := reduce.In{
+			Spec: r.Settings, Artifacts: r.Index, Scratch: r.Scratch.Prefix, Partition: partition,
+			Partitions: all.Partitions, OnProgress: r.Touch,
+		}
+		if n != nil {
+			if in.Night, err = n.reducing(); err != nil {
+				return reduce.Result{}, progress, err
+			}
+		}
+		for _, mentions := range all.Kept {
+			in.Shards = append(in.Shards, r.Index.SegmentKey(mentions.SHA256))
+		}
+		result, err := reduce.Run(ctx, in)
+		return result, progress, err
+	})
+}
+
+// ChunksKey is where the chunks of a unit lie.
+func (r *Run) ChunksKey(unit int, chunked chunk.Result) string {
+	return artifact.ScratchKey(join.ChunksKey(r.Scratch.Prefix, unit), chunked.Chunks)
+}
+
+// reducedKey is where the reduced classes of a partition lie.
+func (r *Run) reducedKey(ctx context.Context, partition int) (string, error) {
+	reduced, err := run.Kept(ctx, r.Base(), run.ReduceFile(partition))
+	return artifact.ScratchKey(reduce.Key(r.Scratch.Prefix, partition), reduced.Rows), err
+}
+
+// Shorten shortens the long class texts of a partition.
+func (r *Run) Shorten(ctx context.Context, partition int) (shorten.Result, error) {
+	return Finished(ctx, r, run.ShortenFile(partition), func(ctx context.Context) (shorten.Result, core.Progress, error) {
+		models, err := r.ModelSet()
+		if err != nil {
+			return shorten.Result{}, core.Progress{}, err
+		}
+		source, err := r.reducedKey(ctx, partition)
+		if err != nil {
+			return shorten.Result{}, core.Progress{}, err
+		}
+		in := shorten.In{
+			Spec: r.Settings, Artifacts: r.Index, Scratch: r.Scratch.Prefix, Partition: partition,
+			Source: source, Attempt: r.Attempt, Chat: models.Chat,
+			Health: r.Book.Health(model.Shorten), Ledger: r.Ledger, OnProgress: r.Alive,
+		}
+		result, err := shorten.Run(ctx, in)
+		progress := result.Progress
+		progress.Done = 1
+		return result, progress, err
+	})
+}
+
+// Finished does a unit that has not been done yet, and counts what it did.
+func Finished[R any](
+	ctx context.Context, r *Run, file run.File[R], do func(context.Context) (R, core.Progress, error),
+) (R, error) {
+	var progress core.Progress
+	result, err := run.Once(ctx, r.Base(), file, func(ctx context.Context) (R, error) {
+		var err error
+		var result R
+		result, progress, err = do(ctx)
+		return result, r.ReusedDamage(err)
+	})
+	if err == nil {
+		r.Progress.Finish(progress)
+	}
+	return result, err
+}
+
+// Touch and alive are for stages whose count is not the unit's: they only tell that it goes on.
+func (r *Run) Touch(int64) { r.Progress.Touch() }
+
+func (r *Run) Alive(core.Progress) { r.Progress.Touch() }
+
+// items gives the joins of items what plan fixed. Release it when they are not used any more.
+func (r *Run) items(ctx context.Context) (env join.Env, fixed run.Plan, release func(), err error) {
+	release = func() {}
+	if fixed, err = r.Fixed(ctx); err != nil {
+		return env, fixed, release, err
+	}
+	env = join.Env{
+		Spec: r.Settings, Artifacts: r.Index, Store: r.StoreID, Family: fixed.Family, Class: fixed.Class, Chunk: fixed.Chunk,
+		Collections: fixed.Collections,
+	}
+	if env.Parent, err = r.Parent(ctx, fixed.Source()); err != nil || env.Parent == nil {
+		return env, fixed, release, err
+	}
+	table, err := r.Table(ctx, env.Parent)
+	if err != nil {
+		return env, fixed, release, err
+	}
+	env.Table = table
+	return env, fixed, table.Release, nil
+}

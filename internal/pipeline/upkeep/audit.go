@@ -1,0 +1,299 @@
+package upkeep
+
+import (
+	"context"
+	"encoding/hex"
+
+	"github.com/unweaver/unweaver/internal/artifact"
+	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/fault"
+	stored "github.com/unweaver/unweaver/internal/index/segments"
+	"github.com/unweaver/unweaver/internal/pipeline/run"
+	"github.com/unweaver/unweaver/internal/pipeline/unit"
+	"github.com/unweaver/unweaver/internal/stage/audit"
+	"github.com/unweaver/unweaver/internal/stage/reduce"
+	"github.com/unweaver/unweaver/internal/stage/segment"
+	"github.com/unweaver/unweaver/internal/stage/verify"
+)
+
+// AuditFolder is the scratch folder of an audit, which has no fence.
+const AuditFolder = "audit"
+
+// Kinds of units of an audit.
+const (
+	auditSegment   = "segment"   // a file against the sum that names it
+	auditClasses   = "classes"   // classes of a partition against their mentions and what counts
+	auditDocuments = "documents" // chunks of a documents segment against those that count
+	auditStore     = "store"     // records or rows in a store against the segment that they are from
+)
+
+// OpenAudit lists what a part of the served generation is made of, and gives the number of units.
+func (r *Run) OpenAudit(ctx context.Context, sample core.Sample, repair bool) (int, error) {
+	fixed, err := run.Once(ctx, r.Base(), run.AuditPlanFile, func(ctx context.Context) (run.AuditPlan, error) {
+		return r.planAudit(ctx, sample, repair)
+	})
+	if err != nil {
+		return 0, err
+	}
+	r.reads(ctx, fixed.Generation)
+	return len(fixed.Units), nil
+}
+
+func (r *Run) planAudit(ctx context.Context, sample core.Sample, repair bool) (run.AuditPlan, error) {
+	fixed := run.AuditPlan{Sample: sample, Repair: repair}
+	current, _, err := r.Index.Current(ctx)
+	if err != nil {
+		return fixed, err
+	}
+	if current.Manifest == "" {
+		return fixed, fault.UnknownIndex.At("audit", r.Job.Index).
+			Because("no generation of it is published").
+			Advise("build it with: unweaver index")
+	}
+	fixed.Manifest, fixed.Generation = current.Manifest, current.Generation
+	manifest, err := r.Index.Manifest(ctx, current.Manifest)
+	if err != nil {
+		return fixed, err
+	}
+	fixed.Units, err = auditUnits(manifest, sample)
+	return fixed, err
+}
+
+// auditUnits lists the files and documents segments whose sums the part holds, and the partitions and vectors segments
+// that may have ids of it.
+func auditUnits(manifest *core.Manifest, sample core.Sample) ([]run.AuditUnit, error) {
+	var units []run.AuditUnit
+	for _, segment := range unit.SegmentsOf(manifest) {
+		sum, err := hex.DecodeString(segment.SHA256)
+		if err != nil || len(sum) < 8 {
+			return nil, fault.SegmentDamage.At("audit", manifest.Generation).
+				Because("its manifest names a segment that is no sha256: " + fault.Quoted(segment.SHA256))
+		}
+		if !sample.Holds(sum) {
+			continue
+		}
+		units = append(units, run.AuditUnit{Kind: auditSegment, Name: segment.Kind, Segment: segment.Segment})
+		if segment.Kind == "documents" {
+			units = append(units, run.AuditUnit{Kind: auditDocuments, Name: segment.Kind, Segment: segment.Segment})
+		}
+	}
+	units = append(units, auditPartitions(manifest, sample)...)
+	for _, unit := range verify.Units(manifest) {
+		units = append(units, run.AuditUnit{Kind: auditStore, Name: string(unit.Kind), Segment: unit.Segment, Verify: unit})
+	}
+	return units, nil
+}
+
+// auditPartitions cuts the classes of a generation.
+func auditPartitions(manifest *core.Manifest, sample core.Sample) []run.AuditUnit {
+	partitions := 1
+	for partitions < unit.MaxPartitions && manifest.Counts.Mentions > int64(partitions)*unit.MentionsPerPartition {
+		partitions *= 2
+	}
+	var units []run.AuditUnit
+	for partition := range partitions {
+		if _, _, some := auditBounds(partitions, sample, partition); some {
+			units = append(units, run.AuditUnit{
+				Kind: auditClasses, Name: "classes", Partition: partition, Partitions: partitions,
+			})
+		}
+	}
+	return units
+}
+
+// auditBounds gives the raw class ids of a partition that are in a sample, and tells whether there can be any.
+func auditBounds(partitions int, sample core.Sample, partition int) (from, to string, some bool) {
+	from, to = reduce.Bounds(partition, partitions)
+	first, end := sample.Bounds()
+	from = max(from, first)
+	if to == "" || end != "" && end < to {
+		to = end
+	}
+	return from, to, to == "" || from < to
+}
+
+// AuditPart looks at one unit. What has drifted is written down for SealAudit; a unit of a repair that finds records or
+// rows missing or wrong writes them again.
+func (r *Run) AuditPart(ctx context.Context, number int) (audit.Result, error) {
+	return unit.Finished(ctx, r.Run.Run, run.AuditedFile(number), func(ctx context.Context) (audit.Result, core.Progress, error) {
+		progress := core.Progress{Done: 1}
+		fixed, err := run.Kept(ctx, r.Base(), run.AuditPlanFile)
+		if err != nil {
+			return audit.Result{}, progress, err
+		}
+		defer r.reading(ctx, fixed.Generation)()
+		unit := fixed.Units[number]
+		progress.Bytes = unit.Segment.Bytes
+		going := r.going(ctx, fixed.Generation)
+		if going != nil && (!fault.Is(going, fault.GenCollected) || fixed.Repair && unit.Kind == auditStore) {
+			return audit.Result{}, progress, going // what it wrote nobody would delete any more
+		}
+		result, err := r.auditUnit(ctx, fixed, unit, &progress)
+		switch {
+		case artifact.IsDamage(err):
+			err = r.unread(ctx, fixed, unit, err, &result)
+		case err == nil && unit.Kind == auditStore && len(result.Drift) > 0:
+			err = going // what is missing may have been collected
+		}
+		return result, progress, err
+	})
+}
+
+func (r *Run) auditUnit(
+	ctx context.Context, fixed run.AuditPlan, unit run.AuditUnit, progress *core.Progress,
+) (result audit.Result, err error) {
+	if unit.Kind == auditSegment {
+		intact, err := r.Index.Intact(ctx, unit.Segment.SHA256, r.Progress.Touch)
+		if err == nil && !intact {
+			err = fault.SegmentDamage.At("read", r.Artifacts.Location(r.Index.SegmentKey(unit.Segment.SHA256))).
+				Because("it is missing, or its content differs from its name")
+		}
+		result.Checked.Segments, result.Checked.Bytes = 1, unit.Segment.Bytes
+		return result, err
+	}
+	manifest, err := r.Index.Manifest(ctx, fixed.Manifest)
+	if err != nil {
+		return result, err
+	}
+	table, err := r.Table(ctx, manifest)
+	if err != nil {
+		return result, err
+	}
+	defer table.Release()
+	if unit.Kind == auditStore {
+		return r.auditStore(ctx, fixed, unit, manifest, table, progress)
+	}
+	settings, err := r.Index.Spec(ctx, manifest.Spec)
+	if err != nil {
+		return result, err
+	}
+	free, err := r.Place(ctx)
+	if err != nil {
+		return result, err
+	}
+	defer free()
+	in := audit.In{Spec: settings, Artifacts: r.Index, Manifest: manifest, Table: table, OnProgress: r.Progress.Touch}
+	if unit.Kind == auditDocuments {
+		dead, err := deadDocuments(manifest, table, unit.Segment)
+		if err != nil {
+			return result, err
+		}
+		return audit.Documents(ctx, in, unit.Segment, dead)
+	}
+	source, err := auditSource(manifest, table)
+	if err != nil {
+		return result, err
+	}
+	from, to, _ := auditBounds(unit.Partitions, fixed.Sample, unit.Partition)
+	return audit.Classes(ctx, in, source, from, to)
+}
+
+// deadDocuments tells which rows of a documents segment do not count; nil of all none.
+func deadDocuments(
+	manifest *core.Manifest, table *stored.Table, segment core.Segment,
+) (func(row int) bool, error) {
+	for _, one := range manifest.Segments.Splits {
+		if segment.Part < one.Text || segment.Part >= one.Text+one.Texts {
+			continue
+		}
+		parts, err := stored.Parts(manifest.Segments.Documents, "documents", one.Text, one.Texts)
+		if err != nil {
+			return nil, err
+		}
+		first := 0
+		for _, part := range parts[:segment.Part-one.Text] {
+			first += int(part.Rows)
+		}
+		if dead := table.DeadRows(one.SHA256); dead != nil {
+			return func(row int) bool { return dead(first + row) }, nil
+		}
+		return nil, nil
+	}
+	return nil, nil
+}
+
+// auditSource is where the mentions and classes of a generation lie.
+func auditSource(manifest *core.Manifest, table *stored.Table) (source audit.Source, err error) {
+	listed := manifest.Segments
+	for number, one := range listed.Splits {
+		parts, err := stored.Parts(listed.Mentions, "mentions", one.Extract, one.Extracts)
+		if err != nil {
+			return source, err
+		}
+		file, dead := table.Splits[number], table.DeadRows(one.SHA256)
+		for i, part := range parts {
+			base := int64(segment.FirstChunk(file, i))
+			source.Mentions = append(source.Mentions, audit.Part{Segment: part, Dead: func(chunk int64) bool {
+				at := base + chunk
+				return at < 0 || at >= int64(len(file.Chunks)) || dead != nil && dead(int(file.Chunks[at].Document))
+			}})
+		}
+	}
+	for _, one := range listed.Runs {
+		parts, err := stored.Parts(listed.Classes, "classes", one.Classes, one.Parts)
+		if err != nil {
+			return source, err
+		}
+		dead, first := table.DeadRows(one.SHA256), int64(0)
+		for _, part := range parts {
+			next := audit.Part{Segment: part}
+			if base := first; dead != nil {
+				next.Dead = func(row int64) bool { return dead(int(base + row)) }
+			}
+			source.Classes = append(source.Classes, next)
+			first += part.Rows
+		}
+	}
+	return source, nil
+}
+
+// auditStore looks whether a store has what a segment says, and writes it again where that is wanted.
+func (r *Run) auditStore(
+	ctx context.Context, fixed run.AuditPlan, unit run.AuditUnit, manifest *core.Manifest, table *stored.Table,
+	progress *core.Progress,
+) (audit.Result, error) {
+	var result audit.Result
+	kind, remedy := core.DriftVector, "unweaver audit --repair --index "+r.Job.Index
+	if unit.Verify.Kind == verify.Records {
+		kind = core.DriftRecord
+	}
+	if fixed.Repair {
+		remedy = ""
+	}
+	found, err := verify.Run(ctx, verify.In{
+		Artifacts: r.Index, Manifest: manifest, Unit: unit.Verify, Classes: r.Records, Vectors: r.Vectors, Live: table,
+		Within:   func(id core.ID) bool { return fixed.Sample.Holds(id[:]) },
+		Compare:  true,
+		ReadOnly: !fixed.Repair,
+		Found: func(drifted verify.Finding) {
+			why := "it is missing in its store"
+			if drifted.Wrong {
+				why = "its store has something else under its key"
+			}
+			result.Tell(core.Found{Kind: kind, Object: drifted.Key, Why: why, Remedy: remedy}, fixed.Repair)
+		},
+		OnProgress: r.Alive,
+	})
+	if kind == core.DriftRecord {
+		result.Checked.Records, progress.Written.Records = found.Checked, found.Rewritten
+	} else {
+		result.Checked.Vectors, progress.Written.Rows = found.Checked, found.Rewritten
+	}
+	return result, err
+}
+
+// unread notes that a segment cannot be read, unless its generation was collected meanwhile.
+func (r *Run) unread(ctx context.Context, fixed run.AuditPlan, unit run.AuditUnit, cause error, result *audit.Result) error {
+	if err := r.going(ctx, fixed.Generation); err != nil {
+		return err
+	}
+	object := r.Artifacts.Location(r.Index.SegmentKey(unit.Segment.SHA256))
+	if told := fault.As(cause); told != nil && told.Object != "" {
+		object = told.Object
+	}
+	result.Unread = true
+	result.Tell(core.Found{
+		Kind: core.DriftSegment, Object: object, Why: unit.Name + ": " + cause.Error(), Remedy: r.Index.Rebuild(),
+	}, false)
+	return nil
+}

@@ -1,0 +1,71 @@
+package upkeep
+
+import (
+	"context"
+	"time"
+
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/stage/collect"
+)
+
+// An audit is a reader of its generation, as query-api is: what it reads is not collected. It renews its lease with
+// every unit and while it works on one; a run that stands still for longer loses it.
+const (
+	auditLease = 10 * time.Minute
+	auditRenew = time.Minute
+)
+
+func (r *Run) reads(ctx context.Context, generation string) {
+	err := r.Coordination.Lease(ctx, r.Job.Index, generation, r.Generation, auditLease)
+	if err != nil && ctx.Err() == nil {
+		r.Log.Warn("reader lease not renewed", "run_id", r.Name(), "code", string(fault.CodeOf(err)))
+	}
+}
+
+// reading keeps the generation from being collected until end is called.
+func (r *Run) reading(ctx context.Context, generation string) (end func()) {
+	r.reads(ctx, generation)
+	ctx, cancel := context.WithCancel(ctx)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		ticker := time.NewTicker(auditRenew)
+		defer ticker.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-ticker.C:
+				r.reads(ctx, generation)
+			}
+		}
+	}()
+	return func() {
+		cancel()
+		<-done
+	}
+}
+
+// going is fault.GenCollected where a generation was collected, or is marked to be: without a reader's lease, as an
+// audit that stood still has been, its records and rows may be gone before its files are. One that is not marked keeps
+// all of them for as long as the lease lasts that the caller has by now; a mark on the one that is served is taken off.
+func (r *Run) going(ctx context.Context, generation string) error {
+	_, err := r.Index.GenerationRef(ctx, generation)
+	if err == nil || fault.Is(err, fault.SegmentDamage) { // a damaged reference is no part of an audit
+		if _, err = r.Artifacts.Stat(ctx, collect.MarkKey(r.Index, generation)); fault.Is(err, fault.NotFound) {
+			return nil
+		}
+		if err == nil {
+			current, _, err := r.Index.Current(ctx)
+			if err != nil || current.Generation == generation {
+				return err
+			}
+		}
+	}
+	if err != nil && !fault.Is(err, fault.UnknownGen) {
+		return err
+	}
+	return fault.GenCollected.At("audit", r.Job.Index+"/"+generation).
+		Because("other generations followed it, and it was collected, or is about to be, since the audit stood still").
+		Advise("audit what is served now: unweaver audit --index " + r.Job.Index)
+}

@@ -1,0 +1,135 @@
+package upkeep
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/unweaver/unweaver/internal/artifact"
+	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/pipeline/run"
+	"github.com/unweaver/unweaver/internal/stage/audit"
+)
+
+// SealAudit adds up what the units found, and fails with fault.Drift where something was left as it is.
+func (r *Run) SealAudit(ctx context.Context) error {
+	fixed, err := run.Kept(ctx, r.Base(), run.AuditPlanFile)
+	if err != nil {
+		return err
+	}
+	defer r.reading(ctx, fixed.Generation)()
+	var all audit.Result
+	damaged := map[string]bool{}
+	for unit, err := range run.Each(ctx, r.Base(), len(fixed.Units), run.AuditedFile) {
+		if err != nil {
+			return err
+		}
+		all.Merge(newDamage(unit, damaged))
+		r.Progress.Touch()
+	}
+	if !all.Unread {
+		err := r.auditWhole(ctx, fixed, &all)
+		if artifact.IsDamage(err) {
+			err = errors.Join(r.going(ctx, fixed.Generation), err)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	report := core.Audit{
+		Generation: fixed.Generation, Sample: fixed.Sample.String(), Repair: fixed.Repair, Checked: all.Checked,
+		Drift: append([]core.Drift{}, all.Drift...), Findings: append([]core.Found{}, all.Findings...),
+	}
+	for _, drift := range all.Drift {
+		report.Left += drift.Found - drift.Mended
+	}
+	if err := run.AuditFile.Write(ctx, r.Scratch, report); err != nil || report.Left == 0 {
+		return err
+	}
+	return drifted(r.Name(), report)
+}
+
+// newDamage is a unit's result without the damage of segments that another unit told of.
+func newDamage(unit audit.Result, told map[string]bool) audit.Result {
+	out := audit.Result{Checked: unit.Checked, Content: unit.Content, Unread: unit.Unread}
+	for _, drift := range unit.Drift {
+		if drift.Kind != core.DriftSegment {
+			out.Drift = append(out.Drift, drift)
+		}
+	}
+	for _, found := range unit.Findings {
+		switch {
+		case found.Kind != core.DriftSegment:
+			out.Findings = append(out.Findings, found)
+		case !told[found.Object]: // a unit ends with the first segment that it cannot read
+			told[found.Object] = true
+			out.Tell(found, false)
+		}
+	}
+	return out
+}
+
+// auditWhole compares what only all units together tell: that every row that counts is in some vectors segment, and,
+// where nothing was left out, the content hash.
+func (r *Run) auditWhole(ctx context.Context, fixed run.AuditPlan, all *audit.Result) error {
+	manifest, err := r.Index.Manifest(ctx, fixed.Manifest)
+	if err != nil {
+		return err
+	}
+	table, err := r.Table(ctx, manifest)
+	if err != nil {
+		return err
+	}
+	defer table.Release()
+	var wanted int64
+	for id := range table.Classes() {
+		if fixed.Sample.Holds(id[:]) {
+			wanted++
+		}
+	}
+	for id, chunk := range table.Chunks() {
+		if fixed.Sample.Holds(id[:]) {
+			wanted += int64(chunk.Windows)
+		}
+	}
+	if wanted > all.Checked.Vectors { // a row may lie in several segments
+		all.Tell(core.Found{
+			Kind: core.DriftVector, Object: fixed.Generation, Remedy: r.Index.Rebuild(),
+			Why: fmt.Sprintf("%d vectors count, and its vectors segments hold %d of them", wanted, all.Checked.Vectors),
+		}, false)
+	}
+	if !fixed.Sample.Whole() {
+		return nil
+	}
+	if made, documents := manifest.Hashes.Content, table.Documents(); made != all.Content ||
+		documents != all.Checked.Documents {
+		all.Tell(core.Found{
+			Kind: core.DriftHash, Object: fixed.Generation, Remedy: r.Index.Rebuild(),
+			Why: fmt.Sprintf("its manifest says content hash %s of %d documents, its segments come to %s of %d",
+				made.Digest(), documents, all.Content.Digest(), all.Checked.Documents),
+		}, false)
+	}
+	return nil
+}
+
+// drifted is the error of an audit that left something as it is: the first finding of each kind, and what to do.
+func drifted(run string, report core.Audit) error {
+	var told, remedies []string
+	kinds := map[string]bool{}
+	for _, found := range report.Findings {
+		if found.Remedy == "" || kinds[found.Kind] {
+			continue
+		}
+		kinds[found.Kind] = true
+		told = append(told, fmt.Sprintf("%s %s: %s", found.Kind, found.Object, found.Why))
+		if !strings.Contains(strings.Join(remedies, "; "), found.Remedy) {
+			remedies = append(remedies, found.Remedy)
+		}
+	}
+	return fault.Drift.At("audit", run).
+		Because(fmt.Sprintf("%d differences are left in generation %s: %s",
+			report.Left, report.Generation, strings.Join(told, "; "))).
+		Advise(strings.Join(remedies, "; "))
+}

@@ -1,0 +1,262 @@
+package upkeep
+
+import (
+	"context"
+	"sync/atomic"
+	"time"
+
+	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/ledger/embed"
+	"github.com/unweaver/unweaver/internal/model"
+	"github.com/unweaver/unweaver/internal/pipeline/run"
+	"github.com/unweaver/unweaver/internal/pipeline/unit"
+	"github.com/unweaver/unweaver/internal/stage/chunk"
+	"github.com/unweaver/unweaver/internal/stage/extract"
+	"github.com/unweaver/unweaver/internal/store/blob"
+)
+
+// Times of a backfill's looks.
+const (
+	yieldEvery = 2 * time.Second // at who holds the lease, while it yields
+	paceEvery  = time.Second     // signs of life, while it is throttled
+)
+
+// Going tells which run goes first; empty: none does.
+type Going func(ctx context.Context) (run string, err error)
+
+// PayBackfill pays for the chunks of one unit, a few at a time. Before each few it lets others go first, and after them
+// it waits as its throttle says: between them it holds no claim, so that nobody waits for it. What is paid for already
+// costs a look at the ledger.
+func (r *Run) PayBackfill(ctx context.Context, unit int, going Going) error {
+	asked, err := run.ReadBackfill(ctx, r.Index, r.Backfill)
+	if err != nil {
+		return err
+	}
+	p := &backfillPayer{Run: r, asked: asked, going: going, unit: unit}
+	if err := p.yield(ctx); err != nil {
+		return err
+	}
+	begun := time.Now()
+	if p.fixed, err = run.Kept(ctx, r.Base(), run.PlanFile); err != nil {
+		return err
+	}
+	if err := p.unpurged(ctx); err != nil {
+		return err
+	}
+	if p.chunked, err = r.Chunk(ctx, unit); err != nil {
+		return err
+	}
+	if p.models, err = r.ModelSet(); err != nil {
+		return err
+	}
+	p.worked = time.Since(begun)
+	all := int(p.chunked.Counts.Chunks)
+	for from := 0; from < all; from += r.Batch {
+		if err := p.yield(ctx); err != nil {
+			return err
+		}
+		if err := p.unpurged(ctx); err != nil {
+			return err
+		}
+		if err := p.batch(ctx, from, min(from+r.Batch, all)); err != nil {
+			return err
+		}
+	}
+	return p.tell(ctx, all, true)
+}
+
+type backfillPayer struct {
+	*Run
+	asked   core.Backfill // YieldsTo is what is written down of it
+	going   Going
+	unit    int
+	fixed   run.Plan
+	chunked chunk.Result
+	models  model.Set
+	worked  time.Duration // since tell last wrote it down
+}
+
+// yield waits until nobody goes first, and says for whom it waits.
+func (p *backfillPayer) yield(ctx context.Context) error {
+	for {
+		run, err := p.going(ctx)
+		if err != nil {
+			return err
+		}
+		if run != p.asked.YieldsTo {
+			p.asked.YieldsTo = run
+			if err := p.change(ctx, func(now *core.BackfillProgress) { now.YieldsTo = run }); err != nil {
+				return err
+			}
+		}
+		if run == "" {
+			return nil
+		}
+		if err := p.sleep(ctx, yieldEvery); err != nil {
+			return err
+		}
+	}
+}
+
+// unpurged refuses to go on where documents were purged since the payments were planned: what is to be paid for may be
+// theirs.
+func (p *backfillPayer) unpurged(ctx context.Context) error {
+	now, err := p.purged(ctx)
+	if err != nil {
+		return err
+	}
+	for digest := range now.Keys {
+		if !p.fixed.Excluded.Keys[digest] {
+			return fault.PlanMoved.At("pay for backfill", p.Backfill).
+				Because("documents were purged since it began").
+				Advise("it looks at the corpus again, and what was paid for is kept: unweaver backfill resume " + p.Backfill +
+					" --index " + p.Job.Index)
+		}
+	}
+	return nil
+}
+
+// sleep waits, and shows that it is no hang.
+func (p *backfillPayer) sleep(ctx context.Context, wait time.Duration) error {
+	for end := time.Now().Add(wait); ; {
+		p.Progress.Touch()
+		left := time.Until(end)
+		if left <= 0 {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-time.After(min(left, paceEvery)):
+		}
+	}
+}
+
+// counted counts the calls of a model.
+type counted struct {
+	model.Chat
+	calls *atomic.Int64
+}
+
+// Unwrap gives the model below.
+func (c counted) Unwrap() model.Chat { return c.Chat }
+
+// Complete implements model.Chat.
+func (c counted) Complete(ctx context.Context, call model.Call) (model.Reply, error) {
+	c.calls.Add(1)
+	return c.Chat.Complete(ctx, call)
+}
+
+// batch pays for a few chunks, and waits as long after it as its calls have to last.
+func (p *backfillPayer) batch(ctx context.Context, from, to int) error {
+	begun := time.Now()
+	var calls atomic.Int64
+	number := from / p.Batch
+	_, err := unit.Finished(ctx, p.Run.Run.Run, run.ExtractFile(p.unit, number), func(
+		ctx context.Context,
+	) (extract.Result, core.Progress, error) {
+		result, err := extract.Run(ctx, extract.In{
+			Spec: p.Settings, Artifacts: p.Index, Scratch: p.Scratch.Prefix, Gen: p.Generation, Text: p.chunked.Text,
+			Chunks: p.ChunksKey(p.unit, p.chunked),
+			Shard:  extract.Shard{Number: p.unit, Unit: p.unit, To: int(p.chunked.Counts.Chunks)}, Batch: number,
+			From: from, To: to, Chat: counted{p.models.Chat, &calls}, Health: p.Book.Health(model.Extract),
+			Ledger: p.Ledger, OnProgress: p.Progress.Report,
+		})
+		if err == nil {
+			err = p.embed(ctx, from, to, &calls)
+		}
+		return result, result.Progress, err
+	})
+	p.worked += time.Since(begun)
+	if err != nil {
+		return err
+	}
+	if err := p.tell(ctx, to, false); err != nil {
+		return err
+	}
+	if perMinute := p.asked.Throttle.CallsPerMinute; perMinute > 0 {
+		lasts := time.Duration(calls.Load()) * time.Minute / time.Duration(perMinute)
+		return p.sleep(ctx, time.Until(begun.Add(lasts)))
+	}
+	return nil
+}
+
+// embed pays for the vectors of chunks that the ledger does not have.
+func (p *backfillPayer) embed(ctx context.Context, from, to int, calls *atomic.Int64) error {
+	if !p.models.Chunks.Info().Paid {
+		return nil
+	}
+	wanted, err := p.Windows(ctx, p.chunked, p.unit, from, to, p.fixed.Chunk)
+	if err != nil {
+		return err
+	}
+	source := embed.Source{Embedder: p.models.Chunks, Ledger: p.Ledger}
+	missing, err := source.Missing(ctx, wanted)
+	if err != nil {
+		return err
+	}
+	for some, err := range embed.Batches(func(yield func(embed.Item, error) bool) {
+		for _, item := range missing {
+			if !yield(item, nil) {
+				return
+			}
+		}
+	}) {
+		if err != nil {
+			return err
+		}
+		calls.Add(1)
+		// What is wrong with a text alone the build that publishes it tells.
+		if err := source.Pay(ctx, some); err != nil && fault.KindOf(err) != fault.Content {
+			return err
+		}
+	}
+	return nil
+}
+
+// tell writes down how far the unit is, in figures of the plan: a unit that is repeated counts once.
+func (p *backfillPayer) tell(ctx context.Context, done int, all bool) error {
+	account, err := p.account(ctx)
+	if err != nil {
+		return err
+	}
+	planned := p.fixed.Plan.Units
+	return p.change(ctx, func(now *core.BackfillProgress) {
+		before := int64(0)
+		for _, unit := range planned[:p.unit] {
+			before += unit.Bytes
+		}
+		bytes := planned[p.unit].Bytes
+		if chunks := p.chunked.Counts.Chunks; chunks > 0 && !all {
+			bytes = bytes * int64(done) / chunks
+		}
+		now.BytesDone = max(now.BytesDone, before+bytes)
+		now.ChunksDone = now.ChunksBefore + int64(done)
+		if all && now.UnitsDone <= p.unit {
+			now.UnitsDone, now.ChunksBefore = p.unit+1, now.ChunksDone
+		}
+		now.WorkedSeconds += p.worked.Seconds()
+		now.Calls, now.Tokens, now.Cost, now.LedgerHits = account.Calls, account.Tokens, account.Cost, account.Hits
+		p.worked = 0
+	})
+}
+
+// account is what the payments came to.
+func (r *Run) account(ctx context.Context) (run.Account, error) {
+	if err := r.Flush(ctx); err != nil {
+		return run.Account{}, err
+	}
+	return run.Totals(ctx, r.Coordination, r.Name())
+}
+
+// change rewrites how far the payments are: one unit works at a time.
+func (p *backfillPayer) change(ctx context.Context, change func(*core.BackfillProgress)) error {
+	var now core.BackfillProgress
+	_, err := blob.ReadJSON(ctx, p.Artifacts, p.Index.BackfillKey(p.Backfill, run.BackfillPaid), &now)
+	if err != nil && !fault.Is(err, fault.NotFound) {
+		return err
+	}
+	change(&now)
+	return p.writeBackfill(ctx, run.BackfillPaid, now)
+}

@@ -1,0 +1,112 @@
+package upkeep
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/unweaver/unweaver/internal/artifact"
+	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/ledger"
+	"github.com/unweaver/unweaver/internal/pipeline/run"
+	"github.com/unweaver/unweaver/internal/stage/collect"
+	"github.com/unweaver/unweaver/internal/stream/parallel"
+)
+
+// Collect deletes scratch and what nothing names any more: generations beyond the kept ones with their segments, class
+// records, vector rows and collections, copies for bulk import of runs that are over, and ledger entries that no
+// generation of any index lists. The report comes first: it is made from scratch. A generation that cannot be read is
+// told in the report, and so are copies that cannot be deleted.
+func (r *Run) Collect(ctx context.Context, holder run.Holder) error {
+	if err := r.Report(ctx, holder, run.Ending{Status: core.StatusRunning}); err != nil {
+		return err
+	}
+	in, err := r.collecting(ctx)
+	if err != nil {
+		return err
+	}
+	purging, err := r.beginPurge(ctx, &in)
+	if err != nil {
+		return err
+	}
+	result, err := collect.Run(ctx, in)
+	if err != nil {
+		return err
+	}
+	for _, generation := range result.Damaged {
+		r.Log.Warn("generation cannot be read", "run_id", r.Name(), "generation", generation)
+	}
+	if err := r.Warn(ctx, result.Problems...); err != nil {
+		return err
+	}
+	if err := purging.finish(ctx, in, result); err != nil {
+		return err
+	}
+	if err := r.keepLedger(ctx); err != nil {
+		return err
+	}
+	r.Progress.Finish(core.Progress{Done: 1})
+	return nil
+}
+
+// collecting is what collect works on.
+func (r *Run) collecting(ctx context.Context) (collect.In, error) {
+	base, err := r.Index.Base(ctx)
+	return collect.In{
+		Artifacts: r.Index, Keep: r.Settings.Keep, Grace: time.Duration(r.Settings.Grace), Fence: r.Fence,
+		Readers: r.Coordination, Records: r.Records, Vectors: r.Vectors,
+		Collections: "uw_" + core.Sum(r.StoreID, base.Name).Short(8) + "_",
+		Staging:     r.Staging, Copies: core.ImportPrefix(r.StoreID),
+		OpenTable:  r.Table,
+		Guard:      r.Guard,
+		Permit:     r.Permit(),
+		Now:        time.Now().UTC(),
+		OnProgress: r.Touch,
+	}, err
+}
+
+// keepLedger keeps every task's part of the ledger small. A generation that cannot be read keeps everything.
+func (r *Run) keepLedger(ctx context.Context) error {
+	names, err := artifact.Names(ctx, r.Artifacts)
+	if err != nil {
+		return err
+	}
+	indexes := make([]artifact.Index, 0, len(names))
+	for _, name := range slices.Sorted(slices.Values(names)) {
+		indexes = append(indexes, artifact.Index{Store: r.Artifacts, Name: name})
+	}
+	ctx = ledger.Watched(ctx, r.Progress.Touch)
+	tasks := ledger.Tasks()
+	return parallel.Each(ctx, len(tasks), tasksAtOnce, func(ctx context.Context, i int) error {
+		return r.keepTask(ctx, indexes, tasks[i])
+	})
+}
+
+// tasksAtOnce are kept side by side: each is a chain of requests, and holds a sorter of keys.
+const tasksAtOnce = 4
+
+// keepTask keeps a task's part of the ledger small.
+func (r *Run) keepTask(ctx context.Context, indexes []artifact.Index, task string) error {
+	if err := r.Guard(ctx); err != nil {
+		return err
+	}
+	if len(r.Settings.Enrich) == 0 && slices.Contains(ledger.OfEnrichments(), task) {
+		if holds, err := r.Ledger.Holds(ctx, task); err != nil || !holds { // most installations never had any
+			return err
+		}
+	}
+	_, err := r.Ledger.Upkeep(ctx, task, collect.Listed(ctx, indexes, task), time.Now())
+	if artifact.IsDamage(err) {
+		r.Log.Warn("ledger not cleaned: what it must keep cannot be read", "run_id", r.Name(), "task", task)
+		return nil
+	}
+	if err == nil {
+		r.Progress.Touch()
+	}
+	return err
+}
+
+// Settle finishes what a collector that died was deleting, so that what this run finds from now on is there to stay.
+func (r *Run) Settle(ctx context.Context) error {
+	return collect.Settle(ctx, r.Index, r.Vectors, collect.Permit{Look: r.Guard, Lasts: r.Permit()})
+}

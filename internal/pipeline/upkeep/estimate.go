@@ -1,0 +1,398 @@
+package upkeep
+
+import (
+	"context"
+	"log/slog"
+	"os"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/unweaver/unweaver/internal/artifact/localfile"
+	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/document"
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/ledger"
+	"github.com/unweaver/unweaver/internal/model"
+	"github.com/unweaver/unweaver/internal/pipeline/run"
+	"github.com/unweaver/unweaver/internal/pipeline/unit"
+	"github.com/unweaver/unweaver/internal/stage/estimate"
+	"github.com/unweaver/unweaver/internal/stage/extract"
+	"github.com/unweaver/unweaver/internal/stage/plan"
+	"github.com/unweaver/unweaver/internal/stage/publish"
+	"github.com/unweaver/unweaver/internal/store/blob"
+	"github.com/unweaver/unweaver/internal/store/blob/overlay"
+	"github.com/unweaver/unweaver/internal/store/coordination/memory"
+	"github.com/unweaver/unweaver/internal/stream/scratch"
+)
+
+// Estimating is what an estimate reads.
+type Estimating struct {
+	Artifacts     blob.Store
+	Corpora       func(ctx context.Context, uri string) (blob.Store, error)
+	StoreID       string
+	Models        func(core.Spec) (model.Set, error)    // described: no key, no call
+	Folder        func(path string) (blob.Store, error) // makes a store in a folder that goes again
+	Settings      core.Spec
+	ReplaceCorpus bool
+	Rebuild       bool
+	Why           string // a document to tell of; empty: none
+	Listed        bool   // the report has the plan, with every document that would be made
+	Unpriced      bool   // nothing is chunked and counted: what the plan says is enough
+	Parser        document.Parser
+	Limits        document.Limits
+}
+
+// Estimate tells what a build would find and pay for. It plans and chunks as a build does, over a folder of its own
+// that goes when it returns: no lease is taken, no run is begun, no model is called and nothing is written to a
+// store.
+func Estimate(ctx context.Context, in Estimating) (core.Estimated, error) {
+	report := core.Estimated{Report: core.Report{
+		Index: in.Settings.Index, Status: core.StatusCompleted, Reason: "dry_run", Started: time.Now().UTC(),
+	}}
+	folder, err := scratch.Folder()
+	if err != nil {
+		return report, err
+	}
+	defer func() { _ = os.RemoveAll(folder) }()
+	run, err := in.run(folder)
+	if err != nil {
+		return report, err
+	}
+	defer run.Close()
+	e := estimating{Run: run, in: in, decisions: newDecisions(in.Why)}
+	defer e.decisions.close()
+	if err := e.look(ctx, &report); err != nil {
+		return report, err
+	}
+	report.Seconds = time.Since(report.Started).Seconds()
+	return report, nil
+}
+
+// run is a run whose stores are a folder over what it reads.
+func (in Estimating) run(folder string) (*Run, error) {
+	upper, err := in.Folder(folder + "/written")
+	if err != nil {
+		return nil, err
+	}
+	cache, err := localfile.New(folder+"/cache", 0)
+	if err != nil {
+		return nil, err
+	}
+	store, coordination := overlay.New(in.Artifacts, upper), memory.New()
+	ports := &run.Ports{
+		Artifacts: store, Corpora: in.Corpora, Coordination: coordination, StoreID: in.StoreID, Cache: cache,
+		Models: func(spec core.Spec, _ model.Meter) (model.Set, error) { return in.Models(spec) },
+		Ledger: ledger.New(store, coordination), CPU: make(chan struct{}, runtime.GOMAXPROCS(0)),
+		Log: slog.New(slog.DiscardHandler), Parser: in.Parser, Limits: in.Limits,
+	}
+	job := run.Job{
+		Index: in.Settings.Index, Generation: "estimate", ReplaceCorpus: in.ReplaceCorpus, Shard: 1 << 30,
+		Rebuild: in.Rebuild,
+	}
+	begun := Bare(ports, job, core.StagePlan, "estimate")
+	begun.Settings = in.Settings
+	return begun, nil
+}
+
+// estimating is one estimate.
+type estimating struct {
+	*Run
+	in        Estimating
+	parent    *core.Manifest
+	fixed     run.Plan
+	models    model.Set
+	fresh     estimate.New
+	chunks    *chunkVectors // nil: what is paid for is not known
+	decisions *decisions
+	asked     []int // chunks of the unit that belong to the document that is asked about
+}
+
+func (e *estimating) look(ctx context.Context, report *core.Estimated) error {
+	planned, err := e.plan(ctx)
+	if err != nil {
+		return err
+	}
+	report.Documents, report.Diff, report.Refused = planned.Documents, planned.Diff, planned.Refused
+	report.LeftOut = planned.LeftOut
+	report.Reasons, report.Problems, report.ProblemsTotal = planned.Reasons, planned.Problems, planned.ProblemCount
+	report.DocumentsFailed, report.Unchanged = planned.Unreadable+planned.Lost, planned.Unchanged
+	reason, detail := publish.Removal(e.Settings, planned.Diff.Removed, 0, planned.ParentListed)
+	if reason != "" {
+		report.Problems = append(report.Problems, core.Problem{Code: reason, Object: e.Job.Index, Detail: detail})
+	}
+	report.Estimate = &core.Estimate{}
+	if err := e.decisions.match(); err != nil {
+		return err
+	}
+	if planned.Unchanged {
+		report.Chunks, report.Classes = e.parent.Counts.Chunks, e.parent.Counts.Classes
+	} else if !e.in.Unpriced {
+		for unit := range planned.Units {
+			if _, err := e.Chunk(ctx, unit); err != nil {
+				return err
+			}
+		}
+		if err := e.decisions.begin(); err != nil {
+			return err
+		}
+		if err := e.count(ctx, len(planned.Units), &report.Report); err != nil {
+			return err
+		}
+	}
+	report.Shares = e.decisions.shares
+	slices.SortFunc(report.Shares, func(a, b core.Share) int { return strings.Compare(a.Reason, b.Reason) })
+	if err := e.explain(&report.Report); err != nil {
+		return err
+	}
+	return e.list(report)
+}
+
+// explain tells of the document that is asked about.
+func (e *estimating) explain(report *core.Report) error {
+	if e.in.Why == "" {
+		return nil
+	}
+	if report.Why = e.decisions.asked; report.Why == nil {
+		return fault.NotFound.At("explain document", fault.Quoted(e.in.Why)).
+			Because("neither the corpus nor the published generation has it").
+			Advise("give its key: the path below the corpus, with /; of a row, OBJECT#ID. It may be left out by the index's " +
+				"include and exclude, or of a type that is not read")
+	}
+	return nil
+}
+
+// list adds the plan.
+func (e *estimating) list(report *core.Estimated) error {
+	if !e.in.Listed {
+		return nil
+	}
+	made := &core.Plan{
+		Format: core.PlanFormat, Made: time.Now().UTC(), Spec: e.Settings, Manifest: e.fixed.Parent,
+		Estimate: *report.Estimate,
+	}
+	if e.parent != nil {
+		made.Parent = e.parent.Generation
+	}
+	var err error
+	if made.Documents, err = e.decisions.list(); err != nil {
+		return err
+	}
+	report.Plan = made
+	return nil
+}
+
+// plan is Run.plan without what needs a model or a store that is served.
+func (e *estimating) plan(ctx context.Context) (plan.Result, error) {
+	current, _, err := e.Index.Current(ctx)
+	if err != nil {
+		return plan.Result{}, err
+	}
+	if e.parent, err = e.Run.Parent(ctx, current.Manifest); err != nil {
+		return plan.Result{}, err
+	}
+	domains, reasons := e.Trust(e.parent)
+	if e.models, err = e.Run.ModelSet(); err != nil {
+		return plan.Result{}, err
+	}
+	fixed := run.Plan{Parent: current.Manifest, Trust: domains, Rebuild: e.Rebuild || domains.Moved}
+	if e.Rebuild {
+		reasons = append(reasons, "asked for with --rebuild")
+	}
+	if e.parent != nil {
+		if fixed.Foreign, err = e.Foreign(ctx, e.parent); err != nil {
+			return plan.Result{}, err
+		}
+		frozen := run.Frozen{Class: e.parent.Class, Chunk: e.parent.Chunk} // of the models the configuration's reasons tell
+		changes, err := e.Reasons(ctx, e.parent, frozen)
+		if err != nil {
+			return plan.Result{}, err
+		}
+		reasons = append(reasons, changes...)
+	}
+	documents, err := unit.DocumentsOf(ctx, e.Corpora, e.Settings)
+	if err != nil {
+		return plan.Result{}, err
+	}
+	fixed.Part = e.Part(fixed, e.parent, reasons)
+	retry, err := e.Refused(ctx, fixed, e.parent)
+	if err != nil {
+		return plan.Result{}, err
+	}
+	renamed, err := e.Rename(ctx, &fixed, e.parent)
+	if err != nil {
+		return plan.Result{}, err
+	}
+	dead, release, err := e.Tombs(ctx, e.parent)
+	defer release()
+	if err != nil {
+		return plan.Result{}, err
+	}
+	_, leave, err := e.Backfills(ctx, fixed, nil)
+	if err != nil {
+		return plan.Result{}, err
+	}
+	excluded, err := excludedOf(ctx, e.Index)
+	if err != nil {
+		return plan.Result{}, err
+	}
+	planned, err := plan.Run(ctx, plan.In{
+		Spec: e.Settings, Corpus: documents, Artifacts: e.Index, Scratch: e.Scratch.Prefix,
+		Limits: e.Limits, Parent: e.parent, Dead: dead, Part: fixed.Part, Retry: retry, Renamed: renamed,
+		Leave: leave, Purged: unit.PurgedOf(excluded), Foreign: fixed.Foreign, Reasons: reasons,
+		OnProgress: e.Progress.Done, OnBytes: e.Progress.Touch,
+		OnDecision: e.decisions.decided,
+	})
+	if err != nil {
+		return planned, err
+	}
+	fixed.Plan = planned
+	e.fixed = fixed
+	return planned, run.PlanFile.Write(ctx, e.Scratch, fixed)
+}
+
+// count counts what would be paid for, task by task.
+func (e *estimating) count(ctx context.Context, units int, report *core.Report) error {
+	known, release, err := e.knownChunks(ctx)
+	defer release()
+	if err != nil {
+		return err
+	}
+	if e.chunks, err = e.newChunkVectors(ctx); err != nil {
+		return err
+	}
+	var extracting extract.Estimate
+	for unit := range units {
+		chunked, err := run.ChunkFile(unit).Read(ctx, e.Scratch)
+		if err != nil {
+			return err
+		}
+		report.Chunks += chunked.Counts.Chunks
+		e.asked = e.asked[:0]
+		shares, err := e.compare(ctx, unit, chunked, known)
+		if err != nil {
+			return err
+		}
+		at := 0
+		found, err := extract.Count(ctx, extract.CountIn{
+			Spec: e.Settings, Model: e.models.Chat.Info(), Ledger: e.Ledger,
+			Chunks: extract.Texts(ctx, extract.In{
+				Artifacts: e.Index, Scratch: e.Scratch.Prefix, Text: chunked.Text,
+				Chunks: e.ChunksKey(unit, chunked),
+				Shard:  extract.Shard{Unit: unit, To: int(chunked.Counts.Chunks)}, To: int(chunked.Counts.Chunks),
+			}),
+			OnChunk: func(asked bool) {
+				if asked {
+					e.decisions.shares[shares[at]].Calls++
+					if slices.Contains(e.asked, at) {
+						e.decisions.asked.Calls++
+					}
+				}
+				at++
+			},
+		})
+		if err != nil {
+			return err
+		}
+		extracting = extracting.Plus(found)
+		if err := e.chunks.add(ctx, e.Run, unit, chunked, known); err != nil {
+			return err
+		}
+	}
+	e.fresh.Unseen = min(extracting.Calls, e.fresh.Chunks)
+	if e.parent != nil {
+		gone := e.parent.Counts.Chunks // of which those are left that are made again
+		if e.fixed.Part {
+			if gone, err = e.ended(ctx); err != nil {
+				return err
+			}
+		}
+		e.fresh.Gone = max(0, gone-(report.Chunks-e.fresh.Chunks))
+		if e.fixed.Part {
+			report.Chunks += e.parent.Counts.Chunks - gone
+		}
+	}
+	report.LedgerHits.Extract = extracting.Hits
+	return e.fill(ctx, report, extracting)
+}
+
+// knownChunks tells which chunks the parent has.
+func (e *estimating) knownChunks(ctx context.Context) (known func(core.ID) bool, release func(), err error) {
+	none := func(core.ID) bool { return false }
+	if e.parent == nil {
+		return none, func() {}, nil
+	}
+	table, err := e.Table(ctx, e.parent)
+	if err != nil {
+		return none, func() {}, err
+	}
+	return func(id core.ID) bool {
+		_, counts := table.Chunk(id)
+		return counts
+	}, table.Release, nil
+}
+
+// ended counts the parent's chunks that do not count any more, or are made again.
+func (e *estimating) ended(ctx context.Context) (int64, error) {
+	n, release, err := e.Night(ctx, e.fixed)
+	defer release()
+	if err != nil || n == nil {
+		return 0, err
+	}
+	return n.Gone().Chunks, nil
+}
+
+// fill turns what was counted into ranges of calls, tokens, money and time.
+func (e *estimating) fill(ctx context.Context, report *core.Report, extracting extract.Estimate) error {
+	var parent core.Counts
+	shorten := estimate.ShortenIn{
+		Paid: e.models.Chat.Info().Paid, Shortening: e.Settings.Shortening, Parity: e.Settings.Parity,
+		New: e.fresh, Ledger: e.Ledger,
+	}
+	vectors := parent
+	if e.parent != nil {
+		parent = e.parent.Counts
+		shorten.Parent, shorten.Classes = parent, estimate.Classes(ctx, e.Index, e.parent)
+		old, err := e.Index.Spec(ctx, e.parent.Spec)
+		if err != nil {
+			return err
+		}
+		shorten.Again = old.Shortening != e.Settings.Shortening || old.Chat.Model != e.Settings.Chat.Model ||
+			old.Chat.Provider != e.Settings.Chat.Provider || old.ExtractionShare() != e.Settings.ExtractionShare()
+		if old.Embedding.Provider == e.Settings.Embedding.Provider && old.Embedding.Model == e.Settings.Embedding.Model {
+			vectors = parent
+		}
+	}
+	shortening, err := estimate.Shorten(ctx, shorten)
+	if err != nil {
+		return err
+	}
+	past, err := e.Past(ctx)
+	if err != nil {
+		return err
+	}
+	made := extracting.Calls + extracting.Hits
+	shortening = past.Narrow(shortening, made, 0, func(calls core.Calls) int64 { return calls.Shorten })
+	if calls, prompt, completion := past.Charged(); calls > 0 && parent.Chunks > 0 {
+		extracting = extracting.Taught(calls, parent.Tokens/parent.Chunks, prompt, completion)
+	}
+	embedding := estimate.EmbedIn{
+		Paid: e.models.Chunks.Info().Paid, Parent: vectors, New: e.fresh,
+		MaxInputTokens: e.Settings.Embedding.MaxInputTokens, Parts: 1,
+	}
+	embedding.Missing = e.chunks.missing()
+	chunks := estimate.EmbedChunks(embedding)
+	embedding.Paid = e.models.Classes.Info().Paid
+	classes := past.Narrow(estimate.EmbedClasses(embedding), made, chunks.Calls.Low,
+		func(calls core.Calls) int64 { return calls.Embed })
+	out := report.Estimate
+	out.Extract = core.Range{Low: float64(extracting.Calls), High: float64(extracting.Calls)}
+	out.Rules = extracting.Rules
+	prompt, completion := extracting.Charged(e.Settings.Chat.MaxTokens)
+	e.Charge(out, past, e.fixed.Plan.Made, estimate.Task{
+		Prompt:     estimate.Range{Low: prompt[0], High: prompt[1]},
+		Completion: estimate.Range{Low: completion[0], High: completion[1]},
+	}, shortening, chunks, classes)
+	return nil
+}
