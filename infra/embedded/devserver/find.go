@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"github.com/unweaver/unweaver/internal/fault"
-	"github.com/unweaver/unweaver/internal/wheel"
+	"github.com/unweaver/unweaver/internal/model/wheel"
 )
 
 // Variable of the environment that names the temporal program to run.

@@ -17,7 +17,7 @@ import (
 	"testing"
 
 	"github.com/unweaver/unweaver/internal/fault"
-	"github.com/unweaver/unweaver/internal/wheel"
+	"github.com/unweaver/unweaver/internal/model/wheel"
 )
 
 // script writes a program of the shell and returns its path.

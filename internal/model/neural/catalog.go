@@ -12,7 +12,7 @@ import (
 	"strings"
 
 	"github.com/unweaver/unweaver/internal/fault"
-	"github.com/unweaver/unweaver/internal/wheel"
+	"github.com/unweaver/unweaver/internal/model/wheel"
 )
 
 // revision is raised when the same weights give other vectors.

