@@ -27,10 +27,10 @@ import (
 	"github.com/unweaver/unweaver/internal/ledger"
 	"github.com/unweaver/unweaver/internal/pipeline/run"
 	"github.com/unweaver/unweaver/internal/store/blob"
-	blobmemory "github.com/unweaver/unweaver/internal/store/blob/memory"
 	coordmemory "github.com/unweaver/unweaver/internal/store/coordination/memory"
-	recordsmemory "github.com/unweaver/unweaver/internal/store/records/memory"
-	vectorsmemory "github.com/unweaver/unweaver/internal/store/vectors/memory"
+	"github.com/unweaver/unweaver/internal/testkit/blobmemory"
+	"github.com/unweaver/unweaver/internal/testkit/recordsmemory"
+	"github.com/unweaver/unweaver/internal/testkit/vectorsmemory"
 	"github.com/unweaver/unweaver/workflows"
 )
 

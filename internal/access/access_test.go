@@ -14,7 +14,7 @@ import (
 	"github.com/unweaver/unweaver/internal/access"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/store/blob"
-	"github.com/unweaver/unweaver/internal/store/blob/memory"
+	"github.com/unweaver/unweaver/internal/testkit/blobmemory"
 )
 
 // broken is a store that can be told to fail.
@@ -49,7 +49,7 @@ type world struct {
 }
 
 func newWorld(t *testing.T) *world {
-	w := &world{t: t, store: &broken{Store: memory.New()}, at: time.Date(2026, 11, 22, 8, 0, 0, 0, time.UTC)}
+	w := &world{t: t, store: &broken{Store: blobmemory.New()}, at: time.Date(2026, 11, 22, 8, 0, 0, 0, time.UTC)}
 	w.book = access.Book{Store: w.store, Now: func() time.Time { return w.at }}
 	w.ring = access.NewRing(w.store, slog.New(slog.DiscardHandler), func() time.Time { return w.at })
 	return w
@@ -237,7 +237,7 @@ func TestAScopeIncludesTheNarrowerOnes(t *testing.T) {
 }
 
 func BenchmarkCheck(b *testing.B) {
-	store := memory.New()
+	store := blobmemory.New()
 	made, err := access.Book{Store: store}.CreateKey(b.Context(), access.Request{Scope: access.Query})
 	if err != nil {
 		b.Fatal(err)
@@ -256,7 +256,7 @@ func BenchmarkCheck(b *testing.B) {
 // What the documents promise of a key that is revoked: it ends within a second in every process that follows.
 func TestARevokedKeyEndsWithinASecondWhereTheKeysAreFollowed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := memory.New()
+		store := blobmemory.New()
 		book := access.Book{Store: store}
 		made, err := book.CreateKey(t.Context(), access.Request{Scope: access.Query})
 		if err != nil {

@@ -7,16 +7,16 @@ import (
 	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/store/blob"
-	"github.com/unweaver/unweaver/internal/store/blob/memory"
+	"github.com/unweaver/unweaver/internal/testkit/blobmemory"
 	"github.com/unweaver/unweaver/internal/testkit/blobtest"
 )
 
 func TestAStoreOfBranchesIsAStore(t *testing.T) {
-	blobtest.Run(t, func(*testing.T) blob.Store { return artifact.Branched(memory.New()) })
+	blobtest.Run(t, func(*testing.T) blob.Store { return artifact.Branched(blobmemory.New()) })
 }
 
 func TestWhatABranchSharesLiesBelowItsBase(t *testing.T) {
-	below := memory.New()
+	below := blobmemory.New()
 	store := artifact.Branched(below)
 	branch := artifact.New(store, "exp")
 	if err := branch.PutBase(t.Context(), "docs"); err != nil {
@@ -55,7 +55,7 @@ func TestWhatABranchSharesLiesBelowItsBase(t *testing.T) {
 	if got := keys(store, "exp/segments/", "exp/segments/a"); !slices.Equal(got, []string{"exp/segments/b"}) {
 		t.Errorf("listed are %v", got)
 	}
-	to := memory.New()
+	to := blobmemory.New()
 	if err := blob.Copy(t.Context(), to, "copy", store, "exp/segments/a"); err != nil {
 		t.Errorf("a copy: %v", err)
 	}

@@ -10,7 +10,7 @@ import (
 
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/ledger"
-	"github.com/unweaver/unweaver/internal/store/blob/memory"
+	"github.com/unweaver/unweaver/internal/testkit/blobmemory"
 	"github.com/unweaver/unweaver/internal/testkit/distance"
 )
 
@@ -18,7 +18,7 @@ import (
 func TestLookUpsInADistantPackReadEachFrameOnceAndSideBySide(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const entries = 1000
-		near := memory.New()
+		near := blobmemory.New()
 		noise := rand.New(rand.NewPCG(1, 2))
 		stored := func(yield func(ledger.Stored, error) bool) {
 			for i := range entries { // as many first bytes as there are, so that keys are spread over the frames

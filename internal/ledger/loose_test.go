@@ -7,15 +7,15 @@ import (
 
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/store/blob"
-	"github.com/unweaver/unweaver/internal/store/blob/memory"
 	coordmemory "github.com/unweaver/unweaver/internal/store/coordination/memory"
+	"github.com/unweaver/unweaver/internal/testkit/blobmemory"
 )
 
 // However many loose entries there are, and wherever the listing goes side by side, each is given once, by key.
 func TestLooseEntriesAreListedOnceEach(t *testing.T) {
 	was := looseListed
 	t.Cleanup(func() { looseListed = was })
-	store := memory.New()
+	store := blobmemory.New()
 	const entries = 700
 	for n := range entries {
 		key := looseKey(Extract, core.Sum("entry", fmt.Sprint(n)))
@@ -43,7 +43,7 @@ func TestLooseEntriesAreListedOnceEach(t *testing.T) {
 }
 
 func TestTheEntriesOfAnEnrichmentAreForgotten(t *testing.T) {
-	l := New(memory.New(), coordmemory.New())
+	l := New(blobmemory.New(), coordmemory.New())
 	key := core.Sum("a chunk")
 	for _, task := range []string{Triples, Questions, Pairs, Extract} {
 		for _, one := range []core.Digest{key, core.Sum("another chunk")} {

@@ -8,7 +8,7 @@ import (
 
 	"github.com/unweaver/unweaver/internal/ledger"
 	"github.com/unweaver/unweaver/internal/store/blob"
-	"github.com/unweaver/unweaver/internal/store/blob/memory"
+	"github.com/unweaver/unweaver/internal/testkit/blobmemory"
 	"github.com/unweaver/unweaver/internal/testkit/distance"
 )
 
@@ -23,7 +23,7 @@ func pays(paid *int, result ledger.Result) func(context.Context) (ledger.Result,
 }
 
 func TestAMissCostsOneLookAndItsResultOneWrite(t *testing.T) {
-	near := memory.New()
+	near := blobmemory.New()
 	requests := distance.New(0)
 	l := ledger.New(distance.Blob(near, requests), newClaims())
 	paid := 0
@@ -88,7 +88,7 @@ func TestANegativeEntryInAPackIsNone(t *testing.T) {
 }
 
 func TestALaterRoundTakesThePlaceOfANegativeEntryAndNoEarlierOneDoes(t *testing.T) {
-	near := memory.New()
+	near := blobmemory.New()
 	l := ledger.New(near, newClaims())
 	put := func(attempt int, result ledger.Result, want string) {
 		t.Helper()

@@ -14,8 +14,8 @@ import (
 	"github.com/unweaver/unweaver/internal/pipeline/run"
 	"github.com/unweaver/unweaver/internal/pipeline/upkeep"
 	"github.com/unweaver/unweaver/internal/store/blob"
-	recordsmemory "github.com/unweaver/unweaver/internal/store/records/memory"
-	vectorsmemory "github.com/unweaver/unweaver/internal/store/vectors/memory"
+	"github.com/unweaver/unweaver/internal/testkit/recordsmemory"
+	"github.com/unweaver/unweaver/internal/testkit/vectorsmemory"
 )
 
 func TestANightBuildsWhatChangedAndAnUnchangedOneWritesNothing(t *testing.T) {

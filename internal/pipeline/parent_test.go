@@ -11,7 +11,7 @@ import (
 
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/store/blob"
-	recordsmemory "github.com/unweaver/unweaver/internal/store/records/memory"
+	"github.com/unweaver/unweaver/internal/testkit/recordsmemory"
 )
 
 // A mount that broke takes documents and artifacts at once: the gate must see it without the parent's list.

@@ -15,8 +15,8 @@ import (
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/pipeline/release"
 	"github.com/unweaver/unweaver/internal/store/blob"
-	recordsmemory "github.com/unweaver/unweaver/internal/store/records/memory"
-	vectorsmemory "github.com/unweaver/unweaver/internal/store/vectors/memory"
+	"github.com/unweaver/unweaver/internal/testkit/recordsmemory"
+	"github.com/unweaver/unweaver/internal/testkit/vectorsmemory"
 )
 
 // desk is asked a moment later than before, also in a time that stands still: operations are ordered by their times.

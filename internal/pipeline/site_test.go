@@ -23,11 +23,11 @@ import (
 	"github.com/unweaver/unweaver/internal/pipeline/upkeep"
 	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/internal/store/blob/dir"
-	blobmemory "github.com/unweaver/unweaver/internal/store/blob/memory"
 	coordmemory "github.com/unweaver/unweaver/internal/store/coordination/memory"
-	recordsmemory "github.com/unweaver/unweaver/internal/store/records/memory"
-	vectorsmemory "github.com/unweaver/unweaver/internal/store/vectors/memory"
 	"github.com/unweaver/unweaver/internal/stream/parallel"
+	"github.com/unweaver/unweaver/internal/testkit/blobmemory"
+	"github.com/unweaver/unweaver/internal/testkit/recordsmemory"
+	"github.com/unweaver/unweaver/internal/testkit/vectorsmemory"
 )
 
 // site is an installation in memory over a corpus in a folder.

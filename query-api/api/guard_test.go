@@ -15,7 +15,7 @@ import (
 	"github.com/unweaver/unweaver/internal/access"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/retrieve"
-	"github.com/unweaver/unweaver/internal/store/blob/memory"
+	"github.com/unweaver/unweaver/internal/testkit/blobmemory"
 	"github.com/unweaver/unweaver/internal/testkit/retrievetest"
 	"github.com/unweaver/unweaver/query-api/api"
 	"github.com/unweaver/unweaver/query-api/middleware"
@@ -30,7 +30,7 @@ type locked struct {
 
 func lock(t *testing.T, edit func(*fixture, *api.Config)) *locked {
 	t.Helper()
-	store := memory.New()
+	store := blobmemory.New()
 	l := &locked{book: access.Book{Store: store}, ring: access.NewRing(store, slog.New(slog.DiscardHandler), nil)}
 	l.fixture = serve(t, func(f *fixture, config *api.Config) {
 		config.Policy = middleware.Policy{Keys: l.ring, Required: true, AnyHost: true}
@@ -210,7 +210,7 @@ func TestNoRouteIsServedWithoutAKeyThatAllowsIt(t *testing.T) {
 }
 
 func TestARevokedKeyEndsOnEveryReplica(t *testing.T) {
-	store := memory.New()
+	store := blobmemory.New()
 	book := access.Book{Store: store}
 	made, err := book.CreateKey(t.Context(), access.Request{Scope: access.Query})
 	if err != nil {

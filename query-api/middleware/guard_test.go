@@ -11,7 +11,7 @@ import (
 
 	"github.com/unweaver/unweaver/internal/access"
 	"github.com/unweaver/unweaver/internal/config"
-	"github.com/unweaver/unweaver/internal/store/blob/memory"
+	"github.com/unweaver/unweaver/internal/testkit/blobmemory"
 	"github.com/unweaver/unweaver/query-api/middleware"
 )
 
@@ -42,7 +42,7 @@ func (s silent) WriteHeader(int)             {}
 
 // BenchmarkGuard is what a request with a valid key costs before its route sees it.
 func BenchmarkGuard(b *testing.B) {
-	store := memory.New()
+	store := blobmemory.New()
 	made, err := access.Book{Store: store}.CreateKey(b.Context(), access.Request{Scope: access.Query})
 	if err != nil {
 		b.Fatal(err)

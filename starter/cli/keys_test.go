@@ -10,7 +10,7 @@ import (
 	"github.com/unweaver/unweaver/internal/access"
 	"github.com/unweaver/unweaver/internal/config"
 	"github.com/unweaver/unweaver/internal/control/httpapi"
-	"github.com/unweaver/unweaver/internal/store/blob/memory"
+	"github.com/unweaver/unweaver/internal/testkit/blobmemory"
 	"github.com/unweaver/unweaver/starter/cli"
 )
 
@@ -26,7 +26,7 @@ func keeping(t *testing.T, allowed httpapi.Access) cli.Connector {
 
 func TestKeysAreMadeListedReplacedAndEnded(t *testing.T) {
 	t.Chdir(t.TempDir())
-	book := access.Book{Store: memory.New()}
+	book := access.Book{Store: blobmemory.New()}
 	connect := keeping(t, httpapi.Access{Token: token, Keys: book})
 	made := in(t, connect, nil, "keys", "create", "--name", "page", "--index", "docs-*", "--rate", "5", "--json")
 	key := decoded(t, made.out)
@@ -63,7 +63,7 @@ func TestOnlyAnAdminsKeyMakesKeys(t *testing.T) {
 	} {
 		key := &access.Key{Scope: scope, Index: "*"}
 		connect := keeping(t, httpapi.Access{
-			Token: "another", Keys: access.Book{Store: memory.New()},
+			Token: "another", Keys: access.Book{Store: blobmemory.New()},
 			Check: func(string) (*access.Key, error) { return key, nil },
 		})
 		if got := in(t, connect, nil, "keys", "list"); got.exit != want {

@@ -24,8 +24,8 @@ import (
 	"github.com/unweaver/unweaver/internal/ledger"
 	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/internal/store/blob/dir"
-	"github.com/unweaver/unweaver/internal/store/blob/memory"
 	"github.com/unweaver/unweaver/internal/store/boltfile"
+	"github.com/unweaver/unweaver/internal/testkit/blobmemory"
 	"github.com/unweaver/unweaver/internal/testkit/longtest"
 )
 
@@ -321,7 +321,7 @@ func (r *replay) answers(folder string, tree, seen map[string]leaf) error {
 
 // published tells whether the artifact store has its name and every segment of the generation that it must serve.
 func (r *replay) published(tree map[string]leaf, at time.Time) error {
-	store, ctx := memory.New(), r.t.Context()
+	store, ctx := blobmemory.New(), r.t.Context()
 	for path, kept := range tree {
 		key, ok := strings.CutPrefix(path, "data/artifacts/")
 		if !ok || kept.node.folder || key != "store.json" && !strings.HasPrefix(key, index+"/") {

@@ -19,18 +19,18 @@ import (
 	"github.com/unweaver/unweaver/internal/artifact/localfile"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/store/blob"
-	"github.com/unweaver/unweaver/internal/store/blob/memory"
+	"github.com/unweaver/unweaver/internal/testkit/blobmemory"
 )
 
 // source is a store that counts reads, and may hold them up.
 type source struct {
-	*memory.Store
+	*blobmemory.Store
 	reads atomic.Int64
 	wait  func(key string)
 	body  func(io.ReadCloser) io.ReadCloser
 }
 
-func newSource() *source { return &source{Store: memory.New()} }
+func newSource() *source { return &source{Store: blobmemory.New()} }
 
 func (s *source) Get(ctx context.Context, key string, part blob.Range) (io.ReadCloser, blob.Info, error) {
 	s.reads.Add(1)
@@ -361,7 +361,7 @@ func TestADownloadThatFailsLeavesNothingAndSaysWhy(t *testing.T) {
 		want    fault.Code
 		says    string
 	}{
-		"absent": {func(s *source) { s.Store = memory.New() }, fault.NotFound, "does not exist"},
+		"absent": {func(s *source) { s.Store = blobmemory.New() }, fault.NotFound, "does not exist"},
 		"another content": {func(s *source) {
 			_, _ = blob.Write(context.Background(), s.Store, "k", []byte("x"), blob.Cond{})
 		}, fault.SegmentDamage, "hashes to"},

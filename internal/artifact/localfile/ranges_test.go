@@ -15,7 +15,7 @@ import (
 	"github.com/unweaver/unweaver/internal/artifact/localfile"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/store/blob"
-	"github.com/unweaver/unweaver/internal/store/blob/memory"
+	"github.com/unweaver/unweaver/internal/testkit/blobmemory"
 )
 
 const aRange = 8 << 20
@@ -71,7 +71,7 @@ func large(t *testing.T, size int) (store *ranged, content []byte, sha string) {
 	content = make([]byte, size)
 	source := rand.NewChaCha8([32]byte{})
 	_, _ = source.Read(content)
-	store = &ranged{Store: memory.New(), breaks: map[int64]bool{}}
+	store = &ranged{Store: blobmemory.New(), breaks: map[int64]bool{}}
 	if _, err := blob.Write(t.Context(), store.Store, "k", content, blob.Cond{}); err != nil {
 		t.Fatal(err)
 	}

@@ -15,7 +15,7 @@ import (
 	"github.com/unweaver/unweaver/internal/artifact/textseg"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/store/blob"
-	"github.com/unweaver/unweaver/internal/store/blob/memory"
+	"github.com/unweaver/unweaver/internal/testkit/blobmemory"
 )
 
 // rowsWhole is a file with a row of every kind.
@@ -83,7 +83,7 @@ func stored(ctx context.Context, path string) (blob.Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	store := memory.New()
+	store := blobmemory.New()
 	_, err = blob.Write(ctx, store, "segment", raw, blob.Cond{})
 	return store, err
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/unweaver/unweaver/internal/index/deletions"
 	"github.com/unweaver/unweaver/internal/index/segments"
 	"github.com/unweaver/unweaver/internal/index/split"
-	"github.com/unweaver/unweaver/internal/store/blob/memory"
+	"github.com/unweaver/unweaver/internal/testkit/blobmemory"
 	"github.com/unweaver/unweaver/internal/text"
 )
 
@@ -34,7 +34,7 @@ func newShelf(t *testing.T) shelf {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return shelf{t, artifact.Index{Store: memory.New(), Name: "i"}, cache}
+	return shelf{t, artifact.Index{Store: blobmemory.New(), Name: "i"}, cache}
 }
 
 func (s shelf) check(err error) {

@@ -12,7 +12,7 @@ import (
 
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/model/batch"
-	"github.com/unweaver/unweaver/internal/store/blob/memory"
+	"github.com/unweaver/unweaver/internal/testkit/blobmemory"
 )
 
 // answering answers what lies in the input folder as vllm run-batch does: a line for each request, in any order, a
@@ -58,7 +58,7 @@ func answering(t *testing.T, dir string) {
 }
 
 func TestAFolderIsAnsweredByAnotherProgram(t *testing.T) {
-	w := &world{store: &mortal{Store: memory.New()}, book: map[string]batch.Answer{}, killAt: -1}
+	w := &world{store: &mortal{Store: blobmemory.New()}, book: map[string]batch.Answer{}, killAt: -1}
 	w.store.w = w
 	dir := filepath.Join(t.TempDir(), "batches")
 	runner := w.runnerOf(t, batch.Folder{Dir: dir})
@@ -94,7 +94,7 @@ func TestAFolderIsAnsweredByAnotherProgram(t *testing.T) {
 }
 
 func TestAFolderThatNobodyAnswersIsLeftAtTheDeadline(t *testing.T) {
-	w := &world{store: &mortal{Store: memory.New()}, book: map[string]batch.Answer{}, killAt: -1}
+	w := &world{store: &mortal{Store: blobmemory.New()}, book: map[string]batch.Answer{}, killAt: -1}
 	w.store.w = w
 	dir := t.TempDir()
 	runner := w.runnerOf(t, batch.Folder{Dir: dir})

@@ -15,7 +15,7 @@ import (
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/model/batch"
 	"github.com/unweaver/unweaver/internal/store/blob"
-	"github.com/unweaver/unweaver/internal/store/blob/memory"
+	"github.com/unweaver/unweaver/internal/testkit/blobmemory"
 	"github.com/unweaver/unweaver/internal/testkit/modeltest"
 )
 
@@ -61,7 +61,7 @@ func (w *world) dies() bool {
 func newWorld(t *testing.T, faults modeltest.BatchFaults) *world {
 	t.Helper()
 	w := &world{server: modeltest.New(modeltest.Options{}), book: map[string]batch.Answer{}, killAt: -1}
-	w.store = &mortal{Store: memory.New(), w: w}
+	w.store = &mortal{Store: blobmemory.New(), w: w}
 	if err := w.server.Listen("127.0.0.1:0"); err != nil {
 		t.Fatal(err)
 	}

@@ -6,9 +6,9 @@ import (
 
 	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/store/blob"
-	"github.com/unweaver/unweaver/internal/store/blob/memory"
 	"github.com/unweaver/unweaver/internal/store/records"
-	recordsmemory "github.com/unweaver/unweaver/internal/store/records/memory"
+	"github.com/unweaver/unweaver/internal/testkit/blobmemory"
+	"github.com/unweaver/unweaver/internal/testkit/recordsmemory"
 )
 
 const told = "In 1911 Marlene Quastenberg paid the ferryman in opals."
@@ -17,7 +17,7 @@ const told = "In 1911 Marlene Quastenberg paid the ferryman in opals."
 // where there is nothing.
 func TestTheSearchLooksIntoEverythingThatIsStored(t *testing.T) {
 	ctx := t.Context()
-	store, classes := memory.New(), recordsmemory.New()
+	store, classes := blobmemory.New(), recordsmemory.New()
 	index := artifact.Index{Store: store, Name: "docs"}
 	search := func() []string {
 		t.Helper()

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/unweaver/unweaver/internal/store/blob/memory"
+	"github.com/unweaver/unweaver/internal/testkit/blobmemory"
 	"github.com/unweaver/unweaver/internal/testkit/distance"
 )
 
@@ -18,7 +18,7 @@ func scratchRun(ports *Ports) *Run {
 // looked for again.
 func TestAProcessReadsAFileOfItsRunOnce(t *testing.T) {
 	requests := distance.New(0)
-	ports := &Ports{Artifacts: distance.Blob(memory.New(), requests)}
+	ports := &Ports{Artifacts: distance.Blob(blobmemory.New(), requests)}
 	run := scratchRun(ports)
 	if _, err := Kept(t.Context(), run, ShardsFile); err == nil {
 		t.Fatal("a file that is not there was read")
@@ -54,7 +54,7 @@ func TestAProcessReadsAFileOfItsRunOnce(t *testing.T) {
 // Files of units are read side by side: at 15 ms a request 640 take 20 times that, not 640 times.
 func TestFilesOfUnitsAreReadSideBySide(t *testing.T) {
 	const units = 20 * readWidth
-	near := memory.New()
+	near := blobmemory.New()
 	file := func(unit int) File[int] { return numbered[int]("unit-%d.json", unit) }
 	run := scratchRun(&Ports{Artifacts: near})
 	for unit := range units {

@@ -12,7 +12,7 @@ import (
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/stage/chunk"
 	"github.com/unweaver/unweaver/internal/stage/plan"
-	"github.com/unweaver/unweaver/internal/store/blob/memory"
+	"github.com/unweaver/unweaver/internal/testkit/blobmemory"
 	"github.com/unweaver/unweaver/internal/testkit/distance"
 	"github.com/unweaver/unweaver/internal/testkit/documenttest"
 	"github.com/unweaver/unweaver/internal/testkit/stagetest"
@@ -29,7 +29,7 @@ func TestSmallDocumentsOfADistantCorpusAreReadSideBySide(t *testing.T) {
 		near := documenttest.New(objects)
 		near.OneVersion = true
 		requests := distance.New(15 * time.Millisecond)
-		index := artifact.Index{Store: memory.New(), Name: "i"}
+		index := artifact.Index{Store: blobmemory.New(), Name: "i"}
 		spec := core.Spec{
 			Index: "i", Corpus: "memory",
 			Chunking: core.Chunking{Strategy: "text", Boundaries: "stable", MaxTokens: 60},

@@ -10,8 +10,8 @@ import (
 	"github.com/unweaver/unweaver/internal/ledger"
 	"github.com/unweaver/unweaver/internal/stage/extract"
 	"github.com/unweaver/unweaver/internal/store/blob"
-	"github.com/unweaver/unweaver/internal/store/blob/memory"
 	coordmemory "github.com/unweaver/unweaver/internal/store/coordination/memory"
+	"github.com/unweaver/unweaver/internal/testkit/blobmemory"
 	"github.com/unweaver/unweaver/internal/testkit/distance"
 	"github.com/unweaver/unweaver/internal/testkit/stagetest"
 )
@@ -62,7 +62,7 @@ func keysBelow(t *testing.T, store blob.Store, prefix string) []string {
 
 func TestSealingADistantShardReadsNoLedgerEntryAgainAndTakesNoSecond(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		near := memory.New()
+		near := blobmemory.New()
 		extractShard(t, near, scratch)
 		requests := distance.New(15 * time.Millisecond)
 		begin := time.Now()

@@ -19,7 +19,7 @@ import (
 	"github.com/unweaver/unweaver/internal/stage/plan"
 	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/internal/store/blob/dir"
-	"github.com/unweaver/unweaver/internal/store/blob/memory"
+	"github.com/unweaver/unweaver/internal/testkit/blobmemory"
 	"github.com/unweaver/unweaver/internal/testkit/distance"
 )
 
@@ -129,7 +129,7 @@ func BenchmarkPlan(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	listed := numbered{memory.New(), files}
+	listed := numbered{blobmemory.New(), files}
 	parent := listed.published(b, artifact.Index{Store: near, Name: "i"})
 	requests := distance.New(15 * time.Millisecond)
 	far := artifact.Index{Store: distance.Blob(near, requests), Name: "i"}

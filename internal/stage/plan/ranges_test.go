@@ -21,7 +21,7 @@ import (
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/stage/plan"
 	"github.com/unweaver/unweaver/internal/store/blob"
-	"github.com/unweaver/unweaver/internal/store/blob/memory"
+	"github.com/unweaver/unweaver/internal/testkit/blobmemory"
 	"github.com/unweaver/unweaver/internal/testkit/distance"
 	"github.com/unweaver/unweaver/internal/testkit/documenttest"
 )
@@ -155,7 +155,7 @@ func samePlans(t *testing.T) {
 	for seed := range uint64(25) {
 		r := rand.New(rand.NewPCG(seed, 7))
 		x := newIndex(t, map[string]string{"a.md": "alpha", "torn.jsonl": jsonl(0, 5)})
-		x.art.Store = memory.New()
+		x.art.Store = blobmemory.New()
 		for range 20 + r.IntN(150) {
 			key := oddName(r)
 			x.corpus.Set(key, oddContent(r, key))
@@ -233,7 +233,7 @@ func many(t *testing.T, files int) *index {
 		}
 	}
 	x := newIndex(t, objects)
-	x.art.Store = memory.New()
+	x.art.Store = blobmemory.New()
 	x.night(nil)
 	x.split(100)
 	return x

@@ -8,14 +8,14 @@ import (
 
 	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/stage/reduce"
-	"github.com/unweaver/unweaver/internal/store/blob/memory"
+	"github.com/unweaver/unweaver/internal/testkit/blobmemory"
 	"github.com/unweaver/unweaver/internal/testkit/distance"
 )
 
 // The shards of a partition are opened side by side: their number does not enter the chain of requests.
 func TestDistantShardsAreOpenedSideBySide(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		near := artifact.Index{Store: memory.New(), Name: "i"}
+		near := artifact.Index{Store: blobmemory.New(), Name: "i"}
 		var shards []string
 		for n := range 30 {
 			name := fmt.Sprint("shard", n)

@@ -14,7 +14,7 @@ import (
 	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/stage/reduce"
-	"github.com/unweaver/unweaver/internal/store/blob/memory"
+	"github.com/unweaver/unweaver/internal/testkit/blobmemory"
 	"github.com/unweaver/unweaver/internal/testkit/stagetest"
 )
 
@@ -83,7 +83,7 @@ func TestRunsOnAFullDisk(t *testing.T) {
 // mergeByRuns gives a merge of so many shards that it goes by way of runs.
 func mergeByRuns(t *testing.T) func(ctx context.Context, tell func(int64)) error {
 	t.Helper()
-	art := artifact.Index{Store: memory.New(), Name: "i"}
+	art := artifact.Index{Store: blobmemory.New(), Name: "i"}
 	shards := manyShards(t, art, 60)
 	reduce.SetFanIn(t, 4)
 	return func(ctx context.Context, tell func(int64)) error {

@@ -15,7 +15,7 @@ import (
 	"github.com/unweaver/unweaver/internal/artifact/rows"
 	"github.com/unweaver/unweaver/internal/stage/reduce"
 	"github.com/unweaver/unweaver/internal/store/blob"
-	"github.com/unweaver/unweaver/internal/store/blob/memory"
+	"github.com/unweaver/unweaver/internal/testkit/blobmemory"
 )
 
 // opens counts the readers of shards that are open at once, and looks at what is in use when there are most.
@@ -92,7 +92,7 @@ func reduced(t testing.TB, art artifact.Index, partitions int, shards []string) 
 // However few files are merged at once, and over how many levels, the same bytes come of it.
 func TestShardsThatAreMergedInLevelsGiveTheSameBytes(t *testing.T) {
 	for _, n := range []int{0, 1, 2, 3, 4, 5, 8, 9, 31, 33} {
-		art := artifact.Index{Store: memory.New(), Name: "i"}
+		art := artifact.Index{Store: blobmemory.New(), Name: "i"}
 		shards := manyShards(t, art, n)
 		want := reduced(t, art, 4, shards)
 		for _, files := range []int{2, 3, 8} {
@@ -110,7 +110,7 @@ func TestReadersOfAPartitionAreBoundedWhateverTheNumberOfShards(t *testing.T) {
 	type held struct{ open, bytes int64 }
 	seen := map[int]held{}
 	for _, n := range []int{1, 100, 5000} {
-		near := artifact.Index{Store: memory.New(), Name: "i"}
+		near := artifact.Index{Store: blobmemory.New(), Name: "i"}
 		shards := manyShards(t, near, n)
 		for _, files := range []int{128, 1 << 30} { // as it is; and as if all were merged at once
 			reduce.SetFanIn(t, files)
@@ -138,7 +138,7 @@ func TestReadersOfAPartitionAreBoundedWhateverTheNumberOfShards(t *testing.T) {
 
 // An error in the middle of the merge is told, and leaves nothing open.
 func TestAShardThatCannotBeReadStopsTheMergeOfRuns(t *testing.T) {
-	near := artifact.Index{Store: memory.New(), Name: "i"}
+	near := artifact.Index{Store: blobmemory.New(), Name: "i"}
 	shards := manyShards(t, near, 20)
 	shards[13] = "shard-missing"
 	reduce.SetFanIn(t, 4)
@@ -169,7 +169,7 @@ func TestAShardThatCannotBeReadStopsTheMergeOfRuns(t *testing.T) {
 // BenchmarkReduceOfManyShards reduces 200 shards of 1,000 mentions: in one merge, and by way of runs.
 func BenchmarkReduceOfManyShards(b *testing.B) {
 	const shardCount, perShard = 200, 1000
-	art := artifact.Index{Store: memory.New(), Name: "i"}
+	art := artifact.Index{Store: blobmemory.New(), Name: "i"}
 	var shards []string
 	for k := range shardCount {
 		list := make([]mention, perShard)

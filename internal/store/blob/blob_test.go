@@ -9,7 +9,7 @@ import (
 
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/store/blob"
-	"github.com/unweaver/unweaver/internal/store/blob/memory"
+	"github.com/unweaver/unweaver/internal/testkit/blobmemory"
 )
 
 func TestSeveralFailuresAreOneFaultThatCountsThem(t *testing.T) {
@@ -60,7 +60,7 @@ func TestJSONIsReadAsItWasWritten(t *testing.T) {
 		Generation string `json:"generation"`
 		Epoch      int    `json:"epoch"`
 	}
-	store := memory.New()
+	store := blobmemory.New()
 	want := pointer{"g1", 3}
 	if _, err := blob.WriteJSON(t.Context(), store, "p.json", want, blob.Cond{Absent: true}); err != nil {
 		t.Fatal(err)
@@ -80,7 +80,7 @@ func TestJSONIsReadAsItWasWritten(t *testing.T) {
 }
 
 func TestJSONThatCannotBeReadOrWrittenIsNamed(t *testing.T) {
-	store := memory.New()
+	store := blobmemory.New()
 	var into map[string]int
 	if _, err := blob.ReadJSON(t.Context(), store, "absent", &into); !fault.Is(err, fault.NotFound) {
 		t.Errorf("absent: %v", err)
@@ -98,7 +98,7 @@ func TestJSONThatCannotBeReadOrWrittenIsNamed(t *testing.T) {
 }
 
 // breaking is a store whose bodies end in the middle.
-type breaking struct{ *memory.Store }
+type breaking struct{ *blobmemory.Store }
 
 func (b breaking) Get(ctx context.Context, key string, part blob.Range) (io.ReadCloser, blob.Info, error) {
 	body, info, err := b.Store.Get(ctx, key, part)
@@ -113,7 +113,7 @@ type end struct{}
 func (end) Read([]byte) (int, error) { return 0, errors.New("the line broke") }
 
 func TestABodyThatBreaksIsTransientAndNamesItsObject(t *testing.T) {
-	store := breaking{memory.New()}
+	store := breaking{blobmemory.New()}
 	if _, err := blob.Write(t.Context(), store, "k", []byte("content"), blob.Cond{}); err != nil {
 		t.Fatal(err)
 	}

@@ -7,7 +7,7 @@ import (
 
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/store/vectors"
-	"github.com/unweaver/unweaver/internal/store/vectors/memory"
+	"github.com/unweaver/unweaver/internal/testkit/vectorsmemory"
 )
 
 // able is a store with capabilities of its own.
@@ -34,7 +34,7 @@ func (c *counting) Unwrap() vectors.Store          { return c.Store }
 type closed struct{ vectors.Store }
 
 func TestCapabilitiesSurviveDecorators(t *testing.T) {
-	beneath := &able{Store: memory.New()}
+	beneath := &able{Store: vectorsmemory.New()}
 	var store vectors.Store = &counting{Store: &counting{Store: beneath}}
 	if _, ok := store.(vectors.Sealer); ok {
 		t.Fatal("the decorator has the capability itself, and proves nothing")

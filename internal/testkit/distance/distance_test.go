@@ -9,20 +9,20 @@ import (
 	"time"
 
 	"github.com/unweaver/unweaver/internal/store/blob"
-	"github.com/unweaver/unweaver/internal/store/blob/memory"
+	"github.com/unweaver/unweaver/internal/testkit/blobmemory"
 	"github.com/unweaver/unweaver/internal/testkit/blobtest"
 	"github.com/unweaver/unweaver/internal/testkit/distance"
 )
 
 func TestADistantStoreIsAStore(t *testing.T) {
-	blobtest.Run(t, func(*testing.T) blob.Store { return distance.Blob(memory.New(), distance.New(0)) })
+	blobtest.Run(t, func(*testing.T) blob.Store { return distance.Blob(blobmemory.New(), distance.New(0)) })
 }
 
 func TestRequestsSideBySideAreNoChainAndOnesThatFollowAre(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const wait = 15 * time.Millisecond
 		requests := distance.New(wait)
-		store := distance.Blob(memory.New(), requests)
+		store := distance.Blob(blobmemory.New(), requests)
 		begin := time.Now()
 		var all sync.WaitGroup
 		for i := range 20 {
@@ -53,7 +53,7 @@ func TestRequestsSideBySideAreNoChainAndOnesThatFollowAre(t *testing.T) {
 
 func TestListingsAndDeletionsCountByTheThousand(t *testing.T) {
 	requests := distance.New(0)
-	near := memory.New()
+	near := blobmemory.New()
 	store := distance.Blob(near, requests)
 	var keys []string
 	for i := range 2001 {
@@ -79,7 +79,7 @@ func TestListingsAndDeletionsCountByTheThousand(t *testing.T) {
 }
 
 func TestWhoeverGivesUpDoesNotWait(t *testing.T) {
-	store := distance.Blob(memory.New(), distance.New(time.Hour))
+	store := distance.Blob(blobmemory.New(), distance.New(time.Hour))
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := store.Stat(ctx, "a"); err == nil {

@@ -22,10 +22,10 @@ import (
 	"github.com/unweaver/unweaver/internal/model/builtin"
 	"github.com/unweaver/unweaver/internal/stage/segment"
 	"github.com/unweaver/unweaver/internal/store/blob"
-	"github.com/unweaver/unweaver/internal/store/blob/memory"
 	"github.com/unweaver/unweaver/internal/store/vectors"
 	"github.com/unweaver/unweaver/internal/store/vectors/files"
 	"github.com/unweaver/unweaver/internal/stream/mapped"
+	"github.com/unweaver/unweaver/internal/testkit/blobmemory"
 	"github.com/unweaver/unweaver/internal/text"
 	"github.com/unweaver/unweaver/internal/text/names"
 )
@@ -66,7 +66,7 @@ func NewStores(t testing.TB) Stores {
 	cache, err := localfile.New(t.TempDir(), 0)
 	check(t, err)
 	t.Cleanup(func() { check(t, vecs.Close()) })
-	return Stores{Blobs: memory.New(), Records: NewRecords(), Readers: NewReaders(), Vectors: vecs, Cache: cache}
+	return Stores{Blobs: blobmemory.New(), Records: NewRecords(), Readers: NewReaders(), Vectors: vecs, Cache: cache}
 }
 
 func check(t testing.TB, err error) {

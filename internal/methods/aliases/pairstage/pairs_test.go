@@ -15,8 +15,8 @@ import (
 	"github.com/unweaver/unweaver/internal/ledger"
 	"github.com/unweaver/unweaver/internal/methods/aliases"
 	"github.com/unweaver/unweaver/internal/model"
-	blobs "github.com/unweaver/unweaver/internal/store/blob/memory"
 	coordination "github.com/unweaver/unweaver/internal/store/coordination/memory"
+	blobs "github.com/unweaver/unweaver/internal/testkit/blobmemory"
 )
 
 // judge says same of what holds the word, and answers nonsense of what holds another.

@@ -15,7 +15,7 @@ import (
 	"github.com/unweaver/unweaver/internal/methods/apr/answers"
 	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/internal/store/blob/dir"
-	"github.com/unweaver/unweaver/internal/store/blob/memory"
+	"github.com/unweaver/unweaver/internal/testkit/blobmemory"
 )
 
 func storeOf(store blob.Store, most core.WriteBack) answers.Store {
@@ -64,7 +64,7 @@ func TestTheOldestGoFirstByNumberAndByBytes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, store := range map[string]blob.Store{"memory": memory.New(), "folder": folder} {
+	for name, store := range map[string]blob.Store{"memory": blobmemory.New(), "folder": folder} {
 		s := storeOf(store, core.WriteBack{Answers: 5, Bytes: 1 << 20})
 		in := space(t, "key a", "one")
 		for i := range 1000 {
@@ -99,7 +99,7 @@ func TestTheOldestGoFirstByNumberAndByBytes(t *testing.T) {
 }
 
 func TestWhatIsKeptIsReadAsItWas(t *testing.T) {
-	s := storeOf(memory.New(), core.WriteBack{Answers: 5, Bytes: 1 << 20})
+	s := storeOf(blobmemory.New(), core.WriteBack{Answers: 5, Bytes: 1 << 20})
 	in := space(t, "key a", "one")
 	want := answer("q", "a.txt")
 	if _, err := s.Add(t.Context(), in, want, all); err != nil {
@@ -119,7 +119,7 @@ func TestWhatIsKeptIsReadAsItWas(t *testing.T) {
 }
 
 func TestWritersThatRaceLoseNothing(t *testing.T) {
-	s := storeOf(memory.New(), core.WriteBack{Answers: 100, Bytes: 1 << 20})
+	s := storeOf(blobmemory.New(), core.WriteBack{Answers: 100, Bytes: 1 << 20})
 	in := space(t, "key a", "one")
 	var group sync.WaitGroup
 	var mu sync.Mutex
@@ -144,7 +144,7 @@ func TestWritersThatRaceLoseNothing(t *testing.T) {
 }
 
 func TestOwnersDoNotMeetHoweverTheyAreWritten(t *testing.T) {
-	s := storeOf(memory.New(), core.WriteBack{Answers: 5, Bytes: 1 << 20})
+	s := storeOf(blobmemory.New(), core.WriteBack{Answers: 5, Bytes: 1 << 20})
 	if _, err := s.Add(t.Context(), space(t, "key AbCdEfGh", "one"), answer("secret"), all); err != nil {
 		t.Fatal(err)
 	}
@@ -170,7 +170,7 @@ func TestOwnersDoNotMeetHoweverTheyAreWritten(t *testing.T) {
 }
 
 func TestAPurgeTakesAnswersThatRestOnADocumentWhoseverTheyAre(t *testing.T) {
-	s := storeOf(memory.New(), core.WriteBack{Answers: 5, Bytes: 1 << 20})
+	s := storeOf(blobmemory.New(), core.WriteBack{Answers: 5, Bytes: 1 << 20})
 	mine, shared := space(t, "key a", "one"), space(t, "key b", "shared:one")
 	for _, in := range []answers.Space{mine, shared} {
 		for question, documents := range map[string][]string{"both": {"a.txt", "b.txt"}, "other": {"b.txt"}} {
@@ -207,7 +207,7 @@ func TestAPurgeTakesAnswersThatRestOnADocumentWhoseverTheyAre(t *testing.T) {
 }
 
 func TestAnswersOfANewerProgramAreNeitherReadNorOverwritten(t *testing.T) {
-	s := storeOf(memory.New(), core.WriteBack{Answers: 5, Bytes: 1 << 20})
+	s := storeOf(blobmemory.New(), core.WriteBack{Answers: 5, Bytes: 1 << 20})
 	in := space(t, "key a", "shared:one")
 	key := s.Index.AnswersKey("shared", "one.json")
 	if _, err := blob.Write(t.Context(), s.Index.Store, key, []byte(`{"format":2}`), blob.Cond{}); err != nil {
@@ -222,7 +222,7 @@ func TestAnswersOfANewerProgramAreNeitherReadNorOverwritten(t *testing.T) {
 }
 
 func TestAnAnswerThatRestsOnTooManyDocumentsIsNotKept(t *testing.T) {
-	s := storeOf(memory.New(), core.WriteBack{Answers: 5, Bytes: 1 << 20})
+	s := storeOf(blobmemory.New(), core.WriteBack{Answers: 5, Bytes: 1 << 20})
 	in := space(t, "key a", "one")
 	var documents []string
 	for i := range answers.MostSources + 1 {
@@ -237,7 +237,7 @@ func TestAnAnswerThatRestsOnTooManyDocumentsIsNotKept(t *testing.T) {
 }
 
 func TestOfTooManyNamespacesTheOneWrittenLongestAgoGoes(t *testing.T) {
-	s := storeOf(memory.New(), core.WriteBack{Answers: 5, Bytes: 1 << 20})
+	s := storeOf(blobmemory.New(), core.WriteBack{Answers: 5, Bytes: 1 << 20})
 	theirs := space(t, "key b", "first")
 	if _, err := s.Add(t.Context(), theirs, answer("q"), all); err != nil {
 		t.Fatal(err)

@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"github.com/unweaver/unweaver/internal/model/builtin"
-	blobmemory "github.com/unweaver/unweaver/internal/store/blob/memory"
+	"github.com/unweaver/unweaver/internal/testkit/blobmemory"
 )
 
 // A memory of 20,000 chunks of about 100 words is sealed with built-in models, whose vectors have 1,024 numbers; the

@@ -7,13 +7,13 @@ import (
 
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/store/blob"
-	"github.com/unweaver/unweaver/internal/store/blob/memory"
 	"github.com/unweaver/unweaver/internal/store/blob/overlay"
+	"github.com/unweaver/unweaver/internal/testkit/blobmemory"
 	"github.com/unweaver/unweaver/internal/testkit/blobtest"
 )
 
 func TestOverNothingItIsAStoreAsAnyOther(t *testing.T) {
-	blobtest.Run(t, func(*testing.T) blob.Store { return overlay.New(memory.New(), memory.New()) })
+	blobtest.Run(t, func(*testing.T) blob.Store { return overlay.New(blobmemory.New(), blobmemory.New()) })
 }
 
 func keys(t *testing.T, store blob.Store) []string {
@@ -44,10 +44,10 @@ func read(ctx context.Context, store blob.Store, key string) string {
 }
 
 func TestWhatIsWrittenHidesWhatLiesBelowAndChangesNothingThere(t *testing.T) {
-	lower := memory.New()
+	lower := blobmemory.New()
 	put(t, lower, "a", "below a")
 	put(t, lower, "c", "below c")
-	over := overlay.New(lower, memory.New())
+	over := overlay.New(lower, blobmemory.New())
 	put(t, over, "a", "above a")
 	put(t, over, "b", "above b")
 	put(t, over, "d", "above d")
@@ -73,9 +73,9 @@ func TestWhatIsWrittenHidesWhatLiesBelowAndChangesNothingThere(t *testing.T) {
 }
 
 func TestConditionsAreHeldToWhatIsSeen(t *testing.T) {
-	lower := memory.New()
+	lower := blobmemory.New()
 	put(t, lower, "a", "below")
-	over := overlay.New(lower, memory.New())
+	over := overlay.New(lower, blobmemory.New())
 	if _, err := blob.Write(t.Context(), over, "a", nil, blob.Cond{Absent: true}); !fault.Is(err, fault.Precondition) {
 		t.Errorf("an object that lies below counts as absent: %v", err)
 	}

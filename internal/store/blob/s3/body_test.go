@@ -11,8 +11,8 @@ import (
 
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/store/blob"
-	"github.com/unweaver/unweaver/internal/store/blob/memory"
 	"github.com/unweaver/unweaver/internal/store/blob/s3"
+	"github.com/unweaver/unweaver/internal/testkit/blobmemory"
 )
 
 // breaking breaks the connection of the first answers to a GET of an object in their middle.
@@ -50,7 +50,7 @@ func (b *breaking) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 func breakingStore(t *testing.T, times int64) (*s3.Store, *breaking) {
 	t.Helper()
-	b := &breaking{bucket: &bucket{store: memory.New(), uploads: map[string][][]byte{}}}
+	b := &breaking{bucket: &bucket{store: blobmemory.New(), uploads: map[string][][]byte{}}}
 	b.left.Store(times)
 	server := httptest.NewServer(b)
 	t.Cleanup(server.Close)

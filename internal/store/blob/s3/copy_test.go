@@ -6,8 +6,8 @@ import (
 
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/store/blob"
-	"github.com/unweaver/unweaver/internal/store/blob/memory"
 	"github.com/unweaver/unweaver/internal/store/blob/s3"
+	"github.com/unweaver/unweaver/internal/testkit/blobmemory"
 )
 
 // passing is a decorator that only passes calls on.
@@ -18,7 +18,7 @@ func (p passing) Unwrap() blob.Store { return p.Store }
 // pair opens two prefixes of one bucket.
 func pair(t *testing.T) (from, to *s3.Store, b *bucket) {
 	t.Helper()
-	b = &bucket{store: memory.New(), uploads: map[string][][]byte{}}
+	b = &bucket{store: blobmemory.New(), uploads: map[string][][]byte{}}
 	server := httptest.NewServer(b)
 	t.Cleanup(server.Close)
 	open := func(prefix string) *s3.Store {

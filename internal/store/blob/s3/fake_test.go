@@ -17,15 +17,15 @@ import (
 
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/store/blob"
-	"github.com/unweaver/unweaver/internal/store/blob/memory"
 	"github.com/unweaver/unweaver/internal/store/blob/s3"
+	"github.com/unweaver/unweaver/internal/testkit/blobmemory"
 	"github.com/unweaver/unweaver/internal/testkit/blobtest"
 )
 
 // bucket is an S3 server over a store in memory, as far as the adapter asks: it proves what the adapter sends and how
 // it reads answers, where a real server is not at hand. Its pages are short.
 type bucket struct {
-	store   *memory.Store
+	store   *blobmemory.Store
 	mu      sync.Mutex
 	uploads map[string][][]byte
 	aborted int
@@ -204,7 +204,7 @@ func (b *bucket) multipart(w http.ResponseWriter, r *http.Request, key string, q
 // faked opens a store over a bucket of its own.
 func faked(t *testing.T) (*s3.Store, *bucket) {
 	t.Helper()
-	b := &bucket{store: memory.New(), uploads: map[string][][]byte{}}
+	b := &bucket{store: blobmemory.New(), uploads: map[string][][]byte{}}
 	server := httptest.NewServer(b)
 	t.Cleanup(server.Close)
 	store, err := s3.Open(t.Context(), s3.Config{

@@ -1,5 +1,5 @@
-// Package memory is the blob adapter of one process: nothing outlives it.
-package memory
+// Package blobmemory is the blob adapter of one process: nothing outlives it.
+package blobmemory
 
 import (
 	"bytes"

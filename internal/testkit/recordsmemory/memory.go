@@ -1,5 +1,5 @@
-// Package memory is the records adapter of one process: nothing outlives it.
-package memory
+// Package recordsmemory is the records adapter of one process: nothing outlives it.
+package recordsmemory
 
 import (
 	"bytes"

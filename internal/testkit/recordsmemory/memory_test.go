@@ -1,23 +1,23 @@
-package memory_test
+package recordsmemory_test
 
 import (
 	"testing"
 
 	"github.com/unweaver/unweaver/internal/store/records"
-	"github.com/unweaver/unweaver/internal/store/records/memory"
+	"github.com/unweaver/unweaver/internal/testkit/recordsmemory"
 	"github.com/unweaver/unweaver/internal/testkit/recordstest"
 )
 
 func TestConformance(t *testing.T) {
-	recordstest.Run(t, func(*testing.T) records.Store { return memory.New() })
+	recordstest.Run(t, func(*testing.T) records.Store { return recordsmemory.New() })
 }
 
 func TestAStoreThatLostItsMemoryHasAnotherIdentity(t *testing.T) {
-	first, err := memory.New().Identity(t.Context())
+	first, err := recordsmemory.New().Identity(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if second, _ := memory.New().Identity(t.Context()); first == second {
+	if second, _ := recordsmemory.New().Identity(t.Context()); first == second {
 		t.Errorf("both are %q", first)
 	}
 }

@@ -1,4 +1,4 @@
-package memory_test
+package blobmemory_test
 
 import (
 	"bytes"
@@ -7,16 +7,16 @@ import (
 	"testing"
 
 	"github.com/unweaver/unweaver/internal/store/blob"
-	"github.com/unweaver/unweaver/internal/store/blob/memory"
+	"github.com/unweaver/unweaver/internal/testkit/blobmemory"
 	"github.com/unweaver/unweaver/internal/testkit/blobtest"
 )
 
 func TestConformance(t *testing.T) {
-	blobtest.Run(t, func(*testing.T) blob.Store { return memory.New() })
+	blobtest.Run(t, func(*testing.T) blob.Store { return blobmemory.New() })
 }
 
 func TestWhatIsStoredIsTheStoresOwn(t *testing.T) {
-	store := memory.New()
+	store := blobmemory.New()
 	raw := []byte("abc")
 	if _, err := blob.Write(t.Context(), store, "k", raw, blob.Cond{}); err != nil {
 		t.Fatal(err)
@@ -32,7 +32,7 @@ func TestWhatIsStoredIsTheStoresOwn(t *testing.T) {
 }
 
 func TestACallThatWasCancelledWritesNothing(t *testing.T) {
-	store := memory.New()
+	store := blobmemory.New()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := store.Put(ctx, "k", bytes.NewReader([]byte("x")), 1, blob.Cond{}); !errors.Is(err, context.Canceled) {

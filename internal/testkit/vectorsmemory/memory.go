@@ -1,5 +1,5 @@
-// Package memory is the vectors adapter of one process: exact search over rows that do not outlive it.
-package memory
+// Package vectorsmemory is the vectors adapter of one process: exact search over rows that do not outlive it.
+package vectorsmemory
 
 import (
 	"context"

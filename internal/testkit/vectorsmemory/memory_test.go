@@ -1,4 +1,4 @@
-package memory_test
+package vectorsmemory_test
 
 import (
 	"slices"
@@ -6,16 +6,16 @@ import (
 
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/store/vectors"
-	"github.com/unweaver/unweaver/internal/store/vectors/memory"
+	"github.com/unweaver/unweaver/internal/testkit/vectorsmemory"
 	"github.com/unweaver/unweaver/internal/testkit/vectorstest"
 )
 
 func TestConformance(t *testing.T) {
-	vectorstest.Run(t, func(*testing.T) vectors.Store { return memory.New() })
+	vectorstest.Run(t, func(*testing.T) vectors.Store { return vectorsmemory.New() })
 }
 
 func TestVectorsAreTheStoresOwn(t *testing.T) {
-	store := memory.New()
+	store := vectorsmemory.New()
 	if err := store.Create(t.Context(), "c", 2); err != nil {
 		t.Fatal(err)
 	}
@@ -34,7 +34,7 @@ func TestVectorsAreTheStoresOwn(t *testing.T) {
 }
 
 func TestOnlyALoadedCollectionIsSearched(t *testing.T) {
-	store := memory.New()
+	store := vectorsmemory.New()
 	if err := store.Create(t.Context(), "c", 2); err != nil {
 		t.Fatal(err)
 	}
