@@ -1,5 +1,5 @@
-// Package control is what the command line asks for, without what does it: it weighs nothing, so that a program that asks
-// over HTTP links neither Temporal's client nor those of the stores.
+// Package control is what the command line asks for, without what does it: it weighs nothing, so that a program that
+// asks over HTTP links neither Temporal's client nor those of the stores.
 package control
 
 import (

@@ -225,7 +225,7 @@ func segmentsOf(spans []glyphs) []*segment {
 
 func (s *segment) add(shown glyphs, apart bool) {
 	s.words = append(s.words, word{shown.text, apart})
-	s.box, s.size = s.box.with(shown.box), max(s.size, shown.size)
+	s.box, s.size = s.with(shown.box), max(s.size, shown.size)
 }
 
 func rowsOf(segments []*segment) []row {

@@ -11,9 +11,9 @@ import (
 	"github.com/unweaver/unweaver/internal/stream/parallel"
 )
 
-// indexUnnamed brings answers into the index that it does not name, since they lay in a pack of the index that cannot be
-// read. Those that may go by now, or are younger than LooseGrace, are left out, the old ones only if every pack can be
-// read. It returns how many texts it brought in.
+// indexUnnamed brings answers into the index that it does not name, since they lay in a pack of the index that cannot
+// be read. Those that may go by now, or are younger than LooseGrace, are left out, the old ones only if every pack can
+// be read. It returns how many texts it brought in.
 func (l *Ledger) indexUnnamed(ctx context.Context, now time.Time) (int64, error) {
 	named, whole, err := l.namedObjects(ctx)
 	if err != nil {

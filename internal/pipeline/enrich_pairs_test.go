@@ -107,8 +107,9 @@ func TestAModelDecidesPairsOfNamesAndNightsAskForNewOnes(t *testing.T) {
 	file := func(m *core.Manifest) string {
 		return m.Segments.FilesOf(pairstage.Enrichment, pairstage.Kind)[0].SHA256
 	}
-	if night.Enrichment(pairstage.Enrichment).Hash != from.Enrichment(pairstage.Enrichment).Hash || file(night) != file(from) {
-		t.Errorf("%+v, from nothing %+v", night.Enrichment(pairstage.Enrichment), from.Enrichment(pairstage.Enrichment))
+	ofNight, ofNothing := night.Enrichment(pairstage.Enrichment), from.Enrichment(pairstage.Enrichment)
+	if ofNight.Hash != ofNothing.Hash || file(night) != file(from) {
+		t.Errorf("%+v, from nothing %+v", ofNight, ofNothing)
 	}
 	s.spec.Pairs = &core.Pairs{Ask: 1, Classes: 1000, Cosine: 0.5}
 	out := s.night(t)

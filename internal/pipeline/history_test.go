@@ -120,7 +120,8 @@ func (h *history) change(t *testing.T) {
 }
 
 // Whatever happens to a corpus, each night comes to what a build from nothing comes to, which has one split: by its
-// hashes and counts, and by the bits of what every method answers. Now and then it is compared with what plain maps say.
+// hashes and counts, and by the bits of what every method answers. Now and then it is compared with what plain maps
+// say.
 func TestEveryNightComesToWhatABuildFromNothingComesTo(t *testing.T) {
 	for seed := range uint64(longtest.Count(1, 2)) {
 		t.Run(fmt.Sprint("seed ", 1+seed), func(t *testing.T) {

@@ -58,7 +58,8 @@ func (hybridMethod) Run(r *Request) (Explanation, error) {
 	seeds := fuse.Make(params, found.chunks(), found.classes(), r.allowedChunksOfRank)
 	walkStart := walk.Start{Chunks: seeds.Start.Chunks}
 	for _, class := range seeds.Start.Classes {
-		walkStart.Classes = append(walkStart.Classes, walk.Weighted{ID: r.Generation.Live.Place[class.ID], Weight: class.Weight})
+		place := r.Generation.Live.Place[class.ID]
+		walkStart.Classes = append(walkStart.Classes, walk.Weighted{ID: place, Weight: class.Weight})
 	}
 	steps := r.steps(params, found)
 	mass := r.walk(walkStart, params.Damping, fuse.Eps, steps)

@@ -146,7 +146,8 @@ func hostile(random *rand.Rand, key string) []byte {
 	return out.Bytes()
 }
 
-// TestManyHostileRequests sends requests to a server on a real connection: none is a fault of ours, and each that reaches a route is answered with JSON, the page or metrics.
+// TestManyHostileRequests sends requests to a server on a real connection: none is a fault of ours, and each that
+// reaches a route is answered with JSON, the page or metrics.
 func TestManyHostileRequests(t *testing.T) {
 	count := longtest.Count(1500, 150_000)
 	const token = "the token of this test"

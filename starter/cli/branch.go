@@ -19,7 +19,9 @@ import (
 
 // overlaid takes what the store says of the configuration of some indexes into account from now on. What the file says
 // already is left to the file.
-func (a *App) overlaid(ctx context.Context, controller control.Control, indexes ...string) (map[string]control.Overlaid, error) {
+func (a *App) overlaid(
+	ctx context.Context, controller control.Control, indexes ...string,
+) (map[string]control.Overlaid, error) {
 	plain, err := a.config()
 	if err != nil {
 		return nil, err

@@ -42,7 +42,9 @@ func (a *App) operator() core.Operator {
 }
 
 // moveCmd is a command that changes what is served, or what is kept, of an index.
-func (a *App) moveCmd(command *cobra.Command, request *control.MoveRequest, read func(args []string) error) *cobra.Command {
+func (a *App) moveCmd(
+	command *cobra.Command, request *control.MoveRequest, read func(args []string) error,
+) *cobra.Command {
 	command.Flags().StringVar(&request.Index, "index", "", "name of the index")
 	_ = command.MarkFlagRequired("index") // the flag exists
 	command.RunE = func(command *cobra.Command, args []string) error {

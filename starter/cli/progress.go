@@ -50,8 +50,10 @@ func (a *App) streamed(ctx context.Context, controller control.Control, run cont
 	return events.report(status)
 }
 
-// follow tells a watcher how a run stands until it ends or pauses.
-func (a *App) follow(ctx context.Context, controller control.Control, run string, watching watcher) (control.Status, error) {
+// follow shows a watcher how a run stands until it ends or pauses.
+func (a *App) follow(
+	ctx context.Context, controller control.Control, run string, watching watcher,
+) (control.Status, error) {
 	for delay := 50 * time.Millisecond; ; delay = min(delay*3/2, 500*time.Millisecond) {
 		status, err := controller.Status(ctx, run)
 		if err != nil && ctx.Err() == nil && !fault.Is(err, fault.RunNotFound) {

@@ -92,7 +92,9 @@ says, and at least as late as the longest of the last runs took.`,
 }
 
 // scheduled is what the configuration says of all schedules, or of one.
-func (a *App) scheduled(ctx context.Context, controller control.Control, index string) ([]control.ScheduleRequest, error) {
+func (a *App) scheduled(
+	ctx context.Context, controller control.Control, index string,
+) ([]control.ScheduleRequest, error) {
 	if index != "" { // it may be a branch, which the configuration does not name
 		if _, err := a.overlaid(ctx, controller, index); err != nil {
 			return nil, err

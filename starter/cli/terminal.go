@@ -41,8 +41,8 @@ func (s *cleaned) Write(raw []byte) (int, error) {
 	return len(raw), nil
 }
 
-// actsOnTerminal reports whether a terminal might act on char: the control characters but line end and tab, and those that turn the
-// direction of text, which lets a name look like another.
+// actsOnTerminal reports whether a terminal might act on char: the control characters but line end and tab, and those
+// that turn the direction of text, which lets a name look like another.
 func actsOnTerminal(char rune) bool {
 	switch {
 	case char == '\n', char == '\t':

@@ -169,16 +169,20 @@ func (s *Server) run(answers func()) error {
 	if err != nil {
 		return err
 	}
-	exited := make(chan error, 1)
-	go func() { exited <- child.Wait() }()
+	var cause error // why it ended, set before exited is closed
+	exited := make(chan struct{})
+	go func() {
+		cause = child.Wait()
+		close(exited)
+	}()
 	ctx, cancel := context.WithTimeout(context.Background(), s.options.within)
 	defer cancel()
 	ready := make(chan error, 1)
 	go func() { ready <- awaitHealth(ctx, s.Address) }()
 	for {
 		select {
-		case err := <-exited:
-			return s.explain(err)
+		case <-exited:
+			return s.explain(cause)
 		case err := <-ready:
 			if err == nil {
 				answers()

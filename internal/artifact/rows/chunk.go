@@ -5,8 +5,8 @@ import (
 	"github.com/unweaver/unweaver/internal/core"
 )
 
-// SplitChunk is a row of the chunks segments, which splits are made from, keyed by chunk id, in chunk order. It names no
-// place outside its own shard.
+// SplitChunk is a row of the chunks segments, which splits are made from, keyed by chunk id, in chunk order. It names
+// no place outside its own shard.
 type SplitChunk struct {
 	Document   string
 	Digest     core.Digest

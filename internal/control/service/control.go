@@ -1,5 +1,6 @@
-// Package service is what the command line asks for: start, watch and steer runs, list and restore generations, probe the
-// installation. Service does it over Temporal and the stores; admin carries it over HTTP where one process owns them.
+// Package service is what the command line asks for: start, watch and steer runs, list and restore generations, probe
+// the installation. Service does it over Temporal and the stores; admin carries it over HTTP where one process owns
+// them.
 package service
 
 import (

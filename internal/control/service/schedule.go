@@ -237,8 +237,10 @@ func (s *Service) described(ctx context.Context, index string) (control.Schedule
 	return out, err
 }
 
-// nightOf tells what a night came to.
-func (s *Service) nightOf(ctx context.Context, started client.ScheduleWorkflowExecution, night *control.NightRun) error {
+// nightOf notes what a night came to.
+func (s *Service) nightOf(
+	ctx context.Context, started client.ScheduleWorkflowExecution, night *control.NightRun,
+) error {
 	response, err := s.Client.DescribeWorkflowExecution(ctx, started.WorkflowID, started.FirstExecutionRunID)
 	var unknown *serviceerror.NotFound
 	if errors.As(err, &unknown) {

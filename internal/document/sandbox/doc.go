@@ -1,5 +1,5 @@
-// Package sandbox parses documents that must be read whole in child processes, so that a document which breaks its parser,
-// takes all memory or never ends costs one child and is named, and nothing else is touched.
+// Package sandbox parses documents that must be read whole in child processes, so that a document which breaks its
+// parser, takes all memory or never ends costs one child and is named, and nothing else is touched.
 //
 // A child is this program itself, started again: every main calls Child first. It gets no environment, no files but two
 // pipes and its standard error, the limits of document.Limits on memory and time, and no way to make files, to reach

@@ -1,6 +1,6 @@
-// Package deletedstats is what the dead rows of one side's segments count: how many documents, of how many terms, and for
-// each term how many of them hold it. Sums over segments less these are the statistics of what is live, as if the dead
-// had never been there; integers, so that the difference is exact.
+// Package deletedstats is what the dead rows of one side's segments count: how many documents, of how many terms, and
+// for each term how many of them hold it. Sums over segments less these are the statistics of what is live, as if the
+// dead had never been there; integers, so that the difference is exact.
 //
 //	terms  bytes of all terms in order    term_end  u64 end of each term
 //	df     u64 of each term: dead documents that hold it

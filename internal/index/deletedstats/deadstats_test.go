@@ -90,12 +90,14 @@ func TestNightsAddUpAndMergesTakeAway(t *testing.T) {
 		sides := []*postings.Side{side(t, a), side(t, b)}
 		night := func(n int) func(row int) bool { return func(row int) bool { return row%4 == n } }
 		two := func(row int) bool { return row%4 < 2 }
-		first, err := open(t, write(t, nil, deletedstats.Count(sides[0], night(0)), deletedstats.Count(sides[1], night(0))), chunks)
+		content := write(t, nil, deletedstats.Count(sides[0], night(0)), deletedstats.Count(sides[1], night(0)))
+		first, err := open(t, content, chunks)
 		if err != nil {
 			t.Fatal(err)
 		}
 		both := write(t, first, deletedstats.Count(sides[0], night(1)), deletedstats.Count(sides[1], night(1)))
-		if once := write(t, nil, deletedstats.Count(sides[1], two), deletedstats.Count(sides[0], two)); !bytes.Equal(both, once) {
+		once := write(t, nil, deletedstats.Count(sides[1], two), deletedstats.Count(sides[0], two))
+		if !bytes.Equal(both, once) {
 			t.Fatal("two nights are other bytes than one")
 		}
 		former, err := open(t, both, chunks)

@@ -1,6 +1,6 @@
-// Package deletions is the bitmap of the rows of one segment that are dead: a segment is never changed, so what was removed
-// from the corpus, or stands in a newer segment, is told beside it. What a row is belongs to the segment: documents of
-// a split (a document dies whole, with its chunks), class rows of a class run.
+// Package deletions is the bitmap of the rows of one segment that are dead: a segment is never changed, so what was
+// removed from the corpus, or stands in a newer segment, is kept beside it. What a row is belongs to the segment:
+// documents of a split (a document dies whole, with its chunks), class rows of a class run.
 //
 //	bits  u64 words, bit i%64 of word i/64 = row i is dead
 //	head  u64 rows, u64 dead rows

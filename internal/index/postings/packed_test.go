@@ -175,24 +175,3 @@ func TestBytesOfThisVersion(t *testing.T) {
 		t.Errorf("%d bytes differ from the %d that were written before", len(got), len(want))
 	}
 }
-
-// readAll does with a side what readers do.
-func readAll(side *postings.Side) {
-	cursor := new(postings.Cursor)
-	for term, list := range side.Lists() {
-		_, _ = side.Find(term)
-		_, _ = side.Find(term + "a")
-		cursor.Reset(list)
-		for block := range list.Blocks() {
-			cursor.Load(block)
-			for i, doc := range cursor.Docs {
-				_ = postings.Weight(cursor.Count(i), side.Lengths[doc], side.Average)
-			}
-			if list.Bounded() {
-				_ = list.Last(block)
-			}
-			_, _ = list.Largest(block), cursor.Counts()
-		}
-		_, _ = cursor.Seek(7)
-	}
-}

@@ -49,7 +49,10 @@ var Models = []Model{
 	{
 		Name: "e5", About: "multilingual-e5-small, 4 bits, about a hundred languages", Source: wheelE5, Licence: "MIT",
 		Files: []File{
-			{Name: "e5-small-q4.bin", SHA256: "1571fc9827503943b6bb2e2c03c071f70a14f6e8ffc673946a1f7abbbfbb782f", Size: 71622400},
+			{
+				Name: "e5-small-q4.bin", Size: 71622400,
+				SHA256: "1571fc9827503943b6bb2e2c03c071f70a14f6e8ffc673946a1f7abbbfbb782f",
+			},
 		},
 		Dimension: 384, MaxTokens: 400, limit: 512, question: "query: ", passage: "passage: ",
 	},
@@ -57,14 +60,20 @@ var Models = []Model{
 		Name: "e5-en-pt", About: "portuguese-multilingual-e5-small, 4 bits, English and Portuguese", Source: wheelE5,
 		Licence: "MIT",
 		Files: []File{
-			{Name: "e5-small-enpt-q4.bin", SHA256: "d06eb0b0ae4e8a46813ece6d2dd9a9f3880ea3a44c8968d72d0a6fd670ec5234", Size: 23947136},
+			{
+				Name: "e5-small-enpt-q4.bin", Size: 23947136,
+				SHA256: "d06eb0b0ae4e8a46813ece6d2dd9a9f3880ea3a44c8968d72d0a6fd670ec5234",
+			},
 		},
 		Dimension: 384, MaxTokens: 400, limit: 512, question: "query: ", passage: "passage: ",
 	},
 	{
 		Name: "minilm", About: "all-MiniLM-L6-v2, English", Source: wheelMiniLM, Licence: "Apache-2.0",
 		Files: []File{
-			{Name: "model.safetensors", SHA256: "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db", Size: 90868376},
+			{
+				Name: "model.safetensors", Size: 90868376,
+				SHA256: "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db",
+			},
 			{Name: "vocab.txt", SHA256: "07eced375cec144d27c900241f3e339478dec958f92fddbc551f295c992038a3", Size: 231508},
 		},
 		Dimension: 384, MaxTokens: 200, limit: 256,

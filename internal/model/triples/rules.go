@@ -31,9 +31,9 @@ const MaxChunkTriples = 256
 // maxLink bounds the words of a relation that a rule finds: more between two names is seldom about both.
 const maxLink = 8
 
-// FindByRule finds triples without a model: two names of one sentence that follow each other, with the words between them
-// as relation. It is what stands in where there is no model, and finds no pronoun, no passive and no list. Names are
-// those that were found in the chunk.
+// FindByRule finds triples without a model: two names of one sentence that follow each other, with the words between
+// them as relation. It is what stands in where there is no model, and finds no pronoun, no passive and no list. Names
+// are those that were found in the chunk.
 func FindByRule(language *text.Language, chunk, content string, found []string) []Triple {
 	keys := map[string]bool{}
 	var searched []string

@@ -17,7 +17,8 @@ import (
 
 // Verify checks what one class partition or one shard of chunks wrote to the stores, row by row.
 func (r *Run) Verify(ctx context.Context, part int) (verify.Result, error) {
-	return unit.Finished(ctx, r.Run, run.VerifyFile(part), func(ctx context.Context) (verify.Result, core.Progress, error) {
+	file := run.VerifyFile(part)
+	return unit.Finished(ctx, r.Run, file, func(ctx context.Context) (verify.Result, core.Progress, error) {
 		var result verify.Result
 		progress := core.Progress{Done: 1}
 		manifest, err := run.ManifestFile.Read(ctx, r.Scratch)

@@ -16,7 +16,8 @@ func Open(ctx context.Context, ports *run.Ports, job run.Job, stage string) (*Ru
 	return &Run{begun}, err
 }
 
-// Bare begins a unit of work that needs no configuration, such as a restore. scratch names its folder; empty: the fence.
+// Bare begins a unit of work that needs no configuration, such as a restore. scratch names its folder; where it is
+// empty, the fence does.
 func Bare(ports *run.Ports, job run.Job, stage, scratch string) *Run {
 	return &Run{unit.Bare(ports, job, stage, scratch)}
 }

@@ -12,6 +12,8 @@ import (
 	"github.com/unweaver/unweaver/internal/store/blob"
 )
 
+// The files of a backfill: what it is for, how it stands, and what it paid. BackfillBegun is written last: with it the
+// backfill exists.
 const (
 	BackfillBegun = "begun.json"
 	BackfillState = "state.json"

@@ -26,6 +26,7 @@ func MadeBy(spec core.Spec) core.Made {
 	return made
 }
 
+// Rules are the versions of what makes a generation that no configuration changes. Tests alone set them.
 var Rules = core.Made{
 	Parser: document.ParserVersion, Chunker: chunk.ChunkerVersion, Names: names.Version,
 }

@@ -11,6 +11,8 @@ import (
 	"github.com/unweaver/unweaver/internal/stream/parallel"
 )
 
+// LettersOf reads the dead letters of a generation, side by side, in the order of their keys. One that is removed
+// meanwhile is left out.
 func LettersOf(
 	ctx context.Context, index artifact.Index, generation string,
 ) iter.Seq2[extract.DeadLetter, error] {

@@ -23,8 +23,10 @@ type Checks struct {
 const (
 	checkNights = 7
 	checkBytes  = 256 << 20
-	CheckWidth  = 4 // segments that are read at once
 )
+
+// CheckWidth is how many segments are read at once.
+const CheckWidth = 4
 
 // Damage is a stored object that is not as it was written.
 type Damage struct {

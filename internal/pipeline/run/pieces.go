@@ -11,7 +11,7 @@ type Pieces struct {
 	Runs   int `json:"runs,omitempty"`
 }
 
-// Count of the units of work.
+// Count returns how many units of work there are.
 func (p Pieces) Count() int { return p.Splits + p.Runs }
 
 // Piece is a split or a class run that was written; without a digest there was nothing to write.
@@ -25,4 +25,5 @@ type Piece struct {
 // Span is [from, to).
 type Span struct{ From, To int }
 
+// Count returns how many numbers the span holds.
 func (s Span) Count() int { return s.To - s.From }

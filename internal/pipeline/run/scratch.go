@@ -35,72 +35,72 @@ func fenceName(fence int64) string { return strconv.FormatInt(fence, 10) }
 // done again.
 type File[T any] string
 
-const PlanFile File[Plan] = "build.json"
+// The files that a run has once.
+const (
+	PlanFile       File[Plan]          = "build.json"
+	ShardsFile     File[Shards]        = "shards.json"
+	FrozenFile     File[Frozen]        = "models.json"
+	PartitionsFile File[Partitions]    = "partitions.json"
+	ManifestFile   File[core.Manifest] = "manifest.json"  // as it is checked
+	FinalFile      File[core.Manifest] = "final.json"     // as it is published, with all that was paid
+	ReadBackFile   File[[]Damage]      = "read_back.json" // what was damaged when the generation was read back
+	HeldFile       File[Failure]       = "held.json"      // why the generation is held
+	ProbesFile     File[core.Probed]   = "probes.json"
+	BatchingFile   File[BatchForm]     = "batching.json"
+	BatchesFile    File[Batched]       = "batches.json"
+	PreflightFile  File[Preflighted]   = "preflight.json"
+	StoresFile     File[Proven]        = "stores.json"
+	RepairFile     File[[]Part]        = "parts.json" // what a restore or a repair checks
+	AuditPlanFile  File[AuditPlan]     = "audit.json"
+	AuditFile      File[core.Audit]    = "found.json"
+)
 
-const ShardsFile File[Shards] = "shards.json"
-
-const FrozenFile File[Frozen] = "models.json"
-
-const PartitionsFile File[Partitions] = "partitions.json"
-
-const ManifestFile File[core.Manifest] = "manifest.json"
-
-const FinalFile File[core.Manifest] = "final.json"
-
-const ReadBackFile File[[]Damage] = "read_back.json"
-
-const HeldFile File[Failure] = "held.json"
-
-const ProbesFile File[core.Probed] = "probes.json"
-
-const BatchingFile File[BatchForm] = "batching.json"
-
-const BatchesFile File[Batched] = "batches.json"
-
-const PreflightFile File[Preflighted] = "preflight.json"
-
-const StoresFile File[Proven] = "stores.json"
-
-const RepairFile File[[]Part] = "parts.json"
-
-const AuditPlanFile File[AuditPlan] = "audit.json"
-
-const AuditFile File[core.Audit] = "found.json"
-
+// ChunkFile returns the file of a unit of documents that was cut into chunks.
 func ChunkFile(unit int) File[chunk.Result] { return numbered[chunk.Result]("chunk-%05d.json", unit) }
 
+// SealFile returns the file of a shard whose extractions are all there.
 func SealFile(shard int) File[extract.SealResult] {
 	return numbered[extract.SealResult]("sealed-%05d.json", shard)
 }
 
+// ReduceFile returns the file of a partition whose mentions were made classes.
 func ReduceFile(part int) File[reduce.Result] {
 	return numbered[reduce.Result]("reduced-%03d.json", part)
 }
 
+// ShortenFile returns the file of a partition whose class texts were shortened.
 func ShortenFile(part int) File[shorten.Result] {
 	return numbered[shorten.Result]("short-%03d.json", part)
 }
 
+// EmbedFile returns the file of a partition or shard that was embedded.
 func EmbedFile(part int) File[embed.Result] {
 	return numbered[embed.Result]("embedded-%05d.json", part)
 }
 
+// EnrichFile returns the file of a part of the chunks for which enrichments were paid.
 func EnrichFile(part int) File[struct{}] { return numbered[struct{}]("enrich-%05d.json", part) }
 
+// PieceFile returns the file of a split or a class run that was written.
 func PieceFile(n int) File[Piece] { return numbered[Piece]("piece-%05d.json", n) }
 
+// LoadFile returns the file of a partition or shard that was loaded into the stores.
 func LoadFile(part int) File[load.Result] { return numbered[load.Result]("loaded-%05d.json", part) }
 
+// VerifyFile returns the file of a partition or shard that was checked in the stores.
 func VerifyFile(part int) File[verify.Result] {
 	return numbered[verify.Result]("verified-%05d.json", part)
 }
 
+// DamageFile returns the file of what a restore found damaged in one of its parts.
 func DamageFile(part int) File[Damage] { return numbered[Damage]("damage-%05d.json", part) }
 
+// AuditedFile returns the file of a unit of an audit.
 func AuditedFile(part int) File[audit.Result] {
 	return numbered[audit.Result]("audited-%05d.json", part)
 }
 
+// ExtractFile returns the file of a batch of chunks of a shard that was extracted.
 func ExtractFile(shard, batch int) File[extract.Result] {
 	return numbered[extract.Result]("extract-%05d-%05d.json", shard, batch)
 }

@@ -26,6 +26,7 @@ func (r *Run) State(ctx context.Context, change func(*core.RunState)) error {
 	return r.Coordination.SetState(ctx, r.Name(), raw)
 }
 
+// ReadState reads the state of the run; one that is not there or cannot be read is empty.
 func (r *Run) ReadState(ctx context.Context) (core.RunState, error) {
 	var state core.RunState
 	raw, err := r.Coordination.State(ctx, r.Name())

@@ -122,7 +122,7 @@ func (r *Run) payBatches(ctx context.Context) (run.Batched, error) {
 // first asks online for one chunk that nobody paid for, before anything is in a batch: a file of requests in a form
 // that the server does not take would come back whole.
 func (b *batching) first(ctx context.Context, chat model.Chat) error {
-	shards, err := run.Kept(ctx, b.Run.Base(), run.ShardsFile)
+	shards, err := run.Kept(ctx, b.Base(), run.ShardsFile)
 	if err != nil {
 		return err
 	}
@@ -152,7 +152,7 @@ type batching struct {
 // cut cuts the calls of all chunks into parts, shard by shard: a shard of the same chunks has the same parts whatever
 // became of the others. Bodies are forgotten, so that 64 bytes a chunk stay.
 func (b *batching) cut(ctx context.Context, settings core.BatchMode) ([]batch.Part, error) {
-	shards, err := run.Kept(ctx, b.Run.Base(), run.ShardsFile)
+	shards, err := run.Kept(ctx, b.Base(), run.ShardsFile)
 	if err != nil {
 		return nil, err
 	}

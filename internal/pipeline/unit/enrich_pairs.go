@@ -91,7 +91,8 @@ func (p likelyPairs) Seal(ctx context.Context, r *Run, manifest *core.Manifest) 
 		return out, err
 	}
 	file := pairstage.FileOf(found, set.Cosine, decided)
-	if err := out.write(ctx, r, pairstage.Enrichment, pairstage.Kind, int64(len(found.Compared.Near)), file.Write); err != nil {
+	near := int64(len(found.Compared.Near))
+	if err := out.write(ctx, r, pairstage.Enrichment, pairstage.Kind, near, file.Write); err != nil {
 		return out, err
 	}
 	out.Enrichment = core.Enrichment{
@@ -123,7 +124,9 @@ func (likelyPairs) find(ctx context.Context, r *Run, models model.Set, in pairst
 
 // before is what the generation that the build re-uses compared, where its classes have vectors of the same embedder.
 // One that is damaged, or was collected, is none.
-func (likelyPairs) before(ctx context.Context, r *Run, fixed run.Plan, manifest *core.Manifest) (*pairstage.File, error) {
+func (likelyPairs) before(
+	ctx context.Context, r *Run, fixed run.Plan, manifest *core.Manifest,
+) (*pairstage.File, error) {
 	parent, err := r.Parent(ctx, fixed.Source())
 	if err != nil || parent == nil || parent.Class.Digest() != manifest.Class.Digest() {
 		return nil, err

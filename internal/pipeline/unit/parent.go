@@ -59,7 +59,9 @@ func (r *Run) checkParent(ctx context.Context, parent *core.Manifest) ([]run.Dam
 	damage = append(damage, read...)
 	_, err = r.Index.Spec(ctx, parent.Spec)
 	if artifact.IsDamage(err) {
-		damage = append(damage, run.Damage{Kind: "configuration", Object: r.Index.SpecKey(parent.Spec), Why: "missing or damaged"})
+		damage = append(damage, run.Damage{
+			Kind: "configuration", Object: r.Index.SpecKey(parent.Spec), Why: "missing or damaged",
+		})
 		err = nil
 	}
 	for _, found := range damage {

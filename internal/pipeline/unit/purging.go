@@ -20,6 +20,7 @@ type PurgeRun struct {
 	Purge string `json:"purge"`
 }
 
+// PurgeFile returns the key of the file that says for which purge a run makes the generation.
 func PurgeFile(index artifact.Index, generation string) string {
 	return index.GenerationKey(generation, "purge.json")
 }
@@ -90,6 +91,7 @@ func (r *Run) traces(ctx context.Context, purge core.Purge) (*purges.Traces, err
 	return found, found.Save(ctx, r.Index, purge.ID)
 }
 
+// PurgedOf returns what asks whether a key is excluded from builds; nil where none is, so that no key is asked for.
 func PurgedOf(excluded purges.Set) func(key string) bool {
 	if excluded.Empty() {
 		return nil

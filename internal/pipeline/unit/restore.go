@@ -13,8 +13,8 @@ import (
 	"github.com/unweaver/unweaver/internal/stage/verify"
 )
 
-// Parts lists them. Of records and rows only those count that are live in their generation, so they are listed for each.
-// A generation that cannot be read is left out, unless it is the current one.
+// Parts lists them. Of records and rows only those count that are live in their generation, so they are listed for
+// each. A generation that cannot be read is left out, unless it is the current one.
 func (r *Run) Parts(ctx context.Context) ([]run.Part, error) {
 	current, _, err := r.Index.Current(ctx)
 	if err != nil {

@@ -15,6 +15,7 @@ import (
 // ProvenKey is where an index says which stores its current generation was proven in.
 func ProvenKey(index artifact.Index) string { return index.Name + "/stores.json" }
 
+// ProvenKey is ProvenKey of the index of the run.
 func (r *Run) ProvenKey() string { return ProvenKey(r.Index) }
 
 func (r *Run) identities(ctx context.Context, collections core.Collections) (run.Proven, error) {

@@ -66,7 +66,9 @@ func (r *Run) SealChunks(ctx context.Context) (run.Shards, run.Frozen, error) {
 	if err != nil {
 		return shards, run.Frozen{}, r.ReusedDamage(err)
 	}
-	frozen, err := run.Once(ctx, r.Base(), run.FrozenFile, func(ctx context.Context) (run.Frozen, error) { return r.freeze(ctx, shards) })
+	frozen, err := run.Once(ctx, r.Base(), run.FrozenFile, func(ctx context.Context) (run.Frozen, error) {
+		return r.freeze(ctx, shards)
+	})
 	return shards, frozen, r.ReusedDamage(err)
 }
 
@@ -204,9 +206,11 @@ func (r *Run) SealShard(ctx context.Context, number, batches int) (extract.SealR
 	return Finished(ctx, r, run.SealFile(number), do)
 }
 
-// A partition is small enough to be repeated after a crash. The first is a variable for tests alone.
+// MentionsPerPartition is how many mentions a class partition holds at most while there are fewer than MaxPartitions:
+// few enough that a partition can be repeated after a crash. It is a variable for tests alone.
 var MentionsPerPartition int64 = 150_000
 
+// MaxPartitions is how many class partitions a generation has at most.
 const MaxPartitions = 256
 
 // SealExtraction gathers the shards' mentions and chooses the number of class partitions.
@@ -363,9 +367,10 @@ func Finished[R any](
 	return result, err
 }
 
-// Touch and alive are for stages whose count is not the unit's: they only tell that it goes on.
+// Touch notes that the unit goes on. It is for stages that count something else than the unit does.
 func (r *Run) Touch(int64) { r.Progress.Touch() }
 
+// Alive is Touch for stages that report a whole progress.
 func (r *Run) Alive(core.Progress) { r.Progress.Touch() }
 
 // items gives the joins of items what plan fixed. Release it when they are not used any more.

@@ -115,7 +115,8 @@ func auditBounds(partitions int, sample core.Sample, partition int) (from, to st
 // AuditPart looks at one unit. What has drifted is written down for SealAudit; a unit of a repair that finds records or
 // rows missing or wrong writes them again.
 func (r *Run) AuditPart(ctx context.Context, number int) (audit.Result, error) {
-	return unit.Finished(ctx, r.Run.Run, run.AuditedFile(number), func(ctx context.Context) (audit.Result, core.Progress, error) {
+	file := run.AuditedFile(number)
+	return unit.Finished(ctx, r.Run.Run, file, func(ctx context.Context) (audit.Result, core.Progress, error) {
 		progress := core.Progress{Done: 1}
 		fixed, err := run.Kept(ctx, r.Base(), run.AuditPlanFile)
 		if err != nil {
@@ -283,7 +284,9 @@ func (r *Run) auditStore(
 }
 
 // unread notes that a segment cannot be read, unless its generation was collected meanwhile.
-func (r *Run) unread(ctx context.Context, fixed run.AuditPlan, unit run.AuditUnit, cause error, result *audit.Result) error {
+func (r *Run) unread(
+	ctx context.Context, fixed run.AuditPlan, unit run.AuditUnit, cause error, result *audit.Result,
+) error {
 	if err := r.going(ctx, fixed.Generation); err != nil {
 		return err
 	}

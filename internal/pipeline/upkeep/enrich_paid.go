@@ -89,7 +89,8 @@ func (p *purging) enrichedTraces(
 	} else if err != nil {
 		return changed, err
 	}
-	if err := add(staying, nil, unit.OfOther); err != nil && !artifact.IsDamage(err) { // what others list stays all the same
+	// What others list stays all the same.
+	if err := add(staying, nil, unit.OfOther); err != nil && !artifact.IsDamage(err) {
 		return changed, err
 	}
 	var line []byte

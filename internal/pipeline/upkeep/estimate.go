@@ -189,11 +189,11 @@ func (e *estimating) plan(ctx context.Context) (plan.Result, error) {
 	if err != nil {
 		return plan.Result{}, err
 	}
-	if e.parent, err = e.Run.Parent(ctx, current.Manifest); err != nil {
+	if e.parent, err = e.Parent(ctx, current.Manifest); err != nil {
 		return plan.Result{}, err
 	}
 	domains, reasons := e.Trust(e.parent)
-	if e.models, err = e.Run.ModelSet(); err != nil {
+	if e.models, err = e.ModelSet(); err != nil {
 		return plan.Result{}, err
 	}
 	fixed := run.Plan{Parent: current.Manifest, Trust: domains, Rebuild: e.Rebuild || domains.Moved}

@@ -78,8 +78,8 @@ func (r *run) plan() plan.Result {
 
 func (r *run) chunk(ctx context.Context, unit int, units []plan.Unit) (chunk.Result, error) {
 	in := chunk.In{
-		Spec: r.spec, Corpus: r.corpus, Artifacts: r.art, Scratch: r.scratch, Plan: r.rows(), Unit: unit, From: units[unit].From,
-		To: units[unit].To, OnProgress: func(int64) {}, Limits: r.limits,
+		Spec: r.spec, Corpus: r.corpus, Artifacts: r.art, Scratch: r.scratch, Plan: r.rows(), Unit: unit,
+		From: units[unit].From, To: units[unit].To, OnProgress: func(int64) {}, Limits: r.limits,
 		Parser: document.Here{Limits: r.limits},
 	}
 	if r.keeps {

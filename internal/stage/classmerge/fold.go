@@ -1,5 +1,5 @@
-// Package classmerge makes a class of its mentions: what reduce writes, and what an audit compares with what was written.
-// What is held is bounded whatever the size of a class.
+// Package classmerge makes a class of its mentions: what reduce writes, and what an audit compares with what was
+// written. What is held is bounded whatever the size of a class.
 package classmerge
 
 import (

@@ -34,9 +34,9 @@ func (c *termCounter) add(terms []string) {
 	}
 }
 
-// change gives what was counted; its entries can be read once.
+// change returns what was counted; its entries can be read once.
 func (c *termCounter) change() deletedstats.Change {
-	return deletedstats.Change{Documents: c.rows, Terms: c.terms, Entries: func(yield func(deletedstats.Entry, error) bool) {
+	entries := func(yield func(deletedstats.Entry, error) bool) {
 		entry := deletedstats.Entry{}
 		for pair, err := range c.sorter.Sorted() {
 			if err != nil {
@@ -56,7 +56,8 @@ func (c *termCounter) change() deletedstats.Change {
 		if entry.Documents > 0 {
 			yield(entry, nil)
 		}
-	}}
+	}
+	return deletedstats.Change{Documents: c.rows, Terms: c.terms, Entries: entries}
 }
 
 // Close removes temporary files.

@@ -186,7 +186,8 @@ func TestEachGivesTheFirstErrorAndStartsNothingMore(t *testing.T) {
 	isolated(t, "cancelled before", func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		if err := parallel.Each(ctx, 3, 2, func(context.Context, int) error { return nil }); !errors.Is(err, context.Canceled) {
+		err := parallel.Each(ctx, 3, 2, func(context.Context, int) error { return nil })
+		if !errors.Is(err, context.Canceled) {
 			t.Errorf("%v", err)
 		}
 	})

@@ -1,5 +1,5 @@
-// Package facts is the file of what the chunks of a generation say as triples: a codebook with its runs (internal/methods/apr),
-// and the vectors of its entities, relations and edges, each paid for once.
+// Package facts is the file of what the chunks of a generation say as triples: a codebook with its runs
+// (internal/methods/apr), and the vectors of its entities, relations and edges, each paid for once.
 //
 //	codebook         as apr.Codebook.Marshal writes it; sources name chunks by their ids, 16 bytes
 //	entity_scales    f32, one for each entity; entity_ends, u64: where its codes end; entity_codes: as apr.Table has them

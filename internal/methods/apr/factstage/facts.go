@@ -1,5 +1,5 @@
-// Package factstage makes the facts of a generation: what its chunks say as triples, numbered in a codebook, cut into runs,
-// with a vector of each entity, relation and edge (internal/methods/apr, internal/methods/apr/facts). Steps:
+// Package factstage makes the facts of a generation: what its chunks say as triples, numbered in a codebook, cut into
+// runs, with a vector of each entity, relation and edge (internal/methods/apr, internal/methods/apr/facts). Steps:
 //
 //  1. Pay has the ledger hold the triples of chunks and the vectors of what they name: part by part of the chunks, in
 //     any order, by any worker. What it has is not paid for again, so that a night pays for the chunks that changed.

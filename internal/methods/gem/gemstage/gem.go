@@ -1,5 +1,6 @@
-// Package gemstage makes the memory of a generation: the questions that its chunks answer, and the themes that chunks with
-// such questions have in common (internal/methods/gem, internal/methods/gem/questions, internal/methods/gem/themes). Steps:
+// Package gemstage makes the memory of a generation: the questions that its chunks answer, and the themes that chunks
+// with such questions have in common (internal/methods/gem, internal/methods/gem/questions,
+// internal/methods/gem/themes). Steps:
 //
 //  1. Pay has the ledger hold the questions of chunks, one call each, and the vectors of them: part by part, in any
 //     order, by any worker. What it has is not paid for again, so that a night pays for the chunks that changed.

@@ -1,5 +1,5 @@
-// Package spectral is the file of the similarity graph of a graphical eigen memory (internal/methods/gem) and of what its
-// spectrum says of each chunk: what a search along edges, a map, and a later build that keeps the spectrum read.
+// Package spectral is the file of the similarity graph of a graphical eigen memory (internal/methods/gem) and of what
+// its spectrum says of each chunk: what a search along edges, a map, and a later build that keeps the spectrum read.
 // Nodes are the chunks, by rising id, and behind them the summaries of themes, in the order of themes.
 //
 //	chunks   ids in increasing order, 16 bytes each      starts  u64 first edge of each node, and one for the end

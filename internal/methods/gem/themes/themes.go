@@ -1,6 +1,6 @@
-// Package themes is the file of the themes of a graphical eigen memory (internal/methods/gem): which chunks each eigenvector
-// puts together, what a summary says of them, and what the spectrum tells. It is one JSON document of a few dozen
-// kilobytes: there are at most a dozen themes, and it is read whole.
+// Package themes is the file of the themes of a graphical eigen memory (internal/methods/gem): which chunks each
+// eigenvector puts together, what a summary says of them, and what the spectrum says. It is one JSON document of a few
+// dozen kilobytes: there are at most a dozen themes, and it is read whole.
 package themes
 
 import (

@@ -27,8 +27,8 @@ type Answer struct {
 	Usage   jsontext.Value // nil where the server sends none
 }
 
-// Decode reads an answer for so many texts; no name may come twice. A vector without an index belongs to the text at its own place. NaN,
-// infinity, and the length of vectors are not checked. Usage is returned beside a Problem too.
+// Decode reads an answer for so many texts; no name may come twice. A vector without an index belongs to the text at
+// its own place. NaN, infinity, and the length of vectors are not checked. Usage is returned beside a Problem too.
 func Decode(body []byte, texts int) (Answer, error) {
 	var read struct {
 		Data []struct {
