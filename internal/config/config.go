@@ -18,8 +18,7 @@ import (
 	"github.com/unweaver/unweaver/internal/model/neural"
 )
 
-// Config is the whole file. What a build is computed from has the types of package corpus: their JSON names are the
-// keys.
+// Config is the whole file. What a build is computed from has the types of package core: their JSON names are the keys.
 type Config struct {
 	Engine   Engine           `yaml:"engine"`
 	QueryAPI QueryAPI         `yaml:"query_api"`

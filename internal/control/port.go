@@ -203,7 +203,7 @@ type Control interface {
 	Overlay(ctx context.Context, index string) (Overlaid, error)
 	// Move changes what is served, or what is kept, among the generations that are there. It is an operation.
 	Move(ctx context.Context, r MoveRequest) (core.Move, error)
-	// Difference tells what changed from one generation to another; see releases.Difference for names left empty.
+	// Difference returns what changed from one generation to another; see release.Difference for names left empty.
 	Difference(ctx context.Context, r DifferenceRequest) (core.Difference, error)
 	// Aliases lists the names that are mapped, and suggests pairs.
 	Aliases(ctx context.Context, r AliasesRequest) (core.AliasList, error)

@@ -80,7 +80,7 @@ func FuzzText(f *testing.F)     { fuzz(f, "a.txt") }
 func FuzzGunzip(f *testing.F)   { fuzz(f, "a.csv.gz") }
 
 // A stack without end ends the process, and no test can catch that: the stack is bounded, so that such an input is
-// found at once and kept by the fuzzer. box.TestDamagedFilesAreReadOrRefused reads in child processes.
+// found at once and kept by the fuzzer. TestDamagedFilesAreReadOrRefused of package sandbox reads in child processes.
 func FuzzPDF(f *testing.F) {
 	debug.SetMaxStack(64 << 20)
 	fuzz(f, "a.pdf")

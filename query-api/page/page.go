@@ -24,7 +24,7 @@ type file struct {
 	tag     string // of its content, so that a browser asks for it once
 }
 
-// files by path. Those of guard.Open are the same.
+// files by path. Those of middleware.Open are the same.
 var files = map[string]file{
 	"/":               read("index.html", "text/html; charset=utf-8"),
 	"/page/app.js":    read("app.js", "text/javascript; charset=utf-8"),

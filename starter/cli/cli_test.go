@@ -21,7 +21,7 @@ import (
 	"github.com/unweaver/unweaver/starter/cli"
 )
 
-// control is an service.Control that answers what a test gives it and remembers what it was asked.
+// fakeControl is a service.Control that answers what a test gives it and remembers what it was asked.
 type fakeControl struct {
 	schedules []service.Scheduled
 	triggered service.Triggered

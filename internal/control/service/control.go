@@ -1,6 +1,6 @@
 // Package service is what the command line asks for: start, watch and steer runs, list and restore generations, probe
-// the installation. Service does it over Temporal and the stores; admin carries it over HTTP where one process owns
-// them.
+// the installation. Service does it over Temporal and the stores; package httpapi carries it over HTTP where one
+// process owns them.
 package service
 
 import (
@@ -21,59 +21,59 @@ import (
 	"github.com/unweaver/unweaver/internal/pipeline/runlog"
 )
 
-// Package port says what is asked for; who does it has the names here, too.
+// The names of package control, which says what is asked for: callers of Service need one import.
 type (
-	// IndexRequest is that of package port.
+	// IndexRequest is that of package control.
 	IndexRequest = control.IndexRequest
-	// AuditRequest is that of package port.
+	// AuditRequest is that of package control.
 	AuditRequest = control.AuditRequest
-	// MoveRequest is that of package port.
+	// MoveRequest is that of package control.
 	MoveRequest = control.MoveRequest
-	// BranchRequest is that of package port.
+	// BranchRequest is that of package control.
 	BranchRequest = control.BranchRequest
-	// Overlaid is that of package port.
+	// Overlaid is that of package control.
 	Overlaid = control.Overlaid
-	// DifferenceRequest is that of package port.
+	// DifferenceRequest is that of package control.
 	DifferenceRequest = control.DifferenceRequest
-	// AliasesRequest is that of package port.
+	// AliasesRequest is that of package control.
 	AliasesRequest = control.AliasesRequest
-	// LettersRequest is that of package port.
+	// LettersRequest is that of package control.
 	LettersRequest = control.LettersRequest
-	// BackfillRequest is that of package port.
+	// BackfillRequest is that of package control.
 	BackfillRequest = control.BackfillRequest
-	// BackfillStarted is that of package port.
+	// BackfillStarted is that of package control.
 	BackfillStarted = control.BackfillStarted
-	// BackfillNamed is that of package port.
+	// BackfillNamed is that of package control.
 	BackfillNamed = control.BackfillNamed
-	// PurgeRequest is that of package port.
+	// PurgeRequest is that of package control.
 	PurgeRequest = control.PurgeRequest
-	// PurgeAnswer is that of package port.
+	// PurgeAnswer is that of package control.
 	PurgeAnswer = control.PurgeAnswer
-	// PurgesRequest is that of package port.
+	// PurgesRequest is that of package control.
 	PurgesRequest = control.PurgesRequest
-	// PurgesAnswer is that of package port.
+	// PurgesAnswer is that of package control.
 	PurgesAnswer = control.PurgesAnswer
-	// ScheduleRequest is that of package port.
+	// ScheduleRequest is that of package control.
 	ScheduleRequest = control.ScheduleRequest
-	// Applied is that of package port.
+	// Applied is that of package control.
 	Applied = control.Applied
-	// Scheduled is that of package port.
+	// Scheduled is that of package control.
 	Scheduled = control.Scheduled
-	// Triggered is that of package port.
+	// Triggered is that of package control.
 	Triggered = control.Triggered
-	// Priority is that of package port.
+	// Priority is that of package control.
 	Priority = control.Priority
-	// Run is that of package port.
+	// Run is that of package control.
 	Run = control.Run
-	// Status is that of package port.
+	// Status is that of package control.
 	Status = control.Status
-	// LimitRequest is that of package port.
+	// LimitRequest is that of package control.
 	LimitRequest = control.LimitRequest
-	// Stopped is that of package port.
+	// Stopped is that of package control.
 	Stopped = control.Stopped
-	// Check is that of package port.
+	// Check is that of package control.
 	Check = control.Check
-	// Control is that of package port.
+	// Control is that of package control.
 	Control = control.Control
 )
 

@@ -12,14 +12,14 @@ import (
 // MaxRows that sides have together, dead ones counted: a row's number has 32 bits.
 const MaxRows = math.MaxUint32
 
-// Rows tells which rows of a side are dead (tomb.File, tomb.Bits). Dead is called by several goroutines.
+// Rows says which rows of a side are dead (deletions.File, deletions.Bits). Dead is called by several goroutines.
 type Rows interface {
 	Dead(row int) bool
 	Count() int // of dead rows
 	Rows() int  // of the side
 }
 
-// Dead is what the dead rows of all sides count (deadstats.File). It is called by several goroutines.
+// Dead is what the dead rows of all sides count (deletedstats.File). It is called by several goroutines.
 type Dead interface {
 	Totals() postings.Totals
 	Frequency(term string) uint64 // of dead rows that hold a term

@@ -158,7 +158,7 @@ func gates(r core.Report) part {
 	return out
 }
 
-// Reasons of the gate of probe questions, which package build gives.
+// Reasons of the gate of probe questions, which package release gives.
 const (
 	recallFell    = "recall"
 	probesInvalid = "probes_invalid"

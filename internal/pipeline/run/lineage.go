@@ -9,7 +9,7 @@ import (
 )
 
 // Lineage finds whether the index is a branch, whose records and collections are named after its base, and notes what
-// the base serves now: what the base publishes from then on, this run does not know of (see releases.Desk, promote).
+// the base serves now: what the base publishes from then on, this run does not know of (see release.Desk, promote).
 func (r *Run) Lineage(ctx context.Context, fixed *Plan) error {
 	base, err := r.Index.Base(ctx)
 	if err != nil || base.Name == r.Index.Name {

@@ -1,7 +1,7 @@
 // Package runlog reads how runs stand and what became of them, from what the stores hold: reports, which lie with the
 // artifacts, and the state, accounts and problems of runs that go on, which their processes write to the coordination
-// store. It asks no engine. A run that was ended from outside looks here as it stood then: package ops, which asks the
-// engine too, tells that.
+// store. It asks no engine. A run that was ended from outside looks here as it stood then: control/service,
+// which asks the engine too, says that it ended.
 package runlog
 
 import (

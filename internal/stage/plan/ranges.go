@@ -83,7 +83,7 @@ func frameAt(reader *artifact.Reader, row int64) string {
 	return ""
 }
 
-// objectOf is the object that the document of that key is of, or a row of: corpus.ObjectKey and corpus.RowKey undone.
+// objectOf is the object that the document of that key is of, or a row of: core.ObjectKey and core.RowKey undone.
 func objectOf(document string) string {
 	object, _, _ := strings.Cut(document, "#")
 	return strings.NewReplacer("%23", "#", "%25", "%").Replace(object)

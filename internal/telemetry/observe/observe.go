@@ -1,6 +1,6 @@
-// Package observe tells an Observer of every call that leaves the process for a store or a model server: decorators of
-// the ports, put around the adapters by the wiring. What it tells are names, codes, counts and times, never text or
-// keys of documents. It computes nothing and imports no library of metrics or traces.
+// Package observe reports to an Observer every call that leaves the process for a store or a model server: decorators
+// of the ports, put around the adapters by internal/app. What it reports are names, codes, counts and times, never text
+// or keys of documents. It computes nothing and imports no library of metrics or traces.
 package observe
 
 import (
