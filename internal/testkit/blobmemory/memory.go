@@ -22,7 +22,8 @@ import (
 type Store struct {
 	mu      sync.RWMutex
 	objects map[string]object
-	version int64 // of the last write: an ETag is never used twice
+	version int64     // of the last write: an ETag is never used twice
+	written time.Time // of the last write: no two have one time, so that the newest is known
 }
 
 type object struct {
@@ -39,7 +40,7 @@ func New() *Store { return &Store{objects: map[string]object{}} }
 func (s *Store) Clone() *Store {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	return &Store{objects: maps.Clone(s.objects), version: s.version}
+	return &Store{objects: maps.Clone(s.objects), version: s.version, written: s.written}
 }
 
 // Location implements blob.Store.
@@ -71,7 +72,12 @@ func (s *Store) Put(ctx context.Context, key string, body io.Reader, size int64,
 		return blob.Info{}, s.precondition("write", key)
 	}
 	s.version++
-	info := blob.Info{Key: key, Size: int64(len(raw)), ETag: fmt.Sprintf("%x", s.version), Modified: time.Now()}
+	if now := time.Now(); now.After(s.written) {
+		s.written = now
+	} else {
+		s.written = s.written.Add(1)
+	}
+	info := blob.Info{Key: key, Size: int64(len(raw)), ETag: fmt.Sprintf("%x", s.version), Modified: s.written}
 	s.objects[key] = object{raw, info}
 	return info, nil
 }
