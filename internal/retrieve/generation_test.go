@@ -195,7 +195,12 @@ func TestWhatCannotBeOpenedSaysWhyAndLeavesNothingMapped(t *testing.T) {
 	}{
 		"no split": {
 			retrievetest.Options{Edit: func(m *core.Manifest) { m.Segments.Splits = nil }}, nil, fault.SegmentDamage,
-			"no live mention",
+			"names no split (make it again from what was paid for: unweaver index --rebuild --index sample)",
+		},
+		"neither splits nor class runs": {
+			retrievetest.Options{Edit: func(m *core.Manifest) {
+				m.Segments.Splits, m.Segments.Runs, m.Segments.Tombs, m.Segments.DeadStats = nil, nil, nil, nil
+			}}, nil, fault.SegmentDamage, "index --rebuild --index sample",
 		},
 		"the class run is gone": {
 			retrievetest.Options{Edit: func(m *core.Manifest) { m.Segments.Runs[0].Segment = missing }},

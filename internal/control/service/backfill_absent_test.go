@@ -20,7 +20,9 @@ func TestABackfillThatTheEngineDoesNotRunEnds(t *testing.T) {
 	spec := b.spec("docs")
 	digest, err := b.art.PutSpec(ctx, spec)
 	b.must(err)
-	sha, err := b.art.PutManifest(ctx, &core.Manifest{Index: "docs", Generation: "g1", Seq: 1, Spec: digest})
+	sha, err := b.art.PutManifest(ctx, &core.Manifest{
+		Format: core.ManifestFormat, Index: "docs", Generation: "g1", Seq: 1, Spec: digest,
+	})
 	b.must(err)
 	_, err = blob.WriteJSON(ctx, b.art.Store, b.art.CurrentKey(),
 		core.Pointer{Generation: "g1", Manifest: sha, Seq: 1, Epoch: 1}, blob.Cond{})

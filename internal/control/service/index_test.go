@@ -298,7 +298,9 @@ func TestNamesThatCannotBeBuilt(t *testing.T) {
 // publish makes a generation that lists know.
 func publish(b *bench, generation string) {
 	b.t.Helper()
-	sha, err := b.art.PutManifest(b.t.Context(), &core.Manifest{Index: "docs", Generation: generation})
+	sha, err := b.art.PutManifest(b.t.Context(), &core.Manifest{
+		Format: core.ManifestFormat, Index: "docs", Generation: generation,
+	})
 	b.must(err)
 	ref := core.GenerationRef{Manifest: sha, Seq: 1, State: "published"}
 	_, err = blob.WriteJSON(

@@ -20,7 +20,9 @@ func TestARoundOfRetryFailedIsABuildOfWhatFailed(t *testing.T) {
 	}
 	digest, err := b.art.PutSpec(t.Context(), b.spec("docs"))
 	b.must(err)
-	sha, err := b.art.PutManifest(t.Context(), &core.Manifest{Index: "docs", Generation: "g1", Seq: 1, Spec: digest})
+	sha, err := b.art.PutManifest(t.Context(), &core.Manifest{
+		Format: core.ManifestFormat, Index: "docs", Generation: "g1", Seq: 1, Spec: digest,
+	})
 	b.must(err)
 	_, err = blob.WriteJSON(t.Context(), b.art.Store, b.art.CurrentKey(),
 		core.Pointer{Generation: "g1", Manifest: sha, Seq: 1, Epoch: 1}, blob.Cond{})
@@ -69,7 +71,9 @@ func TestADiscardedLetterIsRecorded(t *testing.T) {
 	ctx := service.WithOperator(t.Context(), core.Operator{By: "ada@desk"})
 	digest, err := b.art.PutSpec(ctx, b.spec("docs"))
 	b.must(err)
-	sha, err := b.art.PutManifest(ctx, &core.Manifest{Index: "docs", Generation: "g1", Seq: 1, Spec: digest})
+	sha, err := b.art.PutManifest(ctx, &core.Manifest{
+		Format: core.ManifestFormat, Index: "docs", Generation: "g1", Seq: 1, Spec: digest,
+	})
 	b.must(err)
 	_, err = blob.WriteJSON(ctx, b.art.Store, b.art.CurrentKey(),
 		core.Pointer{Generation: "g1", Manifest: sha, Seq: 1, Epoch: 1}, blob.Cond{})
