@@ -4,7 +4,7 @@ import (
 	"errors"
 	"testing"
 
-	"github.com/unweaver/unweaver/internal/control/service"
+	"github.com/unweaver/unweaver/internal/control"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/pipeline/run"
@@ -32,7 +32,7 @@ func TestABackfillThatTheEngineDoesNotRunEnds(t *testing.T) {
 		b.must(err)
 		return found.Status
 	}
-	request := service.BackfillRequest{Index: "docs", Name: "old", Choice: core.BackfillChoice{Prefix: "old/"}}
+	request := control.BackfillRequest{Index: "docs", Name: "old", Choice: core.BackfillChoice{Prefix: "old/"}}
 	b.temporal.refuses = errors.New("no room")
 	if _, err := b.Backfill(ctx, request); err == nil || status() != core.StatusFailed {
 		t.Errorf("%v; it is %s", err, status())
@@ -44,7 +44,7 @@ func TestABackfillThatTheEngineDoesNotRunEnds(t *testing.T) {
 		t.Fatalf("it is %s", status())
 	}
 	b.temporal.executions[workflows.BackfillID("docs", "old")] = terminated
-	named := service.BackfillNamed{Index: "docs", Name: "old"}
+	named := control.BackfillNamed{Index: "docs", Name: "old"}
 	wants(t, b.PauseBackfill(ctx, named), fault.RunEnded, "does not run it", "resume, or cancel")
 	b.must(b.CancelBackfill(ctx, named))
 	if status() != core.StatusCancelled {
