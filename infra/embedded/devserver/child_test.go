@@ -38,20 +38,20 @@ var silent = log.NewStructuredLogger(slog.New(slog.DiscardHandler))
 
 // logged collects what a server logs.
 type logged struct {
-	mu sync.Mutex
-	bytes.Buffer
+	mu  sync.Mutex
+	all bytes.Buffer // not embedded: its ReadFrom takes no lock
 }
 
 func (l *logged) Write(raw []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.Buffer.Write(raw)
+	return l.all.Write(raw)
 }
 
 func (l *logged) String() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.Buffer.String()
+	return l.all.String()
 }
 
 func options(program, dir string) (Options, *logged) {
