@@ -61,7 +61,8 @@ func engineOf(t *testing.T, dir string) int {
 	t.Helper()
 	for begin := time.Now(); time.Since(begin) < time.Minute; time.Sleep(10 * time.Millisecond) {
 		raw, err := os.ReadFile(filepath.Join(dir, "engine.pid"))
-		if pid, perr := strconv.Atoi(strings.TrimSpace(string(raw))); err == nil && perr == nil && pid > 0 {
+		number, _, _ := strings.Cut(string(raw), " ")
+		if pid, perr := strconv.Atoi(number); err == nil && perr == nil && pid > 0 {
 			return pid
 		}
 	}
