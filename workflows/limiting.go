@@ -24,10 +24,11 @@ func (r *run) listenLimits(ctx workflow.Context) error {
 			return err
 		}
 	}
-	return workflow.SetUpdateHandlerWithOptions(ctx, UpdateBudget, acknowledged(r.obeyBudget), workflow.UpdateHandlerOptions{
+	options := workflow.UpdateHandlerOptions{
 		Validator:   r.mayBudget,
 		Description: "what the run may pay for, from its beginning",
-	})
+	}
+	return workflow.SetUpdateHandlerWithOptions(ctx, UpdateBudget, acknowledged(r.obeyBudget), options)
 }
 
 // mayLimit refuses a run that makes no calls, or none any more.

@@ -59,7 +59,8 @@ func TestNoRunCompletesOnAnAnswerThatHoldsNothing(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			f := newFake(3)
 			f.planned.Repair, f.imports, f.enrich = 2, true, 2
-			build, workflow := workflows.Build{Index: "i", Generation: "g", Shape: workflows.DefaultShape()}, workflows.BuildIndexName
+			build := workflows.Build{Index: "i", Generation: "g", Shape: workflows.DefaultShape()}
+			workflow := workflows.BuildIndexName
 			var input any = build
 			switch name {
 			case workflows.SealRestore:
