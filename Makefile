@@ -166,6 +166,9 @@ storm: build ## 200 kills of builds on the embedded stack, 60 on the servers of 
 	UNWEAVER_TEST_NIGHTLY=1 UNWEAVER_TEST_BIN=$(BIN) UNWEAVER_STORM=$(KILLS) UNWEAVER_STORM_OUT=$(BIN)/storm $(GO) test -count=1 -timeout 120m -v \
 	  -run 'TestKilledInEveryStage|TestEveryPartOfAClusterIsKilledInTurn|TestAWorkerThatWasFrozen|TestBadConnections' ./infra/embedded/e2e
 
+size: ## lines of each room against its budget, lines of tests, words of the docs
+	@infra/size.sh
+
 compose-check: ## validate docker-compose.yml, its configuration and the images' Dockerfile
 	$(GO) test -count=1 ./infra
 	@if docker compose version >/dev/null 2>&1; then \
@@ -176,4 +179,4 @@ compose-check: ## validate docker-compose.yml, its configuration and the images'
 clean: ## remove what was built
 	rm -rf $(BIN) $(TOOLS) dist
 
-.PHONY: help build build-embedded engine demo nights dev page browser test test-servers nightly clients api-contract check check-vet check-lint fuzz secrets release release-check vulnerabilities docs histories bench storm servers servers-down compose-check clean
+.PHONY: size help build build-embedded engine demo nights dev page browser test test-servers nightly clients api-contract check check-vet check-lint fuzz secrets release release-check vulnerabilities docs histories bench storm servers servers-down compose-check clean

@@ -18,10 +18,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/unweaver/unweaver/internal/testkit/storm"
 	"github.com/unweaver/unweaver/internal/control/service"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/testkit/modeltest"
+	"github.com/unweaver/unweaver/internal/testkit/storm"
 )
 
 // What `make bench` measures: make bench BENCH="-data DIR -scales 1,10,100 -serve".

@@ -8,12 +8,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/unweaver/unweaver/internal/testkit/storm"
-	"github.com/unweaver/unweaver/internal/testkit/storm/proxy"
 	"github.com/unweaver/unweaver/internal/control/service"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/testkit/longtest"
 	"github.com/unweaver/unweaver/internal/testkit/modeltest"
+	"github.com/unweaver/unweaver/internal/testkit/storm"
+	"github.com/unweaver/unweaver/internal/testkit/storm/proxy"
 	"github.com/unweaver/unweaver/workflows"
 )
 

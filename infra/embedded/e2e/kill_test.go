@@ -10,9 +10,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/unweaver/unweaver/internal/testkit/storm"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/testkit/longtest"
+	"github.com/unweaver/unweaver/internal/testkit/storm"
 	"github.com/unweaver/unweaver/workflows"
 )
 

@@ -1,6 +1,6 @@
 // Package openai is the model adapter for OpenAI-compatible endpoints, on net/http. It repeats no request: the engine
 // does. Every request has a deadline, and a body that stops coming ends it earlier. Errors name the address and what
-// came back; those of requests that the server answered are model.AnsweredErrors, with the usage beside them.
+// came back; those of requests that the server answered are marked by model.AnsweredError, with the usage beside them.
 package openai
 
 import (
