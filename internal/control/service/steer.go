@@ -168,9 +168,12 @@ func (s *Service) lost(ctx context.Context, index, generation string) error {
 	return run.MendLease(ctx, s.artifacts(index))
 }
 
-// command sends an update to the workflow of a run and waits until it is obeyed. answer, where not nil,
-// takes what the workflow says; one of before says nothing.
+// command sends an update to the workflow of a run and waits until it is obeyed. answer takes what the
+// workflow says; it is decoded also where nil, which is what shows that a worker of the installation gave it.
 func (s *Service) command(ctx context.Context, work, update string, answer any, args ...any) error {
+	if answer == nil {
+		answer = &workflows.Receipt{}
+	}
 	bounded, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	handle, err := s.Client.UpdateWorkflow(bounded, client.UpdateWorkflowOptions{
