@@ -114,6 +114,9 @@ func run(ctx context.Context, source config.Source, log *slog.Logger) (err error
 	stores.Observe(process)
 	stores.Bar(cache)
 	defer func() { err = errors.Join(err, stores.Close()) }()
+	if err := engine.KeepKey(ctx, stores.Artifacts, cfg.Engine); err != nil {
+		return err
+	}
 	client, err := engine.Dial(ctx, cfg.Engine, log)
 	if err != nil {
 		return err

@@ -80,7 +80,7 @@ func (r *run) chunk(ctx context.Context, unit int, units []plan.Unit) (chunk.Res
 	in := chunk.In{
 		Spec: r.spec, Corpus: r.corpus, Artifacts: r.art, Scratch: r.scratch, Plan: r.rows(), Unit: unit,
 		From: units[unit].From, To: units[unit].To, OnProgress: func(int64) {}, Limits: r.limits,
-		Parser: document.Here{Limits: r.limits},
+		Parser: documenttest.Here{Limits: r.limits},
 	}
 	if r.keeps {
 		in.Parent = r.parent
@@ -362,36 +362,6 @@ func TestHashesDoNotDependOnUnits(t *testing.T) {
 	whole, err := r.chunk(t.Context(), 0, []plan.Unit{{From: 0, To: units[len(units)-1].To}})
 	if err != nil || whole.Counts.Documents != 6_000 || whole.Hashes != parts {
 		t.Errorf("%d documents, hashes equal: %v, %v", whole.Counts.Documents, whole.Hashes == parts, err)
-	}
-}
-
-// The digest changes with what makes chunks, and with nothing that the strategy does not look at.
-func TestTheDigestCoversWhatMakesChunks(t *testing.T) {
-	base := core.Chunking{Strategy: "text", Boundaries: "stable", MaxTokens: 1500}
-	for name, c := range map[string]struct {
-		other core.Chunking
-		same  bool
-	}{
-		"itself": {base, true},
-		"overlap of packed text": {
-			core.Chunking{Strategy: "text", Boundaries: "stable", MaxTokens: 1500, Overlap: 9}, true,
-		},
-		"tokens":          {core.Chunking{Strategy: "text", Boundaries: "stable", MaxTokens: 1499}, false},
-		"boundaries":      {core.Chunking{Strategy: "text", Boundaries: "packed", MaxTokens: 1500}, false},
-		"strategy":        {core.Chunking{Strategy: "fixed", Boundaries: "stable", MaxTokens: 1500}, false},
-		"whole documents": {core.Chunking{Strategy: "document", MaxTokens: 1500}, false},
-	} {
-		if (chunk.Digest(base) == chunk.Digest(c.other)) != c.same {
-			t.Errorf("%s: digests equal is not %v", name, c.same)
-		}
-	}
-	fixed := core.Chunking{Strategy: "fixed", MaxTokens: 1500, Overlap: 128}
-	other := fixed
-	other.Overlap = 0
-	if chunk.Digest(fixed) == chunk.Digest(other) ||
-		chunk.Digest(core.Chunking{Strategy: "document", MaxTokens: 1}) !=
-			chunk.Digest(core.Chunking{Strategy: "document"}) {
-		t.Error("overlap of windows counts, tokens of whole documents do not")
 	}
 }
 
