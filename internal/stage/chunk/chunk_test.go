@@ -285,7 +285,8 @@ func TestProblemsOfDocumentsAreRecorded(t *testing.T) {
 			t.Errorf("%s: %q, told %q; want %q", key, d.Problem, told[key], want[key])
 		}
 	}
-	if res.Listed != 10 || res.Counts.Documents != 1 || res.Empty != 2 || res.Failed != 7 || res.ProblemCount != 9 {
+	if res.Listed != 10 || res.Counts.Documents != 1 || res.Empty != 2 || res.Failed != 7 || res.ProblemCount != 9 ||
+		res.Unadded != 9 {
 		t.Errorf("%+v", res)
 	}
 	key := stagetest.Stored(t, r.art.Store, chunk.ProblemsKey(r.scratch, 0))
