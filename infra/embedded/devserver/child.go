@@ -217,7 +217,7 @@ func (s *Server) launch() (*exec.Cmd, *childLog, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	command := exec.Command(s.options.Program, Arguments(s.files.path(databaseFile), s.port)...)
+	command := exec.Command(s.options.Program, Arguments(databaseFile, s.port)...)
 	command.Dir = s.options.Dir
 	command.Env = environment()
 	command.Stdout, command.Stderr = log, log
@@ -235,7 +235,9 @@ func (s *Server) launch() (*exec.Cmd, *childLog, error) {
 	return command, log, nil
 }
 
-// Arguments are those of temporal for a server on 127.0.0.1: nothing of the user's own configuration of it counts.
+// Arguments are those of temporal for a server on 127.0.0.1: nothing of the user's own configuration of it counts. The
+// server reads the name of the data base as a URI: one with another character than letters, digits, / and . is escaped
+// or, better, relative.
 func Arguments(database string, port int) []string {
 	out := []string{
 		"server", "start-dev", "--headless", "--ip", localhost, "--port", fmt.Sprint(port), "--namespace", Namespace,

@@ -124,7 +124,10 @@ func knows(t *testing.T, c client.Client, id string) bool {
 }
 
 func TestAKilledEngineIsStartedAgainAndHasLostNothing(t *testing.T) {
-	dir := t.TempDir()
+	dir := filepath.Join(t.TempDir(), "c#x?y%41 z") // a name that a URI would read otherwise
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
 	with, log := options(real(t), dir)
 	server := start(t, with)
 	c := dial(t, server)
