@@ -115,8 +115,8 @@ func (a *Activities) begun(ctx context.Context, work *upkeep.Run) (string, error
 }
 
 // NoteBackfill writes down how a backfill stands.
-func (a *Activities) NoteBackfill(ctx context.Context, note workflows.BackfillNote) error {
-	return a.filling(ctx, note.Build, func(ctx context.Context, work *upkeep.Run) error {
+func (a *Activities) NoteBackfill(ctx context.Context, note workflows.BackfillNote) (workflows.Receipt, error) {
+	err := a.filling(ctx, note.Build, func(ctx context.Context, work *upkeep.Run) error {
 		return work.NoteBackfill(ctx, func(state *core.BackfillState) {
 			state.Status, state.Code, state.Detail = note.Status, "", ""
 			last := len(state.Builds) - 1
@@ -128,6 +128,7 @@ func (a *Activities) NoteBackfill(ctx context.Context, note workflows.BackfillNo
 			}
 		})
 	}, false)
+	return workflows.Receipt{}, err
 }
 
 // EndBackfill records how a backfill ends, or that it pauses or waits.

@@ -24,3 +24,13 @@ func TestRegisteredNamesAreTheGoldenOnes(t *testing.T) {
 		t.Errorf("got %v\nwant %v", got, want)
 	}
 }
+
+// What an activity returns is what the codec seals: one without a value could be answered by everybody.
+func TestEveryActivityReturnsAValue(t *testing.T) {
+	typ := reflect.TypeFor[*activities.Activities]()
+	for i := range typ.NumMethod() {
+		if of := typ.Method(i); of.Type.NumOut() != 2 || of.Type.Out(0).Kind() == reflect.Pointer {
+			t.Errorf("%s returns no value, or one that may be nil", of.Name)
+		}
+	}
+}

@@ -75,9 +75,9 @@ func (a *Activities) told(ctx context.Context, work *upkeep.Run, end workflows.E
 
 // SendNotice posts to the webhook of an index how a run ended or that it paused, as this worker's own configuration
 // has it.
-func (a *Activities) SendNotice(ctx context.Context, in workflows.Notice) (err error) {
+func (a *Activities) SendNotice(ctx context.Context, in workflows.Notice) (_ workflows.Receipt, err error) {
 	if err := checkBuild(in.Build, "notice", false); err != nil {
-		return a.refuse(err)
+		return workflows.Receipt{}, a.refuse(err)
 	}
 	defer a.Due.set(in.Build, in.Status, false)
 	defer func() {
@@ -87,12 +87,12 @@ func (a *Activities) SendNotice(ctx context.Context, in workflows.Notice) (err e
 	}()
 	defer parallel.Caught(&err)
 	if a.Notify == nil {
-		return nil
+		return workflows.Receipt{}, nil
 	}
 	hook := a.Notify(in.Index)
 	event, wanted := hook.Wants(in.Status, in.Reason)
 	if !wanted { // the configuration changed since
-		return nil
+		return workflows.Receipt{}, nil
 	}
 	work := job(in.Build).Name()
 	body := webhook.Body{
@@ -110,7 +110,7 @@ func (a *Activities) SendNotice(ctx context.Context, in workflows.Notice) (err e
 		outcome = telemetry.Code(err)
 	}
 	a.Telemetry.Count(telemetry.Notices, 1, event, outcome)
-	return err
+	return workflows.Receipt{}, err
 }
 
 // notSent maps the error for the engine: history holds no text.

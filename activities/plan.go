@@ -33,6 +33,7 @@ func (a *Activities) RepairPart(ctx context.Context, u workflows.Unit) (workflow
 }
 
 // SealRepair records that the stores hold everything again.
-func (a *Activities) SealRepair(ctx context.Context, b workflows.Build) error {
-	return a.unit(ctx, b, core.StageRepair, func(ctx context.Context, run *upkeep.Run) error { return run.Restored(ctx) })
+func (a *Activities) SealRepair(ctx context.Context, b workflows.Build) (workflows.Receipt, error) {
+	err := a.unit(ctx, b, core.StageRepair, func(ctx context.Context, run *upkeep.Run) error { return run.Restored(ctx) })
+	return workflows.Receipt{}, err
 }

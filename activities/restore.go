@@ -58,8 +58,9 @@ func (a *Activities) RestorePart(ctx context.Context, u workflows.Unit) (workflo
 }
 
 // SealRestore fails where segments of the current generation are damaged, and tells which.
-func (a *Activities) SealRestore(ctx context.Context, b workflows.Build) error {
-	return a.bare(ctx, b, func(ctx context.Context, run *upkeep.Run) error { return run.SealRestore(ctx) }, true)
+func (a *Activities) SealRestore(ctx context.Context, b workflows.Build) (workflows.Receipt, error) {
+	err := a.bare(ctx, b, func(ctx context.Context, run *upkeep.Run) error { return run.SealRestore(ctx) }, true)
+	return workflows.Receipt{}, err
 }
 
 // EndRestore loads the collections, renews the mirror and records the end. It tells whether a webhook is to be told.

@@ -111,8 +111,9 @@ func (a *Activities) LoadPart(ctx context.Context, u workflows.Unit) (workflows.
 }
 
 // ImportVectors has the vector store import what load wrote for collections that are new.
-func (a *Activities) ImportVectors(ctx context.Context, b workflows.Build) error {
-	return a.unit(ctx, b, "load", func(ctx context.Context, work *upkeep.Run) error { return work.Import(ctx) })
+func (a *Activities) ImportVectors(ctx context.Context, b workflows.Build) (workflows.Receipt, error) {
+	err := a.unit(ctx, b, "load", func(ctx context.Context, work *upkeep.Run) error { return work.Import(ctx) })
+	return workflows.Receipt{}, err
 }
 
 // WritePiece writes one split, or one class run.
@@ -134,8 +135,9 @@ func (a *Activities) EnrichPart(ctx context.Context, u workflows.Unit) (workflow
 }
 
 // SealEnrichment writes the files of the enrichments.
-func (a *Activities) SealEnrichment(ctx context.Context, b workflows.Build) error {
-	return a.unit(ctx, b, "enrich", func(ctx context.Context, work *upkeep.Run) error { return work.SealEnrichment(ctx) })
+func (a *Activities) SealEnrichment(ctx context.Context, b workflows.Build) (workflows.Receipt, error) {
+	err := a.unit(ctx, b, "enrich", func(ctx context.Context, work *upkeep.Run) error { return work.SealEnrichment(ctx) })
+	return workflows.Receipt{}, err
 }
 
 // VerifyPart checks one partition's records and vectors, or one shard's vectors.

@@ -11,14 +11,15 @@ import (
 )
 
 // BeginStage closes the stage before and starts the next in the run's state.
-func (a *Activities) BeginStage(ctx context.Context, in workflows.StageState) error {
+func (a *Activities) BeginStage(ctx context.Context, in workflows.StageState) (workflows.Receipt, error) {
 	if err := checkBuild(in.Build, in.Stage, true); err != nil { // it is logged below
-		return a.refuse(err)
+		return workflows.Receipt{}, a.refuse(err)
 	}
 	a.Log.Info("stage begins", "run_id", job(in.Build).Name(), "stage", in.Stage, "total", in.Total)
-	return a.short(ctx, in.Build, in.Stage, func(ctx context.Context, work *upkeep.Run) error {
+	err := a.short(ctx, in.Build, in.Stage, func(ctx context.Context, work *upkeep.Run) error {
 		return work.BeginStage(ctx, holder(ctx), in.Stage, in.Total)
 	})
+	return workflows.Receipt{}, err
 }
 
 // EndBuild records how a build ends, or that it pauses. A build that ends gives its lease back. It tells whether a

@@ -81,6 +81,14 @@ func answers(
 	return server, err
 }
 
+// connect connects to the engine with the installation's codec key; with another one runs would end.
+func connect(ctx context.Context, place config.Engine, stores *app.Stores, log *slog.Logger) (client.Client, error) {
+	if err := engine.KeepKey(ctx, stores.Artifacts, place); err != nil {
+		return nil, err
+	}
+	return engine.Dial(ctx, place, log)
+}
+
 func run(ctx context.Context, source config.Source, log *slog.Logger) (err error) {
 	cfg, err := config.Load(source)
 	if err != nil {
@@ -114,7 +122,7 @@ func run(ctx context.Context, source config.Source, log *slog.Logger) (err error
 	stores.Observe(process)
 	stores.Bar(cache)
 	defer func() { err = errors.Join(err, stores.Close()) }()
-	client, err := engine.Dial(ctx, cfg.Engine, log)
+	client, err := connect(ctx, cfg.Engine, stores, log)
 	if err != nil {
 		return err
 	}

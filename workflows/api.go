@@ -200,6 +200,10 @@ type Steer struct {
 	NewLimits *Limits `json:"new_limits,omitempty"`
 }
 
+// Receipt is returned by what has nothing else to say, an activity or a command: an answer that holds nothing could be
+// given by everybody who reaches the engine, whether they have the codec's key or not.
+type Receipt struct{}
+
 // Stopped is the answer to a pause and to a cancel, and what SteerRun tells of one.
 type Stopped struct {
 	// InFlight counts the calls to models that were sent and not answered when the command bound: they are paid for and

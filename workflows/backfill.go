@@ -90,7 +90,7 @@ func (b *backfill) work(ctx workflow.Context) (End, error) {
 
 func (b *backfill) note(ctx workflow.Context, note BackfillNote) error {
 	note.Build = b.Build
-	return workflow.ExecuteActivity(quick(ctx, b.Build), NoteBackfill, note).Get(ctx, nil)
+	return execute(quick(ctx, b.Build), NoteBackfill, note, nil)
 }
 
 // publish begins builds until one comes to something.

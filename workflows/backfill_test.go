@@ -60,11 +60,11 @@ func (f *filling) register(to registry) {
 		f.mu.Unlock()
 		return aimed, f.call(workflows.AimBackfill)
 	})
-	reg(workflows.NoteBackfill, func(_ context.Context, note workflows.BackfillNote) error {
+	reg(workflows.NoteBackfill, func(_ context.Context, note workflows.BackfillNote) (workflows.Receipt, error) {
 		f.mu.Lock()
 		f.notes = append(f.notes, note)
 		f.mu.Unlock()
-		return f.call(workflows.NoteBackfill)
+		return workflows.Receipt{}, f.call(workflows.NoteBackfill)
 	})
 	reg(workflows.EndBackfill, func(_ context.Context, end workflows.End) (workflows.Ended, error) {
 		f.fake.mu.Lock()

@@ -87,7 +87,7 @@ func (c Capacity) bounded(want, unknown, most int) int {
 // measure asks what the fleet can do; where that fails, what was known before stands.
 func measure(ctx workflow.Context, b Build, before Capacity) Capacity {
 	var now Capacity
-	if err := workflow.ExecuteActivity(measuring(ctx), MeasureFleet, b).Get(ctx, &now); err != nil {
+	if err := execute(measuring(ctx), MeasureFleet, b, &now); err != nil {
 		return before
 	}
 	return now

@@ -72,12 +72,6 @@ var waited = map[string]bool{
 	codeStalled:            true,
 }
 
-// Waited tells whether a run waits by itself for what this code stands for to end, before it needs a person.
-func Waited(code string) bool { return waited[code] }
-
-// Pausing tells whether a failure with this code pauses a run; any other ends it.
-func Pausing(code string) bool { return pausing[code] }
-
 // halting tells whether a unit that ends with this code stops its stage without failing it. A cancelled run's
 // activities may find the stop in the control record before their cancellation reaches them.
 func halting(code string) bool { return pausing[code] || code == codeCancelled }

@@ -16,7 +16,7 @@ func (r *run) listen(ctx workflow.Context) error {
 			Validator:   r.mayPause,
 			Description: "what is in flight is paid for and kept, nothing new is asked",
 		}),
-		workflow.SetUpdateHandlerWithOptions(ctx, UpdateResume, r.obeyResume, workflow.UpdateHandlerOptions{
+		workflow.SetUpdateHandlerWithOptions(ctx, UpdateResume, acknowledged(r.obeyResume), workflow.UpdateHandlerOptions{
 			Validator:   r.mayResume,
 			Description: "the units that are left are run; a budget may be given",
 		}),
@@ -97,13 +97,18 @@ func (r *run) writeSteer(ctx workflow.Context, steer Steer, told *Stopped) error
 		return refused("the run is being cancelled")
 	}
 	steer.Build = r.Build
-	err := workflow.ExecuteActivity(steering(ctx, r.Build), SteerRun, steer).Get(ctx, told)
+	err := execute(steering(ctx, r.Build), SteerRun, steer, told)
 	below := steer.Command == UpdatePause || steer.Command == UpdateCancel
 	if err == nil && r.below != nil && below {
 		ends := Steer{Build: *r.below, Command: UpdateCancel}
-		err = workflow.ExecuteActivity(steering(ctx, r.Build), SteerRun, ends).Get(ctx, nil)
+		err = execute(steering(ctx, r.Build), SteerRun, ends, nil)
 	}
 	return err
+}
+
+// acknowledged has a command that says nothing answered with a receipt.
+func acknowledged[In any](obey func(workflow.Context, In) error) func(workflow.Context, In) (Receipt, error) {
+	return func(ctx workflow.Context, in In) (Receipt, error) { return Receipt{}, obey(ctx, in) }
 }
 
 // done is the end of what write wrote, unless a later command is being written down already.

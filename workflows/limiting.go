@@ -18,16 +18,17 @@ func (r *run) listenLimits(ctx workflow.Context) error {
 		{UpdateConcurrency, "calls in flight to a model's endpoint from now on, over all workers", r.mayConcurrency},
 		{UpdateRates, "requests and tokens a minute from now on, over all workers", r.mayRates},
 	} {
-		obey := func(ctx workflow.Context, in Limits) error { return r.obeyLimits(ctx, one.name, in) }
+		obey := acknowledged(func(ctx workflow.Context, in Limits) error { return r.obeyLimits(ctx, one.name, in) })
 		options := workflow.UpdateHandlerOptions{Validator: one.may, Description: one.about}
 		if err := workflow.SetUpdateHandlerWithOptions(ctx, one.name, obey, options); err != nil {
 			return err
 		}
 	}
-	return workflow.SetUpdateHandlerWithOptions(ctx, UpdateBudget, r.obeyBudget, workflow.UpdateHandlerOptions{
+	options := workflow.UpdateHandlerOptions{
 		Validator:   r.mayBudget,
 		Description: "what the run may pay for, from its beginning",
-	})
+	}
+	return workflow.SetUpdateHandlerWithOptions(ctx, UpdateBudget, acknowledged(r.obeyBudget), options)
 }
 
 // mayLimit refuses a run that makes no calls, or none any more.

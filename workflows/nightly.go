@@ -52,7 +52,7 @@ func Nightly(ctx workflow.Context, in Night) (NightOutcome, error) {
 		return NightOutcome{}, err
 	}
 	var opened Opened
-	if err := workflow.ExecuteActivity(quick(ctx, in.Build), OpenNight, in).Get(ctx, &opened); err != nil {
+	if err := execute(quick(ctx, in.Build), OpenNight, in, &opened); err != nil {
 		return NightOutcome{}, failedNight(ctx, err)
 	}
 	if opened.By != "" {

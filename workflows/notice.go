@@ -28,7 +28,7 @@ const longestNotice = 24 * time.Hour
 
 // Notify has a webhook told, in a workflow of its own: a receiver that is down holds up no run.
 func Notify(ctx workflow.Context, in Notice) error {
-	return workflow.ExecuteActivity(noticing(ctx), SendNotice, in).Get(ctx, nil)
+	return execute(noticing(ctx), SendNotice, in, nil)
 }
 
 // noticing is for posting to a webhook: each attempt is short, the patience long.
@@ -45,7 +45,7 @@ func noticing(ctx workflow.Context) workflow.Context {
 // that, nor does it fail by it.
 func (r *run) end(ctx workflow.Context, end End) error {
 	var ended Ended
-	if err := workflow.ExecuteActivity(recording(ctx, r.Build), r.endActivity, end).Get(ctx, &ended); err != nil {
+	if err := execute(recording(ctx, r.Build), r.endActivity, end, &ended); err != nil {
 		return err
 	}
 	if !ended.Notify {
@@ -64,7 +64,8 @@ func (r *run) end(ctx workflow.Context, end End) error {
 		Status: end.Status, Reason: end.Reason, At: workflow.Now(ctx).UTC(),
 	}
 	begun := workflow.ExecuteChildWorkflow(detached, NotifyName, notice).GetChildWorkflowExecution()
-	if err := begun.Get(ctx, nil); err != nil && ctx.Err() == nil {
+	var execution workflow.Execution
+	if err := begun.Get(ctx, &execution); err != nil && ctx.Err() == nil {
 		workflow.GetLogger(ctx).Warn("notice not begun", "index", r.Index, "generation", r.Generation)
 	}
 	return nil

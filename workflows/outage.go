@@ -57,7 +57,7 @@ func (r *run) wait(ctx workflow.Context, why cause) (next cause, err error) {
 	end := End{
 		Build: r.Build, Status: statusWaiting, Reason: why.code, Ref: why.ref, Detail: why.detail, Waiting: &about,
 	}
-	noted := workflow.ExecuteActivity(noting(ctx, r.Build), r.endActivity, end).Get(ctx, nil)
+	noted := execute(noting(ctx, r.Build), r.endActivity, end, nil)
 	r.noting = false
 	if noted != nil && ctx.Err() != nil { // else the store that would tell of the wait is what is waited for
 		return cause{}, ctx.Err()

@@ -9,7 +9,7 @@ func Restore(ctx workflow.Context, in Build) (Outcome, error) {
 	return r.execute(ctx, func(ctx workflow.Context) (End, error) {
 		var restored Restored
 		if err := r.pausable(ctx, "open", func(ctx workflow.Context) error {
-			return workflow.ExecuteActivity(quick(ctx, r.Build), OpenRestore, r.Build).Get(ctx, &restored)
+			return execute(quick(ctx, r.Build), OpenRestore, r.Build, &restored)
 		}); err != nil {
 			return End{}, err
 		}

@@ -216,12 +216,21 @@ func (r *run) runUnits(ctx workflow.Context, id string, in StageInput) error {
 // begin writes down that a stage begins.
 func (r *run) begin(ctx workflow.Context, stage string, total int64) error {
 	state := StageState{Build: r.Build, Stage: stage, Total: total}
-	return workflow.ExecuteActivity(quick(ctx, r.Build), BeginStage, state).Get(ctx, nil)
+	return execute(quick(ctx, r.Build), BeginStage, state, nil)
+}
+
+// execute runs an activity and decodes what it returns, also where the caller has no use for it (out is nil): that an
+// answer opens is what shows that a worker with the codec's key gave it.
+func execute(ctx workflow.Context, activity string, in, out any) error {
+	if out == nil {
+		out = &Receipt{}
+	}
+	return workflow.ExecuteActivity(ctx, activity, in).Get(ctx, out)
 }
 
 // once does what is one activity of a run.
 func (r *run) once(ctx workflow.Context, activity string, items int64, input, result any) error {
-	return workflow.ExecuteActivity(batch(ctx, r.Build, activity, items), activity, input).Get(ctx, result)
+	return execute(batch(ctx, r.Build, activity, items), activity, input, result)
 }
 
 // ended describes a run that an error ended.

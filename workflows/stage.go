@@ -145,7 +145,7 @@ func ExtractShard(ctx workflow.Context, in ShardInput) (StageResult, error) {
 		tellStage(ctx, Counted{in.Shard, 0})
 	}
 	unit := Unit{Build: in.Build, Stage: "extract", N: in.Shard, Batch: batches}
-	err = workflow.ExecuteActivity(batch(ctx, in.Build, SealShard, int64(in.Chunks)), SealShard, unit).Get(ctx, nil)
+	err = execute(batch(ctx, in.Build, SealShard, int64(in.Chunks)), SealShard, unit, nil)
 	if why := failure(err); err != nil && ctx.Err() == nil && halting(why.code) {
 		result.Paused, result.Ref, result.Detail = why.code, why.ref, why.detail
 		return result, nil

@@ -166,8 +166,8 @@ func (f *fake) register(to registry) {
 	reg(workflows.PlanBuild, func(context.Context, workflows.Build) (workflows.Planned, error) {
 		return f.planned, f.call(workflows.PlanBuild)
 	})
-	reg(workflows.BeginStage, func(_ context.Context, s workflows.StageState) error {
-		return f.call(workflows.BeginStage + " " + s.Stage)
+	reg(workflows.BeginStage, func(_ context.Context, s workflows.StageState) (workflows.Receipt, error) {
+		return workflows.Receipt{}, f.call(workflows.BeginStage + " " + s.Stage)
 	})
 	reg(workflows.MeasureFleet, func(context.Context, workflows.Build) (workflows.Capacity, error) {
 		err := f.call(workflows.MeasureFleet)
@@ -188,10 +188,18 @@ func (f *fake) register(to registry) {
 	reg(workflows.SealExtraction, func(context.Context, workflows.Build) (workflows.Extracted, error) {
 		return workflows.Extracted{Partitions: 2, Pieces: f.pieces, Enrich: f.enrich}, f.call(workflows.SealExtraction)
 	})
-	reg(workflows.SealEnrichment, func(context.Context, workflows.Build) error { return f.call(workflows.SealEnrichment) })
-	reg(workflows.SealRepair, func(context.Context, workflows.Build) error { return f.call(workflows.SealRepair) })
-	reg(workflows.SealRestore, func(context.Context, workflows.Build) error { return f.call(workflows.SealRestore) })
-	reg(workflows.ImportVectors, func(context.Context, workflows.Build) error { return f.call(workflows.ImportVectors) })
+	reg(workflows.SealEnrichment, func(context.Context, workflows.Build) (workflows.Receipt, error) {
+		return workflows.Receipt{}, f.call(workflows.SealEnrichment)
+	})
+	reg(workflows.SealRepair, func(context.Context, workflows.Build) (workflows.Receipt, error) {
+		return workflows.Receipt{}, f.call(workflows.SealRepair)
+	})
+	reg(workflows.SealRestore, func(context.Context, workflows.Build) (workflows.Receipt, error) {
+		return workflows.Receipt{}, f.call(workflows.SealRestore)
+	})
+	reg(workflows.ImportVectors, func(context.Context, workflows.Build) (workflows.Receipt, error) {
+		return workflows.Receipt{}, f.call(workflows.ImportVectors)
+	})
 	for _, name := range unitActivities {
 		reg(name, func(_ context.Context, u workflows.Unit) (workflows.UnitResult, error) {
 			if u.Fence != fence {
@@ -211,11 +219,11 @@ func (f *fake) register(to registry) {
 			return workflows.Ended{Notify: f.notify}, f.call(workflows.EndBuild)
 		})
 	}
-	reg(workflows.SendNotice, func(_ context.Context, n workflows.Notice) error {
+	reg(workflows.SendNotice, func(_ context.Context, n workflows.Notice) (workflows.Receipt, error) {
 		f.mu.Lock()
 		f.noticed = append(f.noticed, n)
 		f.mu.Unlock()
-		return f.call(workflows.SendNotice)
+		return workflows.Receipt{}, f.call(workflows.SendNotice)
 	})
 	reg(workflows.OpenRestore, func(_ context.Context, b workflows.Build) (workflows.Restored, error) {
 		b.Fence = fence
@@ -228,7 +236,9 @@ func (f *fake) register(to registry) {
 		in.Fence = fence
 		return workflows.Restored{Build: in.Build, Parts: 3}, f.call(workflows.OpenAudit)
 	})
-	reg(workflows.SealAudit, func(context.Context, workflows.Build) error { return f.call(workflows.SealAudit) })
+	reg(workflows.SealAudit, func(context.Context, workflows.Build) (workflows.Receipt, error) {
+		return workflows.Receipt{}, f.call(workflows.SealAudit)
+	})
 	reg(workflows.SteerRun, func(_ context.Context, s workflows.Steer) (workflows.Stopped, error) {
 		f.mu.Lock()
 		f.steered = append(f.steered, s)

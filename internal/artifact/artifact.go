@@ -108,10 +108,16 @@ func (x Index) Manifest(ctx context.Context, sha string) (*core.Manifest, error)
 	if err := json.Unmarshal(raw, manifest); err != nil {
 		return nil, fault.SegmentDamage.At("read manifest", sha).Because(err).Advise(x.Rebuild())
 	}
-	if manifest.Format > core.ManifestFormat {
+	if manifest.Format != core.ManifestFormat {
 		return nil, fault.SegmentDamage.At("read manifest", manifest.Generation).
 			Because(fmt.Sprintf("it is of format %d, this program reads format %d", manifest.Format, core.ManifestFormat)).
 			Advise("use the program version that wrote it, or " + x.Rebuild())
+	}
+	counts := manifest.Counts
+	if len(manifest.Segments.Splits) == 0 && (counts.Documents > 0 || counts.Chunks > 0) {
+		return nil, fault.SegmentDamage.At("read manifest", manifest.Generation).
+			Because(fmt.Sprintf("it counts %d documents and %d chunks and names no split", counts.Documents, counts.Chunks)).
+			Advise(x.Rebuild())
 	}
 	return manifest, nil
 }

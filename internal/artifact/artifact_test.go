@@ -141,13 +141,20 @@ func TestAManifestIsReadBackOnlyWhole(t *testing.T) {
 	if _, err := x.Manifest(t.Context(), sha); !fault.Is(err, fault.SegmentDamage) {
 		t.Errorf("a changed one: %v", err)
 	}
-	other, err := x.PutManifest(t.Context(), &core.Manifest{Format: core.ManifestFormat + 1, Generation: "g2"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := x.Manifest(t.Context(), other); !fault.Is(err, fault.SegmentDamage) ||
-		!strings.Contains(err.Error(), "index --rebuild --index docs") {
-		t.Errorf("one of another format: %v", err)
+	for name, unread := range map[string]core.Manifest{
+		"a later format":           {Format: core.ManifestFormat + 1},
+		"an earlier format":        {Format: core.ManifestFormat - 1},
+		"documents without splits": {Format: core.ManifestFormat, Counts: core.Counts{Documents: 1}},
+		"chunks without splits":    {Format: core.ManifestFormat, Counts: core.Counts{Chunks: 1}},
+	} {
+		other, err := x.PutManifest(t.Context(), &unread)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := x.Manifest(t.Context(), other); !fault.Is(err, fault.SegmentDamage) ||
+			!strings.Contains(err.Error(), "index --rebuild --index docs") {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }
 

@@ -23,7 +23,8 @@ func generations(t *testing.T) (artifact.Index, *artifacttest.Memory, map[string
 			continue
 		}
 		sha, err := x.PutManifest(t.Context(), &core.Manifest{
-			Generation: gen, Seq: int64(seq), Counts: core.Counts{Chunks: int64(100 * seq)},
+			Format: core.ManifestFormat, Generation: gen, Seq: int64(seq), Counts: core.Counts{Chunks: int64(100 * seq)},
+			Segments: core.Segments{Splits: []core.Split{{}}},
 		})
 		if err != nil {
 			t.Fatal(err)

@@ -292,12 +292,12 @@ func TestASmallFileIsReadOnce(t *testing.T) {
 	}
 }
 
-func TestReaderAtReadsRangesAsAFileDoes(t *testing.T) {
+func TestASizedReaderAtReadsRangesAsAFileDoes(t *testing.T) {
 	store := artifacttest.New()
 	if _, err := blob.Write(t.Context(), store, "f", []byte("0123456789"), blob.Cond{}); err != nil {
 		t.Fatal(err)
 	}
-	at := artifact.ReaderAt(t.Context(), store, "f")
+	at := artifact.SizedReaderAt(t.Context(), store, "f", 10)
 	for _, c := range []struct {
 		off  int64
 		size int

@@ -43,9 +43,6 @@ func (a at) ReadAt(raw []byte, off int64) (int, error) {
 	return n, err
 }
 
-// ReaderAt reads a stored object by range.
-func ReaderAt(ctx context.Context, s blob.Store, key string) io.ReaderAt { return at{ctx, s, key} }
-
 // SizedReaderAt reads a stored object whose size is known by range: its end in one request with the first read, as the
 // footers of files lie there, and a small one whole.
 func SizedReaderAt(ctx context.Context, s blob.Store, key string, size int64) io.ReaderAt {

@@ -2,7 +2,6 @@ package core
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 )
@@ -109,11 +108,6 @@ func (p Plan) documents(now Plan) (moved []string) {
 		}
 	}
 	return moved
-}
-
-// SortPlanned puts documents in the order of a plan.
-func SortPlanned(documents []Planned) {
-	slices.SortFunc(documents, func(a, b Planned) int { return strings.Compare(a.Document, b.Document) })
 }
 
 // Discarded tells that a person does not want to see a dead letter any more.

@@ -21,15 +21,15 @@ var tight = document.Limits{
 // fuzz reads whatever it is given as an object of that name: no panic, text that is valid and within the limits, a
 // title that is one line, in bounded time. It starts from the samples and the pills of the kind, where those are small.
 func fuzz(f *testing.F, name string) {
-	kind, gz, _, _ := document.KindOf(name)
+	kind, gz, _ := document.TypeOf(name)
 	for sample, content := range documenttest.Samples() {
-		if of, packed, _, _ := document.KindOf(sample); of == kind && packed == gz {
+		if of, packed, _ := document.TypeOf(sample); of == kind && packed == gz {
 			f.Add(content)
 		}
 	}
 	for _, pill := range documenttest.Pills() {
 		var content bytes.Buffer
-		_, packed, _, _ := document.KindOf(pill.Name)
+		_, packed, _ := document.TypeOf(pill.Name)
 		if pill.Kind != kind || packed != gz {
 			continue
 		}

@@ -4,9 +4,7 @@
 package document
 
 import (
-	"maps"
 	"path"
-	"slices"
 	"strings"
 )
 
@@ -31,7 +29,7 @@ const (
 )
 
 // ParserVersion is raised when a parser's output changes; the chunks of a document version are keyed by it.
-const ParserVersion = "parse/4"
+const ParserVersion = "parse/5"
 
 var byExt = map[string]Kind{
 	".txt":      Text,
@@ -54,25 +52,10 @@ var byExt = map[string]Kind{
 	".rst":      RST,
 }
 
-// Kinds lists every type that is read, by name.
-func Kinds() []Kind { return slices.Compact(slices.Sorted(maps.Values(byExt))) }
-
 // Extensions that are read, for error texts.
 const Extensions = ".txt .md .rst .html .pdf .docx .pptx .xlsx .epub .eml .json .jsonl .csv, each also with .gz"
 
-// KindOf tells the type of an object by its key; ok is false for a type that is not read. Hidden files (a part of the
-// path starts with a dot) are no documents: hidden is true.
-func KindOf(key string) (kind Kind, gz, hidden, ok bool) {
-	for _, p := range strings.Split(key, "/") {
-		if strings.HasPrefix(p, ".") {
-			return "", false, true, false
-		}
-	}
-	kind, gz, ok = TypeOf(key)
-	return kind, gz, false, ok
-}
-
-// TypeOf is KindOf for a key that may be hidden.
+// TypeOf tells the type of an object by its key; ok is false for a type that is not read.
 func TypeOf(key string) (kind Kind, gz, ok bool) {
 	low := strings.ToLower(key)
 	if s, cut := strings.CutSuffix(low, ".gz"); cut {

@@ -20,14 +20,6 @@ func Again(ctx context.Context) context.Context { return context.WithValue(ctx, 
 // IsAgain tells whether ctx is of Again.
 func IsAgain(ctx context.Context) bool { return ctx.Value(again{}) != nil }
 
-// Here parses in this process, where a document that breaks its parser breaks everything else with it.
-type Here struct{ Limits Limits }
-
-// Parse implements Parser.
-func (h Here) Parse(_ context.Context, reader io.Reader, kind Kind, object string) (Doc, error) {
-	return Parse(reader, kind, object, h.Limits)
-}
-
 // Streams tells whether objects of the type are read as a stream, in bounded memory and by rules so simple that they
 // need no process of their own.
 func (k Kind) Streams() bool { return k == Text || k == Markdown || k == RST || k.HasRows() }

@@ -54,6 +54,11 @@ func parsePDF(raw []byte, object string, limits Limits) (d Doc, err error) {
 		return Doc{}, fault.Encrypted.At("read", object).
 			Because("the PDF is protected by a password").
 			Advise("save it without one")
+	case err != nil && !isTrap(err) && !bytes.Contains(raw[:min(len(raw), headerWithin)], []byte("%PDF-")):
+		return Doc{}, fault.Unreadable.At("read", object).Because("it is not a PDF").
+			Advise("save it as one, or give its name the ending of what it is")
+	case err != nil && !isTrap(err):
+		return Doc{}, r.damaged(errors.New("its pages cannot be found"))
 	case err != nil:
 		return Doc{}, r.damaged(err)
 	}
@@ -64,6 +69,9 @@ func parsePDF(raw []byte, object string, limits Limits) (d Doc, err error) {
 	}
 	return r.document(read)
 }
+
+// headerWithin is in how many bytes at the beginning a PDF says that it is one.
+const headerWithin = 1024
 
 // adviseDamaged is what to do about a PDF that cannot be read.
 const adviseDamaged = "the PDF is damaged: save it anew"
@@ -137,14 +145,14 @@ func (r *pdfReader) document(read []*pdfPage) (Doc, error) {
 	return doc, nil
 }
 
-// missingPages says which pages of a PDF with text show something, and have no text.
+// missingPages says which pages of a PDF with text show something, and have no text but headers and footers.
 func missingPages(read []*pdfPage) string {
 	var without, broken []int
 	for i, page := range read {
 		switch {
 		case page.broken:
 			broken = append(broken, i+1)
-		case len(page.lines) == 0 && page.shows:
+		case len(page.lines) == 0 && page.shows, !page.says && page.pictured:
 			without = append(without, i+1)
 		}
 	}

@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"time"
 
 	"github.com/klippa-app/go-pdfium"
@@ -19,6 +18,8 @@ import (
 	"github.com/tetratelabs/wazero/api"
 	"github.com/tetratelabs/wazero/experimental"
 	"golang.org/x/sys/unix"
+
+	"github.com/unweaver/unweaver/internal/stream/durable"
 )
 
 // engine is PDFium, compiled from WebAssembly once a process. Each document gets an instance with a memory of its own.
@@ -83,34 +84,28 @@ func startEngine(cache string, memory int64) (pdfium.Pool, error) {
 // PDFCache is a folder for compiled code that only this user can write to, as what lies in it is run: the user's cache
 // folder, else one for temporary files; "" where there is none.
 func PDFCache() string {
-	var folders []string
 	if base, err := os.UserCacheDir(); err == nil {
-		folders = append(folders, filepath.Join(base, "unweaver", "wasm"))
-	}
-	folders = append(folders, filepath.Join(os.TempDir(), fmt.Sprintf("unweaver-wasm-%d", os.Geteuid())))
-	for _, folder := range folders {
-		if isPrivate(folder) {
+		above := filepath.Join(base, "unweaver")
+		if folder := filepath.Join(above, "wasm"); isPrivate(above) && isPrivate(folder) && isUsable(folder) {
 			return folder
 		}
+	}
+	folder := filepath.Join(os.TempDir(), fmt.Sprintf("unweaver-wasm-%d", os.Geteuid()))
+	if isPrivate(folder) && isUsable(folder) {
+		return folder
 	}
 	return ""
 }
 
-// isPrivate reports whether a folder, which is made where it is not there, is this user's alone and can be used.
+// isPrivate reports whether a folder, which is made where it is not there, is this user's alone. One that others may
+// write to stays unused: code of theirs may lie there.
 func isPrivate(folder string) bool {
-	if err := os.MkdirAll(folder, 0o700); err != nil {
-		return false
-	}
-	info, err := os.Lstat(folder)
-	if err != nil || !info.IsDir() {
-		return false
-	}
-	if owner, ok := info.Sys().(*syscall.Stat_t); !ok || int(owner.Uid) != os.Geteuid() {
-		return false
-	}
-	if info.Mode().Perm() != 0o700 && os.Chmod(folder, 0o700) != nil { //nolint:gosec // a folder must be entered
-		return false
-	}
+	return os.MkdirAll(folder, durable.PrivateFolder) == nil && durable.CheckOwn(folder, durable.Owner) == nil &&
+		durable.Tighten(folder) == nil
+}
+
+// isUsable reports whether compiled code can be kept in a folder, or read from it.
+func isUsable(folder string) bool {
 	probe, err := os.CreateTemp(folder, "probe-")
 	if err != nil { // it may be read where code is in it already
 		kept, err := filepath.Glob(filepath.Join(folder, "wazero-*"))

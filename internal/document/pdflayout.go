@@ -18,6 +18,7 @@ type pdfLine struct {
 
 	heading int  // lines of the heading that begins here
 	margin  bool // a header or footer, which pages repeat
+	edge    bool // it stands where headers and footers do
 }
 
 // What spaces mean, in sizes of the letters beside them. Lines of one row need not stand equally high.
@@ -134,8 +135,35 @@ func (r row) size() float64 {
 	return size
 }
 
-// linesOf puts what a page shows into lines: from top to bottom and from left to right, cells of a table one behind the
-// other with a tab between them (a blank behind a label), columns of running text one after the other.
+// linesOfPage puts what a page shows into lines: first what is upright, then what is turned, each as it is read once it
+// is turned back.
+func linesOfPage(words []glyphs) []pdfLine {
+	var turns [slanted + 1][]glyphs
+	for _, word := range words {
+		turns[word.turn] = append(turns[word.turn], word)
+	}
+	var lines []pdfLine
+	for turn, words := range turns {
+		var of []pdfLine
+		if turn != slanted {
+			of = linesOf(words)
+		} else {
+			for _, word := range words {
+				of = append(of, pdfLine{text: word.text, y: word.y, size: word.size, box: word.box})
+			}
+		}
+		for i := range of {
+			of[i].gap = of[i].gap || i == 0 && len(lines) > 0
+			of[i].edge = i < 2 || i >= len(of)-2
+			of[i].box = of[i].box.turned((4 - turn) % 4)
+		}
+		lines = append(lines, of...)
+	}
+	return lines
+}
+
+// linesOf puts words that are turned alike into lines: from top to bottom and from left to right, cells of a table one
+// behind the other with a tab between them (a blank behind a label), columns of running text one after the other.
 func linesOf(spans []glyphs) []pdfLine {
 	rows := rowsOf(segmentsOf(spans))
 	var lines []pdfLine

@@ -14,11 +14,43 @@ import (
 // glyphs are letters that a page shows without room between them: a word, as a rule. Places are points of the page as
 // it is shown, from its lower left corner; y goes upwards.
 type glyphs struct {
-	box
-	y     float64 // of the line they stand on
+	box           // turned as they are, so that they run to the right
+	y     float64 // of the line they stand on, turned as well
 	size  float64 // of the letters
 	text  string
 	apart bool // a blank stands before them
+	turn  int  // quarters of a circle by which they are turned to the left, or slanted
+}
+
+// slanted is the turn of letters that run in none of the four directions: a line of them is one word.
+const slanted = 4
+
+// turnOf is how letters are turned that run along a vector.
+func turnOf(x, y float64) int {
+	switch {
+	case math.Abs(y) <= math.Abs(x)/4 && x >= 0:
+		return 0
+	case math.Abs(y) <= math.Abs(x)/4:
+		return 2
+	case math.Abs(x) > math.Abs(y)/4:
+		return slanted
+	case y > 0:
+		return 1
+	}
+	return 3
+}
+
+// turned is a box as it stands once what is turned to the left by some quarters of a circle is turned back.
+func (b box) turned(quarters int) box {
+	switch quarters {
+	case 1:
+		return box{b.low, -b.right, b.high, -b.left}
+	case 2:
+		return box{-b.right, -b.high, -b.left, -b.low}
+	case 3:
+		return box{-b.high, b.left, -b.low, b.right}
+	}
+	return b
 }
 
 // pdfPage is what was read of a page.
@@ -26,6 +58,8 @@ type pdfPage struct {
 	lines         []pdfLine
 	width, height float64
 	shows         bool // something is on it
+	pictured      bool // pictures take much of it, and few lines stand on it
+	says          bool // it has text that is no header or footer
 	broken        bool // PDFium cannot read it
 }
 
@@ -64,7 +98,10 @@ func (r *pdfReader) page(index int) (*pdfPage, error) {
 	if err := words.read(); err != nil {
 		return nil, err
 	}
-	out.lines = linesOf(words.found)
+	out.lines = linesOfPage(words.found)
+	if out.pictured, err = r.pictured(page, out); err != nil {
+		return nil, err
+	}
 	if _, err := r.FPDFText_ClosePage(&requests.FPDFText_ClosePage{TextPage: text.TextPage}); err != nil {
 		return nil, err
 	}
@@ -135,7 +172,6 @@ type pdfWords struct {
 
 	open   bool // the last of found goes on
 	blank  bool // a blank was seen behind it
-	slant  bool // it runs in another direction than from left to right
 	half   rune // of a character that needs two
 	length int
 }
@@ -175,10 +211,10 @@ const cutWord = 2
 func (w *pdfWords) add(index int, char rune) error {
 	switch {
 	case char == '\r' || char == '\n':
-		w.open, w.blank, w.slant = false, false, false
+		w.open, w.blank = false, false
 		return nil
 	case unicode.IsSpace(char):
-		w.open, w.blank = w.open && w.slant, true
+		w.open, w.blank = w.open && w.last().turn == slanted, true
 		return nil
 	case utf16.IsSurrogate(char):
 		if w.half == 0 {
@@ -206,19 +242,24 @@ func (w *pdfWords) add(index int, char rune) error {
 	x0, y0, x1, y1 = tame(x0), tame(y0), tame(x1), tame(y1)
 	here := glyphs{box: box{min(x0, x1), min(y0, y1), max(x0, x1), max(y0, y1)}, text: text}
 	w.length += len(text)
-	if w.open && w.goesOn(here) {
-		w.join(here)
-		return nil
+	if w.open {
+		if next := (glyphs{box: here.turned(w.last().turn), text: text}); w.goesOn(next) {
+			w.join(next)
+			return nil
+		}
 	}
 	return w.begin(index, here)
 }
 
+// last is the word that was begun last.
+func (w *pdfWords) last() *glyphs { return &w.found[len(w.found)-1] }
+
 // goesOn reports whether letters belong to the word that is open.
 func (w *pdfWords) goesOn(here glyphs) bool {
-	if w.slant {
+	last := w.last()
+	if last.turn == slanted {
 		return true
 	}
-	last := w.found[len(w.found)-1]
 	size := max(last.size, 1e-3)
 	if math.Abs(here.low-last.low) > sameRow*size {
 		return false
@@ -237,16 +278,13 @@ func backwards(text string) bool {
 
 // join adds letters to the word that is open.
 func (w *pdfWords) join(here glyphs) {
-	last := &w.found[len(w.found)-1]
+	last := w.last()
 	if w.blank {
 		last.text += " "
 	}
 	w.blank = false
 	last.text += here.text
-	last.low, last.high = min(last.low, here.low), max(last.high, here.high)
-	if !w.slant {
-		last.left, last.right = min(last.left, here.left), max(last.right, here.right)
-	}
+	last.box = last.with(here.box)
 }
 
 // begin begins a word.
@@ -263,18 +301,17 @@ func (w *pdfWords) begin(index int, here glyphs) error {
 	if err != nil && isTrap(err) {
 		return err
 	}
-	here.size, here.y, here.apart, w.blank, w.slant = tame(size.FontSize), here.low, w.blank, false, false
+	here.size, here.apart, w.blank = tame(size.FontSize), w.blank, false
 	if matrix != nil {
 		here.size = tame(here.size * math.Hypot(float64(matrix.Matrix.C), float64(matrix.Matrix.D)))
-		dx, dy := w.direction(float64(matrix.Matrix.A), float64(matrix.Matrix.B))
-		w.slant = math.Abs(dy) > math.Abs(dx)/4 || dx < 0
+		here.turn = turnOf(w.direction(float64(matrix.Matrix.A), float64(matrix.Matrix.B)))
+		here.box = here.turned(here.turn)
 	}
+	here.y = here.low
 	if origin != nil {
-		_, y := w.shown.at(origin.X, origin.Y)
-		here.y = tame(y)
-	}
-	if w.slant { // it takes no room on a line
-		here.right = here.left
+		x, y := w.shown.at(origin.X, origin.Y)
+		x, y = tame(x), tame(y)
+		here.y = box{x, y, x, y}.turned(here.turn).low
 	}
 	w.open = true
 	w.found = append(w.found, here)

@@ -47,6 +47,37 @@ func TestPagesThatShowSomethingAndHaveNoTextAreNamed(t *testing.T) {
 	}
 }
 
+// scanned shows a picture that takes half of a page, and a text.
+const scanned = ") Tj ET q 300 0 0 150 0 100 cm BI /W 1 /H 1 /BPC 8 /CS /G ID x EI Q BT /F1 10 Tf "
+
+// Headers and footers are no text of a page: one that shows a picture besides is a scanned one.
+func TestAScannedPageWithAFooterIsNamed(t *testing.T) {
+	const header = "1 0 0 1 20 280 Tm (The Annual Report) Tj "
+	footer := func(page int) string { return fmt.Sprintf("1 0 0 1 20 20 Tm (Page %d of 3) Tj (", page) }
+	const logo = ") Tj ET q 50 0 0 50 240 240 cm BI /W 1 /H 1 /BPC 8 /CS /G ID x EI Q BT /F1 10 Tf "
+	said := func(page int) string { return ") Tj " + at(20, 200, 10, fmt.Sprint("Text ", page*page)) + footer(page) }
+	for name, c := range map[string]struct {
+		pages []string
+		want  string
+	}{
+		"a footer": {[]string{said(1), scanned + footer(2), said(3)}, "page 2 has no text (scanned images?)"},
+		"a header that stays of the first page": {
+			[]string{
+				scanned + header + footer(1), scanned + header + footer(2),
+				scanned + header + "1 0 0 1 20 200 Tm (Text) Tj (",
+			},
+			"pages 1-2 have no text (scanned images?)",
+		},
+		"a page left empty": {[]string{said(1), ") Tj " + footer(2), said(3)}, ""},
+		"a logo":            {[]string{said(1), logo + footer(2), said(3)}, ""},
+		"text on a picture": {[]string{said(1), scanned + at(20, 200, 10, "Text") + footer(2), said(3)}, ""},
+	} {
+		if doc, text := readPDF(t, pdf(c.pages...)); doc.Missing != c.want {
+			t.Errorf("%s: %q, want %q: %q", name, doc.Missing, c.want, text)
+		}
+	}
+}
+
 // linesAt are the lines of a text with the places that they have, in tens of points.
 func linesAt(doc document.Doc, text string) string {
 	runes := []rune(text)
@@ -83,6 +114,46 @@ func TestATurnedPageIsReadAsItIsShown(t *testing.T) {
 	}
 	if sheets := doc.Places.Sheets(); len(sheets) != 1 || sheets[0].Width != 400 || sheets[0].Height != 300 {
 		t.Errorf("%+v", sheets)
+	}
+}
+
+// Lines that are turned are read in their order, and take their whole room on the page; what is upright comes first.
+func TestTurnedTextIsReadAsIfItWereNot(t *testing.T) {
+	for name, c := range map[string]struct{ shown, want string }{
+		"to the left": {
+			"0 1 -1 0 100 100 Tm (first line) Tj 0 1 -1 0 120 100 Tm (second) Tj ",
+			"first line: page 1, 9,17 to 10,20; second: page 1, 11,17 to 12,20",
+		},
+		"to the right": {
+			"0 -1 1 0 200 200 Tm (first line) Tj 0 -1 1 0 180 200 Tm (second) Tj ",
+			"first line: page 1, 20,10 to 21,13; second: page 1, 18,10 to 19,13",
+		},
+		"over": {
+			"-1 0 0 -1 250 100 Tm (first line) Tj -1 0 0 -1 250 120 Tm (second) Tj ",
+			"first line: page 1, 22,20 to 25,21; second: page 1, 22,18 to 25,19",
+		},
+		"a line alone": {"0 1 -1 0 100 100 Tm (first line) Tj ", "first line: page 1, 9,17 to 10,20"},
+		"slanted":      {"0.7 0.7 -0.7 0.7 100 100 Tm (DRAFT 2) Tj ", "DRAFT 2: page 1, 9,16 to 13,20"},
+		"beside a table": {
+			"0 1 -1 0 100 100 Tm (cell) Tj 0 1 -1 0 100 160 Tm (next) Tj 1 0 0 1 20 150 Tm (upright) Tj ",
+			"upright: page 1, 2,14 to 5,15; cell\tnext: page 1, 9,12 to 10,20",
+		},
+	} {
+		doc, text := readPDF(t, pdf(") Tj /F1 10 Tf "+c.shown+"("))
+		if got := linesAt(doc, text); got != c.want {
+			t.Errorf("%s: %s, want %s: %q", name, got, c.want, text)
+		}
+	}
+}
+
+func TestAFileThatIsNoPDFIsSaidToBeNone(t *testing.T) {
+	for content, want := range map[string]string{
+		"It is a letter.": "it is not a PDF", "%PDF-1.7\nIt is a letter.": "its pages cannot be found",
+	} {
+		_, err := document.Parse(strings.NewReader(content), document.PDF, "a.pdf", document.DefaultLimits())
+		if err == nil || !strings.HasPrefix(err.Error(), "read a.pdf: "+want+" (") {
+			t.Errorf("%q: %v", content, err)
+		}
 	}
 }
 

@@ -16,11 +16,13 @@ const pageBreak = "\f"
 func pdfTextOf(read []*pdfPage) (string, Places) {
 	repeated := runningLines(read)
 	for number, page := range read {
-		lines := page.lines
-		for i := range lines {
-			if inMargin(i, len(lines)) {
-				lines[i].text, lines[i].margin = repeated.keep(lines[i].text, number)
+		for i := range page.lines {
+			line, kept, again := &page.lines[i], page.lines[i].text, false
+			if line.edge {
+				kept, again = repeated.keep(line.text, number)
 			}
+			line.text, line.margin = kept, again || kept != line.text
+			page.says = page.says || kept != "" && !again
 		}
 	}
 	headingsOf(read)
@@ -92,9 +94,6 @@ func withoutHyphen(line, next string) (string, string) {
 	return start + rest, left
 }
 
-// inMargin tells whether a line of so many is where headers and footers stand.
-func inMargin(i, lines int) bool { return i < 2 || i >= lines-2 }
-
 // repeats are the lines that pages repeat in their margins.
 type repeats struct {
 	counts map[string]int // pages that have a line, by what is the same of it on all of them
@@ -109,9 +108,8 @@ func runningLines(read []*pdfPage) repeats {
 	r := repeats{counts: map[string]int{}, least: max(leastRepeated, (len(read)+1)/2), kept: map[string]bool{}}
 	for number, page := range read {
 		once := map[string]bool{}
-		lines := page.lines
-		for i, line := range lines {
-			if !inMargin(i, len(lines)) {
+		for _, line := range page.lines {
+			if !line.edge {
 				continue
 			}
 			for _, same := range sameOf(unnumbered(line.text), number) {
@@ -161,7 +159,7 @@ func (r repeats) keep(text string, page int) (kept string, repeated bool) {
 		r.kept[left], r.kept[same] = true, true
 		return left, true
 	}
-	return left, left != text
+	return left, false
 }
 
 // unnumbered is a line without cells that number the page.

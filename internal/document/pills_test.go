@@ -28,7 +28,7 @@ type outcome struct {
 // consume reads an object as a build does, and checks what must hold whatever it is.
 func consume(t *testing.T, name string, content io.Reader, limits document.Limits) outcome {
 	t.Helper()
-	kind, gz, _, ok := document.KindOf(name)
+	kind, gz, ok := document.TypeOf(name)
 	if !ok {
 		t.Fatalf("%s is of no kind", name)
 	}
@@ -229,7 +229,7 @@ func TestDirectivesOfAPageBringNothingIn(t *testing.T) {
 
 func kindOf(t *testing.T, name string) document.Kind {
 	t.Helper()
-	kind, _, _, ok := document.KindOf(name)
+	kind, _, ok := document.TypeOf(name)
 	if !ok {
 		t.Fatalf("%s is of no kind", name)
 	}

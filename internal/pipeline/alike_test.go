@@ -9,6 +9,7 @@ import (
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/document"
 	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/testkit/documenttest"
 )
 
 // killed is a parser that somebody kills whenever it reads one document.
@@ -71,7 +72,7 @@ func TestANightWithOtherLimitsIsPublishedOnce(t *testing.T) {
 	s.spec.Failures = core.Failures{Share: 0.5}
 	limited := func(bytes int64) {
 		s.Limits.Text = bytes
-		s.Parser = document.Here{Limits: s.Limits}
+		s.Parser = documenttest.Here{Limits: s.Limits}
 	}
 	limited(2000)
 	if first := s.night(t); first.manifest.Counts.Failed != 1 {

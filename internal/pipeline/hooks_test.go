@@ -74,7 +74,8 @@ func plannedRuns(splits int, classes int64, partitions int) int {
 
 // Open begins a unit of work with all that a run can do.
 func (s *site) Open(ctx context.Context, job run.Job, stage string) (*upkeep.Run, error) {
-	return upkeep.Open(ctx, s.Ports, job, stage)
+	begun := s.Bare(job, stage, "")
+	return begun, begun.Configure(ctx)
 }
 
 // Bare begins a unit of work without its configuration.

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/internal/testkit/recordsmemory"
 )
@@ -43,6 +44,24 @@ func TestARebuildReplacesADamagedManifestAlsoWhereTheStoresWereLost(t *testing.T
 	damages["flipped"](t, s.Artifacts, s.index().SegmentKey(pointer.Manifest))
 	s.Records = recordsmemory.New()
 	night, steps := s.heal(t)
+	if night.manifest.Hashes != want || len(steps) != 1 || !strings.Contains(steps[0], "--rebuild") {
+		t.Errorf("same hashes %v, steps %q", night.manifest.Hashes == want, steps)
+	}
+}
+
+func TestAParentThatNamesNoSplitIsMadeAgain(t *testing.T) {
+	s := newSite(t, sample(10))
+	want := s.night(t).manifest.Hashes
+	s.forge(t, func(manifest *core.Manifest) {
+		segments := &manifest.Segments
+		segments.Splits, segments.Runs, segments.Tombs, segments.DeadStats = nil, nil, nil, nil
+	})
+	_, err := s.try(t, &how{})
+	if !fault.Is(err, fault.SegmentDamage) || !strings.Contains(err.Error(), "names no split") {
+		t.Fatalf("%v", err)
+	}
+	night, steps := s.heal(t)
+	s.whole(t)
 	if night.manifest.Hashes != want || len(steps) != 1 || !strings.Contains(steps[0], "--rebuild") {
 		t.Errorf("same hashes %v, steps %q", night.manifest.Hashes == want, steps)
 	}

@@ -98,11 +98,12 @@ func (s *site) purge(t *testing.T, documents ...string) core.Purge {
 
 func (s *site) purged(t *testing.T, id string) core.Purge {
 	t.Helper()
-	purge, err := purges.Read(t.Context(), artifact.Index{Store: s.Artifacts, Name: s.spec.Index}, id)
-	if err != nil {
-		t.Fatal(err)
+	all, err := purges.List(t.Context(), artifact.Index{Store: s.Artifacts, Name: s.spec.Index})
+	at := slices.IndexFunc(all, func(purge core.Purge) bool { return purge.ID == id })
+	if err != nil || at < 0 {
+		t.Fatalf("purge %s is at %d of the list: %v", id, at, err)
 	}
-	return purge
+	return all[at]
 }
 
 // A purged document leaves everything that is stored: its versions in all generations, what was extracted and paid for,

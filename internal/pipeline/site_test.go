@@ -26,6 +26,7 @@ import (
 	coordmemory "github.com/unweaver/unweaver/internal/store/coordination/memory"
 	"github.com/unweaver/unweaver/internal/stream/parallel"
 	"github.com/unweaver/unweaver/internal/testkit/blobmemory"
+	"github.com/unweaver/unweaver/internal/testkit/documenttest"
 	"github.com/unweaver/unweaver/internal/testkit/recordsmemory"
 	"github.com/unweaver/unweaver/internal/testkit/vectorsmemory"
 )
@@ -116,7 +117,7 @@ func (s *site) open(
 			return model.Set{Chat: builtin.Chat{}, Classes: builtin.Embedder{}, Chunks: builtin.Embedder{}}, nil
 		},
 		Ledger: ledger.New(artifacts, coordination), StoreID: id, Cache: cache, CPU: make(chan struct{}, 2),
-		Log: slog.New(slog.DiscardHandler), Parser: document.Here{Limits: document.DefaultLimits()},
+		Log: slog.New(slog.DiscardHandler), Parser: documenttest.Here{Limits: document.DefaultLimits()},
 		Limits: document.DefaultLimits(),
 	}
 }

@@ -326,6 +326,9 @@ func TestWhatIsLostIsHeldOrKeptAndTold(t *testing.T) {
 			if report.DocumentsFailed != c.failed || stale != c.stale {
 				t.Errorf("%d failed, %d stale; want %d, %d", report.DocumentsFailed, stale, c.failed, c.stale)
 			}
+			if strings.HasPrefix(c.what, "a new file") && report.Diff.Added != 0 {
+				t.Errorf("%d added, and none can be used", report.Diff.Added)
+			}
 			if report.Stale != int64(stale) || built.Counts.Stale != int64(stale) {
 				t.Errorf("%d documents are stale, the report says %d", stale, report.Stale)
 			}

@@ -18,7 +18,6 @@ import (
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/index/classrun"
 	"github.com/unweaver/unweaver/internal/index/deletedstats"
-	"github.com/unweaver/unweaver/internal/index/live"
 	"github.com/unweaver/unweaver/internal/index/liveset"
 	"github.com/unweaver/unweaver/internal/index/split"
 	"github.com/unweaver/unweaver/internal/index/title"
@@ -225,7 +224,7 @@ func (s shuffled) runs(n int) []runSegment {
 		for _, row := range rows {
 			table := row.from.generation.Live
 			class := table.ClassAt(uint32(row.place))
-			records, err := row.from.searcher().ClassRecords(s.t.Context(), row.from.generation, []*live.Class{class})
+			records, err := row.from.searcher().ClassRecords(s.t.Context(), row.from.generation, []*liveset.Class{class})
 			s.check(err)
 			s.check(writer.Add(classrun.Row{
 				ID: class.ID, Vector: class.Vector.Prefix(), Record: class.Record,

@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/unweaver/unweaver/internal/core"
-	"github.com/unweaver/unweaver/internal/index/live"
+	"github.com/unweaver/unweaver/internal/index/liveset"
 	"github.com/unweaver/unweaver/internal/methods/apr"
 	"github.com/unweaver/unweaver/internal/methods/apr/answers"
 	"github.com/unweaver/unweaver/internal/model/triples"
@@ -184,7 +184,7 @@ func (g *Generation) Support(
 		return out, err
 	}
 	allowed := g.allow(query)
-	sayer := func(edge uint32) *live.Chunk {
+	sayer := func(edge uint32) *liveset.Chunk {
 		for _, source := range index.Cite([]uint32{edge}) {
 			if chunk := g.Live.Chunk(chunkOf(source)); chunk != nil && allowed.chunk(chunk) {
 				return chunk

@@ -4,7 +4,7 @@ import (
 	"sort"
 	"strings"
 
-	"github.com/unweaver/unweaver/internal/index/live"
+	"github.com/unweaver/unweaver/internal/index/liveset"
 	"github.com/unweaver/unweaver/internal/retrieve/walk"
 )
 
@@ -40,7 +40,7 @@ func (g *Generation) allow(query Query) *allowed {
 	return a
 }
 
-func (a *allowed) chunk(chunk *live.Chunk) bool {
+func (a *allowed) chunk(chunk *liveset.Chunk) bool {
 	return a.all || a.ofDocument(chunk.Document)
 }
 

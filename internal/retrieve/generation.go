@@ -22,7 +22,6 @@ import (
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/index/idf"
-	"github.com/unweaver/unweaver/internal/index/live"
 	"github.com/unweaver/unweaver/internal/index/liveset"
 	"github.com/unweaver/unweaver/internal/retrieve/walk"
 	"github.com/unweaver/unweaver/internal/store/blob"
@@ -346,14 +345,14 @@ func (g *Generation) Close() {
 }
 
 // Named finds classes whose folded name starts with a prefix, in the order of names, at most limit.
-func (g *Generation) Named(prefix string, limit int) []*live.Class {
+func (g *Generation) Named(prefix string, limit int) []*liveset.Class {
 	found, _ := g.NamedFrom(prefix, 0, limit)
 	return found
 }
 
 // NamedFrom is Named from a place in the order of names on; 0 is the first. next is the place behind what it gives, or
 // 0 where that was the last.
-func (g *Generation) NamedFrom(prefix string, at, limit int) (found []*live.Class, next int) {
+func (g *Generation) NamedFrom(prefix string, at, limit int) (found []*liveset.Class, next int) {
 	key := names.Key(prefix, false)
 	i := max(at, g.Live.NamedFrom(key))
 	for ; i < g.Live.Names() && strings.HasPrefix(g.Live.Name(i), key); i++ {

@@ -14,7 +14,7 @@ import (
 	"github.com/unweaver/unweaver/internal/artifact/localfile"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
-	"github.com/unweaver/unweaver/internal/index/live"
+	"github.com/unweaver/unweaver/internal/index/liveset"
 	"github.com/unweaver/unweaver/internal/retrieve"
 	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/internal/testkit/retrievetest"
@@ -195,7 +195,12 @@ func TestWhatCannotBeOpenedSaysWhyAndLeavesNothingMapped(t *testing.T) {
 	}{
 		"no split": {
 			retrievetest.Options{Edit: func(m *core.Manifest) { m.Segments.Splits = nil }}, nil, fault.SegmentDamage,
-			"no live mention",
+			"names no split (make it again from what was paid for: unweaver index --rebuild --index sample)",
+		},
+		"neither splits nor class runs": {
+			retrievetest.Options{Edit: func(m *core.Manifest) {
+				m.Segments.Splits, m.Segments.Runs, m.Segments.Tombs, m.Segments.DeadStats = nil, nil, nil, nil
+			}}, nil, fault.SegmentDamage, "index --rebuild --index sample",
 		},
 		"the class run is gone": {
 			retrievetest.Options{Edit: func(m *core.Manifest) { m.Segments.Runs[0].Segment = missing }},
@@ -283,13 +288,13 @@ func TestClassesAreNamedByFoldedPrefix(t *testing.T) {
 
 func TestListsGoOnFromAPlace(t *testing.T) {
 	o := open(t, retrievetest.Options{})
-	var classes []*live.Class
+	var classes []*liveset.Class
 	for at, first := 0, true; first || at > 0; first = false {
 		found, next := o.generation.NamedFrom("", at, 4)
 		classes, at = append(classes, found...), next
 	}
 	whole := o.generation.Named("", 1000)
-	if len(whole) < 10 || !slices.EqualFunc(classes, whole, func(a, b *live.Class) bool { return *a == *b }) {
+	if len(whole) < 10 || !slices.EqualFunc(classes, whole, func(a, b *liveset.Class) bool { return *a == *b }) {
 		t.Errorf("%d classes in pages of four, %d at once", len(classes), len(whole))
 	}
 	sample := retrievetest.Sample()

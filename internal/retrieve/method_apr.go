@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/unweaver/unweaver/internal/index/live"
+	"github.com/unweaver/unweaver/internal/index/liveset"
 	"github.com/unweaver/unweaver/internal/methods/apr"
 	"github.com/unweaver/unweaver/internal/methods/apr/answers"
 	"github.com/unweaver/unweaver/internal/model/tokens"
@@ -237,8 +237,8 @@ func (r *Request) explainAPR(index *apr.Index, found apr.Found, earlier []APREar
 }
 
 // citedBy are the chunks that say edges, and that the question may see.
-func (r *Request) citedBy(index *apr.Index, edges ...uint32) []*live.Chunk {
-	var out []*live.Chunk
+func (r *Request) citedBy(index *apr.Index, edges ...uint32) []*liveset.Chunk {
+	var out []*liveset.Chunk
 	for _, source := range index.Cite(edges) {
 		if chunk := r.Generation.Live.Chunk(chunkOf(source)); chunk != nil && r.Allows(chunk) {
 			out = append(out, chunk)

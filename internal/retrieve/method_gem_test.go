@@ -14,7 +14,11 @@ import (
 	"github.com/unweaver/unweaver/internal/model/builtin"
 	"github.com/unweaver/unweaver/internal/retrieve"
 	"github.com/unweaver/unweaver/internal/testkit/retrievetest"
+	"github.com/unweaver/unweaver/internal/text"
 )
+
+// english is the language of the texts that questions are made of.
+var english = text.In("en")
 
 // explained runs a query by gem and gives what it tells.
 func (o opened) explained(t *testing.T, query retrieve.Query) (retrieve.Result, retrieve.GemExplain) {
@@ -48,7 +52,7 @@ func TestGemRanksChunksByTheBestOfTheirQuestions(t *testing.T) {
 			t.Fatal(err)
 		}
 		best := scored{number: chunk.Number, score: -2}
-		asked := builtin.Questions(text, 5)
+		asked := builtin.QuestionsIn(english, text, 5)
 		for _, question := range asked {
 			vector := gem.Averaged(o.embedder().Vector(question), o.embedder().Vector(text))
 			if score := dot(vector, gem.Unit(query.ChunkVector)); score > best.score+1e-7 {
@@ -237,7 +241,7 @@ func TestAGraphSearchOfGemIsThatOfDenseComputation(t *testing.T) {
 			t.Fatal(err)
 		}
 		ids[number], base[number] = chunk.ID.String(), gem.Unit(embed.Vector(text))
-		for _, question := range builtin.Questions(text, 5) {
+		for _, question := range builtin.QuestionsIn(english, text, 5) {
 			questionsOf[number] = append(questionsOf[number], gem.Averaged(embed.Vector(question), embed.Vector(text)))
 		}
 		if len(questionsOf[number]) == 0 {

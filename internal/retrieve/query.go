@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/unweaver/unweaver/internal/core"
-	"github.com/unweaver/unweaver/internal/index/live"
+	"github.com/unweaver/unweaver/internal/index/liveset"
 	"github.com/unweaver/unweaver/internal/methods/apr"
 	"github.com/unweaver/unweaver/internal/store/vectors"
 )
@@ -53,7 +53,7 @@ type Without struct {
 
 // Chunk is one result.
 type Chunk struct {
-	Live       *live.Chunk
+	Live       *liveset.Chunk
 	Score      float64
 	Similarity float64
 	HasSim     bool
@@ -173,7 +173,7 @@ type Request struct {
 func (r *Request) Context() context.Context { return r.ctx }
 
 // Allows tells whether filter and without leave a chunk in.
-func (r *Request) Allows(chunk *live.Chunk) bool { return r.allowed.chunk(chunk) }
+func (r *Request) Allows(chunk *liveset.Chunk) bool { return r.allowed.chunk(chunk) }
 
 // chanceSimilarity is what words that mean nothing reach with the built-in embedder by chance, in indexes of up to
 // 20,000 classes: of 300 questions of random letters, 296 stayed below (docs/retrieval.md, Confidence).

@@ -7,7 +7,7 @@ import (
 	"github.com/unweaver/unweaver/internal/artifact/rowfile"
 	"github.com/unweaver/unweaver/internal/artifact/rows"
 	"github.com/unweaver/unweaver/internal/fault"
-	"github.com/unweaver/unweaver/internal/index/live"
+	"github.com/unweaver/unweaver/internal/index/liveset"
 )
 
 // Document reads the row of document i.
@@ -39,7 +39,7 @@ func (g *Generation) damaged(kind string) error {
 }
 
 // Text reads the text of a chunk.
-func (g *Generation) Text(ctx context.Context, chunk *live.Chunk) (string, error) {
+func (g *Generation) Text(ctx context.Context, chunk *liveset.Chunk) (string, error) {
 	reader := g.texts[chunk.Text]
 	if reader == nil {
 		return "", g.damaged("text")
@@ -71,7 +71,7 @@ func (g *Generation) DocumentText(ctx context.Context, i, start, end int) (strin
 }
 
 // Extraction reads what a model said about a chunk.
-func (g *Generation) Extraction(ctx context.Context, chunk *live.Chunk) (rows.Extract, error) {
+func (g *Generation) Extraction(ctx context.Context, chunk *liveset.Chunk) (rows.Extract, error) {
 	reader := g.extracts[chunk.Extract]
 	if reader == nil {
 		return rows.Extract{}, g.damaged("extract")

@@ -9,7 +9,7 @@ import (
 	"github.com/unweaver/unweaver/internal/artifact/rows"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
-	"github.com/unweaver/unweaver/internal/index/live"
+	"github.com/unweaver/unweaver/internal/index/liveset"
 )
 
 // voters finds the n most similar allowed classes with their ballots. A row of the store counts if the generation has
@@ -23,7 +23,7 @@ func (r *Request) voters(want int) error {
 		if err != nil {
 			return err
 		}
-		var classes []*live.Class
+		var classes []*liveset.Class
 		var similarities []float64
 		for _, hit := range hits {
 			if seen[hit.Key] {
@@ -53,7 +53,7 @@ func (r *Request) voters(want int) error {
 }
 
 // ballots reads records until want classes have an allowed chunk.
-func (r *Request) ballots(classes []*live.Class, similarities []float64, want int) ([]Entity, error) {
+func (r *Request) ballots(classes []*liveset.Class, similarities []float64, want int) ([]Entity, error) {
 	var out []Entity
 	for at := 0; at < len(classes) && len(out) < want; {
 		n := min(len(classes)-at, want-len(out))
@@ -88,7 +88,7 @@ func (r *Request) ballot(entity *Entity) {
 }
 
 // vote adds a chunk to a ballot where it is allowed.
-func (r *Request) vote(entity *Entity, chunk *live.Chunk) {
+func (r *Request) vote(entity *Entity, chunk *liveset.Chunk) {
 	if chunk != nil && r.allowed.chunk(chunk) {
 		entity.Chunks = append(entity.Chunks, chunk.ID)
 		entity.Votes = append(entity.Votes, chunk.Number)
@@ -97,7 +97,7 @@ func (r *Request) vote(entity *Entity, chunk *live.Chunk) {
 
 // entities reads classes by place into the result, with their allowed chunks from the graph.
 func (r *Request) entities(places []uint32) error {
-	classes := make([]*live.Class, len(places))
+	classes := make([]*liveset.Class, len(places))
 	for i, place := range places {
 		classes[i] = r.Generation.Live.ClassAt(place)
 	}
@@ -117,7 +117,7 @@ func (r *Request) entities(places []uint32) error {
 func (s Searcher) ClassRecords(
 	ctx context.Context,
 	generation *Generation,
-	classes []*live.Class,
+	classes []*liveset.Class,
 ) ([]rows.Record, error) {
 	keys := make([]string, len(classes))
 	for i, class := range classes {
@@ -191,7 +191,7 @@ func (g *Generation) classPlace(key string) int {
 }
 
 // chunkOfRow gives the live chunk of a vector row, or nil.
-func (g *Generation) chunkOfRow(key string) *live.Chunk {
+func (g *Generation) chunkOfRow(key string) *liveset.Chunk {
 	parts := strings.Split(key, "-")
 	if len(parts) != 3 {
 		return nil

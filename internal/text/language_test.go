@@ -18,11 +18,10 @@ func TestEnglishIsWhatTheFunctionsSay(t *testing.T) {
 		"漢字とカタカナ、ภาษาไทย; naïve ＡＢＣ\u0301",
 	} {
 		for what, same := range map[string]bool{
-			"terms":      slices.Equal(english.Terms(s), text.Terms(s)),
-			"surface":    slices.Equal(english.Surface(s), text.Surface(s)),
-			"places":     slices.Equal(slices.Collect(english.Places(s)), slices.Collect(text.Places(s))),
-			"sentences":  slices.Equal(english.Sentences(s), text.Sentences(s)),
-			"statements": slices.Equal(english.Statements(s), text.Statements(s)),
+			"terms":     slices.Equal(english.Terms(s), text.Terms(s)),
+			"surface":   slices.Equal(english.Surface(s), text.Surface(s)),
+			"places":    slices.Equal(slices.Collect(english.Places(s)), slices.Collect(text.Places(s))),
+			"sentences": slices.Equal(english.Sentences(s), text.Sentences(s)),
 		} {
 			if !same {
 				t.Errorf("%q: other %s", s, what)

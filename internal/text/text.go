@@ -40,9 +40,6 @@ func (l *Language) Sentences(s string) []string {
 
 // Statements cuts a text as Sentences does, and further at the lines that begin a row of a table, an item of a list, a
 // quotation or a heading of Markdown, which end with no sign. It is for what people read; chunks are made of Sentences.
-func Statements(s string) []string { return english.Statements(s) }
-
-// Statements cuts a text as the function does, by the abbreviations of the language.
 func (l *Language) Statements(s string) []string {
 	var out []string
 	for _, sentence := range l.Sentences(s) {
@@ -239,12 +236,6 @@ func term(w string, without map[string]bool, stem func(string) string) string {
 	}
 	return w
 }
-
-// Term is the stem of one word of Words as Terms has it; empty where Terms leaves it out.
-func Term(word string) string { return term(strings.ToLower(word), functionWords, Stem) }
-
-// Plain is one word of Words as Surface has it, but also where Surface leaves it out: names may hold such words.
-func Plain(word string) string { return term(strings.ToLower(word), nil, nil) }
 
 // Stem takes plural endings (after Harman, How effective is suffixing?, 1991), -ed and -ing off a lower-case English
 // word. It is light on purpose, and so some forms stay apart: the plural of a word in a hissing sound keeps its e

@@ -53,7 +53,7 @@ func TestStatementsPartTablesAndLists(t *testing.T) {
 		"\nIt goes on:\n* one\n  2. two of a list\n# head\nwrapped - not\nan item. End."
 	want := "| " + long + "\n~| " + long +
 		"\nIt goes on:\n~* one\n~  2. two of a list\n~# head\nwrapped - not\nan item. ~End."
-	got := text.Statements(content)
+	got := text.In("en").Statements(content)
 	if strings.Join(got, "") != content || strings.Join(got, "~") != want {
 		t.Errorf("%q", got)
 	}
@@ -71,8 +71,8 @@ func TestPlacesAreThoseOfTheWords(t *testing.T) {
 	var terms, plain []string
 	for place := range text.Places(content) {
 		word := content[place.Start:place.End]
-		plain = append(plain, text.Plain(word))
-		if term := text.Term(word); term != "" {
+		plain = append(plain, text.In("en").Plain(word))
+		if term := text.In("en").Term(word); term != "" {
 			terms = append(terms, term)
 		}
 	}
@@ -160,7 +160,7 @@ func TestWordsThatAreNoNames(t *testing.T) {
 func FuzzSentencesAreTheText(f *testing.F) {
 	f.Add("a. b\nc\r\n\r\nD. E")
 	f.Fuzz(func(t *testing.T, s string) {
-		for _, cut := range [][]string{text.Sentences(s), text.Statements(s)} {
+		for _, cut := range [][]string{text.Sentences(s), text.In("en").Statements(s)} {
 			if got := strings.Join(cut, ""); got != s {
 				t.Errorf("%q became %q", s, got)
 			}

@@ -8,7 +8,7 @@ import (
 	"github.com/unweaver/unweaver/internal/artifact/rows"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
-	"github.com/unweaver/unweaver/internal/index/live"
+	"github.com/unweaver/unweaver/internal/index/liveset"
 	"github.com/unweaver/unweaver/internal/retrieve"
 	"github.com/unweaver/unweaver/internal/stream/parallel"
 )
@@ -108,7 +108,7 @@ func limitOf(r *http.Request) (int, error) {
 	return number(r.URL.Query(), "limit", 1, maxLimit, defaultLimit)
 }
 
-func summaryOf(class *live.Class, record rows.Record) EntitySummary {
+func summaryOf(class *liveset.Class, record rows.Record) EntitySummary {
 	return EntitySummary{record.ID.String(), record.Name, int64(class.Chunks)}
 }
 
@@ -137,16 +137,16 @@ func (s *Server) entity(
 	ctx context.Context,
 	request *http.Request,
 	generation *retrieve.Generation,
-) (*live.Class, rows.Record, error) {
+) (*liveset.Class, rows.Record, error) {
 	id, err := core.ParseID(request.PathValue("id"))
-	var class *live.Class
+	var class *liveset.Class
 	if err == nil {
 		class = generation.Live.Class(id)
 	}
 	if class == nil {
 		return nil, rows.Record{}, notFound("entity", request.PathValue("id"), generation)
 	}
-	records, err := s.searcher().ClassRecords(ctx, generation, []*live.Class{class})
+	records, err := s.searcher().ClassRecords(ctx, generation, []*liveset.Class{class})
 	if err != nil {
 		return nil, rows.Record{}, err
 	}
@@ -182,7 +182,7 @@ func (s *Server) entityChunks(w http.ResponseWriter, request *http.Request) {
 		place = min(place, len(numbers))
 		end := min(place+n, len(numbers))
 		out := EntityChunks{Source: sourceOf(generation), Chunks: []Chunk{}, ChunkTotal: int64(class.Chunks)}
-		var rows []*live.Chunk
+		var rows []*liveset.Chunk
 		for _, number := range numbers[place:end] {
 			rows = append(rows, generation.Live.ByNumber(int(number)))
 		}
@@ -196,7 +196,7 @@ func (s *Server) entityChunks(w http.ResponseWriter, request *http.Request) {
 }
 
 // chunksOf reads what a list tells of chunks, side by side.
-func chunksOf(ctx context.Context, generation *retrieve.Generation, rows []*live.Chunk) ([]Chunk, error) {
+func chunksOf(ctx context.Context, generation *retrieve.Generation, rows []*liveset.Chunk) ([]Chunk, error) {
 	out := make([]Chunk, len(rows))
 	err := parallel.Each(ctx, len(rows), readWidth, func(ctx context.Context, i int) (err error) {
 		out[i], err = chunkOf(ctx, generation, rows[i])
@@ -208,7 +208,7 @@ func chunksOf(ctx context.Context, generation *retrieve.Generation, rows []*live
 func (s *Server) getChunk(w http.ResponseWriter, request *http.Request) {
 	s.browse(w, request, func(ctx context.Context, generation *retrieve.Generation, _ int) (any, error) {
 		id, err := core.ParseID(request.PathValue("id"))
-		var row *live.Chunk
+		var row *liveset.Chunk
 		if err == nil {
 			row = generation.Live.Chunk(id)
 		}

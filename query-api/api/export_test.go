@@ -14,3 +14,6 @@ func (c *Config) WaitForNew(patience time.Duration) { c.patience = patience }
 
 // AsQuestions is how questions are embedded for a generation.
 var AsQuestions = asQuestions
+
+// ReadBody reads the body of a query.
+func ReadBody(raw []byte) error { return readBody(raw, new(Request)) }

@@ -74,6 +74,44 @@ func TestABodyMeansOneThing(t *testing.T) {
 	}
 }
 
+// nested puts a value into so many lists.
+func nested(levels int, value string) string {
+	return strings.Repeat("[", levels) + value + strings.Repeat("]", levels)
+}
+
+// texts are so many empty texts of a list.
+func texts(n int) string { return strings.Repeat(`"",`, n) + `""` }
+
+func TestABodyIsNestedToALimit(t *testing.T) {
+	f := serve(t, nil)
+	const refused = "nested deeper than 32"
+	for levels, want := range map[int]string{30: "not a parameter", 31: refused, 9_990: refused} {
+		body := `{"query":"Fram","params":{"a":` + nested(levels, "1") + `}}`
+		got := f.send("POST", "/v1/indexes/sample/query", body, "Content-Type", "application/json")
+		if got.Code >= 500 || !strings.Contains(got.Body.String(), want) {
+			t.Errorf("%d levels: %d %s, want %q", levels, got.Code, got.Body, want)
+		}
+	}
+}
+
+// What a body costs follows its size, however deep its values lie.
+func TestABodyCostsWhatItsSizeIs(t *testing.T) {
+	for name, c := range map[string]struct {
+		body string
+		most float64
+	}{
+		"deeper than is taken": {`{"query":"q","params":{"a":` + nested(9_990, texts(14_000)) + `}}`, 100},
+		"as deep as is taken":  {`{"query":"q","params":{"a":` + nested(30, texts(14_000)) + `}}`, 6 * 14_000},
+		"beside each other":    {`{"query":"q","without":{"documents":[` + texts(14_000) + `]}}`, 2 * 14_000},
+	} {
+		if allocations := testing.AllocsPerRun(1, func() { _ = api.ReadBody([]byte(c.body)) }); allocations > c.most {
+			t.Errorf("%s: %.0f allocations, want %.0f at most", name, allocations, c.most)
+		} else {
+			t.Logf("%s: %.0f allocations", name, allocations)
+		}
+	}
+}
+
 // sound fails where an answer is no answer of ours.
 func sound(t *testing.T, what string, status int, kind string, body []byte) {
 	t.Helper()

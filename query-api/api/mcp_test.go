@@ -286,6 +286,10 @@ func TestMessagesThatAreNotServedAreRefusedInForm(t *testing.T) {
 		"several, as once was": {
 			"[" + listing + "]", append(bearing, "MCP-Protocol-Version", "2025-03-26"), 400, "application/json",
 		},
+		"nested": {
+			strings.Replace(listing, "}", `,"params":{"_meta":{"a":`+nested(100, "1")+`}}}`, 1), bearing,
+			400, "application/json",
+		},
 		"no form that it takes": {listing, append(bearing, "Accept", "text/html"), 400, "application/json"},
 		"too large":             {`{"x":"` + strings.Repeat("x", 1<<20) + `"}`, bearing, 413, "application/json"},
 		"no key":                {listing, nil, 401, "application/problem+json"},

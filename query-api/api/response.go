@@ -6,7 +6,7 @@ import (
 
 	"github.com/unweaver/unweaver/internal/artifact/rows"
 	"github.com/unweaver/unweaver/internal/core"
-	"github.com/unweaver/unweaver/internal/index/live"
+	"github.com/unweaver/unweaver/internal/index/liveset"
 	"github.com/unweaver/unweaver/internal/retrieve"
 	"github.com/unweaver/unweaver/internal/retrieve/snippet"
 	"github.com/unweaver/unweaver/internal/stream/parallel"
@@ -238,7 +238,7 @@ func (c *Chunk) show(found snippet.Found) {
 }
 
 // chunkOf reads what a response tells of a chunk.
-func chunkOf(ctx context.Context, generation *retrieve.Generation, chunk *live.Chunk) (Chunk, error) {
+func chunkOf(ctx context.Context, generation *retrieve.Generation, chunk *liveset.Chunk) (Chunk, error) {
 	var document rows.Document
 	var text string
 	if err := together(ctx,
@@ -287,7 +287,7 @@ func rectsOf(document rows.Document, start, end int) (out []Rect) {
 }
 
 // mentions reads what was extracted from a chunk, with places in the document, and whether it is a fallback.
-func mentions(ctx context.Context, generation *retrieve.Generation, chunk *live.Chunk) ([]Mention, bool, error) {
+func mentions(ctx context.Context, generation *retrieve.Generation, chunk *liveset.Chunk) ([]Mention, bool, error) {
 	extract, err := generation.Extraction(ctx, chunk)
 	if err != nil {
 		return nil, false, err

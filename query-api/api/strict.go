@@ -44,7 +44,7 @@ var errEmpty = errors.New("it is empty")
 
 // readText reads a string. Null is refused in a list, in a map and for the question.
 func readText(decoder *jsontext.Decoder, text *string) error {
-	method := decoder.StackPointer() == "/method"
+	method := decoder.StackDepth() == 1 && decoder.StackPointer() == "/method" // writing a pointer takes all levels
 	raw, err := decoder.ReadValue()
 	if err != nil {
 		return err
@@ -76,6 +76,9 @@ var bodyOptions = json.JoinOptions(
 
 // readBody reads the one JSON object that a body is.
 func readBody(raw []byte, request *Request) error {
+	if err := middleware.CheckNesting(raw); err != nil {
+		return err
+	}
 	decoder := jsontext.NewDecoder(bytes.NewReader(raw), bodyOptions)
 	object, err := decoder.ReadValue()
 	if err != nil {

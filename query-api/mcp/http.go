@@ -10,6 +10,8 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/unweaver/unweaver/query-api/middleware"
 )
 
 // maxBody of a message, in bytes.
@@ -43,13 +45,16 @@ func Handler(backend Backend) http.Handler {
 	})
 }
 
-// malformed says what is wrong with the form of a message, as far as the library lets it pass: it takes an answer to
-// what this server never asked, and parameters in a list. Some versions of the protocol have lists of messages, all of
-// which the library answers at once: a single request would pass the rate and the concurrency of a key, and hold the
-// answers to thousands.
+// malformed says what is wrong with the form of a message, as far as the library lets it pass: it reads what is nested
+// once for each level around it, and takes an answer to what this server never asked, and parameters in a list. Some
+// versions of the protocol have lists of messages, all of which the library answers at once: a single request would
+// pass the rate and the concurrency of a key, and hold the answers to thousands.
 func malformed(message []byte, whole bool) string {
 	if bytes.HasPrefix(bytes.TrimLeft(message, " \t\r\n"), []byte("[")) {
 		return "several messages in one request are not taken: send each by itself"
+	}
+	if err := middleware.CheckNesting(message); err != nil {
+		return err.Error()
 	}
 	var parts map[string]json.RawMessage
 	if !whole || json.Unmarshal(message, &parts) != nil {

@@ -6,6 +6,7 @@
 //	caller.go  who asks, as handlers see it
 //	limits.go  rate, concurrency and money of a caller
 //	writer.go  deadlines of bodies and answers, headers of every answer
+//	nesting.go how deep a body may go
 //	tls.go     certificates
 package middleware
 

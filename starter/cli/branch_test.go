@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/unweaver/unweaver/internal/control/service"
+	"github.com/unweaver/unweaver/internal/control"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/starter/cli"
 )
@@ -15,7 +15,7 @@ func TestABranchIsMadeWithItsSettings(t *testing.T) {
 	fake := &fakeControl{}
 	got := run(t, fake, "branch", "docs", "--as", "exp", "--set", "shortening.threshold=900",
 		"--set", "indexes.exp.models.chat.model=large", "--at", "g2", "--by", "ada@desk", "--reason", "compare")
-	want := service.BranchRequest{
+	want := control.BranchRequest{
 		Index: "docs", Name: "exp", Generation: "g2",
 		Set: map[string]string{"shortening.threshold": "900", "models.chat.model": "large"},
 	}
@@ -58,7 +58,7 @@ func TestABuildTakesWhatTheStoreSaysOfItsIndex(t *testing.T) {
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	fake := &fakeControl{statuses: []service.Status{{}}, overlays: map[string]service.Overlaid{
+	fake := &fakeControl{statuses: []control.Status{{}}, overlays: map[string]control.Overlaid{
 		"exp": {Overlay: core.Overlay{
 			Index: "exp", Base: "docs", Set: map[string]string{"shortening.sample": "32"},
 		}},

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/unweaver/unweaver/internal/access/pki"
+	"github.com/unweaver/unweaver/internal/testkit/pkitest"
 	"github.com/unweaver/unweaver/starter/cli"
 )
 
@@ -37,7 +38,7 @@ func TestCertificatesOfAServerAndItsClientsAreMadeAndFitTogether(t *testing.T) {
 	}
 	for _, pair := range [][2]string{{"server.pem", "server-key.pem"}, {"client.pem", "client-key.pem"}} {
 		both := pki.Pair{Cert: read(pair[0]), Key: read(pair[1])}
-		if _, _, err := pki.Mutual(read("ca.pem"), both, ""); err != nil {
+		if _, _, err := pkitest.Mutual(read("ca.pem"), both, ""); err != nil {
 			t.Errorf("%s: %v", pair[0], err)
 		}
 	}

@@ -14,33 +14,33 @@ import (
 
 	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/config"
-	"github.com/unweaver/unweaver/internal/control/service"
+	"github.com/unweaver/unweaver/internal/control"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/pipeline/runlog"
 	"github.com/unweaver/unweaver/starter/cli"
 )
 
-// fakeControl is a service.Control that answers what a test gives it and remembers what it was asked.
+// fakeControl is a control.Control that answers what a test gives it and remembers what it was asked.
 type fakeControl struct {
-	schedules []service.Scheduled
-	triggered service.Triggered
+	schedules []control.Scheduled
+	triggered control.Triggered
 	letters   []core.Letter
-	retried   service.Run
-	backfill  service.BackfillRequest
+	retried   control.Run
+	backfill  control.BackfillRequest
 	backfills []core.Backfill
-	purging   service.PurgeAnswer
-	purges    service.PurgesAnswer
+	purging   control.PurgeAnswer
+	purges    control.PurgesAnswer
 	plan      *core.Plan // of an estimate
 	asked     []string
-	request   service.IndexRequest
+	request   control.IndexRequest
 	budget    *core.Budget
 	spec      core.Spec
 	attached  bool
 	runID     string
-	statuses  []service.Status // one a look; the last one stays
+	statuses  []control.Status // one a look; the last one stays
 	looks     int
-	checks    []service.Check
+	checks    []control.Check
 	kept      []artifact.Generation
 	cards     []runlog.Card
 	runs      []runlog.Summary
@@ -48,18 +48,18 @@ type fakeControl struct {
 	trends    []runlog.Trends
 	err       error
 
-	stopped      service.Stopped
-	limit        service.LimitRequest
-	move         service.MoveRequest
-	branched     service.BranchRequest
+	stopped      control.Stopped
+	limit        control.LimitRequest
+	move         control.MoveRequest
+	branched     control.BranchRequest
 	branches     []core.Branch
-	overlays     map[string]service.Overlaid
+	overlays     map[string]control.Overlaid
 	operator     core.Operator
 	unchanged    bool
 	operations   []core.Operation
 	difference   core.Difference
 	aliases      core.AliasList
-	aliasesAsked service.AliasesRequest
+	aliasesAsked control.AliasesRequest
 }
 
 func (c *fakeControl) ask(what, name string) error {
@@ -67,29 +67,29 @@ func (c *fakeControl) ask(what, name string) error {
 	return c.err
 }
 
-func (c *fakeControl) Index(_ context.Context, r service.IndexRequest) (service.Run, error) {
+func (c *fakeControl) Index(_ context.Context, r control.IndexRequest) (control.Run, error) {
 	c.request = r
-	return service.Run{Run: r.Spec.Index + "/g1", RunID: c.runID, Attached: c.attached}, c.ask("index", r.Spec.Index)
+	return control.Run{Run: r.Spec.Index + "/g1", RunID: c.runID, Attached: c.attached}, c.ask("index", r.Spec.Index)
 }
 
-func (c *fakeControl) Status(_ context.Context, run string) (service.Status, error) {
+func (c *fakeControl) Status(_ context.Context, run string) (control.Status, error) {
 	if err := c.ask("status", run); err != nil {
-		return service.Status{}, err
+		return control.Status{}, err
 	}
 	status := c.statuses[min(c.looks, len(c.statuses)-1)]
 	c.looks++
 	return status, nil
 }
 
-func (c *fakeControl) Pause(_ context.Context, run string) (service.Stopped, error) {
+func (c *fakeControl) Pause(_ context.Context, run string) (control.Stopped, error) {
 	return c.stopped, c.ask("pause", run)
 }
 
-func (c *fakeControl) Cancel(_ context.Context, run string) (service.Stopped, error) {
+func (c *fakeControl) Cancel(_ context.Context, run string) (control.Stopped, error) {
 	return c.stopped, c.ask("cancel", run)
 }
 
-func (c *fakeControl) Limit(_ context.Context, r service.LimitRequest) error {
+func (c *fakeControl) Limit(_ context.Context, r control.LimitRequest) error {
 	c.limit = r
 	return c.ask("limit", r.Run)
 }
@@ -112,37 +112,37 @@ func (c *fakeControl) DeadLetter(_ context.Context, index, chunk string) (core.L
 	return c.letters[0], nil
 }
 
-func (c *fakeControl) Discard(_ context.Context, r service.LettersRequest) error {
+func (c *fakeControl) Discard(_ context.Context, r control.LettersRequest) error {
 	return c.ask("discard", fmt.Sprint(r.Name, " ", r.Chunks, " ", r.Why))
 }
 
-func (c *fakeControl) Backfill(_ context.Context, r service.BackfillRequest) (service.BackfillStarted, error) {
+func (c *fakeControl) Backfill(_ context.Context, r control.BackfillRequest) (control.BackfillStarted, error) {
 	c.backfill = r
-	return service.BackfillStarted{Index: r.Index, Name: r.Name, Attached: c.attached}, c.ask("backfill", r.Index+"/"+r.Name)
+	return control.BackfillStarted{Index: r.Index, Name: r.Name, Attached: c.attached}, c.ask("backfill", r.Index+"/"+r.Name)
 }
 
-func (c *fakeControl) Backfills(_ context.Context, r service.BackfillNamed) ([]core.Backfill, error) {
+func (c *fakeControl) Backfills(_ context.Context, r control.BackfillNamed) ([]core.Backfill, error) {
 	return c.backfills, c.ask("backfills", r.Index+"/"+r.Name)
 }
 
-func (c *fakeControl) PauseBackfill(_ context.Context, r service.BackfillNamed) error {
+func (c *fakeControl) PauseBackfill(_ context.Context, r control.BackfillNamed) error {
 	return c.ask("backfill-pause", r.Index+"/"+r.Name)
 }
 
-func (c *fakeControl) ResumeBackfill(_ context.Context, r service.BackfillNamed) error {
+func (c *fakeControl) ResumeBackfill(_ context.Context, r control.BackfillNamed) error {
 	c.budget = r.Budget
 	return c.ask("backfill-resume", r.Index+"/"+r.Name)
 }
 
-func (c *fakeControl) CancelBackfill(_ context.Context, r service.BackfillNamed) error {
+func (c *fakeControl) CancelBackfill(_ context.Context, r control.BackfillNamed) error {
 	return c.ask("backfill-cancel", r.Index+"/"+r.Name)
 }
 
-func (c *fakeControl) RetryFailed(_ context.Context, r service.LettersRequest) (service.Run, error) {
+func (c *fakeControl) RetryFailed(_ context.Context, r control.LettersRequest) (control.Run, error) {
 	return c.retried, c.ask("retry-failed", fmt.Sprint(r.Name, " ", r.Chunks))
 }
 
-func (c *fakeControl) Purge(_ context.Context, r service.PurgeRequest) (service.PurgeAnswer, error) {
+func (c *fakeControl) Purge(_ context.Context, r control.PurgeRequest) (control.PurgeAnswer, error) {
 	answer := c.purging
 	if r.DryRun {
 		answer.Run, answer.Purge = nil, nil
@@ -150,16 +150,16 @@ func (c *fakeControl) Purge(_ context.Context, r service.PurgeRequest) (service.
 	return answer, c.ask("purge", fmt.Sprint(r.Index, " ", r.Documents, " ", r.Return, " ", r.DryRun, " ", r.Confirmed))
 }
 
-func (c *fakeControl) Purges(_ context.Context, r service.PurgesRequest) (service.PurgesAnswer, error) {
+func (c *fakeControl) Purges(_ context.Context, r control.PurgesRequest) (control.PurgesAnswer, error) {
 	return c.purges, c.ask("purges", fmt.Sprint(r.Index, " ", r.Search, " ", r.Readmit))
 }
 
-func (c *fakeControl) ApplySchedule(_ context.Context, r service.ScheduleRequest) (service.Applied, error) {
-	return service.Applied{Index: r.Spec.Index, Change: "created"}, c.ask("schedule-apply",
+func (c *fakeControl) ApplySchedule(_ context.Context, r control.ScheduleRequest) (control.Applied, error) {
+	return control.Applied{Index: r.Spec.Index, Change: "created"}, c.ask("schedule-apply",
 		fmt.Sprint(r.Spec.Index, " ", r.Schedule.Cron, " ", r.Schedule.Timezone))
 }
 
-func (c *fakeControl) Schedules(context.Context) ([]service.Scheduled, error) {
+func (c *fakeControl) Schedules(context.Context) ([]control.Scheduled, error) {
 	return c.schedules, c.ask("schedules", "")
 }
 
@@ -171,7 +171,7 @@ func (c *fakeControl) ResumeSchedule(_ context.Context, index, note string) erro
 	return c.ask("schedule-resume", index+" "+note)
 }
 
-func (c *fakeControl) TriggerSchedule(_ context.Context, index string) (service.Triggered, error) {
+func (c *fakeControl) TriggerSchedule(_ context.Context, index string) (control.Triggered, error) {
 	return c.triggered, c.ask("schedule-trigger", index)
 }
 
@@ -179,7 +179,7 @@ func (c *fakeControl) DeleteSchedule(_ context.Context, index string) error {
 	return c.ask("schedule-delete", index)
 }
 
-func (c *fakeControl) Estimate(_ context.Context, request service.IndexRequest) (core.Estimated, error) {
+func (c *fakeControl) Estimate(_ context.Context, request control.IndexRequest) (core.Estimated, error) {
 	c.request = request
 	if err := c.ask("estimate", request.Spec.Index); err != nil {
 		return core.Estimated{}, err
@@ -191,8 +191,8 @@ func (c *fakeControl) Generations(_ context.Context, index string) ([]artifact.G
 	return c.kept, c.ask("generations", index)
 }
 
-func (c *fakeControl) Move(ctx context.Context, r service.MoveRequest) (core.Move, error) {
-	c.move, c.operator = r, service.OperatorOf(ctx)
+func (c *fakeControl) Move(ctx context.Context, r control.MoveRequest) (core.Move, error) {
+	c.move, c.operator = r, control.OperatorOf(ctx)
 	out := core.Move{
 		Index: r.Index, Action: r.Action, From: "g2", To: r.Generation, Name: r.Name, Release: 7, Unchanged: c.unchanged,
 	}
@@ -202,8 +202,8 @@ func (c *fakeControl) Move(ctx context.Context, r service.MoveRequest) (core.Mov
 	return out, c.ask(r.Action, r.Index+" "+r.Generation)
 }
 
-func (c *fakeControl) Branch(ctx context.Context, r service.BranchRequest) (core.Branch, error) {
-	c.branched, c.operator = r, service.OperatorOf(ctx)
+func (c *fakeControl) Branch(ctx context.Context, r control.BranchRequest) (core.Branch, error) {
+	c.branched, c.operator = r, control.OperatorOf(ctx)
 	state := core.BranchOpen
 	if r.Delete {
 		state = core.BranchDeleted
@@ -217,15 +217,15 @@ func (c *fakeControl) Branches(_ context.Context, index string) ([]core.Branch, 
 }
 
 // Overlay is asked by every command that resolves a configuration, so it is no call of its own.
-func (c *fakeControl) Overlay(_ context.Context, index string) (service.Overlaid, error) {
+func (c *fakeControl) Overlay(_ context.Context, index string) (control.Overlaid, error) {
 	return c.overlays[index], nil
 }
 
-func (c *fakeControl) Difference(_ context.Context, r service.DifferenceRequest) (core.Difference, error) {
+func (c *fakeControl) Difference(_ context.Context, r control.DifferenceRequest) (core.Difference, error) {
 	return c.difference, c.ask("diff", r.Index+" "+r.From+" "+r.To)
 }
 
-func (c *fakeControl) Aliases(_ context.Context, r service.AliasesRequest) (core.AliasList, error) {
+func (c *fakeControl) Aliases(_ context.Context, r control.AliasesRequest) (core.AliasList, error) {
 	c.aliasesAsked = r
 	return c.aliases, c.ask("aliases", r.Index)
 }
@@ -250,24 +250,24 @@ func (c *fakeControl) Log(_ context.Context, run string) (runlog.Log, error) {
 	return c.log, c.ask("log", run)
 }
 
-func (c *fakeControl) Audit(_ context.Context, request service.AuditRequest) (service.Run, error) {
+func (c *fakeControl) Audit(_ context.Context, request control.AuditRequest) (control.Run, error) {
 	args := request.Index + " " + request.Sample.String()
 	if request.Repair {
 		args += " repair"
 	}
-	return service.Run{Run: request.Index + "/audit-1"}, c.ask("audit", args)
+	return control.Run{Run: request.Index + "/audit-1"}, c.ask("audit", args)
 }
 
-func (c *fakeControl) Restore(_ context.Context, index string) (service.Run, error) {
-	return service.Run{Run: index + "/restore-1"}, c.ask("restore", index)
+func (c *fakeControl) Restore(_ context.Context, index string) (control.Run, error) {
+	return control.Run{Run: index + "/restore-1"}, c.ask("restore", index)
 }
 
-func (c *fakeControl) Doctor(_ context.Context, spec core.Spec) ([]service.Check, error) {
+func (c *fakeControl) Doctor(_ context.Context, spec core.Spec) ([]control.Check, error) {
 	c.spec = spec
 	return c.checks, c.ask("doctor", spec.Index)
 }
 
-var _ service.Control = (*fakeControl)(nil)
+var _ control.Control = (*fakeControl)(nil)
 
 // result of one invocation.
 type result struct {
@@ -290,7 +290,7 @@ func in(t *testing.T, connect cli.Connector, env []string, args ...string) resul
 }
 
 // connected gives a connector to a control, and queries to an address.
-func connected(c service.Control, queries string) cli.Connector {
+func connected(c control.Control, queries string) cli.Connector {
 	return func(context.Context, *config.Config) (cli.Connection, error) {
 		return cli.Connection{Control: c, HTTP: queries}, nil
 	}
@@ -303,8 +303,8 @@ func run(t *testing.T, c *fakeControl, args ...string) result {
 	return in(t, connected(c, ""), nil, args...)
 }
 
-func finished(status string) service.Status {
-	return service.Status{
+func finished(status string) control.Status {
+	return control.Status{
 		Report: core.Report{
 			Index: "docs", Generation: "g1", Run: "docs/g1", Status: status, Documents: 12, Chunks: 81, Classes: 300,
 			Mentions: 900, ContentHash: "c0ffee",
@@ -469,7 +469,7 @@ func TestPauseAndCancelTellWhatIsInFlight(t *testing.T) {
 		0: ", no call was in flight\n", 1: ", 1 call was in flight: it is paid for and kept\n",
 		12: ", 12 calls were in flight: they are paid for and kept\n",
 	} {
-		fake := &fakeControl{stopped: service.Stopped{InFlight: &calls}}
+		fake := &fakeControl{stopped: control.Stopped{InFlight: &calls}}
 		for _, command := range []string{"pause", "cancel"} {
 			if got := run(t, fake, command, "docs/g1"); got.out != "docs/g1: "+command+says {
 				t.Errorf("%+v", got)

@@ -15,8 +15,8 @@ import (
 	"time"
 
 	"github.com/unweaver/unweaver/infra/embedded/stack"
+	"github.com/unweaver/unweaver/internal/control"
 	"github.com/unweaver/unweaver/internal/control/httpapi"
-	"github.com/unweaver/unweaver/internal/control/service"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/starter/cli"
 )
@@ -27,7 +27,7 @@ const self = "TEST_SELF="
 const token = "the-token"
 
 // served serves a control as the embedded stack does, and gives its address.
-func served(t *testing.T, c service.Control) string {
+func served(t *testing.T, c control.Control) string {
 	t.Helper()
 	server := httptest.NewServer(httpapi.Handler(c, httpapi.Access{Token: token}))
 	t.Cleanup(server.Close)
@@ -139,7 +139,7 @@ func TestACommandStartsAStackForItselfAndEndsIt(t *testing.T) {
 	if err := os.WriteFile("own.yaml", nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	fake := &fakeControl{statuses: []service.Status{finished(core.StatusCompleted)}}
+	fake := &fakeControl{statuses: []control.Status{finished(core.StatusCompleted)}}
 	bin := script(t, fmt.Sprintf(`
 echo "$@" > %s/args
 trap 'echo ended >> %[1]s/args; kill $child; exit 0' TERM

@@ -15,7 +15,7 @@ import (
 	"github.com/unweaver/unweaver/infra/embedded/sample"
 	"github.com/unweaver/unweaver/infra/embedded/stack"
 	"github.com/unweaver/unweaver/internal/config"
-	"github.com/unweaver/unweaver/internal/control/service"
+	"github.com/unweaver/unweaver/internal/control"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/stream/scratch"
@@ -87,7 +87,7 @@ func (a *App) runDemo(ctx context.Context, keep bool) (err error) {
 	if err != nil {
 		return err
 	}
-	run, err := s.Control.Index(ctx, service.IndexRequest{Spec: spec})
+	run, err := s.Control.Index(ctx, control.IndexRequest{Spec: spec})
 	if err != nil {
 		return err
 	}

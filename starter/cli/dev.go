@@ -16,7 +16,7 @@ import (
 
 	"github.com/unweaver/unweaver/infra/embedded/stack"
 	"github.com/unweaver/unweaver/internal/config"
-	"github.com/unweaver/unweaver/internal/control/service"
+	"github.com/unweaver/unweaver/internal/control"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/fault/redact"
 	"github.com/unweaver/unweaver/internal/stream/scratch"
@@ -141,7 +141,7 @@ func (a *App) indexAtOnce(ctx context.Context, running *stack.Stack, cfg *config
 	if err != nil {
 		return err
 	}
-	request := service.IndexRequest{Spec: spec}
+	request := control.IndexRequest{Spec: spec}
 	if err := request.ReadFiles(); err != nil {
 		return err
 	}

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/unweaver/unweaver/internal/control/service"
+	"github.com/unweaver/unweaver/internal/control"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/starter/cli"
 	"github.com/unweaver/unweaver/starter/eval"
@@ -52,7 +52,7 @@ func TestAnEvaluationBuildsAsksEveryQuestionByEveryMethodAndReports(t *testing.T
 	dataset(t, nil)
 	built := finished(core.StatusCompleted)
 	built.Tokens.Prompt = 77
-	fake, served := &fakeControl{statuses: []service.Status{built}}, &queries{bodies: []string{ranked}}
+	fake, served := &fakeControl{statuses: []control.Status{built}}, &queries{bodies: []string{ranked}}
 	got := evaluate(t, fake, served, "--methods", "vector,unweaver", "--rules", "weighted,pav", "--k", "5,1,5")
 	if got.exit != cli.ExitDone {
 		t.Fatalf("%+v", got)
@@ -98,7 +98,7 @@ func TestUtilitiesAreLoggedOfTheMethodThatHasThem(t *testing.T) {
 	explained := `{"generation":"g1","models":"m","chunks":[],"explain":{"policy":{"features":{"budget":9},` +
 		`"actions":[{"facts":"none","documents":[]}]}}}`
 	served := &queries{bodies: []string{explained}}
-	got := evaluate(t, &fakeControl{statuses: []service.Status{finished(core.StatusCompleted)}}, served,
+	got := evaluate(t, &fakeControl{statuses: []control.Status{finished(core.StatusCompleted)}}, served,
 		"--methods", "apr", "--utilities")
 	if got.exit != cli.ExitDone {
 		t.Fatalf("%+v", got)
@@ -129,7 +129,7 @@ func TestAnEvaluationReplaysTheRecordingUnlessToldOtherwise(t *testing.T) {
 		{[]string{"--set", "indexes.own.chunking.strategy=fixed", "--index", "own"}, "recorded", "fixed"},
 	} {
 		dataset(t, map[string]string{"extractions.jsonl": ""})
-		fake := &fakeControl{statuses: []service.Status{finished(core.StatusCompleted)}}
+		fake := &fakeControl{statuses: []control.Status{finished(core.StatusCompleted)}}
 		got := evaluate(t, fake, &queries{bodies: []string{ranked}}, append(tc.args, "--methods", "vector")...)
 		spec := fake.request.Spec
 		if got.exit != cli.ExitDone || spec.Chat.Provider != tc.provider || spec.Chunking.Strategy != tc.strategy ||
@@ -142,7 +142,7 @@ func TestAnEvaluationReplaysTheRecordingUnlessToldOtherwise(t *testing.T) {
 
 func TestAnEvaluationComparesMethodsWithThemselvesElsewhere(t *testing.T) {
 	dataset(t, nil)
-	fake := &fakeControl{statuses: []service.Status{finished(core.StatusCompleted)}}
+	fake := &fakeControl{statuses: []control.Status{finished(core.StatusCompleted)}}
 	served := &queries{bodies: []string{ranked}}
 	got := evaluate(t, fake, served, "--methods", "hybrid", "--against", "index=other; generation=g2",
 		"--against", `params.list=50;top_entities=3`)
@@ -166,7 +166,7 @@ func TestARecordingThatIsNotUsedHasNoRow(t *testing.T) {
 	triples := `{"id":"a","triples":[["Alpha","is","first"]],"entities":["Alpha"]}` + "\n"
 	for extraction, rows := range map[string]int{"auto": 1, "config": 0} {
 		dataset(t, map[string]string{"extractions.jsonl": triples})
-		fake := &fakeControl{statuses: []service.Status{finished(core.StatusCompleted)}}
+		fake := &fakeControl{statuses: []control.Status{finished(core.StatusCompleted)}}
 		got := evaluate(t, fake, &queries{bodies: []string{ranked}}, "--methods", "bm25", "--extraction", extraction)
 		if n := strings.Count(got.out, "| "+eval.HippoName+" |"); got.exit != cli.ExitDone || n != rows {
 			t.Errorf("%s: %d rows of the recording, want %d: %+v", extraction, n, rows, got)
@@ -217,7 +217,8 @@ func TestAnEvaluationOfAnIndexThatDoesNotBuildFails(t *testing.T) {
 	dataset(t, nil)
 	held := finished(core.StatusHeld)
 	held.Reason = "failures"
-	got := evaluate(t, &fakeControl{statuses: []service.Status{held}}, &queries{bodies: []string{ranked}}, "--methods", "vector")
+	got := evaluate(t, &fakeControl{statuses: []control.Status{held}}, &queries{bodies: []string{ranked}},
+		"--methods", "vector")
 	if got.exit != cli.ExitFailed {
 		t.Errorf("%+v", got)
 	}

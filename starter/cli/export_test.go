@@ -5,11 +5,11 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/unweaver/unweaver/internal/control/service"
+	"github.com/unweaver/unweaver/internal/control"
 )
 
 // DrawBar draws progress as on a terminal.
-func DrawBar(out io.Writer, statuses ...service.Status) {
+func DrawBar(out io.Writer, statuses ...control.Status) {
 	drawn := bar{out: out, terminal: true}
 	for _, status := range statuses {
 		drawn.show(status)

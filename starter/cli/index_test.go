@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/unweaver/unweaver/internal/control/service"
+	"github.com/unweaver/unweaver/internal/control"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/starter/cli"
@@ -48,7 +48,7 @@ func TestIndexWaitsForTheEndAndExitsByIt(t *testing.T) {
 	unread.DocumentsFailed = 1
 	for _, tc := range []struct {
 		name string
-		last service.Status
+		last control.Status
 		exit int
 	}{
 		{"completed", finished(core.StatusCompleted), cli.ExitDone},
@@ -62,7 +62,7 @@ func TestIndexWaitsForTheEndAndExitsByIt(t *testing.T) {
 		{"completed, with documents that stay unreadable", unread, cli.ExitErrors},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			fake := &fakeControl{statuses: []service.Status{running, tc.last}}
+			fake := &fakeControl{statuses: []control.Status{running, tc.last}}
 			got := run(t, fake, "index", "--index", "docs", "--wait")
 			if got.exit != tc.exit || !strings.HasPrefix(got.out, "docs/g1  "+tc.last.Status) || fake.looks != 2 {
 				t.Errorf("exit %d after %d looks\n%s", got.exit, fake.looks, got.out)
@@ -80,7 +80,7 @@ func TestIndexWaitsForTheEndAndExitsByIt(t *testing.T) {
 }
 
 func TestARunThatIsNotYetSeenIsWaitedFor(t *testing.T) {
-	fake := &late{fakeControl: fakeControl{statuses: []service.Status{finished(core.StatusCompleted)}}, misses: 2}
+	fake := &late{fakeControl: fakeControl{statuses: []control.Status{finished(core.StatusCompleted)}}, misses: 2}
 	t.Chdir(t.TempDir())
 	got := in(t, connected(fake, ""), nil, "restore", "--index", "docs")
 	if got.exit != cli.ExitDone || fake.misses != 0 || !strings.Contains(got.out, "completed") {
@@ -94,10 +94,10 @@ type late struct {
 	misses int
 }
 
-func (l *late) Status(ctx context.Context, run string) (service.Status, error) {
+func (l *late) Status(ctx context.Context, run string) (control.Status, error) {
 	if l.misses > 0 {
 		l.misses--
-		return service.Status{}, fault.RunNotFound.At("find run", run)
+		return control.Status{}, fault.RunNotFound.At("find run", run)
 	}
 	return l.fakeControl.Status(ctx, run)
 }
@@ -108,7 +108,7 @@ type interrupted struct {
 	leave func()
 }
 
-func (i *interrupted) Status(ctx context.Context, run string) (service.Status, error) {
+func (i *interrupted) Status(ctx context.Context, run string) (control.Status, error) {
 	if i.looks > 0 {
 		i.leave()
 	}
@@ -122,7 +122,7 @@ func TestAnInterruptLeavesTheRunAlone(t *testing.T) {
 	for _, json := range [][]string{nil, {"--json"}} {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
-		fake := &interrupted{fakeControl{statuses: []service.Status{running}}, cancel}
+		fake := &interrupted{fakeControl{statuses: []control.Status{running}}, cancel}
 		var out, errs bytes.Buffer
 		app := &cli.App{Out: &out, Err: &errs, Connect: connected(fake, "")}
 		exit := app.Run(ctx, append([]string{"index", "--index", "docs", "--wait"}, json...))
@@ -183,7 +183,7 @@ func TestADryRunShowsRanges(t *testing.T) {
 	dry := finished(core.StatusCompleted)
 	dry.Reason = "dry_run"
 	dry.Calls = core.Calls{Extract: 7}
-	fake := &fakeControl{statuses: []service.Status{dry}}
+	fake := &fakeControl{statuses: []control.Status{dry}}
 	got := run(t, fake, "index", "--index", "docs", "--dry-run")
 	if got.exit != cli.ExitDone || !strings.Contains(strings.Join(fake.asked, " "), "estimate docs") {
 		t.Errorf("%+v %+v", got, fake.request)
@@ -197,7 +197,7 @@ func TestADryRunShowsRanges(t *testing.T) {
 		Cost:    core.Range{Low: 0.53, High: 0.61},
 		Seconds: core.Range{Low: 720, High: 900.4},
 	}
-	fake = &fakeControl{statuses: []service.Status{dry}}
+	fake = &fakeControl{statuses: []control.Status{dry}}
 	got = run(t, fake, "index", "--index", "docs", "--dry-run")
 	contains(t, got.out,
 		"would need extract calls  1200 to 1300\n",
@@ -225,7 +225,7 @@ func TestADryRunNamesNoArtifactAndNoPriceThatIsNotSet(t *testing.T) {
 	for _, code := range []string{"a", "b", "c", "d", "e", "f"} {
 		dry.Problems = append(dry.Problems, core.Problem{Code: code, Object: code + ".pdf"})
 	}
-	got := run(t, &fakeControl{statuses: []service.Status{dry}}, "index", "--index", "docs", "--dry-run")
+	got := run(t, &fakeControl{statuses: []control.Status{dry}}, "index", "--index", "docs", "--dry-run")
 	contains(t, got.out, "  12 documents, 81 chunks\n",
 		"  would need cost           ? (no price is set: models.*.price)\n", "  problems: 6\n", "  … and 1 more\n")
 	for _, wrong := range []string{"classes", "0.0000", "report.json", "unweaver logs"} {
@@ -238,7 +238,7 @@ func TestADryRunNamesNoArtifactAndNoPriceThatIsNotSet(t *testing.T) {
 func TestPaidTokensWithoutAPriceAreNotSaidToCostNothing(t *testing.T) {
 	night := finished(core.StatusCompleted)
 	night.Tokens, night.Cost = core.Tokens{Prompt: 10}, 0
-	got := run(t, &fakeControl{statuses: []service.Status{night}}, "status", "docs")
+	got := run(t, &fakeControl{statuses: []control.Status{night}}, "status", "docs")
 	contains(t, got.out, "10 prompt, 0 completion, 0 embedding tokens; no price is set (models.*.price)\n")
 }
 
@@ -252,7 +252,7 @@ func TestAReportNamesWhatFailedAndWhereTheRestIs(t *testing.T) {
 		})
 	}
 	bad.Problems[1].Detail = ""
-	got := run(t, &fakeControl{statuses: []service.Status{bad}}, "status", "docs")
+	got := run(t, &fakeControl{statuses: []control.Status{bad}}, "status", "docs")
 	contains(t, got.out,
 		"  not read: 4 of the files and rows\n",
 		"  failed: 3 documents, 5 chunks; 2 documents serve what was there before (stale)\n",
@@ -266,7 +266,7 @@ func TestAReportNamesWhatFailedAndWhereTheRestIs(t *testing.T) {
 	for _, code := range []string{"a", "b", "c", "d", "e", "f"} {
 		one.Problems = append(one.Problems, core.Problem{Code: code, Object: code + ".pdf"})
 	}
-	got = run(t, &fakeControl{statuses: []service.Status{one}}, "status", "docs")
+	got = run(t, &fakeControl{statuses: []control.Status{one}}, "status", "docs")
 	contains(t, got.out, "  1 document, 81 chunks", "not read: 1 of the files and rows\n",
 		"failed: 1 document, 0 chunks; 1 document serves what was there before (stale)\n", "  ! e e.pdf\n  … and 1 more")
 	if strings.Contains(got.out, "f.pdf") {
@@ -277,7 +277,7 @@ func TestAReportNamesWhatFailedAndWhereTheRestIs(t *testing.T) {
 func TestAReportOfAnOlderReleaseStillNamesItsProblems(t *testing.T) {
 	old := finished(core.StatusErrors)
 	old.Problems = []core.Problem{{Code: "bad_model_output", Object: "chunk 7", Detail: "no JSON"}}
-	got := run(t, &fakeControl{statuses: []service.Status{old}}, "status", "docs")
+	got := run(t, &fakeControl{statuses: []control.Status{old}}, "status", "docs")
 	contains(t, got.out, "problems: 1\n", "! bad_model_output chunk 7")
 	if strings.Contains(got.out, "more") || strings.Contains(got.out, "dead letters") {
 		t.Errorf("%s", got.out)
@@ -287,13 +287,13 @@ func TestAReportOfAnOlderReleaseStillNamesItsProblems(t *testing.T) {
 func TestAnUnchangedNightNamesWhatStandsFailedSinceItsParent(t *testing.T) {
 	night := finished(core.StatusCompleted)
 	night.Generation, night.Run, night.Unchanged = "g9", "docs/g9", true
-	clean := run(t, &fakeControl{statuses: []service.Status{night}}, "status", "docs")
+	clean := run(t, &fakeControl{statuses: []control.Status{night}}, "status", "docs")
 	if clean.exit != cli.ExitDone || !strings.HasPrefix(clean.out, "docs/g9  completed  nothing changed\n") {
 		t.Errorf("%+v", clean)
 	}
 	night.ProblemsTotal, night.ProblemsPath, night.DeadLetters = 1, "docs/generations/g4/problems.jsonl", 1
 	night.Problems = []core.Problem{{Code: "bad_model_output", Object: "chunk 7", Detail: "no JSON"}}
-	got := run(t, &fakeControl{statuses: []service.Status{night}}, "status", "docs")
+	got := run(t, &fakeControl{statuses: []control.Status{night}}, "status", "docs")
 	if got.exit != cli.ExitErrors {
 		t.Errorf("exit %d", got.exit)
 	}
@@ -318,7 +318,7 @@ func TestAReportShowsWhatWasBuiltAndPaid(t *testing.T) {
 		{Name: "plan", Seconds: 0.4}, {Name: "extract", Done: 40, Total: 81, Seconds: 61.1},
 	}
 	status.Currency = "EUR"
-	got := run(t, &fakeControl{statuses: []service.Status{status}}, "status", "docs")
+	got := run(t, &fakeControl{statuses: []control.Status{status}}, "status", "docs")
 	want := `docs/g1  running
   waits for a worker
   50 % done, stage extract, 40/81 chunks, 12/s, 1m2s so far, 1m30s left
@@ -333,10 +333,10 @@ func TestAReportShowsWhatWasBuiltAndPaid(t *testing.T) {
 		t.Errorf("exit %d\n%s", got.exit, got.out)
 	}
 	status.Status = core.StatusPaused // nothing is left to wait for, before it is resumed
-	contains(t, run(t, &fakeControl{statuses: []service.Status{status}}, "status", "docs").out, "1m2s so far, paused\n")
+	contains(t, run(t, &fakeControl{statuses: []control.Status{status}}, "status", "docs").out, "1m2s so far, paused\n")
 	places := 8
 	status.Limits, status.Budget = &core.LiveLimits{Concurrency: &places}, &core.Budget{Calls: 90}
-	contains(t, run(t, &fakeControl{statuses: []service.Status{status}}, "status", "docs").out,
+	contains(t, run(t, &fakeControl{statuses: []control.Status{status}}, "status", "docs").out,
 		"  given while it runs: concurrency 8, a budget of 90 calls\n")
 }
 
@@ -351,7 +351,7 @@ func TestAReportTellsOfCallsThatWereNotAnswered(t *testing.T) {
 			Calls:  core.Calls{Extract: 15, Embed: 1},
 			Tokens: core.Tokens{Prompt: 1600, Completion: 160, Embedding: 20}, Cost: 0.072,
 		}
-		got := run(t, &fakeControl{statuses: []service.Status{status}}, "status", "docs")
+		got := run(t, &fakeControl{statuses: []control.Status{status}}, "status", "docs")
 		if !strings.Contains(got.out, want) {
 			t.Errorf("%s: %s", state, got.out)
 		}
@@ -361,13 +361,13 @@ func TestAReportTellsOfCallsThatWereNotAnswered(t *testing.T) {
 func TestALiveRunNamesNoReportThatIsNotWritten(t *testing.T) {
 	status := finished(core.StatusRunning)
 	status.Problems = []core.Problem{{Code: "unreadable", Object: "a.md"}}
-	got := run(t, &fakeControl{statuses: []service.Status{status}}, "status", "docs")
+	got := run(t, &fakeControl{statuses: []control.Status{status}}, "status", "docs")
 	if !strings.Contains(got.out, "problems: 1 so far\n") || strings.Contains(got.out, "report.json") {
 		t.Errorf("%s", got.out)
 	}
 }
 
-func at(stage string, done, total int64, overall float64) service.Status {
+func at(stage string, done, total int64, overall float64) control.Status {
 	status := finished(core.StatusRunning)
 	status.Stage, status.Overall, status.Rate, status.ETASeconds = stage, overall, 3, 0
 	status.Tokens = core.Tokens{Prompt: 1, Completion: 2, Embedding: 3}
@@ -389,7 +389,7 @@ func TestProgressIsOneLineAStage(t *testing.T) {
 	waiting.Stage = "embed, once more" // else it is a line of the same stage, too soon after the last
 	paused := at("load", 0, 9, 0.95)
 	paused.Status, paused.Reason = core.StatusPaused, "budget_spent"
-	fake := &fakeControl{statuses: []service.Status{
+	fake := &fakeControl{statuses: []control.Status{
 		{Report: core.Report{Status: core.StatusRunning}},
 		at("plan", 1, 2, 0.01), at("plan", 2, 2, 0.02),
 		at("extract", 40, 80, 0.5), retrying, waiting, paused,

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/unweaver/unweaver/internal/artifact"
-	"github.com/unweaver/unweaver/internal/control/service"
+	"github.com/unweaver/unweaver/internal/control"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/starter/cli"
 )
@@ -34,7 +34,7 @@ func TestGenerationsAreListedAsControlGivesThem(t *testing.T) {
 }
 
 func TestRestoreWaitsForItsRun(t *testing.T) {
-	fake := &fakeControl{statuses: []service.Status{finished(core.StatusRunning), finished(core.StatusFailed)}}
+	fake := &fakeControl{statuses: []control.Status{finished(core.StatusRunning), finished(core.StatusFailed)}}
 	got := run(t, fake, "restore", "--index", "docs")
 	want := "restore docs,status docs/restore-1,status docs/restore-1"
 	if got.exit != cli.ExitFailed || strings.Join(fake.asked, ",") != want {
@@ -47,7 +47,7 @@ func TestAnAuditTellsWhatDiffersAndFailsWhereSomethingIsLeft(t *testing.T) {
 	clean.Audit = &core.Audit{
 		Generation: "g7", Sample: "2/7", Checked: core.Audited{Segments: 3, Bytes: 99, Classes: 5, Mentions: 9},
 	}
-	fake := &fakeControl{statuses: []service.Status{clean}}
+	fake := &fakeControl{statuses: []control.Status{clean}}
 	got := run(t, fake, "audit", "--index", "docs", "--sample", "2/7", "--wait")
 	asked := strings.Join(fake.asked, ",")
 	if got.exit != cli.ExitDone || asked != "audit docs 2/7,status docs/audit-1" ||
@@ -61,7 +61,7 @@ func TestAnAuditTellsWhatDiffersAndFailsWhereSomethingIsLeft(t *testing.T) {
 		Generation: "g7", Sample: "1/1", Left: 1, Drift: []core.Drift{{Kind: "record", Found: 3, Mended: 2}},
 		Findings: []core.Found{{Kind: "record", Object: "key", Why: "it is missing", Remedy: "unweaver audit --repair"}},
 	}
-	fake = &fakeControl{statuses: []service.Status{drifted}}
+	fake = &fakeControl{statuses: []control.Status{drifted}}
 	got = run(t, fake, "audit", "--index", "docs", "--repair", "--wait")
 	if got.exit != cli.ExitFailed || !strings.Contains(got.out, "differs: record 3 (2 mended); left: 1\n") ||
 		!strings.Contains(got.out, "! record key: it is missing\n    unweaver audit --repair\n") ||
@@ -76,15 +76,15 @@ func TestAnAuditTellsWhatDiffersAndFailsWhereSomethingIsLeft(t *testing.T) {
 }
 
 func TestDoctorFailsWhereAProbeFailsAndSaysWhatToDo(t *testing.T) {
-	fake := &fakeControl{checks: []service.Check{{Name: "artifacts", OK: true, Detail: "/data store 01234567"}}}
+	fake := &fakeControl{checks: []control.Check{{Name: "artifacts", OK: true, Detail: "/data store 01234567"}}}
 	got := run(t, fake, "doctor", "--set", "indexes.docs.corpus=/corpus", "--index", "docs")
 	if got.exit != cli.ExitDone || got.out != "ok    artifacts          /data store 01234567\n" ||
 		fake.spec.Corpus != "/corpus" {
 		t.Errorf("%+v %+v", got, fake.spec)
 	}
 	fake.checks = append(fake.checks,
-		service.Check{Name: "classes", Detail: "connection refused", Hint: "start redis"},
-		service.Check{Name: "vectors", Detail: "connection refused (start milvus)", Hint: "start milvus"},
+		control.Check{Name: "classes", Detail: "connection refused", Hint: "start redis"},
+		control.Check{Name: "vectors", Detail: "connection refused (start milvus)", Hint: "start milvus"},
 	)
 	got = run(t, fake, "doctor")
 	if got.exit != cli.ExitFailed || fake.spec.Index != "default" || strings.Count(got.out, "start milvus") != 1 {

@@ -4,12 +4,12 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/unweaver/unweaver/internal/control/service"
+	"github.com/unweaver/unweaver/internal/control"
 	"github.com/unweaver/unweaver/internal/core"
 )
 
 func TestWaitFollowsTheRunThatItStartedAndNoOtherOfItsName(t *testing.T) {
-	c := &fakeControl{runID: "r2", statuses: []service.Status{{Report: core.Report{Status: core.StatusCompleted}}}}
+	c := &fakeControl{runID: "r2", statuses: []control.Status{{Report: core.Report{Status: core.StatusCompleted}}}}
 	if got := run(t, c, "index", t.TempDir(), "--index", "docs", "--wait"); got.exit != 0 {
 		t.Fatalf("%+v", got)
 	}

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/unweaver/unweaver/internal/artifact"
-	"github.com/unweaver/unweaver/internal/control/service"
+	"github.com/unweaver/unweaver/internal/control"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/starter/cli"
@@ -15,36 +15,36 @@ import (
 func TestWhatIsServedIsMovedAsItIsAskedFor(t *testing.T) {
 	for _, c := range []struct {
 		args string
-		want service.MoveRequest
+		want control.MoveRequest
 		says string
 	}{
 		{
-			"rollback --index docs", service.MoveRequest{Action: "rollback", Index: "docs"},
+			"rollback --index docs", control.MoveRequest{Action: "rollback", Index: "docs"},
 			"docs serves  now (release 7); it served g2",
 		},
 		{
-			"rollback g1 --index docs", service.MoveRequest{Action: "rollback", Index: "docs", Generation: "g1"},
+			"rollback g1 --index docs", control.MoveRequest{Action: "rollback", Index: "docs", Generation: "g1"},
 			"docs serves g1 now (release 7); it served g2",
 		},
 		{
 			"rollback --to 2026-11-22T18:00:00Z --index docs",
-			service.MoveRequest{Action: "rollback", Index: "docs", To: time.Date(2026, 11, 22, 18, 0, 0, 0, time.UTC)}, "",
+			control.MoveRequest{Action: "rollback", Index: "docs", To: time.Date(2026, 11, 22, 18, 0, 0, 0, time.UTC)}, "",
 		},
 		{
 			"publish g3 --force --index docs",
-			service.MoveRequest{Action: "publish", Index: "docs", Generation: "g3", Force: true}, "docs serves g3 now",
+			control.MoveRequest{Action: "publish", Index: "docs", Generation: "g3", Force: true}, "docs serves g3 now",
 		},
 		{
-			"discard g3 --index docs", service.MoveRequest{Action: "discard", Index: "docs", Generation: "g3"},
+			"discard g3 --index docs", control.MoveRequest{Action: "discard", Index: "docs", Generation: "g3"},
 			"g3 is discarded",
 		},
 		{
 			"tag g1 audit-2026 --index docs",
-			service.MoveRequest{Action: "tag", Index: "docs", Generation: "g1", Name: "audit-2026"}, "g1 is audit-2026",
+			control.MoveRequest{Action: "tag", Index: "docs", Generation: "g1", Name: "audit-2026"}, "g1 is audit-2026",
 		},
 		{
 			"untag g1 audit-2026 --index docs",
-			service.MoveRequest{Action: "untag", Index: "docs", Generation: "g1", Name: "audit-2026"}, "no longer audit-2026",
+			control.MoveRequest{Action: "untag", Index: "docs", Generation: "g1", Name: "audit-2026"}, "no longer audit-2026",
 		},
 	} {
 		fake := &fakeControl{}
@@ -126,7 +126,7 @@ func TestAListOfGenerationsSaysWhatKeepsThem(t *testing.T) {
 func TestAHeldRunSaysHowItIsApprovedOrDropped(t *testing.T) {
 	held := finished(core.StatusHeld)
 	held.Index, held.Generation, held.ContentHash, held.Reason = "docs", "g7", "ab", "failure_budget"
-	got := run(t, &fakeControl{statuses: []service.Status{held}}, "status", "docs")
+	got := run(t, &fakeControl{statuses: []control.Status{held}}, "status", "docs")
 	for _, command := range []string{
 		"query \"...\" --generation g7 --index docs", "diff g7 --index docs", "publish g7 --index docs",
 		"discard g7 --index docs",
@@ -139,7 +139,7 @@ func TestAHeldRunSaysHowItIsApprovedOrDropped(t *testing.T) {
 		t.Errorf("exit %d", got.exit)
 	}
 	held.Reason = "mass_deletion"
-	if got := run(t, &fakeControl{statuses: []service.Status{held}}, "status", "docs"); strings.Contains(got.out, "publish g7") {
+	if got := run(t, &fakeControl{statuses: []control.Status{held}}, "status", "docs"); strings.Contains(got.out, "publish g7") {
 		t.Errorf("%s", got.out)
 	}
 }

@@ -10,7 +10,7 @@ import (
 
 	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/config"
-	"github.com/unweaver/unweaver/internal/control/service"
+	"github.com/unweaver/unweaver/internal/control"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/pipeline/runlog"
@@ -115,7 +115,7 @@ func TestAGenerationIsShownWithTheReportOfItsRun(t *testing.T) {
 	kept := []artifact.Generation{
 		{Generation: "g2", Seq: 2, State: "current", Documents: 1, TextHash: "beef"}, {Generation: "g1", Seq: 1},
 	}
-	fake := &fakeControl{kept: kept, statuses: []service.Status{finished(core.StatusCompleted)}}
+	fake := &fakeControl{kept: kept, statuses: []control.Status{finished(core.StatusCompleted)}}
 	for _, args := range [][]string{{"show", "docs"}, {"show", "docs/g2"}, {"show", "g2", "--index", "docs"}} {
 		fake.asked = nil
 		got := run(t, fake, args...)
@@ -156,7 +156,7 @@ func TestWaitingWithJSONTellsAStreamOfEventsAndPrintsTheReport(t *testing.T) {
 	embedding.Stage = "embed"
 	embedding.Events = append(embedding.Events, core.Event{At: time.Now(), Kind: core.EventStage, Stage: "embed"})
 	last := finished(core.StatusErrors)
-	statuses := []service.Status{extracting, extracting, embedding, last}
+	statuses := []control.Status{extracting, extracting, embedding, last}
 	for name, args := range map[string][]string{
 		"index":   {"index", "--index", "docs", "--wait", "--json"},
 		"restore": {"restore", "--index", "docs", "--json"},
@@ -196,7 +196,7 @@ type failing struct {
 	bad string
 }
 
-func (f *failing) Restore(ctx context.Context, index string) (service.Run, error) {
+func (f *failing) Restore(ctx context.Context, index string) (control.Run, error) {
 	run, err := f.fakeControl.Restore(ctx, index)
 	if index == f.bad {
 		err = fault.LeaseHeld.At("restore", index).Because("a restore of it runs already")
@@ -209,7 +209,7 @@ func TestRestoreAllGoesOnAfterAnIndexThatCannotBeRestored(t *testing.T) {
 		{Index: "a", State: runlog.StateDamaged}, {Index: "b", State: runlog.StatePublished},
 		{Index: "c", State: runlog.StateEmpty}, {Index: "d", State: runlog.StatePublished},
 	}
-	fake := &failing{fakeControl{cards: listed, statuses: []service.Status{finished(core.StatusErrors)}}, "b"}
+	fake := &failing{fakeControl{cards: listed, statuses: []control.Status{finished(core.StatusErrors)}}, "b"}
 	t.Chdir(t.TempDir())
 	got := in(t, connected(fake, ""), nil, "restore", "--all")
 	asked := strings.Join(fake.asked, ",")

@@ -41,6 +41,9 @@ func connectServers(ctx context.Context, cfg *config.Config) (Connection, error)
 	if err != nil {
 		return Connection{}, err
 	}
+	if err := engine.CheckKey(ctx, stores.Artifacts, cfg.Engine); err != nil {
+		return Connection{}, errors.Join(err, stores.Close())
+	}
 	client, err := engine.Dial(ctx, cfg.Engine, slog.New(slog.DiscardHandler))
 	if err != nil {
 		return Connection{}, errors.Join(err, stores.Close())

@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"github.com/unweaver/unweaver/internal/config"
-	"github.com/unweaver/unweaver/internal/control/service"
+	"github.com/unweaver/unweaver/internal/control"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/starter/cli"
@@ -20,26 +20,26 @@ import (
 const evil = "x\x1b]0;PWNED\a\x1b[2J\u009b31m\x9d\u202egpj.exe\u2066\x7f\rend"
 
 // evilControl answers every question with it.
-type evilControl struct{ service.Control }
+type evilControl struct{ control.Control }
 
-func (evilControl) Status(context.Context, string) (service.Status, error) {
-	var status service.Status
+func (evilControl) Status(context.Context, string) (control.Status, error) {
+	var status control.Status
 	status.Index, status.Generation, status.Status = "docs", "g1", core.StatusFailed
 	status.Reason, status.Detail = "internal", evil
 	status.Problems = []core.Problem{{Code: "unknown_type", Object: evil, Detail: evil}}
 	return status, nil
 }
 
-func (evilControl) Overlay(context.Context, string) (service.Overlaid, error) {
-	return service.Overlaid{}, nil
+func (evilControl) Overlay(context.Context, string) (control.Overlaid, error) {
+	return control.Overlaid{}, nil
 }
 
-func (evilControl) Pause(context.Context, string) (service.Stopped, error) {
-	return service.Stopped{}, fault.EngineDown.At("pause", evil).Because(evil).Advise(evil)
+func (evilControl) Pause(context.Context, string) (control.Stopped, error) {
+	return control.Stopped{}, fault.EngineDown.At("pause", evil).Because(evil).Advise(evil)
 }
 
-func (evilControl) Doctor(context.Context, core.Spec) ([]service.Check, error) {
-	return []service.Check{{Name: "corpus", Detail: evil, Hint: evil}}, nil
+func (evilControl) Doctor(context.Context, core.Spec) ([]control.Check, error) {
+	return []control.Check{{Name: "corpus", Detail: evil, Hint: evil}}, nil
 }
 
 func TestControlCharactersNeverReachATerminal(t *testing.T) {

@@ -100,7 +100,10 @@ func TestAWorkerTellsHowIndexesStand(t *testing.T) {
 	config.Stores.Observe(config.Telemetry)
 	index := artifact.Index{Store: config.Stores.Artifacts, Name: "docs"}
 	made := time.Now().Add(-2 * time.Hour).UTC()
-	manifest := &core.Manifest{Index: "docs", Generation: "g1", Created: made, Seq: 1}
+	manifest := &core.Manifest{
+		Format: core.ManifestFormat, Index: "docs", Generation: "g1", Created: made, Seq: 1,
+		Segments: core.Segments{Splits: []core.Split{{}}},
+	}
 	manifest.Counts.Documents, manifest.Counts.Chunks, manifest.Counts.DeadLetters = 7, 21, 2
 	sha, err := publish.Store(t.Context(), index, manifest, "published")
 	if err != nil {

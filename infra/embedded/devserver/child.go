@@ -165,7 +165,7 @@ func (s *Server) supervise(first chan<- error) {
 
 // run starts the child once, calls answers when it does, and returns why it ended.
 func (s *Server) run(answers func()) error {
-	child, err := s.launch()
+	child, log, err := s.launch()
 	if err != nil {
 		return err
 	}
@@ -173,6 +173,8 @@ func (s *Server) run(answers func()) error {
 	exited := make(chan struct{})
 	go func() {
 		cause = child.Wait()
+		s.files.notePID(0) // another process may get its number
+		_ = log.file.Close()
 		close(exited)
 	}()
 	ctx, cancel := context.WithTimeout(context.Background(), s.options.within)
@@ -207,29 +209,30 @@ func (s *Server) run(answers func()) error {
 }
 
 // launch starts the process in a group of its own, so that Ctrl-C reaches this one alone, which then drains its worker.
-func (s *Server) launch() (*exec.Cmd, error) {
+func (s *Server) launch() (*exec.Cmd, *childLog, error) {
 	if err := s.checkPort(); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	log, err := s.files.openLog()
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	defer func() { _ = log.Close() }()
 	command := exec.Command(s.options.Program, Arguments(s.files.path(databaseFile), s.port)...)
 	command.Dir = s.options.Dir
 	command.Env = environment()
 	command.Stdout, command.Stderr = log, log
+	command.WaitDelay = time.Second               // for what a process of its own still writes
 	command.ExtraFiles = []*os.File{s.files.lock} // held for as long as it lives
 	command.SysProcAttr = ChildAttributes()
 	s.files.notePID(0) // what stands there may be another process's by now
 	if err := command.Start(); err != nil {
-		return nil, fault.EngineDown.At("start the engine,", s.options.Program).
+		_ = log.file.Close()
+		return nil, nil, fault.EngineDown.At("start the engine,", s.options.Program).
 			Because(err).
 			Advise("check that it may be run; without " + Variable + " it is found or fetched")
 	}
 	s.files.notePID(command.Process.Pid)
-	return command, nil
+	return command, log, nil
 }
 
 // Arguments are those of temporal for a server on 127.0.0.1: nothing of the user's own configuration of it counts.
@@ -238,7 +241,7 @@ func Arguments(database string, port int) []string {
 		"server", "start-dev", "--headless", "--ip", localhost, "--port", fmt.Sprint(port), "--namespace", Namespace,
 		"--db-filename", database, "--log-level", "warn", "--disable-config-file", "--disable-config-env",
 	}
-	for _, pragma := range pragmas() {
+	for _, pragma := range pragmas {
 		out = append(out, "--sqlite-pragma", pragma)
 	}
 	for _, setting := range []string{
@@ -257,16 +260,8 @@ func Arguments(database string, port int) []string {
 	return out
 }
 
-// settingsVariable names other settings of SQLite, for the test that measures what they lose: pragma=value,...
-const settingsVariable = "UNWEAVER_TEST_SQLITE"
-
 // pragmas have SQLite keep a log that is synced at every commit (docs/decisions/0008-power-loss.md).
-func pragmas() []string {
-	if other := os.Getenv(settingsVariable); other != "" {
-		return strings.Split(other, ",")
-	}
-	return []string{"journal_mode=wal", "synchronous=2", "busy_timeout=10000"}
-}
+var pragmas = []string{"journal_mode=wal", "synchronous=2", "busy_timeout=10000"}
 
 // environment of the child: it needs no keys of models and stores.
 func environment() []string {

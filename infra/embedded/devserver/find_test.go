@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -73,11 +74,21 @@ func served(t *testing.T, content string) (all map[string]pin, asked *atomic.Int
 	}}, asked
 }
 
+// emptyCache returns a folder that is this user's alone under any umask.
+func emptyCache(t *testing.T) string {
+	t.Helper()
+	folder := filepath.Join(t.TempDir(), "cache")
+	if err := os.Mkdir(folder, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	return folder
+}
+
 func TestTheProgramIsTheNamedOneElseATriedOneOnThePathElseFetched(t *testing.T) {
 	alone(t)
 	pins, asked := served(t, "fetched")
 	var said []string
-	finder := Finder{Cache: t.TempDir(), pins: pins, Say: func(line string) { said = append(said, line) }}
+	finder := Finder{Cache: emptyCache(t), pins: pins, Say: func(line string) { said = append(said, line) }}
 	cached := filepath.Join(finder.Cache, "temporal")
 
 	other := script(t, printing("0.13.2"))
@@ -117,10 +128,60 @@ func TestTheProgramIsTheNamedOneElseATriedOneOnThePathElseFetched(t *testing.T) 
 	}
 }
 
+// Who can write to a folder of the program can put another one there between the comparison of its sum and its start.
+func TestAFolderThatOthersMayWriteToIsRefused(t *testing.T) {
+	alone(t)
+	for variable, own := range map[string]string{
+		"XDG_CACHE_HOME": "unweaver", "TMPDIR": fmt.Sprintf("unweaver-%d", os.Geteuid()),
+	} {
+		for _, open := range []string{own, own + "/engine", own + "/engine/" + Version} {
+			base := t.TempDir()
+			for _, unset := range []string{"HOME", "XDG_CACHE_HOME"} {
+				t.Setenv(unset, "")
+			}
+			t.Setenv(variable, base)
+			folder := filepath.Join(base, open)
+			if err := errors.Join(os.MkdirAll(folder, 0o700), os.Chmod(folder, 0o777)); err != nil {
+				t.Fatal(err)
+			}
+			pins, asked := served(t, "fetched")
+			path, err := Finder{pins: pins}.Find(t.Context())
+			if !fault.Is(err, fault.StoreDenied) || !strings.Contains(err.Error(), folder+":") || asked.Load() != 0 {
+				t.Errorf("%s: %q, %v", open, path, err)
+			}
+			if err := os.Chmod(folder, 0o755); err != nil {
+				t.Fatal(err)
+			}
+			if path, err := (Finder{pins: pins}).Find(t.Context()); err != nil ||
+				path != filepath.Join(base, own, "engine", Version, "temporal") {
+				t.Errorf("%s, closed: %q, %v", open, path, err)
+			}
+		}
+	}
+}
+
+// The engine runs in its data directory: a path is that from the folder in which unweaver was started.
+func TestANamedProgramIsFoundFromTheCurrentFolderAndGetsNoKeys(t *testing.T) {
+	alone(t)
+	t.Setenv("PATH", "/usr/bin:/bin")
+	t.Setenv("OPENAI_API_KEY", "secret")
+	own := script(t, "env >$0.env; "+printing(Version))
+	t.Chdir(filepath.Dir(own))
+	t.Setenv(Variable, "./temporal")
+	path, err := Finder{}.Find(t.Context())
+	if err != nil || !filepath.IsAbs(path) || filepath.Base(path) != "temporal" {
+		t.Fatalf("%q, %v", path, err)
+	}
+	if raw, err := os.ReadFile(own + ".env"); err != nil || !strings.Contains(string(raw), "PATH=") ||
+		strings.Contains(string(raw), "secret") {
+		t.Errorf("it gets %s, %v", raw, err)
+	}
+}
+
 func TestADamagedProgramOfTheCacheIsFetchedAnew(t *testing.T) {
 	alone(t)
 	pins, asked := served(t, "fetched")
-	finder := Finder{Cache: t.TempDir(), pins: pins}
+	finder := Finder{Cache: emptyCache(t), pins: pins}
 	path := filepath.Join(finder.Cache, "temporal")
 	if err := os.WriteFile(path, []byte("fetcheD"), 0o700); err != nil {
 		t.Fatal(err)
@@ -145,7 +206,7 @@ func TestWhatIsNotThePinnedProgramIsRefused(t *testing.T) {
 				spoil(&one)
 				all[platform] = one
 			}
-			finder := Finder{Cache: t.TempDir(), pins: all}
+			finder := Finder{Cache: emptyCache(t), pins: all}
 			if _, err := finder.Find(t.Context()); !fault.Is(err, fault.BadConfig) ||
 				!strings.Contains(err.Error(), "sha256") {
 				t.Error(err)
@@ -164,11 +225,11 @@ func TestWithoutNetworkAndCacheItIsSaidWhatToInstall(t *testing.T) {
 		one.home = "http://127.0.0.1:1/temporal.whl"
 		pins[platform] = one
 	}
-	finder := Finder{Cache: t.TempDir(), pins: pins}
+	finder := Finder{Cache: emptyCache(t), pins: pins}
 	for name, find := range map[string]func() error{
 		"no network": func() error { _, err := finder.Find(t.Context()); return err },
 		"no pin of the platform": func() error {
-			_, err := (Finder{Cache: t.TempDir(), pins: map[string]pin{}}).Find(t.Context())
+			_, err := (Finder{Cache: emptyCache(t), pins: map[string]pin{}}).Find(t.Context())
 			return err
 		},
 	} {
@@ -182,7 +243,7 @@ func TestWithoutNetworkAndCacheItIsSaidWhatToInstall(t *testing.T) {
 func TestSeveralFetchAtOnceAndOneDoes(t *testing.T) {
 	alone(t)
 	pins, asked := served(t, strings.Repeat("fetched", 1<<18))
-	cache := t.TempDir()
+	cache := emptyCache(t)
 	var wg sync.WaitGroup
 	for range 8 {
 		wg.Go(func() {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/unweaver/unweaver/infra/embedded/stack"
+	"github.com/unweaver/unweaver/internal/control"
 	"github.com/unweaver/unweaver/internal/control/service"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/testkit/modeltest"
@@ -18,13 +19,13 @@ import (
 
 // backfilled is how a backfill stands, once it is as wanted.
 func backfilled(
-	t *testing.T, control func() *service.Service, named service.BackfillNamed, wanted func(core.Backfill) bool,
+	t *testing.T, serving func() *service.Service, named control.BackfillNamed, wanted func(core.Backfill) bool,
 ) core.Backfill {
 	t.Helper()
 	var last []core.Backfill
 	for begin := time.Now(); time.Since(begin) < 3*time.Minute; time.Sleep(50 * time.Millisecond) {
 		var err error
-		if last, err = control().Backfills(t.Context(), named); err == nil && wanted(last[0]) {
+		if last, err = serving().Backfills(t.Context(), named); err == nil && wanted(last[0]) {
 			return last[0]
 		}
 		if err == nil && core.Terminal(last[0].Status) {
@@ -58,10 +59,10 @@ func TestABackfillBesideANight(t *testing.T) {
 	}
 	begin()
 	defer func() { must(t, running.Stop(t.Context())) }()
-	control := func() *service.Service { return running.Control }
+	serving := func() *service.Service { return running.Control }
 	sp := spec(t, "docs", docs, server, "indexes.docs.chunking.strategy=document", "models.embedding.dimension=256",
 		"models.limits.concurrency=8")
-	base := completed(t, index(t, control(), sp))
+	base := completed(t, index(t, serving(), sp))
 
 	// What the backfill chose a night leaves to it.
 	const archived = 40
@@ -69,55 +70,55 @@ func TestABackfillBesideANight(t *testing.T) {
 		place("archive", n)
 	}
 	place("news", 1)
-	named := service.BackfillNamed{Index: "docs", Name: "old"}
-	request := service.BackfillRequest{
+	named := control.BackfillNamed{Index: "docs", Name: "old"}
+	request := control.BackfillRequest{
 		Index: "docs", Name: "old", Choice: core.BackfillChoice{Prefix: "archive/"},
 		Throttle: core.BackfillThrottle{Concurrency: 2},
 	}
-	started, err := control().Backfill(t.Context(), request)
+	started, err := serving().Backfill(t.Context(), request)
 	must(t, err)
 	if started.Attached || started.Again {
 		t.Errorf("%+v", started)
 	}
-	if again, err := control().Backfill(t.Context(), request); err != nil || !again.Attached {
+	if again, err := serving().Backfill(t.Context(), request); err != nil || !again.Attached {
 		t.Errorf("a second start of what runs: %+v, %v", again, err)
 	}
 	other := request
 	other.Choice.Prefix = "news/"
-	if _, err := control().Backfill(t.Context(), other); err == nil || !strings.Contains(err.Error(), "another choice") {
+	if _, err := serving().Backfill(t.Context(), other); err == nil || !strings.Contains(err.Error(), "another choice") {
 		t.Errorf("a second start with another choice: %v", err)
 	}
 	some := func(least int64) func(core.Backfill) bool {
 		return func(one core.Backfill) bool { return one.ChunksDone >= least }
 	}
-	if one := backfilled(t, control, named, some(4)); one.Documents != archived || one.Base != base.Generation {
+	if one := backfilled(t, serving, named, some(4)); one.Documents != archived || one.Base != base.Generation {
 		t.Errorf("%+v", one)
 	}
-	night := completed(t, index(t, control(), sp))
+	night := completed(t, index(t, serving(), sp))
 	if night.Documents != 5 || night.LeftOut.Backfills != archived {
 		t.Errorf("a night beside it has %d documents, and left out %+v", night.Documents, night.LeftOut)
 	}
 
 	// Paused, nothing is asked; then its process ends in the middle, and another goes on.
-	must(t, control().PauseBackfill(t.Context(), named))
+	must(t, serving().PauseBackfill(t.Context(), named))
 	mark := time.Now()
-	backfilled(t, control, named, func(one core.Backfill) bool { return one.Status == core.StatusPaused })
+	backfilled(t, serving, named, func(one core.Backfill) bool { return one.Status == core.StatusPaused })
 	time.Sleep(time.Second)
 	if n := server.StartedSince(mark); n != 0 {
 		t.Errorf("%d calls started after the pause was acknowledged", n)
 	}
-	must(t, control().ResumeBackfill(t.Context(), named))
-	done := backfilled(t, control, named, some(0)).ChunksDone
-	backfilled(t, control, named, some(done+4))
+	must(t, serving().ResumeBackfill(t.Context(), named))
+	done := backfilled(t, serving, named, some(0)).ChunksDone
+	backfilled(t, serving, named, some(done+4))
 	must(t, running.Stop(t.Context()))
 	begin()
 
-	end := backfilled(t, control, named, func(one core.Backfill) bool { return core.Terminal(one.Status) })
+	end := backfilled(t, serving, named, func(one core.Backfill) bool { return core.Terminal(one.Status) })
 	if end.Status != core.StatusCompleted || !end.Rebased || end.Base != base.Generation ||
 		end.Parent != night.Generation || end.Progress != 1 || end.ChunksDone != archived {
 		t.Errorf("%+v", end)
 	}
-	after := completed(t, index(t, control(), sp))
+	after := completed(t, index(t, serving(), sp))
 	if after.Documents != archived+5 || !after.Unchanged {
 		t.Errorf("the night after it found %d documents, unchanged %v", after.Documents, after.Unchanged)
 	}
@@ -135,7 +136,7 @@ func TestABackfillBesideANight(t *testing.T) {
 	if calls := server.Stats().Tasks["extract"].Calls; calls != archived+5 {
 		t.Errorf("%d extractions of %d chunks", calls, archived+5)
 	}
-	operations, err := control().Operations(t.Context(), "docs", 0)
+	operations, err := serving().Operations(t.Context(), "docs", 0)
 	must(t, err)
 	var actions []string
 	for _, one := range operations {
@@ -161,8 +162,8 @@ func TestANightGoesBeforeTheBuildOfABackfill(t *testing.T) {
 	}
 	server := serve(t, modeltest.Options{})
 	sp := spec(t, "yields", docs, server, "indexes.yields.chunking.strategy=document", "models.embedding.dimension=256")
-	control := func() *service.Service { return shared.Control }
-	completed(t, index(t, control(), sp))
+	serving := func() *service.Service { return shared.Control }
+	completed(t, index(t, serving(), sp))
 	for n := range 6 {
 		place("archive", n)
 	}
@@ -179,31 +180,31 @@ func TestANightGoesBeforeTheBuildOfABackfill(t *testing.T) {
 		}
 		return modeltest.Injection{}
 	}})
-	named := service.BackfillNamed{Index: "yields", Name: "old"}
-	_, err := control().Backfill(t.Context(), service.BackfillRequest{
+	named := control.BackfillNamed{Index: "yields", Name: "old"}
+	_, err := serving().Backfill(t.Context(), control.BackfillRequest{
 		Index: "yields", Name: "old", Choice: core.BackfillChoice{Prefix: "archive"},
 	})
 	must(t, err)
-	backfilled(t, control, named, func(one core.Backfill) bool {
+	backfilled(t, serving, named, func(one core.Backfill) bool {
 		if one.UnitsDone == 1 {
 			slow.Store(true)
 		}
 		return one.Status == core.BackfillPublishing
 	})
 	<-arrived
-	begun, err := control().Index(t.Context(), service.IndexRequest{Spec: sp})
+	begun, err := serving().Index(t.Context(), control.IndexRequest{Spec: sp})
 	must(t, err)
 	if begun.Attached {
 		t.Fatalf("a night joined the build of a backfill: %+v", begun)
 	}
 	close(night)
-	first := completed(t, wait(t, control(), begun.Run))
+	first := completed(t, wait(t, serving(), begun.Run))
 	if first.Documents != 4 || first.LeftOut.Backfills != 6 {
 		t.Errorf("%d documents, left out %+v", first.Documents, first.LeftOut)
 	}
 	end := core.Backfill{}
 	for begin := time.Now(); time.Since(begin) < time.Minute && !core.Terminal(end.Status); {
-		all, err := control().Backfills(t.Context(), named)
+		all, err := serving().Backfills(t.Context(), named)
 		must(t, err)
 		end = all[0]
 		time.Sleep(50 * time.Millisecond)
@@ -212,7 +213,7 @@ func TestANightGoesBeforeTheBuildOfABackfill(t *testing.T) {
 		end.Builds[0].Why != core.BackfillYielded || !end.Rebased {
 		t.Errorf("%+v", end)
 	}
-	if last := completed(t, index(t, control(), sp)); last.Documents != 10 || !last.Unchanged {
+	if last := completed(t, index(t, serving(), sp)); last.Documents != 10 || !last.Unchanged {
 		t.Errorf("%d documents, unchanged %v", last.Documents, last.Unchanged)
 	}
 	if d := server.Stats().Duplicates; d != 0 {

@@ -12,7 +12,7 @@ import (
 
 	"github.com/unweaver/unweaver/infra/embedded/stack"
 	"github.com/unweaver/unweaver/internal/config"
-	"github.com/unweaver/unweaver/internal/control/service"
+	"github.com/unweaver/unweaver/internal/control"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/testkit/modeltest"
@@ -41,7 +41,7 @@ func TestBadCorporaAreNamed(t *testing.T) {
 			sp := spec(t, "bad", c.dir, nil)
 			r, err := shared.Control.Index(
 				t.Context(),
-				service.IndexRequest{Spec: sp, Generation: strings.ReplaceAll(name, " ", "-")},
+				control.IndexRequest{Spec: sp, Generation: strings.ReplaceAll(name, " ", "-")},
 			)
 			if err == nil {
 				st := wait(t, shared.Control, r.Run)
@@ -69,7 +69,7 @@ func TestAnotherCorpusNeedsAWord(t *testing.T) {
 	sp.Gate.MaxRemoved = 1
 	r, err := shared.Control.Index(
 		t.Context(),
-		service.IndexRequest{Spec: sp, Generation: "swapped", ReplaceCorpus: true},
+		control.IndexRequest{Spec: sp, Generation: "swapped", ReplaceCorpus: true},
 	)
 	if err != nil {
 		t.Fatal(err)

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/unweaver/unweaver/infra/embedded/stack"
-	"github.com/unweaver/unweaver/internal/control/service"
+	"github.com/unweaver/unweaver/internal/control"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/testkit/modeltest"
 )
@@ -68,7 +68,7 @@ func TestNightsInBatches(t *testing.T) {
 			}
 		}
 	}
-	night, err := running.Control.Index(t.Context(), service.IndexRequest{Spec: sp})
+	night, err := running.Control.Index(t.Context(), control.IndexRequest{Spec: sp})
 	must(t, err)
 	run := night.Run
 	atWork(created + 1)

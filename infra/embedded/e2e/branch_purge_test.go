@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/unweaver/unweaver/internal/control/service"
+	"github.com/unweaver/unweaver/internal/control"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 )
@@ -37,7 +37,7 @@ func TestAPurgeWaitsForABranchToBeDeletedAndTakesWhatBothHad(t *testing.T) {
 	})
 	words := []string{"quastenberg", "zuckmayer", "ferryman"}
 	base := completed(t, index(t, own.Control, spec(t, "base", documents, nil)))
-	_, err = own.Control.Branch(t.Context(), service.BranchRequest{
+	_, err = own.Control.Branch(t.Context(), control.BranchRequest{
 		Index: "base", Name: "side", Set: map[string]string{"shortening.threshold": "200"},
 	})
 	must(t, err)
@@ -62,14 +62,14 @@ func TestAPurgeWaitsForABranchToBeDeletedAndTakesWhatBothHad(t *testing.T) {
 	refused := func(when string) {
 		t.Helper()
 		for _, name := range []string{"base", "side"} {
-			_, err := own.Control.Purge(t.Context(), service.PurgeRequest{
+			_, err := own.Control.Purge(t.Context(), control.PurgeRequest{
 				Index: name, Documents: []string{"c.md"}, Confirmed: true,
 			})
 			if !fault.Is(err, fault.Usage) || !strings.Contains(err.Error(), "segments") {
 				t.Fatalf("a purge from %s, %s: %v", name, when, err)
 			}
 		}
-		stand, err := own.Control.Purges(t.Context(), service.PurgesRequest{Index: "base"})
+		stand, err := own.Control.Purges(t.Context(), control.PurgesRequest{Index: "base"})
 		if err != nil || len(stand.Purges) != 0 {
 			t.Errorf("a refused purge is on record, %s: %+v, %v", when, stand, err)
 		}
@@ -78,18 +78,18 @@ func TestAPurgeWaitsForABranchToBeDeletedAndTakesWhatBothHad(t *testing.T) {
 		}
 	}
 	refused("beside a branch")
-	_, err = own.Control.Move(t.Context(), service.MoveRequest{Action: core.ActionPromote, Index: "side"})
+	_, err = own.Control.Move(t.Context(), control.MoveRequest{Action: core.ActionPromote, Index: "side"})
 	must(t, err)
 	refused("after a promotion")
 
-	_, err = own.Control.Branch(t.Context(), service.BranchRequest{Index: "base", Name: "side", Delete: true})
+	_, err = own.Control.Branch(t.Context(), control.BranchRequest{Index: "base", Name: "side", Delete: true})
 	must(t, err)
-	begun, err := own.Control.Purge(t.Context(), service.PurgeRequest{
+	begun, err := own.Control.Purge(t.Context(), control.PurgeRequest{
 		Index: "base", Documents: []string{"c.md"}, Confirmed: true,
 	})
 	must(t, err)
 	completed(t, wait(t, own.Control, begun.Run.Run))
-	stand, err := own.Control.Purges(t.Context(), service.PurgesRequest{Index: "base", Search: []string{
+	stand, err := own.Control.Purges(t.Context(), control.PurgesRequest{Index: "base", Search: []string{
 		"Marlene Quastenberg paid the ferryman in opals.",
 	}})
 	if err != nil || len(stand.Purges) != 1 || stand.Purges[0].State != core.PurgeDone ||

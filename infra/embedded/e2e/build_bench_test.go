@@ -18,7 +18,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/unweaver/unweaver/internal/control/service"
+	"github.com/unweaver/unweaver/internal/control"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/testkit/modeltest"
 	"github.com/unweaver/unweaver/internal/testkit/storm"
@@ -177,7 +177,7 @@ func writeCopies(b *testing.B, path string, copies int) {
 
 // measured is a build and what it took.
 type measured struct {
-	service.Status
+	control.Status
 	seconds, cpu float64
 	most         float64            // anonymous memory of the stack, MiB
 	during       map[string]float64 // most of it in each stage
@@ -188,7 +188,7 @@ func (at benchStack) build(b *testing.B, spec core.Spec) measured {
 	b.Helper()
 	got := measured{during: map[string]float64{}}
 	began, used := time.Now(), at.usage()
-	run, err := at.Control.Index(b.Context(), service.IndexRequest{Spec: spec})
+	run, err := at.Control.Index(b.Context(), control.IndexRequest{Spec: spec})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -205,7 +205,7 @@ func (at benchStack) build(b *testing.B, spec core.Spec) measured {
 	return got
 }
 
-func calls(st service.Status) int64 { return st.Calls.Extract + st.Calls.Shorten + st.Calls.Embed }
+func calls(st control.Status) int64 { return st.Calls.Extract + st.Calls.Shorten + st.Calls.Embed }
 
 func (m measured) report(b *testing.B) {
 	b.Helper()

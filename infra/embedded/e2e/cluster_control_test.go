@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/unweaver/unweaver/internal/artifact"
-	"github.com/unweaver/unweaver/internal/control/service"
+	"github.com/unweaver/unweaver/internal/control"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/internal/testkit/modeltest"
@@ -67,17 +67,17 @@ func TestAPurgeOnRealServersEndsThoughWorkersAreKilled(t *testing.T) {
 	writeFile(t, filepath.Join(folder, filepath.FromSlash(document)), text)
 	c.upload(folder)
 	worker, base := c.worker(), c.replica()
-	completed(t, wait(t, c.ctl, c.begin(service.IndexRequest{Spec: sp})))
+	completed(t, wait(t, c.ctl, c.begin(control.IndexRequest{Spec: sp})))
 	writeFile(t, filepath.Join(folder, filepath.FromSlash(document)), strings.Replace(text, "opals", "pearls", 1))
 	c.upload(folder)
-	completed(t, wait(t, c.ctl, c.begin(service.IndexRequest{Spec: sp})))
+	completed(t, wait(t, c.ctl, c.begin(control.IndexRequest{Spec: sp})))
 	answers(t, base, "k", question) // a replica holds the generation that goes
 	words := []string{"quastenberg", "zuckmayer", "letters/heron"}
 	if where := storedWords(t, c, words...); len(where) < 8 {
 		t.Fatalf("the search finds too little of what is there: %q", where)
 	}
 	paid, begun := server.Stats().Chat, time.Now()
-	purging, err := c.ctl.Purge(t.Context(), service.PurgeRequest{
+	purging, err := c.ctl.Purge(t.Context(), control.PurgeRequest{
 		Index: "k", Documents: []string{document}, Confirmed: true,
 	})
 	must(t, err)
@@ -105,7 +105,7 @@ func TestAPurgeOnRealServersEndsThoughWorkersAreKilled(t *testing.T) {
 	if len(killedIn) < 3 || !slices.Contains(killedIn, core.StageCollect) {
 		t.Errorf("it was killed in %q alone", killedIn)
 	}
-	stand, err := c.ctl.Purges(t.Context(), service.PurgesRequest{Index: "k", Search: []string{
+	stand, err := c.ctl.Purges(t.Context(), control.PurgesRequest{Index: "k", Search: []string{
 		"Marlene Quastenberg paid the ferryman in opals.",
 	}})
 	must(t, err)
@@ -131,7 +131,7 @@ func TestLimitsOnRealServersHoldThoughWorkersAreKilledAmidTheChange(t *testing.T
 	server := serve(t, modeltest.Options{Latency: 400 * time.Millisecond, Shuffle: true})
 	c.upload(copySample(t))
 	worker := c.worker()
-	run := c.begin(service.IndexRequest{Spec: clusterSpec(t, server)})
+	run := c.begin(control.IndexRequest{Spec: clusterSpec(t, server)})
 	limits := []int{3, 1, 2}
 	for _, limit := range limits {
 		before := server.Stats().Extract
@@ -139,7 +139,7 @@ func TestLimitsOnRealServersHoldThoughWorkersAreKilledAmidTheChange(t *testing.T
 		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 		changed := make(chan error, 1)
 		go func() {
-			changed <- c.ctl.Limit(ctx, service.LimitRequest{Run: run, Limits: &core.LiveLimits{Concurrency: &limit}})
+			changed <- c.ctl.Limit(ctx, control.LimitRequest{Run: run, Limits: &core.LiveLimits{Concurrency: &limit}})
 		}()
 		worker.restart()
 		err := <-changed

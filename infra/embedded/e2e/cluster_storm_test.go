@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/unweaver/unweaver/internal/control/service"
+	"github.com/unweaver/unweaver/internal/control"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/testkit/longtest"
 	"github.com/unweaver/unweaver/internal/testkit/modeltest"
@@ -71,7 +71,7 @@ func TestEveryPartOfAClusterIsKilledInTurn(t *testing.T) {
 		}
 		s.c.upload(folders[build%2])
 		spec := stormSpec(t, fmt.Sprintf("k%d", pair), ".", s.server.URL)
-		run := s.c.begin(service.IndexRequest{Spec: spec, Generation: fmt.Sprintf("n%d", build)})
+		run := s.c.begin(control.IndexRequest{Spec: spec, Generation: fmt.Sprintf("n%d", build)})
 		s.storm(run, build)
 		status, paused := resumed(t, s.c, run)
 		same(t, status, want[build%2].status)

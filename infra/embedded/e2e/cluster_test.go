@@ -22,6 +22,7 @@ import (
 	"github.com/unweaver/unweaver/infra/embedded/devserver"
 	"github.com/unweaver/unweaver/internal/app"
 	"github.com/unweaver/unweaver/internal/config"
+	"github.com/unweaver/unweaver/internal/control"
 	"github.com/unweaver/unweaver/internal/control/engine"
 	"github.com/unweaver/unweaver/internal/control/service"
 	"github.com/unweaver/unweaver/internal/core"
@@ -271,7 +272,7 @@ func (c *cluster) replica() string {
 }
 
 // begin starts a build and gives its run.
-func (c *cluster) begin(req service.IndexRequest) string {
+func (c *cluster) begin(req control.IndexRequest) string {
 	c.t.Helper()
 	req.Spec.Corpus = c.docs
 	if req.Generation == "" {

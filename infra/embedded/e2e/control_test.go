@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/unweaver/unweaver/infra/embedded/stack"
-	"github.com/unweaver/unweaver/internal/control/service"
+	"github.com/unweaver/unweaver/internal/control"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/testkit/modeltest"
@@ -33,7 +33,7 @@ func paid(t *testing.T, when string, report core.Report, server *modeltest.Serve
 }
 
 // onward waits until a resumed run ends or pauses again.
-func onward(t *testing.T, run string) service.Status {
+func onward(t *testing.T, run string) control.Status {
 	t.Helper()
 	for begin := time.Now(); time.Since(begin) < time.Minute; time.Sleep(30 * time.Millisecond) {
 		if status := wait(t, shared.Control, run); status.Status != core.StatusPaused {
@@ -41,7 +41,7 @@ func onward(t *testing.T, run string) service.Status {
 		}
 	}
 	t.Fatal("it did not go on")
-	return service.Status{}
+	return control.Status{}
 }
 
 func TestABudgetOfCallsIsNeverOvershotByABuild(t *testing.T) {
@@ -114,7 +114,7 @@ func TestNoCallStartsAfterPauseOrCancelAndTheAccountIsTrue(t *testing.T) {
 	server := serve(t, modeltest.Options{Latency: 150 * time.Millisecond})
 	sp := spec(t, "binds", copySample(t), server, "indexes.binds.chunking.strategy=document",
 		"models.limits.concurrency=8", "models.embedding.dimension=256")
-	begun, err := shared.Control.Index(t.Context(), service.IndexRequest{Spec: sp})
+	begun, err := shared.Control.Index(t.Context(), control.IndexRequest{Spec: sp})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -146,7 +146,7 @@ func TestNoCallStartsAfterPauseOrCancelAndTheAccountIsTrue(t *testing.T) {
 		time.Sleep(10 * time.Millisecond)
 	}
 	two, asked := 2, time.Now()
-	limit := service.LimitRequest{Run: begun.Run, Limits: &core.LiveLimits{Concurrency: &two}}
+	limit := control.LimitRequest{Run: begun.Run, Limits: &core.LiveLimits{Concurrency: &two}}
 	if err := shared.Control.Limit(t.Context(), limit); err != nil {
 		t.Fatal(err)
 	}
@@ -188,12 +188,12 @@ func TestAServerThatRefusesEveryCallLeavesAnEmptyAccount(t *testing.T) {
 	server := serve(t, modeltest.Options{Status: 503})
 	sp := spec(t, "refused", copySample(t), server, "indexes.refused.chunking.strategy=document",
 		"models.embedding.dimension=256")
-	begun, err := shared.Control.Index(t.Context(), service.IndexRequest{Spec: sp})
+	begun, err := shared.Control.Index(t.Context(), control.IndexRequest{Spec: sp})
 	if err != nil {
 		t.Fatal(err)
 	}
 	// A person is told of it while the unit that meets it is tried again; minutes later the run waits for the server.
-	var status service.Status
+	var status control.Status
 	for begin := time.Now(); len(status.Retries) == 0 && time.Since(begin) < 5*time.Minute; {
 		time.Sleep(100 * time.Millisecond)
 		if status, err = shared.Control.Status(t.Context(), begun.Run); err != nil {

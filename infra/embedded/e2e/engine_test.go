@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/unweaver/unweaver/internal/control/service"
+	"github.com/unweaver/unweaver/internal/control"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/testkit/modeltest"
 )
@@ -21,7 +21,7 @@ import (
 func TestAnEngineThatIsKilledAmidABuildChangesNothing(t *testing.T) {
 	t.Parallel() // it has stacks of its own
 	docs := copySample(t)
-	build := func(kills int) (service.Status, modeltest.Stats) {
+	build := func(kills int) (control.Status, modeltest.Stats) {
 		dir := t.TempDir()
 		running, err := start(dir)
 		if err != nil {
@@ -30,7 +30,7 @@ func TestAnEngineThatIsKilledAmidABuildChangesNothing(t *testing.T) {
 		defer func() { must(t, running.Stop(context.Background())) }()
 		server := serve(t, modeltest.Options{Latency: 300 * time.Millisecond})
 		sp := spec(t, "killed", docs, server, "indexes.killed.chunking.strategy=document", "models.limits.concurrency=2")
-		run, err := running.Control.Index(t.Context(), service.IndexRequest{Spec: sp, Generation: "g"})
+		run, err := running.Control.Index(t.Context(), control.IndexRequest{Spec: sp, Generation: "g"})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -61,7 +61,8 @@ func engineOf(t *testing.T, dir string) int {
 	t.Helper()
 	for begin := time.Now(); time.Since(begin) < time.Minute; time.Sleep(10 * time.Millisecond) {
 		raw, err := os.ReadFile(filepath.Join(dir, "engine.pid"))
-		if pid, perr := strconv.Atoi(strings.TrimSpace(string(raw))); err == nil && perr == nil && pid > 0 {
+		number, _, _ := strings.Cut(string(raw), " ")
+		if pid, perr := strconv.Atoi(number); err == nil && perr == nil && pid > 0 {
 			return pid
 		}
 	}
@@ -74,7 +75,7 @@ func TestWhatWasPaidForCountsInANewDataDirectory(t *testing.T) {
 	t.Parallel() // it has stacks of its own
 	server := serve(t, modeltest.Options{})
 	sp := spec(t, "moved", copySample(t), server, "indexes.moved.chunking.strategy=document")
-	build := func(dir string) service.Status {
+	build := func(dir string) control.Status {
 		running, err := start(dir)
 		if err != nil {
 			t.Fatal(err)

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/unweaver/unweaver/infra/embedded/stack"
-	"github.com/unweaver/unweaver/internal/control/service"
+	"github.com/unweaver/unweaver/internal/control"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/testkit/modeltest"
@@ -53,7 +53,7 @@ func (e *enriching) begin() {
 // amid begins a run and waits until its enrichments are paid for.
 func (e *enriching) amid() (run string) {
 	e.t.Helper()
-	begun, err := e.running.Control.Index(e.t.Context(), service.IndexRequest{Spec: e.spec})
+	begun, err := e.running.Control.Index(e.t.Context(), control.IndexRequest{Spec: e.spec})
 	must(e.t, err)
 	for since := time.Now(); time.Since(since) < time.Minute; time.Sleep(10 * time.Millisecond) {
 		// 24 extractions and a dozen of what enrichments ask
@@ -68,7 +68,7 @@ func (e *enriching) amid() (run string) {
 }
 
 // ends waits for a run that may be paused still.
-func (e *enriching) ends(run string) service.Status {
+func (e *enriching) ends(run string) control.Status {
 	e.t.Helper()
 	for since := time.Now(); time.Since(since) < time.Minute; time.Sleep(30 * time.Millisecond) {
 		if status := wait(e.t, e.running.Control, run); status.Status != core.StatusPaused {
@@ -76,7 +76,7 @@ func (e *enriching) ends(run string) service.Status {
 		}
 	}
 	e.t.Fatal("it did not go on")
-	return service.Status{}
+	return control.Status{}
 }
 
 // What interrupts a run while its enrichments are paid for changes none of them, and has no answer paid for twice but
@@ -94,7 +94,7 @@ func TestRunsAreInterruptedAmidTheirEnrichments(t *testing.T) {
 			t.Errorf("%s: %v", one.Name, one.Counts)
 		}
 	}
-	alike := func(t *testing.T, e *enriching, got service.Status, twice int64) {
+	alike := func(t *testing.T, e *enriching, got control.Status, twice int64) {
 		t.Helper()
 		if !reflect.DeepEqual(got.Enriched, whole.Enriched) || got.TextHash != whole.TextHash {
 			t.Errorf("%+v, undisturbed %+v", got.Enriched, whole.Enriched)

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/unweaver/unweaver/internal/control/service"
+	"github.com/unweaver/unweaver/internal/control"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/testkit/longtest"
 	"github.com/unweaver/unweaver/internal/testkit/modeltest"
@@ -90,11 +90,11 @@ func TestAWorkerThatWasFrozenAndGoesOnHarmsNothing(t *testing.T) {
 			workers := []*proc{c.worker(), c.worker()}
 			base := c.replica()
 			c.upload(folders[0])
-			before := completed(t, wait(t, c.ctl, c.begin(service.IndexRequest{Spec: spec})))
+			before := completed(t, wait(t, c.ctl, c.begin(control.IndexRequest{Spec: spec})))
 			same(t, before, want[0].status)
 			time.Sleep(time.Second) // what is collected is past its grace
 			c.upload(folders[1])
-			run := c.begin(service.IndexRequest{Spec: spec})
+			run := c.begin(control.IndexRequest{Spec: spec})
 			frozen, had := caught(t, c, run, activity, workers)
 			if frozen == nil {
 				t.Fatalf("the build ended before %s was seen", activity)
@@ -104,7 +104,7 @@ func TestAWorkerThatWasFrozenAndGoesOnHarmsNothing(t *testing.T) {
 			same(t, status, want[1].status)
 			// Back to the state before, so that what the frozen one may have condemned is used again.
 			c.upload(folders[0])
-			back := completed(t, wait(t, c.ctl, c.begin(service.IndexRequest{Spec: spec})))
+			back := completed(t, wait(t, c.ctl, c.begin(control.IndexRequest{Spec: spec})))
 			frozen.signal(t, syscall.SIGCONT)
 			time.Sleep(10 * time.Second) // it goes on, and is told that its activity is another's
 			same(t, back, want[0].status)
@@ -128,7 +128,7 @@ func intact(t *testing.T, c *cluster, spec core.Spec, server *modeltest.Server, 
 		}
 	}
 	paid := server.Stats()
-	again := completed(t, wait(t, c.ctl, c.begin(service.IndexRequest{Spec: spec})))
+	again := completed(t, wait(t, c.ctl, c.begin(control.IndexRequest{Spec: spec})))
 	if now := server.Stats(); !again.Unchanged || now.Chat != paid.Chat || now.Embed != paid.Embed {
 		t.Errorf("an unchanged corpus: unchanged %v, %d calls", again.Unchanged, now.Chat+now.Embed-paid.Chat-paid.Embed)
 	}

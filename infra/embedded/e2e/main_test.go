@@ -19,8 +19,8 @@ import (
 	"github.com/unweaver/unweaver/infra/embedded/stack"
 	"github.com/unweaver/unweaver/internal/app"
 	"github.com/unweaver/unweaver/internal/config"
+	"github.com/unweaver/unweaver/internal/control"
 	"github.com/unweaver/unweaver/internal/control/httpapi"
-	"github.com/unweaver/unweaver/internal/control/service"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/document/sandbox"
 	"github.com/unweaver/unweaver/internal/testkit/apitest"
@@ -162,7 +162,7 @@ func spec(t testing.TB, index, docs string, server *modeltest.Server, set ...str
 }
 
 // wait follows a run until it ends or pauses.
-func wait(t testing.TB, c service.Control, run string) service.Status {
+func wait(t testing.TB, c control.Control, run string) control.Status {
 	t.Helper()
 	for begin := time.Now(); time.Since(begin) < 3*time.Minute; time.Sleep(30 * time.Millisecond) {
 		st, err := c.Status(t.Context(), run)
@@ -171,22 +171,22 @@ func wait(t testing.TB, c service.Control, run string) service.Status {
 		}
 	}
 	t.Fatalf("%s did not end", run)
-	return service.Status{}
+	return control.Status{}
 }
 
-func index(t testing.TB, control service.Control, sp core.Spec) service.Status {
+func index(t testing.TB, serving control.Control, sp core.Spec) control.Status {
 	t.Helper()
-	r, err := control.Index(
+	r, err := serving.Index(
 		t.Context(),
-		service.IndexRequest{Spec: sp, Generation: fmt.Sprintf("g%d", time.Now().UnixNano())},
+		control.IndexRequest{Spec: sp, Generation: fmt.Sprintf("g%d", time.Now().UnixNano())},
 	)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return wait(t, control, r.Run)
+	return wait(t, serving, r.Run)
 }
 
-func completed(t testing.TB, st service.Status) service.Status {
+func completed(t testing.TB, st control.Status) control.Status {
 	t.Helper()
 	if st.Status != core.StatusCompleted {
 		t.Fatalf("%s is %s: %s %s %v", st.Run, st.Status, st.Reason, st.Detail, st.Problems)

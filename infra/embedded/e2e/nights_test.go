@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/unweaver/unweaver/internal/config"
+	"github.com/unweaver/unweaver/internal/control"
 	"github.com/unweaver/unweaver/internal/control/service"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/testkit/longtest"
@@ -109,7 +110,7 @@ func (n *fiveNights) revise(id, word string) {
 }
 
 // night builds, and kills who works while texts with the word are extracted.
-func (n *fiveNights) night(word string) service.Status {
+func (n *fiveNights) night(word string) control.Status {
 	n.t.Helper()
 	at := n.gates.hold(word)
 	defer at.release()
@@ -152,7 +153,7 @@ func answered(out map[string]any) bool {
 	return slices.ContainsFunc(chunksOf(out), func(chunk map[string]any) bool { return chunk["document"] == fiveAnswer })
 }
 
-func (n *fiveNights) diff(st service.Status, documents int64, want core.Diff) {
+func (n *fiveNights) diff(st control.Status, documents int64, want core.Diff) {
 	n.t.Helper()
 	got := core.Diff{Added: st.Diff.Added, Changed: st.Diff.Changed, Removed: st.Diff.Removed, Same: st.Diff.Same}
 	if st.Documents != documents || got != want || st.DeadLetters != 0 || st.DocumentsFailed != 0 {
@@ -162,7 +163,7 @@ func (n *fiveNights) diff(st service.Status, documents int64, want core.Diff) {
 }
 
 // play has the nights of docs/operations/nights.md, and gives the last one.
-func (n *fiveNights) play() service.Status {
+func (n *fiveNights) play() control.Status {
 	t := n.t
 	index := n.spec.Index
 	n.revise("mt00090", "Evening one")
@@ -202,8 +203,8 @@ func (n *fiveNights) play() service.Status {
 
 	// Approved and taken back, both without a call; then a good night.
 	paid := n.server.Stats()
-	operator := service.WithOperator(t.Context(), core.Operator{By: "ada@desk", Reason: "drill"})
-	for _, move := range []service.MoveRequest{
+	operator := control.WithOperator(t.Context(), core.Operator{By: "ada@desk", Reason: "drill"})
+	for _, move := range []control.MoveRequest{
 		{Action: core.ActionPublish, Index: index, Generation: third.Generation},
 		{Action: core.ActionRollback, Index: index, Generation: second.Generation},
 	} {
@@ -245,7 +246,7 @@ func (n *fiveNights) play() service.Status {
 }
 
 // backfill is the fifth night: a backfill whose worker is killed amid its payments, and a night beside it.
-func (n *fiveNights) backfill(fourth service.Status) {
+func (n *fiveNights) backfill(fourth control.Status) {
 	t := n.t
 	letters := make([]string, archived)
 	for i := range letters {
@@ -257,9 +258,9 @@ func (n *fiveNights) backfill(fourth service.Status) {
 	n.write()
 	letter := n.gates.hold("Letter number 9")
 	defer letter.release()
-	named := service.BackfillNamed{Index: n.spec.Index, Name: "archive"}
+	named := control.BackfillNamed{Index: n.spec.Index, Name: "archive"}
 	before := n.server.Stats().Extract
-	_, err := n.control.Backfill(t.Context(), service.BackfillRequest{
+	_, err := n.control.Backfill(t.Context(), control.BackfillRequest{
 		Index: named.Index, Name: named.Name, Choice: core.BackfillChoice{Prefix: "archive/"},
 		Throttle: core.BackfillThrottle{Concurrency: 2},
 	})
@@ -312,7 +313,7 @@ func probed(t *testing.T, index string) []string {
 }
 
 // fromNothing builds a folder on the embedded stack at once: what nights must have come to.
-func fromNothing(t *testing.T, folder string) service.Status {
+func fromNothing(t *testing.T, folder string) control.Status {
 	t.Helper()
 	name := "nothing-" + core.Sum(t.Name()).Short(8)
 	sp := spec(t, name, folder, serve(t, modeltest.Options{}), probed(t, name)[2:]...) // nothing was there before
@@ -330,7 +331,7 @@ func TestFiveNightsOnTheEmbeddedStack(t *testing.T) {
 	must(t, err)
 	n.upload = func() {}
 	n.begin = func() string {
-		begun, err := n.control.Index(t.Context(), service.IndexRequest{
+		begun, err := n.control.Index(t.Context(), control.IndexRequest{
 			Spec: n.spec, Probes: probes, Generation: fmt.Sprintf("g%d", time.Now().UnixNano()),
 		})
 		must(t, err)
@@ -358,7 +359,7 @@ func TestFiveNightsOnRealServersWithAWorkerKilledInEach(t *testing.T) {
 	must(t, err)
 	n.base = c.replica()
 	n.upload = func() { c.upload(n.folder) }
-	n.begin = func() string { return c.begin(service.IndexRequest{Spec: n.spec, Probes: probes}) }
+	n.begin = func() string { return c.begin(control.IndexRequest{Spec: n.spec, Probes: probes}) }
 	n.kill = worker.restart
 	begun := time.Now()
 	last := n.play()

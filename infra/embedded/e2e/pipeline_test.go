@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/unweaver/unweaver/internal/config"
-	"github.com/unweaver/unweaver/internal/control/service"
+	"github.com/unweaver/unweaver/internal/control"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/testkit/modeltest"
@@ -179,13 +179,13 @@ func TestRestoreBringsTheIndexBackWithoutAModelCall(t *testing.T) {
 }
 
 // audited audits all of an index, with nothing written.
-func audited(t *testing.T, control service.Control, index string) core.Report {
+func audited(t *testing.T, serving control.Control, index string) core.Report {
 	t.Helper()
-	run, err := control.Audit(t.Context(), service.AuditRequest{Index: index})
+	run, err := serving.Audit(t.Context(), control.AuditRequest{Index: index})
 	if err != nil {
 		t.Fatal(err)
 	}
-	report := wait(t, control, run.Run)
+	report := wait(t, serving, run.Run)
 	if report.Audit == nil {
 		t.Fatalf("%s (%s) tells of no audit: %s", report.Status, report.Reason, report.Detail)
 	}
@@ -379,11 +379,11 @@ func TestPauseAndCancelByHand(t *testing.T) {
 		"indexes.hand.chunking.strategy=document",
 		"models.limits.concurrency=4",
 	)
-	r, err := shared.Control.Index(t.Context(), service.IndexRequest{Spec: sp})
+	r, err := shared.Control.Index(t.Context(), control.IndexRequest{Spec: sp})
 	if err != nil {
 		t.Fatal(err)
 	}
-	again, err := shared.Control.Index(t.Context(), service.IndexRequest{Spec: sp})
+	again, err := shared.Control.Index(t.Context(), control.IndexRequest{Spec: sp})
 	if err != nil || !again.Attached || again.Run != r.Run {
 		t.Errorf("a second index does not attach: %+v %v", again, err)
 	}
@@ -424,7 +424,7 @@ func TestPauseAndCancelByHand(t *testing.T) {
 	}
 	server.Set(modeltest.Options{Latency: time.Second, Capacity: 2})
 	sp.Chat.Model = "slower"
-	r, err = shared.Control.Index(t.Context(), service.IndexRequest{Spec: sp, Generation: "cancelled"})
+	r, err = shared.Control.Index(t.Context(), control.IndexRequest{Spec: sp, Generation: "cancelled"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -441,7 +441,7 @@ func TestADryRunCountsAndTakesNothing(t *testing.T) {
 	server := serve(t, modeltest.Options{})
 	sp := spec(t, "dry", copySample(t), server, "indexes.dry.chunking.strategy=document", "models.chat.model=dry",
 		"models.embedding.dimension=256", "models.chat.api_key_env=NO_SUCH_KEY")
-	report, err := shared.Control.Estimate(t.Context(), service.IndexRequest{Spec: sp})
+	report, err := shared.Control.Estimate(t.Context(), control.IndexRequest{Spec: sp})
 	if err != nil {
 		t.Fatal(err)
 	}

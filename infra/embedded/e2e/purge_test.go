@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/unweaver/unweaver/internal/control/service"
+	"github.com/unweaver/unweaver/internal/control"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/testkit/modeltest"
@@ -75,7 +75,7 @@ func TestNothingOfADataDirectoryTellsOfAPurgedDocument(t *testing.T) {
 	if where := holdingWords(t, folder, words...); len(where) < 8 {
 		t.Fatalf("the search finds too little of what is there: %q", where)
 	}
-	request := service.PurgeRequest{Index: "del", Documents: []string{"c.md"}}
+	request := control.PurgeRequest{Index: "del", Documents: []string{"c.md"}}
 	if _, err := own.Control.Purge(t.Context(), request); !fault.Is(err, fault.Usage) {
 		t.Errorf("without a confirmation: %v", err)
 	}
@@ -98,7 +98,7 @@ func TestNothingOfADataDirectoryTellsOfAPurgedDocument(t *testing.T) {
 	if server.Stats().Chat != calls || ended.Documents != 2 {
 		t.Errorf("%d calls, %+v", server.Stats().Chat-calls, ended.Report)
 	}
-	stand, err := own.Control.Purges(t.Context(), service.PurgesRequest{Index: "del", Search: []string{
+	stand, err := own.Control.Purges(t.Context(), control.PurgesRequest{Index: "del", Search: []string{
 		"Marlene Quastenberg paid the ferryman in opals.",
 	}})
 	if err != nil || len(stand.Purges) != 1 || len(stand.Searched.Found) > 0 || stand.Searched.Objects < 20 {

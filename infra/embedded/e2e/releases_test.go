@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/unweaver/unweaver/internal/control"
 	"github.com/unweaver/unweaver/internal/control/httpapi"
-	"github.com/unweaver/unweaver/internal/control/service"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 )
@@ -79,7 +79,7 @@ func TestQueriesDuringFiftyPublishesAndRollbacksSeeOneGeneration(t *testing.T) {
 		}
 	}
 	sp := spec(t, "moves", dir, nil, "indexes.moves.keep=9")
-	control := &httpapi.Client{Base: shared.HTTP, Token: shared.Token}
+	client := &httpapi.Client{Base: shared.HTTP, Token: shared.Token}
 	var mu sync.Mutex
 	colours := map[string]int{}
 	built := func(n int) string {
@@ -120,10 +120,10 @@ func TestQueriesDuringFiftyPublishesAndRollbacksSeeOneGeneration(t *testing.T) {
 		load.next(t, kept[n])
 		moves++
 	}
-	ctx := service.WithOperator(t.Context(), core.Operator{By: "ada@desk", Reason: "drill"})
+	ctx := control.WithOperator(t.Context(), core.Operator{By: "ada@desk", Reason: "drill"})
 	for ; moves < 50; moves++ {
 		target := kept[moves%len(kept)]
-		move, err := control.Move(ctx, service.MoveRequest{Action: core.ActionRollback, Index: "moves", Generation: target})
+		move, err := client.Move(ctx, control.MoveRequest{Action: core.ActionRollback, Index: "moves", Generation: target})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -144,7 +144,7 @@ func TestQueriesDuringFiftyPublishesAndRollbacksSeeOneGeneration(t *testing.T) {
 	if len(load.seen) != len(kept) {
 		t.Errorf("answers came from %d of %d generations", len(load.seen), len(kept))
 	}
-	operations, err := control.Operations(t.Context(), "moves", 0)
+	operations, err := client.Operations(t.Context(), "moves", 0)
 	if err != nil || len(operations) < 40 {
 		t.Fatalf("%d operations, %v", len(operations), err)
 	}
@@ -155,7 +155,7 @@ func TestQueriesDuringFiftyPublishesAndRollbacksSeeOneGeneration(t *testing.T) {
 		}
 	}
 	t.Logf("%d moves, %d answers, none failed", moves, len(got))
-	if _, err := control.Move(ctx, service.MoveRequest{
+	if _, err := client.Move(ctx, control.MoveRequest{
 		Action: core.ActionRollback, Index: "moves", Generation: "none",
 	}); !fault.Is(err, fault.UnknownGen) {
 		t.Errorf("back to one that never was: %v", err)

@@ -20,9 +20,9 @@ import (
 )
 
 // schedules is how the schedule of docs stands, once its nights are as wanted.
-func schedules(t *testing.T, controller *service.Service, wanted func(service.Scheduled) bool) service.Scheduled {
+func schedules(t *testing.T, controller *service.Service, wanted func(control.Scheduled) bool) control.Scheduled {
 	t.Helper()
-	var all []service.Scheduled
+	var all []control.Scheduled
 	for begin := time.Now(); time.Since(begin) < 3*time.Minute; time.Sleep(100 * time.Millisecond) {
 		var err error
 		if all, err = controller.Schedules(t.Context()); err != nil {
@@ -35,11 +35,11 @@ func schedules(t *testing.T, controller *service.Service, wanted func(service.Sc
 		}
 	}
 	t.Fatalf("it did not come to that: %+v", all)
-	return service.Scheduled{}
+	return control.Scheduled{}
 }
 
-func ended(nights int) func(service.Scheduled) bool {
-	return func(one service.Scheduled) bool {
+func ended(nights int) func(control.Scheduled) bool {
+	return func(one control.Scheduled) bool {
 		return len(one.Nights) == nights && one.Nights[0].Status != core.StatusRunning
 	}
 }
@@ -66,7 +66,7 @@ func TestASchedulesLife(t *testing.T) {
 	defer func() { stop() }()
 	server := serve(t, modeltest.Options{})
 	docs := copySample(t)
-	request := service.ScheduleRequest{
+	request := control.ScheduleRequest{
 		Spec: spec(t, "docs", docs, server, "indexes.docs.chunking.strategy=document", "models.embedding.dimension=256"),
 		Schedule: config.Schedule{
 			Cron: "0 3 1 1,7 *", Timezone: "Europe/Berlin", Overlap: "skip", Catchup: core.Duration(time.Hour),
@@ -75,7 +75,7 @@ func TestASchedulesLife(t *testing.T) {
 	if _, err := running.Control.TriggerSchedule(t.Context(), "docs"); !fault.Is(err, fault.NotFound) {
 		t.Errorf("no schedule: %v", err)
 	}
-	apply := func(want string) service.Applied {
+	apply := func(want string) control.Applied {
 		t.Helper()
 		applied, err := running.Control.ApplySchedule(t.Context(), request)
 		must(t, err)
@@ -113,7 +113,7 @@ func TestASchedulesLife(t *testing.T) {
 	// A build that is paused holds its index: a second trigger is told, and a night that is due is skipped.
 	writeFile(t, filepath.Join(docs, "more.txt"), "Another document\n\nIt came in the night.")
 	request.Spec.Budget.Calls = 1
-	held, err := running.Control.Index(t.Context(), service.IndexRequest{Spec: request.Spec, Generation: "held"})
+	held, err := running.Control.Index(t.Context(), control.IndexRequest{Spec: request.Spec, Generation: "held"})
 	must(t, err)
 	if status := wait(t, running.Control, held.Run); status.Status != core.StatusPaused {
 		t.Fatalf("%+v", status)
@@ -144,13 +144,13 @@ func TestASchedulesLife(t *testing.T) {
 	}
 	stop()
 	running = begin()
-	after := schedules(t, running.Control, func(service.Scheduled) bool { return true })
+	after := schedules(t, running.Control, func(control.Scheduled) bool { return true })
 	if !after.Paused || after.Note != "holidays" || len(after.Next) != 0 || len(after.Nights) != 2 ||
 		after.Timezone != "UTC" {
 		t.Errorf("after a restart: %+v", after)
 	}
 	must(t, running.Control.ResumeSchedule(t.Context(), "docs", ""))
-	again := schedules(t, running.Control, func(service.Scheduled) bool { return true })
+	again := schedules(t, running.Control, func(control.Scheduled) bool { return true })
 	if again.Paused || len(again.Next) != 3 {
 		t.Errorf("resumed: %+v", again)
 	}

@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/unweaver/unweaver/internal/control"
 	"github.com/unweaver/unweaver/internal/control/engine"
-	"github.com/unweaver/unweaver/internal/control/service"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/store/blob"
@@ -25,7 +25,7 @@ func TestTwoInstallationsShareServersAndNeverMeet(t *testing.T) {
 		wait(
 			t,
 			a.ctl,
-			a.begin(service.IndexRequest{Spec: spec(t, "k", ".", nil, "indexes.k.chunking.strategy=document")}),
+			a.begin(control.IndexRequest{Spec: spec(t, "k", ".", nil, "indexes.k.chunking.strategy=document")}),
 		),
 	)
 	b := newCluster(t, "stores.milvus.load=insert", "stores.classes="+a.cfg.Stores.Classes)
@@ -38,7 +38,7 @@ func TestTwoInstallationsShareServersAndNeverMeet(t *testing.T) {
 			},
 		),
 	)
-	two := completed(t, wait(t, b.ctl, b.begin(service.IndexRequest{Spec: spec(t, "k", ".", nil)})))
+	two := completed(t, wait(t, b.ctl, b.begin(control.IndexRequest{Spec: spec(t, "k", ".", nil)})))
 	rows(t, a, one)
 	rows(t, b, two)
 	if got := answers(t, b.replica(), "k", "Cape Merrow"); len(got) != 1 {
@@ -64,7 +64,7 @@ func TestWhatIsMissingInAClusterIsNamed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	said := map[string]service.Check{}
+	said := map[string]control.Check{}
 	for _, x := range checks {
 		said[x.Name] = x
 	}
@@ -79,7 +79,7 @@ func TestWhatIsMissingInAClusterIsNamed(t *testing.T) {
 		}
 	}
 	c.upload(copySample(t))
-	run := c.begin(service.IndexRequest{Spec: spec(t, "k", ".", nil)})
+	run := c.begin(control.IndexRequest{Spec: spec(t, "k", ".", nil)})
 	st, err := c.ctl.Status(t.Context(), run)
 	if err != nil || len(st.Problems) == 0 || st.Problems[0].Code != "no_worker" {
 		t.Errorf("a run without a worker: %+v, %v", st.Problems, err)
@@ -109,7 +109,7 @@ func TestRowsOfAnAbandonedBuildAreGoneAfterAnImport(t *testing.T) {
 		),
 	)
 	sp := clusterSpec(t, s)
-	run := c.begin(service.IndexRequest{Spec: sp})
+	run := c.begin(control.IndexRequest{Spec: sp})
 	c.reach(run, "verify", 0)
 	if _, err := c.ctl.Cancel(t.Context(), run); err != nil && !fault.Is(err, fault.RunNotFound) {
 		t.Fatal(err)
@@ -126,7 +126,7 @@ func TestRowsOfAnAbandonedBuildAreGoneAfterAnImport(t *testing.T) {
 		}
 	}
 	c.upload(copySample(t))
-	st := completed(t, wait(t, c.ctl, c.begin(service.IndexRequest{Spec: sp})))
+	st := completed(t, wait(t, c.ctl, c.begin(control.IndexRequest{Spec: sp})))
 	var found []string
 	for info, err := range staging.List(t.Context(), copies, "") {
 		if err != nil {

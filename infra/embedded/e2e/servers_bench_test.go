@@ -14,7 +14,7 @@ import (
 	"github.com/parquet-go/parquet-go"
 	"github.com/parquet-go/parquet-go/compress/zstd"
 
-	"github.com/unweaver/unweaver/internal/control/service"
+	"github.com/unweaver/unweaver/internal/control"
 	"github.com/unweaver/unweaver/internal/stage/load"
 	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/internal/store/records"
@@ -197,7 +197,7 @@ func BenchmarkWorkers(b *testing.B) {
 					for range n {
 						c.worker()
 					}
-					st := completed(b, wait(b, c.ctl, c.begin(service.IndexRequest{Spec: sp})))
+					st := completed(b, wait(b, c.ctl, c.begin(control.IndexRequest{Spec: sp})))
 					rate := extraction(server)
 					b.ReportMetric(rate, "extractions/s")
 					b.ReportMetric(rate*of.latency.Seconds()/float64(n*of.flights), "of-the-places")

@@ -13,7 +13,7 @@ import (
 
 	"go.temporal.io/api/enums/v1"
 
-	"github.com/unweaver/unweaver/internal/control/service"
+	"github.com/unweaver/unweaver/internal/control"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/testkit/modeltest"
 )
@@ -41,7 +41,7 @@ func clusterSpec(t testing.TB, s *modeltest.Server) core.Spec {
 }
 
 // undisturbed builds the sample on the embedded stack: what every build on servers must equal.
-func undisturbed(t *testing.T) (service.Status, []string) {
+func undisturbed(t *testing.T) (control.Status, []string) {
 	t.Helper()
 	s := serve(t, modeltest.Options{Shuffle: true})
 	sp := clusterSpec(t, s)
@@ -53,7 +53,7 @@ func undisturbed(t *testing.T) (service.Status, []string) {
 
 const question = "Who was the first president of the association which published Journal of Psychotherapy Integration?"
 
-func same(t *testing.T, got, want service.Status) {
+func same(t *testing.T, got, want control.Status) {
 	t.Helper()
 	if got.ContentHash != want.ContentHash || got.TextHash != want.TextHash || got.VectorHash != want.VectorHash {
 		t.Errorf(
@@ -82,7 +82,7 @@ func same(t *testing.T, got, want service.Status) {
 }
 
 // rows checks that both collections hold each row once.
-func rows(t *testing.T, c *cluster, st service.Status) {
+func rows(t *testing.T, c *cluster, st control.Status) {
 	t.Helper()
 	names, err := c.ctl.Stores.Vectors.List(t.Context(), "uw_"+core.Sum(c.ctl.Stores.StoreID, "k").Short(8)+"_")
 	if err != nil || len(names) != 2 {
@@ -110,14 +110,14 @@ func TestThePipelineOnRealServersEqualsTheEmbeddedOne(t *testing.T) {
 			c.upload(copySample(t))
 			c.worker()
 			base := c.replica()
-			st := completed(t, wait(t, c.ctl, c.begin(service.IndexRequest{Spec: sp})))
+			st := completed(t, wait(t, c.ctl, c.begin(control.IndexRequest{Spec: sp})))
 			same(t, st, want)
 			rows(t, c, st)
 			if got := answers(t, base, "k", question); !slices.Equal(got, ids) {
 				t.Errorf("chunks %v, embedded %v", got, ids)
 			}
 			paid := server.Stats()
-			again := completed(t, wait(t, c.ctl, c.begin(service.IndexRequest{Spec: sp})))
+			again := completed(t, wait(t, c.ctl, c.begin(control.IndexRequest{Spec: sp})))
 			if now := server.Stats(); !again.Unchanged || now.Chat != paid.Chat || now.Embed != paid.Embed ||
 				again.Written != (core.Written{}) {
 				t.Errorf("an unchanged corpus: %+v", again.Report)
@@ -136,7 +136,7 @@ func night(t *testing.T, c *cluster, sp core.Spec, server *modeltest.Server, bas
 	writeFile(t, dir+"/new.txt", "Lighthouse Merrow stands on Cape Merrow. It was painted by Ottoline Quarrie.")
 	c.upload(dir)
 	before := server.Stats()
-	st := completed(t, wait(t, c.ctl, c.begin(service.IndexRequest{Spec: sp})))
+	st := completed(t, wait(t, c.ctl, c.begin(control.IndexRequest{Spec: sp})))
 	if d := server.Stats().Extract - before.Extract; d != 1 || st.Diff.Added != 1 {
 		t.Errorf("one new document cost %d extractions: %+v", d, st.Diff)
 	}
@@ -169,7 +169,7 @@ func TestThreeWorkersShareABuildAndReplicasSwitchUnderLoad(t *testing.T) {
 	c.upload(dir)
 	ws := []*proc{c.worker(), c.worker(), c.worker()}
 	bases := []string{c.replica(), c.replica()}
-	run := c.begin(service.IndexRequest{Spec: sp})
+	run := c.begin(control.IndexRequest{Spec: sp})
 	c.reach(run, "extract", 100)
 	ws[0].kill()
 	st := completed(t, wait(t, c.ctl, run))
@@ -221,7 +221,7 @@ func TestThreeWorkersShareABuildAndReplicasSwitchUnderLoad(t *testing.T) {
 	}
 	writeFile(t, dir+"/new.txt", "Lighthouse Merrow stands on Cape Merrow. It was painted by Ottoline Quarrie.")
 	c.upload(dir)
-	two := completed(t, wait(t, c.ctl, c.begin(service.IndexRequest{Spec: sp})))
+	two := completed(t, wait(t, c.ctl, c.begin(control.IndexRequest{Spec: sp})))
 	for begin := time.Now(); time.Since(begin) < 5*time.Minute; time.Sleep(50 * time.Millisecond) {
 		mu.Lock()
 		done := first[bases[0]+two.Generation] && first[bases[1]+two.Generation]
@@ -337,7 +337,7 @@ func TestKilledPartsOfAClusterEndInTheSameIndex(t *testing.T) {
 			c.upload(copySample(t))
 			w := c.worker()
 			begin := time.Now()
-			run := c.begin(service.IndexRequest{Spec: sp})
+			run := c.begin(control.IndexRequest{Spec: sp})
 			f.disturb(c, run, w)
 			st := wait(t, c.ctl, run)
 			if st.Status == core.StatusPaused { // a store was away for longer than retries last: a person resumes
@@ -372,7 +372,7 @@ func TestRestoreBringsBackWipedStoresWithoutAModelCall(t *testing.T) {
 	server := serve(t, modeltest.Options{Shuffle: true})
 	c.upload(copySample(t))
 	c.worker()
-	st := completed(t, wait(t, c.ctl, c.begin(service.IndexRequest{Spec: clusterSpec(t, server)})))
+	st := completed(t, wait(t, c.ctl, c.begin(control.IndexRequest{Spec: clusterSpec(t, server)})))
 	want := answers(t, c.replica(), "k", question)
 	paid := server.Stats()
 	for _, what := range []string{"Redis", "Milvus", "Redis and Milvus"} {

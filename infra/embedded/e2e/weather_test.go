@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/unweaver/unweaver/internal/control/service"
+	"github.com/unweaver/unweaver/internal/control"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/testkit/longtest"
 	"github.com/unweaver/unweaver/internal/testkit/modeltest"
@@ -22,7 +22,7 @@ import (
 
 // night is what a build of the generated corpus ends in when nothing disturbs it.
 type calmNight struct {
-	status service.Status
+	status control.Status
 	chunks []string
 }
 
@@ -137,7 +137,7 @@ func storms(seed uint64, all map[string]*proxy.Proxy) (calm func(), dropped *ato
 
 // resumed waits for a run's end and resumes it when it pauses, a few times: a store that is away for longer than
 // retries last pauses a run. It gives how often it paused.
-func resumed(t *testing.T, c *cluster, run string) (service.Status, int) {
+func resumed(t *testing.T, c *cluster, run string) (control.Status, int) {
 	t.Helper()
 	const longest = 20 * time.Minute
 	pauses, told := 0, time.Now()
@@ -163,7 +163,7 @@ func resumed(t *testing.T, c *cluster, run string) (service.Status, int) {
 		}
 	}
 	t.Fatalf("%s did not end in %s", run, longest)
-	return service.Status{}, 0
+	return control.Status{}, 0
 }
 
 // Every store and the model server behind connections that are delayed, cut, refused, silent for seconds, and that lose
@@ -189,7 +189,7 @@ func TestBadConnectionsChangeNeitherAnIndexNorAnAnswer(t *testing.T) {
 		if night > 0 {
 			asking.Go(func() { askThrough(t, base, want, stop) })
 		}
-		status, pauses := resumed(t, c, c.begin(service.IndexRequest{
+		status, pauses := resumed(t, c, c.begin(control.IndexRequest{
 			Spec: spec, Generation: fmt.Sprintf("n%d", night),
 		}))
 		close(stop)

@@ -16,8 +16,8 @@ import (
 
 	"github.com/unweaver/unweaver/infra/embedded/stack"
 	"github.com/unweaver/unweaver/internal/config"
+	"github.com/unweaver/unweaver/internal/control"
 	"github.com/unweaver/unweaver/internal/control/httpapi"
-	"github.com/unweaver/unweaver/internal/control/service"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/testkit/modeltest"
 )
@@ -92,17 +92,17 @@ func (p *process) kill() {
 	<-p.ends
 }
 
-func (p *process) control() service.Control {
+func (p *process) control() control.Control {
 	return &httpapi.Client{Base: p.dev.HTTP, Token: p.dev.Token}
 }
 
 // ended follows a run to its end.
-func (p *process) ended(run string) (service.Status, error) {
-	var last service.Status
+func (p *process) ended(run string) (control.Status, error) {
+	var last control.Status
 	var err error
 	for begin := time.Now(); time.Since(begin) < 10*time.Minute; time.Sleep(30 * time.Millisecond) {
 		ctx, cancel := context.WithTimeout(p.t.Context(), time.Minute)
-		var status service.Status
+		var status control.Status
 		status, err = p.control().Status(ctx, run)
 		cancel()
 		if err == nil {
@@ -116,11 +116,11 @@ func (p *process) ended(run string) (service.Status, error) {
 }
 
 // build indexes the corpus. A run that has just ended may still have the lease.
-func (p *process) build(spec core.Spec, generation string) (status service.Status, err error) {
+func (p *process) build(spec core.Spec, generation string) (status control.Status, err error) {
 	for range 10 {
-		run, err := p.control().Index(p.t.Context(), service.IndexRequest{Spec: spec, Generation: generation})
+		run, err := p.control().Index(p.t.Context(), control.IndexRequest{Spec: spec, Generation: generation})
 		if err != nil {
-			return service.Status{}, err
+			return control.Status{}, err
 		}
 		if status, err = p.ended(run.Run); err != nil || status.Reason != "lease_held" {
 			break
@@ -162,7 +162,7 @@ func (a *asked) take() map[string]time.Time {
 type recording struct {
 	base, trace, docs string
 	spec              core.Spec
-	first, second     service.Status
+	first, second     control.Status
 	firstAt, secondAt time.Time
 	paid              map[string]time.Time
 	seconds           float64 // of the second build

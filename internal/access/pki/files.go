@@ -5,7 +5,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 )
 
 // Names of the files of a folder of certificates.
@@ -71,27 +70,4 @@ func replace(root *os.Root, file File) error {
 		return errors.Join(err, root.Remove(temporary))
 	}
 	return nil
-}
-
-// Remove removes what Write wrote, and the folder where nothing else is in it. What is not there is no error.
-func Remove(folder string) error {
-	entries, err := os.ReadDir(folder)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	ours := []string{AuthorityFile, AuthorityKeyFile, ServerFile, ServerKeyFile, ClientFile, ClientKeyFile}
-	left := len(entries)
-	for _, entry := range entries {
-		if slices.Contains(ours, entry.Name()) {
-			err = errors.Join(err, os.Remove(filepath.Join(folder, entry.Name())))
-			left--
-		}
-	}
-	if err == nil && left == 0 {
-		err = os.Remove(folder)
-	}
-	return err
 }

@@ -6,7 +6,6 @@ import (
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
-	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
@@ -121,26 +120,4 @@ func encode(cert []byte, key *ecdsa.PrivateKey) (Pair, error) {
 		Cert: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: cert}),
 		Key:  pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: raw}),
 	}, nil
-}
-
-// Mutual is the configuration of a server, and that of a client, which know each other by certificates of one
-// authority, given as PEM: a server lets nobody in who has none, and a client talks to no other server than name.
-// An empty name is the host that is dialled.
-func Mutual(authority []byte, pair Pair, name string) (server, client *tls.Config, err error) {
-	pool := x509.NewCertPool()
-	if !pool.AppendCertsFromPEM(authority) {
-		return nil, nil, errors.New("the authority's file holds no certificate")
-	}
-	own, err := tls.X509KeyPair(pair.Cert, pair.Key)
-	if err != nil {
-		return nil, nil, fmt.Errorf("certificate and key: %w", err)
-	}
-	server = &tls.Config{
-		MinVersion: tls.VersionTLS13, Certificates: []tls.Certificate{own}, NextProtos: []string{"h2"},
-		ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: pool,
-	}
-	client = &tls.Config{
-		MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{own}, RootCAs: pool, ServerName: name,
-	}
-	return server, client, nil
 }

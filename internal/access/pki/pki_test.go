@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/unweaver/unweaver/internal/access/pki"
+	"github.com/unweaver/unweaver/internal/testkit/pkitest"
 )
 
 func authority(t *testing.T) *pki.Authority {
@@ -75,12 +76,12 @@ func greeted(address string, config *tls.Config) error {
 func TestOnlyClientsOfTheAuthorityAreLetIn(t *testing.T) {
 	own, other := authority(t), authority(t)
 	hosts := []string{"localhost", "127.0.0.1"}
-	serving, calling, err := pki.Mutual(own.Pair().Cert, must(t)(own.Server(hosts, time.Hour)), "")
+	serving, calling, err := pkitest.Mutual(own.Pair().Cert, must(t)(own.Server(hosts, time.Hour)), "")
 	if err != nil {
 		t.Fatal(err)
 	}
 	address := serve(t, serving)
-	_, client, err := pki.Mutual(own.Pair().Cert, must(t)(own.Client("c", time.Hour)), "")
+	_, client, err := pkitest.Mutual(own.Pair().Cert, must(t)(own.Client("c", time.Hour)), "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -90,7 +91,7 @@ func TestOnlyClientsOfTheAuthorityAreLetIn(t *testing.T) {
 	if err := greeted(address, calling); err != nil {
 		t.Errorf("a server of the authority, calling: %v", err)
 	}
-	_, stranger, err := pki.Mutual(own.Pair().Cert, must(t)(other.Client("c", time.Hour)), "")
+	_, stranger, err := pkitest.Mutual(own.Pair().Cert, must(t)(other.Client("c", time.Hour)), "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -114,7 +115,7 @@ func TestOnlyClientsOfTheAuthorityAreLetIn(t *testing.T) {
 
 func TestAClientTalksToNoServerButTheOneThatItMeans(t *testing.T) {
 	own, other := authority(t), authority(t)
-	_, client, err := pki.Mutual(own.Pair().Cert, must(t)(own.Client("c", time.Hour)), "temporal")
+	_, client, err := pkitest.Mutual(own.Pair().Cert, must(t)(own.Client("c", time.Hour)), "temporal")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -127,7 +128,7 @@ func TestAClientTalksToNoServerButTheOneThatItMeans(t *testing.T) {
 		"one of another authority":     {must(t)(other.Server([]string{"temporal"}, time.Hour)), false},
 		"a client that plays a server": {must(t)(own.Client("temporal", time.Hour)), false},
 	} {
-		serving, _, err := pki.Mutual(own.Pair().Cert, c.pair, "")
+		serving, _, err := pkitest.Mutual(own.Pair().Cert, c.pair, "")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -188,28 +189,5 @@ func TestALinkInTheWayOfAFileIsNotFollowed(t *testing.T) {
 	}
 	if raw, err := os.ReadFile(outside); err != nil || string(raw) != "mine" {
 		t.Errorf("%q, %v", raw, err)
-	}
-}
-
-func TestRemovingLeavesWhatIsNotOurs(t *testing.T) {
-	folder := t.TempDir()
-	if err := pki.Write(folder, []pki.File{{Name: pki.ClientFile, Content: []byte("1")}}, false); err != nil {
-		t.Fatal(err)
-	}
-	other := filepath.Join(folder, "notes.txt")
-	if err := os.WriteFile(other, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := pki.Remove(folder); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := os.Stat(other); err != nil {
-		t.Error(err)
-	}
-	if _, err := os.Stat(filepath.Join(folder, pki.ClientFile)); err == nil {
-		t.Error("the certificate is still there")
-	}
-	if err := pki.Remove(filepath.Join(folder, "none")); err != nil {
-		t.Error(err)
 	}
 }

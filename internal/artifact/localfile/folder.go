@@ -5,19 +5,13 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"syscall"
 
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/stream/durable"
 )
 
 // ownerOf gives the user that a file belongs to; a variable so that a test can be another user.
-var ownerOf = func(info fs.FileInfo) (uid int, known bool) {
-	if sys, ok := info.Sys().(*syscall.Stat_t); ok {
-		return int(sys.Uid), true
-	}
-	return 0, false
-}
+var ownerOf = durable.Owner
 
 // Folder gives the folder of a program's cache and makes it: the configured one, or where none is configured one of
 // this user for this program. It is this user's alone. In a folder that is meant for all users (the sticky bit: /tmp, a
@@ -44,17 +38,7 @@ func private(folder string) (string, error) {
 	if err := durable.Private(folder); err != nil {
 		return "", localFault("make cache", folder, err)
 	}
-	info, err := os.Stat(folder)
-	if err != nil {
-		return "", localFault("read cache", folder, err)
-	}
-	why := ""
-	if uid, known := ownerOf(info); known && uid != os.Geteuid() {
-		why = fmt.Sprintf("it belongs to another user (%d, this program runs as %d)", uid, os.Geteuid())
-	} else if info.Mode().Perm()&0o022 != 0 {
-		why = fmt.Sprintf("other users may write to it (%s)", info.Mode())
-	}
-	if why != "" {
+	if why := durable.CheckOwn(folder, ownerOf); why != nil {
 		return "", fault.StoreDenied.At("use cache", folder).
 			Because(why).
 			Advise("name a folder of this user's own, such as a new one below it, with UNWEAVER_CACHE_DIR")

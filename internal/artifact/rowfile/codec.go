@@ -2,7 +2,6 @@ package rowfile
 
 import (
 	"encoding/binary"
-	"math"
 
 	"github.com/unweaver/unweaver/internal/fault"
 )
@@ -22,9 +21,6 @@ func (e *Enc) S(s string) { e.U(uint64(len(s))); e.B = append(e.B, s...) }
 
 // Raw writes bytes of a length that the reader knows.
 func (e *Enc) Raw(b []byte) { e.B = append(e.B, b...) }
-
-// F writes a float64.
-func (e *Enc) F(v float64) { e.B = binary.LittleEndian.AppendUint64(e.B, math.Float64bits(v)) }
 
 // Dec reads a row. The first field that does not fit makes Err non-nil and every later read zero.
 type Dec struct {
@@ -98,6 +94,3 @@ func (d *Dec) Raw(n int) []byte {
 	d.B = d.B[n:]
 	return b
 }
-
-// F reads a float64.
-func (d *Dec) F() float64 { return math.Float64frombits(binary.LittleEndian.Uint64(d.Raw(8))) }

@@ -15,14 +15,13 @@ func TestFieldsComeBackInTheirOrder(t *testing.T) {
 	enc.I(math.MinInt64)
 	enc.S("")
 	enc.S("naïve\x00")
-	enc.F(math.Inf(-1))
 	enc.Raw([]byte{1, 2, 3})
 	dec := rowfile.Dec{B: enc.B}
 	if a, b, c := dec.U(), dec.U(), dec.I(); a != 0 || b != math.MaxUint64 || c != math.MinInt64 {
 		t.Errorf("%d %d %d", a, b, c)
 	}
-	if a, b, c := dec.S(), dec.S(), dec.F(); a != "" || b != "naïve\x00" || !math.IsInf(c, -1) {
-		t.Errorf("%q %q %v", a, b, c)
+	if a, b := dec.S(), dec.S(); a != "" || b != "naïve\x00" {
+		t.Errorf("%q %q", a, b)
 	}
 	if raw := dec.Raw(3); raw[2] != 3 || dec.End() != nil {
 		t.Errorf("%v, %v", raw, dec.End())
@@ -35,18 +34,16 @@ func TestAShortRowIsAnErrorAndReadsZero(t *testing.T) {
 	enc.U(300)
 	enc.I(-300)
 	enc.S("text")
-	enc.F(1.5)
 	enc.Raw(make([]byte, 16))
 	for n := range enc.B {
 		dec := rowfile.Dec{B: enc.B[:n]}
 		dec.U()
 		dec.I()
 		dec.S()
-		dec.F()
 		if raw := dec.Raw(16); len(raw) != 16 || !fault.Is(dec.End(), fault.SegmentDamage) {
 			t.Errorf("%d of %d bytes: %v, %d raw", n, len(enc.B), dec.Err, len(raw))
 		}
-		if dec.U() != 0 || dec.I() != 0 || dec.S() != "" || dec.F() != 0 {
+		if dec.U() != 0 || dec.I() != 0 || dec.S() != "" {
 			t.Errorf("%d of %d bytes: something is read after the error", n, len(enc.B))
 		}
 	}

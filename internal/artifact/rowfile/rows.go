@@ -32,8 +32,8 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 // more frames are at work than processors. What they wait on must not be made within a test's bubble of time, which it
 // would outlive: hence no pools that make their coders when first asked.
 var (
-	encoder                = newEncoder()
-	decoder, cappedDecoder = newDecoder(), newDecoder(zstd.WithDecodeAllCapLimit(true))
+	encoder = newEncoder()
+	decoder = newDecoder()
 )
 
 func newEncoder() *zstd.Encoder {
@@ -50,12 +50,13 @@ func newEncoder() *zstd.Encoder {
 	return e
 }
 
-func newDecoder(more ...zstd.DOption) *zstd.Decoder {
-	d, err := zstd.NewReader(nil, append([]zstd.DOption{
+func newDecoder() *zstd.Decoder {
+	d, err := zstd.NewReader(nil,
 		zstd.WithDecoderConcurrency(0),
 		zstd.WithDecoderMaxMemory(MaxFrame),
-		zstd.WithDecoderMaxWindow(64 << 20), // ours is FrameBytes
-	}, more...)...)
+		zstd.WithDecoderMaxWindow(64<<20), // ours is FrameBytes
+		zstd.WithDecodeAllCapLimit(true),
+	)
 	if err != nil {
 		panic("rowfile: zstd options: " + err.Error()) // constant options
 	}
@@ -67,13 +68,8 @@ func Compress(dst, b []byte) []byte {
 	return encoder.EncodeAll(b, dst)
 }
 
-// Decompress undoes Compress. What would be larger than MaxFrame is an error.
-func Decompress(dst, b []byte) ([]byte, error) {
-	return decoder.DecodeAll(b, dst)
-}
-
-// decompressTo is Decompress into dst of a frame whose size the caller can judge: a few bytes can become gigabytes. A
-// frame that does not tell its size has at most FrameBytes: the encoder leaves it out where it is small.
+// decompressTo undoes Compress into dst, for a frame whose size the caller can judge: a few bytes can become gigabytes.
+// A frame that does not tell its size has at most FrameBytes: the encoder leaves it out where it is small.
 func decompressTo(dst, b []byte, fits func(size uint64) bool) ([]byte, error) {
 	var head zstd.Header
 	if err := head.Decode(b); err != nil {
@@ -88,7 +84,7 @@ func decompressTo(dst, b []byte, fits func(size uint64) bool) ([]byte, error) {
 	if uint64(cap(dst)) < size {
 		dst = make([]byte, 0, size)
 	}
-	raw, err := cappedDecoder.DecodeAll(b, dst[:0:size])
+	raw, err := decoder.DecodeAll(b, dst[:0:size])
 	if err == nil && !fits(uint64(len(raw))) {
 		err = fmt.Errorf("it has %d bytes", len(raw))
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/unweaver/unweaver/internal/config"
 	"github.com/unweaver/unweaver/internal/control/engine"
 	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/testkit/pkitest"
 )
 
 // namespaces is a server that knows every namespace.
@@ -58,7 +59,7 @@ func secured(t *testing.T, name string) config.Engine {
 	}, false); err != nil {
 		t.Fatal(err)
 	}
-	serving, _, err := pki.Mutual(authority.Pair().Cert, pair, "")
+	serving, _, err := pkitest.Mutual(authority.Pair().Cert, pair, "")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -17,7 +17,6 @@ import (
 	"github.com/unweaver/unweaver/internal/config"
 	"github.com/unweaver/unweaver/internal/control"
 	"github.com/unweaver/unweaver/internal/control/httpapi"
-	"github.com/unweaver/unweaver/internal/control/service"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/pipeline/runlog"
@@ -35,16 +34,16 @@ func (r *recorder) ask(method string, input ...any) error {
 	return r.err
 }
 
-func (r *recorder) Index(_ context.Context, request service.IndexRequest) (service.Run, error) {
-	return service.Run{Run: "docs/g1", Attached: true}, r.ask("index", request)
+func (r *recorder) Index(_ context.Context, request control.IndexRequest) (control.Run, error) {
+	return control.Run{Run: "docs/g1", Attached: true}, r.ask("index", request)
 }
 
-func (r *recorder) Status(_ context.Context, run string) (service.Status, error) {
-	status := service.Status{Report: core.Report{Run: run, Status: core.StatusRunning}, Stage: "extract", Overall: 0.5}
+func (r *recorder) Status(_ context.Context, run string) (control.Status, error) {
+	status := control.Status{Report: core.Report{Run: run, Status: core.StatusRunning}, Stage: "extract", Overall: 0.5}
 	status.Problems = []core.Problem{{Code: "no_worker", Object: "unweaver", Detail: "none polls"}}
 	return status, r.ask("status", run)
 }
-func (r *recorder) Pause(_ context.Context, run string) (service.Stopped, error) {
+func (r *recorder) Pause(_ context.Context, run string) (control.Stopped, error) {
 	return r.stopped(), r.ask("pause", run)
 }
 func (r *recorder) Resume(_ context.Context, run string, budget *core.Budget) error {
@@ -53,16 +52,16 @@ func (r *recorder) Resume(_ context.Context, run string, budget *core.Budget) er
 	}
 	return r.ask("resume", run, *budget)
 }
-func (r *recorder) Cancel(_ context.Context, run string) (service.Stopped, error) {
+func (r *recorder) Cancel(_ context.Context, run string) (control.Stopped, error) {
 	return r.stopped(), r.ask("cancel", run)
 }
 
 // stopped is what the recorder answers to what stops a run.
-func (r *recorder) stopped() service.Stopped {
+func (r *recorder) stopped() control.Stopped {
 	calls := int64(7)
-	return service.Stopped{InFlight: &calls}
+	return control.Stopped{InFlight: &calls}
 }
-func (r *recorder) Limit(_ context.Context, in service.LimitRequest) error { return r.ask("limit", in) }
+func (r *recorder) Limit(_ context.Context, in control.LimitRequest) error { return r.ask("limit", in) }
 func (r *recorder) Lost(_ context.Context, run string) error               { return r.ask("lost", run) }
 
 func (r *recorder) DeadLetters(_ context.Context, index string) ([]core.Letter, error) {
@@ -73,28 +72,28 @@ func (r *recorder) DeadLetter(_ context.Context, index, chunk string) (core.Lett
 	return core.Letter{Chunk: chunk, Text: "words"}, r.ask("dead-letter", index, chunk)
 }
 
-func (r *recorder) Discard(_ context.Context, request service.LettersRequest) error {
+func (r *recorder) Discard(_ context.Context, request control.LettersRequest) error {
 	return r.ask("discard", request.Name, request.Chunks, request.Why)
 }
 
-func (r *recorder) RetryFailed(_ context.Context, request service.LettersRequest) (service.Run, error) {
-	return service.Run{Run: request.Name + "/retry-1"}, r.ask("retry-failed", request.Name, request.Chunks)
+func (r *recorder) RetryFailed(_ context.Context, request control.LettersRequest) (control.Run, error) {
+	return control.Run{Run: request.Name + "/retry-1"}, r.ask("retry-failed", request.Name, request.Chunks)
 }
 
-func (r *recorder) Purge(_ context.Context, request service.PurgeRequest) (service.PurgeAnswer, error) {
-	return service.PurgeAnswer{Run: &service.Run{Run: request.Index + "/purge-1"}}, r.ask("purge", request)
+func (r *recorder) Purge(_ context.Context, request control.PurgeRequest) (control.PurgeAnswer, error) {
+	return control.PurgeAnswer{Run: &control.Run{Run: request.Index + "/purge-1"}}, r.ask("purge", request)
 }
 
-func (r *recorder) Purges(_ context.Context, request service.PurgesRequest) (service.PurgesAnswer, error) {
-	return service.PurgesAnswer{Readmits: 1}, r.ask("purges", request)
+func (r *recorder) Purges(_ context.Context, request control.PurgesRequest) (control.PurgesAnswer, error) {
+	return control.PurgesAnswer{Readmits: 1}, r.ask("purges", request)
 }
 
-func (r *recorder) ApplySchedule(_ context.Context, request service.ScheduleRequest) (service.Applied, error) {
-	return service.Applied{Index: request.Spec.Index, Change: "created"}, r.ask("schedule-apply", request)
+func (r *recorder) ApplySchedule(_ context.Context, request control.ScheduleRequest) (control.Applied, error) {
+	return control.Applied{Index: request.Spec.Index, Change: "created"}, r.ask("schedule-apply", request)
 }
 
-func (r *recorder) Schedules(context.Context) ([]service.Scheduled, error) {
-	return []service.Scheduled{{Index: "docs", Paused: true}}, r.ask("schedules")
+func (r *recorder) Schedules(context.Context) ([]control.Scheduled, error) {
+	return []control.Scheduled{{Index: "docs", Paused: true}}, r.ask("schedules")
 }
 
 func (r *recorder) PauseSchedule(_ context.Context, index, note string) error {
@@ -105,15 +104,15 @@ func (r *recorder) ResumeSchedule(_ context.Context, index, note string) error {
 	return r.ask("schedule-resume", index, note)
 }
 
-func (r *recorder) TriggerSchedule(_ context.Context, index string) (service.Triggered, error) {
-	return service.Triggered{Index: index, Running: "docs/g1"}, r.ask("schedule-trigger", index)
+func (r *recorder) TriggerSchedule(_ context.Context, index string) (control.Triggered, error) {
+	return control.Triggered{Index: index, Running: "docs/g1"}, r.ask("schedule-trigger", index)
 }
 
 func (r *recorder) DeleteSchedule(_ context.Context, index string) error {
 	return r.ask("schedule-delete", index)
 }
 
-func (r *recorder) Estimate(_ context.Context, request service.IndexRequest) (core.Estimated, error) {
+func (r *recorder) Estimate(_ context.Context, request control.IndexRequest) (core.Estimated, error) {
 	report := core.Report{Index: request.Spec.Index, Reason: "dry_run"}
 	return core.Estimated{Report: report}, r.ask("estimate", request.Spec.Index)
 }
@@ -138,20 +137,20 @@ func (r *recorder) Log(_ context.Context, run string) (runlog.Log, error) {
 	return runlog.Log{Letters: []core.Problem{{Code: "dead_letter"}}}, r.ask("log", run)
 }
 
-func (r *recorder) Restore(_ context.Context, index string) (service.Run, error) {
-	return service.Run{Run: index + "/restore-1"}, r.ask("restore", index)
+func (r *recorder) Restore(_ context.Context, index string) (control.Run, error) {
+	return control.Run{Run: index + "/restore-1"}, r.ask("restore", index)
 }
 
-func (r *recorder) Audit(_ context.Context, request service.AuditRequest) (service.Run, error) {
-	return service.Run{Run: request.Index + "/audit-1"}, r.ask("audit", request)
+func (r *recorder) Audit(_ context.Context, request control.AuditRequest) (control.Run, error) {
+	return control.Run{Run: request.Index + "/audit-1"}, r.ask("audit", request)
 }
 
-func (r *recorder) Move(ctx context.Context, request service.MoveRequest) (core.Move, error) {
+func (r *recorder) Move(ctx context.Context, request control.MoveRequest) (core.Move, error) {
 	r.operator = control.OperatorOf(ctx)
 	return core.Move{Index: request.Index, To: request.Generation, Release: 7}, r.ask("move", request)
 }
 
-func (r *recorder) Branch(_ context.Context, request service.BranchRequest) (core.Branch, error) {
+func (r *recorder) Branch(_ context.Context, request control.BranchRequest) (core.Branch, error) {
 	return core.Branch{Name: request.Name, Base: request.Index, Set: request.Set}, r.ask("branch", request)
 }
 
@@ -159,16 +158,16 @@ func (r *recorder) Branches(_ context.Context, index string) ([]core.Branch, err
 	return []core.Branch{{Name: "exp", Base: index, Own: true}}, r.ask("branches", index)
 }
 
-func (r *recorder) Overlay(_ context.Context, index string) (service.Overlaid, error) {
+func (r *recorder) Overlay(_ context.Context, index string) (control.Overlaid, error) {
 	overlay := core.Overlay{Index: index, Base: "docs", Set: map[string]string{"keep": "2"}}
-	return service.Overlaid{Overlay: overlay, Corpus: "/c"}, r.ask("overlay", index)
+	return control.Overlaid{Overlay: overlay, Corpus: "/c"}, r.ask("overlay", index)
 }
 
-func (r *recorder) Difference(_ context.Context, request service.DifferenceRequest) (core.Difference, error) {
+func (r *recorder) Difference(_ context.Context, request control.DifferenceRequest) (core.Difference, error) {
 	return core.Difference{Index: request.Index, Chunks: core.ChunkDifference{Added: 3}}, r.ask("diff", request)
 }
 
-func (r *recorder) Aliases(_ context.Context, request service.AliasesRequest) (core.AliasList, error) {
+func (r *recorder) Aliases(_ context.Context, request control.AliasesRequest) (core.AliasList, error) {
 	return core.AliasList{Index: request.Index, Searched: core.AliasSearch{Pairs: 3}}, r.ask("aliases", request)
 }
 
@@ -177,38 +176,38 @@ func (r *recorder) Operations(_ context.Context, index string, limit int) ([]cor
 		r.ask("operations", index, limit)
 }
 
-func (r *recorder) Backfill(_ context.Context, request service.BackfillRequest) (service.BackfillStarted, error) {
-	return service.BackfillStarted{Index: request.Index, Name: request.Name, Again: true}, r.ask("backfill", request)
+func (r *recorder) Backfill(_ context.Context, request control.BackfillRequest) (control.BackfillStarted, error) {
+	return control.BackfillStarted{Index: request.Index, Name: request.Name, Again: true}, r.ask("backfill", request)
 }
 
-func (r *recorder) Backfills(_ context.Context, named service.BackfillNamed) ([]core.Backfill, error) {
+func (r *recorder) Backfills(_ context.Context, named control.BackfillNamed) ([]core.Backfill, error) {
 	return []core.Backfill{{Index: named.Index, Name: "old"}}, r.ask("backfills", named)
 }
 
-func (r *recorder) PauseBackfill(_ context.Context, named service.BackfillNamed) error {
+func (r *recorder) PauseBackfill(_ context.Context, named control.BackfillNamed) error {
 	return r.ask("backfill-pause", named)
 }
 
-func (r *recorder) ResumeBackfill(_ context.Context, named service.BackfillNamed) error {
+func (r *recorder) ResumeBackfill(_ context.Context, named control.BackfillNamed) error {
 	return r.ask("backfill-resume", named)
 }
 
-func (r *recorder) CancelBackfill(_ context.Context, named service.BackfillNamed) error {
+func (r *recorder) CancelBackfill(_ context.Context, named control.BackfillNamed) error {
 	return r.ask("backfill-cancel", named)
 }
 
-func (r *recorder) Doctor(_ context.Context, spec core.Spec) ([]service.Check, error) {
-	return []service.Check{{Name: "worker", Detail: "none polls", Hint: "start one"}}, r.ask("doctor", spec)
+func (r *recorder) Doctor(_ context.Context, spec core.Spec) ([]control.Check, error) {
+	return []control.Check{{Name: "worker", Detail: "none polls", Hint: "start one"}}, r.ask("doctor", spec)
 }
 
 // methods calls each method of a Control and gives what it answers.
-func methods(ctx context.Context, controller service.Control) map[string]func() (any, error) {
+func methods(ctx context.Context, controller control.Control) map[string]func() (any, error) {
 	none := func(err error) (any, error) { return struct{}{}, err }
-	backfill := service.BackfillNamed{Index: "docs", Name: "old"}
+	backfill := control.BackfillNamed{Index: "docs", Name: "old"}
 	spec := core.Spec{Index: "docs", Corpus: "/c", Keep: 3, Budget: core.Budget{Calls: 5}}
 	return map[string]func() (any, error){
 		"index": func() (any, error) {
-			return controller.Index(ctx, service.IndexRequest{Spec: spec, Generation: "g1", ReplaceCorpus: true})
+			return controller.Index(ctx, control.IndexRequest{Spec: spec, Generation: "g1", ReplaceCorpus: true})
 		},
 		"status": func() (any, error) { return controller.Status(ctx, "docs/g1") },
 		"pause":  func() (any, error) { return controller.Pause(ctx, "docs/g1") },
@@ -219,44 +218,44 @@ func methods(ctx context.Context, controller service.Control) map[string]func() 
 		},
 		"cancel": func() (any, error) { return controller.Cancel(ctx, "docs/g1") },
 		"limit": func() (any, error) {
-			return none(controller.Limit(ctx, service.LimitRequest{Run: "docs/g1", Budget: &core.Budget{Calls: 3}}))
+			return none(controller.Limit(ctx, control.LimitRequest{Run: "docs/g1", Budget: &core.Budget{Calls: 3}}))
 		},
 		"lost": func() (any, error) { return none(controller.Lost(ctx, "docs/g1")) },
 		"estimate": func() (any, error) {
-			return controller.Estimate(ctx, service.IndexRequest{Spec: spec})
+			return controller.Estimate(ctx, control.IndexRequest{Spec: spec})
 		},
 		"generations": func() (any, error) { return controller.Generations(ctx, "docs") },
 		"restore":     func() (any, error) { return controller.Restore(ctx, "docs") },
 		"move": func() (any, error) {
-			return controller.Move(ctx, service.MoveRequest{
+			return controller.Move(ctx, control.MoveRequest{
 				Action: core.ActionRollback, Index: "docs", To: time.Date(2026, 11, 20, 8, 0, 0, 0, time.UTC), Force: true,
 			})
 		},
 		"branch": func() (any, error) {
-			return controller.Branch(ctx, service.BranchRequest{
+			return controller.Branch(ctx, control.BranchRequest{
 				Index: "docs", Name: "exp", Set: map[string]string{"keep": "2"}, Generation: "g1",
 			})
 		},
 		"branches": func() (any, error) { return controller.Branches(ctx, "docs") },
 		"overlay":  func() (any, error) { return controller.Overlay(ctx, "exp") },
 		"diff": func() (any, error) {
-			return controller.Difference(ctx, service.DifferenceRequest{Index: "docs", From: "g1", To: "g2"})
+			return controller.Difference(ctx, control.DifferenceRequest{Index: "docs", From: "g1", To: "g2"})
 		},
 		"aliases": func() (any, error) {
-			return controller.Aliases(ctx, service.AliasesRequest{Index: "docs", Suggest: true, File: []byte("prefer A"), Classes: 9})
+			return controller.Aliases(ctx, control.AliasesRequest{Index: "docs", Suggest: true, File: []byte("prefer A"), Classes: 9})
 		},
 		"operations": func() (any, error) { return controller.Operations(ctx, "docs", 5) },
 		"audit": func() (any, error) {
-			return controller.Audit(ctx, service.AuditRequest{Index: "docs", Sample: core.Sample{Part: 2, Of: 7}, Repair: true})
+			return controller.Audit(ctx, control.AuditRequest{Index: "docs", Sample: core.Sample{Part: 2, Of: 7}, Repair: true})
 		},
 		"doctor":       func() (any, error) { return controller.Doctor(ctx, spec) },
 		"dead-letters": func() (any, error) { return controller.DeadLetters(ctx, "docs") },
 		"dead-letter":  func() (any, error) { return controller.DeadLetter(ctx, "docs", "c1") },
 		"discard": func() (any, error) {
-			return none(controller.Discard(ctx, service.LettersRequest{Name: "docs", Chunks: []string{"c1"}, Why: "a table"}))
+			return none(controller.Discard(ctx, control.LettersRequest{Name: "docs", Chunks: []string{"c1"}, Why: "a table"}))
 		},
 		"schedule-apply": func() (any, error) {
-			return controller.ApplySchedule(ctx, service.ScheduleRequest{Spec: spec, Schedule: config.Schedule{Cron: "@daily"}})
+			return controller.ApplySchedule(ctx, control.ScheduleRequest{Spec: spec, Schedule: config.Schedule{Cron: "@daily"}})
 		},
 		"schedules":        func() (any, error) { return controller.Schedules(ctx) },
 		"schedule-pause":   func() (any, error) { return none(controller.PauseSchedule(ctx, "docs", "why")) },
@@ -264,28 +263,28 @@ func methods(ctx context.Context, controller service.Control) map[string]func() 
 		"schedule-trigger": func() (any, error) { return controller.TriggerSchedule(ctx, "docs") },
 		"schedule-delete":  func() (any, error) { return none(controller.DeleteSchedule(ctx, "docs")) },
 		"backfill": func() (any, error) {
-			return controller.Backfill(ctx, service.BackfillRequest{
+			return controller.Backfill(ctx, control.BackfillRequest{
 				Index: "docs", Name: "old", Choice: core.BackfillChoice{Prefix: "2019/", Documents: []string{"a.md"}},
 				Throttle: core.BackfillThrottle{CallsPerMinute: 9},
 			})
 		},
-		"backfills":       func() (any, error) { return controller.Backfills(ctx, service.BackfillNamed{Index: "docs"}) },
+		"backfills":       func() (any, error) { return controller.Backfills(ctx, control.BackfillNamed{Index: "docs"}) },
 		"backfill-pause":  func() (any, error) { return none(controller.PauseBackfill(ctx, backfill)) },
 		"backfill-resume": func() (any, error) { return none(controller.ResumeBackfill(ctx, backfill)) },
 		"backfill-cancel": func() (any, error) { return none(controller.CancelBackfill(ctx, backfill)) },
 		"purge": func() (any, error) {
-			return controller.Purge(ctx, service.PurgeRequest{Index: "docs", Documents: []string{"a.md"}, Confirmed: true})
+			return controller.Purge(ctx, control.PurgeRequest{Index: "docs", Documents: []string{"a.md"}, Confirmed: true})
 		},
 		"purges": func() (any, error) {
-			return controller.Purges(ctx, service.PurgesRequest{Index: "docs", Readmit: []string{"a.md"}})
+			return controller.Purges(ctx, control.PurgesRequest{Index: "docs", Readmit: []string{"a.md"}})
 		},
 		"retry-failed": func() (any, error) {
-			return controller.RetryFailed(ctx, service.LettersRequest{Name: "docs", Chunks: []string{"c1"}})
+			return controller.RetryFailed(ctx, control.LettersRequest{Name: "docs", Chunks: []string{"c1"}})
 		},
 	}
 }
 
-func serve(t *testing.T, controller service.Control) *httpapi.Client {
+func serve(t *testing.T, controller control.Control) *httpapi.Client {
 	t.Helper()
 	server := httptest.NewServer(httpapi.Handler(controller, httpapi.Access{Token: "token"}))
 	t.Cleanup(server.Close)
@@ -320,7 +319,7 @@ func TestWhoAsksArrivesWithWhatTheyHaveShown(t *testing.T) {
 	remote := &recorder{}
 	client := serve(t, remote)
 	said := core.Operator{By: "Žofie <z@büro>", Reason: "bad answers\nsince 2%", Via: "key of nobody"}
-	_, err := client.Move(control.WithOperator(t.Context(), said), service.MoveRequest{Action: "tag", Index: "docs"})
+	_, err := client.Move(control.WithOperator(t.Context(), said), control.MoveRequest{Action: "tag", Index: "docs"})
 	if want := (core.Operator{By: said.By, Reason: said.Reason, Via: "token"}); err != nil || remote.operator != want {
 		t.Errorf("%+v, want %+v; %v", remote.operator, want, err)
 	}
@@ -382,8 +381,8 @@ type whose struct {
 	another []bool
 }
 
-func (w *whose) Index(ctx context.Context, request service.IndexRequest) (service.Run, error) {
-	w.another = append(w.another, service.OfAnother(ctx))
+func (w *whose) Index(ctx context.Context, request control.IndexRequest) (control.Run, error) {
+	w.another = append(w.another, control.OfAnother(ctx))
 	return w.recorder.Index(ctx, request)
 }
 
@@ -397,7 +396,7 @@ func TestAKeyThatOnlyOperatesDoesNotAskAsTheOwner(t *testing.T) {
 			},
 		}))
 		client := &httpapi.Client{Base: server.URL, Token: text}
-		if _, err := client.Index(t.Context(), service.IndexRequest{Spec: core.Spec{Index: "docs"}}); err != nil {
+		if _, err := client.Index(t.Context(), control.IndexRequest{Spec: core.Spec{Index: "docs"}}); err != nil {
 			t.Error(err)
 		}
 		if want := []bool{another}; !reflect.DeepEqual(controller.another, want) {

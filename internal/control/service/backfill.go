@@ -35,8 +35,8 @@ func checkBackfill(index, name string) error {
 
 // Backfill implements Control. It takes the configuration of the generation that is served, as retry-failed does: with
 // another one everything would be made again.
-func (s *Service) Backfill(ctx context.Context, r BackfillRequest) (BackfillStarted, error) {
-	out := BackfillStarted{Index: r.Index, Name: r.Name}
+func (s *Service) Backfill(ctx context.Context, r control.BackfillRequest) (control.BackfillStarted, error) {
+	out := control.BackfillStarted{Index: r.Index, Name: r.Name}
 	if err := checkBackfill(r.Index, r.Name); err != nil {
 		return out, err
 	}
@@ -97,8 +97,8 @@ func (s *Service) Backfill(ctx context.Context, r BackfillRequest) (BackfillStar
 
 // joinBackfill is what comes of a second start of a backfill that runs: nothing, where it asks for the same.
 func (s *Service) joinBackfill(
-	out BackfillStarted, before core.Backfill, r BackfillRequest,
-) (BackfillStarted, error) {
+	out control.BackfillStarted, before core.Backfill, r control.BackfillRequest,
+) (control.BackfillStarted, error) {
 	out.Attached, out.Again = true, false
 	if before.Choice.Equal(r.Choice) && before.Throttle == r.Throttle {
 		return out, nil
@@ -109,7 +109,7 @@ func (s *Service) joinBackfill(
 			", and begin it anew: what was paid for is kept")
 }
 
-func (s *Service) beginBackfill(ctx context.Context, r BackfillRequest, spec core.Digest) error {
+func (s *Service) beginBackfill(ctx context.Context, r control.BackfillRequest, spec core.Digest) error {
 	generation := workflows.BackfillGeneration + r.Name + "-" + stamp()
 	kept := core.Backfill{
 		Index: r.Index, Name: r.Name, Run: r.Index + "/" + generation, Choice: r.Choice, Throttle: r.Throttle,
@@ -126,7 +126,7 @@ func (s *Service) beginBackfill(ctx context.Context, r BackfillRequest, spec cor
 		TaskQueue:                                s.Engine.TaskQueue,
 		WorkflowIDConflictPolicy:                 enums.WORKFLOW_ID_CONFLICT_POLICY_FAIL,
 		WorkflowExecutionErrorWhenAlreadyStarted: true,
-		Priority:                                 share(r.Index, Priority{Level: workflows.BackfillLevel}),
+		Priority:                                 share(r.Index, control.Priority{Level: workflows.BackfillLevel}),
 	}, workflows.BackfillName, workflows.Build{
 		Index: r.Index, Generation: generation, Spec: spec.String(), Backfill: r.Name, Heartbeat: s.Heartbeat,
 		Shape: shape, SearchAttributes: s.SearchAttributes,
@@ -145,7 +145,7 @@ func (s *Service) beginBackfill(ctx context.Context, r BackfillRequest, spec cor
 }
 
 // Backfills implements Control.
-func (s *Service) Backfills(ctx context.Context, r BackfillNamed) ([]core.Backfill, error) {
+func (s *Service) Backfills(ctx context.Context, r control.BackfillNamed) ([]core.Backfill, error) {
 	if !core.ValidIndex(r.Index) {
 		return nil, slug("index", r.Index)
 	}
@@ -200,12 +200,12 @@ func (s *Service) standing(ctx context.Context, one *core.Backfill) error {
 }
 
 // PauseBackfill implements Control.
-func (s *Service) PauseBackfill(ctx context.Context, r BackfillNamed) error {
+func (s *Service) PauseBackfill(ctx context.Context, r control.BackfillNamed) error {
 	return s.steerBackfill(ctx, r, core.ActionPause, workflows.UpdatePause)
 }
 
 // ResumeBackfill implements Control.
-func (s *Service) ResumeBackfill(ctx context.Context, r BackfillNamed) error {
+func (s *Service) ResumeBackfill(ctx context.Context, r control.BackfillNamed) error {
 	if err := checkBackfill(r.Index, r.Name); err != nil {
 		return err
 	}
@@ -226,16 +226,18 @@ func (s *Service) ResumeBackfill(ctx context.Context, r BackfillNamed) error {
 			Because("it is " + strings.ReplaceAll(before.Status, "_", " ")).
 			Advise("what its choice has had since: unweaver backfill start " + r.Name + " --index " + r.Index)
 	}
-	_, err = s.Backfill(ctx, BackfillRequest{Index: r.Index, Name: r.Name})
+	_, err = s.Backfill(ctx, control.BackfillRequest{Index: r.Index, Name: r.Name})
 	return err
 }
 
 // CancelBackfill implements Control.
-func (s *Service) CancelBackfill(ctx context.Context, r BackfillNamed) error {
+func (s *Service) CancelBackfill(ctx context.Context, r control.BackfillNamed) error {
 	return s.steerBackfill(ctx, r, core.ActionCancel, workflows.UpdateCancel)
 }
 
-func (s *Service) steerBackfill(ctx context.Context, r BackfillNamed, action, update string, args ...any) error {
+func (s *Service) steerBackfill(
+	ctx context.Context, r control.BackfillNamed, action, update string, args ...any,
+) error {
 	if err := checkBackfill(r.Index, r.Name); err != nil {
 		return err
 	}

@@ -4,7 +4,7 @@ import (
 	"errors"
 	"testing"
 
-	"github.com/unweaver/unweaver/internal/control/service"
+	"github.com/unweaver/unweaver/internal/control"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/pipeline/run"
@@ -20,7 +20,9 @@ func TestABackfillThatTheEngineDoesNotRunEnds(t *testing.T) {
 	spec := b.spec("docs")
 	digest, err := b.art.PutSpec(ctx, spec)
 	b.must(err)
-	sha, err := b.art.PutManifest(ctx, &core.Manifest{Index: "docs", Generation: "g1", Seq: 1, Spec: digest})
+	sha, err := b.art.PutManifest(ctx, &core.Manifest{
+		Format: core.ManifestFormat, Index: "docs", Generation: "g1", Seq: 1, Spec: digest,
+	})
 	b.must(err)
 	_, err = blob.WriteJSON(ctx, b.art.Store, b.art.CurrentKey(),
 		core.Pointer{Generation: "g1", Manifest: sha, Seq: 1, Epoch: 1}, blob.Cond{})
@@ -30,7 +32,7 @@ func TestABackfillThatTheEngineDoesNotRunEnds(t *testing.T) {
 		b.must(err)
 		return found.Status
 	}
-	request := service.BackfillRequest{Index: "docs", Name: "old", Choice: core.BackfillChoice{Prefix: "old/"}}
+	request := control.BackfillRequest{Index: "docs", Name: "old", Choice: core.BackfillChoice{Prefix: "old/"}}
 	b.temporal.refuses = errors.New("no room")
 	if _, err := b.Backfill(ctx, request); err == nil || status() != core.StatusFailed {
 		t.Errorf("%v; it is %s", err, status())
@@ -42,7 +44,7 @@ func TestABackfillThatTheEngineDoesNotRunEnds(t *testing.T) {
 		t.Fatalf("it is %s", status())
 	}
 	b.temporal.executions[workflows.BackfillID("docs", "old")] = terminated
-	named := service.BackfillNamed{Index: "docs", Name: "old"}
+	named := control.BackfillNamed{Index: "docs", Name: "old"}
 	wants(t, b.PauseBackfill(ctx, named), fault.RunEnded, "does not run it", "resume, or cancel")
 	b.must(b.CancelBackfill(ctx, named))
 	if status() != core.StatusCancelled {

@@ -21,76 +21,6 @@ import (
 	"github.com/unweaver/unweaver/internal/pipeline/runlog"
 )
 
-// The names of package control, which says what is asked for: callers of Service need one import.
-type (
-	// IndexRequest is that of package control.
-	IndexRequest = control.IndexRequest
-	// AuditRequest is that of package control.
-	AuditRequest = control.AuditRequest
-	// MoveRequest is that of package control.
-	MoveRequest = control.MoveRequest
-	// BranchRequest is that of package control.
-	BranchRequest = control.BranchRequest
-	// Overlaid is that of package control.
-	Overlaid = control.Overlaid
-	// DifferenceRequest is that of package control.
-	DifferenceRequest = control.DifferenceRequest
-	// AliasesRequest is that of package control.
-	AliasesRequest = control.AliasesRequest
-	// LettersRequest is that of package control.
-	LettersRequest = control.LettersRequest
-	// BackfillRequest is that of package control.
-	BackfillRequest = control.BackfillRequest
-	// BackfillStarted is that of package control.
-	BackfillStarted = control.BackfillStarted
-	// BackfillNamed is that of package control.
-	BackfillNamed = control.BackfillNamed
-	// PurgeRequest is that of package control.
-	PurgeRequest = control.PurgeRequest
-	// PurgeAnswer is that of package control.
-	PurgeAnswer = control.PurgeAnswer
-	// PurgesRequest is that of package control.
-	PurgesRequest = control.PurgesRequest
-	// PurgesAnswer is that of package control.
-	PurgesAnswer = control.PurgesAnswer
-	// ScheduleRequest is that of package control.
-	ScheduleRequest = control.ScheduleRequest
-	// Applied is that of package control.
-	Applied = control.Applied
-	// Scheduled is that of package control.
-	Scheduled = control.Scheduled
-	// Triggered is that of package control.
-	Triggered = control.Triggered
-	// Priority is that of package control.
-	Priority = control.Priority
-	// Run is that of package control.
-	Run = control.Run
-	// Status is that of package control.
-	Status = control.Status
-	// LimitRequest is that of package control.
-	LimitRequest = control.LimitRequest
-	// Stopped is that of package control.
-	Stopped = control.Stopped
-	// Check is that of package control.
-	Check = control.Check
-	// Control is that of package control.
-	Control = control.Control
-)
-
-// ForAnother marks what is asked by who does not own the installation.
-func ForAnother(ctx context.Context) context.Context { return control.ForAnother(ctx) }
-
-// OfAnother tells whether a context is marked so.
-func OfAnother(ctx context.Context) bool { return control.OfAnother(ctx) }
-
-// WithOperator says who asks, and why.
-func WithOperator(ctx context.Context, asks core.Operator) context.Context {
-	return control.WithOperator(ctx, asks)
-}
-
-// OperatorOf is who asks.
-func OperatorOf(ctx context.Context) core.Operator { return control.OperatorOf(ctx) }
-
 // Temporal is what Service asks of Temporal; client.Client has it.
 type Temporal interface {
 	ExecuteWorkflow(
@@ -140,8 +70,8 @@ type Service struct {
 }
 
 var (
-	_ Control  = (*Service)(nil)
-	_ Temporal = client.Client(nil)
+	_ control.Control = (*Service)(nil)
+	_ Temporal        = client.Client(nil)
 )
 
 // log is where runs are read from.
@@ -155,7 +85,7 @@ func (s *Service) artifacts(index string) artifact.Index {
 
 // grant lets runs read a corpus that the owner of the installation asks for.
 func (s *Service) grant(ctx context.Context, corpusURI string, keep bool) error {
-	if s.Grant == nil || corpusURI == "" || !app.IsPath(corpusURI) || OfAnother(ctx) {
+	if s.Grant == nil || corpusURI == "" || !app.IsPath(corpusURI) || control.OfAnother(ctx) {
 		return nil
 	}
 	return s.Grant(corpusURI, keep)

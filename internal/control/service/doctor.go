@@ -12,6 +12,7 @@ import (
 
 	"github.com/unweaver/unweaver/internal/app"
 	"github.com/unweaver/unweaver/internal/artifact"
+	"github.com/unweaver/unweaver/internal/control"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/model"
@@ -22,10 +23,10 @@ import (
 )
 
 // Doctor implements Control: it probes every dependency and says what to do about what fails.
-func (s *Service) Doctor(ctx context.Context, spec core.Spec) ([]Check, error) {
-	var out []Check
+func (s *Service) Doctor(ctx context.Context, spec core.Spec) ([]control.Check, error) {
+	var out []control.Check
 	probe := func(name string, f func() (string, error)) {
-		check := Check{Name: name, OK: true}
+		check := control.Check{Name: name, OK: true}
 		var err error
 		if check.Detail, err = f(); err != nil {
 			check.OK, check.Detail = false, err.Error()

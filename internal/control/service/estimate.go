@@ -5,6 +5,7 @@ import (
 	"runtime"
 
 	"github.com/unweaver/unweaver/internal/app"
+	"github.com/unweaver/unweaver/internal/control"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/document/sandbox"
 	"github.com/unweaver/unweaver/internal/fault"
@@ -12,7 +13,7 @@ import (
 )
 
 // Estimate implements Control.
-func (s *Service) Estimate(ctx context.Context, request IndexRequest) (core.Estimated, error) {
+func (s *Service) Estimate(ctx context.Context, request control.IndexRequest) (core.Estimated, error) {
 	spec := request.Spec
 	if !core.ValidIndex(spec.Index) {
 		return core.Estimated{}, slug("index", spec.Index)

@@ -15,6 +15,7 @@ import (
 	"go.temporal.io/sdk/temporal"
 
 	"github.com/unweaver/unweaver/internal/artifact"
+	"github.com/unweaver/unweaver/internal/control"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/methods/aliases"
@@ -29,42 +30,42 @@ import (
 func stamp() string { return strings.ToLower(time.Now().UTC().Format("20060102T150405Z")) }
 
 // Index implements Control.
-func (s *Service) Index(ctx context.Context, request IndexRequest) (Run, error) {
+func (s *Service) Index(ctx context.Context, request control.IndexRequest) (control.Run, error) {
 	spec := request.Spec
 	if !core.ValidIndex(spec.Index) {
-		return Run{}, slug("index", spec.Index)
+		return control.Run{}, slug("index", spec.Index)
 	}
 	if spec.Corpus == "" {
-		return Run{}, fault.CorpusMissing.At("index", spec.Index).
+		return control.Run{}, fault.CorpusMissing.At("index", spec.Index).
 			Because("no corpus is given").
 			Advise("give a folder or s3://bucket/prefix as argument, or set indexes." + spec.Index + ".corpus")
 	}
 	generation := request.Generation
 	if err := freeName(generation); err != nil {
-		return Run{}, err
+		return control.Run{}, err
 	}
 	if err := s.overlaid(ctx, spec); err != nil {
-		return Run{}, err
+		return control.Run{}, err
 	}
-	if s.Grant != nil && spec.Chat.File != "" && !OfAnother(ctx) {
+	if s.Grant != nil && spec.Chat.File != "" && !control.OfAnother(ctx) {
 		s.Models.AllowRecording(spec.Chat.File)
 	}
 	if err := s.Models.Check(spec); err != nil {
-		return Run{}, err
+		return control.Run{}, err
 	}
 	if err := s.grant(ctx, spec.Corpus, true); err != nil {
-		return Run{}, err
+		return control.Run{}, err
 	}
 	if _, err := s.Stores.Corpus(ctx, spec.Corpus); err != nil {
-		return Run{}, err
+		return control.Run{}, err
 	}
 	if err := errors.Join(s.keepProbes(ctx, &request), s.keepAliases(ctx, request.Spec, request.Aliases)); err != nil {
-		return Run{}, err
+		return control.Run{}, err
 	}
 	spec = request.Spec
 	digest, err := s.artifacts(spec.Index).PutSpec(ctx, spec)
 	if err != nil {
-		return Run{}, err
+		return control.Run{}, err
 	}
 	if generation == "" {
 		running, err := s.running(ctx, spec, digest)
@@ -74,7 +75,7 @@ func (s *Service) Index(ctx context.Context, request IndexRequest) (Run, error) 
 				Advise("wait for it, or: unweaver cancel " + running)
 		}
 		if err != nil {
-			return Run{}, err
+			return control.Run{}, err
 		}
 		if running != "" {
 			work, over, err := s.joined(ctx, running)
@@ -83,14 +84,14 @@ func (s *Service) Index(ctx context.Context, request IndexRequest) (Run, error) 
 			}
 		}
 		if generation, err = s.unused(ctx, spec.Index); err != nil {
-			return Run{}, err
+			return control.Run{}, err
 		}
 	} else if err := publish.Unused(ctx, s.artifacts(spec.Index), generation); err != nil {
-		return Run{}, err
+		return control.Run{}, err
 	}
 	if request.Expected != nil {
 		if err := upkeep.Expect(ctx, s.artifacts(spec.Index), generation, *request.Expected); err != nil {
-			return Run{}, err
+			return control.Run{}, err
 		}
 	}
 	return s.start(ctx, generation, request.Priority, workflows.Build{
@@ -129,7 +130,7 @@ func freeName(generation string) error {
 
 // keepProbes stores the probe questions that came with a request, and has the specification name what is stored: a
 // worker reads them there, whichever machine they were on.
-func (s *Service) keepProbes(ctx context.Context, request *IndexRequest) error {
+func (s *Service) keepProbes(ctx context.Context, request *control.IndexRequest) error {
 	where := request.Spec.Gate.Probes
 	if where == "" || strings.Contains(where, "://") || strings.HasPrefix(where, core.ProbesStored) {
 		return nil
@@ -194,11 +195,11 @@ func (s *Service) unused(ctx context.Context, index string) (string, error) {
 // start of a build; one that runs under the name already is joined. The start is remembered first, since visibility
 // lags behind it.
 func (s *Service) start(
-	ctx context.Context, generation string, priority Priority, build workflows.Build,
-) (Run, error) {
+	ctx context.Context, generation string, priority control.Priority, build workflows.Build,
+) (control.Run, error) {
 	work := build.Index + "/" + generation
 	if err := s.Stores.Coordination.SetState(ctx, runlog.LatestBuild(build.Index), []byte(work)); err != nil {
-		return Run{}, err
+		return control.Run{}, err
 	}
 	options := client.StartWorkflowOptions{
 		ID:                       workflows.WorkflowID(work),
@@ -209,14 +210,14 @@ func (s *Service) start(
 	}
 	started, err := s.Client.ExecuteWorkflow(ctx, options, workflows.BuildIndexName, build)
 	if err != nil {
-		return Run{}, s.fault(err)
+		return control.Run{}, s.fault(err)
 	}
-	return Run{Run: work, RunID: started.GetRunID()}, nil
+	return control.Run{Run: work, RunID: started.GetRunID()}, nil
 }
 
 // share is the part of the workers that a run has: its index is what fairness goes by. Stages, shards and activities
 // have it from the run. Keys of fairness have at most 64 bytes, names of indexes 63.
-func share(index string, priority Priority) temporal.Priority {
+func share(index string, priority control.Priority) temporal.Priority {
 	return temporal.Priority{
 		PriorityKey: priority.Level, FairnessKey: index, FairnessWeight: float32(priority.Weight),
 	}
@@ -225,24 +226,24 @@ func share(index string, priority Priority) temporal.Priority {
 // joined names a build that runs already, and since when: what has changed in the corpus after that may not be in it.
 // Where nothing but its end is left, who asks means what the corpus has by now: that end is waited for, and over tells
 // that a build of one's own can begin. A run that goes on ending for longer (it collects much) is joined all the same.
-func (s *Service) joined(ctx context.Context, work string) (joined Run, over bool, err error) {
+func (s *Service) joined(ctx context.Context, work string) (joined control.Run, over bool, err error) {
 	bounded, cancel := context.WithTimeout(ctx, endPatience)
 	defer cancel()
 	state, err := s.log().State(ctx, work)
 	if err != nil {
-		return Run{}, false, err
+		return control.Run{}, false, err
 	}
 	if state.Stage == core.StageCollect || core.Terminal(state.Report.Status) {
 		over, err := s.ended(bounded, work)
 		if over || err != nil && bounded.Err() == nil || ctx.Err() != nil {
-			return Run{}, over, errors.Join(err, ctx.Err())
+			return control.Run{}, over, errors.Join(err, ctx.Err())
 		}
 	}
 	response, err := s.Client.DescribeWorkflowExecution(ctx, workflows.WorkflowID(work), "")
 	if err != nil {
-		return Run{}, false, s.fault(err)
+		return control.Run{}, false, s.fault(err)
 	}
-	joined = Run{Run: work, RunID: response.GetWorkflowExecutionInfo().GetExecution().GetRunId(), Attached: true}
+	joined = control.Run{Run: work, RunID: response.GetWorkflowExecutionInfo().GetExecution().GetRunId(), Attached: true}
 	if begun := state.Report.Started; !begun.IsZero() {
 		joined.Begun = &begun
 	}
@@ -374,12 +375,12 @@ func (s *Service) mendable(ctx context.Context, index string, wrong error) bool 
 }
 
 // Restore implements Control. An index is restored once at a time; a damaged pointer does not keep it from being.
-func (s *Service) Restore(ctx context.Context, index string) (Run, error) {
+func (s *Service) Restore(ctx context.Context, index string) (control.Run, error) {
 	if _, err := s.Generations(ctx, index); err != nil && !s.mendable(ctx, index, err) {
-		return Run{}, err
+		return control.Run{}, err
 	}
 	build := s.alone(index, workflows.RestoreGeneration)
-	var work Run
+	var work control.Run
 	err := s.recorded(ctx, core.ActionRestore, build.Index+"/"+build.Generation, func() (err error) {
 		work, err = s.startAlone(ctx, "restore", workflows.RestoreName, runlog.LatestRestore(index), build, build)
 		return err
@@ -388,17 +389,17 @@ func (s *Service) Restore(ctx context.Context, index string) (Run, error) {
 }
 
 // Audit implements Control. An index is audited once at a time.
-func (s *Service) Audit(ctx context.Context, request AuditRequest) (Run, error) {
+func (s *Service) Audit(ctx context.Context, request control.AuditRequest) (control.Run, error) {
 	if request.Sample == (core.Sample{}) {
 		request.Sample = core.Everything
 	}
 	if !request.Sample.Valid() {
-		return Run{}, fault.InvalidParam.At("audit", fault.Quoted(request.Index)).
+		return control.Run{}, fault.InvalidParam.At("audit", fault.Quoted(request.Index)).
 			Because("sample " + request.Sample.String() + " is no part of a whole").
 			Advise("want n/t, with n from 1 to t")
 	}
 	if _, err := s.Generations(ctx, request.Index); err != nil {
-		return Run{}, err
+		return control.Run{}, err
 	}
 	build := s.alone(request.Index, workflows.AuditGeneration)
 	input := workflows.Audited{
@@ -420,14 +421,14 @@ func (s *Service) alone(index, prefix string) workflows.Build {
 // startAlone starts such a run, unless one of its kind goes on, and remembers it under latest.
 func (s *Service) startAlone(
 	ctx context.Context, kind, workflow, latest string, build workflows.Build, input any,
-) (Run, error) {
+) (control.Run, error) {
 	work := build.Index + "/" + build.Generation
 	options := client.StartWorkflowOptions{
 		ID:                                       workflows.WorkflowID(work),
 		TaskQueue:                                s.Engine.TaskQueue,
 		WorkflowIDConflictPolicy:                 enums.WORKFLOW_ID_CONFLICT_POLICY_FAIL,
 		WorkflowExecutionErrorWhenAlreadyStarted: true,
-		Priority:                                 share(build.Index, Priority{}),
+		Priority:                                 share(build.Index, control.Priority{}),
 	}
 	_, err := s.Client.ExecuteWorkflow(ctx, options, workflow, input)
 	var already *serviceerror.WorkflowExecutionAlreadyStarted
@@ -436,14 +437,14 @@ func (s *Service) startAlone(
 		if other == "" {
 			other = work
 		}
-		return Run{}, fault.LeaseHeld.At(kind, build.Index).
+		return control.Run{}, fault.LeaseHeld.At(kind, build.Index).
 			Because(another[kind] + " of it runs already").
 			Advise("see: unweaver status " + other + ", or: unweaver cancel " + other)
 	}
 	if err != nil {
-		return Run{}, s.fault(err)
+		return control.Run{}, s.fault(err)
 	}
-	return Run{Run: work}, s.Stores.Coordination.SetState(ctx, latest, []byte(work))
+	return control.Run{Run: work}, s.Stores.Coordination.SetState(ctx, latest, []byte(work))
 }
 
 // another is how a run of a kind is called beside one that runs.

@@ -11,15 +11,15 @@ import (
 
 	"go.temporal.io/sdk/temporal"
 
-	"github.com/unweaver/unweaver/internal/control/service"
+	"github.com/unweaver/unweaver/internal/control"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/workflows"
 )
 
-func indexRequest(b *bench, index, generation string) service.IndexRequest {
-	return service.IndexRequest{Spec: b.spec(index), Generation: generation}
+func indexRequest(b *bench, index, generation string) control.IndexRequest {
+	return control.IndexRequest{Spec: b.spec(index), Generation: generation}
 }
 
 func TestABuildIsStartedOnce(t *testing.T) {
@@ -46,7 +46,7 @@ func TestABuildIsStartedOnce(t *testing.T) {
 func TestARunHasThePriorityOfItsIndex(t *testing.T) {
 	b := newBench(t)
 	request := indexRequest(b, "docs", "")
-	request.Priority = service.Priority{Level: 2, Weight: 4}
+	request.Priority = control.Priority{Level: 2, Weight: 4}
 	_, err := b.Index(t.Context(), request)
 	b.must(err)
 	_, err = b.Index(t.Context(), indexRequest(b, "other", ""))
@@ -275,7 +275,7 @@ func TestNamesThatCannotBeBuilt(t *testing.T) {
 	nowhere, without := indexRequest(b, "docs", "g1"), indexRequest(b, "docs", "g1")
 	nowhere.Spec.Corpus, without.Spec.Corpus = "/nowhere/at/all", ""
 	for name, c := range map[string]struct {
-		request service.IndexRequest
+		request control.IndexRequest
 		code    fault.Code
 		says    string
 	}{
@@ -298,7 +298,9 @@ func TestNamesThatCannotBeBuilt(t *testing.T) {
 // publish makes a generation that lists know.
 func publish(b *bench, generation string) {
 	b.t.Helper()
-	sha, err := b.art.PutManifest(b.t.Context(), &core.Manifest{Index: "docs", Generation: generation})
+	sha, err := b.art.PutManifest(b.t.Context(), &core.Manifest{
+		Format: core.ManifestFormat, Index: "docs", Generation: generation,
+	})
 	b.must(err)
 	ref := core.GenerationRef{Manifest: sha, Seq: 1, State: "published"}
 	_, err = blob.WriteJSON(
@@ -334,16 +336,16 @@ func TestARestoreIsStartedOnceSeenAndCancelled(t *testing.T) {
 
 func TestAnAuditIsStartedOnceWithItsPart(t *testing.T) {
 	b := newBench(t)
-	_, err := b.Audit(t.Context(), service.AuditRequest{Index: "docs"})
+	_, err := b.Audit(t.Context(), control.AuditRequest{Index: "docs"})
 	wants(t, err, fault.UnknownIndex, "no generation")
 	publish(b, "g1")
-	run, err := b.Audit(t.Context(), service.AuditRequest{Index: "docs", Sample: core.Sample{Part: 2, Of: 7}, Repair: true})
+	run, err := b.Audit(t.Context(), control.AuditRequest{Index: "docs", Sample: core.Sample{Part: 2, Of: 7}, Repair: true})
 	if err != nil || !strings.HasPrefix(run.Run, "docs/audit-") || b.temporal.started[0].ID != "audit/docs" {
 		t.Fatalf("%+v, %v: %+v", run, err, b.temporal.started)
 	}
-	_, err = b.Audit(t.Context(), service.AuditRequest{Index: "docs"})
+	_, err = b.Audit(t.Context(), control.AuditRequest{Index: "docs"})
 	wants(t, err, fault.LeaseHeld, "an audit of it runs already", run.Run)
-	_, err = b.Audit(t.Context(), service.AuditRequest{Index: "docs", Sample: core.Sample{Part: 8, Of: 7}})
+	_, err = b.Audit(t.Context(), control.AuditRequest{Index: "docs", Sample: core.Sample{Part: 8, Of: 7}})
 	wants(t, err, fault.InvalidParam, "8/7")
 	_, err = b.Index(t.Context(), indexRequest(b, "docs", "audit-x"))
 	wants(t, err, fault.Usage, "those of audits")
@@ -372,19 +374,19 @@ func TestOnlyTheOwnerReplaysAnotherRecording(t *testing.T) {
 	b := newBench(t)
 	spec := b.spec("docs")
 	spec.Chat = core.ChatModel{Provider: "recorded", File: filepath.Join(t.TempDir(), "extractions.jsonl")}
-	stranger := service.ForAnother(t.Context())
-	if _, err := b.Index(stranger, service.IndexRequest{Spec: spec}); !fault.Is(err, fault.EndpointRefused) {
+	stranger := control.ForAnother(t.Context())
+	if _, err := b.Index(stranger, control.IndexRequest{Spec: spec}); !fault.Is(err, fault.EndpointRefused) {
 		t.Errorf("it may: %v", err)
 	}
-	_, err := b.Index(t.Context(), service.IndexRequest{Spec: spec})
+	_, err := b.Index(t.Context(), control.IndexRequest{Spec: spec})
 	b.must(err)
 }
 
 func TestOnlyTheOwnerOpensAnotherFolder(t *testing.T) {
 	b := newBench(t)
 	spec := b.spec("docs")
-	stranger := service.ForAnother(t.Context())
-	if _, err := b.Index(stranger, service.IndexRequest{Spec: spec}); !fault.Is(err, fault.CorpusRefused) {
+	stranger := control.ForAnother(t.Context())
+	if _, err := b.Index(stranger, control.IndexRequest{Spec: spec}); !fault.Is(err, fault.CorpusRefused) {
 		t.Errorf("it may: %v", err)
 	}
 	checks, err := b.Doctor(stranger, spec)
@@ -394,8 +396,8 @@ func TestOnlyTheOwnerOpensAnotherFolder(t *testing.T) {
 			t.Errorf("%+v", check)
 		}
 	}
-	_, err = b.Index(t.Context(), service.IndexRequest{Spec: spec})
+	_, err = b.Index(t.Context(), control.IndexRequest{Spec: spec})
 	b.must(err)
-	_, err = b.Index(stranger, service.IndexRequest{Spec: spec})
+	_, err = b.Index(stranger, control.IndexRequest{Spec: spec})
 	b.must(err) // granted by then
 }

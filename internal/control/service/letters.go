@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/unweaver/unweaver/internal/control"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/pipeline/run"
@@ -49,7 +50,7 @@ func (s *Service) DeadLetter(ctx context.Context, index, chunk string) (core.Let
 }
 
 // Discard implements Control.
-func (s *Service) Discard(ctx context.Context, request LettersRequest) error {
+func (s *Service) Discard(ctx context.Context, request control.LettersRequest) error {
 	manifest, err := s.published(ctx, request.Name, "discard dead letters")
 	if err != nil {
 		return err
@@ -83,54 +84,54 @@ func lettersNamed(chunks []string) string {
 
 // RetryFailed implements Control. The round is later than every one that failed, so that no failure that is remembered
 // answers for the model.
-func (s *Service) RetryFailed(ctx context.Context, request LettersRequest) (Run, error) {
+func (s *Service) RetryFailed(ctx context.Context, request control.LettersRequest) (control.Run, error) {
 	index, generation, err := parse(request.Name)
 	if err != nil {
-		return Run{}, err
+		return control.Run{}, err
 	}
 	manifest, err := s.published(ctx, index, "ask again for what failed")
 	if err != nil {
-		return Run{}, err
+		return control.Run{}, err
 	}
 	if generation != "" && generation != manifest.Generation {
-		return Run{}, fault.Usage.At("ask again for what failed in", index+"/"+generation).
+		return control.Run{}, fault.Usage.At("ask again for what failed in", index+"/"+generation).
 			Because("generation " + manifest.Generation + " is published, and has what still stands failed").
 			Advise("give it, or the index: unweaver retry-failed " + index)
 	}
 	chunks, round, err := s.chosen(ctx, index, manifest, request.Chunks)
 	if err != nil || round == 0 {
-		return Run{}, err
+		return control.Run{}, err
 	}
 	spec, err := s.artifacts(index).Spec(ctx, manifest.Spec)
 	if err != nil {
-		return Run{}, err
+		return control.Run{}, err
 	}
 	if err := s.Models.Check(spec); err != nil {
-		return Run{}, err
+		return control.Run{}, err
 	}
 	open, damaged, err := s.openBuilds(ctx, index)
 	if err = errors.Join(err, damaged); err != nil {
-		return Run{}, err
+		return control.Run{}, err
 	}
 	if open, err = s.going(ctx, index, open); err != nil {
-		return Run{}, err
+		return control.Run{}, err
 	}
 	if len(open) > 0 {
 		work := open[len(open)-1]
-		return Run{}, fault.LeaseHeld.At("ask again for what failed in", index).
+		return control.Run{}, fault.LeaseHeld.At("ask again for what failed in", index).
 			Because("run " + work + " builds it").
 			Advise("wait for it, or: unweaver cancel " + work)
 	}
 	name, err := s.unused(ctx, index)
 	if err != nil {
-		return Run{}, err
+		return control.Run{}, err
 	}
 	name = workflows.RetryGeneration + name
 	if err := run.ChooseLetters(ctx, s.artifacts(index), name, chunks); err != nil {
-		return Run{}, err
+		return control.Run{}, err
 	}
 	op := core.Operation{Action: core.ActionRetry, Run: index + "/" + name, Name: lettersNamed(chunks)}
-	var work Run
+	var work control.Run
 	err = s.acted(ctx, op, index, func() (err error) {
 		work, err = s.retry(ctx, index, name, manifest.Spec, round)
 		return err
@@ -138,8 +139,8 @@ func (s *Service) RetryFailed(ctx context.Context, request LettersRequest) (Run,
 	return work, err
 }
 
-func (s *Service) retry(ctx context.Context, index, name string, spec core.Digest, round int) (Run, error) {
-	return s.start(ctx, name, Priority{}, workflows.Build{
+func (s *Service) retry(ctx context.Context, index, name string, spec core.Digest, round int) (control.Run, error) {
+	return s.start(ctx, name, control.Priority{}, workflows.Build{
 		Index: index, Generation: name, Spec: spec.String(), Attempt: round,
 		Heartbeat: s.Heartbeat, Shape: workflows.DefaultShape(), SearchAttributes: s.SearchAttributes,
 	})

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/unweaver/unweaver/internal/control"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/workflows"
@@ -13,7 +14,7 @@ import (
 
 // Limit implements Control. What is given is sent as one update each, and each is obeyed or refused by itself: the
 // error says which was refused, and what took effect before it.
-func (s *Service) Limit(ctx context.Context, r LimitRequest) error {
+func (s *Service) Limit(ctx context.Context, r control.LimitRequest) error {
 	run, _, err := s.resolve(ctx, r.Run)
 	if err != nil {
 		return err
@@ -55,7 +56,7 @@ type limitation struct {
 }
 
 // limiting gives the updates that a request stands for, the budget first, and the words of the audit trail for it.
-func limiting(r LimitRequest) (commands []limitation, change string, err error) {
+func limiting(r control.LimitRequest) (commands []limitation, change string, err error) {
 	var words []string
 	if b := r.Budget; b != nil {
 		switch {

@@ -18,7 +18,7 @@ import (
 )
 
 // Move implements Control. It needs neither the engine nor a worker: what is served can be changed while both are down.
-func (s *Service) Move(ctx context.Context, r MoveRequest) (core.Move, error) {
+func (s *Service) Move(ctx context.Context, r control.MoveRequest) (core.Move, error) {
 	if !core.ValidIndex(r.Index) {
 		return core.Move{}, slug("index", r.Index)
 	}
@@ -43,7 +43,7 @@ func (s *Service) Operations(ctx context.Context, index string, limit int) ([]co
 }
 
 // Difference implements Control. What differs is copied to a folder of its own for as long.
-func (s *Service) Difference(ctx context.Context, r DifferenceRequest) (out core.Difference, err error) {
+func (s *Service) Difference(ctx context.Context, r control.DifferenceRequest) (out core.Difference, err error) {
 	if !core.ValidIndex(r.Index) {
 		return out, slug("index", r.Index)
 	}
@@ -73,7 +73,7 @@ func copied(f func(cache *localfile.Cache) error) error {
 const MostSuggested = 100_000
 
 // Aliases implements Control.
-func (s *Service) Aliases(ctx context.Context, r AliasesRequest) (out core.AliasList, err error) {
+func (s *Service) Aliases(ctx context.Context, r control.AliasesRequest) (out core.AliasList, err error) {
 	if !core.ValidIndex(r.Index) {
 		return out, slug("index", r.Index)
 	}

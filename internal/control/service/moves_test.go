@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/unweaver/unweaver/internal/control/service"
+	"github.com/unweaver/unweaver/internal/control"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/store/blob"
@@ -13,7 +13,7 @@ import (
 
 func TestCommandsOnRunsAreRecordedWithWhoAndWhy(t *testing.T) {
 	b := newBench(t)
-	ctx := service.WithOperator(t.Context(), core.Operator{By: "ada@desk", Via: "token", Reason: "too expensive"})
+	ctx := control.WithOperator(t.Context(), core.Operator{By: "ada@desk", Via: "token", Reason: "too expensive"})
 	b.temporal.executions["build/docs/g1"] = running
 	b.must(b.Pause(ctx, "docs/g1"))
 	b.must(b.Resume(ctx, "docs/g1", nil))
@@ -64,24 +64,24 @@ func TestNothingIsMovedOfAnIndexThatIsNot(t *testing.T) {
 		core.ActionDiscard: fault.UnknownGen, core.ActionTag: fault.UnknownGen, core.ActionUntag: fault.NotFound,
 		"burn": fault.Usage,
 	} {
-		_, err := b.Move(t.Context(), service.MoveRequest{Action: action, Index: "docs", Generation: "g1", Name: "kept"})
+		_, err := b.Move(t.Context(), control.MoveRequest{Action: action, Index: "docs", Generation: "g1", Name: "kept"})
 		wants(t, err, code)
 	}
-	_, err := b.Move(t.Context(), service.MoveRequest{Action: core.ActionPublish, Index: "docs"})
+	_, err := b.Move(t.Context(), control.MoveRequest{Action: core.ActionPublish, Index: "docs"})
 	wants(t, err, fault.Usage, "no generation is named")
-	for _, bad := range []service.MoveRequest{
+	for _, bad := range []control.MoveRequest{
 		{Action: core.ActionPublish, Index: "../x", Generation: "g1"},
 		{Action: core.ActionTag, Index: "docs", Generation: "g1", Name: "../x"},
 	} {
 		_, err := b.Move(t.Context(), bad)
 		wants(t, err, fault.InvalidParam)
 	}
-	_, err = b.Move(t.Context(), service.MoveRequest{Action: core.ActionPublish, Index: "docs", Generation: "../x"})
+	_, err = b.Move(t.Context(), control.MoveRequest{Action: core.ActionPublish, Index: "docs", Generation: "../x"})
 	wants(t, err, fault.UnknownGen)
 	// One that was held before it was built says why.
 	b.write(b.art.GenerationKey("g2", "report.json"),
 		`{"status":"held","reason":"mass_deletion","detail":"5 of 10 documents are gone"}`)
-	_, err = b.Move(t.Context(), service.MoveRequest{Action: core.ActionPublish, Index: "docs", Generation: "g2"})
+	_, err = b.Move(t.Context(), control.MoveRequest{Action: core.ActionPublish, Index: "docs", Generation: "g2"})
 	wants(t, err, fault.UnknownGen, "5 of 10 documents are gone", "gate.max_removed=1")
 	if keys, err := b.Operations(t.Context(), "docs", 0); err != nil || len(keys) != 0 {
 		t.Errorf("refused, and recorded: %+v, %v", keys, err)

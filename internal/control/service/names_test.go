@@ -3,7 +3,7 @@ package service_test
 import (
 	"testing"
 
-	"github.com/unweaver/unweaver/internal/control/service"
+	"github.com/unweaver/unweaver/internal/control"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 )
@@ -14,11 +14,11 @@ func TestEveryCommandRefusesWhatIsNoName(t *testing.T) {
 		"../../../../etc", "..", "ledger", "doctor", "", "docs/../../x", "ledger/g1", "a b", "docs/g1/",
 	} {
 		for command, err := range map[string]error{
-			"index": second(b.Index(t.Context(), service.IndexRequest{Spec: b.spec(name)})),
-			"generation": second(b.Index(t.Context(), service.IndexRequest{
+			"index": second(b.Index(t.Context(), control.IndexRequest{Spec: b.spec(name)})),
+			"generation": second(b.Index(t.Context(), control.IndexRequest{
 				Spec: b.spec("docs"), Generation: "../" + name,
 			})),
-			"estimate":    second(b.Estimate(t.Context(), service.IndexRequest{Spec: b.spec(name)})),
+			"estimate":    second(b.Estimate(t.Context(), control.IndexRequest{Spec: b.spec(name)})),
 			"status":      second(b.Status(t.Context(), name)),
 			"pause":       b.Pause(t.Context(), name),
 			"resume":      b.Resume(t.Context(), name, &core.Budget{Calls: 1}),
@@ -26,7 +26,7 @@ func TestEveryCommandRefusesWhatIsNoName(t *testing.T) {
 			"lost":        b.Lost(t.Context(), name),
 			"generations": second(b.Generations(t.Context(), name)),
 			"restore":     second(b.Restore(t.Context(), name)),
-			"audit":       second(b.Audit(t.Context(), service.AuditRequest{Index: name})),
+			"audit":       second(b.Audit(t.Context(), control.AuditRequest{Index: name})),
 		} {
 			if !fault.Is(err, fault.InvalidParam) {
 				t.Errorf("%s %q: %v", command, name, err)

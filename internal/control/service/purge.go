@@ -24,7 +24,7 @@ func purging(run string) bool {
 }
 
 // Purge implements Control. The operation is recorded with digests in the place of the documents' keys.
-func (s *Service) Purge(ctx context.Context, request PurgeRequest) (answer PurgeAnswer, err error) {
+func (s *Service) Purge(ctx context.Context, request control.PurgeRequest) (answer control.PurgeAnswer, err error) {
 	if len(request.Documents) == 0 {
 		return answer, fault.Usage.At("purge from", request.Index).Because("no document is named")
 	}
@@ -93,7 +93,7 @@ func alone(ctx context.Context, index artifact.Index) error {
 
 // beginPurge writes the wish, and starts the run that does it.
 func (s *Service) beginPurge(
-	ctx context.Context, index artifact.Index, manifest *core.Manifest, wish core.Purge, answer *PurgeAnswer,
+	ctx context.Context, index artifact.Index, manifest *core.Manifest, wish core.Purge, answer *control.PurgeAnswer,
 ) error {
 	wish, err := purges.Begin(ctx, index, wish)
 	if err != nil {
@@ -108,7 +108,7 @@ func (s *Service) beginPurge(
 	if err := upkeep.ChoosePurge(ctx, index, name, wish.ID); err != nil {
 		return err
 	}
-	run, err := s.start(ctx, name, Priority{}, workflows.Build{
+	run, err := s.start(ctx, name, control.Priority{}, workflows.Build{
 		Index: index.Name, Generation: name, Spec: manifest.Spec.String(),
 		Heartbeat: s.Heartbeat, Shape: workflows.DefaultShape(), SearchAttributes: s.SearchAttributes,
 	})
@@ -168,7 +168,7 @@ func (s *Service) free(ctx context.Context, index string) error {
 }
 
 // Purges implements Control.
-func (s *Service) Purges(ctx context.Context, request PurgesRequest) (answer PurgesAnswer, err error) {
+func (s *Service) Purges(ctx context.Context, request control.PurgesRequest) (answer control.PurgesAnswer, err error) {
 	if !core.ValidIndex(request.Index) {
 		return answer, slug("index", request.Index)
 	}

@@ -3,7 +3,7 @@ package service_test
 import (
 	"testing"
 
-	"github.com/unweaver/unweaver/internal/control/service"
+	"github.com/unweaver/unweaver/internal/control"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/pipeline/run"
@@ -13,7 +13,7 @@ import (
 // nothing is left that is told, and nothing is recorded.
 func TestWhatIsLeftOfAScheduleIsDeleted(t *testing.T) {
 	b := newBench(t)
-	ctx := service.WithOperator(t.Context(), core.Operator{By: "ada@desk"})
+	ctx := control.WithOperator(t.Context(), core.Operator{By: "ada@desk"})
 	b.must(run.KeepSchedule(ctx, b.art, b.spec("docs")))
 	b.must(b.DeleteSchedule(ctx, "docs"))
 	_, err := b.art.Store.Stat(ctx, b.art.ScheduleKey())

@@ -20,11 +20,11 @@ import (
 // Status implements Control. It tells what it can: a source that cannot be read is a problem of the status, and an
 // error only where nothing is left to tell. Of a run that is named with the id of its workflow's run nothing is told
 // that another run of the same name left.
-func (s *Service) Status(ctx context.Context, name string) (Status, error) {
+func (s *Service) Status(ctx context.Context, name string) (control.Status, error) {
 	name, id, _ := strings.Cut(name, control.RunMark)
 	run, damaged, err := s.resolve(ctx, name)
 	if err != nil {
-		return Status{}, err
+		return control.Status{}, err
 	}
 	state, stateErr := s.log().State(ctx, run)
 	if id != "" && state.RunID != "" && state.RunID != id {
@@ -41,7 +41,7 @@ func (s *Service) Status(ctx context.Context, name string) (Status, error) {
 		return told(runlog.Ended(state.Report), damaged), nil
 	}
 	if stateErr != nil && !fault.Is(stateErr, fault.SegmentDamage) {
-		return Status{}, stateErr
+		return control.Status{}, stateErr
 	}
 	out, err := s.live(ctx, run, id, state)
 	out.Note(damaged)
@@ -50,8 +50,8 @@ func (s *Service) Status(ctx context.Context, name string) (Status, error) {
 }
 
 // live merges the state with the progress of batches and with what Temporal says.
-func (s *Service) live(ctx context.Context, run, id string, state core.RunState) (Status, error) {
-	out := Status{Report: state.Report, Stage: state.Stage, Waiting: state.Waiting}
+func (s *Service) live(ctx context.Context, run, id string, state core.RunState) (control.Status, error) {
+	out := control.Status{Report: state.Report, Stage: state.Stage, Waiting: state.Waiting}
 	unbegun := state.Report.Run == ""
 	workflow := state.Workflow
 	if workflow == "" {
@@ -103,7 +103,7 @@ func (s *Service) live(ctx context.Context, run, id string, state core.RunState)
 
 // unpolled names the queue of a build's computing activities where no worker takes from it: the build waits silently
 // there.
-func (s *Service) unpolled(ctx context.Context, build *workflow.WorkflowExecutionInfo, out *Status) {
+func (s *Service) unpolled(ctx context.Context, build *workflow.WorkflowExecutionInfo, out *control.Status) {
 	if build.GetType().GetName() != workflows.BuildIndexName {
 		return
 	}
@@ -119,7 +119,7 @@ func (s *Service) unpolled(ctx context.Context, build *workflow.WorkflowExecutio
 }
 
 // told adds what could not be read on the way to a run.
-func told(run Status, damaged error) Status {
+func told(run control.Status, damaged error) control.Status {
 	run.Note(damaged)
 	return run
 }

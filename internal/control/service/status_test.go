@@ -8,7 +8,7 @@ import (
 
 	"go.temporal.io/api/serviceerror"
 
-	"github.com/unweaver/unweaver/internal/control/service"
+	"github.com/unweaver/unweaver/internal/control"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/pipeline/run"
@@ -286,11 +286,11 @@ func (b *bench) remember(work string) {
 }
 
 // checks of doctor by name.
-func checks(t *testing.T, b *bench, spec core.Spec) map[string]service.Check {
+func checks(t *testing.T, b *bench, spec core.Spec) map[string]control.Check {
 	t.Helper()
 	all, err := b.Doctor(t.Context(), spec)
 	b.must(err)
-	out := map[string]service.Check{}
+	out := map[string]control.Check{}
 	for _, check := range all {
 		out[check.Name] = check
 	}

@@ -11,6 +11,7 @@ import (
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/temporal"
 
+	"github.com/unweaver/unweaver/internal/control"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/pipeline/run"
@@ -27,7 +28,7 @@ var (
 )
 
 // Pause implements Control.
-func (s *Service) Pause(ctx context.Context, name string) (stopped Stopped, err error) {
+func (s *Service) Pause(ctx context.Context, name string) (stopped control.Stopped, err error) {
 	work, _, err := s.resolve(ctx, name)
 	if err != nil {
 		return stopped, err
@@ -106,7 +107,7 @@ func tokens(report core.Report) int64 {
 // Cancel implements Control. What was paid for is kept; nothing that queries see changes. A worker that does not know
 // the update is asked through Temporal, which acknowledges at once; so is one that does not answer in time, and then
 // the error says that calls may still start.
-func (s *Service) Cancel(ctx context.Context, name string) (stopped Stopped, err error) {
+func (s *Service) Cancel(ctx context.Context, name string) (stopped control.Stopped, err error) {
 	work, _, err := s.resolve(ctx, name)
 	if err != nil {
 		return stopped, err
@@ -115,7 +116,7 @@ func (s *Service) Cancel(ctx context.Context, name string) (stopped Stopped, err
 	return stopped, err
 }
 
-func (s *Service) cancel(ctx context.Context, work string, stopped *Stopped) error {
+func (s *Service) cancel(ctx context.Context, work string, stopped *control.Stopped) error {
 	err := s.command(ctx, work, workflows.UpdateCancel, stopped)
 	switch {
 	case errors.Is(err, errUnknownUpdate):
@@ -167,9 +168,12 @@ func (s *Service) lost(ctx context.Context, index, generation string) error {
 	return run.MendLease(ctx, s.artifacts(index))
 }
 
-// command sends an update to the workflow of a run and waits until it is obeyed. answer, where not nil,
-// takes what the workflow says; one of before says nothing.
+// command sends an update to the workflow of a run and waits until it is obeyed. answer takes what the
+// workflow says; it is decoded also where nil, which is what shows that a worker of the installation gave it.
 func (s *Service) command(ctx context.Context, work, update string, answer any, args ...any) error {
+	if answer == nil {
+		answer = &workflows.Receipt{}
+	}
 	bounded, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	handle, err := s.Client.UpdateWorkflow(bounded, client.UpdateWorkflowOptions{

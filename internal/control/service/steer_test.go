@@ -15,7 +15,7 @@ import (
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/temporal"
 
-	"github.com/unweaver/unweaver/internal/control/service"
+	"github.com/unweaver/unweaver/internal/control"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 )
@@ -254,7 +254,7 @@ func TestPauseAndCancelTellWhatIsInFlight(t *testing.T) {
 	b.temporal.executions["build/docs/g1"] = running
 	for says, want := range map[string]string{`{"in_flight":5}`: "5", `{"in_flight":0}`: "0", "": "untold"} {
 		b.temporal.says = says
-		for name, command := range map[string]func(context.Context, string) (service.Stopped, error){
+		for name, command := range map[string]func(context.Context, string) (control.Stopped, error){
 			"pause": b.Service.Pause, "cancel": b.Service.Cancel,
 		} {
 			stopped, err := command(t.Context(), "docs/g1")

@@ -38,13 +38,13 @@ func BenchmarkParse(b *testing.B) {
 		b.Fatal(err)
 	}
 	defer pool.Close()
-	here := document.Here{Limits: document.DefaultLimits()}
+	here := documenttest.Here{Limits: document.DefaultLimits()}
 	for name, set := range sets {
 		for where, parser := range map[string]document.Parser{"here": here, "box": pool} {
 			b.Run(name+"/"+where, func(b *testing.B) {
 				for b.Loop() {
 					for object, content := range set {
-						kind, _, _, _ := document.KindOf(object)
+						kind, _, _ := document.TypeOf(object)
 						ctx, cancel := context.WithCancel(b.Context())
 						doc, err := parser.Parse(ctx, strings.NewReader(content), kind, object)
 						if err == nil {

@@ -46,7 +46,7 @@ func newPool(t testing.TB, places int, limits document.Limits) *sandbox.Pool {
 
 // parse reads a document to its end.
 func parse(ctx context.Context, parser document.Parser, object, content string) (document.Doc, string, error) {
-	kind, _, _, _ := document.KindOf(object)
+	kind, _, _ := document.TypeOf(object)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	doc, err := parser.Parse(ctx, strings.NewReader(content), kind, object)
@@ -292,7 +292,7 @@ func TestADocumentIsWhatItIsInThisProcess(t *testing.T) {
 		"a.json": `{"title": "T", "text": "x", "year": 1999}`, "b.json": `[1, {"a": null}]`, "bad.json": `{`,
 		"a.pdf": documenttest.PDF("Salt and ships"), "bad.pdf": "%PDF-1.4", "bad.docx": "PK", "empty.html": "",
 	} {
-		wantDoc, wantText, wantErr := parse(t.Context(), document.Here{Limits: limits()}, name, content)
+		wantDoc, wantText, wantErr := parse(t.Context(), documenttest.Here{Limits: limits()}, name, content)
 		doc, text, err := parse(t.Context(), pool, name, content)
 		if doc.Title != wantDoc.Title || !reflect.DeepEqual(doc.Meta, wantDoc.Meta) || text != wantText {
 			t.Errorf("%s: %q %v %d bytes, in this process %q %v %d bytes", name, doc.Title, doc.Meta, len(text),

@@ -15,7 +15,7 @@ func TestCompiledCodeIsKeptForTheNextChild(t *testing.T) {
 	base := t.TempDir()
 	t.Setenv("XDG_CACHE_HOME", base)
 	folder := filepath.Join(base, "unweaver", "wasm")
-	if err := os.MkdirAll(folder, 0o777); err != nil { //nolint:gosec // it is to be mended
+	if err := os.MkdirAll(folder, 0o755); err != nil { //nolint:gosec // it is to be mended
 		t.Fatal(err)
 	}
 	pool := newPool(t, 3, limits())

@@ -12,7 +12,6 @@ import (
 	"encoding/binary"
 	"fmt"
 	"io"
-	"math/bits"
 	"slices"
 	"strconv"
 
@@ -156,36 +155,3 @@ func Add(writer io.Writer, of Of, former *File, died []uint32) error {
 		return hit || (former != nil && former.Dead(row))
 	})
 }
-
-// Bits are dead rows in memory, of another unit than those that the file counts.
-type Bits struct {
-	words []uint64
-	rows  int
-	count int
-}
-
-// Expand makes bits of the chunks of a split of those of its documents: document i has the chunks
-// [first[i], first[i+1]), so that first has one more than there are documents and does not decrease.
-func Expand(documents *File, first []uint32) *Bits {
-	chunks := int(first[len(first)-1])
-	out := &Bits{words: make([]uint64, wordsOf(chunks)), rows: chunks}
-	for at, word := range documents.words {
-		for ; word != 0; word &= word - 1 {
-			document := at*64 + bits.TrailingZeros64(word)
-			for chunk := first[document]; chunk < first[document+1]; chunk++ {
-				out.words[chunk/64] |= 1 << (chunk % 64)
-				out.count++
-			}
-		}
-	}
-	return out
-}
-
-// Dead tells of a row whether it is dead.
-func (b *Bits) Dead(row int) bool { return b.words[row/64]>>(row%64)&1 == 1 }
-
-// Count is how many rows are dead.
-func (b *Bits) Count() int { return b.count }
-
-// Rows is how many there are, dead ones and others.
-func (b *Bits) Rows() int { return b.rows }

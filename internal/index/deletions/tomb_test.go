@@ -100,25 +100,6 @@ func TestWhatDiesLaterIsAddedAndOrderOfNightsDoesNotMatter(t *testing.T) {
 	}
 }
 
-func TestADocumentDiesWithItsChunks(t *testing.T) {
-	documents, err := open(t, write(t, 4, func(row int) bool { return row == 1 || row == 3 }), of(4))
-	if err != nil {
-		t.Fatal(err)
-	}
-	chunks := deletions.Expand(documents, []uint32{0, 2, 70, 70, 71})
-	dead := 0
-	for row := range chunks.Rows() {
-		if want := (row >= 2 && row < 70) || row == 70; chunks.Dead(row) != want {
-			t.Errorf("chunk %d", row)
-		} else if want {
-			dead++
-		}
-	}
-	if chunks.Rows() != 71 || chunks.Count() != dead {
-		t.Errorf("%d of %d chunks", chunks.Count(), chunks.Rows())
-	}
-}
-
 func TestABitmapOfAnotherSegmentIsRefused(t *testing.T) {
 	content := write(t, 100, func(row int) bool { return row == 7 })
 	for name, other := range map[string]deletions.Of{

@@ -6,7 +6,6 @@ import (
 
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/index/classrun"
-	"github.com/unweaver/unweaver/internal/index/live"
 	"github.com/unweaver/unweaver/internal/index/title"
 )
 
@@ -97,11 +96,11 @@ func (s *Set) keyBytes(document int) []byte {
 func (s *Set) Key(document int) string { return string(s.keyBytes(document)) }
 
 // DocumentAt is the document at a place of the order of keys.
-func (s *Set) DocumentAt(document int) *live.Document {
+func (s *Set) DocumentAt(document int) *Document {
 	where := s.documents[document]
 	of := s.splits[where.file]
 	row := &of.File.Documents[where.row]
-	return &live.Document{
+	return &Document{
 		Part: of.Documents + row.Part, Frame: row.Frame, Chunks: s.first[document], Count: row.Count,
 	}
 }
@@ -123,14 +122,14 @@ func (s *Set) Document(key string) int {
 func (s *Set) DocumentOf(number uint32) uint32 { return s.document[number] }
 
 // ByNumber is the chunk at a place of chunk order; nil: there is none.
-func (s *Set) ByNumber(number int) *live.Chunk {
+func (s *Set) ByNumber(number int) *Chunk {
 	if number < 0 || number >= len(s.document) {
 		return nil
 	}
 	split, local := s.ChunkAt(uint32(number))
 	of := s.splits[split]
 	chunk := &of.File.Chunks[local]
-	return &live.Chunk{
+	return &Chunk{
 		ID: chunk.ID, Digest: chunk.Digest, Number: uint32(number), Document: s.document[number],
 		Ordinal: chunk.Ordinal, Start: chunk.Start, End: chunk.End, Tokens: chunk.Tokens,
 		Text: of.Documents + chunk.Text, TextFrame: chunk.TextFrame,
@@ -144,7 +143,7 @@ func (s *Set) chunkID(number uint32) *core.ID {
 }
 
 // Chunk finds a chunk; nil when it is not live.
-func (s *Set) Chunk(id core.ID) *live.Chunk {
+func (s *Set) Chunk(id core.ID) *Chunk {
 	i := placeOf(&id, len(s.byID), func(i int) *core.ID { return s.chunkID(s.byID[i]) })
 	if i < 0 {
 		return nil
@@ -159,9 +158,9 @@ func (s *Set) row(place uint32) *classrun.Row {
 
 // ClassAt is the class at a place of the order of ids. Of the digest of its vector it has what the vector's key has:
 // core.DigestPrefix, and zeros behind it.
-func (s *Set) ClassAt(place uint32) *live.Class {
+func (s *Set) ClassAt(place uint32) *Class {
 	row, chunks := s.row(place), s.Graph.ChunksOf(place)
-	class := &live.Class{
+	class := &Class{
 		ID: row.ID, Record: row.Record, FirstChunk: chunks[0], Chunks: uint32(len(chunks)), Name: s.nameOf[place],
 	}
 	copy(class.Vector[:], row.Vector[:])
@@ -190,7 +189,7 @@ func (s *Set) ClassPlace(id core.ID) int {
 }
 
 // Class finds a class; nil when it is not live.
-func (s *Set) Class(id core.ID) *live.Class {
+func (s *Set) Class(id core.ID) *Class {
 	if place := s.ClassPlace(id); place >= 0 {
 		return s.ClassAt(uint32(place))
 	}
@@ -225,7 +224,7 @@ func (s *Set) NamedFrom(prefix string) int {
 }
 
 // ByName is the class at a place of the order of names.
-func (s *Set) ByName(place int) *live.Class {
+func (s *Set) ByName(place int) *Class {
 	run, name := s.nameAt(place)
 	return s.ClassAt(s.places.of[run][s.runs[run].File.NameRow[name]])
 }

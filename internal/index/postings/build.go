@@ -85,9 +85,6 @@ const (
 // NewBuilder makes one; Close it.
 func NewBuilder() *Builder { return &Builder{places: map[string]uint32{}, limit: runBytes} }
 
-// SpillAt sets how many bytes are gathered in memory before they are written out; 16 MiB unless it is called.
-func (b *Builder) SpillAt(bytes int) { b.limit = bytes }
-
 // Close removes temporary files.
 func (b *Builder) Close() {
 	b.len.Close()

@@ -1,17 +1,13 @@
 package aliases
 
 import (
-	"bytes"
 	"math/rand/v2"
 	"reflect"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/unweaver/unweaver/internal/fault"
-	"github.com/unweaver/unweaver/internal/methods/apr"
-	"github.com/unweaver/unweaver/internal/model/triples"
 )
 
 var three = []Name{{Text: "alpha"}, {Text: "beta"}, {Text: "gamma"}}
@@ -139,79 +135,5 @@ func TestNamesSpelledAlikeAreCandidates(t *testing.T) {
 	got := Spelled(all, func(a, b int) float64 { return .5 })
 	if want := []Pair{{3, 0, .5}, {3, 2, .5}}; !slices.Equal(got, want) {
 		t.Errorf("pairs %v, want %v", got, want)
-	}
-}
-
-func TestRemapShrinksAndLeavesTheCodebook(t *testing.T) {
-	at := func(sentence int) triples.Source { return triples.Source{Chunk: "c", Sentence: sentence} }
-	book, sequences, _ := apr.Indexify([]apr.Document{{Key: "d", Triples: []triples.Triple{
-		{Head: "Alpha", Relation: "makes", Tail: "cars", Source: at(0)},
-		{Head: "AlphaCorp", Relation: "makes", Tail: "cars", Source: at(1)},
-		{Head: "Alpha", Relation: "also known as", Tail: "AlphaCorp", Source: at(2)},
-		{Head: "Alpha", Relation: "owns", Tail: "AlphaCorp", Source: at(3)},
-	}}})
-	book.Runs = [][]uint32{sequences[0].Edges, {2}}
-	before := book.Marshal()
-	of := []int{0, 1, 0} // Alpha, cars, AlphaCorp
-	got := Remap(book, of)
-	if !bytes.Equal(book.Marshal(), before) {
-		t.Error("the codebook has changed")
-	}
-	want := []apr.Edge{{Head: 0, Relation: 0, Tail: 1}, {Head: 0, Relation: 2, Tail: 0}}
-	if !slices.Equal(got.Edges, want) || !reflect.DeepEqual(got.Runs, [][]uint32{{0, 1}}) ||
-		!slices.Equal(got.Sources[0], []triples.Source{at(0), at(1)}) {
-		t.Errorf("got %+v", got)
-	}
-	if again := Remap(got, of); !bytes.Equal(again.Marshal(), got.Marshal()) {
-		t.Error("a second time changes it again")
-	}
-}
-
-// Whatever is merged: nothing grows, every edge that is named is there, and the codebook is untouched, so that leaving
-// the table out undoes it.
-func TestRemapsOfRandomCodebooksNeverGrow(t *testing.T) {
-	random := rand.New(rand.NewPCG(5, 18))
-	for range 100 {
-		var said []triples.Triple
-		for i := range 1 + random.IntN(40) {
-			said = append(said, triples.Triple{
-				Head: "e" + strconv.Itoa(random.IntN(8)), Relation: "r" + strconv.Itoa(random.IntN(3)),
-				Tail: "e" + strconv.Itoa(random.IntN(8)), Source: triples.Source{Chunk: "c", Sentence: i},
-			})
-		}
-		book, sequences, _ := apr.Indexify([]apr.Document{{Key: "d", Triples: said}})
-		edges := sequences[0].Edges
-		half := len(edges) / 2
-		book.Runs = [][]uint32{edges[:half], edges[half:]}
-		before := book.Marshal()
-		of := make([]int, len(book.Entities))
-		for i := range of {
-			of[i] = i
-			if to := random.IntN(i + 1); of[to] == to && random.IntN(2) == 0 {
-				of[i] = to
-			}
-		}
-		got := Remap(book, of)
-		if !bytes.Equal(book.Marshal(), before) {
-			t.Fatal("the codebook has changed")
-		}
-		length := 0
-		for _, run := range got.Runs {
-			length += len(run)
-			for _, edge := range run {
-				if int(edge) >= len(got.Edges) {
-					t.Fatalf("a run names edge %d of %d", edge, len(got.Edges))
-				}
-			}
-		}
-		if len(got.Entities) > len(book.Entities) || len(got.Edges) > len(book.Edges) || length > len(edges) {
-			t.Fatalf("%d entities, %d edges, %d in runs; they were %d, %d, %d", len(got.Entities), len(got.Edges), length,
-				len(book.Entities), len(book.Edges), len(edges))
-		}
-		for _, edge := range got.Edges {
-			if int(max(edge.Head, edge.Tail)) >= len(got.Entities) || int(edge.Relation) >= len(got.Relations) {
-				t.Fatalf("an edge names what is not there: %+v", edge)
-			}
-		}
 	}
 }

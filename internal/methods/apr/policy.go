@@ -1,7 +1,5 @@
 package apr
 
-import "math"
-
 // Actions is what is taken of each channel.
 type Actions struct{ Questions, Answers, Facts Action }
 
@@ -103,21 +101,4 @@ func firstFacts(payload Payload, actions Actions, budget int, count func(string)
 		}
 	}
 	return fits
-}
-
-// Preference is a pair of actions for one question, of which the first served better: the logarithms of their
-// probabilities under the policy that is learned and under the one that it starts from.
-type Preference struct {
-	Better, Worse                   float64
-	ReferenceBetter, ReferenceWorse float64
-}
-
-// Loss of a pair by direct preference optimisation: the policy and the reference are weighed alike by beta. (The
-// authors' program weighs the policy alone, and so prefers what the reference preferred already.)
-func (p Preference) Loss(beta float64) float64 {
-	gained := beta * ((p.Better - p.ReferenceBetter) - (p.Worse - p.ReferenceWorse))
-	if gained < 0 { // the logarithm of 1 + e^x for large x
-		return -gained + math.Log1p(math.Exp(gained))
-	}
-	return math.Log1p(math.Exp(-gained))
 }

@@ -74,16 +74,6 @@ func Edges(lists [][]uint32, action Action, same, prefer func(a, b uint32) bool)
 	return out
 }
 
-// Longest prefers longer texts, then higher numbers, as the authors' program does.
-func Longest(text func(uint32) string) func(a, b uint32) bool {
-	return func(a, b uint32) bool {
-		if la, lb := len(text(a)), len(text(b)); la != lb {
-			return la > lb
-		}
-		return a > b
-	}
-}
-
 // Nearest prefers edges that are nearer to the query, then longer texts, then lower numbers.
 func Nearest(near func(uint32) float64, text func(uint32) string) func(a, b uint32) bool {
 	return func(a, b uint32) bool {

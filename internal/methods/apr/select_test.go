@@ -3,7 +3,6 @@ package apr
 import (
 	"encoding/json"
 	"fmt"
-	"math"
 	"math/rand/v2"
 	"reflect"
 	"slices"
@@ -17,7 +16,7 @@ func TestOneOfEdgesThatSayTheSame(t *testing.T) {
 	lists := [][]uint32{{0, 1}, {2, 3}}
 	same := func(a, b uint32) bool { return a == 1 && b == 2 }
 	length := []int{20, 18, 25, 10}
-	prefer := Longest(func(edge uint32) string { return strings.Repeat("x", length[edge]) })
+	prefer := longest(func(edge uint32) string { return strings.Repeat("x", length[edge]) })
 	for action, want := range map[Action][][]uint32{
 		Unique: {{0, 2, 3}}, Overlap: {{0}, {2, 3}}, All: lists, None: nil,
 	} {
@@ -48,7 +47,7 @@ func TestPairsThatAreKnownToBeOneAreNotCompared(t *testing.T) {
 	}
 	asked := 0
 	same := func(a, b uint32) bool { asked++; return true }
-	got := Edges(lists, Unique, same, Longest(func(uint32) string { return "" }))
+	got := Edges(lists, Unique, same, longest(func(uint32) string { return "" }))
 	if all := 480 * 479 / 2; asked > all/100 {
 		t.Errorf("%d of %d pairs compared", asked, all)
 	}
@@ -218,15 +217,6 @@ func TestLinesAreTakenOnlyWhereTheyAreAskedFor(t *testing.T) {
 	}
 }
 
-func TestTheLossOfAPreferenceWeighsTheReferenceAlike(t *testing.T) {
-	near(t, "loss", Preference{-.5, -1.5, -1.2, -.9}.Loss(.1), .630258)
-	for _, far := range []float64{1e6, -1e6} {
-		if got := (Preference{Better: far}).Loss(1); math.IsNaN(got) || math.Abs(got-max(0, -far)) > 1e-9 {
-			t.Errorf("loss of %g is %g", far, got)
-		}
-	}
-}
-
 // normal has nil for channels without triples.
 func normal(p Payload) Payload {
 	for _, words := range []*[]Word{&p.Questions, &p.Answers, &p.Facts} {
@@ -297,5 +287,15 @@ func TestEveryActionKeepsTheBudgetAndTheChosenOneIsAmongThem(t *testing.T) {
 				t.Errorf("budget %d: %d and %d facts, where all fit", budget, each[1].Facts, each[2].Facts)
 			}
 		}
+	}
+}
+
+// longest prefers longer texts, then higher numbers, as the authors' program does.
+func longest(text func(uint32) string) func(a, b uint32) bool {
+	return func(a, b uint32) bool {
+		if la, lb := len(text(a)), len(text(b)); la != lb {
+			return la > lb
+		}
+		return a > b
 	}
 }

@@ -17,7 +17,7 @@ const markdown = "## How Unweaver walks\n\n| words, Fusion Walk, Graph Store | 1
 	"`\"chunk/2\", \"config: Chunking\", Graph Store)`\n\nAda Lovelace met Charles Babbage in London.\n"
 
 func TestRulesPassOverWhatIsNoProse(t *testing.T) {
-	questions := builtin.Questions(markdown, 20)
+	questions := builtin.QuestionsIn(text.In("en"), markdown, 20)
 	reply, err := builtin.Chat{Language: "en"}.Complete(t.Context(), model.Call{Task: model.Triples, Input: markdown})
 	if err != nil || len(questions) == 0 || !strings.Contains(reply.Text, "Lovelace") {
 		t.Fatalf("%q %q %v", questions, reply.Text, err)
@@ -27,7 +27,7 @@ func TestRulesPassOverWhatIsNoProse(t *testing.T) {
 			t.Errorf("asked or stated: %q", said)
 		}
 	}
-	if code := builtin.Questions("```\nGraph Store calls Fusion Walk\n```", 5); len(code) != 0 {
+	if code := builtin.QuestionsIn(text.In("en"), "```\nGraph Store calls Fusion Walk\n```", 5); len(code) != 0 {
 		t.Errorf("code is asked: %q", code)
 	}
 }

@@ -32,9 +32,6 @@ type asked struct {
 	places [][2]int
 }
 
-// Questions is QuestionsIn of English.
-func Questions(chunk string, count int) []string { return QuestionsIn(english, chunk, count) }
-
 // QuestionsIn are at most count different questions that a chunk answers, by rule: a sentence of it in which "what"
 // stands for one of its names. Each sentence is asked for its first name before any is for its second; within a round
 // they are in order of the text. Lines that are no prose (text.NotProse) are not asked. A chunk whose sentences hold no

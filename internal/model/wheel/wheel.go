@@ -17,6 +17,7 @@ import (
 	"path"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/unweaver/unweaver/internal/fault"
@@ -54,6 +55,7 @@ type Order struct {
 func (o Order) Fetch(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, fetchTime)
 	defer cancel()
+	defer o.sweep()()
 	if o.From != "" {
 		o.SHA256 = "" // another archive may hold the same files
 		return o.take(ctx, o.From)
@@ -67,6 +69,28 @@ func (o Order) Fetch(ctx context.Context) error {
 		return fmt.Errorf("the Python index that this machine names: %w", err)
 	}
 	return o.take(ctx, at)
+}
+
+// temporary begins the names of files that are not finished.
+const temporary = ".pulled-"
+
+// sweep removes what killed fetches left in the target, unless another fetch goes on there, and returns what to call
+// at the end of this one. A folder that cannot be locked is not swept.
+func (o Order) sweep() (done func()) {
+	target, err := os.Open(o.Target)
+	if err != nil {
+		return func() {}
+	}
+	if syscall.Flock(int(target.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) == nil {
+		names, _ := target.Readdirnames(-1)
+		for _, name := range names {
+			if strings.HasPrefix(name, temporary) {
+				_ = os.Remove(filepath.Join(o.Target, name)) // what stays takes room alone
+			}
+		}
+	}
+	_ = syscall.Flock(int(target.Fd()), syscall.LOCK_SH)
+	return func() { _ = target.Close() }
 }
 
 func (o Order) take(ctx context.Context, from string) error {
@@ -114,7 +138,7 @@ func (o Order) download(ctx context.Context, from string) error {
 
 // hold gives a temporary file in the target, and removes what is left of it.
 func (o Order) hold(use func(*os.File) error) error {
-	file, err := os.CreateTemp(o.Target, ".pulled-*")
+	file, err := os.CreateTemp(o.Target, temporary+"*")
 	if err != nil {
 		return fault.StoreDenied.At("write "+o.What+" in", o.Target).Because(err).
 			Advise("let its user write there, or name another folder")

@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/unweaver/unweaver/internal/fault"
@@ -131,6 +132,38 @@ func TestOtherBytesAreRefusedAndNothingIsLeft(t *testing.T) {
 				t.Error(left, err)
 			}
 		})
+	}
+}
+
+func TestWhatAKilledFetchLeftIsRemovedUnlessAnotherGoesOn(t *testing.T) {
+	content := []byte("a program")
+	order := wheel.Order{
+		What: "a tool", Target: t.TempDir(), From: write(t, "tool", content), Mode: 0o755,
+		Files: []wheel.File{{Name: "tool", SHA256: sum(content), Size: int64(len(content))}},
+	}
+	left := filepath.Join(order.Target, ".pulled-1")
+	if err := os.WriteFile(left, content, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	other, err := os.Open(order.Target)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Flock(int(other.Fd()), syscall.LOCK_SH); err != nil {
+		t.Fatal(err)
+	}
+	if err := order.Fetch(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(left); err != nil {
+		t.Errorf("the file of a fetch that goes on: %v", err)
+	}
+	_ = other.Close()
+	if err := order.Fetch(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if files, err := os.ReadDir(order.Target); err != nil || len(files) != 1 || files[0].Name() != "tool" {
+		t.Error(files, err)
 	}
 }
 

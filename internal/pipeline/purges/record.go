@@ -98,22 +98,6 @@ func Write(ctx context.Context, index artifact.Index, purge core.Purge) error {
 	return err
 }
 
-// Read gives a purge by its id.
-func Read(ctx context.Context, index artifact.Index, id string) (core.Purge, error) {
-	all, err := List(ctx, index)
-	if err != nil {
-		return core.Purge{}, err
-	}
-	for _, one := range all {
-		if one.ID == id {
-			return one, nil
-		}
-	}
-	return core.Purge{}, fault.NotFound.At("find purge", fault.Quoted(id)).
-		Because("index " + index.Name + " has none of this id").
-		Advise("see: unweaver purge --index " + index.Name + " --list")
-}
-
 // Allow lets documents return that were purged: their purges name them no more. It gives how many it let. Those that
 // are pending go on, and let them return once they are done.
 func Allow(ctx context.Context, index artifact.Index, documents []string) (int, error) {

@@ -252,7 +252,7 @@ func (r *Run) ShowProblem(ctx context.Context, key string, problem core.Problem)
 	}
 }
 
-// chunkProblems adds what the units of chunk found: plan told of its own.
+// chunkProblems adds what the units of chunk found: plan told of its own. What they cannot use was not added.
 func (r *Run) chunkProblems(ctx context.Context, report *core.Report, units int) {
 	failed := int64(0)
 	for unit := range units {
@@ -263,6 +263,7 @@ func (r *Run) chunkProblems(ctx context.Context, report *core.Report, units int)
 		report.Problems = plan.Foremost(append(report.Problems, chunked.Problems...))
 		report.ProblemsTotal += chunked.ProblemCount
 		failed += chunked.Failed
+		report.Diff.Added = max(0, report.Diff.Added-chunked.Unadded)
 	}
 	report.DocumentsFailed = max(report.DocumentsFailed, failed)
 }

@@ -1,19 +1,11 @@
 package unit
 
 import (
-	"context"
-
 	"github.com/unweaver/unweaver/internal/pipeline/run"
 )
 
 // Run is a build with what this room does for it. Close it.
 type Run struct{ *run.Run }
-
-// Open begins a unit of work of a stage.
-func Open(ctx context.Context, ports *run.Ports, job run.Job, stage string) (*Run, error) {
-	begun, err := ports.Open(ctx, job, stage)
-	return &Run{begun}, err
-}
 
 // Bare begins a unit of work that needs no configuration, such as a restore. scratch names its folder; where it is
 // empty, the fence does.

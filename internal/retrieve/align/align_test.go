@@ -54,7 +54,7 @@ func TestUtilityOfTheReferenceVectors(t *testing.T) {
 	read(t, "utility.json", &vs)
 	for _, v := range vs {
 		p := pool(v.C, v.Gamma, v.F)
-		got, err := align.Precise(p)
+		got, err := precise(p)
 		if err != nil {
 			t.Fatal(v.ID, err)
 		}

@@ -230,7 +230,7 @@ func check(t *testing.T, question, content string, names []snippet.Name) {
 	}
 	for _, name := range names {
 		for _, word := range text.Words(name.Text) {
-			terms[text.Plain(word)] = true
+			terms[text.In("en").Plain(word)] = true
 		}
 	}
 	before := -1
@@ -241,7 +241,7 @@ func check(t *testing.T, question, content string, names []snippet.Name) {
 		before = span.End
 		marked := part(content, span)
 		for _, word := range text.Words(marked) {
-			if !terms[text.Term(word)] && !terms[text.Plain(word)] {
+			if !terms[text.In("en").Term(word)] && !terms[text.In("en").Plain(word)] {
 				t.Fatalf("%q: %q is marked, and %q was not asked for by %q", content, marked, word, question)
 			}
 		}

@@ -47,7 +47,7 @@ func TestSmallDocumentsOfADistantCorpusAreReadSideBySide(t *testing.T) {
 		result, err := chunk.Run(t.Context(), chunk.In{
 			Spec: spec, Corpus: distance.Blob(near, requests), Artifacts: index, Scratch: "s", To: -1,
 			Plan:   stagetest.Stored(t, index.Store, plan.RowsKey("s")),
-			Limits: document.DefaultLimits(), Parser: document.Here{Limits: document.DefaultLimits()},
+			Limits: document.DefaultLimits(), Parser: documenttest.Here{Limits: document.DefaultLimits()},
 			OnProgress: func(int64) {},
 		})
 		stagetest.Ok(t, err)

@@ -58,9 +58,10 @@ type Result struct {
 	Documents core.Segment `json:"documents"`
 	Counts    core.Counts  `json:"counts"` // Documents: those that gave chunks
 	Hashes    core.Hashes  `json:"hashes"`
-	Listed    int64        `json:"listed"` // documents of the unit
-	Failed    int64        `json:"failed"` // could not be read, or not to their end; those of plan included
-	Empty     int64        `json:"empty"`  // documents without text, which had none before
+	Listed    int64        `json:"listed"`            // documents of the unit
+	Failed    int64        `json:"failed"`            // could not be read, or not to their end; those of plan included
+	Empty     int64        `json:"empty"`             // documents without text, which had none before
+	Unadded   int64        `json:"unadded,omitempty"` // of both, those that plan counts as added
 	Lapsed    Lapsed       `json:"lapsed"`
 	Fresh     int64        `json:"fresh"` // segments that were new
 
@@ -266,6 +267,15 @@ func (b *builder) unusable(ctx context.Context, key string, plan rows.Plan, caus
 		}
 	case lost != nil:
 		cause = errors.Join(cause, fmt.Errorf("what was there before is lost: %w", lost))
+	}
+	if cause != nil && d == nil && lost == nil {
+		_, _, known, err := b.former.find(ctx, key)
+		if err != nil {
+			return err
+		}
+		if !known {
+			b.res.Unadded++
+		}
 	}
 	if code == fault.EmptyDocument && d == nil && lost == nil {
 		b.res.Empty++

@@ -80,7 +80,7 @@ func (r *run) chunk(ctx context.Context, unit int, units []plan.Unit) (chunk.Res
 	in := chunk.In{
 		Spec: r.spec, Corpus: r.corpus, Artifacts: r.art, Scratch: r.scratch, Plan: r.rows(), Unit: unit,
 		From: units[unit].From, To: units[unit].To, OnProgress: func(int64) {}, Limits: r.limits,
-		Parser: document.Here{Limits: r.limits},
+		Parser: documenttest.Here{Limits: r.limits},
 	}
 	if r.keeps {
 		in.Parent = r.parent
@@ -285,7 +285,8 @@ func TestProblemsOfDocumentsAreRecorded(t *testing.T) {
 			t.Errorf("%s: %q, told %q; want %q", key, d.Problem, told[key], want[key])
 		}
 	}
-	if res.Listed != 10 || res.Counts.Documents != 1 || res.Empty != 2 || res.Failed != 7 || res.ProblemCount != 9 {
+	if res.Listed != 10 || res.Counts.Documents != 1 || res.Empty != 2 || res.Failed != 7 || res.ProblemCount != 9 ||
+		res.Unadded != 9 {
 		t.Errorf("%+v", res)
 	}
 	key := stagetest.Stored(t, r.art.Store, chunk.ProblemsKey(r.scratch, 0))
@@ -364,36 +365,6 @@ func TestHashesDoNotDependOnUnits(t *testing.T) {
 	}
 }
 
-// The digest changes with what makes chunks, and with nothing that the strategy does not look at.
-func TestTheDigestCoversWhatMakesChunks(t *testing.T) {
-	base := core.Chunking{Strategy: "text", Boundaries: "stable", MaxTokens: 1500}
-	for name, c := range map[string]struct {
-		other core.Chunking
-		same  bool
-	}{
-		"itself": {base, true},
-		"overlap of packed text": {
-			core.Chunking{Strategy: "text", Boundaries: "stable", MaxTokens: 1500, Overlap: 9}, true,
-		},
-		"tokens":          {core.Chunking{Strategy: "text", Boundaries: "stable", MaxTokens: 1499}, false},
-		"boundaries":      {core.Chunking{Strategy: "text", Boundaries: "packed", MaxTokens: 1500}, false},
-		"strategy":        {core.Chunking{Strategy: "fixed", Boundaries: "stable", MaxTokens: 1500}, false},
-		"whole documents": {core.Chunking{Strategy: "document", MaxTokens: 1500}, false},
-	} {
-		if (chunk.Digest(base) == chunk.Digest(c.other)) != c.same {
-			t.Errorf("%s: digests equal is not %v", name, c.same)
-		}
-	}
-	fixed := core.Chunking{Strategy: "fixed", MaxTokens: 1500, Overlap: 128}
-	other := fixed
-	other.Overlap = 0
-	if chunk.Digest(fixed) == chunk.Digest(other) ||
-		chunk.Digest(core.Chunking{Strategy: "document", MaxTokens: 1}) !=
-			chunk.Digest(core.Chunking{Strategy: "document"}) {
-		t.Error("overlap of windows counts, tokens of whole documents do not")
-	}
-}
-
 // Cuts and decoded text of this version: where this fails, ParserVersion or ChunkerVersion has to be raised.
 func TestOutputOfThisVersion(t *testing.T) {
 	r := newRun(t, map[string]string{
@@ -403,7 +374,7 @@ func TestOutputOfThisVersion(t *testing.T) {
 	})
 	res := r.all()
 	got := fmt.Sprintf("%s %s: %s", document.ParserVersion, chunk.ChunkerVersion, res.Hashes.Content.Digest().Short(16))
-	if got != "parse/4 chunk/1: ef276a3adda49946" {
+	if got != "parse/5 chunk/1: ef276a3adda49946" {
 		t.Errorf("got %s", got)
 	}
 }

@@ -3,34 +3,18 @@ package chunk
 import (
 	"errors"
 	"io"
-	"strconv"
 	"strings"
 	"unicode"
 	"unicode/utf8"
 
 	"github.com/unweaver/unweaver/internal/core"
-	"github.com/unweaver/unweaver/internal/document"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/model/tokens"
 )
 
-// ChunkerVersion is raised when cuts move; see Digest.
+// ChunkerVersion is raised when cuts move.
 // 1: first form.
 const ChunkerVersion = "chunk/1"
-
-// Digest is the identity of what makes chunks of a document version: the parser, the chunker, and those parameters that
-// the strategy looks at. Equal digests and equal documents give equal chunks.
-func Digest(chunking core.Chunking) core.Digest {
-	fields := []string{"chunking/1", document.ParserVersion, ChunkerVersion, chunking.Strategy}
-	switch chunking.Strategy {
-	case "document":
-	case "fixed":
-		fields = append(fields, strconv.Itoa(chunking.MaxTokens), strconv.Itoa(chunking.Overlap))
-	default:
-		fields = append(fields, chunking.Boundaries, strconv.Itoa(chunking.MaxTokens))
-	}
-	return core.Sum(fields...)
-}
 
 // cutting is one chunk as a chunker gives it. Piece is the text from the chunk's raw start to that of the next; pieces
 // together are the document. Text is trimmed and lies in the document from Start on (code points).

@@ -11,7 +11,6 @@ import (
 	"testing"
 
 	"github.com/unweaver/unweaver/internal/core"
-	"github.com/unweaver/unweaver/internal/document"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/stage/chunk"
 	"github.com/unweaver/unweaver/internal/stage/plan"
@@ -131,7 +130,7 @@ func (r *run) chunkAll(store blob.Store) (told int64, problems []core.Problem) {
 		res, err := chunk.Run(r.t.Context(), chunk.In{
 			Spec: r.spec, Corpus: store, Artifacts: r.art, Scratch: r.scratch, Plan: r.rows(), Unit: unit, From: cut.From,
 			To:         cut.To,
-			OnProgress: func(int64) { signs.Add(1) }, Limits: r.limits, Parser: document.Here{Limits: r.limits},
+			OnProgress: func(int64) { signs.Add(1) }, Limits: r.limits, Parser: documenttest.Here{Limits: r.limits},
 		})
 		if err != nil {
 			r.t.Fatal(err)

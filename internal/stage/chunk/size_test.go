@@ -7,6 +7,7 @@ import (
 	"github.com/unweaver/unweaver/internal/document"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/stage/chunk"
+	"github.com/unweaver/unweaver/internal/testkit/documenttest"
 )
 
 // A plain text whose size alone says that it is too long is refused without being read.
@@ -30,7 +31,7 @@ func TestATextThatIsTooLongBySizeIsNotRead(t *testing.T) {
 			limits.Text = 1000
 			res, err := chunk.Run(t.Context(), chunk.In{
 				Spec: r.spec, Corpus: r.corpus, Artifacts: r.art, Scratch: r.scratch, Plan: r.rows(), To: planned.Units[0].To,
-				OnProgress: func(int64) {}, Limits: limits, Parser: document.Here{Limits: limits},
+				OnProgress: func(int64) {}, Limits: limits, Parser: documenttest.Here{Limits: limits},
 			})
 			if err != nil {
 				t.Fatal(err)

@@ -28,7 +28,7 @@ func TestMain(m *testing.M) {
 
 // fatal is a parser in a process that dies of one document: an attempt that it stops at never returns.
 type fatal struct {
-	document.Here
+	documenttest.Here
 	object string
 	noted  func() // waits until the note is written; nil: it dies before
 	died   chan struct{}
@@ -136,7 +136,7 @@ func TestADocumentThatProcessesDieOfIsNamedAndNotTriedAgain(t *testing.T) {
 
 // slow reads one document for long, and harms nobody.
 type slow struct {
-	document.Here
+	documenttest.Here
 	object string
 	takes  time.Duration
 }
@@ -158,7 +158,7 @@ func TestAttemptsThatOverlapCountAgainstNoDocument(t *testing.T) {
 		t.Run(where, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				r := newRun(t, map[string]string{"a.html": "<p>Salt.</p>", "b.html": "<p>Ships.</p>", "c.html": "<p>Sea.</p>"})
-				parser := slow{document.Here{Limits: document.DefaultLimits()}, "b.html", 2500 * time.Millisecond}
+				parser := slow{documenttest.Here{Limits: document.DefaultLimits()}, "b.html", 2500 * time.Millisecond}
 				ends := make(chan chunk.Result)
 				const attempts = 5
 				for try := 1; try <= attempts; try++ {
@@ -191,7 +191,7 @@ func TestAnAttemptThatIsStoppedTakesItsNoteBackAtOnce(t *testing.T) {
 		r := newRun(t, map[string]string{"b.html": "<p>Ships.</p>"})
 		defer chunk.Process("a", 50*time.Millisecond, time.Hour, time.Millisecond)()
 		ctx, cancel := context.WithCancel(t.Context())
-		parser := slow{document.Here{Limits: document.DefaultLimits()}, "b.html", 3 * time.Second}
+		parser := slow{documenttest.Here{Limits: document.DefaultLimits()}, "b.html", 3 * time.Second}
 		in, ended := r.with(1, parser), make(chan struct{})
 		go func() {
 			defer close(ended)
@@ -221,7 +221,7 @@ func TestAnAttemptThatIsStoppedTakesItsNoteBackAtOnce(t *testing.T) {
 
 // interrupted is a parser whose process is killed by others at first.
 type interrupted struct {
-	document.Here
+	documenttest.Here
 	times int
 	tries []bool // whether each was for once more
 }
@@ -260,7 +260,7 @@ func TestAnAttemptThatIsStoppedOrFailsCountsAgainstNoDocument(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	res, err := chunk.Run(t.Context(), r.with(5, document.Here{Limits: document.DefaultLimits()}))
+	res, err := chunk.Run(t.Context(), r.with(5, documenttest.Here{Limits: document.DefaultLimits()}))
 	if err != nil || res.Counts.Documents != 1 {
 		t.Errorf("%+v, %v", res, err)
 	}

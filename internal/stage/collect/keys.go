@@ -57,7 +57,7 @@ type other struct {
 }
 
 // sweepKeys deletes the records and rows that only this generation lists. Where what tells of them is damaged it
-// deletes nothing: of this generation, and the keys are left to SweepRecords; of another, and the generation stays too.
+// deletes nothing: of this generation, and its keys stay; of another, and the generation stays too.
 func (c *collector) sweepKeys(ctx context.Context, gen *generation) error {
 	own, err := c.OpenTable(ctx, gen.manifest)
 	if err != nil {

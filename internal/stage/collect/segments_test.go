@@ -15,7 +15,6 @@ import (
 	"github.com/unweaver/unweaver/internal/ledger"
 	"github.com/unweaver/unweaver/internal/stage/collect"
 	"github.com/unweaver/unweaver/internal/store/blob"
-	"github.com/unweaver/unweaver/internal/store/records"
 	"github.com/unweaver/unweaver/internal/testkit/artifacttest"
 )
 
@@ -200,43 +199,6 @@ func TestAListThatCannotBeReadBeginsAnew(t *testing.T) {
 	}
 	if w.collect(2); w.has("s1") {
 		t.Error("it stays for ever")
-	}
-}
-
-func TestSweepRecordsDeletesWhatNoGenerationLists(t *testing.T) {
-	w := newWorld(t)
-	w.keep = 2
-	w.publish("g1", first)
-	w.publish("g2", second)
-	lost := classOf("abandoned", "1")
-	all := []records.Record{
-		{Key: core.RecordKey(storeID, "docs", lost.ID, lost.Record)},
-		{
-			Key: core.RecordKey(storeID, "docs", classOf("a", "1").ID, lost.Record),
-		}, // another text of a class that lives
-		{Key: core.RecordKey(storeID, "docs2", lost.ID, lost.Record)},
-		{Key: core.RecordKey("f"+storeID[1:], "docs", lost.ID, lost.Record)},
-		{Key: storeID[:8] + ":c:docs:" + "something else"},
-	}
-	w.check(w.records.PutRecords(t.Context(), all))
-	res, err := collect.SweepRecords(t.Context(), w.in())
-	if err != nil || res.Records != 2 {
-		t.Fatal(res, err)
-	}
-	for i, record := range all {
-		if there := w.records.(*memoryRecords).keys[record.Key]; there != (i >= 2) {
-			t.Errorf("%s is there: %v", record.Key, there)
-		}
-	}
-	for gen, c := range map[string]content{"g1": first, "g2": second} {
-		if missing := w.missing(gen, c); missing != nil {
-			t.Errorf("%s lost %v", gen, missing)
-		}
-	}
-	w.store.Change(w.index.SegmentKey(w.manifest["g1"]), cut)
-	w.check(w.records.PutRecords(t.Context(), all))
-	if res, err = collect.SweepRecords(t.Context(), w.in()); err != nil || res.Records != 0 {
-		t.Errorf("with a damaged generation: %+v %v", res, err)
 	}
 }
 

@@ -16,7 +16,7 @@ import (
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/index/classrun"
-	"github.com/unweaver/unweaver/internal/index/live"
+	"github.com/unweaver/unweaver/internal/index/liveset"
 	"github.com/unweaver/unweaver/internal/index/segments"
 	"github.com/unweaver/unweaver/internal/index/split"
 	"github.com/unweaver/unweaver/internal/ledger"
@@ -196,19 +196,19 @@ func (w *world) check(err error) {
 	}
 }
 
-func classOf(name, text string) live.Class {
+func classOf(name, text string) liveset.Class {
 	id := core.ClassID(name)
 	record := rows.Record{ID: id, Name: name, Text: text}.Encode()
-	return live.Class{ID: id, Record: rows.RecordDigest(record), Vector: core.Sum("vector", name, text)}
+	return liveset.Class{ID: id, Record: rows.RecordDigest(record), Vector: core.Sum("vector", name, text)}
 }
 
-func chunkOf(name, text string) live.Chunk {
+func chunkOf(name, text string) liveset.Chunk {
 	windows := 1
 	if _, n, ok := strings.Cut(text, "*"); ok {
 		_, _ = fmt.Sscan(n, &windows)
 		text, _, _ = strings.Cut(text, "*")
 	}
-	return live.Chunk{
+	return liveset.Chunk{
 		ID:      core.ChunkID("d", name, 0),
 		Digest:  core.Sum("chunk", name, text),
 		Windows: uint32(windows),
@@ -263,8 +263,8 @@ func (w *world) build(gen string, c content) {
 	if c.collections == (core.Collections{}) {
 		c.collections = core.Collections{Classes: collPrefix + "classes_0", Chunks: collPrefix + "chunks_0"}
 	}
-	classes := sorted(c.classes, classOf, func(x live.Class) core.ID { return x.ID })
-	chunks := sorted(c.chunks, chunkOf, func(x live.Chunk) core.ID { return x.ID })
+	classes := sorted(c.classes, classOf, func(x liveset.Class) core.ID { return x.ID })
+	chunks := sorted(c.chunks, chunkOf, func(x liveset.Chunk) core.ID { return x.ID })
 	w.seq++
 	manifest := &core.Manifest{
 		Format: core.ManifestFormat, Index: "docs", Generation: gen, Seq: w.seq, Store: storeID, Collections: c.collections,
@@ -305,7 +305,7 @@ func (w *world) build(gen string, c content) {
 }
 
 // tables writes the split and the class run of what a generation holds.
-func (w *world) tables(into *core.Segments, classes []live.Class, chunks []live.Chunk) {
+func (w *world) tables(into *core.Segments, classes []liveset.Class, chunks []liveset.Chunk) {
 	documents, run := split.NewWriter(), classrun.NewWriter()
 	defer documents.Close()
 	defer run.Close()
@@ -345,7 +345,7 @@ func ordered(of map[string]string) func(yield func(string, string) bool) {
 }
 
 // load writes what the build before did not have.
-func (w *world) load(ctx context.Context, classes []live.Class, chunks []live.Chunk, in core.Collections) {
+func (w *world) load(ctx context.Context, classes []liveset.Class, chunks []liveset.Chunk, in core.Collections) {
 	var all []records.Record
 	var classRows, chunkRows []vectors.Row
 	now := map[string]bool{}

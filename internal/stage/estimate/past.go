@@ -27,7 +27,7 @@ func ActualOf(report core.Report) *Actual {
 		Chunks:    report.Calls.Extract + report.LedgerHits.Extract,
 		Calls:     report.Calls, Tokens: report.Tokens,
 	}
-	if out.Documents+report.Diff.Removed == 0 {
+	if out.Documents+report.Diff.Removed == 0 && out.Chunks > 0 {
 		out.Documents = report.Documents // for another reason than documents: all were made
 	}
 	for _, stage := range report.Stages {

@@ -71,3 +71,15 @@ func TestARunThatShortenedMuchDoesNotTellWhatExtractionCosts(t *testing.T) {
 		t.Errorf("%d calls, %d and %d tokens", calls, prompt, completion)
 	}
 }
+
+// A night whose only new document has no text made nothing; one that extracts and changes no document made them all.
+func TestANightThatMadeNothingCountsNoDocuments(t *testing.T) {
+	report := core.Report{Documents: 40, Stages: []core.StageProgress{{Name: core.StagePlan, Seconds: 1}}}
+	if past := estimate.ActualOf(report); past == nil || past.Documents != 0 {
+		t.Errorf("%+v", past)
+	}
+	report.LedgerHits.Extract = 90
+	if past := estimate.ActualOf(report); past == nil || past.Documents != 40 {
+		t.Errorf("%+v", past)
+	}
+}

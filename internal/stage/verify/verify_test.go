@@ -21,7 +21,7 @@ import (
 	"github.com/unweaver/unweaver/internal/artifact/rows"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
-	"github.com/unweaver/unweaver/internal/index/live"
+	"github.com/unweaver/unweaver/internal/index/liveset"
 	"github.com/unweaver/unweaver/internal/index/segments"
 	"github.com/unweaver/unweaver/internal/stage"
 	"github.com/unweaver/unweaver/internal/stage/verify"
@@ -38,13 +38,13 @@ const dim = 8
 
 // counting are the classes and chunks that count, in the order of ids.
 type counting struct {
-	Classes []live.Class
-	Chunks  []live.Chunk
+	Classes []liveset.Class
+	Chunks  []liveset.Chunk
 }
 
 // Class implements verify.Table.
 func (c counting) Class(id core.ID) (segments.Class, bool) {
-	at := slices.IndexFunc(c.Classes, func(class live.Class) bool { return class.ID == id })
+	at := slices.IndexFunc(c.Classes, func(class liveset.Class) bool { return class.ID == id })
 	if at < 0 {
 		return segments.Class{}, false
 	}
@@ -53,7 +53,7 @@ func (c counting) Class(id core.ID) (segments.Class, bool) {
 
 // Chunk implements verify.Table.
 func (c counting) Chunk(id core.ID) (segments.Chunk, bool) {
-	at := slices.IndexFunc(c.Chunks, func(chunk live.Chunk) bool { return chunk.ID == id })
+	at := slices.IndexFunc(c.Chunks, func(chunk liveset.Chunk) bool { return chunk.ID == id })
 	if at < 0 {
 		return segments.Chunk{}, false
 	}
@@ -87,7 +87,7 @@ func newBench(t *testing.T, classes, chunks int) *bench {
 	b.addClasses(classes)
 	var rows []vectors.Row
 	for i := range chunks {
-		chunk := live.Chunk{
+		chunk := liveset.Chunk{
 			ID:      core.ChunkID("d", fmt.Sprint(i), 0),
 			Digest:  core.Sum("chunk", fmt.Sprint(i)),
 			Windows: 2,
@@ -97,7 +97,7 @@ func newBench(t *testing.T, classes, chunks int) *bench {
 			rows = append(rows, row(core.ChunkRow(chunk.ID, window, chunk.Digest)))
 		}
 	}
-	slices.SortFunc(b.live.Chunks, func(x, y live.Chunk) int { return bytes.Compare(x.ID[:], y.ID[:]) })
+	slices.SortFunc(b.live.Chunks, func(x, y liveset.Chunk) int { return bytes.Compare(x.ID[:], y.ID[:]) })
 	b.manifest.Segments.ChunkVecs = []core.Segment{b.segment(rows)}
 	return b
 }
@@ -118,10 +118,10 @@ func (b *bench) addClasses(n int) {
 		vecs = append(vecs, row(core.ClassRow(id, class.Vector)))
 		key := core.RecordKey(b.manifest.Store, "i", id, rows.RecordDigest(class.Record))
 		b.records = append(b.records, records.Record{Key: key, Value: class.Record})
-		b.live.Classes = append(b.live.Classes, live.Class{ID: id, Vector: class.Vector})
+		b.live.Classes = append(b.live.Classes, liveset.Class{ID: id, Vector: class.Vector})
 	}
 	slices.SortFunc(list, func(x, y stagetest.Row) int { return strings.Compare(x.Key, y.Key) })
-	slices.SortFunc(b.live.Classes, func(x, y live.Class) int { return bytes.Compare(x.ID[:], y.ID[:]) })
+	slices.SortFunc(b.live.Classes, func(x, y liveset.Class) int { return bytes.Compare(x.ID[:], y.ID[:]) })
 	b.manifest.Segments.Classes = []core.Segment{stagetest.Segment(b, b.art, list...)}
 	b.manifest.Segments.ClassVecs = []core.Segment{b.segment(vecs)}
 }
@@ -488,7 +488,7 @@ func TestANightSamplesABoundedNumberAndAllWhereSomethingIsWrong(t *testing.T) {
 // After a sweep a vectors segment holds rows that no generation has any more. They are not lost.
 func TestRowsThatAreNoLongerLiveAreNotWanted(t *testing.T) {
 	b := newBench(t, 1200, 400)
-	b.live.Classes = slices.DeleteFunc(b.live.Classes, func(class live.Class) bool { return class.ID[0] < 128 })
+	b.live.Classes = slices.DeleteFunc(b.live.Classes, func(class liveset.Class) bool { return class.ID[0] < 128 })
 	changed := &b.live.Classes[0] // its text changed: the row of the old text is dead
 	changed.Vector = core.Sum("another text")
 	chunk := &b.live.Chunks[0] // it has one window now

@@ -2,6 +2,7 @@ package durable
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"syscall"
@@ -43,4 +44,30 @@ func Tighten(path string) error {
 		}
 	}
 	return err
+}
+
+// Owner returns the user that a file belongs to.
+func Owner(info fs.FileInfo) (uid int, known bool) {
+	if sys, ok := info.Sys().(*syscall.Stat_t); ok {
+		return int(sys.Uid), true
+	}
+	return 0, false
+}
+
+// CheckOwn refuses a folder that belongs to another user, by owner, or that others may write to: what lies there may be
+// theirs. The owner of a link decides where it leads, so a link has to be this user's, too.
+func CheckOwn(folder string, owner func(fs.FileInfo) (uid int, known bool)) error {
+	for _, look := range []func(string) (fs.FileInfo, error){os.Lstat, os.Stat} {
+		info, err := look(folder)
+		if err != nil {
+			return err
+		}
+		if uid, known := owner(info); known && uid != os.Geteuid() {
+			return fmt.Errorf("it belongs to another user (%d, this program runs as %d)", uid, os.Geteuid())
+		}
+		if info.Mode()&fs.ModeSymlink == 0 && info.Mode().Perm()&0o022 != 0 {
+			return fmt.Errorf("other users may write to it (%s)", info.Mode())
+		}
+	}
+	return nil
 }

@@ -1,6 +1,7 @@
 package durable_test
 
 import (
+	"errors"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -70,5 +71,41 @@ func TestAFileIsTightenedAndAMissingOneIsNoError(t *testing.T) {
 	}
 	if got := mode(t, path); got != durable.PrivateFile {
 		t.Errorf("it is %o", got)
+	}
+}
+
+func TestAFolderOfOthersIsNotThisUsersOwn(t *testing.T) {
+	root := t.TempDir()
+	own, open, link := filepath.Join(root, "own"), filepath.Join(root, "open"), filepath.Join(root, "link")
+	for folder, mode := range map[string]fs.FileMode{own: 0o755, open: 0o777} {
+		if err := errors.Join(os.Mkdir(folder, mode), os.Chmod(folder, mode)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Symlink(own, link); err != nil {
+		t.Fatal(err)
+	}
+	another := func(info fs.FileInfo) (int, bool) { return os.Geteuid() + 1, true }
+	ofLink := func(info fs.FileInfo) (int, bool) {
+		if info.Mode()&fs.ModeSymlink != 0 {
+			return another(info)
+		}
+		return durable.Owner(info)
+	}
+	for what, c := range map[string]struct {
+		folder string
+		owner  func(fs.FileInfo) (int, bool)
+		own    bool
+	}{
+		"of this user":             {own, durable.Owner, true},
+		"a link of this user":      {link, durable.Owner, true},
+		"open to others":           {open, durable.Owner, false},
+		"of another user":          {own, another, false},
+		"behind a link of another": {link, ofLink, false},
+		"one that is not there":    {filepath.Join(root, "none"), durable.Owner, false},
+	} {
+		if err := durable.CheckOwn(c.folder, c.owner); (err == nil) != c.own {
+			t.Errorf("%s: %v", what, err)
+		}
 	}
 }

@@ -40,7 +40,7 @@ func pills(large bool) []Pill {
 	all = append(all, packedPills(size)...)
 	all = append(all, craftedPills(size)...)
 	for i := range all {
-		all[i].Kind, _, _, _ = document.KindOf(all[i].Name)
+		all[i].Kind, _, _ = document.TypeOf(all[i].Name)
 	}
 	return all
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/unweaver/unweaver/internal/methods/gem/spectral"
 	"github.com/unweaver/unweaver/internal/methods/gem/themes"
 	"github.com/unweaver/unweaver/internal/model/builtin"
+	"github.com/unweaver/unweaver/internal/text"
 )
 
 // writeMemory writes the enrichment gem: the questions of each chunk by rule, its text where there are none, and one
@@ -21,7 +22,7 @@ func (b *builder) writeMemory() {
 	var chunks []questions.Chunk
 	for _, c := range b.chunks {
 		asked := questions.Chunk{ID: c.id}
-		for _, text := range builtin.Questions(c.Text, 5) {
+		for _, text := range builtin.QuestionsIn(text.In("en"), c.Text, 5) {
 			vector := gem.Averaged(b.vector(text), b.vector(c.Text))
 			asked.Questions = append(asked.Questions, questions.Question{Text: text, Vector: vector})
 		}

@@ -18,6 +18,7 @@ import (
 	"github.com/unweaver/unweaver/infra/embedded/devserver"
 	"github.com/unweaver/unweaver/infra/embedded/stack"
 	"github.com/unweaver/unweaver/internal/config"
+	"github.com/unweaver/unweaver/internal/control"
 	"github.com/unweaver/unweaver/internal/control/engine"
 	"github.com/unweaver/unweaver/internal/control/httpapi"
 	"github.com/unweaver/unweaver/internal/control/service"
@@ -97,7 +98,7 @@ func (s shaper) ExecuteWorkflow(
 type Stack struct {
 	Child
 	Begun   time.Time // when the process was started last
-	Control service.Control
+	Control control.Control
 	Engine  client.Client
 	HTTP    string
 

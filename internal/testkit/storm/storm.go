@@ -12,7 +12,7 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/unweaver/unweaver/internal/control/service"
+	"github.com/unweaver/unweaver/internal/control"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/testkit/modeltest"
 	"github.com/unweaver/unweaver/workflows"
@@ -42,7 +42,7 @@ const Index = "storm"
 
 // Night is how one build ended, and what the index answers after it.
 type Night struct {
-	Status  service.Status
+	Status  control.Status
 	Answers []string
 }
 
@@ -70,7 +70,7 @@ type storm struct {
 	left    map[string]int           // kills that are wanted still
 	done    map[string]int           // kills of this build
 	before  map[place]Flight         // the build's activities, as seen last
-	request service.IndexRequest
+	request control.IndexRequest
 	started chan struct{} // closed once the request was answered
 	result  Result
 }
@@ -179,7 +179,7 @@ func (s *storm) build(ctx context.Context, number int) (Night, error) {
 	}
 	generation := fmt.Sprintf("n%d", number)
 	s.done, s.started, s.before = map[string]int{}, nil, map[place]Flight{}
-	s.request = service.IndexRequest{Spec: spec, Generation: generation}
+	s.request = control.IndexRequest{Spec: spec, Generation: generation}
 	run := Index + "/" + generation
 	s.start(ctx)
 	for {

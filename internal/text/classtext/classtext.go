@@ -28,14 +28,6 @@ func Final(name string, descriptions []string, short string, parity bool) string
 	return Join(name, []string{short}, parity)
 }
 
-// Short is the shortened description that a final text of that name was made with.
-func Short(name, final string, parity bool) string {
-	if parity {
-		return final
-	}
-	return strings.TrimPrefix(final, name+": ")
-}
-
 // Long tells whether the whole text is over the threshold, in runes.
 func Long(name string, descriptions []string, threshold int, parity bool) bool {
 	n := 0

@@ -97,7 +97,8 @@ func Create(path, histories string) (*Key, error) {
 		_, stands := os.Lstat(histories)
 		if len(known) > 0 || stands == nil {
 			return nil, bad(path, errors.New("it is lost, and runs were recorded with it"), "put it back from a backup; or "+
-				"remove "+histories+" and "+path+idSuffix+": what is published stays, runs in flight are forgotten")
+				"remove "+histories+" and "+path+idSuffix+": what is published stays, runs in flight and schedules are forgotten; "+
+				"then run `unweaver schedule apply`")
 		}
 		secret := make([]byte, keyBytes)
 		_, _ = rand.Read(secret) // never fails

@@ -22,13 +22,17 @@ import (
 // field of a header that holds the seal. It is the only one: the other fields travel inside of it.
 const field = "unweaver-seal"
 
+// beginner is the field with the run that starts a child or continues, on the way from the workflow to the seal.
+const beginner = "unweaver-beginner"
+
 // seal says what a message is, so that it cannot be taken for another one, nor one without input be made by anybody.
 type seal struct {
 	Kind   string                     `json:"kind"`
 	Name   string                     `json:"name"`             // type of a workflow or activity; name of the rest
 	ID     string                     `json:"id,omitempty"`     // of the workflow; of an activity in its workflow
 	Update string                     `json:"update,omitempty"` // id of an update
-	At     time.Time                  `json:"at,omitzero"`      // of a start by a client
+	Run    string                     `json:"run,omitempty"`    // that starts a child, or that continues as new
+	At     time.Time                  `json:"at,omitzero"`      // of a start
 	Header map[string]*common.Payload `json:"header,omitempty"` // fields of others, as those of traces
 }
 
@@ -44,7 +48,8 @@ const (
 	kindActivity = "activity"
 )
 
-// fresh is for how long a client's start may be used: who recorded one cannot repeat it later. Clocks may differ by it.
+// fresh is for how long a start may be used: who recorded one cannot repeat it later. Clocks may differ by it, and the
+// engine may be down for as long between the command to start a child and the child's start.
 const fresh = 15 * time.Minute
 
 // sealer seals what leaves this process, and refuses what comes in without a seal.
@@ -124,6 +129,7 @@ func (s *sealer) putCommands(commands []*command.Command) error {
 		if a := one.GetStartChildWorkflowExecutionCommandAttributes(); a != nil {
 			errs = append(errs, s.put(&a.Header, seal{
 				Kind: kindChild, Name: a.GetWorkflowType().GetName(), ID: a.GetWorkflowId(),
+				Run: takeBeginner(a.GetHeader()), At: time.Now().UTC(),
 			}))
 		}
 		if a := one.GetSignalExternalWorkflowExecutionCommandAttributes(); a != nil {
@@ -132,10 +138,21 @@ func (s *sealer) putCommands(commands []*command.Command) error {
 			}))
 		}
 		if a := one.GetContinueAsNewWorkflowExecutionCommandAttributes(); a != nil {
-			errs = append(errs, s.put(&a.Header, seal{Kind: kindContinue, Name: a.GetWorkflowType().GetName()}))
+			errs = append(errs, s.put(&a.Header, seal{
+				Kind: kindContinue, Name: a.GetWorkflowType().GetName(),
+				Run: takeBeginner(a.GetHeader()), At: time.Now().UTC(),
+			}))
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// takeBeginner returns the run that a header was written by, and takes it out of the header.
+func takeBeginner(header *common.Header) string {
+	fields := header.GetFields()
+	run := string(fields[beginner].GetData())
+	delete(fields, beginner)
+	return run
 }
 
 // put makes a seal the only field of a header. A request that is sent again has it already.
@@ -199,22 +216,25 @@ func (s *sealer) check(ctx workflow.Context, want seal) error {
 	return nil
 }
 
-// checkStart compares the seal of a workflow with how the engine says that it was started.
+// checkStart compares the seal of a workflow with how the engine says that it was started. The engine makes the ids of
+// runs: a child's seal is good below that one run of its parent alone, a continuation's after that one run.
 func (s *sealer) checkStart(ctx workflow.Context) error {
 	info := workflow.GetInfo(ctx)
 	id := info.WorkflowExecution.ID
 	got, err := s.open(interceptor.WorkflowHeader(ctx))
 	if err == nil {
 		var right bool
+		timely := got.At.Sub(info.WorkflowStartTime).Abs() <= fresh
 		switch got.Kind {
 		case kindStart:
-			right = got.ID == id && got.At.Sub(info.WorkflowStartTime).Abs() <= fresh
+			right = got.ID == id && timely
 		case kindSchedule:
 			right = got.ID == scheduled(id) && got.ID != id
 		case kindChild:
-			right = got.ID == id && info.ParentWorkflowExecution != nil
+			parent := info.ParentWorkflowExecution
+			right = got.ID == id && timely && parent != nil && got.Run != "" && got.Run == parent.RunID
 		case kindContinue:
-			right = info.ContinuedExecutionRunID != ""
+			right = timely && got.Run != "" && got.Run == info.ContinuedExecutionRunID
 		}
 		if !right || got.Name != info.WorkflowType.Name {
 			err = fmt.Errorf("its seal is of %s %s at %s: it is repeated, or the clocks of machines differ by more than %s",
@@ -238,6 +258,33 @@ func (s *sealer) InterceptWorkflow(
 type inbound struct {
 	interceptor.WorkflowInboundInterceptorBase
 	sealer *sealer
+}
+
+// Init implements interceptor.WorkflowInboundInterceptor.
+func (i *inbound) Init(next interceptor.WorkflowOutboundInterceptor) error {
+	return i.Next.Init(&outbound{interceptor.WorkflowOutboundInterceptorBase{Next: next}})
+}
+
+// outbound has the gRPC interceptor hear which run starts a child or continues as new: the command does not say it.
+type outbound struct {
+	interceptor.WorkflowOutboundInterceptorBase
+}
+
+// ExecuteChildWorkflow implements interceptor.WorkflowOutboundInterceptor.
+func (o *outbound) ExecuteChildWorkflow(ctx workflow.Context, name string, args ...any) workflow.ChildWorkflowFuture {
+	nameBeginner(ctx)
+	return o.Next.ExecuteChildWorkflow(ctx, name, args...)
+}
+
+// NewContinueAsNewError implements interceptor.WorkflowOutboundInterceptor.
+func (o *outbound) NewContinueAsNewError(ctx workflow.Context, function any, args ...any) error {
+	nameBeginner(ctx)
+	return o.Next.NewContinueAsNewError(ctx, function, args...)
+}
+
+func nameBeginner(ctx workflow.Context) {
+	run := workflow.GetInfo(ctx).WorkflowExecution.RunID
+	interceptor.WorkflowHeader(ctx)[beginner] = &common.Payload{Data: []byte(run)}
 }
 
 // ExecuteWorkflow implements interceptor.WorkflowInboundInterceptor.

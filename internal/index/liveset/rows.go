@@ -1,5 +1,4 @@
-// Package live is what a generation says of its documents, chunks and classes that count, numbered together.
-package live
+package liveset
 
 import "github.com/unweaver/unweaver/internal/core"
 
