@@ -118,6 +118,7 @@ const (
 	// ActivityFailed is given by workflows: an activity ended without telling why, as often as it may.
 	ActivityFailed Code = "activity_failed"
 	RunEnded       Code = "run_ended"
+	Interrupted    Code = "interrupted"         // a command, by who gave it: what it began is as its hint says
 	WebhookDown    Code = "webhook_unavailable" // notify.webhook does not take what it is told
 )
 
@@ -160,7 +161,7 @@ var kinds = map[Code]Kind{
 	Internal: Fatal, EmbedderDown: Transient, Cancelled: Fatal, Stalled: Transient, ControlUnreadable: Fatal,
 	ParserDown: Transient,
 	GenBusy:    Transient, EngineDown: Transient, RunNotFound: Bad,
-	ActivityFailed: Fatal, RunEnded: Bad, WebhookDown: Transient,
+	ActivityFailed: Fatal, RunEnded: Bad, WebhookDown: Transient, Interrupted: Fatal,
 }
 
 // Kind of the code; a code without one is a fault of this program.

@@ -7,6 +7,7 @@ import (
 	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/pipeline/runlog"
 	"github.com/unweaver/unweaver/internal/retrieve"
 	"github.com/unweaver/unweaver/internal/telemetry"
 )
@@ -23,6 +24,21 @@ type pinning struct {
 	err        error
 }
 
+// unpublished is the error for an index that nothing is published of: err, unless its build goes on.
+func (s *Server) unpublished(ctx context.Context, name string, err error) error {
+	work, failed := s.Runs.State(ctx, runlog.LatestBuild(name))
+	if failed != nil || len(work) == 0 {
+		return err
+	}
+	state, failed := s.runlog().State(ctx, string(work))
+	if failed != nil || state.Report.Run == "" || core.Terminal(state.Report.Status) {
+		return err
+	}
+	return fault.UnknownIndex.At("query", name).
+		Because("nothing of it is published yet: a build of it has not ended").
+		Advise("ask when it is built: unweaver status " + name + " --watch shows how far it is")
+}
+
 // pin holds a generation by name, or the current one where there is no name. At most two besides the current one stay
 // open; an open one costs no request to a store.
 func (s *Server) pin(ctx context.Context, name, wanted string) (*retrieve.Generation, error) {
@@ -30,7 +46,11 @@ func (s *Server) pin(ctx context.Context, name, wanted string) (*retrieve.Genera
 		return nil, unknownIndex(name)
 	}
 	if wanted == "" {
-		return s.acquire(ctx, name)
+		generation, err := s.acquire(ctx, name)
+		if fault.Is(err, fault.UnknownIndex) {
+			err = s.unpublished(ctx, name, err)
+		}
+		return generation, err
 	}
 	if !core.ValidSlug(wanted) {
 		return nil, noGeneration(name, wanted)

@@ -44,6 +44,32 @@ func (f *fixture) state(generation string, state core.RunState) {
 	}
 }
 
+// Of an index whose first build goes on a question says how that is followed.
+func TestAnIndexThatIsBeingBuiltIsNotCalledUnknown(t *testing.T) {
+	f := serve(t, nil)
+	for _, status := range []string{core.StatusRunning, core.StatusFailed} {
+		raw, err := json.Marshal(core.RunState{Report: core.Report{Run: "young/n1", Status: status}})
+		if err == nil {
+			err = f.runs.SetState(t.Context(), "young/n1", raw)
+		}
+		if err == nil {
+			err = f.runs.SetState(t.Context(), "latest:young", []byte("young/n1"))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := "build it with"
+		if status == core.StatusRunning {
+			want = "unweaver status young --watch"
+		}
+		code, body, _ := f.do(http.MethodPost, "/v1/indexes/young/query", map[string]any{"query": "Who?"})
+		if code != http.StatusNotFound || body["code"] != "unknown_index" ||
+			!strings.Contains(fmt.Sprint(body["hint"]), want) {
+			t.Errorf("%s: %d %v", status, code, body)
+		}
+	}
+}
+
 func TestRunsAreListedNewestFirstAndPaged(t *testing.T) {
 	f := serve(t, nil)
 	f.ask(fram)

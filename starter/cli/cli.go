@@ -4,6 +4,7 @@ package cli
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -50,6 +51,7 @@ type App struct {
 	set        []string
 	overlays   []core.Overlay // what the store says of indexes
 	json       bool
+	command    string // that runs, without the program's name: "keys create"
 	by         string // who asks, and
 	reason     string // why: for the audit trail
 	noted      []string
@@ -59,11 +61,14 @@ type App struct {
 
 // Run parses arguments, runs the command and gives the exit code.
 func (a *App) Run(ctx context.Context, args []string) int {
-	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	ctx, stop := signal.NotifyContext(ctx, endings()...)
 	defer stop()
 	signal.Ignore(syscall.SIGPIPE) // `unweaver … | head` must not die before it has stopped the stack that it started
 	a.Out, a.Err = printable(a.Out), printable(a.Err)
 	root := a.root()
+	root.PersistentPreRun = func(command *cobra.Command, _ []string) {
+		a.command = strings.TrimPrefix(command.CommandPath(), root.Name()+" ")
+	}
 	root.SetArgs(args)
 	root.SetIn(a.In) // nil is cobra's default
 	root.SetOut(a.Out)
@@ -72,12 +77,24 @@ func (a *App) Run(ctx context.Context, args []string) int {
 	if err == nil {
 		return a.exit
 	}
+	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
+		err = fault.Interrupted.At("", "").Because("interrupted").Advise("give the command again")
+	}
 	if fault.As(err) == nil { // the parser's own: an unknown command, a flag that is missing
 		err = fault.Usage.At("", "").Because(err).Advise("see: " + command.CommandPath() + " --help")
 	}
 	a.json = a.json || slices.Contains(args, "--json") // the parser may not have come to it
 	a.showError(err)
 	return exitOfError(err)
+}
+
+// endings are the signals that end a command in good order: the end of its terminal, too, unless nohup ignores it.
+func endings() []os.Signal {
+	signals := []os.Signal{os.Interrupt, syscall.SIGTERM}
+	if !signal.Ignored(syscall.SIGHUP) {
+		signals = append(signals, syscall.SIGHUP)
+	}
+	return signals
 }
 
 // exitOfError is 2 where the caller asked for what cannot be: a flag, a setting, a name, or a command that the run

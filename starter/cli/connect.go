@@ -5,7 +5,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/unweaver/unweaver/infra/embedded/stack"
@@ -99,6 +102,9 @@ func Queries(cfg *config.Config) string {
 
 // embedded finds the embedded stack of the data directory, or starts one that ends with the command.
 func (a *App) embedded(ctx context.Context, _ *config.Config) (Connection, error) {
+	if err := a.checkDataDir(slices.Contains(beginners, a.command)); err != nil {
+		return Connection{}, err
+	}
 	dev, running, err := a.runningDev(ctx)
 	if err != nil {
 		return Connection{}, err
@@ -121,6 +127,28 @@ func (a *App) embedded(ctx context.Context, _ *config.Config) (Connection, error
 		connection.Close = func() error { stop(); return nil }
 	}
 	return connection, nil
+}
+
+// beginners are the commands that, besides dev, may make a data directory. The others read or change what an earlier
+// command has made.
+var beginners = []string{"doctor", "estimate", "eval", "index", "keys create", "restore", "schedule apply"}
+
+// checkDataDir refuses a data directory that is no folder and, unless it may be made, one that is not there.
+func (a *App) checkDataDir(mayMake bool) error {
+	info, err := os.Stat(a.dataDir)
+	switch {
+	case errors.Is(err, fs.ErrNotExist) && mayMake:
+		return nil
+	case errors.Is(err, fs.ErrNotExist):
+		return fault.Usage.At("", "").Because("there is no data directory at " + a.dataDir).
+			Advise("name one with --data-dir, or make it with: unweaver dev, or unweaver index CORPUS --index NAME")
+	case err != nil:
+		return fault.Usage.At("use data directory", a.dataDir).Because(err).Advise("choose another --data-dir")
+	case !info.IsDir():
+		return fault.Usage.At("use data directory", a.dataDir).Because("it is a file").
+			Advise("choose another --data-dir: a folder, or one that can be made")
+	}
+	return nil
 }
 
 // runningDev is the embedded stack that dev.json names, where it lives and proves that it wrote the file: a process id

@@ -10,7 +10,9 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 
 	"github.com/unweaver/unweaver/infra/embedded/stack"
 	"github.com/unweaver/unweaver/internal/control"
@@ -155,7 +157,8 @@ wait $child
 	}
 	contains(t, got.err, "no embedded stack runs in "+data+": starting one for this command\n")
 	args, err := os.ReadFile("args")
-	want := "dev --temporal-port 0 --http-port 0 --data-dir " + data + " --config own.yaml --set worker.slots=9\nended\n"
+	want := "dev --temporal-port 0 --http-port 0 --data-dir " + data + " --config own.yaml --set worker.slots=9" +
+		" --end-with-input\nended\n"
 	if err != nil || string(args) != want {
 		t.Errorf("%v\n%s", err, args)
 	}
@@ -168,7 +171,7 @@ func TestAStackThatDoesNotStartSaysWhy(t *testing.T) {
 	data := filepath.Join(t.TempDir(), "data")
 	t.Chdir(t.TempDir())
 	bin := script(t, "echo port 7233 is taken >&2; exit 3\n")
-	got := in(t, nil, []string{self + bin}, "status", "docs", "--data-dir", data)
+	got := in(t, nil, []string{self + bin}, "doctor", "--index", "docs", "--data-dir", data)
 	if got.exit != cli.ExitFailed {
 		t.Errorf("exit %d", got.exit)
 	}
@@ -179,8 +182,86 @@ func TestAStackThatDoesNotStartSaysWhy(t *testing.T) {
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	got = in(t, nil, []string{self + bin}, "status", "docs", "--data-dir", file)
-	contains(t, got.err, "choose another --data-dir")
+	for _, args := range [][]string{{"status", "docs"}, {"doctor", "--index", "docs"}, {"dev"}} {
+		got = in(t, nil, []string{self + bin}, append(args, "--data-dir", file)...)
+		contains(t, got.err, file+": it is a file", "choose another --data-dir")
+		if got.exit != cli.ExitUsage {
+			t.Errorf("%v: exit %d", args, got.exit)
+		}
+	}
+}
+
+// A name that was mistyped makes no data directory.
+func TestWhatReadsMakesNoDataDirectory(t *testing.T) {
+	t.Chdir(t.TempDir())
+	bin := script(t, "exit 3\n")
+	for _, args := range [][]string{
+		{"ls"}, {"status"}, {"runs", "docs"}, {"logs", "docs"}, {"show", "g1", "--index", "docs"}, {"keys", "list"},
+		{"query", "Who?", "--index", "docs"}, {"diff", "--index", "docs"}, {"generations", "--index", "docs"},
+		{"pause", "docs"},
+	} {
+		got := in(t, nil, []string{self + bin}, append(args, "--data-dir", "typo")...)
+		if got.exit != cli.ExitUsage || !strings.Contains(got.err, "there is no data directory at typo") {
+			t.Errorf("%v: %+v", args, got)
+		}
+		if _, err := os.Stat("typo"); err == nil {
+			t.Fatalf("%v makes it", args)
+		}
+	}
+}
+
+func TestAPortIsInItsRange(t *testing.T) {
+	t.Chdir(t.TempDir())
+	for flag, port := range map[string]string{"--http-port": "99999", "--temporal-port": "-1"} {
+		got := in(t, nil, nil, "dev", flag, port)
+		if got.exit != cli.ExitUsage || !strings.Contains(got.err, flag+": want 0 to 65535, got "+port) {
+			t.Errorf("%+v", got)
+		}
+	}
+}
+
+// ofTheParent names the data directory of a command that is killed, in a process of its own.
+const ofTheParent = "TEST_DATA_OF_THE_KILLED"
+
+// A command that is killed leaves no stack behind: its standard input ends then.
+func TestTheStackOfAKilledCommandIsTold(t *testing.T) {
+	if data := os.Getenv(ofTheParent); data != "" {
+		in(t, nil, os.Environ(), "doctor", "--index", "docs", "--data-dir", data)
+		return
+	}
+	dir, data := t.TempDir(), filepath.Join(t.TempDir(), "data")
+	t.Chdir(dir)
+	for _, ending := range []syscall.Signal{syscall.SIGKILL, syscall.SIGHUP} {
+		mark := filepath.Join(dir, ending.String())
+		bin := script(t, fmt.Sprintf("trap '' TERM\ntouch '%s.began'\ncat > /dev/null\ntouch '%[1]s.ended'\n", mark))
+		parent := exec.Command(os.Args[0], "-test.run", "^"+t.Name()+"$")
+		parent.Env = append(os.Environ(), ofTheParent+"="+data, self+bin)
+		if err := parent.Start(); err != nil {
+			t.Fatal(err)
+		}
+		awaitFile(t, mark+".began")
+		_ = parent.Process.Signal(ending)
+		_ = parent.Wait()
+		awaitFile(t, mark+".ended")
+		if ending != syscall.SIGKILL && parent.ProcessState.ExitCode() < 0 {
+			t.Errorf("%s kills the command: %s", ending, parent.ProcessState)
+		}
+	}
+}
+
+// awaitFile waits for a file for as long as the test may last.
+func awaitFile(t *testing.T, path string) {
+	t.Helper()
+	for {
+		if _, err := os.Stat(path); err == nil {
+			return
+		}
+		select {
+		case <-t.Context().Done():
+			t.Fatal(path)
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
 }
 
 // servers are settings of an installation whose stores are servers that nobody can reach.

@@ -136,6 +136,9 @@ func (a *App) followDemo(ctx context.Context, s *stack.Stack, run string) error 
 	last := ""
 	for {
 		st, err := s.Control.Status(ctx, run)
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
 		if err != nil && !fault.Is(err, fault.RunNotFound) {
 			return err
 		}

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
+	"math"
 	"os"
 	"path/filepath"
 	"runtime/pprof"
@@ -24,21 +26,43 @@ import (
 func (a *App) devCmd() *cobra.Command {
 	var temporal, http int
 	var corpusDir string
+	var attached bool
 	command := &cobra.Command{
 		Use:   "dev",
 		Short: "Run the embedded stack, worker and query-api in one process, until Ctrl-C",
 		Args:  arguments(0, 0, "no argument"),
 		RunE: func(command *cobra.Command, _ []string) error {
+			for flag, port := range map[string]int{"temporal-port": temporal, "http-port": http} {
+				if port < 0 || port > math.MaxUint16 {
+					return fault.Usage.At("read", "--"+flag).Because(fmt.Sprintf("want 0 to %d, got %d", math.MaxUint16, port)).
+						Advise("0 is any free port")
+				}
+			}
+			if err := a.checkDataDir(true); err != nil {
+				return err
+			}
+			ctx := command.Context()
+			if attached {
+				var end context.CancelFunc
+				ctx, end = context.WithCancel(ctx)
+				defer end()
+				go func() { _, _ = io.Copy(io.Discard, command.InOrStdin()); end() }()
+			}
 			return hosting(func() error {
-				return a.runDev(command.Context(), temporal, http, command.Flags().Changed("http-port"), corpusDir)
+				return a.runDev(ctx, temporal, http, command.Flags().Changed("http-port"), corpusDir)
 			})
 		},
 	}
 	command.Flags().IntVar(&temporal, "temporal-port", 7233, "port of Temporal on 127.0.0.1; 0 = any free")
 	command.Flags().IntVar(&http, "http-port", 8080, "port of HTTP on 127.0.0.1; 0 = any free")
 	command.Flags().StringVar(&corpusDir, "corpus", "", "index this folder as index docs once the stack is ready")
+	command.Flags().BoolVar(&attached, endWithInput, false, "end at the end of standard input")
+	_ = command.Flags().MarkHidden(endWithInput) // the flag exists
 	return command
 }
+
+// endWithInput is the flag by which the stack of one command ends with that command, also where it is killed.
+const endWithInput = "end-with-input"
 
 // hosting runs what keeps an embedded stack in this process: what it writes is its owner's alone, and its garbage is
 // bounded. An error that says nothing of its kind is a fault of this program.

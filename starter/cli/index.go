@@ -21,9 +21,9 @@ func (a *App) indexCmd() *cobra.Command {
 that is configured.
 
 Without --generation it attaches to a running build of the index with the same corpus and configuration. Ctrl-C ends
-the waiting, not the run. With --plan it begins only if parent, listing and configuration are what they were when the
-plan was made, and else tells what is not. With --wait and --json it prints the report, and on standard error a stream
-of events, one JSON object a line (docs/cli.md).
+the waiting, not the run, which stands still where the command had to start the stack, until one runs again. With --plan
+it begins only if parent, listing and configuration are what they were when the plan was made, and else tells what is
+not. With --wait and --json it prints the report, and on standard error a stream of events, a JSON object a line.
 
 ` + exitCodes,
 		Example: `  unweaver index ./docs --index docs --wait

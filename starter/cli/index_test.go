@@ -3,6 +3,9 @@ package cli_test
 import (
 	"bytes"
 	"context"
+	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -127,11 +130,52 @@ func TestAnInterruptLeavesTheRunAlone(t *testing.T) {
 			t.Errorf("exit %d, %s, asked %v", exit, out.String(), fake.asked)
 		}
 		contains(t, errs.String(), "the run goes on: unweaver status docs/g1", "interrupted")
+		var last map[string]any
 		for line := range strings.Lines(errs.String()) {
 			if json != nil {
-				decoded(t, line)
+				last = decoded(t, line)
 			}
 		}
+		if json != nil && (last["code"] != "interrupted" || !strings.Contains(fmt.Sprint(last["hint"]), "goes on")) {
+			t.Errorf("%v", last)
+		}
+	}
+}
+
+// A stack of the command's own ends with it, and the run does not go on until another takes it up.
+func TestAnInterruptSaysThatTheRunOfAStackOfItsOwnStandsStill(t *testing.T) {
+	running := finished(core.StatusRunning)
+	running.Stage = "extract"
+	data := filepath.Join(t.TempDir(), "data")
+	t.Chdir(t.TempDir())
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	fake := &interrupted{fakeControl{statuses: []service.Status{running}}, cancel}
+	bin := script(t, fmt.Sprintf(`
+trap 'kill $child; exit 0' TERM
+printf '{"http":"%s","pid":%%d,"token":"%s"}' $$ > "$7/dev.json.new" && mv "$7/dev.json.new" "$7/dev.json"
+sleep 60 & child=$!
+wait $child
+`, served(t, fake), token))
+	var out, errs bytes.Buffer
+	app := &cli.App{Out: &out, Err: &errs, Env: []string{"PATH=" + os.Getenv("PATH")}, Self: bin}
+	exit := app.Run(ctx, []string{"index", "/corpus", "--index", "docs", "--wait", "--data-dir", data})
+	if exit != cli.ExitFailed || strings.Contains(errs.String(), "goes on") {
+		t.Errorf("exit %d, %s", exit, errs.String())
+	}
+	contains(t, errs.String(), "interrupted (the run stands still until a stack runs again: unweaver dev, or the same")
+}
+
+// Whatever is interrupted says so, and not what the interrupt made fail.
+func TestAnInterruptIsSaid(t *testing.T) {
+	t.Chdir(t.TempDir())
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	var out, errs bytes.Buffer
+	app := &cli.App{Out: &out, Err: &errs, Connect: connected(&fakeControl{err: fmt.Errorf("ask: %w", ctx.Err())}, "")}
+	if exit := app.Run(ctx, []string{"pause", "docs"}); exit != cli.ExitFailed ||
+		!strings.HasPrefix(errs.String(), "unweaver: interrupted") || strings.Contains(errs.String(), "canceled") {
+		t.Errorf("exit %d, %s", exit, errs.String())
 	}
 }
 

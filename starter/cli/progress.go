@@ -70,8 +70,11 @@ func (a *App) follow(
 		case <-ctx.Done():
 			watching.end()
 			name, _, _ := strings.Cut(run, "#") // of this run exactly
-			a.say("the run goes on: unweaver status " + name + " --watch shows it again, unweaver cancel " + name + " ends it")
-			return status, fault.Internal.At("wait for", name).Because("interrupted")
+			hint := "the run goes on: unweaver status " + name + " --watch shows it again, unweaver cancel " + name + " ends it"
+			if a.started { // its stack ends with this command
+				hint = "the run stands still until a stack runs again: unweaver dev, or the same command"
+			}
+			return status, fault.Interrupted.At("wait for", name).Because("interrupted").Advise(hint)
 		case <-time.After(delay):
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -37,10 +38,16 @@ func (a *App) startDev(ctx context.Context) (stop func(), err error) {
 	if err != nil {
 		return nil, fault.StoreDenied.At("write", logPath).Because(err).Advise("choose another --data-dir")
 	}
-	cmd := exec.Command(self, append([]string{"dev", "--temporal-port", "0", "--http-port", "0"}, a.passOn()...)...)
+	cmd := exec.Command(self, slices.Concat(
+		[]string{"dev", "--temporal-port", "0", "--http-port", "0"}, a.passOn(), []string{"--" + endWithInput},
+	)...)
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.Env = a.Env
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	input, err := cmd.StdinPipe() // it reads the end when this process is gone, however that came about
+	if err != nil {
+		return nil, errors.Join(fault.EngineDown.At("start", self).Because(err), log.Close())
+	}
 	if err := cmd.Start(); err != nil {
 		return nil, errors.Join(fault.EngineDown.At("start", self).Because(err), log.Close())
 	}
@@ -48,6 +55,7 @@ func (a *App) startDev(ctx context.Context) (stop func(), err error) {
 	go func() { ended <- cmd.Wait(); _ = log.Close() }()
 	stop = func() {
 		_ = cmd.Process.Signal(syscall.SIGTERM) // it may have ended
+		_ = input.Close()
 		select {
 		case err := <-ended:
 			if err != nil {
