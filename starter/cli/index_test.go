@@ -150,7 +150,7 @@ func TestAnInterruptSaysThatTheRunOfAStackOfItsOwnStandsStill(t *testing.T) {
 	t.Chdir(t.TempDir())
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	fake := &interrupted{fakeControl{statuses: []service.Status{running}}, cancel}
+	fake := &interrupted{fakeControl{statuses: []control.Status{running}}, cancel}
 	bin := script(t, fmt.Sprintf(`
 trap 'kill $child; exit 0' TERM
 printf '{"http":"%s","pid":%%d,"token":"%s"}' $$ > "$7/dev.json.new" && mv "$7/dev.json.new" "$7/dev.json"
