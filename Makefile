@@ -26,8 +26,8 @@ build-embedded: engine
 
 # The engine is fetched while Go compiles the rest; who needs it waits for it.
 engine:
-	@$(GO) build -trimpath -ldflags "-s -w" -o $(BIN)/engine-pull ./infra/embedded/devserver/pull
-	@$(BIN)/engine-pull >/dev/null &
+	@$(GO) build -trimpath -ldflags "-s -w" -o $(TOOLS)/engine-pull ./infra/embedded/devserver/pull
+	@$(TOOLS)/engine-pull >/dev/null &
 
 demo: build-embedded ## index the sample corpus on the embedded stack and answer two questions
 	@echo "starting the demo: it takes less than half a minute"
@@ -94,7 +94,7 @@ api-contract: clients ## send requests made from openapi.json, good and bad, to 
 	  $(GO) test -count=1 -run TestSchemathesisFindsNothing ./query-api/api
 
 histories: engine ## record the histories of workflows/testdata anew, with the engine
-	UNWEAVER_TEMPORAL=$$($(BIN)/engine-pull) UNWEAVER_RECORD_HISTORIES=1 $(GO) test -count=1 -timeout 15m -run '^TestRecordHistories$$' -v ./workflows
+	UNWEAVER_TEMPORAL=$$($(TOOLS)/engine-pull) UNWEAVER_RECORD_HISTORIES=1 $(GO) test -count=1 -timeout 15m -run '^TestRecordHistories$$' -v ./workflows
 
 fuzz: ## every fuzz target, two at a time: FUZZTIME=60 seconds each at most, FUZZTOTAL=720 for all
 	@GO=$(GO) infra/fuzz.sh
