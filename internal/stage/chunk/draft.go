@@ -70,7 +70,7 @@ func (b *builder) read(ctx context.Context, key string, d *draft) error {
 		return err
 	}
 	d.reset()
-	title, text, meta, err := document.Record(d.plan.Record)
+	title, text, meta, err := document.Record(d.plan.Record, b.Limits)
 	if err != nil {
 		return fault.Unreadable.At("read row", key).Because(err)
 	}
