@@ -25,6 +25,8 @@ type Limits struct {
 	Pages   int           // of a PDF
 	Time    time.Duration // of parsing one document, on the clock and of the processor
 	Memory  int64         // bytes that parsing one document may take
+
+	Hidden bool // hidden text, rows, columns, sheets and slides are read too
 }
 
 // DefaultLimits are what is used where nothing is configured.
@@ -45,7 +47,7 @@ func (l Limits) Whole() Limits {
 		Bytes: cmp.Or(l.Bytes, usual.Bytes), Ratio: cmp.Or(l.Ratio, usual.Ratio), Text: cmp.Or(l.Text, usual.Text),
 		Title: cmp.Or(l.Title, usual.Title), Row: cmp.Or(l.Row, usual.Row), Spans: cmp.Or(l.Spans, usual.Spans),
 		Nesting: cmp.Or(l.Nesting, usual.Nesting), Pages: cmp.Or(l.Pages, usual.Pages), Time: cmp.Or(l.Time, usual.Time),
-		Memory: cmp.Or(l.Memory, usual.Memory),
+		Memory: cmp.Or(l.Memory, usual.Memory), Hidden: l.Hidden,
 	}
 }
 
