@@ -2,6 +2,7 @@ package document
 
 import (
 	"bytes"
+	"io"
 	"regexp"
 	"strings"
 	"unicode"
@@ -12,6 +13,7 @@ import (
 	"golang.org/x/text/encoding/ianaindex"
 	"golang.org/x/text/encoding/simplifiedchinese"
 	"golang.org/x/text/encoding/unicode/utf32"
+	"golang.org/x/text/transform"
 )
 
 // western is what bytes are that are no UTF-8, where nothing else is likelier.
@@ -88,6 +90,19 @@ func charsetOf(name string) encoding.Encoding {
 		return nil
 	}
 	return known
+}
+
+// IsCharset reports whether a set of characters of that name is known.
+func IsCharset(name string) bool { return charsetOf(name) != nil }
+
+// Transcode returns an object whose charset is given as UTF-8 that says so; one without, or of a type that is no text by
+// itself, as it is.
+func Transcode(reader io.Reader, kind Kind, name string) io.Reader {
+	known := charsetOf(name)
+	if name == "" || known == nil || !kind.Streams() && kind != HTML && kind != JSON {
+		return reader
+	}
+	return io.MultiReader(strings.NewReader(mark8), transform.NewReader(reader, known.NewDecoder()))
 }
 
 // shifted are the marks by which ISO-2022-JP, of seven bits, turns to characters of two bytes and back.

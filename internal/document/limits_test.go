@@ -225,7 +225,7 @@ func TestATitleIsOneLineOfBoundedLength(t *testing.T) {
 		"A title":                       "A title",
 		"two\r\n\tlines":                "two lines",
 		"bell\a and \x1b[2Jescape":      "bell  and  [2Jescape",
-		"\n \x00 ":                      "name.txt",
+		"\n \x00 ":                      "name",
 		"line\u2028and\u2029paragraph ": "line and paragraph",
 		long:                            strings.TrimSpace(long[:1500]),
 	} {

@@ -182,17 +182,17 @@ func TestTitles(t *testing.T) {
 		{"", "intro\n", "markdown", "intro"},
 		{"", "A first line\nmore", "text", "A first line"},
 		{"", "# not a heading here", "text", "not a heading here"},
-		{"", "A sentence that stands alone.\n\nmore", "text", "name.txt"},
-		{"", strings.Repeat("long ", 12) + "\n" + strings.Repeat("a paragraph that goes on ", 3), "text", "name.txt"},
+		{"", "A sentence that stands alone.\n\nmore", "text", "name"},
+		{"", strings.Repeat("long ", 12) + "\n" + strings.Repeat("a paragraph that goes on ", 3), "text", "name"},
 		{"", "A sentence is what a record is known by.", "jsonl", "A sentence is what a record is known by."},
 		{"", "intro\n\n```\n# a comment\n```\n\nThe *Head*\n===\n", "markdown", "The *Head*"},
 		{"", "=====\nBook\n=====\n\nPart\n----\n", "rst", "Book"},
 		{"", "Page 1 of 4\n\nThe report\n", "pdf", "The report"},
 		{"", "12\n\nThe report\n", "pdf", "The report"},
-		{"", strings.Repeat("long ", 50) + "\nshort", "text", "name.txt"},
+		{"", strings.Repeat("long ", 50) + "\nshort", "text", "name"},
 		{"", strings.Repeat("é", 150), "text", strings.Repeat("é", 150)},
-		{"", strings.Repeat("é", 151), "text", "name.txt"},
-		{"", "", "text", "name.txt"},
+		{"", strings.Repeat("é", 151), "text", "name"},
+		{"", "", "text", "name"},
 	} {
 		got := document.TitleOf(c.given, c.head, document.Kind(c.kind), "dir/name.txt", document.DefaultLimits())
 		if got != c.want {
