@@ -158,7 +158,7 @@ func rubbish(raw []byte) bool {
 		case c == 0:
 			zero++
 			bad++
-		case c < ' ' && c != '\n' && c != '\r' && c != '\t' && c != '\f' && c != 0x1b:
+		case c < ' ' && c != '\n' && c != '\r' && c != '\t' && c != '\v' && c != '\f' && c != 0x1b:
 			bad++
 		}
 	}

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"mime"
-	"mime/multipart"
 	"net/mail"
 	"net/textproto"
 	"regexp"
@@ -21,7 +20,7 @@ import (
 
 // parseEML reads a message: who wrote it to whom and when, and its text. What is attached is named.
 func parseEML(raw []byte, object string, limits Limits) (Doc, error) {
-	header, content := letterHeader(raw)
+	header, content := letterHeader(bytes.TrimLeft(bytes.TrimPrefix(raw, []byte(mark8)), "\r\n"))
 	letter := letterReader{object: object, limits: limits}
 	if len(header) == 0 {
 		return Doc{}, fault.Unreadable.At("read", object).Because(errors.New("it has no header")).
@@ -77,7 +76,6 @@ var headerLine = regexp.MustCompile(`^[!-9;-~]+[ \t]*:`)
 // letterHeader splits a message where its header ends: at an empty line, or at one that no header has.
 func letterHeader(raw []byte) (header textproto.MIMEHeader, body []byte) {
 	header, name := textproto.MIMEHeader{}, ""
-	raw = bytes.TrimLeft(bytes.TrimPrefix(raw, []byte(mark8)), "\r\n")
 	for count := 0; len(raw) > 0; count++ {
 		line, rest, _ := bytes.Cut(raw, []byte("\n"))
 		line = bytes.TrimRight(line, "\r")
@@ -280,7 +278,7 @@ var firstBoundary = regexp.MustCompile(`(?m)^--([!-~]{6,70}?)(?:--)?[ \t]*\r?$`)
 // several reads the parts of a part: of alternatives the first that has text, as the plainest comes first, unless one
 // behind it says far more: some programs write into the plain one that there is another.
 func (l *letterReader) several(kind, boundary string, body []byte, depth int) (string, error) {
-	if boundary == "" || !bytes.Contains(body, []byte("--"+boundary)) {
+	if boundary == "" || len(splitParts(body, boundary)) == 0 {
 		found := firstBoundary.FindSubmatch(body)
 		if found == nil {
 			return l.plain(body, "")
@@ -291,18 +289,10 @@ func (l *letterReader) several(kind, boundary string, body []byte, depth int) (s
 	if kind == "multipart/digest" {
 		usual = "message/rfc822"
 	}
-	parts := multipart.NewReader(bytes.NewReader(body), boundary)
 	var texts []string
-	for {
-		part, err := parts.NextRawPart()
-		if err != nil { // its end, or where it breaks off
-			if !errors.Is(err, io.EOF) && !strings.Contains(err.Error(), io.EOF.Error()) {
-				l.missing = append(l.missing, "a part of it could not be read: "+err.Error())
-			}
-			return strings.Join(texts, "\n\n"), nil
-		}
-		content, _ := io.ReadAll(part) // what is left of a part that breaks off is text all the same
-		text, err := l.part(part.Header, content, usual, depth+1)
+	for _, part := range splitParts(body, boundary) {
+		header, content := letterHeader(part)
+		text, err := l.part(header, content, usual, depth+1)
 		if err != nil {
 			return "", err
 		}
@@ -316,11 +306,31 @@ func (l *letterReader) several(kind, boundary string, body []byte, depth int) (s
 			texts[0] = text
 		}
 	}
+	return strings.Join(texts, "\n\n"), nil
+}
+
+// splitParts returns what stands between the marks of a boundary; a last part without a mark behind it ends with the
+// message.
+func splitParts(body []byte, boundary string) (parts [][]byte) {
+	mark := regexp.MustCompile(`(?m)^--` + regexp.QuoteMeta(boundary) + `(--)?[ \t]*\r?(?:\n|\z)`)
+	start := -1
+	for _, found := range mark.FindAllSubmatchIndex(body, maxLetters+1) {
+		if start >= 0 {
+			parts = append(parts, body[start:found[0]])
+		}
+		if start = found[1]; found[2] >= 0 {
+			return parts
+		}
+	}
+	if start >= 0 {
+		parts = append(parts, body[start:])
+	}
+	return parts
 }
 
 // forwarded reads a message in a message.
 func (l *letterReader) forwarded(body []byte, depth int) (string, error) {
-	header, content := letterHeader(body)
+	header, content := letterHeader(bytes.TrimLeft(body, "\r\n"))
 	text, err := l.part(header, content, "text/plain", depth+1)
 	head := ""
 	for _, name := range []string{"From", "Date", "Subject"} {

@@ -23,6 +23,7 @@ type page struct {
 	mark   string // of a list's item or a heading, before what comes next
 	lists  int    // around this place
 	pre    bool   // white space counts
+	margin string // of lines of code
 	head   bool   // within a heading, which is one line
 	cells  int    // empty ones that spans make
 	err    error
@@ -66,6 +67,12 @@ func (p *page) endLine() {
 	}
 	line := p.line.String()
 	p.line.Reset()
+	if strings.TrimSpace(line) == "" {
+		return
+	}
+	if p.out.Len() > 0 {
+		p.out.WriteString("\n\n"[:min(p.breaks, 2)])
+	}
 	if !p.head && readsAsHeading(line) {
 		line = indent + line
 	}
@@ -124,14 +131,7 @@ func (p *page) begin() {
 			p.line.WriteByte(' ')
 		}
 	default:
-		if p.out.Len() > 0 {
-			p.out.WriteString("\n\n"[:min(p.breaks, 2)])
-		}
-		p.breaks = 0
-		if p.pre {
-			p.line.WriteString(indent)
-		}
-		p.line.WriteString(p.mark)
+		p.line.WriteString(p.margin + p.mark)
 		p.mark = ""
 	}
 	p.blank = false
@@ -233,11 +233,14 @@ func (p *page) element(node *html.Node, depth int, hidden bool) error {
 		p.mark, p.head = "", false
 		return err
 	case atom.Pre, atom.Listing, atom.Xmp, atom.Plaintext:
-		was := p.pre
-		p.pre = !p.head
+		if p.head {
+			return p.children(node, depth, hidden)
+		}
+		was, margin := p.pre, p.margin
+		p.pre, p.margin = true, indent
 		err := p.children(node, depth, hidden)
 		p.endLine()
-		p.pre = was
+		p.pre, p.margin = was, margin
 		return err
 	case atom.Ul, atom.Ol, atom.Menu, atom.Dir:
 		return p.list(node, depth, hidden)
