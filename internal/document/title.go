@@ -65,14 +65,17 @@ func titleFrom(head string, kind Kind, object string) string {
 	if line := firstLine(head, kind); line != "" {
 		return line
 	}
-	base := path.Base(object)
-	if packed := strings.TrimSuffix(base, ".gz"); packed != "" {
-		base = packed
+	name := path.Base(object)
+	if _, packed, known := TypeOf(name); known {
+		if packed {
+			name = name[:len(name)-len(".gz")]
+		}
+		name = strings.TrimSuffix(name, path.Ext(name))
 	}
-	if name := strings.TrimSuffix(base, path.Ext(base)); saysSomething(name) {
+	if saysSomething(name) {
 		return name
 	}
-	return base
+	return path.Base(object)
 }
 
 // A line of a paragraph that goes on is hardly shorter than this, in runes, or than so much of the next line.
