@@ -289,6 +289,7 @@ func Default() *Config {
 // defaultIndex is what an index starts from, whether the file names it or not.
 func defaultIndex() Index {
 	return Index{
+		Documents:  core.Documents{Hidden: omitHidden},
 		Chunking:   core.Chunking{Strategy: "text", Boundaries: "stable", MaxTokens: 1500},
 		Shortening: core.Shortening{Threshold: 4000, Sample: 256},
 		Gem:        core.DefaultGem,
@@ -358,7 +359,10 @@ func (c *Config) Spec(index, corpusURI string) (core.Spec, error) {
 		kept = &settings.WriteBack
 	}
 	var read *core.Documents
-	if len(settings.Documents.Encoding) > 0 {
+	if settings.Documents.Hidden == omitHidden { // one spec for what reads the same
+		settings.Documents.Hidden = ""
+	}
+	if len(settings.Documents.Encoding) > 0 || settings.Documents.Hidden != "" {
 		read = &settings.Documents
 	}
 	return core.Spec{

@@ -3,6 +3,9 @@ package config
 import "strings"
 
 // indexKeys are the keys of an index. Its own models are described with the general ones.
+// omitHidden leaves out what documents hide.
+const omitHidden = "omit"
+
 var indexKeys = []key{
 	{
 		path: "indexes.*.corpus",
@@ -39,6 +42,14 @@ var indexKeys = []key{
 		example:  `["letters/**=windows-1251", "*.csv=gb18030"]`,
 		rebuilds: paysChunks,
 		rule:     encodings(),
+	},
+	{
+		path: "indexes.*.documents.hidden",
+		meaning: "hidden text, rows, columns, sheets, shapes and slides of Office documents: omit leaves them out and " +
+			"counts them in a problem (parts_missing), include reads them",
+		example:  "include",
+		rebuilds: paysChunks,
+		rule:     oneOf(omitHidden, "include"),
 	},
 	{
 		path:    "indexes.*.enrich",

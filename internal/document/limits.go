@@ -26,7 +26,7 @@ type Limits struct {
 	Time    time.Duration // of parsing one document, on the clock and of the processor
 	Memory  int64         // bytes that parsing one document may take
 
-	Hidden bool // hidden text, rows, columns, sheets and slides are read too
+	Hidden bool // no limit: a document is read with what it hides, see WithHidden
 }
 
 // DefaultLimits are what is used where nothing is configured.
@@ -38,7 +38,10 @@ func DefaultLimits() Limits {
 }
 
 // Key tells limits apart: it is the same for limits that refuse the same.
-func (l Limits) Key() string { return fmt.Sprintf("%+v", l.Whole()) }
+func (l Limits) Key() string {
+	l.Hidden = false
+	return strings.Replace(fmt.Sprintf("%+v", l.Whole()), " Hidden:false", "", 1)
+}
 
 // Whole gives limits in which what is zero is that of DefaultLimits.
 func (l Limits) Whole() Limits {

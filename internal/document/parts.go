@@ -361,7 +361,7 @@ func (p *parts) missing() string {
 	hidden := ""
 	for _, what := range p.left {
 		if strings.HasPrefix(what, "hidden ") {
-			hidden = " (documents.hidden: include reads what is hidden)"
+			hidden = " (documents.hidden: include reads them)"
 		}
 		out = append(out, fmt.Sprintf("%s: %d", what, p.counts[what]))
 	}

@@ -121,14 +121,14 @@ func TestAllThatAWordDocumentShowsIsReadOnce(t *testing.T) {
 			cell("", "c")+cell("", "d")+cell(`<w:vMerge/>`, "")))}, "| A | A | B | / | c | d | B |", ""},
 		"hidden text": {[]part{body(p(run("Shown.")+"<w:r><w:rPr><w:vanish/></w:rPr><w:t>hid</w:t></w:r>"+
 			`<w:r><w:rPr><w:vanish w:val="0"/></w:rPr><w:t> Too.</w:t></w:r>`) + p("<w:pPr><w:rPr><w:vanish/></w:rPr></w:pPr>"+run("Its mark alone.")))},
-			"Shown. Too. / Its mark alone.", "left out: hidden pieces of text: 1 (documents.hidden: include reads what is hidden)"},
+			"Shown. Too. / Its mark alone.", "left out: hidden pieces of text: 1 (documents.hidden: include reads them)"},
 		"hidden by a style": {[]part{
 			body(p(`<w:pPr><w:pStyle w:val="H"/></w:pPr>`+run("hid")) + p(run("Shown.")+`<w:r><w:rPr><w:rStyle w:val="C"/></w:rPr><w:t>hid</w:t></w:r>`)),
 			{Name: "word/styles.xml", Content: `<w:styles><w:style w:styleId="B"><w:rPr><w:vanish/></w:rPr></w:style>` +
 				`<w:style w:styleId="H"><w:basedOn w:val="B"/></w:style><w:style w:styleId="C"><w:rPr><w:vanish/></w:rPr></w:style></w:styles>`},
-		}, "Shown.", "left out: hidden pieces of text: 2 (documents.hidden: include reads what is hidden)"},
+		}, "Shown.", "left out: hidden pieces of text: 2 (documents.hidden: include reads them)"},
 		"a hidden row": {[]part{body(table("<w:trPr><w:hidden/></w:trPr>"+cell("", "hid"), cell("", "A")))}, "| A |",
-			"left out: hidden rows: 1 (documents.hidden: include reads what is hidden)"},
+			"left out: hidden rows: 1 (documents.hidden: include reads them)"},
 		"a chart and a diagram": {[]part{
 			body(p(run("See.") + `<c:chart r:id="r1"/><dgm:relIds r:dm="r2"/>`)),
 			rels("word/document.xml", "r1", "chart", "charts/c.xml", "r2", "diagramData", "d.xml"),
@@ -229,10 +229,10 @@ func TestAllThatSlidesShowIsReadOnce(t *testing.T) {
 			{Name: "ppt/c.xml", Content: "<c><p:cm><p:text>Why?</p:text></p:cm><p188:cm><p188:txBody><a:p><a:r><a:t>Who?</a:t></a:r></a:p></p188:txBody></p188:cm></c>"}},
 			"Text / Comment: Why? / Comment: Who?", ""},
 		"a hidden shape": {[]part{slide(shape("", `hidden="1"`, "hid") + shape("", "", "Text"))}, "Text",
-			"left out: hidden shapes: 1 (documents.hidden: include reads what is hidden)"},
+			"left out: hidden shapes: 1 (documents.hidden: include reads them)"},
 		"a hidden slide": {[]part{{Name: "ppt/slides/s.xml", Content: `<p:sld show="0">` + shape("", "", "hid") + "</p:sld>"},
 			{Name: "ppt/slides/t.xml", Content: "<p:sld>" + shape("title", "", "Shown") + "</p:sld>"}}, "\f / # Shown",
-			"left out: hidden slides: 1 (documents.hidden: include reads what is hidden)"},
+			"left out: hidden slides: 1 (documents.hidden: include reads them)"},
 		"footers once": {[]part{slide(shape("", "", "One") + shape("ftr", "", "Acme") + shape("sldNum", "", "1")),
 			{Name: "ppt/slides/t.xml", Content: "<p:sld>" + shape("", "", "Two") + shape("ftr", "", "Acme") + shape("dt", "", "May") + "</p:sld>"}},
 			"One / Acme / \f / Two / May", ""},
@@ -281,7 +281,7 @@ func TestAllThatSheetsShowIsReadOnce(t *testing.T) {
 			sheet(`<cols><col min="2" max="3" hidden="1"/><col min="5" max="5" hidden="0"/></cols>` + row(`r="1"`, "A1=a", "B1=hid", "C1=hid", "D1=d", "E1=e") +
 				row(`r="2" hidden="1"`, "A2=hid") + row(`r="3"`, "A3=c", "D3=f")),
 			{Name: "book/t.xml", Content: "<w>" + row("", "A1=hid") + "</w>"},
-		}, "# S / | a | d | e | / | c | f |", "left out: hidden sheets: 1, hidden columns: 2, hidden rows: 1 (documents.hidden: include reads what is hidden)"},
+		}, "# S / | a | d | e | / | c | f |", "left out: hidden sheets: 1, hidden columns: 2, hidden rows: 1 (documents.hidden: include reads them)"},
 		"comments": {one, []part{sheet(row("", "A1=a")), rels("book/s.xml", "a", "comments", "c.xml"),
 			{Name: "book/c.xml", Content: `<c><comment ref="B2"><text><r><t>Is it </t></r><r><t>so?</t></r></text></comment></c>`}}, "# S / | a | / Comment on B2: Is it so?", ""},
 		"threads": {one, []part{sheet(row("", "A1=a")), rels("book/s.xml", "a", "comments", "c.xml", "b", "threadedComment", "d.xml"),
