@@ -38,14 +38,21 @@ func sniffDialect(head []byte, object string, limits Limits) (best dialect, leng
 	if end := bytes.LastIndexByte(head, '\n'); end >= 0 && len(head) >= sniff {
 		head = head[:end+1]
 	}
+	line, _, _ := bytes.Cut(head, []byte{'\n'})
 	most := 0.0
 	for _, comma := range []byte{best.comma, '\t', ';', '|', ','} {
 		if fit := fitOf(dialect{comma: comma}, head, limits); fit > most {
 			most, best.comma = fit, comma
 		}
 	}
+	if most == 0 && !bytes.ContainsAny(line, ",\t;|") {
+		best.comma = noDelimiter
+	}
 	return best.trimmed(head), 0
 }
+
+// noDelimiter is that of one column, whose texts may have all others.
+const noDelimiter = 0x1f
 
 // trimmed lets blanks before quotes be no part of fields, where there are such.
 func (d dialect) trimmed(head []byte) dialect {
@@ -81,9 +88,10 @@ func fitOf(d dialect, head []byte, limits Limits) float64 {
 		return 0
 	}
 	fit := float64(lengths[usual]) / float64(count)
-	if first == usual {
+	switch first {
+	case usual:
 		fit += 2
-	} else if first == 0 {
+	case 0:
 		fit /= 2
 	}
 	inText, all := 0, 0
@@ -134,7 +142,7 @@ func (c *csvReader) read(read record) (fields []string, bad error) {
 	case read.torn: // the line is read as it stands
 		fields = strings.Split(strings.TrimRight(string(read.raw), "\r\n"), string(rune(c.in.dialect.comma)))
 		bad = fault.Unreadable.At("read", where).
-			Because(errors.New("a quote is opened in the line that nothing closes as it should be; the line is read as it stands")).
+			Because(errors.New("a quote is opened in the line that nothing closes as it should be; it is read as it stands")).
 			Advise("close the quote, or write it twice where it is a letter of a quoted field")
 	default:
 		var err error

@@ -6,6 +6,7 @@ import (
 	"io"
 	"path"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -75,7 +76,8 @@ type frame struct {
 	below     bool
 	base      strings.Builder // of ruby
 	reading   strings.Builder
-	ruby      int // 0: none, 1: its base, 2: its reading
+	ruby      int    // 0: none, 1: its base, 2: its reading
+	fields    []bool // around the run: its code is read, and not yet what it shows
 }
 
 type wordStyle struct {
@@ -120,9 +122,10 @@ func (w *wordReader) readDocument() error {
 	}
 	for _, kind := range []string{"footnotes", "endnotes", "comments"} {
 		for _, name := range related.of(kind) {
-			if err := w.readPart(name); err != nil {
+			if err := w.parts.aside(name, w.readPart(name)); err != nil {
 				return err
 			}
+			w.note = ""
 		}
 	}
 	if err := w.readPart(body); err != nil {
@@ -135,7 +138,7 @@ func (w *wordReader) readDocument() error {
 	for _, kind := range []string{"header", "footer"} {
 		for _, name := range related.of(kind) {
 			w.note = kind // its paragraphs are kept
-			if err := w.readPart(name); err != nil {
+			if err := w.parts.aside(name, w.readPart(name)); err != nil {
 				return err
 			}
 			texts := w.notes[kind]
@@ -245,6 +248,7 @@ func (w *wordReader) token(token xml.Token, _ int) (err error) {
 func (w *wordReader) write(text string) {
 	w.bytes += len(text)
 	switch {
+	case slices.Contains(w.fields, true): // what a code is made of
 	case w.hiding && !w.parts.limits.Hidden:
 		w.lost = w.lost || strings.TrimSpace(text) != ""
 	case w.ruby == 2:
@@ -286,6 +290,10 @@ func (w *wordReader) start(element xml.StartElement) error {
 		if code, err := strconv.ParseUint(attribute(element, "char"), 16, 16); err == nil && code >= ' ' && code < 0xd800 {
 			w.write(string(rune(code)))
 		}
+	case "fldChar":
+		w.field(attribute(element, "fldCharType"))
+	case "subDoc":
+		w.parts.leaveOut("a document outside of it")
 	case "rubyBase":
 		w.ruby = 1
 	case "rt":
@@ -309,6 +317,19 @@ func (w *wordReader) start(element xml.StartElement) error {
 		w.property(element, value)
 	}
 	return nil
+}
+
+// field follows a field from its code to what it shows.
+func (w *wordReader) field(kind string) {
+	last := len(w.fields) - 1
+	switch {
+	case kind == "begin":
+		w.fields = append(w.fields, true)
+	case kind == "separate" && last >= 0:
+		w.fields[last] = false
+	case kind == "end" && last >= 0:
+		w.fields = w.fields[:last]
+	}
 }
 
 // property takes what a paragraph, or a table, says of itself.
@@ -366,7 +387,8 @@ func (w *wordReader) style(id string) {
 // startNote begins a note or a comment, whose paragraphs are kept until something refers to it.
 func (w *wordReader) startNote(element xml.StartElement) {
 	w.note = element.Name.Local + attribute(element, "id")
-	if kind := attribute(element, "type"); strings.HasPrefix(kind, "separator") || strings.HasPrefix(kind, "continuation") {
+	kind := attribute(element, "type")
+	if strings.HasPrefix(kind, "separator") || strings.HasPrefix(kind, "continuation") {
 		w.note = "separator"
 		return
 	}
@@ -418,6 +440,8 @@ func (w *wordReader) end(name string) {
 		w.hiding, w.lost = false, false
 	case "pPr":
 		w.marked = false
+	case "num": // of a fraction
+		w.write("/")
 	case "rubyBase", "rt":
 		w.ruby = 0
 	case "ruby":

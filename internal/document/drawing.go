@@ -21,7 +21,10 @@ type drawing struct {
 	bytes     int
 	paragraph strings.Builder
 	text      bool
-	depth     int // of the paragraph in its list
+	depth     int    // of the paragraph in its list
+	number    string // how it is numbered; empty: it is not
+	from      int    // the first number
+	counts    [listLevels]int
 	table     mergedRows
 	cell      []string
 	cells     int  // in one another
@@ -74,7 +77,7 @@ func (d *drawing) start(x xml.StartElement, depth int) error {
 			d.hidden = d.parts.hidden("slides")
 		}
 	case "sp", "graphicFrame", "pic", "cxnSp", "grpSp":
-		d.holder = ""
+		d.holder, d.counts = "", [listLevels]int{}
 	case "cNvPr":
 		if value := attribute(x, "hidden"); value != "" && isTrue(value) && d.parts.hidden("shapes") {
 			d.skip = depth - 2 // the shape, around its properties
@@ -86,6 +89,11 @@ func (d *drawing) start(x xml.StartElement, depth int) error {
 	case "pPr":
 		if level, err := strconv.Atoi(attribute(x, "lvl")); err == nil {
 			d.depth = min(max(level, 0), 8)
+		}
+	case "buAutoNum":
+		d.number = attribute(x, "type")
+		if d.from, _ = strconv.Atoi(attribute(x, "startAt")); d.from < 1 {
+			d.from = 1
 		}
 	case "t":
 		d.text = true
@@ -125,9 +133,12 @@ func (d *drawing) end(name string) {
 
 func (d *drawing) endParagraph() {
 	text := strings.Join(strings.Fields(unescaped(d.paragraph.String())), " ")
-	depth := d.depth
+	depth, mark := d.depth, ""
 	d.paragraph.Reset()
-	d.depth = 0
+	if d.depth = 0; text != "" {
+		mark = d.mark(depth)
+	}
+	d.number = ""
 	switch {
 	case text == "":
 	case d.cells > 0:
@@ -141,11 +152,43 @@ func (d *drawing) endParagraph() {
 			d.once[text] = true
 			d.line(unmarked(text))
 		}
+	case mark != "":
+		d.line(strings.Repeat("  ", depth) + mark + text)
 	case depth > 0:
 		d.line(strings.Repeat("  ", depth) + "- " + text)
 	default:
 		d.line(unmarked(text))
 	}
+}
+
+// mark is the number of a paragraph with a blank behind it; empty: it has none.
+func (d *drawing) mark(depth int) string {
+	for below := depth + 1; below < listLevels; below++ {
+		d.counts[below] = 0
+	}
+	if d.number == "" {
+		d.counts[depth] = 0
+		return ""
+	}
+	d.counts[depth]++
+	format := "decimal"
+	for prefix, known := range map[string]string{
+		"alphaLc": "lowerLetter", "alphaUc": "upperLetter", "romanLc": "lowerRoman", "romanUc": "upperRoman",
+	} {
+		if strings.HasPrefix(d.number, prefix) {
+			format = known
+		}
+	}
+	number := counted(d.counts[depth]+d.from-1, format)
+	switch {
+	case strings.HasSuffix(d.number, "ParenBoth"):
+		return "(" + number + ") "
+	case strings.HasSuffix(d.number, "ParenR"):
+		return number + ") "
+	case strings.HasSuffix(d.number, "Plain"):
+		return number + " "
+	}
+	return number + ". "
 }
 
 func (d *drawing) line(text string) {
@@ -162,14 +205,14 @@ func (r relations) graphic(parts *parts, element xml.StartElement, line func(str
 			return nil
 		}
 		chart := chartReader{parts: parts, line: line}
-		return parts.shown(target, chart.token)
+		return parts.aside(target, parts.shown(target, chart.token))
 	}
 	target := r.target(attribute(element, "dm"))
 	if target == "" {
 		return nil
 	}
 	points := drawing{}
-	if err := parts.readDrawing(target, &points); err != nil {
+	if err := parts.aside(target, parts.readDrawing(target, &points)); err != nil {
 		return err
 	}
 	for _, text := range points.lines {
@@ -262,7 +305,7 @@ func (p *parts) comments(name string) (lines []string, err error) {
 		}
 		return p.tooLong(bytes)
 	})
-	return lines, err
+	return lines, p.aside(name, err)
 }
 
 // escaped is a character that XML may not have, as spreadsheets and slides write it.

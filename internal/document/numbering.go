@@ -31,7 +31,10 @@ type listLevel struct {
 
 // read learns the lists of a document.
 func (n *numbering) read(parts *parts, name string) error {
-	n.lists, n.uses, n.again, n.begun = map[string]*numberedList{}, map[string]string{}, map[string]map[int]int{}, map[string]bool{}
+	*n = numbering{
+		lists: map[string]*numberedList{}, uses: map[string]string{}, again: map[string]map[int]int{},
+		begun: map[string]bool{},
+	}
 	list, use, depth, count := &numberedList{}, "", 0, 0
 	return parts.tokens(name, func(token xml.Token, _ int) error {
 		start, ok := token.(xml.StartElement)

@@ -26,7 +26,8 @@ const isoDay = "yyyy-mm-dd"
 const maxFormat = 255
 
 // formatPiece finds the pieces of a code: texts, what a bracket says, dates and times, places of digits.
-var formatPiece = regexp.MustCompile(`(?i)^(?:"[^"]*"|\\.|_.|\*.|\[[^\]]*\]|general|am/pm|a/p|y+|m+|d+|h+|s+(?:\.0+)?|e[+-]|.)`)
+var formatPiece = regexp.MustCompile(
+	`(?i)^(?:"[^"]*"|\\.|_.|\*.|\[[^\]]*\]|general|am/pm|a/p|y+|m+|d+|h+|s+(?:\.0+)?|e[+-]|.)`)
 
 // numberFormat is how numbers are shown: its parts for what is above zero, below, zero, and texts, each in pieces. One
 // without parts shows them as they are.

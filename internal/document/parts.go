@@ -355,11 +355,36 @@ func (p *parts) leaveOut(what string) {
 	}
 }
 
+// aside lets a document be read without a part that is damaged, which is counted; it returns what ends the reading.
+func (p *parts) aside(part string, err error) error {
+	if err == nil || fault.Is(err, fault.TooLarge) {
+		return err
+	}
+	p.leaveOut(fmt.Sprintf("part %s, which is damaged (%v)", part, err))
+	return nil
+}
+
+// has reports whether a part is there, and counts one that is not.
+func (p *parts) has(part string) bool {
+	if p.folded[folded(part)] == nil {
+		p.leaveOut("part " + part + ", which is not in the file")
+		return false
+	}
+	return true
+}
+
+// maxLeft kinds of what is left out are named.
+const maxLeft = 10
+
 // missing says what is left out; empty: nothing is.
 func (p *parts) missing() string {
 	var out []string
 	hidden := ""
-	for _, what := range p.left {
+	for i, what := range p.left {
+		if i == maxLeft {
+			out = append(out, fmt.Sprintf("others: %d", len(p.left)-i))
+			break
+		}
 		if strings.HasPrefix(what, "hidden ") {
 			hidden = " (documents.hidden: include reads them)"
 		}

@@ -78,7 +78,10 @@ func deckOrder(parts *parts) ([]string, error) {
 // readSlide gives the text of a slide; footers are those that were read before.
 func readSlide(parts *parts, name string, footers map[string]bool) (string, error) {
 	slide := drawing{once: footers}
-	if err := parts.readDrawing(name, &slide); err != nil || slide.hidden {
+	if !parts.has(name) {
+		return "", nil
+	}
+	if err := parts.aside(name, parts.readDrawing(name, &slide)); err != nil || slide.hidden {
 		return "", err
 	}
 	var out []string
@@ -90,7 +93,7 @@ func readSlide(parts *parts, name string, footers map[string]bool) (string, erro
 	}
 	notes := drawing{notes: true}
 	for _, target := range slide.related.of("notesSlide") {
-		if err := parts.readDrawing(target, &notes); err != nil {
+		if err := parts.aside(target, parts.readDrawing(target, &notes)); err != nil {
 			return "", err
 		}
 	}

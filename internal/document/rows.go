@@ -193,10 +193,8 @@ func readRecord(fields []field, object string, limits Limits) (string, string, m
 	case rest != "":
 		text = strings.TrimRight(text, "\n") + "\n\n" + rest
 	}
-	if strings.TrimSpace(text) == "" { // it is seen all the same
-		if text = title; text == "" && id >= 0 {
-			text = fields[id].name + ": " + fields[id].scalar()
-		}
+	if strings.TrimSpace(text) == "" {
+		text = title // which is seen all the same
 	}
 	return title, text, meta, nil
 }

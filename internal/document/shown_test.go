@@ -144,6 +144,13 @@ func TestAllThatAWordDocumentShowsIsReadOnce(t *testing.T) {
 		}, "Before. / Within. / After.", "left out: a document inside of it (c.rtf): 1"},
 		"tabs, breaks, signs": {[]part{body(p("<w:pPr><w:tabs><w:tab/></w:tabs></w:pPr>" + run("a") + "<w:r><w:tab/><w:t>b</w:t><w:noBreakHyphen/>" +
 			`<w:sym w:char="2192"/><w:sym w:char="F0E0"/></w:r>`))}, "a\tb-→", ""},
+		"a code of a field": {[]part{body(p(`<w:r><w:fldChar w:fldCharType="begin"/></w:r><w:r><w:instrText>IF </w:instrText></w:r>` +
+			`<w:r><w:fldChar w:fldCharType="begin"/><w:fldChar w:fldCharType="separate"/><w:t>code</w:t><w:fldChar w:fldCharType="end"/></w:r>` +
+			`<w:r><w:fldChar w:fldCharType="separate"/><w:t>Shown</w:t><w:fldChar w:fldCharType="end"/></w:r>` + run(".")))}, "Shown.", ""},
+		"a fraction":         {[]part{body(p("<m:f><m:num><m:r><m:t>1</m:t></m:r></m:num><m:den><m:r><m:t>2</m:t></m:r></m:den></m:f>"))}, "1/2", ""},
+		"a document outside": {[]part{body(p(run("a")) + `<w:subDoc r:id="r1"/>`)}, "a", "left out: a document outside of it: 1"},
+		"damaged notes": {[]part{body(p(run("a"))), rels("word/document.xml", "a", "footnotes", "f.xml"), {Name: "word/f.xml", Content: "<f><g></f>"}}, "a",
+			"left out: part word/f.xml, which is damaged (XML syntax error on line 1: element <g> closed by </f>): 1"},
 		"a watermark": {[]part{body(p(run("a") + `<v:shape><v:textpath string="DRAFT"/></v:shape>`))}, "a / DRAFT", ""},
 	} {
 		if _, text, missing := office(t, document.DOCX, false, c.parts...); text != c.text || missing != c.missing {
@@ -236,8 +243,16 @@ func TestAllThatSlidesShowIsReadOnce(t *testing.T) {
 		"footers once": {[]part{slide(shape("", "", "One") + shape("ftr", "", "Acme") + shape("sldNum", "", "1")),
 			{Name: "ppt/slides/t.xml", Content: "<p:sld>" + shape("", "", "Two") + shape("ftr", "", "Acme") + shape("dt", "", "May") + "</p:sld>"}},
 			"One / Acme / \f / Two / May", ""},
+		"numbers": {[]part{slide(`<p:sp><a:p><a:pPr><a:buAutoNum type="arabicPeriod" startAt="3"/></a:pPr><a:r><a:t>a</a:t></a:r></a:p>` +
+			`<a:p><a:pPr lvl="1"><a:buAutoNum type="alphaLcParenR"/></a:pPr><a:r><a:t>b</a:t></a:r></a:p>` +
+			`<a:p><a:pPr><a:buAutoNum type="arabicPeriod" startAt="3"/></a:pPr><a:r><a:t>c</a:t></a:r></a:p></p:sp>`)}, "3. a /   a) b / 4. c", ""},
+		"a slide that is damaged": {[]part{slide(shape("", "", "One")), {Name: "ppt/slides/t.xml", Content: "<p:sld><a:p><a:t>cut</a:t></a:p>"}}, "One / \f / cut",
+			"left out: part ppt/slides/t.xml, which is damaged (XML syntax error on line 1: unexpected EOF): 1"},
 		"escapes": {[]part{slide(shape("", "", "One_x000B_two _x0041_ snake_xabcd_"))}, "One two A snake\uabcd", ""},
 	} {
+		if parts := c.parts; parts[len(parts)-1].Name != "ppt/slides/t.xml" {
+			c.parts = append(c.parts, part{Name: "ppt/slides/t.xml", Content: "<p:sld/>"})
+		}
 		_, text, missing := office(t, document.PPTX, false, append(c.parts, deck...)...)
 		if text = strings.TrimSpace(strings.TrimRight(text, "\f /")); strings.TrimLeft(text, " ") != c.text && text != strings.TrimSpace(c.text) ||
 			missing != c.missing {
@@ -296,7 +311,9 @@ func TestAllThatSheetsShowIsReadOnce(t *testing.T) {
 			`<oddFooter>Page &amp;P of &amp;N</oddFooter></headerFooter>`)}, "# S / | a | / Header: Acme R&D", ""},
 		"formulas": {one, []part{sheet(`<row><c><f>1+2</f></c><c><f>1+2</f><v>3</v></c><c t="str"><f>""</f><v></v></c><c t="e"><f>1/0</f><v>#DIV/0!</v></c></row>`)},
 			"# S / |  | 3 |  | #DIV/0! |", "left out: formulas of which the file has no value: 1"},
-		"dates":                {one, []part{sheet(`<row><c t="d"><v>2021-05-06T00:00:00</v></c><c s="1"><v>44322</v></c></row>`)}, "# S / | 2021-05-06 | 2021-05-06 |", ""},
+		"dates": {one, []part{sheet(`<row><c t="d"><v>2021-05-06T00:00:00</v></c><c s="1"><v>44322</v></c></row>`)}, "# S / | 2021-05-06 | 2021-05-06 |", ""},
+		"a sheet that is not there": {one + `<sheet name="T" r:id="b"/>`, []part{sheet(row("", "A1=a"))}, "# S / | a | / # T",
+			"left out: part book/t.xml, which is not in the file: 1"},
 		"rows without numbers": {one, []part{sheet(`<row><c><v>1</v></c><c><v>2</v></c></row>`)}, "# S / | 1 | 2 |", ""},
 	} {
 		_, text, missing := office(t, document.XLSX, false, append(c.parts, book(c.sheets)...)...)

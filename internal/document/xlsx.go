@@ -105,7 +105,10 @@ func (b *bookReader) read() error {
 	for _, sheet := range sheets {
 		before := b.cells
 		b.out.WriteString("# " + strings.Join(strings.Fields(sheet.name), " ") + "\n\n")
-		if err := b.readSheet(sheet.part); err != nil {
+		if !b.parts.has(sheet.part) {
+			continue
+		}
+		if err := b.parts.aside(sheet.part, b.readSheet(sheet.part)); err != nil {
 			return err
 		}
 		if b.cells > before {
@@ -148,6 +151,7 @@ func (b *bookReader) readSheet(part string) error {
 		return err
 	}
 	b.active, b.gone, b.told, b.number, b.margins = nil, nil, map[int]bool{}, 0, nil
+	b.in, b.reading, b.margin = false, false, "" // of a sheet that broke off
 	if err := b.parts.shown(part, b.token); err != nil {
 		return err
 	}
@@ -157,7 +161,7 @@ func (b *bookReader) readSheet(part string) error {
 	}
 	for _, name := range related.of("drawing") {
 		drawn := drawing{}
-		if err := b.parts.readDrawing(name, &drawn); err != nil {
+		if err := b.parts.aside(name, b.parts.readDrawing(name, &drawn)); err != nil {
 			return err
 		}
 		b.lines(append(drawn.title, drawn.lines...))
@@ -252,7 +256,8 @@ func (b *bookReader) readStyles(part string) error {
 	})
 }
 
-var mergedCells = regexp.MustCompile(`mergeCell\s[^>]*ref="\$?([A-Z]{1,3})\$?([0-9]{1,7}):\$?([A-Z]{1,3})\$?([0-9]{1,7})"`)
+var mergedCells = regexp.MustCompile(
+	`mergeCell\s[^>]*ref="\$?([A-Z]{1,3})\$?([0-9]{1,7}):\$?([A-Z]{1,3})\$?([0-9]{1,7})"`)
 
 // maxMerges of a sheet are read.
 const maxMerges = 100_000
