@@ -102,7 +102,7 @@ func wideEncoding(head []byte) encoding.Encoding {
 // that is none, and has more of ASCII, its blanks, than it has in the other order of bytes.
 func isWide(head []byte, by, other encoding.Encoding) bool {
 	head = head[:min(len(head)&^1, 4<<10)]
-	if len(head) < 16 || bytes.IndexByte(head, 0) < 0 {
+	if len(head) < 16 || bytes.IndexByte(head, 0) < 0 || isSigned(head) {
 		return false
 	}
 	plain := func(by encoding.Encoding) (ascii, bad int) {
@@ -144,13 +144,15 @@ var signatures = []string{
 	"\x7fELF", "\x89PNG", "PK\x03\x04", "GIF8", "\x1f\x8b", "\xd0\xcf\x11\xe0", "\xff\xd8\xff", "7z\xbc\xaf",
 }
 
+func isSigned(raw []byte) bool {
+	return slices.ContainsFunc(signatures, func(begins string) bool { return bytes.HasPrefix(raw, []byte(begins)) })
+}
+
 // rubbish reports whether content is binary: a file of a known type, or more than two control bytes, and more than one
 // byte in twenty, or more than one in a hundred that is zero.
 func rubbish(raw []byte) bool {
-	for _, begins := range signatures {
-		if bytes.HasPrefix(raw, []byte(begins)) {
-			return true
-		}
+	if isSigned(raw) {
+		return true
 	}
 	bad, zero := 0, 0
 	for _, c := range raw {
