@@ -96,7 +96,7 @@ func TestValuesThatCannotBeMeantAreRefused(t *testing.T) {
 		{"indexes.docs.corpus=s3:///docs", "names no host"},
 		{"indexes.docs.documents.encoding=*.txt=what", `"*.txt=what" names no known charset`},
 		{"indexes.docs.documents.encoding=*.txt", "write PATTERN=CHARSET"},
-		{"indexes.docs.documents.encoding=[=koi8-r", "is no pattern"},
+		{"indexes.docs.documents.encoding=a[=koi8-r", "is no pattern"},
 		{"indexes.docs.chunking.strategy=magic", "use text, fixed, document"},
 		{"indexes.docs.chunking.boundaries=loose", "use stable, packed"},
 		{"indexes.docs.chunking.max_tokens=49", "want 50 to 8000, got 49"},

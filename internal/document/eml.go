@@ -312,15 +312,21 @@ func (l *letterReader) several(kind, boundary string, body []byte, depth int) (s
 // splitParts returns what stands between the marks of a boundary; a last part without a mark behind it ends with the
 // message.
 func splitParts(body []byte, boundary string) (parts [][]byte) {
-	mark := regexp.MustCompile(`(?m)^--` + regexp.QuoteMeta(boundary) + `(--)?[ \t]*\r?(?:\n|\z)`)
-	start := -1
-	for _, found := range mark.FindAllSubmatchIndex(body, maxLetters+1) {
-		if start >= 0 {
-			parts = append(parts, body[start:found[0]])
+	mark, final, start := []byte("--"+boundary), []byte("--"+boundary+"--"), -1
+	for at := 0; at < len(body) && len(parts) <= maxLetters; {
+		line, rest, _ := bytes.Cut(body[at:], []byte("\n"))
+		next := len(body) - len(rest)
+		line = bytes.TrimRight(line, " \t\r")
+		last := bytes.Equal(line, final)
+		if last || bytes.Equal(line, mark) {
+			if start >= 0 {
+				parts = append(parts, body[start:at])
+			}
+			if start = next; last {
+				return parts
+			}
 		}
-		if start = found[1]; found[2] >= 0 {
-			return parts
-		}
+		at = next
 	}
 	if start >= 0 {
 		parts = append(parts, body[start:])

@@ -79,6 +79,9 @@ func TestMailIsReadAsItIsShown(t *testing.T) {
 		"no boundary":      {"Subject: a\nContent-Type: multipart/mixed\n\n--xyz123\n\nInside\n--xyz123--", "a", "Inside"},
 		"another boundary": {"Subject: a\nContent-Type: multipart/mixed; boundary=other\n\nWords", "a", "Words"},
 		"no last boundary": {"Subject: a\nContent-Type: multipart/mixed; boundary=b\n\n--b\n\nOne\n--b\n\nTwo", "a", "One\n\nTwo"},
+		"a boundary that is no text": {
+			"Subject: a\nContent-Type: multipart/mixed; boundary=\"\xff(\"\n\n--\xff(\n\nOne\n--\xff(--\n", "a", "One",
+		},
 		"a part's bad header": {
 			"Subject: a\n" + multi("mixed", "Content-Type: text/plain\r\nNo colon\r\n\r\nFirst", "\r\nNote: second"), "a",
 			"No colon\n\nFirst\n\nNote: second",
