@@ -168,8 +168,8 @@ func rubbish(raw []byte) bool {
 }
 
 // decodeLabelled returns a text that says what it is written in as UTF-8. The label counts unless the bytes speak
-// against it: many programs write UTF-8, or what they always write, under whatever label. guess is the encoding where it
-// was guessed.
+// against it: many programs write UTF-8, or what they always write, under whatever label. guess is the encoding where
+// it was guessed.
 func decodeLabelled(raw []byte, label, object string) (text []byte, guess string, err error) {
 	known := charsetOf(label)
 	if label == "" || known == nil || wideEncoding(raw[:min(len(raw), sniff)]) != nil ||
@@ -219,7 +219,8 @@ var (
 	saysMeta  = regexp.MustCompile(`(?i)<meta\s[^>]*charset\s*=\s*["']?\s*([a-z0-9_:.+-]+)`)
 )
 
-// decodeMarkup returns a page of HTML or XHTML as UTF-8: by its mark, else by what it says of itself, else by its bytes.
+// decodeMarkup returns a page of HTML or XHTML as UTF-8: by its mark, else by what it says of itself, else by its
+// bytes.
 func decodeMarkup(raw []byte, object string) (text []byte, guess string, err error) {
 	head, label := commentOf.ReplaceAll(raw[:min(len(raw), 16<<10)], nil), ""
 	for _, says := range []*regexp.Regexp{saysXML, saysMeta} {

@@ -107,8 +107,8 @@ const longestHeader = 32 * maxHeader
 
 var encodedWords = regexp.MustCompile(`=\?([^?*\s]+)(?:\*[^?\s]*)?\?([bBqQ])\?([^?]*)\?=(\s+=\?)?`)
 
-// decodedHeader returns a value with its encoded words decoded. Those that follow one another are decoded together: some
-// programs cut characters between them.
+// decodedHeader returns a value with its encoded words decoded. Those that follow one another are decoded together:
+// some programs cut characters between them.
 func decodedHeader(value string) string {
 	value = value[:min(len(value), longestHeader)]
 	if !isASCII([]byte(value)) {
@@ -252,8 +252,10 @@ func (l *letterReader) page(body []byte, charset string) (string, error) {
 		return "", err
 	}
 	made, err := io.ReadAll(doc.Text)
-	return string(made), err
+	return headingMarks.ReplaceAllString(string(made), ""), err // mail has no headings
 }
+
+var headingMarks = regexp.MustCompile(`(?m)^#{1,6} `)
 
 func (l *letterReader) guessed(guess string) {
 	if l.guess == "" {

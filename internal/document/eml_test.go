@@ -45,6 +45,7 @@ func TestMailIsReadAsItIsShown(t *testing.T) {
 		"a page that says its set": {
 			"Subject: a\nContent-Type: text/html\n\n<meta charset=koi8-r><p>" + in("koi8-r", "Ёж"), "a", "Ёж",
 		},
+		"a page with a heading":      {"Subject: a\nContent-Type: text/html\n\n<h1>Tide</h1><p># x", "a", "Tide\n\n    # x"},
 		"raw Latin-1 in the header":  {"Subject: Gr\xfc\xdfe aus K\xf6ln\n\nx", "Grüße aus Köln", "x"},
 		"raw UTF-8 in the header":    {"Subject: Łódź\n\nx", "Łódź", "x"},
 		"raw Cyrillic in the header": {"Subject: " + in("windows-1251", russian) + "\n\nx", russian, "x"},
