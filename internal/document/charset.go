@@ -258,7 +258,7 @@ func isOdd(text []rune, i int, latin bool) bool {
 	case unicode.IsMark(r):
 		return latin
 	case strings.ContainsRune(signLetters, r):
-		return led && leads
+		return leads && (led || r != 'µ')
 	case !unicode.IsLetter(r):
 		return unicode.IsControl(r) || r == utf8.RuneError || unicode.Is(unicode.Co, r) ||
 			(led || leads) && unicode.IsSymbol(r) && !strings.ContainsRune(signsBeside, r) ||
