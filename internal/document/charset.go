@@ -95,8 +95,8 @@ func charsetOf(name string) encoding.Encoding {
 // IsCharset reports whether a set of characters of that name is known.
 func IsCharset(name string) bool { return charsetOf(name) != nil }
 
-// Transcode returns an object whose charset is given as UTF-8 that says so; one without, or of a type that is no text by
-// itself, as it is.
+// Transcode returns an object whose charset is given as UTF-8 that says so; one without, or of a type that is no text
+// by itself, as it is.
 func Transcode(reader io.Reader, kind Kind, name string) io.Reader {
 	known := charsetOf(name)
 	if name == "" || known == nil || !kind.Streams() && kind != HTML && kind != JSON {
@@ -118,21 +118,22 @@ func guessCharset(sample []byte) string {
 	if shifted.Match(sample) {
 		return "iso-2022-jp"
 	}
-	best, most := western, 0.0
-	plain := 0.0 // of the usual one
+	usual := decodedAs(sample, western)
+	plain := 0.0 // share of the likeliest language that the usual one writes
 	for _, language := range alphabets {
-		for name := range strings.FieldsSeq(language.charsets) {
-			share := language.share(decodedAs(sample, name))
-			if name == western && language.letters != icelandic {
-				plain = max(plain, share)
-			}
-			if share > most+1e-9 {
-				best, most = name, share
-			}
+		if strings.Contains(language.charsets, western) && language.letters != icelandic {
+			plain = max(plain, language.fit(usual).share)
 		}
 	}
-	if most < 0.7 || most < plain+0.1 {
-		best, most = western, plain
+	best, most := western, plain
+	for _, language := range alphabets {
+		for name := range strings.FieldsSeq(language.charsets) {
+			text := decodedAs(sample, name)
+			found := language.fit(text)
+			if found.share > max(most, plain+0.1)+1e-9 && found.suffices(name, text, usual, language) {
+				best, most = name, found.share
+			}
+		}
 	}
 	for _, one := range scripts {
 		if share := one.share(decodedAs(sample, one.charset)); share > most {
@@ -152,65 +153,131 @@ func decodedBy(sample []byte, by encoding.Encoding) []rune {
 	return []rune(string(text))
 }
 
+// fit is how well a text reads as one in a language.
+type fit struct {
+	share   float64 // of what is beyond ASCII that is a letter of the language, and stands as letters do
+	letters int     // beyond ASCII
+	joined  int     // of them, beside another
+	odd     int     // characters that stand as none does
+}
+
+// suffices reports whether a fit is more than chance makes of a few accents and signs in a Western text.
+func (f fit) suffices(name string, text, usual []rune, language alphabet) bool {
+	if name == western {
+		return true
+	}
+	if !language.isLatin() {
+		return f.share >= 0.6 && f.letters >= 3 && f.joined*2 >= f.letters
+	}
+	letters, odd := 0, 0 // where another letter stands than usual, and where the usual character is odd
+	for i, r := range text {
+		if i >= len(usual) || usual[i] == r || !unicode.IsLetter(r) {
+			continue
+		}
+		switch {
+		case isOdd(usual, i, true):
+			odd++
+		case !unicode.IsLetter(usual[i]), strings.ContainsRune(signLetters, usual[i]):
+			letters-- // a sign where signs stand
+			continue
+		}
+		letters++
+	}
+	switch {
+	case f.share < 0.93:
+		return false
+	case name == "ibm850", name == "ibm852", name == "macintosh": // their letters are signs elsewhere
+		return odd > 0
+	case name == "windows-1257": // any accents look like Baltic ones
+		return letters > 3
+	}
+	return letters > 1
+}
+
+func (a alphabet) isLatin() bool {
+	first, _ := utf8.DecodeRuneInString(a.letters)
+	return unicode.Is(unicode.Latin, first)
+}
+
 // signsWithin stand between letters, signsBefore follow none, and of symbols signsBeside alone stand beside one.
 const (
 	signsWithin = "’‘–—·…/©®°™\u00a0\u00ad\u200c\u200d\u200e\u200f"
-	signsBefore = "¶¼½¾¿¡¹ªµ"
+	signsBefore = "¶¼½¾¿¡¹"
 	signsBeside = "©®°™"
+	signLetters = "ªºµ"
 )
 
-// share is how much of the text beyond ASCII is letters of the language, where they stand as letters do: none beside a
-// letter of another script, no capital behind a small letter, no mark without one.
-func (a alphabet) share(text []rune) float64 {
-	first, _ := utf8.DecodeRuneInString(a.letters)
-	latin := unicode.Is(unicode.Latin, first)
-	good, all := 0.0, 0.0
-	at := func(i int) rune {
-		if i < 0 || i >= len(text) {
-			return ' '
-		}
-		return text[i]
+// runeAt is a character of a text, a blank outside of it.
+func runeAt(text []rune, i int) rune {
+	if i < 0 || i >= len(text) {
+		return ' '
 	}
-	for i, r := range text {
-		if r < utf8.RuneSelf {
-			continue
-		}
-		before, behind := at(i-1), at(i+1)
-		switch {
-		case unicode.IsMark(r):
-			all++
-			if !latin && (unicode.IsMark(before) || strings.ContainsRune(a.letters, before)) {
-				good++
-			}
-		case !unicode.IsLetter(r):
-			led, leads := unicode.IsLetter(before), unicode.IsLetter(behind)
-			if unicode.IsControl(r) || r == utf8.RuneError || unicode.Is(unicode.Co, r) ||
-				(led || leads) && unicode.IsSymbol(r) && !strings.ContainsRune(signsBeside, r) ||
-				led && strings.ContainsRune(signsBefore, r) || led && leads && !strings.ContainsRune(signsWithin, r) {
-				all++
-			}
-		default:
-			all++
-			good += a.worth(r, before, behind, latin)
-		}
-	}
-	if all == 0 {
-		return 0
-	}
-	return good / all
+	return text[i]
 }
 
-// worth is 1 for a frequent letter of the language, 0 for one that is none or does not stand as one.
-func (a alphabet) worth(r, before, behind rune, latin bool) float64 {
-	place := strings.IndexRune(a.letters, unicode.ToLower(r))
-	ascii := func(r rune) bool { return r < utf8.RuneSelf && unicode.IsLetter(r) }
-	beyond := func(r rune) bool { return r >= utf8.RuneSelf && unicode.IsLetter(r) }
+// isBeyond reports whether a letter beyond ASCII is there.
+func isBeyond(text []rune, i int) bool {
+	r := runeAt(text, i)
+	return r >= utf8.RuneSelf && unicode.IsLetter(r)
+}
+
+// fit reads a text as one in the language.
+func (a alphabet) fit(text []rune) (f fit) {
+	good, latin := 0.0, a.isLatin()
+	for i, r := range text {
+		switch {
+		case r < utf8.RuneSelf:
+		case isOdd(text, i, latin):
+			f.odd++
+		case unicode.IsMark(r):
+			f.letters++
+			f.joined++
+			if before := runeAt(text, i-1); !latin && (unicode.IsMark(before) || strings.ContainsRune(a.letters, before)) {
+				good++
+			}
+		case unicode.IsLetter(r) && !strings.ContainsRune(signLetters, r):
+			f.letters++
+			good += a.worth(r)
+			if isBeyond(text, i-1) || isBeyond(text, i+1) {
+				f.joined++
+			}
+		}
+	}
+	if f.letters+f.odd > 0 {
+		f.share = good / float64(f.letters+f.odd)
+	}
+	return f
+}
+
+// isOdd reports whether a character stands as none does: a sign within a word, a capital behind a small letter, four
+// letters beyond ASCII in a row in a Latin word, one beside an ASCII letter in another.
+func isOdd(text []rune, i int, latin bool) bool {
+	r, before, behind := text[i], runeAt(text, i-1), runeAt(text, i+1)
+	led, leads := unicode.IsLetter(before), unicode.IsLetter(behind)
 	switch {
-	case place < 0, unicode.IsUpper(r) && unicode.IsLower(before):
+	case unicode.IsMark(r):
+		return latin
+	case strings.ContainsRune(signLetters, r):
+		return leads && (led || r != 'µ')
+	case !unicode.IsLetter(r):
+		return unicode.IsControl(r) || r == utf8.RuneError || unicode.Is(unicode.Co, r) ||
+			(led || leads) && unicode.IsSymbol(r) && !strings.ContainsRune(signsBeside, r) ||
+			led && strings.ContainsRune(signsBefore, r) || led && leads && !strings.ContainsRune(signsWithin, r)
+	case unicode.IsUpper(r) && unicode.IsLower(before):
+		return true
+	case latin:
+		return isBeyond(text, i-1) && isBeyond(text, i+1) && (isBeyond(text, i-2) || isBeyond(text, i+2))
+	}
+	return led && before < utf8.RuneSelf || leads && behind < utf8.RuneSelf
+}
+
+// worth is 1 for a frequent letter of the language, 0 for one that is none.
+func (a alphabet) worth(r rune) float64 {
+	place := strings.IndexRune(a.letters, unicode.ToLower(r))
+	switch {
+	case place < 0:
 		return 0
-	case latin && beyond(before) && beyond(behind), !latin && (ascii(before) || ascii(behind)):
-		return 0
-	case latin || utf8.RuneCountInString(a.letters[:place]) < frequent:
+	case a.isLatin() || utf8.RuneCountInString(a.letters[:place]) < frequent:
 		return 1
 	}
 	return 0.6
@@ -234,7 +301,7 @@ func (s script) share(text []rune) float64 {
 		}
 	}
 	switch {
-	case all == 0, own < 0.9*all:
+	case all < 3, own < 0.9*all:
 		return 0
 	case most < 0.06*all:
 		return 0.5 // of letters that are rare: likelier than what is no language at all

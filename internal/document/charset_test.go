@@ -152,6 +152,24 @@ func TestTextsWithoutALabelAreReadInTheirCharset(t *testing.T) {
 	}
 }
 
+// A few accents and signs are Western, also where the names of several languages stand together.
+func TestShortWesternTextsStayWestern(t *testing.T) {
+	for _, text := range []string{
+		"£12 percent", "½ (report) ®", "µm, 20°C ±5, 3×4, 10² m³", "® costs, © 1999", "– CREW", "«oui» in rose", "1º, 2ª, Nº 5",
+		"TOMÉ OF NAÏVE HÄMÄLÄINEN", "Søren in Reykjavík rose", "Žižek says", "Škoda crew of", "Ünal, Gösta, Århus and Þórður",
+		"Citroën, è, Guðmundsson", "Übung µm István naïve café Øster", "naïve, Gábor", "Peña • François • Ægir • Köln",
+		"This is § 5 of a ¶ with “quotes”, an ellipsis… and € 30", "l’été à São Paulo",
+	} {
+		content, err := charmap.Windows1252.NewEncoder().String(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, meta := readAs(t, document.Text, content); got != text {
+			t.Errorf("%q became %q as %s", text, got, meta["encoding"])
+		}
+	}
+}
+
 func TestTextsInUTF16AreReadWithoutAMark(t *testing.T) {
 	for _, one := range written {
 		for _, order := range []unicode.Endianness{unicode.LittleEndian, unicode.BigEndian} {

@@ -102,7 +102,7 @@ func wideEncoding(head []byte) encoding.Encoding {
 // that is none, and has more of ASCII, its blanks, than it has in the other order of bytes.
 func isWide(head []byte, by, other encoding.Encoding) bool {
 	head = head[:min(len(head)&^1, 4<<10)]
-	if len(head) < 16 || bytes.IndexByte(head, 0) < 0 {
+	if len(head) < 16 || bytes.IndexByte(head, 0) < 0 || isSigned(head) {
 		return false
 	}
 	plain := func(by encoding.Encoding) (ascii, bad int) {
@@ -144,13 +144,15 @@ var signatures = []string{
 	"\x7fELF", "\x89PNG", "PK\x03\x04", "GIF8", "\x1f\x8b", "\xd0\xcf\x11\xe0", "\xff\xd8\xff", "7z\xbc\xaf",
 }
 
+func isSigned(raw []byte) bool {
+	return slices.ContainsFunc(signatures, func(begins string) bool { return bytes.HasPrefix(raw, []byte(begins)) })
+}
+
 // rubbish reports whether content is binary: a file of a known type, or more than two control bytes, and more than one
 // byte in twenty, or more than one in a hundred that is zero.
 func rubbish(raw []byte) bool {
-	for _, begins := range signatures {
-		if bytes.HasPrefix(raw, []byte(begins)) {
-			return true
-		}
+	if isSigned(raw) {
+		return true
 	}
 	bad, zero := 0, 0
 	for _, c := range raw {
@@ -166,8 +168,8 @@ func rubbish(raw []byte) bool {
 }
 
 // decodeLabelled returns a text that says what it is written in as UTF-8. The label counts unless the bytes speak
-// against it: many programs write UTF-8, or what they always write, under whatever label. guess is the encoding where it
-// was guessed.
+// against it: many programs write UTF-8, or what they always write, under whatever label. guess is the encoding where
+// it was guessed.
 func decodeLabelled(raw []byte, label, object string) (text []byte, guess string, err error) {
 	known := charsetOf(label)
 	if label == "" || known == nil || wideEncoding(raw[:min(len(raw), sniff)]) != nil ||
@@ -217,7 +219,8 @@ var (
 	saysMeta  = regexp.MustCompile(`(?i)<meta\s[^>]*charset\s*=\s*["']?\s*([a-z0-9_:.+-]+)`)
 )
 
-// decodeMarkup returns a page of HTML or XHTML as UTF-8: by its mark, else by what it says of itself, else by its bytes.
+// decodeMarkup returns a page of HTML or XHTML as UTF-8: by its mark, else by what it says of itself, else by its
+// bytes.
 func decodeMarkup(raw []byte, object string) (text []byte, guess string, err error) {
 	head, label := commentOf.ReplaceAll(raw[:min(len(raw), 16<<10)], nil), ""
 	for _, says := range []*regexp.Regexp{saysXML, saysMeta} {

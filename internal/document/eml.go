@@ -107,8 +107,8 @@ const longestHeader = 32 * maxHeader
 
 var encodedWords = regexp.MustCompile(`=\?([^?*\s]+)(?:\*[^?\s]*)?\?([bBqQ])\?([^?]*)\?=(\s+=\?)?`)
 
-// decodedHeader returns a value with its encoded words decoded. Those that follow one another are decoded together: some
-// programs cut characters between them.
+// decodedHeader returns a value with its encoded words decoded. Those that follow one another are decoded together:
+// some programs cut characters between them.
 func decodedHeader(value string) string {
 	value = value[:min(len(value), longestHeader)]
 	if !isASCII([]byte(value)) {
@@ -252,8 +252,10 @@ func (l *letterReader) page(body []byte, charset string) (string, error) {
 		return "", err
 	}
 	made, err := io.ReadAll(doc.Text)
-	return string(made), err
+	return headingMarks.ReplaceAllString(string(made), ""), err // mail has no headings
 }
+
+var headingMarks = regexp.MustCompile(`(?m)^#{1,6} `)
 
 func (l *letterReader) guessed(guess string) {
 	if l.guess == "" {
@@ -312,15 +314,21 @@ func (l *letterReader) several(kind, boundary string, body []byte, depth int) (s
 // splitParts returns what stands between the marks of a boundary; a last part without a mark behind it ends with the
 // message.
 func splitParts(body []byte, boundary string) (parts [][]byte) {
-	mark := regexp.MustCompile(`(?m)^--` + regexp.QuoteMeta(boundary) + `(--)?[ \t]*\r?(?:\n|\z)`)
-	start := -1
-	for _, found := range mark.FindAllSubmatchIndex(body, maxLetters+1) {
-		if start >= 0 {
-			parts = append(parts, body[start:found[0]])
+	mark, final, start := []byte("--"+boundary), []byte("--"+boundary+"--"), -1
+	for at := 0; at < len(body) && len(parts) <= maxLetters; {
+		line, rest, _ := bytes.Cut(body[at:], []byte("\n"))
+		next := len(body) - len(rest)
+		line = bytes.TrimRight(line, " \t\r")
+		last := bytes.Equal(line, final)
+		if last || bytes.Equal(line, mark) {
+			if start >= 0 {
+				parts = append(parts, body[start:at])
+			}
+			if start = next; last {
+				return parts
+			}
 		}
-		if start = found[1]; found[2] >= 0 {
-			return parts
-		}
+		at = next
 	}
 	if start >= 0 {
 		parts = append(parts, body[start:])

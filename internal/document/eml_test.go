@@ -45,6 +45,7 @@ func TestMailIsReadAsItIsShown(t *testing.T) {
 		"a page that says its set": {
 			"Subject: a\nContent-Type: text/html\n\n<meta charset=koi8-r><p>" + in("koi8-r", "Ёж"), "a", "Ёж",
 		},
+		"a page with a heading":      {"Subject: a\nContent-Type: text/html\n\n<h1>Tide</h1><p># x", "a", "Tide\n\n    # x"},
 		"raw Latin-1 in the header":  {"Subject: Gr\xfc\xdfe aus K\xf6ln\n\nx", "Grüße aus Köln", "x"},
 		"raw UTF-8 in the header":    {"Subject: Łódź\n\nx", "Łódź", "x"},
 		"raw Cyrillic in the header": {"Subject: " + in("windows-1251", russian) + "\n\nx", russian, "x"},
@@ -79,6 +80,9 @@ func TestMailIsReadAsItIsShown(t *testing.T) {
 		"no boundary":      {"Subject: a\nContent-Type: multipart/mixed\n\n--xyz123\n\nInside\n--xyz123--", "a", "Inside"},
 		"another boundary": {"Subject: a\nContent-Type: multipart/mixed; boundary=other\n\nWords", "a", "Words"},
 		"no last boundary": {"Subject: a\nContent-Type: multipart/mixed; boundary=b\n\n--b\n\nOne\n--b\n\nTwo", "a", "One\n\nTwo"},
+		"a boundary that is no text": {
+			"Subject: a\nContent-Type: multipart/mixed; boundary=\"\xff(\"\n\n--\xff(\n\nOne\n--\xff(--\n", "a", "One",
+		},
 		"a part's bad header": {
 			"Subject: a\n" + multi("mixed", "Content-Type: text/plain\r\nNo colon\r\n\r\nFirst", "\r\nNote: second"), "a",
 			"No colon\n\nFirst\n\nNote: second",

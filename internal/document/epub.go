@@ -17,15 +17,16 @@ import (
 	"github.com/unweaver/unweaver/internal/fault"
 )
 
-// parseEPUB reads the chapters of a book in the order in which they are read, each as HTML. A chapter that cannot be read
-// costs that chapter.
+// parseEPUB reads the chapters of a book in the order in which they are read, each as HTML. A chapter that cannot be
+// read costs that chapter.
 func parseEPUB(raw []byte, object string, limits Limits) (Doc, error) {
 	parts, err := openParts(raw, EPUB, object, limits)
 	if err != nil {
 		return Doc{}, err
 	}
 	folded := foldNames(parts)
-	if folded["meta-inf/rights.xml"] != nil || folded["meta-inf/license.lcpl"] != nil || folded["meta-inf/sinf.xml"] != nil {
+	if folded["meta-inf/rights.xml"] != nil || folded["meta-inf/license.lcpl"] != nil ||
+		folded["meta-inf/sinf.xml"] != nil {
 		return Doc{}, fault.Encrypted.At("read", object).
 			Because("the book is protected against reading by other programs").
 			Advise("use a copy without protection")
@@ -115,7 +116,8 @@ const maxMissing = 5
 func (e *epubPackage) miss(name, why string) {
 	switch {
 	case len(e.missing) < maxMissing:
-		e.missing = append(e.missing, fmt.Sprintf("its chapter %s could not be read: %s", cutTitle(name, maxHeadingText), why))
+		name = cutTitle(name, maxHeadingText)
+		e.missing = append(e.missing, fmt.Sprintf("its chapter %s could not be read: %s", name, why))
 	case len(e.missing) == maxMissing:
 		e.missing = append(e.missing, "and others")
 	}

@@ -177,8 +177,8 @@ func (p *page) node(node *html.Node, depth int, hidden bool) error {
 		return nil
 	}
 	display, visibility := styleOf(node)
-	if unseen[node.DataAtom] || node.Namespace == "svg" && node.Data == "metadata" || display == "none" || hasAttribute(node, "hidden") ||
-		node.DataAtom == atom.Dialog && !hasAttribute(node, "open") {
+	if unseen[node.DataAtom] || node.Namespace == "svg" && node.Data == "metadata" || display == "none" ||
+		hasAttribute(node, "hidden") || node.DataAtom == atom.Dialog && !hasAttribute(node, "open") {
 		return nil
 	}
 	if visibility != "" {

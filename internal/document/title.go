@@ -33,9 +33,9 @@ var pageMark = regexp.MustCompile(`(?i)^(page )?[0-9]+( of [0-9]+)?$`)
 // maxTitleLine is the longest first line that counts as a title (docs/contract.md, Class text and titles).
 const maxTitleLine = 150
 
-// TitleOf returns the title of a document: the given one, else the first heading, else the first line that is apart from
-// what follows and no sentence (of a record: that is short), else the file's name without its extension. None is without
-// a letter or digit, but a name. head is the start of the decoded text. Whatever it is, it is one line of at most
+// TitleOf returns the title of a document: the given one, else the first heading, else the first line that is apart
+// from what follows and no sentence (of a record: that is short), else the file's name without its extension. None is
+// without a letter or digit, but a name. head is the start of the decoded text. Whatever it is, it is one line of at most
 // limits.Title runes.
 func TitleOf(given, head string, kind Kind, object string, limits Limits) string {
 	limits = limits.Whole()
