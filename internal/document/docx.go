@@ -24,7 +24,7 @@ func parseDOCX(raw []byte, object string, limits Limits) (Doc, error) {
 	if doc.Title, err = parts.title(); err != nil {
 		return Doc{}, parts.bad(err)
 	}
-	text := strings.TrimSpace(manyBlank.ReplaceAllString(word.out.String(), "\n\n"))
+	text := strings.Trim(manyBlank.ReplaceAllString(word.out.String(), "\n\n"), "\n")
 	if text == "" {
 		return Doc{}, parts.bad(errors.New(parts.without("it has no word/document.xml with text")))
 	}

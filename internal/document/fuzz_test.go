@@ -98,7 +98,10 @@ func FuzzOfficeParts(f *testing.F) {
 			`</lvl></abstractNum><num numId="1"><abstractNumId val="0"/><lvlOverride ilvl="1"><startOverride val="3"/></lvlOverride></num></n>`,
 		"a.docx word/styles.xml": `<s><style styleId="H"><basedOn val="H"/><name val="heading 1"/><vanish/></style></s>`,
 		"a.pptx ppt/s.xml": `<sld><sp><nvSpPr><cNvPr hidden="1"/></nvSpPr><p><t>a</t></p></sp><AlternateContent><Choice><sp><p><t>b_x000D_</t></p></sp>` +
-			`</Choice><Fallback><p><t>c</t></p></Fallback></AlternateContent><tbl><tr><tc hMerge="1"><p><t>d</t></p></tc><tc vMerge="1"/></tr></tbl></sld>`,
+			`</Choice><Fallback><p><t>c</t></p></Fallback></AlternateContent><tbl><tr><tc hMerge="1"><p><t>d</t></p></tc><tc vMerge="1"/></tr></tbl><chart id="c"/><relIds dm="d"/></sld>`,
+		"a.pptx ppt/c.xml": `<c><title><p/><p><t># a</t></p></title><ser><tx><pt><v>b</v></pt></tx><cat><pt>1</pt></cat><val><pt><v>2</v></pt></val></ser></c>`,
+		"a.pptx ppt/d.xml": `<d><pt><t><p><pPr lvl="2"><buAutoNum type="romanLcParenBoth" startAt="9"/></pPr><t>a</t></p></t></pt></d>`,
+		"a.pptx ppt/e.xml": `<e><cm><text>a</text></cm><threadedComment ref="A1"><text>b</text></threadedComment><comment><t>c</t></comment></e>`,
 		"a.xlsx xl/s.xml": `<w><cols><col min="1" max="2" hidden="1"/></cols><row r="1"><c r="C1" s="1"><v>39415.5</v></c><c r="D1" t="s"><v>0</v></c>` +
 			`</row><row r="2" hidden="1"><c><f>1</f></c></row><mergeCell ref="C1:D9"/><oddHeader>&amp;Lx&amp;&amp;</oddHeader></w>`,
 		"a.xlsx xl/styles.xml": `<s><numFmt numFmtId="164" formatCode="[&gt;10]#,##0.00_);[Red]\(0\);@"/><numFmt numFmtId="165" formatCode="[h]:mm:ss.00 AM/PM"/>` +
@@ -116,6 +119,7 @@ func FuzzOfficeParts(f *testing.F) {
 		file, changed, _ := strings.Cut(name, " ")
 		all := []documenttest.Part{
 			{Name: "ppt/presentation.xml", Content: `<p><sldId r:id="a"/></p>`}, rels("ppt/presentation.xml", "a", "slide", "s.xml"),
+			rels("ppt/s.xml", "c", "chart", "c.xml", "d", "diagramData", "d.xml", "e", "comments", "e.xml"),
 			{Name: "xl/workbook.xml", Content: `<w><sheet name="a" r:id="a"/></w>`}, rels("xl/workbook.xml", "a", "worksheet", "s.xml"),
 			rels("word/document.xml", "a", "footnotes", "document.xml"),
 		}

@@ -404,12 +404,15 @@ func (p *parts) tooLong(length int) error {
 	return nil
 }
 
-// unmarked keeps a paragraph that begins with a number sign from being read as a heading.
+// unmarked keeps lines of a text from being read as headings.
 func unmarked(text string) string {
-	if strings.HasPrefix(text, "#") {
-		return `\` + text
+	lines := strings.Split(text, "\n")
+	for i, line := range lines {
+		if line != "" && readsAsHeading(line) {
+			lines[i] = indent + line
+		}
 	}
-	return text
+	return strings.Join(lines, "\n")
 }
 
 // tableRow is a row of a table as Markdown writes it; empty where its cells are.
