@@ -87,48 +87,21 @@ func FuzzPDF(f *testing.F) {
 	fuzz(f, "a.pdf")
 }
 
-// FuzzOfficeParts reads parts that a zip holds whole, so that what reads XML is reached: a part of each kind is the
-// content, the others are those of the samples.
+// FuzzOfficeParts reads parts that a zip holds whole, so that what reads XML is reached: of a document that has of
+// everything, one part is the content.
 func FuzzOfficeParts(f *testing.F) {
-	parts := map[string]string{
-		"a.docx word/document.xml": `<d><p><pPr><pStyle val="H"/><numPr><ilvl val="1"/><numId val="1"/></numPr></pPr><r><rPr><vanish/></rPr><t>a</t>` +
-			`</r><txbxContent><p><r><t>b</t></r></p></txbxContent><footnoteReference id="1"/><ruby><rt><t>c</t></rt><rubyBase><t>d</t></rubyBase></ruby>` +
-			`</p><tbl><tr><tc><tcPr><gridSpan val="2"/><vMerge/></tcPr><p><r><t>e</t></r></p></tc></tr></tbl><altChunk id="a"/><chart id="a"/></d>`,
-		"a.docx word/numbering.xml": `<n><abstractNum abstractNumId="0"><lvl ilvl="0"><start val="1"/><numFmt val="upperRoman"/><lvlText val="%1.%2"/>` +
-			`</lvl></abstractNum><num numId="1"><abstractNumId val="0"/><lvlOverride ilvl="1"><startOverride val="3"/></lvlOverride></num></n>`,
-		"a.docx word/styles.xml": `<s><style styleId="H"><basedOn val="H"/><name val="heading 1"/><vanish/></style></s>`,
-		"a.pptx ppt/s.xml": `<sld><sp><nvSpPr><cNvPr hidden="1"/></nvSpPr><p><t>a</t></p></sp><AlternateContent><Choice><sp><p><t>b_x000D_</t></p></sp>` +
-			`</Choice><Fallback><p><t>c</t></p></Fallback></AlternateContent><tbl><tr><tc hMerge="1"><p><t>d</t></p></tc><tc vMerge="1"/></tr></tbl><chart id="c"/><relIds dm="d"/></sld>`,
-		"a.pptx ppt/c.xml": `<c><title><p/><p><t># a</t></p></title><ser><tx><pt><v>b</v></pt></tx><cat><pt>1</pt></cat><val><pt><v>2</v></pt></val></ser></c>`,
-		"a.pptx ppt/d.xml": `<d><pt><t><p><pPr lvl="2"><buAutoNum type="romanLcParenBoth" startAt="9"/></pPr><t>a</t></p></t></pt></d>`,
-		"a.pptx ppt/e.xml": `<e><cm><text>a</text></cm><threadedComment ref="A1"><text>b</text></threadedComment><comment><t>c</t></comment></e>`,
-		"a.xlsx xl/s.xml": `<w><cols><col min="1" max="2" hidden="1"/></cols><row r="1"><c r="C1" s="1"><v>39415.5</v></c><c r="D1" t="s"><v>0</v></c>` +
-			`</row><row r="2" hidden="1"><c><f>1</f></c></row><mergeCell ref="C1:D9"/><oddHeader>&amp;Lx&amp;&amp;</oddHeader></w>`,
-		"a.xlsx xl/styles.xml": `<s><numFmt numFmtId="164" formatCode="[&gt;10]#,##0.00_);[Red]\(0\);@"/><numFmt numFmtId="165" formatCode="[h]:mm:ss.00 AM/PM"/>` +
-			`<cellXfs><xf numFmtId="164"/><xf numFmtId="165"/></cellXfs></s>`,
+	rich := documenttest.Rich()
+	for name, parts := range rich {
+		for i, part := range parts {
+			f.Add(name, i, part.Content)
+		}
 	}
-	var names []string
-	for name, content := range parts {
-		names = append(names, name)
-		f.Add(name, content)
-	}
-	f.Fuzz(func(t *testing.T, name, content string) {
-		if !slices.Contains(names, name) {
+	f.Fuzz(func(t *testing.T, name string, at int, content string) {
+		parts := slices.Clone(rich[name])
+		if at < 0 || at >= len(parts) {
 			return
 		}
-		file, changed, _ := strings.Cut(name, " ")
-		all := []documenttest.Part{
-			{Name: "ppt/presentation.xml", Content: `<p><sldId r:id="a"/></p>`}, rels("ppt/presentation.xml", "a", "slide", "s.xml"),
-			rels("ppt/s.xml", "c", "chart", "c.xml", "d", "diagramData", "d.xml", "e", "comments", "e.xml"),
-			{Name: "xl/workbook.xml", Content: `<w><sheet name="a" r:id="a"/></w>`}, rels("xl/workbook.xml", "a", "worksheet", "s.xml"),
-			rels("word/document.xml", "a", "footnotes", "document.xml"),
-		}
-		for of, usual := range parts {
-			if _, part, _ := strings.Cut(of, " "); strings.HasPrefix(of, file) && part != changed {
-				all = append(all, documenttest.Part{Name: part, Content: usual})
-			}
-		}
-		all = append(all, documenttest.Part{Name: changed, Content: content})
-		consume(t, file, strings.NewReader(documenttest.Zip(all...)), tight)
+		parts[at].Content = content
+		consume(t, name, strings.NewReader(documenttest.Zip(parts...)), tight)
 	})
 }

@@ -31,7 +31,7 @@ type record struct {
 }
 
 func newRecords(reader io.Reader, dialect *dialect, limits Limits) *records {
-	return &records{reader: bufio.NewReaderSize(reader, 1<<20), limit: limits.Row, dialect: dialect}
+	return &records{reader: bufio.NewReaderSize(reader, sniff), limit: limits.Row, dialect: dialect}
 }
 
 // next gives the next record. An error of the source, io.EOF too, comes with what stood before it.
