@@ -28,7 +28,8 @@ func TestPagesAreReadAsTheyAreShown(t *testing.T) {
 			`<iframe>i</iframe><video>v</video><p aria-hidden="true">shown`: "shown",
 		`<div style="visibility:hidden">gone <b style="visibility:visible">back</b></div><p style="display:block">there`: "" +
 			"back\n\nthere",
-		"<details><summary>More</summary><p>Folded</details><dialog open>Asked</dialog>": "More\n\nFolded\n\nAsked",
+		"<p style='visibility:inherit'>a</p><div><template shadowrootmode=open><p>b</template></div>": "a\n\nb",
+		"<details><summary>More</summary><p>Folded</details><dialog open>Asked</dialog>":              "More\n\nFolded\n\nAsked",
 		// Fields hold text, and pictures say what they show.
 		`<input value="Kay Orr"><input type=hidden value=no><input type=password value=no><input placeholder="Your name">`: "" +
 			"Kay Orr Your name",

@@ -177,12 +177,16 @@ func (p *page) node(node *html.Node, depth int, hidden bool) error {
 		return nil
 	}
 	display, visibility := styleOf(node)
-	if unseen[node.DataAtom] || node.Namespace == "svg" && node.Data == "metadata" || display == "none" ||
+	shadow := node.DataAtom == atom.Template && hasAttribute(node, "shadowrootmode")
+	if unseen[node.DataAtom] && !shadow || node.Namespace == "svg" && node.Data == "metadata" || display == "none" ||
 		hasAttribute(node, "hidden") || node.DataAtom == atom.Dialog && !hasAttribute(node, "open") {
 		return nil
 	}
-	if visibility != "" {
-		hidden = visibility != "visible"
+	switch visibility {
+	case "hidden", "collapse":
+		hidden = true
+	case "visible", "initial":
+		hidden = false
 	}
 	lines := blocks[node.DataAtom]
 	if node.Namespace == "svg" && node.Data == "text" {

@@ -89,8 +89,8 @@ var noTitle = regexp.MustCompile(`^(?:<!|<\?|//|/\*|\*/|\.\. |#!|\{[%{#]|\x60{3}
 	`(?i)^(?:from|to|cc|bcc|date|sent|reply-to|return-path|received|message-id|mime-version|content-[a-z-]+|x-[a-z-]+):|` +
 	`^From [^ ]+@[^ ]+ `)
 
-// subject is the header of a mail that names it.
-var subject = regexp.MustCompile(`(?i)^subject:\s*`)
+// subject is the header of a mail, or of a text with its own, that names it.
+var subject = regexp.MustCompile(`(?i)^(?:subject|title):\s*`)
 
 // badgeOf is a picture that leads somewhere, as pages of projects begin with.
 var badgeOf = regexp.MustCompile(`\[!\[[^\]]*\](?:\([^)]*\)|\[[^\]]*\])\](?:\([^)]*\)|\[[^\]]*\])`)
