@@ -108,16 +108,27 @@ func Transcode(reader io.Reader, kind Kind, name string) io.Reader {
 // shifted are the marks by which ISO-2022-JP, of seven bits, turns to characters of two bytes and back.
 var shifted = regexp.MustCompile(`\x1b\$[@B](?:[!-~]{2})+\x1b\([BJ]`)
 
-// guessCharset returns the likeliest set of characters of a text that is no UTF-8: it decodes the start of it by each,
-// and looks how much of it stands as it does in a language.
-func guessCharset(sample []byte) string {
-	sample = sample[:min(len(sample), 16<<10)]
-	if end := bytes.LastIndexByte(sample, '\n'); end > len(sample)/2 {
-		sample = sample[:end] // no character is cut
+// enough bytes tell charsets apart.
+const enough = 4 << 10
+
+// telling returns the first lines that are not ASCII alone.
+func telling(text []byte) (lines []byte) {
+	for len(text) > 0 && len(lines) < enough {
+		line, rest, _ := bytes.Cut(text, []byte("\n"))
+		if text = rest; !isASCII(line) {
+			lines = append(append(lines, line...), '\n')
+		}
 	}
+	return lines[:min(len(lines), enough)]
+}
+
+// guessCharset returns the likeliest set of characters of a text that is no UTF-8: it decodes some lines of it by each,
+// and looks how much of them stands as it does in a language.
+func guessCharset(sample []byte) string {
 	if shifted.Match(sample) {
 		return "iso-2022-jp"
 	}
+	sample = telling(sample)
 	usual := decodedAs(sample, western)
 	plain := 0.0 // share of the likeliest language that the usual one writes
 	for _, language := range alphabets {

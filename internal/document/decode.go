@@ -12,6 +12,7 @@ import (
 	uni "unicode"
 	"unicode/utf8"
 
+	"golang.org/x/net/html/charset"
 	"golang.org/x/text/encoding"
 	"golang.org/x/text/encoding/charmap"
 	"golang.org/x/text/encoding/unicode"
@@ -172,15 +173,19 @@ func rubbish(raw []byte) bool {
 // it was guessed.
 func decodeLabelled(raw []byte, label, object string) (text []byte, guess string, err error) {
 	known := charsetOf(label)
+	if _, name := charset.Lookup(label); strings.HasPrefix(name, "utf-16") && bytes.IndexByte(raw, 0) < 0 {
+		known = nil // not one letter of ASCII: it says so and is none
+	}
 	if label == "" || known == nil || wideEncoding(raw[:min(len(raw), sniff)]) != nil ||
 		bytes.HasPrefix(raw, []byte(mark8)) || rubbish(raw[:min(len(raw), sniff)]) {
 		known = nil
 	} else if sequences, valid := runesBeyond(raw); valid && sequences > 0 {
 		// Some other text is valid UTF-8 by chance, Latin text never is.
-		single, _ := known.NewDecoder().Bytes([]byte("\xe9"))
-		if sequences >= 5 || string(single) == "é" {
+		if sequences >= 5 || single(known) == 'é' {
 			known = nil
 		}
+	} else if !valid && single(known) == 'é' && !uni.Is(uni.Latin, single(charsetOf(guessCharset(raw)))) {
+		known = nil // a Western label is what programs write that know no other
 	}
 	if known != nil {
 		text, err := io.ReadAll(clean(known.NewDecoder().Reader(bytes.NewReader(raw)), nil))
@@ -197,6 +202,13 @@ func decodeLabelled(raw []byte, label, object string) (text []byte, guess string
 		return nil, "", unreadable("decode", object, err)
 	}
 	return text, guess, nil
+}
+
+// single is what a byte means by which sets of characters can be told apart: é to most of the Latin ones.
+func single(by encoding.Encoding) rune {
+	text, _ := by.NewDecoder().Bytes([]byte("\xe9")) // an error is a character that is no letter
+	r, _ := utf8.DecodeRune(text)
+	return r
 }
 
 // runesBeyond counts the characters beyond ASCII of a text that is valid UTF-8.
@@ -229,10 +241,7 @@ func decodeMarkup(raw []byte, object string) (text []byte, guess string, err err
 			break
 		}
 	}
-	if strings.HasPrefix(strings.ToLower(label), "utf-16") {
-		label = "" // it could not be read if it were
-	}
-	return decodeLabelled(raw, label, object)
+	return decodeLabelled(raw, asciiIsNone(label), object)
 }
 
 // validPrefix tolerates a rune that the prefix cuts, and stray invalid bytes (fewer than one in a thousand).

@@ -73,15 +73,30 @@ const (
 
 var headerLine = regexp.MustCompile(`^[!-9;-~]+[ \t]*:`)
 
+// knownHeader begins with a name that mail programs write. Where no empty line ends the header, another ends it.
+var knownHeader = regexp.MustCompile(`(?i)^(?:from|to|cc|bcc|subject|date|sender|received|return-path|reply-to|` +
+	`in-reply-to|references|message-id|mime-version|delivered-to|user-agent|importance|priority|sensitivity|` +
+	`organization|precedence|auto-submitted|authentication-results|keywords|comments|status|lines|errors-to|` +
+	`(?:x|content|list|resent|dkim|arc|thread|disposition|original|feedback)-[!-9;-~]+)[ \t]*:`)
+
 // letterHeader splits a message where its header ends: at an empty line, or at one that no header has.
 func letterHeader(raw []byte) (header textproto.MIMEHeader, body []byte) {
+	header, body, ended := splitHeader(raw, headerLine)
+	if !ended {
+		header, body, _ = splitHeader(raw, knownHeader)
+	}
+	return header, body
+}
+
+// splitHeader takes lines of a header until an empty one, which has ended it, or another that is none.
+func splitHeader(raw []byte, headerLine *regexp.Regexp) (header textproto.MIMEHeader, body []byte, ended bool) {
 	header, name := textproto.MIMEHeader{}, ""
 	for count := 0; len(raw) > 0; count++ {
 		line, rest, _ := bytes.Cut(raw, []byte("\n"))
 		line = bytes.TrimRight(line, "\r")
 		switch {
 		case len(bytes.TrimSpace(line)) == 0:
-			return header, rest
+			return header, rest, true
 		case name != "" && (line[0] == ' ' || line[0] == '\t'):
 			values := header[name]
 			if last := len(values) - 1; len(values[last]) < longestHeader {
@@ -95,11 +110,11 @@ func letterHeader(raw []byte) (header textproto.MIMEHeader, body []byte) {
 		case count == 0 && (bytes.HasPrefix(line, []byte("From ")) || bytes.HasPrefix(line, []byte(">From "))):
 			// the first line of a message in a mailbox
 		default:
-			return header, raw
+			return header, raw, false
 		}
 		raw = rest
 	}
-	return header, nil
+	return header, nil, false
 }
 
 // longestHeader is how much of a header is decoded, in bytes.

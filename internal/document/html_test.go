@@ -28,7 +28,8 @@ func TestPagesAreReadAsTheyAreShown(t *testing.T) {
 			`<iframe>i</iframe><video>v</video><p aria-hidden="true">shown`: "shown",
 		`<div style="visibility:hidden">gone <b style="visibility:visible">back</b></div><p style="display:block">there`: "" +
 			"back\n\nthere",
-		"<details><summary>More</summary><p>Folded</details><dialog open>Asked</dialog>": "More\n\nFolded\n\nAsked",
+		"<p style='visibility:inherit'>a</p><div><template shadowrootmode=open><p>b</template></div>": "a\n\nb",
+		"<details><summary>More</summary><p>Folded</details><dialog open>Asked</dialog>":              "More\n\nFolded\n\nAsked",
 		// Fields hold text, and pictures say what they show.
 		`<input value="Kay Orr"><input type=hidden value=no><input type=password value=no><input placeholder="Your name">`: "" +
 			"Kay Orr Your name",
@@ -37,6 +38,7 @@ func TestPagesAreReadAsTheyAreShown(t *testing.T) {
 		`<img alt="a chart" src=c.png><img src=d.png>`:                  "a chart",
 		"<svg><title>tip</title><text>one</text><text>two</text></svg>": "one\ntwo",
 		"<ruby>漢<rp>(</rp><rt>かん</rt><rp>)</rp>字<rt>じ</rt></ruby>です":    "漢字(かんじ)です",
+		"<ruby>a<rt>b<ruby>c<rt>d</ruby></ruby>e":                       "a(bcd)e",
 		"He said <q>Go</q>": "He said “Go”",
 		// Blocks, lists, headings and tables can be told apart.
 		"<div>a</div><div>b<br>c</div><blockquote>d<p>e</blockquote><hr>f": "a\n\nb\nc\n\nd\n\ne\n\nf",

@@ -25,8 +25,10 @@ type page struct {
 	pre    bool   // white space counts
 	margin string // of lines of code
 	head   bool   // within a heading, which is one line
-	cells  int    // empty ones that spans make
-	err    error
+	// reading says that this is how characters are read, which holds no other such.
+	reading bool
+	cells   int // empty ones that spans make
+	err     error
 }
 
 // indent is what keeps a line from being read as a heading: with four blanks none is one.
@@ -84,8 +86,10 @@ func (p *page) endLine() {
 
 // readsAsHeading reports whether Outline would take a line of plain text for a heading, or for a mark of one.
 func readsAsHeading(line string) bool {
-	return strings.ContainsRune("#=-`~< ", rune(line[0])) && (atx.MatchString(line) || setext.MatchString(line) ||
-		fence.MatchString(line) || tagged.MatchString(line))
+	if strings.HasPrefix(line, indent) || !strings.ContainsRune("#=-`~< ", rune(line[0])) {
+		return false
+	}
+	return atx.MatchString(line) || setext.MatchString(line) || fence.MatchString(line) || tagged.MatchString(line)
 }
 
 // write takes text as it is: white space is one blank, but for that of pre.
@@ -177,12 +181,16 @@ func (p *page) node(node *html.Node, depth int, hidden bool) error {
 		return nil
 	}
 	display, visibility := styleOf(node)
-	if unseen[node.DataAtom] || node.Namespace == "svg" && node.Data == "metadata" || display == "none" ||
+	shadow := node.DataAtom == atom.Template && hasAttribute(node, "shadowrootmode")
+	if unseen[node.DataAtom] && !shadow || node.Namespace == "svg" && node.Data == "metadata" || display == "none" ||
 		hasAttribute(node, "hidden") || node.DataAtom == atom.Dialog && !hasAttribute(node, "open") {
 		return nil
 	}
-	if visibility != "" {
-		hidden = visibility != "visible"
+	switch visibility {
+	case "hidden", "collapse":
+		hidden = true
+	case "visible", "initial":
+		hidden = false
 	}
 	lines := blocks[node.DataAtom]
 	if node.Namespace == "svg" && node.Data == "text" {
@@ -245,7 +253,9 @@ func (p *page) element(node *html.Node, depth int, hidden bool) error {
 	case atom.Ul, atom.Ol, atom.Menu, atom.Dir:
 		return p.list(node, depth, hidden)
 	case atom.Ruby:
-		return p.ruby(node, depth, hidden)
+		if !p.reading {
+			return p.ruby(node, depth, hidden)
+		}
 	case atom.Table:
 		if rows := dataRows(node); rows != nil && !p.head && !hidden {
 			return p.table(node, rows, depth)
@@ -360,7 +370,7 @@ func (p *page) ruby(node *html.Node, depth int, hidden bool) error {
 
 // inline returns the text of a node as one line.
 func (p *page) inline(node *html.Node, depth int) string {
-	inner := page{object: p.object, limits: p.limits, cells: p.cells}
+	inner := page{object: p.object, limits: p.limits, cells: p.cells, reading: node.DataAtom == atom.Rt}
 	if err := inner.children(node, depth, false); err != nil && p.err == nil {
 		p.err = err
 	}

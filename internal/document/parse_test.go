@@ -206,6 +206,7 @@ func TestTitles(t *testing.T) {
 		{"", "{% extends 'a' %}\n// a remark\n/* one */\nTerms\n\nmore", "text", "Terms"},
 		{"", ".. include:: a.txt\n\nTerms\n\nmore", "rst", "Terms"},
 		{"", "From: a@b.example\nTo: c@d.example\nSubject: The tide\n\nHello", "text", "The tide"},
+		{"", "---\ntitle: The tide\nkey: [\n---\n\nHello", "markdown", "The tide"},
 		{"", "From a@b.example Fri Nov 20 10:00:00 2026\nTerms\n\nmore", "text", "Terms"},
 		{"", "From: a@b.example\n\nHarbour notes\n\nmore", "eml", "Harbour notes"},
 		{"", "From here to there\n\nmore", "text", "From here to there"},

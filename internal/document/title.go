@@ -35,8 +35,8 @@ const maxTitleLine = 150
 
 // TitleOf returns the title of a document: the given one, else the first heading, else the first line that is apart
 // from what follows and no sentence (of a record: that is short), else the file's name without its extension. None is
-// without a letter or digit, but a name. head is the start of the decoded text. Whatever it is, it is one line of at most
-// limits.Title runes.
+// without a letter or digit, but a name. head is the start of the decoded text. Whatever it is, it is one line of at
+// most limits.Title runes.
 func TitleOf(given, head string, kind Kind, object string, limits Limits) string {
 	limits = limits.Whole()
 	if title := cutTitle(given, limits.Title); saysSomething(title) {
@@ -89,8 +89,8 @@ var noTitle = regexp.MustCompile(`^(?:<!|<\?|//|/\*|\*/|\.\. |#!|\{[%{#]|\x60{3}
 	`(?i)^(?:from|to|cc|bcc|date|sent|reply-to|return-path|received|message-id|mime-version|content-[a-z-]+|x-[a-z-]+):|` +
 	`^From [^ ]+@[^ ]+ `)
 
-// subject is the header of a mail that names it.
-var subject = regexp.MustCompile(`(?i)^subject:\s*`)
+// subject is the header of a mail, or of a text with its own, that names it.
+var subject = regexp.MustCompile(`(?i)^(?:subject|title):\s*`)
 
 // badgeOf is a picture that leads somewhere, as pages of projects begin with.
 var badgeOf = regexp.MustCompile(`\[!\[[^\]]*\](?:\([^)]*\)|\[[^\]]*\])\](?:\([^)]*\)|\[[^\]]*\])`)
