@@ -243,12 +243,13 @@ func formatDigits(number float64, pieces []string) string {
 		}
 	}
 	number /= math.Pow(1000, float64(scale))
-	text := strconv.FormatFloat(math.Abs(number), 'f', most, 64)
-	if exponent {
-		text = strconv.FormatFloat(math.Abs(number), 'E', most, 64)
-	} else if number == math.Trunc(number*1e10)/1e10 || most < 10 { // halves are rounded as people do it
-		text = strconv.FormatFloat(math.Round(math.Abs(number)*math.Pow(10, float64(most))*(1+1e-15))/
-			math.Pow(10, float64(most)), 'f', most, 64)
+	size := math.Abs(number)
+	text := strconv.FormatFloat(size, 'f', most, 64)
+	switch ten := math.Pow(10, float64(most)); {
+	case exponent:
+		text = strconv.FormatFloat(size, 'E', most, 64)
+	case size*ten < 1e15: // halves are rounded as people do it
+		text = strconv.FormatFloat(math.Round(size*ten*(1+1e-15))/ten, 'f', most, 64)
 	}
 	text, power, _ := strings.Cut(text, "E")
 	digits, decimals, _ := strings.Cut(text, ".")

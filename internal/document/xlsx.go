@@ -1,11 +1,8 @@
 package document
 
 import (
-	"bufio"
-	"bytes"
 	"encoding/xml"
 	"errors"
-	"io"
 	"math"
 	"regexp"
 	"strconv"
@@ -63,18 +60,6 @@ type bookReader struct {
 	reading bool   // inside of one that says how another is read
 	margin  string // Header or Footer, inside of one
 	margins []string
-}
-
-// cellAt is a place on a sheet.
-type cellAt struct{ row, column int }
-
-// reach is how far a merged cell reaches.
-type reach struct{ rows, columns int }
-
-type merged struct {
-	cellAt
-	last  cellAt
-	value string
 }
 
 // columns from one to another, from 0 on.
@@ -254,49 +239,6 @@ func (b *bookReader) readStyles(part string) error {
 		}
 		return nil
 	})
-}
-
-var mergedCells = regexp.MustCompile(
-	`mergeCell\s[^>]*ref="\$?([A-Z]{1,3})\$?([0-9]{1,7}):\$?([A-Z]{1,3})\$?([0-9]{1,7})"`)
-
-// maxMerges of a sheet are read.
-const maxMerges = 100_000
-
-// merges finds the merged cells of a sheet, which stand behind its rows.
-func (p *parts) merges(name string) (map[cellAt]reach, error) {
-	file := p.folded[folded(name)]
-	if file == nil {
-		return nil, nil
-	}
-	part, err := p.open(file)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = part.Close() }()
-	before := p.read
-	defer func() { p.read = before }() // it is read again
-	plain, _ := narrow(part)
-	in, out := bufio.NewReaderSize(plain, 64<<10), map[cellAt]reach{}
-	for {
-		tag, err := in.ReadSlice('>')
-		if bytes.Contains(tag, []byte("mergeCell ")) && len(out) < maxMerges {
-			if found := mergedCells.FindSubmatch(tag); found != nil {
-				from, to := cellOf(found[1], found[2]), cellOf(found[3], found[4])
-				out[from] = reach{to.row - from.row, to.column - from.column}
-			}
-		}
-		if errors.Is(err, io.EOF) {
-			return out, nil
-		}
-		if err != nil && !errors.Is(err, bufio.ErrBufferFull) {
-			return nil, err
-		}
-	}
-}
-
-func cellOf(column, row []byte) cellAt {
-	number, _ := strconv.Atoi(string(row))
-	return cellAt{number, columnNumber(string(column))}
 }
 
 func (b *bookReader) token(token xml.Token, _ int) error {
