@@ -207,7 +207,7 @@ const mostColumns = 10_000
 func manyColumns(object string, line, columns int) error {
 	return fault.TooLarge.At("read", place(object, line)).
 		Because(fmt.Sprintf("the row has %d columns, above %d, which is fixed", columns, mostColumns)).
-		Advise("check the quotes of the file, or leave out columns that nobody searches")
+		Advise("check the quotes of the file, or leave out columns that no one searches")
 }
 
 // fieldBytes is what a field takes beside its text.

@@ -81,8 +81,8 @@ func TestAllCellsOfATableAreKeptInTheirOrder(t *testing.T) {
 	}
 }
 
-// An open quote costs no row: its line is told and read as it stands, those behind it are what they are.
-func TestOpenQuotesAreToldWithTheirLine(t *testing.T) {
+// An open quote costs no row: its line is a problem and is read as it stands, those behind it are what they are.
+func TestAnOpenQuoteIsAProblemOfItsLine(t *testing.T) {
 	for name, c := range map[string]struct{ content, want string }{
 		"to the end":           {"id,name,town\n1,Ada,Oslo\n2,\"Ben,Rome\n3,Cid,Bonn\n", "Ada> town: Oslo & !3 & \"Ben> town: Rome & Cid> town: Bonn"},
 		"the last line":        {"id,name\n1,Ada\n2,\"Ben", "Ada> Ada & !3 & \"Ben> \"Ben"},

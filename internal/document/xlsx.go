@@ -42,10 +42,10 @@ type bookReader struct {
 	out    strings.Builder
 	cells  int64 // and lines of what is drawn
 
-	merges map[cellAt]reach
-	active []merged // those that reach to the row
-	gone   []columns
-	told   map[int]bool // hidden columns that were counted
+	merges  map[cellAt]reach
+	active  []merged // those that reach to the row
+	gone    []columns
+	counted map[int]bool // hidden columns that were counted
 
 	number  int // of the row
 	hidden  bool
@@ -135,7 +135,7 @@ func (b *bookReader) readSheet(part string) error {
 	if b.merges, err = b.parts.merges(part); err != nil {
 		return err
 	}
-	b.active, b.gone, b.told, b.number, b.margins = nil, nil, map[int]bool{}, 0, nil
+	b.active, b.gone, b.counted, b.number, b.margins = nil, nil, map[int]bool{}, 0, nil
 	b.in, b.reading, b.margin = false, false, "" // of a sheet that broke off
 	if err := b.parts.shown(part, b.token); err != nil {
 		return err
@@ -385,8 +385,8 @@ func (b *bookReader) endCell() {
 		b.parts.leaveOut("formulas of which the file has no value")
 	}
 	place := b.place(b.at)
-	if place < 0 && value != "" && !b.told[b.at] {
-		b.told[b.at] = true
+	if place < 0 && value != "" && !b.counted[b.at] {
+		b.counted[b.at] = true
 		b.parts.hidden("columns")
 	}
 	if value == "" || place < 0 || len(b.row) >= mostColumns {
