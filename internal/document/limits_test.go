@@ -184,7 +184,7 @@ func TestRowsBehindALongOneAreRead(t *testing.T) {
 	}
 }
 
-// Of a file in which every line opens a quote each line is told, and none is read again and again.
+// Of a file in which every line opens a quote each line is a problem, and none is read again and again.
 func TestOpenQuotesAreNotReadAgainWithoutEnd(t *testing.T) {
 	limits := document.DefaultLimits()
 	limits.Row = 1 << 20
@@ -285,7 +285,7 @@ func FuzzRecordsAreThoseOfTheStandardLibrary(f *testing.F) {
 			}
 		}
 		if !errors.Is(err, io.EOF) || !utf8.ValidString(content) {
-			return // what is faulty is told
+			return // what is faulty is a problem
 		}
 		var got []string
 		err = document.Rows(strings.NewReader(content), document.CSV, "f", document.DefaultLimits(),
