@@ -16,7 +16,7 @@ func TestARunOutOfProportionIsNotPublishedUnseen(t *testing.T) {
 		reason, says   string
 	}{
 		"half more may come":       {0.5, 0, 150, 100, 0, "", ""},
-		"one more may not":         {0.5, 0, 151, 100, 0, publish.SizeJump, "it has 151 chunks, the generation before had 100 (+51 %)"},
+		"one more may not":         {0.5, 0, 151, 100, 0, publish.SizeJump, "the generation before had 100 (+51 %)"},
 		"half may go":              {0.5, 0, 50, 100, 0, "", ""},
 		"one more may not go":      {0.5, 0, 49, 100, 0, publish.SizeJump, "(-51 %); at most 50 % more or fewer"},
 		"no bound of the size":     {0, 0, 10_000, 100, 0, "", ""},
