@@ -49,3 +49,32 @@ func TestAnObjectIsSyncedWholeBeforeItHasItsName(t *testing.T) {
 		}
 	}
 }
+
+// Objects hold the texts of documents: nothing below a store is for other users, also where it was before.
+func TestObjectsAreTheirOwnersAlone(t *testing.T) {
+	root := filepath.Join(t.TempDir(), "artifacts")
+	if err := errors.Join(os.Mkdir(root, 0o755), os.Chmod(root, 0o755)); err != nil {
+		t.Fatal(err)
+	}
+	plain, err := Open(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(t, plain, "docs/segments/1", "x")
+	write(t, journaled(t, root), "a/b/2", "x")
+	objects := 0
+	err = filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		info, err := entry.Info()
+		if err == nil && info.Mode().Perm()&0o077 != 0 {
+			t.Errorf("others may use %s: %s", path, info.Mode())
+		}
+		objects++
+		return err
+	})
+	if err != nil || objects < 6 {
+		t.Errorf("%d files and folders, %v", objects, err)
+	}
+}
