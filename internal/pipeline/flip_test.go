@@ -65,7 +65,8 @@ func TestARunThatLosesItsLeaseAmidAPublicationPublishesNothing(t *testing.T) {
 			if !fault.Is(err, fault.LeaseLost) {
 				t.Errorf("the run ended with %v", err)
 			}
-			if current, _, err := index.Current(t.Context()); err != nil || current.Generation != first.manifest.Generation {
+			current, _, err := index.Current(t.Context())
+			if err != nil || current.Generation != first.manifest.Generation {
 				t.Errorf("current is %+v, %v", current, err)
 			}
 			if _, err := index.GenerationRef(t.Context(), job.Generation); fault.Is(err, fault.UnknownGen) == c.named {

@@ -32,7 +32,8 @@ func TestTwentyTextsThatFailAlikePauseTheRun(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				chat := &stagetest.Chat{Answer: func(call model.Call) (model.Reply, error) {
 					time.Sleep(time.Millisecond)
-					if call.User == model.ProbeText || strings.TrimSuffix(call.User, " again") == fmt.Sprint("text ", c.able) {
+					able := fmt.Sprint("text ", c.able)
+					if call.User == model.ProbeText || strings.TrimSuffix(call.User, " again") == able {
 						return model.Reply{Text: "ok"}, nil
 					}
 					return model.Reply{Text: "I am a teapot."}, nil
@@ -45,7 +46,8 @@ func TestTwentyTextsThatFailAlikePauseTheRun(t *testing.T) {
 				paused := 0
 				for i := 0; i < 100 && paused == 0; i++ {
 					call := model.Call{User: fmt.Sprint("text ", i)}
-					if _, err := stage.Ask(t.Context(), chat, call, " again", read, health); fault.Is(err, fault.ModelRefused) {
+					_, err := stage.Ask(t.Context(), chat, call, " again", read, health)
+					if fault.Is(err, fault.ModelRefused) {
 						paused = i + 1
 					} else if err != nil {
 						t.Fatal(err)

@@ -19,7 +19,8 @@ func passed(t *testing.T, policy Policy, change func(*http.Request)) (fault.Code
 	var refused error
 	var caller *Caller
 	guard := New(policy, func(_ http.ResponseWriter, _ *http.Request, err error) { refused = err })
-	request := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "http://docs.example/v1/indexes", http.NoBody)
+	address := "http://docs.example/v1/indexes"
+	request := httptest.NewRequestWithContext(t.Context(), http.MethodGet, address, http.NoBody)
 	change(request)
 	guard.Wrap(
 		http.HandlerFunc(func(_ http.ResponseWriter, request *http.Request) { caller = Of(request.Context()) }),

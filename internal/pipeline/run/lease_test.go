@@ -2,11 +2,14 @@ package run
 
 import (
 	"context"
+	"io"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/internal/testkit/blobmemory"
 )
 
@@ -47,4 +50,104 @@ func TestALeaseIsOfOneRunOfItsWorkflow(t *testing.T) {
 			t.Errorf("%s holds it: %t, %v", name, work.holds(lease), err)
 		}
 	}
+}
+
+// beside is a store in which something happens right before the lease is written.
+type beside struct {
+	blob.Store
+	happens func()
+}
+
+func (b *beside) Put(ctx context.Context, key string, body io.Reader, size int64, cond blob.Cond) (blob.Info, error) {
+	if happens := b.happens; happens != nil {
+		b.happens = nil
+		happens()
+	}
+	return b.Store.Put(ctx, key, body, size, cond)
+}
+
+// Whatever happens between a look at the lease and its write, one run has it, and one that renews it keeps it.
+func TestALeaseIsWrittenAsItWasSeen(t *testing.T) {
+	one := Holder{Workflow: "build/docs/g1", Run: "1", Heartbeat: 8 * time.Second}
+	two := Holder{Workflow: "build/docs/g2", Run: "2", Heartbeat: 8 * time.Second}
+	open := func(context.Context, Holder) (Standing, error) { return StandingOpen, nil }
+	for name, given := range map[string]bool{"nobody had it": false, "it was given back": true} {
+		plain := artifact.Index{Store: blobmemory.New(), Name: "docs"}
+		take := func(index artifact.Index, holder Holder) (int64, error) {
+			return TakeLease(t.Context(), index, holder, open)
+		}
+		if given {
+			if _, err := take(plain, one); err != nil {
+				t.Fatal(err)
+			}
+			if err := GiveLease(t.Context(), plain, one); err != nil {
+				t.Fatal(err)
+			}
+		}
+		index := artifact.Index{Name: "docs", Store: &beside{Store: plain.Store, happens: func() {
+			if _, err := take(plain, two); err != nil {
+				t.Error(err)
+			}
+		}}}
+		if fence, err := take(index, one); !fault.Is(err, fault.LeaseHeld) {
+			t.Errorf("%s: two runs have the lease, one with fence %d: %v", name, fence, err)
+		}
+		// Its own process renews it while it is given back; another has it while it is declared lost.
+		renewed, _, err := ReadLease(t.Context(), plain)
+		if err != nil || renewed.Run != "2" {
+			t.Fatalf("%s: %+v, %v", name, renewed, err)
+		}
+		index.Store = &beside{Store: plain.Store, happens: func() {
+			renewed.Renewed = renewed.Renewed.Add(time.Second)
+			if _, err := blob.WriteJSON(t.Context(), plain.Store, plain.LeaseKey(), renewed, blob.Cond{}); err != nil {
+				t.Error(err)
+			}
+		}}
+		if err := GiveLease(t.Context(), index, two); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		lease, _, err := ReadLease(t.Context(), plain)
+		if err != nil || lease.Workflow != "" || lease.Fence != renewed.Fence {
+			t.Errorf("%s: after it was given back it is %+v, %v", name, lease, err)
+		}
+	}
+}
+
+// A run that is declared lost and whose process renews the lease just then is not lost.
+func TestALeaseThatIsRenewedIsNotFreed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		index := artifact.Index{Store: blobmemory.New(), Name: "docs"}
+		one := Holder{Workflow: "build/docs/g1", Run: "1", Heartbeat: 8 * time.Second}
+		if _, err := TakeLease(t.Context(), index, one, nil); err != nil {
+			t.Fatal(err)
+		}
+		open, began := true, time.Now()
+		free := func() error {
+			return FreeLease(t.Context(), index, "", func(context.Context, Holder) (bool, error) { return open, nil })
+		}
+		if err := free(); !fault.Is(err, fault.LeaseHeld) || time.Since(began) != 0 {
+			t.Errorf("the engine runs it: %v after %s", err, time.Since(began))
+		}
+		open = false
+		time.AfterFunc(7*time.Second, func() {
+			lease, _, err := ReadLease(t.Context(), index)
+			if err == nil {
+				lease.Renewed = time.Now()
+				_, err = blob.WriteJSON(t.Context(), index.Store, index.LeaseKey(), lease, blob.Cond{})
+			}
+			if err != nil {
+				t.Error(err)
+			}
+		})
+		if err := free(); !fault.Is(err, fault.LeaseHeld) {
+			t.Errorf("a process renews it: %v", err)
+		}
+		began = time.Now()
+		if err := free(); err != nil || time.Since(began) != one.Heartbeat {
+			t.Errorf("freed after %s: %v", time.Since(began), err)
+		}
+		if lease, _, err := ReadLease(t.Context(), index); err != nil || lease.Workflow != "" || lease.Fence != 1 {
+			t.Errorf("the lease is %+v, %v", lease, err)
+		}
+	})
 }

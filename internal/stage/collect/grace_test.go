@@ -19,7 +19,9 @@ func TestWhatNothingNamesStaysForItsGrace(t *testing.T) {
 	for _, c := range []struct {
 		after time.Duration
 		there bool
-	}{{0, true}, {time.Second, true}, {12 * time.Hour, true}, {24*time.Hour - time.Second, true}, {24 * time.Hour, false}} {
+	}{
+		{0, true}, {time.Second, true}, {12 * time.Hour, true}, {24*time.Hour - time.Second, true}, {24 * time.Hour, false},
+	} {
 		w.now = day(0).Add(c.after)
 		_, err := collect.Run(t.Context(), w.in())
 		w.check(err)
@@ -27,7 +29,7 @@ func TestWhatNothingNamesStaysForItsGrace(t *testing.T) {
 		w.check(err)
 		if w.has("s1") != c.there || slices.Contains(names, unnamed) != c.there ||
 			slices.Contains(generations(w), "g1") != c.there {
-			t.Errorf("after %s: segment %t, collections %q, generations %q", c.after, w.has("s1"), names, generations(w))
+			t.Errorf("%s: segment %t, collections %q, generations %q", c.after, w.has("s1"), names, generations(w))
 		}
 	}
 }
