@@ -151,3 +151,67 @@ func TestALeaseThatIsRenewedIsNotFreed(t *testing.T) {
 		}
 	})
 }
+
+// A process looks at its lease when that needs no renewal yet, and stands still. What the look permits is over before
+// another run, which begins to watch as late as it may, has the lease.
+func TestWhatALookPermitsIsOverBeforeAnotherRunHasTheLease(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		index := artifact.Index{Store: blobmemory.New(), Name: "docs"}
+		one := Holder{Workflow: "build/docs/g1", Run: "1", Heartbeat: 8 * time.Second}
+		fence, err := TakeLease(t.Context(), index, one, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		work := &Run{
+			Ports: &Ports{Artifacts: index.Store}, Index: index, Book: &Book{},
+			Job: Job{Index: "docs", Generation: "g1", Fence: fence, Holder: one},
+		}
+		if err := work.Guard(t.Context()); err != nil { // it renews what it has not renewed itself yet
+			t.Fatal(err)
+		}
+		taken := make(chan time.Time)
+		go func() {
+			closed := func(context.Context, Holder) (Standing, error) { return StandingClosed, nil }
+			_, err := TakeLease(t.Context(), index, Holder{Workflow: "build/docs/g2", Run: "2"}, closed)
+			if err != nil {
+				t.Error(err)
+			}
+			taken <- time.Now()
+		}()
+		time.Sleep(one.Heartbeat/renewals - time.Millisecond)
+		before, _, _ := ReadLease(t.Context(), index)
+		if err := work.Guard(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if after, _, err := ReadLease(t.Context(), index); err != nil || after != before {
+			t.Errorf("it was renewed: %+v, %v", after, err)
+		}
+		permitted := time.Now().Add(work.Permit())
+		if at := <-taken; !at.After(permitted) {
+			t.Errorf("another run has the lease %s before the permit is over", permitted.Sub(at))
+		}
+	})
+}
+
+// A lease that nobody understands is mended above every fence that any run of the index, or of a branch, ever had.
+func TestAMendedLeaseIsAboveEveryFence(t *testing.T) {
+	index := artifact.Index{Store: blobmemory.New(), Name: "docs"}
+	for _, key := range []string{
+		index.RunKey("g1", "41", "build.json"), index.RunKey("g2", "7", "build.json"),
+		index.RunKey("restore-1", "restore", "parts.json"),
+	} {
+		if _, err := blob.Write(t.Context(), index.Store, key, []byte("{}"), blob.Cond{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := blob.Write(t.Context(), index.Store, index.LeaseKey(), []byte(`{"fence":`), blob.Cond{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := MendLease(t.Context(), index); err != nil {
+		t.Fatal(err)
+	}
+	fence, err := TakeLease(t.Context(), index, Holder{Workflow: "build/docs/g3", Run: "3"}, nil)
+	if err != nil || fence != 42 {
+		t.Errorf("the next fence is %d, %v", fence, err)
+	}
+}
