@@ -88,7 +88,8 @@ func TestAnObjectIsIntactWhereItIsWhatItsNameSays(t *testing.T) {
 		content string
 		intact  bool
 	}{{"content", true}, {"contenT", false}, {"conten", false}, {"contents", false}, {"", false}} {
-		if _, err := blob.Write(t.Context(), x.Store, x.SegmentKey(segment.SHA256), []byte(c.content), blob.Cond{}); err != nil {
+		key := x.SegmentKey(segment.SHA256)
+		if _, err := blob.Write(t.Context(), x.Store, key, []byte(c.content), blob.Cond{}); err != nil {
 			t.Fatal(err)
 		}
 		if intact, err := x.Intact(t.Context(), segment.SHA256, nil); err != nil || intact != c.intact {

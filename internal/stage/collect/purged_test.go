@@ -8,8 +8,8 @@ import (
 	"github.com/unweaver/unweaver/internal/stage/collect"
 )
 
-// What holds a purged document goes without a grace, as soon as nobody has it open, whatever rule would keep it; what is
-// served stays.
+// What holds a purged document goes without a grace, as soon as nobody has it open, whatever rule would keep it. What
+// is served stays.
 func TestWhatIsPurgedGoesAtOnceButWhereItIsOpenOrServed(t *testing.T) {
 	w := newWorld(t)
 	w.keep = 3
