@@ -36,7 +36,7 @@ func TestAClockFollowsTheMachinesByBoundedSteps(t *testing.T) {
 		look(0)
 		for i, want := range looks {
 			if got := look(want.machine); got != want.clock {
-				t.Errorf("%s, look %d: the machine's is at %s, the clock at %s, want %s", name, i, want.machine, got, want.clock)
+				t.Errorf("%s, look %d at %s: the clock is at %s, want %s", name, i, want.machine, got, want.clock)
 			}
 		}
 		if _, err := blob.Write(t.Context(), store, "docs/clock.json", []byte("{"), blob.Cond{}); err != nil {

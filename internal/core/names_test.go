@@ -13,8 +13,8 @@ func TestNamesOfIndexesAndGenerations(t *testing.T) {
 		"docs": {true, true}, "g001": {true, true}, "7": {true, true}, "a-b-c": {true, true},
 		strings.Repeat("a", 63): {true, true}, "ledgers": {true, true}, "doctor-2": {true, true},
 		"ledger": {true, false}, "doctor": {true, false},
-		"": {}, "-a": {}, "_access": {}, ".": {}, "..": {}, ".tmp": {}, "a/b": {}, "../a": {}, `a\b`: {}, "Docs": {}, "ä": {},
-		"a b": {}, "a\x00": {}, "a\n": {}, "a.json": {}, strings.Repeat("a", 64): {},
+		"": {}, "-a": {}, "_access": {}, ".": {}, "..": {}, ".tmp": {}, "a/b": {}, "../a": {}, `a\b`: {},
+		"Docs": {}, "ä": {}, "a b": {}, "a\x00": {}, "a\n": {}, "a.json": {}, strings.Repeat("a", 64): {},
 	} {
 		if core.ValidSlug(name) != valid.slug || core.ValidIndex(name) != valid.index {
 			t.Errorf("%q: slug %t, index %t", name, core.ValidSlug(name), core.ValidIndex(name))

@@ -36,7 +36,8 @@ func TestABudgetCountsWhatIsInFlight(t *testing.T) {
 		"money, none of it in flight":        {core.Budget{Money: 6.5}, paid, false},
 		"the calls of several, of all kinds": {core.Budget{Calls: 100, Tokens: 1000, Money: 10}, both, true},
 	} {
-		if err := Spent(c.budget, c.total, "i/g"); fault.Is(err, fault.BudgetSpent) != c.spent || (err != nil) != c.spent {
+		err := Spent(c.budget, c.total, "i/g")
+		if fault.Is(err, fault.BudgetSpent) != c.spent || (err != nil) != c.spent {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

@@ -20,7 +20,8 @@ func TestWhatNothingNamesStaysForItsGrace(t *testing.T) {
 		after time.Duration
 		there bool
 	}{
-		{0, true}, {time.Second, true}, {12 * time.Hour, true}, {24*time.Hour - time.Second, true}, {24 * time.Hour, false},
+		{0, true}, {time.Second, true}, {12 * time.Hour, true}, {24*time.Hour - time.Second, true},
+		{24 * time.Hour, false},
 	} {
 		w.now = day(0).Add(c.after)
 		_, err := collect.Run(t.Context(), w.in())

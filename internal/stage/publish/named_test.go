@@ -38,7 +38,8 @@ func TestSeqPassesOverGenerationsThatCannotBeRead(t *testing.T) {
 		stagetest.Ok(t, err)
 	}
 	for _, gen := range []string{"g1", "g2"} {
-		_, err := blob.Write(t.Context(), b.art.Store, b.art.GenerationKey(gen, "manifest.json"), []byte("{"), blob.Cond{})
+		key := b.art.GenerationKey(gen, "manifest.json")
+		_, err := blob.Write(t.Context(), b.art.Store, key, []byte("{"), blob.Cond{})
 		stagetest.Ok(t, err)
 	}
 	if got, err := publish.Seq(t.Context(), b.art); err != nil || got != 8 {
