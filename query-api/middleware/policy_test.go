@@ -68,7 +68,7 @@ func TestAHostThatIsNotTheServersIsNotAnswered(t *testing.T) {
 	policy := Policy{Hosts: []string{"docs.example"}}
 	for host, want := range map[string]fault.Code{
 		"docs.example": "", "DOCS.example:8080": "", "docs.example.": "", "localhost:1": "", "127.0.0.1:1": "",
-		"[::1]:1": "",
+		"[::1]:1":          "",
 		"attacker.example": fault.Misdirected, "docs.example.attacker.example": fault.Misdirected,
 		"192.0.2.1:8080": fault.Misdirected, "": fault.Misdirected,
 	} {
