@@ -161,6 +161,24 @@ func TestAKilledEngineIsStartedAgainAndHasLostNothing(t *testing.T) {
 	}
 }
 
+func TestAnEngineThatHangsIsStartedAgain(t *testing.T) {
+	with, log := options(real(t), t.TempDir())
+	with.pulse = 500 * time.Millisecond
+	server := start(t, with)
+	defer stop(t, server)
+	c := dial(t, server)
+	begin(t, c, "before")
+	stopped := pidOf(t, with.Dir)
+	if err := syscall.Kill(stopped, syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "another process", func() bool { pid := pidOf(t, with.Dir); return pid != 0 && pid != stopped })
+	until(t, "the run that was acknowledged", func() bool { return knows(t, c, "before") })
+	if !strings.Contains(log.String(), "it hangs") {
+		t.Errorf("it logs %q", log.String())
+	}
+}
+
 const parentVariable = "UNWEAVER_TEST_DEVSERVER_PARENT"
 
 // A process that is killed takes its engine along, and the next one finds what it had acknowledged.

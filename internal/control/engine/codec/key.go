@@ -9,6 +9,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -46,21 +47,30 @@ func Load(path string) (*Key, error) {
 	}
 	raw := make([]byte, 1024)
 	n, err := file.Read(raw)
-	if err != nil {
-		return nil, bad(path, err, adviseDamaged)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return nil, bad(path, err, "see the file system")
 	}
 	fields := strings.Fields(string(raw[:n]))
 	if len(fields) != 3 || fields[0] != keyFormat {
-		return nil, bad(path, errors.New("it is damaged: it holds no key"), adviseDamaged)
+		return nil, bad(path, errDamaged, adviseBackup)
 	}
 	secret, err := base64.StdEncoding.DecodeString(fields[2])
 	if err != nil || len(secret) != keyBytes || identify(secret) != fields[1] {
-		return nil, bad(path, errors.New("it is damaged: the key and its id do not belong together"), adviseDamaged)
+		return nil, bad(path, errDamaged, adviseBackup)
 	}
 	return newKey(secret)
 }
 
-const adviseDamaged = "put the file back from a backup; without it runs in flight cannot go on"
+const adviseBackup = "put the file back from a backup; without it runs in flight cannot go on"
+
+// errDamaged is that a file holds no key, or one whose id is another's.
+var errDamaged = errors.New("it is damaged: it holds no key and its id")
+
+// adviseWithout says what to do where there may be no backup.
+func adviseWithout(path, histories string) string {
+	return "put it back from a backup; or remove " + histories + ", " + path + " and " + path + idSuffix + ": what is " +
+		"published stays, runs in flight and schedules are forgotten; then run `unweaver schedule apply`"
+}
 
 func bad(path string, why error, advice string) error {
 	return fault.BadConfig.At("read the engine's codec key", path).Because(why).Advise(advice)
@@ -96,9 +106,7 @@ func Create(path, histories string) (*Key, error) {
 	if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) {
 		_, stands := os.Lstat(histories)
 		if len(known) > 0 || stands == nil {
-			return nil, bad(path, errors.New("it is lost, and runs were recorded with it"), "put it back from a backup; or "+
-				"remove "+histories+" and "+path+idSuffix+": what is published stays, runs in flight and schedules are forgotten; "+
-				"then run `unweaver schedule apply`")
+			return nil, bad(path, errors.New("it is lost, and runs were recorded with it"), adviseWithout(path, histories))
 		}
 		secret := make([]byte, keyBytes)
 		_, _ = rand.Read(secret) // never fails
@@ -108,11 +116,15 @@ func Create(path, histories string) (*Key, error) {
 		}
 	}
 	key, err := Load(path)
+	if errors.Is(err, errDamaged) {
+		return nil, bad(path, errDamaged, adviseWithout(path, histories))
+	}
 	if err != nil {
 		return nil, err
 	}
 	if id := strings.TrimSpace(string(known)); id != "" && id != key.ID {
-		return nil, bad(path, fmt.Errorf("it is key %s, but runs were recorded with key %s", key.ID, id), adviseDamaged)
+		return nil, bad(path, fmt.Errorf("it is key %s, but runs were recorded with key %s", key.ID, id),
+			adviseWithout(path, histories))
 	}
 	if len(known) == 0 {
 		if err := write(path+idSuffix, key.ID); err != nil {
