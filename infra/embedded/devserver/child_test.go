@@ -331,15 +331,15 @@ func TestWhatKeepsAnEngineFromStartingIsNamed(t *testing.T) {
 		},
 		"no program": {program: "/nowhere/temporal", code: fault.EngineDown, says: []string{"/nowhere/temporal", Variable}},
 		"a data base that is none": {
-			program: program, files: map[string]string{databaseFile: strings.Repeat("rubbish ", 4096), versionFile: Version},
+			program: program, files: map[string]string{databaseFile: strings.Repeat("rubbish ", 4096), versionFile: Version + " " + Version},
 			code: fault.EngineDown, says: []string{databaseFile, "move engine.db away", "not a database"},
 		},
 		"an empty data base": {
-			program: program, files: map[string]string{databaseFile: "", versionFile: Version},
+			program: program, files: map[string]string{databaseFile: "", versionFile: Version + " " + Version},
 			code: fault.EngineDown, says: []string{databaseFile, "move engine.db away"},
 		},
 		"a data base of another version": {
-			program: program, files: map[string]string{databaseFile: "x", versionFile: "1.8.0\n"},
+			program: program, files: map[string]string{databaseFile: "x", versionFile: "1.8.0 1.8.0\n"},
 			code: fault.EngineDown, says: []string{"1.8.0", Version, "move engine.db and engine.version away"},
 		},
 		"the former layout": {
@@ -386,9 +386,9 @@ func TestADataBaseThatWasNotFinishedIsMadeAnew(t *testing.T) {
 	for name, left := range map[string]map[string]string{
 		"an empty one":                 {databaseFile: ""},
 		"a part":                       {databaseFile: "SQLite format 3\x00"},
-		"a log without its data base":  {databaseFile + "-wal": "rubbish", versionFile: Version},
+		"a log without its data base":  {databaseFile + "-wal": "rubbish", versionFile: Version + " " + Version},
 		"nothing":                      {},
-		"a version without data base":  {versionFile: Version},
+		"a version without data base":  {versionFile: Version + " " + Version},
 		"an empty version without one": {versionFile: ""},
 	} {
 		t.Run(name, func(t *testing.T) {
