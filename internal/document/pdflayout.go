@@ -137,7 +137,7 @@ func (r row) size() float64 {
 
 // linesOfPage puts what a page shows into lines: first what is upright, then what is turned, each as it is read once it
 // is turned back.
-func linesOfPage(words []glyphs) []pdfLine {
+func linesOfPage(words []glyphs, height float64) []pdfLine {
 	var turns [slanted + 1][]glyphs
 	for _, word := range words {
 		turns[word.turn] = append(turns[word.turn], word)
@@ -154,12 +154,36 @@ func linesOfPage(words []glyphs) []pdfLine {
 		}
 		for i := range of {
 			of[i].gap = of[i].gap || i == 0 && len(lines) > 0
-			of[i].edge = i < 2 || i >= len(of)-2
 			of[i].box = of[i].box.turned((4 - turn) % 4)
+		}
+		if turn == 0 {
+			markEdges(of, height)
 		}
 		lines = append(lines, of...)
 	}
 	return lines
+}
+
+// Headers and footers are at most so many lines, in this part of the page's height.
+const (
+	edgeLines = 2
+	edgePart  = 0.12
+)
+
+// markEdges marks the lines that stand where headers and footers do: at the edge of a page, apart from the others.
+func markEdges(lines []pdfLine, height float64) {
+	top, bottom := 0, len(lines)
+	for i := 1; i <= edgeLines && i < len(lines); i++ {
+		if lines[i].gap && lines[i-1].y > (1-edgePart)*height {
+			top = i
+		}
+		if from := len(lines) - i; lines[from].gap && lines[from].y < edgePart*height {
+			bottom = from
+		}
+	}
+	for i := range lines {
+		lines[i].edge = i < top || i >= bottom
+	}
 }
 
 // linesOf puts words that are turned alike into lines: from top to bottom and from left to right, cells of a table one
@@ -233,17 +257,19 @@ func segmentsOf(spans []glyphs) []*segment {
 		var before glyphs
 		for i, shown := range line {
 			twice := i > 0 && shown.text == before.text && shown.left-before.left < wordGap*shown.size
-			before = shown
 			switch gap := 0.0; {
 			case twice: // bold letters are made so
 				continue
 			case last != nil:
 				gap = (shown.left - last.right) / max(min(last.size, shown.size), 1e-3)
 				if gap < gutter {
-					last.add(shown, gap > wordGap || shown.apart)
+					apart := shown.apart && !(ideographic(shown.text) && ideographic(before.text))
+					before = shown
+					last.add(shown, gap > wordGap || apart)
 					continue
 				}
 			}
+			before = shown
 			last = &segment{box: shown.box, y: shown.y, size: shown.size, words: []word{{text: shown.text}}}
 			out = append(out, last)
 		}

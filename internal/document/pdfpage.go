@@ -2,6 +2,7 @@ package document
 
 import (
 	"math"
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf16"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/klippa-app/go-pdfium/references"
 	"github.com/klippa-app/go-pdfium/requests"
+	"github.com/klippa-app/go-pdfium/structs"
 )
 
 // glyphs are letters that a page shows without room between them: a word, as a rule. Places are points of the page as
@@ -18,21 +20,27 @@ type glyphs struct {
 	y     float64 // of the line they stand on, turned as well
 	size  float64 // of the letters
 	text  string
-	apart bool // a blank stands before them
+	apart bool // a blank stands to the left of them
 	turn  int  // quarters of a circle by which they are turned to the left, or slanted
 }
 
-// slanted is the turn of letters that run in none of the four directions: a line of them is one word.
-const slanted = 4
+const (
+	// slanted is the turn of letters that run in none of the four directions: a line of them is one word.
+	slanted = 4
+	// downwards is the turn of what is read from top to bottom, and of columns of such text from right to left.
+	downwards = 3
+	// steep is how many times as far letters run in their direction as beside it, at least.
+	steep = 20
+)
 
 // turnOf is how letters are turned that run along a vector.
 func turnOf(x, y float64) int {
 	switch {
-	case math.Abs(y) <= math.Abs(x)/4 && x >= 0:
+	case math.Abs(y) <= math.Abs(x)/steep && x >= 0:
 		return 0
-	case math.Abs(y) <= math.Abs(x)/4:
+	case math.Abs(y) <= math.Abs(x)/steep:
 		return 2
-	case math.Abs(x) > math.Abs(y)/4:
+	case math.Abs(x) > math.Abs(y)/steep:
 		return slanted
 	case y > 0:
 		return 1
@@ -61,6 +69,7 @@ type pdfPage struct {
 	pictured      bool // pictures take much of it, and few lines stand on it
 	says          bool // it has text that is no header or footer
 	broken        bool // PDFium cannot read it
+	lost          bool // fonts do not say which of its letters they show
 }
 
 // maxCharacters of a page: one with more is no page that somebody reads.
@@ -78,8 +87,7 @@ func (r *pdfReader) page(index int) (*pdfPage, error) {
 		}
 		return &pdfPage{broken: true}, nil
 	}
-	page := requests.Page{ByReference: &loaded.Page}
-	out := &pdfPage{}
+	page, out := requests.Page{ByReference: &loaded.Page}, &pdfPage{}
 	if objects, err := r.FPDFPage_CountObjects(&requests.FPDFPage_CountObjects{Page: page}); err == nil {
 		out.shows = objects.Count > 0
 	}
@@ -87,31 +95,78 @@ func (r *pdfReader) page(index int) (*pdfPage, error) {
 	if err != nil {
 		return nil, err
 	}
-	text, err := r.FPDFText_LoadPage(&requests.FPDFText_LoadPage{Page: page})
+	words := pdfWords{pdfReader: r, shown: shown}
+	noted, err := words.notes(page)
 	if err != nil {
-		if isTrap(err) {
-			return nil, err
-		}
-		return &pdfPage{broken: true}, nil
-	}
-	words := pdfWords{pdfReader: r, text: text.TextPage, shown: shown}
-	if err := words.read(); err != nil {
 		return nil, err
 	}
-	out.lines = linesOfPage(words.found)
+	if err := words.widen(page); err != nil {
+		return nil, err
+	}
+	if out.broken, err = words.readPage(page); err != nil || out.broken {
+		return out, err
+	}
+	if err := words.drawNotes(page, noted); err != nil {
+		return nil, err
+	}
+	beside, err := words.addNotes(noted)
+	if err != nil {
+		return nil, err
+	}
+	out.lines, out.lost = append(linesOfPage(words.found, out.height), beside...), words.lost
 	if out.pictured, err = r.pictured(page, out); err != nil {
-		return nil, err
-	}
-	if _, err := r.FPDFText_ClosePage(&requests.FPDFText_ClosePage{TextPage: text.TextPage}); err != nil {
 		return nil, err
 	}
 	_, err = r.FPDF_ClosePage(&requests.FPDF_ClosePage{Page: loaded.Page})
 	return out, err
 }
 
+// widen slants texts a little that take no width, as PDFium passes over them: those in a column, in a font that the file
+// does not have.
+func (w *pdfWords) widen(page requests.Page) error {
+	counted, err := w.FPDFPage_CountObjects(&requests.FPDFPage_CountObjects{Page: page})
+	if err != nil {
+		return trapOf(err)
+	}
+	const least, slant = 0.01, 0.0005
+	for index := range min(counted.Count, mostPictures) {
+		object, err := w.FPDFPage_GetObject(&requests.FPDFPage_GetObject{Page: page, Index: index})
+		if err != nil {
+			return trapOf(err)
+		}
+		at, err := w.FPDFPageObj_GetBounds(&requests.FPDFPageObj_GetBounds{PageObject: object.PageObject})
+		if err != nil && isTrap(err) {
+			return err
+		}
+		if err == nil && at.Right-at.Left < least && at.Top-at.Bottom > least {
+			_, err = w.FPDFPageObj_TransformF(&requests.FPDFPageObj_TransformF{
+				PageObject: object.PageObject, Transform: structs.FPDF_FS_MATRIX{A: 1, C: slant, D: 1},
+			})
+		}
+		if isTrap(err) {
+			return err
+		}
+	}
+	return nil
+}
+
+// readPage reads the words of a page, and reports whether it cannot be read.
+func (w *pdfWords) readPage(page requests.Page) (broken bool, err error) {
+	text, err := w.FPDFText_LoadPage(&requests.FPDFText_LoadPage{Page: page})
+	if err != nil {
+		return true, trapOf(err)
+	}
+	w.text = text.TextPage
+	if err := w.read(); err != nil {
+		return false, err
+	}
+	_, err = w.FPDFText_ClosePage(&requests.FPDFText_ClosePage{TextPage: text.TextPage})
+	return false, err
+}
+
 // isTrap reports whether PDFium broke off, and not just refused.
 func isTrap(err error) bool {
-	return strings.Contains(err.Error(), "wasm error") || strings.Contains(err.Error(), "could not allocate memory")
+	return err != nil && (strings.Contains(err.Error(), "wasm error") || strings.Contains(err.Error(), "could not allocate memory"))
 }
 
 // affine is a matrix of six numbers, as PDF writes it.
@@ -172,8 +227,15 @@ type pdfWords struct {
 
 	open   bool // the last of found goes on
 	blank  bool // a blank was seen behind it
+	ended  bool // an end of a line was seen behind it
+	before int  // bytes of the last of found in front of its last glyph
+	glyph  box  // where that stands
 	half   rune // of a character that needs two
 	length int
+	lost   bool // letters of words are left out
+
+	within []box        // where notes are drawn: only what is new there is read, once there are some
+	seen   map[box]bool // glyphs of the page itself, if it has notes
 }
 
 func (w *pdfWords) read() error {
@@ -184,22 +246,45 @@ func (w *pdfWords) read() error {
 	if counted.Count > maxCharacters {
 		return over(w.object, "memory", w.limits.Memory, "one page of it shows too many letters")
 	}
-	for i := range counted.Count {
-		if i%1024 == 1023 {
-			if err := w.inTime(); err != nil {
-				return err
-			}
-		}
+	chars := make([]rune, counted.Count)
+	for i := range chars {
 		char, err := w.FPDFText_GetUnicode(&requests.FPDFText_GetUnicode{TextPage: w.text, Index: i})
 		if err != nil {
 			return err
 		}
-		if err := w.add(i, rune(char.Unicode)); err != nil {
+		chars[i] = rune(char.Unicode)
+		if err := w.tick(i); err != nil {
+			return err
+		}
+	}
+	named, err := w.unmapped(chars)
+	if err != nil {
+		return err
+	}
+	for i, char := range chars {
+		text, unmapped := named[i]
+		if unmapped {
+			err = w.addText(i, text)
+		} else {
+			err = w.add(i, char)
+		}
+		if err == nil {
+			err = w.tick(i)
+		}
+		if err != nil {
 			return err
 		}
 		if int64(w.length) > w.limits.Text {
 			return w.limits.overText(w.object)
 		}
+	}
+	return nil
+}
+
+// tick looks at the clock now and then.
+func (w *pdfWords) tick(i int) error {
+	if i%1024 == 1023 {
+		return w.inTime()
 	}
 	return nil
 }
@@ -211,7 +296,7 @@ const cutWord = 2
 func (w *pdfWords) add(index int, char rune) error {
 	switch {
 	case char == '\r' || char == '\n':
-		w.open, w.blank = false, false
+		w.blank, w.ended = false, true
 		return nil
 	case unicode.IsSpace(char):
 		w.open, w.blank = w.open && w.last().turn == slanted, true
@@ -223,32 +308,100 @@ func (w *pdfWords) add(index int, char rune) error {
 		}
 		char, w.half = utf16.DecodeRune(w.half, char), 0
 	case char == cutWord:
-		defer func() { w.open = false }()
+		defer func() { w.ended = true }()
 		char = '-'
 	}
-	text := pdfText(string(char))
+	return w.addText(index, pdfText(string(char)))
+}
+
+// addText takes what the next glyph shows.
+func (w *pdfWords) addText(index int, text string) error {
 	if text == "" {
 		return nil
 	}
 	loose, err := w.FPDFText_GetLooseCharBox(&requests.FPDFText_GetLooseCharBox{TextPage: w.text, Index: index})
 	if err != nil {
-		if isTrap(err) {
-			return err
-		}
+		return trapOf(err)
+	}
+	here := glyphs{box: w.onPage(float64(loose.Rect.Left), float64(loose.Rect.Bottom),
+		float64(loose.Rect.Right), float64(loose.Rect.Top)), text: text}
+	if w.within != nil && (w.seen[here.box] || !here.centredIn(w.within)) {
+		w.ended = true
 		return nil
 	}
-	x0, y0 := w.shown.at(float64(loose.Rect.Left), float64(loose.Rect.Bottom))
-	x1, y1 := w.shown.at(float64(loose.Rect.Right), float64(loose.Rect.Top))
-	x0, y0, x1, y1 = tame(x0), tame(y0), tame(x1), tame(y1)
-	here := glyphs{box: box{min(x0, x1), min(y0, y1), max(x0, x1), max(y0, y1)}, text: text}
+	if w.seen != nil {
+		w.seen[here.box] = true
+	}
 	w.length += len(text)
-	if w.open {
-		if next := (glyphs{box: here.turned(w.last().turn), text: text}); w.goesOn(next) {
+	same := w.open && here.box == w.glyph
+	w.glyph = here.box
+	if w.open && (w.goesDown(here) || !w.ended) {
+		w.ended = false
+		next := glyphs{box: here.turned(w.last().turn), text: text}
+		switch {
+		case same && w.mirror(text):
+			return nil
+		case w.goesOn(next):
 			w.join(next)
 			return nil
 		}
 	}
+	w.ended = false
 	return w.begin(index, here)
+}
+
+// centredIn reports whether the middle of a box lies in one of some.
+func (b box) centredIn(all []box) bool {
+	x, y := (b.left+b.right)/2, (b.low+b.high)/2
+	return slices.ContainsFunc(all, func(in box) bool { return x >= in.left && x <= in.right && y >= in.low && y <= in.high })
+}
+
+// onPage is a box of PDFium as the page shows it.
+func (w *pdfWords) onPage(left, bottom, right, top float64) box {
+	x0, y0 := w.shown.at(left, bottom)
+	x1, y1 := w.shown.at(right, top)
+	x0, y0, x1, y1 = tame(x0), tame(y0), tame(x1), tame(y1)
+	return box{min(x0, x1), min(y0, y1), max(x0, x1), max(y0, y1)}
+}
+
+// mirror puts a letter before those of the same glyph, as PDFium turns them round where one glyph shows several letters
+// of a script that is written from right to left; but for those of a character that stands for lam and alef.
+func (w *pdfWords) mirror(text string) bool {
+	last := w.last()
+	first, _ := utf8.DecodeRuneInString(text)
+	if !backwards(text) || !unicode.IsLetter(first) || !backwards(last.text[w.before:]) ||
+		last.text[w.before:] == "\u0644" && strings.ContainsRune("\u0627\u0622\u0623\u0625", first) {
+		return false
+	}
+	last.text = last.text[:w.before] + text + last.text[w.before:]
+	return true
+}
+
+// goesDown reports whether a glyph stands right below an upright one of a script that is written in columns, too; then
+// what begins there runs downwards.
+func (w *pdfWords) goesDown(here glyphs) bool {
+	last := w.last()
+	size := last.size
+	switch {
+	case !ideographic(here.text):
+		return false
+	case last.turn == downwards:
+		return true
+	case last.turn != 0 || utf8.RuneCountInString(last.text) != 1 || !ideographic(last.text) ||
+		here.right < last.left+size/2 || here.left > last.right-size/2 ||
+		here.high > last.low+size/4 || here.high < last.low-size/4:
+		return false
+	}
+	last.box, last.turn = last.turned(downwards), downwards
+	last.y = (last.low + last.high) / 2
+	return true
+}
+
+// ideographic reports whether a text begins with a letter or mark of a script that has no blanks between words.
+func ideographic(text string) bool {
+	first, _ := utf8.DecodeRuneInString(text)
+	return first >= 0x2e80 && (unicode.In(first, unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Bopomofo) ||
+		first >= 0x3000 && first < 0x3040 || first == 0x30fb || first == 0x30fc || first >= 0xff00 && first < 0xff66)
 }
 
 // last is the word that was begun last.
@@ -261,6 +414,9 @@ func (w *pdfWords) goesOn(here glyphs) bool {
 		return true
 	}
 	size := max(last.size, 1e-3)
+	if last.turn == downwards && ideographic(here.text) && here.low < last.high && here.high > last.low {
+		return here.left-last.right < gutter*size && here.left > last.left
+	}
 	if math.Abs(here.low-last.low) > sameRow*size {
 		return false
 	}
@@ -282,7 +438,7 @@ func (w *pdfWords) join(here glyphs) {
 	if w.blank {
 		last.text += " "
 	}
-	w.blank = false
+	w.blank, w.before = false, len(last.text)
 	last.text += here.text
 	last.box = last.with(here.box)
 }
@@ -301,12 +457,17 @@ func (w *pdfWords) begin(index int, here glyphs) error {
 	if err != nil && isTrap(err) {
 		return err
 	}
-	here.size, here.apart, w.blank = tame(size.FontSize), w.blank, false
+	here.size, here.apart, w.before = tame(size.FontSize), w.blank, 0
 	if matrix != nil {
-		here.size = tame(here.size * math.Hypot(float64(matrix.Matrix.C), float64(matrix.Matrix.D)))
-		here.turn = turnOf(w.direction(float64(matrix.Matrix.A), float64(matrix.Matrix.B)))
+		sign := math.Copysign(1, here.size) // letters of a size below zero are turned over
+		here.size = tame(math.Abs(here.size) * math.Hypot(float64(matrix.Matrix.C), float64(matrix.Matrix.D)))
+		here.turn = turnOf(w.direction(sign*float64(matrix.Matrix.A), sign*float64(matrix.Matrix.B)))
 		here.box = here.turned(here.turn)
 	}
+	if n := len(w.found); w.blank && n > 0 && w.found[n-1].turn == here.turn && here.right < w.found[n-1].right {
+		w.found[n-1].apart, here.apart = true, false // the line is read from right to left
+	}
+	w.blank = false
 	here.y = here.low
 	if origin != nil {
 		x, y := w.shown.at(origin.X, origin.Y)
@@ -325,19 +486,18 @@ func (w *pdfWords) direction(x, y float64) (float64, float64) {
 
 // pdfText is text without what moves no letter: a form feed stands between pages, and nowhere else.
 func pdfText(text string) string {
-	text = strings.ToValidUTF8(text, "\uFFFD")
 	return strings.Map(func(r rune) rune {
 		switch {
 		case r == '\u00a0' || r == '\t' || r == '\n' || r == '\f' || r == '\r' || r == '\v':
 			return ' '
-		case r < ' ' || r == '\u00ad' || r == '\ufeff' || r == '\u200b' || r == '\ufffe' || r == '\uffff':
+		case r < ' ' || r == '\ufffd' || r == '\u00ad' || r == '\ufeff' || r == '\u200b' || r == '\ufffe' || r == '\uffff':
 			return -1
 		}
 		if r == '\u2010' || r == '\u2011' {
 			return '-'
 		}
 		return r
-	}, ligatureText.Replace(text))
+	}, ligatureText.Replace(strings.ToValidUTF8(text, "")))
 }
 
 // ligatureText takes letters that are printed as one apart.

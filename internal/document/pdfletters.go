@@ -1,0 +1,255 @@
+package document
+
+import (
+	"bytes"
+	"regexp"
+	"strconv"
+	"strings"
+	"unicode"
+
+	"github.com/klippa-app/go-pdfium/requests"
+	"golang.org/x/image/font/sfnt"
+)
+
+// pdfFont is what a font says of the glyphs of its codes: their names; or that codes are numbers of glyphs.
+type pdfFont struct {
+	names     map[int]string
+	composite bool
+}
+
+// unmapped returns what letters show that PDFium knows no character for, by their index: what the names of their glyphs
+// say; else their codes, where those of a font's letters on the page look like text; else nothing.
+func (w *pdfWords) unmapped(chars []rune) (map[int]string, error) {
+	var found map[int]string
+	fonts := map[string][]int{}
+	for i, char := range chars {
+		if err := w.tick(i); err != nil {
+			return nil, err
+		}
+		is, err := w.FPDFText_HasUnicodeMapError(&requests.FPDFText_HasUnicodeMapError{TextPage: w.text, Index: i})
+		if err != nil && isTrap(err) {
+			return nil, err
+		}
+		private := unicode.Is(unicode.Co, char) || char == unicode.ReplacementChar
+		if private || err == nil && is.HasUnicodeMapError {
+			if found == nil {
+				found = map[int]string{}
+			}
+			font := ""
+			info, err := w.FPDFText_GetFontInfo(&requests.FPDFText_GetFontInfo{TextPage: w.text, Index: i})
+			if err == nil {
+				font = info.FontName
+			} else if isTrap(err) {
+				return nil, err
+			}
+			if private {
+				font += "\x00"
+			}
+			fonts[font] = append(fonts[font], i)
+		}
+	}
+	for font, indexes := range fonts {
+		if err := w.decode(font, indexes, chars, found); err != nil {
+			return nil, err
+		}
+	}
+	for i, text := range found {
+		beside := func(at int) bool {
+			_, also := found[at]
+			return also || at >= 0 && at < len(chars) && chars[at] > ' ' && chars[at] != '\u00a0'
+		}
+		w.lost = w.lost || text == "" && (beside(i-1) || beside(i+1))
+	}
+	return found, nil
+}
+
+// decode finds what letters of a font show.
+func (w *pdfWords) decode(font string, indexes []int, chars []rune, found map[int]string) error {
+	fonts, err := w.readFonts()
+	if err != nil {
+		return err
+	}
+	var codes []int
+	for _, i := range indexes {
+		if found[i] = glyphText(fonts[font].names[int(chars[i])]); found[i] == "" {
+			codes = append(codes, i)
+		}
+	}
+	odd, likely := 0, 0
+	for _, i := range codes {
+		switch char := chars[i]; {
+		case isOdd(char):
+			odd++
+		case unicode.In(char, unicode.L, unicode.N, unicode.Zs):
+			likely++
+		}
+	}
+	isText := odd*mostOdd <= len(codes) && likely*2 > len(codes)
+	var own map[uint16]rune
+	if !isText && fonts[font].composite && len(codes) > 0 {
+		if own, err = w.ownCharacters(codes[0]); err != nil {
+			return err
+		}
+	}
+	for _, i := range codes {
+		if isText && !isOdd(chars[i]) {
+			found[i] = pdfText(string(chars[i]))
+		} else if char := own[uint16(chars[i])]; char != 0 { //nolint:gosec // a glyph's number, or one that is none
+			found[i] = pdfText(string(char))
+		}
+	}
+	return nil
+}
+
+// mostOdd is how many codes there must be for one of them to be odd, where codes are characters.
+const mostOdd = 10
+
+// isOdd reports whether a code is hardly a character of a text, but the number of a glyph.
+func isOdd(char rune) bool {
+	switch {
+	case char == 0x218 || char == 0x219 || char == 0x21a || char == 0x21b: // of Romanian
+		return false
+	case char >= 0x180 && char < 0x370, char >= 0x3cf && char < 0x400: // rare letters, and marks alone
+		return true
+	}
+	return !unicode.IsPrint(char) && char != '\u00a0' && char != '\u3000'
+}
+
+// ownCharacters are the characters of glyphs as the font itself knows them that a letter of the page is set in; nil where
+// it does not.
+func (w *pdfWords) ownCharacters(index int) (map[uint16]rune, error) {
+	object, err := w.FPDFText_GetTextObject(&requests.FPDFText_GetTextObject{TextPage: w.text, Index: index})
+	if err != nil {
+		return nil, trapOf(err)
+	}
+	font, err := w.FPDFTextObj_GetFont(&requests.FPDFTextObj_GetFont{PageObject: object.TextObject})
+	if err != nil {
+		return nil, trapOf(err)
+	}
+	embedded, err := w.FPDFFont_GetIsEmbedded(&requests.FPDFFont_GetIsEmbedded{Font: font.Font})
+	if err != nil || !embedded.IsEmbedded {
+		return nil, trapOf(err)
+	}
+	data, err := w.FPDFFont_GetFontData(&requests.FPDFFont_GetFontData{Font: font.Font})
+	if err != nil {
+		return nil, trapOf(err)
+	}
+	parsed, err := sfnt.Parse(data.FontData)
+	if err != nil {
+		return nil, nil //nolint:nilerr // a font of another type
+	}
+	var buffer sfnt.Buffer
+	own := map[uint16]rune{}
+	for char := rune('!'); char < unicode.MaxRune>>4; char++ {
+		if glyph, err := parsed.GlyphIndex(&buffer, char); err == nil && glyph != 0 && own[uint16(glyph)] == 0 {
+			own[uint16(glyph)] = char
+		}
+	}
+	return own, nil
+}
+
+// glyphText is what a glyph shows whose name PDFium does not know: the parts of a ligature.
+func glyphText(name string) string {
+	name, _, _ = strings.Cut(name, ".")
+	var text strings.Builder
+	for part := range strings.SplitSeq(name, "_") {
+		hex, isHex := strings.CutPrefix(part, "uni")
+		switch code, err := strconv.ParseUint(hex, 16, 32); {
+		case isHex && err == nil && len(hex)%4 == 0:
+			for ; len(hex) > 0; hex = hex[4:] {
+				code, _ = strconv.ParseUint(hex[:4], 16, 32) // it is hexadecimal
+				text.WriteRune(rune(code))
+			}
+		case len(part) == 1 || part == "ff" || part == "fi" || part == "fl" || part == "ffi" || part == "ffl":
+			text.WriteString(part)
+		default:
+			return ""
+		}
+	}
+	return pdfText(text.String())
+}
+
+var (
+	pdfObject     = regexp.MustCompile(`(?s)(?:^|[\r\n])([0-9]+) 0 obj\b(.*?)(?:endobj|stream)`)
+	pdfFontName   = regexp.MustCompile(`/BaseFont\s*/([^\s/<>\[\]()]+)`)
+	pdfEncoding   = regexp.MustCompile(`/Encoding\s+([0-9]+) 0 R`)
+	pdfDifference = regexp.MustCompile(`(?s)/Differences\s*\[([^\]]*)\]`)
+	pdfToken      = regexp.MustCompile(`[0-9]+|/[^\s/\[\]]*`)
+)
+
+// maxNamed is how many bytes a document may have whose fonts are looked at.
+const maxNamed = 32 << 20
+
+// readFonts reads what fonts say of their glyphs from the document as PDFium writes it: without encryption, and each
+// object in the open. Fonts of one name that differ say nothing.
+func (r *pdfReader) readFonts() (map[string]pdfFont, error) {
+	if r.fonts != nil {
+		return r.fonts, nil
+	}
+	r.fonts = map[string]pdfFont{}
+	var out limited
+	_, err := r.FPDF_SaveAsCopy(&requests.FPDF_SaveAsCopy{
+		Document: r.file, Flags: requests.SaveFlagRemoveSecurity, FileWriter: &out,
+	})
+	if err != nil || out.over {
+		return r.fonts, trapOf(err)
+	}
+	encodings, fonts := map[string][]byte{}, [][]byte{}
+	for _, object := range pdfObject.FindAllSubmatch(out.Bytes(), -1) {
+		if found := pdfDifference.FindSubmatch(object[2]); found != nil {
+			encodings[string(object[1])] = found[1]
+		}
+		if bytes.Contains(object[2], []byte("/BaseFont")) {
+			fonts = append(fonts, object[2])
+		}
+	}
+	for _, object := range fonts {
+		name := pdfFontName.FindSubmatch(object)
+		if name == nil {
+			continue
+		}
+		font := r.fonts[string(name[1])]
+		font.composite = font.composite || bytes.Contains(object, []byte("/Type0"))
+		if at := pdfEncoding.FindSubmatch(object); at != nil {
+			font.read(encodings[string(at[1])])
+		} else if inside := pdfDifference.FindSubmatch(object); inside != nil {
+			font.read(inside[1])
+		}
+		r.fonts[string(name[1])] = font
+	}
+	return r.fonts, nil
+}
+
+// read adds the names of a list of differences.
+func (f *pdfFont) read(differences []byte) {
+	if f.names == nil {
+		f.names = map[int]string{}
+	}
+	code := 0
+	for _, token := range pdfToken.FindAll(differences, -1) {
+		name, isName := strings.CutPrefix(string(token), "/")
+		if !isName {
+			code, _ = strconv.Atoi(name) // digits
+			continue
+		}
+		if other, twice := f.names[code]; twice && other != name {
+			name = ""
+		}
+		f.names[code] = name
+		code++
+	}
+}
+
+// limited keeps so much of what is written as names are looked for in.
+type limited struct {
+	bytes.Buffer
+	over bool
+}
+
+// Write implements io.Writer.
+func (l *limited) Write(raw []byte) (int, error) {
+	if l.over = l.over || l.Len()+len(raw) > maxNamed; l.over {
+		return len(raw), nil
+	}
+	return l.Buffer.Write(raw)
+}
