@@ -26,11 +26,12 @@ type pdfReader struct {
 	file   references.FPDF_DOCUMENT
 	object string
 	limits Limits
-	end    time.Time          // of the time that reading may take
-	bytes  int64              // of the text so far
-	number int                // of the page that is read, from 1
-	before int64              // how often memory had been refused when reading began
-	fonts  map[string]pdfFont // by name, once a page needed them
+	end    time.Time  // of the time that reading may take
+	bytes  int64      // of the text so far
+	number int        // of the page that is read, from 1
+	before int64      // how often memory had been refused when reading began
+	count  int        // of the pages
+	inside *pdfInside // once a page needed it
 }
 
 // parsePDF reads the text of a PDF.
@@ -136,7 +137,8 @@ func (r *pdfReader) pages() ([]*pdfPage, error) {
 		return nil, over(r.object, "pages", r.limits.Pages, "it has more pages")
 	}
 	var read []*pdfPage
-	for index := range counted.PageCount {
+	r.count = counted.PageCount
+	for index := range r.count {
 		r.number = index + 1
 		page, err := r.page(index)
 		if err != nil {
@@ -159,15 +161,20 @@ func (r *pdfReader) document(read []*pdfPage) (Doc, error) {
 	if int64(len(text)) > r.limits.Text {
 		return Doc{}, r.limits.overText(r.object)
 	}
-	if strings.TrimSpace(text) == "" && slices.ContainsFunc(read, func(page *pdfPage) bool { return page.lost }) {
-		return Doc{}, fault.EmptyDocument.At("read", r.object).Because(mute).Advise("run text recognition on it first")
-	}
+	missing := missingPages(read)
 	if strings.TrimSpace(text) == "" {
+		is := func(what func(*pdfPage) bool) bool { return slices.ContainsFunc(read, what) }
+		switch {
+		case is(func(page *pdfPage) bool { return page.lost }):
+			return Doc{}, fault.EmptyDocument.At("read", r.object).Because(mute).Advise("run text recognition on it first")
+		case is(func(page *pdfPage) bool { return page.broken }):
+			return Doc{}, fault.Unreadable.At("read", r.object).Because(missing).Advise(adviseDamaged)
+		}
 		return Doc{}, fault.EmptyDocument.At("read", r.object).
 			Because("the PDF holds no text, perhaps scanned pages").
 			Advise("run text recognition on it first")
 	}
-	doc := Doc{Text: strings.NewReader(text), Missing: missingPages(read), Places: places}
+	doc := Doc{Text: strings.NewReader(text), Missing: missing, Places: places}
 	if title, err := r.FPDF_GetMetaText(&requests.FPDF_GetMetaText{Document: r.file, Tag: "Title"}); err == nil {
 		doc.Title = ownTitle(cutTitle(strings.ToValidUTF8(title.Value, ""), r.limits.Title))
 	}

@@ -164,20 +164,29 @@ func linesOfPage(words []glyphs, height float64) []pdfLine {
 	return lines
 }
 
-// Headers and footers are at most so many lines, in this part of the page's height.
+// Headers and footers are at most so many lines, in this part of the page's height, and so many sizes of their letters
+// apart from the others.
 const (
 	edgeLines = 2
 	edgePart  = 0.12
+	edgeGap   = 1.8
 )
 
-// markEdges marks the lines that stand where headers and footers do: at the edge of a page, apart from the others.
+// markEdges marks the lines that stand where headers and footers do.
 func markEdges(lines []pdfLine, height float64) {
+	apart := func(below int) bool {
+		if below == 0 || below == len(lines) {
+			return true
+		}
+		above, line := lines[below-1], lines[below]
+		return above.y-line.y > edgeGap*max(above.size, line.size)
+	}
 	top, bottom := 0, len(lines)
-	for i := 1; i <= edgeLines && i < len(lines); i++ {
-		if lines[i].gap && lines[i-1].y > (1-edgePart)*height {
+	for i := 1; i <= min(edgeLines, len(lines)); i++ {
+		if apart(i) && lines[i-1].y > (1-edgePart)*height {
 			top = i
 		}
-		if from := len(lines) - i; lines[from].gap && lines[from].y < edgePart*height {
+		if from := len(lines) - i; apart(from) && lines[from].y < edgePart*height {
 			bottom = from
 		}
 	}

@@ -1,8 +1,6 @@
 package document
 
 import (
-	"bytes"
-	"regexp"
 	"strconv"
 	"strings"
 	"unicode"
@@ -10,12 +8,6 @@ import (
 	"github.com/klippa-app/go-pdfium/requests"
 	"golang.org/x/image/font/sfnt"
 )
-
-// pdfFont is what a font says of the glyphs of its codes: their names; or that codes are numbers of glyphs.
-type pdfFont struct {
-	names     map[int]string
-	composite bool
-}
 
 // unmapped returns what letters show that PDFium knows no character for, by their index: what the names of their glyphs
 // say; else their codes, where those of a font's letters on the page look like text; else nothing.
@@ -65,10 +57,11 @@ func (w *pdfWords) unmapped(chars []rune) (map[int]string, error) {
 
 // decode finds what letters of a font show.
 func (w *pdfWords) decode(font string, indexes []int, chars []rune, found map[int]string) error {
-	fonts, err := w.readFonts()
+	inside, err := w.inspect()
 	if err != nil {
 		return err
 	}
+	fonts := inside.fonts()
 	var codes []int
 	for _, i := range indexes {
 		if found[i] = glyphText(fonts[font].names[int(chars[i])]); found[i] == "" {
@@ -167,89 +160,4 @@ func glyphText(name string) string {
 		}
 	}
 	return pdfText(text.String())
-}
-
-var (
-	pdfObject     = regexp.MustCompile(`(?s)(?:^|[\r\n])([0-9]+) 0 obj\b(.*?)(?:endobj|stream)`)
-	pdfFontName   = regexp.MustCompile(`/BaseFont\s*/([^\s/<>\[\]()]+)`)
-	pdfEncoding   = regexp.MustCompile(`/Encoding\s+([0-9]+) 0 R`)
-	pdfDifference = regexp.MustCompile(`(?s)/Differences\s*\[([^\]]*)\]`)
-	pdfToken      = regexp.MustCompile(`[0-9]+|/[^\s/\[\]]*`)
-)
-
-// maxNamed is how many bytes a document may have whose fonts are looked at.
-const maxNamed = 32 << 20
-
-// readFonts reads what fonts say of their glyphs from the document as PDFium writes it: without encryption, and each
-// object in the open. Fonts of one name that differ say nothing.
-func (r *pdfReader) readFonts() (map[string]pdfFont, error) {
-	if r.fonts != nil {
-		return r.fonts, nil
-	}
-	r.fonts = map[string]pdfFont{}
-	var out limited
-	_, err := r.FPDF_SaveAsCopy(&requests.FPDF_SaveAsCopy{
-		Document: r.file, Flags: requests.SaveFlagRemoveSecurity, FileWriter: &out,
-	})
-	if err != nil || out.over {
-		return r.fonts, trapOf(err)
-	}
-	encodings, fonts := map[string][]byte{}, [][]byte{}
-	for _, object := range pdfObject.FindAllSubmatch(out.Bytes(), -1) {
-		if found := pdfDifference.FindSubmatch(object[2]); found != nil {
-			encodings[string(object[1])] = found[1]
-		}
-		if bytes.Contains(object[2], []byte("/BaseFont")) {
-			fonts = append(fonts, object[2])
-		}
-	}
-	for _, object := range fonts {
-		name := pdfFontName.FindSubmatch(object)
-		if name == nil {
-			continue
-		}
-		font := r.fonts[string(name[1])]
-		font.composite = font.composite || bytes.Contains(object, []byte("/Type0"))
-		if at := pdfEncoding.FindSubmatch(object); at != nil {
-			font.read(encodings[string(at[1])])
-		} else if inside := pdfDifference.FindSubmatch(object); inside != nil {
-			font.read(inside[1])
-		}
-		r.fonts[string(name[1])] = font
-	}
-	return r.fonts, nil
-}
-
-// read adds the names of a list of differences.
-func (f *pdfFont) read(differences []byte) {
-	if f.names == nil {
-		f.names = map[int]string{}
-	}
-	code := 0
-	for _, token := range pdfToken.FindAll(differences, -1) {
-		name, isName := strings.CutPrefix(string(token), "/")
-		if !isName {
-			code, _ = strconv.Atoi(name) // digits
-			continue
-		}
-		if other, twice := f.names[code]; twice && other != name {
-			name = ""
-		}
-		f.names[code] = name
-		code++
-	}
-}
-
-// limited keeps so much of what is written as names are looked for in.
-type limited struct {
-	bytes.Buffer
-	over bool
-}
-
-// Write implements io.Writer.
-func (l *limited) Write(raw []byte) (int, error) {
-	if l.over = l.over || l.Len()+len(raw) > maxNamed; l.over {
-		return len(raw), nil
-	}
-	return l.Buffer.Write(raw)
 }

@@ -91,6 +91,13 @@ func (r *pdfReader) page(index int) (*pdfPage, error) {
 	if objects, err := r.FPDFPage_CountObjects(&requests.FPDFPage_CountObjects{Page: page}); err == nil {
 		out.shows = objects.Count > 0
 	}
+	if !out.shows {
+		inside, err := r.inspect()
+		if err != nil {
+			return nil, err
+		}
+		out.broken = inside.damaged(index, r.count)
+	}
 	shown, err := r.placement(page, out)
 	if err != nil {
 		return nil, err
@@ -103,7 +110,8 @@ func (r *pdfReader) page(index int) (*pdfPage, error) {
 	if err := words.widen(page); err != nil {
 		return nil, err
 	}
-	if out.broken, err = words.readPage(page); err != nil || out.broken {
+	broken, err := words.readPage(page)
+	if out.broken = out.broken || broken; err != nil || broken {
 		return out, err
 	}
 	if err := words.drawNotes(page, noted); err != nil {

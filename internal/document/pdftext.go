@@ -24,7 +24,7 @@ func pdfTextOf(read []*pdfPage) (string, Places) {
 				kept, again = repeated.keep(line.text, number)
 			}
 			line.margin = again || kept != line.text
-			page.says = page.says || kept != "" && !again
+			page.says = page.says || !again && strings.TrimSpace(numberOfPage.ReplaceAllString(kept, "")) != ""
 			if !alone { // what a page has alone is no margin of it
 				line.text = kept
 			}
@@ -115,7 +115,7 @@ func runningLines(read []*pdfPage) repeats {
 	numbered := 0
 	for _, one := range read {
 		if slices.ContainsFunc(one.lines, func(line pdfLine) bool {
-			return line.edge && len(line.text) <= maxRunning && numberOfPage.MatchString(line.text)
+			return line.edge && len(line.text) <= maxRunning && saysNumber(line.text)
 		}) {
 			numbered++
 		}
@@ -151,6 +151,11 @@ var (
 	// loneNumber is a number without words.
 	loneNumber = regexp.MustCompile(`^\W*([0-9]{1,5})(\s*/\s*[0-9]{1,5})?\W*$`)
 )
+
+// saysNumber reports whether a cell of a line says the number of a page.
+func saysNumber(text string) bool {
+	return slices.ContainsFunc(strings.Split(text, "\t"), numberOfPage.MatchString)
+}
 
 // numberOf is a number that stands alone by its distance from the page's: the same on all pages where it counts them.
 func numberOf(cell string, page int) (string, bool) {
