@@ -3,7 +3,7 @@ package document
 import (
 	"bytes"
 	"compress/zlib"
-	"errors"
+	"encoding/binary"
 	"io"
 	"regexp"
 	"strconv"
@@ -23,10 +23,35 @@ type pdfInside struct {
 // pdfObject is the dictionary of an object, and what begins with its stream.
 type pdfObject struct{ dictionary, stream []byte }
 
-// pdfFont is what a font says of the glyphs of its codes: their names; or that codes are numbers of glyphs.
+// pdfFont is what a font says of the glyphs of its codes: their names; or, where it is composite, their numbers, by way of
+// characters of a collection.
 type pdfFont struct {
-	names     map[int]string
-	composite bool
+	names      map[int]string
+	composite  bool
+	identity   bool        // codes are characters of the collection
+	collection map[int]int // else those, by code
+	glyphs     []byte      // numbers of glyphs by characters, two bytes each; nil: they are the same
+}
+
+// glyph is the number of the glyph of a code.
+func (f pdfFont) glyph(code int) (uint16, bool) {
+	if !f.composite {
+		return 0, false
+	}
+	if !f.identity {
+		in, there := f.collection[code]
+		if !there {
+			return 0, false
+		}
+		code = in
+	}
+	if f.glyphs != nil {
+		if 2*code+1 >= len(f.glyphs) {
+			return 0, false
+		}
+		return binary.BigEndian.Uint16(f.glyphs[2*code:]), true
+	}
+	return uint16(code), code < 1<<16 //nolint:gosec // it is checked
 }
 
 var (
@@ -40,6 +65,10 @@ var (
 	pdfKids       = regexp.MustCompile(`/Kids\s*\[([^\]]*)\]`)
 	pdfContents   = regexp.MustCompile(`/Contents\s*(?:([0-9]+) 0 R|\[([^\]]*)\])`)
 	pdfReference  = regexp.MustCompile(`([0-9]+) 0 R`)
+	pdfIdentity   = regexp.MustCompile(`/Encoding\s*/Identity-[HV]\b`)
+	pdfDescendant = regexp.MustCompile(`/DescendantFonts\s*\[\s*([0-9]+) 0 R`)
+	pdfGlyphs     = regexp.MustCompile(`/CIDToGIDMap\s+([0-9]+) 0 R`)
+	pdfCodes      = regexp.MustCompile(`<([0-9a-fA-F]{1,4})>\s*(?:<([0-9a-fA-F]{1,4})>\s*)?([0-9]{1,5})\b`)
 	pdfFlate      = regexp.MustCompile(`/Filter\s*\[?\s*/FlateDecode\b`)
 )
 
@@ -78,7 +107,9 @@ func (p *pdfInside) fonts() map[string]pdfFont {
 			continue
 		}
 		font := p.named[string(name[1])]
-		font.composite = font.composite || bytes.Contains(object.dictionary, []byte("/Type0"))
+		if bytes.Contains(object.dictionary, []byte("/Type0")) {
+			font = p.composite(object.dictionary)
+		}
 		encoding := object.dictionary
 		if at := pdfEncoding.FindSubmatch(encoding); at != nil {
 			encoding = p.objects[string(at[1])].dictionary
@@ -89,6 +120,39 @@ func (p *pdfInside) fonts() map[string]pdfFont {
 		p.named[string(name[1])] = font
 	}
 	return p.named
+}
+
+// composite is a composite font.
+func (p *pdfInside) composite(dictionary []byte) pdfFont {
+	font := pdfFont{composite: true, identity: pdfIdentity.Match(dictionary)}
+	if at := pdfEncoding.FindSubmatch(dictionary); at != nil {
+		font.collection = collectionOf(p.objects[string(at[1])].unpacked())
+	}
+	descendant := dictionary // it may be inside
+	if at := pdfDescendant.FindSubmatch(dictionary); at != nil {
+		descendant = p.objects[string(at[1])].dictionary
+	}
+	if at := pdfGlyphs.FindSubmatch(descendant); at != nil {
+		font.glyphs = p.objects[string(at[1])].unpacked()
+	}
+	return font
+}
+
+// collectionOf are the characters of codes, as a map of them says.
+func collectionOf(cmap []byte) map[int]int {
+	collection := map[int]int{}
+	for _, line := range pdfCodes.FindAllSubmatch(cmap, -1) {
+		first, _ := strconv.ParseUint(string(line[1]), 16, 16) // at most two bytes
+		last := first
+		if line[2] != nil {
+			last, _ = strconv.ParseUint(string(line[2]), 16, 16) // at most two bytes
+		}
+		to, _ := strconv.Atoi(string(line[3])) // digits
+		for code := first; code <= last; code++ {
+			collection[int(code)] = to + int(code-first) //nolint:gosec // two bytes
+		}
+	}
+	return collection
 }
 
 // read adds the names of a list of differences.
@@ -109,6 +173,26 @@ func (f *pdfFont) read(differences []byte) {
 		f.names[code] = name
 		code++
 	}
+}
+
+// maxUnpacked is how many bytes are unpacked of one stream.
+const maxUnpacked = 1 << 20
+
+// unpacked is the beginning of a stream; nil: it is damaged.
+func (o pdfObject) unpacked() []byte {
+	data, _, _ := bytes.Cut(o.stream, []byte("endstream"))
+	if len(bytes.TrimSpace(data)) == 0 || !pdfFlate.Match(o.dictionary) {
+		return append([]byte{}, data[:min(len(data), maxUnpacked)]...)
+	}
+	reader, err := zlib.NewReader(bytes.NewReader(data))
+	if err != nil {
+		return nil
+	}
+	out, err := io.ReadAll(io.LimitReader(reader, maxUnpacked))
+	if len(out) == 0 && err != nil {
+		return nil
+	}
+	return out
 }
 
 // pages are the numbers of the objects of pages, in order.
@@ -157,15 +241,7 @@ func (p *pdfInside) damaged(index, count int) bool {
 		if !there {
 			return true
 		}
-		data, _, _ := bytes.Cut(object.stream, []byte("endstream"))
-		if len(bytes.TrimSpace(data)) == 0 || !pdfFlate.Match(object.dictionary) {
-			continue
-		}
-		unpacked, err := zlib.NewReader(bytes.NewReader(data))
-		if err != nil {
-			return true
-		}
-		if n, err := unpacked.Read(make([]byte, 1)); n == 0 && err != nil && !errors.Is(err, io.EOF) {
+		if object.unpacked() == nil {
 			return true
 		}
 	}

@@ -68,6 +68,10 @@ func (w *pdfWords) decode(font string, indexes []int, chars []rune, found map[in
 			codes = append(codes, i)
 		}
 	}
+	own, err := w.ownCharacters(fonts[font], codes, chars)
+	if err != nil {
+		return err
+	}
 	odd, likely := 0, 0
 	for _, i := range codes {
 		switch char := chars[i]; {
@@ -78,17 +82,11 @@ func (w *pdfWords) decode(font string, indexes []int, chars []rune, found map[in
 		}
 	}
 	isText := odd*mostOdd <= len(codes) && likely*2 > len(codes)
-	var own map[uint16]rune
-	if !isText && fonts[font].composite && len(codes) > 0 {
-		if own, err = w.ownCharacters(codes[0]); err != nil {
-			return err
-		}
-	}
-	for _, i := range codes {
-		if isText && !isOdd(chars[i]) {
+	for n, i := range codes {
+		if own != nil {
+			found[i] = pdfText(own[n])
+		} else if isText && !isOdd(chars[i]) {
 			found[i] = pdfText(string(chars[i]))
-		} else if char := own[uint16(chars[i])]; char != 0 { //nolint:gosec // a glyph's number, or one that is none
-			found[i] = pdfText(string(char))
 		}
 	}
 	return nil
@@ -108,10 +106,12 @@ func isOdd(char rune) bool {
 	return !unicode.IsPrint(char) && char != '\u00a0' && char != '\u3000'
 }
 
-// ownCharacters are the characters of glyphs as the font itself knows them that a letter of the page is set in; nil where
-// it does not.
-func (w *pdfWords) ownCharacters(index int) (map[uint16]rune, error) {
-	object, err := w.FPDFText_GetTextObject(&requests.FPDFText_GetTextObject{TextPage: w.text, Index: index})
+// ownCharacters are the characters of letters of a page as their font itself knows them; nil where it does not know most.
+func (w *pdfWords) ownCharacters(of pdfFont, indexes []int, chars []rune) ([]string, error) {
+	if !of.composite || len(indexes) == 0 {
+		return nil, nil
+	}
+	object, err := w.FPDFText_GetTextObject(&requests.FPDFText_GetTextObject{TextPage: w.text, Index: indexes[0]})
 	if err != nil {
 		return nil, trapOf(err)
 	}
@@ -132,11 +132,22 @@ func (w *pdfWords) ownCharacters(index int) (map[uint16]rune, error) {
 		return nil, nil //nolint:nilerr // a font of another type
 	}
 	var buffer sfnt.Buffer
-	own := map[uint16]rune{}
-	for char := rune('!'); char < unicode.MaxRune>>4; char++ {
-		if glyph, err := parsed.GlyphIndex(&buffer, char); err == nil && glyph != 0 && own[uint16(glyph)] == 0 {
-			own[uint16(glyph)] = char
+	characters := map[uint16]string{}
+	for char := rune(' '); char < 1<<16; char++ {
+		glyph, err := parsed.GlyphIndex(&buffer, char)
+		if err == nil && glyph != 0 && characters[uint16(glyph)] == "" {
+			characters[uint16(glyph)] = string(char)
 		}
+	}
+	own, known := make([]string, len(indexes)), 0
+	for n, i := range indexes {
+		if glyph, there := of.glyph(int(chars[i])); there && characters[glyph] != "" {
+			own[n] = characters[glyph]
+			known++
+		}
+	}
+	if known*2 <= len(indexes) {
+		return nil, nil
 	}
 	return own, nil
 }

@@ -271,10 +271,13 @@ func (w *pdfWords) read() error {
 	}
 	for i, char := range chars {
 		text, unmapped := named[i]
-		if unmapped {
-			err = w.addText(i, text)
-		} else {
+		switch {
+		case !unmapped:
 			err = w.add(i, char)
+		case text == " ":
+			err = w.add(i, ' ')
+		default:
+			err = w.addText(i, text)
 		}
 		if err == nil {
 			err = w.tick(i)
