@@ -147,7 +147,6 @@ func TestUnreadableFilesAreNamed(t *testing.T) {
 		"a pdf without text":    {document.PDF, pdf(""), fault.EmptyDocument},
 		"no pdf":                {document.PDF, "plain text", fault.Unreadable},
 		"a cut pdf":             {document.PDF, whole[:len(whole)/2], fault.Unreadable},
-		"a pdf with a bad root": {document.PDF, strings.Replace(whole, "/Root 1 0 R", "/Root 9 0 R", 1), fault.Unreadable},
 		"an encrypted docx":     {document.DOCX, "\xd0\xcf\x11\xe0 compound", fault.Encrypted},
 		"no docx":               {document.DOCX, "plain text", fault.Unreadable},
 		"a docx without text":   {document.DOCX, docx(t, map[string]string{"word/other.xml": "<x/>"}), fault.Unreadable},

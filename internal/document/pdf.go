@@ -94,7 +94,7 @@ func mendPDF(raw []byte) []byte {
 		return nil
 	}
 	mended := append([]byte("%PDF-1.7\n"), raw[max(begin, 0):]...)
-	if len(catalogs) > 0 && !bytes.Contains(raw, []byte("trailer")) {
+	if len(catalogs) > 0 {
 		mended = fmt.Appendf(mended, "\ntrailer\n<< /Root %s R >>\n%%%%EOF\n", catalogs[len(catalogs)-1][1])
 	}
 	return mended

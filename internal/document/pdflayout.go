@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 )
 
@@ -72,15 +73,18 @@ func (s *segment) text() string {
 	return out.String()
 }
 
-// backwards reports whether a segment is read from right to left, as most of its words are.
+// backwards reports whether a segment is read from right to left, as most of its words are that have letters.
 func (s *segment) backwards() bool {
 	count := 0
 	for _, word := range s.words {
-		if backwards(word.text) {
+		switch {
+		case backwards(word.text):
 			count++
+		case strings.IndexFunc(word.text, unicode.IsLetter) >= 0:
+			count--
 		}
 	}
-	return 2*count > len(s.words)
+	return count > 0
 }
 
 // order is the order in which the words are read: in a line from right to left, words of other scripts that stand side
@@ -112,14 +116,12 @@ type row []*segment
 
 // inOrder are the segments in the order in which they are read.
 func (r row) inOrder() []*segment {
-	count := 0
+	all := segment{}
 	for _, segment := range r {
-		if segment.backwards() {
-			count++
-		}
+		all.words = append(all.words, segment.words...)
 	}
 	out := slices.Clone(r)
-	if 2*count > len(r) {
+	if all.backwards() {
 		slices.Reverse(out)
 	}
 	return out
@@ -165,21 +167,30 @@ func linesOfPage(words []glyphs, height float64) []pdfLine {
 }
 
 // Headers and footers are at most so many lines, in this part of the page's height, and so many sizes of their letters
-// apart from the others.
+// apart from the others, which is more than lines usually are.
 const (
 	edgeLines = 2
 	edgePart  = 0.12
 	edgeGap   = 1.8
+	edgeMore  = 1.2
 )
 
 // markEdges marks the lines that stand where headers and footers do.
 func markEdges(lines []pdfLine, height float64) {
+	var steps []float64
+	for i := 1; i < len(lines); i++ {
+		steps = append(steps, lines[i-1].y-lines[i].y)
+	}
+	usual := 0.0
+	if len(steps) > 1 {
+		usual = slices.Min(steps)
+	}
 	apart := func(below int) bool {
 		if below == 0 || below == len(lines) {
 			return true
 		}
 		above, line := lines[below-1], lines[below]
-		return above.y-line.y > edgeGap*max(above.size, line.size)
+		return above.y-line.y > max(edgeGap*max(above.size, line.size), edgeMore*usual)
 	}
 	top, bottom := 0, len(lines)
 	for i := 1; i <= min(edgeLines, len(lines)); i++ {
