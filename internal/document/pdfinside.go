@@ -23,8 +23,8 @@ type pdfInside struct {
 // pdfObject is the dictionary of an object, and what begins with its stream.
 type pdfObject struct{ dictionary, stream []byte }
 
-// pdfFont is what a font says of the glyphs of its codes: their names; or, where it is composite, their numbers, by way of
-// characters of a collection.
+// pdfFont is what a font says of the glyphs of its codes: their names; or, where it is composite, their numbers, by way
+// of characters of a collection.
 type pdfFont struct {
 	names      map[int]string
 	composite  bool

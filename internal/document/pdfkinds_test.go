@@ -150,8 +150,8 @@ func TestBlanksWithoutRoomStandNotBetweenIdeographs(t *testing.T) {
 	wantText(t, "no room", collected("UniGB-UCS2-H", "GB1", page), "", "红军作战")
 }
 
-// goFont shows a text in an embedded font that does not say which letters its codes show: by numbers of glyphs, in which
-// each is moved on, and by maps if they are given.
+// goFont shows a text in an embedded font that does not say which letters its codes show, by numbers of glyphs, and by
+// maps to them if they are given.
 func goFont(t *testing.T, text string, width int, code func(glyph int) int, encoding, glyphs string) string {
 	t.Helper()
 	font, err := sfnt.Parse(goregular.TTF)

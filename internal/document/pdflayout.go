@@ -283,7 +283,7 @@ func segmentsOf(spans []glyphs) []*segment {
 			case last != nil:
 				gap = (shown.left - last.right) / max(min(last.size, shown.size), 1e-3)
 				if gap < gutter {
-					apart := shown.apart && !(ideographic(shown.text) && ideographic(before.text))
+					apart := shown.apart && (!ideographic(shown.text) || !ideographic(before.text))
 					before = shown
 					last.add(shown, gap > wordGap || apart)
 					continue

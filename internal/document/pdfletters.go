@@ -1,9 +1,11 @@
 package document
 
 import (
+	"math"
 	"strconv"
 	"strings"
 	"unicode"
+	"unicode/utf8"
 
 	"github.com/klippa-app/go-pdfium/requests"
 	"golang.org/x/image/font/sfnt"
@@ -81,6 +83,9 @@ func (w *pdfWords) decode(font string, indexes []int, chars []rune, found map[in
 			likely++
 		}
 	}
+	if read := asUTF8(codes, chars); read != nil {
+		own = read
+	}
 	isText := odd*mostOdd <= len(codes) && likely*2 > len(codes)
 	for n, i := range codes {
 		if own != nil {
@@ -90,6 +95,19 @@ func (w *pdfWords) decode(font string, indexes []int, chars []rune, found map[in
 		}
 	}
 	return nil
+}
+
+// asUTF8 is what codes of two bytes say that are UTF-8, as some programs write them; nil where one is not.
+func asUTF8(indexes []int, chars []rune) []string {
+	var out []string
+	for _, i := range indexes {
+		text := string([]byte{byte(chars[i] >> 8), byte(chars[i])}) //nolint:gosec // what is cut is found
+		if chars[i] > math.MaxUint16 || utf8.RuneCountInString(text) != 1 || !utf8.ValidString(text) {
+			return nil
+		}
+		out = append(out, text)
+	}
+	return out
 }
 
 // mostOdd is how many codes there must be for one of them to be odd, where codes are characters.
@@ -106,7 +124,8 @@ func isOdd(char rune) bool {
 	return !unicode.IsPrint(char) && char != '\u00a0' && char != '\u3000'
 }
 
-// ownCharacters are the characters of letters of a page as their font itself knows them; nil where it does not know most.
+// ownCharacters are the characters of letters of a page as their font itself knows them; nil where it does not know
+// most.
 func (w *pdfWords) ownCharacters(of pdfFont, indexes []int, chars []rune) ([]string, error) {
 	if !of.composite || len(indexes) == 0 {
 		return nil, nil
@@ -158,10 +177,11 @@ func glyphText(name string) string {
 	var text strings.Builder
 	for part := range strings.SplitSeq(name, "_") {
 		hex, isHex := strings.CutPrefix(part, "uni")
-		switch code, err := strconv.ParseUint(hex, 16, 32); {
+		_, err := strconv.ParseUint(hex, 16, 64)
+		switch {
 		case isHex && err == nil && len(hex)%4 == 0:
 			for ; len(hex) > 0; hex = hex[4:] {
-				code, _ = strconv.ParseUint(hex[:4], 16, 32) // it is hexadecimal
+				code, _ := strconv.ParseUint(hex[:4], 16, 32) // it is hexadecimal
 				text.WriteRune(rune(code))
 			}
 		case len(part) == 1 || part == "ff" || part == "fi" || part == "fl" || part == "ffi" || part == "ffl":

@@ -129,8 +129,8 @@ func (r *pdfReader) page(index int) (*pdfPage, error) {
 	return out, err
 }
 
-// widen slants texts a little that take no width, as PDFium passes over them: those in a column, in a font that the file
-// does not have.
+// widen slants texts a little that take no width, as PDFium passes over them: those in a column, in a font that the
+// file does not have.
 func (w *pdfWords) widen(page requests.Page) error {
 	counted, err := w.FPDFPage_CountObjects(&requests.FPDFPage_CountObjects{Page: page})
 	if err != nil {
@@ -174,7 +174,8 @@ func (w *pdfWords) readPage(page requests.Page) (broken bool, err error) {
 
 // isTrap reports whether PDFium broke off, and not just refused.
 func isTrap(err error) bool {
-	return err != nil && (strings.Contains(err.Error(), "wasm error") || strings.Contains(err.Error(), "could not allocate memory"))
+	return err != nil &&
+		(strings.Contains(err.Error(), "wasm error") || strings.Contains(err.Error(), "could not allocate memory"))
 }
 
 // affine is a matrix of six numbers, as PDF writes it.
@@ -364,7 +365,9 @@ func (w *pdfWords) addText(index int, text string) error {
 // centredIn reports whether the middle of a box lies in one of some.
 func (b box) centredIn(all []box) bool {
 	x, y := (b.left+b.right)/2, (b.low+b.high)/2
-	return slices.ContainsFunc(all, func(in box) bool { return x >= in.left && x <= in.right && y >= in.low && y <= in.high })
+	return slices.ContainsFunc(all, func(in box) bool {
+		return x >= in.left && x <= in.right && y >= in.low && y <= in.high
+	})
 }
 
 // onPage is a box of PDFium as the page shows it.

@@ -146,8 +146,8 @@ const maxRunning = 300
 
 var (
 	// numberOfPage is what a page prints of itself behind or before what else stands in the line.
-	numberOfPage = regexp.MustCompile(`(?i)(^|\s)[-–|(]*(page|p\.|pg\.|seite|página|pagina|pág\.|sida|side|strona|стр\.|страница)` +
-		`\s*[0-9]+(\s*(of|/|von|de|di|av|af|z|из|sur)\s*[0-9]+)?[-–|)]*\s*$`)
+	numberOfPage = regexp.MustCompile(`(?i)(^|\s)[-–|(]*(page|p\.|pg\.|seite|página|pagina|pág\.|sida|side|strona|стр\.|` +
+		`страница)\s*[0-9]+(\s*(of|/|von|de|di|av|af|z|из|sur)\s*[0-9]+)?[-–|)]*\s*$`)
 	// loneNumber is a number without words.
 	loneNumber = regexp.MustCompile(`^\W*([0-9]{1,5})(\s*/\s*[0-9]{1,5})?\W*$`)
 )

@@ -374,7 +374,7 @@ func TestOutputOfThisVersion(t *testing.T) {
 	})
 	res := r.all()
 	got := fmt.Sprintf("%s %s: %s", document.ParserVersion, chunk.ChunkerVersion, res.Hashes.Content.Digest().Short(16))
-	if got != "parse/5 chunk/1: ef276a3adda49946" {
+	if got != "parse/6 chunk/1: ef276a3adda49946" {
 		t.Errorf("got %s", got)
 	}
 }
