@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/klippa-app/go-pdfium"
+	"github.com/klippa-app/go-pdfium/enums"
 	pdferrors "github.com/klippa-app/go-pdfium/errors"
 	"github.com/klippa-app/go-pdfium/references"
 	"github.com/klippa-app/go-pdfium/requests"
@@ -95,7 +96,7 @@ func mendPDF(raw []byte) []byte {
 	}
 	mended := append([]byte("%PDF-1.7\n"), raw[max(begin, 0):]...)
 	if len(catalogs) > 0 {
-		mended = fmt.Appendf(mended, "\ntrailer\n<< /Root %s R >>\n%%%%EOF\n", catalogs[len(catalogs)-1][1])
+		mended = fmt.Appendf(mended, "\nendobj\ntrailer\n<< /Root %s R >>\n%%%%EOF\n", catalogs[len(catalogs)-1][1])
 	}
 	return mended
 }
@@ -162,6 +163,10 @@ func (r *pdfReader) document(read []*pdfPage) (Doc, error) {
 		return Doc{}, r.limits.overText(r.object)
 	}
 	missing := missingPages(read)
+	form, err := r.FPDF_GetFormType(&requests.FPDF_GetFormType{Document: r.file})
+	if err == nil && form.FormType == enums.FPDF_FORMTYPE_XFA_FULL {
+		missing = strings.TrimPrefix(missing+"; its pages are a form of the type XFA, which is not read", "; ")
+	}
 	if strings.TrimSpace(text) == "" {
 		is := func(what func(*pdfPage) bool) bool { return slices.ContainsFunc(read, what) }
 		switch {

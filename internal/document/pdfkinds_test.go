@@ -279,6 +279,10 @@ func TestValuesOfFieldsStandBehindTheirLabels(t *testing.T) {
 		"letters of others": {[]string{field("/FT /Tx /V <feff" + wide("Łódź") + ">")}, "Name: Łódź"},
 		"Cyrillic":          {[]string{field("/FT /Tx /V <feff" + wide("Иван Громов") + ">")}, "Name: Иван Громов"},
 		"a choice":          {[]string{field("/FT /Ch /Ff 131072 /V (EE) /Opt [[(EE) (Estonia)] [(LV) (Latvia)]]")}, "Name: Estonia"},
+		"more than has room": {
+			[]string{field("/FT /Tx /Ff 4096 /V (" + strings.Repeat("one two three four five ", 9) + "end)")},
+			"Name: " + strings.Repeat("one two three four five ", 9) + "end",
+		},
 		"of a parent": {
 			[]string{field("/Parent 101 0 R"), "<< /FT /Tx /V (Above) /T (p) /DA (/Helv 12 Tf 0 g) /Kids [100 0 R] >>"}, "Name: Above",
 		},

@@ -163,8 +163,8 @@ func (w *pdfWords) addNotes(notes []note) ([]pdfLine, error) {
 	return lines, nil
 }
 
-// shows reports whether the page shows a text, or another that a field means by it. Of one whose letters a font does
-// not have, it takes away what the page shows.
+// shows reports whether the page shows a text, or another that a field means by it. Of one that it shows in part, as a
+// font does not have its letters or the field no room, it takes that away.
 func (w *pdfWords) shows(one note) bool {
 	has, kept := "", make([]glyphs, 0, len(w.found))
 	for _, word := range w.found {
@@ -174,12 +174,15 @@ func (w *pdfWords) shows(one note) bool {
 			kept = append(kept, word)
 		}
 	}
-	simple := strings.IndexFunc(one.text, func(r rune) bool { return r > unicode.MaxLatin1 }) < 0
+	text := letters(one.text)
+	simple := strings.IndexFunc(text, func(r rune) bool { return r > unicode.MaxLatin1 }) < 0
 	switch {
-	case strings.Contains(has, letters(one.text)), simple && !one.list && len(kept) < len(w.found):
+	case strings.Contains(has, text):
 		return true
-	case !simple:
+	case has != "" && strings.Contains(text, has), !simple:
 		w.found = kept
+	case !one.list && len(kept) < len(w.found):
+		return true
 	}
 	return false
 }
