@@ -97,15 +97,18 @@ func (w *pdfWords) decode(font string, indexes []int, chars []rune, found map[in
 	return nil
 }
 
-// asUTF8 is what codes of two bytes say that are UTF-8, as some programs write them; nil where one is not.
+// asUTF8 is what codes of two bytes say that are UTF-8 but for a few, as some programs write them; nil where they are not.
 func asUTF8(indexes []int, chars []rune) []string {
-	var out []string
-	for _, i := range indexes {
+	out, others := make([]string, len(indexes)), 0
+	for n, i := range indexes {
 		text := string([]byte{byte(chars[i] >> 8), byte(chars[i])}) //nolint:gosec // what is cut is found
-		if chars[i] > math.MaxUint16 || utf8.RuneCountInString(text) != 1 || !utf8.ValidString(text) {
-			return nil
+		if out[n] = text; chars[i] > math.MaxUint16 || utf8.RuneCountInString(text) != 1 || !utf8.ValidString(text) {
+			out[n] = string(chars[i])
+			others++
 		}
-		out = append(out, text)
+	}
+	if others*mostOdd > len(indexes) {
+		return nil
 	}
 	return out
 }
