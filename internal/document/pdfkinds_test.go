@@ -148,6 +148,14 @@ func TestBlanksWithoutRoomStandNotBetweenIdeographs(t *testing.T) {
 		page += fmt.Sprintf(") Tj 1 0 0 1 %d 200 Tm <%s0020> Tj (", 20+12*i, wide(letter))
 	}
 	wantText(t, "no room", collected("UniGB-UCS2-H", "GB1", page), "", "红军作战")
+	alone, below := "", ""
+	for i, letter := range []string{"红", "军", "作", "战"} {
+		alone += fmt.Sprintf(") Tj 1 0 0 1 %d 200 Tm <%s> Tj (", 20+12*i, wide(letter))
+		below += fmt.Sprintf(") Tj 1 0 0 1 20 %d Tm <%s> Tj (", 200-12*i, wide(letter))
+	}
+	wantText(t, "a text for each letter", collected("UniGB-UCS2-H", "GB1", alone), "", "红军作战")
+	wantText(t, "a text for each letter, downwards", collected("UniGB-UCS2-V", "GB1", below), "", "红军作战")
+	wantText(t, "a blank", collected("UniGB-UCS2-H", "GB1", shown(wide("红军 作战"))), "", "红军 作战")
 }
 
 // goFont shows a text in an embedded font that does not say which letters its codes show, by numbers of glyphs, and by

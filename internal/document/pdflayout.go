@@ -283,9 +283,13 @@ func segmentsOf(spans []glyphs) []*segment {
 			case last != nil:
 				gap = (shown.left - last.right) / max(min(last.size, shown.size), 1e-3)
 				if gap < gutter {
-					apart := shown.apart && (!ideographic(shown.text) || !ideographic(before.text))
+					apart := gap > wordGap || shown.apart
+					_, size := utf8.DecodeLastRuneInString(before.text)
+					if ideographic(shown.text) && ideographic(before.text[len(before.text)-size:]) {
+						apart = gap > wordGap
+					}
 					before = shown
-					last.add(shown, gap > wordGap || apart)
+					last.add(shown, apart)
 					continue
 				}
 			}

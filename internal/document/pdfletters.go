@@ -24,7 +24,7 @@ func (w *pdfWords) unmapped(chars []rune) (map[int]string, error) {
 		if err != nil && isTrap(err) {
 			return nil, err
 		}
-		private := unicode.Is(unicode.Co, char) || char == unicode.ReplacementChar
+		private := isPrivateUse(char)
 		if private || err == nil && is.HasUnicodeMapError {
 			if found == nil {
 				found = map[int]string{}
@@ -48,13 +48,18 @@ func (w *pdfWords) unmapped(chars []rune) (map[int]string, error) {
 		}
 	}
 	for i, text := range found {
-		beside := func(at int) bool {
+		beside := func(at int) bool { // a private character beside a word is a bullet
 			_, also := found[at]
-			return also || at >= 0 && at < len(chars) && chars[at] > ' ' && chars[at] != '\u00a0'
+			return also || at >= 0 && at < len(chars) && chars[at] > ' ' && chars[at] != '\u00a0' && !isPrivateUse(chars[i])
 		}
 		w.lost = w.lost || text == "" && (beside(i-1) || beside(i+1))
 	}
 	return found, nil
+}
+
+// isPrivateUse reports whether a character says nothing but in its font.
+func isPrivateUse(char rune) bool {
+	return unicode.Is(unicode.Co, char) || char == unicode.ReplacementChar
 }
 
 // decode finds what letters of a font show.

@@ -4,6 +4,8 @@ import (
 	"math"
 	"strings"
 
+	"github.com/klippa-app/go-pdfium/enums"
+	"github.com/klippa-app/go-pdfium/references"
 	"github.com/klippa-app/go-pdfium/requests"
 	"github.com/klippa-app/go-pdfium/structs"
 )
@@ -124,33 +126,52 @@ func (r *pdfReader) page(index int) (*pdfPage, error) {
 	return out, err
 }
 
-// widen slants texts a little that take no width, as PDFium passes over them: those in a column, in a font that the
-// file does not have.
+// widen outlines texts that take no width, as PDFium passes over them but for an outline: those of one letter or in a
+// column, in a font that the file does not have.
 func (w *pdfWords) widen(page requests.Page) error {
 	counted, err := w.FPDFPage_CountObjects(&requests.FPDFPage_CountObjects{Page: page})
 	if err != nil {
 		return trapOf(err)
 	}
-	const least, slant = 0.01, 0.0005
-	for index := range min(counted.Count, mostPictures) {
+	const least = 0.01
+	for index := range min(counted.Count, mostObjects) {
+		if index%1024 == 1023 {
+			if err := w.inTime(); err != nil {
+				return err
+			}
+		}
 		object, err := w.FPDFPage_GetObject(&requests.FPDFPage_GetObject{Page: page, Index: index})
 		if err != nil {
 			return trapOf(err)
 		}
 		at, err := w.FPDFPageObj_GetBounds(&requests.FPDFPageObj_GetBounds{PageObject: object.PageObject})
-		if err != nil && isTrap(err) {
-			return err
-		}
-		if err == nil && at.Right-at.Left < least && at.Top-at.Bottom > least {
-			_, err = w.FPDFPageObj_TransformF(&requests.FPDFPageObj_TransformF{
-				PageObject: object.PageObject, Transform: structs.FPDF_FS_MATRIX{A: 1, C: slant, D: 1},
-			})
+		if err == nil && at.Right-at.Left < least {
+			err = w.outline(object.PageObject)
 		}
 		if isTrap(err) {
 			return err
 		}
 	}
 	return nil
+}
+
+// outline gives a text an outline.
+func (w *pdfWords) outline(object references.FPDF_PAGEOBJECT) error {
+	_, err := w.FPDFTextObj_SetTextRenderMode(&requests.FPDFTextObj_SetTextRenderMode{
+		PageObject: object, TextRenderMode: enums.FPDF_TEXTRENDERMODE_FILL_STROKE,
+	})
+	if err != nil { // it is no text
+		return err
+	}
+	if _, err := w.FPDFPageObj_SetStrokeWidth(&requests.FPDFPageObj_SetStrokeWidth{
+		PageObject: object, StrokeWidth: 1,
+	}); err != nil {
+		return err
+	}
+	_, err = w.FPDFPageObj_TransformF(&requests.FPDFPageObj_TransformF{ // it measures the text anew
+		PageObject: object, Transform: structs.FPDF_FS_MATRIX{A: 1, D: 1},
+	})
+	return err
 }
 
 // readPage reads the words of a page, and reports whether it cannot be read.
