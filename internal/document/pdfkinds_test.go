@@ -85,7 +85,15 @@ func mapped(glyphs ...string) string {
 	}
 	cmap := fmt.Sprintf("/CIDInit /ProcSet findresource begin 12 dict begin begincmap 1 begincodespacerange <00> <ff> "+
 		"endcodespacerange %d beginbfchar\n%sendbfchar endcmap", len(glyphs), table)
-	widths := strings.Repeat("600 ", len(glyphs))
+	widths := ""
+	for _, letters := range glyphs {
+		if letters == " " {
+			letters = "100 " // less room than a blank has otherwise
+		} else {
+			letters = "600 "
+		}
+		widths += letters
+	}
 	return inFont(fmt.Sprintf("/Subtype /Type1 /BaseFont /Other /ToUnicode 100 0 R /FirstChar 33 /LastChar %d /Widths [%s]",
 		32+len(glyphs), widths), []string{packed("", cmap)}, shown(codes))
 }
@@ -216,10 +224,16 @@ func TestLettersThatAFontItselfKnowsAreRead(t *testing.T) {
 }
 
 func TestLettersThatNoFontNamesAreToldOf(t *testing.T) {
-	mute := collected("Identity-H", "Identity", shown("0005000700010012000b"))
-	_, err := document.Parse(strings.NewReader(mute), document.PDF, "a.pdf", document.DefaultLimits())
-	if err == nil || !strings.Contains(err.Error(), "its fonts do not say which letters they show") {
-		t.Errorf("%v", err)
+	moved := ""
+	for _, char := range "word for word" { // numbers of glyphs that look like letters, as they do in many fonts
+		moved += fmt.Sprintf("%04x", char-29)
+	}
+	for _, codes := range []string{"0005000700010012000b", moved} {
+		mute := collected("Identity-H", "Identity", shown(codes))
+		_, err := document.Parse(strings.NewReader(mute), document.PDF, "a.pdf", document.DefaultLimits())
+		if err == nil || !strings.Contains(err.Error(), "its fonts do not say which letters they show") {
+			t.Errorf("%s: %v", codes, err)
+		}
 	}
 	some := inFont("/Subtype /Type1 /BaseFont /Other /Encoding 100 0 R",
 		[]string{"<< /Type /Encoding /BaseEncoding /WinAnsiEncoding /Differences [1 /g1 /g2] >>"}, shown("01"+"6f"+"0263"), "fine")
@@ -294,10 +308,11 @@ func TestValuesOfFieldsStandBehindTheirLabels(t *testing.T) {
 		"of a parent": {
 			[]string{field("/Parent 101 0 R"), "<< /FT /Tx /V (Above) /T (p) /DA (/Helv 12 Tf 0 g) /Kids [100 0 R] >>"}, "Name: Above",
 		},
-		"a check": {[]string{field("/FT /Btn /V /Yes /AS /Yes /AP << /N << /Yes 101 0 R >> >>"), look}, "Name: ✔"},
-		"none":    {[]string{field("/FT /Btn /V /Off /AS /Off /AP << /N << /Yes 101 0 R >> >>"), look}, "Name:"},
-		"hidden":  {[]string{field("/FT /Tx /F 2 /V (unseen)")}, "Name:"},
-		"secret":  {[]string{field("/FT /Tx /Ff 8192 /V (opensesame)")}, "Name: **********"},
+		"a check":           {[]string{field("/FT /Btn /V /Yes /AS /Yes /AP << /N << /Yes 101 0 R >> >>"), look}, "Name: ✔"},
+		"none":              {[]string{field("/FT /Btn /V /Off /AS /Off /AP << /N << /Yes 101 0 R >> >>"), look}, "Name:"},
+		"hidden":            {[]string{field("/FT /Tx /F 2 /V (unseen)")}, "Name:"},
+		"secret, of others": {[]string{field("/FT /Tx /Ff 8192 /V <feff" + wide("сезам") + ">")}, "Name: *****"},
+		"secret":            {[]string{field("/FT /Tx /Ff 8192 /V (opensesame)")}, "Name: **********"},
 	} {
 		wantText(t, name, noted("Name:", "", c.notes...), "", c.want)
 		if name == "a check" {
@@ -314,6 +329,10 @@ func TestFieldsLeaveTheTextOfTheirPageAlone(t *testing.T) {
 	fonts := "/Resources << /Font << /F1 3 0 R >> >>"
 	content = strings.Replace(strings.Replace(content, fonts, "", 1), "/Type /Pages", "/Type /Pages "+fonts, 1)
 	wantText(t, "inherited fonts", content, "", "The text value")
+	over := noted("The text", "", "<< /Type /Annot /Subtype /Widget /FT /Tx /T (f) /DA (/Helv 12 Tf 0 g) "+
+		"/Rect [50 195 280 215] /AP << /N 101 0 R >> >>",
+		"<< /Length 4 /Type /XObject /Subtype /Form /BBox [0 0 270 20] >>\nstream\nq Q \nendstream")
+	wantText(t, "a field over text", over, "", "The text")
 }
 
 func TestTypedNotesAreRead(t *testing.T) {
@@ -363,6 +382,8 @@ func TestADamagedPageCostsThatPageAlone(t *testing.T) {
 		wantText(t, name, strings.Replace(content, "startxref", "startxref 0", 1),
 			"page 2 is damaged and cannot be read", "first", "third")
 	}
+	empty := strings.Replace(whole, page, "7 0 obj\n<< /Length 0 >>\nstream\n\nendstream", 1)
+	wantText(t, "an empty page", strings.Replace(empty, "startxref", "startxref 0", 1), "", "first", "third")
 }
 
 func TestAPDFIsFoundInWhatIsAroundIt(t *testing.T) {
