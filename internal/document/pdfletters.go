@@ -82,7 +82,7 @@ func (w *pdfWords) decode(font string, indexes []int, chars []rune, found map[in
 	odd, likely := 0, 0
 	for _, i := range codes {
 		switch char := chars[i]; {
-		case isOdd(char):
+		case isGlyphNumber(char):
 			odd++
 		case unicode.In(char, unicode.L, unicode.N, unicode.Zs):
 			likely++
@@ -95,7 +95,7 @@ func (w *pdfWords) decode(font string, indexes []int, chars []rune, found map[in
 	for n, i := range codes {
 		if own != nil {
 			found[i] = pdfText(own[n])
-		} else if isText && !isOdd(chars[i]) {
+		} else if isText && !isGlyphNumber(chars[i]) {
 			found[i] = pdfText(string(chars[i]))
 		}
 	}
@@ -121,8 +121,8 @@ func asUTF8(indexes []int, chars []rune) []string {
 // mostOdd is how many codes there must be for one of them to be odd, where codes are characters.
 const mostOdd = 10
 
-// isOdd reports whether a code is hardly a character of a text, but the number of a glyph.
-func isOdd(char rune) bool {
+// isGlyphNumber reports whether a code is hardly a character of a text, but the number of a glyph.
+func isGlyphNumber(char rune) bool {
 	switch {
 	case char == 0x218 || char == 0x219 || char == 0x21a || char == 0x21b: // of Romanian
 		return false
