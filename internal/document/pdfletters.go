@@ -102,7 +102,8 @@ func (w *pdfWords) decode(font string, indexes []int, chars []rune, found map[in
 	return nil
 }
 
-// asUTF8 is what codes of two bytes say that are UTF-8 but for a few, as some programs write them; nil where they are not.
+// asUTF8 is what codes of two bytes say that are UTF-8 but for a few, as some programs write them; nil where they are
+// not.
 func asUTF8(indexes []int, chars []rune) []string {
 	out, others := make([]string, len(indexes)), 0
 	for n, i := range indexes {

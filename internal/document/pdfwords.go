@@ -201,7 +201,8 @@ func (w *pdfWords) goesDown(here glyphs) bool {
 func ideographic(text string) bool {
 	first, _ := utf8.DecodeRuneInString(text)
 	return first >= 0x2e80 && (unicode.In(first, unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Bopomofo) ||
-		first >= 0x3000 && first < 0x3040 || first == 0x30fb || first == 0x30fc || first >= 0xff00 && first < 0xff66 && !unicode.Is(unicode.Latin, first))
+		first >= 0x3000 && first < 0x3040 || first == 0x30fb || first == 0x30fc ||
+		first >= 0xff00 && first < 0xff66 && !unicode.Is(unicode.Latin, first))
 }
 
 // last is the word that was begun last.
