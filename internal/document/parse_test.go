@@ -143,14 +143,13 @@ func TestUnreadableFilesAreNamed(t *testing.T) {
 		content string
 		code    fault.Code
 	}{
-		"a protected pdf":       {document.PDF, string(protected), fault.Encrypted},
-		"a pdf without text":    {document.PDF, pdf(""), fault.EmptyDocument},
-		"no pdf":                {document.PDF, "plain text", fault.Unreadable},
-		"a cut pdf":             {document.PDF, whole[:len(whole)/2], fault.Unreadable},
-		"a pdf with a bad root": {document.PDF, strings.Replace(whole, "/Root 1 0 R", "/Root 9 0 R", 1), fault.Unreadable},
-		"an encrypted docx":     {document.DOCX, "\xd0\xcf\x11\xe0 compound", fault.Encrypted},
-		"no docx":               {document.DOCX, "plain text", fault.Unreadable},
-		"a docx without text":   {document.DOCX, docx(t, map[string]string{"word/other.xml": "<x/>"}), fault.Unreadable},
+		"a protected pdf":     {document.PDF, string(protected), fault.Encrypted},
+		"a pdf without text":  {document.PDF, pdf(""), fault.EmptyDocument},
+		"no pdf":              {document.PDF, "plain text", fault.Unreadable},
+		"a cut pdf":           {document.PDF, whole[:len(whole)/2], fault.Unreadable},
+		"an encrypted docx":   {document.DOCX, "\xd0\xcf\x11\xe0 compound", fault.Encrypted},
+		"no docx":             {document.DOCX, "plain text", fault.Unreadable},
+		"a docx without text": {document.DOCX, docx(t, map[string]string{"word/other.xml": "<x/>"}), fault.Unreadable},
 		"a docx of bad xml": {
 			document.DOCX, docx(t, map[string]string{"word/document.xml": "<w:p><w:t>"}), fault.Unreadable,
 		},

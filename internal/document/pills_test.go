@@ -118,7 +118,7 @@ var fates = map[string]string{
 	"deeprow.jsonl": "row of nesting", "title3m.jsonl": "read", "manyobjects.json": "read",
 	"openquote.csv": "row of damaged", "longline.csv": "row of row", "longhead.csv": "ratio", "commas.csv": "row of memory",
 	"jsonbomb.json.gz": "ratio", "quote4g.csv.gz": "ratio", "line1gstr.jsonl.gz": "ratio", "bomb10g.txt.gz": "ratio",
-	"oneplace.pdf": "read", "columnrows.pdf": "read", "forms.pdf": "memory", "widths.pdf": "damaged", "encodings.pdf": "damaged",
+	"oneplace.pdf": "read", "columnrows.pdf": "read", "forms.pdf": "memory", "widths.pdf": "read", "encodings.pdf": "damaged",
 	"differences.pdf": "read", "fonts.pdf": "read", "widerow.xlsx": "memory", "slides.pptx": "damaged",
 	"cells.pptx": "damaged", "circle.epub": "nesting", "ownpackage.epub": "damaged", "quotedspans.html": "read",
 	"encodedwords.eml": "read", "headers.eml": "read", "nestedparts.eml": "nesting", "quoted.eml": "read",
