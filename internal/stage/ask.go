@@ -56,6 +56,7 @@ func askSoundly[T any](
 	read func(text string) (T, bool),
 	health *Health,
 ) (Answer[T], error) {
+	defer health.enter()()
 	var usage model.Usage
 	one := sender{chat: chat, health: health, probe: probe(chat, call, read)}
 	suffixes := []string{"", reminder}
@@ -76,13 +77,11 @@ func askSoundly[T any](
 			return answer, err
 		}
 		one.useless()
-		if served, _ := health.verdict(one.sent); !served {
-			if down := health.serves(ctx, one.sent, one.probe); down != nil {
-				if refused && fault.Is(down, fault.ModelRefused) {
-					down = err // the words of the refusal itself
-				}
-				return answer, down
+		if down := health.serves(ctx, one.sent, one.probe); down != nil {
+			if refused && fault.Is(down, fault.ModelRefused) {
+				down = err // the words of the refusal itself
 			}
+			return answer, down
 		}
 		if len(suffixes) > 1 { // what was answered so far may have been the last of an outage
 			suffixes = suffixes[:1]
@@ -155,13 +154,13 @@ func (s *sender) useless() {
 
 // complete is one call, repeated in place while it fails for a while. It is not sent while the model is in doubt.
 func (s *sender) complete(ctx context.Context, call model.Call) (reply model.Reply, err error) {
-	began := time.Now()
+	began, inDoubt := time.Now(), false
 	ready := func() error {
 		s.sent = time.Now()
-		return s.health.free(began)
+		return s.health.free(began, inDoubt)
 	}
 	for {
-		if err := s.health.settle(ctx, began, s.probe); err != nil {
+		if inDoubt, err = s.health.settle(ctx, began, s.probe); err != nil {
 			s.held = true
 			return reply, err
 		}
