@@ -56,13 +56,19 @@ type Reply struct {
 	Text      string
 	Usage     Usage
 	Truncated bool
+	Roomier   bool // with Truncated: the same call may be asked with twice the room (Call.Roomy)
 	Thinking  bool
 	Finish    string
 }
 
+const nothing = "the model gave no answer"
+
+// IsNothing tells whether words are those of Reply.Nothing.
+func IsNothing(words string) bool { return strings.HasPrefix(words, nothing) }
+
 // Nothing says why a reply is empty, in words for people.
 func (r Reply) Nothing() string {
-	why := "the model gave no answer (finish_reason " + cmp.Or(r.Finish, "not given")
+	why := nothing + " (finish_reason " + cmp.Or(r.Finish, "not given")
 	if r.Thinking {
 		why += ", within its thoughts"
 	}

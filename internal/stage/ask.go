@@ -147,7 +147,7 @@ func askWhole[T any](
 		if whole, readable := readable(read, reply.Text); readable {
 			value, ok = whole, true
 		}
-		if !reply.Truncated || one.roomy {
+		if !reply.Roomier || one.roomy {
 			return value, ok, nil
 		}
 		one.roomy, call.Roomy = true, true

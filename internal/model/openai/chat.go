@@ -179,6 +179,7 @@ func (c *Client) reply(
 	if len(answer.Choices) > 0 {
 		text = redact.Known(string(answer.Choices[0].Message.Content)) // a server may repeat the key that it was sent
 	}
+	roomier := limit > 0 && c.cfg.MaxTokens == 0 && call.Most == 0 && !call.Roomy
 	var reply model.Reply
 	if sent.answered {
 		if limit == 0 {
@@ -200,6 +201,7 @@ func (c *Client) reply(
 	}
 	reply.Text, reply.Thinking = model.TakeAnswer(text)
 	reply.Finish, reply.Truncated = choice.FinishReason, choice.FinishReason == "length"
+	reply.Roomier = reply.Truncated && roomier
 	if choice.FinishReason == "content_filter" || (reply.Text == "" && choice.Message.Refusal != "") {
 		return reply, sent.mark(fault.ModelRejected.At(sent.op, sent.object()).Because("the model refused the text"))
 	}

@@ -1,11 +1,15 @@
 package openai_test
 
 import (
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/model"
+	"github.com/unweaver/unweaver/internal/model/openai"
 )
 
 // Whatever form a message has, its text is what the model says beside its thoughts.
@@ -34,6 +38,35 @@ func TestTheTextOfAMessageIsReadInEveryForm(t *testing.T) {
 		}
 		if c.nothing != "" && !strings.Contains(reply.Nothing(), c.nothing) {
 			t.Errorf("%s: %s", name, reply.Nothing())
+		}
+	}
+}
+
+// A reply that was cut may be asked for with twice the room, unless somebody said how long it may be.
+func TestACutReplySaysWhetherThereIsMoreRoom(t *testing.T) {
+	for name, c := range map[string]struct {
+		call    model.Call
+		most    int
+		roomier bool
+		limit   int64
+	}{
+		"as usual":     {model.Call{}, 0, true, openai.DefaultMaxTokens},
+		"once":         {model.Call{Roomy: true}, 0, false, 2 * openai.DefaultMaxTokens},
+		"configured":   {model.Call{}, 500, false, 500},
+		"of the query": {model.Call{Most: 70}, 0, false, 70},
+	} {
+		var asked struct {
+			MaxTokens int64 `json:"max_tokens"`
+		}
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
+			_ = json.NewDecoder(request.Body).Decode(&asked)
+			sends("application/json", `{"choices":[{"finish_reason":"length","message":{"content":"Os"}}]}`)(w, request)
+		}))
+		t.Cleanup(server.Close)
+		client := openai.New(openai.Config{BaseURL: server.URL, Model: "m", MaxTokens: c.most})
+		reply, err := client.Complete(t.Context(), c.call)
+		if err != nil || !reply.Truncated || reply.Roomier != c.roomier || asked.MaxTokens != c.limit {
+			t.Errorf("%s: %+v %v within %d", name, reply, err, asked.MaxTokens)
 		}
 	}
 }
