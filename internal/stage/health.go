@@ -215,11 +215,17 @@ func probe[T any](chat model.Chat, call model.Call, read func(string) (T, bool))
 		call.User, call.Input, call.Name, call.Ref = model.ProbeText, model.ProbeText, "Marie Curie", ""
 		call.Sentences = []string{model.ProbeText}
 		var reply model.Reply
+		var unreadable error // where a plain sentence brings that, too, asking again brings nothing else
 		err := retry.Do(model.Urgent(ctx), func(ctx context.Context) error {
 			var err error
-			reply, err = chat.Complete(ctx, call)
+			if reply, err = chat.Complete(ctx, call); fault.Is(err, fault.ModelUnreadable) {
+				unreadable, err = err, nil
+			}
 			return err
 		})
+		if err == nil {
+			err = unreadable
+		}
 		if err != nil {
 			return err
 		}
