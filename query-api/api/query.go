@@ -261,7 +261,7 @@ func weighed(embedder model.Embedder, weight func(stem string) float64) model.Em
 }
 
 // degradedAnswer stands in Response.Degraded where the chat model was asked and gave no answer.
-const degradedAnswer = "answer"
+const degradedAnswer = "chat_model"
 
 // complete packs the context and, where asked for, answers.
 func (s *Server) complete(
