@@ -150,7 +150,8 @@ var kinds = map[Code]Kind{
 	NotFollowed: Content,
 
 	ModelUnavailable: Transient, ModelRateLimited: Transient, ModelAuth: Fatal, ModelUnknown: Fatal, ModelQuota: Fatal,
-	ModelRejected: Content, ModelRefused: Fatal, ModelUnreadable: Fatal, BadOutput: Content, BadVector: Content, BadEmbeddings: Fatal,
+	ModelRejected: Content, ModelRefused: Fatal, ModelUnreadable: Fatal,
+	BadOutput: Content, BadVector: Content, BadEmbeddings: Fatal,
 	BadRerank:        Fatal,
 	DimensionChanged: Fatal,
 	NotRecorded:      Fatal,

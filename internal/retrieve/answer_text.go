@@ -28,10 +28,13 @@ type citing struct {
 // longestMark that is read as one, in runes.
 const longestMark = 80
 
+// oneMarked is the number of a passage in a mark.
+const oneMarked = `\d{1,9}(?::\d{1,9})?(?:†[^,;、，]*)?`
+
 // Forms of marks behind their bracket: of one passage, of a list, of a range. Some models write the place of a passage
 // within a source, and a name, behind its number: 1:0†source.
 var (
-	markedRE  = regexp.MustCompile(`^\d{1,9}(?::\d{1,9})?(?:†[^,;、，]*)?(?:\s*[-–—‑,;、，]\s*\d{1,9}(?::\d{1,9})?(?:†[^,;、，]*)?)*$`)
+	markedRE  = regexp.MustCompile(`^` + oneMarked + `(?:\s*[-–—‑,;、，]\s*` + oneMarked + `)*$`)
 	passageRE = regexp.MustCompile(`(?:([-–—‑])\s*)?(\d+)(?::\d+)?(?:†[^,;、，]*)?`)
 )
 

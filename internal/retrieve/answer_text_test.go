@@ -116,7 +116,8 @@ func TestAModelThatGivesNothingIsToldAsTheModel(t *testing.T) {
 		heard := ""
 		ctx := model.Deltas(t.Context(), func(text string) error { heard += text; return nil })
 		answered, err := retrieve.Answer(ctx, giving{reply: c.reply}, "en", c.question, "context", passages, []bool{true})
-		if err != nil || answered.Text != c.text || heard != c.text || answered.Kind != c.kind || answered.Missing != c.missing {
+		if err != nil || answered.Text != c.text || heard != c.text || answered.Kind != c.kind ||
+			answered.Missing != c.missing {
 			t.Errorf("%s: heard %q, %+v %v", name, heard, answered, err)
 		}
 		if cited := len(answered.Citations) == 1; cited != (c.kind != retrieve.NoAnswer) {

@@ -182,8 +182,8 @@ func outage(t *testing.T, failing bool) {
 	t.Log(nonsense.Load(), "answers of nonsense of", count.Load())
 }
 
-// A server that stumbles now and then (too many requests, errors, nonsense, cut answers) is asked for nothing twice that
-// it answered well, the small request included.
+// A server that stumbles now and then (too many requests, errors, nonsense, cut answers) is asked for nothing twice
+// that it answered well, the small request included.
 func TestAStumblingServerIsPaidOnceForEachText(t *testing.T) {
 	const runs, items, width = 12, 300, 64
 	twice := 0

@@ -36,7 +36,8 @@ func Do(ctx context.Context, f func(context.Context) error) error {
 		if err == nil && i > 1 && told != nil {
 			told(nil)
 		}
-		again := fault.KindOf(err) == fault.Transient && i < attempts || fault.Is(err, fault.ModelUnreadable) && i < unreadable
+		again := fault.KindOf(err) == fault.Transient && i < attempts ||
+			fault.Is(err, fault.ModelUnreadable) && i < unreadable
 		if err == nil || ctx.Err() != nil || !again {
 			return err
 		}

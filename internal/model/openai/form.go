@@ -47,8 +47,8 @@ var (
 
 func (c *Client) formKey() string { return c.cfg.BaseURL + "\x00" + c.cfg.Model }
 
-// openThoughts are the endpoints whose answers begin no thought without a mark, or did so, over the process: address and
-// model to which of both. Of others nothing is known.
+// openThoughts are the endpoints whose answers begin no thought without a mark, or did so, over the process: address
+// and model to which of both. Of others nothing is known.
 var openThoughts sync.Map
 
 // learnThoughts takes whether an answer's thoughts began with a mark. One that did not counts for all that follow.

@@ -103,8 +103,8 @@ func Parse(text string) (es []rows.Entity, rung string, ok bool) {
 	return l, RungRepaired, len(l) > 0
 }
 
-// wrapped reads exact JSON within a fence or among other words, whatever its strings hold: only what stands around it is
-// looked at.
+// wrapped reads exact JSON within a fence or among other words, whatever its strings hold: only what stands around it
+// is looked at.
 func wrapped(t string) (l []rows.Entity, rung string, ok bool) {
 	begin := strings.IndexAny(t, "{[")
 	if begin < 0 {

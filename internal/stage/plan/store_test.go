@@ -103,7 +103,8 @@ func TestAnArchivedObjectIsToBeRestored(t *testing.T) {
 		t.Errorf("the next night: %+v", res)
 	}
 	store.archived = map[string]string{"a.txt": "GLACIER"} // the others were restored
-	if res := x.night(nil); res.Diff.Added+res.Diff.Changed != 2 || res.Diff.Same != 1 || res.Unreadable != 0 || res.Diff.Removed != 0 {
+	if res := x.night(nil); res.Diff.Added+res.Diff.Changed != 2 || res.Diff.Same != 1 || res.Unreadable != 0 ||
+		res.Diff.Removed != 0 {
 		t.Errorf("restored: %+v", res)
 	}
 }
