@@ -118,12 +118,12 @@ func TestAnAnswerThatFitsNothingIsNotQuoted(t *testing.T) {
 		"Who won the 2018 football world cup?": retrieve.NoAnswer,
 		"Was it a good year for cider?":        retrieve.BestSentence,
 	} {
-		answered, err := retrieve.Answer(t.Context(), builtin.Chat{}, question, text, passages, used)
+		answered, err := retrieve.Answer(t.Context(), builtin.Chat{}, "", question, text, passages, used)
 		if err != nil || answered.Kind != kind {
 			t.Errorf("%s: %+v %v", question, answered, err)
 		}
 	}
-	answered, err := retrieve.Answer(t.Context(), writer{}, "Who?", text, passages, used)
+	answered, err := retrieve.Answer(t.Context(), writer{}, "", "Who?", text, passages, used)
 	if err != nil || answered.Kind != retrieve.ByModel {
 		t.Errorf("%+v %v", answered, err)
 	}

@@ -45,7 +45,7 @@ func unknown(err error) bool {
 		return false
 	}
 	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) ||
-		fault.Is(err, fault.ModelUnavailable)
+		fault.Is(err, fault.ModelUnavailable) || fault.Is(err, fault.ModelUnreadable)
 }
 
 // billed is a chat model that enters its calls, of which each may have so long a reply.

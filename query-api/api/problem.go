@@ -66,6 +66,7 @@ var statuses = map[fault.Code]int{
 	fault.ModelUnknown:     http.StatusServiceUnavailable,
 	fault.ModelRejected:    http.StatusServiceUnavailable,
 	fault.ModelRefused:     http.StatusServiceUnavailable,
+	fault.ModelUnreadable:  http.StatusServiceUnavailable,
 	fault.DimensionChanged: http.StatusServiceUnavailable,
 	fault.BadVector:        http.StatusServiceUnavailable,
 	fault.BadEmbeddings:    http.StatusServiceUnavailable,

@@ -208,7 +208,7 @@ func (s *Server) embed(
 		if embedder.Info().Paid {
 			cost.add(generation.Spec.Embedding.Price, usage, err, question)
 		}
-		if fault.Is(err, fault.ModelUnavailable) {
+		if fault.Is(err, fault.ModelUnavailable) || fault.Is(err, fault.ModelUnreadable) {
 			err = fault.EmbedderDown.At("embed question", "").
 				Because(err).
 				Advise("check the embedding server (models.embedding)")
@@ -260,6 +260,9 @@ func weighed(embedder model.Embedder, weight func(stem string) float64) model.Em
 	return embedder
 }
 
+// degradedAnswer stands in Response.Degraded where the chat model was asked and gave no answer.
+const degradedAnswer = "chat_model"
+
 // complete packs the context and, where asked for, answers.
 func (s *Server) complete(
 	ctx context.Context,
@@ -310,16 +313,20 @@ func (s *Server) complete(
 	case earlier != "":
 		text += "\n\n" + earlier
 	}
-	answered, err := retrieve.Answer(model.CallerBound(ctx), chat, request.Query, text, passages, used)
+	language := generation.Language().Code()
+	answered, err := retrieve.Answer(model.CallerBound(ctx), chat, language, request.Query, text, passages, used)
 	if err != nil {
 		return err
+	}
+	if answered.Missing != "" {
+		response.Degraded = append(response.Degraded, degradedAnswer)
 	}
 	if answered.Citations == nil {
 		answered.Citations = []string{}
 	}
 	response.Answer = &Answer{
 		Kind: answered.Kind, Text: answered.Text, Citations: answered.Citations, Earlier: len(plan.echo.Words),
-		Truncated: answered.Truncated,
+		Truncated: answered.Truncated, Reason: answered.Missing,
 	}
 	response.Usage.PromptTokens += answered.Usage.Prompt
 	response.Usage.CompletionTokens += answered.Usage.Completion

@@ -116,6 +116,7 @@ type Entity struct {
 // Answer of a response.
 type Answer struct {
 	Kind      string   `json:"kind" enum:"model,best_sentence,none" doc:"best_sentence: quoted, by the built-in models"`
+	Reason    string   `json:"reason,omitempty" doc:"why the chat model, which was asked, wrote nothing"`
 	Text      string   `json:"text"`
 	Citations []string `json:"citations"`
 	Earlier   int      `json:"earlier,omitempty" doc:"triples of earlier answers that the model was told; no sources"`

@@ -23,6 +23,7 @@ type response struct {
 		Kind      string   `json:"kind"`
 		Text      string   `json:"text"`
 		Citations []string `json:"citations"`
+		Reason    string   `json:"reason"`
 		Truncated bool     `json:"truncated"`
 	} `json:"answer"`
 	Explain any `json:"explain"`
@@ -120,7 +121,10 @@ func (s *server) answer(ctx context.Context, _ *sdk.CallToolRequest, asked Quest
 	}
 	cited := slices.DeleteFunc(found.Passages, func(p Passage) bool { return !slices.Contains(out.Citations, p.Chunk) })
 	head := out.Answer + "\n\n"
-	if out.Kind == retrieve.BestSentence {
+	switch {
+	case out.Kind == retrieve.BestSentence && response.Answer.Reason != "":
+		head += "(Quoted from a passage: " + response.Answer.Reason + ".)\n\n"
+	case out.Kind == retrieve.BestSentence:
 		head += "(Quoted from a passage: no chat model is set up that could write an answer.)\n\n"
 	}
 	var text string

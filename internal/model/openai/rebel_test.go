@@ -124,8 +124,8 @@ func TestAServerThatBreaksTheContractOfTriplesIsTold(t *testing.T) {
 		want   fault.Code
 	}{
 		"too few outputs":   {200, `{"outputs":[]}`, fault.ModelUnavailable},
-		"no JSON":           {200, `<html>`, fault.ModelUnavailable},
-		"numbers":           {200, `{"outputs":[1]}`, fault.ModelUnavailable},
+		"no JSON":           {200, `<html>`, fault.ModelUnreadable},
+		"numbers":           {200, `{"outputs":[1]}`, fault.ModelUnreadable},
 		"no key":            {401, `{"error":"who are you"}`, fault.ModelAuth},
 		"no such path":      {404, `{}`, fault.ModelUnknown},
 		"busy":              {429, `{}`, fault.ModelRateLimited},

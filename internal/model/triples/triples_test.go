@@ -39,7 +39,6 @@ func TestAnswersAreReadInEveryFormThatModelsGive(t *testing.T) {
 		ok     bool
 	}{
 		"as asked for":   {both, []triples.Triple{born, found}, 0, true},
-		"after thoughts": {`<think>{"triples":[1]}</think> ` + both, []triples.Triple{born, found}, 0, true},
 		"in a fence":     {"Here:\n```json\n" + both + "\n```", []triples.Triple{born, found}, 0, true},
 		"a bare list":    {`[` + bornJSON + `]`, []triples.Triple{born}, 0, true},
 		"lists of three": {`{"triples":[["Marie Curie","discovered","radium"]]}`, []triples.Triple{found}, 0, true},

@@ -404,7 +404,8 @@ func remedy(code string, r core.Report) string {
 		return "workers died while they read it: see their logs, mend or exclude it, then index again"
 	case fault.BadOutput, fault.ModelRejected, fault.BadVector:
 		return "see the raw answer: unweaver dead-letters list --index " + r.Index
-	case fault.ModelUnavailable, fault.ModelRateLimited, fault.ModelRefused, fault.EmbedderDown, fault.BadEmbeddings:
+	case fault.ModelUnavailable, fault.ModelRateLimited, fault.ModelRefused, fault.ModelUnreadable,
+		fault.EmbedderDown, fault.BadEmbeddings:
 		return "see the model server's log, then: unweaver retry-failed " + r.Index
 	case fault.ModelAuth, fault.ModelQuota, fault.ModelUnknown:
 		return "see key, quota and name of the model, then: unweaver resume " + r.Run
