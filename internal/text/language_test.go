@@ -20,7 +20,6 @@ func TestEnglishIsWhatTheFunctionsSay(t *testing.T) {
 		for what, same := range map[string]bool{
 			"terms":     slices.Equal(english.Terms(s), text.Terms(s)),
 			"surface":   slices.Equal(english.Surface(s), text.Surface(s)),
-			"places":    slices.Equal(slices.Collect(english.Places(s)), slices.Collect(text.Places(s))),
 			"sentences": slices.Equal(english.Sentences(s), text.Sentences(s)),
 		} {
 			if !same {
@@ -160,9 +159,10 @@ func FuzzTermsOfPlaces(f *testing.F) {
 					t.Fatalf("%s: %q has a place %v behind %d", code, s, place, end)
 				}
 				end = place.End
-				term := language.Term(s[place.Start:place.End])
-				if code != "en" && term != "" && !known[term] {
-					t.Fatalf("%s: %q is at a place of %q and not among its terms", code, term, s)
+				for _, term := range language.TermsOf(s[place.Start:place.End]) {
+					if !known[term] {
+						t.Fatalf("%s: %q is at a place of %q and not among its terms", code, term, s)
+					}
 				}
 			}
 		}

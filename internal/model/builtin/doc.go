@@ -9,7 +9,7 @@ import "github.com/unweaver/unweaver/internal/text"
 // identities. Answers are part of none.
 const (
 	ChatModel     = "rules-1"
-	EmbedderModel = "hashing-2"
+	EmbedderModel = "hashing-3"
 
 	// otherRules are those of all languages but English, whose names carry the language's too.
 	otherRules = "rules-2"
