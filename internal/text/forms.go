@@ -2,6 +2,7 @@ package text
 
 import (
 	"iter"
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -90,45 +91,60 @@ func split(word string) (whole string, parts []string) {
 	}
 	var all strings.Builder
 	runes := []rune(word)
-	hyphened := strings.Contains(word, "-")
-	least := 2
-	if strings.Contains(word, "&") {
-		least = 3
-	}
-	start := 0
-	end := func(at int) {
-		part := string(runes[start:at])
-		switch {
-		case start == at:
-		case at-start >= least, unicode.IsDigit(runes[start]):
-			parts = append(parts, named(part, start > 0 && runes[start-1] == '.'))
-		case hyphened && (at < len(runes) || !unicode.IsUpper(runes[0]) || !unicode.IsUpper(runes[start])):
-			parts = append(parts, part)
+	start, humped := 0, false
+	end := func(at int, hump bool) {
+		if part := runes[start:at]; worthy(runes, start, at, hump || humped) {
+			parts = append(parts, named(string(part), start > 0 && runes[start-1] == '.'))
 		}
-		start = at
+		start, humped = at, hump
 	}
 	for i, r := range runes {
 		switch {
 		case r == '&':
-			end(i)
+			end(i, false)
 			all.WriteRune(r)
-			start = i + 1
-		case !letterlike(r) && !(i > 0 && i+1 < len(runes) && (r == '.' || r == ',') &&
-			unicode.IsDigit(runes[i-1]) && unicode.IsDigit(runes[i+1])):
-			end(i)
-			start = i + 1
+			start++
+		case !letterlike(r) && !fraction(runes, i):
+			end(i, false)
+			start++
 		default:
-			if hump(runes, i) {
-				end(i)
+			if i > start+1 && hump(runes, i) {
+				end(i, true)
 			}
 			all.WriteRune(r)
 		}
 	}
-	end(len(runes))
+	end(len(runes), false)
 	if len(word) > longestCompound || len(parts) > mostParts {
 		parts = nil
 	}
 	return all.String(), parts
+}
+
+// worthy tells whether a part of a word is a term of its own: not a single letter, but behind or before a hyphen
+// (X-ray, and not Objective-C); not two small letters beside a hump (CoV), and not two beside an ampersand (AT&T).
+func worthy(runes []rune, start, at int, humped bool) bool {
+	part := runes[start:at]
+	switch len(part) {
+	case 0:
+		return false
+	case 1:
+		hyphened := slices.Contains(runes, '-')
+		name := at == len(runes) && unicode.IsUpper(runes[0]) && unicode.IsUpper(part[0])
+		return unicode.IsDigit(part[0]) || (hyphened && !name)
+	case 2:
+		if slices.Contains(runes, '&') {
+			return false
+		}
+		return !humped || (!unicode.IsLower(part[0]) && !unicode.IsLower(part[1]))
+	}
+	return true
+}
+
+// fraction tells whether a sign stands between digits, as part of a number.
+func fraction(runes []rune, i int) bool {
+	return (runes[i] == '.' || runes[i] == ',') && i > 0 && i+1 < len(runes) &&
+		unicode.IsDigit(runes[i-1]) && unicode.IsDigit(runes[i+1])
 }
 
 // named is the part of a name behind a dot (ASP.NET), or elsewhere.
