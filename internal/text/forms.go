@@ -33,21 +33,10 @@ var contracted = set("t d s m ll re ve")
 func (l *Language) forms(word string, each func(form string)) {
 	word = cleaned(word)
 	word = strings.TrimSuffix(strings.TrimSuffix(word, "'s"), "'S")
-	if at := strings.IndexByte(word, '\''); at >= 0 {
-		tail := strings.ToLower(word[strings.LastIndexByte(word, '\'')+1:])
-		switch elided := l.Elided(word); {
-		case elided > 0:
-			word = word[elided:]
-		case contracted[tail]:
-			each(word)
+	if strings.Contains(word, "'") {
+		if word = l.apart(word, each); word == "" {
 			return
-		default:
-			if elisions[strings.ToLower(word[:at])] {
-				l.forms(word[at+1:], each)
-			}
-			word = strings.ToLower(word)
 		}
-		word = strings.ReplaceAll(word, "'", "")
 	}
 	if rest, ok := strings.CutPrefix(word, "."); ok {
 		each(word)
@@ -64,7 +53,7 @@ func (l *Language) forms(word string, each func(form string)) {
 		return
 	}
 	whole, parts := split(word)
-	if whole != "" && !(l.elides && strings.Contains(word, "-")) { // a-t-il is no word
+	if whole != "" && !strings.Contains(word, "-t-") { // a-t-il is no word
 		each(whole)
 	}
 	for _, part := range parts {
@@ -72,6 +61,27 @@ func (l *Language) forms(word string, each func(form string)) {
 			each(part)
 		}
 	}
+}
+
+// apart gives a word without its apostrophes, and the forms of what they part: the name behind a particle that is
+// written together with it (l'été), and the one before an ending (İstanbul'da). It is empty after a contraction, which is
+// its only form.
+func (l *Language) apart(word string, each func(form string)) string {
+	if elided := l.Elided(word); elided > 0 {
+		return strings.ReplaceAll(word[elided:], "'", "")
+	}
+	word = strings.ToLower(word)
+	head, tail, _ := strings.Cut(word, "'")
+	switch {
+	case contracted[word[strings.LastIndexByte(word, '\'')+1:]]:
+		each(word)
+		return ""
+	case elisions[head]:
+		l.forms(tail, each)
+	case !l.elides && utf8.RuneCountInString(head) > longestSigned:
+		each(head)
+	}
+	return strings.ReplaceAll(word, "'", "")
 }
 
 // longestSigned is how many characters a name has that is nothing but the letter that its sign stands at: C++, C#, VB+.

@@ -55,11 +55,18 @@ func TestFormsOfAWordHaveOneTermByLanguage(t *testing.T) {
 	} {
 		language := text.In(code)
 		for _, forms := range words {
-			terms := language.Terms(forms)
-			if len(terms) != len(strings.Fields(forms)) || len(slices.Compact(slices.Clone(terms))) != 1 {
-				t.Errorf("%s: %s has terms %q", code, forms, terms)
+			var shared []string
+			for i, form := range strings.Fields(forms) {
+				terms := slices.DeleteFunc(language.Terms(form), text.IsExact)
+				if i == 0 {
+					shared = terms
+				}
+				shared = slices.DeleteFunc(shared, func(term string) bool { return !slices.Contains(terms, term) })
 			}
-			plain := text.In(text.Undetermined).Terms(forms)
+			if len(shared) != 1 {
+				t.Errorf("%s: %s share the terms %q", code, forms, shared)
+			}
+			plain := text.In(text.Undetermined).Surface(forms)
 			if len(slices.Compact(plain)) == 1 && code != "fr" && !strings.Contains(forms, "MÜNCHEN") {
 				t.Errorf("%s: plain words of %s are alike already", code, forms)
 			}
@@ -69,11 +76,11 @@ func TestFormsOfAWordHaveOneTermByLanguage(t *testing.T) {
 
 func TestFunctionWordsAndElisionsAreLeftOut(t *testing.T) {
 	for _, c := range []struct{ code, text, terms, surface string }{
-		{"de", "Wer hat die Brücke über den Rhein gebaut?", "bruck rhein gebaut", "brucke rhein gebaut"},
-		{"fr", "Qu'est-ce que l’École d'Athènes ? Aujourd’hui", "ecol athen aujourd'hui", "ecole athenes aujourd'hui"},
-		{"es", "¿Cuál es la capital de España?", "capital espan", "capital espana"},
-		{"pt", "Quem fundou a cidade de São Paulo?", "fund cidad sa paul", "fundou cidade sao paulo"},
-		{"und", "Die Ｄie Straße, Bohr's", "die die straße bohr", "die die straße bohr"},
+		{"de", "Wer hat die Brücke über den Rhein gebaut?", "bruck =bruck rhein gebaut", "brucke rhein gebaut"},
+		{"fr", "Qu'est-ce que l’École d'Athènes ? Aujourd’hui", "ecol =écol athen =athen aujourdhui", "ecole athenes aujourdhui"},
+		{"es", "¿Cuál es la capital de España?", "capital espan =españ", "capital espana"},
+		{"pt", "Quem fundou a cidade de São Paulo?", "fund cidad sao sa =sã paul", "fundou cidade sao paulo"},
+		{"und", "Die Ｄie Straße, Bohr's", "die die strasse =straße bohr", "die die strasse bohr"},
 	} {
 		language := text.In(c.code)
 		if got := strings.Join(language.Terms(c.text), " "); got != c.terms {
@@ -89,7 +96,7 @@ func TestFunctionWordsAndElisionsAreLeftOut(t *testing.T) {
 func TestWordsWithoutSpacesAreFoundByTheirCharacters(t *testing.T) {
 	for _, c := range []struct{ code, text, terms, places string }{
 		{"zh", "他在北京大学。", "他 在 他在 北 在北 京 北京 大 京大 学 大学", "他在 在北 北京 京大 大学"},
-		{"zh", "李，OpenAI公司", "李 openai 公 司 公司", "李 OpenAI 公司"},
+		{"zh", "李，OpenAI公司", "李 openai open ai 公 司 公司", "李 OpenAI 公司"},
 		{"ja", "データ ﾃﾞｰﾀ", "デ ー デー タ ータ デ ー デー タ ータ", ""},
 		{"ja", "東京タワー", "東 京 東京 タ 京タ ワ タワ ー ワー", "東京 京タ タワ ワー"},
 		{"th", "ปลาไหล", "ปล ลา ปลา าไ ลาไ ไห าไห หล ไหล", "ปลา ลาไ าไห ไหล"},
