@@ -250,7 +250,7 @@ func begins(s string, at int) bool {
 
 // signed is the end of a word with the signs behind it that belong to it: +, ++ and # of letters, * of one letter.
 func signed(s string, word Place) int {
-	if word.End == len(s) || !strings.ContainsRune("+#*＋＃♯", first(s[word.End:])) {
+	if word.End == len(s) || (s[word.End] < utf8.RuneSelf && !strings.Contains("+#*", s[word.End:word.End+1])) {
 		return word.End
 	}
 	name := s[word.Start:word.End]
@@ -284,25 +284,23 @@ func first(s string) rune {
 
 // joined tells whether a piece goes on the word that is held, whose last piece is given.
 func joined(s string, held, last, piece Place) bool {
-	if last.End != held.End || piece.Start-held.End > len("\u200b") || piece.Start == held.End {
+	if last.End != held.End || piece.Start == held.End || piece.Start-held.End > len("\u200b") || s[held.End] == ' ' {
 		return false
 	}
 	before, _ := utf8.DecodeLastRuneInString(s[:held.End])
 	after := first(s[piece.Start:])
-	letters := unicode.IsLetter(before) && unicode.IsLetter(after)
 	if Unspaced(before) || Unspaced(after) {
 		return false
 	}
+	letters := unicode.IsLetter(before) && unicode.IsLetter(after)
 	left, right := single(s[last.Start:last.End]), single(s[piece.Start:piece.End])
 	switch s[held.End:piece.Start] {
-	case "&", "＆":
-		return letters
-	case "\u200b":
+	case "&", "＆", "\u200b":
 		return letters
 	case "/":
 		return left && right
 	case "-", "‐", "‑":
-		return left || right && letters && unicode.IsUpper(after)
+		return left || right && letters
 	}
 	return false
 }
