@@ -21,7 +21,7 @@ func clean(r rune) rune {
 	switch {
 	case r < utf8.RuneSelf:
 		return r
-	case invisible(r) || vowelMark(r):
+	case invisible(r) || vowelMark(r) || unicode.IsSpace(r): // ﷺ is several words
 		return -1
 	case unicode.Is(unicode.Nd, r):
 		return decimal(r)

@@ -32,6 +32,15 @@ var contracted = set("t d s m ll re ve")
 // word that its signs make another one (C++, C#, .NET, AT&T) has no form without them.
 func (l *Language) forms(word string, each func(form string)) {
 	word = cleaned(word)
+	if len(word) > longestCompound {
+		each(strings.Map(func(r rune) rune {
+			if letterlike(r) {
+				return r
+			}
+			return -1
+		}, word))
+		return
+	}
 	word = strings.TrimSuffix(strings.TrimSuffix(word, "'s"), "'S")
 	if strings.Contains(word, "'") {
 		if word = l.apart(word, each); word == "" {
@@ -64,8 +73,8 @@ func (l *Language) forms(word string, each func(form string)) {
 }
 
 // apart gives a word without its apostrophes, and the forms of what they part: the name behind a particle that is
-// written together with it (l'été), and the one before an ending (İstanbul'da). It is empty after a contraction, which is
-// its only form.
+// written together with it (l'été), and the one before an ending (İstanbul'da). It is empty after a contraction, which
+// is its only form.
 func (l *Language) apart(word string, each func(form string)) string {
 	if elided := l.Elided(word); elided > 0 {
 		return strings.ReplaceAll(word[elided:], "'", "")
@@ -125,7 +134,7 @@ func split(word string) (whole string, parts []string) {
 		}
 	}
 	end(len(runes), false)
-	if len(word) > longestCompound || len(parts) > mostParts {
+	if len(parts) > mostParts {
 		parts = nil
 	}
 	return all.String(), parts
@@ -192,8 +201,8 @@ func hump(runes []rune, i int) bool {
 	if before := runes[i-1]; !unicode.IsUpper(before) {
 		return letterlike(before)
 	}
-	rest := runes[i+1:]
-	return len(rest) > 0 && unicode.IsLower(rest[0]) && !(len(rest) == 1 && rest[0] == 's')
+	rest := string(runes[i+1:])
+	return rest != "s" && unicode.IsLower(first(rest))
 }
 
 // thousands is a number without the commas between its thousands.
