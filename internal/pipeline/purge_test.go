@@ -272,6 +272,24 @@ func TestNoFileOfTheEmbeddedStoresHoldsAWordOfAPurgedDocument(t *testing.T) {
 	}
 }
 
+// Words of a language without spaces are runs of characters, which are in no list of English words.
+func TestAPurgeTakesTheWordsOfItsLanguage(t *testing.T) {
+	t.Setenv(keyVariable, "secret")
+	s := newPaidSite(t, 4, func(*paidSite, modeltest.Seen) modeltest.Injection { return modeltest.Injection{} })
+	folder := s.onDisk(t)
+	s.spec.Embedding, s.spec.Retrieval.Language = core.EmbedModel{Provider: "builtin"}, "zh"
+	s.write(t, map[string]string{"secret.md": "# 鎏金\n\n他在瀛台造了鎏金龜。\n"})
+	s.night(t)
+	if where := onDiskHolding(t, folder, "瀛台", "鎏金"); len(where) == 0 {
+		t.Fatal("the search finds nothing of what is there")
+	}
+	s.purge(t, "secret.md")
+	s.night(t)
+	if where := onDiskHolding(t, folder, "瀛台", "鎏金"); len(where) > 0 {
+		t.Errorf("still stored in %q", where)
+	}
+}
+
 // A purge whose process dies at a write, and whose run ends there, is gone on with by the next one, and ends the same:
 // nothing of the document is stored, and nothing else is paid for.
 func TestAPurgeThatDiesAnywhereIsGoneOnWith(t *testing.T) {

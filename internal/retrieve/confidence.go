@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/unweaver/unweaver/internal/retrieve/fuse"
+	"github.com/unweaver/unweaver/internal/text"
 )
 
 // Signals are what a query knows of how well its result fits the question. They mean the same in every index, unlike
@@ -28,7 +29,7 @@ const tenth = 10
 func (r *Request) signals(found lists) Signals {
 	var out Signals
 	words := r.Generation.chunkWords
-	terms := slices.Clone(r.terms)
+	terms := slices.DeleteFunc(slices.Clone(r.terms), text.IsExact)
 	slices.Sort(terms)
 	terms = slices.Compact(terms)
 	out.Terms = len(terms)

@@ -8,6 +8,7 @@ import (
 	"github.com/unweaver/unweaver/internal/index/liveset"
 	"github.com/unweaver/unweaver/internal/methods/apr"
 	"github.com/unweaver/unweaver/internal/store/vectors"
+	"github.com/unweaver/unweaver/internal/text"
 )
 
 // Query is one question against one generation.
@@ -126,6 +127,10 @@ func (s Searcher) Run(ctx context.Context, generation *Generation, query Query) 
 	var result Result
 	if _, chunks, _ := generation.Live.Counts(); chunks == 0 {
 		result.Reason = EmptyIndex
+		return result, nil
+	}
+	if !text.Says(query.Text) {
+		result.Reason = NoMatch
 		return result, nil
 	}
 	spec := method.Spec()

@@ -202,7 +202,7 @@ func (g *gathering) document(
 		for _, window := range embed.Windows(title, content, spec.Embedding.MaxInputTokens) {
 			g.embedded(manifest, embed.Digest(window, manifest.Chunk.Digest()))
 		}
-		for _, word := range text.Surface(title + " " + content) {
+		for _, word := range text.In(spec.Retrieval.Language).Surface(title + " " + content) {
 			g.Words[WordOf(word)] = true
 		}
 	}
