@@ -211,7 +211,6 @@ type Index struct {
 	Shortening  core.Shortening `yaml:"shortening"`
 	Gem         core.Gem        `yaml:"gem"`
 	Pairs       core.Pairs      `yaml:"pairs"`
-	WriteBack   core.WriteBack  `yaml:"write_back"`
 	Extraction  core.Extraction `yaml:"extraction"`
 	Retrieval   core.Retrieval  `yaml:"retrieval"`
 	Parity      bool            `yaml:"parity"`
@@ -292,7 +291,6 @@ func defaultIndex() Index {
 		Shortening: core.Shortening{Threshold: 4000, Sample: 256},
 		Gem:        core.DefaultGem,
 		Pairs:      core.DefaultPairs,
-		WriteBack:  core.DefaultWriteBack,
 		Extraction: core.Extraction{Share: 1},
 		Retrieval:  core.Retrieval{Method: "hybrid", Rule: "weighted", TopChunks: 5, Language: "en"},
 		Keep:       3,
@@ -352,12 +350,7 @@ func (c *Config) Spec(index, corpusURI string) (core.Spec, error) {
 	if settings.Pairs != core.DefaultPairs {
 		likely = &settings.Pairs
 	}
-	var kept *core.WriteBack
-	if settings.WriteBack.Answers > 0 {
-		kept = &settings.WriteBack
-	}
 	return core.Spec{
-		WriteBack:  kept,
 		Extraction: extraction,
 		Gem:        memory,
 		Pairs:      likely,

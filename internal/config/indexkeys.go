@@ -64,22 +64,6 @@ var indexKeys = []key{
 		rule:    between(0.5, 1),
 	},
 	{
-		path: "indexes.*.write_back.answers",
-		meaning: "how many answers of method apr are kept of a namespace that questions name (params: namespace), the " +
-			"oldest go first, and found again by later questions that name it; 0: none. It needs enrichment facts, and counts " +
-			"from the next generation on",
-		unit:    "answers",
-		example: "100",
-		rule:    between(0, 1000),
-	},
-	{
-		path:    "indexes.*.write_back.bytes",
-		meaning: "of the answers of a namespace as they are stored, the oldest go first: a question reads all of them",
-		unit:    "bytes",
-		example: "262144",
-		rule:    between(1<<16, 1<<24),
-	},
-	{
 		path: "indexes.*.gem.questions",
 		meaning: "how many questions enrichment gem asks of each chunk; 0: none, chunks are compared by their texts and " +
 			"nothing is paid for questions. A change has every chunk asked anew, and nothing else made again",

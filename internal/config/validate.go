@@ -121,8 +121,6 @@ func (l *loader) index(path, name string, settings Index) {
 		path+".chunking.overlap",
 		"only strategy fixed has an overlap",
 	)
-	l.check(!settings.Parity || settings.WriteBack.Answers == 0, path+".write_back.answers",
-		"with parity the prompt is the reference's, which has no earlier answers")
 	below := path + ".models."
 	if slices.ContainsFunc(l.given(), func(given string) bool { return strings.HasPrefix(given, below) }) {
 		l.modelsNeed(path+".models", l.cfg.modelsOf(name))

@@ -47,9 +47,6 @@ type Spec struct {
 	Gem *Gem `json:"gem,omitempty"`
 	// Pairs are the settings of the enrichment aliases; nil: DefaultPairs. The config digest does not cover them.
 	Pairs *Pairs `json:"pairs,omitempty"`
-	// WriteBack bounds the answers that method apr keeps and finds again; nil: it keeps none. The config digest does not
-	// cover it: nothing that is built depends on it.
-	WriteBack *WriteBack `json:"write_back,omitempty"`
 	// Overlay are the settings among these that the store says and the file does not: of a branch, and of what is made
 	// from one that was promoted. See Overlay.
 	Overlay map[string]string `json:"overlay,omitempty"`
@@ -129,23 +126,6 @@ func (s Spec) Likely() Pairs {
 		return DefaultPairs
 	}
 	return *s.Pairs
-}
-
-// WriteBack bounds what is kept of the answers of a namespace; the oldest go first.
-type WriteBack struct {
-	Answers int   `json:"answers"` // of a namespace; 0: none are kept
-	Bytes   int64 `json:"bytes"`   // of a namespace, as they are stored
-}
-
-// DefaultWriteBack is what an index has that says nothing else: nothing is kept.
-var DefaultWriteBack = WriteBack{Bytes: 1 << 20}
-
-// KeptAnswers bounds the answers that are kept; without Answers none are.
-func (s Spec) KeptAnswers() WriteBack {
-	if s.WriteBack == nil {
-		return WriteBack{}
-	}
-	return *s.WriteBack
 }
 
 // Budget bounds what one run may pay; zero means no bound.

@@ -9,7 +9,6 @@ import (
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/model"
-	"github.com/unweaver/unweaver/internal/model/tokens"
 	"github.com/unweaver/unweaver/internal/retrieve"
 	"github.com/unweaver/unweaver/internal/stream/parallel"
 	"github.com/unweaver/unweaver/internal/telemetry"
@@ -67,9 +66,6 @@ func (s *Server) answer(ctx context.Context, name string, body Request, to *stre
 	if plan.parser, err = plan.parsedBy(generation.Spec); err != nil {
 		return response, err
 	}
-	if plan.space, err = body.spaceOf(&plan, generation.Spec, caller.Owner()); err != nil {
-		return response, err
-	}
 	if body.Answer || plan.parser == retrieve.ByChat { // counted once nothing of the request can be refused
 		if err := caller.Answer(); err != nil {
 			return response, err
@@ -82,7 +78,6 @@ func (s *Server) answer(ctx context.Context, name string, body Request, to *stre
 	if err := s.embedQuestion(ctx, generation, &plan, &response, cost); err != nil {
 		return response, err
 	}
-	s.earlier(ctx, generation, &plan, &response)
 	found, err := s.find(ctx, generation, &plan, &response, cost)
 	if err != nil {
 		return response, err
@@ -101,11 +96,9 @@ func (s *Server) answer(ctx context.Context, name string, body Request, to *stre
 	timings.Chunks = ms(time.Since(at))
 	response.Explain = found.Explain
 	response.Degraded = append(response.Degraded, found.Degraded...)
-	plan.echo = found.Echo
 	if err := s.complete(ctx, generation, body, &plan, &response, cost, to); err != nil {
 		return response, err
 	}
-	s.writeBack(ctx, generation, &plan, &response, cost)
 	timings.Total = ms(time.Since(start))
 	return response, nil
 }
@@ -278,13 +271,7 @@ func (s *Server) complete(
 	if generation.Spec.Parity {
 		pack = retrieve.ContextCSV
 	}
-	budget, earlier := plan.budget, retrieve.EarlierText(plan.echo.Words)
-	if n := tokens.Count(earlier); request.Answer && 2*n <= budget {
-		budget -= n
-	} else { // passages come first
-		plan.echo, earlier = retrieve.Echo{}, ""
-	}
-	text, used := pack(passages, budget)
+	text, used := pack(passages, plan.budget)
 	for i := range response.Chunks {
 		response.Chunks[i].InContext = used[i]
 	}
@@ -304,12 +291,6 @@ func (s *Server) complete(
 	if retrieve.Unsure(chat, response.Confidence) {
 		text = ""
 	}
-	switch {
-	case text == "":
-		plan.echo = retrieve.Echo{}
-	case earlier != "":
-		text += "\n\n" + earlier
-	}
 	answered, err := retrieve.Answer(model.CallerBound(ctx), chat, request.Query, text, passages, used)
 	if err != nil {
 		return err
@@ -318,7 +299,7 @@ func (s *Server) complete(
 		answered.Citations = []string{}
 	}
 	response.Answer = &Answer{
-		Kind: answered.Kind, Text: answered.Text, Citations: answered.Citations, Earlier: len(plan.echo.Words),
+		Kind: answered.Kind, Text: answered.Text, Citations: answered.Citations,
 		Truncated: answered.Truncated,
 	}
 	response.Usage.PromptTokens += answered.Usage.Prompt

@@ -11,7 +11,6 @@ import (
 
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
-	"github.com/unweaver/unweaver/internal/methods/apr/answers"
 	"github.com/unweaver/unweaver/internal/retrieve"
 )
 
@@ -103,11 +102,8 @@ type planned struct {
 	budget int // tokens of the context
 	most   int // tokens of the answer; 0: what the model may give
 
-	space   *answers.Space // in which the answer is kept; nil: nowhere
-	unread  error          // why the earlier answers of space could not be read
-	echo    retrieve.Echo  // what the prompt tells of earlier answers
-	parser  string         // who finds the triples of the question, as parameter triples has it; empty: nobody
-	reranks bool           // the best chunks are ordered anew
+	parser  string // who finds the triples of the question, as parameter triples has it; empty: nobody
+	reranks bool   // the best chunks are ordered anew
 }
 
 // plan checks a request and fills in what the generation's configuration and the method say by default.

@@ -31,7 +31,6 @@ type Response struct {
 	Timings    Timings        `json:"timings_ms"`
 	Models     string         `json:"models"`
 	Rerank     *Reranked      `json:"rerank,omitempty" doc:"absent: no reranker was to be asked"`
-	WriteBack  *WrittenBack   `json:"write_back,omitempty" doc:"absent: the query named no namespace, or wanted no answer"`
 }
 
 // Chunk of a response.
@@ -118,7 +117,6 @@ type Answer struct {
 	Kind      string   `json:"kind" enum:"model,best_sentence,none" doc:"best_sentence: quoted, by the built-in models"`
 	Text      string   `json:"text"`
 	Citations []string `json:"citations"`
-	Earlier   int      `json:"earlier,omitempty" doc:"triples of earlier answers that the model was told; no sources"`
 	Truncated bool     `json:"truncated,omitempty" doc:"it stopped at the longest that an answer may be"`
 }
 
@@ -133,16 +131,15 @@ type Usage struct {
 
 // Timings in milliseconds.
 type Timings struct {
-	Parse     float64 `json:"parse,omitempty" doc:"of the question into triples, by a model"`
-	Embed     float64 `json:"embed"`
-	Search    float64 `json:"search"`
-	Ballots   float64 `json:"ballots"`
-	Election  float64 `json:"election"`
-	Chunks    float64 `json:"chunks"`
-	Rerank    float64 `json:"rerank,omitempty"`
-	Answer    float64 `json:"answer"`
-	WriteBack float64 `json:"write_back,omitempty"`
-	Total     float64 `json:"total"`
+	Parse    float64 `json:"parse,omitempty" doc:"of the question into triples, by a model"`
+	Embed    float64 `json:"embed"`
+	Search   float64 `json:"search"`
+	Ballots  float64 `json:"ballots"`
+	Election float64 `json:"election"`
+	Chunks   float64 `json:"chunks"`
+	Rerank   float64 `json:"rerank,omitempty"`
+	Answer   float64 `json:"answer"`
+	Total    float64 `json:"total"`
 }
 
 func ms(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }

@@ -87,7 +87,6 @@ const (
 	tagIndexes    = "indexes"
 	tagDocuments  = "documents"
 	tagEntities   = "entities"
-	tagAnswers    = "answers"
 	tagRuns       = "runs"
 	tagAgents     = "agents"
 	tagOperations = "operations"
@@ -97,8 +96,7 @@ const (
 func (s *Server) routes() []route {
 	var table []route
 	for _, part := range [][]route{
-		s.indexRoutes(), s.documentRoutes(), s.entityRoutes(), s.answerRoutes(), s.runRoutes(), s.agents(),
-		s.operationRoutes(),
+		s.indexRoutes(), s.documentRoutes(), s.entityRoutes(), s.runRoutes(), s.agents(), s.operationRoutes(),
 	} {
 		table = append(table, part...)
 	}
