@@ -89,16 +89,6 @@ var indexKeys = []key{
 		rule:    between(1, 200),
 	},
 	{
-		path: "indexes.*.gem.respectrum",
-		meaning: "share of the chunks that may have changed since the spectrum of gem was computed before it is computed " +
-			"again: up to it eigenvectors and graph are kept, and new chunks are in no theme. 0: it is computed by each " +
-			"build that publishes, and only then is a night what a build from nothing is. A lower share makes them again " +
-			"where more has changed than it allows",
-		unit:    "share of chunks",
-		example: "0.1",
-		rule:    between(0, 1),
-	},
-	{
 		path: "indexes.*.chunking.strategy",
 		meaning: "text: paragraphs and sentences, packed; fixed: windows of max_tokens; document: one " +
 			"chunk a document",

@@ -93,10 +93,9 @@ func (s Spec) ExtractionShare() float64 {
 
 // Gem are the settings of the enrichment gem.
 type Gem struct {
-	Questions  int     `json:"questions"`  // that a chunk is asked for; 0: chunks are compared by their texts
-	Themes     int     `json:"themes"`     // the most
-	Neighbours int     `json:"neighbours"` // that each chunk brings into the similarity graph
-	Respectrum float64 `json:"respectrum"` // share of chunks that may change before the spectrum is computed anew
+	Questions  int `json:"questions"`  // that a chunk is asked for; 0: chunks are compared by their texts
+	Themes     int `json:"themes"`     // the most
+	Neighbours int `json:"neighbours"` // that each chunk brings into the similarity graph
 }
 
 // DefaultGem is what an index has that says nothing else.

@@ -205,7 +205,6 @@ func TestEveryAnswerIsAsDescribed(t *testing.T) {
 		"/v1/indexes/{index}/runs/{run}/report":        "/v1/indexes/sample/runs/g1/report",
 		"/v1/indexes/{index}/trends":                   "/v1/indexes/sample/trends?nights=5",
 		"/v1/indexes/{index}/memory":                   "/v1/indexes/sample/memory?nodes=9",
-		"/v1/indexes/{index}/memory/map":               "/v1/indexes/sample/memory/map",
 		"/v1/indexes/{index}/documents":                "/v1/indexes/sample/documents",
 		"/v1/indexes/{index}/documents/{key}":          "/v1/indexes/sample/documents/cities/oslo.txt",
 		"/v1/indexes/{index}/generations":              "/v1/indexes/sample/generations",

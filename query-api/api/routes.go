@@ -146,16 +146,6 @@ func (s *Server) indexRoutes() []route {
 				"type": "integer", "minimum": 1, "maximum": mostNodes, "default": mostNodes,
 			}, "the most chunks in all, as many of each theme as of any other", 60}, pinned},
 		},
-		{
-			method: "GET", pattern: "/v1/indexes/{index}/memory/map", id: "getMemoryMap", tag: tagIndexes,
-			summary: "Export the memory of an index",
-			doc: "All of it: nodes with texts, questions, loadings and places in the plane, edges, themes, spectrum. It is " +
-				"written while texts are read; an answer that breaks off is not whole.",
-			kept: true, problems: ofAnIndex, handler: s.memoryMap,
-			query: []parameter{{"format", map[string]any{
-				"type": "string", "enum": []string{"json", "graphml"}, "default": "json",
-			}, "json, or GraphML for programs that draw graphs", "json"}, pinned},
-		},
 	}
 }
 

@@ -297,9 +297,6 @@ func showReasons(w io.Writer, report core.Report) {
 		fmt.Fprintf(w, "  built again: %s\n", reason)
 	}
 	for _, one := range report.Enriched {
-		if one.Why != "" {
-			fmt.Fprintf(w, "  %s: spectrum %s\n", one.Name, one.Why)
-		}
 		if failed := one.Counts["failed"]; failed > 0 {
 			fmt.Fprintf(w, "  %s: %s without an answer of use\n", one.Name, number(failed, "chunk"))
 		}

@@ -291,38 +291,12 @@ func TestSymmetries(t *testing.T) {
 	}
 }
 
-// What is kept of an earlier graph, with fresh nodes compared with all, is the graph of all.
-func TestAGraphThatIsExtendedIsThatOfAll(t *testing.T) {
+func TestNearestNodesOfAMatrixAreThoseOfNodes(t *testing.T) {
 	nodes := random(120, 8, 3, 3, 4)
 	all, err := nodes.NewNearest(gem.Nearest{Neighbours: 6})
 	if err != nil {
 		t.Fatal(err)
 	}
-	was := gem.Nodes{
-		Mean: gem.Rows{Dim: 8, Data: nodes.Mean.Data[:100*8]}, Base: gem.Rows{Dim: 8, Data: nodes.Base.Data[:100*8]},
-	}
-	earlier, err := was.NewNearest(gem.Nearest{Neighbours: 6})
-	if err != nil {
-		t.Fatal(err)
-	}
-	var edges [][2]int32
-	for i := range 100 {
-		to, _ := earlier.Neighbours(i)
-		for _, j := range to {
-			if int(j) < i {
-				edges = append(edges, [2]int32{j, int32(i)})
-			}
-		}
-	}
-	var fresh []int32
-	for i := 100; i < 120; i++ {
-		fresh = append(fresh, int32(i))
-	}
-	extended, err := nodes.Extend(6, edges, fresh)
-	if err != nil {
-		t.Fatal(err)
-	}
-	same(t, extended, all)
 	stored, err := nodes.Matrix(gem.SymmetryMean, gem.Clip)
 	if err != nil {
 		t.Fatal(err)
@@ -357,17 +331,6 @@ func TestAGraphThatIsExtendedIsThatOfAll(t *testing.T) {
 		}
 		if most == 500 && slices.ContainsFunc(weights, func(w float64) bool { return w <= 0 }) {
 			t.Error("what is not near is among the nearest")
-		}
-	}
-}
-
-func same(t *testing.T, a, b *gem.Sparse) {
-	t.Helper()
-	for i := range b.Len() {
-		to, weights := a.Neighbours(i)
-		wantTo, want := b.Neighbours(i)
-		if !slices.Equal(to, wantTo) || !slices.Equal(weights, want) {
-			t.Fatalf("node %d: %v %v, should be %v %v", i, to, weights, wantTo, want)
 		}
 	}
 }

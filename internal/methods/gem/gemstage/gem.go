@@ -5,9 +5,8 @@
 //  1. Pay has the ledger hold the questions of chunks, one call each, and the vectors of them: part by part, in any
 //     order, by any worker. What it has is not paid for again, so that a night pays for the chunks that changed.
 //  2. Seal reads all of it in the order of ids, writes the questions with the vectors that a prompt is compared with,
-//     computes the spectrum, has each theme summarised, one call each, and gives graph and themes. Unless the settings
-//     let a share of the chunks change before, nothing is taken from an earlier file, so that what it makes is what a
-//     build from nothing makes.
+//     computes the spectrum, has each theme summarised, one call each, and gives graph and themes. Nothing is taken
+//     from an earlier file, so that what it makes is what a build from nothing makes.
 //
 // Models that cost nothing are not asked for questions: rules find them. A chunk of which nobody finds a question is
 // compared by its text.
@@ -64,7 +63,6 @@ type In struct {
 	MaxTokens   int            // that it reads of a text; 0: all
 	Attempt     int            // round of retry-failed
 	Settings    core.Gem
-	Before      *Before // whose spectrum may be kept; nil: none
 }
 
 // Counts of what was made.
@@ -75,7 +73,7 @@ type Counts struct {
 	Failed            int64 // of these, chunks for which the model gave no answer of use
 	Themes            int64
 	Missing           int64 // eigenpairs that did not converge
-	Nodes, Changed    int64 // chunks that the spectrum is of, and chunks that came or went since
+	Nodes             int64 // chunks that the spectrum is of
 }
 
 const (
@@ -121,7 +119,6 @@ func (in In) Pay(ctx context.Context, chunks iter.Seq2[Chunk, error]) (Counts, e
 type Sealed struct {
 	Themes *themes.File // nil: there are too few chunks
 	Graph  spectral.Content
-	Why    string // the spectrum was computed, or kept
 	Hash   core.Digest
 	Counts Counts
 }

@@ -2,7 +2,7 @@ package gem
 
 import "github.com/unweaver/unweaver/internal/fault"
 
-// Implicit is the complete graph of nodes without its weights: W x = (U (B^T x) + B (U^T x)) / 2 - delta x, and with
+// Implicit has the solver tested on what no matrix holds: it is the complete graph of nodes without its weights: W x = (U (B^T x) + B (U^T x)) / 2 - delta x, and with
 // Shift half of that and half of the sum of the others' x. It is exactly Matrix with the mean as symmetry, in memory
 // for the vectors alone.
 type Implicit struct {
