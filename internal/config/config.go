@@ -189,14 +189,13 @@ type S3 struct {
 
 // Models and their limits.
 type Models struct {
-	Chat      core.ChatModel    `yaml:"chat"`
-	Embedding core.EmbedModel   `yaml:"embedding"`
-	Rerank    core.RerankModel  `yaml:"rerank"`
-	Triples   core.TriplesModel `yaml:"triples"`
-	Dir       string            `yaml:"dir"`
-	Currency  string            `yaml:"currency"`
-	Limits    core.Limits       `yaml:"limits"`
-	Endpoints []Endpoint        `yaml:"endpoints"`
+	Chat      core.ChatModel   `yaml:"chat"`
+	Embedding core.EmbedModel  `yaml:"embedding"`
+	Rerank    core.RerankModel `yaml:"rerank"`
+	Dir       string           `yaml:"dir"`
+	Currency  string           `yaml:"currency"`
+	Limits    core.Limits      `yaml:"limits"`
+	Endpoints []Endpoint       `yaml:"endpoints"`
 }
 
 // Index is one index. What its Models set wins over the general ones, key by key.
@@ -275,9 +274,8 @@ func Default() *Config {
 				Classes:        "model",
 				Timeout:        core.DefaultModelTimeout,
 			},
-			Rerank:  core.RerankModel{Top: 30, Timeout: core.Duration(3 * time.Second)},
-			Triples: core.TriplesModel{Timeout: core.DefaultModelTimeout},
-			Limits:  core.Limits{Concurrency: 64},
+			Rerank: core.RerankModel{Top: 30, Timeout: core.Duration(3 * time.Second)},
+			Limits: core.Limits{Concurrency: 64},
 		},
 		Limits:  defaultLimits(),
 		Indexes: map[string]Index{},
@@ -325,18 +323,13 @@ func (c *Config) Spec(index, corpusURI string) (core.Spec, error) {
 	if models.Chat.Mode != modeBatch || models.Chat.Provider != "openai" {
 		models.Chat.Batch = core.BatchMode{}
 	}
-	for _, timeout := range []*core.Duration{
-		&models.Chat.Timeout, &models.Embedding.Timeout, &models.Triples.Timeout,
-	} {
+	for _, timeout := range []*core.Duration{&models.Chat.Timeout, &models.Embedding.Timeout} {
 		if *timeout == core.DefaultModelTimeout {
 			*timeout = 0
 		}
 	}
 	if !models.Rerank.On() {
 		models.Rerank = core.RerankModel{}
-	}
-	if !models.Triples.On() {
-		models.Triples = core.TriplesModel{}
 	}
 	var extraction *core.Extraction
 	if settings.Extraction.Share < 1 {
@@ -368,7 +361,6 @@ func (c *Config) Spec(index, corpusURI string) (core.Spec, error) {
 		Chat:       models.Chat,
 		Embedding:  models.Embedding,
 		Rerank:     models.Rerank,
-		Triples:    models.Triples,
 		Limits:     models.Limits,
 
 		Currency:    models.Currency,

@@ -152,8 +152,6 @@ func (l *loader) modelsNeed(path string, models Models) {
 			"OpenAI wants a key: name the variable that holds it; only a server of base_url may want none")
 	}
 	l.check(!models.Rerank.On() || models.Rerank.BaseURL != "", path+".rerank.base_url", "provider http needs a server")
-	l.check(!models.Triples.On() || models.Triples.BaseURL != "", path+".triples.base_url",
-		"provider rebel needs a server")
 	l.check(
 		models.Embedding.Provider != "openai" || models.Embedding.Model != "",
 		path+".embedding.model",

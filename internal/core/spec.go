@@ -24,9 +24,6 @@ type Spec struct {
 	Limits     Limits     `json:"limits"`
 	// Rerank is who orders the chunks that a query found anew; without a provider nobody does.
 	Rerank RerankModel `json:"rerank,omitzero"`
-	// Triples is who finds the triples of the enrichment facts; without a provider the chat model does. The config digest
-	// does not cover it: a change makes the facts anew.
-	Triples TriplesModel `json:"triples,omitzero"`
 	// Extraction says which chunks the chat model extracts from; nil: from all.
 	Extraction *Extraction `json:"extraction,omitempty"`
 	// FollowLinks lets links in a corpus that is a folder count as what they lead to, also outside the folder.
@@ -225,19 +222,6 @@ type RerankModel struct {
 
 // On tells whether there is a reranker.
 func (r RerankModel) On() bool { return r.Provider != "" }
-
-// TriplesModel says who finds triples.
-type TriplesModel struct {
-	Provider    string   `json:"provider"` // empty: the chat model; rebel
-	BaseURL     string   `json:"base_url,omitempty"`
-	APIKeyEnv   string   `json:"api_key_env,omitempty"`
-	Model       string   `json:"model,omitempty"`
-	TrustDomain string   `json:"trust_domain,omitempty"` // see Domain
-	Timeout     Duration `json:"timeout,omitempty"`      // of one request; 0: DefaultModelTimeout
-}
-
-// On tells whether triples are found by another model than chat.
-func (m TriplesModel) On() bool { return m.Provider != "" }
 
 // RerankPrice is money per million tokens, and for each request: servers charge one or the other.
 type RerankPrice struct {

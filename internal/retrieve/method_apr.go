@@ -16,7 +16,7 @@ const APR = "apr"
 // scores, and what of them is told in how many tokens.
 type APRExplain struct {
 	Names []string  `json:"names"` // of the question; none: it was compared as a whole
-	By    string    `json:"by"`    // what found them: rules, server or chat
+	By    string    `json:"by"`    // what found them: rules or chat
 	Asked []APRAsks `json:"asked"` // triples of the question, where a model found any; ?x is what is asked for
 	Runs  []APRRun  `json:"runs"`
 	Told  []APRFact `json:"told"`
@@ -70,8 +70,7 @@ func (aprMethod) Spec() Spec {
 			Whole("facts_budget", "tokens of the facts that are told", 64, 100_000, 2000),
 			Choice("variant", "of the fine score: raw cosines, the authors' program, or the paper's formula",
 				"raw", "code_compat", "paper"),
-			Choice(ParamTriples, "of the question: by the server of models.triples where there is one, else by rule; by rule; "+
-				"by that server; by the chat model, which is paid for", ByDefault, ByRules, ByServer, ByChat),
+			Choice(ParamTriples, "of the question: by rule, or by the chat model, which is paid for", ByRules, ByChat),
 			Switch("lines", "look at the encoding of one fact a line, too", false),
 		},
 		Needs:    Needs{Embedding: ByClassEmbedder, Names: true, Enriched: EnrichedFacts, FillByClassVector: true},
@@ -84,10 +83,8 @@ const ParamTriples = "triples"
 
 // What ParamTriples takes.
 const (
-	ByDefault = "auto"
-	ByRules   = "rules"
-	ByServer  = "server"
-	ByChat    = "chat"
+	ByRules = "rules"
+	ByChat  = "chat"
 )
 
 var aprVariants = map[string]apr.Variant{"raw": apr.Raw, "code_compat": apr.CodeCompat, "paper": apr.Paper}

@@ -32,7 +32,7 @@ type Query struct {
 // embedder.
 type Asked struct {
 	apr.Asks
-	By                     string // who found them: ByServer or ByChat
+	By                     string // who found them: ByChat
 	RelationRows, LineRows [][]float32
 }
 

@@ -140,7 +140,6 @@ func (h *Health) serves(ctx context.Context, sent time.Time, probe func(context.
 func probe[T any](chat model.Chat, call model.Call, read func(string) (T, bool)) func(context.Context) error {
 	return func(ctx context.Context) error {
 		call.User, call.Input, call.Name, call.Ref = model.ProbeText, model.ProbeText, "Marie Curie", ""
-		call.Sentences = []string{model.ProbeText}
 		var reply model.Reply
 		err := retry.Do(model.Urgent(ctx), func(ctx context.Context) error {
 			var err error

@@ -45,8 +45,6 @@ import (
 type Models interface {
 	Chat(spec core.Spec) (model.Chat, error)
 	Embedder(spec core.Spec, provider string, dimension int) (model.Embedder, error)
-	// Finder finds triples alone; nil where the spec has none.
-	Finder(spec core.Spec) (model.Chat, error)
 	// Ranker is nil where the spec has none.
 	Ranker(spec core.Spec) (rerank.Ranker, error)
 }

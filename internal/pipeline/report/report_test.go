@@ -73,7 +73,7 @@ func TestEnrichmentsAreToldWithWhatFailedOfThem(t *testing.T) {
 		t.Error("enrichments are told of a generation without any")
 	}
 	r.Enriched = []core.Enrichment{{
-		Name: "gem",
+		Name:   "gem",
 		Counts: map[string]int64{"chunks": 4300, "failed": 12, "themes": 0},
 	}}
 	text := report.Markdown(r)
