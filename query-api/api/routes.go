@@ -4,6 +4,7 @@ import (
 	"net/http"
 
 	"github.com/unweaver/unweaver/internal/access"
+	"github.com/unweaver/unweaver/internal/answer"
 	"github.com/unweaver/unweaver/internal/pipeline/runlog"
 )
 
@@ -114,7 +115,7 @@ func (s *Server) indexRoutes() []route {
 			method: "POST", pattern: "/v1/indexes/{index}/query", id: "query", tag: tagQuery, summary: "Ask a question",
 			doc: "Finds the chunks of the index that help to answer, in the order of their use, and on request the answer " +
 				"of the chat model with citations. Scores order one response; they do not compare across responses.",
-			body: Request{}, answer: Response{}, problems: ofAQuery, handler: s.query, events: queryEvents,
+			body: answer.Request{}, answer: answer.Response{}, problems: ofAQuery, handler: s.query, events: queryEvents,
 		},
 		{
 			method: "GET", pattern: "/v1/indexes", id: "listIndexes", tag: tagIndexes, summary: "List published indexes",

@@ -1,8 +1,7 @@
-package api
+package answer
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"time"
 
@@ -37,25 +36,21 @@ func (p *planned) parsedBy(spec core.Spec) (string, error) {
 // readQuestion finds what of a question is compared with facts, and embeds it: the entities, relations and lines of its
 // triples where a model finds any, else the names that rules find. A model that is down, slow or wrong costs time and
 // no answer.
-func (s *Server) readQuestion(
+func (s *Service) readQuestion(
 	ctx context.Context, generation *retrieve.Generation, plan *planned, response *Response, cost *bill,
 ) (err error) {
 	names := generation.QuestionNames(plan.Text)
 	if plan.parser == retrieve.ByChat {
 		at := time.Now()
 		asks, err := s.parse(ctx, generation, plan, response, cost)
-		response.Timings.Parse = ms(time.Since(at))
+		response.Timings.Parse = Milliseconds(time.Since(at))
 		if ctx.Err() != nil { // the caller's own time is over
 			return ctx.Err()
 		}
 		if err != nil {
 			response.Degraded = append(response.Degraded, degradedTriples)
-			code := string(fault.CodeOf(err))
-			if errors.Is(err, context.DeadlineExceeded) {
-				code = "timeout"
-			}
 			s.log.Warn("the triples of a question were not found by a model", "index", generation.Manifest.Index,
-				"parser", plan.parser, "code", code, "error", err.Error())
+				"parser", plan.parser, "code", codeOf(err), "error", err.Error())
 		}
 		if len(asks.Words) > 0 {
 			plan.Asked, names = retrieve.Asked{Asks: asks, By: plan.parser}, asks.Entities
@@ -73,13 +68,13 @@ func (s *Server) readQuestion(
 }
 
 // parse has the triples of a question found by a model. One that finds none is no error.
-func (s *Server) parse(
+func (s *Service) parse(
 	ctx context.Context, generation *retrieve.Generation, plan *planned, response *Response, cost *bill,
 ) (apr.Asks, error) {
 	ctx, cancel := context.WithTimeout(model.CallerBound(ctx), parseTimeout)
 	defer cancel()
 	part := triples.Question(generation.Language(), plan.Text)
-	chat, err := s.Models.Chat(generation.Spec)
+	chat, err := s.models.Chat(generation.Spec)
 	if err != nil {
 		return apr.Asks{}, err
 	}

@@ -1,4 +1,4 @@
-package api
+package answer
 
 import (
 	"context"
@@ -142,12 +142,13 @@ type Timings struct {
 	Total    float64 `json:"total"`
 }
 
-func ms(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
+// Milliseconds of a duration, as timings have them.
+func Milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 
 // newResponse is the answer to a request before anything is found.
-func newResponse(index string, request Request, generation *retrieve.Generation) Response {
+func newResponse(request Request, generation *retrieve.Generation) Response {
 	response := Response{
-		Index:      index,
+		Index:      generation.Manifest.Index,
 		Generation: generation.Manifest.Generation,
 		Release:    generation.Release,
 		Method:     request.Method,
@@ -173,9 +174,9 @@ func (r *Response) take(
 ) error {
 	chunks := make([]Chunk, len(found.Chunks))
 	if err := parallel.Each(ctx, len(chunks), len(chunks), func(ctx context.Context, i int) (err error) {
-		chunks[i], err = chunkOf(ctx, generation, found.Chunks[i].Live)
+		chunks[i], err = ChunkOf(ctx, generation, found.Chunks[i].Live)
 		if err == nil && request.Explain {
-			chunks[i].Mentions, _, err = mentions(ctx, generation, found.Chunks[i].Live)
+			chunks[i].Mentions, _, err = MentionsIn(ctx, generation, found.Chunks[i].Live)
 		}
 		return err
 	}); err != nil {
@@ -234,11 +235,11 @@ func (c *Chunk) show(found snippet.Found) {
 	}
 }
 
-// chunkOf reads what a response tells of a chunk.
-func chunkOf(ctx context.Context, generation *retrieve.Generation, chunk *liveset.Chunk) (Chunk, error) {
+// ChunkOf reads what a response tells of a chunk.
+func ChunkOf(ctx context.Context, generation *retrieve.Generation, chunk *liveset.Chunk) (Chunk, error) {
 	var document rows.Document
 	var text string
-	if err := together(ctx,
+	if err := parallel.Together(ctx,
 		func(ctx context.Context) (err error) {
 			document, err = generation.Document(ctx, int(chunk.Document))
 			return err
@@ -283,8 +284,8 @@ func rectsOf(document rows.Document, start, end int) (out []Rect) {
 	return out
 }
 
-// mentions reads what was extracted from a chunk, with places in the document, and whether it is a fallback.
-func mentions(ctx context.Context, generation *retrieve.Generation, chunk *liveset.Chunk) ([]Mention, bool, error) {
+// MentionsIn reads what was extracted from a chunk, with places in the document, and whether it is a fallback.
+func MentionsIn(ctx context.Context, generation *retrieve.Generation, chunk *liveset.Chunk) ([]Mention, bool, error) {
 	extract, err := generation.Extraction(ctx, chunk)
 	if err != nil {
 		return nil, false, err
