@@ -27,10 +27,9 @@ type Remote struct {
 func (r Remote) Indexes(ctx context.Context) ([]Index, error) {
 	var list struct {
 		Indexes []Index `json:"indexes"`
-		Items   []Index `json:"items"`
 	}
 	err := r.ask(ctx, http.MethodGet, "indexes", nil, &list)
-	return append(list.Indexes, list.Items...), err
+	return list.Indexes, err
 }
 
 // Ask implements Backend.

@@ -14,14 +14,11 @@ package gemstage
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
 	"io"
 	"iter"
 	"strings"
 
 	"github.com/unweaver/unweaver/internal/core"
-	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/ledger"
 	"github.com/unweaver/unweaver/internal/ledger/embed"
 	"github.com/unweaver/unweaver/internal/methods/gem"
@@ -314,9 +311,6 @@ func (in In) questionsOf(ctx context.Context, document, content string) (answer,
 	return found, err
 }
 
-// errPassing keeps the ledger from remembering a failure that may not last.
-var errPassing = errors.New("not worth remembering")
-
 // paid gives an answer by the ledger, or asks the model, once more where it cannot be read. What stays of no use is an
 // answer of nothing, which is remembered where it is about the text.
 func (in In) paid(
@@ -324,28 +318,17 @@ func (in In) paid(
 ) (answer, error) {
 	info := in.Chat.Info()
 	key := ledger.In(info.Domain, ledger.Key(Task, prompt, info.Model, info.Parameters, SchemaVersion, input))
-	entry, fresh, err := in.Ledger.Do(ctx, Task, key, in.Attempt, func(ctx context.Context) (ledger.Result, error) {
-		said, err := stage.Ask(ctx, in.Chat, call, reminder, read, in.Health)
-		if err == nil && said.Reason != "" && said.Passing {
-			err = errPassing
-		}
-		if err != nil {
-			return ledger.Result{}, err
-		}
-		made := said.Value
-		made.Usage, made.Reason = said.Usage, said.Reason
-		raw, err := json.Marshal(made)
-		return ledger.Result{Value: raw, Negative: said.Reason != ""}, err
-	})
-	if errors.Is(err, errPassing) { // the next run asks again
-		return answer{}, nil
-	}
-	if err != nil {
-		return answer{}, err
-	}
 	var out answer
-	if err := json.Unmarshal(entry.Value, &out); err != nil {
-		return answer{}, fault.SegmentDamage.At("read ledger entry of", "questions").Because(err)
+	fresh, passing, err := stage.Remembered(ctx, in.Ledger, Task, key, in.Attempt,
+		func(ctx context.Context) (stage.Answer[answer], error) {
+			return stage.Ask(ctx, in.Chat, call, reminder, read, in.Health)
+		},
+		func(said stage.Answer[answer]) any {
+			said.Value.Usage, said.Value.Reason = said.Usage, said.Reason
+			return said.Value
+		}, &out)
+	if err != nil || passing {
+		return answer{}, err
 	}
 	if out.hits = 1; fresh {
 		out.paid, out.hits = 1, 0
