@@ -71,7 +71,6 @@ func (aprMethod) Spec() Spec {
 			Choice("variant", "of the fine score: raw cosines, the authors' program, or the paper's formula",
 				"raw", "code_compat", "paper"),
 			Choice(ParamTriples, "of the question: by rule, or by the chat model, which is paid for", ByRules, ByChat),
-			Switch("lines", "look at the encoding of one fact a line, too", false),
 		},
 		Needs:    Needs{Embedding: ByClassEmbedder, Names: true, Enriched: EnrichedFacts, FillByClassVector: true},
 		Explains: []Shape{{"ExplainAPR", "apr", APRExplain{}}},
@@ -106,9 +105,6 @@ func (aprMethod) Run(r *Request) (Explanation, error) {
 	}
 	if r.Query.Explain { // counting tokens takes longer than all else
 		settings.Budget, settings.Count = r.Query.Params.Int("facts_budget"), tokens.Count
-		if settings.Encodings = apr.Published; r.Query.Params.Flag("lines", false) {
-			settings.Encodings = append([]apr.Encoding{apr.Lines}, apr.Published...)
-		}
 	}
 	settings.Stopped = func() bool { return r.ctx.Err() != nil }
 	asked := apr.Asked{

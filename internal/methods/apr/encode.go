@@ -20,23 +20,19 @@ const (
 	IDTriples
 	// EdgeMatrix writes words once and triples once, and lists of triples by their numbers.
 	EdgeMatrix
-	// Lines writes a triple a line, with bars between its parts, and is no JSON. It is not among those published.
-	Lines
 )
 
-// Published are the encodings among which the smallest is looked for unless others are asked for, in the order in which
-// ties go.
-var Published = []Encoding{WordTriples, IDTriples, EdgeMatrix}
+// Encodings are those among which the smallest is looked for, in the order in which ties go.
+var Encodings = []Encoding{WordTriples, IDTriples, EdgeMatrix}
 
 // String is the name that explanations and reports have.
-func (e Encoding) String() string { return [...]string{"words", "ids", "edges", "lines"}[e] }
+func (e Encoding) String() string { return [...]string{"words", "ids", "edges"}[e] }
 
 // keys of the facts, by encoding.
 var keys = [...]string{
 	WordTriples: "facts(words)",
 	IDTriples:   "facts([[e,r,e], ...])",
 	EdgeMatrix:  "facts(edges[i])",
-	Lines:       "facts:",
 }
 
 // rules say to a model how to read the facts.
@@ -46,14 +42,10 @@ var rules = [...]string{
 		"facts: statements of the corpus.",
 	EdgeMatrix: "Knowledge base as JSON. e[i] is an entity, r[i] a relation. edges[n] is row [i,j,k] of edge_matrix " +
 		"and says e[i] r[j] e[k]. facts: statements of the corpus, each an n.",
-	Lines: "Knowledge base, one triple a line: head | relation | tail. facts: statements of the corpus.",
 }
 
 // Render writes facts without spaces; with rules it adds the text that says how to read them.
 func Render(facts []Word, encoding Encoding, withRules bool) string {
-	if encoding == Lines {
-		return lines(facts, withRules)
-	}
 	n := renumber(facts)
 	var fields []string
 	field := func(key string, value string) { fields = append(fields, quoted(key)+":"+value) }
@@ -82,31 +74,9 @@ func Render(facts []Word, encoding Encoding, withRules bool) string {
 	return "{" + strings.Join(fields, ",") + "}"
 }
 
-// lines is the encoding of that name. A bar, a backslash and the end of a line within a part are written with a
-// backslash before them, so that what was written can be read back.
-func lines(facts []Word, withRules bool) string {
-	var out []string
-	if withRules {
-		out = append(out, rules[Lines])
-	}
-	if len(facts) > 0 {
-		out = append(out, keys[Lines])
-	}
-	for _, word := range facts {
-		out = append(out, barred.Replace(word.Head)+" | "+barred.Replace(word.Relation)+" | "+barred.Replace(word.Tail))
-	}
-	return strings.Join(out, "\n")
-}
-
-var barred = strings.NewReplacer(`\`, `\\`, "|", `\|`, "\n", `\n`)
-
-// Smallest gives the encoding of the fewest tokens with its rules, of equal ones the one that is named first. Without
-// any it is one of those published: of equal ones that of words, then that of ids.
-func Smallest(facts []Word, count func(string) int, among ...Encoding) (encoding Encoding, text string, tokens int) {
-	if len(among) == 0 {
-		among = Published
-	}
-	for i, one := range among {
+// Smallest gives the encoding of the fewest tokens with its rules, of equal ones that of words, then that of ids.
+func Smallest(facts []Word, count func(string) int) (encoding Encoding, text string, tokens int) {
+	for i, one := range Encodings {
 		rendered := Render(facts, one, true)
 		if n := count(rendered); i == 0 || n < tokens {
 			encoding, text, tokens = one, rendered, n

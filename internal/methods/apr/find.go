@@ -82,14 +82,13 @@ type Asked struct {
 
 // Settings of a search, with the published values in DefaultSettings.
 type Settings struct {
-	Coarse    int     // candidates of the coarse stage
-	Fine      int     // runs that stay after the fine stage
-	Variant   Variant // of the fine score
-	Budget    int     // tokens of the text
-	Encodings []Encoding
-	Count     func(string) int        // tokens of a text
-	Allow     func(chunk string) bool // nil: every chunk is let in
-	Stopped   func() bool             // nobody waits for it any more; nil: somebody does
+	Coarse  int                     // candidates of the coarse stage
+	Fine    int                     // runs that stay after the fine stage
+	Variant Variant                 // of the fine score
+	Budget  int                     // tokens of the text
+	Count   func(string) int        // tokens of a text
+	Allow   func(chunk string) bool // nil: every chunk is let in
+	Stopped func() bool             // nobody waits for it any more; nil: somebody does
 }
 
 // DefaultSettings are those published, without a budget, a counter and a filter.
@@ -278,7 +277,7 @@ func (x *Index) decide(out *Found, lines []probe, s Settings) {
 	text := func(edge uint32) string { return x.book.Text(edge) }
 	near := func(edge uint32) float64 { return x.nearest(lines, edge) }
 	unique, all := Unique(lists, alike, Nearest(near, text)), slices.Concat(lists...)
-	out.Choice = Decide(x.words(unique), x.words(all), s.Budget, s.Count, s.Encodings...)
+	out.Choice = Decide(x.words(unique), x.words(all), s.Budget, s.Count)
 	if out.Choice.Text == "" {
 		return
 	}
@@ -286,7 +285,7 @@ func (x *Index) decide(out *Found, lines []probe, s Settings) {
 		out.Told = all
 	}
 	out.Sizes = map[Encoding]int{}
-	for _, one := range []Encoding{WordTriples, IDTriples, EdgeMatrix, Lines} {
+	for _, one := range Encodings {
 		out.Sizes[one] = s.Count(Render(x.words(out.Told), one, true))
 	}
 }

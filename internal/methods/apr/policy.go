@@ -17,34 +17,32 @@ type Choice struct {
 
 // Decide chooses what is told: all facts where they take little of the budget and hardly repeat, else those that are
 // unique, from the first on. The text never has more tokens than the budget; where not even one fact fits, it is empty.
-//
-// Encodings are those that are looked at; without any, those published.
-func Decide(unique, all []Word, budget int, count func(string) int, encodings ...Encoding) Choice {
+func Decide(unique, all []Word, budget int, count func(string) int) Choice {
 	if repeated := 1 - float64(len(unique))/float64(max(1, len(all))); repeated < repeatedBelow {
-		if choice := choose(all, count, encodings); float64(choice.Tokens) <= allFacts*float64(budget) {
+		if choice := choose(all, count); float64(choice.Tokens) <= allFacts*float64(budget) {
 			choice.All = true
 			return choice
 		}
 	}
-	if choice := choose(unique, count, encodings); choice.Tokens <= budget {
+	if choice := choose(unique, count); choice.Tokens <= budget {
 		return choice
 	}
-	return firstFacts(unique, budget, count, encodings)
+	return firstFacts(unique, budget, count)
 }
 
-func choose(facts []Word, count func(string) int, encodings []Encoding) Choice {
-	encoding, text, tokens := Smallest(facts, count, encodings...)
+func choose(facts []Word, count func(string) int) Choice {
+	encoding, text, tokens := Smallest(facts, count)
 	return Choice{Encoding: encoding, Text: text, Tokens: tokens, Facts: len(facts)}
 }
 
 // firstFacts are as many as fit, found by halving. Where a longer list has fewer tokens, for another encoding, it may
 // find some less than the most; what it gives was counted.
-func firstFacts(facts []Word, budget int, count func(string) int, encodings []Encoding) Choice {
+func firstFacts(facts []Word, budget int, count func(string) int) Choice {
 	fits := Choice{}
 	low, high := 0, len(facts) // low fits or is nothing, high does not
 	for low+1 < high {
 		middle := (low + high) / 2
-		if choice := choose(facts[:middle], count, encodings); choice.Tokens <= budget {
+		if choice := choose(facts[:middle], count); choice.Tokens <= budget {
 			fits, low = choice, middle
 		} else {
 			high = middle

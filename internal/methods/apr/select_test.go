@@ -68,7 +68,6 @@ func TestWhatIsWrittenOfFacts(t *testing.T) {
 		EdgeMatrix:  symbols + `"edge_matrix":[[0,0,1],[0,1,2]],"facts(edges[i])":[0,1]}`,
 		IDTriples:   symbols + `"facts([[e,r,e], ...])":[[0,0,1],[0,1,2]]}`,
 		WordTriples: `{"facts(words)":[["AlphaCorp","acquired_in","2021+"],["AlphaCorp","subject_to","EUReg2024_12"]]}`,
-		Lines:       "facts:\nAlphaCorp | acquired_in | 2021+\nAlphaCorp | subject_to | EUReg2024_12",
 	} {
 		if got := Render(facts, encoding, false); got != want {
 			t.Errorf("%v: %s, want %s", encoding, got, want)
@@ -79,9 +78,6 @@ func TestWhatIsWrittenOfFacts(t *testing.T) {
 // decode reads what Render wrote, by the rules that it carries.
 func decode(t *testing.T, text string) []Word {
 	t.Helper()
-	if !strings.HasPrefix(text, "{") {
-		return decodeLines(t, text)
-	}
 	var raw map[string]json.RawMessage
 	into := func(data json.RawMessage, value any) {
 		if data == nil {
@@ -117,35 +113,6 @@ func decode(t *testing.T, text string) []Word {
 	return out
 }
 
-func decodeLines(t *testing.T, text string) []Word {
-	t.Helper()
-	var out []Word
-	for i, line := range strings.Split(text, "\n")[1:] {
-		if i == 0 && line == keys[Lines] {
-			continue
-		}
-		parts := []string{""}
-		for i := 0; i < len(line); i++ {
-			last := &parts[len(parts)-1]
-			switch line[i] {
-			case '\\':
-				i++
-				*last += strings.ReplaceAll(line[i:i+1], "n", "\n")
-			case '|':
-				parts = append(parts, "")
-			default:
-				*last += line[i : i+1]
-			}
-		}
-		if len(parts) != 3 {
-			t.Fatalf("%q has %d parts", line, len(parts))
-		}
-		out = append(out, Word{strings.TrimSuffix(parts[0], " "),
-			strings.TrimSuffix(strings.TrimPrefix(parts[1], " "), " "), strings.TrimPrefix(parts[2], " ")})
-	}
-	return out
-}
-
 func randomWords(random *rand.Rand, n, names int) []Word {
 	var out []Word
 	for range n {
@@ -161,11 +128,9 @@ func TestEveryEncodingSaysTheSameAndTheSmallestIsTaken(t *testing.T) {
 	for range 60 {
 		facts := randomWords(random, random.IntN(40), 1+random.IntN(30))
 		least := 1 << 30
-		for _, encoding := range append([]Encoding{Lines}, Published...) {
+		for _, encoding := range Encodings {
 			text := Render(facts, encoding, true)
-			if encoding != Lines {
-				least = min(least, tokens.Count(text))
-			}
+			least = min(least, tokens.Count(text))
 			if got := decode(t, text); !slices.Equal(got, facts) {
 				t.Fatalf("%v decodes to %v, want %v", encoding, got, facts)
 			}
@@ -178,20 +143,6 @@ func TestEveryEncodingSaysTheSameAndTheSmallestIsTaken(t *testing.T) {
 	}
 	if len(taken) < 2 {
 		t.Errorf("only %v was ever the smallest: the test says little", taken)
-	}
-}
-
-func TestLinesAreTakenOnlyWhereTheyAreAskedFor(t *testing.T) {
-	facts := []Word{{"A", "is", "B"}, {"B", "is", "C\nfacts:"}}
-	if encoding, _, _ := Smallest(facts, tokens.Count); encoding == Lines {
-		t.Error("lines were taken unasked")
-	}
-	encoding, text, n := Smallest(facts, tokens.Count, WordTriples, Lines)
-	if encoding != Lines || n != tokens.Count(text) || !slices.Equal(decode(t, text), facts) {
-		t.Errorf("%v with %d tokens: %s", encoding, n, text)
-	}
-	if got := Decide(facts, facts, 500, tokens.Count, Lines); got.Encoding != Lines {
-		t.Errorf("the policy takes %v", got.Encoding)
 	}
 }
 
