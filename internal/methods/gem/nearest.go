@@ -36,7 +36,7 @@ type finder struct {
 }
 
 // NewNearest makes the graph of the nearest of each node: an edge is there where one of both has it among its nearest,
-// with the weight that it has in Matrix with Clip. Isolated are only nodes without a direction.
+// with the weight that it has in Matrix. Isolated are only nodes without a direction.
 func (n Nodes) NewNearest(o Nearest) (*Sparse, error) {
 	if err := n.check(); err != nil {
 		return nil, err

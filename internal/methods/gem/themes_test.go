@@ -83,7 +83,7 @@ func TestNearestNodesOfFewAreThoseOfTheMatrix(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	stored, err := nodes.Matrix(gem.SymmetryMean, gem.Clip)
+	stored, err := nodes.Matrix()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -267,7 +267,7 @@ func TestInputThatIsNoGraphIsRefused(t *testing.T) {
 	if _, err := opposite.NewImplicit(gem.Clip); err == nil {
 		t.Error("clipped weights that are not stored are accepted")
 	}
-	if _, err := opposite.Matrix(gem.SymmetryMean, gem.Keep); err == nil {
+	if _, err := opposite.MatrixBy(gem.Keep); err == nil {
 		t.Error("degrees below 0 are accepted")
 	}
 	for _, e := range []gem.Edge{{0, 0, 1}, {0, 2, 1}, {0, 1, 0}, {-1, 1, 1}} {
@@ -275,19 +275,8 @@ func TestInputThatIsNoGraphIsRefused(t *testing.T) {
 			t.Errorf("%v is accepted", e)
 		}
 	}
-	if _, err := gem.NewMatrix(2, []float64{1}, gem.SymmetryMean, gem.Clip); err == nil {
+	if _, err := gem.NewMatrix(2, []float64{1}); err == nil {
 		t.Error("a matrix that is not square is accepted")
-	}
-}
-
-func TestSymmetries(t *testing.T) {
-	degrees := map[gem.Symmetry]float64{gem.SymmetryMean: 0.5, gem.SymmetryMax: 0.8, gem.SymmetryMin: 0.2}
-	for symmetry, want := range degrees {
-		g, err := gem.NewMatrix(2, []float64{1, 0.8, 0.2, 1}, symmetry, gem.Clip)
-		if err != nil {
-			t.Fatal(err)
-		}
-		near(t, "degrees", g.Degrees(), []float64{want, want}, 1e-15)
 	}
 }
 
@@ -297,7 +286,7 @@ func TestNearestNodesOfAMatrixAreThoseOfNodes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	stored, err := nodes.Matrix(gem.SymmetryMean, gem.Clip)
+	stored, err := nodes.Matrix()
 	if err != nil {
 		t.Fatal(err)
 	}

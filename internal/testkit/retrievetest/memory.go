@@ -92,7 +92,7 @@ func (b *builder) writeGraph(chunks []questions.Chunk) {
 		content.Chunks = append(content.Chunks, chunk.ID)
 		content.Vectors = append(content.Vectors, loading)
 	}
-	every, err := nodes.Matrix(gem.SymmetryMean, gem.Clip)
+	every, err := nodes.Matrix()
 	check(b.t, err)
 	nearest, err := every.Nearest(3)
 	check(b.t, err)

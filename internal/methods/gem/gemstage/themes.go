@@ -78,7 +78,7 @@ func (in In) themes(ctx context.Context, all *spool, nodes gem.Nodes, of questio
 // graph is what the spectrum is of, and the nearest of each chunk in it.
 func (in In) graph(nodes gem.Nodes) (graph gem.Graph, nearest *gem.Sparse, form string, err error) {
 	if nodes.Len() <= stored {
-		every, err := nodes.Matrix(gem.SymmetryMean, gem.Clip)
+		every, err := nodes.Matrix()
 		if err != nil {
 			return nil, nil, "", err
 		}
