@@ -206,6 +206,7 @@ type Index struct {
 	Enrich      []string        `yaml:"enrich"`
 	Aliases     string          `yaml:"aliases"`
 	Exclude     []string        `yaml:"exclude"`
+	Documents   core.Documents  `yaml:"documents"`
 	Chunking    core.Chunking   `yaml:"chunking"`
 	Shortening  core.Shortening `yaml:"shortening"`
 	Gem         core.Gem        `yaml:"gem"`
@@ -343,7 +344,12 @@ func (c *Config) Spec(index, corpusURI string) (core.Spec, error) {
 	if settings.Pairs != core.DefaultPairs {
 		likely = &settings.Pairs
 	}
+	var read *core.Documents
+	if len(settings.Documents.Encoding) > 0 {
+		read = &settings.Documents
+	}
 	return core.Spec{
+		Documents:  read,
 		Extraction: extraction,
 		Gem:        memory,
 		Pairs:      likely,
