@@ -13,9 +13,9 @@ import (
 // errPassing keeps the ledger from remembering a failure that may not last.
 var errPassing = errors.New("not worth remembering")
 
-// Remembered reads an answer of the ledger into a value, or has it asked for and stored: entry is what is stored of one.
-// fresh says that it was asked for now. A failure that may not last is not stored: the value stays as it was, passing is
-// true, and the next run asks again.
+// Remembered reads an answer of the ledger into a value, or has it asked for and stored: entry is what is stored of it.
+// fresh says that it was asked for now. A failure that may not last is not stored: the value stays as it was, passing
+// is true, and the next run asks again.
 func Remembered[T any](
 	ctx context.Context, from *ledger.Ledger, task string, key core.Digest, attempt int,
 	ask func(context.Context) (Answer[T], error), entry func(Answer[T]) any, value any,

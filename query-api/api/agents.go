@@ -16,8 +16,8 @@ import (
 	"github.com/unweaver/unweaver/query-api/problem"
 )
 
-// agents are the routes for programs that know the form of OpenAI, or the Model Context Protocol: what they ask is done in
-// the name of who asks.
+// agents are the routes for programs that know the form of OpenAI, or the Model Context Protocol: what they ask is
+// done in the name of who asks.
 func (s *Server) agents() []route {
 	service := chat.Service{Ask: s.askRaw, Indexes: s.models, Problem: s.inForm}
 	return []route{

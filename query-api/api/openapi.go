@@ -36,8 +36,9 @@ func OpenAPI(methods *retrieve.Registry) []byte {
 			reflect.TypeFor[runlog.Summary]():       "RunSummary",
 		},
 		strict: map[reflect.Type]bool{
-			reflect.TypeFor[answer.Request](): true, reflect.TypeFor[answer.Filter](): true, reflect.TypeFor[answer.Modified](): true,
-			reflect.TypeFor[answer.Without](): true,
+			reflect.TypeFor[answer.Request](): true, reflect.TypeFor[answer.Filter](): true,
+			reflect.TypeFor[answer.Modified](): true,
+			reflect.TypeFor[answer.Without]():  true,
 		},
 	}
 	all.of(reflect.TypeFor[Problem]())

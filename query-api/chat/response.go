@@ -126,8 +126,8 @@ func (f found) details() Details {
 }
 
 func (f found) usage() Usage {
-	used := f.Response.Usage
-	return Usage{used.PromptTokens, used.CompletionTokens, used.PromptTokens + used.CompletionTokens}
+	prompt, completion := f.Usage.PromptTokens, f.Usage.CompletionTokens
+	return Usage{prompt, completion, prompt + completion}
 }
 
 // ended is the reason of an answer's end.

@@ -3,10 +3,10 @@ package apr
 // SameAt is the cosine from which two runs or edges say the same.
 const SameAt = 0.93
 
-// Unique selects from lists of edges, and gives one list. Edges of different lists of which same holds are one component, and so is an edge
-// with itself; edges of one list are only so through others. Of a component the edge stays that prefer puts first: it
-// says whether a is to stay rather than b, and must be a strict order. Pairs are asked for where nothing else has shown
-// yet that they are one, so that what is selected from should be some hundred edges.
+// Unique selects from lists of edges, and gives one list. Edges of different lists of which same holds are one
+// component, and so is an edge with itself; edges of one list are only so through others. Of a component the edge stays
+// that prefer puts first: it says whether a is to stay rather than b, and must be a strict order. Pairs are asked for
+// where nothing else has shown yet that they are one, so that what is selected from should be some hundred edges.
 func Unique(lists [][]uint32, same, prefer func(a, b uint32) bool) []uint32 {
 	var flat []uint32
 	var list []int

@@ -59,9 +59,9 @@ func notNegative(degrees []float64, sign Sign) error {
 	return nil
 }
 
-// Implicit has the solver tested on what no matrix holds: it is the complete graph of nodes without its weights: W x = (U (B^T x) + B (U^T x)) / 2 - delta x, and with
-// Shift half of that and half of the sum of the others' x. It is exactly Matrix with the mean as symmetry, in memory
-// for the vectors alone.
+// Implicit has the solver tested on what no matrix holds. It is the complete graph of nodes without its weights:
+// W x = (U (B^T x) + B (U^T x)) / 2 - delta x, and with Shift half of that and half of the sum of the others' x. It is
+// exactly MatrixBy, in memory for the vectors alone.
 type Implicit struct {
 	nodes   Nodes
 	shift   bool

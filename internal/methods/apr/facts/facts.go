@@ -78,8 +78,8 @@ func (f *File) read(path string, asked Of) (err error) {
 	}
 	table := func(name string) apr.Table {
 		return apr.Table{
-			Dim: f.of.Dimension, Scales: mapped.Slice[float32](f.file, name+scales), Ends: mapped.Slice[uint64](f.file, name+ends),
-			Codes: f.file.Bytes(name + codes),
+			Dim: f.of.Dimension, Scales: mapped.Slice[float32](f.file, name+scales),
+			Ends: mapped.Slice[uint64](f.file, name+ends), Codes: f.file.Bytes(name + codes),
 		}
 	}
 	f.Entities, f.Relations, f.Lines = table(entities), table(relations), table(edges)

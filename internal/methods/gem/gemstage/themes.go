@@ -25,8 +25,8 @@ const (
 	usual = 2
 )
 
-// themes makes the graph, computes the spectrum, chooses themes and has them summarised. With too few chunks there is the
-// graph alone.
+// themes makes the graph, computes the spectrum, chooses themes and has them summarised. With too few chunks there is
+// the graph alone.
 func (in In) themes(ctx context.Context, all *spool, nodes gem.Nodes, of questions.Of, sealed *Sealed) error {
 	graph, nearest, form, err := in.graph(nodes)
 	if err != nil {
