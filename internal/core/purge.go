@@ -39,7 +39,6 @@ type Purged struct {
 	Ledger      int64 `json:"ledger"`      // paid results
 	Letters     int64 `json:"letters"`     // dead letters, and problems of reports
 
-	Answers int64 `json:"answers,omitempty"` // that were kept and rested on a document
 }
 
 // Searched is how a search of everything that is stored came out.

@@ -47,7 +47,7 @@ func body(inner string) part {
 	return part{Name: "word/document.xml", Content: "<w:document><w:body>" + inner + "</w:body></w:document>"}
 }
 
-func wide(text string, bigEndian bool) string {
+func utf16Of(text string, bigEndian bool) string {
 	out := []byte{0xff, 0xfe}
 	if bigEndian {
 		out = []byte{0xfe, 0xff}
@@ -81,9 +81,9 @@ func TestAllThatAWordDocumentShowsIsReadOnce(t *testing.T) {
 			rels("Folder/Main.xml", "r1", "styles", "../other%20styles.xml"),
 			{Name: "other styles.xml", Content: `<w:styles><w:style w:styleId="S"><w:name w:val="heading 2"/></w:style></w:styles>`},
 		}, "## One", ""},
-		"UTF-16, little":  {[]part{{Name: "word/document.xml", Content: wide(header+"<d>"+p(run("Zoë")), false) + wide("</d>", false)[2:]}}, "Zoë", ""},
-		"UTF-16, big":     {[]part{{Name: "word/document.xml", Content: wide(header+"<d>"+p(run("Zoë"))+"</d>", true)}}, "Zoë", ""},
-		"UTF-16, no mark": {[]part{{Name: "word/document.xml", Content: wide(header+"<d>"+p(run("Zoë"))+"</d>", false)[2:]}}, "Zoë", ""},
+		"UTF-16, little":  {[]part{{Name: "word/document.xml", Content: utf16Of(header+"<d>"+p(run("Zoë")), false) + utf16Of("</d>", false)[2:]}}, "Zoë", ""},
+		"UTF-16, big":     {[]part{{Name: "word/document.xml", Content: utf16Of(header+"<d>"+p(run("Zoë"))+"</d>", true)}}, "Zoë", ""},
+		"UTF-16, no mark": {[]part{{Name: "word/document.xml", Content: utf16Of(header+"<d>"+p(run("Zoë"))+"</d>", false)[2:]}}, "Zoë", ""},
 		"Latin-1": {[]part{{Name: "word/document.xml", Content: `<?xml version="1.0" encoding="ISO-8859-1"?><d>` +
 			p(run("Zo\xeb")) + "</d>"}}, "Zoë", ""},
 		"notes behind their paragraphs": {[]part{

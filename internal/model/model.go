@@ -23,18 +23,17 @@ const (
 // Call is one structured chat request. Chat models see System, User and Schema; models that are rules or recordings see
 // Input, Name, Question and Ref.
 type Call struct {
-	Task      string
-	System    string
-	User      string
-	Schema    json.RawMessage // JSON schema of the wanted object; nil for free text
-	Input     string          // the text that the task is about
-	Name      string          // shorten: the class's name
-	Question  string          // answer
-	Sentences []string        // triples: those of Input, in order
-	Ref       string          // document key, for recordings
-	Limit     int             // shorten: wanted length in runes
-	Most      int             // longest reply in tokens; 0, or more than the model may give: as the model has it
-	Roomy     bool            // the reply may be twice as long as usual: the one before was cut
+	Task     string
+	System   string
+	User     string
+	Schema   json.RawMessage // JSON schema of the wanted object; nil for free text
+	Input    string          // the text that the task is about
+	Name     string          // shorten: the class's name
+	Question string          // answer
+	Ref      string          // document key, for recordings
+	Limit    int             // shorten: wanted length in runes
+	Most     int             // longest reply in tokens; 0, or more than the model may give: as the model has it
+	Roomy    bool            // the reply may be twice as long as usual: the one before was cut
 }
 
 // ProbeText is a text that every model can extract from and shorten. A stage whose model gave answers of no use sends
@@ -166,15 +165,6 @@ type Set struct {
 	Chat    Chat
 	Classes Embedder
 	Chunks  Embedder
-	Triples Chat // that finds triples alone; nil: Chat does
-}
-
-// Finder is the model that finds triples.
-func (s Set) Finder() Chat {
-	if s.Triples != nil {
-		return s.Triples
-	}
-	return s.Chat
 }
 
 // Watched has sign called while embedders of a set that run inside this process get on (see Alive).

@@ -92,7 +92,7 @@ func (s Signals) Features() []float64 {
 	return []float64{s.Known, s.Together, s.Lead, math.Log(1 + float64(s.Terms)), similarity}
 }
 
-// The coefficients of the chance, as unweaver eval --calibrate gave them on 2026-11-23 for MuSiQue, 2Wiki and CovidQA
+// The coefficients of the chance, as fitted on 2026-11-23 to MuSiQue, 2Wiki and CovidQA
 // (docs/retrieval.md, Confidence): the constant, then the features.
 var (
 	bySimilarity = []float64{-10.142, 3.188, 3.275, 3.829, 1.106, 3.364}

@@ -213,7 +213,6 @@ var errPanicked = errors.New("the request panicked")
 func probe[T any](chat model.Chat, call model.Call, read func(string) (T, bool)) func(context.Context) error {
 	return func(ctx context.Context) error {
 		call.User, call.Input, call.Name, call.Ref = model.ProbeText, model.ProbeText, "Marie Curie", ""
-		call.Sentences = []string{model.ProbeText}
 		var reply model.Reply
 		var unreadable error // where a plain sentence brings that, too, asking again brings nothing else
 		err := retry.Do(model.Urgent(ctx), func(ctx context.Context) error {

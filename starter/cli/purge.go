@@ -218,9 +218,6 @@ func showPurge(w io.Writer, one core.Purge) {
 		number(gone.Segments, "file"), number(gone.Records, "class record"), number(gone.Rows, "vector row"),
 		number(gone.Ledger, "ledger entry"),
 		number(gone.Letters, "dead letter"))
-	if gone.Answers > 0 {
-		fmt.Fprintf(w, "  and %s that method apr kept\n", number(gone.Answers, "answer"))
-	}
 	if one.Shared > 0 {
 		fmt.Fprintf(w, "  kept: %s that other documents have too\n",
 			number(one.Shared, "ledger entry"))

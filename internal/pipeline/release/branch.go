@@ -9,7 +9,6 @@ import (
 	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
-	"github.com/unweaver/unweaver/internal/methods/apr/answers"
 	"github.com/unweaver/unweaver/internal/pipeline/purges"
 	"github.com/unweaver/unweaver/internal/stage/publish"
 	"github.com/unweaver/unweaver/internal/store/blob"
@@ -308,11 +307,7 @@ func (d *Desk) DeleteBranch(
 		if err != nil {
 			return err
 		}
-		if err := d.Artifacts.Delete(ctx, member.CurrentKey()); err != nil {
-			return err
-		}
-		_, err = answers.Drop(ctx, member)
-		return err
+		return d.Artifacts.Delete(ctx, member.CurrentKey())
 	})
 	branch.Op = move.Operation
 	return branch, err

@@ -108,9 +108,6 @@ func enrichments(r core.Report) part {
 			}
 		}
 		out.lines = append(out.lines, sentence(one.Name, strings.Join(counts, ", "))+".")
-		if one.Why != "" {
-			out.lines = append(out.lines, "Its spectrum was "+one.Why+".")
-		}
 		const again = "A round of unweaver retry-failed asks for them again."
 		switch failed := one.Counts["failed"]; {
 		case failed == 0:

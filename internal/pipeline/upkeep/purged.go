@@ -14,7 +14,6 @@ import (
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/ledger"
-	"github.com/unweaver/unweaver/internal/methods/apr/answers"
 	"github.com/unweaver/unweaver/internal/pipeline/purges"
 	"github.com/unweaver/unweaver/internal/pipeline/release"
 	"github.com/unweaver/unweaver/internal/pipeline/run"
@@ -240,9 +239,6 @@ func (p *purging) one(
 	if err := p.choices(ctx, documents); err != nil {
 		return err
 	}
-	if gone.Answers, err = answers.Purge(ctx, p.index, documents.Has, p.Guard); err != nil {
-		return err
-	}
 	if len(left) == 0 { // before, a generation still lists its entries
 		removed, shared, err := p.ledger(ctx, traces)
 		switch {
@@ -278,7 +274,7 @@ func (p *purging) one(
 	purge.Gone = core.Purged{
 		Generations: was.Generations + gone.Generations, Segments: was.Segments + gone.Segments,
 		Records: was.Records + gone.Records, Rows: was.Rows + gone.Rows, Ledger: was.Ledger + gone.Ledger,
-		Letters: was.Letters + gone.Letters, Answers: was.Answers + gone.Answers,
+		Letters: was.Letters + gone.Letters,
 	}
 	if len(left) == 0 {
 		purge.State, purge.Ended = core.PurgeDone, searched.At

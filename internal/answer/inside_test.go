@@ -1,4 +1,4 @@
-package api_test
+package answer
 
 import (
 	"context"
@@ -9,7 +9,6 @@ import (
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/model"
 	"github.com/unweaver/unweaver/internal/model/neural"
-	"github.com/unweaver/unweaver/query-api/api"
 )
 
 // insideAsker embeds questions by other vectors than passages.
@@ -32,13 +31,13 @@ func TestAQuestionIsEmbeddedAsOneByTheWeightsOfItsGeneration(t *testing.T) {
 		t.Fatal(err)
 	}
 	made := core.Fingerprint{Provider: model.Neural, Model: described.Info().Model}
-	asked, err := api.AsQuestions(insideAsker{described}, made)
+	asked, err := asQuestions(insideAsker{described}, made)
 	if _, is := asked.(insideQuestion); err != nil || !is {
 		t.Errorf("%T, %v", asked, err)
 	}
 	for _, other := range []string{strings.Replace(made.Model, "1571", "1572", 1), made.Model + "1", "minilm"} {
 		made.Model = other
-		_, err := api.AsQuestions(described, made)
+		_, err := asQuestions(described, made)
 		if !fault.Is(err, fault.EmbedderDown) || !strings.Contains(fault.As(err).Hint, "index again") {
 			t.Errorf("vectors of %s are compared with those of %s: %v", other, described.Info().Model, err)
 		}

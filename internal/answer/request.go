@@ -1,17 +1,18 @@
-package api
+package answer
 
 import (
 	"errors"
 	"fmt"
-	"io"
-	"net/http"
+	"math"
+	"strconv"
 	"strings"
 	"time"
 	"unicode/utf8"
 
+	"github.com/go-json-experiment/json/jsontext"
+
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
-	"github.com/unweaver/unweaver/internal/methods/apr/answers"
 	"github.com/unweaver/unweaver/internal/retrieve"
 )
 
@@ -55,35 +56,13 @@ type Without struct {
 
 // Limits of a query.
 const (
-	maxBody          = 64 << 10
 	maxQuery         = 8192
 	maxTopEntities   = 1000
 	maxTopChunks     = 100
 	maxContextTokens = 131072
 	maxAnswerTokens  = 1_000_000
 	defaultContext   = 4000
-	answerTimeout    = 120 * time.Second
 )
-
-// decode reads a body strictly: what a query means must not depend on a misspelt field.
-func decode(w http.ResponseWriter, r *http.Request) (Request, error) {
-	var request Request
-	raw, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
-	var tooBig *http.MaxBytesError
-	if errors.As(err, &tooBig) {
-		return request, fault.TooLarge.At("read body", "").
-			Because(fmt.Sprintf("a query may have at most %d KiB", maxBody>>10)).
-			Advise("shorten it")
-	}
-	if fault.Is(err, fault.BodyTimeout) {
-		return request, err
-	}
-	if err != nil {
-		return request, fault.Usage.At("read body", "").Because("it broke off")
-	}
-	err = readBody(raw, &request)
-	return request, err
-}
 
 // bounded checks a number with its limits and default.
 func bounded(name string, given *Count, lo, hi, def int) (int, error) {
@@ -103,11 +82,8 @@ type planned struct {
 	budget int // tokens of the context
 	most   int // tokens of the answer; 0: what the model may give
 
-	space   *answers.Space // in which the answer is kept; nil: nowhere
-	unread  error          // why the earlier answers of space could not be read
-	echo    retrieve.Echo  // what the prompt tells of earlier answers
-	parser  string         // who finds the triples of the question, as parameter triples has it; empty: nobody
-	reranks bool           // the best chunks are ordered anew
+	parser  string // who finds the triples of the question, as parameter triples has it; empty: nobody
+	reranks bool   // the best chunks are ordered anew
 }
 
 // plan checks a request and fills in what the generation's configuration and the method say by default.
@@ -185,4 +161,39 @@ func (q *Request) narrow(out *retrieve.Query) error {
 		out.Without.Documents[document] = true
 	}
 	return nil
+}
+
+// Count is a whole number as JSON Schema has it: 5, 5.0 and 5e0 are one.
+type Count int
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (c *Count) UnmarshalJSON(raw []byte) error {
+	const largest = 1 << 53 // that every JSON reader has exactly
+	kind := jsontext.Value(raw).Kind()
+	number, err := strconv.ParseFloat(string(raw), 64)
+	switch {
+	case kind != '0':
+		return errors.New("want int, got " + KindName(kind))
+	case err != nil || number != math.Trunc(number) || math.Abs(number) > largest:
+		return errors.New("want int, got number " + string(raw))
+	}
+	*c = Count(number)
+	return nil
+}
+
+// KindName says what kind of value JSON has.
+func KindName(kind jsontext.Kind) string {
+	switch kind {
+	case '{':
+		return "object"
+	case '[':
+		return "array"
+	case 't', 'f':
+		return "bool"
+	}
+	return kind.String()
+}
+
+func invalid(op, object, why, hint string) error {
+	return fault.InvalidParam.At(op, object).Because(why).Advise(hint)
 }

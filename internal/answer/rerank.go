@@ -1,4 +1,4 @@
-package api
+package answer
 
 import (
 	"context"
@@ -10,7 +10,6 @@ import (
 	"github.com/unweaver/unweaver/internal/model"
 	"github.com/unweaver/unweaver/internal/retrieve"
 	"github.com/unweaver/unweaver/internal/stream/parallel"
-	"github.com/unweaver/unweaver/internal/telemetry"
 )
 
 // Reranked tells what became of the order of chunks.
@@ -35,46 +34,41 @@ func (q *Request) reranks(settings core.RerankModel) (bool, error) {
 
 // find searches, and has the best chunks ordered anew where that is wanted. A reranker that is down, slow or wrong
 // costs time and no answer: the chunks are then those of a search without it.
-func (s *Server) find(
+func (s *Service) find(
 	ctx context.Context, generation *retrieve.Generation, plan *planned, response *Response, cost *bill,
 ) (retrieve.Result, error) {
 	if !plan.reranks {
-		return s.searcher().Run(ctx, generation, plan.Query)
+		return s.searcher.Run(ctx, generation, plan.Query)
 	}
 	wide := plan.Query
 	wide.TopChunks = max(plan.TopChunks, generation.Spec.Rerank.Top)
-	found, err := s.searcher().Run(ctx, generation, wide)
+	found, err := s.searcher.Run(ctx, generation, wide)
 	if err != nil || found.Reason != "" {
 		return found, err
 	}
 	at := time.Now()
 	scores, err := s.score(ctx, generation, plan.Text, found.Ranked(), response, cost)
-	response.Timings.Rerank = ms(time.Since(at))
-	outcome := "ok"
+	response.Timings.Rerank = Milliseconds(time.Since(at))
 	if err == nil {
 		response.Rerank.Applied = true
 		found.Rerank(scores, plan.TopChunks)
-	} else {
-		if ctx.Err() != nil { // the caller's own time is over
-			return found, ctx.Err()
-		}
-		outcome = string(fault.CodeOf(err))
-		if errors.Is(err, context.DeadlineExceeded) {
-			outcome = "timeout"
-		}
-		response.Rerank.Reason = outcome
-		response.Degraded = append(response.Degraded, degradedRerank)
-		s.log.Warn("chunks were not reranked", "index", generation.Manifest.Index, "code", outcome, "error", err.Error())
+		return found, nil
 	}
-	s.Telemetry.Count(telemetry.Reranks, 1, generation.Manifest.Index, outcome)
-	if err != nil && wide.TopChunks != plan.TopChunks { // some rules elect others for more seats
-		return s.searcher().Run(ctx, generation, plan.Query)
+	if ctx.Err() != nil { // the caller's own time is over
+		return found, ctx.Err()
+	}
+	response.Rerank.Reason = codeOf(err)
+	response.Degraded = append(response.Degraded, degradedRerank)
+	s.log.Warn("chunks were not reranked", "index", generation.Manifest.Index, "code", response.Rerank.Reason,
+		"error", err.Error())
+	if wide.TopChunks != plan.TopChunks { // some rules elect others for more seats
+		return s.searcher.Run(ctx, generation, plan.Query)
 	}
 	return found, nil
 }
 
 // score asks the reranker for the scores of chunks, within the time that it has.
-func (s *Server) score(
+func (s *Service) score(
 	ctx context.Context, generation *retrieve.Generation, question string, chunks []retrieve.Chunk, response *Response,
 	cost *bill,
 ) ([]float64, error) {
@@ -85,13 +79,13 @@ func (s *Server) score(
 	}
 	ctx, cancel := context.WithTimeout(model.CallerBound(ctx), time.Duration(settings.Timeout))
 	defer cancel()
-	ranker, err := s.Models.Ranker(generation.Spec)
+	ranker, err := s.models.Ranker(generation.Spec)
 	if err != nil {
 		return nil, err
 	}
 	texts := make([]string, len(chunks))
 	if err := parallel.Each(ctx, len(chunks), len(chunks), func(ctx context.Context, i int) error {
-		chunk, err := chunkOf(ctx, generation, chunks[i].Live)
+		chunk, err := ChunkOf(ctx, generation, chunks[i].Live)
 		texts[i] = chunk.Title + "\n" + firstTokens(chunk.Text, settings.MaxInputTokens)
 		return err
 	}); err != nil {
@@ -119,4 +113,12 @@ func (b *bill) rerank(price core.RerankPrice, usage model.Usage, err error, text
 		return
 	}
 	b.add(core.Price{Prompt: price.Prompt}, usage, err, texts...)
+}
+
+// codeOf is the code of a model's error, or timeout.
+func codeOf(err error) string {
+	if errors.Is(err, context.DeadlineExceeded) {
+		return "timeout"
+	}
+	return string(fault.CodeOf(err))
 }

@@ -1,4 +1,4 @@
-package api
+package answer
 
 import (
 	"context"
@@ -31,7 +31,6 @@ type Response struct {
 	Timings    Timings        `json:"timings_ms"`
 	Models     string         `json:"models"`
 	Rerank     *Reranked      `json:"rerank,omitempty" doc:"absent: no reranker was to be asked"`
-	WriteBack  *WrittenBack   `json:"write_back,omitempty" doc:"absent: the query named no namespace, or wanted no answer"`
 }
 
 // Chunk of a response.
@@ -119,7 +118,6 @@ type Answer struct {
 	Reason    string   `json:"reason,omitempty" doc:"why the chat model, which was asked, wrote nothing"`
 	Text      string   `json:"text"`
 	Citations []string `json:"citations"`
-	Earlier   int      `json:"earlier,omitempty" doc:"triples of earlier answers that the model was told; no sources"`
 	Truncated bool     `json:"truncated,omitempty" doc:"it stopped at the longest that an answer may be"`
 }
 
@@ -134,24 +132,24 @@ type Usage struct {
 
 // Timings in milliseconds.
 type Timings struct {
-	Parse     float64 `json:"parse,omitempty" doc:"of the question into triples, by a model"`
-	Embed     float64 `json:"embed"`
-	Search    float64 `json:"search"`
-	Ballots   float64 `json:"ballots"`
-	Election  float64 `json:"election"`
-	Chunks    float64 `json:"chunks"`
-	Rerank    float64 `json:"rerank,omitempty"`
-	Answer    float64 `json:"answer"`
-	WriteBack float64 `json:"write_back,omitempty"`
-	Total     float64 `json:"total"`
+	Parse    float64 `json:"parse,omitempty" doc:"of the question into triples, by a model"`
+	Embed    float64 `json:"embed"`
+	Search   float64 `json:"search"`
+	Ballots  float64 `json:"ballots"`
+	Election float64 `json:"election"`
+	Chunks   float64 `json:"chunks"`
+	Rerank   float64 `json:"rerank,omitempty"`
+	Answer   float64 `json:"answer"`
+	Total    float64 `json:"total"`
 }
 
-func ms(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
+// Milliseconds of a duration, as timings have them.
+func Milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 
 // newResponse is the answer to a request before anything is found.
-func newResponse(index string, request Request, generation *retrieve.Generation) Response {
+func newResponse(request Request, generation *retrieve.Generation) Response {
 	response := Response{
-		Index:      index,
+		Index:      generation.Manifest.Index,
 		Generation: generation.Manifest.Generation,
 		Release:    generation.Release,
 		Method:     request.Method,
@@ -177,9 +175,9 @@ func (r *Response) take(
 ) error {
 	chunks := make([]Chunk, len(found.Chunks))
 	if err := parallel.Each(ctx, len(chunks), len(chunks), func(ctx context.Context, i int) (err error) {
-		chunks[i], err = chunkOf(ctx, generation, found.Chunks[i].Live)
+		chunks[i], err = ChunkOf(ctx, generation, found.Chunks[i].Live)
 		if err == nil && request.Explain {
-			chunks[i].Mentions, _, err = mentions(ctx, generation, found.Chunks[i].Live)
+			chunks[i].Mentions, _, err = MentionsIn(ctx, generation, found.Chunks[i].Live)
 		}
 		return err
 	}); err != nil {
@@ -238,11 +236,11 @@ func (c *Chunk) show(found snippet.Found) {
 	}
 }
 
-// chunkOf reads what a response tells of a chunk.
-func chunkOf(ctx context.Context, generation *retrieve.Generation, chunk *liveset.Chunk) (Chunk, error) {
+// ChunkOf reads what a response tells of a chunk.
+func ChunkOf(ctx context.Context, generation *retrieve.Generation, chunk *liveset.Chunk) (Chunk, error) {
 	var document rows.Document
 	var text string
-	if err := together(ctx,
+	if err := parallel.Together(ctx,
 		func(ctx context.Context) (err error) {
 			document, err = generation.Document(ctx, int(chunk.Document))
 			return err
@@ -287,8 +285,8 @@ func rectsOf(document rows.Document, start, end int) (out []Rect) {
 	return out
 }
 
-// mentions reads what was extracted from a chunk, with places in the document, and whether it is a fallback.
-func mentions(ctx context.Context, generation *retrieve.Generation, chunk *liveset.Chunk) ([]Mention, bool, error) {
+// MentionsIn reads what was extracted from a chunk, with places in the document, and whether it is a fallback.
+func MentionsIn(ctx context.Context, generation *retrieve.Generation, chunk *liveset.Chunk) ([]Mention, bool, error) {
 	extract, err := generation.Extraction(ctx, chunk)
 	if err != nil {
 		return nil, false, err

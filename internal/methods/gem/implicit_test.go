@@ -1,10 +1,67 @@
 package gem
 
-import "github.com/unweaver/unweaver/internal/fault"
+import (
+	"strconv"
 
-// Implicit is the complete graph of nodes without its weights: W x = (U (B^T x) + B (U^T x)) / 2 - delta x, and with
-// Shift half of that and half of the sum of the others' x. It is exactly Matrix with the mean as symmetry, in memory
-// for the vectors alone.
+	"github.com/unweaver/unweaver/internal/fault"
+)
+
+// Sign is what is done about negative similarities.
+type Sign int
+
+// What can be done: Clip makes them 0, Shift takes (1 + s) / 2 of all of them, Keep leaves them, which needs degrees
+// that are not negative.
+const (
+	Clip Sign = iota
+	Shift
+	Keep
+)
+
+// MatrixBy is Matrix with what is said of negative similarities.
+func (n Nodes) MatrixBy(sign Sign) (*Matrix, error) {
+	if err := n.check(); err != nil {
+		return nil, err
+	}
+	s, count := n.similarities(), n.Len()
+	m := &Matrix{n: count, w: make([]float64, count*count)}
+	for i := range count {
+		for j := range i {
+			w := (signed(s[i*count+j], sign) + signed(s[j*count+i], sign)) / 2
+			m.w[i*count+j], m.w[j*count+i] = w, w
+		}
+	}
+	return m, notNegative(m.Degrees(), sign)
+}
+
+func signed(s float64, sign Sign) float64 {
+	switch sign {
+	case Clip:
+		return max(s, 0)
+	case Shift:
+		return (1 + s) / 2
+	default:
+		return s
+	}
+}
+
+// notNegative refuses degrees below 0, which have no root.
+func notNegative(degrees []float64, sign Sign) error {
+	if sign != Keep {
+		return nil
+	}
+	for i, d := range degrees {
+		if d < -leastDegree {
+			return fault.InvalidParam.At("make a similarity graph", "node "+strconv.Itoa(i)+" of degree "+
+				strconv.FormatFloat(d, 'g', 4, 64)).
+				Advise("shift similarities, or clip them: a node is more unlike the others than like them")
+		}
+	}
+	return nil
+}
+
+// Implicit has the solver tested on what no matrix holds. It is the complete graph of nodes without its weights:
+// W x = (U (B^T x) + B (U^T x)) / 2 - delta x, and with Shift half of that and half of the sum of the others' x. It is
+// exactly MatrixBy, in memory for the vectors alone.
 type Implicit struct {
 	nodes   Nodes
 	shift   bool

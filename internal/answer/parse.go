@@ -1,8 +1,7 @@
-package api
+package answer
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"time"
 
@@ -26,19 +25,10 @@ func (p *planned) parsedBy(spec core.Spec) (string, error) {
 	if !p.spec.Needs.Names {
 		return "", nil
 	}
-	const param = "params." + retrieve.ParamTriples
 	by := p.Params.Text(retrieve.ParamTriples)
-	switch {
-	case by == retrieve.ByServer && !spec.Triples.On():
-		return "", invalid("read query", param, "the index has no server that finds triples",
-			"set models.triples and build the index, or leave the parameter out")
-	case by == retrieve.ByChat && spec.Chat.Provider != "openai":
-		return "", invalid("read query", param, "the index has no chat model that reads questions",
+	if by == retrieve.ByChat && spec.Chat.Provider != "openai" {
+		return "", invalid("read query", "params."+retrieve.ParamTriples, "the index has no chat model that reads questions",
 			"set models.chat and build the index, or leave the parameter out")
-	case by == retrieve.ByDefault && spec.Triples.On():
-		by = retrieve.ByServer
-	case by == retrieve.ByDefault:
-		by = retrieve.ByRules
 	}
 	return by, nil
 }
@@ -46,25 +36,21 @@ func (p *planned) parsedBy(spec core.Spec) (string, error) {
 // readQuestion finds what of a question is compared with facts, and embeds it: the entities, relations and lines of its
 // triples where a model finds any, else the names that rules find. A model that is down, slow or wrong costs time and
 // no answer.
-func (s *Server) readQuestion(
+func (s *Service) readQuestion(
 	ctx context.Context, generation *retrieve.Generation, plan *planned, response *Response, cost *bill,
 ) (err error) {
 	names := generation.QuestionNames(plan.Text)
-	if plan.parser == retrieve.ByServer || plan.parser == retrieve.ByChat {
+	if plan.parser == retrieve.ByChat {
 		at := time.Now()
 		asks, err := s.parse(ctx, generation, plan, response, cost)
-		response.Timings.Parse = ms(time.Since(at))
+		response.Timings.Parse = Milliseconds(time.Since(at))
 		if ctx.Err() != nil { // the caller's own time is over
 			return ctx.Err()
 		}
 		if err != nil {
 			response.Degraded = append(response.Degraded, degradedTriples)
-			code := string(fault.CodeOf(err))
-			if errors.Is(err, context.DeadlineExceeded) {
-				code = "timeout"
-			}
 			s.log.Warn("the triples of a question were not found by a model", "index", generation.Manifest.Index,
-				"parser", plan.parser, "code", code, "error", err.Error())
+				"parser", plan.parser, "code", codeOf(err), "error", err.Error())
 		}
 		if len(asks.Words) > 0 {
 			plan.Asked, names = retrieve.Asked{Asks: asks, By: plan.parser}, asks.Entities
@@ -82,43 +68,29 @@ func (s *Server) readQuestion(
 }
 
 // parse has the triples of a question found by a model. One that finds none is no error.
-func (s *Server) parse(
+func (s *Service) parse(
 	ctx context.Context, generation *retrieve.Generation, plan *planned, response *Response, cost *bill,
 ) (apr.Asks, error) {
 	ctx, cancel := context.WithTimeout(model.CallerBound(ctx), parseTimeout)
 	defer cancel()
 	part := triples.Question(generation.Language(), plan.Text)
-	said, usage, err := s.triplesOf(ctx, generation.Spec, plan.parser, part, part.Asking(), cost)
-	response.Usage.PromptTokens += usage.Prompt
-	response.Usage.CompletionTokens += usage.Completion
-	return apr.AsksOf(said.Triples), err
-}
-
-// triplesOf asks a model for the triples of a part, and reads its reply as builds do.
-func (s *Server) triplesOf(
-	ctx context.Context, spec core.Spec, by string, part triples.Part, call model.Call, cost *bill,
-) (said triples.Said, usage model.Usage, err error) {
-	var chat model.Chat
-	price := core.Price{} // servers of triples tell none
-	if by == retrieve.ByChat {
-		chat, err = s.Models.Chat(spec)
-		price = spec.Chat.Price
-	} else {
-		chat, err = s.Models.Finder(spec)
-	}
+	chat, err := s.models.Chat(generation.Spec)
 	if err != nil {
-		return said, usage, err
+		return apr.Asks{}, err
 	}
-	reply, err := billed{chat, price, cost, call.Most}.Complete(ctx, call)
+	call := part.Asking()
+	reply, err := billed{chat, generation.Spec.Chat.Price, cost, call.Most}.Complete(ctx, call)
+	response.Usage.PromptTokens += reply.Usage.Prompt
+	response.Usage.CompletionTokens += reply.Usage.Completion
 	if err != nil && ctx.Err() != nil {
 		err = ctx.Err()
 	}
 	if err != nil {
-		return said, reply.Usage, err
+		return apr.Asks{}, err
 	}
 	said, ok := part.Read(reply.Text)
 	if !ok {
 		err = fault.ModelUnavailable.At("find triples", chat.Info().Model).Because("its answer is no list of triples")
 	}
-	return said, reply.Usage, err
+	return apr.AsksOf(said.Triples), err
 }
