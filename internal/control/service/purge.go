@@ -187,20 +187,6 @@ func (s *Service) Purges(ctx context.Context, request control.PurgesRequest) (an
 			return answer, err
 		}
 	}
-	if len(request.Search) > 0 {
-		marks := purges.Texts(request.Search)
-		if len(marks) == 0 {
-			return answer, fault.Usage.At("search what is stored of", request.Index).
-				Because("no text is long enough to be told from others").
-				Advise("give lines of 24 bytes or more, of plain words")
-		}
-		searched, err := purges.Search(ctx, index, s.Stores.Records, s.Stores.StoreID, marks, func() {})
-		if err != nil {
-			return answer, err
-		}
-		searched.At = time.Now().UTC()
-		answer.Searched = &searched
-	}
 	answer.Purges, err = purges.List(ctx, index)
 	return answer, err
 }

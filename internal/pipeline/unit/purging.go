@@ -78,13 +78,6 @@ func (r *Run) traces(ctx context.Context, purge core.Purge) (*purges.Traces, err
 	if err != nil {
 		return nil, err
 	}
-	indexes, err := IndexesOf(ctx, r.Artifacts)
-	if err != nil {
-		return nil, err
-	}
-	if err := found.Strike(ctx, indexes, r.Job.Index, documents, r.Progress.Touch); err != nil {
-		return nil, err
-	}
 	if former != nil {
 		found.Merge(former)
 	}
