@@ -154,7 +154,7 @@ func (r *Run) publish(ctx context.Context) (Published, error) {
 	if err := r.Guard(ctx); err != nil {
 		return out, err
 	}
-	if _, err = publish.Flip(ctx, publish.FlipIn{
+	if _, err = Flip(ctx, FlipIn{
 		Artifacts: r.Index, Mirror: r.Coordination, Generation: manifest.Generation, Manifest: sha, Seq: manifest.Seq,
 		Expected: fixed.Epoch,
 	}); err != nil {

@@ -209,8 +209,8 @@ func (r *Run) removal(fixed run.Plan) (held, detail string) {
 }
 
 // findParent gives the generation that a build is compared with, and why everything is made again as far as that is
-// known by then. A pointer that is gone, and a manifest that is, leave the newest published generation that can be
-// read: the gates compare with it.
+// known by then. A manifest that is gone leaves the newest published generation that can be read: the gates compare with
+// it.
 func (r *Run) findParent(ctx context.Context, fixed *run.Plan) (*core.Manifest, []string, error) {
 	reasons, err := r.asked(ctx)
 	if err != nil {
@@ -229,13 +229,6 @@ func (r *Run) findParent(ctx context.Context, fixed *run.Plan) (*core.Manifest, 
 		}
 		if err := r.mendReference(ctx, current); err != nil {
 			return nil, nil, err
-		}
-	} else {
-		if current, err = r.LastPublished(ctx, ""); err != nil {
-			return nil, nil, err
-		}
-		if current.Manifest != "" {
-			reasons = append(reasons, "current.json is missing: the index is published again")
 		}
 	}
 	parent, err := r.Parent(ctx, current.Manifest)

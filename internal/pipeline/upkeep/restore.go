@@ -2,17 +2,15 @@ package upkeep
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"strings"
 
 	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/pipeline/release"
 	"github.com/unweaver/unweaver/internal/pipeline/run"
-	"github.com/unweaver/unweaver/internal/stage/publish"
 	"github.com/unweaver/unweaver/internal/stage/verify"
-	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/internal/stream/parallel"
 )
 
@@ -21,7 +19,7 @@ const RestoreFolder = "restore"
 
 // OpenRestore lists the parts of the kept generations, the current one first. A pointer that is lost is written again.
 func (r *Run) OpenRestore(ctx context.Context) (int, error) {
-	if err := r.mendPointer(ctx); err != nil {
+	if err := r.MendPointer(ctx); err != nil {
 		return 0, err
 	}
 	parts, err := r.Parts(ctx)
@@ -29,49 +27,6 @@ func (r *Run) OpenRestore(ctx context.Context) (int, error) {
 		return 0, err
 	}
 	return len(parts), run.RepairFile.Write(ctx, r.Scratch, parts)
-}
-
-// mendPointer writes current.json again where it is missing or damaged, by what the references say was published last.
-// Its epoch is above any that the mirror tells of.
-func (r *Run) mendPointer(ctx context.Context) error {
-	current, _, err := r.Index.Current(ctx)
-	cond, damage := blob.Cond{Absent: true}, error(nil)
-	if err == nil && current.Manifest != "" {
-		manifest, unread := r.Index.Manifest(ctx, current.Manifest)
-		if unread == nil { // of a manifest that cannot be read, others tell
-			err = r.Index.Agree(current, manifest)
-		} else if !artifact.IsDamage(unread) {
-			return unread
-		}
-	}
-	if fault.Is(err, fault.SegmentDamage) {
-		info, statErr := r.Artifacts.Stat(ctx, r.Index.CurrentKey())
-		cond, damage, err = blob.Cond{Match: info.ETag}, err, statErr
-	}
-	if err != nil || current.Manifest != "" && damage == nil {
-		return err
-	}
-	pointer, err := r.LastPublished(ctx, "")
-	if err != nil || pointer.Manifest == "" && damage == nil {
-		return err
-	}
-	if pointer.Manifest == "" {
-		return fault.SegmentDamage.At("write again", r.Artifacts.Location(r.Index.CurrentKey())).
-			Because("it is damaged, and no published generation of the index can be read").
-			Advise("put the file back from a backup; or remove it, then " + r.Index.Rebuild())
-	}
-	var mirrored core.Pointer
-	raw, err := r.Coordination.Mirrored(ctx, r.Job.Index)
-	if err != nil {
-		return err
-	}
-	if json.Unmarshal(raw, &mirrored) != nil { // nothing, or nothing that counts
-		mirrored = core.Pointer{}
-	}
-	pointer.Epoch = max(mirrored.Epoch, pointer.Seq) + 1
-	r.Log.Warn("current.json is written again", "run_id", r.Name(), "generation", pointer.Generation)
-	_, err = blob.WriteJSON(ctx, r.Artifacts, r.Index.CurrentKey(), pointer, cond)
-	return err
 }
 
 // RestorePart checks one segment's rows and rewrites what is missing. No model is called. What is damaged and cannot be
@@ -233,5 +188,5 @@ func (r *Run) served(ctx context.Context) error {
 	if err := r.Vectors.Load(ctx, manifest.Collections.Chunks); err != nil {
 		return err
 	}
-	return publish.Mirror(ctx, r.Index, r.Coordination, current)
+	return release.Mirror(ctx, r.Index, r.Coordination, current)
 }
