@@ -154,11 +154,8 @@ func digests(documents []core.Digest) string {
 
 // free refuses while a run builds the index.
 func (s *Service) free(ctx context.Context, index string) error {
-	open, damaged, err := s.openBuilds(ctx, index)
-	if err = errors.Join(err, damaged); err != nil {
-		return err
-	}
-	if open, err = s.going(ctx, index, open); err != nil || len(open) == 0 {
+	open, err := s.goingBuilds(ctx, index)
+	if err != nil || len(open) == 0 {
 		return err
 	}
 	run := open[len(open)-1]
