@@ -156,7 +156,6 @@ type Estimate struct {
 	Cost    Range `json:"cost"`
 	Seconds Range `json:"seconds"`
 	Runs    int   `json:"runs,omitempty"`  // earlier ones that it goes by
-	Sizes   bool  `json:"sizes,omitempty"` // by the run itself, of sizes: nothing was read for it
 }
 
 // Diff counts documents against the parent generation.

@@ -153,7 +153,6 @@ func (r *Run) plan(ctx context.Context) (run.Plan, error) {
 	fixed.Plan.Unchanged, fixed.Plan.Again = fixed.Plan.Unchanged && none, fixed.Plan.Again && none
 	fixed.Plan.Reasons = reasons // also of a build whose parent cannot be read at all
 	fixed.Held, fixed.HeldDetail = r.removal(fixed)
-	fixed.Expected = r.forecast(ctx, models, fixed, parent)
 	return fixed, nil
 }
 
