@@ -155,7 +155,7 @@ type Estimate struct {
 	Tokens  Range `json:"tokens"`
 	Cost    Range `json:"cost"`
 	Seconds Range `json:"seconds"`
-	Runs    int   `json:"runs,omitempty"`  // earlier ones that it goes by
+	Runs    int   `json:"runs,omitempty"` // earlier ones that it goes by
 }
 
 // Diff counts documents against the parent generation.

@@ -201,4 +201,3 @@ func TestAMirrorThatFailsLeavesTheGenerationPublishedAndIsRepeated(t *testing.T)
 	stagetest.Ok(t, err)
 	b.want(got)
 }
-

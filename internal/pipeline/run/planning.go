@@ -32,7 +32,7 @@ type Plan struct {
 	Aliases  core.Aliases `json:"aliases,omitempty"`
 	Renaming Renaming     `json:"renaming,omitzero"`
 
-	Frozen                  // fingerprints here, the rest once the chunks are there: frozenFile
+	Frozen // fingerprints here, the rest once the chunks are there: frozenFile
 }
 
 // Source is the manifest whose content a build may re-use; empty: none.

@@ -10,7 +10,6 @@ import (
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/pipeline/release"
 	"github.com/unweaver/unweaver/internal/pipeline/run"
-	"github.com/unweaver/unweaver/internal/stage/verify"
 	"github.com/unweaver/unweaver/internal/stream/parallel"
 )
 
@@ -29,7 +28,7 @@ func (r *Run) OpenRestore(ctx context.Context) (int, error) {
 	return len(parts), run.RepairFile.Write(ctx, r.Scratch, parts)
 }
 
-// RestorePart checks one segment's rows and rewrites what is missing. No model is called. What is damaged and cannot be
+// RestorePart repairs one part. No model is called. What is damaged and cannot be
 // made from the rest is written down for SealRestore, and everything else is restored; a build makes it again.
 func (r *Run) RestorePart(ctx context.Context, number int) (core.Progress, error) {
 	progress := core.Progress{Done: 1}
@@ -39,7 +38,10 @@ func (r *Run) RestorePart(ctx context.Context, number int) (core.Progress, error
 	}
 	part := parts[number]
 	progress.Bytes = part.Unit.Segment.Bytes
-	err = r.restorePart(ctx, part, &progress)
+	manifest, err := r.Index.Manifest(ctx, part.Manifest)
+	if err == nil {
+		progress.Written, err = r.RepairPart(ctx, manifest, part)
+	}
 	if artifact.IsDamage(err) {
 		err = r.lost(ctx, number, part, err)
 	}
@@ -100,59 +102,6 @@ func (r *Run) SealRestore(ctx context.Context) error {
 	return fault.SegmentDamage.At("restore", r.Job.Index).
 		Because(fmt.Sprintf("%d of its segments are lost, all else is restored: %s", len(told), strings.Join(told, "; "))).
 		Advise(r.Index.Rebuild())
-}
-
-func (r *Run) restorePart(ctx context.Context, part run.Part, progress *core.Progress) error {
-	manifest, err := r.Index.Manifest(ctx, part.Manifest)
-	if err != nil {
-		return err
-	}
-	segment := part.Unit.Segment
-	switch {
-	case part.Search:
-		fresh, err := r.restoreMade(ctx, manifest, part.Kind, segment)
-		if fresh {
-			progress.Written.Segments = 1
-		}
-		return err
-	case part.Read:
-		intact, err := r.Index.Intact(ctx, segment.SHA256, r.Progress.Touch)
-		if err == nil && !intact {
-			err = fault.SegmentDamage.At("read", r.Artifacts.Location(r.Index.SegmentKey(segment.SHA256))).
-				Because("it is missing, or its content differs from its name")
-		}
-		return err
-	}
-	found, err := r.CheckLive(ctx, manifest, part.Unit)
-	if part.Unit.Kind == verify.Records {
-		progress.Written.Records = found.Rewritten
-	} else {
-		progress.Written.Rows = found.Rewritten
-	}
-	return err
-}
-
-// restoreMade reads a segment back that is made from others, and makes it again where it is damaged.
-func (r *Run) restoreMade(
-	ctx context.Context, manifest *core.Manifest, kind string, segment core.Segment,
-) (bool, error) {
-	intact, err := r.Index.Intact(ctx, segment.SHA256, r.Progress.Touch)
-	if err != nil || intact {
-		return false, err
-	}
-	r.Cache.Drop(segment.SHA256) // what the store holds counts, not a copy of it
-	settings, err := r.Index.Spec(ctx, manifest.Spec)
-	if err != nil {
-		return false, err
-	}
-	r.Index.Doubt = true
-	again, fresh, err := r.Remake(ctx, manifest, kind, segment.SHA256, settings)
-	if err == nil && again.SHA256 != segment.SHA256 {
-		err = fault.SegmentDamage.At("make "+kind+" segment of", manifest.Generation).
-			Because("it comes out with other content: this program's rules of words are newer").
-			Advise(r.Index.Rebuild())
-	}
-	return fresh, err
 }
 
 // Restored loads the collections of the current generation, renews the mirror and records which stores it was proven

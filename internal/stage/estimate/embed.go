@@ -11,7 +11,7 @@ type EmbedIn struct {
 	Paid           bool        // by a model that costs something; else the estimate is zero
 	Parent         core.Counts // zero: no parent, or one with another embedder, none of whose vectors serve
 	New            New
-	MaxInputTokens int    // of the embedder; 0: no limit
+	MaxInputTokens int // of the embedder; 0: no limit
 	Parts          int // partitions or shards: each ends with a request that may be small
 }
 
