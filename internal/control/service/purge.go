@@ -171,16 +171,13 @@ func (s *Service) Purges(ctx context.Context, request control.PurgesRequest) (an
 	}
 	index := s.artifacts(request.Index)
 	if len(request.Readmit) > 0 {
-		set := purges.SetOf(index.Name, request.Readmit)
-		op, err := release.Begin(ctx, index, time.Now(), core.Operation{
-			Action: core.ActionReadmit, Operator: control.OperatorOf(ctx), Name: digests(set.Digests()),
-		})
-		if err != nil {
-			return answer, err
+		op := core.Operation{
+			Action: core.ActionReadmit, Name: digests(purges.SetOf(index.Name, request.Readmit).Digests()),
 		}
-		answer.Readmits, err = purges.Allow(ctx, index, request.Readmit)
-		ended := release.End(context.WithoutCancel(ctx), index, op, release.OutcomeOf(time.Now(), err))
-		if err := errors.Join(err, ended); err != nil {
+		if err := s.acted(ctx, op, index.Name, func() (err error) {
+			answer.Readmits, err = purges.Allow(ctx, index, request.Readmit)
+			return err
+		}); err != nil {
 			return answer, err
 		}
 	}
