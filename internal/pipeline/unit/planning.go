@@ -129,10 +129,10 @@ func (r *Run) plan(ctx context.Context) (run.Plan, error) {
 		return fixed, err
 	}
 	err = r.compare(ctx, &fixed, parent, documents, reasons)
-	if err != nil && parent != nil && ctx.Err() == nil {
-		found, unanswered := r.undecodable(ctx, parent, fixed.Damage)
-		if unanswered != nil || len(found) == 0 {
-			return fixed, err
+	if parent != nil && artifact.IsDamage(err) { // no hash saw it: of none of its documents is anything known
+		var found []run.Damage
+		for _, segment := range parent.Segments.Documents {
+			found = append(found, run.Damage{Kind: "documents", Object: segment.SHA256, Why: "no list of documents"})
 		}
 		fixed.Damage, fixed.Rebuild = append(fixed.Damage, found...), true
 		reasons = append(reasons, run.ReasonsOf(found)...)
