@@ -257,7 +257,8 @@ type Kept struct {
 // upkeepClaim begins the name of the claim of who keeps a task's part of the ledger.
 const upkeepClaim = "ledger-upkeep:"
 
-// claimUpkeep makes this call the only one that keeps a task's part of the ledger, until release; nil: another is at it.
+// claimUpkeep makes this call the only one that keeps a task's part of the ledger, until release; nil: another one
+// keeps it.
 func (l *Ledger) claimUpkeep(ctx context.Context, task string) (release func(), err error) {
 	name, owner := upkeepClaim+task, l.owner+"-"+newCall()
 	got, err := l.claims.Claim(ctx, name, owner, claimTTL)

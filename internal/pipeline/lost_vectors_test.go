@@ -10,7 +10,7 @@ import (
 	"github.com/unweaver/unweaver/internal/testkit/modeltest"
 )
 
-// A file of vectors that is gone, and a description of a collection with another bit, are found by the next night, which
+// A file of vectors that is gone, and a description of a collection with another bit, are found by the next night. It
 // fills the collection from the artifacts: it asks no model, and no search gives other rows meanwhile.
 func TestANightFillsACollectionOfWhichAFileIsLost(t *testing.T) {
 	t.Setenv(keyVariable, "secret")

@@ -4,10 +4,14 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
+	"testing/synctest"
 
+	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/pipeline/release"
+	"github.com/unweaver/unweaver/internal/pipeline/run"
+	"github.com/unweaver/unweaver/internal/pipeline/upkeep"
 	"github.com/unweaver/unweaver/internal/store/blob"
 )
 
@@ -93,4 +97,38 @@ func (s *site) references(t *testing.T) map[string]core.GenerationRef {
 		t.Fatal(err)
 	}
 	return refs
+}
+
+// A branch that was deleted keeps its references, and is not published again by them.
+func TestADeletedBranchGetsNoPointerAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) { // a branch settles for a second and a half
+		s := branchSite(t)
+		s.night(t)
+		if _, err := s.branch(t, "large", map[string]string{"shortening.threshold": "60"}); err != nil {
+			t.Fatal(err)
+		}
+		mend := func() core.Pointer {
+			work := s.Bare(run.Job{Index: "large", Generation: "mending"}, "restore", upkeep.RestoreFolder)
+			defer work.Close()
+			if err := work.MendPointer(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			pointer, _, err := work.Index.Current(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			return pointer
+		}
+		large := artifact.Index{Store: s.Artifacts, Name: "large"}
+		if err := s.Artifacts.Delete(t.Context(), large.CurrentKey()); err != nil {
+			t.Fatal(err)
+		}
+		if pointer := mend(); pointer.Manifest == "" {
+			t.Error("the pointer of a branch that is open is lost")
+		}
+		s.unbranch(t, "large")
+		if pointer := mend(); pointer.Manifest != "" {
+			t.Errorf("a deleted branch serves %+v", pointer)
+		}
+	})
 }

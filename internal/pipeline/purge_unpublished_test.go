@@ -15,8 +15,8 @@ import (
 	"github.com/unweaver/unweaver/internal/stage/collect"
 )
 
-// What enrichments of a run paid for that was never published is listed by no generation. After a purge the ledger alone
-// may have a text of the document, and only until entries that no generation lists expire.
+// What enrichments of a run paid for that was never published is listed by no generation. After a purge the ledger
+// alone may have a text of the document, and only until entries that no generation lists expire.
 func TestWhatARunPaidForThatWasNeverPublishedOutlastsAPurgeByTheLedgersGraceAlone(t *testing.T) {
 	s := newSite(t, sample(9))
 	enriching(s)

@@ -308,8 +308,8 @@ func (s *Service) running(ctx context.Context, spec core.Spec, digest core.Diges
 const endPatience = time.Minute
 
 // goingBuilds lists the open builds of an index, without those that publish backfills, which yield, and those that end
-// because they were cancelled. It waits for the latter: a build that joined one of them would end with it, and a new one
-// would find the lease taken. A lease that cannot be read is for the new build to decide.
+// because they were cancelled. It waits for the latter: a build that joined one of them would end with it, and a new
+// one would find the lease taken. A lease that cannot be read is for the new build to decide.
 func (s *Service) goingBuilds(ctx context.Context, index string) ([]string, error) {
 	open, damaged, err := s.openBuilds(ctx, index)
 	if fault.Is(damaged, fault.SegmentDamage) {

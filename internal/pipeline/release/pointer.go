@@ -74,7 +74,7 @@ func (in FlipIn) moved(current core.Pointer) error {
 			"unweaver diff, unweaver publish " + in.Generation + " --force, both with --index " + in.Artifacts.Name)
 }
 
-// writePointer is the one place that writes current.json. It gives whether it did, also where the mirror fails after it.
+// writePointer is the one place that writes current.json. It returns whether it did, also where the mirror fails then.
 func writePointer(
 	ctx context.Context, index artifact.Index, mirror coordination.Readers, pointer core.Pointer, cond blob.Cond,
 ) (written bool, err error) {
@@ -100,6 +100,9 @@ func (r *Run) MendPointer(ctx context.Context) error {
 	cond := blob.Cond{Match: etag}
 	switch {
 	case wrong == nil && current.Manifest == "":
+		if deleted, err := r.deletedBranch(ctx); err != nil || deleted {
+			return err
+		}
 		cond = blob.Cond{Absent: true}
 	case wrong == nil:
 		manifest, err := r.Index.Manifest(ctx, current.Manifest)
@@ -146,4 +149,15 @@ func (r *Run) MendPointer(ctx context.Context) error {
 	outcome := OutcomeOf(time.Now(), err)
 	outcome.Release = pointer.Epoch
 	return errors.Join(err, End(context.WithoutCancel(ctx), r.Index, op, outcome))
+}
+
+// deletedBranch tells whether the index was a branch: one that is deleted keeps its references, and serves nothing.
+func (r *Run) deletedBranch(ctx context.Context) (bool, error) {
+	base, err := r.Index.Base(ctx)
+	if err != nil || base.Name == r.Index.Name {
+		return false, err
+	}
+	var branch core.Branch
+	_, err = blob.ReadJSON(ctx, r.Artifacts, base.BranchKey(r.Index.Name), &branch)
+	return branch.State != core.BranchOpen, err
 }

@@ -44,7 +44,9 @@ func (r *Run) storesOf(in verify.In) verify.In {
 
 // RepairPart makes a part what its generation says, without a model: a file that is made from others is made again,
 // what a store lacks is written again. Of any other file it only says that it is damaged.
-func (r *Run) RepairPart(ctx context.Context, manifest *core.Manifest, part run.Part) (written core.Written, err error) {
+func (r *Run) RepairPart(
+	ctx context.Context, manifest *core.Manifest, part run.Part,
+) (written core.Written, err error) {
 	if part.Check == run.CheckStore {
 		found, err := r.CheckStore(ctx, verify.In{Manifest: manifest, Unit: part.Unit})
 		if part.Unit.Kind == verify.Records {

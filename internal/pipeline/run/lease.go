@@ -53,9 +53,10 @@ const (
 
 // TakeLease makes a run the only builder of its index and gives its fence, which rises with every holder. A lease that
 // is free is taken at once. One that cannot be read is taken where the engine runs none of those that may hold it: a
-// process of another engine finds at its next look that the fence is higher. One that is held passes on only when the holder's own engine says that its run is closed
-// and the lease then stays unchanged for a heartbeat of that run: a process that still works on it renews it. That time
-// is measured on the clock of this process alone, and no clock that may jump. Taking it twice gives the same fence.
+// process of another engine finds at its next look that the fence is higher. One that is held passes on only when the
+// holder's own engine says that its run is closed and the lease then stays unchanged for a heartbeat of that run: a
+// process that still works on it renews it. That time is measured on the clock of this process alone, and no clock that
+// may jump. Taking it twice gives the same fence.
 func TakeLease(ctx context.Context, index artifact.Index, holder Holder, standings Standings) (int64, error) {
 	t := taker{index: index, holder: holder, standings: standings, began: time.Now()}
 	for {
@@ -88,7 +89,8 @@ func (t *taker) try(ctx context.Context) (int64, error) {
 	case fault.Is(err, fault.NotFound):
 		cond = blob.Cond{Absent: true}
 	case fault.Is(err, fault.SegmentDamage):
-		if err := t.watch(ctx, core.Lease{}, info.ETag, func(ctx context.Context) error { return t.idle(ctx, err) }); err != nil {
+		idle := func(ctx context.Context) error { return t.idle(ctx, err) }
+		if err := t.watch(ctx, core.Lease{}, info.ETag, idle); err != nil {
 			return 0, err
 		}
 		if old, err = mendedLease(ctx, t.index, old); err != nil {
@@ -178,7 +180,7 @@ func (t *taker) over(ctx context.Context, old core.Lease) error {
 		Advise("see that no worker works on it; " + lost)
 }
 
-// idle is an error while the engine runs a build that may hold a lease which cannot be read: one whose scratch is there.
+// idle is an error while the engine runs a build that may hold a lease which cannot be read: its scratch is there.
 func (t *taker) idle(ctx context.Context, damage error) error {
 	works, _, err := scratched(ctx, t.index)
 	if err != nil {

@@ -68,7 +68,7 @@ func MendLease(ctx context.Context, index artifact.Index) error {
 	return free(ctx, index, lease.Fence, blob.Cond{Match: info.ETag})
 }
 
-// mendedLease returns a lease that nobody holds in the place of one that cannot be read: its fence is the highest known.
+// mendedLease returns a lease without a holder in the place of one that cannot be read: its fence is the highest known.
 func mendedLease(ctx context.Context, index artifact.Index, damaged core.Lease) (core.Lease, error) {
 	_, fence, err := scratched(ctx, index)
 	if damaged.Fence > 0 && damaged.Fence < 1<<62 {

@@ -208,8 +208,8 @@ func (r *Run) removal(fixed run.Plan) (held, detail string) {
 }
 
 // findParent gives the generation that a build is compared with, and why everything is made again as far as that is
-// known by then. A manifest that is gone leaves the newest published generation that can be read: the gates compare with
-// it.
+// known by then. A manifest that is gone leaves the newest published generation that can be read: the gates compare
+// with it.
 func (r *Run) findParent(ctx context.Context, fixed *run.Plan) (*core.Manifest, []string, error) {
 	reasons, err := r.asked(ctx)
 	if err != nil {

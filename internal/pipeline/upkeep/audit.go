@@ -52,7 +52,7 @@ func (r *Run) planAudit(ctx context.Context, sample core.Sample, repair bool) (r
 	return fixed, err
 }
 
-// auditParts lists the files and documents segments whose sums the sample holds, and the partitions and what stores have
+// auditParts lists the files and documents segments whose sums the sample holds, and the partitions and parts of stores
 // that may have ids of it.
 func auditParts(sha string, manifest *core.Manifest, sample core.Sample) (parts []run.Part, err error) {
 	var stores []run.Part

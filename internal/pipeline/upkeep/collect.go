@@ -106,7 +106,7 @@ func (r *Run) keepTask(ctx context.Context, indexes []artifact.Index, task strin
 	return err
 }
 
-// Settle finishes what a collector that died was deleting, so that what this run finds from now on is there to stay, and
+// Settle finishes what a collector that died was deleting, so that what this run finds from now on is there to stay. It
 // writes a pointer that is lost again.
 func (r *Run) Settle(ctx context.Context) error {
 	if err := r.MendPointer(ctx); err != nil {
