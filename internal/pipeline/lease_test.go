@@ -251,7 +251,7 @@ func TestALeaseWrittenByHandIsNamedWithWhatMendsIt(t *testing.T) {
 }
 
 // A lease that is cut or empty stops no night: the engine decides. While it runs a build whose scratch is there the
-// lease is that build's; where it runs none, the next build has it a heartbeat later, with a fence above all that there were.
+// lease is that build's; where it runs none, the next build has it a heartbeat later, with a higher fence.
 func TestALeaseThatCannotBeReadIsDecidedByTheEngine(t *testing.T) {
 	for name, raw := range map[string]string{"empty": "", "cut": `{"engine":{"clus`} {
 		t.Run(name, func(t *testing.T) {

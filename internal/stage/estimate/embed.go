@@ -26,8 +26,8 @@ const (
 )
 
 // EmbedChunks estimates the requests for the vectors of new chunks. Low has those alone that no run ever extracted, as
-// the ledger may have the vectors of others; low and high also differ by how texts fall into requests, and by the windows
-// of chunks that are too long for the embedder.
+// the ledger may have the vectors of others; low and high also differ by how texts fall into requests, and by the
+// windows of chunks that are too long for the embedder.
 func EmbedChunks(in EmbedIn) Task {
 	if !in.Paid || in.New.Chunks == 0 {
 		return Task{}

@@ -77,7 +77,8 @@ func TestVectorsOfExtractedChunksMayBePaidFor(t *testing.T) {
 	some := estimate.EmbedChunks(in)
 	in.New.Unseen = 0
 	none := estimate.EmbedChunks(in)
-	if some.Calls.Low < 2 || some.Calls.Low > 4 || some.Prompt.Low != 50_000 || none.Calls.Low != 0 || none.Prompt.Low != 0 ||
+	if some.Calls.Low < 2 || some.Calls.Low > 4 || some.Prompt.Low != 50_000 ||
+		none.Calls.Low != 0 || none.Prompt.Low != 0 ||
 		none.Calls.High != some.Calls.High || some.Calls.High < 10 {
 		t.Errorf("a quarter unseen: %+v, none: %+v", some, none)
 	}

@@ -45,8 +45,8 @@ func Shorten(in ShortenIn, past Past) Task {
 }
 
 // all is how many calls so many chunks take at most. The share of the descriptions that classes over the threshold hold
-// grew with the root of the number of chunks (1.0 % of 500, 1.3 % of 1,000, 2.1 % of 1,890); three times that is allowed
-// for.
+// grew with the root of the number of chunks (1.0 % of 500, 1.3 % of 1,000, 2.1 % of 1,890); three times that is
+// allowed for.
 func (in ShortenIn) all(of New) float64 {
 	_, mentions := rates(core.Counts{}, of)
 	runes := mentions * float64(of.Chunks) * mentionRunes

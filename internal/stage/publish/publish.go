@@ -1,5 +1,5 @@
-// Package publish has what comes before a proven generation is served: gates, its number and its manifest. All of it can
-// be repeated, and no reader sees it.
+// Package publish has what comes before a proven generation is served: gates, its number and its manifest. All of it
+// can be repeated, and no reader sees it.
 package publish
 
 import (

@@ -21,9 +21,9 @@ func (c *collection) compact() error {
 type place struct{ part, row int32 }
 
 // merge writes some parts into one, records it in their place, and removes them. A crash between leaves rows twice in
-// different parts, which search tolerates and the next merge removes. Rows are copied with their checksums, so that a damaged one stays so. The
-// places of the rows in their order lie in a temporary file, so that what is held does not grow with them. The caller
-// holds the lock.
+// different parts, which search tolerates and the next merge removes. Rows are copied with their checksums, so that a
+// damaged one stays so. The places of the rows in their order lie in a temporary file, so that what is held does not
+// grow with them. The caller holds the lock.
 func (c *collection) merge(old []*part) error {
 	var column mapped.Column
 	defer column.Close()
