@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Real servers on loopback for tests and benchmarks: Redis, an S3 server (versitygw), Milvus and Temporal, each installed in
-# a pinned version below .servers/ and started in a process group of its own. No container engine and no root is needed.
+# Real servers on loopback for tests and benchmarks: Redis, an S3 server (versitygw), Milvus, milvus-lite and Temporal,
+# each installed in a pinned version below .servers/ and started in a process group of its own. No container engine and no root is needed.
 #
 #   servers.sh up                 install what is missing, start all, write .servers/env
 #   servers.sh down               end them all
-#   servers.sh start|stop|kill N  one of redis, s3, milvus, temporal (stop: SIGINT, then SIGKILL; kill: SIGKILL at once)
+#   servers.sh start|stop|kill N  one of redis, s3, milvus, lite, temporal (stop: SIGINT, then SIGKILL; kill: SIGKILL at once)
 #   servers.sh wipe N             forget its data (it must be down)
 #   servers.sh status
 #
@@ -20,12 +20,15 @@ REDIS_PORT=${REDIS_PORT:-17379}
 S3_PORT=${S3_PORT:-17070}
 TEMPORAL_PORT=${TEMPORAL_PORT:-17233}
 MILVUS_PORT=${MILVUS_PORT:-19530}
+LITE_PORT=${LITE_PORT:-19531}
 S3_KEY=unweaver-test
 S3_SECRET=unweaver-test-secret # of a server on loopback that lives for a test
 
 VERSITYGW=v1.8.0
 MILVUS=2.3.5
-SERVERS="redis s3 milvus temporal"
+LITE=3.2.2
+PYMILVUS=3.0.2 # whose messages it imports
+SERVERS="redis s3 milvus lite temporal"
 
 mkdir -p "$HOME_DIR"/{bin,data,run,log}
 
@@ -77,6 +80,14 @@ install_milvus() {
     { say "milvus: $(tail -1 "$HOME_DIR/log/install-milvus.log")"; rm -rf "$HOME_DIR/milvus"; return 1; }
 }
 
+install_lite() {
+  [ -x "$HOME_DIR/lite/bin/milvus-lite" ] && return 0
+  command -v python3 >/dev/null || { say "lite: python3 is needed"; return 1; }
+  say "lite: installing milvus-lite==$LITE from the Python index"
+  { python3 -m venv "$HOME_DIR/lite" && "$HOME_DIR/lite/bin/pip" install -q "milvus-lite==$LITE" "pymilvus==$PYMILVUS"; } >"$HOME_DIR/log/install-lite.log" 2>&1 ||
+    { say "lite: $(tail -1 "$HOME_DIR/log/install-lite.log")"; rm -rf "$HOME_DIR/lite"; return 1; }
+}
+
 install_temporal() {
   local program
   program=$(cd "$ROOT" && "$GO" run ./infra/embedded/devserver/pull) || { say "temporal: it cannot be had"; return 1; }
@@ -121,6 +132,9 @@ start_one() {
       --extra-config common.storageType=remote --extra-config minio.address=127.0.0.1 --extra-config "minio.port=$S3_PORT" \
       --extra-config "minio.accessKeyID=$S3_KEY" --extra-config "minio.secretAccessKey=$S3_SECRET" --extra-config minio.bucketName=milvus --extra-config minio.rootPath=files
     ;;
+  lite)
+    spawn lite "$HOME_DIR/lite/bin/milvus-lite" server --data-dir "$d" --host 127.0.0.1 --port "$LITE_PORT"
+    ;;
   temporal)
     spawn temporal "$HOME_DIR/bin/temporal" server start-dev --headless --ip 127.0.0.1 --port "$TEMPORAL_PORT" \
       --db-filename "$d/engine.db" --sqlite-pragma journal_mode=wal --sqlite-pragma synchronous=2 --log-level warn \
@@ -138,6 +152,7 @@ probe() {
   redis) [ "$(printf 'PING\r\n' | timeout 1 bash -c "exec 3<>/dev/tcp/127.0.0.1/$REDIS_PORT; cat >&3; head -c 5 <&3" 2>/dev/null)" = "+PONG" ] ;;
   s3) timeout 1 bash -c "exec 3<>/dev/tcp/127.0.0.1/$S3_PORT; printf 'GET / HTTP/1.0\r\n\r\n' >&3; head -c 4 <&3" 2>/dev/null | grep -q HTTP ;;
   milvus) "$ROOT/bin/serverprobe" milvus "127.0.0.1:$MILVUS_PORT" >/dev/null 2>&1 ;;
+  lite) "$ROOT/bin/serverprobe" milvus "127.0.0.1:$LITE_PORT" >/dev/null 2>&1 ;;
   temporal) "$ROOT/bin/serverprobe" temporal "127.0.0.1:$TEMPORAL_PORT" >/dev/null 2>&1 ;;
   esac
 }
@@ -194,6 +209,7 @@ up() {
       echo "AWS_SECRET_ACCESS_KEY=$S3_SECRET"
       ;;
     milvus) echo "UNWEAVER_TEST_MILVUS=milvus://127.0.0.1:$MILVUS_PORT" ;;
+    lite) echo "UNWEAVER_TEST_MILVUS_LITE=milvus://127.0.0.1:$LITE_PORT" ;;
     temporal) echo "UNWEAVER_TEST_TEMPORAL=127.0.0.1:$TEMPORAL_PORT" ;;
     esac >>"$e"
     say "$name is up"
@@ -206,7 +222,7 @@ up() {
 
 down() {
   local name
-  for name in temporal milvus s3 redis; do end_one "$name" gentle; done
+  for name in temporal lite milvus s3 redis; do end_one "$name" gentle; done
   rm -f "$HOME_DIR/env"
 }
 
@@ -222,5 +238,5 @@ wipe)
   [ "$2" != milvus ] || rm -rf "$HOME_DIR/data/s3/milvus/files"
   ;;
 status) for n in $SERVERS; do echo "$n $(pid "$n" || echo down)"; done ;;
-*) sed -n '2,14p' "$0"; exit 2 ;;
+*) sed -n '2,11p' "$0"; exit 2 ;;
 esac

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io/fs"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
@@ -59,15 +60,15 @@ func (s *Stores) Grants(file string) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	if err == nil {
-		err = json.Unmarshal(raw, &s.roots.kept)
-		s.roots.granted = slices.Clone(s.roots.kept)
-	}
 	if err != nil {
-		return fault.BadConfig.At("read granted corpora", file).
-			Because(err).
-			Advise("remove it: every corpus is granted again by indexing it on the command line")
+		return fault.BadConfig.At("read granted corpora", file).Because(err).Advise("let its user read it, or remove it")
 	}
+	if err := json.Unmarshal(raw, &s.roots.kept); err != nil {
+		s.roots.kept = nil
+		slog.Warn("the file of granted corpora is damaged and is begun anew: a corpus is granted again by indexing it "+
+			"on the command line", "file", file, "cause", err.Error())
+	}
+	s.roots.granted = slices.Clone(s.roots.kept)
 	return nil
 }
 

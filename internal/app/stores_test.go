@@ -95,7 +95,8 @@ func TestRecordsOfAnotherArtifactStoreAreRefused(t *testing.T) {
 	open(t, app.Embedded(config.Stores{}, first)) // what was refused was closed again
 }
 
-// A store.json that was lost or damaged has a way back without a backup: the file of records knows the id.
+// A store.json that was lost or damaged with its copy has a way back without a backup: the file of records knows the
+// id.
 func TestALostStoreIDIsToldByTheRecordsAndWrittenBack(t *testing.T) {
 	dir := t.TempDir()
 	embedded := app.Embedded(config.Stores{}, dir)
@@ -105,21 +106,28 @@ func TestALostStoreIDIsToldByTheRecordsAndWrittenBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	file := filepath.Join(dir, "artifacts", "store.json")
-	if err := os.WriteFile(file, nil, 0o600); err != nil {
-		t.Fatal(err)
+	both := []string{file, file + ".copy"}
+	for _, one := range both {
+		if err := os.WriteFile(one, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
 	}
 	_, err := app.Open(t.Context(), embedded)
-	wants(t, err, fault.SegmentDamage, file+" back from a backup; or remove it and start again")
-	if err := os.Remove(file); err != nil {
-		t.Fatal(err)
+	wants(t, err, fault.SegmentDamage, file+" back from a backup; or remove both and start again")
+	for _, one := range both {
+		if err := os.Remove(one); err != nil {
+			t.Fatal(err)
+		}
 	}
 	back := `{"id":"` + id + `"}`
 	for range 2 { // the first start makes another id
 		_, err = app.Open(t.Context(), embedded)
 		wants(t, err, fault.StoreOwned, "store.json of this artifact store was lost, write "+back)
 	}
-	if err := os.WriteFile(file, []byte(back), 0o600); err != nil {
-		t.Fatal(err)
+	for _, one := range both {
+		if err := os.WriteFile(one, []byte(back), 0o600); err != nil {
+			t.Fatal(err)
+		}
 	}
 	if again := open(t, embedded); again.StoreID != id {
 		t.Errorf("the id was %s and is %s", id, again.StoreID)

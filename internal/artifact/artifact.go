@@ -289,31 +289,67 @@ func (x Index) PutSpec(ctx context.Context, s core.Spec) (core.Digest, error) {
 	return d, err
 }
 
-// StoreID is the random identity of an artifact store: made once, with If-None-Match.
+// The files with the id of an artifact store: all that the stores beside it hold is bound to that id, and nothing else
+// gives it, so it is kept twice.
+const (
+	storeFile = "store.json"
+	storeCopy = "store.json.copy"
+)
+
+// identity is what both files hold.
+type identity struct {
+	ID  string `json:"id"`
+	Sum string `json:"sum,omitempty"` // of the id; one that was written by hand has none
+}
+
+func sumOf(id string) string {
+	sum := sha256.Sum256([]byte("store " + id))
+	return hex.EncodeToString(sum[:4])
+}
+
+// StoreID returns the random identity of an artifact store. It is made once, with If-None-Match; one that was lost or
+// damaged is written anew from its copy.
 func StoreID(ctx context.Context, store blob.Store) (string, error) {
-	type doc struct {
-		ID string `json:"id"`
+	id, err := readID(ctx, store, storeFile)
+	if !fault.Is(err, fault.NotFound) && !fault.Is(err, fault.SegmentDamage) {
+		return id, err
 	}
-	var d doc
-	_, err := blob.ReadJSON(ctx, store, "store.json", &d)
-	if fault.Is(err, fault.NotFound) {
+	known, copyErr := readID(ctx, store, storeCopy)
+	if fault.Is(copyErr, fault.NotFound) && fault.Is(err, fault.NotFound) { // a new store
 		raw := make([]byte, 16)
 		_, _ = rand.Read(raw) // never fails
-		_, err = blob.WriteJSON(ctx, store, "store.json", doc{hex.EncodeToString(raw)}, blob.Cond{Absent: true})
-		if err == nil || fault.Is(err, fault.Precondition) {
-			_, err = blob.ReadJSON(ctx, store, "store.json", &d)
-		}
+		known, copyErr = putID(ctx, store, storeCopy, hex.EncodeToString(raw), blob.Cond{Absent: true})
 	}
-	if err != nil && !fault.Is(err, fault.SegmentDamage) {
-		return "", err
-	}
-	if err != nil || len(d.ID) != 32 {
-		return "", fault.SegmentDamage.At("read", store.Location("store.json")).
-			Because("it holds no store id").
-			Advise("put " + store.Location("store.json") + " back from a backup; or remove it and start again: a file of " +
+	switch {
+	case copyErr == nil:
+		return putID(ctx, store, storeFile, known, blob.Cond{Absent: fault.Is(err, fault.NotFound)})
+	case fault.Is(copyErr, fault.NotFound) || fault.Is(copyErr, fault.SegmentDamage):
+		return "", fault.SegmentDamage.At("read", store.Location(storeFile)).
+			Because("it and its copy hold no store id").
+			Advise("put " + store.Location(storeFile) + " back from a backup; or remove both and start again: a file of " +
 				"stores.classes then names the id to write into it; with Redis run: unweaver restore, for every index")
 	}
-	return d.ID, nil
+	return "", copyErr
+}
+
+func readID(ctx context.Context, store blob.Store, key string) (string, error) {
+	var found identity
+	if _, err := blob.ReadJSON(ctx, store, key, &found); err != nil {
+		return "", err
+	}
+	if len(found.ID) != 32 || found.Sum != "" && found.Sum != sumOf(found.ID) {
+		return "", fault.SegmentDamage.At("read", store.Location(key)).Because("it holds no store id")
+	}
+	return found.ID, nil
+}
+
+// putID writes an id, and returns the one that is there then: another process may have been first.
+func putID(ctx context.Context, store blob.Store, key, id string, cond blob.Cond) (string, error) {
+	_, err := blob.WriteJSON(ctx, store, key, identity{ID: id, Sum: sumOf(id)}, cond)
+	if err != nil && !fault.Is(err, fault.Precondition) {
+		return "", err
+	}
+	return readID(ctx, store, key)
 }
 
 // File collects bytes in a temporary file, hashing as they come, until their name is known.

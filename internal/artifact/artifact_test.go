@@ -236,6 +236,31 @@ func (l *late) Get(ctx context.Context, key string, r blob.Range) (body io.ReadC
 	return body, info, err
 }
 
+func TestAStoreIDIsReadFromItsCopy(t *testing.T) {
+	store := artifacttest.New()
+	id, err := artifact.StoreID(t.Context(), store)
+	if err != nil {
+		t.Fatal(err)
+	}
+	whole, _, err := blob.Read(t.Context(), store, "store.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	changed := bytes.Clone(whole)
+	changed[bytes.Index(changed, []byte(id))] ^= 1 // 'a' for a '`', a digit for its neighbour: still 32 signs
+	for _, damaged := range [][]byte{changed, whole[:len(whole)/2], {}} {
+		if _, err := blob.Write(t.Context(), store, "store.json", damaged, blob.Cond{}); err != nil {
+			t.Fatal(err)
+		}
+		if again, err := artifact.StoreID(t.Context(), store); err != nil || again != id {
+			t.Errorf("%q: %s, %v", damaged, again, err)
+		}
+		if mended, _, err := blob.Read(t.Context(), store, "store.json"); err != nil || !bytes.Equal(mended, whole) {
+			t.Errorf("%q is left as %q, %v", damaged, mended, err)
+		}
+	}
+}
+
 func TestAStoreIDThatCannotBeReadIsNeverReplaced(t *testing.T) {
 	for situation, content := range map[string]string{"cut": "{", "short": `{"id":"abc"}`, "empty": "{}", "0 bytes": ""} {
 		store := artifacttest.New()

@@ -207,6 +207,7 @@ type Index struct {
 	Enrich      []string        `yaml:"enrich"`
 	Aliases     string          `yaml:"aliases"`
 	Exclude     []string        `yaml:"exclude"`
+	Documents   core.Documents  `yaml:"documents"`
 	Chunking    core.Chunking   `yaml:"chunking"`
 	Shortening  core.Shortening `yaml:"shortening"`
 	Gem         core.Gem        `yaml:"gem"`
@@ -356,7 +357,12 @@ func (c *Config) Spec(index, corpusURI string) (core.Spec, error) {
 	if settings.WriteBack.Answers > 0 {
 		kept = &settings.WriteBack
 	}
+	var read *core.Documents
+	if len(settings.Documents.Encoding) > 0 {
+		read = &settings.Documents
+	}
 	return core.Spec{
+		Documents:  read,
 		WriteBack:  kept,
 		Extraction: extraction,
 		Gem:        memory,

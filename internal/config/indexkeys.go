@@ -33,6 +33,14 @@ var indexKeys = []key{
 		rule:    patterns(),
 	},
 	{
+		path: "indexes.*.documents.encoding",
+		meaning: "PATTERN=CHARSET for texts, pages, JSON and CSV that are not written in what their bytes look like; the " +
+			"first pattern that matches counts",
+		example:  `["letters/**=windows-1251", "*.csv=gb18030"]`,
+		rebuilds: paysChunks,
+		rule:     encodings(),
+	},
+	{
 		path:    "indexes.*.enrich",
 		meaning: "what a build makes beside classes and chunks: " + strings.Join(Enrichments, ", "),
 		example: "[" + Enrichments[0] + "]",

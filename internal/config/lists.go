@@ -13,6 +13,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/document"
 )
 
 // Endpoint is a model server with the variable that holds its key.
@@ -171,6 +172,22 @@ func patterns() rule {
 			}
 			if why := core.PatternMistake(pattern); why != "" {
 				return fmt.Sprintf("%q %s", pattern, why)
+			}
+		}
+		return ""
+	}}
+}
+
+// encodings takes globs of object names, each with a set of characters.
+func encodings() rule {
+	return rule{"PATTERN=CHARSET", func(value any) string {
+		for _, one := range value.([]string) { //nolint:forcetypeassert // the key's field is one
+			pattern, charset, found := strings.Cut(one, "=")
+			if !found || !document.IsCharset(charset) {
+				return fmt.Sprintf("%q names no known charset; write PATTERN=CHARSET, such as *.txt=windows-1251", one)
+			}
+			if why := patterns().mistake([]string{pattern}); why != "" {
+				return why
 			}
 		}
 		return ""

@@ -47,6 +47,8 @@ type Spec struct {
 	Gem *Gem `json:"gem,omitempty"`
 	// Pairs are the settings of the enrichment aliases; nil: DefaultPairs. The config digest does not cover them.
 	Pairs *Pairs `json:"pairs,omitempty"`
+	// Documents says how documents are read; nil: as their bytes say.
+	Documents *Documents `json:"documents,omitempty"`
 	// WriteBack bounds the answers that method apr keeps and finds again; nil: it keeps none. The config digest does not
 	// cover it: nothing that is built depends on it.
 	WriteBack *WriteBack `json:"write_back,omitempty"`
@@ -56,6 +58,11 @@ type Spec struct {
 
 	// Names is what the file of Aliases says, where a run has fixed it; it goes with no specification.
 	Names Aliases `json:"-"`
+}
+
+// Documents says how documents are read where they do not say it themselves.
+type Documents struct {
+	Encoding []string `json:"encoding,omitempty"` // PATTERN=CHARSET, the first pattern that matches counts
 }
 
 // Chunking says how documents are cut. Tokens are o200k tokens.
@@ -297,6 +304,7 @@ func (s Spec) ConfigDigest() Digest {
 		MaxInput   int
 		Classes    string
 		Extraction *Extraction `json:",omitempty"` // not in the digests of those that send all chunks
+		Documents  *Documents  `json:",omitempty"`
 	}{
 		s.Corpus, s.Chunking, s.Shortening, s.Parity, s.Retrieval.Language,
 		[2]string{s.Chat.Provider, s.Chat.Model},
@@ -304,7 +312,7 @@ func (s Spec) ConfigDigest() Digest {
 			s.Embedding.Provider,
 			s.Embedding.Model,
 		},
-		s.Embedding.Dimension, s.Embedding.MaxInputTokens, s.Embedding.Classes, s.Extraction,
+		s.Embedding.Dimension, s.Embedding.MaxInputTokens, s.Embedding.Classes, s.Extraction, s.Documents,
 	}
 	raw, err := json.Marshal(covered)
 	if err != nil {

@@ -6,10 +6,17 @@ import (
 	"compress/gzip"
 	"errors"
 	"io"
+	"regexp"
+	"slices"
+	"strings"
+	uni "unicode"
 	"unicode/utf8"
 
+	"golang.org/x/net/html/charset"
+	"golang.org/x/text/encoding"
 	"golang.org/x/text/encoding/charmap"
 	"golang.org/x/text/encoding/unicode"
+	"golang.org/x/text/encoding/unicode/utf32"
 	"golang.org/x/text/transform"
 
 	"github.com/unweaver/unweaver/internal/fault"
@@ -32,34 +39,87 @@ func Gunzip(reader io.Reader, gz bool, object string, limits Limits) (io.Reader,
 	return &unpacked{reader: z, packed: func() int64 { return packed.bytes }, limits: limits, object: object}, nil
 }
 
-// Decode gives r as valid UTF-8 without a byte order mark, line ends as \n. It decides by the first 64 KiB: a byte
-// order mark, else zero bytes in the pattern of UTF-16, else valid UTF-8, else Latin-1 (Windows-1252). Invalid bytes
-// that come later in a UTF-8 text become U+FFFD. Binary content is fault.BinaryContent.
+// Decode returns a text as valid UTF-8 without a byte order mark and control characters, line ends as \n. It decides by
+// the first 64 KiB: a byte order mark, else zero bytes in the pattern of UTF-16, else valid UTF-8, else what
+// guessCharset finds. Invalid bytes that come later in a UTF-8 text become U+FFFD; in one that began as ASCII they are
+// Windows-1252. Binary content is fault.BinaryContent.
 func Decode(r io.Reader, object string) (io.Reader, error) {
+	text, _, err := decode(r, object)
+	return text, err
+}
+
+// decode is Decode, and returns the encoding where it was a guess.
+func decode(r io.Reader, object string) (text io.Reader, guess string, err error) {
 	br := bufio.NewReaderSize(r, sniff)
 	head, err := br.Peek(sniff)
 	// A short source that breaks gives what lies before the break first, as a long one does.
 	if err != nil && len(head) == 0 && !errors.Is(err, io.EOF) {
-		return nil, unreadable("read", object, err)
+		return nil, "", unreadable("read", object, err)
 	}
-	switch {
-	case bytes.HasPrefix(head, []byte{0xef, 0xbb, 0xbf}):
-		_, _ = br.Discard(3) // peeked above
-		return clean(br), nil
-	case bytes.HasPrefix(head, []byte{0xff, 0xfe}), utf16Like(head, 1):
-		return clean(transform.NewReader(br, unicode.UTF16(unicode.LittleEndian, unicode.UseBOM).NewDecoder())), nil
-	case bytes.HasPrefix(head, []byte{0xfe, 0xff}), utf16Like(head, 0):
-		return clean(transform.NewReader(br, unicode.UTF16(unicode.BigEndian, unicode.UseBOM).NewDecoder())), nil
+	if wide := wideEncoding(head); wide != nil {
+		return clean(transform.NewReader(br, wide.NewDecoder()), nil), "", nil
 	}
 	if rubbish(head) {
-		return nil, fault.BinaryContent.At("read", object).
+		return nil, "", fault.BinaryContent.At("read", object).
 			Because("it is binary, not text").
 			Advise("remove it, or give it the extension of its type")
 	}
-	if !validPrefix(head) {
-		return clean(transform.NewReader(br, charmap.Windows1252.NewDecoder())), nil
+	switch {
+	case bytes.HasPrefix(head, []byte(mark8)):
+		_, _ = br.Discard(len(mark8)) // peeked above
+	case !validPrefix(head), shifted.Match(head):
+		guess = guessCharset(head)
+		return clean(transform.NewReader(br, charsetOf(guess).NewDecoder()), nil), guess, nil
+	case isASCII(head):
+		return clean(br, charmap.Windows1252), "", nil
 	}
-	return clean(br), nil
+	return clean(br, nil), "", nil
+}
+
+// mark8 is the byte order mark of UTF-8.
+const mark8 = "\xef\xbb\xbf"
+
+func isASCII(raw []byte) bool {
+	return !slices.ContainsFunc(raw, func(c byte) bool { return c >= utf8.RuneSelf })
+}
+
+// wideEncoding returns the encoding of a text in UTF-16 or UTF-32, nil for another: by its mark, else by its zeros.
+func wideEncoding(head []byte) encoding.Encoding {
+	little, big := unicode.UTF16(unicode.LittleEndian, unicode.UseBOM), unicode.UTF16(unicode.BigEndian, unicode.UseBOM)
+	switch {
+	case bytes.HasPrefix(head, []byte{0xff, 0xfe, 0, 0}):
+		return utf32.UTF32(utf32.LittleEndian, utf32.UseBOM)
+	case bytes.HasPrefix(head, []byte{0, 0, 0xfe, 0xff}):
+		return utf32.UTF32(utf32.BigEndian, utf32.UseBOM)
+	case bytes.HasPrefix(head, []byte{0xff, 0xfe}), utf16Like(head, 1), isWide(head, little, big):
+		return little
+	case bytes.HasPrefix(head, []byte{0xfe, 0xff}), utf16Like(head, 0), isWide(head, big, little):
+		return big
+	}
+	return nil
+}
+
+// isWide reports whether a text with zero bytes is UTF-16 of another script than Latin: it reads without a character
+// that is none, and has more of ASCII, its blanks, than it has in the other order of bytes.
+func isWide(head []byte, by, other encoding.Encoding) bool {
+	head = head[:min(len(head)&^1, 4<<10)]
+	if len(head) < 16 || bytes.IndexByte(head, 0) < 0 || isSigned(head) {
+		return false
+	}
+	plain := func(by encoding.Encoding) (ascii, bad int) {
+		for _, r := range decodedBy(head, by) {
+			switch {
+			case r == '\n', r == '\r', r == '\t', r >= ' ' && r < 0x7f:
+				ascii++
+			case !uni.IsPrint(r):
+				bad++
+			}
+		}
+		return ascii, bad
+	}
+	ascii, bad := plain(by)
+	reversed, _ := plain(other)
+	return bad <= 1 && ascii > reversed // the end may cut a pair
 }
 
 // utf16Like tells text in UTF-16 without a mark: nearly every second byte is zero.
@@ -80,18 +140,108 @@ func utf16Like(raw []byte, zeroAt int) bool {
 	return zero > n*7/10 && other <= n/20
 }
 
-// rubbish tells binary content: zero bytes, or more than one control byte in fifty.
+// signatures begin files of some types that are no text.
+var signatures = []string{
+	"\x7fELF", "\x89PNG", "PK\x03\x04", "GIF8", "\x1f\x8b", "\xd0\xcf\x11\xe0", "\xff\xd8\xff", "7z\xbc\xaf",
+}
+
+func isSigned(raw []byte) bool {
+	return slices.ContainsFunc(signatures, func(begins string) bool { return bytes.HasPrefix(raw, []byte(begins)) })
+}
+
+// rubbish reports whether content is binary: a file of a known type, or more than two control bytes, and more than one
+// byte in twenty, or more than one in a hundred that is zero.
 func rubbish(raw []byte) bool {
-	bad := 0
+	if isSigned(raw) {
+		return true
+	}
+	bad, zero := 0, 0
 	for _, c := range raw {
-		if c == 0 {
-			return true
-		}
-		if c < 0x20 && c != '\n' && c != '\r' && c != '\t' && c != '\f' && c != 0x1b {
+		switch {
+		case c == 0:
+			zero++
+			bad++
+		case c < ' ' && c != '\n' && c != '\r' && c != '\t' && c != '\v' && c != '\f' && c != 0x1b:
 			bad++
 		}
 	}
-	return bad*50 > len(raw)
+	return bad > 2 && (bad*20 > len(raw) || zero*100 > len(raw))
+}
+
+// decodeLabelled returns a text that says what it is written in as UTF-8. The label counts unless the bytes speak
+// against it: many programs write UTF-8, or what they always write, under whatever label. guess is the encoding where
+// it was guessed.
+func decodeLabelled(raw []byte, label, object string) (text []byte, guess string, err error) {
+	known := charsetOf(label)
+	if _, name := charset.Lookup(label); strings.HasPrefix(name, "utf-16") && bytes.IndexByte(raw, 0) < 0 {
+		known = nil // not one letter of ASCII: it says so and is none
+	}
+	if label == "" || known == nil || wideEncoding(raw[:min(len(raw), sniff)]) != nil ||
+		bytes.HasPrefix(raw, []byte(mark8)) || rubbish(raw[:min(len(raw), sniff)]) {
+		known = nil
+	} else if sequences, valid := runesBeyond(raw); valid && sequences > 0 {
+		// Some other text is valid UTF-8 by chance, Latin text never is.
+		if sequences >= 5 || single(known) == 'é' {
+			known = nil
+		}
+	} else if !valid && single(known) == 'é' && !uni.Is(uni.Latin, single(charsetOf(guessCharset(raw)))) {
+		known = nil // a Western label is what programs write that know no other
+	}
+	if known != nil {
+		text, err := io.ReadAll(clean(known.NewDecoder().Reader(bytes.NewReader(raw)), nil))
+		if err == nil && bytes.Count(text, []byte("\uFFFD"))*100 <= len(raw) {
+			return text, "", nil
+		}
+	}
+	reader, guess, err := decode(bytes.NewReader(raw), object)
+	if err != nil {
+		return nil, "", err
+	}
+	text, err = io.ReadAll(reader)
+	if err != nil {
+		return nil, "", unreadable("decode", object, err)
+	}
+	return text, guess, nil
+}
+
+// single is what a byte means by which sets of characters can be told apart: é to most of the Latin ones.
+func single(by encoding.Encoding) rune {
+	text, _ := by.NewDecoder().Bytes([]byte("\xe9")) // an error is a character that is no letter
+	r, _ := utf8.DecodeRune(text)
+	return r
+}
+
+// runesBeyond counts the characters beyond ASCII of a text that is valid UTF-8.
+func runesBeyond(raw []byte) (count int, valid bool) {
+	return utf8.RuneCount(raw) - countASCII(raw), utf8.Valid(raw)
+}
+
+func countASCII(raw []byte) (count int) {
+	for _, c := range raw {
+		if c < utf8.RuneSelf {
+			count++
+		}
+	}
+	return count
+}
+
+var (
+	commentOf = regexp.MustCompile(`(?s)<!--.*?-->`)
+	saysXML   = regexp.MustCompile(`(?i)^\s*<\?xml[^>]*\sencoding\s*=\s*["']([^"']+)["']`)
+	saysMeta  = regexp.MustCompile(`(?i)<meta\s[^>]*charset\s*=\s*["']?\s*([a-z0-9_:.+-]+)`)
+)
+
+// decodeMarkup returns a page of HTML or XHTML as UTF-8: by its mark, else by what it says of itself, else by its
+// bytes.
+func decodeMarkup(raw []byte, object string) (text []byte, guess string, err error) {
+	head, label := commentOf.ReplaceAll(raw[:min(len(raw), 16<<10)], nil), ""
+	for _, says := range []*regexp.Regexp{saysXML, saysMeta} {
+		if found := says.FindSubmatch(head); found != nil {
+			label = string(found[1])
+			break
+		}
+	}
+	return decodeLabelled(raw, asciiIsNone(label), object)
 }
 
 // validPrefix tolerates a rune that the prefix cuts, and stray invalid bytes (fewer than one in a thousand).
@@ -122,13 +272,17 @@ func multibyte(b []byte) bool {
 	return good > bad
 }
 
-// clean replaces invalid bytes, and \r\n and \r by \n; zero bytes go.
-func clean(r io.Reader) io.Reader { return &cleaner{r: bufio.NewReaderSize(r, 64<<10)} }
+// clean replaces invalid bytes, and \r\n and \r by \n, and control characters by blanks. Where invalid is given, it
+// decodes bytes that are no UTF-8.
+func clean(r io.Reader, invalid *charmap.Charmap) io.Reader {
+	return &cleaner{r: bufio.NewReaderSize(r, 64<<10), invalid: invalid}
+}
 
 type cleaner struct {
-	r    *bufio.Reader
-	cr   bool
-	rest []byte // of a rune that did not fit
+	r       *bufio.Reader
+	invalid *charmap.Charmap
+	cr      bool
+	rest    []byte // of a rune that did not fit
 }
 
 func (c *cleaner) Read(raw []byte) (int, error) {
@@ -138,20 +292,27 @@ func (c *cleaner) Read(raw []byte) (int, error) {
 		if n > 0 && c.r.Buffered() == 0 {
 			break
 		}
-		r, _, err := c.r.ReadRune()
+		r, size, err := c.r.ReadRune()
 		if err != nil {
 			if n > 0 {
 				return n, nil
 			}
 			return 0, err
 		}
+		if r == utf8.RuneError && size == 1 && c.invalid != nil {
+			_ = c.r.UnreadRune() // read above
+			one, _ := c.r.ReadByte()
+			r = c.invalid.DecodeByte(one)
+		}
 		was := c.cr
 		c.cr = r == '\r'
 		switch {
-		case r == 0, r == '\n' && was:
+		case r == '\n' && was:
 			continue
 		case r == '\r':
 			r = '\n'
+		case uni.IsControl(r) && r != '\n' && r != '\t' && r != '\f':
+			r = ' '
 		}
 		var enc [utf8.UTFMax]byte
 		b := enc[:utf8.EncodeRune(enc[:], r)]

@@ -28,9 +28,10 @@ func TestTextIsDecodedFromWhatItIsWrittenIn(t *testing.T) {
 		"UTF-16 without mark":   {"a\x00b\x00c\x00d\x00e\x00", "abcde"},
 		"UTF-16 big, no mark":   {"\x00a\x00b\x00c\x00d\x00e", "abcde"},
 		"one bad byte":          {words + "\xff", words + "\uFFFD"},
-		"bad behind the sample": {long + "\xff\xfe", long + "\uFFFD\uFFFD"},
+		"bad behind the sample": {"é" + long + "\xff\xfe", "é" + long + "\uFFFD\uFFFD"},
+		"Latin-1 behind ASCII":  {long + "Z\xfcrich \x80", long + "Zürich €"},
 		"a rune at the border":  {strings.Repeat("x", 64<<10-1) + "é.", strings.Repeat("x", 64<<10-1) + "é."},
-		"zero bytes later":      {long + "a\x00b", long + "ab"},
+		"zero bytes later":      {long + "a\x00b", long + "a b"},
 		"empty":                 {"", ""},
 	} {
 		for how, wrap := range map[string]func(io.Reader) io.Reader{

@@ -7,83 +7,174 @@ import (
 	"fmt"
 	"io"
 	"mime"
-	"mime/multipart"
-	"mime/quotedprintable"
 	"net/mail"
+	"net/textproto"
+	"regexp"
+	"slices"
+	"strconv"
 	"strings"
 	"time"
-
-	"golang.org/x/net/html/charset"
 
 	"github.com/unweaver/unweaver/internal/fault"
 )
 
-// parseEML reads a message: who wrote it to whom and when, and its text, of several forms the plain one. What is
-// attached is named; it is no text of the message.
+// parseEML reads a message: who wrote it to whom and when, and its text. What is attached is named.
 func parseEML(raw []byte, object string, limits Limits) (Doc, error) {
-	message, err := mail.ReadMessage(bytes.NewReader(raw))
-	if err != nil {
-		return Doc{}, fault.Unreadable.At("read", object).Because(err).Advise("the file is no message: save it anew")
-	}
+	header, content := letterHeader(bytes.TrimLeft(bytes.TrimPrefix(raw, []byte(mark8)), "\r\n"))
 	letter := letterReader{object: object, limits: limits}
-	header := func(name string) string {
-		return cutTitle(decodedHeader(message.Header.Get(name)), maxHeader)
+	if len(header) == 0 {
+		return Doc{}, fault.Unreadable.At("read", object).Because(errors.New("it has no header")).
+			Advise("the file is no message: save it anew")
 	}
 	meta := map[string]string{}
 	var out strings.Builder
 	for _, name := range []string{"From", "To", "Cc"} {
-		if value := header(name); value != "" {
+		if value := cutTitle(decodedHeader(header.Get(name)), maxHeader); value != "" {
 			meta[strings.ToLower(name)] = value
 			fmt.Fprintf(&out, "%s: %s\n", name, value)
 		}
 	}
-	if date, err := message.Header.Date(); err == nil {
+	if date, err := mail.Header(header).Date(); err == nil {
 		meta["date"] = date.UTC().Format(time.RFC3339)
 		fmt.Fprintf(&out, "Date: %s\n", date.Format("2006-01-02 15:04 -0700"))
 	}
-	body, err := letter.part(message.Header.Get("Content-Type"), message.Header.Get("Content-Transfer-Encoding"),
-		"", message.Body, 0)
+	body, err := letter.part(header, content, "text/plain", 0)
 	if err != nil {
 		return Doc{}, err
 	}
-	if strings.TrimSpace(body) == "" && len(letter.attached) == 0 && header("Subject") == "" {
+	subject := decodedHeader(header.Get("Subject"))
+	if body = strings.TrimSpace(body); body == "" && len(letter.attached) == 0 && subject == "" {
 		return Doc{}, fault.Unreadable.At("read", object).Because(errors.New("it has neither a subject nor text")).
 			Advise("the file is no message: save it anew")
 	}
-	out.WriteString("\n" + strings.TrimSpace(body) + "\n")
+	out.WriteString("\n" + body + "\n")
 	if len(letter.attached) > 0 {
-		fmt.Fprintf(&out, "\nAttachments: %s\n", strings.Join(letter.attached, ", "))
+		meta["attachments"] = strings.Join(letter.attached, ", ")
+		fmt.Fprintf(&out, "\nAttachments: %s\n", meta["attachments"])
 	}
 	if int64(out.Len()) > limits.Text {
 		return Doc{}, limits.overText(object)
 	}
-	return Doc{
-		Title: cutTitle(header("Subject"), limits.Title), Meta: meta,
-		Text: strings.NewReader(strings.TrimSpace(out.String())),
-	}, nil
+	doc := Doc{
+		Title: cutTitle(subject, limits.Title), Meta: meta, Text: strings.NewReader(strings.TrimSpace(out.String())),
+		Missing: strings.Join(slices.Compact(letter.missing), "; "),
+	}
+	return doc.encoded(letter.guess), nil
 }
 
-// Bounds of a message: runes of a header's value, parts, and names of attachments.
+// Bounds of a message: runes of a header's value, parts, names of attachments, and headers.
 const (
 	maxHeader   = 2000
 	maxLetters  = 1000
 	maxAttached = 100
 	letterDepth = 20
+	maxHeaders  = 10_000
 )
 
-// longestHeader is how much of a header is decoded, in bytes: to look for the end of each encoded word that has none
-// takes its square.
+var headerLine = regexp.MustCompile(`^[!-9;-~]+[ \t]*:`)
+
+// knownHeader begins with a name that mail programs write. Where no empty line ends the header, another ends it.
+var knownHeader = regexp.MustCompile(`(?i)^(?:from|to|cc|bcc|subject|date|sender|received|return-path|reply-to|` +
+	`in-reply-to|references|message-id|mime-version|delivered-to|user-agent|importance|priority|sensitivity|` +
+	`organization|precedence|auto-submitted|authentication-results|keywords|comments|status|lines|errors-to|` +
+	`(?:x|content|list|resent|dkim|arc|thread|disposition|original|feedback)-[!-9;-~]+)[ \t]*:`)
+
+// letterHeader splits a message where its header ends: at an empty line, or at one that no header has.
+func letterHeader(raw []byte) (header textproto.MIMEHeader, body []byte) {
+	header, body, ended := splitHeader(raw, headerLine)
+	if !ended {
+		header, body, _ = splitHeader(raw, knownHeader)
+	}
+	return header, body
+}
+
+// splitHeader takes lines of a header until an empty one, which has ended it, or another that is none.
+func splitHeader(raw []byte, headerLine *regexp.Regexp) (header textproto.MIMEHeader, body []byte, ended bool) {
+	header, name := textproto.MIMEHeader{}, ""
+	for count := 0; len(raw) > 0; count++ {
+		line, rest, _ := bytes.Cut(raw, []byte("\n"))
+		line = bytes.TrimRight(line, "\r")
+		switch {
+		case len(bytes.TrimSpace(line)) == 0:
+			return header, rest, true
+		case name != "" && (line[0] == ' ' || line[0] == '\t'):
+			values := header[name]
+			if last := len(values) - 1; len(values[last]) < longestHeader {
+				values[last] += " " + string(bytes.TrimSpace(line))
+			}
+		case headerLine.Match(line):
+			key, value, _ := bytes.Cut(line, []byte(":"))
+			if name = textproto.CanonicalMIMEHeaderKey(string(bytes.TrimSpace(key))); count < maxHeaders {
+				header[name] = append(header[name], string(bytes.TrimSpace(value)))
+			}
+		case count == 0 && (bytes.HasPrefix(line, []byte("From ")) || bytes.HasPrefix(line, []byte(">From "))):
+			// the first line of a message in a mailbox
+		default:
+			return header, raw, false
+		}
+		raw = rest
+	}
+	return header, nil, false
+}
+
+// longestHeader is how much of a header is decoded, in bytes.
 const longestHeader = 32 * maxHeader
 
+var encodedWords = regexp.MustCompile(`=\?([^?*\s]+)(?:\*[^?\s]*)?\?([bBqQ])\?([^?]*)\?=(\s+=\?)?`)
+
+// decodedHeader returns a value with its encoded words decoded. Those that follow one another are decoded together:
+// some programs cut characters between them.
 func decodedHeader(value string) string {
 	value = value[:min(len(value), longestHeader)]
-	words := mime.WordDecoder{CharsetReader: func(name string, input io.Reader) (io.Reader, error) {
-		return charset.NewReaderLabel(name, input)
-	}}
-	if decoded, err := words.DecodeHeader(value); err == nil {
-		value = decoded
+	if !isASCII([]byte(value)) {
+		plain, _, err := decodeLabelled([]byte(value), "", "")
+		if err != nil {
+			return ""
+		}
+		value = string(plain)
 	}
-	return strings.TrimSpace(strings.ToValidUTF8(value, "\uFFFD"))
+	var out strings.Builder
+	var held []byte
+	set := ""
+	flush := func() {
+		text, _, err := decodeLabelled(held, asciiIsNone(set), "")
+		if err == nil {
+			out.Write(text)
+		}
+		held = nil
+	}
+	for {
+		at := encodedWords.FindStringSubmatchIndex(value)
+		if at == nil {
+			break
+		}
+		between, charset, word := value[:at[0]], value[at[2]:at[3]], value[at[6]:at[7]]
+		if between != "" || !strings.EqualFold(charset, set) {
+			flush()
+		}
+		out.WriteString(between)
+		set = charset
+		if strings.EqualFold(value[at[4]:at[5]], "b") {
+			held = append(held, unBase64([]byte(word))...)
+		} else {
+			held = append(held, unquote([]byte(strings.ReplaceAll(word, "_", " ")))...)
+		}
+		if value = value[at[7]+len("?="):]; at[8] >= 0 { // blanks between two words are none
+			value = strings.TrimLeft(value, " \t\r\n")
+		}
+	}
+	flush()
+	out.WriteString(value)
+	return strings.TrimSpace(strings.ToValidUTF8(out.String(), "\uFFFD"))
+}
+
+// asciiIsNone returns the name of a set of characters, nothing for those names that programs write without knowing.
+func asciiIsNone(name string) string {
+	switch low := strings.ToLower(strings.TrimSpace(name)); low {
+	case "us-ascii", "ascii", "ansi_x3.4-1968", "unknown-8bit", "x-unknown", "default", "binary", "utf8":
+		return ""
+	}
+	return name
 }
 
 // letterReader reads the parts of a message.
@@ -92,134 +183,236 @@ type letterReader struct {
 	limits   Limits
 	parts    int
 	attached []string
+	missing  []string // sentences about parts that could not be read
+	guess    string   // the encoding of the first part that did not say its own rightly
 }
 
-// part gives the text of a part; of one that is attached, or no text, nothing.
-func (l *letterReader) part(contentType, encoding, disposition string, body io.Reader, depth int) (string, error) {
+var (
+	parameterOf = regexp.MustCompile(`(?i);\s*(charset|boundary|name|filename|smime-type)\s*=\s*(?:"([^"]*)"|([^\s;"]+))`)
+	unreadable7 = regexp.MustCompile(`(?i)^(x-)?(utf-7|unicode-1-1-utf-7|iso-2022-(kr|cn).*)$`)
+)
+
+// mediaType is mime.ParseMediaType that reads what it can.
+func mediaType(value string) (kind string, parameters map[string]string) {
+	kind, parameters, err := mime.ParseMediaType(value)
+	if err == nil {
+		return kind, parameters
+	}
+	kind, _, _ = strings.Cut(value, ";")
+	parameters = map[string]string{}
+	for _, found := range parameterOf.FindAllStringSubmatch(value, 100) {
+		parameters[strings.ToLower(found[1])] = found[2] + found[3]
+	}
+	return strings.ToLower(strings.TrimSpace(kind)), parameters
+}
+
+// part returns the text of a part; of one that is attached, or no text, nothing.
+func (l *letterReader) part(header textproto.MIMEHeader, body []byte, usual string, depth int) (string, error) {
 	if l.parts++; l.parts > maxLetters || depth > letterDepth {
 		return "", over(l.object, "nesting", l.limits.Nesting, "it has too many parts")
 	}
-	kind, parameters, err := mime.ParseMediaType(contentType)
-	if err != nil {
-		kind = "text/plain"
+	kind, parameters := mediaType(header.Get("Content-Type"))
+	if !strings.Contains(kind, "/") {
+		kind = usual
 	}
-	if place, named, err := mime.ParseMediaType(disposition); err == nil &&
-		(place == "attachment" || named["filename"] != "") {
-		l.attach(named["filename"])
-		return "", nil
+	place, named := mediaType(header.Get("Content-Disposition"))
+	name := named["filename"]
+	if name == "" {
+		name = parameters["name"]
+	}
+	multiple := strings.HasPrefix(kind, "multipart/")
+	if !multiple {
+		body = decodeTransfer(body, header.Get("Content-Transfer-Encoding"))
 	}
 	switch {
-	case strings.HasPrefix(kind, "multipart/"):
-		return l.several(kind, multipart.NewReader(body, parameters["boundary"]), depth)
-	case kind == "message/rfc822":
-		return l.forwarded(body, encoding, depth)
-	case kind != "text/plain" && kind != "text/html":
-		l.attach(parameters["name"])
+	case kind == "multipart/encrypted", kind == "application/pkcs7-mime" || kind == "application/x-pkcs7-mime":
+		l.missing = append(l.missing, "a part of it is encrypted or sealed ("+kind+"): it was left out")
+		return "", nil
+	case multiple:
+		return l.several(kind, parameters["boundary"], body, depth)
+	case kind == "message/rfc822", kind == "message/global":
+		return l.forwarded(body, depth)
+	case place == "attachment", name != "" && place != "inline":
+		return "", l.attach(name, kind)
+	case kind == "text/html":
+		return l.page(body, parameters["charset"])
+	case kind != "text/plain" && kind != "text/markdown" && kind != "message/delivery-status":
+		return "", l.attach(name, kind)
+	}
+	return l.plain(body, parameters["charset"])
+}
+
+func (l *letterReader) plain(body []byte, charset string) (string, error) {
+	if unreadable7.MatchString(charset) {
+		l.missing = append(l.missing, "a part of it is written in "+cutTitle(charset, 50)+", which is not read")
 		return "", nil
 	}
-	raw, err := io.ReadAll(&bounded{unencoded(body, encoding), l.limits.Bytes,
-		over(l.object, "bytes", l.limits.Bytes, "a part of it has more bytes")})
-	if err != nil && fault.As(err) != nil {
+	text, guess, err := decodeLabelled(body, asciiIsNone(charset), l.object)
+	l.guessed(guess)
+	return string(text), err
+}
+
+// page returns the text of a part in HTML.
+func (l *letterReader) page(body []byte, charset string) (string, error) {
+	text, guess, err := decodeLabelled(body, charset, l.object)
+	if charset = asciiIsNone(charset); charset == "" || charsetOf(charset) == nil {
+		text, guess, err = decodeMarkup(body, l.object)
+	}
+	if err != nil {
 		return "", err
 	}
-	// What is left of a part that breaks off is text all the same.
-	text, err := textIn(raw, parameters["charset"], l.object)
-	if err != nil || kind == "text/plain" {
-		return text, err
-	}
-	doc, err := parseHTML([]byte(text), l.object, l.limits)
+	l.guessed(guess)
+	doc, err := parseHTML(text, l.object, l.limits)
 	if err != nil {
 		return "", err
 	}
 	made, err := io.ReadAll(doc.Text)
-	return string(made), err
+	return headingMarks.ReplaceAllString(string(made), ""), err // mail has no headings
 }
 
-func (l *letterReader) attach(name string) {
-	if name = cutTitle(decodedHeader(name), maxHeadingText); name != "" && len(l.attached) < maxAttached {
-		l.attached = append(l.attached, name)
+var headingMarks = regexp.MustCompile(`(?m)^#{1,6} `)
+
+func (l *letterReader) guessed(guess string) {
+	if l.guess == "" {
+		l.guess = guess
 	}
 }
 
-// several reads the parts of a part: of alternatives the first that has text, as the plainest comes first.
-func (l *letterReader) several(kind string, parts *multipart.Reader, depth int) (string, error) {
-	var texts []string
-	for {
-		part, err := parts.NextRawPart()
-		if err != nil { // its end, or where it breaks off
-			return strings.Join(texts, "\n\n"), nil
+// attach names a part that is not read, by its type where it has no name.
+func (l *letterReader) attach(name, kind string) error {
+	if name = cutTitle(decodedHeader(name), maxHeadingText); name == "" {
+		name = cutTitle(kind, maxHeadingText)
+	}
+	if len(l.attached) < maxAttached {
+		l.attached = append(l.attached, name)
+	}
+	return nil
+}
+
+// firstBoundary finds a line that looks like the mark between parts, where the header names none that is there.
+var firstBoundary = regexp.MustCompile(`(?m)^--([!-~]{6,70}?)(?:--)?[ \t]*\r?$`)
+
+// several reads the parts of a part: of alternatives the first that has text, as the plainest comes first, unless one
+// behind it says far more: some programs write into the plain one that there is another.
+func (l *letterReader) several(kind, boundary string, body []byte, depth int) (string, error) {
+	if boundary == "" || len(splitParts(body, boundary)) == 0 {
+		found := firstBoundary.FindSubmatch(body)
+		if found == nil {
+			return l.plain(body, "")
 		}
-		text, err := l.part(part.Header.Get("Content-Type"), part.Header.Get("Content-Transfer-Encoding"),
-			part.Header.Get("Content-Disposition"), part, depth+1)
+		boundary = string(found[1])
+	}
+	usual := "text/plain"
+	if kind == "multipart/digest" {
+		usual = "message/rfc822"
+	}
+	var texts []string
+	for _, part := range splitParts(body, boundary) {
+		header, content := letterHeader(part)
+		text, err := l.part(header, content, usual, depth+1)
 		if err != nil {
 			return "", err
 		}
 		if text = strings.TrimSpace(text); text == "" {
 			continue
 		}
-		if kind != "multipart/alternative" || len(texts) == 0 {
+		switch {
+		case kind != "multipart/alternative" || len(texts) == 0:
 			texts = append(texts, text)
+		case len(strings.Fields(text)) > 2*len(strings.Fields(texts[0])):
+			texts[0] = text
 		}
 	}
+	return strings.Join(texts, "\n\n"), nil
+}
+
+// splitParts returns what stands between the marks of a boundary; a last part without a mark behind it ends with the
+// message.
+func splitParts(body []byte, boundary string) (parts [][]byte) {
+	mark, final, start := []byte("--"+boundary), []byte("--"+boundary+"--"), -1
+	for at := 0; at < len(body) && len(parts) <= maxLetters; {
+		line, rest, _ := bytes.Cut(body[at:], []byte("\n"))
+		next := len(body) - len(rest)
+		line = bytes.TrimRight(line, " \t\r")
+		last := bytes.Equal(line, final)
+		if last || bytes.Equal(line, mark) {
+			if start >= 0 {
+				parts = append(parts, body[start:at])
+			}
+			if start = next; last {
+				return parts
+			}
+		}
+		at = next
+	}
+	if start >= 0 {
+		parts = append(parts, body[start:])
+	}
+	return parts
 }
 
 // forwarded reads a message in a message.
-func (l *letterReader) forwarded(body io.Reader, encoding string, depth int) (string, error) {
-	message, err := mail.ReadMessage(unencoded(body, encoding))
-	if err != nil {
-		return "", nil
-	}
-	text, err := l.part(message.Header.Get("Content-Type"), message.Header.Get("Content-Transfer-Encoding"), "",
-		message.Body, depth+1)
+func (l *letterReader) forwarded(body []byte, depth int) (string, error) {
+	header, content := letterHeader(bytes.TrimLeft(body, "\r\n"))
+	text, err := l.part(header, content, "text/plain", depth+1)
 	head := ""
 	for _, name := range []string{"From", "Date", "Subject"} {
-		if value := cutTitle(decodedHeader(message.Header.Get(name)), maxHeader); value != "" {
+		if value := cutTitle(decodedHeader(header.Get(name)), maxHeader); value != "" {
 			head += name + ": " + value + "\n"
 		}
 	}
 	return head + "\n" + text, err
 }
 
-func unencoded(body io.Reader, encoding string) io.Reader {
+// decodeTransfer returns the bytes of a part.
+func decodeTransfer(body []byte, encoding string) []byte {
 	switch strings.ToLower(strings.TrimSpace(encoding)) {
 	case "quoted-printable":
-		return quotedprintable.NewReader(body)
+		return unquote(body)
 	case "base64":
-		return base64.NewDecoder(base64.StdEncoding, &onlyBase64{body})
+		if sentence.Match(body) {
+			return body // it says so and is none
+		}
+		return unBase64(body)
 	}
 	return body
 }
 
-// onlyBase64 leaves out what is no letter of base64: some programs indent it.
-type onlyBase64 struct{ reader io.Reader }
+var sentence = regexp.MustCompile(`[A-Za-z]+ [A-Za-z]+ [A-Za-z]+`)
 
-func (o *onlyBase64) Read(raw []byte) (int, error) {
-	for {
-		n, err := o.reader.Read(raw)
-		kept := 0
-		for _, c := range raw[:n] {
-			if c >= '0' && c <= '9' || c >= 'A' && c <= 'Z' || c >= 'a' && c <= 'z' || c == '+' || c == '/' || c == '=' {
-				raw[kept] = c
-				kept++
-			}
+var quotedBytes = regexp.MustCompile(`=(?:[ \t]*\r?\n|([0-9A-Fa-f]{2}))|[ \t]+(\r?\n)`)
+
+// unquote decodes quoted-printable. What is none stays as it is.
+func unquote(raw []byte) []byte {
+	return quotedBytes.ReplaceAllFunc(raw, func(found []byte) []byte {
+		if found[0] != '=' {
+			return []byte("\n")
 		}
-		if kept > 0 || err != nil || len(raw) == 0 {
-			return kept, err
+		number, err := strconv.ParseUint(string(found[1:]), 16, 8)
+		if err != nil {
+			return nil
 		}
-	}
+		return []byte{byte(number)}
+	})
 }
 
-// textIn decodes text of a named set of characters; what names none, or one that nobody knows, is looked at.
-func textIn(raw []byte, name, object string) (string, error) {
-	var reader io.Reader
-	if known, _ := charset.Lookup(name); name != "" && known != nil {
-		reader = clean(known.NewDecoder().Reader(bytes.NewReader(raw)))
-	} else {
-		var err error
-		if reader, err = Decode(bytes.NewReader(raw), object); err != nil {
-			return "", err
+// unBase64 decodes base64 as far as it goes, without what is no letter of it: some programs indent it, and some write
+// several pieces one behind the other.
+func unBase64(raw []byte) []byte {
+	var out []byte
+	var held []byte
+	flush := func() {
+		decoded, _ := base64.RawStdEncoding.DecodeString(string(held)) // as far as it goes
+		out, held = append(out, decoded...), held[:0]
+	}
+	for _, c := range raw {
+		switch {
+		case c >= '0' && c <= '9', c >= 'A' && c <= 'Z', c >= 'a' && c <= 'z', c == '+', c == '/':
+			held = append(held, c)
+		case c == '=' && len(held) > 0:
+			flush()
 		}
 	}
-	text, err := io.ReadAll(reader)
-	return strings.ToValidUTF8(string(text), "\uFFFD"), err
+	flush()
+	return out
 }

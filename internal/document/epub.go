@@ -1,37 +1,48 @@
 package document
 
 import (
-	"bytes"
+	"archive/zip"
 	"encoding/xml"
 	"errors"
+	"fmt"
 	"io"
+	"maps"
 	"net/url"
 	"path"
+	"slices"
 	"strings"
+
+	"golang.org/x/text/unicode/norm"
 
 	"github.com/unweaver/unweaver/internal/fault"
 )
 
-// parseEPUB reads the chapters of a book in the order in which they are read, each as HTML.
+// parseEPUB reads the chapters of a book in the order in which they are read, each as HTML. A chapter that cannot be
+// read costs that chapter.
 func parseEPUB(raw []byte, object string, limits Limits) (Doc, error) {
 	parts, err := openParts(raw, EPUB, object, limits)
 	if err != nil {
 		return Doc{}, err
 	}
-	if parts.files["META-INF/rights.xml"] != nil {
+	folded := foldNames(parts)
+	if folded["meta-inf/rights.xml"] != nil || folded["meta-inf/license.lcpl"] != nil ||
+		folded["meta-inf/sinf.xml"] != nil {
 		return Doc{}, fault.Encrypted.At("read", object).
 			Because("the book is protected against reading by other programs").
 			Advise("use a copy without protection")
 	}
-	book, err := readPackage(parts)
+	book, err := readPackage(parts, folded)
 	if err != nil {
 		return Doc{}, parts.bad(err)
 	}
 	var out strings.Builder
-	for _, chapter := range book.chapters {
-		text, err := readChapter(parts, chapter)
+	for _, name := range book.chapters {
+		text, err := readChapter(parts, folded[foldName(name)])
+		if fault.Is(err, fault.TooLarge) {
+			return Doc{}, err
+		}
 		if err != nil {
-			return Doc{}, parts.bad(err)
+			book.miss(name, err.Error())
 		}
 		if text = strings.TrimSpace(text); text != "" {
 			out.WriteString(text + "\n\n")
@@ -41,33 +52,49 @@ func parseEPUB(raw []byte, object string, limits Limits) (Doc, error) {
 		}
 	}
 	if out.Len() == 0 {
-		return Doc{}, parts.bad(errors.New("it has no chapter with text"))
+		why := "it has no chapter with text"
+		if len(book.missing) > 0 {
+			why += ": " + strings.Join(book.missing, "; ")
+		}
+		return Doc{}, parts.bad(errors.New(why))
 	}
 	return Doc{
 		Title: cutTitle(book.title, limits.Title), Meta: book.meta, Text: strings.NewReader(strings.TrimSpace(out.String())),
+		Missing: strings.Join(book.missing, "; "),
 	}, nil
 }
 
-func readChapter(parts *parts, name string) (string, error) {
-	file := parts.files[name]
+// foldNames returns the parts of a book by their folded names.
+func foldNames(parts *parts) map[string]*zip.File {
+	folded := make(map[string]*zip.File, len(parts.files))
+	for _, name := range slices.Sorted(maps.Keys(parts.files)) {
+		folded[foldName(name)] = parts.files[name]
+	}
+	return folded
+}
+
+// foldName is a name of a part as it is compared: programs differ in case, escapes, slashes and composed letters.
+func foldName(name string) string {
+	if plain, err := url.PathUnescape(name); err == nil {
+		name = plain
+	}
+	return strings.ToLower(norm.NFC.String(path.Clean(strings.ReplaceAll(name, `\`, "/"))))
+}
+
+func readChapter(parts *parts, file *zip.File) (string, error) {
 	if file == nil {
-		return "", nil
+		return "", errors.New("it is not there")
 	}
 	part, err := parts.open(file)
 	if err != nil {
 		return "", err
 	}
 	defer func() { _ = part.Close() }()
-	decoded, err := Decode(part, parts.object)
+	raw, err := io.ReadAll(part)
 	if err != nil {
 		return "", err
 	}
-	raw, err := io.ReadAll(decoded)
-	if err != nil {
-		return "", err
-	}
-	// An XML declaration and a document type are no text.
-	doc, err := parseHTML(bytes.TrimSpace(raw), parts.object, parts.limits)
+	doc, err := readHTML(raw, parts.object, parts.limits)
 	if err != nil {
 		return "", err
 	}
@@ -80,20 +107,48 @@ type epubPackage struct {
 	title    string
 	meta     map[string]string
 	chapters []string // parts, in order
+	missing  []string // sentences about chapters that are left out
 }
 
-func readPackage(parts *parts) (epubPackage, error) {
-	name := ""
-	err := parts.tokens("META-INF/container.xml", func(token xml.Token, _ int) error {
-		if start, ok := token.(xml.StartElement); ok && start.Name.Local == "rootfile" && name == "" {
-			name = attribute(start, "full-path")
-		}
-		return nil
-	})
-	if err != nil {
-		return epubPackage{}, err
+// maxMissing parts of a book are named.
+const maxMissing = 5
+
+func (e *epubPackage) miss(name, why string) {
+	switch {
+	case len(e.missing) < maxMissing:
+		name = cutTitle(name, maxHeadingText)
+		e.missing = append(e.missing, fmt.Sprintf("its chapter %s could not be read: %s", name, why))
+	case len(e.missing) == maxMissing:
+		e.missing = append(e.missing, "and others")
 	}
-	book := packageReader{parts: parts, dir: path.Dir(name), hrefs: map[string]string{}, values: map[string]string{}}
+}
+
+// readPackage finds the part that lists the others, and reads it.
+func readPackage(parts *parts, folded map[string]*zip.File) (epubPackage, error) {
+	name := ""
+	if container := folded["meta-inf/container.xml"]; container != nil {
+		err := parts.tokens(container.Name, func(token xml.Token, _ int) error {
+			if start, ok := token.(xml.StartElement); ok && start.Name.Local == "rootfile" && name == "" {
+				name = attribute(start, "full-path")
+			}
+			return nil
+		})
+		if err != nil {
+			return epubPackage{}, err
+		}
+	}
+	if found := folded[foldName(name)]; found != nil {
+		name = found.Name
+	} else {
+		for _, other := range slices.Sorted(maps.Keys(folded)) {
+			if strings.HasSuffix(other, ".opf") {
+				name = folded[other].Name
+			}
+		}
+	}
+	book := packageReader{
+		parts: parts, dir: path.Dir(name), items: map[string]epubItem{}, values: map[string]string{},
+	}
 	if err := parts.tokens(name, book.token); err != nil {
 		return epubPackage{}, err
 	}
@@ -103,21 +158,62 @@ func readPackage(parts *parts) (epubPackage, error) {
 			out.meta[to] = value
 		}
 	}
-	seen := map[string]bool{}
-	for _, id := range book.spine {
-		if part := book.hrefs[id]; part != "" && !seen[part] {
-			seen[part] = true
-			out.chapters = append(out.chapters, part)
-		}
-	}
+	book.order(&out)
 	return out, nil
 }
+
+// epubItem is a part that a book lists.
+type epubItem struct {
+	part, kind, fallback string
+	nav                  bool // a table of contents, which repeats headings
+}
+
+// isChapter reports whether the item is read as a page.
+func (i epubItem) isChapter() bool {
+	switch i.kind {
+	case "application/xhtml+xml", "text/html", "text/x-oeb1-document", "text/x-oeb-document", "application/x-dtbook+xml",
+		"application/html+xml", "image/svg+xml", "application/xml", "text/xml":
+		return true
+	}
+	return i.kind == "" || slices.Contains([]string{".html", ".htm", ".xhtml"}, strings.ToLower(path.Ext(i.part)))
+}
+
+// order finds the chapters in the order of the spine, without one in that of the list.
+func (p *packageReader) order(out *epubPackage) {
+	spine := p.spine
+	if len(spine) == 0 {
+		spine = slices.DeleteFunc(p.listed, func(id string) bool { return !p.items[id].isChapter() })
+	}
+	seen := map[string]bool{}
+	for _, id := range spine {
+		item, known := p.items[id]
+		for range maxFallbacks {
+			if next, found := p.items[item.fallback]; found && !item.isChapter() {
+				item = next
+			}
+		}
+		switch {
+		case item.nav || seen[item.part]:
+		case !known:
+			out.miss(id, "the book does not list it")
+		case item.isChapter():
+			out.chapters = append(out.chapters, item.part)
+		case !strings.HasPrefix(item.kind, "image/"):
+			out.miss(item.part, "it is of the type "+cutTitle(item.kind, maxHeadingText))
+		}
+		seen[item.part] = known
+	}
+}
+
+// maxFallbacks of a part are looked at, one behind the other.
+const maxFallbacks = 5
 
 // packageReader reads the part of a book that lists its other parts.
 type packageReader struct {
 	parts  *parts
 	dir    string
-	hrefs  map[string]string // of chapters, by id
+	items  map[string]epubItem // by id
+	listed []string            // ids of items, in order
 	spine  []string
 	values map[string]string // the first of each kind of metadata
 	in     string
@@ -128,22 +224,21 @@ func (p *packageReader) token(token xml.Token, depth int) error {
 	case xml.StartElement:
 		switch x.Name.Local {
 		case "item":
-			kind := attribute(x, "media-type")
-			if kind != "application/xhtml+xml" && kind != "text/html" {
-				return nil
+			href, id := attribute(x, "href"), attribute(x, "id")
+			href, _, _ = strings.Cut(href, "#")
+			p.items[id] = epubItem{
+				part: path.Join(p.dir, href), kind: strings.ToLower(strings.TrimSpace(attribute(x, "media-type"))),
+				fallback: attribute(x, "fallback"), nav: slices.Contains(strings.Fields(attribute(x, "properties")), "nav"),
 			}
-			href, err := url.PathUnescape(attribute(x, "href"))
-			if err == nil {
-				p.hrefs[attribute(x, "id")] = path.Join(p.dir, href)
-			}
+			p.listed = append(p.listed, id)
 		case "itemref":
 			p.spine = append(p.spine, attribute(x, "idref"))
-		case "title", "creator", "language", "date":
-			if p.in = ""; depth == 3 && p.values[x.Name.Local] == "" {
-				p.in = x.Name.Local
+		case "title", "creator", "language", "date", "Title", "Creator", "Language", "Date":
+			if p.in = ""; (depth == 3 || depth == 4) && p.values[strings.ToLower(x.Name.Local)] == "" {
+				p.in = strings.ToLower(x.Name.Local)
 			}
 		}
-		if len(p.hrefs) > maxRelations || len(p.spine) > maxRelations {
+		if len(p.listed) > maxRelations || len(p.spine) > maxRelations {
 			return over(p.parts.object, "memory", p.parts.limits.Memory, "it names too many parts")
 		}
 	case xml.EndElement:

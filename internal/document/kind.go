@@ -1,6 +1,6 @@
 // Package document reads the file types of a corpus: plain text, Markdown, reStructuredText, HTML, PDF, Word, slides,
-// sheets, books of EPUB, mail, JSON, and rows of JSON Lines and CSV, each also gzipped. Text is decoded from UTF-8,
-// UTF-16 or Latin-1; binary rubbish is refused.
+// sheets, books of EPUB, mail, JSON, and rows of JSON Lines and CSV, each also gzipped. Text is decoded from
+// what its bytes say or look like; binary rubbish is refused.
 package document
 
 import (
@@ -29,7 +29,7 @@ const (
 )
 
 // ParserVersion is raised when a parser's output changes; the chunks of a document version are keyed by it.
-const ParserVersion = "parse/5"
+const ParserVersion = "parse/6"
 
 var byExt = map[string]Kind{
 	".txt":      Text,

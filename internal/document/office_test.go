@@ -35,7 +35,7 @@ func TestWhatOfficeDocumentsGive(t *testing.T) {
 			document.EML, documenttest.Mail(), "News €",
 			"From: Zoë <zoe@a.example>\nTo: b@a.example\nDate: 2026-11-20 10:00 +0100\n\nZürich is open.\n\n" +
 				"Attachments: plan.pdf",
-			"map[date:2026-11-20T09:00:00Z from:Zoë <zoe@a.example> to:b@a.example]",
+			"map[attachments:plan.pdf date:2026-11-20T09:00:00Z from:Zoë <zoe@a.example> to:b@a.example]",
 		},
 	} {
 		title, text, meta, err := parse(c.content, c.kind)

@@ -53,6 +53,9 @@ func (k Kind) headings() bool {
 	return false
 }
 
+// asShown reports whether the text of a type is what a page shows, with no mark of Markdown but those of headings.
+func (k Kind) asShown() bool { return k == HTML || k == EPUB || k == EML || k == PDF }
+
 func (k Kind) pages() bool { return k == PDF || k == PPTX }
 
 // Add takes the next piece of the text.
@@ -131,7 +134,10 @@ func (o *Outline) close(at int) {
 }
 
 func (o *Outline) add(at, level int, text string) bool {
-	text = cutTitle(plainHeading(text), maxHeadingText)
+	if !o.kind.asShown() {
+		text = plainHeading(text)
+	}
+	text = cutTitle(text, maxHeadingText)
 	if text == "" || len(o.headings) >= maxHeadings {
 		return false
 	}

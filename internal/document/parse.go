@@ -1,7 +1,6 @@
 package document
 
 import (
-	"bytes"
 	"io"
 	"regexp"
 )
@@ -21,7 +20,7 @@ type Doc struct {
 func Parse(reader io.Reader, kind Kind, object string, limits Limits) (Doc, error) {
 	limits = limits.Whole()
 	if kind == Text || kind == Markdown || kind == RST {
-		decoded, err := Decode(reader, object)
+		decoded, guess, err := decode(reader, object)
 		if err != nil {
 			return Doc{}, err
 		}
@@ -29,7 +28,7 @@ func Parse(reader io.Reader, kind Kind, object string, limits Limits) (Doc, erro
 		if kind == Markdown {
 			doc.Title, doc.Meta, doc.Text = front(doc.Text)
 		}
-		return doc, nil
+		return doc.encoded(guess), nil
 	}
 	raw, err := io.ReadAll(&bounded{reader, limits.Bytes, over(object, "bytes", limits.Bytes, "it has more bytes")})
 	if err != nil {
@@ -49,18 +48,36 @@ func Parse(reader io.Reader, kind Kind, object string, limits Limits) (Doc, erro
 	case EML:
 		return parseEML(raw, object, limits)
 	}
-	t, err := Decode(bytes.NewReader(raw), object)
+	if kind == HTML {
+		return readHTML(raw, object, limits)
+	}
+	text, guess, err := decodeLabelled(raw, "", object)
 	if err != nil {
 		return Doc{}, err
 	}
-	s, err := io.ReadAll(t)
+	doc, err := parseJSON(text, object, limits)
+	return doc.encoded(guess), err
+}
+
+// readHTML decodes a page and reads it.
+func readHTML(raw []byte, object string, limits Limits) (Doc, error) {
+	text, guess, err := decodeMarkup(raw, object)
 	if err != nil {
-		return Doc{}, unreadable("decode", object, err)
+		return Doc{}, err
 	}
-	if kind == HTML {
-		return parseHTML(s, object, limits)
+	doc, err := parseHTML(text, object, limits)
+	return doc.encoded(guess), err
+}
+
+// encoded notes an encoding that was guessed in the metadata.
+func (d Doc) encoded(guess string) Doc {
+	if guess != "" {
+		if d.Meta == nil {
+			d.Meta = map[string]string{}
+		}
+		d.Meta["encoding"] = guess
 	}
-	return parseJSON(s, object, limits)
+	return d
 }
 
 // manyBlank are empty lines of which one is enough.

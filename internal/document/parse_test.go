@@ -126,7 +126,7 @@ func TestHTMLKeepsTablesAndDropsScripts(t *testing.T) {
 	_, text, _, err := parse("<script>alert(1)</script><style>p{}</style><table><tr><th>k</th><th>v</th></tr>"+
 		"<tr><td>a</td><td>b</td></tr></table><a href='u'>link</a>", document.HTML)
 	if err != nil || strings.Contains(text, "alert") || strings.Contains(text, "p{}") || !strings.Contains(text, "| a") ||
-		!strings.Contains(text, "[link](u)") {
+		!strings.Contains(text, "\n\nlink") {
 		t.Errorf("%q %v", text, err)
 	}
 }
@@ -182,21 +182,53 @@ func TestTitles(t *testing.T) {
 		{"", "intro\n", "markdown", "intro"},
 		{"", "A first line\nmore", "text", "A first line"},
 		{"", "# not a heading here", "text", "not a heading here"},
-		{"", "A sentence that stands alone.\n\nmore", "text", "name.txt"},
-		{"", strings.Repeat("long ", 12) + "\n" + strings.Repeat("a paragraph that goes on ", 3), "text", "name.txt"},
+		{"", "A sentence that stands alone.\n\nmore", "text", "name"},
+		{"", strings.Repeat("long ", 12) + "\n" + strings.Repeat("a paragraph that goes on ", 3), "text", "name"},
 		{"", "A sentence is what a record is known by.", "jsonl", "A sentence is what a record is known by."},
 		{"", "intro\n\n```\n# a comment\n```\n\nThe *Head*\n===\n", "markdown", "The *Head*"},
 		{"", "=====\nBook\n=====\n\nPart\n----\n", "rst", "Book"},
 		{"", "Page 1 of 4\n\nThe report\n", "pdf", "The report"},
 		{"", "12\n\nThe report\n", "pdf", "The report"},
-		{"", strings.Repeat("long ", 50) + "\nshort", "text", "name.txt"},
+		{"", strings.Repeat("long ", 50) + "\nshort", "text", "name"},
 		{"", strings.Repeat("é", 150), "text", strings.Repeat("é", 150)},
-		{"", strings.Repeat("é", 151), "text", "name.txt"},
-		{"", "", "text", "name.txt"},
+		{"", strings.Repeat("é", 151), "text", "name"},
+		{"", "", "text", "name"},
+		{"---", "# Head", "markdown", "Head"},
+		{"{ }", "", "json", "name"},
+		{"", "---\n\nIntroduction\n\nmore", "markdown", "Introduction"},
+		{"", "=====\n\n* * *\nThe report\n\nmore", "text", "The report"},
+		{"", "# ---\n\n## The second\n", "markdown", "The second"},
+		{"", "<!-- licence:\n# no title\n-->\n\n# The page\n", "markdown", "The page"},
+		{"", "<!-- one line -->\nNotes\n\nmore", "text", "Notes"},
+		{"", "[![Build](a.svg)](b) [![Docs][1]][2]\n\nThe project\n\nmore", "markdown", "The project"},
+		{"", "<p align=\"center\">\n<img src=\"a\">\n</p>\n\nThe project\n\nmore", "markdown", "The project"},
+		{"", "[\n {\n  \"text\": \"by Bea Dove\"\n }\n]", "json", "\"text\": \"by Bea Dove\""},
+		{"", "{% extends 'a' %}\n// a remark\n/* one */\nTerms\n\nmore", "text", "Terms"},
+		{"", ".. include:: a.txt\n\nTerms\n\nmore", "rst", "Terms"},
+		{"", "From: a@b.example\nTo: c@d.example\nSubject: The tide\n\nHello", "text", "The tide"},
+		{"", "---\ntitle: The tide\nkey: [\n---\n\nHello", "markdown", "The tide"},
+		{"", "From a@b.example Fri Nov 20 10:00:00 2026\nTerms\n\nmore", "text", "Terms"},
+		{"", "From: a@b.example\n\nHarbour notes\n\nmore", "eml", "Harbour notes"},
+		{"", "From here to there\n\nmore", "text", "From here to there"},
+		{"", "| Port | Head |\n\nmore", "html", "Port | Head"},
+		{"", "__init__ of *args*\n\nmore", "html", "__init__ of *args*"},
+		{"", "《》\n\n港口\n\nmore", "text", "港口"},
+		{"", "***\n!!!\n", "text", "name"},
 	} {
 		got := document.TitleOf(c.given, c.head, document.Kind(c.kind), "dir/name.txt", document.DefaultLimits())
 		if got != c.want {
 			t.Errorf("%+v: %q", c, got)
+		}
+	}
+}
+
+func TestNamesThatAreTitles(t *testing.T) {
+	for object, want := range map[string]string{
+		"a/b/report.final.txt": "report.final", "rows.csv.gz": "rows", "README": "README", ".md": ".md", "---.md": "---.md",
+		"v1.2": "v1.2", "a.txt.html": "a.txt", "港口.html": "港口",
+	} {
+		if got := document.TitleOf("", "", document.Text, object, document.DefaultLimits()); got != want {
+			t.Errorf("%s: %q, want %q", object, got, want)
 		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"path"
 	"regexp"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 )
 
@@ -32,25 +33,47 @@ var pageMark = regexp.MustCompile(`(?i)^(page )?[0-9]+( of [0-9]+)?$`)
 // maxTitleLine is the longest first line that counts as a title (docs/contract.md, Class text and titles).
 const maxTitleLine = 150
 
-// TitleOf gives a document its title: the given one, else the first heading, else the first line that is apart from
-// what follows and no sentence (of a record: that is short), else the file's name. head is the start of the decoded
-// text. Whatever it is, it is one line of at most limits.Title runes.
+// TitleOf returns the title of a document: the given one, else the first heading, else the first line that is apart
+// from what follows and no sentence (of a record: that is short), else the file's name without its extension. None is
+// without a letter or digit, but a name. head is the start of the decoded text. Whatever it is, it is one line of at
+// most limits.Title runes.
 func TitleOf(given, head string, kind Kind, object string, limits Limits) string {
 	limits = limits.Whole()
-	if title := cutTitle(given, limits.Title); title != "" {
+	if title := cutTitle(given, limits.Title); saysSomething(title) {
 		return title
 	}
 	return cutTitle(titleFrom(head, kind, object), limits.Title)
 }
 
+// saysSomething reports whether a title has a letter or a digit.
+func saysSomething(title string) bool {
+	return strings.ContainsFunc(title, func(r rune) bool { return unicode.IsLetter(r) || unicode.IsNumber(r) })
+}
+
 func titleFrom(head string, kind Kind, object string) string {
+	if kind == Markdown {
+		head = commentOf.ReplaceAllString(head, "")
+	}
 	outline := NewOutline(kind)
 	outline.Add(head)
-	if headings, _ := outline.End(); len(headings) > 0 {
-		return headings[0].Text
+	headings, _ := outline.End()
+	for _, heading := range headings {
+		if saysSomething(heading.Text) {
+			return heading.Text
+		}
 	}
-	if line := firstLine(head, kind.HasRows() || kind == JSON); line != "" {
+	if line := firstLine(head, kind); line != "" {
 		return line
+	}
+	name := path.Base(object)
+	if _, packed, known := TypeOf(name); known {
+		if packed {
+			name = name[:len(name)-len(".gz")]
+		}
+		name = strings.TrimSuffix(name, path.Ext(name))
+	}
+	if saysSomething(name) {
+		return name
 	}
 	return path.Base(object)
 }
@@ -61,13 +84,25 @@ const (
 	shortLineShare = 0.6
 )
 
+// noTitle are lines that say what a program needs: comments, directives, marks of templates, headers of mail.
+var noTitle = regexp.MustCompile(`^(?:<!|<\?|//|/\*|\*/|\.\. |#!|\{[%{#]|\x60{3}|~{3}|:[A-Za-z-]+:)|` +
+	`(?i)^(?:from|to|cc|bcc|date|sent|reply-to|return-path|received|message-id|mime-version|content-[a-z-]+|x-[a-z-]+):|` +
+	`^From [^ ]+@[^ ]+ `)
+
+// subject is the header of a mail, or of a text with its own, that names it.
+var subject = regexp.MustCompile(`(?i)^(?:subject|title):\s*`)
+
+// badgeOf is a picture that leads somewhere, as pages of projects begin with.
+var badgeOf = regexp.MustCompile(`\[!\[[^\]]*\](?:\([^)]*\)|\[[^\]]*\])\](?:\([^)]*\)|\[[^\]]*\])`)
+
 // firstLine is the first line of a text where it looks like a title: no sentence, and apart from what follows, by an
 // empty line or by being short. Of a record any short line is one: as its fields are named, its text is no page.
-func firstLine(head string, record bool) string {
+func firstLine(head string, kind Kind) string {
+	record := kind.HasRows() || kind == JSON
 	lines := strings.Split(head, "\n")
 	for i, line := range lines {
-		line = strings.TrimSpace(strings.TrimLeft(strings.TrimSpace(line), "# "))
-		if line == "" || pageMark.MatchString(line) {
+		line = titleLine(line, kind)
+		if !saysSomething(line) || pageMark.MatchString(line) {
 			continue
 		}
 		length, next := utf8.RuneCountInString(line), 0
@@ -81,7 +116,23 @@ func firstLine(head string, record bool) string {
 		if goesOn || length > maxTitleLine || strings.ContainsRune(".;:,", rune(line[len(line)-1])) {
 			return ""
 		}
-		return plainHeading(line)
+		return line
 	}
 	return ""
+}
+
+// titleLine is a line without its marks; empty where it is none that a person would read first.
+func titleLine(line string, kind Kind) string {
+	line = strings.TrimSpace(line)
+	if noTitle.MatchString(line) {
+		return ""
+	}
+	line = strings.Trim(strings.TrimLeft(subject.ReplaceAllString(line, ""), "# "), "| \t")
+	if kind.asShown() {
+		return line
+	}
+	if line = badgeOf.ReplaceAllString(line, ""); len(line) > maxHeadingLine {
+		return line // too long for one, whatever it holds
+	}
+	return plainHeading(line)
 }

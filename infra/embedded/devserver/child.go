@@ -29,6 +29,8 @@ const (
 
 	answersWithin = time.Minute      // after a start
 	endsWithin    = 10 * time.Second // after SIGTERM
+	pulseEvery    = 10 * time.Second // is it asked whether it serves, and has as long to answer
+	mostSilent    = 6                // such questions without an answer, in a row: it hangs
 	calm          = time.Minute      // an engine that lived so long did not die of its start
 	mostDeaths    = 6                // in a row, without calm between them
 	firstDelay    = 100 * time.Millisecond
@@ -41,7 +43,7 @@ type Options struct {
 	Port    int    // on 127.0.0.1; 0 = any free
 	Log     *slog.Logger
 
-	within time.Duration // until it answers, of a test; 0 = answersWithin
+	within, pulse time.Duration // of tests; 0 = answersWithin, pulseEvery
 }
 
 // Server is an engine that runs as a child process. It is started again when it dies, on the same port, and dies with
@@ -62,6 +64,9 @@ type Server struct {
 func Start(ctx context.Context, options Options) (*Server, error) {
 	if options.within == 0 {
 		options.within = answersWithin
+	}
+	if options.pulse == 0 {
+		options.pulse = pulseEvery
 	}
 	prepared, err := prepare(ctx, options.Dir)
 	if err != nil {
@@ -177,10 +182,17 @@ func (s *Server) run(answers func()) error {
 		_ = log.file.Close()
 		close(exited)
 	}()
-	ctx, cancel := context.WithTimeout(context.Background(), s.options.within)
+	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	ready := make(chan error, 1)
-	go func() { ready <- awaitHealth(ctx, s.Address) }()
+	ready, silent := make(chan error, 1), make(chan error, 1)
+	go func() {
+		starting, done := context.WithTimeout(ctx, s.options.within)
+		defer done()
+		err := awaitHealth(starting, s.Address)
+		if ready <- err; err == nil {
+			silent <- awaitSilence(ctx, s.Address, s.options.pulse)
+		}
+	}()
 	for {
 		select {
 		case <-exited:
@@ -195,6 +207,12 @@ func (s *Server) run(answers func()) error {
 			return fault.EngineDown.At("start the engine at", s.Address).
 				Because(fmt.Errorf("it did not answer within %s: %w", s.options.within, err)).
 				Advise("see " + s.files.path(logFile) + "; start again when the machine has less to do")
+		case err := <-silent:
+			_ = child.Process.Kill()
+			<-exited
+			return fault.EngineDown.At("run the engine at", s.Address).
+				Because(fmt.Errorf("it hangs: %d questions in a row had no answer: %w", mostSilent, err)).
+				Advise("see " + s.files.path(logFile))
 		case <-s.stop:
 			_ = child.Process.Signal(syscall.SIGTERM)
 			select {
@@ -320,6 +338,26 @@ func awaitHealth(ctx context.Context, address string) error {
 	}
 	if last == nil {
 		last = errors.New("no answer")
+	}
+	return last
+}
+
+// awaitSilence returns when the engine, which did answer, has not done so for several questions in a row: it was
+// stopped, or it hangs. A question counts and not the time, so that a machine that slept does not end an engine.
+func awaitSilence(ctx context.Context, address string, pulse time.Duration) error {
+	var last error
+	for missed := 0; missed < mostSilent && ctx.Err() == nil; {
+		select {
+		case <-ctx.Done():
+		case <-time.After(pulse):
+		}
+		asking, done := context.WithTimeout(ctx, pulse)
+		if last = awaitHealth(asking, address); last == nil {
+			missed = 0
+		} else {
+			missed++
+		}
+		done()
 	}
 	return last
 }

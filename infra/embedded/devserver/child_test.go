@@ -161,6 +161,24 @@ func TestAKilledEngineIsStartedAgainAndHasLostNothing(t *testing.T) {
 	}
 }
 
+func TestAnEngineThatHangsIsStartedAgain(t *testing.T) {
+	with, log := options(real(t), t.TempDir())
+	with.pulse = 500 * time.Millisecond
+	server := start(t, with)
+	defer stop(t, server)
+	c := dial(t, server)
+	begin(t, c, "before")
+	stopped := pidOf(t, with.Dir)
+	if err := syscall.Kill(stopped, syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "another process", func() bool { pid := pidOf(t, with.Dir); return pid != 0 && pid != stopped })
+	until(t, "the run that was acknowledged", func() bool { return knows(t, c, "before") })
+	if !strings.Contains(log.String(), "it hangs") {
+		t.Errorf("it logs %q", log.String())
+	}
+}
+
 const parentVariable = "UNWEAVER_TEST_DEVSERVER_PARENT"
 
 // A process that is killed takes its engine along, and the next one finds what it had acknowledged.
@@ -313,15 +331,15 @@ func TestWhatKeepsAnEngineFromStartingIsNamed(t *testing.T) {
 		},
 		"no program": {program: "/nowhere/temporal", code: fault.EngineDown, says: []string{"/nowhere/temporal", Variable}},
 		"a data base that is none": {
-			program: program, files: map[string]string{databaseFile: strings.Repeat("rubbish ", 4096), versionFile: Version},
+			program: program, files: map[string]string{databaseFile: strings.Repeat("rubbish ", 4096), versionFile: Version + " " + Version},
 			code: fault.EngineDown, says: []string{databaseFile, "move engine.db away", "not a database"},
 		},
 		"an empty data base": {
-			program: program, files: map[string]string{databaseFile: "", versionFile: Version},
+			program: program, files: map[string]string{databaseFile: "", versionFile: Version + " " + Version},
 			code: fault.EngineDown, says: []string{databaseFile, "move engine.db away"},
 		},
 		"a data base of another version": {
-			program: program, files: map[string]string{databaseFile: "x", versionFile: "1.8.0\n"},
+			program: program, files: map[string]string{databaseFile: "x", versionFile: "1.8.0 1.8.0\n"},
 			code: fault.EngineDown, says: []string{"1.8.0", Version, "move engine.db and engine.version away"},
 		},
 		"the former layout": {
@@ -368,9 +386,9 @@ func TestADataBaseThatWasNotFinishedIsMadeAnew(t *testing.T) {
 	for name, left := range map[string]map[string]string{
 		"an empty one":                 {databaseFile: ""},
 		"a part":                       {databaseFile: "SQLite format 3\x00"},
-		"a log without its data base":  {databaseFile + "-wal": "rubbish", versionFile: Version},
+		"a log without its data base":  {databaseFile + "-wal": "rubbish", versionFile: Version + " " + Version},
 		"nothing":                      {},
-		"a version without data base":  {versionFile: Version},
+		"a version without data base":  {versionFile: Version + " " + Version},
 		"an empty version without one": {versionFile: ""},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -152,13 +152,13 @@ func (f files) tidy() error {
 	if err != nil {
 		return fault.StoreDenied.At("read", f.path(versionFile)).Because(err).Advise("let its user read it")
 	}
-	found := strings.Trim(string(raw), "\x00 \n")
-	if found == "" { // the disk has lost its bytes
+	words := strings.Fields(string(raw))
+	if len(words) != 2 || words[0] != words[1] { // damaged: the engine says whether it can read the data base
 		return f.writeVersion()
 	}
-	if found != Version {
+	if words[0] != Version {
 		return fault.EngineDown.At("open", database).
-			Because("it was made by Temporal " + found + ", this is " + Version).
+			Because("it was made by Temporal " + words[0] + ", this is " + Version).
 			Advise("move engine.db and engine.version away: the index is not in them, " + adviseLost)
 	}
 	return nil
@@ -191,9 +191,10 @@ func (f files) finish() error {
 	return f.writeVersion()
 }
 
-// writeVersion syncs the folder, too, and with it the names of the data base's files.
+// writeVersion writes the version twice, so that damage is not taken for another one. It syncs the folder, too, and
+// with it the names of the data base's files.
 func (f files) writeVersion() error {
-	if err := durable.WriteFile(f.path(versionFile), []byte(Version+"\n"), durable.PrivateFile); err != nil {
+	if err := durable.WriteFile(f.path(versionFile), []byte(Version+" "+Version+"\n"), durable.PrivateFile); err != nil {
 		return fault.StoreDown.At("write", f.path(versionFile)).Because(err)
 	}
 	return nil

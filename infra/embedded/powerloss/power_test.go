@@ -324,7 +324,7 @@ func (r *replay) published(tree map[string]leaf, at time.Time) error {
 	store, ctx := blobmemory.New(), r.t.Context()
 	for path, kept := range tree {
 		key, ok := strings.CutPrefix(path, "data/artifacts/")
-		if !ok || kept.node.folder || key != "store.json" && !strings.HasPrefix(key, index+"/") {
+		if !ok || kept.node.folder || !strings.HasPrefix(key, "store.json") && !strings.HasPrefix(key, index+"/") {
 			continue
 		}
 		if _, err := blob.Write(ctx, store, key, kept.raw, blob.Cond{}); err != nil {

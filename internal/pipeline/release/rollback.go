@@ -78,19 +78,22 @@ func (a *act) target(ctx context.Context) (string, error) {
 			return before, err
 		}
 	}
-	if manifest.Parent != "" {
-		refs, _, err := a.index.ReadableRefs(ctx)
-		if err != nil {
-			return "", err
-		}
-		for name, ref := range refs {
-			if ref.Manifest == manifest.Parent && ref.State == core.GenerationPublished {
-				return name, nil
-			}
+	if manifest.Parent == "" {
+		return "", fault.UnknownGen.At("roll back", a.Index).
+			Because("generation " + a.current.Generation + " was made from nothing: none was served before it").
+			Advise("name a kept one, of: unweaver generations --index " + a.Index)
+	}
+	refs, _, err := a.index.ReadableRefs(ctx)
+	if err != nil {
+		return "", err
+	}
+	for name, ref := range refs {
+		if ref.Manifest == manifest.Parent && ref.State == core.GenerationPublished {
+			return name, nil
 		}
 	}
 	return "", fault.UnknownGen.At("roll back", a.Index).
-		Because("what generation " + a.current.Generation + " was made from is not there any more").
+		Because("what generation " + a.current.Generation + " was made from is not kept").
 		Advise("name one of: unweaver generations --index " + a.Index)
 }
 

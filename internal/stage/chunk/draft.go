@@ -143,7 +143,9 @@ func (b *builder) parse(ctx context.Context, d *draft, body io.Reader) error {
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel() // what parses is given up where its text is not read to the end
-	doc, err := b.Parser.Parse(ctx, plain, document.Kind(d.plan.Kind), d.plan.Object)
+	kind := document.Kind(d.plan.Kind)
+	plain = document.Transcode(plain, kind, stage.EncodingOf(b.Spec, d.plan.Object))
+	doc, err := b.Parser.Parse(ctx, plain, kind, d.plan.Object)
 	if err != nil {
 		return err
 	}
@@ -155,6 +157,7 @@ const headBytes = 8 << 10
 
 // cut cuts a document's text into the draft; object is what errors name.
 func (b *builder) cut(ctx context.Context, object string, doc document.Doc, d *draft) error {
+	doc.Text = document.Sound(doc.Text, object)
 	head := make([]byte, headBytes)
 	n, err := io.ReadFull(doc.Text, head)
 	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {

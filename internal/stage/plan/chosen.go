@@ -15,7 +15,14 @@ import (
 // checkPatterns refuses a specification with patterns that the configuration would refuse: who starts a build may have
 // written one without it, and some patterns take a processor for years.
 func checkPatterns(spec core.Spec) error {
-	for _, pattern := range slices.Concat(spec.Include, spec.Exclude) {
+	patterns := slices.Concat(spec.Include, spec.Exclude)
+	if spec.Documents != nil {
+		for _, one := range spec.Documents.Encoding {
+			pattern, _, _ := strings.Cut(one, "=")
+			patterns = append(patterns, pattern)
+		}
+	}
+	for _, pattern := range patterns {
 		why := core.PatternMistake(pattern)
 		if !doublestar.ValidatePattern(pattern) {
 			why = "is no pattern"
@@ -23,7 +30,7 @@ func checkPatterns(spec core.Spec) error {
 		if why != "" {
 			return fault.BadConfig.At("choose documents of", spec.Index).
 				Because(fmt.Sprintf("%.80q %s", pattern, why)).
-				Advise("mend include and exclude of the index")
+				Advise("mend include, exclude and documents.encoding of the index")
 		}
 	}
 	return nil

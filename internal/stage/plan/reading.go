@@ -58,6 +58,7 @@ func (r *rowReading) parse(ctx context.Context, row rows.Plan, kind document.Kin
 	if err != nil {
 		return err
 	}
+	plain = document.Transcode(plain, kind, stage.EncodingOf(r.Spec, row.Object))
 	text, err := document.Decode(plain, row.Object)
 	if err != nil {
 		return err

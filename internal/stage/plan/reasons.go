@@ -1,6 +1,10 @@
 package plan
 
-import "github.com/unweaver/unweaver/internal/core"
+import (
+	"reflect"
+
+	"github.com/unweaver/unweaver/internal/core"
+)
 
 // Made names the versions of what made a generation.
 type Made = core.Made
@@ -25,6 +29,7 @@ func SpecChanges(parent, now core.Spec) []string {
 	}{
 		{"corpus", parent.Corpus == now.Corpus},
 		{"chunking", parent.Chunking == now.Chunking},
+		{"documents", reflect.DeepEqual(parent.Documents, now.Documents)},
 		{"shortening", parent.Shortening == now.Shortening},
 		{"parity", parent.Parity == now.Parity},
 		{"language", parent.Retrieval.Language == now.Retrieval.Language},

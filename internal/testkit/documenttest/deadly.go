@@ -10,7 +10,7 @@ import (
 // process that parses it without limits, and none can be read.
 func Deadly() map[string]string {
 	names := []string{
-		"selfstream.pdf", "xrefsize.pdf", "xrefwide.pdf", "objectsinself.pdf", "forms.pdf", "rowspan.html", "indent200k.json",
+		"selfstream.pdf", "xrefsize.pdf", "xrefwide.pdf", "objectsinself.pdf", "forms.pdf", "rowspans.html", "indent200k.json",
 	}
 	all := map[string]string{}
 	for _, pill := range Pills() {

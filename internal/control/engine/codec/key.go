@@ -9,6 +9,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -46,21 +47,30 @@ func Load(path string) (*Key, error) {
 	}
 	raw := make([]byte, 1024)
 	n, err := file.Read(raw)
-	if err != nil {
-		return nil, bad(path, err, adviseDamaged)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return nil, bad(path, err, "see the file system")
 	}
 	fields := strings.Fields(string(raw[:n]))
 	if len(fields) != 3 || fields[0] != keyFormat {
-		return nil, bad(path, errors.New("it is damaged: it holds no key"), adviseDamaged)
+		return nil, bad(path, errDamaged, adviseBackup)
 	}
 	secret, err := base64.StdEncoding.DecodeString(fields[2])
 	if err != nil || len(secret) != keyBytes || identify(secret) != fields[1] {
-		return nil, bad(path, errors.New("it is damaged: the key and its id do not belong together"), adviseDamaged)
+		return nil, bad(path, errDamaged, adviseBackup)
 	}
 	return newKey(secret)
 }
 
-const adviseDamaged = "put the file back from a backup; without it runs in flight cannot go on"
+const adviseBackup = "put the file back from a backup; without it runs in flight cannot go on"
+
+// errDamaged is that a file holds no key, or one whose id is another's.
+var errDamaged = errors.New("it is damaged: it holds no key and its id")
+
+// adviseWithout says what to do where there may be no backup.
+func adviseWithout(path, histories string) string {
+	return "put it back from a backup; or remove " + histories + ", " + path + " and " + path + copySuffix + ": what is " +
+		"published stays, runs in flight and schedules are forgotten; then run `unweaver schedule apply`"
+}
 
 func bad(path string, why error, advice string) error {
 	return fault.BadConfig.At("read the engine's codec key", path).Because(why).Advise(advice)
@@ -86,20 +96,64 @@ func private(info fs.FileInfo) error {
 }
 
 // Create reads the key at path, and makes it first where there is none yet. Of two that make one at once, both get the
-// same. The file path+".id" remembers which key histories were written with: a key that is lost while histories, a
-// file or folder of the engine, exist, and a key in place of another one, are errors, as runs in flight would fail.
+// same. Beside the histories of an engine, a file or folder, it is kept twice: one that is lost or damaged is written
+// anew from path+".copy", and the other way round. Where both are, and where they are not the same key, it is an error,
+// as runs in flight would fail. Without histories there is no second one.
 func Create(path, histories string) (*Key, error) {
-	known, err := os.ReadFile(path + idSuffix)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, bad(path+idSuffix, err, "see the file system")
+	if histories == "" {
+		return createOnly(path)
 	}
-	if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) {
-		_, stands := os.Lstat(histories)
-		if len(known) > 0 || stands == nil {
-			return nil, bad(path, errors.New("it is lost, and runs were recorded with it"), "put it back from a backup; or "+
-				"remove "+histories+" and "+path+idSuffix+": what is published stays, runs in flight and schedules are forgotten; "+
-				"then run `unweaver schedule apply`")
+	copied := path + copySuffix
+	key, err := Load(path)
+	other, otherErr := Load(copied)
+	switch {
+	case err == nil && otherErr == nil && key.ID == other.ID:
+		return key, nil
+	case err == nil && otherErr == nil:
+		return nil, bad(path, fmt.Errorf("it is key %s, but runs were recorded with key %s", key.ID, other.ID),
+			adviseWithout(path, histories))
+	case err == nil && gone(otherErr):
+		return key, copyKey(path, copied)
+	case otherErr == nil && gone(err):
+		return other, copyKey(copied, path)
+	case errors.Is(err, fs.ErrNotExist) && errors.Is(otherErr, fs.ErrNotExist):
+		if _, stands := os.Lstat(histories); stands == nil {
+			return nil, bad(path, errors.New("it is lost, and runs were recorded with it"), adviseWithout(path, histories))
 		}
+		if key, err = createOnly(path); err != nil {
+			return nil, err
+		}
+		return key, copyKey(path, copied)
+	case gone(err) && gone(otherErr):
+		return nil, bad(path, errDamaged, adviseWithout(path, histories))
+	case !gone(err) && err != nil:
+		return nil, err
+	}
+	return nil, otherErr
+}
+
+const copySuffix = ".copy"
+
+// gone reports that a key file is lost or damaged: what its other copy holds may take its place.
+func gone(err error) bool { return errors.Is(err, fs.ErrNotExist) || errors.Is(err, errDamaged) }
+
+// copyKey makes the file to a copy of from. What is there is of no use.
+func copyKey(from, to string) error {
+	raw, err := os.ReadFile(from)
+	if err == nil {
+		if err = os.Remove(to); err == nil || errors.Is(err, fs.ErrNotExist) {
+			err = write(to, strings.TrimSpace(string(raw)))
+		}
+	}
+	if err != nil {
+		return bad(to, err, "see the file system")
+	}
+	return nil
+}
+
+// createOnly reads the key at path, and makes it first where there is none yet.
+func createOnly(path string) (*Key, error) {
+	if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) {
 		secret := make([]byte, keyBytes)
 		_, _ = rand.Read(secret) // never fails
 		text := strings.Join([]string{keyFormat, identify(secret), base64.StdEncoding.EncodeToString(secret)}, " ")
@@ -107,22 +161,8 @@ func Create(path, histories string) (*Key, error) {
 			return nil, fault.Usage.At("make the engine's codec key", path).Because(err).Advise("choose another data directory")
 		}
 	}
-	key, err := Load(path)
-	if err != nil {
-		return nil, err
-	}
-	if id := strings.TrimSpace(string(known)); id != "" && id != key.ID {
-		return nil, bad(path, fmt.Errorf("it is key %s, but runs were recorded with key %s", key.ID, id), adviseDamaged)
-	}
-	if len(known) == 0 {
-		if err := write(path+idSuffix, key.ID); err != nil {
-			return nil, bad(path+idSuffix, err, "see the file system")
-		}
-	}
-	return key, nil
+	return Load(path)
 }
-
-const idSuffix = ".id"
 
 // write makes a file of one line, or leaves the one that another process made meanwhile.
 func write(path, line string) error {

@@ -97,23 +97,12 @@ func TestAKeyFileThatCannotBeTrustedIsRefused(t *testing.T) {
 				t.Fatal(err)
 			}
 		}, "it is no plain file"},
-		"it is empty":     {func(t *testing.T, path, _ string) { write(t, path, "") }, "read the engine's codec key"},
-		"it holds no key": {func(t *testing.T, path, _ string) { write(t, path, "what?\n") }, "it is damaged"},
-		"a character of it changed": {func(t *testing.T, path, _ string) {
-			raw, err := os.ReadFile(path)
-			if err != nil {
-				t.Fatal(err)
-			}
-			raw[len(raw)-10] ^= 1
-			write(t, path, string(raw))
+		"both are damaged": {func(t *testing.T, path, _ string) {
+			write(t, path, "")
+			write(t, path+".copy", "what?")
 		}, "it is damaged"},
-		"it is lost": {func(t *testing.T, path, _ string) {
-			if err := os.Remove(path); err != nil {
-				t.Fatal(err)
-			}
-		}, "it is lost, and runs were recorded with it"},
-		"it is lost with what remembers it": {func(t *testing.T, path, database string) {
-			for _, one := range []string{path, path + ".id"} {
+		"both are lost": {func(t *testing.T, path, database string) {
+			for _, one := range []string{path, path + ".copy"} {
 				if err := os.Remove(one); err != nil {
 					t.Fatal(err)
 				}
@@ -139,5 +128,38 @@ func TestAKeyFileThatCannotBeTrustedIsRefused(t *testing.T) {
 	}
 	if _, err := codec.Load(filepath.Join(t.TempDir(), "none")); !fault.Is(err, fault.BadConfig) {
 		t.Errorf("a file that is not there: %v", err)
+	}
+}
+
+func TestAKeyThatIsLostOrDamagedIsReadFromItsCopy(t *testing.T) {
+	for _, which := range []string{"", ".copy"} {
+		for name, spoil := range map[string]func(raw []byte) []byte{
+			"lost":              func([]byte) []byte { return nil },
+			"empty":             func([]byte) []byte { return []byte{} },
+			"without a key":     func([]byte) []byte { return []byte("what?\n") },
+			"cut":               func(raw []byte) []byte { return raw[:len(raw)/2] },
+			"of another letter": func(raw []byte) []byte { raw[len(raw)-10] ^= 1; return raw },
+		} {
+			t.Run(name+which, func(t *testing.T) {
+				path, database, key := made(t)
+				write(t, database, "histories")
+				raw, err := os.ReadFile(path + which)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if err := os.Remove(path + which); err != nil {
+					t.Fatal(err)
+				}
+				if raw = spoil(raw); raw != nil {
+					write(t, path+which, string(raw))
+				}
+				if again, err := codec.Create(path, database); err != nil || again.ID != key.ID {
+					t.Fatalf("%v, %v", again, err)
+				}
+				if mended, err := codec.Load(path + which); err != nil || mended.ID != key.ID {
+					t.Errorf("the file is still %v, %v", mended, err)
+				}
+			})
+		}
 	}
 }

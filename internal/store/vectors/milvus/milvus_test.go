@@ -2,6 +2,7 @@ package milvus_test
 
 import (
 	"os"
+	"strings"
 	"testing"
 
 	"github.com/unweaver/unweaver/internal/store/vectors"
@@ -9,18 +10,18 @@ import (
 	"github.com/unweaver/unweaver/internal/testkit/vectorstest"
 )
 
-func server(t *testing.T) string {
-	t.Helper()
-	u := os.Getenv("UNWEAVER_TEST_MILVUS")
-	if u == "" {
-		t.Skip("no Milvus: make test-servers has one")
+// conformance runs the suite against the server that an environment variable names.
+func conformance(t *testing.T, variable, index string, lacks ...string) {
+	url := os.Getenv(variable)
+	if url == "" {
+		t.Skip(variable + " names no server: make test-servers starts one")
 	}
-	return u
-}
-
-func conformance(t *testing.T, index string) {
-	url := server(t)
 	vectorstest.Run(t, func(t *testing.T) vectors.Store {
+		for _, name := range lacks {
+			if strings.HasSuffix(t.Name(), name) {
+				t.Skip("this server does not have it")
+			}
+		}
 		store, err := milvus.Open(t.Context(), milvus.Config{URL: url, Index: index})
 		if err != nil {
 			t.Fatal(err)
@@ -33,5 +34,10 @@ func conformance(t *testing.T, index string) {
 	})
 }
 
-func TestConformance(t *testing.T)        { conformance(t, "hnsw") }
-func TestConformanceWithIVF(t *testing.T) { conformance(t, "ivf") }
+func TestConformance(t *testing.T)        { conformance(t, "UNWEAVER_TEST_MILVUS", "hnsw") }
+func TestConformanceWithIVF(t *testing.T) { conformance(t, "UNWEAVER_TEST_MILVUS", "ivf") }
+
+// The small server gives every collection the same identity, so one that was made again cannot be noticed.
+func TestConformanceWithMilvusLite(t *testing.T) {
+	conformance(t, "UNWEAVER_TEST_MILVUS_LITE", "hnsw", "/a_collection_that_was_made_again_has_another_identity")
+}

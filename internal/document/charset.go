@@ -1,0 +1,321 @@
+package document
+
+import (
+	"bytes"
+	"io"
+	"regexp"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"golang.org/x/net/html/charset"
+	"golang.org/x/text/encoding"
+	"golang.org/x/text/encoding/ianaindex"
+	"golang.org/x/text/encoding/simplifiedchinese"
+	"golang.org/x/text/encoding/unicode/utf32"
+	"golang.org/x/text/transform"
+)
+
+// western is what bytes are that are no UTF-8, where nothing else is likelier.
+const western = "windows-1252"
+
+// Letters by script, the most frequent first.
+const (
+	cyrillic = "оеаинтсрвлкмдпуяыьгзбчйхжшюцщэфъёіїєґўђјљњћџ"
+	greek    = "αοιετσνηυρπκμλςωδγχθφβξζψάέήίόύώϊϋΐΰ"
+	hebrew   = "יהולארתבשמנדחקפעכסגזטצםןךףץ"
+	arabic   = "اليمنوترعبدسفهكقحجشصطخذزثضغظةىأإآئؤءپچگ"
+	thai     = "านรอกเงมยลวดทสตะปบคหแจพชขใไโผศณซถธษฟญภฉฤฐฎฏฬฝฆฑฌฮๆาำ"
+)
+
+// frequent is how many letters of a script are its frequent ones.
+const frequent = 12
+
+// alphabet is a language as one set of characters writes it: its small letters beyond ASCII.
+type alphabet struct{ letters, charsets string }
+
+// alphabets in the order in which they win where several are as likely.
+var alphabets = []alphabet{
+	{"äöüß", "windows-1252 ibm850 macintosh"}, {"àâçéèêëîïôûùüœæ", "windows-1252 ibm850 macintosh"},
+	{"áéíóúüñçàèòï", "windows-1252 ibm850 macintosh"}, {"åäöéüæø", "windows-1252 ibm850"},
+	{"áàâãçéêíóôõú", "windows-1252"}, {"àèéìíòóùú", "windows-1252"}, {"ëïéèöüáó", "windows-1252"},
+	{cyrillic, "windows-1251 koi8-u ibm866 iso-8859-5 x-mac-cyrillic"},
+	{greek, "windows-1253 iso-8859-7"}, {hebrew, "windows-1255 ibm862"}, {arabic, "windows-1256 iso-8859-6"},
+	{thai, "windows-874"}, {"áčďéěíňóřšťúůýž", "windows-1250 iso-8859-2 ibm852"},
+	{"ąćęłńóśźż", "windows-1250 iso-8859-2 ibm852"}, {"áéíóöőúüű", "windows-1250 iso-8859-2"},
+	{"áäčďéíĺľňóôŕšťúýž", "windows-1250 iso-8859-2"}, {"ăâîşţ", "windows-1250 iso-8859-2"},
+	{"čćžšđ", "windows-1250 iso-8859-2"}, {"çğıöşüâî", "windows-1254"}, {"ąčęėįšųūž", "windows-1257"},
+	{"āčēģīķļņšūž", "windows-1257"}, {"äöõüšž", "windows-1257"}, {icelandic, "windows-1252"},
+}
+
+// icelandic has its own letters where Turkish has, and is rarer.
+const icelandic = "áéíóúýþðæö"
+
+// script is a set of characters of two bytes, and the characters that running text in it has most.
+type script struct {
+	charset, most string
+	own           []*unicode.RangeTable
+}
+
+var scripts = []script{
+	{"shift_jis", "のにはをたがでてとしれさるなからもいすまっあこそきよりけくだん", japanese},
+	{"euc-jp", "のにはをたがでてとしれさるなからもいすまっあこそきよりけくだん", japanese},
+	{"euc-kr", "이다는의에을가고를은한하지로사기도어인그대서자리시나아라해있니부일전수정보", []*unicode.RangeTable{unicode.Hangul}},
+	{"gb18030", "的一是不了在人有我他这中大来上个国和地到说们为子要时出会可也你对生能而于得下自之年过发后作里用道行所然" +
+		"家方成多经么去同现当没动面起看定天分还进好小部其些主样理心本前开但因只从想实日月公上市区", chinese},
+	{"big5", "的一是不了在人有我他這中大來上個國和地到說們為子要時出會可也你對生能而於得下自之年過發後作裡用道行所然" +
+		"家方成多經麼去同現當沒動面起看定天分還進好小部其些主樣理心本前開但因只從想實日月公上市區", chinese},
+}
+
+var (
+	japanese = []*unicode.RangeTable{unicode.Hiragana, unicode.Katakana, unicode.Han}
+	chinese  = []*unicode.RangeTable{unicode.Han}
+)
+
+// charsetOf returns the encoding of a name, nil where the name is not known.
+func charsetOf(name string) encoding.Encoding {
+	switch low := strings.ToLower(strings.TrimSpace(name)); low {
+	case "gb2312", "gbk", "gb_2312-80", "cp936", "936", "ms936", "x-gbk":
+		return simplifiedchinese.GB18030
+	case "cp949", "ms949", "uhc":
+		name = "euc-kr"
+	case "utf-32", "utf-32le", "utf-32be":
+		return utf32.UTF32(low == "utf-32le" == utf32.LittleEndian, utf32.UseBOM)
+	}
+	if known, found := charset.Lookup(name); known != nil && found != "replacement" {
+		return known
+	}
+	known, err := ianaindex.IANA.Encoding(name)
+	if err != nil {
+		return nil
+	}
+	return known
+}
+
+// IsCharset reports whether a set of characters of that name is known.
+func IsCharset(name string) bool { return charsetOf(name) != nil }
+
+// Transcode returns an object whose charset is given as UTF-8 that says so; one without, or of a type that is no text
+// by itself, as it is.
+func Transcode(reader io.Reader, kind Kind, name string) io.Reader {
+	known := charsetOf(name)
+	if name == "" || known == nil || !kind.Streams() && kind != HTML && kind != JSON {
+		return reader
+	}
+	return io.MultiReader(strings.NewReader(mark8), transform.NewReader(reader, known.NewDecoder()))
+}
+
+// shifted are the marks by which ISO-2022-JP, of seven bits, turns to characters of two bytes and back.
+var shifted = regexp.MustCompile(`\x1b\$[@B](?:[!-~]{2})+\x1b\([BJ]`)
+
+// enough bytes tell charsets apart.
+const enough = 4 << 10
+
+// telling returns the first lines that are not ASCII alone.
+func telling(text []byte) (lines []byte) {
+	for len(text) > 0 && len(lines) < enough {
+		line, rest, _ := bytes.Cut(text, []byte("\n"))
+		if text = rest; !isASCII(line) {
+			lines = append(append(lines, line...), '\n')
+		}
+	}
+	return lines[:min(len(lines), enough)]
+}
+
+// guessCharset returns the likeliest set of characters of a text that is no UTF-8: it decodes some lines of it by each,
+// and looks how much of them stands as it does in a language.
+func guessCharset(sample []byte) string {
+	if shifted.Match(sample) {
+		return "iso-2022-jp"
+	}
+	sample = telling(sample)
+	usual := decodedAs(sample, western)
+	plain := 0.0 // share of the likeliest language that the usual one writes
+	for _, language := range alphabets {
+		if strings.Contains(language.charsets, western) && language.letters != icelandic {
+			plain = max(plain, language.fit(usual).share)
+		}
+	}
+	best, most := western, plain
+	for _, language := range alphabets {
+		for name := range strings.FieldsSeq(language.charsets) {
+			text := decodedAs(sample, name)
+			found := language.fit(text)
+			if found.share > max(most, plain+0.1)+1e-9 && found.suffices(name, text, usual, language) {
+				best, most = name, found.share
+			}
+		}
+	}
+	for _, one := range scripts {
+		if share := one.share(decodedAs(sample, one.charset)); share > most {
+			best, most = one.charset, share
+		}
+	}
+	return best
+}
+
+func decodedAs(sample []byte, name string) []rune { return decodedBy(sample, charsetOf(name)) }
+
+func decodedBy(sample []byte, by encoding.Encoding) []rune {
+	text, err := by.NewDecoder().Bytes(sample)
+	if err != nil {
+		return nil
+	}
+	return []rune(string(text))
+}
+
+// fit is how well a text reads as one in a language.
+type fit struct {
+	share   float64 // of what is beyond ASCII that is a letter of the language, and stands as letters do
+	letters int     // beyond ASCII
+	joined  int     // of them, beside another
+	odd     int     // characters that stand as none does
+}
+
+// suffices reports whether a fit is more than chance makes of a few accents and signs in a Western text.
+func (f fit) suffices(name string, text, usual []rune, language alphabet) bool {
+	if name == western {
+		return true
+	}
+	if !language.isLatin() {
+		return f.share >= 0.6 && f.letters >= 3 && f.joined*2 >= f.letters
+	}
+	letters, odd := 0, 0 // where another letter stands than usual, and where the usual character is odd
+	for i, r := range text {
+		if i >= len(usual) || usual[i] == r || !unicode.IsLetter(r) {
+			continue
+		}
+		switch {
+		case isOdd(usual, i, true):
+			odd++
+		case !unicode.IsLetter(usual[i]), strings.ContainsRune(signLetters, usual[i]):
+			letters-- // a sign where signs stand
+			continue
+		}
+		letters++
+	}
+	switch {
+	case f.share < 0.93:
+		return false
+	case name == "ibm850", name == "ibm852", name == "macintosh": // their letters are signs elsewhere
+		return odd > 0
+	case name == "windows-1257": // any accents look like Baltic ones
+		return letters > 3
+	}
+	return letters > 1
+}
+
+func (a alphabet) isLatin() bool {
+	first, _ := utf8.DecodeRuneInString(a.letters)
+	return unicode.Is(unicode.Latin, first)
+}
+
+// signsWithin stand between letters, signsBefore follow none, and of symbols signsBeside alone stand beside one.
+const (
+	signsWithin = "’‘–—·…/©®°™\u00a0\u00ad\u200c\u200d\u200e\u200f"
+	signsBefore = "¶¼½¾¿¡¹"
+	signsBeside = "©®°™"
+	signLetters = "ªºµ"
+)
+
+// runeAt is a character of a text, a blank outside of it.
+func runeAt(text []rune, i int) rune {
+	if i < 0 || i >= len(text) {
+		return ' '
+	}
+	return text[i]
+}
+
+// isBeyond reports whether a letter beyond ASCII is there.
+func isBeyond(text []rune, i int) bool {
+	r := runeAt(text, i)
+	return r >= utf8.RuneSelf && unicode.IsLetter(r)
+}
+
+// fit reads a text as one in the language.
+func (a alphabet) fit(text []rune) (f fit) {
+	good, latin := 0.0, a.isLatin()
+	for i, r := range text {
+		switch {
+		case r < utf8.RuneSelf:
+		case isOdd(text, i, latin):
+			f.odd++
+		case unicode.IsMark(r):
+			f.letters++
+			f.joined++
+			if before := runeAt(text, i-1); !latin && (unicode.IsMark(before) || strings.ContainsRune(a.letters, before)) {
+				good++
+			}
+		case unicode.IsLetter(r) && !strings.ContainsRune(signLetters, r):
+			f.letters++
+			good += a.worth(r)
+			if isBeyond(text, i-1) || isBeyond(text, i+1) {
+				f.joined++
+			}
+		}
+	}
+	if f.letters+f.odd > 0 {
+		f.share = good / float64(f.letters+f.odd)
+	}
+	return f
+}
+
+// isOdd reports whether a character stands as none does: a sign within a word, a capital behind a small letter, four
+// letters beyond ASCII in a row in a Latin word, one beside an ASCII letter in another.
+func isOdd(text []rune, i int, latin bool) bool {
+	r, before, behind := text[i], runeAt(text, i-1), runeAt(text, i+1)
+	led, leads := unicode.IsLetter(before), unicode.IsLetter(behind)
+	switch {
+	case unicode.IsMark(r):
+		return latin
+	case strings.ContainsRune(signLetters, r):
+		return leads && (led || r != 'µ')
+	case !unicode.IsLetter(r):
+		return unicode.IsControl(r) || r == utf8.RuneError || unicode.Is(unicode.Co, r) ||
+			(led || leads) && unicode.IsSymbol(r) && !strings.ContainsRune(signsBeside, r) ||
+			led && strings.ContainsRune(signsBefore, r) || led && leads && !strings.ContainsRune(signsWithin, r)
+	case unicode.IsUpper(r) && unicode.IsLower(before):
+		return true
+	case latin:
+		return isBeyond(text, i-1) && isBeyond(text, i+1) && (isBeyond(text, i-2) || isBeyond(text, i+2))
+	}
+	return led && before < utf8.RuneSelf || leads && behind < utf8.RuneSelf
+}
+
+// worth is 1 for a frequent letter of the language, 0 for one that is none.
+func (a alphabet) worth(r rune) float64 {
+	place := strings.IndexRune(a.letters, unicode.ToLower(r))
+	switch {
+	case place < 0:
+		return 0
+	case a.isLatin() || utf8.RuneCountInString(a.letters[:place]) < frequent:
+		return 1
+	}
+	return 0.6
+}
+
+// share is more than 1 for running text in a script: where nearly all characters are of it, and some of them frequent.
+func (s script) share(text []rune) float64 {
+	own, most, all := 0.0, 0.0, 0.0
+	ascii := func(i int) bool {
+		return i >= 0 && i < len(text) && text[i] < utf8.RuneSelf && unicode.IsLetter(text[i])
+	}
+	for i, r := range text {
+		switch {
+		case r < utf8.RuneSelf, unicode.IsPunct(r) && r < 0xff61, unicode.IsSpace(r), r >= 0xff01 && r < 0xff61:
+			continue
+		case unicode.In(r, s.own...) && r < 0xff61 && !ascii(i-1) && !ascii(i+1):
+			own++
+		}
+		if all++; strings.ContainsRune(s.most, r) {
+			most++
+		}
+	}
+	switch {
+	case all < 3, own < 0.9*all:
+		return 0
+	case most < 0.06*all:
+		return 0.5 // of letters that are rare: likelier than what is no language at all
+	}
+	return 1 + most/all
+}

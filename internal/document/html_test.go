@@ -1,0 +1,103 @@
+package document_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/unweaver/unweaver/internal/document"
+	"github.com/unweaver/unweaver/internal/fault"
+)
+
+// Each page gives what a browser shows of it.
+func TestPagesAreReadAsTheyAreShown(t *testing.T) {
+	for page, want := range map[string]string{
+		// Letters of a word stay together, whatever stands around some of them.
+		`<p>The <b>W</b>orld <i>H</i>ealth, H<sub>2</sub>O, x<sup>2</sup>, K<strong>ar</strong>l, <a href="u?a=b">l</a>ink`: "" +
+			"The World Health, H2O, x2, Karl, link",
+		"<span>a</span><span>b</span> <em> c </em><em>d</em>e <a>f</a> , g": "ab c de f , g",
+		"Dona<wbr>ufahrt <font>o</font>ne\n\t line":                         "Donaufahrt one line",
+		// No mark of any other language is written, and what looks like one stays.
+		`<p>snake_case_name, *x*, [brackets](x), a | b, 5 * 3, C:\dir\file, &lt;b&gt; &amp;amp; &#39;q&#39;</p><p>1. no list`: "" +
+			"snake_case_name, *x*, [brackets](x), a | b, 5 * 3, C:\\dir\\file, <b> &amp; 'q'\n\n1. no list",
+		"<p>Use <code>vector&lt;int&gt;</code> and <tt>a_b</tt>": "Use vector<int> and a_b",
+		"<pre>if a &lt; b {\n  c\n\n  # d\n}</pre>after":         "    if a < b {\n      c\n\n      # d\n    }\n\nafter",
+		"<p># hash<p>---<p>a<br>===<br><br>b":                    "    # hash\n\n    ---\n\na\n    ===\n\nb",
+		// What is not shown is no text.
+		`<noscript>On</noscript><template><p>t</p></template><script>s</script><style>p{}</style><p hidden>h</p>` +
+			`<p style="color:red; DISPLAY : none !important">d</p><datalist><option>o</datalist><dialog>x</dialog>` +
+			`<iframe>i</iframe><video>v</video><p aria-hidden="true">shown`: "shown",
+		`<div style="visibility:hidden">gone <b style="visibility:visible">back</b></div><p style="display:block">there`: "" +
+			"back\n\nthere",
+		"<p style='visibility:inherit'>a</p><div><template shadowrootmode=open><p>b</template></div>": "a\n\nb",
+		"<details><summary>More</summary><p>Folded</details><dialog open>Asked</dialog>":              "More\n\nFolded\n\nAsked",
+		// Fields hold text, and pictures say what they show.
+		`<input value="Kay Orr"><input type=hidden value=no><input type=password value=no><input placeholder="Your name">`: "" +
+			"Kay Orr Your name",
+		"<textarea>First</textarea><select><optgroup label=Ports><option>Oslo<option>Bergen</select><button>Send</button>x": "" +
+			"First\nPorts\nOslo\nBergen\nSend x",
+		`<img alt="a chart" src=c.png><img src=d.png>`:                  "a chart",
+		"<svg><title>tip</title><text>one</text><text>two</text></svg>": "one\ntwo",
+		"<ruby>漢<rp>(</rp><rt>かん</rt><rp>)</rp>字<rt>じ</rt></ruby>です":    "漢字(かんじ)です",
+		"<ruby>a<rt>b<ruby>c<rt>d</ruby></ruby>e":                       "a(bcd)e",
+		"He said <q>Go</q>": "He said “Go”",
+		// Blocks, lists, headings and tables can be told apart.
+		"<div>a</div><div>b<br>c</div><blockquote>d<p>e</blockquote><hr>f": "a\n\nb\nc\n\nd\n\ne\n\nf",
+		"<ul><li>one<ul><li>sub</ul><li><p>two<p>more</ul><ol start=3><li>x<li value=9>y<li>z</ol>": "" +
+			"- one\n  - sub\n\n- two\n\nmore\n\n3. x\n9. y\n10. z",
+		"<dl><dt>Term<dd>Meaning</dl>": "Term\nMeaning",
+		"<h1>C# and <b>F#</b><br>now</h1><h2></h2><p>x<h3>a <div>b</div></h3><ul><li><h4>in</h4>y": "" +
+			"# C# and F# now\n\nx\n\n### a b\n\n#### in\n\ny",
+		"<table><caption>Cap</caption><tr><th>A<th>B<tr><td rowspan=2>x<td>1<tr><td>2<tr><td colspan=2>w<td>z</table>e": "" +
+			"Cap\n\n| A | B |\n| x | 1 |\n|  | 2 |\n| w |  | z |\n\ne",
+		"<table><tr><td>a<br>b<p>c<td hidden>no<td> </table>":                                                                "| a b c |",
+		"<table><tr><td><h2>Menu</h2><td>right<table><tr><td>in</table></table>":                                             "## Menu\n\nright\n\n| in |",
+		"<table role=presentation><tr><td>left<td>right</table>":                                                             "left\n\nright",
+		"<table><tr style='display:none'><td>no<tr><td>yes</table><table></table>":                                           "| yes |",
+		"<p>&nbsp;</p><p>a&nbsp;b":                                                                                           "a\u00a0b",
+		"<?xml version='1.0'?><html xmlns='http://www.w3.org/1999/xhtml'><head><title/><script src='x'/></head><body><p>All": "All",
+		"<html xmlns='http://www.w3.org/1999/xhtml'><body><a id='a'/><textarea/><p>here<br/>too":                             "here\ntoo",
+	} {
+		_, text, _, err := parse(page, document.HTML)
+		if err != nil || text != want {
+			t.Errorf("%s\n got %q\nwant %q, %v", page, text, want, err)
+		}
+	}
+}
+
+func TestHeadingsOfPagesAreFoundAsTheyAreShown(t *testing.T) {
+	_, text, _, err := parse("<h1>__init__ and *args* [x](y)</h1><p># no<pre># no\n=====</pre><h2>C#</h2>", document.HTML)
+	if err != nil {
+		t.Fatal(err)
+	}
+	outline := document.NewOutline(document.HTML)
+	outline.Add(text)
+	headings, _ := outline.End()
+	var got []string
+	for _, heading := range headings {
+		got = append(got, heading.Text)
+	}
+	if strings.Join(got, "; ") != "__init__ and *args* [x](y); C#" {
+		t.Errorf("%q of %q", got, text)
+	}
+}
+
+func TestHeadsOfPages(t *testing.T) {
+	for page, want := range map[string]string{
+		"<title> A \n <b>page</b> </title><p>x":                              "A <b>page</b>",
+		"<meta property='og:title' content='Shared'><title></title><p>x":     "Shared",
+		"<p>x<svg><title>tip</title></svg>":                                  "",
+		"<head><meta name=author content=no></head><title>T</title><p>x<p>y": "T",
+	} {
+		title, _, _, err := parse(page, document.HTML)
+		if err != nil || title != want {
+			t.Errorf("%s: %q, %v", page, title, err)
+		}
+	}
+}
+
+func TestSpansThatMakeCellsWithoutEndAreAboveTheLimit(t *testing.T) {
+	page := "<table>" + strings.Repeat("<tr><td colspan=1000 rowspan=60000>a", 60)
+	if _, _, _, err := parse(page, document.HTML); !fault.Is(err, fault.TooLarge) || !strings.Contains(err.Error(), "spans") {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,485 @@
+package document
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"golang.org/x/net/html"
+	"golang.org/x/net/html/atom"
+)
+
+// page writes the text of a page: a line for a line that a browser ends, an empty line between blocks, number signs
+// before headings as Outline finds them, rows of tables between bars.
+type page struct {
+	object string
+	limits Limits
+
+	out    strings.Builder
+	line   strings.Builder
+	blank  bool   // white space came, and nothing behind it yet
+	breaks int    // ends of lines before what comes next
+	mark   string // of a list's item or a heading, before what comes next
+	lists  int    // around this place
+	pre    bool   // white space counts
+	margin string // of lines of code
+	head   bool   // within a heading, which is one line
+	// reading says that this is how characters are read, which holds no other such.
+	reading bool
+	cells   int // empty ones that spans make
+	err     error
+}
+
+// indent is what keeps a line from being read as a heading: with four blanks none is one.
+const indent = "    "
+
+// text ends the page and returns all of it.
+func (p *page) text() (string, error) {
+	p.endLine()
+	return strings.Trim(p.out.String(), "\n"), p.err
+}
+
+// end notes that so many lines end before what comes next: one, or two for an empty line between.
+func (p *page) end(lines int) {
+	if p.head {
+		p.blank = true
+		return
+	}
+	p.endLine()
+	p.breaks = max(p.breaks, lines)
+}
+
+// lineBreak ends a line, of which one that is empty makes an empty line.
+func (p *page) lineBreak() {
+	switch {
+	case p.head:
+		p.blank = true
+	case p.line.Len() == 0:
+		p.breaks, p.blank = min(p.breaks+1, 2), false
+	default:
+		p.endLine()
+	}
+}
+
+func (p *page) endLine() {
+	p.blank = false
+	if p.line.Len() == 0 {
+		return
+	}
+	line := p.line.String()
+	p.line.Reset()
+	if strings.TrimSpace(line) == "" {
+		return
+	}
+	if p.out.Len() > 0 {
+		p.out.WriteString("\n\n"[:min(p.breaks, 2)])
+	}
+	if !p.head && readsAsHeading(line) {
+		line = indent + line
+	}
+	if p.out.WriteString(line); int64(p.out.Len()) > p.limits.Text && p.err == nil {
+		p.err = p.limits.overText(p.object)
+	}
+	p.breaks = 1
+}
+
+// readsAsHeading reports whether Outline would take a line of plain text for a heading, or for a mark of one.
+func readsAsHeading(line string) bool {
+	if strings.HasPrefix(line, indent) || !strings.ContainsRune("#=-`~< ", rune(line[0])) {
+		return false
+	}
+	return atx.MatchString(line) || setext.MatchString(line) || fence.MatchString(line) || tagged.MatchString(line)
+}
+
+// write takes text as it is: white space is one blank, but for that of pre.
+func (p *page) write(text string) {
+	if p.pre {
+		for i, line := range strings.Split(strings.ReplaceAll(text, "\r", ""), "\n") {
+			if i > 0 {
+				p.lineBreak()
+			}
+			if line != "" {
+				p.begin()
+				p.line.WriteString(line)
+			}
+		}
+		return
+	}
+	for at := 0; at < len(text); {
+		word := strings.IndexFunc(text[at:], func(r rune) bool { return !isBlank(r) })
+		if word != 0 {
+			p.blank = true
+		}
+		if word < 0 {
+			return
+		}
+		at += word
+		size := strings.IndexFunc(text[at:], isBlank)
+		if size < 0 {
+			size = len(text) - at
+		}
+		p.begin()
+		p.line.WriteString(text[at : at+size])
+		at += size
+	}
+}
+
+func isBlank(r rune) bool { return r == ' ' || r == '\n' || r == '\t' || r == '\r' || r == '\f' }
+
+// begin writes what stands before the next word.
+func (p *page) begin() {
+	switch {
+	case p.line.Len() > 0:
+		if p.blank {
+			p.line.WriteByte(' ')
+		}
+	default:
+		p.line.WriteString(p.margin + p.mark)
+		p.mark = ""
+	}
+	p.blank = false
+}
+
+// unseen are elements of which a browser that runs scripts shows nothing.
+var unseen = map[atom.Atom]bool{
+	atom.Head: true, atom.Title: true, atom.Script: true, atom.Style: true, atom.Template: true, atom.Noscript: true,
+	atom.Noframes: true, atom.Noembed: true, atom.Iframe: true, atom.Datalist: true, atom.Rp: true, atom.Video: true,
+	atom.Audio: true, atom.Canvas: true, atom.Meter: true, atom.Progress: true, atom.Desc: true, atom.Map: true,
+	atom.Annotation: true, atom.AnnotationXml: true,
+}
+
+// blocks are elements with an empty line around them, or, where the number is one, on lines of their own.
+var blocks = map[atom.Atom]int{
+	atom.Address: 2, atom.Article: 2, atom.Aside: 2, atom.Blockquote: 2, atom.Caption: 2, atom.Center: 2, atom.Dd: 1,
+	atom.Details: 2, atom.Dialog: 2, atom.Dir: 2, atom.Div: 2, atom.Dl: 2, atom.Dt: 1, atom.Fieldset: 2,
+	atom.Figcaption: 2, atom.Figure: 2, atom.Footer: 2, atom.Form: 2, atom.H1: 2, atom.H2: 2, atom.H3: 2, atom.H4: 2,
+	atom.H5: 2, atom.H6: 2, atom.Header: 2, atom.Hgroup: 2, atom.Hr: 2, atom.Legend: 2, atom.Li: 1, atom.Listing: 2,
+	atom.Main: 2, atom.Menu: 2, atom.Nav: 2, atom.Ol: 2, atom.Optgroup: 1, atom.Option: 1, atom.P: 2, atom.Plaintext: 2,
+	atom.Pre: 2, atom.Search: 2, atom.Section: 2, atom.Summary: 2, atom.Table: 2, atom.Td: 2,
+	atom.Textarea: 1, atom.Th: 2, atom.Tr: 2, atom.Ul: 2, atom.Xmp: 2,
+}
+
+// node writes a node and what is in it. hidden says that it is invisible, which what is in it may end.
+func (p *page) node(node *html.Node, depth int, hidden bool) error {
+	if depth > p.limits.Nesting {
+		return over(p.object, "nesting", p.limits.Nesting, "its elements are nested more deeply")
+	}
+	if p.err != nil {
+		return p.err
+	}
+	switch node.Type {
+	case html.TextNode:
+		if !hidden {
+			p.write(node.Data)
+		}
+		return nil
+	case html.DocumentNode:
+		return p.children(node, depth, hidden)
+	case html.ElementNode:
+	default:
+		return nil
+	}
+	display, visibility := styleOf(node)
+	shadow := node.DataAtom == atom.Template && hasAttribute(node, "shadowrootmode")
+	if unseen[node.DataAtom] && !shadow || node.Namespace == "svg" && node.Data == "metadata" || display == "none" ||
+		hasAttribute(node, "hidden") || node.DataAtom == atom.Dialog && !hasAttribute(node, "open") {
+		return nil
+	}
+	switch visibility {
+	case "hidden", "collapse":
+		hidden = true
+	case "visible", "initial":
+		hidden = false
+	}
+	lines := blocks[node.DataAtom]
+	if node.Namespace == "svg" && node.Data == "text" {
+		lines = 1
+	}
+	if lines > 0 {
+		p.end(lines)
+	}
+	err := p.element(node, depth, hidden)
+	if lines > 0 {
+		p.end(lines)
+	}
+	return err
+}
+
+func (p *page) children(node *html.Node, depth int, hidden bool) error {
+	for child := node.FirstChild; child != nil; child = child.NextSibling {
+		if err := p.node(child, depth+1, hidden); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// element writes one that is shown.
+func (p *page) element(node *html.Node, depth int, hidden bool) error {
+	switch node.DataAtom {
+	case atom.Br:
+		p.lineBreak()
+	case atom.Img, atom.Input, atom.Textarea, atom.Button, atom.Select, atom.Optgroup:
+		return p.control(node, depth, hidden)
+	case atom.Q:
+		if hidden {
+			return p.children(node, depth, hidden)
+		}
+		p.begin()
+		p.line.WriteString("“")
+		err := p.children(node, depth, hidden)
+		p.line.WriteString("”")
+		return err
+	case atom.H1, atom.H2, atom.H3, atom.H4, atom.H5, atom.H6:
+		if p.head {
+			return p.children(node, depth, hidden)
+		}
+		p.mark, p.head = strings.Repeat("#", int(node.Data[1]-'0'))+" ", true
+		err := p.children(node, depth, hidden)
+		p.endLine()
+		p.mark, p.head = "", false
+		return err
+	case atom.Pre, atom.Listing, atom.Xmp, atom.Plaintext:
+		if p.head {
+			return p.children(node, depth, hidden)
+		}
+		was, margin := p.pre, p.margin
+		p.pre, p.margin = true, indent
+		err := p.children(node, depth, hidden)
+		p.endLine()
+		p.pre, p.margin = was, margin
+		return err
+	case atom.Ul, atom.Ol, atom.Menu, atom.Dir:
+		return p.list(node, depth, hidden)
+	case atom.Ruby:
+		if !p.reading {
+			return p.ruby(node, depth, hidden)
+		}
+	case atom.Table:
+		if rows := dataRows(node); rows != nil && !p.head && !hidden {
+			return p.table(node, rows, depth)
+		}
+	}
+	return p.children(node, depth, hidden)
+}
+
+// styleOf returns what the style of an element says of its being shown.
+func styleOf(node *html.Node) (display, visibility string) {
+	style := attributeOf(node, "style")
+	for style != "" {
+		var one string
+		one, style, _ = strings.Cut(style, ";")
+		name, value, _ := strings.Cut(strings.ToLower(one), ":")
+		value, _, _ = strings.Cut(value, "!")
+		switch strings.TrimSpace(name) {
+		case "display":
+			display = strings.TrimSpace(value)
+		case "visibility":
+			visibility = strings.TrimSpace(value)
+		}
+	}
+	return display, visibility
+}
+
+func hasAttribute(node *html.Node, key string) bool {
+	return slices.ContainsFunc(node.Attr, func(one html.Attribute) bool { return one.Key == key })
+}
+
+// control writes a picture by its description, and a field by what stands in it.
+func (p *page) control(node *html.Node, depth int, hidden bool) error {
+	if hidden {
+		return p.children(node, depth, hidden)
+	}
+	said := ""
+	switch kind := strings.ToLower(attributeOf(node, "type")); {
+	case node.DataAtom == atom.Img, node.DataAtom == atom.Input && kind == "image":
+		said = attributeOf(node, "alt")
+	case node.DataAtom == atom.Optgroup:
+		said = attributeOf(node, "label")
+	case node.DataAtom == atom.Input && slices.Contains([]string{
+		"hidden", "password", "checkbox", "radio", "file", "range", "color",
+	}, kind):
+	case node.DataAtom == atom.Input, node.DataAtom == atom.Textarea && node.FirstChild == nil:
+		if said = attributeOf(node, "value"); said == "" {
+			said = attributeOf(node, "placeholder")
+		}
+	}
+	p.blank = true
+	p.write(said)
+	if node.DataAtom == atom.Optgroup {
+		p.end(1)
+	}
+	was := p.pre
+	p.pre = p.pre || node.DataAtom == atom.Textarea && !p.head
+	err := p.children(node, depth, hidden)
+	p.pre = was
+	p.blank = true
+	return err
+}
+
+// mostIndented is the depth of lists from which on items are indented no further.
+const mostIndented = 8
+
+// list writes the items of a list, each behind a mark.
+func (p *page) list(node *html.Node, depth int, hidden bool) error {
+	number := 1
+	if start, err := strconv.Atoi(attributeOf(node, "start")); err == nil {
+		number = start
+	}
+	if p.lists++; p.lists > 1 && p.out.Len() > 0 {
+		p.breaks = min(p.breaks, 1) // a list in a list goes on without an empty line
+	}
+	defer func() { p.lists-- }()
+	for child := node.FirstChild; child != nil; child = child.NextSibling {
+		if child.DataAtom == atom.Li {
+			mark := "- "
+			if node.DataAtom == atom.Ol {
+				if value, err := strconv.Atoi(attributeOf(child, "value")); err == nil {
+					number = value
+				}
+				mark = fmt.Sprintf("%d. ", number)
+				number++
+			}
+			p.end(1)
+			p.mark = strings.Repeat("  ", min(p.lists-1, mostIndented)) + mark
+		}
+		if err := p.node(child, depth+1, hidden); err != nil {
+			return err
+		}
+		p.mark = ""
+	}
+	return nil
+}
+
+// ruby writes characters, and how they are read behind all of them: a word stays whole.
+func (p *page) ruby(node *html.Node, depth int, hidden bool) error {
+	var read strings.Builder
+	for child := node.FirstChild; child != nil; child = child.NextSibling {
+		if child.DataAtom == atom.Rt || child.DataAtom == atom.Rtc {
+			read.WriteString(p.inline(child, depth))
+		} else if err := p.node(child, depth+1, hidden); err != nil {
+			return err
+		}
+	}
+	if read.Len() > 0 && !hidden {
+		p.write("(" + read.String() + ")")
+	}
+	return p.err
+}
+
+// inline returns the text of a node as one line.
+func (p *page) inline(node *html.Node, depth int) string {
+	inner := page{object: p.object, limits: p.limits, cells: p.cells, reading: node.DataAtom == atom.Rt}
+	if err := inner.children(node, depth, false); err != nil && p.err == nil {
+		p.err = err
+	}
+	text, err := inner.text()
+	if err != nil && p.err == nil {
+		p.err = err
+	}
+	p.cells = inner.cells
+	return strings.Join(strings.Fields(text), " ")
+}
+
+// dataRows returns the rows of a table of data, nil for one that lays out a page: with a table, a heading or a block of
+// code in it.
+func dataRows(table *html.Node) []*html.Node {
+	rows := []*html.Node{}
+	if role := attributeOf(table, "role"); role == "presentation" || role == "none" {
+		return nil
+	}
+	for node := range table.Descendants() {
+		switch node.DataAtom {
+		case atom.Table, atom.H1, atom.H2, atom.H3, atom.H4, atom.H5, atom.H6, atom.Pre:
+			return nil
+		case atom.Tr:
+			rows = append(rows, node)
+		}
+	}
+	return rows
+}
+
+// maxSpan of columns is what HTML allows.
+const maxSpan = 1000
+
+// table writes each row as a line. A cell that spans several rows or columns leaves the others of them empty.
+func (p *page) table(node *html.Node, rows []*html.Node, depth int) error {
+	for child := node.FirstChild; child != nil; child = child.NextSibling {
+		if child.DataAtom == atom.Caption || child.Type == html.TextNode {
+			if err := p.node(child, depth+1, false); err != nil {
+				return err
+			}
+		}
+	}
+	grid := grid{page: p, rows: len(rows), depth: depth}
+	for _, row := range rows {
+		cells, err := grid.row(row)
+		if err != nil {
+			return err
+		}
+		if line := tableRow(cells); line != "" && isDisplayed(row) && isDisplayed(row.Parent) {
+			p.end(1)
+			p.begin()
+			p.line.WriteString(line)
+		}
+	}
+	return p.err
+}
+
+// isDisplayed reports whether an element takes part in what is shown.
+func isDisplayed(node *html.Node) bool {
+	display, visibility := styleOf(node)
+	return display != "none" && visibility != "hidden" && !hasAttribute(node, "hidden")
+}
+
+// grid places the cells of a table.
+type grid struct {
+	page        *page
+	rows, depth int
+	taken       []int // rows that are left of the cell above, by column
+}
+
+// row returns the cells of a row. What a cell spans beside itself is empty.
+func (g *grid) row(row *html.Node) (cells []string, err error) {
+	fill := func() { // columns that a cell above takes
+		for len(cells) < len(g.taken) && g.taken[len(cells)] > 0 {
+			g.taken[len(cells)]--
+			cells = append(cells, "")
+			g.page.cells++
+		}
+	}
+	for cell := row.FirstChild; cell != nil; cell = cell.NextSibling {
+		if cell.DataAtom != atom.Td && cell.DataAtom != atom.Th {
+			continue
+		}
+		fill()
+		across, down := span(cell, "colspan", maxSpan), span(cell, "rowspan", g.rows)
+		if g.page.cells += across - 1; g.page.cells > g.page.limits.Spans {
+			return nil, over(g.page.object, "spans", g.page.limits.Spans, "its tables span more cells")
+		}
+		text := ""
+		if isDisplayed(cell) {
+			text = g.page.inline(cell, g.depth)
+		}
+		for range across {
+			at := len(cells)
+			for len(g.taken) <= at {
+				g.taken = append(g.taken, 0)
+			}
+			g.taken[at] = down - 1
+			cells, text = append(cells, text), ""
+		}
+	}
+	fill()
+	return cells, g.page.err
+}
+
+// span is a colspan or rowspan.
+func span(cell *html.Node, key string, most int) int {
+	number, err := strconv.Atoi(strings.TrimSpace(attributeOf(cell, key)))
+	if err != nil || number < 1 {
+		return 1
+	}
+	return min(number, most)
+}

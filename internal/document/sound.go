@@ -1,0 +1,49 @@
+package document
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/unweaver/unweaver/internal/fault"
+)
+
+// Sound returns a text that ends with an error where most of it is no text: characters that could not be decoded,
+// controls, or such as fonts keep for themselves.
+func Sound(text io.Reader, object string) io.Reader { return &sound{reader: text, object: object} }
+
+type sound struct {
+	reader   io.Reader
+	object   string
+	rest     []byte // of a character that a read cut
+	all, bad int
+}
+
+func (s *sound) Read(raw []byte) (int, error) {
+	n, err := s.reader.Read(raw)
+	s.count(append(s.rest, raw[:n]...))
+	if errors.Is(err, io.EOF) && s.bad*2 > s.all {
+		return n, fault.Unreadable.At("read", s.object).
+			Because(fmt.Sprintf("%d of its %d characters are no letters of any script: its bytes or its fonts do not say "+
+				"which ones they are", s.bad, s.all)).
+			Advise("save it anew as UTF-8, or as a document whose text can be copied from its own program")
+	}
+	return n, err
+}
+
+func (s *sound) count(text []byte) {
+	for len(text) > 0 && utf8.FullRune(text) {
+		r, size := utf8.DecodeRune(text)
+		text = text[size:]
+		if unicode.IsSpace(r) {
+			continue
+		}
+		s.all++
+		if r == utf8.RuneError || unicode.IsControl(r) || unicode.Is(unicode.Co, r) {
+			s.bad++
+		}
+	}
+	s.rest = append(s.rest[:0:0], text...)
+}
