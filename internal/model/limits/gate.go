@@ -18,7 +18,6 @@ const (
 	forgetOwner = 10 * time.Minute // after this long without a call of its own, an owner's bound no longer counts
 	coolDown    = time.Second      // refusals that come within it halve the width once
 	stopAfter   = 3                // refusals in a row after which everyone waits as long as the server asked
-	longestStop = 5 * time.Minute
 )
 
 // Gate admits calls to one endpoint, first come, first served. Its width starts at the configured concurrency, halves
@@ -314,7 +313,7 @@ func (g *Gate) Leave(err error) {
 		g.streak++
 		// The refused call waits by itself; everyone waits once refusals come in a row.
 		if asked := fault.RetryAfter(err); asked > 0 && g.streak >= stopAfter && now.Add(asked).After(g.until) {
-			g.until = now.Add(min(asked, longestStop))
+			g.until = now.Add(asked)
 		}
 	}
 	g.give()

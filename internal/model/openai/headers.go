@@ -21,7 +21,7 @@ func retryAfter(header http.Header) time.Duration {
 		return bounded(seconds)
 	}
 	if at, err := http.ParseTime(value); err == nil {
-		return min(max(0, time.Until(at)), fault.LongestRetryAfter)
+		return time.Until(at) // fault.RetryAfter bounds it
 	}
 	return 0
 }

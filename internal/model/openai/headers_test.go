@@ -35,6 +35,11 @@ func TestMillisecondsToWaitComeBeforeSeconds(t *testing.T) {
 		"both":                 {map[string]string{"Retry-After-Ms": "1500", "Retry-After": "2"}, 1500 * time.Millisecond},
 		"nonsense and seconds": {map[string]string{"Retry-After-Ms": "soon", "Retry-After": "2"}, 2 * time.Second},
 		"without end":          {map[string]string{"Retry-After-Ms": "1e300"}, fault.LongestRetryAfter},
+		"days":                 {map[string]string{"Retry-After": "259200"}, fault.LongestRetryAfter},
+		"a date in years": {
+			map[string]string{"Retry-After": "Fri, 31 Dec 2100 23:59:59 GMT"}, fault.LongestRetryAfter,
+		},
+		"a date that is over": {map[string]string{"Retry-After": "Fri, 31 Dec 1999 23:59:59 GMT"}, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := answering(t, 429, c.headers, "").Complete(t.Context(), model.Call{User: "hello"})

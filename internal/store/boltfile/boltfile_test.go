@@ -25,6 +25,9 @@ func TestAFileIsMadeWithItsBucketsAndOpenedAgain(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		if db.NoSync || db.NoGrowSync {
+			t.Error("a transaction that has returned is not durable")
+		}
 		err = db.Update(func(tx *bbolt.Tx) error {
 			for _, name := range raw {
 				bucket := tx.Bucket(name)

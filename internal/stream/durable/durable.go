@@ -11,13 +11,16 @@ import (
 	"syscall"
 )
 
+// syncFile is a variable so that a test can see what is synced when, and fail.
+var syncFile = (*os.File).Sync
+
 // SyncFolder makes the names in a folder durable: those given, and those taken away.
 func SyncFolder(folder string) error {
 	file, err := os.Open(folder)
 	if err != nil {
 		return err
 	}
-	err = file.Sync()
+	err = syncFile(file)
 	if errors.Is(err, syscall.EINVAL) || errors.Is(err, syscall.ENOTSUP) { // a file system that keeps names by itself
 		err = nil
 	}
@@ -46,22 +49,30 @@ func MkdirAll(folder string, mode fs.FileMode) error {
 	return nil
 }
 
-// WriteFile writes a file that is read whole: after a crash it is the old one or the new one, and the new one once
-// WriteFile has returned.
+// WriteFile is Replace by bytes.
 func WriteFile(path string, raw []byte, mode fs.FileMode) error {
-	file, err := os.OpenFile(path+".tmp", os.O_CREATE|os.O_TRUNC|os.O_WRONLY, mode)
+	return Replace(path, mode, func(file *os.File) error {
+		_, err := file.Write(raw)
+		return err
+	})
+}
+
+// Replace writes a file that is read whole by fill: after a crash it is the old one or the new one, and the new one
+// once Replace has returned.
+func Replace(path string, mode fs.FileMode, fill func(file *os.File) error) error {
+	file, err := os.OpenFile(path+".tmp", os.O_CREATE|os.O_TRUNC|os.O_RDWR, mode)
 	if err != nil {
 		return err
 	}
-	_, err = file.Write(raw)
+	err = fill(file)
 	if err == nil {
-		err = file.Sync()
+		err = syncFile(file)
 	}
-	if err = errors.Join(err, file.Close()); err != nil {
+	if err = errors.Join(err, file.Close()); err == nil {
+		err = os.Rename(path+".tmp", path)
+	}
+	if err != nil {
 		return errors.Join(err, os.Remove(path+".tmp"))
-	}
-	if err := os.Rename(path+".tmp", path); err != nil {
-		return err
 	}
 	return SyncFolder(filepath.Dir(path))
 }

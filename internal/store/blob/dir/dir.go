@@ -234,7 +234,7 @@ func writeSynced(path string, body io.Reader, size int64) error {
 		err = fmt.Errorf("got %d of %d bytes", n, size)
 	}
 	if err == nil {
-		err = file.Sync()
+		err = syncFile(file)
 	}
 	return errors.Join(err, file.Close())
 }

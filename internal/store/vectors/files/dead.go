@@ -118,5 +118,5 @@ func number(name string) (int, bool) {
 
 // writeFile writes a small file so that a crash leaves the old one or the new one.
 func writeFile(path string, raw []byte) error {
-	return wrap("write", path, durable.WriteFile(path, raw, 0o600))
+	return wrap("write", path, durable.WriteFile(path, raw, durable.PrivateFile))
 }

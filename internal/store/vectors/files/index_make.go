@@ -4,10 +4,8 @@ import (
 	"cmp"
 	"context"
 	"encoding/binary"
-	"errors"
 	"hash/crc32"
 	"os"
-	"path/filepath"
 	"runtime"
 	"slices"
 
@@ -40,22 +38,9 @@ func writeIndex(ctx context.Context, p *part) (end string, err error) {
 func writeIndexFile(
 	ctx context.Context, p *part, path string, fill func(context.Context, *part, *os.File) error,
 ) error {
-	file, err := os.OpenFile(path+".tmp", os.O_CREATE|os.O_TRUNC|os.O_RDWR, 0o600)
-	if err != nil {
-		return wrap("write", path, err)
-	}
-	err = fill(ctx, p, file)
-	if err == nil {
-		err = file.Sync()
-	}
-	if err = errors.Join(err, file.Close()); err == nil {
-		err = os.Rename(path+".tmp", path)
-	}
-	if err != nil {
-		_ = os.Remove(path + ".tmp")
-		return wrap("write", path, err)
-	}
-	return wrap("sync the folder of", path, durable.SyncFolder(filepath.Dir(path)))
+	return wrap("write", path, durable.Replace(path, durable.PrivateFile, func(file *os.File) error {
+		return fill(ctx, p, file)
+	}))
 }
 
 // fillSigns writes an index by signs.

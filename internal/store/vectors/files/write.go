@@ -8,7 +8,6 @@ import (
 	"io"
 	"math"
 	"os"
-	"path/filepath"
 	"unsafe"
 
 	"github.com/unweaver/unweaver/internal/store/vectors"
@@ -45,36 +44,17 @@ func sourceOf(rows []vectors.Row, dim int) source {
 }
 
 // writePart writes a part durably, under another name first.
-func writePart(path string, dim int, rows source) (err error) {
+func writePart(path string, dim int, rows source) error {
 	if rows.rows > math.MaxInt32 {
 		return fmt.Errorf("%d rows are too many for one part", rows.rows)
 	}
-	file, err := os.OpenFile(path+".tmp", os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
-	if err != nil {
-		return wrap("write", path, err)
-	}
-	defer func() {
-		if cerr := file.Close(); err == nil && cerr != nil {
-			err = wrap("write", path, cerr)
+	return wrap("write", path, durable.Replace(path, durable.PrivateFile, func(file *os.File) error {
+		writer := bufio.NewWriterSize(file, 1<<20)
+		if err := writeSections(writer, placeOf(path), dim, rows); err != nil {
+			return err
 		}
-		if err == nil {
-			err = wrap("write", path, os.Rename(path+".tmp", path))
-			if err == nil {
-				err = wrap("sync the folder of", path, durable.SyncFolder(filepath.Dir(path)))
-			}
-		} else {
-			_ = os.Remove(path + ".tmp")
-		}
-	}()
-	writer := bufio.NewWriterSize(file, 1<<20)
-	err = writeSections(writer, placeOf(path), dim, rows)
-	if err == nil {
-		err = writer.Flush()
-	}
-	if err == nil {
-		err = file.Sync()
-	}
-	return wrap("write", path, err)
+		return writer.Flush()
+	}))
 }
 
 func writeSections(writer io.Writer, place uint32, dim int, rows source) error {

@@ -13,7 +13,6 @@ package milvus
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"math"
@@ -92,7 +91,7 @@ func Open(ctx context.Context, config Config) (*Store, error) {
 	store := &Store{name: u.Redacted(), index: config.Index}
 	creds := insecure.NewCredentials()
 	if u.Scheme == "milvus+tls" {
-		creds = credentials.NewTLS(&tls.Config{MinVersion: tls.VersionTLS12})
+		creds = credentials.NewTLS(nil) // TLS 1.2 or newer, and the authorities of the system
 	}
 	cfg := client.Config{
 		Address:        host,

@@ -1,0 +1,31 @@
+package access
+
+import (
+	"log/slog"
+	"testing"
+
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/testkit/blobmemory"
+)
+
+// Ids are public: a text with the id of a key, of the right form and with another secret, is no key.
+func TestTheIdOfAKeyWithAnotherSecretIsNone(t *testing.T) {
+	store := blobmemory.New()
+	made, err := Book{Store: store}.CreateKey(t.Context(), Request{Scope: Admin})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ring := NewRing(store, slog.New(slog.DiscardHandler), nil)
+	if err := ring.Refresh(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for _, id := range []string{made.Key.ID, random(idLength)} {
+		forged := draw(id)
+		if key, err := ring.Check(forged); !WellFormed(forged) || !fault.Is(err, fault.Unauthorized) {
+			t.Errorf("it is key %+v, %v", key, err)
+		}
+	}
+	if key, err := ring.Check(made.Text); err != nil || key.ID != made.Key.ID {
+		t.Errorf("%+v, %v", key, err)
+	}
+}

@@ -1,0 +1,90 @@
+package purges
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/unweaver/unweaver/internal/artifact"
+	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/store/blob"
+	"github.com/unweaver/unweaver/internal/testkit/blobmemory"
+)
+
+// begin asks for the purge of documents.
+func begin(t *testing.T, index artifact.Index, documents ...string) core.Purge {
+	t.Helper()
+	purge, err := Begin(t.Context(), index, core.Purge{
+		At: time.Date(2026, 11, 27, 0, 0, 0, 0, time.UTC), Documents: SetOf(index.Name, documents).Digests(),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return purge
+}
+
+// left are the documents of those given that runs leave out, and those that a purge is still to be gone on with for.
+func left(t *testing.T, index artifact.Index, documents ...string) (excluded, pending []string) {
+	t.Helper()
+	all, err := List(t.Context(), index)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, now := Excluded(all)
+	for _, document := range documents {
+		if out.Has(document) {
+			excluded = append(excluded, document)
+		}
+		if now.Has(document) {
+			pending = append(pending, document)
+		}
+	}
+	return excluded, pending
+}
+
+func TestAPurgedDocumentStaysOutUntilItMayReturnAndIsGone(t *testing.T) {
+	index := artifact.Index{Store: blobmemory.New(), Name: "docs"}
+	expect := func(when string, excluded, pending []string) {
+		t.Helper()
+		if out, now := left(t, index, "a", "b", "c"); !slices.Equal(out, excluded) || !slices.Equal(now, pending) {
+			t.Errorf("%s: left out are %q, pending are %q", when, out, now)
+		}
+	}
+	expect("before", nil, nil)
+	purge := begin(t, index, "a", "b")
+	if again := begin(t, index, "b", "a"); again.ID != purge.ID {
+		t.Errorf("the same wish is there twice: %+v, %+v", purge, again)
+	}
+	expect("asked for", []string{"a", "b"}, []string{"a", "b"})
+	purge.State = core.PurgeDone
+	if err := Write(t.Context(), index, purge); err != nil {
+		t.Fatal(err)
+	}
+	expect("done", []string{"a", "b"}, nil)
+	if n, err := Allow(t.Context(), index, []string{"a"}); !fault.Is(err, fault.Usage) || n != 0 {
+		t.Errorf("one of two may return: %d, %v", n, err)
+	}
+	expect("half of it was asked back", []string{"a", "b"}, nil)
+	begin(t, index, "c")
+	if n, err := Allow(t.Context(), index, []string{"a", "b", "c"}); err != nil || n != 2 {
+		t.Errorf("all may return: %d, %v", n, err)
+	}
+	expect("what is pending is gone on with first", []string{"c"}, []string{"c"})
+}
+
+// Without its wish a document would return: one that cannot be read stops a run.
+func TestAWishThatCannotBeReadIsNoMissingOne(t *testing.T) {
+	for name, raw := range map[string]string{
+		"cut": `{"id":"`, "of another name": `{"id":"other","documents":["` + core.Sum("a").String() + `"]}`,
+		"of no document": `{"id":"p"}`,
+	} {
+		index := artifact.Index{Store: blobmemory.New(), Name: "docs"}
+		if _, err := blob.Write(t.Context(), index.Store, recordKey(index, "p"), []byte(raw), blob.Cond{}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := List(t.Context(), index); !fault.Is(err, fault.SegmentDamage) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}

@@ -1,0 +1,220 @@
+package run
+
+import (
+	"context"
+	"io"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/unweaver/unweaver/internal/artifact"
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/store/blob"
+	"github.com/unweaver/unweaver/internal/testkit/blobmemory"
+)
+
+// An engine may run a workflow anew under its name: the lease of a run is not the next one's to keep or to give back.
+func TestALeaseIsOfOneRunOfItsWorkflow(t *testing.T) {
+	index := artifact.Index{Store: blobmemory.New(), Name: "docs"}
+	first := Holder{Workflow: "build/docs/g1", Run: "1", Heartbeat: 8 * time.Second}
+	next := first
+	next.Run = "2"
+	open := func(context.Context, Holder) (Standing, error) { return StandingOpen, nil }
+	fence, err := TakeLease(t.Context(), index, first, open)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, standing := range []Standing{StandingOpen, StandingUnknown} { // an engine that lost its memory knows no run
+		says := func(context.Context, Holder) (Standing, error) { return standing, nil }
+		if _, err := TakeLease(t.Context(), index, next, says); !fault.Is(err, fault.LeaseHeld) {
+			t.Errorf("standing %d: the next run of the workflow takes it: %v", standing, err)
+		}
+	}
+	if err := GiveLease(t.Context(), index, next); err != nil {
+		t.Fatal(err)
+	}
+	if lease, _, err := ReadLease(t.Context(), index); err != nil || lease.Run != "1" || lease.Fence != fence {
+		t.Errorf("the lease is %+v, %v", lease, err)
+	}
+	for name, c := range map[string]struct {
+		holder Holder
+		fence  int64
+		holds  bool
+	}{
+		"the run":                          {first, fence, true},
+		"the next run of the workflow":     {next, fence, false},
+		"another workflow":                 {Holder{Workflow: "build/docs/g2", Run: "1"}, fence, false},
+		"the run as it was before":         {first, fence - 1, false},
+		"the run with a later lease":       {first, fence + 1, false},
+		"one that tells nothing but fence": {Holder{}, fence, true},
+	} {
+		lease, _, err := ReadLease(t.Context(), index)
+		if work := (&Run{Job: Job{Fence: c.fence, Holder: c.holder}}); err != nil || work.holds(lease) != c.holds {
+			t.Errorf("%s holds it: %t, %v", name, work.holds(lease), err)
+		}
+	}
+}
+
+// beside is a store in which something happens right before the lease is written.
+type beside struct {
+	blob.Store
+	happens func()
+}
+
+func (b *beside) Put(ctx context.Context, key string, body io.Reader, size int64, cond blob.Cond) (blob.Info, error) {
+	if happens := b.happens; happens != nil {
+		b.happens = nil
+		happens()
+	}
+	return b.Store.Put(ctx, key, body, size, cond)
+}
+
+// Whatever happens between a look at the lease and its write, one run has it, and one that renews it keeps it.
+func TestALeaseIsWrittenAsItWasSeen(t *testing.T) {
+	one := Holder{Workflow: "build/docs/g1", Run: "1", Heartbeat: 8 * time.Second}
+	two := Holder{Workflow: "build/docs/g2", Run: "2", Heartbeat: 8 * time.Second}
+	open := func(context.Context, Holder) (Standing, error) { return StandingOpen, nil }
+	for name, given := range map[string]bool{"nobody had it": false, "it was given back": true} {
+		plain := artifact.Index{Store: blobmemory.New(), Name: "docs"}
+		take := func(index artifact.Index, holder Holder) (int64, error) {
+			return TakeLease(t.Context(), index, holder, open)
+		}
+		if given {
+			if _, err := take(plain, one); err != nil {
+				t.Fatal(err)
+			}
+			if err := GiveLease(t.Context(), plain, one); err != nil {
+				t.Fatal(err)
+			}
+		}
+		index := artifact.Index{Name: "docs", Store: &beside{Store: plain.Store, happens: func() {
+			if _, err := take(plain, two); err != nil {
+				t.Error(err)
+			}
+		}}}
+		if fence, err := take(index, one); !fault.Is(err, fault.LeaseHeld) {
+			t.Errorf("%s: two runs have the lease, one with fence %d: %v", name, fence, err)
+		}
+		// Its own process renews it while it is given back; another has it while it is declared lost.
+		renewed, _, err := ReadLease(t.Context(), plain)
+		if err != nil || renewed.Run != "2" {
+			t.Fatalf("%s: %+v, %v", name, renewed, err)
+		}
+		index.Store = &beside{Store: plain.Store, happens: func() {
+			renewed.Renewed = renewed.Renewed.Add(time.Second)
+			if _, err := blob.WriteJSON(t.Context(), plain.Store, plain.LeaseKey(), renewed, blob.Cond{}); err != nil {
+				t.Error(err)
+			}
+		}}
+		if err := GiveLease(t.Context(), index, two); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		lease, _, err := ReadLease(t.Context(), plain)
+		if err != nil || lease.Workflow != "" || lease.Fence != renewed.Fence {
+			t.Errorf("%s: after it was given back it is %+v, %v", name, lease, err)
+		}
+	}
+}
+
+// A run that is declared lost and whose process renews the lease just then is not lost.
+func TestALeaseThatIsRenewedIsNotFreed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		index := artifact.Index{Store: blobmemory.New(), Name: "docs"}
+		one := Holder{Workflow: "build/docs/g1", Run: "1", Heartbeat: 8 * time.Second}
+		if _, err := TakeLease(t.Context(), index, one, nil); err != nil {
+			t.Fatal(err)
+		}
+		open, began := true, time.Now()
+		free := func() error {
+			return FreeLease(t.Context(), index, "", func(context.Context, Holder) (bool, error) { return open, nil })
+		}
+		if err := free(); !fault.Is(err, fault.LeaseHeld) || time.Since(began) != 0 {
+			t.Errorf("the engine runs it: %v after %s", err, time.Since(began))
+		}
+		open = false
+		time.AfterFunc(7*time.Second, func() {
+			lease, _, err := ReadLease(t.Context(), index)
+			if err == nil {
+				lease.Renewed = time.Now()
+				_, err = blob.WriteJSON(t.Context(), index.Store, index.LeaseKey(), lease, blob.Cond{})
+			}
+			if err != nil {
+				t.Error(err)
+			}
+		})
+		if err := free(); !fault.Is(err, fault.LeaseHeld) {
+			t.Errorf("a process renews it: %v", err)
+		}
+		began = time.Now()
+		if err := free(); err != nil || time.Since(began) != one.Heartbeat {
+			t.Errorf("freed after %s: %v", time.Since(began), err)
+		}
+		if lease, _, err := ReadLease(t.Context(), index); err != nil || lease.Workflow != "" || lease.Fence != 1 {
+			t.Errorf("the lease is %+v, %v", lease, err)
+		}
+	})
+}
+
+// A process looks at its lease when that needs no renewal yet, and stands still. What the look permits is over before
+// another run, which begins to watch as late as it may, has the lease.
+func TestWhatALookPermitsIsOverBeforeAnotherRunHasTheLease(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		index := artifact.Index{Store: blobmemory.New(), Name: "docs"}
+		one := Holder{Workflow: "build/docs/g1", Run: "1", Heartbeat: 8 * time.Second}
+		fence, err := TakeLease(t.Context(), index, one, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		work := &Run{
+			Ports: &Ports{Artifacts: index.Store}, Index: index, Book: &Book{},
+			Job: Job{Index: "docs", Generation: "g1", Fence: fence, Holder: one},
+		}
+		if err := work.Guard(t.Context()); err != nil { // it renews what it has not renewed itself yet
+			t.Fatal(err)
+		}
+		taken := make(chan time.Time)
+		go func() {
+			closed := func(context.Context, Holder) (Standing, error) { return StandingClosed, nil }
+			_, err := TakeLease(t.Context(), index, Holder{Workflow: "build/docs/g2", Run: "2"}, closed)
+			if err != nil {
+				t.Error(err)
+			}
+			taken <- time.Now()
+		}()
+		time.Sleep(one.Heartbeat/renewals - time.Millisecond)
+		before, _, _ := ReadLease(t.Context(), index)
+		if err := work.Guard(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if after, _, err := ReadLease(t.Context(), index); err != nil || after != before {
+			t.Errorf("it was renewed: %+v, %v", after, err)
+		}
+		permitted := time.Now().Add(work.Permit())
+		if at := <-taken; !at.After(permitted) {
+			t.Errorf("another run has the lease %s before the permit is over", permitted.Sub(at))
+		}
+	})
+}
+
+// A lease that nobody understands is mended above every fence that any run of the index, or of a branch, ever had.
+func TestAMendedLeaseIsAboveEveryFence(t *testing.T) {
+	index := artifact.Index{Store: blobmemory.New(), Name: "docs"}
+	for _, key := range []string{
+		index.RunKey("g1", "41", "build.json"), index.RunKey("g2", "7", "build.json"),
+		index.RunKey("restore-1", "restore", "parts.json"),
+	} {
+		if _, err := blob.Write(t.Context(), index.Store, key, []byte("{}"), blob.Cond{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := blob.Write(t.Context(), index.Store, index.LeaseKey(), []byte(`{"fence":`), blob.Cond{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := MendLease(t.Context(), index); err != nil {
+		t.Fatal(err)
+	}
+	fence, err := TakeLease(t.Context(), index, Holder{Workflow: "build/docs/g3", Run: "3"}, nil)
+	if err != nil || fence != 42 {
+		t.Errorf("the next fence is %d, %v", fence, err)
+	}
+}

@@ -1,0 +1,73 @@
+package run
+
+import (
+	"encoding/json"
+	"math"
+	"testing"
+
+	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/fault"
+)
+
+// What is in flight, here or in another process, or was when one died, counts as spent.
+func TestABudgetCountsWhatIsInFlight(t *testing.T) {
+	var paid, flying Account
+	paid.Calls, paid.Tokens, paid.Cost = core.Calls{Extract: 6}, core.Tokens{Prompt: 50, Completion: 5, Embedding: 5}, 6
+	flying.Fly(Flight{Task: "extract", Prompt: 10, Completion: 2, Cost: 1}, 2)
+	flying.Fly(Flight{Task: taskEmbed, Prompt: 16, Cost: 2}, 1)
+	both := paid
+	both.add(flying)
+	for name, c := range map[string]struct {
+		budget core.Budget
+		total  Account
+		spent  bool
+	}{
+		"none":                               {core.Budget{}, both, false},
+		"calls with room for one":            {core.Budget{Calls: 10}, both, false},
+		"calls that are in flight":           {core.Budget{Calls: 9}, both, true},
+		"calls that were paid for":           {core.Budget{Calls: 6}, paid, true},
+		"calls, none of them in flight":      {core.Budget{Calls: 7}, paid, false},
+		"tokens with room for one":           {core.Budget{Tokens: 101}, both, false},
+		"tokens that are in flight":          {core.Budget{Tokens: 100}, both, true},
+		"tokens, none of them in flight":     {core.Budget{Tokens: 61}, paid, false},
+		"tokens that were paid for":          {core.Budget{Tokens: 60}, paid, true},
+		"money with room":                    {core.Budget{Money: 10.5}, both, false},
+		"money that is in flight":            {core.Budget{Money: 10}, both, true},
+		"money, none of it in flight":        {core.Budget{Money: 6.5}, paid, false},
+		"the calls of several, of all kinds": {core.Budget{Calls: 100, Tokens: 1000, Money: 10}, both, true},
+	} {
+		err := Spent(c.budget, c.total, "i/g")
+		if fault.Is(err, fault.BudgetSpent) != c.spent || (err != nil) != c.spent {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// A budget that counts too little is none: an account that cannot be read, or that nobody can have, is an error.
+func TestADamagedAccountIsNoEmptyOne(t *testing.T) {
+	whole, err := json.Marshal(Account{Calls: core.Calls{Extract: 3}, Cost: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, raw := range map[string]string{
+		"cut": string(whole[:len(whole)/2]), "null": "null", "another kind": "[]",
+		"calls below zero": `{"calls":{"extract":-3}}`, "money below zero": `{"cost":-1}`,
+		"in flight below zero": `{"in_flight":{"embed":-1}}`, "tokens below zero": `{"tokens":{"prompt":-1}}`,
+	} {
+		accounts := map[string][]byte{"one": whole, "two": []byte(raw)}
+		if total, err := sum("i/g", accounts, ""); !fault.Is(err, fault.ControlUnreadable) {
+			t.Errorf("%s: %+v, %v", name, total, err)
+		}
+		if total, err := sum("i/g", accounts, "two"); err != nil || total.Calls.Extract != 3 {
+			t.Errorf("%s, its own: %+v, %v", name, total, err)
+		}
+	}
+	large, err := json.Marshal(Account{Calls: core.Calls{Extract: math.MaxInt64 - 1}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	accounts := map[string][]byte{"one": large, "two": large}
+	if total, err := sum("i/g", accounts, ""); !fault.Is(err, fault.ControlUnreadable) {
+		t.Errorf("two that overflow: %+v, %v", total, err)
+	}
+}

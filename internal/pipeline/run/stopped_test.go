@@ -1,0 +1,37 @@
+package run
+
+import (
+	"testing"
+
+	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/model"
+	"github.com/unweaver/unweaver/internal/store/coordination/memory"
+)
+
+// The control record is looked at before each call, also by a process that has just had one admitted.
+func TestACallOfARunThatIsStoppedIsRefused(t *testing.T) {
+	for command, code := range map[string]fault.Code{CommandPause: fault.Paused, CommandCancel: fault.Cancelled} {
+		isolated(t, command, func(t *testing.T) {
+			store := memory.New()
+			through := worker(t, store, core.Spec{})
+			for _, stopped := range []bool{false, true} {
+				if stopped {
+					if _, err := Steer(t.Context(), store, "i/g", command, nil); err != nil {
+						t.Fatal(err)
+					}
+				}
+				end, err := through.Begin(t.Context(), model.Extract, 100)
+				if fault.Is(err, code) != stopped || (err != nil) != stopped {
+					t.Errorf("stopped %t: %v", stopped, err)
+				}
+				if err == nil {
+					end(model.Usage{}, false)
+				}
+			}
+			if through.Mine.InFlight.Sum() != 0 {
+				t.Errorf("%+v in flight", through.Mine.InFlight)
+			}
+		})
+	}
+}

@@ -1,0 +1,57 @@
+package collect_test
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/unweaver/unweaver/internal/artifact"
+	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/store/blob"
+)
+
+// A branch shares the segments, records and rows of its base: what its generations need stays when the base lets go of
+// them, from before it has any of its own until it is deleted.
+func TestWhatABranchNeedsStaysUntilItIsDeleted(t *testing.T) {
+	for name, begun := range map[string]bool{"that is being made": false, "that has begun": true} {
+		t.Run("a branch "+name, func(t *testing.T) {
+			w := newWorld(t)
+			put := func(key string, value any) {
+				t.Helper()
+				_, err := blob.WriteJSON(t.Context(), w.store, key, value, blob.Cond{})
+				w.check(err)
+			}
+			w.publish("g1", first)
+			ref := core.GenerationRef{Manifest: w.manifest["g1"], Seq: w.seq, State: core.GenerationPublished}
+			branch := artifact.Index{Store: w.store, Name: "trial"}
+			w.check(branch.PutBase(t.Context(), "docs"))
+			record := core.Branch{
+				Name: "trial", Base: "docs", Generation: "g1", Manifest: ref.Manifest, Seq: ref.Seq,
+				State: core.BranchOpen,
+			}
+			put(w.index.BranchKey("trial"), record)
+			if begun {
+				put(branch.GenerationKey("t1", "manifest.json"), ref)
+				put(branch.CurrentKey(), core.Pointer{Generation: "t1", Manifest: ref.Manifest, Seq: ref.Seq, Epoch: 1})
+			}
+			w.publish("g2", second)
+			for night := range 4 {
+				w.collect(night)
+			}
+			if got := generations(w); !slices.Equal(got, []string{"g2"}) {
+				t.Errorf("the base keeps %q", got)
+			}
+			if missing := w.missing("g1", first); missing != nil {
+				t.Errorf("the branch lost %v", missing)
+			}
+			record.State = core.BranchDeleted
+			put(w.index.BranchKey("trial"), record)
+			for night := 4; night < 12; night++ {
+				w.collect(night)
+			}
+			if !begun {
+				return // records and rows of what never was a generation of its own are not looked for again
+			}
+			w.alone("g2", second)
+		})
+	}
+}

@@ -1,0 +1,52 @@
+package collect_test
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/unweaver/unweaver/internal/stage/collect"
+)
+
+// What holds a purged document goes without a grace, as soon as nobody has it open, whatever rule would keep it. What
+// is served stays.
+func TestWhatIsPurgedGoesAtOnceButWhereItIsOpenOrServed(t *testing.T) {
+	w := newWorld(t)
+	w.keep = 3
+	w.publish("g1", first)
+	w.publish("g2", first)
+	w.publish("g3", second)
+	w.abandon("s1")
+	run := func(purged ...string) collect.Result {
+		t.Helper()
+		in := w.in()
+		in.Purged = func(gen string) bool { return slices.Contains(purged, gen) }
+		w.now = w.now.Add(time.Second)
+		res, err := collect.Run(t.Context(), in)
+		w.check(err)
+		return res
+	}
+	w.now = day(0)
+	w.leases["g2"] = true
+	run("g1", "g2", "g3") // marks them, so that no reader opens one any more
+	if w.has("s1") {
+		t.Error("what no generation names waits for its grace")
+	}
+	if res := run("g1", "g2", "g3"); res.Generations != 1 || res.Purged != 1 {
+		t.Errorf("one is open: %+v", res)
+	}
+	if got := generations(w); !slices.Equal(got, []string{"g2", "g3"}) {
+		t.Errorf("there are %q", got)
+	}
+	if missing := w.missing("g2", first); missing != nil {
+		t.Errorf("one that is open lost %v", missing)
+	}
+	delete(w.leases, "g2")
+	if res := run("g1", "g2", "g3"); res.Generations != 1 || res.Purged != 0 || res.Records == 0 || res.Rows == 0 {
+		t.Errorf("none is open: %+v", res)
+	}
+	if got := generations(w); !slices.Equal(got, []string{"g3"}) {
+		t.Errorf("there are %q", got)
+	}
+	w.alone("g3", second)
+}

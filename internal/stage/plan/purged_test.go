@@ -1,0 +1,39 @@
+package plan_test
+
+import (
+	"maps"
+	"slices"
+	"testing"
+
+	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/stage/plan"
+)
+
+// A purged document is left out whatever the corpus has: itself, nothing any more, or an object that cannot be read, of
+// which other rows are kept. It counts as purged and never as removed.
+func TestAPurgedDocumentIsLeftOutWhateverTheCorpusHas(t *testing.T) {
+	x := newIndex(t, four)
+	row := func(id string) string { return `{"id":"` + id + `","text":"text ` + id + `"}` + "\n" }
+	x.corpus.Set("rows.jsonl", row("1")+row("2")+row("3"))
+	x.night(nil)
+	x.corpus.Remove("z.txt")
+	x.corpus.Set("rows.jsonl", row("1")+"{broken\n") // nobody knows what became of its other rows
+	x.corpus.Set("new.txt", "new")
+	purged := []string{"a.txt", "new.txt", "rows.jsonl#1", "rows.jsonl#2", "z.txt"}
+	x.nights++
+	res, err := plan.Run(t.Context(), plan.In{
+		Spec: core.Spec{Index: "i", Corpus: "memory"}, Corpus: x.corpus, Artifacts: x.art, Scratch: x.scratch(),
+		Limits: x.limits, Parent: x.parent, OnProgress: func(int64) {},
+		Purged: func(key string) bool { return slices.Contains(purged, key) },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	keys := slices.Sorted(maps.Keys(maps.Collect(x.planned())))
+	if want := []string{"b/c.md", "b/d.html", "rows.jsonl#3"}; !slices.Equal(keys, want) {
+		t.Errorf("planned are %q, want %q", keys, want)
+	}
+	if res.Purged != 4 || res.Diff.Removed != 0 || res.Diff.Added != 0 || res.Lost != 1 || res.Unchanged {
+		t.Errorf("%+v", res)
+	}
+}

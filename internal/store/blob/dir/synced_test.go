@@ -1,0 +1,80 @@
+package dir
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/store/blob"
+	"github.com/unweaver/unweaver/internal/stream/durable"
+)
+
+// The whole content is synced before it has the object's name; one that cannot be synced never gets it.
+func TestAnObjectIsSyncedWholeBeforeItHasItsName(t *testing.T) {
+	root := t.TempDir()
+	store, err := Open(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := syncFile
+	t.Cleanup(func() { syncFile = before })
+	for _, cond := range []blob.Cond{{}, {Absent: true}} {
+		for _, failure := range []error{syscall.EIO, nil} {
+			synced := 0
+			syncFile = func(file *os.File) error {
+				synced++
+				info, err := file.Stat()
+				if err != nil || info.Size() != 7 || info.Mode().Perm() != durable.PrivateFile {
+					t.Errorf("synced %v, %v", info, err)
+				}
+				if _, err := os.Lstat(filepath.Join(root, "a", "k")); !errors.Is(err, fs.ErrNotExist) {
+					t.Errorf("it has its name before it is synced: %v", err)
+				}
+				return failure
+			}
+			_, err := blob.Write(t.Context(), store, "a/k", []byte("content"), cond)
+			if synced != 1 || (err != nil) != (failure != nil) {
+				t.Errorf("%+v: synced %d times, %v", cond, synced, err)
+			}
+			if _, err := store.Stat(t.Context(), "a/k"); fault.Is(err, fault.NotFound) != (failure != nil) {
+				t.Errorf("%+v, the sync gave %v: %v", cond, failure, err)
+			}
+		}
+		if err := store.Delete(t.Context(), "a/k"); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// Objects hold the texts of documents: nothing below a store is for other users, also where it was before.
+func TestObjectsAreTheirOwnersAlone(t *testing.T) {
+	root := filepath.Join(t.TempDir(), "artifacts")
+	if err := errors.Join(os.Mkdir(root, 0o755), os.Chmod(root, 0o755)); err != nil {
+		t.Fatal(err)
+	}
+	plain, err := Open(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(t, plain, "docs/segments/1", "x")
+	write(t, journaled(t, root), "a/b/2", "x")
+	objects := 0
+	err = filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		info, err := entry.Info()
+		if err == nil && info.Mode().Perm()&0o077 != 0 {
+			t.Errorf("others may use %s: %s", path, info.Mode())
+		}
+		objects++
+		return err
+	})
+	if err != nil || objects < 6 {
+		t.Errorf("%d files and folders, %v", objects, err)
+	}
+}

@@ -1,0 +1,25 @@
+package blob_test
+
+import (
+	"testing"
+
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/store/blob"
+)
+
+// Names come from documents, from stored files and from whoever reaches the engine.
+func TestNoKeyLeadsOutOfItsStore(t *testing.T) {
+	for _, key := range []string{"a", "a/b.md", ".tmp", "..a", "a..", "a/..b/c", "...", "a//b", `a\..\b`, "ü/ß"} {
+		if err := blob.CheckKey(key); err != nil {
+			t.Errorf("%q: %v", key, err)
+		}
+	}
+	for _, key := range []string{
+		"", "/", "/etc/passwd", "//a", ".", "..", "./a", "../a", "a/..", "a/.", "a/../b", "a/./b", "a/../../b",
+		"a\x00b",
+	} {
+		if err := blob.CheckKey(key); !fault.Is(err, fault.InvalidParam) {
+			t.Errorf("%q is taken: %v", key, err)
+		}
+	}
+}

@@ -1,0 +1,70 @@
+package durable
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"syscall"
+	"testing"
+)
+
+// seeSyncs has each sync seen for one test: what was synced, by its name, and how much it held.
+func seeSyncs(t *testing.T, failing string) *[]string {
+	t.Helper()
+	var seen []string
+	was := syncFile
+	t.Cleanup(func() { syncFile = was })
+	syncFile = func(file *os.File) error {
+		name := filepath.Base(file.Name())
+		if info, err := file.Stat(); err == nil && !info.IsDir() {
+			name = fmt.Sprint(name, " of ", info.Size())
+		}
+		if seen = append(seen, name); name == failing {
+			return syscall.EIO
+		}
+		return was(file)
+	}
+	return &seen
+}
+
+// The content is synced before it gets its name, and the name before the file counts as written.
+func TestAFileIsSyncedBeforeItGetsItsNameAndItsFolderAfter(t *testing.T) {
+	folder := filepath.Join(t.TempDir(), "folder")
+	if err := os.Mkdir(folder, PrivateFolder); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(folder, "f")
+	seen := seeSyncs(t, "")
+	if err := WriteFile(path, []byte("content"), PrivateFile); err != nil {
+		t.Fatal(err)
+	}
+	if want := []string{"f.tmp of 7", "folder"}; !slices.Equal(*seen, want) {
+		t.Errorf("synced %q, want %q", *seen, want)
+	}
+	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != PrivateFile {
+		t.Errorf("%v, %v", info.Mode(), err)
+	}
+	for _, failing := range []string{"f.tmp of 5", "folder"} {
+		seeSyncs(t, failing)
+		if err := WriteFile(path, []byte("other"), PrivateFile); !errors.Is(err, syscall.EIO) {
+			t.Errorf("a sync of %s that failed: %v", failing, err)
+		}
+		raw, err := os.ReadFile(path)
+		if want := map[string]string{"folder": "other"}[failing]; err != nil || want == "" && string(raw) != "content" {
+			t.Errorf("after a sync of %s that failed it holds %q, %v", failing, raw, err)
+		}
+	}
+}
+
+func TestAFolderIsDurableInTheOnesAboveIt(t *testing.T) {
+	root := t.TempDir()
+	seen := seeSyncs(t, "")
+	if err := MkdirAll(filepath.Join(root, "a", "b"), PrivateFolder); err != nil {
+		t.Fatal(err)
+	}
+	if want := []string{filepath.Base(root), "a"}; !slices.Equal(*seen, want) {
+		t.Errorf("synced %q, want %q", *seen, want)
+	}
+}

@@ -1,0 +1,163 @@
+package middleware
+
+import (
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+
+	"github.com/unweaver/unweaver/internal/access"
+	"github.com/unweaver/unweaver/internal/config"
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/testkit/blobmemory"
+)
+
+// passed sends a request through a guard, and returns the code of its refusal and who asked.
+func passed(t *testing.T, policy Policy, change func(*http.Request)) (fault.Code, *Caller) {
+	t.Helper()
+	var refused error
+	var caller *Caller
+	guard := New(policy, func(_ http.ResponseWriter, _ *http.Request, err error) { refused = err })
+	address := "http://docs.example/v1/indexes"
+	request := httptest.NewRequestWithContext(t.Context(), http.MethodGet, address, http.NoBody)
+	change(request)
+	guard.Wrap(
+		http.HandlerFunc(func(_ http.ResponseWriter, request *http.Request) { caller = Of(request.Context()) }),
+		func(string) bool { return false },
+	).ServeHTTP(httptest.NewRecorder(), request)
+	if (refused == nil) != (caller != nil) {
+		t.Errorf("refused with %v, and answered %+v", refused, caller)
+	}
+	return fault.CodeOf(refused), caller
+}
+
+func bearer(key string) func(*http.Request) {
+	return func(request *http.Request) { request.Header.Set("Authorization", "Bearer "+key) }
+}
+
+func TestWhoMayAskByWhatAddressAServerHas(t *testing.T) {
+	local, open := &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)}, &net.TCPAddr{IP: net.IPv4(0, 0, 0, 0)}
+	for name, c := range map[string]struct {
+		auth, hosts              string
+		public                   bool
+		listens                  net.Addr
+		required, anyHost, fails bool
+	}{
+		"this machine":                     {"auto", "", false, local, false, false, false},
+		"every machine":                    {"auto", "", false, open, true, true, false},
+		"every machine, by a name":         {"auto", "docs.example", false, open, true, false, false},
+		"this machine, with keys":          {"required", "", false, local, true, false, false},
+		"every machine without keys":       {"none", "", false, open, false, true, true},
+		"every machine, as was said twice": {"none", "", true, open, false, true, false},
+		"this machine without keys":        {"none", "", false, local, false, false, false},
+	} {
+		settings := config.Default().QueryAPI
+		settings.Auth, settings.Hosts, settings.Public = c.auth, c.hosts, c.public
+		policy, err := NewPolicy(settings, c.listens, nil)
+		if fault.Is(err, fault.BadConfig) != c.fails || (err != nil) != c.fails {
+			t.Errorf("%s: %v", name, err)
+		}
+		if policy.Required != c.required || policy.AnyHost != c.anyHost {
+			t.Errorf("%s: %+v", name, policy)
+		}
+	}
+}
+
+func TestAHostThatIsNotTheServersIsNotAnswered(t *testing.T) {
+	policy := Policy{Hosts: []string{"docs.example"}}
+	for host, want := range map[string]fault.Code{
+		"docs.example": "", "DOCS.example:8080": "", "docs.example.": "", "localhost:1": "", "127.0.0.1:1": "",
+		"[::1]:1":          "",
+		"attacker.example": fault.Misdirected, "docs.example.attacker.example": fault.Misdirected,
+		"192.0.2.1:8080": fault.Misdirected, "": fault.Misdirected,
+	} {
+		if code, _ := passed(t, policy, func(request *http.Request) { request.Host = host }); code != want {
+			t.Errorf("host %q: %q, want %q", host, code, want)
+		}
+	}
+}
+
+func TestAPageOfAnotherOriginIsRefusedWhateverItsMethod(t *testing.T) {
+	policy := Policy{AnyHost: true, Origins: []string{"https://app.example"}}
+	for name, c := range map[string]struct {
+		site, origin string
+		want         fault.Code
+	}{
+		"a program":                {"", "", ""},
+		"its own page":             {"same-origin", "http://docs.example", ""},
+		"a page that is named":     {"cross-site", "https://app.example", ""},
+		"another page":             {"cross-site", "https://attacker.example", fault.Forbidden},
+		"another page of its site": {"same-site", "https://other.docs.example", fault.Forbidden},
+		"an old browser's":         {"", "https://attacker.example", fault.Forbidden},
+	} {
+		for _, method := range []string{http.MethodGet, http.MethodPost} {
+			code, _ := passed(t, policy, func(request *http.Request) {
+				request.Method = method
+				for header, value := range map[string]string{"Sec-Fetch-Site": c.site, "Origin": c.origin} {
+					if value != "" {
+						request.Header.Set(header, value)
+					}
+				}
+			})
+			if code != c.want {
+				t.Errorf("%s, %s: %q, want %q", name, method, code, c.want)
+			}
+		}
+	}
+}
+
+func TestAKeyAllowsItsScopeAndItsIndexesAlone(t *testing.T) {
+	store := blobmemory.New()
+	ring := access.NewRing(store, slog.New(slog.DiscardHandler), nil)
+	policy := Policy{Required: true, AnyHost: true, Keys: ring, Token: "the token of the process"}
+	made := map[string]string{"the token": policy.Token}
+	for name, request := range map[string]access.Request{
+		"one index": {Scope: access.Query, Index: "docs"}, "some": {Scope: access.Operate, Index: "d*"},
+		"all": {Scope: access.Query},
+	} {
+		key, err := access.Book{Store: store}.CreateKey(t.Context(), request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		made[name] = key.Text
+	}
+	if err := ring.Refresh(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]struct{ docs, deeds, other, all, operate, admin bool }{
+		"one index": {docs: true},
+		"some":      {docs: true, deeds: true, operate: true},
+		"all":       {docs: true, deeds: true, other: true, all: true},
+		"the token": {docs: true, deeds: true, other: true, all: true, operate: true, admin: true},
+	} {
+		code, caller := passed(t, policy, bearer(made[name]))
+		if code != "" {
+			t.Errorf("%s: %q", name, code)
+			continue
+		}
+		got := want
+		got.docs, got.deeds, got.other = caller.May("docs"), caller.May("deeds"), caller.May("other")
+		got.all = caller.NeedAll() == nil
+		got.operate, got.admin = caller.Need(access.Operate) == nil, caller.Need(access.Admin) == nil
+		if got != want {
+			t.Errorf("%s: %+v, want %+v", name, got, want)
+		}
+	}
+	for name, change := range map[string]func(*http.Request){
+		"no key": func(*http.Request) {}, "no text": bearer(""), "half of the token": bearer(policy.Token[:10]),
+		"a key with another letter": bearer(made["all"] + "x"),
+	} {
+		if code, _ := passed(t, policy, change); code != fault.Unauthorized {
+			t.Errorf("%s: %q", name, code)
+		}
+	}
+	for _, path := range []string{"/livez", "/"} { // what needs no key says nothing of an index
+		if code, _ := passed(t, policy, func(request *http.Request) { request.URL.Path = path }); code != "" {
+			t.Errorf("%s: %q", path, code)
+		}
+	}
+	if nobody := Of(t.Context()); nobody.May("docs") || nobody.Need(access.Query) == nil {
+		t.Error("a request that passed no guard may ask")
+	}
+}

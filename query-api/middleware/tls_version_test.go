@@ -1,0 +1,57 @@
+package middleware
+
+import (
+	"crypto/tls"
+	"log/slog"
+	"net"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/unweaver/unweaver/internal/access/pki"
+	"github.com/unweaver/unweaver/internal/config"
+)
+
+// Who speaks no newer version than TLS 1.1 is not answered.
+func TestNothingBelowTLS12IsSpoken(t *testing.T) {
+	folder := t.TempDir()
+	authority, err := pki.New("test", time.Hour)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pair, err := authority.Server([]string{"localhost"}, time.Hour)
+	if err != nil {
+		t.Fatal(err)
+	}
+	files := []pki.File{{Name: pki.ServerFile, Content: pair.Cert}, {Name: pki.ServerKeyFile, Content: pair.Key}}
+	if err := pki.Write(folder, files, false); err != nil {
+		t.Fatal(err)
+	}
+	var ofFiles, ofAuthority config.QueryTLS
+	ofFiles.Cert, ofFiles.Key = filepath.Join(folder, pki.ServerFile), filepath.Join(folder, pki.ServerKeyFile)
+	ofAuthority.ACME.Domains, ofAuthority.ACME.Cache = "docs.example.org", folder
+	for name, settings := range map[string]config.QueryTLS{"files": ofFiles, "an authority": ofAuthority} {
+		serving, err := TLS(settings, slog.New(slog.DiscardHandler))
+		if err != nil || serving.MinVersion < tls.VersionTLS12 || Probe(settings).MinVersion < tls.VersionTLS12 {
+			t.Errorf("certificates of %s: %+v, %v", name, serving, err)
+		}
+	}
+	serving, err := TLS(ofFiles, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for most, spoken := range map[uint16]bool{tls.VersionTLS11: false, tls.VersionTLS12: true, tls.VersionTLS13: true} {
+		here, there := net.Pipe()
+		go func() {
+			_ = tls.Server(there, serving).Handshake()
+			_ = there.Close()
+		}()
+		asking := tls.Client(here, &tls.Config{
+			MinVersion: tls.VersionTLS10, MaxVersion: most, InsecureSkipVerify: true,
+		})
+		if err := asking.Handshake(); (err == nil) != spoken {
+			t.Errorf("a program that speaks at most %s: %v", tls.VersionName(most), err)
+		}
+		_ = here.Close()
+	}
+}
