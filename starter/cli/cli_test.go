@@ -151,7 +151,7 @@ func (c *fakeControl) Purge(_ context.Context, r control.PurgeRequest) (control.
 }
 
 func (c *fakeControl) Purges(_ context.Context, r control.PurgesRequest) (control.PurgesAnswer, error) {
-	return c.purges, c.ask("purges", fmt.Sprint(r.Index, " ", r.Search, " ", r.Readmit))
+	return c.purges, c.ask("purges", fmt.Sprint(r.Index, " ", r.Readmit))
 }
 
 func (c *fakeControl) ApplySchedule(_ context.Context, r control.ScheduleRequest) (control.Applied, error) {

@@ -2,7 +2,6 @@ package service
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -109,11 +108,8 @@ func (s *Service) RetryFailed(ctx context.Context, request control.LettersReques
 	if err := s.Models.Check(spec); err != nil {
 		return control.Run{}, err
 	}
-	open, damaged, err := s.openBuilds(ctx, index)
-	if err = errors.Join(err, damaged); err != nil {
-		return control.Run{}, err
-	}
-	if open, err = s.going(ctx, index, open); err != nil {
+	open, err := s.goingBuilds(ctx, index)
+	if err != nil {
 		return control.Run{}, err
 	}
 	if len(open) > 0 {

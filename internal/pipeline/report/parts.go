@@ -219,10 +219,6 @@ func planned(r core.Report) part {
 	if r.Planned == nil {
 		return part{}
 	}
-	if r.Planned.Sizes {
-		out.lines = []string{"Expected by the run itself once it had compared the listing, by the sizes of what changed " +
-			"and what earlier runs came to; `unweaver estimate` reads what changed, and tells more closely."}
-	}
 	number := func(n float64) string { return count(int64(n)) }
 	amount := func(n float64) string { return money(n, r.Currency) }
 	for _, line := range []struct {

@@ -3,7 +3,6 @@ package upkeep
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"maps"
 	"path"
 	"slices"
@@ -79,8 +78,8 @@ func (p *purging) segments(ctx context.Context) (map[string]bool, error) {
 	return out, nil
 }
 
-// finish does the rest of the purges once collect has run: it waits until nobody has open what has to go, takes paid
-// results out of the ledger, and searches all that is stored. What it cannot end is told, and the next run goes on.
+// finish does the rest of the purges once collect has run: it waits until no process has open what has to go, and takes
+// paid results out of the ledger. What it cannot end is recorded, and the next run goes on.
 func (p *purging) finish(ctx context.Context, in collect.In, result collect.Result) error {
 	if p == nil {
 		return nil
@@ -257,19 +256,7 @@ func (p *purging) one(
 	if err := p.overwrite(ctx); err != nil {
 		return err
 	}
-	searched, err := purges.Search(ctx, p.index, p.Records, p.StoreID, traces.Marks, p.Progress.Touch)
-	if err != nil {
-		return err
-	}
-	searched.At = time.Now().UTC()
-	if len(searched.Found) > 0 && len(left) == 0 {
-		told := fmt.Sprintf("a search of what is stored found its text in %d objects", len(searched.Found))
-		if slices.ContainsFunc(searched.Found, func(object string) bool { return strings.Contains(object, "ledger/") }) {
-			told += ", of the ledger too: what runs paid for that were never published goes 14 days after nobody lists it"
-		}
-		left = append(left, told)
-	}
-	purge.Searched, purge.Left, purge.Run = &searched, left, p.Generation
+	purge.Left, purge.Run = left, p.Generation
 	was := purge.Gone
 	purge.Gone = core.Purged{
 		Generations: was.Generations + gone.Generations, Segments: was.Segments + gone.Segments,
@@ -277,7 +264,7 @@ func (p *purging) one(
 		Letters: was.Letters + gone.Letters,
 	}
 	if len(left) == 0 {
-		purge.State, purge.Ended = core.PurgeDone, searched.At
+		purge.State, purge.Ended = core.PurgeDone, time.Now().UTC()
 	}
 	if err := p.Guard(ctx); err != nil {
 		return err
