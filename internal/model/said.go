@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"regexp"
 	"strings"
+	"unicode"
 )
 
 // Marks that models leave around their thoughts where a server does not take these out: of DeepSeek, Qwen and those
@@ -89,8 +90,8 @@ func behind(text string, marks []mark) (answer string, thinking bool) {
 
 // opens tells whether a mark behind a text opens a thought. One within a sentence is spoken of.
 func opens(before string) bool {
-	line := before[strings.LastIndexByte(before, '\n')+1:]
-	return blank(line) || !strings.HasSuffix(line, " ")
+	line := strings.TrimRightFunc(before, func(r rune) bool { return r != '\n' && unicode.IsSpace(r) })
+	return line == "" || strings.HasSuffix(line, "\n") || !strings.HasSuffix(before, " ")
 }
 
 func blank(text string) bool { return strings.TrimSpace(text) == "" }
