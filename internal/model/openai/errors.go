@@ -145,10 +145,13 @@ func (r *request) unreadable(response *http.Response, raw []byte, err error) err
 // snippet of a body that is shown, in bytes.
 const snippet = 200
 
-// short is the beginning of a body on one line.
+// short is the beginning of a body on one line, without secrets: they go before it is cut, as a part of one is none
+// that is known.
 func short(body []byte) string {
-	text := strings.Join(strings.Fields(strings.ToValidUTF8(string(body[:min(len(body), snippet)]), "")), " ")
-	if len(body) > snippet {
+	text := strings.ToValidUTF8(redact.Text(string(body[:min(len(body), longestRefusal)])), "")
+	more := len(text) > snippet
+	text = strings.Join(strings.Fields(strings.ToValidUTF8(text[:min(len(text), snippet)], "")), " ")
+	if more {
 		text += "..."
 	}
 	return text

@@ -221,3 +221,20 @@ func TestASecretThatAServerRepeatsInItsAnswerIsTakenOut(t *testing.T) {
 		t.Errorf("%q, %v", reply.Text, err)
 	}
 }
+
+// A server that repeats what it was sent may do so where its words are cut: the part of a key that is left is no whole
+// one.
+func TestASecretThatIsCutIsTakenOut(t *testing.T) {
+	const secret = "zebra" + "quagmire" + "walnut"
+	redact.Register(secret)
+	for _, status := range []int{http.StatusOK, http.StatusBadRequest} {
+		client := hostile(t, func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(status)
+			_, _ = io.WriteString(w, strings.Repeat("x", 189)+" "+secret+strings.Repeat(" y", 9))
+		})
+		_, err := client.Complete(t.Context(), model.Call{User: "hello"})
+		if err == nil || strings.Contains(err.Error(), secret[:5]) || !strings.Contains(err.Error(), redact.Mark) {
+			t.Errorf("%d: %v", status, err)
+		}
+	}
+}
