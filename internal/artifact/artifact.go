@@ -302,9 +302,15 @@ func sumOf(id string) string {
 }
 
 // StoreID returns the random identity of an artifact store. It is made once, with If-None-Match; one that was lost or
-// damaged is written anew from its copy.
+// damaged is written anew from its copy, and the copy from it where the store can be written to.
 func StoreID(ctx context.Context, store blob.Store) (string, error) {
 	id, err := readID(ctx, store, storeFile)
+	if err == nil {
+		if known, lost := readID(ctx, store, storeCopy); lost == nil && known != id ||
+			fault.Is(lost, fault.NotFound) || fault.Is(lost, fault.SegmentDamage) {
+			_, _ = putID(ctx, store, storeCopy, id, blob.Cond{Absent: fault.Is(lost, fault.NotFound)})
+		}
+	}
 	if !fault.Is(err, fault.NotFound) && !fault.Is(err, fault.SegmentDamage) {
 		return id, err
 	}

@@ -261,6 +261,33 @@ func TestAStoreIDIsReadFromItsCopy(t *testing.T) {
 	}
 }
 
+// A copy that is lost unseen would be no copy on the day it is needed.
+func TestTheCopyOfAStoreIDIsWrittenAnew(t *testing.T) {
+	store := artifacttest.New()
+	id, err := artifact.StoreID(t.Context(), store)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, damaged := range []string{"", "{", `{"id":"` + strings.Repeat("0", 32) + `"}`, "none"} {
+		if damaged == "none" {
+			err = store.Delete(t.Context(), "store.json.copy")
+		} else {
+			_, err = blob.Write(t.Context(), store, "store.json.copy", []byte(damaged), blob.Cond{})
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range []string{"store.json", "nothing"} { // from the copy again, once it is mended
+			if again, err := artifact.StoreID(t.Context(), store); err != nil || again != id {
+				t.Errorf("%q, before %s is gone: %s, %v", damaged, name, again, err)
+			}
+			if err := store.Delete(t.Context(), name); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
 func TestAStoreIDThatCannotBeReadIsNeverReplaced(t *testing.T) {
 	for situation, content := range map[string]string{"cut": "{", "short": `{"id":"abc"}`, "empty": "{}", "0 bytes": ""} {
 		store := artifacttest.New()
