@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 
 	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/stream/durable"
 )
 
 const (
@@ -93,18 +94,25 @@ func mendMeta(dir string) (mended meta, err error) {
 	return mended, writeMeta(dir, mended)
 }
 
-// keepParts writes the file of a part again that is gone while its bytes are mapped. The caller holds the lock.
+// keepParts writes the file of a part again that is gone while its bytes are mapped, and its folder where that is gone,
+// too. The caller holds the lock.
 func (c *collection) keepParts() error {
+	kept := true
 	for _, p := range c.parts {
 		if _, err := os.Stat(p.path); err == nil {
 			continue
 		} else if !errors.Is(err, os.ErrNotExist) {
 			return wrap("look at", p.path, err)
 		}
-		slog.Warn("a file of vectors was gone, and is written again", "file", p.path)
-		if err := errors.Join(writeFile(p.path, p.data), p.saveDead()); err != nil {
+		kept = false
+		slog.Warn("a file of vectors is gone, and is written again", "file", p.path)
+		err := wrap("make", c.dir, durable.MkdirAll(c.dir, durable.PrivateFolder))
+		if err = errors.Join(err, writeFile(p.path, p.data), p.saveDead()); err != nil {
 			return err
 		}
 	}
-	return nil
+	if kept {
+		return nil
+	}
+	return c.record()
 }

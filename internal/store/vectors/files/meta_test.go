@@ -124,6 +124,26 @@ func TestAPartThatIsGoneWhileItIsMappedIsWrittenAgain(t *testing.T) {
 	finds(t, store, rows[7])
 }
 
+// With the folder its identity goes, too, so that a build looks for every row; it finds them.
+func TestAFolderThatIsGoneWhileItsPartsAreMappedIsWrittenAgain(t *testing.T) {
+	dir := t.TempDir()
+	rows, _ := lose(t, dir)
+	store := open(t, dir)
+	before := identity(t, store)
+	if err := os.RemoveAll(filepath.Join(dir, "c")); err != nil {
+		t.Fatal(err)
+	}
+	if after := identity(t, store); after == before {
+		t.Error("it has the identity that was lost with it")
+	}
+	if err := store.Close(); err != nil {
+		t.Fatal(err)
+	}
+	store = loaded(t, dir)
+	counts(t, store, 60)
+	finds(t, store, rows[7])
+}
+
 // One bit of the dimension: the description is made again from the parts, and the next build looks for every row.
 func TestADescriptionWithAnotherDimensionIsDamage(t *testing.T) {
 	for _, change := range []meta{
