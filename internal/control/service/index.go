@@ -239,15 +239,21 @@ func (s *Service) joined(ctx context.Context, work string) (joined control.Run, 
 			return control.Run{}, over, errors.Join(err, ctx.Err())
 		}
 	}
-	response, err := s.Client.DescribeWorkflowExecution(ctx, workflows.WorkflowID(work), "")
-	if err != nil {
-		return control.Run{}, false, s.fault(err)
-	}
-	joined = control.Run{Run: work, RunID: response.GetWorkflowExecutionInfo().GetExecution().GetRunId(), Attached: true}
-	if begun := state.Report.Started; !begun.IsZero() {
+	joined, err = s.attached(ctx, work)
+	if begun := state.Report.Started; err == nil && !begun.IsZero() {
 		joined.Begun = &begun
 	}
-	return joined, false, nil
+	return joined, false, err
+}
+
+// attached names a run that goes on already.
+func (s *Service) attached(ctx context.Context, work string) (control.Run, error) {
+	response, err := s.Client.DescribeWorkflowExecution(ctx, workflows.WorkflowID(work), "")
+	if err != nil {
+		return control.Run{}, s.fault(err)
+	}
+	id := response.GetWorkflowExecutionInfo().GetExecution().GetRunId()
+	return control.Run{Run: work, RunID: id, Attached: true}, nil
 }
 
 // ended waits for the end of a run, as long as the context lasts.
@@ -276,15 +282,15 @@ func (s *Service) running(ctx context.Context, spec core.Spec, digest core.Diges
 	}
 	if len(open) > 0 { // an index has one lease: any of them would refuse another
 		work := open[len(open)-1]
-		if purging(work) {
+		if workflows.ForPurge(work) {
 			return "", fault.LeaseHeld.At("index", spec.Index).
 				Because("run " + work + " purges documents, and leaves the corpus as it was").
-				Advise("wait for it: a purge does not wait")
+				Advise("add --wait: the build begins once the purge has ended")
 		}
-		if retries(work) {
+		if workflows.ForRetry(work) {
 			return "", fault.LeaseHeld.At("index", spec.Index).
 				Because("run " + work + " asks again for what failed, and leaves the corpus as it was").
-				Advise("wait for it, or: unweaver cancel " + work)
+				Advise("add --wait: the build begins once that run has ended; or: unweaver cancel " + work)
 		}
 		state, err := s.log().State(ctx, work)
 		if err != nil {
@@ -310,7 +316,7 @@ func (s *Service) running(ctx context.Context, spec core.Spec, digest core.Diges
 // endPatience is how long a build waits for one that is being cancelled to end.
 const endPatience = time.Minute
 
-// going leaves out builds that publish backfills, which yield, and builds that end because they were cancelled. It
+// going leaves out builds that publish backfills, which yield, and builds of which nothing but the end is left. It
 // waits for the latter: a build that joined one of them would end with it, and a new one would find the lease taken.
 func (s *Service) going(ctx context.Context, index string, open []string) ([]string, error) {
 	bounded, cancel := context.WithTimeout(ctx, endPatience)
@@ -320,7 +326,7 @@ func (s *Service) going(ctx context.Context, index string, open []string) ([]str
 		if workflows.ForBackfill(work) { // it yields to whoever takes the lease
 			continue
 		}
-		ending, err := s.cancelled(ctx, work)
+		ending, err := s.ending(ctx, work)
 		if err != nil {
 			return nil, err
 		}
@@ -336,10 +342,21 @@ func (s *Service) going(ctx context.Context, index string, open []string) ([]str
 			return nil, errors.Join(err, ctx.Err())
 		}
 		return nil, fault.LeaseHeld.At("index", index).
-			Because("run " + work + " is being cancelled and has not ended yet").
+			Because("run " + work + " is ending and has not ended yet").
 			Advise("see that a worker runs, and try again: unweaver status " + work)
 	}
 	return out, nil
+}
+
+// ending reports whether a run that the engine still runs was cancelled, or is a round of retry-failed or a purge that
+// wrote its report. Of a build that wrote it joined waits for the end.
+func (s *Service) ending(ctx context.Context, work string) (bool, error) {
+	cancelled, err := s.cancelled(ctx, work)
+	if err != nil || cancelled || !workflows.ForRetry(work) && !workflows.ForPurge(work) {
+		return cancelled, err
+	}
+	state, err := s.log().State(ctx, work)
+	return core.Terminal(state.Report.Status), err
 }
 
 // cancelled tells whether a run that the engine still runs was told to end.
