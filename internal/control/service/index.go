@@ -313,11 +313,11 @@ func (s *Service) running(ctx context.Context, spec core.Spec, digest core.Diges
 	return "", nil
 }
 
-// endPatience is how long a build waits for one that is being cancelled to end.
+// endPatience is how long a build waits for one to end that was cancelled or wrote its report.
 const endPatience = time.Minute
 
-// going leaves out builds that publish backfills, which yield, and builds of which nothing but the end is left. It
-// waits for the latter: a build that joined one of them would end with it, and a new one would find the lease taken.
+// going leaves out builds that publish backfills, which yield, and builds that were cancelled or wrote their report,
+// once they have ended: a build that joined one of them would end with it, and a new one would find the lease taken.
 func (s *Service) going(ctx context.Context, index string, open []string) ([]string, error) {
 	bounded, cancel := context.WithTimeout(ctx, endPatience)
 	defer cancel()
@@ -326,37 +326,28 @@ func (s *Service) going(ctx context.Context, index string, open []string) ([]str
 		if workflows.ForBackfill(work) { // it yields to whoever takes the lease
 			continue
 		}
-		ending, err := s.ending(ctx, work)
-		if err != nil {
+		cancelled, err := s.cancelled(ctx, work)
+		state, unread := s.log().State(ctx, work)
+		if err = errors.Join(err, unread); err != nil {
 			return nil, err
 		}
-		if !ending {
-			out = append(out, work)
-			continue
+		over := false
+		if cancelled || core.Terminal(state.Report.Status) {
+			over, err = s.ended(bounded, work)
 		}
-		over, err := s.ended(bounded, work)
-		if over {
-			continue
-		}
-		if ctx.Err() != nil || bounded.Err() == nil {
+		switch {
+		case over:
+		case ctx.Err() != nil || err != nil && bounded.Err() == nil:
 			return nil, errors.Join(err, ctx.Err())
+		case cancelled:
+			return nil, fault.LeaseHeld.At("index", index).
+				Because("run " + work + " is being cancelled and has not ended yet").
+				Advise("see that a worker runs, and try again: unweaver status " + work)
+		default:
+			out = append(out, work)
 		}
-		return nil, fault.LeaseHeld.At("index", index).
-			Because("run " + work + " is ending and has not ended yet").
-			Advise("see that a worker runs, and try again: unweaver status " + work)
 	}
 	return out, nil
-}
-
-// ending reports whether a run that the engine still runs was cancelled, or is a round of retry-failed or a purge that
-// wrote its report. Of a build that wrote it joined waits for the end.
-func (s *Service) ending(ctx context.Context, work string) (bool, error) {
-	cancelled, err := s.cancelled(ctx, work)
-	if err != nil || cancelled || !workflows.ForRetry(work) && !workflows.ForPurge(work) {
-		return cancelled, err
-	}
-	state, err := s.log().State(ctx, work)
-	return core.Terminal(state.Report.Status), err
 }
 
 // cancelled tells whether a run that the engine still runs was told to end.

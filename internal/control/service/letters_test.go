@@ -215,33 +215,34 @@ func TestARoundOfRetryFailedIsOneWhereverItsStartIsKilled(t *testing.T) {
 	}
 }
 
-// A round that wrote its report holds the index until its workflow has ended: builds and rounds wait for that.
-func TestARoundThatEndsIsWaitedFor(t *testing.T) {
-	for _, retry := range []bool{false, true} {
-		synctest.Test(t, func(t *testing.T) {
-			b := newBench(t)
-			b.publish()
-			b.fail(extract.DeadLetter{Chunk: strings.Repeat("ab", 16), Document: "a.md", Attempt: 1})
-			round, err := b.RetryFailed(t.Context(), control.LettersRequest{Name: "docs"})
-			b.must(err)
-			ending := core.RunState{RunID: round.RunID, Stage: core.StageCollect}
-			ending.Report.Run, ending.Report.Status = round.Run, core.StatusErrors
-			b.setState(round.Run, ending)
-			time.AfterFunc(3*time.Second, func() {
-				b.temporal.mu.Lock()
-				b.temporal.executions["build/"+round.Run] = completed
-				b.temporal.mu.Unlock()
+// A run that wrote its report holds the index until its workflow has ended: builds and rounds wait for that.
+func TestARunThatWroteItsReportIsWaitedFor(t *testing.T) {
+	for _, prefix := range []string{"", workflows.RetryGeneration, workflows.PurgeGeneration} {
+		for _, retry := range []bool{false, true} {
+			synctest.Test(t, func(t *testing.T) {
+				b := newBench(t)
+				b.publish()
+				b.fail(extract.DeadLetter{Chunk: strings.Repeat("ab", 16), Document: "a.md", Attempt: 1})
+				ending := core.RunState{RunID: "r1", Stage: core.StageCollect}
+				ending.Report.Run, ending.Report.Status = "docs/"+prefix+"1", core.StatusErrors
+				b.setState(ending.Report.Run, ending)
+				b.temporal.executions["build/"+ending.Report.Run] = running
+				time.AfterFunc(3*time.Second, func() {
+					b.temporal.mu.Lock()
+					b.temporal.executions["build/"+ending.Report.Run] = completed
+					b.temporal.mu.Unlock()
+				})
+				var next control.Run
+				var err error
+				if retry {
+					next, err = b.RetryFailed(t.Context(), control.LettersRequest{Name: "docs"})
+				} else {
+					next, err = b.Index(t.Context(), indexRequest(b, "docs", ""))
+				}
+				if err != nil || next.Attached || next.Run == ending.Report.Run || len(b.temporal.started) != 1 {
+					t.Errorf("%s, retry-failed %t: %+v, %v", ending.Report.Run, retry, next, err)
+				}
 			})
-			time.Sleep(time.Second)
-			var next control.Run
-			if retry {
-				next, err = b.RetryFailed(t.Context(), control.LettersRequest{Name: "docs"})
-			} else {
-				next, err = b.Index(t.Context(), indexRequest(b, "docs", ""))
-			}
-			if err != nil || next.Attached || next.Run == round.Run {
-				t.Errorf("retry-failed %t: %+v, %v", retry, next, err)
-			}
-		})
+		}
 	}
 }

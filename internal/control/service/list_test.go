@@ -90,7 +90,7 @@ func TestABuildDoesNotJoinOneThatIsBeingCancelled(t *testing.T) {
 		}
 		cancelling(b, second.Run) // and no worker is there to end it
 		_, err = b.Index(t.Context(), indexRequest(b, "docs", ""))
-		wants(t, err, fault.LeaseHeld, second.Run+" is ending", "unweaver status "+second.Run)
+		wants(t, err, fault.LeaseHeld, second.Run+" is being cancelled", "unweaver status "+second.Run)
 	})
 }
 
