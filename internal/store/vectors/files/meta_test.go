@@ -103,7 +103,8 @@ func TestACollectionThatLacksAPartIsSetAside(t *testing.T) {
 	}
 }
 
-// Of a part that is gone while it is mapped the bytes are there: it is written again when a build asks for the identity.
+// The bytes of a part that is gone while it is mapped are there: it is written again when a build asks for the
+// identity.
 func TestAPartThatIsGoneWhileItIsMappedIsWrittenAgain(t *testing.T) {
 	dir := t.TempDir()
 	rows, part := lose(t, dir)
