@@ -1,5 +1,6 @@
 #!/bin/sh
 # Writes the licences of all modules that the three programs are built from into one file: licences.sh FILE
+# A module that has the code of others built into it, and not their licences, has those in licences-*.txt.
 set -eu
 cd "$(dirname "$0")/.."
 mkdir -p "$(dirname "$1")"
@@ -18,5 +19,6 @@ modules() {
     printf '\n==== %s %s ====\n\n' "$path" "$version"
     files=$(find "$folder" -maxdepth 1 -type f | grep -iE '/(licen[cs]e|copying|notice|patents)[^/]*$' | sort)
     if [ -n "$files" ]; then printf '%s\n' "$files" | xargs cat; else echo "The licence is that of its repository."; fi
+    if [ "$path" = github.com/klippa-app/go-pdfium ]; then echo && cat infra/licences-pdfium.txt; fi
   done
 } >"$1"

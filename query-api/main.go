@@ -9,8 +9,6 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"os/signal"
-	"syscall"
 	"time"
 
 	"github.com/unweaver/unweaver/internal/access"
@@ -26,36 +24,14 @@ import (
 )
 
 func main() {
-	syscall.Umask(0o077) // what this program writes is its owner's alone
-	process, err := config.ParseProcess(program, "Serve queries until SIGTERM.",
-		"ask the running query-api whether it answers, and exit (for health checks)", os.Args[1:], os.Environ(), os.Stdout)
-	if err != nil {
-		os.Exit(process.Exit(err, os.Stderr))
-	}
-	if process.Done() {
-		return
-	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	action := func(ctx context.Context, source config.Source) error {
-		return run(ctx, source, process.Logger(os.Stderr))
-	}
-	if process.Probe {
-		action = ask
-	}
-	if err := action(ctx, process.Source); err != nil {
-		os.Exit(process.Exit(err, os.Stderr))
-	}
+	config.Main(program, "Serve queries until SIGTERM.",
+		"ask the running query-api whether it answers, and exit (for health checks)", run, ask)
 }
 
 // program is what metrics, logs and traces call this one.
 const program = "unweaver-query-api"
 
-func run(ctx context.Context, source config.Source, log *slog.Logger) (err error) {
-	cfg, err := config.Load(source)
-	if err != nil {
-		return err
-	}
+func run(ctx context.Context, cfg *config.Config, log *slog.Logger) (err error) {
 	if err := cfg.Stores.NoPaths("unweaver-query-api"); err != nil {
 		return err
 	}
@@ -136,11 +112,7 @@ func run(ctx context.Context, source config.Source, log *slog.Logger) (err error
 }
 
 // ask is the health check of images, which have no shell.
-func ask(ctx context.Context, source config.Source) error {
-	cfg, err := config.Load(source)
-	if err != nil {
-		return err
-	}
+func ask(ctx context.Context, cfg *config.Config) error {
 	host, port, err := net.SplitHostPort(cfg.QueryAPI.Address)
 	if err != nil {
 		return fault.BadConfig.At("parse", "query_api.address").Because(err)
@@ -153,8 +125,6 @@ func ask(ctx context.Context, source config.Source) error {
 		scheme = "https"
 		client.Transport = &http.Transport{TLSClientConfig: middleware.Probe(settings)}
 	}
-	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
-	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet,
 		scheme+"://"+net.JoinHostPort(host, port)+"/livez", nil)
 	if err != nil {

@@ -7,9 +7,7 @@ import (
 	"errors"
 	"log/slog"
 	"os"
-	"os/signal"
 	"runtime"
-	"syscall"
 	"time"
 
 	"go.temporal.io/sdk/client"
@@ -28,26 +26,8 @@ import (
 
 func main() {
 	sandbox.Child()
-	syscall.Umask(0o077) // what this program writes is its owner's alone
-	process, err := config.ParseProcess(program, "Host workflows and activities until SIGTERM, then drain.",
-		"ask whether a worker polls the task queue, and exit (for health checks)", os.Args[1:], os.Environ(), os.Stdout)
-	if err != nil {
-		os.Exit(process.Exit(err, os.Stderr))
-	}
-	if process.Done() {
-		return
-	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	action := func(ctx context.Context, source config.Source) error {
-		return run(ctx, source, process.Logger(os.Stderr))
-	}
-	if process.Probe {
-		action = ask
-	}
-	if err := action(ctx, process.Source); err != nil {
-		os.Exit(process.Exit(err, os.Stderr))
-	}
+	config.Main(program, "Host workflows and activities until SIGTERM, then drain.",
+		"ask whether a worker polls the task queue, and exit (for health checks)", run, ask)
 }
 
 // cacheDir is UNWEAVER_CACHE_DIR, or empty for the default. Workers on one machine need one each.
@@ -89,11 +69,7 @@ func connect(ctx context.Context, place config.Engine, stores *app.Stores, log *
 	return engine.Dial(ctx, place, log)
 }
 
-func run(ctx context.Context, source config.Source, log *slog.Logger) (err error) {
-	cfg, err := config.Load(source)
-	if err != nil {
-		return err
-	}
+func run(ctx context.Context, cfg *config.Config, log *slog.Logger) (err error) {
 	if err := cfg.Stores.NoPaths("unweaver-worker"); err != nil {
 		return err
 	}
@@ -173,13 +149,7 @@ func run(ctx context.Context, source config.Source, log *slog.Logger) (err error
 }
 
 // ask is the health check of images, which have no shell.
-func ask(ctx context.Context, source config.Source) error {
-	cfg, err := config.Load(source)
-	if err != nil {
-		return err
-	}
-	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
-	defer cancel()
+func ask(ctx context.Context, cfg *config.Config) error {
 	client, err := engine.Dial(ctx, cfg.Engine, slog.New(slog.DiscardHandler))
 	if err != nil {
 		return err

@@ -39,6 +39,7 @@ var pausing = map[string]bool{
 	"endpoint_refused":     true,
 	"corpus_refused":       true,
 	"model_quota":          true,
+	"model_unreadable":     true,
 	"model_refused":        true,
 	"model_unknown":        true,
 	"model_unavailable":    true,

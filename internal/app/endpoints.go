@@ -117,11 +117,6 @@ func (m *Models) Check(spec core.Spec) error {
 			return err
 		}
 	}
-	if spec.Triples.On() {
-		if err := m.allowed.endpoint("models.triples", spec.Triples.BaseURL, spec.Triples.APIKeyEnv); err != nil {
-			return err
-		}
-	}
 	switch {
 	case spec.Embedding.Inside() && m.remote:
 		_, err := neural.Describe(spec.Embedding.Model)

@@ -67,37 +67,6 @@ func TestEndpointsThatTheProcessDoesNotNameAreRefused(t *testing.T) {
 	}
 }
 
-func TestTriplesAreFoundByEndpointsThatTheProcessNames(t *testing.T) {
-	good := spec(t, modeltest.Options{})
-	if set, err := factory(good).Build(good, nil); err != nil || set.Finder() != set.Chat {
-		t.Errorf("without one: %+v %v", set, err)
-	}
-	good.Triples = core.TriplesModel{Provider: "rebel", BaseURL: "http://rebel.example/v1", Model: "rebel-large"}
-	own := config.Default()
-	own.Models.Triples = good.Triples
-	own.Models.Chat, own.Models.Embedding = good.Chat, good.Embedding
-	models := app.NewModels(nil, own)
-	set, err := models.Build(good, nil)
-	if info := set.Finder().Info(); err != nil || info.Endpoint != good.Triples.BaseURL || info.Provider != "rebel" ||
-		!info.Paid || info.Domain == "" || set.Chat.Info().Provider == "rebel" {
-		t.Errorf("%+v %v", info, err)
-	}
-	if described, err := models.Describe(good); err != nil || described.Finder().Info() != set.Finder().Info() {
-		t.Errorf("described %+v, %v", described.Finder().Info(), err)
-	}
-	elsewhere, key := good, good
-	elsewhere.Triples.BaseURL = "http://attacker.example/v1"
-	key.Triples.APIKeyEnv = "WIRING_OTHER_SECRET"
-	for name, spec := range map[string]core.Spec{"another server": elsewhere, "another key": key} {
-		_, made := models.Finder(spec)
-		for what, err := range map[string]error{"probe": made, "check": models.Check(spec)} {
-			if !fault.Is(err, fault.EndpointRefused) || !strings.Contains(err.Error(), "models.triples") {
-				t.Errorf("%s, %s: %v", name, what, err)
-			}
-		}
-	}
-}
-
 func TestARerankerIsMadeOfEndpointsThatTheProcessNames(t *testing.T) {
 	good := spec(t, modeltest.Options{})
 	none, err := factory(good).Ranker(good)

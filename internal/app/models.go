@@ -185,37 +185,7 @@ func (m *Models) Build(spec core.Spec, meter model.Meter) (model.Set, error) {
 	if spec.Embedding.Classes == "lexical" {
 		set.Classes = builtin.Embedder{Language: spec.Retrieval.Language}
 	}
-	if spec.Triples.On() {
-		set.Triples, err = m.finder(spec, meter)
-	}
-	return set, err
-}
-
-// finder makes the model that finds triples alone.
-func (m *Models) finder(spec core.Spec, meter model.Meter) (model.Chat, error) {
-	settings := spec.Triples
-	if err := m.allowed.endpoint("models.triples", settings.BaseURL, settings.APIKeyEnv); err != nil {
-		return nil, err
-	}
-	secret, err := key(settings.APIKeyEnv, settings.BaseURL, "models.triples")
-	if err != nil {
-		return nil, err
-	}
-	client := openai.NewRebel(openai.Config{
-		BaseURL: settings.BaseURL, APIKey: secret, Model: settings.Model, Domain: settings.Domain(),
-		Timeout: time.Duration(settings.Timeout),
-	})
-	metered := model.MeterChat(observe.Chat(client, m.observer), meter)
-	limited := limits.Chat{Chat: metered, Limits: m.limits("triples "+settings.BaseURL, spec)}
-	return observe.AskedChat(limited, m.observer), nil
-}
-
-// Finder makes the model that finds triples alone, for probes: nothing meters it. nil: there is none.
-func (m *Models) Finder(spec core.Spec) (model.Chat, error) {
-	if !spec.Triples.On() {
-		return nil, nil //nolint:nilnil // none is an answer
-	}
-	return m.finder(spec, nil)
+	return set, nil
 }
 
 func (m *Models) chat(spec core.Spec, meter model.Meter) (model.Chat, error) {
@@ -334,12 +304,6 @@ func (m *Models) Describe(spec core.Spec) (model.Set, error) {
 	}
 	if spec.Embedding.Classes != "lexical" {
 		set.Classes = set.Chunks
-	}
-	if settings := spec.Triples; settings.On() {
-		client := openai.NewRebel(openai.Config{
-			BaseURL: settings.BaseURL, Model: settings.Model, Domain: settings.Domain(),
-		})
-		set.Triples = model.MeterChat(client, uncallable{})
 	}
 	return set, nil
 }

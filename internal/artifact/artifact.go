@@ -54,12 +54,6 @@ func (x Index) NightsKey() string { return x.key("nights.json") }
 // BackfillKey is a file of a backfill; without one, what the keys of all files of it, or of all backfills, start with.
 func (x Index) BackfillKey(name, file string) string { return x.key("backfills", single(name), file) }
 
-// AnswersKey is a file of answers that were kept for somebody; without one, what the keys of all that is theirs, or of
-// all answers of the index, start with.
-func (x Index) AnswersKey(owner, file string) string {
-	return x.key("answers", single(owner), single(file))
-}
-
 // GenerationKey is a file of a generation.
 func (x Index) GenerationKey(gen, file string) string { return x.key("generations", single(gen), file) }
 

@@ -189,14 +189,13 @@ type S3 struct {
 
 // Models and their limits.
 type Models struct {
-	Chat      core.ChatModel    `yaml:"chat"`
-	Embedding core.EmbedModel   `yaml:"embedding"`
-	Rerank    core.RerankModel  `yaml:"rerank"`
-	Triples   core.TriplesModel `yaml:"triples"`
-	Dir       string            `yaml:"dir"`
-	Currency  string            `yaml:"currency"`
-	Limits    core.Limits       `yaml:"limits"`
-	Endpoints []Endpoint        `yaml:"endpoints"`
+	Chat      core.ChatModel   `yaml:"chat"`
+	Embedding core.EmbedModel  `yaml:"embedding"`
+	Rerank    core.RerankModel `yaml:"rerank"`
+	Dir       string           `yaml:"dir"`
+	Currency  string           `yaml:"currency"`
+	Limits    core.Limits      `yaml:"limits"`
+	Endpoints []Endpoint       `yaml:"endpoints"`
 }
 
 // Index is one index. What its Models set wins over the general ones, key by key.
@@ -212,7 +211,6 @@ type Index struct {
 	Shortening  core.Shortening `yaml:"shortening"`
 	Gem         core.Gem        `yaml:"gem"`
 	Pairs       core.Pairs      `yaml:"pairs"`
-	WriteBack   core.WriteBack  `yaml:"write_back"`
 	Extraction  core.Extraction `yaml:"extraction"`
 	Retrieval   core.Retrieval  `yaml:"retrieval"`
 	Parity      bool            `yaml:"parity"`
@@ -277,9 +275,8 @@ func Default() *Config {
 				Classes:        "model",
 				Timeout:        core.DefaultModelTimeout,
 			},
-			Rerank:  core.RerankModel{Top: 30, Timeout: core.Duration(3 * time.Second)},
-			Triples: core.TriplesModel{Timeout: core.DefaultModelTimeout},
-			Limits:  core.Limits{Concurrency: 64},
+			Rerank: core.RerankModel{Top: 30, Timeout: core.Duration(3 * time.Second)},
+			Limits: core.Limits{Concurrency: 64},
 		},
 		Limits:  defaultLimits(),
 		Indexes: map[string]Index{},
@@ -289,11 +286,11 @@ func Default() *Config {
 // defaultIndex is what an index starts from, whether the file names it or not.
 func defaultIndex() Index {
 	return Index{
+		Documents:  core.Documents{Hidden: omitHidden},
 		Chunking:   core.Chunking{Strategy: "text", Boundaries: "stable", MaxTokens: 1500},
 		Shortening: core.Shortening{Threshold: 4000, Sample: 256},
 		Gem:        core.DefaultGem,
 		Pairs:      core.DefaultPairs,
-		WriteBack:  core.DefaultWriteBack,
 		Extraction: core.Extraction{Share: 1},
 		Retrieval:  core.Retrieval{Method: "hybrid", Rule: "weighted", TopChunks: 5, Language: "en"},
 		Keep:       3,
@@ -328,18 +325,13 @@ func (c *Config) Spec(index, corpusURI string) (core.Spec, error) {
 	if models.Chat.Mode != modeBatch || models.Chat.Provider != "openai" {
 		models.Chat.Batch = core.BatchMode{}
 	}
-	for _, timeout := range []*core.Duration{
-		&models.Chat.Timeout, &models.Embedding.Timeout, &models.Triples.Timeout,
-	} {
+	for _, timeout := range []*core.Duration{&models.Chat.Timeout, &models.Embedding.Timeout} {
 		if *timeout == core.DefaultModelTimeout {
 			*timeout = 0
 		}
 	}
 	if !models.Rerank.On() {
 		models.Rerank = core.RerankModel{}
-	}
-	if !models.Triples.On() {
-		models.Triples = core.TriplesModel{}
 	}
 	var extraction *core.Extraction
 	if settings.Extraction.Share < 1 {
@@ -353,17 +345,15 @@ func (c *Config) Spec(index, corpusURI string) (core.Spec, error) {
 	if settings.Pairs != core.DefaultPairs {
 		likely = &settings.Pairs
 	}
-	var kept *core.WriteBack
-	if settings.WriteBack.Answers > 0 {
-		kept = &settings.WriteBack
-	}
 	var read *core.Documents
-	if len(settings.Documents.Encoding) > 0 {
+	if settings.Documents.Hidden == omitHidden { // one spec for what reads the same
+		settings.Documents.Hidden = ""
+	}
+	if len(settings.Documents.Encoding) > 0 || settings.Documents.Hidden != "" {
 		read = &settings.Documents
 	}
 	return core.Spec{
 		Documents:  read,
-		WriteBack:  kept,
 		Extraction: extraction,
 		Gem:        memory,
 		Pairs:      likely,
@@ -381,7 +371,6 @@ func (c *Config) Spec(index, corpusURI string) (core.Spec, error) {
 		Chat:       models.Chat,
 		Embedding:  models.Embedding,
 		Rerank:     models.Rerank,
-		Triples:    models.Triples,
 		Limits:     models.Limits,
 
 		Currency:    models.Currency,

@@ -3,6 +3,9 @@ package config
 import "strings"
 
 // indexKeys are the keys of an index. Its own models are described with the general ones.
+// omitHidden leaves out what documents hide.
+const omitHidden = "omit"
+
 var indexKeys = []key{
 	{
 		path: "indexes.*.corpus",
@@ -41,6 +44,14 @@ var indexKeys = []key{
 		rule:     encodings(),
 	},
 	{
+		path: "indexes.*.documents.hidden",
+		meaning: "hidden text, rows, columns, sheets, shapes and slides of Office documents: omit leaves them out and " +
+			"counts them in a problem (parts_missing), include reads them",
+		example:  "include",
+		rebuilds: paysChunks,
+		rule:     oneOf(omitHidden, "include"),
+	},
+	{
 		path:    "indexes.*.enrich",
 		meaning: "what a build makes beside classes and chunks: " + strings.Join(Enrichments, ", "),
 		example: "[" + Enrichments[0] + "]",
@@ -72,22 +83,6 @@ var indexKeys = []key{
 		rule:    between(0.5, 1),
 	},
 	{
-		path: "indexes.*.write_back.answers",
-		meaning: "how many answers of method apr are kept of a namespace that questions name (params: namespace), the " +
-			"oldest go first, and found again by later questions that name it; 0: none. It needs enrichment facts, and counts " +
-			"from the next generation on",
-		unit:    "answers",
-		example: "100",
-		rule:    between(0, 1000),
-	},
-	{
-		path:    "indexes.*.write_back.bytes",
-		meaning: "of the answers of a namespace as they are stored, the oldest go first: a question reads all of them",
-		unit:    "bytes",
-		example: "262144",
-		rule:    between(1<<16, 1<<24),
-	},
-	{
 		path: "indexes.*.gem.questions",
 		meaning: "how many questions enrichment gem asks of each chunk; 0: none, chunks are compared by their texts and " +
 			"nothing is paid for questions. A change has every chunk asked anew, and nothing else made again",
@@ -111,16 +106,6 @@ var indexKeys = []key{
 		unit:    "chunks",
 		example: "30",
 		rule:    between(1, 200),
-	},
-	{
-		path: "indexes.*.gem.respectrum",
-		meaning: "share of the chunks that may have changed since the spectrum of gem was computed before it is computed " +
-			"again: up to it eigenvectors and graph are kept, and new chunks are in no theme. 0: it is computed by each " +
-			"build that publishes, and only then is a night what a build from nothing is. A lower share makes them again " +
-			"where more has changed than it allows",
-		unit:    "share of chunks",
-		example: "0.1",
-		rule:    between(0, 1),
 	},
 	{
 		path: "indexes.*.chunking.strategy",

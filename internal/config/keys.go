@@ -432,38 +432,6 @@ var generalKeys = []key{
 		rule:    anything(),
 	},
 	{
-		path: "models.triples.provider",
-		meaning: "who finds the triples of enrichment facts. empty: the chat model; rebel: a server of POST " +
-			"{base_url}/triples (docs/methods/apr.md, REBEL). Its calls count with those of extract, without money",
-		example: "rebel",
-		rule:    optional(oneOf("rebel")),
-	},
-	{
-		path:    "models.triples.base_url",
-		meaning: "the server, with the path that /triples follows; provider rebel needs it",
-		example: "http://rebel:8000/v1",
-		rule:    optional(web()),
-	},
-	{
-		path:    "models.triples.api_key_env",
-		meaning: "variable that holds the API key; empty: none is sent",
-		example: "REBEL_API_KEY",
-		rule:    optional(variable()),
-	},
-	{
-		path:    "models.triples.model",
-		meaning: "the model; part of what paid triples are found by, so that another one pays anew",
-		example: "rebel-large",
-		rule:    anything(),
-	},
-	{
-		path:    "models.triples.trust_domain",
-		meaning: "as models.chat.trust_domain, of triples",
-		example: "gateway",
-		rule:    anything(),
-	},
-	modelTimeout("models.triples.timeout"),
-	{
 		path: "models.rerank.provider",
 		meaning: "who orders the best chunks of a query anew, reading question and chunk together. empty: nobody; http: a " +
 			"server of POST {base_url}/rerank, as vLLM, text-embeddings-inference, Jina and Cohere have it. Like every " +

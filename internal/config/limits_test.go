@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/unweaver/unweaver/internal/config"
+	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/document"
 )
 
@@ -21,5 +22,22 @@ func TestLimitsOfDocumentsAreWhatParsersTake(t *testing.T) {
 	}
 	if got := cfg.DocumentLimits(); got != want {
 		t.Errorf("got %+v, want %+v", got, want)
+	}
+}
+
+func TestWhatDocumentsHideIsReadWhereTheIndexSaysSo(t *testing.T) {
+	cfg := config.Default()
+	cfg.Indexes["docs"] = config.Index{Documents: core.Documents{Hidden: "omit"}}
+	usual, err := cfg.Spec("docs", t.TempDir())
+	if err != nil || usual.Documents != nil {
+		t.Errorf("nothing configured: %+v, %v", usual.Documents, err)
+	}
+	index := cfg.Indexes["docs"]
+	index.Documents.Hidden = "include"
+	cfg.Indexes["docs"] = index
+	with, err := cfg.Spec("docs", usual.Corpus)
+	if err != nil || with.Documents == nil || with.Documents.Hidden != "include" ||
+		with.ConfigDigest() == usual.ConfigDigest() {
+		t.Errorf("include: %+v, %v", with.Documents, err)
 	}
 }

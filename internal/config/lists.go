@@ -49,9 +49,6 @@ func (c *Config) Endpoints() []Endpoint {
 		if models.Rerank.On() {
 			out = append(out, Endpoint{models.Rerank.BaseURL, models.Rerank.APIKeyEnv}.Whole())
 		}
-		if models.Triples.On() {
-			out = append(out, Endpoint{models.Triples.BaseURL, models.Triples.APIKeyEnv}.Whole())
-		}
 		for _, listed := range models.Endpoints {
 			out = append(out, listed.Whole())
 		}

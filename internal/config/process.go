@@ -1,12 +1,17 @@
 package config
 
 import (
+	"context"
 	"encoding/json"
 	"flag"
 	"fmt"
 	"io"
 	"log/slog"
+	"os"
+	"os/signal"
 	"runtime"
+	"syscall"
+	"time"
 
 	"github.com/unweaver/unweaver/internal/core/version"
 	"github.com/unweaver/unweaver/internal/fault"
@@ -65,6 +70,31 @@ func ParseProcess(name, about, probe string, args, env []string, out io.Writer) 
 		process.Source.Path, process.Source.Missing = DefaultFile, true
 	}
 	return process, nil
+}
+
+// Main runs a server process until SIGTERM, or with --probe asks the running one, and exits with a code that says how
+// it went. What it writes is its owner's alone.
+func Main(
+	name, about, probe string, run func(context.Context, *Config, *slog.Logger) error,
+	ask func(context.Context, *Config) error,
+) {
+	syscall.Umask(0o077)
+	process, err := ParseProcess(name, about, probe, os.Args[1:], os.Environ(), os.Stdout)
+	if err == nil && !process.Done() {
+		ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+		defer stop()
+		var cfg *Config
+		if cfg, err = Load(process.Source); err == nil && process.Probe {
+			ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+			defer cancel()
+			err = ask(ctx, cfg)
+		} else if err == nil {
+			err = run(ctx, cfg, process.Logger(os.Stderr))
+		}
+	}
+	if err != nil {
+		os.Exit(process.Exit(err, os.Stderr)) //nolint:gocritic // the process ends: nothing is left to be deferred
+	}
 }
 
 const processHelp = `%s

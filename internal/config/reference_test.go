@@ -101,7 +101,6 @@ var needs = map[string][]string{
 	"models.chat.provider":          {"models.chat.model=m"},
 	"models.embedding.provider":     {"models.embedding.model=e5"},
 	"models.rerank.provider":        {"models.rerank.base_url=http://r"},
-	"models.triples.provider":       {"models.triples.base_url=http://r"},
 	"engine.tls_cert":               {"engine.tls_cert=c.pem", "engine.tls_key=k.pem"},
 	"engine.tls_key":                {"engine.tls_cert=c.pem", "engine.tls_key=k.pem"},
 	"engine.deployment.name":        {"engine.deployment.name=green", "engine.deployment.build_id=v1"},

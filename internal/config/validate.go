@@ -121,8 +121,6 @@ func (l *loader) index(path, name string, settings Index) {
 		path+".chunking.overlap",
 		"only strategy fixed has an overlap",
 	)
-	l.check(!settings.Parity || settings.WriteBack.Answers == 0, path+".write_back.answers",
-		"with parity the prompt is the reference's, which has no earlier answers")
 	below := path + ".models."
 	if slices.ContainsFunc(l.given(), func(given string) bool { return strings.HasPrefix(given, below) }) {
 		l.modelsNeed(path+".models", l.cfg.modelsOf(name))
@@ -154,8 +152,6 @@ func (l *loader) modelsNeed(path string, models Models) {
 			"OpenAI wants a key: name the variable that holds it; only a server of base_url may want none")
 	}
 	l.check(!models.Rerank.On() || models.Rerank.BaseURL != "", path+".rerank.base_url", "provider http needs a server")
-	l.check(!models.Triples.On() || models.Triples.BaseURL != "", path+".triples.base_url",
-		"provider rebel needs a server")
 	l.check(
 		models.Embedding.Provider != "openai" || models.Embedding.Model != "",
 		path+".embedding.model",

@@ -25,15 +25,13 @@ type PurgeAnswer struct {
 // PurgesRequest asks how the purges of an index stand.
 type PurgesRequest struct {
 	Index   string   `json:"index"`
-	Search  []string `json:"search,omitempty"`  // texts to look for in all that is stored
 	Readmit []string `json:"readmit,omitempty"` // documents that the corpus may bring back though they were purged
 }
 
 // PurgesAnswer tells how they stand.
 type PurgesAnswer struct {
-	Purges   []core.Purge   `json:"purges"`
-	Searched *core.Searched `json:"searched,omitempty"`
-	Readmits int            `json:"readmits,omitempty"` // purges that hold nothing back any more
+	Purges   []core.Purge `json:"purges"`
+	Readmits int          `json:"readmits,omitempty"` // purges that hold nothing back any more
 }
 
 // Purger removes documents from everything that is stored.

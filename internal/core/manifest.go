@@ -51,8 +51,6 @@ type Enrichment struct {
 	Hash   Digest           `json:"hash"`  // of its content: that of a build from nothing
 	Counts map[string]int64 `json:"counts,omitempty"`
 	Models string           `json:"models,omitempty"` // as people see them
-	// Why says what was made again of what is derived, or kept, and why; empty: nothing is ever kept.
-	Why string `json:"why,omitempty"`
 }
 
 // Enrichment of a name; nil: the generation has none.

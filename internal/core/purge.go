@@ -5,7 +5,7 @@ import "time"
 // States of a purge.
 const (
 	PurgePending = "pending" // something of it may still be stored: the next run of the index goes on with it
-	PurgeDone    = "done"    // everything that it had to remove was removed, and searched for
+	PurgeDone    = "done"    // everything that it had to remove was removed
 )
 
 // Purge is the wish that documents leave an index with everything that was made from them. It names them by digests
@@ -23,7 +23,6 @@ type Purge struct {
 	Gone      Purged    `json:"gone,omitzero"`       // what was removed so far
 	Shared    int64     `json:"shared,omitempty"`    // ledger entries that stay, as other documents have the same
 	Forgotten []string  `json:"forgotten,omitempty"` // tasks of the ledger whose entries all went, of every index
-	Searched  *Searched `json:"searched,omitempty"`  // the search of what is stored, as it came out last
 	Operation string    `json:"operation,omitempty"` // in the audit trail
 }
 
@@ -39,16 +38,6 @@ type Purged struct {
 	Ledger      int64 `json:"ledger"`      // paid results
 	Letters     int64 `json:"letters"`     // dead letters, and problems of reports
 
-	Answers int64 `json:"answers,omitempty"` // that were kept and rested on a document
-}
-
-// Searched is how a search of everything that is stored came out.
-type Searched struct {
-	At      time.Time `json:"at"`
-	Marks   int       `json:"marks"`   // passages that were searched for
-	Objects int64     `json:"objects"` // artifacts and records that were read
-	Bytes   int64     `json:"bytes"`   // also of what was unpacked
-	Found   []string  `json:"found"`   // objects in which a passage stands; the first hundred
 }
 
 // PurgePlan tells what a purge would do. It changes nothing.

@@ -155,8 +155,7 @@ type Estimate struct {
 	Tokens  Range `json:"tokens"`
 	Cost    Range `json:"cost"`
 	Seconds Range `json:"seconds"`
-	Runs    int   `json:"runs,omitempty"`  // earlier ones that it goes by
-	Sizes   bool  `json:"sizes,omitempty"` // by the run itself, of sizes: nothing was read for it
+	Runs    int   `json:"runs,omitempty"` // earlier ones that it goes by
 }
 
 // Diff counts documents against the parent generation.

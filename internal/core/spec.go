@@ -24,9 +24,6 @@ type Spec struct {
 	Limits     Limits     `json:"limits"`
 	// Rerank is who orders the chunks that a query found anew; without a provider nobody does.
 	Rerank RerankModel `json:"rerank,omitzero"`
-	// Triples is who finds the triples of the enrichment facts; without a provider the chat model does. The config digest
-	// does not cover it: a change makes the facts anew.
-	Triples TriplesModel `json:"triples,omitzero"`
 	// Extraction says which chunks the chat model extracts from; nil: from all.
 	Extraction *Extraction `json:"extraction,omitempty"`
 	// FollowLinks lets links in a corpus that is a folder count as what they lead to, also outside the folder.
@@ -49,9 +46,6 @@ type Spec struct {
 	Pairs *Pairs `json:"pairs,omitempty"`
 	// Documents says how documents are read; nil: as their bytes say.
 	Documents *Documents `json:"documents,omitempty"`
-	// WriteBack bounds the answers that method apr keeps and finds again; nil: it keeps none. The config digest does not
-	// cover it: nothing that is built depends on it.
-	WriteBack *WriteBack `json:"write_back,omitempty"`
 	// Overlay are the settings among these that the store says and the file does not: of a branch, and of what is made
 	// from one that was promoted. See Overlay.
 	Overlay map[string]string `json:"overlay,omitempty"`
@@ -63,6 +57,7 @@ type Spec struct {
 // Documents says how documents are read where they do not say it themselves.
 type Documents struct {
 	Encoding []string `json:"encoding,omitempty"` // PATTERN=CHARSET, the first pattern that matches counts
+	Hidden   string   `json:"hidden,omitempty"`   // include: what an Office document hides is read too
 }
 
 // Chunking says how documents are cut. Tokens are o200k tokens.
@@ -103,10 +98,9 @@ func (s Spec) ExtractionShare() float64 {
 
 // Gem are the settings of the enrichment gem.
 type Gem struct {
-	Questions  int     `json:"questions"`  // that a chunk is asked for; 0: chunks are compared by their texts
-	Themes     int     `json:"themes"`     // the most
-	Neighbours int     `json:"neighbours"` // that each chunk brings into the similarity graph
-	Respectrum float64 `json:"respectrum"` // share of chunks that may change before the spectrum is computed anew
+	Questions  int `json:"questions"`  // that a chunk is asked for; 0: chunks are compared by their texts
+	Themes     int `json:"themes"`     // the most
+	Neighbours int `json:"neighbours"` // that each chunk brings into the similarity graph
 }
 
 // DefaultGem is what an index has that says nothing else.
@@ -136,23 +130,6 @@ func (s Spec) Likely() Pairs {
 		return DefaultPairs
 	}
 	return *s.Pairs
-}
-
-// WriteBack bounds what is kept of the answers of a namespace; the oldest go first.
-type WriteBack struct {
-	Answers int   `json:"answers"` // of a namespace; 0: none are kept
-	Bytes   int64 `json:"bytes"`   // of a namespace, as they are stored
-}
-
-// DefaultWriteBack is what an index has that says nothing else: nothing is kept.
-var DefaultWriteBack = WriteBack{Bytes: 1 << 20}
-
-// KeptAnswers bounds the answers that are kept; without Answers none are.
-func (s Spec) KeptAnswers() WriteBack {
-	if s.WriteBack == nil {
-		return WriteBack{}
-	}
-	return *s.WriteBack
 }
 
 // Budget bounds what one run may pay; zero means no bound.
@@ -253,19 +230,6 @@ type RerankModel struct {
 
 // On tells whether there is a reranker.
 func (r RerankModel) On() bool { return r.Provider != "" }
-
-// TriplesModel says who finds triples.
-type TriplesModel struct {
-	Provider    string   `json:"provider"` // empty: the chat model; rebel
-	BaseURL     string   `json:"base_url,omitempty"`
-	APIKeyEnv   string   `json:"api_key_env,omitempty"`
-	Model       string   `json:"model,omitempty"`
-	TrustDomain string   `json:"trust_domain,omitempty"` // see Domain
-	Timeout     Duration `json:"timeout,omitempty"`      // of one request; 0: DefaultModelTimeout
-}
-
-// On tells whether triples are found by another model than chat.
-func (m TriplesModel) On() bool { return m.Provider != "" }
 
 // RerankPrice is money per million tokens, and for each request: servers charge one or the other.
 type RerankPrice struct {

@@ -25,12 +25,9 @@ func (m ChatModel) Domain() string { return domain(m.Provider, m.TrustDomain, m.
 // Domain is whose answers the model's are (docs/contract.md, Identity).
 func (m EmbedModel) Domain() string { return domain(m.Provider, m.TrustDomain, m.BaseURL) }
 
-// Domain is whose triples the model's are.
-func (m TriplesModel) Domain() string { return domain(m.Provider, m.TrustDomain, m.BaseURL) }
-
 func domain(provider, configured, baseURL string) string {
 	switch {
-	case provider != "openai" && provider != "rebel" || configured == NoTrustDomain:
+	case provider != "openai" || configured == NoTrustDomain:
 		return ""
 	case configured != "":
 		return canonical(configured)

@@ -3,221 +3,457 @@ package document
 import (
 	"encoding/xml"
 	"errors"
-	"regexp"
+	"io"
+	"path"
+	"slices"
 	"strconv"
 	"strings"
 )
-
-const wordBody = "word/document.xml"
 
 func parseDOCX(raw []byte, object string, limits Limits) (Doc, error) {
 	parts, err := openParts(raw, DOCX, object, limits)
 	if err != nil {
 		return Doc{}, err
 	}
-	word := wordReader{parts: parts, styles: map[string]int{}}
-	if err := word.readStyles(); err != nil {
-		return Doc{}, parts.bad(err)
-	}
-	if err := parts.tokens(wordBody, word.token); err != nil {
+	word := wordReader{parts: parts, styles: map[string]wordStyle{}, notes: map[string][]string{}}
+	if err := word.readDocument(); err != nil {
 		return Doc{}, parts.bad(err)
 	}
 	doc := Doc{Meta: map[string]string{}}
 	if doc.Title, err = parts.title(); err != nil {
 		return Doc{}, parts.bad(err)
 	}
-	text := strings.TrimSpace(manyBlank.ReplaceAllString(word.out.String(), "\n\n"))
+	text := strings.Trim(manyBlank.ReplaceAllString(word.out.String(), "\n\n"), "\n")
 	if text == "" {
-		return Doc{}, parts.bad(errors.New("it has no word/document.xml with text"))
+		return Doc{}, parts.bad(errors.New(parts.without("it has no word/document.xml with text")))
 	}
 	if doc.Title == "" {
 		doc.Title = cutTitle(word.title, limits.Title)
 	}
-	doc.Text = strings.NewReader(text)
+	doc.Text, doc.Missing = strings.NewReader(text), parts.missing()
 	return doc, nil
 }
 
-// wordReader writes a WordprocessingML part as Markdown: headings, lists, rows of tables, and an empty line behind
-// every other paragraph.
+// wordReader writes the parts of a WordprocessingML document as Markdown: headings, lists, rows of tables, and an empty
+// line behind every other paragraph. What is tied to a paragraph (notes, comments, boxes, charts) stands behind it.
 type wordReader struct {
-	parts  *parts
-	styles map[string]int // styles of paragraphs that are headings, by id: their level
-	out    strings.Builder
-	title  string // of the first paragraph in the style Title
+	parts   *parts
+	related relations // of the part that is read
+	styles  map[string]wordStyle
+	numbers numbering
+	notes   map[string][]string // paragraphs of notes and comments by their kind and id
+	order   []string            // of notes
+	note    string              // that is read; empty: none
+	out     strings.Builder
+	listed  bool
+	title   string // of the first paragraph in the style Title
+	bytes   int    // of all texts that were read
 
+	*frame
+	frames []*frame // around it
+}
+
+// frame is a flow of paragraphs: that of the document, or of a box in a paragraph.
+type frame struct {
+	out       []string // finished paragraphs of a box or a note; those of the document are written at once
 	paragraph strings.Builder
-	text      bool // inside of a run's text
-	level     int  // of the heading that the paragraph is, 0: none
+	after     []string // paragraphs that stand behind it
+	text      bool     // inside of a run's text
+	level     int      // of the heading that the paragraph is, 0: none
 	titled    bool
 	list      int // depth of the list that it is an item of, 0: none
-	listed    bool
-	tables    int // in one another
-	cells     []string
+	number    string
+	marked    bool // properties of a paragraph, which hold those of its mark
+	hiding    bool // the run is hidden, or its paragraph's style is
+	styled    bool // the paragraph's style hides it
+	lost      bool // text of the run was left out
+	row       bool // the row of the table is hidden
+	tables    int  // in one another
+	table     mergedRows
 	cell      []string
-	skipped   int // elements that are written a second time, in one another
+	span      int
+	below     bool
+	base      strings.Builder // of ruby
+	reading   strings.Builder
+	ruby      int    // 0: none, 1: its base, 2: its reading
+	fields    []bool // around the run: its code is read, and not yet what it shows
 }
 
-// titleLevel is the level of the style of a document's title.
-const titleLevel = -1
-
-var headingStyle = regexp.MustCompile(`(?i)^heading ?([1-9])$`)
-
-func levelOf(style string) int {
-	if strings.EqualFold(style, "title") {
-		return titleLevel
+// readDocument reads all parts of the document that it shows.
+func (w *wordReader) readDocument() error {
+	body, err := w.parts.main("officeDocument", "word/document.xml")
+	if err != nil {
+		return err
 	}
-	if found := headingStyle.FindStringSubmatch(style); found != nil {
-		return int(found[1][0] - '0')
+	related, err := w.parts.relations(body)
+	if err != nil {
+		return err
 	}
-	return 0
+	folder := path.Dir(body)
+	if err := w.readStyles(related.partOf("styles", path.Join(folder, "styles.xml"))); err != nil {
+		return err
+	}
+	if err := w.numbers.read(w.parts, related.partOf("numbering", path.Join(folder, "numbering.xml"))); err != nil {
+		return err
+	}
+	for _, kind := range []string{"footnotes", "endnotes", "comments"} {
+		for _, name := range related.of(kind) {
+			if err := w.parts.aside(name, w.readPart(name)); err != nil {
+				return err
+			}
+			w.note = ""
+		}
+	}
+	if err := w.readPart(body); err != nil {
+		return err
+	}
+	for _, key := range w.order { // nothing refers to these
+		w.lines(w.notes[key])
+	}
+	seen := map[string]bool{}
+	for _, kind := range []string{"header", "footer"} {
+		for _, name := range related.of(kind) {
+			w.note = kind // its paragraphs are kept
+			if err := w.parts.aside(name, w.readPart(name)); err != nil {
+				return err
+			}
+			texts := w.notes[kind]
+			w.note, w.notes[kind] = "", nil
+			for _, text := range texts {
+				if !seen[text] && !pageMark.MatchString(text) {
+					seen[text] = true
+					w.line(strings.ToUpper(kind[:1])+kind[1:]+": "+text, false)
+				}
+			}
+		}
+	}
+	return nil
 }
 
-// maxStyles of a document are read.
-const maxStyles = 20_000
-
-// readStyles learns which styles are headings: ids are written in the language of the program, names are not.
-func (w *wordReader) readStyles() error {
-	id, count := "", 0
-	return w.parts.tokens("word/styles.xml", func(token xml.Token, _ int) error {
-		start, ok := token.(xml.StartElement)
-		if !ok {
-			return nil
-		}
-		switch start.Name.Local {
-		case "style":
-			if count++; count > maxStyles {
-				return over(w.parts.object, "memory", w.parts.limits.Memory, "it has too many styles")
-			}
-			id = attribute(start, "styleId")
-		case "name":
-			if level := levelOf(attribute(start, "val")); level != 0 {
-				w.styles[id] = level
-			}
-		case "outlineLvl":
-			if level, err := strconv.Atoi(attribute(start, "val")); err == nil && level >= 0 && level < 9 &&
-				w.styles[id] == 0 {
-				w.styles[id] = level + 1
-			}
-		}
-		return nil
-	})
+func (w *wordReader) readPart(name string) (err error) {
+	if w.related, err = w.parts.relations(name); err != nil {
+		return err
+	}
+	w.frame, w.frames = &frame{}, nil
+	return w.parts.shown(name, w.token)
 }
 
-func (w *wordReader) token(token xml.Token, _ int) error {
+func (w *wordReader) token(token xml.Token, _ int) (err error) {
 	switch x := token.(type) {
 	case xml.StartElement:
-		w.start(x)
+		err = w.start(x)
 	case xml.EndElement:
 		w.end(x.Name.Local)
 	case xml.CharData:
-		if w.text && w.skipped == 0 {
-			w.paragraph.Write(x)
+		if w.text {
+			w.write(string(x))
 		}
 	}
-	return w.parts.tooLong(w.out.Len() + w.paragraph.Len())
+	return errors.Join(err, w.parts.tooLong(max(w.out.Len(), w.bytes)))
 }
 
-func (w *wordReader) start(element xml.StartElement) {
+// write adds to the paragraph what is shown.
+func (w *wordReader) write(text string) {
+	w.bytes += len(text)
+	switch {
+	case slices.Contains(w.fields, true): // what a code is made of
+	case w.hiding && !w.parts.limits.Hidden:
+		w.lost = w.lost || strings.TrimSpace(text) != ""
+	case w.ruby == 2:
+		w.reading.WriteString(text)
+	default:
+		if w.ruby == 1 {
+			w.base.WriteString(text)
+		}
+		w.paragraph.WriteString(text)
+	}
+}
+
+func (w *wordReader) start(element xml.StartElement) error {
+	value := attribute(element, "val")
 	switch element.Name.Local {
-	case "Fallback":
-		w.skipped++
 	case "t":
 		w.text = true
-	case "tab":
-		if w.paragraph.Len() > 0 { // one in the properties is a stop
-			w.paragraph.WriteByte('\t')
+	case "r":
+		w.hiding, w.lost = w.styled, false
+	case "pPr":
+		w.marked = true
+	case "rStyle":
+		if !w.marked {
+			w.hiding = w.hiding || w.styleOf(value).hidden
+		}
+	case "vanish":
+		if !w.marked {
+			w.hiding = isTrue(value)
+		}
+	case "tab", "ptab":
+		if w.paragraph.Len() > 0 && !w.marked { // one in the properties is a stop
+			w.write("\t")
 		}
 	case "br", "cr":
-		w.paragraph.WriteByte('\n')
+		w.write("\n")
 	case "noBreakHyphen":
-		w.paragraph.WriteByte('-')
+		w.write("-")
+	case "sym":
+		if code, err := strconv.ParseUint(attribute(element, "char"), 16, 16); err == nil && code >= ' ' && code < 0xd800 {
+			w.write(string(rune(code)))
+		}
+	case "fldChar":
+		w.field(attribute(element, "fldCharType"))
+	case "subDoc":
+		w.parts.leaveOut("a document outside of it")
+	case "rubyBase":
+		w.ruby = 1
+	case "rt":
+		w.ruby = 2
+	case "txbxContent", "txBody":
+		w.frames = append(w.frames, w.frame)
+		w.frame = &frame{}
+	case "textpath":
+		w.behind(attribute(element, "string"))
+	case "footnote", "endnote", "comment":
+		w.startNote(element)
+	case "footnoteReference", "endnoteReference", "commentReference":
+		key := strings.TrimSuffix(element.Name.Local, "Reference") + attribute(element, "id")
+		w.after = append(w.after, w.notes[key]...)
+		delete(w.notes, key)
+	case "chart", "relIds":
+		return w.related.graphic(w.parts, element, w.behind)
+	case "altChunk":
+		return w.readChunk(w.related.target(attribute(element, "id")))
+	default:
+		w.property(element, value)
+	}
+	return nil
+}
+
+// field follows a field from its code to what it shows.
+func (w *wordReader) field(kind string) {
+	last := len(w.fields) - 1
+	switch {
+	case kind == "begin":
+		w.fields = append(w.fields, true)
+	case kind == "separate" && last >= 0:
+		w.fields[last] = false
+	case kind == "end" && last >= 0:
+		w.fields = w.fields[:last]
+	}
+}
+
+// property takes what a paragraph, or a table, says of itself.
+func (w *wordReader) property(element xml.StartElement, value string) {
+	number, err := strconv.Atoi(value)
+	switch element.Name.Local {
 	case "pStyle":
-		w.style(attribute(element, "val"))
+		w.style(value)
 	case "outlineLvl":
-		if level, err := strconv.Atoi(attribute(element, "val")); err == nil && level >= 0 && level < 9 {
-			w.level = level + 1
+		if err == nil && number >= 0 && number < 9 {
+			w.level = number + 1
 		}
 	case "ilvl":
-		if depth, err := strconv.Atoi(attribute(element, "val")); err == nil {
-			w.list = 1 + min(max(depth, 0), 8)
+		if err == nil {
+			w.list = 1 + min(max(number, 0), 8)
 		}
 	case "numId":
-		if attribute(element, "val") == "0" {
-			w.list = 0
+		if w.number = value; value == "0" {
+			w.list, w.number = 0, ""
 		} else {
 			w.list = max(w.list, 1)
 		}
-	case "tbl":
-		w.tables++
-	}
-}
-
-func (w *wordReader) style(id string) {
-	level, known := w.styles[id]
-	if !known {
-		level = levelOf(id)
-	}
-	switch {
-	case level == titleLevel:
-		w.level, w.titled = 1, true
-	case level > 0:
-		w.level = level
-	case strings.HasPrefix(id, "ListBullet"), strings.HasPrefix(id, "ListNumber"):
-		w.list = 1
-	}
-}
-
-func (w *wordReader) end(name string) {
-	switch name {
-	case "Fallback":
-		w.skipped--
-	case "t":
-		w.text = false
-	case "p":
-		w.endParagraph()
-	case "tc":
-		if w.tables == 1 && len(w.cells) < mostColumns {
-			w.cells, w.cell = append(w.cells, strings.Join(w.cell, " ")), nil
-		}
-	case "tr":
+	case "hidden":
+		w.row = isTrue(value)
+	case "gridSpan":
 		if w.tables == 1 {
-			w.line(tableRow(w.cells), true)
-			w.cells = nil
+			w.span = number
 		}
+	case "vMerge":
+		w.below = w.tables == 1 && value != "restart"
 	case "tbl":
-		if w.tables--; w.tables == 0 {
+		if w.tables++; w.listed && w.tables == 1 && len(w.frames) == 0 && w.note == "" {
 			w.out.WriteByte('\n')
 			w.listed = false
 		}
 	}
 }
 
-func (w *wordReader) endParagraph() {
-	text, level, list, titled := strings.TrimSpace(w.paragraph.String()), w.level, w.list, w.titled
-	w.paragraph.Reset()
-	w.level, w.list, w.titled = 0, 0, false
+func (w *wordReader) style(id string) {
+	style := w.styleOf(id)
+	w.styled = style.hidden
 	switch {
-	case w.tables > 0:
-		if text != "" {
-			w.cell = append(w.cell, strings.Join(strings.Fields(text), " "))
+	case style.level == titleLevel:
+		w.level, w.titled = 1, true
+	case style.level > 0:
+		w.level = style.level
+	case strings.HasPrefix(id, "ListBullet"), strings.HasPrefix(id, "ListNumber"):
+		w.list = 1
+	}
+	if style.number != "" && style.number != "0" {
+		w.number, w.list = style.number, 1+min(max(style.depth, 0), 8)
+	}
+}
+
+// startNote begins a note or a comment, whose paragraphs are kept until something refers to it.
+func (w *wordReader) startNote(element xml.StartElement) {
+	w.note = element.Name.Local + attribute(element, "id")
+	kind := attribute(element, "type")
+	if strings.HasPrefix(kind, "separator") || strings.HasPrefix(kind, "continuation") {
+		w.note = "separator"
+		return
+	}
+	w.order = append(w.order, w.note)
+	if element.Name.Local == "comment" {
+		author := attribute(element, "author")
+		w.paragraph.WriteString(strings.TrimSpace("Comment by "+author) + ": ")
+	}
+}
+
+// behind adds a line that stands behind the paragraph.
+func (w *wordReader) behind(text string) {
+	if text = strings.TrimSpace(text); text != "" {
+		w.bytes += len(text)
+		w.after = append(w.after, text)
+	}
+}
+
+// readChunk reads a document within the document.
+func (w *wordReader) readChunk(name string) error {
+	kind, _, known := TypeOf(name)
+	file := w.parts.folded[folded(name)]
+	if file == nil || !known || kind != HTML && kind != Text {
+		w.parts.leaveOut("a document inside of it (" + path.Base(name) + ")")
+		return nil
+	}
+	part, err := w.parts.open(file)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = part.Close() }()
+	doc, err := Parse(part, kind, w.parts.object, w.parts.limits)
+	if err != nil {
+		return err
+	}
+	text, err := io.ReadAll(doc.Text)
+	w.line(string(text), false)
+	return err
+}
+
+func (w *wordReader) end(name string) {
+	switch name {
+	case "t":
+		w.text = false
+	case "r":
+		if w.lost {
+			w.parts.hidden("pieces of text")
 		}
+		w.hiding, w.lost = false, false
+	case "pPr":
+		w.marked = false
+	case "num": // of a fraction
+		w.write("/")
+	case "rubyBase", "rt":
+		w.ruby = 0
+	case "ruby":
+		if w.reading.Len() > 0 {
+			w.behind(strings.TrimSpace(w.base.String()) + " (" + strings.TrimSpace(w.reading.String()) + ")")
+		}
+		w.base.Reset()
+		w.reading.Reset()
+	case "txbxContent", "txBody":
+		if last := len(w.frames) - 1; last >= 0 {
+			box := w.frame
+			w.frame, w.frames = w.frames[last], w.frames[:last]
+			w.after = append(w.after, box.out...)
+		}
+	case "footnote", "endnote", "comment":
+		w.note = ""
+	case "p":
+		w.endParagraph()
+	case "tc":
+		if w.tables == 1 {
+			w.table.add(strings.Join(w.cell, " "), w.span, w.below)
+			w.cell, w.span, w.below = nil, 0, false
+		}
+	case "tr":
+		w.endRow()
+	case "tbl":
+		if w.tables--; w.tables == 0 {
+			w.table = mergedRows{}
+			if len(w.frames) == 0 && w.note == "" {
+				w.out.WriteByte('\n')
+				w.listed = false
+			}
+		}
+	}
+}
+
+func (w *wordReader) endRow() {
+	if w.tables != 1 {
+		return
+	}
+	row, hidden := w.table.end(), w.row
+	w.row = false
+	if w.bytes += len(row); !hidden || row == "" || !w.parts.hidden("rows") {
+		w.line(row, true)
+	}
+}
+
+func (w *wordReader) endParagraph() {
+	text, after := strings.TrimSpace(w.paragraph.String()), w.after
+	level, list, number, titled := w.level, w.list, w.number, w.titled
+	w.paragraph.Reset()
+	w.level, w.list, w.number, w.titled, w.styled, w.after = 0, 0, "", false, false, nil
+	mark := ""
+	if number != "" && text != "" {
+		mark = w.numbers.next(number, max(list, 1)-1)
+	}
+	switch {
 	case text == "":
-	case level > 0:
+	case w.tables > 0:
 		text = strings.Join(strings.Fields(text), " ")
-		if titled && w.title == "" {
+		if list > 0 && mark != "- " {
+			text = mark + text
+		}
+		w.cell = append(w.cell, text)
+	case level > 0:
+		if text = strings.Join(strings.Fields(text), " "); titled && w.title == "" && w.note == "" {
 			w.title = text
 		}
-		w.line(strings.Repeat("#", min(level, 6))+" "+text, false)
+		if mark == "- " {
+			mark = ""
+		}
+		w.line(strings.Repeat("#", min(level, 6))+" "+mark+text, false)
 	case list > 0:
-		w.line(strings.Repeat("  ", list-1)+"- "+text, true)
+		if number == "" {
+			mark = "- "
+		}
+		w.line(strings.Repeat("  ", list-1)+mark+text, true)
 	default:
 		w.line(unmarked(text), false)
+	}
+	w.lines(after)
+}
+
+// lines writes paragraphs that stand behind another.
+func (w *wordReader) lines(all []string) {
+	for _, text := range all {
+		if w.tables > 0 {
+			w.cell = append(w.cell, strings.Join(strings.Fields(text), " "))
+		} else {
+			w.line(text, false)
+		}
 	}
 }
 
 // line writes a paragraph; items of a list and rows of a table follow each other without an empty line.
 func (w *wordReader) line(text string, close bool) {
-	if text == "" {
+	switch {
+	case text == "":
+		return
+	case len(w.frames) > 0:
+		w.frame.out = append(w.frame.out, text)
+		return
+	case w.note != "":
+		w.notes[w.note] = append(w.notes[w.note], text)
 		return
 	}
 	if w.listed && !close {

@@ -39,7 +39,7 @@ func ExampleRows() {
 			fmt.Println("line", row.Line, "cannot be used")
 			return nil
 		}
-		title, text, _, err := document.Record(row.Canonical)
+		title, text, _, err := document.Record(row.Canonical, document.DefaultLimits())
 		fmt.Println(row.ID, title, text)
 		return err
 	})

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"io"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -84,4 +85,23 @@ func FuzzGunzip(f *testing.F)   { fuzz(f, "a.csv.gz") }
 func FuzzPDF(f *testing.F) {
 	debug.SetMaxStack(64 << 20)
 	fuzz(f, "a.pdf")
+}
+
+// FuzzOfficeParts reads parts that a zip holds whole, so that what reads XML is reached: of a document that has of
+// everything, one part is the content.
+func FuzzOfficeParts(f *testing.F) {
+	rich := documenttest.Rich()
+	for name, parts := range rich {
+		for i, part := range parts {
+			f.Add(name, i, part.Content)
+		}
+	}
+	f.Fuzz(func(t *testing.T, name string, at int, content string) {
+		parts := slices.Clone(rich[name])
+		if at < 0 || at >= len(parts) {
+			return
+		}
+		parts[at].Content = content
+		consume(t, name, strings.NewReader(documenttest.Zip(parts...)), tight)
+	})
 }

@@ -2,170 +2,232 @@ package document
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"sort"
 	"strings"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/unweaver/unweaver/internal/fault"
 )
 
+// lenient lets pass what other programs write: a name twice, and halves of characters.
+var lenient = json.JoinOptions(jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
+
 func parseJSON(raw []byte, object string, limits Limits) (Doc, error) {
-	if err := checkJSON(raw, object, limits); err != nil {
+	err := checkJSON(raw, object, "the file is not one JSON value; one on each line is a .jsonl", limits)
+	if err != nil {
 		return Doc{}, err
 	}
-	var value any
-	d := json.NewDecoder(bytes.NewReader(raw))
-	d.UseNumber()
-	err := d.Decode(&value)
-	if err == nil {
-		err = ended(d)
-	}
-	if err != nil {
-		return Doc{}, fault.Unreadable.At("read", object).
-			Because(err).
-			Advise("the file is not one JSON value; one on each line is a .jsonl")
-	}
-	if m, ok := value.(map[string]any); ok {
-		title, text, meta := fields(m)
-		if int64(len(text)) > limits.Text {
-			return Doc{}, limits.overText(object)
+	doc, text := Doc{}, ""
+	if value := jsontext.Value(raw); value.Kind() == '{' {
+		fields, err := fieldsOf(value, object, limits)
+		if err == nil {
+			doc.Title, text, doc.Meta, err = readRecord(fields, object, limits)
 		}
-		if text != "" {
-			return Doc{Title: cutTitle(title, limits.Title), Meta: meta, Text: strings.NewReader(text)}, nil
+		if err != nil {
+			return Doc{}, unreadable("read", object, err)
 		}
-	}
-	out := indenter{left: limits.Text}
-	if err := out.value(value, 0); err != nil {
-		if errors.Is(err, io.ErrShortWrite) {
-			return Doc{}, limits.overText(object)
-		}
-		return Doc{}, fault.Unreadable.At("read", object).Because(err)
-	}
-	return Doc{Text: &out.Buffer}, nil
-}
-
-// What decoded JSON takes, in bytes: a value in its place, a string or number, a list or map that holds something.
-const (
-	valueBytes, containerBytes = 48, 320
-)
-
-// checkJSON refuses, before any of it is decoded, what is nested too deeply or would take too much memory. What is no
-// JSON is for the decoder to refuse.
-func checkJSON(raw []byte, object string, limits Limits) error {
-	depth, memory := 0, int64(len(raw))
-	for at := 0; at < len(raw); at++ {
-		switch raw[at] {
-		case '"':
-			at += stringEnd(raw[at+1:])
-		case '[', '{':
-			memory += valueBytes
-			if at+1 < len(raw) && raw[at+1] != raw[at]+2 { // ] and } follow two after [ and {
-				memory += containerBytes
+		doc.Title = cutTitle(doc.Title, limits.Title)
+	} else {
+		out := lines{left: limits.Text}
+		if err := out.values(jsontext.NewDecoder(bytes.NewReader(raw), lenient)); err != nil {
+			if errors.Is(err, io.ErrShortWrite) {
+				err = limits.overText(object)
 			}
-			if depth++; depth > limits.Nesting {
-				return over(object, "nesting", limits.Nesting, "its values are nested more deeply")
+			return Doc{}, unreadable("read", object, err)
+		}
+		text = out.String()
+	}
+	if int64(len(text)) > limits.Text {
+		return Doc{}, limits.overText(object)
+	}
+	doc.Text = strings.NewReader(text)
+	return doc, nil
+}
+
+// checkJSON refuses what is not exactly one JSON value, or is nested too deeply.
+func checkJSON(raw []byte, object, advice string, limits Limits) error {
+	decoder := jsontext.NewDecoder(bytes.NewReader(raw), lenient)
+	for values := 0; ; {
+		_, err := decoder.ReadToken()
+		switch depth := decoder.StackDepth(); {
+		case errors.Is(err, io.EOF) && values == 1:
+			return nil
+		case err == nil && depth > limits.Nesting:
+			return over(object, "nesting", limits.Nesting, "its values are nested more deeply")
+		case err == nil && depth == 0:
+			if values++; values > 1 {
+				err = errors.New("something follows the first value")
 			}
-		case ']', '}':
-			depth--
-		case ',':
-			memory += valueBytes
 		}
-		if memory > limits.Memory/2 {
-			return over(object, "memory", limits.Memory, "its values take more than half the bytes")
+		if err != nil {
+			return fault.Unreadable.At("read", object).Because(err).Advise(advice)
 		}
 	}
-	return nil
 }
 
-// stringEnd is the length of a string from behind its opening quote to behind its closing one, or to the end.
-func stringEnd(raw []byte) int {
-	for at := 0; at < len(raw); at++ {
-		switch raw[at] {
-		case '\\':
-			at++
-		case '"':
-			return at + 1
+// field is one of a record: its name, and its value as JSON.
+type field struct {
+	name  string
+	value jsontext.Value
+}
+
+// jsonFieldBytes is what a field of a record takes in memory, as one and as metadata, beside its text.
+const jsonFieldBytes = 256
+
+// fieldsOf are those of a JSON object, in their order. They share its memory.
+func fieldsOf(record []byte, object string, limits Limits) ([]field, error) {
+	decoder := jsontext.NewDecoder(bytes.NewReader(record), lenient)
+	if _, err := decoder.ReadToken(); err != nil {
+		return nil, err
+	}
+	var out []field
+	for decoder.PeekKind() != '}' {
+		name, err := decoder.ReadToken()
+		if err != nil {
+			return nil, err
+		}
+		one := field{name: name.String()}
+		value, err := decoder.ReadValue()
+		if err != nil {
+			return nil, err
+		}
+		end := decoder.InputOffset()
+		one.value = record[end-int64(len(value)) : end]
+		if out = append(out, one); int64(len(out))*jsonFieldBytes > limits.Memory/2 {
+			return nil, over(object, "memory", limits.Memory, "its fields take more than half the bytes")
 		}
 	}
-	return len(raw)
+	return out, nil
 }
 
-// maxIndent is the depth from which on lines are indented no further: text would grow with the square of the depth.
-const maxIndent = 64
+// scalar is the value of a field as it is read, numbers as they are written; empty for null, a list and an object.
+func (f field) scalar() string {
+	switch f.value.Kind() {
+	case '"':
+		raw, _ := jsontext.AppendUnquote(nil, f.value) // of half a character it gives what stands for one
+		return string(raw)
+	case '0', 't', 'f':
+		return string(f.value)
+	}
+	return ""
+}
 
-// indenter writes as json.MarshalIndent does with an indent of one space, up to a number of bytes.
-type indenter struct {
-	bytes.Buffer
+// lines writes values of JSON, each on a line behind the path that leads to it, up to a number of bytes.
+type lines struct {
+	strings.Builder
 	left int64
 }
 
-func (i *indenter) put(text string) error {
-	if i.left -= int64(len(text)); i.left < 0 {
+// longItem is the length in bytes from which on an item of a list has a line of its own.
+const longItem = 80
+
+func (l *lines) put(path, text string) error {
+	if text == "" {
+		return nil
+	}
+	if path != "" {
+		path += ": "
+	}
+	if l.left -= int64(len(path) + len(text) + 1); l.left < 0 {
 		return io.ErrShortWrite
 	}
-	i.WriteString(text)
+	l.WriteString(path)
+	l.WriteString(text)
+	l.WriteByte('\n')
 	return nil
 }
 
-var indents = strings.Repeat(" ", maxIndent)
-
-func (i *indenter) line(separator string, depth int) error {
-	return i.put(separator + "\n" + indents[:min(depth, maxIndent)])
+func (l *lines) field(f field, above string) error {
+	return l.value(jsontext.NewDecoder(bytes.NewReader(f.value), lenient), inside(above, f.name))
 }
 
-func (i *indenter) value(value any, depth int) error {
-	switch v := value.(type) {
-	case []any:
-		if len(v) == 0 {
-			return i.put("[]")
-		}
-		return i.list("[", "]", len(v), depth, func(n int) error { return i.value(v[n], depth+1) })
-	case map[string]any:
-		if len(v) == 0 {
-			return i.put("{}")
-		}
-		keys := make([]string, 0, len(v))
-		for key := range v {
-			keys = append(keys, key)
-		}
-		sort.Strings(keys)
-		return i.list("{", "}", len(keys), depth, func(n int) error {
-			if err := i.scalar(keys[n]); err != nil {
-				return err
-			}
-			if err := i.put(": "); err != nil {
-				return err
-			}
-			return i.value(v[keys[n]], depth+1)
-		})
+func inside(path, name string) string {
+	if path == "" || name == "" {
+		return path + name
 	}
-	return i.scalar(value)
+	return path + "." + name
 }
 
-func (i *indenter) list(start, end string, count, depth int, each func(int) error) error {
-	separator := start
-	for n := range count {
-		if err := i.line(separator, depth+1); err != nil {
-			return err
-		}
-		if err := each(n); err != nil {
-			return err
-		}
-		separator = ","
+// values writes a value that has no path: each item of a list stands apart.
+func (l *lines) values(decoder *jsontext.Decoder) error {
+	if decoder.PeekKind() != '[' {
+		return l.value(decoder, "")
 	}
-	if err := i.line("", depth); err != nil {
+	return l.list(decoder, "", func(int) error {
+		if l.Len() > 0 {
+			l.WriteByte('\n')
+		}
+		return l.value(decoder, "")
+	})
+}
+
+func (l *lines) value(decoder *jsontext.Decoder, path string) error {
+	switch decoder.PeekKind() {
+	case '[':
+		return l.list(decoder, path, func(at int) error { return l.value(decoder, fmt.Sprintf("%s[%d]", path, at)) })
+	case '{':
+		if _, err := decoder.ReadToken(); err != nil {
+			return err
+		}
+		for decoder.PeekKind() != '}' {
+			name, err := decoder.ReadToken()
+			if err != nil {
+				return err
+			}
+			if err := l.value(decoder, inside(path, name.String())); err != nil {
+				return err
+			}
+		}
+		_, err := decoder.ReadToken()
 		return err
 	}
-	return i.put(end)
+	value, err := decoder.ReadValue()
+	if err != nil {
+		return err
+	}
+	return l.put(path, field{value: value}.scalar())
 }
 
-func (i *indenter) scalar(value any) error {
-	raw, err := json.Marshal(value)
-	if err != nil {
-		return fmt.Errorf("write: %w", err)
+// list writes a list: short items that follow each other share a line, nested writes each item that is none.
+func (l *lines) list(decoder *jsontext.Decoder, path string, nested func(at int) error) error {
+	if _, err := decoder.ReadToken(); err != nil {
+		return err
 	}
-	return i.put(string(raw))
+	var short []string
+	flush := func() error {
+		text := strings.Join(short, ", ")
+		short = short[:0]
+		return l.put(path, text)
+	}
+	for at := 0; decoder.PeekKind() != ']'; at++ {
+		kind := decoder.PeekKind()
+		if kind == '[' || kind == '{' {
+			if err := errors.Join(flush(), nested(at)); err != nil {
+				return err
+			}
+			continue
+		}
+		value, err := decoder.ReadValue()
+		if err != nil {
+			return err
+		}
+		item := field{value: value}.scalar()
+		if len(item) >= longItem || strings.Contains(item, "\n") {
+			err = errors.Join(flush(), l.put(path, item))
+		} else if item != "" {
+			short = append(short, item)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if err := flush(); err != nil {
+		return err
+	}
+	_, err := decoder.ReadToken()
+	return err
 }

@@ -45,6 +45,7 @@ var byExt = map[string]Kind{
 	".jsonl":    JSONL,
 	".ndjson":   JSONL,
 	".csv":      CSV,
+	".tsv":      CSV,
 	".pptx":     PPTX,
 	".xlsx":     XLSX,
 	".epub":     EPUB,
@@ -53,7 +54,7 @@ var byExt = map[string]Kind{
 }
 
 // Extensions that are read, for error texts.
-const Extensions = ".txt .md .rst .html .pdf .docx .pptx .xlsx .epub .eml .json .jsonl .csv, each also with .gz"
+const Extensions = ".txt .md .rst .html .pdf .docx .pptx .xlsx .epub .eml .json .jsonl .csv .tsv, each also with .gz"
 
 // TypeOf tells the type of an object by its key; ok is false for a type that is not read.
 func TypeOf(key string) (kind Kind, gz, ok bool) {

@@ -25,6 +25,8 @@ type Limits struct {
 	Pages   int           // of a PDF
 	Time    time.Duration // of parsing one document, on the clock and of the processor
 	Memory  int64         // bytes that parsing one document may take
+
+	Hidden bool // no limit: a document is read with what it hides, see WithHidden
 }
 
 // DefaultLimits are what is used where nothing is configured.
@@ -36,7 +38,10 @@ func DefaultLimits() Limits {
 }
 
 // Key tells limits apart: it is the same for limits that refuse the same.
-func (l Limits) Key() string { return fmt.Sprintf("%+v", l.Whole()) }
+func (l Limits) Key() string {
+	l.Hidden = false
+	return strings.Replace(fmt.Sprintf("%+v", l.Whole()), " Hidden:false", "", 1)
+}
 
 // Whole gives limits in which what is zero is that of DefaultLimits.
 func (l Limits) Whole() Limits {
@@ -45,7 +50,7 @@ func (l Limits) Whole() Limits {
 		Bytes: cmp.Or(l.Bytes, usual.Bytes), Ratio: cmp.Or(l.Ratio, usual.Ratio), Text: cmp.Or(l.Text, usual.Text),
 		Title: cmp.Or(l.Title, usual.Title), Row: cmp.Or(l.Row, usual.Row), Spans: cmp.Or(l.Spans, usual.Spans),
 		Nesting: cmp.Or(l.Nesting, usual.Nesting), Pages: cmp.Or(l.Pages, usual.Pages), Time: cmp.Or(l.Time, usual.Time),
-		Memory: cmp.Or(l.Memory, usual.Memory),
+		Memory: cmp.Or(l.Memory, usual.Memory), Hidden: l.Hidden,
 	}
 }
 

@@ -65,7 +65,7 @@ func TestEachLimitIsKeptAndNamed(t *testing.T) {
 		"text of JSON": {
 			"a.json", func(l *document.Limits) { l.Text = 20 }, `{"text":"short"}`, `{"text":"` + x(40) + `"}`, "text: 20",
 		},
-		"text of a JSON list": {"a.json", func(l *document.Limits) { l.Text = 20 }, `[1,2]`, `[[[[[1]]]]]`, "text: 20"},
+		"text of a JSON list": {"a.json", func(l *document.Limits) { l.Text = 20 }, `[1,2]`, `[{"a":"` + x(20) + `"}]`, "text: 20"},
 		"text of a row": {
 			"a.jsonl", func(l *document.Limits) { l.Text = 30 }, `{"text":"a"}`, `{"text":"` + x(40) + `"}`, "text: 30",
 		},
@@ -103,7 +103,7 @@ func TestEachLimitIsKeptAndNamed(t *testing.T) {
 		},
 		"pages": {"a.pdf", func(l *document.Limits) { l.Pages = 2 }, pdf("a", "b"), pdf("a", "b", "c"), "pages: 2"},
 		"memory of JSON": {
-			"a.json", func(l *document.Limits) { l.Memory = 10_000 }, "[1,2]", "[" + strings.Repeat("1,", 900) + "1]",
+			"a.json", func(l *document.Limits) { l.Memory = 10_000 }, `{"a":1}`, "{" + strings.Repeat(`"a":1,`, 900) + `"b":1}`,
 			"memory: 10000",
 		},
 		"memory of HTML": {
@@ -159,7 +159,7 @@ func TestRowsBehindALongOneAreRead(t *testing.T) {
 		"a long last record": {document.CSV, "id,text\n2,b\n3," + long, "2:2 3:!"},
 		"an open quote": {
 			document.CSV, "id,text\n2,\"open\n" + strings.Repeat("3,a\n", 5) + strings.Repeat("4,b\n", 10),
-			"2:! 3:3 4:3 5:3 6:3 7:3 8:4 9:4 10:4 11:4 12:4 13:4 14:4 15:4 16:4 17:4",
+			"2:! 2:2 3:3 4:3 5:3 6:3 7:3 8:4 9:4 10:4 11:4 12:4 13:4 14:4 15:4 16:4 17:4",
 		},
 		"a long quoted record of one line": {document.CSV, "id,text\n2,\"" + long + "\"\n3,c\n", "2:! 3:3"},
 		"a quoted record of many lines": {
@@ -170,7 +170,7 @@ func TestRowsBehindALongOneAreRead(t *testing.T) {
 		err := document.Rows(strings.NewReader(c.content), c.kind, "f", limits, func(row document.Row) error {
 			id := row.ID
 			if row.Err != nil {
-				if id = "!"; !fault.Is(row.Err, fault.TooLarge) ||
+				if id = "!"; fault.KindOf(row.Err) != fault.Content ||
 					!strings.Contains(row.Err.Error(), fmt.Sprintf("f line %d", row.Line)) {
 					t.Errorf("%s: %v", name, row.Err)
 				}
@@ -184,17 +184,17 @@ func TestRowsBehindALongOneAreRead(t *testing.T) {
 	}
 }
 
-// A file in which every line opens a quote is read once, not once for each line.
+// Of a file in which every line opens a quote each line is a problem, and none is read again and again.
 func TestOpenQuotesAreNotReadAgainWithoutEnd(t *testing.T) {
 	limits := document.DefaultLimits()
 	limits.Row = 1 << 20
-	content := "id,text\n" + strings.Repeat("1,\"open\n", 2<<20)
+	content := "id,text\n" + strings.Repeat("1,\"open\n", 1<<18)
 	start, rows := time.Now(), 0
 	err := document.Rows(strings.NewReader(content), document.CSV, "f", limits, func(document.Row) error {
 		rows++
 		return nil
 	})
-	if err != nil || rows < 8 || rows > 100 || time.Since(start) > 5*time.Minute {
+	if err != nil || rows != 2<<18 || time.Since(start) > 5*time.Minute {
 		t.Errorf("%d rows in %v, %v", rows, time.Since(start), err)
 	}
 }
@@ -250,20 +250,20 @@ func TestATitleIsOneLineOfBoundedLength(t *testing.T) {
 // onlyReturns is a line of more carriage returns than the one that ends it.
 var onlyReturns = regexp.MustCompile(`(?m)^\r{2,}$`)
 
-// Records are cut where encoding/csv ends them.
+// Records without faults are those that encoding/csv reads.
 func FuzzRecordsAreThoseOfTheStandardLibrary(f *testing.F) {
 	for _, seed := range []string{
 		"a,b\n1,\"x\ny\"\n", "a\n\"q\"\"q\"\r\n\n\"open\n1", "a\n\"x\" y\"\r\nz\n", "\r\na,\"b\r", "\"\"\n\"\"\"\n",
-		"a\r\r\nb",
+		"a\r\r\nb", "a,b\n,\n1,2,3\n",
 	} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, content string) {
-		if onlyReturns.MatchString(content) {
-			return // blank here, a row of carriage returns there
+		if onlyReturns.MatchString(content) || strings.ContainsAny(content, "\t;|=") || strings.Contains(content, `, "`) {
+			return // blank here, a row of carriage returns there; or another dialect
 		}
 		reader := csv.NewReader(strings.NewReader(content))
-		reader.FieldsPerRecord, reader.LazyQuotes = -1, true
+		reader.FieldsPerRecord = -1
 		var want []string
 		head, err := reader.Read()
 		for err == nil {
@@ -272,17 +272,32 @@ func FuzzRecordsAreThoseOfTheStandardLibrary(f *testing.F) {
 				break
 			}
 			line, _ := reader.FieldPos(0)
-			fields := map[string]any{}
-			for i, value := range record[:min(len(record), len(head))] {
-				fields[strings.TrimSpace(head[i])] = value
+			var fields []string
+			for i, value := range record {
+				name := ""
+				if i < len(head) {
+					name = strings.TrimSpace(head[i])
+				}
+				fields = append(fields, fmt.Sprintf("%q:%q", strings.ToValidUTF8(name, "?"), strings.ToValidUTF8(value, "?")))
 			}
-			raw, _ := json.Marshal(fields) // strings only
-			want = append(want, fmt.Sprintf("%d %s", line, raw))
+			if strings.TrimSpace(strings.Join(record, "")) != "" {
+				want = append(want, fmt.Sprintf("%d %s", line, fields))
+			}
+		}
+		if !errors.Is(err, io.EOF) || !utf8.ValidString(content) {
+			return // what is faulty is a problem
 		}
 		var got []string
 		err = document.Rows(strings.NewReader(content), document.CSV, "f", document.DefaultLimits(),
 			func(row document.Row) error {
-				got = append(got, fmt.Sprintf("%d %s", row.Line, row.Canonical))
+				decoder, fields := json.NewDecoder(bytes.NewReader(row.Canonical)), []string(nil)
+				for token, err := decoder.Token(); err == nil; token, err = decoder.Token() {
+					if name, ok := token.(string); ok {
+						value, _ := decoder.Token()
+						fields = append(fields, fmt.Sprintf("%q:%q", name, value))
+					}
+				}
+				got = append(got, fmt.Sprintf("%d %s", row.Line, fields))
 				return row.Err
 			})
 		if err != nil || fmt.Sprint(got) != fmt.Sprint(want) {
@@ -291,26 +306,49 @@ func FuzzRecordsAreThoseOfTheStandardLibrary(f *testing.F) {
 	})
 }
 
-// JSON without a text field is written as encoding/json indents it, up to a depth at which nobody reads it any more.
-func FuzzIndentedJSONIsThatOfTheStandardLibrary(f *testing.F) {
-	for _, seed := range []string{`[1,{"b":[],"a":{}},"<é\u2028\ud800>",null,true,1.50e3]`, `"x"`, `{"a":[[{}]]}`, `-0`} {
+// Whatever the shape of a JSON value, each name on the way to a value, each text and each number is read.
+func FuzzAllOfJSONIsRead(f *testing.F) {
+	for _, seed := range []string{
+		`[1,{"b":[],"a":{}},"<é\u2028\ud800>",null,true,1.50e3]`, `"x"`, `{"a":[[{}]]}`, `-0`, `{"a":{"b":[1,{"c":"d\ne"}]}}`,
+		`{"text":"t","metadata":{"title":5,"deep":[["x"]]},"id":7,"_id":8,"name":""}`,
+	} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, content string) {
-		if !utf8.ValidString(content) {
-			return // it is read in another encoding
-		}
-		_, text, _, err := parse("["+content+"]", document.JSON) // a list has no text field
 		var value any
-		decoder := json.NewDecoder(strings.NewReader("[" + content + "]"))
+		decoder := json.NewDecoder(strings.NewReader(content))
 		decoder.UseNumber()
-		if err != nil || decoder.Decode(&value) != nil || strings.Count(content, "[")+strings.Count(content, "{") > 60 {
+		if !utf8.ValidString(content) || decoder.Decode(&value) != nil || decoder.More() {
 			return
 		}
-		want, err := json.MarshalIndent(value, "", " ")
-		if err != nil || text != string(want) {
-			t.Errorf("%s: got %s, want %s, %v", content, text, want, err)
+		title, text, meta, err := parse(content, document.JSON)
+		if err != nil {
+			return // something follows the value
 		}
+		whole := fmt.Sprint(title, "\n", text, "\n", meta)
+		var look func(value any)
+		look = func(value any) {
+			switch v := value.(type) {
+			case []any:
+				for _, each := range v {
+					look(each)
+				}
+			case map[string]any:
+				for _, each := range v {
+					look(each)
+				}
+			case string, json.Number, bool:
+				if said := strings.TrimSpace(fmt.Sprint(v)); !strings.Contains(whole, said) {
+					t.Errorf("%s: %q has no %q", content, whole, said)
+				}
+			}
+		}
+		if record, ok := value.(map[string]any); ok {
+			for _, name := range []string{"id", "_id", "doc_id", "document_id"} {
+				delete(record, name) // one of them is the key
+			}
+		}
+		look(value)
 	})
 }
 

@@ -17,7 +17,7 @@ func TestWhatOfficeDocumentsGive(t *testing.T) {
 	}{
 		"docx with styles, a list and a table": {
 			document.DOCX, documenttest.WordWithStyles(), "The report",
-			"# The report\n\n# Part\n\n\\# of flights: 7\n\n## Section\n\n- one\n  - two\n\nafter\n\n| Year | Flights |\n" +
+			"# The report\n\n# Part\n\n    # of flights: 7\n\n## Section\n\n- one\n  - two\n\nafter\n\n| Year | Flights |\n" +
 				"| 1990 | 12 |\n\nonce", "map[]",
 		},
 		"pptx in the order of the deck": {

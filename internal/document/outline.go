@@ -54,7 +54,13 @@ func (k Kind) headings() bool {
 }
 
 // asShown reports whether the text of a type is what a page shows, with no mark of Markdown but those of headings.
-func (k Kind) asShown() bool { return k == HTML || k == EPUB || k == EML || k == PDF }
+func (k Kind) asShown() bool {
+	switch k {
+	case HTML, EPUB, EML, PDF, DOCX, PPTX, XLSX:
+		return true
+	}
+	return false
+}
 
 func (k Kind) pages() bool { return k == PDF || k == PPTX }
 

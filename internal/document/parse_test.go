@@ -99,14 +99,14 @@ func TestWhatEachKindGives(t *testing.T) {
 		"html, no title":  {document.HTML, "<title></title><p>x</p>", "", "x", ""},
 		"json": {
 			document.JSON, `{"title":" T ","body":"text","year":1999,"ok":true,"deep":{"x":1}}`,
-			"T", "text", "map[ok:true year:1999]",
+			"T", "text\n\ndeep.x: 1\n", "map[ok:true year:1999]",
 		},
 		"json metadata": {
 			document.JSON, `{"content":"text","metadata":{"title":"M","lang":"en"}}`,
 			"M", "text", "map[lang:en title:M]",
 		},
-		"json, no text":    {document.JSON, `{"b":2,"a":"one"}`, "", "a: one\nb: 2\n", "map[a:one b:2]"},
-		"json, no object":  {document.JSON, `[1,"x"]`, "", "[\n 1,\n \"x\"\n]", ""},
+		"json, no text":    {document.JSON, `{"b":2,"a":"one"}`, "", "b: 2\na: one\n", "map[a:one b:2]"},
+		"json, no object":  {document.JSON, `[1,"x"]`, "", "1, x\n", ""},
 		"json, big number": {document.JSON, `{"text":"t","n":12345678901234567890}`, "", "t", "map[n:12345678901234567890]"},
 		"docx": {document.DOCX, docx(t, map[string]string{
 			"word/document.xml": "<w:document>" + paragraphs + "</w:document>",
@@ -143,14 +143,13 @@ func TestUnreadableFilesAreNamed(t *testing.T) {
 		content string
 		code    fault.Code
 	}{
-		"a protected pdf":       {document.PDF, string(protected), fault.Encrypted},
-		"a pdf without text":    {document.PDF, pdf(""), fault.EmptyDocument},
-		"no pdf":                {document.PDF, "plain text", fault.Unreadable},
-		"a cut pdf":             {document.PDF, whole[:len(whole)/2], fault.Unreadable},
-		"a pdf with a bad root": {document.PDF, strings.Replace(whole, "/Root 1 0 R", "/Root 9 0 R", 1), fault.Unreadable},
-		"an encrypted docx":     {document.DOCX, "\xd0\xcf\x11\xe0 compound", fault.Encrypted},
-		"no docx":               {document.DOCX, "plain text", fault.Unreadable},
-		"a docx without text":   {document.DOCX, docx(t, map[string]string{"word/other.xml": "<x/>"}), fault.Unreadable},
+		"a protected pdf":     {document.PDF, string(protected), fault.Encrypted},
+		"a pdf without text":  {document.PDF, pdf(""), fault.EmptyDocument},
+		"no pdf":              {document.PDF, "plain text", fault.Unreadable},
+		"a cut pdf":           {document.PDF, whole[:len(whole)/2], fault.Unreadable},
+		"an encrypted docx":   {document.DOCX, "\xd0\xcf\x11\xe0 compound", fault.Encrypted},
+		"no docx":             {document.DOCX, "plain text", fault.Unreadable},
+		"a docx without text": {document.DOCX, docx(t, map[string]string{"word/other.xml": "<x/>"}), fault.Unreadable},
 		"a docx of bad xml": {
 			document.DOCX, docx(t, map[string]string{"word/document.xml": "<w:p><w:t>"}), fault.Unreadable,
 		},

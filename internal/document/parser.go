@@ -20,6 +20,16 @@ func Again(ctx context.Context) context.Context { return context.WithValue(ctx, 
 // IsAgain tells whether ctx is of Again.
 func IsAgain(ctx context.Context) bool { return ctx.Value(again{}) != nil }
 
+type withHidden struct{}
+
+// WithHidden has a document be read with what it hides.
+func WithHidden(ctx context.Context) context.Context {
+	return context.WithValue(ctx, withHidden{}, true)
+}
+
+// IsWithHidden reports whether ctx is of WithHidden.
+func IsWithHidden(ctx context.Context) bool { return ctx.Value(withHidden{}) != nil }
+
 // Streams tells whether objects of the type are read as a stream, in bounded memory and by rules so simple that they
 // need no process of their own.
 func (k Kind) Streams() bool { return k == Text || k == Markdown || k == RST || k.HasRows() }

@@ -2,12 +2,19 @@ package document
 
 import (
 	"archive/zip"
+	"bufio"
 	"bytes"
 	"encoding/xml"
 	"errors"
+	"fmt"
 	"io"
+	"net/url"
 	"path"
 	"strings"
+
+	"golang.org/x/net/html/charset"
+	"golang.org/x/text/encoding/unicode"
+	"golang.org/x/text/transform"
 
 	"github.com/unweaver/unweaver/internal/fault"
 )
@@ -22,11 +29,17 @@ type parts struct {
 	limits Limits
 	packed int64 // bytes of the whole file: no part has more
 	files  map[string]*zip.File
-	read   int64 // bytes that came out of all parts so far
+	folded map[string]*zip.File // the same by names in small letters
+	read   int64                // bytes that came out of all parts so far
+	left   []string             // what is left out, each once
+	counts map[string]int       // how often
 }
 
 func openParts(raw []byte, kind Kind, object string, limits Limits) (*parts, error) {
-	p := &parts{object: object, kind: kind, limits: limits, packed: int64(len(raw)), files: map[string]*zip.File{}}
+	p := &parts{
+		object: object, kind: kind, limits: limits, packed: int64(len(raw)), files: map[string]*zip.File{},
+		folded: map[string]*zip.File{}, counts: map[string]int{},
+	}
 	if bytes.HasPrefix(raw, []byte{0xd0, 0xcf, 0x11, 0xe0}) { // a compound file: encrypted, or of the type before
 		return nil, fault.Encrypted.At("read", object).
 			Because("the document is protected by a password or of the type before ." + string(kind)).
@@ -40,9 +53,14 @@ func openParts(raw []byte, kind Kind, object string, limits Limits) (*parts, err
 		return nil, p.bad(err)
 	}
 	for _, file := range reader.File { // of several with one name, the last counts, and only that is unpacked
-		p.files[file.Name] = file
+		p.files[file.Name], p.folded[folded(file.Name)] = file, file
 	}
 	return p, nil
+}
+
+// folded is the name of a part as all programs take it: without regard to case, and to which slash.
+func folded(name string) string {
+	return strings.TrimPrefix(strings.ToLower(strings.ReplaceAll(name, `\`, "/")), "/")
 }
 
 // bad names a document whose parts are not what they should be.
@@ -88,7 +106,7 @@ func (a *allParts) Read(raw []byte) (int, error) {
 // tokens calls each with every token of a part and the depth of the elements around it; a start or an end is within
 // its own element. A part that is not there has none.
 func (p *parts) tokens(name string, each func(token xml.Token, depth int) error) error {
-	file := p.files[name]
+	file := p.folded[folded(name)]
 	if file == nil {
 		return nil
 	}
@@ -97,7 +115,14 @@ func (p *parts) tokens(name string, each func(token xml.Token, depth int) error)
 		return err
 	}
 	defer func() { _ = part.Close() }()
-	decoder := xml.NewDecoder(&runs{reader: part, limits: p.limits, object: p.object})
+	plain, wide := narrow(part)
+	decoder := xml.NewDecoder(&runs{reader: plain, limits: p.limits, object: p.object})
+	decoder.CharsetReader = func(label string, input io.Reader) (io.Reader, error) {
+		if wide {
+			return input, nil
+		}
+		return charset.NewReaderLabel(label, input)
+	}
 	depth := 0
 	for {
 		token, err := decoder.Token()
@@ -119,6 +144,58 @@ func (p *parts) tokens(name string, each func(token xml.Token, depth int) error)
 			depth--
 		}
 	}
+}
+
+// narrow gives XML that is written in UTF-16 as UTF-8, and any other as it is.
+func narrow(reader io.Reader) (plain io.Reader, wide bool) {
+	in := bufio.NewReader(reader)
+	head, _ := in.Peek(2) // what breaks here breaks again when it is read
+	var order unicode.Endianness
+	switch string(head) {
+	case "\xff\xfe", "<\x00":
+		order = unicode.LittleEndian
+	case "\xfe\xff", "\x00<":
+		order = unicode.BigEndian
+	default:
+		return in, false
+	}
+	return transform.NewReader(in, unicode.UTF16(order, unicode.UseBOM).NewDecoder()), true
+}
+
+// shown calls each with the tokens of a part that its program shows: of the forms of one thing the first, and nothing
+// that a tracked change took away.
+func (p *parts) shown(name string, each func(token xml.Token, depth int) error) error {
+	skip, chosen := 0, []bool(nil) // of each thing with several forms around: one was there
+	return p.tokens(name, func(token xml.Token, depth int) error {
+		switch x := token.(type) {
+		case xml.StartElement:
+			last := len(chosen) - 1
+			switch name := x.Name.Local; {
+			case skip > 0:
+				return nil
+			case name == "AlternateContent":
+				chosen = append(chosen, false)
+			case (name == "Choice" || name == "Fallback") && last >= 0 && chosen[last],
+				name == "moveFrom", name == "del":
+				skip = depth
+				return nil
+			case name == "Choice" && last >= 0:
+				chosen[last] = true
+			}
+		case xml.EndElement:
+			switch {
+			case skip == depth:
+				skip = 0
+				return nil
+			case skip == 0 && x.Name.Local == "AlternateContent" && len(chosen) > 0:
+				chosen = chosen[:len(chosen)-1]
+			}
+		}
+		if skip > 0 {
+			return nil
+		}
+		return each(token, depth)
+	})
 }
 
 // runs refuses XML that goes on for too long without a new tag: the decoder holds it until then.
@@ -152,10 +229,19 @@ func attribute(element xml.StartElement, name string) string {
 	return ""
 }
 
+// isTrue reads a property that an element switches on, unless it says otherwise.
+func isTrue(value string) bool {
+	return value != "0" && value != "false" && value != "off" && value != "none"
+}
+
 // title is that of the core properties.
 func (p *parts) title() (string, error) {
 	title, in := "", false
-	err := p.tokens("docProps/core.xml", func(token xml.Token, depth int) error {
+	core, err := p.main("core-properties", "docProps/core.xml")
+	if err != nil {
+		return "", err
+	}
+	err = p.tokens(core, func(token xml.Token, depth int) error {
 		switch x := token.(type) {
 		case xml.StartElement:
 			if depth == 2 && x.Name.Local == "title" {
@@ -183,19 +269,22 @@ const maxRelations = 50_000
 type relation struct{ id, kind, target string }
 
 // relations of a part, in order; targets are names of parts.
-func (p *parts) relations(of string) ([]relation, error) {
-	var out []relation
-	name := path.Dir(of) + "/_rels/" + path.Base(of) + ".rels"
-	err := p.tokens(name, func(token xml.Token, _ int) error {
+func (p *parts) relations(of string) (relations, error) {
+	var out relations
+	folder, base := path.Split(of)
+	err := p.tokens(folder+"_rels/"+base+".rels", func(token xml.Token, _ int) error {
 		start, ok := token.(xml.StartElement)
 		if !ok || start.Name.Local != "Relationship" || attribute(start, "TargetMode") == "External" {
 			return nil
 		}
-		target := attribute(start, "Target")
+		target := strings.ReplaceAll(attribute(start, "Target"), `\`, "/")
+		if plain, err := url.PathUnescape(target); err == nil && p.folded[folded(path.Join(folder, target))] == nil {
+			target = plain
+		}
 		if strings.HasPrefix(target, "/") {
-			target = target[1:]
+			target = path.Clean(target[1:])
 		} else {
-			target = path.Join(path.Dir(of), target)
+			target = path.Join(folder, target)
 		}
 		if out = append(out, relation{attribute(start, "Id"), path.Base(attribute(start, "Type")), target}); len(out) >
 			maxRelations {
@@ -206,6 +295,107 @@ func (p *parts) relations(of string) ([]relation, error) {
 	return out, err
 }
 
+type relations []relation
+
+// target is the part of an id, or nothing.
+func (r relations) target(id string) string {
+	for _, one := range r {
+		if one.id == id {
+			return one.target
+		}
+	}
+	return ""
+}
+
+// of are the parts of a kind.
+func (r relations) of(kind string) []string {
+	var out []string
+	for _, one := range r {
+		if one.kind == kind {
+			out = append(out, one.target)
+		}
+	}
+	return out
+}
+
+// main is the part of a kind that the document itself names, or what is usual where it names none.
+func (p *parts) main(kind, usual string) (string, error) {
+	related, err := p.relations("")
+	if err != nil {
+		return "", err
+	}
+	for _, name := range related.of(kind) {
+		if p.folded[folded(name)] != nil {
+			return name, nil
+		}
+	}
+	return usual, nil
+}
+
+// partOf is the part of a kind that another part names, or what is usual where it names none.
+func (r relations) partOf(kind, usual string) string {
+	if found := r.of(kind); len(found) > 0 {
+		return found[0]
+	}
+	return usual
+}
+
+// hidden reports whether something hidden is left out, and counts it.
+func (p *parts) hidden(what string) bool {
+	if !p.limits.Hidden {
+		p.leaveOut("hidden " + what)
+	}
+	return !p.limits.Hidden
+}
+
+// leaveOut counts something that is not read.
+func (p *parts) leaveOut(what string) {
+	if p.counts[what]++; p.counts[what] == 1 {
+		p.left = append(p.left, what)
+	}
+}
+
+// aside lets a document be read without a part that is damaged, which is counted; it returns what ends the reading.
+func (p *parts) aside(part string, err error) error {
+	if err == nil || fault.Is(err, fault.TooLarge) {
+		return err
+	}
+	p.leaveOut(fmt.Sprintf("part %s, which is damaged (%v)", part, err))
+	return nil
+}
+
+// has reports whether a part is there, and counts one that is not.
+func (p *parts) has(part string) bool {
+	if p.folded[folded(part)] == nil {
+		p.leaveOut("part " + part + ", which is not in the file")
+		return false
+	}
+	return true
+}
+
+// maxLeft kinds of what is left out are named.
+const maxLeft = 10
+
+// missing says what is left out; empty: nothing is.
+func (p *parts) missing() string {
+	var out []string
+	hidden := ""
+	for i, what := range p.left {
+		if i == maxLeft {
+			out = append(out, fmt.Sprintf("others: %d", len(p.left)-i))
+			break
+		}
+		if strings.HasPrefix(what, "hidden ") {
+			hidden = " (documents.hidden: include reads them)"
+		}
+		out = append(out, fmt.Sprintf("%s: %d", what, p.counts[what]))
+	}
+	if len(out) == 0 {
+		return ""
+	}
+	return "left out: " + strings.Join(out, ", ") + hidden
+}
+
 // tooLong bounds the text of a document while it is written.
 func (p *parts) tooLong(length int) error {
 	if int64(length) > p.limits.Text {
@@ -214,12 +404,15 @@ func (p *parts) tooLong(length int) error {
 	return nil
 }
 
-// unmarked keeps a paragraph that begins with a number sign from being read as a heading.
+// unmarked keeps lines of a text from being read as headings.
 func unmarked(text string) string {
-	if strings.HasPrefix(text, "#") {
-		return `\` + text
+	lines := strings.Split(text, "\n")
+	for i, line := range lines {
+		if line != "" && readsAsHeading(line) {
+			lines[i] = indent + line
+		}
 	}
-	return text
+	return strings.Join(lines, "\n")
 }
 
 // tableRow is a row of a table as Markdown writes it; empty where its cells are.
@@ -231,4 +424,12 @@ func tableRow(cells []string) string {
 		return ""
 	}
 	return "| " + strings.Join(cells, " | ") + " |"
+}
+
+// without says why a document has no text, and what is left out of it.
+func (p *parts) without(why string) string {
+	if missing := p.missing(); missing != "" {
+		return why + "; " + missing
+	}
+	return why
 }

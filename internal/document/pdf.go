@@ -4,14 +4,18 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/klippa-app/go-pdfium"
+	"github.com/klippa-app/go-pdfium/enums"
 	pdferrors "github.com/klippa-app/go-pdfium/errors"
 	"github.com/klippa-app/go-pdfium/references"
 	"github.com/klippa-app/go-pdfium/requests"
+	"github.com/klippa-app/go-pdfium/responses"
 
 	"github.com/unweaver/unweaver/internal/fault"
 )
@@ -23,10 +27,12 @@ type pdfReader struct {
 	file   references.FPDF_DOCUMENT
 	object string
 	limits Limits
-	end    time.Time // of the time that reading may take
-	bytes  int64     // of the text so far
-	number int       // of the page that is read, from 1
-	before int64     // how often memory had been refused when reading began
+	end    time.Time  // of the time that reading may take
+	bytes  int64      // of the text so far
+	number int        // of the page that is read, from 1
+	before int64      // how often memory had been refused when reading began
+	count  int        // of the pages
+	inside *pdfInside // once a page needed it
 }
 
 // parsePDF reads the text of a PDF.
@@ -46,9 +52,15 @@ func parsePDF(raw []byte, object string, limits Limits) (d Doc, err error) {
 		}
 		_ = instance.Close() // it may be broken; its memory goes all the same
 	}()
-	opened, err := r.OpenDocument(&requests.OpenDocument{
-		FileReader: bytes.NewReader(raw), FileReaderSize: int64(len(raw)),
-	})
+	open := func(raw []byte) (*responses.OpenDocument, error) {
+		return r.OpenDocument(&requests.OpenDocument{FileReader: bytes.NewReader(raw), FileReaderSize: int64(len(raw))})
+	}
+	opened, err := open(raw)
+	if errors.Is(err, pdferrors.ErrFile) || errors.Is(err, pdferrors.ErrFormat) {
+		if mended := mendPDF(raw); mended != nil {
+			opened, err = open(mended)
+		}
+	}
 	switch {
 	case errors.Is(err, pdferrors.ErrPassword), errors.Is(err, pdferrors.ErrSecurity):
 		return Doc{}, fault.Encrypted.At("read", object).
@@ -72,6 +84,22 @@ func parsePDF(raw []byte, object string, limits Limits) (d Doc, err error) {
 
 // headerWithin is in how many bytes at the beginning a PDF says that it is one.
 const headerWithin = 1024
+
+var pdfCatalog = regexp.MustCompile(`\b([0-9]+ [0-9]+) obj\b[^>]{0,200}/Type\s*/Catalog\b`)
+
+// mendPDF is a PDF that begins where it says so, and names its catalog at its end; nil where it is none.
+func mendPDF(raw []byte) []byte {
+	begin := bytes.Index(raw, []byte("%PDF-"))
+	catalogs := pdfCatalog.FindAllSubmatch(raw, -1)
+	if begin < 0 && len(catalogs) == 0 {
+		return nil
+	}
+	mended := append([]byte("%PDF-1.7\n"), raw[max(begin, 0):]...)
+	if len(catalogs) > 0 {
+		mended = fmt.Appendf(mended, "\nendobj\ntrailer\n<< /Root %s R >>\n%%%%EOF\n", catalogs[len(catalogs)-1][1])
+	}
+	return mended
+}
 
 // adviseDamaged is what to do about a PDF that cannot be read.
 const adviseDamaged = "the PDF is damaged: save it anew"
@@ -110,7 +138,8 @@ func (r *pdfReader) pages() ([]*pdfPage, error) {
 		return nil, over(r.object, "pages", r.limits.Pages, "it has more pages")
 	}
 	var read []*pdfPage
-	for index := range counted.PageCount {
+	r.count = counted.PageCount
+	for index := range r.count {
 		r.number = index + 1
 		page, err := r.page(index)
 		if err != nil {
@@ -133,12 +162,24 @@ func (r *pdfReader) document(read []*pdfPage) (Doc, error) {
 	if int64(len(text)) > r.limits.Text {
 		return Doc{}, r.limits.overText(r.object)
 	}
+	missing := missingPages(read)
+	form, err := r.FPDF_GetFormType(&requests.FPDF_GetFormType{Document: r.file})
+	if err == nil && form.FormType == enums.FPDF_FORMTYPE_XFA_FULL {
+		missing = strings.TrimPrefix(missing+"; its pages are a form of the type XFA, which is not read", "; ")
+	}
 	if strings.TrimSpace(text) == "" {
+		is := func(what func(*pdfPage) bool) bool { return slices.ContainsFunc(read, what) }
+		switch {
+		case is(func(page *pdfPage) bool { return page.lost }):
+			return Doc{}, fault.EmptyDocument.At("read", r.object).Because(mute).Advise("run text recognition on it first")
+		case is(func(page *pdfPage) bool { return page.broken }):
+			return Doc{}, fault.Unreadable.At("read", r.object).Because(missing).Advise(adviseDamaged)
+		}
 		return Doc{}, fault.EmptyDocument.At("read", r.object).
 			Because("the PDF holds no text, perhaps scanned pages").
 			Advise("run text recognition on it first")
 	}
-	doc := Doc{Text: strings.NewReader(text), Missing: missingPages(read), Places: places}
+	doc := Doc{Text: strings.NewReader(text), Missing: missing, Places: places}
 	if title, err := r.FPDF_GetMetaText(&requests.FPDF_GetMetaText{Document: r.file, Tag: "Title"}); err == nil {
 		doc.Title = ownTitle(cutTitle(strings.ToValidUTF8(title.Value, ""), r.limits.Title))
 	}
@@ -147,12 +188,15 @@ func (r *pdfReader) document(read []*pdfPage) (Doc, error) {
 
 // missingPages says which pages of a PDF with text show something, and have no text but headers and footers.
 func missingPages(read []*pdfPage) string {
-	var without, broken []int
+	var without, broken, lost []int
 	for i, page := range read {
+		if page.lost {
+			lost = append(lost, i+1)
+		}
 		switch {
 		case page.broken:
 			broken = append(broken, i+1)
-		case len(page.lines) == 0 && page.shows, !page.says && page.pictured:
+		case len(page.lines) == 0 && page.shows && !page.lost, !page.says && page.pictured:
 			without = append(without, i+1)
 		}
 	}
@@ -163,8 +207,14 @@ func missingPages(read []*pdfPage) string {
 	if len(broken) > 0 {
 		all = append(all, numbered(broken, "is", "are")+" damaged and cannot be read")
 	}
+	if len(lost) > 0 {
+		all = append(all, numbered(lost, "has", "have")+" letters that are left out: "+mute)
+	}
 	return strings.Join(all, "; ")
 }
+
+// mute is why letters are left out.
+const mute = "its fonts do not say which letters they show"
 
 // mostListed is how many ranges of pages a sentence lists.
 const mostListed = 50

@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 )
 
@@ -72,15 +73,18 @@ func (s *segment) text() string {
 	return out.String()
 }
 
-// backwards reports whether a segment is read from right to left, as most of its words are.
+// backwards reports whether a segment is read from right to left, as most of its words are that have letters.
 func (s *segment) backwards() bool {
 	count := 0
 	for _, word := range s.words {
-		if backwards(word.text) {
+		switch {
+		case backwards(word.text):
 			count++
+		case strings.IndexFunc(word.text, unicode.IsLetter) >= 0:
+			count--
 		}
 	}
-	return 2*count > len(s.words)
+	return count > 0
 }
 
 // order is the order in which the words are read: in a line from right to left, words of other scripts that stand side
@@ -112,14 +116,12 @@ type row []*segment
 
 // inOrder are the segments in the order in which they are read.
 func (r row) inOrder() []*segment {
-	count := 0
+	all := segment{}
 	for _, segment := range r {
-		if segment.backwards() {
-			count++
-		}
+		all.words = append(all.words, segment.words...)
 	}
 	out := slices.Clone(r)
-	if 2*count > len(r) {
+	if all.backwards() {
 		slices.Reverse(out)
 	}
 	return out
@@ -137,7 +139,7 @@ func (r row) size() float64 {
 
 // linesOfPage puts what a page shows into lines: first what is upright, then what is turned, each as it is read once it
 // is turned back.
-func linesOfPage(words []glyphs) []pdfLine {
+func linesOfPage(words []glyphs, height float64) []pdfLine {
 	var turns [slanted + 1][]glyphs
 	for _, word := range words {
 		turns[word.turn] = append(turns[word.turn], word)
@@ -154,12 +156,54 @@ func linesOfPage(words []glyphs) []pdfLine {
 		}
 		for i := range of {
 			of[i].gap = of[i].gap || i == 0 && len(lines) > 0
-			of[i].edge = i < 2 || i >= len(of)-2
 			of[i].box = of[i].box.turned((4 - turn) % 4)
+		}
+		if turn == 0 {
+			markEdges(of, height)
 		}
 		lines = append(lines, of...)
 	}
 	return lines
+}
+
+// Headers and footers are at most so many lines, in this part of the page's height, and so many sizes of their letters
+// apart from the others, which is more than lines usually are.
+const (
+	edgeLines = 2
+	edgePart  = 0.12
+	edgeGap   = 1.8
+	edgeMore  = 1.2
+)
+
+// markEdges marks the lines that stand where headers and footers do.
+func markEdges(lines []pdfLine, height float64) {
+	var steps []float64
+	for i := 1; i < len(lines); i++ {
+		steps = append(steps, lines[i-1].y-lines[i].y)
+	}
+	usual := 0.0
+	if len(steps) > 1 {
+		usual = slices.Min(steps)
+	}
+	apart := func(below int) bool {
+		if below == 0 || below == len(lines) {
+			return true
+		}
+		above, line := lines[below-1], lines[below]
+		return above.y-line.y > max(edgeGap*max(above.size, line.size), edgeMore*usual)
+	}
+	top, bottom := 0, len(lines)
+	for i := 1; i <= min(edgeLines, len(lines)); i++ {
+		if apart(i) && lines[i-1].y > (1-edgePart)*height {
+			top = i
+		}
+		if from := len(lines) - i; apart(from) && lines[from].y < edgePart*height {
+			bottom = from
+		}
+	}
+	for i := range lines {
+		lines[i].edge = i < top || i >= bottom
+	}
 }
 
 // linesOf puts words that are turned alike into lines: from top to bottom and from left to right, cells of a table one
@@ -233,17 +277,23 @@ func segmentsOf(spans []glyphs) []*segment {
 		var before glyphs
 		for i, shown := range line {
 			twice := i > 0 && shown.text == before.text && shown.left-before.left < wordGap*shown.size
-			before = shown
 			switch gap := 0.0; {
 			case twice: // bold letters are made so
 				continue
 			case last != nil:
 				gap = (shown.left - last.right) / max(min(last.size, shown.size), 1e-3)
 				if gap < gutter {
-					last.add(shown, gap > wordGap || shown.apart)
+					apart := gap > wordGap || shown.apart
+					_, size := utf8.DecodeLastRuneInString(before.text)
+					if ideographic(shown.text) && ideographic(before.text[len(before.text)-size:]) {
+						apart = gap > wordGap
+					}
+					before = shown
+					last.add(shown, apart)
 					continue
 				}
 			}
+			before = shown
 			last = &segment{box: shown.box, y: shown.y, size: shown.size, words: []word{{text: shown.text}}}
 			out = append(out, last)
 		}

@@ -8,8 +8,8 @@ import (
 // muchOfPage is the part of a page that pictures take where it is a scanned one: a logo takes less.
 const muchOfPage = 0.1
 
-// mostPictures is how many objects of a page are looked at.
-const mostPictures = 10_000
+// mostObjects is how many objects of a page are looked at.
+const mostObjects = 10_000
 
 // pictured reports whether pictures take much of a page whose lines all stand where headers and footers do.
 func (r *pdfReader) pictured(page requests.Page, read *pdfPage) (bool, error) {
@@ -26,7 +26,7 @@ func (r *pdfReader) pictured(page requests.Page, read *pdfPage) (bool, error) {
 		return false, trapOf(err)
 	}
 	taken := 0.0
-	for index := range min(counted.Count, mostPictures) {
+	for index := range min(counted.Count, mostObjects) {
 		area, err := r.areaOfPicture(page, index)
 		if err != nil {
 			return false, err

@@ -2,6 +2,7 @@ package document
 
 import (
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode"
@@ -16,13 +17,17 @@ const pageBreak = "\f"
 func pdfTextOf(read []*pdfPage) (string, Places) {
 	repeated := runningLines(read)
 	for number, page := range read {
+		alone := !slices.ContainsFunc(page.lines, func(line pdfLine) bool { return !line.edge })
 		for i := range page.lines {
 			line, kept, again := &page.lines[i], page.lines[i].text, false
 			if line.edge {
 				kept, again = repeated.keep(line.text, number)
 			}
-			line.text, line.margin = kept, again || kept != line.text
-			page.says = page.says || kept != "" && !again
+			line.margin = again || kept != line.text
+			page.says = page.says || !again && strings.TrimSpace(numberOfPage.ReplaceAllString(kept, "")) != ""
+			if !alone { // what a page has alone is no margin of it
+				line.text = kept
+			}
 		}
 	}
 	headingsOf(read)
@@ -96,9 +101,10 @@ func withoutHyphen(line, next string) (string, string) {
 
 // repeats are the lines that pages repeat in their margins.
 type repeats struct {
-	counts map[string]int // pages that have a line, by what is the same of it on all of them
-	least  int
-	kept   map[string]bool
+	counts   map[string]int // pages that have a line, or a number as far from theirs
+	least    int
+	kept     map[string]bool
+	numbered bool // pages say their numbers
 }
 
 // leastRepeated is on how many pages a line stands before it is a header or a footer.
@@ -106,79 +112,93 @@ const leastRepeated = 3
 
 func runningLines(read []*pdfPage) repeats {
 	r := repeats{counts: map[string]int{}, least: max(leastRepeated, (len(read)+1)/2), kept: map[string]bool{}}
-	for number, page := range read {
+	numbered := 0
+	for _, one := range read {
+		if slices.ContainsFunc(one.lines, func(line pdfLine) bool {
+			return line.edge && len(line.text) <= maxRunning && saysNumber(line.text)
+		}) {
+			numbered++
+		}
+	}
+	r.numbered = numbered >= r.least
+	for page, one := range read {
 		once := map[string]bool{}
-		for _, line := range page.lines {
-			if !line.edge {
+		for _, line := range one.lines {
+			if !line.edge || len(line.text) > maxRunning {
 				continue
 			}
-			for _, same := range sameOf(unnumbered(line.text), number) {
-				if !once[same] {
-					once[same] = true
-					r.counts[same]++
+			for cell := range strings.SplitSeq(line.text, "\t") {
+				if number, ok := numberOf(cell, page); ok {
+					once[number] = true
 				}
 			}
+			once[r.unnumbered(line.text)] = true
+		}
+		for text := range once {
+			r.counts[text]++
 		}
 	}
 	return r
 }
 
-var (
-	wholeNumber = regexp.MustCompile(`\b[0-9]{1,5}\b`)
-	// numberOfPage is what a page prints of itself, whatever else stands in the line.
-	numberOfPage = regexp.MustCompile(`(?i)^\s*page [0-9]+( of [0-9]+)?\s*$`)
-)
-
 // maxRunning bounds, in bytes, the lines that are looked at as headers and footers.
 const maxRunning = 300
 
-// sameOf are the line and what is left of it when one number in it is told by its distance from the page's: what is the
-// same on all pages is among them where the line numbers the pages.
-func sameOf(text string, page int) []string {
-	if len(text) > maxRunning {
-		return nil
-	}
-	out := []string{text}
-	for _, at := range wholeNumber.FindAllStringIndex(text, 4) {
-		number, _ := strconv.Atoi(text[at[0]:at[1]]) // at most five digits
-		out = append(out, text[:at[0]]+"\x00"+strconv.Itoa(number-page)+"\x00"+text[at[1]:])
-	}
-	return out
+var (
+	// numberOfPage is what a page prints of itself behind or before what else stands in the line.
+	numberOfPage = regexp.MustCompile(`(?i)(^|\s)[-–|(]*(page|p\.|pg\.|seite|página|pagina|pág\.|sida|side|strona|стр\.|` +
+		`страница)\s*[0-9]+(\s*(of|/|von|de|di|av|af|z|из|sur)\s*[0-9]+)?[-–|)]*\s*$`)
+	// loneNumber is a number without words.
+	loneNumber = regexp.MustCompile(`^\W*([0-9]{1,5})(\s*/\s*[0-9]{1,5})?\W*$`)
+)
+
+// saysNumber reports whether a cell of a line says the number of a page.
+func saysNumber(text string) bool {
+	return slices.ContainsFunc(strings.Split(text, "\t"), numberOfPage.MatchString)
 }
 
-// keep is what stays of a line in a margin: nothing of the page's own number, and of what pages repeat the first.
-func (r repeats) keep(text string, page int) (kept string, repeated bool) {
-	left := unnumbered(text)
-	for i, same := range sameOf(left, page) {
-		if r.counts[same] < r.least {
-			continue
-		}
-		if again := r.kept[left] || r.kept[same]; again || i > 0 && !hasWords(same) {
-			return "", true
-		}
-		r.kept[left], r.kept[same] = true, true
-		return left, true
+// numberOf is a number that stands alone by its distance from the page's: the same on all pages where it counts them.
+func numberOf(cell string, page int) (string, bool) {
+	at := loneNumber.FindStringSubmatch(cell)
+	if at == nil {
+		return "", false
 	}
-	return left, false
+	number, _ := strconv.Atoi(at[1]) // at most five digits
+	return "\x00" + strconv.Itoa(number-page), true
 }
 
-// unnumbered is a line without cells that number the page.
-func unnumbered(text string) string {
+// unnumbered is a line without the number that a page says is its own.
+func (r repeats) unnumbered(text string) string {
+	if !r.numbered {
+		return text
+	}
 	var cells []string
 	for cell := range strings.SplitSeq(text, "\t") {
-		if !numberOfPage.MatchString(cell) {
+		if cell = numberOfPage.ReplaceAllString(cell, ""); cell != "" {
 			cells = append(cells, cell)
 		}
 	}
 	return strings.Join(cells, "\t")
 }
 
-// hasWords tells whether something is left of a line without the word page and numbers.
-func hasWords(text string) bool {
-	for _, word := range strings.FieldsFunc(strings.ToLower(text), func(r rune) bool { return !unicode.IsLetter(r) }) {
-		if word != "page" && word != "of" {
-			return true
+// keep is what stays of a line in a margin: nothing of the page's own number, and of what pages repeat the first.
+func (r repeats) keep(text string, page int) (kept string, repeated bool) {
+	if len(text) > maxRunning {
+		return text, false
+	}
+	var cells []string
+	for cell := range strings.SplitSeq(text, "\t") {
+		if number, ok := numberOf(cell, page); !ok || r.counts[number] < r.least {
+			cells = append(cells, cell)
 		}
 	}
-	return false
+	kept = r.unnumbered(strings.Join(cells, "\t"))
+	if r.counts[r.unnumbered(text)] < r.least && r.counts[kept] < r.least {
+		return kept, kept == ""
+	}
+	if r.kept[kept] {
+		return "", true
+	}
+	r.kept[kept] = true
+	return kept, true
 }

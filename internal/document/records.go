@@ -11,133 +11,168 @@ import (
 type records struct {
 	reader  *bufio.Reader
 	limit   int64
-	csv     bool
-	line    int // number of the last line that was read to its end
+	dialect *dialect // nil: lines
+	line    int      // number of the last line that was read to its end
 	buffer  []byte
-	rewinds int
-	broken  error // of the source, found while a long record was left out
+	rest    []byte // what is read again, before the reader goes on
+	at      int    // so much of rest has been read
+	total   int64  // bytes that the reader gave
+	again   int64  // bytes that were read again
+	broken  error  // of the reader
 }
 
-func newRecords(reader io.Reader, kind Kind, limits Limits) *records {
-	return &records{reader: bufio.NewReaderSize(reader, 1<<20), limit: limits.Row, csv: kind == CSV}
+// record is what next gives. It is valid until the next call.
+type record struct {
+	raw  []byte // with its line end; empty of a long one
+	line int    // number of its first line
+	long bool   // it has more bytes than the limit
+	torn bool   // a quote is opened in its first line, which is all that is given, and not closed as it should be
+	cuts int    // delimiters in it
 }
 
-// next gives the next record with its line end, and the number of its first line; it is valid until the next call. An
-// error of the source, io.EOF too, comes with what stood before it. Of a record that is too long, long is true and
-// nothing is given.
-func (r *records) next() (record []byte, start int, long bool, err error) {
-	if r.broken != nil {
-		return nil, r.line + 1, false, r.broken
-	}
+func newRecords(reader io.Reader, dialect *dialect, limits Limits) *records {
+	return &records{reader: bufio.NewReaderSize(reader, sniff), limit: limits.Row, dialect: dialect}
+}
+
+// next gives the next record. An error of the source, io.EOF too, comes with what stood before it.
+func (r *records) next() (record, error) {
+	out := record{line: r.line + 1}
 	r.buffer = r.buffer[:0]
-	start = r.line + 1
-	var quotes quoting
+	quotes := quoting{dialect: r.dialect}
 	for {
-		part, err := r.reader.ReadSlice('\n')
+		part, err := r.slice()
 		if int64(len(r.buffer)+len(part)) > r.limit {
-			r.leaveOut(part, err, start, quotes)
-			return nil, start, true, nil
+			if out.torn = quotes.open() && r.tear(part, &out); !out.torn {
+				r.leaveOut(err)
+				out.long = true
+			}
+			return out, nil
 		}
 		r.buffer = append(r.buffer, part...)
-		switch {
-		case errors.Is(err, bufio.ErrBufferFull):
-			quotes.read(part)
+		ended := quotes.read(part)
+		out.raw, out.cuts = r.buffer, quotes.cuts
+		if errors.Is(err, bufio.ErrBufferFull) {
 			continue
-		case err != nil:
-			return r.buffer, start, false, err
 		}
-		r.line++
-		if !r.csv || quotes.read(part) {
-			return r.buffer, start, false, nil
+		if err == nil {
+			r.line++
+		}
+		several := !ended || out.line < r.line
+		if quotes.bare && several || errors.Is(err, io.EOF) && quotes.state == inQuotes {
+			if out.torn = true; r.tear(nil, &out) {
+				return out, nil
+			}
+		}
+		if ended || err != nil {
+			return out, err
 		}
 	}
 }
 
-// maxRewinds bounds how often the lines of a record without an end are read once more.
-const maxRewinds = 8
-
-// leaveOut goes on behind a record that is too long: where a quote may have been left open, at the record's second
-// line; else at the next line that has not been read.
-func (r *records) leaveOut(part []byte, err error, start int, quotes quoting) {
-	second := bytes.IndexByte(r.buffer, '\n') + 1
-	if r.csv && second > 0 && quotes.open() && r.rewinds < maxRewinds {
-		r.rewinds++
-		again := bytes.Clone(r.buffer[second:])
-		again = append(again, part...)
-		rest := []io.Reader{bytes.NewReader(again), r.reader}
-		if err != nil && !errors.Is(err, bufio.ErrBufferFull) {
-			rest[1] = failing{err}
+// slice gives the next line with its end, or a part of it that is none with bufio.ErrBufferFull.
+func (r *records) slice() (part []byte, err error) {
+	if part = r.rest[r.at:]; len(part) > 0 {
+		if end := bytes.IndexByte(part, '\n') + 1; end > 0 {
+			part = part[:end]
+		} else {
+			err = bufio.ErrBufferFull
 		}
-		r.reader = bufio.NewReaderSize(io.MultiReader(rest...), 1<<20)
-		r.line = start
-		return
+		r.at += len(part)
+		return part, err
 	}
+	r.rest, r.at = nil, 0
+	if r.broken != nil {
+		return nil, r.broken
+	}
+	part, err = r.reader.ReadSlice('\n')
+	if r.total += int64(len(part)); err != nil && !errors.Is(err, bufio.ErrBufferFull) {
+		r.broken = err
+	}
+	return part, err
+}
+
+// maxAgain bounds what is read again, in records of the greatest length, beside as much as was read once.
+const maxAgain = 8
+
+// tear ends a record of several lines behind its first one, so that those behind it are read again, and reports whether
+// it did. part follows what is held.
+func (r *records) tear(part []byte, out *record) bool {
+	first := bytes.IndexByte(r.buffer, '\n') + 1
+	back := len(r.buffer) - first + len(part)
+	if r.dialect == nil || first == 0 || r.again > maxAgain*r.limit+r.total {
+		return false
+	}
+	if r.again += int64(back); back <= r.at {
+		r.at -= back
+	} else { // the reader gave the last of it
+		r.rest, r.at = append(bytes.Clone(r.buffer[first:]), part...), 0
+	}
+	out.raw, r.line = r.buffer[:first], out.line
+	return true
+}
+
+// leaveOut goes on at the next line that has not been read.
+func (r *records) leaveOut(err error) {
 	for errors.Is(err, bufio.ErrBufferFull) {
-		_, err = r.reader.ReadSlice('\n')
+		_, err = r.slice()
 	}
-	if r.broken = err; err == nil {
+	if err == nil {
 		r.line++
 	}
 }
 
-// failing is a source that breaks.
-type failing struct{ err error }
-
-func (f failing) Read([]byte) (int, error) { return 0, f.err }
-
-// quoting tells where a record of CSV ends, as encoding/csv with LazyQuotes does: a quote opens at the start of a field
-// only, and one that no comma, line end or quote follows is a letter.
-type quoting struct{ state quoted }
+// quoting finds where a record of CSV ends, as encoding/csv with LazyQuotes does: a quote opens at the start of a field
+// only, and one that no delimiter, line end or quote follows is a letter. Without a dialect each line is a record.
+type quoting struct {
+	*dialect
+	state quoted
+	cuts  int
+	bare  bool // a quote in a quoted field was a letter
+}
 
 type quoted int
 
 const (
 	fieldStart   quoted = iota
 	plain               // in a field that is not quoted
-	inside              // a quoted field
+	inQuotes            // a quoted field
 	behindQuote         // a quote inside a quoted field was read
 	behindReturn        // and a carriage return
 )
 
-// read takes the next bytes, and tells whether they ended the record.
+// read takes the next bytes, and reports whether they ended the record.
 func (q *quoting) read(raw []byte) bool {
+	if q.dialect == nil {
+		return bytes.HasSuffix(raw, []byte{'\n'})
+	}
 	for _, c := range raw {
 		if q.state == behindReturn && c != '\n' {
-			q.state = inside
+			q.state, q.bare = inQuotes, true
 		}
-		switch q.state {
-		case fieldStart, plain:
-			switch {
-			case c == '\n':
-				q.state = fieldStart
-				return true
-			case c == ',':
-				q.state = fieldStart
-			case c == '"' && q.state == fieldStart:
-				q.state = inside
-			default:
-				q.state = plain
-			}
-		case inside:
+		switch {
+		case c == '\n' && q.state != inQuotes:
+			q.state = fieldStart
+			return true
+		case c == q.comma && q.state != inQuotes:
+			q.state = fieldStart
+			q.cuts++
+		case q.state == fieldStart && c == ' ' && q.blank:
+		case q.state == fieldStart && c == '"':
+			q.state = inQuotes
+		case q.state <= plain:
+			q.state = plain
+		case q.state == inQuotes:
 			if c == '"' {
 				q.state = behindQuote
 			}
-		case behindQuote, behindReturn:
-			switch c {
-			case '\n':
-				q.state = fieldStart
-				return true
-			case ',':
-				q.state = fieldStart
-			case '\r':
-				q.state = behindReturn
-			default: // a quote twice is one, and any other letter leaves the field open
-				q.state = inside
-			}
+		case c == '\r':
+			q.state = behindReturn
+		default: // a quote twice is one, and any other letter leaves the field open
+			q.state, q.bare = inQuotes, q.bare || c != '"'
 		}
 	}
 	return false
 }
 
-// open tells that a quoted field has not ended.
-func (q *quoting) open() bool { return q.state >= inside }
+// open reports that a quoted field has not ended.
+func (q *quoting) open() bool { return q.state >= inQuotes }

@@ -4,70 +4,96 @@ import (
 	"encoding/xml"
 	"errors"
 	"math"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
 )
 
-const bookPart = "xl/workbook.xml"
-
-// parseXLSX reads sheets in the order of the workbook: each under its name as heading, its rows as those of a table.
-// Hidden sheets are read too: somebody's formulas show what is on them.
+// parseXLSX reads sheets in the order of the workbook: each under its name as heading, its rows as those of a table,
+// then what is drawn on it, its comments, and what its pages print above and below.
 func parseXLSX(raw []byte, object string, limits Limits) (Doc, error) {
 	parts, err := openParts(raw, XLSX, object, limits)
 	if err != nil {
 		return Doc{}, err
 	}
-	book := bookReader{parts: parts, dates: map[int]bool{}}
+	book := bookReader{parts: parts}
 	if err := book.read(); err != nil {
 		return Doc{}, parts.bad(err)
 	}
 	if book.cells == 0 {
-		return Doc{}, parts.bad(errors.New("it has no sheet with a value"))
+		return Doc{}, parts.bad(errors.New(parts.without("it has no sheet with a value")))
 	}
 	title, err := parts.title()
 	if err != nil {
 		return Doc{}, parts.bad(err)
 	}
-	return Doc{Title: title, Text: strings.NewReader(strings.TrimSpace(book.out.String()))}, nil
+	return Doc{
+		Title: title, Text: strings.NewReader(strings.TrimSpace(book.out.String())), Missing: parts.missing(),
+	}, nil
 }
 
 // bookReader reads a workbook.
 type bookReader struct {
 	parts  *parts
-	shared []string     // texts that cells name by number
-	dates  map[int]bool // styles of cells whose numbers are moments
-	since  time.Time    // day 0
+	shared []string       // texts that cells name by number
+	styles []numberFormat // by style of a cell
+	since  time.Time      // day 0
 	out    strings.Builder
-	cells  int64
+	cells  int64 // and lines of what is drawn
 
-	row   []string
-	held  int // bytes of the row: cells share their texts
-	style int
-	kind  string // of the cell
-	at    int    // its column
-	value strings.Builder
-	in    bool // inside of a value or a text
+	merges  map[cellAt]reach
+	active  []merged // those that reach to the row
+	gone    []columns
+	counted map[int]bool // hidden columns that were counted
+
+	number  int // of the row
+	hidden  bool
+	row     []string
+	held    int // bytes of the row: cells share their texts
+	style   int
+	kind    string // of the cell
+	at      int    // its column
+	value   strings.Builder
+	formula bool
+	in      bool   // inside of a value or a text
+	reading bool   // inside of one that says how another is read
+	margin  string // Header or Footer, inside of one
+	margins []string
 }
+
+// columns from one to another, from 0 on.
+type columns struct{ first, last int }
 
 // sheet is a sheet's name and part.
 type sheet struct{ name, part string }
 
 func (b *bookReader) read() error {
-	sheets, err := b.sheets()
+	book, err := b.parts.main("officeDocument", "xl/workbook.xml")
 	if err != nil {
 		return err
 	}
-	if err := b.readShared(); err != nil {
+	related, err := b.parts.relations(book)
+	if err != nil {
 		return err
 	}
-	if err := b.readStyles(); err != nil {
+	sheets, err := b.sheets(book, related)
+	if err != nil {
+		return err
+	}
+	if err := b.readShared(related.partOf("sharedStrings", "xl/sharedStrings.xml")); err != nil {
+		return err
+	}
+	if err := b.readStyles(related.partOf("styles", "xl/styles.xml")); err != nil {
 		return err
 	}
 	for _, sheet := range sheets {
 		before := b.cells
 		b.out.WriteString("# " + strings.Join(strings.Fields(sheet.name), " ") + "\n\n")
-		if err := b.parts.tokens(sheet.part, b.token); err != nil {
+		if !b.parts.has(sheet.part) {
+			continue
+		}
+		if err := b.parts.aside(sheet.part, b.readSheet(sheet.part)); err != nil {
 			return err
 		}
 		if b.cells > before {
@@ -77,56 +103,102 @@ func (b *bookReader) read() error {
 	return nil
 }
 
-func (b *bookReader) sheets() ([]sheet, error) {
-	related, err := b.parts.relations(bookPart)
-	if err != nil {
-		return nil, err
-	}
-	targets := map[string]string{}
-	for _, relation := range related {
-		if relation.kind == "worksheet" {
-			targets[relation.id] = relation.target
-		}
-	}
+func (b *bookReader) sheets(book string, related relations) ([]sheet, error) {
 	// Day 60 is the 29 February 1900, which never was: numbers of dates are right from the next day on.
 	b.since = time.Date(1899, 12, 30, 0, 0, 0, 0, time.UTC)
 	var out []sheet
 	seen := map[string]bool{}
-	err = b.parts.tokens(bookPart, func(token xml.Token, _ int) error {
+	return out, b.parts.tokens(book, func(token xml.Token, _ int) error {
 		start, ok := token.(xml.StartElement)
 		switch {
 		case ok && start.Name.Local == "workbookPr" && (attribute(start, "date1904") == "1" ||
 			attribute(start, "date1904") == "true"):
 			b.since = time.Date(1904, 1, 1, 0, 0, 0, 0, time.UTC)
 		case ok && start.Name.Local == "sheet":
-			if part := targets[attribute(start, "id")]; part != "" && !seen[part] {
-				seen[part] = true
-				out = append(out, sheet{attribute(start, "name"), part})
+			part := related.target(attribute(start, "id"))
+			if part == "" || seen[part] {
+				return nil
 			}
+			seen[part] = true
+			if strings.HasSuffix(strings.ToLower(attribute(start, "state")), "hidden") && b.parts.hidden("sheets") {
+				return nil
+			}
+			out = append(out, sheet{attribute(start, "name"), part})
 		}
 		return nil
 	})
-	return out, err
 }
 
-// readShared reads the texts that cells share.
-func (b *bookReader) readShared() error {
+// readSheet writes a sheet.
+func (b *bookReader) readSheet(part string) error {
+	var err error
+	if b.merges, err = b.parts.merges(part); err != nil {
+		return err
+	}
+	b.active, b.gone, b.counted, b.number, b.margins = nil, nil, map[int]bool{}, 0, nil
+	b.in, b.reading, b.margin = false, false, "" // of a sheet that broke off
+	if err := b.parts.shown(part, b.token); err != nil {
+		return err
+	}
+	related, err := b.parts.relations(part)
+	if err != nil {
+		return err
+	}
+	for _, name := range related.of("drawing") {
+		drawn := drawing{}
+		if err := b.parts.aside(name, b.parts.readDrawing(name, &drawn)); err != nil {
+			return err
+		}
+		b.lines(append(drawn.title, drawn.lines...))
+	}
+	comments := related.of("threadedComment")
+	if len(comments) == 0 { // else what is written for older programs repeats them
+		comments = related.of("comments")
+	}
+	for _, name := range comments {
+		said, err := b.parts.comments(name)
+		if err != nil {
+			return err
+		}
+		b.lines(said)
+	}
+	b.lines(b.margins)
+	return b.parts.tooLong(b.out.Len())
+}
+
+func (b *bookReader) lines(lines []string) {
+	for _, line := range lines {
+		b.out.WriteString(line + "\n")
+		b.cells++
+	}
+}
+
+// sharedBytes is what a shared text takes beside its bytes.
+const sharedBytes = 32
+
+// readShared reads the texts that cells name by number.
+func (b *bookReader) readShared(part string) error {
 	var text strings.Builder
 	in, phonetic, held := false, false, int64(0)
-	return b.parts.tokens("xl/sharedStrings.xml", func(token xml.Token, _ int) error {
+	return b.parts.tokens(part, func(token xml.Token, _ int) error {
 		switch x := token.(type) {
 		case xml.StartElement:
-			in = x.Name.Local == "t"
-			phonetic = phonetic || x.Name.Local == "rPh"
-		case xml.EndElement:
-			in = false
 			switch x.Name.Local {
+			case "t":
+				in = true
+			case "rPh":
+				phonetic = true
+			}
+		case xml.EndElement:
+			switch x.Name.Local {
+			case "t":
+				in = false
 			case "rPh":
 				phonetic = false
 			case "si":
-				b.shared = append(b.shared, strings.Join(strings.Fields(text.String()), " "))
-				held += int64(text.Len()) + fieldBytes
+				b.shared = append(b.shared, strings.Join(strings.Fields(unescaped(text.String())), " "))
 				text.Reset()
+				held += sharedBytes + int64(len(b.shared[len(b.shared)-1]))
 				if held > b.parts.limits.Memory/4 {
 					return over(b.parts.object, "memory", b.parts.limits.Memory, "its texts take more than a quarter")
 				}
@@ -140,30 +212,27 @@ func (b *bookReader) readShared() error {
 	})
 }
 
-// readStyles learns which styles show a number as a date: formats 14 to 22 and 45 to 47, and own ones that say so.
-func (b *bookReader) readStyles() error {
-	own := map[string]bool{}
-	cells, count := false, 0
-	return b.parts.tokens("xl/styles.xml", func(token xml.Token, _ int) error {
+// readStyles learns how numbers are shown.
+func (b *bookReader) readStyles(part string) error {
+	own := map[string]numberFormat{}
+	for number, code := range usualFormats {
+		own[strconv.Itoa(number)] = readFormat(code)
+	}
+	cells := false
+	return b.parts.tokens(part, func(token xml.Token, _ int) error {
 		switch x := token.(type) {
 		case xml.StartElement:
-			switch x.Name.Local {
+			switch id := attribute(x, "numFmtId"); x.Name.Local {
 			case "numFmt":
-				if len(own) < maxStyles && isDateFormat(attribute(x, "formatCode")) {
-					own[attribute(x, "numFmtId")] = true
+				if code := attribute(x, "formatCode"); len(own) < maxStyles && len(code) <= maxFormat {
+					own[id] = readFormat(code)
 				}
 			case "cellXfs":
 				cells = true
 			case "xf":
-				if !cells {
-					return nil
+				if cells && len(b.styles) < maxStyles {
+					b.styles = append(b.styles, own[id])
 				}
-				id := attribute(x, "numFmtId")
-				number, _ := strconv.Atoi(id)
-				if count < maxStyles && (number >= 14 && number <= 22 || own[id]) {
-					b.dates[count] = true
-				}
-				count++
 			}
 		case xml.EndElement:
 			cells = cells && x.Name.Local != "cellXfs"
@@ -172,53 +241,25 @@ func (b *bookReader) readStyles() error {
 	})
 }
 
-// isDateFormat tells whether a format has years or days in it, outside of quotes and brackets.
-func isDateFormat(code string) bool {
-	quoted, bracket := false, false
-	for i := 0; i < len(code); i++ {
-		switch c := code[i]; {
-		case c == '\\':
-			i++
-		case c == '"':
-			quoted = !quoted
-		case c == '[':
-			bracket = true
-		case c == ']':
-			bracket = false
-		case !quoted && !bracket && strings.IndexByte("yYdD", c) >= 0:
-			return true
-		}
-	}
-	return false
-}
-
 func (b *bookReader) token(token xml.Token, _ int) error {
 	switch x := token.(type) {
 	case xml.StartElement:
-		switch x.Name.Local {
-		case "row":
-			b.row, b.held = b.row[:0], 0
-		case "c":
-			b.kind = attribute(x, "t")
-			b.style, _ = strconv.Atoi(attribute(x, "s"))
-			b.at = columnOf(attribute(x, "r"), len(b.row))
-			b.value.Reset()
-		case "v", "t":
-			b.in = true
-		}
+		b.start(x)
 	case xml.EndElement:
 		switch x.Name.Local {
 		case "v", "t":
 			b.in = false
+		case "rPh":
+			b.reading = false
 		case "c":
 			b.endCell()
 		case "row":
-			if row := tableRow(b.row); row != "" {
-				b.out.WriteString(row + "\n")
-			}
+			b.endRow()
+		default:
+			b.endMargin()
 		}
 	case xml.CharData:
-		if b.in {
+		if (b.in || b.margin != "") && !b.reading {
 			b.value.Write(x)
 		}
 	}
@@ -229,19 +270,98 @@ func (b *bookReader) token(token xml.Token, _ int) error {
 	return b.parts.tooLong(b.out.Len())
 }
 
+func (b *bookReader) start(x xml.StartElement) {
+	switch x.Name.Local {
+	case "col":
+		if hidden := attribute(x, "hidden"); hidden != "" && isTrue(hidden) && len(b.gone) < maxStyles {
+			first, _ := strconv.Atoi(attribute(x, "min"))
+			last, _ := strconv.Atoi(attribute(x, "max"))
+			b.gone = append(b.gone, columns{first - 1, last - 1})
+		}
+	case "row":
+		b.row, b.held = b.row[:0], 0
+		b.number++
+		if number, err := strconv.Atoi(attribute(x, "r")); err == nil {
+			b.number = number
+		}
+		hidden := attribute(x, "hidden")
+		b.hidden = hidden != "" && isTrue(hidden)
+		b.at = -1
+	case "c":
+		b.kind = attribute(x, "t")
+		b.style, _ = strconv.Atoi(attribute(x, "s"))
+		if column := columnNumber(attribute(x, "r")); column > b.at {
+			b.at = column
+		} else {
+			b.at++
+		}
+		b.formula = false
+		b.value.Reset()
+	case "f":
+		b.formula = true
+	case "v", "t":
+		b.in = true
+	case "rPh":
+		b.reading = true
+	case "oddHeader", "evenHeader", "firstHeader":
+		b.margin = "Header: "
+		b.value.Reset()
+	case "oddFooter", "evenFooter", "firstFooter":
+		b.margin = "Footer: "
+		b.value.Reset()
+	}
+}
+
+// marginCode is what is no text in what pages print above and below: fonts, places, numbers of pages.
+var marginCode = regexp.MustCompile(`&(?:&|"[^"]*"|K[0-9A-Fa-f]{6}|K[0-9]{2}[+-][0-9]{3}|[0-9]+|[A-Za-z])`)
+
+func (b *bookReader) endMargin() {
+	if b.margin == "" {
+		return
+	}
+	with := func(number string) string {
+		text := marginCode.ReplaceAllStringFunc(b.value.String(), func(code string) string {
+			switch code {
+			case "&&":
+				return "&"
+			case "&P", "&N":
+				return number
+			}
+			return " "
+		})
+		return strings.Join(strings.Fields(text), " ")
+	}
+	if text := with(" "); text != "" && !pageMark.MatchString(with("1")) {
+		b.margins = append(b.margins, b.margin+text)
+	}
+	b.margin = ""
+}
+
 // mostGaps are empty cells that are written before one with a value; what stands further right closes up.
 const mostGaps = 100
 
-// columnOf is the column of a cell by its name, as B7; next where that cannot be.
-func columnOf(name string, next int) int {
+// columnNumber is the column of a cell by its name, as B7, from 0 on; -1 where it says none.
+func columnNumber(name string) int {
 	column := 0
 	for i := 0; i < len(name) && i < 4 && name[i] >= 'A' && name[i] <= 'Z'; i++ {
 		column = 26*column + int(name[i]-'A') + 1
 	}
-	if column--; column < next || column > next+mostGaps {
-		return next
+	return column - 1
+}
+
+// place is where a column stands in what is written; -1: it is hidden and left out.
+func (b *bookReader) place(column int) int {
+	place := column
+	for _, gone := range b.gone {
+		if b.parts.limits.Hidden || column < gone.first {
+			continue
+		}
+		if column <= gone.last {
+			return -1
+		}
+		place -= gone.last - gone.first + 1
 	}
-	return column
+	return max(place, 0)
 }
 
 func (b *bookReader) endCell() {
@@ -254,42 +374,100 @@ func (b *bookReader) endCell() {
 		}
 	case "b":
 		value = map[string]string{"0": "FALSE", "1": "TRUE"}[value]
+	case "d":
+		value = strings.Replace(strings.TrimSuffix(value, "T00:00:00"), "T", " ", 1)
 	case "", "n":
-		value = b.number(value)
+		value = b.shownNumber(value)
 	default:
-		value = strings.Join(strings.Fields(value), " ")
+		value = strings.Join(strings.Fields(unescaped(value)), " ")
 	}
-	if value == "" || len(b.row) >= mostColumns {
+	if b.formula && value == "" && b.kind != "str" {
+		b.parts.leaveOut("formulas of which the file has no value")
+	}
+	place := b.place(b.at)
+	if place < 0 && value != "" && !b.counted[b.at] {
+		b.counted[b.at] = true
+		b.parts.hidden("columns")
+	}
+	if value == "" || place < 0 || len(b.row) >= mostColumns {
 		return
 	}
-	for len(b.row) < b.at {
+	if far, ok := b.merges[cellAt{b.number, b.at}]; ok && len(value) <= maxRepeated && len(b.active) < maxRepeats {
+		b.active = append(b.active, merged{
+			cellAt{b.number, b.at}, cellAt{b.number + far.rows, b.at + min(far.columns, maxRepeats)}, value,
+		})
+	}
+	if place > len(b.row)+mostGaps || place < len(b.row) {
+		place = len(b.row)
+	}
+	for len(b.row) < place {
 		b.row = append(b.row, "")
 	}
 	b.row = append(b.row, value)
 	b.held += len(value)
-	b.cells++
+}
+
+// endRow writes a row, with the values of cells that reach into it.
+func (b *bookReader) endRow() {
+	values := 0
+	for _, value := range b.row {
+		if value != "" {
+			values++
+		}
+	}
+	if values == 0 || b.hidden && b.parts.hidden("rows") {
+		return
+	}
+	left := b.active[:0]
+	for _, m := range b.active {
+		if m.last.row < b.number {
+			continue
+		}
+		left = append(left, m)
+		if values == 1 && m.row == b.number { // a heading above all columns says it once
+			continue
+		}
+		for column := m.column; column <= m.last.column; column++ {
+			place := b.place(column)
+			if place < 0 || place > len(b.row)+mostGaps || place >= mostColumns {
+				continue
+			}
+			for len(b.row) <= place {
+				b.row = append(b.row, "")
+			}
+			if b.row[place] == "" {
+				b.row[place] = m.value
+			}
+		}
+	}
+	b.active = left
+	b.cells += int64(values)
+	b.out.WriteString(tableRow(b.row) + "\n")
 }
 
 // lastDay is the last day that a number of a date can name: the end of the year 9999.
 const lastDay = 2_958_466
 
-// number is a number as it is read: a date where its style says so, and no more digits than it was given.
-func (b *bookReader) number(value string) string {
+// shownNumber is a number as its cell shows it.
+func (b *bookReader) shownNumber(value string) string {
 	number, err := strconv.ParseFloat(value, 64)
-	if err != nil {
+	if err != nil || math.IsInf(number, 0) || math.IsNaN(number) {
 		return value
 	}
-	if b.dates[b.style] && number >= 1 && number < lastDay {
-		day, part := math.Modf(number)
-		moment := b.since.AddDate(0, 0, int(day)).Add(time.Duration(math.Round(part*86_400)) * time.Second)
-		if part == 0 {
-			return moment.Format(time.DateOnly)
+	if b.style >= 0 && b.style < len(b.styles) {
+		if shown, ok := b.styles[b.style].show(number, b.since); ok {
+			return shown
 		}
-		return moment.Format("2006-01-02 15:04:05")
 	}
-	if short := strconv.FormatFloat(number, 'g', 15, 64); len(value) > 15 && math.Abs(number) < 1e15 &&
+	return shortNumber(value)
+}
+
+// shortNumber writes a number with no more digits than it was given: 0.1 is stored as 0.10000000000000001.
+func shortNumber(value string) string {
+	number, err := strconv.ParseFloat(value, 64)
+	if short := strconv.FormatFloat(number, 'g', 15, 64); err == nil && len(value) > 15 && math.Abs(number) < 1e15 &&
 		math.Abs(number) >= 1e-4 {
-		return short // 0.1 is written as 0.10000000000000001
+		return short
 	}
 	return value
 }

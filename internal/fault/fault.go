@@ -73,8 +73,9 @@ const (
 	ModelAuth        Code = "model_auth"
 	ModelUnknown     Code = "model_unknown"
 	ModelQuota       Code = "model_quota"
-	ModelRejected    Code = "model_rejected" // the model will not have this text
-	ModelRefused     Code = "model_refused"  // the server will not serve the request, for no reason that is the text's
+	ModelRejected    Code = "model_rejected"   // the model will not have this text
+	ModelRefused     Code = "model_refused"    // the server will not serve the request, for no reason that is the text's
+	ModelUnreadable  Code = "model_unreadable" // the server says that it answers, with what cannot be decoded
 	BadOutput        Code = "bad_model_output"
 	BadVector        Code = "bad_vector"
 	BadEmbeddings    Code = "bad_embeddings"
@@ -149,7 +150,8 @@ var kinds = map[Code]Kind{
 	NotFollowed: Content,
 
 	ModelUnavailable: Transient, ModelRateLimited: Transient, ModelAuth: Fatal, ModelUnknown: Fatal, ModelQuota: Fatal,
-	ModelRejected: Content, ModelRefused: Fatal, BadOutput: Content, BadVector: Content, BadEmbeddings: Fatal,
+	ModelRejected: Content, ModelRefused: Fatal, ModelUnreadable: Fatal,
+	BadOutput: Content, BadVector: Content, BadEmbeddings: Fatal,
 	BadRerank:        Fatal,
 	DimensionChanged: Fatal,
 	NotRecorded:      Fatal,

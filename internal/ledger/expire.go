@@ -13,6 +13,7 @@ import (
 
 	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/internal/stream/extsort"
 	"github.com/unweaver/unweaver/internal/stream/scratch"
@@ -253,6 +254,30 @@ type Kept struct {
 	Expired  int64 `json:"expired"`  // entries that nothing lists
 }
 
+// upkeepClaim begins the name of the claim of who keeps a task's part of the ledger.
+const upkeepClaim = "ledger-upkeep:"
+
+// claimUpkeep makes this call the only one that keeps a task's part of the ledger, until release; nil: another one
+// keeps it.
+func (l *Ledger) claimUpkeep(ctx context.Context, task string) (release func(), err error) {
+	name, owner := upkeepClaim+task, l.owner+"-"+newCall()
+	got, err := l.claims.Claim(ctx, name, owner, claimTTL)
+	if err != nil || !got {
+		return nil, err
+	}
+	return l.keep(ctx, name, owner), nil
+}
+
+// mustClaimUpkeep is claimUpkeep where it is fault.GenBusy that another call is at it.
+func (l *Ledger) mustClaimUpkeep(ctx context.Context, task string) (release func(), err error) {
+	if release, err = l.claimUpkeep(ctx, task); err == nil && release == nil {
+		err = fault.GenBusy.At("remove entries of the ledger of", task).
+			Because("another process keeps it").
+			Advise("nothing is lost: the next attempt goes on")
+	}
+	return release, err
+}
+
 // Upkeep keeps a task's part of the ledger small: it deletes what packs took in, drops once a day what listed does not
 // give (nil drops nothing), packs what lies about, and merges packs. One process does it at a time. It may be repeated,
 // and ended at any point.
@@ -262,12 +287,11 @@ func (l *Ledger) Upkeep(
 	if task == Embed {
 		return l.upkeepTexts(ctx, listed, now)
 	}
-	name, owner := "ledger-upkeep:"+task, l.owner+"-"+newCall()
-	got, err := l.claims.Claim(ctx, name, owner, claimTTL)
-	if err != nil || !got {
-		return Kept{Busy: !got}, err
+	release, err := l.claimUpkeep(ctx, task)
+	if err != nil || release == nil {
+		return Kept{Busy: true}, err
 	}
-	defer l.keep(ctx, name, owner)()
+	defer release()
 	swept, crowded, err := l.sweep(ctx, task, now)
 	if kept.Swept = int64(swept); err != nil {
 		return kept, err

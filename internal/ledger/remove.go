@@ -24,17 +24,11 @@ func (l *Ledger) Remove(
 	if len(keys) == 0 {
 		return 0, nil
 	}
-	name, owner := "ledger-upkeep:"+task, l.owner+"-"+newCall()
-	got, err := l.claims.Claim(ctx, name, owner, claimTTL)
+	release, err := l.mustClaimUpkeep(ctx, task)
 	if err != nil {
 		return 0, err
 	}
-	if !got {
-		return 0, fault.GenBusy.At("remove entries of the ledger of", task).
-			Because("another process keeps it").
-			Advise("nothing is lost: the next attempt goes on")
-	}
-	defer l.keep(ctx, name, owner)()
+	defer release()
 	if task == Embed {
 		return l.removeTexts(ctx, keys, now)
 	}
@@ -49,17 +43,11 @@ func (l *Ledger) Remove(
 // Forget takes all entries of a task out of the ledger, whoever lists them, as Remove does, and gives how many there
 // were. It is for tasks other than Embed.
 func (l *Ledger) Forget(ctx context.Context, task string, now time.Time) (int64, error) {
-	name, owner := "ledger-upkeep:"+task, l.owner+"-"+newCall()
-	got, err := l.claims.Claim(ctx, name, owner, claimTTL)
+	release, err := l.mustClaimUpkeep(ctx, task)
 	if err != nil {
 		return 0, err
 	}
-	if !got {
-		return 0, fault.GenBusy.At("remove the entries of the ledger of", task).
-			Because("another process keeps it").
-			Advise("nothing is lost: the next attempt goes on")
-	}
-	defer l.keep(ctx, name, owner)()
+	defer release()
 	var objects []string
 	for info, err := range l.store.List(ctx, loosePrefix(task), "") {
 		if err != nil {

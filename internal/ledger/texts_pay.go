@@ -208,11 +208,11 @@ func (l *Ledger) mergeDue(ctx context.Context) {
 		return
 	}
 	defer l.texts.merging.Unlock()
-	name, owner := textsUpkeep, l.owner+"-"+newCall()
-	if got, err := l.claims.Claim(ctx, name, owner, claimTTL); err != nil || !got {
+	release, err := l.claimUpkeep(ctx, Embed)
+	if err != nil || release == nil {
 		return
 	}
-	defer l.keep(ctx, name, owner)()
+	defer release()
 	_, _ = l.Merge(ctx, Texts, time.Now())
 }
 

@@ -157,20 +157,16 @@ func (l *Ledger) gatherMarks(ctx context.Context, now time.Time) (int64, error) 
 	return gathered, artifact.DeleteAll(ctx, l.store, dead)
 }
 
-// textsUpkeep is the claim of who merges packs of the index.
-const textsUpkeep = "ledger-upkeep:" + Embed
-
 // upkeepTexts keeps embeddings and their index small. Listed gives texts: an answer goes when the index names it no
 // more, and the index forgets what is old and not listed.
 func (l *Ledger) upkeepTexts(
 	ctx context.Context, listed iter.Seq2[core.Digest, error], now time.Time,
 ) (kept Kept, err error) {
-	name, owner := textsUpkeep, l.owner+"-"+newCall()
-	got, err := l.claims.Claim(ctx, name, owner, claimTTL)
-	if err != nil || !got {
-		return Kept{Busy: !got}, err
+	release, err := l.claimUpkeep(ctx, Embed)
+	if err != nil || release == nil {
+		return Kept{Busy: true}, err
 	}
-	defer l.keep(ctx, name, owner)()
+	defer release()
 	gathered, err := l.gatherMarks(ctx, now)
 	if err != nil {
 		return kept, err

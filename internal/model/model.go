@@ -5,6 +5,7 @@
 package model
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"strings"
@@ -22,17 +23,17 @@ const (
 // Call is one structured chat request. Chat models see System, User and Schema; models that are rules or recordings see
 // Input, Name, Question and Ref.
 type Call struct {
-	Task      string
-	System    string
-	User      string
-	Schema    json.RawMessage // JSON schema of the wanted object; nil for free text
-	Input     string          // the text that the task is about
-	Name      string          // shorten: the class's name
-	Question  string          // answer
-	Sentences []string        // triples: those of Input, in order
-	Ref       string          // document key, for recordings
-	Limit     int             // shorten: wanted length in runes
-	Most      int             // longest reply in tokens; 0, or more than the model may give: as the model has it
+	Task     string
+	System   string
+	User     string
+	Schema   json.RawMessage // JSON schema of the wanted object; nil for free text
+	Input    string          // the text that the task is about
+	Name     string          // shorten: the class's name
+	Question string          // answer
+	Ref      string          // document key, for recordings
+	Limit    int             // shorten: wanted length in runes
+	Most     int             // longest reply in tokens; 0, or more than the model may give: as the model has it
+	Roomy    bool            // the reply may be twice as long as usual: the one before was cut
 }
 
 // ProbeText is a text that every model can extract from and shorten. A stage whose model gave answers of no use sends
@@ -47,11 +48,30 @@ type Usage struct {
 	Doubted    bool  `json:"-"`
 }
 
-// Reply is the model's text. Truncated tells that it stopped at its length limit.
+// Reply is what the model said: its text without its thoughts (TakeAnswer), which may be empty. Truncated tells that it
+// stopped at its length limit, Thinking that it did so, or ended, within a thought; Finish is the server's word for why
+// it ended.
 type Reply struct {
 	Text      string
 	Usage     Usage
 	Truncated bool
+	Roomier   bool // with Truncated: the same call may be asked with twice the room (Call.Roomy)
+	Thinking  bool
+	Finish    string
+}
+
+const nothing = "the model gave no answer"
+
+// IsNothing tells whether words are those of Reply.Nothing.
+func IsNothing(words string) bool { return strings.HasPrefix(words, nothing) }
+
+// Nothing says why a reply is empty, in words for people.
+func (r Reply) Nothing() string {
+	why := nothing + " (finish_reason " + cmp.Or(r.Finish, "not given")
+	if r.Thinking {
+		why += ", within its thoughts"
+	}
+	return why + ")"
 }
 
 // Neural is the provider of embedders that run inside this process (package neural). Configurations name them beside
@@ -145,15 +165,6 @@ type Set struct {
 	Chat    Chat
 	Classes Embedder
 	Chunks  Embedder
-	Triples Chat // that finds triples alone; nil: Chat does
-}
-
-// Finder is the model that finds triples.
-func (s Set) Finder() Chat {
-	if s.Triples != nil {
-		return s.Triples
-	}
-	return s.Chat
 }
 
 // Watched has sign called while embedders of a set that run inside this process get on (see Alive).

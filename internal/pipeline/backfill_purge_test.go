@@ -69,7 +69,7 @@ func TestABackfillThatWasPlannedBeforeAPurgeStops(t *testing.T) {
 	f.end(t, core.StatusFailed)
 	s.night(t)
 	if done := s.purged(t, purge.ID); done.State != core.PurgeDone {
-		t.Errorf("%+v, %+v", done, done.Searched)
+		t.Errorf("%+v", done)
 	}
 	if where := s.holding(t, secrets...); len(where) > 0 {
 		t.Errorf("still stored in %q", where)

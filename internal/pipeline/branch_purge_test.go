@@ -52,7 +52,7 @@ func testAPurgeOfABaseEndsOnceItHasNoBranch(t *testing.T) {
 	s.unbranch(t, "large")
 	s.night(t)
 	if done := s.purged(t, purge.ID); done.State != core.PurgeDone || len(done.Left) > 0 {
-		t.Errorf("a purge behind a branch: %s, left %q, %+v", done.State, done.Left, done.Searched)
+		t.Errorf("a purge behind a branch: %s, left %q", done.State, done.Left)
 	}
 	if where := s.holding(t, secrets...); len(where) > 0 {
 		t.Errorf("still stored in %q", where)

@@ -267,16 +267,9 @@ func testADeletedBranchFreesWhatItAloneUsed(t *testing.T) {
 	}
 	s.on("exp", 60)
 	s.night(t)
-	answers := artifact.New(s.Artifacts, "exp").AnswersKey("shared", "one.json") // that method apr kept
-	if _, err := blob.Write(t.Context(), s.Artifacts, answers, []byte("{}"), blob.Cond{}); err != nil {
-		t.Fatal(err)
-	}
 	none := func(context.Context, artifact.Index) (string, error) { return "", nil }
 	if _, err := s.desk().DeleteBranch(t.Context(), release.Branching{Base: "docs", Name: "exp"}, none); err != nil {
 		t.Fatal(err)
-	}
-	if _, err := s.Artifacts.Stat(t.Context(), answers); !fault.Is(err, fault.NotFound) {
-		t.Errorf("the answers that were kept stay until something else takes them: %v", err)
 	}
 	s.on("docs", 4000)
 	for range 5 {

@@ -173,7 +173,7 @@ func TestAPurgeTakesWhatEnrichmentsPaidForTheDocumentAlone(t *testing.T) {
 		t.Errorf("still stored in %q", where)
 	}
 	if done := s.purged(t, purge.ID); done.State != core.PurgeDone || len(done.Forgotten) > 0 || done.Gone.Ledger == 0 {
-		t.Errorf("%+v, %+v", done, done.Searched)
+		t.Errorf("%+v", done)
 	}
 	sold.bought(nil)
 	before := maps.Clone(sold.texts)

@@ -8,6 +8,7 @@ import (
 	"github.com/unweaver/unweaver/internal/pipeline/run"
 	"github.com/unweaver/unweaver/internal/pipeline/unit"
 	"github.com/unweaver/unweaver/internal/pipeline/upkeep"
+	"github.com/unweaver/unweaver/internal/stage/verify"
 )
 
 // setMade has this program claim other rules for one test; empty fields stay as they are.
@@ -53,7 +54,7 @@ func rowsOf(t *testing.T, ports *run.Ports, manifest *core.Manifest) func(key st
 		t.Fatal(err)
 	}
 	t.Cleanup(table.Release)
-	return func(key string) bool { return unit.RowCounts(table, key) }
+	return func(key string) bool { return verify.RowCounts(table, key) }
 }
 
 // portsOfAnother returns the ports of another process on the same stores.

@@ -235,7 +235,7 @@ func TestALeaseWrittenByHandIsNamedWithWhatMendsIt(t *testing.T) {
 			if _, err := blob.Write(t.Context(), index.Store, index.LeaseKey(), []byte(raw), blob.Cond{}); err != nil {
 				t.Fatal(err)
 			}
-			_, err := run.TakeLease(t.Context(), index, two, engine{}.standing)
+			_, _, err := run.ReadLease(t.Context(), index)
 			if !fault.Is(err, fault.SegmentDamage) || !strings.Contains(err.Error(), "lease.json") ||
 				!strings.Contains(err.Error(), "unweaver cancel docs --lost") {
 				t.Fatal(err)
@@ -246,6 +246,38 @@ func TestALeaseWrittenByHandIsNamedWithWhatMendsIt(t *testing.T) {
 			if fence := take(t, index, two, engine{}); fence < 2 {
 				t.Errorf("fence %d", fence)
 			}
+		})
+	}
+}
+
+// A lease that is cut or empty stops no night: the engine decides. While it runs a build whose scratch is there the
+// lease is that build's; where it runs none, the next build has it a heartbeat later, with a higher fence.
+func TestALeaseThatCannotBeReadIsDecidedByTheEngine(t *testing.T) {
+	for name, raw := range map[string]string{"empty": "", "cut": `{"engine":{"clus`} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				index := emptyIndex()
+				for key, content := range map[string]string{index.LeaseKey(): raw, index.RunKey("one", "7", "plan.json"): "{}"} {
+					if _, err := blob.Write(t.Context(), index.Store, key, []byte(content), blob.Cond{}); err != nil {
+						t.Fatal(err)
+					}
+				}
+				open := engine{{Workflow: one.Workflow}: run.StandingOpen}
+				if _, err := run.TakeLease(t.Context(), index, two, open.standing); !fault.Is(err, fault.LeaseHeld) ||
+					!strings.Contains(err.Error(), "unweaver cancel docs/one") {
+					t.Errorf("while a build is open: %v", err)
+				}
+				began := time.Now()
+				if fence := take(t, index, two, engine{{Workflow: one.Workflow}: run.StandingClosed}); fence != 8 {
+					t.Errorf("fence %d", fence)
+				}
+				if took := time.Since(began); took < beats {
+					t.Errorf("taken after %s: a process may still delete by a look at it", took)
+				}
+				if held := lease(t, index); held.Workflow != two.Workflow {
+					t.Errorf("%+v", held)
+				}
+			})
 		})
 	}
 }

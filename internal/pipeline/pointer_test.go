@@ -4,9 +4,14 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
+	"testing/synctest"
 
+	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/pipeline/release"
+	"github.com/unweaver/unweaver/internal/pipeline/run"
+	"github.com/unweaver/unweaver/internal/pipeline/upkeep"
 	"github.com/unweaver/unweaver/internal/store/blob"
 )
 
@@ -56,26 +61,32 @@ func asJSON(t *testing.T, value any) string {
 	return string(raw)
 }
 
-// A pointer of which a bit flipped names one generation by the manifest of another: a night does not build upon it.
-func TestANightRefusesAPointerThatNamesTwoGenerations(t *testing.T) {
+// A pointer that is cut, empty or gone, or of which a bit flipped so that it names one generation by the manifest of
+// another, is written again by the night, which builds upon what was published last and records that it did.
+func TestANightWritesADamagedPointerAgain(t *testing.T) {
 	s := newSite(t, sample(4))
 	s.night(t)
-	pointer, _, err := s.index().Current(t.Context())
+	before, _, err := s.index().Current(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	pointer.Generation = "another"
-	if _, err := blob.WriteJSON(t.Context(), s.Artifacts, s.index().CurrentKey(), pointer, blob.Cond{}); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := s.try(t, &how{}); !fault.Is(err, fault.SegmentDamage) || !strings.Contains(err.Error(), "current.json") {
-		t.Errorf("a night gave %v", err)
-	}
-	if err := s.restore(t); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := s.try(t, &how{}); err != nil {
-		t.Errorf("after the restore: %v", err)
+	another := before
+	another.Generation = "another"
+	for n, content := range []string{"", `{"generation":"g0`, asJSON(t, another)} {
+		if _, err := blob.Write(t.Context(), s.Artifacts, s.index().CurrentKey(), []byte(content), blob.Cond{}); err != nil {
+			t.Fatal(err)
+		}
+		if night, err := s.try(t, &how{}); err != nil || !night.planned.Unchanged {
+			t.Errorf("%q: %+v, %v", content, night.planned, err)
+		}
+		after, _, err := s.index().Current(t.Context())
+		if err != nil || after.Manifest != before.Manifest || after.Epoch <= before.Epoch {
+			t.Errorf("%q: %+v, %v; it was %+v", content, after, err, before)
+		}
+		trail, err := release.Operations(t.Context(), s.index(), 0)
+		if err != nil || len(trail) != n+1 || trail[0].Action != core.ActionRestore || trail[0].Outcome == nil {
+			t.Errorf("%q: recorded %+v, %v", content, trail, err)
+		}
 	}
 }
 
@@ -86,4 +97,38 @@ func (s *site) references(t *testing.T) map[string]core.GenerationRef {
 		t.Fatal(err)
 	}
 	return refs
+}
+
+// A branch that was deleted keeps its references, and is not published again by them.
+func TestADeletedBranchGetsNoPointerAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) { // a branch settles for a second and a half
+		s := branchSite(t)
+		s.night(t)
+		if _, err := s.branch(t, "large", map[string]string{"shortening.threshold": "60"}); err != nil {
+			t.Fatal(err)
+		}
+		mend := func() core.Pointer {
+			work := s.Bare(run.Job{Index: "large", Generation: "mending"}, "restore", upkeep.RestoreFolder)
+			defer work.Close()
+			if err := work.MendPointer(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			pointer, _, err := work.Index.Current(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			return pointer
+		}
+		large := artifact.Index{Store: s.Artifacts, Name: "large"}
+		if err := s.Artifacts.Delete(t.Context(), large.CurrentKey()); err != nil {
+			t.Fatal(err)
+		}
+		if pointer := mend(); pointer.Manifest == "" {
+			t.Error("the pointer of a branch that is open is lost")
+		}
+		s.unbranch(t, "large")
+		if pointer := mend(); pointer.Manifest != "" {
+			t.Errorf("a deleted branch serves %+v", pointer)
+		}
+	})
 }

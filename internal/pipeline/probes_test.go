@@ -78,23 +78,23 @@ func TestANightWhoseRecallFellIsHeldUntilSomebodyApproves(t *testing.T) {
 	}
 }
 
-// The generation before can be asked its questions though the servers of chat and triples that it was made with are no
+// The generation before can be asked its questions though the chat server that it was made with is no
 // longer configured: only its embedders are asked.
 func TestProbesNeedNoModelButTheEmbedders(t *testing.T) {
 	s := newSite(t, sample(8))
 	s.probing(t, probeOf(3), probeOf(4))
-	gone := core.TriplesModel{Provider: "rebel", BaseURL: "http://gone.example/v1"}
+	const gone = "http://gone.example/v1"
 	former, refused := s.Models, false
 	s.Models = func(spec core.Spec, meter model.Meter) (model.Set, error) {
-		if refused && (spec.Triples == gone || spec.Chat.BaseURL != "") {
-			return model.Set{}, fault.EndpointRefused.At("use models.triples.base_url", gone.BaseURL)
+		if refused && spec.Chat.BaseURL != "" {
+			return model.Set{}, fault.EndpointRefused.At("use models.chat.base_url", gone)
 		}
 		spec.Chat.BaseURL = ""
 		return former(spec, meter)
 	}
-	s.spec.Triples, s.spec.Chat.BaseURL = gone, "http://gone.example/v1"
+	s.spec.Chat.BaseURL = gone
 	s.night(t)
-	s.spec.Triples, s.spec.Chat.BaseURL, refused = core.TriplesModel{}, "", true
+	s.spec.Chat.BaseURL, refused = "", true
 	night := s.changed(t)
 	if report := s.report(t); night.published.Status != core.StatusCompleted || report.Probes == nil ||
 		report.Probes.Before == nil {

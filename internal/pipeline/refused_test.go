@@ -76,7 +76,7 @@ func TestModelsAreAskedForLittleBeforeTheWorkBegins(t *testing.T) {
 		"the key of the embedding model": {"embed", modeltest.Injection{Status: 401}, fault.ModelAuth, 1},
 		"another chat model":             {"extract", modeltest.Injection{Status: 404}, fault.ModelUnknown, 0},
 		"no model server": {
-			"extract", modeltest.Injection{Body: "<h1>Hello</h1>"}, fault.ModelUnavailable, 4,
+			"extract", modeltest.Injection{Body: "<h1>Hello</h1>"}, fault.ModelUnreadable, 4,
 		},
 		"prose": {
 			"extract", modeltest.Injection{Content: "I am a teapot."}, fault.ModelRefused, 3,

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/unweaver/unweaver/internal/model"
+	quoting "github.com/unweaver/unweaver/internal/model/builtin"
 	"github.com/unweaver/unweaver/internal/model/tokens"
 	"github.com/unweaver/unweaver/internal/text"
 )
@@ -141,6 +142,7 @@ func quotes(chat model.Chat) bool {
 type Answered struct {
 	Kind      string // ByModel, BestSentence or NoAnswer
 	Text      string
+	Missing   string // why the model gave no answer, where it was asked and gave none
 	Citations []string
 	Usage     model.Usage
 	Truncated bool // it stopped at a limit of its length
@@ -149,13 +151,14 @@ type Answered struct {
 // noData is said when nothing was found.
 const noData = "No data was found for this question; please rephrase it."
 
-// Answer asks the chat model with the passages that are in the context. Citations are those that the answer names;
-// where it names none, the passages that share most of its words. Who takes the text as it comes (model.Deltas) gets
+// Answer asks the chat model with the passages that are in the context. Where it gives nothing, a sentence of them is
+// quoted, as without a model: language is theirs. Citations are those that the answer names; where it names none, the
+// passages that share most of its words. Who takes the text as it comes (model.Deltas) gets
 // all of Answered.Text; an error behind that leaves it unfinished.
 func Answer(
 	ctx context.Context,
 	chat model.Chat,
-	question, context string,
+	language, question, context string,
 	ps []Passage,
 	used []bool,
 ) (Answered, error) {
@@ -185,13 +188,22 @@ func Answer(
 		return Answered{}, err
 	}
 	answered := Answered{Kind: ByModel, Usage: reply.Usage, Truncated: reply.Truncated || given.cut}
-	if quotes(chat) {
+	otherwise := noData
+	switch {
+	case quotes(chat):
 		answered.Kind = BestSentence
+	case given.isEmpty():
+		answered.Kind, answered.Missing, answered.Truncated = BestSentence, reply.Nothing(), false
+		otherwise = upper(answered.Missing) + "."
+		err = given.quote(ctx, language, question)
 	}
-	if answered.Text, err = given.end(noData); err != nil {
+	if err != nil {
 		return Answered{}, err
 	}
-	if answered.Text == noData { // also where a model says exactly this
+	if answered.Text, err = given.end(otherwise); err != nil {
+		return Answered{}, err
+	}
+	if answered.Text == otherwise || answered.Text == noData { // also where a model says exactly this
 		answered.Kind = NoAnswer
 		return answered, nil
 	}
@@ -205,6 +217,19 @@ func Answer(
 	}
 	return answered, nil
 }
+
+// quote writes the sentence of the passages that the built-in model takes for the answer, if there is one.
+func (c *citing) quote(ctx context.Context, language, question string) error {
+	call := model.Call{Task: model.Answer, Question: question, Input: plain(c.passages, c.used)}
+	reply, err := quoting.Chat{Language: language}.Complete(ctx, call)
+	if err != nil {
+		return err
+	}
+	return c.write(reply.Text)
+}
+
+// upper is a sentence that begins with a capital.
+func upper(sentence string) string { return strings.ToUpper(sentence[:1]) + sentence[1:] }
 
 func plain(ps []Passage, used []bool) string {
 	var b strings.Builder

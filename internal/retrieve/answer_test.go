@@ -66,12 +66,12 @@ func TestAnAnswerCitesWhatItRestsOn(t *testing.T) {
 		{ID: "b", Title: "Bergen", Text: "Bergen is a port in Norway."},
 	}
 	ctx, used := retrieve.Context(ps, 1000)
-	answered, err := retrieve.Answer(t.Context(), builtin.Chat{}, "Which town is a port?", ctx, ps, used)
+	answered, err := retrieve.Answer(t.Context(), builtin.Chat{}, "", "Which town is a port?", ctx, ps, used)
 	if err != nil || answered.Text != "Bergen is a port in Norway." || len(answered.Citations) != 1 ||
 		answered.Citations[0] != "b" {
 		t.Errorf("%+v %v", answered, err)
 	}
-	if answered, _ = retrieve.Answer(t.Context(), builtin.Chat{}, "x", "", nil, nil); answered.Text == "" ||
+	if answered, _ = retrieve.Answer(t.Context(), builtin.Chat{}, "", "x", "", nil, nil); answered.Text == "" ||
 		len(answered.Citations) != 0 {
 		t.Errorf("nothing found: %+v", answered)
 	}

@@ -1,6 +1,7 @@
 package retrieve
 
 import (
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -8,8 +9,8 @@ import (
 )
 
 // citing makes an answer of what a model writes, piece by piece: without the white space around it, cut at mostAnswer,
-// and without marks that name nothing which the model was shown. take is given the same text as it becomes certain; nil
-// where nobody wants it.
+// with each mark of a citation as [n], and without marks that name nothing which the model was shown. take is given the
+// same text as it becomes certain; nil where nobody wants it.
 type citing struct {
 	passages []Passage
 	used     []bool
@@ -24,8 +25,18 @@ type citing struct {
 	cut   bool
 }
 
-// longestMark that is read as one: a bracket and digits.
-const longestMark = 20
+// longestMark that is read as one, in runes.
+const longestMark = 80
+
+// oneMarked is the number of a passage in a mark.
+const oneMarked = `\d{1,9}(?::\d{1,9})?(?:†[^,;、，]*)?`
+
+// Forms of marks behind their bracket: of one passage, of a list, of a range. Some models write the place of a passage
+// within a source, and a name, behind its number: 1:0†source.
+var (
+	markedRE  = regexp.MustCompile(`^` + oneMarked + `(?:\s*[-–—‑,;、，]\s*` + oneMarked + `)*$`)
+	passageRE = regexp.MustCompile(`(?:([-–—‑])\s*)?(\d+)(?::\d+)?(?:†[^,;、，]*)?`)
+)
 
 // write takes in a piece.
 func (c *citing) write(piece string) error {
@@ -49,29 +60,82 @@ func (c *citing) write(piece string) error {
 func (c *citing) rune(r rune, ready *strings.Builder) {
 	switch {
 	case len(c.held) == 0:
-	case r >= '0' && r <= '9' && len(c.held) < longestMark:
-		c.held = append(c.held, r)
-		return
-	case r == ']' && len(c.held) > 1:
-		n, err := strconv.Atoi(string(c.held[1:]))
-		if err == nil && n >= 1 && n <= len(c.passages) && c.used[n-1] {
-			ready.WriteString(string(c.held) + "]")
-			if !slices.Contains(c.cited, n) {
-				c.cited = append(c.cited, n)
-			}
-		} // else it names nothing that the model was shown
+	case r == closing[c.held[0]] && len(c.held) > 1:
+		ready.WriteString(c.cite(string(c.held), r))
 		c.held = nil
+		return
+	case closing[r] == 0 && len(c.held) < longestMark && ofMark(c.held, r):
+		c.held = append(c.held, r)
 		return
 	default:
 		ready.WriteString(string(c.held))
 		c.held = nil
 	}
-	if r == '[' {
+	if closing[r] != 0 {
 		c.held = []rune{r}
 		return
 	}
 	ready.WriteRune(r)
 }
+
+// closing are the brackets around marks.
+var closing = map[rune]rune{'[': ']', '【': '】'}
+
+// ofMark tells whether a mark that is held may go on with a rune.
+func ofMark(held []rune, r rune) bool {
+	switch {
+	case r >= '0' && r <= '9':
+		return true
+	case len(held) == 1:
+		return false
+	case strings.ContainsRune(" ,;:-–—‑、，†", r):
+		return true
+	}
+	return slices.Contains(held, '†') && !strings.ContainsRune("\n]】", r)
+}
+
+// cite gives what stands in the place of a mark: one mark a passage, nothing where it names none. What reads as a mark
+// and is none, a range of years or of numbers, stays as it is.
+func (c *citing) cite(held string, end rune) string {
+	bracket := []rune(held)[0]
+	inner := strings.TrimSpace(strings.TrimPrefix(held, string(bracket)))
+	whole := held + string(end)
+	if !markedRE.MatchString(inner) {
+		return whole
+	}
+	var places []int
+	ranges, last := false, 0
+	for _, found := range passageRE.FindAllStringSubmatch(inner, -1) {
+		n, _ := strconv.Atoi(found[2]) // at most nine digits
+		first := n
+		if found[1] != "" {
+			ranges, first = true, last+1
+		}
+		if n == 0 || first > n {
+			return whole
+		}
+		for place := first; place <= min(n, len(c.passages)); place++ {
+			if c.used[place-1] {
+				places = append(places, place)
+			}
+		}
+		last = n
+	}
+	if len(places) == 0 && (ranges || bracket != '[') {
+		return whole
+	}
+	var out strings.Builder
+	for _, place := range places {
+		out.WriteString("[" + strconv.Itoa(place) + "]")
+		if !slices.Contains(c.cited, place) {
+			c.cited = append(c.cited, place)
+		}
+	}
+	return out.String()
+}
+
+// isEmpty tells whether nothing was said so far.
+func (c *citing) isEmpty() bool { return c.out.Len() == 0 && len(c.held) == 0 }
 
 // give adds text to the answer, and gives it to who takes it.
 func (c *citing) give(text string) error {

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/unweaver/unweaver/internal/retrieve/fuse"
+	"github.com/unweaver/unweaver/internal/text"
 )
 
 // Signals are what a query knows of how well its result fits the question. They mean the same in every index, unlike
@@ -28,7 +29,7 @@ const tenth = 10
 func (r *Request) signals(found lists) Signals {
 	var out Signals
 	words := r.Generation.chunkWords
-	terms := slices.Clone(r.terms)
+	terms := slices.DeleteFunc(slices.Clone(r.terms), text.IsExact)
 	slices.Sort(terms)
 	terms = slices.Compact(terms)
 	out.Terms = len(terms)
@@ -91,7 +92,7 @@ func (s Signals) Features() []float64 {
 	return []float64{s.Known, s.Together, s.Lead, math.Log(1 + float64(s.Terms)), similarity}
 }
 
-// The coefficients of the chance, as unweaver eval --calibrate gave them on 2026-11-23 for MuSiQue, 2Wiki and CovidQA
+// The coefficients of the chance, as fitted on 2026-11-23 to MuSiQue, 2Wiki and CovidQA
 // (docs/retrieval.md, Confidence): the constant, then the features.
 var (
 	bySimilarity = []float64{-10.142, 3.188, 3.275, 3.829, 1.106, 3.364}

@@ -1,8 +1,11 @@
 package retrieve_test
 
 import (
+	"bufio"
 	"context"
+	"encoding/json"
 	"math"
+	"os"
 	"testing"
 
 	"github.com/unweaver/unweaver/internal/core"
@@ -118,12 +121,12 @@ func TestAnAnswerThatFitsNothingIsNotQuoted(t *testing.T) {
 		"Who won the 2018 football world cup?": retrieve.NoAnswer,
 		"Was it a good year for cider?":        retrieve.BestSentence,
 	} {
-		answered, err := retrieve.Answer(t.Context(), builtin.Chat{}, question, text, passages, used)
+		answered, err := retrieve.Answer(t.Context(), builtin.Chat{}, "", question, text, passages, used)
 		if err != nil || answered.Kind != kind {
 			t.Errorf("%s: %+v %v", question, answered, err)
 		}
 	}
-	answered, err := retrieve.Answer(t.Context(), writer{}, "Who?", text, passages, used)
+	answered, err := retrieve.Answer(t.Context(), writer{}, "", "Who?", text, passages, used)
 	if err != nil || answered.Kind != retrieve.ByModel {
 		t.Errorf("%+v %v", answered, err)
 	}
@@ -137,5 +140,77 @@ func TestAChanceIsOne(t *testing.T) {
 	full := retrieve.Signals{Known: 1, Together: 1, Lead: 1, Terms: 1 << 20, Similarity: &similarity}
 	if most := *full.Confidence(); most > 1 || math.IsNaN(most) || most < 0.9 {
 		t.Errorf("%v", most)
+	}
+}
+
+// asked is a question that was asked of a corpus: testdata/confidence.
+type asked struct {
+	Corpus, Kind string
+	Signals      retrieve.Signals
+	Right        bool // one of the first five chunks is of a gold passage
+}
+
+// sample is a part of the cases that the coefficients were fitted to, each with its weight: corpora weigh the same, and
+// in each the kinds as docs/retrieval.md (Confidence) says.
+func sample(t *testing.T) (cases []asked, weights []float64) {
+	t.Helper()
+	file, err := os.Open("testdata/confidence/cases.jsonl")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = file.Close() }()
+	count := map[[2]string]float64{}
+	for lines := bufio.NewScanner(file); lines.Scan(); {
+		var one asked
+		if err := json.Unmarshal(lines.Bytes(), &one); err != nil {
+			t.Fatal(err)
+		}
+		cases = append(cases, one)
+		count[[2]string{one.Corpus, one.Kind}]++
+	}
+	mix, total := map[string]float64{"own": 0.6, "removed": 0.15, "foreign": 0.2, "noise": 0.05}, map[string]float64{}
+	for of := range count {
+		total[of[0]] += mix[of[1]]
+	}
+	for _, one := range cases {
+		weights = append(weights, mix[one.Kind]/count[[2]string{one.Corpus, one.Kind}]/total[one.Corpus])
+	}
+	return cases, weights
+}
+
+func TestConfidenceCanBeBelievedOnTheSample(t *testing.T) {
+	cases, weights := sample(t)
+	var said, was [10]float64
+	brier, right, total, pairs, ordered := 0.0, 0.0, 0.0, 0.0, 0.0
+	for i, one := range cases {
+		chance, truth := *one.Signals.Confidence(), 0.0
+		if one.Right {
+			truth = 1
+		}
+		bin := min(9, int(10*chance))
+		said[bin] += weights[i] * chance
+		was[bin] += weights[i] * truth
+		brier += weights[i] * (chance - truth) * (chance - truth)
+		right, total = right+weights[i]*truth, total+weights[i]
+		for j, other := range cases {
+			if !one.Right || other.Right {
+				continue
+			}
+			pair, below := weights[i]*weights[j], *other.Signals.Confidence()
+			if pairs += pair; below < chance {
+				ordered += pair
+			} else if below == chance {
+				ordered += pair / 2
+			}
+		}
+	}
+	distance := 0.0
+	for bin := range said {
+		distance += math.Abs(said[bin]-was[bin]) / total
+	}
+	mean := right / total
+	if len(cases) != 375 || distance > 0.08 || ordered/pairs < 0.85 || brier/total > 0.7*mean*(1-mean) {
+		t.Errorf("%d cases: distance from the truth %.3f, AUC %.3f, Brier %.3f of %.3f", len(cases), distance,
+			ordered/pairs, brier/total, mean*(1-mean))
 	}
 }

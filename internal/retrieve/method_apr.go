@@ -6,7 +6,6 @@ import (
 
 	"github.com/unweaver/unweaver/internal/index/liveset"
 	"github.com/unweaver/unweaver/internal/methods/apr"
-	"github.com/unweaver/unweaver/internal/methods/apr/answers"
 	"github.com/unweaver/unweaver/internal/model/tokens"
 )
 
@@ -17,7 +16,7 @@ const APR = "apr"
 // scores, and what of them is told in how many tokens.
 type APRExplain struct {
 	Names []string  `json:"names"` // of the question; none: it was compared as a whole
-	By    string    `json:"by"`    // what found them: rules, server or chat
+	By    string    `json:"by"`    // what found them: rules or chat
 	Asked []APRAsks `json:"asked"` // triples of the question, where a model found any; ?x is what is asked for
 	Runs  []APRRun  `json:"runs"`
 	Told  []APRFact `json:"told"`
@@ -28,42 +27,6 @@ type APRExplain struct {
 	Sizes    map[string]int `json:"sizes"` // tokens of the same facts in each encoding
 	Repeated bool           `json:"all"`   // also facts that say what others say
 
-	Answers []APREarlier `json:"answers,omitempty"` // to earlier questions of the namespace that are like this one
-
-	Policy *APRPolicy `json:"policy,omitempty"` // where the parameter policy asks for it
-}
-
-// APRPolicy is what a choice of facts was made by, and what every action would have told: a line of a log from which a
-// policy could be learned.
-type APRPolicy struct {
-	Features APRFeatures `json:"features"`
-	Actions  []APRAction `json:"actions"`
-}
-
-// APRFeatures are what a policy sees of a question.
-type APRFeatures struct {
-	Question int     `json:"question_tokens"`
-	Names    int     `json:"names"`
-	Linked   bool    `json:"as_a_whole"` // the question was compared as a whole
-	Coarse   float64 `json:"coarse"`     // of the best run
-	Fine     float64 `json:"fine"`       // of the best run
-	Gap      float64 `json:"gap"`        // of the fine scores of the best run and the next
-	Runs     int     `json:"runs"`
-	Kept     int     `json:"runs_kept"`
-	Facts    int     `json:"facts"`
-	Distinct int     `json:"facts_distinct"`
-	Repeated float64 `json:"repeated"` // share of facts that say what another says
-	Budget   int     `json:"budget"`   // tokens
-}
-
-// APRAction is an action on facts: what it tells, and the documents that say it.
-type APRAction struct {
-	Facts     string   `json:"facts"` // none, unique or all
-	Told      int      `json:"told"`
-	Tokens    int      `json:"tokens"`
-	Encoding  string   `json:"encoding,omitempty"`
-	Chosen    bool     `json:"chosen"`
-	Documents []string `json:"documents"`
 }
 
 // APRRun is a run with its scores: s_fine = top + 0.1 cover + 0.2 pairs + 0.1 distinct + 0.1 whole.
@@ -107,13 +70,7 @@ func (aprMethod) Spec() Spec {
 			Whole("facts_budget", "tokens of the facts that are told", 64, 100_000, 2000),
 			Choice("variant", "of the fine score: raw cosines, the authors' program, or the paper's formula",
 				"raw", "code_compat", "paper"),
-			Choice(ParamTriples, "of the question: by the server of models.triples where there is one, else by rule; by rule; "+
-				"by that server; by the chat model, which is paid for", ByDefault, ByRules, ByServer, ByChat),
-			Name(ParamNamespace, "in which answers are kept and earlier ones found, where the index keeps any "+
-				"(write_back.answers); of the key alone, or with shared: before it of all who may ask the index",
-				answers.NamePattern),
-			Switch("lines", "look at the encoding of one fact a line, too", false),
-			Switch("policy", "explain what every action on facts would tell, in how many tokens", false),
+			Choice(ParamTriples, "of the question: by rule, or by the chat model, which is paid for", ByRules, ByChat),
 		},
 		Needs:    Needs{Embedding: ByClassEmbedder, Names: true, Enriched: EnrichedFacts, FillByClassVector: true},
 		Explains: []Shape{{"ExplainAPR", "apr", APRExplain{}}},
@@ -123,15 +80,10 @@ func (aprMethod) Spec() Spec {
 // ParamTriples is the parameter that says who finds the triples of a question.
 const ParamTriples = "triples"
 
-// ParamNamespace is the parameter that says in which namespace answers are kept and found.
-const ParamNamespace = "namespace"
-
 // What ParamTriples takes.
 const (
-	ByDefault = "auto"
-	ByRules   = "rules"
-	ByServer  = "server"
-	ByChat    = "chat"
+	ByRules = "rules"
+	ByChat  = "chat"
 )
 
 var aprVariants = map[string]apr.Variant{"raw": apr.Raw, "code_compat": apr.CodeCompat, "paper": apr.Paper}
@@ -151,17 +103,8 @@ func (aprMethod) Run(r *Request) (Explanation, error) {
 			return chunk != nil && r.Allows(chunk)
 		},
 	}
-	earlier, told, rest, err := r.earlierAnswers(index)
-	if err != nil {
-		return nil, err
-	}
-	settings.Earlier = told
-	if r.Query.Explain || len(told.Words) > 0 { // counting tokens takes longer than all else
+	if r.Query.Explain { // counting tokens takes longer than all else
 		settings.Budget, settings.Count = r.Query.Params.Int("facts_budget"), tokens.Count
-		settings.Every = r.Query.Params.Flag("policy", false)
-		if settings.Encodings = apr.Published; r.Query.Params.Flag("lines", false) {
-			settings.Encodings = append([]apr.Encoding{apr.Lines}, apr.Published...)
-		}
 	}
 	settings.Stopped = func() bool { return r.ctx.Err() != nil }
 	asked := apr.Asked{
@@ -172,9 +115,6 @@ func (aprMethod) Run(r *Request) (Explanation, error) {
 	if settings.Stopped() {
 		return nil, context.Cause(r.ctx)
 	}
-	if found.Echoed {
-		r.Result.Echo = Echo{told.Words, rest}
-	}
 	r.Result.Timing.Search = time.Since(start)
 	for _, one := range found.Chunks[:min(len(found.Chunks), r.Query.TopChunks)] {
 		chunk := Chunk{Live: r.Generation.Live.Chunk(chunkOf(one.Chunk)), Score: one.Score}
@@ -183,13 +123,13 @@ func (aprMethod) Run(r *Request) (Explanation, error) {
 	if len(r.Result.Chunks) == 0 && r.noMatch() {
 		return nil, nil
 	}
-	return func() any { return r.explainAPR(index, found, earlier) }, nil
+	return func() any { return r.explainAPR(index, found) }, nil
 }
 
-func (r *Request) explainAPR(index *apr.Index, found apr.Found, earlier []APREarlier) APRExplain {
+func (r *Request) explainAPR(index *apr.Index, found apr.Found) APRExplain {
 	out := APRExplain{
 		Names: []string{}, Asked: []APRAsks{}, By: ByRules, Runs: []APRRun{}, Told: []APRFact{}, Sizes: map[string]int{},
-		Text: found.Choice.Text, Tokens: found.Choice.Tokens, Repeated: found.Choice.Actions.Facts == apr.All,
+		Text: found.Choice.Text, Tokens: found.Choice.Tokens, Repeated: found.Choice.All,
 	}
 	switch {
 	case len(r.Query.Asked.Words) > 0:
@@ -199,12 +139,6 @@ func (r *Request) explainAPR(index *apr.Index, found apr.Found, earlier []APREar
 	}
 	for _, word := range r.Query.Asked.Words {
 		out.Asked = append(out.Asked, APRAsks(word))
-	}
-	for _, one := range earlier {
-		if one.State == EarlierTold && !found.Echoed {
-			one.State = EarlierNoRoom
-		}
-		out.Answers = append(out.Answers, one)
 	}
 	if found.Choice.Text != "" {
 		out.Encoding = found.Choice.Encoding.String()
@@ -230,9 +164,6 @@ func (r *Request) explainAPR(index *apr.Index, found apr.Found, earlier []APREar
 		}
 		out.Told = append(out.Told, fact)
 	}
-	if r.Query.Params.Flag("policy", false) {
-		out.Policy = r.explainPolicy(index, found)
-	}
 	return out
 }
 
@@ -243,39 +174,6 @@ func (r *Request) citedBy(index *apr.Index, edges ...uint32) []*liveset.Chunk {
 		if chunk := r.Generation.Live.Chunk(chunkOf(source)); chunk != nil && r.Allows(chunk) {
 			out = append(out, chunk)
 		}
-	}
-	return out
-}
-
-// actionNames of those that are chosen among.
-var actionNames = map[apr.Action]string{apr.None: "none", apr.Unique: "unique", apr.All: "all"}
-
-func (r *Request) explainPolicy(index *apr.Index, found apr.Found) *APRPolicy {
-	seen := found.Features
-	out := &APRPolicy{
-		Features: APRFeatures{
-			Question: tokens.Count(r.Query.Text), Names: len(r.Query.Names), Linked: seen.Linked,
-			Coarse: seen.Coarse, Fine: seen.Fine, Gap: seen.Gap, Runs: seen.Runs, Kept: seen.Kept,
-			Facts: seen.Facts, Distinct: seen.Distinct, Repeated: seen.Repeated, Budget: seen.Budget,
-		},
-		Actions: []APRAction{},
-	}
-	for _, option := range found.Options {
-		action := APRAction{
-			Facts: actionNames[option.Actions.Facts], Told: len(option.Told), Tokens: option.Tokens,
-			Chosen: option.Chosen, Documents: []string{},
-		}
-		if len(option.Told) > 0 {
-			action.Encoding = option.Encoding.String()
-		}
-		seen := map[uint32]bool{} // a fact may be said by every document
-		for _, chunk := range r.citedBy(index, option.Told...) {
-			if number := chunk.Document; !seen[number] {
-				seen[number] = true
-				action.Documents = append(action.Documents, r.Generation.Live.Key(int(number)))
-			}
-		}
-		out.Actions = append(out.Actions, action)
 	}
 	return out
 }

@@ -99,7 +99,7 @@ func TestFactsLeadToTheChunksThatSayThem(t *testing.T) {
 		t.Fatalf("%+v", explain)
 	}
 	if !strings.Contains(explain.Text, "South Pole") || tokens.Count(explain.Text) != explain.Tokens ||
-		explain.Sizes[explain.Encoding] != explain.Tokens || len(explain.Sizes) != 4 {
+		explain.Sizes[explain.Encoding] != explain.Tokens || len(explain.Sizes) != 3 {
 		t.Errorf("told %q in %d tokens, sizes %v", explain.Text, explain.Tokens, explain.Sizes)
 	}
 	for _, fact := range explain.Told {
@@ -114,7 +114,7 @@ func TestFactsLeadToTheChunksThatSayThem(t *testing.T) {
 		}
 	}
 	for _, encoding := range explain.Sizes {
-		if encoding < explain.Tokens && explain.Encoding != "lines" && encoding != explain.Sizes["lines"] {
+		if encoding < explain.Tokens {
 			t.Errorf("%s is not the smallest of %v", explain.Encoding, explain.Sizes)
 		}
 	}
@@ -156,51 +156,5 @@ func TestAGenerationWithoutFactsSaysWhatToSet(t *testing.T) {
 	const hint = "indexes.sample.enrich: [facts]"
 	if e := fault.As(err); e == nil || e.Code != fault.InvalidParam || !strings.Contains(e.Hint, hint) {
 		t.Errorf("got %v", err)
-	}
-}
-
-func TestThePolicyOfFactsIsToldWithEveryActionWhereItIsAskedFor(t *testing.T) {
-	o, embedder := withFacts(t)
-	query := o.askFacts(t, embedder, "What did Roald Amundsen reach?")
-	plain := o.run(t, query).Explain.(retrieve.APRExplain)
-	if plain.Policy != nil {
-		t.Errorf("%+v was not asked for", plain.Policy)
-	}
-	query.Params = retrieve.Params{"policy": true}
-	told := o.run(t, query).Explain.(retrieve.APRExplain)
-	if told.Policy == nil || len(told.Policy.Actions) != 3 {
-		t.Fatalf("%+v", told.Policy)
-	}
-	seen := told.Policy.Features
-	if seen.Question != tokens.Count(query.Text) || seen.Names != 1 || seen.Runs != len(told.Runs) ||
-		seen.Fine != told.Runs[0].Fine || seen.Facts < seen.Distinct || seen.Budget != 2000 {
-		t.Errorf("%+v of %+v", seen, told)
-	}
-	chosen := 0
-	for i, action := range told.Policy.Actions {
-		if action.Facts != []string{"none", "unique", "all"}[i] {
-			t.Errorf("action %d is %s", i, action.Facts)
-		}
-		if action.Chosen {
-			chosen++
-			if action.Tokens != told.Tokens || action.Told != len(told.Told) || action.Encoding != told.Encoding ||
-				!slices.Contains(action.Documents, "people/amundsen.txt") {
-				t.Errorf("%+v was chosen, and %d facts in %d tokens told", action, len(told.Told), told.Tokens)
-			}
-		}
-	}
-	if chosen != 1 {
-		t.Errorf("%d actions were chosen", chosen)
-	}
-	if none := told.Policy.Actions[0]; none.Told != 0 || none.Tokens != 0 || len(none.Documents) != 0 {
-		t.Errorf("%+v tells something", none)
-	}
-	query.Filter.Prefix = "ships/"
-	for _, action := range o.run(t, query).Explain.(retrieve.APRExplain).Policy.Actions {
-		for _, document := range action.Documents {
-			if !strings.HasPrefix(document, "ships/") {
-				t.Errorf("%s is told of, which the filter leaves out", document)
-			}
-		}
 	}
 }

@@ -2,7 +2,6 @@ package retrieve
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 )
@@ -62,21 +61,6 @@ func Number(name, doc string, lo, hi, def float64) Param {
 				return nil, fmt.Sprintf("want a number from %g to %g, got %v", lo, hi, given)
 			}
 			return n, ""
-		},
-	}
-}
-
-// Name is a parameter that is a name of a pattern; empty is as good as none, and the default.
-func Name(name, doc, pattern string) Param {
-	form := regexp.MustCompile(pattern)
-	return Param{
-		Name: name, Doc: doc, Default: "",
-		Schema: map[string]any{"type": "string", "pattern": "^$|" + pattern},
-		Parse: func(given any) (any, string) {
-			if word, ok := given.(string); ok && (word == "" || form.MatchString(word)) {
-				return word, ""
-			}
-			return nil, fmt.Sprintf("%.80q is no name: want %s", fmt.Sprint(given), pattern)
 		},
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/unweaver/unweaver/internal/index/liveset"
 	"github.com/unweaver/unweaver/internal/methods/apr"
 	"github.com/unweaver/unweaver/internal/store/vectors"
+	"github.com/unweaver/unweaver/internal/text"
 )
 
 // Query is one question against one generation.
@@ -17,7 +18,6 @@ type Query struct {
 	ChunkVector []float32   // by the chunk embedder; nil: it is down, or the method needs none
 	Names       [][]float32 // of the names of the question, by the class embedder, where the method needs them
 	Asked       Asked       // the triples of the question, where a model found any; Names are then of their entities
-	Earlier     Earlier     // answers to earlier questions; none: nothing is told of any
 	Method      string
 	Rule        string
 	TopEntities int
@@ -33,7 +33,7 @@ type Query struct {
 // embedder.
 type Asked struct {
 	apr.Asks
-	By                     string // who found them: ByServer or ByChat
+	By                     string // who found them: ByChat
 	RelationRows, LineRows [][]float32
 }
 
@@ -96,8 +96,7 @@ type Result struct {
 	// Confidence is the calibrated chance that one of the first five chunks says what was asked for (docs/retrieval.md,
 	// Confidence); nil: it cannot be told.
 	Confidence *float64
-	Echo       Echo // of earlier answers
-	Explain    any  // by method; nil unless asked for
+	Explain    any // by method; nil unless asked for
 	Timing     Timing
 }
 
@@ -126,6 +125,10 @@ func (s Searcher) Run(ctx context.Context, generation *Generation, query Query) 
 	var result Result
 	if _, chunks, _ := generation.Live.Counts(); chunks == 0 {
 		result.Reason = EmptyIndex
+		return result, nil
+	}
+	if !text.Says(query.Text) {
+		result.Reason = NoMatch
 		return result, nil
 	}
 	spec := method.Spec()

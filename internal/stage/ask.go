@@ -56,6 +56,7 @@ func askSoundly[T any](
 	read func(text string) (T, bool),
 	health *Health,
 ) (Answer[T], error) {
+	defer health.enter()()
 	var usage model.Usage
 	one := sender{chat: chat, health: health, probe: probe(chat, call, read)}
 	suffixes := []string{"", reminder}
@@ -64,7 +65,7 @@ func askSoundly[T any](
 		usage.Prompt += answer.Usage.Prompt
 		usage.Completion += answer.Usage.Completion
 		answer.Usage = usage
-		refused := fault.Is(err, fault.ModelRefused) && !one.held
+		refused := refuses(err) && !one.held
 		if err != nil && !refused {
 			return answer, err
 		}
@@ -76,13 +77,11 @@ func askSoundly[T any](
 			return answer, err
 		}
 		one.useless()
-		if served, _ := health.verdict(one.sent); !served {
-			if down := health.serves(ctx, one.sent, one.probe); down != nil {
-				if refused && fault.Is(down, fault.ModelRefused) {
-					down = err // the words of the refusal itself
-				}
-				return answer, down
+		if down := health.serves(ctx, one.sent, one.probe); down != nil {
+			if refused && refuses(down) {
+				down = err // the words of the refusal itself
 			}
+			return answer, down
 		}
 		if len(suffixes) > 1 { // what was answered so far may have been the last of an outage
 			suffixes = suffixes[:1]
@@ -95,6 +94,11 @@ func askSoundly[T any](
 	}
 }
 
+// refuses tells whether a server gives nothing, for no reason that is said to be the text's.
+func refuses(err error) bool {
+	return fault.Is(err, fault.ModelRefused) || fault.Is(err, fault.ModelUnreadable)
+}
+
 // askEach asks with one suffix after the other until an answer can be read.
 func askEach[T any](
 	ctx context.Context, one *sender, call model.Call, suffixes []string, read func(text string) (T, bool),
@@ -103,7 +107,7 @@ func askEach[T any](
 	user := call.User
 	for _, suffix := range suffixes {
 		call.User = user + suffix
-		reply, err := one.complete(ctx, call)
+		value, ok, err := askWhole(ctx, one, call, read, &answer)
 		if err != nil {
 			if fault.KindOf(err) != fault.Content {
 				return answer, err
@@ -111,18 +115,43 @@ func askEach[T any](
 			answer.Reason, answer.Raw = string(fault.CodeOf(err)), clip(err.Error())
 			return answer, nil
 		}
-		answer.Usage.Prompt += reply.Usage.Prompt
-		answer.Usage.Completion += reply.Usage.Completion
-		value, ok := readable(read, reply.Text)
 		if ok {
 			answer.Value, answer.Retried, answer.Raw = value, suffix != "", ""
 			return answer, nil
 		}
-		answer.Raw = clip(reply.Text)
 		one.useless()
 	}
 	answer.Reason = string(fault.BadOutput)
 	return answer, nil
+}
+
+// askWhole is one call, and once an item another with twice the room where the reply was cut: of the two the longer one
+// that can be read counts. It enters what the replies cost, and the last of them.
+func askWhole[T any](
+	ctx context.Context, one *sender, call model.Call, read func(text string) (T, bool), answer *Answer[T],
+) (value T, ok bool, err error) {
+	for {
+		reply, err := one.complete(ctx, call)
+		if err != nil && call.Roomy && ok { // half of it is there
+			return value, ok, nil
+		}
+		if err != nil {
+			return value, false, err
+		}
+		answer.Usage.Prompt += reply.Usage.Prompt
+		answer.Usage.Completion += reply.Usage.Completion
+		answer.Raw = clip(reply.Text)
+		if reply.Text == "" {
+			answer.Raw = reply.Nothing()
+		}
+		if whole, readable := readable(read, reply.Text); readable {
+			value, ok = whole, true
+		}
+		if !reply.Roomier || one.roomy {
+			return value, ok, nil
+		}
+		one.roomy, call.Roomy = true, true
+	}
 }
 
 // readable reads an answer. One that makes the reader panic is one that cannot be read: it costs its item, not the run.
@@ -142,6 +171,7 @@ type sender struct {
 	probe  func(context.Context) error
 	sent   time.Time // when the last request was sent, after all that it waited for
 	told   bool      // health was told that the item came to nothing
+	roomy  bool      // twice the room was asked for
 	held   bool      // the error is that of the small request: nothing was sent
 }
 
@@ -155,13 +185,13 @@ func (s *sender) useless() {
 
 // complete is one call, repeated in place while it fails for a while. It is not sent while the model is in doubt.
 func (s *sender) complete(ctx context.Context, call model.Call) (reply model.Reply, err error) {
-	began := time.Now()
+	began, inDoubt := time.Now(), false
 	ready := func() error {
 		s.sent = time.Now()
-		return s.health.free(began)
+		return s.health.free(began, inDoubt)
 	}
 	for {
-		if err := s.health.settle(ctx, began, s.probe); err != nil {
+		if inDoubt, err = s.health.settle(ctx, began, s.probe); err != nil {
 			s.held = true
 			return reply, err
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"sync"
@@ -179,6 +180,77 @@ func outage(t *testing.T, failing bool) {
 		t.Errorf("%d answers of nonsense were paid for", paid)
 	}
 	t.Log(nonsense.Load(), "answers of nonsense of", count.Load())
+}
+
+// A server that stumbles now and then (too many requests, errors, nonsense, cut answers) is asked for nothing twice
+// that it answered well, the small request included.
+func TestAStumblingServerIsPaidOnceForEachText(t *testing.T) {
+	const runs, items, width = 12, 300, 64
+	twice := 0
+	for seed := range runs {
+		synctest.Test(t, func(t *testing.T) { twice += stumbling(t, uint64(seed), items, width) })
+	}
+	if twice > 0 {
+		t.Errorf("%d answers were paid for twice in %d runs", twice, runs)
+	}
+}
+
+// stumbling asks for items of a server that stumbles, and gives how many texts it answered well before.
+func stumbling(t *testing.T, seed uint64, items, width int) (twice int) {
+	var mu sync.Mutex
+	chance, answered := rand.New(rand.NewPCG(seed, 1)), map[string]bool{}
+	server := &stagetest.Chat{Answer: func(call model.Call) (model.Reply, error) {
+		mu.Lock()
+		luck, bad := chance.Float64(), chance.Float64() < 0.08
+		mu.Unlock()
+		switch {
+		case luck < 0.2:
+			busy := fault.ModelRateLimited.At("call", "m")
+			busy.RetryAfter = time.Second
+			return model.Reply{}, busy
+		case luck < 0.25:
+			return model.Reply{}, fault.ModelUnavailable.At("call", "m")
+		}
+		time.Sleep(50 * time.Millisecond)
+		if bad {
+			return model.Reply{Text: "Sure!"}, nil
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		if answered[call.User] {
+			twice++
+		}
+		answered[call.User] = true
+		return model.Reply{Text: "ok"}, nil
+	}}
+	gate := limits.NewGate()
+	gate.Limit("docs", width)
+	chat, health := limits.Chat{Chat: server, Limits: limits.Limits{Gate: gate}}, stage.NewHealth()
+	read := func(text string) (string, bool) { return text, text == "ok" }
+	open := map[int]bool{}
+	for i := range items {
+		open[i] = true
+	}
+	for round := 0; len(open) > 0 && round < 20; round++ { // a batch whose calls failed too often is repeated
+		places, work := make(chan struct{}, width), sync.WaitGroup{}
+		for _, i := range slices.Sorted(maps.Keys(open)) {
+			places <- struct{}{}
+			work.Go(func() {
+				defer func() { <-places }()
+				_, err := stage.Ask(t.Context(), chat, model.Call{User: fmt.Sprint(i)}, " again", read, health)
+				mu.Lock()
+				defer mu.Unlock()
+				if err == nil {
+					delete(open, i)
+				}
+			})
+		}
+		work.Wait()
+	}
+	if len(open) > 0 {
+		t.Errorf("%d items are open", len(open))
+	}
+	return twice
 }
 
 // The last victims of an outage have two bad answers, and the next request is served: they are asked for once more.

@@ -13,25 +13,54 @@ import (
 
 // Health knows, over the units of a run in one process, whether a model serves a task at all. An answer of no use (a
 // refusal, or a text that cannot be read) is the item's own only where the model served another request that was sent
-// later; where none did, one small request finds out. So a server that refuses everything for a while, from the first
-// call or in the middle of a run, costs no item. While it is in doubt nothing else is sent: all wait for the small
-// request.
+// later. While the model is in doubt nothing new is sent: all wait for what is under way. Where that decides nothing,
+// one of the items that wait is asked for, which costs nothing beside what it brings; where that comes to nothing too,
+// or no item is left, one small request decides. So a server that refuses everything for a while, from the first call
+// or in the middle of a run, costs no item, and a server that stumbles now and then is not paid for small requests.
 type Health struct {
-	mu     sync.Mutex
-	served time.Time // when the last request was sent that came to something
-	down   time.Time // when the last small request was sent that came to nothing
-	cause  error
-	bad    int           // items with an answer of no use, since a request was served
-	since  time.Time     // when the request of the first of them was sent
-	asking chan struct{} // one small request at a time
-	first  firsts
+	mu      sync.Mutex
+	served  time.Time // when the last request was sent that came to something
+	down    time.Time // when the last small request was sent that came to nothing
+	cause   error
+	bad     int           // items with an answer of no use, since a request was served
+	since   time.Time     // when the request of the first of them was sent
+	tried   bool          // since then, an item was asked for in doubt
+	asking  bool          // a small request is under way
+	under   int           // items that are asked for, but for those that wait for a verdict
+	changed chan struct{} // closed when any of this changes
+	first   firsts
 }
 
-// doubtful is how many items in a row come to nothing before others wait for the small request.
-const doubtful = 2
+const (
+	// doubtful is how many items in a row come to nothing before others wait.
+	doubtful = 2
+	// longestHearing bounds the wait for what is under way: a request may hang.
+	longestHearing = time.Minute
+)
 
 // NewHealth knows nothing yet.
-func NewHealth() *Health { return &Health{asking: make(chan struct{}, 1)} }
+func NewHealth() *Health { return &Health{changed: make(chan struct{})} }
+
+// change wakes all who wait. The caller holds the lock.
+func (h *Health) change() {
+	close(h.changed)
+	h.changed = make(chan struct{})
+}
+
+// enter counts an item that is asked for, until leave is called.
+func (h *Health) enter() (leave func()) {
+	if h == nil {
+		return func() {}
+	}
+	count := func(by int) {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		h.under += by
+		h.change()
+	}
+	count(1)
+	return func() { count(-1) }
+}
 
 // good takes that a request came to something. Nobody may care.
 func (h *Health) good(sent time.Time) {
@@ -40,11 +69,17 @@ func (h *Health) good(sent time.Time) {
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	h.serving(sent)
+	h.change()
+}
+
+// serving takes that the model served a request. The caller holds the lock.
+func (h *Health) serving(sent time.Time) {
 	if sent.After(h.served) {
 		h.served = sent
 	}
 	if h.served.After(h.since) {
-		h.bad = 0
+		h.bad, h.tried = 0, false
 	}
 }
 
@@ -67,14 +102,15 @@ func (h *Health) useless(sent time.Time) {
 // errDoubt has a request wait that was about to be sent.
 var errDoubt = errors.New("the model is in doubt")
 
-// free gives errDoubt where a request that was begun at the given time must not be sent as things stand.
-func (h *Health) free(began time.Time) error {
+// free gives errDoubt where a request that was begun at the given time must not be sent as things stand. The one that
+// is sent in doubt is held by a small request alone.
+func (h *Health) free(began time.Time, inDoubt bool) error {
 	if h == nil {
 		return nil
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.bad >= doubtful || h.fell(began) {
+	if h.bad >= doubtful && !inDoubt || h.fell(began) {
 		return errDoubt
 	}
 	return nil
@@ -83,70 +119,112 @@ func (h *Health) free(began time.Time) error {
 // fell tells that the last that is heard is a small request after the given time, and that it came to nothing.
 func (h *Health) fell(began time.Time) bool { return h.down.After(began) && !h.served.After(h.down) }
 
-// settle waits until the model is in doubt no longer; an error says that it does not serve.
-func (h *Health) settle(ctx context.Context, began time.Time, probe func(context.Context) error) error {
+// settle waits until the model is in doubt no longer, or the caller's request is the one that is sent in doubt. An
+// error says that the model does not serve.
+func (h *Health) settle(
+	ctx context.Context, began time.Time, probe func(context.Context) error,
+) (inDoubt bool, err error) {
 	if h == nil {
-		return nil
+		return false, nil
 	}
 	h.mu.Lock()
 	doubt, since, fell, cause := h.bad >= doubtful, h.since, h.fell(began), h.cause
 	h.mu.Unlock()
 	switch {
 	case fell:
-		return cause
+		return false, cause
 	case doubt:
-		return h.serves(ctx, since, probe)
-	}
-	return nil
-}
-
-// verdict tells whether a request that was sent later was served, and why none is: an error of a small request.
-func (h *Health) verdict(sent time.Time) (served bool, cause error) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	switch {
-	case h.served.After(sent):
-		return true, nil
-	case h.down.After(sent):
-		return false, h.cause
+		return h.decide(ctx, since, probe, true)
 	}
 	return false, nil
 }
 
 // serves finds out whether the model serves requests sent later than the given time; an error says that it does not.
 func (h *Health) serves(ctx context.Context, sent time.Time, probe func(context.Context) error) error {
-	select {
-	case h.asking <- struct{}{}:
-		defer func() { <-h.asking }()
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-	if served, cause := h.verdict(sent); served || cause != nil {
-		return cause
-	}
-	began := time.Now()
-	err := probe(ctx)
-	if err == nil {
-		h.good(began)
-	} else if ctx.Err() == nil { // all who wait hear of it; whoever asks later finds out anew
-		h.mu.Lock()
-		h.down, h.cause, h.bad = began, err, 0
-		h.mu.Unlock()
-	}
+	_, err := h.decide(ctx, sent, probe, false)
 	return err
 }
+
+// decide is serves for an item that waits meanwhile. mayGo tells that the caller has a request that it would send: goes
+// tells that it shall, though nothing is decided.
+func (h *Health) decide(
+	ctx context.Context, sent time.Time, probe func(context.Context) error, mayGo bool,
+) (goes bool, err error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.under--
+	h.change()
+	defer func() { h.under++ }()
+	patience := time.NewTimer(longestHearing)
+	defer patience.Stop()
+	for impatient := false; ; {
+		switch {
+		case h.served.After(sent):
+			return false, nil
+		case h.down.After(sent):
+			return false, h.cause
+		case h.asking, h.under > 0 && !impatient:
+		case mayGo && !h.tried:
+			h.tried = true
+			return true, nil
+		default:
+			return false, h.ask(ctx, probe)
+		}
+		changed := h.changed
+		h.mu.Unlock()
+		select {
+		case <-changed:
+		case <-patience.C:
+			impatient = true
+		case <-ctx.Done():
+			err = context.Cause(ctx)
+		}
+		if h.mu.Lock(); err != nil {
+			return false, err
+		}
+	}
+}
+
+// ask sends the small request. The caller holds the lock, which others have meanwhile.
+func (h *Health) ask(ctx context.Context, probe func(context.Context) error) error {
+	h.asking = true
+	h.mu.Unlock()
+	began := time.Now()
+	err := errPanicked
+	defer func() {
+		h.mu.Lock()
+		h.asking = false
+		switch {
+		case err == nil:
+			h.serving(began)
+		case ctx.Err() == nil: // all who wait hear of it; whoever asks later finds out anew
+			h.down, h.cause, h.bad, h.tried = began, err, 0, false
+		}
+		h.change()
+	}()
+	err = probe(ctx)
+	return err
+}
+
+// errPanicked is the outcome of a small request that never returned.
+var errPanicked = errors.New("the request panicked")
 
 // probe asks for what any healthy model gives.
 func probe[T any](chat model.Chat, call model.Call, read func(string) (T, bool)) func(context.Context) error {
 	return func(ctx context.Context) error {
 		call.User, call.Input, call.Name, call.Ref = model.ProbeText, model.ProbeText, "Marie Curie", ""
-		call.Sentences = []string{model.ProbeText}
 		var reply model.Reply
+		var unreadable error // where a plain sentence brings that, too, asking again brings nothing else
 		err := retry.Do(model.Urgent(ctx), func(ctx context.Context) error {
 			var err error
-			reply, err = chat.Complete(ctx, call)
+			if reply, err = chat.Complete(ctx, call); fault.Is(err, fault.ModelUnreadable) {
+				unreadable, err = err, nil
+			}
 			return err
 		})
+		if err == nil {
+			err = unreadable
+		}
 		if err != nil {
 			return err
 		}

@@ -1,6 +1,7 @@
 package stage
 
 import (
+	"bufio"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -9,6 +10,7 @@ import (
 	"time"
 
 	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/document"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/store/blob"
 )
@@ -47,24 +49,37 @@ func Steady(ctx context.Context, store blob.Store, seen blob.Info, read func(blo
 
 // Body is the content of an object in the version that its ETag names, hashed as it is read.
 type Body struct {
-	body io.ReadCloser
-	hash hash.Hash
-	read int64 // bytes so far
-	err  error // of reading; io.EOF at the end
+	body  io.Closer
+	plain io.Reader
+	hash  hash.Hash
+	read  int64 // bytes so far
+	err   error // of reading; io.EOF at the end
 }
 
-// Open starts reading an object. Close it.
+// Open starts reading an object. Close it. One that its store packed (blob.Info.Encoding) is unpacked; where its bytes
+// are not packed all the same, as behind servers that unpack by themselves, it is read as it is.
 func Open(ctx context.Context, store blob.Store, info blob.Info) (*Body, error) {
-	body, _, err := store.Get(ctx, info.Key, blob.Range{Length: -1, Match: info.ETag})
+	body, opened, err := store.Get(ctx, info.Key, blob.Range{Length: -1, Match: info.ETag})
 	if err != nil {
 		return nil, err
 	}
-	return &Body{body: body, hash: sha256.New()}, nil
+	out := &Body{body: body, plain: body, hash: sha256.New()}
+	if opened.Encoding != blob.Gzip {
+		return out, nil
+	}
+	peeked := bufio.NewReader(body)
+	head, _ := peeked.Peek(2) // reading it again gives the error
+	out.plain, err = document.Gunzip(peeked, string(head) == "\x1f\x8b", info.Key, document.Limits{})
+	if err != nil {
+		_ = body.Close()
+		return nil, err
+	}
+	return out, nil
 }
 
 // Read implements io.Reader.
 func (b *Body) Read(out []byte) (int, error) {
-	n, err := b.body.Read(out)
+	n, err := b.plain.Read(out)
 	b.hash.Write(out[:n])
 	b.read += int64(n)
 	if err != nil {

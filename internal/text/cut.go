@@ -8,40 +8,91 @@ import (
 	"github.com/clipperhouse/uax29/v2/words"
 )
 
-// Terms gives the stems of a text in order, without function words: what passages and questions are matched by.
-func (l *Language) Terms(s string) []string { return l.terms(s, l.function, l.stem) }
-
-// Surface gives the words of a text as they stand, folded, without stop words: what names are matched by. A name is not
-// inflected, and stems make different names alike (Nation, National; docs/decisions/0006).
-func (l *Language) Surface(s string) []string { return l.terms(s, l.stop, nil) }
-
-func (l *Language) terms(s string, without map[string]bool, stem func(string) string) []string {
-	if l == english {
-		return terms(s, without, stem)
-	}
+// Terms gives the stems of a text in order, without function words: what passages and questions are matched by. A word
+// that has accents is there once more with them (Exact).
+func (l *Language) Terms(s string) []string {
 	var out []string
-	for place := range places(s, true) {
-		if word := l.term(s[place.Start:place.End], without, stem); word != "" {
-			out = append(out, word)
-		}
+	for place := range l.all(s) {
+		out = l.terms(out, s[place.Start:place.End])
 	}
 	return out
 }
 
-// Term is the stem of what stands at one of Places as Terms has it; empty where Terms leaves it out.
-func (l *Language) Term(word string) string { return l.term(word, l.function, l.stem) }
+// Surface gives the words of a text as they stand, folded, without stop words: what names are matched by. A name is not
+// inflected, and stems make different names alike (Nation, National; docs/decisions/0006).
+func (l *Language) Surface(s string) []string {
+	var out []string
+	for place := range l.all(s) {
+		l.forms(s[place.Start:place.End], func(form string) {
+			if form = fold(form); form != "" && !l.stop[form] {
+				if form = unaccented(form); !l.stop[form] {
+					out = append(out, form)
+				}
+			}
+		})
+	}
+	return out
+}
 
-// Plain is what stands at one of Places as Surface has it, but also where Surface leaves it out: names may hold such
-// words.
-func (l *Language) Plain(word string) string { return l.term(word, nil, nil) }
+// TermsOf gives the terms of what stands at one of Places, as Terms has them.
+func (l *Language) TermsOf(word string) []string { return l.terms(nil, word) }
+
+// terms appends those of one word.
+func (l *Language) terms(out []string, word string) []string {
+	l.forms(word, func(form string) {
+		form = fold(form)
+		plain := unaccented(form)
+		if plain == "" || l.function[form] || l.function[plain] {
+			return
+		}
+		without := l.stemmed(plain)
+		out = append(out, without)
+		if form == plain {
+			return
+		}
+		// Stemmers that go by accents come to another stem without them, and questions leave accents out.
+		with := l.stemmed(form)
+		if bare := unaccented(with); bare != without {
+			out = append(out, bare)
+		}
+		out = append(out, Exact+with)
+	})
+	return out
+}
+
+func (l *Language) stemmed(form string) string {
+	if l.stem == nil {
+		return form
+	}
+	return l.stem(form)
+}
+
+// Plain is what stands at one of Places as Surface has it, whole, but also where Surface leaves it out: names may hold
+// such words.
+func (l *Language) Plain(word string) (plain string) {
+	l.forms(word, func(form string) {
+		if plain == "" {
+			plain = unaccented(fold(form))
+		}
+	})
+	return plain
+}
 
 // Places gives the words of a text in order, with their places. Where no space parts words, they are the longer ones of
 // the runs of characters that Terms has, which overlap.
 func (l *Language) Places(s string) iter.Seq[Place] {
 	if l == english {
-		return Places(s)
+		return tokens(s)
 	}
 	return places(s, false)
+}
+
+// all gives the places of all words and runs of characters that a text has terms of. English has no runs.
+func (l *Language) all(s string) iter.Seq[Place] {
+	if l == english {
+		return tokens(s)
+	}
+	return places(s, true)
 }
 
 // places of words, and of runs of neighbouring characters where no space parts words: as many as reach says, where
@@ -49,7 +100,7 @@ func (l *Language) Places(s string) iter.Seq[Place] {
 func places(s string, shorter bool) iter.Seq[Place] {
 	return func(yield func(Place) bool) {
 		var run run
-		for place := range pieces(s) {
+		for place := range tokens(s) {
 			if !unspaced(s[place.Start:place.End]) {
 				if (run.short(shorter) && !yield(run.last(run.count))) || !yield(place) {
 					return

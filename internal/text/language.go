@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"unicode"
 	"unicode/utf8"
 
 	"github.com/blevesearch/snowballstem"
@@ -12,12 +11,11 @@ import (
 	"github.com/blevesearch/snowballstem/german"
 	"github.com/blevesearch/snowballstem/portuguese"
 	"github.com/blevesearch/snowballstem/spanish"
-	"golang.org/x/text/unicode/norm"
 )
 
 // Language is how texts of one language are read: as words without function words, reduced to stems, and where no space
-// parts words (Chinese, Japanese, Thai) as overlapping runs of a few characters (docs/decisions/0014-languages.md). In
-// every language but English, words are compared without compatibility forms (NFKC) and without accents.
+// parts words (Chinese, Japanese, Thai) as overlapping runs of a few characters (docs/decisions/0014-languages.md).
+// Words of every language are compared without case, compatibility forms (NFKC), accents and what has no width.
 type Language struct {
 	code     string
 	name     string // in English
@@ -34,36 +32,36 @@ type Language struct {
 const Undetermined = "und"
 
 var english = &Language{
-	code: "en", name: "English", revision: 2,
+	code: "en", name: "English", revision: 3,
 	function: functionWords, stop: stopWords, common: commonWords, abbreviations: abbreviations, stem: Stem,
 }
 
 var languages = []*Language{
 	english,
 	{
-		code: "de", name: "German", revision: 1, stem: snowball(german.Stem), ordinals: true,
+		code: "de", name: "German", revision: 2, stem: snowball(german.Stem), ordinals: true,
 		function: germanFunction, stop: join(germanFunction, germanStop), common: germanCommon,
 		abbreviations: germanAbbreviations,
 	},
 	{
-		code: "es", name: "Spanish", revision: 1, stem: snowball(spanish.Stem),
+		code: "es", name: "Spanish", revision: 2, stem: snowball(spanish.Stem),
 		function: spanishFunction, stop: join(spanishFunction, spanishStop), common: spanishCommon,
 		abbreviations: spanishAbbreviations,
 	},
 	{
-		code: "fr", name: "French", revision: 1, stem: snowball(french.Stem), elides: true,
+		code: "fr", name: "French", revision: 2, stem: snowball(french.Stem), elides: true,
 		function: frenchFunction, stop: join(frenchFunction, frenchStop), common: frenchCommon,
 		abbreviations: frenchAbbreviations,
 	},
 	{
-		code: "pt", name: "Portuguese", revision: 1, stem: portugueseStem,
+		code: "pt", name: "Portuguese", revision: 2, stem: portugueseStem,
 		function: portugueseFunction, stop: join(portugueseFunction, portugueseStop), common: portugueseCommon,
 		abbreviations: portugueseAbbreviations,
 	},
-	{code: "ja", name: "Japanese", revision: 1},
-	{code: "th", name: "Thai", revision: 1},
-	{code: "zh", name: "Chinese", revision: 1},
-	{code: Undetermined, name: "any other, by plain words", revision: 1},
+	{code: "ja", name: "Japanese", revision: 2},
+	{code: "th", name: "Thai", revision: 2},
+	{code: "zh", name: "Chinese", revision: 2},
+	{code: Undetermined, name: "any other, by plain words", revision: 2},
 }
 
 // Languages are the codes that In knows (ISO 639-1, and Undetermined), English first.
@@ -122,56 +120,6 @@ func (l *Language) Elided(word string) int {
 }
 
 var elisions = set("l d j m t s n c qu jusqu lorsqu puisqu quoiqu quelqu entr presqu")
-
-// term of a word as it stands in a text; empty where it is left out.
-func (l *Language) term(word string, without map[string]bool, stem func(string) string) string {
-	if l == english {
-		return term(strings.ToLower(word), without, stem)
-	}
-	word = l.folded(word)
-	if word == "" || without[word] {
-		return ""
-	}
-	if stem != nil {
-		word = stem(word)
-	}
-	return unaccented(word)
-}
-
-// folded is a word in lower case, without compatibility forms, what is elided, and the sign of a possessive.
-func (l *Language) folded(word string) string {
-	if !ascii(word) {
-		word = strings.ReplaceAll(norm.NFKC.String(word), "’", "'")
-	}
-	word = strings.ToLower(word)
-	return strings.TrimSuffix(word[l.Elided(word):], "'s")
-}
-
-func ascii(s string) bool {
-	for i := range len(s) {
-		if s[i] >= utf8.RuneSelf {
-			return false
-		}
-	}
-	return true
-}
-
-// unaccented takes the accents off Latin letters; signs that other scripts add to their letters stay.
-func unaccented(word string) string {
-	if ascii(word) {
-		return word
-	}
-	var out []rune
-	latin := false
-	for _, r := range norm.NFD.String(word) {
-		if latin && unicode.Is(unicode.Mn, r) {
-			continue
-		}
-		latin = unicode.Is(unicode.Latin, r)
-		out = append(out, r)
-	}
-	return norm.NFC.String(string(out))
-}
 
 // longestStemmed is the length in bytes up to which words are stemmed: stemmers take time by the square of it, and what
 // is longer is no word.

@@ -4,7 +4,6 @@
 package text
 
 import (
-	"iter"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -14,8 +13,9 @@ import (
 )
 
 // Analyser names the rules of Terms and Surface; it is part of fingerprints.
-// 2: Unicode words, folded; Terms without English function words, light stems; Surface without stop words, unstemmed.
-const Analyser = "en/2"
+// 3: Unicode words with the signs of names, whole and by their parts, without case, compatibility forms and accents;
+// Terms without English function words, light stems; Surface without stop words, unstemmed.
+const Analyser = "en/3"
 
 // Sentences cuts a text into consecutive pieces that together are the text (UAX #29, with common abbreviations and
 // initials kept whole). A line break ends a sentence unless it looks like the wrap of a longer one.
@@ -141,37 +141,15 @@ func spoken(segment string) bool {
 	return strings.IndexFunc(segment, func(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) }) >= 0
 }
 
+// Says tells whether a text has anything that a question may be about: a letter, a digit, or a symbol such as ☂.
+func Says(s string) bool {
+	return strings.ContainsFunc(s, func(r rune) bool {
+		return unicode.IsLetter(r) || unicode.IsDigit(r) || unicode.Is(unicode.So, r)
+	})
+}
+
 // Place of a word in a text: bytes, half open. It never parts a character from its combining marks.
 type Place struct{ Start, End int }
-
-// Places gives the words of a text in order, as Words does, with their places. Queries look at whole passages by it,
-// and so it takes the words of plain ASCII that nothing could join to their neighbours without asking the segmenter.
-func Places(s string) iter.Seq[Place] {
-	return func(yield func(Place) bool) {
-		for at := 0; at < len(s); {
-			if end := asciiWord(s, at); end > at {
-				if !yield(Place{at, end}) {
-					return
-				}
-				at = end
-				continue
-			}
-			if gap(s, at) {
-				at++
-				continue
-			}
-			it := words.FromString(s[at:])
-			if !it.Next() {
-				return
-			}
-			segment := it.Value()
-			if spoken(segment) && !yield(Place{at, at + len(segment)}) {
-				return
-			}
-			at += len(segment)
-		}
-	}
-}
 
 // asciiWord is the end of the ASCII letters and digits from a place on, where a word ends there for certain: before the
 // end, a sign that joins nothing, or a sign before white space. It is the place itself where that cannot be told.
@@ -209,33 +187,10 @@ func parting(c byte) bool {
 }
 
 // Terms gives the stems of a text in order, without function words: what passages and questions are matched by.
-func Terms(s string) []string { return terms(s, functionWords, Stem) }
+func Terms(s string) []string { return english.Terms(s) }
 
-// Surface gives the words of a text as they stand, folded, without stop words: what names are matched by. A name is not
-// inflected, and stems make different names alike (Nation, National; docs/decisions/0006).
-func Surface(s string) []string { return terms(s, stopWords, nil) }
-
-func terms(s string, without map[string]bool, stem func(string) string) []string {
-	var out []string
-	for _, w := range Words(strings.ToLower(s)) {
-		if w = term(w, without, stem); w != "" {
-			out = append(out, w)
-		}
-	}
-	return out
-}
-
-// term of a lower-case word; empty where it is left out.
-func term(w string, without map[string]bool, stem func(string) string) string {
-	w = strings.TrimSuffix(strings.ReplaceAll(w, "’", "'"), "'s")
-	if w == "" || without[w] {
-		return ""
-	}
-	if stem != nil {
-		w = stem(w)
-	}
-	return w
-}
+// Surface gives the words of a text as they stand, folded, without stop words: what names are matched by.
+func Surface(s string) []string { return english.Surface(s) }
 
 // Stem takes plural endings (after Harman, How effective is suffixing?, 1991), -ed and -ing off a lower-case English
 // word. It is light on purpose, and so some forms stay apart: the plural of a word in a hissing sound keeps its e
@@ -278,10 +233,11 @@ func Stop(w string) bool { return stopWords[w] }
 // Common tells whether a lower-case word is too common to be a name by itself at the start of a sentence.
 func Common(w string) bool { return stopWords[w] || commonWords[w] }
 
+// set is of words, with and without their accents.
 func set(s string) map[string]bool {
 	m := map[string]bool{}
 	for _, w := range strings.Fields(s) {
-		m[w] = true
+		m[w], m[unaccented(w)] = true, true
 	}
 	return m
 }

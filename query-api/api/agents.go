@@ -1,21 +1,25 @@
 package api
 
 import (
+	"context"
 	"net/http"
+	"net/url"
 	"strings"
 	"time"
 
+	"github.com/unweaver/unweaver/internal/answer"
 	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/retrieve"
 	"github.com/unweaver/unweaver/query-api/chat"
-	"github.com/unweaver/unweaver/query-api/inproc"
 	"github.com/unweaver/unweaver/query-api/mcp"
+	"github.com/unweaver/unweaver/query-api/middleware"
+	"github.com/unweaver/unweaver/query-api/problem"
 )
 
-// agents are the routes for programs that know the form of OpenAI, or the Model Context Protocol: they ask the other
-// routes, in the name of who asks.
+// agents are the routes for programs that know the form of OpenAI, or the Model Context Protocol: what they ask is
+// done in the name of who asks.
 func (s *Server) agents() []route {
-	routes := inproc.Routes{Handler: http.HandlerFunc(s.inside)}
-	service := chat.Service{Routes: routes}
+	service := chat.Service{Ask: s.askRaw, Indexes: s.models, Problem: s.inForm}
 	return []route{
 		{
 			method: "POST", pattern: "/mcp", id: "sendMessage", tag: tagAgents,
@@ -24,7 +28,7 @@ func (s *Server) agents() []route {
 				"sessions: one message, one answer. Accept names application/json and text/event-stream.", most: "256 KiB",
 			body: mcp.Message{}, answer: mcp.Reply{}, failure: mcp.Reply{},
 			problems: []int{http.StatusNotFound, http.StatusRequestEntityTooLarge},
-			handler:  mcp.Handler(mcp.Backend{To: routes}).ServeHTTP,
+			handler:  mcp.Handler(tools{s}).ServeHTTP,
 		},
 		{
 			method: "POST", pattern: "/v1/chat/completions", id: "createChatCompletion", tag: tagAgents,
@@ -48,29 +52,120 @@ func (s *Server) agents() []route {
 	}
 }
 
-// inside serves the routes to routes: their callers have passed the guard.
-func (s *Server) inside(w http.ResponseWriter, request *http.Request) { s.mux().ServeHTTP(w, request) }
+// models are the indexes that the caller may ask, in the form of OpenAI.
+func (s *Server) models(ctx context.Context) ([]chat.Model, error) {
+	ctx, cancel := context.WithTimeout(ctx, s.Timeout)
+	defer cancel()
+	found, err := s.published(ctx)
+	models := []chat.Model{}
+	for _, known := range found {
+		model := chat.Model{ID: chat.Prefix + known.Index, Object: "model", OwnedBy: "unweaver"}
+		if !known.Created.IsZero() { // that of one that is damaged is not known
+			model.Created = known.Created.Unix()
+		}
+		models = append(models, model)
+	}
+	return models, err
+}
+
+// tools is this server as agents ask it.
+type tools struct{ *Server }
+
+var _ mcp.Backend = tools{}
+
+// Indexes implements mcp.Backend.
+func (t tools) Indexes(ctx context.Context) (out []mcp.Index, err error) {
+	ctx, cancel := context.WithTimeout(ctx, t.Timeout)
+	defer cancel()
+	found, err := t.published(ctx)
+	for _, one := range found {
+		out = append(out, mcp.Index{
+			Index: one.Index, Generation: one.Generation, Documents: one.Documents, Chunks: one.Chunks, Classes: one.Classes,
+		})
+	}
+	return out, t.told(ctx, err)
+}
+
+// Ask implements mcp.Backend.
+func (t tools) Ask(ctx context.Context, index string, body []byte) (answer.Response, error) {
+	out, err := t.askRaw(ctx, index, body)
+	return out, t.told(ctx, err)
+}
+
+// Chunk implements mcp.Backend.
+func (t tools) Chunk(ctx context.Context, index, generation, id string) (out mcp.Detail, err error) {
+	err = t.reading(ctx, index, generation, func(ctx context.Context, generation *retrieve.Generation) error {
+		found, err := chunkDetail(ctx, generation, id)
+		out = mcp.Detail{
+			Index: found.Index, Generation: found.Generation, Chunk: found.Chunk, Mentions: found.Mentions,
+		}
+		return err
+	})
+	return out, err
+}
+
+// Text implements mcp.Backend.
+func (t tools) Text(ctx context.Context, index, document string, values url.Values) (out mcp.DocumentText, err error) {
+	err = t.reading(ctx, index, values.Get("generation"), func(ctx context.Context, of *retrieve.Generation) error {
+		found, err := textOf(ctx, of, document, values)
+		out = mcp.DocumentText{
+			Index: found.Index, Generation: found.Generation, Document: found.Document, Version: found.Version,
+			Title: found.Title, Start: found.Start, End: found.End, Length: found.Length, Text: found.Text,
+		}
+		return err
+	})
+	return out, err
+}
+
+// reading holds a generation that the context's caller may ask.
+func (t tools) reading(
+	ctx context.Context, index, generation string, read func(context.Context, *retrieve.Generation) error,
+) error {
+	ctx, cancel := context.WithTimeout(ctx, t.Timeout)
+	defer cancel()
+	if !middleware.Of(ctx).May(index) {
+		return t.told(ctx, unknownIndex(index))
+	}
+	held, err := t.pin(ctx, index, generation)
+	if err != nil {
+		return t.told(ctx, err)
+	}
+	defer held.Close()
+	return t.told(ctx, read(ctx, held))
+}
+
+func (t tools) told(ctx context.Context, err error) error {
+	if err == nil {
+		return nil
+	}
+	return t.inForm(ctx, err)
+}
 
 // asked writes a problem in the form that the path speaks.
 func asked(w http.ResponseWriter, request *http.Request, problem Problem, err error) bool {
 	if !chat.Speaks(request.URL.Path) {
 		return false
 	}
-	told := inForm(problem)
-	if problem.Status == http.StatusServiceUnavailable || problem.Status == http.StatusTooManyRequests {
-		told.RetryAfter = max(time.Second, fault.RetryAfter(err))
-	}
-	chat.Fail(w, told)
+	chat.Fail(w, form(problem, err))
 	return true
 }
 
-// inForm is a problem as the form of OpenAI takes it.
-func inForm(problem Problem) inproc.Problem {
-	told := inproc.Problem{
-		Status: problem.Status, Code: problem.Code, Detail: problem.Detail, Hint: problem.Hint, Reference: problem.Reference,
+// inForm is an error as agents are told it.
+func (s *Server) inForm(ctx context.Context, err error) *problem.Problem {
+	told, _ := s.problem(ctx, "agents", err)
+	return form(told, err)
+}
+
+// form is a problem as the forms of agents take it.
+func form(told Problem, err error) *problem.Problem {
+	out := &problem.Problem{
+		Status: told.Status, Code: told.Code, Detail: told.Detail, Hint: told.Hint, Reference: told.Reference,
 	}
 	if detail, ok := strings.CutSuffix(told.Detail, " ("+told.Hint+")"); ok {
-		told.Detail = detail // the form has no place for a hint, and adds it
+		out.Detail = detail // the form has no place for a hint, and adds it
 	}
-	return told
+	if told.Status == http.StatusServiceUnavailable || told.Status == http.StatusTooManyRequests {
+		out.RetryAfter = max(time.Second, fault.RetryAfter(err))
+	}
+	return out
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 
+	"github.com/unweaver/unweaver/internal/answer"
 	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/artifact/rows"
 	"github.com/unweaver/unweaver/internal/core"
@@ -119,7 +120,7 @@ func (s *Server) listEntities(w http.ResponseWriter, request *http.Request) {
 			return nil, err
 		}
 		classes, after := generation.NamedFrom(request.URL.Query().Get("prefix"), place, n)
-		records, err := s.searcher().ClassRecords(ctx, generation, classes)
+		records, err := s.searcher.ClassRecords(ctx, generation, classes)
 		if err != nil {
 			return nil, err
 		}
@@ -146,7 +147,7 @@ func (s *Server) entity(
 	if class == nil {
 		return nil, rows.Record{}, notFound("entity", request.PathValue("id"), generation)
 	}
-	records, err := s.searcher().ClassRecords(ctx, generation, []*liveset.Class{class})
+	records, err := s.searcher.ClassRecords(ctx, generation, []*liveset.Class{class})
 	if err != nil {
 		return nil, rows.Record{}, err
 	}
@@ -181,7 +182,7 @@ func (s *Server) entityChunks(w http.ResponseWriter, request *http.Request) {
 		numbers := generation.Live.Graph.ChunksOf(uint32(generation.Live.ClassPlace(class.ID)))
 		place = min(place, len(numbers))
 		end := min(place+n, len(numbers))
-		out := EntityChunks{Source: sourceOf(generation), Chunks: []Chunk{}, ChunkTotal: int64(class.Chunks)}
+		out := EntityChunks{Source: sourceOf(generation), Chunks: []answer.Chunk{}, ChunkTotal: int64(class.Chunks)}
 		var rows []*liveset.Chunk
 		for _, number := range numbers[place:end] {
 			rows = append(rows, generation.Live.ByNumber(int(number)))
@@ -196,10 +197,10 @@ func (s *Server) entityChunks(w http.ResponseWriter, request *http.Request) {
 }
 
 // chunksOf reads what a list tells of chunks, side by side.
-func chunksOf(ctx context.Context, generation *retrieve.Generation, rows []*liveset.Chunk) ([]Chunk, error) {
-	out := make([]Chunk, len(rows))
+func chunksOf(ctx context.Context, generation *retrieve.Generation, rows []*liveset.Chunk) ([]answer.Chunk, error) {
+	out := make([]answer.Chunk, len(rows))
 	err := parallel.Each(ctx, len(rows), readWidth, func(ctx context.Context, i int) (err error) {
-		out[i], err = chunkOf(ctx, generation, rows[i])
+		out[i], err = answer.ChunkOf(ctx, generation, rows[i])
 		return err
 	})
 	return out, err
@@ -207,19 +208,22 @@ func chunksOf(ctx context.Context, generation *retrieve.Generation, rows []*live
 
 func (s *Server) getChunk(w http.ResponseWriter, request *http.Request) {
 	s.browse(w, request, func(ctx context.Context, generation *retrieve.Generation, _ int) (any, error) {
-		id, err := core.ParseID(request.PathValue("id"))
-		var row *liveset.Chunk
-		if err == nil {
-			row = generation.Live.Chunk(id)
-		}
-		if row == nil {
-			return nil, notFound("chunk", request.PathValue("id"), generation)
-		}
-		out := ChunkDetail{Source: sourceOf(generation)}
-		if out.Chunk, err = chunkOf(ctx, generation, row); err != nil {
-			return nil, err
-		}
-		out.Mentions, out.Fallback, err = mentions(ctx, generation, row)
-		return out, err
+		return chunkDetail(ctx, generation, request.PathValue("id"))
 	})
+}
+
+// chunkDetail reads a chunk and what was extracted from it.
+func chunkDetail(ctx context.Context, generation *retrieve.Generation, id string) (out ChunkDetail, err error) {
+	var row *liveset.Chunk
+	if parsed, err := core.ParseID(id); err == nil {
+		row = generation.Live.Chunk(parsed)
+	}
+	if row == nil {
+		return out, notFound("chunk", id, generation)
+	}
+	out.Source = sourceOf(generation)
+	if out.Chunk, err = answer.ChunkOf(ctx, generation, row); err == nil {
+		out.Mentions, out.Fallback, err = answer.MentionsIn(ctx, generation, row)
+	}
+	return out, err
 }

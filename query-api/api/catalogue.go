@@ -21,10 +21,19 @@ const listReads = 16
 func (s *Server) listIndexes(w http.ResponseWriter, request *http.Request) {
 	ctx, cancel := context.WithTimeout(request.Context(), s.Timeout)
 	defer cancel()
-	names, err := artifact.Names(ctx, s.Artifacts)
+	found, err := s.published(ctx)
 	if err != nil {
 		s.fail(w, request, err)
 		return
+	}
+	s.writeTagged(w, request, Indexes{found})
+}
+
+// published are the indexes that the context's caller may know of, by name.
+func (s *Server) published(ctx context.Context) ([]IndexInfo, error) {
+	names, err := artifact.Names(ctx, s.Artifacts)
+	if err != nil {
+		return nil, err
 	}
 	caller := middleware.Of(ctx)
 	names = slices.DeleteFunc(names, func(name string) bool { return !caller.May(name) })
@@ -34,16 +43,9 @@ func (s *Server) listIndexes(w http.ResponseWriter, request *http.Request) {
 		found[i], err = s.indexInfo(ctx, names[i], anew[names[i]])
 		return err
 	}); err != nil {
-		s.fail(w, request, err)
-		return
+		return nil, err
 	}
-	out := Indexes{Indexes: []IndexInfo{}}
-	for _, info := range found {
-		if info.Index != "" {
-			out.Indexes = append(out.Indexes, info)
-		}
-	}
-	s.writeTagged(w, request, out)
+	return slices.DeleteFunc(found, func(info IndexInfo) bool { return info.Index == "" }), nil
 }
 
 // outdated chooses the indexes whose pointer is to be read anew: those of which nothing is known or the mirror has

@@ -375,7 +375,7 @@ func TestAStreamIsThatOfAModel(t *testing.T) {
 // What asks other servers can ask this one: the two sides of the contract meet.
 func TestAClientOfModelsReadsAStream(t *testing.T) {
 	pieces, reply, err := asking(t, serve(t, chatting(writing{pieces: []string{"Oslo", " it is [1]."}})))
-	if err != nil || !slices.Equal(pieces, []string{"Oslo", " it is [1]."}) || reply.Text != "Oslo it is [1]." ||
+	if err != nil || strings.Join(pieces, "") != reply.Text || reply.Text != "Oslo it is [1]." ||
 		reply.Usage.Prompt+reply.Usage.Completion != 42 || reply.Truncated {
 		t.Errorf("%q %+v %v", pieces, reply, err)
 	}
@@ -385,7 +385,7 @@ func TestAClientOfModelsReadsTheErrorOfAStream(t *testing.T) {
 	fails := fault.ModelRateLimited.At("call chat model", "m")
 	f := serve(t, chatting(writing{pieces: []string{"Oslo"}, fails: fails}))
 	pieces, _, err := asking(t, f)
-	if !fault.Is(err, fault.ModelRateLimited) || !slices.Equal(pieces, []string{"Oslo"}) {
+	if !fault.Is(err, fault.ModelRateLimited) || len(pieces) > 0 { // the first answer of a model comes whole, or not
 		t.Errorf("%q %v", pieces, err)
 	}
 	all := f.chunks(map[string]any{})

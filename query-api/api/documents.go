@@ -93,35 +93,33 @@ func foundOf(document rows.Document) string {
 // documentText answers GET …/documents/{key}/text.
 func (s *Server) documentText(w http.ResponseWriter, request *http.Request) {
 	s.browse(w, request, func(ctx context.Context, generation *retrieve.Generation, _ int) (any, error) {
-		key := strings.TrimSuffix(request.PathValue("rest"), "/text")
-		i := generation.Live.Document(key)
-		if i < 0 {
-			return nil, notFound("document", key, generation)
-		}
-		document, err := generation.Document(ctx, i)
-		if err != nil {
-			return nil, err
-		}
-		if v := request.URL.Query().Get("version"); v != "" && v != document.Version.String() {
-			return nil, notFound("version of document "+key, v, generation)
-		}
-		start, end, err := rangeOf(request.URL.Query(), document.Runes)
-		if err != nil {
-			return nil, err
-		}
-		text, err := generation.DocumentText(ctx, i, start, end)
-		return DocumentText{
-			Source:   sourceOf(generation),
-			Document: key,
-			Version:  document.Version.String(),
-			Stale:    document.Stale,
-			Title:    document.Title,
-			Start:    start,
-			End:      end,
-			Length:   document.Runes,
-			Text:     text,
-		}, err
+		return textOf(ctx, generation, strings.TrimSuffix(request.PathValue("rest"), "/text"), request.URL.Query())
 	})
+}
+
+// textOf reads a part of a document's text: the range, of the version, that parameters name.
+func textOf(
+	ctx context.Context, generation *retrieve.Generation, key string, parameters url.Values,
+) (out DocumentText, err error) {
+	i := generation.Live.Document(key)
+	if i < 0 {
+		return out, notFound("document", key, generation)
+	}
+	document, err := generation.Document(ctx, i)
+	if err != nil {
+		return out, err
+	}
+	if v := parameters.Get("version"); v != "" && v != document.Version.String() {
+		return out, notFound("version of document "+key, v, generation)
+	}
+	out = DocumentText{
+		Source: sourceOf(generation), Document: key, Version: document.Version.String(), Stale: document.Stale,
+		Title: document.Title, Length: document.Runes,
+	}
+	if out.Start, out.End, err = rangeOf(parameters, document.Runes); err == nil {
+		out.Text, err = generation.DocumentText(ctx, i, out.Start, out.End)
+	}
+	return out, err
 }
 
 func rangeOf(q url.Values, length int) (start, end int, err error) {

@@ -3,6 +3,7 @@ package api
 import (
 	"time"
 
+	"github.com/unweaver/unweaver/internal/answer"
 	"github.com/unweaver/unweaver/internal/fault"
 )
 
@@ -12,8 +13,5 @@ func Tellable(code fault.Code) bool { return tellable(code.At("read", "")) }
 // WaitForNew lets queries wait longer for a new generation than a busy machine takes to open it.
 func (c *Config) WaitForNew(patience time.Duration) { c.patience = patience }
 
-// AsQuestions is how questions are embedded for a generation.
-var AsQuestions = asQuestions
-
 // ReadBody reads the body of a query.
-func ReadBody(raw []byte) error { return readBody(raw, new(Request)) }
+func ReadBody(raw []byte) error { return readBody(raw, new(answer.Request)) }

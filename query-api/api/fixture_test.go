@@ -28,7 +28,6 @@ type models struct {
 	embedder func(model.Embedder) model.Embedder
 	chat     model.Chat
 	ranker   rerank.Ranker
-	finder   model.Chat
 }
 
 func (m models) Chat(core.Spec) (model.Chat, error) {
@@ -44,8 +43,6 @@ func (m models) Embedder(core.Spec, string, int) (model.Embedder, error) {
 	}
 	return builtin.Embedder{}, nil
 }
-
-func (m models) Finder(core.Spec) (model.Chat, error) { return m.finder, nil }
 
 func (m models) Ranker(core.Spec) (rerank.Ranker, error) { return m.ranker, nil }
 

@@ -72,11 +72,6 @@ func reportOf(ctx context.Context, index artifact.Index, generation string) (*co
 	return &report, nil
 }
 
-// together runs what does not depend on each other, side by side.
-func together(ctx context.Context, steps ...func(context.Context) error) error {
-	return parallel.Each(ctx, len(steps), len(steps), func(ctx context.Context, i int) error { return steps[i](ctx) })
-}
-
 // card answers GET /v1/indexes/{index}.
 func (s *Server) card(w http.ResponseWriter, request *http.Request) {
 	ctx, cancel := context.WithTimeout(request.Context(), s.Timeout)
@@ -112,7 +107,7 @@ func (s *Server) cardOf(ctx context.Context, name string) (IndexCard, error) {
 	var manifest *core.Manifest
 	var report *core.Report
 	var stored blob.Info
-	if err := together(ctx,
+	if err := parallel.Together(ctx,
 		func(ctx context.Context) (err error) { manifest, err = index.Pointed(ctx, pointer); return err },
 		func(ctx context.Context) (err error) {
 			report, err = reportOf(ctx, index, pointer.Generation)
@@ -169,7 +164,7 @@ func (s *Server) generationOf(ctx context.Context, name, wanted string) (Generat
 	var pointer core.Pointer
 	var ref core.GenerationRef
 	var missing error
-	if err := together(ctx,
+	if err := parallel.Together(ctx,
 		func(ctx context.Context) (err error) { pointer, _, err = index.Current(ctx); return err },
 		func(ctx context.Context) (err error) { out.Report, err = reportOf(ctx, index, wanted); return err },
 		func(ctx context.Context) (err error) {

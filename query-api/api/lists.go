@@ -3,6 +3,7 @@ package api
 import (
 	"time"
 
+	"github.com/unweaver/unweaver/internal/answer"
 	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/retrieve"
@@ -68,18 +69,18 @@ type EntityDetail struct {
 // EntityChunks is a page of the chunks that mention an entity; an empty cursor is the end.
 type EntityChunks struct {
 	Source
-	Chunks     []Chunk `json:"chunks"`
-	Cursor     string  `json:"cursor" doc:"the same as next_cursor"`
-	NextCursor string  `json:"next_cursor" doc:"of the next page; empty: this is the last"`
-	ChunkTotal int64   `json:"chunk_total"`
+	Chunks     []answer.Chunk `json:"chunks"`
+	Cursor     string         `json:"cursor" doc:"the same as next_cursor"`
+	NextCursor string         `json:"next_cursor" doc:"of the next page; empty: this is the last"`
+	ChunkTotal int64          `json:"chunk_total"`
 }
 
 // ChunkDetail is one chunk with what was extracted from it.
 type ChunkDetail struct {
 	Source
-	Chunk    Chunk     `json:"chunk"`
-	Mentions []Mention `json:"mentions"`
-	Fallback bool      `json:"fallback" doc:"nothing was extracted: the mention is the title's"`
+	Chunk    answer.Chunk     `json:"chunk"`
+	Mentions []answer.Mention `json:"mentions"`
+	Fallback bool             `json:"fallback" doc:"nothing was extracted: the mention is the title's"`
 }
 
 // Documents is a page of the documents of a generation, in the byte order of their keys.

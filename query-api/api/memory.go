@@ -2,11 +2,8 @@ package api
 
 import (
 	"context"
-	"io"
 	"net/http"
 
-	"github.com/unweaver/unweaver/internal/fault"
-	"github.com/unweaver/unweaver/internal/methods/gem"
 	"github.com/unweaver/unweaver/internal/retrieve"
 )
 
@@ -24,7 +21,6 @@ type Memory struct {
 	Residuals []float64     `json:"residuals" doc:"of each eigenvalue how wrong it is at most"`
 	Distinct  float64       `json:"distinct" doc:"sum of the squares of all eigenvalues: larger, more distinct themes"`
 	Estimated int           `json:"estimated" doc:"themes by the first gap of the eigenvalues; 0: there is none"`
-	Why       string        `json:"why" doc:"whether the spectrum was computed or kept, and why"`
 	Themes    []MemoryTheme `json:"themes"`
 }
 
@@ -64,7 +60,7 @@ func (s *Server) memory(w http.ResponseWriter, request *http.Request) {
 		}
 		out := Memory{
 			Source: sourceOf(generation), Chunks: found.Chunks, Shown: found.Shown, Questions: found.Questions,
-			Why: found.Why, Values: []float64{}, Residuals: []float64{}, Themes: []MemoryTheme{},
+			Values: []float64{}, Residuals: []float64{}, Themes: []MemoryTheme{},
 		}
 		if file := found.File; file != nil {
 			out.Graph, out.Distinct, out.Estimated = file.Graph, file.Distinct, file.Estimated
@@ -89,44 +85,5 @@ func (s *Server) memory(w http.ResponseWriter, request *http.Request) {
 			out.Themes = append(out.Themes, told)
 		}
 		return out, nil
-	})
-}
-
-// mapForms are the forms of a map, and how they are told.
-var mapForms = map[string]struct {
-	kind  string
-	write func(gem.Map, io.Writer, gem.Telling) error
-}{
-	"json":    {"application/json", gem.Map.WriteJSON},
-	"graphml": {"application/graphml+xml", gem.Map.WriteGraphML},
-}
-
-// memoryMap answers GET …/memory/map: all of a memory, written while texts are read. What fails on the way breaks the
-// answer off, so that nobody takes a part for the whole.
-func (s *Server) memoryMap(w http.ResponseWriter, request *http.Request) {
-	form := request.URL.Query().Get("format")
-	if !request.URL.Query().Has("format") {
-		form = "json"
-	}
-	chosen, known := mapForms[form]
-	if !known {
-		s.fail(w, request, invalid("read request", "format", "want json or graphml, got "+fault.Quoted(form), ""))
-		return
-	}
-	s.pinned(w, request, func(_ context.Context, generation *retrieve.Generation, _ int, keep func()) error {
-		drawn, tell, err := generation.MemoryMap(request.Context()) // a large one takes longer than a query may
-		if err != nil {
-			return err
-		}
-		keep()
-		w.Header().Set("Content-Type", chosen.kind)
-		if request.Method == http.MethodHead {
-			return nil
-		}
-		if err := chosen.write(drawn, w, tell); err != nil {
-			s.Log.WarnContext(request.Context(), "a map broke off", "index", generation.Manifest.Index, "error", err)
-			panic(http.ErrAbortHandler)
-		}
-		return nil
 	})
 }

@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/unweaver/unweaver/internal/answer"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/pipeline/runlog"
@@ -25,8 +26,8 @@ func OpenAPI(methods *retrieve.Registry) []byte {
 		components: map[string]any{},
 		types:      map[string]reflect.Type{},
 		names: map[reflect.Type]string{
-			reflect.TypeFor[Request]():              "Query",
-			reflect.TypeFor[Response]():             "Result",
+			reflect.TypeFor[answer.Request]():       "Query",
+			reflect.TypeFor[answer.Response]():      "Result",
 			reflect.TypeFor[retrieve.Place]():       "ListPlace",
 			reflect.TypeFor[retrieve.ListSum]():     "ListSummary",
 			reflect.TypeFor[retrieve.ExplainVote](): "WeightedVote",
@@ -35,8 +36,9 @@ func OpenAPI(methods *retrieve.Registry) []byte {
 			reflect.TypeFor[runlog.Summary]():       "RunSummary",
 		},
 		strict: map[reflect.Type]bool{
-			reflect.TypeFor[Request](): true, reflect.TypeFor[Filter](): true, reflect.TypeFor[Modified](): true,
-			reflect.TypeFor[Without](): true,
+			reflect.TypeFor[answer.Request](): true, reflect.TypeFor[answer.Filter](): true,
+			reflect.TypeFor[answer.Modified](): true,
+			reflect.TypeFor[answer.Without]():  true,
 		},
 	}
 	all.of(reflect.TypeFor[Problem]())
@@ -217,7 +219,7 @@ func (s *schemas) told(route route, status int) map[string]any {
 		return failure
 	}
 	// There the guard's are of that form too.
-	failure["application/json"].(map[string]any)["example"] = chat.FailureOf(inForm(problemExample(status)))
+	failure["application/json"].(map[string]any)["example"] = chat.FailureOf(*form(problemExample(status), nil))
 	return failure
 }
 

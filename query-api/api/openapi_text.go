@@ -23,7 +23,6 @@ var tagTexts = []any{
 	map[string]any{"name": tagIndexes, "description": "Indexes and their generations."},
 	map[string]any{"name": tagDocuments, "description": "Documents and the chunks that they were cut into."},
 	map[string]any{"name": tagEntities, "description": "What the documents speak of, and where."},
-	map[string]any{"name": tagAnswers, "description": "What is kept of answers for later questions."},
 	map[string]any{"name": tagRuns, "description": "Builds and restores, running and ended."},
 	map[string]any{
 		"name": tagAgents, "description": "For programs that know the form of OpenAI or the Model Context Protocol.",
@@ -44,8 +43,6 @@ var pathParameters = map[string]struct{ pattern, doc, example string }{
 	"run":        {"^[a-z0-9][a-z0-9-]{0,62}$", "name of the run: that of its generation", "g1"},
 	"id":         {"^[0-9a-f]{32}$", "id, as answers have it", exampleEntity},
 	"model":      {"^unweaver/[a-z0-9][a-z0-9-]{0,62}$", "unweaver/ and the name of an index", "unweaver/sample"},
-	// Without its pattern: programs that hold encoded addresses to it refuse the colon of shared names.
-	"namespace": {"", "name of the namespace; with shared: that of all callers", "session-1"},
 	"key": {
 		"", "key of the document. Slashes may stand as they are; a key that ends in /text has that slash written %2F",
 		"cities/oslo.txt",
@@ -55,18 +52,6 @@ var pathParameters = map[string]struct{ pattern, doc, example string }{
 // schemaTexts says what components are.
 var schemaTexts = map[string]string{
 	"APRAsks":          "A triple of the question; ?x is what is asked for.",
-	"APREarlier":       "An answer to an earlier question like this one, and what holds of it; it is no source.",
-	"APREarlierTriple": "What an earlier answer said, and whether an edge of the generation supports it.",
-	"Cleared":          "How many namespaces of kept answers were forgotten.",
-	"KeptAnswer":       "What is kept of an answer: its triples, and the documents that it rests on.",
-	"KeptAnswers":      "The answers of a namespace.",
-	"KeptTriple":       "What an answer said, and how many edges of the corpus supported it when it was kept.",
-	"Namespace":        "A namespace of kept answers.",
-	"Namespaces":       "The namespaces that a caller sees.",
-	"WrittenBack":      "What became of the answer in the namespace that the query names.",
-	"APRAction":        "An action on facts: what it would tell, in how many tokens, and the documents that say it.",
-	"APRFeatures":      "What a policy sees of a question: its size, and the scores and numbers of what was found.",
-	"APRPolicy":        "With the parameter policy: what a choice of facts was made by, and what every action would tell.",
 	"APRFact":          "A fact that is told, and the chunks that say it.",
 	"APRRun":           "A run of facts with its scores: the fine one is the weighted sum of the five terms.",
 	"AlignedChunk":     "A chunk with its price, its load and its capacity.",

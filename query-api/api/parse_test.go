@@ -4,17 +4,14 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/unweaver/unweaver/internal/access"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/model"
-	"github.com/unweaver/unweaver/internal/model/openai"
 	"github.com/unweaver/unweaver/internal/testkit/retrievetest"
 	"github.com/unweaver/unweaver/query-api/api"
 )
@@ -133,40 +130,9 @@ func TestAModelThatFindsNoTriplesCostsNoAnswer(t *testing.T) {
 	}
 }
 
-func TestAServerOfTriplesReadsQuestionsWhereOneIsConfigured(t *testing.T) {
-	asked := 0
-	rebel := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		asked++
-		if r.URL.Path != "/v1/triples" {
-			http.NotFound(w, r)
-			return
-		}
-		_, _ = w.Write([]byte(`{"outputs":["<triplet> South Pole <subj> Roald Amundsen <obj> discoverer"]}`))
-	}))
-	defer rebel.Close()
-	spec := func(spec *core.Spec) {
-		spec.Triples = core.TriplesModel{Provider: "rebel", BaseURL: rebel.URL + "/v1", Model: "rebel-large"}
-	}
-	finder := openai.NewRebel(openai.Config{BaseURL: rebel.URL + "/v1", Model: "rebel-large", Timeout: time.Minute})
-	f := serve(t, withFacts(spec, func(c *api.Config) { c.Models = models{finder: finder} }))
-	out := f.ask(map[string]any{"query": southPole, "method": "apr", "explain": true})
-	told := out["explain"].(map[string]any)
-	if told["by"] != "server" || len(told["asked"].([]any)) != 1 || asked != 1 {
-		t.Errorf("%d requests, %v, degraded %v", asked, told, out["degraded"])
-	}
-	rules := map[string]any{"triples": "rules"}
-	out = f.ask(map[string]any{"query": southPole, "method": "apr", "explain": true, "params": rules})
-	if out["explain"].(map[string]any)["by"] != "rules" || asked != 1 {
-		t.Errorf("%d requests, %v", asked, out["explain"])
-	}
-	if f.ask(map[string]any{"query": southPole, "method": "vector"}); asked != 1 {
-		t.Error("another method asked it")
-	}
-}
-
 func TestTriplesOfQuestionsNeedTheModelThatIsAskedFor(t *testing.T) {
 	f := serve(t, withFacts(nil, nil))
-	for parser, setting := range map[string]string{"server": "models.triples", "chat": "models.chat", "never": "auto"} {
+	for parser, setting := range map[string]string{"chat": "models.chat", "never": "rules"} {
 		status, out, _ := f.do(http.MethodPost, "/v1/indexes/sample/query", map[string]any{
 			"query": southPole, "method": "apr", "params": map[string]any{"triples": parser},
 		})

@@ -66,6 +66,7 @@ var statuses = map[fault.Code]int{
 	fault.ModelUnknown:     http.StatusServiceUnavailable,
 	fault.ModelRejected:    http.StatusServiceUnavailable,
 	fault.ModelRefused:     http.StatusServiceUnavailable,
+	fault.ModelUnreadable:  http.StatusServiceUnavailable,
 	fault.DimensionChanged: http.StatusServiceUnavailable,
 	fault.BadVector:        http.StatusServiceUnavailable,
 	fault.BadEmbeddings:    http.StatusServiceUnavailable,
@@ -73,7 +74,7 @@ var statuses = map[fault.Code]int{
 
 // fail writes an error.
 func (s *Server) fail(w http.ResponseWriter, request *http.Request, err error) {
-	problem, status := s.problem(request, err)
+	problem, status := s.problem(request.Context(), request.Pattern, err)
 	if asked(w, request, problem, err) {
 		return
 	}
@@ -86,7 +87,7 @@ func (s *Server) fail(w http.ResponseWriter, request *http.Request, err error) {
 }
 
 // problem is an error as the caller is told it; the log has the rest.
-func (s *Server) problem(request *http.Request, err error) (problem Problem, status int) {
+func (s *Server) problem(ctx context.Context, route string, err error) (problem Problem, status int) {
 	code := fault.CodeOf(err)
 	status = statuses[code]
 	switch {
@@ -105,15 +106,15 @@ func (s *Server) problem(request *http.Request, err error) (problem Problem, sta
 		Detail: redact.Text(err.Error()),
 		Code:   string(code),
 
-		RequestID: idOf(request.Context()),
+		RequestID: idOf(ctx),
 	}
 	if e := fault.As(err); e != nil {
 		problem.Hint = redact.Text(e.Hint)
 	}
 	logged := []any{
-		"request_id", problem.RequestID, "code", string(code), "status", status, "route", request.Pattern,
+		"request_id", problem.RequestID, "code", string(code), "status", status, "route", route,
 	}
-	if !tellable(err) && !middleware.Of(request.Context()).Includes(access.Operate) {
+	if !tellable(err) && !middleware.Of(ctx).Includes(access.Operate) {
 		problem.Reference = reference()
 		problem.Hint = ""
 		problem.Detail = "the operator finds the cause in the log, by the reference"

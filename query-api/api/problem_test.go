@@ -26,7 +26,7 @@ var expected = map[fault.Code]int{
 	fault.FormatUnknown: 503, fault.GenBusy: 503, fault.ModelUnavailable: 503, fault.ModelAuth: 503,
 	fault.EndpointRefused: 503,
 	fault.ModelQuota:      503, fault.ModelUnknown: 503, fault.ModelRejected: 503, fault.DimensionChanged: 503,
-	fault.BadVector: 503, fault.BadEmbeddings: 503, fault.ModelRefused: 503,
+	fault.BadVector: 503, fault.BadEmbeddings: 503, fault.ModelRefused: 503, fault.ModelUnreadable: 503,
 	fault.Unauthorized: 401, fault.Forbidden: 403, fault.NoSuchMethod: 405, fault.BodyTimeout: 408, fault.MediaType: 415,
 	fault.Misdirected: 421, fault.RateLimited: 429, fault.BudgetSpent: 429, fault.KeysUnknown: 503,
 }

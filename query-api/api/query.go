@@ -2,52 +2,95 @@ package api
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"time"
 
-	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/answer"
 	"github.com/unweaver/unweaver/internal/fault"
-	"github.com/unweaver/unweaver/internal/model"
-	"github.com/unweaver/unweaver/internal/model/tokens"
-	"github.com/unweaver/unweaver/internal/retrieve"
-	"github.com/unweaver/unweaver/internal/stream/parallel"
 	"github.com/unweaver/unweaver/internal/telemetry"
 	"github.com/unweaver/unweaver/query-api/middleware"
 )
 
+const (
+	maxBody       = 64 << 10
+	answerTimeout = 120 * time.Second
+)
+
 // query answers POST /v1/indexes/{index}/query.
 func (s *Server) query(w http.ResponseWriter, request *http.Request) {
-	name := request.PathValue("index")
-	body, err := decode(w, request)
 	var to *stream
+	var response answer.Response
+	body, err := decode(w, request)
 	if err == nil {
 		to, err = streams(w, body)
 	}
-	var response Response
 	if err == nil {
-		response, err = s.answer(request.Context(), name, body, to)
+		response, err = s.ask(request.Context(), request.PathValue("index"), body, to.found)
+	} else {
+		s.Telemetry.Count(telemetry.Queries, 1, "", "", string(fault.CodeOf(err)))
 	}
-	outcome := "ok"
-	if err != nil {
-		outcome = string(fault.CodeOf(err))
-		name = "" // names that do not exist must not become label values
-	}
-	s.Telemetry.Count(telemetry.Queries, 1, name, response.Method, outcome)
 	s.end(w, request, to, response, err)
 }
 
-// answer runs a query: pin a generation, check, embed, search, read the texts, and ask the chat model where wanted.
-func (s *Server) answer(ctx context.Context, name string, body Request, to *stream) (Response, error) {
-	start := time.Now()
-	var response Response
+// decode reads a body strictly: what a query means must not depend on a misspelt field.
+func decode(w http.ResponseWriter, r *http.Request) (request answer.Request, err error) {
+	raw, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
+	var tooBig *http.MaxBytesError
+	switch {
+	case errors.As(err, &tooBig):
+		return request, tooLarge()
+	case fault.Is(err, fault.BodyTimeout):
+		return request, err
+	case err != nil:
+		return request, fault.Usage.At("read body", "").Because("it broke off")
+	}
+	err = readBody(raw, &request)
+	return request, err
+}
+
+func tooLarge() error {
+	return fault.TooLarge.At("read body", "").
+		Because(fmt.Sprintf("a query may have at most %d KiB", maxBody>>10)).
+		Advise("shorten it")
+}
+
+// askRaw is ask with a body that was not read yet.
+func (s *Server) askRaw(ctx context.Context, name string, raw []byte) (answer.Response, error) {
+	var body answer.Request
+	if len(raw) > maxBody {
+		return answer.Response{}, tooLarge()
+	}
+	if err := readBody(raw, &body); err != nil {
+		return answer.Response{}, err
+	}
+	return s.ask(ctx, name, body, nil)
+}
+
+// ask answers a question in the name of the context's caller: it pins a generation, and counts what came of it.
+func (s *Server) ask(
+	ctx context.Context, name string, body answer.Request, found answer.Found,
+) (response answer.Response, err error) {
+	start, caller := time.Now(), middleware.Of(ctx)
 	timeout := s.Timeout
 	if body.Answer {
 		timeout = answerTimeout
 	}
-	caller := middleware.Of(ctx)
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
+	defer func() {
+		outcome := "ok"
+		if err != nil {
+			outcome = string(fault.CodeOf(err))
+			name = "" // names that do not exist must not become label values
+		}
+		s.Telemetry.Count(telemetry.Queries, 1, name, response.Method, outcome)
+	}()
+	if !caller.May(name) {
+		return response, unknownIndex(name)
+	}
 	pinned := ""
 	if body.Generation != nil {
 		pinned = *body.Generation
@@ -57,272 +100,14 @@ func (s *Server) answer(ctx context.Context, name string, body Request, to *stre
 		return response, err
 	}
 	defer generation.Close()
-	plan, err := body.plan(generation.Spec.Retrieval, s.Methods)
-	if err != nil {
-		return response, err
-	}
-	if plan.reranks, err = body.reranks(generation.Spec.Rerank); err != nil {
-		return response, err
-	}
-	if plan.parser, err = plan.parsedBy(generation.Spec); err != nil {
-		return response, err
-	}
-	if plan.space, err = body.spaceOf(&plan, generation.Spec, caller.Owner()); err != nil {
-		return response, err
-	}
-	if body.Answer || plan.parser == retrieve.ByChat { // counted once nothing of the request can be refused
-		if err := caller.Answer(); err != nil {
-			return response, err
+	response, err = s.answers.Ask(ctx, generation, body, caller, found)
+	if reranked := response.Rerank; reranked != nil && (reranked.Applied || reranked.Reason != "") {
+		outcome := reranked.Reason
+		if reranked.Applied {
+			outcome = "ok"
 		}
+		s.Telemetry.Count(telemetry.Reranks, 1, name, outcome)
 	}
-	response = newResponse(name, body, generation)
-	cost := &bill{}
-	defer func() { caller.Spend(cost.money) }() // also of a request that fails, or whose client has gone
-	ctx = cost.watch(ctx)
-	if err := s.embedQuestion(ctx, generation, &plan, &response, cost); err != nil {
-		return response, err
-	}
-	s.earlier(ctx, generation, &plan, &response)
-	found, err := s.find(ctx, generation, &plan, &response, cost)
-	if err != nil {
-		return response, err
-	}
-	timings := &response.Timings
-	timings.Search, timings.Ballots = ms(found.Timing.Search), ms(found.Timing.Ballots)
-	timings.Election = ms(found.Timing.Election)
-	if found.Reason != "" {
-		response.Reason = &found.Reason
-	}
-	response.Confidence = found.Confidence
-	at := time.Now()
-	if err := response.take(ctx, generation, found, body); err != nil {
-		return response, err
-	}
-	timings.Chunks = ms(time.Since(at))
-	response.Explain = found.Explain
-	response.Degraded = append(response.Degraded, found.Degraded...)
-	plan.echo = found.Echo
-	if err := s.complete(ctx, generation, body, &plan, &response, cost, to); err != nil {
-		return response, err
-	}
-	s.writeBack(ctx, generation, &plan, &response, cost)
-	timings.Total = ms(time.Since(start))
-	return response, nil
-}
-
-func (s *Server) searcher() retrieve.Searcher {
-	return retrieve.Searcher{Vectors: s.Vectors, Records: s.Records, Methods: s.Methods}
-}
-
-// embedQuestion embeds the question as its method needs. A method that degrades goes on without vectors while the
-// embedder is down, and the answer says so.
-func (s *Server) embedQuestion(
-	ctx context.Context,
-	generation *retrieve.Generation,
-	plan *planned,
-	response *Response,
-	cost *bill,
-) (err error) {
-	manifest, needs := generation.Manifest, plan.spec.Needs
-	if needs.Embedding == retrieve.NoEmbedding {
-		return nil
-	}
-	at := time.Now()
-	defer func() { response.Timings.Embed = ms(time.Since(at)) }()
-	if needs.Embedding == retrieve.ByClassEmbedder {
-		plan.Vector, err = s.embed(ctx, generation, manifest.Class, plan.Text, response, cost)
-	}
-	if err == nil && needs.Names {
-		err = s.readQuestion(ctx, generation, plan, response, cost)
-	}
-	byChunks := needs.Embedding == retrieve.ByChunkEmbedder || needs.Hashed || manifest.Chunk.Provider != "builtin"
-	switch {
-	case err != nil || !byChunks:
-	case plan.Vector != nil && sameEmbedder(manifest.Class, manifest.Chunk): // one question, one embedding
-		plan.ChunkVector = plan.Vector
-	default:
-		plan.ChunkVector, err = s.embed(ctx, generation, manifest.Chunk, plan.Text, response, cost)
-	}
-	if needs.Degrades && fault.Is(err, fault.EmbedderDown) {
-		plan.Vector, plan.ChunkVector = nil, nil
-		return nil
-	}
-	return err
-}
-
-// embedsAtOnce texts of one question.
-const embedsAtOnce = 16
-
-// embedEach embeds texts as questions, beside each other. What they cost counts as the question's does.
-func (s *Server) embedEach(
-	ctx context.Context, generation *retrieve.Generation, texts []string, response *Response, cost *bill,
-) ([][]float32, error) {
-	vectors, used, bills := make([][]float32, len(texts)), make([]Response, len(texts)), make([]bill, len(texts))
-	err := parallel.Each(ctx, len(texts), min(len(texts), embedsAtOnce), func(ctx context.Context, i int) (err error) {
-		own := bills[i].watch(ctx)
-		vectors[i], err = s.embed(own, generation, generation.Manifest.Class, texts[i], &used[i], &bills[i])
-		return err
-	})
-	for i := range texts {
-		cost.money += bills[i].money
-		response.Usage.EmbeddingTokens += used[i].Usage.EmbeddingTokens
-	}
-	return vectors, err
-}
-
-// sameEmbedder tells whether a question has the same vector under two fingerprints: templates are of documents.
-func sameEmbedder(a, b core.Fingerprint) bool {
-	return a.Provider == b.Provider && a.Model == b.Model && a.Dimension == b.Dimension && a.IDF == b.IDF
-}
-
-// embed gives the question's vector under a fingerprint.
-func (s *Server) embed(
-	ctx context.Context,
-	generation *retrieve.Generation,
-	fingerprint core.Fingerprint,
-	question string,
-	response *Response,
-	cost *bill,
-) ([]float32, error) {
-	embedder, err := s.Models.Embedder(generation.Spec, fingerprint.Provider, fingerprint.Dimension)
-	if err != nil && fingerprint.Provider == model.Neural { // its weights are not on this machine
-		err = fault.EmbedderDown.At("embed question", "").Because(err).Advise(hint(err))
-	}
-	if err != nil {
-		return nil, err
-	}
-	if embedder, err = asQuestions(embedder, fingerprint); err != nil {
-		return nil, err
-	}
-	if generation.IDF != nil && fingerprint.IDF != "" {
-		embedder = weighed(embedder, generation.IDF.Weight)
-	}
-	// Templates are of documents, not of questions, so they are not in the key. The index is: whoever asks one must not
-	// learn what was asked of others; and so is the server, whose vectors count for nobody who does not trust it.
-	key := fmt.Sprintf(
-		"%s %q %s %s %d %s ", generation.Manifest.Index, generation.Spec.Embedding.Domain(), fingerprint.Provider,
-		fingerprint.Model, fingerprint.Dimension, fingerprint.IDF,
-	)
-	vector, used, cached, err := s.embeds.get(ctx, key+question, func(ctx context.Context) ([]float32, int64, error) {
-		vectors, usage, err := embedder.Embed(model.CallerBound(ctx), []string{question})
-		if embedder.Info().Paid {
-			cost.add(generation.Spec.Embedding.Price, usage, err, question)
-		}
-		if fault.Is(err, fault.ModelUnavailable) {
-			err = fault.EmbedderDown.At("embed question", "").
-				Because(err).
-				Advise("check the embedding server (models.embedding)")
-		}
-		if err != nil {
-			return nil, 0, err
-		}
-		return vectors[0], usage.Prompt, nil
-	})
-	if !cached {
-		response.Usage.EmbeddingTokens += used
-	}
-	response.Usage.EmbedCached = cached
-	return vector, err
-}
-
-// hint of what to do about an error, where it has one.
-func hint(err error) string {
-	if known := fault.As(err); known != nil {
-		return known.Hint
-	}
-	return ""
-}
-
-// asQuestions gives the embedder of questions. One inside this program is that of the generation: vectors of other
-// weights mean something else.
-func asQuestions(embedder model.Embedder, fingerprint core.Fingerprint) (model.Embedder, error) {
-	if fingerprint.Provider == model.Neural && embedder.Info().Model != fingerprint.Model {
-		return nil, fault.EmbedderDown.At("embed question", "").
-			Because("the index has vectors of other weights than this program uses: " + fingerprint.Model + ", not " +
-				embedder.Info().Model).
-			Advise("index again, or serve it with the release that made it")
-	}
-	return model.ForQuestions(embedder), nil
-}
-
-// weighed gives the embedder with a table of the corpus, where it, or one that it wraps, takes one.
-func weighed(embedder model.Embedder, weight func(stem string) float64) model.Embedder {
-	for inner := embedder; inner != nil; {
-		if weighable, ok := inner.(model.Weighable); ok {
-			return weighable.WithIDF(weight)
-		}
-		wrapper, ok := inner.(interface{ Unwrap() model.Embedder })
-		if !ok {
-			break
-		}
-		inner = wrapper.Unwrap()
-	}
-	return embedder
-}
-
-// complete packs the context and, where asked for, answers.
-func (s *Server) complete(
-	ctx context.Context,
-	generation *retrieve.Generation,
-	request Request,
-	plan *planned,
-	response *Response,
-	cost *bill,
-	to *stream,
-) error {
-	passages := make([]retrieve.Passage, len(response.Chunks))
-	for i, chunk := range response.Chunks {
-		passages[i] = retrieve.Passage{ID: chunk.ID, Title: chunk.Title, Text: chunk.Text}
-	}
-	pack := retrieve.Context
-	if generation.Spec.Parity {
-		pack = retrieve.ContextCSV
-	}
-	budget, earlier := plan.budget, retrieve.EarlierText(plan.echo.Words)
-	if n := tokens.Count(earlier); request.Answer && 2*n <= budget {
-		budget -= n
-	} else { // passages come first
-		plan.echo, earlier = retrieve.Echo{}, ""
-	}
-	text, used := pack(passages, budget)
-	for i := range response.Chunks {
-		response.Chunks[i].InContext = used[i]
-	}
-	if !request.Answer {
-		return nil
-	}
-	ctx, err := to.found(ctx, *response)
-	if err != nil {
-		return err
-	}
-	at := time.Now()
-	chat, err := s.Models.Chat(generation.Spec)
-	if err != nil {
-		return err
-	}
-	chat = billed{chat, generation.Spec.Chat.Price, cost, plan.most}
-	if retrieve.Unsure(chat, response.Confidence) {
-		text = ""
-	}
-	switch {
-	case text == "":
-		plan.echo = retrieve.Echo{}
-	case earlier != "":
-		text += "\n\n" + earlier
-	}
-	answered, err := retrieve.Answer(model.CallerBound(ctx), chat, request.Query, text, passages, used)
-	if err != nil {
-		return err
-	}
-	if answered.Citations == nil {
-		answered.Citations = []string{}
-	}
-	response.Answer = &Answer{
-		Kind: answered.Kind, Text: answered.Text, Citations: answered.Citations, Earlier: len(plan.echo.Words),
-		Truncated: answered.Truncated,
-	}
-	response.Usage.PromptTokens += answered.Usage.Prompt
-	response.Usage.CompletionTokens += answered.Usage.Completion
-	response.Timings.Answer = ms(time.Since(at))
-	return nil
+	response.Timings.Total = answer.Milliseconds(time.Since(start))
+	return response, err
 }

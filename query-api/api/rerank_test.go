@@ -102,9 +102,9 @@ func TestAWrongRerankerLeavesChunksAsTheyWereFoundAndIsNamed(t *testing.T) {
 		`{"results":[{"index":0,"relevance_score":1}]}`:                                         "bad_rerank",
 		`{"results":[{"index":0,"relevance_score":1},{"index":0,"relevance_score":1}]}`:         "bad_rerank",
 		`{"results":[{"index":77,"relevance_score":1}]}`:                                        "bad_rerank",
-		`{"results":[{"index":0,"relevance_score":NaN}]}`:                                       "model_unavailable",
-		`{"results":[{"index":0,"relevance_score":null},{"index":1,"relevance_score":"high"}]}`: "model_unavailable",
-		`<html>`: "model_unavailable",
+		`{"results":[{"index":0,"relevance_score":NaN}]}`:                                       "model_unreadable",
+		`{"results":[{"index":0,"relevance_score":null},{"index":1,"relevance_score":"high"}]}`: "model_unreadable",
+		`<html>`: "model_unreadable",
 	} {
 		for _, method := range methodsOfTest {
 			plain := f.ask(map[string]any{"query": "port coast Norway", "method": method, "rerank": false, "top_chunks": 3})

@@ -4,6 +4,7 @@ import (
 	"net/http"
 
 	"github.com/unweaver/unweaver/internal/access"
+	"github.com/unweaver/unweaver/internal/answer"
 	"github.com/unweaver/unweaver/internal/pipeline/runlog"
 )
 
@@ -87,7 +88,6 @@ const (
 	tagIndexes    = "indexes"
 	tagDocuments  = "documents"
 	tagEntities   = "entities"
-	tagAnswers    = "answers"
 	tagRuns       = "runs"
 	tagAgents     = "agents"
 	tagOperations = "operations"
@@ -97,8 +97,7 @@ const (
 func (s *Server) routes() []route {
 	var table []route
 	for _, part := range [][]route{
-		s.indexRoutes(), s.documentRoutes(), s.entityRoutes(), s.answerRoutes(), s.runRoutes(), s.agents(),
-		s.operationRoutes(),
+		s.indexRoutes(), s.documentRoutes(), s.entityRoutes(), s.runRoutes(), s.agents(), s.operationRoutes(),
 	} {
 		table = append(table, part...)
 	}
@@ -116,7 +115,7 @@ func (s *Server) indexRoutes() []route {
 			method: "POST", pattern: "/v1/indexes/{index}/query", id: "query", tag: tagQuery, summary: "Ask a question",
 			doc: "Finds the chunks of the index that help to answer, in the order of their use, and on request the answer " +
 				"of the chat model with citations. Scores order one response; they do not compare across responses.",
-			body: Request{}, answer: Response{}, problems: ofAQuery, handler: s.query, events: queryEvents,
+			body: answer.Request{}, answer: answer.Response{}, problems: ofAQuery, handler: s.query, events: queryEvents,
 		},
 		{
 			method: "GET", pattern: "/v1/indexes", id: "listIndexes", tag: tagIndexes, summary: "List published indexes",
@@ -147,16 +146,6 @@ func (s *Server) indexRoutes() []route {
 			query: []parameter{{"nodes", map[string]any{
 				"type": "integer", "minimum": 1, "maximum": mostNodes, "default": mostNodes,
 			}, "the most chunks in all, as many of each theme as of any other", 60}, pinned},
-		},
-		{
-			method: "GET", pattern: "/v1/indexes/{index}/memory/map", id: "getMemoryMap", tag: tagIndexes,
-			summary: "Export the memory of an index",
-			doc: "All of it: nodes with texts, questions, loadings and places in the plane, edges, themes, spectrum. It is " +
-				"written while texts are read; an answer that breaks off is not whole.",
-			kept: true, problems: ofAnIndex, handler: s.memoryMap,
-			query: []parameter{{"format", map[string]any{
-				"type": "string", "enum": []string{"json", "graphml"}, "default": "json",
-			}, "json, or GraphML for programs that draw graphs", "json"}, pinned},
 		},
 	}
 }

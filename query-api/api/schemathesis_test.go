@@ -33,9 +33,7 @@ expected-statuses = ["2xx", "400", "404", "410", "422"]
 // TestSchemathesisFindsNothing has requests made from the description, good ones and bad ones, and checks every answer
 // against it. UNWEAVER_TEST_SCHEMATHESIS is the program (make test-servers installs it into .tools);
 // UNWEAVER_TEST_SCHEMATHESIS_SECONDS bounds it, by default to a minute; UNWEAVER_TEST_SCHEMATHESIS_SEED has it make
-// other requests than those of seed 1. What was deleted and is still there (use_after_free) is not looked for: a list
-// of answers that were all forgotten is there, and empty. That a namespace is not there any more,
-// TestAnswersStayWithTheirKeyIndexAndNamespace holds.
+// other requests than those of seed 1.
 func TestSchemathesisFindsNothing(t *testing.T) {
 	program := os.Getenv("UNWEAVER_TEST_SCHEMATHESIS")
 	if program == "" {

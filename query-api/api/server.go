@@ -2,7 +2,7 @@
 // one generation; a replica switches when it has the new one open. The package reaches no engine.
 //
 //	server.go, routes.go     the server and its table of routes, from which mux and OpenAPI are made
-//	request.go, response.go  bodies; query.go answers one
+//	query.go, stream.go      questions, which package answer answers; strict.go reads their bodies
 //	browse.go, documents.go, generations.go, runs.go  what an index holds; lists.go their bodies, cursor.go their pages
 //	catalogue.go             what indexes there are
 //	etag.go, compress.go     what clients may keep, and packed answers
@@ -23,12 +23,10 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/unweaver/unweaver/internal/answer"
 	"github.com/unweaver/unweaver/internal/artifact/localfile"
-	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/core/hostinfo"
 	"github.com/unweaver/unweaver/internal/fault"
-	"github.com/unweaver/unweaver/internal/model"
-	"github.com/unweaver/unweaver/internal/model/rerank"
 	"github.com/unweaver/unweaver/internal/retrieve"
 	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/internal/store/coordination"
@@ -41,16 +39,6 @@ import (
 	"github.com/unweaver/unweaver/query-api/page"
 )
 
-// Models makes the models that queries need.
-type Models interface {
-	Chat(spec core.Spec) (model.Chat, error)
-	Embedder(spec core.Spec, provider string, dimension int) (model.Embedder, error)
-	// Finder finds triples alone; nil where the spec has none.
-	Finder(spec core.Spec) (model.Chat, error)
-	// Ranker is nil where the spec has none.
-	Ranker(spec core.Spec) (rerank.Ranker, error)
-}
-
 // Config of a server. Stores stay the caller's to close.
 type Config struct {
 	Artifacts blob.Store
@@ -58,7 +46,7 @@ type Config struct {
 	Readers   coordination.Readers
 	Runs      coordination.Runs // of builds that go on; nil: only those that ended are told
 	Vectors   vectors.Store
-	Models    Models
+	Models    answer.Models
 	Cache     *localfile.Cache
 	Log       *slog.Logger
 	Timeout   time.Duration           // of a query without an answer; 0 = 10 s
@@ -75,22 +63,22 @@ type Config struct {
 // Server answers requests. Make it with New, serve it with Serve, end it with Shutdown.
 type Server struct {
 	Config
-	log     *slog.Logger
-	id      string          // of this replica, in reader leases
-	ctx     context.Context //nolint:containedctx // what runs beside requests ends with Shutdown
-	stop    context.CancelFunc
-	mu      sync.Mutex
-	indexes map[string]*index
-	listed  atomic.Bool // the indexes to open at start are known
-	mirrors string      // version of those that the watcher knows
-	room    *room
-	embeds  *embedCache
-	guard   *middleware.Guard
-	openapi []byte
-	table   func() []route        // of operations, made once: the tools of agents in it take a while
-	mux     func() *http.ServeMux // of routes that routes ask
-	http    *http.Server
-	wg      sync.WaitGroup
+	log      *slog.Logger
+	id       string          // of this replica, in reader leases
+	ctx      context.Context //nolint:containedctx // what runs beside requests ends with Shutdown
+	stop     context.CancelFunc
+	mu       sync.Mutex
+	indexes  map[string]*index
+	listed   atomic.Bool // the indexes to open at start are known
+	mirrors  string      // version of those that the watcher knows
+	room     *room
+	answers  *answer.Service
+	searcher retrieve.Searcher
+	guard    *middleware.Guard
+	openapi  []byte
+	table    func() []route // of operations, made once: the tools of agents in it take a while
+	http     *http.Server
+	wg       sync.WaitGroup
 
 	openapiTag string
 }
@@ -115,19 +103,20 @@ func New(config Config) *Server {
 	if config.Runs == nil {
 		config.Runs = memory.New()
 	}
+	searcher := retrieve.Searcher{Vectors: config.Vectors, Records: config.Records, Methods: config.Methods}
 	raw := make([]byte, 8)
 	_, _ = rand.Read(raw) // never fails
 	server := &Server{
-		Config:  config,
-		log:     config.Log,
-		id:      hex.EncodeToString(raw),
-		indexes: map[string]*index{},
-		room:    newRoom(config.OpenBytes, config.Telemetry),
-		embeds:  newEmbedCache(),
+		Config:   config,
+		log:      config.Log,
+		id:       hex.EncodeToString(raw),
+		indexes:  map[string]*index{},
+		room:     newRoom(config.OpenBytes, config.Telemetry),
+		searcher: searcher,
+		answers:  answer.New(config.Models, searcher, config.Log),
 	}
 	server.openapi = OpenAPI(config.Methods)
 	server.table = sync.OnceValue(server.routes)
-	server.mux = sync.OnceValue(server.muxOf)
 	server.openapiTag = tag(string(server.openapi))
 	server.guard = middleware.New(config.Policy, server.refuse)
 	server.http = &http.Server{

@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 
+	"github.com/unweaver/unweaver/internal/answer"
 	"github.com/unweaver/unweaver/internal/model"
 	"github.com/unweaver/unweaver/query-api/sse"
 )
@@ -28,7 +29,7 @@ type Delta struct {
 type stream struct{ events *sse.Writer }
 
 // streams begins the stream that a request wants.
-func streams(w http.ResponseWriter, body Request) (*stream, error) {
+func streams(w http.ResponseWriter, body answer.Request) (*stream, error) {
 	switch {
 	case !body.Stream:
 		return nil, nil
@@ -39,7 +40,7 @@ func streams(w http.ResponseWriter, body Request) (*stream, error) {
 }
 
 // found sends what was found, and has the answer sent as it comes.
-func (s *stream) found(ctx context.Context, response Response) (context.Context, error) {
+func (s *stream) found(ctx context.Context, response answer.Response) (context.Context, error) {
 	if s == nil {
 		return ctx, nil
 	}
@@ -48,13 +49,13 @@ func (s *stream) found(ctx context.Context, response Response) (context.Context,
 }
 
 // end writes a response, or the error in its place: as events where the stream has begun.
-func (s *Server) end(w http.ResponseWriter, request *http.Request, to *stream, response Response, err error) {
+func (s *Server) end(w http.ResponseWriter, request *http.Request, to *stream, response answer.Response, err error) {
 	if to != nil {
 		defer to.events.Close()
 	}
 	switch {
 	case err != nil && to != nil && to.events.Began():
-		problem, _ := s.problem(request, err)
+		problem, _ := s.problem(request.Context(), request.Pattern, err)
 		_ = to.events.JSON(eventError, problem) // the caller may have gone
 	case err != nil:
 		s.fail(w, request, err)

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -130,6 +131,22 @@ func TestAStreamSaysThatThereIsNoAnswer(t *testing.T) {
 		last, _ := events[len(events)-1].data["answer"].(map[string]any)
 		if last["kind"] != kind || whole["kind"] != kind || text != whole["text"] || text != last["text"] {
 			t.Errorf("%s: %q %v, whole %v", question, text, last, whole)
+		}
+	}
+}
+
+// A chat model that gives nothing is told as such, and a sentence is quoted in its place, whole or streamed.
+func TestAChatModelThatGivesNothingIsTold(t *testing.T) {
+	f := serve(t, chatting(writing{}))
+	whole := f.ask(map[string]any{"query": "What is the capital of Norway?", "answer": true})
+	got := f.send(http.MethodPost, "/v1/indexes/sample/query", streamed, "Content-Type", "application/json")
+	events := eventsOf(t, got.Body.String())
+	for _, out := range []map[string]any{whole, events[len(events)-1].data} {
+		answer := out["answer"].(map[string]any)
+		if !slices.Contains(out["degraded"].([]any), any("chat_model")) || answer["kind"] != "best_sentence" ||
+			!strings.Contains(answer["text"].(string), "Oslo") || len(answer["citations"].([]any)) != 1 ||
+			!strings.Contains(answer["reason"].(string), "the model gave no answer (finish_reason") {
+			t.Errorf("%v %v", out["degraded"], answer)
 		}
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"math"
 	"net/http"
 	"net/url"
 	"reflect"
@@ -17,27 +16,10 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/unweaver/unweaver/internal/answer"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/query-api/middleware"
 )
-
-// Count is a whole number as JSON Schema has it: 5, 5.0 and 5e0 are one.
-type Count int
-
-// UnmarshalJSON implements json.Unmarshaler.
-func (c *Count) UnmarshalJSON(raw []byte) error {
-	const largest = 1 << 53 // that every JSON reader has exactly
-	kind := jsontext.Value(raw).Kind()
-	number, err := strconv.ParseFloat(string(raw), 64)
-	switch {
-	case kind != '0':
-		return errors.New("want int, got " + nameOf(kind))
-	case err != nil || number != math.Trunc(number) || math.Abs(number) > largest:
-		return errors.New("want int, got number " + string(raw))
-	}
-	*c = Count(number)
-	return nil
-}
 
 // errEmpty refuses an empty name: null is as good as nothing, an empty name is a mistake.
 var errEmpty = errors.New("it is empty")
@@ -55,7 +37,7 @@ func readText(decoder *jsontext.Decoder, text *string) error {
 	case kind == '"':
 		*text = decodeText(raw)
 	case kind != 'n':
-		return errors.New("want string, got " + nameOf(kind))
+		return errors.New("want string, got " + answer.KindName(kind))
 	case !method:
 		return errors.New("want a value, got null")
 	}
@@ -75,7 +57,7 @@ var bodyOptions = json.JoinOptions(
 )
 
 // readBody reads the one JSON object that a body is.
-func readBody(raw []byte, request *Request) error {
+func readBody(raw []byte, request *answer.Request) error {
 	if err := middleware.CheckNesting(raw); err != nil {
 		return err
 	}
@@ -114,29 +96,16 @@ func refuseBody(err error) error {
 	case meaning.GoType == reflect.TypeFor[time.Time]() && kind == '"':
 		why := fmt.Sprintf("%.80q is no time", decodeText(meaning.JSONValue))
 		return invalid("read query", field, why, "write 2026-01-31T12:00:00Z")
-	case meaning.GoType == reflect.TypeFor[Count]() || meaning.GoType == reflect.TypeFor[string]():
+	case meaning.GoType == reflect.TypeFor[answer.Count]() || meaning.GoType == reflect.TypeFor[string]():
 		return invalid("read query", field, meaning.Err.Error(), "")
 	case meaning.GoType != nil:
-		return invalid("read query", field, "want "+meaning.GoType.String()+", got "+nameOf(kind), "")
+		return invalid("read query", field, "want "+meaning.GoType.String()+", got "+answer.KindName(kind), "")
 	}
 	return invalid("read query", field, meaning.Error(), "")
 }
 
 // fieldOf writes a place in a body as its fields, with points between them.
 func fieldOf(place jsontext.Pointer) string { return strings.Join(slices.Collect(place.Tokens()), ".") }
-
-// nameOf says what kind of value JSON has.
-func nameOf(kind jsontext.Kind) string {
-	switch kind {
-	case '{':
-		return "object"
-	case '[':
-		return "array"
-	case 't', 'f':
-		return "bool"
-	}
-	return kind.String()
-}
 
 // keysOf returns the fields of a body, for people who misspelt one.
 func keysOf(t reflect.Type) []string {

@@ -1,6 +1,6 @@
 // Package chat speaks the form of OpenAI's chat completions, so that programs which know that form can ask an index
-// (docs/agents.md). A model is an index. Questions go to the query route of the same server, in the name of who asks:
-// keys, limits and money are the route's.
+// (docs/agents.md). A model is an index. Questions are asked in the name of who asks: keys, limits and money are
+// those of the query route.
 //
 //	request.go   what is read of a request, and what is refused
 //	response.go  answers, whole and as events; annotations
@@ -9,7 +9,6 @@
 package chat
 
 import (
-	"bytes"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
@@ -20,9 +19,10 @@ import (
 	"net/url"
 	"time"
 
+	"github.com/unweaver/unweaver/internal/answer"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/model"
-	"github.com/unweaver/unweaver/query-api/inproc"
+	"github.com/unweaver/unweaver/query-api/problem"
 	"github.com/unweaver/unweaver/query-api/sse"
 )
 
@@ -32,29 +32,36 @@ const Prefix = "unweaver/"
 // maxBody of a request in bytes: conversations are sent whole, and only their end counts.
 const maxBody = 1 << 20
 
-// Service answers over the routes of a server.
-type Service struct{ Routes inproc.Doer }
+// Service answers by what a server does.
+type Service struct {
+	// Ask answers a question; the body is that of the query route.
+	Ask func(ctx context.Context, index string, body []byte) (answer.Response, error)
+	// Indexes lists those that the caller may ask, as models.
+	Indexes func(ctx context.Context) ([]Model, error)
+	// Problem tells an error of the two, and logs it.
+	Problem func(ctx context.Context, err error) *problem.Problem
+}
 
 // Complete answers POST /v1/chat/completions.
 func (s Service) Complete(w http.ResponseWriter, request *http.Request) {
 	raw, err := io.ReadAll(http.MaxBytesReader(w, request.Body, maxBody))
 	if err != nil {
-		fail(w, unread(err))
+		s.fail(w, request, unread(err))
 		return
 	}
 	asked, err := read(raw)
 	if err != nil {
-		fail(w, err)
+		s.fail(w, request, err)
 		return
 	}
-	out := newAnswer(request, asked)
+	out := newReply(request, asked)
 	if asked.stream {
 		s.stream(w, request, asked, out)
 		return
 	}
 	found, err := s.ask(request.Context(), asked)
 	if err != nil {
-		fail(w, err)
+		s.fail(w, request, err)
 		return
 	}
 	writeJSON(w, http.StatusOK, out.whole(found))
@@ -65,13 +72,13 @@ func unread(err error) error {
 	var large *http.MaxBytesError
 	switch {
 	case errors.As(err, &large):
-		return &inproc.Problem{
+		return &problem.Problem{
 			Status: http.StatusRequestEntityTooLarge, Code: string(fault.TooLarge),
 			Detail: "a request may have at most 1 MiB",
 			Hint:   "send fewer of the earlier messages: the last question alone counts",
 		}
 	case fault.Is(err, fault.BodyTimeout):
-		return &inproc.Problem{
+		return &problem.Problem{
 			Status: http.StatusRequestTimeout, Code: string(fault.BodyTimeout), Detail: "the body did not come in time",
 		}
 	}
@@ -79,7 +86,7 @@ func unread(err error) error {
 }
 
 // stream answers as events. An error before the first of them is told like any other.
-func (s Service) stream(w http.ResponseWriter, request *http.Request, asked question, out *answer) {
+func (s Service) stream(w http.ResponseWriter, request *http.Request, asked question, out *reply) {
 	events := sse.New(w)
 	defer events.Close()
 	ctx := model.Deltas(request.Context(), func(text string) error {
@@ -93,10 +100,10 @@ func (s Service) stream(w http.ResponseWriter, request *http.Request, asked ques
 	found, err := s.ask(ctx, asked)
 	switch {
 	case err != nil && !events.Began():
-		fail(w, err)
+		s.fail(w, request, err)
 		return
 	case err != nil:
-		_, failure := failureOf(err)
+		_, failure := failureOf(s.problemOf(request.Context(), err))
 		_ = events.JSON("", failure) // the caller may have gone
 		return
 	}
@@ -112,33 +119,24 @@ func (s Service) stream(w http.ResponseWriter, request *http.Request, asked ques
 	_ = events.Text("", "[DONE]")
 }
 
-// ask sends a question to the query route.
+// ask has a question answered.
 func (s Service) ask(ctx context.Context, asked question) (found, error) {
-	var out found
-	path := "/v1/indexes/" + url.PathEscape(asked.index) + "/query"
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, path, bytes.NewReader(asked.query))
+	response, err := s.Ask(ctx, asked.index, asked.query)
 	if err != nil {
-		return out, err
+		return found{}, err
 	}
-	request.Header.Set("Content-Type", "application/json")
-	body, err := inproc.Ask(s.Routes, request)
-	if err != nil {
-		return out, err
-	}
-	err = json.Unmarshal(body, &out)
-	out.AnswerKind = out.Answer.Kind
-	return out, err
+	return found{response}, nil
 }
 
-// newAnswer begins the answer to a request.
-func newAnswer(request *http.Request, asked question) *answer {
+// newReply begins the answer to a request.
+func newReply(request *http.Request, asked question) *reply {
 	raw := make([]byte, 12)
 	_, _ = rand.Read(raw) // never fails
 	base := url.URL{Scheme: "http", Host: request.Host}
 	if request.TLS != nil {
 		base.Scheme = "https"
 	}
-	return &answer{
+	return &reply{
 		id: "chatcmpl-" + hex.EncodeToString(raw), created: time.Now().Unix(), model: asked.model, base: base.String(),
 	}
 }

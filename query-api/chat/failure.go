@@ -2,13 +2,12 @@ package chat
 
 import (
 	"context"
-	"errors"
 	"net/http"
 	"strconv"
 	"strings"
 	"time"
 
-	"github.com/unweaver/unweaver/query-api/inproc"
+	"github.com/unweaver/unweaver/query-api/problem"
 )
 
 // Failure is an error in the form of OpenAI.
@@ -31,32 +30,34 @@ func Speaks(path string) bool {
 }
 
 // Fail writes a problem in the form of OpenAI.
-func Fail(w http.ResponseWriter, problem inproc.Problem) { fail(w, &problem) }
-
-// FailureOf is a problem in the form of OpenAI.
-func FailureOf(problem inproc.Problem) Failure {
-	_, failure := failureOf(&problem)
-	return failure
-}
-
-func fail(w http.ResponseWriter, err error) {
-	status, failure := failureOf(err)
-	if problem := inproc.AsProblem(err); problem != nil && problem.RetryAfter > 0 {
-		w.Header().Set("Retry-After", strconv.Itoa(int(problem.RetryAfter/time.Second)))
+func Fail(w http.ResponseWriter, wrong *problem.Problem) {
+	if wrong.RetryAfter > 0 {
+		w.Header().Set("Retry-After", strconv.Itoa(int(wrong.RetryAfter/time.Second)))
 	}
+	status, failure := failureOf(wrong)
 	writeJSON(w, status, failure)
 }
 
-// failureOf gives an error's form and status.
-func failureOf(err error) (int, Failure) {
-	problem := inproc.AsProblem(err)
-	switch {
-	case problem != nil:
-	case errors.Is(err, context.Canceled):
-		problem = &inproc.Problem{Status: http.StatusServiceUnavailable, Code: "cancelled", Detail: "the request was ended"}
-	default:
-		problem = &inproc.Problem{Status: http.StatusInternalServerError, Code: "internal", Detail: "the answer failed"}
+// FailureOf is a problem in the form of OpenAI.
+func FailureOf(wrong problem.Problem) Failure {
+	_, failure := failureOf(&wrong)
+	return failure
+}
+
+func (s Service) fail(w http.ResponseWriter, request *http.Request, err error) {
+	Fail(w, s.problemOf(request.Context(), err))
+}
+
+// problemOf is an error of this package, or one of what it asked.
+func (s Service) problemOf(ctx context.Context, err error) *problem.Problem {
+	if wrong := problem.As(err); wrong != nil {
+		return wrong
 	}
+	return s.Problem(ctx, err)
+}
+
+// failureOf gives a problem's form and status.
+func failureOf(problem *problem.Problem) (int, Failure) {
 	body := FailureBody{Message: problem.Detail, Type: typeOf(problem.Status), Code: problem.Code}
 	if problem.Hint != "" && !strings.Contains(body.Message, problem.Hint) {
 		body.Message += " (" + problem.Hint + ")"

@@ -1,13 +1,8 @@
 package chat
 
 import (
-	"context"
-	"encoding/json"
 	"net/http"
 	"strings"
-	"time"
-
-	"github.com/unweaver/unweaver/query-api/inproc"
 )
 
 // Models is the list of models.
@@ -26,9 +21,9 @@ type Model struct {
 
 // Models answers GET /v1/models: the indexes that the caller may ask.
 func (s Service) Models(w http.ResponseWriter, request *http.Request) {
-	models, err := s.models(request.Context())
+	models, err := s.Indexes(request.Context())
 	if err != nil {
-		fail(w, err)
+		s.fail(w, request, err)
 		return
 	}
 	writeJSON(w, http.StatusOK, Models{Object: "list", Data: models})
@@ -37,9 +32,9 @@ func (s Service) Models(w http.ResponseWriter, request *http.Request) {
 // Model answers GET /v1/models/{model}.
 func (s Service) Model(w http.ResponseWriter, request *http.Request) {
 	name := strings.TrimPrefix(request.URL.Path, "/v1/models/")
-	models, err := s.models(request.Context())
+	models, err := s.Indexes(request.Context())
 	if err != nil {
-		fail(w, err)
+		s.fail(w, request, err)
 		return
 	}
 	for _, known := range models {
@@ -48,36 +43,5 @@ func (s Service) Model(w http.ResponseWriter, request *http.Request) {
 			return
 		}
 	}
-	fail(w, noModel(name))
-}
-
-func (s Service) models(ctx context.Context) ([]Model, error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "/v1/indexes", http.NoBody)
-	if err != nil {
-		return nil, err
-	}
-	body, err := inproc.Ask(s.Routes, request)
-	if err != nil {
-		return nil, err
-	}
-	type index struct {
-		Index   string    `json:"index"`
-		Created time.Time `json:"created"`
-	}
-	var list struct {
-		Indexes []index `json:"indexes"`
-		Items   []index `json:"items"`
-	}
-	if err := json.Unmarshal(body, &list); err != nil {
-		return nil, err
-	}
-	models := []Model{}
-	for _, known := range append(list.Indexes, list.Items...) {
-		model := Model{ID: Prefix + known.Index, Object: "model", OwnedBy: "unweaver"}
-		if !known.Created.IsZero() { // that of one that is damaged is not known
-			model.Created = known.Created.Unix()
-		}
-		models = append(models, model)
-	}
-	return models, nil
+	s.fail(w, request, noModel(name))
 }

@@ -9,7 +9,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/unweaver/unweaver/query-api/inproc"
+	"github.com/unweaver/unweaver/query-api/problem"
 )
 
 // Request is the body of POST /v1/chat/completions, as far as it is looked at: other fields are let be.
@@ -221,13 +221,13 @@ func queryOf(text string, most int, given json.RawMessage) ([]byte, error) {
 }
 
 // wrong is the error of a parameter.
-func wrong(param, why string) *inproc.Problem {
-	return &inproc.Problem{Status: 400, Code: "invalid_parameter", Detail: why, Param: param}
+func wrong(param, why string) *problem.Problem {
+	return &problem.Problem{Status: 400, Code: "invalid_parameter", Detail: why, Param: param}
 }
 
 // noModel is the error of a name that is no model's.
-func noModel(name string) *inproc.Problem {
-	return &inproc.Problem{
+func noModel(name string) *problem.Problem {
+	return &problem.Problem{
 		Status: 404, Code: "model_not_found", Param: "model", Detail: "The model `" + name + "` does not exist",
 		Hint: "models are called " + Prefix + "INDEX and listed at /v1/models",
 	}

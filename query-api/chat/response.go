@@ -5,6 +5,8 @@ import (
 	"regexp"
 	"strconv"
 	"unicode/utf8"
+
+	"github.com/unweaver/unweaver/internal/answer"
 )
 
 // Completion is the answer to a request without stream.
@@ -113,37 +115,19 @@ type Piece struct {
 	Annotations []Annotation `json:"annotations,omitempty"`
 }
 
-// found is what is read of a query's response.
-type found struct {
-	Details
-	Answer struct {
-		Kind      string   `json:"kind"`
-		Text      string   `json:"text"`
-		Citations []string `json:"citations"`
-		Truncated bool     `json:"truncated"`
-	} `json:"answer"`
-	Chunks []struct {
-		ID        string   `json:"id"`
-		Document  string   `json:"document"`
-		Version   string   `json:"version"`
-		Title     string   `json:"title"`
-		Start     int      `json:"start"`
-		End       int      `json:"end"`
-		Rank      int      `json:"rank"`
-		Stale     bool     `json:"stale"`
-		InContext bool     `json:"in_context"`
-		Heading   []string `json:"heading"`
-		Page      int      `json:"page"`
-		PageEnd   int      `json:"page_end"`
-	} `json:"chunks"`
-	Used struct {
-		Prompt     int64 `json:"prompt_tokens"`
-		Completion int64 `json:"completion_tokens"`
-	} `json:"usage"`
+// found is the answer to a query.
+type found struct{ answer.Response }
+
+func (f found) details() Details {
+	return Details{
+		Index: f.Index, Generation: f.Generation, Release: f.Release, Method: f.Method, Reason: f.Reason,
+		Degraded: f.Degraded, Confidence: f.Confidence, AnswerKind: f.Answer.Kind,
+	}
 }
 
 func (f found) usage() Usage {
-	return Usage{f.Used.Prompt, f.Used.Completion, f.Used.Prompt + f.Used.Completion}
+	prompt, completion := f.Usage.PromptTokens, f.Usage.CompletionTokens
+	return Usage{prompt, completion, prompt + completion}
 }
 
 // ended is the reason of an answer's end.
@@ -193,8 +177,8 @@ func (f found) annotation(base string, i, start, end int) Annotation {
 	}}
 }
 
-// answer to one request.
-type answer struct {
+// reply to one request.
+type reply struct {
 	id      string
 	created int64
 	model   string
@@ -202,16 +186,16 @@ type answer struct {
 }
 
 // whole is the answer at once.
-func (a *answer) whole(f found) Completion {
+func (a *reply) whole(f found) Completion {
 	message := Message{Role: "assistant", Content: f.Answer.Text, Annotations: f.annotations(a.base)}
 	return Completion{
 		ID: a.id, Object: "chat.completion", Created: a.created, Model: a.model,
 		Choices: []Choice{{Message: message, FinishReason: f.ended()}},
-		Usage:   f.usage(), SystemFingerprint: f.Generation, Details: f.Details,
+		Usage:   f.usage(), SystemFingerprint: f.Generation, Details: f.details(),
 	}
 }
 
-func (a *answer) chunk(piece Piece, ended *string) Chunk {
+func (a *reply) chunk(piece Piece, ended *string) Chunk {
 	return Chunk{
 		ID: a.id, Object: "chat.completion.chunk", Created: a.created, Model: a.model,
 		Choices: []ChunkChoice{{Delta: piece, FinishReason: ended}},
@@ -219,24 +203,25 @@ func (a *answer) chunk(piece Piece, ended *string) Chunk {
 }
 
 // begin is the event before the text.
-func (a *answer) begin() Chunk {
+func (a *reply) begin() Chunk {
 	empty := ""
 	return a.chunk(Piece{Role: "assistant", Content: &empty}, nil)
 }
 
 // piece is the event of a piece of the text.
-func (a *answer) piece(text string) Chunk { return a.chunk(Piece{Content: &text}, nil) }
+func (a *reply) piece(text string) Chunk { return a.chunk(Piece{Content: &text}, nil) }
 
 // end is the event behind the text.
-func (a *answer) end(f found) Chunk {
+func (a *reply) end(f found) Chunk {
 	ended := f.ended()
 	out := a.chunk(Piece{Annotations: f.annotations(a.base)}, &ended)
-	out.SystemFingerprint, out.Details = f.Generation, &f.Details
+	details := f.details()
+	out.SystemFingerprint, out.Details = f.Generation, &details
 	return out
 }
 
 // usage is the event with it.
-func (a *answer) usage(f found) Chunk {
+func (a *reply) usage(f found) Chunk {
 	out := a.chunk(Piece{}, nil)
 	used := f.usage()
 	out.Choices, out.Usage = []ChunkChoice{}, &used

@@ -11,9 +11,9 @@ import (
 )
 
 func (s *server) list(ctx context.Context, _ *sdk.CallToolRequest, _ struct{}) (*sdk.CallToolResult, List, error) {
-	all, err := s.indexes(ctx)
+	all, err := s.to.Indexes(ctx)
 	if err != nil {
-		return nil, List{}, err
+		return nil, List{}, told(err)
 	}
 	out := List{Indexes: append([]Index{}, all...)}
 	var text strings.Builder
@@ -43,21 +43,15 @@ func (s *server) chunk(ctx context.Context, _ *sdk.CallToolRequest, asked OfChun
 	if err != nil {
 		return nil, out, err
 	}
-	var detail struct {
-		Index      string `json:"index"`
-		Generation string `json:"generation"`
-		Chunk      chunk  `json:"chunk"`
-		Mentions   []struct {
-			Name string `json:"name"`
-		} `json:"mentions"`
-	}
-	if err := s.get(
-		ctx, &detail, pinned(asked.Generation), "indexes", index, "chunks", url.PathEscape(asked.Chunk),
-	); err != nil {
+	if err := named(asked.Chunk); err != nil {
 		return nil, out, err
 	}
+	detail, err := s.to.Chunk(ctx, index, asked.Generation, asked.Chunk)
+	if err != nil {
+		return nil, out, told(err)
+	}
 	out = ChunkText{
-		Index: detail.Index, Generation: detail.Generation, Passage: detail.Chunk.passage(), Entities: []string{},
+		Index: detail.Index, Generation: detail.Generation, Passage: passageOf(detail.Chunk), Entities: []string{},
 	}
 	for _, mention := range detail.Mentions {
 		out.Entities = append(out.Entities, mention.Name)
@@ -107,16 +101,11 @@ func (s *server) text(ctx context.Context, asked OfDocument) (DocumentText, erro
 	if asked.End != 0 {
 		values.Set("end", strconv.Itoa(asked.End))
 	}
-	return out, s.get(ctx, &out, values, "indexes", index, "documents", keyPath(asked.Document), "text")
-}
-
-// keyPath is a document's key as it stands in a path: its slashes are the path's.
-func keyPath(key string) string {
-	parts := strings.Split(key, "/")
-	for i, part := range parts {
-		parts[i] = url.PathEscape(part)
+	if err := named(asked.Document); err != nil {
+		return out, err
 	}
-	return strings.Join(parts, "/")
+	out, err = s.to.Text(ctx, index, asked.Document, values)
+	return out, told(err)
 }
 
 // documentURI is the address of a document as a resource.

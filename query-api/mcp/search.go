@@ -2,44 +2,21 @@ package mcp
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"slices"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/unweaver/unweaver/internal/answer"
 	"github.com/unweaver/unweaver/internal/retrieve"
 )
 
-// response is what is read of a query's response.
-type response struct {
-	Index      string   `json:"index"`
-	Generation string   `json:"generation"`
-	Method     string   `json:"method"`
-	Reason     string   `json:"reason"`
-	Confidence *float64 `json:"confidence"`
-	Degraded   []string `json:"degraded"`
-	Chunks     []chunk  `json:"chunks"`
-	Answer     struct {
-		Kind      string   `json:"kind"`
-		Text      string   `json:"text"`
-		Citations []string `json:"citations"`
-		Truncated bool     `json:"truncated"`
-	} `json:"answer"`
-	Explain any `json:"explain"`
-}
-
-// chunk is one as the routes give it.
-type chunk struct {
-	Passage
-	ID       string `json:"id"`
-	Entities []struct {
-		Name string `json:"name"`
-	} `json:"entities"`
-}
-
-func (c chunk) passage() Passage {
-	out := c.Passage
-	out.Chunk = c.ID
+func passageOf(c answer.Chunk) Passage {
+	out := Passage{
+		Rank: c.Rank, Chunk: c.ID, Document: c.Document, Version: c.Version, Title: c.Title, Heading: c.Heading,
+		Page: c.Page, PageEnd: c.PageEnd, Start: c.Start, End: c.End, Score: c.Score, Stale: c.Stale, Text: c.Text,
+	}
 	for _, entity := range c.Entities {
 		out.Entities = append(out.Entities, entity.Name)
 	}
@@ -47,8 +24,8 @@ func (c chunk) passage() Passage {
 }
 
 // query asks the query route.
-func (s *server) query(ctx context.Context, asked Question, more string) (response, Found, error) {
-	var out response
+func (s *server) query(ctx context.Context, asked Question, more string) (answer.Response, Found, error) {
+	var out answer.Response
 	index, err := s.index(ctx, asked.Index)
 	if err != nil {
 		return out, Found{}, err
@@ -71,15 +48,24 @@ func (s *server) query(ctx context.Context, asked Question, more string) (respon
 	if asked.TopChunks != 0 {
 		body["top_chunks"] = asked.TopChunks
 	}
-	if err := s.post(ctx, &out, body, "indexes", index, "query"); err != nil {
+	raw, err := json.Marshal(body)
+	if err != nil {
 		return out, Found{}, err
 	}
+	ctx, cancel := bound(ctx)
+	defer cancel()
+	if out, err = s.to.Ask(ctx, index, raw); err != nil {
+		return out, Found{}, told(err)
+	}
 	found := Found{
-		Index: out.Index, Generation: out.Generation, Method: out.Method, Reason: out.Reason, Degraded: out.Degraded,
+		Index: out.Index, Generation: out.Generation, Method: out.Method, Degraded: out.Degraded,
 		Confidence: out.Confidence, Passages: []Passage{},
 	}
+	if out.Reason != nil {
+		found.Reason = *out.Reason
+	}
 	for _, next := range out.Chunks {
-		found.Passages = append(found.Passages, next.passage())
+		found.Passages = append(found.Passages, passageOf(next))
 	}
 	return out, found, nil
 }
@@ -111,16 +97,19 @@ func (s *server) answer(ctx context.Context, _ *sdk.CallToolRequest, asked Quest
 	if err != nil {
 		return nil, Answered{}, err
 	}
-	out := Answered{
-		Found: found, Answer: response.Answer.Text, Citations: response.Answer.Citations,
-		Kind: response.Answer.Kind, Truncated: response.Answer.Truncated,
+	out := Answered{Found: found}
+	if said := response.Answer; said != nil {
+		out.Answer, out.Citations, out.Kind, out.Truncated = said.Text, said.Citations, said.Kind, said.Truncated
 	}
 	if out.Citations == nil {
 		out.Citations = []string{}
 	}
 	cited := slices.DeleteFunc(found.Passages, func(p Passage) bool { return !slices.Contains(out.Citations, p.Chunk) })
 	head := out.Answer + "\n\n"
-	if out.Kind == retrieve.BestSentence {
+	switch {
+	case out.Kind == retrieve.BestSentence && response.Answer.Reason != "":
+		head += "(Quoted from a passage: " + response.Answer.Reason + ".)\n\n"
+	case out.Kind == retrieve.BestSentence:
 		head += "(Quoted from a passage: no chat model is set up that could write an answer.)\n\n"
 	}
 	var text string

@@ -12,7 +12,6 @@ import (
 type Caller struct {
 	scope   access.Scope
 	index   string // glob
-	owner   string
 	account *account
 }
 
@@ -55,17 +54,6 @@ func (c *Caller) May(index string) bool {
 	ok, err := path.Match(c.index, index)
 	return err == nil && ok && c.Includes(access.Query)
 }
-
-// Owner is whose the things are that the caller keeps: another one's for every key. It is empty where nobody can tell
-// who asks: no key was asked for, and the request came from another machine.
-func (c *Caller) Owner() string { return c.owner }
-
-// Owners beside keys.
-const (
-	ownToken = "token" // the token of the process that started this one
-	ownLocal = "local" // this machine, where no key is asked for
-	ownKey   = "key "  // before the id of a key
-)
 
 // enter counts a request in, or says why it has to wait.
 func (c *Caller) enter() (leave func(), err error) { return c.account.enter() }

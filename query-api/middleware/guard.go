@@ -235,7 +235,7 @@ func (g *Guard) identify(request *http.Request, self bool) (*Caller, error) {
 	case text == "":
 		return nil, errNoKey
 	case g.policy.Token != "" && subtle.ConstantTimeCompare([]byte(text), []byte(g.policy.Token)) == 1:
-		return &Caller{scope: access.Admin, index: "*", owner: ownToken, account: unlimited}, nil
+		return &Caller{scope: access.Admin, index: "*", account: unlimited}, nil
 	case g.policy.Keys == nil:
 		return nil, errNoKey
 	}
@@ -243,14 +243,14 @@ func (g *Guard) identify(request *http.Request, self bool) (*Caller, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Caller{scope: key.Scope, index: key.Index, owner: ownKey + key.ID, account: g.limits.ofKey(key)}, nil
+	return &Caller{scope: key.Scope, index: key.Index, account: g.limits.ofKey(key)}, nil
 }
 
 // address is the caller where no key is asked for.
 func (g *Guard) address(request *http.Request) *Caller {
-	caller := &Caller{scope: access.Admin, index: "*", owner: ownLocal, account: unlimited}
+	caller := &Caller{scope: access.Admin, index: "*", account: unlimited}
 	if at, err := netip.ParseAddrPort(request.RemoteAddr); err == nil && !at.Addr().IsLoopback() {
-		caller.owner, caller.account = "", g.limits.ofAddress(at.Addr())
+		caller.account = g.limits.ofAddress(at.Addr())
 	}
 	return caller
 }

@@ -39,22 +39,20 @@ one with it. Names are shown by their keys: in lower case, without a leading "th
 Behind them come the pairs that a model decided when it was built, where indexes.*.enrich has aliases.`,
 		Example: "  unweaver aliases show --index docs\n  unweaver aliases show IBM --index docs --json",
 		Args:    arguments(0, 1, "at most a NAME"),
-		RunE: func(command *cobra.Command, args []string) error {
-			return a.withControl(command.Context(), func(ctx context.Context, controller control.Control, _ string) error {
-				found, err := controller.Aliases(ctx, control.AliasesRequest{Index: index})
-				if err != nil {
-					return err
-				}
-				if len(args) == 1 {
-					key := names.Key(args[0], false)
-					found.Aliases = sameAs(found.Aliases, key)
-					found.Decided = slices.DeleteFunc(slices.Clone(found.Decided), func(one core.SuggestedOne) bool {
-						return names.Key(one.Name, false) != key && names.Key(one.Of, false) != key
-					})
-				}
-				return a.print(found, func(w io.Writer) { showAliases(w, found) })
-			})
-		},
+		RunE: a.controlled(func(ctx context.Context, controller control.Control, args []string) error {
+			found, err := controller.Aliases(ctx, control.AliasesRequest{Index: index})
+			if err != nil {
+				return err
+			}
+			if len(args) == 1 {
+				key := names.Key(args[0], false)
+				found.Aliases = sameAs(found.Aliases, key)
+				found.Decided = slices.DeleteFunc(slices.Clone(found.Decided), func(one core.SuggestedOne) bool {
+					return names.Key(one.Name, false) != key && names.Key(one.Of, false) != key
+				})
+			}
+			return a.print(found, func(w io.Writer) { showAliases(w, found) })
+		}),
 	}
 	command.Flags().StringVar(&index, "index", "", "name of the index")
 	_ = command.MarkFlagRequired("index") // the flag exists

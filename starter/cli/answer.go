@@ -48,9 +48,12 @@ func showText(writer io.Writer, answer Answer) {
 	if answer.Answer == nil {
 		return
 	}
+	if answer.Answer.Reason != "" {
+		fmt.Fprintln(writer, answer.Answer.Reason)
+	}
 	switch answer.Answer.Kind {
 	case retrieve.NoAnswer:
-		if answer.Reason == "" {
+		if answer.Reason == "" && answer.Answer.Reason == "" {
 			fmt.Fprint(writer, "no answer: no sentence fits the question well enough to be quoted\n\n")
 		}
 		return

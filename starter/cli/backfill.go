@@ -191,20 +191,18 @@ func (a *App) backfillListCmd() *cobra.Command {
 		Short:   "List the backfills of an index, the last begun first",
 		Example: "  unweaver backfill list --index docs",
 		Args:    arguments(0, 0, "no argument"),
-		RunE: func(command *cobra.Command, _ []string) error {
-			return a.withControl(command.Context(), func(ctx context.Context, controller control.Control, _ string) error {
-				all, err := controller.Backfills(ctx, named)
-				if err != nil {
-					return err
+		RunE: a.controlled(func(ctx context.Context, controller control.Control, _ []string) error {
+			all, err := controller.Backfills(ctx, named)
+			if err != nil {
+				return err
+			}
+			return a.print(map[string]any{"index": named.Index, "backfills": all}, func(w io.Writer) {
+				for _, one := range all {
+					fmt.Fprintf(w, "%-20s %-12s %3.0f %%  %s\n", one.Name, one.Status, 100*one.Progress, chosenBy(one.Choice))
 				}
-				return a.print(map[string]any{"index": named.Index, "backfills": all}, func(w io.Writer) {
-					for _, one := range all {
-						fmt.Fprintf(w, "%-20s %-12s %3.0f %%  %s\n", one.Name, one.Status, 100*one.Progress, chosenBy(one.Choice))
-					}
-					fmt.Fprintln(w, number(int64(len(all)), "backfill"))
-				})
+				fmt.Fprintln(w, number(int64(len(all)), "backfill"))
 			})
-		},
+		}),
 	}, &named.Index)
 }
 

@@ -200,7 +200,6 @@ func (a *App) root() *cobra.Command {
 		a.purgesCmd(),
 		a.scheduleCmd(),
 		a.lettersCmd(),
-		a.answersCmd(), a.gemCmd(),
 		a.backfillCmd(),
 		a.keysCmd(),
 		a.versionCmd(),

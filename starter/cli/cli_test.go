@@ -151,7 +151,7 @@ func (c *fakeControl) Purge(_ context.Context, r control.PurgeRequest) (control.
 }
 
 func (c *fakeControl) Purges(_ context.Context, r control.PurgesRequest) (control.PurgesAnswer, error) {
-	return c.purges, c.ask("purges", fmt.Sprint(r.Index, " ", r.Search, " ", r.Readmit))
+	return c.purges, c.ask("purges", fmt.Sprint(r.Index, " ", r.Readmit))
 }
 
 func (c *fakeControl) ApplySchedule(_ context.Context, r control.ScheduleRequest) (control.Applied, error) {
@@ -358,7 +358,7 @@ func TestWhatIsAskedWronglyIsUsageAndConnectsToNothing(t *testing.T) {
 		{[]string{"resume", "docs", "--budget-money", "NaN"}, "--budget-money: want 0 or more, got NaN"},
 		{[]string{"resume", "docs", "--budget-money", "+Inf"}, "--budget-money: want 0 or more, got +Inf"},
 		{[]string{"resume", "docs", "--budget-calls", "many"}, "invalid argument"},
-		{[]string{"generations"}, `required flag(s) "index" not set`},
+		{[]string{"generations"}, "no index is named"},
 		{[]string{"restore"}, "want either --index or --all"},
 		{[]string{"audit"}, `required flag(s) "index" not set`},
 		{[]string{"audit", "--index", "docs", "--sample", "8/7"}, `"8/7" is no part of a whole`},

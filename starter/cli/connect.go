@@ -11,8 +11,10 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/spf13/cobra"
 	"github.com/unweaver/unweaver/infra/embedded/stack"
 	"github.com/unweaver/unweaver/internal/access"
+
 	"github.com/unweaver/unweaver/internal/config"
 	"github.com/unweaver/unweaver/internal/control"
 	"github.com/unweaver/unweaver/internal/control/httpapi"
@@ -70,6 +72,17 @@ func connected(ctx context.Context, cfg *config.Config, connect Connector, f fun
 		defer func() { err = errors.Join(err, connection.Close()) }()
 	}
 	return f(connection)
+}
+
+// controlled is a command that asks a control, with its arguments.
+func (a *App) controlled(
+	do func(ctx context.Context, controller control.Control, args []string) error,
+) func(*cobra.Command, []string) error {
+	return func(command *cobra.Command, args []string) error {
+		return a.withControl(command.Context(), func(ctx context.Context, controller control.Control, _ string) error {
+			return do(ctx, controller, args)
+		})
+	}
 }
 
 // withQueries finds where queries are served, and runs f. Where the configuration gives a URL, or the stores are

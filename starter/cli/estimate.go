@@ -176,9 +176,5 @@ func showPlanned(w io.Writer, report core.Report) {
 		}
 		parts = append(parts, fmt.Sprintf("%s %s, planned %s", line.name, line.text(line.actual), low))
 	}
-	against := "the plan"
-	if report.Planned.Sizes {
-		against = "what it expected when it began"
-	}
-	fmt.Fprintf(w, "  against %s: %s\n", against, strings.Join(parts, "; "))
+	fmt.Fprintf(w, "  against the plan: %s\n", strings.Join(parts, "; "))
 }

@@ -30,8 +30,7 @@ type evalFlags struct {
 	ks                              []string
 	runs, workers                   int
 	seed                            uint64
-	answers, yes, compare           bool
-	calibrate, utilities            bool
+	answers, yes                    bool
 }
 
 func (a *App) evalCmd() *cobra.Command {
@@ -48,18 +47,9 @@ changed. With --answers each method also answers, and a model judges the answers
 first, and --yes goes on.
 
 With --against each method is asked a second time: of another index or generation that is there, or with other
-settings. The page has the paired differences at every cut-off, and calls none real whose interval holds zero.
-
-Folders of MultiHop-RAG (corpus.json, MultiHopRAG.json) and of GraphRAG-Bench (its JSON files) are read as they are.
-
-With --calibrate nothing is compared: two or more datasets, with commas between their folders, are asked their own
-questions, the same without their gold passages, those of the others, and words that are none; confidence is fitted to
-what came of it, and measured on cases and corpora that the fit has not seen.`,
+settings. The page has the paired differences at every cut-off, and calls none real whose interval holds zero.`,
 		Args: arguments(0, 0, "no argument"),
 		RunE: func(command *cobra.Command, _ []string) error {
-			if flags.calibrate {
-				return a.calibrate(command.Context(), flags)
-			}
 			return a.eval(command.Context(), flags)
 		},
 	}
@@ -94,20 +84,6 @@ what came of it, and measured on cases and corpora that the fit has not seen.`,
 	set.IntVar(&flags.workers, "workers", 4, "questions asked at once; 1 for clean latencies")
 	set.Uint64Var(&flags.seed, "seed", 1, "seed of the bootstrap")
 	set.BoolVar(&flags.answers, "answers", false, "also answer and judge (needs a model server)")
-	set.BoolVar(
-		&flags.compare,
-		"compare",
-		true,
-		"where the recording has triples, add a walk in the style of HippoRAG2",
-	)
-	set.BoolVar(
-		&flags.utilities,
-		"utilities",
-		false,
-		"method apr: also log for each question what each action on facts would have told, in how many tokens, and how "+
-			"many gold passages say it (utilities.jsonl; its latencies are those of explained queries)",
-	)
-	set.BoolVar(&flags.calibrate, "calibrate", false, "fit and measure confidence instead of comparing methods")
 	set.BoolVar(&flags.yes, "yes", false, "go on without asking, whatever it costs")
 	_ = command.MarkFlagRequired("dataset") // the flag exists
 	return command
@@ -115,10 +91,6 @@ what came of it, and measured on cases and corpora that the fit has not seen.`,
 
 // systems that the flags name.
 func (f evalFlags) systems() ([]eval.System, error) {
-	if f.utilities && !slices.Contains(f.methods, eval.PolicyMethod) {
-		return nil, fault.Usage.At("read", "--utilities").Because("they are logged of method " + eval.PolicyMethod).
-			Advise("name it with --methods")
-	}
 	sys, err := systems(f.methods, f.rules)
 	if err != nil {
 		return nil, err
@@ -332,13 +304,6 @@ func (a *App) eval(ctx context.Context, flags evalFlags) error {
 		Workers: flags.workers,
 		Runs:    flags.runs,
 		Notice:  func(s string) { fmt.Fprintln(a.Err, s) },
-
-		Utilities: flags.utilities,
-	}
-	if flags.compare && flags.extraction != "config" { // it reads the recording
-		if plan.Hippo, err = eval.NewHippo(dataset); err != nil {
-			return err
-		}
 	}
 	if flags.answers {
 		if plan.Judge, err = a.judge(dataset, len(sys)+2, flags); err != nil {
@@ -373,9 +338,6 @@ func (a *App) eval(ctx context.Context, flags evalFlags) error {
 		return a.print(report, func(w io.Writer) {
 			fmt.Fprint(w, report.Markdown())
 			fmt.Fprintf(w, "\nwritten: %s/report.md, report.json, recall.svg\n", flags.out)
-			if len(report.Utilities) > 0 {
-				fmt.Fprintf(w, "written: %s/%s\n", flags.out, eval.UtilitiesFile)
-			}
 		})
 	})
 }

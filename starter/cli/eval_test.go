@@ -10,7 +10,6 @@ import (
 	"github.com/unweaver/unweaver/internal/control"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/starter/cli"
-	"github.com/unweaver/unweaver/starter/eval"
 )
 
 // dataset writes one of two passages and two questions into the current folder.
@@ -93,27 +92,6 @@ func TestAnEvaluationBuildsAsksEveryQuestionByEveryMethodAndReports(t *testing.T
 	}
 }
 
-func TestUtilitiesAreLoggedOfTheMethodThatHasThem(t *testing.T) {
-	dataset(t, nil)
-	explained := `{"generation":"g1","models":"m","chunks":[],"explain":{"policy":{"features":{"budget":9},` +
-		`"actions":[{"facts":"none","documents":[]}]}}}`
-	served := &queries{bodies: []string{explained}}
-	got := evaluate(t, &fakeControl{statuses: []control.Status{finished(core.StatusCompleted)}}, served,
-		"--methods", "apr", "--utilities")
-	if got.exit != cli.ExitDone {
-		t.Fatalf("%+v", got)
-	}
-	contains(t, got.out, "always none", "written: eval-my-set/utilities.jsonl")
-	if raw, err := os.ReadFile("eval-my-set/utilities.jsonl"); err != nil || strings.Count(string(raw), "\n") != 2 {
-		t.Errorf("%s %v", raw, err)
-	}
-	got = evaluate(t, &fakeControl{}, served, "--methods", "vector", "--utilities")
-	if got.exit != cli.ExitUsage {
-		t.Errorf("%+v", got)
-	}
-	contains(t, got.err, "--utilities", "apr", "--methods")
-}
-
 func toText(value any) string {
 	text, _ := value.(string)
 	return text
@@ -160,18 +138,6 @@ func TestAnEvaluationComparesMethodsWithThemselvesElsewhere(t *testing.T) {
 		t.Errorf("%v", paths)
 	}
 	contains(t, got.out, "hybrid index=other generation=g2", "not told apart", "The setting of hybrid was chosen on")
-}
-
-func TestARecordingThatIsNotUsedHasNoRow(t *testing.T) {
-	triples := `{"id":"a","triples":[["Alpha","is","first"]],"entities":["Alpha"]}` + "\n"
-	for extraction, rows := range map[string]int{"auto": 1, "config": 0} {
-		dataset(t, map[string]string{"extractions.jsonl": triples})
-		fake := &fakeControl{statuses: []control.Status{finished(core.StatusCompleted)}}
-		got := evaluate(t, fake, &queries{bodies: []string{ranked}}, "--methods", "bm25", "--extraction", extraction)
-		if n := strings.Count(got.out, "| "+eval.HippoName+" |"); got.exit != cli.ExitDone || n != rows {
-			t.Errorf("%s: %d rows of the recording, want %d: %+v", extraction, n, rows, got)
-		}
-	}
 }
 
 func TestAnEvaluationStopsBeforeItCostsWhatNobodyAskedFor(t *testing.T) {

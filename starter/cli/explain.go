@@ -78,13 +78,6 @@ func showAPR(writer io.Writer, raw json.RawMessage, rank map[string]int) {
 		fmt.Fprintf(writer, "  %6.3f  %6.3f  %6.3f  %6.3f  %6.3f  %8.3f  %6.3f  %s%s\n", run.Fine, run.Coarse, run.Top,
 			run.Cover, run.Pairs, run.Distinct, run.Whole, snippet(strings.Join(run.Facts, "; "), 80), same)
 	}
-	for _, earlier := range explain.Answers {
-		fmt.Fprintf(writer, "earlier answer, %s, similarity %.3f: %s\n",
-			earlier.State, earlier.Similarity, snippet(earlier.Question, 80))
-		for _, triple := range earlier.Triples {
-			fmt.Fprintf(writer, "  %s\n", snippet(triple.Head+" | "+triple.Relation+" | "+triple.Tail, 100))
-		}
-	}
 	if len(explain.Told) == 0 {
 		fmt.Fprintf(writer, "told: nothing\n")
 		return

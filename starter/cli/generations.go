@@ -6,6 +6,7 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -17,55 +18,28 @@ import (
 
 func (a *App) generationsCmd() *cobra.Command {
 	var index string
-	command := &cobra.Command{
+	return indexed(&cobra.Command{
 		Use:   "generations",
 		Short: "List the generations of an index",
 		Long: "List the generations of an index that are kept: the current one first, then the newest first. " +
 			"unweaver show tells\nmore of one.",
 		Example: "  unweaver generations --index docs",
 		Args:    arguments(0, 0, "no argument"),
-		RunE: func(command *cobra.Command, _ []string) error {
-			return a.withControl(command.Context(), func(ctx context.Context, controller control.Control, _ string) error {
-				generations, err := controller.Generations(ctx, index)
-				if err != nil {
-					return err
+		RunE: a.controlled(func(ctx context.Context, controller control.Control, _ []string) error {
+			generations, err := controller.Generations(ctx, index)
+			if err != nil {
+				return err
+			}
+			return a.print(map[string]any{"index": index, "generations": generations}, func(w io.Writer) {
+				rows := make([]string, 0, len(generations))
+				for _, one := range generations {
+					rows = append(rows, fmt.Sprintf("%s\t%d\t%s\t%d\t%d\t%d\t%s\t%.16s\t%s", one.Generation, one.Seq, one.State,
+						one.Documents, one.Chunks, one.Classes, one.Created.Format(time.DateTime), one.ContentHash, keptBy(one)))
 				}
-				return a.print(map[string]any{"index": index, "generations": generations}, func(w io.Writer) {
-					fmt.Fprintf(
-						w,
-						"%-22s %4s  %-9s %9s %9s %9s  %-20s %-16s %s\n",
-						"generation",
-						"seq",
-						"state",
-						"documents",
-						"chunks",
-						"classes",
-						"built",
-						"content hash",
-						"kept by",
-					)
-					for _, generation := range generations {
-						fmt.Fprintf(
-							w,
-							"%-22s %4d  %-9s %9d %9d %9d  %-20s %-16.16s %s\n",
-							generation.Generation,
-							generation.Seq,
-							generation.State,
-							generation.Documents,
-							generation.Chunks,
-							generation.Classes,
-							generation.Created.Format("2006-01-02 15:04:05"),
-							generation.ContentHash,
-							keptBy(generation),
-						)
-					}
-				})
+				table(w, "generation\tseq\tstate\tdocuments\tchunks\tclasses\tbuilt\tcontent hash\tkept by", rows)
 			})
-		},
-	}
-	command.Flags().StringVar(&index, "index", "", "name of the index")
-	_ = command.MarkFlagRequired("index") // the flag exists
-	return command
+		}),
+	}, &index)
 }
 
 // keptBy says what keeps a generation that the rules alone would not tell of: its tags.

@@ -49,29 +49,27 @@ func (a *App) lettersListCmd() *cobra.Command {
 		Short:   "List the dead letters of the published generation",
 		Example: "  unweaver dead-letters list --index docs",
 		Args:    arguments(0, 0, "no argument"),
-		RunE: func(command *cobra.Command, _ []string) error {
-			return a.withControl(command.Context(), func(ctx context.Context, controller control.Control, _ string) error {
-				letters, err := controller.DeadLetters(ctx, index)
-				if err != nil {
-					return err
-				}
-				shown := slices.DeleteFunc(slices.Clone(letters), func(letter core.Letter) bool {
-					return letter.Discarded != nil && !all
-				})
-				return a.print(map[string]any{"index": index, "dead_letters": shown}, func(w io.Writer) {
-					for _, letter := range shown {
-						fmt.Fprintf(w, "%s  %-7s %-18s %-10s %s, chunk %d%s\n", letter.Chunk, letter.Kind, letter.Reason,
-							number(int64(letter.Attempts), "attempt"), letter.Document, letter.Ordinal, discarded(letter))
-					}
-					hidden := len(letters) - len(shown)
-					fmt.Fprintf(w, "%s", number(int64(len(shown)), "dead letter"))
-					if hidden > 0 {
-						fmt.Fprintf(w, ", and %d discarded (--all shows them)", hidden)
-					}
-					fmt.Fprintln(w)
-				})
+		RunE: a.controlled(func(ctx context.Context, controller control.Control, _ []string) error {
+			letters, err := controller.DeadLetters(ctx, index)
+			if err != nil {
+				return err
+			}
+			shown := slices.DeleteFunc(slices.Clone(letters), func(letter core.Letter) bool {
+				return letter.Discarded != nil && !all
 			})
-		},
+			return a.print(map[string]any{"index": index, "dead_letters": shown}, func(w io.Writer) {
+				for _, letter := range shown {
+					fmt.Fprintf(w, "%s  %-7s %-18s %-10s %s, chunk %d%s\n", letter.Chunk, letter.Kind, letter.Reason,
+						number(int64(letter.Attempts), "attempt"), letter.Document, letter.Ordinal, discarded(letter))
+				}
+				hidden := len(letters) - len(shown)
+				fmt.Fprintf(w, "%s", number(int64(len(shown)), "dead letter"))
+				if hidden > 0 {
+					fmt.Fprintf(w, ", and %d discarded (--all shows them)", hidden)
+				}
+				fmt.Fprintln(w)
+			})
+		}),
 	}, &index)
 	command.Flags().BoolVar(&all, "all", false, "show discarded ones too")
 	return command
@@ -91,21 +89,19 @@ func (a *App) lettersShowCmd() *cobra.Command {
 		Short:   "Show a dead letter: the cause, what the model answered, the chunk's text",
 		Example: "  unweaver dead-letters show 0123456789abcdef0123456789abcdef --index docs",
 		Args:    arguments(1, 1, "a CHUNK"),
-		RunE: func(command *cobra.Command, args []string) error {
-			return a.withControl(command.Context(), func(ctx context.Context, controller control.Control, _ string) error {
-				letter, err := controller.DeadLetter(ctx, index, args[0])
-				if err != nil {
-					return err
-				}
-				return a.print(letter, func(w io.Writer) {
-					fmt.Fprintf(w, "%s  %s, chunk %d\n", letter.Chunk, letter.Document, letter.Ordinal)
-					fmt.Fprintf(w, "  %s: %s, %s%s\n", letter.Kind, letter.Reason, number(int64(letter.Attempts), "attempt"),
-						discarded(letter))
-					fmt.Fprintf(w, "the last answer:\n%s\n", quoted(letter.Raw))
-					fmt.Fprintf(w, "the chunk:\n%s\n", quoted(letter.Text))
-				})
+		RunE: a.controlled(func(ctx context.Context, controller control.Control, args []string) error {
+			letter, err := controller.DeadLetter(ctx, index, args[0])
+			if err != nil {
+				return err
+			}
+			return a.print(letter, func(w io.Writer) {
+				fmt.Fprintf(w, "%s  %s, chunk %d\n", letter.Chunk, letter.Document, letter.Ordinal)
+				fmt.Fprintf(w, "  %s: %s, %s%s\n", letter.Kind, letter.Reason, number(int64(letter.Attempts), "attempt"),
+					discarded(letter))
+				fmt.Fprintf(w, "the last answer:\n%s\n", quoted(letter.Raw))
+				fmt.Fprintf(w, "the chunk:\n%s\n", quoted(letter.Text))
 			})
-		},
+		}),
 	}, &index)
 }
 
@@ -144,16 +140,14 @@ func (a *App) lettersDiscardCmd() *cobra.Command {
 reports still count them; replay asks for them all the same.`,
 		Example: "  unweaver dead-letters discard 0123456789abcdef0123456789abcdef --index docs --why \"a table of numbers\"",
 		Args:    arguments(1, 1<<20, "CHUNKs"),
-		RunE: func(command *cobra.Command, args []string) error {
-			return a.withControl(command.Context(), func(ctx context.Context, controller control.Control, _ string) error {
-				if err := controller.Discard(ctx, control.LettersRequest{Name: index, Chunks: args, Why: why}); err != nil {
-					return err
-				}
-				return a.print(map[string]any{"index": index, "discarded": args}, func(w io.Writer) {
-					fmt.Fprintf(w, "%s discarded\n", number(int64(len(args)), "dead letter"))
-				})
+		RunE: a.controlled(func(ctx context.Context, controller control.Control, args []string) error {
+			if err := controller.Discard(ctx, control.LettersRequest{Name: index, Chunks: args, Why: why}); err != nil {
+				return err
+			}
+			return a.print(map[string]any{"index": index, "discarded": args}, func(w io.Writer) {
+				fmt.Fprintf(w, "%s discarded\n", number(int64(len(args)), "dead letter"))
 			})
-		},
+		}),
 	}, &index)
 	command.Flags().StringVar(&why, "why", "", "the reason, kept with the letters")
 	return command

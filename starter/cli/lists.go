@@ -146,15 +146,13 @@ sense of. It reads what the stores hold; processes write logs of their own.
 ` + runForm,
 		Example: "  unweaver logs docs\n  unweaver logs docs/20261122t020000z --json | jq '.events'",
 		Args:    arguments(1, 1, "a RUN"),
-		RunE: func(command *cobra.Command, args []string) error {
-			return a.withControl(command.Context(), func(ctx context.Context, controller control.Control, _ string) error {
-				log, err := controller.Log(ctx, args[0])
-				if err != nil {
-					return err
-				}
-				return a.print(log, func(w io.Writer) { showLog(w, log) })
-			})
-		},
+		RunE: a.controlled(func(ctx context.Context, controller control.Control, args []string) error {
+			log, err := controller.Log(ctx, args[0])
+			if err != nil {
+				return err
+			}
+			return a.print(log, func(w io.Writer) { showLog(w, log) })
+		}),
 	}
 }
 
@@ -297,9 +295,6 @@ func showReasons(w io.Writer, report core.Report) {
 		fmt.Fprintf(w, "  built again: %s\n", reason)
 	}
 	for _, one := range report.Enriched {
-		if one.Why != "" {
-			fmt.Fprintf(w, "  %s: spectrum %s\n", one.Name, one.Why)
-		}
 		if failed := one.Counts["failed"]; failed > 0 {
 			fmt.Fprintf(w, "  %s: %s without an answer of use\n", one.Name, number(failed, "chunk"))
 		}

@@ -22,7 +22,7 @@ func (a *App) mcpCmd() *cobra.Command {
 		RunE: func(command *cobra.Command, _ []string) error {
 			in, out := command.InOrStdin(), command.OutOrStdout()
 			return a.withQueries(command.Context(), func(ctx context.Context, queries string) error {
-				tools := mcp.New(mcp.Backend{To: queryClient, Base: queries, Key: keyOf(ctx)})
+				tools := mcp.New(mcp.Remote{Client: queryClient, Base: queries, Key: keyOf(ctx)})
 				err := tools.Run(ctx, &sdk.IOTransport{Reader: io.NopCloser(in), Writer: open{out}})
 				if ctx.Err() != nil { // the client has ended this program, as they do
 					return nil

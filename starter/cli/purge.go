@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -24,8 +23,7 @@ func (a *App) purgeCmd() *cobra.Command {
 		Long: `Remove documents from an index for good: their texts, what was extracted from them, what was paid for them
 alone, their dead letters, and the texts of classes that were made from them; from every generation, the stores and the
 ledger. Generations that hold one of them are dropped, tagged ones too; the index stays queryable throughout, and a
-generation without the documents takes the place of the current one. At the end everything that is stored is searched
-for passages of their texts.
+generation without the documents takes the place of the current one.
 
 It cannot be undone, and wants --yes; --dry-run tells what it would do. Killed anywhere, it goes on when it is asked for
 again, or with the next run of the index. What the corpus has under these keys stays there, and is left out of the index
@@ -147,33 +145,20 @@ func showPurgePlan(w io.Writer, plan core.PurgePlan) {
 
 func (a *App) purgesCmd() *cobra.Command {
 	var request control.PurgesRequest
-	var file string
 	command := indexed(&cobra.Command{
 		Use:   "purges",
-		Short: "Tell how purges of an index stand, and search what is stored for a text",
-		Long: `Tell how the purges of an index stand: what each removed, what it waits for, and how its search of everything
-that is stored ended. Documents are known by digests alone.
-
---search reads everything that is stored again, artifacts and what they have packed, the ledger and class records, and
-looks for the lines of a file, of 24 bytes and more each. It changes nothing; lines that are found are no leak where
-another document has them too. --readmit lets the corpus bring purged documents back.`,
-		Example: "  unweaver purges --index docs\n  unweaver purges --index docs --search lines.txt\n" +
+		Short: "Show how purges of an index stand",
+		Long: `Show how the purges of an index stand: what each removed, and what it waits for. Documents are known by
+digests alone. --readmit lets the corpus bring purged documents back.`,
+		Example: "  unweaver purges --index docs\n" +
 			"  unweaver purges --index docs --readmit letters/2024-17.pdf --reason \"withdrawn\"",
 		Args: arguments(0, 0, "nothing"),
 		RunE: func(command *cobra.Command, _ []string) error {
-			if file != "" {
-				raw, err := os.ReadFile(file)
-				if err != nil {
-					return fault.Usage.At("read", file).Because(err)
-				}
-				request.Search = strings.Split(string(raw), "\n")
-			}
 			return a.withControl(command.Context(), func(ctx context.Context, controller control.Control, _ string) error {
 				return a.purges(ctx, controller, request)
 			})
 		},
 	}, &request.Index)
-	command.Flags().StringVar(&file, "search", "", "file whose lines are searched for in all that is stored")
 	command.Flags().StringSliceVar(&request.Readmit, "readmit", nil, "documents that may come back")
 	return a.accountable(command)
 }
@@ -183,7 +168,7 @@ func (a *App) purges(ctx context.Context, controller control.Control, request co
 	if err != nil {
 		return err
 	}
-	err = a.print(answer, func(w io.Writer) {
+	return a.print(answer, func(w io.Writer) {
 		for _, one := range answer.Purges {
 			showPurge(w, one)
 		}
@@ -193,14 +178,7 @@ func (a *App) purges(ctx context.Context, controller control.Control, request co
 		if len(request.Readmit) > 0 {
 			fmt.Fprintf(w, "%s hold nothing back any more\n", number(int64(answer.Readmits), "purge"))
 		}
-		showSearched(w, answer.Searched)
 	})
-	if err == nil && answer.Searched != nil && len(answer.Searched.Found) > 0 {
-		err = fault.SegmentDamage.At("search what is stored of", request.Index).
-			Because(fmt.Sprintf("%d objects hold a line", len(answer.Searched.Found))).
-			Advise("see which; a document that is not purged may have the same line")
-	}
-	return err
 }
 
 func showPurge(w io.Writer, one core.Purge) {
@@ -218,9 +196,6 @@ func showPurge(w io.Writer, one core.Purge) {
 		number(gone.Segments, "file"), number(gone.Records, "class record"), number(gone.Rows, "vector row"),
 		number(gone.Ledger, "ledger entry"),
 		number(gone.Letters, "dead letter"))
-	if gone.Answers > 0 {
-		fmt.Fprintf(w, "  and %s that method apr kept\n", number(gone.Answers, "answer"))
-	}
 	if one.Shared > 0 {
 		fmt.Fprintf(w, "  kept: %s that other documents have too\n",
 			number(one.Shared, "ledger entry"))
@@ -229,19 +204,7 @@ func showPurge(w io.Writer, one core.Purge) {
 		fmt.Fprintf(w, "  all paid answers of enrichments went, of every index (%s): a generation did not list which were "+
 			"of the document, and the next builds pay for them anew\n", strings.Join(one.Forgotten, ", "))
 	}
-	showSearched(w, one.Searched)
 	for _, left := range one.Left {
 		fmt.Fprintf(w, "  to be done: %s\n", left)
-	}
-}
-
-func showSearched(w io.Writer, searched *core.Searched) {
-	if searched == nil {
-		return
-	}
-	fmt.Fprintf(w, "  searched %s for %s: found in %d\n", number(searched.Objects, "object"),
-		number(int64(searched.Marks), "passage"), len(searched.Found))
-	for _, object := range searched.Found {
-		fmt.Fprintf(w, "    %s\n", object)
 	}
 }

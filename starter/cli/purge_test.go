@@ -1,8 +1,6 @@
 package cli_test
 
 import (
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -51,29 +49,22 @@ func TestAPurgeTellsWhatGoesAndWantsToBeConfirmed(t *testing.T) {
 	}
 }
 
-// How purges stand says what is left to be done, and a line that is found fails the command.
-func TestPurgesTellWhatIsLeftAndWhereATextIsFound(t *testing.T) {
+// How purges stand says what is left to be done.
+func TestPurgesTellWhatIsLeft(t *testing.T) {
 	digest := core.PurgedKey("docs", "a.md")
 	c := &fakeControl{purges: control.PurgesAnswer{Purges: []core.Purge{{
 		ID: "p1", State: core.PurgePending, Documents: []core.Digest{digest}, Left: []string{"wait for a reader"},
 		Gone: core.Purged{Generations: 2, Ledger: 4}, Shared: 1, Ended: time.Time{},
-		Searched: &core.Searched{Marks: 12, Objects: 90, Found: []string{"docs/segments/ab"}},
 	}}}}
 	got := run(t, c, "purges", "--index", "docs")
 	for _, want := range []string{"p1 pending: " + digest.Short(16), "2 generations", "4 ledger entries", "1 ledger entry",
-		"12 passages", "docs/segments/ab", "to be done: wait for a reader"} {
+		"to be done: wait for a reader"} {
 		if !strings.Contains(got.out, want) {
 			t.Errorf("without %q: %s", want, got.out)
 		}
 	}
-	lines := filepath.Join(t.TempDir(), "lines.txt")
-	if err := os.WriteFile(lines, []byte("first\nsecond"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	c.purges.Searched = &core.Searched{Marks: 1, Objects: 90, Found: []string{"ledger/extract/packs/1"}}
-	got = run(t, c, "purges", "--index", "docs", "--search", lines, "--readmit", "a.md")
-	if got.exit == 0 || !strings.Contains(got.out, "ledger/extract/packs/1") ||
-		c.asked[1] != "purges docs [first second] [a.md]" {
+	got = run(t, c, "purges", "--index", "docs", "--readmit", "a.md")
+	if got.exit != 0 || !strings.Contains(got.out, "hold nothing back any more") || c.asked[1] != "purges docs [a.md]" {
 		t.Errorf("%+v, asked %q", got, c.asked)
 	}
 }

@@ -40,6 +40,7 @@ type Answer struct {
 		Kind      string   `json:"kind"`
 		Text      string   `json:"text"`
 		Citations []string `json:"citations"`
+		Reason    string   `json:"reason"`
 	} `json:"answer"`
 	Explain json.RawMessage `json:"explain"`
 	Timings struct {

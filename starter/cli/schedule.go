@@ -155,22 +155,20 @@ func (a *App) scheduleListCmd() *cobra.Command {
 		Short:   "List schedules: the next nights, what the last ones came to, which were skipped and why",
 		Example: "  unweaver schedule list\n  unweaver schedule list --json",
 		Args:    arguments(0, 0, "no argument"),
-		RunE: func(command *cobra.Command, _ []string) error {
-			return a.withControl(command.Context(), func(ctx context.Context, controller control.Control, _ string) error {
-				schedules, err := controller.Schedules(ctx)
-				if err != nil {
-					return err
+		RunE: a.controlled(func(ctx context.Context, controller control.Control, _ []string) error {
+			schedules, err := controller.Schedules(ctx)
+			if err != nil {
+				return err
+			}
+			return a.print(map[string]any{"schedules": schedules}, func(w io.Writer) {
+				for _, one := range schedules {
+					showSchedule(w, one)
 				}
-				return a.print(map[string]any{"schedules": schedules}, func(w io.Writer) {
-					for _, one := range schedules {
-						showSchedule(w, one)
-					}
-					if len(schedules) == 0 {
-						fmt.Fprintln(w, "no schedules; make them with: unweaver schedule apply")
-					}
-				})
+				if len(schedules) == 0 {
+					fmt.Fprintln(w, "no schedules; make them with: unweaver schedule apply")
+				}
 			})
-		},
+		}),
 	}
 }
 

@@ -51,22 +51,20 @@ func (a *App) steerCmd(
 		Short: short,
 		Long:  short + ".\n\n" + runForm,
 		Args:  arguments(1, 1, "a RUN"),
-		RunE: func(command *cobra.Command, args []string) error {
-			return a.withControl(command.Context(), func(ctx context.Context, controller control.Control, _ string) error {
-				stopped, err := steer(controller, ctx, args[0])
-				if err != nil {
-					return err
-				}
-				shown := struct {
-					Run  string `json:"run"`
-					Done string `json:"done"`
-					control.Stopped
-				}{args[0], name, stopped}
-				return a.print(shown, func(w io.Writer) {
-					fmt.Fprintf(w, "%s: %s%s\n", args[0], name, inFlightText(stopped))
-				})
+		RunE: a.controlled(func(ctx context.Context, controller control.Control, args []string) error {
+			stopped, err := steer(controller, ctx, args[0])
+			if err != nil {
+				return err
+			}
+			shown := struct {
+				Run  string `json:"run"`
+				Done string `json:"done"`
+				control.Stopped
+			}{args[0], name, stopped}
+			return a.print(shown, func(w io.Writer) {
+				fmt.Fprintf(w, "%s: %s%s\n", args[0], name, inFlightText(stopped))
 			})
-		},
+		}),
 	})
 }
 

@@ -28,18 +28,14 @@ type Question struct {
 	Gold     map[string]bool
 }
 
-// Dataset is a folder with corpus.jsonl, questions.jsonl and perhaps a recorded extraction, of which nothing else is
-// read, or one of MultiHop-RAG or GraphRAG-Bench as they are published (foreign.go).
+// Dataset is a folder with corpus.jsonl, questions.jsonl and perhaps a recorded extraction. Nothing else is read.
 type Dataset struct {
 	Name      string
 	Dir       string
 	Questions []Question
 	Texts     map[string]string // passage id -> title and text, for the oracle
-	Passages  []string          // texts alone, in the order of corpus.jsonl; none of the folders of others
+	Passages  []string          // texts alone, in the order of corpus.jsonl
 	Recorded  string            // path of the recording; empty: none
-	LeftOut   int               // questions that have no gold in the corpus
-
-	corpus []byte // corpus.jsonl, where the folder has another file
 }
 
 type rawQuestion struct {
@@ -80,9 +76,6 @@ func lines(path string, f func(n int, b []byte) error) error {
 
 // Load reads a dataset and refuses gold ids that no passage has.
 func Load(dir string) (*Dataset, error) {
-	if dataset, theirs, err := foreign(dir); theirs || err != nil {
-		return dataset, err
-	}
 	dataset := &Dataset{Name: filepath.Base(filepath.Clean(dir)), Dir: dir, Texts: map[string]string{}}
 	err := lines(filepath.Join(dir, "corpus.jsonl"), func(_ int, raw []byte) error {
 		var r struct {
@@ -178,12 +171,9 @@ func (d *Dataset) QuestionsSum() string {
 
 // Stage puts the corpus alone into a folder that can be indexed.
 func (d *Dataset) Stage(dir string) error {
-	raw := d.corpus
-	if raw == nil {
-		var err error
-		if raw, err = os.ReadFile(filepath.Join(d.Dir, "corpus.jsonl")); err != nil {
-			return err
-		}
+	raw, err := os.ReadFile(filepath.Join(d.Dir, "corpus.jsonl"))
+	if err != nil {
+		return err
 	}
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err

@@ -199,24 +199,3 @@ func TestAnEvaluationRanksJudgesAndReports(t *testing.T) {
 		t.Error(md)
 	}
 }
-
-func TestTheComparisonWalksOverFacts(t *testing.T) {
-	dir := write(t, map[string]string{
-		"corpus.jsonl":    `{"id":"a","title":"Journal of Tides","text":"The Journal of Tides is published by the Harbour Society."}` + "\n" + `{"id":"b","title":"Harbour Society","text":"Its first president was Ottoline Quarrie."}` + "\n" + `{"id":"c","title":"Bread","text":"Bread is baked of flour."}`,
-		"questions.jsonl": `{"question":"who was the first president of the publisher of Journal of Tides","gold":["a","b"]}`,
-		"extractions.jsonl": `{"chunk_id":"a","triples":[["Journal of Tides","published by","Harbour Society"]]}` + "\n" +
-			`{"chunk_id":"b","triples":[["Harbour Society","first president","Ottoline Quarrie"]]}` + "\n" +
-			`{"chunk_id":"c","triples":[["Bread","baked of","flour"]]}`,
-	})
-	dataset, err := Load(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	hippo, err := NewHippo(dataset)
-	if err != nil || hippo == nil {
-		t.Fatal(hippo, err)
-	}
-	if got := hippo.Rank(dataset.Questions[0].Question, 2); len(got) != 2 || got[0] == "c" || got[1] == "c" {
-		t.Errorf("ranked %v", got)
-	}
-}

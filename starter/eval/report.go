@@ -59,7 +59,6 @@ func (r *Report) Markdown() string {
 	r.retrieval(&text)
 	r.pairs(&text)
 	r.shares(&text)
-	r.utilities(&text)
 	r.chosen(&text)
 	if !r.spent() {
 		text.WriteString("\nNo token was spent: built-in models, or recordings.\n")
@@ -83,15 +82,11 @@ func (r *Report) retrieval(text *strings.Builder) {
 		last, last, last, r.Rows[0].Name,
 	)
 	text.WriteString(strings.Repeat("---|", len(r.Ks)+6) + "\n")
-	walked := false
 	for _, row := range r.Rows {
 		if len(row.Recall) == 0 {
 			continue
 		}
 		p50, p99 := fmt.Sprintf("%.1f", row.P50), fmt.Sprintf("%.1f", row.P99)
-		if row.System.Method == HippoName {
-			walked, p50, p99 = true, "–", "–"
-		}
 		fmt.Fprintf(text, "| %s |", row.Name)
 		for _, recall := range row.Recall {
 			fmt.Fprintf(text, " %.1f (%.1f–%.1f) |", 100*recall.Mean, 100*recall.Low, 100*recall.High)
@@ -105,10 +100,6 @@ func (r *Report) retrieval(text *strings.Builder) {
 			" %.1f | %.3f | %.3f | %s | %s | %s |\n",
 			100*row.All[len(row.All)-1].Mean, row.MRR.Mean, row.NDCG.Mean, against, p50, p99,
 		)
-	}
-	if walked {
-		text.WriteString("\n" + HippoName + " is no method of the index: it walks over the recording's triples within the " +
-			"program that evaluates, and its latency is not measured. --compare=false leaves it out.\n")
 	}
 }
 
@@ -165,9 +156,6 @@ func (r *Report) chosen(text *strings.Builder) {
 			"and if these are its questions, hybrid's figures flatter it.\n")
 	} else {
 		text.WriteString(", and on no set of this name.\n")
-	}
-	if r.LeftOut > 0 {
-		fmt.Fprintf(text, "%d further questions have no gold in the corpus and were not asked.\n", r.LeftOut)
 	}
 }
 
@@ -320,8 +308,5 @@ func (r *Report) Write(dir string) error {
 			return err
 		}
 	}
-	if len(r.Utilities) == 0 {
-		return nil
-	}
-	return writeUtilities(filepath.Join(dir, UtilitiesFile), r.Utilities)
+	return nil
 }

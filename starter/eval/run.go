@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"maps"
 	"math"
 	"sync"
 	"time"
@@ -57,11 +56,8 @@ type Plan struct {
 	AskOf   func(index string) Asker // where systems name indexes
 	Workers int                      // questions asked at once, at least one
 	Judge   *Judge                   // nil: retrieval only
-	Hippo   *Hippo                   // nil: without the comparison
 	Runs    int                      // of answers and judgements
-
-	Utilities bool // of method apr: Report.Utilities
-	Notice    func(string)
+	Notice  func(string)
 }
 
 // workers is how many questions are asked at once.
@@ -77,8 +73,7 @@ type response struct {
 	Answer *struct {
 		Text string `json:"text"`
 	} `json:"answer"`
-	Explain json.RawMessage `json:"explain"` // of the method's own shape
-	Usage   struct {
+	Usage struct {
 		Embedding  int64 `json:"embedding_tokens"`
 		Prompt     int64 `json:"prompt_tokens"`
 		Completion int64 `json:"completion_tokens"`
@@ -137,7 +132,6 @@ type Report struct {
 	Text        string    `json:"text_hash"`
 	Vectors     string    `json:"vector_hash"`
 	N           int       `json:"n"`
-	LeftOut     int       `json:"left_out,omitempty"` // questions without gold in the corpus
 	WithAnswers int       `json:"n_with_answers"`
 	Ks          []int     `json:"k"`
 	Seed        uint64    `json:"seed"`
@@ -146,7 +140,6 @@ type Report struct {
 	Rows        []Row     `json:"rows"`
 	Shares      []Share   `json:"shares,omitempty"`
 	Questions   string    `json:"questions_sum"` // Dataset.QuestionsSum
-	Utilities   []Utility `json:"-"`             // in the order of systems and questions; a file of their own
 }
 
 // Run asks every question of every system.
@@ -154,7 +147,6 @@ func Run(ctx context.Context, plan Plan) (*Report, error) {
 	rep := &Report{
 		Dataset:   plan.Dataset.Name,
 		N:         len(plan.Dataset.Questions),
-		LeftOut:   plan.Dataset.LeftOut,
 		Questions: plan.Dataset.QuestionsSum(),
 		Ks:        plan.Ks,
 		Seed:      plan.Seed,
@@ -177,9 +169,6 @@ func Run(ctx context.Context, plan Plan) (*Report, error) {
 			return nil, err
 		}
 		rep.add(row, drawn, plan.Notice)
-	}
-	if plan.Hippo != nil {
-		rep.add(plan.hippo(), drawn, plan.Notice)
 	}
 	if plan.Judge == nil {
 		return rep, nil
@@ -220,16 +209,6 @@ func (r *Report) pair(row *Row, drawn [][]int32) {
 	}
 }
 
-// hippo is the row of the comparison.
-func (p Plan) hippo() Row {
-	row := Row{System: System{Method: HippoName}, Name: HippoName}
-	for _, question := range p.Dataset.Questions {
-		ranked := p.Hippo.Rank(question.Question, p.Ks[len(p.Ks)-1])
-		row.scores = append(row.scores, score(ranked, question.Gold, p.Ks))
-	}
-	return row
-}
-
 // against gives the paired difference to the first system at the largest cut-off.
 func (r *Row) against(first Row, ks []int, drawn [][]int32) {
 	paired := r.difference(first, len(ks)-1, drawn)
@@ -261,7 +240,6 @@ func (p Plan) system(ctx context.Context, system System, rep *Report) (Row, erro
 	row := Row{System: system, Name: system.Name(), scores: make([]Scores, rep.N)}
 	latency := make([]float64, rep.N)
 	answers := make([]string, rep.N)
-	utilities := make([]*Utility, rep.N)
 	var mu sync.Mutex
 	ask := p.Ask
 	if system.Index != "" {
@@ -275,9 +253,6 @@ func (p Plan) system(ctx context.Context, system System, rep *Report) (Row, erro
 		var got response
 		if err == nil {
 			err = json.Unmarshal(raw, &got)
-		}
-		if err == nil && p.explains(system) {
-			utilities[i], err = got.utility(question, row.Name, latency[i])
 		}
 		if err != nil {
 			return fault.CodeOf(err).At("ask question", question.ID+" by "+row.Name).Because(err)
@@ -298,11 +273,6 @@ func (p Plan) system(ctx context.Context, system System, rep *Report) (Row, erro
 	})
 	if err != nil {
 		return row, err
-	}
-	for _, utility := range utilities {
-		if utility != nil {
-			rep.Utilities = append(rep.Utilities, *utility)
-		}
 	}
 	row.P50, row.P99 = quantile(latency, 0.5), quantile(latency, 0.99)
 	if p.Judge != nil {
@@ -326,19 +296,8 @@ func (p Plan) body(system System, question Question) map[string]any {
 	for field, value := range system.Settings {
 		body[field] = value
 	}
-	if p.explains(system) {
-		params := map[string]any{}
-		if given, are := body["params"].(map[string]any); are {
-			maps.Copy(params, given)
-		}
-		params["policy"] = true
-		body["params"], body["explain"] = params, true
-	}
 	return body
 }
-
-// explains tells whether a system's utilities are logged.
-func (p Plan) explains(system System) bool { return p.Utilities && system.Method == PolicyMethod }
 
 // passages of a response in their order, each once: a passage may have several chunks.
 func (r response) passages() []string {

@@ -14,6 +14,7 @@ import (
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/model"
+	"github.com/unweaver/unweaver/internal/pipeline/release"
 	"github.com/unweaver/unweaver/internal/pipeline/run"
 	"github.com/unweaver/unweaver/internal/pipeline/runlog"
 	"github.com/unweaver/unweaver/internal/stage/publish"
@@ -109,7 +110,7 @@ func TestAWorkerTellsHowIndexesStand(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := publish.Flip(t.Context(), publish.FlipIn{
+	if _, err := release.Flip(t.Context(), release.FlipIn{
 		Artifacts: index, Mirror: config.Stores.Coordination, Generation: "g1", Manifest: sha, Seq: 1,
 	}); err != nil {
 		t.Fatal(err)

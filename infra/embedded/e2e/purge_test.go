@@ -98,14 +98,12 @@ func TestNothingOfADataDirectoryTellsOfAPurgedDocument(t *testing.T) {
 	if server.Stats().Chat != calls || ended.Documents != 2 {
 		t.Errorf("%d calls, %+v", server.Stats().Chat-calls, ended.Report)
 	}
-	stand, err := own.Control.Purges(t.Context(), control.PurgesRequest{Index: "del", Search: []string{
-		"Marlene Quastenberg paid the ferryman in opals.",
-	}})
-	if err != nil || len(stand.Purges) != 1 || len(stand.Searched.Found) > 0 || stand.Searched.Objects < 20 {
+	stand, err := own.Control.Purges(t.Context(), control.PurgesRequest{Index: "del"})
+	if err != nil || len(stand.Purges) != 1 {
 		t.Fatalf("%+v, %v", stand, err)
 	}
 	if one := stand.Purges[0]; one.State != core.PurgeDone || one.Gone.Generations != 2 || one.Gone.Ledger == 0 {
-		t.Errorf("%+v, %+v", one, one.Searched)
+		t.Errorf("%+v", one)
 	}
 	out := ask(t, own.HTTP, "del", "Who paid the ferryman? Quastenberg", nil)
 	for _, chunk := range chunksOf(out) {

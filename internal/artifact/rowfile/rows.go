@@ -267,6 +267,18 @@ func (f *Footer) decode(raw []byte, end int64) error {
 	return nil
 }
 
+// Between is the range of frames that may hold keys in [from, to), where an empty to means the end.
+func (f *Footer) Between(from, to string) (first, end int) {
+	first = max(0, f.Find(from))
+	for first > 0 && f.Frames[first].First >= from { // equal keys may begin in the frame before
+		first--
+	}
+	for end = first; end < len(f.Frames) && (to == "" || f.Frames[end].First < to); {
+		end++
+	}
+	return first, end
+}
+
 // Find is the number of the frame in which a key of a sorted file must lie, or -1.
 func (f *Footer) Find(key string) int {
 	lo, hi := 0, len(f.Frames)

@@ -78,6 +78,7 @@ type Plan struct {
 	Line     int
 	Record   []byte
 	Problem  string // a code, where plan found that the document cannot be used
+	Archived string // blob.Info.Archived of the object
 }
 
 // Encode gives the row's bytes.
@@ -97,6 +98,7 @@ func (p Plan) Encode() []byte {
 	enc.U(uint64(p.Line))
 	enc.S(string(p.Record))
 	enc.S(p.Problem)
+	enc.S(p.Archived)
 	return enc.B
 }
 
@@ -117,7 +119,7 @@ func DecodePlan(b []byte) (Plan, error) {
 		Line:     int(dec.U()),
 	}
 	p.Record = append([]byte(nil), dec.Bytes()...)
-	p.Problem = dec.S()
+	p.Problem, p.Archived = dec.S(), dec.S()
 	return p, dec.End()
 }
 

@@ -15,12 +15,9 @@ import (
 	"time"
 
 	"github.com/unweaver/unweaver/internal/access"
-	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/control"
-	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/fault/redact"
-	"github.com/unweaver/unweaver/internal/pipeline/runlog"
 )
 
 // Prefix of the routes.
@@ -33,20 +30,6 @@ type problem struct {
 	Object string     `json:"object"`
 	Cause  string     `json:"cause"`
 	Hint   string     `json:"hint"`
-}
-
-type named struct {
-	Name string `json:"name"`
-}
-
-type list struct {
-	Index string `json:"index"` // empty: all
-	Limit int    `json:"limit"`
-}
-
-type resumed struct {
-	Name   string       `json:"name"`
-	Budget *core.Budget `json:"budget,omitempty"`
 }
 
 // Access says who may use the routes: who has the token, and who has a key of a scope that suffices.
@@ -62,55 +45,7 @@ func Handler(controller control.Control, allowed Access) http.Handler {
 	if allowed.Keys != nil {
 		keys(mux, allowed.Keys)
 	}
-	handle(mux, "index", controller.Index)
-	handle(mux, "estimate", controller.Estimate)
-	handle(mux, "status", func(ctx context.Context, run named) (control.Status, error) {
-		return controller.Status(ctx, run.Name)
-	})
-	handle(mux, "pause", func(ctx context.Context, run named) (control.Stopped, error) {
-		return controller.Pause(ctx, run.Name)
-	})
-	handle(mux, "resume", func(ctx context.Context, run resumed) (struct{}, error) {
-		return struct{}{}, controller.Resume(ctx, run.Name, run.Budget)
-	})
-	handle(mux, "cancel", func(ctx context.Context, run named) (control.Stopped, error) {
-		return controller.Cancel(ctx, run.Name)
-	})
-	handle(mux, "limit", func(ctx context.Context, request control.LimitRequest) (struct{}, error) {
-		return struct{}{}, controller.Limit(ctx, request)
-	})
-	handle(mux, "lost", func(ctx context.Context, run named) (struct{}, error) {
-		return struct{}{}, controller.Lost(ctx, run.Name)
-	})
-	handle(mux, "generations", func(ctx context.Context, index named) ([]artifact.Generation, error) {
-		return controller.Generations(ctx, index.Name)
-	})
-	handle(mux, "move", controller.Move)
-	branches(mux, controller)
-	handle(mux, "diff", controller.Difference)
-	handle(mux, "aliases", controller.Aliases)
-	handle(mux, "operations", func(ctx context.Context, asked list) ([]core.Operation, error) {
-		return controller.Operations(ctx, asked.Index, asked.Limit)
-	})
-	handle(mux, "indexes", func(ctx context.Context, _ struct{}) ([]runlog.Card, error) { return controller.Indexes(ctx) })
-	handle(mux, "runs", func(ctx context.Context, asked list) ([]runlog.Summary, error) {
-		return controller.Runs(ctx, asked.Index, asked.Limit)
-	})
-	handle(mux, "trends", func(ctx context.Context, asked list) ([]runlog.Trends, error) {
-		return controller.Trends(ctx, asked.Index, asked.Limit)
-	})
-	handle(mux, "log", func(ctx context.Context, run named) (runlog.Log, error) { return controller.Log(ctx, run.Name) })
-	handle(mux, "restore", func(ctx context.Context, index named) (control.Run, error) {
-		return controller.Restore(ctx, index.Name)
-	})
-	handle(mux, "audit", func(ctx context.Context, request control.AuditRequest) (control.Run, error) {
-		return controller.Audit(ctx, request)
-	})
-	handle(mux, "doctor", controller.Doctor)
-	letters(mux, controller)
-	backfills(mux, controller)
-	purges(mux, controller)
-	schedules(mux, controller)
+	routes(mux, controller)
 	return http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
 		if request.Method == http.MethodGet && request.URL.Path == proofPath {
 			allowed.prove(w, request)
@@ -241,6 +176,12 @@ func clientOf(method string) *http.Client {
 	return quick
 }
 
+// do is call for what gives nothing.
+func do(ctx context.Context, client *Client, name string, in any) error {
+	_, err := call[struct{}](ctx, client, name, in)
+	return err
+}
+
 func call[Out any](ctx context.Context, client *Client, name string, in any) (Out, error) {
 	var out Out
 	raw, err := json.Marshal(in)
@@ -293,107 +234,4 @@ func (c *Client) broken(method string, err error) error {
 	return fault.EngineDown.At("read the answer of "+method+" from the embedded stack at", c.Base).
 		Because(err).
 		Advise("see its log; start it again with: unweaver dev")
-}
-
-// Estimate implements control.Control.
-func (c *Client) Estimate(ctx context.Context, r control.IndexRequest) (core.Estimated, error) {
-	return call[core.Estimated](ctx, c, "estimate", r)
-}
-
-// Index implements control.Control.
-func (c *Client) Index(ctx context.Context, r control.IndexRequest) (control.Run, error) {
-	return call[control.Run](ctx, c, "index", r)
-}
-
-// Status implements control.Control.
-func (c *Client) Status(ctx context.Context, run string) (control.Status, error) {
-	return call[control.Status](ctx, c, "status", named{run})
-}
-
-// Pause implements control.Control.
-func (c *Client) Pause(ctx context.Context, run string) (control.Stopped, error) {
-	return call[control.Stopped](ctx, c, "pause", named{run})
-}
-
-// Resume implements control.Control.
-func (c *Client) Resume(ctx context.Context, run string, budget *core.Budget) error {
-	_, err := call[struct{}](ctx, c, "resume", resumed{run, budget})
-	return err
-}
-
-// Cancel implements control.Control.
-func (c *Client) Cancel(ctx context.Context, run string) (control.Stopped, error) {
-	return call[control.Stopped](ctx, c, "cancel", named{run})
-}
-
-// Limit implements control.Control.
-func (c *Client) Limit(ctx context.Context, r control.LimitRequest) error {
-	_, err := call[struct{}](ctx, c, "limit", r)
-	return err
-}
-
-// Lost implements control.Control.
-func (c *Client) Lost(ctx context.Context, run string) error {
-	_, err := call[struct{}](ctx, c, "lost", named{run})
-	return err
-}
-
-// Generations implements control.Control.
-func (c *Client) Generations(ctx context.Context, index string) ([]artifact.Generation, error) {
-	return call[[]artifact.Generation](ctx, c, "generations", named{index})
-}
-
-// Indexes implements control.Control.
-func (c *Client) Indexes(ctx context.Context) ([]runlog.Card, error) {
-	return call[[]runlog.Card](ctx, c, "indexes", struct{}{})
-}
-
-// Runs implements control.Control.
-func (c *Client) Runs(ctx context.Context, index string, limit int) ([]runlog.Summary, error) {
-	return call[[]runlog.Summary](ctx, c, "runs", list{index, limit})
-}
-
-// Trends implements control.Control.
-func (c *Client) Trends(ctx context.Context, index string, nights int) ([]runlog.Trends, error) {
-	return call[[]runlog.Trends](ctx, c, "trends", list{index, nights})
-}
-
-// Log implements control.Control.
-func (c *Client) Log(ctx context.Context, run string) (runlog.Log, error) {
-	return call[runlog.Log](ctx, c, "log", named{run})
-}
-
-// Audit implements control.Control.
-func (c *Client) Audit(ctx context.Context, request control.AuditRequest) (control.Run, error) {
-	return call[control.Run](ctx, c, "audit", request)
-}
-
-// Move implements control.Control.
-func (c *Client) Move(ctx context.Context, r control.MoveRequest) (core.Move, error) {
-	return call[core.Move](ctx, c, "move", r)
-}
-
-// Difference implements control.Control.
-func (c *Client) Difference(ctx context.Context, r control.DifferenceRequest) (core.Difference, error) {
-	return call[core.Difference](ctx, c, "diff", r)
-}
-
-// Aliases implements control.Control.
-func (c *Client) Aliases(ctx context.Context, r control.AliasesRequest) (core.AliasList, error) {
-	return call[core.AliasList](ctx, c, "aliases", r)
-}
-
-// Operations implements control.Control.
-func (c *Client) Operations(ctx context.Context, index string, limit int) ([]core.Operation, error) {
-	return call[[]core.Operation](ctx, c, "operations", list{index, limit})
-}
-
-// Restore implements control.Control.
-func (c *Client) Restore(ctx context.Context, index string) (control.Run, error) {
-	return call[control.Run](ctx, c, "restore", named{index})
-}
-
-// Doctor implements control.Control.
-func (c *Client) Doctor(ctx context.Context, spec core.Spec) ([]control.Check, error) {
-	return call[[]control.Check](ctx, c, "doctor", spec)
 }

@@ -16,9 +16,7 @@ import (
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/model"
-	"github.com/unweaver/unweaver/internal/model/triples"
 	"github.com/unweaver/unweaver/internal/store/blob"
-	"github.com/unweaver/unweaver/internal/text"
 	"github.com/unweaver/unweaver/workflows"
 )
 
@@ -64,9 +62,6 @@ func (s *Service) Doctor(ctx context.Context, spec core.Spec) ([]control.Check, 
 	}
 	probe("chat model", func() (string, error) { return s.probeChat(ctx, spec) })
 	probe("embedding model", func() (string, error) { return s.probeEmbedder(ctx, spec) })
-	if spec.Triples.On() {
-		probe("triples", func() (string, error) { return s.probeFinder(ctx, spec) })
-	}
 	if spec.Rerank.On() {
 		probe("reranker", func() (string, error) { return s.probeRanker(ctx, spec) })
 	}
@@ -113,21 +108,6 @@ func (s *Service) probeEmbedder(ctx context.Context, spec core.Spec) (string, er
 		detail += ", weights are whole in " + s.Models.Weights()
 	}
 	return detail, nil
-}
-
-// probeFinder has the triples of a sentence found.
-func (s *Service) probeFinder(ctx context.Context, spec core.Spec) (string, error) {
-	finder, err := s.Models.Finder(spec)
-	if err != nil {
-		return "", err
-	}
-	part := triples.Question(text.In(spec.Retrieval.Language), model.ProbeText)
-	reply, err := finder.Complete(ctx, part.Call(""))
-	if err != nil {
-		return "", err
-	}
-	said, _ := part.Read(reply.Text)
-	return fmt.Sprintf("%s finds %d triples in a sentence", finder.Info().Label(), len(said.Triples)), nil
 }
 
 // probeRanker has two texts scored, in the time that a query gives it.

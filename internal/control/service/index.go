@@ -273,11 +273,8 @@ func (s *Service) ended(ctx context.Context, work string) (bool, error) {
 
 // running finds a build of the index that runs with the same corpus and configuration. One with another is an error.
 func (s *Service) running(ctx context.Context, spec core.Spec, digest core.Digest) (string, error) {
-	open, damaged, err := s.openBuilds(ctx, spec.Index)
-	if err = errors.Join(err, damaged); err != nil {
-		return "", err
-	}
-	if open, err = s.going(ctx, spec.Index, open); err != nil {
+	open, err := s.goingBuilds(ctx, spec.Index)
+	if err != nil {
 		return "", err
 	}
 	if len(open) > 0 { // an index has one lease: any of them would refuse another
@@ -316,9 +313,17 @@ func (s *Service) running(ctx context.Context, spec core.Spec, digest core.Diges
 // endPatience is how long a build waits for one to end that was cancelled or wrote its report.
 const endPatience = time.Minute
 
-// going leaves out builds that publish backfills, which yield, and builds that were cancelled or wrote their report,
-// once they have ended: a build that joined one of them would end with it, and a new one would find the lease taken.
-func (s *Service) going(ctx context.Context, index string, open []string) ([]string, error) {
+// goingBuilds lists the open builds of an index, without those that publish backfills, which yield, and those that were
+// cancelled or wrote their report, once they have ended: a build that joined one of them would end with it, and a new
+// one would find the lease taken. A lease that cannot be read is for the new build to decide.
+func (s *Service) goingBuilds(ctx context.Context, index string) ([]string, error) {
+	open, damaged, err := s.openBuilds(ctx, index)
+	if fault.Is(damaged, fault.SegmentDamage) {
+		damaged = nil
+	}
+	if err = errors.Join(err, damaged); err != nil {
+		return nil, err
+	}
 	bounded, cancel := context.WithTimeout(ctx, endPatience)
 	defer cancel()
 	var out []string

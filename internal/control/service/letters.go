@@ -2,7 +2,6 @@ package service
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -132,11 +131,8 @@ func (s *Service) RetryFailed(ctx context.Context, request control.LettersReques
 // openRound names the round of retry-failed that goes on for the same chunks, none where nothing builds the index. A
 // round goes on after its process was killed: it is joined, as nothing else may build the index until it has ended.
 func (s *Service) openRound(ctx context.Context, index string, chunks []string) (control.Run, error) {
-	open, damaged, err := s.openBuilds(ctx, index)
-	if err = errors.Join(err, damaged); err != nil {
-		return control.Run{}, err
-	}
-	if open, err = s.going(ctx, index, open); err != nil || len(open) == 0 {
+	open, err := s.goingBuilds(ctx, index)
+	if err != nil || len(open) == 0 {
 		return control.Run{}, err
 	}
 	work := open[len(open)-1]

@@ -11,6 +11,7 @@ import (
 
 	"go.temporal.io/sdk/client"
 
+	"github.com/unweaver/unweaver/internal/app"
 	"github.com/unweaver/unweaver/internal/control"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
@@ -179,10 +180,11 @@ func TestARoundOfRetryFailedIsOneWhereverItsStartIsKilled(t *testing.T) {
 			b.fail(extract.DeadLetter{Chunk: chunk, Document: "a.md", Attempt: 1})
 			request := control.LettersRequest{Name: "docs", Chunks: []string{chunk}}
 			life := &mortal{left: step, done: done}
-			dying, stores := *b.Service, *b.Stores
-			dying.Client, dying.Stores = mortalEngine{b.temporal, life}, &stores
-			stores.Artifacts = mortalBlobs{b.Stores.Artifacts, life}
-			stores.Coordination = mortalStates{b.Stores.Coordination, life}
+			dying := *b.Service
+			dying.Client = mortalEngine{b.temporal, life}
+			dying.Stores = &app.Stores{
+				Artifacts: mortalBlobs{b.Stores.Artifacts, life}, Coordination: mortalStates{b.Stores.Coordination, life},
+			}
 			_, err := dying.RetryFailed(t.Context(), request)
 			if life.left > 0 {
 				b.must(err)

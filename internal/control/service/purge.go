@@ -148,11 +148,8 @@ func digests(documents []core.Digest) string {
 
 // free refuses while a run builds the index.
 func (s *Service) free(ctx context.Context, index string) error {
-	open, damaged, err := s.openBuilds(ctx, index)
-	if err = errors.Join(err, damaged); err != nil {
-		return err
-	}
-	if open, err = s.going(ctx, index, open); err != nil || len(open) == 0 {
+	open, err := s.goingBuilds(ctx, index)
+	if err != nil || len(open) == 0 {
 		return err
 	}
 	run := open[len(open)-1]
@@ -168,32 +165,15 @@ func (s *Service) Purges(ctx context.Context, request control.PurgesRequest) (an
 	}
 	index := s.artifacts(request.Index)
 	if len(request.Readmit) > 0 {
-		set := purges.SetOf(index.Name, request.Readmit)
-		op, err := release.Begin(ctx, index, time.Now(), core.Operation{
-			Action: core.ActionReadmit, Operator: control.OperatorOf(ctx), Name: digests(set.Digests()),
-		})
-		if err != nil {
+		op := core.Operation{
+			Action: core.ActionReadmit, Name: digests(purges.SetOf(index.Name, request.Readmit).Digests()),
+		}
+		if err := s.acted(ctx, op, index.Name, func() (err error) {
+			answer.Readmits, err = purges.Allow(ctx, index, request.Readmit)
+			return err
+		}); err != nil {
 			return answer, err
 		}
-		answer.Readmits, err = purges.Allow(ctx, index, request.Readmit)
-		ended := release.End(context.WithoutCancel(ctx), index, op, release.OutcomeOf(time.Now(), err))
-		if err := errors.Join(err, ended); err != nil {
-			return answer, err
-		}
-	}
-	if len(request.Search) > 0 {
-		marks := purges.Texts(request.Search)
-		if len(marks) == 0 {
-			return answer, fault.Usage.At("search what is stored of", request.Index).
-				Because("no text is long enough to be told from others").
-				Advise("give lines of 24 bytes or more, of plain words")
-		}
-		searched, err := purges.Search(ctx, index, s.Stores.Records, s.Stores.StoreID, marks, func() {})
-		if err != nil {
-			return answer, err
-		}
-		searched.At = time.Now().UTC()
-		answer.Searched = &searched
 	}
 	answer.Purges, err = purges.List(ctx, index)
 	return answer, err

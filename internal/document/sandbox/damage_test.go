@@ -80,7 +80,7 @@ func readWhole(ctx context.Context, pool *sandbox.Pool, name string, content []b
 		}
 		return document.Rows(text, kind, name, pool.Limits(), func(row document.Row) error {
 			if row.Err == nil {
-				_, _, _, err = document.Record(row.Canonical)
+				_, _, _, err = document.Record(row.Canonical, document.DefaultLimits())
 				return err
 			}
 			return row.Err

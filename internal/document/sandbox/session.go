@@ -147,7 +147,7 @@ func (s *session) send(source *source, kind document.Kind) error {
 			return err
 		})
 	}
-	raw, err := json.Marshal(ask{Kind: kind, Object: brief(s.object)})
+	raw, err := json.Marshal(ask{Kind: kind, Object: brief(s.object), Hidden: document.IsWithHidden(s.ctx)})
 	if err != nil {
 		return err
 	}

@@ -41,6 +41,7 @@ const (
 type ask struct {
 	Kind   document.Kind `json:"kind"`
 	Object string        `json:"object"`
+	Hidden bool          `json:"hidden,omitempty"`
 }
 
 // head is an answer without its text.

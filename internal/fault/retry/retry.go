@@ -10,11 +10,13 @@ import (
 	"github.com/unweaver/unweaver/internal/fault"
 )
 
-// attempts in place, and the bounds of the wait between them.
+// attempts in place, and the bounds of the wait between them. What cannot be decoded is paid for: it is asked for less
+// often, and is final then.
 const (
-	attempts = 4
-	first    = 300 * time.Millisecond
-	longest  = 30 * time.Second
+	attempts   = 4
+	unreadable = 3
+	first      = 300 * time.Millisecond
+	longest    = 30 * time.Second
 )
 
 type telling struct{}
@@ -34,7 +36,9 @@ func Do(ctx context.Context, f func(context.Context) error) error {
 		if err == nil && i > 1 && told != nil {
 			told(nil)
 		}
-		if err == nil || ctx.Err() != nil || fault.KindOf(err) != fault.Transient || i == attempts {
+		again := fault.KindOf(err) == fault.Transient && i < attempts ||
+			fault.Is(err, fault.ModelUnreadable) && i < unreadable
+		if err == nil || ctx.Err() != nil || !again {
 			return err
 		}
 		d := wait + rand.N(wait)

@@ -22,6 +22,7 @@ func wishing(wait time.Duration) error {
 // Time is the test's own: waits take none, and can be measured exactly.
 func TestACallIsRepeatedWhileItMayHeal(t *testing.T) {
 	down, quota := fault.ModelUnavailable.At("ask", "model"), fault.ModelQuota.At("ask", "model")
+	nonsense := fault.ModelUnreadable.At("ask", "model")
 	const once = 300 * time.Millisecond // the first wait, at least; twice that at most
 	for name, c := range map[string]struct {
 		answers     []error // one a call; the last repeats
@@ -35,6 +36,8 @@ func TestACallIsRepeatedWhileItMayHeal(t *testing.T) {
 		"content":              {[]error{fault.BadOutput.At("", "")}, 1, 0, 0, fault.BadOutput.At("", "")},
 		"fatal":                {[]error{fault.ModelAuth.At("", "")}, 1, 0, 0, fault.ModelAuth.At("", "")},
 		"then fatal":           {[]error{down, quota}, 2, once, 2 * once, quota},
+		"nonsense":             {[]error{nonsense}, 3, 900 * time.Millisecond, 1800 * time.Millisecond, nonsense},
+		"nonsense, then sense": {[]error{nonsense, nil}, 2, once, 2 * once, nil},
 		"unclassified":         {[]error{errPlain}, 1, 0, 0, errPlain},
 		"a deadline of a call": {[]error{context.DeadlineExceeded, nil}, 2, once, 2 * once, nil},
 		"the server's wish":    {[]error{wishing(10 * time.Second), nil}, 2, 10 * time.Second, 10300 * time.Millisecond, nil},

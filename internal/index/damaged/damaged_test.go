@@ -201,7 +201,7 @@ func writeSpectral(out *bytes.Buffer) error {
 	return spectral.Content{
 		Chunks: []core.ID{{1}, {1, 1}, {9}}, Summaries: 1, Starts: []uint64{0, 1, 3, 3, 4},
 		To: []uint32{1, 0, 3, 1}, Weights: []float32{0.5, 0.5, 0.25, 0.25}, Degrees: []float32{0.5, 0.5, 0},
-		Known: []uint8{1, 1, 0}, Pairs: 2, Vectors: []float32{0.7, 0.7, 0, 0.7, -0.7, 0},
+		Pairs: 2, Vectors: []float32{0.7, 0.7, 0, 0.7, -0.7, 0},
 	}.Write(out)
 }
 

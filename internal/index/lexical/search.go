@@ -12,6 +12,7 @@ import (
 	"sort"
 
 	"github.com/unweaver/unweaver/internal/index/postings"
+	"github.com/unweaver/unweaver/internal/text"
 )
 
 // MaxTerms of a question are looked up; of more, the rarest.
@@ -22,6 +23,10 @@ const (
 	tabledCounts  = 8
 	tabledLengths = 1024
 )
+
+// exactShare is the part of its idf that a word with its accents counts, beside the word without them: enough to come
+// before passages that lack them, too little to count for more than other words.
+const exactShare = 0.25
 
 // Hit is a row with its score.
 type Hit struct {
@@ -51,7 +56,11 @@ func (x *Index) question(terms []string) question {
 	var held []*word
 	for _, word := range x.words(distinct(terms)) {
 		if word.live > 0 {
-			idf, held = append(idf, x.totals.IDF(word.live)), append(held, word)
+			weight := x.totals.IDF(word.live)
+			if text.IsExact(word.term) {
+				weight *= exactShare
+			}
+			idf, held = append(idf, weight), append(held, word)
 		}
 	}
 	asked := question{}

@@ -10,12 +10,7 @@ import (
 // Word is a triple in words, as a prompt has it.
 type Word struct{ Head, Relation, Tail string }
 
-// Payload is what a prompt tells, by channel. A channel without triples is not mentioned.
-type Payload struct {
-	Questions, Answers, Facts []Word
-}
-
-// Encoding is a form in which a payload is written.
+// Encoding is a form in which facts are written.
 type Encoding int
 
 const (
@@ -25,46 +20,33 @@ const (
 	IDTriples
 	// EdgeMatrix writes words once and triples once, and lists of triples by their numbers.
 	EdgeMatrix
-	// Lines writes a triple a line, with bars between its parts, and is no JSON. It is not among those published.
-	Lines
 )
 
-// Published are the encodings among which the smallest is looked for unless others are asked for, in the order in which
-// ties go.
-var Published = []Encoding{WordTriples, IDTriples, EdgeMatrix}
+// Encodings are those among which the smallest is looked for, in the order in which ties go.
+var Encodings = []Encoding{WordTriples, IDTriples, EdgeMatrix}
 
 // String is the name that explanations and reports have.
-func (e Encoding) String() string { return [...]string{"words", "ids", "edges", "lines"}[e] }
+func (e Encoding) String() string { return [...]string{"words", "ids", "edges"}[e] }
 
-// keys of the channels: questions, answers, facts.
-var keys = [...][3]string{
-	WordTriples: {"questions(words)", "given knowledge(words)", "facts(words)"},
-	IDTriples: {"questions([[e,r,e], ...])", "given knowledge([[e,r,e], ...])",
-		"facts([[e,r,e], ...])"},
-	EdgeMatrix: {"questions(edges[i])", "given knowledge(edges[i])", "facts(edges[i])"},
-	Lines:      {"questions:", "given knowledge:", "facts:"},
+// keys of the facts, by encoding.
+var keys = [...]string{
+	WordTriples: "facts(words)",
+	IDTriples:   "facts([[e,r,e], ...])",
+	EdgeMatrix:  "facts(edges[i])",
 }
 
-// rules tell a model how to read a payload.
+// rules say to a model how to read the facts.
 var rules = [...]string{
-	WordTriples: "Knowledge base as JSON. Each triple is [head, relation, tail]. questions: what was asked; " +
-		"given knowledge: earlier answers; facts: statements of the corpus.",
+	WordTriples: "Knowledge base as JSON. Each triple is [head, relation, tail]. facts: statements of the corpus.",
 	IDTriples: "Knowledge base as JSON. e[i] is an entity, r[i] a relation. A triple [i,j,k] says e[i] r[j] e[k]. " +
-		"questions: what was asked; given knowledge: earlier answers; facts: statements of the corpus.",
+		"facts: statements of the corpus.",
 	EdgeMatrix: "Knowledge base as JSON. e[i] is an entity, r[i] a relation. edges[n] is row [i,j,k] of edge_matrix " +
-		"and says e[i] r[j] e[k]. questions: what was asked; given knowledge: earlier answers; facts: statements of " +
-		"the corpus. Each is a list of n.",
-	Lines: "Knowledge base, one triple a line: head | relation | tail. questions: what was asked; " +
-		"given knowledge: earlier answers; facts: statements of the corpus.",
+		"and says e[i] r[j] e[k]. facts: statements of the corpus, each an n.",
 }
 
-// Render writes a payload without spaces; with rules it carries the text that tells how to read it.
-func (p Payload) Render(encoding Encoding, withRules bool) string {
-	channels := [...][]Word{p.Questions, p.Answers, p.Facts}
-	if encoding == Lines {
-		return lines(channels[:], withRules)
-	}
-	n := renumber(channels[:])
+// Render writes facts without spaces; with rules it adds the text that says how to read them.
+func Render(facts []Word, encoding Encoding, withRules bool) string {
+	n := renumber(facts)
 	var fields []string
 	field := func(key string, value string) { fields = append(fields, quoted(key)+":"+value) }
 	if encoding != WordTriples && len(n.rows) > 0 {
@@ -74,11 +56,8 @@ func (p Payload) Render(encoding Encoding, withRules bool) string {
 	if encoding == EdgeMatrix && len(n.rows) > 0 {
 		field("edge_matrix", list(n.rows, numbers))
 	}
-	for i, words := range channels {
-		if len(words) == 0 {
-			continue
-		}
-		field(keys[encoding][i], list(words, func(word Word) string {
+	if len(facts) > 0 {
+		field(keys[encoding], list(facts, func(word Word) string {
 			switch encoding {
 			case EdgeMatrix:
 				return strconv.Itoa(n.row[word])
@@ -95,35 +74,10 @@ func (p Payload) Render(encoding Encoding, withRules bool) string {
 	return "{" + strings.Join(fields, ",") + "}"
 }
 
-// lines is the encoding of that name. A bar, a backslash and the end of a line within a part are written with a
-// backslash before them, so that what was written can be read back.
-func lines(channels [][]Word, withRules bool) string {
-	var out []string
-	if withRules {
-		out = append(out, rules[Lines])
-	}
-	for i, words := range channels {
-		if len(words) == 0 {
-			continue
-		}
-		out = append(out, keys[Lines][i])
-		for _, word := range words {
-			out = append(out, barred.Replace(word.Head)+" | "+barred.Replace(word.Relation)+" | "+barred.Replace(word.Tail))
-		}
-	}
-	return strings.Join(out, "\n")
-}
-
-var barred = strings.NewReplacer(`\`, `\\`, "|", `\|`, "\n", `\n`)
-
-// Smallest gives the encoding of the fewest tokens with its rules, of equal ones the one that is named first. Without
-// any it is one of those published: of equal ones that of words, then that of ids.
-func (p Payload) Smallest(count func(string) int, among ...Encoding) (encoding Encoding, text string, tokens int) {
-	if len(among) == 0 {
-		among = Published
-	}
-	for i, one := range among {
-		rendered := p.Render(one, true)
+// Smallest gives the encoding of the fewest tokens with its rules, of equal ones that of words, then that of ids.
+func Smallest(facts []Word, count func(string) int) (encoding Encoding, text string, tokens int) {
+	for i, one := range Encodings {
+		rendered := Render(facts, one, true)
 		if n := count(rendered); i == 0 || n < tokens {
 			encoding, text, tokens = one, rendered, n
 		}
@@ -131,14 +85,14 @@ func (p Payload) Smallest(count func(string) int, among ...Encoding) (encoding E
 	return encoding, text, tokens
 }
 
-// renumbered are the symbols of a payload, numbered from 0 in the order in which they are used first.
+// renumbered are the symbols of facts, numbered from 0 in the order in which they are used first.
 type renumbered struct {
 	entities, relations []string
 	rows                [][3]int
 	row                 map[Word]int
 }
 
-func renumber(channels [][]Word) renumbered {
+func renumber(facts []Word) renumbered {
 	n := renumbered{row: map[Word]int{}}
 	entity, relation := map[string]int{}, map[string]int{}
 	use := func(of map[string]int, shown *[]string, name string) int {
@@ -149,17 +103,15 @@ func renumber(channels [][]Word) renumbered {
 		}
 		return id
 	}
-	for _, words := range channels {
-		for _, word := range words {
-			if _, known := n.row[word]; known {
-				continue
-			}
-			n.row[word] = len(n.rows)
-			head := use(entity, &n.entities, word.Head)
-			n.rows = append(n.rows, [3]int{
-				head, use(relation, &n.relations, word.Relation), use(entity, &n.entities, word.Tail),
-			})
+	for _, word := range facts {
+		if _, known := n.row[word]; known {
+			continue
 		}
+		n.row[word] = len(n.rows)
+		head := use(entity, &n.entities, word.Head)
+		n.rows = append(n.rows, [3]int{
+			head, use(relation, &n.relations, word.Relation), use(entity, &n.entities, word.Tail),
+		})
 	}
 	return n
 }

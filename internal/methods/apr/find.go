@@ -82,22 +82,13 @@ type Asked struct {
 
 // Settings of a search, with the published values in DefaultSettings.
 type Settings struct {
-	Coarse    int     // candidates of the coarse stage
-	Fine      int     // runs that stay after the fine stage
-	Variant   Variant // of the fine score
-	Budget    int     // tokens of the text
-	Encodings []Encoding
-	Count     func(string) int        // tokens of a text
-	Allow     func(chunk string) bool // nil: every chunk is let in
-	Every     bool                    // also what every other action would tell: Found.Options
-	Stopped   func() bool             // nobody waits for it any more; nil: somebody does
-	Earlier   Earlier                 // what is known of earlier questions
-}
-
-// Earlier is what earlier answers to questions like this one said. It is told in a channel of its own, if at all.
-type Earlier struct {
-	Score float64 // cosine of the nearest of those questions
-	Words []Word  // the nearest question's first
+	Coarse  int                     // candidates of the coarse stage
+	Fine    int                     // runs that stay after the fine stage
+	Variant Variant                 // of the fine score
+	Budget  int                     // tokens of the text
+	Count   func(string) int        // tokens of a text
+	Allow   func(chunk string) bool // nil: every chunk is let in
+	Stopped func() bool             // nobody waits for it any more; nil: somebody does
 }
 
 // DefaultSettings are those published, without a budget, a counter and a filter.
@@ -128,31 +119,6 @@ type Found struct {
 	Choice Choice
 	Sizes  map[Encoding]int // tokens of what was chosen in each encoding; nil where nothing was
 	Told   []uint32         // edges that the text of the choice tells, in its order
-	Echoed bool             // the text also tells what earlier answers said: Settings.Earlier
-
-	Features Features // what a policy sees of the question, where what is told was chosen
-	Options  []Option // with Settings.Every
-}
-
-// Features of a question, by which a policy may choose.
-type Features struct {
-	Linked   bool    // as in Found
-	Coarse   float64 // of the best run
-	Fine     float64 // of the best run
-	Gap      float64 // of the best run's fine score to the next one's, 0 without one
-	Runs     int     // that were found
-	Kept     int     // of them
-	Facts    int     // of the runs that were kept
-	Distinct int     // of them
-	Repeated float64 // share of facts that say what another says
-	Budget   int     // tokens
-}
-
-// Option is what an action would tell.
-type Option struct {
-	Choice
-	Told   []uint32 // edges
-	Chosen bool
 }
 
 // mostLines of a question are compared: what asks for more is a document.
@@ -198,7 +164,7 @@ func (x *Index) Find(q Asked, s Settings) Found {
 	out.Runs = ranked[:len(Keep(fine, s.Fine))]
 	x.keep(&out)
 	x.cite(&out, ranked, lines, s.Allow)
-	x.decide(&out, q, lines, s)
+	x.decide(&out, lines, s)
 	return out
 }
 
@@ -284,7 +250,7 @@ func (x *Index) nearest(lines []probe, edge uint32) float64 {
 const MostTold = 20 * triples.MaxChunkTriples
 
 // decide fills in what is told of the facts. Once nobody waits it comes to something, soon.
-func (x *Index) decide(out *Found, q Asked, lines []probe, s Settings) {
+func (x *Index) decide(out *Found, lines []probe, s Settings) {
 	if s.Count == nil || len(out.Runs) == 0 {
 		return
 	}
@@ -310,76 +276,18 @@ func (x *Index) decide(out *Found, q Asked, lines []probe, s Settings) {
 	}
 	text := func(edge uint32) string { return x.book.Text(edge) }
 	near := func(edge uint32) float64 { return x.nearest(lines, edge) }
-	unique := slices.Concat(Edges(lists, Unique, alike, Nearest(near, text))...)
-	all := slices.Concat(lists...)
-	edges := map[Action][]uint32{Unique: unique, All: all}
-	earlier := distinctWords(s.Earlier.Words)
-	if len(earlier) == 0 {
-		s.Earlier.Score = 0
-	}
-	channels := Channels{
-		Select: func(a Actions) Payload {
-			p := Payload{Facts: x.words(edges[a.Facts])}
-			if a.Answers != None {
-				p.Answers = earlier
-			}
-			if a.Questions != None {
-				p.Questions = q.Words
-			}
-			return p
-		},
-		Repeated: 1 - float64(len(unique))/float64(max(1, total)), QuestionScore: s.Earlier.Score,
-	}
-	out.Choice = Decide(channels, s.Budget, s.Count, s.Encodings...)
-	out.Features = out.features(len(lists), total, len(unique), s.Budget)
-	if s.Every {
-		for _, choice := range channels.Each(s.Budget, s.Count, s.Encodings...) {
-			told := edges[choice.Actions.Facts][:choice.Facts]
-			chosen := choice.Actions.Facts == out.Choice.Actions.Facts && choice.Facts == out.Choice.Facts
-			out.Options = append(out.Options, Option{Choice: choice, Told: told, Chosen: chosen})
-		}
-	}
+	unique, all := Unique(lists, alike, Nearest(near, text)), slices.Concat(lists...)
+	out.Choice = Decide(x.words(unique), x.words(all), s.Budget, s.Count)
 	if out.Choice.Text == "" {
 		return
 	}
-	out.Told = edges[out.Choice.Actions.Facts][:out.Choice.Facts]
-	out.Echoed = out.Choice.Actions.Answers != None
+	if out.Told = unique[:min(len(unique), out.Choice.Facts)]; out.Choice.All {
+		out.Told = all
+	}
 	out.Sizes = map[Encoding]int{}
-	payload := Payload{Facts: x.words(out.Told)}
-	if out.Echoed {
-		payload.Answers = earlier
+	for _, one := range Encodings {
+		out.Sizes[one] = s.Count(Render(x.words(out.Told), one, true))
 	}
-	for _, one := range []Encoding{WordTriples, IDTriples, EdgeMatrix, Lines} {
-		out.Sizes[one] = s.Count(payload.Render(one, true))
-	}
-}
-
-// distinctWords are the first of those that are equal.
-func distinctWords(words []Word) []Word {
-	var out []Word
-	seen := map[Word]bool{}
-	for _, word := range words {
-		if !seen[word] {
-			seen[word] = true
-			out = append(out, word)
-		}
-	}
-	return out
-}
-
-// features of a search whose runs stand in the order of their scores.
-func (f *Found) features(kept, facts, distinct, budget int) Features {
-	out := Features{
-		Linked: f.Linked, Fine: f.Runs[0].Score, Runs: len(f.Runs), Kept: kept, Facts: facts, Distinct: distinct,
-		Repeated: 1 - float64(distinct)/float64(max(1, facts)), Budget: budget,
-	}
-	for _, run := range f.Runs {
-		out.Coarse = max(out.Coarse, run.Coarse)
-	}
-	if len(f.Runs) > 1 {
-		out.Gap = f.Runs[0].Score - f.Runs[1].Score
-	}
-	return out
 }
 
 // same tells whether two edges say the same: by their texts, and by the means of their parts. It keeps the vectors of

@@ -197,9 +197,9 @@ func TestWhatIsToldIsChosenAmongABoundedNumberOfFactsWhileSomebodyWaits(t *testi
 	s := settings(2000)
 	s.Coarse, s.Fine = len(book.Runs), len(book.Runs)
 	s.Count = func(text string) int { counted++; return tokens.Count(text) }
-	s.Every, s.Stopped = true, func() bool { return true }
+	s.Stopped = func() bool { return true }
 	found := index.Find(ask("Which quay was built in year 7?"), s)
-	if len(book.Edges) <= apr.MostTold || found.Features.Facts != apr.MostTold || counted != 0 {
-		t.Errorf("%d facts of %d, %d texts counted", found.Features.Facts, len(book.Edges), counted)
+	if len(book.Edges) <= apr.MostTold || found.Choice.Facts != apr.MostTold || counted != 0 {
+		t.Errorf("%d facts of %d, %d texts counted", found.Choice.Facts, len(book.Edges), counted)
 	}
 }

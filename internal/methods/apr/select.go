@@ -1,36 +1,13 @@
 package apr
 
-import "slices"
-
-// Action says how much of a channel is taken.
-type Action int
-
-const (
-	// None leaves a channel out.
-	None Action = iota
-	// Unique takes one of edges that say the same, as one list.
-	Unique
-	// Overlap takes one of edges that say the same, each in its list.
-	Overlap
-	// All takes everything.
-	All
-)
-
 // SameAt is the cosine from which two runs or edges say the same.
 const SameAt = 0.93
 
-// Edges selects from lists of edges. Edges of different lists of which same holds are one component, and so is an edge
-// with itself; edges of one list are only so through others. Of a component the edge stays that prefer puts first: it
-// says whether a is to stay rather than b, and must be a strict order. Pairs are asked for where nothing else has shown
-// yet that they are one, so that what is selected from should be some hundred edges.
-func Edges(lists [][]uint32, action Action, same, prefer func(a, b uint32) bool) [][]uint32 {
-	switch action {
-	case None:
-		return nil
-	case All:
-		return lists
-	case Unique, Overlap:
-	}
+// Unique selects from lists of edges, and gives one list. Edges of different lists of which same holds are one
+// component, and so is an edge with itself; edges of one list are only so through others. Of a component the edge stays
+// that prefer puts first: it says whether a is to stay rather than b, and must be a strict order. Pairs are asked for
+// where nothing else has shown yet that they are one, so that what is selected from should be some hundred edges.
+func Unique(lists [][]uint32, same, prefer func(a, b uint32) bool) []uint32 {
 	var flat []uint32
 	var list []int
 	for i, edges := range lists {
@@ -61,15 +38,11 @@ func Edges(lists [][]uint32, action Action, same, prefer func(a, b uint32) bool)
 			stays[root] = i
 		}
 	}
-	out := make([][]uint32, len(lists))
+	var out []uint32
 	for i, edge := range flat {
 		if stays[groups.root(i)] == i {
-			out[list[i]] = append(out[list[i]], edge)
+			out = append(out, edge)
 		}
-	}
-	out = slices.DeleteFunc(out, func(edges []uint32) bool { return len(edges) == 0 })
-	if action == Unique && len(out) > 0 {
-		return [][]uint32{slices.Concat(out...)}
 	}
 	return out
 }

@@ -24,35 +24,15 @@ type Neighbourhood interface {
 	Neighbours(node int) (to []int32, weights []float64)
 }
 
-// Symmetry is how s_ij and s_ji become one weight.
-type Symmetry int
-
-// The symmetries. The mean is the one that Implicit and Sparse have.
-const (
-	SymmetryMean Symmetry = iota
-	SymmetryMax
-	SymmetryMin
-)
-
-// Sign is what is done about negative similarities.
-type Sign int
-
-// What can be done: Clip makes them 0, Shift takes (1 + s) / 2 of all of them, Keep leaves them, which needs degrees
-// that are not negative.
-const (
-	Clip Sign = iota
-	Shift
-	Keep
-)
-
 // Matrix is a graph with every weight stored: for few nodes, and to compare others with.
 type Matrix struct {
 	n int
 	w []float64 // row by row
 }
 
-// NewMatrix makes the graph of similarities s, row by row, between n nodes. The diagonal of s counts for nothing.
-func NewMatrix(n int, s []float64, symmetry Symmetry, sign Sign) (*Matrix, error) {
+// NewMatrix makes the graph of similarities s, row by row, between n nodes: a weight is the mean of both directions, in
+// which negative ones are 0. The diagonal of s counts for nothing.
+func NewMatrix(n int, s []float64) (*Matrix, error) {
 	if n < 0 || len(s) != n*n {
 		return nil, fault.InvalidParam.At("make a similarity graph", strconv.Itoa(len(s))+" similarities").
 			Advise("give " + strconv.Itoa(n) + " rows of as many")
@@ -67,53 +47,22 @@ func NewMatrix(n int, s []float64, symmetry Symmetry, sign Sign) (*Matrix, error
 	m := &Matrix{n: n, w: make([]float64, n*n)}
 	for i := range n {
 		for j := range i {
-			w := signed(s[i*n+j], sign)
-			other := signed(s[j*n+i], sign)
-			switch symmetry {
-			case SymmetryMax:
-				w = max(w, other)
-			case SymmetryMin:
-				w = min(w, other)
-			default:
-				w = (w + other) / 2
-			}
+			w := (max(s[i*n+j], 0) + max(s[j*n+i], 0)) / 2
 			m.w[i*n+j], m.w[j*n+i] = w, w
 		}
 	}
-	return m, notNegative(m.Degrees(), sign)
-}
-
-func signed(s float64, sign Sign) float64 {
-	switch sign {
-	case Clip:
-		return max(s, 0)
-	case Shift:
-		return (1 + s) / 2
-	default:
-		return s
-	}
-}
-
-// notNegative refuses degrees below 0, which have no root.
-func notNegative(degrees []float64, sign Sign) error {
-	if sign != Keep {
-		return nil
-	}
-	for i, d := range degrees {
-		if d < -leastDegree {
-			return fault.InvalidParam.At("make a similarity graph", "node "+strconv.Itoa(i)+" of degree "+
-				strconv.FormatFloat(d, 'g', 4, 64)).
-				Advise("shift similarities, or clip them: a node is more unlike the others than like them")
-		}
-	}
-	return nil
+	return m, nil
 }
 
 // Matrix makes the graph of nodes with every weight stored: 8 n^2 bytes.
-func (n Nodes) Matrix(symmetry Symmetry, sign Sign) (*Matrix, error) {
+func (n Nodes) Matrix() (*Matrix, error) {
 	if err := n.check(); err != nil {
 		return nil, err
 	}
+	return NewMatrix(n.Len(), n.similarities())
+}
+
+func (n Nodes) similarities() []float64 {
 	count := n.Len()
 	s := make([]float64, count*count)
 	base := make([]float64, n.Base.Dim)
@@ -125,7 +74,7 @@ func (n Nodes) Matrix(symmetry Symmetry, sign Sign) (*Matrix, error) {
 			s[i*count+j] = dot(n.Mean.Row(i), base)
 		}
 	}
-	return NewMatrix(count, s, symmetry, sign)
+	return s
 }
 
 // Len is the number of nodes.

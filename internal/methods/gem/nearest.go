@@ -36,7 +36,7 @@ type finder struct {
 }
 
 // NewNearest makes the graph of the nearest of each node: an edge is there where one of both has it among its nearest,
-// with the weight that it has in Matrix with Clip. Isolated are only nodes without a direction.
+// with the weight that it has in Matrix. Isolated are only nodes without a direction.
 func (n Nodes) NewNearest(o Nearest) (*Sparse, error) {
 	if err := n.check(); err != nil {
 		return nil, err
@@ -63,41 +63,6 @@ func (n Nodes) finder(neighbours int) *finder {
 		f.blank[i] = !slices.ContainsFunc(n.Base.Row(i), func(x float32) bool { return x != 0 })
 	}
 	return f
-}
-
-// Extend makes the graph of nearest nodes of an earlier one and of fresh nodes: edges between the others are those that
-// are given, in pairs, fresh ones are compared with every node. Where none of the others is gone it is the graph that
-// the comparison of all would give; else a node that lost a neighbour may lack the one that would be next.
-func (n Nodes) Extend(neighbours int, edges [][2]int32, fresh []int32) (*Sparse, error) {
-	if err := n.check(); err != nil {
-		return nil, err
-	}
-	f := n.finder(neighbours)
-	for _, e := range edges {
-		w := n.weight(int(e[0]), int(e[1]))
-		f.offer(int(e[0]), near{e[1], w})
-		f.offer(int(e[1]), near{e[0], w})
-	}
-	isFresh := make([]bool, n.Len())
-	for _, i := range fresh {
-		isFresh[i] = true
-	}
-	inBlocks(n.Len(), 64, func(_, from, to int) { // a block offers to its own nodes alone
-		for i := from; i < to; i++ {
-			if isFresh[i] {
-				for j := range n.Len() {
-					if i != j {
-						f.offer(i, near{int32(j), n.weight(i, j)})
-					}
-				}
-				continue
-			}
-			for _, j := range fresh {
-				f.offer(i, near{j, n.weight(i, int(j))})
-			}
-		}
-	})
-	return f.graph()
 }
 
 // NearestTo are the nodes that are nearest to one that is none of them, by its mean and its text vector, at most so

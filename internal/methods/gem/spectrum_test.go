@@ -136,7 +136,7 @@ func g1(t *testing.T) *gem.Matrix {
 	t.Helper()
 	m, err := gem.NewMatrix(4, []float64{
 		1.0, 0.8, 0.2, 0.1, 0.6, 1.0, 0.3, 0.1, 0.2, 0.1, 1.0, 0.7, 0.1, 0.3, 0.9, 1.0,
-	}, gem.SymmetryMean, gem.Clip)
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -229,7 +229,7 @@ func spreadBy(far float64, n, dim, questions, clusters int, seed uint64) gem.Nod
 
 func graphs(t *testing.T, nodes gem.Nodes, sign gem.Sign) (*gem.Matrix, *gem.Implicit) {
 	t.Helper()
-	stored, err := nodes.Matrix(gem.SymmetryMean, sign)
+	stored, err := nodes.MatrixBy(sign)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -266,7 +266,7 @@ func TestLanczosFindsWhatTheDirectSolverFinds(t *testing.T) {
 		nodes := random(260, 12, 2, clusters, uint64(clusters))
 		for _, sign := range []gem.Sign{gem.Shift, gem.Clip} {
 			for _, order := range []gem.Order{gem.Algebraic, gem.Magnitude} {
-				stored, err := nodes.Matrix(gem.SymmetryMean, sign)
+				stored, err := nodes.MatrixBy(sign)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -305,7 +305,7 @@ func TestAnEigenvalueIsFoundAsOftenAsItIsThere(t *testing.T) {
 			s[2*size*i+j], s[2*size*(size+i)+size+j] = once[i*size+j], once[i*size+j]
 		}
 	}
-	g, err := gem.NewMatrix(2*size, s, gem.SymmetryMean, gem.Clip)
+	g, err := gem.NewMatrix(2*size, s)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -449,7 +449,7 @@ func TestASolverThatDoesNotConvergeLeavesPairsOutAndEnds(t *testing.T) {
 
 func TestSimilaritiesThatAreNoNumbersAreRefused(t *testing.T) {
 	for _, x := range []float64{math.NaN(), math.Inf(1), math.Inf(-1)} {
-		_, err := gem.NewMatrix(2, []float64{1, x, 0.5, 1}, gem.SymmetryMean, gem.Clip)
+		_, err := gem.NewMatrix(2, []float64{1, x, 0.5, 1})
 		if !fault.Is(err, fault.InvalidParam) || !strings.Contains(err.Error(), "nodes 0 and 1") {
 			t.Errorf("%v: %v", x, err)
 		}

@@ -83,7 +83,7 @@ func TestNearestNodesOfFewAreThoseOfTheMatrix(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	stored, err := nodes.Matrix(gem.SymmetryMean, gem.Clip)
+	stored, err := nodes.Matrix()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -267,7 +267,7 @@ func TestInputThatIsNoGraphIsRefused(t *testing.T) {
 	if _, err := opposite.NewImplicit(gem.Clip); err == nil {
 		t.Error("clipped weights that are not stored are accepted")
 	}
-	if _, err := opposite.Matrix(gem.SymmetryMean, gem.Keep); err == nil {
+	if _, err := opposite.MatrixBy(gem.Keep); err == nil {
 		t.Error("degrees below 0 are accepted")
 	}
 	for _, e := range []gem.Edge{{0, 0, 1}, {0, 2, 1}, {0, 1, 0}, {-1, 1, 1}} {
@@ -275,55 +275,18 @@ func TestInputThatIsNoGraphIsRefused(t *testing.T) {
 			t.Errorf("%v is accepted", e)
 		}
 	}
-	if _, err := gem.NewMatrix(2, []float64{1}, gem.SymmetryMean, gem.Clip); err == nil {
+	if _, err := gem.NewMatrix(2, []float64{1}); err == nil {
 		t.Error("a matrix that is not square is accepted")
 	}
 }
 
-func TestSymmetries(t *testing.T) {
-	degrees := map[gem.Symmetry]float64{gem.SymmetryMean: 0.5, gem.SymmetryMax: 0.8, gem.SymmetryMin: 0.2}
-	for symmetry, want := range degrees {
-		g, err := gem.NewMatrix(2, []float64{1, 0.8, 0.2, 1}, symmetry, gem.Clip)
-		if err != nil {
-			t.Fatal(err)
-		}
-		near(t, "degrees", g.Degrees(), []float64{want, want}, 1e-15)
-	}
-}
-
-// What is kept of an earlier graph, with fresh nodes compared with all, is the graph of all.
-func TestAGraphThatIsExtendedIsThatOfAll(t *testing.T) {
+func TestNearestNodesOfAMatrixAreThoseOfNodes(t *testing.T) {
 	nodes := random(120, 8, 3, 3, 4)
 	all, err := nodes.NewNearest(gem.Nearest{Neighbours: 6})
 	if err != nil {
 		t.Fatal(err)
 	}
-	was := gem.Nodes{
-		Mean: gem.Rows{Dim: 8, Data: nodes.Mean.Data[:100*8]}, Base: gem.Rows{Dim: 8, Data: nodes.Base.Data[:100*8]},
-	}
-	earlier, err := was.NewNearest(gem.Nearest{Neighbours: 6})
-	if err != nil {
-		t.Fatal(err)
-	}
-	var edges [][2]int32
-	for i := range 100 {
-		to, _ := earlier.Neighbours(i)
-		for _, j := range to {
-			if int(j) < i {
-				edges = append(edges, [2]int32{j, int32(i)})
-			}
-		}
-	}
-	var fresh []int32
-	for i := 100; i < 120; i++ {
-		fresh = append(fresh, int32(i))
-	}
-	extended, err := nodes.Extend(6, edges, fresh)
-	if err != nil {
-		t.Fatal(err)
-	}
-	same(t, extended, all)
-	stored, err := nodes.Matrix(gem.SymmetryMean, gem.Clip)
+	stored, err := nodes.Matrix()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -357,17 +320,6 @@ func TestAGraphThatIsExtendedIsThatOfAll(t *testing.T) {
 		}
 		if most == 500 && slices.ContainsFunc(weights, func(w float64) bool { return w <= 0 }) {
 			t.Error("what is not near is among the nearest")
-		}
-	}
-}
-
-func same(t *testing.T, a, b *gem.Sparse) {
-	t.Helper()
-	for i := range b.Len() {
-		to, weights := a.Neighbours(i)
-		wantTo, want := b.Neighbours(i)
-		if !slices.Equal(to, wantTo) || !slices.Equal(weights, want) {
-			t.Fatalf("node %d: %v %v, should be %v %v", i, to, weights, wantTo, want)
 		}
 	}
 }

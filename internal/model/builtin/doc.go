@@ -8,19 +8,16 @@ import "github.com/unweaver/unweaver/internal/text"
 // Versions of the rules; a change of what is extracted, shortened or embedded raises them, since they are part of
 // identities. Answers are part of none.
 const (
-	ChatModel     = "rules-1"
-	EmbedderModel = "hashing-2"
-
-	// otherRules are those of all languages but English, whose names carry the language's too.
-	otherRules = "rules-2"
+	ChatModel     = "rules-3"
+	EmbedderModel = "hashing-3"
 )
 
-// rules names the rules of a language.
+// rules names the rules of a language; in all but English the name carries the language's too.
 func rules(language *text.Language) string {
 	if language == english {
 		return ChatModel
 	}
-	return otherRules + " " + language.Analyser()
+	return ChatModel + " " + language.Analyser()
 }
 
 // hashing names the embedder of a language.

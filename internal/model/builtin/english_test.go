@@ -11,7 +11,7 @@ import (
 	"github.com/unweaver/unweaver/internal/model/builtin"
 )
 
-// What rules-1 finds in English passages is in indexes that stand: where this sum changes, the version must.
+// What these rules find in English passages is in indexes: where this sum changes, the version must.
 func TestNamesInEnglishAreThoseOfTheirVersion(t *testing.T) {
 	const want = "32afa750106fd4f0f89b1615140e898ca76803f2e8ba7be95af8a7fb4cc9cdad"
 	file, err := os.Open("../../../testdata/musique/corpus.jsonl")

@@ -28,7 +28,7 @@ type token struct {
 }
 
 var (
-	wordRE   = regexp.MustCompile(`[\p{L}\p{N}](?:[\p{L}\p{N}\p{M}]|[-'’&./+](?:[\p{L}\p{N}]))*\+*`)
+	wordRE   = regexp.MustCompile(`\.NET\b|[\p{L}\p{N}](?:[\p{L}\p{N}\p{M}]|[-'’&./+](?:[\p{L}\p{N}]))*(?:\++|#)?`)
 	quotedRE = regexp.MustCompile(`["“]([^"“”\n]{2,80})["”]`)
 	parenRE  = regexp.MustCompile(`\(([A-Z][A-Za-z0-9-]{1,11})s?\)`)
 )
@@ -63,8 +63,12 @@ var connectors = map[string]bool{
 // Entities is EntitiesIn of English.
 func Entities(chunk string) []Entity { return EntitiesIn(english, chunk) }
 
+// unseen are characters within words that show nothing: soft hyphens and the like.
+var unseen = strings.NewReplacer("\u00ad", "", "\u200b", "", "\u2060", "", "\ufeff", "")
+
 // EntitiesIn extracts names and terms from one chunk, in order of first appearance.
 func EntitiesIn(language *text.Language, chunk string) []Entity {
+	chunk = unseen.Replace(chunk)
 	sents := language.Sentences(chunk)
 	found := englishNames
 	if language != english {
@@ -122,7 +126,7 @@ func tokens(sents []string) []token {
 		last := 0
 		first := true
 		for _, m := range wordRE.FindAllStringIndex(s, -1) {
-			w := strings.TrimRight(s[m[0]:m[1]], "./")
+			w := named(s[m[0]:m[1]])
 			gap := s[last:m[0]]
 			out = append(out, token{
 				s: w, lower: strings.ToLower(w), start: first, sent: si,
@@ -132,6 +136,15 @@ func tokens(sents []string) []token {
 		}
 	}
 	return out
+}
+
+// named is a word without the signs behind it that are no part of a name: C# and F# are names, Question# is none.
+func named(word string) string {
+	word = strings.TrimRight(word, "./")
+	if core, ok := strings.CutSuffix(word, "#"); ok && (len(core) > 2 || number(core)) {
+		return core
+	}
+	return word
 }
 
 type extraction struct {
@@ -285,7 +298,7 @@ func expansion(before string, ws [][]int, letters []rune) string {
 }
 
 func capital(w string) bool {
-	r, _ := utf8.DecodeRuneInString(w)
+	r, _ := utf8.DecodeRuneInString(strings.TrimPrefix(w, "."))
 	return unicode.IsUpper(r)
 }
 

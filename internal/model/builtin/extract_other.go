@@ -55,7 +55,7 @@ func (l *latin) read() {
 	for number, sentence := range l.sents {
 		last, first := 0, true
 		for _, m := range latinRE.FindAllStringIndex(sentence, -1) {
-			word := strings.TrimRight(sentence[m[0]:m[1]], "./")
+			word := named(sentence[m[0]:m[1]])
 			at, elided := m[0], l.language.Elided(word)
 			for _, part := range []string{word[:elided], word[elided:]} {
 				if part == "" {

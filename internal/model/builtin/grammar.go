@@ -48,8 +48,9 @@ func words(listed string, more ...string) map[string]bool {
 
 var (
 	// latinRE is wordRE without letters of scripts that part words by no space: such text has Latin names within.
-	latinRE = regexp.MustCompile(`[\p{Latin}\p{Greek}\p{Cyrillic}0-9](?:[\p{Latin}\p{Greek}\p{Cyrillic}\p{M}0-9]|` +
-		`[-'’&./+](?:[\p{Latin}\p{Greek}\p{Cyrillic}0-9]))*\+*`)
+	latinRE = regexp.MustCompile(`\.NET\b|` +
+		`[\p{Latin}\p{Greek}\p{Cyrillic}0-9](?:[\p{Latin}\p{Greek}\p{Cyrillic}\p{M}0-9]|` +
+		`[-'’&./+](?:[\p{Latin}\p{Greek}\p{Cyrillic}0-9]))*(?:\++|#)?`)
 	titleREs = []*regexp.Regexp{
 		regexp.MustCompile(`["“„»«]\p{Z}?([^"“”„«»\n]{2,80}?)\p{Z}?["”“«»]`),
 		regexp.MustCompile(`[「『《〈【]([^「」『』《》〈〉【】\n]{2,24})[」』》〉】]`),

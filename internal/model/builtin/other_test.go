@@ -112,12 +112,12 @@ func TestNamesWithoutSpacesAreDescribed(t *testing.T) {
 func TestModelsOfALanguageHaveNamesOfTheirOwn(t *testing.T) {
 	english, german := builtin.Chat{}.Info(), builtin.Chat{Language: "de"}.Info()
 	if english.Model != builtin.ChatModel || english != (builtin.Chat{Language: "en"}).Info() ||
-		german.Model != "rules-2 de/1" {
+		german.Model != "rules-3 de/2" {
 		t.Errorf("%v, %v", english, german)
 	}
 	embedder := builtin.Embedder{Language: "de"}
 	weighed := embedder.WithIDF(func(string) float64 { return 2 })
-	if (builtin.Embedder{}).Info().Model != builtin.EmbedderModel || embedder.Info().Model != "hashing-2 de/1" ||
+	if (builtin.Embedder{}).Info().Model != builtin.EmbedderModel || embedder.Info().Model != "hashing-3 de/2" ||
 		weighed.Info() != embedder.Info() {
 		t.Errorf("%v, %v", embedder.Info(), weighed.Info())
 	}

@@ -63,7 +63,7 @@ func TestTheAccountEqualsTheServersOwn(t *testing.T) {
 		usage     model.Usage
 	}{
 		"no choice": {
-			modeltest.Injection{Body: noChoice}, fault.ModelUnavailable, model.Usage{Prompt: 11, Completion: 2},
+			modeltest.Injection{Body: noChoice}, fault.ModelUnreadable, model.Usage{Prompt: 11, Completion: 2},
 		},
 		"a refusal": {
 			modeltest.Injection{Body: refusal}, fault.ModelRejected, model.Usage{Prompt: 11, Completion: 2},
@@ -71,7 +71,7 @@ func TestTheAccountEqualsTheServersOwn(t *testing.T) {
 		"filtered": {
 			modeltest.Injection{Body: filtered}, fault.ModelRejected, model.Usage{Prompt: 11, Completion: 2},
 		},
-		"a page":               {modeltest.Injection{Body: "<html>welcome</html>"}, fault.ModelUnavailable, model.Usage{}},
+		"a page":               {modeltest.Injection{Body: "<html>welcome</html>"}, fault.ModelUnreadable, model.Usage{}},
 		"half a body":          {modeltest.Injection{HalfBody: true}, fault.ModelUnavailable, model.Usage{}},
 		"a body that stalls":   {modeltest.Injection{StallBody: true}, fault.ModelUnavailable, model.Usage{}},
 		"a server error":       {modeltest.Injection{Status: 500}, fault.ModelUnavailable, model.Usage{}},

@@ -3,6 +3,7 @@ package openai
 import (
 	"context"
 	"encoding/json"
+	"strings"
 
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/fault/redact"
@@ -28,11 +29,67 @@ type completion struct {
 	Choices []struct {
 		FinishReason string `json:"finish_reason"`
 		Message      struct {
-			Content string `json:"content"`
-			Refusal string `json:"refusal"`
+			Content content `json:"content"`
+			Refusal string  `json:"refusal"`
 		} `json:"message"`
 	} `json:"choices"`
-	Usage charged `json:"usage"`
+	Usage charged         `json:"usage"`
+	Error json.RawMessage `json:"error"` // of gateways that answer 200 with it
+}
+
+// content of a message: a text, null, or a list of parts, of which those of text count. What else comes is the text as
+// it stands: some servers give the JSON that was asked for as JSON.
+type content string
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (c *content) UnmarshalJSON(raw []byte) error {
+	var text *string
+	if json.Unmarshal(raw, &text) == nil {
+		*c = ""
+		if text != nil {
+			*c = content(*text)
+		}
+		return nil
+	}
+	var parts []json.RawMessage
+	if json.Unmarshal(raw, &parts) != nil {
+		parts = []json.RawMessage{raw}
+	}
+	var whole strings.Builder
+	for _, one := range parts {
+		text, ok := textOf(one)
+		if !ok { // it is no part
+			*c = content(raw)
+			return nil
+		}
+		whole.WriteString(text)
+	}
+	*c = content(whole.String())
+	return nil
+}
+
+// textOf gives the text of a part; none of one that holds a thought, an image or a refusal.
+func textOf(raw json.RawMessage) (text string, ok bool) {
+	if json.Unmarshal(raw, &text) == nil {
+		return text, true
+	}
+	var part struct {
+		Type string          `json:"type"`
+		Text json.RawMessage `json:"text"`
+	}
+	if json.Unmarshal(raw, &part) != nil || part.Type == "" && part.Text == nil {
+		return "", false
+	}
+	if part.Type != "" && !strings.HasSuffix(part.Type, "text") {
+		return "", true
+	}
+	var object struct {
+		Value string `json:"value"`
+	}
+	if json.Unmarshal(part.Text, &text) != nil && json.Unmarshal(part.Text, &object) == nil {
+		text = object.Value
+	}
+	return text, true
 }
 
 // charged is what a server says it charged; -1 where that is no number.
@@ -107,6 +164,9 @@ func (c *Client) complete(ctx context.Context, call model.Call, how form) (model
 	sent := &request{client: c, op: "call chat model", path: "chat/completions", longest: chatBody(limit)}
 	var answer completion
 	err := c.exchange(ctx, sent, params, &answer)
+	if err == nil && len(answer.Choices) == 0 && len(answer.Error) > 0 && string(answer.Error) != "null" {
+		err = sent.inStream(ctx, answer.Error)
+	}
 	reply, err := c.reply(call, sent, answer, limit, err)
 	return reply, sent, err
 }
@@ -117,8 +177,9 @@ func (c *Client) reply(
 ) (model.Reply, error) {
 	text := ""
 	if len(answer.Choices) > 0 {
-		text = redact.Known(answer.Choices[0].Message.Content) // a server may repeat the key that it was sent
+		text = redact.Known(string(answer.Choices[0].Message.Content)) // a server may repeat the key that it was sent
 	}
+	roomier := limit > 0 && c.cfg.MaxTokens == 0 && call.Most == 0 && !call.Roomy
 	var reply model.Reply
 	if sent.answered {
 		if limit == 0 {
@@ -130,12 +191,17 @@ func (c *Client) reply(
 		return reply, err
 	}
 	if len(answer.Choices) == 0 {
-		return reply, sent.mark(fault.ModelUnavailable.At(sent.op, sent.object()).
+		return reply, sent.mark(fault.ModelUnreadable.At(sent.op, sent.object()).
 			Because("the answer holds no choice").
 			Advise("check that models.chat.base_url and models.chat.model are those of a chat model"))
 	}
 	choice := answer.Choices[0]
-	reply.Text, reply.Truncated = text, choice.FinishReason == "length"
+	if call.Schema == nil {
+		c.learnThoughts(model.Opens(text))
+	}
+	reply.Text, reply.Thinking = model.TakeAnswer(text)
+	reply.Finish, reply.Truncated = choice.FinishReason, choice.FinishReason == "length"
+	reply.Roomier = reply.Truncated && roomier
 	if choice.FinishReason == "content_filter" || (reply.Text == "" && choice.Message.Refusal != "") {
 		return reply, sent.mark(fault.ModelRejected.At(sent.op, sent.object()).Because("the model refused the text"))
 	}

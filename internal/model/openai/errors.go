@@ -136,12 +136,9 @@ func (r *request) status(refused refusal) error {
 // unreadable is the fault of a 200 whose body is not what the contract says.
 func (r *request) unreadable(response *http.Response, raw []byte, err error) error {
 	kind, _, _ := strings.Cut(response.Header.Get("Content-Type"), ";")
-	came := fmt.Sprintf("200 with %d bytes of %q", len(raw), kind)
-	if kind != "application/json" { // a page of a proxy says what it is; a model's answer may hold the document's text
-		came += ": " + short(raw)
-	}
-	return r.mark(fault.ModelUnavailable.At(r.op, r.object()).
-		Because(fmt.Sprintf("%s, which is no valid JSON of this request: %v", came, err)).
+	return r.mark(fault.ModelUnreadable.At(r.op, r.object()).
+		Because(fmt.Sprintf("200 with %d bytes of %q, which is no valid JSON of this request (%v): %s",
+			len(raw), kind, err, redact.Text(short(raw)))).
 		Advise("check that models.*.base_url is that of a model server, usually ending in /v1"))
 }
 

@@ -47,6 +47,24 @@ var (
 
 func (c *Client) formKey() string { return c.cfg.BaseURL + "\x00" + c.cfg.Model }
 
+// openThoughts are the endpoints whose answers begin no thought without a mark, or did so, over the process: address
+// and model to which of both. Of others nothing is known.
+var openThoughts sync.Map
+
+// learnThoughts takes whether an answer's thoughts began with a mark. One that did not counts for all that follow.
+func (c *Client) learnThoughts(opened bool) {
+	if opened {
+		openThoughts.LoadOrStore(c.formKey(), true)
+		return
+	}
+	openThoughts.Store(c.formKey(), false)
+}
+
+func (c *Client) opensThoughts() bool {
+	opened, known := openThoughts.Load(c.formKey())
+	return known && opened.(bool)
+}
+
 func (c *Client) form() form {
 	formsMu.Lock()
 	defer formsMu.Unlock()

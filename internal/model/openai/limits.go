@@ -45,6 +45,9 @@ func usualLimit(call model.Call) int64 {
 // limit of an answer to a call, in tokens.
 func (c *Client) limit(call model.Call) int64 {
 	most := usualLimit(call)
+	if call.Roomy {
+		most *= 2
+	}
 	if c.cfg.MaxTokens > 0 {
 		most = int64(c.cfg.MaxTokens)
 	}

@@ -17,6 +17,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/fault/redact"
 	"github.com/unweaver/unweaver/internal/model"
 )
@@ -50,10 +51,15 @@ func (c *Client) exchange(
 		streaming.Stream, streaming.StreamOptions = true, &streamOptions{IncludeUsage: true}
 		stream := *sent
 		stream.longest = max(sent.longest, bodyBase+bytesPerEvent*(sent.longest-bodyBase)/bytesPerToken)
-		reader := &deltas{answer: answer, out: holding{take: take}, longest: sent.longest}
+		reader := newDeltas(answer, take, sent.longest)
+		reader.said.Open = c.opensThoughts()
 		stream.events = reader.read
 		err := stream.send(ctx, streaming, whole)
 		switch reader.finish(); {
+		case errors.Is(reader.refused, model.ErrLateThought):
+			c.learnThoughts(false)
+			err = stream.mark(fault.ModelUnavailable.At(stream.op, stream.object()).Because(reader.refused).
+				Advise("ask again: its answers are given when they are whole from now on"))
 		case reader.refused != nil: // who takes the text wants no more
 			err = stream.mark(reader.refused)
 		case reader.failed != nil:
@@ -82,10 +88,14 @@ func (c *Client) exchange(
 
 // wholly gives an answer that came at once.
 func wholly(take func(string) error, answer *completion) error {
-	if len(answer.Choices) == 0 || answer.Choices[0].Message.Content == "" {
+	if len(answer.Choices) == 0 {
 		return nil
 	}
-	return take(redact.Known(answer.Choices[0].Message.Content))
+	text, _ := model.TakeAnswer(redact.Known(string(answer.Choices[0].Message.Content)))
+	if text == "" {
+		return nil
+	}
+	return take(text)
 }
 
 // refusesStreams tells whether the server refused the wish for a stream, and not the request.
@@ -131,18 +141,24 @@ func isEvents(response *http.Response) bool {
 // deltas reads a streamed answer.
 type deltas struct {
 	answer  *completion
+	said    model.Saying
 	out     holding
 	longest int64 // bytes of the answer's text
 	began   bool
-	text    strings.Builder
 	failed  *json.RawMessage // an error that came as an event
 	refused error            // of who takes the text
+}
+
+func newDeltas(answer *completion, take func(string) error, longest int64) *deltas {
+	out := &deltas{answer: answer, out: holding{take: take}, longest: longest}
+	out.said.Give = out.out.add
+	return out
 }
 
 // finish puts the text that came into the answer.
 func (d *deltas) finish() {
 	if len(d.answer.Choices) > 0 && d.began {
-		d.answer.Choices[0].Message.Content = d.text.String()
+		d.answer.Choices[0].Message.Content = content(d.said.Text())
 	}
 }
 
@@ -152,8 +168,9 @@ type event struct {
 		Index        int    `json:"index"`
 		FinishReason string `json:"finish_reason"`
 		Delta        struct {
-			Content string `json:"content"`
-			Refusal string `json:"refusal"`
+			Content   content         `json:"content"`
+			Refusal   string          `json:"refusal"`
+			Reasoning json.RawMessage `json:"reasoning_content"`
 		} `json:"delta"`
 	} `json:"choices"`
 	Usage *charged        `json:"usage"`
@@ -197,7 +214,9 @@ func (d *deltas) read(response *http.Response) error {
 	case len(d.answer.Choices) == 0 || d.answer.Choices[0].FinishReason == "":
 		return errors.New("the stream ended before the answer did")
 	}
-	d.refused = d.out.flush()
+	if _, _, d.refused = d.said.End(); d.refused == nil {
+		d.refused = d.out.flush()
+	}
 	return d.refused
 }
 
@@ -229,16 +248,18 @@ func (d *deltas) event(data []byte) error {
 			d.answer.Choices = slices.Grow(d.answer.Choices, 1)[:1]
 		}
 		whole := &d.answer.Choices[0]
-		d.text.WriteString(choice.Delta.Content)
+		if len(choice.Delta.Reasoning) > len(`""`) && string(choice.Delta.Reasoning) != "null" {
+			d.said.Open = true // the server parts thoughts from answers
+		}
 		whole.Message.Refusal = cmp.Or(choice.Delta.Refusal, whole.Message.Refusal) // whether there is one counts
 		if choice.FinishReason != "" {
 			whole.FinishReason = choice.FinishReason
 		}
-		if int64(d.text.Len()) > d.longest {
-			return tooLong(d.longest)
-		}
-		if d.refused = d.out.add(choice.Delta.Content); d.refused != nil {
+		if d.refused = d.said.Add(string(choice.Delta.Content)); d.refused != nil {
 			return d.refused
+		}
+		if int64(len(d.said.Text())) > d.longest {
+			return tooLong(d.longest)
 		}
 	}
 	return nil

@@ -42,7 +42,9 @@ func streaming(t *testing.T, serve http.HandlerFunc) (taken []string, reply mode
 		taken = append(taken, text)
 		return nil
 	})
-	reply, err = hostile(t, serve).Complete(ctx, model.Call{User: "Who painted the Night Watch?"})
+	client := hostile(t, serve)
+	client.LearnThoughts(true)
+	reply, err = client.Complete(ctx, model.Call{User: "Who painted the Night Watch?"})
 	return taken, reply, err
 }
 
@@ -91,6 +93,7 @@ func TestTheFirstPieceComesBeforeTheServerHasFinished(t *testing.T) {
 		}
 		_, _ = io.WriteString(w, stop+done)
 	})
+	client.LearnThoughts(true)
 	came := false
 	ctx := model.Deltas(t.Context(), func(string) error { // the server waits for it
 		came = true
@@ -129,6 +132,72 @@ func TestAServerThatKnowsNoStreamsAnswersInOnePiece(t *testing.T) {
 	}
 }
 
+// Nothing of a thought is given on, whatever is known of the model; what one answer teaches holds for the next.
+func TestAStreamHoldsThoughtsBack(t *testing.T) {
+	for name, c := range map[string]struct {
+		answers []string // of one server after the other
+		taken   [][]string
+	}{
+		"plain answers": {
+			[]string{event("Oslo") + event(" it is.") + stop + done}, [][]string{{"Oslo it is."}, {"Oslo", " it is."}},
+		},
+		"thoughts with both marks": {
+			[]string{event("<think>Is it") + event("?</think>") + event("Oslo") + event(" it is.") + stop + done},
+			[][]string{{"Oslo", " it is."}, {"Oslo", " it is."}},
+		},
+		"thoughts whose beginning is lost": {
+			[]string{event("Is it") + event("?\n</think>\n") + event("Oslo") + event(" it is.") + stop + done},
+			[][]string{{"Oslo", " it is."}, {"Oslo", " it is."}},
+		},
+		"thoughts beside the answer": {
+			[]string{`data: {"choices":[{"delta":{"content":null,"reasoning_content":"Is it?"}}]}` + "\n\n" +
+				event("Oslo") + event(" it is.") + stop + done}, [][]string{{"Oslo", " it is."}},
+		},
+		"parts": {
+			[]string{`data: {"choices":[{"delta":{"content":[{"type":"thinking","thinking":[{"type":"text","text":"Is it?"}]}]}}]}` +
+				"\n\n" + `data: {"choices":[{"delta":{"content":[{"type":"text","text":"Oslo"}]}}]}` + "\n\n" + stop + done},
+			[][]string{{"Oslo"}},
+		},
+		"an unclosed thought": {[]string{event("<think>Is it") + event(" Oslo?") + stop + done}, [][]string{nil}},
+		"a body that is whole": {
+			[]string{`{"choices":[{"message":{"content":"Is it?</think>Oslo."}}]}`}, [][]string{{"Oslo."}},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			kind := "text/event-stream"
+			if strings.HasPrefix(c.answers[0], "{") {
+				kind = "application/json"
+			}
+			client := hostile(t, sends(kind, c.answers[0]))
+			for i, want := range c.taken {
+				var taken []string
+				ctx := model.Deltas(t.Context(), func(text string) error {
+					taken = append(taken, text)
+					return nil
+				})
+				reply, err := client.Complete(ctx, model.Call{User: "Where?"})
+				if err != nil || !slices.Equal(taken, want) || reply.Text != strings.Join(want, "") {
+					t.Errorf("%d: %q %+v %v, want %q", i, taken, reply, err, want)
+				}
+			}
+		})
+	}
+}
+
+// A model whose answers were plain begins to think: what was given cannot be taken back, and the next answer is held.
+func TestAThoughtThatComesAsAnAnswerEndsTheStream(t *testing.T) {
+	client := hostile(t, sends("text/event-stream", event("Is it?")+event("\n</think>\n")+event("Oslo.")+stop+spent+done))
+	client.LearnThoughts(true)
+	for i, want := range []string{"Is it?", "Oslo."} {
+		taken := ""
+		ctx := model.Deltas(t.Context(), func(text string) error { taken += text; return nil })
+		_, err := client.Complete(ctx, model.Call{User: "Where?"})
+		if taken != want || (err != nil) != (i == 0) {
+			t.Errorf("%d: %q %v", i, taken, err)
+		}
+	}
+}
+
 // What a stream cost is known whatever becomes of it, and what breaks off is no answer.
 func TestAStreamThatFailsIsAnErrorWithWhatItCost(t *testing.T) {
 	for name, c := range map[string]struct {
@@ -145,7 +214,7 @@ func TestAStreamThatFailsIsAnErrorWithWhatItCost(t *testing.T) {
 		"a line without end": {"data: " + strings.Repeat("x", 2<<20), fault.ModelUnavailable, "token too long"},
 		"an event without end": {strings.Repeat("data: "+strings.Repeat("x", 1<<16)+"\n", 40),
 			fault.ModelUnavailable, "token too long"},
-		"nothing": {done, fault.ModelUnavailable, "no choice"},
+		"nothing": {done, fault.ModelUnreadable, "no choice"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, reply, err := streaming(t, sends("text/event-stream", c.body))
@@ -183,6 +252,7 @@ func TestACallerThatGoesEndsTheStream(t *testing.T) {
 		<-request.Context().Done()
 		close(ended)
 	})
+	client.LearnThoughts(true)
 	ctx, leave := context.WithCancel(t.Context())
 	ctx = model.Deltas(ctx, func(string) error { leave(); return nil })
 	reply, err := client.Complete(ctx, model.Call{User: "Who painted it?"})

@@ -18,19 +18,16 @@ type Said struct {
 	Cut     int      // entries beyond MaxChunkTriples
 }
 
-// Read reads the answer to a part's Call: {"triples": [...]} or the list alone, after thoughts, within a fence or other
-// words. An entry is {"sentence", "head", "relation", "tail"} or, as recordings have it, [head, relation, tail]. It is
-// read entry by entry, so that of an answer that breaks off what is whole stays. ok is false where there is no such
-// list, and where it has entries of which none is a triple; an empty list is an answer.
+// Read reads the answer to a part's Call: {"triples": [...]} or the list alone, within a fence or other words. An entry
+// is {"sentence", "head", "relation", "tail"} or, as recordings have it, [head, relation, tail]. It is read entry by
+// entry, so that of an answer that breaks off what is whole stays. ok is false where there is no such list, and where
+// it has entries of which none is a triple; an empty list is an answer.
 //
 // A sentence that an answer names stays where it shares a word with the triple. Else, and where none is named, it is
 // the one that shares the most of head, relation and tail; of equal ones the first.
 func (p Part) Read(answer string) (said Said, ok bool) {
 	if len(answer) > MaxAnswer {
 		return Said{}, false
-	}
-	if at := strings.LastIndex(answer, "</think>"); at >= 0 {
-		answer = answer[at+len("</think>"):]
 	}
 	list, found := listOf(answer)
 	if !found {

@@ -1,5 +1,5 @@
-// Package triples asks for the triples of a text and reads what is answered: by a chat model, by a recording, by the
-// rules of the built-in models, or by a server of REBEL, all through the port of chat models. What is read names the
+// Package triples asks for the triples of a text and reads what is answered: by a chat model, by a recording or by
+// the rules of the built-in models, all through the port of chat models. What is read names the
 // sentence that says it.
 //
 //  1. A chunk's sentences are put together to parts of one call each (Parts).
@@ -87,7 +87,7 @@ func (p Part) Call(ref string) model.Call {
 	}
 	return model.Call{
 		Task: model.Triples, System: system, User: strings.TrimSuffix(user.String(), "\n"), Schema: schema,
-		Input: p.Text(), Sentences: p.Sentences, Ref: ref,
+		Input: p.Text(), Ref: ref,
 	}
 }
 
@@ -112,4 +112,14 @@ func (p Part) Asking() model.Call {
 // Question asks for the triples of a question, as one sentence.
 func Question(language *text.Language, question string) Part {
 	return Part{Language: language, Sentences: []string{question}}
+}
+
+// EncodeFound is what Read reads, made of triples that were found by rule.
+func EncodeFound(found []Triple) (string, error) {
+	list := []entry{}
+	for _, triple := range found {
+		list = append(list, entry{&triple.Source.Sentence, triple.Head, triple.Relation, triple.Tail})
+	}
+	raw, err := json.Marshal(map[string]any{"triples": list})
+	return string(raw), err
 }

@@ -39,7 +39,6 @@ func TestAnswersAreReadInEveryFormThatModelsGive(t *testing.T) {
 		ok     bool
 	}{
 		"as asked for":   {both, []triples.Triple{born, found}, 0, true},
-		"after thoughts": {`<think>{"triples":[1]}</think> ` + both, []triples.Triple{born, found}, 0, true},
 		"in a fence":     {"Here:\n```json\n" + both + "\n```", []triples.Triple{born, found}, 0, true},
 		"a bare list":    {`[` + bornJSON + `]`, []triples.Triple{born}, 0, true},
 		"lists of three": {`{"triples":[["Marie Curie","discovered","radium"]]}`, []triples.Triple{found}, 0, true},
@@ -99,30 +98,11 @@ func TestPartsAreTheWholeTextAndNumberItsSentences(t *testing.T) {
 	}
 	for _, p := range triples.Parts(text.In("en"), strings.Repeat("Oslo is old. ", 130)) {
 		if len(p.Sentences) > triples.MostSentences {
-			t.Errorf("a part of %d sentences: a server of triples takes 64 a request", len(p.Sentences))
+			t.Errorf("a part of %d sentences", len(p.Sentences))
 		}
 	}
 	if got := triples.Parts(text.In("en"), " \n"); got != nil {
 		t.Errorf("parts of nothing: %v", got)
-	}
-}
-
-func TestTheLinearFormOfREBEL(t *testing.T) {
-	for output, want := range map[string][]triples.Triple{
-		"<s><triplet> Marie Curie <subj> Warsaw <obj> place of birth <subj> radium <obj> discoverer or inventor" +
-			"<triplet> Oslo<subj>Norway<obj>country</s><pad><pad>": {
-			triple("Marie Curie", "place of birth", "Warsaw", 0),
-			triple("Marie Curie", "discoverer or inventor", "radium", 0), triple("Oslo", "country", "Norway", 0),
-		},
-		"<triplet> Oslo <subj> Norway <obj> country <subj> Norway <obj> country": {triple("Oslo", "country", "Norway", 0)},
-		"<triplet> Oslo <subj> Norway <obj>":                                     nil,
-		"<triplet> <subj> Norway <obj> country":                                  nil,
-		"words before <obj> country":                                             nil,
-		"":                                                                       nil,
-	} {
-		if got := triples.Linearised(output); !slices.Equal(got, want) {
-			t.Errorf("%q: %v", output, got)
-		}
 	}
 }
 

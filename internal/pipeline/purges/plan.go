@@ -103,11 +103,3 @@ func probes(ctx context.Context, index artifact.Index, documents Set) (out []str
 	}
 	return out, nil
 }
-
-// Texts are marks of texts that somebody gives, to search what is stored for them. A text that is too short gives none.
-func Texts(texts []string) (marks []Mark) {
-	for _, text := range texts {
-		marks = append(marks, marksOf(text, max(1, len(text)/markBytes))...)
-	}
-	return marks
-}

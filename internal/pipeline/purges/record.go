@@ -1,5 +1,5 @@
-// Package purges knows which documents have to leave an index with everything that was made from them, what of them is
-// stored, and how to search all that is stored for their text.
+// Package purges knows which documents have to leave an index with everything that was made from them, and what of
+// them is stored.
 //
 // A purge is a wish in the artifacts. From then on every run of the index does its part: plan leaves the documents
 // out, segments that hold anything of them are written again, and collect deletes what is left. So a process may die

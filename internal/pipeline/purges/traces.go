@@ -15,7 +15,6 @@ import (
 	"github.com/unweaver/unweaver/internal/ledger/embed"
 	"github.com/unweaver/unweaver/internal/stage/extract"
 	"github.com/unweaver/unweaver/internal/store/blob"
-	"github.com/unweaver/unweaver/internal/stream/parallel"
 	"github.com/unweaver/unweaver/internal/text"
 	"github.com/unweaver/unweaver/internal/text/names"
 )
@@ -27,7 +26,6 @@ type Traces struct {
 	Classes map[core.ID]bool                `json:"classes"` // that they mention
 	Keys    map[string]map[core.Digest]bool `json:"keys"`    // of the ledger, by task
 	Words   map[core.Digest]bool            `json:"words"`   // of their texts, as the table of words has them
-	Marks   []Mark                          `json:"marks"`
 	Holders map[string]bool                 `json:"holders"` // generations with a segment that may hold any of it
 
 	// Unlisted: the list of what an enrichment of one of these was paid for cannot be read.
@@ -37,11 +35,9 @@ type Traces struct {
 	found   map[core.Digest]int64 // documents, with their chunks
 }
 
-const (
-	chunkMarks = 12 // of a chunk's text
-	entryMarks = 2  // of a description
-	titleMarks = 1
-)
+// derivedBytes is the length from which on a description that a class's text contains shows that the text was made
+// from it. Shorter ones stand in another text by chance.
+const derivedBytes = 24
 
 // WordOf is how traces know a word.
 func WordOf(word string) core.Digest { return core.Sum("purged-word/1", word) }
@@ -62,7 +58,7 @@ func Gather(ctx context.Context, index artifact.Index, documents Set, alive func
 		t.Keys[task] = map[core.Digest]bool{}
 	}
 	g := &gathering{
-		Traces: t, index: index, documents: documents, alive: alive, marks: map[Mark]bool{},
+		Traces: t, index: index, documents: documents, alive: alive,
 		seen: map[string][]rows.Document{}, extracted: map[string]bool{}, made: map[string]bool{},
 	}
 	order := slices.Sorted(maps.Keys(refs))
@@ -88,10 +84,6 @@ func Gather(ctx context.Context, index artifact.Index, documents Set, alive func
 			return nil, err
 		}
 	}
-	for mark := range g.marks {
-		t.Marks = append(t.Marks, mark)
-	}
-	slices.SortFunc(t.Marks, func(a, b Mark) int { return slices.Compare(a.Sum[:], b.Sum[:]) })
 	return t, nil
 }
 
@@ -100,7 +92,6 @@ type gathering struct {
 	index     artifact.Index
 	documents Set
 	alive     func()
-	marks     map[Mark]bool
 	seen      map[string][]rows.Document // segments of documents: what of them is purged
 	extracted map[string]bool            // segments of extractions that were looked through
 	made      map[string]bool            // segments of classes in which a row was made from what is purged
@@ -162,21 +153,11 @@ func (g *gathering) documentsOf(
 	return len(g.seen[made]) > 0, nil
 }
 
-func (g *gathering) mark(text string, most int) {
-	for _, mark := range marksOf(text, most) {
-		g.marks[mark] = true
-	}
-}
-
 func (g *gathering) document(
 	ctx context.Context, manifest *core.Manifest, spec core.Spec, key string, document rows.Document,
 	texts core.Segment,
 ) error {
 	g.found[core.PurgedKey(g.index.Name, key)] += int64(len(document.Chunks))
-	g.mark(document.Title, titleMarks)
-	for _, heading := range document.Headings {
-		g.mark(heading.Text, titleMarks)
-	}
 	if class := names.Key(document.Title, spec.Parity); class != "" {
 		g.Classes[core.ClassID(class)] = true
 		g.Classes[core.ClassID(manifest.Aliases.Of(class))] = true
@@ -198,11 +179,10 @@ func (g *gathering) document(
 		if err != nil {
 			return err
 		}
-		g.mark(content, chunkMarks)
 		for _, window := range embed.Windows(title, content, spec.Embedding.MaxInputTokens) {
 			g.embedded(manifest, embed.Digest(window, manifest.Chunk.Digest()))
 		}
-		for _, word := range text.Surface(title + " " + content) {
+		for _, word := range text.In(spec.Retrieval.Language).Surface(title + " " + content) {
 			g.Words[WordOf(word)] = true
 		}
 	}
@@ -240,9 +220,7 @@ func (g *gathering) extractions(
 			g.Keys[ledger.Extract][found.Key] = true
 		}
 		for _, entity := range found.Entities {
-			g.mark(entity.Name, titleMarks)
-			g.mark(entity.Description, entryMarks)
-			if len(entity.Description) >= markBytes {
+			if len(entity.Description) >= derivedBytes {
 				g.derived = append(g.derived, entity.Description)
 			}
 			if class := names.Key(entity.Name, spec.Parity); class != "" {
@@ -271,7 +249,6 @@ func (g *gathering) letters(ctx context.Context, generation string) error {
 		if !g.documents.Has(letter.Document) {
 			continue
 		}
-		g.mark(letter.Raw, entryMarks)
 		var key core.Digest
 		if key.UnmarshalText([]byte(letter.Key)) == nil {
 			g.Keys[ledger.Extract][key] = true
@@ -344,79 +321,6 @@ func (g *gathering) classesOf(
 	return derived, nil
 }
 
-// strikeAtOnce is how many segments are looked through at once.
-const strikeAtOnce = 4
-
-// Strike takes out of the marks what other documents of the generations say too: it stays, and is no proof of anything.
-func (t *Traces) Strike(
-	ctx context.Context, indexes []artifact.Index, index string, documents Set, alive func(),
-) error {
-	if len(t.Marks) == 0 {
-		return nil
-	}
-	type source struct {
-		key  string
-		ours bool // rows of the index itself, of which those of the documents do not count
-	}
-	var sources []source
-	for _, one := range indexes {
-		refs, err := one.Named(ctx)
-		if err != nil {
-			return err
-		}
-		seen := map[string]bool{}
-		for _, ref := range refs {
-			manifest, err := one.Manifest(ctx, ref.Manifest)
-			if artifact.IsDamage(err) {
-				continue
-			}
-			if err != nil {
-				return err
-			}
-			listed := manifest.Segments
-			for _, segment := range slices.Concat(listed.Text, listed.Extract, listed.Documents) {
-				if !seen[segment.SHA256] {
-					seen[segment.SHA256] = true
-					sources = append(sources, source{one.SegmentKey(segment.SHA256), one.Name == index})
-				}
-			}
-		}
-	}
-	seeker, struck := NewSeeker(t.Marks), make([][]bool, len(sources))
-	err := parallel.Each(ctx, len(sources), strikeAtOnce, func(ctx context.Context, i int) error {
-		struck[i] = make([]bool, len(t.Marks))
-		seeking := seeker.Over(func(mark int) { struck[i][mark] = true })
-		last := ""
-		for row, err := range artifact.ScanAll(ctx, indexes[0].Store, sources[i].key) {
-			if err != nil {
-				return err
-			}
-			key := string(row.Key)
-			if sources[i].ours && (documents.Has(key) || len(key) == len(core.ID{}) && t.Chunks[core.ID(row.Key)]) {
-				continue
-			}
-			if key != last { // pieces of one document follow each other
-				seeking.apart()
-				last = key
-			}
-			_, _ = seeking.Write(row.Value)
-		}
-		alive()
-		return nil
-	})
-	if err != nil {
-		return err
-	}
-	var marks []Mark
-	for i, mark := range t.Marks {
-		if !slices.ContainsFunc(struck, func(of []bool) bool { return of[i] }) {
-			marks = append(marks, mark)
-		}
-	}
-	t.Marks = marks
-	return nil
-}
-
 // Merge adds what was found otherwise.
 func (t *Traces) Merge(other *Traces) {
 	maps.Copy(t.Chunks, other.Chunks)
@@ -427,11 +331,6 @@ func (t *Traces) Merge(other *Traces) {
 	}
 	maps.Copy(t.Holders, other.Holders)
 	t.Unlisted = t.Unlisted || other.Unlisted
-	for _, mark := range other.Marks {
-		if !slices.Contains(t.Marks, mark) {
-			t.Marks = append(t.Marks, mark)
-		}
-	}
 }
 
 // Load reads the traces of a purge; nil where there are none.

@@ -9,9 +9,7 @@ import (
 	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
-	"github.com/unweaver/unweaver/internal/methods/apr/answers"
 	"github.com/unweaver/unweaver/internal/pipeline/purges"
-	"github.com/unweaver/unweaver/internal/stage/publish"
 	"github.com/unweaver/unweaver/internal/store/blob"
 )
 
@@ -189,11 +187,11 @@ func (a *act) open(ctx context.Context, branch, found core.Branch, etag string) 
 	pointer := core.Pointer{
 		Generation: branch.Generation, Manifest: branch.Manifest, Seq: branch.Seq, Epoch: branch.Epoch,
 	}
-	_, err = blob.WriteJSON(ctx, a.Artifacts, member.CurrentKey(), pointer, blob.Cond{Absent: true})
-	if err != nil && !fault.Is(err, fault.Precondition) { // the same command, at the same time, or before a crash
-		return err
+	_, err = writePointer(ctx, member, a.Mirror, pointer, blob.Cond{Absent: true})
+	if fault.Is(err, fault.Precondition) { // the same command, at the same time, or before a crash
+		return Mirror(ctx, member, a.Mirror, pointer)
 	}
-	return publish.Mirror(ctx, member, a.Mirror, pointer)
+	return err
 }
 
 // unpurged refuses a base that documents have to leave: a branch would keep them.
@@ -308,11 +306,7 @@ func (d *Desk) DeleteBranch(
 		if err != nil {
 			return err
 		}
-		if err := d.Artifacts.Delete(ctx, member.CurrentKey()); err != nil {
-			return err
-		}
-		_, err = answers.Drop(ctx, member)
-		return err
+		return d.Artifacts.Delete(ctx, member.CurrentKey())
 	})
 	branch.Op = move.Operation
 	return branch, err

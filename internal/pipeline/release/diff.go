@@ -38,7 +38,7 @@ func Difference(
 	defer c.before.Release()
 	defer c.after.Release()
 	steps := []func(context.Context) error{c.documents, c.chunks, c.classes}
-	return out, parallel.Each(ctx, len(steps), len(steps), func(ctx context.Context, i int) error { return steps[i](ctx) })
+	return out, parallel.Together(ctx, steps...)
 }
 
 type comparison struct {

@@ -184,8 +184,8 @@ func (r *Run) embedProbes(
 	if needs.Embedding == retrieve.NoEmbedding {
 		return byClass, byChunk, nil
 	}
-	spec := generation.Spec // only embedders are asked: the servers of other models may be gone since
-	spec.Chat, spec.Triples = core.ChatModel{Provider: "builtin"}, core.TriplesModel{}
+	spec := generation.Spec // only embedders are asked: the server of another model may be gone since
+	spec.Chat = core.ChatModel{Provider: "builtin"}
 	models, err := r.Models(spec, r.Book)
 	if err != nil {
 		return nil, nil, err

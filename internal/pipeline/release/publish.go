@@ -6,7 +6,6 @@ import (
 
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
-	stored "github.com/unweaver/unweaver/internal/index/segments"
 	"github.com/unweaver/unweaver/internal/pipeline/run"
 	"github.com/unweaver/unweaver/internal/pipeline/unit"
 	"github.com/unweaver/unweaver/internal/stage/publish"
@@ -42,7 +41,7 @@ func (r *Run) Verify(ctx context.Context, part int) (verify.Result, error) {
 		}
 		found := make([]verify.Result, len(units))
 		err = parallel.Each(ctx, len(units), len(units), func(ctx context.Context, i int) (err error) {
-			found[i], err = r.check(ctx, &manifest, units[i])
+			found[i], err = verify.Run(ctx, r.storesOf(verify.In{Manifest: &manifest, Unit: units[i]}))
 			return err
 		})
 		if err != nil {
@@ -53,31 +52,6 @@ func (r *Run) Verify(ctx context.Context, part int) (verify.Result, error) {
 			result.Rewritten += one.Rewritten
 		}
 		return result, progress, nil
-	})
-}
-
-// check verifies one segment that this run wrote against the stores and rewrites what is missing there.
-func (r *Run) check(ctx context.Context, manifest *core.Manifest, unit verify.Unit) (verify.Result, error) {
-	return verify.Run(ctx, verify.In{
-		Artifacts: r.Index, Manifest: manifest, Unit: unit, Classes: r.Records, Vectors: r.Vectors, OnProgress: r.Alive,
-	})
-}
-
-// CheckLive is check for segments of earlier builds: of their rows only those count that are live in the generation,
-// as the others may have been swept.
-func (r *Run) CheckLive(ctx context.Context, manifest *core.Manifest, unit verify.Unit) (verify.Result, error) {
-	open := stored.OpenClasses
-	if unit.Kind != verify.Records && unit.Collection == manifest.Collections.Chunks {
-		open = stored.OpenChunks
-	}
-	live, err := open(ctx, r.Cache, r.Index, manifest)
-	if err != nil {
-		return verify.Result{}, err
-	}
-	defer live.Release()
-	return verify.Run(ctx, verify.In{
-		Artifacts: r.Index, Manifest: manifest, Unit: unit, Classes: r.Records, Vectors: r.Vectors, Live: live,
-		Seed: manifest.Generation, OnProgress: r.Alive,
 	})
 }
 
@@ -154,7 +128,7 @@ func (r *Run) publish(ctx context.Context) (Published, error) {
 	if err := r.Guard(ctx); err != nil {
 		return out, err
 	}
-	if _, err = publish.Flip(ctx, publish.FlipIn{
+	if _, err = Flip(ctx, FlipIn{
 		Artifacts: r.Index, Mirror: r.Coordination, Generation: manifest.Generation, Manifest: sha, Seq: manifest.Seq,
 		Expected: fixed.Epoch,
 	}); err != nil {
@@ -269,7 +243,7 @@ func (r *Run) reused(ctx context.Context, manifest *core.Manifest, parentSHA str
 		return unit.Collection != manifest.Collections.Classes && unit.Collection != manifest.Collections.Chunks
 	})
 	return verify.EachSample(ctx, units, func(ctx context.Context, unit verify.Unit) (verify.Result, error) {
-		return r.CheckLive(ctx, manifest, unit)
+		return r.CheckStore(ctx, verify.In{Manifest: manifest, Unit: unit})
 	})
 }
 

@@ -104,8 +104,9 @@ func (r *Run) cleanseWords(
 func (r *Run) otherWords(
 	ctx context.Context, fixed run.Plan, manifest *core.Manifest, only map[string]bool,
 ) error {
+	language := text.In(r.Settings.Retrieval.Language)
 	take := func(content string) {
-		for _, word := range text.Surface(content) {
+		for _, word := range language.Surface(content) {
 			delete(only, word)
 		}
 	}

@@ -130,7 +130,7 @@ func (a *act) flips() bool {
 // flip points the index to a generation, where the pointer still is what this act was decided by. A mirror that does
 // not answer is no failure: it is a hint.
 func (a *act) flip(ctx context.Context, move *core.Move, manifest *core.Manifest, sha string) error {
-	pointer, err := publish.Flip(ctx, publish.FlipIn{
+	pointer, err := Flip(ctx, FlipIn{
 		Artifacts: a.index, Mirror: a.Mirror, Generation: manifest.Generation, Manifest: sha, Seq: manifest.Seq,
 		Expected: a.current.Epoch,
 	})

@@ -153,9 +153,6 @@ func (r *Run) results(ctx context.Context, report *core.Report, ending run.Endin
 	if err != nil {
 		return // it ended before plan did
 	}
-	if report.Planned == nil {
-		report.Planned = fixed.Expected
-	}
 	report.Diff, report.Refused, report.LeftOut = fixed.Plan.Diff, fixed.Plan.Refused, fixed.Plan.LeftOut
 	report.Problems = nil
 	for _, found := range fixed.Damage[:min(plan.MaxProblems, len(fixed.Damage))] {

@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/unweaver/unweaver/internal/artifact"
@@ -191,26 +190,16 @@ func (a *act) complete(ctx context.Context, name, sha string) (*core.Manifest, e
 
 // files compares what a manifest names with what lies in the store, by sizes.
 func (a *act) files(ctx context.Context, manifest *core.Manifest) error {
-	sizes := map[string]int64{}
-	prefix := a.index.SegmentKey("") + "/"
-	for info, err := range a.Artifacts.List(ctx, prefix, "") {
-		if err != nil {
-			return err
-		}
-		sizes[strings.TrimPrefix(info.Key, prefix)] = info.Size
+	sizes, err := unit.StoredSizes(ctx, a.index, func() {})
+	if err != nil {
+		return err
 	}
 	for _, segment := range manifest.Segments.All() {
-		size, there := sizes[segment.SHA256]
-		if there && size == segment.Bytes {
-			continue
+		if why := sizes.Damage(segment); why != "" {
+			return fault.SegmentDamage.At("serve generation", manifest.Generation).
+				Because("segment " + a.Artifacts.Location(a.index.SegmentKey(segment.SHA256)) + ": it is " + why).
+				Advise("choose another one: unweaver generations --index " + a.Index)
 		}
-		why := "it is cut"
-		if !there {
-			why = "it is missing"
-		}
-		return fault.SegmentDamage.At("serve generation", manifest.Generation).
-			Because("segment " + a.Artifacts.Location(a.index.SegmentKey(segment.SHA256)) + ": " + why).
-			Advise("choose another one: unweaver generations --index " + a.Index)
 	}
 	return nil
 }

@@ -108,9 +108,6 @@ func enrichments(r core.Report) part {
 			}
 		}
 		out.lines = append(out.lines, sentence(one.Name, strings.Join(counts, ", "))+".")
-		if one.Why != "" {
-			out.lines = append(out.lines, "Its spectrum was "+one.Why+".")
-		}
 		const again = "A round of unweaver retry-failed asks for them again."
 		switch failed := one.Counts["failed"]; {
 		case failed == 0:
@@ -221,10 +218,6 @@ func planned(r core.Report) part {
 	out := part{title: "Estimate against actual", columns: []string{"", "#planned", "#actual", "#missed by"}}
 	if r.Planned == nil {
 		return part{}
-	}
-	if r.Planned.Sizes {
-		out.lines = []string{"Expected by the run itself once it had compared the listing, by the sizes of what changed " +
-			"and what earlier runs came to; `unweaver estimate` reads what changed, and tells more closely."}
 	}
 	number := func(n float64) string { return count(int64(n)) }
 	amount := func(n float64) string { return money(n, r.Currency) }
@@ -404,7 +397,8 @@ func remedy(code string, r core.Report) string {
 		return "workers died while they read it: see their logs, mend or exclude it, then index again"
 	case fault.BadOutput, fault.ModelRejected, fault.BadVector:
 		return "see the raw answer: unweaver dead-letters list --index " + r.Index
-	case fault.ModelUnavailable, fault.ModelRateLimited, fault.ModelRefused, fault.EmbedderDown, fault.BadEmbeddings:
+	case fault.ModelUnavailable, fault.ModelRateLimited, fault.ModelRefused, fault.ModelUnreadable,
+		fault.EmbedderDown, fault.BadEmbeddings:
 		return "see the model server's log, then: unweaver retry-failed " + r.Index
 	case fault.ModelAuth, fault.ModelQuota, fault.ModelUnknown:
 		return "see key, quota and name of the model, then: unweaver resume " + r.Run

@@ -431,9 +431,6 @@ func (b *Book) Cost(task string, usage model.Usage) float64 {
 	if task == taskEmbed {
 		return float64(usage.Prompt) * b.Settings.Embedding.Price.Prompt / 1e6
 	}
-	if task == model.Triples && b.Settings.Triples.On() {
-		return 0 // a server of one's own, which tells no tokens
-	}
 	price := b.Settings.Chat.Price
 	cost := (float64(usage.Prompt)*price.Prompt + float64(usage.Completion)*price.Completion) / 1e6
 	if b.Factor > 0 {

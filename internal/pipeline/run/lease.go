@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"math"
 	"strings"
 	"time"
@@ -51,9 +52,11 @@ const (
 )
 
 // TakeLease makes a run the only builder of its index and gives its fence, which rises with every holder. A lease that
-// is free is taken at once. One that is held passes on only when the holder's own engine says that its run is closed
-// and the lease then stays unchanged for a heartbeat of that run: a process that still works on it renews it. That time
-// is measured on the clock of this process alone, and no clock that may jump. Taking it twice gives the same fence.
+// is free is taken at once. One that cannot be read is taken where the engine runs none of those that may hold it: a
+// process of another engine finds at its next look that the fence is higher. One that is held passes on only when the
+// holder's own engine says that its run is closed and the lease then stays unchanged for a heartbeat of that run: a
+// process that still works on it renews it. That time is measured on the clock of this process alone, and no clock that
+// may jump. Taking it twice gives the same fence.
 func TakeLease(ctx context.Context, index artifact.Index, holder Holder, standings Standings) (int64, error) {
 	t := taker{index: index, holder: holder, standings: standings, began: time.Now()}
 	for {
@@ -85,12 +88,22 @@ func (t *taker) try(ctx context.Context) (int64, error) {
 	switch {
 	case fault.Is(err, fault.NotFound):
 		cond = blob.Cond{Absent: true}
+	case fault.Is(err, fault.SegmentDamage):
+		idle := func(ctx context.Context) error { return t.idle(ctx, err) }
+		if err := t.watch(ctx, core.Lease{}, info.ETag, idle); err != nil {
+			return 0, err
+		}
+		if old, err = mendedLease(ctx, t.index, old); err != nil {
+			return 0, err
+		}
+		slog.Warn("a lease that could not be read is taken: no run that may hold it is open", "index", t.index.Name)
 	case err != nil:
 		return 0, err
 	case old.Workflow == t.holder.Workflow && old.Run == t.holder.Run:
 		return old.Fence, nil
 	case old.Workflow != "":
-		if err := t.watch(ctx, old, info.ETag); err != nil {
+		over := func(ctx context.Context) error { return t.over(ctx, old) }
+		if err := t.watch(ctx, old, info.ETag, over); err != nil {
 			return 0, err
 		}
 	}
@@ -112,10 +125,12 @@ func (t *taker) try(ctx context.Context) (int64, error) {
 }
 
 // watch returns without an error once a version of the lease whose run is over was seen for a heartbeat.
-func (t *taker) watch(ctx context.Context, old core.Lease, version string) error {
+func (t *taker) watch(
+	ctx context.Context, old core.Lease, version string, over func(context.Context) error,
+) error {
 	heartbeat := heartbeatOf(old.Heartbeat, t.holder.Heartbeat)
 	if version != t.seen {
-		if err := t.over(ctx, old); err != nil {
+		if err := over(ctx); err != nil {
 			return err
 		}
 		t.seen, t.since = version, time.Now()
@@ -163,6 +178,29 @@ func (t *taker) over(ctx context.Context, old core.Lease) error {
 		Because(fmt.Sprintf("run %s (%s) holds it, and the engine does not know that run: %s",
 			run, old.Run, place(t.holder.Engine))).
 		Advise("see that no worker works on it; " + lost)
+}
+
+// idle is an error while the engine runs a build that may hold a lease which cannot be read: its scratch is there.
+func (t *taker) idle(ctx context.Context, damage error) error {
+	works, _, err := scratched(ctx, t.index)
+	if err != nil {
+		return err
+	}
+	for _, work := range works {
+		if workflowPrefix+work == t.holder.Workflow {
+			continue
+		}
+		standing, err := t.standings(ctx, Holder{Workflow: workflowPrefix + work})
+		if err != nil {
+			return err
+		}
+		if standing == StandingOpen {
+			return fault.LeaseHeld.At("build", t.index.Name).
+				Because(fmt.Errorf("run %s is open, and may hold a lease that cannot be read: %w", work, damage)).
+				Advise("wait for it (unweaver status " + work + "), or cancel it: unweaver cancel " + work)
+		}
+	}
+	return nil
 }
 
 // place names an engine for people.

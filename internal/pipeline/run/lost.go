@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/unweaver/unweaver/internal/artifact"
+	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/store/blob"
 )
@@ -61,36 +62,47 @@ func MendLease(ctx context.Context, index artifact.Index) error {
 	if !fault.Is(err, fault.SegmentDamage) {
 		return err
 	}
-	fence := int64(1)
-	if sane := lease.Fence; sane > 0 && sane < 1<<62 {
-		fence = sane
-	}
-	family, _, err := index.Family(ctx)
-	if err != nil {
+	if lease, err = mendedLease(ctx, index, lease); err != nil {
 		return err
 	}
-	for _, member := range family {
-		if fence, err = highestFence(ctx, member, fence); err != nil {
-			return err
-		}
-	}
-	return free(ctx, index, fence, blob.Cond{Match: info.ETag})
+	return free(ctx, index, lease.Fence, blob.Cond{Match: info.ETag})
 }
 
-// highestFence is the highest of a fence and those of the scratch of an index.
-func highestFence(ctx context.Context, index artifact.Index, fence int64) (int64, error) {
-	prefix := strings.TrimSuffix(index.RunKey(""), "/") + "/"
-	for object, err := range index.Store.List(ctx, prefix, "") {
-		if err != nil {
-			return fence, err
-		}
-		parts := strings.Split(strings.TrimPrefix(object.Key, prefix), "/")
-		if len(parts) < 2 {
-			continue
-		}
-		if found, err := strconv.ParseInt(parts[1], 10, 64); err == nil && found < 1<<62 {
-			fence = max(fence, found)
+// mendedLease returns a lease without a holder in the place of one that cannot be read: its fence is the highest known.
+func mendedLease(ctx context.Context, index artifact.Index, damaged core.Lease) (core.Lease, error) {
+	_, fence, err := scratched(ctx, index)
+	if damaged.Fence > 0 && damaged.Fence < 1<<62 {
+		fence = max(fence, damaged.Fence)
+	}
+	return core.Lease{Fence: max(fence, 1)}, err
+}
+
+// scratched lists the runs of which scratch is there, of an index and of those that share its lease, and gives the
+// highest of their fences.
+func scratched(ctx context.Context, index artifact.Index) (works []string, fence int64, err error) {
+	family, _, err := index.Family(ctx)
+	if err != nil {
+		return nil, 0, err
+	}
+	seen := map[string]bool{}
+	for _, member := range family {
+		prefix := strings.TrimSuffix(member.RunKey(""), "/") + "/"
+		for object, err := range member.Store.List(ctx, prefix, "") {
+			if err != nil {
+				return nil, 0, err
+			}
+			parts := strings.Split(strings.TrimPrefix(object.Key, prefix), "/")
+			if work := member.Name + "/" + parts[0]; !seen[work] {
+				seen[work] = true
+				works = append(works, work)
+			}
+			if len(parts) < 2 {
+				continue
+			}
+			if found, err := strconv.ParseInt(parts[1], 10, 64); err == nil && found < 1<<62 {
+				fence = max(fence, found)
+			}
 		}
 	}
-	return fence, nil
+	return works, fence, nil
 }

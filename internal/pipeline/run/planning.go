@@ -32,8 +32,7 @@ type Plan struct {
 	Aliases  core.Aliases `json:"aliases,omitempty"`
 	Renaming Renaming     `json:"renaming,omitzero"`
 
-	Expected *core.Estimate `json:"expected,omitempty"` // what it may come to; nil: nothing is built
-	Frozen                  // fingerprints here, the rest once the chunks are there: frozenFile
+	Frozen // fingerprints here, the rest once the chunks are there: frozenFile
 }
 
 // Source is the manifest whose content a build may re-use; empty: none.

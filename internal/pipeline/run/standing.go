@@ -108,8 +108,8 @@ func (r *Run) found(ctx context.Context, state *core.RunState) {
 		r.classes(ctx, state)
 	case core.StageAudit:
 		if fixed, err := AuditPlanFile.Read(ctx, r.Scratch); err == nil {
-			for _, unit := range fixed.Units {
-				state.Bytes += unit.Segment.Bytes
+			for _, part := range fixed.Parts {
+				state.Bytes += part.Unit.Segment.Bytes
 			}
 		}
 	case core.StageRestore:

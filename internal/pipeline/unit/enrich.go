@@ -30,7 +30,7 @@ type enrichment interface {
 // explained is an enrichment with settings of its own: what changed of them, and what that has made again.
 type explained interface {
 	// Since names what the settings of a generation have made otherwise now, where its enrichment is what made says.
-	Since(was, now core.Spec, made core.Enrichment) []string
+	Since(was, now core.Spec) []string
 }
 
 // Enriched is what one enrichment made.
@@ -74,7 +74,7 @@ func (r *Run) enrichDue(ctx context.Context, parent *core.Manifest) ([]string, e
 		}
 		var named []string
 		if one, ok := made.(explained); ok && unread == nil {
-			named = one.Since(settings, r.Settings, *was)
+			named = one.Since(settings, r.Settings)
 		}
 		if was.Rules != rules && len(named) == 0 {
 			named = []string{name + " is made by other rules or models"}

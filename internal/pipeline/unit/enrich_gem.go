@@ -8,11 +8,9 @@ import (
 	"strconv"
 
 	"github.com/unweaver/unweaver/internal/artifact"
-	"github.com/unweaver/unweaver/internal/artifact/localfile"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/methods/gem/gemstage"
 	"github.com/unweaver/unweaver/internal/methods/gem/spectral"
-	"github.com/unweaver/unweaver/internal/methods/gem/themes"
 	"github.com/unweaver/unweaver/internal/model"
 	"github.com/unweaver/unweaver/internal/text"
 )
@@ -38,9 +36,8 @@ func (memoryOf) Rules(r *Run) (string, error) {
 	).String(), nil
 }
 
-// Since implements explained. Of the settings, the share of changes that leave the spectrum as it is shapes nothing
-// where nothing changed: it is due only where more has changed than is allowed now.
-func (memoryOf) Since(was, now core.Spec, made core.Enrichment) []string {
+// Since implements explained.
+func (memoryOf) Since(was, now core.Spec) []string {
 	before, set := was.Memory(), now.Memory()
 	var out []string
 	changed := func(name string, a, b int, costs string) {
@@ -52,11 +49,6 @@ func (memoryOf) Since(was, now core.Spec, made core.Enrichment) []string {
 	changed("questions", before.Questions, set.Questions, "every chunk is asked anew")
 	changed("themes", before.Themes, set.Themes, spectrum)
 	changed("neighbours", before.Neighbours, set.Neighbours, spectrum)
-	if nodes, moved := made.Counts["spectrum"], made.Counts["since"]; nodes > 0 &&
-		float64(moved) > set.Respectrum*float64(nodes) {
-		out = append(out, fmt.Sprintf("gem.respectrum %g → %g: %d chunks came or went since the spectrum was computed of "+
-			"%d; %s", before.Respectrum, set.Respectrum, moved, nodes, spectrum))
-	}
 	return out
 }
 
@@ -93,12 +85,6 @@ func (m memoryOf) Seal(ctx context.Context, r *Run, manifest *core.Manifest) (En
 	if err != nil {
 		return out, err
 	}
-	before, forget, err := m.before(ctx, r, rules)
-	if err != nil {
-		return out, err
-	}
-	defer forget()
-	in.Before = before
 	sealed, err := in.Seal(ctx, m.chunks(r.ChunkTexts(ctx, manifest, 0, 1), r.Settings.Parity), file)
 	if err != nil {
 		return out, err
@@ -126,57 +112,10 @@ func (m memoryOf) Seal(ctx context.Context, r *Run, manifest *core.Manifest) (En
 		Counts: map[string]int64{
 			"chunks": sealed.Counts.Chunks, "questions": sealed.Counts.Questions,
 			"by_text": sealed.Counts.Fallbacks, "failed": sealed.Counts.Failed, "themes": sealed.Counts.Themes,
-			"spectrum": sealed.Counts.Nodes, "since": sealed.Counts.Changed, "not_converged": sealed.Counts.Missing,
+			"spectrum": sealed.Counts.Nodes, "not_converged": sealed.Counts.Missing,
 		},
-		Why: sealed.Why,
 	}
 	return out, nil
-}
-
-// before opens the memory of the generation that the build re-uses, where its spectrum may be kept: it was made by the
-// same rules. One that is damaged, or was collected, is none. Release it.
-func (memoryOf) before(ctx context.Context, r *Run, rules string) (found *gemstage.Before, release func(), err error) {
-	release = func() {}
-	if r.Settings.Memory().Respectrum == 0 {
-		return nil, release, nil
-	}
-	fixed, err := r.Fixed(ctx)
-	if err != nil {
-		return nil, release, err
-	}
-	parent, err := r.Parent(ctx, fixed.Source())
-	if err != nil || parent == nil {
-		return nil, release, err
-	}
-	made := parent.Enrichment(memoryName)
-	graphs := parent.Segments.FilesOf(memoryName, spectral.Kind)
-	listed := parent.Segments.FilesOf(memoryName, "themes")
-	if made == nil || made.Rules != rules || parent.Chunk.Digest() != fixed.Chunk.Digest() || len(graphs) != 1 ||
-		len(listed) != 1 {
-		return nil, release, nil
-	}
-	none := func(err error) (*gemstage.Before, func(), error) {
-		if artifact.IsDamage(err) {
-			err = nil
-		}
-		return nil, func() {}, err
-	}
-	key := r.Index.SegmentKey(listed[0].SHA256)
-	file, err := localfile.Open(ctx, r.Cache, r.Artifacts, key, listed[0].SHA256, themes.Open)
-	if err != nil {
-		return none(err)
-	}
-	graph, release, err := localfile.Acquire(
-		ctx, r.Cache, r.Artifacts, r.Index.SegmentKey(graphs[0].SHA256), graphs[0].SHA256, spectral.Open,
-	)
-	if err != nil {
-		return none(err)
-	}
-	if len(file.Values) != graph.Pairs {
-		release()
-		return nil, func() {}, nil
-	}
-	return &gemstage.Before{Themes: file, Graph: graph}, release, nil
 }
 
 // write stores what writes itself as a file of an enrichment.

@@ -34,7 +34,7 @@ func (likelyPairs) Rules(r *Run) (string, error) {
 }
 
 // Since implements explained.
-func (likelyPairs) Since(was, now core.Spec, _ core.Enrichment) []string {
+func (likelyPairs) Since(was, now core.Spec) []string {
 	before, set := was.Likely(), now.Likely()
 	var out []string
 	changed := func(name string, a, b any, costs string) {

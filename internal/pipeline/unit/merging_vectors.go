@@ -8,6 +8,7 @@ import (
 	"github.com/unweaver/unweaver/internal/core"
 	stored "github.com/unweaver/unweaver/internal/index/segments"
 	"github.com/unweaver/unweaver/internal/stage/load"
+	"github.com/unweaver/unweaver/internal/stage/verify"
 )
 
 // Vectors segments are merged like splits, with three differences: they are small, as a bulk import reads each in a job
@@ -82,7 +83,7 @@ func (r *Run) MergeVectors(ctx context.Context, manifest *core.Manifest, written
 func (r *Run) Rewriting(table *stored.Table) load.Rewriting {
 	return load.Rewriting{
 		Artifacts: r.Index, Alive: r.Progress.Touch,
-		Counts: func(key string) bool { return RowCounts(table, key) },
+		Counts: func(key string) bool { return verify.RowCounts(table, key) },
 	}
 }
 

@@ -35,22 +35,18 @@ func SegmentsOf(manifest *core.Manifest) []run.Named {
 // checkParent tells what of the generation before is missing or damaged: everything by its size, a share of it by its
 // content.
 func (r *Run) checkParent(ctx context.Context, parent *core.Manifest) ([]run.Damage, error) {
-	sizes, err := r.stored(ctx)
+	sizes, err := StoredSizes(ctx, r.Index, r.Progress.Touch)
 	if err != nil {
 		return nil, err
 	}
 	var damage []run.Damage
 	var there []run.Named
 	for _, segment := range SegmentsOf(parent) {
-		size, found := sizes[segment.SHA256]
-		switch {
-		case !found:
-			damage = append(damage, run.Damage{Kind: segment.Kind, Object: segment.SHA256, Why: "missing"})
-		case size != segment.Bytes:
-			damage = append(damage, run.Damage{Kind: segment.Kind, Object: segment.SHA256, Why: "cut"})
-		default:
-			there = append(there, segment)
+		if why := sizes.Damage(segment.Segment); why != "" {
+			damage = append(damage, run.Damage{Kind: segment.Kind, Object: segment.SHA256, Why: why})
+			continue
 		}
+		there = append(there, segment)
 	}
 	read, err := r.Read(ctx, r.Checks.Due(there))
 	if err != nil {
@@ -71,17 +67,32 @@ func (r *Run) checkParent(ctx context.Context, parent *core.Manifest) ([]run.Dam
 	return damage, err
 }
 
-// stored lists the index's segments with their sizes.
-func (r *Run) stored(ctx context.Context) (map[string]int64, error) {
-	sizes := map[string]int64{}
-	prefix := r.Index.SegmentKey("") + "/"
-	for info, err := range r.Artifacts.List(ctx, prefix, "") {
+// Sizes are those of stored segments, by their sums.
+type Sizes map[string]int64
+
+// Damage says what the size of a segment shows; empty: nothing.
+func (s Sizes) Damage(segment core.Segment) string {
+	size, found := s[segment.SHA256]
+	switch {
+	case !found:
+		return "missing"
+	case size != segment.Bytes:
+		return "cut"
+	}
+	return ""
+}
+
+// StoredSizes lists the segments of an index.
+func StoredSizes(ctx context.Context, index artifact.Index, alive func()) (Sizes, error) {
+	sizes := Sizes{}
+	prefix := index.SegmentKey("") + "/"
+	for info, err := range index.Store.List(ctx, prefix, "") {
 		if err != nil {
 			return nil, err
 		}
 		sizes[strings.TrimPrefix(info.Key, prefix)] = info.Size
 		if len(sizes)%1000 == 0 {
-			r.Progress.Touch()
+			alive()
 		}
 	}
 	return sizes, nil

@@ -129,10 +129,10 @@ func (r *Run) plan(ctx context.Context) (run.Plan, error) {
 		return fixed, err
 	}
 	err = r.compare(ctx, &fixed, parent, documents, reasons)
-	if err != nil && parent != nil && ctx.Err() == nil {
-		found, unanswered := r.undecodable(ctx, parent, fixed.Damage)
-		if unanswered != nil || len(found) == 0 {
-			return fixed, err
+	if parent != nil && artifact.IsDamage(err) { // no hash saw it: of none of its documents is anything known
+		var found []run.Damage
+		for _, segment := range parent.Segments.Documents {
+			found = append(found, run.Damage{Kind: "documents", Object: segment.SHA256, Why: "no list of documents"})
 		}
 		fixed.Damage, fixed.Rebuild = append(fixed.Damage, found...), true
 		reasons = append(reasons, run.ReasonsOf(found)...)
@@ -153,7 +153,6 @@ func (r *Run) plan(ctx context.Context) (run.Plan, error) {
 	fixed.Plan.Unchanged, fixed.Plan.Again = fixed.Plan.Unchanged && none, fixed.Plan.Again && none
 	fixed.Plan.Reasons = reasons // also of a build whose parent cannot be read at all
 	fixed.Held, fixed.HeldDetail = r.removal(fixed)
-	fixed.Expected = r.forecast(ctx, models, fixed, parent)
 	return fixed, nil
 }
 
@@ -209,8 +208,8 @@ func (r *Run) removal(fixed run.Plan) (held, detail string) {
 }
 
 // findParent gives the generation that a build is compared with, and why everything is made again as far as that is
-// known by then. A pointer that is gone, and a manifest that is, leave the newest published generation that can be
-// read: the gates compare with it.
+// known by then. A manifest that is gone leaves the newest published generation that can be read: the gates compare
+// with it.
 func (r *Run) findParent(ctx context.Context, fixed *run.Plan) (*core.Manifest, []string, error) {
 	reasons, err := r.asked(ctx)
 	if err != nil {
@@ -229,13 +228,6 @@ func (r *Run) findParent(ctx context.Context, fixed *run.Plan) (*core.Manifest, 
 		}
 		if err := r.mendReference(ctx, current); err != nil {
 			return nil, nil, err
-		}
-	} else {
-		if current, err = r.LastPublished(ctx, ""); err != nil {
-			return nil, nil, err
-		}
-		if current.Manifest != "" {
-			reasons = append(reasons, "current.json is missing: the index is published again")
 		}
 	}
 	parent, err := r.Parent(ctx, current.Manifest)

@@ -3,13 +3,10 @@ package unit
 import (
 	"context"
 	"slices"
-	"strconv"
-	"strings"
 
 	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
-	stored "github.com/unweaver/unweaver/internal/index/segments"
 	"github.com/unweaver/unweaver/internal/pipeline/purges"
 	"github.com/unweaver/unweaver/internal/pipeline/run"
 	"github.com/unweaver/unweaver/internal/store/blob"
@@ -78,13 +75,6 @@ func (r *Run) traces(ctx context.Context, purge core.Purge) (*purges.Traces, err
 	if err != nil {
 		return nil, err
 	}
-	indexes, err := IndexesOf(ctx, r.Artifacts)
-	if err != nil {
-		return nil, err
-	}
-	if err := found.Strike(ctx, indexes, r.Job.Index, documents, r.Progress.Touch); err != nil {
-		return nil, err
-	}
 	if former != nil {
 		found.Merge(former)
 	}
@@ -97,24 +87,6 @@ func PurgedOf(excluded purges.Set) func(key string) bool {
 		return nil
 	}
 	return excluded.Has
-}
-
-// RowCounts tells whether a vector row is of a class or of a chunk as a generation has it.
-func RowCounts(table *stored.Table, key string) bool {
-	parts := strings.Split(key, "-") // <class id>-<digest>, or <chunk id>-<window>-<digest>
-	id, err := core.ParseID(parts[0])
-	switch {
-	case err != nil:
-		return false
-	case len(parts) == 2:
-		class, counts := table.Class(id)
-		return counts && core.ClassRowOf(id, class.Vector) == key
-	case len(parts) == 3:
-		chunk, counts := table.Chunk(id)
-		window, err := strconv.Atoi(parts[1])
-		return err == nil && counts && window < chunk.Windows && core.ChunkRow(id, window, chunk.Digest) == key
-	}
-	return false
 }
 
 // IndexesOf are all indexes of a store, in order.

@@ -10,11 +10,15 @@ import (
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	stored "github.com/unweaver/unweaver/internal/index/segments"
+	"github.com/unweaver/unweaver/internal/pipeline/run"
 	"github.com/unweaver/unweaver/internal/stage/segment"
 )
 
 // remade are the kinds of segments that are made from others, and made again where they are damaged.
 var remade = map[string]bool{"split": true, "class run": true, "dead statistics": true}
+
+// Remade tells whether a part is a file that is made from others.
+func Remade(part run.Part) bool { return part.Check == run.CheckFile && remade[part.Kind] }
 
 // Remake makes a segment again from those that it is made from, and says whether it was new.
 func (r *Run) Remake(

@@ -60,7 +60,7 @@ func (r *Run) Parts(ctx context.Context) ([]run.Part, error) {
 				return nil, err
 			}
 		}
-		parts = append(parts, partsOf(sha, manifest, generation == current.Generation, seen)...)
+		parts = append(parts, repaired(PartsOf(sha, manifest), generation == current.Generation, seen)...)
 	}
 	return parts, nil
 }
@@ -69,27 +69,42 @@ func (r *Run) leftOut(generation string) {
 	r.Log.Warn("generation left out: it cannot be read", "run_id", r.Name(), "generation", generation)
 }
 
-// partsOf lists those of one generation. seen are the segments whose records are listed already.
-func partsOf(sha string, manifest *core.Manifest, current bool, seen map[string]bool) []run.Part {
+// PartsOf lists the parts of a generation: each file that it names, and what the stores have of it. An audit looks at
+// them, a restore repairs them.
+func PartsOf(sha string, manifest *core.Manifest) []run.Part {
 	var parts []run.Part
-	stored := map[string]bool{}
-	for _, unit := range verify.Units(manifest) {
-		stored[unit.Segment.SHA256] = true
-	}
 	kinds := map[string]string{}
 	for _, segment := range SegmentsOf(manifest) {
 		kinds[segment.SHA256] = segment.Kind
-		unit := verify.Unit{Segment: segment.Segment}
-		switch {
-		case remade[segment.Kind] && !seen[segment.SHA256]:
-			seen[segment.SHA256] = true
-			parts = append(parts, run.Part{Manifest: sha, Unit: unit, Kind: segment.Kind, Search: true})
-		case current && !stored[segment.SHA256] && !remade[segment.Kind]:
-			parts = append(parts, run.Part{Manifest: sha, Unit: unit, Kind: segment.Kind, Read: true})
-		}
+		parts = append(parts, run.Part{
+			Check: run.CheckFile, Manifest: sha, Kind: segment.Kind, Unit: verify.Unit{Segment: segment.Segment},
+		})
 	}
 	for _, unit := range verify.Units(manifest) {
-		parts = append(parts, run.Part{Manifest: sha, Unit: unit, Kind: kinds[unit.Segment.SHA256]})
+		parts = append(parts, run.Part{
+			Check: run.CheckStore, Manifest: sha, Kind: kinds[unit.Segment.SHA256], Unit: unit,
+		})
 	}
 	return parts
+}
+
+// repaired are the parts that a restore looks at: files that are made from others, once each, and what the stores have;
+// of the current generation also the files that no store is filled from. seen are the files that are listed already.
+func repaired(parts []run.Part, current bool, seen map[string]bool) (out []run.Part) {
+	filled := map[string]bool{}
+	for _, part := range parts {
+		filled[part.Unit.Segment.SHA256] = filled[part.Unit.Segment.SHA256] || part.Check == run.CheckStore
+	}
+	for _, part := range parts {
+		sha := part.Unit.Segment.SHA256
+		switch {
+		case part.Check == run.CheckStore:
+		case Remade(part) && seen[sha], !Remade(part) && (!current || filled[sha]):
+			continue
+		case Remade(part):
+			seen[sha] = true
+		}
+		out = append(out, part)
+	}
+	return out
 }

@@ -3,6 +3,7 @@ package upkeep
 import (
 	"context"
 	"encoding/hex"
+	"slices"
 
 	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/core"
@@ -19,14 +20,6 @@ import (
 // AuditFolder is the scratch folder of an audit, which has no fence.
 const AuditFolder = "audit"
 
-// Kinds of units of an audit.
-const (
-	auditSegment   = "segment"   // a file against the sum that names it
-	auditClasses   = "classes"   // classes of a partition against their mentions and what counts
-	auditDocuments = "documents" // chunks of a documents segment against those that count
-	auditStore     = "store"     // records or rows in a store against the segment that they are from
-)
-
 // OpenAudit lists what a part of the served generation is made of, and gives the number of units.
 func (r *Run) OpenAudit(ctx context.Context, sample core.Sample, repair bool) (int, error) {
 	fixed, err := run.Once(ctx, r.Base(), run.AuditPlanFile, func(ctx context.Context) (run.AuditPlan, error) {
@@ -36,7 +29,7 @@ func (r *Run) OpenAudit(ctx context.Context, sample core.Sample, repair bool) (i
 		return 0, err
 	}
 	r.reads(ctx, fixed.Generation)
-	return len(fixed.Units), nil
+	return len(fixed.Parts), nil
 }
 
 func (r *Run) planAudit(ctx context.Context, sample core.Sample, repair bool) (run.AuditPlan, error) {
@@ -55,50 +48,51 @@ func (r *Run) planAudit(ctx context.Context, sample core.Sample, repair bool) (r
 	if err != nil {
 		return fixed, err
 	}
-	fixed.Units, err = auditUnits(manifest, sample)
+	fixed.Parts, err = auditParts(current.Manifest, manifest, sample)
 	return fixed, err
 }
 
-// auditUnits lists the files and documents segments whose sums the part holds, and the partitions and vectors segments
+// auditParts lists the files and documents segments whose sums the sample holds, and the partitions and parts of stores
 // that may have ids of it.
-func auditUnits(manifest *core.Manifest, sample core.Sample) ([]run.AuditUnit, error) {
-	var units []run.AuditUnit
-	for _, segment := range unit.SegmentsOf(manifest) {
-		sum, err := hex.DecodeString(segment.SHA256)
+func auditParts(sha string, manifest *core.Manifest, sample core.Sample) (parts []run.Part, err error) {
+	var stores []run.Part
+	for _, part := range unit.PartsOf(sha, manifest) {
+		if part.Check == run.CheckStore {
+			stores = append(stores, part)
+			continue
+		}
+		sum, err := hex.DecodeString(part.Unit.Segment.SHA256)
 		if err != nil || len(sum) < 8 {
 			return nil, fault.SegmentDamage.At("audit", manifest.Generation).
-				Because("its manifest names a segment that is no sha256: " + fault.Quoted(segment.SHA256))
+				Because("its manifest names a segment that is no sha256: " + fault.Quoted(part.Unit.Segment.SHA256))
 		}
 		if !sample.Holds(sum) {
 			continue
 		}
-		units = append(units, run.AuditUnit{Kind: auditSegment, Name: segment.Kind, Segment: segment.Segment})
-		if segment.Kind == "documents" {
-			units = append(units, run.AuditUnit{Kind: auditDocuments, Name: segment.Kind, Segment: segment.Segment})
+		parts = append(parts, part)
+		if part.Kind == "documents" {
+			part.Check = run.CheckDocuments
+			parts = append(parts, part)
 		}
 	}
-	units = append(units, auditPartitions(manifest, sample)...)
-	for _, unit := range verify.Units(manifest) {
-		units = append(units, run.AuditUnit{Kind: auditStore, Name: string(unit.Kind), Segment: unit.Segment, Verify: unit})
-	}
-	return units, nil
+	return slices.Concat(parts, auditPartitions(manifest, sample), stores), nil
 }
 
 // auditPartitions cuts the classes of a generation.
-func auditPartitions(manifest *core.Manifest, sample core.Sample) []run.AuditUnit {
+func auditPartitions(manifest *core.Manifest, sample core.Sample) []run.Part {
 	partitions := 1
 	for partitions < unit.MaxPartitions && manifest.Counts.Mentions > int64(partitions)*unit.MentionsPerPartition {
 		partitions *= 2
 	}
-	var units []run.AuditUnit
+	var parts []run.Part
 	for partition := range partitions {
 		if _, _, some := auditBounds(partitions, sample, partition); some {
-			units = append(units, run.AuditUnit{
-				Kind: auditClasses, Name: "classes", Partition: partition, Partitions: partitions,
+			parts = append(parts, run.Part{
+				Check: run.CheckClasses, Kind: "classes", Partition: partition, Partitions: partitions,
 			})
 		}
 	}
-	return units
+	return parts
 }
 
 // auditBounds gives the raw class ids of a partition that are in a sample, and tells whether there can be any.
@@ -123,47 +117,42 @@ func (r *Run) AuditPart(ctx context.Context, number int) (audit.Result, error) {
 			return audit.Result{}, progress, err
 		}
 		defer r.reading(ctx, fixed.Generation)()
-		unit := fixed.Units[number]
-		progress.Bytes = unit.Segment.Bytes
+		part := fixed.Parts[number]
+		progress.Bytes = part.Unit.Segment.Bytes
 		going := r.going(ctx, fixed.Generation)
-		if going != nil && (!fault.Is(going, fault.GenCollected) || fixed.Repair && unit.Kind == auditStore) {
+		if going != nil && (!fault.Is(going, fault.GenCollected) || fixed.Repair && part.Check == run.CheckStore) {
 			return audit.Result{}, progress, going // what it wrote nobody would delete any more
 		}
-		result, err := r.auditUnit(ctx, fixed, unit, &progress)
+		result, err := r.auditPart(ctx, fixed, part, &progress)
 		switch {
 		case artifact.IsDamage(err):
-			err = r.unread(ctx, fixed, unit, err, &result)
-		case err == nil && unit.Kind == auditStore && len(result.Drift) > 0:
+			err = r.unread(ctx, fixed, part, err, &result)
+		case err == nil && part.Check == run.CheckStore && len(result.Drift) > 0:
 			err = going // what is missing may have been collected
 		}
 		return result, progress, err
 	})
 }
 
-func (r *Run) auditUnit(
-	ctx context.Context, fixed run.AuditPlan, unit run.AuditUnit, progress *core.Progress,
+func (r *Run) auditPart(
+	ctx context.Context, fixed run.AuditPlan, part run.Part, progress *core.Progress,
 ) (result audit.Result, err error) {
-	if unit.Kind == auditSegment {
-		intact, err := r.Index.Intact(ctx, unit.Segment.SHA256, r.Progress.Touch)
-		if err == nil && !intact {
-			err = fault.SegmentDamage.At("read", r.Artifacts.Location(r.Index.SegmentKey(unit.Segment.SHA256))).
-				Because("it is missing, or its content differs from its name")
-		}
-		result.Checked.Segments, result.Checked.Bytes = 1, unit.Segment.Bytes
-		return result, err
+	if part.Check == run.CheckFile {
+		result.Checked.Segments, result.Checked.Bytes = 1, part.Unit.Segment.Bytes
+		return result, r.CheckFile(ctx, part.Unit.Segment)
 	}
 	manifest, err := r.Index.Manifest(ctx, fixed.Manifest)
 	if err != nil {
 		return result, err
+	}
+	if part.Check == run.CheckStore {
+		return r.auditStore(ctx, fixed, part, manifest, progress)
 	}
 	table, err := r.Table(ctx, manifest)
 	if err != nil {
 		return result, err
 	}
 	defer table.Release()
-	if unit.Kind == auditStore {
-		return r.auditStore(ctx, fixed, unit, manifest, table, progress)
-	}
 	settings, err := r.Index.Spec(ctx, manifest.Spec)
 	if err != nil {
 		return result, err
@@ -174,18 +163,18 @@ func (r *Run) auditUnit(
 	}
 	defer free()
 	in := audit.In{Spec: settings, Artifacts: r.Index, Manifest: manifest, Table: table, OnProgress: r.Progress.Touch}
-	if unit.Kind == auditDocuments {
-		dead, err := deadDocuments(manifest, table, unit.Segment)
+	if part.Check == run.CheckDocuments {
+		dead, err := deadDocuments(manifest, table, part.Unit.Segment)
 		if err != nil {
 			return result, err
 		}
-		return audit.Documents(ctx, in, unit.Segment, dead)
+		return audit.Documents(ctx, in, part.Unit.Segment, dead)
 	}
 	source, err := auditSource(manifest, table)
 	if err != nil {
 		return result, err
 	}
-	from, to, _ := auditBounds(unit.Partitions, fixed.Sample, unit.Partition)
+	from, to, _ := auditBounds(part.Partitions, fixed.Sample, part.Partition)
 	return audit.Classes(ctx, in, source, from, to)
 }
 
@@ -250,19 +239,18 @@ func auditSource(manifest *core.Manifest, table *stored.Table) (source audit.Sou
 
 // auditStore looks whether a store has what a segment says, and writes it again where that is wanted.
 func (r *Run) auditStore(
-	ctx context.Context, fixed run.AuditPlan, unit run.AuditUnit, manifest *core.Manifest, table *stored.Table,
-	progress *core.Progress,
+	ctx context.Context, fixed run.AuditPlan, part run.Part, manifest *core.Manifest, progress *core.Progress,
 ) (audit.Result, error) {
 	var result audit.Result
 	kind, remedy := core.DriftVector, "unweaver audit --repair --index "+r.Job.Index
-	if unit.Verify.Kind == verify.Records {
+	if part.Unit.Kind == verify.Records {
 		kind = core.DriftRecord
 	}
 	if fixed.Repair {
 		remedy = ""
 	}
-	found, err := verify.Run(ctx, verify.In{
-		Artifacts: r.Index, Manifest: manifest, Unit: unit.Verify, Classes: r.Records, Vectors: r.Vectors, Live: table,
+	found, err := r.CheckStore(ctx, verify.In{
+		Manifest: manifest, Unit: part.Unit,
 		Within:   func(id core.ID) bool { return fixed.Sample.Holds(id[:]) },
 		Compare:  true,
 		ReadOnly: !fixed.Repair,
@@ -273,7 +261,6 @@ func (r *Run) auditStore(
 			}
 			result.Tell(core.Found{Kind: kind, Object: drifted.Key, Why: why, Remedy: remedy}, fixed.Repair)
 		},
-		OnProgress: r.Alive,
 	})
 	if kind == core.DriftRecord {
 		result.Checked.Records, progress.Written.Records = found.Checked, found.Rewritten
@@ -285,18 +272,18 @@ func (r *Run) auditStore(
 
 // unread notes that a segment cannot be read, unless its generation was collected meanwhile.
 func (r *Run) unread(
-	ctx context.Context, fixed run.AuditPlan, unit run.AuditUnit, cause error, result *audit.Result,
+	ctx context.Context, fixed run.AuditPlan, part run.Part, cause error, result *audit.Result,
 ) error {
 	if err := r.going(ctx, fixed.Generation); err != nil {
 		return err
 	}
-	object := r.Artifacts.Location(r.Index.SegmentKey(unit.Segment.SHA256))
+	object := r.Artifacts.Location(r.Index.SegmentKey(part.Unit.Segment.SHA256))
 	if told := fault.As(cause); told != nil && told.Object != "" {
 		object = told.Object
 	}
 	result.Unread = true
 	result.Tell(core.Found{
-		Kind: core.DriftSegment, Object: object, Why: unit.Name + ": " + cause.Error(), Remedy: r.Index.Rebuild(),
+		Kind: core.DriftSegment, Object: object, Why: part.Kind + ": " + cause.Error(), Remedy: r.Index.Rebuild(),
 	}, false)
 	return nil
 }

@@ -22,7 +22,7 @@ func (r *Run) SealAudit(ctx context.Context) error {
 	defer r.reading(ctx, fixed.Generation)()
 	var all audit.Result
 	damaged := map[string]bool{}
-	for unit, err := range run.Each(ctx, r.Base(), len(fixed.Units), run.AuditedFile) {
+	for unit, err := range run.Each(ctx, r.Base(), len(fixed.Parts), run.AuditedFile) {
 		if err != nil {
 			return err
 		}

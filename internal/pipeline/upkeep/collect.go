@@ -106,7 +106,11 @@ func (r *Run) keepTask(ctx context.Context, indexes []artifact.Index, task strin
 	return err
 }
 
-// Settle finishes what a collector that died was deleting, so that what this run finds from now on is there to stay.
+// Settle finishes what a collector that died was deleting, so that what this run finds from now on is there to stay. It
+// writes a pointer that is lost again.
 func (r *Run) Settle(ctx context.Context) error {
+	if err := r.MendPointer(ctx); err != nil {
+		return err
+	}
 	return collect.Settle(ctx, r.Index, r.Vectors, collect.Permit{Look: r.Guard, Lasts: r.Permit()})
 }

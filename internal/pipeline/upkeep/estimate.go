@@ -104,7 +104,6 @@ type estimating struct {
 	fixed     run.Plan
 	models    model.Set
 	fresh     estimate.New
-	chunks    *chunkVectors // nil: what is paid for is not known
 	decisions *decisions
 	asked     []int // chunks of the unit that belong to the document that is asked about
 }
@@ -259,9 +258,6 @@ func (e *estimating) count(ctx context.Context, units int, report *core.Report) 
 	if err != nil {
 		return err
 	}
-	if e.chunks, err = e.newChunkVectors(ctx); err != nil {
-		return err
-	}
 	var extracting extract.Estimate
 	for unit := range units {
 		chunked, err := run.ChunkFile(unit).Read(ctx, e.Scratch)
@@ -296,11 +292,10 @@ func (e *estimating) count(ctx context.Context, units int, report *core.Report) 
 			return err
 		}
 		extracting = extracting.Plus(found)
-		if err := e.chunks.add(ctx, e.Run, unit, chunked, known); err != nil {
-			return err
-		}
 	}
-	e.fresh.Unseen = min(extracting.Calls, e.fresh.Chunks)
+	if e.fresh.Unseen = min(extracting.Calls, e.fresh.Chunks); !e.models.Chat.Info().Paid && e.parent == nil {
+		e.fresh.Unseen = e.fresh.Chunks
+	}
 	if e.parent != nil {
 		gone := e.parent.Counts.Chunks // of which those are left that are made again
 		if e.fixed.Part {
@@ -347,13 +342,12 @@ func (e *estimating) ended(ctx context.Context) (int64, error) {
 func (e *estimating) fill(ctx context.Context, report *core.Report, extracting extract.Estimate) error {
 	var parent core.Counts
 	shorten := estimate.ShortenIn{
-		Paid: e.models.Chat.Info().Paid, Shortening: e.Settings.Shortening, Parity: e.Settings.Parity,
-		New: e.fresh, Ledger: e.Ledger,
+		Paid: e.models.Chat.Info().Paid, Shortening: e.Settings.Shortening, New: e.fresh,
 	}
 	vectors := parent
 	if e.parent != nil {
 		parent = e.parent.Counts
-		shorten.Parent, shorten.Classes = parent, estimate.Classes(ctx, e.Index, e.parent)
+		shorten.Parent = parent
 		old, err := e.Index.Spec(ctx, e.parent.Spec)
 		if err != nil {
 			return err
@@ -364,14 +358,11 @@ func (e *estimating) fill(ctx context.Context, report *core.Report, extracting e
 			vectors = parent
 		}
 	}
-	shortening, err := estimate.Shorten(ctx, shorten)
-	if err != nil {
-		return err
-	}
 	past, err := e.Past(ctx)
 	if err != nil {
 		return err
 	}
+	shortening := estimate.Shorten(shorten, past)
 	made := extracting.Calls + extracting.Hits
 	shortening = past.Narrow(shortening, made, 0, func(calls core.Calls) int64 { return calls.Shorten })
 	if calls, prompt, completion := past.Charged(); calls > 0 && parent.Chunks > 0 {
@@ -381,7 +372,6 @@ func (e *estimating) fill(ctx context.Context, report *core.Report, extracting e
 		Paid: e.models.Chunks.Info().Paid, Parent: vectors, New: e.fresh,
 		MaxInputTokens: e.Settings.Embedding.MaxInputTokens, Parts: 1,
 	}
-	embedding.Missing = e.chunks.missing()
 	chunks := estimate.EmbedChunks(embedding)
 	embedding.Paid = e.models.Classes.Info().Paid
 	classes := past.Narrow(estimate.EmbedClasses(embedding), made, chunks.Calls.Low,

@@ -3,7 +3,6 @@ package upkeep
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"maps"
 	"path"
 	"slices"
@@ -14,7 +13,6 @@ import (
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/ledger"
-	"github.com/unweaver/unweaver/internal/methods/apr/answers"
 	"github.com/unweaver/unweaver/internal/pipeline/purges"
 	"github.com/unweaver/unweaver/internal/pipeline/release"
 	"github.com/unweaver/unweaver/internal/pipeline/run"
@@ -80,8 +78,8 @@ func (p *purging) segments(ctx context.Context) (map[string]bool, error) {
 	return out, nil
 }
 
-// finish does the rest of the purges once collect has run: it waits until nobody has open what has to go, takes paid
-// results out of the ledger, and searches all that is stored. What it cannot end is told, and the next run goes on.
+// finish does the rest of the purges once collect has run: it waits until no process has open what has to go, and takes
+// paid results out of the ledger. What it cannot end is recorded, and the next run goes on.
 func (p *purging) finish(ctx context.Context, in collect.In, result collect.Result) error {
 	if p == nil {
 		return nil
@@ -240,9 +238,6 @@ func (p *purging) one(
 	if err := p.choices(ctx, documents); err != nil {
 		return err
 	}
-	if gone.Answers, err = answers.Purge(ctx, p.index, documents.Has, p.Guard); err != nil {
-		return err
-	}
 	if len(left) == 0 { // before, a generation still lists its entries
 		removed, shared, err := p.ledger(ctx, traces)
 		switch {
@@ -261,27 +256,15 @@ func (p *purging) one(
 	if err := p.overwrite(ctx); err != nil {
 		return err
 	}
-	searched, err := purges.Search(ctx, p.index, p.Records, p.StoreID, traces.Marks, p.Progress.Touch)
-	if err != nil {
-		return err
-	}
-	searched.At = time.Now().UTC()
-	if len(searched.Found) > 0 && len(left) == 0 {
-		told := fmt.Sprintf("a search of what is stored found its text in %d objects", len(searched.Found))
-		if slices.ContainsFunc(searched.Found, func(object string) bool { return strings.Contains(object, "ledger/") }) {
-			told += ", of the ledger too: what runs paid for that were never published goes 14 days after nobody lists it"
-		}
-		left = append(left, told)
-	}
-	purge.Searched, purge.Left, purge.Run = &searched, left, p.Generation
+	purge.Left, purge.Run = left, p.Generation
 	was := purge.Gone
 	purge.Gone = core.Purged{
 		Generations: was.Generations + gone.Generations, Segments: was.Segments + gone.Segments,
 		Records: was.Records + gone.Records, Rows: was.Rows + gone.Rows, Ledger: was.Ledger + gone.Ledger,
-		Letters: was.Letters + gone.Letters, Answers: was.Answers + gone.Answers,
+		Letters: was.Letters + gone.Letters,
 	}
 	if len(left) == 0 {
-		purge.State, purge.Ended = core.PurgeDone, searched.At
+		purge.State, purge.Ended = core.PurgeDone, time.Now().UTC()
 	}
 	if err := p.Guard(ctx); err != nil {
 		return err

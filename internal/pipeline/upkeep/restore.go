@@ -2,17 +2,14 @@ package upkeep
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"strings"
 
 	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/pipeline/release"
 	"github.com/unweaver/unweaver/internal/pipeline/run"
-	"github.com/unweaver/unweaver/internal/stage/publish"
-	"github.com/unweaver/unweaver/internal/stage/verify"
-	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/internal/stream/parallel"
 )
 
@@ -21,7 +18,7 @@ const RestoreFolder = "restore"
 
 // OpenRestore lists the parts of the kept generations, the current one first. A pointer that is lost is written again.
 func (r *Run) OpenRestore(ctx context.Context) (int, error) {
-	if err := r.mendPointer(ctx); err != nil {
+	if err := r.MendPointer(ctx); err != nil {
 		return 0, err
 	}
 	parts, err := r.Parts(ctx)
@@ -31,50 +28,7 @@ func (r *Run) OpenRestore(ctx context.Context) (int, error) {
 	return len(parts), run.RepairFile.Write(ctx, r.Scratch, parts)
 }
 
-// mendPointer writes current.json again where it is missing or damaged, by what the references say was published last.
-// Its epoch is above any that the mirror tells of.
-func (r *Run) mendPointer(ctx context.Context) error {
-	current, _, err := r.Index.Current(ctx)
-	cond, damage := blob.Cond{Absent: true}, error(nil)
-	if err == nil && current.Manifest != "" {
-		manifest, unread := r.Index.Manifest(ctx, current.Manifest)
-		if unread == nil { // of a manifest that cannot be read, others tell
-			err = r.Index.Agree(current, manifest)
-		} else if !artifact.IsDamage(unread) {
-			return unread
-		}
-	}
-	if fault.Is(err, fault.SegmentDamage) {
-		info, statErr := r.Artifacts.Stat(ctx, r.Index.CurrentKey())
-		cond, damage, err = blob.Cond{Match: info.ETag}, err, statErr
-	}
-	if err != nil || current.Manifest != "" && damage == nil {
-		return err
-	}
-	pointer, err := r.LastPublished(ctx, "")
-	if err != nil || pointer.Manifest == "" && damage == nil {
-		return err
-	}
-	if pointer.Manifest == "" {
-		return fault.SegmentDamage.At("write again", r.Artifacts.Location(r.Index.CurrentKey())).
-			Because("it is damaged, and no published generation of the index can be read").
-			Advise("put the file back from a backup; or remove it, then " + r.Index.Rebuild())
-	}
-	var mirrored core.Pointer
-	raw, err := r.Coordination.Mirrored(ctx, r.Job.Index)
-	if err != nil {
-		return err
-	}
-	if json.Unmarshal(raw, &mirrored) != nil { // nothing, or nothing that counts
-		mirrored = core.Pointer{}
-	}
-	pointer.Epoch = max(mirrored.Epoch, pointer.Seq) + 1
-	r.Log.Warn("current.json is written again", "run_id", r.Name(), "generation", pointer.Generation)
-	_, err = blob.WriteJSON(ctx, r.Artifacts, r.Index.CurrentKey(), pointer, cond)
-	return err
-}
-
-// RestorePart checks one segment's rows and rewrites what is missing. No model is called. What is damaged and cannot be
+// RestorePart repairs one part. No model is called. What is damaged and cannot be
 // made from the rest is written down for SealRestore, and everything else is restored; a build makes it again.
 func (r *Run) RestorePart(ctx context.Context, number int) (core.Progress, error) {
 	progress := core.Progress{Done: 1}
@@ -84,7 +38,10 @@ func (r *Run) RestorePart(ctx context.Context, number int) (core.Progress, error
 	}
 	part := parts[number]
 	progress.Bytes = part.Unit.Segment.Bytes
-	err = r.restorePart(ctx, part, &progress)
+	manifest, err := r.Index.Manifest(ctx, part.Manifest)
+	if err == nil {
+		progress.Written, err = r.RepairPart(ctx, manifest, part)
+	}
 	if artifact.IsDamage(err) {
 		err = r.lost(ctx, number, part, err)
 	}
@@ -147,59 +104,6 @@ func (r *Run) SealRestore(ctx context.Context) error {
 		Advise(r.Index.Rebuild())
 }
 
-func (r *Run) restorePart(ctx context.Context, part run.Part, progress *core.Progress) error {
-	manifest, err := r.Index.Manifest(ctx, part.Manifest)
-	if err != nil {
-		return err
-	}
-	segment := part.Unit.Segment
-	switch {
-	case part.Search:
-		fresh, err := r.restoreMade(ctx, manifest, part.Kind, segment)
-		if fresh {
-			progress.Written.Segments = 1
-		}
-		return err
-	case part.Read:
-		intact, err := r.Index.Intact(ctx, segment.SHA256, r.Progress.Touch)
-		if err == nil && !intact {
-			err = fault.SegmentDamage.At("read", r.Artifacts.Location(r.Index.SegmentKey(segment.SHA256))).
-				Because("it is missing, or its content differs from its name")
-		}
-		return err
-	}
-	found, err := r.CheckLive(ctx, manifest, part.Unit)
-	if part.Unit.Kind == verify.Records {
-		progress.Written.Records = found.Rewritten
-	} else {
-		progress.Written.Rows = found.Rewritten
-	}
-	return err
-}
-
-// restoreMade reads a segment back that is made from others, and makes it again where it is damaged.
-func (r *Run) restoreMade(
-	ctx context.Context, manifest *core.Manifest, kind string, segment core.Segment,
-) (bool, error) {
-	intact, err := r.Index.Intact(ctx, segment.SHA256, r.Progress.Touch)
-	if err != nil || intact {
-		return false, err
-	}
-	r.Cache.Drop(segment.SHA256) // what the store holds counts, not a copy of it
-	settings, err := r.Index.Spec(ctx, manifest.Spec)
-	if err != nil {
-		return false, err
-	}
-	r.Index.Doubt = true
-	again, fresh, err := r.Remake(ctx, manifest, kind, segment.SHA256, settings)
-	if err == nil && again.SHA256 != segment.SHA256 {
-		err = fault.SegmentDamage.At("make "+kind+" segment of", manifest.Generation).
-			Because("it comes out with other content: this program's rules of words are newer").
-			Advise(r.Index.Rebuild())
-	}
-	return fresh, err
-}
-
 // Restored loads the collections of the current generation, renews the mirror and records which stores it was proven
 // in.
 func (r *Run) Restored(ctx context.Context) error {
@@ -233,5 +137,5 @@ func (r *Run) served(ctx context.Context) error {
 	if err := r.Vectors.Load(ctx, manifest.Collections.Chunks); err != nil {
 		return err
 	}
-	return publish.Mirror(ctx, r.Index, r.Coordination, current)
+	return release.Mirror(ctx, r.Index, r.Coordination, current)
 }

@@ -57,7 +57,7 @@ type word struct {
 func Of(language *text.Language, question string, weigh func(term string) float64) *Question {
 	out := &Question{language: language, weight: map[string]float64{}, words: map[string]word{}}
 	for _, term := range language.Terms(question) {
-		if language.Stop(term) {
+		if language.Stop(term) || text.IsExact(term) {
 			continue // the index knows it, but nobody reads a passage for it
 		}
 		weight := 1.0
@@ -190,8 +190,10 @@ func (q *Question) word(as string) word {
 	seen, known := q.words[as]
 	if !known {
 		seen.plain = q.language.Plain(as)
-		if term := q.language.Term(as); q.weight[term] > 0 {
-			seen.term = term
+		for _, term := range q.language.TermsOf(as) { // whole, then by its parts
+			if q.weight[term] > q.weight[seen.term] {
+				seen.term = term
+			}
 		}
 		q.words[strings.Clone(as)] = seen
 	}

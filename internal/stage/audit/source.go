@@ -59,7 +59,7 @@ func (s Source) mentions(ctx context.Context, index artifact.Index, from, to str
 
 func (p Part) mentions(ctx context.Context, index artifact.Index, from, to string) iter.Seq2[mention, error] {
 	return func(yield func(mention, error) bool) {
-		for row, err := range p.ranged(ctx, index, from, to) {
+		for row, err := range p.numbered(ctx, index, from, to) {
 			var m mention
 			if err == nil {
 				m.class = core.ID(row.Key)
@@ -97,12 +97,9 @@ func (s Source) rows(ctx context.Context, index artifact.Index, from, to string)
 }
 
 func (p Part) classes(ctx context.Context, index artifact.Index, from, to string) iter.Seq2[artifact.Row, error] {
-	if p.Dead == nil {
-		return p.ranged(ctx, index, from, to)
-	}
 	return func(yield func(artifact.Row, error) bool) {
 		for row, err := range p.numbered(ctx, index, from, to) {
-			if err == nil && p.Dead(row.number) {
+			if err == nil && p.Dead != nil && p.Dead(row.number) {
 				continue
 			}
 			if !yield(row.Row, err) || err != nil {
@@ -118,17 +115,7 @@ type numberedRow struct {
 	number int64
 }
 
-// ranged streams the rows whose keys lie in [from, to).
-func (p Part) ranged(ctx context.Context, index artifact.Index, from, to string) iter.Seq2[artifact.Row, error] {
-	return func(yield func(artifact.Row, error) bool) {
-		for row, err := range p.numbered(ctx, index, from, to) {
-			if !yield(row.Row, err) || err != nil {
-				return
-			}
-		}
-	}
-}
-
+// numbered streams the rows whose keys lie in [from, to).
 func (p Part) numbered(ctx context.Context, index artifact.Index, from, to string) iter.Seq2[numberedRow, error] {
 	return func(yield func(numberedRow, error) bool) {
 		reader, err := artifact.OpenRows(ctx, index.Store, index.SegmentKey(p.SHA256))
@@ -136,14 +123,7 @@ func (p Part) numbered(ctx context.Context, index artifact.Index, from, to strin
 			yield(numberedRow{}, err)
 			return
 		}
-		first := max(0, reader.Find(from))
-		for first > 0 && reader.Frames[first].First >= from { // equal keys may begin in the frame before
-			first--
-		}
-		end := first
-		for end < len(reader.Frames) && (to == "" || reader.Frames[end].First < to) {
-			end++
-		}
+		first, end := reader.Between(from, to)
 		number := int64(-1)
 		for _, frame := range reader.Frames[:first] {
 			number += frame.Rows

@@ -70,7 +70,7 @@ func (b *builder) read(ctx context.Context, key string, d *draft) error {
 		return err
 	}
 	d.reset()
-	title, text, meta, err := document.Record(d.plan.Record)
+	title, text, meta, err := document.Record(d.plan.Record, b.Limits)
 	if err != nil {
 		return fault.Unreadable.At("read row", key).Because(err)
 	}
@@ -143,6 +143,9 @@ func (b *builder) parse(ctx context.Context, d *draft, body io.Reader) error {
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel() // what parses is given up where its text is not read to the end
+	if b.Spec.Documents != nil && b.Spec.Documents.Hidden == "include" {
+		ctx = document.WithHidden(ctx)
+	}
 	kind := document.Kind(d.plan.Kind)
 	plain = document.Transcode(plain, kind, stage.EncodingOf(b.Spec, d.plan.Object))
 	doc, err := b.Parser.Parse(ctx, plain, kind, d.plan.Object)

@@ -11,13 +11,9 @@ type EmbedIn struct {
 	Paid           bool        // by a model that costs something; else the estimate is zero
 	Parent         core.Counts // zero: no parent, or one with another embedder, none of whose vectors serve
 	New            New
-	MaxInputTokens int    // of the embedder; 0: no limit
-	Parts          int    // partitions or shards: each ends with a request that may be small
-	Missing        *Texts // of new chunks, that the ledger does not have; nil: not known
+	MaxInputTokens int // of the embedder; 0: no limit
+	Parts          int // partitions or shards: each ends with a request that may be small
 }
-
-// Texts were counted.
-type Texts struct{ Count, Runes int64 }
 
 // A request ends at a text chosen by its content once it has 160, at the latest with 256: with 197 on average, and a
 // deviation of 31. One of long texts ends when it has all the text that it may have.
@@ -29,25 +25,23 @@ const (
 	classTokens = (nameRunes + mentionRunes*1.3) / runesPerToken
 )
 
-// EmbedChunks estimates the requests for the vectors of new chunks; what the ledger has costs nothing. Low and high
-// differ by how texts fall into requests, and by the windows of chunks that are too long for the embedder.
+// EmbedChunks estimates the requests for the vectors of new chunks. Low has those alone that no run ever extracted, as
+// the ledger may have the vectors of others; low and high also differ by how texts fall into requests, and by the
+// windows of chunks that are too long for the embedder.
 func EmbedChunks(in EmbedIn) Task {
 	if !in.Paid || in.New.Chunks == 0 {
 		return Task{}
 	}
-	if in.Missing != nil {
-		texts, tokens := float64(in.Missing.Count), float64(in.Missing.Runes)/runesPerToken
-		return Task{Calls: requests(texts, tokens, in.Parts), Prompt: Range{int64(tokens), ceil(tokens)}}
-	}
-	chunks, tokens := float64(in.New.Chunks), float64(in.New.Tokens)
+	chunks, tokens, unseen := float64(in.New.Chunks), float64(in.New.Tokens), float64(in.New.Unseen)
+	least := tokens * unseen / chunks
 	low, high := windows(tokens/chunks, in.MaxInputTokens)
 	title := nameRunes / runesPerToken
 	return Task{
 		Calls: Range{
-			requests(low*chunks, tokens, in.Parts).Low,
+			requests(low*unseen, least, in.Parts).Low,
 			requests(high*chunks, tokens*overlap(high), in.Parts).High,
 		},
-		Prompt: Range{int64(tokens), ceil(tokens*overlap(high) + title*high*chunks)},
+		Prompt: Range{int64(least), ceil(tokens*overlap(high) + title*high*chunks)},
 	}
 }
 

@@ -1,115 +1,54 @@
 package estimate_test
 
 import (
-	"context"
-	"errors"
 	"fmt"
-	"iter"
-	"math"
 	"strings"
 	"testing"
 
-	"github.com/unweaver/unweaver/internal/artifact"
-	"github.com/unweaver/unweaver/internal/artifact/rows"
 	"github.com/unweaver/unweaver/internal/core"
-	"github.com/unweaver/unweaver/internal/ledger"
 	"github.com/unweaver/unweaver/internal/ledger/embed"
 	"github.com/unweaver/unweaver/internal/stage/estimate"
-	"github.com/unweaver/unweaver/internal/store/blob/dir"
 	"github.com/unweaver/unweaver/internal/testkit/stagetest"
 )
 
-// known is a ledger that has some keys and counts looks; it can do nothing else.
-type known struct {
-	missing map[core.Digest]bool
-	looks   int
-	err     error
-}
-
-func (k *known) Get(_ context.Context, task string, key core.Digest, _ int) (*ledger.Entry, error) {
-	if k.looks++; k.err != nil || task != ledger.Shorten {
-		return nil, k.err
-	}
-	if k.missing[key] {
-		return nil, nil
-	}
-	return &ledger.Entry{Value: []byte("{}")}, nil
-}
-
-func list(classes ...estimate.Class) iter.Seq2[estimate.Class, error] {
-	return func(yield func(estimate.Class, error) bool) {
-		for _, class := range classes {
-			if !yield(class, nil) {
-				return
-			}
-		}
-	}
-}
-
-func keys(name string, n int) []core.Digest {
-	out := make([]core.Digest, n)
-	for i := range out {
-		out[i] = core.Sum(name, fmt.Sprint(i))
-	}
-	return out
-}
-
-// common stands in a third of 1,000 chunks and took four calls; rare stands in two chunks and took one.
-var (
-	common = estimate.Class{Runes: 3900, Chunks: 300, Mentions: 300, Keys: keys("common", 4)}
-	rare   = estimate.Class{Runes: 3000, Chunks: 2, Mentions: 50, Keys: keys("rare", 1)}
-	short  = estimate.Class{Runes: 90, Chunks: 1, Mentions: 1}
-	near   = estimate.Class{Runes: 3950, Chunks: 100, Mentions: 40}
-)
-
-func night(added estimate.New, classes ...estimate.Class) estimate.ShortenIn {
+func night(added estimate.New) estimate.ShortenIn {
 	return estimate.ShortenIn{
-		Paid:       true,
-		Shortening: core.Shortening{Threshold: 4000, Sample: 256},
-		Parent:     core.Counts{Chunks: 1000, Classes: int64(len(classes)), Mentions: 2000},
-		Classes:    list(classes...),
-		New:        added,
-		Ledger:     &known{},
+		Paid: true, Shortening: core.Shortening{Threshold: 4000, Sample: 256},
+		Parent: core.Counts{Chunks: 1000, Tokens: 150_000, Classes: 500, Mentions: 2000}, New: added,
 	}
 }
 
 func new10(unseen int64) estimate.New { return estimate.New{Chunks: 10, Tokens: 1500, Unseen: unseen} }
 
 func TestShorteningOfANight(t *testing.T) {
+	again, free := night(estimate.New{}), night(new10(10))
+	again.Again, free.Paid = true, false
+	first := estimate.ShortenIn{
+		Paid: true, Shortening: again.Shortening, New: estimate.New{Chunks: 1000, Tokens: 150_000},
+	}
+	whole := estimate.Shorten(first, nil).Calls.High
 	for name, c := range map[string]struct {
 		in   estimate.ShortenIn
-		want estimate.Range
+		past estimate.Past
+		high int64
 	}{
-		"nothing new pays nothing": {night(estimate.New{}, common, rare, short, near), estimate.Range{}},
-		"one new chunk may name the common class": {
-			night(estimate.New{Chunks: 1, Tokens: 150, Unseen: 1}, common), estimate.Range{High: 1},
+		"nothing new pays nothing":                 {night(estimate.New{}), nil, 0},
+		"one new chunk has two mentions":           {night(estimate.New{Chunks: 1, Tokens: 150, Unseen: 1}), nil, 6},
+		"chunks that go change texts too":          {night(estimate.New{Gone: 2}), nil, 12},
+		"many come to no more than all long texts": {night(estimate.New{Gone: 1000}), nil, whole},
+		"unless a run came to more": {
+			night(estimate.New{Gone: 1000}), estimate.Past{{Chunks: 50, Calls: core.Calls{Shorten: 1000}}}, 1400,
 		},
-		"ten surely do, and may change all of it":   {night(new10(0), common), estimate.Range{High: 4}},
-		"unless an earlier run saw them":            {night(new10(20), common), estimate.Range{Low: 1, High: 4}},
-		"a rare class is not expected":              {night(new10(20), rare, short), estimate.Range{High: 1}},
-		"a class that is nearly long may become so": {night(new10(20), near, short), estimate.Range{High: 1}},
-		"a class far from it does not":              {night(new10(20), short, short), estimate.Range{}},
-		"chunks that go change texts too":           {night(estimate.New{Gone: 10}, common), estimate.Range{High: 4}},
-		"another threshold pays for all again": {
-			func() estimate.ShortenIn {
-				in := night(estimate.New{}, common, rare, short)
-				in.Again = true
-				return in
-			}(), estimate.Range{Low: 5, High: 5},
-		},
-		"a model that costs nothing costs nothing": {
-			func() estimate.ShortenIn { in := night(new10(20), common); in.Paid = false; return in }(), estimate.Range{},
-		},
+		"another threshold pays for all again": {again, nil, whole},
+		"a model that costs nothing":           {free, nil, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, err := estimate.Shorten(t.Context(), c.in)
-			stagetest.Ok(t, err)
-			if got.Calls != c.want {
-				t.Errorf("got %+v, want %+v", got.Calls, c.want)
+			got := estimate.Shorten(c.in, c.past)
+			if got.Calls != (estimate.Range{High: c.high}) {
+				t.Errorf("got %+v, want up to %d", got.Calls, c.high)
 			}
 			for _, tokens := range []estimate.Range{got.Prompt, got.Completion} {
-				if tokens.Low > tokens.High || (tokens.High == 0) != (got.Calls.High == 0) ||
-					(tokens.Low == 0) != (got.Calls.Low == 0) {
+				if tokens.Low > tokens.High || (tokens.High == 0) != (got.Calls.High == 0) {
 					t.Errorf("calls %+v, tokens %+v", got.Calls, tokens)
 				}
 			}
@@ -117,54 +56,12 @@ func TestShorteningOfANight(t *testing.T) {
 	}
 }
 
-func TestASampledClassIsHardlyEverShortenedAgain(t *testing.T) {
-	hot := estimate.Class{Runes: 3900, Chunks: 300, Mentions: 300_000, Keys: keys("hot", 4)}
-	in := night(new10(10), hot)
-	got, err := estimate.Shorten(t.Context(), in)
-	stagetest.Ok(t, err)
-	in.Parity = true // every mention counts
-	all, err := estimate.Shorten(t.Context(), in)
-	stagetest.Ok(t, err)
-	if got.Calls != (estimate.Range{High: 1}) || all.Calls != (estimate.Range{Low: 1, High: 4}) {
-		t.Errorf("sampled %+v, all %+v", got.Calls, all.Calls)
-	}
-}
-
-func TestWhatTheLedgerLostIsPaidAgain(t *testing.T) {
-	var classes []estimate.Class
-	lost := &known{missing: map[core.Digest]bool{}}
-	for i := range 1000 {
-		class := estimate.Class{Runes: 3000, Chunks: 1, Mentions: 60, Keys: keys(fmt.Sprint("class ", i), 3)}
-		classes = append(classes, class)
-		if i%4 == 0 {
-			for _, key := range class.Keys {
-				lost.missing[key] = true
-			}
-		}
-	}
-	in := night(estimate.New{}, classes...)
-	in.Ledger = lost
-	got, err := estimate.Shorten(t.Context(), in)
-	stagetest.Ok(t, err)
-	if math.Abs(float64(got.Calls.Low)-750) > 10 || math.Abs(float64(got.Calls.High)-750) > 10 {
-		t.Errorf("%+v, want 750", got.Calls)
-	}
-	if lost.looks != 2000 {
-		t.Errorf("%d looks", lost.looks)
-	}
-	lost.err = errors.New("no ledger")
-	if _, err := estimate.Shorten(t.Context(), in); !errors.Is(err, lost.err) {
-		t.Errorf("got %v", err)
-	}
-}
-
 func TestShorteningOfAFirstBuildIsNotForgotten(t *testing.T) {
 	for chunks, most := range map[int64]int64{100: 10, 1890: 80, 100_000: 40_000} {
-		added := estimate.New{Chunks: chunks, Tokens: 120 * chunks, Unseen: chunks}
-		got, err := estimate.Shorten(t.Context(), estimate.ShortenIn{
-			Paid: true, Shortening: core.Shortening{Threshold: 4000, Sample: 256}, New: added,
-		})
-		stagetest.Ok(t, err)
+		got := estimate.Shorten(estimate.ShortenIn{
+			Paid: true, Shortening: core.Shortening{Threshold: 4000, Sample: 256},
+			New: estimate.New{Chunks: chunks, Tokens: 120 * chunks, Unseen: chunks},
+		}, nil)
 		if got.Calls.Low != 0 || got.Calls.High < 1 || got.Calls.High > most {
 			t.Errorf("%d chunks: %+v", chunks, got.Calls)
 		}
@@ -174,39 +71,16 @@ func TestShorteningOfAFirstBuildIsNotForgotten(t *testing.T) {
 	}
 }
 
-func TestClassesAreReadFromAGeneration(t *testing.T) {
-	store, err := dir.Open(t.TempDir())
-	stagetest.Ok(t, err)
-	art := artifact.Index{Store: store, Name: "i"}
-	manifest := &core.Manifest{}
-	for part := range 2 {
-		record := rows.Record{Name: "X", Text: strings.Repeat("é", 10+part)}
-		class := rows.Class{Keys: keys("x", part), Mentions: 7, Chunks: 5}
-		class.Record = record.Encode()
-		segment := stagetest.Segment(
-			t,
-			art,
-			stagetest.Row{Key: fmt.Sprintf("%016d", part), Value: string(class.Encode())},
-		)
-		manifest.Segments.Classes = append(manifest.Segments.Classes, segment)
-	}
-	art.Store = &stagetest.Tampered{
-		Store: store,
-		OnPut: func(key string) error { t.Errorf("wrote %s", key); return nil },
-	}
-	var got []string
-	for class, err := range estimate.Classes(t.Context(), art, manifest) {
-		stagetest.Ok(t, err)
-		got = append(got, fmt.Sprint(class.Runes, class.Chunks, class.Mentions, len(class.Keys)))
-	}
-	if strings.Join(got, "|") != "10 5 7 0|11 5 7 1" {
-		t.Errorf("%v", got)
-	}
-	manifest.Segments.Classes = append(manifest.Segments.Classes, core.Segment{SHA256: "gone"})
-	in := night(new10(10))
-	in.Classes = estimate.Classes(t.Context(), art, manifest)
-	if _, err := estimate.Shorten(t.Context(), in); err == nil {
-		t.Error("a segment that is gone was not noticed")
+// Vectors of chunks that some run extracted may be paid for: they count at most.
+func TestVectorsOfExtractedChunksMayBePaidFor(t *testing.T) {
+	in := estimate.EmbedIn{Paid: true, New: estimate.New{Chunks: 2000, Tokens: 200_000, Unseen: 500}, Parts: 1}
+	some := estimate.EmbedChunks(in)
+	in.New.Unseen = 0
+	none := estimate.EmbedChunks(in)
+	if some.Calls.Low < 2 || some.Calls.Low > 4 || some.Prompt.Low != 50_000 ||
+		none.Calls.Low != 0 || none.Prompt.Low != 0 ||
+		none.Calls.High != some.Calls.High || some.Calls.High < 10 {
+		t.Errorf("a quarter unseen: %+v, none: %+v", some, none)
 	}
 }
 

@@ -121,6 +121,7 @@ func (b *Batches) take(ctx context.Context, answer batchapi.Answer) error {
 	ok := false
 	if failed == nil {
 		entities, rung, ok = parsed(reply.Text)
+		ok = ok && !reply.Roomier
 	}
 	if !ok {
 		b.Paid(reply.Usage)

@@ -8,6 +8,7 @@ import (
 	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/model"
 	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/internal/stream/parallel"
 )
@@ -51,6 +52,9 @@ func (d DeadLetter) Problem() core.Problem {
 		why = "the answers of the model were empty"
 	case d.Reason == string(fault.BadOutput):
 		why = "the answers of the model cannot be read; the last one begins: " + words
+	}
+	if model.IsNothing(d.Raw) {
+		why = words
 	}
 	return core.Problem{
 		Code: d.Reason, Object: d.Document,

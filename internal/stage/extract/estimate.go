@@ -51,15 +51,6 @@ func (e Estimate) Plus(other Estimate) Estimate {
 	return e
 }
 
-// Sized is what so many calls are reckoned to be charged for, over chunks of so many tokens together that nobody has
-// read yet.
-func Sized(calls, text int64) Estimate {
-	return Estimate{
-		Chunks: calls, Calls: calls, Tokens: text, Prompt: calls*int64(tokens.Count(system)) + text,
-		Completion: int64(completionShare * float64(text)),
-	}
-}
-
 // completionShare is how many tokens a model writes for each token of a chunk (measured on recorded extractions).
 const completionShare = 1.3
 

@@ -289,7 +289,11 @@ func (b *batch) one(ctx context.Context, x *item) error {
 	}
 	x.out.Rung = v.Rung
 	folded := names.NewTextOf(text.In(b.Spec.Retrieval.Language), x.text)
-	kept, cut := bounded(v.Entities)
+	found := v.Entities
+	if b.Chat.Info().Provider != "builtin" && v.Rung != RungRule && !b.Spec.Parity {
+		found = plain(found, x.text)
+	}
+	kept, cut := bounded(found)
 	if cut > 0 {
 		b.mu.Lock()
 		b.res.Progress.Cut += cut

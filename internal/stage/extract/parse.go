@@ -52,15 +52,12 @@ type answer struct {
 }
 
 var (
-	thinkRE      = regexp.MustCompile(`(?is)<think(?:ing)?>.*?</think(?:ing)?>`)
-	thinkOpenRE  = regexp.MustCompile(`(?i)^\s*<think(?:ing)?>`)
-	thinkCloseRE = regexp.MustCompile(`(?i)</think(?:ing)?>`)
-	openRE       = regexp.MustCompile("^\\s*(?:```[a-zA-Z]*)?\\s*$")
-	fenceRE      = regexp.MustCompile("(?s)```[a-zA-Z]*\\s*\n?(.*?)(?:```|$)")
+	openRE  = regexp.MustCompile("^\\s*(?:```[a-zA-Z]*)?\\s*$")
+	fenceRE = regexp.MustCompile("(?s)```[a-zA-Z]*\\s*\n?(.*?)(?:```|$)")
 )
 
 // Parse reads a model's answer: {"entities":[{"name","description"}]}, a bare list of those or of
-// {"entity_name","entity_description"}; inside think blocks and code fences; with trailing commas, single quotes or a
+// {"entity_name","entity_description"}; inside code fences; with trailing commas, single quotes or a
 // truncated tail, of which complete objects are kept. ok is false when nothing of that form is there, and for an answer
 // longer than MaxAnswer.
 func Parse(text string) (es []rows.Entity, rung string, ok bool) {
@@ -73,16 +70,12 @@ func Parse(text string) (es []rows.Entity, rung string, ok bool) {
 		}
 		return r
 	}, text)
-	// Exact JSON first: what looks like a fence or a block of thoughts in it is a description's.
+	// Exact JSON first: what looks like a fence in it is a description's.
 	if l, ok := strict(strings.TrimSpace(t)); ok {
 		return l, RungStrict, true
 	}
 	if l, rung, ok := wrapped(t); ok {
 		return l, rung, true
-	}
-	t = thinkRE.ReplaceAllString(t, "")
-	if i := strings.LastIndex(t, "</think>"); i >= 0 { // an opening tag lost to the chat template
-		t = t[i+len("</think>"):]
 	}
 	if m := fenceRE.FindStringSubmatch(t); m != nil && strings.ContainsAny(m[1], "{[") {
 		t = m[1]
@@ -110,18 +103,10 @@ func Parse(text string) (es []rows.Entity, rung string, ok bool) {
 	return l, RungRepaired, len(l) > 0
 }
 
-// wrapped reads exact JSON behind thoughts, within a fence or among other words, whatever its strings hold: only what
-// stands before it is looked at.
+// wrapped reads exact JSON within a fence or among other words, whatever its strings hold: only what stands around it
+// is looked at.
 func wrapped(t string) (l []rows.Entity, rung string, ok bool) {
 	begin := strings.IndexAny(t, "{[")
-	if at := thinkOpenRE.FindStringIndex(t); at != nil || begin < 0 || strings.Contains(t[:begin], "</think>") {
-		closed := thinkCloseRE.FindStringIndex(t)
-		if closed == nil {
-			return nil, "", false
-		}
-		t = t[closed[1]:]
-		begin = strings.IndexAny(t, "{[")
-	}
 	if begin < 0 {
 		return nil, "", false
 	}
@@ -132,8 +117,7 @@ func wrapped(t string) (l []rows.Entity, rung string, ok bool) {
 	if l, ok = strict(t[begin : begin+end]); !ok {
 		return nil, "", false
 	}
-	if openRE.MatchString(t[:begin]) &&
-		strings.Trim(thinkRE.ReplaceAllString(t[begin+end:], ""), "` \r\n\t") == "" {
+	if openRE.MatchString(t[:begin]) && strings.Trim(t[begin+end:], "` \r\n\t") == "" {
 		return l, RungStrict, true
 	}
 	return l, RungRepaired, true

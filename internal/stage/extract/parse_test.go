@@ -8,11 +8,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/unweaver/unweaver/internal/model"
 	"github.com/unweaver/unweaver/internal/stage/extract"
 )
 
 func show(s string) string {
-	es, rung, ok := extract.Parse(s)
+	said, _ := model.TakeAnswer(s)
+	es, rung, ok := extract.Parse(said)
 	if !ok {
 		return "bad"
 	}
@@ -244,7 +246,8 @@ func TestAnExactAnswerIsReadWhateverItHolds(t *testing.T) {
 					t.Fatal(err)
 				}
 				text := wrap.before + string(raw) + wrap.after
-				read, rung, ok := extract.Parse(text)
+				said, _ := model.TakeAnswer(text)
+				read, rung, ok := extract.Parse(said)
 				if !ok || rung != wrap.rung || len(read) != len(want) {
 					t.Fatalf("%s: %s: %v %q %v", name, text, read, rung, ok)
 				}

@@ -24,7 +24,8 @@ type planned struct {
 	bad   error      // it cannot be read
 	lost  fault.Code // it is not listed, as its object, or its row in it, cannot be read: why not
 	kept  bool       // it is left as the parent has it, whatever the corpus has now
-	twin  int        // the line of the row above it that has its id, and is the document; 0: none
+	again bool       // another above it has its key, and is the document
+	twin  int        // of a row, the line of that other
 }
 
 // same tells whether the parent found these bytes.
@@ -70,7 +71,7 @@ func (p *planner) join(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if doc.twin > 0 {
+		if doc.again {
 			p.refuseTwin(doc)
 			continue
 		}
@@ -165,6 +166,10 @@ func (p *planner) count(doc *planned) {
 // removed, unlike where a row cannot be read.
 func (p *planner) refuseTwin(doc planned) {
 	p.res.Refused++
+	if doc.row.Line == 0 {
+		p.problems.add(fault.DuplicateRow, doc.row.Object, listedTwice(doc.row.Object).Error(), false)
+		return
+	}
 	err := fault.DuplicateRow.At("read", place(doc.row.Object, doc.row.Line)).
 		Because(fmt.Sprintf("line %d has the same id and is the document", doc.twin)).
 		Advise("give every row an id of its own")
@@ -235,7 +240,8 @@ func (p *planner) joined(parent *cursor) iter.Seq2[planned, error] {
 				continue
 			}
 			if doc.key == last {
-				if doc.twin = lastRow.Line; !yield(doc, nil) {
+				doc.again, doc.twin = true, lastRow.Line
+				if !yield(doc, nil) {
 					return
 				}
 				continue

@@ -86,9 +86,18 @@ func (l *listing) list(ctx context.Context, after, until string) error {
 			ETag:     info.ETag,
 			Size:     info.Size,
 			Modified: info.Modified,
+			Archived: info.Archived,
 		}
 		if !kind.HasRows() {
 			l.add(core.ObjectKey(info.Key), firstReading, row)
+			continue
+		}
+		if l.again(info.Key) {
+			l.refuseAgain(info.Key)
+			continue
+		}
+		if info.Archived != "" {
+			l.refuse(info.Key, fault.StoreDenied, info.Key, l.archived(row).Error())
 			continue
 		}
 		if err := l.rows(ctx, row, kind); err != nil {
@@ -96,6 +105,34 @@ func (l *listing) list(ctx context.Context, after, until string) error {
 		}
 	}
 	return nil
+}
+
+// again tells whether the rows of an object were listed before: a store may give a key twice.
+func (l *listing) again(object string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	before := l.withRows[object]
+	l.withRows[object] = true
+	return before
+}
+
+// refuseAgain records that an object with rows is listed a second time.
+func (l *listing) refuseAgain(object string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.res.Refused++
+	l.found.add(l.number, problemOf(fault.DuplicateRow, object, listedTwice(object).Error(), false))
+}
+
+// listedTwice is the fault of an object that the store lists again.
+func listedTwice(object string) *fault.Error {
+	return fault.DuplicateRow.At("list", object).Because("the store lists this key twice; it is read once").
+		Advise("see the listing of the store: a key names one object")
+}
+
+// archived is the fault of an object that must be restored before it can be read.
+func (p *planner) archived(row rows.Plan) *fault.Error {
+	return blob.ArchivedObject(p.Corpus.Location(row.Object), row.Archived)
 }
 
 // unlisted records a name that the store lists and cannot describe. A link that is not followed is told and is no

@@ -135,7 +135,9 @@ func Run(ctx context.Context, in In) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	p := &planner{In: in, problems: problems, broken: map[string]fault.Code{}, taken: map[string]byte{}}
+	p := &planner{
+		In: in, problems: problems, broken: map[string]fault.Code{}, taken: map[string]byte{}, withRows: map[string]bool{},
+	}
 	defer p.close()
 	if err := p.list(ctx); err != nil {
 		return p.result(), err
@@ -179,6 +181,7 @@ type planner struct {
 	contents  extsort.Sorter        // what left and what came, by version
 	broken    map[string]fault.Code // objects of which something could not be read, and why; empty ones of rows too
 	taken     map[string]byte       // objects with rows that had to be read again: the reading that counts
+	withRows  map[string]bool       // objects with rows that are listed
 	listed    int64
 	bytes     int64 // of what is listed; what was read again counts twice
 	spared    int64 // documents that Leave left out

@@ -36,6 +36,7 @@ type index struct {
 	causes  []core.Problem // that the stages after plan find, of the night that is published
 	part    bool           // what did not change stays as the parent has it
 	missing string         // of every document that is published
+	store   blob.Store     // in place of corpus; nil: that
 }
 
 func newIndex(t *testing.T, objects map[string]string) *index {
@@ -51,9 +52,13 @@ func (x *index) scratch() string { return fmt.Sprintf("i/runs/%d", x.nights) }
 
 func (x *index) plan(ctx context.Context) (plan.Result, error) {
 	x.nights++
+	var corpus blob.Store = x.corpus
+	if x.store != nil {
+		corpus = x.store
+	}
 	return plan.Run(ctx, plan.In{
 		Spec:   core.Spec{Index: "i", Corpus: "memory", Include: x.include, Exclude: x.exclude},
-		Corpus: x.corpus, Artifacts: x.art, Scratch: x.scratch(),
+		Corpus: corpus, Artifacts: x.art, Scratch: x.scratch(),
 		Limits: x.limits, Parent: x.parent, Reasons: x.reasons, OnProgress: func(int64) {},
 		Part: x.part,
 	})

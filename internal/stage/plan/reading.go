@@ -109,7 +109,14 @@ func (p *planner) alive(int64) {
 
 // version reads and hashes a file whose version is not known.
 func (p *planner) version(ctx context.Context, doc planned) (planned, error) {
-	if doc.kept || p.unhashed(doc.row) || doc.lost != "" || doc.row.Line > 0 || !doc.row.Version.IsZero() {
+	if doc.kept || doc.again || doc.lost != "" || doc.row.Line > 0 || !doc.row.Version.IsZero() {
+		return doc, nil
+	}
+	if doc.row.Archived != "" {
+		doc.bad = p.archived(doc.row)
+		return doc, nil
+	}
+	if p.unhashed(doc.row) {
 		return doc, nil
 	}
 	err := stage.Steady(ctx, p.Corpus, infoOf(doc.row), func(seen blob.Info) error {

@@ -12,19 +12,19 @@ import (
 
 // The name of a generation stays that of its manifest: it may be what is served.
 func TestANameThatAGenerationHasIsNotGivenAgain(t *testing.T) {
-	b := newBench(t)
-	stagetest.Ok(t, publish.Unused(t.Context(), b.art, "g1"))
-	sha, err := publish.Store(t.Context(), b.art, &core.Manifest{Generation: "g1", Seq: 1}, "published")
+	art := newIndex(t)
+	stagetest.Ok(t, publish.Unused(t.Context(), art, "g1"))
+	sha, err := publish.Store(t.Context(), art, &core.Manifest{Generation: "g1", Seq: 1}, "published")
 	stagetest.Ok(t, err)
-	if err := publish.Unused(t.Context(), b.art, "g1"); !fault.Is(err, fault.Usage) {
+	if err := publish.Unused(t.Context(), art, "g1"); !fault.Is(err, fault.Usage) {
 		t.Errorf("it is free: %v", err)
 	}
-	if _, err := publish.Store(t.Context(), b.art, &core.Manifest{Generation: "g1", Seq: 2}, "held"); !fault.Is(
+	if _, err := publish.Store(t.Context(), art, &core.Manifest{Generation: "g1", Seq: 2}, "held"); !fault.Is(
 		err, fault.Usage,
 	) {
 		t.Errorf("another has it: %v", err)
 	}
-	ref, err := b.art.GenerationRef(t.Context(), "g1")
+	ref, err := art.GenerationRef(t.Context(), "g1")
 	if err != nil || ref != (core.GenerationRef{Manifest: sha, Seq: 1, State: "published"}) {
 		t.Errorf("it names %+v, %v", ref, err)
 	}
@@ -32,22 +32,23 @@ func TestANameThatAGenerationHasIsNotGivenAgain(t *testing.T) {
 
 // One whose reference cannot be read has one of the numbers that are left out.
 func TestSeqPassesOverGenerationsThatCannotBeRead(t *testing.T) {
-	b := newBench(t)
+	art := newIndex(t)
 	for _, gen := range []string{"g1", "g2", "g3"} {
-		_, err := publish.Store(t.Context(), b.art, &core.Manifest{Generation: gen, Seq: 5}, "held")
+		_, err := publish.Store(t.Context(), art, &core.Manifest{Generation: gen, Seq: 5}, "held")
 		stagetest.Ok(t, err)
 	}
 	for _, gen := range []string{"g1", "g2"} {
-		key := b.art.GenerationKey(gen, "manifest.json")
-		_, err := blob.Write(t.Context(), b.art.Store, key, []byte("{"), blob.Cond{})
+		key := art.GenerationKey(gen, "manifest.json")
+		_, err := blob.Write(t.Context(), art.Store, key, []byte("{"), blob.Cond{})
 		stagetest.Ok(t, err)
 	}
-	if got, err := publish.Seq(t.Context(), b.art); err != nil || got != 8 {
+	if got, err := publish.Seq(t.Context(), art); err != nil || got != 8 {
 		t.Errorf("%d, %v", got, err)
 	}
-	_, err := publish.Flip(t.Context(), b.flipIn("g9", 20, 0)) // what is served counts, also without a reference
+	served := core.Pointer{Generation: "g9", Manifest: "sha-g9", Seq: 20, Epoch: 1} // it counts, also without a reference
+	_, err := blob.WriteJSON(t.Context(), art.Store, art.CurrentKey(), served, blob.Cond{})
 	stagetest.Ok(t, err)
-	if got, err := publish.Seq(t.Context(), b.art); err != nil || got != 23 {
+	if got, err := publish.Seq(t.Context(), art); err != nil || got != 23 {
 		t.Errorf("%d, %v", got, err)
 	}
 }

@@ -1,20 +1,16 @@
-// Package publish makes a proven generation the one that is served: gates, manifest, the flip of the pointer. The
-// flip is a conditional write on the epoch that plan read; everything before it can be repeated and nobody can see
-// it.
+// Package publish has what comes before a proven generation is served: gates, its number and its manifest. All of it
+// can be repeated, and no reader sees it.
 package publish
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
-	"fmt"
 	"strings"
 
 	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/store/blob"
-	"github.com/unweaver/unweaver/internal/store/coordination"
 	"github.com/unweaver/unweaver/internal/store/vectors"
 )
 
@@ -87,75 +83,6 @@ func Taken(generation string, there core.GenerationRef) error {
 	return fault.Usage.At("name generation", generation).
 		Because("it was built already and is " + there.State).
 		Advise("leave --generation out, or choose another name")
-}
-
-// FlipIn is what becomes the served generation.
-type FlipIn struct {
-	Artifacts  artifact.Index
-	Mirror     coordination.Readers
-	Generation string
-	Manifest   string // sha256 of its manifest
-	Seq        int64
-	Expected   int64 // the pointer's epoch when the build was planned
-}
-
-// Flip points the index to a manifest if the pointer's epoch is still the expected one, else fault.PointerMoved. A
-// second flip by the same run finds its own work done and succeeds; so does one whose answer was lost. When only the
-// mirror fails, the pointer that comes back with the error is served already.
-func Flip(ctx context.Context, in FlipIn) (core.Pointer, error) {
-	current, etag, err := in.Artifacts.Current(ctx)
-	if err != nil {
-		return current, err
-	}
-	if in.done(current) {
-		return current, Mirror(ctx, in.Artifacts, in.Mirror, current)
-	}
-	if current.Epoch != in.Expected {
-		return current, in.moved(current)
-	}
-	next := core.Pointer{Generation: in.Generation, Manifest: in.Manifest, Seq: in.Seq, Epoch: in.Expected + 1}
-	condition := blob.Cond{Match: etag}
-	if etag == "" {
-		condition = blob.Cond{Absent: true}
-	}
-	_, err = blob.WriteJSON(ctx, in.Artifacts.Store, in.Artifacts.CurrentKey(), next, condition)
-	if fault.Is(
-		err,
-		fault.Precondition,
-	) { // another run, or this write itself, repeated below after its answer was lost
-		if current, _, err = in.Artifacts.Current(ctx); err == nil && !in.done(current) {
-			err = in.moved(current)
-		}
-	}
-	if err != nil {
-		return current, err
-	}
-	return next, Mirror(ctx, in.Artifacts, in.Mirror, next)
-}
-
-// done tells whether a pointer is what this flip makes it.
-func (in FlipIn) done(pointer core.Pointer) bool {
-	return pointer.Manifest == in.Manifest && pointer.Epoch == in.Expected+1
-}
-
-func (in FlipIn) moved(current core.Pointer) error {
-	why := fmt.Sprintf("generation %s was published meanwhile, or gone back to", current.Generation)
-	if current.Generation == "" {
-		why = "the index has no published generation any more"
-	}
-	return fault.PointerMoved.At("publish", in.Artifacts.Name).
-		Because(why).
-		Advise("run index again: what was paid for is not paid twice; or see what differs, and publish it all the same: " +
-			"unweaver diff, unweaver publish " + in.Generation + " --force, both with --index " + in.Artifacts.Name)
-}
-
-// Mirror tells the store that readers ask about the pointer. To them it is a hint: what current.json says counts.
-func Mirror(ctx context.Context, art artifact.Index, mirror coordination.Readers, pointer core.Pointer) error {
-	raw, err := json.Marshal(pointer)
-	if err != nil {
-		return err
-	}
-	return mirror.Mirror(ctx, art.Name, pointer.Epoch, raw)
 }
 
 // Alias points the aliases for other programs that read the vector store at collections. Ours never use them.

@@ -1,12 +1,9 @@
 package publish_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/unweaver/unweaver/internal/artifact"
@@ -15,214 +12,36 @@ import (
 	"github.com/unweaver/unweaver/internal/stage/publish"
 	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/internal/store/blob/dir"
-	"github.com/unweaver/unweaver/internal/store/coordination"
-	"github.com/unweaver/unweaver/internal/store/coordination/bolt"
 	"github.com/unweaver/unweaver/internal/testkit/stagetest"
 )
 
-type bench struct {
-	*testing.T
-	art    artifact.Index
-	mirror *bolt.Store
-}
-
-func newBench(t *testing.T) bench {
+func newIndex(t *testing.T) artifact.Index {
 	t.Helper()
 	store, err := dir.Open(t.TempDir())
 	stagetest.Ok(t, err)
-	mirror, err := bolt.Open(filepath.Join(t.TempDir(), "mirror"))
-	stagetest.Ok(t, err)
-	t.Cleanup(func() { _ = mirror.Close() })
-	return bench{t, artifact.Index{Store: store, Name: "i"}, mirror}
-}
-
-func (b bench) flipIn(gen string, seq, expected int64) publish.FlipIn {
-	return publish.FlipIn{
-		Artifacts: b.art, Mirror: b.mirror, Generation: gen, Manifest: "sha-" + gen, Seq: seq, Expected: expected,
-	}
-}
-
-// pointers are what the artifacts and the mirror say.
-func (b bench) pointers() (current core.Pointer, mirrored string) {
-	b.Helper()
-	current, _, err := b.art.Current(b.Context())
-	stagetest.Ok(b, err)
-	raw, err := b.mirror.Mirrored(b.Context(), "i")
-	stagetest.Ok(b, err)
-	return current, string(raw)
-}
-
-func (b bench) want(pointer core.Pointer) {
-	b.Helper()
-	current, mirrored := b.pointers()
-	raw := fmt.Sprintf(
-		`{"generation":%q,"manifest":%q,"seq":%d,"epoch":%d}`,
-		pointer.Generation, pointer.Manifest, pointer.Seq, pointer.Epoch,
-	)
-	if current != pointer || mirrored != raw {
-		b.Errorf("current is %+v, mirrored %s, want %+v", current, mirrored, pointer)
-	}
-}
-
-func TestFlipsFollowEachOther(t *testing.T) {
-	b := newBench(t)
-	for n := range int64(3) {
-		gen := fmt.Sprint("g", n)
-		got, err := publish.Flip(t.Context(), b.flipIn(gen, n+1, n))
-		stagetest.Ok(t, err)
-		want := core.Pointer{Generation: gen, Manifest: "sha-" + gen, Seq: n + 1, Epoch: n + 1}
-		if got != want {
-			t.Errorf("got %+v", got)
-		}
-		b.want(want)
-	}
-}
-
-func TestAFlipThatIsRepeatedFindsItsWorkDone(t *testing.T) {
-	b := newBench(t)
-	first, err := publish.Flip(t.Context(), b.flipIn("g1", 1, 0))
-	stagetest.Ok(t, err)
-	b.art.Store = &stagetest.Tampered{Store: b.art.Store, OnPut: func(key string) error {
-		t.Errorf("wrote %s", key)
-		return nil
-	}}
-	again, err := publish.Flip(t.Context(), b.flipIn("g1", 1, 0))
-	if err != nil || again != first {
-		t.Errorf("%v: %+v, then %+v", err, first, again)
-	}
-	b.want(first)
-}
-
-func TestAFlipBehindAnotherOneIsRefused(t *testing.T) {
-	b := newBench(t)
-	first, err := publish.Flip(t.Context(), b.flipIn("g1", 1, 0))
-	stagetest.Ok(t, err)
-	for name, in := range map[string]publish.FlipIn{
-		"that was planned before it":        b.flipIn("g2", 2, 0),
-		"that was planned behind the next":  b.flipIn("g2", 2, 7),
-		"of the same manifest, planned now": {Artifacts: b.art, Mirror: b.mirror, Manifest: "sha-g1", Expected: 5},
-	} {
-		_, err := publish.Flip(t.Context(), in)
-		if !fault.Is(err, fault.PointerMoved) || !strings.Contains(err.Error(), "generation g1 was published") {
-			t.Errorf("%s: %v", name, err)
-		}
-		if !strings.Contains(err.Error(), "run index again") || !strings.Contains(err.Error(), "unweaver publish") {
-			t.Errorf("%s does not say what to do: %v", name, err)
-		}
-	}
-	b.want(first)
-}
-
-func TestOfRunsThatRaceOneIsPublished(t *testing.T) {
-	b := newBench(t)
-	var mu sync.Mutex
-	won := map[string]core.Pointer{}
-	var wg sync.WaitGroup
-	for n := range 8 {
-		wg.Go(func() {
-			gen := fmt.Sprint("g", n)
-			got, err := publish.Flip(t.Context(), b.flipIn(gen, int64(n), 0))
-			switch {
-			case err == nil:
-				mu.Lock()
-				won[gen] = got
-				mu.Unlock()
-			case !fault.Is(err, fault.PointerMoved):
-				t.Errorf("%s: %v", gen, err)
-			}
-		})
-	}
-	wg.Wait()
-	current, _ := b.pointers()
-	if len(won) != 1 || won[current.Generation] != current {
-		t.Errorf("current %+v, won %+v", current, won)
-	}
-}
-
-func TestAFlipWhoseAnswerWasLost(t *testing.T) {
-	down := fault.StoreDown.At("write", "current.json")
-	want := core.Pointer{Generation: "g1", Manifest: "sha-g1", Seq: 1, Epoch: 1}
-	t.Run("is told, and its repetition succeeds", func(t *testing.T) {
-		b := newBench(t)
-		in := b.flipIn("g1", 1, 0)
-		in.Artifacts.Store = &stagetest.Tampered{Store: b.art.Store, AfterPut: func(string) error { return down }}
-		if _, err := publish.Flip(t.Context(), in); !errors.Is(err, down) {
-			t.Fatalf("got %v", err)
-		}
-		_, err := publish.Flip(t.Context(), b.flipIn("g1", 1, 0))
-		stagetest.Ok(t, err)
-		b.want(want)
-	})
-	t.Run("and was repeated below, is no other run's", func(t *testing.T) {
-		b := newBench(t)
-		in := b.flipIn("g1", 1, 0)
-		in.Artifacts.Store = &stagetest.Tampered{Store: b.art.Store, AfterPut: func(key string) error {
-			return fault.Precondition.At("write", key)
-		}}
-		got, err := publish.Flip(t.Context(), in)
-		if err != nil || got != want {
-			t.Errorf("%v: %+v", err, got)
-		}
-		b.want(want)
-	})
-	t.Run("but another run's flip is refused", func(t *testing.T) {
-		b := newBench(t)
-		in := b.flipIn("g1", 1, 0)
-		in.Artifacts.Store = &stagetest.Tampered{Store: b.art.Store, OnPut: func(string) error {
-			_, err := publish.Flip(t.Context(), b.flipIn("other", 9, 0))
-			return err
-		}}
-		if _, err := publish.Flip(t.Context(), in); !fault.Is(err, fault.PointerMoved) ||
-			!strings.Contains(err.Error(), "generation other") {
-			t.Errorf("got %v", err)
-		}
-		b.want(core.Pointer{Generation: "other", Manifest: "sha-other", Seq: 9, Epoch: 1})
-	})
-}
-
-// deafMirror does not answer.
-type deafMirror struct{ coordination.Readers }
-
-func (deafMirror) Mirror(context.Context, string, int64, []byte) error {
-	return fault.StoreDown.At("mirror", "i")
-}
-
-func TestAMirrorThatFailsLeavesTheGenerationPublishedAndIsRepeated(t *testing.T) {
-	b := newBench(t)
-	in := b.flipIn("g1", 1, 0)
-	in.Mirror = deafMirror{}
-	got, err := publish.Flip(t.Context(), in)
-	if !fault.Is(err, fault.StoreDown) || got.Epoch != 1 {
-		t.Fatalf("%v: %+v", err, got)
-	}
-	if current, mirrored := b.pointers(); current != got || mirrored != "" {
-		t.Errorf("current %+v, mirrored %q", current, mirrored)
-	}
-	_, err = publish.Flip(t.Context(), b.flipIn("g1", 1, 0))
-	stagetest.Ok(t, err)
-	b.want(got)
+	return artifact.Index{Store: store, Name: "i"}
 }
 
 func TestStoreTwiceIsStoreOnce(t *testing.T) {
-	b := newBench(t)
+	art := newIndex(t)
 	manifest := &core.Manifest{Index: "i", Generation: "g1", Seq: 4, Format: core.ManifestFormat}
-	held, err := publish.Store(t.Context(), b.art, manifest, "held")
+	held, err := publish.Store(t.Context(), art, manifest, "held")
 	stagetest.Ok(t, err)
-	published, err := publish.Store(t.Context(), b.art, manifest, "published")
+	published, err := publish.Store(t.Context(), art, manifest, "published")
 	stagetest.Ok(t, err)
 	if held != published {
 		t.Errorf("%s, then %s", held, published)
 	}
-	ref, err := b.art.GenerationRef(t.Context(), "g1")
+	ref, err := art.GenerationRef(t.Context(), "g1")
 	if err != nil || ref != (core.GenerationRef{Manifest: held, Seq: 4, State: "published"}) {
 		t.Errorf("%v: %+v", err, ref)
 	}
-	back, err := b.art.Manifest(t.Context(), held)
+	back, err := art.Manifest(t.Context(), held)
 	if err != nil || back.Generation != "g1" || back.Seq != 4 {
 		t.Errorf("%v: %+v", err, back)
 	}
 	n := 0
-	for range b.art.Store.List(t.Context(), "i/segments/", "") {
+	for range art.Store.List(t.Context(), "i/segments/", "") {
 		n++
 	}
 	if n != 1 {
@@ -231,21 +50,21 @@ func TestStoreTwiceIsStoreOnce(t *testing.T) {
 }
 
 func TestAGenerationWhoseManifestWasNotWrittenIsNotNamed(t *testing.T) {
-	b := newBench(t)
+	art := newIndex(t)
 	full := fault.StoreFull.At("write", "segments")
-	b.art.Store = &stagetest.Tampered{Store: b.art.Store, OnPut: func(key string) error {
+	art.Store = &stagetest.Tampered{Store: art.Store, OnPut: func(key string) error {
 		if strings.Contains(key, "/segments/") {
 			return full
 		}
 		return nil
 	}}
-	if _, err := publish.Store(t.Context(), b.art, &core.Manifest{Generation: "g1"}, "published"); !errors.Is(
+	if _, err := publish.Store(t.Context(), art, &core.Manifest{Generation: "g1"}, "published"); !errors.Is(
 		err,
 		full,
 	) {
 		t.Errorf("got %v", err)
 	}
-	if _, _, err := blob.Read(t.Context(), b.art.Store, b.art.GenerationKey("g1", "manifest.json")); !fault.Is(
+	if _, _, err := blob.Read(t.Context(), art.Store, art.GenerationKey("g1", "manifest.json")); !fault.Is(
 		err,
 		fault.NotFound,
 	) {
@@ -254,15 +73,15 @@ func TestAGenerationWhoseManifestWasNotWrittenIsNotNamed(t *testing.T) {
 }
 
 func TestSeqIsOneMoreThanTheLargest(t *testing.T) {
-	b := newBench(t)
+	art := newIndex(t)
 	for i, seq := range []int64{7, 12, 3} {
-		_, err := publish.Store(t.Context(), b.art, &core.Manifest{Generation: fmt.Sprint("g", i), Seq: seq}, "held")
+		_, err := publish.Store(t.Context(), art, &core.Manifest{Generation: fmt.Sprint("g", i), Seq: seq}, "held")
 		stagetest.Ok(t, err)
 	}
-	if got, err := publish.Seq(t.Context(), b.art); err != nil || got != 13 {
+	if got, err := publish.Seq(t.Context(), art); err != nil || got != 13 {
 		t.Errorf("%v: %d", err, got)
 	}
-	if got, err := publish.Seq(t.Context(), newBench(t).art); err != nil || got != 1 {
+	if got, err := publish.Seq(t.Context(), newIndex(t)); err != nil || got != 1 {
 		t.Errorf("of a new index: %v, %d", err, got)
 	}
 }

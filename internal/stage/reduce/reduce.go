@@ -109,14 +109,7 @@ func shardPart(ctx context.Context, in In, shard, from, to string) iter.Seq2[men
 			yield(mention{}, err)
 			return
 		}
-		first := max(0, reader.Find(from))
-		for first > 0 && reader.Frames[first].First >= from { // equal ids may begin in the frame before
-			first--
-		}
-		end := first
-		for end < len(reader.Frames) && (to == "" || reader.Frames[end].First < to) {
-			end++
-		}
+		first, end := reader.Between(from, to)
 		for row, err := range reader.Scan(ctx, first, end) {
 			if err != nil {
 				yield(mention{}, err)

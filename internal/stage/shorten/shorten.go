@@ -324,11 +324,6 @@ func parse(answer string) string {
 	if len(answer) > maxAnswer {
 		return ""
 	}
-	if !strings.HasPrefix(strings.TrimSpace(answer), "{") { // else a tag is the description's
-		if _, behind, thought := strings.Cut(answer, "</think>"); thought {
-			answer = behind
-		}
-	}
 	i := strings.IndexAny(answer, "{[")
 	if i < 0 {
 		return ""

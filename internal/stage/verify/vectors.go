@@ -429,26 +429,29 @@ func (s *segment) forget(ctx context.Context, wrong []vectors.Row) error {
 // live tells whether a row is wanted, and the generation still has it: its key holds the digest of the class or chunk
 // as it is now.
 func (s *segment) live(key string) bool {
-	if s.Live == nil && s.Within == nil {
-		return true
+	if s.Within != nil {
+		name, _, _ := strings.Cut(key, "-")
+		if id, err := core.ParseID(name); err != nil || !s.Within(id) {
+			return false
+		}
 	}
+	return s.Live == nil || RowCounts(s.Live, key)
+}
+
+// RowCounts tells whether a vector row is of a class or of a chunk as a generation has it.
+func RowCounts(table Table, key string) bool {
 	parts := strings.Split(key, "-") // <class id>-<digest>, or <chunk id>-<window>-<digest>
 	id, err := core.ParseID(parts[0])
-	if err != nil || s.Within != nil && !s.Within(id) {
+	switch {
+	case err != nil:
 		return false
-	}
-	if s.Live == nil {
-		return true
-	}
-	switch len(parts) {
-	case 2:
-		class, counts := s.Live.Class(id)
+	case len(parts) == 2:
+		class, counts := table.Class(id)
 		return counts && core.ClassRowOf(id, class.Vector) == key
-	case 3:
-		chunk, counts := s.Live.Chunk(id)
+	case len(parts) == 3:
+		chunk, counts := table.Chunk(id)
 		window, err := strconv.Atoi(parts[1])
-		return err == nil && counts && window < chunk.Windows &&
-			core.ChunkRow(id, window, chunk.Digest) == key
+		return err == nil && counts && window < chunk.Windows && core.ChunkRow(id, window, chunk.Digest) == key
 	}
 	return false
 }

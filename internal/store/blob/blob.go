@@ -21,6 +21,24 @@ type Info struct {
 	Size     int64
 	ETag     string
 	Modified time.Time
+
+	// Encoding is how the bytes of an object are packed though its key does not say so: gzip, or empty. Get gives it.
+	Encoding string
+	// Archived is the storage class of an object that must be restored before it can be read. List gives it.
+	Archived string
+}
+
+// Gzip is an Info.Encoding.
+const Gzip = "gzip"
+
+// ArchivedObject is the fault of reading an object that must be restored before; class may be empty.
+func ArchivedObject(object, class string) *fault.Error {
+	why := "it is archived"
+	if class != "" {
+		why += " (storage class " + class + ")"
+	}
+	return fault.StoreDenied.At("read", object).Because(why + ": restore it").
+		Advise("the next run reads it then; or exclude it")
 }
 
 // Cond makes a write conditional: Absent (If-None-Match: *) or Match (If-Match: etag). A condition that does not hold

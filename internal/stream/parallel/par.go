@@ -142,6 +142,11 @@ func drawn[A any](source iter.Seq2[A, error], yield func(A, error) bool) (err er
 	return nil
 }
 
+// Together runs what does not depend on each other, side by side, as Each does.
+func Together(ctx context.Context, steps ...func(context.Context) error) error {
+	return Each(ctx, len(steps), len(steps), func(ctx context.Context, i int) error { return steps[i](ctx) })
+}
+
 // Each applies f to every index below n, at most width at once, and gives the first error, having waited for all that
 // it started. After an error nothing more is started. A panic of f is an error (Caught).
 func Each(ctx context.Context, n, width int, f func(context.Context, int) error) error {

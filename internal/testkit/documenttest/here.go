@@ -11,6 +11,8 @@ import (
 type Here struct{ Limits document.Limits }
 
 // Parse implements document.Parser.
-func (h Here) Parse(_ context.Context, reader io.Reader, kind document.Kind, object string) (document.Doc, error) {
-	return document.Parse(reader, kind, object, h.Limits)
+func (h Here) Parse(ctx context.Context, reader io.Reader, kind document.Kind, object string) (document.Doc, error) {
+	limits := h.Limits
+	limits.Hidden = document.IsWithHidden(ctx)
+	return document.Parse(reader, kind, object, limits)
 }

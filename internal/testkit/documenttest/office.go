@@ -129,6 +129,42 @@ func WordWithStyles() string {
 	)
 }
 
+// Rich are the parts of documents that have of everything that is read in one of their type, by file name.
+func Rich() map[string][]Part {
+	return map[string][]Part{
+		"rich.docx": {
+			{"word/document.xml", `<d><p><pPr><pStyle val="H"/><numPr><ilvl val="1"/><numId val="1"/></numPr></pPr><r><rPr><vanish/></rPr><t>a</t>` +
+				`</r><txbxContent><p><r><t>b</t></r></p></txbxContent><footnoteReference id="1"/><ruby><rt><t>c</t></rt><rubyBase><t>d</t></rubyBase></ruby>` +
+				`</p><tbl><tr><tc><tcPr><gridSpan val="2"/><vMerge/></tcPr><p><r><t>e</t></r></p></tc></tr></tbl><altChunk id="a"/><chart id="a"/></d>`},
+			{"word/numbering.xml", `<n><abstractNum abstractNumId="0"><lvl ilvl="0"><start val="1"/><numFmt val="upperRoman"/><lvlText val="%1.%2"/>` +
+				`</lvl></abstractNum><num numId="1"><abstractNumId val="0"/><lvlOverride ilvl="1"><startOverride val="3"/></lvlOverride></num></n>`},
+			{"word/styles.xml", `<s><style styleId="H"><basedOn val="H"/><name val="heading 1"/><vanish/></style></s>`},
+			related("word/_rels/document.xml.rels", [3]string{"n", "footnotes", "document.xml"}, [3]string{"a", "aFChunk", "c.html"}),
+			{"word/c.html", "<p>within</p>"},
+		},
+		"rich.pptx": {
+			{"ppt/s.xml", `<sld><sp><nvSpPr><cNvPr hidden="1"/></nvSpPr><p><t>a</t></p></sp><AlternateContent><Choice><sp><p><t>b_x000D_</t></p></sp>` +
+				`</Choice><Fallback><p><t>c</t></p></Fallback></AlternateContent><tbl><tr><tc hMerge="1"><p><t>d</t></p></tc><tc vMerge="1"/></tr></tbl><chart id="c"/><relIds dm="d"/></sld>`},
+			{"ppt/c.xml", `<c><title><p/><p><t># a</t></p></title><ser><tx><pt><v>b</v></pt></tx><cat><pt>1</pt></cat><val><pt><v>2</v></pt></val></ser></c>`},
+			{"ppt/d.xml", `<d><pt><t><p><pPr lvl="2"><buAutoNum type="romanLcParenBoth" startAt="9"/></pPr><t>a</t></p></t></pt></d>`},
+			{"ppt/e.xml", `<e><cm><text>a</text></cm><threadedComment ref="A1"><text>b</text></threadedComment><comment><t>c</t></comment></e>`},
+			{"ppt/presentation.xml", `<p><sldId r:id="a"/></p>`},
+			related("ppt/_rels/presentation.xml.rels", [3]string{"a", "slide", "s.xml"}),
+			related("ppt/_rels/s.xml.rels", [3]string{"c", "chart", "c.xml"}, [3]string{"d", "diagramData", "d.xml"},
+				[3]string{"e", "comments", "e.xml"}),
+		},
+		"rich.xlsx": {
+			{"xl/s.xml", `<w><cols><col min="1" max="2" hidden="1"/></cols><row r="1"><c r="C1" s="1"><v>39415.5</v></c><c r="D1" t="s"><v>0</v></c>` +
+				`</row><row r="2" hidden="1"><c><f>1</f></c></row><mergeCell ref="C1:D9"/><oddHeader>&amp;Lx&amp;&amp;</oddHeader></w>`},
+			{"xl/styles.xml", `<s><numFmt numFmtId="164" formatCode="[&gt;10]#,##0.00_);[Red]\(0\);@"/><numFmt numFmtId="165" formatCode="[h]:mm:ss.00 AM/PM"/>` +
+				`<cellXfs><xf numFmtId="164"/><xf numFmtId="165"/></cellXfs></s>`},
+			{"xl/workbook.xml", `<w><sheet name="a" r:id="a"/></w>`},
+			related("xl/_rels/workbook.xml.rels", [3]string{"a", "worksheet", "s.xml"}),
+			{"xl/sharedStrings.xml", `<s><si><t>a_x000D_</t><rPh><t>b</t></rPh></si></s>`},
+		},
+	}
+}
+
 func officePills(size func(small, full int) int) []Pill {
 	bomb := func(name string, parts ...part) Pill { return Pill{Name: name, Make: docxOf(parts...)} }
 	fixed := func(name, content string) part { return part{name, around(content, "", 0, "")} }

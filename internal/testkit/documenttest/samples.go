@@ -40,6 +40,11 @@ func Samples() map[string][]byte {
 		"front.md":  "---\ntitle: A page\ndate: 2026-11-20\ntags: [a, b]\n---\n\n# Head\n\ntext\n",
 		"small.pdf": good(), "packed.pdf": packedPDF(), "tree.pdf": treePDF(), "stream.pdf": streamPDF(),
 	}
+	for name, parts := range Rich() {
+		files[name] = Zip(parts...)
+	}
+	files["semicolons.tsv"] = "id;name;price\n1;\"Ada, MD\";1,5\n2;\"Ben\nCid\"\n"
+	files["nested.json"] = `{"title":"T","towns":[{"name":"Oslo","at":[59.9,10.7]},["x"]],"metadata":{"by":{"n":1}}}`
 	out := map[string][]byte{}
 	for name, content := range files {
 		out[name] = []byte(content)

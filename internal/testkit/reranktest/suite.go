@@ -87,14 +87,14 @@ func brokenAnswers(t *testing.T, open Opener) {
 		"no place":       {`[{"score":1},{"index":1,"score":1},{"index":2,"score":1}]`, fault.BadRerank},
 		"null":           {scores("1", "null", "1"), fault.BadRerank},
 		"no score":       {`[{"index":0},{"index":1},{"index":2}]`, fault.BadRerank},
-		"NaN":            {scores("1", "NaN", "1"), fault.ModelUnavailable},
-		"infinity":       {scores("1", "Infinity", "1"), fault.ModelUnavailable},
-		"beyond a float": {scores("1", "1e999", "1"), fault.ModelUnavailable},
-		"text":           {scores("1", `"high"`, "1"), fault.ModelUnavailable},
-		"half a place":   {results("0", "1", "1.5"), fault.ModelUnavailable},
-		"a page":         {"<html>hello</html>", fault.ModelUnavailable},
-		"cut":            {results("0", "1", "2")[:40], fault.ModelUnavailable},
-		"empty":          {"", fault.ModelUnavailable},
+		"NaN":            {scores("1", "NaN", "1"), fault.ModelUnreadable},
+		"infinity":       {scores("1", "Infinity", "1"), fault.ModelUnreadable},
+		"beyond a float": {scores("1", "1e999", "1"), fault.ModelUnreadable},
+		"text":           {scores("1", `"high"`, "1"), fault.ModelUnreadable},
+		"half a place":   {results("0", "1", "1.5"), fault.ModelUnreadable},
+		"a page":         {"<html>hello</html>", fault.ModelUnreadable},
+		"cut":            {results("0", "1", "2")[:40], fault.ModelUnreadable},
+		"empty":          {"", fault.ModelUnreadable},
 	} {
 		server.Saying(c.says)
 		got, _, err := ranker.Rerank(t.Context(), question, texts)

@@ -90,10 +90,9 @@ func (b *builder) writeGraph(chunks []questions.Chunk) {
 		nodes.Base.Append(gem.Unit(b.vector(text)))
 		nodes.Mean.Append(gem.Mean(b.vector(text), averaged))
 		content.Chunks = append(content.Chunks, chunk.ID)
-		content.Known = append(content.Known, 1)
 		content.Vectors = append(content.Vectors, loading)
 	}
-	every, err := nodes.Matrix(gem.SymmetryMean, gem.Clip)
+	every, err := nodes.Matrix()
 	check(b.t, err)
 	nearest, err := every.Nearest(3)
 	check(b.t, err)

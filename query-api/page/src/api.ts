@@ -342,7 +342,6 @@ export interface Memory {
   values: number[]
   residuals: number[]
   estimated: number
-  why: string
   themes: MemoryTheme[]
 }
 
@@ -417,7 +416,6 @@ export const api = {
   trends: (index: string, signal?: AbortSignal) => call<Trends>(at(index, '/trends'), undefined, signal),
   memory: (index: string, generation: string, signal?: AbortSignal) =>
     call<Memory>(at(index, '/memory' + query({ generation })), undefined, signal),
-  map: (index: string, generation: string, format: string) => at(index, '/memory/map' + query({ format, generation })),
   report: (index: string, run: string) => at(index, `/runs/${part(run)}/report`),
   run: (index: string, run: string, signal?: AbortSignal) =>
     call<Run>(at(index, '/runs/' + part(run)), undefined, signal).catch(missing),

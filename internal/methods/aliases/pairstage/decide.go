@@ -3,12 +3,10 @@ package pairstage
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"strings"
 	"unicode"
 
 	"github.com/unweaver/unweaver/internal/core"
-	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/ledger"
 	"github.com/unweaver/unweaver/internal/model"
 	"github.com/unweaver/unweaver/internal/stage"
@@ -136,37 +134,22 @@ type value struct {
 	Reason string      `json:"reason,omitempty"`
 }
 
-// errPassing keeps the ledger from remembering a failure that may not last.
-var errPassing = errors.New("not worth remembering")
-
 func (a Asker) one(ctx context.Context, pair Pair) (Decision, bool, error) {
 	out := Decision{
 		Name: pair.A.Name, Of: pair.Of.Name, Cosine: pair.Cosine, Spelled: pair.Spelled, Verdict: Undecided,
 	}
 	call := pair.Call()
-	entry, fresh, err := a.Ledger.Do(ctx, ledger.Pairs, Key(a.Chat.Info(), call), a.Attempt,
-		func(ctx context.Context) (ledger.Result, error) {
-			answer, err := stage.Ask(ctx, a.Chat, call, Reminder, read, a.Health)
-			if err == nil && answer.Passing {
-				err = errPassing
-			}
-			if err != nil {
-				return ledger.Result{}, err
-			}
-			v := answer.Value
-			v.Usage, v.Reason = answer.Usage, answer.Reason
-			raw, err := json.Marshal(v)
-			return ledger.Result{Value: raw, Negative: v.Reason != ""}, err
-		})
-	if errors.Is(err, errPassing) {
-		return out, false, nil
-	}
-	if err != nil {
-		return out, false, err
-	}
 	var v value
-	if err := json.Unmarshal(entry.Value, &v); err != nil {
-		return out, false, fault.SegmentDamage.At("read ledger entry of", "pairs").Because(err)
+	fresh, passing, err := stage.Remembered(ctx, a.Ledger, ledger.Pairs, Key(a.Chat.Info(), call), a.Attempt,
+		func(ctx context.Context) (stage.Answer[value], error) {
+			return stage.Ask(ctx, a.Chat, call, Reminder, read, a.Health)
+		},
+		func(answer stage.Answer[value]) any {
+			answer.Value.Usage, answer.Value.Reason = answer.Usage, answer.Reason
+			return answer.Value
+		}, &v)
+	if err != nil || passing {
+		return out, false, err
 	}
 	switch {
 	case v.Reason != "":

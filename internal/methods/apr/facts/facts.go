@@ -13,8 +13,8 @@ import (
 	"errors"
 	"io"
 	"slices"
-	"strconv"
 
+	"github.com/unweaver/unweaver/internal/artifact/vector"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/methods/apr"
@@ -27,9 +27,6 @@ const (
 	Version = 1
 )
 
-// mostDimensions is more than any embedder has, and what a code's place can name.
-const mostDimensions = 1 << 16
-
 // Names of sections: of what, and which part of its tables.
 const (
 	entities, relations, edges = "entity", "relation", "edge"
@@ -37,10 +34,7 @@ const (
 )
 
 // Of says what the vectors are.
-type Of struct {
-	Embedder  string // its fingerprint; empty, to Open: any, for who compares no vector
-	Dimension int    // of each vector; to Open it counts only with an embedder
-}
+type Of = vector.Of
 
 // Facts is what the file holds.
 type Facts struct {
@@ -64,33 +58,28 @@ func Open(path string, of Of) (*File, error) {
 		return nil, err
 	}
 	f := &File{file: file}
-	if err := f.read(); err != nil {
+	if err := f.read(path, of); err != nil {
 		file.Close()
 		return nil, err
-	}
-	if of.Embedder != "" && f.of != of {
-		file.Close()
-		return nil, fault.FormatUnknown.At("open segment", path).
-			Because("its vectors are of embedder " + f.of.Embedder + ", dimension " + strconv.Itoa(f.of.Dimension) +
-				", asked for are those of " + of.Embedder + ", dimension " + strconv.Itoa(of.Dimension)).
-			Advise("build the index again with: unweaver index")
 	}
 	return f, nil
 }
 
-func (f *File) read() error {
-	dimension, err := strconv.Atoi(f.file.Meta("dimension"))
-	f.of = Of{f.file.Meta("embedder"), dimension}
-	if why := f.of.wrong(); err != nil || why != "" {
+func (f *File) read(path string, asked Of) (err error) {
+	ok := false
+	if f.of, ok, err = vector.Read(f.file, path, asked); !ok {
 		return f.file.Unfit("its dimension or embedder is none")
+	}
+	if err != nil {
+		return err
 	}
 	if f.Book, err = apr.Unmarshal(f.file.Bytes("codebook")); err != nil {
 		return errors.Join(f.file.Unfit("its codebook cannot be read"), err)
 	}
 	table := func(name string) apr.Table {
 		return apr.Table{
-			Dim: dimension, Scales: mapped.Slice[float32](f.file, name+scales), Ends: mapped.Slice[uint64](f.file, name+ends),
-			Codes: f.file.Bytes(name + codes),
+			Dim: f.of.Dimension, Scales: mapped.Slice[float32](f.file, name+scales),
+			Ends: mapped.Slice[uint64](f.file, name+ends), Codes: f.file.Bytes(name + codes),
 		}
 	}
 	f.Entities, f.Relations, f.Lines = table(entities), table(relations), table(edges)
@@ -136,19 +125,9 @@ func (f *Facts) unfit(of Of) string {
 	return ""
 }
 
-func (of Of) wrong() string {
-	switch {
-	case of.Embedder == "":
-		return "its vectors are of no embedder"
-	case of.Dimension < 1 || of.Dimension > mostDimensions:
-		return "its vectors are of dimension " + strconv.Itoa(of.Dimension)
-	}
-	return ""
-}
-
 // Write writes the file. Equal facts are equal bytes. fault.Internal: what does not fit each other.
 func Write(writer io.Writer, of Of, f Facts) error {
-	why := of.wrong()
+	why := of.Wrong()
 	if why == "" {
 		why = f.unfit(of)
 	}
@@ -156,8 +135,7 @@ func Write(writer io.Writer, of Of, f Facts) error {
 		return fault.Internal.At("write", "the facts of chunks").Because(why).
 			Advise("this is a fault of the program: report it with this text")
 	}
-	out := mapped.NewWriter(writer, Kind, Version,
-		map[string]string{"embedder": of.Embedder, "dimension": strconv.Itoa(of.Dimension)})
+	out := mapped.NewWriter(writer, Kind, Version, of.Meta())
 	out.Section("codebook")
 	if _, err := out.Write(f.Book.Marshal()); err != nil {
 		return err

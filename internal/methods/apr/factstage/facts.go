@@ -13,8 +13,6 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"encoding/json"
-	"errors"
 	"io"
 	"iter"
 	"slices"
@@ -353,9 +351,6 @@ type value struct {
 	Lasting bool        `json:"lasting,omitempty"` // of a failure: it is about the text
 }
 
-// errPassing keeps the ledger from remembering a failure that may not last.
-var errPassing = errors.New("not worth remembering")
-
 // Key of a part's triples in the ledger.
 func Key(info model.Info, part triples.Part) core.Digest {
 	return ledger.In(info.Domain,
@@ -366,35 +361,22 @@ func Key(info model.Info, part triples.Part) core.Digest {
 func (in In) one(ctx context.Context, chunk Chunk, part triples.Part) (result, error) {
 	info := in.Chat.Info()
 	if !info.Paid {
-		v, err := in.ask(ctx, chunk, part)
+		answer, err := in.ask(ctx, chunk, part)
 		if err != nil {
 			return result{}, err
 		}
-		return in.readable(ctx, chunk, part, v, result{})
+		return in.readable(ctx, chunk, part, valueOf(answer), result{})
 	}
 	key := Key(info, part)
-	var passing value
-	entry, fresh, err := in.Ledger.Do(ctx, ledger.Triples, key, in.Attempt,
-		func(ctx context.Context) (ledger.Result, error) {
-			v, err := in.ask(ctx, chunk, part)
-			if err == nil && v.Reason != "" && !v.Lasting {
-				passing, err = v, errPassing
-			}
-			if err != nil {
-				return ledger.Result{}, err
-			}
-			raw, err := json.Marshal(v)
-			return ledger.Result{Value: raw, Negative: v.Reason != ""}, err
-		})
-	if errors.Is(err, errPassing) {
-		return in.readable(ctx, chunk, part, passing, result{})
-	}
+	var v value
+	fresh, passing, err := stage.Remembered(ctx, in.Ledger, ledger.Triples, key, in.Attempt,
+		func(ctx context.Context) (stage.Answer[string], error) { return in.ask(ctx, chunk, part) },
+		func(answer stage.Answer[string]) any { return valueOf(answer) }, &v)
 	if err != nil {
 		return result{}, err
 	}
-	var v value
-	if err := json.Unmarshal(entry.Value, &v); err != nil {
-		return result{}, fault.SegmentDamage.At("read ledger entry of", "triples").Because(err)
+	if passing {
+		return in.readable(ctx, chunk, part, value{}, result{})
 	}
 	return in.readable(ctx, chunk, part, v, result{key: key, paid: fresh})
 }
@@ -415,17 +397,18 @@ func (in In) readable(ctx context.Context, chunk Chunk, part triples.Part, v val
 }
 
 // ask calls the model, and once more when the first answer cannot be read.
-func (in In) ask(ctx context.Context, chunk Chunk, part triples.Part) (value, error) {
-	answer, err := stage.Ask(ctx, in.Chat, part.Call(chunk.Document), triples.Reminder,
+func (in In) ask(ctx context.Context, chunk Chunk, part triples.Part) (stage.Answer[string], error) {
+	return stage.Ask(ctx, in.Chat, part.Call(chunk.Document), triples.Reminder,
 		func(text string) (string, bool) {
 			_, ok := part.Read(text)
 			return text, ok
 		}, in.Health)
-	if err != nil {
-		return value{}, err
+}
+
+func valueOf(answer stage.Answer[string]) value {
+	return value{
+		Answer: answer.Value, Usage: answer.Usage, Reason: answer.Reason, Lasting: answer.Reason != "" && !answer.Passing,
 	}
-	return value{Answer: answer.Value, Usage: answer.Usage, Reason: answer.Reason,
-		Lasting: answer.Reason != "" && !answer.Passing}, nil
 }
 
 // once leaves out chunks that came already.

@@ -57,8 +57,8 @@ func listed(chunks []factstage.Chunk) iter.Seq2[factstage.Chunk, error] {
 // says is a model that finds a triple in each sentence of four words.
 func says(call model.Call) (model.Reply, error) {
 	list := []map[string]any{}
-	for i, sentence := range call.Sentences {
-		words := strings.Fields(strings.TrimRight(sentence, " ."))
+	for i, sentence := range strings.Split(call.User, "\n") {
+		words := strings.Fields(strings.TrimRight(sentence, " ."))[1:] // behind the number
 		if len(words) < 3 {
 			continue
 		}

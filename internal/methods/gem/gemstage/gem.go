@@ -5,9 +5,8 @@
 //  1. Pay has the ledger hold the questions of chunks, one call each, and the vectors of them: part by part, in any
 //     order, by any worker. What it has is not paid for again, so that a night pays for the chunks that changed.
 //  2. Seal reads all of it in the order of ids, writes the questions with the vectors that a prompt is compared with,
-//     computes the spectrum, has each theme summarised, one call each, and gives graph and themes. Unless the settings
-//     let a share of the chunks change before, nothing is taken from an earlier file, so that what it makes is what a
-//     build from nothing makes.
+//     computes the spectrum, has each theme summarised, one call each, and gives graph and themes. Nothing is taken
+//     from an earlier file, so that what it makes is what a build from nothing makes.
 //
 // Models that cost nothing are not asked for questions: rules find them. A chunk of which nobody finds a question is
 // compared by its text.
@@ -15,14 +14,11 @@ package gemstage
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
 	"io"
 	"iter"
 	"strings"
 
 	"github.com/unweaver/unweaver/internal/core"
-	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/ledger"
 	"github.com/unweaver/unweaver/internal/ledger/embed"
 	"github.com/unweaver/unweaver/internal/methods/gem"
@@ -64,7 +60,6 @@ type In struct {
 	MaxTokens   int            // that it reads of a text; 0: all
 	Attempt     int            // round of retry-failed
 	Settings    core.Gem
-	Before      *Before // whose spectrum may be kept; nil: none
 }
 
 // Counts of what was made.
@@ -75,7 +70,7 @@ type Counts struct {
 	Failed            int64 // of these, chunks for which the model gave no answer of use
 	Themes            int64
 	Missing           int64 // eigenpairs that did not converge
-	Nodes, Changed    int64 // chunks that the spectrum is of, and chunks that came or went since
+	Nodes             int64 // chunks that the spectrum is of
 }
 
 const (
@@ -121,7 +116,6 @@ func (in In) Pay(ctx context.Context, chunks iter.Seq2[Chunk, error]) (Counts, e
 type Sealed struct {
 	Themes *themes.File // nil: there are too few chunks
 	Graph  spectral.Content
-	Why    string // the spectrum was computed, or kept
 	Hash   core.Digest
 	Counts Counts
 }
@@ -317,9 +311,6 @@ func (in In) questionsOf(ctx context.Context, document, content string) (answer,
 	return found, err
 }
 
-// errPassing keeps the ledger from remembering a failure that may not last.
-var errPassing = errors.New("not worth remembering")
-
 // paid gives an answer by the ledger, or asks the model, once more where it cannot be read. What stays of no use is an
 // answer of nothing, which is remembered where it is about the text.
 func (in In) paid(
@@ -327,28 +318,17 @@ func (in In) paid(
 ) (answer, error) {
 	info := in.Chat.Info()
 	key := ledger.In(info.Domain, ledger.Key(Task, prompt, info.Model, info.Parameters, SchemaVersion, input))
-	entry, fresh, err := in.Ledger.Do(ctx, Task, key, in.Attempt, func(ctx context.Context) (ledger.Result, error) {
-		said, err := stage.Ask(ctx, in.Chat, call, reminder, read, in.Health)
-		if err == nil && said.Reason != "" && said.Passing {
-			err = errPassing
-		}
-		if err != nil {
-			return ledger.Result{}, err
-		}
-		made := said.Value
-		made.Usage, made.Reason = said.Usage, said.Reason
-		raw, err := json.Marshal(made)
-		return ledger.Result{Value: raw, Negative: said.Reason != ""}, err
-	})
-	if errors.Is(err, errPassing) { // the next run asks again
-		return answer{}, nil
-	}
-	if err != nil {
-		return answer{}, err
-	}
 	var out answer
-	if err := json.Unmarshal(entry.Value, &out); err != nil {
-		return answer{}, fault.SegmentDamage.At("read ledger entry of", "questions").Because(err)
+	fresh, passing, err := stage.Remembered(ctx, in.Ledger, Task, key, in.Attempt,
+		func(ctx context.Context) (stage.Answer[answer], error) {
+			return stage.Ask(ctx, in.Chat, call, reminder, read, in.Health)
+		},
+		func(said stage.Answer[answer]) any {
+			said.Value.Usage, said.Value.Reason = said.Usage, said.Reason
+			return said.Value
+		}, &out)
+	if err != nil || passing {
+		return answer{}, err
 	}
 	if out.hits = 1; fresh {
 		out.paid, out.hits = 1, 0

@@ -88,9 +88,6 @@ func object(reply string) json.RawMessage {
 	if len(reply) > maxAnswer {
 		return nil
 	}
-	if _, behind, thought := strings.Cut(reply, "</think>"); thought {
-		reply = behind
-	}
 	at := strings.IndexAny(reply, "{[")
 	if at < 0 {
 		return nil

@@ -3,7 +3,6 @@ package gemstage
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"math"
 	"slices"
 	"strings"
@@ -26,27 +25,19 @@ const (
 	usual = 2
 )
 
-// themes makes the graph, computes the spectrum or keeps that of before, chooses themes and has them summarised. With
-// too few chunks there is the graph alone.
+// themes makes the graph, computes the spectrum, chooses themes and has them summarised. With too few chunks there is
+// the graph alone.
 func (in In) themes(ctx context.Context, all *spool, nodes gem.Nodes, of questions.Of, sealed *Sealed) error {
-	found, keep, why := in.keeps(all)
-	graph, nearest, form, err := in.graph(all, nodes, keep)
+	graph, nearest, form, err := in.graph(nodes)
 	if err != nil {
 		return err
 	}
 	few := len(all.places) < leastNodes
 	var spectrum gem.Spectrum
 	file := &themes.File{Embedder: of.Embedder, Dimension: of.Dimension, Nodes: int64(len(all.places)), Graph: form}
-	switch {
-	case few:
-		spectrum.Degrees, why = graph.Degrees(), "none: a generation of fewer than 4 chunks has no themes"
-	case keep:
-		spectrum = in.Before.keptSpectrum(found, graph.Degrees())
-		before := in.Before.Themes
-		file.Nodes, file.Graph, file.Values, file.Residuals = before.Nodes, before.Graph, before.Values, before.Residuals
-		file.Distinct, file.Estimated = before.Distinct, before.Estimated
-		sealed.Counts.Changed = found.fresh + found.gone
-	default:
+	if few {
+		spectrum.Degrees = graph.Degrees()
+	} else {
 		if spectrum, err = gem.Compute(ctx, graph, gem.Options{Pairs: in.Settings.Themes + 1}); err != nil {
 			return err
 		}
@@ -58,11 +49,8 @@ func (in In) themes(ctx context.Context, all *spool, nodes gem.Nodes, of questio
 		}
 		file.Values, file.Distinct = rounded(spectrum.Values()), round(gem.Distinctness(graph))
 		file.Estimated = gem.CountThemes(file.Values, 0.05)
-		if sealed.Counts.Missing = int64(spectrum.Missing); spectrum.Missing > 0 {
-			why += fmt.Sprintf("; %d eigenpairs did not converge and are left out", spectrum.Missing)
-		}
+		sealed.Counts.Missing = int64(spectrum.Missing)
 	}
-	sealed.Why = why
 	summaries := gem.Nodes{Base: gem.NewRows(of.Dimension, 0), Mean: gem.NewRows(of.Dimension, 0)}
 	if !few {
 		sealed.Counts.Nodes = file.Nodes
@@ -83,36 +71,28 @@ func (in In) themes(ctx context.Context, all *spool, nodes gem.Nodes, of questio
 			file.Themes = append(file.Themes, made)
 		}
 	}
-	known := func(i int) bool { return !few && (!keep || found.at[i] >= 0) }
-	sealed.Graph = in.content(all, nodes, summaries, nearest, spectrum, known)
+	sealed.Graph = in.content(all, nodes, summaries, nearest, spectrum)
 	return nil
 }
 
 // graph is what the spectrum is of, and the nearest of each chunk in it.
-func (in In) graph(
-	all *spool, nodes gem.Nodes, keep bool,
-) (graph gem.Graph, nearest *gem.Sparse, form string, err error) {
+func (in In) graph(nodes gem.Nodes) (graph gem.Graph, nearest *gem.Sparse, form string, err error) {
 	if nodes.Len() <= stored {
-		every, err := nodes.Matrix(gem.SymmetryMean, gem.Clip)
+		every, err := nodes.Matrix()
 		if err != nil {
 			return nil, nil, "", err
 		}
 		nearest, err = every.Nearest(in.Settings.Neighbours)
 		return every, nearest, "matrix", err
 	}
-	if keep {
-		edges, fresh := in.Before.keptEdges(all)
-		nearest, err = nodes.Extend(in.Settings.Neighbours, edges, fresh)
-	} else {
-		nearest, err = nodes.NewNearest(gem.Nearest{Neighbours: in.Settings.Neighbours})
-	}
+	nearest, err = nodes.NewNearest(gem.Nearest{Neighbours: in.Settings.Neighbours})
 	return nearest, nearest, "nearest", err
 }
 
 // content is the file of the graph: the nearest of chunks, and behind them summaries, which are joined to the chunks
 // that are nearest to them. The spectrum is that of chunks alone.
 func (in In) content(
-	all *spool, nodes, summaries gem.Nodes, nearest *gem.Sparse, spectrum gem.Spectrum, known func(int) bool,
+	all *spool, nodes, summaries gem.Nodes, nearest *gem.Sparse, spectrum gem.Spectrum,
 ) spectral.Content {
 	chunks := len(all.places)
 	out := spectral.Content{Summaries: summaries.Len(), Starts: []uint64{0}, Pairs: len(spectrum.Pairs)}
@@ -141,11 +121,6 @@ func (in In) content(
 	for i, chunk := range all.places {
 		out.Chunks = append(out.Chunks, chunk.ID)
 		out.Degrees = append(out.Degrees, float32(spectrum.Degrees[i]))
-		flag := uint8(0)
-		if known(i) {
-			flag = 1
-		}
-		out.Known = append(out.Known, flag)
 		to, weights := nearest.Neighbours(i)
 		for at, j := range to {
 			if weight := float32(weights[at]); weight > 0 {
@@ -255,3 +230,7 @@ func above(residual float64) float64 {
 	}
 	return 1
 }
+
+// component is a number of an eigenvector as it is written: what the solver left of the last digits is noise, and
+// themes are chosen by what is written.
+func component(x float64) float64 { return float64(float32(round(x))) }

@@ -14,6 +14,7 @@ import (
 	"sort"
 	"strconv"
 
+	"github.com/unweaver/unweaver/internal/artifact/vector"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/stream/mapped"
@@ -26,14 +27,8 @@ const (
 	Version = 1
 )
 
-// mostDimensions is more than any embedder has.
-const mostDimensions = 1 << 16
-
 // Of says what the vectors are.
-type Of struct {
-	Embedder  string // its fingerprint; empty, to Open: any, for who compares no vector
-	Dimension int    // of each vector; to Open it counts only with an embedder
-}
+type Of = vector.Of
 
 // Question is what a chunk answers.
 type Question struct {
@@ -71,42 +66,17 @@ func Open(path string, of Of) (*File, error) {
 		texts:   mapped.StringsOf(file, "texts", "text_end"),
 		vectors: mapped.Slice[float32](file, "vectors"),
 	}
-	if why := f.unfit(); why != "" {
-		err := file.Unfit(why)
+	ok := false
+	if f.of, ok, err = vector.Read(file, path, of); !ok {
+		err = file.Unfit("its dimension or embedder is none")
+	} else if len(f.starts) != len(f.chunks)+1 || len(f.vectors) != f.of.Dimension*f.texts.Len() {
+		err = file.Unfit("its sections are of different lengths")
+	}
+	if err != nil {
 		file.Close()
 		return nil, err
 	}
-	if of.Embedder != "" && f.of != of {
-		file.Close()
-		return nil, fault.FormatUnknown.At("open segment", path).
-			Because("its vectors are of embedder " + f.of.Embedder + ", dimension " + strconv.Itoa(f.of.Dimension) +
-				", asked for are those of " + of.Embedder + ", dimension " + strconv.Itoa(of.Dimension)).
-			Advise("build the index again with: unweaver index")
-	}
 	return f, nil
-}
-
-// unfit says what does not fit, if anything.
-func (f *File) unfit() string {
-	dimension, err := strconv.Atoi(f.file.Meta("dimension"))
-	f.of = Of{f.file.Meta("embedder"), dimension}
-	if why := f.of.wrong(); err != nil || why != "" {
-		return "its dimension or embedder is none"
-	}
-	if len(f.starts) != len(f.chunks)+1 || len(f.vectors) != dimension*f.texts.Len() {
-		return "its sections are of different lengths"
-	}
-	return ""
-}
-
-func (of Of) wrong() string {
-	switch {
-	case of.Embedder == "":
-		return "its vectors are of no embedder"
-	case of.Dimension < 1 || of.Dimension > mostDimensions:
-		return "its vectors are of dimension " + strconv.Itoa(of.Dimension)
-	}
-	return ""
 }
 
 func finite(vector []float32) bool {
@@ -174,7 +144,7 @@ func (f *File) All() iter.Seq2[Chunk, error] {
 // bytes. Errors: those of the chunks, and fault.Internal for chunks that do not increase and vectors that are not of
 // the dimension or hold what is no finite number.
 func Write(writer io.Writer, of Of, chunks iter.Seq2[Chunk, error]) error {
-	if why := of.wrong(); why != "" {
+	if why := of.Wrong(); why != "" {
 		return wrong(why)
 	}
 	cols := columns{of: of}
@@ -190,8 +160,7 @@ func Write(writer io.Writer, of Of, chunks iter.Seq2[Chunk, error]) error {
 			return err
 		}
 	}
-	out := mapped.NewWriter(writer, Kind, Version,
-		map[string]string{"embedder": of.Embedder, "dimension": strconv.Itoa(of.Dimension)})
+	out := mapped.NewWriter(writer, Kind, Version, of.Meta())
 	for _, section := range []struct {
 		name   string
 		column *mapped.Column

@@ -1,18 +1,15 @@
 // Package spectral is the file of the similarity graph of a graphical eigen memory (internal/methods/gem) and of what
-// its spectrum says of each chunk: what a search along edges, a map, and a later build that keeps the spectrum read.
+// its spectrum says of each chunk: what a search along edges and the list of themes read.
 // Nodes are the chunks, by rising id, and behind them the summaries of themes, in the order of themes.
 //
 //	chunks   ids in increasing order, 16 bytes each      starts  u64 first edge of each node, and one for the end
 //	to       u32 the other end, rising within a node     weights f32 of each edge; an edge is written from both ends
 //	degrees  f32 of chunks, in the graph that the spectrum is of
-//	known    u8 of chunks: 1 where the spectrum is of them, 0 where they came after it was computed
 //	vectors  f32 component of each chunk in each eigenvector, eigenvector by eigenvector
 package spectral
 
 import (
-	"bytes"
 	"io"
-	"sort"
 	"strconv"
 
 	"github.com/unweaver/unweaver/internal/core"
@@ -35,7 +32,6 @@ type Content struct {
 	To        []uint32
 	Weights   []float32
 	Degrees   []float32 // of chunks
-	Known     []uint8   // of chunks
 	Pairs     int       // eigenvectors
 	Vectors   []float32 // Pairs times as many as chunks
 }
@@ -59,7 +55,6 @@ func Open(path string) (*File, error) {
 		To:      mapped.Slice[uint32](file, "to"),
 		Weights: mapped.Slice[float32](file, "weights"),
 		Degrees: mapped.Slice[float32](file, "degrees"),
-		Known:   mapped.Slice[uint8](file, "known"),
 		Vectors: mapped.Slice[float32](file, "vectors"),
 	}}
 	why := "its numbers of summaries and eigenvectors are none"
@@ -91,7 +86,7 @@ func (c Content) unfit() string {
 	if len(c.Starts) != nodes+1 || len(c.Weights) != len(c.To) {
 		return "its edges do not fit its nodes"
 	}
-	if len(c.Degrees) != chunks || len(c.Known) != chunks || len(c.Vectors) != c.Pairs*chunks {
+	if len(c.Degrees) != chunks || len(c.Vectors) != c.Pairs*chunks {
 		return "its eigenvectors do not fit its chunks"
 	}
 	return ""
@@ -102,15 +97,6 @@ func (f *File) Close() { f.file.Close() }
 
 // Heaviest is the weight of the heaviest edge; 0 where there is none.
 func (f *File) Heaviest() float64 { return f.heaviest }
-
-// Find is the place of a chunk, or -1.
-func (c *Content) Find(id core.ID) int {
-	i := sort.Search(len(c.Chunks), func(i int) bool { return bytes.Compare(c.Chunks[i][:], id[:]) >= 0 })
-	if i < len(c.Chunks) && c.Chunks[i] == id {
-		return i
-	}
-	return -1
-}
 
 // Edges of a node: the other ends, rising, and their weights.
 func (c *Content) Edges(node int) (to []uint32, weights []float32) {
@@ -149,8 +135,6 @@ func (c Content) Write(writer io.Writer) error {
 	mapped.Put(out, c.Weights)
 	out.Section("degrees")
 	mapped.Put(out, c.Degrees)
-	out.Section("known")
-	mapped.Put(out, c.Known)
 	out.Section("vectors")
 	mapped.Put(out, c.Vectors)
 	return out.Close()

@@ -19,7 +19,7 @@ func sample() spectral.Content {
 	return spectral.Content{
 		Chunks: []core.ID{{1}, {1, 1}, {9}}, Summaries: 1, Starts: []uint64{0, 1, 3, 3, 4},
 		To: []uint32{1, 0, 3, 1}, Weights: []float32{0.5, 0.5, 0.25, 0.25}, Degrees: []float32{0.5, 0.5, 0},
-		Known: []uint8{1, 1, 0}, Pairs: 2, Vectors: []float32{0.7, 0.7, 0, 0.7, -0.7, 0},
+		Pairs: 2, Vectors: []float32{0.7, 0.7, 0, 0.7, -0.7, 0},
 	}
 }
 
@@ -58,7 +58,6 @@ func TestWhatIsWrittenIsReadAndEqualContentIsEqualBytes(t *testing.T) {
 	}
 	to, weights := file.Edges(1)
 	if !reflect.DeepEqual(to, []uint32{0, 3}) || weights[1] != 0.25 || file.Heaviest() != 0.5 ||
-		file.Find(core.ID{1, 1}) != 1 || file.Find(core.ID{2}) != -1 || file.Find(core.ID{255}) != -1 ||
 		!reflect.DeepEqual(file.Vector(1), []float32{0.7, -0.7, 0}) {
 		t.Errorf("edges %v %v, heaviest %v", to, weights, file.Heaviest())
 	}
@@ -78,7 +77,6 @@ func misfits() map[string]spectral.Content {
 		"an endless weight":        func(c *spectral.Content) { c.Weights[0] = float32(math.Inf(1)) },
 		"a degree too few":         func(c *spectral.Content) { c.Degrees = c.Degrees[:2] },
 		"a degree that is none":    func(c *spectral.Content) { c.Degrees[0] = float32(math.NaN()) },
-		"known too few":            func(c *spectral.Content) { c.Known = c.Known[:1] },
 		"a component too few":      func(c *spectral.Content) { c.Vectors = c.Vectors[:5] },
 		"a component that is none": func(c *spectral.Content) { c.Vectors[0] = float32(math.Inf(-1)) },
 		"another number of pairs":  func(c *spectral.Content) { c.Pairs = 3 },

@@ -1,11 +1,13 @@
 package s3
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"net/http"
 
+	"github.com/aws/aws-sdk-go-v2/service/s3/types"
 	"github.com/aws/smithy-go"
 	smithyhttp "github.com/aws/smithy-go/transport/http"
 
@@ -72,6 +74,8 @@ func (s *Store) wrap(ctx context.Context, op, key string, err error) error {
 		return denied(
 			"bucket " + s.cfg.Bucket + " does not exist there: make it, or correct " + s.cfg.Setting + " and stores.s3.endpoint",
 		)
+	case "InvalidObjectState":
+		return blob.ArchivedObject(object, archiveOf(err))
 	case "NoSuchKey", "NotFound", "NoSuchUpload":
 		return fault.NotFound.At(op, object).Because(reason(err))
 	case "RequestTimeTooSkewed":
@@ -127,6 +131,15 @@ func (s *Store) wrap(ctx context.Context, op, key string, err error) error {
 	return fault.StoreDown.At(op, object).
 		Because(cause{reason(err), err}).
 		Advise("check stores.s3.endpoint and the network")
+}
+
+// archiveOf is the archive that an object lies in, as the refusal to read it says; empty where it does not.
+func archiveOf(err error) string {
+	var state *types.InvalidObjectState
+	if !errors.As(err, &state) {
+		return ""
+	}
+	return cmp.Or(string(state.StorageClass), string(state.AccessTier))
 }
 
 func isSigning(err error) bool {

@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -158,6 +159,7 @@ func (s *Store) Get(ctx context.Context, key string, r blob.Range) (io.ReadClose
 		Size:     aws.ToInt64(out.ContentLength),
 		ETag:     aws.ToString(out.ETag),
 		Modified: aws.ToTime(out.LastModified),
+		Encoding: packing(key, aws.ToString(out.ContentEncoding)),
 	}
 	if r.Offset > 0 || r.Length > 0 { // the length is the part's: the whole's is behind the slash of Content-Range
 		if _, total, ok := strings.Cut(aws.ToString(out.ContentRange), "/"); ok {
@@ -255,37 +257,20 @@ func (s *Store) ListRange(ctx context.Context, prefix, after, until string) iter
 			in.StartAfter = s.key(after)
 		}
 		for {
-			page, err := retried(ctx, func(ctx context.Context) (*s3.ListObjectsV2Output, error) {
-				out, err := s.c.ListObjectsV2(ctx, in)
-				return out, s.wrap(ctx, "list", prefix, err)
-			})
+			page, err := s.page(ctx, in, prefix)
 			if err != nil {
 				yield(blob.Info{}, err)
 				return
 			}
 			for _, object := range page.Contents {
-				k := aws.ToString(object.Key)
-				if page.EncodingType == types.EncodingTypeUrl {
-					if d, err := url.QueryUnescape(k); err == nil {
-						k = d
-					}
-				}
-				k = strings.TrimPrefix(k, s.prefix)
-				if until != "" && k > until {
+				info := s.listed(page, object)
+				if until != "" && info.Key > until {
 					return
 				}
-				if strings.HasSuffix(k, "/") || k == "" {
+				if strings.HasSuffix(info.Key, "/") || info.Key == "" {
 					continue
 				}
-				if !yield(
-					blob.Info{
-						Key:      k,
-						Size:     aws.ToInt64(object.Size),
-						ETag:     aws.ToString(object.ETag),
-						Modified: aws.ToTime(object.LastModified),
-					},
-					nil,
-				) {
+				if !yield(info, nil) {
 					return
 				}
 			}
@@ -295,4 +280,68 @@ func (s *Store) ListRange(ctx context.Context, prefix, after, until string) iter
 			in.ContinuationToken, in.StartAfter = page.NextContinuationToken, nil
 		}
 	}
+}
+
+// page asks for a page of a listing. Where it has archived objects it is asked for again with what says which of these
+// are restored, as all that follow are: servers that know no archives need not know that.
+func (s *Store) page(ctx context.Context, in *s3.ListObjectsV2Input, prefix string) (*s3.ListObjectsV2Output, error) {
+	ask := func(in *s3.ListObjectsV2Input) (*s3.ListObjectsV2Output, error) {
+		return retried(ctx, func(ctx context.Context) (*s3.ListObjectsV2Output, error) {
+			out, err := s.c.ListObjectsV2(ctx, in)
+			return out, s.wrap(ctx, "list", prefix, err)
+		})
+	}
+	page, err := ask(in)
+	archived := func(object types.Object) bool { return archiveClass(object) != "" }
+	if err != nil || len(in.OptionalObjectAttributes) > 0 || !slices.ContainsFunc(page.Contents, archived) {
+		return page, err
+	}
+	restored := *in
+	restored.OptionalObjectAttributes = []types.OptionalObjectAttributes{types.OptionalObjectAttributesRestoreStatus}
+	if again, err := ask(&restored); err == nil {
+		page, in.OptionalObjectAttributes = again, restored.OptionalObjectAttributes
+	}
+	return page, nil
+}
+
+// listed is an object of a listing.
+func (s *Store) listed(page *s3.ListObjectsV2Output, object types.Object) blob.Info {
+	key := aws.ToString(object.Key)
+	if page.EncodingType == types.EncodingTypeUrl {
+		if plain, err := url.QueryUnescape(key); err == nil {
+			key = plain
+		}
+	}
+	return blob.Info{
+		Key:      strings.TrimPrefix(key, s.prefix),
+		Size:     aws.ToInt64(object.Size),
+		ETag:     aws.ToString(object.ETag),
+		Modified: aws.ToTime(object.LastModified),
+		Archived: archiveClass(object),
+	}
+}
+
+// archiveClass is the storage class of an object that must be restored before it can be read; empty for others.
+func archiveClass(object types.Object) string {
+	if restored := object.RestoreStatus; restored != nil && restored.RestoreExpiryDate != nil {
+		return ""
+	}
+	switch object.StorageClass {
+	case types.ObjectStorageClassGlacier, types.ObjectStorageClassDeepArchive:
+		return string(object.StorageClass)
+	}
+	return ""
+}
+
+// packing is how an object is packed by its Content-Encoding. That of a key which says the same itself packs it once.
+func packing(key, encoding string) string {
+	if strings.HasSuffix(strings.ToLower(key), ".gz") {
+		return ""
+	}
+	for _, one := range strings.Split(strings.ToLower(encoding), ",") {
+		if name := strings.TrimSpace(one); name == "gzip" || name == "x-gzip" {
+			return blob.Gzip
+		}
+	}
+	return ""
 }

@@ -291,7 +291,7 @@ func TestAPartThatIsMergedWhileItIsIndexedIsLetGo(t *testing.T) {
 		t.Fatal(parts, err)
 	}
 	c.mu.Lock()
-	err = c.merge()
+	err = c.merge(c.parts)
 	c.mu.Unlock()
 	if err != nil {
 		t.Fatal(err)

@@ -83,11 +83,7 @@ func (c *collection) joinTail(worth int) error {
 	if tail*c.dim < worth || tail < rest/tailShare {
 		return nil
 	}
-	large := slices.DeleteFunc(slices.Clone(c.parts), small)
-	c.parts = slices.DeleteFunc(c.parts, func(p *part) bool { return !small(p) })
-	err := c.merge()
-	c.parts = append(c.parts, large...)
-	return err
+	return c.merge(slices.DeleteFunc(slices.Clone(c.parts), func(p *part) bool { return !small(p) }))
 }
 
 // makeIndex makes the index of a part that the caller holds. Only an end of ctx is an error: without an index a search

@@ -68,7 +68,7 @@ func TestPartsAreMergedInMemoryThatDoesNotGrowWithTheirRows(t *testing.T) {
 		c := store.open["c"]
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		return allocated(t, c.merge)
+		return allocated(t, func() error { return c.merge(c.parts) })
 	}
 	few, many := merged(rows), merged(8*rows)
 	const column = 4 << 20 // what a column holds before it is written out, and what it was before it grew to that

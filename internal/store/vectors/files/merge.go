@@ -14,23 +14,17 @@ import (
 // compact merges the smallest parts, so that large ones are rewritten seldom.
 func (c *collection) compact() error {
 	sort.SliceStable(c.parts, func(i, j int) bool { return c.parts[i].n < c.parts[j].n })
-	n := len(c.parts) - maxParts/2
-	large := append([]*part(nil), c.parts[n:]...)
-	c.parts = c.parts[:n]
-	err := c.merge()
-	c.parts = append(c.parts, large...)
-	return err
+	return c.merge(slices.Clone(c.parts[:len(c.parts)-maxParts/2]))
 }
 
 // place is where a row lies: a part of several, and its row.
 type place struct{ part, row int32 }
 
-// merge writes all parts into one and removes them. A crash between leaves rows twice in different parts, which search
-// tolerates and the next merge removes. Rows are copied with their checksums, so that a damaged one stays so. The
-// places of the rows in their order lie in a temporary file, so that what is held does not grow with them. The caller
-// holds the lock.
-func (c *collection) merge() error {
-	old := c.parts
+// merge writes some parts into one, records it in their place, and removes them. A crash between leaves rows twice in
+// different parts, which search tolerates and the next merge removes. Rows are copied with their checksums, so that a
+// damaged one stays so. The places of the rows in their order lie in a temporary file, so that what is held does not
+// grow with them. The caller holds the lock.
+func (c *collection) merge(old []*part) error {
 	var column mapped.Column
 	defer column.Close()
 	if err := inOrder(old, &column); err != nil {
@@ -41,8 +35,7 @@ func (c *collection) merge() error {
 		return err
 	}
 	if len(places) == 0 {
-		c.parts = nil
-		return removeAll(old)
+		return c.replace(old)
 	}
 	path := c.path()
 	err = writePart(path, c.dim, source{
@@ -53,7 +46,7 @@ func (c *collection) merge() error {
 			from, at := old[places[row].part], int(places[row].row)
 			return from.scales[at], from.quantised(at)
 		},
-		sum: func(row int) uint32 { return old[places[row].part].sum(int(places[row].row)) },
+		sum: func(row int) uint32 { return old[places[row].part].sums[places[row].row] },
 	})
 	if err != nil {
 		return err
@@ -62,8 +55,28 @@ func (c *collection) merge() error {
 	if err != nil {
 		return err
 	}
-	c.parts = []*part{p}
-	return removeAll(old)
+	return c.replace(old, p)
+}
+
+// replace records new parts in the place of old ones, and removes these.
+func (c *collection) replace(old []*part, fresh ...*part) error {
+	for _, p := range c.parts {
+		if !slices.Contains(old, p) {
+			fresh = append(fresh, p)
+		}
+	}
+	c.parts = fresh
+	if err := c.record(); err != nil {
+		for _, p := range old {
+			err = errors.Join(err, p.close())
+		}
+		return err
+	}
+	var err error
+	for _, p := range old {
+		err = errors.Join(err, p.remove())
+	}
+	return err
 }
 
 // inOrder puts the places of the rows of all parts into a column, by key, each key once: where it is there twice, a
@@ -111,14 +124,6 @@ func (p *part) rows(number int) merge.Next[place] {
 	}
 }
 
-func removeAll(old []*part) error {
-	var err error
-	for _, p := range old {
-		err = errors.Join(err, p.remove())
-	}
-	return err
-}
-
 // keysPerDelete bounds how long searches wait for a deletion.
 const keysPerDelete = 5000
 
@@ -159,24 +164,11 @@ func (c *collection) remove(keys []string) error {
 		if p.gone*rewriteShare < p.n {
 			err = p.saveDead()
 		} else {
-			err = c.rewrite(p)
+			err = c.merge([]*part{p}) // without its dead rows
 		}
 		if err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-// rewrite writes a part anew without its dead rows. The caller holds the lock.
-func (c *collection) rewrite(old *part) error {
-	all := c.parts
-	c.parts = []*part{old}
-	err := c.merge()
-	for _, p := range all {
-		if p != old {
-			c.parts = append(c.parts, p)
-		}
-	}
-	return err
 }

@@ -18,11 +18,7 @@ import (
 	"github.com/unweaver/unweaver/internal/store/vectors"
 )
 
-// A part of the first version has no checksums of its exact rows. It is still read; a merge writes it as the second.
-const (
-	magic  = "UWVEC2\x00\x00"
-	magic1 = "UWVEC1\x00\x00"
-)
+const magic = "UWVEC2\x00\x00"
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
@@ -35,7 +31,7 @@ type part struct {
 	keys   []byte
 	scales []float32
 	q      []int8
-	sums   []uint32 // crc32c of each exact row; nil in a part of the first version
+	sums   []uint32 // crc32c of each exact row
 	f      []float32
 	data   []byte
 	dead   bits // deleted rows
@@ -114,8 +110,7 @@ func openPart(path string) (*part, error) {
 // layout finds the sections. The sizes that the header tells are compared with the file's before any is used.
 func (p *part) layout() error {
 	raw := p.data
-	version1 := string(raw[:8]) == magic1
-	if string(raw[:8]) != magic && !version1 || p.dim <= 0 || p.n <= 0 {
+	if string(raw[:8]) != magic || p.dim <= 0 || p.n <= 0 {
 		return broken(p.path, "it is no vector part")
 	}
 	if p.n > len(raw)/8 || p.dim > len(raw)/5/p.n { // at least 8 bytes a row, and 5 for each of its numbers
@@ -128,10 +123,7 @@ func (p *part) layout() error {
 	vals := at + keys + pad(at+keys)
 	q := vals + 4*p.n + pad(vals+4*p.n)
 	sums := q + p.n*p.dim + pad(q+p.n*p.dim)
-	f := sums
-	if !version1 {
-		f += 4*(p.n+1) + pad(sums+4*(p.n+1))
-	}
+	f := sums + 4*(p.n+1) + pad(sums+4*(p.n+1))
 	if f+4*p.n*p.dim+4 != len(raw) {
 		return broken(p.path, "its size does not fit its header")
 	}
@@ -141,11 +133,9 @@ func (p *part) layout() error {
 	p.keys = raw[at : at+keys]
 	p.scales = unsafe.Slice((*float32)(unsafe.Pointer(&raw[vals])), p.n)
 	p.q = unsafe.Slice((*int8)(unsafe.Pointer(&raw[q])), p.n*p.dim)
-	if !version1 {
-		p.sums = unsafe.Slice((*uint32)(unsafe.Pointer(&raw[sums])), p.n)
-		if binary.LittleEndian.Uint32(raw[sums+4*p.n:]) != placeOf(p.path) {
-			return broken(p.path, "it is a part of another name or collection")
-		}
+	p.sums = unsafe.Slice((*uint32)(unsafe.Pointer(&raw[sums])), p.n)
+	if binary.LittleEndian.Uint32(raw[sums+4*p.n:]) != placeOf(p.path) {
+		return broken(p.path, "it is a part of another name or collection")
 	}
 	p.f = unsafe.Slice((*float32)(unsafe.Pointer(&raw[f])), p.n*p.dim)
 	return p.ordered()

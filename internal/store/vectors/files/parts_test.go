@@ -82,14 +82,7 @@ func TestRowsThatAreThereTwiceAreFoundOnce(t *testing.T) {
 	if err := store.Close(); err != nil {
 		t.Fatal(err)
 	}
-	raw, err := os.ReadFile(filepath.Join(dir, "c", "00000000.part"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	raw = asFirstVersion(t, raw) // one of the present version knows its place
-	if err := os.WriteFile(filepath.Join(dir, "c", "00000001.part"), raw, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	twice(t, dir, rs)
 	store = open(t, dir)
 	if err := store.Load(t.Context(), "c"); err != nil {
 		t.Fatal(err)

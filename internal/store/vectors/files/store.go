@@ -3,7 +3,6 @@ package files
 import (
 	"context"
 	"crypto/rand"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -40,10 +39,6 @@ type collection struct {
 
 	indexing sync.Mutex // who makes indexes
 	rotation func() *rotation
-}
-
-type meta struct {
-	Dim int `json:"dim"`
 }
 
 // dropped begins the names of collections that were dropped and not yet removed.
@@ -111,7 +106,7 @@ func (s *Store) Create(ctx context.Context, name string, dim int) error {
 	if err := os.MkdirAll(dir, durable.PrivateFolder); err != nil {
 		return wrap("make", dir, err)
 	}
-	if err := writeMeta(dir, meta{dim}); err != nil {
+	if err := writeMeta(dir, meta{Dim: dim}); err != nil {
 		return err
 	}
 	return wrap("write", dir, durable.SyncFolder(s.root))
@@ -125,56 +120,22 @@ func (s *Store) get(name string) (*collection, error) {
 		return c, nil
 	}
 	dir := filepath.Join(s.root, name)
-	raw, err := os.ReadFile(filepath.Join(dir, "meta.json"))
-	if errors.Is(err, os.ErrNotExist) {
-		return nil, fault.NotFound.At("open collection", name).
-			Because("it does not exist").
-			Advise("rebuild it with: unweaver restore")
-	}
+	known, err := readMeta(dir)
 	if err != nil {
-		return nil, wrap("open", dir, err)
-	}
-	var known meta
-	if err := json.Unmarshal(raw, &known); err != nil || known.Dim <= 0 {
-		if known, err = mendMeta(dir); err != nil {
-			return nil, s.setAside(name, err)
-		}
+		return nil, s.setAside(name, err)
 	}
 	c := &collection{dir: dir, dim: known.Dim}
 	c.rotation = sync.OnceValue(func() *rotation { return newRotation(c.dim) })
-	if err := c.scan(); err != nil {
+	if err := c.scan(known); err != nil {
 		return nil, s.setAside(name, errors.Join(err, c.close()))
 	}
 	s.open[name] = c
 	return c, nil
 }
 
-// mendMeta writes a meta.json that is damaged again: every part tells the dimension. Without a part the collection
-// holds nothing, and Create makes it.
-func mendMeta(dir string) (meta, error) {
-	paths, err := filepath.Glob(filepath.Join(dir, "*"+partEnd))
-	if err != nil || len(paths) == 0 {
-		return meta{}, fault.NotFound.At("open collection", filepath.Base(dir)).
-			Because("its meta.json is damaged, and it holds no part").
-			Advise("rebuild it with: unweaver restore")
-	}
-	first, err := openPart(paths[0])
-	if err != nil {
-		return meta{}, err
-	}
-	mended := meta{first.dim}
-	return mended, errors.Join(writeMeta(dir, mended), first.close())
-}
-
-func writeMeta(dir string, m meta) error {
-	raw, err := json.Marshal(m)
-	if err != nil {
-		return err
-	}
-	return writeFile(filepath.Join(dir, "meta.json"), raw)
-}
-
-func (c *collection) scan() error {
+// scan opens the parts, and refuses a collection that lacks one which its description lists, or has one of another
+// dimension.
+func (c *collection) scan(known meta) error {
 	entries, err := os.ReadDir(c.dir)
 	if err != nil {
 		return wrap("read", c.dir, err)
@@ -197,8 +158,16 @@ func (c *collection) scan() error {
 			return err
 		}
 		c.parts = append(c.parts, p)
+		if p.dim != c.dim {
+			return broken(path, fmt.Sprintf("its rows have %d numbers, and those of its collection %d", p.dim, c.dim))
+		}
 		if err := p.loadDead(); err != nil {
 			return err
+		}
+	}
+	for _, n := range known.Parts {
+		if parts[n] == "" {
+			return broken(c.partPath(n), "it is missing")
 		}
 	}
 	for n, paths := range beside {
@@ -213,7 +182,11 @@ func (c *collection) scan() error {
 
 func (c *collection) path() string {
 	c.next++
-	return filepath.Join(c.dir, fmt.Sprintf("%08d"+partEnd, c.next-1))
+	return c.partPath(c.next - 1)
+}
+
+func (c *collection) partPath(n int) string {
+	return filepath.Join(c.dir, fmt.Sprintf("%08d"+partEnd, n))
 }
 
 // Upsert implements vectors.Store: rows that are stored already are left out, damaged ones are replaced.
@@ -255,7 +228,7 @@ func (s *Store) Upsert(ctx context.Context, name string, rows []vectors.Row) err
 	}
 	err = c.forget(damaged)
 	c.parts = append(c.parts, p)
-	if err != nil {
+	if err = errors.Join(err, c.record()); err != nil {
 		return err
 	}
 	if len(c.parts) > 20*maxParts {
@@ -310,7 +283,8 @@ func (s *Store) Count(_ context.Context, name string) (int64, error) {
 	return n, nil
 }
 
-// Identity implements vectors.Store: a random value in the collection's folder, made when it is first asked for.
+// Identity implements vectors.Store: a random value in the collection's folder, made when it is first asked for. Builds
+// ask for it, so that a part whose file is gone while it is mapped is written again here.
 func (s *Store) Identity(_ context.Context, name string) (string, error) {
 	c, err := s.get(name)
 	if err != nil {
@@ -318,7 +292,10 @@ func (s *Store) Identity(_ context.Context, name string) (string, error) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	path := filepath.Join(c.dir, "identity")
+	if err := c.keepParts(); err != nil {
+		return "", err
+	}
+	path := filepath.Join(c.dir, identityName)
 	raw, err := os.ReadFile(path)
 	if errors.Is(err, os.ErrNotExist) {
 		raw = []byte(rand.Text())

@@ -21,39 +21,7 @@ import (
 func rowSum(vector []float32) uint32 { return crc32.Checksum(bytesOf(vector), castagnoli) }
 
 // whole tells whether an exact row is what was written.
-func (p *part) whole(i int) bool {
-	if p.sums == nil {
-		return resembles(p.vec(i), p.scales[i], p.quantised(i))
-	}
-	return rowSum(p.vec(i)) == p.sums[i]
-}
-
-// sum is the checksum that a copy of row i gets: one that does not fit where the row is damaged.
-func (p *part) sum(i int) uint32 {
-	if p.sums != nil {
-		return p.sums[i]
-	}
-	sum := rowSum(p.vec(i))
-	if !p.whole(i) {
-		sum = ^sum
-	}
-	return sum
-}
-
-// resembles tells whether a row of a part without checksums of rows still rounds to its quantised row, which has one.
-// A number may be off by one step: machines that fuse multiplication and addition round otherwise.
-func resembles(vector []float32, scale float32, quantised []int8) bool {
-	fresh := make([]int8, len(vector))
-	if quantise(vector, fresh) != scale { // NaN differs from everything
-		return false
-	}
-	for i, number := range fresh {
-		if difference := int(number) - int(quantised[i]); difference < -1 || difference > 1 {
-			return false
-		}
-	}
-	return true
-}
+func (p *part) whole(i int) bool { return rowSum(p.vec(i)) == p.sums[i] }
 
 // damagedRow is the error of who needs the row.
 func (p *part) damagedRow(op string, i int) error {
@@ -70,7 +38,7 @@ func (c *collection) doubt(err error) error {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if os.Remove(filepath.Join(c.dir, "identity")) == nil { // where it cannot be removed, a restore still mends the row
+	if os.Remove(filepath.Join(c.dir, identityName)) == nil { // where it cannot be removed, a restore still mends the row
 		slog.Warn("a row of a collection is damaged: the next build or a restore writes it again",
 			"collection", filepath.Base(c.dir), "why", err.Error())
 	}

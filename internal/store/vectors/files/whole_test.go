@@ -1,8 +1,6 @@
 package files
 
 import (
-	"encoding/binary"
-	"hash/crc32"
 	"os"
 	"path/filepath"
 	"testing"
@@ -44,16 +42,13 @@ func exactAt(t *testing.T, path, key string) int {
 	return len(p.data) - 4 - 4*p.dim*(p.n-row)
 }
 
-// asFirstVersion is a part as programs wrote it that did not have checksums of rows.
-func asFirstVersion(t *testing.T, raw []byte) []byte {
+// twice writes rows of a closed collection of one part into a second part, as a merge or a repair does that is cut off.
+func twice(t *testing.T, dir string, rows []vectors.Row) {
 	t.Helper()
-	dim, n := int(binary.LittleEndian.Uint32(raw[8:])), int(binary.LittleEndian.Uint32(raw[12:]))
-	exact := len(raw) - 4 - 4*dim*n
-	sums := (4*(n+1) + 63) / 64 * 64
-	old := append([]byte(magic1), raw[8:exact-sums]...)
-	checksum := crc32.Checksum(old, castagnoli)
-	old = append(old, raw[exact:len(raw)-4]...)
-	return binary.LittleEndian.AppendUint32(old, checksum)
+	path := filepath.Join(dir, "c", "00000001"+partEnd)
+	if err := writePart(path, vectorstest.Dim, sourceOf(sorted(rows), vectorstest.Dim)); err != nil {
+		t.Fatal(err)
+	}
 }
 
 func write(t *testing.T, path string, raw []byte) {
@@ -139,14 +134,13 @@ func TestADamagedRowBesideAWholeOneIsPassedOver(t *testing.T) {
 	dir := t.TempDir()
 	store, rows := filled(t, dir, 50)
 	path, raw := onePart(t, store, dir)
-	write(t, filepath.Join(dir, "c", "00000001.part"), asFirstVersion(t, raw))
-	raw = append([]byte(nil), raw...)
+	twice(t, dir, rows)
 	raw[exactAt(t, path, rows[3].Key)] ^= 1
 	write(t, path, raw)
 	store = loaded(t, dir)
 	finds(t, store, rows[3])
 	store.open["c"].mu.Lock()
-	err := store.open["c"].merge()
+	err := store.open["c"].merge(store.open["c"].parts)
 	store.open["c"].mu.Unlock()
 	if err != nil {
 		t.Fatal(err)
@@ -156,54 +150,22 @@ func TestADamagedRowBesideAWholeOneIsPassedOver(t *testing.T) {
 
 // A merge must not give a damaged row a checksum that fits it.
 func TestAMergeKeepsADamagedRowDamaged(t *testing.T) {
-	for _, first := range []bool{false, true} {
-		dir := t.TempDir()
-		store, rows := filled(t, dir, 60)
-		path, raw := onePart(t, store, dir)
-		raw[exactAt(t, path, rows[9].Key)+3] ^= 0x80 // a sign
-		if first {
-			raw = asFirstVersion(t, raw)
-		}
-		write(t, path, raw)
-		store = loaded(t, dir)
-		remove(t, store, rows[20:]) // so many that the part is written anew
-		if parts := matching(t, dir, "*"+partEnd); len(parts) != 1 || parts[0] == path {
-			t.Fatal(parts)
-		}
-		if _, err := store.Search(t.Context(), "c", rows[9].Vector, 3); !fault.Is(err, fault.SegmentDamage) {
-			t.Errorf("first version %v: a search gave %v", first, err)
-		}
-		has, err := store.Has(t.Context(), "c", []string{rows[9].Key, rows[12].Key})
-		if err != nil || has[0] || !has[1] {
-			t.Errorf("first version %v: has %v, %v", first, has, err)
-		}
-	}
-}
-
-// What a program before wrote is served, checked as well as it can be, and becomes the present version when merged.
-func TestAPartOfTheFirstVersionIsServed(t *testing.T) {
 	dir := t.TempDir()
 	store, rows := filled(t, dir, 60)
 	path, raw := onePart(t, store, dir)
-	old := asFirstVersion(t, raw)
-	write(t, path, old)
+	raw[exactAt(t, path, rows[9].Key)+3] ^= 0x80 // a sign
+	write(t, path, raw)
 	store = loaded(t, dir)
-	for _, row := range rows {
-		finds(t, store, row)
+	remove(t, store, rows[20:]) // so many that the part is written anew
+	if parts := matching(t, dir, "*"+partEnd); len(parts) != 1 || parts[0] == path {
+		t.Fatal(parts)
 	}
-	if err := store.Upsert(t.Context(), "c", rows); err != nil {
-		t.Fatal(err)
+	if _, err := store.Search(t.Context(), "c", rows[9].Vector, 3); !fault.Is(err, fault.SegmentDamage) {
+		t.Errorf("a search gave %v", err)
 	}
-	if parts := matching(t, dir, "*"+partEnd); len(parts) != 1 {
-		t.Errorf("written again: %v", parts)
-	}
-	remove(t, store, rows[20:])
-	for _, row := range rows[:20] {
-		finds(t, store, row)
-	}
-	path, raw = onePart(t, store, dir)
-	if string(raw[:8]) != magic {
-		t.Errorf("%s is still of the first version", path)
+	has, err := store.Has(t.Context(), "c", []string{rows[9].Key, rows[12].Key})
+	if err != nil || has[0] || !has[1] {
+		t.Errorf("has %v, %v", has, err)
 	}
 }
 

@@ -1,7 +1,7 @@
 // The themes of an index as columns: a bar for each passage, as long as its loading.
 
 import { useState } from 'preact/hooks'
-import { api, Failure, save, type Memory, type MemoryChunk, type MemoryTheme } from '../api'
+import { api, type Failure, type Memory, type MemoryChunk, type MemoryTheme } from '../api'
 import { count, cut, percent, plural } from '../format'
 import { href, type Route } from '../route'
 import { Figures, Loading, say, Trouble, useLoaded } from '../ui'
@@ -72,31 +72,6 @@ function Column({ theme, memory }: { theme: MemoryTheme; memory: Memory }) {
   )
 }
 
-function Export({ memory }: { memory: Memory }) {
-  const [failure, setFailure] = useState<Failure>()
-  const keep = async (format: string): Promise<void> => {
-    setFailure(undefined)
-    try {
-      await save(api.map(memory.index, memory.generation, format), `${memory.index}-${memory.generation}.${format}`)
-    } catch (err) {
-      if (err instanceof Failure) setFailure(err)
-    }
-  }
-  return (
-    <>
-      <p class="actions">
-        <button type="button" onClick={() => void keep('json')}>
-          Save all as JSON
-        </button>
-        <button type="button" onClick={() => void keep('graphml')}>
-          Save as GraphML
-        </button>
-      </p>
-      {failure && <Trouble failure={failure} />}
-    </>
-  )
-}
-
 // None tells how an index comes to have themes.
 function None({ failure }: { failure: Failure }) {
   return (
@@ -139,13 +114,11 @@ export function Themes({ route }: { route: Route }) {
               <Column theme={theme} memory={data} />
             ))}
           </div>
-          <p class="meta">
-            {data.shown < data.chunks && `${count(data.shown)} of ${plural(data.chunks, 'passage')} are shown. `}
-            Spectrum {data.why || 'computed'}.
-          </p>
+          {data.shown < data.chunks && (
+            <p class="meta">{`${count(data.shown)} of ${plural(data.chunks, 'passage')} are shown.`}</p>
+          )}
         </>
       )}
-      <Export memory={data} />
     </>
   )
 }

@@ -1,0 +1,317 @@
+// Package answer answers a question from a generation, end to end: it checks what is asked, embeds it, has a model find
+// its triples where a method compares them, searches, reranks, reads the texts, has the chat model answer, and prices
+// all of it. HTTP, chat and MCP are forms of what it takes and gives.
+//
+//	request.go   what is asked
+//	answer.go    the way through: embed, find, take, complete
+//	parse.go     the triples of a question
+//	rerank.go    the order of the best chunks
+//	bill.go      what it costs
+//	response.go  what is answered
+//	embeds.go    vectors of questions that were asked before
+package answer
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/model"
+	"github.com/unweaver/unweaver/internal/model/rerank"
+	"github.com/unweaver/unweaver/internal/retrieve"
+	"github.com/unweaver/unweaver/internal/stream/parallel"
+)
+
+// Models makes the models that questions need.
+type Models interface {
+	Chat(spec core.Spec) (model.Chat, error)
+	Embedder(spec core.Spec, provider string, dimension int) (model.Embedder, error)
+	// Ranker is nil where the spec has none.
+	Ranker(spec core.Spec) (rerank.Ranker, error)
+}
+
+// Service answers questions. It is safe for concurrent use. Make it with New.
+type Service struct {
+	models   Models
+	searcher retrieve.Searcher
+	log      *slog.Logger
+	embeds   *embedCache
+}
+
+// New makes a service; the stores and methods are those of the searcher.
+func New(models Models, searcher retrieve.Searcher, log *slog.Logger) *Service {
+	return &Service{models: models, searcher: searcher, log: log, embeds: newEmbedCache()}
+}
+
+// Caller is who asks, as far as questions cost money.
+type Caller interface {
+	// Answer admits a question that the chat model is asked about.
+	Answer() error
+	// Spend counts what a question cost.
+	Spend(money float64)
+}
+
+// Found takes a response before its answer is written, and returns the context that the chat model is asked with.
+type Found func(ctx context.Context, response Response) (context.Context, error)
+
+// Ask answers a question from a generation. found is called before the chat model is; nil: nothing is. The response is
+// of use where an error names the method that was asked.
+func (s *Service) Ask(
+	ctx context.Context, generation *retrieve.Generation, body Request, caller Caller, found Found,
+) (Response, error) {
+	var response Response
+	plan, err := body.plan(generation.Spec.Retrieval, s.searcher.Methods)
+	if err != nil {
+		return response, err
+	}
+	if plan.reranks, err = body.reranks(generation.Spec.Rerank); err != nil {
+		return response, err
+	}
+	if plan.parser, err = plan.parsedBy(generation.Spec); err != nil {
+		return response, err
+	}
+	if body.Answer || plan.parser == retrieve.ByChat { // counted once nothing of the request can be refused
+		if err := caller.Answer(); err != nil {
+			return response, err
+		}
+	}
+	response = newResponse(body, generation)
+	cost := &bill{}
+	defer func() { caller.Spend(cost.money) }() // also of a request that fails, or whose client has gone
+	ctx = cost.watch(ctx)
+	if err := s.embedQuestion(ctx, generation, &plan, &response, cost); err != nil {
+		return response, err
+	}
+	result, err := s.find(ctx, generation, &plan, &response, cost)
+	if err != nil {
+		return response, err
+	}
+	timings := &response.Timings
+	timings.Search, timings.Ballots = Milliseconds(result.Timing.Search), Milliseconds(result.Timing.Ballots)
+	timings.Election = Milliseconds(result.Timing.Election)
+	if result.Reason != "" {
+		response.Reason = &result.Reason
+	}
+	response.Confidence = result.Confidence
+	at := time.Now()
+	if err := response.take(ctx, generation, result, body); err != nil {
+		return response, err
+	}
+	timings.Chunks = Milliseconds(time.Since(at))
+	response.Explain = result.Explain
+	response.Degraded = append(response.Degraded, result.Degraded...)
+	return response, s.complete(ctx, generation, body, &plan, &response, cost, found)
+}
+
+// embedQuestion embeds the question as its method needs. A method that degrades goes on without vectors while the
+// embedder is down, and the answer says so.
+func (s *Service) embedQuestion(
+	ctx context.Context,
+	generation *retrieve.Generation,
+	plan *planned,
+	response *Response,
+	cost *bill,
+) (err error) {
+	manifest, needs := generation.Manifest, plan.spec.Needs
+	if needs.Embedding == retrieve.NoEmbedding {
+		return nil
+	}
+	at := time.Now()
+	defer func() { response.Timings.Embed = Milliseconds(time.Since(at)) }()
+	if needs.Embedding == retrieve.ByClassEmbedder {
+		plan.Vector, err = s.embed(ctx, generation, manifest.Class, plan.Text, response, cost)
+	}
+	if err == nil && needs.Names {
+		err = s.readQuestion(ctx, generation, plan, response, cost)
+	}
+	byChunks := needs.Embedding == retrieve.ByChunkEmbedder || needs.Hashed || manifest.Chunk.Provider != "builtin"
+	switch {
+	case err != nil || !byChunks:
+	case plan.Vector != nil && sameEmbedder(manifest.Class, manifest.Chunk): // one question, one embedding
+		plan.ChunkVector = plan.Vector
+	default:
+		plan.ChunkVector, err = s.embed(ctx, generation, manifest.Chunk, plan.Text, response, cost)
+	}
+	if needs.Degrades && fault.Is(err, fault.EmbedderDown) {
+		plan.Vector, plan.ChunkVector = nil, nil
+		return nil
+	}
+	return err
+}
+
+// embedsAtOnce texts of one question.
+const embedsAtOnce = 16
+
+// embedEach embeds texts as questions, beside each other. What they cost counts as the question's does.
+func (s *Service) embedEach(
+	ctx context.Context, generation *retrieve.Generation, texts []string, response *Response, cost *bill,
+) ([][]float32, error) {
+	vectors, used, bills := make([][]float32, len(texts)), make([]Response, len(texts)), make([]bill, len(texts))
+	err := parallel.Each(ctx, len(texts), min(len(texts), embedsAtOnce), func(ctx context.Context, i int) (err error) {
+		own := bills[i].watch(ctx)
+		vectors[i], err = s.embed(own, generation, generation.Manifest.Class, texts[i], &used[i], &bills[i])
+		return err
+	})
+	for i := range texts {
+		cost.money += bills[i].money
+		response.Usage.EmbeddingTokens += used[i].Usage.EmbeddingTokens
+	}
+	return vectors, err
+}
+
+// sameEmbedder tells whether a question has the same vector under two fingerprints: templates are of documents.
+func sameEmbedder(a, b core.Fingerprint) bool {
+	return a.Provider == b.Provider && a.Model == b.Model && a.Dimension == b.Dimension && a.IDF == b.IDF
+}
+
+// embed gives the question's vector under a fingerprint.
+func (s *Service) embed(
+	ctx context.Context,
+	generation *retrieve.Generation,
+	fingerprint core.Fingerprint,
+	question string,
+	response *Response,
+	cost *bill,
+) ([]float32, error) {
+	embedder, err := s.models.Embedder(generation.Spec, fingerprint.Provider, fingerprint.Dimension)
+	if err != nil && fingerprint.Provider == model.Neural { // its weights are not on this machine
+		err = fault.EmbedderDown.At("embed question", "").Because(err).Advise(hint(err))
+	}
+	if err != nil {
+		return nil, err
+	}
+	if embedder, err = asQuestions(embedder, fingerprint); err != nil {
+		return nil, err
+	}
+	if generation.IDF != nil && fingerprint.IDF != "" {
+		embedder = weighed(embedder, generation.IDF.Weight)
+	}
+	// Templates are of documents, not of questions, so they are not in the key. The index is: whoever asks one must not
+	// learn what was asked of others; and so is the server, whose vectors count for nobody who does not trust it.
+	key := fmt.Sprintf(
+		"%s %q %s %s %d %s ", generation.Manifest.Index, generation.Spec.Embedding.Domain(), fingerprint.Provider,
+		fingerprint.Model, fingerprint.Dimension, fingerprint.IDF,
+	)
+	vector, used, cached, err := s.embeds.get(ctx, key+question, func(ctx context.Context) ([]float32, int64, error) {
+		vectors, usage, err := embedder.Embed(model.CallerBound(ctx), []string{question})
+		if embedder.Info().Paid {
+			cost.add(generation.Spec.Embedding.Price, usage, err, question)
+		}
+		if fault.Is(err, fault.ModelUnavailable) || fault.Is(err, fault.ModelUnreadable) {
+			err = fault.EmbedderDown.At("embed question", "").
+				Because(err).
+				Advise("check the embedding server (models.embedding)")
+		}
+		if err != nil {
+			return nil, 0, err
+		}
+		return vectors[0], usage.Prompt, nil
+	})
+	if !cached {
+		response.Usage.EmbeddingTokens += used
+	}
+	response.Usage.EmbedCached = cached
+	return vector, err
+}
+
+// hint of what to do about an error, where it has one.
+func hint(err error) string {
+	if known := fault.As(err); known != nil {
+		return known.Hint
+	}
+	return ""
+}
+
+// asQuestions gives the embedder of questions. One inside this program is that of the generation: vectors of other
+// weights mean something else.
+func asQuestions(embedder model.Embedder, fingerprint core.Fingerprint) (model.Embedder, error) {
+	if fingerprint.Provider == model.Neural && embedder.Info().Model != fingerprint.Model {
+		return nil, fault.EmbedderDown.At("embed question", "").
+			Because("the index has vectors of other weights than this program uses: " + fingerprint.Model + ", not " +
+				embedder.Info().Model).
+			Advise("index again, or serve it with the release that made it")
+	}
+	return model.ForQuestions(embedder), nil
+}
+
+// weighed gives the embedder with a table of the corpus, where it, or one that it wraps, takes one.
+func weighed(embedder model.Embedder, weight func(stem string) float64) model.Embedder {
+	for inner := embedder; inner != nil; {
+		if weighable, ok := inner.(model.Weighable); ok {
+			return weighable.WithIDF(weight)
+		}
+		wrapper, ok := inner.(interface{ Unwrap() model.Embedder })
+		if !ok {
+			break
+		}
+		inner = wrapper.Unwrap()
+	}
+	return embedder
+}
+
+// degradedAnswer stands in Response.Degraded where the chat model was asked and gave no answer.
+const degradedAnswer = "chat_model"
+
+// complete packs the context and, where asked for, answers.
+func (s *Service) complete(
+	ctx context.Context,
+	generation *retrieve.Generation,
+	request Request,
+	plan *planned,
+	response *Response,
+	cost *bill,
+	found Found,
+) error {
+	passages := make([]retrieve.Passage, len(response.Chunks))
+	for i, chunk := range response.Chunks {
+		passages[i] = retrieve.Passage{ID: chunk.ID, Title: chunk.Title, Text: chunk.Text}
+	}
+	pack := retrieve.Context
+	if generation.Spec.Parity {
+		pack = retrieve.ContextCSV
+	}
+	text, used := pack(passages, plan.budget)
+	for i := range response.Chunks {
+		response.Chunks[i].InContext = used[i]
+	}
+	if !request.Answer {
+		return nil
+	}
+	if found != nil {
+		var err error
+		if ctx, err = found(ctx, *response); err != nil {
+			return err
+		}
+	}
+	at := time.Now()
+	chat, err := s.models.Chat(generation.Spec)
+	if err != nil {
+		return err
+	}
+	chat = billed{chat, generation.Spec.Chat.Price, cost, plan.most}
+	if retrieve.Unsure(chat, response.Confidence) {
+		text = ""
+	}
+	language := generation.Language().Code()
+	answered, err := retrieve.Answer(model.CallerBound(ctx), chat, language, request.Query, text, passages, used)
+	if err != nil {
+		return err
+	}
+	if answered.Missing != "" {
+		response.Degraded = append(response.Degraded, degradedAnswer)
+	}
+	if answered.Citations == nil {
+		answered.Citations = []string{}
+	}
+	response.Answer = &Answer{
+		Kind: answered.Kind, Text: answered.Text, Citations: answered.Citations,
+		Truncated: answered.Truncated, Reason: answered.Missing,
+	}
+	response.Usage.PromptTokens += answered.Usage.Prompt
+	response.Usage.CompletionTokens += answered.Usage.Completion
+	response.Timings.Answer = Milliseconds(time.Since(at))
+	return nil
+}

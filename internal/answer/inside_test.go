@@ -1,0 +1,45 @@
+package answer
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/model"
+	"github.com/unweaver/unweaver/internal/model/neural"
+)
+
+// insideAsker embeds questions by other vectors than passages.
+type insideAsker struct{ model.Embedder }
+
+func (a insideAsker) Questions() model.Embedder { return insideQuestion(a) }
+
+type insideQuestion struct{ model.Embedder }
+
+func (q insideQuestion) Embed(ctx context.Context, texts []string) ([][]float32, model.Usage, error) {
+	for i := range texts {
+		texts[i] = "query: " + texts[i]
+	}
+	return q.Embedder.Embed(ctx, texts)
+}
+
+func TestAQuestionIsEmbeddedAsOneByTheWeightsOfItsGeneration(t *testing.T) {
+	described, err := neural.Describe("e5")
+	if err != nil {
+		t.Fatal(err)
+	}
+	made := core.Fingerprint{Provider: model.Neural, Model: described.Info().Model}
+	asked, err := asQuestions(insideAsker{described}, made)
+	if _, is := asked.(insideQuestion); err != nil || !is {
+		t.Errorf("%T, %v", asked, err)
+	}
+	for _, other := range []string{strings.Replace(made.Model, "1571", "1572", 1), made.Model + "1", "minilm"} {
+		made.Model = other
+		_, err := asQuestions(described, made)
+		if !fault.Is(err, fault.EmbedderDown) || !strings.Contains(fault.As(err).Hint, "index again") {
+			t.Errorf("vectors of %s are compared with those of %s: %v", other, described.Info().Model, err)
+		}
+	}
+}

@@ -1,0 +1,199 @@
+package answer
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/retrieve"
+)
+
+// Request is the body of a query (docs/contract.md, HTTP). What the tags say is in the schema.
+type Request struct {
+	Query            string         `json:"query" length:"1,8192" pattern:"\\S" required:"true"`
+	Method           string         `json:"method" doc:"default: the index's retrieval.method"`
+	Rule             *string        `json:"rule"`
+	TopEntities      *Count         `json:"top_entities" bounds:"1,1000"`
+	TopChunks        *Count         `json:"top_chunks" bounds:"1,100"`
+	Params           map[string]any `json:"params"`
+	Filter           Filter         `json:"filter"`
+	Without          Without        `json:"without"`
+	MaxContextTokens *Count         `json:"max_context_tokens" bounds:"1,131072" default:"4000"`
+	Answer           bool           `json:"answer" default:"false"`
+	MaxAnswerTokens  *Count         `json:"max_answer_tokens" bounds:"1,1000000" doc:"default: what the model may give"`
+	Stream           bool           `json:"stream" default:"false" doc:"with answer: as events, while it is written"`
+	Explain          bool           `json:"explain" default:"false"`
+	Generation       *string        `json:"generation"`
+	Rerank           *bool          `json:"rerank" doc:"default: where the index has a reranker; true needs one"`
+}
+
+// Filter narrows a query to documents.
+type Filter struct {
+	DocumentPrefix *string           `json:"document_prefix"`
+	Metadata       map[string]string `json:"metadata"`
+	Modified       Modified          `json:"modified"`
+}
+
+// Modified is a range of times: from is included, to is not.
+type Modified struct {
+	From *time.Time `json:"from"`
+	To   *time.Time `json:"to"`
+}
+
+// Without drops entities and documents from a query.
+type Without struct {
+	Entities  []string `json:"entities" items:"^[0-9a-fA-F]{32}$"`
+	Documents []string `json:"documents"`
+}
+
+// Limits of a query.
+const (
+	maxQuery         = 8192
+	maxTopEntities   = 1000
+	maxTopChunks     = 100
+	maxContextTokens = 131072
+	maxAnswerTokens  = 1_000_000
+	defaultContext   = 4000
+)
+
+// bounded checks a number with its limits and default.
+func bounded(name string, given *Count, lo, hi, def int) (int, error) {
+	if given == nil {
+		return def, nil
+	}
+	if int(*given) < lo || int(*given) > hi {
+		return 0, invalid("read query", name, fmt.Sprintf("want %d to %d, got %d", lo, hi, *given), "")
+	}
+	return int(*given), nil
+}
+
+// planned is a request that was checked against a generation's defaults.
+type planned struct {
+	retrieve.Query
+	spec   retrieve.Spec
+	budget int // tokens of the context
+	most   int // tokens of the answer; 0: what the model may give
+
+	parser  string // who finds the triples of the question, as parameter triples has it; empty: nobody
+	reranks bool   // the best chunks are ordered anew
+}
+
+// plan checks a request and fills in what the generation's configuration and the method say by default.
+func (q *Request) plan(defaults core.Retrieval, methods *retrieve.Registry) (planned, error) {
+	var out planned
+	q.Query = strings.TrimSpace(q.Query)
+	if q.Query == "" {
+		return out, invalid("read query", "query", "the question is empty", `say what you want to know: {"query": "…"}`)
+	}
+	if n := utf8.RuneCountInString(q.Query); n > maxQuery {
+		why := fmt.Sprintf("the question is too long: %d characters, and at most %d are taken", n, maxQuery)
+		return out, invalid("read query", "query", why, "shorten it")
+	}
+	if q.Method == "" {
+		q.Method = defaults.Method
+	}
+	method, err := methods.Method(q.Method)
+	if err != nil {
+		return out, err
+	}
+	out.spec = method.Spec()
+	if q.Rule == nil && len(out.spec.Rules) > 0 {
+		q.Rule = &defaults.Rule
+	}
+	out.Text, out.Method, out.MinSim, out.Explain = q.Query, q.Method, defaults.MinSimilarity, q.Explain
+	if q.Rule != nil {
+		if err := methods.CheckRule(q.Method, *q.Rule); err != nil {
+			return out, err
+		}
+		out.Rule = *q.Rule
+	}
+	if out.Params, err = out.spec.ReadParams(q.Params); err != nil {
+		return out, err
+	}
+	for _, number := range []struct {
+		name          string
+		given         *Count
+		hi, otherwise int
+		to            *int
+	}{
+		{"top_entities", q.TopEntities, maxTopEntities, out.spec.Entities, &out.TopEntities},
+		{"top_chunks", q.TopChunks, maxTopChunks, defaults.TopChunks, &out.TopChunks},
+		{"max_context_tokens", q.MaxContextTokens, maxContextTokens, defaultContext, &out.budget},
+		{"max_answer_tokens", q.MaxAnswerTokens, maxAnswerTokens, 0, &out.most},
+	} {
+		if *number.to, err = bounded(number.name, number.given, 1, number.hi, number.otherwise); err != nil {
+			return out, err
+		}
+	}
+	return out, q.narrow(&out.Query)
+}
+
+// narrow reads filter and without.
+func (q *Request) narrow(out *retrieve.Query) error {
+	if prefix := q.Filter.DocumentPrefix; prefix != nil {
+		out.Filter.Prefix = *prefix
+	}
+	out.Filter.Metadata = q.Filter.Metadata
+	if from := q.Filter.Modified.From; from != nil {
+		out.Filter.From = *from
+	}
+	if to := q.Filter.Modified.To; to != nil {
+		out.Filter.To = *to
+	}
+	out.Without = retrieve.Without{Entities: map[core.ID]bool{}, Documents: map[string]bool{}}
+	for _, given := range q.Without.Entities {
+		id, err := core.ParseID(given)
+		if err != nil {
+			hint := "give ids as the response's entities have them"
+			return invalid("read query", "without.entities", err.Error(), hint)
+		}
+		out.Without.Entities[id] = true
+	}
+	for _, document := range q.Without.Documents {
+		out.Without.Documents[document] = true
+	}
+	return nil
+}
+
+// Count is a whole number as JSON Schema has it: 5, 5.0 and 5e0 are one.
+type Count int
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (c *Count) UnmarshalJSON(raw []byte) error {
+	const largest = 1 << 53 // that every JSON reader has exactly
+	kind := jsontext.Value(raw).Kind()
+	number, err := strconv.ParseFloat(string(raw), 64)
+	switch {
+	case kind != '0':
+		return errors.New("want int, got " + KindName(kind))
+	case err != nil || number != math.Trunc(number) || math.Abs(number) > largest:
+		return errors.New("want int, got number " + string(raw))
+	}
+	*c = Count(number)
+	return nil
+}
+
+// KindName says what kind of value JSON has.
+func KindName(kind jsontext.Kind) string {
+	switch kind {
+	case '{':
+		return "object"
+	case '[':
+		return "array"
+	case 't', 'f':
+		return "bool"
+	}
+	return kind.String()
+}
+
+func invalid(op, object, why, hint string) error {
+	return fault.InvalidParam.At(op, object).Because(why).Advise(hint)
+}

@@ -1,0 +1,124 @@
+package answer
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/model"
+	"github.com/unweaver/unweaver/internal/retrieve"
+	"github.com/unweaver/unweaver/internal/stream/parallel"
+)
+
+// Reranked tells what became of the order of chunks.
+type Reranked struct {
+	Model   string `json:"model"`
+	Chunks  int    `json:"chunks" doc:"the best that were found: those that were sent"`
+	Applied bool   `json:"applied" doc:"false: chunks are in the order in which they were found"`
+	Reason  string `json:"reason,omitempty" doc:"why not: timeout, or the code of the reranker's error"`
+}
+
+// degradedRerank stands in Response.Degraded where a reranker was to be asked, and chunks are as they were found.
+const degradedRerank = "rerank"
+
+// reranks tells whether a query's chunks are ordered anew: where the index has a reranker, unless the query says no.
+func (q *Request) reranks(settings core.RerankModel) (bool, error) {
+	if q.Rerank != nil && *q.Rerank && !settings.On() {
+		return false, invalid("read query", "rerank", "the index has no reranker",
+			"set models.rerank and build the index, or leave rerank out")
+	}
+	return settings.On() && (q.Rerank == nil || *q.Rerank), nil
+}
+
+// find searches, and has the best chunks ordered anew where that is wanted. A reranker that is down, slow or wrong
+// costs time and no answer: the chunks are then those of a search without it.
+func (s *Service) find(
+	ctx context.Context, generation *retrieve.Generation, plan *planned, response *Response, cost *bill,
+) (retrieve.Result, error) {
+	if !plan.reranks {
+		return s.searcher.Run(ctx, generation, plan.Query)
+	}
+	wide := plan.Query
+	wide.TopChunks = max(plan.TopChunks, generation.Spec.Rerank.Top)
+	found, err := s.searcher.Run(ctx, generation, wide)
+	if err != nil || found.Reason != "" {
+		return found, err
+	}
+	at := time.Now()
+	scores, err := s.score(ctx, generation, plan.Text, found.Ranked(), response, cost)
+	response.Timings.Rerank = Milliseconds(time.Since(at))
+	if err == nil {
+		response.Rerank.Applied = true
+		found.Rerank(scores, plan.TopChunks)
+		return found, nil
+	}
+	if ctx.Err() != nil { // the caller's own time is over
+		return found, ctx.Err()
+	}
+	response.Rerank.Reason = codeOf(err)
+	response.Degraded = append(response.Degraded, degradedRerank)
+	s.log.Warn("chunks were not reranked", "index", generation.Manifest.Index, "code", response.Rerank.Reason,
+		"error", err.Error())
+	if wide.TopChunks != plan.TopChunks { // some rules elect others for more seats
+		return s.searcher.Run(ctx, generation, plan.Query)
+	}
+	return found, nil
+}
+
+// score asks the reranker for the scores of chunks, within the time that it has.
+func (s *Service) score(
+	ctx context.Context, generation *retrieve.Generation, question string, chunks []retrieve.Chunk, response *Response,
+	cost *bill,
+) ([]float64, error) {
+	settings := generation.Spec.Rerank
+	response.Rerank = &Reranked{Model: settings.Model, Chunks: len(chunks)}
+	if len(chunks) == 0 { // all were filled up
+		return nil, nil
+	}
+	ctx, cancel := context.WithTimeout(model.CallerBound(ctx), time.Duration(settings.Timeout))
+	defer cancel()
+	ranker, err := s.models.Ranker(generation.Spec)
+	if err != nil {
+		return nil, err
+	}
+	texts := make([]string, len(chunks))
+	if err := parallel.Each(ctx, len(chunks), len(chunks), func(ctx context.Context, i int) error {
+		chunk, err := ChunkOf(ctx, generation, chunks[i].Live)
+		texts[i] = chunk.Title + "\n" + firstTokens(chunk.Text, settings.MaxInputTokens)
+		return err
+	}); err != nil {
+		return nil, err
+	}
+	scores, usage, err := ranker.Rerank(ctx, question, texts)
+	cost.rerank(settings.Price, usage, err, append(texts, question)...)
+	response.Usage.RerankTokens = usage.Prompt
+	switch {
+	case err != nil && ctx.Err() != nil:
+		err = ctx.Err()
+	case err == nil && len(scores) != len(texts):
+		err = fault.BadRerank.At("rerank chunks", settings.Model).Because("it gave other scores than it was asked for")
+	}
+	return scores, err
+}
+
+// rerank enters a request to a reranker, which may be charged by its tokens and as one.
+func (b *bill) rerank(price core.RerankPrice, usage model.Usage, err error, texts ...string) {
+	if b.sent && (err == nil || unknown(err) || fault.Is(err, fault.BadRerank)) {
+		b.money += price.Call
+	}
+	if price.Prompt == 0 { // nothing is to be counted
+		b.sent = false
+		return
+	}
+	b.add(core.Price{Prompt: price.Prompt}, usage, err, texts...)
+}
+
+// codeOf is the code of a model's error, or timeout.
+func codeOf(err error) string {
+	if errors.Is(err, context.DeadlineExceeded) {
+		return "timeout"
+	}
+	return string(fault.CodeOf(err))
+}

@@ -1,0 +1,303 @@
+package answer
+
+import (
+	"context"
+	"time"
+
+	"github.com/unweaver/unweaver/internal/artifact/rows"
+	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/index/liveset"
+	"github.com/unweaver/unweaver/internal/retrieve"
+	"github.com/unweaver/unweaver/internal/retrieve/snippet"
+	"github.com/unweaver/unweaver/internal/stream/parallel"
+)
+
+// Response is the answer to a query.
+type Response struct {
+	Index      string         `json:"index"`
+	Generation string         `json:"generation"`
+	Release    int64          `json:"release"`
+	Method     string         `json:"method"`
+	Rule       *string        `json:"rule"`
+	Params     map[string]any `json:"params"`
+	Reason     *string        `json:"reason" enum:"no_match,empty_index"`
+	Confidence *float64       `json:"confidence" doc:"that one of the first five chunks says it; null: it cannot be told"`
+	Degraded   []string       `json:"degraded"`
+	Chunks     []Chunk        `json:"chunks"`
+	Entities   []Entity       `json:"entities"`
+	Answer     *Answer        `json:"answer"`
+	Explain    any            `json:"explain,omitempty" ref:"Explain"`
+	Usage      Usage          `json:"usage"`
+	Timings    Timings        `json:"timings_ms"`
+	Models     string         `json:"models"`
+	Rerank     *Reranked      `json:"rerank,omitempty" doc:"absent: no reranker was to be asked"`
+}
+
+// Chunk of a response.
+type Chunk struct {
+	ID         string            `json:"id"`
+	Document   string            `json:"document"`
+	Version    string            `json:"version"`
+	Stale      bool              `json:"stale,omitempty" doc:"of an earlier version: the document cannot be read now"`
+	Title      string            `json:"title"`
+	Heading    []string          `json:"heading,omitempty" doc:"path of the headings that the chunk begins under"`
+	Page       int               `json:"page,omitempty" doc:"page on which the chunk begins, from 1"`
+	PageEnd    int               `json:"page_end,omitempty" doc:"page on which it ends"`
+	Rects      []Rect            `json:"rects,omitempty" doc:"of a PDF: parts of pages on which it stands"`
+	Metadata   map[string]string `json:"metadata"`
+	Ordinal    int               `json:"ordinal"`
+	Start      int               `json:"start"`
+	End        int               `json:"end"`
+	Text       string            `json:"text"`
+	Score      float64           `json:"score"`
+	Similarity *float64          `json:"similarity"`
+	BM25       *float64          `json:"bm25"`
+	Rank       int               `json:"rank"`
+	Filled     bool              `json:"filled"`
+	Rerank     *float64          `json:"rerank,omitempty" doc:"the reranker's score, by which chunks are ordered then"`
+	FoundRank  int               `json:"found_rank,omitempty" doc:"place before reranking, from 1"`
+	InContext  bool              `json:"in_context"`
+	Entities   []EntityRef       `json:"entities"`
+	Mentions   []Mention         `json:"mentions,omitempty" doc:"with explain: what was extracted from the chunk"`
+	Snippet    *Snippet          `json:"snippet,omitempty" doc:"of a query: the sentences that matched best"`
+	Highlights []Highlight       `json:"highlights,omitempty" doc:"of a query: code points of text that matched, in order"`
+}
+
+// Rect is a part of a page, in points (1/72 inch) from the upper left corner of the page as it is shown.
+type Rect struct {
+	Page       int `json:"page" doc:"from 1"`
+	Left       int `json:"left"`
+	Top        int `json:"top"`
+	Right      int `json:"right"`
+	Bottom     int `json:"bottom"`
+	PageWidth  int `json:"page_width" doc:"of the whole page, in points"`
+	PageHeight int `json:"page_height"`
+}
+
+// Snippet is the part of a chunk's text to show: text[start:end] in code points.
+type Snippet struct {
+	Text  string `json:"text"`
+	Start int    `json:"start" doc:"code points of the chunk's text"`
+	End   int    `json:"end"`
+}
+
+// Highlight is a part of a chunk's text that matched, in code points, half open.
+type Highlight struct {
+	Start int `json:"start"`
+	End   int `json:"end"`
+}
+
+// EntityRef names an entity.
+type EntityRef struct {
+	ID   string `json:"id"`
+	Name string `json:"name"`
+}
+
+// Mention is an entity as a chunk's extraction has it; spans are code points of the document.
+type Mention struct {
+	Name        string   `json:"name"`
+	Description string   `json:"description"`
+	Spans       [][2]int `json:"spans" doc:"code points of the document's version, half open"`
+	Located     bool     `json:"located"`
+}
+
+// Entity of a response.
+type Entity struct {
+	ID         string   `json:"id"`
+	Name       string   `json:"name"`
+	Score      float64  `json:"score"`
+	Similarity float64  `json:"similarity"`
+	Rank       int      `json:"rank"`
+	Chunks     []string `json:"chunks"`
+	ChunkTotal int64    `json:"chunk_total"`
+}
+
+// Answer of a response.
+type Answer struct {
+	Kind      string   `json:"kind" enum:"model,best_sentence,none" doc:"best_sentence: quoted, by the built-in models"`
+	Reason    string   `json:"reason,omitempty" doc:"why the chat model, which was asked, wrote nothing"`
+	Text      string   `json:"text"`
+	Citations []string `json:"citations"`
+	Truncated bool     `json:"truncated,omitempty" doc:"it stopped at the longest that an answer may be"`
+}
+
+// Usage of a query.
+type Usage struct {
+	EmbeddingTokens  int64 `json:"embedding_tokens"`
+	PromptTokens     int64 `json:"prompt_tokens"`
+	CompletionTokens int64 `json:"completion_tokens"`
+	EmbedCached      bool  `json:"embed_cached"`
+	RerankTokens     int64 `json:"rerank_tokens,omitempty" doc:"a quarter of the bytes sent where the server tells none"`
+}
+
+// Timings in milliseconds.
+type Timings struct {
+	Parse    float64 `json:"parse,omitempty" doc:"of the question into triples, by a model"`
+	Embed    float64 `json:"embed"`
+	Search   float64 `json:"search"`
+	Ballots  float64 `json:"ballots"`
+	Election float64 `json:"election"`
+	Chunks   float64 `json:"chunks"`
+	Rerank   float64 `json:"rerank,omitempty"`
+	Answer   float64 `json:"answer"`
+	Total    float64 `json:"total"`
+}
+
+// Milliseconds of a duration, as timings have them.
+func Milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
+
+// newResponse is the answer to a request before anything is found.
+func newResponse(request Request, generation *retrieve.Generation) Response {
+	response := Response{
+		Index:      generation.Manifest.Index,
+		Generation: generation.Manifest.Generation,
+		Release:    generation.Release,
+		Method:     request.Method,
+		Rule:       request.Rule,
+		Params:     request.Params,
+		Degraded:   []string{},
+		Chunks:     []Chunk{},
+		Entities:   []Entity{},
+		Models:     generation.Manifest.Models.Embedding,
+	}
+	if response.Params == nil {
+		response.Params = map[string]any{}
+	}
+	return response
+}
+
+// take turns found chunks and entities into the response.
+func (r *Response) take(
+	ctx context.Context,
+	generation *retrieve.Generation,
+	found retrieve.Result,
+	request Request,
+) error {
+	chunks := make([]Chunk, len(found.Chunks))
+	if err := parallel.Each(ctx, len(chunks), len(chunks), func(ctx context.Context, i int) (err error) {
+		chunks[i], err = ChunkOf(ctx, generation, found.Chunks[i].Live)
+		if err == nil && request.Explain {
+			chunks[i].Mentions, _, err = MentionsIn(ctx, generation, found.Chunks[i].Live)
+		}
+		return err
+	}); err != nil {
+		return err
+	}
+	asked := snippet.Of(generation.Language(), request.Query, generation.TermWeight)
+	shown := map[core.ID]bool{}
+	for i, hit := range found.Chunks {
+		chunk := chunks[i]
+		chunk.Score, chunk.Rank, chunk.Filled = hit.Score, i+1, hit.Filled
+		if hit.Reranked {
+			chunk.Rerank, chunk.FoundRank = &hit.Rerank, hit.Found
+		}
+		if hit.HasSim {
+			chunk.Similarity = &hit.Similarity
+		}
+		if hit.HasBM25 {
+			chunk.BM25 = &hit.BM25
+		}
+		var names []snippet.Name
+		for _, voter := range hit.Why {
+			entity := found.Entities[voter]
+			chunk.Entities = append(chunk.Entities, EntityRef{entity.ID.String(), entity.Name})
+			names = append(names, snippet.Name{Text: entity.Name, Weight: entity.Score})
+		}
+		chunk.show(asked.In(chunk.Text, names))
+		shown[hit.Live.ID] = true
+		r.Chunks = append(r.Chunks, chunk)
+	}
+	for i, voter := range found.Entities {
+		entity := Entity{
+			ID:         voter.ID.String(),
+			Name:       voter.Name,
+			Score:      voter.Score,
+			Similarity: voter.Similarity,
+			Rank:       i + 1,
+			Chunks:     []string{},
+			ChunkTotal: voter.Total,
+		}
+		for _, id := range voter.Chunks {
+			if shown[id] {
+				entity.Chunks = append(entity.Chunks, id.String())
+			}
+		}
+		r.Entities = append(r.Entities, entity)
+	}
+	return nil
+}
+
+// show tells what of a chunk is worth reading.
+func (c *Chunk) show(found snippet.Found) {
+	text := string([]rune(c.Text)[found.Start:found.End])
+	c.Snippet = &Snippet{Text: text, Start: found.Start, End: found.End}
+	for _, span := range found.Highlights {
+		c.Highlights = append(c.Highlights, Highlight(span))
+	}
+}
+
+// ChunkOf reads what a response tells of a chunk.
+func ChunkOf(ctx context.Context, generation *retrieve.Generation, chunk *liveset.Chunk) (Chunk, error) {
+	var document rows.Document
+	var text string
+	if err := parallel.Together(ctx,
+		func(ctx context.Context) (err error) {
+			document, err = generation.Document(ctx, int(chunk.Document))
+			return err
+		},
+		func(ctx context.Context) (err error) { text, err = generation.Text(ctx, chunk); return err },
+	); err != nil {
+		return Chunk{}, err
+	}
+	metadata := document.Meta
+	if metadata == nil {
+		metadata = map[string]string{}
+	}
+	page, pageEnd := document.PagesOf(int(chunk.Start), int(chunk.End))
+	return Chunk{
+		Heading:  document.HeadingAt(int(chunk.Start)),
+		Page:     page,
+		PageEnd:  pageEnd,
+		Rects:    rectsOf(document, int(chunk.Start), int(chunk.End)),
+		ID:       chunk.ID.String(),
+		Document: generation.Live.Key(int(chunk.Document)),
+		Version:  document.Version.String(),
+		Stale:    document.Stale,
+		Title:    document.Title,
+		Metadata: metadata,
+		Ordinal:  int(chunk.Ordinal),
+		Start:    int(chunk.Start),
+		End:      int(chunk.End),
+		Text:     text,
+		Entities: []EntityRef{},
+	}, nil
+}
+
+// rectsOf are the parts of a document's pages on which a chunk stands.
+func rectsOf(document rows.Document, start, end int) (out []Rect) {
+	for _, rect := range document.RectsOf(start, end) {
+		sheet := document.SheetOf(rect.Page)
+		out = append(out, Rect{
+			Page: rect.Page, Left: rect.Left, Top: rect.Top, Right: rect.Right, Bottom: rect.Bottom,
+			PageWidth: sheet.Width, PageHeight: sheet.Height,
+		})
+	}
+	return out
+}
+
+// MentionsIn reads what was extracted from a chunk, with places in the document, and whether it is a fallback.
+func MentionsIn(ctx context.Context, generation *retrieve.Generation, chunk *liveset.Chunk) ([]Mention, bool, error) {
+	extract, err := generation.Extraction(ctx, chunk)
+	if err != nil {
+		return nil, false, err
+	}
+	out := []Mention{}
+	for _, entity := range extract.Entities {
+		mention := Mention{entity.Name, entity.Description, [][2]int{}, len(entity.Spans) > 0}
+		for _, span := range entity.Spans {
+			mention.Spans = append(mention.Spans, [2]int{int(chunk.Start) + span[0], int(chunk.Start) + span[1]})
+		}
+		out = append(out, mention)
+	}
+	return out, extract.Fallback != "", nil
+}

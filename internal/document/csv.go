@@ -1,0 +1,249 @@
+package document
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/csv"
+	"errors"
+	"fmt"
+	"io"
+	"regexp"
+	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/unweaver/unweaver/internal/fault"
+)
+
+// dialect is how the fields of a CSV are kept apart.
+type dialect struct {
+	comma byte
+	blank bool // blanks behind a delimiter are no part of a field
+}
+
+// separator is a first line of which spreadsheets take the delimiter.
+var separator = regexp.MustCompile(`^(?i:"?sep=([^"\pL\pN\n])"?)[\t ]*\r?(?:\n|$)`)
+
+// sniffRecords of the head of a CSV decide its delimiter.
+const sniffRecords = 200
+
+// sniffDialect finds the delimiter of a CSV in its head, and how much of it says so and is no record.
+func sniffDialect(head []byte, object string, limits Limits) (best dialect, length int) {
+	if said := separator.FindSubmatch(head); said != nil && len(said[1]) == 1 {
+		return dialect{comma: said[1][0]}.trimmed(head), len(said[0])
+	}
+	if best.comma = ','; strings.Contains(strings.ToLower(object), ".tsv") {
+		best.comma = '\t'
+	}
+	if end := bytes.LastIndexByte(head, '\n'); end >= 0 && len(head) >= sniff {
+		head = head[:end+1]
+	}
+	line, _, _ := bytes.Cut(head, []byte{'\n'})
+	most := 0.0
+	for _, comma := range []byte{best.comma, '\t', ';', '|', ','} {
+		if fit := fitOf(dialect{comma: comma}, head, limits); fit > most {
+			most, best.comma = fit, comma
+		}
+	}
+	if most == 0 && !bytes.ContainsAny(line, ",\t;|") {
+		best.comma = noDelimiter
+	}
+	return best.trimmed(head), 0
+}
+
+// noDelimiter is that of one column, whose texts may have all others.
+const noDelimiter = 0x1f
+
+// trimmed lets blanks before quotes be no part of fields, where there are such.
+func (d dialect) trimmed(head []byte) dialect {
+	d.blank = d.comma != '\t' && d.comma != ' ' && bytes.Contains(head, []byte{d.comma, ' ', '"'})
+	return d
+}
+
+// fitOf is how well a delimiter cuts a head into records of one length; 0: it does not. That the first record has the
+// length counts most. Between two that fit alike the one counts that less often stands in texts and numbers.
+func fitOf(d dialect, head []byte, limits Limits) float64 {
+	d = d.trimmed(head)
+	in := newRecords(bytes.NewReader(head), &d, limits)
+	lengths, first, count := map[int]int{}, -1, 0
+	for count < sniffRecords {
+		read, err := in.next()
+		if len(bytes.TrimSpace(read.raw)) > 0 {
+			lengths[read.cuts]++
+			if count++; first < 0 {
+				first = read.cuts
+			}
+		}
+		if err != nil {
+			break
+		}
+	}
+	usual := 0
+	for length, times := range lengths {
+		if length > 0 && (usual == 0 || cmp.Or(cmp.Compare(times, lengths[usual]), cmp.Compare(length, usual)) > 0) {
+			usual = length
+		}
+	}
+	if usual == 0 || lengths[usual] < lengths[0] {
+		return 0
+	}
+	fit := float64(lengths[usual]) / float64(count)
+	switch first {
+	case usual:
+		fit += 2
+	case 0:
+		fit /= 2
+	}
+	inText, all := 0, 0
+	for i, c := range head {
+		if c == d.comma && i > 0 && i+1 < len(head) {
+			all++
+			if head[i+1] == ' ' && !d.blank || c == ',' && isDigit(head[i-1]) && isDigit(head[i+1]) {
+				inText++
+			}
+		}
+	}
+	return fit - float64(inText)/float64(all+1)
+}
+
+func isDigit(c byte) bool { return c >= '0' && c <= '9' }
+
+// csvReader reads the records of a CSV one by one: what the parser is given ends where the record ends.
+type csvReader struct {
+	in     *records
+	one    bytes.Reader
+	fields *csv.Reader
+	object string
+	limits Limits
+}
+
+func newCSVReader(r io.Reader, object string, limits Limits) *csvReader {
+	c := &csvReader{in: newRecords(r, &dialect{}, limits), object: object, limits: limits}
+	head, _ := c.in.reader.Peek(sniff) // what breaks here breaks again when it is read
+	length := 0
+	if *c.in.dialect, length = sniffDialect(head, object, limits); length > 0 {
+		_, _ = c.in.reader.Discard(length) // peeked above
+		c.in.line = 1
+	}
+	c.fields = csv.NewReader(&c.one)
+	c.fields.FieldsPerRecord, c.fields.LazyQuotes, c.fields.ReuseRecord = -1, true, true
+	c.fields.Comma, c.fields.TrimLeadingSpace = rune(c.in.dialect.comma), c.in.dialect.blank
+	return c
+}
+
+// read gives the fields of a record. Where bad is not nil some of it, or all, cannot be used.
+func (c *csvReader) read(read record) (fields []string, bad error) {
+	where := place(c.object, read.line)
+	switch {
+	case read.long:
+		return nil, overRow(c.object, read.line, c.limits)
+	case int64(read.cuts)*fieldBytes > c.limits.Memory/2:
+		return nil, over(where, "memory", c.limits.Memory, "its fields take more than half the bytes")
+	case read.torn: // the line is read as it stands
+		fields = strings.Split(strings.TrimRight(string(read.raw), "\r\n"), string(rune(c.in.dialect.comma)))
+		bad = fault.Unreadable.At("read", where).
+			Because(errors.New("a quote is opened in the line that nothing closes as it should be; it is read as it stands")).
+			Advise("close the quote, or write it twice where it is a letter of a quoted field")
+	default:
+		var err error
+		c.one.Reset(read.raw)
+		if fields, err = c.fields.Read(); err != nil {
+			return nil, fault.Unreadable.At("read", where).Because(err)
+		}
+	}
+	if len(fields) > mostColumns {
+		return nil, manyColumns(c.object, read.line, len(fields))
+	}
+	return fields, bad
+}
+
+// csvRows reads the rows of a CSV. The first record names the columns.
+func csvRows(r io.Reader, object string, limits Limits, f func(Row) error) error {
+	source := &counting{reader: r}
+	reader := newCSVReader(source, object, limits)
+	var head []string
+	made := int64(0)
+	for {
+		read, err := reader.in.next()
+		if err != nil && !errors.Is(err, io.EOF) {
+			return unreadable("read", object, err)
+		}
+		ended := err != nil
+		if read.long || len(bytes.Trim(read.raw, "\r\n")) > 0 {
+			fields, bad := reader.read(read)
+			if bad != nil {
+				if head == nil && fields == nil {
+					return bad // without names of columns no row can be read
+				}
+				if err := f(Row{Line: read.line, Err: bad}); err != nil {
+					return err
+				}
+			}
+			switch {
+			case head == nil:
+				head = names(fields)
+			case hasValue(fields):
+				row := Row{Line: read.line}
+				row.fill(recordOf(head, fields), place(object, read.line), limits)
+				// A long head stands in every row: few bytes could become very many.
+				if made += int64(len(row.Canonical)); made > ratioFrom && made/limits.Ratio > source.bytes {
+					return over(place(object, read.line), "ratio", limits.Ratio,
+						"names of columns make its rows so much longer")
+				}
+				if err := f(row); err != nil {
+					return err
+				}
+			}
+		}
+		if ended {
+			return nil
+		}
+	}
+}
+
+// mostColumns of a row of CSV: each is a field of the document's metadata.
+const mostColumns = 10_000
+
+func manyColumns(object string, line, columns int) error {
+	return fault.TooLarge.At("read", place(object, line)).
+		Because(fmt.Sprintf("the row has %d columns, above %d, which is fixed", columns, mostColumns)).
+		Advise("check the quotes of the file, or leave out columns that no one searches")
+}
+
+// fieldBytes is what a field takes beside its text.
+const fieldBytes = 64
+
+func names(record []string) []string {
+	head := make([]string, len(record))
+	for i, name := range record {
+		head[i] = strings.TrimSpace(strings.Clone(name))
+	}
+	return head
+}
+
+func hasValue(fields []string) bool {
+	for _, field := range fields {
+		if strings.TrimSpace(field) != "" {
+			return true
+		}
+	}
+	return false
+}
+
+// recordOf is a row as an object of JSON, its columns in their order. What stands behind the last name has none.
+func recordOf(head, fields []string) jsontext.Value {
+	out := []byte{'{'}
+	for i, value := range fields {
+		name := ""
+		if i < len(head) {
+			name = head[i]
+		}
+		if i > 0 {
+			out = append(out, ',')
+		}
+		out, _ = jsontext.AppendQuote(out, name) // what is no UTF-8 is replaced
+		out = append(out, ':')
+		out, _ = jsontext.AppendQuote(out, value)
+	}
+	return append(out, '}')
+}

@@ -1,0 +1,163 @@
+package release
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/unweaver/unweaver/internal/artifact"
+	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/store/blob"
+	"github.com/unweaver/unweaver/internal/store/coordination"
+)
+
+// FlipIn is what becomes the served generation.
+type FlipIn struct {
+	Artifacts  artifact.Index
+	Mirror     coordination.Readers
+	Generation string
+	Manifest   string // sha256 of its manifest
+	Seq        int64
+	Expected   int64 // the pointer's epoch when the build was planned
+}
+
+// Flip points the index to a manifest if the pointer's epoch is still the expected one, else fault.PointerMoved. A
+// second flip by the same run finds its own work done and succeeds; so does one whose answer was lost. When only the
+// mirror fails, the pointer that comes back with the error is served already.
+func Flip(ctx context.Context, in FlipIn) (core.Pointer, error) {
+	current, etag, err := in.Artifacts.Current(ctx)
+	if err != nil {
+		return current, err
+	}
+	if in.done(current) {
+		return current, Mirror(ctx, in.Artifacts, in.Mirror, current)
+	}
+	if current.Epoch != in.Expected {
+		return current, in.moved(current)
+	}
+	next := core.Pointer{Generation: in.Generation, Manifest: in.Manifest, Seq: in.Seq, Epoch: in.Expected + 1}
+	condition := blob.Cond{Match: etag}
+	if etag == "" {
+		condition = blob.Cond{Absent: true}
+	}
+	written, err := writePointer(ctx, in.Artifacts, in.Mirror, next, condition)
+	if fault.Is(err, fault.Precondition) { // another run, or this write, repeated below after its answer was lost
+		if current, _, err = in.Artifacts.Current(ctx); err == nil && !in.done(current) {
+			err = in.moved(current)
+		}
+		if err == nil {
+			written, err = true, Mirror(ctx, in.Artifacts, in.Mirror, next)
+		}
+	}
+	if !written {
+		return current, err
+	}
+	return next, err
+}
+
+// done tells whether a pointer is what this flip makes it.
+func (in FlipIn) done(pointer core.Pointer) bool {
+	return pointer.Manifest == in.Manifest && pointer.Epoch == in.Expected+1
+}
+
+func (in FlipIn) moved(current core.Pointer) error {
+	why := fmt.Sprintf("generation %s was published meanwhile, or gone back to", current.Generation)
+	if current.Generation == "" {
+		why = "the index has no published generation any more"
+	}
+	return fault.PointerMoved.At("publish", in.Artifacts.Name).
+		Because(why).
+		Advise("run index again: what was paid for is not paid twice; or see what differs, and publish it all the same: " +
+			"unweaver diff, unweaver publish " + in.Generation + " --force, both with --index " + in.Artifacts.Name)
+}
+
+// writePointer is the one place that writes current.json. It returns whether it did, also where the mirror fails then.
+func writePointer(
+	ctx context.Context, index artifact.Index, mirror coordination.Readers, pointer core.Pointer, cond blob.Cond,
+) (written bool, err error) {
+	if _, err := blob.WriteJSON(ctx, index.Store, index.CurrentKey(), pointer, cond); err != nil {
+		return false, err
+	}
+	return true, Mirror(ctx, index, mirror, pointer)
+}
+
+// Mirror tells the store that readers ask about the pointer. To them it is a hint: what current.json says counts.
+func Mirror(ctx context.Context, art artifact.Index, mirror coordination.Readers, pointer core.Pointer) error {
+	raw, err := json.Marshal(pointer)
+	if err != nil {
+		return err
+	}
+	return mirror.Mirror(ctx, art.Name, pointer.Epoch, raw)
+}
+
+// MendPointer writes current.json again where it is missing or damaged, by what the references say was published last.
+// Its epoch is above any that the mirror knows. The trail of operations records it.
+func (r *Run) MendPointer(ctx context.Context) error {
+	current, etag, wrong := r.Index.Current(ctx)
+	cond := blob.Cond{Match: etag}
+	switch {
+	case wrong == nil && current.Manifest == "":
+		if deleted, err := r.deletedBranch(ctx); err != nil || deleted {
+			return err
+		}
+		cond = blob.Cond{Absent: true}
+	case wrong == nil:
+		manifest, err := r.Index.Manifest(ctx, current.Manifest)
+		if artifact.IsDamage(err) { // what names this manifest says so
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if wrong = r.Index.Agree(current, manifest); wrong == nil {
+			return nil
+		}
+	}
+	if wrong != nil && !fault.Is(wrong, fault.SegmentDamage) {
+		return wrong
+	}
+	pointer, err := r.LastPublished(ctx, "")
+	switch {
+	case err != nil || pointer.Manifest == "" && wrong == nil:
+		return err
+	case pointer.Manifest == "":
+		return fault.SegmentDamage.At("write again", r.Artifacts.Location(r.Index.CurrentKey())).
+			Because("it is damaged, and no published generation of the index can be read").
+			Advise("put the file back from a backup; or remove it, then " + r.Index.Rebuild())
+	}
+	var mirrored core.Pointer
+	raw, err := r.Coordination.Mirrored(ctx, r.Job.Index)
+	if err != nil {
+		return err
+	}
+	if json.Unmarshal(raw, &mirrored) != nil { // nothing, or nothing that counts
+		mirrored = core.Pointer{}
+	}
+	pointer.Epoch = max(mirrored.Epoch, pointer.Seq) + 1
+	r.Log.Warn("current.json is written again", "run_id", r.Name(), "generation", pointer.Generation)
+	op, err := Begin(ctx, r.Index, time.Now(), core.Operation{
+		Action: core.ActionRestore, Run: r.Name(), To: pointer.Generation,
+		Operator: core.Operator{By: "run " + r.Name(), Reason: "current.json was missing or damaged"},
+	})
+	if err != nil {
+		return err
+	}
+	_, err = writePointer(ctx, r.Index, r.Coordination, pointer, cond)
+	outcome := OutcomeOf(time.Now(), err)
+	outcome.Release = pointer.Epoch
+	return errors.Join(err, End(context.WithoutCancel(ctx), r.Index, op, outcome))
+}
+
+// deletedBranch tells whether the index was a branch: one that is deleted keeps its references, and serves nothing.
+func (r *Run) deletedBranch(ctx context.Context) (bool, error) {
+	base, err := r.Index.Base(ctx)
+	if err != nil || base.Name == r.Index.Name {
+		return false, err
+	}
+	var branch core.Branch
+	_, err = blob.ReadJSON(ctx, r.Artifacts, base.BranchKey(r.Index.Name), &branch)
+	return branch.State != core.BranchOpen, err
+}

@@ -1,0 +1,203 @@
+package release_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/unweaver/unweaver/internal/artifact"
+	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/pipeline/release"
+	"github.com/unweaver/unweaver/internal/store/blob/dir"
+	"github.com/unweaver/unweaver/internal/store/coordination"
+	"github.com/unweaver/unweaver/internal/store/coordination/bolt"
+	"github.com/unweaver/unweaver/internal/testkit/stagetest"
+)
+
+type bench struct {
+	*testing.T
+	art    artifact.Index
+	mirror *bolt.Store
+}
+
+func newBench(t *testing.T) bench {
+	t.Helper()
+	store, err := dir.Open(t.TempDir())
+	stagetest.Ok(t, err)
+	mirror, err := bolt.Open(filepath.Join(t.TempDir(), "mirror"))
+	stagetest.Ok(t, err)
+	t.Cleanup(func() { _ = mirror.Close() })
+	return bench{t, artifact.Index{Store: store, Name: "i"}, mirror}
+}
+
+func (b bench) flipIn(gen string, seq, expected int64) release.FlipIn {
+	return release.FlipIn{
+		Artifacts: b.art, Mirror: b.mirror, Generation: gen, Manifest: "sha-" + gen, Seq: seq, Expected: expected,
+	}
+}
+
+// pointers are what the artifacts and the mirror say.
+func (b bench) pointers() (current core.Pointer, mirrored string) {
+	b.Helper()
+	current, _, err := b.art.Current(b.Context())
+	stagetest.Ok(b, err)
+	raw, err := b.mirror.Mirrored(b.Context(), "i")
+	stagetest.Ok(b, err)
+	return current, string(raw)
+}
+
+func (b bench) want(pointer core.Pointer) {
+	b.Helper()
+	current, mirrored := b.pointers()
+	raw := fmt.Sprintf(
+		`{"generation":%q,"manifest":%q,"seq":%d,"epoch":%d}`,
+		pointer.Generation, pointer.Manifest, pointer.Seq, pointer.Epoch,
+	)
+	if current != pointer || mirrored != raw {
+		b.Errorf("current is %+v, mirrored %s, want %+v", current, mirrored, pointer)
+	}
+}
+
+func TestFlipsFollowEachOther(t *testing.T) {
+	b := newBench(t)
+	for n := range int64(3) {
+		gen := fmt.Sprint("g", n)
+		got, err := release.Flip(t.Context(), b.flipIn(gen, n+1, n))
+		stagetest.Ok(t, err)
+		want := core.Pointer{Generation: gen, Manifest: "sha-" + gen, Seq: n + 1, Epoch: n + 1}
+		if got != want {
+			t.Errorf("got %+v", got)
+		}
+		b.want(want)
+	}
+}
+
+func TestAFlipThatIsRepeatedFindsItsWorkDone(t *testing.T) {
+	b := newBench(t)
+	first, err := release.Flip(t.Context(), b.flipIn("g1", 1, 0))
+	stagetest.Ok(t, err)
+	b.art.Store = &stagetest.Tampered{Store: b.art.Store, OnPut: func(key string) error {
+		t.Errorf("wrote %s", key)
+		return nil
+	}}
+	again, err := release.Flip(t.Context(), b.flipIn("g1", 1, 0))
+	if err != nil || again != first {
+		t.Errorf("%v: %+v, then %+v", err, first, again)
+	}
+	b.want(first)
+}
+
+func TestAFlipBehindAnotherOneIsRefused(t *testing.T) {
+	b := newBench(t)
+	first, err := release.Flip(t.Context(), b.flipIn("g1", 1, 0))
+	stagetest.Ok(t, err)
+	for name, in := range map[string]release.FlipIn{
+		"that was planned before it":        b.flipIn("g2", 2, 0),
+		"that was planned behind the next":  b.flipIn("g2", 2, 7),
+		"of the same manifest, planned now": {Artifacts: b.art, Mirror: b.mirror, Manifest: "sha-g1", Expected: 5},
+	} {
+		_, err := release.Flip(t.Context(), in)
+		if !fault.Is(err, fault.PointerMoved) || !strings.Contains(err.Error(), "generation g1 was published") {
+			t.Errorf("%s: %v", name, err)
+		}
+		if !strings.Contains(err.Error(), "run index again") || !strings.Contains(err.Error(), "unweaver publish") {
+			t.Errorf("%s does not say what to do: %v", name, err)
+		}
+	}
+	b.want(first)
+}
+
+func TestOfRunsThatRaceOneIsPublished(t *testing.T) {
+	b := newBench(t)
+	var mu sync.Mutex
+	won := map[string]core.Pointer{}
+	var wg sync.WaitGroup
+	for n := range 8 {
+		wg.Go(func() {
+			gen := fmt.Sprint("g", n)
+			got, err := release.Flip(t.Context(), b.flipIn(gen, int64(n), 0))
+			switch {
+			case err == nil:
+				mu.Lock()
+				won[gen] = got
+				mu.Unlock()
+			case !fault.Is(err, fault.PointerMoved):
+				t.Errorf("%s: %v", gen, err)
+			}
+		})
+	}
+	wg.Wait()
+	current, _ := b.pointers()
+	if len(won) != 1 || won[current.Generation] != current {
+		t.Errorf("current %+v, won %+v", current, won)
+	}
+}
+
+func TestAFlipWhoseAnswerWasLost(t *testing.T) {
+	down := fault.StoreDown.At("write", "current.json")
+	want := core.Pointer{Generation: "g1", Manifest: "sha-g1", Seq: 1, Epoch: 1}
+	t.Run("is told, and its repetition succeeds", func(t *testing.T) {
+		b := newBench(t)
+		in := b.flipIn("g1", 1, 0)
+		in.Artifacts.Store = &stagetest.Tampered{Store: b.art.Store, AfterPut: func(string) error { return down }}
+		if _, err := release.Flip(t.Context(), in); !errors.Is(err, down) {
+			t.Fatalf("got %v", err)
+		}
+		_, err := release.Flip(t.Context(), b.flipIn("g1", 1, 0))
+		stagetest.Ok(t, err)
+		b.want(want)
+	})
+	t.Run("and was repeated below, is no other run's", func(t *testing.T) {
+		b := newBench(t)
+		in := b.flipIn("g1", 1, 0)
+		in.Artifacts.Store = &stagetest.Tampered{Store: b.art.Store, AfterPut: func(key string) error {
+			return fault.Precondition.At("write", key)
+		}}
+		got, err := release.Flip(t.Context(), in)
+		if err != nil || got != want {
+			t.Errorf("%v: %+v", err, got)
+		}
+		b.want(want)
+	})
+	t.Run("but another run's flip is refused", func(t *testing.T) {
+		b := newBench(t)
+		in := b.flipIn("g1", 1, 0)
+		in.Artifacts.Store = &stagetest.Tampered{Store: b.art.Store, OnPut: func(string) error {
+			_, err := release.Flip(t.Context(), b.flipIn("other", 9, 0))
+			return err
+		}}
+		if _, err := release.Flip(t.Context(), in); !fault.Is(err, fault.PointerMoved) ||
+			!strings.Contains(err.Error(), "generation other") {
+			t.Errorf("got %v", err)
+		}
+		b.want(core.Pointer{Generation: "other", Manifest: "sha-other", Seq: 9, Epoch: 1})
+	})
+}
+
+// deafMirror does not answer.
+type deafMirror struct{ coordination.Readers }
+
+func (deafMirror) Mirror(context.Context, string, int64, []byte) error {
+	return fault.StoreDown.At("mirror", "i")
+}
+
+func TestAMirrorThatFailsLeavesTheGenerationPublishedAndIsRepeated(t *testing.T) {
+	b := newBench(t)
+	in := b.flipIn("g1", 1, 0)
+	in.Mirror = deafMirror{}
+	got, err := release.Flip(t.Context(), in)
+	if !fault.Is(err, fault.StoreDown) || got.Epoch != 1 {
+		t.Fatalf("%v: %+v", err, got)
+	}
+	if current, mirrored := b.pointers(); current != got || mirrored != "" {
+		t.Errorf("current %+v, mirrored %q", current, mirrored)
+	}
+	_, err = release.Flip(t.Context(), b.flipIn("g1", 1, 0))
+	stagetest.Ok(t, err)
+	b.want(got)
+}

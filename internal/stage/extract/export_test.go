@@ -1,0 +1,13 @@
+package extract
+
+// Plain gives the plain names of an answer to a text, each with its description.
+func Plain(names, descriptions []string, content string) (out [][2]string) {
+	entries := make([]entity, len(names))
+	for i, name := range names {
+		entries[i] = entity{name, descriptions[i]}
+	}
+	for _, one := range plain(entries, content) {
+		out = append(out, [2]string{one.Name, one.Description})
+	}
+	return out
+}

@@ -1,0 +1,162 @@
+package extract
+
+import (
+	"html"
+	"regexp"
+	"strconv"
+	"strings"
+	"unicode"
+
+	"github.com/unweaver/unweaver/internal/text/names"
+)
+
+// What models put around a name: emphasis, quotes, code, tags and links, and the signs of a list before it.
+var (
+	bulletRE = regexp.MustCompile(`^(?:[-*+•·–—>]|#{1,6})\s+`)
+	numberRE = regexp.MustCompile(`^\(?(\d{1,4})[.)]\s+`)
+	tagRE    = regexp.MustCompile(`(?i)^<(?:b|strong|em|i|u|code|mark)>(.*)</(?:b|strong|em|i|u|code|mark)>$`)
+	linkRE   = regexp.MustCompile(`^\[([^\[\]]+)\]\([^()\s]*\)$`)
+	escapeRE = regexp.MustCompile("\\\\([_*+#.&`-])")
+	around   = [][2]string{
+		{"**", "**"}, {"__", "__"}, {"~~", "~~"}, {"*", "*"}, {"_", "_"}, {"`", "`"}, {`"`, `"`}, {"'", "'"},
+		{"“", "”"}, {"„", "“"}, {"„", "”"}, {"‘", "’"}, {"«", "»"}, {"»", "«"}, {"「", "」"},
+	}
+)
+
+// nothings are what models write where they have no name.
+var nothings = map[string]bool{
+	"n/a": true, "n.a": true, "none": true, "null": true, "nil": true, "unknown": true, "undefined": true,
+	"unspecified": true, "not specified": true, "not available": true, "not applicable": true, "not provided": true,
+	"not mentioned": true, "no entity": true, "no entities": true, "none found": true, "no name": true,
+}
+
+// plain gives the entities of an answer to a text by their plain names, without those that name nothing; an entry that
+// comes again counts once.
+func plain(entities []entity, content string) []entity {
+	numbered := isNumbered(entities)
+	out := make([]entity, 0, len(entities))
+	places := map[string][]int{} // of a name's entries in out
+	for i, one := range entities {
+		one.Name = plainName(one.Name, content, numbered && number(one.Name) == i+1)
+		one.Description = strings.TrimSpace(strings.Map(spaceControl, one.Description))
+		if isNothing(one.Name) {
+			continue
+		}
+		key := names.Key(one.Name, false)
+		if !again(out, places[key], one.Description) {
+			places[key] = append(places[key], len(out))
+			out = append(out, one)
+		}
+	}
+	return out
+}
+
+// mostPlaces of a name are looked at for a repetition.
+const mostPlaces = 16
+
+// again tells whether one of the entries at some places says what a description says. The longer one stays.
+func again(entries []entity, places []int, description string) bool {
+	for _, at := range places[:min(len(places), mostPlaces)] {
+		known := &entries[at].Description
+		switch {
+		case strings.Contains(*known, description):
+			return true
+		case strings.Contains(description, *known):
+			*known = description
+			return true
+		}
+	}
+	return len(places) > mostPlaces && description == ""
+}
+
+// number that a name begins with as an entry of a list; 0 where it has none.
+func number(name string) int {
+	found := numberRE.FindStringSubmatch(strings.TrimLeft(name, "*_ "))
+	if found == nil {
+		return 0
+	}
+	n, _ := strconv.Atoi(found[1]) // digits, a few
+	return n
+}
+
+// isNumbered tells whether the names of a list are numbered: a name alone may begin with a number ("1. FC Köln").
+func isNumbered(entities []entity) bool {
+	count := 0
+	for i, one := range entities {
+		if number(one.Name) == i+1 {
+			count++
+		}
+	}
+	return count > 1
+}
+
+// plainName gives a name without what is around it. A number before it goes where it is one of a list, or the text does
+// not have the name with it.
+func plainName(name, content string, listed bool) string {
+	const layers = 4
+	for range layers {
+		before := name
+		if strings.Contains(name, "&") && strings.Contains(name, ";") {
+			name = html.UnescapeString(name)
+		}
+		name = words(name, content)
+		name = bulletRE.ReplaceAllString(name, "")
+		if listed || !strings.Contains(content, name) {
+			listed = listed && number(name) == 0 // once
+			name = numberRE.ReplaceAllString(name, "")
+			name = escapeRE.ReplaceAllString(name, "$1")
+		}
+		name = tagRE.ReplaceAllString(name, "$1")
+		name = linkRE.ReplaceAllString(name, "$1")
+		name = bare(name)
+		if name = strings.TrimSpace(strings.TrimSuffix(name, ":")); name == before {
+			break
+		}
+	}
+	return name
+}
+
+// bare takes off one pair of signs around a name.
+func bare(name string) string {
+	for _, pair := range around {
+		inner, begins := strings.CutPrefix(name, pair[0])
+		inner, ends := strings.CutSuffix(inner, pair[1])
+		if begins && ends && strings.TrimSpace(inner) != "" && !strings.Contains(inner, pair[0]) {
+			return strings.TrimSpace(inner)
+		}
+	}
+	return name
+}
+
+// words of a name are apart by single spaces. A control character is a space, unless the text has the name without.
+func words(name, content string) string {
+	spaced := strings.Join(strings.Fields(strings.Map(spaceControl, name)), " ")
+	joined := strings.Join(strings.Fields(strings.Map(dropControl, name)), " ")
+	if spaced != joined && !strings.Contains(content, spaced) && strings.Contains(content, joined) {
+		return joined
+	}
+	return spaced
+}
+
+func spaceControl(r rune) rune {
+	switch {
+	case r == '\u200b' || r == '\ufeff' || r == '\u2060' || r == '\u00ad':
+		return -1
+	case unicode.IsControl(r) && !unicode.IsSpace(r):
+		return ' '
+	}
+	return r
+}
+
+func dropControl(r rune) rune {
+	if unicode.IsControl(r) && !unicode.IsSpace(r) {
+		return -1
+	}
+	return spaceControl(r)
+}
+
+// isNothing tells whether a name says that there is none.
+func isNothing(name string) bool {
+	bare := strings.ToLower(strings.Trim(name, " .,;:!()[]{}<>"))
+	return nothings[bare] || strings.Trim(name, "-–—_.…?*/|~•,;:()[]{}<>\"'`# ") == ""
+}

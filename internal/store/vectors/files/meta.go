@@ -1,0 +1,110 @@
+package files
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"log/slog"
+	"os"
+	"path/filepath"
+
+	"github.com/unweaver/unweaver/internal/fault"
+)
+
+const (
+	metaName     = "meta.json"
+	identityName = "identity"
+)
+
+// meta describes a collection: what a build from it may rely on. A part that it lists and that is not there was lost.
+type meta struct {
+	Dim   int    `json:"dim"`
+	Parts []int  `json:"parts"` // their numbers
+	Sum   uint32 `json:"sum"`   // of the rest
+}
+
+func (m meta) sum() uint32 { return crc32.Checksum(fmt.Append(nil, m.Dim, m.Parts), castagnoli) }
+
+func writeMeta(dir string, m meta) error {
+	m.Sum = m.sum()
+	raw, err := json.Marshal(m)
+	if err != nil {
+		return err
+	}
+	return writeFile(filepath.Join(dir, metaName), raw)
+}
+
+// record writes which parts the collection has. The caller holds the lock.
+func (c *collection) record() error {
+	m := meta{Dim: c.dim}
+	for _, p := range c.parts {
+		n, _ := number(filepath.Base(p.path))
+		m.Parts = append(m.Parts, n)
+	}
+	return writeMeta(c.dir, m)
+}
+
+// readMeta reads the description of a collection. One that is damaged is made again from the parts.
+func readMeta(dir string) (meta, error) {
+	raw, err := os.ReadFile(filepath.Join(dir, metaName))
+	if errors.Is(err, os.ErrNotExist) {
+		return meta{}, fault.NotFound.At("open collection", filepath.Base(dir)).
+			Because("it does not exist").
+			Advise("rebuild it with: unweaver restore")
+	}
+	if err != nil {
+		return meta{}, wrap("open", dir, err)
+	}
+	var known meta
+	if err := json.Unmarshal(raw, &known); err == nil && known.Dim > 0 && known.Sum == known.sum() {
+		return known, nil
+	}
+	return mendMeta(dir)
+}
+
+// mendMeta writes a description again: every part says the dimension. It gives the collection a new identity, so that
+// the next build looks for every row, as a part may be missing, too. Without a part the collection holds nothing, and
+// Create makes it.
+func mendMeta(dir string) (mended meta, err error) {
+	paths, err := filepath.Glob(filepath.Join(dir, "*"+partEnd))
+	if err != nil || len(paths) == 0 {
+		return mended, fault.NotFound.At("open collection", filepath.Base(dir)).
+			Because("its meta.json is damaged, and it holds no part").
+			Advise("rebuild it with: unweaver restore")
+	}
+	for _, path := range paths {
+		p, err := openPart(path)
+		if err != nil {
+			return mended, err
+		}
+		mended.Dim = p.dim
+		n, _ := number(filepath.Base(path))
+		mended.Parts = append(mended.Parts, n)
+		if err := p.close(); err != nil {
+			return mended, err
+		}
+	}
+	if err := os.Remove(filepath.Join(dir, identityName)); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return mended, wrap("mend", dir, err)
+	}
+	slog.Warn("a collection's meta.json was damaged, and is written again: the next build looks for every row",
+		"collection", filepath.Base(dir))
+	return mended, writeMeta(dir, mended)
+}
+
+// keepParts writes the file of a part again that is gone while its bytes are mapped. The caller holds the lock.
+func (c *collection) keepParts() error {
+	for _, p := range c.parts {
+		if _, err := os.Stat(p.path); err == nil {
+			continue
+		} else if !errors.Is(err, os.ErrNotExist) {
+			return wrap("look at", p.path, err)
+		}
+		slog.Warn("a file of vectors was gone, and is written again", "file", p.path)
+		if err := errors.Join(writeFile(p.path, p.data), p.saveDead()); err != nil {
+			return err
+		}
+	}
+	return nil
+}

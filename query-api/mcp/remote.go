@@ -1,0 +1,99 @@
+package mcp
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/unweaver/unweaver/internal/answer"
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/query-api/problem"
+)
+
+// Remote asks a query-api over HTTP.
+type Remote struct {
+	Client *http.Client
+	Base   string // http://host:port
+	Key    string // an API key; empty: none is sent
+}
+
+// Indexes implements Backend.
+func (r Remote) Indexes(ctx context.Context) ([]Index, error) {
+	var list struct {
+		Indexes []Index `json:"indexes"`
+	}
+	err := r.ask(ctx, http.MethodGet, "indexes", nil, &list)
+	return list.Indexes, err
+}
+
+// Ask implements Backend.
+func (r Remote) Ask(ctx context.Context, index string, body []byte) (out answer.Response, err error) {
+	return out, r.ask(ctx, http.MethodPost, "indexes/"+url.PathEscape(index)+"/query", body, &out)
+}
+
+// Chunk implements Backend.
+func (r Remote) Chunk(ctx context.Context, index, generation, id string) (out Detail, err error) {
+	path := "indexes/" + url.PathEscape(index) + "/chunks/" + url.PathEscape(id) + "?" + pinned(generation).Encode()
+	return out, r.ask(ctx, http.MethodGet, path, nil, &out)
+}
+
+// Text implements Backend.
+func (r Remote) Text(ctx context.Context, index, document string, values url.Values) (out DocumentText, err error) {
+	parts := strings.Split(document, "/") // slashes of a key are the path's
+	for i, part := range parts {
+		parts[i] = url.PathEscape(part)
+	}
+	path := "indexes/" + url.PathEscape(index) + "/documents/" + strings.Join(parts, "/") + "/text?" + values.Encode()
+	return out, r.ask(ctx, http.MethodGet, path, nil, &out)
+}
+
+// longest answer that is read, in bytes: a page of a hundred chunks of 4 MiB is none.
+const longest = 64 << 20
+
+// ask sends a request and reads its answer. What the route says against it is a *problem.Problem; a server that is not
+// reached is fault.StoreDown.
+func (r Remote) ask(ctx context.Context, method, address string, body []byte, to any) error {
+	request, err := http.NewRequestWithContext(ctx, method, r.Base+"/v1/"+address, bytes.NewReader(body))
+	if err != nil {
+		return err
+	}
+	if method == http.MethodPost {
+		request.Header.Set("Content-Type", "application/json")
+	}
+	if r.Key != "" {
+		request.Header.Set("Authorization", "Bearer "+r.Key)
+	}
+	response, err := r.Client.Do(request)
+	if err != nil {
+		if gone := ctx.Err(); gone != nil {
+			return gone
+		}
+		return fault.StoreDown.At("ask", request.URL.Host).Because(err).Advise("check that query-api runs there")
+	}
+	defer func() { _ = response.Body.Close() }()
+	raw, err := io.ReadAll(io.LimitReader(response.Body, longest+1))
+	if err != nil {
+		return fault.StoreDown.At("read the answer of", request.URL.Host).Because(err)
+	}
+	if len(raw) > longest {
+		return fault.TooLarge.At("read the answer of", request.URL.Host).Because("it is longer than 64 MiB")
+	}
+	if response.StatusCode == http.StatusOK {
+		return json.Unmarshal(raw, to)
+	}
+	wrong := &problem.Problem{}
+	if json.Unmarshal(raw, wrong) != nil || wrong.Code == "" {
+		*wrong = problem.Problem{Code: string(fault.Internal), Detail: http.StatusText(response.StatusCode)}
+	}
+	wrong.Status = response.StatusCode
+	if seconds, err := strconv.Atoi(response.Header.Get("Retry-After")); err == nil {
+		wrong.RetryAfter = time.Duration(seconds) * time.Second
+	}
+	return wrong
+}
