@@ -29,6 +29,7 @@ func (b *bench) publish() core.Digest {
 	b.must(err)
 	sha, err := b.art.PutManifest(ctx, &core.Manifest{
 		Format: core.ManifestFormat, Index: "docs", Generation: "g1", Seq: 1, Spec: digest,
+		Collections: core.Collections{Classes: "docs-classes", Chunks: "docs-chunks"},
 	})
 	b.must(err)
 	_, err = blob.WriteJSON(ctx, b.art.Store, b.art.CurrentKey(),
