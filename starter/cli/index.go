@@ -73,7 +73,8 @@ it prints the report, and on standard error a stream of events, a JSON object a 
 					return err
 				}
 				waits := wait || a.started // a stack of this command's own would end with it
-				run, err := a.inTurn(ctx, controller, index, waits && generation == "", leavesCorpus, func() (control.Run, error) {
+				turn := waits && generation == ""
+				run, err := inTurn(ctx, a, controller, index, turn, leavesCorpus, func() (control.Run, error) {
 					return controller.Index(ctx, request)
 				})
 				if err != nil {
@@ -97,14 +98,17 @@ it prints the report, and on standard error a stream of events, a JSON object a 
 	return command
 }
 
+// anyRun lets every run of an index end first.
+func anyRun(string) bool { return true }
+
 // leavesCorpus reports whether a run does not look at the corpus, so that a build is another one and follows it.
 func leavesCorpus(run string) bool { return workflows.ForRetry(run) || workflows.ForPurge(run) }
 
 // inTurn begins a run. With wait it lets the run of the index end before that holds the lease, where yields allows it.
-func (a *App) inTurn(
-	ctx context.Context, controller control.Control, index string, wait bool, yields func(run string) bool,
-	begin func() (control.Run, error),
-) (control.Run, error) {
+func inTurn[T any](
+	ctx context.Context, a *App, controller control.Control, index string, wait bool, yields func(run string) bool,
+	begin func() (T, error),
+) (T, error) {
 	for over := false; ; {
 		run, err := begin()
 		if !wait || !fault.Is(err, fault.LeaseHeld) {

@@ -190,7 +190,7 @@ func (a *App) retry(ctx context.Context, request control.LettersRequest, wait bo
 	return a.withControl(ctx, func(ctx context.Context, controller control.Control, _ string) error {
 		waits := wait || a.started // a stack of this command's own would end with it
 		index, _, _ := strings.Cut(request.Name, "/")
-		run, err := a.inTurn(ctx, controller, index, waits, anyRun, func() (control.Run, error) {
+		run, err := inTurn(ctx, a, controller, index, waits, anyRun, func() (control.Run, error) {
 			return controller.RetryFailed(ctx, request)
 		})
 		switch {
@@ -204,6 +204,3 @@ func (a *App) retry(ctx context.Context, request control.LettersRequest, wait bo
 		return a.begun(run)
 	})
 }
-
-// anyRun lets every run of an index end first.
-func anyRun(string) bool { return true }

@@ -88,8 +88,13 @@ func (q *queued) RetryFailed(ctx context.Context, r control.LettersRequest) (con
 	return run, errors.Join(err, q.refused("ask again"))
 }
 
-// A build begins after a round of retry-failed or a purge where it waits for its own end, too; a round begins after any
-// run. What stands still is not waited for.
+func (q *queued) Purge(ctx context.Context, r control.PurgeRequest) (control.PurgeAnswer, error) {
+	answer, err := q.fakeControl.Purge(ctx, r)
+	return answer, errors.Join(err, q.refused("purge"))
+}
+
+// A build begins after a round of retry-failed or a purge where it waits for its own end, too; a round and a purge
+// begin after any run. What stands still is not waited for.
 func TestABuildAndARoundBeginInTurnWhereTheyWait(t *testing.T) {
 	at := func(run, status string) control.Status {
 		out := finished(status)
@@ -125,10 +130,16 @@ func TestABuildAndARoundBeginInTurnWhereTheyWait(t *testing.T) {
 		{"retry-failed docs/g1 --wait", []control.Status{
 			at("docs/g9", core.StatusRunning), at("docs/g9", core.StatusCompleted), at("docs/retry-2", core.StatusCompleted),
 		}, 2, cli.ExitDone, 2, "docs/g9 runs"},
+		{"purge a.md --index docs --yes --wait", []control.Status{
+			at("docs/purge-1", core.StatusRunning), at("docs/purge-1", core.StatusCompleted),
+		}, 2, cli.ExitDone, 2, "docs/purge-1 runs"},
+		{"purge a.md --index docs --yes", []control.Status{at("docs/purge-1", core.StatusRunning)}, 9, cli.ExitUsage, 1,
+			"builds it"},
 		{"retry-failed docs", []control.Status{at("docs/g9", core.StatusRunning)}, 9, cli.ExitUsage, 1, "builds it"},
 	} {
 		fake := &queued{until: c.until}
 		fake.statuses, fake.retried = c.statuses, control.Run{Run: "docs/retry-2"}
+		fake.purging.Purge = &core.Purge{ID: "p1", Ended: time.Unix(0, 0)} // an earlier one did what is asked for
 		t.Chdir(t.TempDir())
 		got := in(t, connected(fake, ""), nil, strings.Fields(c.args)...)
 		asked := len(slices.DeleteFunc(fake.asked, func(what string) bool { return strings.HasPrefix(what, "status ") }))

@@ -112,7 +112,8 @@ func meetRound(t *testing.T, serving control.Control, sp core.Spec, round contro
 	if again.Run == "" || core.Terminal(status.Status) {
 		return
 	}
-	if _, err := serving.Index(t.Context(), control.IndexRequest{Spec: sp}); err != nil && !fault.Is(err, fault.LeaseHeld) {
+	_, err = serving.Index(t.Context(), control.IndexRequest{Spec: sp})
+	if err != nil && !fault.Is(err, fault.LeaseHeld) {
 		t.Errorf("a build beside %s: %v", round.Run, err)
 	}
 }

@@ -155,7 +155,7 @@ func (s *Service) free(ctx context.Context, index string) error {
 	run := open[len(open)-1]
 	return fault.LeaseHeld.At("purge from", index).
 		Because("run " + run + " builds it").
-		Advise("wait for it, or: unweaver cancel " + run)
+		Advise("add --wait: the purge begins once that run has ended; or: unweaver cancel " + run)
 }
 
 // Purges implements Control.
