@@ -250,7 +250,7 @@ func TestPausingCodesAreThoseThatWaitingOrAPersonMends(t *testing.T) {
 		fault.EndpointRefused: true, fault.CorpusRefused: true,
 		fault.ModelAuth: true, fault.ModelQuota: true, fault.ModelUnknown: true, fault.ModelRefused: true,
 		fault.ModelUnreadable: true,
-		fault.BadConfig: true, fault.StoreFull: true, fault.StoreDenied: true,
+		fault.BadConfig:       true, fault.StoreFull: true, fault.StoreDenied: true,
 		fault.ControlUnreadable: true, fault.NotRecorded: true, fault.DimensionChanged: true, fault.BadVector: true,
 		fault.BadEmbeddings: true,
 	}

@@ -73,10 +73,8 @@ it prints the report, and on standard error a stream of events, a JSON object a 
 					return err
 				}
 				waits := wait || a.started // a stack of this command's own would end with it
-				turn := waits && generation == ""
-				run, err := inTurn(ctx, a, controller, index, turn, leavesCorpus, func() (control.Run, error) {
-					return controller.Index(ctx, request)
-				})
+				begin := func() (control.Run, error) { return controller.Index(ctx, request) }
+				run, err := inTurn(ctx, a, controller, index, waits && generation == "", leavesCorpus, begin)
 				if err != nil {
 					return err
 				}

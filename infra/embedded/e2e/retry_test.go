@@ -23,6 +23,7 @@ var retryStages = []string{
 
 // A round of retry-failed whose process is killed at any step goes on by itself after the restart: retry-failed joins
 // it, builds begin after it, its answers are there, and a call is paid twice only where it was in flight.
+// Promises: 1.
 func TestKilledInEveryStageARoundOfRetryFailedGoesOnByItself(t *testing.T) {
 	for _, mode := range []string{"online", "batch"} {
 		t.Run(mode, func(t *testing.T) {
