@@ -20,6 +20,7 @@ type pdfLine struct {
 	heading int  // lines of the heading that begins here
 	margin  bool // a header or footer, which pages repeat
 	edge    bool // it stands where headers and footers do
+	slanted bool // as watermarks are
 }
 
 // What spaces mean, in sizes of the letters beside them. Lines of one row need not stand equally high.
@@ -151,7 +152,7 @@ func linesOfPage(words []glyphs, height float64) []pdfLine {
 			of = linesOf(words)
 		} else {
 			for _, word := range words {
-				of = append(of, pdfLine{text: word.text, y: word.y, size: word.size, box: word.box})
+				of = append(of, pdfLine{text: word.text, y: word.y, size: word.size, box: word.box, slanted: true})
 			}
 		}
 		for i := range of {

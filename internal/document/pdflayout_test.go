@@ -52,6 +52,17 @@ func TestMarksStandInTheirLine(t *testing.T) {
 	}
 }
 
+func TestAWatermarkIsNoHeading(t *testing.T) {
+	page := ""
+	for i := range 9 {
+		page += at(72, 700-14*i, 11, fmt.Sprintf("line %d of the text about the river", i))
+	}
+	title, text, _, err := parse(pdf(") Tj "+page+"/F1 60 Tf 0.7 0.7 -0.7 0.7 100 100 Tm (DRAFT) Tj ("), document.PDF)
+	if err != nil || strings.Contains(title, "DRAFT") || !strings.HasSuffix(text, "\n\nDRAFT\n\f\n") {
+		t.Errorf("%q, %q, %v", title, text, err)
+	}
+}
+
 func TestLinesBesideALargeLetterStayApart(t *testing.T) {
 	got := drawn(t, at(20, 676, 40, "O")+at(54, 700, 11, "nce upon a time")+at(54, 688, 11, "in the valley of Vale")+
 		at(54, 676, 11, "a miller lived.")+at(20, 600, 36, "42")+at(80, 612, 9, "mills were counted")+
