@@ -273,8 +273,7 @@ func count(rows []row) int {
 	return segments
 }
 
-// clusters sorts by height, and cuts into groups of about equal height. Beside a letter much larger than they are, lines
-// stay apart.
+// clusters sorts by height, and cuts into groups of about equal height. Lines beside a much larger letter stay apart.
 func clusters[T any](items []T, y, size func(T) float64) [][]T {
 	slices.SortStableFunc(items, func(a, b T) int { return cmp.Compare(y(b), y(a)) })
 	var out [][]T
