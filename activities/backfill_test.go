@@ -40,6 +40,7 @@ func (y *yielding) Cancel(_ context.Context, holder run.Holder) error {
 }
 
 // A build that wants the lease ends the build of a backfill that has it, and no other.
+// Promises: 45.
 func TestABuildOfABackfillYieldsItsLease(t *testing.T) {
 	for _, test := range []struct {
 		name, taker, holder string

@@ -63,6 +63,7 @@ func readCompose(t *testing.T) composeFile {
 	return file
 }
 
+// Promises: 116.
 func TestServicesHaveTheRightsTheyNeed(t *testing.T) {
 	file := readCompose(t)
 	memory := regexp.MustCompile(`^\d+[mg]$`)

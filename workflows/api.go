@@ -45,9 +45,17 @@ func BackfillID(index, name string) string { return backfillPrefix + index + "/"
 func BackfillRun(index, name string) string { return index + "/" + backfillPrefix + name }
 
 // ForBackfill tells whether a run, index/generation, is a build that publishes a backfill.
-func ForBackfill(run string) bool {
+func ForBackfill(run string) bool { return generationBegins(run, BackfillGeneration) }
+
+// ForRetry reports whether a run, index/generation, is a round of retry-failed.
+func ForRetry(run string) bool { return generationBegins(run, RetryGeneration) }
+
+// ForPurge reports whether a run, index/generation, does nothing but a purge.
+func ForPurge(run string) bool { return generationBegins(run, PurgeGeneration) }
+
+func generationBegins(run, prefix string) bool {
 	_, generation, _ := strings.Cut(run, "/")
-	return strings.HasPrefix(generation, BackfillGeneration)
+	return strings.HasPrefix(generation, prefix)
 }
 
 // WorkflowID is the id of the workflow of a run that people name index/generation. A generation that begins with

@@ -120,6 +120,7 @@ func TestABackfillOfNothingPublishesNothing(t *testing.T) {
 
 // A build whose pointer moved, or that another build of the index was faster than, is followed by another one on what
 // is served by then; payments are not repeated.
+// Promises: 45.
 func TestABackfillFollowsThePointer(t *testing.T) {
 	f := newFilling()
 	f.fail[workflows.TakeLease] = []error{fatal("lease_held")}
@@ -165,6 +166,7 @@ func TestABackfillEndsAsItsBuildDoes(t *testing.T) {
 
 // A pause while it is published ends its build, which holds the lease, and nothing of it is asked any more; resumed,
 // another build follows, and payments are not repeated.
+// Promises: 45.
 func TestAPausedBackfillHoldsNoLease(t *testing.T) {
 	f := newFilling()
 	var pause *answer
@@ -202,6 +204,7 @@ func TestAPausedBackfillHoldsNoLease(t *testing.T) {
 }
 
 // Whoever wants the lease ends the build that has it for a backfill; another one follows.
+// Promises: 45.
 func TestABuildOfABackfillYields(t *testing.T) {
 	f := newFilling()
 	out, err := f.run(t, func(env *testsuite.TestWorkflowEnvironment) {

@@ -217,6 +217,7 @@ func TestSmallShardsFillTheModelToo(t *testing.T) {
 }
 
 // Where fewer shards are left than extraction is spread over, they have all that is wanted between them.
+// Promises: 119.
 func TestFewShardsShareTheWindowOfAll(t *testing.T) {
 	three := workflows.Capacity{Workers: 3, Slots: 192, CPU: 12, Chat: 48}
 	for shards, want := range map[int]int{1: 24, 2: 24, 3: 24, 4: 24, 5: 24} {

@@ -78,6 +78,7 @@ func replay(t *testing.T, recorded *history.History) error {
 	)
 }
 
+// Promises: 27.
 func TestRecordedRunsReplay(t *testing.T) {
 	for name, recorded := range recorded(t) {
 		if err := replay(t, recorded); err != nil {

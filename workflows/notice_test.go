@@ -45,6 +45,7 @@ func TestAWebhookIsToldOfEveryPauseAndOfTheEnd(t *testing.T) {
 	}
 }
 
+// Promises: 108.
 func TestAWebhookThatIsDownHoldsUpNoRun(t *testing.T) {
 	f := newFake(64)
 	f.notify = true
@@ -70,6 +71,7 @@ func TestAnEndWithoutAnAnswerAsksForNoNotice(t *testing.T) {
 	}
 }
 
+// Promises: 108.
 func TestANoticeIsTriedAgainForADay(t *testing.T) {
 	f := newFake(1)
 	f.fail[workflows.SendNotice] = []error{errors.New("down"), errors.New("down"), errors.New("down")}

@@ -50,6 +50,7 @@ func minutes(all ...float64) (out []time.Duration) {
 	return out
 }
 
+// Promises: 111.
 func TestAnOutageIsWaitedForWithoutAPerson(t *testing.T) {
 	for _, code := range []string{"store_unavailable", "store_full", "model_unavailable", "stalled"} {
 		for _, at := range []string{

@@ -248,8 +248,9 @@ func TestPausingCodesAreThoseThatWaitingOrAPersonMends(t *testing.T) {
 	mended := map[fault.Code]bool{
 		fault.Paused: true, fault.BudgetSpent: true, fault.ActivityFailed: true,
 		fault.EndpointRefused: true, fault.CorpusRefused: true,
-		fault.ModelAuth: true, fault.ModelQuota: true, fault.ModelUnknown: true, fault.ModelRefused: true, fault.ModelUnreadable: true,
-		fault.BadConfig: true, fault.StoreFull: true, fault.StoreDenied: true,
+		fault.ModelAuth: true, fault.ModelQuota: true, fault.ModelUnknown: true, fault.ModelRefused: true,
+		fault.ModelUnreadable: true,
+		fault.BadConfig:       true, fault.StoreFull: true, fault.StoreDenied: true,
 		fault.ControlUnreadable: true, fault.NotRecorded: true, fault.DimensionChanged: true, fault.BadVector: true,
 		fault.BadEmbeddings: true,
 	}

@@ -148,6 +148,7 @@ func TestBatchesAreBounded(t *testing.T) {
 }
 
 // After a kill, a unit waits for its heartbeat's timeout and for the wait between attempts, which grows with kills.
+// Promises: 110.
 func TestAKillAtAnyTimeCostsLessThanHalfAMinute(t *testing.T) {
 	seen := started(t)
 	for name, given := range seen.activities {

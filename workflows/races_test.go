@@ -32,6 +32,7 @@ func obeyed(t *testing.T, what string, a *answer) {
 }
 
 // A person resumes before what was in flight has ended, or before the pause is even written down: the pause is off.
+// Promises: 111.
 func TestAResumeRightAfterAPauseIsNotLost(t *testing.T) {
 	for name, c := range map[string]struct {
 		noticed bool          // units end with the pause in the control record
@@ -136,6 +137,7 @@ func TestAPauseThatIsTakenBackWhileAUnitFails(t *testing.T) {
 }
 
 // Commands at any time, units that notice them or not, and outages: the last command that was acknowledged counts.
+// Promises: 111.
 func TestTheLastAcknowledgedCommandCounts(t *testing.T) {
 	for seed := range uint64(50) {
 		random := rand.New(rand.NewPCG(seed, 1))

@@ -50,6 +50,7 @@ func encrypt(t *testing.T, env *testsuite.TestWorkflowEnvironment) {
 	env.SetFailureConverter(options.FailureConverter)
 }
 
+// Promises: 133.
 func TestNoRunCompletesOnAnAnswerThatHoldsNothing(t *testing.T) {
 	for _, name := range []string{
 		"", workflows.TakeLease, workflows.BeginStage, workflows.SealRepair, workflows.SealShard, workflows.ReducePartition,

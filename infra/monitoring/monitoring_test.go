@@ -93,6 +93,7 @@ func served(t *testing.T) map[string]bool {
 	return out
 }
 
+// Promises: 109.
 func TestDashboardAndRulesAskForMetricsThatAreServed(t *testing.T) {
 	served := served(t)
 	asked := map[string]bool{}
@@ -116,6 +117,7 @@ func TestDashboardAndRulesAskForMetricsThatAreServed(t *testing.T) {
 }
 
 // promtool comes with Prometheus (Debian and Ubuntu: apt-get install prometheus).
+// Promises: 109.
 func TestRulesFireWhenTheyShould(t *testing.T) {
 	tool, err := exec.LookPath("promtool")
 	if err != nil {

@@ -20,7 +20,7 @@ REDIS_PORT=${REDIS_PORT:-17379}
 S3_PORT=${S3_PORT:-17070}
 TEMPORAL_PORT=${TEMPORAL_PORT:-17233}
 MILVUS_PORT=${MILVUS_PORT:-19530}
-LITE_PORT=${LITE_PORT:-19531}
+LITE_PORT=${LITE_PORT:-19640}
 S3_KEY=unweaver-test
 S3_SECRET=unweaver-test-secret # of a server on loopback that lives for a test
 

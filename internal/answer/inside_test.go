@@ -25,6 +25,7 @@ func (q insideQuestion) Embed(ctx context.Context, texts []string) ([][]float32,
 	return q.Embedder.Embed(ctx, texts)
 }
 
+// Promises: 131.
 func TestAQuestionIsEmbeddedAsOneByTheWeightsOfItsGeneration(t *testing.T) {
 	described, err := neural.Describe("e5")
 	if err != nil {

@@ -29,6 +29,7 @@ func insideModels(dir string) *Models {
 }
 
 // Weights that are missing, damaged or of a model that nobody knows: no lexical vectors in their place.
+// Promises: 131.
 func TestAModelInsideWithoutItsWeightsIsRefused(t *testing.T) {
 	damaged := t.TempDir()
 	e5, _ := neural.Find("e5")

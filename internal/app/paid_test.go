@@ -12,6 +12,7 @@ import (
 
 // What was paid for lies in ledgers under these keys: whoever asks a model server, and however it is asked, they stay.
 // The address of a server is in them by its domain alone.
+// Promises: 71.
 func TestKeysOfWhatWasPaidForStay(t *testing.T) {
 	local := spec(t, modeltest.Options{})
 	local.Chat.BaseURL, local.Embedding.BaseURL = "https://models.example/v1", "https://models.example/v1"

@@ -357,6 +357,7 @@ func (s *slowly) DeleteAll(ctx context.Context, keys []string) error {
 }
 
 // Twenty requests of a second each take five seconds, and none begins when the permit is over.
+// Promises: 124.
 func TestManyObjectsAreDeletedInSeveralRequestsAtOnceAndNoneBeginsAfterThePermit(t *testing.T) {
 	for _, test := range []struct {
 		permit, took time.Duration

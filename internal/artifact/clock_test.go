@@ -10,6 +10,7 @@ import (
 )
 
 // One look after the other, of which each is kept: how far the clock goes when the machine's goes so far.
+// Promises: 113.
 func TestAClockFollowsTheMachinesByBoundedSteps(t *testing.T) {
 	const day = 24 * time.Hour
 	for name, looks := range map[string][]struct{ machine, clock time.Duration }{ // since the first look

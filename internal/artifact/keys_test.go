@@ -13,6 +13,7 @@ import (
 )
 
 // Names come from whoever reaches the engine.
+// Promises: 138.
 func TestANameThatIsNoneNeverBecomesAPath(t *testing.T) {
 	store := artifacttest.New()
 	var keys []string

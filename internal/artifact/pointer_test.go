@@ -12,6 +12,7 @@ import (
 )
 
 // A pointer that is cut, or that names no generation or two, is damage, and never an index without a generation.
+// Promises: 139.
 func TestAPointerNamesOneGenerationOrIsDamaged(t *testing.T) {
 	x := artifact.Index{Store: blobmemory.New(), Name: "docs"}
 	if pointer, etag, err := x.Current(t.Context()); err != nil || etag != "" || pointer != (core.Pointer{}) {

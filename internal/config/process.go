@@ -72,8 +72,8 @@ func ParseProcess(name, about, probe string, args, env []string, out io.Writer) 
 	return process, nil
 }
 
-// Main runs a server process until SIGTERM, or with --probe asks the running one, and exits with a code that tells how it
-// went. What it writes is its owner's alone.
+// Main runs a server process until SIGTERM, or with --probe asks the running one, and exits with a code that says how
+// it went. What it writes is its owner's alone.
 func Main(
 	name, about, probe string, run func(context.Context, *Config, *slog.Logger) error,
 	ask func(context.Context, *Config) error,

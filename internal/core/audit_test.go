@@ -9,6 +9,7 @@ import (
 )
 
 // Each id is in exactly one part, and in the range that the part's bounds give.
+// Promises: 50.
 func TestThePartsOfAWholeHoldEachIDOnce(t *testing.T) {
 	ids := []string{strings.Repeat("\x00", 16), strings.Repeat("\xff", 16), "\x55\x55\x55\x55\x55\x55\x55\x55\xff", // 1/3
 		"\x55\x55\x55\x55\x55\x55\x55\x56", "\x80\x00\x00\x00\x00\x00\x00\x00", "\x7f\xff\xff\xff\xff\xff\xff\xff\xff"}

@@ -8,6 +8,7 @@ import (
 )
 
 // A name of an index is a folder of the artifact store: it leads nowhere else, and to no folder of the store's own.
+// Promises: 138.
 func TestNamesOfIndexesAndGenerations(t *testing.T) {
 	for name, valid := range map[string]struct{ slug, index bool }{
 		"docs": {true, true}, "g001": {true, true}, "7": {true, true}, "a-b-c": {true, true},

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/text/encoding/simplifiedchinese"
 	"golang.org/x/text/encoding/unicode/utf32"
 	"golang.org/x/text/transform"
+	"golang.org/x/text/unicode/rangetable"
 )
 
 // western is what bytes are that are no UTF-8, where nothing else is likelier.
@@ -68,8 +69,10 @@ var scripts = []script{
 }
 
 var (
-	japanese = []*unicode.RangeTable{unicode.Hiragana, unicode.Katakana, unicode.Han}
-	chinese  = []*unicode.RangeTable{unicode.Han}
+	japanese = []*unicode.RangeTable{unicode.Hiragana, unicode.Katakana, unicode.Han, marked}
+	// marked are the signs that lengthen and voice kana, which Unicode counts to no script.
+	marked  = rangetable.New('ー', '\uff70', '\uff9e', '\uff9f')
+	chinese = []*unicode.RangeTable{unicode.Han}
 )
 
 // charsetOf returns the encoding of a name, nil where the name is not known.
@@ -296,7 +299,7 @@ func (a alphabet) worth(r rune) float64 {
 
 // share is more than 1 for running text in a script: where nearly all characters are of it, and some of them frequent.
 func (s script) share(text []rune) float64 {
-	own, most, all := 0.0, 0.0, 0.0
+	own, narrow, most, all := 0.0, 0.0, 0.0, 0.0
 	ascii := func(i int) bool {
 		return i >= 0 && i < len(text) && text[i] < utf8.RuneSelf && unicode.IsLetter(text[i])
 	}
@@ -304,7 +307,10 @@ func (s script) share(text []rune) float64 {
 		switch {
 		case r < utf8.RuneSelf, unicode.IsPunct(r) && r < 0xff61, unicode.IsSpace(r), r >= 0xff01 && r < 0xff61:
 			continue
-		case unicode.In(r, s.own...) && r < 0xff61 && !ascii(i-1) && !ascii(i+1):
+		case !unicode.In(r, s.own...) || ascii(i-1) || ascii(i+1):
+		case r >= 0xff61 && r <= 0xff9f:
+			narrow++
+		default:
 			own++
 		}
 		if all++; strings.ContainsRune(s.most, r) {
@@ -312,8 +318,10 @@ func (s script) share(text []rune) float64 {
 		}
 	}
 	switch {
-	case all < 3, own < 0.9*all:
+	case all < 3, own+narrow < 0.9*all:
 		return 0
+	case most < 0.06*all && own < 0.9*all:
+		return 0 // any bytes are narrow kana
 	case most < 0.06*all:
 		return 0.5 // of letters that are rare: likelier than what is no language at all
 	}

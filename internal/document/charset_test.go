@@ -55,6 +55,14 @@ var written = []struct{ charsets, text string }{
 		"Liman fırtına nedeniyle hafta sonuna kadar kapalı.\n" +
 		"Buğday yükü yedi numaralı depoya teslim edildi.\n" +
 		"Doktor bütün yolcuları muayene etti."},
+	{"shift_jis euc-jp", "ユーザーのデータをサーバーにコピーします。\n" +
+		"メールアドレスとパスワードを入力してください。\n" +
+		"コーヒーメーカーのカバーを外す。\n" +
+		"スーパーコンピューターのメモリーは二倍です。"},
+	{"shift_jis", "ﾌﾘｶﾞﾅはﾔﾏﾀﾞ ﾀﾛｳです。口座の名義と同じです。\n" +
+		"ﾍﾟｰｼﾞの下にﾎﾞﾀﾝがあります。\n" +
+		"ｻｰﾊﾞｰの名は港です。\n" +
+		"株式会社の売上は百億円です。"},
 	{"gb18030", "港口的负责人是王小明。\n" +
 		"码头九点关闭，船只不能再进入。\n" +
 		"船长早上五点出海，货物已经送到七号仓库。\n" +
@@ -180,6 +188,23 @@ func TestTextsInUTF16AreReadWithoutAMark(t *testing.T) {
 			if text, _ := readAs(t, document.Text, content); text != one.text {
 				t.Errorf("%.40q became %.40q", one.text, text)
 			}
+		}
+	}
+}
+
+// A few bytes that are no UTF-8, a zero or a line of another program, do not make a text one of another charset.
+func TestStrayBytesLeaveTheCharset(t *testing.T) {
+	for content, want := range map[string]string{
+		"# Verträge\n\nJörg prüft in Zürich.\nEin \x96 Strich.\n":       "# Verträge\n\nJörg prüft in Zürich.\nEin \ufffd Strich.\n",
+		"Zoë Ångström, Jörg\nRen\xe9e M\xfcller und noch mehr Text, ja": "Zoë Ångström, Jörg\nRen\ufffde M\ufffdller und noch mehr Text, ja",
+		"Порт закрыт. \xff Капитан вышел в море.\n":                     "Порт закрыт. \ufffd Капитан вышел в море.\n",
+		"東京の会社\xe3\x81 は契約に署名した。社長です。":                                  "東京の会社\ufffd\ufffd は契約に署名した。社長です。",
+		"id,text\n1,has\x00nul here\n2,ok\n":                            "id,text\n1,has nul here\n2,ok\n",
+		"# Title with a zero\n\nA\x00B text.\n":                         "# Title with a zero\n\nA B text.\n",
+		"# Zürich\n\nA\x00B text of Jörg.\n":                            "# Zürich\n\nA B text of Jörg.\n",
+	} {
+		if text, meta := readAs(t, document.Text, content); text != want || meta["encoding"] != "" {
+			t.Errorf("%q became %q as %q", content, text, meta["encoding"])
 		}
 	}
 }

@@ -103,7 +103,7 @@ func wideEncoding(head []byte) encoding.Encoding {
 // that is none, and has more of ASCII, its blanks, than it has in the other order of bytes.
 func isWide(head []byte, by, other encoding.Encoding) bool {
 	head = head[:min(len(head)&^1, 4<<10)]
-	if len(head) < 16 || bytes.IndexByte(head, 0) < 0 || isSigned(head) {
+	if len(head) < 16 || bytes.IndexByte(head, 0) < 0 || isSigned(head) || isSpoilt(head) {
 		return false
 	}
 	plain := func(by encoding.Encoding) (ascii, bad int) {
@@ -120,6 +120,15 @@ func isWide(head []byte, by, other encoding.Encoding) bool {
 	ascii, bad := plain(by)
 	reversed, _ := plain(other)
 	return bad <= 1 && ascii > reversed // the end may cut a pair
+}
+
+// isSpoilt reports whether a text is UTF-8 but for some zero bytes: of control characters it has those of texts alone,
+// where UTF-16 of another script has the upper halves of its letters.
+func isSpoilt(head []byte) bool {
+	odd := func(r rune) bool {
+		return uni.IsControl(r) && r != 0 && r != '\n' && r != '\r' && r != '\t' && r != '\f'
+	}
+	return validPrefix(head) && bytes.IndexFunc(head, odd) < 0
 }
 
 // utf16Like tells text in UTF-16 without a mark: nearly every second byte is zero.
@@ -244,32 +253,22 @@ func decodeMarkup(raw []byte, object string) (text []byte, guess string, err err
 	return decodeLabelled(raw, asciiIsNone(label), object)
 }
 
-// validPrefix tolerates a rune that the prefix cuts, and stray invalid bytes (fewer than one in a thousand).
+// validPrefix reports whether a text is UTF-8, but for a rune that the prefix cuts and for stray bytes: fewer than half
+// as many as it has runes beyond ASCII, or fewer than these and than one byte in a thousand. In no other charset do so
+// many letters look like UTF-8.
 func validPrefix(raw []byte) bool {
-	bad := 0
+	good, bad := 0, 0
 	for i := 0; i < len(raw); {
 		r, n := utf8.DecodeRune(raw[i:])
-		if r == utf8.RuneError && n == 1 && len(raw)-i >= utf8.UTFMax {
-			bad++
-		}
-		i += n
-	}
-	return bad == 0 || (bad*1000 < len(raw) && multibyte(raw))
-}
-
-// multibyte tells whether most bytes above ASCII form valid runes.
-func multibyte(b []byte) bool {
-	good, bad := 0, 0
-	for i := 0; i < len(b); {
-		r, n := utf8.DecodeRune(b[i:])
-		if n > 1 {
+		switch {
+		case n > 1:
 			good++
-		} else if r == utf8.RuneError {
+		case r == utf8.RuneError && len(raw)-i >= utf8.UTFMax:
 			bad++
 		}
 		i += n
 	}
-	return good > bad
+	return bad == 0 || good >= 2*bad || bad*1000 < len(raw) && good > bad
 }
 
 // clean replaces invalid bytes, and \r\n and \r by \n, and control characters by blanks. Where invalid is given, it

@@ -152,6 +152,30 @@ func (w *wordReader) token(token xml.Token, _ int) (err error) {
 	return errors.Join(err, w.parts.tooLong(max(w.out.Len(), w.bytes)))
 }
 
+// symbols are what the font Symbol shows for the codes from ' ' to '~', and for those from 0xa1 to 0xdf; a blank for
+// pieces of larger signs.
+const (
+	symbols = " !∀#∃%&∋()∗+,−./0123456789:;<=>?≅ΑΒΧΔΕΦΓΗΙϑΚΛΜΝΟΠΘΡΣΤΥςΩΞΨΖ[∴]⊥_ αβχδεφγηιϕκλμνοπθρστυϖωξψζ{|}∼"
+	further = "ϒ′≤⁄∞ƒ♣♦♥♠↔←↑→↓°±″≥×∝∂•÷≠≡≈…  ↵ℵℑℜ℘⊗⊕∅∩∪⊃⊇⊄⊂⊆∈∉∠∇®©™∏√⋅¬∧∨⇔⇐⇑⇒⇓"
+)
+
+// shownSign returns what a code shows in a font; nothing where a font of pictures has its own.
+func shownSign(code rune, font string) string {
+	signs, from := []rune(symbols), ' '
+	switch {
+	case code >= ' ' && code < 0xd800:
+		return string(code)
+	case !strings.EqualFold(font, "Symbol"):
+		return ""
+	case code >= 0xf0a1:
+		signs, from = []rune(further), 0xa1
+	}
+	if at := int(code - 0xf000 - from); at >= 0 && at < len(signs) {
+		return string(signs[at])
+	}
+	return ""
+}
+
 // write adds to the paragraph what is shown.
 func (w *wordReader) write(text string) {
 	w.bytes += len(text)
@@ -195,8 +219,8 @@ func (w *wordReader) start(element xml.StartElement) error {
 	case "noBreakHyphen":
 		w.write("-")
 	case "sym":
-		if code, err := strconv.ParseUint(attribute(element, "char"), 16, 16); err == nil && code >= ' ' && code < 0xd800 {
-			w.write(string(rune(code)))
+		if code, err := strconv.ParseUint(attribute(element, "char"), 16, 16); err == nil {
+			w.write(shownSign(rune(code), attribute(element, "font")))
 		}
 	case "fldChar":
 		w.field(attribute(element, "fldCharType"))

@@ -44,20 +44,28 @@ var (
 	// selfClosed is an element that XHTML closes where it opens. To HTML it is open, and a title or script like that takes
 	// in the whole page.
 	selfClosed = regexp.MustCompile(`<([a-zA-Z][a-zA-Z0-9]*)((?:\s[^<>]*)?)/>`)
+	// characters are text of XHTML that is no markup, and innerTypes are what a page declares in its first line. HTML has
+	// neither: it takes the one for a comment, and shows the end of the other.
+	characters = regexp.MustCompile(`(?s)<!\[CDATA\[(.*?)\]\]>`)
+	innerTypes = regexp.MustCompile(`(?is)(<!DOCTYPE[^\[>]*)\[.*?\]\s*>`)
 	voidNames  = regexp.MustCompile(`(?i)^(area|base|br|col|embed|hr|img|input|link|meta|param|source|track|wbr)$`)
 )
 
-// closeElements writes the elements of XHTML that have no content as HTML needs them.
+// closeElements writes the elements of XHTML that have no content, and its text that is no markup, as HTML needs them.
 func closeElements(raw []byte) []byte {
 	if !xhtml.Match(raw[:min(len(raw), 4<<10)]) {
 		return raw
 	}
-	return selfClosed.ReplaceAllFunc(raw, func(tag []byte) []byte {
+	raw = innerTypes.ReplaceAll(raw, []byte("$1>"))
+	raw = selfClosed.ReplaceAllFunc(raw, func(tag []byte) []byte {
 		parts := selfClosed.FindSubmatch(tag)
 		if voidNames.Match(parts[1]) {
 			return tag
 		}
 		return []byte("<" + string(parts[1]) + string(parts[2]) + "></" + string(parts[1]) + ">")
+	})
+	return characters.ReplaceAllFunc(raw, func(section []byte) []byte {
+		return []byte(html.EscapeString(string(characters.FindSubmatch(section)[1])))
 	})
 }
 

@@ -55,7 +55,9 @@ func TestPagesAreReadAsTheyAreShown(t *testing.T) {
 		"<table><tr style='display:none'><td>no<tr><td>yes</table><table></table>":                                           "| yes |",
 		"<p>&nbsp;</p><p>a&nbsp;b":                                                                                           "a\u00a0b",
 		"<?xml version='1.0'?><html xmlns='http://www.w3.org/1999/xhtml'><head><title/><script src='x'/></head><body><p>All": "All",
-		"<html xmlns='http://www.w3.org/1999/xhtml'><body><a id='a'/><textarea/><p>here<br/>too":                             "here\ntoo",
+		"<?xml version='1.0'?><!DOCTYPE html [<!ENTITY who 'Ana'>]><html><body><pre><![CDATA[a < b && <i>c</i>]]></pre>end": "" +
+			"    a < b && <i>c</i>\n\nend",
+		"<html xmlns='http://www.w3.org/1999/xhtml'><body><a id='a'/><textarea/><p>here<br/>too": "here\ntoo",
 	} {
 		_, text, _, err := parse(page, document.HTML)
 		if err != nil || text != want {

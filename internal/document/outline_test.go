@@ -27,6 +27,7 @@ func outlineOf(kind document.Kind, text string, size int) (string, []int) {
 	return strings.Join(out, " "), pages
 }
 
+// Promises: 98.
 func TestHeadingsOfATextHoweverItIsCut(t *testing.T) {
 	for name, c := range map[string]struct {
 		kind       document.Kind
@@ -54,6 +55,7 @@ func TestHeadingsOfATextHoweverItIsCut(t *testing.T) {
 	}
 }
 
+// Promises: 98.
 func TestPagesOfAText(t *testing.T) {
 	for name, c := range map[string]struct {
 		kind document.Kind

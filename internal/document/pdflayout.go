@@ -20,6 +20,7 @@ type pdfLine struct {
 	heading int  // lines of the heading that begins here
 	margin  bool // a header or footer, which pages repeat
 	edge    bool // it stands where headers and footers do
+	slanted bool // as watermarks are
 }
 
 // What spaces mean, in sizes of the letters beside them. Lines of one row need not stand equally high.
@@ -151,7 +152,7 @@ func linesOfPage(words []glyphs, height float64) []pdfLine {
 			of = linesOf(words)
 		} else {
 			for _, word := range words {
-				of = append(of, pdfLine{text: word.text, y: word.y, size: word.size, box: word.box})
+				of = append(of, pdfLine{text: word.text, y: word.y, size: word.size, box: word.box, slanted: true})
 			}
 		}
 		for i := range of {
@@ -209,6 +210,7 @@ func markEdges(lines []pdfLine, height float64) {
 // linesOf puts words that are turned alike into lines: from top to bottom and from left to right, cells of a table one
 // behind the other with a tab between them (a blank behind a label), columns of running text one after the other.
 func linesOf(spans []glyphs) []pdfLine {
+	levelMarks(spans)
 	rows := rowsOf(segmentsOf(spans))
 	var lines []pdfLine
 	if segments := count(rows); segments > maxLaidOut {
@@ -242,6 +244,27 @@ func linesOf(spans []glyphs) []pdfLine {
 	return lines
 }
 
+// Exponents, indices and numbers of notes have letters of at most this part of the size of those that they follow, and
+// are raised or lowered by less than this part of their own.
+const (
+	markSize  = 0.85
+	markShift = 0.7
+)
+
+// levelMarks puts such marks on the line of the letters that they touch, where they would be a line of themselves.
+func levelMarks(spans []glyphs) {
+	base := 0
+	for i := 1; i < len(spans); i++ {
+		mark, of := &spans[i], spans[base]
+		if touches := math.Abs(mark.left-spans[i-1].right) < wordGap*of.size; !touches || mark.size > markSize*of.size ||
+			math.Abs(mark.y-of.y) > markShift*mark.size {
+			base = i
+			continue
+		}
+		mark.y = of.y
+	}
+}
+
 func count(rows []row) int {
 	segments := 0
 	for _, row := range rows {
@@ -250,18 +273,17 @@ func count(rows []row) int {
 	return segments
 }
 
-// clusters sorts by height, and cuts into groups of about equal height.
+// clusters sorts by height, and cuts into groups of about equal height. Lines beside a much larger letter stay apart.
 func clusters[T any](items []T, y, size func(T) float64) [][]T {
 	slices.SortStableFunc(items, func(a, b T) int { return cmp.Compare(y(b), y(a)) })
 	var out [][]T
 	for from := 0; from < len(items); {
-		until, largest := from+1, size(items[from])
-		for until < len(items) {
-			largest = max(largest, size(items[until]))
-			if y(items[from])-y(items[until]) > sameRow*largest {
+		until, first := from+1, size(items[from])
+		for ; until < len(items); until++ {
+			large, small := max(first, size(items[until])), min(first, size(items[until]))
+			if y(items[from])-y(items[until]) > sameRow*min(large, 2*small) {
 				break
 			}
-			until++
 		}
 		out = append(out, items[from:until])
 		from = until

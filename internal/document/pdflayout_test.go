@@ -42,6 +42,40 @@ func TestWordsAreToldByTheRoomBetweenThem(t *testing.T) {
 	}
 }
 
+func TestMarksStandInTheirLine(t *testing.T) {
+	const low, high, level = "/F1 8 Tf -5 Ts ", "/F1 8 Tf 5 Ts ", "/F1 10 Tf 0 Ts "
+	got := drawn(t, at(20, 700, 10, "Water is H")+low+"(2) Tj "+level+"(O on 40 m) Tj "+high+"(2) Tj "+level+
+		"( of x) Tj "+low+"(i) Tj "+high+"(3) Tj "+level+"( by Rosa Vale.) Tj "+high+"(12) Tj "+level+
+		at(20, 688, 10, "The next line."))
+	if want := "Water is H2O on 40 m2 of xi3 by Rosa Vale.12\nThe next line.\n"; !strings.HasPrefix(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
+func TestAWatermarkIsNoHeading(t *testing.T) {
+	page := ""
+	for i := range 9 {
+		page += at(72, 700-14*i, 11, fmt.Sprintf("line %d of the text about the river", i))
+	}
+	title, text, _, err := parse(pdf(") Tj "+page+"/F1 60 Tf 0.7 0.7 -0.7 0.7 100 100 Tm (DRAFT) Tj ("), document.PDF)
+	if err != nil || strings.Contains(title, "DRAFT") || !strings.HasSuffix(text, "\n\nDRAFT\n\f\n") {
+		t.Errorf("%q, %q, %v", title, text, err)
+	}
+}
+
+func TestLinesBesideALargeLetterStayApart(t *testing.T) {
+	got := drawn(t, at(20, 676, 40, "O")+at(54, 700, 11, "nce upon a time")+at(54, 688, 11, "in the valley of Vale")+
+		at(54, 676, 11, "a miller lived.")+at(20, 600, 36, "42")+at(80, 612, 9, "mills were counted")+
+		at(80, 600, 9, "in the valley"))
+	for _, line := range []string{
+		"nce upon a time", "in the valley of Vale", "a miller lived.", "mills were counted", "in the valley\n",
+	} {
+		if !strings.Contains(got, line) {
+			t.Errorf("%q is not in %q", line, got)
+		}
+	}
+}
+
 func TestLinesComeFromTopToBottomWhateverTheirOrder(t *testing.T) {
 	got := drawn(t, at(20, 100, 10, "last")+at(20, 700, 10, "first")+at(20, 400, 10, "middle"))
 	if want := "first\nmiddle\nlast\n\f\n"; strings.ReplaceAll(got, "\n\n", "\n") != want {

@@ -146,6 +146,9 @@ func TestAllThatAWordDocumentShowsIsReadOnce(t *testing.T) {
 			p("<w:pPr><w:pStyle w:val=\"Heading2\"/></w:pPr>"+run("__init__ of **x**")))}, "    # one / two /     --- / ## __init__ of **x**", ""},
 		"tabs, breaks, signs": {[]part{body(p("<w:pPr><w:tabs><w:tab/></w:tabs></w:pPr>" + run("a") + "<w:r><w:tab/><w:t>b</w:t><w:noBreakHyphen/>" +
 			`<w:sym w:char="2192"/><w:sym w:char="F0E0"/></w:r>`))}, "a\tb-→", ""},
+		"signs of a font": {[]part{body(p(run("a") + `<w:r><w:sym w:font="Symbol" w:char="F061"/><w:sym w:font="Symbol" w:char="F06D"/>` +
+			`<w:sym w:font="Symbol" w:char="F0B3"/><w:sym w:font="Symbol" w:char="F0DE"/><w:sym w:font="Symbol" w:char="F0FF"/>` +
+			`<w:sym w:font="Symbol" w:char="E000"/><w:sym w:font="Wingdings" w:char="F061"/></w:r>`))}, "aαμ≥⇒", ""},
 		"a code of a field": {[]part{body(p(`<w:r><w:fldChar w:fldCharType="begin"/></w:r><w:r><w:instrText>IF </w:instrText></w:r>` +
 			`<w:r><w:fldChar w:fldCharType="begin"/><w:fldChar w:fldCharType="separate"/><w:t>code</w:t><w:fldChar w:fldCharType="end"/></w:r>` +
 			`<w:r><w:fldChar w:fldCharType="separate"/><w:t>Shown</w:t><w:fldChar w:fldCharType="end"/></w:r>` + run(".")))}, "Shown.", ""},

@@ -46,6 +46,7 @@ func declared(t *testing.T) map[string]fault.Code {
 	return codes
 }
 
+// Promises: 20.
 func TestEveryCodeHasAKindAndANameOfItsOwn(t *testing.T) {
 	listed := fault.Codes()
 	if !slices.IsSorted(listed) {

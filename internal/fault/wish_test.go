@@ -10,6 +10,7 @@ import (
 )
 
 // A server that asks to be left alone for days is asked again within minutes.
+// Promises: 141.
 func TestNoServerIsLeftAloneForLongerThanTheLongestWait(t *testing.T) {
 	for wish, want := range map[time.Duration]time.Duration{
 		-time.Hour: 0, 0: 0, time.Second: time.Second, 72 * time.Hour: 5 * time.Minute, math.MaxInt64: 5 * time.Minute,

@@ -35,6 +35,7 @@ func key(i int) core.Digest {
 	return ledger.Key(ledger.Extract, "p", "m", "", "s", fmt.Sprint("input ", i))
 }
 
+// Promises: 2.
 func TestEqualKeysInFlightArePaidOnce(t *testing.T) {
 	store, c := stores(t)
 	var paid atomic.Int64

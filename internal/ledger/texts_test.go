@@ -82,6 +82,7 @@ func has(t *testing.T, l *ledger.Ledger, all []core.Digest, want func(i int) boo
 	}
 }
 
+// Promises: 59.
 func TestTextsInFlightArePaidForOnceInWhateverOrderTheyAreAskedFor(t *testing.T) {
 	store, claims := artifacttest.New(), memory.NewClaims()
 	seller := &shop{sold: map[core.Digest]int{}, wait: 10 * time.Millisecond}

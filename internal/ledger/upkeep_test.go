@@ -162,6 +162,7 @@ func TestUpkeepMayEndAfterAnyWriteOrDelete(t *testing.T) {
 }
 
 // The loose entries of several packs are deleted at once: each is read first, and then waits for its deletions.
+// Promises: 120.
 func TestSeveralPacksAreSweptAtOnce(t *testing.T) {
 	for name, merged := range map[string]bool{"packs": false, "inputs of a merge": true} {
 		t.Run(name, func(t *testing.T) { synctest.Test(t, func(t *testing.T) { sweepFarAway(t, merged) }) })
@@ -194,6 +195,7 @@ func sweepFarAway(t *testing.T, merged bool) {
 }
 
 // Whoever watches an upkeep that takes long sees that it gets on, in each of its parts.
+// Promises: 120.
 func TestUpkeepShowsThatItGetsOn(t *testing.T) {
 	const packs, each = 9, 1000
 	b := newBook(t)
@@ -495,6 +497,7 @@ func TestAReadErrorOfTheStoreIsNotTakenForAMiss(t *testing.T) {
 }
 
 // The clock of the machine is wrong for one night: what nothing lists is kept as long as ever.
+// Promises: 113.
 func TestAClockThatJumpsDropsNoEntryEarly(t *testing.T) {
 	for situation, wrong := range map[string]func(time.Time) time.Time{
 		"a year ahead": func(at time.Time) time.Time { return at.AddDate(1, 0, 0) },

@@ -112,6 +112,7 @@ func (s *site) rewrite(
 	return written
 }
 
+// Promises: 50.
 func TestAnAuditOfWhatWasJustBuiltFindsNothing(t *testing.T) {
 	for name, part := range map[string]core.Sample{"all": core.Everything, "a part": {Part: 2, Of: 3}} {
 		s := newSite(t, sample(20))
@@ -141,6 +142,7 @@ func TestAnAuditOfWhatWasJustBuiltFindsNothing(t *testing.T) {
 
 // A generation of a release with another recipe of class texts has names and texts that the mentions do not come to any
 // more: its rows and its content hash hold them.
+// Promises: 50.
 func TestAnAuditOfAnEarlierRecipeFindsNothing(t *testing.T) {
 	s := newSite(t, sample(20))
 	s.night(t)
@@ -194,6 +196,7 @@ func (s *site) folded(t *testing.T, manifest *core.Manifest) map[string]rows.Red
 	return out
 }
 
+// Promises: 50.
 func TestThePartsOfAnAuditLookAtEverythingOnce(t *testing.T) {
 	s := newSite(t, sample(40))
 	s.shard = 10
@@ -220,6 +223,7 @@ func TestThePartsOfAnAuditLookAtEverythingOnce(t *testing.T) {
 
 // An audit that stands still loses its lease: other generations follow, and what it looks at is collected, its records
 // and rows before its files. That is no drift, and nothing of it is written again.
+// Promises: 51.
 func TestAnAuditThatStoodStillIsNotMisledByWhatWasCollected(t *testing.T) {
 	for _, repair := range []bool{false, true} {
 		s := newSite(t, sample(20))
@@ -268,6 +272,7 @@ func TestAnAuditThatStoodStillIsNotMisledByWhatWasCollected(t *testing.T) {
 }
 
 // Each kind of drift, planted once, is found and named, and what can be mended is.
+// Promises: 50.
 func TestEachKindOfDriftIsFound(t *testing.T) {
 	firstRecord := func(t *testing.T, s *site) (key string, class rows.Class) {
 		t.Helper()
@@ -472,6 +477,7 @@ func TestEachKindOfDriftIsFound(t *testing.T) {
 }
 
 // Verifying a build compares the first vectors of a batch; one that is another at its end is told by nothing beside it.
+// Promises: 50.
 func TestAnAuditComparesEveryVector(t *testing.T) {
 	s := newSite(t, sample(200))
 	s.night(t)

@@ -118,6 +118,7 @@ func archive(n int) map[string]string {
 
 // A process that is killed in the middle of the payments costs what was in flight; nights leave to the backfill what it
 // chose; its build asks for no extraction; and the result is that of a build from nothing.
+// Promises: 44.
 func TestAKilledBackfillPaysForNothingTwice(t *testing.T) {
 	t.Setenv(keyVariable, "secret")
 	var extracts, kill atomic.Int64
@@ -197,6 +198,7 @@ func (f *filling) note(t *testing.T, generation string) {
 
 // What a backfill did not choose stays as it is served, whatever the corpus has by then: changed, removed and new
 // documents are the next night's.
+// Promises: 44.
 func TestABackfillTouchesNothingElse(t *testing.T) {
 	t.Setenv(keyVariable, "secret")
 	s := newPaidSite(t, 6, func(*paidSite, modeltest.Seen) modeltest.Injection { return modeltest.Injection{} })
@@ -225,6 +227,7 @@ func TestABackfillTouchesNothingElse(t *testing.T) {
 }
 
 // While another build goes on nothing is asked, and it is told for whom the backfill waits; a pause ends the wait.
+// Promises: 44.
 func TestABackfillLetsABuildGoFirst(t *testing.T) {
 	t.Setenv(keyVariable, "secret")
 	s := newPaidSite(t, 3, func(*paidSite, modeltest.Seen) modeltest.Injection { return modeltest.Injection{} })
@@ -261,6 +264,7 @@ func TestABackfillLetsABuildGoFirst(t *testing.T) {
 }
 
 // Where everything is made again a backfill is refused before it pays for anything: a night has to come first.
+// Promises: 44.
 func TestABackfillOfAnIndexThatIsMadeAgainIsRefused(t *testing.T) {
 	t.Setenv(keyVariable, "secret")
 	s := newPaidSite(t, 3, func(*paidSite, modeltest.Seen) modeltest.Injection { return modeltest.Injection{} })

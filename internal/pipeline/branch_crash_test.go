@@ -40,6 +40,7 @@ func (d *dying) Delete(ctx context.Context, key string) error {
 
 // A process dies at each write of a command in turn; then nights of both indexes collect all that they may, and the
 // same command is given again.
+// Promises: 43.
 func TestABranchOrAPromoteThatDiedAtAnyWriteIsFinishedByTheSameCommand(t *testing.T) {
 	for _, action := range []string{core.ActionBranch, core.ActionPromote} {
 		t.Run(action, func(t *testing.T) {

@@ -22,6 +22,7 @@ func (s *site) unbranch(t *testing.T, name string) {
 
 // A purge of a base that got a branch after it was asked for does not end before the branch is gone; what the branch
 // leaves goes with it, and no branch is made meanwhile. The nights of a later branch leave the document out.
+// Promises: 46.
 func TestAPurgeOfABaseEndsOnceItHasNoBranch(t *testing.T) {
 	synctest.Test(t, testAPurgeOfABaseEndsOnceItHasNoBranch) // a branch settles for a second and a half
 }

@@ -117,6 +117,7 @@ func (s *site) recordKeys(t testing.TB, manifest *core.Manifest) []string {
 	return keys
 }
 
+// Promises: 41.
 func TestABranchBeginsWithWhatItsBaseServesAndCopiesNoSegment(t *testing.T) {
 	synctest.Test(t, testABranchBeginsWithWhatItsBaseServesAndCopiesNoSegment) // a branch settles for a second and a half
 }
@@ -163,6 +164,7 @@ func segmentsIn(t testing.TB, s *site) []string {
 
 // Each index is built, changed and collected in turn, with no grace and one generation kept, so that everything goes
 // that may: what the other one lists must stay.
+// Promises: 41.
 func TestNightsOfABranchAndItsBaseDeleteNothingOfEachOther(t *testing.T) {
 	synctest.Test(t, testNightsOfABranchAndItsBaseDeleteNothingOfEachOther) // a branch settles for a second and a half
 }
@@ -195,6 +197,7 @@ func testNightsOfABranchAndItsBaseDeleteNothingOfEachOther(t *testing.T) {
 	}
 }
 
+// Promises: 42.
 func TestAPromotedBranchIsServedByItsBaseAndRolledBack(t *testing.T) {
 	synctest.Test(t, testAPromotedBranchIsServedByItsBaseAndRolledBack) // a branch settles for a second and a half
 }
@@ -251,6 +254,7 @@ func testAPromotedBranchIsServedByItsBaseAndRolledBack(t *testing.T) {
 	}
 }
 
+// Promises: 43.
 func TestADeletedBranchFreesWhatItAloneUsed(t *testing.T) {
 	synctest.Test(t, testADeletedBranchFreesWhatItAloneUsed) // a branch settles for a second and a half
 }
@@ -374,6 +378,7 @@ func testBadBranches(t *testing.T) {
 	}
 }
 
+// Promises: 42.
 func TestOfTwoPromotesAtOnceOneIsServed(t *testing.T) {
 	synctest.Test(t, testOfTwoPromotesAtOnceOneIsServed) // a branch settles for a second and a half
 }

@@ -28,6 +28,7 @@ func (s *shop) since(before map[string]int) map[string]int {
 }
 
 // What changes in a night decides what is paid for: no kind of call is made that the change does not need.
+// Promises: 16, 76.
 func TestAChangePaysForTheKindsOfCallsThatItNeeds(t *testing.T) {
 	for what, do := range map[string]struct {
 		change func(t *testing.T, s *site)

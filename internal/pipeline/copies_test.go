@@ -24,6 +24,7 @@ func (u unlisted) List(context.Context, string, string) iter.Seq2[blob.Info, err
 	}
 }
 
+// Promises: 121.
 func TestTheNextRunDeletesTheCopiesOfOneThatWasCancelled(t *testing.T) {
 	s := newSite(t, sample(8))
 	job, holder := s.leased(t) // cancelled while it imported

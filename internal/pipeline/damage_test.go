@@ -224,6 +224,7 @@ func (s *site) heal(t *testing.T) (out outcome, steps []string) {
 
 // Every kind of object of the current generation, removed and flipped one at a time, on a night that finds nothing else
 // to do: it heals, with the hashes that it had, or ends with a code and a step that heals.
+// Promises: 49.
 func TestEveryDamageOfTheCurrentGenerationHasAWayBack(t *testing.T) {
 	whole := newSite(t, sample(12))
 	whole.spec.Enrich = []string{"gem", "facts"}
@@ -365,6 +366,7 @@ func TestASmallIndexIsReadWholeEachNight(t *testing.T) {
 }
 
 // Damage that plan did not read, as its turn had not come: the unit that meets it has the run begin anew.
+// Promises: 49.
 func TestDamageThatAUnitMeetsMendsItselfInTheSameRun(t *testing.T) {
 	first := newSite(t, sample(12))
 	want := first.night(t)
@@ -407,6 +409,7 @@ func TestDamageThatAUnitMeetsMendsItselfInTheSameRun(t *testing.T) {
 	}
 }
 
+// Promises: 54.
 func TestARebuildHasTheSameHashesAndPublishesAlsoWhenNothingChanged(t *testing.T) {
 	s := newSite(t, sample(12))
 	s.night(t)

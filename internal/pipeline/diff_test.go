@@ -38,6 +38,7 @@ func listed(changes []core.Change, kind string) (out []string) {
 	return out
 }
 
+// Promises: 37.
 func TestADifferenceNamesWhatChanged(t *testing.T) {
 	s := newSite(t, sample(20))
 	first := s.night(t).manifest
@@ -95,6 +96,7 @@ func TestADifferenceNamesWhatChanged(t *testing.T) {
 
 // Whatever nights did to the files, splits and runs that were merged among it, the difference is that of the corpora;
 // and what both have is not read.
+// Promises: 37.
 func TestADifferenceOverNightsIsThatOfTheCorpora(t *testing.T) {
 	s := newSite(t, sample(40))
 	s.spec.Keep = 99

@@ -50,6 +50,7 @@ const batchWidth = 16 // calls in flight at most
 
 // Whatever becomes of a run, each call that the server counts is in its report: among the calls, or apart from them
 // where a process died before it could count the answer.
+// Promises: 61.
 func TestReportsHoldWhatTheServerCountedInEveryEnding(t *testing.T) {
 	t.Setenv(keyVariable, "secret")
 	rows := make([]string, len(endings))

@@ -14,6 +14,7 @@ import (
 )
 
 // A memory is that of a build from nothing after nights of changes, leaves everything else as it was, and answers.
+// Promises: 87.
 func TestNightsOfAMemoryComeToWhatABuildFromNothingComesTo(t *testing.T) {
 	s := newSite(t, sample(30))
 	steady(s)
@@ -60,6 +61,7 @@ func TestNightsOfAMemoryComeToWhatABuildFromNothingComesTo(t *testing.T) {
 }
 
 // What settings of a memory change is named with its cost, and nothing else is made again.
+// Promises: 91.
 func TestAChangeOfAMemorysSettingsMakesWhatItCostsAndNoMore(t *testing.T) {
 	s := newSite(t, sample(30))
 	steady(s)
@@ -122,6 +124,7 @@ func TestAChangeOfAMemorysSettingsMakesWhatItCostsAndNoMore(t *testing.T) {
 
 // Chunks for which the model has no questions are counted in the report; a night leaves them, and a round of
 // retry-failed asks for them again, and for nothing else.
+// Promises: 94.
 func TestQuestionsThatFailAreToldAndAskedForAgainByARetry(t *testing.T) {
 	s := newSite(t, sample(6))
 	steady(s)

@@ -35,6 +35,7 @@ func memorySite(t *testing.T, refuse func(key string) error) (*site, *bill) {
 
 // The store goes away at writes of an enrichment in turn: what is resumed comes to the same files, and pays for nothing
 // twice.
+// Promises: 87.
 func TestAMemoryWhoseStoreFailsAtAnyWriteIsThatOfAnUndisturbedBuild(t *testing.T) {
 	var count, first, last atomic.Int64
 	undisturbed, _ := memorySite(t, func(key string) error {

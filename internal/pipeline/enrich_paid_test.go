@@ -80,6 +80,7 @@ func everyIndex(t *testing.T, s *site) (out []artifact.Index) {
 }
 
 // What enrichments paid for is packed, stays as long as a generation lists it, vectors too, and goes when none does.
+// Promises: 88.
 func TestWhatEnrichmentsPaidForIsPackedAndStaysWhileItIsListed(t *testing.T) {
 	s := newSite(t, sample(9))
 	sold := enriching(s)
@@ -143,6 +144,7 @@ func TestWhatEnrichmentsPaidForIsPackedAndStaysWhileItIsListed(t *testing.T) {
 
 // A purge takes what enrichments paid for the document out of the ledger, what themes told of it too, and nothing of
 // other documents and indexes.
+// Promises: 88.
 func TestAPurgeTakesWhatEnrichmentsPaidForTheDocumentAlone(t *testing.T) {
 	s := newSite(t, sample(9))
 	sold := enriching(s)

@@ -11,6 +11,7 @@ import (
 // An enrichment is made when the configuration names it, and again when chunks or its rules change; it comes to what
 // a build from nothing comes to, its files stay as long as a generation names them, and what it is made of stays as
 // it is.
+// Promises: 87.
 func TestAnEnrichmentFollowsTheGeneration(t *testing.T) {
 	listing := &Listing{Version: "1"}
 	listing.Register(t)

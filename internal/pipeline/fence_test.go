@@ -46,6 +46,7 @@ func keysBelow(t *testing.T, store blob.Store, prefix string) []string {
 	return keys
 }
 
+// Promises: 30.
 func TestARunThatLostItsLeasePublishesNothing(t *testing.T) {
 	for _, stage := range []string{"load", "segment", "publish"} {
 		t.Run("lost before "+stage, func(t *testing.T) {
@@ -75,6 +76,7 @@ func TestARunThatLostItsLeasePublishesNothing(t *testing.T) {
 	}
 }
 
+// Promises: 30.
 func TestARunThatLostItsLeaseCollectsNothing(t *testing.T) {
 	s := newSite(t, sample(6))
 	s.spec.Keep = 1
@@ -221,6 +223,7 @@ func TestALeaseThatWasGivenBackOrDeclaredLostIsLost(t *testing.T) {
 	}
 }
 
+// Promises: 48.
 func TestANameThatAGenerationHasIsRefusedByTheRunItself(t *testing.T) {
 	s := newSite(t, sample(6))
 	s.night(t)

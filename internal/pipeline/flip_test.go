@@ -41,6 +41,7 @@ func (l *losing) after(key, ending string) {
 
 // A run may stand still at any point of a publication: it looks at its lease right before the reference of its
 // generation, and once more before the flip.
+// Promises: 30.
 func TestARunThatLosesItsLeaseAmidAPublicationPublishesNothing(t *testing.T) {
 	for name, c := range map[string]struct {
 		read, written string

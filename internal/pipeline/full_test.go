@@ -92,6 +92,7 @@ func built(t *testing.T, s *site, halted func(err error, resume func() error)) {
 
 // The disk fills, or the store goes away, at every write in turn: the run halts with that name, in the process where
 // something paid for is held; when it is mended the same index comes out, and nothing was paid for twice.
+// Promises: 64.
 func TestAStoreThatFailsAtEveryWriteInTurnCostsNothing(t *testing.T) {
 	var count atomic.Int64
 	var want core.Hashes

@@ -122,6 +122,7 @@ func (h *history) change(t *testing.T) {
 // Whatever happens to a corpus, each night comes to what a build from nothing comes to, which has one split: by its
 // hashes and counts, and by the bits of what every method answers. Now and then it is compared with what plain maps
 // say.
+// Promises: 11.
 func TestEveryNightComesToWhatABuildFromNothingComesTo(t *testing.T) {
 	for seed := range uint64(longtest.Count(1, 2)) {
 		t.Run(fmt.Sprint("seed ", 1+seed), func(t *testing.T) {

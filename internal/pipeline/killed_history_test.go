@@ -407,6 +407,7 @@ func (l *lives) reconfigure() string {
 // change, on which a document cannot be read for a while, and on which processes die at any of their writes: each night
 // comes to what a build from nothing comes to, by its hashes and counts, and by the bits of what every method answers.
 // Nothing is paid for twice but what was in flight when a process died.
+// Promises: 1, 11.
 func TestNightsOfDyingProcessesComeToWhatABuildFromNothingComesTo(t *testing.T) {
 	for _, seed := range []uint64{3, 4}[:longtest.Count(1, 2)] {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {

@@ -25,6 +25,7 @@ func inLanguages(s *site) {
 	}
 }
 
+// Promises: 76.
 func TestNightsInALanguageComeToWhatABuildFromNothingComesTo(t *testing.T) {
 	h := &history{site: newSite(t, nil), random: rand.New(rand.NewPCG(3, 1)), files: map[string]string{}}
 	inLanguages(h.site)
@@ -69,6 +70,7 @@ func worded(t *testing.T, s *site, question string) (out []string) {
 }
 
 // A change of the language is for the next generation; the one that is served is asked by the language that it has.
+// Promises: 76.
 func TestAnotherLanguageCountsFromTheNextGenerationOn(t *testing.T) {
 	s := newSite(t, map[string]string{
 		"haus.md":    "# Eins\n\nAm Ufer stand ein altes Haus mit Garten.\n",

@@ -96,6 +96,7 @@ func (s *site) late(t *testing.T, job run.Job, unit unitOf, change func()) {
 
 // An attempt that the engine gave up may live on, see another corpus and get other answers, and end after the attempt
 // that took its place: what was recorded stands, and what it wrote goes with the scratch of the run.
+// Promises: 31.
 func TestAnAttemptThatEndsLateChangesNothingThatWasRecorded(t *testing.T) {
 	undisturbed := newSite(t, sample(20)).night(t).manifest
 	s := newSite(t, sample(20))

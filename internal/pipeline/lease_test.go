@@ -70,6 +70,7 @@ func write(t *testing.T, index artifact.Index, lease core.Lease) {
 	}
 }
 
+// Promises: 29.
 func TestTheLeasePassesOnOnlyWhenItsHolderIsClosed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		index, known := emptyIndex(), engine{}
@@ -118,6 +119,7 @@ func TestALeaseSaysWhoHasIt(t *testing.T) {
 	}
 }
 
+// Promises: 29.
 func TestALeaseThatAProcessRenewsIsNotTakenAlsoWhenItsRunIsOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		index, known := emptyIndex(), engine{asked(one): run.StandingClosed}
@@ -160,6 +162,7 @@ func TestALeaseThatIsRenewedForEverIsGivenUpWithTheReason(t *testing.T) {
 	})
 }
 
+// Promises: 29.
 func TestARunThatNobodyCanAskAboutHoldsItsLease(t *testing.T) {
 	for name, test := range map[string]struct {
 		held     core.Lease
@@ -252,6 +255,7 @@ func TestALeaseWrittenByHandIsNamedWithWhatMendsIt(t *testing.T) {
 
 // A lease that is cut or empty stops no night: the engine decides. While it runs a build whose scratch is there the
 // lease is that build's; where it runs none, the next build has it a heartbeat later, with a higher fence.
+// Promises: 86.
 func TestALeaseThatCannotBeReadIsDecidedByTheEngine(t *testing.T) {
 	for name, raw := range map[string]string{"empty": "", "cut": `{"engine":{"clus`} {
 		t.Run(name, func(t *testing.T) {

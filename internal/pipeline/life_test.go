@@ -43,6 +43,7 @@ func TestANightBuildsWhatChangedAndAnUnchangedOneWritesNothing(t *testing.T) {
 	}
 }
 
+// Promises: 24.
 func TestAStoreThatLostItsMemoryIsFilledAgainAlsoWhenNothingChanged(t *testing.T) {
 	for name, lose := range map[string]func(*site){
 		"records":                func(s *site) { s.Records = recordsmemory.New() },
@@ -174,6 +175,7 @@ func TestMostDocumentsUnreadableAreHeld(t *testing.T) {
 	}
 }
 
+// Promises: 28.
 func TestAPublicationThatIsRepeatedKnowsItsOwnFlip(t *testing.T) {
 	s := newSite(t, sample(5))
 	job, holder := s.leased(t)
@@ -199,6 +201,7 @@ func TestAPublicationThatIsRepeatedKnowsItsOwnFlip(t *testing.T) {
 
 // Twenty nights on which three of a hundred documents change leave in the stores what the kept generations name, and
 // hardly more.
+// Promises: 26.
 func TestManyNightsDoNotFillTheStores(t *testing.T) {
 	s := newSite(t, sample(100))
 	s.night(t)

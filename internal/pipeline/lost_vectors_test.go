@@ -12,6 +12,7 @@ import (
 
 // A file of vectors that is gone, and a description of a collection with another bit, are found by the next night. It
 // fills the collection from the artifacts: it asks no model, and no search gives other rows meanwhile.
+// Promises: 85.
 func TestANightFillsACollectionOfWhichAFileIsLost(t *testing.T) {
 	t.Setenv(keyVariable, "secret")
 	for name, damage := range map[string]func(t *testing.T, collection string){

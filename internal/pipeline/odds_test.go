@@ -17,6 +17,7 @@ import (
 
 // A corpus that shrinks to nothing ends the night by name before anything is made, whatever the gate allows: what is
 // served stays, and once the documents are back there is nothing to do.
+// Promises: 112.
 func TestACorpusThatShrinksToNothingEndsTheNightAndLosesNothing(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, sample(6))
@@ -61,6 +62,7 @@ func (f full) Put(ctx context.Context, key string, body io.Reader, size int64, c
 
 // A store that is full but for small files serves what it served before by a rollback, and is collected, which makes
 // room. One that takes no byte refuses both by name, and what is served stays.
+// Promises: 112.
 func TestAFullStoreIsRolledBackAndCollected(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, sample(40))

@@ -119,6 +119,7 @@ func move(t *testing.T, s *site, folder string) {
 	}
 }
 
+// Promises: 60.
 func TestAFolderThatMovedPaysNothing(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, long(15))
@@ -138,6 +139,7 @@ func TestAFolderThatMovedPaysNothing(t *testing.T) {
 	}
 }
 
+// Promises: 59.
 func TestNoIndexPaysForATextThatAnotherPaidFor(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, long(15))
@@ -173,6 +175,7 @@ func TestNoIndexPaysForATextThatAnotherPaidFor(t *testing.T) {
 }
 
 // A build that ended early leaves what it paid for to the next one, also where a document changed in between.
+// Promises: 59.
 func TestAHeldOrCancelledBuildIsNotPaidForAgain(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, long(40))

@@ -30,6 +30,7 @@ var passing = []struct {
 
 // The manifest of a generation without enrichments and its settings have stored bytes: their digests name them. Where
 // the bytes are meant to change: go test ./internal/pipeline -run Plain -write-plain.
+// Promises: 89.
 func TestAPlainGenerationHasItsBytes(t *testing.T) {
 	s := newSite(t, sample(6))
 	steady(s)

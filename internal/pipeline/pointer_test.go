@@ -63,6 +63,7 @@ func asJSON(t *testing.T, value any) string {
 
 // A pointer that is cut, empty or gone, or of which a bit flipped so that it names one generation by the manifest of
 // another, is written again by the night, which builds upon what was published last and records that it did.
+// Promises: 86.
 func TestANightWritesADamagedPointerAgain(t *testing.T) {
 	s := newSite(t, sample(4))
 	s.night(t)

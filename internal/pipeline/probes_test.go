@@ -30,6 +30,7 @@ func probeOf(place int) string {
 
 // A night on which the answers of some documents went is held by the questions that ask for them, can be asked and
 // compared, and is served once somebody says so; what it paid is paid once.
+// Promises: 38.
 func TestANightWhoseRecallFellIsHeldUntilSomebodyApproves(t *testing.T) {
 	s := newSite(t, sample(12))
 	s.spec.Gate.MaxRecallDrop = 0.2
@@ -102,6 +103,7 @@ func TestProbesNeedNoModelButTheEmbedders(t *testing.T) {
 	}
 }
 
+// Promises: 38.
 func TestAProbeFileThatNamesMissingDocumentsHoldsAlsoAFirstBuild(t *testing.T) {
 	s := newSite(t, sample(6))
 	s.probing(t, probeOf(1), "", `{"question":"Where is Atlantis?","documents":["place-002.md","atlantis.md"]}`)
@@ -113,6 +115,7 @@ func TestAProbeFileThatNamesMissingDocumentsHoldsAlsoAFirstBuild(t *testing.T) {
 }
 
 // What is wrong with a probe file is known before anything is read or paid for.
+// Promises: 38.
 func TestABadProbeFileEndsARunBeforeItReadsTheCorpus(t *testing.T) {
 	s := newSite(t, sample(6))
 	probes := t.TempDir()
@@ -149,6 +152,7 @@ func TestABadProbeFileEndsARunBeforeItReadsTheCorpus(t *testing.T) {
 	}
 }
 
+// Promises: 38.
 func TestARunOutOfProportionIsHeld(t *testing.T) {
 	s := newSite(t, sample(10))
 	s.spec.Gate.MaxSizeChange = 0.25

@@ -12,6 +12,7 @@ import (
 
 // What a backfill was begun for names no document that was purged, and what is left of its choice chooses nothing
 // more for it.
+// Promises: 5.
 func TestAPurgeTakesDocumentsOutOfTheChoicesOfBackfills(t *testing.T) {
 	t.Setenv(keyVariable, "secret")
 	s := newPaidSite(t, 6, func(*paidSite, modeltest.Seen) modeltest.Injection { return modeltest.Injection{} })
@@ -63,6 +64,7 @@ func TestAPurgeTakesDocumentsOutOfTheChoicesOfBackfills(t *testing.T) {
 }
 
 // A generation that a gate holds goes with what is purged, though nobody serves it, and cannot be approved any more.
+// Promises: 5.
 func TestAPurgeTakesAGenerationThatAGateHolds(t *testing.T) {
 	t.Setenv(keyVariable, "secret")
 	s := newPaidSite(t, 12, func(*paidSite, modeltest.Seen) modeltest.Injection { return modeltest.Injection{} })

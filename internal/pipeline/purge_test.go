@@ -107,6 +107,7 @@ func (s *site) purged(t *testing.T, id string) core.Purge {
 
 // A purged document leaves everything that is stored: its versions in all generations, what was extracted and paid for,
 // the texts of classes that were made from it. Nothing else is lost, paid for again, or taken in.
+// Promises: 5.
 func TestAPurgedDocumentLeavesEverythingThatIsStored(t *testing.T) {
 	t.Setenv(keyVariable, "secret")
 	s := newPaidSite(t, 12, func(*paidSite, modeltest.Seen) modeltest.Injection { return modeltest.Injection{} })
@@ -224,6 +225,7 @@ func onDiskHolding(t *testing.T, folder string, words ...string) (where []string
 
 // On the stores of the embedded stack no byte of any file says a word that the document alone had: neither free pages
 // of the file of records, nor the journal, nor the table of words, nor the copies that were mapped.
+// Promises: 5.
 func TestNoFileOfTheEmbeddedStoresHoldsAWordOfAPurgedDocument(t *testing.T) {
 	t.Setenv(keyVariable, "secret")
 	s := newPaidSite(t, 12, func(*paidSite, modeltest.Seen) modeltest.Injection { return modeltest.Injection{} })
@@ -281,6 +283,7 @@ func TestAPurgeTakesTheWordsOfItsLanguage(t *testing.T) {
 
 // A purge whose process dies at a write, and whose run ends there, is gone on with by the next one, and ends the same:
 // nothing of the document is stored, and nothing else is paid for.
+// Promises: 47.
 func TestAPurgeThatDiesAnywhereIsGoneOnWith(t *testing.T) {
 	t.Setenv(keyVariable, "secret")
 	died := 0
@@ -329,6 +332,7 @@ func TestAPurgeThatDiesAnywhereIsGoneOnWith(t *testing.T) {
 
 // What another document has too stays, and is told; asked for again it costs nothing. A purge that may return does so
 // with the next night.
+// Promises: 47.
 func TestWhatAnotherDocumentHasTooStays(t *testing.T) {
 	t.Setenv(keyVariable, "secret")
 	s := newPaidSite(t, 5, func(*paidSite, modeltest.Seen) modeltest.Injection { return modeltest.Injection{} })

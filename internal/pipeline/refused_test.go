@@ -15,6 +15,7 @@ import (
 
 // One chunk of a small corpus that a model cannot extract from does not hold the first build; the report names the
 // file, the chunk and the cause, that night and as long as it stands.
+// Promises: 68.
 func TestAFailedChunkIsNamedWithItsFileAndItsCauseAndHoldsNoFirstBuild(t *testing.T) {
 	t.Setenv(keyVariable, "secret")
 	s := newPaidSite(t, 4, func(_ *paidSite, seen modeltest.Seen) modeltest.Injection {
@@ -64,6 +65,7 @@ func TestAFailedChunkIsNamedWithItsFileAndItsCauseAndHoldsNoFirstBuild(t *testin
 
 // A server that is set up wrongly pauses a run as soon as the first chunks are there, and has been asked for little;
 // what was asked for is one of the calls that the build needs anyway, beside one short embedding.
+// Promises: 67.
 func TestModelsAreAskedForLittleBeforeTheWorkBegins(t *testing.T) {
 	t.Setenv(keyVariable, "secret")
 	for name, c := range map[string]struct {
@@ -120,6 +122,7 @@ func TestModelsAreAskedForLittleBeforeTheWorkBegins(t *testing.T) {
 }
 
 // What asks for nothing does not ask whether it could: the server may be away.
+// Promises: 67.
 func TestANightThatHasEverythingAsksNoModel(t *testing.T) {
 	t.Setenv(keyVariable, "secret")
 	s := newPaidSite(t, 12, func(*paidSite, modeltest.Seen) modeltest.Injection { return modeltest.Injection{} })

@@ -115,6 +115,7 @@ func TestARollbackFlipsThePointerAndIsRecorded(t *testing.T) {
 
 // The next nights go on from what is served, number their generations above all others, and collect none of what is
 // served, kept or tagged.
+// Promises: 36.
 func TestNightsAfterARollbackNumberAndKeepOn(t *testing.T) {
 	s := newSite(t, sample(12))
 	s.spec.Keep = 2
@@ -168,6 +169,7 @@ func TestNightsAfterARollbackNumberAndKeepOn(t *testing.T) {
 }
 
 // A build that began before a rollback must not be published over it, and what it built can be approved.
+// Promises: 35.
 func TestABuildThatEndsAfterARollbackIsHeld(t *testing.T) {
 	s := newSite(t, sample(6))
 	s.night(t)
@@ -264,6 +266,7 @@ func TestAHeldGenerationIsApprovedOrDiscarded(t *testing.T) {
 }
 
 // Whatever is missing of a generation is found before it is served, and nothing is recorded as done.
+// Promises: 39.
 func TestWhatIsNotCompleteIsNotServed(t *testing.T) {
 	for name, c := range map[string]struct {
 		lose func(*testing.T, *site)
@@ -367,6 +370,7 @@ func (s *stubborn) Put(
 
 // What cannot be recorded does not take effect, and what did not take effect is recorded as failed, or without an
 // outcome.
+// Promises: 40.
 func TestTheTrailIsWrittenBeforeAndAfter(t *testing.T) {
 	for name, c := range map[string]struct {
 		refuses string
@@ -403,6 +407,7 @@ func TestTheTrailIsWrittenBeforeAndAfter(t *testing.T) {
 }
 
 // Of operators who move the pointer at once from the same point, one wins, and the others are told.
+// Promises: 40.
 func TestOperatorsWhoMoveAtOnce(t *testing.T) {
 	s := newSite(t, sample(4))
 	s.night(t)

@@ -17,6 +17,7 @@ import (
 
 // Which chunks a model gets depends on nothing but the chunks and the share: nights on which documents come and go, and
 // nights after the share was changed, come to what a build from nothing comes to.
+// Promises: 78.
 func TestNightsOfAShareComeToWhatABuildFromNothingComesTo(t *testing.T) {
 	var sent atomic.Int64
 	spared := int64(0)

@@ -53,6 +53,7 @@ func anotherIndex(t *testing.T, s *site, name string) {
 	s.spec.Index = name
 }
 
+// Promises: 32.
 func TestATenantAtAnotherServerGetsNothingOfTheFirst(t *testing.T) {
 	s := newSite(t, sample(8))
 	sold := paying(s)

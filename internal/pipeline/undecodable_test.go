@@ -11,6 +11,7 @@ import (
 )
 
 // Segments that have the bytes of their names, which are no documents all the same: no hash sees them.
+// Promises: 84.
 func TestAForgedListOfDocumentsHasEverythingMadeAgain(t *testing.T) {
 	first := newSite(t, sample(12))
 	want := first.night(t)

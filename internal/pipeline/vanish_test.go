@@ -297,6 +297,7 @@ func (n *firstNight) again(t *testing.T) (*site, outcome) {
 
 // What may happen to a corpus, and what comes of it. Nothing that was served is lost without a word: it is kept, or the
 // night is held, or somebody removed it.
+// Promises: 57.
 func TestWhatIsLostIsHeldOrKeptAndTold(t *testing.T) {
 	var shown strings.Builder
 	shown.WriteString("\n| what happened to the corpus | run | chunks before | in what was built | failed | stale |\n" +
@@ -352,6 +353,7 @@ func TestWhatIsLostIsHeldOrKeptAndTold(t *testing.T) {
 
 // A document that breaks costs nothing while it is broken: the generation has the hashes that it had, nothing is
 // written to the stores, and unchanged nights write nothing at all and say so every time.
+// Promises: 57.
 func TestAStaleDocumentStandsAndHealsAndCostsNothing(t *testing.T) {
 	s := newSite(t, sample(12))
 	first := s.night(t)

@@ -75,6 +75,7 @@ func TestAlignedLetsTheMostSimilarOfItsPoolVote(t *testing.T) {
 	}
 }
 
+// Promises: 128.
 func TestAClassLeadsToTheChunkWhoseTitleItIs(t *testing.T) {
 	var documents []retrievetest.Document
 	for _, name := range []string{"Lyra", "Vega (star)", "Zeta"} { // all say the same of Vega, and of nothing else

@@ -80,6 +80,7 @@ func TestWhereAnotherEmbedderServedItsSimilaritiesDoNotCount(t *testing.T) {
 	}
 }
 
+// Promises: 107.
 func TestWordsThatMeanNothingMatchNothingByDefault(t *testing.T) {
 	o := open(t, retrievetest.Options{})
 	for _, method := range retrieve.Methods().Plain() {
@@ -178,6 +179,7 @@ func sample(t *testing.T) (cases []asked, weights []float64) {
 	return cases, weights
 }
 
+// Promises: 106.
 func TestConfidenceCanBeBelievedOnTheSample(t *testing.T) {
 	cases, weights := sample(t)
 	var said, was [10]float64

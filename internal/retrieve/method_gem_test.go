@@ -227,6 +227,7 @@ func TestAMemoryIsMappedWhenItIsAskedForAndGoesWithItsGeneration(t *testing.T) {
 
 // A search along edges is that which looks at every pair of nodes at every step, on weights that are computed anew from
 // texts and questions.
+// Promises: 92.
 func TestAGraphSearchOfGemIsThatOfDenseComputation(t *testing.T) {
 	o := open(t, retrievetest.Options{})
 	_, chunks, _ := o.generation.Live.Counts()

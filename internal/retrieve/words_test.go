@@ -28,6 +28,7 @@ func openLines(t *testing.T, lines []string) opened {
 	return opened{stores, built, generation}
 }
 
+// Promises: 73, 74.
 func TestAQuestionFindsWhatIsWrittenInAnotherWay(t *testing.T) {
 	cases := []struct {
 		line      string
@@ -69,6 +70,7 @@ func TestAQuestionFindsWhatIsWrittenInAnotherWay(t *testing.T) {
 	}
 }
 
+// Promises: 74.
 func TestAQuestionWithoutAWordMatchesNothing(t *testing.T) {
 	o := open(t, retrievetest.Options{})
 	for _, method := range retrieve.Methods().Plain() {
@@ -83,6 +85,7 @@ func TestAQuestionWithoutAWordMatchesNothing(t *testing.T) {
 }
 
 // A question with accents that nothing in the index has is no less sure than one without.
+// Promises: 74.
 func TestConfidenceDoesNotCountAccents(t *testing.T) {
 	o := openLines(t, []string{"The naive painter of Zurich.", "The harbour of Bergen.", "The hall of Oslo."})
 	with, without := o.run(t, o.query(t, retrieve.Hybrid, "naïve Zürich")), o.run(t, o.query(t, retrieve.Hybrid, "naive Zurich"))

@@ -15,6 +15,7 @@ import (
 
 // A model that serves a plain sentence, and none of the texts, has spent twenty of them when the run pauses; whoever
 // resumes it gets forty more. Where one text comes to something, the others are to blame.
+// Promises: 141.
 func TestTwentyTextsThatFailAlikePauseTheRun(t *testing.T) {
 	for name, c := range map[string]struct {
 		able    int // the text that comes to something; -1: none

@@ -9,6 +9,7 @@ import (
 )
 
 // Ways to write one word: each is found by each in every language, as passages and as names.
+// Promises: 73.
 func TestWaysToWriteAWordHaveOneTerm(t *testing.T) {
 	for _, ways := range [][]string{
 		{"Bézier", "bezier", "BÉZIER", "Be\u0301zier", "Bézier’s", "Bezier's"},
@@ -55,6 +56,7 @@ func TestWaysToWriteAWordHaveOneTerm(t *testing.T) {
 }
 
 // Signs of names, in texts and in questions: what must be a term, and what must not.
+// Promises: 73.
 func TestSignsMakeOtherNames(t *testing.T) {
 	for _, c := range []struct{ text, terms string }{
 		{"the C team", "c team"},
@@ -83,6 +85,7 @@ func TestSignsMakeOtherNames(t *testing.T) {
 	}
 }
 
+// Promises: 73.
 func TestCompoundsAreFoundWholeAndByTheirParts(t *testing.T) {
 	for in, want := range map[string]string{
 		"getUserName":        "getusername get user name",
@@ -127,6 +130,7 @@ func TestAWordWithAccentsIsThereOnceMore(t *testing.T) {
 }
 
 // Questions leave accents out: each word of these texts is found without them, by stems that go by accents, too.
+// Promises: 73.
 func TestWordsAreFoundWithoutTheirAccents(t *testing.T) {
 	for code, content := range map[string]string{
 		"de":  "Häuser größere Brücken müßige Übungen Gebäude",

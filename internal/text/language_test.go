@@ -8,6 +8,7 @@ import (
 	"github.com/unweaver/unweaver/internal/text"
 )
 
+// Promises: 75.
 func TestEnglishIsWhatTheFunctionsSay(t *testing.T) {
 	english := text.In("en")
 	if english != text.In("") || english.Analyser() != text.Analyser {
@@ -149,6 +150,7 @@ func TestAWordAsLongAsAFileIsLeftAsItIs(t *testing.T) {
 }
 
 // What is marked in a text must be a term of it, whatever the text is.
+// Promises: 77.
 func FuzzTermsOfPlaces(f *testing.F) {
 	for _, s := range []string{"l’Été d'", "C++/.NET AT&T e-mail getId", "東京a大", "ก\u0e48ข", "가나 다", "ｶﾞ\u3099", "\xff\u0301", "'s ’s"} {
 		f.Add(s)

@@ -74,6 +74,7 @@ func TestListsAreReadPageByPageToTheirEnd(t *testing.T) {
 }
 
 // A list that was begun goes on in its generation although another is served meanwhile, and ends where that is gone.
+// Promises: 101.
 func TestAListGoesOnInItsGeneration(t *testing.T) {
 	f := serve(t, nil)
 	first := f.get("/v1/indexes/sample/documents?limit=5")

@@ -28,6 +28,7 @@ func (f *fixture) mirror(built retrievetest.Built, epoch int64) {
 
 var fram = map[string]any{"query": "Fram"}
 
+// Promises: 53.
 func TestABackupThatIsPutBackIsServedAlthoughTheMirrorIsAhead(t *testing.T) {
 	f := serve(t, nil)
 	next := f.publishNext(4)
@@ -43,6 +44,7 @@ func TestABackupThatIsPutBackIsServedAlthoughTheMirrorIsAhead(t *testing.T) {
 	})
 }
 
+// Promises: 53.
 func TestAReplicaThatStartsDoesNotBelieveAMirrorThatIsAhead(t *testing.T) {
 	f := serve(t, func(f *fixture, _ *api.Config) {
 		gone := f.built
@@ -54,6 +56,7 @@ func TestAReplicaThatStartsDoesNotBelieveAMirrorThatIsAhead(t *testing.T) {
 	}
 }
 
+// Promises: 53.
 func TestAnIndexThatIsRemovedAndBuiltAnewIsServed(t *testing.T) {
 	f := serve(t, nil)
 	next := f.publishNext(7)
@@ -75,6 +78,7 @@ func TestAnIndexThatIsRemovedAndBuiltAnewIsServed(t *testing.T) {
 }
 
 // A mirror that nobody renews any more must not cost every query a request.
+// Promises: 53.
 func TestAMirrorThatStaysBehindCostsNoRequests(t *testing.T) {
 	f := serve(t, nil)
 	f.mirror(f.built, 1)
@@ -91,6 +95,7 @@ func TestAMirrorThatStaysBehindCostsNoRequests(t *testing.T) {
 	}
 }
 
+// Promises: 53.
 func TestADamagedPointerLeavesWhatIsServed(t *testing.T) {
 	f := serve(t, nil)
 	f.ask(fram)
@@ -105,6 +110,7 @@ func TestADamagedPointerLeavesWhatIsServed(t *testing.T) {
 }
 
 // A bit that flips in the name of current.json's generation must not have one generation served as another.
+// Promises: 53.
 func TestAPointerThatNamesTwoGenerationsServesNone(t *testing.T) {
 	f := serve(t, func(f *fixture, _ *api.Config) {
 		pointer := core.Pointer{Generation: "g3", Manifest: f.built.SHA, Seq: f.built.Manifest.Seq, Epoch: 1}

@@ -176,6 +176,7 @@ func TestTheDescriptionIsTheOneInTheRepository(t *testing.T) {
 	}
 }
 
+// Promises: 102.
 func TestTheServedDescriptionIsTheSame(t *testing.T) {
 	f := serve(t, nil)
 	served := f.get("/openapi.json")

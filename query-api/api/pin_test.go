@@ -36,6 +36,7 @@ func leased(t *testing.T, shared *coordination.Store, generation string) bool {
 }
 
 // A question about an old generation keeps it for a while, and not for as long as the replica lives.
+// Promises: 122.
 func TestAGenerationThatNobodyAsksForByNameAnyMoreIsNoLongerLeased(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, shared := named(t)
@@ -65,6 +66,7 @@ func TestAGenerationThatNobodyAsksForByNameAnyMoreIsNoLongerLeased(t *testing.T)
 
 // Of a generation that holds what is purged nothing is told any more: an open one is closed, its lease with it, and
 // none is opened. Other generations do not have the document.
+// Promises: 122.
 func TestAPurgedGenerationIsClosedAndRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, shared := named(t)

@@ -39,6 +39,7 @@ func state(f *fixture, path, index string) (status int, entry map[string]any) {
 	return status, entry
 }
 
+// Promises: 100.
 func TestOneIndexThatCannotBeServedTakesNoReplicaAway(t *testing.T) {
 	f := serve(t, func(f *fixture, _ *api.Config) { f.old(); f.damaged("torn") })
 	eventually(t, "ready, with the causes", func() bool {

@@ -95,6 +95,7 @@ func TestTheBestChunksOfEveryMethodAreInTheOrderOfTheReranker(t *testing.T) {
 	}
 }
 
+// Promises: 79.
 func TestAWrongRerankerLeavesChunksAsTheyWereFoundAndIsNamed(t *testing.T) {
 	var logged bytes.Buffer
 	f, server := reranking(t, nil, func(c *api.Config) { c.Log = slog.New(slog.NewJSONHandler(&logged, nil)) })
@@ -130,6 +131,7 @@ func TestAWrongRerankerLeavesChunksAsTheyWereFoundAndIsNamed(t *testing.T) {
 	}
 }
 
+// Promises: 79.
 func TestAnElectionOfMoreSeatsIsNotShownWhereItsChunksWereNotReranked(t *testing.T) {
 	f, server := reranking(t, nil, nil)
 	server.Saying("no")

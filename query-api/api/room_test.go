@@ -119,6 +119,7 @@ func (f *fixture) ready() {
 	eventually(f.t, "ready", func() bool { status, _ := ready(f); return status == http.StatusOK })
 }
 
+// Promises: 125.
 func TestAThousandIndexesAskedAtOnceWithRoomForTen(t *testing.T) {
 	const all = 1000
 	f := serve(t, roomFor(10, all))
@@ -276,6 +277,7 @@ func TestTheIndexThatIsAskedAllTheTimeIsNotClosedForOthers(t *testing.T) {
 	})
 }
 
+// Promises: 125.
 func TestWhatARequestOrAListReadsIsNotClosed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := serve(t, func(f *fixture, config *api.Config) {

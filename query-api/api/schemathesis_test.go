@@ -34,6 +34,7 @@ expected-statuses = ["2xx", "400", "404", "410", "422"]
 // against it. UNWEAVER_TEST_SCHEMATHESIS is the program (make test-servers installs it into .tools);
 // UNWEAVER_TEST_SCHEMATHESIS_SECONDS bounds it, by default to a minute; UNWEAVER_TEST_SCHEMATHESIS_SEED has it make
 // other requests than those of seed 1.
+// Promises: 102.
 func TestSchemathesisFindsNothing(t *testing.T) {
 	program := os.Getenv("UNWEAVER_TEST_SCHEMATHESIS")
 	if program == "" {

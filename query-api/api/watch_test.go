@@ -67,6 +67,7 @@ func leasedOf(t *testing.T, shared *coordination.Store, copies int) int {
 }
 
 // All that is open stays leased, for one write in ten seconds however much it is.
+// Promises: 123.
 func TestWhateverIsOpenIsLeasedInOneWrite(t *testing.T) {
 	const open, passed = 8, 5 * time.Minute
 	synctest.Test(t, func(t *testing.T) {
@@ -90,6 +91,7 @@ func TestWhateverIsOpenIsLeasedInOneWrite(t *testing.T) {
 }
 
 // A beat of the watcher is one look at all mirrors and a bounded number of pointers, however many indexes there are.
+// Promises: 114.
 func TestAThousandClosedIndexesCostAsManyRequestsAsTen(t *testing.T) {
 	const passed = 10 * time.Minute
 	beats := int64(passed / (250 * time.Millisecond))
@@ -116,6 +118,7 @@ func TestAThousandClosedIndexesCostAsManyRequestsAsTen(t *testing.T) {
 	}
 }
 
+// Promises: 114.
 func TestTheListOfAThousandIndexesTakesAFewRequests(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, requests, _ := counting(t, manyIndexes, false)
@@ -214,6 +217,7 @@ func TestOfAThousandIndexesTheArtifactsCountAlsoWithoutAMirror(t *testing.T) {
 }
 
 // What a closed index costs is its entry: names, pointers and what the list tells of it.
+// Promises: 114.
 func TestClosedIndexesTakeLittleMemory(t *testing.T) {
 	heap := func() uint64 {
 		runtime.GC()

@@ -116,6 +116,7 @@ func TestAStreamOfEventsArrivesWhileItIsWritten(t *testing.T) {
 const pageOrigin = "https://app.example.org"
 
 // A page of an origin that is named may ask, with a key in a header; every other is refused as before.
+// Promises: 103.
 func TestPagesOfNamedOriginsMayAskWithAKey(t *testing.T) {
 	l := lock(t, func(_ *fixture, config *api.Config) { config.Policy.Origins = []string{pageOrigin} })
 	key := l.key(access.Request{Scope: access.Query})

@@ -15,6 +15,7 @@ import (
 	"github.com/unweaver/unweaver/query-api/middleware"
 )
 
+// Promises: 103.
 func TestEveryPageMayAskOnlyWhereKeysAreRequired(t *testing.T) {
 	settings := config.Default().QueryAPI
 	settings.CORS.Origins = []string{middleware.AnyOrigin}

@@ -36,6 +36,7 @@ func bearer(key string) func(*http.Request) {
 	return func(request *http.Request) { request.Header.Set("Authorization", "Bearer "+key) }
 }
 
+// Promises: 140.
 func TestWhoMayAskByWhatAddressAServerHas(t *testing.T) {
 	local, open := &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)}, &net.TCPAddr{IP: net.IPv4(0, 0, 0, 0)}
 	for name, c := range map[string]struct {
@@ -64,6 +65,7 @@ func TestWhoMayAskByWhatAddressAServerHas(t *testing.T) {
 	}
 }
 
+// Promises: 140.
 func TestAHostThatIsNotTheServersIsNotAnswered(t *testing.T) {
 	policy := Policy{Hosts: []string{"docs.example"}}
 	for host, want := range map[string]fault.Code{
@@ -78,6 +80,7 @@ func TestAHostThatIsNotTheServersIsNotAnswered(t *testing.T) {
 	}
 }
 
+// Promises: 140.
 func TestAPageOfAnotherOriginIsRefusedWhateverItsMethod(t *testing.T) {
 	policy := Policy{AnyHost: true, Origins: []string{"https://app.example"}}
 	for name, c := range map[string]struct {
@@ -107,6 +110,7 @@ func TestAPageOfAnotherOriginIsRefusedWhateverItsMethod(t *testing.T) {
 	}
 }
 
+// Promises: 140.
 func TestAKeyAllowsItsScopeAndItsIndexesAlone(t *testing.T) {
 	store := blobmemory.New()
 	ring := access.NewRing(store, slog.New(slog.DiscardHandler), nil)

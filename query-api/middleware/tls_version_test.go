@@ -13,6 +13,7 @@ import (
 )
 
 // Who speaks no newer version than TLS 1.1 is not answered.
+// Promises: 140.
 func TestNothingBelowTLS12IsSpoken(t *testing.T) {
 	folder := t.TempDir()
 	authority, err := pki.New("test", time.Hour)

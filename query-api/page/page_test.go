@@ -112,6 +112,7 @@ func TestThePageIsSmall(t *testing.T) {
 	}
 }
 
+// Promises: 104.
 func TestThePageNeedsNoKeyAndItsDataDoes(t *testing.T) {
 	server := serve(t, middleware.Policy{Required: true, Token: token})
 	for path, want := range map[string]string{
@@ -131,6 +132,7 @@ func TestThePageNeedsNoKeyAndItsDataDoes(t *testing.T) {
 	}
 }
 
+// Promises: 104.
 func TestTheBuiltFilesAreWhatTheSourcesGive(t *testing.T) {
 	node := needs(t, "node")
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)

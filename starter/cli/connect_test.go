@@ -65,6 +65,7 @@ func TestACommandAttachesToTheStackOfItsDataDirectory(t *testing.T) {
 }
 
 // The port and the process id that a dead stack left behind in dev.json can be another program's by now.
+// Promises: 105.
 func TestAnAddressThatDoesNotProveItsTokenIsToldNothing(t *testing.T) {
 	t.Chdir(t.TempDir())
 	var asked []string

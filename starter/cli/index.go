@@ -8,7 +8,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/unweaver/unweaver/internal/control"
+	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/workflows"
 )
 
 func (a *App) indexCmd() *cobra.Command {
@@ -20,10 +22,11 @@ func (a *App) indexCmd() *cobra.Command {
 		Long: `Build and publish a generation of an index from a corpus: a directory or s3://bucket/prefix, else the one
 that is configured.
 
-Without --generation it attaches to a running build of the index with the same corpus and configuration. Ctrl-C ends
-the waiting, not the run, which stands still where the command had to start the stack, until one runs again. With --plan
-it begins only if parent, listing and configuration are what they were when the plan was made, and else tells what is
-not. With --wait and --json it prints the report, and on standard error a stream of events, a JSON object a line.
+Without --generation it attaches to a running build of the index with the same corpus and configuration; with --wait it
+begins once a running round of retry-failed, or a running purge, has ended. Ctrl-C ends the waiting, not the run, which
+stands still where the command had to start the stack, until one runs again. With --plan it begins only if parent,
+listing and configuration are what they were when the plan was made, and else tells what is not. With --wait and --json
+it prints the report, and on standard error a stream of events, a JSON object a line.
 
 ` + exitCodes,
 		Example: `  unweaver index ./docs --index docs --wait
@@ -69,17 +72,16 @@ not. With --wait and --json it prints the report, and on standard error a stream
 				if request.Expected, err = a.asPlanned(ctx, controller, request, planned); err != nil {
 					return err
 				}
-				run, err := controller.Index(ctx, request)
+				waits := wait || a.started // a stack of this command's own would end with it
+				begin := func() (control.Run, error) { return controller.Index(ctx, request) }
+				run, err := inTurn(ctx, a, controller, index, waits && generation == "", leavesCorpus, begin)
 				if err != nil {
 					return err
 				}
-				if !wait && !a.started { // a stack of this command's own would end with it
+				if !waits {
 					return a.begun(run)
 				}
-				if run.Attached && !a.json {
-					fmt.Fprintf(a.Err, "%s runs already: this waits for it%s\n", run.Run, joined(run))
-				}
-				return a.wait(ctx, controller, run)
+				return a.waitJoined(ctx, controller, run)
 			})
 		},
 	}
@@ -92,6 +94,54 @@ not. With --wait and --json it prints the report, and on standard error a stream
 	flags.StringVar(&planned, "plan", "", "a file of estimate --out: build what it says, or tell what has moved since")
 	flags.BoolVar(&replace, "replace-corpus", false, "allow another corpus than that of the published generation")
 	return command
+}
+
+// anyRun lets every run of an index end first.
+func anyRun(string) bool { return true }
+
+// leavesCorpus reports whether a run does not look at the corpus, so that a build is another one and follows it.
+func leavesCorpus(run string) bool { return workflows.ForRetry(run) || workflows.ForPurge(run) }
+
+// inTurn begins a run. With wait it lets the run of the index end before that holds the lease, where yields allows it.
+func inTurn[T any](
+	ctx context.Context, a *App, controller control.Control, index string, wait bool, yields func(run string) bool,
+	begin func() (T, error),
+) (T, error) {
+	for over := false; ; {
+		run, err := begin()
+		if !wait || !fault.Is(err, fault.LeaseHeld) {
+			return run, err
+		}
+		other, unknown := controller.Status(ctx, index)
+		if unknown != nil || other.Status == core.StatusPaused {
+			return run, err
+		}
+		if core.Terminal(other.Status) { // it ended after the refusal, so a second refusal has another cause
+			if over {
+				return run, err
+			}
+			over = true
+			continue
+		}
+		if !yields(other.Run) {
+			return run, err
+		}
+		if over = false; !a.json {
+			fmt.Fprintf(a.Err, "%s runs: this begins once it has ended\n", other.Run)
+		}
+		first := control.Run{Run: other.Run, RunID: other.RunID}
+		if _, err := a.follow(ctx, controller, first.Exactly(), newBar(a.Err, a.json)); err != nil {
+			return run, err
+		}
+	}
+}
+
+// waitJoined waits for a run, and says where it was joined.
+func (a *App) waitJoined(ctx context.Context, controller control.Control, run control.Run) error {
+	if run.Attached && !a.json {
+		fmt.Fprintf(a.Err, "%s runs already: this waits for it%s\n", run.Run, joined(run))
+	}
+	return a.wait(ctx, controller, run)
 }
 
 // begun tells of a run that goes on without this command.

@@ -161,7 +161,8 @@ func (a *App) retryCmd() *cobra.Command {
 		Short: "Ask the model again for every chunk that failed, and touch nothing else",
 		Long: `Ask the model again for every chunk of the published generation that failed, with the configuration that it was
 built with, and publish what comes of it. Documents without a dead letter stay as they are, whatever the corpus has now.
-What succeeds leaves the list of dead letters; what fails again stays on it.
+What succeeds leaves the list of dead letters; what fails again stays on it. A round that goes on already, as one does
+after its process was killed, is joined. With --wait it begins once another run of the index has ended.
 
 ` + runForm,
 		Example: "  unweaver retry-failed docs --wait\n  unweaver retry-failed --index docs",
@@ -184,21 +185,22 @@ What succeeds leaves the list of dead letters; what fails again stays on it.
 	return command
 }
 
-// retry begins a round of retry-failed.
+// retry begins a round of retry-failed, or joins the one that goes on for the same chunks.
 func (a *App) retry(ctx context.Context, request control.LettersRequest, wait bool) error {
 	return a.withControl(ctx, func(ctx context.Context, controller control.Control, _ string) error {
-		run, err := controller.RetryFailed(ctx, request)
-		if err != nil {
-			return err
-		}
+		waits := wait || a.started // a stack of this command's own would end with it
+		index, _, _ := strings.Cut(request.Name, "/")
+		run, err := inTurn(ctx, a, controller, index, waits, anyRun, func() (control.Run, error) {
+			return controller.RetryFailed(ctx, request)
+		})
 		switch {
+		case err != nil:
+			return err
 		case run.Run == "":
 			return a.print(run, func(w io.Writer) { fmt.Fprintf(w, "%s: nothing to ask for again\n", request.Name) })
-		case wait || a.started: // a stack of this command's own would end with it
-			return a.wait(ctx, controller, run)
+		case waits:
+			return a.waitJoined(ctx, controller, run)
 		}
-		return a.print(run, func(w io.Writer) {
-			fmt.Fprintf(w, "%s started; watch it with: unweaver status %s --watch\n", run.Run, run.Run)
-		})
+		return a.begun(run)
 	})
 }

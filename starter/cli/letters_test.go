@@ -1,12 +1,16 @@
 package cli_test
 
 import (
+	"context"
+	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/unweaver/unweaver/internal/control"
 	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/starter/cli"
 )
 
@@ -58,5 +62,103 @@ func TestWhatFailedIsAskedForAgain(t *testing.T) {
 	}
 	if got := run(t, &fakeControl{}, "retry-failed", "docs"); !strings.Contains(got.out, "docs: nothing to ask for again") {
 		t.Errorf("%s", got.out)
+	}
+}
+
+// queued refuses to begin a run until the status of the index was seen so often.
+type queued struct {
+	fakeControl
+	until int
+}
+
+func (q *queued) refused(what string) error {
+	if q.looks < q.until {
+		return fault.LeaseHeld.At(what, "docs").Because("another run builds it")
+	}
+	return nil
+}
+
+func (q *queued) Index(ctx context.Context, r control.IndexRequest) (control.Run, error) {
+	run, err := q.fakeControl.Index(ctx, r)
+	return run, errors.Join(err, q.refused("index"))
+}
+
+func (q *queued) RetryFailed(ctx context.Context, r control.LettersRequest) (control.Run, error) {
+	run, err := q.fakeControl.RetryFailed(ctx, r)
+	return run, errors.Join(err, q.refused("ask again"))
+}
+
+func (q *queued) Purge(ctx context.Context, r control.PurgeRequest) (control.PurgeAnswer, error) {
+	answer, err := q.fakeControl.Purge(ctx, r)
+	return answer, errors.Join(err, q.refused("purge"))
+}
+
+// A build begins after a round of retry-failed or a purge where it waits for its own end, too; a round and a purge
+// begin after any run. What stands still is not waited for.
+func TestABuildAndARoundBeginInTurnWhereTheyWait(t *testing.T) {
+	at := func(run, status string) control.Status {
+		out := finished(status)
+		out.Run = run
+		return out
+	}
+	done := at("docs/g1", core.StatusCompleted)
+	for _, c := range []struct {
+		args     string
+		statuses []control.Status
+		until    int
+		exit     int
+		asked    int // for a run
+		says     string
+	}{
+		{"index --index docs --wait", []control.Status{
+			at("docs/retry-1", core.StatusRunning), at("docs/retry-1", core.StatusWaiting),
+			at("docs/retry-1", core.StatusCompleted), done,
+		}, 3, cli.ExitDone, 2, "docs/retry-1 runs: this begins once it has ended"},
+		{"index --index docs --wait", []control.Status{
+			at("docs/purge-1", core.StatusRunning), at("docs/purge-1", core.StatusFailed), done,
+		}, 2, cli.ExitDone, 2, "docs/purge-1 runs"},
+		{"index --index docs", []control.Status{at("docs/retry-1", core.StatusRunning)}, 9, cli.ExitUsage, 1, "builds it"},
+		{"index --index docs --wait", []control.Status{at("docs/g9", core.StatusRunning)}, 9, cli.ExitUsage, 1, "builds it"},
+		{"index --index docs --wait --generation g1", []control.Status{at("docs/retry-1", core.StatusRunning)}, 9,
+			cli.ExitUsage, 1, "builds it"},
+		{"index --index docs --wait", []control.Status{
+			at("docs/retry-1", core.StatusRunning), at("docs/retry-1", core.StatusPaused),
+		}, 9, cli.ExitUsage, 2, "builds it"},
+		{"index --index docs --wait", []control.Status{at("docs/retry-1", core.StatusCompleted), done}, 1, cli.ExitDone, 2, ""},
+		{"index --index docs --wait", []control.Status{at("docs/retry-1", core.StatusCompleted)}, 9, cli.ExitUsage, 2,
+			"builds it"},
+		{"retry-failed docs/g1 --wait", []control.Status{
+			at("docs/g9", core.StatusRunning), at("docs/g9", core.StatusCompleted), at("docs/retry-2", core.StatusCompleted),
+		}, 2, cli.ExitDone, 2, "docs/g9 runs"},
+		{"purge a.md --index docs --yes --wait", []control.Status{
+			at("docs/purge-1", core.StatusRunning), at("docs/purge-1", core.StatusCompleted),
+		}, 2, cli.ExitDone, 2, "docs/purge-1 runs"},
+		{"purge a.md --index docs --yes", []control.Status{at("docs/purge-1", core.StatusRunning)}, 9, cli.ExitUsage, 1,
+			"builds it"},
+		{"retry-failed docs", []control.Status{at("docs/g9", core.StatusRunning)}, 9, cli.ExitUsage, 1, "builds it"},
+	} {
+		fake := &queued{until: c.until}
+		fake.statuses, fake.retried = c.statuses, control.Run{Run: "docs/retry-2"}
+		fake.purging.Purge = &core.Purge{ID: "p1", Ended: time.Unix(0, 0)} // an earlier one did what is asked for
+		t.Chdir(t.TempDir())
+		got := in(t, connected(fake, ""), nil, strings.Fields(c.args)...)
+		asked := len(slices.DeleteFunc(fake.asked, func(what string) bool { return strings.HasPrefix(what, "status ") }))
+		if got.exit != c.exit || asked != c.asked || !strings.Contains(got.err, c.says) {
+			t.Errorf("%s: exit %d after %d times\n%s%s", c.args, got.exit, asked, got.out, got.err)
+		}
+	}
+}
+
+func TestARoundThatGoesOnIsJoined(t *testing.T) {
+	fake := &fakeControl{
+		retried:  control.Run{Run: "docs/retry-1", Attached: true},
+		statuses: []control.Status{finished(core.StatusCompleted)},
+	}
+	if got := run(t, fake, "retry-failed", "docs"); !strings.Contains(got.out, "docs/retry-1 runs already; watch it") {
+		t.Errorf("%+v", got)
+	}
+	if got := run(t, fake, "retry-failed", "docs", "--wait"); got.exit != cli.ExitDone ||
+		!strings.Contains(got.err, "docs/retry-1 runs already: this waits for it") {
+		t.Errorf("%+v", got)
 	}
 }

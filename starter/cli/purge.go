@@ -51,7 +51,10 @@ DOCUMENT is the key that the index knows it by; a row of .jsonl or .csv is objec
 func (a *App) purge(ctx context.Context, controller control.Control, request control.PurgeRequest, wait bool) error {
 	look := request
 	look.DryRun = request.DryRun || !request.Confirmed
-	answer, err := controller.Purge(ctx, look)
+	waits := wait || a.started // a stack of this command's own would end with it
+	answer, err := inTurn(ctx, a, controller, request.Index, waits, anyRun, func() (control.PurgeAnswer, error) {
+		return controller.Purge(ctx, look)
+	})
 	if err != nil {
 		return err
 	}
@@ -69,7 +72,7 @@ func (a *App) purge(ctx context.Context, controller control.Control, request con
 			fmt.Fprintf(w, "%s: nothing holds it any more; purge %s of %s did that\n", request.Index, answer.Purge.ID,
 				answer.Purge.Ended.UTC().Format("2006-01-02 15:04"))
 		})
-	case !wait && !a.started: // a stack of this command's own would end with it
+	case !waits:
 		return a.print(answer, func(w io.Writer) {
 			showPurgePlan(w, answer.Plan)
 			fmt.Fprintf(w, "%s started; how it ends: unweaver purges --index %s\n", answer.Run.Run, request.Index)

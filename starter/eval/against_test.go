@@ -20,6 +20,7 @@ func many(n int) *eval.Dataset {
 	return out
 }
 
+// Promises: 132.
 func TestVariantsAreComparedWithTheirMethodAndNothingInsideItsIntervalIsCalledReal(t *testing.T) {
 	// Of 40 questions the index finds the first 20; another index 30; a setting finds 19 of them and one other.
 	found := func(index string, body map[string]any) int {

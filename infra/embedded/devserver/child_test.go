@@ -123,6 +123,7 @@ func knows(t *testing.T, c client.Client, id string) bool {
 	return err == nil
 }
 
+// Promises: 56.
 func TestAKilledEngineIsStartedAgainAndHasLostNothing(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "c#x?y%41 z") // a name that a URI would read otherwise
 	if err := os.Mkdir(dir, 0o700); err != nil {
@@ -182,6 +183,7 @@ func TestAnEngineThatHangsIsStartedAgain(t *testing.T) {
 const parentVariable = "UNWEAVER_TEST_DEVSERVER_PARENT"
 
 // A process that is killed takes its engine along, and the next one finds what it had acknowledged.
+// Promises: 56.
 func TestTheEngineDiesWithItsParent(t *testing.T) {
 	if dir := os.Getenv(parentVariable); dir != "" { // this process is the parent
 		with, _ := options(os.Getenv(parentVariable+"_PROGRAM"), dir)

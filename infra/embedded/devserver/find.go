@@ -124,7 +124,8 @@ func (f Finder) refuse(why error) error {
 	return fault.EngineDown.At("fetch the engine, temporal", Version).
 		Because(why).
 		Advise("install it by hand: https://github.com/temporalio/cli/releases/tag/v" + Version +
-			", or brew install temporal where that has " + Version + "; put it on the path or name it by " + Variable + ". From a file or mirror: unweaver engine pull --from FILE|URL")
+			", or brew install temporal where that has " + Version + "; put it on the path or name it by " + Variable +
+			". From a file or mirror: unweaver engine pull --from FILE|URL")
 }
 
 // folder returns the folder of the program and makes it. It and each above it up to that of the user are this user's

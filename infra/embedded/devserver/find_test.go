@@ -194,6 +194,7 @@ func TestADamagedProgramOfTheCacheIsFetchedAnew(t *testing.T) {
 	}
 }
 
+// Promises: 56.
 func TestWhatIsNotThePinnedProgramIsRefused(t *testing.T) {
 	alone(t)
 	for what, spoil := range map[string]func(*pin){

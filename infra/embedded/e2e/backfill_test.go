@@ -38,6 +38,7 @@ func backfilled(
 
 // A backfill goes on beside a night and over the end of its process: both are published, the backfill on top of the
 // night, and nothing is paid for twice.
+// Promises: 45.
 func TestABackfillBesideANight(t *testing.T) {
 	t.Parallel() // it has a stack or servers of its own
 	data, docs := t.TempDir(), t.TempDir()
@@ -151,6 +152,7 @@ func TestABackfillBesideANight(t *testing.T) {
 
 // A night that comes while a backfill is published goes first: the build of the backfill ends and follows it, on top of
 // what the night published, and nothing is paid for twice.
+// Promises: 45.
 func TestANightGoesBeforeTheBuildOfABackfill(t *testing.T) {
 	docs := t.TempDir()
 	place := func(name string, n int) {

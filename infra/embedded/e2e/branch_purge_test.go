@@ -15,6 +15,7 @@ import (
 // A document is not purged while a branch shares what the index has of it, whichever of them is named, and a promotion
 // alone does not change that. Once the branch is deleted the purge takes what both had: of the document no byte of the
 // data directory says anything, and what the branch brought is still served.
+// Promises: 46.
 func TestAPurgeWaitsForABranchToBeDeletedAndTakesWhatBothHad(t *testing.T) {
 	t.Parallel() // it has a stack or servers of its own
 	folder := t.TempDir()

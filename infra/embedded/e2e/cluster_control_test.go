@@ -54,6 +54,7 @@ func storedWords(t *testing.T, c *cluster, words ...string) (where []string) {
 
 // A worker that is killed in stage after stage of a purge, on real servers, leaves a purge that ends: nothing that is
 // stored tells of the document, and the index is what a build from nothing without it makes.
+// Promises: 1, 2.
 func TestAPurgeOnRealServersEndsThoughWorkersAreKilled(t *testing.T) {
 	t.Parallel()
 	want, _ := undisturbed(t)
@@ -122,6 +123,7 @@ func TestAPurgeOnRealServersEndsThoughWorkersAreKilled(t *testing.T) {
 
 // Limits that are given while a worker dies count for the one that follows: the command is not lost, and never are more
 // calls in flight than it allows.
+// Promises: 1, 2.
 func TestLimitsOnRealServersHoldThoughWorkersAreKilledAmidTheChange(t *testing.T) {
 	t.Parallel()
 	want, _ := undisturbed(t)

@@ -50,6 +50,7 @@ type clusterStorm struct {
 
 // Every part of a cluster is killed in turn while work is in flight: the same index as an undisturbed one, and nothing
 // paid twice beyond what was in flight (docs/invariants.md, 1 and 2).
+// Promises: 1, 2.
 func TestEveryPartOfAClusterIsKilledInTurn(t *testing.T) {
 	longtest.Nightly(t)
 	s := &clusterStorm{t: t, c: newCluster(t), server: slowModels(t), random: rand.New(rand.NewPCG(60, 1))}

@@ -44,6 +44,7 @@ func onward(t *testing.T, run string) control.Status {
 	return control.Status{}
 }
 
+// Promises: 22.
 func TestABudgetOfCallsIsNeverOvershotByABuild(t *testing.T) {
 	for _, c := range []struct {
 		latency     time.Duration
@@ -75,6 +76,7 @@ func TestABudgetOfCallsIsNeverOvershotByABuild(t *testing.T) {
 	}
 }
 
+// Promises: 23.
 func TestASpentBudgetNeedsANewOne(t *testing.T) {
 	server := serve(t, modeltest.Options{Latency: 20 * time.Millisecond})
 	sp := spec(t, "budget", copySample(t), server, "indexes.budget.chunking.strategy=document",
@@ -110,6 +112,7 @@ func TestASpentBudgetNeedsANewOne(t *testing.T) {
 	}
 }
 
+// Promises: 21.
 func TestNoCallStartsAfterPauseOrCancelAndTheAccountIsTrue(t *testing.T) {
 	server := serve(t, modeltest.Options{Latency: 150 * time.Millisecond})
 	sp := spec(t, "binds", copySample(t), server, "indexes.binds.chunking.strategy=document",
@@ -213,6 +216,7 @@ func TestAServerThatRefusesEveryCallLeavesAnEmptyAccount(t *testing.T) {
 	wait(t, shared.Control, begun.Run)
 }
 
+// Promises: 24.
 func TestWipedStoresAreFilledAgainByTheNextNight(t *testing.T) {
 	t.Parallel() // it has a stack or servers of its own
 	dir := t.TempDir()

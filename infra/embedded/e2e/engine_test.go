@@ -18,6 +18,7 @@ import (
 
 // The engine dies alone, again and again, while a build is under way: the stack starts it again, the build ends in the
 // hashes of an undisturbed one, and no answer is paid twice.
+// Promises: 56.
 func TestAnEngineThatIsKilledAmidABuildChangesNothing(t *testing.T) {
 	t.Parallel() // it has stacks of its own
 	docs := copySample(t)

@@ -72,6 +72,7 @@ func takenOver(t *testing.T, c *cluster, run string, had storm.Flight) {
 
 // A worker is frozen for longer than a heartbeat in the middle of an activity, another finishes the build, and then the
 // frozen one goes on where it was: the index is as if nothing had been.
+// Promises: 1, 2.
 func TestAWorkerThatWasFrozenAndGoesOnHarmsNothing(t *testing.T) {
 	longtest.Nightly(t)
 	want, folders := calmNights(t, storm.Documents{Count: 120, Seed: 5}, 2)

@@ -21,6 +21,7 @@ import (
 
 // Queries that run while generations flip are answered, each by one generation: chunks, counts and texts of one state
 // of the corpus (docs/invariants.md, 3).
+// Promises: 3.
 func TestQueriesDuringPublishSeeOneGeneration(t *testing.T) {
 	dir := t.TempDir()
 	state := func(n int) {
@@ -83,6 +84,7 @@ func TestQueriesDuringPublishSeeOneGeneration(t *testing.T) {
 
 // History holds references, counts and codes (docs/invariants.md, 10): every payload, failure and id of a build over
 // a corpus with marked keys, titles and texts, one document of which is damaged, is searched for the marks.
+// Promises: 10.
 func TestHistoryHoldsNoCustomerText(t *testing.T) {
 	dir := write(
 		t,

@@ -62,6 +62,7 @@ func stormSpec(t *testing.T, index, documents, models string) core.Spec {
 // Kills while work is in flight, in every stage and in the short activities between them: the same index as an
 // undisturbed run, nothing paid twice beyond what was in flight, and work that goes on soon
 // (docs/invariants.md, 1 and 2).
+// Promises: 1, 110.
 func TestKilledInEveryStageABuildEndsAsIfUndisturbed(t *testing.T) {
 	longtest.Nightly(t)
 	const least = 3 // of each kind

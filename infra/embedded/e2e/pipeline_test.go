@@ -19,6 +19,7 @@ import (
 	"github.com/unweaver/unweaver/internal/testkit/modeltest"
 )
 
+// Promises: 6, 9.
 func TestACorpusBecomesAPublishedIndexAndTheSecondRunPaysAndWritesNothing(t *testing.T) {
 	server := serve(t, modeltest.Options{Shuffle: true})
 	sp := spec(t, "pipe", copySample(t), server, "indexes.pipe.chunking.strategy=document")
@@ -200,6 +201,7 @@ func ids(cs []map[string]any) []string {
 	return out
 }
 
+// Promises: 4, 5, 11.
 func TestADeletedDocumentIsGoneAndAChangedOneIsNew(t *testing.T) {
 	dir := write(
 		t,
@@ -261,6 +263,7 @@ func TestADeletedDocumentIsGoneAndAChangedOneIsNew(t *testing.T) {
 	})
 }
 
+// Promises: 2.
 func TestFaultsOfTheModelServerLoseNothing(t *testing.T) {
 	s := serve(t, modeltest.Options{})
 	clean := completed(
@@ -298,6 +301,7 @@ func TestFaultsOfTheModelServerLoseNothing(t *testing.T) {
 	}
 }
 
+// Promises: 8.
 func TestAPoisonedChunkBecomesADeadLetterAndStaysReachable(t *testing.T) {
 	server := serve(t, modeltest.Options{Poison: "Psychotherapy Integration"})
 	sp := spec(
@@ -437,6 +441,7 @@ func TestPauseAndCancelByHand(t *testing.T) {
 	}
 }
 
+// Promises: 4.
 func TestADryRunCountsAndTakesNothing(t *testing.T) {
 	server := serve(t, modeltest.Options{})
 	sp := spec(t, "dry", copySample(t), server, "indexes.dry.chunking.strategy=document", "models.chat.model=dry",

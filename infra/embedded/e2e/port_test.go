@@ -76,6 +76,7 @@ func readable(
 
 // Who has the port of the embedded engine and not the key learns no name of a document and no text; what they start
 // ends at once, and nothing is published (docs/invariants.md).
+// Promises: 133.
 func TestWhoHasTheEnginesPortAloneLearnsNothingAndPublishesNothing(t *testing.T) {
 	docs := filepath.Join(t.TempDir(), "hidden-folder")
 	if err := os.Mkdir(docs, 0o700); err != nil {

@@ -40,6 +40,7 @@ func holdingWords(t *testing.T, folder string, words ...string) (where []string)
 
 // Of a purged document no byte of the data directory of an embedded stack says anything: artifacts and ledger, records
 // and vectors, the engine's history, the copies that workers and query-api mapped. The index answers throughout.
+// Promises: 5.
 func TestNothingOfADataDirectoryTellsOfAPurgedDocument(t *testing.T) {
 	folder := t.TempDir()
 	server := serve(t, modeltest.Options{Dimension: 16})

@@ -15,6 +15,7 @@ import (
 	"github.com/unweaver/unweaver/internal/testkit/modeltest"
 )
 
+// Promises: 1, 2.
 func TestTwoInstallationsShareServersAndNeverMeet(t *testing.T) {
 	t.Parallel() // it has a stack or servers of its own
 	a := newCluster(t, "stores.milvus.load=insert")
@@ -95,6 +96,7 @@ func TestWhatIsMissingInAClusterIsNamed(t *testing.T) {
 	}
 }
 
+// Promises: 121.
 func TestRowsOfAnAbandonedBuildAreGoneAfterAnImport(t *testing.T) {
 	t.Parallel() // it has a stack or servers of its own
 	c := newCluster(t)

@@ -99,6 +99,7 @@ func rows(t *testing.T, c *cluster, st control.Status) {
 	}
 }
 
+// Promises: 1, 2.
 func TestThePipelineOnRealServersEqualsTheEmbeddedOne(t *testing.T) {
 	t.Parallel() // it has a stack or servers of its own
 	want, ids := undisturbed(t)
@@ -154,6 +155,7 @@ func night(t *testing.T, c *cluster, sp core.Spec, server *modeltest.Server, bas
 	t.Error("the new document is not found")
 }
 
+// Promises: 1, 2.
 func TestThreeWorkersShareABuildAndReplicasSwitchUnderLoad(t *testing.T) {
 	c := newCluster(t, "stores.milvus.load=insert")
 	server := serve(t, modeltest.Options{Latency: 100 * time.Millisecond, Shuffle: true})
@@ -263,6 +265,7 @@ func pollers(t *testing.T, c *cluster, run string) int {
 	return len(ids)
 }
 
+// Promises: 1, 2.
 func TestKilledPartsOfAClusterEndInTheSameIndex(t *testing.T) {
 	want, _ := undisturbed(t)
 	memoryless := func(c *cluster) { // Redis from here on keeps nothing when it is killed
@@ -366,6 +369,7 @@ func TestKilledPartsOfAClusterEndInTheSameIndex(t *testing.T) {
 	}
 }
 
+// Promises: 1, 2.
 func TestRestoreBringsBackWipedStoresWithoutAModelCall(t *testing.T) {
 	t.Parallel() // it has a stack or servers of its own
 	c := newCluster(t, "stores.milvus.load=insert")

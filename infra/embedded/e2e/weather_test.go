@@ -168,6 +168,7 @@ func resumed(t *testing.T, c *cluster, run string) (control.Status, int) {
 
 // Every store and the model server behind connections that are delayed, cut, refused, silent for seconds, and that lose
 // replies to requests that were carried out.
+// Promises: 1, 2.
 func TestBadConnectionsChangeNeitherAnIndexNorAnAnswer(t *testing.T) {
 	longtest.Nightly(t)
 	want, folders := calmNights(t, storm.Documents{Count: 200, Seed: 3}, 2)

@@ -37,6 +37,7 @@ var damages = map[string]func(raw []byte) []byte{
 
 // The stack starts on a damaged data directory, or says which file it is and the one step that mends it; after that
 // step it starts. It answers from what was published, and builds.
+// Promises: 55.
 func TestADamagedFileOfTheDataDirectoryIsMendedOrNamed(t *testing.T) {
 	longtest.Nightly(t)
 	data, docs := filepath.Join(t.TempDir(), "data"), &recording{docs: t.TempDir()}

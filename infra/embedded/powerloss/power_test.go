@@ -89,6 +89,7 @@ func part(file *node, d *disk) string {
 }
 
 // Every sync of two builds is a cut, and at each a disk may have kept what syncs cover, all, or something between.
+// Promises: 55.
 func TestNoLossOfPowerTakesBackWhatWasAcknowledged(t *testing.T) {
 	longtest.Nightly(t)
 	rec := record(t)

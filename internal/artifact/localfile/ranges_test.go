@@ -100,6 +100,7 @@ func holdsAlone(t *testing.T, folder, sha string, content []byte) {
 	}
 }
 
+// Promises: 115.
 func TestOfALargeFileSevenOfWhoseEightRangesAreThereOneIsAskedFor(t *testing.T) {
 	store, content, sha := large(t, 8*aRange-1000)
 	folder := t.TempDir()
@@ -146,6 +147,7 @@ func TestASmallFileComesAtOnce(t *testing.T) {
 }
 
 // A part that was damaged since, by a loss of power or another program, is found out by the content's hash.
+// Promises: 115.
 func TestAPartialFileThatIsDamagedIsBroughtAnew(t *testing.T) {
 	for name, damage := range map[string]func(t *testing.T, part, notes string){
 		"a bit": func(t *testing.T, part, _ string) {

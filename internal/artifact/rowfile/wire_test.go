@@ -124,6 +124,7 @@ func TestCutStartsAFrame(t *testing.T) {
 }
 
 // A damaged file is an error or reads as the very rows that were written: every bit of it is flipped.
+// Promises: 12.
 func TestEveryFlippedBitIsSeenOrHarmless(t *testing.T) {
 	for name, rows := range map[string][]row{
 		"two frames":      append(some(20, 30, true), some(1, rowfile.FrameBytes, true)...),

@@ -133,6 +133,7 @@ func TestRowsComeBackAndEqualRowsAreEqualBytes(t *testing.T) {
 	})
 }
 
+// Promises: 13.
 func TestAnotherVersionIsRefused(t *testing.T) {
 	each(t, func(t *testing.T, k kind, _ any, raw []byte) {
 		later := bytes.Clone(raw)
@@ -143,6 +144,7 @@ func TestAnotherVersionIsRefused(t *testing.T) {
 	})
 }
 
+// Promises: 13.
 func TestARowThatIsCutOrTooLongIsAnError(t *testing.T) {
 	each(t, func(t *testing.T, k kind, _ any, raw []byte) {
 		for n := range raw {

@@ -315,6 +315,7 @@ func TestEveryMethodArrivesAndComesBackWhole(t *testing.T) {
 }
 
 // Who asks says who they are and why; what they have shown is added where they show it.
+// Promises: 40.
 func TestWhoAsksArrivesWithWhatTheyHaveShown(t *testing.T) {
 	remote := &recorder{}
 	client := serve(t, remote)

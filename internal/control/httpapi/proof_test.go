@@ -34,6 +34,7 @@ func TestWhoHasTheTokenProvesIt(t *testing.T) {
 
 // A program at the port of a dead stack may pass the question on to a living one with the same token: the answer is of
 // another address.
+// Promises: 105.
 func TestAProofIsOfOneAddress(t *testing.T) {
 	server := httptest.NewServer(httpapi.Handler(&recorder{}, httpapi.Access{Token: "right"}))
 	defer server.Close()

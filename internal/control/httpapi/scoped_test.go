@@ -14,6 +14,7 @@ import (
 )
 
 // Control is of all indexes, so it takes a key of all of them; keys are made by those who may make every key.
+// Promises: 140.
 func TestAKeyControlsByItsScopeAndOnlyWhereItIsOfAllIndexes(t *testing.T) {
 	keys := map[string]*access.Key{
 		"query": {Scope: access.Query, Index: "*"}, "operate": {Scope: access.Operate, Index: "*"},

@@ -44,6 +44,7 @@ func (s *Service) Doctor(ctx context.Context, spec core.Spec) ([]control.Check, 
 	}
 	probe("classes", func() (string, error) { return "answers", s.Stores.Records.Ping(ctx) })
 	probe("vectors", func() (string, error) { return "answers", s.Stores.Vectors.Ping(ctx) })
+	probe("indexes", func() (string, error) { return s.probeServed(ctx) })
 	probe("temporal", func() (string, error) {
 		_, err := s.Client.CheckHealth(ctx, &client.CheckHealthRequest{})
 		return "namespace " + s.Engine.Namespace + ", task queue " + s.Engine.TaskQueue, s.fault(err)

@@ -239,15 +239,21 @@ func (s *Service) joined(ctx context.Context, work string) (joined control.Run, 
 			return control.Run{}, over, errors.Join(err, ctx.Err())
 		}
 	}
-	response, err := s.Client.DescribeWorkflowExecution(ctx, workflows.WorkflowID(work), "")
-	if err != nil {
-		return control.Run{}, false, s.fault(err)
-	}
-	joined = control.Run{Run: work, RunID: response.GetWorkflowExecutionInfo().GetExecution().GetRunId(), Attached: true}
-	if begun := state.Report.Started; !begun.IsZero() {
+	joined, err = s.attached(ctx, work)
+	if begun := state.Report.Started; err == nil && !begun.IsZero() {
 		joined.Begun = &begun
 	}
-	return joined, false, nil
+	return joined, false, err
+}
+
+// attached names a run that goes on already.
+func (s *Service) attached(ctx context.Context, work string) (control.Run, error) {
+	response, err := s.Client.DescribeWorkflowExecution(ctx, workflows.WorkflowID(work), "")
+	if err != nil {
+		return control.Run{}, s.fault(err)
+	}
+	id := response.GetWorkflowExecutionInfo().GetExecution().GetRunId()
+	return control.Run{Run: work, RunID: id, Attached: true}, nil
 }
 
 // ended waits for the end of a run, as long as the context lasts.
@@ -273,15 +279,15 @@ func (s *Service) running(ctx context.Context, spec core.Spec, digest core.Diges
 	}
 	if len(open) > 0 { // an index has one lease: any of them would refuse another
 		work := open[len(open)-1]
-		if purging(work) {
+		if workflows.ForPurge(work) {
 			return "", fault.LeaseHeld.At("index", spec.Index).
 				Because("run " + work + " purges documents, and leaves the corpus as it was").
-				Advise("wait for it: a purge does not wait")
+				Advise("add --wait: the build begins once the purge has ended")
 		}
-		if retries(work) {
+		if workflows.ForRetry(work) {
 			return "", fault.LeaseHeld.At("index", spec.Index).
 				Because("run " + work + " asks again for what failed, and leaves the corpus as it was").
-				Advise("wait for it, or: unweaver cancel " + work)
+				Advise("add --wait: the build begins once that run has ended; or: unweaver cancel " + work)
 		}
 		state, err := s.log().State(ctx, work)
 		if err != nil {
@@ -304,11 +310,11 @@ func (s *Service) running(ctx context.Context, spec core.Spec, digest core.Diges
 	return "", nil
 }
 
-// endPatience is how long a build waits for one that is being cancelled to end.
+// endPatience is how long a build waits for one to end that was cancelled or wrote its report.
 const endPatience = time.Minute
 
-// goingBuilds lists the open builds of an index, without those that publish backfills, which yield, and those that end
-// because they were cancelled. It waits for the latter: a build that joined one of them would end with it, and a new
+// goingBuilds lists the open builds of an index, without those that publish backfills, which yield, and those that were
+// cancelled or wrote their report, once they have ended: a build that joined one of them would end with it, and a new
 // one would find the lease taken. A lease that cannot be read is for the new build to decide.
 func (s *Service) goingBuilds(ctx context.Context, index string) ([]string, error) {
 	open, damaged, err := s.openBuilds(ctx, index)
@@ -325,24 +331,26 @@ func (s *Service) goingBuilds(ctx context.Context, index string) ([]string, erro
 		if workflows.ForBackfill(work) { // it yields to whoever takes the lease
 			continue
 		}
-		ending, err := s.cancelled(ctx, work)
-		if err != nil {
+		cancelled, err := s.cancelled(ctx, work)
+		state, unread := s.log().State(ctx, work)
+		if err = errors.Join(err, unread); err != nil {
 			return nil, err
 		}
-		if !ending {
-			out = append(out, work)
-			continue
+		over := false
+		if cancelled || core.Terminal(state.Report.Status) {
+			over, err = s.ended(bounded, work)
 		}
-		over, err := s.ended(bounded, work)
-		if over {
-			continue
-		}
-		if ctx.Err() != nil || bounded.Err() == nil {
+		switch {
+		case over:
+		case ctx.Err() != nil || err != nil && bounded.Err() == nil:
 			return nil, errors.Join(err, ctx.Err())
+		case cancelled:
+			return nil, fault.LeaseHeld.At("index", index).
+				Because("run " + work + " is being cancelled and has not ended yet").
+				Advise("see that a worker runs, and try again: unweaver status " + work)
+		default:
+			out = append(out, work)
 		}
-		return nil, fault.LeaseHeld.At("index", index).
-			Because("run " + work + " is being cancelled and has not ended yet").
-			Advise("see that a worker runs, and try again: unweaver status " + work)
 	}
 	return out, nil
 }

@@ -82,6 +82,7 @@ func TestABuildWithAnotherConfigurationIsNotJoined(t *testing.T) {
 }
 
 // A run that stands still goes on with the settings that it began with: whoever asks for others is told.
+// Promises: 69.
 func TestABuildThatStandsStillIsJoinedWithItsOwnSettingsAlone(t *testing.T) {
 	for _, status := range []string{core.StatusPaused, core.StatusWaiting} {
 		b := newBench(t)

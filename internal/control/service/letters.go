@@ -97,6 +97,9 @@ func (s *Service) RetryFailed(ctx context.Context, request control.LettersReques
 			Because("generation " + manifest.Generation + " is published, and has what still stands failed").
 			Advise("give it, or the index: unweaver retry-failed " + index)
 	}
+	if open, err := s.openRound(ctx, index, request.Chunks); err != nil || open.Run != "" {
+		return open, err
+	}
 	chunks, round, err := s.chosen(ctx, index, manifest, request.Chunks)
 	if err != nil || round == 0 {
 		return control.Run{}, err
@@ -107,16 +110,6 @@ func (s *Service) RetryFailed(ctx context.Context, request control.LettersReques
 	}
 	if err := s.Models.Check(spec); err != nil {
 		return control.Run{}, err
-	}
-	open, err := s.goingBuilds(ctx, index)
-	if err != nil {
-		return control.Run{}, err
-	}
-	if len(open) > 0 {
-		work := open[len(open)-1]
-		return control.Run{}, fault.LeaseHeld.At("ask again for what failed in", index).
-			Because("run " + work + " builds it").
-			Advise("wait for it, or: unweaver cancel " + work)
 	}
 	name, err := s.unused(ctx, index)
 	if err != nil {
@@ -133,6 +126,31 @@ func (s *Service) RetryFailed(ctx context.Context, request control.LettersReques
 		return err
 	})
 	return work, err
+}
+
+// openRound names the round of retry-failed that goes on for the same chunks, none where nothing builds the index. A
+// round goes on after its process was killed: it is joined, as nothing else may build the index until it has ended.
+func (s *Service) openRound(ctx context.Context, index string, chunks []string) (control.Run, error) {
+	open, err := s.goingBuilds(ctx, index)
+	if err != nil || len(open) == 0 {
+		return control.Run{}, err
+	}
+	work := open[len(open)-1]
+	why := "run " + work + " builds it"
+	if workflows.ForRetry(work) {
+		_, generation, _ := strings.Cut(work, "/")
+		chosen, err := run.ReadChoice(ctx, s.artifacts(index), generation)
+		if err != nil {
+			return control.Run{}, err
+		}
+		if slices.Equal(slices.Sorted(slices.Values(chosen)), slices.Sorted(slices.Values(chunks))) {
+			return s.attached(ctx, work)
+		}
+		why = "run " + work + " asks again for others"
+	}
+	return control.Run{}, fault.LeaseHeld.At("ask again for what failed in", index).
+		Because(why).
+		Advise("add --wait: the round begins once that run has ended; or: unweaver cancel " + work)
 }
 
 func (s *Service) retry(ctx context.Context, index, name string, spec core.Digest, round int) (control.Run, error) {
@@ -164,10 +182,4 @@ func (s *Service) chosen(
 		}
 	}
 	return chunks, round, nil
-}
-
-// retries tells whether a run is a round of retry-failed.
-func retries(work string) bool {
-	_, generation, _ := strings.Cut(work, "/")
-	return strings.HasPrefix(generation, workflows.RetryGeneration)
 }

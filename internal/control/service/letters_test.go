@@ -1,16 +1,49 @@
 package service_test
 
 import (
+	"context"
+	"errors"
+	"io"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
+	"go.temporal.io/sdk/client"
+
+	"github.com/unweaver/unweaver/internal/app"
 	"github.com/unweaver/unweaver/internal/control"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/stage/extract"
 	"github.com/unweaver/unweaver/internal/store/blob"
+	"github.com/unweaver/unweaver/internal/store/coordination"
 	"github.com/unweaver/unweaver/workflows"
 )
+
+// publish has index docs serve generation g1, which holds nothing.
+func (b *bench) publish() core.Digest {
+	b.t.Helper()
+	ctx := b.t.Context()
+	digest, err := b.art.PutSpec(ctx, b.spec("docs"))
+	b.must(err)
+	sha, err := b.art.PutManifest(ctx, &core.Manifest{
+		Format: core.ManifestFormat, Index: "docs", Generation: "g1", Seq: 1, Spec: digest,
+		Collections: core.Collections{Classes: "docs-classes", Chunks: "docs-chunks"},
+	})
+	b.must(err)
+	_, err = blob.WriteJSON(ctx, b.art.Store, b.art.CurrentKey(),
+		core.Pointer{Generation: "g1", Manifest: sha, Seq: 1, Epoch: 1}, blob.Cond{})
+	b.must(err)
+	return digest
+}
+
+// fail gives generation g1 a dead letter.
+func (b *bench) fail(letter extract.DeadLetter) {
+	b.t.Helper()
+	_, err := blob.WriteJSON(b.t.Context(), b.art.Store, extract.DeadLetterKey(b.art, "g1", letter.Chunk), letter, blob.Cond{})
+	b.must(err)
+}
 
 func TestARoundOfRetryFailedIsABuildOfWhatFailed(t *testing.T) {
 	b := newBench(t)
@@ -18,22 +51,12 @@ func TestARoundOfRetryFailedIsABuildOfWhatFailed(t *testing.T) {
 	if _, err := b.RetryFailed(t.Context(), request); !fault.Is(err, fault.UnknownIndex) {
 		t.Errorf("of an index that was never built: %v", err)
 	}
-	digest, err := b.art.PutSpec(t.Context(), b.spec("docs"))
-	b.must(err)
-	sha, err := b.art.PutManifest(t.Context(), &core.Manifest{
-		Format: core.ManifestFormat, Index: "docs", Generation: "g1", Seq: 1, Spec: digest,
-	})
-	b.must(err)
-	_, err = blob.WriteJSON(t.Context(), b.art.Store, b.art.CurrentKey(),
-		core.Pointer{Generation: "g1", Manifest: sha, Seq: 1, Epoch: 1}, blob.Cond{})
-	b.must(err)
+	digest := b.publish()
 	if run, err := b.RetryFailed(t.Context(), request); err != nil || run.Run != "" || len(b.temporal.started) != 0 {
 		t.Errorf("nothing failed: %+v, %v", run, err)
 	}
 	chunk := strings.Repeat("ab", 16)
-	letter := extract.DeadLetter{Chunk: chunk, Document: "a.md", Reason: string(fault.BadOutput), Attempt: 4}
-	_, err = blob.WriteJSON(t.Context(), b.art.Store, extract.DeadLetterKey(b.art, "g1", chunk), letter, blob.Cond{})
-	b.must(err)
+	b.fail(extract.DeadLetter{Chunk: chunk, Document: "a.md", Reason: string(fault.BadOutput), Attempt: 4})
 	unknown := control.LettersRequest{Name: "docs", Chunks: []string{strings.Repeat("cd", 16)}}
 	if _, err := b.RetryFailed(t.Context(), unknown); !fault.Is(err, fault.NotFound) ||
 		!strings.Contains(err.Error(), "dead-letters list --index docs") {
@@ -56,11 +79,14 @@ func TestARoundOfRetryFailedIsABuildOfWhatFailed(t *testing.T) {
 	if build.Attempt != 5 || build.Spec != digest.String() {
 		t.Errorf("%+v", build)
 	}
-	if _, err := b.RetryFailed(t.Context(), request); !fault.Is(err, fault.LeaseHeld) {
-		t.Errorf("a second one: %v", err)
+	again, err := b.RetryFailed(t.Context(), request)
+	if err != nil || !again.Attached || again.Run != run.Run || again.RunID != run.RunID || len(b.temporal.started) != 1 {
+		t.Errorf("a second one: %+v, %v", again, err)
 	}
+	_, err = b.RetryFailed(t.Context(), control.LettersRequest{Name: "docs", Chunks: []string{chunk}})
+	wants(t, err, fault.LeaseHeld, run.Run+" asks again for others", "add --wait")
 	if _, err := b.Index(t.Context(), control.IndexRequest{Spec: b.spec("docs")}); !fault.Is(err, fault.LeaseHeld) ||
-		!strings.Contains(err.Error(), "leaves the corpus as it was") {
+		!strings.Contains(err.Error(), "leaves the corpus as it was") || !strings.Contains(err.Error(), "add --wait") {
 		t.Errorf("a build does not join it: %v", err)
 	}
 }
@@ -69,19 +95,9 @@ func TestARoundOfRetryFailedIsABuildOfWhatFailed(t *testing.T) {
 func TestADiscardedLetterIsRecorded(t *testing.T) {
 	b := newBench(t)
 	ctx := control.WithOperator(t.Context(), core.Operator{By: "ada@desk"})
-	digest, err := b.art.PutSpec(ctx, b.spec("docs"))
-	b.must(err)
-	sha, err := b.art.PutManifest(ctx, &core.Manifest{
-		Format: core.ManifestFormat, Index: "docs", Generation: "g1", Seq: 1, Spec: digest,
-	})
-	b.must(err)
-	_, err = blob.WriteJSON(ctx, b.art.Store, b.art.CurrentKey(),
-		core.Pointer{Generation: "g1", Manifest: sha, Seq: 1, Epoch: 1}, blob.Cond{})
-	b.must(err)
+	b.publish()
 	chunk := strings.Repeat("ab", 16)
-	_, err = blob.WriteJSON(ctx, b.art.Store, extract.DeadLetterKey(b.art, "g1", chunk),
-		extract.DeadLetter{Chunk: chunk, Document: "a.md"}, blob.Cond{})
-	b.must(err)
+	b.fail(extract.DeadLetter{Chunk: chunk, Document: "a.md"})
 	b.must(b.Discard(ctx, control.LettersRequest{Name: "docs", Chunks: []string{chunk}, Why: "a table"}))
 	wants(t, b.Discard(ctx, control.LettersRequest{Name: "docs", Chunks: []string{"\x1b[31m"}}), fault.NotFound)
 	operations, err := b.Operations(ctx, "docs", 0)
@@ -90,5 +106,146 @@ func TestADiscardedLetterIsRecorded(t *testing.T) {
 		operations[1].To != "g1" || operations[1].Name != chunk || operations[1].Reason != "a table" ||
 		operations[0].Name != "" || operations[0].Outcome.Code != string(fault.NotFound) {
 		t.Errorf("%+v", operations)
+	}
+}
+
+// mortal counts the writes of a process down to its death: the last one is done or not, and nothing after it answers.
+type mortal struct {
+	left int
+	done bool // the write that kills is done, and its answer lost
+}
+
+var errKilled = errors.New("killed")
+
+// strike does a write, where the process lives to do it.
+func (m *mortal) strike(write func() error) error {
+	m.left--
+	if m.left > 0 || m.left == 0 && m.done {
+		if err := write(); err != nil {
+			return err
+		}
+	}
+	if m.left <= 0 {
+		return errKilled
+	}
+	return nil
+}
+
+type mortalBlobs struct {
+	blob.Store
+	life *mortal
+}
+
+func (m mortalBlobs) Put(
+	ctx context.Context, key string, body io.Reader, size int64, c blob.Cond,
+) (info blob.Info, err error) {
+	return info, m.life.strike(func() error {
+		info, err = m.Store.Put(ctx, key, body, size, c)
+		return err
+	})
+}
+
+type mortalStates struct {
+	coordination.Store
+	life *mortal
+}
+
+func (m mortalStates) SetState(ctx context.Context, run string, state []byte) error {
+	return m.life.strike(func() error { return m.Store.SetState(ctx, run, state) })
+}
+
+type mortalEngine struct {
+	*temporalFake
+	life *mortal
+}
+
+func (m mortalEngine) ExecuteWorkflow(
+	ctx context.Context, options client.StartWorkflowOptions, name any, inputs ...any,
+) (run client.WorkflowRun, err error) {
+	return run, m.life.strike(func() error {
+		run, err = m.temporalFake.ExecuteWorkflow(ctx, options, name, inputs...)
+		return err
+	})
+}
+
+// A start of retry-failed that is killed at any of its writes leaves a round that is joined, or none: asked for again
+// it is one round, and the build after it begins.
+func TestARoundOfRetryFailedIsOneWhereverItsStartIsKilled(t *testing.T) {
+	chunk := strings.Repeat("ab", 16)
+	kills, joins := 0, 0
+	for step := 1; ; step++ {
+		lived := false
+		for _, done := range []bool{false, true} {
+			b := newBench(t)
+			b.publish()
+			b.fail(extract.DeadLetter{Chunk: chunk, Document: "a.md", Attempt: 1})
+			request := control.LettersRequest{Name: "docs", Chunks: []string{chunk}}
+			life := &mortal{left: step, done: done}
+			dying := *b.Service
+			dying.Client = mortalEngine{b.temporal, life}
+			dying.Stores = &app.Stores{
+				Artifacts: mortalBlobs{b.Stores.Artifacts, life}, Coordination: mortalStates{b.Stores.Coordination, life},
+			}
+			_, err := dying.RetryFailed(t.Context(), request)
+			if life.left > 0 {
+				b.must(err)
+				lived = true
+				continue
+			}
+			kills++
+			for id := range b.temporal.executions {
+				b.temporal.hidden[id] = true // visibility lags behind
+			}
+			begun := len(b.temporal.started)
+			round, err := b.RetryFailed(t.Context(), request)
+			if err != nil || round.Attached != (begun == 1) || len(b.temporal.started) != 1 {
+				t.Fatalf("write %d, done %t: %+v, %v after %d starts", step, done, round, err, len(b.temporal.started))
+			}
+			joins += begun
+			_, err = b.Index(t.Context(), indexRequest(b, "docs", ""))
+			wants(t, err, fault.LeaseHeld, round.Run)
+			b.temporal.executions["build/"+round.Run] = completed
+			if build, err := b.Index(t.Context(), indexRequest(b, "docs", "")); err != nil || build.Attached {
+				t.Errorf("write %d, done %t: the build after it: %+v, %v", step, done, build, err)
+			}
+		}
+		if lived {
+			break
+		}
+	}
+	if kills < 8 || joins < 2 {
+		t.Errorf("%d kills, of which %d left a round", kills, joins)
+	}
+}
+
+// A run that wrote its report holds the index until its workflow has ended: builds and rounds wait for that.
+func TestARunThatWroteItsReportIsWaitedFor(t *testing.T) {
+	for _, prefix := range []string{"", workflows.RetryGeneration, workflows.PurgeGeneration} {
+		for _, retry := range []bool{false, true} {
+			synctest.Test(t, func(t *testing.T) {
+				b := newBench(t)
+				b.publish()
+				b.fail(extract.DeadLetter{Chunk: strings.Repeat("ab", 16), Document: "a.md", Attempt: 1})
+				ending := core.RunState{RunID: "r1", Stage: core.StageCollect}
+				ending.Report.Run, ending.Report.Status = "docs/"+prefix+"1", core.StatusErrors
+				b.setState(ending.Report.Run, ending)
+				b.temporal.executions["build/"+ending.Report.Run] = running
+				time.AfterFunc(3*time.Second, func() {
+					b.temporal.mu.Lock()
+					b.temporal.executions["build/"+ending.Report.Run] = completed
+					b.temporal.mu.Unlock()
+				})
+				var next control.Run
+				var err error
+				if retry {
+					next, err = b.RetryFailed(t.Context(), control.LettersRequest{Name: "docs"})
+				} else {
+					next, err = b.Index(t.Context(), indexRequest(b, "docs", ""))
+				}
+				if err != nil || next.Attached || next.Run == ending.Report.Run || len(b.temporal.started) != 1 {
+					t.Errorf("%s, retry-failed %t: %+v, %v", ending.Report.Run, retry, next, err)
+				}
+			})
+		}
 	}
 }

@@ -2,12 +2,15 @@ package service
 
 import (
 	"context"
+	"fmt"
 	"slices"
+	"time"
 
 	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/pipeline/runlog"
+	"github.com/unweaver/unweaver/internal/pipeline/unit"
 	"github.com/unweaver/unweaver/internal/stream/parallel"
 	"github.com/unweaver/unweaver/workflows"
 )
@@ -22,6 +25,11 @@ func (s *Service) Indexes(ctx context.Context) ([]runlog.Card, error) {
 		return nil, err
 	}
 	err = parallel.Each(ctx, len(cards), listWidth, func(ctx context.Context, i int) error {
+		if cards[i].State == runlog.StatePublished {
+			if err := s.checkServed(ctx, cards[i].Index); err != nil {
+				cards[i].State, cards[i].Detail = runlog.StateDamaged, err.Error()
+			}
+		}
 		if cards[i].Running == nil {
 			return nil
 		}
@@ -31,6 +39,50 @@ func (s *Service) Indexes(ctx context.Context) ([]runlog.Card, error) {
 		return nil
 	})
 	return cards, err
+}
+
+// servedPatience is how long the stores may take to say whether they have what an index serves.
+const servedPatience = 10 * time.Second
+
+// checkServed finds why the queries of an index that is published fail: its pointer or manifest cannot be read, or a
+// store does not answer or has lost what it serves.
+func (s *Service) checkServed(ctx context.Context, name string) error {
+	ctx, cancel := context.WithTimeout(ctx, servedPatience)
+	defer cancel()
+	index := s.artifacts(name)
+	current, _, err := index.Current(ctx)
+	if err != nil || current.Manifest == "" {
+		return err
+	}
+	manifest, err := index.Pointed(ctx, current)
+	if err != nil {
+		return err
+	}
+	lost, err := unit.StoresLost(ctx, index, s.Stores.Records, s.Stores.Vectors, manifest)
+	if err == nil && lost {
+		err = fault.StoreDown.At("serve", name).
+			Because("the store of classes or of vectors has lost what generation " + current.Generation + " needs").
+			Advise("run: unweaver restore --index " + name)
+	}
+	return err
+}
+
+// probeServed checks every index, and names the first of those that cannot be served.
+func (s *Service) probeServed(ctx context.Context) (string, error) {
+	names, err := artifact.Names(ctx, s.Stores.Artifacts)
+	if err != nil {
+		return "", err
+	}
+	wrong := make([]error, len(names))
+	_ = parallel.Each(ctx, len(names), listWidth, func(ctx context.Context, i int) error {
+		wrong[i] = s.checkServed(ctx, names[i])
+		return nil
+	})
+	bad := slices.DeleteFunc(wrong, func(err error) bool { return err == nil })
+	if len(bad) == 0 {
+		return fmt.Sprintf("%d, and what is published of them can be served", len(names)), ctx.Err()
+	}
+	return "", fmt.Errorf("%d of %d cannot be served: %w", len(bad), len(names), bad[0])
 }
 
 // Runs implements Control.

@@ -1,14 +1,19 @@
 package service_test
 
 import (
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/unweaver/unweaver/internal/control"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/pipeline/run"
 	"github.com/unweaver/unweaver/internal/pipeline/runlog"
+	"github.com/unweaver/unweaver/internal/pipeline/unit"
+	"github.com/unweaver/unweaver/internal/store/blob"
+	"github.com/unweaver/unweaver/internal/testkit/recordsmemory"
 )
 
 func TestRunsAreListedTheFinishedOnesToo(t *testing.T) {
@@ -102,4 +107,53 @@ func TestAnIndexWithoutAReportNamesWhoHoldsItsLease(t *testing.T) {
 	_, err = b.Status(t.Context(), "docs")
 	wants(t, err, fault.RunNotFound, "run docs/g1 of Temporal at temporal.example:7233 holds the lease",
 		"unweaver cancel docs/g1 --lost")
+}
+
+// The stores answer and have lost what is served: ls and doctor name the index and the command that writes it again.
+func TestAnIndexThatCannotBeServedIsSeen(t *testing.T) {
+	look := func(b *bench) (runlog.Card, control.Check) {
+		t.Helper()
+		cards, err := b.Indexes(t.Context())
+		b.must(err)
+		if len(cards) != 1 {
+			t.Fatalf("%+v", cards)
+		}
+		return cards[0], checks(t, b, b.spec("docs"))["indexes"]
+	}
+	for name, lose := range map[string]func(*bench){
+		"a collection": func(b *bench) { b.must(b.Stores.Vectors.Drop(t.Context(), "docs-chunks")) },
+		"a collection made anew": func(b *bench) {
+			b.must(b.Stores.Vectors.Drop(t.Context(), "docs-classes"))
+			b.must(b.Stores.Vectors.Create(t.Context(), "docs-classes", 3))
+		},
+		"the store of classes": func(b *bench) { b.Stores.Records = recordsmemory.New() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t)
+			b.publish()
+			for _, collection := range []string{"docs-classes", "docs-chunks"} {
+				b.must(b.Stores.Vectors.Create(t.Context(), collection, 3))
+			}
+			current, _, err := b.art.Current(t.Context())
+			b.must(err)
+			manifest, err := b.art.Pointed(t.Context(), current)
+			b.must(err)
+			proven, err := unit.Identities(t.Context(), b.Stores.Records, b.Stores.Vectors, manifest.Collections)
+			b.must(err)
+			proven.Manifest = current.Manifest
+			_, err = blob.WriteJSON(t.Context(), b.art.Store, unit.ProvenKey(b.art), proven, blob.Cond{})
+			b.must(err)
+			if card, check := look(b); card.State != runlog.StatePublished || card.Detail != "" || !check.OK {
+				t.Errorf("whole: %+v, %+v", card, check)
+			}
+			lose(b)
+			card, check := look(b)
+			if card.State != runlog.StateDamaged || !strings.Contains(card.Detail, "unweaver restore --index docs") {
+				t.Errorf("ls: %+v", card)
+			}
+			if check.OK || !strings.Contains(check.Detail, "1 of 1") || !strings.Contains(check.Hint, "restore --index docs") {
+				t.Errorf("doctor: %+v", check)
+			}
+		})
+	}
 }

@@ -109,6 +109,7 @@ func TestALeaseThatNobodyUnderstandsIsMendedAboveEveryFence(t *testing.T) {
 }
 
 // A name may be used again after a run that published nothing: what that one left must not pass for the new one's end.
+// Promises: 48.
 func TestAStartedRunIsNotMistakenForAnEarlierOneOfItsName(t *testing.T) {
 	b := newBench(t)
 	first, err := b.Index(t.Context(), indexRequest(b, "docs", "nightly"))

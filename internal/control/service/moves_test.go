@@ -11,6 +11,7 @@ import (
 	"github.com/unweaver/unweaver/workflows"
 )
 
+// Promises: 40.
 func TestCommandsOnRunsAreRecordedWithWhoAndWhy(t *testing.T) {
 	b := newBench(t)
 	ctx := control.WithOperator(t.Context(), core.Operator{By: "ada@desk", Via: "token", Reason: "too expensive"})

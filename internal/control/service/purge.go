@@ -17,12 +17,6 @@ import (
 	"github.com/unweaver/unweaver/workflows"
 )
 
-// purging tells whether a run does nothing but a purge.
-func purging(run string) bool {
-	_, generation, _ := strings.Cut(run, "/")
-	return strings.HasPrefix(generation, workflows.PurgeGeneration)
-}
-
 // Purge implements Control. The operation is recorded with digests in the place of the documents' keys.
 func (s *Service) Purge(ctx context.Context, request control.PurgeRequest) (answer control.PurgeAnswer, err error) {
 	if len(request.Documents) == 0 {
@@ -161,7 +155,7 @@ func (s *Service) free(ctx context.Context, index string) error {
 	run := open[len(open)-1]
 	return fault.LeaseHeld.At("purge from", index).
 		Because("run " + run + " builds it").
-		Advise("wait for it, or: unweaver cancel " + run)
+		Advise("add --wait: the purge begins once that run has ended; or: unweaver cancel " + run)
 }
 
 // Purges implements Control.

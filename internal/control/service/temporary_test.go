@@ -9,6 +9,7 @@ import (
 	"github.com/unweaver/unweaver/internal/stream/scratch"
 )
 
+// Promises: 116.
 func TestTheTemporaryFolderIsComparedWithWhatABuildNeeds(t *testing.T) {
 	built := &core.Manifest{Segments: core.Segments{
 		IDF: []core.Segment{{Bytes: 3 << 30}},

@@ -60,6 +60,7 @@ func formats(t *testing.T) map[string]format {
 
 // TestDamageIsRefusedOrHarmless flips a bit of every byte of a file of each format; at every 16th it cuts the file and
 // clears a piece of it.
+// Promises: 83, 95, 96, 97.
 func TestDamageIsRefusedOrHarmless(t *testing.T) {
 	for name, format := range formats(t) {
 		t.Run(name, func(t *testing.T) {

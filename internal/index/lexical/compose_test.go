@@ -239,6 +239,7 @@ func lengthened(r *rand.Rand, docs [][]string) [][]string {
 	return docs
 }
 
+// Promises: 81.
 func TestManySidesAnswerToTheLastBitAsOneOfTheLiveRows(t *testing.T) {
 	corpora := longtest.Count(10, 40)
 	r := rand.New(rand.NewPCG(14, 1))
@@ -260,6 +261,7 @@ func TestManySidesAnswerToTheLastBitAsOneOfTheLiveRows(t *testing.T) {
 	}
 }
 
+// Promises: 81.
 func TestManySidesOfManyWindowsAnswerAsOneWithWorkersBesideEachOther(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(3))
 	r := rand.New(rand.NewPCG(14, 2))
@@ -275,6 +277,7 @@ func TestManySidesOfManyWindowsAnswerAsOneWithWorkersBesideEachOther(t *testing.
 	}
 }
 
+// Promises: 81.
 func TestQuestionsBesideEachOtherThatTakeEachOthersRememberedWordsAnswerAsOneSide(t *testing.T) {
 	r := rand.New(rand.NewPCG(14, 3))
 	live, dead := zipf(r, 2000, 20_000, 12), zipf(r, 200, 20_000, 12) // more words than are remembered
@@ -399,6 +402,7 @@ func BenchmarkSides(b *testing.B) {
 	b.ReportMetric(0, "ns/op")
 }
 
+// Promises: 127.
 func TestScoresOfAllRowsAreThoseOfASearchToTheLastBit(t *testing.T) {
 	r := rand.New(rand.NewPCG(15, 2))
 	for corpus := range 12 {

@@ -65,6 +65,7 @@ func sideOf(t *testing.T, documents [][]string) (side *postings.Side, lists map[
 	return write(t, builder), lists, stats
 }
 
+// Promises: 82.
 func TestASideSaysWhatItsDocumentsSay(t *testing.T) {
 	for _, documents := range []int{0, 1, 2, 16, 17, 127, 128, 129, 130, 257, 3000} {
 		side, want, stats := sideOf(t, texts(documents))
@@ -135,6 +136,7 @@ func TestAFinderFindsWhatTermsFoundOneByOneAre(t *testing.T) {
 	}
 }
 
+// Promises: 82.
 func TestDecodingAllocatesNothing(t *testing.T) {
 	side, _, _ := sideOf(t, texts(3000))
 	var terms []string

@@ -130,6 +130,7 @@ func TestEveryBlockHasItsLargestWeight(t *testing.T) {
 }
 
 // The weight of a posting is never above the raised maximum, with averages of all magnitudes; and the factor is needed.
+// Promises: 81.
 func TestARaisedMaximumIsNeverBelowAWeight(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 3))
 	needed, tight := 0, 0

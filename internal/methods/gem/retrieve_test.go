@@ -141,6 +141,7 @@ func matchesOf(steps []gem.Step) []gem.Match {
 }
 
 // The search is compared with one that looks at every pair of nodes at every step.
+// Promises: 92.
 func TestASearchAlongEdgesIsThatOfAllPairs(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 11))
 	for round := range 40 {

@@ -391,6 +391,7 @@ func TestASpectrumHasTheSameBitsOnAnyNumberOfProcessors(t *testing.T) {
 	}
 }
 
+// Promises: 93.
 func TestWhatDoesNotConvergeIsLeftOutAndCounted(t *testing.T) {
 	const n = 3000 // a path: its eigenvalues near 1 lie too close for one basis
 	var edges []gem.Edge
@@ -433,6 +434,7 @@ func TestFewNodesGiveFewPairs(t *testing.T) {
 }
 
 // A solver of small matrices that does not converge leaves what is known without it; the rest counts as missing.
+// Promises: 93.
 func TestASolverThatDoesNotConvergeLeavesPairsOutAndEnds(t *testing.T) {
 	defer gem.Unsolved()()
 	stored, _ := graphs(t, random(40, 6, 3, 2, 3), gem.Shift)

@@ -13,6 +13,7 @@ import (
 const fast = 200 * time.Millisecond
 
 // Processes with equal demand, of whatever number, fill the limit soon after they begin, and never have more of it.
+// Promises: 118.
 func TestEqualDemandFillsTheLimitFromTheBeginning(t *testing.T) {
 	for seed := range uint64(16) {
 		random := rand.New(rand.NewPCG(seed, 1))
@@ -42,6 +43,7 @@ func TestEqualDemandFillsTheLimitFromTheBeginning(t *testing.T) {
 }
 
 // Who has nothing more to call leaves its places to the others within a beat, and gets its part back within one.
+// Promises: 118.
 func TestPlacesOfAnIdleProcessAreUsedWithinABeat(t *testing.T) {
 	for _, processes := range []int{2, 3, 10, 40} {
 		synctest.Test(t, func(t *testing.T) {
@@ -87,6 +89,7 @@ func TestPlacesOfAnIdleProcessAreUsedWithinABeat(t *testing.T) {
 }
 
 // One that used all places a moment ago, and does nothing since, keeps nobody waiting that begins.
+// Promises: 118.
 func TestWhoHadAllLeavesItToThoseThatBegin(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		to, store := server(48), memory.New()

@@ -53,6 +53,7 @@ func (g *granting) Complete(ctx context.Context, _ model.Call) (model.Reply, err
 }
 
 // What a server says is left slows the calls down before it has to refuse one.
+// Promises: 70.
 func TestAServerThatTellsItsQuotaRefusesNobody(t *testing.T) {
 	for name, c := range map[string]struct {
 		server *granting

@@ -138,6 +138,7 @@ func TestWeightsArePulledCheckedAndKept(t *testing.T) {
 	}
 }
 
+// Promises: 131.
 func TestDamagedWeightsAreNamedAndMended(t *testing.T) {
 	models := known(t, "/nowhere")
 	for _, m := range models {
@@ -178,6 +179,7 @@ func TestDamagedWeightsAreNamedAndMended(t *testing.T) {
 	}
 }
 
+// Promises: 131.
 func TestWeightsOfAnotherModelAreRefused(t *testing.T) {
 	var models []made
 	server := serve(t, func() []made { return models })

@@ -315,6 +315,7 @@ var tinyTexts = []string{
 	"river q, the the the!", "ab", "\x00 \t", strings.Repeat("x", 300),
 }
 
+// Promises: 130.
 func TestVectorsAreThoseOfPlainArithmetic(t *testing.T) {
 	for _, m := range randomModels() {
 		t.Run(m.name, func(t *testing.T) {
@@ -343,6 +344,7 @@ func TestVectorsAreThoseOfPlainArithmetic(t *testing.T) {
 }
 
 // The same bits in whatever company, order and number of requests at once.
+// Promises: 129.
 func TestATextHasOneVector(t *testing.T) {
 	for _, m := range randomModels() {
 		t.Run(m.name, func(t *testing.T) {

@@ -50,6 +50,7 @@ func decode[T any](t testing.TB, raw json.RawMessage) T {
 }
 
 // Tokens are those of the reference implementation (testdata/SOURCE.md).
+// Promises: 130.
 func TestTokensAreThoseOfTheReference(t *testing.T) {
 	for _, name := range Names() {
 		t.Run(name, func(t *testing.T) {
@@ -83,6 +84,7 @@ func TestALongTextIsCutToTheLimit(t *testing.T) {
 	}
 }
 
+// Promises: 130.
 func TestVectorsAreNearThoseOfTheReference(t *testing.T) {
 	for _, name := range Names() {
 		t.Run(name, func(t *testing.T) {

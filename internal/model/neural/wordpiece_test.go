@@ -13,6 +13,7 @@ import (
 // (testdata/SOURCE.md).
 const everyCharacter = "5f97a30c77af756b3654f805488658f75c07899a404c40a2a78f464b04a77c3f"
 
+// Promises: 130.
 func TestEveryCharacterIsReadAsByTheReference(t *testing.T) {
 	sum := sha256.New()
 	for r := range utf8.MaxRune + 1 {

@@ -27,6 +27,7 @@ func formOf(body string) string {
 }
 
 // Which form a server takes is found out once an endpoint and model, and what it refuses is not paid for.
+// Promises: 70.
 func TestAServerIsAskedInTheFormThatItTakes(t *testing.T) {
 	for name, c := range map[string]struct {
 		refuses map[string]string // what a body holds -> what the server says to it

@@ -26,6 +26,7 @@ func answering(t *testing.T, status int, headers map[string]string, body string)
 	return openai.New(openai.Config{BaseURL: server.URL, Model: "m"})
 }
 
+// Promises: 70.
 func TestMillisecondsToWaitComeBeforeSeconds(t *testing.T) {
 	for name, c := range map[string]struct {
 		headers map[string]string
@@ -50,6 +51,7 @@ func TestMillisecondsToWaitComeBeforeSeconds(t *testing.T) {
 	}
 }
 
+// Promises: 70.
 func TestAServersWordOnAskingAgainCounts(t *testing.T) {
 	for name, c := range map[string]struct {
 		status int
@@ -76,6 +78,7 @@ func TestAServersWordOnAskingAgainCounts(t *testing.T) {
 	}
 }
 
+// Promises: 70.
 func TestWhatIsLeftOfAQuotaIsTold(t *testing.T) {
 	soon := func(unit time.Duration) string {
 		return fmt.Sprint(time.Now().Add(40*time.Second).UnixNano() / int64(unit))

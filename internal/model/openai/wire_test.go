@@ -53,6 +53,7 @@ func write(body string) func(http.ResponseWriter, string) {
 }
 
 // The bodies are those that servers have always been sent, byte by byte: what they keep by prompt is found again.
+// Promises: 71.
 func TestBodiesAreWhatTheyWere(t *testing.T) {
 	const chat = `{"messages":[{"content":"a < b & c","role":"system"},` +
 		`{"content":"é  \u2028 \u0001 \ufffd","role":"user"}],"model":"m",`

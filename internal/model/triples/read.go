@@ -20,8 +20,8 @@ type Said struct {
 
 // Read reads the answer to a part's Call: {"triples": [...]} or the list alone, within a fence or other words. An entry
 // is {"sentence", "head", "relation", "tail"} or, as recordings have it, [head, relation, tail]. It is read entry by
-// entry, so that of an answer that breaks off what is whole stays. ok is false where there is no such list, and where it
-// has entries of which none is a triple; an empty list is an answer.
+// entry, so that of an answer that breaks off what is whole stays. ok is false where there is no such list, and where
+// it has entries of which none is a triple; an empty list is an answer.
 //
 // A sentence that an answer names stays where it shares a word with the triple. Else, and where none is named, it is
 // the one that shares the most of head, relation and tail; of equal ones the first.

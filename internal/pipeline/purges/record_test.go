@@ -43,6 +43,7 @@ func left(t *testing.T, index artifact.Index, documents ...string) (excluded, pe
 	return excluded, pending
 }
 
+// Promises: 136.
 func TestAPurgedDocumentStaysOutUntilItMayReturnAndIsGone(t *testing.T) {
 	index := artifact.Index{Store: blobmemory.New(), Name: "docs"}
 	expect := func(when string, excluded, pending []string) {
@@ -74,6 +75,7 @@ func TestAPurgedDocumentStaysOutUntilItMayReturnAndIsGone(t *testing.T) {
 }
 
 // Without its wish a document would return: one that cannot be read stops a run.
+// Promises: 136.
 func TestAWishThatCannotBeReadIsNoMissingOne(t *testing.T) {
 	for name, raw := range map[string]string{
 		"cut": `{"id":"`, "of another name": `{"id":"other","documents":["` + core.Sum("a").String() + `"]}`,

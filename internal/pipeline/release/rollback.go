@@ -7,13 +7,10 @@ import (
 	"slices"
 	"time"
 
-	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
-	"github.com/unweaver/unweaver/internal/pipeline/run"
 	"github.com/unweaver/unweaver/internal/pipeline/unit"
 	"github.com/unweaver/unweaver/internal/stage/collect"
-	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/internal/stream/parallel"
 )
 
@@ -224,32 +221,11 @@ func (a *act) rowsGone(generation, why string) error {
 
 // sameStores refuses where the stores are not those that were proven: what they hold of any generation is not known.
 func (a *act) sameStores(ctx context.Context, manifest *core.Manifest) error {
-	var was run.Proven
-	_, err := blob.ReadJSON(ctx, a.Artifacts, unit.ProvenKey(a.index), &was)
-	if artifact.IsDamage(err) { // the next build verifies everything
-		return nil
+	lost, err := unit.StoresLost(ctx, a.index, a.Records, a.Vectors, manifest)
+	if err == nil && lost {
+		err = a.rowsGone(manifest.Generation, "a store lost its memory since it was proven, or is another one")
 	}
-	if err != nil {
-		return err
-	}
-	now, err := unit.Identities(ctx, a.Records, a.Vectors, manifest.Collections)
-	if err != nil {
-		return err
-	}
-	lost := was.Records != now.Records
-	proven, err := a.index.Manifest(ctx, was.Manifest)
-	if err != nil && !artifact.IsDamage(err) {
-		return err
-	}
-	if err == nil {
-		lost = lost ||
-			proven.Collections.Classes == manifest.Collections.Classes && was.Classes != now.Classes ||
-			proven.Collections.Chunks == manifest.Collections.Chunks && was.Chunks != now.Chunks
-	}
-	if lost {
-		return a.rowsGone(manifest.Generation, "a store lost its memory since it was proven, or is another one")
-	}
-	return nil
+	return err
 }
 
 // reclaim takes what a generation names off the list of what is about to be deleted.

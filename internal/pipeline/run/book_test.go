@@ -112,6 +112,7 @@ func isolated(t *testing.T, name string, test func(*testing.T)) {
 	t.Run(name, func(t *testing.T) { inOwnTime(t, test) })
 }
 
+// Promises: 22.
 func TestABudgetOfCallsIsNeverOvershot(t *testing.T) {
 	for _, latency := range []time.Duration{0, 2 * time.Millisecond, 20 * time.Millisecond} {
 		for _, callers := range []int{1, 8, 64, 512} {
@@ -171,6 +172,7 @@ func TestTheRefusalTellsTheTrueNumber(t *testing.T) {
 	})
 }
 
+// Promises: 21.
 func TestNoCallStartsAfterPauseOrCancelIsAcknowledged(t *testing.T) {
 	for command, code := range map[string]fault.Code{CommandPause: fault.Paused, CommandCancel: fault.Cancelled} {
 		isolated(t, command, func(t *testing.T) {
@@ -267,6 +269,7 @@ func TestLimitsAreToldBeforeACallIsAdmittedAndOutliveAPause(t *testing.T) {
 	})
 }
 
+// Promises: 23.
 func TestAccountsEqualWhatTheServerCounted(t *testing.T) {
 	inOwnTime(t, func(t *testing.T) {
 		store := memory.New()

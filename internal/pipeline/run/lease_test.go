@@ -14,6 +14,7 @@ import (
 )
 
 // An engine may run a workflow anew under its name: the lease of a run is not the next one's to keep or to give back.
+// Promises: 134.
 func TestALeaseIsOfOneRunOfItsWorkflow(t *testing.T) {
 	index := artifact.Index{Store: blobmemory.New(), Name: "docs"}
 	first := Holder{Workflow: "build/docs/g1", Run: "1", Heartbeat: 8 * time.Second}
@@ -70,6 +71,7 @@ func (b *beside) Put(ctx context.Context, key string, body io.Reader, size int64
 }
 
 // Whatever happens between a look at the lease and its write, one run has it, and one that renews it keeps it.
+// Promises: 134.
 func TestALeaseIsWrittenAsItWasSeen(t *testing.T) {
 	one := Holder{Workflow: "build/docs/g1", Run: "1", Heartbeat: 8 * time.Second}
 	two := Holder{Workflow: "build/docs/g2", Run: "2", Heartbeat: 8 * time.Second}
@@ -117,6 +119,7 @@ func TestALeaseIsWrittenAsItWasSeen(t *testing.T) {
 }
 
 // A run that is declared lost and whose process renews the lease just then is not lost.
+// Promises: 134.
 func TestALeaseThatIsRenewedIsNotFreed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		index := artifact.Index{Store: blobmemory.New(), Name: "docs"}
@@ -157,6 +160,7 @@ func TestALeaseThatIsRenewedIsNotFreed(t *testing.T) {
 
 // A process looks at its lease when that needs no renewal yet, and stands still. What the look permits is over before
 // another run, which begins to watch as late as it may, has the lease.
+// Promises: 134.
 func TestWhatALookPermitsIsOverBeforeAnotherRunHasTheLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		index := artifact.Index{Store: blobmemory.New(), Name: "docs"}
@@ -197,6 +201,7 @@ func TestWhatALookPermitsIsOverBeforeAnotherRunHasTheLease(t *testing.T) {
 }
 
 // A lease that nobody understands is mended above every fence that any run of the index, or of a branch, ever had.
+// Promises: 134.
 func TestAMendedLeaseIsAboveEveryFence(t *testing.T) {
 	index := artifact.Index{Store: blobmemory.New(), Name: "docs"}
 	for _, key := range []string{

@@ -32,32 +32,34 @@ func ChooseLetters(ctx context.Context, index artifact.Index, generation string,
 	return err
 }
 
+// ReadChoice returns the chunks that a round of retry-failed is for; none stands for all that were not discarded.
+func ReadChoice(ctx context.Context, index artifact.Index, generation string) ([]string, error) {
+	var chosen retried
+	_, err := blob.ReadJSON(ctx, index.Store, retryFile(index, generation), &chosen)
+	if fault.Is(err, fault.NotFound) {
+		err = nil
+	}
+	return chosen.Chunks, err
+}
+
 // RetriesAll tells whether this is a round of retry-failed for whatever failed.
 func (r *Run) RetriesAll(ctx context.Context) (bool, error) {
 	if r.Attempt == 0 {
 		return false, nil
 	}
-	var chosen retried
-	_, err := blob.ReadJSON(ctx, r.Artifacts, retryFile(r.Index, r.Generation), &chosen)
-	if fault.Is(err, fault.NotFound) {
-		err = nil
-	}
-	return len(chosen.Chunks) == 0, err
+	chosen, err := ReadChoice(ctx, artifact.Index{Store: r.Artifacts, Name: r.Index.Name}, r.Generation)
+	return len(chosen) == 0, err
 }
 
 // ChosenLetters tells which letters a round of retry-failed is for.
 func (r *Run) ChosenLetters(ctx context.Context) (func(extract.DeadLetter) bool, error) {
-	var chosen retried
-	_, err := blob.ReadJSON(ctx, r.Artifacts, retryFile(r.Index, r.Generation), &chosen)
-	if err != nil && !fault.Is(err, fault.NotFound) {
-		return nil, err
-	}
+	chosen, err := ReadChoice(ctx, artifact.Index{Store: r.Artifacts, Name: r.Index.Name}, r.Generation)
 	return func(letter extract.DeadLetter) bool {
-		if len(chosen.Chunks) == 0 {
+		if len(chosen) == 0 {
 			return letter.Discarded == nil
 		}
-		return slices.Contains(chosen.Chunks, letter.Chunk)
-	}, nil
+		return slices.Contains(chosen, letter.Chunk)
+	}, err
 }
 
 // letterOf tells a dead letter as people are told.

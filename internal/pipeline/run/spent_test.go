@@ -10,6 +10,7 @@ import (
 )
 
 // What is in flight, here or in another process, or was when one died, counts as spent.
+// Promises: 22.
 func TestABudgetCountsWhatIsInFlight(t *testing.T) {
 	var paid, flying Account
 	paid.Calls, paid.Tokens, paid.Cost = core.Calls{Extract: 6}, core.Tokens{Prompt: 50, Completion: 5, Embedding: 5}, 6
@@ -44,6 +45,7 @@ func TestABudgetCountsWhatIsInFlight(t *testing.T) {
 }
 
 // A budget that counts too little is none: an account that cannot be read, or that nobody can have, is an error.
+// Promises: 22.
 func TestADamagedAccountIsNoEmptyOne(t *testing.T) {
 	whole, err := json.Marshal(Account{Calls: core.Calls{Extract: 3}, Cost: 1})
 	if err != nil {

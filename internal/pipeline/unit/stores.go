@@ -45,6 +45,34 @@ func Identities(
 	return now, err
 }
 
+// StoresLost reports whether the stores have lost what a generation needs: a collection of it is not there, or a store
+// is another one than the generation was proven in. It reads little, and counts no row.
+func StoresLost(
+	ctx context.Context, index artifact.Index, classes records.Store, rows vectors.Store, manifest *core.Manifest,
+) (bool, error) {
+	now, err := Identities(ctx, classes, rows, manifest.Collections)
+	if err != nil || now.Classes == "" || now.Chunks == "" {
+		return err == nil, err
+	}
+	var was run.Proven
+	_, err = blob.ReadJSON(ctx, index.Store, ProvenKey(index), &was)
+	if err == nil && was.Records != now.Records {
+		return true, nil
+	}
+	var proven *core.Manifest
+	if err == nil {
+		proven, err = index.Manifest(ctx, was.Manifest)
+	}
+	if artifact.IsDamage(err) { // the next build verifies everything
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	return proven.Collections.Classes == manifest.Collections.Classes && was.Classes != now.Classes ||
+		proven.Collections.Chunks == manifest.Collections.Chunks && was.Chunks != now.Chunks, nil
+}
+
 // storesChanged tells that a store is not the one that the parent was proven in, or that nobody knows.
 func (r *Run) storesChanged(ctx context.Context, parent *core.Manifest) (bool, error) {
 	now, err := r.identities(ctx, parent.Collections)

@@ -89,6 +89,7 @@ func distinct(list []walk.Weighted) bool {
 	return true
 }
 
+// Promises: 126.
 func TestAWalkByStepsHasTheMassOfAPowerIteration(t *testing.T) {
 	for seed := range uint64(8) {
 		g := tangle(120, 40+40*int(seed%3), seed) // of 120 chunks some have no class
@@ -127,6 +128,7 @@ func TestAWalkByStepsHasTheMassOfAPowerIteration(t *testing.T) {
 }
 
 // A rough walk by steps keeps to what the package says of it.
+// Promises: 126.
 func TestWhatAWalkByStepsLeavesBoundsItsError(t *testing.T) {
 	const d = 0.7
 	for seed := range uint64(8) {

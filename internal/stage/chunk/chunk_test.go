@@ -366,6 +366,7 @@ func TestHashesDoNotDependOnUnits(t *testing.T) {
 }
 
 // Cuts and decoded text of this version: where this fails, ParserVersion or ChunkerVersion has to be raised.
+// Promises: 19.
 func TestOutputOfThisVersion(t *testing.T) {
 	r := newRun(t, map[string]string{
 		"a.md":   "# Title\r\n\r\n" + strings.Repeat("The river carried grain in 1911. It froze! Did it? ", 30),

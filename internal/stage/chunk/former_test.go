@@ -37,6 +37,7 @@ func (r *run) chunks(key string) (all []rows.Chunk) {
 var long = strings.Repeat("Grain was carried down the river é. It froze in 1911! ", 60)
 
 // Whatever makes a document unusable, it keeps what it was: text, chunks, title, metadata, version, time.
+// Promises: 57.
 func TestADocumentThatCannotBeUsedKeepsWhatItWas(t *testing.T) {
 	denied := fault.StoreDenied.At("read", "object")
 	one := `{"id":"1","text":"one"}` + "\n"

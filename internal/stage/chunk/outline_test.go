@@ -21,6 +21,7 @@ func placesOf(document rows.Document) string {
 	return strings.Join(out, ", ")
 }
 
+// Promises: 98.
 func TestChunksAreUnderTheirHeadingsAndOnTheirPages(t *testing.T) {
 	long := strings.Repeat("Grain was carried down the river é. ", 6)
 	r := newRun(t, map[string]string{

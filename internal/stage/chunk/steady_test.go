@@ -42,6 +42,7 @@ func TestADocumentThatChangedSincePlanIsTakenAsItIs(t *testing.T) {
 func versionOf(text string) core.Digest { return sha256.Sum256([]byte(text)) }
 
 // A file whose content changed behind the back of its ETag is seen by its bytes.
+// Promises: 58.
 func TestBytesThatAreNotThoseOfPlanAreSeen(t *testing.T) {
 	r := newRun(t, map[string]string{"a.txt": "first", "b.txt": "other"})
 	units := r.plan().Units
@@ -116,6 +117,7 @@ func TestADocumentThatComesToRestIsIndexed(t *testing.T) {
 }
 
 // A read that mixes two versions under one ETag is not served: the bytes are not those of plan, so they are read again.
+// Promises: 58.
 func TestATornReadIsReadAgain(t *testing.T) {
 	r := newRun(t, map[string]string{"a.txt": "first"})
 	units := r.plan().Units

@@ -11,6 +11,7 @@ import (
 
 // A branch shares the segments, records and rows of its base: what its generations need stays when the base lets go of
 // them, from before it has any of its own until it is deleted.
+// Promises: 135.
 func TestWhatABranchNeedsStaysUntilItIsDeleted(t *testing.T) {
 	for name, begun := range map[string]bool{"that is being made": false, "that has begun": true} {
 		t.Run("a branch "+name, func(t *testing.T) {

@@ -10,6 +10,7 @@ import (
 
 // The clock of the machine is a year ahead for one night, or behind: nothing may go that night, or in the next ones,
 // that would not have gone soon anyway, and afterwards all goes on.
+// Promises: 113.
 func TestAClockThatJumpsMakesNothingGoAtOnce(t *testing.T) {
 	for _, c := range []struct {
 		situation string

@@ -75,6 +75,7 @@ func TestGenerationsStayByRule(t *testing.T) {
 
 // A tag keeps a generation that no rule keeps, and takes the mark off one that was marked before it was tagged. What
 // its object holds does not count.
+// Promises: 36.
 func TestATaggedGenerationStaysUntilItIsUntagged(t *testing.T) {
 	w := newWorld(t)
 	for n := range 5 {

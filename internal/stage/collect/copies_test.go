@@ -32,6 +32,7 @@ func stage(w *world, fence int64, keys ...string) (bucket *artifacttest.Memory, 
 	return bucket, in
 }
 
+// Promises: 121.
 func TestCopiesOfImportsThatAreOverGoAndNoOthers(t *testing.T) {
 	w := newWorld(t)
 	w.publish("g1", first)
@@ -77,6 +78,7 @@ func TestWithoutImportsNoBucketIsAsked(t *testing.T) {
 	}
 }
 
+// Promises: 121.
 func TestABucketThatRefusesItsCopiesIsToldAndEverythingElseIsCollected(t *testing.T) {
 	denied := fault.StoreDenied.At("ask", "bucket").Because("no such right").Advise("all that it holds")
 	for _, c := range []struct {
@@ -121,6 +123,7 @@ func TestABucketThatRefusesItsCopiesIsToldAndEverythingElseIsCollected(t *testin
 }
 
 // Whoever lost the lease while it collects deletes no copies, and that is no matter of the bucket.
+// Promises: 121.
 func TestCopiesAreLeftToWhoHasTheLease(t *testing.T) {
 	w := newWorld(t)
 	w.publish("g1", first)

@@ -9,6 +9,7 @@ import (
 )
 
 // What nothing names stays to the last second of its grace, however often it is looked at meanwhile.
+// Promises: 135.
 func TestWhatNothingNamesStaysForItsGrace(t *testing.T) {
 	w := newWorld(t)
 	w.publish("g1", first)

@@ -10,6 +10,7 @@ import (
 
 // What holds a purged document goes without a grace, as soon as nobody has it open, whatever rule would keep it. What
 // is served stays.
+// Promises: 135.
 func TestWhatIsPurgedGoesAtOnceButWhereItIsOpenOrServed(t *testing.T) {
 	w := newWorld(t)
 	w.keep = 3

@@ -65,6 +65,7 @@ func whenFrozen(w *world, batch []string, meanwhile func()) error {
 	return <-ended
 }
 
+// Promises: 30, 124.
 func TestACollectorThatWakesUpDeletesNothingOfTheRunThatFollowedIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)

@@ -365,6 +365,7 @@ func TestOldNegativeEntriesLastOnlyWhereTheyAreAboutTheText(t *testing.T) {
 }
 
 // A gateway answers 422, or nonsense, for a while: nothing is remembered of that, and the run stops asking.
+// Promises: 65.
 func TestAServerThatServesNobodyCostsNoChunk(t *testing.T) {
 	refusal := fault.ModelRefused.At("call chat model", "http://g/v1 model m").Because("422 upstream mismatch")
 	docs := stagetest.Numbered(60, "Text %d.")

@@ -26,6 +26,7 @@ func aboutTexts(chat *stagetest.Chat) (asked int) {
 
 // A model answers a plain sentence, and no chunk of the corpus: the run pauses after twenty, and nothing of that is
 // remembered. Who resumes it all the same gets on: what failed then is remembered.
+// Promises: 62, 66.
 func TestAModelThatFailsTheFirstTwentyChunksAlikePausesTheRun(t *testing.T) {
 	for name, bad := range map[string]struct {
 		answer func(model.Call) (model.Reply, error)
@@ -102,6 +103,7 @@ func TestAModelThatFailsTheFirstTwentyChunksAlikePausesTheRun(t *testing.T) {
 }
 
 // What failed before anything worked is remembered as soon as something does, and not where nothing does.
+// Promises: 66.
 func TestAFailureBeforeTheFirstSuccessIsRememberedOnceThereIsOne(t *testing.T) {
 	for _, c := range []struct{ bad, again int }{{3, 0}, {10, 10}} {
 		synctest.Test(t, func(t *testing.T) {

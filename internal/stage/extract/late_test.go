@@ -16,6 +16,7 @@ import (
 
 // A batch that waited for its turn while the first chunks failed begins before the run has paused: it asks for nothing,
 // and makes no chunk a dead one. Only a person who resumes the run has it go on.
+// Promises: 62.
 func TestABatchThatBeginsAfterAllFailedAlikeWaitsForAPerson(t *testing.T) {
 	b := newBench(t)
 	var inFlight sync.WaitGroup // all of the first batch, so that those behind the twentieth fail, too
@@ -50,6 +51,7 @@ func TestABatchThatBeginsAfterAllFailedAlikeWaitsForAPerson(t *testing.T) {
 }
 
 // A failure that turned out to be the chunk's own is not paid for again where its batch is stopped after that.
+// Promises: 63.
 func TestAFailureIsRememberedAsSoonAsAnotherChunkCameToSomething(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t)

@@ -256,6 +256,7 @@ func TestAStoreThatIsObservedImportsToo(t *testing.T) {
 
 // A process may die between any two steps. The next one must end with each row once, and may begin again only where
 // the collection was emptied and nobody knows.
+// Promises: 117.
 func TestAnImportSurvivesACrashAtEachOfItsSavePoints(t *testing.T) {
 	crash := errors.New("crash")
 	for inFlight, least := range map[int]int{1: 7, 8: 4} { // reset, asked, jobs, those that ended, done
@@ -312,6 +313,7 @@ func TestAnImportSurvivesACrashAtEachOfItsSavePoints(t *testing.T) {
 }
 
 // Whether a call that failed was taken, will be taken, or never arrived: its file alone is repeated, if at all.
+// Promises: 117.
 func TestAnImportWhoseAnswerWasLost(t *testing.T) {
 	down := fault.StoreDown.At("import", "c")
 	for name, c := range map[string]struct{ taken, late bool }{
@@ -360,6 +362,7 @@ func TestAnImportWhoseAnswerWasLost(t *testing.T) {
 	}
 }
 
+// Promises: 117.
 func TestAStoreThatRefusesMoreJobsIsWaitedForAndNothingBeginsAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newImport(t, 7)
@@ -421,6 +424,7 @@ func TestAJobThatMayBeOfALostCallBeginsAgain(t *testing.T) {
 }
 
 // An attempt that stood still while another one did all must not ask again for what that one has asked for.
+// Promises: 117.
 func TestAnAttemptThatWasFrozenDoublesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newImport(t, 3)
@@ -439,6 +443,7 @@ func TestAnAttemptThatWasFrozenDoublesNothing(t *testing.T) {
 	})
 }
 
+// Promises: 117.
 func TestAJobThatFailsIsRepeatedForItsFileAlone(t *testing.T) {
 	for _, inFlight := range []int{1, 8} {
 		synctest.Test(t, func(t *testing.T) {

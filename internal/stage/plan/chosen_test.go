@@ -30,6 +30,7 @@ func choosing(t *testing.T) *index {
 	})
 }
 
+// Promises: 99.
 func TestHiddenFilesAndPackagesAreLeftOutAndCounted(t *testing.T) {
 	x := choosing(t)
 	x.corpus.Unlisted["node_modules/x/readme.md"] = fault.NotFollowed.At("list", "node_modules/x/readme.md")
@@ -116,6 +117,7 @@ func TestALinkedFolderThatMayHoldWhatIsIncludedIsNamed(t *testing.T) {
 	}
 }
 
+// Promises: 99.
 func TestDocumentsThatFallOutOfThePatternsAreRemoved(t *testing.T) {
 	x := choosing(t)
 	x.night(nil)

@@ -243,6 +243,7 @@ func TestAnUnchangedCorpusIsNotReadAgain(t *testing.T) {
 	}
 }
 
+// Promises: 15.
 func TestWhatANightChanges(t *testing.T) {
 	for name, c := range map[string]struct {
 		change                                 func(*documenttest.Corpus)
@@ -321,6 +322,7 @@ func TestADocumentIsComparedByItsBytes(t *testing.T) {
 	}
 }
 
+// Promises: 80.
 func TestOfRowsWithOneIDTheFirstIsTheDocument(t *testing.T) {
 	doubled := `{"id":"7","text":"first"}` + "\n\n" + `{"id":"8"}` + "\n" + `{"id":"7","text":"second"}`
 	x := newIndex(t, map[string]string{"r.jsonl": `{"id":"6"}` + "\n" + doubled})

@@ -16,6 +16,7 @@ import (
 func denied(key string) error { return fault.StoreDenied.At("read", key).Because("permission denied") }
 
 // Every kind of problem is found the first night, and again, as standing, on every night on which nothing changed.
+// Promises: 14.
 func TestProblemsAreReportedEveryNightForAsLongAsTheyStand(t *testing.T) {
 	x := newIndex(t, four)
 	x.corpus.Set("denied.txt", "secret")
@@ -104,6 +105,7 @@ func TestAProblemThatMayHaveGoneIsTriedAgain(t *testing.T) {
 }
 
 // An object with rows that breaks takes no documents away as if somebody had deleted them.
+// Promises: 15.
 func TestRowsOfABrokenObjectAreLostNotRemoved(t *testing.T) {
 	x := newIndex(t, four)
 	var text strings.Builder
@@ -201,6 +203,7 @@ func TestAllProblemsAreInTheFile(t *testing.T) {
 	}
 }
 
+// Promises: 18.
 func TestEverythingIsMadeAgainForAReason(t *testing.T) {
 	x := newIndex(t, four)
 	x.reasons = []string{"chunker chunk/1 → chunk/2"}
@@ -223,6 +226,7 @@ func TestEverythingIsMadeAgainForAReason(t *testing.T) {
 	}
 }
 
+// Promises: 18.
 func TestVersionsAndConfigurationGiveTheirReasons(t *testing.T) {
 	now := plan.Made{Parser: "parse/1", Chunker: "chunk/2", Names: "names/1", Analyser: "en/2"}
 	for _, c := range []struct {

@@ -11,6 +11,7 @@ import (
 
 // A purged document is left out whatever the corpus has: itself, nothing any more, or an object that cannot be read, of
 // which other rows are kept. It counts as purged and never as removed.
+// Promises: 136.
 func TestAPurgedDocumentIsLeftOutWhateverTheCorpusHas(t *testing.T) {
 	x := newIndex(t, four)
 	row := func(id string) string { return `{"id":"` + id + `","text":"text ` + id + `"}` + "\n" }

@@ -146,6 +146,7 @@ func oddContent(r *rand.Rand, key string) string {
 }
 
 // A corpus is planned to the same bytes however its listing is cut: documents, problems in their order, counts.
+// Promises: 33.
 func TestACorpusThatIsListedInRangesIsPlannedToTheSameBytes(t *testing.T) {
 	synctest.Test(t, samePlans) // what is torn is read again after a while, which costs no time so
 }
@@ -241,6 +242,7 @@ func many(t *testing.T, files int) *index {
 
 // Requests of ranges follow no one another, and what reads rows keeps no range from being listed: each of sixteen
 // ranges holds more of them than may be read at once.
+// Promises: 33.
 func TestRangesOfACorpusAreListedSideBySide(t *testing.T) {
 	x := many(t, 16_000)
 	plan.CutAt(t, 1000)

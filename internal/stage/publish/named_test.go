@@ -11,6 +11,7 @@ import (
 )
 
 // The name of a generation stays that of its manifest: it may be what is served.
+// Promises: 139.
 func TestANameThatAGenerationHasIsNotGivenAgain(t *testing.T) {
 	art := newIndex(t)
 	stagetest.Ok(t, publish.Unused(t.Context(), art, "g1"))

@@ -177,6 +177,7 @@ func liveHeap() uint64 {
 
 // A class of 100,000 mentions is streamed (docs/invariants.md, 7): what is held when its last shard is read does not
 // follow its size, and its text is made from a sample that a new mention hardly ever changes.
+// Promises: 7.
 func TestAHugeClassIsStreamed(t *testing.T) {
 	art := store(t)
 	var shards []string

@@ -106,6 +106,7 @@ func TestShardsThatAreMergedInLevelsGiveTheSameBytes(t *testing.T) {
 }
 
 // What a partition holds open, and in memory, does not grow with the number of shards.
+// Promises: 7.
 func TestReadersOfAPartitionAreBoundedWhateverTheNumberOfShards(t *testing.T) {
 	type held struct{ open, bytes int64 }
 	seen := map[int]held{}

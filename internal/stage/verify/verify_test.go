@@ -339,6 +339,7 @@ func (a *away) Fetch(ctx context.Context, collection string, keys []string) ([][
 	return a.Store.Fetch(ctx, collection, keys)
 }
 
+// Promises: 52.
 func TestAWrongRowStaysUntilItIsWrittenAgain(t *testing.T) {
 	b := newBench(t, 1300, 0)
 	b.all()
@@ -424,6 +425,7 @@ func TestASampleLooksAtAllOnlyWhenARowIsMissingOrWrong(t *testing.T) {
 
 // What another generation looks at are other rows: one that is wrong is found in some night, wherever it lies, and a
 // look costs the same however long the segment is.
+// Promises: 25.
 func TestSamplesOfOtherGenerationsAreOfOtherRows(t *testing.T) {
 	b := newBench(t, 1500, 0)
 	b.all()
@@ -445,6 +447,7 @@ func TestSamplesOfOtherGenerationsAreOfOtherRows(t *testing.T) {
 	}
 }
 
+// Promises: 25.
 func TestANightSamplesABoundedNumberAndAllWhereSomethingIsWrong(t *testing.T) {
 	manifest := &core.Manifest{Collections: core.Collections{Classes: "c", Chunks: "k"}}
 	for i := range 300 {

@@ -8,6 +8,7 @@ import (
 )
 
 // Names come from documents, from stored files and from whoever reaches the engine.
+// Promises: 138.
 func TestNoKeyLeadsOutOfItsStore(t *testing.T) {
 	for _, key := range []string{"a", "a/b.md", ".tmp", "..a", "a..", "a/..b/c", "...", "a//b", `a\..\b`, "ü/ß"} {
 		if err := blob.CheckKey(key); err != nil {

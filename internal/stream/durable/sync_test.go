@@ -30,6 +30,7 @@ func seeSyncs(t *testing.T, failing string) *[]string {
 }
 
 // The content is synced before it gets its name, and the name before the file counts as written.
+// Promises: 137.
 func TestAFileIsSyncedBeforeItGetsItsNameAndItsFolderAfter(t *testing.T) {
 	folder := filepath.Join(t.TempDir(), "folder")
 	if err := os.Mkdir(folder, PrivateFolder); err != nil {
@@ -58,6 +59,7 @@ func TestAFileIsSyncedBeforeItGetsItsNameAndItsFolderAfter(t *testing.T) {
 	}
 }
 
+// Promises: 137.
 func TestAFolderIsDurableInTheOnesAboveIt(t *testing.T) {
 	root := t.TempDir()
 	seen := seeSyncs(t, "")

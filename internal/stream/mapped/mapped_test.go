@@ -148,6 +148,7 @@ func TestSortedStringsAreFound(t *testing.T) {
 }
 
 // A bit of every byte of a small file is flipped: an error, or the same sections (padding says nothing).
+// Promises: 12.
 func TestAFlippedBitIsSeenOrHarmless(t *testing.T) {
 	small := []section{{"one", []byte("content of the first")}, {"two", []byte{0, 0, 0, 0}}}
 	good := write(t, small)

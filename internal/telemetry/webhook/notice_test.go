@@ -44,6 +44,7 @@ func receive(t *testing.T, status int) *receiver {
 	return r
 }
 
+// Promises: 108.
 func TestANoticeIsSignedAndHoldsCounts(t *testing.T) {
 	r := receive(t, http.StatusNoContent)
 	body := webhook.Body{

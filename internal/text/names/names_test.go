@@ -114,6 +114,7 @@ func FuzzEveryNameHasAKey(f *testing.F) {
 }
 
 // Keys of this version. Where this fails, classes get other ids: raise names.Version.
+// Promises: 19.
 func TestKeysOfThisVersion(t *testing.T) {
 	if names.Version != "names/1" {
 		t.Error("pin the keys of the new version")

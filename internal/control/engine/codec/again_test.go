@@ -65,6 +65,7 @@ func (i installation) startsOf(
 	return out
 }
 
+// Promises: 133.
 func TestARecordedChildIsStartedNoMoreByOthers(t *testing.T) {
 	in := install(t)
 	id := "build/" + in.queue

@@ -14,6 +14,7 @@ import (
 	"github.com/unweaver/unweaver/internal/control/engine/codec"
 )
 
+// Promises: 133.
 func TestAStartIsGoodForItsWorkflowAndAWhileOnly(t *testing.T) {
 	_, _, key := made(t)
 	now := time.Date(2026, 11, 27, 18, 0, 0, 0, time.UTC)

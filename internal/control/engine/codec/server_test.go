@@ -217,6 +217,7 @@ func history(t *testing.T, by client.Client, id string) string {
 	return out.String() + string(raw)
 }
 
+// Promises: 133.
 func TestRunsWorkWithEncryptedPayloadsAndSayNothingToOthers(t *testing.T) {
 	in := install(t)
 	id := "build/" + in.queue
@@ -316,6 +317,7 @@ func TestASchedulesWorkflowsRunAlsoAfterTheScheduleWasChanged(t *testing.T) {
 	fires(2)
 }
 
+// Promises: 133.
 func TestWhoHasThePortAloneRunsNothing(t *testing.T) {
 	in := install(t)
 	id := "build/" + in.queue

@@ -85,6 +85,7 @@ func seal(t *testing.T, in gemstage.In, chunks []gemstage.Chunk) (string, gemsta
 	return out.String(), sealed
 }
 
+// Promises: 90.
 func TestNightsPayForWhatChangedAndGiveTheBytesOfABuildFromNothing(t *testing.T) {
 	store := blobmemory.New()
 	chat, embedder := &stagetest.Chat{Answer: asks}, &stagetest.Embedder{Dim: 8}
@@ -122,6 +123,7 @@ func TestNightsPayForWhatChangedAndGiveTheBytesOfABuildFromNothing(t *testing.T)
 	}
 }
 
+// Promises: 90.
 func TestAnswersOfNoUseHaveChunksComparedByTheirText(t *testing.T) {
 	for name, c := range map[string]struct {
 		answer string

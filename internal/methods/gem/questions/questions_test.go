@@ -78,6 +78,7 @@ func all(t testing.TB, file *questions.File) []questions.Chunk {
 	return out
 }
 
+// Promises: 96.
 func TestWhatIsWrittenIsReadAndEqualChunksAreEqualBytes(t *testing.T) {
 	for _, chunks := range [][]questions.Chunk{nil, sample[:1], sample} {
 		content := write(t, chunks)

@@ -91,6 +91,7 @@ func misfits() map[string]spectral.Content {
 	return out
 }
 
+// Promises: 95.
 func TestContentThatDoesNotFitIsNotWritten(t *testing.T) {
 	for name, content := range misfits() {
 		if err := content.Write(&bytes.Buffer{}); !fault.Is(err, fault.Internal) {

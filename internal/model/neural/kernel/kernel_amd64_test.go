@@ -9,6 +9,7 @@ import (
 )
 
 // Each of the paths that this machine has gives the integers of the plain one.
+// Promises: 129.
 func TestEveryPathGivesTheSameSums(t *testing.T) {
 	random := rand.New(rand.NewPCG(3, 4))
 	const tokens, k, n = 16, 384, 32

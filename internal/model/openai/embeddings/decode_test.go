@@ -147,6 +147,7 @@ func TestANullWithinAVectorIsNaN(t *testing.T) {
 }
 
 // Whatever a server sends, there is a vector for each text or an error.
+// Promises: 72.
 func FuzzEmbeddings(f *testing.F) {
 	f.Add(body(random(2, 3), true), 2)
 	f.Add(body(random(2, 3), false), 2)

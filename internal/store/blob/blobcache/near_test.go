@@ -56,6 +56,7 @@ func write(t *testing.T, store blob.Store, key string, raw []byte, cond blob.Con
 	}
 }
 
+// Promises: 17.
 func TestWhatNeverChangesIsAskedForOnce(t *testing.T) {
 	raw := []byte("what is in it")
 	for name, wrote := range map[string]bool{"written here": true, "written elsewhere": false} {
@@ -94,6 +95,7 @@ func TestWhatNeverChangesIsAskedForOnce(t *testing.T) {
 	}
 }
 
+// Promises: 17.
 func TestWhatMayChangeIsAlwaysAskedFor(t *testing.T) {
 	first, second := []byte("one"), []byte("two")
 	for what, do := range map[string]struct {

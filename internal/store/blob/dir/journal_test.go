@@ -150,6 +150,7 @@ func TestAJournalSparesSyncsOfFilesAndFolders(t *testing.T) {
 }
 
 // Whatever a loss of power leaves of the objects, all is there when the folder is opened.
+// Promises: 55.
 func TestWhatPowerTookOfJournaledObjectsComesBack(t *testing.T) {
 	root := t.TempDir()
 	store := journaled(t, root)
@@ -193,6 +194,7 @@ func TestWhatPowerTookOfJournaledObjectsComesBack(t *testing.T) {
 }
 
 // The end of a journal is cut at every byte: what was whole is there, nothing else, and nothing torn.
+// Promises: 55.
 func TestAJournalThatIsCutAtAnyByteGivesWhatItHolds(t *testing.T) {
 	root := t.TempDir()
 	store := journaled(t, root)
@@ -736,6 +738,7 @@ func TestAJournalEndsWhenItIsLong(t *testing.T) {
 }
 
 // A build that was killed while it wrote: another process reads all that was acknowledged, and one after it as well.
+// Promises: 55.
 func TestAWriterThatWasKilledLosesNothingItAcknowledged(t *testing.T) {
 	if root := os.Getenv("UNWEAVER_TEST_JOURNAL"); root != "" {
 		store := journaled(t, root)

@@ -26,6 +26,7 @@ func told(t *testing.T, store blob.Store, after, until string) (out []string) {
 
 // Wherever a listing is cut, each object and each thing that is left out is told once: links to folders too, which are
 // named without the slash that they are sorted with, and of which only one to each folder is followed.
+// Promises: 33.
 func TestRangesOfACorpusWithLinksTellEverythingOnce(t *testing.T) {
 	root := hostile(t)
 	for _, file := range []string{"outdir-beside.txt", "d1.txt", "sub.txt", "sub-beside.txt"} {

@@ -14,6 +14,7 @@ import (
 )
 
 // The whole content is synced before it has the object's name; one that cannot be synced never gets it.
+// Promises: 137.
 func TestAnObjectIsSyncedWholeBeforeItHasItsName(t *testing.T) {
 	root := t.TempDir()
 	store, err := Open(root)
@@ -51,6 +52,7 @@ func TestAnObjectIsSyncedWholeBeforeItHasItsName(t *testing.T) {
 }
 
 // Objects hold the texts of documents: nothing below a store is for other users, also where it was before.
+// Promises: 137.
 func TestObjectsAreTheirOwnersAlone(t *testing.T) {
 	root := filepath.Join(t.TempDir(), "artifacts")
 	if err := errors.Join(os.Mkdir(root, 0o755), os.Chmod(root, 0o755)); err != nil {

@@ -76,6 +76,7 @@ func lose(t *testing.T, dir string) (rows []vectors.Row, gone string) {
 }
 
 // A part that is gone makes no other answers: the collection counts as lost, and is filled anew.
+// Promises: 85.
 func TestACollectionThatLacksAPartIsSetAside(t *testing.T) {
 	for name, damage := range map[string]func(dir, part string) error{
 		"first": func(_, part string) error { return os.Remove(part) },
@@ -103,7 +104,8 @@ func TestACollectionThatLacksAPartIsSetAside(t *testing.T) {
 	}
 }
 
-// Of a part that is gone while it is mapped the bytes are there: it is written again when a build asks for the identity.
+// The bytes of a part that is gone while it is mapped are there: it is written again when a build asks for the
+// identity.
 func TestAPartThatIsGoneWhileItIsMappedIsWrittenAgain(t *testing.T) {
 	dir := t.TempDir()
 	rows, part := lose(t, dir)
@@ -145,6 +147,7 @@ func TestAFolderThatIsGoneWhileItsPartsAreMappedIsWrittenAgain(t *testing.T) {
 }
 
 // One bit of the dimension: the description is made again from the parts, and the next build looks for every row.
+// Promises: 85.
 func TestADescriptionWithAnotherDimensionIsDamage(t *testing.T) {
 	for _, change := range []meta{
 		{Dim: vectorstest.Dim ^ 1, Parts: []int{0, 1}}, {Dim: vectorstest.Dim, Parts: []int{0}},

@@ -10,6 +10,7 @@ import (
 )
 
 // Vectors tell of the texts that they were made from: nothing below a store is for other users.
+// Promises: 137.
 func TestFilesOfVectorsAreTheirOwnersAlone(t *testing.T) {
 	root := filepath.Join(t.TempDir(), "vectors")
 	store := open(t, root)
