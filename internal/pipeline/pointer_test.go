@@ -91,6 +91,30 @@ func TestANightWritesADamagedPointerAgain(t *testing.T) {
 	}
 }
 
+// Where an operator went back to an earlier generation, a pointer that is lost then is not written with what was left;
+// once a night published again, it is that night's.
+func TestALostPointerDoesNotUndoARollback(t *testing.T) {
+	s := newSite(t, sample(4))
+	s.night(t)
+	s.changed(t)
+	if _, err := s.act(t, core.ActionRollback, ""); err != nil {
+		t.Fatal(err)
+	}
+	for _, situation := range []string{"after a rollback", "after a night"} {
+		before := s.pointer(t)
+		if err := s.Artifacts.Delete(t.Context(), s.index().CurrentKey()); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.restore(t); err != nil {
+			t.Fatal(err)
+		}
+		if after := s.pointer(t); after.Generation != before.Generation || after.Epoch <= before.Epoch {
+			t.Errorf("%s: %+v; it was %+v", situation, after, before)
+		}
+		s.changed(t)
+	}
+}
+
 func (s *site) references(t *testing.T) map[string]core.GenerationRef {
 	t.Helper()
 	refs, _, err := s.index().ReadableRefs(t.Context())

@@ -93,8 +93,9 @@ func Mirror(ctx context.Context, art artifact.Index, mirror coordination.Readers
 	return mirror.Mirror(ctx, art.Name, pointer.Epoch, raw)
 }
 
-// MendPointer writes current.json again where it is missing or damaged, by what the references say was published last.
-// Its epoch is above any that the mirror knows. The trail of operations records it.
+// MendPointer writes current.json again where it is missing or damaged, by what the references say was published last,
+// or by the mirror where an operator went back after that. Its epoch is above any that the mirror knows. The trail of
+// operations records it.
 func (r *Run) MendPointer(ctx context.Context) error {
 	current, etag, wrong := r.Index.Current(ctx)
 	cond := blob.Cond{Match: etag}
@@ -136,6 +137,9 @@ func (r *Run) MendPointer(ctx context.Context) error {
 	if json.Unmarshal(raw, &mirrored) != nil { // nothing, or nothing that counts
 		mirrored = core.Pointer{}
 	}
+	if mirrored.Epoch >= pointer.Seq && r.servable(ctx, mirrored) { // it was gone back to: that is not undone
+		pointer = mirrored
+	}
 	pointer.Epoch = max(mirrored.Epoch, pointer.Seq) + 1
 	r.Log.Warn("current.json is written again", "run_id", r.Name(), "generation", pointer.Generation)
 	op, err := Begin(ctx, r.Index, time.Now(), core.Operation{
@@ -149,6 +153,17 @@ func (r *Run) MendPointer(ctx context.Context) error {
 	outcome := OutcomeOf(time.Now(), err)
 	outcome.Release = pointer.Epoch
 	return errors.Join(err, End(context.WithoutCancel(ctx), r.Index, op, outcome))
+}
+
+// servable reports whether a pointer is to a published generation, and its manifest can be read.
+func (r *Run) servable(ctx context.Context, pointer core.Pointer) bool {
+	refs, _, err := r.Index.ReadableRefs(ctx)
+	ref := refs[pointer.Generation]
+	if err != nil || ref.State != core.GenerationPublished || ref.Manifest != pointer.Manifest {
+		return false
+	}
+	manifest, err := r.Index.Manifest(ctx, pointer.Manifest)
+	return err == nil && r.Index.Agree(pointer, manifest) == nil
 }
 
 // deletedBranch tells whether the index was a branch: one that is deleted keeps its references, and serves nothing.
