@@ -55,7 +55,7 @@ func TestABranchIsComparedWithItsBaseThenPromotedAndTakenBack(t *testing.T) {
 	evaluated := func(args ...string) (report eval.Report) {
 		t.Helper()
 		command(t, &report, append([]string{
-			"eval", "--dataset", "lines", "--methods", "vector", "--compare=false", "--k", "2,5",
+			"eval", "--dataset", "lines", "--methods", "vector", "--k", "2,5",
 		}, args...)...)
 		return report
 	}

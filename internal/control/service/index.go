@@ -86,7 +86,7 @@ func (s *Service) Index(ctx context.Context, request control.IndexRequest) (cont
 		if generation, err = s.unused(ctx, spec.Index); err != nil {
 			return control.Run{}, err
 		}
-	} else if err := publish.Unused(ctx, s.artifacts(spec.Index), generation); err != nil {
+	} else if err := s.awaitName(ctx, spec.Index, generation); err != nil {
 		return control.Run{}, err
 	}
 	if request.Expected != nil {
@@ -105,6 +105,16 @@ func (s *Service) Index(ctx context.Context, request control.IndexRequest) (cont
 
 		SearchAttributes: s.SearchAttributes,
 	})
+}
+
+// awaitName refuses the name of another generation, and waits for a build that wrote its report: it holds the lease for
+// a moment more.
+func (s *Service) awaitName(ctx context.Context, index, generation string) error {
+	if err := publish.Unused(ctx, s.artifacts(index), generation); err != nil {
+		return err
+	}
+	_, err := s.goingBuilds(ctx, index)
+	return err
 }
 
 // freeName refuses names that no generation of a build may have.

@@ -221,7 +221,7 @@ func TestARoundOfRetryFailedIsOneWhereverItsStartIsKilled(t *testing.T) {
 // A run that wrote its report holds the index until its workflow has ended: builds and rounds wait for that.
 func TestARunThatWroteItsReportIsWaitedFor(t *testing.T) {
 	for _, prefix := range []string{"", workflows.RetryGeneration, workflows.PurgeGeneration} {
-		for _, retry := range []bool{false, true} {
+		for _, next := range []string{"a build", "a named build", "a round"} {
 			synctest.Test(t, func(t *testing.T) {
 				b := newBench(t)
 				b.publish()
@@ -235,15 +235,20 @@ func TestARunThatWroteItsReportIsWaitedFor(t *testing.T) {
 					b.temporal.executions["build/"+ending.Report.Run] = completed
 					b.temporal.mu.Unlock()
 				})
-				var next control.Run
+				began := time.Now()
+				var started control.Run
 				var err error
-				if retry {
-					next, err = b.RetryFailed(t.Context(), control.LettersRequest{Name: "docs"})
-				} else {
-					next, err = b.Index(t.Context(), indexRequest(b, "docs", ""))
+				switch next {
+				case "a round":
+					started, err = b.RetryFailed(t.Context(), control.LettersRequest{Name: "docs"})
+				case "a named build":
+					started, err = b.Index(t.Context(), indexRequest(b, "docs", "mine"))
+				default:
+					started, err = b.Index(t.Context(), indexRequest(b, "docs", ""))
 				}
-				if err != nil || next.Attached || next.Run == ending.Report.Run || len(b.temporal.started) != 1 {
-					t.Errorf("%s, retry-failed %t: %+v, %v", ending.Report.Run, retry, next, err)
+				if err != nil || started.Attached || started.Run == ending.Report.Run || len(b.temporal.started) != 1 ||
+					time.Since(began) < 3*time.Second {
+					t.Errorf("%s, then %s: %+v, %v", ending.Report.Run, next, started, err)
 				}
 			})
 		}
