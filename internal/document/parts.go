@@ -376,24 +376,27 @@ func (p *parts) has(part string) bool {
 // maxLeft kinds of what is left out are named.
 const maxLeft = 10
 
-// missing says what is left out; empty: nothing is.
+// missing says what is left out, what is hidden first; empty: nothing is.
 func (p *parts) missing() string {
-	var out []string
-	hidden := ""
-	for i, what := range p.left {
-		if i == maxLeft {
-			out = append(out, fmt.Sprintf("others: %d", len(p.left)-i))
-			break
-		}
+	var hidden, others []string
+	for _, what := range p.left[:min(maxLeft, len(p.left))] {
+		named := fmt.Sprintf("%s: %d", what, p.counts[what])
 		if strings.HasPrefix(what, "hidden ") {
-			hidden = " (documents.hidden: include reads them)"
+			hidden = append(hidden, named)
+		} else {
+			others = append(others, named)
 		}
-		out = append(out, fmt.Sprintf("%s: %d", what, p.counts[what]))
 	}
-	if len(out) == 0 {
+	if len(p.left) == 0 {
 		return ""
 	}
-	return "left out: " + strings.Join(out, ", ") + hidden
+	if len(hidden) > 0 {
+		hidden[len(hidden)-1] += " (documents.hidden: include reads them)"
+	}
+	if more := len(p.left) - maxLeft; more > 0 {
+		others = append(others, fmt.Sprintf("others: %d", more))
+	}
+	return "left out: " + strings.Join(append(hidden, others...), ", ")
 }
 
 // tooLong bounds the text of a document while it is written.

@@ -180,10 +180,39 @@ func (r *pdfReader) document(read []*pdfPage) (Doc, error) {
 			Advise("run text recognition on it first")
 	}
 	doc := Doc{Text: strings.NewReader(text), Missing: missing, Places: places}
+	if attached := r.attached(); len(attached) > 0 {
+		doc.Meta = map[string]string{"attachments": strings.Join(attached, ", ")}
+		doc.Text = strings.NewReader(text + "\nAttachments: " + doc.Meta["attachments"] + "\n")
+	}
 	if title, err := r.FPDF_GetMetaText(&requests.FPDF_GetMetaText{Document: r.file, Tag: "Title"}); err == nil {
 		doc.Title = ownTitle(cutTitle(strings.ToValidUTF8(title.Value, ""), r.limits.Title))
 	}
 	return doc, nil
+}
+
+// mostAttached files of a PDF are named.
+const mostAttached = 100
+
+// attached returns the names of the files that a PDF holds, which are not read.
+func (r *pdfReader) attached() (names []string) {
+	counted, err := r.FPDFDoc_GetAttachmentCount(&requests.FPDFDoc_GetAttachmentCount{Document: r.file})
+	if err != nil {
+		return nil
+	}
+	for index := range min(counted.AttachmentCount, mostAttached) {
+		file, err := r.FPDFDoc_GetAttachment(&requests.FPDFDoc_GetAttachment{Document: r.file, Index: index})
+		if err != nil {
+			continue
+		}
+		named, err := r.FPDFAttachment_GetName(&requests.FPDFAttachment_GetName{Attachment: file.Attachment})
+		if err != nil {
+			continue
+		}
+		if name := cutTitle(strings.ToValidUTF8(named.Name, ""), r.limits.Title); name != "" {
+			names = append(names, name)
+		}
+	}
+	return names
 }
 
 // missingPages says which pages of a PDF with text show something, and have no text but headers and footers.

@@ -410,3 +410,18 @@ func TestAPDFIsFoundInWhatIsAroundIt(t *testing.T) {
 		wantText(t, name, content, "", "text")
 	}
 }
+
+func TestFilesThatAPDFHoldsAreNamed(t *testing.T) {
+	content := strings.Replace(pdf("Contract"), "/Type /Catalog",
+		"/Type /Catalog /Names << /EmbeddedFiles << /Names [(a) 100 0 R (b) 101 0 R] >> >>", 1)
+	more := ""
+	for i, name := range []string{"prices.xlsx", "notes of May.txt"} {
+		more += fmt.Sprintf("%d 0 obj\n<< /Type /Filespec /F (%s) /UF (%s) /EF << /F 102 0 R >> >>\nendobj\n", 100+i, name, name)
+	}
+	more += "102 0 obj\n<< /Type /EmbeddedFile /Length 2 >>\nstream\nhi\nendstream\nendobj\n"
+	content = strings.Replace(strings.Replace(content, "trailer", more+"trailer", 1), "startxref", "startxref 0", 1)
+	wantText(t, "attachments", content, "", "Contract", "Attachments: prices.xlsx, notes of May.txt")
+	if doc, _ := readPDF(t, content); doc.Meta["attachments"] != "prices.xlsx, notes of May.txt" {
+		t.Errorf("metadata %q", doc.Meta)
+	}
+}

@@ -302,6 +302,8 @@ func TestAllThatSheetsShowIsReadOnce(t *testing.T) {
 				row(`r="2" hidden="1"`, "A2=hid") + row(`r="3"`, "A3=c", "D3=f")),
 			{Name: "book/t.xml", Content: "<w>" + row("", "A1=hid") + "</w>"},
 		}, "# S / | a | d | e | / | c | f |", "left out: hidden sheets: 1, hidden columns: 2, hidden rows: 1 (documents.hidden: include reads them)"},
+		"formulas and a hidden row": {one, []part{sheet(`<row><c><f>1+2</f></c><c><v>3</v></c></row>` + row(`r="2" hidden="1"`, "A2=hid"))},
+			"# S / |  | 3 |", "left out: hidden rows: 1 (documents.hidden: include reads them), formulas of which the file has no value: 1"},
 		"comments": {one, []part{sheet(row("", "A1=a")), rels("book/s.xml", "a", "comments", "c.xml"),
 			{Name: "book/c.xml", Content: `<c><comment ref="B2"><text><r><t>Is it </t></r><r><t>so?</t></r></text></comment></c>`}}, "# S / | a | / Comment on B2: Is it so?", ""},
 		"threads": {one, []part{sheet(row("", "A1=a")), rels("book/s.xml", "a", "comments", "c.xml", "b", "threadedComment", "d.xml"),

@@ -92,6 +92,9 @@ var noTitle = regexp.MustCompile(`^(?:<!|<\?|//|/\*|\*/|\.\. |#!|\{[%{#]|\x60{3}
 // subject is the header of a mail, or of a text with its own, that names it.
 var subject = regexp.MustCompile(`(?i)^(?:subject|title):\s*`)
 
+// nestedName begins a line of a record with the path of a value within values, as in towns[0].name.
+var nestedName = regexp.MustCompile(`^[^\s:]*(?:\[\d+\]|[^\s:]\.[^\s:])[^\s:]*: `)
+
 // badgeOf is a picture that leads somewhere, as pages of projects begin with.
 var badgeOf = regexp.MustCompile(`\[!\[[^\]]*\](?:\([^)]*\)|\[[^\]]*\])\](?:\([^)]*\)|\[[^\]]*\])`)
 
@@ -108,6 +111,9 @@ func firstLine(head string, kind Kind) string {
 		length, next := utf8.RuneCountInString(line), 0
 		if i+1 < len(lines) {
 			next = utf8.RuneCountInString(strings.TrimSpace(lines[i+1]))
+		}
+		if record && nestedName.MatchString(line) {
+			continue
 		}
 		if record && length <= maxTitleLine {
 			return line
