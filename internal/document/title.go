@@ -92,8 +92,8 @@ var noTitle = regexp.MustCompile(`^(?:<!|<\?|//|/\*|\*/|\.\. |#!|\{[%{#]|\x60{3}
 // subject is the header of a mail, or of a text with its own, that names it.
 var subject = regexp.MustCompile(`(?i)^(?:subject|title):\s*`)
 
-// nestedName begins a line of a record with the path of a value within values, as in towns[0].name.
-var nestedName = regexp.MustCompile(`^[^\s:]*(?:\[\d+\]|[^\s:]\.[^\s:])[^\s:]*: `)
+// nestedName begins a line of a record with the path of a value in a list, as in towns[0].name.
+var nestedName = regexp.MustCompile(`^[^\s:]*\[\d+\][^\s:]*: `)
 
 // badgeOf is a picture that leads somewhere, as pages of projects begin with.
 var badgeOf = regexp.MustCompile(`\[!\[[^\]]*\](?:\([^)]*\)|\[[^\]]*\])\](?:\([^)]*\)|\[[^\]]*\])`)
