@@ -135,7 +135,7 @@ func (s *Stores) open(ctx context.Context, stores config.Stores) (err error) {
 		return err
 	}
 	s.Artifacts = artifact.Branched(s.Artifacts)
-	if s.StoreID, err = artifact.StoreID(ctx, s.Artifacts); err != nil {
+	if s.StoreID, err = artifact.OpenStoreID(ctx, s.Artifacts); err != nil {
 		return err
 	}
 	if err = s.classes(ctx, stores.Classes); err != nil {

@@ -301,16 +301,24 @@ func sumOf(id string) string {
 	return hex.EncodeToString(sum[:4])
 }
 
+// OpenStoreID returns what StoreID does, and writes the copy anew where it is lost and the store can be written to. It
+// is for the start of a process: to ask whether the store answers, StoreID takes one request.
+func OpenStoreID(ctx context.Context, store blob.Store) (string, error) {
+	id, err := StoreID(ctx, store)
+	if err != nil {
+		return "", err
+	}
+	if known, lost := readID(ctx, store, storeCopy); lost == nil && known != id ||
+		fault.Is(lost, fault.NotFound) || fault.Is(lost, fault.SegmentDamage) {
+		_, _ = putID(ctx, store, storeCopy, id, blob.Cond{Absent: fault.Is(lost, fault.NotFound)})
+	}
+	return id, nil
+}
+
 // StoreID returns the random identity of an artifact store. It is made once, with If-None-Match; one that was lost or
-// damaged is written anew from its copy, and the copy from it where the store can be written to.
+// damaged is written anew from its copy.
 func StoreID(ctx context.Context, store blob.Store) (string, error) {
 	id, err := readID(ctx, store, storeFile)
-	if err == nil {
-		if known, lost := readID(ctx, store, storeCopy); lost == nil && known != id ||
-			fault.Is(lost, fault.NotFound) || fault.Is(lost, fault.SegmentDamage) {
-			_, _ = putID(ctx, store, storeCopy, id, blob.Cond{Absent: fault.Is(lost, fault.NotFound)})
-		}
-	}
 	if !fault.Is(err, fault.NotFound) && !fault.Is(err, fault.SegmentDamage) {
 		return id, err
 	}

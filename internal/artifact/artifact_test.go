@@ -278,13 +278,26 @@ func TestTheCopyOfAStoreIDIsWrittenAnew(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, name := range []string{"store.json", "nothing"} { // from the copy again, once it is mended
-			if again, err := artifact.StoreID(t.Context(), store); err != nil || again != id {
+			if again, err := artifact.OpenStoreID(t.Context(), store); err != nil || again != id {
 				t.Errorf("%q, before %s is gone: %s, %v", damaged, name, again, err)
 			}
 			if err := store.Delete(t.Context(), name); err != nil {
 				t.Fatal(err)
 			}
 		}
+	}
+}
+
+// Replicas ask for it at every beat, to see whether the store answers.
+func TestAStoreIDThatIsThereTakesOneRequest(t *testing.T) {
+	store := artifacttest.New()
+	if _, err := artifact.StoreID(t.Context(), store); err != nil {
+		t.Fatal(err)
+	}
+	asked := 0
+	store.Fail = func(artifacttest.Op, string) error { asked++; return nil }
+	if _, err := artifact.StoreID(t.Context(), store); err != nil || asked != 1 {
+		t.Errorf("%d requests, %v", asked, err)
 	}
 }
 
