@@ -57,6 +57,7 @@ type Spec struct {
 // Documents says how documents are read where they do not say it themselves.
 type Documents struct {
 	Encoding []string `json:"encoding,omitempty"` // PATTERN=CHARSET, the first pattern that matches counts
+	Types    []string `json:"types,omitempty"`    // PATTERN=TYPE, the first pattern that matches counts
 	Hidden   string   `json:"hidden,omitempty"`   // include: what an Office document hides is read too
 }
 

@@ -1,9 +1,12 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
 	"io"
+	"maps"
 	"path"
+	"slices"
 	"strings"
 
 	"github.com/unweaver/unweaver/internal/control"
@@ -280,6 +283,24 @@ func leftOutLine(out core.LeftOut) string {
 	return strings.Join(parts, ", ")
 }
 
+// extensionsOf returns the commonest extensions of files that are skipped, in parentheses.
+func extensionsOf(out core.LeftOut) string {
+	names := slices.SortedFunc(maps.Keys(out.Extensions), func(a, b string) int {
+		return cmp.Or(cmp.Compare(out.Extensions[b], out.Extensions[a]), cmp.Compare(a, b))
+	})
+	for i, name := range names {
+		names[i] = fmt.Sprintf("%s %d", name, out.Extensions[name])
+	}
+	if len(names) == 0 {
+		return ""
+	}
+	const most = 6
+	if len(names) > most {
+		names = append(names[:most], "...")
+	}
+	return " (" + strings.Join(names, ", ") + ")"
+}
+
 // showProblems prints what stands failed, why, and where all of it is listed.
 func showProblems(w io.Writer, report core.Report) {
 	generation := path.Join(report.Index, "generations", report.Generation)
@@ -289,6 +310,9 @@ func showProblems(w io.Writer, report core.Report) {
 	}
 	if line := leftOutLine(report.LeftOut); line != "" {
 		fmt.Fprintf(w, "  left out: %s\n", line)
+	}
+	if out := report.LeftOut; out.OtherTypes > 0 {
+		fmt.Fprintf(w, "  skipped: %s of other types%s\n", number(out.OtherTypes, "file"), extensionsOf(out))
 	}
 	if report.Refused > 0 {
 		fmt.Fprintf(w, "  not read: %d of the files and rows\n", report.Refused)

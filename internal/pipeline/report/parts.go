@@ -86,11 +86,12 @@ func changes(r core.Report) part {
 	add("removed", r.Diff.Removed)
 	add("the same", r.Diff.Same)
 	add("cannot be used any more", r.Diff.Unusable)
-	add("refused: of a type that is not read", r.Refused)
+	add("refused: files and rows that cannot be read", r.Refused)
 	add("left out: hidden", r.LeftOut.Hidden)
 	add("left out: in node_modules and the like", r.LeftOut.Packages)
 	add("left out: not included", r.LeftOut.NotIncluded)
 	add("left out: excluded", r.LeftOut.Excluded)
+	add("skipped: of other types", r.LeftOut.OtherTypes)
 	for _, reason := range r.Reasons {
 		out.lines = append(out.lines, "Built again, though documents did not change: "+reason+".")
 	}
@@ -387,7 +388,7 @@ func remedy(code string, r core.Report) string {
 		return "run text recognition on the pages named, and store the document anew; the rest of it is used"
 	case fault.Encrypted:
 		return "store it without its password, or exclude it"
-	case fault.UnknownType, fault.NotFollowed:
+	case fault.NotFollowed:
 		return "nothing, if it is not to be read; else store it as a type that is"
 	case fault.DuplicateRow:
 		return "give each row an id of its own"
