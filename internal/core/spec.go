@@ -140,6 +140,21 @@ type Budget struct {
 	Money  float64 `json:"money"`
 }
 
+// Flags are the flags of the command line that give a larger one of what is bounded.
+func (b Budget) Flags() string {
+	out := ""
+	if b.Calls > 0 {
+		out += " --budget-calls N"
+	}
+	if b.Tokens > 0 {
+		out += " --budget-tokens N"
+	}
+	if b.Money > 0 {
+		out += " --budget-money N"
+	}
+	return out
+}
+
 // Failures is the failure budget: a run does not publish when more chunks failed than Count and than Share of all
 // chunks, or more documents than Count and than DocumentsShare of all documents; fewer than Floor failures never hold
 // a run.
