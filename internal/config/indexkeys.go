@@ -283,7 +283,7 @@ var indexKeys = []key{
 	},
 	{
 		path:    "indexes.*.failures.documents_share",
-		meaning: "a run with floor or more unreadable documents, more than this share, is not published",
+		meaning: "a run with floor or more unreadable documents, more than this share, is not published; of a first build half may be",
 		unit:    "share of documents",
 		example: "0.05",
 		rule:    between(0, 1),
