@@ -282,8 +282,9 @@ var indexKeys = []key{
 		rule:    between(0, 1e9),
 	},
 	{
-		path:    "indexes.*.failures.documents_share",
-		meaning: "a run with floor or more unreadable documents, more than this share, is not published; of a first build half may be",
+		path: "indexes.*.failures.documents_share",
+		meaning: "a run with floor or more unreadable documents, more than this share, is not published; of a first build " +
+			"half may be",
 		unit:    "share of documents",
 		example: "0.05",
 		rule:    between(0, 1),

@@ -75,12 +75,14 @@ func TypeOf(key string) (kind Kind, gz, ok bool) {
 // IsNoText reports whether the name of an object says that it is a picture, sound, film, archive, program or font.
 func IsNoText(key string) bool { return noText[path.Ext(strings.ToLower(key))] }
 
-var noText = setOf(".png .jpg .jpeg .gif .bmp .webp .tif .tiff .ico .icns .heic .heif .avif .psd .ai .eps .svg .svgz .raw .cr2 " +
-	".nef .dng .mp3 .wav .flac .ogg .oga .m4a .aac .wma .opus .mid .mp4 .m4v .mov .avi .mkv .webm .wmv .flv .mpg .mpeg .zip " +
-	".tar .tgz .tbz .txz .bz2 .xz .zst .lz4 .7z .rar .jar .war .whl .apk .deb .rpm .dmg .iso .img .cab .msi .exe .dll .so " +
-	".dylib .a .o .obj .lib .class .pyc .pyo .wasm .bin .dat .db .sqlite .sqlite3 .mdb .parquet .arrow .avro .orc .npy .npz " +
-	".pkl .h5 .pt .onnx .safetensors .gguf .ttf .otf .woff .woff2 .eot .doc .xls .ppt .dot .xlsb .odt .ods .odp .rtf .pages " +
-	".numbers .key .mobi .azw3 .djvu .ps .msg .pst .mbox .p12 .pfx .jks .der .pem .crt .cer .swp .lock .map")
+var noText = setOf("" +
+	".png .jpg .jpeg .gif .bmp .webp .tif .tiff .ico .icns .heic .heif .avif .psd .ai .eps .svg .svgz .raw .cr2 " +
+	".nef .dng .mp3 .wav .flac .ogg .oga .m4a .aac .wma .opus .mid .mp4 .m4v .mov .avi .mkv .webm .wmv .flv .mpg " +
+	".mpeg .zip .tar .tgz .tbz .txz .bz2 .xz .zst .lz4 .7z .rar .jar .war .whl .apk .deb .rpm .dmg .iso .img .cab " +
+	".msi .exe .dll .so .dylib .a .o .obj .lib .class .pyc .pyo .wasm .bin .dat .db .sqlite .sqlite3 .mdb " +
+	".parquet .arrow .avro .orc .npy .npz .pkl .h5 .pt .onnx .safetensors .gguf .ttf .otf .woff .woff2 .eot .doc " +
+	".xls .ppt .dot .xlsb .odt .ods .odp .rtf .pages .numbers .key .mobi .azw3 .djvu .ps .msg .pst .mbox .p12 " +
+	".pfx .jks .der .pem .crt .cer .swp .lock .map")
 
 func setOf(words string) map[string]bool {
 	out := map[string]bool{}

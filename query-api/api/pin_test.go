@@ -37,10 +37,11 @@ func leased(t *testing.T, shared *coordination.Store, generation string) bool {
 	return found[generation]
 }
 
-// A generation that a gate held is named by whoever asks an index of which nothing is published, and answers by its name.
+// A held generation is named where nothing of its index is published, and answers by its name.
 func TestAHeldGenerationOfAnUnpublishedIndexIsNamedAndCanBeAsked(t *testing.T) {
 	f := serve(t, nil)
-	retrievetest.Hold(t, retrievetest.Build(t, f.stores, "held", retrievetest.Sample(), retrievetest.Options{}), "held")
+	built := retrievetest.Build(t, f.stores, "held", retrievetest.Sample(), retrievetest.Options{})
+	retrievetest.Hold(t, built, "held")
 	const path = "/v1/indexes/held/query"
 	ask := func(body map[string]any, want int) map[string]any {
 		code, out, _ := f.do(http.MethodPost, path, body)
@@ -49,7 +50,7 @@ func TestAHeldGenerationOfAnUnpublishedIndexIsNamedAndCanBeAsked(t *testing.T) {
 		}
 		return out
 	}
-	if out := ask(fram, http.StatusNotFound); !strings.Contains(fmt.Sprint(out["detail"]), "no index of that name is published") {
+	if out := ask(fram, http.StatusNotFound); !strings.Contains(fmt.Sprint(out["detail"]), "no index of that name") {
 		t.Error(out)
 	}
 	state := `{"report":{"run":"held/g1","generation":"g1","status":"held","reason":"mass","content_hash":"c0ffee"}}`

@@ -25,7 +25,8 @@ type part struct {
 func parts(r core.Report) []part {
 	var out []part
 	for _, one := range []part{
-		{title: "What to do", lines: Next(r)}, figures(r), changes(r), enrichments(r), gates(r), stages(r), costs(r), planned(r), happened(r),
+		{title: "What to do", lines: Next(r)},
+		figures(r), changes(r), enrichments(r), gates(r), stages(r), costs(r), planned(r), happened(r),
 		retries(r), failures(r), identity(r),
 	} {
 		if len(one.lines)+len(one.rows) > 0 {

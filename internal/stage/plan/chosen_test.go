@@ -93,8 +93,10 @@ func TestPatternsChooseTheDocuments(t *testing.T) {
 // A file of no known type is read where it holds text, or as the index says; others are counted, and are no problem.
 func TestFilesOfOtherTypesAreReadWhereTheyHoldText(t *testing.T) {
 	x := newIndex(t, map[string]string{
-		"NEWS": "It is blue.", "a.py": "def a(): pass", "wide.log": "\xff\xfea\x00b\x00", "feed.xml": "<a>b</a>", "__init__.py": "",
-		"tool": "\x7fELF\x00\x00\x00\x00", "pic.PNG": "text all the same", "NEWS.gz": packed("It was red."), "x.gz": packed("\x00\x00\x00\x01"),
+		"NEWS": "It is blue.", "a.py": "def a(): pass", "wide.log": "\xff\xfea\x00b\x00", "feed.xml": "<a>b</a>",
+		"__init__.py": "",
+		"tool":        "\x7fELF\x00\x00\x00\x00", "pic.PNG": "text all the same",
+		"NEWS.gz": packed("It was red."), "x.gz": packed("\x00\x00\x00\x01"),
 	})
 	x.types = []string{"*.xml=html"}
 	want := core.LeftOut{OtherTypes: 4, Extensions: map[string]int64{".py": 1, ".png": 1, ".gz": 1}}
