@@ -83,7 +83,7 @@ func TestCommitteesOfTheReferenceVectors(t *testing.T) {
 
 func check(t *testing.T, x instance, name string, want expected) {
 	t.Helper()
-	got, err := election.Elect(
+	got, err := election.Elect(t.Context(),
 		ruleOf[name],
 		election.Profile{Ballots: x.Ballots, Weights: x.Weights, Candidates: x.Candidates},
 		election.Options{Seats: x.Seats},
@@ -133,7 +133,7 @@ func TestOrderOfVotersDoesNotMatterAndDoublesCountTwice(t *testing.T) {
 		p := profile(r, 3+r.IntN(6), 4+r.IntN(6))
 		options := election.Options{Seats: 1 + r.IntN(4)}
 		for _, rule := range ruleOf {
-			committee, err := election.Elect(rule, p, options)
+			committee, err := election.Elect(t.Context(), rule, p, options)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -141,7 +141,7 @@ func TestOrderOfVotersDoesNotMatterAndDoublesCountTwice(t *testing.T) {
 			for _, i := range r.Perm(len(p.Ballots)) {
 				q.Ballots, q.Weights = append(q.Ballots, p.Ballots[i]), append(q.Weights, p.Weights[i])
 			}
-			if b, _ := election.Elect(rule, q, options); !slices.Equal(committee.Members, b.Members) {
+			if b, _ := election.Elect(t.Context(), rule, q, options); !slices.Equal(committee.Members, b.Members) {
 				t.Errorf("%s: voters in another order elect %v, not %v", rule, b.Members, committee.Members)
 			}
 			d := election.Profile{
@@ -151,8 +151,8 @@ func TestOrderOfVotersDoesNotMatterAndDoublesCountTwice(t *testing.T) {
 			}
 			w := election.Profile{Candidates: p.Candidates, Ballots: p.Ballots, Weights: slices.Clone(p.Weights)}
 			w.Weights[0] *= 2
-			x, _ := election.Elect(rule, d, options)
-			y, _ := election.Elect(rule, w, options)
+			x, _ := election.Elect(t.Context(), rule, d, options)
+			y, _ := election.Elect(t.Context(), rule, w, options)
 			if !slices.Equal(x.Members, y.Members) {
 				t.Errorf("%s: a voter twice elects %v, one of double weight %v", rule, x.Members, y.Members)
 			}
@@ -168,20 +168,20 @@ func TestSequentialIsWithinItsGuaranteeAndMoreApprovalNeverHurts(t *testing.T) {
 		for exact, seq := range map[string]string{
 			election.RulePAV: election.RuleSeqPAV, election.RuleCC: election.RuleSeqCC,
 		} {
-			a, _ := election.Elect(exact, p, options)
-			b, _ := election.Elect(seq, p, options)
+			a, _ := election.Elect(t.Context(), exact, p, options)
+			b, _ := election.Elect(t.Context(), seq, p, options)
 			if b.Score < (1-1/math.E)*a.Score-1e-9 || b.Score > a.Score+1e-9 {
 				t.Errorf("%s %g, %s %g", exact, a.Score, seq, b.Score)
 			}
 		}
-		a, _ := election.Elect(election.RuleAV, p, options)
+		a, _ := election.Elect(t.Context(), election.RuleAV, p, options)
 		c := a.Members[0]
 		for v := range p.Ballots {
 			if !slices.Contains(p.Ballots[v], c) {
 				p.Ballots[v] = append(p.Ballots[v], c)
 			}
 		}
-		if b, _ := election.Elect(election.RuleAV, p, options); !slices.Contains(b.Members, c) {
+		if b, _ := election.Elect(t.Context(), election.RuleAV, p, options); !slices.Contains(b.Members, c) {
 			t.Error("approval by all cost a candidate its seat")
 		}
 	}
@@ -202,7 +202,7 @@ func TestAWorkedExampleOfEveryRule(t *testing.T) {
 		{election.RuleSeqPAV, 4, []uint32{0, 3, 1, 2}, 7},
 		{election.RuleCC, 2, []uint32{0, 3}, 5},
 	} {
-		got, err := election.Elect(
+		got, err := election.Elect(t.Context(),
 			c.rule,
 			p,
 			election.Options{Seats: c.seats, Prefer: []float64{.30, .20, .16, .08, .02}},
@@ -211,11 +211,11 @@ func TestAWorkedExampleOfEveryRule(t *testing.T) {
 			t.Errorf("%s %d: %v %g, %v", c.rule, c.seats, got.Members, got.Score, err)
 		}
 	}
-	got, _ := election.Elect(election.RuleSeqCC, p, election.Options{Seats: 4, Completion: "pav"})
+	got, _ := election.Elect(t.Context(), election.RuleSeqCC, p, election.Options{Seats: 4, Completion: "pav"})
 	if !slices.Equal(got.Members, []uint32{0, 3, 1, 2}) {
 		t.Errorf("seqcc %v", got.Members)
 	}
-	got, _ = election.Elect(election.RulePAV, p, election.Options{Seats: 3, ExactLimit: 5})
+	got, _ = election.Elect(t.Context(), election.RulePAV, p, election.Options{Seats: 3, ExactLimit: 5})
 	if got.Status != election.Sequential {
 		t.Errorf("10 committees were searched though 5 are the limit: %s", got.Status)
 	}
