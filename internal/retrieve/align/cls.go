@@ -91,12 +91,13 @@ func (p Problem) merged() (rows []Row, agree bool) {
 		rows[j].F += (one.F - rows[j].F) / count[j]
 	}
 	agree = true
+	tolerance := p.tolerance()
 	for i, j := range of {
 		joined := 0.0
 		if j >= 0 {
 			joined = rows[j].F
 		}
-		agree = agree && math.Abs(p.Rows[i].F-joined) <= p.tolerance()
+		agree = agree && math.Abs(p.Rows[i].F-joined) <= tolerance
 	}
 	return rows, agree
 }

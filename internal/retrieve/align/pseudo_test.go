@@ -74,12 +74,12 @@ func (l *looks) Err() error {
 func TestASolverStopsAtTheFirstLookAfterTheEnd(t *testing.T) {
 	const n = 300
 	contradicting, holding := Problem{Gram: mat.NewSymDense(n, nil), VTq: make([]float64, n)}, Problem{}
-	pool := Pool{Gamma: make([]float64, n), Columns: make([][]uint32, n), F: []float64{1, 1}}
+	pool := Pool{Gamma: make([]float64, n), Columns: make([][]uint32, n), F: []float64{1, 1, 1}}
 	for i := range n {
 		contradicting.Gram.SetSym(i, i, 1)
 		contradicting.VTq[i] = float64(i)
 		contradicting.Rows = append(contradicting.Rows, Row{Classes: []uint32{uint32(i)}, F: 1})
-		pool.Gamma[i], pool.Columns[i] = 1, []uint32{uint32(i % 2)}
+		pool.Gamma[i], pool.Columns[i] = 1, []uint32{uint32(i % 2), 2}
 	}
 	holding = contradicting
 	contradicting.Rows = append(contradicting.Rows, Row{Classes: []uint32{0, 1}, F: 1})

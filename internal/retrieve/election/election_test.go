@@ -1,7 +1,10 @@
 package election_test
 
 import (
+	"cmp"
+	"context"
 	"encoding/json"
+	"errors"
 	"math"
 	"math/rand/v2"
 	"os"
@@ -218,5 +221,62 @@ func TestAWorkedExampleOfEveryRule(t *testing.T) {
 	got, _ = election.Elect(t.Context(), election.RulePAV, p, election.Options{Seats: 3, ExactLimit: 5})
 	if got.Status != election.Sequential {
 		t.Errorf("10 committees were searched though 5 are the limit: %s", got.Status)
+	}
+}
+
+// looks is a context that ends after so many looks at it.
+type looks struct {
+	context.Context
+	left, late int // late: looks after its end
+}
+
+func (l *looks) Err() error {
+	if l.left--; l.left >= 0 {
+		return nil
+	}
+	l.late++
+	return context.Canceled
+}
+
+func TestAnElectionEndsWithItsContext(t *testing.T) {
+	profile := election.Profile{Candidates: 40}
+	for voter := range uint32(60) {
+		profile.Ballots = append(profile.Ballots, []uint32{voter % 40, (voter*7 + 1) % 40})
+	}
+	seats := map[string]int{election.RuleAV: 1, election.RuleSAV: 1, election.RulePAV: 3, election.RuleCC: 3}
+	for _, rule := range election.Rules() {
+		options := election.Options{Seats: cmp.Or(seats[rule.Name], 30), ExactLimit: 1e5}
+		run := func(ctx context.Context) error {
+			_, err := election.Elect(ctx, rule.Name, profile, options)
+			return err
+		}
+		whole := &looks{Context: t.Context(), left: 1 << 30}
+		if err := run(whole); err != nil {
+			t.Fatal(rule.Name, err)
+		}
+		all := 1<<30 - whole.left
+		if all < options.Seats {
+			t.Errorf("%s: %d looks for %d seats", rule.Name, all, options.Seats)
+		}
+		for after := 0; after < all; after += 1 + all/9 {
+			ctx := &looks{Context: t.Context(), left: after} // an exact search looks once more for each candidate taken
+			if err := run(ctx); !errors.Is(err, context.Canceled) || ctx.late > 2*profile.Candidates {
+				t.Errorf("%s, ended after %d of %d looks: %v, and %d more", rule.Name, after, all, err, ctx.late)
+			}
+		}
+	}
+}
+
+func TestAnExactRuleThatIsTooLargeIsSequential(t *testing.T) {
+	for candidates, want := range map[int]string{100: election.Exact, 100_000: election.Sequential} {
+		profile := election.Profile{Candidates: candidates}
+		for c := range uint32(candidates) {
+			profile.Ballots = append(profile.Ballots, []uint32{c})
+		}
+		options := election.Options{Seats: 1, ExactLimit: 2e5}
+		committee, err := election.Elect(t.Context(), election.RulePAV, profile, options)
+		if err != nil || committee.Status != want {
+			t.Errorf("%d committees of one: %s, want %s: %v", candidates, committee.Status, want, err)
+		}
 	}
 }
