@@ -38,9 +38,9 @@ func (h *Heavy) enter() bool {
 	return false
 }
 
-// admit weighs work before it begins. Work below heavySteps always may; the rest needs one of few places, which the
+// Admit weighs work before it begins. Work below heavySteps always may; the rest needs one of few places, which the
 // request keeps until it ends, and is fault.RateLimited where all are taken.
-func (r *Request) admit(steps float64) error {
+func (r *Request) Admit(steps float64) error {
 	if r.Heavy == nil || r.heavy || steps < heavySteps {
 		return nil
 	}

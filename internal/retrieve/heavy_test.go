@@ -8,7 +8,9 @@ import (
 	"runtime"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/retrieve"
@@ -33,7 +35,7 @@ func (l *looks) Err() error {
 }
 
 // crowded is an index of many classes that share chunks.
-func crowded(t *testing.T) opened {
+func crowded(t testing.TB) opened {
 	t.Helper()
 	random := rand.New(rand.NewPCG(3, 4))
 	var documents []retrievetest.Document
@@ -155,6 +157,57 @@ func (h *held) Err() error {
 		<-h.let
 	})
 	return nil
+}
+
+// BenchmarkOrdinaryBesideSixHeavy asks ordinary questions while six clients ask heavy ones, one after another.
+func BenchmarkOrdinaryBesideSixHeavy(b *testing.B) {
+	o := crowded(b)
+	searcher := o.searcher()
+	searcher.Heavy = &retrieve.Heavy{}
+	ordinary, heavy := o.query(b, retrieve.Hybrid, "Which ship left Harbour 7?"), o.query(b, retrieve.Aligned, "Coal?")
+	heavy.TopEntities, heavy.MinSim = 1000, -1
+	ask := func() float64 {
+		var took []float64
+		for range b.N {
+			start := time.Now()
+			if _, err := searcher.Run(b.Context(), o.generation, ordinary); err != nil {
+				b.Fatal(err)
+			}
+			took = append(took, time.Since(start).Seconds()*1000)
+		}
+		slices.Sort(took)
+		return took[len(took)*99/100]
+	}
+	alone := ask()
+	ctx, stop := context.WithCancel(b.Context())
+	var six sync.WaitGroup
+	var answered, refused atomic.Int64
+	for range 6 {
+		six.Go(func() {
+			for ctx.Err() == nil {
+				switch _, err := searcher.Run(ctx, o.generation, heavy); {
+				case err == nil:
+					answered.Add(1)
+				case fault.Is(err, fault.RateLimited):
+					refused.Add(1)
+					select {
+					case <-time.After(fault.RetryAfter(err)):
+					case <-ctx.Done():
+					}
+				}
+			}
+		})
+	}
+	beside := ask()
+	var memory runtime.MemStats
+	runtime.ReadMemStats(&memory)
+	stop()
+	six.Wait()
+	b.ReportMetric(alone, "alone-p99-ms")
+	b.ReportMetric(beside, "beside-p99-ms")
+	b.ReportMetric(float64(memory.Sys)/(1<<20), "MiB")
+	b.ReportMetric(float64(answered.Load()), "answered")
+	b.ReportMetric(float64(refused.Load()), "refused")
 }
 
 func TestFewHeavyQuestionsAreAnsweredAtOnceAndOrdinaryOnesAlways(t *testing.T) {

@@ -158,7 +158,7 @@ func (r *Request) pool() pool {
 // Run implements Method.
 func (alignedMethod) Run(r *Request) (Explanation, error) {
 	_, _, classes := r.Generation.Live.Counts()
-	if err := r.admit(r.alignSteps(min(classes, r.Query.TopEntities), 0)); err != nil {
+	if err := r.Admit(r.alignSteps(min(classes, r.Query.TopEntities), 0)); err != nil {
 		return nil, err
 	}
 	if err := r.voters(r.Query.TopEntities); err != nil || r.noMatch() {
@@ -169,7 +169,7 @@ func (alignedMethod) Run(r *Request) (Explanation, error) {
 		return nil, nil
 	}
 	start := time.Now()
-	if err := r.admit(r.alignSteps(len(r.Result.Entities), r.votes)); err != nil {
+	if err := r.Admit(r.alignSteps(len(r.Result.Entities), r.votes)); err != nil {
 		return nil, err
 	}
 	p := r.pool()

@@ -207,7 +207,7 @@ func (r *Request) denseClasses(n int) ([]fuse.Hit, error) {
 
 // walk goes over the whole graph, or over the subgraph that a filter leaves.
 func (r *Request) walk(start walk.Start, damping, eps float64, steps walk.Steps) (mass walk.Mass, err error) {
-	if err := r.admit(r.walkSteps(damping, eps)); err != nil {
+	if err := r.Admit(r.walkSteps(damping, eps)); err != nil {
 		return mass, err
 	}
 	steps.Stopped = func() bool { return r.ctx.Err() != nil }

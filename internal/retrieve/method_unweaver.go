@@ -45,7 +45,7 @@ func (unweaverMethod) Run(r *Request) (Explanation, error) {
 	if err := r.voters(r.Query.TopEntities); err != nil || r.noMatch() {
 		return nil, err
 	}
-	if err := r.admit(voteSteps * float64(r.votes)); err != nil {
+	if err := r.Admit(voteSteps * float64(r.votes)); err != nil {
 		return nil, err
 	}
 	start := time.Now()
@@ -137,7 +137,7 @@ func (r *Request) elect(field candidates) (Explanation, error) {
 	options := election.Options{
 		Seats: r.Query.TopChunks, Completion: "pav", Prefer: field.score, ExactLimit: exactLimit,
 	}
-	if err := r.admit(election.Steps(r.Query.Rule, profile, options)); err != nil {
+	if err := r.Admit(election.Steps(r.Query.Rule, profile, options)); err != nil {
 		return nil, err
 	}
 	committee, err := election.Elect(r.ctx, r.Query.Rule, profile, options)
