@@ -47,7 +47,8 @@ func crowded(t testing.TB) opened {
 		slices.Sort(entities)
 		documents = append(documents, retrievetest.Document{Key: fmt.Sprintf("%03d", i), Title: fmt.Sprintf("Log %d", i),
 			Chunks: []retrievetest.Chunk{{
-				Text: fmt.Sprintf("Ship %d left Harbour %d on a calm day. Ship %d carried coal to Harbour %d. ", i, i%9, i+1, i%7), Entities: slices.Compact(entities),
+				Text: fmt.Sprintf("Ship %d left Harbour %d on a calm day. Ship %d carried coal to Harbour %d. ", i, i%9, i+1,
+					i%7), Entities: slices.Compact(entities),
 			}}})
 	}
 	stores := retrievetest.NewStores(t)

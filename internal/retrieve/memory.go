@@ -194,8 +194,8 @@ type comparison struct {
 // compared are how many questions are compared between two looks at the context.
 const compared = 1 << 15
 
-// nearest compares a prompt with every question of what is allowed, until the context ends. It gives the nodes of the best scores, at most
-// most of them and the best first, and, of each summary that is among them, the members by score.
+// nearest compares a prompt with every question of what is allowed, until the context ends. It gives the nodes of the
+// best scores, at most most of them and the best first, and, of each summary that is among them, the members by score.
 func (m *memory) nearest(ctx context.Context, a comparison) (ranked []gem.Match, members map[int]gem.Match) {
 	members = map[int]gem.Match{}
 	best := &shortlist{most: a.most}

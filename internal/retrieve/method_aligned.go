@@ -275,7 +275,9 @@ func (r *Request) solve(p pool) (align.Prices, error) {
 	if err != nil {
 		return align.Prices{}, err
 	}
-	problem := align.Problem{Gram: mat.NewSymDense(len(vectors), nil), VTq: p.gamma, Rows: make([]align.Row, len(p.numbers))}
+	problem := align.Problem{
+		Gram: mat.NewSymDense(len(vectors), nil), VTq: p.gamma, Rows: make([]align.Row, len(p.numbers)),
+	}
 	for row, capacity := range p.capacity {
 		problem.Rows[row].F = capacity
 	}
