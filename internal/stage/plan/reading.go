@@ -116,6 +116,11 @@ func (p *planner) version(ctx context.Context, doc planned) (planned, error) {
 		doc.bad = p.archived(doc.row)
 		return doc, nil
 	}
+	if !doc.row.Gzip {
+		if doc.bad = p.Limits.Size(document.Kind(doc.row.Kind), doc.row.Object, doc.row.Size); doc.bad != nil {
+			return doc, nil
+		}
+	}
 	if p.unhashed(doc.row) {
 		return doc, nil
 	}
