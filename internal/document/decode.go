@@ -291,6 +291,12 @@ func (c *cleaner) Read(raw []byte) (int, error) {
 		if n > 0 && c.r.Buffered() == 0 {
 			break
 		}
+		if plain := c.plain(len(raw) - n); len(plain) > 0 {
+			n += copy(raw[n:], plain)
+			c.cr = false
+			_, _ = c.r.Discard(len(plain)) // they are buffered
+			continue
+		}
 		r, size, err := c.r.ReadRune()
 		if err != nil {
 			if n > 0 {
@@ -322,4 +328,16 @@ func (c *cleaner) Read(raw []byte) (int, error) {
 		}
 	}
 	return n, nil
+}
+
+// plain returns buffered bytes that stay as they are: of ASCII, without control characters. They are most of what is
+// read, and are copied at once.
+func (c *cleaner) plain(most int) []byte {
+	buffered, _ := c.r.Peek(min(most, c.r.Buffered()))
+	for i, b := range buffered {
+		if b < ' ' || b >= 0x7f {
+			return buffered[:i]
+		}
+	}
+	return buffered
 }

@@ -98,13 +98,21 @@ func (l Limits) ofText(reader io.Reader, object string) io.Reader {
 	return &bounded{reader, l.Text, l.overText(object)}
 }
 
-// TextSize refuses an object of a type that streams, and is not packed, by its size: where it has more than twice the
-// bytes, its text is too long in every encoding (UTF-16 takes two bytes for what UTF-8 has one for).
-func (l Limits) TextSize(object string, size int64) error {
-	if whole := l.Whole(); size/2 > whole.Text {
-		return whole.overText(object)
+// Size refuses an object that is not packed by its size alone: one that is read whole, and a text that is too long in
+// every encoding (UTF-16 takes two bytes for what UTF-8 has one for). Rows are bounded one by one.
+func (l Limits) Size(kind Kind, object string, size int64) error {
+	l = l.Whole()
+	switch {
+	case kind.Streams() && !kind.HasRows() && size/2 > l.Text:
+		return l.overText(object)
+	case !kind.Streams() && size > l.Bytes:
+		return l.overBytes(object)
 	}
 	return nil
+}
+
+func (l Limits) overBytes(object string) error {
+	return over(object, "bytes", l.Bytes, "it has more bytes")
 }
 
 func (l Limits) overText(object string) error {

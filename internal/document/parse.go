@@ -30,7 +30,7 @@ func Parse(reader io.Reader, kind Kind, object string, limits Limits) (Doc, erro
 		}
 		return doc.encoded(guess), nil
 	}
-	raw, err := io.ReadAll(&bounded{reader, limits.Bytes, over(object, "bytes", limits.Bytes, "it has more bytes")})
+	raw, err := io.ReadAll(&bounded{reader, limits.Bytes, limits.overBytes(object)})
 	if err != nil {
 		return Doc{}, unreadable("read", object, err)
 	}

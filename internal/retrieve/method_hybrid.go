@@ -183,7 +183,7 @@ func (r *Request) denseClasses(n int) ([]fuse.Hit, error) {
 	var out []fuse.Hit
 	seen := map[string]bool{}
 	for ask := n + n/4 + 8; ; ask *= 2 {
-		hits, err := r.Vectors.Search(r.ctx, r.Generation.Manifest.Collections.Classes, r.Query.Vector, ask)
+		hits, err := r.nearestClasses(ask)
 		if err != nil {
 			return nil, err
 		}

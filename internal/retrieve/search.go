@@ -10,6 +10,7 @@ import (
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/index/liveset"
+	"github.com/unweaver/unweaver/internal/store/vectors"
 )
 
 // voters finds the n most similar allowed classes with their ballots. A row of the store counts if the generation has
@@ -18,7 +19,7 @@ func (r *Request) voters(want int) error {
 	asked, seen := 0, map[string]bool{}
 	for n := want + 8; len(r.Result.Entities) < want; n *= 2 {
 		start := time.Now()
-		hits, err := r.Vectors.Search(r.ctx, r.Generation.Manifest.Collections.Classes, r.Query.Vector, n)
+		hits, err := r.nearestClasses(n)
 		r.Result.Timing.Search += time.Since(start)
 		if err != nil {
 			return err
@@ -151,6 +152,23 @@ func (s Searcher) ClassRecords(
 	return out, nil
 }
 
+// nearestClasses returns the n rows of classes that are nearest to the question.
+func (r *Request) nearestClasses(n int) ([]vectors.Hit, error) {
+	manifest := r.Generation.Manifest
+	return r.nearest(manifest.Collections.Classes, manifest.Counts.Classes, r.Query.Vector, n)
+}
+
+// nearest returns the n rows of a collection that are nearest to a question. A collection that has none of the rows of
+// the generation was emptied, or made by another program: an answer from what is left would be a wrong one.
+func (r *Request) nearest(collection string, rows int64, question []float32, n int) ([]vectors.Hit, error) {
+	hits, err := r.Vectors.Search(r.ctx, collection, question, n)
+	if err == nil && len(hits) == 0 && rows > 0 && n > 0 {
+		err = fault.StoreDown.At("search", collection).Because("the store of vectors has lost its rows").
+			Advise("run: unweaver restore --index " + r.Generation.Manifest.Index)
+	}
+	return hits, err
+}
+
 // similarChunks gives the n best allowed chunks by their best window.
 func (r *Request) similarChunks(question []float32, n int) ([]Chunk, error) {
 	ask := 2*n + 8 // a chunk may have several
@@ -158,7 +176,8 @@ func (r *Request) similarChunks(question []float32, n int) ([]Chunk, error) {
 		ask = n + n/4 + 8
 	}
 	for ; ; ask *= 2 {
-		hits, err := r.Vectors.Search(r.ctx, r.Generation.Manifest.Collections.Chunks, question, ask)
+		manifest := r.Generation.Manifest
+		hits, err := r.nearest(manifest.Collections.Chunks, manifest.Counts.Windows, question, ask)
 		if err != nil {
 			return nil, err
 		}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/unweaver/unweaver/internal/document"
+	"github.com/unweaver/unweaver/internal/fault"
 )
 
 // What is said over the two pipes of a child: frames, each a letter, the length of its content as four bytes, and the
@@ -87,6 +88,11 @@ func writeJSON(out io.Writer, letter byte, value any) error {
 	raw, err := json.Marshal(value)
 	if err != nil {
 		return err
+	}
+	if len(raw) > maxHead {
+		return fault.TooLarge.At("parse", "").
+			Because(fmt.Sprintf("its title and its metadata take more than %d MiB", maxHead>>20)).
+			Advise("shorten the names and the values of its fields")
 	}
 	for len(raw) > maxFrame {
 		if err := writeFrame(out, letter, raw[:maxFrame]); err != nil {

@@ -1,6 +1,7 @@
 package chunk
 
 import (
+	"bytes"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -19,6 +20,7 @@ import (
 	"github.com/unweaver/unweaver/internal/stage"
 	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/internal/stream/extsort"
+	"github.com/unweaver/unweaver/internal/stream/mapped"
 )
 
 // draft is a document as it is read: nothing of it is written before it is known to be whole and of one version.
@@ -98,22 +100,12 @@ func (b *builder) readSteadily(ctx context.Context, d *draft) error {
 // plan saw, is fault.Precondition: it is looked at again, and counts as what it is then.
 func (b *builder) readObject(ctx context.Context, d *draft, now blob.Info, planned bool) error {
 	unhashed := d.plan.Version.IsZero() // plan left it to the only reading there is
-	var tooLarge error
-	if kind := document.Kind(d.plan.Kind); kind.Streams() && !d.plan.Gzip && planned {
-		tooLarge = b.Limits.TextSize(d.plan.Object, now.Size)
-	}
-	if tooLarge != nil && !unhashed {
-		return tooLarge
-	}
 	body, err := stage.Open(ctx, b.source, now)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = body.Close() }()
-	cause := tooLarge
-	if cause == nil {
-		cause = b.parse(ctx, d, reading{body, &b.within, d.plan.Size})
-	}
+	cause := b.parse(ctx, d, reading{body, &b.within, d.plan.Size})
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
@@ -160,18 +152,35 @@ const headBytes = 8 << 10
 
 // cut cuts a document's text into the draft; object is what errors name.
 func (b *builder) cut(ctx context.Context, object string, doc document.Doc, d *draft) error {
-	doc.Text = document.Sound(doc.Text, object)
-	head := make([]byte, headBytes)
-	n, err := io.ReadFull(doc.Text, head)
-	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
+	var column mapped.Column
+	defer column.Close()
+	text, err := held(document.Sound(doc.Text, object), &column)
+	if err != nil {
 		return readFault(object, err)
 	}
-	head = head[:n]
+	head := text[:min(len(text), headBytes)]
 	d.row.Meta, d.row.Missing, d.places = doc.Meta, doc.Missing, doc.Places
 	d.row.Title = document.TitleOf(
 		doc.Title, strings.ToValidUTF8(string(head), ""), document.Kind(d.plan.Kind), object, b.Limits)
-	err = b.cutText(ctx, io.MultiReader(strings.NewReader(string(head)), doc.Text), d)
-	return readFault(object, err)
+	return readFault(object, b.cutText(ctx, bytes.NewReader(text), d))
+}
+
+// held reads a text to its end before it is cut. Cutting takes a hundred times as long as reading, and nothing is cut
+// of a text that is too long or breaks off.
+func held(text io.Reader, in *mapped.Column) ([]byte, error) {
+	piece := make([]byte, 32<<10)
+	for {
+		n, err := text.Read(piece)
+		if put := in.Put(piece[:n]); put != nil {
+			return nil, put
+		}
+		if errors.Is(err, io.EOF) {
+			return mapped.Records[byte](in)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
 }
 
 func (b *builder) cutText(ctx context.Context, text io.Reader, d *draft) error {

@@ -136,6 +136,11 @@ func (p *planner) version(ctx context.Context, doc planned) (planned, error) {
 			return doc, err
 		}
 	}
+	if !doc.row.Gzip {
+		if doc.bad = p.Limits.Size(document.Kind(doc.row.Kind), doc.row.Object, doc.row.Size); doc.bad != nil {
+			return doc, nil
+		}
+	}
 	if p.unhashed(doc.row) {
 		return doc, nil
 	}
