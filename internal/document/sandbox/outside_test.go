@@ -118,10 +118,10 @@ func TestAChildReadsWhatIsHiddenWhereItIsAskedTo(t *testing.T) {
 	pool := newPool(t, 1, limits())
 	content := documenttest.Zip(documenttest.Part{Name: "word/document.xml", Content: "<d><p><r><t>shown</t></r>" +
 		"<r><rPr><vanish/></rPr><t> hid</t></r></p></d>"})
-	for _, ctx := range []context.Context{t.Context(), document.WithHidden(t.Context()), t.Context()} {
+	for _, ctx := range []context.Context{t.Context(), document.WithReading(t.Context(), document.Reading{Hidden: true}), t.Context()} {
 		doc, text, err := parse(ctx, pool, "a.docx", content)
 		want, missing := "shown", "left out: hidden pieces of text: 1 (documents.hidden: include reads them)"
-		if document.IsWithHidden(ctx) {
+		if document.ReadingOf(ctx).Hidden {
 			want, missing = "shown hid", ""
 		}
 		if err != nil || text != want || doc.Missing != missing {

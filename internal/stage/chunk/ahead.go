@@ -41,7 +41,7 @@ func coming(
 			if err == nil {
 				next.plan, err = rows.DecodePlan(row.Value)
 			}
-			if err == nil && (next.plan.Line > 0 || next.plan.Size <= aheadBytes) {
+			if err == nil && (next.plan.Within() || next.plan.Size <= aheadBytes) {
 				next.room = min(max(1, next.plan.Size), aheadRoom)
 			}
 			if err == nil {
@@ -65,7 +65,7 @@ type firstRead struct {
 // ahead reads the object of a document where that is small.
 func (b *builder) ahead(ctx context.Context, next upcoming) (upcoming, error) {
 	plan := next.plan
-	if plan.Problem != "" || plan.Line > 0 || plan.Size > aheadBytes ||
+	if plan.Problem != "" || plan.Within() || plan.Size > aheadBytes ||
 		document.Kind(plan.Kind).Streams() && !plan.Gzip && b.Limits.TextSize(plan.Object, plan.Size) != nil {
 		return next, nil
 	}

@@ -109,14 +109,17 @@ func (p *planner) alive(int64) {
 
 // version reads and hashes a file whose version is not known.
 func (p *planner) version(ctx context.Context, doc planned) (planned, error) {
-	if doc.kept || doc.again || doc.lost != "" || doc.row.Line > 0 || !doc.row.Version.IsZero() {
+	if doc.kept || doc.again || doc.lost != "" || doc.bad != nil || doc.row.Within() || !doc.row.Version.IsZero() ||
+		doc.row.Archived == "" && p.unhashed(doc.row) {
 		return doc, nil
 	}
+	return p.digest(ctx, doc, func(io.Reader) error { return nil })
+}
+
+// digest reads and hashes a file that another reader sees first.
+func (p *planner) digest(ctx context.Context, doc planned, see func(io.Reader) error) (planned, error) {
 	if doc.row.Archived != "" {
 		doc.bad = p.archived(doc.row)
-		return doc, nil
-	}
-	if p.unhashed(doc.row) {
 		return doc, nil
 	}
 	err := stage.Steady(ctx, p.Corpus, infoOf(doc.row), func(seen blob.Info) error {
@@ -125,9 +128,13 @@ func (p *planner) version(ctx context.Context, doc planned) (planned, error) {
 		if err != nil {
 			return err
 		}
+		cause := see(body)
 		doc.row.Version, err = body.Digest(p.alive)
 		if err != nil && fault.As(err) == nil { // the store opened it, so what broke is this object
 			err = fault.Unreadable.At("read", doc.row.Object).Because(err)
+		}
+		if err == nil {
+			err = cause
 		}
 		return errors.Join(err, body.Close())
 	})
