@@ -130,6 +130,21 @@ func TestAChildReadsWhatIsHiddenWhereItIsAskedTo(t *testing.T) {
 	}
 }
 
+// A PDF in a mail is read by a child that reads PDFs.
+func TestAChildReadsWhatIsAttached(t *testing.T) {
+	pool := newPool(t, 1, limits())
+	content := documenttest.MailWith("s", documenttest.Part{Name: "p.pdf", Content: documenttest.PDFWith("pages")})
+	list := document.WithReading(t.Context(), document.Reading{Attached: true, List: true})
+	doc, text, err := parse(list, pool, "a.eml", content)
+	if err != nil || text != "" || len(doc.Attached) != 1 || doc.Attached[0].Name != "p.pdf" {
+		t.Fatalf("%+v, %q, %v", doc.Attached, text, err)
+	}
+	one := document.WithReading(t.Context(), document.Reading{Attached: true, Part: doc.Attached[0]})
+	if _, text, err = parse(one, pool, "a.eml", content); err != nil || text != "pages" {
+		t.Errorf("%q, %v", text, err)
+	}
+}
+
 func TestATimeoutThatTheDocumentEarnedIsItsOwn(t *testing.T) {
 	short := limits()
 	short.Time, short.Memory = time.Second, 4<<30 // its time is over long before

@@ -111,7 +111,8 @@ func (p *planner) open(ctx context.Context, doc planned) (planned, error) {
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	return p.digest(ctx, doc, func(body io.Reader) error {
+	var found []document.Attachment
+	doc, err := p.digest(ctx, doc, func(body io.Reader) error {
 		plain, err := document.Gunzip(body, doc.row.Gzip, doc.row.Object, p.Limits)
 		if err != nil {
 			return err
@@ -121,7 +122,9 @@ func (p *planner) open(ctx context.Context, doc planned) (planned, error) {
 		if err == nil {
 			_, err = io.Copy(io.Discard, read.Text)
 		}
-		doc.attached = read.Attached
+		found = read.Attached
 		return err
 	})
+	doc.attached = found
+	return doc, err
 }
