@@ -168,7 +168,7 @@ func (b *builder) parse(ctx context.Context, d *draft, body io.Reader, planned b
 		if planned {
 			asked.Part.Version = d.plan.Version
 		}
-		kind, _, _ = document.TypeOf(object)
+		kind, _, _ = stage.TypeOf(b.Spec, object)
 		object += "#" + d.plan.Part
 	}
 	plain = document.Transcode(plain, kind, stage.EncodingOf(b.Spec, object))
