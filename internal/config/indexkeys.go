@@ -60,6 +60,14 @@ var indexKeys = []key{
 		rule:     oneOf(omitHidden, "include"),
 	},
 	{
+		path: "indexes.*.documents.attachments",
+		meaning: "files attached to mail and PDF are documents of their own (mail.eml#plan.pdf, attached_to in the " +
+			"metadata), the first 100 of an object; without it they are named in its text",
+		example:  "true",
+		rebuilds: paysChunks,
+		rule:     anything(),
+	},
+	{
 		path:    "indexes.*.enrich",
 		meaning: "what a build makes beside classes and chunks: " + strings.Join(Enrichments, ", "),
 		example: "[" + Enrichments[0] + "]",

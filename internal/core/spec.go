@@ -59,6 +59,8 @@ type Documents struct {
 	Encoding []string `json:"encoding,omitempty"` // PATTERN=CHARSET, the first pattern that matches counts
 	Types    []string `json:"types,omitempty"`    // PATTERN=TYPE, the first pattern that matches counts
 	Hidden   string   `json:"hidden,omitempty"`   // include: what an Office document hides is read too
+
+	Attachments bool `json:"attachments,omitempty"` // what is attached to a mail or a PDF is a document
 }
 
 // Chunking says how documents are cut. Tokens are o200k tokens.

@@ -26,7 +26,7 @@ type Limits struct {
 	Time    time.Duration // of parsing one document, on the clock and of the processor
 	Memory  int64         // bytes that parsing one document may take
 
-	Hidden bool // no limit: a document is read with what it hides, see WithHidden
+	Reading // no limit: what is read, see WithReading
 }
 
 // DefaultLimits are what is used where nothing is configured.
@@ -39,8 +39,8 @@ func DefaultLimits() Limits {
 
 // Key tells limits apart: it is the same for limits that refuse the same.
 func (l Limits) Key() string {
-	l.Hidden = false
-	return strings.Replace(fmt.Sprintf("%+v", l.Whole()), " Hidden:false", "", 1)
+	bounds, _, _ := strings.Cut(fmt.Sprintf("%+v", l.Whole()), " Reading:")
+	return bounds + "}"
 }
 
 // Whole gives limits in which what is zero is that of DefaultLimits.
@@ -50,7 +50,7 @@ func (l Limits) Whole() Limits {
 		Bytes: cmp.Or(l.Bytes, usual.Bytes), Ratio: cmp.Or(l.Ratio, usual.Ratio), Text: cmp.Or(l.Text, usual.Text),
 		Title: cmp.Or(l.Title, usual.Title), Row: cmp.Or(l.Row, usual.Row), Spans: cmp.Or(l.Spans, usual.Spans),
 		Nesting: cmp.Or(l.Nesting, usual.Nesting), Pages: cmp.Or(l.Pages, usual.Pages), Time: cmp.Or(l.Time, usual.Time),
-		Memory: cmp.Or(l.Memory, usual.Memory), Hidden: l.Hidden,
+		Memory: cmp.Or(l.Memory, usual.Memory), Reading: l.Reading,
 	}
 }
 

@@ -42,7 +42,7 @@ const (
 type ask struct {
 	Kind   document.Kind `json:"kind"`
 	Object string        `json:"object"`
-	Hidden bool          `json:"hidden,omitempty"`
+	document.Reading
 }
 
 // head is an answer without its text.
@@ -51,6 +51,8 @@ type head struct {
 	Meta    map[string]string `json:"meta"`
 	Missing string            `json:"missing,omitempty"`
 	Places  []byte            `json:"places,omitempty"`
+
+	Attached []document.Attachment `json:"attached,omitempty"`
 }
 
 // maxPlaces bounds the places of a document's lines, in bytes: those of a million lines. A document of more has none.
@@ -61,7 +63,9 @@ func headOf(doc document.Doc) head {
 	if len(places) > maxPlaces {
 		places = nil
 	}
-	return head{Title: doc.Title, Meta: doc.Meta, Missing: brief(doc.Missing), Places: places}
+	return head{
+		Title: doc.Title, Meta: doc.Meta, Missing: brief(doc.Missing), Places: places, Attached: doc.Attached,
+	}
 }
 
 // failed is a fault of the document.

@@ -2,6 +2,7 @@ package chunk
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -32,6 +33,7 @@ type draft struct {
 	chunks int            // of cuttings with text
 	places document.Places
 	former *rows.Document // whose rectangles are kept with its text; nil: it is no former document
+	found  core.Digest    // of an attachment: its version, where it was read
 }
 
 // draftBytes of a document's cuttings wait in memory; those of a larger one on disk.
@@ -105,7 +107,7 @@ func (b *builder) readObject(ctx context.Context, d *draft, now blob.Info, plann
 		return err
 	}
 	defer func() { _ = body.Close() }()
-	cause := b.parse(ctx, d, reading{body, &b.within, d.plan.Size})
+	cause := b.parse(ctx, d, reading{body, &b.within, d.plan.Size}, planned)
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
@@ -113,6 +115,11 @@ func (b *builder) readObject(ctx context.Context, d *draft, now blob.Info, plann
 		b.within.Store(min(d.plan.Size, read))
 		b.tell()
 	})
+	if part := d.plan.Part != ""; part && planned && !fault.Is(cause, fault.DocumentChanged) {
+		version = d.plan.Version // as the parser saw
+	} else if part {
+		version = d.found
+	}
 	switch {
 	case fault.Is(err, fault.Precondition):
 		return err
@@ -124,27 +131,51 @@ func (b *builder) readObject(ctx context.Context, d *draft, now blob.Info, plann
 	if err == nil || !planned {
 		d.plan.Version = version // zero: none of what could not be read to its end
 	}
-	d.plan.ETag, d.plan.Size, d.plan.Modified = now.ETag, now.Size, now.Modified
+	d.plan.ETag, d.plan.Modified = now.ETag, now.Modified
+	if d.plan.Part == "" {
+		d.plan.Size = now.Size
+	}
+	if !planned && b.attachments() && document.Kind(d.plan.Kind).HasAttachments() {
+		d.plan.ETag = "" // what is attached to it now was not planned: the next run opens it
+	}
 	return cause
 }
 
-func (b *builder) parse(ctx context.Context, d *draft, body io.Reader) error {
+// attachments reports whether attachments are documents.
+func (b *builder) attachments() bool { return b.Spec.Documents != nil && b.Spec.Documents.Attachments }
+
+func (b *builder) parse(ctx context.Context, d *draft, body io.Reader, planned bool) error {
 	plain, err := document.Gunzip(body, d.plan.Gzip, d.plan.Object, b.Limits)
 	if err != nil {
 		return err
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel() // what parses is given up where its text is not read to the end
-	if b.Spec.Documents != nil && b.Spec.Documents.Hidden == "include" {
-		ctx = document.WithHidden(ctx)
+	asked := document.Reading{
+		Hidden: b.Spec.Documents != nil && b.Spec.Documents.Hidden == "include", Attached: b.attachments(),
 	}
-	kind := document.Kind(d.plan.Kind)
-	plain = document.Transcode(plain, kind, stage.EncodingOf(b.Spec, d.plan.Object))
-	doc, err := b.Parser.Parse(ctx, plain, kind, d.plan.Object)
+	kind, object := document.Kind(d.plan.Kind), d.plan.Object
+	if d.plan.Part != "" {
+		asked.Part = document.Attachment{Name: d.plan.Part, Kind: kind}
+		if planned {
+			asked.Part.Version = d.plan.Version
+		}
+		kind, _, _ = stage.TypeOf(b.Spec, object)
+		object += "#" + d.plan.Part
+	}
+	plain = document.Transcode(plain, kind, stage.EncodingOf(b.Spec, object))
+	doc, err := b.Parser.Parse(document.WithReading(ctx, asked), plain, kind, object)
 	if err != nil {
 		return err
 	}
-	return b.cut(ctx, d.plan.Object, doc, d)
+	if d.plan.Part != "" {
+		d.found = doc.Attached[0].Version
+		if doc.Meta == nil {
+			doc.Meta = map[string]string{}
+		}
+		doc.Meta["attached_to"] = core.ObjectKey(d.plan.Object)
+	}
+	return b.cut(ctx, object, doc, d)
 }
 
 // headBytes of a text decide its title.
@@ -161,7 +192,7 @@ func (b *builder) cut(ctx context.Context, object string, doc document.Doc, d *d
 	head := text[:min(len(text), headBytes)]
 	d.row.Meta, d.row.Missing, d.places = doc.Meta, doc.Missing, doc.Places
 	d.row.Title = document.TitleOf(
-		doc.Title, strings.ToValidUTF8(string(head), ""), document.Kind(d.plan.Kind), object, b.Limits)
+		doc.Title, strings.ToValidUTF8(string(head), ""), document.Kind(d.plan.Kind), cmp.Or(d.plan.Part, object), b.Limits)
 	return readFault(object, b.cutText(ctx, bytes.NewReader(text), d))
 }
 

@@ -33,6 +33,7 @@ type In struct {
 	Artifacts artifact.Index
 	Scratch   string // key prefix of the run
 	Limits    document.Limits
+	Parser    document.Parser // lists attachments, where the index reads them
 	Parent    *core.Manifest
 	Dead      *segments.Files // of the parent: which of its documents do not count; nil: no parent
 	Foreign   bool            // the parent is of another corpus: of its documents nothing is kept
