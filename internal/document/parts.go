@@ -10,6 +10,8 @@ import (
 	"io"
 	"net/url"
 	"path"
+	"regexp"
+	"slices"
 	"strings"
 
 	"golang.org/x/net/html/charset"
@@ -162,20 +164,31 @@ func narrow(reader io.Reader) (plain io.Reader, wide bool) {
 	return transform.NewReader(in, unicode.UTF16(order, unicode.UseBOM).NewDecoder()), true
 }
 
-// shown calls each with the tokens of a part that its program shows: of the forms of one thing the first, and nothing
-// that a tracked change took away.
+// knownForm is the namespace of what programs of Office show.
+var knownForm = regexp.MustCompile(`^(?:https?://schemas\.(?:microsoft\.com|openxmlformats\.org)/|https?://purl\.oclc\.org/|urn:schemas-microsoft)`)
+
+// shown calls each with the tokens of a part that its program shows: of the forms of one thing the first that needs no
+// extension of another program, and nothing that a tracked change took away.
 func (p *parts) shown(name string, each func(token xml.Token, depth int) error) error {
 	skip, chosen := 0, []bool(nil) // of each thing with several forms around: one was there
+	foreign := map[string]bool{}   // prefixes of extensions of other programs
+	unknown := func(prefix string) bool { return foreign[prefix] }
 	return p.tokens(name, func(token xml.Token, depth int) error {
 		switch x := token.(type) {
 		case xml.StartElement:
 			last := len(chosen) - 1
+			for _, attr := range x.Attr {
+				if attr.Name.Space == "xmlns" && len(foreign) < maxStyles {
+					foreign[attr.Name.Local] = !knownForm.MatchString(attr.Value)
+				}
+			}
 			switch name := x.Name.Local; {
 			case skip > 0:
 				return nil
 			case name == "AlternateContent":
 				chosen = append(chosen, false)
 			case (name == "Choice" || name == "Fallback") && last >= 0 && chosen[last],
+				name == "Choice" && slices.ContainsFunc(strings.Fields(attribute(x, "Requires")), unknown),
 				name == "moveFrom", name == "del":
 				skip = depth
 				return nil
@@ -429,10 +442,14 @@ func tableRow(cells []string) string {
 	return "| " + strings.Join(cells, " | ") + " |"
 }
 
-// without says why a document has no text, and what is left out of it.
-func (p *parts) without(why string) string {
-	if missing := p.missing(); missing != "" {
-		return why + "; " + missing
+// empty is the error of a document without text, which says what is left out of it; main is its usual first part.
+func (p *parts) empty(main string) error {
+	if name, err := p.main("officeDocument", main); err != nil || p.folded[folded(name)] == nil {
+		return p.bad(errors.Join(err, errors.New("it has no "+main)))
 	}
-	return why
+	why := "it has no text"
+	if missing := p.missing(); missing != "" {
+		why += "; " + missing
+	}
+	return fault.EmptyDocument.At("read", p.object).Because(why).Advise("write something into it, or take it away")
 }

@@ -160,9 +160,9 @@ const headBytes = 8 << 10
 
 // cut cuts a document's text into the draft; object is what errors name.
 func (b *builder) cut(ctx context.Context, object string, doc document.Doc, d *draft) error {
-	doc.Text = document.Sound(doc.Text, object)
+	text := document.NewSound(doc.Text, object)
 	head := make([]byte, headBytes)
-	n, err := io.ReadFull(doc.Text, head)
+	n, err := io.ReadFull(text, head)
 	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
 		return readFault(object, err)
 	}
@@ -170,7 +170,10 @@ func (b *builder) cut(ctx context.Context, object string, doc document.Doc, d *d
 	d.row.Meta, d.row.Missing, d.places = doc.Meta, doc.Missing, doc.Places
 	d.row.Title = document.TitleOf(
 		doc.Title, strings.ToValidUTF8(string(head), ""), document.Kind(d.plan.Kind), object, b.Limits)
-	err = b.cutText(ctx, io.MultiReader(strings.NewReader(string(head)), doc.Text), d)
+	err = b.cutText(ctx, io.MultiReader(strings.NewReader(string(head)), text), d)
+	if lost := text.Missing(); lost != "" {
+		d.row.Missing = strings.TrimPrefix(d.row.Missing+"; "+lost, "; ")
+	}
 	return readFault(object, err)
 }
 
