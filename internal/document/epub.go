@@ -25,15 +25,20 @@ func parseEPUB(raw []byte, object string, limits Limits) (Doc, error) {
 		return Doc{}, err
 	}
 	folded := foldNames(parts)
-	if folded["meta-inf/rights.xml"] != nil || folded["meta-inf/license.lcpl"] != nil ||
-		folded["meta-inf/sinf.xml"] != nil {
-		return Doc{}, fault.Encrypted.At("read", object).
-			Because("the book is protected against reading by other programs").
-			Advise("use a copy without protection")
-	}
 	book, err := readPackage(parts, folded)
 	if err != nil {
 		return Doc{}, parts.bad(err)
+	}
+	sealed, err := sealedParts(parts, folded)
+	if err != nil {
+		return Doc{}, parts.bad(err)
+	}
+	isSealed := func(name string) bool { return sealed[foldName(name)] }
+	if folded["meta-inf/rights.xml"] != nil || folded["meta-inf/license.lcpl"] != nil ||
+		folded["meta-inf/sinf.xml"] != nil || slices.ContainsFunc(book.chapters, isSealed) {
+		return Doc{}, fault.Encrypted.At("read", object).
+			Because("the book is protected against reading by other programs").
+			Advise("use a copy without protection")
 	}
 	var out strings.Builder
 	for _, name := range book.chapters {
@@ -62,6 +67,20 @@ func parseEPUB(raw []byte, object string, limits Limits) (Doc, error) {
 		Title: cutTitle(book.title, limits.Title), Meta: book.meta, Text: strings.NewReader(strings.TrimSpace(out.String())),
 		Missing: strings.Join(book.missing, "; "),
 	}, nil
+}
+
+// sealedParts are the folded names of the parts of a book that are encrypted.
+func sealedParts(parts *parts, folded map[string]*zip.File) (map[string]bool, error) {
+	sealed, list := map[string]bool{}, folded["meta-inf/encryption.xml"]
+	if list == nil {
+		return nil, nil
+	}
+	return sealed, parts.tokens(list.Name, func(token xml.Token, _ int) error {
+		if start, ok := token.(xml.StartElement); ok && start.Name.Local == "CipherReference" {
+			sealed[foldName(attribute(start, "URI"))] = true
+		}
+		return nil
+	})
 }
 
 // foldNames returns the parts of a book by their folded names.
