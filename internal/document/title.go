@@ -105,6 +105,9 @@ var subject = regexp.MustCompile(`(?i)^(?:subject|title):\s*`)
 var noName = regexp.MustCompile(`^[^\s:]*\[\d+\][^\s:]*: |^[\w$@. -]{1,40}: \PL*$|` +
 	`(?i)^[\w@$-]*(?:\b|_)(?:id|uuid|guid|type|kind|schema|context|version|status|lang|language|url|href): `)
 
+// namedValue begins a line with the path of a value, of which a whole file of them has no more telling one.
+var namedValue = regexp.MustCompile(`^[^\s":][^":]{0,60}: `)
+
 // badgeOf is a picture that leads somewhere, as pages of projects begin with.
 var badgeOf = regexp.MustCompile(`\[!\[[^\]]*\](?:\([^)]*\)|\[[^\]]*\])\](?:\([^)]*\)|\[[^\]]*\])`)
 
@@ -122,7 +125,7 @@ func firstLine(head string, kind Kind) string {
 		if i+1 < len(lines) {
 			next = utf8.RuneCountInString(strings.TrimSpace(lines[i+1]))
 		}
-		if record && noName.MatchString(line) {
+		if record && noName.MatchString(line) || kind == JSON && namedValue.MatchString(line) {
 			continue
 		}
 		if record && length <= maxTitleLine {
