@@ -326,7 +326,7 @@ func (w *wordReader) behind(text string) {
 // readChunk reads a document within the document.
 func (w *wordReader) readChunk(name string) error {
 	kind, _, known := TypeOf(name)
-	file := w.parts.folded[folded(name)]
+	file := w.parts.file(name)
 	if file == nil || !known || kind != HTML && kind != Text {
 		w.parts.leaveOut("a document inside of it (" + path.Base(name) + ")")
 		return nil
