@@ -23,7 +23,8 @@ var cellForms = []struct {
 	form *regexp.Regexp
 }{
 	{numberCell, regexp.MustCompile(`^[-+(]?[$€£]? ?\d[\d.,' ]*(?:[eE][-+]?\d+)? ?[%€$)]?$`)},
-	{dateCell, regexp.MustCompile(`^(?:\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.]\d{2,4})(?:[ T]\d.*)?$|^\d{1,2}:\d\d(?::\d\d)?$`)},
+	{dateCell, regexp.MustCompile(`^(?:\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.]\d{2,4})(?:[ T]\d.*)?$|` +
+		`^\d{1,2}:\d\d(?::\d\d)?$`)},
 	{addressCell, regexp.MustCompile(`^(?:https?://\S+|[^@\s]+@[^@\s]+\.\w+)$`)},
 	{sentenceCell, regexp.MustCompile(`^\S+(?: \S+){3,}\.$`)},
 }
@@ -77,8 +78,8 @@ func isYear(cell string) bool {
 	return err == nil && year >= 1500 && year <= 2100
 }
 
-// isSeries reports whether the numbers of a row count up or down by one, or are years in equal steps, as names of columns
-// do.
+// isSeries reports whether the numbers of a row count up or down by one, or are years in equal steps, as names of
+// columns do.
 func isSeries(cells []string) bool {
 	var numbers []int
 	years := true

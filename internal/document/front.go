@@ -22,7 +22,8 @@ const (
 )
 
 // front takes front matter off the start of a text: YAML between lines of three dashes, the first of which may name
-// JSON or TOML, or TOML between lines of three plus signs. What it says is the title and metadata. What is none, as no such thing comes out, stays in the text.
+// JSON or TOML, or TOML between lines of three plus signs. What it says is the title and metadata. What is none, as no
+// such thing comes out, stays in the text.
 func front(text io.Reader) (title string, meta map[string]string, rest io.Reader) {
 	in := bufio.NewReaderSize(text, maxFront)
 	head, _ := in.Peek(maxFront) // what breaks here breaks again when it is read

@@ -73,7 +73,8 @@ func (f numberFormat) show(number float64, since time.Time) (shown string, ok bo
 		counted = counted || strings.ContainsAny(piece[:1], "0#?")
 	}
 	switch {
-	case dated && (number < 0 || number >= lastDay || since.Year() < 1900 && math.Floor(number) == leapDay && dayOf(pieces)):
+	case dated && (number < 0 || number >= lastDay),
+		dated && since.Year() < 1900 && math.Floor(number) == leapDay && dayOf(pieces):
 		return "", false
 	case dated:
 		return strings.TrimSpace(formatMoment(number, pieces, since)), true

@@ -171,7 +171,8 @@ func narrow(reader io.Reader) (plain io.Reader, wide bool) {
 }
 
 // knownForm is the namespace of what programs of Office show.
-var knownForm = regexp.MustCompile(`^(?:https?://schemas\.(?:microsoft\.com|openxmlformats\.org)/|https?://purl\.oclc\.org/|urn:schemas-microsoft)`)
+var knownForm = regexp.MustCompile(`^https?://(?:schemas\.(?:microsoft\.com|openxmlformats\.org)|purl\.oclc\.org)/|` +
+	`^urn:schemas-microsoft`)
 
 // shown calls each with the tokens of a part that its program shows: of the forms of one thing the first that needs no
 // extension of another program, and nothing that a tracked change took away.

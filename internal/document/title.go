@@ -94,14 +94,15 @@ const (
 
 // noTitle are lines that say what a program needs: comments, directives, marks of templates, headers of mail.
 var noTitle = regexp.MustCompile(`^(?:<!|<\?|//|/\*|\*/|\.\. |#!|\{[%{#]|\x60{3}|~{3}|:[A-Za-z-]+:)|` +
-	`^(?:---|\+\+\+)\w*$|(?i)^(?:from|to|cc|bcc|date|sent|reply-to|return-path|received|message-id|mime-version|content-[a-z-]+|x-[a-z-]+):|` +
+	`^(?:---|\+\+\+)\w*$|(?i)^(?:from|to|cc|bcc|date|sent|reply-to|return-path|received|message-id|mime-version|` +
+	`content-[a-z-]+|x-[a-z-]+):|` +
 	`^From [^ ]+@[^ ]+ `)
 
 // subject is the header of a mail, or of a text with its own, that names it.
 var subject = regexp.MustCompile(`(?i)^(?:subject|title):\s*`)
 
-// noName is a line of a record that does not name it: the path of a value in a list, as in towns[0].name, a value without
-// letters, what a program calls it.
+// noName is a line of a record that does not name it: the path of a value in a list, as in towns[0].name, a value
+// without letters, what a program calls it.
 var noName = regexp.MustCompile(`^[^\s:]*\[\d+\][^\s:]*: |^[\w$@. -]{1,40}: \PL*$|` +
 	`(?i)^[\w@$-]*(?:\b|_)(?:id|uuid|guid|type|kind|schema|context|version|status|lang|language|url|href): `)
 
