@@ -277,6 +277,14 @@ func clean(r io.Reader, invalid *charmap.Charmap) io.Reader {
 	return &cleaner{r: bufio.NewReaderSize(r, 64<<10), invalid: invalid}
 }
 
+// shownRune is a character of a text, a blank for one that controls a device.
+func shownRune(r rune) rune {
+	if uni.IsControl(r) && r != '\n' && r != '\t' && r != '\f' {
+		return ' '
+	}
+	return r
+}
+
 type cleaner struct {
 	r       *bufio.Reader
 	invalid *charmap.Charmap
@@ -316,8 +324,8 @@ func (c *cleaner) Read(raw []byte) (int, error) {
 			continue
 		case r == '\r':
 			r = '\n'
-		case uni.IsControl(r) && r != '\n' && r != '\t' && r != '\f':
-			r = ' '
+		default:
+			r = shownRune(r)
 		}
 		var enc [utf8.UTFMax]byte
 		b := enc[:utf8.EncodeRune(enc[:], r)]

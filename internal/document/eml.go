@@ -303,7 +303,7 @@ func (l *letterReader) attach(header textproto.MIMEHeader, name, kind, charset s
 var firstBoundary = regexp.MustCompile(`(?m)^--([!-~]{6,70}?)(?:--)?[ \t]*\r?$`)
 
 // several reads the parts of a part: of alternatives the first that has text, as the plainest comes first, unless one
-// behind it says far more: some programs write into the plain one that there is another.
+// behind it says far more, or something else: some programs write into the plain one that there is another.
 func (l *letterReader) several(kind, boundary string, body []byte, depth int) (string, error) {
 	if boundary == "" || len(splitParts(body, boundary)) == 0 {
 		found := firstBoundary.FindSubmatch(body)
@@ -329,11 +329,27 @@ func (l *letterReader) several(kind, boundary string, body []byte, depth int) (s
 		switch {
 		case kind != "multipart/alternative" || len(texts) == 0:
 			texts = append(texts, text)
-		case len(strings.Fields(text)) > 2*len(strings.Fields(texts[0])):
+		case saysMore(text, texts[0]):
 			texts[0] = text
 		}
 	}
 	return strings.Join(texts, "\n\n"), nil
+}
+
+// saysMore reports whether a form of a message has more than twice the words of a plainer one, or half of them at least
+// and hardly any that the plainer one has.
+func saysMore(text, plainer string) bool {
+	has, shared := map[string]bool{}, 0
+	words, plain := strings.Fields(strings.ToLower(text)), strings.Fields(strings.ToLower(plainer))
+	for _, word := range words {
+		has[word] = true
+	}
+	for _, word := range plain {
+		if has[word] {
+			shared++
+		}
+	}
+	return len(words) > 2*len(plain) || 2*len(words) >= len(plain) && 3*shared < len(plain)
 }
 
 // splitParts returns what stands between the marks of a boundary; a last part without a mark behind it ends with the

@@ -7,7 +7,9 @@ import (
 	"bytes"
 	"compress/gzip"
 	"io"
+	"maps"
 	"path"
+	"slices"
 	"strings"
 )
 
@@ -60,7 +62,7 @@ var byExt = map[string]Kind{
 }
 
 // Extensions that are read, for error texts.
-const Extensions = ".txt .md .rst .html .pdf .docx .pptx .xlsx .epub .eml .json .jsonl .csv .tsv, each also with .gz"
+var Extensions = strings.Join(slices.Sorted(maps.Keys(byExt)), " ") + ", each also with .gz"
 
 // TypeOf tells the type of an object by its key; ok is false for a type that is not read.
 func TypeOf(key string) (kind Kind, gz, ok bool) {

@@ -340,8 +340,15 @@ func TestValuesOfFieldsStandBehindTheirLabels(t *testing.T) {
 		"of a parent": {
 			[]string{field("/Parent 101 0 R"), "<< /FT /Tx /V (Above) /T (p) /DA (/Helv 12 Tf 0 g) /Kids [100 0 R] >>"}, "Name: Above",
 		},
-		"a check":           {[]string{field("/FT /Btn /V /Yes /AS /Yes /AP << /N << /Yes 101 0 R >> >>"), look}, "Name: ✔"},
-		"none":              {[]string{field("/FT /Btn /V /Off /AS /Off /AP << /N << /Yes 101 0 R >> >>"), look}, "Name:"},
+		"a check": {[]string{field("/FT /Btn /V /Yes /AS /Yes /AP << /N << /Yes 101 0 R >> >>"), look}, "Name: ✔"},
+		"none":    {[]string{field("/FT /Btn /V /Off /AS /Off /AP << /N << /Yes 101 0 R >> >>"), look}, "Name:"},
+		"a high field": {
+			[]string{strings.Replace(field("/FT /Tx /V (Rosalind Thorne)"), "195 280 215", "182 280 242", 1)}, "Name: Rosalind Thorne",
+		},
+		"a high field of others": {
+			[]string{strings.Replace(field("/FT /Tx /V <feff"+wide("Иван Громов")+">"), "195 280 215", "182 280 242", 1)},
+			"Name: Иван Громов",
+		},
 		"hidden":            {[]string{field("/FT /Tx /F 2 /V (unseen)")}, "Name:"},
 		"secret, of others": {[]string{field("/FT /Tx /Ff 8192 /V <feff" + wide("сезам") + ">")}, "Name: *****"},
 		"secret":            {[]string{field("/FT /Tx /Ff 8192 /V (opensesame)")}, "Name: **********"},

@@ -185,12 +185,16 @@ const headBytes = 8 << 10
 func (b *builder) cut(ctx context.Context, object string, doc document.Doc, d *draft) error {
 	var column mapped.Column
 	defer column.Close()
-	text, err := held(document.Sound(doc.Text, object), &column)
+	sound := document.NewSound(doc.Text, object)
+	text, err := held(sound, &column)
 	if err != nil {
 		return readFault(object, err)
 	}
 	head := text[:min(len(text), headBytes)]
 	d.row.Meta, d.row.Missing, d.places = doc.Meta, doc.Missing, doc.Places
+	if lost := sound.Missing(); lost != "" {
+		d.row.Missing = strings.TrimPrefix(d.row.Missing+"; "+lost, "; ")
+	}
 	d.row.Title = document.TitleOf(
 		doc.Title, strings.ToValidUTF8(string(head), ""), document.Kind(d.plan.Kind), cmp.Or(d.plan.Part, object), b.Limits)
 	return readFault(object, b.cutText(ctx, bytes.NewReader(text), d))
