@@ -29,7 +29,7 @@ const (
 )
 
 // ParserVersion is raised when a parser's output changes; the chunks of a document version are keyed by it.
-const ParserVersion = "parse/6"
+const ParserVersion = "parse/7"
 
 var byExt = map[string]Kind{
 	".txt":      Text,
