@@ -28,7 +28,7 @@ const (
 )
 
 // measureTitles returns the share of documents whose first chunk names another document by its title, of a sample that
-// is even in the order of keys. What is live decides alone, so nights and merges measure what a build from nothing does.
+// is even in the order of keys. What is live decides alone: nights and merges measure what a build from nothing does.
 func measureTitles(live *liveset.Set) float64 {
 	documents, _, _ := live.Counts()
 	looked, naming := 0, 0
@@ -67,7 +67,7 @@ func (r *Request) titles(params fuse.Params, classes *wordScores) fuse.Titles {
 }
 
 // titlesAsked lists chunks of the documents whose whole title stands in the question, as names are written: two words
-// or more, the first with a capital letter or a digit. Where titles overlap, the first counts, and the longest of those.
+// or more, the first with a capital letter or a digit. Of titles that overlap the first counts, and the longest.
 func (r *Request) titlesAsked() []uint32 {
 	var out []uint32
 	words := strings.Fields(r.Query.Text)

@@ -237,9 +237,12 @@ func TestAListCountsByItsWeight(t *testing.T) {
 
 func TestTitlesAreSeedsAndLeadAStepFurther(t *testing.T) {
 	list := fuse.List{Lexical: true, Hits: []fuse.Hit{{ID: 1, Score: 4}, {ID: 2, Score: 3}, {ID: 3, Score: 1}}}
-	titles := fuse.Titles{Asked: []uint32{3, 9}, Named: func(chunk uint32) []walk.Weighted {
-		return map[uint32][]walk.Weighted{3: {{ID: 7, Weight: 0.5}}, 9: {{ID: 7, Weight: 0.1}, {ID: 3, Weight: 0.2}}, 2: {{ID: 8, Weight: 1}}}[chunk]
-	}}
+	named := map[uint32][]walk.Weighted{
+		3: {{ID: 7, Weight: 0.5}}, 9: {{ID: 7, Weight: 0.1}, {ID: 3, Weight: 0.2}}, 2: {{ID: 8, Weight: 1}},
+	}
+	titles := fuse.Titles{
+		Asked: []uint32{3, 9}, Named: func(chunk uint32) []walk.Weighted { return named[chunk] },
+	}
 	params := fuse.For(fuse.Linked)
 	got := map[uint32]float64{}
 	for _, seed := range fuse.Make(params, []fuse.List{list}, nil, nil, titles).Start.Chunks {
