@@ -231,6 +231,17 @@ func TestTitles(t *testing.T) {
 	}
 }
 
+func TestTitlesOfProgramsAreNone(t *testing.T) {
+	for given, want := range map[string]string{
+		"0000104169-18-000028": "", "Microsoft Word - Tides": "", "Untitled": "", "tides.indd": "", "1984": "1984",
+		"10-Q 2018": "10-Q 2018", "2001: A Space Odyssey": "2001: A Space Odyssey",
+	} {
+		if got := document.OwnTitle(given); got != want {
+			t.Errorf("%q: %q, want %q", given, got, want)
+		}
+	}
+}
+
 func TestNamesThatAreTitles(t *testing.T) {
 	for object, want := range map[string]string{
 		"a/b/report.final.txt": "report.final", "rows.csv.gz": "rows", "README": "README", ".md": ".md", "---.md": "---.md",

@@ -9,7 +9,8 @@ import (
 	"unicode/utf8"
 )
 
-// ownTitle is the title that a program wrote into a document, or nothing where it is that of a template or a file.
+// ownTitle is the title that a program wrote into a document, or nothing where it is that of a template or a file, or
+// the number under which a filing was taken in.
 func ownTitle(title string) string {
 	title = strings.TrimSpace(title)
 	low := strings.ToLower(title)
@@ -19,7 +20,8 @@ func ownTitle(title string) string {
 			return ""
 		}
 	}
-	if strings.ContainsAny(title, `\/`) && !strings.Contains(title, " ") || fileName.MatchString(low) {
+	if strings.ContainsAny(title, `\/`) && !strings.Contains(title, " ") || fileName.MatchString(low) ||
+		filingNumber.MatchString(title) {
 		return ""
 	}
 	return title
@@ -27,6 +29,9 @@ func ownTitle(title string) string {
 
 // fileName is a name with the extension of a type of document, and no blank.
 var fileName = regexp.MustCompile(`^[^ ]+\.(docx?|pptx?|xlsx?|odt|pdf|rtf|txt|tex|dvi|html?|indd|qxd|p65|cdr|eps|ps)$`)
+
+// filingNumber is a number too long for a year, as registers give to what they take in.
+var filingNumber = regexp.MustCompile(`^[0-9][0-9._-]{5,}$`)
 
 // pageMark is what a page prints of itself; it names no document.
 var pageMark = regexp.MustCompile(`(?i)^(page )?[0-9]+( of [0-9]+)?$`)

@@ -349,6 +349,9 @@ func (o opened) ask(t *testing.T, method string, n int) retrieve.Query {
 	}
 	query := o.query(t, method, strings.Join(words, " "))
 	query.TopChunks = 1 + r.IntN(20)
+	if method == retrieve.Hybrid && n%4 < 2 {
+		query.Params = retrieve.Params{"setting": "linked"}
+	}
 	if query.Vector != nil && n%4 == 0 {
 		query.ChunkVector = query.Vector
 	}
@@ -467,6 +470,10 @@ func twoTimes(t *testing.T, stores retrievetest.Stores) (now, old opened) {
 
 func TestEveryMethodAnswersFromManySegmentsAsFromOne(t *testing.T) {
 	one, old := twoTimes(t, retrievetest.NewStores(t))
+	setting := one.run(t, one.query(t, retrieve.Hybrid, "ka")).Explain.(retrieve.HybridExplain).Setting
+	if setting.TitlesNamed == 0 {
+		t.Fatal("no document names another: what is measured of titles compares nothing")
+	}
 	for _, n := range []int{1, 3, 17} {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
 			many := shuffled{t, rand.New(rand.NewPCG(uint64(n), 2)), one, old}.compose(n)

@@ -44,6 +44,8 @@ type Generation struct {
 	classWords sideWords
 	graph      *walk.Graph
 
+	titlesNamed float64 // measureTitles
+
 	art      artifact.Index
 	texts    map[uint32]*textseg.Reader
 	docs     map[uint32]*artifact.Reader

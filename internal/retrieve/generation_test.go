@@ -29,8 +29,13 @@ type opened struct {
 
 func open(t testing.TB, options retrievetest.Options) opened {
 	t.Helper()
+	return openDocuments(t, retrievetest.Sample(), options)
+}
+
+func openDocuments(t testing.TB, documents []retrievetest.Document, options retrievetest.Options) opened {
+	t.Helper()
 	stores := retrievetest.NewStores(t)
-	built := retrievetest.Build(t, stores, "sample", retrievetest.Sample(), options)
+	built := retrievetest.Build(t, stores, "sample", documents, options)
 	generation, err := openBuilt(t.Context(), stores, built)
 	if err != nil {
 		t.Fatal(err)

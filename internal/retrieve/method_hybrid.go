@@ -14,6 +14,9 @@ import (
 // Hybrid is the name of the method.
 const Hybrid = "hybrid"
 
+// autoSetting has the index choose.
+const autoSetting = "auto"
+
 // hybridMethod is the default: BM25 and similarity find chunks and classes, the two are fused, and a walk over the
 // graph from the best of them ranks the chunks (docs/retrieval.md).
 type hybridMethod struct{}
@@ -27,6 +30,8 @@ func (hybridMethod) Spec() Spec {
 		Params: []Param{
 			Whole("list", "length of the lists", 1, 1000, fuse.Default.List),
 			Whole("k_chunks", "chunk seeds", 0, 1000, fuse.Default.Chunks),
+			Choice("setting", "weights of lists, walk and titles; auto: by the kind of index",
+				autoSetting, fuse.Linked, fuse.Short, fuse.Long),
 		},
 		Needs: Needs{Embedding: ByClassEmbedder, Hashed: true, Degrades: true},
 		Explains: []Shape{{
@@ -48,14 +53,22 @@ func (hybridMethod) Run(r *Request) (Explanation, error) {
 	if r.Query.Vector == nil {
 		r.Result.Degraded = append(r.Result.Degraded, "dense")
 	}
-	params := fuse.Default
+	kind := r.Query.Params.Text("setting")
+	if kind == autoSetting {
+		kind = r.Generation.kind()
+	}
+	params := fuse.For(kind)
 	if r.Generation.Manifest.Chunk.Provider == "builtin" {
 		found.chunkDense.Weight = params.Hashed
 	}
 	params.List, params.Classes, params.Chunks =
 		r.Query.Params.Int("list"), r.Query.TopEntities, r.Query.Params.Int("k_chunks")
 	start = time.Now()
-	seeds := fuse.Make(params, found.chunks(), found.classes(), r.allowedChunksOfRank)
+	var titles fuse.Titles
+	if kind == fuse.Linked {
+		titles = r.titles(params, &found.classScores)
+	}
+	seeds := fuse.Make(params, found.chunks(), found.classes(), r.allowedChunksOfRank, titles)
 	walkStart := walk.Start{Chunks: seeds.Start.Chunks}
 	for _, class := range seeds.Start.Classes {
 		place := r.Generation.Live.Place[class.ID]
@@ -85,6 +98,7 @@ func (hybridMethod) Run(r *Request) (Explanation, error) {
 	r.Result.Confidence = signals.Confidence()
 	return func() any {
 		out := r.explainHybrid(params, seeds, found, mass, steps)
+		out.Setting = r.explainSetting(kind, titles)
 		out.Signals = signals
 		return out
 	}, nil

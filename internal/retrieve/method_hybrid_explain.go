@@ -15,7 +15,16 @@ type HybridExplain struct {
 	Entities []SeedExplain      `json:"entities"`
 	Chunks   []HybridChunk      `json:"chunks"`
 	Lists    map[string]ListSum `json:"lists"`
+	Setting  SettingExplain     `json:"setting"`
 	Signals  Signals            `json:"signals" doc:"what confidence is made of"`
+}
+
+// SettingExplain says by which setting the question was asked, and what of the index chooses one.
+type SettingExplain struct {
+	Name           string   `json:"name" doc:"linked, short or long"`
+	TitlesNamed    float64  `json:"titles_named" doc:"share of documents that name another by its title; linked from 0.1 on"`
+	TokensPerChunk int64    `json:"tokens_per_chunk" doc:"mean; long from 500 on, where not linked"`
+	Asked          []string `json:"asked" doc:"chunks of documents whose title stands in the question"`
 }
 
 // ListSum sums up one search.
@@ -119,6 +128,14 @@ func (r *Request) explainHybrid(
 		}
 		shared.split(number, &chunk)
 		out.Chunks = append(out.Chunks, chunk)
+	}
+	return out
+}
+
+func (r *Request) explainSetting(kind string, titles fuse.Titles) SettingExplain {
+	out := SettingExplain{kind, r.Generation.titlesNamed, r.Generation.tokensPerChunk(), []string{}}
+	for _, number := range titles.Asked {
+		out.Asked = append(out.Asked, r.Generation.Live.ByNumber(int(number)).ID.String())
 	}
 	return out
 }

@@ -142,7 +142,7 @@ func hybridAt(b *testing.B, chunks, perChunk int) {
 		}
 		<-done
 		at := time.Now()
-		s := fuse.Make(fuse.Default, []fuse.List{kl}, []fuse.List{cl}, g.ChunksOf)
+		s := fuse.Make(fuse.Default, []fuse.List{kl}, []fuse.List{cl}, g.ChunksOf, fuse.Titles{})
 		scoring := time.Now()
 		steps := byWords(kc.Scores(names), cc.Scores(names), kl, cl)
 		summed = append(summed, float64(time.Since(scoring).Microseconds())/1000)

@@ -5,12 +5,13 @@ package fuse
 import (
 	"container/heap"
 	"math"
+	"slices"
 	"sort"
 
 	"github.com/unweaver/unweaver/internal/retrieve/walk"
 )
 
-// Params of the method. Default is the one setting for every corpus.
+// Params of the method.
 type Params struct {
 	List      int     // N, the longest a list can be
 	Classes   int     // seeds taken
@@ -29,7 +30,7 @@ type Params struct {
 	ClassFloor float64 // and to a class
 }
 
-// Default of the specification.
+// Default of the specification: the setting of linked indexes, but for what titles name.
 var Default = Params{
 	List:      100,
 	Classes:   20,
@@ -46,6 +47,25 @@ var Default = Params{
 	Title:      5,
 	ChunkFloor: 0.3,
 	ClassFloor: 0.1,
+}
+
+// Kinds of indexes, each of which has a setting (docs/retrieval.md, Setting by index).
+const (
+	Linked = "linked" // documents name the titles of others, as articles of an encyclopaedia do
+	Short  = "short"  // they do not
+	Long   = "long"   // nor do they, and chunks are so long that each has many words and names of any question
+)
+
+// For returns the setting of a kind of index.
+func For(kind string) Params {
+	params := Default
+	switch kind {
+	case Short:
+		params.Mix = 0.6
+	case Long:
+		params.Mix, params.Damping, params.Hashed = 5, 0.3, 0.03
+	}
+	return params
 }
 
 // Eps is the shipped precision of the walk.
@@ -133,9 +153,53 @@ type Seeds struct {
 	Start walk.Start
 }
 
+// Titles are what is named by title; the zero value names nothing.
+type Titles struct {
+	Asked []uint32                           // chunks of documents that the question names
+	Named func(chunk uint32) []walk.Weighted // chunks of documents that a chunk names, with weights of the steps there
+}
+
+// leastNaming is the share of the heaviest seed that a seed must have for what it names to count.
+const leastNaming = 0.05
+
+// addTo adds titles to the seeds among chunks, of which the best weighs 1: what the question names weighs as much as
+// that, and what a seed names is a step further.
+func (t Titles) addTo(seeds []walk.Weighted) []walk.Weighted {
+	if t.Named == nil {
+		return seeds
+	}
+	place := map[uint32]int{}
+	add := func(chunk uint32) *walk.Weighted {
+		at, ok := place[chunk]
+		if !ok {
+			at = len(seeds)
+			place[chunk], seeds = at, append(seeds, walk.Weighted{ID: chunk})
+		}
+		return &seeds[at]
+	}
+	for i, seed := range seeds {
+		place[seed.ID] = i
+	}
+	for _, chunk := range t.Asked {
+		add(chunk).Weight = 1
+	}
+	for _, from := range slices.Clone(seeds) {
+		if from.Weight >= leastNaming {
+			for _, to := range t.Named(from.ID) {
+				add(to.ID).Weight += from.Weight * to.Weight
+			}
+		}
+	}
+	return seeds
+}
+
 // Make gives the restart distribution. chunksOf lists the (allowed) chunks of a class.
-func Make(params Params, chunks, classes []List, chunksOf func(class uint32) []uint32) Seeds {
-	seeds := Seeds{P: Fuse(chunks, params.List), C: Fuse(classes, params.List)}
+func Make(params Params, chunks, classes []List, chunksOf func(class uint32) []uint32, titles Titles) Seeds {
+	var asked List
+	for _, chunk := range titles.Asked {
+		asked.Hits = append(asked.Hits, Hit{chunk, 1})
+	}
+	seeds := Seeds{P: Fuse(append(chunks, asked), params.List), C: Fuse(classes, params.List)}
 	score := make(map[uint32]float64, len(seeds.P))
 	for _, h := range seeds.P {
 		score[h.ID] = h.Score / seeds.P[0].Score
@@ -146,6 +210,7 @@ func Make(params Params, chunks, classes []List, chunksOf func(class uint32) []u
 			walk.Weighted{ID: h.ID, Weight: math.Pow(h.Score/seeds.P[0].Score, params.PowChunk)},
 		)
 	}
+	seeds.Start.Chunks = titles.addTo(seeds.Start.Chunks)
 	for _, hit := range seeds.C[:min(params.Classes, len(seeds.C))] {
 		vet := params.VetFloor
 		for _, k := range chunksOf(hit.ID) {

@@ -127,7 +127,7 @@ func TestReferenceVectors(t *testing.T) {
 	for _, v := range read(t) {
 		g := graph(v.Classes, v.NumChunks)
 		params := v.params()
-		s := fuse.Make(params, lists(v.ChunkLists), lists(v.ClassLists), g.ChunksOf)
+		s := fuse.Make(params, lists(v.ChunkLists), lists(v.ClassLists), g.ChunksOf, fuse.Titles{})
 		seeds(t, v.ID, s.Start.Classes, v.Expected.ClassSeeds)
 		seeds(t, v.ID, s.Start.Chunks, v.Expected.ChunkSeeds)
 		m := g.Run(s.Start, params.Damping, 1e-14, walk.View{})
@@ -208,7 +208,7 @@ func order(t *testing.T, v vector, got []fuse.Hit) {
 }
 
 func TestNothingFoundIsNothing(t *testing.T) {
-	s := fuse.Make(fuse.Default, nil, []fuse.List{{Lexical: true}}, func(uint32) []uint32 { return nil })
+	s := fuse.Make(fuse.Default, nil, []fuse.List{{Lexical: true}}, func(uint32) []uint32 { return nil }, fuse.Titles{})
 	if len(s.Start.Chunks)+len(s.Start.Classes) != 0 || len(fuse.Rank(fuse.Default, nil, nil, 5)) != 0 {
 		t.Errorf("%+v", s)
 	}
@@ -232,5 +232,35 @@ func TestAListCountsByItsWeight(t *testing.T) {
 				t.Errorf("weight %g: %v, want %v", weight, got, want)
 			}
 		}
+	}
+}
+
+func TestTitlesAreSeedsAndLeadAStepFurther(t *testing.T) {
+	list := fuse.List{Lexical: true, Hits: []fuse.Hit{{ID: 1, Score: 4}, {ID: 2, Score: 3}, {ID: 3, Score: 1}}}
+	named := map[uint32][]walk.Weighted{
+		3: {{ID: 7, Weight: 0.5}}, 9: {{ID: 7, Weight: 0.1}, {ID: 3, Weight: 0.2}}, 2: {{ID: 8, Weight: 1}},
+	}
+	titles := fuse.Titles{
+		Asked: []uint32{3, 9}, Named: func(chunk uint32) []walk.Weighted { return named[chunk] },
+	}
+	params := fuse.For(fuse.Linked)
+	got := map[uint32]float64{}
+	for _, seed := range fuse.Make(params, []fuse.List{list}, nil, nil, titles).Start.Chunks {
+		got[seed.ID] = seed.Weight
+	}
+	weights := map[uint32]float64{ // best: 0.25 by words, and 1 for its title
+		3: 1 + 0.2, 9: 1, 7: 0.6, 1: math.Pow(1/1.25, 12), 2: math.Pow(0.75/1.25, 12), // too light to lead on
+	}
+	sum := 0.0
+	for _, weight := range weights {
+		sum += weight
+	}
+	for chunk, weight := range weights {
+		if math.Abs(got[chunk]-weight/sum) > 1e-12 {
+			t.Errorf("chunk %d weighs %g, want %g", chunk, got[chunk], weight/sum)
+		}
+	}
+	if len(got) != len(weights) {
+		t.Errorf("seeds %v", got)
 	}
 }
