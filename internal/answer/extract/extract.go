@@ -221,8 +221,11 @@ func (q question) windows(place int, passage Passage) []window {
 		heading = passage.Heading[n-1]
 	}
 	for i, piece := range pieces {
-		if piece.kind == head {
+		switch piece.kind {
+		case head:
 			under, heading = own[i], piece.text
+		case header:
+			under, heading = union(under, own[i]), strings.TrimPrefix(heading+", "+piece.text, ", ")
 		}
 		for j := i; piece.kind <= row && j < min(i+2, len(pieces)); j++ {
 			if j > i && (pieces[j].kind != piece.kind || pieces[j].apart) {
@@ -230,7 +233,7 @@ func (q question) windows(place int, passage Passage) []window {
 			}
 			next := window{place: place, from: i, to: j, text: piece.text, title: title, own: own[i], terms: terms[i], passed: passed}
 			if j > i {
-				next.text += " " + pieces[j].text
+				next.text += [...]string{" ", "; "}[piece.kind] + pieces[j].text
 				next.own, next.terms = union(own[i], own[j]), union(terms[i], terms[j])
 			}
 			next.runes = utf8.RuneCountInString(next.text)
@@ -238,11 +241,11 @@ func (q question) windows(place int, passage Passage) []window {
 			if next.runes > longest {
 				break
 			}
-			if next.others == 0 || piece.kind == sentence && next.others < 2 {
-				continue // it repeats the question
-			}
 			next.around = union(context, under)
 			next.held = q.held(next.own)
+			if next.others == 0 || piece.kind == sentence && (next.others < 2 || next.others < 3 && next.held > 0.99) {
+				continue // it repeats the question
+			}
 			next.context = q.held(union(next.own, next.around)) - next.held
 			next.before = q.held(union(next.own, next.around, before)) - next.held - next.context
 			if next.held+next.context+next.before == 0 {
@@ -270,6 +273,7 @@ const (
 	sentence = iota
 	row      // of a table or a list, or a line of code
 	head
+	header // of a table
 	debris
 )
 
@@ -299,6 +303,9 @@ func cut(language *text.Language, content string) []piece {
 		silent := slices.ContainsFunc(code, func(line [2]int) bool { return line[0] < end && start < line[1] && line[1] > line[0] })
 		switch {
 		case !text.Says(shown):
+			if n := len(out); n > 0 && out[n-1].kind == row && strings.Trim(trimmed, "|:- ") == "" && len(trimmed) > 1 {
+				out[n-1].kind = header
+			}
 			apart = apart || blank
 			continue
 		case strings.HasPrefix(trimmed, "#"):
@@ -315,9 +322,6 @@ func cut(language *text.Language, content string) []piece {
 			next.kind = head
 		default:
 			next.kind = debris
-		}
-		if next.kind == row && len(hidden) > 0 && strings.Trim(shown, "-·: ") == "" {
-			continue
 		}
 		if open && next.kind <= row && !apart && out[len(out)-1].kind == debris && next.kind == sentence {
 			out[len(out)-1].text += " " + next.text

@@ -17,7 +17,7 @@ var (
 		regexp.MustCompile(`(?m)^[ \t]*(#{1,6}[ \t]+|(?:>[ \t]?)+)`),
 		regexp.MustCompile(`(?m)^[ \t]*(\|[ \t]*)`),
 		regexp.MustCompile(`(?m)([ \t]*\|)[ \t]*$`),
-		regexp.MustCompile(`(?m)^[ \t]*(?:\|?[ \t]*:?-{3,}:?[ \t]*)+\|?[ \t]*$`),
+		regexp.MustCompile(`(?m)^[ \t]*(?:\|?[ \t]*:?-+:?[ \t]*)+\|?[ \t]*$`),
 		regexp.MustCompile(`(?m)^[ \t]*(?:={3,}|\*{3,}|_{3,})[ \t]*$`),
 	}
 	inlineMarks = []*regexp.Regexp{
