@@ -287,11 +287,13 @@ const ends = ".!?…。！？؟।॥"
 
 // cut returns the sentences, rows, lines and headings of a text without markup.
 func cut(language *text.Language, content string) []piece {
-	hidden := markup(content)
+	lines, within := markup(content)
+	split := language.Statements(blank(content, joined(within))) // no sentence ends within an address
+	hidden := joined(append(lines, within...))
 	code := text.NotProse(content)
 	var out []piece
 	at, apart, open := 0, false, false
-	for _, statement := range language.Statements(content) {
+	for _, statement := range split {
 		start, end := at, at+len(statement)
 		at = end
 		shown := plain(content, hidden, start, end)
@@ -299,7 +301,7 @@ func cut(language *text.Language, content string) []piece {
 		blank := strings.HasSuffix(strings.TrimRight(statement, " \t\r"), "\n\n") || strings.Contains(statement[len(strings.TrimRightFunc(statement, unicode.IsSpace)):], "\n\n")
 		next := piece{text: shown, apart: apart}
 		last := strings.TrimRight(trimmed, "\"'”’»)*_]`")
-		ended := last != "" && strings.ContainsRune(ends, lastRune(last))
+		ended := last != "" && (strings.ContainsRune(ends, lastRune(last)) || unicode.In(lastRune(last), unsigned...))
 		silent := slices.ContainsFunc(code, func(line [2]int) bool { return line[0] < end && start < line[1] && line[1] > line[0] })
 		switch {
 		case !text.Says(shown):
@@ -334,6 +336,9 @@ func cut(language *text.Language, content string) []piece {
 	}
 	return out
 }
+
+// unsigned are scripts whose sentences end with no sign.
+var unsigned = []*unicode.RangeTable{unicode.Thai, unicode.Lao, unicode.Khmer}
 
 func lastRune(s string) rune { r, _ := utf8.DecodeLastRuneInString(s); return r }
 

@@ -30,6 +30,8 @@ func TestAnExtractAddsWhatIsAsked(t *testing.T) {
 		{"de", "Wann wurde die Brücke eröffnet?", "Brücke", "Die Brücke wurde mit einer Rede eröffnet. Das war am 4. Mai 1890.", "1890"},
 		{"fr", "Qui a fondé le port ?", "Port", "Le port est ancien. Le port a été fondé par Jeanne Morel.", "Jeanne Morel"},
 		{"zh", "港口是哪一年开放的？", "港口", "港口很大。港口于1890年向所有船只开放。", "1890"},
+		{"zh", "日本的首都是哪里？", "东京", "他在北京工作。东京是日本的首都。", "东京是日本的首都。"},
+		{"th", "เมืองหลวงของประเทศไทยคือเมืองใด", "ไทย", "แมวนอนหลับ\nกรุงเทพมหานครเป็นเมืองหลวงของประเทศไทย", "กรุงเทพมหานคร"},
 		{"en", "What is a lease?", "Lease", "# Lease\n\nWhat is a lease?\n\nIf the lease does not end with\n\n", ""},
 		{"en", "Who won the football cup?", "Years", "2018. It was a good year for cider.", ""},
 		{"en", "harbour", "Harbour", "Harbour. The harbour!", ""},
@@ -65,7 +67,8 @@ func TestMarkupIsWhatAReaderIsNotShown(t *testing.T) {
 		"[![CI](b.svg)](u) ![x](y) <img src=\"a\"> <a href='b'>go</a>": "   go",
 		"| a | b |\n|---|:-:|\n| 1 | 2 |":                              "a · b\n\n1 · 2",
 		"```sh\n# not a heading | grep *x*\n```\n> said &nbsp;so":      "\n# not a heading | grep *x*\n\nsaid so",
-		"5 * 3 * 2, a[i], map<string>, snake_case_name, C#, x | y":     "5 * 3 * 2, a[i], map<string>, snake_case_name, C#, x · y",
+		"5 * 3 * 2, a[i], map<string>, snake_case_name, C#, x | y":     "5 * 3 * 2, a[i], map<string>, snake_case_name, C#, x | y",
+		"| a `x*y*` | | \\| |\r\n[**b**](http://x_y_z/(1)) [[1]](u)":   "a x*y* · · |\nb [1]",
 		"😀 **né**":          "😀 né",
 		"[]() ### []()Joey": " ### Joey",
 	} {

@@ -10,62 +10,101 @@ import (
 	"github.com/unweaver/unweaver/internal/retrieve/snippet"
 )
 
-// Forms of Markdown and of the tags that stay in it. The groups of a pattern are what is hidden; one without groups is
-// hidden whole.
-var (
-	lineMarks = []*regexp.Regexp{
-		regexp.MustCompile(`(?m)^[ \t]*(#{1,6}[ \t]+|(?:>[ \t]?)+)`),
-		regexp.MustCompile(`(?m)^[ \t]*(\|[ \t]*)`),
-		regexp.MustCompile(`(?m)([ \t]*\|)[ \t]*$`),
-		regexp.MustCompile(`(?m)^[ \t]*(?:\|?[ \t]*:?-+:?[ \t]*)+\|?[ \t]*$`),
-		regexp.MustCompile(`(?m)^[ \t]*(?:={3,}|\*{3,}|_{3,})[ \t]*$`),
-	}
-	inlineMarks = []*regexp.Regexp{
-		regexp.MustCompile(`<!--[\s\S]*?-->|&nbsp;?`),
-		regexp.MustCompile(`(?i)</?(?:a|abbr|b|blockquote|br|center|code|dd|del|details|div|dl|dt|em|font|h[1-6]|hr|i|img|ins|kbd|` +
-			`li|ol|p|picture|pre|s|small|source|span|strong|sub|summary|sup|table|tbody|td|th|thead|tr|u|ul)(?:[ \t\n]+[^<>]*)?/?>`),
-		regexp.MustCompile(`!\[[^\]\n]*\](?:\([^)\n]*\)|\[[^\]\n]*\])`),
-		regexp.MustCompile(`(\[)[^\[\]\n]*(\]\([^()\n]*(?:\([^()\n]*\)[^()\n]*)*\))`),
-		regexp.MustCompile(`(\[)[ \t]*!\[[^\]\n]*\](?:\([^)\n]*\)|\[[^\]\n]*\])[ \t]*(\](?:\([^)\n]*\)|\[[^\]\n]*\]))`),
-		regexp.MustCompile("(\\\\)[\\\\`*_{}\\[\\]()#+.!|<>~-]"),
-		regexp.MustCompile(`(\*\*|__)[^\s*_](?:[^\n]*?[^\s])?(\*\*|__)`),
-		regexp.MustCompile(`(?m)(?:^|[\s(])([*_])[^\s*_](?:[^*_\n]*[^\s*_])?([*_])(?:$|[\s),.;:!?])`),
-		regexp.MustCompile("(`+)[^`\n]+(`+)"),
-		regexp.MustCompile(`[^\s|][ \t]*(\|)[ \t]*[^\s|]`),
-	}
-	fenced = regexp.MustCompile("(?m)^[ \t]*(?:```|~~~)[^\n]*$")
-)
+// inline are the marks of Markdown within a line, and the tags that stay in it. The groups of a form are what is hidden;
+// one without groups is hidden whole.
+var inline = regexp.MustCompile(strings.Join([]string{
+	`<!--.*?-->|&nbsp;?`,
+	`</?(?i:a|abbr|b|blockquote|br|center|code|dd|del|details|div|dl|dt|em|font|h[1-6]|hr|i|img|ins|kbd|li|ol|p|picture|pre|s|` +
+		`small|source|span|strong|sub|summary|sup|table|tbody|td|th|thead|tr|u|ul)(?:[ \t]+[^<>]*)?/?>`,
+	`!\[[^\]]*\](?:\([^)]*\)|\[[^\]]*\])`,
+	`(\[)[ \t]*!\[[^\]]*\](?:\([^)]*\)|\[[^\]]*\])[ \t]*(\](?:\([^)]*\)|\[[^\]]*\]))`,
+	`(\[)(?:[^\[\]]|\[[^\[\]]*\])*(\]\([^()]*(?:\([^()]*\)[^()]*)*\))`,
+	"(\\\\)[\\\\`*_{}\\[\\]()#+.!|<>~-]",
+	"(`+)[^`]+(`+)",
+	`(\*\*|__)[^\s*_](?:.*?[^\s])?(\*\*|__)`,
+	`(?:^|[\s(])([*_])[^\s*_](?:[^*_]*[^\s*_])?([*_])(?:$|[\s),.;:!?])`,
+}, "|"))
 
-// markup returns the places of a text, in bytes, that are marks of Markdown or tags: what a reader is not shown. Within
-// fenced code only the fences are.
-func markup(content string) [][2]int {
-	var out [][2]int
-	fences := fenced.FindAllStringIndex(content, -1)
-	at := 0
-	for i := 0; i <= len(fences); i += 2 {
-		open, end := len(content), len(content)
-		if i < len(fences) {
-			open = fences[i][0]
-			out = append(out, [2]int{open, fences[i][1]})
+// markup returns the places of a text, in bytes, that are marks of Markdown or tags: what a reader is not shown. lines
+// are those that begin or part lines, the others stand within. Of fenced code the fences alone are marks.
+func markup(content string) (lines, within [][2]int) {
+	fenced := false
+	for at := 0; at < len(content); {
+		line, _, _ := strings.Cut(content[at:], "\n")
+		trimmed := strings.TrimSpace(line)
+		fence := strings.HasPrefix(trimmed, "```") || strings.HasPrefix(trimmed, "~~~")
+		if fence {
+			fenced = !fenced
 		}
-		if i+1 < len(fences) {
-			end = fences[i+1][1]
-			out = append(out, [2]int{fences[i+1][0], end})
+		switch {
+		case fence || !fenced && len(trimmed) > 2 && strings.Trim(trimmed, "|:-=*_ \t") == "":
+			lines = append(lines, [2]int{at, at + len(line)})
+		case !fenced:
+			lines = append(lines, beginning(line, at)...)
+			if strings.ContainsAny(line, "<&[\\`*_") {
+				within = append(within, inner(line, at)...)
+			}
 		}
-		for _, form := range slices.Concat(lineMarks, inlineMarks) {
-			for _, found := range form.FindAllStringSubmatchIndex(content[at:open], -1) {
-				groups := found[2:]
-				if len(groups) == 0 {
-					groups = found
-				}
-				for g := 0; g < len(groups); g += 2 {
-					out = append(out, [2]int{at + groups[g], at + groups[g+1]})
+		at += len(line) + 1
+	}
+	return lines, within
+}
+
+// beginning returns the sign of a heading or a quotation, and the bars of a row of a table.
+func beginning(line string, at int) (out [][2]int) {
+	body := strings.TrimLeft(line, " \t")
+	start := len(line) - len(body)
+	switch {
+	case body == "":
+	case body[0] == '#':
+		if rest := strings.TrimLeft(body, "#"); strings.HasPrefix(rest, " ") {
+			out = append(out, [2]int{at, at + len(line) - len(strings.TrimLeft(rest, " "))})
+		}
+	case body[0] == '>':
+		out = append(out, [2]int{at + start, at + len(line) - len(strings.TrimLeft(body, "> \t"))})
+	case body[0] == '|':
+		for i := start; i < len(line); i++ {
+			if line[i] == '|' && (i == 0 || line[i-1] != '\\') {
+				out = append(out, [2]int{at + i, at + i + 1})
+			}
+		}
+		out[0][1] += len(body[1:]) - len(strings.TrimLeft(body[1:], " \t"))
+		if last := len(out) - 1; last > 0 && out[last][1] == at+len(strings.TrimRight(line, " \t\r")) {
+			out[last][0] = at + len(strings.TrimRight(line[:out[last][0]-at], " \t"))
+			out[last][1] = at + len(line)
+		}
+	}
+	return out
+}
+
+// inner returns the marks within a line. It goes on behind a first mark, as there may be others before the second.
+func inner(line string, at int) (out [][2]int) {
+	for from := 0; from < len(line); {
+		found := inline.FindStringSubmatchIndex(line[from:])
+		if found == nil {
+			break
+		}
+		next := found[1]
+		whole := true
+		for g := 2; g < len(found); g += 2 {
+			if found[g] >= 0 {
+				out = append(out, [2]int{at + from + found[g], at + from + found[g+1]})
+				if whole {
+					next, whole = found[g+1], false
 				}
 			}
 		}
-		at = end
+		switch {
+		case whole:
+			out = append(out, [2]int{at + from + found[0], at + from + found[1]})
+		case line[from+next-1] == '\\':
+			next++ // what it stands before is no mark
+		case line[from+next-1] == '`':
+			next = found[1] // nor is code
+		}
+		from += next
 	}
-	return joined(out)
+	return out
 }
 
 // joined sorts places and joins those that overlap. Those that only touch stay apart.
@@ -82,7 +121,13 @@ func joined(places [][2]int) [][2]int {
 	return out
 }
 
-// Markup returns what of a text is markup, in code points, in order. A hidden "|" parts two cells of a table.
+// all returns every mark of a text, in bytes.
+func all(content string) [][2]int {
+	lines, within := markup(content)
+	return append(lines, within...)
+}
+
+// Markup returns what of a text is markup, in code points, in order. A hidden "|" alone parts two cells of a table.
 func Markup(content string) []snippet.Span {
 	var out []snippet.Span
 	at, runes := 0, 0
@@ -91,18 +136,30 @@ func Markup(content string) []snippet.Span {
 		at = to
 		return runes
 	}
-	for _, place := range markup(content) {
+	for _, place := range joined(all(content)) {
 		out = append(out, snippet.Span{Start: count(place[0]), End: count(place[1])})
 	}
 	return out
 }
 
+// blank returns a text with spaces in place of what is hidden.
+func blank(content string, hidden [][2]int) string {
+	out := []byte(content)
+	for _, place := range hidden {
+		for i := place[0]; i < place[1]; i++ {
+			out[i] = ' '
+		}
+	}
+	return string(out)
+}
+
 // plain returns a part of a text, in bytes, without its markup and in one line. Cells of a table are parted by dots.
 func plain(content string, hidden [][2]int, start, end int) string {
 	var out strings.Builder
-	for _, place := range hidden {
-		if place[1] <= start || place[0] >= end {
-			continue
+	first, _ := slices.BinarySearchFunc(hidden, start, func(place [2]int, at int) int { return cmp.Compare(place[1], at+1) })
+	for _, place := range hidden[first:] {
+		if place[0] >= end {
+			break
 		}
 		if place[0] > start {
 			out.WriteString(content[start:place[0]])
