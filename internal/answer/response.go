@@ -62,7 +62,7 @@ type Chunk struct {
 	Mentions   []Mention         `json:"mentions,omitempty" doc:"with explain: what was extracted from the chunk"`
 	Snippet    *Snippet          `json:"snippet,omitempty" doc:"of a query: the sentences that matched best"`
 	Highlights []Highlight       `json:"highlights,omitempty" doc:"of a query: code points of text that matched, in order"`
-	Markup     []snippet.Span    `json:"markup,omitempty" doc:"of a query: code points of text that are marks of Markdown or tags"`
+	Markup     []snippet.Span    `json:"markup,omitempty" doc:"of a query: code points of text that are marks or tags"`
 }
 
 // Rect is a part of a page, in points (1/72 inch) from the upper left corner of the page as it is shown.

@@ -30,15 +30,18 @@ type Extract struct {
 // weights of what counts for a window, as tuned on half of the questions of MuSiQue, 2Wiki and CovidQA that have short
 // answers (docs/retrieval.md, Answers).
 type weights struct {
-	gate, floor, second       float64 // least share of the question in a passage; least score; of the second, of the first's
-	context, before           float64 // the question's words in title and headings; in the sentence before
-	novel, rank               float64 // words that are not the question's; a place further back
-	kinds                     [5]float64
-	pair, length              float64 // two sentences; each code point of longest
-	known, bridge, asked, gap float64 // of the second
+	gate            float64 // least share of the question in a passage
+	floor           float64 // least score
+	second          float64 // least score of the second, as a share of the first's
+	context, before float64 // the question's words in title and headings; in the sentence before
+	novel, rank     float64 // words that are not the question's; a place further back
+	kinds           [5]float64
+	pair, length    float64 // two sentences; as long as may be
+	known           float64 // the question's words that the first extract has, for the second
+	bridge, asked   float64 // a title that the first extract names; that the question names
 }
 
-var w = weights{
+var tuned = weights{
 	gate: 0.3, floor: 0.35, second: 0.5,
 	context: 0.4, before: 0.3, novel: 0.13, rank: 0.05,
 	kinds: [5]float64{name: 0.1, place: 0.2, date: 0.1, number: 0.1},
@@ -58,6 +61,7 @@ func Best(language *text.Language, question string, weigh func(term string) floa
 	return asked.choose(asked.all(passages))
 }
 
+// all returns the windows of the passages that extracts are of.
 func (q question) all(passages []Passage) (out []window) {
 	for place, passage := range passages[:min(bridged, len(passages))] {
 		out = append(out, q.windows(place, passage)...)
@@ -65,12 +69,12 @@ func (q question) all(passages []Passage) (out []window) {
 	return out
 }
 
-// choose takes the best window, and the one that adds most to it: of a passage whose title the first one or the question
-// names, or with words of the question that the first one lacks.
+// choose takes the best window, and the one that adds most to it: of a passage whose title the first one or the
+// question names, or with words of the question that the first one lacks.
 func (q question) choose(windows []window) []Extract {
-	first, most := -1, w.floor
+	first, most := -1, tuned.floor
 	for i, next := range windows {
-		if score := next.score(); next.place < leading && next.passed >= w.gate && score > most {
+		if score := next.score(); next.place < leading && next.passed >= tuned.gate && score > most {
 			first, most = i, score
 		}
 	}
@@ -78,7 +82,7 @@ func (q question) choose(windows []window) []Extract {
 		return nil
 	}
 	best := windows[first]
-	second, more := -1, w.second*most
+	second, more := -1, tuned.second*most
 	for i, next := range windows {
 		if next.place == best.place && next.from <= best.to && best.from <= next.to {
 			continue
@@ -86,15 +90,15 @@ func (q question) choose(windows []window) []Extract {
 		score := next.score()
 		for term := range next.own {
 			if best.own[term] || best.around[term] {
-				score -= (1 - w.known) * q.weight[term] / q.total
+				score -= (1 - tuned.known) * q.weight[term] / q.total
 			}
 		}
 		if next.place != best.place && len(next.title) > 0 {
 			switch {
 			case within(next.title, best.terms) && !within(next.title, q.weight):
-				score += w.bridge
+				score += tuned.bridge
 			case within(next.title, q.weight):
-				score += w.asked
+				score += tuned.asked
 			}
 		}
 		if score > more {
@@ -108,6 +112,7 @@ func (q question) choose(windows []window) []Extract {
 	return out
 }
 
+// within reports whether all terms of a title are among others; none are of a passage without one.
 func within[V any](title []string, terms map[string]V) bool {
 	for _, term := range title {
 		if _, ok := terms[term]; !ok {
@@ -129,11 +134,12 @@ type window struct {
 	runes                         int
 }
 
+// score is how well a window answers by itself.
 func (n window) score() float64 {
-	score := n.held + w.context*n.context + w.before*n.before + w.novel*min(1, float64(n.others)/8) + w.kinds[n.fits] -
-		w.rank*float64(n.place) - w.length*float64(n.runes)/longest
+	score := n.held + tuned.context*n.context + tuned.before*n.before + tuned.novel*min(1, float64(n.others)/8) + tuned.kinds[n.fits] -
+		tuned.rank*float64(n.place) - tuned.length*float64(n.runes)/longest
 	if n.to > n.from {
-		score += w.pair
+		score += tuned.pair
 	}
 	return score
 }
@@ -231,7 +237,8 @@ func (q question) windows(place int, passage Passage) []window {
 			if j > i && (pieces[j].kind != piece.kind || pieces[j].apart) {
 				break
 			}
-			next := window{place: place, from: i, to: j, text: piece.text, title: title, own: own[i], terms: terms[i], passed: passed}
+			next := window{place: place, from: i, to: j, text: piece.text, title: title, passed: passed}
+			next.own, next.terms = own[i], terms[i]
 			if j > i {
 				next.text += [...]string{" ", "; "}[piece.kind] + pieces[j].text
 				next.own, next.terms = union(own[i], own[j]), union(terms[i], terms[j])
@@ -298,11 +305,14 @@ func cut(language *text.Language, content string) []piece {
 		at = end
 		shown := plain(content, hidden, start, end)
 		trimmed := strings.TrimSpace(statement)
-		blank := strings.HasSuffix(strings.TrimRight(statement, " \t\r"), "\n\n") || strings.Contains(statement[len(strings.TrimRightFunc(statement, unicode.IsSpace)):], "\n\n")
+		behind := statement[len(strings.TrimRightFunc(statement, unicode.IsSpace)):]
+		blank := strings.Count(behind, "\n") > 1
 		next := piece{text: shown, apart: apart}
 		last := strings.TrimRight(trimmed, "\"'”’»)*_]`")
 		ended := last != "" && (strings.ContainsRune(ends, lastRune(last)) || unicode.In(lastRune(last), unsigned...))
-		silent := slices.ContainsFunc(code, func(line [2]int) bool { return line[0] < end && start < line[1] && line[1] > line[0] })
+		silent := slices.ContainsFunc(code, func(line [2]int) bool {
+			return line[0] < end && start < line[1]
+		})
 		switch {
 		case !text.Says(shown):
 			if n := len(out); n > 0 && out[n-1].kind == row && strings.Trim(trimmed, "|:- ") == "" && len(trimmed) > 1 {

@@ -10,12 +10,12 @@ import (
 	"github.com/unweaver/unweaver/internal/retrieve/snippet"
 )
 
-// inline are the marks of Markdown within a line, and the tags that stay in it. The groups of a form are what is hidden;
-// one without groups is hidden whole.
+// inline are the marks of Markdown within a line, and the tags that stay in it. The groups of a form are what is
+// hidden; one without groups is hidden whole.
 var inline = regexp.MustCompile(strings.Join([]string{
 	`<!--.*?-->|&nbsp;?`,
-	`</?(?i:a|abbr|b|blockquote|br|center|code|dd|del|details|div|dl|dt|em|font|h[1-6]|hr|i|img|ins|kbd|li|ol|p|picture|pre|s|` +
-		`small|source|span|strong|sub|summary|sup|table|tbody|td|th|thead|tr|u|ul)(?:[ \t]+[^<>]*)?/?>`,
+	`</?(?i:a|abbr|b|blockquote|br|center|code|dd|del|details|div|dl|dt|em|font|h[1-6]|hr|i|img|ins|kbd|li|` +
+		`ol|p|picture|pre|s|small|source|span|strong|sub|summary|sup|table|tbody|td|th|thead|tr|u|ul)(?:[ \t]+[^<>]*)?/?>`,
 	`!\[[^\]]*\](?:\([^)]*\)|\[[^\]]*\])`,
 	`(\[)[ \t]*!\[[^\]]*\](?:\([^)]*\)|\[[^\]]*\])[ \t]*(\](?:\([^)]*\)|\[[^\]]*\]))`,
 	`(\[)(?:[^\[\]]|\[[^\[\]]*\])*(\]\([^()]*(?:\([^()]*\)[^()]*)*\))`,
@@ -156,7 +156,7 @@ func blank(content string, hidden [][2]int) string {
 // plain returns a part of a text, in bytes, without its markup and in one line. Cells of a table are parted by dots.
 func plain(content string, hidden [][2]int, start, end int) string {
 	var out strings.Builder
-	first, _ := slices.BinarySearchFunc(hidden, start, func(place [2]int, at int) int { return cmp.Compare(place[1], at+1) })
+	first, _ := slices.BinarySearchFunc(hidden, start+1, func(place [2]int, at int) int { return place[1] - at })
 	for _, place := range hidden[first:] {
 		if place[0] >= end {
 			break

@@ -17,26 +17,39 @@ const (
 	number
 )
 
-// asking words.
-var asking = map[string]want{
-	"who": name, "whom": name, "whose": name, "wer": name, "wem": name, "wen": name, "wessen": name, "qui": name,
-	"where": place, "wo": place, "woher": place, "wohin": place, "ou": place,
-	"when": date, "wann": date, "quand": date, "year": date, "date": date, "jahr": date, "datum": date, "annee": date,
-	"combien": number, "wieviel": number, "wieviele": number, "percentage": number, "percent": number, "number": number,
-	"proportion": number, "prozent": number, "anzahl": number, "nombre": number, "pourcentage": number, "谁": name, "誰": name,
-	"year's": date,
+// asking are the words that say what is wanted, in English, German and French, as Language.Plain has them.
+var asking = kindsOf(map[want]string{
+	name:   "who whom whose wer wem wen wessen qui 谁 誰",
+	place:  "where wo woher wohin ou",
+	date:   "when wann quand year year's date jahr datum annee",
+	number: "combien wieviel wieviele percentage percent number proportion prozent anzahl nombre pourcentage",
+})
+
+func kindsOf(words map[want]string) map[string]want {
+	out := map[string]want{}
+	for kind, list := range words {
+		for _, word := range strings.Fields(list) {
+			out[word] = kind
+		}
+	}
+	return out
 }
 
-// measures behind how, wie or quel.
-var measures = map[string]bool{
-	"many": true, "much": true, "long": true, "old": true, "far": true, "often": true, "high": true, "large": true, "big": true,
-	"tall": true, "fast": true, "viel": true, "viele": true, "lange": true, "alt": true, "weit": true, "oft": true, "hoch": true,
-	"gross": true,
-}
+var (
+	// measures stand behind how and wie where a number is wanted.
+	measures = kindsOf(map[want]string{number: `many much long old far often high large big tall fast
+viel viele lange alt weit oft hoch gross`})
+	months = kindsOf(map[want]string{date: `january february march april june july august september october november december
+januar februar marz juni juli oktober dezember
+janvier fevrier mars avril mai juin juillet aout septembre octobre novembre decembre`})
+	numerals = kindsOf(map[want]string{number: `two three four five six seven eight nine ten dozen hundred thousand million
+billion half twice`})
+)
 
+// wanted returns what the words of a question ask for.
 func wanted(words []string) want {
 	for i, word := range words {
-		if (word == "how" || word == "wie") && i+1 < len(words) && measures[words[i+1]] {
+		if (word == "how" || word == "wie") && i+1 < len(words) && measures[words[i+1]] != 0 {
 			return number
 		}
 		if kind := asking[word]; kind != 0 {
@@ -45,16 +58,6 @@ func wanted(words []string) want {
 	}
 	return anything
 }
-
-var months = map[string]bool{
-	"january": true, "february": true, "march": true, "april": true, "june": true, "july": true, "august": true,
-	"september": true, "october": true, "november": true, "december": true, "januar": true, "februar": true, "marz": true,
-	"juni": true, "juli": true, "oktober": true, "dezember": true, "janvier": true, "fevrier": true, "mars": true, "avril": true,
-	"mai": true, "juin": true, "juillet": true, "aout": true, "septembre": true, "octobre": true, "novembre": true, "decembre": true,
-}
-
-var numerals = map[string]bool{"two": true, "three": true, "four": true, "five": true, "six": true, "seven": true, "eight": true,
-	"nine": true, "ten": true, "dozen": true, "hundred": true, "thousand": true, "million": true, "billion": true, "half": true, "twice": true}
 
 // fits reports whether a text has what is wanted, other than what the question says.
 func (want want) fits(q question, body string) bool {
@@ -71,11 +74,11 @@ func (want want) fits(q question, body string) bool {
 		r, _ := utf8.DecodeRuneInString(as)
 		switch want {
 		case number:
-			if digits || numerals[word] {
+			if digits || numerals[word] != 0 {
 				return true
 			}
 		case date:
-			if months[word] || digits && utf8.RuneCountInString(as) == 4 {
+			if months[word] != 0 || digits && utf8.RuneCountInString(as) == 4 {
 				return true
 			}
 		case name, place:
