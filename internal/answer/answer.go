@@ -318,8 +318,8 @@ func (s *Service) complete(
 // floor is the confidence below which nothing is quoted.
 const floor = 0.3
 
-// quoted returns the best extracts of a response's chunks, each with the mark of its passage; nothing where none is good
-// enough.
+// quoted returns the best extracts of a response's chunks, each with the mark of its passage; nothing where none is
+// good enough.
 func quoted(generation *retrieve.Generation, question string, response *Response) string {
 	if response.Confidence != nil && *response.Confidence < floor {
 		return ""

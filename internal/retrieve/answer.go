@@ -139,10 +139,10 @@ type Answered struct {
 	Truncated bool // it stopped at a limit of its length
 }
 
-// Answer asks the chat model with the passages that are in the context. Where it writes nothing, and where there is none
-// that writes, the text is what quote returns, with marks [n] of passages; where quote returns nothing either, it names
-// the best passage. Citations are those that the text names; where a model names none, the passage that shares most of
-// its words. The receiver of deltas (model.Deltas) gets all of Answered.Text; an error behind that leaves it unfinished.
+// Answer asks the chat model with the passages that are in the context. Where it writes nothing, and where there is no
+// model that writes, the text is what quote returns, with marks [n] of passages; where quote returns nothing either, it
+// names the best passage. Citations are those that the text names; where a model names none, the passage that shares
+// most of its words. The receiver of deltas (model.Deltas) gets all of Answered.Text; an error leaves it unfinished.
 func Answer(
 	ctx context.Context,
 	chat model.Chat,

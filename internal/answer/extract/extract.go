@@ -136,7 +136,8 @@ type window struct {
 
 // score is how well a window answers by itself.
 func (n window) score() float64 {
-	score := n.held + tuned.context*n.context + tuned.before*n.before + tuned.novel*min(1, float64(n.others)/8) + tuned.kinds[n.fits] -
+	score := n.held + tuned.context*n.context + tuned.before*n.before + tuned.novel*min(1, float64(n.others)/8) +
+		tuned.kinds[n.fits] -
 		tuned.rank*float64(n.place) - tuned.length*float64(n.runes)/longest
 	if n.to > n.from {
 		score += tuned.pair

@@ -39,7 +39,8 @@ var (
 	// measures stand behind how and wie where a number is wanted.
 	measures = kindsOf(map[want]string{number: `many much long old far often high large big tall fast
 viel viele lange alt weit oft hoch gross`})
-	months = kindsOf(map[want]string{date: `january february march april june july august september october november december
+	months = kindsOf(map[want]string{date: `january february march april june july august september october november
+december
 januar februar marz juni juli oktober dezember
 janvier fevrier mars avril mai juin juillet aout septembre octobre novembre decembre`})
 	numerals = kindsOf(map[want]string{number: `two three four five six seven eight nine ten dozen hundred thousand million
