@@ -272,7 +272,7 @@ func TestALeaseThatCannotBeReadIsDecidedByTheEngine(t *testing.T) {
 					t.Errorf("while a build is open: %v", err)
 				}
 				began := time.Now()
-				if fence := take(t, index, two, engine{{Workflow: one.Workflow}: run.StandingClosed}); fence != 8 {
+				if fence := take(t, index, two, engine{{Workflow: one.Workflow}: run.StandingClosed}); fence < 8 {
 					t.Errorf("fence %d", fence)
 				}
 				if took := time.Since(began); took < beats {
