@@ -15,8 +15,10 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"strings"
 	"time"
 
+	"github.com/unweaver/unweaver/internal/answer/extract"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/model"
@@ -292,11 +294,8 @@ func (s *Service) complete(
 		return err
 	}
 	chat = billed{chat, generation.Spec.Chat.Price, cost, plan.most}
-	if retrieve.Unsure(chat, response.Confidence) {
-		text = ""
-	}
-	language := generation.Language().Code()
-	answered, err := retrieve.Answer(model.CallerBound(ctx), chat, language, request.Query, text, passages, used)
+	quote := func() string { return quoted(generation, request.Query, response) }
+	answered, err := retrieve.Answer(model.CallerBound(ctx), chat, request.Query, text, passages, used, quote)
 	if err != nil {
 		return err
 	}
@@ -314,4 +313,26 @@ func (s *Service) complete(
 	response.Usage.CompletionTokens += answered.Usage.Completion
 	response.Timings.Answer = Milliseconds(time.Since(at))
 	return nil
+}
+
+// floor is the confidence below which nothing is quoted.
+const floor = 0.3
+
+// quoted returns the best extracts of a response's chunks, each with the mark of its passage; nothing where none is
+// good enough.
+func quoted(generation *retrieve.Generation, question string, response *Response) string {
+	if response.Confidence != nil && *response.Confidence < floor {
+		return ""
+	}
+	passages := make([]extract.Passage, len(response.Chunks))
+	for i, chunk := range response.Chunks {
+		if chunk.InContext {
+			passages[i] = extract.Passage{Title: chunk.Title, Heading: chunk.Heading, Text: chunk.Text}
+		}
+	}
+	var out []string
+	for _, found := range extract.Best(generation.Language(), question, generation.TermWeight, passages) {
+		out = append(out, fmt.Sprintf("%s [%d]", found.Text, found.Passage+1))
+	}
+	return strings.Join(out, "\n")
 }

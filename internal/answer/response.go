@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/unweaver/unweaver/internal/answer/extract"
 	"github.com/unweaver/unweaver/internal/artifact/rows"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/index/liveset"
@@ -61,6 +62,7 @@ type Chunk struct {
 	Mentions   []Mention         `json:"mentions,omitempty" doc:"with explain: what was extracted from the chunk"`
 	Snippet    *Snippet          `json:"snippet,omitempty" doc:"of a query: the sentences that matched best"`
 	Highlights []Highlight       `json:"highlights,omitempty" doc:"of a query: code points of text that matched, in order"`
+	Markup     []snippet.Span    `json:"markup,omitempty" doc:"of a query: code points of text that are marks or tags"`
 }
 
 // Rect is a part of a page, in points (1/72 inch) from the upper left corner of the page as it is shown.
@@ -114,7 +116,7 @@ type Entity struct {
 
 // Answer of a response.
 type Answer struct {
-	Kind      string   `json:"kind" enum:"model,best_sentence,none" doc:"best_sentence: quoted, by the built-in models"`
+	Kind      string   `json:"kind" enum:"model,best_sentence,none" doc:"best_sentence: quoted from the cited passages"`
 	Reason    string   `json:"reason,omitempty" doc:"why the chat model, which was asked, wrote nothing"`
 	Text      string   `json:"text"`
 	Citations []string `json:"citations"`
@@ -234,6 +236,7 @@ func (c *Chunk) show(found snippet.Found) {
 	for _, span := range found.Highlights {
 		c.Highlights = append(c.Highlights, Highlight(span))
 	}
+	c.Markup = extract.Markup(c.Text)
 }
 
 // ChunkOf reads what a response tells of a chunk.

@@ -6,11 +6,11 @@ import (
 	"encoding/csv"
 	"encoding/hex"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/unweaver/unweaver/internal/model"
-	quoting "github.com/unweaver/unweaver/internal/model/builtin"
 	"github.com/unweaver/unweaver/internal/model/tokens"
 	"github.com/unweaver/unweaver/internal/text"
 )
@@ -119,20 +119,11 @@ func ContextCSV(ps []Passage, budget int) (context string, used []bool) {
 // Kinds of answers.
 const (
 	ByModel      = "model"         // a chat model wrote it
-	BestSentence = "best_sentence" // quoted from a chunk, by the built-in models, which understand nothing
-	NoAnswer     = "none"          // the text says so
+	BestSentence = "best_sentence" // quoted from passages, as no model wrote one
+	NoAnswer     = "none"          // the text says so, and names the best passage where there is one
 )
 
-// AnswerFloor is the confidence below which the built-in models quote nothing.
-const AnswerFloor = 0.3
-
-// Unsure tells whether a chat model should not be asked, as it could only quote what hardly fits: the built-in one. A
-// model that reads can say itself that the context does not tell.
-func Unsure(chat model.Chat, confidence *float64) bool {
-	return quotes(chat) && confidence != nil && *confidence < AnswerFloor
-}
-
-// quotes tells whether answers are the built-in models': recordings hold extractions alone.
+// quotes reports whether a chat model writes no answers of its own: recordings hold extractions alone.
 func quotes(chat model.Chat) bool {
 	provider := chat.Info().Provider
 	return provider == "builtin" || provider == "recorded"
@@ -148,64 +139,67 @@ type Answered struct {
 	Truncated bool // it stopped at a limit of its length
 }
 
-// noData is said when nothing was found.
-const noData = "No data was found for this question; please rephrase it."
-
-// Answer asks the chat model with the passages that are in the context. Where it gives nothing, a sentence of them is
-// quoted, as without a model: language is theirs. Citations are those that the answer names; where it names none, the
-// passages that share most of its words. Who takes the text as it comes (model.Deltas) gets
-// all of Answered.Text; an error behind that leaves it unfinished.
+// Answer asks the chat model with the passages that are in the context. Where it writes nothing, and where there is no
+// model that writes, the text is what quote returns, with marks [n] of passages; where quote returns nothing either, it
+// names the best passage. Citations are those that the text names; where a model names none, the passage that shares
+// most of its words. The receiver of deltas (model.Deltas) gets all of Answered.Text; an error leaves it unfinished.
 func Answer(
 	ctx context.Context,
 	chat model.Chat,
-	language, question, context string,
+	question, context string,
 	ps []Passage,
 	used []bool,
+	quote func() string,
 ) (Answered, error) {
 	given := citing{passages: ps, used: used, take: model.Taker(ctx)}
-	if context == "" {
-		said, err := given.end(noData)
+	if len(ps) == 0 {
+		said, err := given.end("No data was found for this question; please rephrase it.")
 		return Answered{Kind: NoAnswer, Text: said}, err
 	}
 	if given.take != nil {
 		ctx = model.Deltas(ctx, given.write)
 	}
-	delimiter := newDelimiter()
-	reply, err := chat.Complete(
-		ctx,
-		model.Call{
-			Task:     model.Answer,
-			System:   fmt.Sprintf(answerPrompt, delimiter),
-			User:     asking(delimiter, context, question),
-			Input:    plain(ps, used),
-			Question: question,
-		},
-	)
-	if err == nil && !given.began { // it gives no pieces
-		err = given.write(reply.Text)
+	answered := Answered{Kind: ByModel}
+	if context != "" && !quotes(chat) {
+		delimiter := newDelimiter()
+		reply, err := chat.Complete(
+			ctx,
+			model.Call{
+				Task:     model.Answer,
+				System:   fmt.Sprintf(answerPrompt, delimiter),
+				User:     asking(delimiter, context, question),
+				Input:    plain(ps, used),
+				Question: question,
+			},
+		)
+		if err == nil && !given.began { // it gives no pieces
+			err = given.write(reply.Text)
+		}
+		if err != nil {
+			return Answered{}, err
+		}
+		answered.Usage, answered.Truncated = reply.Usage, reply.Truncated || given.cut
+		if given.isEmpty() {
+			answered.Missing = reply.Nothing()
+		}
 	}
-	if err != nil {
-		return Answered{}, err
+	best := max(0, slices.Index(used, true))
+	otherwise := fmt.Sprintf("No sentence answers this; the best passage is [%d].", best+1)
+	if given.isEmpty() {
+		answered.Kind, answered.Truncated = BestSentence, false
+		if err := given.write(quote()); err != nil {
+			return Answered{}, err
+		}
+		if given.isEmpty() {
+			answered.Kind, answered.Citations = NoAnswer, []string{ps[best].ID}
+		}
+		if answered.Missing != "" {
+			otherwise = fmt.Sprintf("%s. The best passage is [%d].", upper(answered.Missing), best+1)
+		}
 	}
-	answered := Answered{Kind: ByModel, Usage: reply.Usage, Truncated: reply.Truncated || given.cut}
-	otherwise := noData
-	switch {
-	case quotes(chat):
-		answered.Kind = BestSentence
-	case given.isEmpty():
-		answered.Kind, answered.Missing, answered.Truncated = BestSentence, reply.Nothing(), false
-		otherwise = upper(answered.Missing) + "."
-		err = given.quote(ctx, language, question)
-	}
-	if err != nil {
-		return Answered{}, err
-	}
+	var err error
 	if answered.Text, err = given.end(otherwise); err != nil {
 		return Answered{}, err
-	}
-	if answered.Text == otherwise || answered.Text == noData { // also where a model says exactly this
-		answered.Kind = NoAnswer
-		return answered, nil
 	}
 	for _, n := range given.cited {
 		answered.Citations = append(answered.Citations, ps[n-1].ID)
@@ -216,16 +210,6 @@ func Answer(
 		}
 	}
 	return answered, nil
-}
-
-// quote writes the sentence of the passages that the built-in model takes for the answer, if there is one.
-func (c *citing) quote(ctx context.Context, language, question string) error {
-	call := model.Call{Task: model.Answer, Question: question, Input: plain(c.passages, c.used)}
-	reply, err := quoting.Chat{Language: language}.Complete(ctx, call)
-	if err != nil {
-		return err
-	}
-	return c.write(reply.Text)
 }
 
 // upper is a sentence that begins with a capital.

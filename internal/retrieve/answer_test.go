@@ -65,15 +65,24 @@ func TestAnAnswerCitesWhatItRestsOn(t *testing.T) {
 		{ID: "a", Title: "Oslo", Text: "Oslo is the capital of Norway."},
 		{ID: "b", Title: "Bergen", Text: "Bergen is a port in Norway."},
 	}
-	ctx, used := retrieve.Context(ps, 1000)
-	answered, err := retrieve.Answer(t.Context(), builtin.Chat{}, "", "Which town is a port?", ctx, ps, used)
-	if err != nil || answered.Text != "Bergen is a port in Norway." || len(answered.Citations) != 1 ||
-		answered.Citations[0] != "b" {
-		t.Errorf("%+v %v", answered, err)
-	}
-	if answered, _ = retrieve.Answer(t.Context(), builtin.Chat{}, "", "x", "", nil, nil); answered.Text == "" ||
-		len(answered.Citations) != 0 {
-		t.Errorf("nothing found: %+v", answered)
+	for name, c := range map[string]struct {
+		passages           []retrieve.Passage
+		budget             int
+		quoted, text, kind string
+		cited              []string
+	}{
+		"quoted":       {ps, 1000, "A port [2].", "A port [2].", retrieve.BestSentence, []string{"b"}},
+		"nothing fits": {ps, 1000, "", "No sentence answers this; the best passage is [1].", retrieve.NoAnswer, []string{"a"}},
+		"nothing is in the context": {ps, 1, "", "No sentence answers this; the best passage is [1].", retrieve.NoAnswer,
+			[]string{"a"}},
+		"nothing was found": {nil, 1000, "", "No data was found for this question; please rephrase it.", retrieve.NoAnswer, nil},
+	} {
+		text, used := retrieve.Context(c.passages, c.budget)
+		answered, err := retrieve.Answer(t.Context(), builtin.Chat{}, "?", text, c.passages, used,
+			func() string { return c.quoted })
+		if err != nil || answered.Text != c.text || answered.Kind != c.kind || !slices.Equal(answered.Citations, c.cited) {
+			t.Errorf("%s: %+v %v", name, answered, err)
+		}
 	}
 }
 

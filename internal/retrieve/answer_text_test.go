@@ -12,6 +12,9 @@ import (
 	"github.com/unweaver/unweaver/internal/retrieve"
 )
 
+// silence quotes nothing.
+func silence() string { return "" }
+
 // speaking gives an answer in pieces.
 type speaking struct {
 	pieces []string
@@ -52,7 +55,7 @@ var said = []struct {
 	{"Oslo [1†L3-L9, 2†L1].", "Oslo [1][2].", []string{"a", "b"}}, {"Oslo 【1、2】", "Oslo [1][2]", []string{"a", "b"}},
 	{"In [1990-1995] Oslo [1].", "In [1990-1995] Oslo [1].", []string{"a"}}, {"In [0, 1] Oslo", "In [0, 1] Oslo", []string{"a"}},
 	{"【注意】 Oslo 【2024】 [2-1] [1,] [1", "【注意】 Oslo 【2024】 [2-1] [1,] [1", []string{"a"}},
-	{" [8] ", "The model gave no answer (finish_reason not given).", nil},
+	{" [8] ", "The model gave no answer (finish_reason not given). The best passage is [1].", []string{"a"}},
 	{strings.Repeat("ø ", 5000), strings.TrimSpace(strings.Repeat("ø ", 4000)), nil},
 }
 
@@ -66,7 +69,7 @@ func TestAnAnswerInPiecesIsTheAnswer(t *testing.T) {
 	used := []bool{true, true, false}
 	random := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // places to cut at
 	for _, c := range said {
-		whole, err := retrieve.Answer(t.Context(), speaking{pieces: []string{c.raw}}, "", "?", "context", passages, used)
+		whole, err := retrieve.Answer(t.Context(), speaking{pieces: []string{c.raw}}, "?", "context", passages, used, silence)
 		if err != nil || whole.Text != c.want || !slices.Equal(whole.Citations, c.cited) {
 			t.Fatalf("%.60q: %.60q %v %v", c.raw, whole.Text, whole.Citations, err)
 		}
@@ -83,7 +86,7 @@ func TestAnAnswerInPiecesIsTheAnswer(t *testing.T) {
 			}
 			var heard strings.Builder
 			ctx := model.Deltas(t.Context(), func(text string) error { heard.WriteString(text); return nil })
-			parts, err := retrieve.Answer(ctx, speaking{pieces: pieces}, "", "?", "context", passages, used)
+			parts, err := retrieve.Answer(ctx, speaking{pieces: pieces}, "?", "context", passages, used, silence)
 			if err != nil || parts.Text != c.want || heard.String() != c.want || !slices.Equal(parts.Citations, c.cited) {
 				t.Fatalf("%q: heard %.60q, text %.60q %v %v", pieces, heard.String(), parts.Text, parts.Citations, err)
 			}
@@ -98,29 +101,30 @@ func TestAnAnswerInPiecesIsTheAnswer(t *testing.T) {
 func TestAModelThatGivesNothingIsToldAsTheModel(t *testing.T) {
 	passages := []retrieve.Passage{{ID: "a", Title: "Oslo", Text: "Oslo is the capital of Norway."}}
 	for name, c := range map[string]struct {
-		reply          model.Reply
-		question, text string
-		kind, missing  string
+		reply         model.Reply
+		quoted, text  string
+		kind, missing string
 	}{
-		"null": {model.Reply{Finish: "length", Truncated: true}, "Which is the capital of Norway?",
-			"Oslo is the capital of Norway.", retrieve.BestSentence, "the model gave no answer (finish_reason length)"},
-		"blank": {model.Reply{Text: " \n", Finish: "stop"}, "Which is the capital of Norway?",
-			"Oslo is the capital of Norway.", retrieve.BestSentence, "the model gave no answer (finish_reason stop)"},
-		"marks alone": {model.Reply{Text: "[7]", Finish: "stop"}, "Which is the capital of Norway?",
-			"Oslo is the capital of Norway.", retrieve.BestSentence, "the model gave no answer (finish_reason stop)"},
-		"nothing fits": {model.Reply{Finish: "stop", Thinking: true}, "Who sang?",
-			"The model gave no answer (finish_reason stop, within its thoughts).", retrieve.NoAnswer,
+		"null": {model.Reply{Finish: "length", Truncated: true}, "The capital [1].",
+			"The capital [1].", retrieve.BestSentence, "the model gave no answer (finish_reason length)"},
+		"blank": {model.Reply{Text: " \n", Finish: "stop"}, "The capital [1].",
+			"The capital [1].", retrieve.BestSentence, "the model gave no answer (finish_reason stop)"},
+		"marks alone": {model.Reply{Text: "[7]", Finish: "stop"}, "The capital [1].",
+			"The capital [1].", retrieve.BestSentence, "the model gave no answer (finish_reason stop)"},
+		"nothing fits": {model.Reply{Finish: "stop", Thinking: true}, "",
+			"The model gave no answer (finish_reason stop, within its thoughts). The best passage is [1].", retrieve.NoAnswer,
 			"the model gave no answer (finish_reason stop, within its thoughts)"},
-		"words": {model.Reply{Text: "Oslo.", Finish: "stop"}, "Which?", "Oslo.", retrieve.ByModel, ""},
+		"words": {model.Reply{Text: "Oslo.", Finish: "stop"}, "not said", "Oslo.", retrieve.ByModel, ""},
 	} {
 		heard := ""
 		ctx := model.Deltas(t.Context(), func(text string) error { heard += text; return nil })
-		answered, err := retrieve.Answer(ctx, giving{reply: c.reply}, "en", c.question, "context", passages, []bool{true})
+		answered, err := retrieve.Answer(ctx, giving{reply: c.reply}, "?", "context", passages, []bool{true},
+			func() string { return c.quoted })
 		if err != nil || answered.Text != c.text || heard != c.text || answered.Kind != c.kind ||
 			answered.Missing != c.missing {
 			t.Errorf("%s: heard %q, %+v %v", name, heard, answered, err)
 		}
-		if cited := len(answered.Citations) == 1; cited != (c.kind != retrieve.NoAnswer) {
+		if !slices.Equal(answered.Citations, []string{"a"}) {
 			t.Errorf("%s: %v", name, answered.Citations)
 		}
 	}
@@ -137,12 +141,12 @@ func (g giving) Complete(context.Context, model.Call) (model.Reply, error) { ret
 func TestAnAnswerWithoutPiecesComesInOne(t *testing.T) {
 	heard := ""
 	ctx := model.Deltas(t.Context(), func(text string) error { heard += text; return nil })
-	answered, err := retrieve.Answer(ctx, silent{}, "", "?", "context", []retrieve.Passage{{ID: "a"}}, []bool{true})
+	answered, err := retrieve.Answer(ctx, silent{}, "?", "context", []retrieve.Passage{{ID: "a"}}, []bool{true}, silence)
 	if err != nil || heard != "Oslo [1]." || answered.Text != heard || answered.Kind != retrieve.ByModel {
 		t.Errorf("%q %+v %v", heard, answered, err)
 	}
 	heard = ""
-	answered, err = retrieve.Answer(ctx, silent{}, "", "?", "", nil, nil)
+	answered, err = retrieve.Answer(ctx, silent{}, "?", "", nil, nil, silence)
 	if err != nil || heard == "" || answered.Text != heard || answered.Kind != retrieve.NoAnswer {
 		t.Errorf("nothing found: %q %+v %v", heard, answered, err)
 	}
@@ -159,7 +163,7 @@ func TestAnAnswerThatBreaksOffIsNone(t *testing.T) {
 	broken := errors.New("broken")
 	ctx := model.Deltas(t.Context(), func(string) error { return nil })
 	chat := speaking{[]string{"Oslo"}, broken}
-	if _, err := retrieve.Answer(ctx, chat, "", "?", "context", nil, nil); !errors.Is(err, broken) {
+	if _, err := retrieve.Answer(ctx, chat, "?", "context", []retrieve.Passage{{ID: "a"}}, []bool{true}, silence); !errors.Is(err, broken) {
 		t.Errorf("%v", err)
 	}
 }

@@ -2,15 +2,12 @@ package retrieve_test
 
 import (
 	"bufio"
-	"context"
 	"encoding/json"
 	"math"
 	"os"
 	"testing"
 
 	"github.com/unweaver/unweaver/internal/core"
-	"github.com/unweaver/unweaver/internal/model"
-	"github.com/unweaver/unweaver/internal/model/builtin"
 	"github.com/unweaver/unweaver/internal/retrieve"
 	"github.com/unweaver/unweaver/internal/testkit/retrievetest"
 )
@@ -98,38 +95,6 @@ func TestWordsThatMeanNothingMatchNothingByDefault(t *testing.T) {
 	query := o.query(t, "hybrid", "asdfghjkl qwertyuiop")
 	if query.MinSim = -1; o.run(t, query).Reason != "" {
 		t.Error("min_similarity -1 lets everything match")
-	}
-}
-
-// writer is a model that writes its own answers.
-type writer struct{ model.Chat }
-
-func (writer) Info() model.Info { return model.Info{Provider: "openai", Model: "m"} }
-
-func (writer) Complete(context.Context, model.Call) (model.Reply, error) {
-	return model.Reply{Text: "Nobody did."}, nil
-}
-
-func TestAnAnswerThatFitsNothingIsNotQuoted(t *testing.T) {
-	low, high := 0.05, 0.9
-	if !retrieve.Unsure(builtin.Chat{}, &low) || retrieve.Unsure(builtin.Chat{}, &high) ||
-		retrieve.Unsure(builtin.Chat{}, nil) || retrieve.Unsure(writer{}, &low) {
-		t.Error("the built-in models quote nothing below the floor; a model that reads is always asked")
-	}
-	passages := []retrieve.Passage{{ID: "a", Title: "Years", Text: "2018. It was a good year for cider."}}
-	text, used := retrieve.Context(passages, 1000)
-	for question, kind := range map[string]string{
-		"Who won the 2018 football world cup?": retrieve.NoAnswer,
-		"Was it a good year for cider?":        retrieve.BestSentence,
-	} {
-		answered, err := retrieve.Answer(t.Context(), builtin.Chat{}, "", question, text, passages, used)
-		if err != nil || answered.Kind != kind {
-			t.Errorf("%s: %+v %v", question, answered, err)
-		}
-	}
-	answered, err := retrieve.Answer(t.Context(), writer{}, "", "Who?", text, passages, used)
-	if err != nil || answered.Kind != retrieve.ByModel {
-		t.Errorf("%+v %v", answered, err)
 	}
 }
 

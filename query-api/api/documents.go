@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"strings"
 
+	"github.com/unweaver/unweaver/internal/answer/extract"
 	"github.com/unweaver/unweaver/internal/artifact/rows"
 	"github.com/unweaver/unweaver/internal/retrieve"
 )
@@ -118,6 +119,7 @@ func textOf(
 	}
 	if out.Start, out.End, err = rangeOf(parameters, document.Runes); err == nil {
 		out.Text, err = generation.DocumentText(ctx, i, out.Start, out.End)
+		out.Markup = extract.Markup(out.Text)
 	}
 	return out, err
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/retrieve"
+	"github.com/unweaver/unweaver/internal/retrieve/snippet"
 )
 
 // Indexes is the list of what is published.
@@ -124,4 +125,6 @@ type DocumentText struct {
 	End      int    `json:"end"`
 	Length   int    `json:"length"`
 	Text     string `json:"text"`
+
+	Markup []snippet.Span `json:"markup,omitempty" doc:"code points of text that are marks or tags"`
 }

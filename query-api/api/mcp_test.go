@@ -115,8 +115,8 @@ func TestAnAgentSearchesAndReadsOn(t *testing.T) {
 	}
 	text, out, failed = call(t, session, "answer", map[string]any{"query": "What is the capital of Norway?"})
 	cited, _ := out["passages"].([]any)
-	if failed || out["answer"] == "" || len(cited) != 1 || out["kind"] != "best_sentence" ||
-		out["confidence"] == nil || !strings.Contains(text, "Quoted from a passage") ||
+	if failed || out["answer"] == "" || len(cited) == 0 || out["kind"] != "best_sentence" ||
+		out["confidence"] == nil || !strings.Contains(text, "Quoted from the passages") ||
 		cited[0].(map[string]any)["chunk"] != out["citations"].([]any)[0] ||
 		!strings.HasPrefix(text, out["answer"].(string)) {
 		t.Errorf("%s %v", text, out)

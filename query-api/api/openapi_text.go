@@ -85,6 +85,7 @@ var schemaTexts = map[string]string{
 	"Rect":             "A part of a page on which a chunk of a PDF stands, in points of 1/72 inch.",
 	"Highlight":        "A word of the question in a chunk: code points of its text, the end is not included.",
 	"SettingExplain":   "By which setting hybrid was asked, and what of the index chooses one.",
+	"Span":             "A part of a text in code points, the end is not included.",
 	"Signals":          "What the confidence is made of.",
 	"Audit":            "What an audit looked at, and what it found otherwise than it was written.",
 	"Audited":          "How much an audit looked at.",

@@ -44,13 +44,13 @@ func TestAnAnswerSaysHowSureItIsAndWhatKindItHas(t *testing.T) {
 	out := f.ask(map[string]any{"query": "Who reached the South Pole first?", "answer": true})
 	answer := out["answer"].(map[string]any)
 	if confidence, ok := out["confidence"].(float64); !ok || confidence <= 0.5 || answer["kind"] != "best_sentence" ||
-		answer["text"] != "Roald Amundsen reached the South Pole first." {
+		!strings.Contains(answer["text"].(string), "Roald Amundsen reached the South Pole first.") {
 		t.Errorf("%v %v", out["confidence"], answer)
 	}
 	out = f.ask(map[string]any{"query": "Who reached the finals of the 2018 football cup in Ottawa?", "answer": true})
 	answer = out["answer"].(map[string]any)
 	if confidence, ok := out["confidence"].(float64); !ok || confidence > 0.3 || answer["kind"] != "none" ||
-		len(answer["citations"].([]any)) != 0 || len(out["chunks"].([]any)) == 0 {
+		len(answer["citations"].([]any)) != 1 || !strings.Contains(answer["text"].(string), "the best passage is [1]") {
 		t.Errorf("%v %v", out["confidence"], answer)
 	}
 	out = f.ask(map[string]any{"query": "asdfghjkl qwertyuiop", "answer": true})

@@ -144,7 +144,7 @@ func TestAChatModelThatGivesNothingIsTold(t *testing.T) {
 	for _, out := range []map[string]any{whole, events[len(events)-1].data} {
 		answer := out["answer"].(map[string]any)
 		if !slices.Contains(out["degraded"].([]any), any("chat_model")) || answer["kind"] != "best_sentence" ||
-			!strings.Contains(answer["text"].(string), "Oslo") || len(answer["citations"].([]any)) != 1 ||
+			!strings.Contains(answer["text"].(string), "Oslo") || len(answer["citations"].([]any)) == 0 ||
 			!strings.Contains(answer["reason"].(string), "the model gave no answer (finish_reason") {
 			t.Errorf("%v %v", out["degraded"], answer)
 		}

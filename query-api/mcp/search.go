@@ -108,9 +108,9 @@ func (s *server) answer(ctx context.Context, _ *sdk.CallToolRequest, asked Quest
 	head := out.Answer + "\n\n"
 	switch {
 	case out.Kind == retrieve.BestSentence && response.Answer.Reason != "":
-		head += "(Quoted from a passage: " + response.Answer.Reason + ".)\n\n"
+		head += "(Quoted from the passages: " + response.Answer.Reason + ".)\n\n"
 	case out.Kind == retrieve.BestSentence:
-		head += "(Quoted from a passage: no chat model is set up that could write an answer.)\n\n"
+		head += "(Quoted from the passages: no chat model is set up that could write an answer.)\n\n"
 	}
 	var text string
 	text, out.Passages, out.Cut = fitting(head, cited, asked.MaxTokens)

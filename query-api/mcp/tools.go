@@ -92,7 +92,7 @@ type Found struct {
 type Answered struct {
 	Found
 	Answer    string   `json:"answer"`
-	Kind      string   `json:"kind" jsonschema:"model wrote it, best_sentence: quoted from a passage, or none"`
+	Kind      string   `json:"kind" jsonschema:"model wrote it, best_sentence: quoted from passages, or none"`
 	Citations []string `json:"citations" jsonschema:"chunks that the answer rests on"`
 	Truncated bool     `json:"truncated,omitempty"`
 }

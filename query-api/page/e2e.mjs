@@ -235,7 +235,7 @@ const steps = {
       assert.match(await first.locator('.where').innerText(), /Cities › Capitals\s+pages 3–4/)
       assert.match(
         await page.locator('.answer').innerText(),
-        /Best sentence[\s\S]*Oslo \[1\], or so\.[\s\S]*Low confidence/,
+        /Best extract[\s\S]*Oslo \[1\], or so\.[\s\S]*Confidence in the passages: low/,
       )
       await first.locator('button').click()
       assert.equal(await first.locator('.text mark').textContent(), 'Oslo is the capital 🏛 of Norway.')

@@ -40,7 +40,7 @@ func confidence(answer Answer) string {
 		}
 		return "" // told for hybrid alone
 	}
-	return fmt.Sprintf(", confidence %.2f", *answer.Confidence)
+	return fmt.Sprintf(", confidence in the passages %.2f", *answer.Confidence)
 }
 
 // showText prints what a model wrote, or the sentence that was quoted, called what it is.
@@ -48,17 +48,14 @@ func showText(writer io.Writer, answer Answer) {
 	if answer.Answer == nil {
 		return
 	}
-	if answer.Answer.Reason != "" {
+	if answer.Answer.Reason != "" && answer.Answer.Kind == retrieve.BestSentence {
 		fmt.Fprintln(writer, answer.Answer.Reason)
 	}
-	switch answer.Answer.Kind {
-	case retrieve.NoAnswer:
-		if answer.Reason == "" && answer.Answer.Reason == "" {
-			fmt.Fprint(writer, "no answer: no sentence fits the question well enough to be quoted\n\n")
-		}
+	switch {
+	case answer.Reason != "":
 		return
-	case retrieve.BestSentence:
-		fmt.Fprint(writer, "best sentence: ")
+	case answer.Answer.Kind == retrieve.BestSentence:
+		fmt.Fprint(writer, "quoted: ")
 	}
 	fmt.Fprint(writer, answer.Answer.Text)
 	for _, cited := range answer.Answer.Citations {
@@ -153,8 +150,17 @@ func passage(chunk AnswerChunk) []part {
 		add('…', false)
 		add(' ', false)
 	}
-	next, space := 0, false
+	next, hidden, space := 0, 0, false
 	for at := chunk.Snippet.Start; at < chunk.Snippet.End; at++ {
+		for hidden < len(chunk.Markup) && chunk.Markup[hidden].End <= at {
+			hidden++
+		}
+		if hidden < len(chunk.Markup) && chunk.Markup[hidden].Start <= at {
+			if runes[at] != '|' || chunk.Markup[hidden].End-chunk.Markup[hidden].Start > 1 {
+				continue
+			}
+			runes[at] = '·' // between two cells of a table
+		}
 		for next < len(chunk.Highlights) && chunk.Highlights[next].End <= at {
 			next++
 		}

@@ -13,8 +13,8 @@ import (
 const passages = `{"index":"docs","generation":"g1","method":"hybrid","models":"built-in models","confidence":0.834,
 "chunks":[
  {"id":"c1","document":"a.pdf","title":"Report","heading":["Findings","Cause"],"page":3,"page_end":4,"start":0,"end":90,
-  "text":"Before it. The pilot\n  lost café control. After it.","score":1,"rank":1,
-  "snippet":{"text":"","start":11,"end":41},
+  "text":"Before it. The pilot\n **lost café control. After it.","score":1,"rank":1,
+  "snippet":{"text":"","start":11,"end":41},"markup":[{"start":22,"end":24}],
   "highlights":[{"start":0,"end":6},{"start":15,"end":20},{"start":28,"end":32}]},
  {"id":"c2","document":"b.pdf","title":"One","page":7,"page_end":7,"text":"All of it. ","score":1,"rank":2,
   "snippet":{"text":"","start":0,"end":10}},
@@ -23,7 +23,7 @@ const passages = `{"index":"docs","generation":"g1","method":"hybrid","models":"
 
 func TestAResultShowsTheSentencesThatMatchedWithHeadingAndPage(t *testing.T) {
 	got := ask(t, &queries{bodies: []string{passages}}, "--index", "docs")
-	want := `best sentence: The pilot lost control. [1]
+	want := `quoted: The pilot lost control. [1]
 
 [1] Report  (a.pdf, pages 3–4)  score 1.0000
     Findings › Cause
@@ -33,7 +33,7 @@ func TestAResultShowsTheSentencesThatMatchedWithHeadingAndPage(t *testing.T) {
 [3] Odd  (c.md, 0–0)  score 1.0000
     short
 
-docs, generation g1, method hybrid, built-in models, 12 ms, confidence 0.83
+docs, generation g1, method hybrid, built-in models, 12 ms, confidence in the passages 0.83
 `
 	if got.out != want {
 		t.Errorf("got\n%s", got.out)
@@ -78,9 +78,9 @@ func TestOnlyATerminalOfSomeoneWhoWantsColoursIsWrittenInBold(t *testing.T) {
 
 func TestNothingIsQuotedWhereNothingFits(t *testing.T) {
 	body := `{"index":"docs","chunks":[{"id":"c1","rank":1,"text":"x"}],"confidence":0.03,
-"answer":{"kind":"none","text":"No data was found for this question; please rephrase it.","citations":[]}}`
+"answer":{"kind":"none","text":"No sentence answers this; the best passage is [1].","citations":["c1"]}}`
 	got := ask(t, &queries{bodies: []string{body}}, "--index", "docs")
-	if !strings.HasPrefix(got.out, "no answer: no sentence fits") || strings.Contains(got.out, "No data") {
+	if !strings.HasPrefix(got.out, "No sentence answers this; the best passage is [1].\n\n[1]") {
 		t.Errorf("%s", got.out)
 	}
 	body = `{"index":"docs","chunks":[],"reason":"no_match","answer":{"kind":"none","text":"No data","citations":[]}}`

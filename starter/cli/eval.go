@@ -324,6 +324,7 @@ func (a *App) eval(ctx context.Context, flags evalFlags) error {
 			}
 		}
 		plan.Ask = plan.AskOf(flags.index)
+		plan.Quotes = spec.Chat.Provider != "openai"
 		report, err := eval.Run(ctx, plan)
 		if err != nil {
 			return err

@@ -67,6 +67,10 @@ type AnswerChunk struct {
 		Start int `json:"start"`
 		End   int `json:"end"`
 	} `json:"highlights"`
+	Markup []struct {
+		Start int `json:"start"`
+		End   int `json:"end"`
+	} `json:"markup"`
 	Score    float64 `json:"score"`
 	Rank     int     `json:"rank"`
 	Filled   bool    `json:"filled"`

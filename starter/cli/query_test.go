@@ -61,7 +61,7 @@ func TestAQuestionIsAskedAndItsAnswerShown(t *testing.T) {
 [2] Looms  (b.md, 0–9)  score 0.2500 filled up stale
     A loom.
 
-docs, generation g1, method hybrid, built-in models, 12 ms, confidence 0.50
+docs, generation g1, method hybrid, built-in models, 12 ms, confidence in the passages 0.50
 `
 	if got.exit != cli.ExitDone || got.out != want || served.paths[0] != "/v1/indexes/docs/query" {
 		t.Errorf("%s %v %+v", got.out, served.paths, got)

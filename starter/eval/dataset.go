@@ -25,6 +25,7 @@ type Question struct {
 	ID       string
 	Question string
 	Answer   string
+	Answers  []string // all that are right
 	Gold     map[string]bool
 }
 
@@ -103,6 +104,7 @@ func Load(dir string) (*Dataset, error) {
 			ID:       fmt.Sprint(question.ID),
 			Question: question.Question,
 			Answer:   question.Answer,
+			Answers:  question.Answers,
 			Gold:     map[string]bool{},
 		}
 		if q.Answer == "" && len(question.Answers) > 0 {

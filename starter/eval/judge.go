@@ -161,6 +161,6 @@ func (j *Judge) Answer(ctx context.Context, question string, passages []string) 
 		ps[i] = retrieve.Passage{ID: fmt.Sprint(i), Text: t}
 	}
 	text, used := retrieve.Context(ps, 4000)
-	a, err := retrieve.Answer(ctx, j.Chat, "", question, text, ps, used)
+	a, err := retrieve.Answer(ctx, j.Chat, question, text, ps, used, func() string { return "" })
 	return a.Text, a.Usage, err
 }

@@ -57,6 +57,7 @@ func (r *Report) Markdown() string {
 		r.Seed,
 	)
 	r.retrieval(&text)
+	r.extracts(&text)
 	r.pairs(&text)
 	r.shares(&text)
 	r.chosen(&text)

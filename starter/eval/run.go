@@ -56,6 +56,7 @@ type Plan struct {
 	AskOf   func(index string) Asker // where systems name indexes
 	Workers int                      // questions asked at once, at least one
 	Judge   *Judge                   // nil: retrieval only
+	Quotes  bool                     // answers are quoted by built-in models, and cost nothing
 	Runs    int                      // of answers and judgements
 	Notice  func(string)
 }
@@ -69,10 +70,17 @@ type response struct {
 	Models     string `json:"models"`
 	Chunks     []struct {
 		Document string `json:"document"`
+		Snippet  struct {
+			Text string `json:"text"`
+		} `json:"snippet"`
 	} `json:"chunks"`
 	Answer *struct {
+		Kind string `json:"kind"`
 		Text string `json:"text"`
 	} `json:"answer"`
+	Timings struct {
+		Answer float64 `json:"answer"`
+	} `json:"timings_ms"`
 	Usage struct {
 		Embedding  int64 `json:"embedding_tokens"`
 		Prompt     int64 `json:"prompt_tokens"`
@@ -107,6 +115,7 @@ type Row struct {
 	P99        float64    `json:"latency_p99_ms"`
 	Tokens     Tokens     `json:"tokens"`
 	F1         *Factual   `json:"factual_correctness,omitempty"`
+	Held       *Held      `json:"gold_answers_held,omitempty"` // by quoted answers
 	Failures   int        `json:"failed_queries"`
 
 	scores []Scores
@@ -238,6 +247,9 @@ func recalls(row Row, ks []int) string {
 // system asks one system every question.
 func (p Plan) system(ctx context.Context, system System, rep *Report) (Row, error) {
 	row := Row{System: system, Name: system.Name(), scores: make([]Scores, rep.N)}
+	if p.Quotes {
+		row.Held = &Held{}
+	}
 	latency := make([]float64, rep.N)
 	answers := make([]string, rep.N)
 	var mu sync.Mutex
@@ -269,6 +281,10 @@ func (p Plan) system(ctx context.Context, system System, rep *Report) (Row, erro
 		if got.Answer != nil {
 			answers[i] = got.Answer.Text
 		}
+		if p.Quotes {
+			row.Held.count(question, got)
+			latency[i] -= got.Timings.Answer
+		}
 		return nil
 	})
 	if err != nil {
@@ -287,7 +303,7 @@ func (p Plan) body(system System, question Question) map[string]any {
 	if system.Rule != "" {
 		body["rule"] = system.Rule
 	}
-	if p.Judge != nil && question.Answer != "" {
+	if (p.Judge != nil || p.Quotes) && question.Answer != "" {
 		body["answer"] = true
 	}
 	if system.Generation != "" {

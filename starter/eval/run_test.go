@@ -337,3 +337,22 @@ func TestACorpusIsStagedAloneAndKeepsItsTime(t *testing.T) {
 		t.Errorf("%v, %v", entries, err)
 	}
 }
+
+func TestTheTableSaysHowOftenWhatIsShownHoldsTheGoldAnswer(t *testing.T) {
+	body := map[string]string{
+		"first":  `{"answer":{"kind":"best_sentence","text":"It is the  ALPHA, they say."},"chunks":[{"snippet":{"text":"Alphabet"}}]}`,
+		"second": `{"answer":{"kind":"none","text":"Beta, but none."},"chunks":[{"snippet":{"text":"A beta."}}]}`,
+		"both":   `{}`,
+	}
+	asked := plan(func(_ context.Context, query map[string]any) ([]byte, error) {
+		return []byte(body[query["query"].(string)]), nil
+	}, eval.System{Method: "good"})
+	asked.Quotes = true
+	asked.Dataset.Questions[0].Answers = []string{"omega", "an alpha"}
+	asked.Dataset.Questions[1].Answers = []string{"Beta."}
+	report, err := eval.Run(t.Context(), asked)
+	if err != nil || *report.Rows[0].Held != (eval.Held{N: 2, Extract: 1, Snippet: 1, None: 1}) ||
+		!strings.Contains(report.Markdown(), "| good | 2 | 50.0 | 50.0 | 50.0 |") {
+		t.Errorf("%+v %v", report, err)
+	}
+}

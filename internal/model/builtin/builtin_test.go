@@ -5,7 +5,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/unweaver/unweaver/internal/model"
 	"github.com/unweaver/unweaver/internal/model/builtin"
 )
 
@@ -66,30 +65,5 @@ func TestASummaryKeepsItsLimitAndItsOrder(t *testing.T) {
 	s := builtin.Summary(long, 80)
 	if len([]rune(s)) > 80 || strings.Count(s, "The bridge spans the river.") != 1 {
 		t.Errorf("%q", s)
-	}
-}
-
-func TestTheBestSentenceIsQuotedOrNone(t *testing.T) {
-	context := "The **pilot** boat leaves 2**3 times **a day**.\n\n2018\n\nThe budget of 2018 was small. " + strings.Repeat("Words follow words and ", 60) +
-		"the harbour opened in spring.\n\n" +
-		"| what | when | and a cell that is so long that the line looks like a wrapped one |\n" +
-		"| the ferry sails to the island | at noon, unless there is ice, and then it does not sail at all |\n"
-	for question, want := range map[string]string{
-		"Who won the 2018 football world cup?": "",
-		"How small was the budget of 2018?":    "The budget of 2018 was small.",
-		"How often does the pilot boat leave?": "The pilot boat leaves 2**3 times a day.",
-		"When does the ferry sail to the island?": "| the ferry sails to the island | at noon, unless there is ice, " +
-			"and then it does not sail at all |",
-	} {
-		reply, err := builtin.Chat{}.Complete(t.Context(), model.Call{Task: model.Answer, Question: question, Input: context})
-		if err != nil || reply.Text != want {
-			t.Errorf("%s: %q %v", question, reply.Text, err)
-		}
-	}
-	reply, _ := builtin.Chat{}.Complete(t.Context(), model.Call{
-		Task: model.Answer, Question: "Which harbour opened in spring?", Input: context,
-	})
-	if n := len([]rune(reply.Text)); n > 402 || !strings.HasSuffix(reply.Text, " …") {
-		t.Errorf("%d code points: %q", n, reply.Text)
 	}
 }

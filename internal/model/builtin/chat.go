@@ -3,7 +3,6 @@ package builtin
 import (
 	"context"
 	"encoding/json"
-	"regexp"
 	"slices"
 	"sort"
 	"strings"
@@ -42,7 +41,7 @@ func (c Chat) Complete(ctx context.Context, call model.Call) (model.Reply, error
 		answer, err := triples.EncodeFound(triplesIn(language, call.Input))
 		return model.Reply{Text: answer}, err
 	default:
-		return model.Reply{Text: bestSentence(language, call.Question, call.Input)}, nil
+		return model.Reply{}, nil // answers are quoted by who has the passages
 	}
 	b, err := json.Marshal(v)
 	return model.Reply{Text: string(b)}, err
@@ -136,45 +135,4 @@ func cut(s string, limit int) string {
 		return string(r)[:i]
 	}
 	return string(r)
-}
-
-const (
-	// quoted is the share of the question's stems that a sentence must hold to be quoted.
-	quoted = 0.5
-	// whole is how many stems make a sentence: "2018." holds a word of many questions and answers none.
-	whole = 3
-	// mostQuoted is how many code points of a sentence are quoted: what is longer is no sentence to read.
-	mostQuoted = 400
-)
-
-// strongMarks stand around words that Markdown shows in bold.
-var strongMarks = regexp.MustCompile(`\*\*([^\s*](?:[^*]*[^\s*])?)\*\*`)
-
-// bestSentence is the sentence of the context that shares the most stems with the question; earlier ones win ties. It
-// is empty where none shares enough: nothing here understands the question, so what does not fit is better not said.
-func bestSentence(language *text.Language, question, context string) string {
-	want := map[string]bool{}
-	for _, t := range language.Terms(question) {
-		want[t] = true
-	}
-	best, score := "", 0.0
-	for _, s := range language.Statements(context) {
-		hit := map[string]bool{}
-		ts := language.Terms(s)
-		for _, t := range ts {
-			if want[t] {
-				hit[t] = true
-			}
-		}
-		if len(ts) < whole || float64(len(hit)) < quoted*float64(len(want)) {
-			continue
-		}
-		if sc := float64(len(hit)) - 0.01*float64(len(ts)); len(hit) > 0 && sc > score {
-			best, score = strongMarks.ReplaceAllString(strings.Join(strings.Fields(s), " "), "$1"), sc
-		}
-	}
-	if short := cut(best, mostQuoted); short != best {
-		best = short + " …"
-	}
-	return best
 }

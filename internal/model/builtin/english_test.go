@@ -14,7 +14,7 @@ import (
 // What these rules find in English passages is in indexes: where this sum changes, the version must.
 // Promises: 75.
 func TestNamesInEnglishAreThoseOfTheirVersion(t *testing.T) {
-	const want = "32afa750106fd4f0f89b1615140e898ca76803f2e8ba7be95af8a7fb4cc9cdad"
+	const want = "4c016401ec61cf714349ffc301c5f7e6c182c3a282a9bbd487bce297816e8af0"
 	file, err := os.Open("../../../testdata/musique/corpus.jsonl")
 	if err != nil {
 		t.Fatal(err)

@@ -241,7 +241,7 @@ func (x *extraction) phrase(run []token) {
 func (x *extraction) add(n string) {
 	n = strings.TrimSpace(n)
 	n = strings.TrimSuffix(strings.TrimSuffix(n, "'s"), "’s")
-	if n == "" || utf8.RuneCountInString(n) > maxName || utf8.RuneCountInString(n) < 2 {
+	if utf8.RuneCountInString(n) > maxName || utf8.RuneCountInString(n) < 2 || debris(n) {
 		return
 	}
 	k := names.Key(n, false)
@@ -250,6 +250,15 @@ func (x *extraction) add(n string) {
 	}
 	x.at[k] = len(x.names)
 	x.names = append(x.names, n)
+}
+
+// debris reports whether a text between quotation marks is a piece of code, of markup or of a sentence: it begins with a
+// sign that begins no name, or has a line break written out.
+func debris(name string) bool {
+	body := strings.TrimLeft(name, ".(/~@-¿¡'‘’") // .NET, (Un)known, /etc/hosts, --force, ¿Quién?
+	first, _ := utf8.DecodeRuneInString(body)
+	return utf8.RuneCountInString(name)-utf8.RuneCountInString(body) > 2 ||
+		!unicode.IsLetter(first) && !unicode.IsNumber(first) || strings.Contains(name, `\n`)
 }
 
 // acronyms finds "expansion of it (EOI)": the words before the bracket whose initials spell the acronym.

@@ -35,7 +35,9 @@ func TestNamesByRule(t *testing.T) {
 			"They saw Oxford University in New Zealand again.", []string{"Oxford University in New Zealand",
 				"Oxford University", "New Zealand"},
 		},
-		"a quoted title":             {`It is called "a quiet evening at home" by all.`, []string{"a quiet evening at home"}},
+		"a quoted title": {`It is called "a quiet evening at home" by all.`, []string{"a quiet evening at home"}},
+		"debris between quotation marks": {`It prints "%s %d", "&nbsp", "$(png)" and ") and dot-dot (", not "--force".`,
+			[]string{"--force"}},
 		"camel case and letters":     {"We use iPhone apps and H5N1 data.", []string{"iPhone", "H5N1"}},
 		"ordinals are no names":      {"On the 20th day of the 1990s it ran 5km.", nil},
 		"plain words are none":       {"nothing to see here at all.", nil},
@@ -99,13 +101,6 @@ func TestTheChatDoesEachTask(t *testing.T) {
 	if err != nil || json.Unmarshal([]byte(reply.Text), &shortened) != nil || shortened.Description == "" ||
 		utf8.RuneCountInString(shortened.Description) > 250 {
 		t.Errorf("shorten: %q, %v", reply.Text, err)
-	}
-	reply, err = chat.Complete(t.Context(), model.Call{
-		Task: model.Answer, Question: "Who built the bridge?",
-		Input: "Cats sleep. The bridge was built by masons. The bridge is old.",
-	})
-	if err != nil || reply.Text != "The bridge was built by masons." {
-		t.Errorf("answer: %q, %v", reply.Text, err)
 	}
 	reply, err = chat.Complete(t.Context(), model.Call{Task: model.Answer, Question: "Quarks?", Input: "Cats sleep."})
 	if err != nil || reply.Text != "" {

@@ -73,6 +73,7 @@ export interface Chunk {
   rects?: Rect[]
   snippet?: Span & { text: string }
   highlights?: Span[]
+  markup?: Span[]
   score: number
   similarity: number | null
   bm25: number | null
@@ -96,6 +97,7 @@ export interface Answer {
   text: string
   citations: string[]
   kind?: string
+  reason?: string
 }
 
 export interface QueryResponse {
@@ -138,6 +140,7 @@ export interface DocumentText {
   end: number
   length: number
   text: string
+  markup?: Span[]
 }
 
 export interface Counted {

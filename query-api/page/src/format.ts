@@ -81,11 +81,17 @@ export const cut = (text: string, most: number): string => {
 }
 
 // confident says a confidence in words.
-export function confident(value: number): { level: string; text: string } {
-  if (value >= 0.7) return { level: 'high', text: 'High confidence' }
-  if (value >= 0.4) return { level: 'middle', text: 'Moderate confidence: check the passages' }
-  return { level: 'low', text: 'Low confidence: this may not be an answer' }
+export function confident(value: number): { level: string; short: string; text: string } {
+  if (value >= 0.7) return { level: 'high', short: 'high', text: 'High confidence' }
+  if (value >= 0.4) return { level: 'middle', short: 'moderate', text: 'Moderate confidence: check the passages' }
+  return { level: 'low', short: 'low', text: 'Low confidence: this may not be an answer' }
 }
+
+export type Places = { start: number; end: number }[]
+
+// shifted are places as they are counted from another beginning.
+export const shifted = (places: Places, by: number): Places =>
+  places.map(({ start, end }) => ({ start: start - by, end: end - by }))
 
 export interface Piece {
   text: string
@@ -93,9 +99,14 @@ export interface Piece {
 }
 
 // pieces cuts a text where marks begin and end. Offsets are code points from the text's beginning; what lies outside
-// of it, overlaps or is upside down is put right.
-export function pieces(text: string, marks: { start: number; end: number }[]): Piece[] {
+// of it, overlaps or is upside down is put right. What is hidden is left out, but a bar between two cells of a table is
+// a dot.
+export function pieces(text: string, marks: Places, hidden: Places = []): Piece[] {
   const points = Array.from(text)
+  for (const { start, end } of hidden) {
+    const bar = end - start === 1 && points[start] === '|'
+    if (end > 0) points.fill(bar ? '·' : '', Math.max(start, 0), end)
+  }
   const out: Piece[] = []
   let done = 0
   for (const mark of [...marks].sort((a, b) => a.start - b.start)) {

@@ -3,7 +3,7 @@
 import type { ComponentChildren } from 'preact'
 import { useEffect, useRef, useState } from 'preact/hooks'
 import { Failure, useKey } from './api'
-import { pieces, type Piece } from './format'
+import type { Piece } from './format'
 import { go, href, parse } from './route'
 
 // say tells a screen reader what happened.
@@ -267,10 +267,6 @@ function KeyForm({ failure, again }: { failure: Failure; again?: () => void }) {
 
 export function Marked({ list }: { list: Piece[] }) {
   return <>{list.map((piece) => (piece.marked ? <mark>{piece.text}</mark> : piece.text))}</>
-}
-
-export function MarkedText({ text, marks }: { text: string; marks: { start: number; end: number }[] }) {
-  return <Marked list={pieces(text, marks)} />
 }
 
 export function Figures({ list }: { list: [string, ComponentChildren][] }) {

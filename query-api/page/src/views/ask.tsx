@@ -180,14 +180,16 @@ async function examples(index: string, signal: AbortSignal): Promise<string[]> {
     ['a', 'c', 'm', 's'].map((prefix) => api.entities(index, prefix, 200, '', signal)),
   )
   const usable = /^\p{Lu}\p{L}{2,}(?: \p{L}+){0,3}$/u
+  const worth = ({ name, chunk_total }: { name: string; chunk_total: number }): number =>
+    chunk_total * (name.includes(' ') ? 100 : 1) // two words say what is meant; one is often an English word
   const [first, second, third] = lists
     .flatMap(({ entities }) =>
       entities
         .filter((entity) => entity.name.length < 36 && usable.test(entity.name))
-        .sort((a, b) => b.chunk_total - a.chunk_total)
+        .sort((a, b) => worth(b) - worth(a))
         .slice(0, 1),
     )
-    .sort((a, b) => b.chunk_total - a.chunk_total)
+    .sort((a, b) => worth(b) - worth(a))
     .map((entity) => entity.name)
   return [
     ...(first ? [`What is known about ${first}?`] : []),
@@ -271,10 +273,12 @@ function AnswerBlock({ response }: { response: QueryResponse }) {
   const sure = typeof confidence === 'number' ? confident(confidence) : undefined
   return (
     <section class="answer" aria-label="Answer">
-      <h2>{best ? 'Best sentence' : 'Answer'}</h2>
+      <h2>{best ? 'Best extract' : 'Answer'}</h2>
       <AnswerText response={response} />
       {best && (
-        <p class="hint">No chat model is set up: this is the sentence of the passages that fits the question best.</p>
+        <p class="hint">
+          {answer.reason ? `${answer.reason}: this` : 'No chat model is set up: this'} is quoted from the passages.
+        </p>
       )}
       {sure && typeof confidence === 'number' && (
         <p class={`confidence ${sure.level}`}>
@@ -282,7 +286,7 @@ function AnswerBlock({ response }: { response: QueryResponse }) {
             <rect width="60" height="6" rx="3" class="rail" />
             <rect width={60 * confidence} height="6" rx="3" class="fill" />
           </svg>
-          {sure.text} <span class="n">({percent(confidence)})</span>
+          {answer?.kind === 'model' ? sure.text : `Confidence in the passages: ${sure.short}`} <span class="n">({percent(confidence)})</span>
         </p>
       )}
     </section>

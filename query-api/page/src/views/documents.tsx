@@ -2,9 +2,9 @@
 
 import { useEffect, useRef } from 'preact/hooks'
 import { api } from '../api'
-import { ago, count, plural, short } from '../format'
+import { ago, count, pieces, plural, shifted, short } from '../format'
 import { href, type Route } from '../route'
-import { follow, Loading, MarkedText, Prefix, Table, Trouble, useLoaded } from '../ui'
+import { follow, Loading, Marked, Prefix, Table, Trouble, useLoaded } from '../ui'
 
 const text = (value: unknown): string => (typeof value === 'string' ? value : '')
 const figure = (value: unknown): number | undefined => (typeof value === 'number' ? value : undefined)
@@ -108,11 +108,9 @@ export function DocumentView({ route }: { route: Route }) {
         </p>
       )}
       <div class="text document" ref={at}>
-        {end > start ? (
-          <MarkedText text={data.text} marks={[{ start: start - data.start, end: end - data.start }]} />
-        ) : (
-          data.text
-        )}
+        <Marked
+          list={pieces(data.text, end > start ? shifted([{ start, end }], data.start) : [], data.markup)}
+        />
       </div>
       {data.end < data.length && (
         <p class="actions">

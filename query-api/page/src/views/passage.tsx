@@ -1,7 +1,7 @@
 // One passage: where it stands, what matched, and all of it when it is opened.
 
 import type { Chunk } from '../api'
-import { address, cut, pieces } from '../format'
+import { address, cut, pieces, shifted } from '../format'
 import { href } from '../route'
 import { Marked } from '../ui'
 import { Sheets } from './sheets'
@@ -29,10 +29,7 @@ export function documentHref(index: string, generation: string, chunk: Chunk): s
 function Snippet({ chunk }: { chunk: Chunk }) {
   const { snippet } = chunk
   if (!snippet) return <p class="snippet">{cut(chunk.text.trim().replace(/\s+/g, ' '), 280)}</p>
-  const marks = (chunk.highlights ?? []).map(({ start, end }) => ({
-    start: start - snippet.start,
-    end: end - snippet.start,
-  }))
+  const marks = shifted(chunk.highlights ?? [], snippet.start)
   const length = Array.from(chunk.text).length
   return (
     <p class="snippet">
@@ -41,6 +38,7 @@ function Snippet({ chunk }: { chunk: Chunk }) {
         list={pieces(
           snippet.text,
           marks.filter((mark) => mark.end > 0),
+          shifted(chunk.markup ?? [], snippet.start),
         )}
       />
       {snippet.end < length && ' …'}
@@ -50,8 +48,8 @@ function Snippet({ chunk }: { chunk: Chunk }) {
 
 // Whole is all of a chunk's text: words that matched are marked, and the sentences that the snippet chose are set apart.
 function Whole({ chunk }: { chunk: Chunk }) {
-  const { text, snippet, highlights = [] } = chunk
-  if (!snippet) return <Marked list={pieces(text, highlights)} />
+  const { text, snippet, highlights = [], markup = [] } = chunk
+  if (!snippet) return <Marked list={pieces(text, highlights, markup)} />
   const parts = pieces(text, [snippet])
   let at = 0
   return (
@@ -59,8 +57,7 @@ function Whole({ chunk }: { chunk: Chunk }) {
       {parts.map((part) => {
         const begin = at
         at += Array.from(part.text).length
-        const inside = highlights.map(({ start, end }) => ({ start: start - begin, end: end - begin }))
-        const shown = <Marked list={pieces(part.text, inside)} />
+        const shown = <Marked list={pieces(part.text, shifted(highlights, begin), shifted(markup, begin))} />
         return part.marked ? <span class="sentence">{shown}</span> : shown
       })}
     </>
@@ -154,7 +151,7 @@ export function Passage(props: {
               Score {chunk.score.toPrecision(3)}
               {chunk.similarity !== null && ` · similarity ${chunk.similarity.toFixed(3)}`}
               {chunk.bm25 !== null && ` · BM25 ${chunk.bm25.toFixed(2)}`}
-              {chunk.in_context ? ' · the model read it' : ' · not in the model’s context'}
+              {!chunk.in_context && ' · not in the context of the answer'}
               {' · '}
               <a href={documentHref(index, generation, chunk)}>In its document</a>
             </p>

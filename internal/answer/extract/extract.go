@@ -1,0 +1,371 @@
+// Package extract answers by quoting, where no model writes an answer: it chooses the sentences, rows or lines of the
+// first passages that add to a question what it asks for. markup.go finds what of a text no reader is shown.
+package extract
+
+import (
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/unweaver/unweaver/internal/text"
+)
+
+// Passage is a text in the order in which it was found.
+type Passage struct {
+	Title   string
+	Heading []string
+	Text    string
+}
+
+// Extract is a part of a passage: one or two sentences, or a row or line with the heading above it.
+type Extract struct {
+	Passage int // its place, from 0
+	Text    string
+	score   float64
+}
+
+// weights of what counts for a window, as tuned on half of the questions of MuSiQue, 2Wiki and CovidQA that have short
+// answers (docs/retrieval.md, Answers).
+type weights struct {
+	gate            float64 // least share of the question in a passage
+	floor           float64 // least score
+	second          float64 // least score of the second, as a share of the first's
+	context, before float64 // the question's words in title and headings; in the sentence before
+	novel, rank     float64 // words that are not the question's; a place further back
+	kinds           [5]float64
+	pair, length    float64 // two sentences; as long as may be
+	known           float64 // the question's words that the first extract has, for the second
+	bridge, asked   float64 // a title that the first extract names; that the question names
+}
+
+var tuned = weights{
+	gate: 0.3, floor: 0.35, second: 0.5,
+	context: 0.4, before: 0.3, novel: 0.13, rank: 0.05,
+	kinds: [5]float64{name: 0.1, place: 0.2, date: 0.1, number: 0.1},
+	pair:  0.05, length: 0.2, known: 0.65, bridge: 0.25, asked: 0.12,
+}
+
+const (
+	longest = 400 // code points of an extract
+	leading = 3   // passages that the first extract is of
+	bridged = 5   // passages that the second is of
+)
+
+// Best returns at most two extracts, the better first; none where no sentence fits. weigh is the idf of a term in the
+// index.
+func Best(language *text.Language, question string, weigh func(term string) float64, passages []Passage) []Extract {
+	asked := read(language, question, weigh)
+	return asked.choose(asked.all(passages))
+}
+
+// all returns the windows of the passages that extracts are of.
+func (q question) all(passages []Passage) (out []window) {
+	for place, passage := range passages[:min(bridged, len(passages))] {
+		out = append(out, q.windows(place, passage)...)
+	}
+	return out
+}
+
+// choose takes the best window, and the one that adds most to it: of a passage whose title the first one or the
+// question names, or with words of the question that the first one lacks.
+func (q question) choose(windows []window) []Extract {
+	first, most := -1, tuned.floor
+	for i, next := range windows {
+		if score := next.score(); next.place < leading && next.passed >= tuned.gate && score > most {
+			first, most = i, score
+		}
+	}
+	if first < 0 {
+		return nil
+	}
+	best := windows[first]
+	second, more := -1, tuned.second*most
+	for i, next := range windows {
+		if next.place == best.place && next.from <= best.to && best.from <= next.to {
+			continue
+		}
+		score := next.score()
+		for term := range next.own {
+			if best.own[term] || best.around[term] {
+				score -= (1 - tuned.known) * q.weight[term] / q.total
+			}
+		}
+		if next.place != best.place && len(next.title) > 0 {
+			switch {
+			case within(next.title, best.terms) && !within(next.title, q.weight):
+				score += tuned.bridge
+			case within(next.title, q.weight):
+				score += tuned.asked
+			}
+		}
+		if score > more {
+			second, more = i, score
+		}
+	}
+	out := []Extract{{best.place, best.text, most}}
+	if second >= 0 {
+		out = append(out, Extract{windows[second].place, windows[second].text, more})
+	}
+	return out
+}
+
+// within reports whether all terms of a title are among others; none are of a passage without one.
+func within[V any](title []string, terms map[string]V) bool {
+	for _, term := range title {
+		if _, ok := terms[term]; !ok {
+			return false
+		}
+	}
+	return true
+}
+
+// window is what may be an extract, and what counts for it.
+type window struct {
+	place, from, to               int
+	text                          string
+	title                         []string
+	own, around, terms            map[string]bool
+	passed, held, context, before float64
+	others                        int
+	fits                          want
+	runes                         int
+}
+
+// score is how well a window answers by itself.
+func (n window) score() float64 {
+	score := n.held + tuned.context*n.context + tuned.before*n.before + tuned.novel*min(1, float64(n.others)/8) +
+		tuned.kinds[n.fits] -
+		tuned.rank*float64(n.place) - tuned.length*float64(n.runes)/longest
+	if n.to > n.from {
+		score += tuned.pair
+	}
+	return score
+}
+
+// question as it is read for extracts.
+type question struct {
+	language *text.Language
+	weight   map[string]float64 // of its terms
+	total    float64
+	said     map[string]bool // its words, plain
+	want     want
+}
+
+func read(language *text.Language, asked string, weigh func(term string) float64) question {
+	out := question{language: language, weight: map[string]float64{}, said: map[string]bool{}}
+	var words []string
+	for place := range language.Places(asked) {
+		word := language.Plain(asked[place.Start:place.End])
+		words = append(words, word)
+		out.said[word] = true
+	}
+	out.want = wanted(words)
+	for _, term := range language.Terms(asked) {
+		if language.Stop(term) || text.IsExact(term) || out.weight[term] > 0 || asking[term] != 0 {
+			continue
+		}
+		if weight := weigh(term); weight > 0 {
+			out.weight[term] = weight
+			out.total += weight
+		}
+	}
+	return out
+}
+
+// held is the share of the question's weight that terms hold.
+func (q question) held(terms map[string]bool) float64 {
+	sum := 0.0
+	for term := range terms {
+		sum += q.weight[term]
+	}
+	return sum / max(q.total, 1e-9)
+}
+
+// terms of a text, and those of them that are the question's.
+func (q question) terms(content string) (all, own map[string]bool) {
+	all, own = map[string]bool{}, map[string]bool{}
+	for _, term := range q.language.Terms(content) {
+		if q.language.Stop(term) || text.IsExact(term) {
+			continue
+		}
+		all[term] = true
+		if q.weight[term] > 0 {
+			own[term] = true
+		}
+	}
+	return all, own
+}
+
+func union(sets ...map[string]bool) map[string]bool {
+	out := map[string]bool{}
+	for _, set := range sets {
+		maps.Copy(out, set)
+	}
+	return out
+}
+
+// windows of a passage: each piece, and with the one behind it.
+func (q question) windows(place int, passage Passage) []window {
+	titled, context := q.terms(passage.Title)
+	title := slices.Collect(maps.Keys(titled))
+	_, above := q.terms(strings.Join(passage.Heading, "\n"))
+	context = union(context, above)
+	pieces := cut(q.language, passage.Text)
+	terms, own := make([]map[string]bool, len(pieces)), make([]map[string]bool, len(pieces))
+	all := context
+	for i, piece := range pieces {
+		terms[i], own[i] = q.terms(piece.text)
+		all = union(all, own[i])
+	}
+	passed := q.held(all)
+	var out []window
+	under, before := map[string]bool{}, map[string]bool{}
+	heading := ""
+	if n := len(passage.Heading); n > 0 {
+		heading = passage.Heading[n-1]
+	}
+	for i, piece := range pieces {
+		switch piece.kind {
+		case head:
+			under, heading = own[i], piece.text
+		case header:
+			under, heading = union(under, own[i]), strings.TrimPrefix(heading+", "+piece.text, ", ")
+		}
+		for j := i; piece.kind <= row && j < min(i+2, len(pieces)); j++ {
+			if j > i && (pieces[j].kind != piece.kind || pieces[j].apart) {
+				break
+			}
+			next := window{place: place, from: i, to: j, text: piece.text, title: title, passed: passed}
+			next.own, next.terms = own[i], terms[i]
+			if j > i {
+				next.text += [...]string{" ", "; "}[piece.kind] + pieces[j].text
+				next.own, next.terms = union(own[i], own[j]), union(terms[i], terms[j])
+			}
+			next.runes = utf8.RuneCountInString(next.text)
+			next.others = len(next.terms) - len(next.own)
+			if next.runes > longest {
+				break
+			}
+			next.around = union(context, under)
+			next.held = q.held(next.own)
+			if next.others == 0 || piece.kind == sentence && (next.others < 2 || next.others < 3 && next.held > 0.99) {
+				continue // it repeats the question
+			}
+			next.context = q.held(union(next.own, next.around)) - next.held
+			next.before = q.held(union(next.own, next.around, before)) - next.held - next.context
+			if next.held+next.context+next.before == 0 {
+				continue
+			}
+			if q.want.fits(q, next.text) {
+				next.fits = q.want
+			}
+			next.text = reference.ReplaceAllString(next.text, [...]string{"", "[ $1 ]"}[piece.kind])
+			if piece.kind == row && heading != "" {
+				next.text = heading + ": " + next.text
+			}
+			out = append(out, next)
+		}
+		before = own[i]
+	}
+	return out
+}
+
+// reference is a number in brackets, which would read as the mark of a passage.
+var reference = regexp.MustCompile(` ?\[(\d+(?:[,–‑ -]+\d+)*)\]`)
+
+// Kinds of pieces.
+const (
+	sentence = iota
+	row      // of a table or a list, or a line of code
+	head
+	header // of a table
+	debris
+)
+
+type piece struct {
+	text  string
+	kind  int
+	apart bool // a blank line stands before it
+}
+
+const ends = ".!?…。！？؟।॥"
+
+// cut returns the sentences, rows, lines and headings of a text without markup.
+func cut(language *text.Language, content string) []piece {
+	lines, within := markup(content)
+	split := language.Statements(blank(content, joined(within))) // no sentence ends within an address
+	hidden := joined(append(lines, within...))
+	code := text.NotProse(content)
+	var out []piece
+	at, apart, open := 0, false, false
+	for _, statement := range split {
+		start, end := at, at+len(statement)
+		at = end
+		shown := plain(content, hidden, start, end)
+		trimmed := strings.TrimSpace(statement)
+		behind := statement[len(strings.TrimRightFunc(statement, unicode.IsSpace)):]
+		blank := strings.Count(behind, "\n") > 1
+		next := piece{text: shown, apart: apart}
+		last := strings.TrimRight(trimmed, "\"'”’»)*_]`")
+		ended := last != "" && (strings.ContainsRune(ends, lastRune(last)) || unicode.In(lastRune(last), unsigned...))
+		silent := slices.ContainsFunc(code, func(line [2]int) bool {
+			return line[0] < end && start < line[1]
+		})
+		switch {
+		case !text.Says(shown):
+			if n := len(out); n > 0 && out[n-1].kind == row && strings.Trim(trimmed, "|:- ") == "" && len(trimmed) > 1 {
+				out[n-1].kind = header
+			}
+			apart = apart || blank
+			continue
+		case strings.HasPrefix(trimmed, "#"):
+			next.kind = head
+		case strings.HasPrefix(trimmed, "|") || silent && !ended:
+			next.kind = row
+		case ended:
+			next.kind = sentence
+			next.text = unlisted(next.text)
+		case listed(trimmed) || keyed(shown):
+			next.kind = row
+			next.text = unlisted(next.text)
+		case blank && utf8.RuneCountInString(shown) < 80:
+			next.kind = head
+		default:
+			next.kind = debris
+		}
+		if open && next.kind <= row && !apart && out[len(out)-1].kind == debris && next.kind == sentence {
+			out[len(out)-1].text += " " + next.text
+			out[len(out)-1].kind = sentence
+		} else {
+			out = append(out, next)
+		}
+		open = next.kind == debris
+		apart = blank
+	}
+	return out
+}
+
+// unsigned are scripts whose sentences end with no sign.
+var unsigned = []*unicode.RangeTable{unicode.Thai, unicode.Lao, unicode.Khmer}
+
+func lastRune(s string) rune { r, _ := utf8.DecodeLastRuneInString(s); return r }
+
+func listed(line string) bool {
+	return strings.HasPrefix(line, "- ") || strings.HasPrefix(line, "* ") || strings.HasPrefix(line, "+ ")
+}
+
+func unlisted(s string) string {
+	if listed(s) {
+		return s[2:]
+	}
+	return s
+}
+
+// keyed reports whether a line is a key with its value.
+func keyed(line string) bool {
+	key, value, found := strings.Cut(line, ": ")
+	return found && len(strings.Fields(key)) <= 4 && strings.TrimSpace(value) != ""
+}

@@ -1,0 +1,87 @@
+package extract_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/unweaver/unweaver/internal/answer/extract"
+	"github.com/unweaver/unweaver/internal/text"
+)
+
+// alike weighs every term the same.
+func alike(string) float64 { return 1 }
+
+func TestAnExtractAddsWhatIsAsked(t *testing.T) {
+	driver := "[![Build Status](https://ci/b.svg)](https://ci) [![Go Ref](r.svg)](r)\n\n# Driver\n\n" +
+		"## Parameters\n\nThe driver has parameters.\n\n### `maxAllowedPacket`\n\n```\nType: decimal number\nDefault: 64*1024*1024\n```\n\n" +
+		"A packet is read whole.\n"
+	vendors := "# Vendors\n\n| Vendor | Contact |\n|---|---|\n| Kestrel | Ines Moura |\n| Brandt | Ole Sand |\n"
+	for _, c := range []struct{ language, question, title, content, want string }{
+		{"en", "Who founded the harbour?", "Harbour", "Who founded the harbour is a question of many. The harbour has a long past. " +
+			"It was founded by Ingrid Moe [3].", "It was founded by Ingrid Moe. [1]"},
+		{"en", "When was the bridge opened?", "Bridge", "The bridge was opened with a speech. That was on 4 May 1890. Cats sleep.",
+			"1890"},
+		{"en", "How many boats may enter the harbour?", "Harbour", "Boats may enter the harbour by day. Boats enter the harbour slowly. " +
+			"The harbour takes 40 boats.", "40 boats"},
+		{"en", "What is the default maxAllowedPacket?", "Driver", driver, "maxAllowedPacket: "},
+		{"en", "What is the default maxAllowedPacket?", "Driver", driver, "Default: 64*1024*1024"},
+		{"en", "Who is the contact of Kestrel?", "Vendors", vendors, "Vendors, Vendor · Contact: Kestrel · Ines Moura"},
+		{"de", "Wann wurde die Brücke eröffnet?", "Brücke", "Die Brücke wurde mit einer Rede eröffnet. Das war am 4. Mai 1890.", "1890"},
+		{"fr", "Qui a fondé le port ?", "Port", "Le port est ancien. Le port a été fondé par Jeanne Morel.", "Jeanne Morel"},
+		{"zh", "港口是哪一年开放的？", "港口", "港口很大。港口于1890年向所有船只开放。", "1890"},
+		{"zh", "日本的首都是哪里？", "东京", "他在北京工作。东京是日本的首都。", "东京是日本的首都。"},
+		{"th", "เมืองหลวงของประเทศไทยคือเมืองใด", "ไทย", "แมวนอนหลับ\nกรุงเทพมหานครเป็นเมืองหลวงของประเทศไทย", "กรุงเทพมหานคร"},
+		{"en", "What is a lease?", "Lease", "# Lease\n\nWhat is a lease?\n\nIf the lease does not end with\n\n", ""},
+		{"en", "Who won the football cup?", "Years", "2018. It was a good year for cider.", ""},
+		{"en", "harbour", "Harbour", "Harbour. The harbour!", ""},
+	} {
+		var got []string
+		for _, found := range extract.Best(text.In(c.language), c.question, alike, []extract.Passage{{Title: c.title, Text: c.content}}) {
+			got = append(got, found.Text+" [1]")
+		}
+		if all := strings.Join(got, "\n"); len(got) > 2 || (c.want == "") != (all == "") || !strings.Contains(all, c.want) ||
+			strings.ContainsAny(all, "#|`") || strings.Contains(all, "Build") || strings.Contains(all, "question of many") {
+			t.Errorf("%s: %q", c.question, got)
+		}
+	}
+}
+
+// The second extract is of the passage that the first one names, with what it lacks of the question.
+func TestASecondExtractGoesOnFromTheFirst(t *testing.T) {
+	passages := []extract.Passage{
+		{Title: "Jump for Glory", Text: "Jump for Glory is a film directed by Raoul Walsh in London. It was a success."},
+		{Title: "Glory", Text: "Glory is a film of 1989 about war and its glory."},
+		{}, // of one that is not in the context
+		{Title: "Raoul Walsh", Text: "He was born in New York. His spouse was Miriam Cooper. He liked boats."},
+	}
+	got := extract.Best(text.In("en"), "Who is the spouse of the director of Jump for Glory?", alike, passages)
+	if len(got) != 2 || got[0].Passage != 0 || got[1].Passage != 3 || !strings.Contains(got[1].Text, "Miriam Cooper") {
+		t.Errorf("%+v", got)
+	}
+}
+
+func TestMarkupIsWhatAReaderIsNotShown(t *testing.T) {
+	for content, want := range map[string]string{
+		"# Title\n\n1\\. [Intro](#intro) and **bold**, *soft*, `code`": "Title\n\n1. Intro and bold, soft, code",
+		"[![CI](b.svg)](u) ![x](y) <img src=\"a\"> <a href='b'>go</a>": "   go",
+		"| a | b |\n|---|:-:|\n| 1 | 2 |":                              "a · b\n\n1 · 2",
+		"```sh\n# not a heading | grep *x*\n```\n> said &nbsp;so":      "\n# not a heading | grep *x*\n\nsaid so",
+		"5 * 3 * 2, a[i], map<string>, snake_case_name, C#, x | y":     "5 * 3 * 2, a[i], map<string>, snake_case_name, C#, x | y",
+		"| a `x*y*` | | \\| |\r\n[**b**](http://x_y_z/(1)) [[1]](u)":   "a x*y* · · |\nb [1]",
+		"😀 **né**":          "😀 né",
+		"[]() ### []()Joey": " ### Joey",
+	} {
+		runes := []rune(content)
+		for _, span := range slices.Backward(extract.Markup(content)) {
+			shown := ""
+			if string(runes[span.Start:span.End]) == "|" {
+				shown = "·"
+			}
+			runes = slices.Concat(runes[:span.Start], []rune(shown), runes[span.End:])
+		}
+		if string(runes) != want {
+			t.Errorf("%q: %q", content, string(runes))
+		}
+	}
+}

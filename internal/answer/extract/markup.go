@@ -1,0 +1,174 @@
+package extract
+
+import (
+	"cmp"
+	"regexp"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/unweaver/unweaver/internal/retrieve/snippet"
+)
+
+// inline are the marks of Markdown within a line, and the tags that stay in it. The groups of a form are what is
+// hidden; one without groups is hidden whole.
+var inline = regexp.MustCompile(strings.Join([]string{
+	`<!--.*?-->|&nbsp;?`,
+	`</?(?i:a|abbr|b|blockquote|br|center|code|dd|del|details|div|dl|dt|em|font|h[1-6]|hr|i|img|ins|kbd|li|` +
+		`ol|p|picture|pre|s|small|source|span|strong|sub|summary|sup|table|tbody|td|th|thead|tr|u|ul)(?:[ \t]+[^<>]*)?/?>`,
+	`!\[[^\]]*\](?:\([^)]*\)|\[[^\]]*\])`,
+	`(\[)[ \t]*!\[[^\]]*\](?:\([^)]*\)|\[[^\]]*\])[ \t]*(\](?:\([^)]*\)|\[[^\]]*\]))`,
+	`(\[)(?:[^\[\]]|\[[^\[\]]*\])*(\]\([^()]*(?:\([^()]*\)[^()]*)*\))`,
+	"(\\\\)[\\\\`*_{}\\[\\]()#+.!|<>~-]",
+	"(`+)[^`]+(`+)",
+	`(\*\*|__)[^\s*_](?:.*?[^\s])?(\*\*|__)`,
+	`(?:^|[\s(])([*_])[^\s*_](?:[^*_]*[^\s*_])?([*_])(?:$|[\s),.;:!?])`,
+}, "|"))
+
+// markup returns the places of a text, in bytes, that are marks of Markdown or tags: what a reader is not shown. lines
+// are those that begin or part lines, the others stand within. Of fenced code the fences alone are marks.
+func markup(content string) (lines, within [][2]int) {
+	fenced := false
+	for at := 0; at < len(content); {
+		line, _, _ := strings.Cut(content[at:], "\n")
+		trimmed := strings.TrimSpace(line)
+		fence := strings.HasPrefix(trimmed, "```") || strings.HasPrefix(trimmed, "~~~")
+		if fence {
+			fenced = !fenced
+		}
+		switch {
+		case fence || !fenced && len(trimmed) > 2 && strings.Trim(trimmed, "|:-=*_ \t") == "":
+			lines = append(lines, [2]int{at, at + len(line)})
+		case !fenced:
+			lines = append(lines, beginning(line, at)...)
+			if strings.ContainsAny(line, "<&[\\`*_") {
+				within = append(within, inner(line, at)...)
+			}
+		}
+		at += len(line) + 1
+	}
+	return lines, within
+}
+
+// beginning returns the sign of a heading or a quotation, and the bars of a row of a table.
+func beginning(line string, at int) (out [][2]int) {
+	body := strings.TrimLeft(line, " \t")
+	start := len(line) - len(body)
+	switch {
+	case body == "":
+	case body[0] == '#':
+		if rest := strings.TrimLeft(body, "#"); strings.HasPrefix(rest, " ") {
+			out = append(out, [2]int{at, at + len(line) - len(strings.TrimLeft(rest, " "))})
+		}
+	case body[0] == '>':
+		out = append(out, [2]int{at + start, at + len(line) - len(strings.TrimLeft(body, "> \t"))})
+	case body[0] == '|':
+		for i := start; i < len(line); i++ {
+			if line[i] == '|' && (i == 0 || line[i-1] != '\\') {
+				out = append(out, [2]int{at + i, at + i + 1})
+			}
+		}
+		out[0][1] += len(body[1:]) - len(strings.TrimLeft(body[1:], " \t"))
+		if last := len(out) - 1; last > 0 && out[last][1] == at+len(strings.TrimRight(line, " \t\r")) {
+			out[last][0] = at + len(strings.TrimRight(line[:out[last][0]-at], " \t"))
+			out[last][1] = at + len(line)
+		}
+	}
+	return out
+}
+
+// inner returns the marks within a line. It goes on behind a first mark, as there may be others before the second.
+func inner(line string, at int) (out [][2]int) {
+	for from := 0; from < len(line); {
+		found := inline.FindStringSubmatchIndex(line[from:])
+		if found == nil {
+			break
+		}
+		next := found[1]
+		whole := true
+		for g := 2; g < len(found); g += 2 {
+			if found[g] >= 0 {
+				out = append(out, [2]int{at + from + found[g], at + from + found[g+1]})
+				if whole {
+					next, whole = found[g+1], false
+				}
+			}
+		}
+		switch {
+		case whole:
+			out = append(out, [2]int{at + from + found[0], at + from + found[1]})
+		case line[from+next-1] == '\\':
+			next++ // what it stands before is no mark
+		case line[from+next-1] == '`':
+			next = found[1] // nor is code
+		}
+		from += next
+	}
+	return out
+}
+
+// joined sorts places and joins those that overlap. Those that only touch stay apart.
+func joined(places [][2]int) [][2]int {
+	slices.SortFunc(places, func(a, b [2]int) int { return cmp.Or(a[0]-b[0], b[1]-a[1]) })
+	var out [][2]int
+	for _, place := range places {
+		if n := len(out); n > 0 && place[0] < out[n-1][1] {
+			out[n-1][1] = max(out[n-1][1], place[1])
+		} else if place[0] < place[1] {
+			out = append(out, place)
+		}
+	}
+	return out
+}
+
+// all returns every mark of a text, in bytes.
+func all(content string) [][2]int {
+	lines, within := markup(content)
+	return append(lines, within...)
+}
+
+// Markup returns what of a text is markup, in code points, in order. A hidden "|" alone parts two cells of a table.
+func Markup(content string) []snippet.Span {
+	var out []snippet.Span
+	at, runes := 0, 0
+	count := func(to int) int {
+		runes += utf8.RuneCountInString(content[at:to])
+		at = to
+		return runes
+	}
+	for _, place := range joined(all(content)) {
+		out = append(out, snippet.Span{Start: count(place[0]), End: count(place[1])})
+	}
+	return out
+}
+
+// blank returns a text with spaces in place of what is hidden.
+func blank(content string, hidden [][2]int) string {
+	out := []byte(content)
+	for _, place := range hidden {
+		for i := place[0]; i < place[1]; i++ {
+			out[i] = ' '
+		}
+	}
+	return string(out)
+}
+
+// plain returns a part of a text, in bytes, without its markup and in one line. Cells of a table are parted by dots.
+func plain(content string, hidden [][2]int, start, end int) string {
+	var out strings.Builder
+	first, _ := slices.BinarySearchFunc(hidden, start+1, func(place [2]int, at int) int { return place[1] - at })
+	for _, place := range hidden[first:] {
+		if place[0] >= end {
+			break
+		}
+		if place[0] > start {
+			out.WriteString(content[start:place[0]])
+		}
+		if content[place[0]:place[1]] == "|" {
+			out.WriteString("·")
+		}
+		start = min(place[1], end)
+	}
+	out.WriteString(content[start:end])
+	return strings.Join(strings.Fields(out.String()), " ")
+}
