@@ -66,11 +66,11 @@ type reply struct {
 }
 
 // replies asks all questions.
-func (i *installation) replies() (all []reply) {
+func (i *installation) replies(index string) (all []reply) {
 	for _, question := range questions {
 		raw, _ := json.Marshal(question)
 		client := http.Client{Timeout: time.Minute}
-		response, err := client.Post(i.http+"/v1/indexes/docs/query", "application/json", bytes.NewReader(raw))
+		response, err := client.Post(i.http+"/v1/indexes/"+index+"/query", "application/json", bytes.NewReader(raw))
 		if err != nil {
 			all = append(all, reply{body: err.Error()})
 			continue
@@ -267,10 +267,10 @@ func newRuin(t *testing.T) *ruin {
 	r.start()
 	r.must(3, "index", "--index", "docs", "--wait")
 	r.must(0, "schedule", "apply", "--index", "docs")
-	r.want = r.replies()
+	r.want = r.replies("docs")
 	r.stop()
 	r.start() // a second time, as what is asked first may be told apart
-	for n, again := range r.replies() {
+	for n, again := range r.replies("docs") {
 		if again != r.want[n] || again.status != http.StatusOK || again.degraded {
 			t.Fatalf("question %d is answered by %+v and by %+v", n, again, r.want[n])
 		}
@@ -329,7 +329,7 @@ func (r *ruin) try(number int) (d damage) {
 	defer i.kill()
 	if d.live {
 		i.start()
-		i.replies()
+		i.replies("docs")
 		harm()
 	} else {
 		harm()
@@ -340,7 +340,7 @@ func (r *ruin) try(number int) (d damage) {
 			}
 		}
 	}
-	d.judge(i.replies(), r.want)
+	d.judge(i.replies("docs"), r.want)
 	before := d
 	night, code := i.say("index", "--index", "docs", "--wait")
 	d.night = code
@@ -353,7 +353,7 @@ func (r *ruin) try(number int) (d damage) {
 	audit, code := i.say("audit", "--index", "docs", "--wait")
 	d.audit = code
 	d.healed = (d.night == 0 || d.night == 3) && d.audit == 0 && said == ""
-	if same := d.judge(i.replies(), r.want); !same {
+	if same := d.judge(i.replies("docs"), r.want); !same {
 		d.healed = false
 	}
 	said += night + audit
@@ -370,7 +370,7 @@ func (r *ruin) try(number int) (d damage) {
 		said += more
 		again, clean := i.say("audit", "--index", "docs", "--wait")
 		said += again
-		if (code == 0 || code == 3) && clean == 0 && d.judge(i.replies(), r.want) {
+		if (code == 0 || code == 3) && clean == 0 && d.judge(i.replies("docs"), r.want) {
 			d.healed = true
 		}
 	}
