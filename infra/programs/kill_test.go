@@ -209,11 +209,14 @@ func TestAnyOperationThatIsKilledEndsAsIfUndisturbed(t *testing.T) {
 		all []killed
 	}
 	const lanes = 2
+	var building sync.Mutex
 	t.Run("lanes", func(t *testing.T) {
 		for lane := range lanes {
 			t.Run(fmt.Sprint(lane), func(t *testing.T) {
 				t.Parallel()
+				building.Lock()
 				s := newSite(t)
+				building.Unlock()
 				for n := lane; n < len(operations); n += lanes {
 					if *only >= 0 && n != *only {
 						continue
