@@ -68,7 +68,9 @@ type site struct {
 	generations map[string]string // what GEN is, by index
 }
 
-func newSite(t *testing.T) *site {
+func newSite(t *testing.T, building sync.Locker) *site {
+	building.Lock()
+	defer building.Unlock()
 	server := modeltest.New(modeltest.Options{Poison: "Zyxpoison"})
 	if err := server.Listen("127.0.0.1:0"); err != nil {
 		t.Fatal(err)
@@ -214,9 +216,7 @@ func TestAnyOperationThatIsKilledEndsAsIfUndisturbed(t *testing.T) {
 		for lane := range lanes {
 			t.Run(fmt.Sprint(lane), func(t *testing.T) {
 				t.Parallel()
-				building.Lock()
-				s := newSite(t)
-				building.Unlock()
+				s := newSite(t, &building)
 				for n := lane; n < len(operations); n += lanes {
 					if *only >= 0 && n != *only {
 						continue

@@ -49,12 +49,15 @@ func OpenSchedule(ctx context.Context, index artifact.Index) (core.Digest, error
 // on. Else the nights would take it back.
 func promoted(ctx context.Context, index artifact.Index, spec core.Spec) (core.Spec, error) {
 	current, _, err := index.Current(ctx)
-	if err != nil || current.Manifest == "" {
-		return spec, err
+	var manifest *core.Manifest
+	if err == nil && current.Manifest != "" {
+		manifest, err = index.Manifest(ctx, current.Manifest)
 	}
-	manifest, err := index.Manifest(ctx, current.Manifest)
-	if artifact.IsDamage(err) { // which the night tells
+	if artifact.IsDamage(err) { // which the night mends
 		return spec, nil
+	}
+	if manifest == nil {
+		return spec, err
 	}
 	base, baseErr := artifact.BaseOf(ctx, index.Store, index.Name)
 	if err = errors.Join(err, baseErr); err != nil || manifest.Index == index.Name || base != index.Name {
