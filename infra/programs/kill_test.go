@@ -2,6 +2,7 @@ package programs
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -32,6 +33,8 @@ indexes:
   failing: {corpus: "%[2]s/failing"}
   archive: {corpus: "%[2]s/archive"}
 `
+
+var kills = flag.Int("kills", 7, "of each operation")
 
 // inFlight is how many calls may be in flight: what a kill may have paid for again.
 const inFlight = 4
@@ -205,7 +208,7 @@ func (s *site) killAmid(o operation, calm outcome, took, after time.Duration, at
 // answers of an undisturbed one, and pays for no more than what was in flight.
 // Promises: 1.
 func TestAnyOperationThatIsKilledEndsAsIfUndisturbed(t *testing.T) {
-	each := longtest.Count(1, 7)
+	longtest.Nightly(t)
 	var results struct {
 		sync.Mutex
 		all []killed
@@ -221,7 +224,7 @@ func TestAnyOperationThatIsKilledEndsAsIfUndisturbed(t *testing.T) {
 					if *only >= 0 && n != *only {
 						continue
 					}
-					all := s.killEach(operations[n], rand.New(rand.NewPCG(*seed, uint64(n))), each)
+					all := s.killEach(operations[n], rand.New(rand.NewPCG(*seed, uint64(n))), *kills)
 					results.Lock()
 					results.all = append(results.all, all...)
 					results.Unlock()
