@@ -102,7 +102,7 @@ func (i *installation) say(args ...string) (string, int) {
 	if busy.Match(raw) {
 		return i.say(args...)
 	}
-	said := fmt.Sprintf("$ unweaver %s\n%s", strings.Join(args, " "), raw)
+	said := fmt.Sprintf("$ %s\n%s", strings.Join(args, " "), raw)
 	if err != nil && command.ProcessState == nil {
 		return said + err.Error(), -1
 	}
@@ -354,7 +354,9 @@ func (r *ruin) try(number int) (d damage) {
 	d.judge(i.replies("docs"), r.want)
 	before := d
 	night, code := i.say("index", "--index", "docs", "--wait")
-	d.night = code
+	if d.night = code; code != 0 && code != 3 {
+		d.trouble += "\n" + night
+	}
 	if d.live {
 		i.kill()
 		if !i.begin() {
@@ -387,7 +389,7 @@ func (r *ruin) try(number int) (d damage) {
 			d.healed = true
 		}
 	}
-	if d.trouble = before.trouble; !d.healed {
+	if !d.healed {
 		d.trouble += "\n" + said
 	}
 	d.same, d.degraded, d.refused, d.wrong = before.same, before.degraded, before.refused, before.wrong

@@ -95,6 +95,12 @@ func TestANightWritesADamagedPointerAgain(t *testing.T) {
 			t.Errorf("%q: recorded %+v, %v", content, trail, err)
 		}
 	}
+	if _, err := blob.Write(t.Context(), s.Artifacts, s.index().ScheduleKey(), []byte("{"), blob.Cond{}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := run.OpenSchedule(t.Context(), s.index()); err == nil || !strings.Contains(err.Error(), "schedule apply") {
+		t.Errorf("a damaged configuration of nights: %v", err)
+	}
 }
 
 // Where an operator went back to an earlier generation, a pointer that is lost then is not written with what was left;

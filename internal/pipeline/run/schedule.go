@@ -31,9 +31,9 @@ func DropSchedule(ctx context.Context, index artifact.Index) error {
 func OpenSchedule(ctx context.Context, index artifact.Index) (core.Digest, error) {
 	var kept scheduled
 	_, err := blob.ReadJSON(ctx, index.Store, index.ScheduleKey(), &kept)
-	if fault.Is(err, fault.NotFound) {
+	if artifact.IsDamage(err) {
 		return core.Digest{}, fault.BadConfig.At("build a night of", index.Name).
-			Because("the configuration of its schedule is gone: " + index.Store.Location(index.ScheduleKey())).
+			Because("the configuration of its schedule is gone or damaged: " + index.Store.Location(index.ScheduleKey())).
 			Advise("apply it again: unweaver schedule apply; or delete the schedule: unweaver schedule delete " + index.Name)
 	}
 	if err != nil {
