@@ -159,7 +159,7 @@ func (s *site) do(ctx context.Context, i *installation, o operation) (said strin
 		command := exec.CommandContext(ctx, filepath.Join(bin, "unweaver"), args...)
 		command.Env = i.env
 		raw, err := command.CombinedOutput()
-		said += fmt.Sprintf("$ unweaver %s\n%s(%v)\n", strings.Join(args, " "), raw, err)
+		said += fmt.Sprintf("$ %s\n%s(%v)\n", strings.Join(args, " "), raw, err)
 	}
 	return said
 }
