@@ -44,7 +44,8 @@ indexes:
 
 // questions are asked by every method.
 var questions = func() (all []map[string]any) {
-	for n, method := range strings.Fields("hybrid hybrid hybrid unweaver unweaver ppr aligned vector vector bm25 gem apr") {
+	methods := "hybrid hybrid hybrid unweaver unweaver ppr aligned vector vector bm25 gem apr"
+	for n, method := range strings.Fields(methods) {
 		all = append(all, map[string]any{"method": method, "query": []string{
 			"Who built the quay of Port Verin?", "Barrow Keld 3 salt copper", "Dora Sanz lived near quay 7",
 		}[n%3]})
@@ -212,9 +213,9 @@ type damage struct {
 }
 
 func (d damage) String() string {
-	return fmt.Sprintf("%d %s: %s %s (live %t): same %d, degraded %d, refused %d, wrong %d; night %d, audit %d, healed %t, "+
-		"left %t, %q, %.0f s %s", d.number, d.kind, d.file, d.harm, d.live, d.same, d.degraded, d.refused, d.wrong, d.night, d.audit,
-		d.healed, d.left, d.command, d.seconds, d.trouble)
+	return fmt.Sprintf("%d %s: %s %s (live %t): same %d, degraded %d, refused %d, wrong %d; "+
+		"night %d, audit %d, healed %t, left %t, %q, %.0f s %s", d.number, d.kind, d.file, d.harm, d.live,
+		d.same, d.degraded, d.refused, d.wrong, d.night, d.audit, d.healed, d.left, d.command, d.seconds, d.trouble)
 }
 
 // judge counts replies, and returns whether all are those of an undamaged index.
@@ -463,8 +464,8 @@ func tableOfDamages(all []damage) string {
 		kinds["**all**"] = append(kinds["**all**"], d)
 	}
 	table := &strings.Builder{}
-	fmt.Fprintln(table, "| file | damages | answers: equal | degraded | refused | wrong | written again by the start or the night | "+
-		"not needed, as audit finds | healed by the command that is named | none of these |\n"+
+	fmt.Fprintln(table, "| file | damages | answers: equal | degraded | refused | wrong | "+
+		"written again by the start or the night | not needed, as audit finds | healed by the command that is named | none of these |\n"+
 		"|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|")
 	for _, kind := range slices.Backward(slices.Sorted(maps.Keys(kinds))) {
 		var sum damage
