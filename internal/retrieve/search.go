@@ -70,7 +70,9 @@ func (r *Request) ballots(classes []*liveset.Class, similarities []float64, want
 				Total:      int64(classes[at+i].Chunks),
 				Place:      uint32(r.Generation.Live.ClassPlace(record.ID)),
 			}
-			r.ballot(&entity)
+			if err := r.ballot(&entity); err != nil {
+				return nil, err
+			}
 			if len(entity.Votes) > 0 {
 				out = append(out, entity)
 			}
@@ -81,10 +83,11 @@ func (r *Request) ballots(classes []*liveset.Class, similarities []float64, want
 }
 
 // ballot fills an entity's ballot.
-func (r *Request) ballot(entity *Entity) {
+func (r *Request) ballot(entity *Entity) error {
 	for _, number := range r.Generation.Live.Graph.ChunksOf(entity.Place) {
 		r.vote(entity, r.Generation.Live.ByNumber(int(number)))
 	}
+	return r.countVotes(len(entity.Votes))
 }
 
 // vote adds a chunk to a ballot where it is allowed.
@@ -107,7 +110,9 @@ func (r *Request) entities(places []uint32) error {
 	}
 	for i, record := range records {
 		entity := Entity{ID: record.ID, Place: places[i], Name: record.Name, Total: int64(classes[i].Chunks)}
-		r.ballot(&entity)
+		if err := r.ballot(&entity); err != nil {
+			return err
+		}
 		r.Result.Entities = append(r.Result.Entities, entity)
 	}
 	return nil

@@ -25,6 +25,7 @@ type planned struct {
 	lost  fault.Code // it is not listed, as its object, or its row in it, cannot be read: why not
 	kept  bool       // it is left as the parent has it, whatever the corpus has now
 	again bool       // another above it has its key, and is the document
+	other bool       // it is of no known type, new, and no text
 	twin  int        // of a row, the line of that other
 }
 
@@ -73,6 +74,10 @@ func (p *planner) join(ctx context.Context) error {
 		}
 		if doc.again {
 			p.refuseTwin(doc)
+			continue
+		}
+		if doc.other {
+			p.res.LeftOut.AddOtherType(doc.row.Object)
 			continue
 		}
 		p.count(&doc)

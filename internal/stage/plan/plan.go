@@ -165,7 +165,8 @@ func Run(ctx context.Context, in In) (Result, error) {
 // nothing is the error of a corpus without a document.
 func (p *planner) nothing() error {
 	return fault.CorpusEmpty.At("list corpus", p.Spec.Corpus).
-		Because(fmt.Sprintf("it holds no document (%d objects were refused)", p.res.Refused)).
+		Because(fmt.Sprintf("it holds no document (%d objects cannot be read, %d are of other types)", p.res.Refused,
+			p.res.LeftOut.OtherTypes)).
 		Advise("put documents of these types there: " + document.Extensions)
 }
 

@@ -94,6 +94,20 @@ func (r *rowReading) tell() {
 	r.refused = nil
 }
 
+// isText reports whether an object of no known type holds text. One that cannot be read counts as one that does not.
+func (p *planner) isText(ctx context.Context, row rows.Plan) (bool, error) {
+	body, err := stage.Open(ctx, p.Corpus, infoOf(row))
+	if code, ofObject := blame(err); ofObject {
+		return code == fault.DocumentChanged, nil // version reads it until it is at rest
+	}
+	if err != nil {
+		return false, err
+	}
+	text := document.IsText(body, row.Gzip)
+	_ = body.Close() // only its beginning counts
+	return text, ctx.Err()
+}
+
 // unhashed tells whether chunk may hash what it reads: nothing is compared with a generation before, and a reading that
 // mixes two versions, which only another one shows, cannot be. So a first build reads its corpus once.
 func (p *planner) unhashed(row rows.Plan) bool {
@@ -115,6 +129,12 @@ func (p *planner) version(ctx context.Context, doc planned) (planned, error) {
 	if doc.row.Archived != "" {
 		doc.bad = p.archived(doc.row)
 		return doc, nil
+	}
+	if _, _, known := stage.TypeOf(p.Spec, doc.row.Object); !known && !doc.known {
+		if text, err := p.isText(ctx, doc.row); !text {
+			doc.other = true
+			return doc, err
+		}
 	}
 	if p.unhashed(doc.row) {
 		return doc, nil
