@@ -465,7 +465,8 @@ func tableOfDamages(all []damage) string {
 	}
 	table := &strings.Builder{}
 	fmt.Fprintln(table, "| file | damages | answers: equal | degraded | refused | wrong | "+
-		"written again by the start or the night | not needed, as audit finds | healed by the command that is named | none of these |\n"+
+		"written again by the start or the night | not needed, as audit finds | "+
+		"healed by the command that is named | none of these |\n"+
 		"|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|")
 	for _, kind := range slices.Backward(slices.Sorted(maps.Keys(kinds))) {
 		var sum damage
