@@ -64,6 +64,7 @@ for suite; do
     run -timeout 120m $(units)
     [ ! -f .servers/env ] || { set -a; . ./.servers/env; set +a; on_servers; }
     pipeline -count=1 -timeout 180m
+    UNWEAVER_TEST_BIN=$BIN run -count=1 -timeout 180m $PROGRAMS
     ;;
   *) echo "test.sh: no suite is called $suite" >&2; exit 2 ;;
   esac

@@ -73,9 +73,15 @@ func TestANightWritesADamagedPointerAgain(t *testing.T) {
 	}
 	another := before
 	another.Generation = "another"
+	if err := run.KeepSchedule(t.Context(), s.index(), core.Spec{Index: s.index().Name}); err != nil {
+		t.Fatal(err)
+	}
 	for n, content := range []string{"", `{"generation":"g0`, asJSON(t, another)} {
 		if _, err := blob.Write(t.Context(), s.Artifacts, s.index().CurrentKey(), []byte(content), blob.Cond{}); err != nil {
 			t.Fatal(err)
+		}
+		if _, err := run.OpenSchedule(t.Context(), s.index()); err != nil {
+			t.Errorf("%q: a night that the clock begins: %v", content, err)
 		}
 		if night, err := s.try(t, &how{}); err != nil || !night.planned.Unchanged {
 			t.Errorf("%q: %+v, %v", content, night.planned, err)
@@ -88,6 +94,12 @@ func TestANightWritesADamagedPointerAgain(t *testing.T) {
 		if err != nil || len(trail) != n+1 || trail[0].Action != core.ActionRestore || trail[0].Outcome == nil {
 			t.Errorf("%q: recorded %+v, %v", content, trail, err)
 		}
+	}
+	if _, err := blob.Write(t.Context(), s.Artifacts, s.index().ScheduleKey(), []byte("{"), blob.Cond{}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := run.OpenSchedule(t.Context(), s.index()); err == nil || !strings.Contains(err.Error(), "schedule apply") {
+		t.Errorf("a damaged configuration of nights: %v", err)
 	}
 }
 

@@ -38,18 +38,8 @@ type process struct {
 	dev  stack.Dev
 }
 
-// start starts the stack, below a tracer or not, and fails with what it printed.
+// start starts the stack, below a tracer or not, and fails with what it printed where it ends by itself.
 func start(t *testing.T, data string, before ...string) *process {
-	t.Helper()
-	p, said := try(t, data, before...)
-	if p == nil {
-		t.Fatalf("the stack did not start: %s", said)
-	}
-	return p
-}
-
-// try starts the stack, or gives its last words where it ends by itself.
-func try(t *testing.T, data string, before ...string) (*process, string) {
 	t.Helper()
 	bin := os.Getenv("UNWEAVER_TEST_BIN")
 	if bin == "" {
@@ -74,16 +64,16 @@ func try(t *testing.T, data string, before ...string) (*process, string) {
 	for range 6000 {
 		if dev, ok := stack.ReadDev(data); ok && (len(before) > 0 || dev.PID == p.cmd.Process.Pid) {
 			p.dev = dev
-			return p, ""
+			return p
 		}
 		select {
 		case <-p.ends:
-			return nil, out.String()
+			t.Fatalf("the stack did not start: %s", out.String())
 		case <-time.After(50 * time.Millisecond):
 		}
 	}
 	t.Fatal("the stack was not ready in five minutes")
-	return nil, ""
+	return nil
 }
 
 // kill ends the process and waits until nothing of it is left.

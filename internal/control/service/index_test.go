@@ -352,8 +352,8 @@ func TestAnAuditIsStartedOnceWithItsPart(t *testing.T) {
 	wants(t, b.Lost(t.Context(), run.Run), fault.Usage, "audit")
 }
 
-// The hint of a damaged current.json is a restore: it must start, and not fail on the pointer that it writes again.
-func TestARestoreIsStartedWhereThePointerIsDamaged(t *testing.T) {
+// A restore and a build write a damaged current.json again: they must start, and not fail on it.
+func TestARestoreAndABuildAreStartedWhereThePointerIsDamaged(t *testing.T) {
 	for situation, content := range map[string]string{
 		"empty": "", "cut": `{"generation":"g1","man`, "names no generation": "{}", "no JSON": "\x00\x00\x00\x00",
 	} {
@@ -365,6 +365,9 @@ func TestARestoreIsStartedWhereThePointerIsDamaged(t *testing.T) {
 		run, err := b.Restore(t.Context(), "docs")
 		if err != nil || len(b.temporal.started) != 1 || b.temporal.started[0].ID != "restore/docs" {
 			t.Errorf("%s: %+v, %v", situation, run, err)
+		}
+		if run, err := b.Index(t.Context(), indexRequest(b, "docs", "g2")); err != nil || len(b.temporal.started) != 2 {
+			t.Errorf("%s: a build: %+v, %v", situation, run, err)
 		}
 	}
 }

@@ -323,17 +323,17 @@ func OverlayOf(ctx context.Context, index artifact.Index) (overlay core.Overlay,
 		return overlay, "", err
 	}
 	current, _, err := base.Current(ctx)
+	var manifest *core.Manifest
+	if err == nil && current.Manifest != "" {
+		manifest, err = base.Manifest(ctx, current.Manifest)
+	}
+	if artifact.IsDamage(err) && base.Name == index.Name { // the run mends it, and goes by the file
+		return overlay, "", nil
+	}
 	if err != nil {
 		return overlay, "", err
 	}
-	if current.Manifest != "" {
-		manifest, err := base.Manifest(ctx, current.Manifest)
-		if artifact.IsDamage(err) && base.Name == index.Name { // a rebuild mends it, from the file
-			return overlay, "", nil
-		}
-		if err != nil {
-			return overlay, "", err
-		}
+	if manifest != nil {
 		spec, err := base.Spec(ctx, manifest.Spec)
 		if err != nil && !artifact.IsDamage(err) {
 			return overlay, "", err

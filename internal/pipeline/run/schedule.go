@@ -31,9 +31,9 @@ func DropSchedule(ctx context.Context, index artifact.Index) error {
 func OpenSchedule(ctx context.Context, index artifact.Index) (core.Digest, error) {
 	var kept scheduled
 	_, err := blob.ReadJSON(ctx, index.Store, index.ScheduleKey(), &kept)
-	if fault.Is(err, fault.NotFound) {
+	if artifact.IsDamage(err) {
 		return core.Digest{}, fault.BadConfig.At("build a night of", index.Name).
-			Because("the configuration of its schedule is gone: " + index.Store.Location(index.ScheduleKey())).
+			Because("the configuration of its schedule is gone or damaged: " + index.Store.Location(index.ScheduleKey())).
 			Advise("apply it again: unweaver schedule apply; or delete the schedule: unweaver schedule delete " + index.Name)
 	}
 	if err != nil {
@@ -49,12 +49,15 @@ func OpenSchedule(ctx context.Context, index artifact.Index) (core.Digest, error
 // on. Else the nights would take it back.
 func promoted(ctx context.Context, index artifact.Index, spec core.Spec) (core.Spec, error) {
 	current, _, err := index.Current(ctx)
-	if err != nil || current.Manifest == "" {
-		return spec, err
+	var manifest *core.Manifest
+	if err == nil && current.Manifest != "" {
+		manifest, err = index.Manifest(ctx, current.Manifest)
 	}
-	manifest, err := index.Manifest(ctx, current.Manifest)
-	if artifact.IsDamage(err) { // which the night tells
+	if artifact.IsDamage(err) { // which the night mends
 		return spec, nil
+	}
+	if manifest == nil {
+		return spec, err
 	}
 	base, baseErr := artifact.BaseOf(ctx, index.Store, index.Name)
 	if err = errors.Join(err, baseErr); err != nil || manifest.Index == index.Name || base != index.Name {
