@@ -3,6 +3,9 @@ package workflows_test
 import (
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/workflows"
 )
 
@@ -36,9 +39,7 @@ func TestABuildThatMeetsADamagedParentBeginsAnewOnce(t *testing.T) {
 		if !last.Rebuild || last.Anew != "ref-parent_damaged.json" || last.Fence != fence || f.units[0].Rebuild {
 			t.Errorf("%s: %+v, the first %+v", activity, last.Build, f.units[0].Build)
 		}
-		if end := f.lastEnd(); end.Anew != last.Anew {
-			t.Errorf("%s: it ends in the scratch of the first attempt: %+v", activity, end)
-		}
+		assert.Equal(t, last.Anew, f.lastEnd().Anew, "%s: it ends in the scratch of the first attempt", activity)
 	}
 }
 
@@ -46,9 +47,8 @@ func TestABuildThatIsDamagedAgainFails(t *testing.T) {
 	f := newFake(130)
 	f.fail[workflows.LoadPart] = []error{fatal("parent_damaged"), nil, nil, nil, fatal("parent_damaged")}
 	f.fail[workflows.PublishBuild] = []error{fatal("parent_damaged")}
-	if _, err := run(t, f, workflows.Build{}, nil); err != nil {
-		t.Fatal(err)
-	}
+	_, err := run(t, f, workflows.Build{}, nil)
+	require.NoError(t, err)
 	if end := f.lastEnd(); end.Status != "failed" || end.Reason != "parent_damaged" || f.count(workflows.PlanBuild) != 2 {
 		t.Errorf("%+v, planned %d times", end, f.count(workflows.PlanBuild))
 	}
@@ -57,9 +57,8 @@ func TestABuildThatIsDamagedAgainFails(t *testing.T) {
 func TestWhatPlanDoubtsIsDoubtedByAllThatFollows(t *testing.T) {
 	f := newFake(64)
 	f.planned = workflows.Planned{Units: 1, Documents: 5, Rebuild: true}
-	if _, err := run(t, f, workflows.Build{}, nil); err != nil {
-		t.Fatal(err)
-	}
+	_, err := run(t, f, workflows.Build{}, nil)
+	require.NoError(t, err)
 	for _, unit := range f.units {
 		if !unit.Rebuild || unit.Anew != "" {
 			t.Errorf("%+v", unit)
@@ -70,9 +69,8 @@ func TestWhatPlanDoubtsIsDoubtedByAllThatFollows(t *testing.T) {
 func TestARestoreThatLeftSomethingOutFails(t *testing.T) {
 	f := newFake()
 	f.fail[workflows.SealRestore] = []error{fatal("segment_damaged")}
-	if _, err := run(t, f, workflows.Build{Generation: "restore-x"}, nil); err != nil {
-		t.Fatal(err)
-	}
+	_, err := run(t, f, workflows.Build{Generation: "restore-x"}, nil)
+	require.NoError(t, err)
 	if end := f.lastEnd(); end.Status != "failed" || end.Reason != "segment_damaged" || end.Ref == "" {
 		t.Errorf("%+v", end)
 	}

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/testsuite"
@@ -241,13 +242,9 @@ func TestACancelledBackfillPublishesNothing(t *testing.T) {
 }
 
 func TestRunsOfBackfillsHaveNamesOfTheirOwn(t *testing.T) {
-	if id := workflows.WorkflowID(workflows.BackfillRun("docs", "old")); id != workflows.BackfillID("docs", "old") {
-		t.Error(id)
-	}
+	assert.Equal(t, workflows.BackfillID("docs", "old"), workflows.WorkflowID(workflows.BackfillRun("docs", "old")))
 	build := "docs/backfill-old-20261123t030000z-1"
-	if id := workflows.WorkflowID(build); id != workflows.BuildID("docs", strings.TrimPrefix(build, "docs/")) {
-		t.Error(id)
-	}
+	assert.Equal(t, workflows.BuildID("docs", strings.TrimPrefix(build, "docs/")), workflows.WorkflowID(build))
 	if !workflows.ForBackfill(build) || workflows.ForBackfill("docs/20261123t030000z") {
 		t.Error("which builds are of backfills")
 	}

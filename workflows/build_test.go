@@ -5,7 +5,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/mock"
+	"github.com/stretchr/testify/require"
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/testsuite"
 	"go.temporal.io/sdk/workflow"
@@ -48,9 +50,7 @@ func TestABuildRunsEveryUnitOnceAndInOrder(t *testing.T) {
 	}
 	before := -1
 	for _, want := range order {
-		if n := f.count(want.name); n != want.calls {
-			t.Errorf("%s ran %d times, want %d", want.name, n, want.calls)
-		}
+		assert.Equal(t, want.calls, f.count(want.name), "%s ran", want.name)
 		// Shards are sealed one by one while others are extracted.
 		if first := f.first(want.name); first < before && want.name != workflows.SealShard {
 			t.Errorf("%s began before %s", want.name, f.calls[before])
@@ -61,9 +61,8 @@ func TestABuildRunsEveryUnitOnceAndInOrder(t *testing.T) {
 
 func TestBeginStageIsToldEachStageBeforeItsUnits(t *testing.T) {
 	f := newFake(64)
-	if _, err := run(t, f, workflows.Build{}, nil); err != nil {
-		t.Fatal(err)
-	}
+	_, err := run(t, f, workflows.Build{}, nil)
+	require.NoError(t, err)
 	var stages []string
 	for _, call := range f.calls {
 		if stage, ok := strings.CutPrefix(call, workflows.BeginStage+" "); ok {
@@ -71,9 +70,7 @@ func TestBeginStageIsToldEachStageBeforeItsUnits(t *testing.T) {
 		}
 	}
 	want := "plan chunk extract reduce shorten embed load segment verify publish collect"
-	if got := strings.Join(stages, " "); got != want {
-		t.Errorf("stages %s, want %s", got, want)
-	}
+	assert.Equal(t, want, strings.Join(stages, " "), "stages")
 }
 
 func TestABuildThatComesToWhatItsParentIsEndsAfterChunk(t *testing.T) {
@@ -123,9 +120,7 @@ func TestStoresThatLostTheirMemoryAreRepairedAlsoWhenNothingChanged(t *testing.T
 	if parts := f.count(workflows.RepairPart); parts != 7 || f.count(workflows.SealRepair) != 1 {
 		t.Errorf("%d of 7 parts were verified, sealed %d times", parts, f.count(workflows.SealRepair))
 	}
-	if f.count(workflows.ChunkDocuments) != 0 {
-		t.Error("an unchanged corpus was built")
-	}
+	assert.Zero(t, f.count(workflows.ChunkDocuments), "an unchanged corpus was built")
 }
 
 func TestAHeldBuildIsNotCollected(t *testing.T) {
@@ -241,9 +236,7 @@ func TestSearchAttributesFollowTheRunWhereTheServerKnowsThem(t *testing.T) {
 				seen[index+"/"+generation+" "+stage+" "+status] = true
 			})
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		for _, want := range []string{"i/g extract running", "i/g publish running", "i/g collect completed"} {
 			if seen[want] != known {
 				t.Errorf("known %v: %q is %v in %v", known, want, seen[want], seen)
@@ -260,9 +253,7 @@ func TestRunNamesMapToWorkflowIDs(t *testing.T) {
 		"docs/audit-20261120t000000":   "audit/docs",
 		"docs/audits":                  "build/docs/audits",
 	} {
-		if got := workflows.WorkflowID(name); got != want {
-			t.Errorf("%s: %s, want %s", name, got, want)
-		}
+		assert.Equal(t, want, workflows.WorkflowID(name), "%s", name)
 	}
 }
 
@@ -280,9 +271,7 @@ func TestABuildOfManyShardsStartsAsManyChildrenAsOneOfFew(t *testing.T) {
 					return workflows.StageResult{}, nil
 				})
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		return n
 	}
 	if few, many := children(2), children(200); few != many || few == 0 {

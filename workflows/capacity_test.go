@@ -10,7 +10,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/mock"
+	"github.com/stretchr/testify/require"
 	"go.temporal.io/sdk/testsuite"
 
 	"github.com/unweaver/unweaver/workflows"
@@ -165,13 +167,9 @@ func execute(
 	p.in(env, name, calls)
 	env.ExecuteWorkflow(workflows.StageName, in)
 	var out workflows.StageResult
-	if err := errors.Join(env.GetWorkflowError(), env.GetWorkflowResult(&out)); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, errors.Join(env.GetWorkflowError(), env.GetWorkflowResult(&out)))
 	for unit, runs := range p.runs {
-		if runs != 1 {
-			t.Errorf("%v ran %d times", unit, runs)
-		}
+		assert.Equal(t, 1, runs, "%v ran", unit)
 	}
 	return p, out, env.Now()
 }
@@ -183,9 +181,7 @@ func always(c workflows.Capacity) func(time.Duration) (workflows.Capacity, error
 // complete checks that every batch of full shards ran.
 func (p *plant) complete(t *testing.T, shards int) {
 	t.Helper()
-	if len(p.runs) != shards*79 {
-		t.Errorf("%d of %d batches ran", len(p.runs), shards*79)
-	}
+	assert.Len(t, p.runs, shards*79)
 }
 
 func TestExtractionFillsTheModelOfAFleet(t *testing.T) {
@@ -208,9 +204,7 @@ func TestSmallShardsFillTheModelToo(t *testing.T) {
 		in.Sizes[i] = 512
 	}
 	p, _, _ := execute(t, in, always(fullFleet))
-	if len(p.runs) != 1600 {
-		t.Errorf("%d of 1600 batches ran", len(p.runs))
-	}
+	assert.Len(t, p.runs, 1600)
 	if part := filled(p.calls, 6400, p.began.Add(10*time.Second), p.began.Add(time.Minute)); part < 0.95 {
 		t.Errorf("%.1f %% of the model's places are filled", 100*part)
 	}
@@ -401,9 +395,7 @@ func TestShardsWithoutAWindowPause(t *testing.T) {
 	p.in(env, workflows.LoadPart, 0)
 	env.ExecuteWorkflow(workflows.StageName, in)
 	var out workflows.StageResult
-	if err := errors.Join(env.GetWorkflowError(), env.GetWorkflowResult(&out)); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, errors.Join(env.GetWorkflowError(), env.GetWorkflowResult(&out)))
 	left := 0
 	begun := map[int]bool{}
 	for _, shard := range out.Partial {

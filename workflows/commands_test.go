@@ -7,7 +7,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/mock"
+	"github.com/stretchr/testify/require"
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/testsuite"
 
@@ -27,9 +29,7 @@ func slowly(f *fake, env *testsuite.TestWorkflowEnvironment, activity string, ea
 func says(t *testing.T, what string, err error, sentence string) {
 	t.Helper()
 	if sentence == "" {
-		if err != nil {
-			t.Errorf("%s: %v", what, err)
-		}
+		assert.NoError(t, err, "%s", what)
 		return
 	}
 	if err == nil || !strings.Contains(err.Error(), sentence) {
@@ -76,12 +76,8 @@ func TestCommandsAreRefusedWhereTheyMakeNoSense(t *testing.T) {
 			}
 		}, 3*time.Hour+time.Minute)
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if n := f.count(workflows.ReducePartition); n != 2 {
-		t.Errorf("%d partitions were reduced, want 2: each once", n)
-	}
+	require.NoError(t, err)
+	assert.Equal(t, 2, f.count(workflows.ReducePartition))
 	if len(f.steered) != 2 || f.steered[0].Command != "pause" || f.steered[1].Command != "resume" {
 		t.Errorf("written down: %+v", f.steered)
 	}
@@ -117,9 +113,7 @@ func TestAResumeWaitsUntilThePauseIsWrittenDown(t *testing.T) {
 				return workflows.Ended{}, f.call(workflows.EndBuild)
 			}).After(time.Hour)
 		env.RegisterDelayedCallback(func() {
-			if s := state(t, env); s.Phase != workflows.PhasePausing {
-				t.Errorf("state %+v", s)
-			}
+			assert.Equal(t, workflows.PhasePausing, state(t, env).Phase, "state")
 			resume = send(env, workflows.UpdateResume, workflows.Resume{})
 		}, time.Minute)
 	})
@@ -152,9 +146,7 @@ func TestABudgetThatIsSpentWantsABiggerOne(t *testing.T) {
 		resume(5*time.Hour, &workflows.Budget{Calls: 100}, "no bigger")
 		resume(6*time.Hour, &workflows.Budget{Money: 2}, "")
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	merged := workflows.Budget{Calls: 100, Money: 2}
 	last := f.units[len(f.units)-1]
 	if last.Budget == nil || *last.Budget != merged {

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/stretchr/testify/require"
 	"go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/history/v1"
 	"go.temporal.io/sdk/client"
@@ -28,9 +29,7 @@ const histories = "testdata/histories"
 func recorded(t *testing.T) map[string]*history.History {
 	t.Helper()
 	all, err := stored()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return all
 }
 
@@ -66,9 +65,7 @@ func read(path string) (*history.History, error) {
 func replay(t *testing.T, recorded *history.History) error {
 	t.Helper()
 	replayer, err := worker.NewWorkflowReplayerWithOptions(worker.WorkflowReplayerOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	workflows.Register(replayer)
 	id := recorded.GetEvents()[0].GetWorkflowExecutionStartedEventAttributes().GetWorkflowId()
 	return replayer.ReplayWorkflowHistoryWithOptions(
@@ -94,14 +91,10 @@ func reshaped[Input any](t *testing.T, recorded *history.History, change func(*I
 	changed := proto.Clone(recorded).(*history.History)
 	started := changed.GetEvents()[0].GetWorkflowExecutionStartedEventAttributes()
 	var input Input
-	if err := converter.GetDefaultDataConverter().FromPayloads(started.GetInput(), &input); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, converter.GetDefaultDataConverter().FromPayloads(started.GetInput(), &input))
 	change(&input)
 	payloads, err := converter.GetDefaultDataConverter().ToPayloads(input)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	started.Input = payloads
 	return changed
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/mock"
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/testsuite"
@@ -166,9 +167,7 @@ func TestAnOutageOfTheStoreThatWouldTellOfIt(t *testing.T) {
 				return workflows.Ended{}, nil
 			})
 		env.RegisterDelayedCallback(func() {
-			if n := f.count("LoadPart 0"); n != 1 {
-				t.Errorf("it was tried %d times while the store could not even be told", n)
-			}
+			assert.Equal(t, 1, f.count("LoadPart 0"), "it was tried")
 			down = false
 		}, 3*time.Hour)
 	})
@@ -329,9 +328,7 @@ func TestWaitedCodesAreThoseThatTimeMends(t *testing.T) {
 			continue
 		}
 		want := code.Kind() == fault.Transient || code == fault.StoreFull
-		if got := workflows.Waited(string(code)); got != want {
-			t.Errorf("%s: waited for %v, want %v", code, got, want)
-		}
+		assert.Equal(t, want, workflows.Waited(string(code)), "%s: waited for", code)
 		if workflows.Waited(string(code)) && !workflows.Pausing(string(code)) {
 			t.Errorf("%s is waited for and does not pause", code)
 		}

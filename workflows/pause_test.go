@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/testsuite"
 
@@ -203,9 +204,7 @@ func TestWhatEndsWithoutTellingWhyPausesAfterItsAttempts(t *testing.T) {
 			} else if !strings.HasPrefix(end.Detail, "ReducePartition ended without telling why: ") {
 				t.Errorf("nothing tells what failed: %q", end.Detail)
 			}
-			if n := f.count("ReducePartition 0"); n != 1 {
-				t.Errorf("the other unit ran %d times", n)
-			}
+			assert.Equal(t, 1, f.count("ReducePartition 0"), "the other unit ran")
 		})
 	}
 }
@@ -237,9 +236,7 @@ func TestARestorePausesAndResumesLikeABuild(t *testing.T) {
 		t.Fatal(out, err, f.ended)
 	}
 	for unit, want := range []int{1, 2, 1} {
-		if n := f.count(fmt.Sprintf("RestorePart %d", unit)); n != want {
-			t.Errorf("part %d ran %d times, want %d", unit, n, want)
-		}
+		assert.Equal(t, want, f.count(fmt.Sprintf("RestorePart %d", unit)), "part %d ran", unit)
 	}
 }
 
@@ -256,12 +253,8 @@ func TestPausingCodesAreThoseThatWaitingOrAPersonMends(t *testing.T) {
 	}
 	for _, code := range fault.Codes() {
 		want := mended[code] || code.Kind() == fault.Transient && !ofQueries[code]
-		if got := workflows.Pausing(string(code)); got != want {
-			t.Errorf("%s: pausing is %v, want %v", code, got, want)
-		}
+		assert.Equal(t, want, workflows.Pausing(string(code)), "%s: pausing", code)
 		delete(mended, code)
 	}
-	if len(mended) != 0 {
-		t.Errorf("not among the codes of faults: %v", mended)
-	}
+	assert.Empty(t, mended, "not among the codes of faults: %v", mended)
 }

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	enums "go.temporal.io/api/enums/v1"
 	"go.temporal.io/sdk/interceptor"
 	"go.temporal.io/sdk/testsuite"
@@ -80,9 +82,7 @@ func started(t *testing.T) *options {
 			env.RegisterDelayedCallback(func() { send(env, workflows.UpdatePause) }, 0)
 			resumeAt(t, env, time.Hour, workflows.Resume{})
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 	}
 	return seen
 }
@@ -155,9 +155,7 @@ func TestAKillAtAnyTimeCostsLessThanHalfAMinute(t *testing.T) {
 		if slices.Contains(notices, name) {
 			continue // no run waits for it; an attempt has half a minute
 		}
-		if given.HeartbeatTimeout != 42*time.Second {
-			t.Errorf("%s: heartbeat %s, want the run's", name, given.HeartbeatTimeout)
-		}
+		assert.Equal(t, 42*time.Second, given.HeartbeatTimeout, "%s: heartbeat", name)
 		longest := given.RetryPolicy.MaximumInterval
 		if slices.Contains(recordings, name) {
 			continue // its attempts go on for days, and end with those of an outage of a store
@@ -199,9 +197,7 @@ func TestAnAttemptMayTakeAsLongAsItsUnitIsLarge(t *testing.T) {
 		_, err := run(t, f, build, func(env *testsuite.TestWorkflowEnvironment) {
 			env.SetWorkerOptions(worker.Options{Interceptors: []interceptor.WorkerInterceptor{seen}})
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		return seen.activities[workflows.ExtractChunks].StartToCloseTimeout
 	}
 	small, large := limitOf(10), limitOf(100)
@@ -213,13 +209,9 @@ func TestAnAttemptMayTakeAsLongAsItsUnitIsLarge(t *testing.T) {
 func TestARunWithoutAHeartbeatGetsOne(t *testing.T) {
 	f := newFake(64)
 	_, err := run(t, f, workflows.Build{Heartbeat: -1}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for _, unit := range f.units {
-		if unit.Heartbeat != workflows.DefaultHeartbeat {
-			t.Fatalf("heartbeat %s", unit.Heartbeat)
-		}
+		require.Equal(t, workflows.DefaultHeartbeat, unit.Heartbeat, "heartbeat")
 	}
 }
 

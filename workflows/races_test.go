@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/mock"
 	"go.temporal.io/sdk/testsuite"
 
@@ -66,9 +67,7 @@ func TestAResumeRightAfterAPauseIsNotLost(t *testing.T) {
 			}
 			obeyed(t, name+": pause", pause)
 			obeyed(t, name+": resume", resume)
-			if len(f.ended) != 1 {
-				t.Errorf("%s, %s: it paused all the same: %+v", name, generation, f.ended)
-			}
+			assert.Len(t, f.ended, 1, "%s, %s: it paused all the same: %+v", name, generation, f.ended)
 			want := 20
 			if generation != "g" {
 				want = 3
@@ -76,9 +75,7 @@ func TestAResumeRightAfterAPauseIsNotLost(t *testing.T) {
 			if c.noticed {
 				want += 2
 			}
-			if n := f.count(activity); n != want {
-				t.Errorf("%s, %s: %d units ran, want %d", name, generation, n, want)
-			}
+			assert.Equal(t, want, f.count(activity), "%s, %s", name, generation)
 		}
 	}
 }
@@ -199,9 +196,7 @@ func TestTheLastAcknowledgedCommandCounts(t *testing.T) {
 			t.Fatalf("seed %d: %+v, %v, %+v", seed, out, err, f.ended)
 		}
 		for _, s := range all {
-			if s.answer.failed != nil {
-				t.Errorf("seed %d: %s was taken and failed: %v", seed, s.command, s.answer.failed)
-			}
+			assert.NoError(t, s.answer.failed, "seed %d: %s was taken and failed: %v", seed, s.command, s.answer.failed)
 		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
 	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/testsuite"
@@ -41,9 +42,7 @@ func (s silencing) RegisterActivityWithOptions(function any, options activity.Re
 func encrypt(t *testing.T, env *testsuite.TestWorkflowEnvironment) {
 	t.Helper()
 	key, err := codec.Create(filepath.Join(t.TempDir(), "codec.key"), "none")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	var options client.Options
 	codec.Apply(&options, key, slog.New(slog.DiscardHandler))
 	env.SetDataConverter(options.DataConverter)
@@ -96,9 +95,7 @@ func TestWorkflowsDecodeEveryAnswer(t *testing.T) {
 			continue
 		}
 		raw, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		for n, line := range strings.Split(string(raw), "\n") {
 			if strings.Contains(line, ".Get(") && strings.Contains(line, ", nil)") {
 				t.Errorf("%s:%d: decode the answer, as execute does: %s", file, n+1, line)

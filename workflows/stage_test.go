@@ -7,7 +7,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/mock"
+	"github.com/stretchr/testify/require"
 	"go.temporal.io/sdk/converter"
 	"go.temporal.io/sdk/testsuite"
 	"go.temporal.io/sdk/workflow"
@@ -35,18 +37,14 @@ func next(
 	var again *workflow.ContinueAsNewError
 	if errors.As(err, &again) {
 		*in = workflows.StageInput{}
-		if err := converter.GetDefaultDataConverter().FromPayloads(again.Input, in); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, converter.GetDefaultDataConverter().FromPayloads(again.Input, in))
 		return workflows.StageResult{}, true
 	}
 	var out workflows.StageResult
 	if err == nil {
 		err = env.GetWorkflowResult(&out)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return out, false
 }
 
@@ -82,9 +80,7 @@ func TestAStageContinuesAsNewWithoutLoss(t *testing.T) {
 		t.Errorf("%d rounds: continue-as-new was not taken", rounds)
 	}
 	for i := range 200 {
-		if seen[i] != 1 {
-			t.Errorf("shard %d ran %d times", i, seen[i])
-		}
+		assert.Equal(t, 1, seen[i], "shard %d ran", i)
 	}
 }
 
@@ -171,15 +167,11 @@ func TestAShardOfWhichOnlyTheSealIsLeftPaysNothing(t *testing.T) {
 	in := workflows.ShardInput{Shard: 3, Chunks: 5000, Begun: true}
 	in.Index, in.Generation, in.Fence = "i", "g", fence
 	env.ExecuteWorkflow(workflows.ShardName, in)
-	if err := env.GetWorkflowError(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, env.GetWorkflowError())
 	if f.count(workflows.ExtractChunks) != 0 || f.count("SealShard 3") != 1 {
 		t.Errorf("calls %v", f.calls)
 	}
-	if f.units[0].Batch != 79 {
-		t.Errorf("the seal was told %d batches", f.units[0].Batch)
-	}
+	assert.Equal(t, 79, f.units[0].Batch, "the seal was told")
 }
 
 func TestAStageKeepsItsWindow(t *testing.T) {

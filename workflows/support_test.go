@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/log"
 	"go.temporal.io/sdk/temporal"
@@ -350,8 +351,6 @@ func state(t *testing.T, env *testsuite.TestWorkflowEnvironment) workflows.State
 	if err == nil {
 		err = value.Get(&s)
 	}
-	if err != nil {
-		t.Error(err)
-	}
+	assert.NoError(t, err)
 	return s
 }

@@ -2,9 +2,10 @@ package visibility_test
 
 import (
 	"context"
-	"errors"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/operatorservice/v1"
 	"go.temporal.io/api/serviceerror"
@@ -46,9 +47,7 @@ func TestOnlyWhatIsMissingIsAdded(t *testing.T) {
 	known := all()
 	delete(known, "UnweaverStage")
 	o := &operator{known: known}
-	if err := visibility.Register(t.Context(), o, "default"); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, visibility.Register(t.Context(), o, "default"))
 	if len(o.added) != 1 || o.added["UnweaverStage"] != enums.INDEXED_VALUE_TYPE_KEYWORD {
 		t.Errorf("added %v", o.added)
 	}
@@ -70,9 +69,7 @@ func TestRegisteringFailsOnlyWhereTheServerSaysNo(t *testing.T) {
 		{"no right to look", nil, denied, denied},
 	} {
 		o := &operator{adding: test.adding, lists: test.lists}
-		if err := visibility.Register(t.Context(), o, "default"); !errors.Is(err, test.want) {
-			t.Errorf("%s: %v", test.name, err)
-		}
+		assert.ErrorIs(t, visibility.Register(t.Context(), o, "default"), test.want, "%s", test.name)
 	}
 }
 
