@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
 	"go.temporal.io/sdk/log"
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/testsuite"
@@ -59,9 +60,7 @@ func newBench(t *testing.T) *bench {
 		Log: slog.New(slog.DiscardHandler),
 	}}
 	spec, err := b.index.PutSpec(t.Context(), core.Spec{Index: "docs", Corpus: "c"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	b.build = workflows.Build{
 		Index: "docs", Generation: "g1", Spec: spec.String(), Heartbeat: time.Second, Shape: workflows.DefaultShape(),
 	}
@@ -74,17 +73,14 @@ func newBench(t *testing.T) *bench {
 
 func (b *bench) hold(t *testing.T, lease core.Lease) {
 	t.Helper()
-	if _, err := blob.WriteJSON(t.Context(), b.index.Store, b.index.LeaseKey(), lease, blob.Cond{}); err != nil {
-		t.Fatal(err)
-	}
+	_, err := blob.WriteJSON(t.Context(), b.index.Store, b.index.LeaseKey(), lease, blob.Cond{})
+	require.NoError(t, err)
 }
 
 func (b *bench) held(t *testing.T) core.Lease {
 	t.Helper()
 	lease, _, err := run.ReadLease(t.Context(), b.index)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return lease
 }
 
