@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/operatorservice/v1"
 	"go.temporal.io/api/serviceerror"
@@ -153,9 +155,7 @@ func (s *server) AddSearchAttributes(
 func connect(t *testing.T, s *server) client.Client {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	serving := grpc.NewServer()
 	workflowservice.RegisterWorkflowServiceServer(serving, s)
 	operatorservice.RegisterOperatorServiceServer(serving, s)
@@ -164,9 +164,7 @@ func connect(t *testing.T, s *server) client.Client {
 	connected, err := client.Dial(client.Options{
 		HostPort: listener.Addr().String(), Logger: log.NewStructuredLogger(slog.New(slog.DiscardHandler)),
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(connected.Close)
 	return connected
 }
@@ -175,9 +173,7 @@ func connect(t *testing.T, s *server) client.Client {
 func configured(t *testing.T, s *server) host.Config {
 	t.Helper()
 	stores, err := app.Open(t.Context(), app.Embedded(config.Default().Stores, t.TempDir()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(func() { _ = stores.Close() })
 	return host.Config{
 		Client: connect(t, s), TaskQueue: "q", Stores: stores, Models: app.NewModels(stores.Coordination, nil),
@@ -189,9 +185,7 @@ func configured(t *testing.T, s *server) host.Config {
 func polled(t *testing.T, config host.Config, s *server) {
 	t.Helper()
 	running, err := host.Start(config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer running.Stop()
 	for end := time.Now().Add(3 * time.Minute); time.Now().Before(end); {
 		s.mu.Lock()
@@ -211,12 +205,8 @@ func TestAWorkerAsksForWorkflowsAndActivitiesOfItsQueue(t *testing.T) {
 	polled(t, configured(t, s), s)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if queue := s.activities[0].GetTaskQueue().GetName(); queue != "q" {
-		t.Errorf("it polls queue %q", queue)
-	}
-	if queue := s.computing[0].GetTaskQueue().GetName(); queue != "q-cpu" {
-		t.Errorf("for what fills a core it polls queue %q", queue)
-	}
+	assert.Equal(t, "q", s.activities[0].GetTaskQueue().GetName(), "it polls queue")
+	assert.Equal(t, "q-cpu", s.computing[0].GetTaskQueue().GetName(), "for what fills a core it polls queue")
 	if s.workflows[0].GetDeploymentOptions().GetWorkerVersioningMode() == enums.WORKER_VERSIONING_MODE_VERSIONED {
 		t.Error("a worker without a version says that it has one")
 	}
@@ -384,7 +374,5 @@ func TestTheProbeWantsAWorkerOnTheQueue(t *testing.T) {
 		t.Error(err)
 	}
 	s.pollers = []*taskqueue.PollerInfo{{Identity: "w"}}
-	if err := host.Polled(t.Context(), connected, "q", host.RoleAll); err != nil {
-		t.Error(err)
-	}
+	assert.NoError(t, host.Polled(t.Context(), connected, "q", host.RoleAll))
 }
