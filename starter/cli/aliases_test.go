@@ -6,6 +6,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/methods/aliases"
 	"github.com/unweaver/unweaver/starter/cli"
@@ -14,9 +17,7 @@ import (
 // What is suggested is a file that a configuration can name, whatever the names hold.
 func TestSuggestedAliasesAreAFile(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "aliases.txt")
-	if err := os.WriteFile(file, []byte("forbid Bern | Berne\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(file, []byte("forbid Bern | Berne\n"), 0o600))
 	fake := &fakeControl{aliases: core.AliasList{
 		Index: "docs", Generation: "g1",
 		Suggested: []core.SuggestedOne{
@@ -41,16 +42,12 @@ func TestSuggestedAliasesAreAFile(t *testing.T) {
 		"5 suggestions of docs/g1, of 3 of its 9 classes",
 		"# refused, other numbers, cosine 0.970: pin Port 1 | Port 2",
 	} {
-		if !strings.Contains(got.out, part) {
-			t.Errorf("%q is not in %s", part, got.out)
-		}
+		assert.Contains(t, got.out, part)
 	}
 	if asked := fake.aliasesAsked; !asked.Suggest || string(asked.File) != "forbid Bern | Berne\n" || asked.Classes < 2 {
 		t.Errorf("asked %+v", asked)
 	}
-	if got := run(t, fake, "aliases", "suggest"); got.exit != cli.ExitUsage {
-		t.Errorf("without an index: %+v", got)
-	}
+	assert.Equal(t, cli.ExitUsage, run(t, fake, "aliases", "suggest").exit, "without an index")
 }
 
 func TestMappedNamesAreShown(t *testing.T) {

@@ -7,6 +7,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/starter/cli"
 )
 
@@ -42,9 +45,7 @@ docs, generation g1, method hybrid, built-in models, 12 ms, confidence 0.83
 
 func TestMatchesAreBoldWhereTheyStandAndTheTextCannotColourItself(t *testing.T) {
 	var answer cli.Answer
-	if err := json.Unmarshal([]byte(passages), &answer); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, json.Unmarshal([]byte(passages), &answer))
 	answer.Chunks[0].Text = strings.Replace(answer.Chunks[0].Text, "lost", "l\x1bst", 1)
 	var out bytes.Buffer
 	cli.ShowChunkBold(&out, answer.Chunks[0])
@@ -56,9 +57,7 @@ func TestMatchesAreBoldWhereTheyStandAndTheTextCannotColourItself(t *testing.T) 
 
 func TestOnlyATerminalOfSomeoneWhoWantsColoursIsWrittenInBold(t *testing.T) {
 	file, err := os.CreateTemp(t.TempDir(), "out")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer func() { _ = file.Close() }()
 	device, err := os.OpenFile("/dev/null", os.O_WRONLY, 0) // a device of characters, as terminals are
 	if err != nil {
@@ -121,9 +120,7 @@ func TestTheLessonSaysWhatPlainSearchDoesNotFind(t *testing.T) {
   "entities":[{"id":"e1","name":"APA"},{"id":"e2","name":"Journal"}]},
  {"id":"c2","rank":2,"text":"Hall led the APA.","entities":[{"id":"e3","name":"Hall"},{"id":"e1","name":"APA"}]}],
  "explain":{"chunks":[{"id":"c1","bm25":{"rank":1,"score":9}},{"id":"c2"` + places + `}]}}`
-		if err := json.Unmarshal([]byte(body), &answer); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, json.Unmarshal([]byte(body), &answer))
 		return cli.Lesson(answer, "Hall")
 	}
 	through := ": the walk came to it through APA, of which [1] speaks as well."
@@ -133,11 +130,7 @@ func TestTheLessonSaysWhatPlainSearchDoesNotFind(t *testing.T) {
 		`,"bm25":{"rank":2,"score":5}`:   "The answer, Hall, is in [2]" + through,
 		"":                               "The answer, Hall, is in [2], which plain search does not find at all" + through,
 	} {
-		if got := lesson(places); got != want {
-			t.Errorf("%s: %s", places, got)
-		}
+		assert.Equal(t, want, lesson(places), "%s", places)
 	}
-	if got := cli.Lesson(cli.Answer{}, "Hall"); got != "" {
-		t.Errorf("nothing was found, and yet %q", got)
-	}
+	assert.Empty(t, cli.Lesson(cli.Answer{}, "Hall"), "nothing was found, and yet")
 }

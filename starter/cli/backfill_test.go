@@ -8,15 +8,16 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/starter/cli"
 )
 
 func TestABackfillIsAskedForWithItsChoiceAndThrottle(t *testing.T) {
 	keys := filepath.Join(t.TempDir(), "keys.txt")
-	if err := os.WriteFile(keys, []byte("a.md\r\nb c.md\n\nrows.jsonl#7\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(keys, []byte("a.md\r\nb c.md\n\nrows.jsonl#7\n"), 0o600))
 	fake := &fakeControl{}
 	got := run(t, fake, "backfill", "start", "old", "--index", "docs", "--prefix", "2019/", "--from", "2026-03-01",
 		"--to", "2026-06-01T02:00:00+02:00", "--documents", keys, "--concurrency", "4", "--calls-per-minute", "30")
@@ -38,9 +39,7 @@ func TestABackfillIsAskedForWithItsChoiceAndThrottle(t *testing.T) {
 		{"backfill", "start", "old", "--index", "docs", "--from", "yesterday"},
 		{"backfill", "start", "old", "--index", "docs", "--documents", keys + ".none"},
 	} {
-		if got := run(t, fake, bad...); got.exit != cli.ExitUsage {
-			t.Errorf("%q: %+v", bad, got)
-		}
+		assert.Equal(t, cli.ExitUsage, run(t, fake, bad...).exit, "%q", bad)
 	}
 }
 
@@ -57,18 +56,14 @@ func TestABackfillIsShownAndSteered(t *testing.T) {
 		"backfill old of docs: completed", "prefix 2019/", "40 documents", "docs/b-1 on g1; came to nothing: yielded",
 		"published: g3, on g2 (rebased: it began on g1)",
 	} {
-		if !strings.Contains(got.out, line) {
-			t.Errorf("no %q in:\n%s", line, got.out)
-		}
+		assert.Contains(t, got.out, line, "no")
 	}
 	if got := run(t, fake, "backfill", "list", "--index", "docs", "--json"); !strings.Contains(got.out, `"rebased"`) {
 		t.Errorf("%+v", got)
 	}
 	fake.asked = nil
 	for _, command := range []string{"pause", "resume", "cancel"} {
-		if got := run(t, fake, "backfill", command, "old", "--index", "docs"); got.exit != cli.ExitDone {
-			t.Errorf("%+v", got)
-		}
+		assert.Equal(t, cli.ExitDone, run(t, fake, "backfill", command, "old", "--index", "docs").exit)
 	}
 	want := []string{"backfill-pause docs/old", "backfill-resume docs/old", "backfill-cancel docs/old"}
 	if !slices.Equal(fake.asked, want) {

@@ -6,6 +6,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/control"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/starter/cli"
@@ -55,9 +58,7 @@ func TestBadBranchesAreRefusedBeforeAnythingIsAsked(t *testing.T) {
 func TestABuildTakesWhatTheStoreSaysOfItsIndex(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "unweaver.yaml")
 	text := "indexes:\n  docs:\n    corpus: /corpus\n    keep: 7\n    shortening: {threshold: 900}\n"
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
 	fake := &fakeControl{statuses: []control.Status{{}}, overlays: map[string]control.Overlaid{
 		"exp": {Overlay: core.Overlay{
 			Index: "exp", Base: "docs", Set: map[string]string{"shortening.sample": "32"},
@@ -85,7 +86,5 @@ func TestAPromotionSaysWhatToWriteIntoTheFile(t *testing.T) {
 	if got.exit != cli.ExitDone || fake.move.Action != core.ActionPromote || fake.move.Index != "exp" {
 		t.Errorf("%+v, asked for %+v", got, fake.move)
 	}
-	if !strings.Contains(got.out, "indexes.exp.keep: 2") {
-		t.Errorf("it says %q", got.out)
-	}
+	assert.Contains(t, got.out, "indexes.exp.keep: 2", "it says")
 }

@@ -12,6 +12,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/config"
 	"github.com/unweaver/unweaver/internal/control"
@@ -325,9 +328,7 @@ func decoded(t *testing.T, text string) map[string]any {
 func contains(t *testing.T, text string, wanted ...string) {
 	t.Helper()
 	for _, want := range wanted {
-		if !strings.Contains(text, want) {
-			t.Errorf("%q is missing in\n%s", want, text)
-		}
+		assert.Contains(t, text, want)
 	}
 }
 
@@ -426,9 +427,7 @@ func TestEveryCodeThatEndsACommandHasItsExitCode(t *testing.T) {
 			t.Errorf("%s: exit %d, want %d", code, got.exit, want)
 		}
 		process := config.Process{}
-		if got := process.Exit(ended, io.Discard); got != want {
-			t.Errorf("%s ends a server with %d, want %d", code, got, want)
-		}
+		assert.Equal(t, want, process.Exit(ended, io.Discard), "%s ends a server with", code)
 	}
 }
 
@@ -445,9 +444,7 @@ func TestAFailureToConnectEndsTheCommand(t *testing.T) {
 	down := func(context.Context, *config.Config) (cli.Connection, error) {
 		return cli.Connection{}, fault.EngineDown.At("connect to Temporal at", "nowhere")
 	}
-	if got := in(t, down, nil, "status", "docs"); got.exit != cli.ExitFailed {
-		t.Errorf("%+v", got)
-	}
+	assert.Equal(t, cli.ExitFailed, in(t, down, nil, "status", "docs").exit)
 }
 
 func TestAFailureToCloseIsTold(t *testing.T) {
@@ -471,9 +468,7 @@ func TestPauseAndCancelTellWhatIsInFlight(t *testing.T) {
 	} {
 		fake := &fakeControl{stopped: control.Stopped{InFlight: &calls}}
 		for _, command := range []string{"pause", "cancel"} {
-			if got := run(t, fake, command, "docs/g1"); got.out != "docs/g1: "+command+says {
-				t.Errorf("%+v", got)
-			}
+			assert.Equal(t, "docs/g1: "+command+says, run(t, fake, command, "docs/g1").out)
 			as := decoded(t, run(t, fake, command, "docs/g1", "--json").out)
 			if as["in_flight"] != float64(calls) {
 				t.Errorf("%v", as)
@@ -533,9 +528,7 @@ func TestResumeGivesANewBudgetOnlyWhereOneIsGiven(t *testing.T) {
 			t.Errorf("%v: %+v, budget %+v", tc.flags, got, fake.budget)
 		}
 		as := decoded(t, run(t, fake, append([]string{"resume", "docs", "--json"}, tc.flags...)...).out)
-		if (as["budget"] != nil) != (tc.want != nil) {
-			t.Errorf("%v: %v", tc.flags, as)
-		}
+		assert.Equal(t, tc.want != nil, as["budget"] != nil, "%v: %v", tc.flags, as)
 	}
 }
 
@@ -543,9 +536,7 @@ func TestSettingsComeFromTheFileTheEnvironmentAndTheCommandLine(t *testing.T) {
 	dir := t.TempDir()
 	t.Chdir(dir)
 	write := func(name, text string) {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
 	}
 	write("unweaver.yaml", "indexes: {docs: {corpus: here, keep: 7}}\n")
 	write("other.yaml", "indexes: {docs: {corpus: s3://bucket/docs, keep: 8}}\n")
@@ -553,9 +544,7 @@ func TestSettingsComeFromTheFileTheEnvironmentAndTheCommandLine(t *testing.T) {
 	index := func(env []string, args ...string) core.Spec {
 		t.Helper()
 		got := in(t, connected(fake, ""), env, append([]string{"index", "--index", "docs"}, args...)...)
-		if got.exit != cli.ExitDone {
-			t.Fatalf("%+v", got)
-		}
+		require.Equal(t, cli.ExitDone, got.exit, "%+v", got)
 		return fake.request.Spec
 	}
 	if spec := index(nil); spec.Keep != 7 || spec.Corpus != filepath.Join(dir, "here") {
@@ -567,9 +556,7 @@ func TestSettingsComeFromTheFileTheEnvironmentAndTheCommandLine(t *testing.T) {
 	if spec := index([]string{"UNWEAVER_CONFIG=none.yaml"}, "--config", "other.yaml"); spec.Keep != 8 {
 		t.Errorf("--config does not win over UNWEAVER_CONFIG: %d", spec.Keep)
 	}
-	if spec := index([]string{"UNWEAVER_INDEXES_DOCS_KEEP=9"}); spec.Keep != 9 {
-		t.Errorf("a variable does not win over the file: %d", spec.Keep)
-	}
+	assert.Equal(t, 9, index([]string{"UNWEAVER_INDEXES_DOCS_KEEP=9"}).Keep, "a variable does not win over the file")
 	spec := index([]string{"UNWEAVER_INDEXES_DOCS_KEEP=9"}, "there", "--set", "indexes.docs.keep=10")
 	if spec.Keep != 10 || spec.Corpus != filepath.Join(dir, "there") {
 		t.Errorf("--set and the argument do not win: %d %s", spec.Keep, spec.Corpus)

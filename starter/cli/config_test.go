@@ -6,6 +6,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/starter/cli"
 )
 
@@ -17,16 +20,12 @@ func TestConfigInitWritesAFileThatIsValidAndNeverOverwrites(t *testing.T) {
 		t.Fatalf("%+v", got)
 	}
 	raw, err := os.ReadFile("unweaver.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	contains(t, string(raw), "concurrency: 64", "# longest chunk")
 	if got = in(t, nil, nil, "config", "validate"); got.out != "valid: 1 indexes (docs)\n" {
 		t.Errorf("%+v", got)
 	}
-	if err := os.WriteFile("unweaver.yaml", []byte("# mine\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile("unweaver.yaml", []byte("# mine\n"), 0o600))
 	got = in(t, nil, nil, "config", "init", "--json")
 	if as := decoded(t, got.err); got.exit != cli.ExitUsage || !strings.Contains(as["error"].(string), "it exists") {
 		t.Errorf("%+v", got)
@@ -51,9 +50,7 @@ func TestConfigInitWritesAFileThatIsValidAndNeverOverwrites(t *testing.T) {
 func TestConfigShowSaysWhereEveryValueCameFrom(t *testing.T) {
 	t.Chdir(t.TempDir())
 	text := "engine: { api_key_env: CLOUD_KEY }\nworker:\n  slots: 9\n"
-	if err := os.WriteFile("unweaver.yaml", []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile("unweaver.yaml", []byte(text), 0o600))
 	env := []string{"UNWEAVER_ENGINE_TLS=true", "CLOUD_KEY=very-secret", "OPENAI_API_KEY=very-secret"}
 	got := in(t, nil, env, "config", "show", "--set", "stores.classes=redis://:very-secret@redis:6379")
 	lines := map[string]string{}
@@ -69,9 +66,7 @@ func TestConfigShowSaysWhereEveryValueCameFrom(t *testing.T) {
 		"stores.classes":     "redis://:xxxxx@redis:6379 --set stores.classes",
 		"stores.vectors":     `"" default`,
 	} {
-		if lines[key] != want {
-			t.Errorf("%s: want %q, got %q", key, want, lines[key])
-		}
+		assert.Equal(t, want, lines[key], "%s", key)
 	}
 	as := in(t, nil, env, "config", "show", "--json", "--set", "stores.classes=redis://:very-secret@redis:6379")
 	if strings.Contains(got.out+as.out, "very-secret") {
@@ -91,9 +86,7 @@ func TestConfigShowSaysWhereEveryValueCameFrom(t *testing.T) {
 
 func TestConfigValidateListsEveryMistake(t *testing.T) {
 	t.Chdir(t.TempDir())
-	if err := os.WriteFile("bad.yaml", []byte("worker:\n  slots: 0\n  sloths: 1\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile("bad.yaml", []byte("worker:\n  slots: 0\n  sloths: 1\n"), 0o600))
 	for _, command := range []string{"validate", "show"} {
 		got := in(t, nil, nil, "config", command, "--config", "bad.yaml")
 		if got.exit != cli.ExitUsage || got.out != "" {
@@ -118,18 +111,14 @@ func TestConfigValidateReadsFilesOfAliases(t *testing.T) {
 		"unweaver.yaml": "indexes: {docs: {corpus: /data, aliases: names.txt}}\n",
 		"names.txt":     "pin Ada | Lovelace\npin Lovelace | Ada\n",
 	} {
-		if err := os.WriteFile(name, []byte(content), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(name, []byte(content), 0o600))
 	}
 	got := in(t, nil, nil, "config", "validate")
 	contains(t, got.err, "pinned in a circle", "names.txt", "indexes.docs.aliases")
 	if got.exit == cli.ExitDone || strings.Count(got.err, "mend the file") != 1 {
 		t.Errorf("%+v", got)
 	}
-	if err := os.WriteFile("names.txt", []byte("pin Ada | Lovelace\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile("names.txt", []byte("pin Ada | Lovelace\n"), 0o600))
 	if got = in(t, nil, nil, "config", "validate"); got.exit != cli.ExitDone {
 		t.Errorf("%+v", got)
 	}

@@ -15,6 +15,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/infra/embedded/stack"
 	"github.com/unweaver/unweaver/internal/control"
 	"github.com/unweaver/unweaver/internal/control/httpapi"
@@ -38,12 +41,8 @@ func served(t *testing.T, c control.Control) string {
 func writeDev(t *testing.T, dir string, dev stack.Dev) {
 	t.Helper()
 	raw, err := json.Marshal(dev)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(dir, "dev.json"), raw, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "dev.json"), raw, 0o600))
 }
 
 func TestACommandAttachesToTheStackOfItsDataDirectory(t *testing.T) {
@@ -59,9 +58,7 @@ func TestACommandAttachesToTheStackOfItsDataDirectory(t *testing.T) {
 		fake.budget != nil {
 		t.Errorf("%+v, budget %+v", got, fake.budget)
 	}
-	if got.err != "" {
-		t.Errorf("it says that it starts something: %s", got.err)
-	}
+	assert.Empty(t, got.err, "it says that it starts something")
 }
 
 // The port and the process id that a dead stack left behind in dev.json can be another program's by now.
@@ -91,9 +88,7 @@ func TestAnAddressThatDoesNotProveItsTokenIsToldNothing(t *testing.T) {
 			}
 		}
 	}
-	if len(asked) != 3 {
-		t.Errorf("the impostor is asked %d times", len(asked))
-	}
+	assert.Len(t, asked, 3, "the impostor is asked")
 	for _, request := range asked {
 		if strings.Contains(request, "stale-token") || strings.Contains(request, "uw_key") ||
 			!strings.HasPrefix(request, "/admin/v1/proof?challenge=") {
@@ -117,9 +112,7 @@ func TestAStackThatHasEndedIsNotRunning(t *testing.T) {
 			t.Error(name)
 		}
 	}
-	if err := os.WriteFile(filepath.Join(data, "dev.json"), []byte("{half"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(filepath.Join(data, "dev.json"), []byte("{half"), 0o600))
 	if _, running := stack.ReadDev(data); running {
 		t.Error("a file that was half written")
 	}
@@ -129,18 +122,14 @@ func TestAStackThatHasEndedIsNotRunning(t *testing.T) {
 func script(t *testing.T, body string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "unweaver")
-	if err := os.WriteFile(path, []byte("#!/bin/sh\n"+body), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(path, []byte("#!/bin/sh\n"+body), 0o700))
 	return path
 }
 
 func TestACommandStartsAStackForItselfAndEndsIt(t *testing.T) {
 	dir, data := t.TempDir(), filepath.Join(t.TempDir(), "data")
 	t.Chdir(dir)
-	if err := os.WriteFile("own.yaml", nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile("own.yaml", nil, 0o600))
 	fake := &fakeControl{statuses: []control.Status{finished(core.StatusCompleted)}}
 	bin := script(t, fmt.Sprintf(`
 echo "$@" > %s/args
@@ -174,22 +163,16 @@ func TestAStackThatDoesNotStartSaysWhy(t *testing.T) {
 	t.Chdir(t.TempDir())
 	bin := script(t, "echo port 7233 is taken >&2; exit 3\n")
 	got := in(t, nil, []string{self + bin}, "doctor", "--index", "docs", "--data-dir", data)
-	if got.exit != cli.ExitFailed {
-		t.Errorf("exit %d", got.exit)
-	}
+	assert.Equal(t, cli.ExitFailed, got.exit, "exit")
 	contains(t, got.err, "exit status 3: port 7233 is taken", "see "+filepath.Join(data, "dev.log"))
 	got = in(t, nil, nil, "status", "docs", "--data-dir", data)
 	contains(t, got.err, "start /nonexistent/unweaver")
 	file := filepath.Join(t.TempDir(), "file")
-	if err := os.WriteFile(file, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(file, nil, 0o600))
 	for _, args := range [][]string{{"status", "docs"}, {"doctor", "--index", "docs"}, {"dev"}} {
 		got = in(t, nil, []string{self + bin}, append(args, "--data-dir", file)...)
 		contains(t, got.err, file+": it is a file", "choose another --data-dir")
-		if got.exit != cli.ExitUsage {
-			t.Errorf("%v: exit %d", args, got.exit)
-		}
+		assert.Equal(t, cli.ExitUsage, got.exit, "%v: exit", args)
 	}
 }
 
@@ -206,9 +189,8 @@ func TestWhatReadsMakesNoDataDirectory(t *testing.T) {
 		if got.exit != cli.ExitUsage || !strings.Contains(got.err, "there is no data directory at typo") {
 			t.Errorf("%v: %+v", args, got)
 		}
-		if _, err := os.Stat("typo"); err == nil {
-			t.Fatalf("%v makes it", args)
-		}
+		_, err := os.Stat("typo")
+		require.Error(t, err, "%v makes it", args)
 	}
 }
 
@@ -242,9 +224,7 @@ func TestTheStackOfAKilledCommandIsTold(t *testing.T) {
 		bin := script(t, fmt.Sprintf("trap '' TERM\ntouch '%s.began'\ncat > /dev/null\ntouch '%[1]s.ended'\n", mark))
 		parent := exec.Command(os.Args[0], "-test.run", "^"+t.Name()+"$")
 		parent.Env = append(os.Environ(), ofTheParent+"="+data, self+bin)
-		if err := parent.Start(); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, parent.Start())
 		awaitFile(t, mark+".began")
 		_ = parent.Process.Signal(ending)
 		_ = parent.Wait()

@@ -8,6 +8,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/infra/embedded/stack"
 	"github.com/unweaver/unweaver/starter/cli"
 )
@@ -24,9 +27,7 @@ func TestACommandWithoutAConfigurationTakesThatOfTheRunningStack(t *testing.T) {
 	t.Chdir(t.TempDir())
 	other := filepath.Join(t.TempDir(), "other.yaml")
 	text := "models: {chat: {provider: openai, model: big, base_url: 'http://127.0.0.1:1/v1', api_key_env: ''}}\n"
-	if err := os.WriteFile(other, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(other, []byte(text), 0o600))
 	fake := &fakeControl{}
 	data := developing(t, fake, &stack.Settings{Config: other, Set: []string{"indexes.docs.keep=7"}})
 	got := in(t, nil, nil, "index", "/corpus", "--index", "docs", "--data-dir", data, "--set", "indexes.docs.budget.calls=9")
@@ -34,12 +35,8 @@ func TestACommandWithoutAConfigurationTakesThatOfTheRunningStack(t *testing.T) {
 	if got.exit != cli.ExitDone || spec.Chat.Model != "big" || spec.Keep != 7 || spec.Budget.Calls != 9 {
 		t.Errorf("%+v\n%+v", got, spec)
 	}
-	if got.err != "" {
-		t.Errorf("there is nothing to note: %s", got.err)
-	}
-	if err := os.WriteFile("unweaver.yaml", []byte("indexes: {docs: {keep: 4}}\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	assert.Empty(t, got.err, "there is nothing to note")
+	require.NoError(t, os.WriteFile("unweaver.yaml", []byte("indexes: {docs: {keep: 4}}\n"), 0o600))
 	got = in(t, nil, nil, "index", "/corpus", "--index", "docs", "--data-dir", data)
 	if spec = fake.request.Spec; spec.Keep != 4 || spec.Chat.Provider != "builtin" {
 		t.Errorf("a file of its own counts: %+v", spec)
@@ -69,13 +66,9 @@ func TestACommandWaitsForAStackThatIsStarting(t *testing.T) {
 	t.Chdir(t.TempDir())
 	data := t.TempDir()
 	lock, err := os.Create(filepath.Join(data, "lock"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer func() { _ = lock.Close() }()
-	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, syscall.Flock(int(lock.Fd()), syscall.LOCK_EX))
 	fake := &fakeControl{}
 	dev := stack.Dev{HTTP: served(t, fake), PID: os.Getpid(), Token: token}
 	written := make(chan struct{})

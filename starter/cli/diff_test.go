@@ -9,6 +9,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/starter/cli"
 )
@@ -32,9 +35,7 @@ func TestADifferenceIsShownWithTheQuestionsThatHaveOtherChunks(t *testing.T) {
 	}))
 	defer server.Close()
 	file := filepath.Join(t.TempDir(), "questions.jsonl")
-	if err := os.WriteFile(file, []byte(`{"question":"Who?"}`+"\n"+`{"question":"When?"}`+"\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(file, []byte(`{"question":"Who?"}`+"\n"+`{"question":"When?"}`+"\n"), 0o600))
 	fake := &fakeControl{difference: core.Difference{
 		Index: "docs", From: core.DifferenceSide{Generation: "g1", State: "current"},
 		To:        core.DifferenceSide{Generation: "g2", State: "held", Counts: core.Counts{Documents: 9}},
@@ -57,7 +58,5 @@ func TestADifferenceIsShownWithTheQuestionsThatHaveOtherChunks(t *testing.T) {
 		decoded(t, got.out)["classes"].(map[string]any)["born"] != 7.0 {
 		t.Errorf("%+v", got)
 	}
-	if got := run(t, fake, "diff", "--index", "docs", "--questions", file+".none"); got.exit != cli.ExitUsage {
-		t.Errorf("%+v", got)
-	}
+	assert.Equal(t, cli.ExitUsage, run(t, fake, "diff", "--index", "docs", "--questions", file+".none").exit)
 }

@@ -6,6 +6,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/control"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/starter/cli"
@@ -39,9 +42,7 @@ func TestAPlanIsWrittenAndABuildRefusedThatWouldDoOtherwise(t *testing.T) {
 	if got = run(t, fake, "index", "--index", "docs", "--plan", file); got.exit != cli.ExitDone {
 		t.Errorf("as planned: %+v", got)
 	}
-	if asked := strings.Join(fake.asked, " "); !strings.Contains(asked, "index docs") {
-		t.Errorf("nothing was begun: %s", asked)
-	}
+	assert.Contains(t, strings.Join(fake.asked, " "), "index docs", "nothing was begun")
 	moved := planOf(added, core.Planned{Document: "b.md", Reason: "removed"})
 	fake = &fakeControl{statuses: []control.Status{dry}, plan: moved}
 	got = run(t, fake, "index", "--index", "docs", "--plan", file)
@@ -49,9 +50,7 @@ func TestAPlanIsWrittenAndABuildRefusedThatWouldDoOtherwise(t *testing.T) {
 		strings.Contains(strings.Join(fake.asked, " "), "index docs") {
 		t.Errorf("not as planned: %+v, asked %q", got, fake.asked)
 	}
-	if err := os.WriteFile(file, []byte(`{"format": 99}`), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(file, []byte(`{"format": 99}`), 0o600))
 	if got = run(t, fake, "index", "--index", "docs", "--plan", file); got.exit != cli.ExitUsage ||
 		!strings.Contains(got.err, "format 99") {
 		t.Errorf("another format: %+v", got)
@@ -63,7 +62,5 @@ func TestARunIsShownBesideItsPlan(t *testing.T) {
 	done.Run, done.Status, done.Documents, done.Calls.Extract = "docs/g1", core.StatusCompleted, 1, 5
 	done.Planned = &core.Estimate{Extract: core.Range{Low: 4, High: 6}}
 	got := run(t, &fakeControl{statuses: []control.Status{done}}, "status", "docs/g1")
-	if !strings.Contains(got.out, "extract 5, planned 4 to 6") {
-		t.Errorf("%s", got.out)
-	}
+	assert.Contains(t, got.out, "extract 5, planned 4 to 6")
 }

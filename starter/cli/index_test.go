@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+
 	"github.com/unweaver/unweaver/internal/control"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
@@ -294,9 +296,7 @@ func TestAnUnchangedNightNamesWhatStandsFailedSinceItsParent(t *testing.T) {
 	night.ProblemsTotal, night.ProblemsPath, night.DeadLetters = 1, "docs/generations/g4/problems.jsonl", 1
 	night.Problems = []core.Problem{{Code: "bad_model_output", Object: "chunk 7", Detail: "no JSON"}}
 	got := run(t, &fakeControl{statuses: []control.Status{night}}, "status", "docs")
-	if got.exit != cli.ExitErrors {
-		t.Errorf("exit %d", got.exit)
-	}
+	assert.Equal(t, cli.ExitErrors, got.exit, "exit")
 	contains(t, got.out,
 		"nothing changed, but what failed before still stands failed\n",
 		"dead letters: 1 in docs/generations/g4/dead-letters/\n",
@@ -352,9 +352,7 @@ func TestAReportTellsOfCallsThatWereNotAnswered(t *testing.T) {
 			Tokens: core.Tokens{Prompt: 1600, Completion: 160, Embedding: 20}, Cost: 0.072,
 		}
 		got := run(t, &fakeControl{statuses: []control.Status{status}}, "status", "docs")
-		if !strings.Contains(got.out, want) {
-			t.Errorf("%s: %s", state, got.out)
-		}
+		assert.Contains(t, got.out, want, "%s", state)
 	}
 }
 
@@ -422,8 +420,6 @@ func TestProgressIsRedrawnOnATerminal(t *testing.T) {
 		t.Fatalf("%q", out.String())
 	}
 	for i, want := range []string{" 50 %", "[########################] 100 %", "[........................]   0 %"} {
-		if !strings.Contains(lines[i+1], want) {
-			t.Errorf("%q is not in %q", want, lines[i+1])
-		}
+		assert.Contains(t, lines[i+1], want)
 	}
 }

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/model/neural"
 	"github.com/unweaver/unweaver/starter/cli"
 )
@@ -28,12 +30,8 @@ func TestModelsSaysWhatIsThereAndWhatToDo(t *testing.T) {
 
 	e5, _ := neural.Find("e5")
 	damaged := filepath.Join(dir, "e5", e5.Files[0].Name)
-	if err := os.MkdirAll(filepath.Dir(damaged), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(damaged, []byte("E5S1"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.MkdirAll(filepath.Dir(damaged), 0o700))
+	require.NoError(t, os.WriteFile(damaged, []byte("E5S1"), 0o600))
 	verified := in(t, nil, nil, "models", "verify", "--json", "--set", setting)
 	state := decoded(t, verified.out)["models"].([]any)[0].(map[string]any)
 	if verified.exit != cli.ExitFailed || state["status"] != neural.Damaged ||
@@ -67,9 +65,7 @@ func TestAModelInsideIsConfiguredByItsName(t *testing.T) {
 		"models.embedding.model=e5":                     "",
 		"models.embedding.model=text-embedding-3-small": "no built-in model",
 	} {
-		if err := os.WriteFile("unweaver.yaml", []byte("indexes: {docs: {}}\n"), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile("unweaver.yaml", []byte("indexes: {docs: {}}\n"), 0o600))
 		got := in(t, nil, nil, "config", "show", "--json", "--set", setting)
 		if (got.exit == cli.ExitDone) != (want == "") || !strings.Contains(got.err, want) {
 			t.Errorf("%s: %+v", setting, got)

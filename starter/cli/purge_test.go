@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+
 	"github.com/unweaver/unweaver/internal/control"
 	"github.com/unweaver/unweaver/internal/core"
 )
@@ -59,9 +61,7 @@ func TestPurgesTellWhatIsLeft(t *testing.T) {
 	got := run(t, c, "purges", "--index", "docs")
 	for _, want := range []string{"p1 pending: " + digest.Short(16), "2 generations", "4 ledger entries", "1 ledger entry",
 		"to be done: wait for a reader"} {
-		if !strings.Contains(got.out, want) {
-			t.Errorf("without %q: %s", want, got.out)
-		}
+		assert.Contains(t, got.out, want, "without")
 	}
 	got = run(t, c, "purges", "--index", "docs", "--readmit", "a.md")
 	if got.exit != 0 || !strings.Contains(got.out, "hold nothing back any more") || c.asked[1] != "purges docs [a.md]" {

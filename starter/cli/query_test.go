@@ -9,6 +9,8 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+
 	"github.com/unweaver/unweaver/starter/cli"
 )
 
@@ -70,9 +72,7 @@ docs, generation g1, method hybrid, built-in models, 12 ms, confidence 0.50
 		body["explain"] != false {
 		t.Errorf("what is not given is the server's to choose: %v", body)
 	}
-	if as := ask(t, served, "--index", "docs", "--json"); as.out != answered+"\n" {
-		t.Errorf("JSON is the server's own: %s", as.out)
-	}
+	assert.Equal(t, answered+"\n", ask(t, served, "--index", "docs", "--json").out, "JSON is the server's own")
 }
 
 func TestEveryFlagOfAQuestionReachesTheServer(t *testing.T) {
@@ -126,9 +126,7 @@ func TestASecondRankingLeavesOutWhatIsNamed(t *testing.T) {
 		t.Fatalf("%v", served.asked)
 	}
 	without, _ := json.Marshal(served.asked[1]["without"])
-	if string(without) != `{"documents":["a.md"],"entities":["`+entity+`"]}` {
-		t.Errorf("%s", without)
-	}
+	assert.Equal(t, `{"documents":["a.md"],"entities":["`+entity+`"]}`, string(without), "%s", without)
 	lines := strings.Split(got.out, "\n")
 	last := lines[len(lines)-4:]
 	if strings.Join(strings.Fields(last[0]), " ") != "with everything without" ||
@@ -201,9 +199,7 @@ func TestAnExplanationIsShownByItsMethod(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			got := ask(t, &queries{bodies: []string{"{" + head + tc.body + "}"}}, "--index", "docs", "--explain")
-			if got.exit != cli.ExitDone {
-				t.Errorf("%+v", got)
-			}
+			assert.Equal(t, cli.ExitDone, got.exit, "%+v", got)
 			contains(t, got.out, tc.want...)
 			if strings.Contains(got.out, "strength  0.1") {
 				t.Error("a class that does not vote is shown")

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/spf13/cobra"
+	"github.com/stretchr/testify/require"
 
 	"github.com/unweaver/unweaver/starter/cli"
 )
@@ -130,9 +131,7 @@ func block(usages string) string {
 func TestTheReferenceIsMadeFromTheCommands(t *testing.T) {
 	want := reference()
 	if *update {
-		if err := os.WriteFile(referencePath, []byte(want), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(referencePath, []byte(want), 0o644))
 	}
 	got, err := os.ReadFile(referencePath)
 	if err != nil || string(got) != want {

@@ -10,6 +10,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/model"
 )
@@ -18,9 +21,7 @@ func write(t *testing.T, files map[string]string) string {
 	t.Helper()
 	dir := t.TempDir()
 	for n, s := range files {
-		if err := os.WriteFile(filepath.Join(dir, n), []byte(s), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(filepath.Join(dir, n), []byte(s), 0o644))
 	}
 	return dir
 }
@@ -50,9 +51,7 @@ func TestIntervalsHoldTheMeanAndNarrow(t *testing.T) {
 	if half := 1.96 * 0.5 / math.Sqrt(1000); math.Abs(b.High-b.Low-2*half) > 0.01 {
 		t.Errorf("the interval of 1000 coins is %g wide, want %g", b.High-b.Low, 2*half)
 	}
-	if c := interval(few, draws(len(few), 1)); c != a {
-		t.Error("the same seed gives another interval")
-	}
+	assert.Equal(t, a, interval(few, draws(len(few), 1)), "the same seed gives another interval")
 }
 
 func TestFactualCorrectness(t *testing.T) {
@@ -60,9 +59,7 @@ func TestFactualCorrectness(t *testing.T) {
 		tp, fp, fn int
 		want       float64
 	}{{2, 0, 0, 1}, {0, 3, 2, 0}, {0, 0, 0, 0}, {1, 1, 1, 0.5}, {2, 1, 1, 0.67}} {
-		if got := factual(c.tp, c.fp, c.fn); got != c.want {
-			t.Errorf("%d %d %d: %g, want %g", c.tp, c.fp, c.fn, got, c.want)
-		}
+		assert.Equal(t, c.want, factual(c.tp, c.fp, c.fn), "%d %d %d", c.tp, c.fp, c.fn)
 	}
 }
 
@@ -136,9 +133,7 @@ func TestAnEvaluationRanksJudgesAndReports(t *testing.T) {
 			"\n" + `{"id":"2","question":"which is second","gold":["b"]}`,
 	})
 	dataset, err := Load(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	j := &judging{}
 	ask := func(_ context.Context, body map[string]any) ([]byte, error) {
 		docs := []string{"corpus.jsonl#a", "corpus.jsonl#a", "corpus.jsonl#b"}
@@ -170,9 +165,7 @@ func TestAnEvaluationRanksJudgesAndReports(t *testing.T) {
 			Notice:  func(s string) { said = append(said, s) },
 		},
 	)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if len(rep.Rows) != 4 || rep.N != 2 || rep.WithAnswers != 1 || len(said) != 2 {
 		t.Fatalf("%+v", rep)
 	}
@@ -185,9 +178,7 @@ func TestAnEvaluationRanksJudgesAndReports(t *testing.T) {
 		t.Errorf("%+v", row.F1)
 	}
 	out := t.TempDir()
-	if err := rep.Write(out); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, rep.Write(out))
 	for _, f := range []string{"report.json", "report.md", "recall.svg"} {
 		if b, err := os.ReadFile(filepath.Join(out, f)); err != nil || len(b) < 200 {
 			t.Errorf("%s: %d bytes, %v", f, len(b), err)

@@ -13,6 +13,9 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/model"
 	"github.com/unweaver/unweaver/starter/eval"
@@ -62,9 +65,7 @@ func plan(ask eval.Asker, systems ...eval.System) eval.Plan {
 
 func TestMethodsAreComparedQuestionByQuestion(t *testing.T) {
 	rep, err := eval.Run(t.Context(), plan(answers(tables), eval.System{Method: "good"}, eval.System{Method: "poor"}))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	good, poor := rep.Rows[0], rep.Rows[1]
 	close := func(what string, got, want float64) {
 		t.Helper()
@@ -115,9 +116,8 @@ func TestWhatIsAskedOfAMethod(t *testing.T) {
 			}
 			p := plan(ask, c.system)
 			p.Judge, p.Workers = c.judge, 2
-			if _, err := eval.Run(t.Context(), p); err != nil {
-				t.Fatal(err)
-			}
+			_, err := eval.Run(t.Context(), p)
+			require.NoError(t, err)
 			if len(asked) != 3 || !strings.Contains(strings.Join(asked, "\n"), c.want) {
 				t.Errorf("asked %q, want %s among them", asked, c.want)
 			}
@@ -211,12 +211,8 @@ func TestAnswersThatCannotBeJudgedAreSkipped(t *testing.T) {
 			if err != nil {
 				return
 			}
-			if got := *rep.Rows[0].F1; got != c.f1 {
-				t.Errorf("got %+v, want %+v", got, c.f1)
-			}
-			if names := rep.Rows[1].Name + ", " + rep.Rows[2].Name; names != "closed book, oracle" {
-				t.Errorf("baselines %s", names)
-			}
+			assert.Equal(t, c.f1, *rep.Rows[0].F1)
+			assert.Equal(t, "closed book, oracle", rep.Rows[1].Name+", "+rep.Rows[2].Name, "baselines")
 		})
 	}
 }
@@ -233,17 +229,11 @@ func TestReportsCanBeReadAgain(t *testing.T) {
 	p := plan(answers(tables), eval.System{Method: "good"}, eval.System{Method: "poor", Rule: "borda"})
 	p.Dataset.Name = "musique"
 	rep, err := eval.Run(t.Context(), p)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	out := filepath.Join(t.TempDir(), "a", "b")
-	if err := rep.Write(out); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, rep.Write(out))
 	raw, err := os.ReadFile(filepath.Join(out, "report.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	var again eval.Report
 	if err := json.Unmarshal(raw, &again); err != nil || again.Rows[1].Against.Mean != rep.Rows[1].Against.Mean {
 		t.Errorf("%v %+v", err, again)
@@ -253,9 +243,7 @@ func TestReportsCanBeReadAgain(t *testing.T) {
 		"# musique: 3 questions (2 with answers)", "| good | 83.3 (", "| poor/borda |", "recall@2 against good",
 		"-50.0 (", "| good | 0 | 9 | 0 | 15 | 0 | 6 |", "HippoRAG2 0.2196", "seed 3",
 	} {
-		if !strings.Contains(text, part) {
-			t.Errorf("%q is not in\n%s", part, text)
-		}
+		assert.Contains(t, text, part)
 	}
 	columns := -1
 	for _, line := range strings.Split(text, "\n") {
@@ -274,18 +262,14 @@ func TestTheDrawingIsWellFormed(t *testing.T) {
 	p := plan(answers(tables), eval.System{Method: "good"}, eval.System{Method: "poor"})
 	p.Dataset.Name = "a <b> & c"
 	rep, err := eval.Run(t.Context(), p)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	decoder, bars := xml.NewDecoder(strings.NewReader(rep.SVG())), 0
 	for {
 		token, err := decoder.Token()
 		if errors.Is(err, io.EOF) {
 			break
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		element, ok := token.(xml.StartElement)
 		if ok && element.Name.Local == "rect" && strings.Contains(fmt.Sprint(element.Attr), "#") {
 			bars++
@@ -303,9 +287,7 @@ func TestACorpusIsStagedAloneAndKeepsItsTime(t *testing.T) {
 		"questions.jsonl": `{"question":"q","gold_ids":["1"]}` + "\n" +
 			`{"id":7,"question":"r","supporting":["b"],"gold":[]}`,
 	} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600))
 	}
 	loaded, err := eval.Load(dir)
 	if err != nil || len(loaded.Questions) != 2 || loaded.Texts["1"] != "T\nx" || loaded.Texts["b"] != "y" {
@@ -314,19 +296,13 @@ func TestACorpusIsStagedAloneAndKeepsItsTime(t *testing.T) {
 	if loaded.Questions[0].ID != "1" || loaded.Questions[1].ID != "7" || !loaded.Questions[1].Gold["b"] {
 		t.Errorf("%+v", loaded.Questions)
 	}
-	if loaded.Recorded != "" {
-		t.Errorf("recording %q", loaded.Recorded)
-	}
+	assert.Empty(t, loaded.Recorded, "recording")
 	staged := filepath.Join(t.TempDir(), "staged")
 	stat := func() os.FileInfo {
 		t.Helper()
-		if err := loaded.Stage(staged); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, loaded.Stage(staged))
 		info, err := os.Stat(filepath.Join(staged, "corpus.jsonl"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		return info
 	}
 	first := stat()
