@@ -10,6 +10,9 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/query-api/api"
 )
 
@@ -32,9 +35,7 @@ func (l *lines) of(t *testing.T, message string) (out []map[string]any) {
 	defer l.mu.Unlock()
 	for line := range strings.Lines(l.text.String()) {
 		var fields map[string]any
-		if err := json.Unmarshal([]byte(line), &fields); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, json.Unmarshal([]byte(line), &fields))
 		if fields["msg"] == message {
 			out = append(out, fields)
 		}
@@ -81,9 +82,7 @@ func TestEveryRequestHasAnIdInAnswerLogAndError(t *testing.T) {
 			t.Errorf("%s: %d, id %q", name, got.Code, id)
 		}
 		entries := log.of(t, "request")[before:]
-		if len(entries) != 1 {
-			t.Fatalf("%s: %d lines", name, len(entries))
-		}
+		require.Len(t, entries, 1, "%s", name)
 		entry := entries[0]
 		if entry["request_id"] != id || entry["status"] != float64(c.status) || entry["route"] != c.route {
 			t.Errorf("%s: %v", name, entry)
@@ -105,9 +104,7 @@ func TestEveryRequestHasAnIdInAnswerLogAndError(t *testing.T) {
 func TestProbesAreNotLogged(t *testing.T) {
 	f, log := logged(t)
 	for _, path := range []string{"/livez", "/metrics"} {
-		if got := f.as("GET", path, ""); got.Code != http.StatusOK {
-			t.Fatalf("%s: %d", path, got.Code)
-		}
+		require.Equal(t, http.StatusOK, f.as("GET", path, "").Code, "%s", path)
 	}
 	if entries := log.of(t, "request"); len(entries) != 0 {
 		t.Errorf("%v", entries)
@@ -130,8 +127,6 @@ func TestRefusedRequestsAreLoggedAndCounted(t *testing.T) {
 		`unweaver_http_request_seconds_count{route="none",status="Misdirected Request"} 1`,
 		"go_goroutines ", "unweaver_build_info{",
 	} {
-		if !strings.Contains(metrics, want) {
-			t.Errorf("metrics lack %s", want)
-		}
+		assert.Contains(t, metrics, want, "metrics lack")
 	}
 }

@@ -7,6 +7,8 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+
 	"github.com/unweaver/unweaver/internal/model"
 	"github.com/unweaver/unweaver/internal/testkit/retrievetest"
 	"github.com/unweaver/unweaver/query-api/api"
@@ -22,9 +24,7 @@ func names(list any) string {
 
 func TestEntitiesAreListedByNameAndPaged(t *testing.T) {
 	f := serve(t, nil)
-	if got := names(f.get("/v1/indexes/sample/entities?prefix=OS")["entities"]); got != "Oslo" {
-		t.Errorf("by prefix: %s", got)
-	}
+	assert.Equal(t, "Oslo", names(f.get("/v1/indexes/sample/entities?prefix=OS")["entities"]), "by prefix")
 	if got := f.get("/v1/indexes/sample/entities?limit=2")["entities"].([]any); len(got) != 2 {
 		t.Errorf("limit 2 gives %d", len(got))
 	}
@@ -143,9 +143,7 @@ func TestFilterAndWithoutNarrowEveryMethod(t *testing.T) {
 		} {
 			body["query"], body["method"], body["top_chunks"] = "Who composed in Norway?", method, 10
 			chunks := f.ask(body)["chunks"].([]any)
-			if len(chunks) != 3 {
-				t.Errorf("%s, %s: %d chunks, the people have 3", method, name, len(chunks))
-			}
+			assert.Len(t, chunks, 3, "%s, %s", method, name)
 			for _, entry := range chunks {
 				if key := entry.(map[string]any)["document"].(string); !strings.HasPrefix(key, "people/") {
 					t.Errorf("%s, %s: %s came through", method, name, key)
@@ -169,9 +167,7 @@ func TestAQuestionIsPaidOnce(t *testing.T) {
 	})
 	f.ask(map[string]any{"query": "Fram"})
 	f.ask(map[string]any{"query": "Fram", "method": "vector"})
-	if n := calls.Load(); n != 1 {
-		t.Errorf("%d calls for one question", n)
-	}
+	assert.Equal(t, int64(1), calls.Load())
 }
 
 // counted counts calls.

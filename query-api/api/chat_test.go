@@ -10,6 +10,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/access"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
@@ -68,9 +71,7 @@ func TestAnIndexAnswersAsAModel(t *testing.T) {
 	plain := f.ask(map[string]any{"query": "What is the capital\nof Norway?", "top_chunks": 2})
 	first := plain["chunks"].([]any)[0].(map[string]any)
 	annotations := message["annotations"].([]any)
-	if len(annotations) != 2 {
-		t.Fatalf("%v", annotations)
-	}
+	require.Len(t, annotations, 2, "%v", annotations)
 	for i, annotation := range annotations {
 		cited := annotation.(map[string]any)["url_citation"].(map[string]any)
 		start, end := int(cited["start_index"].(float64)), int(cited["end_index"].(float64))
@@ -111,9 +112,7 @@ func TestAnAnswerWithoutMarksIsCitedAsAWhole(t *testing.T) {
 	}
 	message := out["choices"].([]any)[0].(map[string]any)["message"].(map[string]any)
 	annotations := message["annotations"].([]any)
-	if len(annotations) != 1 {
-		t.Fatalf("%v", message)
-	}
+	require.Len(t, annotations, 1, "%v", message)
 	cited := annotations[0].(map[string]any)["url_citation"].(map[string]any)
 	if cited["start_index"] != 0.0 || int(cited["end_index"].(float64)) != len([]rune(message["content"].(string))) {
 		t.Errorf("%v of %v", cited, message["content"])
@@ -357,9 +356,7 @@ func TestAStreamIsThatOfAModel(t *testing.T) {
 			if choice.FinishReason != nil {
 				reasons = append(reasons, *choice.FinishReason)
 			}
-			if choice.Index != 0 {
-				t.Errorf("%+v", choice)
-			}
+			assert.Zero(t, choice.Index, "%+v", choice)
 		}
 	}
 	if got := strings.Join(pieces, "|"); got != "|Oslo| it is [1].|" || !annotated {

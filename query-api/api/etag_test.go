@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/access"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/store/blob"
@@ -87,9 +89,8 @@ func TestAnswersForAKeyArePrivate(t *testing.T) {
 	operate := l.key(access.Request{Scope: access.Operate})
 	at := l.built.Index.GenerationKey("g1", "report.json")
 	report := core.Report{Status: core.StatusCompleted}
-	if _, err := blob.WriteJSON(t.Context(), l.stores.Blobs, at, report, blob.Cond{}); err != nil {
-		t.Fatal(err)
-	}
+	_, err := blob.WriteJSON(t.Context(), l.stores.Blobs, at, report, blob.Cond{})
+	require.NoError(t, err)
 	for text, told := range map[string]bool{key.Text: false, operate.Text: true} {
 		got := l.send("GET", "/v1/indexes/sample/generations/g1", "", bearer(text)...)
 		if got.Code != 200 || told != strings.Contains(got.Body.String(), `"report":{`) {

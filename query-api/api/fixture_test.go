@@ -13,6 +13,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/model"
 	"github.com/unweaver/unweaver/internal/model/builtin"
@@ -163,9 +166,7 @@ func serve(t testing.TB, edit func(*fixture, *api.Config)) *fixture {
 func (f *fixture) shutdown() {
 	ctx, cancel := context.WithTimeout(context.Background(), long)
 	defer cancel()
-	if err := f.server.Shutdown(ctx); err != nil {
-		f.t.Errorf("shutdown: %v", err)
-	}
+	assert.NoError(f.t, f.server.Shutdown(ctx), "shutdown")
 }
 
 // do sends a request and decodes the answer.
@@ -178,9 +179,7 @@ func (f *fixture) do(method, path string, body any) (int, map[string]any, http.H
 		sent = strings.NewReader(b)
 	default:
 		raw, err := json.Marshal(b)
-		if err != nil {
-			f.t.Fatal(err)
-		}
+		require.NoError(f.t, err)
 		sent = bytes.NewReader(raw)
 	}
 	recorder := httptest.NewRecorder()

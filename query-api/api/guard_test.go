@@ -12,6 +12,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/access"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/retrieve"
@@ -47,12 +50,8 @@ func lock(t *testing.T, edit func(*fixture, *api.Config)) *locked {
 func (l *locked) key(request access.Request) access.Made {
 	l.t.Helper()
 	made, err := l.book.CreateKey(l.t.Context(), request)
-	if err != nil {
-		l.t.Fatal(err)
-	}
-	if err := l.ring.Refresh(l.t.Context()); err != nil {
-		l.t.Fatal(err)
-	}
+	require.NoError(l.t, err)
+	require.NoError(l.t, l.ring.Refresh(l.t.Context()))
 	return made
 }
 
@@ -89,9 +88,7 @@ func routes(t *testing.T) map[string]access.Scope {
 			Description string `json:"description"`
 		} `json:"paths"`
 	}
-	if err := json.Unmarshal(api.OpenAPI(retrieve.Methods()), &description); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, json.Unmarshal(api.OpenAPI(retrieve.Methods()), &description))
 	out := map[string]access.Scope{
 		"GET /openapi.json": access.Query, "POST /admin/v1/status": "", "GET /admin/v1/": "", "GET /nowhere": "",
 		"OPTIONS /v1/indexes": "", "DELETE /v1/indexes": "", "POST /": "", "POST /livez": "", "GET //livez": "",
@@ -146,12 +143,9 @@ func TestNoRouteIsServedWithoutAKeyThatAllowsIt(t *testing.T) {
 	query := l.key(access.Request{Scope: access.Query})
 	expired := l.key(access.Request{Scope: access.Admin, Expires: time.Nanosecond})
 	revoked := l.key(access.Request{Scope: access.Admin})
-	if _, err := l.book.RevokeKey(t.Context(), revoked.Key.ID); err != nil {
-		t.Fatal(err)
-	}
-	if err := l.ring.Refresh(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	_, err := l.book.RevokeKey(t.Context(), revoked.Key.ID)
+	require.NoError(t, err)
+	require.NoError(t, l.ring.Refresh(t.Context()))
 	tried, table := 0, routes(t)
 	if len(table) < 20 {
 		t.Fatalf("%d routes", len(table))
@@ -213,9 +207,7 @@ func TestARevokedKeyEndsOnEveryReplica(t *testing.T) {
 	store := blobmemory.New()
 	book := access.Book{Store: store}
 	made, err := book.CreateKey(t.Context(), access.Request{Scope: access.Query})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	var replicas []*fixture
 	for range 2 {
 		ring := access.NewRing(store, slog.New(slog.DiscardHandler), nil)
@@ -230,9 +222,8 @@ func TestARevokedKeyEndsOnEveryReplica(t *testing.T) {
 	for _, replica := range replicas {
 		eventually(t, "the key is known", func() bool { return status(replica) == http.StatusOK })
 	}
-	if _, err := book.RevokeKey(t.Context(), made.Key.ID); err != nil {
-		t.Fatal(err)
-	}
+	_, err = book.RevokeKey(t.Context(), made.Key.ID)
+	require.NoError(t, err)
 	for _, replica := range replicas {
 		eventually(t, "it is refused", func() bool { return status(replica) == http.StatusUnauthorized })
 	}
@@ -277,9 +268,7 @@ func TestAPageOfAnotherOriginNeitherReadsNorSpends(t *testing.T) {
 	if got := f.send("GET", "/v1/indexes", "", "Sec-Fetch-Site", "cross-site"); got.Code != http.StatusForbidden {
 		t.Errorf("a GET of another site: %d", got.Code)
 	}
-	if got := f.send("GET", "/", "", "Sec-Fetch-Site", "cross-site"); got.Code != http.StatusOK {
-		t.Errorf("a link to the page: %d", got.Code)
-	}
+	assert.Equal(t, http.StatusOK, f.send("GET", "/", "", "Sec-Fetch-Site", "cross-site").Code, "a link to the page")
 	if got := f.send("GET", "/", "", "Host", "evil.example"); got.Code != http.StatusMisdirectedRequest {
 		t.Errorf("the page under another name: %d", got.Code)
 	}
@@ -339,9 +328,7 @@ func TestAQueryKeyIsNotToldOfTheInside(t *testing.T) {
 			t.Errorf("%s: told %q, logged %s", code, told, logged.String())
 		}
 		full := l.send("POST", "/v1/indexes/sample/query", body, bearer(operate.Text)...)
-		if !strings.Contains(full.Body.String(), "10.0.0.7") {
-			t.Errorf("%s: the operator is not told: %s", code, full.Body)
-		}
+		assert.Contains(t, full.Body.String(), "10.0.0.7", "%s: the operator is not told: %s", code, full.Body)
 	}
 	if strings.Contains(logged.String(), query.Text[14:]) {
 		t.Error("a key is in the log")
@@ -359,9 +346,7 @@ func TestLimitsOfAKeyAreKept(t *testing.T) {
 			t.Errorf("%v %s", got.Header(), got.Body)
 		}
 	}
-	if fmt.Sprint(codes) != "[200 200 429 429]" {
-		t.Errorf("%v", codes)
-	}
+	assert.Equal(t, "[200 200 429 429]", fmt.Sprint(codes), "%v", codes)
 	talk := l.key(access.Request{Scope: access.Query, Limits: access.Limits{AnswersPerMinute: 1}})
 	answer := `{"query":"capital of Norway","answer":true}`
 	first := l.send("POST", "/v1/indexes/sample/query", answer, bearer(talk.Text)...)

@@ -15,6 +15,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/testkit/longtest"
 	"github.com/unweaver/unweaver/query-api/api"
 	"github.com/unweaver/unweaver/query-api/middleware"
@@ -276,12 +279,9 @@ func inspect(t *testing.T, request []byte, response *http.Response, body []byte)
 	}
 	if asked, err := http.ReadRequest(bufio.NewReader(bytes.NewReader(request))); err == nil {
 		valid, err := contract()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := valid.Check(asked.Method, asked.URL.EscapedPath(), response.StatusCode, response.Header, body); err != nil {
-			t.Errorf("%q: %v", request, err)
-		}
+		require.NoError(t, err)
+		err = valid.Check(asked.Method, asked.URL.EscapedPath(), response.StatusCode, response.Header, body)
+		assert.NoError(t, err, "%q", request)
 	}
 	if response.StatusCode >= 300 && kind != "application/problem+json" {
 		t.Errorf("%d for %q is %s: %.200s", response.StatusCode, request, kind, body)

@@ -6,6 +6,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/internal/testkit/retrievetest"
@@ -85,9 +88,7 @@ func TestAListGoesOnInItsGeneration(t *testing.T) {
 		t.Errorf("%v", rest)
 	}
 	f.shutdown()
-	if err := f.stores.Blobs.Delete(t.Context(), f.built.Index.GenerationKey("g1", "manifest.json")); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, f.stores.Blobs.Delete(t.Context(), f.built.Index.GenerationKey("g1", "manifest.json")))
 	again := serve(t, func(g *fixture, config *api.Config) { // a replica that does not have it open
 		g.stores, g.store = f.stores, watch(f.stores.Blobs)
 		config.Artifacts, config.Records, config.Readers = g.store, f.stores.Records, f.stores.Readers
@@ -107,9 +108,7 @@ func TestAPageOfDocumentsReadsEachFrameOnce(t *testing.T) {
 	segment := f.built.Manifest.Segments.Documents[0].SHA256
 	before := f.store.reads(segment)
 	f.get("/v1/indexes/sample/documents")
-	if n := f.store.reads(segment) - before; n != 1 {
-		t.Errorf("%d reads for a page whose documents lie in one frame", n)
-	}
+	assert.Equal(t, 1, f.store.reads(segment)-before)
 }
 
 func TestADocumentTellsWhatIsServedOfIt(t *testing.T) {
@@ -164,9 +163,8 @@ func TestAnIndexHasACardAndAGenerationItsReport(t *testing.T) {
 	}
 	report := core.Report{Status: core.StatusErrors, Diff: core.Diff{Removed: 2, Same: 5}, ProblemsTotal: 7}
 	key := f.built.Index.GenerationKey("g2", "report.json")
-	if _, err := blob.WriteJSON(t.Context(), f.stores.Blobs, key, report, blob.Cond{}); err != nil {
-		t.Fatal(err)
-	}
+	_, err := blob.WriteJSON(t.Context(), f.stores.Blobs, key, report, blob.Cond{})
+	require.NoError(t, err)
 	detail = f.get("/v1/indexes/sample/generations/g2")
 	parent := detail["parent"].(map[string]any)
 	if parent["generation"] != "g1" || parent["documents"] != float64(len(retrievetest.Sample())) ||

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/unweaver/unweaver/internal/access"
 	"github.com/unweaver/unweaver/internal/model/tokens"
@@ -36,9 +38,7 @@ func (f *fixture) agent(key string) *sdk.ClientSession {
 	session, err := client.Connect(f.t.Context(), &sdk.StreamableClientTransport{
 		Endpoint: server.URL + "/mcp", HTTPClient: &http.Client{Transport: carrying{key}}, MaxRetries: -1,
 	}, nil)
-	if err != nil {
-		f.t.Fatal(err)
-	}
+	require.NoError(f.t, err)
 	f.t.Cleanup(func() { _ = session.Close() })
 	return session
 }
@@ -49,9 +49,7 @@ func call(t *testing.T, session *sdk.ClientSession, name string, arguments map[s
 ) {
 	t.Helper()
 	result, err := session.CallTool(t.Context(), &sdk.CallToolParams{Name: name, Arguments: arguments})
-	if err != nil {
-		t.Fatalf("%s: %v", name, err)
-	}
+	require.NoError(t, err, "%s", name)
 	for _, content := range result.Content {
 		text += content.(*sdk.TextContent).Text
 	}
@@ -62,9 +60,7 @@ func call(t *testing.T, session *sdk.ClientSession, name string, arguments map[s
 func TestToolsOnlyReadAndSayWhatTheyGive(t *testing.T) {
 	session := serve(t, nil).agent("")
 	list, err := session.ListTools(t.Context(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if list.CacheScope != "private" || list.TTLMs != 0 {
 		t.Errorf("others may keep the list: %+v", list.Cacheable)
 	}
@@ -76,9 +72,7 @@ func TestToolsOnlyReadAndSayWhatTheyGive(t *testing.T) {
 			t.Errorf("%s: %+v", tool.Name, tool.Annotations)
 		}
 	}
-	if got := strings.Join(names, " "); got != "answer explain get_chunk get_document list_indexes search" {
-		t.Errorf("%s", got)
-	}
+	assert.Equal(t, "answer explain get_chunk get_document list_indexes search", strings.Join(names, " "))
 }
 
 // An agent finds its way from the list of indexes to the text around a passage.
@@ -132,9 +126,8 @@ func TestAnAgentSearchesAndReadsOn(t *testing.T) {
 		resource.CacheScope != "private" {
 		t.Errorf("%+v %v", resource, err)
 	}
-	if _, err := session.ReadResource(t.Context(), &sdk.ReadResourceParams{URI: "unweaver://sample/none"}); err == nil {
-		t.Error("a document that is not there is read")
-	}
+	_, err = session.ReadResource(t.Context(), &sdk.ReadResourceParams{URI: "unweaver://sample/none"})
+	assert.Error(t, err, "a document that is not there is read")
 }
 
 func TestMaxTokensLeavesOutWholePassagesAndSaysWhich(t *testing.T) {
@@ -156,9 +149,7 @@ func TestMaxTokensLeavesOutWholePassagesAndSaysWhich(t *testing.T) {
 			t.Errorf("%d: %d tokens: %s", most, tokens.Count(text), text)
 		}
 		for _, passage := range kept {
-			if !strings.Contains(text, passage.(map[string]any)["text"].(string)) {
-				t.Errorf("%d: a passage is not whole", most)
-			}
+			assert.Contains(t, text, passage.(map[string]any)["text"].(string), "%d: a passage is not whole", most)
 		}
 	}
 	text, out, _ := call(t, session, "get_document", map[string]any{"document": "cities/oslo.txt", "max_tokens": 105})
@@ -333,9 +324,7 @@ func TestAnAgentThatGoesEndsTheModelsWork(t *testing.T) {
 		}
 		select {
 		case err := <-chat.ended:
-			if err == nil {
-				t.Errorf("%s: it ended as if nothing had happened", version)
-			}
+			assert.Error(t, err, "%s: it ended as if nothing had happened", version)
 		case <-time.After(long):
 			t.Fatalf("%s: the model goes on", version)
 		}

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+
 	"github.com/unweaver/unweaver/internal/testkit/retrievetest"
 )
 
@@ -35,9 +37,7 @@ func TestAMemoryIsToldByThemesAndBounded(t *testing.T) {
 		"/v1/indexes/sample/memory?nodes=301": http.StatusUnprocessableEntity,
 		"/v1/indexes/never/memory":            http.StatusNotFound,
 	} {
-		if got := f.page(path).Code; got != status {
-			t.Errorf("%s: %d, want %d", path, got, status)
-		}
+		assert.Equal(t, status, f.page(path).Code, "%s", path)
 	}
 }
 

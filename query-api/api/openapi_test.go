@@ -12,6 +12,9 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/retrieve"
 	"github.com/unweaver/unweaver/internal/testkit/apitest"
@@ -51,9 +54,7 @@ type operation struct {
 func describe(t testing.TB) description {
 	t.Helper()
 	var out description
-	if err := json.Unmarshal(api.OpenAPI(retrieve.Methods()), &out); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, json.Unmarshal(api.OpenAPI(retrieve.Methods()), &out))
 	return out
 }
 
@@ -68,9 +69,7 @@ func (f *fixture) asDescribed(request *http.Request, recorder *httptest.Response
 		return
 	}
 	valid, err := contract()
-	if err != nil {
-		f.t.Fatalf("the description: %v", err)
-	}
+	require.NoError(f.t, err, "the description")
 	if err := valid.Check(request.Method, request.URL.EscapedPath(), recorder.Code, recorder.Header(),
 		recorder.Body.Bytes()); err != nil {
 		f.t.Error(err)
@@ -79,12 +78,8 @@ func (f *fixture) asDescribed(request *http.Request, recorder *httptest.Response
 
 func TestTheDescriptionIsCompleteAndItsExamplesAreRight(t *testing.T) {
 	valid, err := contract()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := valid.Examples(); err != nil {
-		t.Error(err)
-	}
+	require.NoError(t, err)
+	assert.NoError(t, valid.Examples())
 	d := describe(t)
 	known, tags := map[string]string{}, map[string]bool{}
 	for _, tag := range d.Tags {
@@ -160,14 +155,10 @@ func TestTheExamplesOfAddressesAreReal(t *testing.T) {
 func TestTheDescriptionIsTheOneInTheRepository(t *testing.T) {
 	got := api.OpenAPI(retrieve.Methods())
 	if *update {
-		if err := os.WriteFile("openapi.json", got, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile("openapi.json", got, 0o644))
 	}
 	want, err := os.ReadFile("openapi.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if !bytes.Equal(got, want) {
 		t.Error("openapi.json is not what the types say: run go test ./query-api/api -update, and look at the difference")
 	}
@@ -181,12 +172,8 @@ func TestTheServedDescriptionIsTheSame(t *testing.T) {
 	f := serve(t, nil)
 	served := f.get("/openapi.json")
 	var want map[string]any
-	if err := json.Unmarshal(api.OpenAPI(retrieve.Methods()), &want); err != nil {
-		t.Fatal(err)
-	}
-	if fmt.Sprint(served) != fmt.Sprint(want) {
-		t.Error("another description is served")
-	}
+	require.NoError(t, json.Unmarshal(api.OpenAPI(retrieve.Methods()), &want))
+	assert.Equal(t, fmt.Sprint(want), fmt.Sprint(served), "another description is served")
 }
 
 func TestEveryAnswerIsAsDescribed(t *testing.T) {
@@ -272,9 +259,7 @@ func TestTheDescriptionKnowsWhatTheMethodsSay(t *testing.T) {
 	query := d.Components.Schemas["Query"]
 	properties := query["properties"].(map[string]any)
 	method := properties["method"].(map[string]any)["enum"].([]any)
-	if fmt.Sprint(method) != "[hybrid unweaver ppr aligned vector bm25 gem apr <nil>]" {
-		t.Errorf("methods: %v", method)
-	}
+	assert.Equal(t, "[hybrid unweaver ppr aligned vector bm25 gem apr <nil>]", fmt.Sprint(method), "methods: %v", method)
 	params := properties["params"].(map[string]any)["properties"].(map[string]any)
 	list := params["list"].(map[string]any)
 	if list["minimum"] != 1.0 || list["maximum"] != 1000.0 || list["default"] != 100.0 || list["type"] != "integer" {
@@ -288,7 +273,5 @@ func TestTheDescriptionKnowsWhatTheMethodsSay(t *testing.T) {
 		t.Errorf("top_chunks: %v", chunks)
 	}
 	kinds := d.Components.Schemas["Explain"]["anyOf"].([]any)
-	if len(kinds) != 8 {
-		t.Errorf("%d explanations", len(kinds))
-	}
+	assert.Len(t, kinds, 8)
 }

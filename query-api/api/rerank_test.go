@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/model"
 	"github.com/unweaver/unweaver/internal/model/limits"
@@ -126,9 +128,7 @@ func TestAWrongRerankerLeavesChunksAsTheyWereFoundAndIsNamed(t *testing.T) {
 		}
 	}
 	metrics := f.send(http.MethodGet, "/metrics", "").Body.String()
-	if !strings.Contains(metrics, `unweaver_reranks_total{index="sample",outcome="bad_rerank"} 18`) {
-		t.Errorf("%s", metrics)
-	}
+	assert.Contains(t, metrics, `unweaver_reranks_total{index="sample",outcome="bad_rerank"} 18`)
 }
 
 // Promises: 79.

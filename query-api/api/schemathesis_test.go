@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/stretchr/testify/require"
 )
 
 // schemathesisConfig lets requests reach the sample, and says which refusals of a well-formed request are no fault:
@@ -52,9 +54,7 @@ func TestSchemathesisFindsNothing(t *testing.T) {
 	address := "http://" + f.listening()
 	folder := t.TempDir()
 	config := filepath.Join(folder, "schemathesis.toml")
-	if err := os.WriteFile(config, []byte(schemathesisConfig), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(config, []byte(schemathesisConfig), 0o600))
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
 	command := exec.CommandContext(ctx, program, "--config-file", config, "run", address+"/openapi.json",

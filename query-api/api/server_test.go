@@ -13,6 +13,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/retrieve"
 	"github.com/unweaver/unweaver/internal/testkit/retrievetest"
@@ -119,12 +122,8 @@ func TestTheMirrorTellsTheNextQueryOfANewGeneration(t *testing.T) {
 	f.ask(map[string]any{"query": "Fram"})
 	built := f.publishNext(2)
 	pointer, err := json.Marshal(core.Pointer{Generation: "g2", Manifest: built.SHA, Seq: 2, Epoch: 2})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := f.stores.Readers.Mirror(t.Context(), "sample", 2, pointer); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
+	require.NoError(t, f.stores.Readers.Mirror(t.Context(), "sample", 2, pointer))
 	if out := f.ask(map[string]any{"query": "Fram"}); out["generation"] != "g2" {
 		t.Errorf("the query after the flip saw %v", out["generation"])
 	}
@@ -163,9 +162,7 @@ func TestAPinnedGenerationStaysThroughASwitch(t *testing.T) {
 	}
 	reads := f.store.reads("manifest.json")
 	f.ask(question)
-	if f.store.reads("manifest.json") != reads {
-		t.Error("an open generation is looked up again")
-	}
+	assert.Equal(t, reads, f.store.reads("manifest.json"), "an open generation is looked up again")
 }
 
 func TestRequestsForOneGenerationOpenItOnce(t *testing.T) {
@@ -190,12 +187,8 @@ func TestRequestsForOneGenerationOpenItOnce(t *testing.T) {
 	time.Sleep(50 * time.Millisecond) // the others arrive
 	release()
 	answered.Wait()
-	if ok.Load() != 8 {
-		t.Errorf("%d of 8 were answered", ok.Load())
-	}
-	if n := f.store.reads("segments/"+f.built.SHA) - before; n != 1 {
-		t.Errorf("the manifest was read %d times for 8 requests", n)
-	}
+	assert.Equal(t, int64(8), ok.Load())
+	assert.Equal(t, 1, f.store.reads("segments/"+f.built.SHA)-before, "the manifest was read")
 }
 
 func TestShutdownEndsAnOpening(t *testing.T) {
@@ -236,9 +229,7 @@ func TestACollectedGenerationIsGoneAndADamagedOneIsDamaged(t *testing.T) {
 		built := retrievetest.Build(t, f.stores, "sample", retrievetest.Sample()[:2], retrievetest.Options{Generation: "g0"})
 		retrievetest.Hold(t, built, "published")
 		lost := built.Index.SegmentKey(gone(built))
-		if err := f.stores.Blobs.Delete(t.Context(), lost); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, f.stores.Blobs.Delete(t.Context(), lost))
 		question := map[string]any{"query": "x", "generation": "g0"}
 		status, out, _ := f.do(http.MethodPost, "/v1/indexes/sample/query", question)
 		if status != http.StatusServiceUnavailable || out["code"] != "segment_damaged" ||
@@ -288,9 +279,7 @@ func (seventh) Run(r *retrieve.Request) (retrieve.Explanation, error) {
 
 func TestAFurtherMethodNeedsNothingButTheRegistry(t *testing.T) {
 	registry, err := retrieve.NewRegistry(append(retrieve.Methods().All(), seventh{})...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	f := serve(t, func(_ *fixture, config *api.Config) { config.Methods = registry })
 	f.unchecked = true // it is described with the six methods of the program
 	out := f.ask(map[string]any{
@@ -316,9 +305,7 @@ func TestAFurtherMethodNeedsNothingButTheRegistry(t *testing.T) {
 		}
 	}
 	raw, err := json.Marshal(f.get("/openapi.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for _, want := range []string{`"first"`, `"skip"`, `"ExplainFirst"`, `"skipped"`, "first 3"} {
 		if !bytes.Contains(raw, []byte(want)) {
 			t.Errorf("the description does not say %s", want)

@@ -8,6 +8,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/access"
 	"github.com/unweaver/unweaver/query-api/api"
 )
@@ -36,9 +39,7 @@ func TestEveryAddressSaysWhichMethodsItTakes(t *testing.T) {
 	address := "http://" + f.listening()
 	for _, path := range []string{"/v1/indexes", "/v1/indexes/sample/entities", "/openapi.json", "/"} {
 		head, err := http.Head(address + path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		body, _ := io.ReadAll(head.Body)
 		_ = head.Body.Close()
 		if head.StatusCode != http.StatusOK || len(body) > 0 || head.Header.Get("Content-Type") == "" {
@@ -57,9 +58,7 @@ func TestAnswersArePackedForWhoAcceptsIt(t *testing.T) {
 	}
 	size := packed.Body.Len()
 	reader, err := gzip.NewReader(packed.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	text, err := io.ReadAll(reader)
 	if err != nil || string(text) != plain.Body.String() || size > len(text)/4 {
 		t.Errorf("%d bytes of %d: %v", size, len(text), err)
@@ -82,9 +81,7 @@ func TestAStreamOfEventsArrivesWhileItIsWritten(t *testing.T) {
 			func(w http.ResponseWriter, request *http.Request) {
 				w.Header().Set("Content-Type", "text/event-stream")
 				_, _ = io.WriteString(w, "data: first\n\n")
-				if err := http.NewResponseController(w).Flush(); err != nil {
-					t.Error(err)
-				}
+				assert.NoError(t, http.NewResponseController(w).Flush())
 				select {
 				case <-end:
 				case <-request.Context().Done():
@@ -94,9 +91,7 @@ func TestAStreamOfEventsArrivesWhileItIsWritten(t *testing.T) {
 	address := "http://" + f.listening()
 	for _, accepts := range []string{"gzip", "identity"} {
 		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, address+"/events/", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		request.Header.Set("Accept-Encoding", accepts)
 		client := http.Client{Timeout: long}
 		response, err := client.Do(request)

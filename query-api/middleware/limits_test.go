@@ -4,6 +4,9 @@ import (
 	"net/netip"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/access"
 	"github.com/unweaver/unweaver/internal/fault"
 )
@@ -13,43 +16,33 @@ func TestMoneyOfADayIsSpentOnce(t *testing.T) {
 	key := &access.Key{ID: "one"}
 	caller := Caller{account: all.ofKey(key)}
 	caller.Spend(0.6)
-	if err := caller.Answer(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, caller.Answer())
 	caller.Spend(0.6)
 	err := (&Caller{account: all.ofKey(key)}).Answer()
 	if !fault.Is(err, fault.BudgetSpent) || fault.RetryAfter(err) <= 0 {
 		t.Errorf("%v", err)
 	}
-	if err := (&Caller{account: all.ofKey(&access.Key{ID: "two"})}).Answer(); err != nil {
-		t.Errorf("another key pays for it: %v", err)
-	}
+	assert.NoError(t, (&Caller{account: all.ofKey(&access.Key{ID: "two"})}).Answer(), "another key pays for it")
 	key.Limits.RequestsPerSecond = 5 // another limit forgets nothing
 	if err := (&Caller{account: all.ofKey(key)}).Answer(); !fault.Is(err, fault.BudgetSpent) {
 		t.Errorf("%v", err)
 	}
 	key.Limits.MoneyPerDay = 2
-	if err := (&Caller{account: all.ofKey(key)}).Answer(); err != nil {
-		t.Errorf("a higher limit of the key's own: %v", err)
-	}
+	assert.NoError(t, (&Caller{account: all.ofKey(key)}).Answer(), "a higher limit of the key's own")
 }
 
 func TestOnlySoManyRequestsRunAtOnce(t *testing.T) {
 	caller := Caller{account: newAccount(access.Limits{Concurrency: 2})}
 	first, err := caller.enter()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err = caller.enter(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
+	_, err = caller.enter()
+	require.NoError(t, err)
 	if _, err = caller.enter(); !fault.Is(err, fault.RateLimited) || fault.RetryAfter(err) <= 0 {
 		t.Errorf("a third: %v", err)
 	}
 	first()
-	if _, err = caller.enter(); err != nil {
-		t.Errorf("after one has ended: %v", err)
-	}
+	_, err = caller.enter()
+	assert.NoError(t, err, "after one has ended")
 }
 
 func TestAddressesAreBoundedAndThoseOfANetworkShareAnAccount(t *testing.T) {

@@ -7,6 +7,9 @@ import (
 	"net/http/httptest"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/access"
 	"github.com/unweaver/unweaver/internal/config"
 	"github.com/unweaver/unweaver/internal/fault"
@@ -26,9 +29,7 @@ func passed(t *testing.T, policy Policy, change func(*http.Request)) (fault.Code
 		http.HandlerFunc(func(_ http.ResponseWriter, request *http.Request) { caller = Of(request.Context()) }),
 		func(string) bool { return false },
 	).ServeHTTP(httptest.NewRecorder(), request)
-	if (refused == nil) != (caller != nil) {
-		t.Errorf("refused with %v, and answered %+v", refused, caller)
-	}
+	assert.Equal(t, caller != nil, refused == nil, "refused with %v, and answered %+v", refused, caller)
 	return fault.CodeOf(refused), caller
 }
 
@@ -103,9 +104,7 @@ func TestAPageOfAnotherOriginIsRefusedWhateverItsMethod(t *testing.T) {
 					}
 				}
 			})
-			if code != c.want {
-				t.Errorf("%s, %s: %q, want %q", name, method, code, c.want)
-			}
+			assert.Equal(t, c.want, code, "%s, %s", name, method)
 		}
 	}
 }
@@ -121,14 +120,10 @@ func TestAKeyAllowsItsScopeAndItsIndexesAlone(t *testing.T) {
 		"all": {Scope: access.Query},
 	} {
 		key, err := access.Book{Store: store}.CreateKey(t.Context(), request)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		made[name] = key.Text
 	}
-	if err := ring.Refresh(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, ring.Refresh(t.Context()))
 	for name, want := range map[string]struct{ docs, deeds, other, all, operate, admin bool }{
 		"one index": {docs: true},
 		"some":      {docs: true, deeds: true, operate: true},
@@ -144,9 +139,7 @@ func TestAKeyAllowsItsScopeAndItsIndexesAlone(t *testing.T) {
 		got.docs, got.deeds, got.other = caller.May("docs"), caller.May("deeds"), caller.May("other")
 		got.all = caller.NeedAll() == nil
 		got.operate, got.admin = caller.Need(access.Operate) == nil, caller.Need(access.Admin) == nil
-		if got != want {
-			t.Errorf("%s: %+v, want %+v", name, got, want)
-		}
+		assert.Equal(t, want, got, "%s", name)
 	}
 	for name, change := range map[string]func(*http.Request){
 		"no key": func(*http.Request) {}, "no text": bearer(""), "half of the token": bearer(policy.Token[:10]),

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/access/pki"
 	"github.com/unweaver/unweaver/internal/config"
 )
@@ -17,17 +19,11 @@ import (
 func TestNothingBelowTLS12IsSpoken(t *testing.T) {
 	folder := t.TempDir()
 	authority, err := pki.New("test", time.Hour)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	pair, err := authority.Server([]string{"localhost"}, time.Hour)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	files := []pki.File{{Name: pki.ServerFile, Content: pair.Cert}, {Name: pki.ServerKeyFile, Content: pair.Key}}
-	if err := pki.Write(folder, files, false); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, pki.Write(folder, files, false))
 	var ofFiles, ofAuthority config.QueryTLS
 	ofFiles.Cert, ofFiles.Key = filepath.Join(folder, pki.ServerFile), filepath.Join(folder, pki.ServerKeyFile)
 	ofAuthority.ACME.Domains, ofAuthority.ACME.Cache = "docs.example.org", folder
@@ -38,9 +34,7 @@ func TestNothingBelowTLS12IsSpoken(t *testing.T) {
 		}
 	}
 	serving, err := TLS(ofFiles, slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for most, spoken := range map[uint16]bool{tls.VersionTLS11: false, tls.VersionTLS12: true, tls.VersionTLS13: true} {
 		here, there := net.Pipe()
 		go func() {

@@ -17,6 +17,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/model"
 	"github.com/unweaver/unweaver/internal/model/builtin"
@@ -53,13 +56,9 @@ func TestThePageRunsItsOwnFilesAlone(t *testing.T) {
 		"default-src 'none'", "script-src 'self'", "style-src 'self'", "connect-src 'self'", "base-uri 'none'",
 		"form-action 'none'", "frame-ancestors 'none'", "require-trusted-types-for 'script'", "trusted-types 'none'",
 	} {
-		if !strings.Contains(policy, want) {
-			t.Errorf("the policy has no %s: %s", want, policy)
-		}
+		assert.Contains(t, policy, want, "the policy has no")
 	}
-	if opener := got.Header().Get("Cross-Origin-Opener-Policy"); opener != "same-origin" {
-		t.Errorf("who opened the page can lead it on: %q", opener)
-	}
+	assert.Equal(t, "same-origin", got.Header().Get("Cross-Origin-Opener-Policy"), "who opened the page can lead it on")
 	if strings.Contains(policy, "unsafe") || strings.Contains(policy, "*") {
 		t.Errorf("the policy is wide: %s", policy)
 	}
@@ -92,9 +91,7 @@ func TestAFileThatABrowserHasIsNotSentAgain(t *testing.T) {
 			t.Errorf("%s: a browser that has another one gets %d", path, changed.Code)
 		}
 	}
-	if got := get("/page/../page.go"); got.Code != http.StatusNotFound {
-		t.Errorf("a file that is none of the page's: %d", got.Code)
-	}
+	assert.Equal(t, http.StatusNotFound, get("/page/../page.go").Code, "a file that is none of the page's")
 }
 
 func TestThePageIsSmall(t *testing.T) {
@@ -103,9 +100,7 @@ func TestThePageIsSmall(t *testing.T) {
 	for _, path := range paths() {
 		_, _ = writer.Write(get(path).Body.Bytes())
 	}
-	if err := writer.Close(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, writer.Close())
 	t.Logf("%d bytes gzipped", packed.Len())
 	if packed.Len() > 60_000 {
 		t.Errorf("%d bytes gzipped, more than 60 000", packed.Len())
@@ -120,9 +115,7 @@ func TestThePageNeedsNoKeyAndItsDataDoes(t *testing.T) {
 		"/page/": "401", "/page/other.js": "401", "/page/../v1/indexes": "401", "/v1/indexes": "401",
 	} {
 		connection, err := net.Dial("tcp", strings.TrimPrefix(server, "http://")) // no client puts the path right
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		_, _ = connection.Write([]byte("GET " + path + " HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"))
 		head := make([]byte, len("HTTP/1.1 200"))
 		if _, err = io.ReadFull(connection, head); err != nil || string(head[len("HTTP/1.1 "):]) != want {
@@ -206,9 +199,7 @@ func serve(t *testing.T, policy middleware.Policy) string {
 		Models: builtIn{}, Cache: stores.Cache, Log: slog.New(slog.DiscardHandler), Policy: policy,
 	})
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	go func() { _ = server.Serve(listener) }()
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)

@@ -9,6 +9,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/query-api/sse"
 )
 
@@ -21,9 +24,7 @@ func TestEventsAreWrittenAsReadersOfStreamsTakeThem(t *testing.T) {
 	for _, err := range []error{
 		events.JSON("delta", map[string]string{"text": "a\n<b> & c"}), events.JSON("", []int{1}), events.Text("", "[DONE]"),
 	} {
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 	}
 	events.Close()
 	want := "event: delta\ndata: {\"text\":\"a\\n<b> & c\"}\n\ndata: [1]\n\ndata: [DONE]\n\n"
@@ -52,9 +53,7 @@ func TestAQuietStreamIsKeptAliveUntilItIsClosed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		recorder := httptest.NewRecorder()
 		events := sse.New(recorder)
-		if err := events.Text("", "x"); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, events.Text("", "x"))
 		time.Sleep(25 * time.Second)
 		events.Close()
 		time.Sleep(time.Minute)
@@ -73,8 +72,6 @@ func TestAClientThatWentAwayIsToldAsACancelledRequest(t *testing.T) {
 	events := sse.New(gone{httptest.NewRecorder()})
 	defer events.Close()
 	for range 2 {
-		if err := events.Text("", "x"); !errors.Is(err, context.Canceled) {
-			t.Error(err)
-		}
+		assert.ErrorIs(t, events.Text("", "x"), context.Canceled)
 	}
 }
