@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"go.yaml.in/yaml/v3"
 
 	"github.com/unweaver/unweaver/internal/config"
@@ -48,9 +50,7 @@ type composeFile struct {
 func readFile(t *testing.T, path string) string {
 	t.Helper()
 	raw, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return string(raw)
 }
 
@@ -106,9 +106,7 @@ func TestServicesHaveTheRightsTheyNeed(t *testing.T) {
 			t.Errorf("%s keeps temporary files in memory: volumes %v, tmpfs %v", name, s.Volumes, s.Tmpfs)
 		}
 		for _, mount := range s.Tmpfs {
-			if !strings.Contains(mount, "size=") {
-				t.Errorf("%s: tmpfs %s has no size", name, mount)
-			}
+			assert.Contains(t, mount, "size=", "%s: tmpfs", name)
 		}
 	}
 	for to, from := range map[string][]string{
@@ -179,9 +177,7 @@ func TestSecretsAreRequiredAndReachTheirServiceAlone(t *testing.T) {
 	if len(given) > 0 {
 		t.Errorf("other secrets: %v", given)
 	}
-	if m := regexp.MustCompile(`\$\{[A-Z0-9_]+:?-[^}]+\}`).FindString(file.text); m != "" {
-		t.Errorf("%s has a default", m)
-	}
+	assert.Empty(t, regexp.MustCompile(`\$\{[A-Z0-9_]+:?-[^}]+\}`).FindString(file.text))
 	for name, variables := range map[string][]string{
 		"milvus":   {"COMMON_SECURITY_AUTHORIZATIONENABLED"},
 		"temporal": {"TEMPORAL_TLS_REQUIRE_CLIENT_AUTH", "TEMPORAL_TLS_FRONTEND_CERT", "TEMPORAL_TLS_CLIENT1_CA_CERT"},
@@ -221,9 +217,7 @@ func TestImagesArePinnedAndBuiltFromTheSourcesAlone(t *testing.T) {
 		}
 	}
 	for _, want := range []string{"CGO_ENABLED=0", "USER 65532", "distroless/static"} {
-		if !strings.Contains(dockerfile, want) {
-			t.Errorf("the Dockerfile lacks %s", want)
-		}
+		assert.Contains(t, dockerfile, want, "the Dockerfile lacks")
 	}
 	rules := regexp.MustCompile(`(?m)^[^#\n].*`).FindAllString(readFile(t, "../.dockerignore"), -1)
 	out, err := exec.CommandContext(t.Context(), "go", "list", "-deps", "../worker", "../query-api", "../starter").Output()

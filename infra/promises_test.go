@@ -6,6 +6,9 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 // promised finds the promises of docs/invariants.md, marked those of a test's comment, right above the test.
@@ -16,9 +19,7 @@ var (
 
 func TestEveryPromiseHasATestAndEveryMarkAPromise(t *testing.T) {
 	page, err := os.ReadFile("../docs/invariants.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	tests := map[string]int{} // of each promise
 	for _, found := range promised.FindAllStringSubmatch(string(page), -1) {
 		if _, twice := tests[found[1]]; twice {
@@ -42,9 +43,7 @@ func TestEveryPromiseHasATestAndEveryMarkAPromise(t *testing.T) {
 			continue // deleted, and not committed
 		}
 		marks := marked.FindAllStringSubmatch(string(source), -1)
-		if lines := strings.Count(string(source), "\n// Promises: "); lines != len(marks) {
-			t.Errorf("%s: %d marks, of which %d stand right above a test", file, lines, len(marks))
-		}
+		assert.Equal(t, len(marks), strings.Count(string(source), "\n// Promises: "), "%s", file)
 		for _, mark := range marks {
 			for promise := range strings.SplitSeq(mark[1], ", ") {
 				if _, known := tests[promise]; !known {

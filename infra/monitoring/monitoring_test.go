@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
 	"go.yaml.in/yaml/v3"
 )
 
@@ -19,9 +20,7 @@ var metric = regexp.MustCompile(`\bunweaver_[a-z_]+`)
 func expressions(t *testing.T) map[string][]string {
 	t.Helper()
 	raw, err := os.ReadFile("dashboard.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	var dashboard struct {
 		Panels []struct {
 			ID      int
@@ -30,9 +29,7 @@ func expressions(t *testing.T) map[string][]string {
 			Targets []struct{ Expr string }
 		}
 	}
-	if err := json.Unmarshal(raw, &dashboard); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, json.Unmarshal(raw, &dashboard))
 	out := map[string][]string{}
 	ids := map[int]bool{}
 	for _, panel := range dashboard.Panels {
@@ -44,9 +41,8 @@ func expressions(t *testing.T) map[string][]string {
 			out["panel "+panel.Title] = append(out["panel "+panel.Title], target.Expr)
 		}
 	}
-	if raw, err = os.ReadFile("rules.yml"); err != nil {
-		t.Fatal(err)
-	}
+	raw, err = os.ReadFile("rules.yml")
+	require.NoError(t, err)
 	var rules struct {
 		Groups []struct {
 			Rules []struct {
@@ -55,9 +51,7 @@ func expressions(t *testing.T) map[string][]string {
 			}
 		}
 	}
-	if err := yaml.Unmarshal(raw, &rules); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, yaml.Unmarshal(raw, &rules))
 	for _, group := range rules.Groups {
 		for _, rule := range group.Rules {
 			out["alert "+rule.Alert] = append(out["alert "+rule.Alert], rule.Expr)
@@ -77,9 +71,7 @@ func expressions(t *testing.T) map[string][]string {
 func served(t *testing.T) map[string]bool {
 	t.Helper()
 	raw, err := os.ReadFile("../../docs/operations/metrics.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	out := map[string]bool{}
 	for _, row := range regexp.MustCompile("(?m)^\\| `(\\w+)` \\| (\\w+)").FindAllStringSubmatch(string(raw), -1) {
 		if row[2] != "histogram" {
@@ -150,7 +142,5 @@ func writePanels(t *testing.T, path string) {
 	if err == nil {
 		err = os.WriteFile(path, raw, 0o600)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 }

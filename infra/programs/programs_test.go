@@ -19,6 +19,8 @@ import (
 	"testing"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/unweaver/unweaver/internal/testkit/modeltest"
 )
@@ -51,9 +53,8 @@ func install(t *testing.T, models string) *installation {
 		"UNWEAVER_DATA_DIR="+filepath.Join(at, "data"), "E2E_KEY=e2e")
 	i.write(filepath.Join(at, "unweaver.yaml"), fmt.Sprintf(settings, models, i.corpus))
 	var err error
-	if i.log, err = os.OpenFile(filepath.Join(at, "log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	i.log, err = os.OpenFile(filepath.Join(at, "log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	require.NoError(t, err)
 	t.Cleanup(func() {
 		_ = i.log.Close()
 		if said, err := os.ReadFile(i.log.Name()); t.Failed() && err == nil {
@@ -68,12 +69,8 @@ func (i *installation) write(path, text string) {
 	if !filepath.IsAbs(path) {
 		path = filepath.Join(i.corpus, path)
 	}
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		i.t.Fatal(err)
-	}
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		i.t.Fatal(err)
-	}
+	require.NoError(i.t, os.MkdirAll(filepath.Dir(path), 0o700))
+	require.NoError(i.t, os.WriteFile(path, []byte(text), 0o600))
 }
 
 func (i *installation) command(args ...string) *exec.Cmd {
@@ -107,9 +104,7 @@ func (i *installation) start() {
 	if err == nil {
 		err = i.dev.Start()
 	}
-	if err != nil {
-		i.t.Fatal(err)
-	}
+	require.NoError(i.t, err)
 	ready := make(chan bool, 1)
 	go func() {
 		lines := bufio.NewScanner(out)
@@ -128,9 +123,7 @@ func (i *installation) start() {
 	if err == nil {
 		err = json.Unmarshal(raw, &dev)
 	}
-	if err != nil {
-		i.t.Fatal(err)
-	}
+	require.NoError(i.t, err)
 	i.http = dev.HTTP
 }
 
@@ -147,9 +140,7 @@ func (i *installation) ask(question string) (documents []string) {
 	i.t.Helper()
 	body, _ := json.Marshal(map[string]any{"query": question, "top_chunks": 10})
 	response, err := http.Post(i.http+"/v1/indexes/docs/query", "application/json", bytes.NewReader(body))
-	if err != nil {
-		i.t.Fatal(err)
-	}
+	require.NoError(i.t, err)
 	defer func() { _ = response.Body.Close() }()
 	var out struct {
 		Chunks []struct{ Document string }
@@ -169,9 +160,7 @@ func (i *installation) call(question string) string {
 	i.t.Helper()
 	session, err := sdk.NewClient(&sdk.Implementation{Name: "test", Version: "1"}, nil).
 		Connect(i.t.Context(), &sdk.CommandTransport{Command: i.command("mcp")}, nil)
-	if err != nil {
-		i.t.Fatal(err)
-	}
+	require.NoError(i.t, err)
 	defer func() { _ = session.Close() }()
 	result, err := session.CallTool(i.t.Context(), &sdk.CallToolParams{
 		Name: "search", Arguments: map[string]any{"index": "docs", "query": question},
@@ -198,9 +187,7 @@ func TestANightThatIsKilledIsAnsweredOverHTTPAndMCP(t *testing.T) {
 		}
 		return modeltest.Injection{Hang: hang}
 	}})
-	if err := server.Listen("127.0.0.1:0"); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, server.Listen("127.0.0.1:0"))
 	defer server.Close()
 	i := install(t, server.URL)
 	i.write("fortress.txt", "Quillon is a fortress in Veldoria.")
@@ -214,13 +201,9 @@ func TestANightThatIsKilledIsAnsweredOverHTTPAndMCP(t *testing.T) {
 	if got := i.ask("Where is the fortress Quillon?"); len(got) == 0 || got[0] != "fortress.txt" {
 		t.Errorf("HTTP finds %q", got)
 	}
-	if got := i.call("Where is the fortress Quillon?"); !strings.Contains(got, "Quillon is a fortress in Veldoria.") {
-		t.Errorf("MCP finds %q", got)
-	}
+	assert.Contains(t, i.call("Where is the fortress Quillon?"), "Quillon is a fortress in Veldoria.", "MCP finds")
 
-	if err := os.Remove(filepath.Join(i.corpus, "fortress.txt")); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.Remove(filepath.Join(i.corpus, "fortress.txt")))
 	i.write("hill.txt", "Tarrow is a lake near Quorn.")
 	shut.Store(true)
 	run := i.run("index", "--index", "docs")["run"].(string)

@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+
 	"github.com/unweaver/unweaver/infra/embedded/stack"
 	"github.com/unweaver/unweaver/internal/control"
 	"github.com/unweaver/unweaver/internal/core"
@@ -44,9 +46,7 @@ func TestNightsInBatches(t *testing.T) {
 	if created < 5 || pushed == 0 {
 		t.Errorf("%d batches, %d without room", created, pushed)
 	}
-	if first.Calls.Extract != 40 {
-		t.Errorf("%d extractions are accounted for", first.Calls.Extract)
-	}
+	assert.Equal(t, int64(40), first.Calls.Extract)
 
 	// The night's batches do not end. Its process does; it is paused and resumed; and then the server gets on.
 	server.SetBatchFaults(modeltest.BatchFaults{Stuck: true})
@@ -93,7 +93,5 @@ func TestNightsInBatches(t *testing.T) {
 	if now := server.Stats().Chat; now != before {
 		t.Errorf("%d calls for what batches answered", now-before)
 	}
-	if mine := completed(t, wait(t, running.Control, run)); mine.TextHash != same.TextHash {
-		t.Errorf("hash %v in batches, %v online", mine.TextHash, same.TextHash)
-	}
+	assert.Equal(t, same.TextHash, completed(t, wait(t, running.Control, run)).TextHash, "hash")
 }

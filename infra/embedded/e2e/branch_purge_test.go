@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+
 	"github.com/unweaver/unweaver/internal/control"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
@@ -25,9 +27,7 @@ func TestAPurgeWaitsForABranchToBeDeletedAndTakesWhatBothHad(t *testing.T) {
 	stop := func() {
 		if !stopped {
 			stopped = true
-			if err := own.Stop(context.Background()); err != nil {
-				t.Error(err)
-			}
+			assert.NoError(t, own.Stop(context.Background()))
 		}
 	}
 	defer stop()
@@ -74,9 +74,7 @@ func TestAPurgeWaitsForABranchToBeDeletedAndTakesWhatBothHad(t *testing.T) {
 		if err != nil || len(stand.Purges) != 0 {
 			t.Errorf("a refused purge is on record, %s: %+v, %v", when, stand, err)
 		}
-		if served := found(); served != 2 {
-			t.Errorf("%s the document is served by %d of two indexes", when, served)
-		}
+		assert.Equal(t, 2, found(), "%s the document is served by", when)
 	}
 	refused("beside a branch")
 	_, err = own.Control.Move(t.Context(), control.MoveRequest{Action: core.ActionPromote, Index: "side"})
@@ -107,7 +105,6 @@ func TestAPurgeWaitsForABranchToBeDeletedAndTakesWhatBothHad(t *testing.T) {
 	if where := holdingWords(t, folder, words...); len(where) > 0 {
 		t.Errorf("still stored in %q", where)
 	}
-	if _, err := os.Stat(filepath.Join(documents, "c.md")); err != nil {
-		t.Error(err)
-	}
+	_, err = os.Stat(filepath.Join(documents, "c.md"))
+	assert.NoError(t, err)
 }

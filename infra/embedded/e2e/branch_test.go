@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+
 	"github.com/unweaver/unweaver/internal/config"
 	"github.com/unweaver/unweaver/internal/control/httpapi"
 	"github.com/unweaver/unweaver/internal/core"
@@ -130,9 +132,7 @@ func TestABranchIsComparedWithItsBaseThenPromotedAndTakenBack(t *testing.T) {
 	}
 
 	command(t, &move, "rollback", "--index", base, "--reason", "it was not better")
-	if move.To != before.Generation {
-		t.Errorf("%+v", move)
-	}
+	assert.Equal(t, before.Generation, move.To, "%+v", move)
 	serves(before.Generation)
 	if back := evaluated(); back.Generation != before.Generation || back.Vectors != before.Vectors {
 		t.Errorf("after the rollback %+v", back)

@@ -10,6 +10,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/control"
 	"github.com/unweaver/unweaver/internal/core"
@@ -116,9 +119,7 @@ func TestAPurgeOnRealServersEndsThoughWorkersAreKilled(t *testing.T) {
 	}
 	same(t, ended, want)
 	rows(t, c, ended)
-	if asked := server.Stats().Chat - paid; asked != 0 {
-		t.Errorf("the purge asked models %d times", asked)
-	}
+	assert.Zero(t, server.Stats().Chat-paid, "the purge asked models")
 }
 
 // Limits that are given while a worker dies count for the one that follows: the command is not lost, and never are more
@@ -144,9 +145,7 @@ func TestLimitsOnRealServersHoldThoughWorkersAreKilledAmidTheChange(t *testing.T
 		worker.restart()
 		err := <-changed
 		cancel()
-		if err != nil {
-			t.Fatalf("the limit of %d: %v", limit, err)
-		}
+		require.NoError(t, err, "the limit of %d", limit)
 		time.Sleep(2 * time.Second) // by then it counts
 		after := server.Stats().Extract
 		until(t, "calls below the limit", func() bool {

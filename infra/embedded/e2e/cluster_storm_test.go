@@ -13,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+
 	"github.com/unweaver/unweaver/internal/control"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/testkit/longtest"
@@ -234,7 +236,5 @@ func (s *clusterStorm) report(paid modeltest.Stats, pauses int) {
 	if err == nil {
 		err = os.WriteFile(filepath.Join(stormOut, "storm-cluster.md"), []byte(table.String()), 0o600)
 	}
-	if err != nil {
-		s.t.Error(err)
-	}
+	assert.NoError(s.t, err)
 }

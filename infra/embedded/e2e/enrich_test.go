@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+
 	"github.com/unweaver/unweaver/infra/embedded/stack"
 	"github.com/unweaver/unweaver/internal/control"
 	"github.com/unweaver/unweaver/internal/core"
@@ -90,9 +92,7 @@ func TestRunsAreInterruptedAmidTheirEnrichments(t *testing.T) {
 	}
 	for _, one := range whole.Enriched {
 		t.Logf("%s: %v", one.Name, one.Counts)
-		if one.Counts["failed"]+one.Counts["fallbacks"]+one.Counts["by_text"] != 0 {
-			t.Errorf("%s: %v", one.Name, one.Counts)
-		}
+		assert.Zero(t, one.Counts["failed"]+one.Counts["fallbacks"]+one.Counts["by_text"], "%s: %v", one.Name, one.Counts)
 	}
 	alike := func(t *testing.T, e *enriching, got control.Status, twice int64) {
 		t.Helper()

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/control"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/testkit/longtest"
@@ -22,9 +24,7 @@ var distant = proxy.Weather{Delay: 30 * time.Millisecond}
 
 func (p *proc) signal(t *testing.T, signal syscall.Signal) {
 	t.Helper()
-	if err := syscall.Kill(-p.cmd.Process.Pid, signal); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, syscall.Kill(-p.cmd.Process.Pid, signal))
 }
 
 // caught waits until a worker has an activity of this kind and freezes that worker. It gives the frozen one and what it
@@ -134,8 +134,6 @@ func intact(t *testing.T, c *cluster, spec core.Spec, server *modeltest.Server, 
 		t.Errorf("an unchanged corpus: unchanged %v, %d calls", again.Unchanged, now.Chat+now.Embed-paid.Chat-paid.Embed)
 	}
 	restore, err := c.ctl.Restore(t.Context(), "k")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	completed(t, wait(t, c.ctl, restore.Run))
 }

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/stretchr/testify/require"
 	"go.temporal.io/api/common/v1"
 	"go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/workflowservice/v1"
@@ -95,9 +96,7 @@ func TestHistoryHoldsNoCustomerText(t *testing.T) {
 	)
 	s := serve(t, modeltest.Options{Poison: "Textmark"})
 	plain, err := startWith(stack.Options{DataDir: t.TempDir(), Plain: true}) // else nothing could be found for sure
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer func() { _ = plain.Stop(context.Background()) }()
 	st := index(t, plain.Control, spec(t, "hist", dir, s, "indexes.hist.failures.share=1"))
 	if !st.Published {
@@ -108,9 +107,7 @@ func TestHistoryHoldsNoCustomerText(t *testing.T) {
 		t.Context(),
 		&workflowservice.ListWorkflowExecutionsRequest{Namespace: devserver.Namespace, PageSize: 500},
 	)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	events, runs := 0, 0
 	for _, info := range list.Executions {
 		if !strings.HasPrefix(info.Execution.WorkflowId, "build/hist/") {
@@ -135,14 +132,10 @@ func search(t *testing.T, plain *stack.Stack, ex *common.WorkflowExecution) int 
 	n := 0
 	for it.HasNext() {
 		ev, err := it.Next()
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		n++
 		raw, err := ev.Marshal()
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		for _, mark := range []string{"Keymark", "Titlemark", "Textmark", "Namemark"} {
 			if strings.Contains(string(raw), mark) {
 				t.Errorf("%s event %d (%s) holds %q", ex.WorkflowId, ev.EventId, ev.EventType, mark)

@@ -12,6 +12,9 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/config"
 	"github.com/unweaver/unweaver/internal/store/blob"
@@ -26,25 +29,17 @@ func methodsIndex(t *testing.T) string {
 	methodsOnce.Do(func() {
 		var text strings.Builder
 		src, err := os.ReadFile(filepath.Join(sample, "corpus.jsonl"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		for i, l := range strings.Split(strings.TrimSpace(string(src)), "\n") {
 			var row map[string]any
-			if err := json.Unmarshal([]byte(l), &row); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, json.Unmarshal([]byte(l), &row))
 			row["metadata"] = map[string]string{"half": fmt.Sprint(i % 2)}
 			raw, err := json.Marshal(row)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			fmt.Fprintf(&text, "%s\n", raw)
 		}
 		dir, err := os.MkdirTemp("", "unweaver-methods-")
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		writeFile(t, filepath.Join(dir, "corpus.jsonl"), text.String())
 		writeFile(
 			t,
@@ -134,9 +129,7 @@ func TestEveryMethodAnswersExplainsAndRepeats(t *testing.T) {
 func TestHybridFindsNoLessThanPlainSearchAndItsSharesAddUp(t *testing.T) {
 	idx := methodsIndex(t)
 	file, err := os.Open(filepath.Join(sample, "questions.jsonl"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer func() { _ = file.Close() }()
 	found, want := map[string]int{}, 0
 	for sc := bufio.NewScanner(file); sc.Scan(); {
@@ -144,9 +137,7 @@ func TestHybridFindsNoLessThanPlainSearchAndItsSharesAddUp(t *testing.T) {
 			Question string   `json:"question"`
 			Gold     []string `json:"gold"`
 		}
-		if err := json.Unmarshal(sc.Bytes(), &q); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, json.Unmarshal(sc.Bytes(), &q))
 		out := ask(t, shared.HTTP, idx, q.Question, map[string]any{"explain": true})
 		if out["method"] != "hybrid" {
 			t.Fatalf("the default method is %v", out["method"])
@@ -204,9 +195,7 @@ func TestFiltersAndWithoutHoldForEveryMethod(t *testing.T) {
 				t.Errorf("%s: the filter lets %v through", name, c["document"])
 			}
 		}
-		if n := len(chunksOf(out)); n != 10 {
-			t.Errorf("%s: %d chunks pass the filter, want 10", name, n)
-		}
+		assert.Equal(t, 10, len(chunksOf(out)), "%s", name)
 		out = ask(
 			t,
 			shared.HTTP,
@@ -317,27 +306,18 @@ func TestADamagedSplitIsMadeAgain(t *testing.T) {
 	store := shared.Control.Stores.Artifacts
 	art := artifact.Index{Store: store, Name: "broken"}
 	cur, _, err := art.Current(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	manifest, err := art.Manifest(t.Context(), cur.Manifest)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	key := art.SegmentKey(manifest.Segments.Splits[0].SHA256)
 	good, _, err := blob.Read(t.Context(), store, key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	bad := append([]byte(nil), good...)
 	bad[len(bad)/2] ^= 1
-	if _, err := blob.Write(t.Context(), store, key, bad, blob.Cond{}); err != nil {
-		t.Fatal(err)
-	}
+	_, err = blob.Write(t.Context(), store, key, bad, blob.Cond{})
+	require.NoError(t, err)
 	r, err := shared.Control.Restore(t.Context(), "broken")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	res := completed(t, wait(t, shared.Control, r.Run))
 	if again, _, err := blob.Read(t.Context(), store, key); err != nil || string(again) != string(good) ||
 		res.Written.Segments != 1 {

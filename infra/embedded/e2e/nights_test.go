@@ -12,6 +12,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/config"
 	"github.com/unweaver/unweaver/internal/control"
 	"github.com/unweaver/unweaver/internal/control/service"
@@ -208,9 +211,8 @@ func (n *fiveNights) play() control.Status {
 		{Action: core.ActionPublish, Index: index, Generation: third.Generation},
 		{Action: core.ActionRollback, Index: index, Generation: second.Generation},
 	} {
-		if _, err := n.control.Move(operator, move); err != nil {
-			t.Fatal(err)
-		}
+		_, err := n.control.Move(operator, move)
+		require.NoError(t, err)
 		if out := n.serves(move.Generation); answered(out) != (move.Generation == second.Generation) {
 			t.Errorf("after %s: %v", move.Action, chunksOf(out))
 		}
@@ -268,9 +270,7 @@ func (n *fiveNights) backfill(fourth control.Status) {
 	n.killed(letter)
 	fifth := completed(t, n.night("Evening five"))
 	n.diff(fifth, 118, core.Diff{Changed: 1, Same: 117})
-	if fifth.LeftOut.Backfills != archived {
-		t.Errorf("the night left out %+v", fifth.LeftOut)
-	}
+	assert.Equal(t, int64(archived), fifth.LeftOut.Backfills, "the night left out %+v", fifth.LeftOut)
 	letter.release()
 	end := backfilled(t, func() *service.Service { return n.control }, named, func(one core.Backfill) bool {
 		return core.Terminal(one.Status)
@@ -338,9 +338,7 @@ func TestFiveNightsOnTheEmbeddedStack(t *testing.T) {
 		return begun.Run
 	}
 	same(t, n.play(), fromNothing(t, n.folder))
-	if paid := server.Stats(); paid.Duplicates != 0 {
-		t.Errorf("%d answers were paid for twice", paid.Duplicates)
-	}
+	assert.Zero(t, server.Stats().Duplicates)
 }
 
 // Five nights on real servers, with a worker killed in each and another amid the backfill, end in what a build from
@@ -393,9 +391,7 @@ func TestTheScriptOfFiveNights(t *testing.T) {
 	for _, want := range []string{
 		"## Estimate against actual", "held (recall)", "left out: 60 left to backfills", "rebased", "5 published, 1 unchanged, 1 held",
 	} {
-		if !strings.Contains(string(out), want) {
-			t.Errorf("it does not say %q", want)
-		}
+		assert.Contains(t, string(out), want, "it does not say")
 	}
 	if left, err := os.ReadDir(temporary); err != nil || len(left) != 0 {
 		t.Errorf("it left %v (%v)", left, err)

@@ -12,6 +12,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/config"
 	"github.com/unweaver/unweaver/internal/control"
 	"github.com/unweaver/unweaver/internal/core"
@@ -40,9 +43,7 @@ func TestACorpusBecomesAPublishedIndexAndTheSecondRunPaysAndWritesNothing(t *tes
 		b.Calls != (core.Calls{}) {
 		t.Errorf("second run: %+v", b.Report)
 	}
-	if before.Duplicates+before.EmbedTwice != 0 {
-		t.Errorf("paid twice: %+v", before)
-	}
+	assert.Zero(t, before.Duplicates+before.EmbedTwice, "paid twice: %+v", before)
 	out := ask(
 		t,
 		shared.HTTP,
@@ -118,9 +119,7 @@ func TestRestoreBringsTheIndexBackWithoutAModelCall(t *testing.T) {
 	t.Parallel() // it has a stack or servers of its own
 	dir := t.TempDir()
 	st, err := start(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	server := serve(t, modeltest.Options{})
 	a := completed(
 		t,
@@ -128,17 +127,12 @@ func TestRestoreBringsTheIndexBackWithoutAModelCall(t *testing.T) {
 	)
 	q := "Which county is Lake Placid located in?"
 	want := chunksOf(ask(t, st.HTTP, "r", q, nil))
-	if err := st.Stop(context.Background()); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, st.Stop(context.Background()))
 	for _, p := range []string{"vectors", "classes.bolt", "classes.bolt.runs", "cache"} {
-		if err := os.RemoveAll(filepath.Join(dir, p)); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.RemoveAll(filepath.Join(dir, p)))
 	}
-	if st, err = start(dir); err != nil {
-		t.Fatal(err)
-	}
+	st, err = start(dir)
+	require.NoError(t, err)
 	defer func() { _ = st.Stop(context.Background()) }()
 	if status, out := do(t, st.HTTP, http.MethodPost, "/v1/indexes/r/query",
 		map[string]any{"query": q}); status != http.StatusServiceUnavailable ||
@@ -152,9 +146,7 @@ func TestRestoreBringsTheIndexBackWithoutAModelCall(t *testing.T) {
 		t.Errorf("an audit of wiped stores: %s (%s) %+v", lost.Status, lost.Reason, lost.Audit)
 	}
 	r, err := st.Control.Restore(t.Context(), "r")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	rep := completed(t, wait(t, st.Control, r.Run))
 	if rep.Written.Rows == 0 || rep.Written.Records != a.Classes {
 		t.Errorf("restored %+v of %d classes", rep.Written, a.Classes)
@@ -174,18 +166,14 @@ func TestRestoreBringsTheIndexBackWithoutAModelCall(t *testing.T) {
 		whole.Audit.Checked.Classes != a.Classes || whole.Audit.Checked.Chunks != a.Chunks {
 		t.Errorf("an audit of restored stores: %s %+v", whole.Status, whole.Audit)
 	}
-	if after := server.Stats(); after.Chat != before.Chat {
-		t.Errorf("restore or audit called the chat model")
-	}
+	assert.Equal(t, before.Chat, server.Stats().Chat, "restore or audit called the chat model")
 }
 
 // audited audits all of an index, with nothing written.
 func audited(t *testing.T, serving control.Control, index string) core.Report {
 	t.Helper()
 	run, err := serving.Audit(t.Context(), control.AuditRequest{Index: index})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	report := wait(t, serving, run.Run)
 	if report.Audit == nil {
 		t.Fatalf("%s (%s) tells of no audit: %s", report.Status, report.Reason, report.Detail)
@@ -213,12 +201,8 @@ func TestADeletedDocumentIsGoneAndAChangedOneIsNew(t *testing.T) {
 	)
 	sp := spec(t, "del", dir, nil, "indexes.del.gate.max_removed=0.5", "indexes.del.enrich=[facts, gem]")
 	status := completed(t, index(t, shared.Control, sp))
-	if err := os.Remove(filepath.Join(dir, "a.txt")); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(dir, "c.txt"), []byte("Tarrow is a lake near Quorn."), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.Remove(filepath.Join(dir, "a.txt")))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "c.txt"), []byte("Tarrow is a lake near Quorn."), 0o644))
 	b := completed(t, index(t, shared.Control, sp))
 	if b.Diff.Removed != 1 || b.Diff.Changed != 1 || b.Diff.Same != 1 || b.ContentHash == status.ContentHash {
 		t.Errorf("%+v", b.Report)
@@ -249,9 +233,7 @@ func TestADeletedDocumentIsGoneAndAChangedOneIsNew(t *testing.T) {
 	})
 	t.Run("a mass deletion is held and changes nothing", func(t *testing.T) {
 		sp.Index, sp.Gate.MaxRemoved = "del", 0.2
-		if err := os.Remove(filepath.Join(dir, "b.txt")); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.Remove(filepath.Join(dir, "b.txt")))
 		c := index(t, shared.Control, sp)
 		if c.Status != core.StatusHeld || c.Reason != "mass_deletion" || c.Detail == "" {
 			t.Fatalf("%+v", c.Report)
@@ -294,9 +276,7 @@ func TestFaultsOfTheModelServerLoseNothing(t *testing.T) {
 			if st.DeadLetters == 0 && st.ContentHash != clean.ContentHash {
 				t.Error("another content hash than an undisturbed run")
 			}
-			if n := bad.Stats().Duplicates; n != 0 {
-				t.Errorf("%d answers were paid twice", n)
-			}
+			assert.Zero(t, bad.Stats().Duplicates)
 		})
 	}
 }
@@ -359,9 +339,7 @@ func TestAModelThatRefusesPausesTheRunAndResumeFinishesIt(t *testing.T) {
 				t.Fatalf("%s %s %s", st.Status, st.Reason, st.Detail)
 			}
 			server.Set(modeltest.Options{})
-			if err := shared.Control.Resume(t.Context(), st.Run, nil); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, shared.Control.Resume(t.Context(), st.Run, nil))
 			for range 6000 {
 				if st = wait(t, shared.Control, st.Run); st.Status != core.StatusPaused {
 					break
@@ -384,9 +362,7 @@ func TestPauseAndCancelByHand(t *testing.T) {
 		"models.limits.concurrency=4",
 	)
 	r, err := shared.Control.Index(t.Context(), control.IndexRequest{Spec: sp})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	again, err := shared.Control.Index(t.Context(), control.IndexRequest{Spec: sp})
 	if err != nil || !again.Attached || again.Run != r.Run {
 		t.Errorf("a second index does not attach: %+v %v", again, err)
@@ -400,9 +376,8 @@ func TestPauseAndCancelByHand(t *testing.T) {
 		}
 		time.Sleep(50 * time.Millisecond)
 	}
-	if _, err := shared.Control.Pause(t.Context(), r.Run); err != nil {
-		t.Fatal(err)
-	}
+	_, err = shared.Control.Pause(t.Context(), r.Run)
+	require.NoError(t, err)
 	st := wait(t, shared.Control, r.Run)
 	if st.Status != core.StatusPaused || st.Reason != "paused" {
 		t.Fatalf("%s %s", st.Status, st.Reason)
@@ -413,9 +388,7 @@ func TestPauseAndCancelByHand(t *testing.T) {
 		t.Errorf("a paused run paid %d calls", n-at)
 	}
 	server.Set(modeltest.Options{})
-	if err := shared.Control.Resume(t.Context(), r.Run, nil); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, shared.Control.Resume(t.Context(), r.Run, nil))
 	for range 6000 {
 		if st = wait(t, shared.Control, r.Run); st.Status != core.StatusPaused {
 			break
@@ -423,19 +396,14 @@ func TestPauseAndCancelByHand(t *testing.T) {
 		time.Sleep(50 * time.Millisecond)
 	}
 	completed(t, st)
-	if d := server.Stats().Duplicates; d != 0 {
-		t.Errorf("%d answers were paid twice", d)
-	}
+	assert.Zero(t, server.Stats().Duplicates)
 	server.Set(modeltest.Options{Latency: time.Second, Capacity: 2})
 	sp.Chat.Model = "slower"
 	r, err = shared.Control.Index(t.Context(), control.IndexRequest{Spec: sp, Generation: "cancelled"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	time.Sleep(1500 * time.Millisecond)
-	if _, err := shared.Control.Cancel(t.Context(), r.Run); err != nil {
-		t.Fatal(err)
-	}
+	_, err = shared.Control.Cancel(t.Context(), r.Run)
+	require.NoError(t, err)
 	if st = wait(t, shared.Control, r.Run); st.Status != core.StatusCancelled {
 		t.Errorf("%s %s", st.Status, st.Reason)
 	}
@@ -447,16 +415,13 @@ func TestADryRunCountsAndTakesNothing(t *testing.T) {
 	sp := spec(t, "dry", copySample(t), server, "indexes.dry.chunking.strategy=document", "models.chat.model=dry",
 		"models.embedding.dimension=256", "models.chat.api_key_env=NO_SUCH_KEY")
 	report, err := shared.Control.Estimate(t.Context(), control.IndexRequest{Spec: sp})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if report.Estimate == nil || report.Estimate.Extract != (core.Range{Low: 120, High: 120}) || report.Chunks != 120 ||
 		report.Estimate.Tokens.Low <= 0 || report.Estimate.Embed.Low <= 0 || server.Stats().Started != 0 {
 		t.Errorf("%+v, estimate %+v, server %+v", report, report.Estimate, server.Stats())
 	}
-	if _, err := shared.Control.Generations(t.Context(), "dry"); err == nil {
-		t.Error("an estimate left a generation behind")
-	}
+	_, err = shared.Control.Generations(t.Context(), "dry")
+	assert.Error(t, err, "an estimate left a generation behind")
 	if status, _ := do(t, shared.HTTP, http.MethodPost, "/v1/indexes/dry/query",
 		map[string]any{"query": "x"}); status != http.StatusNotFound {
 		t.Errorf("a dry run can be queried: %d", status)

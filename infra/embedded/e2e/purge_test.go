@@ -10,6 +10,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/control"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
@@ -32,9 +35,7 @@ func holdingWords(t *testing.T, folder string, words ...string) (where []string)
 		}
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return where
 }
 
@@ -45,16 +46,12 @@ func TestNothingOfADataDirectoryTellsOfAPurgedDocument(t *testing.T) {
 	folder := t.TempDir()
 	server := serve(t, modeltest.Options{Dimension: 16})
 	own, err := start(folder)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	stopped := false
 	stop := func() {
 		if !stopped {
 			stopped = true
-			if err := own.Stop(context.Background()); err != nil {
-				t.Error(err)
-			}
+			assert.NoError(t, own.Stop(context.Background()))
 		}
 	}
 	defer stop()
@@ -67,9 +64,7 @@ func TestNothingOfADataDirectoryTellsOfAPurgedDocument(t *testing.T) {
 	sp := spec(t, "del", documents, server)
 	sp.Embedding = spec(t, "del", documents, nil).Embedding // whose table of words is learned from the corpus
 	first := completed(t, index(t, own.Control, sp))
-	if err := os.WriteFile(filepath.Join(documents, "b.md"), []byte("# Bern\n\nBern sells salt.\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(filepath.Join(documents, "b.md"), []byte("# Bern\n\nBern sells salt.\n"), 0o644))
 	completed(t, index(t, own.Control, sp))
 	ask(t, own.HTTP, "del", "Who paid the ferryman?", nil)
 	ask(t, own.HTTP, "del", "Who paid the ferryman?", map[string]any{"generation": first.Generation})
@@ -92,9 +87,7 @@ func TestNothingOfADataDirectoryTellsOfAPurgedDocument(t *testing.T) {
 	calls := server.Stats().Chat
 	request.DryRun = false
 	begun, err := own.Control.Purge(t.Context(), request)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	ended := completed(t, wait(t, own.Control, begun.Run.Run))
 	if server.Stats().Chat != calls || ended.Documents != 2 {
 		t.Errorf("%d calls, %+v", server.Stats().Chat-calls, ended.Report)

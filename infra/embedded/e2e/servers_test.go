@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"go.temporal.io/api/enums/v1"
 
 	"github.com/unweaver/unweaver/internal/control"
@@ -123,9 +125,7 @@ func TestThePipelineOnRealServersEqualsTheEmbeddedOne(t *testing.T) {
 				again.Written != (core.Written{}) {
 				t.Errorf("an unchanged corpus: %+v", again.Report)
 			}
-			if paid.Duplicates+paid.EmbedTwice != 0 {
-				t.Errorf("paid twice: %+v", paid)
-			}
+			assert.Zero(t, paid.Duplicates+paid.EmbedTwice, "paid twice: %+v", paid)
 			night(t, c, sp, server, base)
 		})
 	}
@@ -163,9 +163,7 @@ func TestThreeWorkersShareABuildAndReplicasSwitchUnderLoad(t *testing.T) {
 	dir := copySample(t)
 	for i := range 5 { // enough for every worker
 		raw, err := os.ReadFile(dir + "/corpus.jsonl")
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		writeFile(t, fmt.Sprintf("%s/copy%d.jsonl", dir, i), string(raw))
 	}
 	c.upload(dir)
@@ -212,9 +210,7 @@ func TestThreeWorkersShareABuildAndReplicasSwitchUnderLoad(t *testing.T) {
 					}
 					mu.Lock()
 					seen[gen]++
-					if hasNew != (gen != st.Generation) {
-						t.Errorf("generation %s: the new document is in the answer: %v", gen, hasNew)
-					}
+					assert.Equal(t, gen != st.Generation, hasNew, "generation %s: the new document is in the answer", gen)
 					first[b+gen] = true
 					mu.Unlock()
 				}
@@ -345,9 +341,7 @@ func TestKilledPartsOfAClusterEndInTheSameIndex(t *testing.T) {
 			st := wait(t, c.ctl, run)
 			if st.Status == core.StatusPaused { // a store was away for longer than retries last: a person resumes
 				t.Logf("paused: %s %s", st.Reason, st.Detail)
-				if err := c.ctl.Resume(t.Context(), run, nil); err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, c.ctl.Resume(t.Context(), run, nil))
 				st = wait(t, c.ctl, run)
 			}
 			completed(t, st)
@@ -393,15 +387,11 @@ func TestRestoreBringsBackWipedStoresWithoutAModelCall(t *testing.T) {
 					t.Fatal(names, err)
 				}
 				for _, n := range names {
-					if err := c.ctl.Stores.Vectors.Drop(t.Context(), n); err != nil {
-						t.Fatal(err)
-					}
+					require.NoError(t, c.ctl.Stores.Vectors.Drop(t.Context(), n))
 				}
 			}
 			r, err := c.ctl.Restore(t.Context(), "k")
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			res := completed(t, wait(t, c.ctl, r.Run))
 			if strings.Contains(what, "Redis") != (res.Written.Records == st.Classes) ||
 				strings.Contains(what, "Milvus") != (res.Written.Rows == st.Classes+st.Chunks) {

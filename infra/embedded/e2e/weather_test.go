@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/control"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/testkit/longtest"
@@ -32,18 +34,14 @@ const tides = "Ada Merrow and Joris Quarrie measured the tides"
 func calmNights(t *testing.T, documents storm.Documents, nights int) (want []calmNight, folders []string) {
 	t.Helper()
 	server := modeltest.New(modeltest.Options{Shuffle: true, Dimension: 64})
-	if err := server.Listen("127.0.0.1:0"); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, server.Listen("127.0.0.1:0"))
 	t.Cleanup(server.Close)
 	name(server.URL)
 	called, dir := "calm-"+core.Sum(t.Name(), fmt.Sprint(documents.Seed)).Short(8), t.TempDir()
 	for night := range nights {
 		folder := t.TempDir()
 		for _, to := range []string{folder, dir} {
-			if err := documents.Write(to, night); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, documents.Write(to, night))
 		}
 		status := completed(t, index(t, shared.Control, stormSpec(t, called, dir, server.URL)))
 		want = append(want, calmNight{status, answers(t, shared.HTTP, called, tides)})
@@ -58,9 +56,7 @@ func slowModels(t *testing.T) *modeltest.Server {
 	server := modeltest.New(modeltest.Options{
 		Latency: 60 * time.Millisecond, EmbedLatency: 120 * time.Millisecond, Shuffle: true, Dimension: 64,
 	})
-	if err := server.Listen("127.0.0.1:0"); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, server.Listen("127.0.0.1:0"))
 	t.Cleanup(server.Close)
 	name(server.URL)
 	return server
@@ -90,9 +86,7 @@ func (c *cluster) behindProxies(seed uint64) map[string]*proxy.Proxy {
 func newProxy(t testing.TB, address string, seed uint64) *proxy.Proxy {
 	t.Helper()
 	made, err := proxy.New(address, seed)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(made.Close)
 	return made
 }

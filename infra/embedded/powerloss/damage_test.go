@@ -7,6 +7,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/config"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/testkit/longtest"
@@ -16,13 +19,9 @@ import (
 func builtinSpec(t *testing.T, docs string) core.Spec {
 	t.Helper()
 	cfg, err := config.Load(config.Source{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	spec, err := cfg.Spec(index, docs)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return spec
 }
 
@@ -44,9 +43,8 @@ func TestADamagedFileOfTheDataDirectoryIsMendedOrNamed(t *testing.T) {
 	docs.documents(t, 10)
 	spec := builtinSpec(t, docs.docs)
 	p := start(t, data)
-	if _, err := p.build(spec, "g1"); err != nil {
-		t.Fatal(err)
-	}
+	_, err := p.build(spec, "g1")
+	require.NoError(t, err)
 	p.kill()
 	docs.documents(t, 12)
 	for _, c := range []struct {
@@ -78,36 +76,25 @@ func TestADamagedFileOfTheDataDirectoryIsMendedOrNamed(t *testing.T) {
 			if out, err := exec.Command("cp", "-r", data, folder).CombinedOutput(); err != nil {
 				t.Fatalf("%v: %s", err, out)
 			}
-			if err := harm(filepath.Join(folder, c.file), damages[c.damage]); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, harm(filepath.Join(folder, c.file), damages[c.damage]))
 			p, said := try(t, folder)
-			if (p == nil) != (c.away != nil) {
-				t.Fatalf("it said %q", said)
-			}
+			require.Equal(t, c.away != nil, p == nil, "it said %q", said)
 			if p == nil {
 				if step := "move " + strings.Join(c.away, " and ") + " away"; !strings.Contains(said, step) ||
 					!strings.Contains(said, filepath.Join(folder, "engine.db")) {
 					t.Errorf("it does not say %q: %s", step, said)
 				}
 				for _, file := range c.away {
-					if err := os.Remove(filepath.Join(folder, file)); err != nil {
-						t.Fatal(err)
-					}
+					require.NoError(t, os.Remove(filepath.Join(folder, file)))
 				}
 				p = start(t, folder)
 			}
-			if err := p.answers(); err != nil {
-				t.Error(err)
-			}
+			assert.NoError(t, p.answers())
 			if c.file == "engine.db" && c.damage == "removed" {
 				// The engine that ran what was last is gone: whoever knows that it will not come back says so.
-				if err := p.control().Lost(t.Context(), "p"); err != nil {
-					t.Error(err)
-				}
-				if _, err := p.build(spec, "g2"); err != nil {
-					t.Error(err)
-				}
+				assert.NoError(t, p.control().Lost(t.Context(), "p"))
+				_, err := p.build(spec, "g2")
+				assert.NoError(t, err)
 			}
 			p.kill()
 		})

@@ -20,6 +20,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/ledger"
 	"github.com/unweaver/unweaver/internal/store/blob"
@@ -61,17 +63,13 @@ func (r *recording) model(t *testing.T, cut func(d *disk, name string, file *nod
 	t.Helper()
 	d := newDisk(r.base)
 	d.owner = processes{map[string]string{}, map[string]string{}}
-	if err := readFile(r.trace, d.owner); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, readFile(r.trace, d.owner))
 	tmp := newFolder("tmp")
 	d.top.names["tmp"], d.top.durable["tmp"] = tmp, tmp
 	if cut != nil {
 		d.cut = func(name string, file *node, at time.Time) error { return cut(d, name, file, at) }
 	}
-	if err := readFile(r.trace, d); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, readFile(r.trace, d))
 	return d
 }
 
