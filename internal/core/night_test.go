@@ -4,6 +4,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+
 	"github.com/unweaver/unweaver/internal/core"
 )
 
@@ -24,18 +26,14 @@ func TestACourseStaysBoundedAndOfTheWholeRun(t *testing.T) {
 		}
 	}
 	again := core.Course(course, course...)
-	if len(again) != len(course) {
-		t.Errorf("told twice: %d, then %d", len(course), len(again))
-	}
+	assert.Len(t, again, len(course), "told twice")
 }
 
 func TestMomentsOfALongRunAreFewer(t *testing.T) {
 	for sofar, want := range map[time.Duration]time.Duration{
 		time.Second: 5 * time.Second, 10 * time.Minute: 5 * time.Second, 12 * time.Hour: 6 * time.Minute,
 	} {
-		if got := core.MomentEvery(sofar); got != want {
-			t.Errorf("after %s every %s, want %s", sofar, got, want)
-		}
+		assert.Equal(t, want, core.MomentEvery(sofar), "after %s every", sofar)
 	}
 }
 
