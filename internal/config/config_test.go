@@ -9,6 +9,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/config"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
@@ -17,18 +20,14 @@ import (
 func load(t *testing.T, yaml string, env, set []string) (*config.Config, error) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "unweaver.yaml")
-	if err := os.WriteFile(path, []byte(yaml), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(path, []byte(yaml), 0o600))
 	return config.Load(config.Source{Path: path, Env: env, Set: set})
 }
 
 func mustLoad(t *testing.T, yaml string, env, set []string) *config.Config {
 	t.Helper()
 	cfg, err := load(t, yaml, env, set)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return cfg
 }
 
@@ -145,9 +144,7 @@ func TestATimeOutOfModelsIsInASpecWhereItIsNotTheDefault(t *testing.T) {
 
 func TestAnIndexThatIsNotNamedHasTheDefaults(t *testing.T) {
 	named, err := mustLoad(t, "indexes: {docs: }\n", nil, nil).Spec("docs", "/corpus")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	unnamed, err := config.Default().Spec("docs", "/corpus")
 	if err != nil || !reflect.DeepEqual(named, unnamed) {
 		t.Errorf("%+v\n%+v\n%v", named, unnamed, err)
@@ -184,7 +181,5 @@ indexes:
 	if own.Limits != (core.Limits{Concurrency: 8, RequestsPerMinute: 5}) || own.Embedding.MaxInputTokens != 0 {
 		t.Errorf("limits: %+v, embedding: %+v", own.Limits, own.Embedding)
 	}
-	if cfg.Models.Chat.Model != "general" {
-		t.Error("an index's models leak into the general ones")
-	}
+	assert.Equal(t, "general", cfg.Models.Chat.Model, "an index's models leak into the general ones")
 }

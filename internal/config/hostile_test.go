@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
 	"github.com/unweaver/unweaver/internal/config"
@@ -50,9 +51,7 @@ func TestValuesThatMakeNoSenseAreRefusedWithTheirPlace(t *testing.T) {
 		"models: {embedding: {base_url: \"https://h/v1?key=SECRET\"}}\n": "api_key_env",
 	} {
 		path := filepath.Join(t.TempDir(), "c.yaml")
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
 		_, err := config.Load(config.Source{Path: path})
 		if !fault.Is(err, fault.BadConfig) || !strings.Contains(err.Error(), says) || strings.Contains(err.Error(), "SECRET") {
 			t.Errorf("%s%v", text, err)

@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+
 	"github.com/unweaver/unweaver/internal/config"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
@@ -14,9 +16,7 @@ func TestSettingsOfABranchAreCheckedByThemselves(t *testing.T) {
 	for _, good := range []map[string]string{
 		nil, {"shortening.threshold": "400"}, {"models.chat.model": "large", "retrieval.language": "de"},
 	} {
-		if err := config.CheckOverlay(good); err != nil {
-			t.Errorf("%v: %v", good, err)
-		}
+		assert.NoError(t, config.CheckOverlay(good), "%v", good)
 	}
 	for key, bad := range map[string]struct{ value, why string }{
 		"shortening.threshold": {"60", "200"},

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/config"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
@@ -14,9 +16,7 @@ import (
 func TestAProbeFileIsReadWhereItIsAndAnObjectIsNot(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "probes.jsonl")
 	line := `{"question":"Who?","documents":["a.md"]}`
-	if err := os.WriteFile(file, []byte(line), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(file, []byte(line), 0o600))
 	spec := core.Spec{Index: "docs", Gate: core.Gate{Probes: file}}
 	if raw, err := config.Probes(spec); err != nil || string(raw) != line {
 		t.Errorf("%s, %v", raw, err)
@@ -27,9 +27,7 @@ func TestAProbeFileIsReadWhereItIsAndAnObjectIsNot(t *testing.T) {
 			t.Errorf("%q: %s, %v", elsewhere, raw, err)
 		}
 	}
-	if err := os.WriteFile(file, []byte(line+"\n{}"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(file, []byte(line+"\n{}"), 0o600))
 	for _, bad := range []string{file, file + ".none"} {
 		spec.Gate.Probes = bad
 		if _, err := config.Probes(spec); !fault.Is(err, fault.BadConfig) || !strings.Contains(err.Error(), bad) {

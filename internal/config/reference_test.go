@@ -10,6 +10,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/config"
 	"github.com/unweaver/unweaver/internal/core"
 )
@@ -21,9 +24,7 @@ const referencePath = "../../docs/configuration.md"
 func TestTheReferenceIsMadeFromTheTypes(t *testing.T) {
 	want := config.Reference()
 	if *update {
-		if err := os.WriteFile(referencePath, []byte(want), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(referencePath, []byte(want), 0o644))
 	}
 	got, err := os.ReadFile(referencePath)
 	if err != nil || string(got) != want {
@@ -86,9 +87,7 @@ func TestEveryKeyIsDescribedOnce(t *testing.T) {
 		described[r.path]++
 	}
 	for _, path := range leaves(reflect.TypeFor[config.Config](), "") {
-		if described[path] != 1 {
-			t.Errorf("%s stands %d times in the reference", path, described[path])
-		}
+		assert.Equal(t, 1, described[path], "%s stands", path)
 		delete(described, path)
 	}
 	for path := range described {
@@ -116,13 +115,9 @@ var needs = map[string][]string{
 func digest(t *testing.T, set ...string) core.Digest {
 	t.Helper()
 	cfg, err := config.Load(config.Source{Set: set})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	spec, err := cfg.Spec("docs", "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return spec.ConfigDigest()
 }
 
@@ -133,9 +128,7 @@ func TestAnExampleIsValidAndRebuildsWhatTheReferenceSays(t *testing.T) {
 			t.Errorf("%s: the example is the default", r.path)
 		}
 		if r.unsupported() {
-			if got := refused(t, "", setting); !strings.Contains(got, "not supported yet") {
-				t.Errorf("%s is said to be unsupported: %q", r.path, got)
-			}
+			assert.Contains(t, refused(t, "", setting), "not supported yet", "%s is said to be unsupported", r.path)
 			continue
 		}
 		before := digest(t, needs[r.path]...)
@@ -148,23 +141,15 @@ func TestAnExampleIsValidAndRebuildsWhatTheReferenceSays(t *testing.T) {
 
 func TestTheDigestOfTheDefaultsHasNotMoved(t *testing.T) {
 	spec, err := config.Default().Spec("docs", "/corpus")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got := spec.ConfigDigest().String(); got != "433aa416138a126fc693dddfaadbabe3cf406d78a18cfd3d927f1842d3a856de" {
-		t.Errorf("%s: every published index would be built again", got)
-	}
+	require.NoError(t, err)
+	assert.Equal(t, "433aa416138a126fc693dddfaadbabe3cf406d78a18cfd3d927f1842d3a856de", spec.ConfigDigest().String())
 }
 
 func TestAFreshFileHoldsTheDefaults(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "unweaver.yaml")
-	if err := os.WriteFile(path, []byte(config.Sample()), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(path, []byte(config.Sample()), 0o600))
 	cfg, err := config.Load(config.Source{Path: path})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	got, _ := cfg.Spec("docs", "/corpus")
 	want, _ := config.Default().Spec("docs", "/corpus")
 	if !reflect.DeepEqual(got, want) {

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+
 	"github.com/unweaver/unweaver/internal/config"
 )
 
@@ -71,7 +73,5 @@ func TestPasswordsOfStoresAreNotShown(t *testing.T) {
 		got["stores.vectors"].Value != "milvus://root:xxxxx@milvus:19530" {
 		t.Errorf("%+v %+v", got["stores.classes"], got["stores.vectors"])
 	}
-	if cfg.Stores.Classes != "redis://:verysecret@redis:6379/0" {
-		t.Error("showing a setting changes it")
-	}
+	assert.Equal(t, "redis://:verysecret@redis:6379/0", cfg.Stores.Classes, "showing a setting changes it")
 }
