@@ -15,6 +15,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/fault"
 )
 
@@ -22,9 +25,7 @@ import (
 func declared(t *testing.T) map[string]fault.Code {
 	t.Helper()
 	file, err := parser.ParseFile(token.NewFileSet(), "fault.go", nil, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	codes := map[string]fault.Code{}
 	ast.Inspect(file, func(node ast.Node) bool {
 		spec, ok := node.(*ast.ValueSpec)
@@ -36,9 +37,7 @@ func declared(t *testing.T) map[string]fault.Code {
 		}
 		for i, name := range spec.Names {
 			text, err := strconv.Unquote(spec.Values[i].(*ast.BasicLit).Value)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			codes[name.Name] = fault.Code(text)
 		}
 		return true
@@ -87,9 +86,7 @@ func TestKindsThatDecide(t *testing.T) {
 			}
 		}
 	}
-	if fault.Code("made_up").Kind() != fault.Fatal {
-		t.Error("an unknown code is a fault of this program")
-	}
+	assert.Equal(t, fault.Fatal, fault.Code("made_up").Kind(), "an unknown code is a fault of this program")
 }
 
 func TestAnErrorReadsAsASentence(t *testing.T) {
@@ -105,9 +102,7 @@ func TestAnErrorReadsAsASentence(t *testing.T) {
 		"wait: 42":            fault.NotFound.At("wait", "").Because(42),
 		"wait":                fault.NotFound.At("wait", "").Because(nil),
 	} {
-		if err.Error() != want {
-			t.Errorf("got %q, want %q", err, want)
-		}
+		assert.Equal(t, want, err.Error(), "got %q", err)
 	}
 }
 
