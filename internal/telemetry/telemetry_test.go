@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/model"
@@ -27,9 +29,7 @@ func TestTheReferenceListsEveryMetric(t *testing.T) {
 	path := filepath.Join("..", "..", "docs", "operations", "metrics.md")
 	want := telemetry.Reference()
 	if *update {
-		if err := os.WriteFile(path, []byte(want), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(path, []byte(want), 0o644))
 	}
 	got, err := os.ReadFile(path)
 	if err != nil || string(got) != want {
@@ -43,18 +43,14 @@ func scrape(t *testing.T, process *telemetry.Process) string {
 	recorder := httptest.NewRecorder()
 	process.Handler().ServeHTTP(recorder, httptest.NewRequest("GET", "/metrics", nil))
 	raw, err := io.ReadAll(recorder.Result().Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return string(raw)
 }
 
 func has(t *testing.T, text string, lines ...string) {
 	t.Helper()
 	for _, line := range lines {
-		if !strings.Contains(text, line+"\n") {
-			t.Errorf("no line %q", line)
-		}
+		assert.Contains(t, text, line+"\n", "no line %q", line)
 	}
 }
 
@@ -63,9 +59,7 @@ func TestNamesKeepToTheConventionsOfPrometheus(t *testing.T) {
 	_, end := process.Store(t.Context(), observe.Artifacts, "get")
 	end(errors.New("broken"))
 	problems, err := testutil.GatherAndLint(process.Registry())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for _, problem := range problems {
 		t.Errorf("%s: %s", problem.Metric, problem.Text)
 	}
@@ -76,9 +70,7 @@ func TestOneProcessTellsWhatRunsAndHowItIs(t *testing.T) {
 	for _, want := range []string{
 		`unweaver_build_info{program="worker",version="`, "go_goroutines ", "process_resident_memory_bytes ",
 	} {
-		if !strings.Contains(text, want) {
-			t.Errorf("%s is missing", want)
-		}
+		assert.Contains(t, text, want)
 	}
 }
 
@@ -126,9 +118,7 @@ func TestALabelHasABoundedNumberOfValues(t *testing.T) {
 	text := scrape(t, process)
 	has(t, text, `unweaver_queries_total{index="other",method="hybrid",outcome="ok"} 800`)
 	for _, name := range []string{telemetry.Queries, telemetry.IndexChunks} {
-		if lines := strings.Count(text, "\n"+name+"{"); lines != 201 {
-			t.Errorf("%s has %d series", name, lines)
-		}
+		assert.Equal(t, 201, strings.Count(text, "\n"+name+"{"), "%s", name)
 	}
 }
 

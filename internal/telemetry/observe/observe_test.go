@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/model"
 	"github.com/unweaver/unweaver/internal/store/blob"
@@ -125,9 +127,8 @@ func TestCapabilitiesAreFoundBelowAnObserver(t *testing.T) {
 		t.Error("an observer hides whether its store gives bytes of one version under an ETag")
 	}
 	followed := blob.Following(observe.Blob(corpus{blobmemory.New()}, "x", &noted{}))
-	if _, err := followed.Stat(t.Context(), "behind a link"); err != nil {
-		t.Errorf("an observer hides the links of its store: %v", err)
-	}
+	_, err := followed.Stat(t.Context(), "behind a link")
+	assert.NoError(t, err, "an observer hides the links of its store")
 	var none vectors.Store
 	if observe.OfVectors(none, &noted{}) != nil || observe.Blob(nil, "x", &noted{}) != nil {
 		t.Error("an observed nil is no nil")

@@ -11,6 +11,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/config"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
@@ -57,22 +60,16 @@ func TestANoticeIsSignedAndHoldsCounts(t *testing.T) {
 	})
 	hook := webhook.Hook{URL: r.url, Secret: "s3cret", On: everything, Page: "https://search.example/"}
 	body.Advise(hook)
-	if err := webhook.Send(t.Context(), hook, body); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, webhook.Send(t.Context(), hook, body))
 	header, raw := r.headers[0], r.bodies[0]
 	at, err := strconv.ParseInt(header.Get(webhook.HeaderTimestamp), 10, 64)
 	if err != nil || time.Since(time.Unix(at, 0)).Abs() > time.Minute || header.Get(webhook.HeaderID) != "run-1" {
 		t.Errorf("header %v: %v", header, err)
 	}
 	want := webhook.Sign("s3cret", "run-1", header.Get(webhook.HeaderTimestamp), []byte(raw))
-	if header.Get(webhook.HeaderSignature) != want {
-		t.Errorf("signature %s, want %s", header.Get(webhook.HeaderSignature), want)
-	}
+	assert.Equal(t, want, header.Get(webhook.HeaderSignature), "signature")
 	var got map[string]any
-	if err := json.Unmarshal([]byte(raw), &got); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, json.Unmarshal([]byte(raw), &got))
 	if got["documents"] != 10.0 || got["cost"] != 0.25 || got["command"] != "unweaver status docs/g1" ||
 		got["summary"] != "10 documents, 0 changed; 3 calls, 0 tokens, cost 0.2500; 12.0 s" ||
 		got["reason"] != "mass_deletion" || got["seconds"] != 12.0 ||
@@ -88,9 +85,7 @@ func TestANoticeIsSignedAndHoldsCounts(t *testing.T) {
 func TestSignaturesAreThoseOfStandardWebhooks(t *testing.T) {
 	got := webhook.Sign("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", "msg_p5jXN8AQM9LWM0D4loKWxJek", "1614265330",
 		[]byte(`{"test": 2432232314}`))
-	if got != "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=" {
-		t.Error(got)
-	}
+	assert.Equal(t, "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=", got)
 }
 
 func TestAnyOtherAnswerIsTriedAgainAndARedirectIsNotFollowed(t *testing.T) {
@@ -142,13 +137,9 @@ func TestAnIndexMayHaveAWebhookOfItsOwn(t *testing.T) {
 		"indexes.own.notify.webhook=https://own.example", "indexes.own.notify.secret_env=OWN_SECRET",
 		"indexes.own.notify.on=failed",
 	}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	of, err := webhook.Hooks(settings)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if hook := of("own"); hook.URL != "https://own.example" || hook.Secret != "own" || len(hook.On) != 1 ||
 		hook.Page != "https://page.example" {
 		t.Errorf("%+v", hook)
