@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+
 	"github.com/unweaver/unweaver/internal/app"
 	"github.com/unweaver/unweaver/internal/config"
 	"github.com/unweaver/unweaver/internal/core"
@@ -45,26 +47,18 @@ func TestEndpointsThatTheProcessDoesNotNameAreRefused(t *testing.T) {
 	if _, err := models.Describe(file); !fault.Is(err, fault.EndpointRefused) {
 		t.Errorf("an estimate reads any file: %v", err)
 	}
-	if err := models.Check(good); err != nil {
-		t.Error(err)
-	}
+	assert.NoError(t, models.Check(good))
 	slash := good
 	slash.Chat.BaseURL += "/"
-	if err := models.Check(slash); err != nil {
-		t.Errorf("a slash at the end: %v", err)
-	}
+	assert.NoError(t, models.Check(slash), "a slash at the end")
 	builtin := core.Spec{Chat: core.ChatModel{Provider: "builtin"}, Embedding: core.EmbedModel{Provider: "builtin"}}
 	none := app.NewModels(nil, nil)
-	if err := none.Check(builtin); err != nil {
-		t.Errorf("built-in models: %v", err)
-	}
+	assert.NoError(t, none.Check(builtin), "built-in models")
 	if err := none.Check(good); !fault.Is(err, fault.EndpointRefused) {
 		t.Errorf("a process without configuration: %v", err)
 	}
 	none.Allow(config.Endpoint{BaseURL: good.Chat.BaseURL, APIKeyEnv: keyVariable})
-	if err := none.Check(good); err != nil {
-		t.Errorf("allowed since: %v", err)
-	}
+	assert.NoError(t, none.Check(good), "allowed since")
 }
 
 func TestARerankerIsMadeOfEndpointsThatTheProcessNames(t *testing.T) {

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/config"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
@@ -33,12 +35,8 @@ func insideModels(dir string) *Models {
 func TestAModelInsideWithoutItsWeightsIsRefused(t *testing.T) {
 	damaged := t.TempDir()
 	e5, _ := neural.Find("e5")
-	if err := os.MkdirAll(filepath.Join(damaged, "e5"), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(damaged, "e5", e5.Files[0].Name), []byte("E5S1"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.MkdirAll(filepath.Join(damaged, "e5"), 0o700))
+	require.NoError(t, os.WriteFile(filepath.Join(damaged, "e5", e5.Files[0].Name), []byte("E5S1"), 0o600))
 	for name, c := range map[string]struct{ model, dir, says string }{
 		"missing": {"e5", t.TempDir(), "unweaver models pull e5"},
 		"damaged": {"e5", damaged, "unweaver models pull e5"},
@@ -85,13 +83,9 @@ func TestModelsInsideAreOfTheLanguageOfTheIndex(t *testing.T) {
 	spec.Retrieval.Language = "pt"
 	models := insideModels(t.TempDir())
 	built, err := models.Build(spec, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	described, err := models.Describe(spec)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	chat, embedder := builtin.Chat{Language: "pt"}.Info(), builtin.Embedder{Language: "pt"}.Info()
 	for _, set := range []model.Set{built, described} {
 		if set.Chat.Info() != chat || set.Chunks.Info() != embedder || set.Classes.Info() != embedder {
@@ -109,9 +103,7 @@ func TestAModelInsideEmbedsAndIsMetered(t *testing.T) {
 		}
 		counted := &countedTexts{}
 		set, err := insideModels("").Build(inside(name), counted)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		vectors, usage, err := set.Classes.Embed(t.Context(), []string{"Niels Bohr", ""})
 		if err != nil || len(vectors) != 2 || len(vectors[0]) != set.Chunks.Dimension() || usage.Prompt == 0 {
 			t.Errorf("%s: %v", name, err)
