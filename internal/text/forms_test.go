@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+
 	"github.com/unweaver/unweaver/internal/text"
 )
 
@@ -105,9 +107,7 @@ func TestCompoundsAreFoundWholeAndByTheirParts(t *testing.T) {
 		"Ankara'da":          "ankara ankarada",
 		"U.S.A. Ph.D.":       "usa phd ph",
 	} {
-		if got := strings.Join(text.Surface(in), " "); got != want {
-			t.Errorf("%q: got %q, want %q", in, got, want)
-		}
+		assert.Equal(t, want, strings.Join(text.Surface(in), " "), "%q", in)
 	}
 	long := strings.Repeat("aBcDeFgH", 30)
 	if got := text.Terms(long); len(got) != 1 || got[0] != strings.ToLower(long) {
@@ -123,9 +123,7 @@ func TestAWordWithAccentsIsThereOnceMore(t *testing.T) {
 		"مُحَمَّد":            "محمد",
 		"й and ё":             "й е =ё",
 	} {
-		if got := strings.Join(text.Terms(in), " "); got != want {
-			t.Errorf("%q: got %q, want %q", in, got, want)
-		}
+		assert.Equal(t, want, strings.Join(text.Terms(in), " "), "%q", in)
 	}
 }
 

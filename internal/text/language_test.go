@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+
 	"github.com/unweaver/unweaver/internal/text"
 )
 
@@ -39,9 +41,7 @@ func TestALanguageThatIsNotKnownIsReadByPlainWordsUnderItsOwnName(t *testing.T) 
 	if got, want := unknown.Terms(s), plain.Terms(s); !slices.Equal(got, want) {
 		t.Errorf("%q, plain words are %q", got, want)
 	}
-	if unknown.Analyser() != "tlh/0" {
-		t.Errorf("its analyser is %s", unknown.Analyser())
-	}
+	assert.Equal(t, "tlh/0", unknown.Analyser(), "its analyser")
 }
 
 // The words of a question and those of the passage that answers it, in other forms.
@@ -64,9 +64,7 @@ func TestFormsOfAWordHaveOneTermByLanguage(t *testing.T) {
 				}
 				shared = slices.DeleteFunc(shared, func(term string) bool { return !slices.Contains(terms, term) })
 			}
-			if len(shared) != 1 {
-				t.Errorf("%s: %s share the terms %q", code, forms, shared)
-			}
+			assert.Len(t, shared, 1, "%s: %s share the terms %q", code, forms, shared)
 			plain := text.In(text.Undetermined).Surface(forms)
 			if len(slices.Compact(plain)) == 1 && code != "fr" && !strings.Contains(forms, "MÜNCHEN") {
 				t.Errorf("%s: plain words of %s are alike already", code, forms)
@@ -84,12 +82,8 @@ func TestFunctionWordsAndElisionsAreLeftOut(t *testing.T) {
 		{"und", "Die Ｄie Straße, Bohr's", "die die strasse =straße bohr", "die die strasse bohr"},
 	} {
 		language := text.In(c.code)
-		if got := strings.Join(language.Terms(c.text), " "); got != c.terms {
-			t.Errorf("%s: terms of %q are %q", c.code, c.text, got)
-		}
-		if got := strings.Join(language.Surface(c.text), " "); got != c.surface {
-			t.Errorf("%s: surface of %q is %q", c.code, c.text, got)
-		}
+		assert.Equal(t, c.terms, strings.Join(language.Terms(c.text), " "), "%s: terms of %q", c.code, c.text)
+		assert.Equal(t, c.surface, strings.Join(language.Surface(c.text), " "), "%s: surface of %q", c.code, c.text)
 	}
 }
 
@@ -105,9 +99,7 @@ func TestWordsWithoutSpacesAreFoundByTheirCharacters(t *testing.T) {
 		{"de", "Das Wort 漢字", "wort 漢 字 漢字", "Das Wort 漢字"},
 	} {
 		language := text.In(c.code)
-		if got := strings.Join(language.Terms(c.text), " "); got != c.terms {
-			t.Errorf("%s: terms of %q are %q", c.code, c.text, got)
-		}
+		assert.Equal(t, c.terms, strings.Join(language.Terms(c.text), " "), "%s: terms of %q", c.code, c.text)
 		var places []string
 		for place := range language.Places(c.text) {
 			places = append(places, c.text[place.Start:place.End])

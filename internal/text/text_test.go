@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+
 	"github.com/unweaver/unweaver/internal/text"
 )
 
@@ -41,9 +43,7 @@ func TestSentencesAreTheTextAndKeepAbbreviationsAndWrappedLines(t *testing.T) {
 		if strings.Join(got, "") != c.in {
 			t.Errorf("%q: the sentences are not the text: %q", c.in, got)
 		}
-		if strings.Join(got, "|") != strings.Join(c.want, "|") {
-			t.Errorf("%q: got %q", c.in, got)
-		}
+		assert.Equal(t, strings.Join(c.want, "|"), strings.Join(got, "|"), "%q: got %q", c.in, got)
 	}
 }
 
@@ -77,9 +77,7 @@ func TestPlacesAreThoseOfTheWords(t *testing.T) {
 	if got, want := strings.Join(terms, " "), strings.Join(text.Terms(content), " "); got != want {
 		t.Errorf("terms %q, want %q", got, want)
 	}
-	if got := strings.Join(plain, " "); got != "cafe ete 漢 字 the rivers 3.14" {
-		t.Errorf("plain %q", got)
-	}
+	assert.Equal(t, "cafe ete 漢 字 the rivers 3.14", strings.Join(plain, " "), "plain")
 }
 
 func TestTermsAreStemsWithoutFunctionWords(t *testing.T) {
@@ -89,9 +87,7 @@ func TestTermsAreStemsWithoutFunctionWords(t *testing.T) {
 		"the Bank’s and BANK'S":                                         "bank bank",
 		"":                                                              "",
 	} {
-		if got := strings.Join(text.Terms(in), " "); got != want {
-			t.Errorf("%q: got %q, want %q", in, got, want)
-		}
+		assert.Equal(t, want, strings.Join(text.Terms(in), " "), "%q", in)
 	}
 }
 
@@ -101,9 +97,7 @@ func TestSurfaceKeepsNamesAsTheyStand(t *testing.T) {
 		"National": "national",
 		"The Who":  "",
 	} {
-		if got := strings.Join(text.Surface(in), " "); got != want {
-			t.Errorf("%q: got %q, want %q", in, got, want)
-		}
+		assert.Equal(t, want, strings.Join(text.Surface(in), " "), "%q", in)
 	}
 }
 
@@ -126,9 +120,7 @@ func TestStemsMeetOverEndings(t *testing.T) {
 		}
 	}
 	for _, word := range []string{"virus", "glass", "bed", "red", "king", "sing", "is", "漢字"} {
-		if text.Stem(word) != word {
-			t.Errorf("%s becomes %s, and is no form of another word", word, text.Stem(word))
-		}
+		assert.Equal(t, word, text.Stem(word))
 	}
 }
 
@@ -160,9 +152,7 @@ func FuzzSentencesAreTheText(f *testing.F) {
 	f.Add("a. b\nc\r\n\r\nD. E")
 	f.Fuzz(func(t *testing.T, s string) {
 		for _, cut := range [][]string{text.Sentences(s), text.In("en").Statements(s)} {
-			if got := strings.Join(cut, ""); got != s {
-				t.Errorf("%q became %q", s, got)
-			}
+			assert.Equal(t, s, strings.Join(cut, ""))
 		}
 	})
 }
