@@ -5,6 +5,9 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/model"
 	"github.com/unweaver/unweaver/internal/model/builtin"
@@ -144,9 +147,7 @@ func TestModelsThatCostNothingAreNotMetered(t *testing.T) {
 }
 
 func TestAnErrorOfAnAnsweredRequestKeepsItsFault(t *testing.T) {
-	if model.AnsweredError(nil) != nil {
-		t.Error("nil became an error")
-	}
+	assert.NoError(t, model.AnsweredError(nil), "nil became an error")
 	limited := fault.ModelRateLimited.At("call", "m").Because("slow down")
 	limited.RetryAfter = 3e9
 	err := model.AnsweredError(limited)
@@ -182,9 +183,7 @@ func TestCapabilitiesAreFoundBelowDecorators(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			weighable, ok := model.As[model.Weighable](c.value)
-			if ok != c.want {
-				t.Fatalf("found %v, want %v", ok, c.want)
-			}
+			require.Equal(t, c.want, ok, "found")
 			if ok && weighable.WithIDF(func(string) float64 { return 2 }).Dimension() != builtin.Dimension {
 				t.Error("another embedder was found")
 			}

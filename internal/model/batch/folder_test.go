@@ -10,6 +10,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/model/batch"
 	"github.com/unweaver/unweaver/internal/testkit/blobmemory"
@@ -20,14 +23,10 @@ import (
 func answering(t *testing.T, dir string) {
 	t.Helper()
 	inputs, err := filepath.Glob(filepath.Join(dir, "input", "*.jsonl"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for _, input := range inputs {
 		raw, err := os.ReadFile(input)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		var out strings.Builder
 		for line := range strings.Lines(string(raw)) {
 			var asked struct {
@@ -48,12 +47,8 @@ func answering(t *testing.T, dir string) {
 				asked.ID)
 		}
 		part := filepath.Join(dir, "output", "."+filepath.Base(input))
-		if err := os.WriteFile(part, []byte(out.String()), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Rename(part, filepath.Join(dir, "output", filepath.Base(input))); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(part, []byte(out.String()), 0o600))
+		require.NoError(t, os.Rename(part, filepath.Join(dir, "output", filepath.Base(input))))
 	}
 }
 
@@ -79,18 +74,14 @@ func TestAFolderIsAnsweredByAnotherProgram(t *testing.T) {
 			}
 		}
 	}
-	if refused != 1 {
-		t.Errorf("%d are refused", refused)
-	}
+	assert.Equal(t, 1, refused)
 	err = filepath.WalkDir(dir, func(path string, entry os.DirEntry, err error) error {
 		if err == nil && !entry.IsDir() {
 			t.Errorf("%s is left", path)
 		}
 		return err
 	})
-	if err != nil {
-		t.Error(err)
-	}
+	assert.NoError(t, err)
 }
 
 func TestAFolderThatNobodyAnswersIsLeftAtTheDeadline(t *testing.T) {

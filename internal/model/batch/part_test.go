@@ -5,6 +5,8 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/model/batch"
 )
@@ -26,14 +28,10 @@ func TestCutIsByContent(t *testing.T) {
 func TestCutKeepsLimits(t *testing.T) {
 	given := requests(25)
 	one, err := batch.Encode(given[:1])
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	most := int64(3*len(one) + 20)
 	cut, err := batch.Cut(given, batch.Limits{Bytes: most})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	held := 0
 	for _, part := range cut {
 		lines, err := batch.Encode(part.Requests)

@@ -11,6 +11,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/model/batch"
@@ -62,9 +65,7 @@ func newWorld(t *testing.T, faults modeltest.BatchFaults) *world {
 	t.Helper()
 	w := &world{server: modeltest.New(modeltest.Options{}), book: map[string]batch.Answer{}, killAt: -1}
 	w.store = &mortal{Store: blobmemory.New(), w: w}
-	if err := w.server.Listen("127.0.0.1:0"); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, w.server.Listen("127.0.0.1:0"))
 	t.Cleanup(w.server.Close)
 	w.server.SetBatchFaults(faults)
 	return w
@@ -121,9 +122,7 @@ func requests(n int) []batch.Request {
 func parts(t *testing.T, n int) []batch.Part {
 	t.Helper()
 	cut, err := batch.Cut(requests(n), batch.Limits{Requests: 10})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return cut
 }
 
@@ -174,9 +173,7 @@ func TestNoOutputFileWhenAllFail(t *testing.T) {
 			t.Errorf("%s: %+v", id, answer)
 		}
 	}
-	if len(w.book) != 5 {
-		t.Errorf("%d of 5 are known", len(w.book))
-	}
+	assert.Len(t, w.book, 5)
 }
 
 // forgetful is a server that forgot some files before anybody read them, as after 30 days.
@@ -216,9 +213,7 @@ func TestRoundsOfPartsThatNobodyWants(t *testing.T) {
 		t.Fatal(err)
 	}
 	cut, err := batch.Cut(requests(30)[20:], batch.Limits{Requests: 10})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	w.server.SetBatchFaults(modeltest.BatchFaults{})
 	if left, err := w.runner(t).Run(t.Context(), cut); err != nil || len(left) != 0 {
 		t.Fatal(left, err)
@@ -259,9 +254,7 @@ func TestDeadline(t *testing.T) {
 		return nil
 	}
 	left, err := runner.Run(t.Context(), parts(t, 20))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if len(left) != 10 || len(w.book) != 10 || w.server.Stats().Chat != 10 {
 		t.Errorf("left %d, known %d, paid %d: want 10 each", len(left), len(w.book), w.server.Stats().Chat)
 	}
@@ -313,9 +306,7 @@ func TestTwoRunnersThatShareRequests(t *testing.T) {
 	var working sync.WaitGroup
 	for i, size := range []int{10, 7} {
 		cut, err := batch.Cut(requests(40), batch.Limits{Requests: size})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		runner := w.runner(t)
 		runner.Prefix = fmt.Sprintf("batches-%d", i)
 		var polls int

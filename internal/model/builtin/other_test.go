@@ -1,9 +1,10 @@
 package builtin_test
 
 import (
-	"reflect"
 	"strings"
 	"testing"
+
+	"github.com/stretchr/testify/assert"
 
 	"github.com/unweaver/unweaver/internal/model"
 	"github.com/unweaver/unweaver/internal/model/builtin"
@@ -93,9 +94,7 @@ func TestNamesByRuleInOtherLanguages(t *testing.T) {
 		{"nothing", "zh", "", nil},
 	} {
 		t.Run(c.code+": "+c.name, func(t *testing.T) {
-			if got := foundIn(c.code, c.text); !reflect.DeepEqual(got, c.want) {
-				t.Errorf("got %q, want %q", got, c.want)
-			}
+			assert.Equal(t, c.want, foundIn(c.code, c.text))
 		})
 	}
 }

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/model"
 	"github.com/unweaver/unweaver/internal/model/builtin"
 	"github.com/unweaver/unweaver/internal/text"
@@ -35,16 +37,12 @@ func TestRulesPassOverWhatIsNoProse(t *testing.T) {
 // Questions of prose are in indexes that stand; what is blanked of a passage would change them.
 func TestPassagesOfWikipediaAreProse(t *testing.T) {
 	file, err := os.Open("../../../testdata/musique/corpus.jsonl")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer file.Close()
 	lines, seen := bufio.NewScanner(file), 0
 	for lines.Scan() {
 		var passage map[string]any
-		if err := json.Unmarshal(lines.Bytes(), &passage); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, json.Unmarshal(lines.Bytes(), &passage))
 		content, _ := passage["text"].(string)
 		if content != "" {
 			seen++

@@ -5,10 +5,11 @@ import (
 	"encoding/json"
 	"errors"
 	"math"
-	"reflect"
 	"strings"
 	"testing"
 	"unicode/utf8"
+
+	"github.com/stretchr/testify/assert"
 
 	"github.com/unweaver/unweaver/internal/model"
 	"github.com/unweaver/unweaver/internal/model/builtin"
@@ -44,9 +45,7 @@ func TestNamesByRule(t *testing.T) {
 		"each name once":             {"Then Bohr met Einstein, and Einstein met Bohr.", []string{"Bohr", "Einstein"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := found(c.text); !reflect.DeepEqual(got, c.want) {
-				t.Errorf("got %q, want %q", got, c.want)
-			}
+			assert.Equal(t, c.want, found(c.text))
 		})
 	}
 }
@@ -60,9 +59,7 @@ func TestAcronymsBringTheirExpansion(t *testing.T) {
 	} {
 		names := "\n" + strings.Join(found(text), "\n") + "\n"
 		open, closing := strings.IndexByte(text, '('), strings.IndexByte(text, ')')
-		if !strings.Contains(names, "\n"+text[open+1:closing]+"\n") {
-			t.Errorf("%q: the acronym is not in %q", text, names)
-		}
+		assert.Contains(t, names, "\n"+text[open+1:closing]+"\n", "%q: the acronym is not in", text)
 		if want != "" && !strings.Contains(names, "\n"+want+"\n") {
 			t.Errorf("%q: %q is not in %q", text, want, names)
 		}
@@ -73,9 +70,7 @@ func TestADescriptionIsTheFirstSentencesThatNameIt(t *testing.T) {
 	text := "Bohr was born in 1885. Einstein wrote. Later Bohr taught. Then Bohr won. At last Bohr died."
 	for _, entity := range builtin.Entities(text) {
 		if entity.Name == "Bohr" {
-			if entity.Description != "Bohr was born in 1885. Later Bohr taught. Then Bohr won." {
-				t.Errorf("%q", entity.Description)
-			}
+			assert.Equal(t, "Bohr was born in 1885. Later Bohr taught. Then Bohr won.", entity.Description)
 			return
 		}
 	}

@@ -7,6 +7,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/model"
 	"github.com/unweaver/unweaver/internal/model/limits"
@@ -112,9 +115,8 @@ func TestTheSharedRateIsAskedAgainUntilItLetsThrough(t *testing.T) {
 			Embedder: below, Limits: limits.Limits{Gate: gate(1), Shared: shared, PerMinute: 1},
 		}
 		begin := time.Now()
-		if _, _, err := embedder.Embed(t.Context(), []string{"12345678"}); err != nil {
-			t.Fatal(err)
-		}
+		_, _, err := embedder.Embed(t.Context(), []string{"12345678"})
+		require.NoError(t, err)
 		if waited := time.Since(begin); waited != 15*time.Second || below.calls != 1 {
 			t.Errorf("%d calls after %s, want one after 15s: no wait is longer than 5s", below.calls, waited)
 		}
@@ -144,12 +146,8 @@ func TestACallThatIsNotAdmittedIsNotSent(t *testing.T) {
 		defer cancel()
 		full := limits.Limits{Gate: gate(1), Shared: &rate{wait: time.Second, times: 1000}, PerMinute: 1}
 		_, _, err := limits.Embedder{Embedder: below, Limits: full}.Embed(ctx, []string{"a"})
-		if !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("got %v", err)
-		}
-		if below.calls != 0 {
-			t.Errorf("%d calls were sent", below.calls)
-		}
+		assert.ErrorIs(t, err, context.DeadlineExceeded)
+		assert.Zero(t, below.calls)
 	})
 }
 
@@ -202,9 +200,7 @@ func TestAPanicGivesItsPlaceBack(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
-	if err := limit.Gate.Enter(ctx); err != nil {
-		t.Errorf("the place is still taken: %v", err)
-	}
+	assert.NoError(t, limit.Gate.Enter(ctx), "the place is still taken")
 }
 
 // startled is a meter that panics where it is asked ahead.
@@ -219,9 +215,7 @@ func (startled) Ahead(context.Context, string, int64) (*model.Admission, error) 
 func TestAPanicOfWhoPaysGivesThePlaceBackThatIsStillToCome(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		limit := limits.Limits{Gate: gate(1)}
-		if err := limit.Gate.Enter(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, limit.Gate.Enter(t.Context()))
 		embedder := limits.Embedder{Embedder: model.MeterEmbedder(&endpoint{}, startled{}), Limits: limit}
 		func() {
 			defer func() {
@@ -234,8 +228,6 @@ func TestAPanicOfWhoPaysGivesThePlaceBackThatIsStillToCome(t *testing.T) {
 		limit.Gate.Leave(nil)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
-		if err := limit.Gate.Enter(ctx); err != nil {
-			t.Errorf("the place is taken by a call that never comes: %v", err)
-		}
+		assert.NoError(t, limit.Gate.Enter(ctx), "the place is taken by a call that never comes")
 	})
 }

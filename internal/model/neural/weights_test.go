@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/stretchr/testify/require"
 )
 
 // withWeights gives the models whose weights are here: in the folder of caches of the user.
@@ -18,18 +20,14 @@ func withWeights(t testing.TB, name string) Embedder {
 		t.Skipf("NOT TESTED: the weights of %s are not in %s; `make models` fetches them", name, Directory())
 	}
 	embedder, err := Open(name, Directory())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return embedder
 }
 
 func lines(t testing.TB, name string) []json.RawMessage {
 	t.Helper()
 	file, err := os.Open(filepath.Join("testdata", name))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer file.Close()
 	var out []json.RawMessage
 	scan := bufio.NewScanner(file)
@@ -43,9 +41,7 @@ func lines(t testing.TB, name string) []json.RawMessage {
 func decode[T any](t testing.TB, raw json.RawMessage) T {
 	t.Helper()
 	var out T
-	if err := json.Unmarshal(raw, &out); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, json.Unmarshal(raw, &out))
 	return out
 }
 
@@ -117,9 +113,7 @@ type one struct {
 
 func (o one) vector(text string) []float32 {
 	vectors, _, err := o.e.Embed(o.Context(), []string{text})
-	if err != nil {
-		o.Fatal(err)
-	}
+	require.NoError(o, err)
 	return vectors[0]
 }
 

@@ -11,6 +11,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/fault/redact"
 	"github.com/unweaver/unweaver/internal/model"
@@ -191,19 +194,15 @@ func TestTheCallersLimitOfAReplyIsSentAndNeverLeftOut(t *testing.T) {
 		}
 		_, _ = io.WriteString(w, says(`{"prompt_tokens":2,"completion_tokens":3}`))
 	})
-	if _, err := client.Complete(t.Context(), model.Call{User: "hello", Most: 7}); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := client.Complete(t.Context(), model.Call{User: "hello", Most: 1 << 30}); err != nil {
-		t.Fatal(err)
-	}
+	_, err := client.Complete(t.Context(), model.Call{User: "hello", Most: 7})
+	require.NoError(t, err)
+	_, err = client.Complete(t.Context(), model.Call{User: "hello", Most: 1 << 30})
+	require.NoError(t, err)
 	refuses = true
-	if _, err := client.Complete(t.Context(), model.Call{User: "hello", Most: 9}); err == nil {
-		t.Error("it is answered")
-	}
-	if _, err := client.Complete(t.Context(), model.Call{User: "hello", Most: 1 << 30}); err == nil {
-		t.Error("it is answered")
-	}
+	_, err = client.Complete(t.Context(), model.Call{User: "hello", Most: 9})
+	assert.Error(t, err, "it is answered")
+	_, err = client.Complete(t.Context(), model.Call{User: "hello", Most: 1 << 30})
+	assert.Error(t, err, "it is answered")
 	// A limit that is above ours is not the caller's own: as without one, none is sent at last.
 	if want := []string{"7", "16386", "9", "16386", ""}; !slices.Equal(sent, want) {
 		t.Errorf("%q, want %q", sent, want)

@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/model"
 	"github.com/unweaver/unweaver/internal/model/openai"
@@ -15,9 +17,7 @@ import (
 func server(t *testing.T, o modeltest.Options) *modeltest.Server {
 	t.Helper()
 	s := modeltest.New(o)
-	if err := s.Listen("127.0.0.1:0"); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, s.Listen("127.0.0.1:0"))
 	t.Cleanup(s.Close)
 	return s
 }
@@ -31,9 +31,7 @@ func TestEmbeddingsComeBackInTheOrderOfTheirTexts(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			embedder := openai.NewEmbedder(openai.Config{BaseURL: server(t, o).URL, APIKey: "k", Model: "m"})
 			vs, usage, err := embedder.Embed(t.Context(), texts)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			for i, x := range texts {
 				want := modeltest.Vector(x, 64)
 				vectors.Normalise(want)

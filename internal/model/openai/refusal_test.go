@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/model"
 	"github.com/unweaver/unweaver/internal/model/openai"
@@ -124,9 +126,7 @@ func TestTheRequestCarriesItsTask(t *testing.T) {
 		"Bearer k", `"role":"system"`, `"rules"`, `"role":"user"`, `"text"`, `"name":"extract"`, `"strict":true`,
 		`"temperature":0`, `"model":"m"`,
 	} {
-		if !strings.Contains(body, part) {
-			t.Errorf("%s is not in %s", part, body)
-		}
+		assert.Contains(t, body, part)
 	}
 	if strings.Contains(body, "never sent") {
 		t.Error("Input is for models that are rules")

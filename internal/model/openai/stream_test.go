@@ -13,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/fault/redact"
 	"github.com/unweaver/unweaver/internal/model"
@@ -74,9 +76,7 @@ func TestAStreamedAnswerComesInThePiecesThatTheServerGives(t *testing.T) {
 			if err != nil || !slices.Equal(taken, c.taken) || reply.Text != strings.Join(c.taken, "") {
 				t.Fatalf("%q %+v %v", taken, reply, err)
 			}
-			if reply.Usage != c.usage {
-				t.Errorf("%+v, want %+v", reply.Usage, c.usage)
-			}
+			assert.Equal(t, c.usage, reply.Usage)
 		})
 	}
 }
@@ -127,9 +127,7 @@ func TestAServerThatKnowsNoStreamsAnswersInOnePiece(t *testing.T) {
 			}
 		})
 	}
-	if asked.Load() != 2 {
-		t.Errorf("asked %d times", asked.Load())
-	}
+	assert.Equal(t, int32(2), asked.Load(), "asked")
 }
 
 // Nothing of a thought is given on, whatever is known of the model; what one answer teaches holds for the next.

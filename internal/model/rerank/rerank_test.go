@@ -2,8 +2,9 @@ package rerank_test
 
 import (
 	"math"
-	"slices"
 	"testing"
+
+	"github.com/stretchr/testify/assert"
 
 	"github.com/unweaver/unweaver/internal/model/rerank"
 )
@@ -18,7 +19,5 @@ func TestScoresThatAreNoNumbersAreRefused(t *testing.T) {
 }
 
 func TestTheBestComeFirstAndEqualOnesStay(t *testing.T) {
-	if got := rerank.Order([]float64{1, 3, 1, -2, 3}); !slices.Equal(got, []int{1, 4, 0, 2, 3}) {
-		t.Error(got)
-	}
+	assert.Equal(t, []int{1, 4, 0, 2, 3}, rerank.Order([]float64{1, 3, 1, -2, 3}))
 }

@@ -6,6 +6,8 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/stretchr/testify/assert"
+
 	"github.com/unweaver/unweaver/internal/model/tokens"
 )
 
@@ -13,9 +15,7 @@ func TestCountsOfKnownTexts(t *testing.T) {
 	for text, want := range map[string]int{
 		"": 0, "hello world": 2, " hello": 1, "hello\n\nworld": 3, "こんにちは": 1,
 	} {
-		if got := tokens.Count(text); got != want {
-			t.Errorf("%q has %d tokens, want %d", text, got, want)
-		}
+		assert.Equal(t, want, tokens.Count(text), "%q", text)
 	}
 }
 
@@ -44,9 +44,7 @@ func TestPiecesCoverATextWithoutCuttingARune(t *testing.T) {
 				}
 				rest, covered = rest[len(piece):], covered+len(piece)
 			}
-			if covered != len(text) {
-				t.Errorf("%d of %d bytes", covered, len(text))
-			}
+			assert.Equal(t, len(text), covered)
 		})
 	}
 }
@@ -62,9 +60,7 @@ func TestSplitGivesTheTokensThatCountCounts(t *testing.T) {
 				}
 				sum += length
 			}
-			if sum != len(text) {
-				t.Errorf("the tokens have %d of %d bytes", sum, len(text))
-			}
+			assert.Equal(t, len(text), sum, "the tokens have")
 			if counted := tokens.Count(text); utf8.ValidString(text) && counted != len(lengths) {
 				t.Errorf("%d tokens, but %d are counted", len(lengths), counted)
 			}

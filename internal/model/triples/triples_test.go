@@ -7,6 +7,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/model/builtin"
 	"github.com/unweaver/unweaver/internal/model/triples"
 	"github.com/unweaver/unweaver/internal/text"
@@ -83,9 +86,7 @@ func TestPartsAreTheWholeTextAndNumberItsSentences(t *testing.T) {
 	var whole string
 	next := 0
 	for _, p := range parts {
-		if p.From != next {
-			t.Errorf("a part begins at sentence %d, not %d", p.From, next)
-		}
+		assert.Equal(t, next, p.From, "a part begins at sentence")
 		next += len(p.Sentences)
 		whole += p.Text()
 	}
@@ -109,9 +110,7 @@ func TestPartsAreTheWholeTextAndNumberItsSentences(t *testing.T) {
 func TestTheRulesOfTheBuiltInModelsGiveTriples(t *testing.T) {
 	p := part(t)
 	reply, err := builtin.Chat{}.Complete(t.Context(), p.Call("d"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	said, ok := p.Read(reply.Text)
 	want := []triples.Triple{triple("Marie Curie", "was born in", "Warsaw", 0), triple("Oslo", "lies in", "Norway", 2)}
 	if !ok || !reflect.DeepEqual(said.Triples, want) {

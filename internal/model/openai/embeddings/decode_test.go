@@ -12,6 +12,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/model/openai/embeddings"
 )
 
@@ -179,9 +181,8 @@ func BenchmarkDecode(b *testing.B) {
 				b.SetBytes(int64(len(raw)))
 				b.ReportAllocs()
 				for b.Loop() {
-					if _, err := embeddings.Decode(raw, 256); err != nil {
-						b.Fatal(err)
-					}
+					_, err := embeddings.Decode(raw, 256)
+					require.NoError(b, err)
 				}
 			})
 		}
