@@ -2,12 +2,13 @@ package ledger_test
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/stretchr/testify/assert"
 
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/ledger"
@@ -27,9 +28,8 @@ func TestAClaimLastsAsLongAsItsCallWhateverBecomesOfTheCaller(t *testing.T) {
 		}
 		ctx, stop := context.WithCancel(t.Context())
 		go func() {
-			if _, _, err := ledger.New(store, shared).Do(ctx, ledger.Extract, key(1), 0, slow); err != nil {
-				t.Error(err)
-			}
+			_, _, err := ledger.New(store, shared).Do(ctx, ledger.Extract, key(1), 0, slow)
+			assert.NoError(t, err)
 		}()
 		time.Sleep(time.Second)
 		stop()
@@ -37,9 +37,7 @@ func TestAClaimLastsAsLongAsItsCallWhateverBecomesOfTheCaller(t *testing.T) {
 		if err != nil || fresh || string(e.Value) != "first" {
 			t.Errorf("the other caller got %v, paid %v, %v", e, fresh, err)
 		}
-		if paid.Load() != 1 {
-			t.Errorf("paid %d times", paid.Load())
-		}
+		assert.Equal(t, int64(1), paid.Load(), "paid")
 	})
 }
 
@@ -217,8 +215,6 @@ func TestWaitingForAClaimEndsWithTheCaller(t *testing.T) {
 		ctx, stop := context.WithTimeout(t.Context(), 5*time.Second)
 		defer stop()
 		_, _, err := ledger.New(artifacttest.New(), shared).Do(ctx, ledger.Extract, key(1), 0, nil)
-		if !errors.Is(err, context.DeadlineExceeded) {
-			t.Error(err)
-		}
+		assert.ErrorIs(t, err, context.DeadlineExceeded)
 	})
 }

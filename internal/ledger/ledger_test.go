@@ -10,6 +10,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/ledger"
 	"github.com/unweaver/unweaver/internal/store/blob"
@@ -20,13 +23,9 @@ import (
 func stores(t *testing.T) (blob.Store, *bolt.Store) {
 	t.Helper()
 	store, err := dir.Open(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	c, err := bolt.Open(filepath.Join(t.TempDir(), "c"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(func() { _ = c.Close() })
 	return store, c
 }
@@ -62,9 +61,7 @@ func TestEqualKeysInFlightArePaidOnce(t *testing.T) {
 		}
 	}
 	wg.Wait()
-	if paid.Load() != 1 {
-		t.Errorf("paid %d times", paid.Load())
-	}
+	assert.Equal(t, int64(1), paid.Load(), "paid")
 }
 
 func TestAFailedPaymentStoresNothingAndGivesItsClaimBack(t *testing.T) {
@@ -101,9 +98,7 @@ func TestANegativeEntryIsNotPaidAgainUntilItIsRetried(t *testing.T) {
 			t.Fatalf("%v %v", e, err)
 		}
 	}
-	if n != 1 {
-		t.Errorf("paid %d times", n)
-	}
+	assert.Equal(t, 1, n, "paid")
 	entry, _, err := l.Do(t.Context(), ledger.Extract, key(1), 1, pay(ledger.Result{Value: []byte("good")}))
 	if err != nil || entry.Negative {
 		t.Fatalf("%v %v", entry, err)
@@ -130,9 +125,8 @@ func TestPackedEntriesAreFoundAndTheirLooseOnesSwept(t *testing.T) {
 	var keys []core.Digest
 	for i := range 500 {
 		result := ledger.Result{Value: []byte(fmt.Sprint("v", i))}
-		if _, err := l.Put(t.Context(), ledger.Extract, key(i), 0, result); err != nil {
-			t.Fatal(err)
-		}
+		_, err := l.Put(t.Context(), ledger.Extract, key(i), 0, result)
+		require.NoError(t, err)
 		keys = append(keys, key(i))
 	}
 	keys = append(keys, key(9999)) // never paid

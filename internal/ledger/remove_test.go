@@ -6,6 +6,8 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/ledger"
@@ -22,9 +24,8 @@ func TestWhatIsRemovedIsGoneAndNothingElseIsPaidForAgain(t *testing.T) {
 		b.pay(t, ledger.Extract, first, first+10)
 	}
 	b.put(t, ledger.Extract, 120, 125)
-	if _, err := b.Merge(t.Context(), ledger.Extract, day(0)); err != nil {
-		t.Fatal(err)
-	}
+	_, err := b.Merge(t.Context(), ledger.Extract, day(0))
+	require.NoError(t, err)
 	other := ledger.New(b.store, newClaims())
 	has := func(l *ledger.Ledger, i int) bool {
 		entry, paid, err := l.Do(t.Context(), ledger.Extract, key(i), 0, func(context.Context) (ledger.Result, error) {
@@ -51,13 +52,9 @@ func TestWhatIsRemovedIsGoneAndNothingElseIsPaidForAgain(t *testing.T) {
 		}
 	}
 	for info, err := range b.store.List(t.Context(), "ledger/", "") {
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		raw, _, err := blob.Read(t.Context(), b.store, info.Key)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		held := bytes.Contains(raw, []byte(key(57).String()))
 		for row, err := range artifact.ScanAll(t.Context(), b.store, info.Key) {
 			if err != nil {
@@ -84,9 +81,7 @@ func TestATextLeavesTheAnswerThatHoldsItAndTheOthersStay(t *testing.T) {
 	b := newBook(t)
 	seller := &shop{sold: map[core.Digest]int{}}
 	all := texts(0, 250)
-	if err := seller.buy(t.Context(), b.Ledger, all); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, seller.buy(t.Context(), b.Ledger, all))
 	gone := map[core.Digest]bool{all[5]: true, all[120]: true}
 	for _, text := range all[200:] {
 		gone[text] = true
@@ -99,9 +94,7 @@ func TestATextLeavesTheAnswerThatHoldsItAndTheOthersStay(t *testing.T) {
 	has(t, b.Ledger, all, stays)
 	has(t, ledger.New(b.store, newClaims()), all, stays)
 	for info, err := range b.store.List(t.Context(), "ledger/", "") {
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		raw, _, err := blob.Read(t.Context(), b.store, info.Key)
 		if err != nil || bytes.Contains(raw, all[5][:]) {
 			t.Errorf("%s still has it, %v", info.Key, err)

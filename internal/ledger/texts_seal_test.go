@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/ledger"
 	"github.com/unweaver/unweaver/internal/store/coordination/memory"
 	"github.com/unweaver/unweaver/internal/stream/parallel"
@@ -24,9 +26,7 @@ func TestThoseWhoPaySideBySideWriteFullPacksOfTheIndex(t *testing.T) {
 	err := parallel.Each(t.Context(), requests, 32, func(ctx context.Context, i int) error {
 		return l.PutVectors(ctx, texts(i*perRequest, (i+1)*perRequest), vectors)
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	packs := 0
 	for _, key := range store.Keys("ledger/texts/packs/") {
 		if !strings.HasSuffix(key, ".swept") {
@@ -50,9 +50,7 @@ func TestABuildMergesTheIndexWhileItRuns(t *testing.T) {
 		vectors[i] = []float32{1}
 	}
 	for n := range packs {
-		if err := l.PutVectors(t.Context(), texts(n*perPack, (n+1)*perPack), vectors); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, l.PutVectors(t.Context(), texts(n*perPack, (n+1)*perPack), vectors))
 		if _, err := l.FindTexts(t.Context(), texts(packs*perPack, packs*perPack+1)); err != nil { // a new one asks all
 			t.Fatal(err)
 		}
@@ -67,9 +65,7 @@ func TestABuildMergesTheIndexWhileItRuns(t *testing.T) {
 	fresh := ledger.New(store, memory.NewClaims())
 	for n := range packs {
 		objects, err := fresh.FindTexts(t.Context(), texts(n*perPack, n*perPack+100))
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		for i, object := range objects {
 			if object.IsZero() {
 				t.Fatalf("text %d of pack %d is not found", i, n)

@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"iter"
-	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
@@ -102,9 +104,8 @@ func TestUpkeepMayEndAfterAnyWriteOrDelete(t *testing.T) {
 		b.now = day(2)
 		b.upkeep(t, ledger.Extract, nil) // swept and merged
 		for i := 110; i < 120; i++ {     // of a build that ended early
-			if _, err := b.Put(t.Context(), ledger.Extract, key(i), 0, ledger.Result{Value: []byte(value(i))}); err != nil {
-				t.Fatal(err)
-			}
+			_, err := b.Put(t.Context(), ledger.Extract, key(i), 0, ledger.Result{Value: []byte(value(i))})
+			require.NoError(t, err)
 		}
 		b.now = day(20)
 		return b
@@ -146,9 +147,7 @@ func TestUpkeepMayEndAfterAnyWriteOrDelete(t *testing.T) {
 			}
 			return
 		}
-		if !errors.Is(err, boom) {
-			t.Fatal(err)
-		}
+		require.ErrorIs(t, err, boom)
 		b.reopen()
 		for i := range 120 {
 			if e, err := b.Get(t.Context(), ledger.Extract, key(i), 0); kept(i) && (err != nil || e == nil) {
@@ -232,14 +231,12 @@ func TestEntriesThatNothingListsGoWhenTheyAreOld(t *testing.T) {
 		b := newBook(t)
 		b.pay(t, task, 0, 40) // packed
 		for i := 40; i < 60; i++ {
-			if _, err := b.Put(t.Context(), task, key(i), 0, ledger.Result{Value: []byte(value(i))}); err != nil {
-				t.Fatal(err)
-			}
+			_, err := b.Put(t.Context(), task, key(i), 0, ledger.Result{Value: []byte(value(i))})
+			require.NoError(t, err)
 		}
 		for i := 60; i < 64; i++ { // content failures
-			if _, err := b.Put(t.Context(), task, key(i), 1, ledger.Result{Value: []byte("why"), Negative: true}); err != nil {
-				t.Fatal(err)
-			}
+			_, err := b.Put(t.Context(), task, key(i), 1, ledger.Result{Value: []byte("why"), Negative: true})
+			require.NoError(t, err)
 		}
 		b.now = day(5)
 		b.pay(t, task, 70, 80) // young when the others go
@@ -281,9 +278,8 @@ func TestOldEntriesOfAYoungMergeGo(t *testing.T) {
 		t.Fatal(n, err)
 	}
 	b.now = day(18)
-	if _, err := b.Sweep(t.Context(), ledger.Extract, b.now); err != nil {
-		t.Fatal(err)
-	}
+	_, err := b.Sweep(t.Context(), ledger.Extract, b.now)
+	require.NoError(t, err)
 	gone, err := b.Expire(t.Context(), ledger.Extract, listing(key(1)), b.now)
 	if err != nil || gone != 12*20-1 {
 		t.Errorf("%d of 239 went, %v", gone, err)
@@ -356,9 +352,8 @@ func testDamagedPack(t *testing.T, task string) {
 			t.Fatalf("%s: %v %v", situation, e, err)
 		}
 		b.now = day(3)
-		if _, err := b.Upkeep(t.Context(), task, nil, b.now); err != nil {
-			t.Fatalf("%s: %v", situation, err)
-		}
+		_, err := b.Upkeep(t.Context(), task, nil, b.now)
+		require.NoError(t, err, "%s", situation)
 		for i := range 240 {
 			e, paid, err := b.Do(t.Context(), task, key(i), 0, func(context.Context) (ledger.Result, error) {
 				return ledger.Result{}, errors.New("paid again")
@@ -367,9 +362,7 @@ func testDamagedPack(t *testing.T, task string) {
 				t.Fatalf("%s: entry %d: %v %v", situation, i, e, err)
 			}
 		}
-		if !slices.Equal(named.all(), []string{"memory/" + pack}) {
-			t.Errorf("%s: named %v", situation, named.all())
-		}
+		assert.Equal(t, []string{"memory/" + pack}, named.all(), "%s: named", situation)
 		if len(b.store.Keys(pack)) == 0 {
 			t.Errorf("%s: the damaged pack was deleted", situation)
 		}
@@ -379,9 +372,8 @@ func testDamagedPack(t *testing.T, task string) {
 func TestOneProcessAtATimeKeepsALedger(t *testing.T) {
 	b := newBook(t)
 	shared := newClaims()
-	if _, err := shared.Claim(t.Context(), "ledger-upkeep:"+ledger.Extract, "another", time.Hour); err != nil {
-		t.Fatal(err)
-	}
+	_, err := shared.Claim(t.Context(), "ledger-upkeep:"+ledger.Extract, "another", time.Hour)
+	require.NoError(t, err)
 	b.Ledger = ledger.New(b.store, shared)
 	b.store.Reset()
 	kept, err := b.Upkeep(t.Context(), ledger.Extract, listing(), b.now)
@@ -402,17 +394,15 @@ func TestWhatAMergeTookInStaysForThoseWhoListedItBefore(t *testing.T) {
 	b.want(t, ledger.Extract, 1, all) // this process has listed them
 	reader := b.Ledger
 	b.reopen()
-	if _, err := b.Merge(t.Context(), ledger.Extract, b.now); err != nil {
-		t.Fatal(err)
-	}
+	_, err := b.Merge(t.Context(), ledger.Extract, b.now)
+	require.NoError(t, err)
 	for _, c := range []struct {
 		hours int
 		packs int
 	}{{1, 12}, {23, 12}, {25, 0}} {
 		b.now = day(0).Add(time.Duration(c.hours) * time.Hour)
-		if _, err := b.Sweep(t.Context(), ledger.Extract, b.now); err != nil {
-			t.Fatal(err)
-		}
+		_, err := b.Sweep(t.Context(), ledger.Extract, b.now)
+		require.NoError(t, err)
 		if n := len(b.store.Keys("ledger/extract/packs/")); n != c.packs {
 			t.Errorf("%d packs after %d hours, want %d", n, c.hours, c.packs)
 		}
@@ -429,18 +419,14 @@ func TestAMergeWhoseResultIsGoneGivesItsInputsBack(t *testing.T) {
 	for shard := range 12 {
 		b.pay(t, ledger.Extract, 20*shard, 20*shard+20)
 	}
-	if _, err := b.Merge(t.Context(), ledger.Extract, b.now); err != nil {
-		t.Fatal(err)
-	}
+	_, err := b.Merge(t.Context(), ledger.Extract, b.now)
+	require.NoError(t, err)
 	for _, name := range b.store.Keys("ledger/extract/merged/") {
-		if err := b.store.Delete(t.Context(), name); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, b.store.Delete(t.Context(), name))
 	}
 	b.now = day(2)
-	if _, err := b.Sweep(t.Context(), ledger.Extract, b.now); err != nil {
-		t.Fatal(err)
-	}
+	_, err = b.Sweep(t.Context(), ledger.Extract, b.now)
+	require.NoError(t, err)
 	b.want(t, ledger.Extract, 240, all)
 }
 
@@ -452,9 +438,7 @@ func TestSweepDeletesByBatches(t *testing.T) {
 	if n, err := b.Sweep(t.Context(), ledger.Extract, b.now); err != nil || n != 2500 {
 		t.Fatal(n, err)
 	}
-	if n := b.store.Calls(artifacttest.Delete); n != 3 {
-		t.Errorf("%d requests", n)
-	}
+	assert.Equal(t, 3, b.store.Calls(artifacttest.Delete))
 }
 
 func TestPackLeavesOutWhatLiesInPacksAlready(t *testing.T) {

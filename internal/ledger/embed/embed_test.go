@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/ledger/embed"
 	"github.com/unweaver/unweaver/internal/model/tokens"
@@ -40,9 +42,7 @@ func TestFitCutsToTokensOnRunes(t *testing.T) {
 			t.Errorf("%d: %d tokens, %q", n, tokens.Count(f), f)
 		}
 	}
-	if embed.Fit(s, 0) != s {
-		t.Error("no limit cuts")
-	}
+	assert.Equal(t, s, embed.Fit(s, 0), "no limit cuts")
 }
 
 // Requests are cut by content: one text more changes the requests around it, not those behind.
