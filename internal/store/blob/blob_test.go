@@ -7,6 +7,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/internal/testkit/blobmemory"
@@ -39,9 +42,7 @@ func TestSeveralFailuresAreOneFaultThatCountsThem(t *testing.T) {
 		if err != nil {
 			text = err.Error()
 		}
-		if text != c.want {
-			t.Errorf("%s: got %q, want %q", name, text, c.want)
-		}
+		assert.Equal(t, c.want, text, "%s", name)
 	}
 }
 
@@ -62,9 +63,8 @@ func TestJSONIsReadAsItWasWritten(t *testing.T) {
 	}
 	store := blobmemory.New()
 	want := pointer{"g1", 3}
-	if _, err := blob.WriteJSON(t.Context(), store, "p.json", want, blob.Cond{Absent: true}); err != nil {
-		t.Fatal(err)
-	}
+	_, err := blob.WriteJSON(t.Context(), store, "p.json", want, blob.Cond{Absent: true})
+	require.NoError(t, err)
 	raw, _, err := blob.Read(t.Context(), store, "p.json")
 	if err != nil || string(raw) != "{\n \"generation\": \"g1\",\n \"epoch\": 3\n}\n" {
 		t.Errorf("stored %q, %v", raw, err) // hashes of what is published rest on these bytes

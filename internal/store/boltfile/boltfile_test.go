@@ -8,6 +8,8 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	bbolt "go.etcd.io/bbolt"
 
 	"github.com/unweaver/unweaver/internal/fault"
@@ -22,9 +24,7 @@ func TestAFileIsMadeWithItsBucketsAndOpenedAgain(t *testing.T) {
 			raw[i] = []byte(name)
 		}
 		db, err := boltfile.Open(path, false, raw...)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		if db.NoSync || db.NoGrowSync {
 			t.Error("a transaction that has returned is not durable")
 		}
@@ -40,9 +40,8 @@ func TestAFileIsMadeWithItsBucketsAndOpenedAgain(t *testing.T) {
 			}
 			return nil
 		})
-		if err = errors.Join(err, db.Close()); err != nil {
-			t.Error(err)
-		}
+		err = errors.Join(err, db.Close())
+		assert.NoError(t, err)
 	}
 	if st, err := os.Stat(path); err != nil || st.Mode().Perm() != 0o600 {
 		t.Errorf("others may read it: %v, %v", st.Mode(), err)
@@ -61,13 +60,10 @@ func TestFailuresNameTheFileAndTheWayOut(t *testing.T) {
 			t.Errorf("%v: got %v", failure, err)
 		}
 	}
-	if err := boltfile.Wrap("write", "the/file", nil); err != nil {
-		t.Errorf("no failure gave %v", err)
-	}
+	assert.NoError(t, boltfile.Wrap("write", "the/file", nil), "no failure gave")
 }
 
 func TestAFolderInTheWayIsAnError(t *testing.T) {
-	if _, err := boltfile.Open(t.TempDir(), false); err == nil {
-		t.Error("a folder was opened")
-	}
+	_, err := boltfile.Open(t.TempDir(), false)
+	assert.Error(t, err, "a folder was opened")
 }

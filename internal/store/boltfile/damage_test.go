@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	bbolt "go.etcd.io/bbolt"
 
 	"github.com/unweaver/unweaver/internal/fault"
@@ -24,9 +26,7 @@ func filledFile(t *testing.T) []byte {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "f")
 	db, err := boltfile.Open(path, false, bucket, []byte("empty"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for round := range 3 {
 		err = errors.Join(err, db.Update(func(tx *bbolt.Tx) error {
 			for i := range 400 {
@@ -41,9 +41,8 @@ func filledFile(t *testing.T) []byte {
 			return nil
 		}))
 	}
-	if err = errors.Join(err, db.Close()); err != nil {
-		t.Fatal(err)
-	}
+	err = errors.Join(err, db.Close())
+	require.NoError(t, err)
 	raw, err := os.ReadFile(path)
 	if err != nil || len(raw) < 20*page {
 		t.Fatalf("%d bytes, %v", len(raw), err)
@@ -55,9 +54,7 @@ func filledFile(t *testing.T) []byte {
 func opens(t *testing.T, path string, raw []byte) (int, error) {
 	t.Helper()
 	_ = os.Remove(path) // one that bbolt stumbled over stays locked
-	if err := os.WriteFile(path, raw, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(path, raw, 0o600))
 	db, err := boltfile.Open(path, false, bucket)
 	if err != nil {
 		return 0, err
@@ -126,16 +123,10 @@ func TestATornFileIsAnErrorThatNamesItNotAPanic(t *testing.T) {
 
 func TestAFileThatWasNotFinishedIsMadeAnew(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "f")
-	if err := os.WriteFile(path+".new", []byte("half of a page"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(path+".new", []byte("half of a page"), 0o600))
 	db, err := boltfile.Open(path, false, bucket)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := db.Close(); err != nil {
-		t.Error(err)
-	}
+	require.NoError(t, err)
+	assert.NoError(t, db.Close())
 	if _, err := os.Lstat(path + ".new"); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("it is still there: %v", err)
 	}

@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	bbolt "go.etcd.io/bbolt"
 
 	"github.com/unweaver/unweaver/internal/fault"
@@ -90,9 +92,7 @@ func TestAMutatedFileIsUsedOrNamed(t *testing.T) {
 	used, refused, stumbled := 0, 0, 0
 	for i := range mutations() {
 		_ = os.Remove(path)
-		if err := os.WriteFile(path, mutate(whole, random), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(path, mutate(whole, random), 0o600))
 		err := use(path)
 		switch {
 		case err == nil:
@@ -117,9 +117,7 @@ func TestAMutatedFileIsUsedOrNamed(t *testing.T) {
 func TestAPanicWithinATransactionIsDamage(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "f")
 	db, err := boltfile.Open(path, false, bucket)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	stumble := func(tx *bbolt.Tx) error { return tx.Bucket([]byte("none")).Put([]byte("k"), []byte("v")) }
 	for range 2 {
 		err = boltfile.Update(db, "write", path, stumble) // bbolt panics of a bucket that is none
@@ -131,7 +129,5 @@ func TestAPanicWithinATransactionIsDamage(t *testing.T) {
 			t.Errorf("a read after it: %v", err)
 		}
 	}
-	if err := boltfile.Close(db); err != nil {
-		t.Error(err)
-	}
+	assert.NoError(t, boltfile.Close(db))
 }

@@ -7,6 +7,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/store/redisconn"
 	"github.com/unweaver/unweaver/internal/testkit/redistest"
@@ -68,9 +71,7 @@ func TestAServerThatDoesNotAnswerIsNotWaitedForBeyondTheDeadline(t *testing.T) {
 		if took := time.Since(begin); err == nil || took > time.Minute {
 			t.Errorf("%s deadline: %v after %s", name, err, took)
 		}
-		if fault.KindOf(err) != fault.Transient {
-			t.Errorf("%s deadline: %v is not transient", name, err)
-		}
+		assert.Equal(t, fault.Transient, fault.KindOf(err), "%s deadline: %v is not transient", name, err)
 	}
 }
 
@@ -97,13 +98,9 @@ func TestNoServerIsTransient(t *testing.T) {
 
 func TestAConnectionThatIsSharedMayBeClosedByEach(t *testing.T) {
 	conn := redistest.Open(t, redistest.Fake(t, func([]string) string { return "+PONG" }))
-	if err := conn.Ping(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, conn.Ping(t.Context()))
 	for range 2 {
-		if err := conn.Close(); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, conn.Close())
 	}
 	if err := conn.Ping(t.Context()); !fault.Is(err, fault.StoreDown) {
 		t.Errorf("after closing: %v", err)
@@ -117,16 +114,10 @@ func TestKeysBeginWithTheOwner(t *testing.T) {
 		}
 		return "+OK"
 	}))
-	if key := conn.Key("state", "i/g"); key != "state:i/g" {
-		t.Errorf("before it is owned: %q", key)
-	}
+	assert.Equal(t, "state:i/g", conn.Key("state", "i/g"), "before it is owned")
 	wants(t, conn.Own(t.Context(), "abcdef01ffff"), fault.StoreOwned, "prefix abcdef01:")
-	if err := conn.Own(t.Context(), "abcdef012345"); err != nil {
-		t.Fatal(err)
-	}
-	if key := conn.Key("state", "i/g"); key != "abcdef01:state:i/g" {
-		t.Errorf("key %q", key)
-	}
+	require.NoError(t, conn.Own(t.Context(), "abcdef012345"))
+	assert.Equal(t, "abcdef01:state:i/g", conn.Key("state", "i/g"), "key")
 }
 
 func TestAServerThatEvictsIsRefused(t *testing.T) {

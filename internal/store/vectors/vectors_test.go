@@ -5,6 +5,8 @@ import (
 	"math"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/store/vectors"
 	"github.com/unweaver/unweaver/internal/testkit/vectorsmemory"
@@ -74,9 +76,7 @@ func TestVectorsThatWouldPoisonASearchAreRefused(t *testing.T) {
 		"infinity":       {[]float32{inf, 1}, fault.BadVector},
 		"of length zero": {[]float32{0, 0}, fault.BadVector},
 	} {
-		if err := vectors.Check(c.vector, 2, "row 7"); fault.CodeOf(err) != c.want {
-			t.Errorf("%s: %v", name, err)
-		}
+		assert.Equal(t, c.want, fault.CodeOf(vectors.Check(c.vector, 2, "row 7")), "%s", name)
 	}
 }
 

@@ -9,6 +9,8 @@ import (
 	"io"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/internal/store/blob/blobcache"
@@ -88,9 +90,7 @@ func TestWhatNeverChangesIsAskedForOnce(t *testing.T) {
 			default:
 				want = 1
 			}
-			if beneath.gets != want {
-				t.Errorf("%s, %s: the store was asked %d times, not %d", what, name, beneath.gets, want)
-			}
+			assert.Equal(t, want, beneath.gets, "%s, %s: the store was asked", what, name)
 		}
 	}
 }

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/internal/store/blob/dir"
@@ -18,12 +20,8 @@ func project(t *testing.T) (root, data string) {
 	data = filepath.Join(root, "data")
 	for _, file := range []string{"a.txt", "data.txt", "data/dev.json", "data/deep/secret.txt", "z/b.txt"} {
 		path := filepath.Join(root, file)
-		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(file), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o700))
+		require.NoError(t, os.WriteFile(path, []byte(file), 0o600))
 	}
 	for link, target := range map[string]string{"in.txt": "data/dev.json", "indeed": "data/deep", "whole": "data"} {
 		if err := os.Symlink(target, filepath.Join(root, link)); err != nil {
@@ -36,9 +34,7 @@ func project(t *testing.T) (root, data string) {
 func TestOwnFilesBelowACorpusAreNamedAndNeverRead(t *testing.T) {
 	root, data := project(t)
 	corpus, err := dir.OpenCorpus(root, data, filepath.Join(root, "gone"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for how, store := range map[string]blob.Store{"links named": corpus, "links followed": corpus.Following()} {
 		keys, left := listed(t, store)
 		if want := []string{"a.txt", "data.txt", "z/b.txt"}; !slices.Equal(keys, want) {

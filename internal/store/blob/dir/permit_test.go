@@ -7,6 +7,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/internal/store/blob/dir"
 )
@@ -18,15 +21,12 @@ func (late) Deadline() (time.Time, bool) { return time.Now().Add(-time.Second), 
 
 func TestDeletesEndWithTheirContextAndItsDeadline(t *testing.T) {
 	store, err := dir.Open(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	var keys []string
 	for i := range 5 {
 		keys = append(keys, fmt.Sprint("docs/segments/", i))
-		if _, err := blob.Write(t.Context(), store, keys[i], []byte("x"), blob.Cond{}); err != nil {
-			t.Fatal(err)
-		}
+		_, err := blob.Write(t.Context(), store, keys[i], []byte("x"), blob.Cond{})
+		require.NoError(t, err)
 	}
 	cancelled, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -38,8 +38,7 @@ func TestDeletesEndWithTheirContextAndItsDeadline(t *testing.T) {
 		}
 	}
 	for _, key := range keys {
-		if _, err := store.Stat(t.Context(), key); err != nil {
-			t.Error(err)
-		}
+		_, err := store.Stat(t.Context(), key)
+		assert.NoError(t, err)
 	}
 }

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/internal/store/blob/dir"
@@ -30,14 +32,10 @@ func told(t *testing.T, store blob.Store, after, until string) (out []string) {
 func TestRangesOfACorpusWithLinksTellEverythingOnce(t *testing.T) {
 	root := hostile(t)
 	for _, file := range []string{"outdir-beside.txt", "d1.txt", "sub.txt", "sub-beside.txt"} {
-		if err := os.WriteFile(filepath.Join(root, file), []byte(file), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(filepath.Join(root, file), []byte(file), 0o600))
 	}
 	store, err := dir.OpenCorpus(root)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for name, store := range map[string]blob.Store{"named": store, "followed": blob.Following(store)} {
 		all := told(t, store, "", "")
 		if len(all) < 12 {

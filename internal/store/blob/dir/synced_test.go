@@ -8,6 +8,8 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/internal/stream/durable"
@@ -18,9 +20,7 @@ import (
 func TestAnObjectIsSyncedWholeBeforeItHasItsName(t *testing.T) {
 	root := t.TempDir()
 	store, err := Open(root)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	before := syncFile
 	t.Cleanup(func() { syncFile = before })
 	for _, cond := range []blob.Cond{{}, {Absent: true}} {
@@ -45,9 +45,7 @@ func TestAnObjectIsSyncedWholeBeforeItHasItsName(t *testing.T) {
 				t.Errorf("%+v, the sync gave %v: %v", cond, failure, err)
 			}
 		}
-		if err := store.Delete(t.Context(), "a/k"); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, store.Delete(t.Context(), "a/k"))
 	}
 }
 
@@ -55,13 +53,9 @@ func TestAnObjectIsSyncedWholeBeforeItHasItsName(t *testing.T) {
 // Promises: 137.
 func TestObjectsAreTheirOwnersAlone(t *testing.T) {
 	root := filepath.Join(t.TempDir(), "artifacts")
-	if err := errors.Join(os.Mkdir(root, 0o755), os.Chmod(root, 0o755)); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, errors.Join(os.Mkdir(root, 0o755), os.Chmod(root, 0o755)))
 	plain, err := Open(root)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	write(t, plain, "docs/segments/1", "x")
 	write(t, journaled(t, root), "a/b/2", "x")
 	objects := 0

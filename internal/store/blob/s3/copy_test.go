@@ -4,6 +4,8 @@ import (
 	"net/http/httptest"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/internal/store/blob/s3"
@@ -25,9 +27,7 @@ func pair(t *testing.T) (from, to *s3.Store, b *bucket) {
 		store, err := s3.Open(t.Context(), s3.Config{
 			Bucket: "b", Prefix: prefix, Endpoint: server.URL, Region: "us-east-1", PathStyle: true,
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		return store
 	}
 	return open("from"), open("to"), b
@@ -41,9 +41,8 @@ func TestTheServerCopiesWhatItCanAndTheRestIsReadAndWritten(t *testing.T) {
 	}{"by the server": {false, 1, 0}, "through this process": {true, 0, 1}} {
 		from, to, b := pair(t)
 		b.refusesCopies = test.refuses
-		if _, err := blob.Write(t.Context(), from, odd, []byte("rows"), blob.Cond{}); err != nil {
-			t.Fatal(err)
-		}
+		_, err := blob.Write(t.Context(), from, odd, []byte("rows"), blob.Cond{})
+		require.NoError(t, err)
 		if err := blob.Copy(t.Context(), to, "copy", passing{from}, odd); err != nil {
 			t.Fatal(name, err)
 		}
@@ -63,12 +62,9 @@ func TestTheServerCopiesWhatItCanAndTheRestIsReadAndWritten(t *testing.T) {
 func TestAnotherServersObjectsAreReadAndWritten(t *testing.T) {
 	from, _, _ := pair(t)
 	_, to, b := pair(t)
-	if _, err := blob.Write(t.Context(), from, "k", []byte("rows"), blob.Cond{}); err != nil {
-		t.Fatal(err)
-	}
-	if err := blob.Copy(t.Context(), to, "copy", from, "k"); err != nil {
-		t.Fatal(err)
-	}
+	_, err := blob.Write(t.Context(), from, "k", []byte("rows"), blob.Cond{})
+	require.NoError(t, err)
+	require.NoError(t, blob.Copy(t.Context(), to, "copy", from, "k"))
 	if raw, _, err := blob.Read(t.Context(), to, "copy"); err != nil || string(raw) != "rows" || b.copies != 0 {
 		t.Errorf("got %q, %v, %d copies", raw, err, b.copies)
 	}

@@ -5,9 +5,11 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
-	"strings"
 	"sync"
 	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/unweaver/unweaver/internal/fault"
 )
@@ -41,9 +43,7 @@ func TestManyAreDeletedInFewRequests(t *testing.T) {
 		sizes = append(sizes, len(asked.Object))
 		fmt.Fprint(w, `<DeleteResult></DeleteResult>`)
 	})
-	if err := store.DeleteAll(t.Context(), numbered(2500)); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, store.DeleteAll(t.Context(), numbered(2500)))
 	if !slices.Equal(sizes, []int{1000, 1000, 500}) || first != "p/k/0000" {
 		t.Errorf("requests of %v keys, the first is %q", sizes, first)
 	}
@@ -62,9 +62,7 @@ func TestKeysThatStayAreCountedAndTheFirstIsNamed(t *testing.T) {
 		t.Fatalf("got %v", err)
 	}
 	for _, says := range []string{"2 of 10", "s3://b/p/k/0003", "it is locked", "delete"} {
-		if !strings.Contains(err.Error(), says) {
-			t.Errorf("%v does not say %q", err, says)
-		}
+		assert.Contains(t, err.Error(), says, "%v does not say", err)
 	}
 }
 
@@ -86,9 +84,7 @@ func TestAStoreThatDeletesOneByOneIsAskedSo(t *testing.T) {
 			w.WriteHeader(refusal.status)
 			fmt.Fprintf(w, "<Error><Code>%s</Code><Message>no</Message></Error>", refusal.code)
 		})
-		if err := store.DeleteAll(t.Context(), numbered(3)); err != nil {
-			t.Errorf("%s: %v", refusal.code, err)
-		}
+		assert.NoError(t, store.DeleteAll(t.Context(), numbered(3)), "%s", refusal.code)
 		slices.Sort(deleted)
 		if want := []string{"/b/p/k/0000", "/b/p/k/0001", "/b/p/k/0002"}; !slices.Equal(deleted, want) {
 			t.Errorf("%s: deleted %q", refusal.code, deleted)

@@ -13,6 +13,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/internal/store/blob/s3"
@@ -45,9 +48,7 @@ func config(t *testing.T) s3.Config {
 func open(t *testing.T) blob.Store {
 	t.Helper()
 	store, err := s3.Open(t.Context(), config(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return store
 }
 
@@ -64,9 +65,8 @@ func TestLargeObjectsTravelInPartsUnderTheirCondition(t *testing.T) {
 		key := fmt.Sprint("big", size)
 		// Hiding Seek and Len proves that nothing but the stream is needed.
 		stream := io.MultiReader(bytes.NewReader(big))
-		if _, err := store.Put(t.Context(), key, stream, size, blob.Cond{Absent: true}); err != nil {
-			t.Fatal(err)
-		}
+		_, err := store.Put(t.Context(), key, stream, size, blob.Cond{Absent: true})
+		require.NoError(t, err)
 		got, in, err := blob.Read(t.Context(), store, key)
 		if err != nil || !bytes.Equal(got, big) || in.Size != int64(len(big)) {
 			t.Errorf("read back %d bytes, %+v, %v", len(got), in, err)
@@ -78,9 +78,8 @@ func TestLargeObjectsTravelInPartsUnderTheirCondition(t *testing.T) {
 			t.Errorf("a second If-None-Match: %v", err)
 		}
 	}
-	if _, err := store.Put(t.Context(), "short", bytes.NewReader(big), int64(len(big))+1, blob.Cond{}); err == nil {
-		t.Error("a body that ends early was stored")
-	}
+	_, err := store.Put(t.Context(), "short", bytes.NewReader(big), int64(len(big))+1, blob.Cond{})
+	assert.Error(t, err, "a body that ends early was stored")
 	if _, err := store.Stat(t.Context(), "short"); !fault.Is(err, fault.NotFound) {
 		t.Errorf("a broken upload left %v", err)
 	}
@@ -152,9 +151,7 @@ func TestConditionalWritesAreSentOnceAndOthersAreRepeated(t *testing.T) {
 	t.Parallel()
 	n := 0
 	store, err := s3.Open(t.Context(), answering(t, 500, "InternalError", &n))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if _, err := blob.Write(t.Context(), store, "k", []byte("x"), blob.Cond{Absent: true}); !fault.Is(
 		err,
 		fault.StoreDown,
@@ -173,9 +170,7 @@ func TestAStoreWithoutConditionalWritesSaysSo(t *testing.T) {
 	t.Parallel()
 	n := 0
 	store, err := s3.Open(t.Context(), answering(t, 501, "NotImplemented", &n))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	_, err = blob.Write(t.Context(), store, "k", []byte("x"), blob.Cond{Absent: true})
 	if !fault.Is(err, fault.StoreDenied) || !strings.Contains(err.Error(), "conditional writes") {
 		t.Error(err)

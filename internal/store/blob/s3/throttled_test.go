@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/internal/store/blob/s3"
@@ -19,9 +21,7 @@ func TestAThrottlingStoreIsOneThatDoesNotAnswerNow(t *testing.T) {
 	}{{http.StatusServiceUnavailable, "SlowDown"}, {http.StatusTooManyRequests, "TooManyRequests"}} {
 		seen := 0
 		store, err := s3.Open(t.Context(), answering(t, c.status, c.code, &seen))
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		_, err = blob.Write(t.Context(), store, "k", []byte("x"), blob.Cond{Absent: true})
 		if !fault.Is(err, fault.StoreDown) || fault.KindOf(err) != fault.Transient ||
 			!strings.Contains(err.Error(), c.code) {

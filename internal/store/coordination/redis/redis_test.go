@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/store/coordination"
 	"github.com/unweaver/unweaver/internal/store/coordination/redis"
@@ -29,18 +31,12 @@ func TestInstallationsShareAServerAndNeverMeet(t *testing.T) {
 	stores := map[string]*redis.Store{}
 	for _, id := range []string{"aaaaaaaa00000000", "bbbbbbbb00000000"} {
 		conn := redistest.Open(t, url)
-		if err := conn.Own(t.Context(), id); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, conn.Own(t.Context(), id))
 		stores[id] = redis.New(conn)
 	}
 	for id, store := range stores {
-		if err := store.SetState(t.Context(), "i/g", []byte(id)); err != nil {
-			t.Fatal(err)
-		}
-		if err := store.Account(t.Context(), "i/g", id, []byte("1")); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, store.SetState(t.Context(), "i/g", []byte(id)))
+		require.NoError(t, store.Account(t.Context(), "i/g", id, []byte("1")))
 	}
 	for id, store := range stores {
 		if state, err := store.State(t.Context(), "i/g"); err != nil || string(state) != id {
@@ -79,9 +75,7 @@ func TestSpendingWhoseReplyIsLostIsSentAgainAndCountsOnce(t *testing.T) {
 	address, _ := redistest.Start(t)
 	cut := make(chan bool, 1)
 	store := redis.New(redistest.Open(t, "redis://"+redistest.Proxy(t, address, cut)))
-	if err := store.SetControl(t.Context(), "i/g", []byte("go on")); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, store.SetControl(t.Context(), "i/g", []byte("go on")))
 	cut <- true
 	control, all, err := store.Spend(t.Context(), "i/g", "w", []byte("41"))
 	if err != nil || string(control) != "go on" || len(all) != 1 || string(all["w"]) != "41" {
@@ -134,9 +128,7 @@ func TestKeysLieWhereTheyLay(t *testing.T) {
 		"mirror:i":     func() error { return store.Mirror(ctx, "i", 1, nil) },
 	} {
 		sent = nil
-		if err := call(); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, call())
 		if len(sent) == 0 || !slices.Contains(sent[0], want) {
 			t.Errorf("sent %q, want it to name %s", sent, want)
 		}

@@ -13,6 +13,9 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/store/vectors"
 	"github.com/unweaver/unweaver/internal/testkit/vectorstest"
 )
@@ -44,12 +47,8 @@ func hashedRows(n, dim int, seed uint64) []vectors.Row {
 func hashed(t *testing.T, dir string, n int) (*Store, []vectors.Row) {
 	t.Helper()
 	store, rows := indexed(t, dir), hashedRows(n, indexedDim, 61)
-	if err := store.Create(t.Context(), "c", indexedDim); err != nil {
-		t.Fatal(err)
-	}
-	if err := store.Upsert(t.Context(), "c", rows); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, store.Create(t.Context(), "c", indexedDim))
+	require.NoError(t, store.Upsert(t.Context(), "c", rows))
 	reload(t, store)
 	if len(matching(t, dir, "*"+columnsEnd)) != 1 || len(matching(t, dir, "*"+indexEnd)) != 0 {
 		t.Fatal("the index is not one of columns")
@@ -60,9 +59,7 @@ func hashed(t *testing.T, dir string, n int) (*Store, []vectors.Row) {
 func TestColumnsFindWhatIsBest(t *testing.T) {
 	store, rows := hashed(t, t.TempDir(), indexedRows)
 	for _, n := range []int{1, 10, 100, 133, 208} {
-		if withIndex(store, n) != 1 {
-			t.Fatalf("no index is used for %d rows", n)
-		}
+		require.Equal(t, 1, withIndex(store, n), "no index is used for %d rows", n)
 		if share := recall(t, store, rows, n); share < 0.99 {
 			t.Errorf("recall@%d is %.4f", n, share)
 		}
@@ -151,9 +148,7 @@ func TestEstimatesByColumnsAreThoseOfLevels(t *testing.T) {
 		tables := c.tables(asked, 100)
 		next := 0
 		c.estimates(asked, 100, func(low int, estimates []float32) {
-			if low != next {
-				t.Fatalf("%d rows: row %d comes after %d", n, low, next)
-			}
+			require.Equal(t, next, low, "%d rows: row", n)
 			next += len(estimates)
 			for i, got := range estimates {
 				var sum uint16
@@ -166,9 +161,7 @@ func TestEstimatesByColumnsAreThoseOfLevels(t *testing.T) {
 				}
 			}
 		})
-		if next != n {
-			t.Errorf("estimates of %d of %d rows", next, n)
-		}
+		assert.Equal(t, n, next, "estimates")
 	}
 }
 
@@ -176,22 +169,16 @@ func TestEstimatesByColumnsAreThoseOfLevels(t *testing.T) {
 func columnedPart(t *testing.T, rows []vectors.Row, dim int) (*part, *columned) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "00000000"+partEnd)
-	if err := writePart(path, dim, sourceOf(sorted(rows), dim)); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, writePart(path, dim, sourceOf(sorted(rows), dim)))
 	p, err := openPart(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(func() { _ = p.close() })
 	fitted := p.fittedLevels()
 	file, err := os.Create(path + ".made")
 	if err == nil {
 		err = makeColumns(context.Background(), p, fitted, file)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	_ = file.Close()
 	raw, err := os.ReadFile(path + ".made")
 	if err != nil || len(raw) != columnsSize(p) {
@@ -254,9 +241,7 @@ func TestDamagedColumnsAreMadeAgain(t *testing.T) {
 	store, rows := hashed(t, dir, indexedRows)
 	path := matching(t, dir, "*"+columnsEnd)[0]
 	whole, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	flipped := func(at int) []byte {
 		raw := bytes.Clone(whole)
 		raw[at] ^= 0x10
@@ -286,15 +271,9 @@ func TestFormerSignsAreUsedUntilColumnsAreMade(t *testing.T) {
 	store, rows := hashed(t, dir, indexedRows)
 	p := store.open["c"].parts[0]
 	columns, signs := p.indexPath(columnsEnd), p.indexPath(indexEnd)
-	if err := writeIndexFile(t.Context(), p, signs, fillSigns); err != nil {
-		t.Fatal(err)
-	}
-	if err := store.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Remove(columns); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, writeIndexFile(t.Context(), p, signs, fillSigns))
+	require.NoError(t, store.Close())
+	require.NoError(t, os.Remove(columns))
 	store = indexed(t, dir)
 	counts(t, store, indexedRows)
 	store.open["c"].loaded = true
@@ -348,9 +327,7 @@ func TestColumnsFindTheSameWithAnyNumberOfWorkers(t *testing.T) {
 		rows[i].Vector[i%8] += 0.1
 	}
 	err := errors.Join(store.Create(t.Context(), "c", dim), store.Upsert(t.Context(), "c", rows)) // one part, two blocks
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	reload(t, store)
 	p := store.open["c"].parts[0]
 	if x := p.index.Load(); x == nil || x.columns == nil {
@@ -362,9 +339,7 @@ func TestColumnsFindTheSameWithAnyNumberOfWorkers(t *testing.T) {
 			was := runtime.GOMAXPROCS(workers)
 			got, err := store.Search(t.Context(), "c", rows[i*n/20].Vector, 60)
 			runtime.GOMAXPROCS(was)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			if before != nil && !slices.Equal(before, got) {
 				t.Fatalf("%d workers find other rows", workers)
 			}

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/store/vectors"
 	"github.com/unweaver/unweaver/internal/testkit/vectorstest"
 )
@@ -27,9 +29,7 @@ func TestSumsEqualThoseOfPlainGo(t *testing.T) {
 			var got, want [rowsAtOnce]uint16
 			sums(tables, signs, &got)
 			sumsGo(tables, signs, &want)
-			if got != want {
-				t.Fatalf("%d bytes: %v, want %v", length, got, want)
-			}
+			require.Equal(t, want, got, "%d bytes", length)
 		}
 	}
 }
@@ -52,9 +52,7 @@ func TestRowsOverAFloorAreThoseOfPlainGo(t *testing.T) {
 			floor = float32(math.Inf(2*(turn%2) - 1))
 		}
 		got, want := asked.over(&summed, factors, floor), asked.overGo(&summed, factors, floor)
-		if got != want {
-			t.Fatalf("%v, floor %g: %032b, want %032b", factors, floor, got, want)
-		}
+		require.Equal(t, want, got, "%v, floor %g", factors, floor)
 		if turn%5 != 0 && turn%7 != 0 && want>>3&1 == 0 {
 			t.Fatal("a row as good as the floor was left out")
 		}

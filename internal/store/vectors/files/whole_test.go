@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/store/vectors"
 	"github.com/unweaver/unweaver/internal/testkit/vectorstest"
@@ -13,17 +15,13 @@ import (
 // onePart closes a store whose collection lies in one part, and gives the part's path and content.
 func onePart(t *testing.T, store *Store, dir string) (string, []byte) {
 	t.Helper()
-	if err := store.Close(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, store.Close())
 	parts := matching(t, dir, "*"+partEnd)
 	if len(parts) != 1 {
 		t.Fatal(parts)
 	}
 	raw, err := os.ReadFile(parts[0])
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return parts[0], raw
 }
 
@@ -31,9 +29,7 @@ func onePart(t *testing.T, store *Store, dir string) (string, []byte) {
 func exactAt(t *testing.T, path, key string) int {
 	t.Helper()
 	p, err := openPart(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer func() { _ = p.close() }()
 	row := p.find(key)
 	if row < 0 {
@@ -46,24 +42,18 @@ func exactAt(t *testing.T, path, key string) int {
 func twice(t *testing.T, dir string, rows []vectors.Row) {
 	t.Helper()
 	path := filepath.Join(dir, "c", "00000001"+partEnd)
-	if err := writePart(path, vectorstest.Dim, sourceOf(sorted(rows), vectorstest.Dim)); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, writePart(path, vectorstest.Dim, sourceOf(sorted(rows), vectorstest.Dim)))
 }
 
 func write(t *testing.T, path string, raw []byte) {
 	t.Helper()
-	if err := os.WriteFile(path, raw, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(path, raw, 0o600))
 }
 
 func loaded(t *testing.T, dir string) *Store {
 	t.Helper()
 	store := open(t, dir)
-	if err := store.Load(t.Context(), "c"); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, store.Load(t.Context(), "c"))
 	return store
 }
 
@@ -79,9 +69,7 @@ func finds(t *testing.T, store *Store, row vectors.Row) {
 func identity(t *testing.T, store *Store) string {
 	t.Helper()
 	identity, err := store.Identity(t.Context(), "c")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return identity
 }
 
@@ -112,14 +100,10 @@ func TestADamagedRowIsNeverGivenAndIsWrittenAgain(t *testing.T) {
 				t.Errorf("has %v, %v", has, err)
 			}
 			for range 2 {
-				if err := store.Upsert(t.Context(), "c", rows); err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, store.Upsert(t.Context(), "c", rows))
 				finds(t, store, rows[7])
 				counts(t, store, 200)
-				if err := store.Close(); err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, store.Close())
 				store = loaded(t, dir)
 			}
 			if parts := matching(t, dir, "*"+partEnd); len(parts) != 2 {
@@ -142,9 +126,7 @@ func TestADamagedRowBesideAWholeOneIsPassedOver(t *testing.T) {
 	store.open["c"].mu.Lock()
 	err := store.open["c"].merge(store.open["c"].parts)
 	store.open["c"].mu.Unlock()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	finds(t, store, rows[3])
 }
 
@@ -190,12 +172,8 @@ func TestAPartOfAnotherPlaceIsRefused(t *testing.T) {
 	for _, to := range []string{"c/00000001.part", "d/00000000.part"} {
 		dir := t.TempDir()
 		store, rows := filled(t, dir, 20)
-		if err := store.Create(t.Context(), "d", vectorstest.Dim); err != nil {
-			t.Fatal(err)
-		}
-		if err := store.Upsert(t.Context(), "d", rows); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, store.Create(t.Context(), "d", vectorstest.Dim))
+		require.NoError(t, store.Upsert(t.Context(), "d", rows))
 		_, raw := onePart(t, store, dir)
 		write(t, filepath.Join(dir, to), raw)
 		if _, err := open(t, dir).Count(t.Context(), to[:1]); !fault.Is(err, fault.NotFound) {

@@ -14,6 +14,8 @@ import (
 	"github.com/milvus-io/milvus-proto/go-api/v2/commonpb"
 	"github.com/milvus-io/milvus-proto/go-api/v2/milvuspb"
 	"github.com/milvus-io/milvus-proto/go-api/v2/schemapb"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/stats"
@@ -229,9 +231,7 @@ func connectWithin(t *testing.T, f *fake, timeout time.Duration, opts ...grpc.Se
 	}))
 	f.calls = map[string]int{}
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	srv := grpc.NewServer(opts...)
 	milvuspb.RegisterMilvusServiceServer(srv, f)
 	go func() { _ = srv.Serve(listener) }()
@@ -239,9 +239,7 @@ func connectWithin(t *testing.T, f *fake, timeout time.Duration, opts ...grpc.Se
 	store, err := milvus.Open(t.Context(), milvus.Config{
 		URL: "milvus://" + listener.Addr().String(), Timeout: timeout,
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(func() { _ = store.Close() })
 	return store
 }
@@ -285,9 +283,7 @@ func TestALoadThatFailsEndsAtOnce(t *testing.T) {
 	store = connect(t, &fake{state: commonpb.LoadState_LoadStateLoading})
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 	defer cancel()
-	if err := store.Load(ctx, "uw_c"); err == nil {
-		t.Error("a load that never ends was waited for beyond its context")
-	}
+	assert.Error(t, store.Load(ctx, "uw_c"), "a load that never ends was waited for beyond its context")
 }
 
 // received counts the upserts that arrive, also those that are too large for a handler to see.
@@ -316,17 +312,13 @@ func TestAMessageThatIsTooLargeIsNotRepeated(t *testing.T) {
 		{Key: strings.Repeat("l", 120), Vector: one[0].Vector},
 	}
 	wants(t, s.Upsert(t.Context(), "uw_c", rows), fault.Internal, "serverMaxRecvSize")
-	if n := sent.upserts.Load(); n != 1 {
-		t.Errorf("it was sent %d times", n)
-	}
+	assert.Equal(t, int64(1), sent.upserts.Load(), "it was sent")
 }
 
 func TestKeysAreQuotedInExpressions(t *testing.T) {
 	f := &fake{}
 	s := connect(t, f)
-	if err := s.Delete(t.Context(), "uw_c", []string{`a"] or key != "`, `b\`}); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, s.Delete(t.Context(), "uw_c", []string{`a"] or key != "`, `b\`}))
 	if want := `key in ["a\"] or key != \"","b\\"]`; f.expr != want {
 		t.Errorf("got %s, want %s", f.expr, want)
 	}
@@ -347,9 +339,7 @@ func TestNothingGoesThroughAnAlias(t *testing.T) {
 	s := connect(t, f)
 	wants(t, s.Upsert(t.Context(), "uw_alias", one), fault.BadConfig, "alias of uw_other")
 	wants(t, s.Create(t.Context(), "uw_alias", 4), fault.BadConfig, "alias of uw_other")
-	if f.n("upsert")+f.n("create") != 0 {
-		t.Error("a write went through an alias")
-	}
+	assert.Zero(t, f.n("upsert")+f.n("create"), "a write went through an alias")
 }
 
 func TestImportsAreFoundByTheirPath(t *testing.T) {

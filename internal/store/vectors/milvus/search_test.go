@@ -9,6 +9,7 @@ import (
 	"github.com/milvus-io/milvus-proto/go-api/v2/commonpb"
 	"github.com/milvus-io/milvus-proto/go-api/v2/milvuspb"
 	"github.com/milvus-io/milvus-proto/go-api/v2/schemapb"
+	"github.com/stretchr/testify/assert"
 	"google.golang.org/grpc"
 
 	"github.com/unweaver/unweaver/internal/fault"
@@ -101,9 +102,7 @@ func TestACollectionThatIsGoneIsNotAskedForAgain(t *testing.T) {
 	f := &fake{searched: []*milvuspb.SearchResults{gone}}
 	_, err := found(t, f, 1)
 	wants(t, err, fault.NotFound, "unweaver restore")
-	if f.n("search") != 1 {
-		t.Errorf("%d searches", f.n("search"))
-	}
+	assert.Equal(t, 1, f.n("search"))
 }
 
 func TestRowsThatMilvusWouldTakeAndPoisonASearchAreRefused(t *testing.T) {
@@ -123,9 +122,7 @@ func TestRowsThatMilvusWouldTakeAndPoisonASearchAreRefused(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if f.n("upsert") != 0 {
-		t.Errorf("%d writes arrived", f.n("upsert"))
-	}
+	assert.Zero(t, f.n("upsert"))
 }
 
 func TestACollectionOfAnotherDimensionIsRefused(t *testing.T) {
