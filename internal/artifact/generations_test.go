@@ -6,6 +6,8 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
@@ -26,9 +28,7 @@ func generations(t *testing.T) (artifact.Index, *artifacttest.Memory, map[string
 			Format: core.ManifestFormat, Generation: gen, Seq: int64(seq), Counts: core.Counts{Chunks: int64(100 * seq)},
 			Segments: core.Segments{Splits: []core.Split{{}}},
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		state := map[bool]string{true: "held", false: "published"}[gen == "g3"]
 		ref := core.GenerationRef{Manifest: sha, Seq: int64(seq), State: state}
 		writeJSON(t, store, x.GenerationKey(gen, "manifest.json"), ref)
@@ -43,9 +43,8 @@ func generations(t *testing.T) (artifact.Index, *artifacttest.Memory, map[string
 
 func writeJSON(t *testing.T, store blob.Store, key string, v any) {
 	t.Helper()
-	if _, err := blob.WriteJSON(t.Context(), store, key, v, blob.Cond{}); err != nil {
-		t.Fatal(err)
-	}
+	_, err := blob.WriteJSON(t.Context(), store, key, v, blob.Cond{})
+	require.NoError(t, err)
 }
 
 func cut(raw []byte) []byte { return raw[:len(raw)/2] }
@@ -53,9 +52,7 @@ func cut(raw []byte) []byte { return raw[:len(raw)/2] }
 func listed(t *testing.T, x artifact.Index) (names, states []string) {
 	t.Helper()
 	all, err := x.Generations(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for _, g := range all {
 		names, states = append(names, g.Generation), append(states, g.State)
 	}

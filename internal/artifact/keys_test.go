@@ -5,6 +5,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
@@ -46,20 +49,14 @@ func TestAConfigurationOfAnotherIndexIsRefused(t *testing.T) {
 	x, store := index()
 	other := artifact.Index{Store: store, Name: "other"}
 	digest, err := other.PutSpec(t.Context(), core.Spec{Index: "other"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	raw, err := json.Marshal(core.Spec{Index: "other"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := blob.Write(t.Context(), store, x.SpecKey(digest), raw, blob.Cond{}); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
+	_, err = blob.Write(t.Context(), store, x.SpecKey(digest), raw, blob.Cond{})
+	require.NoError(t, err)
 	if _, err := x.Spec(t.Context(), digest); !fault.Is(err, fault.InvalidParam) || !strings.Contains(err.Error(), "other") {
 		t.Errorf("%v", err)
 	}
-	if _, err := other.Spec(t.Context(), digest); err != nil {
-		t.Error(err)
-	}
+	_, err = other.Spec(t.Context(), digest)
+	assert.NoError(t, err)
 }

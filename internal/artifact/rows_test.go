@@ -9,6 +9,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/store/blob"
@@ -26,24 +29,16 @@ func rowValue(i int) string { return fmt.Sprint("value ", i, strings.Repeat(" pa
 func rowFile(t *testing.T, store blob.Store, key string) *artifact.Reader {
 	t.Helper()
 	rows, err := artifact.NewRows()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer rows.Discard()
 	for i := range rowCount {
 		rows.Append(rowKey(i), []byte(rowValue(i)))
 	}
-	if err := rows.Scratch(t.Context(), store, key); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, rows.Scratch(t.Context(), store, key))
 	info, err := store.Stat(t.Context(), key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	reader, err := artifact.OpenRowsOf(t.Context(), store, key, info.Size)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if len(reader.Frames) < 4 || reader.Rows != rowCount {
 		t.Fatalf("%d frames, %d rows", len(reader.Frames), reader.Rows)
 	}
@@ -95,9 +90,7 @@ func TestScanGivesTheRowsOfItsFramesInOneRequest(t *testing.T) {
 		store.Reset()
 		seen := 0
 		for row, err := range reader.Scan(t.Context(), c.lo, c.hi) {
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			if string(row.Key) != rowKey(first+seen) || string(row.Value) != rowValue(first+seen) ||
 				row.Frame < c.from {
 				t.Fatalf("%s: row %d is %s of frame %d", c.situation, seen, row.Key, row.Frame)
@@ -115,16 +108,12 @@ func TestAReaderMayStopEarly(t *testing.T) {
 	rowFile(t, store, "f")
 	seen := 0
 	for _, err := range artifact.ScanAll(t.Context(), store, "f") {
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		if seen++; seen == 10 {
 			break
 		}
 	}
-	if seen != 10 {
-		t.Errorf("%d rows", seen)
-	}
+	assert.Equal(t, 10, seen)
 }
 
 // Whatever byte of a frame is damaged, a reader gets an error that names the object, never other or fewer rows.
@@ -149,18 +138,14 @@ func TestADamagedFrameIsAnErrorThatNamesItsObject(t *testing.T) {
 		}
 		store.Change("f", flip)
 	}
-	if n := count(t, store, "f"); n != rowCount {
-		t.Errorf("%d rows once mended", n)
-	}
+	assert.Equal(t, rowCount, count(t, store, "f"))
 }
 
 func count(t *testing.T, store blob.Store, key string) int {
 	t.Helper()
 	n := 0
 	for _, err := range artifact.ScanAll(t.Context(), store, key) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		n++
 	}
 	return n
@@ -207,9 +192,7 @@ func TestABodyThatEndsEarlyIsTheStoresFaultNotTheSegments(t *testing.T) {
 	if err == nil {
 		_, err = reader.Frame(t.Context(), 0)
 	}
-	if fault.KindOf(err) != fault.Transient {
-		t.Errorf("a frame: %v", err)
-	}
+	assert.Equal(t, fault.Transient, fault.KindOf(err), "a frame: %v", err)
 	good := rowFile(t, store, "f")
 	if good.Frames[0].Size < 100 {
 		t.Fatal("frames are too small for this test")
@@ -218,17 +201,13 @@ func TestABodyThatEndsEarlyIsTheStoresFaultNotTheSegments(t *testing.T) {
 	for _, rowErr := range rowsOf(t, store).Scan(t.Context(), 0, -1) {
 		err = rowErr
 	}
-	if err != nil {
-		t.Errorf("a whole body: %v", err)
-	}
+	assert.NoError(t, err, "a whole body")
 }
 
 func rowsOf(t *testing.T, store blob.Store) *artifact.Reader {
 	t.Helper()
 	reader, err := artifact.OpenRows(t.Context(), store, "f")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return reader
 }
 
@@ -255,9 +234,7 @@ func TestACancelledReadSaysSo(t *testing.T) {
 			t.Errorf("%s, frame: %v", what, err)
 		}
 		for _, err := range reader.Scan(ctx, 0, -1) {
-			if !errors.Is(err, context.Canceled) {
-				t.Errorf("%s, scan: %v", what, err)
-			}
+			assert.ErrorIs(t, err, context.Canceled, "%s, scan", what)
 		}
 	}
 }
@@ -274,18 +251,12 @@ func TestASmallFileIsReadOnce(t *testing.T) {
 		}
 		rows := 0
 		for _, err := range whole.Scan(t.Context(), 0, -1) {
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			rows++
 		}
-		if rows != rowCount {
-			t.Errorf("%d rows", rows)
-		}
+		assert.Equal(t, rowCount, rows)
 	}
-	if n := store.Calls(artifacttest.Get) + store.Calls(artifacttest.Stat) - before; n != 1 {
-		t.Errorf("%d requests", n)
-	}
+	assert.Equal(t, 1, store.Calls(artifacttest.Get)+store.Calls(artifacttest.Stat)-before)
 	before = store.Calls(artifacttest.Get)
 	if _, err := long.Frame(t.Context(), 0); err != nil || store.Calls(artifacttest.Get) != before+1 {
 		t.Errorf("a frame in %d requests, %v", store.Calls(artifacttest.Get)-before, err)
@@ -294,9 +265,8 @@ func TestASmallFileIsReadOnce(t *testing.T) {
 
 func TestASizedReaderAtReadsRangesAsAFileDoes(t *testing.T) {
 	store := artifacttest.New()
-	if _, err := blob.Write(t.Context(), store, "f", []byte("0123456789"), blob.Cond{}); err != nil {
-		t.Fatal(err)
-	}
+	_, err := blob.Write(t.Context(), store, "f", []byte("0123456789"), blob.Cond{})
+	require.NoError(t, err)
 	at := artifact.SizedReaderAt(t.Context(), store, "f", 10)
 	for _, c := range []struct {
 		off  int64
@@ -316,9 +286,7 @@ func TestAFileOfAnotherSizeThanItsManifestSaysIsOpenedOrDamaged(t *testing.T) {
 	store := artifacttest.New()
 	reader := rowFile(t, store, "f")
 	info, err := store.Stat(t.Context(), "f")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for _, size := range []int64{info.Size, info.Size + 1, info.Size - 1, 1, 0, -1, 1 << 60} {
 		found, err := artifact.OpenRowsOf(t.Context(), store, "f", size)
 		if err != nil || found.Rows != reader.Rows || len(found.Frames) != len(reader.Frames) {
@@ -336,32 +304,23 @@ func TestAFileIsLoadedByItsSizeOrNotAtAll(t *testing.T) {
 	store := artifacttest.New()
 	reader := rowFile(t, store, "k")
 	info, err := store.Stat(t.Context(), "k")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	loaded, err := artifact.LoadOf(t.Context(), store, "k", info.Size)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	var want, got []string
 	for row, err := range reader.Scan(t.Context(), 0, -1) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		want = append(want, fmt.Sprintf("%s %s %d", row.Key, row.Value, row.Frame))
 	}
 	for row, err := range loaded.Rows() {
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		got = append(got, fmt.Sprintf("%s %s %d", row.Key, row.Value, row.Frame))
 	}
 	if len(want) == 0 || !slices.Equal(got, want) {
 		t.Errorf("%d rows, want %d", len(got), len(want))
 	}
 	for _, size := range []int64{1, info.Size - 1, info.Size + 1, 2 * info.Size} {
-		if _, err := artifact.LoadOf(t.Context(), store, "k", size); err == nil {
-			t.Errorf("%d bytes were loaded of %d", size, info.Size)
-		}
+		_, err := artifact.LoadOf(t.Context(), store, "k", size)
+		assert.Error(t, err, "%d bytes were loaded of %d", size, info.Size)
 	}
 }

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/testkit/artifacttest"
 )
@@ -14,9 +16,7 @@ import (
 func TestRowsUnderKeysAreThoseOfAScan(t *testing.T) {
 	store := artifacttest.New()
 	rows, err := artifact.NewRows()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer rows.Discard()
 	random := rand.New(rand.NewPCG(1, 2))
 	var all [][2]string
@@ -28,13 +28,9 @@ func TestRowsUnderKeysAreThoseOfAScan(t *testing.T) {
 			all = append(all, [2]string{key, value})
 		}
 	}
-	if err := rows.Scratch(t.Context(), store, "f"); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, rows.Scratch(t.Context(), store, "f"))
 	info, err := store.Stat(t.Context(), "f")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for _, share := range []int{1, 3, 40, 799, 1600} {
 		var keys []string
 		for i := range 1600 {
@@ -50,9 +46,7 @@ func TestRowsUnderKeysAreThoseOfAScan(t *testing.T) {
 		}
 		store.Reset()
 		for row, err := range artifact.RowsUnder(t.Context(), store, "f", info.Size, slices.Values(keys)) {
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			got = append(got, [2]string{string(row.Key), string(row.Value)})
 		}
 		if !slices.Equal(got, want) {

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/artifact/rowfile"
 	"github.com/unweaver/unweaver/internal/fault"
 )
@@ -19,9 +21,7 @@ func write(t testing.TB, rows []row) []byte {
 	for _, r := range rows {
 		writer.Append(r.key, []byte(r.value))
 	}
-	if err := writer.Close(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, writer.Close())
 	return buffer.Bytes()
 }
 
@@ -171,9 +171,7 @@ func TestEveryCutIsSeen(t *testing.T) {
 func TestAFrameMustHoldWhatTheFooterCounts(t *testing.T) {
 	raw := write(t, some(10, 5, true))
 	footer, err := rowfile.ReadFooter(bytes.NewReader(raw), int64(len(raw)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for name, change := range map[string]func(*rowfile.Frame){
 		"fewer rows": func(f *rowfile.Frame) { f.Rows++ },
 		"more rows":  func(f *rowfile.Frame) { f.Rows-- },

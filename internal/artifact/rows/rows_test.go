@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+
 	"github.com/unweaver/unweaver/internal/artifact/rows"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
@@ -177,9 +179,7 @@ func TestTheBytesOfVersionOne(t *testing.T) {
 
 func TestAStaleDocumentListsWhatWasFound(t *testing.T) {
 	document := rows.Document{Object: "a", Version: digestA, Modified: noon, Chunks: []rows.Place{{one, 0, 10, nil}}}
-	if document.Listed() != digestA {
-		t.Errorf("%+v", document)
-	}
+	assert.Equal(t, digestA, document.Listed(), "%+v", document)
 	document.Stale, document.Found = true, digestB
 	if document.Listed() != digestB || document.Version != digestA {
 		t.Errorf("%+v", document)
@@ -211,9 +211,7 @@ func FuzzDecodeNeverPanics(f *testing.F) {
 func TestAPageHasTheSizeOfTheLastSheetBeforeIt(t *testing.T) {
 	document := rows.Document{Sheets: []core.Sheet{{Page: 1, Width: 612, Height: 792}, {Page: 4, Width: 792, Height: 612}}}
 	for page, want := range map[int]int{1: 612, 3: 612, 4: 792, 9: 792} {
-		if got := document.SheetOf(page); got.Width != want {
-			t.Errorf("page %d: %+v", page, got)
-		}
+		assert.Equal(t, want, document.SheetOf(page).Width, "page %d", page)
 	}
 }
 
@@ -229,9 +227,7 @@ func TestTheHeadingsAndPagesOfAPlace(t *testing.T) {
 		0: "[]", 10: "[Part Section]", 16: "[Part Section]", 39: "[Part Section]", 40: "[Part Section Deep]",
 		60: "[Part Other]", 99: "[Part Other]",
 	} {
-		if got := fmt.Sprint(document.HeadingAt(place)); got != want {
-			t.Errorf("at %d: %s, want %s", place, got, want)
-		}
+		assert.Equal(t, want, fmt.Sprint(document.HeadingAt(place)), "at %d", place)
 	}
 	for span, want := range map[[2]int][2]int{
 		{0, 30}: {1, 1}, {0, 31}: {1, 3}, {29, 60}: {1, 4}, {50, 50}: {4, 4}, {99, 99}: {4, 4},

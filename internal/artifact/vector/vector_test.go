@@ -6,6 +6,8 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/artifact/vector"
 	"github.com/unweaver/unweaver/internal/fault"
 )
@@ -13,9 +15,7 @@ import (
 func TestVectorsAreReadAsTheyWereWritten(t *testing.T) {
 	for _, want := range []vector.JSON{{}, {0.25, -1, 0}, {math.MaxFloat32, math.SmallestNonzeroFloat32}} {
 		raw, err := json.Marshal(want)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		var got vector.JSON
 		if err := json.Unmarshal(raw, &got); err != nil || !slices.Equal(got, want) {
 			t.Errorf("%v became %v: %v", want, got, err)
