@@ -13,6 +13,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/index/deletedstats"
@@ -36,9 +38,7 @@ type format struct {
 func written(t *testing.T, write func(*bytes.Buffer) error) []byte {
 	t.Helper()
 	var out bytes.Buffer
-	if err := write(&out); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, write(&out))
 	return out.Bytes()
 }
 
@@ -67,9 +67,7 @@ func TestDamageIsRefusedOrHarmless(t *testing.T) {
 			t.Parallel()
 			path := filepath.Join(t.TempDir(), "file")
 			read := func(content []byte) (string, error) {
-				if err := os.WriteFile(path, content, 0o600); err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, os.WriteFile(path, content, 0o600))
 				return format.read(t.Context(), path)
 			}
 			want, err := read(format.whole)

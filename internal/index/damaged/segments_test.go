@@ -10,6 +10,9 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/index/classrun"
@@ -70,19 +73,13 @@ func opened(t *testing.T, documents, classes []byte) (*split.File, *classrun.Fil
 	t.Helper()
 	folder := t.TempDir()
 	for name, raw := range map[string][]byte{"split": documents, "run": classes} {
-		if err := os.WriteFile(filepath.Join(folder, name), raw, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(filepath.Join(folder, name), raw, 0o600))
 	}
 	of, err := split.Open(filepath.Join(folder, "split"), splitExpect)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(of.Close)
 	run, err := classrun.Open(filepath.Join(folder, "run"), runExpect)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(run.Close)
 	return of, run
 }
@@ -94,14 +91,10 @@ func TestTheBytesOfSplitsAndRunsDoNotChange(t *testing.T) {
 	for name, raw := range map[string][]byte{"split.segment": splitWhole(), "classrun.segment": runWhole()} {
 		path := filepath.Join("testdata", name)
 		if *update {
-			if err := os.WriteFile(path, raw, 0o644); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, os.WriteFile(path, raw, 0o644))
 		}
 		want, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		if !bytes.Equal(raw, want) {
 			t.Errorf("%s: %d bytes differ from the %d that were written before", name, len(raw), len(want))
 		}
@@ -217,7 +210,5 @@ func TestSegmentsThatDoNotFitEachOtherAreRefused(t *testing.T) {
 	if err == nil {
 		_, err = readAll(set)
 	}
-	if err != nil {
-		t.Errorf("dead copies beside live ones: %v", err)
-	}
+	assert.NoError(t, err, "dead copies beside live ones")
 }

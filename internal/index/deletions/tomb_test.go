@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/index/deletions"
 )
@@ -20,18 +22,14 @@ func of(rows int) deletions.Of {
 func write(t testing.TB, rows int, dead func(int) bool) []byte {
 	t.Helper()
 	var content bytes.Buffer
-	if err := deletions.Write(&content, of(rows), dead); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, deletions.Write(&content, of(rows), dead))
 	return content.Bytes()
 }
 
 func open(t testing.TB, content []byte, of deletions.Of) (*deletions.File, error) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "tomb")
-	if err := os.WriteFile(path, content, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(path, content, 0o600))
 	file, err := deletions.Open(path, of)
 	if err == nil {
 		t.Cleanup(file.Close)
@@ -52,16 +50,12 @@ func TestBitmapsSayOfEveryRowWhatWasWritten(t *testing.T) {
 		}
 		content := write(t, rows, func(row int) bool { return dead[row] })
 		bitmap, err := open(t, content, of(rows))
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		if bitmap.Count() != count || bitmap.Rows() != rows {
 			t.Errorf("%d of %d are dead, want %d of %d", bitmap.Count(), bitmap.Rows(), count, rows)
 		}
 		for i := range dead {
-			if bitmap.Dead(i) != dead[i] {
-				t.Fatalf("row %d of %d", i, rows)
-			}
+			require.Equal(t, dead[i], bitmap.Dead(i), "row %d of %d", i, rows)
 		}
 	}
 }
@@ -69,16 +63,10 @@ func TestBitmapsSayOfEveryRowWhatWasWritten(t *testing.T) {
 func TestWhatDiesLaterIsAddedAndOrderOfNightsDoesNotMatter(t *testing.T) {
 	first, second := []uint32{3, 64, 99}, []uint32{0, 64, 65}
 	var onceFirst, together bytes.Buffer
-	if err := deletions.Add(&onceFirst, of(100), nil, first); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, deletions.Add(&onceFirst, of(100), nil, first))
 	former, err := open(t, onceFirst.Bytes(), of(100))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := deletions.Add(&together, of(100), former, second); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
+	require.NoError(t, deletions.Add(&together, of(100), former, second))
 	want := write(t, 100, func(row int) bool {
 		return slices.Contains(first, uint32(row)) || slices.Contains(second, uint32(row))
 	})

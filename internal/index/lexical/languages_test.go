@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/text"
 )
 
@@ -65,9 +67,7 @@ var pageQuestions = map[string][]string{
 func TestPagesAreFoundByTheirLanguageBetterThanByPlainWords(t *testing.T) {
 	for code, questions := range pageQuestions {
 		raw, err := os.ReadFile(filepath.Join("testdata", "pages", code+".txt"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		pages := strings.Split(strings.TrimSpace(string(raw)), "\n")
 		reciprocal := func(language *text.Language) (sum float64) {
 			var terms [][]string

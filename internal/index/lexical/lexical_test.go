@@ -9,6 +9,8 @@ import (
 	"sort"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/index/lexical"
 )
 
@@ -83,9 +85,7 @@ func TestSearchEqualsScoringEveryDocument(t *testing.T) {
 		}
 		n := []int{1, 10, 100, 2000}[q%4]
 		got, want := index.Search(terms, n, allow, nil), brute(docs, terms, n, allow)
-		if len(got) != len(want) {
-			t.Fatalf("%v: %d hits, want %d", terms, len(got), len(want))
-		}
+		require.Len(t, got, len(want), "%v", terms)
 		var ids []uint32
 		for i := range got {
 			ids = append(ids, got[i].Doc)

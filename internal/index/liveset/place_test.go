@@ -8,6 +8,8 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/core"
 )
 
@@ -38,18 +40,14 @@ func TestAPlaceIsFoundByItsID(t *testing.T) {
 			return place
 		}
 		for i, id := range ids {
-			if got := find(id, ids); got != i {
-				t.Fatalf("%s: %d is found at %d", name, i, got)
-			}
+			require.Equal(t, i, find(id, ids), "%s", name)
 		}
 		if name == "digests" && looks > 6*n {
 			t.Errorf("%d looks for %d digests", looks, n)
 		}
 		for _, id := range ids {
 			id[15]-- // the neighbour below, which nobody has
-			if got := find(id, ids); got != -1 {
-				t.Fatalf("%s: what is not there is found at %d", name, got)
-			}
+			require.Equal(t, -1, find(id, ids), "%s: what is not there is found at", name)
 		}
 		if most > mostGuesses+13 {
 			t.Errorf("%s: %d looks for one", name, most)

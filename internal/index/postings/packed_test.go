@@ -10,6 +10,8 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/index/postings"
 )
 
@@ -165,14 +167,10 @@ func TestBytesOfThisVersion(t *testing.T) {
 	add(t, builder, texts(300)...)
 	got, path := bytesOf(t, builder), filepath.Join("testdata", "side.segment")
 	if *update {
-		if err := os.WriteFile(path, got, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(path, got, 0o644))
 	}
 	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if !bytes.Equal(got, want) {
 		t.Errorf("%d bytes differ from the %d that were written before", len(got), len(want))
 	}

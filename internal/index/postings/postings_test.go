@@ -12,6 +12,9 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/index/postings"
 	"github.com/unweaver/unweaver/internal/stream/mapped"
 	"github.com/unweaver/unweaver/internal/testkit/scratchtest"
@@ -23,12 +26,9 @@ func bytesOf(t *testing.T, builder *postings.Builder) []byte {
 	defer builder.Close()
 	var content bytes.Buffer
 	writer := mapped.NewWriter(&content, "test", 1, nil)
-	if _, err := builder.Write(writer, "x_"); err != nil {
-		t.Fatal(err)
-	}
-	if err := writer.Close(); err != nil {
-		t.Fatal(err)
-	}
+	_, err := builder.Write(writer, "x_")
+	require.NoError(t, err)
+	require.NoError(t, writer.Close())
 	return content.Bytes()
 }
 
@@ -52,13 +52,9 @@ func keep(t testing.TB, write func(*mapped.Writer) (postings.Stats, error)) *pos
 	if err == nil {
 		err = os.WriteFile(path, content.Bytes(), 0o600)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	opened, err := mapped.Open(path, "test", 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(opened.Close)
 	return postings.Open(opened, "x_", stats)
 }
@@ -66,9 +62,7 @@ func keep(t testing.TB, write func(*mapped.Writer) (postings.Stats, error)) *pos
 func add(t *testing.T, builder *postings.Builder, documents ...[]string) {
 	t.Helper()
 	for _, terms := range documents {
-		if err := builder.Add(terms); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, builder.Add(terms))
 	}
 }
 
@@ -245,15 +239,12 @@ func TestASideIsWrittenInMemoryThatDoesNotGrowWithItsDocuments(t *testing.T) {
 		builder := postings.NewBuilder()
 		defer builder.Close()
 		for range documents {
-			if err := builder.Add(nil); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, builder.Add(nil))
 		}
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
-		if _, err := builder.Write(mapped.NewWriter(io.Discard, "test", 1, nil), "x_"); err != nil {
-			t.Fatal(err)
-		}
+		_, err := builder.Write(mapped.NewWriter(io.Discard, "test", 1, nil), "x_")
+		require.NoError(t, err)
 		runtime.ReadMemStats(&after)
 		return after.TotalAlloc - before.TotalAlloc
 	}
@@ -267,10 +258,6 @@ func TestAFullDiskIsSaidSo(t *testing.T) {
 	builder := postings.NewBuilder()
 	defer builder.Close()
 	builder.SpillAt(1)
-	if err := builder.Add([]string{"a"}); err == nil {
-		t.Fatal("nothing could be written, and nothing was said")
-	}
-	if err := builder.Add([]string{"b"}); err == nil {
-		t.Error("it goes on after a failure")
-	}
+	require.Error(t, builder.Add([]string{"a"}), "nothing could be written, and nothing was said")
+	assert.Error(t, builder.Add([]string{"b"}), "it goes on after a failure")
 }

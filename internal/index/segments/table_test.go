@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/artifact/localfile"
 	"github.com/unweaver/unweaver/internal/artifact/rows"
@@ -31,17 +33,13 @@ type shelf struct {
 func newShelf(t *testing.T) shelf {
 	t.Helper()
 	cache, err := localfile.New(t.TempDir(), 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return shelf{t, artifact.Index{Store: blobmemory.New(), Name: "i"}, cache}
 }
 
 func (s shelf) check(err error) {
 	s.Helper()
-	if err != nil {
-		s.Fatal(err)
-	}
+	require.NoError(s, err)
 }
 
 func (s shelf) put(write func(to io.Writer) error) core.Segment {
