@@ -13,6 +13,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/model"
 	"github.com/unweaver/unweaver/internal/model/limits"
@@ -90,14 +92,10 @@ func TestAskTellsFailuresOfTheContentFromFailuresOfTheSystem(t *testing.T) {
 				if fault.CodeOf(err) != c.code || len(chat.Calls()) != c.calls {
 					t.Fatalf("%v after %d calls", err, len(chat.Calls()))
 				}
-				if got != c.want {
-					t.Errorf("got  %+v\nwant %+v", got, c.want)
-				}
+				assert.Equal(t, c.want, got)
 				for i, call := range chat.Calls() {
 					again := call.User == "text again"
-					if again != (i > 0 && c.script[0] == any("bad")) {
-						t.Errorf("call %d says %q", i, call.User)
-					}
+					assert.Equal(t, i > 0 && c.script[0] == any("bad"), again, "call %d says %q", i, call.User)
 				}
 			})
 		})

@@ -11,6 +11,9 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/artifact/rows"
 	"github.com/unweaver/unweaver/internal/artifact/textseg"
@@ -41,9 +44,7 @@ type run struct {
 func newRun(t *testing.T, objects map[string]string) *run {
 	t.Helper()
 	store, err := dir.Open(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return &run{
 		t: t, corpus: documenttest.New(objects), art: artifact.Index{Store: store, Name: "i"}, scratch: "i/runs/1",
 		keeps: true, limits: document.DefaultLimits(),
@@ -70,9 +71,7 @@ func (r *run) plan() plan.Result {
 		Foreign:    !r.keeps,
 		OnProgress: func(int64) {},
 	})
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	require.NoError(r.t, err)
 	return res
 }
 
@@ -103,12 +102,8 @@ func (r *run) night() chunk.Result {
 func (r *run) all() chunk.Result {
 	r.t.Helper()
 	res, err := r.chunk(r.t.Context(), 0, r.plan().Units)
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	if res.Listed != res.Counts.Documents+res.Failed+res.Empty {
-		r.t.Fatalf("the counts do not add up: %+v", res)
-	}
+	require.NoError(r.t, err)
+	require.Equal(r.t, res.Counts.Documents+res.Failed+res.Empty, res.Listed, "the counts do not add up: %+v", res)
 	return res
 }
 
@@ -116,13 +111,9 @@ func (r *run) documents(res chunk.Result) map[string]rows.Document {
 	r.t.Helper()
 	out := map[string]rows.Document{}
 	for row, err := range artifact.ScanAll(r.t.Context(), r.art.Store, r.art.SegmentKey(res.Documents.SHA256)) {
-		if err != nil {
-			r.t.Fatal(err)
-		}
+		require.NoError(r.t, err)
 		document, err := rows.DecodeDocument(row.Value)
-		if err != nil {
-			r.t.Fatal(err)
-		}
+		require.NoError(r.t, err)
 		out[string(row.Key)] = document
 	}
 	return out
@@ -132,13 +123,9 @@ func (r *run) documents(res chunk.Result) map[string]rows.Document {
 func (r *run) text(res chunk.Result, key string, d rows.Document, start, end int) string {
 	r.t.Helper()
 	reader, err := textseg.Open(r.t.Context(), r.art.Store, r.art.SegmentKey(res.Text.SHA256))
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	require.NoError(r.t, err)
 	text, err := reader.Slice(r.t.Context(), key, d.Frame, start, end)
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	require.NoError(r.t, err)
 	return text
 }
 
@@ -151,13 +138,9 @@ func zipped(t *testing.T, files map[string]string) string {
 		if err == nil {
 			_, err = file.Write([]byte(content))
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 	}
-	if err := archive.Close(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, archive.Close())
 	return buffer.String()
 }
 
@@ -165,12 +148,9 @@ func gz(t *testing.T, content string) string {
 	t.Helper()
 	var buffer bytes.Buffer
 	writer := gzip.NewWriter(&buffer)
-	if _, err := writer.Write([]byte(content)); err != nil {
-		t.Fatal(err)
-	}
-	if err := writer.Close(); err != nil {
-		t.Fatal(err)
-	}
+	_, err := writer.Write([]byte(content))
+	require.NoError(t, err)
+	require.NoError(t, writer.Close())
 	return buffer.String()
 }
 
@@ -207,14 +187,10 @@ func TestDocumentsOfEveryKindBecomeChunks(t *testing.T) {
 	}
 	ordinal, last, count := 0, "", int64(0)
 	for row, err := range artifact.ScanAll(t.Context(), r.art.Store, r.chunkRows()) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		key := string(row.Key)
 		c, err := rows.DecodeChunk(row.Value)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		if key != last {
 			ordinal, last = 0, key
 		}
@@ -242,15 +218,11 @@ func TestChunkIdsCountEqualTexts(t *testing.T) {
 	documents := r.documents(r.all())
 	for key, d := range documents {
 		for n, place := range d.Chunks {
-			if place.ID != core.ChunkID(key, paragraph, n) {
-				t.Errorf("%s chunk %d has another id", key, n)
-			}
+			assert.Equal(t, core.ChunkID(key, paragraph, n), place.ID, "%s chunk %d has another id", key, n)
 			seen[place.ID] = true
 		}
 	}
-	if len(seen) != 6 {
-		t.Errorf("%d ids", len(seen))
-	}
+	assert.Len(t, seen, 6)
 }
 
 // What is wrong with one document is a problem of it; the others of its unit are chunked.
@@ -264,9 +236,7 @@ func TestProblemsOfDocumentsAreRecorded(t *testing.T) {
 	r.corpus.Open["denied.txt"] = fault.StoreDenied.At("read", "denied.txt")
 	r.corpus.Break["breaks.txt"] = errors.New("connection reset")
 	res, err := r.chunk(t.Context(), 0, units)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	want := map[string]fault.Code{
 		"fine.txt": "", "empty.txt": fault.EmptyDocument, "blank.md": fault.EmptyDocument,
 		"binary.txt": fault.BinaryContent, "bad.json": fault.Unreadable, "old.docx": fault.Encrypted,
@@ -354,9 +324,7 @@ func TestHashesDoNotDependOnUnits(t *testing.T) {
 	var parts core.Hashes
 	for i := range units {
 		res, err := r.chunk(t.Context(), i, units)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		parts.Merge(res.Hashes)
 	}
 	whole, err := r.chunk(t.Context(), 0, []plan.Unit{{From: 0, To: units[len(units)-1].To}})
@@ -375,7 +343,5 @@ func TestOutputOfThisVersion(t *testing.T) {
 	})
 	res := r.all()
 	got := fmt.Sprintf("%s %s: %s", document.ParserVersion, chunk.ChunkerVersion, res.Hashes.Content.Digest().Short(16))
-	if got != "parse/6 chunk/1: d709ddbf9da3df56" {
-		t.Errorf("got %s", got)
-	}
+	assert.Equal(t, "parse/6 chunk/1: d709ddbf9da3df56", got)
 }

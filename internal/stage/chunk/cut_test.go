@@ -9,6 +9,9 @@ import (
 	"testing/iotest"
 	"unicode/utf8"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/model/tokens"
 )
@@ -18,9 +21,7 @@ var stable = core.Chunking{Strategy: "text", Boundaries: "stable", MaxTokens: 15
 func chunks(t *testing.T, s string, c core.Chunking) []cutting {
 	t.Helper()
 	var out []cutting
-	if err := cut(strings.NewReader(s), c, func(x cutting) error { out = append(out, x); return nil }); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, cut(strings.NewReader(s), c, func(x cutting) error { out = append(out, x); return nil }))
 	return out
 }
 
@@ -104,12 +105,8 @@ func TestChunksDoNotDependOnHowTheTextIsRead(t *testing.T) {
 		"halves":       iotest.HalfReader(strings.NewReader(s)),
 	} {
 		var got []cutting
-		if err := cut(r, stable, func(x cutting) error { got = append(got, x); return nil }); err != nil {
-			t.Fatal(err)
-		}
-		if fmt.Sprint(got) != want {
-			t.Errorf("%s: other chunks", name)
-		}
+		require.NoError(t, cut(r, stable, func(x cutting) error { got = append(got, x); return nil }))
+		assert.Equal(t, want, fmt.Sprint(got), "%s: other chunks", name)
 	}
 }
 

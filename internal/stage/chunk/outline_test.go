@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+
 	"github.com/unweaver/unweaver/internal/artifact/rows"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/testkit/documenttest"
@@ -36,9 +38,7 @@ func TestChunksAreUnderTheirHeadingsAndOnTheirPages(t *testing.T) {
 		"a.md": "[One] 0-0, [One] 0-0, [One Two] 0-0", "b.pptx": "[The start] 1-2",
 		"c.txt": "[] 0-0, [] 0-0", "d.pdf": "[] 1-1",
 	} {
-		if got := placesOf(before[key]); got != want {
-			t.Errorf("%s: %s, want %s", key, got, want)
-		}
+		assert.Equal(t, want, placesOf(before[key]), "%s", key)
 	}
 	if got := before["a.md"]; got.Title != "From front" || got.Meta["date"] != "2026-11-20" {
 		t.Errorf("%q %v", got.Title, got.Meta)
@@ -85,7 +85,5 @@ func TestPagesWithoutTextAreAProblemOfADocumentThatIsUsed(t *testing.T) {
 	if res.Counts.Documents != 1 || res.Failed+res.Empty != 1 || len(res.Problems) != 2 || res.Problems[0] != want[0] {
 		t.Errorf("%+v %+v", res.Counts, res.Problems)
 	}
-	if got := r.documents(res)["a.pdf"].Missing; got != want[0].Detail {
-		t.Errorf("%q", got)
-	}
+	assert.Equal(t, want[0].Detail, r.documents(res)["a.pdf"].Missing)
 }

@@ -5,6 +5,7 @@ import (
 	"iter"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"golang.org/x/sync/semaphore"
 
 	"github.com/unweaver/unweaver/internal/artifact"
@@ -45,7 +46,5 @@ func TestWhatWaitsIsBoundedByItsBytes(t *testing.T) {
 		given++
 		cancel()
 	}
-	if given != 1 {
-		t.Errorf("%d were given", given)
-	}
+	assert.Equal(t, 1, given)
 }

@@ -4,6 +4,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/document"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/stage/chunk"
@@ -33,12 +36,8 @@ func TestATextThatIsTooLongBySizeIsNotRead(t *testing.T) {
 				Spec: r.spec, Corpus: r.corpus, Artifacts: r.art, Scratch: r.scratch, Plan: r.rows(), To: planned.Units[0].To,
 				OnProgress: func(int64) {}, Limits: limits, Parser: documenttest.Here{Limits: limits},
 			})
-			if err != nil {
-				t.Fatal(err)
-			}
-			if reads := r.corpus.Reads(c.key); reads != c.reads {
-				t.Errorf("it was read %d times, want %d", reads, c.reads)
-			}
+			require.NoError(t, err)
+			assert.Equal(t, c.reads, r.corpus.Reads(c.key), "it was read")
 			if c.fails != (len(res.Problems) == 1 && res.Problems[0].Code == string(fault.TooLarge) &&
 				strings.Contains(res.Problems[0].Detail, "limits.document.text")) {
 				t.Errorf("%+v", res.Problems)

@@ -13,6 +13,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/document"
 	"github.com/unweaver/unweaver/internal/document/sandbox"
 	"github.com/unweaver/unweaver/internal/fault"
@@ -167,9 +170,7 @@ func TestAttemptsThatOverlapCountAgainstNoDocument(t *testing.T) {
 					in.OnProgress = func(int64) { begun <- struct{}{} }
 					go func() {
 						res, err := chunk.Run(context.WithoutCancel(t.Context()), in)
-						if err != nil {
-							t.Error(err)
-						}
+						assert.NoError(t, err)
 						ends <- res
 					}()
 					<-begun // it has its pace
@@ -256,9 +257,7 @@ func TestAnAttemptThatIsStoppedOrFailsCountsAgainstNoDocument(t *testing.T) {
 	r := newRun(t, map[string]string{"a.html": "<p>Salt.</p>"})
 	for try := 1; try <= 4; try++ {
 		_, err := chunk.Run(t.Context(), r.with(try, stopping{}))
-		if !errors.Is(err, errStopped) {
-			t.Fatal(err)
-		}
+		require.ErrorIs(t, err, errStopped)
 	}
 	res, err := chunk.Run(t.Context(), r.with(5, documenttest.Here{Limits: document.DefaultLimits()}))
 	if err != nil || res.Counts.Documents != 1 {
@@ -286,9 +285,7 @@ func TestACorpusOfPillsAndGoodDocumentsIsChunkedAndNamesEachPill(t *testing.T) {
 	limits := document.DefaultLimits()
 	limits.Time, limits.Memory, limits.Text = time.Minute, 192<<20, 4<<20
 	pool, err := sandbox.New(2, limits)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer pool.Close()
 	objects := map[string]string{
 		"a.md": "Salt of the lake.", "m.html": "<p>Ships of the lake.</p>", "z.pdf": documenttest.PDF("Port Alma"),
@@ -299,9 +296,7 @@ func TestACorpusOfPillsAndGoodDocumentsIsChunkedAndNamesEachPill(t *testing.T) {
 	}
 	r := newRun(t, objects)
 	res, err := chunk.Run(t.Context(), r.with(1, pool))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if res.Counts.Documents != int64(good) || res.Failed != int64(len(documenttest.Deadly())) {
 		t.Errorf("%d documents, %d failed", res.Counts.Documents, res.Failed)
 	}
@@ -320,9 +315,7 @@ func TestPauseAndCancelTakeEffectWhileADocumentHangs(t *testing.T) {
 	limits := document.DefaultLimits()
 	limits.Time, limits.Memory = 10*time.Minute, 4<<30 // a fast machine takes the usual 512 MiB in a second
 	pool, err := sandbox.New(1, limits)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer pool.Close()
 	r := newRun(t, map[string]string{"hang.pdf": documenttest.Tireless()})
 	ctx, cancel := context.WithCancel(t.Context())

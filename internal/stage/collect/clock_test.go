@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/stage/collect"
 )
 
@@ -31,9 +33,8 @@ func TestAClockThatJumpsMakesNothingGoAtOnce(t *testing.T) {
 			}
 			in := w.in()
 			in.Grace = 7 * 24 * time.Hour
-			if _, err := collect.Run(t.Context(), in); err != nil {
-				t.Fatal(err)
-			}
+			_, err := collect.Run(t.Context(), in)
+			require.NoError(t, err)
 			missing := w.missing("g1", first)
 			if night < 6 && missing != nil {
 				t.Fatalf("%s: in night %d the marked generation lost %v", c.situation, night, missing)

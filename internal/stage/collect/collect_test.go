@@ -9,6 +9,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/index/segments"
@@ -83,30 +86,21 @@ func TestATaggedGenerationStaysUntilItIsUntagged(t *testing.T) {
 	}
 	w.collect(0) // marks g1 to g4
 	key := w.index.TagKey("g1", "audit")
-	if _, err := blob.Write(t.Context(), w.index.Store, key, []byte("{"), blob.Cond{}); err != nil {
-		t.Fatal(err)
-	}
+	_, err := blob.Write(t.Context(), w.index.Store, key, []byte("{"), blob.Cond{})
+	require.NoError(t, err)
 	for night := 1; night < 4; night++ {
 		w.collect(night)
 	}
-	if got := generations(w); !slices.Equal(got, []string{"g1", "g5"}) {
-		t.Errorf("tagged: %v", got)
-	}
+	assert.Equal(t, []string{"g1", "g5"}, generations(w), "tagged")
 	if missing := w.missing("g1", content{chunks: map[string]string{"c": "0"}}); missing != nil {
 		t.Errorf("it lost %v", missing)
 	}
-	if len(w.store.Keys(collect.MarkKey(w.index, "g1"))) != 0 {
-		t.Error("it is still marked")
-	}
-	if err := w.index.Store.Delete(t.Context(), key); err != nil {
-		t.Fatal(err)
-	}
+	assert.Empty(t, w.store.Keys(collect.MarkKey(w.index, "g1")), "it is still marked")
+	require.NoError(t, w.index.Store.Delete(t.Context(), key))
 	for night := 4; night < 8; night++ {
 		w.collect(night)
 	}
-	if got := generations(w); !slices.Equal(got, []string{"g5"}) {
-		t.Errorf("untagged: %v", got)
-	}
+	assert.Equal(t, []string{"g5"}, generations(w), "untagged")
 }
 
 // A generation is marked first, and goes a grace period later with all that it alone needs, and with nothing else.
@@ -223,9 +217,7 @@ func TestARunMayEndAfterAnyWriteOrDelete(t *testing.T) {
 				}
 				break
 			}
-			if !errors.Is(err, boom) {
-				t.Fatal(err)
-			}
+			require.ErrorIs(t, err, boom)
 			if got := settle(w); !slices.Equal(got, want) {
 				t.Fatalf("night %d, killed at change %d: %v, want %v", night, crash, got, want)
 			}

@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/ledger"
@@ -55,9 +57,7 @@ func TestNightsOnTheEmbeddedStores(t *testing.T) {
 func claimsOf(t *testing.T) *bolt.Store {
 	t.Helper()
 	store, err := bolt.Open(filepath.Join(t.TempDir(), "classes"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(func() { _ = store.Close() })
 	return store
 }

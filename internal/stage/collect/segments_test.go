@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+
 	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
@@ -67,12 +69,8 @@ func TestDeletesGoByBatches(t *testing.T) {
 	}
 	w.collect(0)
 	w.store.Reset()
-	if res := w.collect(1); res.Deleted != 2500 {
-		t.Errorf("%+v", res)
-	}
-	if n := w.store.Calls(artifacttest.Delete); n != 3 {
-		t.Errorf("%d requests", n)
-	}
+	assert.Equal(t, int64(2500), w.collect(1).Deleted)
+	assert.Equal(t, 3, w.store.Calls(artifacttest.Delete))
 }
 
 // A build that finds a condemned segment there, and re-uses it, takes it off the list before it names it.

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/ledger"
@@ -98,16 +100,13 @@ func TestADamagedReferenceGoesAfterItsGraceAndCollectionGoesOn(t *testing.T) {
 		if res.Deleted+res.Records+res.Rows > 0 || w.missing("g2", second) != nil {
 			t.Errorf("night %d: what it may need went: %+v", night, res)
 		}
-		if there := len(w.store.Keys(reference)) == 1; there != (night < 3) {
-			t.Errorf("night %d: its reference is there: %v", night, there)
-		}
+		assert.Equal(t, night < 3, len(w.store.Keys(reference)) == 1, "night %d: its reference is there", night)
 		if night == 2 { // a reader held it until now
 			delete(w.leases, "g2")
 		}
 	}
-	if _, err := listedKeys(t, w, ledger.Extract); err != nil {
-		t.Errorf("the ledger: %v", err)
-	}
+	_, err := listedKeys(t, w, ledger.Extract)
+	assert.NoError(t, err, "the ledger")
 	if res := w.collect(4); res.Damaged != nil || res.Problems != nil {
 		t.Errorf("it is told for ever: %+v", res)
 	}

@@ -8,6 +8,8 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+
 	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/artifact/rows"
 	"github.com/unweaver/unweaver/internal/core"
@@ -270,7 +272,6 @@ func TestAnExtractSegmentThatDoesNotFollowItsChunksIsTold(t *testing.T) {
 	b := newBench(t)
 	part := b.chunks(stagetest.Numbered(3, "Text %d.")...)
 	part.Shard.Extract = stagetest.Segment(t, b.art)
-	if _, err := embedstage.Run(t.Context(), b.in(&stagetest.Embedder{Dim: 4}, part)); err == nil {
-		t.Error("chunks without their extraction were embedded")
-	}
+	_, err := embedstage.Run(t.Context(), b.in(&stagetest.Embedder{Dim: 4}, part))
+	assert.Error(t, err, "chunks without their extraction were embedded")
 }

@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/ledger"
@@ -66,9 +68,7 @@ func TestCountTellsWhatWouldBePaidAndTakesNothing(t *testing.T) {
 	if later := count(info, 1); later.Calls != 30 { // bad answers are asked for again
 		t.Errorf("in a later round %+v", later)
 	}
-	if free := count(model.Info{Provider: "builtin"}, 0); free != (extract.Estimate{Chunks: 50}) {
-		t.Errorf("built-in models %+v", free)
-	}
+	assert.Equal(t, extract.Estimate{Chunks: 50}, count(model.Info{Provider: "builtin"}, 0), "built-in models")
 	info.Model = "another"
 	if other := count(info, 0); other.Calls != 50 || other.Hits != 0 {
 		t.Errorf("another model %+v", other)

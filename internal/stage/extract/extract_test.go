@@ -3,13 +3,15 @@ package extract_test
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"path/filepath"
 	"reflect"
 	"strings"
 	"sync/atomic"
 	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/artifact/rowfile"
@@ -112,12 +114,8 @@ func TestAHitIsCountedOnlyWhenTheLedgerAnswered(t *testing.T) {
 	t.Run("a server that refuses gives none, and the stage counts no calls", func(t *testing.T) {
 		b := newBench(t)
 		res, err := extract.Run(t.Context(), b.in(&stagetest.Chat{Answer: stagetest.Fails(refused)}, docs...))
-		if !errors.Is(err, refused) {
-			t.Fatalf("got %v", err)
-		}
-		if res.Progress != (core.Progress{Stage: "extract"}) {
-			t.Errorf("a batch that got nothing reports %+v", res.Progress)
-		}
+		require.ErrorIs(t, err, refused)
+		assert.Equal(t, core.Progress{Stage: "extract"}, res.Progress, "a batch that got nothing reports")
 	})
 	t.Run("a first run pays for all and hits nothing; a second one hits all", func(t *testing.T) {
 		b := newBench(t)
@@ -423,9 +421,7 @@ func TestARefusalAmongAnswersIsAFailureOfThisRun(t *testing.T) {
 	if res.Dead != 11 || res.Fallbacks != 11 || len(b.deadLetters()) != 11 {
 		t.Errorf("%+v, %d dead letters", res, len(b.deadLetters()))
 	}
-	if x := b.extracted(in)[7]; x.Fallback != string(fault.ModelRefused) {
-		t.Errorf("%+v", x)
-	}
+	assert.Equal(t, string(fault.ModelRefused), b.extracted(in)[7].Fallback)
 	if n := len(chat.Calls()); n > 100+3*11 {
 		t.Errorf("%d calls", n)
 	}
@@ -449,9 +445,7 @@ func TestBatchesOfAShardJoinToTheSameFileWhateverTheirSize(t *testing.T) {
 			in.Batch, in.From, in.To = batches, from, min(from+size, 23)
 			res, err := extract.Run(t.Context(), in)
 			stagetest.Ok(t, err)
-			if res.Chunks != int64(in.To-in.From) {
-				t.Errorf("batch %d has %d chunks", batches, res.Chunks)
-			}
+			assert.Equal(t, int64(in.To-in.From), res.Chunks, "batch %d", batches)
 			batches++
 		}
 		res, err := extract.Seal(t.Context(), extract.SealIn{

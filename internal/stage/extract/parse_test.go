@@ -8,6 +8,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/model"
 	"github.com/unweaver/unweaver/internal/stage/extract"
 )
@@ -42,9 +45,7 @@ func TestPartsOfExactJSON(t *testing.T) {
 		`null`:                                                                                    "strict",
 		"\u00a0[{\"name\":\"A\u2003B\"}]\u3000":                                                   "strict A B=;",
 	} {
-		if got := show(text); got != want {
-			t.Errorf("%s: %s, want %s", text, got, want)
-		}
+		assert.Equal(t, want, show(text), "%s", text)
 	}
 }
 
@@ -92,9 +93,7 @@ func TestParseLadder(t *testing.T) {
 		"another object":          {`{"answer":"no"}`, "bad"},
 		"nothing":                 {"", "bad"},
 	} {
-		if got := show(c[0]); got != c[1] {
-			t.Errorf("%s: got %q, want %q", name, got, c[1])
-		}
+		assert.Equal(t, c[1], show(c[0]), "%s", name)
 	}
 }
 
@@ -136,9 +135,7 @@ func TestHostileAnswersAreReadInTimeThatGrowsWithTheirLength(t *testing.T) {
 
 func TestAnAnswerThatIsTooLongIsNotRead(t *testing.T) {
 	whole := `{"entities":[{"name":"A","description":"` + strings.Repeat("d", extract.MaxAnswer) + `"}]}`
-	if got := show(whole); got != "bad" {
-		t.Errorf("%.40s...", got)
-	}
+	assert.Equal(t, "bad", show(whole))
 	if found, _, ok := extract.Parse(whole[:60] + `"}]}`); !ok || len(found) != 1 {
 		t.Error("one that is short enough is not read")
 	}
@@ -242,9 +239,7 @@ func TestAnExactAnswerIsReadWhateverItHolds(t *testing.T) {
 			}
 			for _, form := range []any{map[string]any{"entities": want}, want, reference} {
 				raw, err := json.Marshal(form)
-				if err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, err)
 				text := wrap.before + string(raw) + wrap.after
 				said, _ := model.TakeAnswer(text)
 				read, rung, ok := extract.Parse(said)

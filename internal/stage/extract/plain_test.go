@@ -5,6 +5,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/model"
 	"github.com/unweaver/unweaver/internal/stage"
@@ -95,9 +98,7 @@ func TestPlainNamesAreOfAllAnswers(t *testing.T) {
 			t.Errorf("%+v", got)
 		}
 	}
-	if len(chat.Calls()) != 1 {
-		t.Errorf("%d calls", len(chat.Calls()))
-	}
+	assert.Len(t, chat.Calls(), 1)
 }
 
 // Half a list is asked for again with twice the room, once; what is whole of the longer one counts.
@@ -156,13 +157,9 @@ func TestADeadLetterSaysThatTheModelGaveNothing(t *testing.T) {
 	_, err := extract.Run(t.Context(), in)
 	stagetest.Ok(t, err)
 	letters := b.deadLetters()
-	if len(letters) != 1 {
-		t.Fatalf("%v", letters)
-	}
+	require.Len(t, letters, 1, "%v", letters)
 	var letter extract.DeadLetter
 	_, err = blob.ReadJSON(t.Context(), b.art.Store, letters[0], &letter)
 	stagetest.Ok(t, err)
-	if detail := letter.Problem().Detail; !strings.Contains(detail, "gave no answer (finish_reason length, within its thoughts)") {
-		t.Error(detail)
-	}
+	assert.Contains(t, letter.Problem().Detail, "gave no answer (finish_reason length, within its thoughts)")
 }

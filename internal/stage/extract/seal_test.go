@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+
 	"github.com/unweaver/unweaver/internal/artifact/rows"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/ledger"
@@ -49,9 +51,7 @@ func (b bench) sealed(
 	})
 	stagetest.Ok(b, err)
 	for i, done := range told {
-		if done != int64(64*(i+1)) {
-			b.Errorf("told of %v chunks", told)
-		}
+		assert.Equal(b, int64(64*(i+1)), done, "told of %v chunks", told)
 	}
 	numbers := map[core.ID]int64{} // of the chunks, in their order
 	for _, doc := range docs {
@@ -128,9 +128,7 @@ func TestSealAddsATitleToEveryChunkThatDoesNotNameItItself(t *testing.T) {
 				t.Errorf("a title mention: %s", line)
 			}
 		}
-		if len(got) != 3 {
-			t.Errorf("%q", got)
-		}
+		assert.Len(t, got, 3, "%q", got)
 	})
 }
 
@@ -178,9 +176,7 @@ func TestSealKeepsFallbacksApartAndNamesTheChunk(t *testing.T) {
 	res, got := newBench(t).sealed(false, map[string]string{"Unreadable.": "no"}, doc)
 	id := core.ChunkID("a", "Unreadable.", 0).String()[:8]
 	sameSet(t, got, "a#0.-1 T: Unreadable.", "a#0.0 T "+id+": Unreadable. (fallback)")
-	if res.Fallbacks != 1 {
-		t.Errorf("%+v", res)
-	}
+	assert.Equal(t, int64(1), res.Fallbacks, "%+v", res)
 }
 
 func TestSealPacksWhatItsShardPaidFor(t *testing.T) {
@@ -202,9 +198,7 @@ func TestSealPacksWhatItsShardPaidFor(t *testing.T) {
 	for range b.art.Store.List(t.Context(), "ledger/extract/packs/", "") {
 		packs++
 	}
-	if packs != 1 {
-		t.Errorf("%d packs", packs)
-	}
+	assert.Equal(t, 1, packs)
 	for info := range b.art.Store.List(t.Context(), "ledger/extract/loose/", "") {
 		stagetest.Ok(t, b.art.Store.Delete(t.Context(), info.Key))
 	}
@@ -225,7 +219,5 @@ func TestSealOfABatchThatIsMissingFails(t *testing.T) {
 		Artifacts: b.art, Scratch: scratch, Batches: 2, Ledger: ledger.New(b.art.Store, b.claims),
 		Batch: stored(t, b.art.Store, scratch),
 	})
-	if err == nil {
-		t.Error("a shard without its second batch was sealed")
-	}
+	assert.Error(t, err, "a shard without its second batch was sealed")
 }

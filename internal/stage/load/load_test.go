@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/parquet-go/parquet-go"
+	"github.com/stretchr/testify/assert"
 
 	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/artifact/rows"
@@ -308,9 +309,7 @@ func TestChunksOfAShardHaveAVectorForEachWindow(t *testing.T) {
 			}
 		}
 	}
-	if len(list) != 3 {
-		t.Errorf("%d chunks", len(list))
-	}
+	assert.Len(t, list, 3)
 }
 
 func TestLoadTakesWhatEmbedPaidForAndPaysNothing(t *testing.T) {

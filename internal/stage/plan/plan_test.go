@@ -10,6 +10,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/artifact/rows"
 	"github.com/unweaver/unweaver/internal/core"
@@ -42,9 +45,7 @@ type index struct {
 func newIndex(t *testing.T, objects map[string]string) *index {
 	t.Helper()
 	store, err := dir.Open(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return &index{t: t, corpus: documenttest.New(objects), art: artifact.Index{Store: store, Name: "i"}}
 }
 
@@ -68,9 +69,7 @@ func (x *index) plan(ctx context.Context) (plan.Result, error) {
 func (x *index) night(broken map[string]fault.Code) plan.Result {
 	x.t.Helper()
 	res, err := x.plan(x.t.Context())
-	if err != nil {
-		x.t.Fatal(err)
-	}
+	require.NoError(x.t, err)
 	if res.Listed != res.Documents+res.Unreadable+res.Empty+res.Lost ||
 		res.Documents != res.Diff.Added+res.Diff.Changed+res.Diff.Same+res.Moved {
 		x.t.Fatalf("the counts do not add up: %+v", res)
@@ -86,9 +85,7 @@ func (x *index) publish(broken map[string]fault.Code) {
 	x.t.Helper()
 	before := x.published()
 	out, err := artifact.NewRows()
-	if err != nil {
-		x.t.Fatal(err)
-	}
+	require.NoError(x.t, err)
 	defer out.Discard()
 	for key, row := range x.planned() {
 		document := rows.Document{
@@ -109,29 +106,22 @@ func (x *index) publish(broken map[string]fault.Code) {
 		out.Append(key, document.Encode())
 	}
 	segment, _, err := out.Segment(x.t.Context(), x.art, 0)
-	if err != nil {
-		x.t.Fatal(err)
-	}
+	require.NoError(x.t, err)
 	x.parent = &core.Manifest{
 		Generation: fmt.Sprintf("g%d", x.nights), Limits: x.limits.Key(),
 		Segments: oneSplit(segment),
 	}
 	raw, _, err := blob.Read(x.t.Context(), x.art.Store, x.stored(plan.ProblemsKey(x.scratch())))
-	if err != nil {
-		x.t.Fatal(err)
-	}
+	require.NoError(x.t, err)
 	for _, cause := range x.causes {
 		line, err := json.Marshal(cause)
-		if err != nil {
-			x.t.Fatal(err)
-		}
+		require.NoError(x.t, err)
 		raw = append(append(raw, line...), '\n')
 	}
 	x.causes = nil
 	key := x.art.GenerationKey(x.parent.Generation, plan.ProblemsName)
-	if _, err := blob.Write(x.t.Context(), x.art.Store, key, raw, blob.Cond{}); err != nil {
-		x.t.Fatal(err)
-	}
+	_, err = blob.Write(x.t.Context(), x.art.Store, key, raw, blob.Cond{})
+	require.NoError(x.t, err)
 }
 
 // oneSplit are the segments of a generation with one split of documents.
@@ -152,12 +142,9 @@ func (x *index) published() map[string]rows.Document {
 	}
 	for row, err := range artifact.ScanAll(
 		x.t.Context(), x.art.Store, x.art.SegmentKey(x.parent.Segments.Documents[0].SHA256)) {
-		if err != nil {
-			x.t.Fatal(err)
-		}
-		if all[string(row.Key)], err = rows.DecodeDocument(row.Value); err != nil {
-			x.t.Fatal(err)
-		}
+		require.NoError(x.t, err)
+		all[string(row.Key)], err = rows.DecodeDocument(row.Value)
+		require.NoError(x.t, err)
 	}
 	return all
 }
@@ -168,13 +155,9 @@ func (x *index) stored(key string) string { return stagetest.Stored(x.t, x.art.S
 func (x *index) planned() func(func(string, rows.Plan) bool) {
 	return func(yield func(string, rows.Plan) bool) {
 		for row, err := range artifact.ScanAll(x.t.Context(), x.art.Store, x.stored(plan.RowsKey(x.scratch()))) {
-			if err != nil {
-				x.t.Fatal(err)
-			}
+			require.NoError(x.t, err)
 			decoded, err := rows.DecodePlan(row.Value)
-			if err != nil {
-				x.t.Fatal(err)
-			}
+			require.NoError(x.t, err)
 			if !yield(string(row.Key), decoded) {
 				return
 			}
@@ -186,15 +169,11 @@ func (x *index) planned() func(func(string, rows.Plan) bool) {
 func (x *index) problems() []plan.Problem {
 	x.t.Helper()
 	raw, _, err := blob.Read(x.t.Context(), x.art.Store, x.stored(plan.ProblemsKey(x.scratch())))
-	if err != nil {
-		x.t.Fatal(err)
-	}
+	require.NoError(x.t, err)
 	var all []plan.Problem
 	for lines := bufio.NewScanner(bytes.NewReader(raw)); lines.Scan(); {
 		var problem plan.Problem
-		if err := json.Unmarshal(lines.Bytes(), &problem); err != nil {
-			x.t.Fatal(err)
-		}
+		require.NoError(x.t, json.Unmarshal(lines.Bytes(), &problem))
 		all = append(all, problem)
 	}
 	return all
@@ -234,9 +213,7 @@ func TestAFirstBuildPlansEveryDocumentInKeyOrder(t *testing.T) {
 func TestAnUnchangedCorpusIsNotReadAgain(t *testing.T) {
 	x := newIndex(t, four)
 	x.night(nil)
-	if x.corpus.Reads("a.txt") != 1 {
-		t.Error("a new document is read once, to be hashed")
-	}
+	assert.Equal(t, 1, x.corpus.Reads("a.txt"), "a new document is read once, to be hashed")
 	res := x.night(nil)
 	if !res.Unchanged || res.Diff.Same != 4 || res.ParentListed != 4 || x.corpus.Reads("a.txt") != 0 {
 		t.Errorf("%+v", res)
@@ -298,9 +275,7 @@ func TestADocumentIsComparedByItsBytes(t *testing.T) {
 		}
 	}
 	out, err := artifact.NewRows()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer out.Discard()
 	for key, row := range x.planned() {
 		etag := row.ETag
@@ -312,9 +287,7 @@ func TestADocumentIsComparedByItsBytes(t *testing.T) {
 		}.Encode())
 	}
 	segment, _, err := out.Segment(t.Context(), x.art, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	x.parent = &core.Manifest{Segments: oneSplit(segment)}
 	x.corpus.Reads("a.txt")
 	if res := x.night(nil); !res.Unchanged || x.corpus.Reads("a.txt") != 1 || x.corpus.Reads("z.txt") != 1 {

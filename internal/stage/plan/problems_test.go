@@ -8,6 +8,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/stage/plan"
@@ -40,9 +43,7 @@ func TestProblemsAreReportedEveryNightForAsLongAsTheyStand(t *testing.T) {
 		"encrypted_document locked.pdf true"
 	for night := range 3 {
 		res := x.night(nil)
-		if got := short(x.problems()); got != want {
-			t.Errorf("night %d: %s", night+2, got)
-		}
+		assert.Equal(t, want, short(x.problems()), "night %d", night+2)
 		if !res.Unchanged || res.Documents != 5 || res.Unreadable != 2 || res.Empty != 1 || res.Refused != 3 ||
 			res.Diff.Unusable != 2 || len(res.Problems) != 6 {
 			t.Errorf("night %d: %+v", night+2, res)
@@ -216,9 +217,7 @@ func TestEverythingIsMadeAgainForAReason(t *testing.T) {
 		t.Errorf("%+v", res)
 	}
 	for key, row := range x.planned() {
-		if row.Problem != "" {
-			t.Errorf("%s: a new parser may read what the old one could not", key)
-		}
+		assert.Empty(t, row.Problem, "%s: a new parser may read what the old one could not", key)
 	}
 	x.reasons = nil
 	if res := x.night(nil); !res.Unchanged {
@@ -243,9 +242,7 @@ func TestVersionsAndConfigurationGiveTheirReasons(t *testing.T) {
 			"[names none → names/1 analyser none → en/2]",
 		},
 	} {
-		if got := fmt.Sprint(now.Since(c.parent)); got != c.want {
-			t.Errorf("got %s, want %s", got, c.want)
-		}
+		assert.Equal(t, c.want, fmt.Sprint(now.Since(c.parent)))
 	}
 	base := core.Spec{Corpus: "/c", Chunking: core.Chunking{Strategy: "text", MaxTokens: 1500}}
 	for want, change := range map[string]func(*core.Spec){
@@ -273,9 +270,7 @@ func TestVersionsAndConfigurationGiveTheirReasons(t *testing.T) {
 // An object with rows that was emptied is a failure, not a deletion: its rows stay until the object itself is removed.
 func TestRowsOfAnEmptiedObjectAreLostNotRemoved(t *testing.T) {
 	var hollow bytes.Buffer
-	if err := gzip.NewWriter(&hollow).Close(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, gzip.NewWriter(&hollow).Close())
 	rows := jsonl(0, 3)
 	for situation, c := range map[string][3]string{
 		"0 bytes":                {"r.jsonl", rows, ""},
@@ -320,8 +315,7 @@ func gzipped(t *testing.T, text string) string {
 	var out bytes.Buffer
 	writer := gzip.NewWriter(&out)
 	_, err := writer.Write([]byte(text))
-	if err = errors.Join(err, writer.Close()); err != nil {
-		t.Fatal(err)
-	}
+	err = errors.Join(err, writer.Close())
+	require.NoError(t, err)
 	return out.String()
 }

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/stage/plan"
 )
@@ -27,9 +29,7 @@ func TestAPurgedDocumentIsLeftOutWhateverTheCorpusHas(t *testing.T) {
 		Limits: x.limits, Parent: x.parent, OnProgress: func(int64) {},
 		Purged: func(key string) bool { return slices.Contains(purged, key) },
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	keys := slices.Sorted(maps.Keys(maps.Collect(x.planned())))
 	if want := []string{"b/c.md", "b/d.html", "rows.jsonl#3"}; !slices.Equal(keys, want) {
 		t.Errorf("planned are %q, want %q", keys, want)

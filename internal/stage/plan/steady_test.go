@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 )
@@ -39,9 +41,7 @@ func TestRowsAreOfOneVersionOfTheirObject(t *testing.T) {
 		t.Fatalf("%+v", res)
 	}
 	info, err := x.corpus.Stat(t.Context(), "r.jsonl")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for key, row := range x.planned() {
 		if row.Object == "r.jsonl" && (!strings.Contains(string(row.Record), "version 2") || row.ETag != info.ETag) {
 			t.Errorf("%s: %s", key, row.Record)
@@ -85,9 +85,7 @@ func TestAFileThatIsReplacedWhileItIsPlannedIsTheNewOne(t *testing.T) {
 		t.Fatalf("%+v", res)
 	}
 	info, err := x.corpus.Stat(t.Context(), "a.txt")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for key, row := range x.planned() {
 		if key == "a.txt" && (row.Version != core.Digest(sha256.Sum256([]byte("alpha three"))) || row.ETag != info.ETag ||
 			row.Size != info.Size) {

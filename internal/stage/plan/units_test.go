@@ -3,6 +3,8 @@ package plan
 import (
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+
 	"github.com/unweaver/unweaver/internal/artifact/rows"
 	"github.com/unweaver/unweaver/internal/document"
 )
@@ -45,9 +47,7 @@ func TestUnitsAreOfTheTextThatIsExpected(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			units := cutAll(c.listed, c.count, c.doc)
-			if len(units) != c.units {
-				t.Errorf("%d units, want %d", len(units), c.units)
-			}
+			assert.Len(t, units, c.units)
 			next, documents := 0, int64(0)
 			for _, unit := range units {
 				if unit.From != next || unit.To <= unit.From {

@@ -9,6 +9,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/artifact/rows"
 	"github.com/unweaver/unweaver/internal/core"
@@ -34,27 +37,19 @@ func shard(t testing.TB, art artifact.Index, name string, ms []mention) {
 		sorter.Add(id[:], m.Encode())
 	}
 	w, err := artifact.NewRows()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer w.Discard()
 	for kv, err := range sorter.Sorted() {
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		w.Append(string(kv[0]), kv[1])
 	}
-	if err := w.Scratch(t.Context(), art.Store, name); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, w.Scratch(t.Context(), art.Store, name))
 }
 
 func store(t *testing.T) artifact.Index {
 	t.Helper()
 	s, err := dir.Open(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return artifact.Index{Store: s, Name: "i"}
 }
 
@@ -87,19 +82,13 @@ func all(
 				OnProgress: func(int64) {},
 			},
 		)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		sum.Merge(res.Content)
 		key := artifact.ScratchKey(reduce.Key(scratch, p), res.Rows)
 		for row, err := range artifact.ScanAll(t.Context(), art.Store, key) {
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			reduced, err := rows.DecodeReduced(row.Value)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			out[core.ID(row.Key)] = reduced
 		}
 	}
@@ -244,9 +233,7 @@ func TestTheShownNameIsTheMostFrequentThenTheFirst(t *testing.T) {
 		art := store(t)
 		shard(t, art, "a", ms)
 		classes, _ := all(t, art, spec(256), 1, "a")
-		if got := classes[core.ClassID("x")].Name; got != want {
-			t.Errorf("got %q, want %q", got, want)
-		}
+		assert.Equal(t, want, classes[core.ClassID("x")].Name)
 	}
 }
 
@@ -379,13 +366,10 @@ func TestADamagedOrMissingShardIsAnError(t *testing.T) {
 	art := store(t)
 	shard(t, art, "good", []mention{of("X", 0, 0, "d")})
 	raw, _, err := blob.Read(t.Context(), art.Store, "good")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	raw[12] ^= 1
-	if _, err := blob.Write(t.Context(), art.Store, "bad", raw, blob.Cond{}); err != nil {
-		t.Fatal(err)
-	}
+	_, err = blob.Write(t.Context(), art.Store, "bad", raw, blob.Cond{})
+	require.NoError(t, err)
 	for key, code := range map[string]fault.Code{"bad": fault.SegmentDamage, "missing": fault.NotFound} {
 		_, err := reduce.Run(t.Context(), reduce.In{
 			Spec: spec(256), Artifacts: art, Scratch: "s", Shards: []string{"good", key},

@@ -11,6 +11,8 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+
 	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/stage/reduce"
@@ -45,9 +47,7 @@ func TestRunsOfAMergeThatEndsEarlyAreGone(t *testing.T) {
 			}
 		})
 		cancel()
-		if open := openRuns(t); open != 0 {
-			t.Errorf("cancelled at %d: %v, %d files are open", at, err, open)
-		}
+		assert.Zero(t, openRuns(t), "cancelled at %d: %v", at, err)
 	}
 }
 

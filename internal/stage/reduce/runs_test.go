@@ -11,6 +11,9 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/artifact/rows"
 	"github.com/unweaver/unweaver/internal/stage/reduce"
@@ -81,9 +84,7 @@ func reduced(t testing.TB, art artifact.Index, partitions int, shards []string) 
 			Spec: spec(16), Artifacts: art, Scratch: "s", Shards: shards, Partition: p, Partitions: partitions,
 			OnProgress: func(int64) {},
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		fmt.Fprintf(&out, "%+v\n", res) // which names all files by their content
 	}
 	return out.String()
@@ -119,9 +120,7 @@ func TestReadersOfAPartitionAreBoundedWhateverTheNumberOfShards(t *testing.T) {
 			runtime.GC()
 			begin := liveHeap()
 			reduced(t, artifact.Index{Store: watched, Name: "i"}, 1, shards)
-			if left := watched.now.Load(); left != 0 {
-				t.Errorf("%d readers are still open", left)
-			}
+			assert.Zero(t, watched.now.Load())
 			bytes := max(0, int64(watched.heap.Load())-int64(begin))
 			t.Logf("%d shards, %d at once: %d open, %d KiB", n, files, watched.most.Load(), bytes>>10)
 			if files == 128 {

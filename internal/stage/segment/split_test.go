@@ -7,6 +7,8 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/index/classrun"
 	"github.com/unweaver/unweaver/internal/index/liveset"
@@ -23,13 +25,9 @@ import (
 func local(t *testing.T, stores retrievetest.Stores, built retrievetest.Built, made core.Segment) string {
 	t.Helper()
 	raw, _, err := blob.Read(t.Context(), stores.Blobs, built.Index.SegmentKey(made.SHA256))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	path := filepath.Join(t.TempDir(), "segment")
-	if err := os.WriteFile(path, raw, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(path, raw, 0o600))
 	return path
 }
 
@@ -56,16 +54,12 @@ func opened(t *testing.T, stores retrievetest.Stores, built retrievetest.Built) 
 	documents, err := split.Open(local(t, stores, built, one.Segment), split.Expect{
 		Analyser: text.Analyser, Documents: int(one.Documents), Chunks: int(one.Chunks), Classes: int(one.Classes),
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(documents.Close)
 	classes, err := classrun.Open(local(t, stores, built, run.Segment), classrun.Expect{
 		Analyser: text.Analyser, Classes: int(run.Rows),
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(classes.Close)
 	return documents, classes
 }
@@ -87,9 +81,7 @@ func TestASplitAndARunSayWhatTheirDocumentsSay(t *testing.T) {
 	}
 	documents, classes := opened(t, stores, built)
 	set, err := liveset.New(t.Context(), "sample", []liveset.Split{{File: documents}}, []liveset.Run{{File: classes}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	number, mentioned := uint32(0), map[string][]uint32{}
 	for i, document := range retrievetest.Sample() {
 		meta, modified := set.Filtered(i)

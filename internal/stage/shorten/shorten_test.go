@@ -10,6 +10,8 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/stretchr/testify/assert"
+
 	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/artifact/rows"
 	"github.com/unweaver/unweaver/internal/core"
@@ -123,9 +125,7 @@ func TestOnlyLongTextsAreShortenedAndOnlyOnce(t *testing.T) {
 		other := class("Beta", 40)
 		other.Name = "Beth"
 		b.short(b.in(chat, other), "Beth")
-		if len(chat.Calls()) != 3 {
-			t.Errorf("%d calls", len(chat.Calls()))
-		}
+		assert.Len(t, chat.Calls(), 3)
 	})
 	t.Run("the call holds name, text and limit", func(t *testing.T) {
 		call := chat.Calls()[2]
@@ -241,9 +241,7 @@ func TestTheBlocksOfATextAreAskedForAtOnce(t *testing.T) {
 	one := class("Hot", 1000)
 	blocks := len(shorten.Blocks(one.Descriptions))
 	_, got := b.short(b.in(together(t, blocks), one), "Hot")
-	if len(got["Hot"].Keys) != blocks {
-		t.Errorf("%d keys of %d blocks", len(got["Hot"].Keys), blocks)
-	}
+	assert.Len(t, got["Hot"].Keys, blocks)
 }
 
 func TestATextThatTheModelGivesNothingForFallsBackToItsStart(t *testing.T) {
@@ -284,9 +282,7 @@ func TestAnswersAreReadInSeveralForms(t *testing.T) {
 	} {
 		b := newBench(t)
 		_, got := b.short(b.in(&stagetest.Chat{Answer: stagetest.Says(answer)}, class("Beta", 40)), "Beta")
-		if got["Beta"].Text != want {
-			t.Errorf("%.40q is read as %.40q", answer, got["Beta"].Text)
-		}
+		assert.Equal(t, want, got["Beta"].Text, "%.40q is read as", answer)
 	}
 }
 
@@ -296,9 +292,7 @@ func TestBuiltInShorteningNeedsNoLedger(t *testing.T) {
 	if n := utf8.RuneCountInString(got["Beta"].Text); n == 0 || n > threshold || len(got["Beta"].Keys) != 0 {
 		t.Errorf("%d runes, %d keys", n, len(got["Beta"].Keys))
 	}
-	if res.Progress.Hits.Shorten != 0 {
-		t.Errorf("%+v", res.Progress)
-	}
+	assert.Zero(t, res.Progress.Hits.Shorten, "%+v", res.Progress)
 	for info := range b.art.Store.List(t.Context(), "ledger/", "") {
 		t.Errorf("wrote %s", info.Key)
 	}
@@ -322,9 +316,7 @@ func TestBlocksAreCutByContent(t *testing.T) {
 	for _, block := range shorten.Blocks(descriptions) {
 		joined.WriteString(strings.Join(block, ""))
 	}
-	if joined.String() != strings.Join(descriptions, "") {
-		t.Error("blocks lose or move descriptions")
-	}
+	assert.Equal(t, strings.Join(descriptions, ""), joined.String(), "blocks lose or move descriptions")
 	changed := 0
 	for block := range blocks(slices.Delete(slices.Clone(descriptions), 900, 901)) {
 		if !all[block] {
@@ -354,8 +346,6 @@ func TestTruncateEndsWithASentenceOrAWord(t *testing.T) {
 		"a single word":               {"Incomprehensibilities", 5, "Incom"},
 		"characters of several bytes": {"éééé éééé éééé", 6, "éééé"},
 	} {
-		if got := shorten.Truncate(c.text, c.limit); got != c.want {
-			t.Errorf("%s: %q", name, got)
-		}
+		assert.Equal(t, c.want, shorten.Truncate(c.text, c.limit), "%s", name)
 	}
 }

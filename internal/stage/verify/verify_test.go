@@ -16,6 +16,8 @@ import (
 	"testing"
 
 	"github.com/parquet-go/parquet-go"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/artifact/rows"
@@ -193,9 +195,7 @@ func (b *bench) classUnit(kind verify.Kind) verify.Unit {
 func TestStoresThatLostTheirMemoryGetEverythingBackFromSegments(t *testing.T) {
 	b := newBench(t, 2300, 700)
 	const total = 2300 + 2300 + 1400 // records, class rows, chunk rows
-	if got := b.all(); got != (verify.Result{Checked: total, Rewritten: total}) {
-		t.Fatalf("wiped stores: %+v", got)
-	}
+	require.Equal(t, verify.Result{Checked: total, Rewritten: total}, b.all(), "wiped stores")
 	if b.count("c") != 2300 || b.count("k") != 1400 {
 		t.Errorf("%d and %d rows", b.count("c"), b.count("k"))
 	}
@@ -210,16 +210,12 @@ func TestStoresThatLostTheirMemoryGetEverythingBackFromSegments(t *testing.T) {
 		!slices.Equal(got[0], row(key).Vector) {
 		t.Errorf("vector of %s: %v", key, err)
 	}
-	if again := b.all(); again != (verify.Result{Checked: total}) {
-		t.Errorf("whole stores: %+v", again)
-	}
+	assert.Equal(t, verify.Result{Checked: total}, b.all(), "whole stores")
 	t.Run("one of them alone too", func(t *testing.T) {
 		rows := b.vectors
 		b.wipe()
 		b.vectors = rows
-		if got := b.all(); got != (verify.Result{Checked: total, Rewritten: 2300}) {
-			t.Errorf("%+v", got)
-		}
+		assert.Equal(t, verify.Result{Checked: total, Rewritten: 2300}, b.all())
 	})
 }
 
@@ -237,18 +233,14 @@ func TestWhatIsMissingAmongTheRestIsWrittenAgain(t *testing.T) {
 		t,
 		b.classes.PutRecords(t.Context(), []records.Record{{Key: b.records[7].Key, Value: []byte("spoilt")}}),
 	)
-	if got := b.all(); got.Rewritten != 6 {
-		t.Errorf("%+v", got)
-	}
+	assert.Equal(t, int64(6), b.all().Rewritten)
 	for _, key := range keys {
 		if got, err := b.vectors.Fetch(t.Context(), "c", []string{key}); err != nil ||
 			!slices.Equal(got[0], row(key).Vector) {
 			t.Errorf("vector of %s: %v", key, err)
 		}
 	}
-	if got := b.all(); got.Rewritten != 0 {
-		t.Errorf("a second look: %+v", got)
-	}
+	assert.Zero(t, b.all().Rewritten, "a second look")
 }
 
 // spoil replaces vectors of stored rows; at are their places in the segment.
@@ -268,9 +260,7 @@ func TestAWrongVectorIsFoundByItsNeighbourhoodAndMended(t *testing.T) {
 		b := newBench(t, 1300, 0)
 		b.all()
 		b.spoil(other, 1003, 500, 77)
-		if got := b.run(b.in(b.classUnit(verify.Vectors))); got.Rewritten != 3 {
-			t.Errorf("%+v", got)
-		}
+		assert.Equal(t, int64(3), b.run(b.in(b.classUnit(verify.Vectors))).Rewritten)
 		if got := b.run(b.in(b.classUnit(verify.Vectors))); got.Rewritten != 0 || b.count("c") != 1300 {
 			t.Errorf("a second look: %+v, %d rows", got, b.count("c"))
 		}
@@ -295,9 +285,7 @@ func TestAWrongVectorIsFoundByItsNeighbourhoodAndMended(t *testing.T) {
 			t.Errorf("%+v, %v", got, found)
 		}
 		look.ReadOnly = false
-		if got := b.run(look); got.Rewritten != 1 {
-			t.Errorf("%+v", got)
-		}
+		assert.Equal(t, int64(1), b.run(look).Rewritten)
 		if got := b.run(look); got.Rewritten != 0 || b.count("c") != 1300 {
 			t.Errorf("a second look: %+v, %d rows", got, b.count("c"))
 		}
@@ -310,9 +298,7 @@ func TestAWrongVectorIsFoundByItsNeighbourhoodAndMended(t *testing.T) {
 			vector[0] += 0.001
 			return vector
 		}, 0, 5)
-		if got := b.run(b.in(b.classUnit(verify.Vectors))); got.Rewritten != 0 {
-			t.Errorf("%+v", got)
-		}
+		assert.Zero(t, b.run(b.in(b.classUnit(verify.Vectors))).Rewritten)
 	})
 	t.Run("and missing ones beside it", func(t *testing.T) {
 		b := newBench(t, 100, 0)
@@ -363,13 +349,9 @@ func TestDamagedRowsAreWrittenAgain(t *testing.T) {
 	if got := b.run(b.in(b.classUnit(verify.Vectors))); got.Rewritten != 3 || b.count("c") != 1300 {
 		t.Errorf("%+v, %d rows", got, b.count("c"))
 	}
-	if got := b.run(b.in(b.classUnit(verify.Vectors))); got.Rewritten != 0 {
-		t.Errorf("a second look: %+v", got)
-	}
+	assert.Zero(t, b.run(b.in(b.classUnit(verify.Vectors))).Rewritten, "a second look")
 	b.vectors = b.damage(b.vectors, "c", 30)
-	if got := b.run(b.in(b.classUnit(verify.Sample))); got.Rewritten != 1 {
-		t.Errorf("a sample: %+v", got)
-	}
+	assert.Equal(t, int64(1), b.run(b.in(b.classUnit(verify.Sample))).Rewritten, "a sample")
 }
 
 // damage flips a bit in the exact vectors of rows on the disk, wherever they are stored, and opens the store again.
@@ -407,16 +389,10 @@ func (b *bench) damage(store *files.Store, collection string, at ...int) *files.
 func TestASampleLooksAtAllOnlyWhenARowIsMissingOrWrong(t *testing.T) {
 	b := newBench(t, 1500, 0)
 	sample := b.in(b.classUnit(verify.Sample))
-	if got := b.run(sample); got != (verify.Result{Checked: 1500, Rewritten: 1500}) {
-		t.Errorf("an empty collection: %+v", got)
-	}
-	if got := b.run(sample); got != (verify.Result{Checked: 64}) {
-		t.Errorf("a whole one: %+v", got)
-	}
+	assert.Equal(t, verify.Result{Checked: 1500, Rewritten: 1500}, b.run(sample), "an empty collection")
+	assert.Equal(t, verify.Result{Checked: 64}, b.run(sample), "a whole one")
 	b.spoil(func(key string) []float32 { return stagetest.Vector("other "+key, dim) }, 30, 1400, 1001)
-	if got := b.run(sample); got != (verify.Result{Checked: 1500, Rewritten: 3}) {
-		t.Errorf("a wrong vector: %+v", got)
-	}
+	assert.Equal(t, verify.Result{Checked: 1500, Rewritten: 3}, b.run(sample), "a wrong vector")
 	units := verify.Samples(b.manifest, "g")
 	if len(units) != 2 || !slices.Contains(units, sample.Unit) || units[0].Collection == units[1].Collection {
 		t.Errorf("%+v", units)
@@ -436,9 +412,7 @@ func TestSamplesOfOtherGenerationsAreOfOtherRows(t *testing.T) {
 	for ; nights < 500; nights++ {
 		sample.Seed = fmt.Sprint("night ", nights)
 		if got := b.run(sample); got != first {
-			if got != (verify.Result{Checked: 1500, Rewritten: 1}) {
-				t.Errorf("%+v", got)
-			}
+			assert.Equal(t, verify.Result{Checked: 1500, Rewritten: 1}, got)
 			break
 		}
 	}
@@ -470,12 +444,8 @@ func TestANightSamplesABoundedNumberAndAllWhereSomethingIsWrong(t *testing.T) {
 		stagetest.Ok(t, verify.EachSample(t.Context(), verify.Samples(manifest, seed), check))
 		return looked
 	}
-	if n := len(look("g1", 0)); n != 32 {
-		t.Errorf("%d segments of 600 were sampled", n)
-	}
-	if n := len(look("g1", 32)); n != 600 {
-		t.Errorf("%d segments of 600 were sampled after one was wrong", n)
-	}
+	assert.Equal(t, 32, len(look("g1", 0)))
+	assert.Equal(t, 600, len(look("g1", 32)))
 	if maps.Equal(look("g1", 0), look("g2", 0)) || !maps.Equal(look("g1", 0), look("g1", 0)) {
 		t.Error("a generation's name does not choose what is sampled")
 	}
@@ -483,9 +453,7 @@ func TestANightSamplesABoundedNumberAndAllWhereSomethingIsWrong(t *testing.T) {
 	for night := range 200 {
 		maps.Copy(all, look(fmt.Sprint(night), 0))
 	}
-	if len(all) != 600 {
-		t.Errorf("in 200 nights %d of 600 segments had their turn", len(all))
-	}
+	assert.Len(t, all, 600, "in 200 nights")
 }
 
 // After a sweep a vectors segment holds rows that no generation has any more. They are not lost.
@@ -509,9 +477,7 @@ func TestRowsThatAreNoLongerLiveAreNotWanted(t *testing.T) {
 			b.count("c") != wantClasses {
 			t.Errorf("%s: %+v, want %d; %d rows", kind, got, wantClasses, b.count("c"))
 		}
-		if got := b.run(in); got.Rewritten != 0 {
-			t.Errorf("%s: a second look %+v", kind, got)
-		}
+		assert.Zero(t, b.run(in).Rewritten, "%s: a second look", kind)
 		in = b.in(verify.Unit{Kind: kind, Segment: b.manifest.Segments.ChunkVecs[0], Collection: "k", Dimension: dim})
 		in.Live = b.live
 		if got := b.run(in); got.Rewritten != wantChunks || b.count("k") != wantChunks {
@@ -531,9 +497,7 @@ func TestProgressIsToldBatchByBatch(t *testing.T) {
 		in := b.in(unit)
 		in.OnProgress = func(p core.Progress) { told = append(told, p.Done) }
 		b.run(in)
-		if fmt.Sprint(told) != "[1000 2000 2300]" {
-			t.Errorf("%s: told %v", name, told)
-		}
+		assert.Equal(t, "[1000 2000 2300]", fmt.Sprint(told), "%s: told %v", name, told)
 	}
 }
 
@@ -700,9 +664,7 @@ func TestWhatGoesWrongIsTold(t *testing.T) {
 			t.Errorf("%v: %+v, %d rows", err, res, b.count("c"))
 		}
 		b.run(b.in(b.classUnit(verify.Vectors)))
-		if b.count("c") != 9000 {
-			t.Errorf("%d rows", b.count("c"))
-		}
+		assert.Equal(t, int64(9000), b.count("c"))
 	})
 	t.Run("a segment that is gone", func(t *testing.T) {
 		b := newBench(t, 1, 0)
