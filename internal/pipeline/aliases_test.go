@@ -8,6 +8,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/index/segments"
@@ -22,9 +25,7 @@ func (s *site) aliased(t *testing.T, content string) {
 		return
 	}
 	sum, err := artifact.Index{Store: s.Artifacts, Name: s.spec.Index}.PutAliases(t.Context(), []byte(content))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	s.spec.Aliases = core.AliasesStored + sum
 }
 
@@ -67,9 +68,7 @@ func TestAliasesMakeOneClassOfNames(t *testing.T) {
 		restart(s)
 		night := s.night(t).manifest
 		reasons := fmt.Sprint(s.report(t).Reasons)
-		if !strings.Contains(reasons, step.changed) {
-			t.Errorf("step %d: the reasons are %s", n, reasons)
-		}
+		assert.Contains(t, reasons, step.changed, "step %d: the reasons", n)
 		if paid := sold.since(before); paid["extract"] > 0 {
 			t.Errorf("step %d: %d extractions were paid for", n, paid["extract"])
 		}
@@ -78,9 +77,7 @@ func TestAliasesMakeOneClassOfNames(t *testing.T) {
 			t.Errorf("step %d: %+v, from nothing %+v", n, night.Hashes, want.Hashes)
 		}
 		table, err := segments.OpenTable(t.Context(), s.Cache, artifact.New(s.Artifacts, "docs"), night)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		if _, counts := table.Class(class(step.gone)); counts && step.gone != "" {
 			t.Errorf("step %d: %s has a class of its own", n, step.gone)
 		}
@@ -95,9 +92,7 @@ func TestAliasesMakeOneClassOfNames(t *testing.T) {
 		// Documents that change and go afterwards know of the aliases, too.
 		if n == 1 {
 			s.write(t, map[string]string{"more.md": "# Port Alma 3\n\nThe mole of Port Alma 3 was raised by Nowhere.\n"})
-			if err := os.Remove(filepath.Join(s.corpus, "place-003.md")); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, os.Remove(filepath.Join(s.corpus, "place-003.md")))
 			s.spec.Gate.MaxRemoved = 1
 			if night, want := s.night(t).manifest, s.fromNothingAliased(t, step.file); night.Hashes != want.Hashes {
 				t.Errorf("after more changes: %+v, from nothing %+v", night.Hashes, want.Hashes)

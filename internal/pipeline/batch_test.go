@@ -4,6 +4,8 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/store/blob"
@@ -26,9 +28,8 @@ func TestDamageOfAnOldReferenceAndADeadCollectorBlockNoNight(t *testing.T) {
 		}
 	}
 	list := map[string]any{"format": 2, "since": map[string]string{}, "deleting": batch}
-	if _, err := blob.WriteJSON(t.Context(), s.Artifacts, "docs/condemned.json", list, blob.Cond{}); err != nil {
-		t.Fatal(err)
-	}
+	_, err := blob.WriteJSON(t.Context(), s.Artifacts, "docs/condemned.json", list, blob.Cond{})
+	require.NoError(t, err)
 	reference := s.index().GenerationKey(was.manifest.Generation, "manifest.json")
 	damages["flipped"](t, s.Artifacts, reference)
 	s.write(t, map[string]string{"a.md": "# A\n\nSalt of Tolmin.\n"})

@@ -8,6 +8,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/pipeline/run"
@@ -66,9 +69,7 @@ func TestABuildInBatchesPaysForNothingTwice(t *testing.T) {
 				s.begin()
 				out, err = s.stages(t.Context(), job, holder)
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			report := s.end(t, job, holder, run.Ending{Status: out.published.Status})
 			if got := s.site.current(t).Hashes; got != want {
 				t.Errorf("hashes %v, those of an online build are %v", got, want)
@@ -81,9 +82,7 @@ func TestABuildInBatchesPaysForNothingTwice(t *testing.T) {
 			if kill == 0 && (report.Calls.Extract != documents || out.batched.Requests != documents) {
 				t.Errorf("the report has %d calls of %d; %+v", report.Calls.Extract, documents, out.batched)
 			}
-			if report.LedgerHits.Extract != 0 {
-				t.Errorf("%d answers that this run paid for are told as the ledger's", report.LedgerHits.Extract)
-			}
+			assert.Zero(t, report.LedgerHits.Extract)
 			if kill == 0 && s.server.Files() > created { // those of creations that came to nothing
 				t.Errorf("%d files are left at the server, of %d batches", s.server.Files(), created)
 			}
@@ -97,9 +96,7 @@ func TestBatchesAreAccountedForAtTheirPrice(t *testing.T) {
 	s := batchSite(t, 20, modeltest.BatchFaults{})
 	job, holder := s.start(t)
 	out, err := s.stages(t.Context(), job, holder)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	report := s.end(t, job, holder, run.Ending{Status: out.published.Status})
 	stats := s.server.Stats()
 	cost := func(tokens modeltest.Cost) float64 {
@@ -140,9 +137,7 @@ func TestABudgetBoundsBatches(t *testing.T) {
 		t.Fatalf("%d batches, %v", created, err)
 	}
 	s.end(t, job, holder, run.Ending{Status: core.StatusPaused, Reason: string(fault.BudgetSpent)})
-	if err := s.steer(job, run.CommandResume, &core.Budget{}); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, s.steer(job, run.CommandResume, &core.Budget{}))
 	if out, err := s.stages(t.Context(), job, holder); err != nil || out.published.Status != core.StatusCompleted {
 		t.Fatal(out.published.Status, err)
 	}
@@ -161,9 +156,7 @@ func TestWhatACancelledBatchAnsweredIsNotPaidAgain(t *testing.T) {
 	s.process().put = func(key string) error {
 		if strings.Contains(key, "/batches/") && polls.Add(1) == 4 { // two rounds were begun, and are at work
 			go func() {
-				if err := s.steer(job, run.CommandCancel, nil); err != nil {
-					t.Error(err)
-				}
+				assert.NoError(t, s.steer(job, run.CommandCancel, nil))
 			}()
 		}
 		return nil
@@ -199,9 +192,8 @@ func TestTwoIndexesInBatchesPayOnce(t *testing.T) {
 		holder run.Holder
 	}{{first, firstHolder}, {second, secondHolder}} {
 		building.Go(func() {
-			if _, err := s.stages(t.Context(), one.job, one.holder); err != nil {
-				t.Errorf("%s: %v", one.job.Index, err)
-			}
+			_, err := s.stages(t.Context(), one.job, one.holder)
+			assert.NoError(t, err, "%s", one.job.Index)
 		})
 	}
 	building.Wait()

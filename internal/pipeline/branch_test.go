@@ -9,6 +9,9 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
@@ -60,18 +63,14 @@ func (s *site) entire(t testing.TB, name string) {
 		t.Fatalf("%s serves %+v, %v", name, pointer, err)
 	}
 	manifest, err := index.Pointed(t.Context(), pointer)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for _, segment := range manifest.Segments.All() {
 		if intact, err := index.Intact(t.Context(), segment.SHA256, nil); err != nil || !intact {
 			t.Errorf("%s: segment %s: intact %t, %v", name, segment.SHA256, intact, err)
 		}
 	}
 	generation, err := retrieve.Open(t.Context(), s.Artifacts, s.Cache, s.Vectors, name, pointer.Manifest, 0)
-	if err != nil {
-		t.Fatalf("%s: %v", name, err)
-	}
+	require.NoError(t, err, "%s", name)
 	defer generation.Close()
 	missing := s.missing(t, manifest)
 	if len(missing) > 0 {
@@ -85,9 +84,7 @@ func (s *site) missing(t testing.TB, manifest *core.Manifest) []string {
 	var out []string
 	for _, key := range s.recordKeys(t, manifest) {
 		found, err := s.Records.GetRecords(t.Context(), []string{key})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		if len(found) == 0 || found[0] == nil {
 			out = append(out, key)
 		}
@@ -106,9 +103,7 @@ func (s *site) missing(t testing.TB, manifest *core.Manifest) []string {
 func (s *site) recordKeys(t testing.TB, manifest *core.Manifest) []string {
 	t.Helper()
 	table, err := segments.OpenTable(t.Context(), s.Cache, artifact.New(s.Artifacts, "docs"), manifest)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer table.Release()
 	var keys []string
 	for class := range table.ClassesLeft(0, nil) {
@@ -152,9 +147,7 @@ func segmentsIn(t testing.TB, s *site) []string {
 	t.Helper()
 	var out []string
 	for info, err := range s.Artifacts.List(t.Context(), "", "") {
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		if strings.Contains(info.Key, "/segments/") {
 			out = append(out, info.Key)
 		}
@@ -172,9 +165,8 @@ func TestNightsOfABranchAndItsBaseDeleteNothingOfEachOther(t *testing.T) {
 func testNightsOfABranchAndItsBaseDeleteNothingOfEachOther(t *testing.T) {
 	s := branchSite(t)
 	s.spec.Keep, s.spec.Grace = 1, 0
-	if _, err := s.branch(t, "exp", map[string]string{"shortening.threshold": "200"}); err != nil {
-		t.Fatal(err)
-	}
+	_, err := s.branch(t, "exp", map[string]string{"shortening.threshold": "200"})
+	require.NoError(t, err)
 	for range 4 {
 		s.on("docs", 4000)
 		s.changed(t)
@@ -204,9 +196,8 @@ func TestAPromotedBranchIsServedByItsBaseAndRolledBack(t *testing.T) {
 
 func testAPromotedBranchIsServedByItsBaseAndRolledBack(t *testing.T) {
 	s := branchSite(t)
-	if _, err := s.branch(t, "exp", map[string]string{"shortening.threshold": "200"}); err != nil {
-		t.Fatal(err)
-	}
+	_, err := s.branch(t, "exp", map[string]string{"shortening.threshold": "200"})
+	require.NoError(t, err)
 	if _, err := s.promote(t, "exp"); !fault.Is(err, fault.Usage) {
 		t.Errorf("a branch without a generation of its own is promoted: %v", err)
 	}
@@ -266,15 +257,13 @@ func testADeletedBranchFreesWhatItAloneUsed(t *testing.T) {
 		s.night(t)
 		s.changed(t)
 	}
-	if _, err := s.branch(t, "exp", map[string]string{"shortening.threshold": "60"}); err != nil {
-		t.Fatal(err)
-	}
+	_, err := s.branch(t, "exp", map[string]string{"shortening.threshold": "60"})
+	require.NoError(t, err)
 	s.on("exp", 60)
 	s.night(t)
 	none := func(context.Context, artifact.Index) (string, error) { return "", nil }
-	if _, err := s.desk().DeleteBranch(t.Context(), release.Branching{Base: "docs", Name: "exp"}, none); err != nil {
-		t.Fatal(err)
-	}
+	_, err = s.desk().DeleteBranch(t.Context(), release.Branching{Base: "docs", Name: "exp"}, none)
+	require.NoError(t, err)
 	s.on("docs", 4000)
 	for range 5 {
 		s.changed(t)
@@ -289,9 +278,8 @@ func testADeletedBranchFreesWhatItAloneUsed(t *testing.T) {
 			t.Errorf("%s stayed (%v)", info.Key, err)
 		}
 	}
-	if _, err := s.branch(t, "exp", nil); err != nil {
-		t.Errorf("the name cannot be used again: %v", err)
-	}
+	_, err = s.branch(t, "exp", nil)
+	assert.NoError(t, err, "the name cannot be used again")
 	s.entire(t, "exp")
 }
 
@@ -299,15 +287,11 @@ func testADeletedBranchFreesWhatItAloneUsed(t *testing.T) {
 func (s *site) onlyNamed(t testing.TB) {
 	t.Helper()
 	refs, err := s.index().Named(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	named := map[string]bool{}
 	for _, ref := range refs {
 		manifest, err := s.index().Manifest(t.Context(), ref.Manifest)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		named[s.index().SegmentKey(ref.Manifest)] = true
 		for _, segment := range manifest.Segments.All() {
 			named[s.index().SegmentKey(segment.SHA256)] = true
@@ -329,17 +313,13 @@ func (s *site) onlyNamed(t testing.TB) {
 	}
 	there := segmentsIn(t, s)
 	collections, err := s.Vectors.List(t.Context(), "uw_")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	there = append(there, collections...)
 	err = s.Records.ScanRecords(t.Context(), "", func(keys []string) error {
 		there = append(there, keys...)
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for _, key := range there {
 		if !named[key] {
 			t.Errorf("%s stayed, and no generation lists it", key)
@@ -353,9 +333,8 @@ func TestBadBranches(t *testing.T) {
 
 func testBadBranches(t *testing.T) {
 	s := branchSite(t)
-	if _, err := s.branch(t, "exp", nil); err != nil {
-		t.Fatal(err)
-	}
+	_, err := s.branch(t, "exp", nil)
+	require.NoError(t, err)
 	s.on("other", 4000)
 	s.night(t)
 	s.on("docs", 4000)
@@ -369,9 +348,8 @@ func testBadBranches(t *testing.T) {
 	for _, asked := range []release.Branching{
 		{Base: "exp", Name: "second"}, {Base: "nothing", Name: "second"}, {Base: "docs", Name: "second", Generation: "never"},
 	} {
-		if _, err := s.desk().Branch(t.Context(), asked); err == nil {
-			t.Errorf("%+v is made", asked)
-		}
+		_, err := s.desk().Branch(t.Context(), asked)
+		assert.Error(t, err, "%+v is made", asked)
 	}
 	if _, err := s.promote(t, "docs"); !fault.Is(err, fault.Usage) {
 		t.Errorf("what is no branch is promoted: %v", err)
@@ -386,9 +364,8 @@ func TestOfTwoPromotesAtOnceOneIsServed(t *testing.T) {
 func testOfTwoPromotesAtOnceOneIsServed(t *testing.T) {
 	s := branchSite(t)
 	for i, name := range []string{"one", "two"} {
-		if _, err := s.branch(t, name, nil); err != nil {
-			t.Fatal(err)
-		}
+		_, err := s.branch(t, name, nil)
+		require.NoError(t, err)
 		s.on(name, 200+100*i)
 		s.night(t)
 	}

@@ -13,6 +13,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
@@ -53,9 +56,8 @@ func (s *site) try(t *testing.T, way *how) (outcome, error) {
 		way.anew = true
 		job.Anew = "docs/why.json"
 		why := run.Failure{Code: string(fault.CodeOf(err)), Text: err.Error()}
-		if _, err := blob.WriteJSON(t.Context(), s.Artifacts, job.Anew, why, blob.Cond{}); err != nil {
-			t.Fatal(err)
-		}
+		_, err := blob.WriteJSON(t.Context(), s.Artifacts, job.Anew, why, blob.Cond{})
+		require.NoError(t, err)
 		out, err = s.stages(t.Context(), job, holder)
 	}
 	ending := run.Ending{Status: out.published.Status, Reason: out.published.Reason}
@@ -68,9 +70,7 @@ func (s *site) try(t *testing.T, way *how) (outcome, error) {
 	ended := s.unit(t.Context(), job, "end", func(ctx context.Context, work *upkeep.Run) error {
 		return work.End(ctx, holder, ending)
 	})
-	if ended != nil {
-		t.Fatal(ended)
-	}
+	require.NoError(t, ended)
 	if err == nil {
 		out.manifest = s.current(t)
 	}
@@ -82,13 +82,9 @@ func (s *site) index() artifact.Index { return artifact.Index{Store: s.Artifacts
 func (s *site) current(t *testing.T) *core.Manifest {
 	t.Helper()
 	pointer, _, err := s.index().Current(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	manifest, err := s.index().Manifest(t.Context(), pointer.Manifest)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return manifest
 }
 
@@ -124,9 +120,8 @@ func (s *site) whole(t *testing.T) {
 			}
 		}
 	}
-	if _, err := s.index().Spec(t.Context(), manifest.Spec); err != nil {
-		t.Error(err)
-	}
+	_, err := s.index().Spec(t.Context(), manifest.Spec)
+	assert.NoError(t, err)
 	ref, err := s.index().GenerationRef(t.Context(), manifest.Generation)
 	if err != nil || ref.Seq != manifest.Seq {
 		t.Errorf("reference %+v, %v", ref, err)
@@ -137,34 +132,26 @@ func (s *site) whole(t *testing.T) {
 var damages = map[string]func(*testing.T, blob.Store, string){
 	"removed": func(t *testing.T, store blob.Store, key string) {
 		t.Helper()
-		if err := store.Delete(t.Context(), key); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, store.Delete(t.Context(), key))
 	},
 	"cut": func(t *testing.T, store blob.Store, key string) {
 		t.Helper()
 		raw, _, err := blob.Read(t.Context(), store, key)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := blob.Write(t.Context(), store, key, bytes.Clone(raw[:len(raw)/2]), blob.Cond{}); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
+		_, err = blob.Write(t.Context(), store, key, bytes.Clone(raw[:len(raw)/2]), blob.Cond{})
+		require.NoError(t, err)
 	},
 	"flipped": func(t *testing.T, store blob.Store, key string) {
 		t.Helper()
 		raw, _, err := blob.Read(t.Context(), store, key)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		raw = bytes.Clone(raw)
 		raw[len(raw)/2] ^= 0x40
 		if strings.HasSuffix(key, ".json") {
 			raw[0] ^= 0x40 // a JSON file that is no JSON any more
 		}
-		if _, err := blob.Write(t.Context(), store, key, raw, blob.Cond{}); err != nil {
-			t.Fatal(err)
-		}
+		_, err = blob.Write(t.Context(), store, key, raw, blob.Cond{})
+		require.NoError(t, err)
 	},
 }
 
@@ -173,9 +160,7 @@ var damages = map[string]func(*testing.T, blob.Store, string){
 func (s *site) objects(t *testing.T) [][2]string {
 	t.Helper()
 	pointer, _, err := s.index().Current(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	manifest := s.current(t)
 	var out [][2]string
 	for _, kind := range manifest.Segments.Kinds() {
@@ -211,9 +196,7 @@ func (s *site) heal(t *testing.T) (out outcome, steps []string) {
 			way.rebuild = true
 		case strings.Contains(text, "restore --index docs"):
 			step += "`restore`"
-			if err := s.restore(t); err != nil {
-				t.Fatalf("restore: %v", err)
-			}
+			require.NoError(t, s.restore(t), "restore")
 		default:
 			t.Fatalf("it fails and names no step: %v", err)
 		}
@@ -359,9 +342,7 @@ func TestASmallIndexIsReadWholeEachNight(t *testing.T) {
 	store.whole = map[string]int{}
 	s.night(t)
 	for _, segment := range first.manifest.Segments.All() {
-		if n := store.whole[s.index().SegmentKey(segment.SHA256)]; n != 1 {
-			t.Errorf("segment %s was read %d times", segment.SHA256, n)
-		}
+		assert.Equal(t, 1, store.whole[s.index().SegmentKey(segment.SHA256)], "segment %s was read", segment.SHA256)
 	}
 }
 
@@ -437,9 +418,7 @@ func TestAMassDeletionIsHeldAlsoWhereTheParentIsDamaged(t *testing.T) {
 	first := s.night(t)
 	damages["removed"](t, s.Artifacts, s.index().SegmentKey(first.manifest.Segments.Runs[0].SHA256))
 	for i := range 5 {
-		if err := os.Remove(filepath.Join(s.corpus, fmt.Sprintf("place-%03d.md", i))); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.Remove(filepath.Join(s.corpus, fmt.Sprintf("place-%03d.md", i))))
 	}
 	if night := s.night(t); night.planned.Held != "mass_deletion" {
 		t.Errorf("%+v", night.planned)
@@ -479,9 +458,7 @@ func TestRestoreMakesAgainWhatIsMadeFromOtherSegments(t *testing.T) {
 			again++
 			do(t, s.Artifacts, s.index().SegmentKey(segment.SHA256))
 			s.Cache.Drop(segment.SHA256)
-			if err := s.restore(t); err != nil {
-				t.Errorf("%s: %v", damage, err)
-			}
+			assert.NoError(t, s.restore(t), "%s", damage)
 		}
 		if again < 4 {
 			t.Errorf("%d segments", again)
@@ -514,9 +491,7 @@ func TestOlderGenerationsThatAreDamagedAreLeftOut(t *testing.T) {
 						do(t, s.Artifacts, old)
 					}
 				}
-				if err := s.restore(t); err != nil {
-					t.Errorf("restore: %v", err)
-				}
+				assert.NoError(t, s.restore(t), "restore")
 				s.write(t, map[string]string{"b.md": "# B\n\nTin of Tolmin.\n"})
 				night, err := s.try(t, &how{})
 				if err != nil || night.published.Status != core.StatusCompleted {

@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/ledger"
 	coordmemory "github.com/unweaver/unweaver/internal/store/coordination/memory"
 	"github.com/unweaver/unweaver/internal/testkit/distance"
@@ -72,12 +74,8 @@ func (s *site) edit(t testing.TB, documents, every int) {
 	for i := 0; i < documents; i += every {
 		path := filepath.Join(s.corpus, fmt.Sprintf("place-%03d.md", i))
 		raw, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, append(raw, "Tin came from Tolmin.\n"...), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
+		require.NoError(t, os.WriteFile(path, append(raw, "Tin came from Tolmin.\n"...), 0o644))
 	}
 }
 
@@ -126,9 +124,8 @@ func BenchmarkDistance(b *testing.B) {
 	documents := 1000
 	if asked := os.Getenv("UNWEAVER_BENCH_CHUNKS"); asked != "" {
 		var err error
-		if documents, err = strconv.Atoi(asked); err != nil {
-			b.Fatal(err)
-		}
+		documents, err = strconv.Atoi(asked)
+		require.NoError(b, err)
 	}
 	for _, wait := range []time.Duration{0, 15 * time.Millisecond, 60 * time.Millisecond} {
 		b.Run(wait.String(), func(b *testing.B) {

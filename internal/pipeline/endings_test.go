@@ -8,6 +8,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/pipeline/run"
@@ -81,9 +84,7 @@ func (way ending) run(t *testing.T) string {
 		mu.Unlock()
 		if command := way.steer[seen.N]; command != "" {
 			wanted.Go(func() {
-				if err := s.steer(job, command, nil); err != nil {
-					t.Error(err)
-				}
+				assert.NoError(t, s.steer(job, command, nil))
 			})
 		}
 		if way.drain == seen.N {
@@ -126,9 +127,7 @@ func (way ending) run(t *testing.T) string {
 			continue
 		case fault.Is(err, fault.Paused) || fault.Is(err, fault.BudgetSpent):
 			s.end(t, job, holder, run.Ending{Status: core.StatusPaused, Reason: string(fault.CodeOf(err))})
-			if err := s.steer(job, run.CommandResume, &core.Budget{}); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, s.steer(job, run.CommandResume, &core.Budget{}))
 			continue
 		case fault.Is(err, fault.Cancelled):
 			report = s.end(t, job, holder, run.Ending{Status: core.StatusCancelled})
@@ -195,13 +194,9 @@ func (way ending) compare(t *testing.T, report core.Report, book modeltest.Stats
 func lose(t *testing.T, s *paidSite, name string) {
 	s.Forget()
 	for info, err := range s.blobs.List(t.Context(), "", "") {
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		if strings.Contains(info.Key, "/runs/") && strings.Contains(info.Key, name) {
-			if err := s.blobs.Delete(t.Context(), info.Key); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, s.blobs.Delete(t.Context(), info.Key))
 		}
 	}
 }

@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/ledger"
@@ -69,9 +71,7 @@ func (s *seller) bought(before map[string]int) (calls, texts int) {
 func everyIndex(t *testing.T, s *site) (out []artifact.Index) {
 	t.Helper()
 	names, err := artifact.Names(t.Context(), s.Artifacts)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	slices.Sort(names)
 	for _, name := range names {
 		out = append(out, artifact.Index{Store: s.Artifacts, Name: name})
@@ -91,18 +91,15 @@ func TestWhatEnrichmentsPaidForIsPackedAndStaysWhileItIsListed(t *testing.T) {
 	}
 	stray := core.Sum("of a build that was never published")
 	for _, task := range ledger.OfEnrichments() {
-		if _, err := s.Ledger.Put(t.Context(), task, stray, 0, ledger.Result{Value: []byte("{}")}); err != nil {
-			t.Fatal(err)
-		}
+		_, err := s.Ledger.Put(t.Context(), task, stray, 0, ledger.Result{Value: []byte("{}")})
+		require.NoError(t, err)
 	}
 	upkeep := func(at time.Time) map[string]ledger.Kept {
 		restart(s)
 		out := map[string]ledger.Kept{}
 		for _, task := range ledger.Tasks() {
 			kept, err := s.Ledger.Upkeep(t.Context(), task, collect.Listed(t.Context(), everyIndex(t, s), task), at)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			out[task] = kept
 		}
 		return out
@@ -117,9 +114,7 @@ func TestWhatEnrichmentsPaidForIsPackedAndStaysWhileItIsListed(t *testing.T) {
 		}
 		packed := 0
 		for info, err := range s.Artifacts.List(t.Context(), "ledger/"+task+"/", "") {
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			if strings.Contains(info.Key, "/packs/") || strings.Contains(info.Key, "/merged/") {
 				packed++
 			}

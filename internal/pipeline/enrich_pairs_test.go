@@ -8,6 +8,9 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/index/segments"
@@ -163,9 +166,7 @@ func TestPairsComeToTheSameWhateverWasLost(t *testing.T) {
 			}
 			manifest := s.current(t)
 			table, err := segments.OpenClasses(t.Context(), s.Cache, s.index(), manifest)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			defer table.Release()
 			var keys []string
 			for id, class := range table.ClassesIn("", "") {
@@ -176,9 +177,7 @@ func TestPairsComeToTheSameWhateverWasLost(t *testing.T) {
 			}
 		}
 		s.night(t)
-		if got := s.current(t).Enrichment(pairstage.Enrichment); !reflect.DeepEqual(got, want) {
-			t.Errorf("%s: %+v, want %+v", damage, got, want)
-		}
+		assert.Equal(t, want, s.current(t).Enrichment(pairstage.Enrichment), "%s", damage)
 	}
 }
 
@@ -212,9 +211,7 @@ func TestABuildThatIsKilledWhileItDecidesPairsPaysForNothingTwice(t *testing.T) 
 			}
 			_, err = s.stages(t.Context(), job, holder)
 		}
-		if err != nil {
-			t.Fatalf("killed at write %d: %v", kill, err)
-		}
+		require.NoError(t, err, "killed at write %d", kill)
 		got := s.current(t)
 		if !reflect.DeepEqual(got.Enriched, want.Enriched) || got.Hashes != want.Hashes {
 			t.Errorf("killed at write %d: %+v, want %+v", kill, got.Enriched, want.Enriched)

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/core"
 )
 
@@ -19,9 +21,7 @@ func TestAnEnrichmentFollowsTheGeneration(t *testing.T) {
 	steady(s)
 	s.spec.Keep, s.spec.Gate.MaxRemoved = 1, 1
 	plain := s.night(t).manifest
-	if len(plain.Enriched)+len(plain.Segments.Enriched) != 0 {
-		t.Fatalf("%+v", plain.Enriched)
-	}
+	require.Zero(t, len(plain.Enriched)+len(plain.Segments.Enriched), "%+v", plain.Enriched)
 	s.spec.Enrich = []string{"listing"}
 	if planned := s.night(t).planned; planned.Unchanged {
 		t.Fatal("a new enrichment is no change")

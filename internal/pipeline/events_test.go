@@ -4,6 +4,9 @@ import (
 	"context"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/pipeline/run"
 	"github.com/unweaver/unweaver/internal/pipeline/runlog"
@@ -15,9 +18,7 @@ func TestAReportKeepsWhatHappenedAndTheRunLogReadsIt(t *testing.T) {
 	job, holder := s.job(t)
 	step := func(stage string, do func(ctx context.Context, work *upkeep.Run) error) {
 		t.Helper()
-		if err := s.unit(t.Context(), job, stage, do); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, s.unit(t.Context(), job, stage, do))
 	}
 	step("plan", func(ctx context.Context, work *upkeep.Run) error { return work.BeginStage(ctx, holder, "plan", 1) })
 	step("plan", func(ctx context.Context, work *upkeep.Run) error {
@@ -45,9 +46,7 @@ func TestAReportKeepsWhatHappenedAndTheRunLogReadsIt(t *testing.T) {
 		return work.End(ctx, holder, run.Ending{Status: core.StatusCancelled, Reason: "cancelled"})
 	})
 	over, err := source.Read(t.Context(), "docs", "g001")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	var kinds []string
 	for _, event := range over.Events {
 		kinds = append(kinds, event.Kind+" "+event.Stage+event.Code)
@@ -55,13 +54,9 @@ func TestAReportKeepsWhatHappenedAndTheRunLogReadsIt(t *testing.T) {
 	want := []string{
 		"started ", "stage plan", "stage chunk", "paused chunkbudget_spent", "resumed ", "ended cancelled",
 	}
-	if len(kinds) != len(want) {
-		t.Fatalf("%q, want %q", kinds, want)
-	}
+	require.Len(t, kinds, len(want), "%q, want %q", kinds, want)
 	for i := range want {
-		if kinds[i] != want[i] {
-			t.Errorf("event %d is %q, want %q", i, kinds[i], want[i])
-		}
+		assert.Equal(t, want[i], kinds[i], "event %d", i)
 	}
 	if last := over.Stages[len(over.Stages)-1]; last.Name != "chunk" || last.Done == last.Total || last.Total != 6 {
 		t.Errorf("a cancelled stage is not done: %+v", last)

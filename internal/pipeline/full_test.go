@@ -10,6 +10,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
@@ -173,13 +175,9 @@ func hashesOf(t *testing.T, s *site) core.Hashes {
 	t.Helper()
 	index := artifact.Index{Store: s.Artifacts, Name: s.spec.Index}
 	current, _, err := index.Current(context.Background())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	manifest, err := index.Manifest(context.Background(), current.Manifest)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return manifest.Hashes
 }
 

@@ -12,11 +12,11 @@ import (
 	"testing"
 
 	"github.com/parquet-go/parquet-go"
+	"github.com/stretchr/testify/require"
 
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/model"
 	"github.com/unweaver/unweaver/internal/model/builtin"
-
 	"github.com/unweaver/unweaver/internal/retrieve"
 	"github.com/unweaver/unweaver/internal/stage"
 	"github.com/unweaver/unweaver/internal/store/blob"
@@ -87,9 +87,7 @@ func (h *history) put(t *testing.T, key, content string) {
 
 func (h *history) remove(t *testing.T, key string) {
 	delete(h.files, key)
-	if err := os.Remove(filepath.Join(h.corpus, key)); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.Remove(filepath.Join(h.corpus, key)))
 }
 
 // change does to the corpus what happens to one in a day.
@@ -198,9 +196,7 @@ func wholeVectors(t *testing.T, s *site, manifest *core.Manifest) (classes, chun
 		var keys []string
 		for _, segment := range kind.list {
 			raw, _, err := blob.Read(t.Context(), s.Artifacts, s.index().SegmentKey(segment.SHA256))
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			rows, err := parquet.Read[stage.VectorRow](bytes.NewReader(raw), int64(len(raw)))
 			if err != nil || int64(len(rows)) != segment.Rows {
 				t.Fatalf("%d of %d rows: %v", len(rows), segment.Rows, err)
@@ -213,9 +209,7 @@ func wholeVectors(t *testing.T, s *site, manifest *core.Manifest) (classes, chun
 			}
 		}
 		stored, err := s.Vectors.Fetch(t.Context(), kind.collection, keys)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		live := int64(0)
 		for i, key := range keys {
 			if stored[i] != nil && !slices.Equal(stored[i], held[key]) {
@@ -225,9 +219,7 @@ func wholeVectors(t *testing.T, s *site, manifest *core.Manifest) (classes, chun
 				live++
 			}
 		}
-		if live != kind.live {
-			t.Fatalf("%s: vectors segments have %d of %d rows", kind.name, live, kind.live)
-		}
+		require.Equal(t, kind.live, live, "%s: vectors segments have", kind.name)
 	}
 	return len(manifest.Segments.ClassVecs), len(manifest.Segments.ChunkVecs)
 }
@@ -246,13 +238,9 @@ func sameGeneration(t *testing.T, night int, got, want *core.Manifest) {
 func openGeneration(t *testing.T, s *site) *retrieve.Generation {
 	t.Helper()
 	current, _, err := s.index().Current(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	generation, err := retrieve.Open(t.Context(), s.Artifacts, s.Cache, s.Vectors, s.spec.Index, current.Manifest, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return generation
 }
 
@@ -304,9 +292,7 @@ type scored struct {
 func answersOf(t *testing.T, s *site, generation *retrieve.Generation, method, question string) (out []scored) {
 	t.Helper()
 	m, err := retrieve.Methods().Method(method)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	spec := m.Spec()
 	query := retrieve.Query{Text: question, Method: method, TopEntities: spec.Entities, TopChunks: 8, MinSim: -1}
 	vector := stagetest.Vector(question, generation.Manifest.Class.Dimension)

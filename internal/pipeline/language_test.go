@@ -3,9 +3,11 @@ package pipeline_test
 import (
 	"fmt"
 	"math/rand/v2"
-	"slices"
 	"strings"
 	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/model"
@@ -58,9 +60,7 @@ func worded(t *testing.T, s *site, question string) (out []string) {
 	result, err := retrieve.Searcher{Vectors: s.Vectors, Records: s.Records}.Run(t.Context(), generation, retrieve.Query{
 		Text: question, Method: "bm25", TopChunks: 8,
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for _, chunk := range result.Chunks {
 		if !chunk.Filled {
 			out = append(out, generation.Live.Key(int(chunk.Live.Document)))
@@ -93,16 +93,10 @@ func TestAnotherLanguageCountsFromTheNextGenerationOn(t *testing.T) {
 	second := s.night(t).manifest
 	reasons := strings.Join(s.report(t).Reasons, "; ")
 	for _, want := range []string{"config: language", "analyser en/3 → de/2", "rules of names rules-3 → rules-3 de/2"} {
-		if !strings.Contains(reasons, want) {
-			t.Errorf("the reasons are %s", reasons)
-		}
+		assert.Contains(t, reasons, want, "the reasons")
 	}
-	if got := worded(t, s, "Häuser"); !slices.Equal(got, []string{"haus.md"}) {
-		t.Errorf("German finds %q", got)
-	}
-	if got := worded(t, s, "Entscheidungen"); !slices.Equal(got, []string{"bruecke.md"}) {
-		t.Errorf("German finds %q", got)
-	}
+	assert.Equal(t, []string{"haus.md"}, worded(t, s, "Häuser"), "German finds")
+	assert.Equal(t, []string{"bruecke.md"}, worded(t, s, "Entscheidungen"), "German finds")
 	if difference := s.difference(t, first.Generation, second.Generation); fmt.Sprint(difference) == "" {
 		t.Error("there is no difference")
 	}
@@ -110,13 +104,10 @@ func TestAnotherLanguageCountsFromTheNextGenerationOn(t *testing.T) {
 	if again := s.night(t); !again.planned.Unchanged {
 		t.Errorf("the night after is not unchanged: %v", s.report(t).Reasons)
 	}
-	if _, err := s.act(t, "rollback", first.Generation); err != nil {
-		t.Fatal(err)
-	}
+	_, err := s.act(t, "rollback", first.Generation)
+	require.NoError(t, err)
 	if got := worded(t, s, "Häuser"); len(got) != 0 {
 		t.Errorf("after a rollback English finds %q", got)
 	}
-	if got := worded(t, s, "Haus"); !slices.Equal(got, []string{"haus.md"}) {
-		t.Errorf("after a rollback English finds %q", got)
-	}
+	assert.Equal(t, []string{"haus.md"}, worded(t, s, "Haus"), "after a rollback English finds")
 }

@@ -8,6 +8,9 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/model"
@@ -38,9 +41,7 @@ func (s *site) contents(t *testing.T, job run.Job) map[string]string {
 	out := map[string]string{}
 	for _, key := range keysBelow(t, s.Artifacts, job.Index+"/runs/"+job.Generation+"/") {
 		raw, _, err := blob.Read(t.Context(), s.Artifacts, key)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		out[key] = string(raw)
 	}
 	return out
@@ -85,9 +86,7 @@ func (s *site) late(t *testing.T, job run.Job, unit unitOf, change func()) {
 	}
 	now := s.contents(t, job)
 	for key, content := range recorded {
-		if now[key] != content {
-			t.Errorf("%s: the late attempt changed %s", unit.result, key)
-		}
+		assert.Equal(t, content, now[key], "%s: the late attempt changed %s", unit.result, key)
 	}
 	if len(now) == len(recorded) {
 		t.Errorf("%s: the late attempt wrote what the first one did", unit.result)
@@ -116,9 +115,7 @@ func TestAnAttemptThatEndsLateChangesNothingThatWasRecorded(t *testing.T) {
 		_, _, err := work.SealChunks(ctx)
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	models := s.Models
 	s.late(t, job, unitOf{"extract", "/extract-00000-00000.json", func(ctx context.Context, work *upkeep.Run) (any, error) {
 		return work.Extract(ctx, 0, 0)
@@ -143,13 +140,9 @@ func TestAnAttemptThatEndsLateChangesNothingThatWasRecorded(t *testing.T) {
 func (s *site) checkHashes(t *testing.T, want *core.Manifest) {
 	t.Helper()
 	current, _, err := s.index().Current(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	manifest, err := s.index().Manifest(t.Context(), current.Manifest)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if manifest.Hashes != want.Hashes {
 		t.Errorf("hashes %+v, want %+v", manifest.Hashes, want.Hashes)
 	}

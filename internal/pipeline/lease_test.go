@@ -9,6 +9,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
@@ -48,26 +51,21 @@ func emptyIndex() artifact.Index { return artifact.Index{Store: blobmemory.New()
 func take(t *testing.T, index artifact.Index, holder run.Holder, known engine) int64 {
 	t.Helper()
 	fence, err := run.TakeLease(t.Context(), index, holder, known.standing)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return fence
 }
 
 func lease(t *testing.T, index artifact.Index) core.Lease {
 	t.Helper()
 	out, _, err := run.ReadLease(t.Context(), index)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return out
 }
 
 func write(t *testing.T, index artifact.Index, lease core.Lease) {
 	t.Helper()
-	if _, err := blob.WriteJSON(t.Context(), index.Store, index.LeaseKey(), lease, blob.Cond{}); err != nil {
-		t.Fatal(err)
-	}
+	_, err := blob.WriteJSON(t.Context(), index.Store, index.LeaseKey(), lease, blob.Cond{})
+	require.NoError(t, err)
 }
 
 // Promises: 29.
@@ -99,9 +97,7 @@ func TestTheLeasePassesOnOnlyWhenItsHolderIsClosed(t *testing.T) {
 		if _, err = run.TakeLease(t.Context(), index, one, known.standing); !fault.Is(err, fault.LeaseHeld) {
 			t.Errorf("a lease was given back by a run that did not hold it: %v", err)
 		}
-		if err := run.GiveLease(t.Context(), index, two); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, run.GiveLease(t.Context(), index, two))
 		began = time.Now()
 		if third := take(t, index, one, known); third != second+1 || time.Since(began) != 0 {
 			t.Errorf("fence %d after %d, in %s", third, second, time.Since(began))
@@ -212,9 +208,7 @@ func TestARunThatNobodyCanAskAboutHoldsItsLease(t *testing.T) {
 					t.Fatalf("fence %d, %v", fence, err)
 				}
 				for _, part := range test.says {
-					if !strings.Contains(err.Error(), part) {
-						t.Errorf("%q does not say %q", err, part)
-					}
+					assert.Contains(t, err.Error(), part, "%q does not say", err)
 				}
 			})
 		})
@@ -243,9 +237,7 @@ func TestALeaseWrittenByHandIsNamedWithWhatMendsIt(t *testing.T) {
 				!strings.Contains(err.Error(), "unweaver cancel docs --lost") {
 				t.Fatal(err)
 			}
-			if err := run.MendLease(t.Context(), index); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, run.MendLease(t.Context(), index))
 			if fence := take(t, index, two, engine{}); fence < 2 {
 				t.Errorf("fence %d", fence)
 			}
@@ -262,9 +254,8 @@ func TestALeaseThatCannotBeReadIsDecidedByTheEngine(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				index := emptyIndex()
 				for key, content := range map[string]string{index.LeaseKey(): raw, index.RunKey("one", "7", "plan.json"): "{}"} {
-					if _, err := blob.Write(t.Context(), index.Store, key, []byte(content), blob.Cond{}); err != nil {
-						t.Fatal(err)
-					}
+					_, err := blob.Write(t.Context(), index.Store, key, []byte(content), blob.Cond{})
+					require.NoError(t, err)
 				}
 				open := engine{{Workflow: one.Workflow}: run.StandingOpen}
 				if _, err := run.TakeLease(t.Context(), index, two, open.standing); !fault.Is(err, fault.LeaseHeld) ||
@@ -272,15 +263,11 @@ func TestALeaseThatCannotBeReadIsDecidedByTheEngine(t *testing.T) {
 					t.Errorf("while a build is open: %v", err)
 				}
 				began := time.Now()
-				if fence := take(t, index, two, engine{{Workflow: one.Workflow}: run.StandingClosed}); fence != 8 {
-					t.Errorf("fence %d", fence)
-				}
+				assert.Equal(t, int64(8), take(t, index, two, engine{{Workflow: one.Workflow}: run.StandingClosed}), "fence")
 				if took := time.Since(began); took < beats {
 					t.Errorf("taken after %s: a process may still delete by a look at it", took)
 				}
-				if held := lease(t, index); held.Workflow != two.Workflow {
-					t.Errorf("%+v", held)
-				}
+				assert.Equal(t, two.Workflow, lease(t, index).Workflow)
 			})
 		})
 	}
@@ -305,9 +292,7 @@ func TestOneOfManyAtOnceGetsTheLease(t *testing.T) {
 		})
 	}
 	group.Wait()
-	if won != 1 {
-		t.Errorf("%d runs have the lease", won)
-	}
+	assert.Equal(t, 1, won)
 }
 
 func TestALeaseWhoseEngineDoesNotAnswerIsNotTaken(t *testing.T) {

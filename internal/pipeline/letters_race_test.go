@@ -7,6 +7,8 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+
 	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/pipeline/run"
@@ -41,7 +43,5 @@ func TestALetterThatWentIsNotWrittenAgainByADiscard(t *testing.T) {
 		t.Errorf("%d of %d letters are left", len(left), len(letters))
 	}
 	twice = []string{letters[1].Chunk, letters[1].Chunk}
-	if err := run.DiscardLetters(t.Context(), s.index(), generation, twice, "why"); err != nil {
-		t.Errorf("named twice: %v", err)
-	}
+	assert.NoError(t, run.DiscardLetters(t.Context(), s.index(), generation, twice, "why"), "named twice")
 }

@@ -7,6 +7,9 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
@@ -32,9 +35,7 @@ func lettersSite(t *testing.T, better *atomic.Bool) *paidSite {
 func (s *paidSite) letters(t *testing.T, generation string) []core.Letter {
 	t.Helper()
 	letters, err := run.Letters(t.Context(), artifact.Index{Store: s.Artifacts, Name: "docs"}, generation)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return letters
 }
 
@@ -53,9 +54,7 @@ func TestARetryAsksForWhatFailedAloneAndABetterModelEmptiesTheList(t *testing.T)
 	s.write(t, map[string]string{
 		"new.md": "# New\n\nTolmin sells tin.\n", "place-001.md": "# Other\n\nBern sells salt.\n",
 	})
-	if err := os.Remove(filepath.Join(s.corpus, "place-003.md")); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.Remove(filepath.Join(s.corpus, "place-003.md")))
 	for round := 1; round <= 2; round++ {
 		s.attempt = round
 		before := s.server.Stats().Tasks["extract"].Calls
@@ -76,9 +75,7 @@ func TestARetryAsksForWhatFailedAloneAndABetterModelEmptiesTheList(t *testing.T)
 		len(s.letters(t, done.manifest.Generation)) != 0 {
 		t.Errorf("%+v, %+v", done.published, done.manifest.Counts)
 	}
-	if calls := s.server.Stats().Tasks["extract"].Calls - asked; calls != 2 {
-		t.Errorf("%d extractions for two chunks", calls)
-	}
+	assert.Equal(t, int64(2), s.server.Stats().Tasks["extract"].Calls-asked)
 	if done.manifest.Counts.Documents != first.manifest.Counts.Documents || done.planned.Documents != 2 {
 		t.Errorf("%d documents were made; %+v, was %+v", done.planned.Documents, done.manifest.Counts, first.manifest.Counts)
 	}
@@ -116,9 +113,7 @@ func TestALetterIsShownReplayedAndDiscardedByItsChunk(t *testing.T) {
 	if !fault.Is(err, fault.NotFound) || s.letters(t, generation)[0].Discarded != nil {
 		t.Errorf("one of two is unknown: %v", err)
 	}
-	if err := run.DiscardLetters(t.Context(), index, generation, []string{letters[0].Chunk}, "a table"); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, run.DiscardLetters(t.Context(), index, generation, []string{letters[0].Chunk}, "a table"))
 	better.Store(true)
 	s.attempt = 1
 	night := s.night(t)
@@ -128,9 +123,7 @@ func TestALetterIsShownReplayedAndDiscardedByItsChunk(t *testing.T) {
 	}
 	s.attempt = 2
 	next := "g003"
-	if err := run.ChooseLetters(t.Context(), index, next, []string{left[0].Chunk}); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, run.ChooseLetters(t.Context(), index, next, []string{left[0].Chunk}))
 	if named := s.night(t); named.manifest.Generation != next || len(s.letters(t, next)) != 0 {
 		t.Errorf("asked for by its name: %s, %+v", named.manifest.Generation, s.letters(t, next))
 	}

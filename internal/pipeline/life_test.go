@@ -8,6 +8,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
@@ -66,9 +69,7 @@ func TestAStoreThatLostItsMemoryIsFilledAgainAlsoWhenNothingChanged(t *testing.T
 			if night.manifest.Hashes != first.manifest.Hashes {
 				t.Error("the hashes changed")
 			}
-			if last := s.night(t); last.planned.Repair != 0 {
-				t.Error("it is repaired again although everything is there")
-			}
+			assert.Zero(t, s.night(t).planned.Repair, "it is repaired again although everything is there")
 		})
 	}
 }
@@ -119,9 +120,7 @@ func TestAMassDeletionIsHeldBeforeAnythingIsBuilt(t *testing.T) {
 	s := newSite(t, sample(10))
 	first := s.night(t)
 	for i := range 5 {
-		if err := os.Remove(filepath.Join(s.corpus, fmt.Sprintf("place-%03d.md", i))); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.Remove(filepath.Join(s.corpus, fmt.Sprintf("place-%03d.md", i))))
 	}
 	night := s.night(t)
 	if night.planned.Held != "mass_deletion" || night.manifest.Generation != first.manifest.Generation {
@@ -152,9 +151,7 @@ func TestAnUnreadableDocumentIsToldEveryNightWhileItStands(t *testing.T) {
 			t.Errorf("the list of problems at %q: %v, %s", report.ProblemsPath, err, list)
 		}
 	}
-	if err := os.Remove(filepath.Join(s.corpus, "broken.pdf")); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.Remove(filepath.Join(s.corpus, "broken.pdf")))
 	if healed := s.night(t); s.report(t).DocumentsFailed != 0 || healed.manifest.Counts.Documents != 12 {
 		t.Errorf("%+v", s.report(t))
 	}
@@ -170,23 +167,18 @@ func TestMostDocumentsUnreadableAreHeld(t *testing.T) {
 	if night.published.Status != core.StatusHeld || night.published.Reason != "failure_budget" || night.manifest != nil {
 		t.Fatalf("%+v", night)
 	}
-	if detail := s.report(t).Detail; !strings.Contains(detail, "20 of 23 documents") {
-		t.Errorf("it says %q", detail)
-	}
+	assert.Contains(t, s.report(t).Detail, "20 of 23 documents", "it says")
 }
 
 // Promises: 28.
 func TestAPublicationThatIsRepeatedKnowsItsOwnFlip(t *testing.T) {
 	s := newSite(t, sample(5))
 	job, holder := s.leased(t)
-	if _, err := s.stages(t.Context(), job, holder); err != nil {
-		t.Fatal(err)
-	}
+	_, err := s.stages(t.Context(), job, holder)
+	require.NoError(t, err)
 	// As a worker that was killed between the flip and its answer; meanwhile more was counted.
 	account := []byte(`{"calls":{"extract":7},"tokens":{"prompt":700},"cost":1}`)
-	if err := s.Coordination.Account(t.Context(), job.Name(), "another", account); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, s.Coordination.Account(t.Context(), job.Name(), "another", account))
 	job.Generation = "g002"
 	s.runs = 1
 	fence := job.Fence
@@ -216,16 +208,12 @@ func TestManyNightsDoNotFillTheStores(t *testing.T) {
 	}
 	index := artifact.Index{Store: s.Artifacts, Name: "docs"}
 	refs, err := index.Refs(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	named := map[string]bool{}
 	classes, rows := int64(0), int64(0)
 	for _, ref := range refs {
 		manifest, err := index.Manifest(t.Context(), ref.Manifest)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		named[ref.Manifest] = true
 		for _, segment := range manifest.Segments.All() {
 			named[segment.SHA256] = true
@@ -237,22 +225,16 @@ func TestManyNightsDoNotFillTheStores(t *testing.T) {
 		records += int64(len(keys))
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	stored := int64(0)
 	for _, collection := range []string{collections(s).Classes, collections(s).Chunks} {
 		count, err := s.Vectors.Count(t.Context(), collection)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		stored += count
 	}
 	files := 0
 	for _, err := range s.Artifacts.List(t.Context(), "docs/", "") {
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		files++
 	}
 	t.Logf("%d generations; %d records of %d classes, %d rows of %d, %d files of %d named",
@@ -274,14 +256,11 @@ func TestAStoreThatLosesItsMemoryWhileABuildVerifiesIsNoticedByTheNextNight(t *t
 			s.Records = recordsmemory.New()
 		}
 	}
-	if _, err := s.stages(t.Context(), job, holder); err != nil {
-		t.Fatal(err)
-	}
+	_, err := s.stages(t.Context(), job, holder)
+	require.NoError(t, err)
 	s.before = nil
 	index := artifact.Index{Store: s.Artifacts, Name: job.Index}
-	if err := run.GiveLease(t.Context(), index, holder); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, run.GiveLease(t.Context(), index, holder))
 	if night := s.night(t); night.planned.Repair == 0 || s.report(t).Written.Records == 0 {
 		t.Errorf("nobody noticed: %+v", night.planned)
 	}
@@ -297,14 +276,9 @@ func TestNothingIsPaidUnderTheNameOfARunThatEnded(t *testing.T) {
 		t.Errorf("a unit of an ended run: %v", err)
 	}
 	work, err := s.Open(t.Context(), job, "lease")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer work.Close()
-	if err := work.Reopen(t.Context(), run.Holder{Workflow: holder.Workflow, Run: "a later one"}); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.unit(t.Context(), job, "extract", func(context.Context, *upkeep.Run) error { return nil }); err != nil {
-		t.Errorf("a later run of that name: %v", err)
-	}
+	require.NoError(t, work.Reopen(t.Context(), run.Holder{Workflow: holder.Workflow, Run: "a later one"}))
+	err = s.unit(t.Context(), job, "extract", func(context.Context, *upkeep.Run) error { return nil })
+	assert.NoError(t, err, "a later run of that name")
 }

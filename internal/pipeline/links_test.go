@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/core"
 )
 
@@ -15,9 +17,7 @@ func TestDocumentsThatCameThroughLinksAreHeldAndTheSettingIsNamed(t *testing.T) 
 	s := newSite(t, map[string]string{"own.md": "# Own\n\nThe harbour of Port Alma was built by Carla Ruiz.\n"})
 	outside := t.TempDir()
 	for name, text := range sample(3) {
-		if err := os.WriteFile(filepath.Join(outside, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(filepath.Join(outside, name), []byte(text), 0o600))
 	}
 	if err := os.Symlink(outside, filepath.Join(s.corpus, "linked")); err != nil {
 		t.Skip("no links here: ", err)

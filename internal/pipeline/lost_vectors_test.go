@@ -6,6 +6,9 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/store/vectors/files"
 	"github.com/unweaver/unweaver/internal/testkit/modeltest"
 )
@@ -22,22 +25,16 @@ func TestANightFillsACollectionOfWhichAFileIsLost(t *testing.T) {
 			if err != nil || len(parts) == 0 {
 				t.Fatal(parts, err)
 			}
-			if err := os.Remove(parts[0]); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, os.Remove(parts[0]))
 		},
 		"another dimension": func(t *testing.T, collection string) {
 			t.Helper()
 			path := filepath.Join(collection, "meta.json")
 			raw, err := os.ReadFile(path)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			at := bytes.Index(raw, []byte(`"dim":`)) + len(`"dim":`)
 			raw[at] ^= 2
-			if err := os.WriteFile(path, raw, 0o600); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, os.WriteFile(path, raw, 0o600))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -46,36 +43,26 @@ func TestANightFillsACollectionOfWhichAFileIsLost(t *testing.T) {
 			first := s.night(t)
 			rows := func(collection string) int64 {
 				n, err := s.Vectors.Count(t.Context(), collection)
-				if err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, err)
 				return n
 			}
 			for _, collection := range []string{first.manifest.Collections.Classes, first.manifest.Collections.Chunks} {
 				want := rows(collection)
-				if err := s.Vectors.Close(); err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, s.Vectors.Close())
 				damage(t, filepath.Join(folder, "vectors", collection))
 				dense, err := files.Open(filepath.Join(folder, "vectors"))
-				if err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, err)
 				t.Cleanup(func() { _ = dense.Close() })
 				s.Vectors = dense
 				before := s.server.Stats()
 				if night := s.night(t); night.planned.Repair == 0 {
 					t.Errorf("%s: the night does not look: %+v", collection, night.planned)
 				}
-				if got := rows(collection); got != want {
-					t.Errorf("%s has %d rows, and had %d", collection, got, want)
-				}
+				assert.Equal(t, want, rows(collection), "%s", collection)
 				if after := s.server.Stats(); after.Chat != before.Chat || after.Texts != before.Texts {
 					t.Errorf("models were asked: %+v, before %+v", after, before)
 				}
-				if again := s.night(t); again.planned.Repair != 0 {
-					t.Errorf("%s: the night after looks again", collection)
-				}
+				assert.Zero(t, s.night(t).planned.Repair, "%s: the night after looks again", collection)
 			}
 		})
 	}

@@ -7,6 +7,8 @@ import (
 	"io"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/store/blob"
 )
@@ -71,9 +73,8 @@ func TestASegmentThatDoesNotFitItsSplitMendsItselfInTheSameRun(t *testing.T) {
 	strange := other.night(t).manifest.Segments.Mentions[0] // by chunks that the split does not have
 	raw := contentOf(t, other.Artifacts, other.index().SegmentKey(strange.SHA256))
 	key := first.index().SegmentKey(strange.SHA256)
-	if _, err := first.Artifacts.Put(t.Context(), key, bytes.NewReader(raw), int64(len(raw)), blob.Cond{}); err != nil {
-		t.Fatal(err)
-	}
+	_, err := first.Artifacts.Put(t.Context(), key, bytes.NewReader(raw), int64(len(raw)), blob.Cond{})
+	require.NoError(t, err)
 	first.forge(t, func(manifest *core.Manifest) { manifest.Segments.Mentions[0] = strange })
 	for i := range 4 {
 		name := fmt.Sprintf("place-%03d.md", i)
@@ -90,12 +91,8 @@ func TestASegmentThatDoesNotFitItsSplitMendsItselfInTheSameRun(t *testing.T) {
 func contentOf(t *testing.T, store blob.Store, key string) []byte {
 	t.Helper()
 	body, _, err := store.Get(t.Context(), key, blob.All)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	raw, err := io.ReadAll(body)
-	if err := errors.Join(err, body.Close()); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, errors.Join(err, body.Close()))
 	return raw
 }

@@ -7,6 +7,9 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/pipeline/upkeep"
@@ -67,14 +70,11 @@ func TestADiskThatFillsDuringAMergeCostsNothing(t *testing.T) {
 		if !fault.Is(err, fault.StoreFull) {
 			t.Fatalf("write %d: %v", at, err)
 		}
-		if served := s.pointer(t).Generation; served != "g001" {
-			t.Errorf("write %d: %s is served", at, served)
-		}
+		assert.Equal(t, "g001", s.pointer(t).Generation, "write %d", at)
 		s.whole(t)
 		s.mended.Store(true)
-		if _, err := s.stages(t.Context(), job, holder); err != nil {
-			t.Fatalf("write %d, resumed: %v", at, err)
-		}
+		_, err = s.stages(t.Context(), job, holder)
+		require.NoError(t, err, "write %d, resumed", at)
 		s.whole(t)
 		made := s.current(t)
 		if made.Generation != "g002" || made.Hashes != sound.Hashes || len(made.Segments.Tombs) != 0 {
@@ -108,13 +108,10 @@ func TestTwoMergesAtOnceWriteTheSame(t *testing.T) {
 				return err
 			})
 		})
-		if err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, err)
 	}
-	if _, err := s.stages(t.Context(), job, holder); err != nil {
-		t.Fatal(err)
-	}
+	_, err := s.stages(t.Context(), job, holder)
+	require.NoError(t, err)
 	s.whole(t)
 	made, alone := s.current(t), again.night(t).manifest
 	if !twice || made.Hashes != sound.Hashes || fmt.Sprint(made.Segments) != fmt.Sprint(alone.Segments) {
@@ -142,9 +139,8 @@ func TestARollbackDuringAMergeLeavesBothWhole(t *testing.T) {
 	}
 	s.before = func(stage string) {
 		if stage == "segment" && s.pointer(t).Generation == "g002" {
-			if _, err := s.act(t, core.ActionRollback, "g001"); err != nil {
-				t.Error(err)
-			}
+			_, err := s.act(t, core.ActionRollback, "g001")
+			assert.NoError(t, err)
 		}
 	}
 	night := s.night(t)
@@ -154,9 +150,8 @@ func TestARollbackDuringAMergeLeavesBothWhole(t *testing.T) {
 		t.Fatalf("%+v, %s is served", night.published, s.pointer(t).Generation)
 	}
 	s.whole(t)
-	if _, err := s.act(t, core.ActionRollback, "g002"); err != nil {
-		t.Fatal(err)
-	}
+	_, err := s.act(t, core.ActionRollback, "g002")
+	require.NoError(t, err)
 	s.whole(t)
 	if s.current(t).Hashes != left.Hashes {
 		t.Error("g002 is another one")

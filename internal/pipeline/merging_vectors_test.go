@@ -7,6 +7,8 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/pipeline/run"
 	"github.com/unweaver/unweaver/internal/pipeline/upkeep"
@@ -60,24 +62,19 @@ func TestADeathAmidAMergeOfVectorsLosesNothing(t *testing.T) {
 		one.begin(left, float64(left%2))
 		out, err := one.stages(t.Context(), job, holder)
 		if one.now.alive() == nil {
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			break
 		}
 		deaths++
 		one.begin(0, 0)
 		if !out.collects {
-			if _, err = one.stages(t.Context(), job, holder); err != nil {
-				t.Fatalf("death %d: %v", left, err)
-			}
+			_, err = one.stages(t.Context(), job, holder)
+			require.NoError(t, err, "death %d", left)
 		}
 		err = one.unit(t.Context(), job, "end", func(ctx context.Context, work *upkeep.Run) error {
 			return work.End(ctx, holder, run.Ending{Status: core.StatusCompleted})
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		got := one.current(t)
 		sameGeneration(t, left, got, calm.manifest)
 		if classes, chunks := wholeVectors(t, one.site, got); chunks != len(calm.manifest.Segments.ChunkVecs) ||

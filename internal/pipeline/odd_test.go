@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/testkit/longtest"
 )
@@ -37,9 +39,7 @@ func (h *history) oddly(t *testing.T) {
 	case 3:
 		for _, one := range keys {
 			when := time.Unix(1_700_000_000+int64(h.next), 0)
-			if err := os.Chtimes(filepath.Join(h.corpus, one), when, when); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, os.Chtimes(filepath.Join(h.corpus, one), when, when))
 		}
 	case 4:
 		h.next++

@@ -8,6 +8,8 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/pipeline/run"
@@ -34,9 +36,7 @@ func TestACorpusThatShrinksToNothingEndsTheNightAndLosesNothing(t *testing.T) {
 	err = s.unit(t.Context(), job, "end", func(ctx context.Context, work *upkeep.Run) error {
 		return work.End(ctx, holder, run.Ending{Status: core.StatusFailed, Reason: string(fault.CodeOf(err))})
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	current, _, err := s.index().Current(t.Context())
 	if err != nil || current.Generation != first.manifest.Generation {
 		t.Errorf("%+v, %v", current, err)
@@ -82,9 +82,7 @@ func TestAFullStoreIsRolledBackAndCollected(t *testing.T) {
 	job, holder := s.job(t)
 	stored := func() (bytes int64) {
 		for info, err := range s.Artifacts.List(t.Context(), "", "") {
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			bytes += info.Size
 		}
 		return bytes

@@ -10,6 +10,9 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
@@ -105,17 +108,11 @@ func long(n int) map[string]string {
 func move(t *testing.T, s *site, folder string) {
 	t.Helper()
 	entries, err := os.ReadDir(s.corpus)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Mkdir(filepath.Join(s.corpus, folder), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
+	require.NoError(t, os.Mkdir(filepath.Join(s.corpus, folder), 0o755))
 	for n, entry := range entries { // the order changes too
 		name := fmt.Sprintf("%03d-%s", (n*37+11)%len(entries), entry.Name())
-		if err := os.Rename(filepath.Join(s.corpus, entry.Name()), filepath.Join(s.corpus, folder, name)); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.Rename(filepath.Join(s.corpus, entry.Name()), filepath.Join(s.corpus, folder, name)))
 	}
 }
 
@@ -164,9 +161,7 @@ func TestNoIndexPaysForATextThatAnotherPaidFor(t *testing.T) {
 		restart(s)
 		before := maps.Clone(sold.texts)
 		c.change()
-		if night := s.night(t); night.published.Status != core.StatusCompleted {
-			t.Fatalf("%s: %+v", c.situation, night)
-		}
+		require.Equal(t, core.StatusCompleted, s.night(t).published.Status, "%s", c.situation)
 		_, _, texts, twice := sold.sold(before)
 		if twice != 0 || (texts > 0) != c.paid || texts > 40 {
 			t.Errorf("%s: %d texts, %d of them a second time, of %d", c.situation, texts, twice, len(first))
@@ -210,9 +205,7 @@ func TestEveryEmbeddedTextOfAGenerationIsListed(t *testing.T) {
 		listed := map[core.Digest]bool{}
 		index := artifact.Index{Store: s.Artifacts, Name: "docs"}
 		for key, err := range collect.Listed(t.Context(), []artifact.Index{index}, ledger.Embed) {
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			listed[key] = true
 		}
 		missing := 0
@@ -239,9 +232,7 @@ func TestAnEstimateCountsOnlyTextsThatNobodyPaidFor(t *testing.T) {
 			Folder: func(path string) (blob.Store, error) { return dir.Open(path) },
 			Parser: s.Parser, Limits: s.Limits,
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		return report.Estimate.Embed
 	}
 	if first := estimated(); first.Low < 1 {
@@ -249,9 +240,7 @@ func TestAnEstimateCountsOnlyTextsThatNobodyPaidFor(t *testing.T) {
 	}
 	s.night(t)
 	s.spec.Index = "second"
-	if second := estimated(); second.Low != 0 {
-		t.Errorf("a second index: %+v", second)
-	}
+	assert.Zero(t, estimated().Low, "a second index")
 }
 
 // wide is an embedder whose dimension is in no configuration.
@@ -278,18 +267,12 @@ func TestTheDimensionOfAModelIsPaidForOnce(t *testing.T) {
 	s.spec.Index = "second"
 	restart(s)
 	s.night(t)
-	if n := sold.texts["dimension"]; n != 1 {
-		t.Errorf("it was asked for %d times", n)
-	}
+	assert.Equal(t, 1, sold.texts["dimension"], "it was asked for")
 	s.Ledger = ledger.New(blobmemory.New(), coordmemory.New()) // an index that is served says it too
 	s.spec.Index = "third"
 	s.night(t)
-	if n := sold.texts["dimension"]; n != 1 {
-		t.Errorf("it was asked for %d times, and an index is there", n)
-	}
+	assert.Equal(t, 1, sold.texts["dimension"], "it was asked for")
 	s.spec.Index, s.spec.Embedding.BaseURL = "fourth", "http://another/v1" // whose model of this name may be another
 	s.night(t)
-	if n := sold.texts["dimension"]; n != 2 {
-		t.Errorf("another server was not asked: %d", n)
-	}
+	assert.Equal(t, 2, sold.texts["dimension"], "another server was not asked")
 }

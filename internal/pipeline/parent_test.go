@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/store/blob"
@@ -22,9 +24,7 @@ func TestAMassDeletionIsHeldAlsoWhereTheListOfDocumentsIsLost(t *testing.T) {
 		first := s.night(t)
 		do(t, s.Artifacts, s.index().SegmentKey(first.manifest.Segments.Documents[0].SHA256))
 		for i := range 5 {
-			if err := os.Remove(filepath.Join(s.corpus, fmt.Sprintf("place-%03d.md", i))); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, os.Remove(filepath.Join(s.corpus, fmt.Sprintf("place-%03d.md", i))))
 		}
 		if night := s.night(t); night.planned.Held != "mass_deletion" {
 			t.Errorf("%s: %+v", damage, night.planned)
@@ -38,9 +38,7 @@ func TestARebuildReplacesADamagedManifestAlsoWhereTheStoresWereLost(t *testing.T
 	s.write(t, map[string]string{"more.md": "# More\n\nMore salt of Tolmin goes to Port Alma 3.\n"})
 	want := s.night(t).manifest.Hashes
 	pointer, _, err := s.index().Current(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	damages["flipped"](t, s.Artifacts, s.index().SegmentKey(pointer.Manifest))
 	s.Records = recordsmemory.New()
 	night, steps := s.heal(t)

@@ -6,6 +6,9 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
@@ -21,21 +24,16 @@ func TestARestoreWritesADamagedPointerAgain(t *testing.T) {
 	s.night(t)
 	key := s.index().CurrentKey()
 	before, _, err := s.index().Current(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	renamed, renumbered := before, before
 	renamed.Generation = before.Generation[:len(before.Generation)-1] + "x"
 	renumbered.Seq += 8
 	for _, content := range []string{
 		"", "{}", `{"generation":"g0`, `{"manifest":"` + before.Manifest + `"}`, asJSON(t, renamed), asJSON(t, renumbered),
 	} {
-		if _, err := blob.Write(t.Context(), s.Artifacts, key, []byte(content), blob.Cond{}); err != nil {
-			t.Fatal(err)
-		}
-		if err := s.restore(t); err != nil {
-			t.Fatalf("%q: %v", content, err)
-		}
+		_, err := blob.Write(t.Context(), s.Artifacts, key, []byte(content), blob.Cond{})
+		require.NoError(t, err)
+		require.NoError(t, s.restore(t), "%q", content)
 		after, _, err := s.index().Current(t.Context())
 		if err != nil || after.Manifest != before.Manifest || after.Epoch <= before.Epoch {
 			t.Errorf("%q: %+v, %v; it was %+v", content, after, err, before)
@@ -44,9 +42,8 @@ func TestARestoreWritesADamagedPointerAgain(t *testing.T) {
 	for generation := range s.references(t) {
 		damages["removed"](t, s.Artifacts, s.index().GenerationKey(generation, "manifest.json"))
 	}
-	if _, err := blob.Write(t.Context(), s.Artifacts, key, []byte("{"), blob.Cond{}); err != nil {
-		t.Fatal(err)
-	}
+	_, err = blob.Write(t.Context(), s.Artifacts, key, []byte("{"), blob.Cond{})
+	require.NoError(t, err)
 	if err := s.restore(t); !fault.Is(err, fault.SegmentDamage) || !strings.Contains(err.Error(), "from a backup") {
 		t.Errorf("where nothing tells what was published: %v", err)
 	}
@@ -55,9 +52,7 @@ func TestARestoreWritesADamagedPointerAgain(t *testing.T) {
 func asJSON(t *testing.T, value any) string {
 	t.Helper()
 	raw, err := json.Marshal(value)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return string(raw)
 }
 
@@ -68,15 +63,12 @@ func TestANightWritesADamagedPointerAgain(t *testing.T) {
 	s := newSite(t, sample(4))
 	s.night(t)
 	before, _, err := s.index().Current(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	another := before
 	another.Generation = "another"
 	for n, content := range []string{"", `{"generation":"g0`, asJSON(t, another)} {
-		if _, err := blob.Write(t.Context(), s.Artifacts, s.index().CurrentKey(), []byte(content), blob.Cond{}); err != nil {
-			t.Fatal(err)
-		}
+		_, err := blob.Write(t.Context(), s.Artifacts, s.index().CurrentKey(), []byte(content), blob.Cond{})
+		require.NoError(t, err)
 		if night, err := s.try(t, &how{}); err != nil || !night.planned.Unchanged {
 			t.Errorf("%q: %+v, %v", content, night.planned, err)
 		}
@@ -97,17 +89,12 @@ func TestALostPointerDoesNotUndoARollback(t *testing.T) {
 	s := newSite(t, sample(4))
 	s.night(t)
 	s.changed(t)
-	if _, err := s.act(t, core.ActionRollback, ""); err != nil {
-		t.Fatal(err)
-	}
+	_, err := s.act(t, core.ActionRollback, "")
+	require.NoError(t, err)
 	for _, situation := range []string{"after a rollback", "after a night"} {
 		before := s.pointer(t)
-		if err := s.Artifacts.Delete(t.Context(), s.index().CurrentKey()); err != nil {
-			t.Fatal(err)
-		}
-		if err := s.restore(t); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, s.Artifacts.Delete(t.Context(), s.index().CurrentKey()))
+		require.NoError(t, s.restore(t))
 		if after := s.pointer(t); after.Generation != before.Generation || after.Epoch <= before.Epoch {
 			t.Errorf("%s: %+v; it was %+v", situation, after, before)
 		}
@@ -118,9 +105,7 @@ func TestALostPointerDoesNotUndoARollback(t *testing.T) {
 func (s *site) references(t *testing.T) map[string]core.GenerationRef {
 	t.Helper()
 	refs, _, err := s.index().ReadableRefs(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return refs
 }
 
@@ -129,31 +114,22 @@ func TestADeletedBranchGetsNoPointerAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { // a branch settles for a second and a half
 		s := branchSite(t)
 		s.night(t)
-		if _, err := s.branch(t, "large", map[string]string{"shortening.threshold": "60"}); err != nil {
-			t.Fatal(err)
-		}
+		_, err := s.branch(t, "large", map[string]string{"shortening.threshold": "60"})
+		require.NoError(t, err)
 		mend := func() core.Pointer {
 			work := s.Bare(run.Job{Index: "large", Generation: "mending"}, "restore", upkeep.RestoreFolder)
 			defer work.Close()
-			if err := work.MendPointer(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, work.MendPointer(t.Context()))
 			pointer, _, err := work.Index.Current(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			return pointer
 		}
 		large := artifact.Index{Store: s.Artifacts, Name: "large"}
-		if err := s.Artifacts.Delete(t.Context(), large.CurrentKey()); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, s.Artifacts.Delete(t.Context(), large.CurrentKey()))
 		if pointer := mend(); pointer.Manifest == "" {
 			t.Error("the pointer of a branch that is open is lost")
 		}
 		s.unbranch(t, "large")
-		if pointer := mend(); pointer.Manifest != "" {
-			t.Errorf("a deleted branch serves %+v", pointer)
-		}
+		assert.Empty(t, mend().Manifest, "a deleted branch serves")
 	})
 }

@@ -11,6 +11,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/artifact/localfile"
 	"github.com/unweaver/unweaver/internal/core"
@@ -49,13 +52,9 @@ func (s *site) holding(t *testing.T, texts ...string) (where []string) {
 		}
 	}
 	for info, err := range s.Artifacts.List(ctx, "", "") {
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		raw, _, err := blob.Read(ctx, s.Artifacts, info.Key)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		look(info.Key, raw)
 		for row, err := range artifact.ScanAll(ctx, s.Artifacts, info.Key) {
 			if err != nil {
@@ -71,9 +70,7 @@ func (s *site) holding(t *testing.T, texts ...string) (where []string) {
 		}
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return where
 }
 
@@ -86,12 +83,8 @@ func (s *site) purge(t *testing.T, documents ...string) core.Purge {
 		wish.Documents = append(wish.Documents, core.PurgedKey(index.Name, document))
 	}
 	purge, err := purges.Begin(t.Context(), index, wish)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := upkeep.ChoosePurge(t.Context(), index, fmt.Sprintf("g%03d", s.runs+1), purge.ID); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
+	require.NoError(t, upkeep.ChoosePurge(t.Context(), index, fmt.Sprintf("g%03d", s.runs+1), purge.ID))
 	return purge
 }
 
@@ -114,9 +107,7 @@ func TestAPurgedDocumentLeavesEverythingThatIsStored(t *testing.T) {
 	s.write(t, map[string]string{"secret.md": secretDocument(0)})
 	s.night(t)
 	index := artifact.Index{Store: s.Artifacts, Name: "docs"}
-	if err := index.PutTag(t.Context(), "g001", "audit", struct{}{}); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, index.PutTag(t.Context(), "g001", "audit", struct{}{}))
 	s.write(t, map[string]string{"secret.md": secretDocument(1)})
 	s.night(t)
 	if where := s.holding(t, secrets...); len(where) < 8 {
@@ -137,9 +128,7 @@ func TestAPurgedDocumentLeavesEverythingThatIsStored(t *testing.T) {
 	if done.State != core.PurgeDone || len(done.Left) > 0 || done.Gone.Generations != 2 || done.Gone.Ledger == 0 {
 		t.Errorf("%+v", done)
 	}
-	if calls := s.server.Stats().Tasks["extract"].Calls - before.Tasks["extract"].Calls; calls != 0 {
-		t.Errorf("the purge paid for %d extractions", calls)
-	}
+	assert.Zero(t, s.server.Stats().Tasks["extract"].Calls-before.Tasks["extract"].Calls, "the purge paid for")
 	// The next night takes in what changed meanwhile, pays for that alone, and leaves the document out.
 	before = s.server.Stats()
 	night := s.night(t)
@@ -150,9 +139,7 @@ func TestAPurgedDocumentLeavesEverythingThatIsStored(t *testing.T) {
 		t.Errorf("the night after paid for %d extractions", calls)
 	}
 	// It is what a build from nothing without the document comes to.
-	if err := os.Remove(filepath.Join(s.corpus, "secret.md")); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.Remove(filepath.Join(s.corpus, "secret.md")))
 	fresh := newPaidSite(t, 0, func(*paidSite, modeltest.Seen) modeltest.Injection { return modeltest.Injection{} })
 	fresh.corpus, fresh.spec.Corpus = s.corpus, s.corpus
 	if built := fresh.night(t); built.manifest.Hashes.Content != night.manifest.Hashes.Content ||
@@ -169,30 +156,20 @@ func (s *paidSite) onDisk(t *testing.T) (folder string) {
 	t.Helper()
 	folder = t.TempDir()
 	artifacts, err := dir.Open(filepath.Join(folder, "artifacts"), dir.Journal(ledger.Loose))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	classes, err := recordsbolt.Open(filepath.Join(folder, "records.db"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	dense, err := files.Open(filepath.Join(folder, "vectors"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(func() {
 		for _, err := range []error{artifacts.Close(), classes.Close(), dense.Close()} {
-			if err != nil {
-				t.Error(err)
-			}
+			assert.NoError(t, err)
 		}
 	})
-	if s.Cache, err = localfile.New(filepath.Join(folder, "cache"), 0); err != nil {
-		t.Fatal(err)
-	}
-	if s.StoreID, err = artifact.StoreID(t.Context(), artifacts); err != nil {
-		t.Fatal(err)
-	}
+	s.Cache, err = localfile.New(filepath.Join(folder, "cache"), 0)
+	require.NoError(t, err)
+	s.StoreID, err = artifact.StoreID(t.Context(), artifacts)
+	require.NoError(t, err)
 	s.Records, s.Vectors = classes, dense
 	s.blobs = artifacts
 	s.begin()
@@ -217,9 +194,7 @@ func onDiskHolding(t *testing.T, folder string, words ...string) (where []string
 		}
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return where
 }
 
@@ -241,9 +216,7 @@ func TestNoFileOfTheEmbeddedStoresHoldsAWordOfAPurgedDocument(t *testing.T) {
 	}
 	purge := s.purge(t, "secret.md")
 	out := s.night(t)
-	if done := s.purged(t, purge.ID); done.State != core.PurgeDone {
-		t.Errorf("%+v", done)
-	}
+	assert.Equal(t, core.PurgeDone, s.purged(t, purge.ID).State)
 	if where := onDiskHolding(t, folder, words...); len(where) > 0 {
 		t.Errorf("still stored in %q", where)
 	}
@@ -318,9 +291,7 @@ func TestAPurgeThatDiesAnywhereIsGoneOnWith(t *testing.T) {
 		if where := s.holding(t, secrets...); len(where) > 0 {
 			t.Errorf("died at write %d: still stored in %q", at, where)
 		}
-		if done := s.purged(t, purge.ID); done.State != core.PurgeDone {
-			t.Errorf("died at write %d: %+v", at, done)
-		}
+		assert.Equal(t, core.PurgeDone, s.purged(t, purge.ID).State, "died at write %d", at)
 		if calls := s.server.Stats().Tasks["extract"].Calls - paid; calls != 0 || out.manifest.Counts.Documents != 5 {
 			t.Errorf("died at write %d: %d calls, %+v", at, calls, out.manifest.Counts)
 		}
@@ -356,9 +327,7 @@ func TestWhatAnotherDocumentHasTooStays(t *testing.T) {
 	if back := s.night(t); back.manifest.Counts.Documents != 7 {
 		t.Errorf("%+v", back.manifest.Counts)
 	}
-	if calls := s.server.Stats().Tasks["extract"].Calls - paid; calls != 0 {
-		t.Errorf("%d extractions were paid for again", calls)
-	}
+	assert.Zero(t, s.server.Stats().Tasks["extract"].Calls-paid)
 }
 
 // Failures of a document go with it: its dead letters, their paid refusals, and what reports and states of runs quote.
@@ -378,9 +347,7 @@ func TestFailuresOfAPurgedDocumentGoWithIt(t *testing.T) {
 	texts := append(slices.Clone(secrets), "the heron of Quastenberg")
 	state := func(work string) string {
 		raw, err := s.Coordination.State(t.Context(), work)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		return string(raw)
 	}
 	if where := s.holding(t, texts...); len(where) < 8 || !strings.Contains(state("docs/g001"), "Quastenberg") {

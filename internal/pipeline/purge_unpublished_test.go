@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/ledger"
@@ -34,9 +36,8 @@ func TestWhatARunPaidForThatWasNeverPublishedOutlastsAPurgeByTheLedgersGraceAlon
 		}
 	}
 	job, holder := s.leased(t)
-	if _, err := s.stages(t.Context(), job, holder); err == nil {
-		t.Fatal("it did not die")
-	}
+	_, err := s.stages(t.Context(), job, holder)
+	require.Error(t, err, "it did not die")
 	s.before, s.Artifacts = nil, whole
 	if err := s.unit(t.Context(), job, "end", func(ctx context.Context, work *upkeep.Run) error {
 		return work.End(ctx, holder, run.Ending{Status: core.StatusFailed, Reason: "internal"})
@@ -57,9 +58,8 @@ func TestWhatARunPaidForThatWasNeverPublishedOutlastsAPurgeByTheLedgersGraceAlon
 	index := []artifact.Index{{Store: s.Artifacts, Name: s.spec.Index}}
 	for _, task := range ledger.Tasks() {
 		later := time.Now().Add(ledger.Unlisted + time.Hour)
-		if _, err := s.Ledger.Expire(t.Context(), task, collect.Listed(t.Context(), index, task), later); err != nil {
-			t.Fatal(err)
-		}
+		_, err := s.Ledger.Expire(t.Context(), task, collect.Listed(t.Context(), index, task), later)
+		require.NoError(t, err)
 	}
 	if where := s.holding(t, secrets...); len(where) > 0 {
 		t.Errorf("14 days later still stored in %q", where)

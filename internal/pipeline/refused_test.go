@@ -6,6 +6,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	shown "github.com/unweaver/unweaver/internal/pipeline/report"
@@ -38,9 +41,7 @@ func TestAFailedChunkIsNamedWithItsFileAndItsCauseAndHoldsNoFirstBuild(t *testin
 			!strings.Contains(problem.Detail, "chunk 0 (") || !strings.Contains(problem.Detail, "Sorry, no entities.") {
 			t.Errorf("%s: %+v", when, problem)
 		}
-		if !strings.Contains(shown.Markdown(report), "| place-002.md | nothing was extracted from chunk 0 (") {
-			t.Errorf("%s: %s", when, shown.Markdown(report))
-		}
+		assert.Contains(t, shown.Markdown(report), "| place-002.md | nothing was extracted from chunk 0 (", "%s", when)
 	}
 	named("the first night")
 	calls := s.server.Stats().Tasks["extract"].Calls // the bad chunk is asked for until it is sure to be the chunk
@@ -51,9 +52,7 @@ func TestAFailedChunkIsNamedWithItsFileAndItsCauseAndHoldsNoFirstBuild(t *testin
 	s.write(t, map[string]string{"more.md": "# More\n\nTin of Lake Verin.\n"})
 	s.night(t)
 	named("a night with something else new")
-	if err := os.Remove(filepath.Join(s.corpus, "place-002.md")); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.Remove(filepath.Join(s.corpus, "place-002.md")))
 	s.night(t)
 	if report := s.report(t); report.ChunksFailed != 0 || len(report.Problems) != 0 {
 		t.Errorf("when its file is gone: %+v", report)

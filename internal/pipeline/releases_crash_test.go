@@ -7,6 +7,8 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+
 	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
@@ -82,9 +84,7 @@ func TestAPromoteThatIsOvertakenTakesNothingFromTheBase(t *testing.T) {
 		desk := s.desk()
 		desk.Artifacts = whole
 		_, err := desk.Do(t.Context(), release.Request{Action: core.ActionRollback, Index: "docs", Generation: first})
-		if err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, err)
 	}}
 	_, err := s.promote(t, "exp")
 	s.Artifacts = whole
@@ -96,7 +96,6 @@ func TestAPromoteThatIsOvertakenTakesNothingFromTheBase(t *testing.T) {
 	if err != nil || refs[promoted].State != core.GenerationPublished {
 		t.Errorf("the base does not know %s any more: %+v, %v", promoted, refs, err)
 	}
-	if _, err := s.act(t, core.ActionRollback, promoted); err != nil {
-		t.Errorf("it cannot be gone back to: %v", err)
-	}
+	_, err = s.act(t, core.ActionRollback, promoted)
+	assert.NoError(t, err, "it cannot be gone back to")
 }

@@ -11,6 +11,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/pipeline/release"
@@ -36,18 +39,14 @@ func (s *site) act(t testing.TB, action, generation string) (core.Move, error) {
 func (s *site) operations(t testing.TB) []core.Operation {
 	t.Helper()
 	operations, err := release.Operations(t.Context(), s.index(), 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return operations
 }
 
 func (s *site) pointer(t testing.TB) core.Pointer {
 	t.Helper()
 	pointer, _, err := s.index().Current(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return pointer
 }
 
@@ -120,14 +119,12 @@ func TestNightsAfterARollbackNumberAndKeepOn(t *testing.T) {
 	s := newSite(t, sample(12))
 	s.spec.Keep = 2
 	s.night(t)
-	if _, err := s.act(t, core.ActionTag, "g001"); err != nil {
-		t.Fatal(err)
-	}
+	_, err := s.act(t, core.ActionTag, "g001")
+	require.NoError(t, err)
 	s.changed(t)
 	s.changed(t)
-	if _, err := s.act(t, core.ActionRollback, "g002"); err != nil {
-		t.Fatal(err)
-	}
+	_, err = s.act(t, core.ActionRollback, "g002")
+	require.NoError(t, err)
 	parent := s.pointer(t).Manifest
 	s.spec.Chunking.MaxTokens = 900
 	night := s.night(t)
@@ -139,9 +136,7 @@ func TestNightsAfterARollbackNumberAndKeepOn(t *testing.T) {
 	}
 	var left, tagged []string
 	generations, err := s.index().Generations(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for _, generation := range generations {
 		if !generation.Collected {
 			left = append(left, generation.Generation)
@@ -151,18 +146,16 @@ func TestNightsAfterARollbackNumberAndKeepOn(t *testing.T) {
 	if !slices.Equal(left, []string{"g010", "g009", "g001"}) || !slices.Equal(tagged, []string{"kept"}) {
 		t.Errorf("left are %v, tags %v", left, tagged)
 	}
-	if _, err := s.act(t, core.ActionRollback, "g001"); err != nil {
-		t.Errorf("back to the tagged one: %v", err)
-	}
+	_, err = s.act(t, core.ActionRollback, "g001")
+	assert.NoError(t, err, "back to the tagged one")
 	if _, err := s.act(t, core.ActionRollback, "g005"); !fault.Is(err, fault.GenCollected) {
 		t.Errorf("back to a collected one: %v", err)
 	}
 	if _, err := s.act(t, core.ActionRollback, "g077"); !fault.Is(err, fault.UnknownGen) {
 		t.Errorf("back to one that never was: %v", err)
 	}
-	if _, err := s.act(t, core.ActionUntag, "g001"); err != nil {
-		t.Fatal(err)
-	}
+	_, err = s.act(t, core.ActionUntag, "g001")
+	require.NoError(t, err)
 	if _, err := s.act(t, core.ActionUntag, "g001"); !fault.Is(err, fault.NotFound) {
 		t.Errorf("untagged twice: %v", err)
 	}
@@ -176,9 +169,8 @@ func TestABuildThatEndsAfterARollbackIsHeld(t *testing.T) {
 	s.changed(t)
 	s.before = func(stage string) {
 		if stage == "publish" {
-			if _, err := s.act(t, core.ActionRollback, "g001"); err != nil {
-				t.Error(err)
-			}
+			_, err := s.act(t, core.ActionRollback, "g001")
+			assert.NoError(t, err)
 		}
 	}
 	night := s.changed(t)
@@ -190,9 +182,7 @@ func TestABuildThatEndsAfterARollbackIsHeld(t *testing.T) {
 	if detail := s.report(t).Detail; !strings.Contains(detail, "g001") || !strings.Contains(detail, "publish g003") {
 		t.Errorf("the report says %q", detail)
 	}
-	if ref := s.references(t)["g003"]; ref.State != core.GenerationHeld {
-		t.Errorf("%+v", ref)
-	}
+	assert.Equal(t, core.GenerationHeld, s.references(t)["g003"].State)
 	_, err := s.act(t, core.ActionPublish, "g003")
 	if !fault.Is(err, fault.Usage) || !strings.Contains(err.Error(), "from generation g002, and g001 is served now") {
 		t.Errorf("without force: %v", err)
@@ -203,9 +193,7 @@ func TestABuildThatEndsAfterARollbackIsHeld(t *testing.T) {
 	if err != nil || move.To != "g003" || s.pointer(t).Generation != "g003" {
 		t.Errorf("with force: %+v, %v", move, err)
 	}
-	if ref := s.references(t)["g003"]; ref.State != core.GenerationPublished {
-		t.Errorf("%+v", ref)
-	}
+	assert.Equal(t, core.GenerationPublished, s.references(t)["g003"].State)
 }
 
 func TestAHeldGenerationIsApprovedOrDiscarded(t *testing.T) {
@@ -238,19 +226,16 @@ func TestAHeldGenerationIsApprovedOrDiscarded(t *testing.T) {
 	s = newSite(t, sample(4))
 	s.night(t)
 	held = s.held(t)
-	if _, err := s.act(t, core.ActionTag, held); err != nil {
-		t.Fatal(err)
-	}
+	_, err = s.act(t, core.ActionTag, held)
+	require.NoError(t, err)
 	if _, err := s.act(t, core.ActionDiscard, held); !fault.Is(err, fault.Usage) ||
 		!strings.Contains(err.Error(), "untag") {
 		t.Errorf("discard a tagged one: %v", err)
 	}
-	if _, err := s.act(t, core.ActionUntag, held); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := s.act(t, core.ActionDiscard, held); err != nil {
-		t.Fatal(err)
-	}
+	_, err = s.act(t, core.ActionUntag, held)
+	require.NoError(t, err)
+	_, err = s.act(t, core.ActionDiscard, held)
+	require.NoError(t, err)
 	if move, err := s.act(t, core.ActionDiscard, held); err != nil || !move.Unchanged {
 		t.Errorf("once more: %+v, %v", move, err)
 	}
@@ -275,9 +260,7 @@ func TestWhatIsNotCompleteIsNotServed(t *testing.T) {
 	}{
 		"a file": {func(t *testing.T, s *site) {
 			manifest, err := s.index().Manifest(t.Context(), s.references(t)["g001"].Manifest)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			damages["removed"](t, s.Artifacts, s.index().SegmentKey(manifest.Segments.Classes[0].SHA256))
 		}, fault.SegmentDamage, "missing"},
 		"the manifest": {func(t *testing.T, s *site) {
@@ -292,9 +275,7 @@ func TestWhatIsNotCompleteIsNotServed(t *testing.T) {
 			fault.GenCollected, "unweaver restore"},
 		"the mark": {func(t *testing.T, s *site) {
 			_, err := blob.Write(t.Context(), s.Artifacts, s.index().CollectedKey("g001"), []byte("{}"), blob.Cond{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 		}, fault.GenCollected, "being collected"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -322,9 +303,7 @@ func TestWhatWasServedAtATime(t *testing.T) {
 	s.changed(t)
 	at := func(generation string) time.Time {
 		info, err := s.Artifacts.Stat(t.Context(), s.index().GenerationKey(generation, "manifest.json"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		return info.Modified
 	}
 	if !at("g001").Before(at("g002")) || !at("g002").Before(at("g003")) {
@@ -341,9 +320,8 @@ func TestWhatWasServedAtATime(t *testing.T) {
 		t.Errorf("as the second was published: %+v, %v", moved, err)
 	}
 	later := s.operations(t)[0].Outcome.At
-	if _, err := s.act(t, core.ActionRollback, "g003"); err != nil {
-		t.Fatal(err)
-	}
+	_, err = s.act(t, core.ActionRollback, "g003")
+	require.NoError(t, err)
 	if moved, err := to(later); err != nil || moved.To != "g002" {
 		t.Errorf("after the rollback: %+v, %v", moved, err)
 	}
@@ -394,9 +372,7 @@ func TestTheTrailIsWrittenBeforeAndAfter(t *testing.T) {
 				t.Errorf("%v; %s is served", err, s.pointer(t).Generation)
 			}
 			operations := s.operations(t)
-			if len(operations) != c.records {
-				t.Fatalf("%+v", operations)
-			}
+			require.Len(t, operations, c.records, "%+v", operations)
 			for _, op := range operations {
 				if (op.Outcome == nil) != (c.result == "") || op.Outcome != nil && op.Outcome.Result != c.result {
 					t.Errorf("%+v", op)
@@ -441,17 +417,14 @@ func TestADamagedRecordIsTold(t *testing.T) {
 	s.night(t)
 	s.changed(t)
 	for range 2 {
-		if _, err := s.act(t, core.ActionRollback, ""); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := s.act(t, core.ActionRollback, "g002"); err != nil {
-			t.Fatal(err)
-		}
+		_, err := s.act(t, core.ActionRollback, "")
+		require.NoError(t, err)
+		_, err = s.act(t, core.ActionRollback, "g002")
+		require.NoError(t, err)
 	}
 	key := "docs/operations/" + s.operations(t)[1].ID + ".json"
-	if _, err := blob.Write(t.Context(), s.Artifacts, key, []byte("{"), blob.Cond{}); err != nil {
-		t.Fatal(err)
-	}
+	_, err := blob.Write(t.Context(), s.Artifacts, key, []byte("{"), blob.Cond{})
+	require.NoError(t, err)
 	operations := s.operations(t)
 	if len(operations) != 4 || operations[1].Action != "unreadable" || operations[1].Outcome == nil ||
 		operations[2].Action != core.ActionRollback {

@@ -13,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/retrieve"
@@ -42,26 +44,18 @@ func servedSite(t *testing.T, s *site) (l *lives, forget func(context.Context) e
 			Bucket: name, Prefix: prefix, Endpoint: os.Getenv("UNWEAVER_TEST_S3"), Region: "us-east-1", PathStyle: true,
 			Setting: "stores.artifacts",
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		return store
 	}
 	artifacts := bucket("unweaver", "test/history-"+hex.EncodeToString(raw))
 	vectors, err := milvus.Open(t.Context(), milvus.Config{URL: os.Getenv("UNWEAVER_TEST_MILVUS"), Index: "hnsw"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	keptAt, _ := redistest.Start(t)
 	lostAt, _ := redistest.Start(t)
 	id, err := artifact.StoreID(t.Context(), artifacts)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	records := recordsredis.New(redistest.Open(t, "redis://"+keptAt))
-	if err := records.Own(t.Context(), id); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, records.Own(t.Context(), id))
 	s.Artifacts, s.Records, s.Vectors, s.StoreID = artifacts, records, vectors, id
 	out := &lives{
 		history: &history{site: s, files: map[string]string{}}, shop: &shop{sold: map[string]int{}},
@@ -122,9 +116,7 @@ func TestNightsOnRealServersComeToWhatABuildFromNothingComesTo(t *testing.T) {
 			what = "nothing"
 		case night == 7: // a Redis without its file came back
 			what = "records lost"
-			if err := forget(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, forget(t.Context()))
 			h.change(t)
 		default:
 			h.change(t)
@@ -191,9 +183,7 @@ func nearAnswers(t *testing.T, got, want *site, night, questions int) {
 	defer other.Close()
 	for _, method := range retrieve.Methods().Plain() {
 		m, err := retrieve.Methods().Method(method)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		exact := m.Spec().Needs.Embedding == retrieve.NoEmbedding
 		bits, equal, found := 0, 0, 0
 		for range questions {

@@ -5,6 +5,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
@@ -21,9 +24,7 @@ func TestAliasesAreSuggestedAndListed(t *testing.T) {
 	asked := func(suggest *release.Suggest) core.AliasList {
 		t.Helper()
 		list, err := release.Aliases(t.Context(), s.Cache, artifact.New(s.Artifacts, "docs"), s.Vectors, suggest)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		return list
 	}
 	if _, err := release.Aliases(
@@ -58,9 +59,7 @@ func TestAliasesAreSuggestedAndListed(t *testing.T) {
 	}
 	for _, line := range []string{"pin CarlaRuiz | Carla Ruiz\n", "forbid carla ruiz | CarlaRuiz\n"} {
 		suggest.File = []byte(line)
-		if one := find(asked(&suggest), "CarlaRuiz"); one.Name != "" {
-			t.Errorf("with %q %+v is suggested", line, one)
-		}
+		assert.Empty(t, find(asked(&suggest), "CarlaRuiz").Name, "with %q", line)
 	}
 	suggest.File, suggest.Classes = nil, 2
 	if few := asked(&suggest); few.Searched.Classes != 2 {

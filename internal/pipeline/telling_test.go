@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/fault/retry"
@@ -17,20 +19,14 @@ func TestAModelServerThatDoesNotAnswerIsShownBeforeItsUnitGivesUp(t *testing.T) 
 	s := newSite(t, sample(1))
 	job, _ := s.job(t)
 	run, err := s.Open(t.Context(), job, "extract")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer run.Close()
 	problems := func() (found []core.Problem) {
 		all, err := s.Coordination.Problems(t.Context(), job.Name())
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		for _, raw := range all {
 			var problem core.Problem
-			if err := json.Unmarshal(raw, &problem); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, json.Unmarshal(raw, &problem))
 			found = append(found, problem)
 		}
 		return found

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/artifact/rows"
 	"github.com/unweaver/unweaver/internal/core"
@@ -34,25 +36,18 @@ func zipped(t *testing.T, text string) string {
 	var out bytes.Buffer
 	writer := gzip.NewWriter(&out)
 	for _, line := range strings.SplitAfter(text, "\n") { // flushed, so that a cut file gives what lies before the cut
-		if _, err := writer.Write([]byte(line)); err != nil {
-			t.Fatal(err)
-		}
-		if err := writer.Flush(); err != nil {
-			t.Fatal(err)
-		}
+		_, err := writer.Write([]byte(line))
+		require.NoError(t, err)
+		require.NoError(t, writer.Flush())
 	}
-	if err := writer.Close(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, writer.Close())
 	return out.String()
 }
 
 func (s *site) remove(t *testing.T, names ...string) {
 	t.Helper()
 	for _, name := range names {
-		if err := os.RemoveAll(filepath.Join(s.corpus, name)); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.RemoveAll(filepath.Join(s.corpus, name)))
 	}
 }
 
@@ -62,17 +57,12 @@ func (s *site) served(t *testing.T, manifest *core.Manifest) map[string]rows.Doc
 	index := artifact.Index{Store: s.Artifacts, Name: s.spec.Index}
 	all := map[string]rows.Document{}
 	dead, err := segments.OpenTombs(t.Context(), s.Cache, index, manifest.Segments)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer dead.Release()
 	for row, err := range segments.Documents(t.Context(), index, manifest.Segments, dead) {
-		if err != nil {
-			t.Fatal(err)
-		}
-		if all[string(row.Key)], err = rows.DecodeDocument(row.Value); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
+		all[string(row.Key)], err = rows.DecodeDocument(row.Value)
+		require.NoError(t, err)
 	}
 	return all
 }
@@ -85,13 +75,9 @@ func (s *site) built(t *testing.T) *core.Manifest {
 	if fault.Is(err, fault.UnknownGen) {
 		return nil
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	manifest, err := index.Manifest(t.Context(), ref.Manifest)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return manifest
 }
 
@@ -226,18 +212,14 @@ func documentsThatComeAndGo(t *testing.T) []happening {
 	return []happening{
 		{
 			"a folder with a third of the files renamed", foldered(), func(t *testing.T, s *site) {
-				if err := os.Rename(filepath.Join(s.corpus, "b"), filepath.Join(s.corpus, "z")); err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, os.Rename(filepath.Join(s.corpus, "b"), filepath.Join(s.corpus, "z")))
 			}, core.StatusCompleted, "", 0, 0, false,
 		},
 		{
 			"every .jsonl.gz renamed", packed(t), func(t *testing.T, s *site) {
 				for i := range 6 {
 					name := filepath.Join(s.corpus, fmt.Sprintf("rows-%d.jsonl.gz", i))
-					if err := os.Rename(name, name[:len(name)-len(".jsonl.gz")]+"-v2.jsonl.gz"); err != nil {
-						t.Fatal(err)
-					}
+					require.NoError(t, os.Rename(name, name[:len(name)-len(".jsonl.gz")]+"-v2.jsonl.gz"))
 				}
 			}, core.StatusCompleted, "", 0, 0, false,
 		},

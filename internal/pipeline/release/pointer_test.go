@@ -9,6 +9,8 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+
 	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
@@ -70,9 +72,7 @@ func TestFlipsFollowEachOther(t *testing.T) {
 		got, err := release.Flip(t.Context(), b.flipIn(gen, n+1, n))
 		stagetest.Ok(t, err)
 		want := core.Pointer{Generation: gen, Manifest: "sha-" + gen, Seq: n + 1, Epoch: n + 1}
-		if got != want {
-			t.Errorf("got %+v", got)
-		}
+		assert.Equal(t, want, got)
 		b.want(want)
 	}
 }

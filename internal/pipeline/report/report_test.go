@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/pipeline/report"
 )
@@ -55,13 +57,9 @@ func TestAReportSaysWhatHappenedAndWhatToDo(t *testing.T) {
 		"gate.max_recall_drop", "0.500", "publish 20260301t030000z --index docs", "store it without its password",
 		"retry-failed docs", "1,200", "1.2500 USD", "1.0 MB", "chunker chunk/1 → chunk/2", "+17 %", "paused or waited",
 	} {
-		if !strings.Contains(text, wanted) {
-			t.Errorf("the report does not say %q", wanted)
-		}
+		assert.Contains(t, text, wanted, "the report does not say")
 	}
-	if report.Markdown(sample()) != text {
-		t.Error("equal reports give other bytes")
-	}
+	assert.Equal(t, text, report.Markdown(sample()), "equal reports give other bytes")
 	if empty := report.Markdown(core.Report{}); empty == "" || strings.Contains(empty, "NaN") {
 		t.Errorf("an empty report is %q", empty)
 	}
@@ -78,9 +76,7 @@ func TestEnrichmentsAreToldWithWhatFailedOfThem(t *testing.T) {
 	}}
 	text := report.Markdown(r)
 	for _, want := range []string{"12 chunks have no questions", "12 failed"} {
-		if !strings.Contains(text, want) {
-			t.Errorf("no %q in %s", want, text)
-		}
+		assert.Contains(t, text, want, "no")
 	}
 	if strings.Contains(text, "0 themes") {
 		t.Error("what is nothing is told")

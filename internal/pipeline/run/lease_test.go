@@ -7,6 +7,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/store/blob"
@@ -22,18 +25,14 @@ func TestALeaseIsOfOneRunOfItsWorkflow(t *testing.T) {
 	next.Run = "2"
 	open := func(context.Context, Holder) (Standing, error) { return StandingOpen, nil }
 	fence, err := TakeLease(t.Context(), index, first, open)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for _, standing := range []Standing{StandingOpen, StandingUnknown} { // an engine that lost its memory knows no run
 		says := func(context.Context, Holder) (Standing, error) { return standing, nil }
 		if _, err := TakeLease(t.Context(), index, next, says); !fault.Is(err, fault.LeaseHeld) {
 			t.Errorf("standing %d: the next run of the workflow takes it: %v", standing, err)
 		}
 	}
-	if err := GiveLease(t.Context(), index, next); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, GiveLease(t.Context(), index, next))
 	if lease, _, err := ReadLease(t.Context(), index); err != nil || lease.Run != "1" || lease.Fence != fence {
 		t.Errorf("the lease is %+v, %v", lease, err)
 	}
@@ -82,17 +81,13 @@ func TestALeaseIsWrittenAsItWasSeen(t *testing.T) {
 			return TakeLease(t.Context(), index, holder, open)
 		}
 		if given {
-			if _, err := take(plain, one); err != nil {
-				t.Fatal(err)
-			}
-			if err := GiveLease(t.Context(), plain, one); err != nil {
-				t.Fatal(err)
-			}
+			_, err := take(plain, one)
+			require.NoError(t, err)
+			require.NoError(t, GiveLease(t.Context(), plain, one))
 		}
 		index := artifact.Index{Name: "docs", Store: &beside{Store: plain.Store, happens: func() {
-			if _, err := take(plain, two); err != nil {
-				t.Error(err)
-			}
+			_, err := take(plain, two)
+			assert.NoError(t, err)
 		}}}
 		if fence, err := take(index, one); !fault.Is(err, fault.LeaseHeld) {
 			t.Errorf("%s: two runs have the lease, one with fence %d: %v", name, fence, err)
@@ -104,13 +99,10 @@ func TestALeaseIsWrittenAsItWasSeen(t *testing.T) {
 		}
 		index.Store = &beside{Store: plain.Store, happens: func() {
 			renewed.Renewed = renewed.Renewed.Add(time.Second)
-			if _, err := blob.WriteJSON(t.Context(), plain.Store, plain.LeaseKey(), renewed, blob.Cond{}); err != nil {
-				t.Error(err)
-			}
+			_, err := blob.WriteJSON(t.Context(), plain.Store, plain.LeaseKey(), renewed, blob.Cond{})
+			assert.NoError(t, err)
 		}}
-		if err := GiveLease(t.Context(), index, two); err != nil {
-			t.Errorf("%s: %v", name, err)
-		}
+		assert.NoError(t, GiveLease(t.Context(), index, two), "%s", name)
 		lease, _, err := ReadLease(t.Context(), plain)
 		if err != nil || lease.Workflow != "" || lease.Fence != renewed.Fence {
 			t.Errorf("%s: after it was given back it is %+v, %v", name, lease, err)
@@ -124,9 +116,8 @@ func TestALeaseThatIsRenewedIsNotFreed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		index := artifact.Index{Store: blobmemory.New(), Name: "docs"}
 		one := Holder{Workflow: "build/docs/g1", Run: "1", Heartbeat: 8 * time.Second}
-		if _, err := TakeLease(t.Context(), index, one, nil); err != nil {
-			t.Fatal(err)
-		}
+		_, err := TakeLease(t.Context(), index, one, nil)
+		require.NoError(t, err)
 		open, began := true, time.Now()
 		free := func() error {
 			return FreeLease(t.Context(), index, "", func(context.Context, Holder) (bool, error) { return open, nil })
@@ -141,9 +132,7 @@ func TestALeaseThatIsRenewedIsNotFreed(t *testing.T) {
 				lease.Renewed = time.Now()
 				_, err = blob.WriteJSON(t.Context(), index.Store, index.LeaseKey(), lease, blob.Cond{})
 			}
-			if err != nil {
-				t.Error(err)
-			}
+			assert.NoError(t, err)
 		})
 		if err := free(); !fault.Is(err, fault.LeaseHeld) {
 			t.Errorf("a process renews it: %v", err)
@@ -166,9 +155,7 @@ func TestWhatALookPermitsIsOverBeforeAnotherRunHasTheLease(t *testing.T) {
 		index := artifact.Index{Store: blobmemory.New(), Name: "docs"}
 		one := Holder{Workflow: "build/docs/g1", Run: "1", Heartbeat: 8 * time.Second}
 		fence, err := TakeLease(t.Context(), index, one, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		work := &Run{
 			Ports: &Ports{Artifacts: index.Store}, Index: index, Book: &Book{},
 			Job: Job{Index: "docs", Generation: "g1", Fence: fence, Holder: one},
@@ -180,16 +167,12 @@ func TestWhatALookPermitsIsOverBeforeAnotherRunHasTheLease(t *testing.T) {
 		go func() {
 			closed := func(context.Context, Holder) (Standing, error) { return StandingClosed, nil }
 			_, err := TakeLease(t.Context(), index, Holder{Workflow: "build/docs/g2", Run: "2"}, closed)
-			if err != nil {
-				t.Error(err)
-			}
+			assert.NoError(t, err)
 			taken <- time.Now()
 		}()
 		time.Sleep(one.Heartbeat/renewals - time.Millisecond)
 		before, _, _ := ReadLease(t.Context(), index)
-		if err := work.Guard(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, work.Guard(t.Context()))
 		if after, _, err := ReadLease(t.Context(), index); err != nil || after != before {
 			t.Errorf("it was renewed: %+v, %v", after, err)
 		}
@@ -208,16 +191,12 @@ func TestAMendedLeaseIsAboveEveryFence(t *testing.T) {
 		index.RunKey("g1", "41", "build.json"), index.RunKey("g2", "7", "build.json"),
 		index.RunKey("restore-1", "restore", "parts.json"),
 	} {
-		if _, err := blob.Write(t.Context(), index.Store, key, []byte("{}"), blob.Cond{}); err != nil {
-			t.Fatal(err)
-		}
+		_, err := blob.Write(t.Context(), index.Store, key, []byte("{}"), blob.Cond{})
+		require.NoError(t, err)
 	}
-	if _, err := blob.Write(t.Context(), index.Store, index.LeaseKey(), []byte(`{"fence":`), blob.Cond{}); err != nil {
-		t.Fatal(err)
-	}
-	if err := MendLease(t.Context(), index); err != nil {
-		t.Fatal(err)
-	}
+	_, err := blob.Write(t.Context(), index.Store, index.LeaseKey(), []byte(`{"fence":`), blob.Cond{})
+	require.NoError(t, err)
+	require.NoError(t, MendLease(t.Context(), index))
 	fence, err := TakeLease(t.Context(), index, Holder{Workflow: "build/docs/g3", Run: "3"}, nil)
 	if err != nil || fence != 42 {
 		t.Errorf("the next fence is %d, %v", fence, err)

@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/store/coordination/memory"
 )
@@ -16,17 +18,11 @@ func paced(t *testing.T, state core.RunState, now time.Time, accounts ...Account
 	store := memory.New()
 	for number, account := range accounts {
 		raw, err := json.Marshal(account)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := store.Account(t.Context(), "i/g", string(rune('a'+number)), raw); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
+		require.NoError(t, store.Account(t.Context(), "i/g", string(rune('a'+number)), raw))
 	}
 	_, pace, err := Pacing(t.Context(), store, "i/g", state, now)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return pace
 }
 
@@ -73,13 +69,9 @@ func TestProgressDoesNotFallBackWhileAUnitIsDoneAgain(t *testing.T) {
 	state := core.RunState{Stage: "chunk", Total: 100, Bytes: 1000, StageAt: time.Now()}
 	shown := func() (int64, float64) {
 		t.Helper()
-		if err := through.Flush(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, through.Flush(t.Context()))
 		_, pace, err := Pacing(t.Context(), store, "i/g", state, time.Now())
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		return pace.Done, pace.Share
 	}
 	first := &Progress{Stage: "chunk", Book: through}
@@ -126,14 +118,10 @@ func TestWhatUnitsFailWithIsCountedByStageAndCode(t *testing.T) {
 			unit := &Progress{Stage: "extract", Book: through}
 			unit.Failed(core.Problem{Code: code, Object: "extract", Detail: "429 at " + through.Worker})
 		}
-		if err := through.Flush(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, through.Flush(t.Context()))
 	}
 	total, err := Totals(t.Context(), store, "i/g")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	var report core.Report
 	total.Fill(&report)
 	if len(report.Retries) != 2 || report.Retries[0].Code != "model_rate_limited" || report.Retries[0].Count != 4 ||

@@ -5,6 +5,8 @@ import (
 	"math"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 )
@@ -48,9 +50,7 @@ func TestABudgetCountsWhatIsInFlight(t *testing.T) {
 // Promises: 22.
 func TestADamagedAccountIsNoEmptyOne(t *testing.T) {
 	whole, err := json.Marshal(Account{Calls: core.Calls{Extract: 3}, Cost: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for name, raw := range map[string]string{
 		"cut": string(whole[:len(whole)/2]), "null": "null", "another kind": "[]",
 		"calls below zero": `{"calls":{"extract":-3}}`, "money below zero": `{"cost":-1}`,
@@ -65,9 +65,7 @@ func TestADamagedAccountIsNoEmptyOne(t *testing.T) {
 		}
 	}
 	large, err := json.Marshal(Account{Calls: core.Calls{Extract: math.MaxInt64 - 1}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	accounts := map[string][]byte{"one": large, "two": large}
 	if total, err := sum("i/g", accounts, ""); !fault.Is(err, fault.ControlUnreadable) {
 		t.Errorf("two that overflow: %+v, %v", total, err)
