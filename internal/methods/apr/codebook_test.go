@@ -3,14 +3,16 @@ package apr
 import (
 	"bytes"
 	"fmt"
-	"github.com/unweaver/unweaver/internal/model/triples"
 	"math/rand/v2"
 	"reflect"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+
 	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/model/triples"
 )
 
 func sample() []Document {
@@ -79,12 +81,8 @@ func TestTriplesThatAreNoneAreLeftAndTold(t *testing.T) {
 	if len(left) != 5+10_000-triples.MaxChunkTriples || !slices.Equal(left[:6], want) {
 		t.Errorf("left %d, first %v", len(left), left[:min(6, len(left))])
 	}
-	if got := sequences[0].Edges[:2]; !slices.Equal(got, []uint32{0, 0}) {
-		t.Errorf("equivalent names make two edges: %v", got)
-	}
-	if got := book.Sources[0]; !slices.Equal(got, []triples.Source{{Chunk: "c"}, {Chunk: "c", Sentence: 1}}) {
-		t.Errorf("sources %v", got)
-	}
+	assert.Equal(t, []uint32{0, 0}, sequences[0].Edges[:2], "equivalent names make two edges")
+	assert.Equal(t, []triples.Source{{Chunk: "c"}, {Chunk: "c", Sentence: 1}}, book.Sources[0], "sources")
 }
 
 func TestACodebookIsReadAsItWasWritten(t *testing.T) {

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/model/triples"
 )
 
@@ -145,9 +147,7 @@ func TestAnIndexHoldsNoVectorsOfItsOwn(t *testing.T) {
 	runtime.ReadMemStats(&before)
 	index, err := NewIndex(book, entities, relations, lines)
 	runtime.ReadMemStats(&after)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if took := after.TotalAlloc - before.TotalAlloc; took > edges*dim/2 {
 		t.Errorf("an index of %d vectors of %d numbers takes %d bytes", edges, dim, took)
 	}

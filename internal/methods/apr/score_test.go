@@ -8,6 +8,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/fault"
 )
 
@@ -35,9 +38,7 @@ func TestRunsEndWhereALineDoesNotFit(t *testing.T) {
 	lines := []Line{lineAt(0, 0, 1), lineAt(20, 1, 2), lineAt(70, 3, 4), lineAt(116, 4, 5), lineAt(170, 6, 7)}
 	s := Segmenter{Threshold: 0.7, Chain: 0.05, MinLen: 1}
 	runs := s.Cut(lines)
-	if got := lengths(runs); !slices.Equal(got, []int{2, 2, 1}) {
-		t.Fatalf("lengths %v, want 2 2 1", got)
-	}
+	require.Equal(t, []int{2, 2, 1}, lengths(runs), "lengths")
 	for i, want := range []float64{0.989693, 0.5, 0.744658, 0.224951} {
 		open, from := newRun(lines[0]), []int{0, 0, 2, 2}[i]
 		if from == i {
@@ -52,13 +53,9 @@ func TestRunsEndWhereALineDoesNotFit(t *testing.T) {
 			t.Errorf("fit of line %d is %.6f, want %.6f", i+1, open.fit(s, lines[i], lines[i+1]), want)
 		}
 	}
-	if got := lengths(s.Refine(runs[:2])); !slices.Equal(got, []int{2, 2}) {
-		t.Errorf("the border of the first two runs did not survive: %v", got)
-	}
+	assert.Equal(t, []int{2, 2}, lengths(s.Refine(runs[:2])), "the border of the first two runs did not survive")
 	s.Chain = 0
-	if got := lengths(s.Cut(lines)); !slices.Equal(got, []int{2, 1, 1, 1}) {
-		t.Errorf("without the bonus the fourth line stays: %v", got)
-	}
+	assert.Equal(t, []int{2, 1, 1, 1}, lengths(s.Cut(lines)), "without the bonus the fourth line stays")
 }
 
 func TestRefiningPartsGivesTheRunsOfTheWhole(t *testing.T) {
@@ -85,9 +82,7 @@ func TestRefiningPartsGivesTheRunsOfTheWhole(t *testing.T) {
 func coarse(t testing.TB, entities, relations Table, runs [][]Edge) *Coarse {
 	t.Helper()
 	c, err := NewCoarse(entities, relations, runs)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return c
 }
 
@@ -233,9 +228,7 @@ func TestFineScoresOfAnExample(t *testing.T) {
 		near(t, "pairs of one row", got.Pairs, .520384)
 		near(t, "distinct of one row", got.Distinct, .9)
 	}
-	if got := Fine(nil, .9, Raw); got != (Terms{}) {
-		t.Errorf("a query without triples has terms: %v", got)
-	}
+	assert.Equal(t, Terms{}, Fine(nil, .9, Raw), "a query without triples has terms")
 }
 
 func TestCandidatesFarBelowTheBestAreLeft(t *testing.T) {

@@ -7,11 +7,13 @@ import (
 	"math"
 	"math/rand/v2"
 	"os"
-	"reflect"
 	"runtime"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/methods/gem"
@@ -41,9 +43,7 @@ type expected struct {
 func references(t *testing.T) []reference {
 	t.Helper()
 	data, err := os.ReadFile("testdata/spectral.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	var out []reference
 	if err := json.Unmarshal(data, &out); err != nil || len(out) != 59 {
 		t.Fatal(len(out), err)
@@ -84,9 +84,7 @@ func TestSpectraOfTheReference(t *testing.T) {
 				t.Run(r.ID+"/"+variant+"/"+name, func(t *testing.T) {
 					options := gem.Options{Pairs: r.N, Order: gem.Magnitude, Tolerance: 1e-10, Direct: direct}
 					got, err := gem.Compute(context.Background(), r.graph(t, variant), options)
-					if err != nil {
-						t.Fatal(err)
-					}
+					require.NoError(t, err)
 					want.compare(t, got, r.E)
 				})
 			}
@@ -137,17 +135,13 @@ func g1(t *testing.T) *gem.Matrix {
 	m, err := gem.NewMatrix(4, []float64{
 		1.0, 0.8, 0.2, 0.1, 0.6, 1.0, 0.3, 0.1, 0.2, 0.1, 1.0, 0.7, 0.1, 0.3, 0.9, 1.0,
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return m
 }
 
 func near(t *testing.T, what string, got, want []float64, within float64) {
 	t.Helper()
-	if len(got) != len(want) {
-		t.Fatalf("%s: %v, should be %v", what, got, want)
-	}
+	require.Len(t, got, len(want), "%s: %v, should be %v", what, got, want)
 	for i := range got {
 		if !(math.Abs(got[i]-want[i]) <= within) {
 			t.Fatalf("%s: %v, should be %v", what, got, want)
@@ -164,14 +158,11 @@ func TestTheWorkedExample(t *testing.T) {
 		gem.Restarted,
 	} {
 		s, err := compute(g, gem.Options{Pairs: 4, Order: gem.Magnitude})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		near(t, "by magnitude", s.Values(), []float64{1, -0.73241628, -0.63376295, 0.36617923}, 1e-8)
 		near(t, "Lambda", []float64{gem.Distinctness(g)}, []float64{2.0721763}, 1e-7)
-		if s, err = compute(g, gem.Options{Pairs: 2}); err != nil {
-			t.Fatal(err)
-		}
+		s, err = compute(g, gem.Options{Pairs: 2})
+		require.NoError(t, err)
 		near(t, "algebraic", s.Values(), []float64{1, 0.36617923}, 1e-8)
 		near(t, "overview", s.Pairs[0].Vector, []float64{.4767313, .5, .522233, .5}, 1e-7)
 		near(t, "theme", s.Pairs[1].Vector, []float64{.5301858, .4915273, -.4681387, -.5080848}, 1e-7)
@@ -181,9 +172,7 @@ func TestTheWorkedExample(t *testing.T) {
 	}
 	bySimilarity := gem.NewFixed(4, g.Weights(), []float64{2, 2.1, 2.2, 2.1})
 	s, err := gem.Compute(context.Background(), bySimilarity, gem.Options{Pairs: 4})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	near(t, "degrees of S", s.Values(), []float64{.524339, .190895, -.329000, -.386234}, 1e-6)
 }
 
@@ -230,13 +219,9 @@ func spreadBy(far float64, n, dim, questions, clusters int, seed uint64) gem.Nod
 func graphs(t *testing.T, nodes gem.Nodes, sign gem.Sign) (*gem.Matrix, *gem.Implicit) {
 	t.Helper()
 	stored, err := nodes.MatrixBy(sign)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	implicit, err := nodes.NewImplicit(sign)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return stored, implicit
 }
 
@@ -267,14 +252,10 @@ func TestLanczosFindsWhatTheDirectSolverFinds(t *testing.T) {
 		for _, sign := range []gem.Sign{gem.Shift, gem.Clip} {
 			for _, order := range []gem.Order{gem.Algebraic, gem.Magnitude} {
 				stored, err := nodes.MatrixBy(sign)
-				if err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, err)
 				options := gem.Options{Pairs: 10, Order: order, Direct: 1000}
 				want, err := gem.Compute(context.Background(), stored, options)
-				if err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, err)
 				graph := gem.Graph(stored)
 				if sign == gem.Shift {
 					_, graph = graphs(t, nodes, sign)
@@ -306,13 +287,9 @@ func TestAnEigenvalueIsFoundAsOftenAsItIsThere(t *testing.T) {
 		}
 	}
 	g, err := gem.NewMatrix(2*size, s)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	want, err := gem.Compute(context.Background(), stored, gem.Options{Pairs: 4})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	got, err := gem.Restarted(g, gem.Options{Pairs: 4})
 	if err != nil || got.Missing > 0 {
 		t.Fatal(err, got.Missing)
@@ -325,9 +302,7 @@ func TestPropertiesOfSpectra(t *testing.T) {
 	nodes := random(120, 10, 4, 3, 8)
 	stored, _ := graphs(t, nodes, gem.Shift)
 	all, err := gem.Compute(context.Background(), stored, gem.Options{Pairs: 120})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	sum, squares := 0.0, 0.0
 	for i, p := range all.Pairs {
 		sum += p.Lambda
@@ -381,14 +356,10 @@ func TestASpectrumHasTheSameBitsOnAnyNumberOfProcessors(t *testing.T) {
 		defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(processors))
 		_, implicit := graphs(t, nodes, gem.Shift)
 		s, err := gem.Compute(context.Background(), implicit, gem.Options{Pairs: 4})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		return s.Pairs
 	}
-	if !reflect.DeepEqual(run(1), run(7)) {
-		t.Error("the bits differ")
-	}
+	assert.Equal(t, run(7), run(1), "the bits differ")
 }
 
 // Promises: 93.
@@ -399,13 +370,9 @@ func TestWhatDoesNotConvergeIsLeftOutAndCounted(t *testing.T) {
 		edges = append(edges, gem.Edge{A: i, B: i + 1, Weight: 1})
 	}
 	g, err := gem.NewSparse(n, edges)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	got, err := gem.Compute(context.Background(), g, gem.Options{Pairs: 6, Products: 60, Tolerance: 1e-9})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if got.Missing == 0 || got.Missing+len(got.Pairs) != 6 {
 		t.Errorf("%d pairs, %d missing", len(got.Pairs), got.Missing)
 	}

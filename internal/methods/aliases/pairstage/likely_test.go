@@ -3,6 +3,8 @@ package pairstage
 import (
 	"slices"
 	"testing"
+
+	"github.com/stretchr/testify/assert"
 )
 
 func TestPairsThatMayBeOneAreAskedForFirst(t *testing.T) {
@@ -24,7 +26,5 @@ func TestPairsThatMayBeOneAreAskedForFirst(t *testing.T) {
 	if !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
 	}
-	if given[0].A.Name != "Cohere" {
-		t.Error("what was given is in another order")
-	}
+	assert.Equal(t, "Cohere", given[0].A.Name, "what was given is in another order")
 }

@@ -10,6 +10,9 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/ledger"
@@ -94,9 +97,8 @@ func TestAFailureOfTheSystemIsNoDecision(t *testing.T) {
 	chat := &judge{}
 	chat.down.Store(true)
 	asks := asker(chat)
-	if _, _, err := asks.Decide(t.Context(), three[:2]); err == nil {
-		t.Fatal("no error")
-	}
+	_, _, err := asks.Decide(t.Context(), three[:2])
+	require.Error(t, err, "no error")
 	chat.down.Store(false)
 	if _, counts, err := asks.Decide(t.Context(), three[:2]); err != nil || counts.Failed != 0 || counts.Paid != 2 {
 		t.Errorf("%+v, %v", counts, err)
@@ -135,13 +137,9 @@ func TestFilesComeBack(t *testing.T) {
 	file := FileOf(Found{Compared: Compared{
 		Classes: []ComparedClass{{"1", "a", "x"}, {"2", "b", "y"}}, Near: []NearPair{{0, 1, .9400000000000001}},
 	}}, 0, nil)
-	if file.Cosine != aliases.DefaultLimits.Pair {
-		t.Errorf("cosine %v", file.Cosine)
-	}
+	assert.Equal(t, aliases.DefaultLimits.Pair, file.Cosine, "cosine")
 	var raw bytes.Buffer
-	if err := file.Write(&raw); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, file.Write(&raw))
 	whole := raw.String()
 	back, err := Read(&raw)
 	if err != nil || back.Hash() != file.Hash() || !slices.Equal(back.Compared.Near, file.Compared.Near) {

@@ -9,6 +9,9 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/methods/apr"
@@ -46,18 +49,14 @@ func sample() facts.Facts {
 func write(t testing.TB, f facts.Facts) []byte {
 	t.Helper()
 	var content bytes.Buffer
-	if err := facts.Write(&content, hashing, f); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, facts.Write(&content, hashing, f))
 	return content.Bytes()
 }
 
 func open(t testing.TB, content []byte, of facts.Of) (*facts.File, error) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "facts")
-	if err := os.WriteFile(path, content, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(path, content, 0o600))
 	file, err := facts.Open(path, of)
 	if err == nil {
 		t.Cleanup(file.Close)
@@ -72,9 +71,7 @@ func TestWhatIsWrittenIsReadAndEqualFactsAreEqualBytes(t *testing.T) {
 	for _, f := range []facts.Facts{sample(), empty} {
 		content := write(t, f)
 		file, err := open(t, content, hashing)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		if !reflect.DeepEqual(file.Book, f.Book) || len(file.Keys) != len(f.Keys) || file.Of() != hashing {
 			t.Errorf("read %+v, wrote %+v", file.Book, f.Book)
 		}
@@ -91,9 +88,8 @@ func TestFilesThatDoNotFitAreRefused(t *testing.T) {
 			t.Errorf("%v: %v", of, err)
 		}
 	}
-	if _, err := open(t, content, facts.Of{}); err != nil {
-		t.Errorf("for who compares no vector: %v", err)
-	}
+	_, err := open(t, content, facts.Of{})
+	assert.NoError(t, err, "for who compares no vector")
 }
 
 func TestFactsThatDoNotFitEachOtherAreNotWritten(t *testing.T) {

@@ -13,6 +13,8 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/ledger"
@@ -80,9 +82,7 @@ func seal(t *testing.T, in factstage.In, chunks []factstage.Chunk) ([]byte, fact
 	t.Helper()
 	var out bytes.Buffer
 	counts, err := in.Seal(t.Context(), listed(chunks), &out)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return out.Bytes(), counts
 }
 
@@ -142,14 +142,12 @@ func TestWhereverItIsKilledTheBytesAreTheSameAndNothingIsPaidForTwice(t *testing
 			}
 			return nil
 		}}
-		if _, err := maker(store, chat, embedder).Pay(t.Context(), listed(chunks)); err == nil {
-			t.Fatalf("%d writes and no death: the test says nothing", after)
-		}
+		_, err := maker(store, chat, embedder).Pay(t.Context(), listed(chunks))
+		require.Error(t, err, "%d writes and no death: the test says nothing", after)
 		stored := len(chat.Calls())
 		for _, part := range [][]factstage.Chunk{chunks[12:], chunks[:12]} {
-			if _, err := maker(memory, chat, embedder).Pay(t.Context(), listed(part)); err != nil {
-				t.Fatal(err)
-			}
+			_, err := maker(memory, chat, embedder).Pay(t.Context(), listed(part))
+			require.NoError(t, err)
 		}
 		calls, requests := len(chat.Calls()), len(embedder.Requests())
 		if calls > stored+24 {
@@ -186,13 +184,9 @@ func TestAnswersOfNoUseAreFoundByRuleAndRemembered(t *testing.T) {
 func open(t *testing.T, content []byte) *format.File {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "facts")
-	if err := os.WriteFile(path, content, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(path, content, 0o600))
 	file, err := format.Open(path, format.Of{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(file.Close)
 	return file
 }

@@ -12,6 +12,9 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/ledger"
@@ -72,14 +75,10 @@ func seal(t *testing.T, in gemstage.In, chunks []gemstage.Chunk) (string, gemsta
 	t.Helper()
 	var out bytes.Buffer
 	sealed, err := in.Seal(t.Context(), listed(chunks), &out)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if sealed.Themes != nil {
 		raw, err := sealed.Themes.Encode()
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		out.Write(raw)
 	}
 	return out.String(), sealed
@@ -153,13 +152,9 @@ func TestAnswersOfNoUseHaveChunksComparedByTheirText(t *testing.T) {
 				t.Errorf("%+v", sealed.Counts)
 			}
 			path := filepath.Join(t.TempDir(), "questions")
-			if err := os.WriteFile(path, []byte(raw), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, os.WriteFile(path, []byte(raw), 0o600))
 			file, err := questions.Open(path, questions.Of{Embedder: in.Fingerprint.String(), Dimension: 8})
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			defer file.Close()
 			for _, chunk := range chunks {
 				var got []string
@@ -238,8 +233,6 @@ func TestMembersAreOfTheThemeThatTheyShare(t *testing.T) {
 	}
 	members := sealed.Themes.Themes[1].Members
 	for _, member := range members {
-		if kind[member.Chunk] != kind[members[0].Chunk] {
-			t.Errorf("a theme mixes both: %+v", members)
-		}
+		assert.Equal(t, kind[members[0].Chunk], kind[member.Chunk], "a theme mixes both: %+v", members)
 	}
 }

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/methods/gem/spectral"
 	"github.com/unweaver/unweaver/internal/model"
@@ -89,8 +91,6 @@ func TestFewChunksHaveFewThemesOrNone(t *testing.T) {
 		if (sealed.Themes == nil) != (n < 4) || sealed.Counts.Themes > int64(n/4) || len(sealed.Graph.Chunks) != n {
 			t.Errorf("%d chunks: %+v", n, sealed.Counts)
 		}
-		if err := sealed.Graph.Write(&bytes.Buffer{}); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, sealed.Graph.Write(&bytes.Buffer{}))
 	}
 }

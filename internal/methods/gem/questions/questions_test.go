@@ -11,6 +11,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/methods/gem/questions"
@@ -39,18 +42,14 @@ func listed(chunks []questions.Chunk) iter.Seq2[questions.Chunk, error] {
 func write(t testing.TB, chunks []questions.Chunk) []byte {
 	t.Helper()
 	var content bytes.Buffer
-	if err := questions.Write(&content, hashing, listed(chunks)); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, questions.Write(&content, hashing, listed(chunks)))
 	return content.Bytes()
 }
 
 func open(t testing.TB, content []byte, of questions.Of) (*questions.File, error) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "questions")
-	if err := os.WriteFile(path, content, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(path, content, 0o600))
 	file, err := questions.Open(path, of)
 	if err == nil {
 		t.Cleanup(file.Close)
@@ -66,9 +65,7 @@ func all(t testing.TB, file *questions.File) []questions.Chunk {
 	var out []questions.Chunk
 	count := 0
 	for chunk := range file.All() {
-		if at := file.Find(chunk.ID); at != len(out) {
-			t.Errorf("chunk %d is found at %d", len(out), at)
-		}
+		assert.Equal(t, len(out), file.Find(chunk.ID), "chunk")
 		out = append(out, chunk)
 		count += len(chunk.Questions)
 	}
@@ -83,9 +80,7 @@ func TestWhatIsWrittenIsReadAndEqualChunksAreEqualBytes(t *testing.T) {
 	for _, chunks := range [][]questions.Chunk{nil, sample[:1], sample} {
 		content := write(t, chunks)
 		file, err := open(t, content, hashing)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		got := all(t, file)
 		if !reflect.DeepEqual(got, append([]questions.Chunk(nil), chunks...)) {
 			t.Errorf("%v, not %v", got, chunks)

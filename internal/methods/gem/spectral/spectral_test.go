@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/methods/gem/spectral"
@@ -26,18 +28,14 @@ func sample() spectral.Content {
 func write(t testing.TB, content spectral.Content) []byte {
 	t.Helper()
 	var out bytes.Buffer
-	if err := content.Write(&out); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, content.Write(&out))
 	return out.Bytes()
 }
 
 func open(t testing.TB, raw []byte) (*spectral.File, error) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "spectral")
-	if err := os.WriteFile(path, raw, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(path, raw, 0o600))
 	file, err := spectral.Open(path)
 	if err == nil {
 		t.Cleanup(file.Close)
@@ -50,9 +48,7 @@ func open(t testing.TB, raw []byte) (*spectral.File, error) {
 func TestWhatIsWrittenIsReadAndEqualContentIsEqualBytes(t *testing.T) {
 	raw := write(t, sample())
 	file, err := open(t, raw)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if !reflect.DeepEqual(file.Content, sample()) || !bytes.Equal(write(t, file.Content), raw) {
 		t.Errorf("%+v", file.Content)
 	}

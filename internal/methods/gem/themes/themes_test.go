@@ -9,6 +9,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/methods/gem/themes"
@@ -30,24 +33,18 @@ func sample() themes.File {
 
 func TestWhatIsWrittenIsReadAndEqualThemesAreEqualBytes(t *testing.T) {
 	raw, err := sample().Encode()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	again, err := sample().Encode()
 	if err != nil || !bytes.Equal(raw, again) {
 		t.Fatalf("equal themes have other bytes (%v)", err)
 	}
 	path := filepath.Join(t.TempDir(), "themes")
-	if err := os.WriteFile(path, raw, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(path, raw, 0o600))
 	got, err := themes.Open(path)
 	if err != nil || !reflect.DeepEqual(*got, sample()) {
 		t.Errorf("read %+v (%v)", got, err)
 	}
-	if id := got.Themes[0].Members[0].ID(); id != (core.ID{2}) {
-		t.Errorf("the first member is %v", id)
-	}
+	assert.Equal(t, core.ID{2}, got.Themes[0].Members[0].ID(), "the first member")
 }
 
 func TestThemesThatDoNotFitAreNeitherWrittenNorRead(t *testing.T) {
@@ -69,9 +66,7 @@ func TestThemesThatDoNotFitAreNeitherWrittenNorRead(t *testing.T) {
 		}
 	}
 	raw, err := sample().Encode()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for name, c := range map[string]struct {
 		raw  string
 		code fault.Code
