@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
 	"go.temporal.io/api/workflowservice/v1"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
@@ -41,17 +42,11 @@ func (namespaces) DescribeNamespace(
 func secured(t *testing.T, name string) config.Engine {
 	t.Helper()
 	authority, err := pki.New("test", time.Hour)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	pair, err := authority.Server([]string{name}, time.Hour)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	client, err := authority.Client("c", time.Hour)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	folder := t.TempDir()
 	if err := pki.Write(folder, []pki.File{
 		{Name: pki.AuthorityFile, Content: authority.Pair().Cert},
@@ -60,13 +55,9 @@ func secured(t *testing.T, name string) config.Engine {
 		t.Fatal(err)
 	}
 	serving, _, err := pkitest.Mutual(authority.Pair().Cert, pair, "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	server := grpc.NewServer(grpc.Creds(credentials.NewTLS(serving)))
 	workflowservice.RegisterWorkflowServiceServer(server, namespaces{})
 	go func() { _ = server.Serve(listener) }()
@@ -81,9 +72,7 @@ func secured(t *testing.T, name string) config.Engine {
 func TestAnEngineThatAsksForCertificatesIsReachedWithThem(t *testing.T) {
 	whole := secured(t, "temporal")
 	client, err := engine.Dial(t.Context(), whole, slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	client.Close()
 	for name, change := range map[string]func(*config.Engine){
 		"no certificate":                func(e *config.Engine) { e.TLSCert, e.TLSKey = "", "" },
@@ -104,9 +93,7 @@ func TestAnEngineThatAsksForCertificatesIsReachedWithThem(t *testing.T) {
 func TestFilesThatHoldNoCertificatesAreNamed(t *testing.T) {
 	whole := secured(t, "temporal")
 	junk := filepath.Join(t.TempDir(), "junk.pem")
-	if err := os.WriteFile(junk, []byte("junk"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(junk, []byte("junk"), 0o600))
 	for name, change := range map[string]func(*config.Engine){
 		"engine.tls_ca":         func(e *config.Engine) { e.TLSCA = junk },
 		"engine.codec_key_file": func(e *config.Engine) { e.CodecKey = junk },

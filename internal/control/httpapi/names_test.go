@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/control/httpapi"
 )
 
@@ -19,9 +21,7 @@ func TestANameThatCouldBeAPathReachesNothing(t *testing.T) {
 			strings.NewReader(body))
 		request.Header.Set("Authorization", "Bearer token")
 		response, err := http.DefaultClient.Do(request)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		defer func() { _ = response.Body.Close() }()
 		raw, _ := io.ReadAll(response.Body)
 		return response.StatusCode, string(raw)

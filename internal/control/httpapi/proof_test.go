@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/control/httpapi"
 )
 
@@ -23,9 +25,7 @@ func TestWhoHasTheTokenProvesIt(t *testing.T) {
 	}
 	for _, challenge := range []string{"", "00", strings.Repeat("g", 64), strings.Repeat("0", 66)} {
 		response, err := http.Get(server.URL + httpapi.Prefix + "proof?challenge=" + challenge)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		if _ = response.Body.Close(); response.StatusCode != http.StatusNotFound {
 			t.Errorf("%q is answered with %s", challenge, response.Status)
 		}
@@ -49,9 +49,7 @@ func TestAProofIsOfOneAddress(t *testing.T) {
 
 func TestAnAddressThatStaysSilentIsAnError(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer func() { _ = listener.Close() }()
 	httpapi.ProofDeadline(t)
 	if got, err := httpapi.Knows(t.Context(), "http://"+listener.Addr().String(), "right"); got || err == nil {

@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"go.temporal.io/sdk/temporal"
 
 	"github.com/unweaver/unweaver/internal/control"
@@ -54,9 +55,7 @@ func TestARunHasThePriorityOfItsIndex(t *testing.T) {
 	for i, want := range []temporal.Priority{
 		{PriorityKey: 2, FairnessKey: "docs", FairnessWeight: 4}, {FairnessKey: "other"},
 	} {
-		if got := b.temporal.started[i].Priority; got != want {
-			t.Errorf("run %d: %+v, want %+v", i, got, want)
-		}
+		assert.Equal(t, want, b.temporal.started[i].Priority, "run %d", i)
 	}
 }
 
@@ -194,9 +193,7 @@ func TestMoreRunsThanOnePageOfVisibility(t *testing.T) {
 			if err != nil || !run.Attached || run.Run != "docs/g1" {
 				t.Errorf("got %+v, %v; want to join docs/g1", run, err)
 			}
-			if query := b.temporal.queries[0]; !strings.Contains(query, "WorkflowId STARTS_WITH 'build/docs/'") {
-				t.Errorf("asked for %q", query)
-			}
+			assert.Contains(t, b.temporal.queries[0], "WorkflowId STARTS_WITH 'build/docs/'", "asked for")
 		})
 	}
 }
@@ -290,9 +287,7 @@ func TestNamesThatCannotBeBuilt(t *testing.T) {
 			wants(t, err, c.code, c.says)
 		})
 	}
-	if len(b.temporal.started) != 0 {
-		t.Errorf("%d builds were started", len(b.temporal.started))
-	}
+	assert.Empty(t, b.temporal.started)
 }
 
 // publish makes a generation that lists know.

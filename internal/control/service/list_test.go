@@ -6,6 +6,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/control"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
@@ -115,9 +117,7 @@ func TestAnIndexThatCannotBeServedIsSeen(t *testing.T) {
 		t.Helper()
 		cards, err := b.Indexes(t.Context())
 		b.must(err)
-		if len(cards) != 1 {
-			t.Fatalf("%+v", cards)
-		}
+		require.Len(t, cards, 1, "%+v", cards)
 		return cards[0], checks(t, b, b.spec("docs"))["indexes"]
 	}
 	for name, lose := range map[string]func(*bench){

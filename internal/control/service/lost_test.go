@@ -5,6 +5,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/pipeline/run"
@@ -85,9 +87,7 @@ func TestARunIsNotLostWhileItRunsOrAProcessWorksOnIt(t *testing.T) {
 				b.hold(foreign)
 				test.arrange(b)
 				wants(t, b.Lost(t.Context(), test.run), test.code, test.says...)
-				if lease := b.leased(); lease.Workflow != "build/docs/g1" {
-					t.Errorf("the lease is %+v", lease)
-				}
+				assert.Equal(t, "build/docs/g1", b.leased().Workflow, "the lease")
 			})
 		})
 	}

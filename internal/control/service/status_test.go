@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"go.temporal.io/api/serviceerror"
 
 	"github.com/unweaver/unweaver/internal/control"
@@ -72,9 +74,7 @@ func TestAStatusHoldsWhatTheProcessCouldNotWriteDown(t *testing.T) {
 	full := core.Problem{Code: "store_full", Object: "ledger", Detail: "held in memory"}
 	shown := core.Problem{Code: "model_rejected", Object: "d2", Detail: "second"} // it is written down too
 	b.Problems = func(work string) []core.Problem {
-		if work != "docs/g1" {
-			t.Errorf("asked about %s", work)
-		}
+		assert.Equal(t, "docs/g1", work, "asked about")
 		return []core.Problem{full, shown}
 	}
 	got, err := b.Status(t.Context(), "docs")
@@ -269,9 +269,7 @@ func TestARestoreThatHasJustBegunHasAStatus(t *testing.T) {
 	b := newBench(t)
 	publish(b, "g1")
 	work, err := b.Restore(t.Context(), "docs")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for _, name := range []string{work.Run, "docs"} {
 		got, err := b.Status(t.Context(), name)
 		if err != nil || got.Status != core.StatusRunning || got.Run != work.Run || got.Index != "docs" {

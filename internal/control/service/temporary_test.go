@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/stream/scratch"
@@ -32,13 +34,9 @@ func TestTheTemporaryFolderIsComparedWithWhatABuildNeeds(t *testing.T) {
 		if err != nil {
 			told = err.Error()
 		}
-		if fault.Is(err, fault.StoreFull) != c.fails {
-			t.Errorf("%s: %q, %v", name, told, err)
-		}
+		assert.Equal(t, c.fails, fault.Is(err, fault.StoreFull), "%s: %q, %v", name, told, err)
 		for _, want := range c.says {
-			if !strings.Contains(told, want) {
-				t.Errorf("%s: %q does not say %q", name, told, want)
-			}
+			assert.Contains(t, told, want, "%s", name)
 		}
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
 	"go.temporal.io/api/command/v1"
 	"go.temporal.io/api/common/v1"
 	"go.temporal.io/api/enums/v1"
@@ -26,9 +27,7 @@ func (i installation) command(t *testing.T, id string, commands ...*command.Comm
 		Namespace: client.DefaultNamespace, WorkflowId: id, RequestId: uuid.NewString(), TaskQueue: queue,
 		WorkflowType: &common.WorkflowType{Name: "Mine"},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	task, err := service.PollWorkflowTaskQueue(ctx, &workflowservice.PollWorkflowTaskQueueRequest{
@@ -39,9 +38,7 @@ func (i installation) command(t *testing.T, id string, commands ...*command.Comm
 			Namespace: client.DefaultNamespace, TaskToken: task.GetTaskToken(), Commands: commands,
 		})
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return started.GetRunId()
 }
 
@@ -53,9 +50,7 @@ func (i installation) startsOf(
 	for _, run := range runs {
 		first, err := i.other.GetWorkflowHistory(t.Context(), id, run, false,
 			enums.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT).Next()
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		started := first.GetWorkflowExecutionStartedEventAttributes()
 		out = append(out, &workflowservice.StartWorkflowExecutionRequest{
 			WorkflowType: started.GetWorkflowType(), TaskQueue: started.GetTaskQueue(), Input: started.GetInput(),
@@ -83,9 +78,7 @@ func TestARecordedChildIsStartedNoMoreByOthers(t *testing.T) {
 		}
 	}
 	var result string
-	if err := ended(t, in.owner, stage, went, &result); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, ended(t, in.owner, stage, went, &result))
 	for n, recorded := range in.startsOf(t, stage, began, went) {
 		// A parent of its own starts the child again, and a workflow of the child's name continues as it.
 		for name, again := range map[string]func() string{
@@ -123,9 +116,7 @@ func TestARecordedChildIsStartedNoMoreByOthers(t *testing.T) {
 func (i installation) latest(t *testing.T, id string) string {
 	t.Helper()
 	described, err := i.other.DescribeWorkflowExecution(t.Context(), id, "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return described.GetWorkflowExecutionInfo().GetExecution().GetRunId()
 }
 
@@ -139,9 +130,7 @@ func (i installation) refusedAfter(t *testing.T, id string, before []string, nam
 			return
 		}
 		described, err := i.other.DescribeWorkflowExecution(t.Context(), id, "")
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		info := described.GetWorkflowExecutionInfo()
 		run := info.GetExecution().GetRunId()
 		if slices.Contains(before, run) || info.GetStatus() == enums.WORKFLOW_EXECUTION_STATUS_RUNNING {

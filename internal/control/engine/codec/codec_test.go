@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"go.temporal.io/api/common/v1"
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/converter"
@@ -41,17 +43,13 @@ func TestAPayloadOpensForItsOwnPlaceAlone(t *testing.T) {
 		t.Fatalf("%q, %v", text, err)
 	}
 	ofSchedule, err := keyed(t, key, &log, "default", "unweaver/docs").ToPayloads("night")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	fired := keyed(t, key, &log, "default", "unweaver/docs-2026-11-27T18:00:00Z")
 	if err := fired.FromPayloads(ofSchedule, &text); err != nil || text != "night" {
 		t.Errorf("a schedule's workflow cannot read its input: %v", err)
 	}
 	plain, err := converter.GetDefaultDataConverter().ToPayloads("plain")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	bent := proto.CloneOf(closed)
 	bent.Payloads[0].Data[20] ^= 1
 	passing := proto.CloneOf(plain)
@@ -86,7 +84,5 @@ func TestAPayloadOpensForItsOwnPlaceAlone(t *testing.T) {
 	if !strings.Contains(log.String(), "refused a payload") || strings.Contains(log.String(), "Nobel") {
 		t.Errorf("logged %s", log.String())
 	}
-	if err := own.FromPayload(nil, &text); err == nil {
-		t.Error("no payload passes for an empty one")
-	}
+	assert.Error(t, own.FromPayload(nil, &text), "no payload passes for an empty one")
 }

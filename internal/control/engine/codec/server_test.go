@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"go.temporal.io/api/common/v1"
 	"go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/query/v1"
@@ -150,9 +152,7 @@ func install(t *testing.T) installation {
 	running.RegisterWorkflowWithOptions(build, workflow.RegisterOptions{Name: "Build"})
 	running.RegisterWorkflowWithOptions(stage, workflow.RegisterOptions{Name: "Stage"})
 	running.RegisterActivity(in.runs)
-	if err := running.Start(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, running.Start())
 	t.Cleanup(running.Stop)
 	return in
 }
@@ -160,9 +160,7 @@ func install(t *testing.T) installation {
 func dial(t *testing.T, options client.Options) client.Client {
 	t.Helper()
 	out, err := client.DialContext(t.Context(), options)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(out.Close)
 	return out
 }
@@ -172,9 +170,7 @@ func (i installation) start(t *testing.T, id string, in input) client.WorkflowRu
 	run, err := i.owner.ExecuteWorkflow(t.Context(), client.StartWorkflowOptions{
 		ID: id, TaskQueue: i.queue, Memo: map[string]any{"first": secret}, StaticSummary: secret,
 	}, "Build", in)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return run
 }
 
@@ -184,9 +180,7 @@ func ended(t *testing.T, by client.Client, id, run string, result any) error {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	err := by.GetWorkflow(ctx, id, run).Get(ctx, result)
-	if ctx.Err() != nil {
-		t.Fatalf("workflow %s does not end", id)
-	}
+	require.NoError(t, ctx.Err(), "workflow %s does not end", id)
 	return err
 }
 
@@ -197,23 +191,15 @@ func history(t *testing.T, by client.Client, id string) string {
 	events := by.GetWorkflowHistory(t.Context(), id, "", false, enums.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
 	for events.HasNext() {
 		event, err := events.Next()
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		raw, err := proto.Marshal(event)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		out.Write(raw)
 	}
 	described, err := by.DescribeWorkflowExecution(t.Context(), id, "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	raw, err := proto.Marshal(described)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return out.String() + string(raw)
 }
 
@@ -237,9 +223,7 @@ func TestRunsWorkWithEncryptedPayloadsAndSayNothingToOthers(t *testing.T) {
 		state != "building "+secret {
 		t.Errorf("the owner's query: %q, %v", state, err)
 	}
-	if err := in.owner.SignalWorkflow(t.Context(), id, "", "end", "ended by "+secret); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, in.owner.SignalWorkflow(t.Context(), id, "", "end", "ended by "+secret))
 	var result string
 	want := secret + " published, " + secret + " " + secret + " staged, ended by " + secret
 	if err := run.Get(t.Context(), &result); err != nil || result != want {
@@ -271,17 +255,13 @@ func TestASchedulesWorkflowsRunAlsoAfterTheScheduleWasChanged(t *testing.T) {
 	handle, err := in.owner.ScheduleClient().Create(t.Context(), client.ScheduleOptions{
 		ID: action.ID, Spec: client.ScheduleSpec{}, Action: action, TriggerImmediately: true,
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(func() { _ = handle.Delete(context.WithoutCancel(t.Context())) })
 	fires := func(times int) {
 		t.Helper()
 		for begun := time.Now(); ; time.Sleep(100 * time.Millisecond) {
 			described, err := handle.Describe(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			if summary := described.Schedule.Action.(*client.ScheduleWorkflowAction).StaticSummary; summary !=
 				action.StaticSummary {
 				t.Fatalf("the owner reads the summary %q", summary)
@@ -311,9 +291,7 @@ func TestASchedulesWorkflowsRunAlsoAfterTheScheduleWasChanged(t *testing.T) {
 		t.Fatal(err)
 	}
 	time.Sleep(1100 * time.Millisecond) // the engine names workflows of schedules by the second
-	if err := handle.Trigger(t.Context(), client.ScheduleTriggerOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, handle.Trigger(t.Context(), client.ScheduleTriggerOptions{}))
 	fires(2)
 }
 
@@ -349,12 +327,8 @@ func TestWhoHasThePortAloneRunsNothing(t *testing.T) {
 		}
 		change(request.WorkflowId, request)
 		started, err := in.other.WorkflowService().StartWorkflowExecution(t.Context(), request)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := ended(t, in.owner, request.WorkflowId, started.GetRunId(), nil); err == nil {
-			t.Errorf("%s: it ran", name)
-		}
+		require.NoError(t, err)
+		assert.Error(t, ended(t, in.owner, request.WorkflowId, started.GetRunId(), nil), "%s: it ran", name)
 	}
 	in.disturb(t, id)
 	if value, err := in.other.QueryWorkflow(t.Context(), id, "", "__stack_trace"); err == nil && value.Get(&state) == nil {
@@ -374,9 +348,7 @@ func TestWhoHasThePortAloneRunsNothing(t *testing.T) {
 func plain(t *testing.T, value any) *common.Payloads {
 	t.Helper()
 	out, err := converter.GetDefaultDataConverter().ToPayloads(value)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return out
 }
 
@@ -385,9 +357,7 @@ func (i installation) recorded(t *testing.T, id string) (out *workflowservice.St
 	t.Helper()
 	first, err := i.other.GetWorkflowHistory(t.Context(), id, "", false,
 		enums.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT).Next()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	started := first.GetWorkflowExecutionStartedEventAttributes()
 	return &workflowservice.StartWorkflowExecutionRequest{
 		Namespace: client.DefaultNamespace, WorkflowId: id, WorkflowType: started.GetWorkflowType(),
@@ -416,9 +386,7 @@ func (i installation) disturb(t *testing.T, id string) {
 			Namespace: client.DefaultNamespace, Execution: execution,
 			Query: &query.WorkflowQuery{QueryType: "state", QueryArgs: sent},
 		})
-		if err == nil {
-			t.Errorf("a query with %s input was answered: %v", name, answered)
-		}
+		assert.Error(t, err, "a query with %s input was answered: %v", name, answered)
 	}
 	described, err := i.owner.DescribeWorkflowExecution(t.Context(), id, "")
 	if err != nil || described.GetWorkflowExecutionInfo().GetStatus() != enums.WORKFLOW_EXECUTION_STATUS_RUNNING {
@@ -438,9 +406,7 @@ func (i installation) update(
 				Meta: &update.Meta{UpdateId: uuid.NewString()}, Input: &update.Input{Name: name, Args: sent},
 			},
 		})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return answered.GetOutcome()
 }
 
