@@ -11,6 +11,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/access"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/store/blob"
@@ -58,18 +61,14 @@ func newWorld(t *testing.T) *world {
 func (w *world) create(request access.Request) access.Made {
 	w.t.Helper()
 	made, err := w.book.CreateKey(w.t.Context(), request)
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	require.NoError(w.t, err)
 	w.refresh()
 	return made
 }
 
 func (w *world) refresh() {
 	w.t.Helper()
-	if err := w.ring.Refresh(w.t.Context()); err != nil {
-		w.t.Fatal(err)
-	}
+	require.NoError(w.t, w.ring.Refresh(w.t.Context()))
 }
 
 func (w *world) check(text string, want fault.Code) {
@@ -138,12 +137,9 @@ func TestARevokedKeyStaysRevokedAndARotatedOneGoesOnForItsOverlap(t *testing.T) 
 	w.refresh()
 	w.check(first.Text, fault.Unauthorized)
 	third, err := w.book.RotateKey(t.Context(), second.Key.ID, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := w.book.RevokeKey(t.Context(), third.Key.ID); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
+	_, err = w.book.RevokeKey(t.Context(), third.Key.ID)
+	require.NoError(t, err)
 	w.refresh()
 	w.check(second.Text, fault.Unauthorized)
 	w.check(third.Text, fault.Unauthorized)
@@ -161,18 +157,14 @@ func TestKnownKeysGoOnForAWhileWithoutTheirStore(t *testing.T) {
 	made := w.create(access.Request{Scope: access.Query})
 	w.store.fail(fault.StoreDown.At("stat", "s3"))
 	w.at = w.at.Add(access.StaleAfter)
-	if err := w.ring.Refresh(t.Context()); err == nil {
-		t.Fatal("the store is away")
-	}
+	require.Error(t, w.ring.Refresh(t.Context()), "the store is away")
 	w.check(made.Text, "")
 	w.at = w.at.Add(time.Second)
 	w.check(made.Text, fault.KeysUnknown)
 	w.store.fail(nil)
 	w.refresh()
 	w.check(made.Text, "")
-	if err := w.store.Delete(t.Context(), access.Object); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, w.store.Delete(t.Context(), access.Object))
 	w.refresh()
 	w.check(made.Text, fault.Unauthorized)
 }
@@ -182,9 +174,8 @@ func TestManyWhoMakeKeysAtOnceLoseNone(t *testing.T) {
 	var wait sync.WaitGroup
 	for range 6 {
 		wait.Go(func() {
-			if _, err := w.book.CreateKey(t.Context(), access.Request{Scope: access.Query}); err != nil {
-				t.Error(err)
-			}
+			_, err := w.book.CreateKey(t.Context(), access.Request{Scope: access.Query})
+			assert.NoError(t, err)
 		})
 	}
 	wait.Wait()
@@ -226,9 +217,7 @@ func TestARequestThatMakesNoSenseMakesNoKey(t *testing.T) {
 func TestAScopeIncludesTheNarrowerOnes(t *testing.T) {
 	for i, have := range access.Scopes {
 		for j, need := range access.Scopes {
-			if have.Includes(need) != (i >= j) {
-				t.Errorf("%s includes %s: %t", have, need, have.Includes(need))
-			}
+			assert.Equal(t, i >= j, have.Includes(need), "%s includes %s", have, need)
 		}
 	}
 	if access.Scope("").Includes(access.Query) || access.Admin.Includes("") {
@@ -239,17 +228,12 @@ func TestAScopeIncludesTheNarrowerOnes(t *testing.T) {
 func BenchmarkCheck(b *testing.B) {
 	store := blobmemory.New()
 	made, err := access.Book{Store: store}.CreateKey(b.Context(), access.Request{Scope: access.Query})
-	if err != nil {
-		b.Fatal(err)
-	}
+	require.NoError(b, err)
 	ring := access.NewRing(store, slog.New(slog.DiscardHandler), nil)
-	if err := ring.Refresh(b.Context()); err != nil {
-		b.Fatal(err)
-	}
+	require.NoError(b, ring.Refresh(b.Context()))
 	for b.Loop() {
-		if _, err := ring.Check(made.Text); err != nil {
-			b.Fatal(err)
-		}
+		_, err := ring.Check(made.Text)
+		require.NoError(b, err)
 	}
 }
 
@@ -259,9 +243,7 @@ func TestARevokedKeyEndsWithinASecondWhereTheKeysAreFollowed(t *testing.T) {
 		store := blobmemory.New()
 		book := access.Book{Store: store}
 		made, err := book.CreateKey(t.Context(), access.Request{Scope: access.Query})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		ctx, stop := context.WithCancel(t.Context())
 		defer stop()
 		var rings []*access.Ring
@@ -272,13 +254,11 @@ func TestARevokedKeyEndsWithinASecondWhereTheKeysAreFollowed(t *testing.T) {
 			time.Sleep(access.RefreshEvery / 3) // they do not look at the same time
 		}
 		for _, ring := range rings {
-			if _, err := ring.Check(made.Text); err != nil {
-				t.Error(err)
-			}
+			_, err := ring.Check(made.Text)
+			assert.NoError(t, err)
 		}
-		if _, err := book.RevokeKey(t.Context(), made.Key.ID); err != nil {
-			t.Fatal(err)
-		}
+		_, err = book.RevokeKey(t.Context(), made.Key.ID)
+		require.NoError(t, err)
 		time.Sleep(time.Second)
 		for _, ring := range rings {
 			if _, err := ring.Check(made.Text); !fault.Is(err, fault.Unauthorized) {

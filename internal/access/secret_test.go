@@ -4,6 +4,8 @@ import (
 	"log/slog"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/testkit/blobmemory"
 )
@@ -12,13 +14,9 @@ import (
 func TestTheIdOfAKeyWithAnotherSecretIsNone(t *testing.T) {
 	store := blobmemory.New()
 	made, err := Book{Store: store}.CreateKey(t.Context(), Request{Scope: Admin})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	ring := NewRing(store, slog.New(slog.DiscardHandler), nil)
-	if err := ring.Refresh(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, ring.Refresh(t.Context()))
 	for _, id := range []string{made.Key.ID, random(idLength)} {
 		forged := draw(id)
 		if key, err := ring.Check(forged); !WellFormed(forged) || !fault.Is(err, fault.Unauthorized) {
