@@ -11,6 +11,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/stream/extsort"
 	"github.com/unweaver/unweaver/internal/testkit/scratchtest"
@@ -29,9 +32,7 @@ func sorted(t *testing.T, sorter *extsort.Sorter) [][2]string {
 	t.Helper()
 	var out [][2]string
 	for pair, err := range sorter.Sorted() {
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		out = append(out, [2]string{string(pair[0]), string(pair[1])})
 	}
 	return out
@@ -93,9 +94,7 @@ func TestBuffersMayBeReused(t *testing.T) {
 		buffer[0] = c
 		sorter.Add(buffer, buffer)
 	}
-	if got := fmt.Sprint(sorted(t, sorter)); got != "[[a a] [b b] [c c]]" {
-		t.Error(got)
-	}
+	assert.Equal(t, "[[a a] [b b] [c c]]", fmt.Sprint(sorted(t, sorter)))
 }
 
 // What is given out may be kept: stages collect keys of rows that they passed.
@@ -107,9 +106,7 @@ func TestRowsMayBeKept(t *testing.T) {
 		}
 		var kept [][2][]byte
 		for pair, err := range sorter.Sorted() {
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			kept = append(kept, pair)
 		}
 		sorter.Close()
@@ -134,9 +131,7 @@ func TestRowsOfASorterTakeNoAllocationEach(t *testing.T) {
 			sorter.Add(key, nil)
 		}
 		for _, err := range sorter.Sorted() {
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 		}
 	}); got > 100 {
 		t.Errorf("%g allocations for 10,000 rows", got)
@@ -172,9 +167,7 @@ func TestADiskWithoutRoomIsTold(t *testing.T) {
 			t.Errorf("%v", err)
 		}
 	}
-	if count != 1 {
-		t.Errorf("%d values, want one error", count)
-	}
+	assert.Equal(t, 1, count)
 }
 
 // A run that is cut behind the sorter's back is an error, not fewer rows.
@@ -190,17 +183,11 @@ func TestACutRunIsAnError(t *testing.T) {
 		t.Fatalf("%v", files)
 	}
 	info, err := os.Stat(files[0])
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Truncate(files[0], info.Size()-3); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
+	require.NoError(t, os.Truncate(files[0], info.Size()-3))
 	var last error
 	for _, err := range sorter.Sorted() {
 		last = err
 	}
-	if last == nil {
-		t.Error("the cut was not seen")
-	}
+	assert.Error(t, last, "the cut was not seen")
 }

@@ -11,6 +11,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/stream/mapped"
 	"github.com/unweaver/unweaver/internal/testkit/scratchtest"
@@ -35,24 +38,19 @@ func write(t testing.TB, sections []section) []byte {
 		writer.Section(s.name)
 		for rest := s.content; len(rest) > 0; { // in uneven pieces, across the borders of blocks
 			n := min(len(rest), 700_001)
-			if _, err := writer.Write(rest[:n]); err != nil {
-				t.Fatal(err)
-			}
+			_, err := writer.Write(rest[:n])
+			require.NoError(t, err)
 			rest = rest[n:]
 		}
 	}
-	if err := writer.Close(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, writer.Close())
 	return buffer.Bytes()
 }
 
 func open(t testing.TB, content []byte) (*mapped.File, error) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "file")
-	if err := os.WriteFile(path, content, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(path, content, 0o600))
 	return mapped.Open(path, "test", 3)
 }
 
@@ -67,9 +65,7 @@ var sections = []section{
 func TestSectionsComeBackAligned(t *testing.T) {
 	raw := write(t, sections)
 	file, err := open(t, raw)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer file.Close()
 	for _, s := range sections {
 		if !bytes.Equal(file.Bytes(s.name), s.content) {
@@ -93,13 +89,9 @@ func TestRecordsAreReadAsTheyWereWritten(t *testing.T) {
 	writer.Section("records")
 	mapped.Put(writer, records)
 	mapped.Put(writer, []record(nil))
-	if err := writer.Close(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, writer.Close())
 	file, err := open(t, buffer.Bytes())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer file.Close()
 	if got := mapped.Slice[record](file, "records"); !slices.Equal(got, records) {
 		t.Errorf("%v", got)
@@ -123,13 +115,9 @@ func TestSortedStringsAreFound(t *testing.T) {
 	_, _ = writer.Write(text) // Close tells of errors
 	writer.Section("ends")
 	mapped.Put(writer, ends)
-	if err := writer.Close(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, writer.Close())
 	file, err := open(t, buffer.Bytes())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer file.Close()
 	table := mapped.StringsOf(file, "text", "ends")
 	for i, word := range words {
@@ -156,9 +144,7 @@ func TestAFlippedBitIsSeenOrHarmless(t *testing.T) {
 	for i := range good {
 		bad := bytes.Clone(good)
 		bad[i] ^= 1 << (i % 8)
-		if err := os.WriteFile(path, bad, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(path, bad, 0o600))
 		file, err := mapped.Open(path, "test", 3)
 		if err != nil {
 			if !fault.Is(err, fault.SegmentDamage) || !strings.Contains(err.Error(), path) {
@@ -196,9 +182,7 @@ func TestCutFilesAndOtherKindsAreRefused(t *testing.T) {
 	if _, err := mapped.Open(path, "test", 3); !fault.Is(err, fault.NotFound) {
 		t.Errorf("missing: %v", err)
 	}
-	if err := os.WriteFile(path, good, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(path, good, 0o600))
 	if _, err := mapped.Open(path, "other", 3); !fault.Is(err, fault.SegmentDamage) ||
 		!strings.Contains(err.Error(), "kind test") {
 		t.Errorf("another kind: %v", err)
@@ -212,19 +196,11 @@ func TestCutFilesAndOtherKindsAreRefused(t *testing.T) {
 // A file is valid while it is mapped, also when its name is gone; closing twice is harmless.
 func TestAMappedFileOutlivesItsName(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "file")
-	if err := os.WriteFile(path, write(t, []section{{"one", []byte("still here")}}), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(path, write(t, []section{{"one", []byte("still here")}}), 0o600))
 	file, err := mapped.Open(path, "test", 3)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Remove(path); err != nil {
-		t.Fatal(err)
-	}
-	if string(file.Bytes("one")) != "still here" {
-		t.Error("the content is gone")
-	}
+	require.NoError(t, err)
+	require.NoError(t, os.Remove(path))
+	assert.Equal(t, "still here", string(file.Bytes("one")), "the content is gone")
 	file.Close()
 	file.Close()
 }
@@ -243,9 +219,7 @@ func TestAWriteErrorIsToldByClose(t *testing.T) {
 		writer := mapped.NewWriter(&failing{left}, "test", 3, nil)
 		writer.Section("one")
 		mapped.Put(writer, make([]record, 10))
-		if err := writer.Close(); !errors.Is(err, io.ErrShortWrite) {
-			t.Errorf("room for %d bytes: %v", left, err)
-		}
+		assert.ErrorIs(t, writer.Close(), io.ErrShortWrite, "room for %d bytes", left)
 	}
 }
 
@@ -257,18 +231,12 @@ func TestColumnsComeOutWhole(t *testing.T) {
 		var numbers, text mapped.Column
 		var want bytes.Buffer
 		for i := range count {
-			if err := mapped.PutRecord(&numbers, record{ID: uint64(i)}); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, mapped.PutRecord(&numbers, record{ID: uint64(i)}))
 			fmt.Fprintf(&want, "%d,", i)
-			if err := text.Put(fmt.Appendf(nil, "%d,", i)); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, text.Put(fmt.Appendf(nil, "%d,", i)))
 		}
 		var gotNumbers, gotText bytes.Buffer
-		if err := errors.Join(numbers.CopyTo(&gotNumbers), text.CopyTo(&gotText)); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, errors.Join(numbers.CopyTo(&gotNumbers), text.CopyTo(&gotText)))
 		if gotNumbers.Len() != count*16 || !bytes.Equal(gotText.Bytes(), want.Bytes()) {
 			t.Errorf("%d records: %d bytes and %d bytes of text", count, gotNumbers.Len(), gotText.Len())
 		}
@@ -277,9 +245,7 @@ func TestColumnsComeOutWhole(t *testing.T) {
 			t.Fatalf("%d of %d records, %v", len(viewed), count, err)
 		}
 		for i, one := range viewed {
-			if one.ID != uint64(i) {
-				t.Fatalf("record %d of %d is %d", i, count, one.ID)
-			}
+			require.Equal(t, uint64(i), one.ID, "record %d of %d", i, count)
 		}
 		gotNumbers.Reset()
 		if err := numbers.CopyTo(&gotNumbers); err != nil || gotNumbers.Len() != count*16 {

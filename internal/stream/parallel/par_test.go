@@ -12,6 +12,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/stream/parallel"
 )
@@ -50,9 +53,7 @@ func TestResultsComeInTheOrderOfTheItems(t *testing.T) {
 				return i * i, nil
 			}
 			for value, err := range parallel.Ordered(t.Context(), width, numbers(20, -1), slow) {
-				if err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, err)
 				got = append(got, value)
 			}
 			if len(got) != 20 || !slices.IsSorted(got) || got[19] != 361 {
@@ -83,9 +84,7 @@ func TestAnErrorInTheMiddleEndsIt(t *testing.T) {
 			var got []int
 			var last error
 			for value, err := range parallel.Ordered(t.Context(), 4, numbers(1000, failAt.source), work(failAt.work)) {
-				if last != nil {
-					t.Error("something follows the error")
-				}
+				assert.NoError(t, last, "something follows the error")
 				if last = err; err == nil {
 					got = append(got, value)
 				}
@@ -160,9 +159,7 @@ func TestEachRunsEveryIndexOnceWithinItsWidth(t *testing.T) {
 				t.Errorf("%v, %d at once", err, most.Load())
 			}
 			for i := range seen {
-				if seen[i].Load() != 1 {
-					t.Errorf("%d ran %d times", i, seen[i].Load())
-				}
+				assert.Equal(t, int64(1), seen[i].Load(), "%d ran", i)
 			}
 		})
 	}
@@ -187,9 +184,7 @@ func TestEachGivesTheFirstErrorAndStartsNothingMore(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		err := parallel.Each(ctx, 3, 2, func(context.Context, int) error { return nil })
-		if !errors.Is(err, context.Canceled) {
-			t.Errorf("%v", err)
-		}
+		assert.ErrorIs(t, err, context.Canceled)
 	})
 }
 
@@ -208,9 +203,7 @@ func TestAPanicIsTheErrorOfItsItemAndTellsNoText(t *testing.T) {
 		check(t, parallel.Each(t.Context(), 3, 2, boom))
 		err := parallel.Each(t.Context(), 3, 2, atIndex)
 		check(t, err)
-		if !strings.Contains(err.Error(), "index out of range") {
-			t.Errorf("%v", err)
-		}
+		assert.Contains(t, err.Error(), "index out of range", "%v", err)
 	})
 	last := func(results iter.Seq2[int, error]) (err error) {
 		for _, err = range results {
