@@ -8,6 +8,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/internal/testkit/blobmemory"
 	"github.com/unweaver/unweaver/internal/testkit/blobtest"
@@ -28,9 +31,8 @@ func TestRequestsSideBySideAreNoChainAndOnesThatFollowAre(t *testing.T) {
 		for i := range 20 {
 			all.Go(func() {
 				key := fmt.Sprintf("docs/runs/g1/1/extract-00001-%05d.rows", i)
-				if _, err := blob.Write(t.Context(), store, key, []byte("x"), blob.Cond{}); err != nil {
-					t.Error(err)
-				}
+				_, err := blob.Write(t.Context(), store, key, []byte("x"), blob.Cond{})
+				assert.NoError(t, err)
 			})
 		}
 		all.Wait()
@@ -38,16 +40,13 @@ func TestRequestsSideBySideAreNoChainAndOnesThatFollowAre(t *testing.T) {
 			t.Errorf("side by side:\n%s", counted)
 		}
 		for range 3 {
-			if _, _, err := blob.Read(t.Context(), store, "docs/runs/g1/1/extract-00001-00000.rows"); err != nil {
-				t.Fatal(err)
-			}
+			_, _, err := blob.Read(t.Context(), store, "docs/runs/g1/1/extract-00001-00000.rows")
+			require.NoError(t, err)
 		}
 		if counted := requests.Take(); counted.Chain != 3 || counted.Of("", distance.Get) != 3 {
 			t.Errorf("one after another:\n%s", counted)
 		}
-		if passed := time.Since(begin); passed != 4*wait {
-			t.Errorf("%s passed", passed)
-		}
+		assert.Equal(t, 4*wait, time.Since(begin))
 	})
 }
 
@@ -58,19 +57,14 @@ func TestListingsAndDeletionsCountByTheThousand(t *testing.T) {
 	var keys []string
 	for i := range 2001 {
 		key := fmt.Sprintf("ledger/extract/loose/ab/%04d", i)
-		if _, err := blob.Write(t.Context(), near, key, nil, blob.Cond{}); err != nil {
-			t.Fatal(err)
-		}
+		_, err := blob.Write(t.Context(), near, key, nil, blob.Cond{})
+		require.NoError(t, err)
 		keys = append(keys, key)
 	}
 	for _, err := range store.List(t.Context(), "ledger/extract/loose/", "") {
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 	}
-	if err := store.DeleteAll(t.Context(), keys); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, store.DeleteAll(t.Context(), keys))
 	counted := requests.Take()
 	place := "ledger/extract/loose"
 	if counted.Of(place, distance.List) != 3 || counted.Of(place, distance.DeleteAll) != 3 || counted.Of("") != 6 {
@@ -82,7 +76,6 @@ func TestWhoeverGivesUpDoesNotWait(t *testing.T) {
 	store := distance.Blob(blobmemory.New(), distance.New(time.Hour))
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := store.Stat(ctx, "a"); err == nil {
-		t.Error("it waited")
-	}
+	_, err := store.Stat(ctx, "a")
+	assert.Error(t, err, "it waited")
 }

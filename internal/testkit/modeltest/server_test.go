@@ -14,6 +14,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/model"
 	"github.com/unweaver/unweaver/internal/testkit/modeltest"
 )
@@ -21,9 +24,7 @@ import (
 func serve(t *testing.T, options modeltest.Options) *modeltest.Server {
 	t.Helper()
 	server := modeltest.New(options)
-	if err := server.Listen("127.0.0.1:0"); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, server.Listen("127.0.0.1:0"))
 	t.Cleanup(server.Close)
 	return server
 }
@@ -32,13 +33,9 @@ func serve(t *testing.T, options modeltest.Options) *modeltest.Server {
 func post(t *testing.T, address string, body any) (int, string) {
 	t.Helper()
 	raw, err := json.Marshal(body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, address, bytes.NewReader(raw))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	response, err := http.DefaultClient.Do(request)
 	if err != nil {
 		return 0, err.Error()
@@ -101,9 +98,7 @@ func TestTheBookAgreesWithWhatWasAnswered(t *testing.T) {
 	if got.PromptTokens != prompt || got.CompletionTokens != completion || got.EmbedTokens != embedded {
 		t.Errorf("tokens %+v, the answers said %d, %d, %d", got, prompt, completion, embedded)
 	}
-	if got.Probes != 2 {
-		t.Errorf("%d questions after the server's health, want 2", got.Probes)
-	}
+	assert.Equal(t, int64(2), got.Probes)
 	if got.Duplicates != 1 || got.EmbedTwice != 2 {
 		t.Errorf("%d prompts and %d texts were paid twice, want 1 and 2", got.Duplicates, got.EmbedTwice)
 	}
@@ -115,9 +110,7 @@ func TestTheBookAgreesWithWhatWasAnswered(t *testing.T) {
 		"embed": 2}; fmt.Sprint(calls) != fmt.Sprint(want) {
 		t.Errorf("by task %v, want %v", calls, want)
 	}
-	if got.Tasks["embed"].Prompt != embedded {
-		t.Errorf("embedding tokens %d, want %d", got.Tasks["embed"].Prompt, embedded)
-	}
+	assert.Equal(t, embedded, got.Tasks["embed"].Prompt, "embedding tokens")
 	server.Reset()
 	if after := server.Stats(); after.Started+after.Chat+after.PromptTokens+int64(len(after.Tasks)) != 0 {
 		t.Errorf("after a reset: %+v", after)
@@ -170,9 +163,7 @@ func TestAScriptSeesEachRequest(t *testing.T) {
 	post(t, server.URL+"/embeddings", map[string]any{"input": []string{"first", "second"}})
 	post(t, server.URL+"/chat/completions", ask("", "a question"))
 	want := []modeltest.Seen{{1, "shorten", "some text"}, {2, "embed", "first"}, {3, "answer", "a question"}}
-	if fmt.Sprint(seen) != fmt.Sprint(want) {
-		t.Errorf("seen %v, want %v", seen, want)
-	}
+	assert.Equal(t, fmt.Sprint(want), fmt.Sprint(seen), "seen %v, want %v", seen, want)
 	if got := server.Stats(); got.RateLimited != 1 || got.Embed != 0 || got.Chat != 2 {
 		t.Errorf("counts %+v", got)
 	}
@@ -207,9 +198,7 @@ func TestRequestsAreCountedWhenTheyArrive(t *testing.T) {
 		t.Error("an answer is not a start")
 	}
 	post(t, server.URL+"/chat/completions", ask("", "one more"))
-	if server.StartedSince(mark) != 1 {
-		t.Errorf("started since the mark: %d, want 1", server.StartedSince(mark))
-	}
+	assert.Equal(t, int64(1), server.StartedSince(mark), "started since the mark")
 }
 
 func TestWhatIsInFlightIsKnownInTheUnitsThatArePaid(t *testing.T) {
@@ -245,9 +234,7 @@ func TestTheAdminPaths(t *testing.T) {
 	post(t, server.URL+"/chat/completions", ask("", "a question"))
 	_, raw := post(t, base+"/stats?since="+url.QueryEscape(mark.Format(time.RFC3339Nano)), nil)
 	var stats map[string]any
-	if err := json.Unmarshal([]byte(raw), &stats); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, json.Unmarshal([]byte(raw), &stats))
 	for key, want := range map[string]float64{
 		"chat": 1, "duplicates": 0, "embed_calls": 0, "embed_texts": 0, "embed_tokens": 0, "c429": 0, "c500": 0,
 		"garbage": 0, "max_inflight": 1, "started": 1, "started_since": 1,
@@ -263,9 +250,7 @@ func TestTheAdminPaths(t *testing.T) {
 		t.Errorf("answered after %s", took)
 	}
 	post(t, base+"/reset", nil)
-	if got := server.Stats(); got.Started != 0 {
-		t.Errorf("after /reset %+v", got)
-	}
+	assert.Zero(t, server.Stats().Started, "after /reset")
 	if status, _ := post(t, server.URL+"/nothing", nil); status != 404 || server.Stats().Started != 0 {
 		t.Errorf("an unknown path: %d", status)
 	}
@@ -279,25 +264,17 @@ func TestKnownPassagesAreReplayedAndOthersExtractedByRule(t *testing.T) {
 		corpus:      fmt.Sprintf(`{"id":"7","text":%q}`, passage),
 		extractions: `{"chunk_id":"7","entities":["A name",{"name":"B","description":"of B"},17]}`,
 	} {
-		if err := os.WriteFile(path, []byte(line+"\n"), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(path, []byte(line+"\n"), 0o600))
 	}
 	server := serve(t, modeltest.Options{})
-	if err := server.Replay(corpus, extractions); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, server.Replay(corpus, extractions))
 	_, known := post(t, server.URL+"/chat/completions", ask("extract", passage))
 	if !strings.Contains(known, `A name`) || !strings.Contains(known, `of B`) || strings.Contains(known, "Copenhagen") {
 		t.Errorf("a known passage: %s", known)
 	}
 	_, other := post(t, server.URL+"/chat/completions", ask("extract", "Lothair of Tours met the king of Denmark."))
-	if !strings.Contains(other, "Lothair") {
-		t.Errorf("another passage: %s", other)
-	}
-	if err := server.Replay(filepath.Join(dir, "none"), extractions); err == nil {
-		t.Error("a missing corpus is no error")
-	}
+	assert.Contains(t, other, "Lothair", "another passage")
+	assert.Error(t, server.Replay(filepath.Join(dir, "none"), extractions), "a missing corpus is no error")
 }
 
 // What enrichments ask for is answered in the shapes that they read, and counted.
@@ -322,7 +299,5 @@ func TestEnrichmentsAreAnswered(t *testing.T) {
 			t.Errorf("%s: %d, %s, %v; want %s", c.task, status, raw, err, c.want)
 		}
 	}
-	if stats := server.Stats(); stats.Chat != 4 {
-		t.Errorf("%+v", stats)
-	}
+	assert.Equal(t, int64(4), server.Stats().Chat)
 }

@@ -11,6 +11,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/testkit/storm/proxy"
 )
 
@@ -24,9 +27,7 @@ func behind(t *testing.T, body string) (p *proxy.Proxy, get func() (string, erro
 	}))
 	t.Cleanup(server.Close)
 	p, err := proxy.New(strings.TrimPrefix(server.URL, "http://"), 7)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(p.Close)
 	client := &http.Client{
 		Timeout: 5 * time.Minute, Transport: &http.Transport{DisableKeepAlives: true, DisableCompression: true},
@@ -51,9 +52,7 @@ func TestGoodWeatherChangesNothing(t *testing.T) {
 			t.Fatalf("%d bytes, %v", len(got), err)
 		}
 	}
-	if served.Load() != 3 {
-		t.Errorf("served %d", served.Load())
-	}
+	assert.Equal(t, int64(3), served.Load(), "served")
 }
 
 func TestALostReplyWasARequestThatArrived(t *testing.T) {
@@ -102,14 +101,11 @@ func TestABlackHoleHoldsWhatIsSentAndLetsItGoAfter(t *testing.T) {
 func TestDroppedConnectionsBreakAndNewOnesAreMade(t *testing.T) {
 	p, get, _ := behind(t, "done")
 	conn, err := net.Dial("tcp", p.Address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer func() { _ = conn.Close() }()
 	_ = conn.SetDeadline(time.Now().Add(5 * time.Minute))
-	if _, err := io.WriteString(conn, "GET / HTTP/1.1\r\nHost: behind\r\n\r\n"); err != nil {
-		t.Fatal(err)
-	}
+	_, err = io.WriteString(conn, "GET / HTTP/1.1\r\nHost: behind\r\n\r\n")
+	require.NoError(t, err)
 	if _, err := conn.Read(make([]byte, 1)); err != nil { // an answer: its other half is made
 		t.Fatal(err)
 	}
