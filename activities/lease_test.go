@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/sdk/log"
 	"go.temporal.io/sdk/temporal"
@@ -134,12 +135,9 @@ func TestAUnitWhoseLeaseIsLostStops(t *testing.T) {
 	}
 	_, err := b.ExecuteActivity(workflows.PlanBuild, b.build)
 	var app *temporal.ApplicationError
-	if !errors.As(err, &app) || app.Type() != string(fault.LeaseLost) || !app.NonRetryable() {
-		t.Errorf("the unit ended with %v", err)
-	}
-	if !renewed {
-		t.Error("the lease was not renewed while the unit worked")
-	}
+	assert.True(t, errors.As(err, &app) && app.Type() == string(fault.LeaseLost) && app.NonRetryable(),
+		"the unit ended with %v", err)
+	assert.True(t, renewed, "the lease was not renewed while the unit worked")
 	if got := b.held(t); got.Fence != 4 || got.Run != "r2" {
 		t.Errorf("the lease is %+v", got)
 	}

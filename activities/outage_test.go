@@ -192,9 +192,8 @@ func TestACollectGivesUpSoonAndTheEndTellsOfIt(t *testing.T) {
 	p.store.down.Store(true)
 	attempts, failed := p.collect()
 	var app *temporal.ApplicationError
-	if !errors.As(failed, &app) || app.Type() != "store_unavailable" || !app.NonRetryable() || attempts > 3 {
-		t.Fatalf("%d attempts, %v", attempts, failed)
-	}
+	require.True(t, errors.As(failed, &app) && app.Type() == "store_unavailable" && app.NonRetryable() && attempts <= 3,
+		"%d attempts, %v", attempts, failed)
 	p.store.down.Store(false)
 	end := workflows.End{
 		Build: p.build, Status: core.StatusCompleted,

@@ -27,9 +27,7 @@ func TestEveryPromiseHasATestAndEveryMarkAPromise(t *testing.T) {
 		}
 		tests[found[1]] = 0
 	}
-	if len(tests) < 100 {
-		t.Fatalf("docs/invariants.md has %d promises", len(tests))
-	}
+	require.True(t, len(tests) >= 100, "docs/invariants.md has %d promises", len(tests))
 	files, err := exec.Command("git", "ls-files", "..").Output()
 	if err != nil {
 		t.Skip("no checkout of git: ", err)
@@ -46,16 +44,13 @@ func TestEveryPromiseHasATestAndEveryMarkAPromise(t *testing.T) {
 		assert.Equal(t, len(marks), strings.Count(string(source), "\n// Promises: "), "%s", file)
 		for _, mark := range marks {
 			for promise := range strings.SplitSeq(mark[1], ", ") {
-				if _, known := tests[promise]; !known {
-					t.Errorf("%s: docs/invariants.md has no promise %s", file, promise)
-				}
+				_, known := tests[promise]
+				assert.True(t, known, "%s: docs/invariants.md has no promise %s", file, promise)
 				tests[promise]++
 			}
 		}
 	}
 	for promise, count := range tests {
-		if count == 0 {
-			t.Errorf("no test is marked with promise %s", promise)
-		}
+		assert.True(t, count != 0, "no test is marked with promise %s", promise)
 	}
 }

@@ -47,9 +47,8 @@ func TestASecretThatWouldBreakAFileOfUsersIsRefused(t *testing.T) {
 		for _, bad := range []string{
 			"", "short", `0123456789abcdef"`, "0123456789abcdef\nuser x on nopass", "0123456789abcdef@host",
 		} {
-			if out, err := writeUsers(t, path, secret, bad); err == nil || out != "" {
-				t.Errorf("%s takes %q and writes %q", path, bad, out)
-			}
+			out, err := writeUsers(t, path, secret, bad)
+			assert.True(t, err != nil && out == "", "%s takes %q and writes %q", path, bad, out)
 		}
 	}
 }
@@ -75,9 +74,7 @@ func TestUsersOfS3MayWriteWhereTheirProgramDoes(t *testing.T) {
 			"unweaver/artifacts/_access/*", "unweaver/artifacts/doctor/*",
 		},
 	} {
-		if !slices.Equal(writes[user], want) {
-			t.Errorf("%s may write to %v, want %v", user, writes[user], want)
-		}
+		assert.True(t, slices.Equal(writes[user], want), "%s may write to %v, want %v", user, writes[user], want)
 	}
 }
 

@@ -14,9 +14,7 @@ func TestABuildThatMakesAPartOfAGenerationBeginsAnewWhereItHasToMakeAll(t *testi
 	f := newFake(130, 64)
 	f.fail[workflows.SealChunks] = []error{fatal("outgrown")}
 	out, err := run(t, f, workflows.Build{}, nil)
-	if err != nil || out.Status != "completed" {
-		t.Fatal(out, err)
-	}
+	require.True(t, err == nil && out.Status == "completed", "%v %v", out, err)
 	last := f.units[len(f.units)-1]
 	if end := f.lastEnd(); last.Anew != "ref-outgrown.json" || last.Rebuild || end.Anew != last.Anew ||
 		f.count(workflows.PlanBuild) != 2 || f.count(workflows.TakeLease) != 1 {
@@ -29,9 +27,7 @@ func TestABuildThatMeetsADamagedParentBeginsAnewOnce(t *testing.T) {
 		f := newFake(130, 64)
 		f.fail[activity] = []error{fatal("parent_damaged")}
 		out, err := run(t, f, workflows.Build{}, nil)
-		if err != nil || out.Status != "completed" {
-			t.Fatal(activity, out, err)
-		}
+		require.True(t, err == nil && out.Status == "completed", "%v %v %v", activity, out, err)
 		if f.count(workflows.PlanBuild) != 2 || f.count(workflows.TakeLease) != 1 || f.count(workflows.EndBuild) != 1 {
 			t.Errorf("%s: planned %d times, leases %d", activity, f.count(workflows.PlanBuild), f.count(workflows.TakeLease))
 		}
@@ -60,9 +56,7 @@ func TestWhatPlanDoubtsIsDoubtedByAllThatFollows(t *testing.T) {
 	_, err := run(t, f, workflows.Build{}, nil)
 	require.NoError(t, err)
 	for _, unit := range f.units {
-		if !unit.Rebuild || unit.Anew != "" {
-			t.Errorf("%+v", unit)
-		}
+		assert.True(t, unit.Rebuild && unit.Anew == "", "%+v", unit)
 	}
 }
 

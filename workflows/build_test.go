@@ -19,9 +19,7 @@ func TestABuildRunsEveryUnitOnceAndInOrder(t *testing.T) {
 	f := newFake(130, 64)
 	f.imports, f.pieces, f.batch, f.enrich = true, 3, true, 2
 	out, err := run(t, f, workflows.Build{}, nil)
-	if err != nil || out.Status != "completed" {
-		t.Fatal(out, err)
-	}
+	require.True(t, err == nil && out.Status == "completed", "%v %v", out, err)
 	order := []struct {
 		name  string
 		calls int
@@ -93,18 +91,15 @@ func TestAnUnchangedCorpusDoesNothingAfterPlan(t *testing.T) {
 	if out, err := run(t, f, workflows.Build{}, nil); err != nil || out.Status != "completed" {
 		t.Fatal(out, err)
 	}
-	if f.count(workflows.ChunkDocuments)+f.count(workflows.PublishBuild) != 0 || !f.lastEnd().Unchanged {
-		t.Errorf("calls %v, end %+v", f.calls, f.ended)
-	}
+	assert.True(t, f.count(workflows.ChunkDocuments)+f.count(workflows.PublishBuild) == 0 && f.lastEnd().Unchanged,
+		"calls %v, end %+v", f.calls, f.ended)
 }
 
 func TestAGateThatIsKnownAtPlanTimeHoldsBeforeAnythingIsBuilt(t *testing.T) {
 	f := newFake(130)
 	f.planned = workflows.Planned{Held: "mass_deletion", Units: 2, Documents: 20}
 	out, err := run(t, f, workflows.Build{}, nil)
-	if err != nil || out.Status != "held" || out.Reason != "mass_deletion" {
-		t.Fatal(out, err)
-	}
+	require.True(t, err == nil && out.Status == "held" && out.Reason == "mass_deletion", "%v %v", out, err)
 	if f.count(workflows.ChunkDocuments) != 0 || f.count(workflows.EndBuild) != 1 {
 		t.Errorf("%d units were chunked", f.count(workflows.ChunkDocuments))
 	}
@@ -114,9 +109,7 @@ func TestStoresThatLostTheirMemoryAreRepairedAlsoWhenNothingChanged(t *testing.T
 	f := newFake(130)
 	f.planned = workflows.Planned{Unchanged: true, Status: "completed", Repair: 7}
 	out, err := run(t, f, workflows.Build{}, nil)
-	if err != nil || out.Status != "completed" {
-		t.Fatal(out, err)
-	}
+	require.True(t, err == nil && out.Status == "completed", "%v %v", out, err)
 	if parts := f.count(workflows.RepairPart); parts != 7 || f.count(workflows.SealRepair) != 1 {
 		t.Errorf("%d of 7 parts were verified, sealed %d times", parts, f.count(workflows.SealRepair))
 	}
@@ -127,9 +120,8 @@ func TestAHeldBuildIsNotCollected(t *testing.T) {
 	f := newFake(10)
 	f.outcome = workflows.Outcome{Status: "held", Reason: "mass_deletion"}
 	out, err := run(t, f, workflows.Build{}, nil)
-	if err != nil || out != f.outcome || f.count(workflows.CollectGarbage) != 0 {
-		t.Fatal(out, err, f.calls)
-	}
+	require.True(t, err == nil && out == f.outcome && f.count(workflows.CollectGarbage) == 0,
+		"%v %v %v", out, err, f.calls)
 }
 
 func TestAnErrorThatNobodyCanMendEndsTheBuildWithItsCode(t *testing.T) {
@@ -137,12 +129,9 @@ func TestAnErrorThatNobodyCanMendEndsTheBuildWithItsCode(t *testing.T) {
 		f := newFake(10)
 		f.fail[workflows.ReducePartition] = []error{fatal(code)}
 		out, err := run(t, f, workflows.Build{}, nil)
-		if err != nil || out.Status != "failed" || out.Reason != code {
-			t.Fatal(out, err)
-		}
-		if end := f.lastEnd(); end.Ref != "ref-"+code+".json" || f.count(workflows.PublishBuild) != 0 {
-			t.Errorf("end %+v", end)
-		}
+		require.True(t, err == nil && out.Status == "failed" && out.Reason == code, "%v %v", out, err)
+		end := f.lastEnd()
+		assert.True(t, end.Ref == "ref-"+code+".json" && f.count(workflows.PublishBuild) == 0, "end %+v", end)
 	}
 }
 
@@ -150,9 +139,7 @@ func TestAFailureEndsTheStageThoughOthersPause(t *testing.T) {
 	f := newFake(10)
 	f.fail[workflows.EmbedPart] = []error{fatal("model_auth"), fatal("segment_damaged")}
 	out, err := run(t, f, workflows.Build{}, nil)
-	if err != nil || out.Status != "failed" || out.Reason != "segment_damaged" {
-		t.Fatal(out, err)
-	}
+	require.True(t, err == nil && out.Status == "failed" && out.Reason == "segment_damaged", "%v %v", out, err)
 }
 
 func TestAnInputThatCannotBeBuiltFailsBeforeAnythingIsDone(t *testing.T) {
@@ -171,9 +158,7 @@ func TestAnInputThatCannotBeBuiltFailsBeforeAnythingIsDone(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			f := newFake(10)
 			out, err := run(t, f, test.build, nil)
-			if err != nil || out.Status != "failed" || out.Reason != "bad_config" {
-				t.Fatal(out, err)
-			}
+			require.True(t, err == nil && out.Status == "failed" && out.Reason == "bad_config", "%v %v", out, err)
 			if len(f.calls) != 1 || !strings.Contains(f.lastEnd().Detail, test.says) {
 				t.Errorf("calls %v, end %+v", f.calls, f.lastEnd())
 			}
@@ -184,9 +169,8 @@ func TestAnInputThatCannotBeBuiltFailsBeforeAnythingIsDone(t *testing.T) {
 func TestARestoreRunsItsPartsAndRecordsItsEnd(t *testing.T) {
 	f := newFake()
 	out, err := run(t, f, workflows.Build{Generation: "restore-1"}, nil)
-	if err != nil || out.Status != "completed" || f.count(workflows.RestorePart) != 3 {
-		t.Fatal(out, err, f.calls)
-	}
+	require.True(t, err == nil && out.Status == "completed" && f.count(workflows.RestorePart) == 3,
+		"%v %v %v", out, err, f.calls)
 	if end := f.lastEnd(); end.Status != "completed" || end.Fence != fence {
 		t.Errorf("end %+v", end)
 	}
@@ -216,9 +200,8 @@ func TestAnAuditPausesAndGoesOnWithTheUnitsThatAreLeft(t *testing.T) {
 	out, err := run(t, f, workflows.Build{Generation: "audit-1"}, func(env *testsuite.TestWorkflowEnvironment) {
 		resumeAt(t, env, time.Hour, workflows.Resume{})
 	})
-	if err != nil || out.Status != "completed" || f.count("AuditPart 1") != 2 || f.count("AuditPart 0") != 1 {
-		t.Fatal(out, err, f.calls)
-	}
+	require.True(t, err == nil && out.Status == "completed" && f.count("AuditPart 1") == 2 && f.count("AuditPart 0") == 1,
+		"%v %v %v", out, err, f.calls)
 }
 
 func TestSearchAttributesFollowTheRunWhereTheServerKnowsThem(t *testing.T) {
@@ -238,9 +221,7 @@ func TestSearchAttributesFollowTheRunWhereTheServerKnowsThem(t *testing.T) {
 		})
 		require.NoError(t, err)
 		for _, want := range []string{"i/g extract running", "i/g publish running", "i/g collect completed"} {
-			if seen[want] != known {
-				t.Errorf("known %v: %q is %v in %v", known, want, seen[want], seen)
-			}
+			assert.True(t, seen[want] == known, "known %v: %q is %v in %v", known, want, seen[want], seen)
 		}
 	}
 }

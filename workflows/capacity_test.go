@@ -190,9 +190,7 @@ func TestExtractionFillsTheModelOfAFleet(t *testing.T) {
 	from, to := p.began.Add(20*time.Second), p.began.Add(2*time.Minute)
 	part := filled(p.calls, 6400, from, to)
 	t.Logf("%.1f %% of the model's places, %d batches at most", 100*part, most(p.batches, from, to))
-	if part < 0.95 {
-		t.Errorf("%.1f %% of the model's places are filled", 100*part)
-	}
+	assert.False(t, part < 0.95, "%.1f %% of the model's places are filled", 100*part)
 	if atOnce := most(p.batches, from, to); atOnce > 6400*5/2/64 {
 		t.Errorf("%d batches at once: more than keeps the model full", atOnce)
 	}
@@ -356,9 +354,7 @@ func TestASmallStageMeasuresNothing(t *testing.T) {
 	small := extraction(3)
 	small.Sizes = []int{5, 900, 400}
 	q, out, _ := execute(t, small, always(fullFleet))
-	if p.looks+q.looks != 0 || out.Done != 1+15+7 {
-		t.Errorf("%d looks, %d done", p.looks+q.looks, out.Done)
-	}
+	assert.True(t, p.looks+q.looks == 0 && out.Done == 1+15+7, "%d looks, %d done", p.looks+q.looks, out.Done)
 }
 
 // Looks grow rarer while nothing changes: they leave the history its room.
@@ -411,7 +407,6 @@ func TestShardsWithoutAWindowPause(t *testing.T) {
 			}
 		}
 	}
-	if out.Paused != "model_quota" || len(out.Partial) < 5 || left+len(ran) != 30*79 {
-		t.Errorf("paused %q, %d shards begun, %d batches left and %d done", out.Paused, len(out.Partial), left, len(ran))
-	}
+	assert.True(t, out.Paused == "model_quota" && len(out.Partial) >= 5 && left+len(ran) == 30*79,
+		"paused %q, %d shards begun, %d batches left and %d done", out.Paused, len(out.Partial), left, len(ran))
 }

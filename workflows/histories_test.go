@@ -10,6 +10,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/history/v1"
@@ -128,9 +129,8 @@ func TestTheShapeOfTheInputDecidesTheCommands(t *testing.T) {
 			s.BatchChunks = 100
 		})), false},
 	} {
-		if err := replay(t, replays.history); (err == nil) != replays.same {
-			t.Errorf("%s: replays %v, want %v (%v)", name, err == nil, replays.same, err)
-		}
+		err := replay(t, replays.history)
+		assert.True(t, (err == nil) == replays.same, "%s: replays %v, want %v (%v)", name, err == nil, replays.same, err)
 	}
 }
 
@@ -158,9 +158,7 @@ func TestRecordedRunsAreOfEveryTypeAndEnd(t *testing.T) {
 		known.found[typeOf(recorded)] = true
 	}
 	for name, found := range known.found {
-		if !found {
-			t.Errorf("no history of a workflow %s: make histories", name)
-		}
+		assert.True(t, found, "no history of a workflow %s: make histories", name)
 	}
 	for name, ends := range map[string]enums.EventType{
 		"completed.BuildIndex":   enums.EVENT_TYPE_WORKFLOW_EXECUTION_COMPLETED,
@@ -193,8 +191,6 @@ func TestHistoriesStaySmall(t *testing.T) {
 	} {
 		events := len(all[name].GetEvents())
 		t.Logf("%s: %d events", name, events)
-		if events == 0 || events > most {
-			t.Errorf("%s has %d events, want 1 to %d", name, events, most)
-		}
+		assert.True(t, events != 0 && events <= most, "%s has %d events, want 1 to %d", name, events, most)
 	}
 }

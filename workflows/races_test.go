@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/mock"
+	"github.com/stretchr/testify/require"
 	"go.temporal.io/sdk/testsuite"
 
 	"github.com/unweaver/unweaver/workflows"
@@ -27,9 +28,7 @@ func at(env *testsuite.TestWorkflowEnvironment, after time.Duration, update stri
 // obeyed checks that a command was acknowledged.
 func obeyed(t *testing.T, what string, a *answer) {
 	t.Helper()
-	if a == nil || a.rejected != nil || a.failed != nil || !a.completed {
-		t.Errorf("%s: %+v", what, a)
-	}
+	assert.True(t, a != nil && a.rejected == nil && a.failed == nil && a.completed, "%s: %+v", what, a)
 }
 
 // A person resumes before what was in flight has ended, or before the pause is even written down: the pause is off.
@@ -62,9 +61,7 @@ func TestAResumeRightAfterAPauseIsNotLost(t *testing.T) {
 				at(env, time.Minute, workflows.UpdatePause, &pause)
 				at(env, time.Minute+c.after, workflows.UpdateResume, &resume)
 			})
-			if err != nil || out.Status != "completed" {
-				t.Fatalf("%s, %s: %+v, %v", name, generation, out, err)
-			}
+			require.True(t, err == nil && out.Status == "completed", "%s, %s: %+v, %v", name, generation, out, err)
 			obeyed(t, name+": pause", pause)
 			obeyed(t, name+": resume", resume)
 			assert.Len(t, f.ended, 1, "%s, %s: it paused all the same: %+v", name, generation, f.ended)
@@ -95,9 +92,7 @@ func TestAPauseAfterAResumeThatTookOneBackCounts(t *testing.T) {
 		}, 5*time.Hour)
 		at(env, 6*time.Hour, workflows.UpdateResume, &last)
 	})
-	if err != nil || len(f.ended) != 2 {
-		t.Fatal(err, f.ended)
-	}
+	require.True(t, err == nil && len(f.ended) == 2, "%v %v", err, f.ended)
 	for i, a := range []*answer{first, resume, second, last} {
 		obeyed(t, fmt.Sprint("command ", i), a)
 	}
@@ -115,9 +110,8 @@ func TestAPauseThatIsTakenBackWhileAUnitFails(t *testing.T) {
 			at(env, 2*time.Minute, workflows.UpdateResume, &resume)
 			env.RegisterDelayedCallback(func() {
 				if code == "model_auth" {
-					if s := state(t, env); s.Phase != workflows.PhasePaused || s.Paused != code {
-						t.Errorf("state %+v", s)
-					}
+					s := state(t, env)
+					assert.True(t, s.Phase == workflows.PhasePaused && s.Paused == code, "state %+v", s)
 					again = send(env, workflows.UpdateResume, workflows.Resume{})
 				}
 			}, 10*time.Hour)
@@ -127,9 +121,8 @@ func TestAPauseThatIsTakenBackWhileAUnitFails(t *testing.T) {
 		if code == "model_auth" {
 			obeyed(t, "resume after it was told", again)
 		}
-		if err != nil || out.Status != "completed" || f.count("ReducePartition 0") != 1 {
-			t.Error(code, out, err, f.calls)
-		}
+		assert.True(t, err == nil && out.Status == "completed" && f.count("ReducePartition 0") == 1,
+			"%v %v %v %v", code, out, err, f.calls)
 	}
 }
 
@@ -178,23 +171,19 @@ func TestTheLastAcknowledgedCommandCounts(t *testing.T) {
 					observe()
 					if f.lastEnd().Status == "paused" {
 						reason := f.lastEnd().Reason
-						if last == workflows.UpdateResume && reason == "paused" {
-							t.Errorf("seed %d: paused after a resume that was acknowledged", seed)
-						}
+						assert.True(t, last != workflows.UpdateResume || reason != "paused",
+							"seed %d: paused after a resume that was acknowledged", seed)
 						s := &sent{workflows.UpdateResume, send(env, workflows.UpdateResume, workflows.Resume{})}
 						all = append(all, s)
 						env.RegisterDelayedCallback(func() {
-							if !s.answer.completed {
-								t.Errorf("seed %d: a run that is paused was not resumed: %+v", seed, s.answer)
-							}
+							assert.True(t, s.answer.completed, "seed %d: a run that is paused was not resumed: %+v", seed, s.answer)
 						}, time.Hour)
 					}
 				}, time.Duration(hour)*time.Hour)
 			}
 		})
-		if err != nil || out.Status != "completed" || f.count(workflows.SealShard) != 2 {
-			t.Fatalf("seed %d: %+v, %v, %+v", seed, out, err, f.ended)
-		}
+		require.True(t, err == nil && out.Status == "completed" && f.count(workflows.SealShard) == 2,
+			"seed %d: %+v, %v, %+v", seed, out, err, f.ended)
 		for _, s := range all {
 			assert.NoError(t, s.answer.failed, "seed %d: %s was taken and failed: %v", seed, s.command, s.answer.failed)
 		}

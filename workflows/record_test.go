@@ -267,9 +267,7 @@ func (r recorder) update(id, name string, input ...any) {
 	if err == nil {
 		err = handle.Get(r.Context(), nil)
 	}
-	if err != nil {
-		r.Fatal(name, err)
-	}
+	require.True(r, err == nil, "%v %v", name, err)
 }
 
 func (r recorder) until(reached func() bool) {

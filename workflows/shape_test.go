@@ -28,15 +28,13 @@ func TestPiecesCoverEveryChunkOnce(t *testing.T) {
 			covered := 0
 			for n := range shape.Shards(chunks) {
 				from, to := shape.Shard(n, chunks)
-				if from != covered || to <= from {
-					t.Fatalf("%+v: shard %d of %d chunks is [%d, %d), after %d", shape, n, chunks, from, to, covered)
-				}
+				require.True(t, from == covered && to > from,
+					"%+v: shard %d of %d chunks is [%d, %d), after %d", shape, n, chunks, from, to, covered)
 				within := 0
 				for batch := range shape.Batches(to - from) {
 					lower, upper := shape.Batch(batch, to-from)
-					if lower != within || upper <= lower {
-						t.Fatalf("%+v: batch %d of %d is [%d, %d)", shape, batch, to-from, lower, upper)
-					}
+					require.True(t, lower == within && upper > lower,
+						"%+v: batch %d of %d is [%d, %d)", shape, batch, to-from, lower, upper)
 					within = upper
 				}
 				require.Equal(t, to-from, within, "%+v: batches cover", shape)
@@ -64,9 +62,8 @@ func TestAShapeThatCannotWorkIsRefusedWithTheSettingsName(t *testing.T) {
 		if shape.Format == 0 {
 			shape.Format = workflows.Format
 		}
-		if err := shape.Validate(); err == nil || !strings.Contains(err.Error(), says) {
-			t.Errorf("%+v: %v, want %q", shape, err, says)
-		}
+		err := shape.Validate()
+		assert.True(t, err != nil && strings.Contains(err.Error(), says), "%+v: %v, want %q", shape, err, says)
 	}
 }
 
@@ -77,9 +74,7 @@ func TestTheShapeDecidesTheFanOut(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, 10, f.count(workflows.ExtractChunks))
 	for _, unit := range f.units {
-		if unit.Shape.BatchChunks != 10 || unit.Shape.ShardChunks != 5000 {
-			t.Fatalf("a unit got shape %+v", unit.Shape)
-		}
+		require.True(t, unit.Shape.BatchChunks == 10 && unit.Shape.ShardChunks == 5000, "a unit got shape %+v", unit.Shape)
 	}
 }
 

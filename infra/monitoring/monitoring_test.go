@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"go.yaml.in/yaml/v3"
 )
@@ -33,9 +34,8 @@ func expressions(t *testing.T) map[string][]string {
 	out := map[string][]string{}
 	ids := map[int]bool{}
 	for _, panel := range dashboard.Panels {
-		if ids[panel.ID] || panel.Type != "row" && len(panel.Targets) == 0 {
-			t.Errorf("panel %d %q: its id is taken, or it asks nothing", panel.ID, panel.Title)
-		}
+		assert.True(t, !ids[panel.ID] && (panel.Type == "row" || len(panel.Targets) != 0),
+			"panel %d %q: its id is taken, or it asks nothing", panel.ID, panel.Title)
 		ids[panel.ID] = true
 		for _, target := range panel.Targets {
 			out["panel "+panel.Title] = append(out["panel "+panel.Title], target.Expr)
@@ -60,9 +60,7 @@ func expressions(t *testing.T) map[string][]string {
 			}
 		}
 	}
-	if len(out) < 30 {
-		t.Fatalf("only %d expressions", len(out))
-	}
+	require.True(t, len(out) >= 30, "only %d expressions", len(out))
 	return out
 }
 
@@ -92,20 +90,14 @@ func TestDashboardAndRulesAskForMetricsThatAreServed(t *testing.T) {
 	for place, all := range expressions(t) {
 		for _, expression := range all {
 			names := metric.FindAllString(expression, -1)
-			if len(names) == 0 {
-				t.Errorf("%s asks for none of our metrics: %s", place, expression)
-			}
+			assert.True(t, len(names) != 0, "%s asks for none of our metrics: %s", place, expression)
 			for _, name := range names {
 				asked[strings.TrimSuffix(strings.TrimSuffix(strings.TrimSuffix(name, "_bucket"), "_sum"), "_count")] = true
-				if !served[name] {
-					t.Errorf("%s asks for %s, which nothing serves", place, name)
-				}
+				assert.True(t, served[name], "%s asks for %s, which nothing serves", place, name)
 			}
 		}
 	}
-	if len(asked) < 25 {
-		t.Errorf("only %d metrics are shown", len(asked))
-	}
+	assert.True(t, len(asked) >= 25, "only %d metrics are shown", len(asked))
 }
 
 // promtool comes with Prometheus (Debian and Ubuntu: apt-get install prometheus).

@@ -115,9 +115,7 @@ func (i *installation) start() {
 		}
 		close(ready)
 	}()
-	if !<-ready {
-		i.t.Fatal("the stack ended before it was ready")
-	}
+	require.True(i.t, <-ready, "the stack ended before it was ready")
 	var dev struct{ HTTP string }
 	raw, err := os.ReadFile(filepath.Join(filepath.Dir(i.corpus), "data", "dev.json"))
 	if err == nil {
@@ -165,9 +163,7 @@ func (i *installation) call(question string) string {
 	result, err := session.CallTool(i.t.Context(), &sdk.CallToolParams{
 		Name: "search", Arguments: map[string]any{"index": "docs", "query": question},
 	})
-	if err != nil || result.IsError {
-		i.t.Fatalf("%+v %v", result, err)
-	}
+	require.True(i.t, err == nil && !result.IsError, "%+v %v", result, err)
 	return result.Content[0].(*sdk.TextContent).Text
 }
 
@@ -212,9 +208,7 @@ func TestANightThatIsKilledIsAnsweredOverHTTPAndMCP(t *testing.T) {
 	shut.Store(false)
 	i.start()
 	night := i.run("status", run, "--watch")
-	if night["status"] != "completed" || night["published"] != true {
-		t.Fatalf("the night: %v", night)
-	}
+	require.True(t, night["status"] == "completed" && night["published"] == true, "the night: %v", night)
 	if paid := server.Stats(); paid.Duplicates > 1 {
 		t.Errorf("%d answers were paid for twice, one was in flight", paid.Duplicates)
 	}
@@ -228,9 +222,8 @@ func TestANightThatIsKilledIsAnsweredOverHTTPAndMCP(t *testing.T) {
 	before := server.Stats().Chat
 	nothing := i.run("index", "--index", "again", "--wait")
 	for _, hash := range []string{"content_hash", "text_hash", "vector_hash"} {
-		if nothing[hash] == "" || nothing[hash] != night[hash] {
-			t.Errorf("%s is %v, from nothing %v", hash, night[hash], nothing[hash])
-		}
+		assert.True(t, nothing[hash] != "" && nothing[hash] == night[hash],
+			"%s is %v, from nothing %v", hash, night[hash], nothing[hash])
 	}
 	if now := server.Stats().Chat; now != before {
 		t.Errorf("a build from nothing of what was paid for called the model %d times", now-before)

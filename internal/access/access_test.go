@@ -83,9 +83,8 @@ func TestAKeyIsKnownByItsTextAlone(t *testing.T) {
 	made := w.create(access.Request{Name: "page", Scope: access.Query, Index: "docs-*", Expires: time.Hour})
 	w.check(made.Text, "")
 	key, err := w.ring.Check(made.Text)
-	if err != nil || key.ID != made.Key.ID || !key.May("docs-1") || key.May("other") || key.May("") {
-		t.Errorf("%+v %v", key, err)
-	}
+	assert.True(t, err == nil && key.ID == made.Key.ID && key.May("docs-1") && !key.May("other") && !key.May(""),
+		"%+v %v", key, err)
 	other := w.create(access.Request{Scope: access.Query})
 	mixed := made.Text[:13] + other.Text[13:]
 	for name, text := range map[string]string{
@@ -93,12 +92,9 @@ func TestAKeyIsKnownByItsTextAlone(t *testing.T) {
 		"one letter other": made.Text[:20] + "*" + made.Text[21:], "the id of one, the secret of another": mixed,
 		"a key of nobody": strings.ToUpper(made.Text), "with more behind": made.Text + "x",
 	} {
-		if _, err := w.ring.Check(text); !fault.Is(err, fault.Unauthorized) {
-			t.Errorf("%s: %v", name, err)
-		}
-		if access.WellFormed(text) {
-			t.Errorf("%s has the form of a key", name)
-		}
+		_, err := w.ring.Check(text)
+		assert.True(t, fault.Is(err, fault.Unauthorized), "%s: %v", name, err)
+		assert.False(t, access.WellFormed(text), "%s has the form of a key", name)
 	}
 	w.at = w.at.Add(time.Hour)
 	w.refresh()
@@ -113,9 +109,8 @@ func TestTheStoreHoldsNothingThatOneCanAskWith(t *testing.T) {
 		t.Errorf("%s %v", raw, err)
 	}
 	list, err := w.book.Keys(t.Context())
-	if err != nil || len(list) != 1 || list[0].Digest != "" || made.Key.Digest != "" {
-		t.Errorf("a list shows digests: %+v %v", list, err)
-	}
+	assert.True(t, err == nil && len(list) == 1 && list[0].Digest == "" && made.Key.Digest == "",
+		"a list shows digests: %+v %v", list, err)
 	if _, err := w.book.RevokeKey(t.Context(), made.Text); err == nil || strings.Contains(err.Error(), made.Text[14:]) {
 		t.Errorf("a key that is given for its id is repeated: %v", err)
 	}
@@ -194,9 +189,7 @@ func TestARequestThatMakesNoSenseMakesNoKey(t *testing.T) {
 		"limits":                                {Scope: access.Query, Limits: access.Limits{MoneyPerDay: -1}},
 	} {
 		_, err := w.book.CreateKey(t.Context(), request)
-		if !fault.Is(err, fault.Usage) || !strings.Contains(err.Error(), says) {
-			t.Errorf("%s: %v", says, err)
-		}
+		assert.True(t, fault.Is(err, fault.Usage) && strings.Contains(err.Error(), says), "%s: %v", says, err)
 	}
 	for name, request := range map[string]access.Request{
 		"half a pattern":           {Scope: access.Query, Index: "[a"},
@@ -208,9 +201,8 @@ func TestARequestThatMakesNoSenseMakesNoKey(t *testing.T) {
 		"a name of other bytes":    {Scope: access.Query, Name: "\xff"},
 		"no number":                {Scope: access.Query, Limits: access.Limits{RequestsPerSecond: math.NaN()}},
 	} {
-		if _, err := w.book.CreateKey(t.Context(), request); !fault.Is(err, fault.Usage) {
-			t.Errorf("%s: %v", name, err)
-		}
+		_, err := w.book.CreateKey(t.Context(), request)
+		assert.True(t, fault.Is(err, fault.Usage), "%s: %v", name, err)
 	}
 }
 
@@ -220,9 +212,7 @@ func TestAScopeIncludesTheNarrowerOnes(t *testing.T) {
 			assert.Equal(t, i >= j, have.Includes(need), "%s includes %s", have, need)
 		}
 	}
-	if access.Scope("").Includes(access.Query) || access.Admin.Includes("") {
-		t.Error("no scope is none")
-	}
+	assert.True(t, !access.Scope("").Includes(access.Query) && !access.Admin.Includes(""), "no scope is none")
 }
 
 func BenchmarkCheck(b *testing.B) {
@@ -261,9 +251,8 @@ func TestARevokedKeyEndsWithinASecondWhereTheKeysAreFollowed(t *testing.T) {
 		require.NoError(t, err)
 		time.Sleep(time.Second)
 		for _, ring := range rings {
-			if _, err := ring.Check(made.Text); !fault.Is(err, fault.Unauthorized) {
-				t.Errorf("a second later: %v", err)
-			}
+			_, err := ring.Check(made.Text)
+			assert.True(t, fault.Is(err, fault.Unauthorized), "a second later: %v", err)
 		}
 	})
 }

@@ -4,6 +4,7 @@ import (
 	"log/slog"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/unweaver/unweaver/internal/fault"
@@ -19,9 +20,8 @@ func TestTheIdOfAKeyWithAnotherSecretIsNone(t *testing.T) {
 	require.NoError(t, ring.Refresh(t.Context()))
 	for _, id := range []string{made.Key.ID, random(idLength)} {
 		forged := draw(id)
-		if key, err := ring.Check(forged); !WellFormed(forged) || !fault.Is(err, fault.Unauthorized) {
-			t.Errorf("it is key %+v, %v", key, err)
-		}
+		key, err := ring.Check(forged)
+		assert.True(t, WellFormed(forged) && fault.Is(err, fault.Unauthorized), "it is key %+v, %v", key, err)
 	}
 	if key, err := ring.Check(made.Text); err != nil || key.ID != made.Key.ID {
 		t.Errorf("%+v, %v", key, err)

@@ -39,9 +39,8 @@ func TestEndpointsThatTheProcessDoesNotNameAreRefused(t *testing.T) {
 			_, chat = models.Embedder(c.spec, "openai", 8)
 		}
 		for what, err := range map[string]error{"build": built, "query": chat, "check": models.Check(c.spec)} {
-			if !fault.Is(err, fault.EndpointRefused) || !strings.Contains(err.Error(), c.says) {
-				t.Errorf("%s, %s: %v", name, what, err)
-			}
+			assert.True(t, fault.Is(err, fault.EndpointRefused) && strings.Contains(err.Error(), c.says),
+				"%s, %s: %v", name, what, err)
 		}
 	}
 	if _, err := models.Describe(file); !fault.Is(err, fault.EndpointRefused) {
@@ -64,9 +63,7 @@ func TestEndpointsThatTheProcessDoesNotNameAreRefused(t *testing.T) {
 func TestARerankerIsMadeOfEndpointsThatTheProcessNames(t *testing.T) {
 	good := spec(t, modeltest.Options{})
 	none, err := factory(good).Ranker(good)
-	if err != nil || none != nil {
-		t.Errorf("without one: %v %v", none, err)
-	}
+	assert.True(t, err == nil && none == nil, "without one: %v %v", none, err)
 	good.Rerank = core.RerankModel{Provider: "http", BaseURL: "http://reranker.example/v1"}
 	own := config.Default()
 	own.Models.Rerank = good.Rerank
@@ -81,9 +78,8 @@ func TestARerankerIsMadeOfEndpointsThatTheProcessNames(t *testing.T) {
 		_, made := models.Ranker(spec)
 		spec.Chat, spec.Embedding = core.ChatModel{Provider: "builtin"}, core.EmbedModel{Provider: "builtin"}
 		for what, err := range map[string]error{"query": made, "check": models.Check(spec)} {
-			if !fault.Is(err, fault.EndpointRefused) || !strings.Contains(err.Error(), "models.rerank") {
-				t.Errorf("%s, %s: %v", name, what, err)
-			}
+			assert.True(t, fault.Is(err, fault.EndpointRefused) && strings.Contains(err.Error(), "models.rerank"),
+				"%s, %s: %v", name, what, err)
 		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/unweaver/unweaver/internal/config"
@@ -47,9 +48,7 @@ func TestAModelInsideWithoutItsWeightsIsRefused(t *testing.T) {
 			_, built := models.Build(spec, nil)
 			_, asked := models.Embedder(spec, Provider(spec), 0)
 			for what, err := range map[string]error{"build": built, "query": asked, "check": models.Check(spec)} {
-				if !fault.Refused(err) || !strings.Contains(fault.As(err).Hint, c.says) {
-					t.Errorf("%s: %v", what, err)
-				}
+				assert.True(t, fault.Refused(err) && strings.Contains(fault.As(err).Hint, c.says), "%s: %v", what, err)
 			}
 			if _, err := models.Describe(spec); (err == nil) != (c.model == "e5") {
 				t.Errorf("an estimate needs no weights, and a model that there is: %v", err)
@@ -72,9 +71,8 @@ func TestClassesMayBeLexicalBesideAModelInside(t *testing.T) {
 	}
 	lexical := inside("")
 	set, err := insideModels(t.TempDir()).Build(lexical, nil)
-	if err != nil || set.Chunks.Info() != (builtin.Embedder{}).Info() || Provider(lexical) != "builtin" {
-		t.Errorf("nothing named is lexical vectors: %v", err)
-	}
+	assert.True(t, err == nil && set.Chunks.Info() == (builtin.Embedder{}).Info() && Provider(lexical) == "builtin",
+		"nothing named is lexical vectors: %v", err)
 }
 
 // The language of an index reaches the models inside: those of a build, and those that only tell what they are.
@@ -105,12 +103,9 @@ func TestAModelInsideEmbedsAndIsMetered(t *testing.T) {
 		set, err := insideModels("").Build(inside(name), counted)
 		require.NoError(t, err)
 		vectors, usage, err := set.Classes.Embed(t.Context(), []string{"Niels Bohr", ""})
-		if err != nil || len(vectors) != 2 || len(vectors[0]) != set.Chunks.Dimension() || usage.Prompt == 0 {
-			t.Errorf("%s: %v", name, err)
-		}
-		if !set.Chunks.Info().Paid || counted.begun != 1 {
-			t.Errorf("%s: %d requests counted", name, counted.begun)
-		}
+		assert.True(t, err == nil && len(vectors) == 2 && len(vectors[0]) == set.Chunks.Dimension() && usage.Prompt != 0,
+			"%s: %v", name, err)
+		assert.True(t, set.Chunks.Info().Paid && counted.begun == 1, "%s: %d requests counted", name, counted.begun)
 	}
 }
 

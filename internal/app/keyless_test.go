@@ -45,9 +45,8 @@ func TestAServerWithoutAKeyIsSentNone(t *testing.T) {
 	mu.Lock()
 	defer mu.Unlock()
 	for _, path := range []string{"/chat/completions", "/embeddings"} {
-		if len(sent[path+" asked"]) != 1 || len(sent[path]) != 0 {
-			t.Errorf("%s was asked with %q (%v)", path, sent[path], sent)
-		}
+		assert.True(t, len(sent[path+" asked"]) == 1 && len(sent[path]) == 0,
+			"%s was asked with %q (%v)", path, sent[path], sent)
 	}
 }
 

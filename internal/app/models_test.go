@@ -123,9 +123,8 @@ func TestABuildsModelsAreMeteredBelowTheirLimits(t *testing.T) {
 	}
 	wg.Wait()
 	// Were the limits below the meter, all twelve would be begun at once and nine would wait after admission.
-	if meter.most > 3 || meter.tasks[model.Answer] != 12 || meter.answered != 12 {
-		t.Errorf("%d at once, begun %v, answered %d; want at most 3, 12, 12", meter.most, meter.tasks, meter.answered)
-	}
+	assert.True(t, meter.most <= 3 && meter.tasks[model.Answer] == 12 && meter.answered == 12,
+		"%d at once, begun %v, answered %d; want at most 3, 12, 12", meter.most, meter.tasks, meter.answered)
 	for name, embedder := range map[string]model.Embedder{"chunks": set.Chunks, "classes": set.Classes} {
 		before := meter.tasks[model.EmbedTask]
 		_, _, err := embedder.Embed(t.Context(), []string{"some words to embed"})

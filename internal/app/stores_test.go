@@ -19,9 +19,8 @@ import (
 
 func wants(t *testing.T, err error, code fault.Code, says string) {
 	t.Helper()
-	if !fault.Is(err, code) || !strings.Contains(err.Error(), says) {
-		t.Errorf("got %v, want %s saying %q", err, code, says)
-	}
+	assert.True(t, fault.Is(err, code) && strings.Contains(err.Error(), says),
+		"got %v, want %s saying %q", err, code, says)
 }
 
 func open(t *testing.T, stores config.Stores) *app.Stores {
@@ -44,19 +43,13 @@ func TestADataDirectoryHoldsEveryStoreAndIsOpenedAgain(t *testing.T) {
 			require.NoError(t, stores.Vectors.Create(t.Context(), "c", 4))
 		}
 		values, err := stores.Records.GetRecords(t.Context(), []string{"k"})
-		if err != nil || string(values[0]) != "v" {
-			t.Errorf("records: %q, %v", values, err)
-		}
+		assert.True(t, err == nil && string(values[0]) == "v", "records: %q, %v", values, err)
 		accounts, err := stores.Coordination.Accounts(t.Context(), "i/g")
-		if err != nil || string(accounts["w"]) != "7" {
-			t.Errorf("accounts: %q, %v", accounts, err)
-		}
-		if n, err := stores.Vectors.Count(t.Context(), "c"); err != nil || n != 0 {
-			t.Errorf("vectors: %d, %v", n, err)
-		}
-		if stores.StoreID == "" || stores.StoreID != id || stores.Staging != nil {
-			t.Errorf("the artifact store was %q and is %q", id, stores.StoreID)
-		}
+		assert.True(t, err == nil && string(accounts["w"]) == "7", "accounts: %q, %v", accounts, err)
+		n, err := stores.Vectors.Count(t.Context(), "c")
+		assert.True(t, err == nil && n == 0, "vectors: %d, %v", n, err)
+		assert.True(t, stores.StoreID != "" && stores.StoreID == id && stores.Staging == nil,
+			"the artifact store was %q and is %q", id, stores.StoreID)
 		require.NoError(t, stores.Close())
 	}
 	for _, name := range []string{"artifacts", "classes.bolt", "classes.bolt.runs", "vectors"} { // where they always lay

@@ -62,9 +62,8 @@ func TestAFileIsNamedByItsContentAndWrittenOnce(t *testing.T) {
 		seg, fresh, err := file.PutSegment(t.Context(), x)
 		file.Discard()
 		sum := sha256.Sum256([]byte("hello world"))
-		if err != nil || fresh != wantFresh || seg.SHA256 != hex.EncodeToString(sum[:]) || seg.Bytes != 11 {
-			t.Errorf("round %d: %+v fresh %v, %v", round, seg, fresh, err)
-		}
+		assert.True(t, err == nil && fresh == wantFresh && seg.SHA256 == hex.EncodeToString(sum[:]) && seg.Bytes == 11,
+			"round %d: %+v fresh %v, %v", round, seg, fresh, err)
 	}
 	if puts, others := store.Calls(artifacttest.Put), store.Calls(artifacttest.Get); puts != 2 || others != 0 {
 		t.Errorf("asked for %d times on the condition that it is not there, read %d times", puts, others)
@@ -196,9 +195,7 @@ func TestProgramsThatStartTogetherAgreeOnTheStoreID(t *testing.T) {
 	}
 	all.Wait()
 	for _, id := range ids {
-		if len(id) != 32 || id != ids[0] {
-			t.Errorf("ids %v", ids)
-		}
+		assert.True(t, len(id) == 32 && id == ids[0], "ids %v", ids)
 	}
 	if id, err := artifact.StoreID(t.Context(), store); err != nil || id != ids[0] {
 		t.Errorf("later it is %s, %v", id, err)
@@ -230,12 +227,10 @@ func TestAStoreIDIsReadFromItsCopy(t *testing.T) {
 	for _, damaged := range [][]byte{changed, whole[:len(whole)/2], {}} {
 		_, err := blob.Write(t.Context(), store, "store.json", damaged, blob.Cond{})
 		require.NoError(t, err)
-		if again, err := artifact.StoreID(t.Context(), store); err != nil || again != id {
-			t.Errorf("%q: %s, %v", damaged, again, err)
-		}
-		if mended, _, err := blob.Read(t.Context(), store, "store.json"); err != nil || !bytes.Equal(mended, whole) {
-			t.Errorf("%q is left as %q, %v", damaged, mended, err)
-		}
+		again, err := artifact.StoreID(t.Context(), store)
+		assert.True(t, err == nil && again == id, "%q: %s, %v", damaged, again, err)
+		mended, _, err := blob.Read(t.Context(), store, "store.json")
+		assert.True(t, err == nil && bytes.Equal(mended, whole), "%q is left as %q, %v", damaged, mended, err)
 	}
 }
 
@@ -252,9 +247,8 @@ func TestTheCopyOfAStoreIDIsWrittenAnew(t *testing.T) {
 		}
 		require.NoError(t, err)
 		for _, name := range []string{"store.json", "nothing"} { // from the copy again, once it is mended
-			if again, err := artifact.OpenStoreID(t.Context(), store); err != nil || again != id {
-				t.Errorf("%q, before %s is gone: %s, %v", damaged, name, again, err)
-			}
+			again, err := artifact.OpenStoreID(t.Context(), store)
+			assert.True(t, err == nil && again == id, "%q, before %s is gone: %s, %v", damaged, name, again, err)
 			require.NoError(t, store.Delete(t.Context(), name))
 		}
 	}
@@ -282,9 +276,8 @@ func TestAStoreIDThatCannotBeReadIsNeverReplaced(t *testing.T) {
 		if !fault.Is(err, fault.SegmentDamage) || !strings.Contains(fault.As(err).Hint, "store.json back from a backup") {
 			t.Errorf("%s: %v", situation, err)
 		}
-		if raw, _, err := blob.Read(t.Context(), store, "store.json"); err != nil || string(raw) != content {
-			t.Errorf("%s: it was replaced by %s", situation, raw)
-		}
+		raw, _, err := blob.Read(t.Context(), store, "store.json")
+		assert.True(t, err == nil && string(raw) == content, "%s: it was replaced by %s", situation, raw)
 	}
 	down := artifacttest.New()
 	down.Fail = func(artifacttest.Op, string) error { return fault.StoreDown.At("read", "store.json") }
@@ -351,9 +344,8 @@ func TestManyObjectsAreDeletedInSeveralRequestsAtOnceAndNoneBeginsAfterThePermit
 			defer cancel()
 			err := artifact.DeleteAll(ctx, store, make([]string, 20_000))
 			assert.Equal(t, err == nil, test.requests == 20, "permit of %s: %v", test.permit, err)
-			if store.most != 4 || len(store.sizes) != test.requests || slices.Max(store.sizes) != 1000 {
-				t.Errorf("permit of %s: %d at once, requests of %v", test.permit, store.most, store.sizes)
-			}
+			assert.True(t, store.most == 4 && len(store.sizes) == test.requests && slices.Max(store.sizes) == 1000,
+				"permit of %s: %d at once, requests of %v", test.permit, store.most, store.sizes)
 			assert.Equal(t, test.took, time.Since(began), "permit of %s: it took", test.permit)
 		})
 	}
@@ -369,8 +361,7 @@ func TestDeleteAllStopsWhenItIsCancelledAndTellsErrors(t *testing.T) {
 	}
 	memory.Fail = func(artifacttest.Op, string) error { return fault.StoreDenied.At("delete", "a") }
 	for _, store := range []blob.Store{memory} {
-		if err := artifact.DeleteAll(t.Context(), store, []string{"a"}); !fault.Is(err, fault.StoreDenied) {
-			t.Errorf("%v", err)
-		}
+		err := artifact.DeleteAll(t.Context(), store, []string{"a"})
+		assert.True(t, fault.Is(err, fault.StoreDenied), "%v", err)
 	}
 }

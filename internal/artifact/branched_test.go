@@ -29,12 +29,9 @@ func TestWhatABranchSharesLiesBelowItsBase(t *testing.T) {
 	}
 	for _, key := range []string{"exp/segments/a", "exp/segments/b", "exp/specs/c.json", "exp/lease.json", "exp/current.json"} {
 		info, err := blob.Write(t.Context(), store, key, []byte(key), blob.Cond{Absent: true})
-		if err != nil || info.Key != key {
-			t.Fatalf("%s: %+v, %v", key, info, err)
-		}
-		if raw, _, err := blob.Read(t.Context(), store, key); err != nil || string(raw) != key {
-			t.Errorf("%s reads %q, %v", key, raw, err)
-		}
+		require.True(t, err == nil && info.Key == key, "%s: %+v, %v", key, info, err)
+		raw, _, err := blob.Read(t.Context(), store, key)
+		assert.True(t, err == nil && string(raw) == key, "%s reads %q, %v", key, raw, err)
 	}
 	keys := func(of blob.Store, prefix, after string) (out []string) {
 		for info, err := range of.List(t.Context(), prefix, after) {

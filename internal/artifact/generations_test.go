@@ -6,6 +6,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/unweaver/unweaver/internal/artifact"
@@ -71,9 +72,7 @@ func TestGenerationsAreListedTheCurrentFirstThenTheNewest(t *testing.T) {
 		t.Errorf("%+v %v", all[0], err)
 	}
 	refs, err := x.Refs(t.Context())
-	if err != nil || len(refs) != 3 || refs["g3"].State != "held" {
-		t.Errorf("%v %v", refs, err)
-	}
+	assert.True(t, err == nil && len(refs) == 3 && refs["g3"].State == "held", "%v %v", refs, err)
 }
 
 // A generation that nobody serves must not keep people from seeing the others.
@@ -100,12 +99,10 @@ func TestDamageOfAnOlderGenerationIsNamedAndHidesNoOther(t *testing.T) {
 			t.Errorf("%s: %v %v", c.situation, names, states)
 		}
 		refs, damaged, err := x.ReadableRefs(t.Context())
-		if err != nil || len(refs) != c.readable || len(refs)+len(damaged) != 3 {
-			t.Errorf("%s: %v %v %v", c.situation, refs, damaged, err)
-		}
-		if _, err := x.Refs(t.Context()); (err != nil) != (c.readable == 2) {
-			t.Errorf("%s: strict references: %v", c.situation, err)
-		}
+		assert.True(t, err == nil && len(refs) == c.readable && len(refs)+len(damaged) == 3,
+			"%s: %v %v %v", c.situation, refs, damaged, err)
+		_, err = x.Refs(t.Context())
+		assert.True(t, (err != nil) == (c.readable == 2), "%s: strict references: %v", c.situation, err)
 	}
 }
 
@@ -131,9 +128,8 @@ func TestAStoreThatDoesNotAnswerIsNotTakenForDamage(t *testing.T) {
 			}
 			return nil
 		}
-		if _, err := x.Generations(t.Context()); !fault.Is(err, fault.StoreDown) {
-			t.Errorf("%s: %v", key, err)
-		}
+		_, err := x.Generations(t.Context())
+		assert.True(t, fault.Is(err, fault.StoreDown), "%s: %v", key, err)
 	}
 	store.Fail = nil
 	ctx, cancel := context.WithCancel(t.Context())

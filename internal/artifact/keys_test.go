@@ -22,9 +22,7 @@ func TestANameThatIsNoneNeverBecomesAPath(t *testing.T) {
 	var keys []string
 	for _, name := range []string{"../../../..", "..", "", "/etc", "docs/../..", "a/b", "ledger", "doctor", "Docs", ".tmp"} {
 		x := artifact.Index{Store: store, Name: name}
-		if !fault.Is(x.Check(), fault.InvalidParam) {
-			t.Errorf("%q names an index", name)
-		}
+		assert.True(t, fault.Is(x.Check(), fault.InvalidParam), "%q names an index", name)
 		keys = append(keys, x.CurrentKey(), x.LeaseKey(), x.SegmentKey("ab"), x.GenerationKey("g", "report.json"),
 			x.RunKey("g", "1", "build.json"), x.SpecKey(core.Digest{}))
 	}
@@ -35,12 +33,9 @@ func TestANameThatIsNoneNeverBecomesAPath(t *testing.T) {
 	}
 	keys = append(keys, good.SegmentKey("a/b"), good.GenerationKey("a/b", "report.json"), good.RunKey("a/b", "x"))
 	for _, key := range keys {
-		if !fault.Is(blob.CheckKey(key), fault.InvalidParam) {
-			t.Errorf("%q is taken by a store", key)
-		}
-		if _, err := store.Stat(t.Context(), key); !fault.Is(err, fault.InvalidParam) {
-			t.Errorf("%q: %v", key, err)
-		}
+		assert.True(t, fault.Is(blob.CheckKey(key), fault.InvalidParam), "%q is taken by a store", key)
+		_, err := store.Stat(t.Context(), key)
+		assert.True(t, fault.Is(err, fault.InvalidParam), "%q: %v", key, err)
 	}
 }
 

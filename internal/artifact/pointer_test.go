@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/unweaver/unweaver/internal/artifact"
@@ -44,14 +45,10 @@ func TestAPointerNamesOneGenerationOrIsDamaged(t *testing.T) {
 		} else if c.read {
 			t.Errorf("%s: %v", name, err)
 		}
-		if !fault.Is(err, fault.SegmentDamage) {
-			t.Errorf("%s: %+v %v", name, pointer, err)
-		}
+		assert.True(t, fault.Is(err, fault.SegmentDamage), "%s: %+v %v", name, pointer, err)
 	}
 	manifest, err := x.Pointed(t.Context(), core.Pointer{Generation: "g1", Manifest: sha, Seq: 3, Epoch: 1})
-	if err != nil || manifest.Generation != "g1" {
-		t.Errorf("%+v %v", manifest, err)
-	}
+	assert.True(t, err == nil && manifest.Generation == "g1", "%+v %v", manifest, err)
 }
 
 func TestAManifestOfAnotherFormatIsRefused(t *testing.T) {
@@ -62,9 +59,8 @@ func TestAManifestOfAnotherFormatIsRefused(t *testing.T) {
 	} {
 		sha, err := x.PutManifest(t.Context(), manifest)
 		require.NoError(t, err)
-		if _, err := x.Manifest(t.Context(), sha); !fault.Is(err, fault.SegmentDamage) {
-			t.Errorf("%+v: %v", manifest, err)
-		}
+		_, err = x.Manifest(t.Context(), sha)
+		assert.True(t, fault.Is(err, fault.SegmentDamage), "%+v: %v", manifest, err)
 	}
 }
 
@@ -84,9 +80,8 @@ func TestAnObjectIsIntactWhereItIsWhatItsNameSays(t *testing.T) {
 		key := x.SegmentKey(segment.SHA256)
 		_, err := blob.Write(t.Context(), x.Store, key, []byte(c.content), blob.Cond{})
 		require.NoError(t, err)
-		if intact, err := x.Intact(t.Context(), segment.SHA256, nil); err != nil || intact != c.intact {
-			t.Errorf("%q is intact: %t, %v", c.content, intact, err)
-		}
+		intact, err := x.Intact(t.Context(), segment.SHA256, nil)
+		assert.True(t, err == nil && intact == c.intact, "%q is intact: %t, %v", c.content, intact, err)
 	}
 	require.NoError(t, x.Store.Delete(t.Context(), x.SegmentKey(segment.SHA256)))
 	if intact, err := x.Intact(t.Context(), segment.SHA256, nil); err != nil || intact {

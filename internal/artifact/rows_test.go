@@ -39,26 +39,22 @@ func rowFile(t *testing.T, store blob.Store, key string) *artifact.Reader {
 	require.NoError(t, err)
 	reader, err := artifact.OpenRowsOf(t.Context(), store, key, info.Size)
 	require.NoError(t, err)
-	if len(reader.Frames) < 4 || reader.Rows != rowCount {
-		t.Fatalf("%d frames, %d rows", len(reader.Frames), reader.Rows)
-	}
+	require.True(t, len(reader.Frames) >= 4 && reader.Rows == rowCount,
+		"%d frames, %d rows", len(reader.Frames), reader.Rows)
 	return reader
 }
 
 func TestEveryRowIsFoundByItsKeyAndNoOtherIs(t *testing.T) {
 	reader := rowFile(t, artifacttest.New(), "f")
 	for i := 0; i < rowCount; i += 97 {
-		if v, err := reader.Get(t.Context(), rowKey(i)); err != nil || string(v) != rowValue(i) {
-			t.Errorf("row %d: %q %v", i, v, err)
-		}
-		if v, err := reader.Get(t.Context(), fmt.Sprintf("k%06d", 2*i+1)); err != nil || v != nil {
-			t.Errorf("a key between rows: %q %v", v, err)
-		}
+		v, err := reader.Get(t.Context(), rowKey(i))
+		assert.True(t, err == nil && string(v) == rowValue(i), "row %d: %q %v", i, v, err)
+		v, err = reader.Get(t.Context(), fmt.Sprintf("k%06d", 2*i+1))
+		assert.True(t, err == nil && v == nil, "a key between rows: %q %v", v, err)
 	}
 	for _, outside := range []string{"", "a", "k999999"} {
-		if v, err := reader.Get(t.Context(), outside); err != nil || v != nil {
-			t.Errorf("%q: %q %v", outside, v, err)
-		}
+		v, err := reader.Get(t.Context(), outside)
+		assert.True(t, err == nil && v == nil, "%q: %q %v", outside, v, err)
 	}
 }
 
@@ -130,12 +126,10 @@ func TestADamagedFrameIsAnErrorThatNamesItsObject(t *testing.T) {
 				rows++
 			}
 		}
-		if !fault.Is(err, fault.SegmentDamage) || !strings.Contains(err.Error(), "memory/f") || rows == rowCount {
-			t.Errorf("frame %d: %d rows, %v", frame, rows, err)
-		}
-		if _, err := reader.Get(t.Context(), reader.Frames[frame].First); !fault.Is(err, fault.SegmentDamage) {
-			t.Errorf("frame %d by key: %v", frame, err)
-		}
+		assert.True(t, fault.Is(err, fault.SegmentDamage) && strings.Contains(err.Error(), "memory/f") && rows != rowCount,
+			"frame %d: %d rows, %v", frame, rows, err)
+		_, err = reader.Get(t.Context(), reader.Frames[frame].First)
+		assert.True(t, fault.Is(err, fault.SegmentDamage), "frame %d by key: %v", frame, err)
 		store.Change("f", flip)
 	}
 	assert.Equal(t, rowCount, count(t, store, "f"))
@@ -159,9 +153,7 @@ func TestAFrameWithFewerRowsThanItsFooterCountsIsAnError(t *testing.T) {
 	for _, rowErr := range reader.Scan(t.Context(), 0, -1) {
 		err = rowErr
 	}
-	if !fault.Is(err, fault.SegmentDamage) {
-		t.Errorf("%v", err)
-	}
+	assert.True(t, fault.Is(err, fault.SegmentDamage), "%v", err)
 }
 
 func TestFilesThatAreCutOrForeignAreRefused(t *testing.T) {
@@ -175,9 +167,8 @@ func TestFilesThatAreCutOrForeignAreRefused(t *testing.T) {
 		rowFile(t, store, "f")
 		store.Change("f", edit)
 		_, err := artifact.OpenRows(t.Context(), store, "f")
-		if !fault.Is(err, fault.SegmentDamage) || !strings.Contains(err.Error(), "memory/f") {
-			t.Errorf("%s: %v", situation, err)
-		}
+		assert.True(t, fault.Is(err, fault.SegmentDamage) && strings.Contains(err.Error(), "memory/f"),
+			"%s: %v", situation, err)
 	}
 	if _, err := artifact.OpenRows(t.Context(), store, "absent"); !fault.Is(err, fault.NotFound) {
 		t.Errorf("absent: %v", err)
@@ -194,9 +185,7 @@ func TestABodyThatEndsEarlyIsTheStoresFaultNotTheSegments(t *testing.T) {
 	}
 	assert.Equal(t, fault.Transient, fault.KindOf(err), "a frame: %v", err)
 	good := rowFile(t, store, "f")
-	if good.Frames[0].Size < 100 {
-		t.Fatal("frames are too small for this test")
-	}
+	require.True(t, good.Frames[0].Size >= 100, "frames are too small for this test")
 	err = nil
 	for _, rowErr := range rowsOf(t, store).Scan(t.Context(), 0, -1) {
 		err = rowErr
@@ -230,9 +219,8 @@ func TestACancelledReadSaysSo(t *testing.T) {
 		t.Errorf("open: %v", err)
 	}
 	for what, reader := range readers {
-		if _, err := reader.Frame(ctx, 0); !errors.Is(err, context.Canceled) {
-			t.Errorf("%s, frame: %v", what, err)
-		}
+		_, err := reader.Frame(ctx, 0)
+		assert.True(t, errors.Is(err, context.Canceled), "%s, frame: %v", what, err)
 		for _, err := range reader.Scan(ctx, 0, -1) {
 			assert.ErrorIs(t, err, context.Canceled, "%s, scan", what)
 		}
@@ -246,9 +234,8 @@ func TestASmallFileIsReadOnce(t *testing.T) {
 	before := store.Calls(artifacttest.Get) + store.Calls(artifacttest.Stat)
 	whole := rowsOf(t, store)
 	for range 2 {
-		if raw, err := whole.Get(t.Context(), rowKey(7)); err != nil || string(raw) != rowValue(7) {
-			t.Errorf("%q %v", raw, err)
-		}
+		raw, err := whole.Get(t.Context(), rowKey(7))
+		assert.True(t, err == nil && string(raw) == rowValue(7), "%q %v", raw, err)
 		rows := 0
 		for _, err := range whole.Scan(t.Context(), 0, -1) {
 			require.NoError(t, err)
@@ -289,9 +276,8 @@ func TestAFileOfAnotherSizeThanItsManifestSaysIsOpenedOrDamaged(t *testing.T) {
 	require.NoError(t, err)
 	for _, size := range []int64{info.Size, info.Size + 1, info.Size - 1, 1, 0, -1, 1 << 60} {
 		found, err := artifact.OpenRowsOf(t.Context(), store, "f", size)
-		if err != nil || found.Rows != reader.Rows || len(found.Frames) != len(reader.Frames) {
-			t.Errorf("said to be of %d bytes: %v", size, err)
-		}
+		assert.True(t, err == nil && found.Rows == reader.Rows && len(found.Frames) == len(reader.Frames),
+			"said to be of %d bytes: %v", size, err)
 	}
 	store.Change("f", func(raw []byte) []byte { return raw[:len(raw)-9] })
 	if _, err := artifact.OpenRowsOf(t.Context(), store, "f", info.Size); !fault.Is(err, fault.SegmentDamage) {
@@ -316,9 +302,7 @@ func TestAFileIsLoadedByItsSizeOrNotAtAll(t *testing.T) {
 		require.NoError(t, err)
 		got = append(got, fmt.Sprintf("%s %s %d", row.Key, row.Value, row.Frame))
 	}
-	if len(want) == 0 || !slices.Equal(got, want) {
-		t.Errorf("%d rows, want %d", len(got), len(want))
-	}
+	assert.True(t, len(want) != 0 && slices.Equal(got, want), "%d rows, want %d", len(got), len(want))
 	for _, size := range []int64{1, info.Size - 1, info.Size + 1, 2 * info.Size} {
 		_, err := artifact.LoadOf(t.Context(), store, "k", size)
 		assert.Error(t, err, "%d bytes were loaded of %d", size, info.Size)

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/unweaver/unweaver/internal/artifact"
@@ -49,8 +50,6 @@ func TestRowsUnderKeysAreThoseOfAScan(t *testing.T) {
 			require.NoError(t, err)
 			got = append(got, [2]string{string(row.Key), string(row.Value)})
 		}
-		if !slices.Equal(got, want) {
-			t.Errorf("%d keys: %d rows, want %d", len(keys), len(got), len(want))
-		}
+		assert.True(t, slices.Equal(got, want), "%d keys: %d rows, want %d", len(keys), len(got), len(want))
 	}
 }

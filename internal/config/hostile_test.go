@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
@@ -27,9 +28,7 @@ func TestWhatIsNoFileIsRefusedAtOnce(t *testing.T) {
 		}()
 		select {
 		case err := <-done:
-			if !fault.Is(err, fault.BadConfig) || !strings.Contains(err.Error(), path) {
-				t.Errorf("%s: %v", path, err)
-			}
+			assert.True(t, fault.Is(err, fault.BadConfig) && strings.Contains(err.Error(), path), "%s: %v", path, err)
 		case <-time.After(time.Minute):
 			t.Fatalf("%s is waited for", path)
 		}
@@ -66,8 +65,7 @@ func TestShownSettingsHoldNoPassword(t *testing.T) {
 		t.Skip("refused, which shows nothing: ", err)
 	}
 	for _, setting := range loaded.Settings() {
-		if strings.Contains(setting.Text, "SECRET") || strings.Contains(setting.Text, "TOP") {
-			t.Errorf("%s is shown as %s", setting.Key, setting.Text)
-		}
+		assert.True(t, !strings.Contains(setting.Text, "SECRET") && !strings.Contains(setting.Text, "TOP"),
+			"%s is shown as %s", setting.Key, setting.Text)
 	}
 }

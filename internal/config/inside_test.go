@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/unweaver/unweaver/internal/config"
@@ -17,9 +18,8 @@ func TestAModelInsideHasItsOwnLongestInput(t *testing.T) {
 		cfg, err := config.Load(config.Source{Set: []string{"models.embedding.model=e5", setting}})
 		require.NoError(t, err)
 		spec, err := cfg.Spec("docs", "")
-		if err != nil || spec.Embedding.MaxInputTokens != want || !spec.Embedding.Inside() {
-			t.Errorf("%s: %d tokens, want %d, %v", setting, spec.Embedding.MaxInputTokens, want, err)
-		}
+		assert.True(t, err == nil && spec.Embedding.MaxInputTokens == want && spec.Embedding.Inside(),
+			"%s: %d tokens, want %d, %v", setting, spec.Embedding.MaxInputTokens, want, err)
 	}
 	cfg, err := config.Load(config.Source{})
 	require.NoError(t, err)
@@ -34,8 +34,6 @@ func TestAModelInsideIsOneThatThereIs(t *testing.T) {
 		"want 0 or 384":     {"models.embedding.model=minilm", "models.embedding.dimension=512"},
 	} {
 		_, err := config.Load(config.Source{Set: set})
-		if err == nil || !strings.Contains(err.Error(), says) {
-			t.Errorf("%v: %v", set, err)
-		}
+		assert.True(t, err != nil && strings.Contains(err.Error(), says), "%v: %v", set, err)
 	}
 }

@@ -27,9 +27,7 @@ func TestWhatDocumentsHideIsReadWhereTheIndexSaysSo(t *testing.T) {
 	cfg := config.Default()
 	cfg.Indexes["docs"] = config.Index{Documents: core.Documents{Hidden: "omit"}}
 	usual, err := cfg.Spec("docs", t.TempDir())
-	if err != nil || usual.Documents != nil {
-		t.Errorf("nothing configured: %+v, %v", usual.Documents, err)
-	}
+	assert.True(t, err == nil && usual.Documents == nil, "nothing configured: %+v, %v", usual.Documents, err)
 	index := cfg.Indexes["docs"]
 	index.Documents.Hidden = "include"
 	cfg.Indexes["docs"] = index

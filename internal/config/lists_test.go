@@ -61,9 +61,8 @@ func TestAListHasAShortForm(t *testing.T) {
 	}})
 	require.NoError(t, err)
 	want := []config.Endpoint{{BaseURL: "http://a/v1", APIKeyEnv: "A"}, {BaseURL: "https://b/v1?x=1", APIKeyEnv: "B"}}
-	if !slices.Equal(cfg.Models.Endpoints, want) || !slices.Equal(cfg.Stores.CorpusRoots, []string{"/x", "/y"}) {
-		t.Errorf("%+v, %v", cfg.Models.Endpoints, cfg.Stores.CorpusRoots)
-	}
+	assert.True(t, slices.Equal(cfg.Models.Endpoints, want) && slices.Equal(cfg.Stores.CorpusRoots, []string{"/x", "/y"}),
+		"%+v, %v", cfg.Models.Endpoints, cfg.Stores.CorpusRoots)
 }
 
 func TestMistakesInListsAreNamed(t *testing.T) {
@@ -98,8 +97,7 @@ models:
 	}
 	for _, setting := range []string{"chat", "embedding"} {
 		_, err := load(t, "models: {"+setting+": {provider: openai, model: m, api_key_env: \"\"}}\n", []string{}, nil)
-		if err == nil || !strings.Contains(err.Error(), "models."+setting+".api_key_env: OpenAI wants a key") {
-			t.Errorf("%s: %v", setting, err)
-		}
+		assert.True(t, err != nil && strings.Contains(err.Error(), "models."+setting+".api_key_env: OpenAI wants a key"),
+			"%s: %v", setting, err)
 	}
 }

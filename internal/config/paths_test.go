@@ -47,9 +47,8 @@ func TestEveryKeyCanBeGivenByFileVariableAndSetting(t *testing.T) {
 			config.FromFile: fromFile, config.FromVariable: fromVariable, config.FromSet: fromSet,
 		} {
 			got := settings(t, cfg)[r.path]
-			if got.Text != r.example || got.Origin != origin || got.At == "" {
-				t.Errorf("%s from %s: %+v, want %s", r.path, origin, got, r.example)
-			}
+			assert.True(t, got.Text == r.example && got.Origin == origin && got.At != "",
+				"%s from %s: %+v, want %s", r.path, origin, got, r.example)
 		}
 	}
 }
@@ -111,9 +110,8 @@ func FuzzLoad(f *testing.F) {
 		}
 		for name := range cfg.Indexes {
 			spec, err := cfg.Spec(name, "")
-			if err != nil || spec.Keep < 1 || spec.Grace <= 0 || bytes.ContainsAny([]byte(spec.Index), "./") {
-				t.Errorf("%+v %v", spec, err)
-			}
+			assert.True(t, err == nil && spec.Keep >= 1 && spec.Grace > 0 && !bytes.ContainsAny([]byte(spec.Index), "./"),
+				"%+v %v", spec, err)
 		}
 	})
 }

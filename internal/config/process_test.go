@@ -51,9 +51,7 @@ func TestAServerProcessFindsItsConfigurationAsTheCommandLineDoes(t *testing.T) {
 	if err == nil {
 		_, err = config.Load(process.Source)
 	}
-	if !fault.Is(err, fault.BadConfig) {
-		t.Errorf("a file that is named and is not there: %v", err)
-	}
+	assert.True(t, fault.Is(err, fault.BadConfig), "a file that is named and is not there: %v", err)
 }
 
 func TestFlagsOfAServerProcess(t *testing.T) {

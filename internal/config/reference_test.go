@@ -27,9 +27,8 @@ func TestTheReferenceIsMadeFromTheTypes(t *testing.T) {
 		require.NoError(t, os.WriteFile(referencePath, []byte(want), 0o644))
 	}
 	got, err := os.ReadFile(referencePath)
-	if err != nil || string(got) != want {
-		t.Errorf("%s is not what the types say (%v): go test ./internal/config -update", referencePath, err)
-	}
+	assert.True(t, err == nil && string(got) == want,
+		"%s is not what the types say (%v): go test ./internal/config -update", referencePath, err)
 }
 
 // row of the reference's tables.
@@ -124,18 +123,15 @@ func digest(t *testing.T, set ...string) core.Digest {
 func TestAnExampleIsValidAndRebuildsWhatTheReferenceSays(t *testing.T) {
 	for _, r := range rows(t) {
 		setting := r.path + "=" + r.example
-		if r.example == r.standard {
-			t.Errorf("%s: the example is the default", r.path)
-		}
+		assert.True(t, r.example != r.standard, "%s: the example is the default", r.path)
 		if r.unsupported() {
 			assert.Contains(t, refused(t, "", setting), "not supported yet", "%s is said to be unsupported", r.path)
 			continue
 		}
 		before := digest(t, needs[r.path]...)
 		after := digest(t, append(slices.Clone(needs[r.path]), setting)...)
-		if (before == after) != (r.rebuilds == "nothing") {
-			t.Errorf("%s: the reference says that a change rebuilds %s", r.path, r.rebuilds)
-		}
+		assert.True(t, (before == after) == (r.rebuilds == "nothing"),
+			"%s: the reference says that a change rebuilds %s", r.path, r.rebuilds)
 	}
 }
 
@@ -152,9 +148,7 @@ func TestAFreshFileHoldsTheDefaults(t *testing.T) {
 	require.NoError(t, err)
 	got, _ := cfg.Spec("docs", "/corpus")
 	want, _ := config.Default().Spec("docs", "/corpus")
-	if !reflect.DeepEqual(got, want) {
-		t.Errorf("index docs:\n%+v\n%+v", got, want)
-	}
+	assert.True(t, reflect.DeepEqual(got, want), "index docs:\n%+v\n%+v", got, want)
 	standard := config.Default()
 	if cfg.Engine != standard.Engine || !reflect.DeepEqual(cfg.QueryAPI, standard.QueryAPI) ||
 		cfg.Worker != standard.Worker || !reflect.DeepEqual(cfg.Stores, standard.Stores) ||
@@ -172,8 +166,7 @@ func TestAFreshFileHoldsTheDefaults(t *testing.T) {
 		}
 	}
 	for n, line := range strings.Split(strings.TrimSpace(config.Sample()), "\n") {
-		if !strings.Contains(line, "#") && !strings.HasSuffix(line, ":") && line != "" {
-			t.Errorf("line %d has no comment: %s", n+1, line)
-		}
+		assert.True(t, strings.Contains(line, "#") || strings.HasSuffix(line, ":") || line == "",
+			"line %d has no comment: %s", n+1, line)
 	}
 }

@@ -14,9 +14,8 @@ func settings(t *testing.T, cfg *config.Config) map[string]config.Setting {
 	t.Helper()
 	out := map[string]config.Setting{}
 	for _, s := range cfg.Settings() {
-		if _, twice := out[s.Key]; twice {
-			t.Errorf("%s is listed twice", s.Key)
-		}
+		_, twice := out[s.Key]
+		assert.False(t, twice, "%s is listed twice", s.Key)
 		out[s.Key] = s
 	}
 	return out
@@ -48,9 +47,7 @@ func TestEverySettingSaysWhereItCameFrom(t *testing.T) {
 		if i := strings.LastIndexByte(have.At, '/'); have.Origin == config.FromFile {
 			have.At = have.At[i+1:]
 		}
-		if have != want {
-			t.Errorf("want %+v\ngot  %+v", want, have)
-		}
+		assert.True(t, have == want, "want %+v\ngot  %+v", want, have)
 	}
 	if grace := got["indexes.docs.grace"]; grace.Text != "48h" || grace.Origin != config.FromFile {
 		t.Errorf("%+v", grace)

@@ -149,9 +149,8 @@ func TestValuesThatCannotBeMeantAreRefused(t *testing.T) {
 		t.Run(tc.set, func(t *testing.T) {
 			got := refused(t, "", tc.set)
 			path, _, _ := strings.Cut(tc.set, "=")
-			if !strings.Contains(got, tc.want) || !strings.Contains(got, path[:strings.LastIndexByte(path, '.')]) {
-				t.Errorf("want %q at %s, got:\n%s", tc.want, path, got)
-			}
+			assert.True(t, strings.Contains(got, tc.want) && strings.Contains(got, path[:strings.LastIndexByte(path, '.')]),
+				"want %q at %s, got:\n%s", tc.want, path, got)
 		})
 	}
 }
@@ -260,9 +259,7 @@ func TestMistakesComeInTheOrderOfTheFileThenVariablesThenSettings(t *testing.T) 
 	_, err := load(t, yaml.String(), []string{"UNWEAVER_ENGINE_TLS=no idea"}, []string{"nonsense"})
 	require.Error(t, err, "accepted")
 	lines := strings.Split(err.Error(), "\n")
-	if len(lines) != 14 || !strings.HasSuffix(lines[0], "13 mistakes") {
-		t.Fatalf("%s", err)
-	}
+	require.True(t, len(lines) == 14 && strings.HasSuffix(lines[0], "13 mistakes"), "%s", err)
 	for i := range 11 {
 		if want := fmt.Sprintf(":%d:13: indexes.%c.keep: want 1", i+2, 'z'-i); !strings.Contains(lines[i+1], want) {
 			t.Errorf("line %d: want %q, got %s", i+1, want, lines[i+1])
@@ -275,9 +272,7 @@ func TestMistakesComeInTheOrderOfTheFileThenVariablesThenSettings(t *testing.T) 
 
 func TestAKeyThatWasPastedInPlaceOfItsVariableIsNotRepeated(t *testing.T) {
 	got := refused(t, "models: {chat: {api_key_env: sk-proj-verysecret}}\n")
-	if got == "" || strings.Contains(got, "verysecret") {
-		t.Errorf("%s", got)
-	}
+	assert.True(t, got != "" && !strings.Contains(got, "verysecret"), "%s", got)
 }
 
 func TestFilesThatCannotBeRead(t *testing.T) {

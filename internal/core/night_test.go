@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/unweaver/unweaver/internal/core"
 )
@@ -13,9 +14,7 @@ func TestACourseStaysBoundedAndOfTheWholeRun(t *testing.T) {
 	var course []core.Moment
 	for second := range 5000 {
 		course = core.Course(course, core.Moment{Seconds: float64(second), Share: float64(second) / 5000})
-		if len(course) > 240 {
-			t.Fatalf("%d moments after %d", len(course), second)
-		}
+		require.True(t, len(course) <= 240, "%d moments after %d", len(course), second)
 	}
 	if first, last := course[0], course[len(course)-1]; first.Seconds != 0 || last.Seconds != 4999 {
 		t.Errorf("from %v to %v", first.Seconds, last.Seconds)

@@ -157,8 +157,6 @@ func (b *book) upkeep(t *testing.T, task string, listed iter.Seq2[core.Digest, e
 	t.Helper()
 	b.reopen()
 	kept, err := b.Upkeep(t.Context(), task, listed, b.now)
-	if err != nil || kept.Busy {
-		t.Fatal(kept, err)
-	}
+	require.True(t, err == nil && !kept.Busy, "%v %v", kept, err)
 	return kept
 }

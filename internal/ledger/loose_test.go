@@ -50,16 +50,12 @@ func TestTheEntriesOfAnEnrichmentAreForgotten(t *testing.T) {
 		}
 	}
 	kept, err := l.Upkeep(t.Context(), Triples, nil, time.Now().Add(2*LooseGrace)) // what is packed goes, too
-	if kept.Gathered != 2 || err != nil {
-		t.Fatalf("%+v, %v: nothing is packed", kept, err)
-	}
+	require.True(t, kept.Gathered == 2 && err == nil, "%+v, %v: nothing is packed", kept, err)
 	for _, task := range OfEnrichments() {
-		if n, err := l.Forget(t.Context(), task, time.Now()); n != 2 || err != nil {
-			t.Errorf("%s: %d, %v", task, n, err)
-		}
-		if entry, err := l.Get(t.Context(), task, key, 0); entry != nil || err != nil {
-			t.Errorf("%s: %v, %v", task, entry, err)
-		}
+		n, err := l.Forget(t.Context(), task, time.Now())
+		assert.True(t, n == 2 && err == nil, "%s: %d, %v", task, n, err)
+		entry, err := l.Get(t.Context(), task, key, 0)
+		assert.True(t, entry == nil && err == nil, "%s: %v, %v", task, entry, err)
 	}
 	if entry, err := l.Get(t.Context(), Extract, key, 0); entry == nil || err != nil {
 		t.Errorf("an extraction went, too: %v", err)

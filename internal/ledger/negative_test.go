@@ -44,13 +44,9 @@ func TestAMissCostsOneLookAndItsResultOneWrite(t *testing.T) {
 	next := ledger.New(distance.Blob(near, requests), newClaims())
 	for i := range 101 {
 		entry, _, err := next.Do(t.Context(), ledger.Extract, key(i), 0, pays(&paid, ledger.Result{}))
-		if err != nil || entry.Negative != (i%2 == 0) || string(entry.Value) != "v" {
-			t.Fatal(i, entry, err)
-		}
+		require.True(t, err == nil && entry.Negative == (i%2 == 0) && string(entry.Value) == "v", "%v %v %v", i, entry, err)
 	}
-	if paid != 101 {
-		t.Errorf("%d were paid for again", paid-101)
-	}
+	assert.True(t, paid == 101, "%d were paid for again", paid-101)
 }
 
 // A negative entry that came into a pack all the same does not count there.
@@ -76,12 +72,10 @@ func TestANegativeEntryInAPackIsNone(t *testing.T) {
 		b.now = day(1 + days)
 		b.reopen()
 		entry, err := b.Get(t.Context(), ledger.Extract, key(1), 0)
-		if err != nil || entry == nil || !entry.Negative || string(entry.Value) != "bad" {
-			t.Fatalf("day %d: %v %v", days, entry, err)
-		}
-		if entry, err := b.Get(t.Context(), ledger.Extract, key(2), 0); err != nil || entry == nil || entry.Negative {
-			t.Fatalf("day %d: %v %v", days, entry, err)
-		}
+		require.True(t, err == nil && entry != nil && entry.Negative && string(entry.Value) == "bad",
+			"day %d: %v %v", days, entry, err)
+		entry, err = b.Get(t.Context(), ledger.Extract, key(2), 0)
+		require.True(t, err == nil && entry != nil && !entry.Negative, "day %d: %v %v", days, entry, err)
 		b.upkeep(t, ledger.Extract, nil)
 	}
 }
@@ -94,9 +88,7 @@ func TestALaterRoundTakesThePlaceOfANegativeEntryAndNoEarlierOneDoes(t *testing.
 		_, err := l.Put(t.Context(), ledger.Extract, key(1), attempt, result)
 		require.NoError(t, err)
 		entry, err := ledger.New(near, newClaims()).Get(t.Context(), ledger.Extract, key(1), 0)
-		if err != nil || entry == nil || string(entry.Value) != want {
-			t.Errorf("%v %v, want %s", entry, err, want)
-		}
+		assert.True(t, err == nil && entry != nil && string(entry.Value) == want, "%v %v, want %s", entry, err, want)
 	}
 	put(1, ledger.Result{Value: []byte("one"), Negative: true}, "one")
 	put(0, ledger.Result{Value: []byte("none"), Negative: true}, "one")
@@ -123,8 +115,7 @@ func TestNegativeEntriesAreNeverPacked(t *testing.T) {
 	b.reopen()
 	for i := range 6 {
 		entry, err := b.Get(t.Context(), ledger.Extract, key(i), 0)
-		if err != nil || entry == nil || entry.Negative != (i > 2) || string(entry.Value) != value(i) {
-			t.Errorf("entry %d: %v %v", i, entry, err)
-		}
+		assert.True(t, err == nil && entry != nil && entry.Negative == (i > 2) && string(entry.Value) == value(i),
+			"entry %d: %v %v", i, entry, err)
 	}
 }

@@ -39,9 +39,7 @@ func TestTheNameAndTheBytesOfAPackAreFixed(t *testing.T) {
 	b := newBook(t)
 	b.pay(t, ledger.Extract, 0, 3)
 	packs := b.store.Keys("ledger/extract/packs/")
-	if len(packs) != 1 {
-		t.Fatal(packs)
-	}
+	require.True(t, len(packs) == 1, "%v", packs)
 	raw, _, err := blob.Read(t.Context(), b.store, packs[0])
 	require.NoError(t, err)
 	sum := sha256.Sum256(raw)
@@ -76,9 +74,7 @@ func TestOfTwoResultsOfOneKeyOneCountsEverywhereAndAfterAMerge(t *testing.T) {
 		out := ""
 		for i := range 6 {
 			e, err := b.Get(t.Context(), ledger.Extract, key(i), 0)
-			if err != nil || e == nil {
-				t.Fatal(i, e, err)
-			}
+			require.True(t, err == nil && e != nil, "%v %v %v", i, e, err)
 			out += string(e.Value) + "|"
 		}
 		return out
@@ -110,9 +106,8 @@ func TestAPackThatIsGoneIsPassedOver(t *testing.T) {
 		require.NoError(t, b.store.Delete(t.Context(), object))
 	}
 	for i := range 20 {
-		if e, err := reader.Get(t.Context(), ledger.Extract, key(i), 0); err != nil || string(e.Value) != value(i) {
-			t.Fatalf("entry %d: %v %v", i, e, err)
-		}
+		e, err := reader.Get(t.Context(), ledger.Extract, key(i), 0)
+		require.True(t, err == nil && string(e.Value) == value(i), "entry %d: %v %v", i, e, err)
 	}
 	if all := named.all(); len(all) != 0 {
 		t.Errorf("named as damage: %v", all)
@@ -159,9 +154,8 @@ func TestWhatLiesAboutIsPackedOnceItIsOld(t *testing.T) {
 		b.now = day(c.day + 2)
 		b.upkeep(t, c.task, nil)
 		b.want(t, c.task, 30, all)
-		if e, err := b.Get(t.Context(), c.task, key(40), 0); err != nil || e == nil || !e.Negative {
-			t.Errorf("%s: the negative entry became %v %v", c.task, e, err)
-		}
+		e, err := b.Get(t.Context(), c.task, key(40), 0)
+		assert.True(t, err == nil && e != nil && e.Negative, "%s: the negative entry became %v %v", c.task, e, err)
 	}
 }
 
@@ -224,9 +218,7 @@ func TestAnEntryIsRewrittenFewTimes(t *testing.T) {
 		size += info.Size
 	}
 	t.Logf("%d entries in 120 nights: %d bytes written by merges, %d bytes stand", paid, written, size)
-	if written > 8*size {
-		t.Errorf("merges wrote %d bytes for %d that stand", written, size)
-	}
+	assert.True(t, written <= 8*size, "merges wrote %d bytes for %d that stand", written, size)
 }
 
 // Builds look up and pay while another process keeps the ledger.
@@ -245,9 +237,8 @@ func TestLookUpsAndUpkeepGoOnSideBySide(t *testing.T) {
 				e, paid, err := l.Do(t.Context(), ledger.Extract, key(i), 0, func(context.Context) (ledger.Result, error) {
 					return ledger.Result{Value: []byte(value(i))}, nil
 				})
-				if err != nil || (paid && i < 100) || string(e.Value) != value(i) {
-					t.Errorf("worker %d, entry %d: %v paid %v, %v", worker, i, e, paid, err)
-				}
+				assert.True(t, err == nil && (!paid || i >= 100) && string(e.Value) == value(i),
+					"worker %d, entry %d: %v paid %v, %v", worker, i, e, paid, err)
 			}
 		})
 	}
@@ -286,9 +277,7 @@ func TestManyListedKeysInAnyOrder(t *testing.T) {
 	}
 	b.now = day(15)
 	dropped, err := b.Expire(t.Context(), ledger.Shorten, listing(keys...), b.now)
-	if err != nil || dropped != 100 {
-		t.Fatal(dropped, err)
-	}
+	require.True(t, err == nil && dropped == 100, "%v %v", dropped, err)
 	b.want(t, ledger.Shorten, 200, func(i int) bool { return i%2 == 0 })
 }
 

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/unweaver/unweaver/internal/ledger"
@@ -33,9 +34,8 @@ func TestThoseWhoPaySideBySideWriteFullPacksOfTheIndex(t *testing.T) {
 			packs++
 		}
 	}
-	if packs == 0 || packs > requests*perRequest/packTexts {
-		t.Errorf("%d packs for %d texts", packs, requests*perRequest)
-	}
+	assert.True(t, packs != 0 && packs <= requests*perRequest/packTexts,
+		"%d packs for %d texts", packs, requests*perRequest)
 }
 
 // A first build looks up as many texts as it writes, and each look-up asks every run of the index: while it runs, runs
@@ -54,22 +54,17 @@ func TestABuildMergesTheIndexWhileItRuns(t *testing.T) {
 		if _, err := l.FindTexts(t.Context(), texts(packs*perPack, packs*perPack+1)); err != nil { // a new one asks all
 			t.Fatal(err)
 		}
-		if runs := l.Runs(); runs > most+1 {
-			t.Fatalf("%d runs after %d packs", runs, n+1)
-		}
+		runs := l.Runs()
+		require.True(t, runs <= most+1, "%d runs after %d packs", runs, n+1)
 	}
 	merges := len(store.Keys("ledger/texts/merges/"))
-	if merges == 0 || merges > packs/2 {
-		t.Errorf("%d merges of %d packs", merges, packs)
-	}
+	assert.True(t, merges != 0 && merges <= packs/2, "%d merges of %d packs", merges, packs)
 	fresh := ledger.New(store, memory.NewClaims())
 	for n := range packs {
 		objects, err := fresh.FindTexts(t.Context(), texts(n*perPack, n*perPack+100))
 		require.NoError(t, err)
 		for i, object := range objects {
-			if object.IsZero() {
-				t.Fatalf("text %d of pack %d is not found", i, n)
-			}
+			require.False(t, object.IsZero(), "text %d of pack %d is not found", i, n)
 		}
 	}
 }

@@ -172,9 +172,7 @@ func TestADamagedPackOfTheIndexIsMendedFromTheAnswers(t *testing.T) {
 	b.now = day(1)
 	b.upkeep(t, ledger.Embed, listing(all...))
 	packs := b.store.Keys("ledger/texts/packs/")
-	if len(packs) == 0 {
-		t.Fatal("no index was written")
-	}
+	require.True(t, len(packs) != 0, "no index was written")
 	b.store.Change(packs[0], func(raw []byte) []byte { return raw[:len(raw)/2] })
 	b.now = day(40)
 	b.upkeep(t, ledger.Embed, listing(all...))
@@ -236,13 +234,10 @@ func TestALookUpCostsRequestsByTheAnswerNotByTheText(t *testing.T) {
 		l := ledger.New(store, memory.NewClaims())
 		for at := 0; at < 10_000; at += 1000 {
 			has1, err := l.FindTexts(t.Context(), texts(from+at, from+at+1000))
-			if err != nil || has1[0].IsZero() != (from > 0) {
-				t.Fatal(err)
-			}
+			require.True(t, err == nil && has1[0].IsZero() == (from > 0), "%v", err)
 		}
-		if asked := requests(store); asked > 350 || (from > 0 && asked > 30) {
-			t.Errorf("%s: %.0f requests for 10,000 texts", name, asked)
-		}
+		asked := requests(store)
+		assert.False(t, asked > 350 || (from > 0 && asked > 30), "%s: %.0f requests for 10,000 texts", name, asked)
 	}
 }
 

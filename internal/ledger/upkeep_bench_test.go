@@ -116,9 +116,7 @@ func benchmarkUpkeep(b *testing.B, task string, entries, size int) {
 			requests.Take()
 			begin := time.Now()
 			kept, err := l.Upkeep(b.Context(), task, listed(night.gone), now)
-			if err != nil || kept.Busy {
-				b.Fatal(night.name, kept, err)
-			}
+			require.True(b, err == nil && !kept.Busy, "%v %v %v", night.name, kept, err)
 			passed, counted := time.Since(begin), requests.Take()
 			if night.name == "" {
 				continue

@@ -45,9 +45,8 @@ func TestARequestIsSentByTheAdmissionItHas(t *testing.T) {
 				require.NoError(t, err)
 			}
 			admission.GiveBack() // too late to count
-			if meter.ahead != 1 || len(meter.tasks) != c.begun || meter.prompt[0] != 3 {
-				t.Errorf("%d times ahead, begun %q of %v tokens, want %d", meter.ahead, meter.tasks, meter.prompt, c.begun)
-			}
+			assert.True(t, meter.ahead == 1 && len(meter.tasks) == c.begun && meter.prompt[0] == 3,
+				"%d times ahead, begun %q of %v tokens, want %d", meter.ahead, meter.tasks, meter.prompt, c.begun)
 			require.Len(t, meter.ends, len(c.ends), "ends %+v, want %+v", meter.ends, c.ends)
 			for i, want := range c.ends {
 				assert.Equal(t, want, meter.ends[i], "end %d", i)
@@ -62,12 +61,9 @@ func TestNothingIsAdmittedAheadOfWhatCostsNothingOrByAMeterWithoutForesight(t *t
 		"no meter":  &scripted{},
 		"no seeing": model.MeterChat(&scripted{}, &tally{}),
 	} {
-		if model.Ahead(chat, model.Extract, "a") != nil {
-			t.Errorf("%s: is admitted ahead", name)
-		}
+		assert.True(t, model.Ahead(chat, model.Extract, "a") == nil, "%s: is admitted ahead", name)
 	}
 	embedder := model.MeterEmbedder(&scripted{}, &seer{holds: true})
-	if model.Ahead(embedder, model.EmbedTask, "a") == nil {
-		t.Error("embeddings that are paid for are not admitted ahead")
-	}
+	assert.True(t, model.Ahead(embedder, model.EmbedTask, "a") != nil,
+		"embeddings that are paid for are not admitted ahead")
 }

@@ -69,21 +69,17 @@ func TestAliasesMakeOneClassOfNames(t *testing.T) {
 		night := s.night(t).manifest
 		reasons := fmt.Sprint(s.report(t).Reasons)
 		assert.Contains(t, reasons, step.changed, "step %d: the reasons", n)
-		if paid := sold.since(before); paid["extract"] > 0 {
-			t.Errorf("step %d: %d extractions were paid for", n, paid["extract"])
-		}
+		paid := sold.since(before)
+		assert.True(t, paid["extract"] <= 0, "step %d: %d extractions were paid for", n, paid["extract"])
 		want := s.fromNothingAliased(t, step.file)
-		if night.Hashes != want.Hashes || night.Counts.Classes != want.Counts.Classes {
-			t.Errorf("step %d: %+v, from nothing %+v", n, night.Hashes, want.Hashes)
-		}
+		assert.True(t, night.Hashes == want.Hashes && night.Counts.Classes == want.Counts.Classes,
+			"step %d: %+v, from nothing %+v", n, night.Hashes, want.Hashes)
 		table, err := segments.OpenTable(t.Context(), s.Cache, artifact.New(s.Artifacts, "docs"), night)
 		require.NoError(t, err)
-		if _, counts := table.Class(class(step.gone)); counts && step.gone != "" {
-			t.Errorf("step %d: %s has a class of its own", n, step.gone)
-		}
-		if _, counts := table.Class(class(step.kept)); !counts {
-			t.Errorf("step %d: %s has no class", n, step.kept)
-		}
+		_, counts := table.Class(class(step.gone))
+		assert.True(t, !counts || step.gone == "", "step %d: %s has a class of its own", n, step.gone)
+		_, counts = table.Class(class(step.kept))
+		assert.True(t, counts, "step %d: %s has no class", n, step.kept)
 		table.Release()
 		again := s.night(t)
 		if !again.planned.Unchanged {
@@ -99,9 +95,7 @@ func TestAliasesMakeOneClassOfNames(t *testing.T) {
 			}
 		}
 	}
-	if plain.Aliases != nil || s.current(t).Aliases != nil {
-		t.Error("a generation without aliases lists some")
-	}
+	assert.True(t, plain.Aliases == nil && s.current(t).Aliases == nil, "a generation without aliases lists some")
 }
 
 // A file of aliases that cannot be read ends the run before anything is paid for, and names the line.
@@ -119,11 +113,8 @@ func TestBadAliasesEndTheRunBeforeItPays(t *testing.T) {
 		s.aliased(t, content)
 		job, holder := s.leased(t)
 		_, err := s.stages(t.Context(), job, holder)
-		if err == nil || !strings.Contains(err.Error(), why) || !strings.Contains(err.Error(), "read aliases") {
-			t.Errorf("%.30q: %v", content, err)
-		}
-		if len(sold.sold) > 0 {
-			t.Errorf("%.30q: %v were paid for", content, sold.sold)
-		}
+		assert.True(t, err != nil && strings.Contains(err.Error(), why) && strings.Contains(err.Error(), "read aliases"),
+			"%.30q: %v", content, err)
+		assert.True(t, len(sold.sold) == 0, "%.30q: %v were paid for", content, sold.sold)
 	}
 }

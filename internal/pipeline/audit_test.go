@@ -109,12 +109,9 @@ func TestAnAuditOfWhatWasJustBuiltFindsNothing(t *testing.T) {
 		s.night(t) // a generation that re-uses vectors of another
 		before := keysBelow(t, s.Artifacts, "")
 		found, err := s.audit(t, part, false)
-		if err != nil || len(found.Drift) > 0 || found.Left > 0 {
-			t.Fatalf("%s: %+v, %v", name, found, err)
-		}
-		if after := keysBelow(t, s.Artifacts, ""); len(after) != len(before) {
-			t.Errorf("%s: there were %d objects, and are %d", name, len(before), len(after))
-		}
+		require.True(t, err == nil && len(found.Drift) == 0 && found.Left <= 0, "%s: %+v, %v", name, found, err)
+		after := keysBelow(t, s.Artifacts, "")
+		assert.True(t, len(after) == len(before), "%s: there were %d objects, and are %d", name, len(before), len(after))
 		manifest := s.current(t)
 		if part.Whole() && (found.Checked.Classes != manifest.Counts.Classes ||
 			found.Checked.Mentions != manifest.Counts.Mentions || found.Checked.Chunks != manifest.Counts.Chunks ||
@@ -189,9 +186,8 @@ func TestThePartsOfAnAuditLookAtEverythingOnce(t *testing.T) {
 	for part := 1; part <= 3; part++ {
 		found, err := s.audit(t, core.Sample{Part: part, Of: 3}, false)
 		require.NoError(t, err)
-		if found.Checked.Classes == 0 || found.Checked.Classes == whole.Checked.Classes {
-			t.Errorf("part %d looked at %d of %d classes", part, found.Checked.Classes, whole.Checked.Classes)
-		}
+		assert.True(t, found.Checked.Classes != 0 && found.Checked.Classes != whole.Checked.Classes,
+			"part %d looked at %d of %d classes", part, found.Checked.Classes, whole.Checked.Classes)
 		sum.Add(found.Checked)
 	}
 	assert.Equal(t, whole.Checked, sum, "three parts looked at")
@@ -225,18 +221,15 @@ func TestAnAuditThatStoodStillIsNotMisledByWhatWasCollected(t *testing.T) {
 				t.Error(err)
 			}
 		}
-		if refused < 0 {
-			t.Fatalf("repair %v: what was collected counts as drift", repair)
-		}
+		require.True(t, refused >= 0, "repair %v: what was collected counts as drift", repair)
 		if has, err := s.Vectors.Has(t.Context(), manifest.Collections.Classes, []string{"x"}); !fault.Is(err, fault.NotFound) {
 			t.Errorf("repair %v: it wrote again what was collected: %v, %v", repair, has, err)
 		}
 		for _, key := range []string{s.index().GenerationKey(manifest.Generation, "manifest.json"), mark} {
 			require.NoError(t, s.Artifacts.Delete(t.Context(), key))
 		}
-		if _, err := work.AuditPart(t.Context(), refused); !fault.Is(err, fault.GenCollected) {
-			t.Errorf("repair %v: of a generation without a reference: %v", repair, err)
-		}
+		_, err = work.AuditPart(t.Context(), refused)
+		assert.True(t, fault.Is(err, fault.GenCollected), "repair %v: of a generation without a reference: %v", repair, err)
 	}
 }
 
@@ -403,16 +396,14 @@ func TestEachKindOfDriftIsFound(t *testing.T) {
 			s.night(t)
 			c.plant(t, s)
 			found, err := s.audit(t, core.Everything, false)
-			if !fault.Is(err, fault.Drift) || found.Left == 0 || !strings.Contains(err.Error(), c.says) {
-				t.Fatalf("%+v, %v", found, err)
-			}
+			require.True(t, fault.Is(err, fault.Drift) && found.Left != 0 && strings.Contains(err.Error(), c.says),
+				"%+v, %v", found, err)
 			if c.want != nil && fmt.Sprint(drift(found)) != fmt.Sprint(c.want) {
 				t.Errorf("found %v, want %v: %+v", drift(found), c.want, found.Findings)
 			}
 			again, err := s.audit(t, core.Everything, false)
-			if !fault.Is(err, fault.Drift) || fmt.Sprint(again.Drift) != fmt.Sprint(found.Drift) {
-				t.Fatalf("an audit that only reads changed something: %+v, %v", again, err)
-			}
+			require.True(t, fault.Is(err, fault.Drift) && fmt.Sprint(again.Drift) == fmt.Sprint(found.Drift),
+				"an audit that only reads changed something: %+v, %v", again, err)
 			repaired, err := s.audit(t, core.Everything, true)
 			require.Equal(t, c.mended, err == nil, "repair: %+v, %v", repaired, err)
 			if after, err := s.audit(t, core.Everything, false); (err == nil) != c.mended {

@@ -83,9 +83,7 @@ func TestAListOfABackfillNamesNoPurgedDocument(t *testing.T) {
 		t.Errorf("still named in %q", where)
 	}
 	all, err := run.Backfills(t.Context(), s.index())
-	if err != nil || len(all) != 2 {
-		t.Fatalf("%+v, %v", all, err)
-	}
+	require.True(t, err == nil && len(all) == 2, "%+v, %v", all, err)
 	for _, one := range all {
 		chosen := one.Choice.Chooser()
 		if chosen("secret.md", time.Now()) || chosen("place-002.md", time.Now()) ||

@@ -197,9 +197,8 @@ func TestABackfillTouchesNothingElse(t *testing.T) {
 		"old/place-000.md": true, "old/place-001.md": false, "old/place-002.md": true, "new.md": false,
 		"place-001.md": true, "place-002.md": true,
 	} {
-		if _, got := served[key]; got != want {
-			t.Errorf("%s is served: %v, want %v", key, got, want)
-		}
+		_, got := served[key]
+		assert.True(t, got == want, "%s is served: %v, want %v", key, got, want)
 	}
 	f.end(t, core.StatusCancelled) // from now on nights bring what it chose
 	if next := s.night(t); next.manifest.Counts.Documents != 9 {
@@ -228,9 +227,7 @@ func TestABackfillLetsABuildGoFirst(t *testing.T) {
 		assert.NoError(t, s.steer(f.job, run.CommandPause, nil))
 		return "docs/night", nil
 	})
-	if !fault.Is(err, fault.Paused) {
-		t.Errorf("%v", err)
-	}
+	assert.True(t, fault.Is(err, fault.Paused), "%v", err)
 	require.NoError(t, s.steer(f.job, run.CommandResume, nil))
 	require.NoError(t, f.pay(t.Context(), 0, nobody))
 	if now := f.state(t); now.YieldsTo != "" || now.ChunksDone != 9 || now.Calls.Extract != 9 || now.Calls.Embed == 0 {
@@ -277,7 +274,5 @@ func TestBackfillsAreListedTheLastBegunFirst(t *testing.T) {
 	for _, one := range all {
 		names = append(names, one.Name)
 	}
-	if err != nil || !slices.Equal(names, []string{"a", "c", "b"}) {
-		t.Error(names, err)
-	}
+	assert.True(t, err == nil && slices.Equal(names, []string{"a", "c", "b"}), "%v %v", names, err)
 }

@@ -76,12 +76,10 @@ func TestABuildInBatchesPaysForNothingTwice(t *testing.T) {
 			}
 			stats := s.server.Stats()
 			created, _ := s.server.Batches()
-			if stats.Duplicates != 0 || stats.Extract != documents || created == 0 {
-				t.Errorf("paid twice %d, %d extractions of %d, %d batches", stats.Duplicates, stats.Extract, documents, created)
-			}
-			if kill == 0 && (report.Calls.Extract != documents || out.batched.Requests != documents) {
-				t.Errorf("the report has %d calls of %d; %+v", report.Calls.Extract, documents, out.batched)
-			}
+			assert.True(t, stats.Duplicates == 0 && stats.Extract == documents && created != 0,
+				"paid twice %d, %d extractions of %d, %d batches", stats.Duplicates, stats.Extract, documents, created)
+			assert.True(t, kill != 0 || report.Calls.Extract == documents && out.batched.Requests == documents,
+				"the report has %d calls of %d; %+v", report.Calls.Extract, documents, out.batched)
 			assert.Zero(t, report.LedgerHits.Extract)
 			if kill == 0 && s.server.Files() > created { // those of creations that came to nothing
 				t.Errorf("%d files are left at the server, of %d batches", s.server.Files(), created)
@@ -106,9 +104,7 @@ func TestBatchesAreAccountedForAtTheirPrice(t *testing.T) {
 	all := cost(stats.Tasks["extract"])
 	one := all / 20 // the first chunk is asked for online
 	low, high := embedding+cost(stats.Tasks["shorten"])+all/2, embedding+cost(stats.Tasks["shorten"])+all/2+one
-	if report.Cost < low || report.Cost > high {
-		t.Errorf("cost %.6f, want from %.6f to %.6f", report.Cost, low, high)
-	}
+	assert.False(t, report.Cost < low || report.Cost > high, "cost %.6f, want from %.6f to %.6f", report.Cost, low, high)
 }
 
 // A server that does not get on is left alone at the deadline, and the build is published by online calls.
@@ -118,12 +114,10 @@ func TestBatchesThatAreLateAreLeftToOnlineCalls(t *testing.T) {
 	s.spec.Chat.Batch.Deadline = core.Duration(300 * time.Millisecond)
 	out := s.night(t)
 	stats := s.server.Stats()
-	if out.published.Status != core.StatusCompleted || out.batched.Online == 0 {
-		t.Errorf("%s, %+v", out.published.Status, out.batched)
-	}
-	if stats.Extract != 20 || stats.Duplicates != 0 {
-		t.Errorf("%d extractions, paid twice %d", stats.Extract, stats.Duplicates)
-	}
+	assert.True(t, out.published.Status == core.StatusCompleted && out.batched.Online != 0,
+		"%s, %+v", out.published.Status, out.batched)
+	assert.True(t, stats.Extract == 20 && stats.Duplicates == 0,
+		"%d extractions, paid twice %d", stats.Extract, stats.Duplicates)
 }
 
 // A budget without room for a batch pauses the run before anything of it is sent; with room the run goes on.
@@ -171,9 +165,8 @@ func TestWhatACancelledBatchAnsweredIsNotPaidAgain(t *testing.T) {
 	s.spec.Chat.Batch.Requests = 50 // other parts
 	s.night(t)
 	stats := s.server.Stats()
-	if stats.Duplicates != 0 || stats.Extract != 21 {
-		t.Errorf("paid twice %d, %d extractions of 21", stats.Duplicates, stats.Extract)
-	}
+	assert.True(t, stats.Duplicates == 0 && stats.Extract == 21,
+		"paid twice %d, %d extractions of 21", stats.Duplicates, stats.Extract)
 }
 
 // Two indexes over the same corpus that are built in batches at once pay for each text once: one sends it, the other

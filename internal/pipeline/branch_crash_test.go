@@ -9,6 +9,7 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/unweaver/unweaver/internal/artifact"
@@ -86,16 +87,13 @@ func TestABranchOrAPromoteThatDiedAtAnyWriteIsFinishedByTheSameCommand(t *testin
 				s.entire(t, "exp")
 				s.entire(t, "docs")
 				branches, err := release.Branches(t.Context(), artifact.New(s.Artifacts, "docs"))
-				if err != nil || len(branches) != 1 || branches[0].State != core.BranchOpen {
-					t.Errorf("at write %d: branches %+v, %v", at, branches, err)
-				}
+				assert.True(t, err == nil && len(branches) == 1 && branches[0].State == core.BranchOpen,
+					"at write %d: branches %+v, %v", at, branches, err)
 				return at - died.left.Load()
 			}
 			var all int64
 			synctest.Test(t, func(t *testing.T) { all = writes(t, 1<<20) })
-			if all < 4 {
-				t.Fatalf("it takes %d writes only", all)
-			}
+			require.True(t, all >= 4, "it takes %d writes only", all)
 			for at := range all {
 				t.Run(fmt.Sprint(at), func(t *testing.T) {
 					t.Parallel()

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/unweaver/unweaver/internal/artifact"
@@ -43,12 +44,9 @@ func testAPurgeOfABaseEndsOnceItHasNoBranch(t *testing.T) {
 	}
 	s.night(t)
 	waits := s.purged(t, purge.ID)
-	if waits.State != core.PurgePending || !strings.Contains(strings.Join(waits.Left, " "), "branch large") {
-		t.Errorf("a purge beside a branch: %s, left %q", waits.State, waits.Left)
-	}
-	if len(s.holding(t, secrets...)) == 0 {
-		t.Fatal("the branch lost what it has")
-	}
+	assert.True(t, waits.State == core.PurgePending && strings.Contains(strings.Join(waits.Left, " "), "branch large"),
+		"a purge beside a branch: %s, left %q", waits.State, waits.Left)
+	require.True(t, len(s.holding(t, secrets...)) != 0, "the branch lost what it has")
 	s.entire(t, "large")
 	s.unbranch(t, "large")
 	s.night(t)

@@ -59,15 +59,12 @@ func (s *site) entire(t testing.TB, name string) {
 	t.Helper()
 	index := artifact.New(s.Artifacts, name)
 	pointer, _, err := index.Current(t.Context())
-	if err != nil || pointer.Manifest == "" {
-		t.Fatalf("%s serves %+v, %v", name, pointer, err)
-	}
+	require.True(t, err == nil && pointer.Manifest != "", "%s serves %+v, %v", name, pointer, err)
 	manifest, err := index.Pointed(t.Context(), pointer)
 	require.NoError(t, err)
 	for _, segment := range manifest.Segments.All() {
-		if intact, err := index.Intact(t.Context(), segment.SHA256, nil); err != nil || !intact {
-			t.Errorf("%s: segment %s: intact %t, %v", name, segment.SHA256, intact, err)
-		}
+		intact, err := index.Intact(t.Context(), segment.SHA256, nil)
+		assert.True(t, err == nil && intact, "%s: segment %s: intact %t, %v", name, segment.SHA256, intact, err)
 	}
 	generation, err := retrieve.Open(t.Context(), s.Artifacts, s.Cache, s.Vectors, name, pointer.Manifest, 0)
 	require.NoError(t, err, "%s", name)
@@ -121,17 +118,14 @@ func testABranchBeginsWithWhatItsBaseServesAndCopiesNoSegment(t *testing.T) {
 	s := branchSite(t)
 	before := segmentsIn(t, s)
 	branch, err := s.branch(t, "exp", map[string]string{"shortening.threshold": "200"})
-	if err != nil || branch.Generation != "g002" || branch.Op == "" {
-		t.Fatalf("%+v, %v", branch, err)
-	}
+	require.True(t, err == nil && branch.Generation == "g002" && branch.Op != "", "%+v, %v", branch, err)
 	if after := segmentsIn(t, s); !slices.Equal(after, before) {
 		t.Errorf("segments were written: %v", after)
 	}
 	s.entire(t, "exp")
 	overlay, uri, err := release.OverlayOf(t.Context(), artifact.New(s.Artifacts, "exp"))
-	if err != nil || overlay.Base != "docs" || overlay.Set["shortening.threshold"] != "200" || uri != s.corpus {
-		t.Errorf("overlay %+v of corpus %q, %v", overlay, uri, err)
-	}
+	assert.True(t, err == nil && overlay.Base == "docs" && overlay.Set["shortening.threshold"] == "200" && uri == s.corpus,
+		"overlay %+v of corpus %q, %v", overlay, uri, err)
 	s.on("exp", 4000)
 	if out := s.night(t); !out.planned.Unchanged {
 		t.Errorf("a night of a branch without other settings and documents builds: %+v", out.planned)
@@ -183,9 +177,7 @@ func testNightsOfABranchAndItsBaseDeleteNothingOfEachOther(t *testing.T) {
 	}
 	s.entire(t, "exp")
 	for _, key := range segmentsIn(t, s) {
-		if !strings.HasPrefix(key, "docs/") {
-			t.Errorf("%s is not below the base", key)
-		}
+		assert.True(t, strings.HasPrefix(key, "docs/"), "%s is not below the base", key)
 	}
 }
 
@@ -203,9 +195,7 @@ func testAPromotedBranchIsServedByItsBaseAndRolledBack(t *testing.T) {
 	}
 	s.on("exp", 200)
 	out := s.night(t)
-	if out.planned.Unchanged {
-		t.Fatal("the setting changes nothing")
-	}
+	require.False(t, out.planned.Unchanged, "the setting changes nothing")
 	s.on("docs", 4000)
 	s.changed(t)
 	if _, err := s.promote(t, "exp"); !fault.Is(err, fault.PointerMoved) {
@@ -233,9 +223,7 @@ func testAPromotedBranchIsServedByItsBaseAndRolledBack(t *testing.T) {
 		t.Errorf("the night after a promotion makes things again: %+v", out.planned)
 	}
 	back, err := s.act(t, core.ActionRollback, "")
-	if err != nil || back.To != was.Generation {
-		t.Fatalf("rollback to %+v, %v", back, err)
-	}
+	require.True(t, err == nil && back.To == was.Generation, "rollback to %+v, %v", back, err)
 	s.entire(t, "docs")
 	if overlay, _, err := release.OverlayOf(t.Context(), s.index()); err != nil || len(overlay.Set) > 0 {
 		t.Errorf("after the rollback the base's overlay is %+v, %v", overlay, err)
@@ -274,9 +262,7 @@ func testADeletedBranchFreesWhatItAloneUsed(t *testing.T) {
 	}
 	s.onlyNamed(t)
 	for info, err := range s.Artifacts.List(t.Context(), "exp/", "") {
-		if err != nil || !strings.Contains(info.Key, "/collected") {
-			t.Errorf("%s stayed (%v)", info.Key, err)
-		}
+		assert.True(t, err == nil && strings.Contains(info.Key, "/collected"), "%s stayed (%v)", info.Key, err)
 	}
 	_, err = s.branch(t, "exp", nil)
 	assert.NoError(t, err, "the name cannot be used again")
@@ -304,9 +290,7 @@ func (s *site) onlyNamed(t testing.TB) {
 		Since map[string]any `json:"since"`
 	}
 	_, err = blob.ReadJSON(t.Context(), s.Artifacts, "docs/condemned.json", &condemned)
-	if err != nil && !fault.Is(err, fault.NotFound) {
-		t.Fatal(err)
-	}
+	require.True(t, err == nil || fault.Is(err, fault.NotFound), "%v", err)
 	for name := range condemned.Since { // the next night that publishes deletes it
 		_, content, _ := strings.Cut(name, ":")
 		named[content], named[s.index().SegmentKey(content)] = true, true
@@ -321,9 +305,7 @@ func (s *site) onlyNamed(t testing.TB) {
 	})
 	require.NoError(t, err)
 	for _, key := range there {
-		if !named[key] {
-			t.Errorf("%s stayed, and no generation lists it", key)
-		}
+		assert.True(t, named[key], "%s stayed, and no generation lists it", key)
 	}
 }
 
@@ -341,9 +323,8 @@ func testBadBranches(t *testing.T) {
 	for name, code := range map[string]fault.Code{
 		"exp": fault.Usage, "other": fault.Usage, "docs": fault.Usage, "Exp": fault.InvalidParam, "ledger": fault.InvalidParam,
 	} {
-		if _, err := s.branch(t, name, nil); !fault.Is(err, code) {
-			t.Errorf("branch as %s: %v", name, err)
-		}
+		_, err := s.branch(t, name, nil)
+		assert.True(t, fault.Is(err, code), "branch as %s: %v", name, err)
 	}
 	for _, asked := range []release.Branching{
 		{Base: "exp", Name: "second"}, {Base: "nothing", Name: "second"}, {Base: "docs", Name: "second", Generation: "never"},
@@ -375,17 +356,11 @@ func testOfTwoPromotesAtOnceOneIsServed(t *testing.T) {
 		wait.Go(func() { _, errs[i] = s.promote(t, name) })
 	}
 	wait.Wait()
-	if (errs[0] == nil) == (errs[1] == nil) {
-		t.Fatalf("errors %v", errs)
-	}
+	require.True(t, (errs[0] == nil) != (errs[1] == nil), "errors %v", errs)
 	for _, err := range errs {
-		if err != nil && !fault.Is(err, fault.PointerMoved) {
-			t.Error(err)
-		}
+		assert.True(t, err == nil || fault.Is(err, fault.PointerMoved), "%v", err)
 	}
 	s.entire(t, "docs")
 	refs, err := artifact.New(s.Artifacts, "docs").Refs(t.Context())
-	if err != nil || len(refs) != 3 {
-		t.Errorf("generations %v, %v", refs, err)
-	}
+	assert.True(t, err == nil && len(refs) == 3, "generations %v, %v", refs, err)
 }

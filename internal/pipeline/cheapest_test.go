@@ -74,14 +74,10 @@ func TestAChangePaysForTheKindsOfCallsThatItNeeds(t *testing.T) {
 			reasons := s.report(t).Reasons
 			paid := sold.since(before)
 			for _, kind := range slices.Sorted(maps.Keys(paid)) {
-				if !strings.Contains(do.pays, kind) {
-					t.Errorf("%d calls of %s were paid for", paid[kind], kind)
-				}
+				assert.True(t, strings.Contains(do.pays, kind), "%d calls of %s were paid for", paid[kind], kind)
 			}
 			for _, kind := range strings.Fields(do.pays) {
-				if paid[kind] == 0 {
-					t.Errorf("no %s was paid for: the case shows nothing", kind)
-				}
+				assert.True(t, paid[kind] != 0, "no %s was paid for: the case shows nothing", kind)
 			}
 			assert.Contains(t, fmt.Sprint(reasons), do.why, "the reasons are %s", reasons)
 			t.Logf("%v, reasons %v, unchanged %v", paid, reasons, out.planned.Unchanged)

@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/unweaver/unweaver/internal/artifact"
@@ -32,15 +33,10 @@ func TestNightsAreKeptThoughTheirGenerationsAreCollected(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, nights.Nights, 3, "%+v", nights)
 	first, second, third := nights.Nights[0], nights.Nights[1], nights.Nights[2]
-	if first.Changed != 6 || first.Share != 1 || first.Bytes <= 0 || !first.Published {
-		t.Errorf("the first: %+v", first)
-	}
-	if second.Changed != 1 || second.Documents != 7 || second.Bytes <= 0 || second.Bytes >= first.Bytes {
-		t.Errorf("the second: %+v", second)
-	}
-	if !third.Unchanged || third.Changed != 0 || third.Bytes != 0 {
-		t.Errorf("an unchanged one: %+v", third)
-	}
+	assert.True(t, first.Changed == 6 && first.Share == 1 && first.Bytes > 0 && first.Published, "the first: %+v", first)
+	assert.True(t, second.Changed == 1 && second.Documents == 7 && second.Bytes > 0 && second.Bytes < first.Bytes,
+		"the second: %+v", second)
+	assert.True(t, third.Unchanged && third.Changed == 0 && third.Bytes == 0, "an unchanged one: %+v", third)
 	_, err = blob.Write(t.Context(), s.Artifacts, key, []byte("{"), blob.Cond{})
 	require.NoError(t, err)
 	s.night(t)
@@ -54,14 +50,10 @@ func TestAReportHasItsCourseAndAText(t *testing.T) {
 	s := newSite(t, sample(6))
 	s.night(t)
 	report := s.report(t)
-	if len(report.Course) == 0 || report.Course[len(report.Course)-1].Share != 1 {
-		t.Errorf("course %+v", report.Course)
-	}
+	assert.True(t, len(report.Course) != 0 && report.Course[len(report.Course)-1].Share == 1, "course %+v", report.Course)
 	index := artifact.Index{Store: s.Artifacts, Name: s.spec.Index}
 	text, _, err := blob.Read(t.Context(), s.Artifacts, index.GenerationKey(report.Generation, "report.md"))
-	if err != nil || !strings.Contains(string(text), report.ContentHash) {
-		t.Errorf("%v: %s", err, text)
-	}
+	assert.True(t, err == nil && strings.Contains(string(text), report.ContentHash), "%v: %s", err, text)
 }
 
 // Whoever renews the lease notes how far the run is; many processes note no more than one does.
@@ -103,8 +95,7 @@ func TestTheCourseOfALongRunIsNotedOnceByAllProcesses(t *testing.T) {
 		}
 		require.NoError(t, runs[0].Report(t.Context(), holder, run.Ending{Status: core.StatusPaused}))
 		state, err := run.State(context.Background(), s.Coordination, job.Name())
-		if err != nil || len(state.Report.Course) < len(course) {
-			t.Errorf("the report of a pause has %d moments: %v", len(state.Report.Course), err)
-		}
+		assert.True(t, err == nil && len(state.Report.Course) >= len(course),
+			"the report of a pause has %d moments: %v", len(state.Report.Course), err)
 	})
 }

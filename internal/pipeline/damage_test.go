@@ -123,9 +123,7 @@ func (s *site) whole(t *testing.T) {
 	_, err := s.index().Spec(t.Context(), manifest.Spec)
 	assert.NoError(t, err)
 	ref, err := s.index().GenerationRef(t.Context(), manifest.Generation)
-	if err != nil || ref.Seq != manifest.Seq {
-		t.Errorf("reference %+v, %v", ref, err)
-	}
+	assert.True(t, err == nil && ref.Seq == manifest.Seq, "reference %+v, %v", ref, err)
 }
 
 // damages are the kinds of damage.
@@ -216,9 +214,7 @@ func TestEveryDamageOfTheCurrentGenerationHasAWayBack(t *testing.T) {
 	whole.remove(t, "place-003.md")
 	before := whole.night(t)
 	for _, kind := range before.manifest.Segments.Kinds() {
-		if len(kind.Segments) == 0 {
-			t.Errorf("no segment of the kind %s", kind.Name)
-		}
+		assert.True(t, len(kind.Segments) != 0, "no segment of the kind %s", kind.Name)
 	}
 	var table []string
 	for _, object := range whole.objects(t) {
@@ -232,9 +228,7 @@ func TestEveryDamageOfTheCurrentGenerationHasAWayBack(t *testing.T) {
 				if object[0] == "idf" { // another table of word weights: vectors are as of an index built from nothing
 					want.Vector = s.fromNothing(t).Hashes.Vector
 				}
-				if night.manifest.Hashes != want {
-					t.Error("the hashes are other ones")
-				}
+				assert.True(t, night.manifest.Hashes == want, "the hashes are other ones")
 				report := s.report(t)
 				told := strings.Join(report.Reasons, "; ")
 				what := "the next night "
@@ -250,9 +244,7 @@ func TestEveryDamageOfTheCurrentGenerationHasAWayBack(t *testing.T) {
 					what = "fails with " + strings.Join(steps, ", ") + "; " + what
 				}
 				if strings.HasSuffix(key, "/current.json") || strings.HasSuffix(key, "/lease.json") {
-					if len(steps) > 0 || !night.planned.Unchanged {
-						t.Errorf("steps %q, %+v", steps, night.planned)
-					}
+					assert.True(t, len(steps) == 0 && night.planned.Unchanged, "steps %q, %+v", steps, night.planned)
 				}
 				segment := strings.Contains(key, "/segments/") && object[0] != "manifest"
 				if segment && (night.planned.Unchanged || !strings.Contains(told, "("+object[0]+")") ||
@@ -329,9 +321,8 @@ func TestEverySegmentOfTheParentIsReadOnceInSevenNights(t *testing.T) {
 		}
 		most = max(most, tonight)
 	}
-	if len(ever) != len(all) || most >= len(all) {
-		t.Errorf("%d of %d segments were read in seven nights, at most %d in one", len(ever), len(all), most)
-	}
+	assert.True(t, len(ever) == len(all) && most < len(all),
+		"%d of %d segments were read in seven nights, at most %d in one", len(ever), len(all), most)
 }
 
 func TestASmallIndexIsReadWholeEachNight(t *testing.T) {
@@ -373,16 +364,12 @@ func TestDamageThatAUnitMeetsMendsItselfInTheSameRun(t *testing.T) {
 			}
 			way := &how{}
 			night, err := s.try(t, way)
-			if err != nil || night.published.Status != core.StatusCompleted {
-				t.Fatal(night.published, err)
-			}
+			require.True(t, err == nil && night.published.Status == core.StatusCompleted, "%v %v", night.published, err)
 			s.before = nil
 			if !way.anew && kind != "text" && kind != "extract" { // those may be written again under other names
 				t.Error("the damage went unseen")
 			}
-			if night.manifest.Hashes != sound.manifest.Hashes {
-				t.Error("the hashes are not those of an undamaged run")
-			}
+			assert.True(t, night.manifest.Hashes == sound.manifest.Hashes, "the hashes are not those of an undamaged run")
 			if way.anew {
 				s.whole(t)
 			}
@@ -397,9 +384,8 @@ func TestARebuildHasTheSameHashesAndPublishesAlsoWhenNothingChanged(t *testing.T
 	s.write(t, map[string]string{"more.md": "# More\n\nMore salt of Tolmin goes to Port Alma 3.\n"})
 	before := s.night(t)
 	night, err := s.try(t, &how{rebuild: true})
-	if err != nil || night.planned.Unchanged || night.manifest.Generation == before.manifest.Generation {
-		t.Fatal(night.planned, err)
-	}
+	require.True(t, err == nil && !night.planned.Unchanged && night.manifest.Generation != before.manifest.Generation,
+		"%v %v", night.planned, err)
 	if night.manifest.Hashes != before.manifest.Hashes || night.manifest.Collections != before.manifest.Collections {
 		t.Errorf("hashes or collections are other ones")
 	}
@@ -436,15 +422,12 @@ func TestRestoreTellsAllThatIsLostAndRestoresTheRest(t *testing.T) {
 	s.Records = recordsmemory.New()
 	err := s.restore(t)
 	for _, want := range []string{"(text)", "(mentions)", "(extract)", "index --rebuild --index docs"} {
-		if !fault.Is(err, fault.SegmentDamage) || !strings.Contains(err.Error(), want) {
-			t.Errorf("it does not tell of %s: %v", want, err)
-		}
+		assert.True(t, fault.Is(err, fault.SegmentDamage) && strings.Contains(err.Error(), want),
+			"it does not tell of %s: %v", want, err)
 	}
 	count := 0
 	_ = s.Records.ScanRecords(t.Context(), "", func(keys []string) error { count += len(keys); return nil })
-	if count == 0 {
-		t.Error("the records were not restored")
-	}
+	assert.True(t, count != 0, "the records were not restored")
 }
 
 func TestRestoreMakesAgainWhatIsMadeFromOtherSegments(t *testing.T) {
@@ -460,9 +443,7 @@ func TestRestoreMakesAgainWhatIsMadeFromOtherSegments(t *testing.T) {
 			s.Cache.Drop(segment.SHA256)
 			assert.NoError(t, s.restore(t), "%s", damage)
 		}
-		if again < 4 {
-			t.Errorf("%d segments", again)
-		}
+		assert.True(t, again >= 4, "%d segments", again)
 		s.whole(t)
 	}
 }
@@ -494,9 +475,8 @@ func TestOlderGenerationsThatAreDamagedAreLeftOut(t *testing.T) {
 				assert.NoError(t, s.restore(t), "restore")
 				s.write(t, map[string]string{"b.md": "# B\n\nTin of Tolmin.\n"})
 				night, err := s.try(t, &how{})
-				if err != nil || night.published.Status != core.StatusCompleted {
-					t.Errorf("a build: %+v, %v", night.published, err)
-				}
+				assert.True(t, err == nil && night.published.Status == core.StatusCompleted,
+					"a build: %+v, %v", night.published, err)
 				if list, err := s.index().Generations(t.Context()); err != nil || list[0].Generation != night.manifest.Generation {
 					t.Errorf("generations %+v, %v", list, err)
 				}

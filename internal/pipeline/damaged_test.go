@@ -21,6 +21,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/unweaver/unweaver/internal/app"
@@ -156,9 +157,7 @@ func questions(t *testing.T, dir string) []request {
 	require.NoError(t, err)
 	first := func(body map[string]any, list string, n int) map[string]any {
 		all, ok := body[list].([]any)
-		if !ok || len(all) <= n {
-			t.Fatalf("no %d %s in %v", n, list, body)
-		}
+		require.True(t, ok && len(all) > n, "no %d %s in %v", n, list, body)
 		return all[n].(map[string]any)
 	}
 	for _, n := range []int{2, 11, 30} {
@@ -252,9 +251,7 @@ func runDamaged(t *testing.T, root string, from, to int, counts map[string]int) 
 		case "END":
 			class, detail, _ := strings.Cut(rest, "|")
 			counts[class]++
-			if strings.HasPrefix(class, "WRONG") {
-				t.Errorf("%s: %s %s", begun, class, detail)
-			}
+			assert.False(t, strings.HasPrefix(class, "WRONG"), "%s: %s %s", begun, class, detail)
 			begun = ""
 			next++
 		}
@@ -300,9 +297,7 @@ func damageOne(t *testing.T, dir string, random *rand.Rand) string {
 		}
 		return err
 	})
-	if err != nil || len(files) < 10 {
-		t.Fatal(len(files), err)
-	}
+	require.True(t, err == nil && len(files) >= 10, "%v %v", len(files), err)
 	path := files[random.IntN(len(files))]
 	raw, err := os.ReadFile(path)
 	require.NoError(t, err)

@@ -57,9 +57,7 @@ func TestADifferenceNamesWhatChanged(t *testing.T) {
 		t.Fatalf("%+v", got)
 	}
 	d := got.Documents
-	if d.Added != 1 || d.Changed != 1 || d.Moved != 2 || d.Removed != 1 {
-		t.Errorf("documents: %+v", d)
-	}
+	assert.True(t, d.Added == 1 && d.Changed == 1 && d.Moved == 2 && d.Removed == 1, "documents: %+v", d)
 	for kind, want := range map[string]string{
 		"added": "new.md", "changed": "place-003.md", "removed": "place-002.md",
 		"moved": "moved-000.md < place-000.md,moved-001.md < place-001.md",
@@ -98,9 +96,8 @@ func TestADifferenceOverNightsIsThatOfTheCorpora(t *testing.T) {
 		s.write(t, map[string]string{
 			fmt.Sprintf("place-%03d.md", night): fmt.Sprintf("# Harbour %d\n\nPort Alma %d trades tin.\n", night, night),
 		})
-		if out := s.night(t); out.published.Status != core.StatusCompleted {
-			t.Fatalf("%+v", out.published)
-		}
+		out := s.night(t)
+		require.True(t, out.published.Status == core.StatusCompleted, "%+v", out.published)
 	}
 	if d := s.difference(t, "g001", "").Documents; d.Changed != 12 || d.Added+d.Removed+d.Moved != 0 {
 		t.Errorf("of twelve nights: %+v", d)
@@ -118,9 +115,8 @@ func TestADifferenceOverNightsIsThatOfTheCorpora(t *testing.T) {
 	other, err := s.index().Manifest(t.Context(), refs["g013"].Manifest)
 	require.NoError(t, err)
 	apart := segments.Apart(other.Segments, one.Segments)
-	if len(apart.Splits) >= len(other.Segments.Splits) && len(other.Segments.Splits) > 2 {
-		t.Errorf("%d of %d splits are opened", len(apart.Splits), len(other.Segments.Splits))
-	}
+	assert.True(t, len(apart.Splits) < len(other.Segments.Splits) || len(other.Segments.Splits) <= 2,
+		"%d of %d splits are opened", len(apart.Splits), len(other.Segments.Splits))
 	// Documents segments of splits that both have can be gone: nobody reads them.
 	parts := map[string]bool{}
 	for _, split := range apart.Splits {
@@ -136,9 +132,7 @@ func TestADifferenceOverNightsIsThatOfTheCorpora(t *testing.T) {
 		removed++
 		require.NoError(t, s.Artifacts.(*blobmemory.Store).Delete(t.Context(), s.index().SegmentKey(sha)))
 	}
-	if removed == 0 {
-		t.Error("the two share no split: this shows nothing")
-	}
+	assert.True(t, removed != 0, "the two share no split: this shows nothing")
 	if d := s.difference(t, "g012", "g013"); d.Documents.Changed != 1 {
 		t.Errorf("%+v", d.Documents)
 	}
@@ -175,7 +169,5 @@ func TestAFirstGenerationHasNothingToBeComparedWith(t *testing.T) {
 	cache, err := localfile.New(t.TempDir(), 0)
 	require.NoError(t, err)
 	_, err = release.Difference(t.Context(), cache, s.index(), "", "")
-	if !fault.Is(err, fault.UnknownGen) || !strings.Contains(err.Error(), "made from none before it") {
-		t.Errorf("%v", err)
-	}
+	assert.True(t, fault.Is(err, fault.UnknownGen) && strings.Contains(err.Error(), "made from none before it"), "%v", err)
 }

@@ -112,11 +112,8 @@ func TestABuildThatIsKilledWhileItIsEnrichedComesToTheSame(t *testing.T) {
 			again += len(request)
 		}
 		// What was in flight when the process died may be asked for again.
-		if asked.Load() > 2*calls || again > 2*texts {
-			t.Errorf("killed at write %d: %d calls, %d texts; a whole build has %d and %d", kill, asked.Load(), again, calls, texts)
-		}
+		assert.True(t, asked.Load() <= 2*calls && again <= 2*texts,
+			"killed at write %d: %d calls, %d texts; a whole build has %d and %d", kill, asked.Load(), again, calls, texts)
 	}
-	if died < 3 {
-		t.Errorf("it died %d times: the test says little", died)
-	}
+	assert.True(t, died >= 3, "it died %d times: the test says little", died)
 }

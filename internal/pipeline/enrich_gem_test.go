@@ -49,14 +49,10 @@ func TestNightsOfAMemoryComeToWhatABuildFromNothingComesTo(t *testing.T) {
 	if night.Enrichment("gem").Hash != from.Enrichment("gem").Hash || night.Hashes != from.Hashes {
 		t.Errorf("%+v, from nothing %+v", night.Enrichment("gem"), from.Enrichment("gem"))
 	}
-	if night.Enrichment("gem").Hash == made.Hash {
-		t.Error("other chunks have the same memory")
-	}
+	assert.True(t, night.Enrichment("gem").Hash != made.Hash, "other chunks have the same memory")
 	for _, kind := range []string{"questions", "spectral", "themes"} {
 		a, b := night.Segments.FilesOf("gem", kind), from.Segments.FilesOf("gem", kind)
-		if len(a) != 1 || len(b) != 1 || a[0].SHA256 != b[0].SHA256 {
-			t.Errorf("%s: %v, from nothing %v", kind, a, b)
-		}
+		assert.True(t, len(a) == 1 && len(b) == 1 && a[0].SHA256 == b[0].SHA256, "%s: %v, from nothing %v", kind, a, b)
 	}
 	if retrieve.MemoryEnrichment != "gem" || retrieve.MemoryQuestions != "questions" || retrieve.MemoryThemes != "themes" {
 		t.Error("queries look for files of other names")
@@ -88,9 +84,7 @@ func TestAChangeOfAMemorysSettingsMakesWhatItCostsAndNoMore(t *testing.T) {
 		for _, part := range want {
 			assert.Contains(t, strings.Join(report.Reasons, "; "), part, "reasons are %q", report.Reasons)
 		}
-		if current.Hashes != first.Hashes {
-			t.Error("a setting of the memory changed more than the memory")
-		}
+		assert.True(t, current.Hashes == first.Hashes, "a setting of the memory changed more than the memory")
 		return current
 	}
 	set.Questions = 2

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/unweaver/unweaver/internal/artifact"
@@ -86,9 +87,8 @@ func TestWhatEnrichmentsPaidForIsPackedAndStaysWhileItIsListed(t *testing.T) {
 	sold := enriching(s)
 	s.night(t)
 	calls, texts := sold.bought(nil)
-	if sold.calls["questions"] = 0; calls < 20 || texts < 20 {
-		t.Fatalf("%d calls, %d texts: nothing is enriched", calls, texts)
-	}
+	sold.calls["questions"] = 0
+	require.True(t, calls >= 20 && texts >= 20, "%d calls, %d texts: nothing is enriched", calls, texts)
 	stray := core.Sum("of a build that was never published")
 	for _, task := range ledger.OfEnrichments() {
 		_, err := s.Ledger.Put(t.Context(), task, stray, 0, ledger.Result{Value: []byte("{}")})
@@ -109,22 +109,17 @@ func TestWhatEnrichmentsPaidForIsPackedAndStaysWhileItIsListed(t *testing.T) {
 		upkeep(time.Now().Add(time.Duration(day) * 24 * time.Hour))
 	}
 	for _, task := range ledger.OfEnrichments() {
-		if entry, err := s.Ledger.Get(t.Context(), task, stray, 0); entry != nil || err != nil {
-			t.Errorf("%s: what nothing lists is still there: %v", task, err)
-		}
+		entry, err := s.Ledger.Get(t.Context(), task, stray, 0)
+		assert.True(t, entry == nil && err == nil, "%s: what nothing lists is still there: %v", task, err)
 		packed := 0
 		for info, err := range s.Artifacts.List(t.Context(), "ledger/"+task+"/", "") {
 			require.NoError(t, err)
 			if strings.Contains(info.Key, "/packs/") || strings.Contains(info.Key, "/merged/") {
 				packed++
 			}
-			if strings.Contains(info.Key, "/loose/") {
-				t.Errorf("%s lies loose", info.Key)
-			}
+			assert.False(t, strings.Contains(info.Key, "/loose/"), "%s lies loose", info.Key)
 		}
-		if packed == 0 {
-			t.Errorf("%s: nothing is packed", task)
-		}
+		assert.True(t, packed != 0, "%s: nothing is packed", task)
 	}
 	before := maps.Clone(sold.texts)
 	s.spec.Index = "other"

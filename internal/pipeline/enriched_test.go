@@ -28,9 +28,8 @@ func TestAnEnrichmentFollowsTheGeneration(t *testing.T) {
 	}
 	first := s.current(t)
 	made := first.Enrichment("listing")
-	if made == nil || made.Counts["chunks"] != first.Counts.Chunks || first.Hashes != plain.Hashes {
-		t.Fatalf("%+v, hashes %v, without it %v", made, first.Hashes, plain.Hashes)
-	}
+	require.True(t, made != nil && made.Counts["chunks"] == first.Counts.Chunks && first.Hashes == plain.Hashes,
+		"%+v, hashes %v, without it %v", made, first.Hashes, plain.Hashes)
 	if planned := s.night(t).planned; !planned.Unchanged {
 		t.Error("the same is made again")
 	}

@@ -94,16 +94,13 @@ func TestAnEstimateParsesWhatChangedAloneAndTellsWhy(t *testing.T) {
 	report := estimated(t, in)
 	assert.Equal(t, "map[added:1 changed:1 moved:1 removed:1]", fmt.Sprint(shares(report)))
 	assert.Equal(t, int64(3), count.Load())
-	if report.Why == nil || report.Why.Reason != "moved" || report.Why.Chunks == 0 || report.Why.Version == "" {
-		t.Errorf("why: %+v", report.Why)
-	}
-	if report.Estimate.Runs != 1 || report.Estimate.Seconds.High < 10 {
-		t.Errorf("not by the run before: %+v", report.Estimate)
-	}
+	assert.True(t, report.Why != nil && report.Why.Reason == "moved" && report.Why.Chunks != 0 && report.Why.Version != "",
+		"why: %+v", report.Why)
+	assert.False(t, report.Estimate.Runs != 1 || report.Estimate.Seconds.High < 10,
+		"not by the run before: %+v", report.Estimate)
 	night := s.night(t)
-	if report.Chunks != night.manifest.Counts.Chunks || report.Documents != night.manifest.Counts.Documents {
-		t.Errorf("expected %d chunks of %d documents, came %+v", report.Chunks, report.Documents, night.manifest.Counts)
-	}
+	assert.True(t, report.Chunks == night.manifest.Counts.Chunks && report.Documents == night.manifest.Counts.Documents,
+		"expected %d chunks of %d documents, came %+v", report.Chunks, report.Documents, night.manifest.Counts)
 	if report.Plan.Manifest == "" || len(report.Plan.Documents) != 4 || report.Plan.Parent != was.manifest.Generation {
 		t.Errorf("plan: %+v", report.Plan)
 	}
@@ -177,9 +174,7 @@ func TestAReportTellsWhatWasExpected(t *testing.T) {
 	if err == nil {
 		_, err = blob.ReadJSON(t.Context(), s.Artifacts, index.GenerationKey(job.Generation, "report.json"), &report)
 	}
-	if err != nil || report.Planned == nil || *report.Planned != expected {
-		t.Errorf("%+v, %v", report.Planned, err)
-	}
+	assert.True(t, err == nil && report.Planned != nil && *report.Planned == expected, "%+v, %v", report.Planned, err)
 }
 
 // Extraction in batches costs at least their share of the price, and at most what it costs online, where late requests
@@ -194,13 +189,9 @@ func TestAnEstimateOfBatchesTellsTheirPrice(t *testing.T) {
 	online := estimated(t, s.estimating()).Estimate
 	s.spec.Chat.Batch = core.BatchMode{Deadline: core.Duration(time.Hour), PricedAt: 0.25}
 	batched := estimated(t, s.estimating()).Estimate
-	if online.Extract.Low == 0 || online.Shorten.Low > 0 || online.Cost.Low == 0 {
-		t.Fatalf("%+v", online)
-	}
-	if math.Abs(batched.Cost.Low-online.Cost.Low/4) > 1e-9 || batched.Cost.High != online.Cost.High {
-		t.Errorf("%+v, online %+v", batched.Cost, online.Cost)
-	}
-	if batched.Tokens != online.Tokens || batched.Extract != online.Extract {
-		t.Errorf("%+v, online %+v", batched, online)
-	}
+	require.False(t, online.Extract.Low == 0 || online.Shorten.Low > 0 || online.Cost.Low == 0, "%+v", online)
+	assert.False(t, math.Abs(batched.Cost.Low-online.Cost.Low/4) > 1e-9 || batched.Cost.High != online.Cost.High,
+		"%+v, online %+v", batched.Cost, online.Cost)
+	assert.True(t, batched.Tokens == online.Tokens && batched.Extract == online.Extract,
+		"%+v, online %+v", batched, online)
 }

@@ -63,13 +63,10 @@ func TestARunThatLostItsLeasePublishesNothing(t *testing.T) {
 				}
 			}
 			_, err := s.stages(t.Context(), job, job.Holder)
-			if !lost || !fault.Is(err, fault.LeaseLost) || !strings.Contains(err.Error(), "docs/other") {
-				t.Errorf("the run ended with %v", err)
-			}
+			assert.True(t, lost && fault.Is(err, fault.LeaseLost) && strings.Contains(err.Error(), "docs/other"),
+				"the run ended with %v", err)
 			current, _, err := index.Current(t.Context())
-			if err != nil || current.Generation != first.manifest.Generation {
-				t.Errorf("current is %+v, %v", current, err)
-			}
+			assert.True(t, err == nil && current.Generation == first.manifest.Generation, "current is %+v, %v", current, err)
 			if _, err := index.GenerationRef(t.Context(), job.Generation); !fault.Is(err, fault.UnknownGen) {
 				t.Errorf("its generation has a reference: %v", err)
 			}
@@ -99,9 +96,7 @@ func TestARunThatLostItsLeaseCollectsNothing(t *testing.T) {
 		left[key] = true
 	}
 	for _, key := range before {
-		if !left[key] {
-			t.Errorf("%s is gone", key)
-		}
+		assert.True(t, left[key], "%s is gone", key)
 	}
 }
 
@@ -234,9 +229,8 @@ func TestANameThatAGenerationHasIsRefusedByTheRunItself(t *testing.T) {
 		require.NoError(t, do(t.Context(), work))
 		work.Close()
 	}
-	if !fault.Is(planned, fault.Usage) || !strings.Contains(planned.Error(), "it was built already") {
-		t.Errorf("plan: %v", planned)
-	}
+	assert.True(t, fault.Is(planned, fault.Usage) && strings.Contains(planned.Error(), "it was built already"),
+		"plan: %v", planned)
 	s.runs = 1
 	if now := s.report(t); now.Status != report.Status || now.RunID != report.RunID {
 		t.Errorf("the report of the published generation says %s of run %q", now.Status, now.RunID)
@@ -262,9 +256,7 @@ func TestARestoreKnowsWhatIsServedAndLeavesNoScratch(t *testing.T) {
 			work := s.Bare(job, "restore", upkeep.RestoreFolder)
 			defer work.Close()
 			parts, err := work.OpenRestore(t.Context())
-			if err != nil || parts == 0 {
-				t.Fatal(parts, err)
-			}
+			require.True(t, err == nil && parts != 0, "%v %v", parts, err)
 			for part := range parts {
 				_, err := work.RestorePart(t.Context(), part)
 				require.NoError(t, err)

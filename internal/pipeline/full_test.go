@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/unweaver/unweaver/internal/artifact"
@@ -118,9 +119,7 @@ func TestAStoreThatFailsAtEveryWriteInTurnCostsNothing(t *testing.T) {
 					return
 				}
 			}
-			if held == 0 {
-				t.Errorf("%s: nothing was ever held", code)
-			}
+			assert.True(t, held != 0, "%s: nothing was ever held", code)
 			t.Logf("%s at each of %d writes: something paid for was held %d times", code, (writes-2)/step, held)
 		})
 	}

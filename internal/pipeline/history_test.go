@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/parquet-go/parquet-go"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/unweaver/unweaver/internal/core"
@@ -160,9 +161,7 @@ func TestEveryNightComesToWhatABuildFromNothingComesTo(t *testing.T) {
 			if limit := 40; max(classes, chunks) > limit {
 				t.Errorf("%d and %d vectors segments, at most %d wanted", classes, chunks, limit)
 			}
-			if most < 3 {
-				t.Errorf("no night had more than %d splits: nothing was composed", most)
-			}
+			assert.True(t, most >= 3, "no night had more than %d splits: nothing was composed", most)
 			t.Logf("%d nights, at most %d splits, %d at last", nights, most, len(h.current(t).Segments.Splits))
 		})
 	}
@@ -198,9 +197,7 @@ func wholeVectors(t *testing.T, s *site, manifest *core.Manifest) (classes, chun
 			raw, _, err := blob.Read(t.Context(), s.Artifacts, s.index().SegmentKey(segment.SHA256))
 			require.NoError(t, err)
 			rows, err := parquet.Read[stage.VectorRow](bytes.NewReader(raw), int64(len(raw)))
-			if err != nil || int64(len(rows)) != segment.Rows {
-				t.Fatalf("%d of %d rows: %v", len(rows), segment.Rows, err)
-			}
+			require.True(t, err == nil && int64(len(rows)) == segment.Rows, "%d of %d rows: %v", len(rows), segment.Rows, err)
 			for _, row := range rows {
 				if held[row.Key] == nil {
 					keys = append(keys, row.Key)
@@ -212,9 +209,8 @@ func wholeVectors(t *testing.T, s *site, manifest *core.Manifest) (classes, chun
 		require.NoError(t, err)
 		live := int64(0)
 		for i, key := range keys {
-			if stored[i] != nil && !slices.Equal(stored[i], held[key]) {
-				t.Fatalf("%s: the segments have another vector of %s than the store", kind.name, key)
-			}
+			require.True(t, stored[i] == nil || slices.Equal(stored[i], held[key]),
+				"%s: the segments have another vector of %s than the store", kind.name, key)
 			if counts(key) {
 				live++
 			}
@@ -230,9 +226,7 @@ func sameGeneration(t *testing.T, night int, got, want *core.Manifest) {
 		t.Fatalf("night %d: content %v, text %v, vector %v", night, got.Hashes.Content == want.Hashes.Content,
 			got.Hashes.Text == want.Hashes.Text, got.Hashes.Vector == want.Hashes.Vector)
 	}
-	if got.Counts != want.Counts {
-		t.Fatalf("night %d:\n%+v\nwant\n%+v", night, got.Counts, want.Counts)
-	}
+	require.True(t, got.Counts == want.Counts, "night %d:\n%+v\nwant\n%+v", night, got.Counts, want.Counts)
 }
 
 func openGeneration(t *testing.T, s *site) *retrieve.Generation {
@@ -268,9 +262,7 @@ func sameAnswers(t *testing.T, got, want *site, night, questions int) {
 			found += len(first)
 		}
 	}
-	if found == 0 {
-		t.Fatal("nothing was found by any method")
-	}
+	require.True(t, found != 0, "nothing was found by any method")
 }
 
 // answerOf gives the chunks that answer with the bits of their scores.
@@ -306,9 +298,7 @@ func answersOf(t *testing.T, s *site, generation *retrieve.Generation, method, q
 		query.Rule = "weighted"
 	}
 	result, err := retrieve.Searcher{Vectors: s.Vectors, Records: s.Records}.Run(t.Context(), generation, query)
-	if err != nil {
-		t.Fatal(method, err)
-	}
+	require.True(t, err == nil, "%v %v", method, err)
 	for _, chunk := range result.Chunks {
 		key := generation.Live.Key(int(chunk.Live.Document))
 		out = append(out, scored{fmt.Sprintf("%s %s", key, chunk.Live.ID), chunk.Score})

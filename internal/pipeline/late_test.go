@@ -64,9 +64,7 @@ func (s *site) late(t *testing.T, job run.Job, unit unitOf, change func()) {
 			return err
 		})
 		raw, encoding := json.Marshal(out)
-		if err != nil || encoding != nil {
-			t.Fatalf("%s: %v %v", unit.result, err, encoding)
-		}
+		require.True(t, err == nil && encoding == nil, "%s: %v %v", unit.result, err, encoding)
 		return string(raw)
 	}
 	first := try()
@@ -78,19 +76,13 @@ func (s *site) late(t *testing.T, job run.Job, unit unitOf, change func()) {
 	s.Forget() // it is in another process
 	second := try()
 	s.Artifacts = store
-	if !looked.Load() {
-		t.Errorf("%s was not looked for", unit.result)
-	}
-	if first != second {
-		t.Errorf("%s: the late attempt came to\n%s, recorded is\n%s", unit.result, second, first)
-	}
+	assert.True(t, looked.Load(), "%s was not looked for", unit.result)
+	assert.True(t, first == second, "%s: the late attempt came to\n%s, recorded is\n%s", unit.result, second, first)
 	now := s.contents(t, job)
 	for key, content := range recorded {
 		assert.Equal(t, content, now[key], "%s: the late attempt changed %s", unit.result, key)
 	}
-	if len(now) == len(recorded) {
-		t.Errorf("%s: the late attempt wrote what the first one did", unit.result)
-	}
+	assert.True(t, len(now) != len(recorded), "%s: the late attempt wrote what the first one did", unit.result)
 }
 
 // An attempt that the engine gave up may live on, see another corpus and get other answers, and end after the attempt
@@ -127,9 +119,7 @@ func TestAnAttemptThatEndsLateChangesNothingThatWasRecorded(t *testing.T) {
 	})
 	s.Models = models
 	out, err := s.stages(t.Context(), job, holder)
-	if err != nil || out.published.Status == core.StatusHeld {
-		t.Fatalf("%+v, %v", out.published, err)
-	}
+	require.True(t, err == nil && out.published.Status != core.StatusHeld, "%+v, %v", out.published, err)
 	s.checkHashes(t, undisturbed)
 	if left := keysBelow(t, s.Artifacts, "docs/runs/"); len(left) > 0 {
 		t.Errorf("scratch is left: %q", left)
@@ -143,7 +133,5 @@ func (s *site) checkHashes(t *testing.T, want *core.Manifest) {
 	require.NoError(t, err)
 	manifest, err := s.index().Manifest(t.Context(), current.Manifest)
 	require.NoError(t, err)
-	if manifest.Hashes != want.Hashes {
-		t.Errorf("hashes %+v, want %+v", manifest.Hashes, want.Hashes)
-	}
+	assert.True(t, manifest.Hashes == want.Hashes, "hashes %+v, want %+v", manifest.Hashes, want.Hashes)
 }

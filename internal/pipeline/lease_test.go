@@ -79,9 +79,8 @@ func TestTheLeasePassesOnOnlyWhenItsHolderIsClosed(t *testing.T) {
 		}
 		known[asked(one)] = run.StandingOpen
 		_, err := run.TakeLease(t.Context(), index, two, known.standing)
-		if !fault.Is(err, fault.LeaseHeld) || !strings.Contains(err.Error(), "unweaver cancel docs/one") {
-			t.Errorf("held by one: %v", err)
-		}
+		assert.True(t, fault.Is(err, fault.LeaseHeld) && strings.Contains(err.Error(), "unweaver cancel docs/one"),
+			"held by one: %v", err)
 		if took := time.Since(began); took != 0 {
 			t.Errorf("a free lease, and one that is held, took %s", took)
 		}
@@ -94,9 +93,8 @@ func TestTheLeasePassesOnOnlyWhenItsHolderIsClosed(t *testing.T) {
 			t.Fatal(err)
 		}
 		known[asked(two)] = run.StandingOpen
-		if _, err = run.TakeLease(t.Context(), index, one, known.standing); !fault.Is(err, fault.LeaseHeld) {
-			t.Errorf("a lease was given back by a run that did not hold it: %v", err)
-		}
+		_, err = run.TakeLease(t.Context(), index, one, known.standing)
+		assert.True(t, fault.Is(err, fault.LeaseHeld), "a lease was given back by a run that did not hold it: %v", err)
 		require.NoError(t, run.GiveLease(t.Context(), index, two))
 		began = time.Now()
 		if third := take(t, index, one, known); third != second+1 || time.Since(began) != 0 {
@@ -152,9 +150,8 @@ func TestALeaseThatIsRenewedForEverIsGivenUpWithTheReason(t *testing.T) {
 			}
 		})
 		_, err := run.TakeLease(t.Context(), index, two, known.standing)
-		if !fault.Is(err, fault.LeaseHeld) || !strings.Contains(err.Error(), "a process still works on it") {
-			t.Error(err)
-		}
+		assert.True(t, fault.Is(err, fault.LeaseHeld) && strings.Contains(err.Error(), "a process still works on it"),
+			"%v", err)
 	})
 }
 
@@ -199,14 +196,10 @@ func TestARunThatNobodyCanAskAboutHoldsItsLease(t *testing.T) {
 				write(t, index, test.held)
 				fence, err := run.TakeLease(t.Context(), index, two, engine{asked(one): test.standing}.standing)
 				if test.passes {
-					if err != nil || fence != 4 {
-						t.Errorf("fence %d, %v", fence, err)
-					}
+					assert.True(t, err == nil && fence == 4, "fence %d, %v", fence, err)
 					return
 				}
-				if !fault.Is(err, fault.LeaseHeld) {
-					t.Fatalf("fence %d, %v", fence, err)
-				}
+				require.True(t, fault.Is(err, fault.LeaseHeld), "fence %d, %v", fence, err)
 				for _, part := range test.says {
 					assert.Contains(t, err.Error(), part, "%q does not say", err)
 				}

@@ -36,9 +36,7 @@ func TestALetterThatWentIsNotWrittenAgainByADiscard(t *testing.T) {
 	twice := []string{letters[0].Chunk, letters[0].Chunk}
 	index := artifact.Index{Store: vanishing{s.Artifacts}, Name: "docs"}
 	err := run.DiscardLetters(t.Context(), index, generation, twice, "why")
-	if !fault.Is(err, fault.GenBusy) {
-		t.Errorf("%v", err)
-	}
+	assert.True(t, fault.Is(err, fault.GenBusy), "%v", err)
 	if left := s.letters(t, generation); len(left) != len(letters)-1 {
 		t.Errorf("%d of %d letters are left", len(left), len(letters))
 	}

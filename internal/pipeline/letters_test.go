@@ -60,9 +60,8 @@ func TestARetryAsksForWhatFailedAloneAndABetterModelEmptiesTheList(t *testing.T)
 		before := s.server.Stats().Tasks["extract"].Calls
 		again := s.night(t)
 		letters = s.letters(t, again.manifest.Generation)
-		if len(letters) != 2 || letters[0].Attempts != round+1 || again.manifest.Counts.DeadLetters != 2 {
-			t.Fatalf("round %d of a model that is as it was: %+v", round, letters)
-		}
+		require.True(t, len(letters) == 2 && letters[0].Attempts == round+1 && again.manifest.Counts.DeadLetters == 2,
+			"round %d of a model that is as it was: %+v", round, letters)
 		if asked := s.server.Stats().Tasks["extract"].Calls - before; asked < 2 || asked > 16 { // until it is sure to be the chunks
 			t.Errorf("round %d asked %d times for two chunks", round, asked)
 		}
@@ -76,9 +75,8 @@ func TestARetryAsksForWhatFailedAloneAndABetterModelEmptiesTheList(t *testing.T)
 		t.Errorf("%+v, %+v", done.published, done.manifest.Counts)
 	}
 	assert.Equal(t, int64(2), s.server.Stats().Tasks["extract"].Calls-asked)
-	if done.manifest.Counts.Documents != first.manifest.Counts.Documents || done.planned.Documents != 2 {
-		t.Errorf("%d documents were made; %+v, was %+v", done.planned.Documents, done.manifest.Counts, first.manifest.Counts)
-	}
+	assert.True(t, done.manifest.Counts.Documents == first.manifest.Counts.Documents && done.planned.Documents == 2,
+		"%d documents were made; %+v, was %+v", done.planned.Documents, done.manifest.Counts, first.manifest.Counts)
 	s.attempt = 0
 	night := s.night(t) // which takes in what the corpus has by now
 	if night.planned.Documents != 2 || night.manifest.Counts.Documents != 8 || night.manifest.Counts.DeadLetters != 0 {
@@ -100,27 +98,23 @@ func TestALetterIsShownReplayedAndDiscardedByItsChunk(t *testing.T) {
 	index := artifact.Index{Store: s.Artifacts, Name: "docs"}
 	letters := s.letters(t, first.manifest.Generation)
 	shown, err := run.FindLetter(t.Context(), index, first.manifest, letters[1].Chunk)
-	if err != nil || !strings.Contains(shown.Text, "The harbour of Port Alma 5 was built") {
-		t.Errorf("%+v, %v", shown, err)
-	}
+	assert.True(t, err == nil && strings.Contains(shown.Text, "The harbour of Port Alma 5 was built"),
+		"%+v, %v", shown, err)
 	for _, unknown := range []string{strings.Repeat("0", 32), "../../current", ""} {
-		if _, err := run.FindLetter(t.Context(), index, first.manifest, unknown); !fault.Is(err, fault.NotFound) {
-			t.Errorf("%q: %v", unknown, err)
-		}
+		_, err := run.FindLetter(t.Context(), index, first.manifest, unknown)
+		assert.True(t, fault.Is(err, fault.NotFound), "%q: %v", unknown, err)
 	}
 	generation := first.manifest.Generation
 	err = run.DiscardLetters(t.Context(), index, generation, []string{letters[0].Chunk, strings.Repeat("0", 32)}, "why")
-	if !fault.Is(err, fault.NotFound) || s.letters(t, generation)[0].Discarded != nil {
-		t.Errorf("one of two is unknown: %v", err)
-	}
+	assert.True(t, fault.Is(err, fault.NotFound) && s.letters(t, generation)[0].Discarded == nil,
+		"one of two is unknown: %v", err)
 	require.NoError(t, run.DiscardLetters(t.Context(), index, generation, []string{letters[0].Chunk}, "a table"))
 	better.Store(true)
 	s.attempt = 1
 	night := s.night(t)
 	left := s.letters(t, night.manifest.Generation)
-	if len(left) != 1 || left[0].Discarded == nil || left[0].Discarded.Why != "a table" {
-		t.Fatalf("after a round for all: %+v", left)
-	}
+	require.True(t, len(left) == 1 && left[0].Discarded != nil && left[0].Discarded.Why == "a table",
+		"after a round for all: %+v", left)
 	s.attempt = 2
 	next := "g003"
 	require.NoError(t, run.ChooseLetters(t.Context(), index, next, []string{left[0].Chunk}))

@@ -24,13 +24,10 @@ import (
 func TestANightBuildsWhatChangedAndAnUnchangedOneWritesNothing(t *testing.T) {
 	s := newSite(t, sample(12))
 	first := s.night(t)
-	if first.published.Status != core.StatusCompleted || first.manifest.Counts.Documents != 12 {
-		t.Fatalf("%+v", first)
-	}
+	require.True(t, first.published.Status == core.StatusCompleted && first.manifest.Counts.Documents == 12, "%+v", first)
 	report := s.report(t)
-	if report.Written.Records == 0 || report.Written.Rows == 0 || report.Status != core.StatusCompleted {
-		t.Errorf("the first report: %+v", report)
-	}
+	assert.True(t, report.Written.Records != 0 && report.Written.Rows != 0 && report.Status == core.StatusCompleted,
+		"the first report: %+v", report)
 	again := s.night(t)
 	if !again.planned.Unchanged || again.planned.Repair != 0 || again.manifest.Generation != first.manifest.Generation {
 		t.Errorf("an unchanged night: %+v", again.planned)
@@ -59,16 +56,11 @@ func TestAStoreThatLostItsMemoryIsFilledAgainAlsoWhenNothingChanged(t *testing.T
 			first := s.night(t)
 			lose(s)
 			night := s.night(t)
-			if !night.planned.Unchanged || night.planned.Repair == 0 {
-				t.Fatalf("nobody noticed: %+v", night.planned)
-			}
+			require.True(t, night.planned.Unchanged && night.planned.Repair != 0, "nobody noticed: %+v", night.planned)
 			report := s.report(t)
-			if report.Written.Records+report.Written.Rows == 0 || report.Calls.Sum() != 0 {
-				t.Errorf("written %+v, calls %+v", report.Written, report.Calls)
-			}
-			if night.manifest.Hashes != first.manifest.Hashes {
-				t.Error("the hashes changed")
-			}
+			assert.True(t, report.Written.Records+report.Written.Rows != 0 && report.Calls.Sum() == 0,
+				"written %+v, calls %+v", report.Written, report.Calls)
+			assert.True(t, night.manifest.Hashes == first.manifest.Hashes, "the hashes changed")
 			assert.Zero(t, s.night(t).planned.Repair, "it is repaired again although everything is there")
 		})
 	}
@@ -109,9 +101,8 @@ func TestNewRulesBuildAgainAndSayWhy(t *testing.T) {
 			change.apply(t, s)
 			night := s.night(t)
 			reasons := strings.Join(s.report(t).Reasons, "; ")
-			if night.planned.Unchanged != (change.want == "") || !strings.Contains(reasons, change.want) {
-				t.Errorf("unchanged %v, reasons %q, want %q", night.planned.Unchanged, reasons, change.want)
-			}
+			assert.True(t, night.planned.Unchanged == (change.want == "") && strings.Contains(reasons, change.want),
+				"unchanged %v, reasons %q, want %q", night.planned.Unchanged, reasons, change.want)
 		})
 	}
 }
@@ -123,9 +114,8 @@ func TestAMassDeletionIsHeldBeforeAnythingIsBuilt(t *testing.T) {
 		require.NoError(t, os.Remove(filepath.Join(s.corpus, fmt.Sprintf("place-%03d.md", i))))
 	}
 	night := s.night(t)
-	if night.planned.Held != "mass_deletion" || night.manifest.Generation != first.manifest.Generation {
-		t.Fatalf("%+v", night.planned)
-	}
+	require.True(t, night.planned.Held == "mass_deletion" && night.manifest.Generation == first.manifest.Generation,
+		"%+v", night.planned)
 	report := s.report(t)
 	if report.Status != core.StatusHeld || !strings.Contains(report.Detail, "5 of 10") || report.Written.Segments != 0 {
 		t.Errorf("%+v", report)
@@ -136,9 +126,8 @@ func TestAnUnreadableDocumentIsToldEveryNightWhileItStands(t *testing.T) {
 	s := newSite(t, sample(12))
 	s.write(t, map[string]string{"broken.pdf": "%PDF-1.4\nnothing that a parser could use"})
 	first := s.night(t)
-	if first.published.Status != core.StatusErrors || first.manifest.Counts.Failed != 1 {
-		t.Fatalf("%+v, %+v", first.published, first.manifest.Counts)
-	}
+	require.True(t, first.published.Status == core.StatusErrors && first.manifest.Counts.Failed == 1,
+		"%+v, %+v", first.published, first.manifest.Counts)
 	for night := range 2 {
 		again := s.night(t)
 		report := s.report(t)
@@ -147,9 +136,8 @@ func TestAnUnreadableDocumentIsToldEveryNightWhileItStands(t *testing.T) {
 			t.Errorf("night %d: %+v, report %+v", night, again.planned, report)
 		}
 		list, _, err := blob.Read(t.Context(), s.Artifacts, report.ProblemsPath)
-		if err != nil || !strings.Contains(string(list), "broken.pdf") {
-			t.Errorf("the list of problems at %q: %v, %s", report.ProblemsPath, err, list)
-		}
+		assert.True(t, err == nil && strings.Contains(string(list), "broken.pdf"),
+			"the list of problems at %q: %v, %s", report.ProblemsPath, err, list)
 	}
 	require.NoError(t, os.Remove(filepath.Join(s.corpus, "broken.pdf")))
 	if healed := s.night(t); s.report(t).DocumentsFailed != 0 || healed.manifest.Counts.Documents != 12 {
@@ -186,9 +174,7 @@ func TestAPublicationThatIsRepeatedKnowsItsOwnFlip(t *testing.T) {
 	job.Fence = fence
 	s.write(t, map[string]string{"more.md": "# More\n\nMore salt from Tolmin.\n"})
 	out, err := s.stages(t.Context(), job, holder)
-	if err != nil || out.published.Status != core.StatusCompleted {
-		t.Fatal(out.published, err)
-	}
+	require.True(t, err == nil && out.published.Status == core.StatusCompleted, "%v %v", out.published, err)
 }
 
 // Twenty nights on which three of a hundred documents change leave in the stores what the kept generations name, and
@@ -202,9 +188,8 @@ func TestManyNightsDoNotFillTheStores(t *testing.T) {
 			s.write(t, map[string]string{fmt.Sprintf("place-%03d.md", i): fmt.Sprintf(
 				"# Harbour %d, new\n\nPort Alma %d was rebuilt by Ivo Kralj %d. It trades tin with Lake Verin.\n", i, i, i)})
 		}
-		if out := s.night(t); out.published.Status != core.StatusCompleted {
-			t.Fatalf("night %d: %+v", night, out.published)
-		}
+		out := s.night(t)
+		require.True(t, out.published.Status == core.StatusCompleted, "night %d: %+v", night, out.published)
 	}
 	index := artifact.Index{Store: s.Artifacts, Name: "docs"}
 	refs, err := index.Refs(t.Context())
@@ -239,13 +224,10 @@ func TestManyNightsDoNotFillTheStores(t *testing.T) {
 	}
 	t.Logf("%d generations; %d records of %d classes, %d rows of %d, %d files of %d named",
 		len(refs), records, classes, stored, rows, files, len(named))
-	if float64(records) > 1.3*float64(classes) || float64(stored) > 1.3*float64(rows) {
-		t.Errorf("%d records of %d classes, %d rows of %d", records, classes, stored, rows)
-	}
+	assert.False(t, float64(records) > 1.3*float64(classes) || float64(stored) > 1.3*float64(rows),
+		"%d records of %d classes, %d rows of %d", records, classes, stored, rows)
 	// Besides what is named there are a reference, a report in two forms and a configuration to each generation.
-	if files > 2*len(named) {
-		t.Errorf("%d files, %d of them named", files, len(named))
-	}
+	assert.True(t, files <= 2*len(named), "%d files, %d of them named", files, len(named))
 }
 
 func TestAStoreThatLosesItsMemoryWhileABuildVerifiesIsNoticedByTheNextNight(t *testing.T) {
@@ -272,9 +254,7 @@ func TestNothingIsPaidUnderTheNameOfARunThatEnded(t *testing.T) {
 	job, holder := s.job(t)
 	job.Generation = "g001" // a worker that was cut off still believes to work on it
 	err := s.unit(t.Context(), job, "extract", func(context.Context, *upkeep.Run) error { return nil })
-	if !fault.Is(err, fault.Cancelled) {
-		t.Errorf("a unit of an ended run: %v", err)
-	}
+	assert.True(t, fault.Is(err, fault.Cancelled), "a unit of an ended run: %v", err)
 	work, err := s.Open(t.Context(), job, "lease")
 	require.NoError(t, err)
 	defer work.Close()

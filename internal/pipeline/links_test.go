@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/unweaver/unweaver/internal/core"
@@ -28,18 +29,14 @@ func TestDocumentsThatCameThroughLinksAreHeldAndTheSettingIsNamed(t *testing.T) 
 	}
 	s.spec.FollowLinks = false
 	out := s.night(t)
-	if out.planned.Held == "" {
-		t.Fatalf("it was not held: %+v", out.planned)
-	}
+	require.True(t, out.planned.Held != "", "it was not held: %+v", out.planned)
 	report := s.report(t)
 	told := false
 	for _, problem := range report.Problems {
 		told = told || problem.Code == "not_followed" && problem.Object == "linked" &&
 			strings.Contains(problem.Detail, "follow_links")
 	}
-	if !told {
-		t.Errorf("problems: %+v", report.Problems)
-	}
+	assert.True(t, told, "problems: %+v", report.Problems)
 	s.spec.FollowLinks = true
 	if out := s.night(t); out.planned.Held != "" || !out.planned.Unchanged {
 		t.Errorf("with the setting: %+v", out.planned)

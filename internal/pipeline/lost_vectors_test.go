@@ -22,9 +22,7 @@ func TestANightFillsACollectionOfWhichAFileIsLost(t *testing.T) {
 		"part gone": func(t *testing.T, collection string) {
 			t.Helper()
 			parts, err := filepath.Glob(filepath.Join(collection, "*.part"))
-			if err != nil || len(parts) == 0 {
-				t.Fatal(parts, err)
-			}
+			require.True(t, err == nil && len(parts) != 0, "%v %v", parts, err)
 			require.NoError(t, os.Remove(parts[0]))
 		},
 		"another dimension": func(t *testing.T, collection string) {

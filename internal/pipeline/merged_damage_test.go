@@ -7,6 +7,7 @@ import (
 	"io"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/unweaver/unweaver/internal/core"
@@ -25,9 +26,7 @@ func TestDamageThatAMergeMeetsMendsItselfInTheSameRun(t *testing.T) {
 	}
 	first.write(t, edits)
 	sound := first.copied(t).night(t)
-	if len(sound.manifest.Segments.Tombs) > 0 {
-		t.Fatalf("nothing was merged: %+v", sound.manifest.Segments.Tombs)
-	}
+	require.True(t, len(sound.manifest.Segments.Tombs) == 0, "nothing was merged: %+v", sound.manifest.Segments.Tombs)
 	for _, list := range want.manifest.Segments.Kinds() {
 		for damage, do := range damages {
 			if len(list.Segments) == 0 || list.Name == "idf" {
@@ -53,12 +52,9 @@ func TestDamageThatAMergeMeetsMendsItselfInTheSameRun(t *testing.T) {
 						continue
 					}
 					s.before = nil
-					if night.manifest.Hashes != sound.manifest.Hashes {
-						t.Errorf("before %s: the hashes are not those of an undamaged run", stage)
-					}
-					if !done {
-						t.Errorf("before %s: nothing was damaged", stage)
-					}
+					assert.True(t, night.manifest.Hashes == sound.manifest.Hashes,
+						"before %s: the hashes are not those of an undamaged run", stage)
+					assert.True(t, done, "before %s: nothing was damaged", stage)
 				}
 			})
 		}
@@ -82,9 +78,8 @@ func TestASegmentThatDoesNotFitItsSplitMendsItselfInTheSameRun(t *testing.T) {
 	}
 	way := &how{}
 	night, err := first.try(t, way)
-	if err != nil || night.published.Status != core.StatusCompleted || !way.anew {
-		t.Fatalf("%+v, anew %v, %v", night.published, way.anew, err)
-	}
+	require.True(t, err == nil && night.published.Status == core.StatusCompleted && way.anew,
+		"%+v, anew %v, %v", night.published, way.anew, err)
 	first.whole(t)
 }
 

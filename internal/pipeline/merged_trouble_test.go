@@ -28,9 +28,7 @@ func beforeMerge(t *testing.T) (*site, *core.Manifest) {
 	}
 	s.write(t, edits)
 	sound := s.copied(t).night(t).manifest
-	if len(sound.Segments.Tombs) > 0 {
-		t.Fatalf("nothing was merged: %+v", sound.Segments.Tombs)
-	}
+	require.True(t, len(sound.Segments.Tombs) == 0, "nothing was merged: %+v", sound.Segments.Tombs)
 	return s, sound
 }
 
@@ -67,9 +65,7 @@ func TestADiskThatFillsDuringAMergeCostsNothing(t *testing.T) {
 			break // it has fewer writes
 		}
 		failed++
-		if !fault.Is(err, fault.StoreFull) {
-			t.Fatalf("write %d: %v", at, err)
-		}
+		require.True(t, fault.Is(err, fault.StoreFull), "write %d: %v", at, err)
 		assert.Equal(t, "g001", s.pointer(t).Generation, "write %d", at)
 		s.whole(t)
 		s.mended.Store(true)
@@ -114,10 +110,8 @@ func TestTwoMergesAtOnceWriteTheSame(t *testing.T) {
 	require.NoError(t, err)
 	s.whole(t)
 	made, alone := s.current(t), again.night(t).manifest
-	if !twice || made.Hashes != sound.Hashes || fmt.Sprint(made.Segments) != fmt.Sprint(alone.Segments) {
-		t.Errorf("twice %v, hashes alike %v:\n%+v\nwant\n%+v", twice, made.Hashes == sound.Hashes, made.Segments,
-			alone.Segments)
-	}
+	assert.True(t, twice && made.Hashes == sound.Hashes && fmt.Sprint(made.Segments) == fmt.Sprint(alone.Segments),
+		"twice %v, hashes alike %v:\n%+v\nwant\n%+v", twice, made.Hashes == sound.Hashes, made.Segments, alone.Segments)
 }
 
 // A rollback while a night merges: the night is held, and what the rollback serves and what it left are whole.
@@ -153,9 +147,7 @@ func TestARollbackDuringAMergeLeavesBothWhole(t *testing.T) {
 	_, err := s.act(t, core.ActionRollback, "g002")
 	require.NoError(t, err)
 	s.whole(t)
-	if s.current(t).Hashes != left.Hashes {
-		t.Error("g002 is another one")
-	}
+	assert.True(t, s.current(t).Hashes == left.Hashes, "g002 is another one")
 	s.write(t, map[string]string{"last.md": "# Last\n\nTin of Tolmin goes to Port Alma 4.\n"})
 	next := s.night(t)
 	fresh := s.fromNothing(t).Hashes // whose vectors weigh words otherwise

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
@@ -66,7 +67,5 @@ func TestNothingThatABuildWritesIsReadableForOthers(t *testing.T) {
 		}
 		return nil
 	})
-	if err != nil || seen < 30 {
-		t.Errorf("%d files, %v", seen, err)
-	}
+	assert.True(t, err == nil && seen >= 30, "%d files, %v", seen, err)
 }

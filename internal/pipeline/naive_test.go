@@ -110,9 +110,8 @@ func readPlain(t *testing.T, s *site) *plainIndex {
 	})
 	scanRows(t, s, listed.Classes, rows.DecodeClass, func(key string, row rows.Class) {
 		record, err := rows.DecodeRecord(row.Record)
-		if err != nil || classes[record.ID] == nil {
-			t.Fatalf("class %s: %v, mentioned %v", record.Name, err, classes[record.ID] != nil)
-		}
+		require.True(t, err == nil && classes[record.ID] != nil,
+			"class %s: %v, mentioned %v", record.Name, err, classes[record.ID] != nil)
 		classes[record.ID].name = record.Name
 	})
 	for _, class := range classes {
@@ -158,9 +157,7 @@ func (p *plainIndex) sameCounts(t *testing.T, generation *retrieve.Generation) {
 	want := []int64{
 		int64(len(p.documents)), int64(len(p.chunks)), int64(len(p.classes)), int64(mentions), int64(edges),
 	}
-	if !slices.Equal(got, want) {
-		t.Fatalf("documents, chunks, classes, mentions and edges: %d, want %d", got, want)
-	}
+	require.True(t, slices.Equal(got, want), "documents, chunks, classes, mentions and edges: %d, want %d", got, want)
 }
 
 func (p *plainIndex) sameChunks(t *testing.T, generation *retrieve.Generation) {

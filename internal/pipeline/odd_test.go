@@ -92,9 +92,8 @@ func TestOddNightsComeToWhatABuildFromNothingComesTo(t *testing.T) {
 				h.oddly(t)
 				out := h.night(t)
 				if out.planned.Unchanged || out.alike || out.manifest.Generation != fmt.Sprintf("g%03d", h.runs) {
-					if out.planned.Held != "" || out.published.Status == core.StatusHeld {
-						t.Fatalf("night %d held: %+v", night, out)
-					}
+					require.True(t, out.planned.Held == "" && out.published.Status != core.StatusHeld,
+						"night %d held: %+v", night, out)
 					continue
 				}
 				want := h.anew(t).night(t)

@@ -163,9 +163,8 @@ func TestNoIndexPaysForATextThatAnotherPaidFor(t *testing.T) {
 		c.change()
 		require.Equal(t, core.StatusCompleted, s.night(t).published.Status, "%s", c.situation)
 		_, _, texts, twice := sold.sold(before)
-		if twice != 0 || (texts > 0) != c.paid || texts > 40 {
-			t.Errorf("%s: %d texts, %d of them a second time, of %d", c.situation, texts, twice, len(first))
-		}
+		assert.True(t, twice == 0 && (texts > 0) == c.paid && texts <= 40,
+			"%s: %d texts, %d of them a second time, of %d", c.situation, texts, twice, len(first))
 	}
 }
 
@@ -183,9 +182,7 @@ func TestAHeldOrCancelledBuildIsNotPaidForAgain(t *testing.T) {
 	}
 	sold.refuse = nil
 	before := maps.Clone(sold.texts)
-	if len(before) == 0 {
-		t.Fatal("nothing was paid for before it ended")
-	}
+	require.True(t, len(before) != 0, "nothing was paid for before it ended")
 	restart(s)
 	s.write(t, map[string]string{"place-007.md": "# Another\n\nQuite another text about Tolmin and tin.\n"})
 	s.night(t)
@@ -215,9 +212,8 @@ func TestEveryEmbeddedTextOfAGenerationIsListed(t *testing.T) {
 				missing++
 			}
 		}
-		if missing > 0 || len(listed) == 0 {
-			t.Errorf("parity %v: %d of %d texts are not listed", parity, missing, len(sold.texts))
-		}
+		assert.True(t, missing <= 0 && len(listed) != 0,
+			"parity %v: %d of %d texts are not listed", parity, missing, len(sold.texts))
 	}
 }
 

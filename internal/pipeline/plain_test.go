@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/unweaver/unweaver/internal/store/blob"
@@ -56,7 +57,5 @@ func TestAPlainGenerationHasItsBytes(t *testing.T) {
 	}
 	want, err := os.ReadFile(name)
 	require.NoError(t, err)
-	if found.String() != string(want) {
-		t.Errorf("other bytes:\n%s\nwant\n%s", found.String(), want)
-	}
+	assert.True(t, found.String() == string(want), "other bytes:\n%s\nwant\n%s", found.String(), want)
 }

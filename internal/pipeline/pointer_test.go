@@ -35,9 +35,8 @@ func TestARestoreWritesADamagedPointerAgain(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, s.restore(t), "%q", content)
 		after, _, err := s.index().Current(t.Context())
-		if err != nil || after.Manifest != before.Manifest || after.Epoch <= before.Epoch {
-			t.Errorf("%q: %+v, %v; it was %+v", content, after, err, before)
-		}
+		assert.True(t, err == nil && after.Manifest == before.Manifest && after.Epoch > before.Epoch,
+			"%q: %+v, %v; it was %+v", content, after, err, before)
 	}
 	for generation := range s.references(t) {
 		damages["removed"](t, s.Artifacts, s.index().GenerationKey(generation, "manifest.json"))
@@ -69,17 +68,14 @@ func TestANightWritesADamagedPointerAgain(t *testing.T) {
 	for n, content := range []string{"", `{"generation":"g0`, asJSON(t, another)} {
 		_, err := blob.Write(t.Context(), s.Artifacts, s.index().CurrentKey(), []byte(content), blob.Cond{})
 		require.NoError(t, err)
-		if night, err := s.try(t, &how{}); err != nil || !night.planned.Unchanged {
-			t.Errorf("%q: %+v, %v", content, night.planned, err)
-		}
+		night, err := s.try(t, &how{})
+		assert.True(t, err == nil && night.planned.Unchanged, "%q: %+v, %v", content, night.planned, err)
 		after, _, err := s.index().Current(t.Context())
-		if err != nil || after.Manifest != before.Manifest || after.Epoch <= before.Epoch {
-			t.Errorf("%q: %+v, %v; it was %+v", content, after, err, before)
-		}
+		assert.True(t, err == nil && after.Manifest == before.Manifest && after.Epoch > before.Epoch,
+			"%q: %+v, %v; it was %+v", content, after, err, before)
 		trail, err := release.Operations(t.Context(), s.index(), 0)
-		if err != nil || len(trail) != n+1 || trail[0].Action != core.ActionRestore || trail[0].Outcome == nil {
-			t.Errorf("%q: recorded %+v, %v", content, trail, err)
-		}
+		assert.True(t, err == nil && len(trail) == n+1 && trail[0].Action == core.ActionRestore && trail[0].Outcome != nil,
+			"%q: recorded %+v, %v", content, trail, err)
 	}
 }
 

@@ -41,9 +41,8 @@ func TestANightWhoseRecallFellIsHeldUntilSomebodyApproves(t *testing.T) {
 		t.Fatalf("a first build has nothing to be compared with: %+v, %q", first.published, s.report(t).Detail)
 	}
 	found := s.report(t).Probes
-	if found == nil || found.Asked != 4 || found.Recall != 1 || found.Before != nil || found.Chunks != 5 {
-		t.Fatalf("%+v", found)
-	}
+	require.True(t, found != nil && found.Asked == 4 && found.Recall == 1 && found.Before == nil && found.Chunks == 5,
+		"%+v", found)
 	for place := 1; place <= 2; place++ { // within max_removed
 		require.NoError(t, os.Remove(filepath.Join(s.corpus, fmt.Sprintf("place-%03d.md", place))))
 	}

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/unweaver/unweaver/internal/artifact"
@@ -83,9 +84,7 @@ func TestAPurgeTakesAGenerationThatAGateHolds(t *testing.T) {
 	out := s.night(t)
 	require.Equal(t, core.StatusCompleted, out.published.Status, "%+v", out.published)
 	done := s.purged(t, purge.ID)
-	if done.State != core.PurgeDone || done.Gone.Generations != 1 || done.Gone.Ledger == 0 {
-		t.Errorf("%+v", done)
-	}
+	assert.True(t, done.State == core.PurgeDone && done.Gone.Generations == 1 && done.Gone.Ledger != 0, "%+v", done)
 	if where := s.holding(t, secrets...); len(where) > 0 {
 		t.Errorf("still stored in %q", where)
 	}

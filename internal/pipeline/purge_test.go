@@ -92,9 +92,7 @@ func (s *site) purged(t *testing.T, id string) core.Purge {
 	t.Helper()
 	all, err := purges.List(t.Context(), artifact.Index{Store: s.Artifacts, Name: s.spec.Index})
 	at := slices.IndexFunc(all, func(purge core.Purge) bool { return purge.ID == id })
-	if err != nil || at < 0 {
-		t.Fatalf("purge %s is at %d of the list: %v", id, at, err)
-	}
+	require.True(t, err == nil && at >= 0, "purge %s is at %d of the list: %v", id, at, err)
 	return all[at]
 }
 
@@ -224,9 +222,8 @@ func TestNoFileOfTheEmbeddedStoresHoldsAWordOfAPurgedDocument(t *testing.T) {
 		t.Errorf("still stored in %q", where)
 	}
 	// What stays has the vectors that it had.
-	if was.manifest.Class != out.manifest.Class || first.manifest.Collections != out.manifest.Collections {
-		t.Error("a purge makes other vectors of what stays")
-	}
+	assert.True(t, was.manifest.Class == out.manifest.Class && first.manifest.Collections == out.manifest.Collections,
+		"a purge makes other vectors of what stays")
 	s.write(t, map[string]string{"later.md": "# Later\n\nBasel sells tin to Lake Verin.\n"})
 	if next := s.night(t); next.manifest.Class != out.manifest.Class || next.planned.Documents != 1 {
 		t.Errorf("%+v", next.planned)
@@ -288,17 +285,14 @@ func TestAPurgeThatDiesAnywhereIsGoneOnWith(t *testing.T) {
 			t.Fatalf("died at write %d: another purge was begun: %+v", at, again)
 		}
 		out := s.night(t)
-		if where := s.holding(t, secrets...); len(where) > 0 {
-			t.Errorf("died at write %d: still stored in %q", at, where)
-		}
+		where := s.holding(t, secrets...)
+		assert.True(t, len(where) == 0, "died at write %d: still stored in %q", at, where)
 		assert.Equal(t, core.PurgeDone, s.purged(t, purge.ID).State, "died at write %d", at)
 		if calls := s.server.Stats().Tasks["extract"].Calls - paid; calls != 0 || out.manifest.Counts.Documents != 5 {
 			t.Errorf("died at write %d: %d calls, %+v", at, calls, out.manifest.Counts)
 		}
 	}
-	if died < 5 {
-		t.Errorf("only %d processes died", died)
-	}
+	assert.True(t, died >= 5, "only %d processes died", died)
 }
 
 // What another document has too stays, and is told; asked for again it costs nothing. A purge that may return does so
@@ -313,9 +307,8 @@ func TestWhatAnotherDocumentHasTooStays(t *testing.T) {
 	paid := s.server.Stats().Tasks["extract"].Calls
 	out := s.night(t)
 	done := s.purged(t, purge.ID)
-	if done.State != core.PurgeDone || done.Shared == 0 || out.manifest.Counts.Documents != 6 {
-		t.Errorf("%+v, %+v", done, out.manifest.Counts)
-	}
+	assert.True(t, done.State == core.PurgeDone && done.Shared != 0 && out.manifest.Counts.Documents == 6,
+		"%+v, %+v", done, out.manifest.Counts)
 	if where := s.holding(t, secrets[0]); len(where) == 0 {
 		t.Error("the other document lost its text")
 	}

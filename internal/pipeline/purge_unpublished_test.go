@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/unweaver/unweaver/internal/artifact"
@@ -51,9 +52,7 @@ func TestWhatARunPaidForThatWasNeverPublishedOutlastsAPurgeByTheLedgersGraceAlon
 		t.Errorf("%s, %q", done.State, done.Left)
 	}
 	for _, where := range s.holding(t, secrets...) {
-		if !strings.HasPrefix(where, "ledger/") {
-			t.Errorf("still stored in %s", where)
-		}
+		assert.True(t, strings.HasPrefix(where, "ledger/"), "still stored in %s", where)
 	}
 	index := []artifact.Index{{Store: s.Artifacts, Name: s.spec.Index}}
 	for _, task := range ledger.Tasks() {

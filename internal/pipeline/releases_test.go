@@ -83,28 +83,22 @@ func TestARollbackFlipsThePointerAndIsRecorded(t *testing.T) {
 		t.Fatalf("%+v, %v", move, err)
 	}
 	after := s.pointer(t)
-	if after.Generation != "g002" || after.Epoch != before.Epoch+1 || after.Seq != 2 {
-		t.Errorf("%+v", after)
-	}
+	assert.True(t, after.Generation == "g002" && after.Epoch == before.Epoch+1 && after.Seq == 2, "%+v", after)
 	if mirrored, err := s.Coordination.Mirrored(t.Context(), "docs"); err != nil ||
 		!strings.Contains(string(mirrored), `"g002"`) {
 		t.Errorf("the mirror says %s, %v", mirrored, err)
 	}
-	if move, err = s.act(t, core.ActionRollback, "g002"); err != nil || !move.Unchanged || move.Operation != "" {
-		t.Errorf("to itself: %+v, %v", move, err)
-	}
-	if move, err = s.act(t, core.ActionRollback, "g003"); err != nil || move.To != "g003" {
-		t.Errorf("forward again: %+v, %v", move, err)
-	}
+	move, err = s.act(t, core.ActionRollback, "g002")
+	assert.True(t, err == nil && move.Unchanged && move.Operation == "", "to itself: %+v, %v", move, err)
+	move, err = s.act(t, core.ActionRollback, "g003")
+	assert.True(t, err == nil && move.To == "g003", "forward again: %+v, %v", move, err)
 	operations := s.operations(t)
 	if len(operations) != 2 || operations[0].To != "g003" || operations[1].To != "g002" ||
 		operations[1].By != "ada@desk" || operations[1].Reason != "because" || operations[1].From != "g003" {
 		t.Fatalf("%+v", operations)
 	}
 	for _, op := range operations {
-		if op.Outcome == nil || op.Outcome.Result != core.OperationDone || op.Outcome.Release == 0 {
-			t.Errorf("%+v", op)
-		}
+		assert.True(t, op.Outcome != nil && op.Outcome.Result == core.OperationDone && op.Outcome.Release != 0, "%+v", op)
 	}
 	if limited, err := release.Operations(t.Context(), s.index(), 1); err != nil || len(limited) != 1 ||
 		limited[0].ID != operations[0].ID {
@@ -128,9 +122,8 @@ func TestNightsAfterARollbackNumberAndKeepOn(t *testing.T) {
 	parent := s.pointer(t).Manifest
 	s.spec.Chunking.MaxTokens = 900
 	night := s.night(t)
-	if night.manifest.Generation != "g004" || night.manifest.Seq != 4 || night.manifest.Parent != parent {
-		t.Fatalf("%s, number %d", night.manifest.Generation, night.manifest.Seq)
-	}
+	require.True(t, night.manifest.Generation == "g004" && night.manifest.Seq == 4 && night.manifest.Parent == parent,
+		"%s, number %d", night.manifest.Generation, night.manifest.Seq)
 	for range 6 {
 		s.changed(t)
 	}
@@ -143,9 +136,8 @@ func TestNightsAfterARollbackNumberAndKeepOn(t *testing.T) {
 		}
 		tagged = append(tagged, generation.Tags...)
 	}
-	if !slices.Equal(left, []string{"g010", "g009", "g001"}) || !slices.Equal(tagged, []string{"kept"}) {
-		t.Errorf("left are %v, tags %v", left, tagged)
-	}
+	assert.True(t, slices.Equal(left, []string{"g010", "g009", "g001"}) && slices.Equal(tagged, []string{"kept"}),
+		"left are %v, tags %v", left, tagged)
 	_, err = s.act(t, core.ActionRollback, "g001")
 	assert.NoError(t, err, "back to the tagged one")
 	if _, err := s.act(t, core.ActionRollback, "g005"); !fault.Is(err, fault.GenCollected) {
@@ -190,9 +182,7 @@ func TestABuildThatEndsAfterARollbackIsHeld(t *testing.T) {
 	move, err := s.desk().Do(t.Context(), release.Request{
 		Action: core.ActionPublish, Index: "docs", Generation: "g003", Force: true,
 	})
-	if err != nil || move.To != "g003" || s.pointer(t).Generation != "g003" {
-		t.Errorf("with force: %+v, %v", move, err)
-	}
+	assert.True(t, err == nil && move.To == "g003" && s.pointer(t).Generation == "g003", "with force: %+v, %v", move, err)
 	assert.Equal(t, core.GenerationPublished, s.references(t)["g003"].State)
 }
 
@@ -206,9 +196,8 @@ func TestAHeldGenerationIsApprovedOrDiscarded(t *testing.T) {
 	}
 	calls := s.report(t).Calls
 	move, err := s.act(t, core.ActionPublish, held)
-	if err != nil || move.From != "g001" || s.pointer(t).Generation != held || s.report(t).Calls != calls {
-		t.Fatalf("%+v, %v", move, err)
-	}
+	require.True(t, err == nil && move.From == "g001" && s.pointer(t).Generation == held && s.report(t).Calls == calls,
+		"%+v, %v", move, err)
 	if move, err := s.act(t, core.ActionPublish, held); err != nil || !move.Unchanged {
 		t.Errorf("once more: %+v, %v", move, err)
 	}
@@ -316,9 +305,7 @@ func TestWhatWasServedAtATime(t *testing.T) {
 		t.Errorf("before the first: %v", err)
 	}
 	moved, err := to(at("g002"))
-	if err != nil || moved.To != "g002" {
-		t.Errorf("as the second was published: %+v, %v", moved, err)
-	}
+	assert.True(t, err == nil && moved.To == "g002", "as the second was published: %+v, %v", moved, err)
 	later := s.operations(t)[0].Outcome.At
 	_, err = s.act(t, core.ActionRollback, "g003")
 	require.NoError(t, err)
@@ -374,9 +361,8 @@ func TestTheTrailIsWrittenBeforeAndAfter(t *testing.T) {
 			operations := s.operations(t)
 			require.Len(t, operations, c.records, "%+v", operations)
 			for _, op := range operations {
-				if (op.Outcome == nil) != (c.result == "") || op.Outcome != nil && op.Outcome.Result != c.result {
-					t.Errorf("%+v", op)
-				}
+				assert.True(t, (op.Outcome == nil) == (c.result == "") && (op.Outcome == nil || op.Outcome.Result == c.result),
+					"%+v", op)
 			}
 		})
 	}

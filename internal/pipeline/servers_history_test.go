@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/unweaver/unweaver/internal/artifact"
@@ -130,9 +131,7 @@ func TestNightsOnRealServersComeToWhatABuildFromNothingComesTo(t *testing.T) {
 		out, killed := l.survive(t, kills)
 		deaths, bound = deaths+killed, bound+killed*l.shop.most
 		if what == "nothing" {
-			if !out.planned.Unchanged {
-				t.Fatalf("night %d: nothing changed, and it was made: %+v", night, out.planned)
-			}
+			require.True(t, out.planned.Unchanged, "night %d: nothing changed, and it was made: %+v", night, out.planned)
 			continue
 		}
 		if out.planned.Unchanged {
@@ -153,12 +152,9 @@ func TestNightsOnRealServersComeToWhatABuildFromNothingComesTo(t *testing.T) {
 	again, all := l.shop.twice()
 	t.Logf("%d nights, %d of them imported, %d deaths, %d amid an import, %d answers, %d of them paid for again "+
 		"(at most %d were in flight)", nights, imports, deaths, l.inImports, all, again, bound)
-	if again > bound {
-		t.Errorf("%d answers were paid for again, at most %d were in flight at deaths", again, bound)
-	}
-	if deaths < nights/2 || l.inImports < imports {
-		t.Errorf("%d deaths in %d nights, %d in %d imports: too few to prove anything", deaths, nights, l.inImports, imports)
-	}
+	assert.True(t, again <= bound, "%d answers were paid for again, at most %d were in flight at deaths", again, bound)
+	assert.True(t, deaths >= nights/2 && l.inImports >= imports,
+		"%d deaths in %d nights, %d in %d imports: too few to prove anything", deaths, nights, l.inImports, imports)
 }
 
 // sameRows looks whether Milvus has each live row once.
@@ -168,9 +164,7 @@ func sameRows(t *testing.T, l *lives, manifest *core.Manifest) {
 		manifest.Collections.Classes: manifest.Counts.Classes, manifest.Collections.Chunks: manifest.Counts.Windows,
 	} {
 		got, err := l.vectors.Count(t.Context(), collection)
-		if err != nil || got < want {
-			t.Errorf("%s holds %d rows, %d are live (%v)", collection, got, want, err)
-		}
+		assert.True(t, err == nil && got >= want, "%s holds %d rows, %d are live (%v)", collection, got, want, err)
 	}
 }
 

@@ -85,9 +85,8 @@ func (s served) ask(b *testing.B, method, question string) (chunks []string) {
 	require.NoError(b, err)
 	defer func() { _ = response.Body.Close() }()
 	raw, err := io.ReadAll(response.Body)
-	if err != nil || response.StatusCode != http.StatusOK {
-		b.Fatalf("%s: %d %.300s %v", method, response.StatusCode, raw, err)
-	}
+	require.True(b, err == nil && response.StatusCode == http.StatusOK,
+		"%s: %d %.300s %v", method, response.StatusCode, raw, err)
 	var answer struct {
 		Chunks []struct{ ID string } `json:"chunks"`
 	}

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/unweaver/unweaver/internal/core"
@@ -47,9 +48,7 @@ func TestAModelServerThatDoesNotAnswerIsShownBeforeItsUnitGivesUp(t *testing.T) 
 				return c.failure
 			}
 			found := problems()
-			if len(found) != c.told || shown() != (c.told > 0) {
-				t.Errorf("%s: while it is repeated: %+v", name, found)
-			}
+			assert.True(t, len(found) == c.told && shown() == (c.told > 0), "%s: while it is repeated: %+v", name, found)
 			if c.told > 0 && (found[0].Object != "extract" || !strings.Contains(found[0].Detail, "http://m/v1") ||
 				!strings.Contains(found[0].Detail, "connection refused")) {
 				t.Errorf("%s: %+v", name, found[0])

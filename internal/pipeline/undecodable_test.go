@@ -46,10 +46,8 @@ func TestAForgedListOfDocumentsHasEverythingMadeAgain(t *testing.T) {
 				s.forge(t, func(manifest *core.Manifest) { forge(t, s, manifest) })
 				night, err := s.try(t, &how{rebuild: rebuild})
 				require.NoError(t, err)
-				if night.planned.Unchanged || night.manifest.Hashes != want.manifest.Hashes {
-					t.Errorf("unchanged %v, hashes %+v, want %+v", night.planned.Unchanged, night.manifest.Hashes,
-						want.manifest.Hashes)
-				}
+				assert.True(t, !night.planned.Unchanged && night.manifest.Hashes == want.manifest.Hashes,
+					"unchanged %v, hashes %+v, want %+v", night.planned.Unchanged, night.manifest.Hashes, want.manifest.Hashes)
 				told := strings.Join(s.report(t).Reasons, "\n")
 				assert.Contains(t, told, "is no list of documents: everything is made again", "reasons")
 				s.whole(t)

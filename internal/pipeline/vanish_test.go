@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/unweaver/unweaver/internal/artifact"
@@ -263,9 +264,8 @@ func newFirstNight(t *testing.T, files map[string]string) *firstNight {
 	n := &firstNight{site: newSite(t, files), files: t.TempDir()}
 	n.site.spec.Chunking.MaxTokens = 60
 	linked(t, n.site.corpus, n.files)
-	if n.out = n.site.night(t); n.out.published.Status != core.StatusCompleted {
-		t.Fatalf("%+v", n.out.published)
-	}
+	n.out = n.site.night(t)
+	require.True(t, n.out.published.Status == core.StatusCompleted, "%+v", n.out.published)
 	return n
 }
 
@@ -303,26 +303,20 @@ func TestWhatIsLostIsHeldOrKeptAndTold(t *testing.T) {
 			after := s.served(t, built)
 			chunks, _ := contents(before)
 			now, stale := contents(after)
-			if report.Status != c.status || report.Reason != c.reason {
-				t.Errorf("%s (%s): %s", report.Status, report.Reason, report.Detail)
-			}
-			if report.DocumentsFailed != c.failed || stale != c.stale {
-				t.Errorf("%d failed, %d stale; want %d, %d", report.DocumentsFailed, stale, c.failed, c.stale)
-			}
-			if strings.HasPrefix(c.what, "a new file") && report.Diff.Added != 0 {
-				t.Errorf("%d added, and none can be used", report.Diff.Added)
-			}
-			if report.Stale != int64(stale) || built.Counts.Stale != int64(stale) {
-				t.Errorf("%d documents are stale, the report says %d", stale, report.Stale)
-			}
+			assert.True(t, report.Status == c.status && report.Reason == c.reason,
+				"%s (%s): %s", report.Status, report.Reason, report.Detail)
+			assert.True(t, report.DocumentsFailed == c.failed && stale == c.stale,
+				"%d failed, %d stale; want %d, %d", report.DocumentsFailed, stale, c.failed, c.stale)
+			assert.True(t, !strings.HasPrefix(c.what, "a new file") || report.Diff.Added == 0,
+				"%d added, and none can be used", report.Diff.Added)
+			assert.True(t, report.Stale == int64(stale) && built.Counts.Stale == int64(stale),
+				"%d documents are stale, the report says %d", stale, report.Stale)
 			for key, old := range before {
-				if c.kept && fmt.Sprint(after[key].Chunks) != fmt.Sprint(old.Chunks) {
-					t.Errorf("%s had %d chunks and has %d", key, len(old.Chunks), len(after[key].Chunks))
-				}
+				assert.True(t, !c.kept || fmt.Sprint(after[key].Chunks) == fmt.Sprint(old.Chunks),
+					"%s had %d chunks and has %d", key, len(old.Chunks), len(after[key].Chunks))
 			}
-			if !c.kept && c.status == core.StatusCompleted && strings.Contains(c.what, "renamed") && now != chunks {
-				t.Errorf("%d chunks became %d", chunks, now)
-			}
+			assert.True(t, c.kept || c.status != core.StatusCompleted || !strings.Contains(c.what, "renamed") || now == chunks,
+				"%d chunks became %d", chunks, now)
 			name := report.Status
 			if report.Reason != "" {
 				name += " (" + report.Reason + ")"
@@ -419,9 +413,7 @@ func TestACorpusThatFlapsBetweenTwoStatesLosesAndPaysNothing(t *testing.T) {
 			t.Errorf("night %d: %+v, stale %d", night, out.manifest.Counts, report.Stale)
 		}
 		for key, document := range s.served(t, out.manifest) {
-			if len(document.Chunks) == 0 {
-				t.Errorf("night %d: %s is lost", night, key)
-			}
+			assert.True(t, len(document.Chunks) != 0, "night %d: %s is lost", night, key)
 		}
 	}
 }

@@ -157,9 +157,7 @@ func outage(t *testing.T, failing bool) {
 				mu.Lock()
 				defer mu.Unlock()
 				down = down || fault.Is(err, fault.ModelRefused)
-				if got.Reason != "" && err == nil {
-					t.Errorf("item %d is blamed: %+v", i, got)
-				}
+				assert.True(t, got.Reason == "" || err != nil, "item %d is blamed: %+v", i, got)
 				if err == nil {
 					delete(open, i)
 				}
@@ -171,9 +169,7 @@ func outage(t *testing.T, failing bool) {
 		}
 		time.Sleep(10 * time.Second) // the run pauses
 	}
-	if len(open) > 0 || outages != 1 {
-		t.Errorf("%d items are open after %d outages", len(open), outages)
-	}
+	assert.True(t, len(open) == 0 && outages == 1, "%d items are open after %d outages", len(open), outages)
 	if paid := nonsense.Load(); paid == 0 || paid > 2*width+1 {
 		t.Errorf("%d answers of nonsense were paid for", paid)
 	}
@@ -188,9 +184,7 @@ func TestAStumblingServerIsPaidOnceForEachText(t *testing.T) {
 	for seed := range runs {
 		synctest.Test(t, func(t *testing.T) { twice += stumbling(t, uint64(seed), items, width) })
 	}
-	if twice > 0 {
-		t.Errorf("%d answers were paid for twice in %d runs", twice, runs)
-	}
+	assert.True(t, twice <= 0, "%d answers were paid for twice in %d runs", twice, runs)
 }
 
 // stumbling asks for items of a server that stumbles, and gives how many texts it answered well before.
@@ -245,9 +239,7 @@ func stumbling(t *testing.T, seed uint64, items, width int) (twice int) {
 		}
 		work.Wait()
 	}
-	if len(open) > 0 {
-		t.Errorf("%d items are open", len(open))
-	}
+	assert.True(t, len(open) == 0, "%d items are open", len(open))
 	return twice
 }
 

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/unweaver/unweaver/internal/core"
@@ -63,12 +64,9 @@ func TestAnObjectIsReadInTheVersionThatWasListed(t *testing.T) {
 					}
 					return body.Close()
 				})
-				if content != c.content || fault.Is(err, fault.DocumentChanged) != (c.content == "") {
-					t.Errorf("read %q, want %q: %v", content, c.content, err)
-				}
-				if c.gone && !strings.Contains(err.Error(), "removed") {
-					t.Error(err)
-				}
+				assert.True(t, content == c.content && fault.Is(err, fault.DocumentChanged) == (c.content == ""),
+					"read %q, want %q: %v", content, c.content, err)
+				assert.True(t, !c.gone || strings.Contains(err.Error(), "removed"), "%v", err)
 			})
 		})
 	}

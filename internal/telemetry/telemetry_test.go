@@ -32,9 +32,8 @@ func TestTheReferenceListsEveryMetric(t *testing.T) {
 		require.NoError(t, os.WriteFile(path, []byte(want), 0o644))
 	}
 	got, err := os.ReadFile(path)
-	if err != nil || string(got) != want {
-		t.Errorf("%s is not what the table says (%v): go test ./internal/telemetry -update", path, err)
-	}
+	assert.True(t, err == nil && string(got) == want,
+		"%s is not what the table says (%v): go test ./internal/telemetry -update", path, err)
 }
 
 // scrape is what Prometheus would get.
@@ -99,9 +98,7 @@ func TestRequestsToModelsAreCountedByTheirOutcome(t *testing.T) {
 		`unweaver_model_wait_seconds_sum{endpoint="llm.example:8000",task="extract"} 2`,
 	)
 	for _, secret := range []string{"secret", "key=k", "the text of a document"} {
-		if strings.Contains(text, secret) {
-			t.Errorf("metrics hold %q", secret)
-		}
+		assert.False(t, strings.Contains(text, secret), "metrics hold %q", secret)
 	}
 }
 
@@ -131,9 +128,8 @@ func TestWhatIsLookedUpIsReplacedWholeAndAges(t *testing.T) {
 	process.Replace(telemetry.PublishedAge, at("gone"))
 	process.Replace(telemetry.PublishedAge, at("docs"))
 	text := scrape(t, process)
-	if strings.Contains(text, "gone") || !strings.Contains(text, `generation_age_seconds{index="docs"} 360`) {
-		t.Error(text)
-	}
+	assert.True(t, !strings.Contains(text, "gone") && strings.Contains(text, `generation_age_seconds{index="docs"} 360`),
+		"%v", text)
 }
 
 func TestAbsentObjectsAreAnswersOfAStore(t *testing.T) {

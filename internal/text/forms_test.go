@@ -81,9 +81,8 @@ func TestSignsMakeOtherNames(t *testing.T) {
 		{"???", ""},
 		{"+++ ### *** . .. &", ""},
 	} {
-		if got := strings.Join(text.Terms(c.text), " "); got != strings.ReplaceAll(c.terms, " or ", " ") {
-			t.Errorf("%q: got %q, want %q", c.text, got, c.terms)
-		}
+		got := strings.Join(text.Terms(c.text), " ")
+		assert.True(t, got == strings.ReplaceAll(c.terms, " or ", " "), "%q: got %q, want %q", c.text, got, c.terms)
 	}
 }
 
@@ -143,9 +142,8 @@ func TestWordsAreFoundWithoutTheirAccents(t *testing.T) {
 		language := text.In(code)
 		all := language.Terms(content)
 		for _, term := range language.Terms(bare) {
-			if text.IsExact(term) || !slices.Contains(all, term) {
-				t.Errorf("%s: %q of %q is not among %q", code, term, bare, all)
-			}
+			assert.True(t, !text.IsExact(term) && slices.Contains(all, term),
+				"%s: %q of %q is not among %q", code, term, bare, all)
 		}
 	}
 }
@@ -155,9 +153,7 @@ func TestAQuestionSaysSomething(t *testing.T) {
 		"": false, "???": false, " … !": false, "\u200b\u00ad": false, "+#*": false,
 		"C": true, "7": true, "漢": true, "☂": true, "¿qué?": true,
 	} {
-		if text.Says(question) != want {
-			t.Errorf("%q: %v", question, !want)
-		}
+		assert.True(t, text.Says(question) == want, "%q: %v", question, !want)
 	}
 }
 

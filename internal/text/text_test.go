@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/unweaver/unweaver/internal/text"
 )
@@ -40,9 +41,7 @@ func TestSentencesAreTheTextAndKeepAbbreviationsAndWrappedLines(t *testing.T) {
 		{"one\n\ntwo", []string{"one\n", "\n", "two"}},
 	} {
 		got := text.Sentences(c.in)
-		if strings.Join(got, "") != c.in {
-			t.Errorf("%q: the sentences are not the text: %q", c.in, got)
-		}
+		assert.True(t, strings.Join(got, "") == c.in, "%q: the sentences are not the text: %q", c.in, got)
 		assert.Equal(t, strings.Join(c.want, "|"), strings.Join(got, "|"), "%q: got %q", c.in, got)
 	}
 }
@@ -54,9 +53,7 @@ func TestStatementsPartTablesAndLists(t *testing.T) {
 	want := "| " + long + "\n~| " + long +
 		"\nIt goes on:\n~* one\n~  2. two of a list\n~# head\nwrapped - not\nan item. ~End."
 	got := text.In("en").Statements(content)
-	if strings.Join(got, "") != content || strings.Join(got, "~") != want {
-		t.Errorf("%q", got)
-	}
+	assert.True(t, strings.Join(got, "") == content && strings.Join(got, "~") == want, "%q", got)
 }
 
 func TestWordsHoldALetterOrADigit(t *testing.T) {
@@ -131,9 +128,8 @@ func TestFormsThatStayApart(t *testing.T) {
 		"passes": "passe", "classes": "classe", "boxes": "boxe", "churches": "churche", "studied": "studi",
 		"analysis": "analysi",
 	} {
-		if got := text.Stem(form); got != stem || text.Analyser != "en/3" {
-			t.Errorf("%s: %s becomes %s, not %s", text.Analyser, form, got, stem)
-		}
+		got := text.Stem(form)
+		assert.True(t, got == stem && text.Analyser == "en/3", "%s: %s becomes %s, not %s", text.Analyser, form, got, stem)
 	}
 }
 
@@ -161,9 +157,7 @@ func FuzzTermsOfTermsAreFolded(f *testing.F) {
 	f.Add("The Rivers' DAMS")
 	f.Fuzz(func(t *testing.T, s string) {
 		for _, term := range append(text.Terms(s), text.Surface(s)...) {
-			if term == "" || strings.ContainsAny(term, " \n\t") {
-				t.Errorf("%q gave the term %q", s, term)
-			}
+			assert.True(t, term != "" && !strings.ContainsAny(term, " \n\t"), "%q gave the term %q", s, term)
 		}
 	})
 }
@@ -187,9 +181,7 @@ func TestPlacesAreOfTheSameWordsForTextsOfEveryKind(t *testing.T) {
 			build.WriteString(alphabet[random.IntN(len(alphabet))])
 		}
 		got, want := placed(build.String()), text.Words(build.String())
-		if !slices.Equal(got, want) {
-			t.Fatalf("%q: places %q, words %q", build.String(), got, want)
-		}
+		require.True(t, slices.Equal(got, want), "%q: places %q, words %q", build.String(), got, want)
 	}
 }
 

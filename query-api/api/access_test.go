@@ -78,26 +78,20 @@ func TestEveryRequestHasAnIdInAnswerLogAndError(t *testing.T) {
 		before := len(log.of(t, "request"))
 		got := f.as("GET", c.path, c.sent)
 		id := got.Header().Get(api.HeaderRequestID)
-		if got.Code != c.status || id == "" || (id == c.sent) != c.kept {
-			t.Errorf("%s: %d, id %q", name, got.Code, id)
-		}
+		assert.True(t, got.Code == c.status && id != "" && (id == c.sent) == c.kept, "%s: %d, id %q", name, got.Code, id)
 		entries := log.of(t, "request")[before:]
 		require.Len(t, entries, 1, "%s", name)
 		entry := entries[0]
-		if entry["request_id"] != id || entry["status"] != float64(c.status) || entry["route"] != c.route {
-			t.Errorf("%s: %v", name, entry)
-		}
+		assert.True(t, entry["request_id"] == id && entry["status"] == float64(c.status) && entry["route"] == c.route,
+			"%s: %v", name, entry)
 		if c.status == http.StatusOK {
 			continue
 		}
 		var problem api.Problem
-		if err := json.Unmarshal(got.Body.Bytes(), &problem); err != nil || problem.RequestID != id {
-			t.Errorf("%s: %v, %s", name, err, got.Body)
-		}
+		err := json.Unmarshal(got.Body.Bytes(), &problem)
+		assert.True(t, err == nil && problem.RequestID == id, "%s: %v, %s", name, err, got.Body)
 	}
-	if strings.Contains(log.text.String(), "document.pdf") {
-		t.Errorf("the log holds a path: %s", log.text.String())
-	}
+	assert.False(t, strings.Contains(log.text.String(), "document.pdf"), "the log holds a path: %s", log.text.String())
 }
 
 // What machines ask every few seconds is no news, unless it fails.
@@ -118,9 +112,8 @@ func TestRefusedRequestsAreLoggedAndCounted(t *testing.T) {
 	recorder := httptest.NewRecorder()
 	f.server.Handler().ServeHTTP(recorder, request)
 	entries := log.of(t, "request")
-	if recorder.Code != http.StatusMisdirectedRequest || len(entries) != 1 || entries[0]["status"] != 421.0 {
-		t.Errorf("%d, %v", recorder.Code, entries)
-	}
+	assert.True(t, recorder.Code == http.StatusMisdirectedRequest && len(entries) == 1 && entries[0]["status"] == 421.0,
+		"%d, %v", recorder.Code, entries)
 	metrics := f.as("GET", "/metrics", "").Body.String()
 	for _, want := range []string{
 		`unweaver_refused_total{code="misdirected"} 1`,

@@ -61,9 +61,7 @@ func TestToolsOnlyReadAndSayWhatTheyGive(t *testing.T) {
 	session := serve(t, nil).agent("")
 	list, err := session.ListTools(t.Context(), nil)
 	require.NoError(t, err)
-	if list.CacheScope != "private" || list.TTLMs != 0 {
-		t.Errorf("others may keep the list: %+v", list.Cacheable)
-	}
+	assert.True(t, list.CacheScope == "private" && list.TTLMs == 0, "others may keep the list: %+v", list.Cacheable)
 	var names []string
 	for _, tool := range list.Tools {
 		names = append(names, tool.Name)
@@ -86,9 +84,7 @@ func TestAnAgentSearchesAndReadsOn(t *testing.T) {
 	capital := map[string]any{"query": "What is the capital of Norway?", "top_chunks": 2}
 	text, out, failed = call(t, session, "search", capital)
 	passages, _ := out["passages"].([]any)
-	if failed || len(passages) != 2 || out["cut"] != nil {
-		t.Fatalf("%s %v", text, out)
-	}
+	require.True(t, !failed && len(passages) == 2 && out["cut"] == nil, "%s %v", text, out)
 	first := passages[0].(map[string]any)
 	best := f.ask(capital)["chunks"].([]any)[0].(map[string]any)
 	if first["chunk"] != best["id"] || first["text"] != best["text"] || first["document"] != best["document"] ||
@@ -97,9 +93,7 @@ func TestAnAgentSearchesAndReadsOn(t *testing.T) {
 	}
 	_, out, failed = call(t, session, "get_chunk", map[string]any{"index": "sample", "chunk": first["chunk"]})
 	passage, _ := out["passage"].(map[string]any)
-	if failed || passage["text"] != best["text"] || len(out["entities"].([]any)) == 0 {
-		t.Errorf("%v", out)
-	}
+	assert.True(t, !failed && passage["text"] == best["text"] && len(out["entities"].([]any)) != 0, "%v", out)
 	text, out, failed = call(t, session, "get_document", map[string]any{
 		"document": first["document"], "start": first["start"], "end": first["end"],
 	})
@@ -116,9 +110,7 @@ func TestAnAgentSearchesAndReadsOn(t *testing.T) {
 		t.Errorf("%s %v", text, out)
 	}
 	text, out, failed = call(t, session, "explain", map[string]any{"query": "the capital of Norway", "method": "unweaver"})
-	if failed || out["explain"] == nil || !strings.Contains(text, "found through") {
-		t.Errorf("%s %v", text, out)
-	}
+	assert.True(t, !failed && out["explain"] != nil && strings.Contains(text, "found through"), "%s %v", text, out)
 	resource, err := session.ReadResource(t.Context(), &sdk.ReadResourceParams{
 		URI: "unweaver://sample/" + first["document"].(string),
 	})
@@ -159,9 +151,8 @@ func TestMaxTokensLeavesOutWholePassagesAndSaysWhich(t *testing.T) {
 	}
 	_, rest, _ := call(t, session, "get_document", map[string]any{"document": "cities/oslo.txt", "start": next})
 	_, full, _ := call(t, session, "get_document", map[string]any{"document": "cities/oslo.txt"})
-	if out["text"].(string)+rest["text"].(string) != full["text"] || rest["next_start"] != nil {
-		t.Errorf("%v %v %v", out, rest, full)
-	}
+	assert.True(t, out["text"].(string)+rest["text"].(string) == full["text"] && rest["next_start"] == nil,
+		"%v %v %v", out, rest, full)
 }
 
 func TestAMistakeOfAnAgentIsAToolErrorThatSaysWhatToDo(t *testing.T) {
@@ -180,9 +171,8 @@ func TestAMistakeOfAnAgentIsAToolErrorThatSaysWhatToDo(t *testing.T) {
 		"a lost chunk":      {"get_chunk", map[string]any{"chunk": "00"}, "none of that id"},
 		"a lost document":   {"get_document", map[string]any{"document": "a b/c#1"}, "none of that id"},
 	} {
-		if text, _, failed := call(t, session, c.tool, c.arguments); !failed || !strings.Contains(text, c.says) {
-			t.Errorf("%s: %v %s", name, failed, text)
-		}
+		text, _, failed := call(t, session, c.tool, c.arguments)
+		assert.True(t, failed && strings.Contains(text, c.says), "%s: %v %s", name, failed, text)
 	}
 }
 
@@ -202,9 +192,7 @@ func TestToolsKnowOnlyWhatTheKeyDoes(t *testing.T) {
 		t.Errorf("another's index: %s", text)
 	}
 	_, out, failed := call(t, narrow, "search", map[string]any{"query": "Oslo"})
-	if failed || out["index"] != "other-one" {
-		t.Errorf("the one index of a key needs no name: %v", out)
-	}
+	assert.True(t, !failed && out["index"] == "other-one", "the one index of a key needs no name: %v", out)
 	wide := l.agent(l.key(access.Request{Scope: access.Query}).Text)
 	if text, _, failed := call(t, wide, "search", map[string]any{"query": "Oslo"}); !failed ||
 		!strings.Contains(text, "other-one") || !strings.Contains(text, "sample") {
@@ -235,9 +223,7 @@ func TestNamesOfAnAgentLeadToNoOtherRoute(t *testing.T) {
 		{"search", map[string]any{"index": "..", "query": "Oslo"}},
 	} {
 		text, _, failed := call(t, session, c.tool, c.arguments)
-		if !failed || !strings.Contains(text, "dots alone") {
-			t.Errorf("%s %v: %s", c.tool, c.arguments, text)
-		}
+		assert.True(t, failed && strings.Contains(text, "dots alone"), "%s %v: %s", c.tool, c.arguments, text)
 	}
 }
 
@@ -288,14 +274,12 @@ func TestMessagesThatAreNotServedAreRefusedInForm(t *testing.T) {
 		"a form":                {"a=b", append(bearing, "Content-Type", "text/plain"), 415, "application/problem+json"},
 	} {
 		status, out, kind := l.say(c.message, c.headers...)
-		if status != c.status || kind != c.kind || status == 400 && out["error"] == nil {
-			t.Errorf("%s: %d %s %v", name, status, kind, out)
-		}
+		assert.True(t, status == c.status && kind == c.kind && (status != 400 || out["error"] != nil),
+			"%s: %d %s %v", name, status, kind, out)
 	}
 	for _, method := range []string{http.MethodGet, http.MethodDelete} {
-		if got := l.send(method, "/mcp", "", bearer(key)...); got.Code != http.StatusMethodNotAllowed {
-			t.Errorf("%s: %d %s", method, got.Code, got.Body)
-		}
+		got := l.send(method, "/mcp", "", bearer(key)...)
+		assert.True(t, got.Code == http.StatusMethodNotAllowed, "%s: %d %s", method, got.Code, got.Body)
 	}
 	open := serve(t, nil) // on loopback, without keys: who asks by another name may be a page of somebody else's
 	if status, out, _ := open.say(listing, "Host", "evil.example:8080"); status != http.StatusMisdirectedRequest {

@@ -26,9 +26,8 @@ func TestAMemoryIsToldByThemesAndBounded(t *testing.T) {
 		t.Errorf("%v", theme)
 	}
 	chunk := f.get("/v1/indexes/sample/chunks/" + first["id"].(string))["chunk"].(map[string]any)
-	if chunk["document"] != first["document"] || chunk["ordinal"] != first["ordinal"] {
-		t.Errorf("%v is told as %v", chunk, first)
-	}
+	assert.True(t, chunk["document"] == first["document"] && chunk["ordinal"] == first["ordinal"],
+		"%v is told as %v", chunk, first)
 	if one := f.get("/v1/indexes/sample/memory?nodes=1&generation=g1"); one["shown"] != 1.0 {
 		t.Errorf("%v", one)
 	}

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/unweaver/unweaver/internal/core"
@@ -116,7 +117,5 @@ func TestAPointerThatNamesTwoGenerationsServesNone(t *testing.T) {
 		require.NoError(t, err)
 	})
 	status, out, _ := f.do(http.MethodPost, "/v1/indexes/sample/query", fram)
-	if status != http.StatusServiceUnavailable || out["code"] != "segment_damaged" {
-		t.Errorf("%d %v", status, out)
-	}
+	assert.True(t, status == http.StatusServiceUnavailable && out["code"] == "segment_damaged", "%d %v", status, out)
 }

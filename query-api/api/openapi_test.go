@@ -88,40 +88,33 @@ func TestTheDescriptionIsCompleteAndItsExamplesAreRight(t *testing.T) {
 	for path, operations := range d.Paths {
 		for method, described := range operations {
 			at := strings.ToUpper(method) + " " + path
-			if described.OperationID == "" || known[described.OperationID] != "" {
-				t.Errorf("%s: operationId %q, as %s has", at, described.OperationID, known[described.OperationID])
-			}
+			assert.True(t, described.OperationID != "" && known[described.OperationID] == "",
+				"%s: operationId %q, as %s has", at, described.OperationID, known[described.OperationID])
 			known[described.OperationID] = at
 			if described.Summary == "" || described.Description == "" || len(described.Tags) != 1 ||
 				!tags[described.Tags[0]] {
 				t.Errorf("%s: %+v", at, described)
 			}
 			for _, parameter := range described.Parameters {
-				if parameter.Description == "" || parameter.In == "path" && parameter.Example == nil {
-					t.Errorf("%s: parameter %s is not described", at, parameter.Name)
-				}
+				assert.True(t, parameter.Description != "" && (parameter.In != "path" || parameter.Example != nil),
+					"%s: parameter %s is not described", at, parameter.Name)
 			}
 			for status, response := range described.Responses {
-				if response.Description == "" {
-					t.Errorf("%s: %s is not described", at, status)
-				}
+				assert.True(t, response.Description != "", "%s: %s is not described", at, status)
 				for kind, problem := range response.Content {
-					if len(response.Content) == 1 && status >= "400" && problem.Example == nil {
-						t.Errorf("%s: %s has no example of %s", at, status, kind)
-					}
+					assert.True(t, len(response.Content) != 1 || status < "400" || problem.Example != nil,
+						"%s: %s has no example of %s", at, status, kind)
 				}
 			}
 			for _, status := range []string{"401", "403", "429", "500", "503"} {
-				if _, ok := described.Responses[status]; !ok && path != "/livez" {
-					t.Errorf("%s: %s is not described", at, status)
-				}
+				_, ok := described.Responses[status]
+				assert.True(t, ok || path == "/livez", "%s: %s is not described", at, status)
 			}
 		}
 	}
 	for name, schema := range d.Components.Schemas {
-		if _, object := schema["properties"]; object && schema["description"] == nil {
-			t.Errorf("schema %s is not described", name)
-		}
+		_, object := schema["properties"]
+		assert.True(t, !object || schema["description"] != nil, "schema %s is not described", name)
 	}
 }
 
@@ -159,12 +152,9 @@ func TestTheDescriptionIsTheOneInTheRepository(t *testing.T) {
 	}
 	want, err := os.ReadFile("openapi.json")
 	require.NoError(t, err)
-	if !bytes.Equal(got, want) {
-		t.Error("openapi.json is not what the types say: run go test ./query-api/api -update, and look at the difference")
-	}
-	if !bytes.Equal(got, api.OpenAPI(retrieve.Methods())) {
-		t.Error("two descriptions differ")
-	}
+	assert.True(t, bytes.Equal(got, want),
+		"openapi.json is not what the types say: run go test ./query-api/api -update, and look at the difference")
+	assert.True(t, bytes.Equal(got, api.OpenAPI(retrieve.Methods())), "two descriptions differ")
 }
 
 // Promises: 102.
@@ -210,9 +200,7 @@ func TestEveryAnswerIsAsDescribed(t *testing.T) {
 	} {
 		seen["GET "+path] = true
 		status, out, _ := f.do(http.MethodGet, real, nil)
-		if status != http.StatusOK {
-			t.Errorf("%s: %d %v", real, status, out)
-		}
+		assert.True(t, status == http.StatusOK, "%s: %d %v", real, status, out)
 	}
 	query := "/v1/indexes/{index}/query"
 	seen["POST "+query] = true
@@ -229,27 +217,21 @@ func TestEveryAnswerIsAsDescribed(t *testing.T) {
 			out := f.ask(map[string]any{
 				"query": "the capital of Norway", "method": spec.Name, "rule": rule, "explain": true, "answer": true,
 			})
-			if out["explain"] == nil {
-				t.Errorf("%s %v explains nothing", spec.Name, rule)
-			}
+			assert.True(t, out["explain"] != nil, "%s %v explains nothing", spec.Name, rule)
 		}
 	}
 	seen["POST "+completions], seen["POST /mcp"] = true, true
 	for status, message := range map[int]string{http.StatusOK: listing, http.StatusBadRequest: "{"} {
-		if got, out, _ := f.say(message); got != status {
-			t.Errorf("%s: %d %v", message, got, out)
-		}
+		got, out, _ := f.say(message)
+		assert.True(t, got == status, "%s: %d %v", message, got, out)
 	}
 	for status, n := range map[int]int{http.StatusOK: 1, http.StatusBadRequest: 2} {
-		if got, out := f.chat(norway(map[string]any{"n": n})); got != status {
-			t.Errorf("%d answers: %d %v", n, got, out)
-		}
+		got, out := f.chat(norway(map[string]any{"n": n}))
+		assert.True(t, got == status, "%d answers: %d %v", n, got, out)
 	}
 	for path, operations := range d.Paths {
 		for method := range operations {
-			if !seen[strings.ToUpper(method)+" "+path] {
-				t.Errorf("%s %s is described and not tried", method, path)
-			}
+			assert.True(t, seen[strings.ToUpper(method)+" "+path], "%s %s is described and not tried", method, path)
 		}
 	}
 }
@@ -265,13 +247,10 @@ func TestTheDescriptionKnowsWhatTheMethodsSay(t *testing.T) {
 	if list["minimum"] != 1.0 || list["maximum"] != 1000.0 || list["default"] != 100.0 || list["type"] != "integer" {
 		t.Errorf("list: %v", list)
 	}
-	if query["additionalProperties"] != false || fmt.Sprint(query["required"]) != "[query]" {
-		t.Errorf("a body with other fields is refused, and the description says: %v", query)
-	}
+	assert.True(t, query["additionalProperties"] == false && fmt.Sprint(query["required"]) == "[query]",
+		"a body with other fields is refused, and the description says: %v", query)
 	chunks := properties["top_chunks"].(map[string]any)
-	if chunks["minimum"] != 1.0 || chunks["maximum"] != 100.0 {
-		t.Errorf("top_chunks: %v", chunks)
-	}
+	assert.True(t, chunks["minimum"] == 1.0 && chunks["maximum"] == 100.0, "top_chunks: %v", chunks)
 	kinds := d.Components.Schemas["Explain"]["anyOf"].([]any)
 	assert.Len(t, kinds, 8)
 }

@@ -7,9 +7,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
-
 	"github.com/unweaver/unweaver/internal/store/blob"
 	coordination "github.com/unweaver/unweaver/internal/store/coordination/memory"
 	"github.com/unweaver/unweaver/internal/testkit/retrievetest"
@@ -32,7 +29,9 @@ func named(t *testing.T) (*fixture, *coordination.Store) {
 func leased(t *testing.T, shared *coordination.Store, generation string) bool {
 	t.Helper()
 	found, err := shared.Leased(t.Context(), "sample")
-	require.NoError(t, err)
+	if err != nil {
+		t.Fatal(err)
+	}
 	return found[generation]
 }
 
@@ -53,7 +52,9 @@ func TestAGenerationThatNobodyAsksForByNameAnyMoreIsNoLongerLeased(t *testing.T)
 		if leased(t, shared, "g1") || !leased(t, shared, "g2") {
 			t.Errorf("after six minutes: g1 leased %t, g2 %t", leased(t, shared, "g1"), leased(t, shared, "g2"))
 		}
-		assert.Equal(t, opened, f.opened("sample"), "it was opened again before it was idle")
+		if f.opened("sample") != opened {
+			t.Error("it was opened again before it was idle")
+		}
 		if out := f.ask(map[string]any{"query": "Fram", "generation": "g1"}); out["generation"] != "g1" {
 			t.Errorf("asked for again: %v", out)
 		}
@@ -74,7 +75,9 @@ func TestAPurgedGenerationIsClosedAndRefused(t *testing.T) {
 		for _, generation := range []string{"g0", "g1"} { // a purge marks them, and waits for their leases to end
 			key := f.built.Index.CollectedKey(generation)
 			_, err := blob.WriteJSON(t.Context(), f.stores.Blobs, key, map[string]bool{"purged": true}, blob.Cond{})
-			require.NoError(t, err)
+			if err != nil {
+				t.Fatal(err)
+			}
 		}
 		time.Sleep(time.Minute)
 		synctest.Wait()

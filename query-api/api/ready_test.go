@@ -56,9 +56,8 @@ func TestOneIndexThatCannotBeServedTakesNoReplicaAway(t *testing.T) {
 		"/readyz?index=sample": 200, "/readyz?index=old": 503, "/readyz?index=torn": 503, "/readyz?index=nobody": 404,
 		"/readyz?index=No%20Name": 404,
 	} {
-		if status, _ := state(f, path, ""); status != want {
-			t.Errorf("%s: %d, want %d", path, status, want)
-		}
+		status, _ := state(f, path, "")
+		assert.True(t, status == want, "%s: %d, want %d", path, status, want)
 	}
 	metrics := f.send("GET", "/metrics", "").Body.String()
 	for _, want := range []string{

@@ -97,9 +97,7 @@ func (f *fixture) opened(index string) int { return f.store.reads(index + "/spec
 func (f *fixture) metric(name string) int64 {
 	f.t.Helper()
 	found := regexp.MustCompile(`(?m)^` + name + ` (\S+)$`).FindStringSubmatch(f.send("GET", "/metrics", "").Body.String())
-	if found == nil {
-		f.t.Fatalf("no metric %s", name)
-	}
+	require.True(f.t, found != nil, "no metric %s", name)
 	value, err := strconv.ParseFloat(found[1], 64)
 	require.NoError(f.t, err)
 	return int64(value)
@@ -134,9 +132,8 @@ func TestAThousandIndexesAskedAtOnceWithRoomForTen(t *testing.T) {
 			over = true
 		default:
 		}
-		if bytes, open := f.metric("unweaver_open_bytes"), f.metric("unweaver_open_generations"); bytes > most || open > 10 {
-			t.Fatalf("%d generations of %d bytes are open", open, bytes)
-		}
+		bytes, open := f.metric("unweaver_open_bytes"), f.metric("unweaver_open_generations")
+		require.True(t, bytes <= most && open <= 10, "%d generations of %d bytes are open", open, bytes)
 	}
 	for i := range all {
 		if n := f.opened(name(i)); n != 1 {
@@ -222,17 +219,13 @@ func TestAStoreThatThrottlesForMinutesDelaysAnIndexAndNoOther(t *testing.T) {
 		})
 		for range 30 {
 			status, out, header := f.askOf(name(0))
-			if status != http.StatusServiceUnavailable || header.Get("Retry-After") == "" {
-				t.Fatalf("%d %v", status, out)
-			}
+			require.True(t, status == http.StatusServiceUnavailable && header.Get("Retry-After") != "", "%d %v", status, out)
 			f.must(name(1))
 			time.Sleep(10 * time.Second)
 		}
 		slow.on.Store(false)
 		time.Sleep(30 * time.Second) // nobody asks
-		if f.opened(name(0)) == 0 {
-			t.Error("it is not tried again beside requests")
-		}
+		assert.True(t, f.opened(name(0)) != 0, "it is not tried again beside requests")
 		f.must(name(0))
 	})
 }
@@ -274,9 +267,8 @@ func TestWhatARequestOrAListReadsIsNotClosed(t *testing.T) {
 		f.ask(pinned)
 		before := f.opened("sample")
 		status, out, header := f.askOf(name(0)) // closes sample's g2, which is idle
-		if status != http.StatusOK && (out["code"] != "generation_busy" || header.Get("Retry-After") == "") {
-			t.Errorf("%d %v", status, out)
-		}
+		assert.True(t, status == http.StatusOK || out["code"] == "generation_busy" && header.Get("Retry-After") != "",
+			"%d %v", status, out)
 		f.ask(pinned)
 		if n := f.opened("sample"); n != before {
 			t.Errorf("the pinned generation was opened %d times more", n-before)
@@ -302,9 +294,7 @@ func TestANewGenerationOfAnOpenIndexIsOpenedAheadAndOfAClosedOneNothingIs(t *tes
 	before := f.store.reads("sample/current.json")
 	eventually(t, "the watcher has seen it", func() bool { return f.store.reads("sample/current.json") > before })
 	assert.Zero(t, f.store.reads("sample/segments/"+last.SHA), "of a closed index")
-	if f.ask(fram)["generation"] != "g3" {
-		t.Errorf("and not %s", next.Manifest.Generation)
-	}
+	assert.True(t, f.ask(fram)["generation"] == "g3", "and not %s", next.Manifest.Generation)
 }
 
 func TestAnIndexThatIsDroppedWhileItOpensIsGone(t *testing.T) {
@@ -329,9 +319,7 @@ func TestAnIndexThatIsDroppedWhileItOpensIsGone(t *testing.T) {
 	require.NoError(t, f.stores.Blobs.DeleteAll(t.Context(), keys))
 	release()
 	<-asked
-	if status != http.StatusGone && status != http.StatusNotFound {
-		t.Errorf("%d %v", status, out)
-	}
+	assert.True(t, status == http.StatusGone || status == http.StatusNotFound, "%d %v", status, out)
 	eventually(t, "it is unknown", func() bool { status, _, _ := f.askOf(name(0)); return status == http.StatusNotFound })
 	assert.Equal(t, int64(1), f.metric("unweaver_open_generations"))
 	assert.Equal(t, retrieve.Footprint(f.built.Manifest), f.metric("unweaver_open_bytes"), "it still takes room")

@@ -90,9 +90,8 @@ func TestRunsAreListedNewestFirstAndPaged(t *testing.T) {
 	}
 	items := f.get("/v1/indexes/sample/runs")["items"].([]any)
 	damaged, first, second := items[0].(map[string]any), items[1].(map[string]any), items[2].(map[string]any)
-	if first["status"] != "running" || first["stage"] != "extract" || first["overall"].(float64) >= 1 {
-		t.Errorf("%v", first)
-	}
+	assert.False(t, first["status"] != "running" || first["stage"] != "extract" || first["overall"].(float64) >= 1,
+		"%v", first)
 	if second["status"] != "completed" || second["cost"] != 5.0 || second["calls"] != 5.0 || second["problems"] != 5.0 {
 		t.Errorf("%v", second)
 	}
@@ -142,13 +141,10 @@ func TestARunThatGoesOnTellsWhenItWillBeOverAndWhatItFailsWith(t *testing.T) {
 	require.NoError(t, err)
 	work := f.get("/v1/indexes/sample/runs/n1")
 	eta, rate, overall := work["eta_seconds"].(float64), work["rate"].(float64), work["overall"].(float64)
-	if eta < 130 || rate < 0.4 || rate > 0.6 || overall <= 0 || overall >= 1 || work["unit"] != "chunks" {
-		t.Errorf("70 of 100 chunks are left, of which two seconds take one: %v", work)
-	}
+	assert.False(t, eta < 130 || rate < 0.4 || rate > 0.6 || overall <= 0 || overall >= 1 || work["unit"] != "chunks",
+		"70 of 100 chunks are left, of which two seconds take one: %v", work)
 	problems, _ := work["problems"].([]any)
-	if len(problems) != 1 || problems[0].(map[string]any)["code"] != "model_unavailable" {
-		t.Errorf("%v", work)
-	}
+	assert.True(t, len(problems) == 1 && problems[0].(map[string]any)["code"] == "model_unavailable", "%v", work)
 	want, err := runlog.Source{Artifacts: f.store, Runs: f.runs}.Read(t.Context(), "sample", "n1")
 	require.NoError(t, err)
 	raw, err := json.Marshal(want)
@@ -171,9 +167,7 @@ func TestARunThatIsNotThereIsToldFromOneThatCannotBeRead(t *testing.T) {
 	tell := func(work string, status int, code fault.Code) {
 		t.Helper()
 		got, out, _ := f.do(http.MethodGet, "/v1/indexes/sample/runs/"+work, nil)
-		if got != status || out["code"] != string(code) {
-			t.Errorf("%s: %d %v", work, got, out)
-		}
+		assert.True(t, got == status && out["code"] == string(code), "%s: %d %v", work, got, out)
 	}
 	tell("none", http.StatusNotFound, fault.RunNotFound)
 	tell("No%20Name", http.StatusNotFound, fault.RunNotFound)
@@ -192,9 +186,8 @@ func TestRunsNeedAKeyThatOperates(t *testing.T) {
 		for text, want := range map[string]int{
 			query.Text: http.StatusForbidden, operate.Text: http.StatusOK, other.Text: http.StatusNotFound,
 		} {
-			if got := l.send("GET", path, "", bearer(text)...); got.Code != want {
-				t.Errorf("%s: %d, want %d: %s", path, got.Code, want, got.Body)
-			}
+			got := l.send("GET", path, "", bearer(text)...)
+			assert.True(t, got.Code == want, "%s: %d, want %d: %s", path, got.Code, want, got.Body)
 		}
 	}
 }

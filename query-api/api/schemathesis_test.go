@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
 
@@ -65,11 +66,8 @@ func TestSchemathesisFindsNothing(t *testing.T) {
 	command.Env = append(os.Environ(), "HYPOTHESIS_STORAGE_DIRECTORY="+folder, "SCHEMATHESIS_HOOKS=")
 	out, err := command.CombinedOutput()
 	text := string(out)
-	if err != nil {
-		t.Fatalf("%v\n%s", err, text)
-	}
-	if !strings.Contains(text, "Operations:") || strings.Contains(text, "Failures:") {
-		t.Errorf("it did not run as expected:\n%s", text)
-	}
+	require.True(t, err == nil, "%v\n%s", err, text)
+	assert.True(t, strings.Contains(text, "Operations:") && !strings.Contains(text, "Failures:"),
+		"it did not run as expected:\n%s", text)
 	t.Log(text)
 }

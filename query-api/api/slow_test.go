@@ -73,9 +73,8 @@ func TestHalfSentBodiesAreToldSoAndLetGo(t *testing.T) {
 			silent++
 		}
 	}
-	if open > 0 || silent > 0 {
-		t.Errorf("of %d half-sent bodies %d stay open, and %d are told nothing", len(halves), open, silent)
-	}
+	assert.True(t, open <= 0 && silent <= 0,
+		"of %d half-sent bodies %d stay open, and %d are told nothing", len(halves), open, silent)
 }
 
 func TestClientsThatDoNotReadAreLetGo(t *testing.T) {
@@ -135,9 +134,8 @@ func answeredLate(t *testing.T, timeout time.Duration) string {
 		if closing := response.Body.Close(); err != nil || closing != nil || response.StatusCode != http.StatusOK {
 			return fmt.Sprint(response.Status, err, closing)
 		}
-		if took := time.Since(began); took < 4*timeout {
-			t.Fatalf("it takes %v: nothing is tested", took)
-		}
+		took := time.Since(began)
+		require.True(t, took >= 4*timeout, "it takes %v: nothing is tested", took)
 	}
 	return ""
 }
@@ -176,9 +174,7 @@ func TestBeyondLoopbackNobodyIsServedWithoutAKeyUnlessThatIsSaidTwice(t *testing
 		{"none", true, everywhere, false, false}, {"auto", true, everywhere, true, false},
 	} {
 		policy, err := middleware.NewPolicy(config.QueryAPI{Auth: c.auth, Public: c.public}, c.at, nil)
-		if (err != nil) != c.refused || policy.Required != c.required {
-			t.Errorf("%+v: %+v %v", c, policy, err)
-		}
+		assert.True(t, (err != nil) == c.refused && policy.Required == c.required, "%+v: %+v %v", c, policy, err)
 	}
 	f := serve(t, nil)
 	listener, err := net.Listen("tcp", "0.0.0.0:0")

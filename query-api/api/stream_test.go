@@ -78,9 +78,8 @@ func eventsOf(t *testing.T, body string) (out []event) {
 	for _, block := range strings.Split(strings.TrimSpace(body), "\n\n") {
 		name, data, ok := strings.Cut(block, "\ndata: ")
 		next := event{name: strings.TrimPrefix(name, "event: ")}
-		if err := json.Unmarshal([]byte(data), &next.data); err != nil || !ok {
-			t.Fatalf("%q: %v", block, err)
-		}
+		err := json.Unmarshal([]byte(data), &next.data)
+		require.True(t, err == nil && ok, "%q: %v", block, err)
 		out = append(out, next)
 	}
 	return out
@@ -130,9 +129,8 @@ func TestAStreamSaysThatThereIsNoAnswer(t *testing.T) {
 		}
 		whole := f.ask(map[string]any{"query": question, "answer": true})["answer"].(map[string]any)
 		last, _ := events[len(events)-1].data["answer"].(map[string]any)
-		if last["kind"] != kind || whole["kind"] != kind || text != whole["text"] || text != last["text"] {
-			t.Errorf("%s: %q %v, whole %v", question, text, last, whole)
-		}
+		assert.True(t, last["kind"] == kind && whole["kind"] == kind && text == whole["text"] && text == last["text"],
+			"%s: %q %v, whole %v", question, text, last, whole)
 	}
 }
 
@@ -245,9 +243,8 @@ func TestAnErrorOfAStreamIsToldWhereItComes(t *testing.T) {
 			f := serve(t, chatting(writing{pieces: []string{"Oslo"}, fails: fails}))
 			got := f.send(http.MethodPost, "/v1/indexes/sample/query", c.body, "Content-Type", "application/json")
 			if !c.inStream {
-				if got.Code < 400 || !strings.Contains(got.Body.String(), `"code":"`+c.code+`"`) {
-					t.Errorf("%d %s", got.Code, got.Body)
-				}
+				assert.True(t, got.Code >= 400 && strings.Contains(got.Body.String(), `"code":"`+c.code+`"`),
+					"%d %s", got.Code, got.Body)
 				return
 			}
 			events := eventsOf(t, got.Body.String())

@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/unweaver/unweaver/internal/core"
@@ -175,9 +176,7 @@ func TestAMirrorThatHasNewsOfOneOfAThousandIsFollowedAtOnce(t *testing.T) {
 		f.mirrorIn(shared, name(900))
 		time.Sleep(time.Second)
 		status, out, _ := f.askOf(name(900))
-		if status != http.StatusOK || out["release"] != float64(2) {
-			t.Errorf("%d, release %v", status, out["release"])
-		}
+		assert.True(t, status == http.StatusOK && out["release"] == float64(2), "%d, release %v", status, out["release"])
 	})
 }
 
@@ -217,7 +216,5 @@ func TestClosedIndexesTakeLittleMemory(t *testing.T) {
 	f.get("/v1/indexes")
 	one := (heap() - min(before, heap())) / manyIndexes
 	t.Logf("%d bytes for each closed index", one)
-	if one > 4<<10 {
-		t.Errorf("a closed index takes %d bytes", one)
-	}
+	assert.True(t, one <= 4<<10, "a closed index takes %d bytes", one)
 }

@@ -28,9 +28,7 @@ func TestEveryPageMayAskOnlyWhereKeysAreRequired(t *testing.T) {
 	}
 	settings.Auth = "required"
 	policy, err := middleware.NewPolicy(settings, local, nil)
-	if err != nil || len(policy.Origins) != 1 {
-		t.Errorf("%v %v", policy.Origins, err)
-	}
+	assert.True(t, err == nil && len(policy.Origins) == 1, "%v %v", policy.Origins, err)
 	settings.Auth, settings.CORS.Origins = "auto", []string{"https://app.example.org"}
 	_, err = middleware.NewPolicy(settings, local, nil)
 	assert.NoError(t, err, "one origin on loopback")
@@ -67,7 +65,5 @@ func BenchmarkGuard(b *testing.B) {
 	for b.Loop() {
 		handler.ServeHTTP(silent{http.Header{}}, request)
 	}
-	if passed == 0 {
-		b.Fatal("nobody got through")
-	}
+	require.True(b, passed != 0, "nobody got through")
 }

@@ -19,9 +19,7 @@ func TestMoneyOfADayIsSpentOnce(t *testing.T) {
 	require.NoError(t, caller.Answer())
 	caller.Spend(0.6)
 	err := (&Caller{account: all.ofKey(key)}).Answer()
-	if !fault.Is(err, fault.BudgetSpent) || fault.RetryAfter(err) <= 0 {
-		t.Errorf("%v", err)
-	}
+	assert.True(t, fault.Is(err, fault.BudgetSpent) && fault.RetryAfter(err) > 0, "%v", err)
 	assert.NoError(t, (&Caller{account: all.ofKey(&access.Key{ID: "two"})}).Answer(), "another key pays for it")
 	key.Limits.RequestsPerSecond = 5 // another limit forgets nothing
 	if err := (&Caller{account: all.ofKey(key)}).Answer(); !fault.Is(err, fault.BudgetSpent) {
@@ -37,9 +35,8 @@ func TestOnlySoManyRequestsRunAtOnce(t *testing.T) {
 	require.NoError(t, err)
 	_, err = caller.enter()
 	require.NoError(t, err)
-	if _, err = caller.enter(); !fault.Is(err, fault.RateLimited) || fault.RetryAfter(err) <= 0 {
-		t.Errorf("a third: %v", err)
-	}
+	_, err = caller.enter()
+	assert.True(t, fault.Is(err, fault.RateLimited) && fault.RetryAfter(err) > 0, "a third: %v", err)
 	first()
 	_, err = caller.enter()
 	assert.NoError(t, err, "after one has ended")
@@ -48,19 +45,14 @@ func TestOnlySoManyRequestsRunAtOnce(t *testing.T) {
 func TestAddressesAreBoundedAndThoseOfANetworkShareAnAccount(t *testing.T) {
 	all := newLimits(access.Limits{RequestsPerSecond: 1, Burst: 1})
 	one := all.ofAddress(netip.MustParseAddr("2001:db8::1"))
-	if all.ofAddress(netip.MustParseAddr("2001:db8::ffff:2")) != one {
-		t.Error("one network has two accounts")
-	}
-	if all.ofAddress(netip.MustParseAddr("2001:db8:0:1::1")) == one {
-		t.Error("two networks have one account")
-	}
+	assert.True(t, all.ofAddress(netip.MustParseAddr("2001:db8::ffff:2")) == one, "one network has two accounts")
+	assert.True(t, all.ofAddress(netip.MustParseAddr("2001:db8:0:1::1")) != one, "two networks have one account")
 	if all.ofAddress(netip.MustParseAddr("::ffff:192.0.2.1")) != all.ofAddress(netip.MustParseAddr("192.0.2.1")) {
 		t.Error("one address of four has two accounts")
 	}
 	for i := range 3 * maxAddresses {
 		all.ofAddress(netip.AddrFrom4([4]byte{10, byte(i >> 16), byte(i >> 8), byte(i)}))
 	}
-	if len(all.addresses) > maxAddresses || all.order.Len() > maxAddresses {
-		t.Errorf("%d addresses are remembered", len(all.addresses))
-	}
+	assert.True(t, len(all.addresses) <= maxAddresses && all.order.Len() <= maxAddresses,
+		"%d addresses are remembered", len(all.addresses))
 }

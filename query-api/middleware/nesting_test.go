@@ -34,8 +34,7 @@ func TestBodiesAreNestedToALimit(t *testing.T) {
 	} {
 		err := middleware.CheckNesting([]byte(c.body))
 		assert.Equal(t, err == nil, c.fits, "%s: %v", name, err)
-		if err != nil && (!fault.Is(err, fault.Usage) || !strings.Contains(err.Error(), "nested deeper than 32")) {
-			t.Errorf("%s: %v", name, err)
-		}
+		assert.True(t, err == nil || fault.Is(err, fault.Usage) && strings.Contains(err.Error(), "nested deeper than 32"),
+			"%s: %v", name, err)
 	}
 }

@@ -57,12 +57,8 @@ func TestWhoMayAskByWhatAddressAServerHas(t *testing.T) {
 		settings := config.Default().QueryAPI
 		settings.Auth, settings.Hosts, settings.Public = c.auth, c.hosts, c.public
 		policy, err := NewPolicy(settings, c.listens, nil)
-		if fault.Is(err, fault.BadConfig) != c.fails || (err != nil) != c.fails {
-			t.Errorf("%s: %v", name, err)
-		}
-		if policy.Required != c.required || policy.AnyHost != c.anyHost {
-			t.Errorf("%s: %+v", name, policy)
-		}
+		assert.True(t, fault.Is(err, fault.BadConfig) == c.fails && (err != nil) == c.fails, "%s: %v", name, err)
+		assert.True(t, policy.Required == c.required && policy.AnyHost == c.anyHost, "%s: %+v", name, policy)
 	}
 }
 
@@ -75,9 +71,8 @@ func TestAHostThatIsNotTheServersIsNotAnswered(t *testing.T) {
 		"attacker.example": fault.Misdirected, "docs.example.attacker.example": fault.Misdirected,
 		"192.0.2.1:8080": fault.Misdirected, "": fault.Misdirected,
 	} {
-		if code, _ := passed(t, policy, func(request *http.Request) { request.Host = host }); code != want {
-			t.Errorf("host %q: %q, want %q", host, code, want)
-		}
+		code, _ := passed(t, policy, func(request *http.Request) { request.Host = host })
+		assert.True(t, code == want, "host %q: %q, want %q", host, code, want)
 	}
 }
 
@@ -145,14 +140,12 @@ func TestAKeyAllowsItsScopeAndItsIndexesAlone(t *testing.T) {
 		"no key": func(*http.Request) {}, "no text": bearer(""), "half of the token": bearer(policy.Token[:10]),
 		"a key with another letter": bearer(made["all"] + "x"),
 	} {
-		if code, _ := passed(t, policy, change); code != fault.Unauthorized {
-			t.Errorf("%s: %q", name, code)
-		}
+		code, _ := passed(t, policy, change)
+		assert.True(t, code == fault.Unauthorized, "%s: %q", name, code)
 	}
 	for _, path := range []string{"/livez", "/"} { // what needs no key says nothing of an index
-		if code, _ := passed(t, policy, func(request *http.Request) { request.URL.Path = path }); code != "" {
-			t.Errorf("%s: %q", path, code)
-		}
+		code, _ := passed(t, policy, func(request *http.Request) { request.URL.Path = path })
+		assert.True(t, code == "", "%s: %q", path, code)
 	}
 	if nobody := Of(t.Context()); nobody.May("docs") || nobody.Need(access.Query) == nil {
 		t.Error("a request that passed no guard may ask")

@@ -39,9 +39,8 @@ func TestACertificateThatIsAwayOrBrokenIsToldOncePerChange(t *testing.T) {
 		told.Reset()
 		for range 3 {
 			files.looked = time.Time{} // a second has passed
-			if pair, err := files.get(nil); pair != files.pair || pair == nil || err != nil {
-				t.Errorf("change %d: %v, %v", i, pair, err)
-			}
+			pair, err := files.get(nil)
+			assert.True(t, pair == files.pair && pair != nil && err == nil, "change %d: %v, %v", i, pair, err)
 		}
 		assert.Equal(t, 1, strings.Count(told.String(), "cannot be read"), "change %d is told", i)
 	}

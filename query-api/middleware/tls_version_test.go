@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/unweaver/unweaver/internal/access/pki"
@@ -29,9 +30,8 @@ func TestNothingBelowTLS12IsSpoken(t *testing.T) {
 	ofAuthority.ACME.Domains, ofAuthority.ACME.Cache = "docs.example.org", folder
 	for name, settings := range map[string]config.QueryTLS{"files": ofFiles, "an authority": ofAuthority} {
 		serving, err := TLS(settings, slog.New(slog.DiscardHandler))
-		if err != nil || serving.MinVersion < tls.VersionTLS12 || Probe(settings).MinVersion < tls.VersionTLS12 {
-			t.Errorf("certificates of %s: %+v, %v", name, serving, err)
-		}
+		assert.True(t, err == nil && serving.MinVersion >= tls.VersionTLS12 && Probe(settings).MinVersion >= tls.VersionTLS12,
+			"certificates of %s: %+v, %v", name, serving, err)
 	}
 	serving, err := TLS(ofFiles, slog.New(slog.DiscardHandler))
 	require.NoError(t, err)

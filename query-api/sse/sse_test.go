@@ -18,9 +18,7 @@ import (
 func TestEventsAreWrittenAsReadersOfStreamsTakeThem(t *testing.T) {
 	recorder := httptest.NewRecorder()
 	events := sse.New(recorder)
-	if events.Began() || recorder.Header().Get("Content-Type") != "" {
-		t.Error("it began before the first event")
-	}
+	assert.True(t, !events.Began() && recorder.Header().Get("Content-Type") == "", "it began before the first event")
 	for _, err := range []error{
 		events.JSON("delta", map[string]string{"text": "a\n<b> & c"}), events.JSON("", []int{1}), events.Text("", "[DONE]"),
 	} {

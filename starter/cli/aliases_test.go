@@ -32,9 +32,8 @@ func TestSuggestedAliasesAreAFile(t *testing.T) {
 	}}
 	got := run(t, fake, "aliases", "suggest", "--index", "docs", "--set", "indexes.docs.aliases="+file)
 	table, err := aliases.ReadTable([]byte(got.out))
-	if err != nil || len(table) != 2 || table["ibm"] != "i.b.m. corp" || table["alpha-corp"] != "alpha corp" {
-		t.Errorf("%v, %v of %s%s", table, err, got.out, got.err)
-	}
+	assert.True(t, err == nil && len(table) == 2 && table["ibm"] == "i.b.m. corp" && table["alpha-corp"] == "alpha corp",
+		"%v, %v of %s%s", table, err, got.out, got.err)
 	for _, part := range []string{
 		"forbid Bern | Berne", "# cosine 0.500, the same letters\n", "# cosine 0.980: pin Bern canton | Bern",
 		"# cosine 0.960, by the model the same (a short form)\npin IBM",
@@ -60,12 +59,10 @@ func TestMappedNamesAreShown(t *testing.T) {
 			args = append(args, name)
 		}
 		got := run(t, fake, args...)
-		if shown := decoded(t, got.out)["aliases"].([]any); len(shown) != want {
-			t.Errorf("%q: %v", name, shown)
-		}
-		if _, told := decoded(t, got.out)["decided"]; told != (name == "" || name == "the IBM") {
-			t.Errorf("%q: %s", name, got.out)
-		}
+		shown := decoded(t, got.out)["aliases"].([]any)
+		assert.True(t, len(shown) == want, "%q: %v", name, shown)
+		_, told := decoded(t, got.out)["decided"]
+		assert.True(t, told == (name == "" || name == "the IBM"), "%q: %s", name, got.out)
 	}
 	if got := run(t, fake, "aliases", "show", "--index", "docs"); !strings.Contains(got.out, "nyc") ||
 		!strings.Contains(got.out, "docs/g1: 2 names") || !strings.Contains(got.out, "IBM Germany") || fake.aliasesAsked.Suggest {

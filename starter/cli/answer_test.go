@@ -38,9 +38,7 @@ func TestAResultShowsTheSentencesThatMatchedWithHeadingAndPage(t *testing.T) {
 
 docs, generation g1, method hybrid, built-in models, 12 ms, confidence 0.83
 `
-	if got.out != want {
-		t.Errorf("got\n%s", got.out)
-	}
+	assert.True(t, got.out == want, "got\n%s", got.out)
 }
 
 func TestMatchesAreBoldWhereTheyStandAndTheTextCannotColourItself(t *testing.T) {
@@ -50,9 +48,7 @@ func TestMatchesAreBoldWhereTheyStandAndTheTextCannotColourItself(t *testing.T) 
 	var out bytes.Buffer
 	cli.ShowChunkBold(&out, answer.Chunks[0])
 	want := "    … The \x1b[1mpilot\x1b[22m l\\u001bst \x1b[1mcafé\x1b[22m control. …\n"
-	if !strings.HasSuffix(out.String(), want) {
-		t.Errorf("%q", out.String())
-	}
+	assert.True(t, strings.HasSuffix(out.String(), want), "%q", out.String())
 }
 
 func TestOnlyATerminalOfSomeoneWhoWantsColoursIsWrittenInBold(t *testing.T) {
@@ -66,36 +62,28 @@ func TestOnlyATerminalOfSomeoneWhoWantsColoursIsWrittenInBold(t *testing.T) {
 	defer func() { _ = device.Close() }()
 	t.Setenv("TERM", "xterm")
 	t.Setenv("NO_COLOR", "")
-	if cli.Terminal(cli.Printable(file)) || !cli.Terminal(cli.Printable(device)) {
-		t.Error("a file is a terminal, or a terminal is none")
-	}
+	assert.True(t, !cli.Terminal(cli.Printable(file)) && cli.Terminal(cli.Printable(device)),
+		"a file is a terminal, or a terminal is none")
 	t.Setenv("NO_COLOR", "1")
-	if cli.Terminal(device) {
-		t.Error("NO_COLOR is set")
-	}
+	assert.False(t, cli.Terminal(device), "NO_COLOR is set")
 }
 
 func TestNothingIsQuotedWhereNothingFits(t *testing.T) {
 	body := `{"index":"docs","chunks":[{"id":"c1","rank":1,"text":"x"}],"confidence":0.03,
 "answer":{"kind":"none","text":"No data was found for this question; please rephrase it.","citations":[]}}`
 	got := ask(t, &queries{bodies: []string{body}}, "--index", "docs")
-	if !strings.HasPrefix(got.out, "no answer: no sentence fits") || strings.Contains(got.out, "No data") {
-		t.Errorf("%s", got.out)
-	}
+	assert.True(t, strings.HasPrefix(got.out, "no answer: no sentence fits") && !strings.Contains(got.out, "No data"),
+		"%s", got.out)
 	body = `{"index":"docs","chunks":[],"reason":"no_match","answer":{"kind":"none","text":"No data","citations":[]}}`
 	got = ask(t, &queries{bodies: []string{body}}, "--index", "docs")
-	if !strings.HasPrefix(got.out, "no chunk: no_match\n") {
-		t.Errorf("%s", got.out)
-	}
+	assert.True(t, strings.HasPrefix(got.out, "no chunk: no_match\n"), "%s", got.out)
 }
 
 func TestAMarkThatTheModelWroteIsNotPrintedAgain(t *testing.T) {
 	body := `{"index":"docs","method":"hybrid","chunks":[{"id":"c1","rank":1,"text":"x"},{"id":"c2","rank":2,"text":"y"}],
 "answer":{"kind":"model","text":"Ingrid signed [1].","citations":["c1","c2"]}}`
 	got := ask(t, &queries{bodies: []string{body}}, "--index", "docs")
-	if !strings.HasPrefix(got.out, "Ingrid signed [1]. [2]\n") {
-		t.Errorf("%s", got.out)
-	}
+	assert.True(t, strings.HasPrefix(got.out, "Ingrid signed [1]. [2]\n"), "%s", got.out)
 }
 
 func TestAConfidenceThatCannotBeToldIsSaidToBeUnknown(t *testing.T) {
@@ -106,9 +94,8 @@ func TestAConfidenceThatCannotBeToldIsSaidToBeUnknown(t *testing.T) {
 		`{"index":"docs","method":"hybrid","confidence":0.5,"chunks":[{"id":"c1","rank":1,"text":"x"}]}`:  false,
 	} {
 		got := ask(t, &queries{bodies: []string{body}}, "--index", "docs")
-		if told := strings.Contains(got.out, "confidence ? (most of the question's words are in no passage)"); told != want {
-			t.Errorf("%s\n%s", body, got.out)
-		}
+		told := strings.Contains(got.out, "confidence ? (most of the question's words are in no passage)")
+		assert.True(t, told == want, "%s\n%s", body, got.out)
 	}
 }
 

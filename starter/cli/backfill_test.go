@@ -30,10 +30,8 @@ func TestABackfillIsAskedForWithItsChoiceAndThrottle(t *testing.T) {
 		t.Errorf("%+v: %+v", got, fake.backfill)
 	}
 	fake.attached = true
-	if got = run(t, fake, "backfill", "start", "old", "--index", "docs"); !strings.Contains(got.out,
-		"runs already, nothing was begun") {
-		t.Errorf("%+v", got)
-	}
+	got = run(t, fake, "backfill", "start", "old", "--index", "docs")
+	assert.True(t, strings.Contains(got.out, "runs already, nothing was begun"), "%+v", got)
 	for _, bad := range [][]string{
 		{"backfill", "start", "old", "--prefix", "a"},
 		{"backfill", "start", "old", "--index", "docs", "--from", "yesterday"},
@@ -66,13 +64,9 @@ func TestABackfillIsShownAndSteered(t *testing.T) {
 		assert.Equal(t, cli.ExitDone, run(t, fake, "backfill", command, "old", "--index", "docs").exit)
 	}
 	want := []string{"backfill-pause docs/old", "backfill-resume docs/old", "backfill-cancel docs/old"}
-	if !slices.Equal(fake.asked, want) {
-		t.Errorf("%q", fake.asked)
-	}
+	assert.True(t, slices.Equal(fake.asked, want), "%q", fake.asked)
 	run(t, fake, "backfill", "resume", "old", "--index", "docs", "--budget-calls", "500")
-	if fake.budget == nil || fake.budget.Calls != 500 {
-		t.Errorf("%+v", fake.budget)
-	}
+	assert.True(t, fake.budget != nil && fake.budget.Calls == 500, "%+v", fake.budget)
 	fake.backfills[0].Status = core.StatusPaused
 	if got := run(t, fake, "backfill", "status", "old", "--index", "docs", "--wait"); got.exit != cli.ExitPaused {
 		t.Errorf("a paused one is waited for: %+v", got)

@@ -28,13 +28,11 @@ func TestABranchIsMadeWithItsSettings(t *testing.T) {
 		asked.Set["shortening.threshold"] != "900" || asked.Set["models.chat.model"] != "large" {
 		t.Errorf("%+v, asked for %+v", got, asked)
 	}
-	if fake.operator.Reason != "compare" || !strings.Contains(got.out, "exp begins with g2 of docs") {
-		t.Errorf("%+v by %+v", got, fake.operator)
-	}
+	assert.True(t, fake.operator.Reason == "compare" && strings.Contains(got.out, "exp begins with g2 of docs"),
+		"%+v by %+v", got, fake.operator)
 	got = run(t, fake, "branch", "docs", "--delete", "exp")
-	if got.exit != cli.ExitDone || !fake.branched.Delete || !strings.Contains(got.out, "exp is deleted") {
-		t.Errorf("%+v, asked for %+v", got, fake.branched)
-	}
+	assert.True(t, got.exit == cli.ExitDone && fake.branched.Delete && strings.Contains(got.out, "exp is deleted"),
+		"%+v, asked for %+v", got, fake.branched)
 }
 
 func TestBadBranchesAreRefusedBeforeAnythingIsAsked(t *testing.T) {
@@ -48,9 +46,8 @@ func TestBadBranchesAreRefusedBeforeAnythingIsAsked(t *testing.T) {
 	} {
 		fake := &fakeControl{}
 		got := run(t, fake, strings.Fields(args)...)
-		if got.exit != cli.ExitUsage || fake.branched.Name != "" || !strings.Contains(got.err+got.out, says) {
-			t.Errorf("%s: %+v, asked for %+v", args, got, fake.branched)
-		}
+		assert.True(t, got.exit == cli.ExitUsage && fake.branched.Name == "" && strings.Contains(got.err+got.out, says),
+			"%s: %+v, asked for %+v", args, got, fake.branched)
 	}
 }
 
@@ -75,16 +72,14 @@ func TestABuildTakesWhatTheStoreSaysOfItsIndex(t *testing.T) {
 	}
 	run(t, fake, "estimate", "--index", "docs", "--config", file)
 	spec = fake.request.Spec
-	if spec.Shortening.Sample != 64 || len(spec.Overlay) != 1 || spec.Overlay["shortening.sample"] != "64" {
-		t.Errorf("the base is estimated with %+v", spec)
-	}
+	assert.True(t, spec.Shortening.Sample == 64 && len(spec.Overlay) == 1 && spec.Overlay["shortening.sample"] == "64",
+		"the base is estimated with %+v", spec)
 }
 
 func TestAPromotionSaysWhatToWriteIntoTheFile(t *testing.T) {
 	fake := &fakeControl{}
 	got := run(t, fake, "promote", "exp", "--reason", "better")
-	if got.exit != cli.ExitDone || fake.move.Action != core.ActionPromote || fake.move.Index != "exp" {
-		t.Errorf("%+v, asked for %+v", got, fake.move)
-	}
+	assert.True(t, got.exit == cli.ExitDone && fake.move.Action == core.ActionPromote && fake.move.Index == "exp",
+		"%+v, asked for %+v", got, fake.move)
 	assert.Contains(t, got.out, "indexes.exp.keep: 2", "it says")
 }

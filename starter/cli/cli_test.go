@@ -372,12 +372,9 @@ func TestWhatIsAskedWronglyIsUsageAndConnectsToNothing(t *testing.T) {
 		t.Run(strings.Join(tc.args, " "), func(t *testing.T) {
 			fake := &fakeControl{}
 			got := run(t, fake, tc.args...)
-			if got.exit != cli.ExitUsage || !strings.Contains(got.err, tc.want) || len(fake.asked) > 0 {
-				t.Errorf("exit %d, asked %v, %q is not in %s", got.exit, fake.asked, tc.want, got.err)
-			}
-			if !strings.HasPrefix(got.err, "unweaver: ") {
-				t.Errorf("%s", got.err)
-			}
+			assert.True(t, got.exit == cli.ExitUsage && strings.Contains(got.err, tc.want) && len(fake.asked) == 0,
+				"exit %d, asked %v, %q is not in %s", got.exit, fake.asked, tc.want, got.err)
+			assert.True(t, strings.HasPrefix(got.err, "unweaver: "), "%s", got.err)
 			as := decoded(t, run(t, fake, append([]string{"--json"}, tc.args...)...).err)
 			if code := as["code"]; code != string(fault.Usage) && code != string(fault.BadConfig) {
 				t.Errorf("code %v", code)
@@ -401,13 +398,10 @@ func TestAnErrorOfControlIsShownWithCodeAndHint(t *testing.T) {
 	} {
 		got := run(t, broken, args...)
 		want := "unweaver: index docs: run docs/g0 builds it (wait for it)\n"
-		if got.exit != cli.ExitUsage || got.err != want || got.out != "" {
-			t.Errorf("%v: exit %d, %q, %q", args, got.exit, got.err, got.out)
-		}
+		assert.True(t, got.exit == cli.ExitUsage && got.err == want && got.out == "",
+			"%v: exit %d, %q, %q", args, got.exit, got.err, got.out)
 		as := decoded(t, run(t, broken, append(args, "--json")...).err)
-		if as["code"] != "lease_held" || as["hint"] != "wait for it" || as["error"] == "" {
-			t.Errorf("%v: %v", args, as)
-		}
+		assert.True(t, as["code"] == "lease_held" && as["hint"] == "wait for it" && as["error"] != "", "%v: %v", args, as)
 	}
 }
 
@@ -423,9 +417,8 @@ func TestEveryCodeThatEndsACommandHasItsExitCode(t *testing.T) {
 			want = cli.ExitUsage
 		}
 		ended := code.At("resume run", "docs/g0").Because("it is so")
-		if got := run(t, &fakeControl{err: fmt.Errorf("again: %w", ended)}, "resume", "docs"); got.exit != want {
-			t.Errorf("%s: exit %d, want %d", code, got.exit, want)
-		}
+		got := run(t, &fakeControl{err: fmt.Errorf("again: %w", ended)}, "resume", "docs")
+		assert.True(t, got.exit == want, "%s: exit %d, want %d", code, got.exit, want)
 		process := config.Process{}
 		assert.Equal(t, want, process.Exit(ended, io.Discard), "%s ends a server with", code)
 	}
@@ -456,9 +449,7 @@ func TestAFailureToCloseIsTold(t *testing.T) {
 		}, nil
 	}
 	got := in(t, closing, nil, "pause", "docs")
-	if got.exit != cli.ExitFailed || !strings.Contains(got.err, "close classes") {
-		t.Errorf("%+v", got)
-	}
+	assert.True(t, got.exit == cli.ExitFailed && strings.Contains(got.err, "close classes"), "%+v", got)
 }
 
 func TestPauseAndCancelTellWhatIsInFlight(t *testing.T) {
@@ -470,9 +461,7 @@ func TestPauseAndCancelTellWhatIsInFlight(t *testing.T) {
 		for _, command := range []string{"pause", "cancel"} {
 			assert.Equal(t, "docs/g1: "+command+says, run(t, fake, command, "docs/g1").out)
 			as := decoded(t, run(t, fake, command, "docs/g1", "--json").out)
-			if as["in_flight"] != float64(calls) {
-				t.Errorf("%v", as)
-			}
+			assert.True(t, as["in_flight"] == float64(calls), "%v", as)
 		}
 	}
 }
@@ -486,9 +475,8 @@ func TestLimitGivesWhatItsFlagsSay(t *testing.T) {
 		t.Errorf("%+v %+v", got, fake.limit)
 	}
 	for _, bad := range [][]string{{}, {"--concurrency", "0"}, {"--tokens-per-minute", "-1"}, {"--budget-calls", "-1"}} {
-		if got := run(t, &fakeControl{}, append([]string{"limit", "docs/g1"}, bad...)...); got.exit != cli.ExitUsage {
-			t.Errorf("%v: %+v", bad, got)
-		}
+		got := run(t, &fakeControl{}, append([]string{"limit", "docs/g1"}, bad...)...)
+		assert.True(t, got.exit == cli.ExitUsage, "%v: %+v", bad, got)
 	}
 }
 
@@ -496,13 +484,10 @@ func TestPauseResumeAndCancelNameTheRun(t *testing.T) {
 	for _, command := range []string{"pause", "resume", "cancel"} {
 		fake := &fakeControl{}
 		got := run(t, fake, command, "docs/g1")
-		if got.exit != cli.ExitDone || got.out != "docs/g1: "+command+"\n" || fake.asked[0] != command+" docs/g1" {
-			t.Errorf("%+v %v", got, fake.asked)
-		}
+		assert.True(t, got.exit == cli.ExitDone && got.out == "docs/g1: "+command+"\n" && fake.asked[0] == command+" docs/g1",
+			"%+v %v", got, fake.asked)
 		as := decoded(t, run(t, fake, command, "docs/g1", "--json").out)
-		if as["run"] != "docs/g1" || as["done"] != command {
-			t.Errorf("%v", as)
-		}
+		assert.True(t, as["run"] == "docs/g1" && as["done"] == command, "%v", as)
 	}
 }
 
@@ -558,7 +543,6 @@ func TestSettingsComeFromTheFileTheEnvironmentAndTheCommandLine(t *testing.T) {
 	}
 	assert.Equal(t, 9, index([]string{"UNWEAVER_INDEXES_DOCS_KEEP=9"}).Keep, "a variable does not win over the file")
 	spec := index([]string{"UNWEAVER_INDEXES_DOCS_KEEP=9"}, "there", "--set", "indexes.docs.keep=10")
-	if spec.Keep != 10 || spec.Corpus != filepath.Join(dir, "there") {
-		t.Errorf("--set and the argument do not win: %d %s", spec.Keep, spec.Corpus)
-	}
+	assert.True(t, spec.Keep == 10 && spec.Corpus == filepath.Join(dir, "there"),
+		"--set and the argument do not win: %d %s", spec.Keep, spec.Corpus)
 }

@@ -51,13 +51,10 @@ func TestACommandAttachesToTheStackOfItsDataDirectory(t *testing.T) {
 	fake := &fakeControl{}
 	writeDev(t, data, stack.Dev{HTTP: served(t, fake), PID: os.Getpid(), Token: token})
 	got := in(t, nil, nil, "resume", "docs", "--budget-calls", "7", "--data-dir", data)
-	if got.exit != cli.ExitDone || len(fake.asked) != 1 || fake.budget == nil || fake.budget.Calls != 7 {
-		t.Errorf("%+v, asked %v, budget %+v", got, fake.asked, fake.budget)
-	}
-	if got = in(t, nil, []string{"UNWEAVER_DATA_DIR=" + data}, "resume", "docs"); got.exit != cli.ExitDone ||
-		fake.budget != nil {
-		t.Errorf("%+v, budget %+v", got, fake.budget)
-	}
+	assert.True(t, got.exit == cli.ExitDone && len(fake.asked) == 1 && fake.budget != nil && fake.budget.Calls == 7,
+		"%+v, asked %v, budget %+v", got, fake.asked, fake.budget)
+	got = in(t, nil, []string{"UNWEAVER_DATA_DIR=" + data}, "resume", "docs")
+	assert.True(t, got.exit == cli.ExitDone && fake.budget == nil, "%+v, budget %+v", got, fake.budget)
 	assert.Empty(t, got.err, "it says that it starts something")
 }
 
@@ -108,9 +105,8 @@ func TestAStackThatHasEndedIsNotRunning(t *testing.T) {
 		"it names no process": {HTTP: "http://127.0.0.1:1"},
 	} {
 		writeDev(t, data, dev)
-		if _, running := stack.ReadDev(data); running {
-			t.Error(name)
-		}
+		_, running := stack.ReadDev(data)
+		assert.False(t, running, "%v", name)
 	}
 	require.NoError(t, os.WriteFile(filepath.Join(data, "dev.json"), []byte("{half"), 0o600))
 	if _, running := stack.ReadDev(data); running {
@@ -150,9 +146,7 @@ wait $child
 	args, err := os.ReadFile("args")
 	want := "dev --temporal-port 0 --http-port 0 --data-dir " + data + " --config own.yaml --set worker.slots=9" +
 		" --end-with-input\nended\n"
-	if err != nil || string(args) != want {
-		t.Errorf("%v\n%s", err, args)
-	}
+	assert.True(t, err == nil && string(args) == want, "%v\n%s", err, args)
 	if _, running := stack.ReadDev(data); running {
 		t.Error("the stack goes on")
 	}
@@ -186,9 +180,8 @@ func TestWhatReadsMakesNoDataDirectory(t *testing.T) {
 		{"pause", "docs"},
 	} {
 		got := in(t, nil, []string{self + bin}, append(args, "--data-dir", "typo")...)
-		if got.exit != cli.ExitUsage || !strings.Contains(got.err, "there is no data directory at typo") {
-			t.Errorf("%v: %+v", args, got)
-		}
+		assert.True(t, got.exit == cli.ExitUsage && strings.Contains(got.err, "there is no data directory at typo"),
+			"%v: %+v", args, got)
 		_, err := os.Stat("typo")
 		require.Error(t, err, "%v makes it", args)
 	}
@@ -198,9 +191,8 @@ func TestAPortIsInItsRange(t *testing.T) {
 	t.Chdir(t.TempDir())
 	for flag, port := range map[string]string{"--http-port": "99999", "--temporal-port": "-1"} {
 		got := in(t, nil, nil, "dev", flag, port)
-		if got.exit != cli.ExitUsage || !strings.Contains(got.err, flag+": want 0 to 65535, got "+port) {
-			t.Errorf("%+v", got)
-		}
+		assert.True(t, got.exit == cli.ExitUsage && strings.Contains(got.err, flag+": want 0 to 65535, got "+port),
+			"%+v", got)
 	}
 }
 
@@ -229,9 +221,8 @@ func TestTheStackOfAKilledCommandIsTold(t *testing.T) {
 		_ = parent.Process.Signal(ending)
 		_ = parent.Wait()
 		awaitFile(t, mark+".ended")
-		if ending != syscall.SIGKILL && parent.ProcessState.ExitCode() < 0 {
-			t.Errorf("%s kills the command: %s", ending, parent.ProcessState)
-		}
+		assert.True(t, ending == syscall.SIGKILL || parent.ProcessState.ExitCode() >= 0,
+			"%s kills the command: %s", ending, parent.ProcessState)
 	}
 }
 
@@ -266,7 +257,5 @@ func TestAQueryOnServersAsksQueryAPIAlone(t *testing.T) {
 	address := strings.TrimPrefix(server.URL, "http://")
 	args := append([]string{"query", "Who?", "--index", "docs", "--set", "query_api.address=" + address}, servers...)
 	got := in(t, nil, nil, args...)
-	if got.exit != cli.ExitDone || !strings.Contains(got.out, "From afar.") {
-		t.Errorf("%+v", got)
-	}
+	assert.True(t, got.exit == cli.ExitDone && strings.Contains(got.out, "From afar."), "%+v", got)
 }

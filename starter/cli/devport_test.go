@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/unweaver/unweaver/internal/config"
@@ -34,9 +35,8 @@ func TestWhereDevServes(t *testing.T) {
 		cfg, err := config.Load(config.Source{Path: "none.yaml", Missing: true, Set: set})
 		require.NoError(t, err)
 		port, note, err := cli.DevPort(cfg, 8080, c.given)
-		if err != nil || port != c.port || (note == "") != (c.says == "") || !strings.Contains(note, c.says) {
-			t.Errorf("%s: %d %q %v", name, port, note, err)
-		}
+		assert.True(t, err == nil && port == c.port && (note == "") == (c.says == "") && strings.Contains(note, c.says),
+			"%s: %d %q %v", name, port, note, err)
 	}
 	cfg := config.Default()
 	cfg.QueryAPI.TLS.Cert = "cert.pem"

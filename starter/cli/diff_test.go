@@ -47,9 +47,7 @@ func TestADifferenceIsShownWithTheQuestionsThatHaveOtherChunks(t *testing.T) {
 		"docs: g1 (current) → g2 (held)", "0 → 9: 0 added, 0 changed, 1 moved", "b, was a", "7 born", "born     Tolmin",
 		"of 2 questions, 1 have other chunks first", "When?", "before: c1.md", "after:  c2.md",
 	} {
-		if !strings.Contains(got.out, part) {
-			t.Errorf("%q is not in %s%s", part, got.out, got.err)
-		}
+		assert.True(t, strings.Contains(got.out, part), "%q is not in %s%s", part, got.out, got.err)
 	}
 	if strings.Contains(got.out, "Who?") || fake.asked[0] != "diff docs  g2" {
 		t.Errorf("%s, %v", got.out, fake.asked)

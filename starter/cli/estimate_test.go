@@ -31,17 +31,15 @@ func TestAPlanIsWrittenAndABuildRefusedThatWouldDoOtherwise(t *testing.T) {
 	for _, want := range []string{
 		"added: 1 document, 4 chunks, 4 of them new, 4 extractions", "a.md: added; 4 chunks", "3 earlier generations",
 	} {
-		if got.exit != cli.ExitDone || !strings.Contains(got.out, want) {
-			t.Errorf("%d, want %q in %s%s", got.exit, want, got.out, got.err)
-		}
+		assert.True(t, got.exit == cli.ExitDone && strings.Contains(got.out, want),
+			"%d, want %q in %s%s", got.exit, want, got.out, got.err)
 	}
 	if info, err := os.Stat(file); err != nil || info.Mode().Perm() != 0o600 {
 		t.Fatalf("%v, %v", info, err)
 	}
 	fake = &fakeControl{statuses: []control.Status{dry}, plan: planOf(added)}
-	if got = run(t, fake, "index", "--index", "docs", "--plan", file); got.exit != cli.ExitDone {
-		t.Errorf("as planned: %+v", got)
-	}
+	got = run(t, fake, "index", "--index", "docs", "--plan", file)
+	assert.True(t, got.exit == cli.ExitDone, "as planned: %+v", got)
 	assert.Contains(t, strings.Join(fake.asked, " "), "index docs", "nothing was begun")
 	moved := planOf(added, core.Planned{Document: "b.md", Reason: "removed"})
 	fake = &fakeControl{statuses: []control.Status{dry}, plan: moved}
@@ -51,10 +49,8 @@ func TestAPlanIsWrittenAndABuildRefusedThatWouldDoOtherwise(t *testing.T) {
 		t.Errorf("not as planned: %+v, asked %q", got, fake.asked)
 	}
 	require.NoError(t, os.WriteFile(file, []byte(`{"format": 99}`), 0o600))
-	if got = run(t, fake, "index", "--index", "docs", "--plan", file); got.exit != cli.ExitUsage ||
-		!strings.Contains(got.err, "format 99") {
-		t.Errorf("another format: %+v", got)
-	}
+	got = run(t, fake, "index", "--index", "docs", "--plan", file)
+	assert.True(t, got.exit == cli.ExitUsage && strings.Contains(got.err, "format 99"), "another format: %+v", got)
 }
 
 func TestARunIsShownBesideItsPlan(t *testing.T) {

@@ -123,13 +123,10 @@ func TestAnEvaluationComparesMethodsWithThemselvesElsewhere(t *testing.T) {
 	paths := map[string]int{}
 	for i, body := range served.asked {
 		paths[served.paths[i]+" "+toText(body["generation"])]++
-		if params, ok := body["params"].(map[string]any); ok && (params["list"] != 50.0 || body["top_entities"] != 3.0) {
-			t.Errorf("%v", body)
-		}
+		params, ok := body["params"].(map[string]any)
+		assert.True(t, !ok || params["list"] == 50.0 && body["top_entities"] == 3.0, "%v", body)
 	}
-	if paths["/v1/indexes/eval-my-set/query "] != 4 || paths["/v1/indexes/other/query g2"] != 2 {
-		t.Errorf("%v", paths)
-	}
+	assert.True(t, paths["/v1/indexes/eval-my-set/query "] == 4 && paths["/v1/indexes/other/query g2"] == 2, "%v", paths)
 	contains(t, got.out, "hybrid index=other generation=g2", "not told apart", "The setting of hybrid was chosen on")
 }
 
@@ -162,9 +159,8 @@ func TestAnEvaluationStopsBeforeItCostsWhatNobodyAskedFor(t *testing.T) {
 			dataset(t, nil)
 			fake := &fakeControl{}
 			got := evaluate(t, fake, &queries{bodies: []string{ranked}}, tc.args...)
-			if got.exit != tc.exit || len(fake.asked) > 0 || !strings.Contains(got.err, tc.want) {
-				t.Errorf("%+v, asked %v", got, fake.asked)
-			}
+			assert.True(t, got.exit == tc.exit && len(fake.asked) == 0 && strings.Contains(got.err, tc.want),
+				"%+v, asked %v", got, fake.asked)
 			if tc.name == "a judge that costs" {
 				contains(t, got.err, "(1 questions with answers, 3 rows, 1 runs)", "cost 0.04")
 			}

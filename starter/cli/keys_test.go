@@ -49,9 +49,7 @@ func TestKeysAreMadeListedReplacedAndEnded(t *testing.T) {
 	}
 	assert.Equal(t, cli.ExitUsage, in(t, connect, nil, "keys", "create", "--scope", "root").exit, "an unknown scope")
 	bad := in(t, connect, nil, "keys", "create", "--rate", "NaN")
-	if bad.exit != cli.ExitUsage || !strings.Contains(bad.err, "want numbers") {
-		t.Errorf("no number: %+v", bad)
-	}
+	assert.True(t, bad.exit == cli.ExitUsage && strings.Contains(bad.err, "want numbers"), "no number: %+v", bad)
 }
 
 func TestOnlyAnAdminsKeyMakesKeys(t *testing.T) {
@@ -82,8 +80,6 @@ func TestAQuestionIsAskedWithTheKeyOfTheVariable(t *testing.T) {
 	env := []string{"UNWEAVER_API_KEY=uwk_a", "OTHER=uwk_b"}
 	for want, more := range map[string][]string{"Bearer uwk_a": nil, "Bearer uwk_b": {"--api-key-env", "OTHER"}} {
 		got := in(t, connect, env, append([]string{"query", "who?", "--index", "docs"}, more...)...)
-		if got.exit != cli.ExitDone || sent != want {
-			t.Errorf("%v: %q %+v", more, sent, got)
-		}
+		assert.True(t, got.exit == cli.ExitDone && sent == want, "%v: %q %+v", more, sent, got)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/unweaver/unweaver/internal/control"
@@ -13,9 +14,7 @@ import (
 func TestWaitFollowsTheRunThatItStartedAndNoOtherOfItsName(t *testing.T) {
 	c := &fakeControl{runID: "r2", statuses: []control.Status{{Report: core.Report{Status: core.StatusCompleted}}}}
 	require.Zero(t, run(t, c, "index", t.TempDir(), "--index", "docs", "--wait").exit)
-	if !slices.Contains(c.asked, "status docs/g1#r2") {
-		t.Errorf("asked %q", c.asked)
-	}
+	assert.True(t, slices.Contains(c.asked, "status docs/g1#r2"), "asked %q", c.asked)
 }
 
 func TestALostRunIsDeclaredLostAndNotCancelled(t *testing.T) {

@@ -68,16 +68,12 @@ func TestAnAgentIsServedOnStandardInputAndOutput(t *testing.T) {
 	assert.NoError(t, session.Close())
 	select {
 	case code := <-exit:
-		if code != cli.ExitDone {
-			t.Errorf("exit %d: %s", code, errs.String())
-		}
+		assert.True(t, code == cli.ExitDone, "exit %d: %s", code, errs.String())
 	case <-time.After(time.Minute):
 		t.Fatal("the command goes on without a client")
 	}
 	for _, line := range strings.Split(strings.TrimSpace(lines.String()), "\n") {
-		if !json.Valid([]byte(line)) {
-			t.Errorf("no protocol: %q", line)
-		}
+		assert.True(t, json.Valid([]byte(line)), "no protocol: %q", line)
 	}
 }
 

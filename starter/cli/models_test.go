@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/unweaver/unweaver/internal/model/neural"
@@ -20,9 +21,8 @@ func TestModelsSaysWhatIsThereAndWhatToDo(t *testing.T) {
 		t.Errorf("%v", list)
 	}
 	got := in(t, nil, nil, "models", "verify", "--set", setting)
-	if got.exit != cli.ExitUsage || !strings.Contains(got.err, "unweaver models pull") {
-		t.Errorf("nothing there: %+v", got)
-	}
+	assert.True(t, got.exit == cli.ExitUsage && strings.Contains(got.err, "unweaver models pull"),
+		"nothing there: %+v", got)
 	got = in(t, nil, nil, "models", "verify", "e5", "--set", setting)
 	if got.exit != cli.ExitFailed || !strings.Contains(got.out, "missing") || !strings.Contains(got.out, "models pull e5") {
 		t.Errorf("missing: %+v", got)
@@ -50,9 +50,7 @@ func TestModelsSaysWhatIsThereAndWhatToDo(t *testing.T) {
 		"two names":         {"models", "pull", "e5", "minilm"},
 	} {
 		got := in(t, nil, nil, append(args, "--set", setting)...)
-		if got.exit != cli.ExitUsage || got.err == "" || got.out != "" {
-			t.Errorf("%s: %+v", what, got)
-		}
+		assert.True(t, got.exit == cli.ExitUsage && got.err != "" && got.out == "", "%s: %+v", what, got)
 	}
 	if raw, err := os.ReadFile(damaged); err != nil || string(raw) != "E5S1" {
 		t.Errorf("a pull that failed wrote: %v", err)
@@ -67,8 +65,6 @@ func TestAModelInsideIsConfiguredByItsName(t *testing.T) {
 	} {
 		require.NoError(t, os.WriteFile("unweaver.yaml", []byte("indexes: {docs: {}}\n"), 0o600))
 		got := in(t, nil, nil, "config", "show", "--json", "--set", setting)
-		if (got.exit == cli.ExitDone) != (want == "") || !strings.Contains(got.err, want) {
-			t.Errorf("%s: %+v", setting, got)
-		}
+		assert.True(t, (got.exit == cli.ExitDone) == (want == "") && strings.Contains(got.err, want), "%s: %+v", setting, got)
 	}
 }

@@ -51,9 +51,8 @@ func TestWhatIsServedIsMovedAsItIsAskedFor(t *testing.T) {
 	} {
 		fake := &fakeControl{}
 		got := run(t, fake, append(strings.Fields(c.args), "--by", "ada@desk", "--reason", "wrong answers")...)
-		if got.exit != cli.ExitDone || fake.move != c.want || !strings.Contains(got.out, c.says) {
-			t.Errorf("%s: %+v, asked for %+v", c.args, got, fake.move)
-		}
+		assert.True(t, got.exit == cli.ExitDone && fake.move == c.want && strings.Contains(got.out, c.says),
+			"%s: %+v, asked for %+v", c.args, got, fake.move)
 		assert.Equal(t, core.Operator{By: "ada@desk", Reason: "wrong answers"}, fake.operator, "%s", c.args)
 	}
 	fake := &fakeControl{unchanged: true}
@@ -112,9 +111,7 @@ func TestAListOfGenerationsSaysWhatKeepsThem(t *testing.T) {
 		{Generation: "g0", State: "discarded", Collected: true},
 	}}
 	got := run(t, fake, "generations", "--index", "docs")
-	if !strings.Contains(got.out, "audit law") || !strings.Contains(got.out, "being collected") {
-		t.Errorf("%s", got.out)
-	}
+	assert.True(t, strings.Contains(got.out, "audit law") && strings.Contains(got.out, "being collected"), "%s", got.out)
 }
 
 // Who meets a generation that was held after it was built is told what can be done with it; of a run that was held

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/unweaver/unweaver/starter/cli"
 )
@@ -65,9 +66,8 @@ func TestAQuestionIsAskedAndItsAnswerShown(t *testing.T) {
 
 docs, generation g1, method hybrid, built-in models, 12 ms, confidence 0.50
 `
-	if got.exit != cli.ExitDone || got.out != want || served.paths[0] != "/v1/indexes/docs/query" {
-		t.Errorf("%s %v %+v", got.out, served.paths, got)
-	}
+	assert.True(t, got.exit == cli.ExitDone && got.out == want && served.paths[0] == "/v1/indexes/docs/query",
+		"%s %v %+v", got.out, served.paths, got)
 	if body := served.asked[0]; len(body) != 3 || body["query"] != "who wove it?" || body["answer"] != true ||
 		body["explain"] != false {
 		t.Errorf("what is not given is the server's to choose: %v", body)
@@ -111,9 +111,7 @@ func TestAnErrorOfTheServerKeepsItsCode(t *testing.T) {
 
 func TestAnAnswerWithoutChunksSaysWhy(t *testing.T) {
 	got := ask(t, &queries{bodies: []string{`{"index":"docs","chunks":[],"reason":"no_match"}`}}, "--index", "docs")
-	if !strings.HasPrefix(got.out, "no chunk: no_match\n") {
-		t.Errorf("%s", got.out)
-	}
+	assert.True(t, strings.HasPrefix(got.out, "no chunk: no_match\n"), "%s", got.out)
 }
 
 const entity = "0123456789abcdef0123456789abcdef"
@@ -122,9 +120,7 @@ func TestASecondRankingLeavesOutWhatIsNamed(t *testing.T) {
 	second := `{"index":"docs","chunks":[{"id":"c2","title":"Looms","rank":1,"score":0.75}],"method":"hybrid"}`
 	served := &queries{bodies: []string{answered, second}}
 	got := ask(t, served, "--index", "docs", "--without", entity, "--without", "a.md")
-	if len(served.asked) != 2 || served.asked[1]["answer"] != false {
-		t.Fatalf("%v", served.asked)
-	}
+	require.True(t, len(served.asked) == 2 && served.asked[1]["answer"] == false, "%v", served.asked)
 	without, _ := json.Marshal(served.asked[1]["without"])
 	assert.Equal(t, `{"documents":["a.md"],"entities":["`+entity+`"]}`, string(without), "%s", without)
 	lines := strings.Split(got.out, "\n")

@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"github.com/spf13/cobra"
-	"github.com/stretchr/testify/require"
 
 	"github.com/unweaver/unweaver/starter/cli"
 )
@@ -131,7 +130,9 @@ func block(usages string) string {
 func TestTheReferenceIsMadeFromTheCommands(t *testing.T) {
 	want := reference()
 	if *update {
-		require.NoError(t, os.WriteFile(referencePath, []byte(want), 0o644))
+		if err := os.WriteFile(referencePath, []byte(want), 0o644); err != nil {
+			t.Fatal(err)
+		}
 	}
 	got, err := os.ReadFile(referencePath)
 	if err != nil || string(got) != want {

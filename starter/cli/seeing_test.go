@@ -8,8 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/assert"
-
 	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/config"
 	"github.com/unweaver/unweaver/internal/control"
@@ -51,7 +49,9 @@ func TestIndexesAreListedByLsAndByStatusWithoutARun(t *testing.T) {
 			"index state documents chunks classes size age problems last run\n",
 			"docs published 12 81 300 5.0 MB 3 days 2 completed, unchanged\n",
 			"new not published 0 0 0 0 B - 0 running, extract, 40 %\n")
-		assert.Equal(t, cli.ExitDone, got.exit, "%s: exit", command)
+		if got.exit != cli.ExitDone {
+			t.Errorf("%s: exit %d", command, got.exit)
+		}
 	}
 	list := decoded(t, run(t, fake, "ls", "--json").out)["indexes"].([]any)
 	if len(list) != 2 || list[0].(map[string]any)["bytes"] != 5.0*(1<<20) {
@@ -73,7 +73,9 @@ func TestRunsAreListedWithWhatTheyCost(t *testing.T) {
 	contains(t, flat(got.out),
 		"docs/g2 paused, extract, 50 % (budget_spent) 2026-03-01 02:00:00",
 		"docs/g1 completed_with_errors 2026-03-01 02:00:00 2m5s 12 81 90 0.5000 EUR 1\n")
-	assert.Equal(t, "runs docs 5", fake.asked[0], "asked %v", fake.asked)
+	if fake.asked[0] != "runs docs 5" {
+		t.Errorf("asked %v", fake.asked)
+	}
 	if run(t, fake, "runs"); fake.asked[1] != "runs  20" {
 		t.Errorf("of all indexes: asked %v", fake.asked)
 	}

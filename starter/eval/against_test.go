@@ -60,15 +60,13 @@ func TestVariantsAreComparedWithTheirMethodAndNothingInsideItsIntervalIsCalledRe
 		better.Paired[0].Mean != 0.25 || better.Generation != "of better" || report.Generation != "of " {
 		t.Errorf("%+v of %s", better, report.Generation)
 	}
-	if same.Base != "hybrid" || same.Paired[1].Verdict() != "not told apart" || same.Paired[1].Mean != 0 {
-		t.Errorf("%+v", same)
-	}
+	assert.True(t, same.Base == "hybrid" && same.Paired[1].Verdict() == "not told apart" && same.Paired[1].Mean == 0,
+		"%+v", same)
 	if report.Rows[1].Paired != nil {
 		t.Errorf("another method is compared as if it were a variant: %+v", report.Rows[1])
 	}
-	if (eval.Interval{Mean: -0.1, Low: -0.2, High: -0.01}).Verdict() != "less" {
-		t.Error("a loss outside of zero is not called one")
-	}
+	assert.True(t, (eval.Interval{Mean: -0.1, Low: -0.2, High: -0.01}).Verdict() == "less",
+		"a loss outside of zero is not called one")
 	assert.Equal(t, "betterg7<nil> <nil>|<nil> 7 map[list:5]", asked[80]+"|"+asked[120], "asked")
 	page := report.Markdown()
 	for _, want := range []string{

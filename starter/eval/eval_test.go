@@ -45,9 +45,7 @@ func TestIntervalsHoldTheMeanAndNarrow(t *testing.T) {
 		many = append(many, v)
 	}
 	a, b := interval(few, draws(len(few), 1)), interval(many, draws(len(many), 1))
-	if a.Mean != 0.5 || a.Low >= 0.5 || a.High <= 0.5 || b.High-b.Low >= a.High-a.Low {
-		t.Errorf("%+v %+v", a, b)
-	}
+	assert.False(t, a.Mean != 0.5 || a.Low >= 0.5 || a.High <= 0.5 || b.High-b.Low >= a.High-a.Low, "%+v %+v", a, b)
 	if half := 1.96 * 0.5 / math.Sqrt(1000); math.Abs(b.High-b.Low-2*half) > 0.01 {
 		t.Errorf("the interval of 1000 coins is %g wide, want %g", b.High-b.Low, 2*half)
 	}
@@ -72,9 +70,8 @@ func TestDatasetsThatDoNotFitAreRefused(t *testing.T) {
 		"no such":     {"corpus.jsonl": corpus},
 		"no question": {"corpus.jsonl": corpus, "questions.jsonl": "\n"},
 	} {
-		if _, err := Load(write(t, files)); !fault.Is(err, fault.Usage) || !strings.Contains(err.Error(), says) {
-			t.Errorf("want %q, got %v", says, err)
-		}
+		_, err := Load(write(t, files))
+		assert.True(t, fault.Is(err, fault.Usage) && strings.Contains(err.Error(), says), "want %q, got %v", says, err)
 	}
 	d, err := Load(
 		write(
@@ -166,23 +163,18 @@ func TestAnEvaluationRanksJudgesAndReports(t *testing.T) {
 		},
 	)
 	require.NoError(t, err)
-	if len(rep.Rows) != 4 || rep.N != 2 || rep.WithAnswers != 1 || len(said) != 2 {
-		t.Fatalf("%+v", rep)
-	}
+	require.True(t, len(rep.Rows) == 4 && rep.N == 2 && rep.WithAnswers == 1 && len(said) == 2, "%+v", rep)
 	row, v := rep.Rows[0], rep.Rows[1]
-	if row.Recall[0].Mean != 0.5 || row.Recall[1].Mean != 1 || v.Recall[0].Mean != 0.5 || v.Against.Mean != 0 {
-		t.Errorf("%+v %+v", row, v)
-	}
+	assert.True(t, row.Recall[0].Mean == 0.5 && row.Recall[1].Mean == 1 && v.Recall[0].Mean == 0.5 && v.Against.Mean == 0,
+		"%+v %+v", row, v)
 	// The answer's one claim is in the gold; one of the gold's two is in the answer: P 1/1, R 1/2.
-	if row.F1 == nil || row.F1.Mean != 0.67 || row.F1.Variance != 0 || row.F1.N != 1 || row.F1.Skipped != 0 {
-		t.Errorf("%+v", row.F1)
-	}
+	assert.True(t, row.F1 != nil && row.F1.Mean == 0.67 && row.F1.Variance == 0 && row.F1.N == 1 && row.F1.Skipped == 0,
+		"%+v", row.F1)
 	out := t.TempDir()
 	require.NoError(t, rep.Write(out))
 	for _, f := range []string{"report.json", "report.md", "recall.svg"} {
-		if b, err := os.ReadFile(filepath.Join(out, f)); err != nil || len(b) < 200 {
-			t.Errorf("%s: %d bytes, %v", f, len(b), err)
-		}
+		b, err := os.ReadFile(filepath.Join(out, f))
+		assert.True(t, err == nil && len(b) >= 200, "%s: %d bytes, %v", f, len(b), err)
 	}
 	if md := rep.Markdown(); !strings.Contains(md, "seed 7") || !strings.Contains(md, "closed book") ||
 		!strings.Contains(md, "oracle") ||

@@ -79,15 +79,10 @@ func TestMethodsAreComparedQuestionByQuestion(t *testing.T) {
 	close("recall@2 of poor", poor.Recall[1].Mean, 1.5/3)
 	close("MRR of poor", poor.MRR.Mean, (0.5+0+0.5)/3)
 	close("difference at the largest k", poor.Against.Mean, -0.5)
-	if good.Against != nil {
-		t.Error("the first method is compared with itself")
-	}
-	if good.Tokens.EmbedQuery != 6 || good.Tokens.PromptQuery != 9 || good.Tokens.CompletionQuery != 15 {
-		t.Errorf("tokens %+v", good.Tokens)
-	}
-	if rep.Generation != "g1" || rep.Models != "m" || rep.WithAnswers != 2 || rep.N != 3 {
-		t.Errorf("%+v", rep)
-	}
+	assert.True(t, good.Against == nil, "the first method is compared with itself")
+	assert.True(t, good.Tokens.EmbedQuery == 6 && good.Tokens.PromptQuery == 9 && good.Tokens.CompletionQuery == 15,
+		"tokens %+v", good.Tokens)
+	assert.True(t, rep.Generation == "g1" && rep.Models == "m" && rep.WithAnswers == 2 && rep.N == 3, "%+v", rep)
 }
 
 func TestWhatIsAskedOfAMethod(t *testing.T) {
@@ -118,9 +113,8 @@ func TestWhatIsAskedOfAMethod(t *testing.T) {
 			p.Judge, p.Workers = c.judge, 2
 			_, err := eval.Run(t.Context(), p)
 			require.NoError(t, err)
-			if len(asked) != 3 || !strings.Contains(strings.Join(asked, "\n"), c.want) {
-				t.Errorf("asked %q, want %s among them", asked, c.want)
-			}
+			assert.True(t, len(asked) == 3 && strings.Contains(strings.Join(asked, "\n"), c.want),
+				"asked %q, want %s among them", asked, c.want)
 		})
 	}
 }
@@ -143,9 +137,7 @@ func TestAQuestionThatFailsEndsTheEvaluation(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := eval.Run(t.Context(), plan(c.ask, eval.System{Method: "good", Rule: "borda"}))
-			if !fault.Is(err, c.code) || !strings.Contains(err.Error(), c.says) {
-				t.Errorf("got %v", err)
-			}
+			assert.True(t, fault.Is(err, c.code) && strings.Contains(err.Error(), c.says), "got %v", err)
 		})
 	}
 }
@@ -155,9 +147,8 @@ func TestPlansThatCompareNothing(t *testing.T) {
 	noCut.Ks = nil
 	noQuestion.Dataset.Questions = nil
 	for name, p := range map[string]eval.Plan{"no method": none, "no cut-off": noCut, "no question": noQuestion} {
-		if _, err := eval.Run(t.Context(), p); !fault.Is(err, fault.Usage) {
-			t.Errorf("%s: got %v", name, err)
-		}
+		_, err := eval.Run(t.Context(), p)
+		assert.True(t, fault.Is(err, fault.Usage), "%s: got %v", name, err)
 	}
 }
 
@@ -205,9 +196,7 @@ func TestAnswersThatCannotBeJudgedAreSkipped(t *testing.T) {
 			p := plan(answers(tables), eval.System{Method: "good"})
 			p.Judge = &eval.Judge{Chat: c.judge}
 			rep, err := eval.Run(t.Context(), p)
-			if fault.CodeOf(err) != c.failure {
-				t.Fatal(err)
-			}
+			require.True(t, fault.CodeOf(err) == c.failure, "%v", err)
 			if err != nil {
 				return
 			}
@@ -220,9 +209,7 @@ func TestAnswersThatCannotBeJudgedAreSkipped(t *testing.T) {
 func TestAnEmptyAnswerIsWrongAndCostsNothing(t *testing.T) {
 	judge := eval.Judge{Chat: fussy{err: errors.New("never asked")}}
 	f1, used, err := judge.F1(t.Context(), " \n", "gold")
-	if f1 != 0 || used != 0 || err != nil {
-		t.Errorf("%g, %d, %v", f1, used, err)
-	}
+	assert.True(t, f1 == 0 && used == 0 && err == nil, "%g, %d, %v", f1, used, err)
 }
 
 func TestReportsCanBeReadAgain(t *testing.T) {
@@ -290,12 +277,10 @@ func TestACorpusIsStagedAloneAndKeepsItsTime(t *testing.T) {
 		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600))
 	}
 	loaded, err := eval.Load(dir)
-	if err != nil || len(loaded.Questions) != 2 || loaded.Texts["1"] != "T\nx" || loaded.Texts["b"] != "y" {
-		t.Fatalf("%+v, %v", loaded, err)
-	}
-	if loaded.Questions[0].ID != "1" || loaded.Questions[1].ID != "7" || !loaded.Questions[1].Gold["b"] {
-		t.Errorf("%+v", loaded.Questions)
-	}
+	require.True(t, err == nil && len(loaded.Questions) == 2 && loaded.Texts["1"] == "T\nx" && loaded.Texts["b"] == "y",
+		"%+v, %v", loaded, err)
+	assert.True(t, loaded.Questions[0].ID == "1" && loaded.Questions[1].ID == "7" && loaded.Questions[1].Gold["b"],
+		"%+v", loaded.Questions)
 	assert.Empty(t, loaded.Recorded, "recording")
 	staged := filepath.Join(t.TempDir(), "staged")
 	stat := func() os.FileInfo {

@@ -65,9 +65,7 @@ func TestRecallIsToldAgainstWhatIsPaidFor(t *testing.T) {
 	}
 	require.NoError(t, report.Write(dir))
 	drawn, err := os.ReadFile(filepath.Join(dir, "spend.svg"))
-	if err != nil || strings.Count(string(drawn), "<circle") != 3 {
-		t.Errorf("%v %s", err, drawn)
-	}
+	assert.True(t, err == nil && strings.Count(string(drawn), "<circle") == 3, "%v %s", err, drawn)
 }
 
 func TestTheSumOfQuestionsIsOfWhatIsAskedAndOfNothingElse(t *testing.T) {
@@ -82,8 +80,6 @@ func TestTheSumOfQuestionsIsOfWhatIsAskedAndOfNothingElse(t *testing.T) {
 	for name, got := range map[string]string{
 		"one fewer": sum(one), "other gold": sum(other, two), "twice": sum(one, one, two),
 	} {
-		if got == sum(one, two) {
-			t.Errorf("%s has the same sum", name)
-		}
+		assert.True(t, got != sum(one, two), "%s has the same sum", name)
 	}
 }

@@ -222,9 +222,7 @@ func TestAWorkerOfARoleAsksForItsWorkAlone(t *testing.T) {
 		config.Role = role
 		polled(t, config, s)
 		s.mu.Lock()
-		if left(s) > 0 {
-			t.Errorf("a worker of role %s polls the other's queue: %v %v", role, s.activities, s.computing)
-		}
+		assert.True(t, left(s) <= 0, "a worker of role %s polls the other's queue: %v %v", role, s.activities, s.computing)
 		s.mu.Unlock()
 	}
 }
@@ -239,9 +237,7 @@ func TestSlotsAreThoseOfEachQueue(t *testing.T) {
 		s.mu.Lock()
 		asked := s.most
 		s.mu.Unlock()
-		if asked > min(slots, 4) {
-			t.Errorf("%d slots: %d polls of a queue at once", slots, asked)
-		}
+		assert.True(t, asked <= min(slots, 4), "%d slots: %d polls of a queue at once", slots, asked)
 	}
 }
 
@@ -271,9 +267,8 @@ func TestConfigurationsThatCannotWorkAreRefused(t *testing.T) {
 	} {
 		config := configured(t, s)
 		change(&config)
-		if _, err := host.Start(config); !fault.Is(err, fault.BadConfig) || !strings.Contains(err.Error(), says) {
-			t.Errorf("%s: %v", says, err)
-		}
+		_, err := host.Start(config)
+		assert.True(t, fault.Is(err, fault.BadConfig) && strings.Contains(err.Error(), says), "%s: %v", says, err)
 	}
 }
 
@@ -298,9 +293,7 @@ func TestWhatTheEngineKnowsAboutARun(t *testing.T) {
 	} {
 		engine := host.Engine{Client: connect(t, &server{status: test.status})}
 		got, err := engine.Standing(t.Context(), run.Holder{Workflow: "build/i/g", Run: "r"})
-		if got != test.want || (err != nil) != test.fails {
-			t.Errorf("%s: %v, %v", test.name, got, err)
-		}
+		assert.True(t, got == test.want && (err != nil) == test.fails, "%s: %v, %v", test.name, got, err)
 	}
 }
 
@@ -320,15 +313,11 @@ func TestAnEngineIsNamedByItsClusterAndElseByItsAddress(t *testing.T) {
 		connected := connect(t, &server{cluster: test.cluster, clusterErr: test.answer})
 		named, err := host.Engine{Client: connected, Address: "temporal:7233", Namespace: "n"}.Identity(t.Context())
 		if test.fails {
-			if !fault.Is(err, fault.EngineDown) {
-				t.Errorf("%s: %v", name, err)
-			}
+			assert.True(t, fault.Is(err, fault.EngineDown), "%s: %v", name, err)
 			continue
 		}
 		want := core.Engine{Cluster: test.want, Address: "temporal:7233", Namespace: "n"}
-		if err != nil || named != want {
-			t.Errorf("%s: %+v, %v", name, named, err)
-		}
+		assert.True(t, err == nil && named == want, "%s: %+v, %v", name, named, err)
 	}
 }
 
@@ -336,13 +325,9 @@ func TestSearchAttributesAreAddedOnce(t *testing.T) {
 	s := &server{attributes: map[string]enums.IndexedValueType{"Other": enums.INDEXED_VALUE_TYPE_INT}}
 	connected := connect(t, s)
 	for range 2 {
-		if !host.Register(t.Context(), connected, "default", slog.New(slog.DiscardHandler)) {
-			t.Fatal("not registered")
-		}
+		require.True(t, host.Register(t.Context(), connected, "default", slog.New(slog.DiscardHandler)), "not registered")
 	}
-	if s.added != 1 || len(s.attributes) != 5 {
-		t.Errorf("added %d times: %v", s.added, s.attributes)
-	}
+	assert.True(t, s.added == 1 && len(s.attributes) == 5, "added %d times: %v", s.added, s.attributes)
 	for _, key := range workflows.SearchAttributes() {
 		if s.attributes[key.GetName()] != enums.INDEXED_VALUE_TYPE_KEYWORD {
 			t.Errorf("%s is %v", key.GetName(), s.attributes[key.GetName()])
@@ -361,9 +346,7 @@ func TestAServerThatDoesNotLetUsIsNoError(t *testing.T) {
 		s := &server{attributes: map[string]enums.IndexedValueType{}, refuse: test.refuse}
 		var logged strings.Builder
 		got := host.Register(t.Context(), connect(t, s), "default", slog.New(slog.NewTextHandler(&logged, nil)))
-		if got != test.want || (logged.Len() == 0) != test.want {
-			t.Errorf("%s: %v, log %q", name, got, logged.String())
-		}
+		assert.True(t, got == test.want && (logged.Len() == 0) == test.want, "%s: %v, log %q", name, got, logged.String())
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/unweaver/unweaver/internal/artifact"
@@ -46,9 +47,8 @@ func TestAWorkerTellsWhetherItLivesAndIsReady(t *testing.T) {
 	require.NoError(t, err)
 	defer func() { _ = serving.Close() }()
 	for path, want := range map[string]int{"/livez": 200, "/metrics": 200, "/": 404} {
-		if status, body := fetch(t, serving.Address(), path, ""); status != want {
-			t.Errorf("%s: %d %s", path, status, body)
-		}
+		status, body := fetch(t, serving.Address(), path, "")
+		assert.True(t, status == want, "%s: %d %s", path, status, body)
 	}
 	// The engine of this test knows no health check: it does not answer.
 	if status, body := fetch(t, serving.Address(), "/readyz", ""); status != 503 || !strings.Contains(body, "engine") {

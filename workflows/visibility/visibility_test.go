@@ -48,9 +48,7 @@ func TestOnlyWhatIsMissingIsAdded(t *testing.T) {
 	delete(known, "UnweaverStage")
 	o := &operator{known: known}
 	require.NoError(t, visibility.Register(t.Context(), o, "default"))
-	if len(o.added) != 1 || o.added["UnweaverStage"] != enums.INDEXED_VALUE_TYPE_KEYWORD {
-		t.Errorf("added %v", o.added)
-	}
+	assert.True(t, len(o.added) == 1 && o.added["UnweaverStage"] == enums.INDEXED_VALUE_TYPE_KEYWORD, "added %v", o.added)
 	o = &operator{known: all()}
 	if err := visibility.Register(t.Context(), o, "default"); err != nil || o.added != nil {
 		t.Errorf("%v, added %v", err, o.added)
@@ -87,8 +85,6 @@ func TestRunsUseTheAttributesOnlyWhenAllAreThereWithTheirType(t *testing.T) {
 		"the server is silent": {all(), serviceerror.NewUnavailable("down"), false},
 	} {
 		got, err := visibility.Registered(t.Context(), &operator{known: test.known, lists: test.lists}, "default")
-		if got != test.want || (err != nil) != (test.lists != nil) {
-			t.Errorf("%s: %v, %v", name, got, err)
-		}
+		assert.True(t, got == test.want && (err != nil) == (test.lists != nil), "%s: %v, %v", name, got, err)
 	}
 }

@@ -95,9 +95,7 @@ func pidOf(t *testing.T, dir string) int {
 func until(t *testing.T, what string, reached func() bool) {
 	t.Helper()
 	for begin := time.Now(); !reached(); time.Sleep(20 * time.Millisecond) {
-		if time.Since(begin) > 3*time.Minute {
-			t.Fatalf("it did not come: %s", what)
-		}
+		require.True(t, time.Since(begin) <= 3*time.Minute, "it did not come: %s", what)
 	}
 }
 
@@ -143,9 +141,8 @@ func TestAKilledEngineIsStartedAgainAndHasLostNothing(t *testing.T) {
 	}
 	stop(t, server)
 	for _, name := range []string{databaseFile, logFile, pidFile, versionFile} {
-		if info, err := os.Stat(filepath.Join(dir, name)); err != nil || info.Mode().Perm()&0o077 != 0 {
-			t.Errorf("%s: %v, %v", name, info, err)
-		}
+		info, err := os.Stat(filepath.Join(dir, name))
+		assert.True(t, err == nil && info.Mode().Perm()&0o077 == 0, "%s: %v, %v", name, info, err)
 	}
 }
 
@@ -187,9 +184,7 @@ func TestTheEngineDiesWithItsParent(t *testing.T) {
 	require.NoError(t, parent.Start())
 	until(t, "the address", func() bool { return strings.Contains(out.String(), "\n") })
 	c, err := client.Dial(client.Options{HostPort: strings.Fields(out.String())[1], Namespace: Namespace, Logger: silent})
-	if err != nil {
-		t.Fatal(out, err)
-	}
+	require.True(t, err == nil, "%v %v", out, err)
 	begin(t, c, "w")
 	c.Close()
 	engine := pidOf(t, dir)
@@ -198,9 +193,7 @@ func TestTheEngineDiesWithItsParent(t *testing.T) {
 	with, _ := options(program, dir)
 	server := start(t, with) // it waits for the former one, and ends it where the system does not
 	until(t, "the end of the former engine", func() bool { return syscall.Kill(engine, 0) != nil })
-	if !knows(t, dial(t, server), "w") {
-		t.Error("the run is gone")
-	}
+	assert.True(t, knows(t, dial(t, server), "w"), "the run is gone")
 	stop(t, server)
 }
 
@@ -254,21 +247,17 @@ func TestAFullLogIsKeptAndAnotherBegun(t *testing.T) {
 	log, former := filepath.Join(with.Dir, logFile), filepath.Join(with.Dir, formerLog)
 	for range 2 {
 		require.NoError(t, os.WriteFile(log, bytes.Repeat([]byte("x"), largestLog+1), 0o600))
-		if _, err := Start(t.Context(), with); err == nil || !strings.Contains(err.Error(), "why it ends") {
-			t.Error(err)
-		}
+		_, err := Start(t.Context(), with)
+		assert.True(t, err != nil && strings.Contains(err.Error(), "why it ends"), "%v", err)
 		var all int64
 		for _, name := range []string{log, former} {
 			info, err := os.Stat(name)
 			require.NoError(t, err)
 			all += info.Size()
 		}
-		if all < 9_000_000 || all > 2*largestLog {
-			t.Errorf("%d bytes are kept", all)
-		}
-		if raw, err := os.ReadFile(former); err != nil || !bytes.HasPrefix(raw, []byte("begins")) {
-			t.Errorf("the former log begins with %.20q, %v", raw, err)
-		}
+		assert.True(t, all >= 9_000_000 && all <= 2*largestLog, "%d bytes are kept", all)
+		raw, err := os.ReadFile(former)
+		assert.True(t, err == nil && bytes.HasPrefix(raw, []byte("begins")), "the former log begins with %.20q, %v", raw, err)
 	}
 }
 
@@ -326,13 +315,9 @@ func TestWhatKeepsAnEngineFromStartingIsNamed(t *testing.T) {
 			if err == nil {
 				stop(t, server)
 			}
-			if !fault.Is(err, c.code) {
-				t.Fatalf("%v", err)
-			}
+			require.True(t, fault.Is(err, c.code), "%v", err)
 			for _, part := range c.says {
-				if !strings.Contains(err.Error(), part) {
-					t.Errorf("it does not say %q: %v", part, err)
-				}
+				assert.True(t, strings.Contains(err.Error(), part), "it does not say %q: %v", part, err)
 			}
 			if name == "the former layout" {
 				return
@@ -388,13 +373,9 @@ func TestTheEngineGetsNoKeys(t *testing.T) {
 	with, _ := options(script(t, "env >&2; exit 1"), t.TempDir())
 	_, err := Start(t.Context(), with)
 	raw, rerr := os.ReadFile(filepath.Join(with.Dir, logFile))
-	if err == nil || rerr != nil || !strings.Contains(string(raw), "PATH=") {
-		t.Fatal(err, rerr)
-	}
+	require.True(t, err != nil && rerr == nil && strings.Contains(string(raw), "PATH="), "%v %v", err, rerr)
 	for _, name := range []string{"OPENAI_API_KEY", "TEMPORAL_"} {
-		if strings.Contains(string(raw), name) {
-			t.Errorf("it gets %s", name)
-		}
+		assert.False(t, strings.Contains(string(raw), name), "it gets %s", name)
 	}
 }
 
@@ -418,7 +399,5 @@ func TestItListensOnLoopbackAlone(t *testing.T) {
 			}
 		}
 	}
-	if count < 4 {
-		t.Errorf("%d ports are seen: %s", count, out)
-	}
+	assert.True(t, count >= 4, "%d ports are seen: %s", count, out)
 }

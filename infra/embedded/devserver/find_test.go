@@ -138,9 +138,8 @@ func TestAFolderThatOthersMayWriteToIsRefused(t *testing.T) {
 			require.NoError(t, errors.Join(os.MkdirAll(folder, 0o700), os.Chmod(folder, 0o777)))
 			pins, asked := served(t, "fetched")
 			path, err := Finder{pins: pins}.Find(t.Context())
-			if !fault.Is(err, fault.StoreDenied) || !strings.Contains(err.Error(), folder+":") || asked.Load() != 0 {
-				t.Errorf("%s: %q, %v", open, path, err)
-			}
+			assert.True(t, fault.Is(err, fault.StoreDenied) && strings.Contains(err.Error(), folder+":") && asked.Load() == 0,
+				"%s: %q, %v", open, path, err)
 			require.NoError(t, os.Chmod(folder, 0o755))
 			if path, err := (Finder{pins: pins}).Find(t.Context()); err != nil ||
 				path != filepath.Join(base, own, "engine", Version, "temporal") {
@@ -159,9 +158,7 @@ func TestANamedProgramIsFoundFromTheCurrentFolderAndGetsNoKeys(t *testing.T) {
 	t.Chdir(filepath.Dir(own))
 	t.Setenv(Variable, "./temporal")
 	path, err := Finder{}.Find(t.Context())
-	if err != nil || !filepath.IsAbs(path) || filepath.Base(path) != "temporal" {
-		t.Fatalf("%q, %v", path, err)
-	}
+	require.True(t, err == nil && filepath.IsAbs(path) && filepath.Base(path) == "temporal", "%q, %v", path, err)
 	if raw, err := os.ReadFile(own + ".env"); err != nil || !strings.Contains(string(raw), "PATH=") ||
 		strings.Contains(string(raw), "secret") {
 		t.Errorf("it gets %s, %v", raw, err)
@@ -236,9 +233,7 @@ func TestSeveralFetchAtOnceAndOneDoes(t *testing.T) {
 	for range 8 {
 		wg.Go(func() {
 			path, err := Finder{Cache: cache, pins: pins}.Find(t.Context())
-			if err != nil || path != filepath.Join(cache, "temporal") {
-				t.Error(path, err)
-			}
+			assert.True(t, err == nil && path == filepath.Join(cache, "temporal"), "%v %v", path, err)
 		})
 	}
 	wg.Wait()

@@ -46,15 +46,11 @@ func TestBadCorporaAreNamed(t *testing.T) {
 			)
 			if err == nil {
 				st := wait(t, shared.Control, r.Run)
-				if st.Status != core.StatusFailed || st.Reason != string(c.want) ||
-					!strings.Contains(st.Detail, c.say) {
-					t.Errorf("%s %s %q", st.Status, st.Reason, st.Detail)
-				}
+				assert.True(t, st.Status == core.StatusFailed && st.Reason == string(c.want) && strings.Contains(st.Detail, c.say),
+					"%s %s %q", st.Status, st.Reason, st.Detail)
 				return
 			}
-			if !fault.Is(err, c.want) || !strings.Contains(err.Error(), c.say) {
-				t.Error(err)
-			}
+			assert.True(t, fault.Is(err, c.want) && strings.Contains(err.Error(), c.say), "%v", err)
 		})
 	}
 }
@@ -96,9 +92,7 @@ func TestABigDocumentAndAnEndlessLineAreStreamed(t *testing.T) {
 	}
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "line.txt"), line.Bytes(), 0o644))
 	st := completed(t, index(t, shared.Control, spec(t, "big", dir, nil)))
-	if st.Chunks < 100 {
-		t.Errorf("%d chunks", st.Chunks)
-	}
+	assert.True(t, st.Chunks >= 100, "%d chunks", st.Chunks)
 }
 
 func TestBadQueriesAreRefusedByName(t *testing.T) {
@@ -153,9 +147,8 @@ func TestReadinessMetricsAndContract(t *testing.T) {
 		"/openapi.json": "openapi",
 		"/v1/indexes":   "indexes",
 	} {
-		if status, out := do(t, shared.HTTP, http.MethodGet, path, nil); status != http.StatusOK || out[want] == nil {
-			t.Errorf("%s: %d %v", path, status, out)
-		}
+		status, out := do(t, shared.HTTP, http.MethodGet, path, nil)
+		assert.True(t, status == http.StatusOK && out[want] != nil, "%s: %d %v", path, status, out)
 	}
 	response, err := http.Get(shared.HTTP + "/metrics")
 	require.NoError(t, err)
@@ -172,13 +165,9 @@ func TestReadinessMetricsAndContract(t *testing.T) {
 
 func TestDoctorProbesEveryPart(t *testing.T) {
 	checks, err := shared.Control.Doctor(t.Context(), spec(t, "doc", t.TempDir(), nil))
-	if err != nil || len(checks) < 8 {
-		t.Fatal(checks, err)
-	}
+	require.True(t, err == nil && len(checks) >= 8, "%v %v", checks, err)
 	for _, c := range checks {
-		if !c.OK {
-			t.Errorf("%s: %s", c.Name, c.Detail)
-		}
+		assert.True(t, c.OK, "%s: %s", c.Name, c.Detail)
 	}
 	bad := spec(
 		t,
@@ -196,9 +185,7 @@ func TestDoctorProbesEveryPart(t *testing.T) {
 	for _, c := range checks {
 		failed[c.Name] = !c.OK && c.Hint != ""
 	}
-	if !failed["corpus"] || !failed["chat model"] || failed["artifacts"] {
-		t.Errorf("failed %v", failed)
-	}
+	assert.True(t, failed["corpus"] && failed["chat model"] && !failed["artifacts"], "failed %v", failed)
 }
 
 func TestADataDirectoryInUseAndATakenPortAreNamed(t *testing.T) {

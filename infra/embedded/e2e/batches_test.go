@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/unweaver/unweaver/infra/embedded/stack"
 	"github.com/unweaver/unweaver/internal/control"
@@ -43,9 +44,7 @@ func TestNightsInBatches(t *testing.T) {
 		"models.chat.batch.tokens=4000")...)
 	first := completed(t, index(t, running.Control, sp))
 	created, pushed := server.Batches()
-	if created < 5 || pushed == 0 {
-		t.Errorf("%d batches, %d without room", created, pushed)
-	}
+	assert.True(t, created >= 5 && pushed != 0, "%d batches, %d without room", created, pushed)
 	assert.Equal(t, int64(40), first.Calls.Extract)
 
 	// The night's batches do not end. Its process does; it is paused and resumed; and then the server gets on.
@@ -63,9 +62,7 @@ func TestNightsInBatches(t *testing.T) {
 			if now, _ := server.Batches(); now >= least {
 				return
 			}
-			if time.Since(begun) > time.Minute {
-				t.Fatal("no batch is sent")
-			}
+			require.True(t, time.Since(begun) <= time.Minute, "no batch is sent")
 		}
 	}
 	night, err := running.Control.Index(t.Context(), control.IndexRequest{Spec: sp})

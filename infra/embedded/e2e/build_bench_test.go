@@ -18,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/unweaver/unweaver/internal/control"
@@ -249,9 +250,8 @@ func (at benchStack) askMany(b *testing.B, questions []string, method string, fl
 					continue
 				}
 				_, err = io.Copy(io.Discard, answer.Body)
-				if _ = answer.Body.Close(); err != nil || answer.StatusCode != http.StatusOK {
-					b.Error(answer.Status, err)
-				}
+				_ = answer.Body.Close()
+				assert.True(b, err == nil && answer.StatusCode == http.StatusOK, "%v %v", answer.Status, err)
 				took[i] = time.Since(began)
 			}
 		})

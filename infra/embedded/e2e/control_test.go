@@ -63,9 +63,8 @@ func TestABudgetOfCallsIsNeverOvershotByABuild(t *testing.T) {
 			status := index(t, shared.Control, sp)
 			stats := server.Stats()
 			t.Logf("budget 20: %d chat and %d embedding requests paid for", stats.Chat, stats.Embed)
-			if status.Status != core.StatusPaused || status.Reason != string(fault.BudgetSpent) {
-				t.Fatalf("%s %s %s", status.Status, status.Reason, status.Detail)
-			}
+			require.True(t, status.Status == core.StatusPaused && status.Reason == string(fault.BudgetSpent),
+				"%s %s %s", status.Status, status.Reason, status.Detail)
 			assert.Equal(t, int64(20), stats.Chat+stats.Embed)
 			paid(t, "paused", status.Report, server)
 			assert.Contains(t, status.Detail, "budget is 20 calls", "it says")
@@ -81,9 +80,7 @@ func TestASpentBudgetNeedsANewOne(t *testing.T) {
 	status := index(t, shared.Control, sp)
 	require.Equal(t, string(fault.BudgetSpent), status.Reason, "%s", status.Status)
 	err := shared.Control.Resume(t.Context(), status.Run, nil)
-	if err == nil || !strings.Contains(err.Error(), "--budget-calls") {
-		t.Errorf("resumed without a budget: %v", err)
-	}
+	assert.True(t, err != nil && strings.Contains(err.Error(), "--budget-calls"), "resumed without a budget: %v", err)
 	err = shared.Control.Resume(t.Context(), status.Run, &core.Budget{Calls: 10})
 	assert.Error(t, err, "resumed with a budget that is spent already")
 	require.NoError(t, shared.Control.Resume(t.Context(), status.Run, &core.Budget{Calls: 50}))
@@ -144,22 +141,17 @@ func TestNoCallStartsAfterPauseOrCancelAndTheAccountIsTrue(t *testing.T) {
 	}
 	t.Logf("concurrency 8 to 2: more were in flight until %s after", last.Round(time.Millisecond))
 	for from := server.Stats().Chat; server.Stats().Chat < from+6 && time.Since(asked) < time.Minute; {
-		if n := server.Stats().ChatInFlight; n > 2 {
-			t.Fatalf("%d calls are in flight, the limit is 2", n)
-		}
+		n := server.Stats().ChatInFlight
+		require.True(t, n <= 2, "%d calls are in flight, the limit is 2", n)
 		time.Sleep(5 * time.Millisecond)
 	}
 	asked = time.Now()
 	stopped, err := shared.Control.Cancel(t.Context(), begun.Run)
-	if err != nil || stopped.InFlight == nil || *stopped.InFlight > 2 {
-		t.Fatalf("%+v %v", stopped, err)
-	}
+	require.True(t, err == nil && stopped.InFlight != nil && *stopped.InFlight <= 2, "%+v %v", stopped, err)
 	t.Logf("cancel: %s, %d in flight", time.Since(asked).Round(time.Millisecond), *stopped.InFlight)
 	quiet("cancel", time.Now())
 	status := wait(t, shared.Control, begun.Run)
-	if status.Status != core.StatusCancelled {
-		t.Fatalf("%s %s", status.Status, status.Reason)
-	}
+	require.True(t, status.Status == core.StatusCancelled, "%s %s", status.Status, status.Reason)
 	paid(t, "cancelled", status.Report, server)
 	_, err = shared.Control.Pause(t.Context(), begun.Run)
 	assert.Error(t, err, "a run that ended was paused")
@@ -216,8 +208,6 @@ func TestWipedStoresAreFilledAgainByTheNextNight(t *testing.T) {
 	}
 	question := map[string]any{"query": "Who founded the village?", "method": "unweaver"}
 	status, answer := do(t, running.HTTP, http.MethodPost, "/v1/indexes/docs/query", question)
-	if status != http.StatusOK || len(answer["chunks"].([]any)) == 0 {
-		t.Errorf("%d %v", status, answer)
-	}
+	assert.True(t, status == http.StatusOK && len(answer["chunks"].([]any)) != 0, "%d %v", status, answer)
 	assert.Equal(t, core.Written{}, completed(t, index(t, running.Control, sp)).Written, "repaired again")
 }

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/unweaver/unweaver/internal/control"
@@ -38,9 +39,8 @@ func TestAnEngineThatIsKilledAmidABuildChangesNothing(t *testing.T) {
 			for begin := time.Now(); server.Stats().Chat < before+3 && time.Since(begin) < time.Minute; {
 				time.Sleep(10 * time.Millisecond)
 			}
-			if status, err := running.Control.Status(t.Context(), run.Run); err == nil && core.Terminal(status.Status) {
-				t.Fatalf("it ended before kill %d", n+1)
-			}
+			status, err := running.Control.Status(t.Context(), run.Run)
+			require.True(t, err != nil || !core.Terminal(status.Status), "it ended before kill %d", n+1)
 			require.NoError(t, syscall.Kill(engineOf(t, dir), syscall.SIGKILL))
 		}
 		return completed(t, wait(t, running.Control, run.Run)), server.Stats()
@@ -48,9 +48,8 @@ func TestAnEngineThatIsKilledAmidABuildChangesNothing(t *testing.T) {
 	calm, calmly := build(0)
 	killed, stats := build(3)
 	same(t, killed, calm)
-	if stats.Duplicates+stats.EmbedTwice != 0 || stats.Chat != calmly.Chat || stats.Embed < calmly.Embed {
-		t.Errorf("undisturbed %+v, with kills %+v", calmly, stats)
-	}
+	assert.True(t, stats.Duplicates+stats.EmbedTwice == 0 && stats.Chat == calmly.Chat && stats.Embed >= calmly.Embed,
+		"undisturbed %+v, with kills %+v", calmly, stats)
 }
 
 // engineOf waits until the engine of a data directory runs, and gives its process.

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/unweaver/unweaver/internal/control"
@@ -97,9 +98,7 @@ func TestAWorkerThatWasFrozenAndGoesOnHarmsNothing(t *testing.T) {
 			c.upload(folders[1])
 			run := c.begin(control.IndexRequest{Spec: spec})
 			frozen, had := caught(t, c, run, activity, workers)
-			if frozen == nil {
-				t.Fatalf("the build ended before %s was seen", activity)
-			}
+			require.True(t, frozen != nil, "the build ended before %s was seen", activity)
 			takenOver(t, c, run, had)
 			status := completed(t, wait(t, c.ctl, run))
 			same(t, status, want[1].status)
@@ -124,9 +123,8 @@ func intact(t *testing.T, c *cluster, spec core.Spec, server *modeltest.Server, 
 	inner := *c
 	inner.t = t
 	for _, replica := range []string{base, inner.replica()} {
-		if got := settled(t, replica, "k", want.chunks); !slices.Equal(got, want.chunks) {
-			t.Errorf("chunks %v, want %v", got, want.chunks)
-		}
+		got := settled(t, replica, "k", want.chunks)
+		assert.True(t, slices.Equal(got, want.chunks), "chunks %v, want %v", got, want.chunks)
 	}
 	paid := server.Stats()
 	again := completed(t, wait(t, c.ctl, c.begin(control.IndexRequest{Spec: spec})))

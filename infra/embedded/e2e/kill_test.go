@@ -113,14 +113,11 @@ func judge(t *testing.T, got storm.Result, want storm.Result, each int) {
 	for i, night := range got.Nights {
 		calm := want.Nights[i%len(want.Nights)]
 		same(t, night.Status, calm.Status)
-		if !slices.Equal(night.Answers, calm.Answers) {
-			t.Errorf("chunks %v, undisturbed %v", night.Answers, calm.Answers)
-		}
+		assert.True(t, slices.Equal(night.Answers, calm.Answers), "chunks %v, undisturbed %v", night.Answers, calm.Answers)
 	}
 	for _, activity := range storm.Activities {
-		if hits := got.Hits(activity); hits < each {
-			t.Errorf("%s was hit %d times, want %d", activity, hits, each)
-		}
+		hits := got.Hits(activity)
+		assert.True(t, hits >= each, "%s was hit %d times, want %d", activity, hits, each)
 	}
 	if worst := got.Worst(); worst > bound {
 		t.Errorf("work went on after %.0f s, want %.0f at most", worst, bound)

@@ -180,9 +180,8 @@ func index(t testing.TB, serving control.Control, sp core.Spec) control.Status {
 
 func completed(t testing.TB, st control.Status) control.Status {
 	t.Helper()
-	if st.Status != core.StatusCompleted {
-		t.Fatalf("%s is %s: %s %s %v", st.Run, st.Status, st.Reason, st.Detail, st.Problems)
-	}
+	require.True(t, st.Status == core.StatusCompleted,
+		"%s is %s: %s %s %v", st.Run, st.Status, st.Reason, st.Detail, st.Problems)
 	return st
 }
 
@@ -239,9 +238,7 @@ func ask(t testing.TB, base, index, q string, more map[string]any) map[string]an
 		body[k] = v
 	}
 	status, out := do(t, base, http.MethodPost, "/v1/indexes/"+index+"/query", body)
-	if status != http.StatusOK {
-		t.Fatalf("query: %d %v", status, out)
-	}
+	require.True(t, status == http.StatusOK, "query: %d %v", status, out)
 	return out
 }
 

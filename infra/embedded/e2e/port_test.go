@@ -78,13 +78,10 @@ func TestWhoHasTheEnginesPortAloneLearnsNothingAndPublishesNothing(t *testing.T)
 	other := stranger(t)
 	text, starts := readable(t, other, "harbour")
 	for _, secret := range []string{"hidden-folder", "hidden-lease", "Nobel"} {
-		if strings.Contains(text, secret) {
-			t.Errorf("the engine shows %q", secret)
-		}
+		assert.False(t, strings.Contains(text, secret), "the engine shows %q", secret)
 	}
-	if len(starts) == 0 || !strings.Contains(text, own.Generation) {
-		t.Fatalf("the run is not found: %d starts", len(starts))
-	}
+	require.True(t, len(starts) != 0 && strings.Contains(text, own.Generation),
+		"the run is not found: %d starts", len(starts))
 	plain, err := converter.GetDefaultDataConverter().ToPayloads(workflows.Build{Index: "harbour", Generation: "evil"})
 	require.NoError(t, err)
 	for _, name := range []string{
@@ -100,9 +97,8 @@ func TestWhoHasTheEnginesPortAloneLearnsNothingAndPublishesNothing(t *testing.T)
 		startForeign(t, other, id, start)
 	}
 	generations, err := shared.Control.Generations(t.Context(), "harbour")
-	if err != nil || len(generations) != 1 || generations[0].Generation != own.Generation {
-		t.Errorf("generations %+v, %v", generations, err)
-	}
+	assert.True(t, err == nil && len(generations) == 1 && generations[0].Generation == own.Generation,
+		"generations %+v, %v", generations, err)
 	again := completed(t, index(t, shared.Control, spec(t, "harbour", docs, nil)))
 	assert.Equal(t, own.ContentHash, again.ContentHash, "the index changed")
 }

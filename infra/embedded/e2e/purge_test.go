@@ -81,9 +81,8 @@ func TestNothingOfADataDirectoryTellsOfAPurgedDocument(t *testing.T) {
 	}
 	request.Documents, request.DryRun = []string{"c.md"}, true
 	looked, err := own.Control.Purge(t.Context(), request)
-	if err != nil || looked.Run != nil || len(looked.Plan.Drops) != 2 || !looked.Plan.Documents[0].Known {
-		t.Fatalf("%+v, %v", looked, err)
-	}
+	require.True(t, err == nil && looked.Run == nil && len(looked.Plan.Drops) == 2 && looked.Plan.Documents[0].Known,
+		"%+v, %v", looked, err)
 	calls := server.Stats().Chat
 	request.DryRun = false
 	begun, err := own.Control.Purge(t.Context(), request)
@@ -93,17 +92,13 @@ func TestNothingOfADataDirectoryTellsOfAPurgedDocument(t *testing.T) {
 		t.Errorf("%d calls, %+v", server.Stats().Chat-calls, ended.Report)
 	}
 	stand, err := own.Control.Purges(t.Context(), control.PurgesRequest{Index: "del"})
-	if err != nil || len(stand.Purges) != 1 {
-		t.Fatalf("%+v, %v", stand, err)
-	}
+	require.True(t, err == nil && len(stand.Purges) == 1, "%+v, %v", stand, err)
 	if one := stand.Purges[0]; one.State != core.PurgeDone || one.Gone.Generations != 2 || one.Gone.Ledger == 0 {
 		t.Errorf("%+v", one)
 	}
 	out := ask(t, own.HTTP, "del", "Who paid the ferryman? Quastenberg", nil)
 	for _, chunk := range chunksOf(out) {
-		if chunk["document"] == "c.md" {
-			t.Errorf("a query returns %v", chunk)
-		}
+		assert.True(t, chunk["document"] != "c.md", "a query returns %v", chunk)
 	}
 	if status, _ := do(t, own.HTTP, http.MethodPost, "/v1/indexes/del/query", map[string]any{
 		"query": "opals", "generation": first.Generation,
@@ -111,9 +106,8 @@ func TestNothingOfADataDirectoryTellsOfAPurgedDocument(t *testing.T) {
 		t.Errorf("a generation that was dropped answers %d", status)
 	}
 	again, err := own.Control.Purge(t.Context(), request)
-	if err != nil || again.Run != nil || again.Purge == nil || again.Purge.State != core.PurgeDone {
-		t.Errorf("once more: %+v, %v", again, err)
-	}
+	assert.True(t, err == nil && again.Run == nil && again.Purge != nil && again.Purge.State == core.PurgeDone,
+		"once more: %+v, %v", again, err)
 	trail, err := own.Control.Operations(t.Context(), "del", 1)
 	if err != nil || len(trail) != 1 || trail[0].Action != core.ActionPurge ||
 		!strings.HasPrefix(begun.Plan.Documents[0].Digest.String(), trail[0].Name) {

@@ -145,9 +145,7 @@ func TestQueriesDuringFiftyPublishesAndRollbacksSeeOneGeneration(t *testing.T) {
 	}
 	assert.Len(t, load.seen, len(kept), "answers came from")
 	operations, err := client.Operations(t.Context(), "moves", 0)
-	if err != nil || len(operations) < 40 {
-		t.Fatalf("%d operations, %v", len(operations), err)
-	}
+	require.True(t, err == nil && len(operations) >= 40, "%d operations, %v", len(operations), err)
 	for _, op := range operations {
 		if op.Outcome == nil || op.Outcome.Result != core.OperationDone || op.By != "ada@desk" || op.Via != "token" ||
 			op.Reason != "drill" {

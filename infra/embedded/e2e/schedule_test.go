@@ -141,9 +141,7 @@ func TestASchedulesLife(t *testing.T) {
 	}
 	must(t, running.Control.ResumeSchedule(t.Context(), "docs", ""))
 	again := schedules(t, running.Control, func(control.Scheduled) bool { return true })
-	if again.Paused || len(again.Next) != 3 {
-		t.Errorf("resumed: %+v", again)
-	}
+	assert.True(t, !again.Paused && len(again.Next) == 3, "resumed: %+v", again)
 
 	must(t, os.Remove(filepath.Join(dir, "artifacts", "docs", "schedule.json")))
 	due()

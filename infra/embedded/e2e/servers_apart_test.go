@@ -70,21 +70,17 @@ func TestWhatIsMissingInAClusterIsNamed(t *testing.T) {
 		said[x.Name] = x
 	}
 	for name, says := range map[string]string{"worker": "engine.task_queue", "corpus": "the corpus"} {
-		if x := said[name]; x.OK || !strings.Contains(x.Detail, says) {
-			t.Errorf("doctor on %s: %+v", name, x)
-		}
+		x := said[name]
+		assert.True(t, !x.OK && strings.Contains(x.Detail, says), "doctor on %s: %+v", name, x)
 	}
 	for _, name := range []string{"artifacts", "conditional writes", "import bucket", "classes", "vectors", "temporal"} {
-		if !said[name].OK {
-			t.Errorf("doctor on %s: %+v", name, said[name])
-		}
+		assert.True(t, said[name].OK, "doctor on %s: %+v", name, said[name])
 	}
 	c.upload(copySample(t))
 	run := c.begin(control.IndexRequest{Spec: spec(t, "k", ".", nil)})
 	st, err := c.ctl.Status(t.Context(), run)
-	if err != nil || len(st.Problems) == 0 || st.Problems[0].Code != "no_worker" {
-		t.Errorf("a run without a worker: %+v, %v", st.Problems, err)
-	}
+	assert.True(t, err == nil && len(st.Problems) != 0 && st.Problems[0].Code == "no_worker",
+		"a run without a worker: %+v, %v", st.Problems, err)
 	// A build with another embedding dimension than the collection's is a build of another fingerprint; rows of a
 	// build that was abandoned are dropped before the first import.
 	name := core.Collection(c.ctl.Stores.StoreID, "k", "classes", core.Fingerprint{}.Digest(), 0)

@@ -129,9 +129,7 @@ func importing(b *testing.B, c *cluster, name string, rs []vectors.Row) time.Dur
 	require.NoError(b, err)
 	for {
 		st, err := im.ImportState(b.Context(), job)
-		if err != nil || st.Failed != "" {
-			b.Fatal(st, err)
-		}
+		require.True(b, err == nil && st.Failed == "", "%v %v", st, err)
 		if st.Done {
 			return time.Since(begin)
 		}

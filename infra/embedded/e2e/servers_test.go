@@ -87,17 +87,14 @@ func same(t *testing.T, got, want control.Status) {
 func rows(t *testing.T, c *cluster, st control.Status) {
 	t.Helper()
 	names, err := c.ctl.Stores.Vectors.List(t.Context(), "uw_"+core.Sum(c.ctl.Stores.StoreID, "k").Short(8)+"_")
-	if err != nil || len(names) != 2 {
-		t.Fatalf("collections %v, %v", names, err)
-	}
+	require.True(t, err == nil && len(names) == 2, "collections %v, %v", names, err)
 	for _, n := range names {
 		want := st.Classes
 		if strings.Contains(n, "_chunks_") {
 			want = st.Chunks
 		}
-		if got, err := c.ctl.Stores.Vectors.Count(t.Context(), n); err != nil || got != want {
-			t.Errorf("%s holds %d rows, want %d (%v)", n, got, want, err)
-		}
+		got, err := c.ctl.Stores.Vectors.Count(t.Context(), n)
+		assert.True(t, err == nil && got == want, "%s holds %d rows, want %d (%v)", n, got, want, err)
 	}
 }
 
@@ -177,9 +174,8 @@ func TestThreeWorkersShareABuildAndReplicasSwitchUnderLoad(t *testing.T) {
 		t.Errorf("%d workers took part", n)
 	}
 	want, got := st.Chunks/6, server.Stats() // six equal files: one answer each serves all
-	if got.Extract > want+unsaved || got.Duplicates > unsaved {
-		t.Errorf("%d extractions were paid for %d texts, %d of them twice", got.Extract, want, got.Duplicates)
-	}
+	assert.True(t, got.Extract <= want+unsaved && got.Duplicates <= unsaved,
+		"%d extractions were paid for %d texts, %d of them twice", got.Extract, want, got.Duplicates)
 	first := map[string]bool{}
 	for _, b := range bases {
 		answers(t, b, "k", question)
@@ -231,9 +227,7 @@ func TestThreeWorkersShareABuildAndReplicasSwitchUnderLoad(t *testing.T) {
 	stop.Store(true)
 	wg.Wait()
 	for _, b := range bases {
-		if !first[b+st.Generation] || !first[b+two.Generation] {
-			t.Errorf("%s did not serve both generations", b)
-		}
+		assert.True(t, first[b+st.Generation] && first[b+two.Generation], "%s did not serve both generations", b)
 	}
 	t.Logf("answers by generation: %v", seen)
 }
@@ -355,9 +349,8 @@ func TestKilledPartsOfAClusterEndInTheSameIndex(t *testing.T) {
 				paid.Duplicates,
 				paid.EmbedTwice,
 			)
-			if paid.Duplicates > f.bound {
-				t.Errorf("%d chat answers were paid twice, want at most %d", paid.Duplicates, f.bound)
-			}
+			assert.True(t, paid.Duplicates <= f.bound,
+				"%d chat answers were paid twice, want at most %d", paid.Duplicates, f.bound)
 			answers(t, c.replica(), "k", question)
 		})
 	}
@@ -383,9 +376,7 @@ func TestRestoreBringsBackWipedStoresWithoutAModelCall(t *testing.T) {
 					t.Context(),
 					"uw_"+core.Sum(c.ctl.Stores.StoreID, "k").Short(8)+"_",
 				)
-				if err != nil || len(names) != 2 {
-					t.Fatal(names, err)
-				}
+				require.True(t, err == nil && len(names) == 2, "%v %v", names, err)
 				for _, n := range names {
 					require.NoError(t, c.ctl.Stores.Vectors.Drop(t.Context(), n))
 				}

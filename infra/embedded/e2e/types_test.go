@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/stretchr/testify/require"
-
 	"github.com/unweaver/unweaver/internal/core"
 )
 
@@ -63,12 +61,16 @@ func docx(t *testing.T, s string) string {
 	var buffer bytes.Buffer
 	writer := zip.NewWriter(&buffer)
 	w, err := writer.Create("word/document.xml")
-	require.NoError(t, err)
+	if err != nil {
+		t.Fatal(err)
+	}
 	_, _ = fmt.Fprintf(
 		w,
 		`<?xml version="1.0"?><w:document xmlns:w="x"><w:body><w:p><w:r><w:t>%s</w:t></w:r></w:p></w:body></w:document>`,
 		s,
 	)
-	require.NoError(t, writer.Close())
+	if err := writer.Close(); err != nil {
+		t.Fatal(err)
+	}
 	return buffer.String()
 }

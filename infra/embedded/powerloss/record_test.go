@@ -44,9 +44,7 @@ type process struct {
 func start(t *testing.T, data string, before ...string) *process {
 	t.Helper()
 	p, said := try(t, data, before...)
-	if p == nil {
-		t.Fatalf("the stack did not start: %s", said)
-	}
+	require.True(t, p != nil, "the stack did not start: %s", said)
 	return p
 }
 

@@ -54,9 +54,7 @@ func (r *replay) stack(t *testing.T, tree map[string]leaf, synced string, at tim
 	p := start(t, filepath.Join(folder, "data"))
 	started := time.Since(begin)
 	generations, err := p.control().Generations(t.Context(), index)
-	if err != nil || len(generations) == 0 {
-		t.Errorf("generations: %v, %v", generations, err)
-	}
+	assert.True(t, err == nil && len(generations) != 0, "generations: %v, %v", generations, err)
 	assert.NoError(t, p.answers())
 	how := "went on"
 	status, err := p.control().Status(t.Context(), index+"/g2")
@@ -88,8 +86,6 @@ func (r *replay) stack(t *testing.T, tree map[string]leaf, synced string, at tim
 	}
 	t.Logf("synced %s, %.1f s in: started in %.1f s, the build %s, done after %.1f s; of %d answers %d were paid twice",
 		synced, at.Sub(r.rec.firstAt).Seconds(), started.Seconds(), how, time.Since(begin).Seconds(), paid, twice)
-	if twice > flight {
-		t.Errorf("%d answers were paid twice, %d were in flight at most", twice, flight)
-	}
+	assert.True(t, twice <= flight, "%d answers were paid twice, %d were in flight at most", twice, flight)
 	p.kill()
 }

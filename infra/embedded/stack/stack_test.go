@@ -28,9 +28,7 @@ func TestARefusedStackLeavesTheAddressOfTheFirst(t *testing.T) {
 	_, err = stack.Start(t.Context(), stack.Options{
 		DataDir: dir, Config: config.Default(), Log: slog.New(slog.DiscardHandler),
 	})
-	if !fault.Is(err, fault.DataDirInUse) || !strings.Contains(err.Error(), dir) {
-		t.Fatal(err)
-	}
+	require.True(t, fault.Is(err, fault.DataDirInUse) && strings.Contains(err.Error(), dir), "%v", err)
 	_, err = os.Stat(address)
 	assert.NoError(t, err, "the first stack is cut off")
 }

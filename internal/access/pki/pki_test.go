@@ -111,9 +111,8 @@ func TestAClientTalksToNoServerButTheOneThatItMeans(t *testing.T) {
 	} {
 		serving, _, err := pkitest.Mutual(own.Pair().Cert, c.pair, "")
 		require.NoError(t, err)
-		if err := greeted(serve(t, serving), client); (err == nil) != c.want {
-			t.Errorf("%s: %v", name, err)
-		}
+		err = greeted(serve(t, serving), client)
+		assert.True(t, (err == nil) == c.want, "%s: %v", name, err)
 	}
 }
 
@@ -122,9 +121,7 @@ func TestACertificateOfAClientMakesNoOthers(t *testing.T) {
 	pair := must(t)(own.Client("c", time.Hour))
 	block, _ := pem.Decode(pair.Cert)
 	cert, err := x509.ParseCertificate(block.Bytes)
-	if err != nil || cert.IsCA || cert.KeyUsage&x509.KeyUsageCertSign != 0 {
-		t.Errorf("%+v, %v", cert, err)
-	}
+	assert.True(t, err == nil && !cert.IsCA && cert.KeyUsage&x509.KeyUsageCertSign == 0, "%+v, %v", cert, err)
 }
 
 func TestFilesAreTheOwnersAndAreNotReplacedUnasked(t *testing.T) {

@@ -159,16 +159,11 @@ func TestOneMappingIsSharedAndClosedByItsLastUser(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	if opened.Load() != 1 || store.reads.Load() != 1 {
-		t.Fatalf("brought %d times and opened %d times", store.reads.Load(), opened.Load())
-	}
+	require.True(t, opened.Load() == 1 && store.reads.Load() == 1,
+		"brought %d times and opened %d times", store.reads.Load(), opened.Load())
 	for i, release := range releases {
-		if handles[i] != handles[0] {
-			t.Fatal("two mappings of one content")
-		}
-		if handles[0].closed.Load() != 0 {
-			t.Fatalf("closed while %d use it", len(releases)-i)
-		}
+		require.True(t, handles[i] == handles[0], "two mappings of one content")
+		require.True(t, handles[0].closed.Load() == 0, "closed while %d use it", len(releases)-i)
 		release()
 		release() // once more does nothing
 	}
@@ -178,9 +173,8 @@ func TestOneMappingIsSharedAndClosedByItsLastUser(t *testing.T) {
 	again, release, err := localfile.Acquire(t.Context(), cache, store, sha, sha, open)
 	require.NoError(t, err)
 	defer release()
-	if again == handles[0] || store.reads.Load() != 1 {
-		t.Errorf("a closed mapping was given, or the copy was brought %d times", store.reads.Load())
-	}
+	assert.True(t, again != handles[0] && store.reads.Load() == 1,
+		"a closed mapping was given, or the copy was brought %d times", store.reads.Load())
 }
 
 // other is another kind of file.
@@ -197,13 +191,9 @@ func TestAContentMayBeMappedAsTwoKinds(t *testing.T) {
 	require.NoError(t, err)
 	cache.Forget(sha)
 	releaseFirst()
-	if !here(dir, sha) {
-		t.Error("the copy is gone while the second kind maps it")
-	}
+	assert.True(t, here(dir, sha), "the copy is gone while the second kind maps it")
 	releaseSecond()
-	if here(dir, sha) || cache.Remembered() != 0 {
-		t.Error("the copy is still here, or remembered")
-	}
+	assert.True(t, !here(dir, sha) && cache.Remembered() == 0, "the copy is still here, or remembered")
 }
 
 func TestEvictionTakesTheOldestAndNothingThatIsUsed(t *testing.T) {
@@ -239,9 +229,7 @@ func TestEvictionTakesTheOldestAndNothingThatIsUsed(t *testing.T) {
 		_, err := cache.Get(t.Context(), store, sha, sha)
 		require.NoError(t, err)
 	}
-	if here(dir, contents[0]) || here(dir, contents[1]) {
-		t.Error("what nobody uses any more was kept")
-	}
+	assert.True(t, !here(dir, contents[0]) && !here(dir, contents[1]), "what nobody uses any more was kept")
 }
 
 func TestWhatIsForgottenLeavesTheDiskWhenNobodyUsesIt(t *testing.T) {
@@ -263,13 +251,9 @@ func TestWhatIsForgottenLeavesTheDiskWhenNobodyUsesIt(t *testing.T) {
 	require.NoError(t, err)
 	release()
 	releaseAgain()
-	if !here(dir, used) {
-		t.Error("it was asked for again, and went")
-	}
+	assert.True(t, here(dir, used), "it was asked for again, and went")
 	cache.Forget(used)
-	if here(dir, used) || cache.Remembered() != 0 {
-		t.Error("it is still here, or remembered")
-	}
+	assert.True(t, !here(dir, used) && cache.Remembered() == 0, "it is still here, or remembered")
 }
 
 func TestADamagedCopyIsBroughtOnceMore(t *testing.T) {
@@ -305,9 +289,8 @@ func TestADamagedCopyIsBroughtOnceMore(t *testing.T) {
 		_, release, err := localfile.Acquire(t.Context(), cache, store, sha, sha, func(path string) (*file, error) {
 			return nil, code.At("open", path)
 		})
-		if !fault.Is(err, code) || release != nil || store.reads.Load()-before != want {
-			t.Errorf("%s: %d downloads, %v", code, store.reads.Load()-before, err)
-		}
+		assert.True(t, fault.Is(err, code) && release == nil && store.reads.Load()-before == want,
+			"%s: %d downloads, %v", code, store.reads.Load()-before, err)
 	}
 	assert.Zero(t, cache.Remembered(), "a failure is remembered")
 }
@@ -341,9 +324,7 @@ func TestADownloadThatFailsLeavesNothingAndSaysWhy(t *testing.T) {
 			}
 			c.prepare(store)
 			_, err := cache.Get(t.Context(), store, "k", sha)
-			if !fault.Is(err, c.want) || !strings.Contains(err.Error(), c.says) {
-				t.Errorf("got %v", err)
-			}
+			assert.True(t, fault.Is(err, c.want) && strings.Contains(err.Error(), c.says), "got %v", err)
 			if left := names(t, dir); len(left) != 0 {
 				t.Errorf("%q are left", left)
 			}
@@ -371,9 +352,7 @@ func TestAFullDiskSaysSo(t *testing.T) {
 		return os.OpenFile(full, os.O_WRONLY, 0)
 	})
 	_, err := cache.Get(t.Context(), store, sha, sha)
-	if !fault.Is(err, fault.StoreFull) || fault.As(err).Object != dir {
-		t.Errorf("got %v", err)
-	}
+	assert.True(t, fault.Is(err, fault.StoreFull) && fault.As(err).Object == dir, "got %v", err)
 	if left := names(t, dir); len(left) != 0 {
 		t.Errorf("%q are left", left)
 	}
@@ -412,9 +391,7 @@ func TestDownloadsOfDeadProcessesAreRemovedAndThoseOfOthersKept(t *testing.T) {
 	require.NoError(t, err)
 	var left []string
 	for begin := time.Now(); len(left) == 0; left = names(t, dir) {
-		if time.Since(begin) > time.Minute {
-			t.Fatal("the child made no file")
-		}
+		require.True(t, time.Since(begin) <= time.Minute, "the child made no file")
 		time.Sleep(5 * time.Millisecond)
 	}
 	time.Sleep(50 * time.Millisecond) // from the file to its lock

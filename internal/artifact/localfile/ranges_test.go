@@ -12,6 +12,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/unweaver/unweaver/internal/artifact/localfile"
@@ -91,9 +92,7 @@ func cacheIn(t *testing.T, folder string) *localfile.Cache {
 func holdsAlone(t *testing.T, folder, sha string, content []byte) {
 	t.Helper()
 	raw, err := os.ReadFile(filepath.Join(folder, sha))
-	if err != nil || !bytes.Equal(raw, content) {
-		t.Errorf("%d bytes, want %d: %v", len(raw), len(content), err)
-	}
+	assert.True(t, err == nil && bytes.Equal(raw, content), "%d bytes, want %d: %v", len(raw), len(content), err)
 	if entries, err := os.ReadDir(folder); err != nil || len(entries) != 1 {
 		t.Errorf("the folder holds %v: %v", entries, err)
 	}
@@ -111,13 +110,10 @@ func TestOfALargeFileSevenOfWhoseEightRangesAreThereOneIsAskedFor(t *testing.T) 
 	require.Len(t, first, 8, "asked for %v", first)
 	store.breaks = nil
 	path, err := cacheIn(t, folder).Get(t.Context(), store, "k", sha) // another process
-	if err != nil || path == "" {
-		t.Fatal(err)
-	}
+	require.True(t, err == nil && path != "", "%v", err)
 	again := store.ranges()
-	if len(again) != 1 || again[0].Offset != 7*aRange || again[0].Length != aRange-1000 {
-		t.Errorf("asked again for %v", again)
-	}
+	assert.True(t, len(again) == 1 && again[0].Offset == 7*aRange && again[0].Length == aRange-1000,
+		"asked again for %v", again)
 	holdsAlone(t, folder, sha, content)
 }
 

@@ -112,9 +112,8 @@ func TestInAFolderForAllUsersTheCacheHasItsOwn(t *testing.T) {
 	require.NoError(t, os.Mkdir(shared, 0o700))
 	require.NoError(t, os.Chmod(shared, 0o777|fs.ModeSticky))
 	folder, err := localfile.Folder(shared, "worker")
-	if err != nil || folder != filepath.Join(shared, fmt.Sprintf("unweaver-%d", os.Geteuid())) {
-		t.Fatalf("%s, %v", folder, err)
-	}
+	require.True(t, err == nil && folder == filepath.Join(shared, fmt.Sprintf("unweaver-%d", os.Geteuid())),
+		"%s, %v", folder, err)
 	if info, err := os.Stat(folder); err != nil || info.Mode().Perm() != 0o700 {
 		t.Errorf("%v, %v", info.Mode(), err)
 	}

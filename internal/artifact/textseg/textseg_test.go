@@ -9,6 +9,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/unweaver/unweaver/internal/artifact"
@@ -69,9 +70,7 @@ func TestRangesAreSlicesOfTheDocument(t *testing.T) {
 	for i, text := range documents {
 		for _, end := range []int{-1, utf8.RuneCountInString(text), utf8.RuneCountInString(text) + 5} {
 			got, err := reader.Clone().Slice(t.Context(), name(i), frames[i][0], 0, end)
-			if err != nil || got != text {
-				t.Errorf("document %d to %d: %d of %d bytes, %v", i, end, len(got), len(text), err)
-			}
+			assert.True(t, err == nil && got == text, "document %d to %d: %d of %d bytes, %v", i, end, len(got), len(text), err)
 		}
 	}
 }
@@ -93,9 +92,8 @@ func TestWhatIsNotThereIsDamageOrEmpty(t *testing.T) {
 		"a range behind it": {"doc 0", 0, 10, 12, true},
 	} {
 		text, err := reader.Slice(t.Context(), c.document, c.frame, c.start, c.end)
-		if text != "" || fault.Is(err, fault.SegmentDamage) != c.damage || (err != nil) != c.damage {
-			t.Errorf("%s: %q, %v", name, text, err)
-		}
+		assert.True(t, text == "" && fault.Is(err, fault.SegmentDamage) == c.damage && (err != nil) == c.damage,
+			"%s: %q, %v", name, text, err)
 	}
 	if _, err := textseg.Open(t.Context(), store, "missing"); !fault.Is(err, fault.NotFound) {
 		t.Errorf("%v", err)
@@ -116,17 +114,13 @@ func TestAFrameIsReadOnce(t *testing.T) {
 		require.NoError(t, err)
 	}
 	total := frames[0][len(frames[0])-1] + 1
-	if counted.gets == 0 || counted.gets > 90*total {
-		t.Errorf("%d reads of %d frames", counted.gets, total)
-	}
+	assert.True(t, counted.gets != 0 && counted.gets <= 90*total, "%d reads of %d frames", counted.gets, total)
 	before := counted.gets
 	for range 10 {
 		_, err := reader.Slice(t.Context(), name(0), total-1, 95_000, 95_500)
 		require.NoError(t, err)
 	}
-	if counted.gets > before+1 {
-		t.Errorf("%d reads for ten ranges of one frame", counted.gets-before)
-	}
+	assert.True(t, counted.gets <= before+1, "%d reads for ten ranges of one frame", counted.gets-before)
 }
 
 type counting struct {
@@ -148,9 +142,8 @@ func TestADocumentStreamsWhole(t *testing.T) {
 	for i, want := range documents {
 		for _, frame := range []int{0, frames[i][0]} {
 			got, err := io.ReadAll(reader.Text(t.Context(), name(i), frame))
-			if err != nil || string(got) != want {
-				t.Errorf("document %d from frame %d: %d bytes, want %d, %v", i, frame, len(got), len(want), err)
-			}
+			assert.True(t, err == nil && string(got) == want,
+				"document %d from frame %d: %d bytes, want %d, %v", i, frame, len(got), len(want), err)
 		}
 	}
 	if got, err := io.ReadAll(reader.Text(t.Context(), "unknown", 0)); err != nil || len(got) != 0 {

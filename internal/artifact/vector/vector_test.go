@@ -6,6 +6,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/unweaver/unweaver/internal/artifact/vector"
@@ -17,9 +18,8 @@ func TestVectorsAreReadAsTheyWereWritten(t *testing.T) {
 		raw, err := json.Marshal(want)
 		require.NoError(t, err)
 		var got vector.JSON
-		if err := json.Unmarshal(raw, &got); err != nil || !slices.Equal(got, want) {
-			t.Errorf("%v became %v: %v", want, got, err)
-		}
+		err = json.Unmarshal(raw, &got)
+		assert.True(t, err == nil && slices.Equal(got, want), "%v became %v: %v", want, got, err)
 	}
 	if raw, _ := json.Marshal(vector.JSON{1}); string(raw) != `"AACAPw=="` {
 		t.Errorf("1 is written %s", raw)

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/api/workflowservice/v1"
 	"google.golang.org/grpc"
@@ -84,9 +85,7 @@ func TestAnEngineThatAsksForCertificatesIsReachedWithThem(t *testing.T) {
 		changed := whole
 		change(&changed)
 		_, err := engine.Dial(t.Context(), changed, slog.New(slog.DiscardHandler))
-		if !fault.Is(err, fault.EngineDown) {
-			t.Errorf("%s: %v", name, err)
-		}
+		assert.True(t, fault.Is(err, fault.EngineDown), "%s: %v", name, err)
 	}
 }
 
@@ -104,8 +103,6 @@ func TestFilesThatHoldNoCertificatesAreNamed(t *testing.T) {
 		changed := whole
 		change(&changed)
 		_, err := engine.Dial(t.Context(), changed, slog.New(slog.DiscardHandler))
-		if !fault.Is(err, fault.BadConfig) {
-			t.Errorf("%s: %v", name, err)
-		}
+		assert.True(t, fault.Is(err, fault.BadConfig), "%s: %v", name, err)
 	}
 }

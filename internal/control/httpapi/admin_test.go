@@ -343,9 +343,7 @@ func TestEveryMethodsFaultComesBackWhole(t *testing.T) {
 
 func TestAnErrorOfNoCodeIsInternal(t *testing.T) {
 	_, err := serve(t, &recorder{err: errors.New("odd")}).Status(t.Context(), "docs")
-	if !fault.Is(err, fault.Internal) || !strings.Contains(err.Error(), "odd") {
-		t.Errorf("got %v", err)
-	}
+	assert.True(t, fault.Is(err, fault.Internal) && strings.Contains(err.Error(), "odd"), "got %v", err)
 }
 
 func TestTheTokenIsNeeded(t *testing.T) {
@@ -366,9 +364,7 @@ func TestTheTokenIsNeeded(t *testing.T) {
 			}
 		})
 	}
-	if controller.asked != nil {
-		t.Errorf("a stranger did %v", controller.asked)
-	}
+	assert.True(t, controller.asked == nil, "a stranger did %v", controller.asked)
 }
 
 // whose is a Control that remembers whether the owner of the installation asked.
@@ -394,9 +390,8 @@ func TestAKeyThatOnlyOperatesDoesNotAskAsTheOwner(t *testing.T) {
 		client := &httpapi.Client{Base: server.URL, Token: text}
 		_, err := client.Index(t.Context(), control.IndexRequest{Spec: core.Spec{Index: "docs"}})
 		assert.NoError(t, err)
-		if want := []bool{another}; !reflect.DeepEqual(controller.another, want) {
-			t.Errorf("%s: %v, want %v", text, controller.another, want)
-		}
+		want := []bool{another}
+		assert.True(t, reflect.DeepEqual(controller.another, want), "%s: %v, want %v", text, controller.another, want)
 		server.Close()
 	}
 }
@@ -427,14 +422,11 @@ func TestRequestsThatAreNotOurs(t *testing.T) {
 			require.NoError(t, err)
 			defer func() { _ = response.Body.Close() }()
 			body, _ := io.ReadAll(response.Body)
-			if response.StatusCode != c.status || !strings.Contains(string(body), c.says) {
-				t.Errorf("%d %s", response.StatusCode, body)
-			}
+			assert.True(t, response.StatusCode == c.status && strings.Contains(string(body), c.says),
+				"%d %s", response.StatusCode, body)
 		})
 	}
-	if controller.asked != nil {
-		t.Errorf("it did %v", controller.asked)
-	}
+	assert.True(t, controller.asked == nil, "it did %v", controller.asked)
 }
 
 func TestAnAddressThatIsNoStack(t *testing.T) {

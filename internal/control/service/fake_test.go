@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/api/common/v1"
 	"go.temporal.io/api/enums/v1"
@@ -357,9 +358,7 @@ func wants(t *testing.T, err error, code fault.Code, parts ...string) {
 		t.Fatalf("got %v (%s), want %s", err, fault.CodeOf(err), code)
 	}
 	for _, part := range parts {
-		if !strings.Contains(err.Error(), part) {
-			t.Errorf("%q is not in %q", part, err)
-		}
+		assert.True(t, strings.Contains(err.Error(), part), "%q is not in %q", part, err)
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"go.temporal.io/sdk/temporal"
 
 	"github.com/unweaver/unweaver/internal/control"
@@ -28,19 +29,16 @@ func TestABuildIsStartedOnce(t *testing.T) {
 	request := indexRequest(b, "docs", "")
 	first, err := b.Index(t.Context(), request)
 	b.must(err)
-	if first.Attached || !regexp.MustCompile(`^docs/\d{8}t\d{6}z$`).MatchString(first.Run) {
-		t.Errorf("started %+v", first)
-	}
+	assert.True(t, !first.Attached && regexp.MustCompile(`^docs/\d{8}t\d{6}z$`).MatchString(first.Run),
+		"started %+v", first)
 	b.temporal.hidden["build/"+first.Run] = true // visibility lags behind
 	again, err := b.Index(t.Context(), request)
 	b.must(err)
-	if !again.Attached || again.Run != first.Run || len(b.temporal.started) != 1 {
-		t.Errorf("again %+v, %d starts", again, len(b.temporal.started))
-	}
+	assert.True(t, again.Attached && again.Run == first.Run && len(b.temporal.started) == 1,
+		"again %+v, %d starts", again, len(b.temporal.started))
 	options, input := b.temporal.started[0], b.temporal.inputs[0].(workflows.Build)
-	if options.ID != "build/"+first.Run || options.TaskQueue != "unweaver" || input.Heartbeat == 0 {
-		t.Errorf("%+v with %+v", options, input)
-	}
+	assert.True(t, options.ID == "build/"+first.Run && options.TaskQueue == "unweaver" && input.Heartbeat != 0,
+		"%+v with %+v", options, input)
 }
 
 // Tasks of a run are told apart by its index, so that a small night of one need not wait for all that another has.
@@ -71,9 +69,7 @@ func TestABuildWithAnotherConfigurationIsNotJoined(t *testing.T) {
 	priced := request
 	priced.Spec.Chat.Price.Prompt = 3 // rebuilds nothing
 	joined, err := b.Index(t.Context(), priced)
-	if err != nil || joined.Run != first.Run {
-		t.Errorf("another price: %+v, %v", joined, err)
-	}
+	assert.True(t, err == nil && joined.Run == first.Run, "another price: %+v, %v", joined, err)
 	other := request
 	other.Spec.Shortening.Threshold = 99
 	_, err = b.Index(t.Context(), other)
@@ -152,9 +148,8 @@ func TestABuildThatIsJoinedSaysSinceWhenAndOneThatEndsIsNotJoined(t *testing.T) 
 					defer end.Stop()
 				}
 				second, err := b.Index(t.Context(), request)
-				if err != nil || second.Attached != c.joined || (second.Run == first.Run) != c.joined {
-					t.Fatalf("%+v, %v", second, err)
-				}
+				require.True(t, err == nil && second.Attached == c.joined && (second.Run == first.Run) == c.joined,
+					"%+v, %v", second, err)
 				if known := second.Begun != nil; known != (c.begun && c.joined) || known && !second.Begun.Equal(since) {
 					t.Errorf("begun %v", second.Begun)
 				}
@@ -190,9 +185,7 @@ func TestMoreRunsThanOnePageOfVisibility(t *testing.T) {
 			b.temporal.executions["build/docs/g0"] = completed
 			b.temporal.executions["build/docs/g1"] = running
 			run, err := b.Index(t.Context(), indexRequest(b, "docs", ""))
-			if err != nil || !run.Attached || run.Run != "docs/g1" {
-				t.Errorf("got %+v, %v; want to join docs/g1", run, err)
-			}
+			assert.True(t, err == nil && run.Attached && run.Run == "docs/g1", "got %+v, %v; want to join docs/g1", run, err)
 			assert.Contains(t, b.temporal.queries[0], "WorkflowId STARTS_WITH 'build/docs/'", "asked for")
 		})
 	}
@@ -222,9 +215,8 @@ func TestTheLeaseShowsABuildThatVisibilityDoesNot(t *testing.T) {
 				b.write(b.art.LeaseKey(), c.lease)
 			}
 			run, err := b.Index(t.Context(), indexRequest(b, "docs", ""))
-			if err != nil || run.Attached != c.attached || (c.attached && run.Run != "docs/g1") {
-				t.Errorf("got %+v, %v", run, err)
-			}
+			assert.True(t, err == nil && run.Attached == c.attached && (!c.attached || run.Run == "docs/g1"),
+				"got %+v, %v", run, err)
 		})
 	}
 }
@@ -262,9 +254,8 @@ func TestAnIndexNamedLatest(t *testing.T) {
 	_, err = b.Index(t.Context(), indexRequest(b, "docs", "g1"))
 	b.must(err)
 	status, err := b.Status(t.Context(), first.Run)
-	if err != nil || status.Stage != "extract" || len(status.Problems) != 0 {
-		t.Errorf("the state of %s was overwritten: %+v, %v", first.Run, status, err)
-	}
+	assert.True(t, err == nil && status.Stage == "extract" && len(status.Problems) == 0,
+		"the state of %s was overwritten: %+v, %v", first.Run, status, err)
 }
 
 func TestNamesThatCannotBeBuilt(t *testing.T) {
@@ -316,17 +307,15 @@ func TestARestoreIsStartedOnceSeenAndCancelled(t *testing.T) {
 	_, err = b.Restore(t.Context(), "docs")
 	wants(t, err, fault.LeaseHeld, "runs already", "unweaver status "+run.Run, "unweaver cancel "+run.Run)
 	status, err := b.Status(t.Context(), "docs")
-	if err != nil || status.Run != run.Run || status.Status != core.StatusRunning {
-		t.Errorf("status of the index: %+v, %v", status, err)
-	}
+	assert.True(t, err == nil && status.Run == run.Run && status.Status == core.StatusRunning,
+		"status of the index: %+v, %v", status, err)
 	b.must(b.Cancel(t.Context(), "docs"))
 	if last := b.temporal.updates[0]; last.WorkflowID != "restore/docs" || last.UpdateName != "cancel" {
 		t.Errorf("%s of %s", last.UpdateName, last.WorkflowID)
 	}
 	generations, err := b.Generations(t.Context(), "docs")
-	if err != nil || len(generations) != 1 || generations[0].Generation != "g1" {
-		t.Errorf("generations %+v, %v", generations, err)
-	}
+	assert.True(t, err == nil && len(generations) == 1 && generations[0].Generation == "g1",
+		"generations %+v, %v", generations, err)
 }
 
 func TestAnAuditIsStartedOnceWithItsPart(t *testing.T) {
@@ -335,9 +324,8 @@ func TestAnAuditIsStartedOnceWithItsPart(t *testing.T) {
 	wants(t, err, fault.UnknownIndex, "no generation")
 	publish(b, "g1")
 	run, err := b.Audit(t.Context(), control.AuditRequest{Index: "docs", Sample: core.Sample{Part: 2, Of: 7}, Repair: true})
-	if err != nil || !strings.HasPrefix(run.Run, "docs/audit-") || b.temporal.started[0].ID != "audit/docs" {
-		t.Fatalf("%+v, %v: %+v", run, err, b.temporal.started)
-	}
+	require.True(t, err == nil && strings.HasPrefix(run.Run, "docs/audit-") && b.temporal.started[0].ID == "audit/docs",
+		"%+v, %v: %+v", run, err, b.temporal.started)
 	_, err = b.Audit(t.Context(), control.AuditRequest{Index: "docs"})
 	wants(t, err, fault.LeaseHeld, "an audit of it runs already", run.Run)
 	_, err = b.Audit(t.Context(), control.AuditRequest{Index: "docs", Sample: core.Sample{Part: 8, Of: 7}})
@@ -358,9 +346,8 @@ func TestARestoreIsStartedWhereThePointerIsDamaged(t *testing.T) {
 		_, err := b.Generations(t.Context(), "docs")
 		wants(t, err, fault.SegmentDamage, "current.json", "unweaver restore --index docs")
 		run, err := b.Restore(t.Context(), "docs")
-		if err != nil || len(b.temporal.started) != 1 || b.temporal.started[0].ID != "restore/docs" {
-			t.Errorf("%s: %+v, %v", situation, run, err)
-		}
+		assert.True(t, err == nil && len(b.temporal.started) == 1 && b.temporal.started[0].ID == "restore/docs",
+			"%s: %+v, %v", situation, run, err)
 	}
 }
 
@@ -387,9 +374,7 @@ func TestOnlyTheOwnerOpensAnotherFolder(t *testing.T) {
 	checks, err := b.Doctor(stranger, spec)
 	b.must(err)
 	for _, check := range checks {
-		if check.Name == "corpus" && check.OK {
-			t.Errorf("%+v", check)
-		}
+		assert.True(t, check.Name != "corpus" || !check.OK, "%+v", check)
 	}
 	_, err = b.Index(t.Context(), control.IndexRequest{Spec: spec})
 	b.must(err)

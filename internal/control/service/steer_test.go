@@ -63,9 +63,8 @@ func TestCommandsReachTheWorkflowOfTheirRun(t *testing.T) {
 			names := []string{}
 			for _, update := range b.temporal.updates {
 				names = append(names, update.UpdateName)
-				if update.WorkflowID != c.workflow || update.WaitForStage != client.WorkflowUpdateStageCompleted {
-					t.Errorf("%s went to %s, waiting for %v", update.UpdateName, update.WorkflowID, update.WaitForStage)
-				}
+				assert.True(t, update.WorkflowID == c.workflow && update.WaitForStage == client.WorkflowUpdateStageCompleted,
+					"%s went to %s, waiting for %v", update.UpdateName, update.WorkflowID, update.WaitForStage)
 			}
 			if want := []string{"pause", "resume", "resume", "cancel"}; !reflect.DeepEqual(names, want) {
 				t.Errorf("updates %q, want %q", names, want)
@@ -117,9 +116,8 @@ func TestASpentBudgetNeedsANewOne(t *testing.T) {
 	for _, spent := range []core.Budget{{Calls: 23}, {Tokens: 100}, {Money: 1.5}, {Calls: 1000, Tokens: 111}} {
 		err := b.Resume(t.Context(), "docs/g1", &spent)
 		wants(t, err, fault.Usage, "docs/g1", "leaves nothing of", "give a larger one")
-		if strings.Count(err.Error(), "larger") != 1 || len(b.temporal.updates) != 0 {
-			t.Errorf("%d updates, %v", len(b.temporal.updates), err)
-		}
+		assert.True(t, strings.Count(err.Error(), "larger") == 1 && len(b.temporal.updates) == 0,
+			"%d updates, %v", len(b.temporal.updates), err)
 	}
 	b.must(b.Resume(t.Context(), "docs/g1", &core.Budget{Calls: 40}))
 	state.Report.Reason = "paused"
@@ -175,9 +173,8 @@ func TestAnOldWorkerIsCancelledThroughTemporal(t *testing.T) {
 			b.temporal.answer = oldWorker
 			b.must(b.Cancel(t.Context(), run))
 			want := map[string]string{"a build": "build/docs/g1", "a restore": "restore/docs"}[name]
-			if !reflect.DeepEqual(b.temporal.cancelled, []string{want}) {
-				t.Errorf("cancelled %q, want %q", b.temporal.cancelled, want)
-			}
+			assert.True(t, reflect.DeepEqual(b.temporal.cancelled, []string{want}),
+				"cancelled %q, want %q", b.temporal.cancelled, want)
 		})
 	}
 	b := newBench(t)
@@ -245,9 +242,8 @@ func TestPauseAndCancelTellWhatIsInFlight(t *testing.T) {
 			if stopped.InFlight != nil {
 				got = strconv.FormatInt(*stopped.InFlight, 10)
 			}
-			if err != nil || got != want {
-				t.Errorf("%s of a worker that says %q: %s in flight, %v; want %s", name, says, got, err, want)
-			}
+			assert.True(t, err == nil && got == want,
+				"%s of a worker that says %q: %s in flight, %v; want %s", name, says, got, err, want)
 		}
 	}
 }

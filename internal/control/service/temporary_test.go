@@ -43,11 +43,7 @@ func TestTheTemporaryFolderIsComparedWithWhatABuildNeeds(t *testing.T) {
 
 func TestTheFolderOfThisProcessTellsItsRoom(t *testing.T) {
 	space, err := scratch.Room()
-	if err != nil || space.Free <= 0 || space.Folder == "" {
-		t.Errorf("%+v: %v", space, err)
-	}
+	assert.True(t, err == nil && space.Free > 0 && space.Folder != "", "%+v: %v", space, err)
 	told, err := probeTemporary(t.Context(), nil, "No Name")
-	if err == nil && !strings.Contains(told, space.Folder) {
-		t.Errorf("%q, %v", told, err)
-	}
+	assert.True(t, err != nil || strings.Contains(told, space.Folder), "%q, %v", told, err)
 }

@@ -79,16 +79,13 @@ func TestARunSaysWhatWasGivenAndHasItsNamesInOrder(t *testing.T) {
 		"analyser": {classrun.Expect{Analyser: "v2", Classes: len(given)}, fault.FormatUnknown},
 		"classes":  {classrun.Expect{Analyser: "v1", Classes: 1}, fault.SegmentDamage},
 	} {
-		if _, err := classrun.Open(path, other.expect); !fault.Is(err, other.code) {
-			t.Errorf("other %s: %v", name, err)
-		}
+		_, err := classrun.Open(path, other.expect)
+		assert.True(t, fault.Is(err, other.code), "other %s: %v", name, err)
 	}
 }
 
 func TestHowMuchMemorySortsNamesIsNotInTheBytes(t *testing.T) {
-	if !bytes.Equal(whole(t, 0), whole(t, 100)) {
-		t.Error("they differ")
-	}
+	assert.True(t, bytes.Equal(whole(t, 0), whole(t, 100)), "they differ")
 }
 
 func TestWhatCannotBeNumberedOrOrderedIsRefused(t *testing.T) {
@@ -132,9 +129,8 @@ func TestARunWithAccessLabelsIsRefused(t *testing.T) {
 		labelled := filepath.Join(t.TempDir(), "labelled")
 		require.NoError(t, os.WriteFile(labelled, out.Bytes(), 0o600))
 		file, err := classrun.Open(labelled, classrun.Expect{Analyser: "v1", Classes: len(names())})
-		if (add == "") != (err == nil) || (err != nil && !fault.Is(err, fault.FormatUnknown)) {
-			t.Errorf("with section %q: %v", add, err)
-		}
+		assert.True(t, (add == "") == (err == nil) && (err == nil || fault.Is(err, fault.FormatUnknown)),
+			"with section %q: %v", add, err)
 		if err == nil {
 			file.Close()
 		}

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/unweaver/unweaver/internal/core"
@@ -71,9 +72,7 @@ func TestDamageIsRefusedOrHarmless(t *testing.T) {
 				return format.read(t.Context(), path)
 			}
 			want, err := read(format.whole)
-			if err != nil || want == "" {
-				t.Fatalf("a whole file says %q: %v", want, err)
-			}
+			require.True(t, err == nil && want != "", "a whole file says %q: %v", want, err)
 			refused, coarse := 0, 16
 			for at := range format.whole {
 				damages := map[string][]byte{"a bit flipped at": bytes.Clone(format.whole)}
@@ -95,9 +94,7 @@ func TestDamageIsRefusedOrHarmless(t *testing.T) {
 					}
 				}
 			}
-			if refused < len(format.whole)/2 {
-				t.Errorf("%d damages of %d bytes are refused", refused, len(format.whole))
-			}
+			assert.True(t, refused >= len(format.whole)/2, "%d damages of %d bytes are refused", refused, len(format.whole))
 		})
 	}
 }

@@ -95,9 +95,8 @@ func TestTheBytesOfSplitsAndRunsDoNotChange(t *testing.T) {
 		}
 		want, err := os.ReadFile(path)
 		require.NoError(t, err)
-		if !bytes.Equal(raw, want) {
-			t.Errorf("%s: %d bytes differ from the %d that were written before", name, len(raw), len(want))
-		}
+		assert.True(t, bytes.Equal(raw, want),
+			"%s: %d bytes differ from the %d that were written before", name, len(raw), len(want))
 	}
 }
 
@@ -200,9 +199,8 @@ func TestSegmentsThatDoNotFitEachOtherAreRefused(t *testing.T) {
 		"a class of a dead document":    {[]liveset.Split{{File: documents, Dead: none}}, []liveset.Run{{File: classes}}},
 		"the same document, dead twice": {[]liveset.Split{{File: documents, Dead: only(2)}, {File: documents, Dead: only(2)}}, nil},
 	} {
-		if _, err := liveset.New(t.Context(), "index", set.splits, set.runs); !fault.Is(err, fault.SegmentDamage) {
-			t.Errorf("%s: %v", name, err)
-		}
+		_, err := liveset.New(t.Context(), "index", set.splits, set.runs)
+		assert.True(t, fault.Is(err, fault.SegmentDamage), "%s: %v", name, err)
 	}
 	twice := []liveset.Split{{File: documents, Dead: none}, {File: documents}}
 	runs := []liveset.Run{{File: classes}, {File: classes, Dead: none}}

@@ -87,15 +87,12 @@ func TestNightsAddUpAndMergesTakeAway(t *testing.T) {
 		require.NoError(t, err)
 		both := write(t, first, deletedstats.Count(sides[0], night(1)), deletedstats.Count(sides[1], night(1)))
 		once := write(t, nil, deletedstats.Count(sides[1], two), deletedstats.Count(sides[0], two))
-		if !bytes.Equal(both, once) {
-			t.Fatal("two nights are other bytes than one")
-		}
+		require.True(t, bytes.Equal(both, once), "two nights are other bytes than one")
 		former, err := open(t, both, chunks)
 		require.NoError(t, err)
 		merged := write(t, former, deletedstats.Negated(deletedstats.Count(sides[0], two)))
-		if want := write(t, nil, deletedstats.Count(sides[1], two)); !bytes.Equal(merged, want) {
-			t.Fatal("what a merge left out still counts, or less than it does")
-		}
+		want := write(t, nil, deletedstats.Count(sides[1], two))
+		require.True(t, bytes.Equal(merged, want), "what a merge left out still counts, or less than it does")
 		var left [][]string // as if they were all
 		for row, terms := range b {
 			if two(row) {
@@ -138,9 +135,8 @@ func TestCountsThatCannotBeAreRefusedAndErrorsPassedOn(t *testing.T) {
 		"out of order":    {Documents: 1, Terms: 3, Entries: entries(entry{"b", 1}, entry{"a", 1})},
 		"twice":           {Documents: 2, Terms: 3, Entries: entries(entry{"a", 1}, entry{"a", 1})},
 	} {
-		if err := deletedstats.Write(&bytes.Buffer{}, chunks, nil, change); !fault.Is(err, fault.Internal) {
-			t.Errorf("%s: %v", name, err)
-		}
+		err := deletedstats.Write(&bytes.Buffer{}, chunks, nil, change)
+		assert.True(t, fault.Is(err, fault.Internal), "%s: %v", name, err)
 	}
 	broken := errors.New("broken")
 	fails := func(yield func(deletedstats.Entry, error) bool) {
@@ -166,9 +162,7 @@ func TestLargeTablesGoThroughFiles(t *testing.T) {
 	const terms = 300_000
 	many := func(yield func(deletedstats.Entry, error) bool) {
 		for i := range terms {
-			if i == terms/2 && len(left()) == 0 {
-				t.Error("half of them are in memory")
-			}
+			assert.True(t, i != terms/2 || len(left()) != 0, "half of them are in memory")
 			if !yield(deletedstats.Entry{Term: fmt.Sprintf("t%08d", i), Documents: 1}, nil) {
 				return
 			}

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/unweaver/unweaver/internal/fault"
@@ -70,18 +71,14 @@ func TestWhatDiesLaterIsAddedAndOrderOfNightsDoesNotMatter(t *testing.T) {
 	want := write(t, 100, func(row int) bool {
 		return slices.Contains(first, uint32(row)) || slices.Contains(second, uint32(row))
 	})
-	if !bytes.Equal(together.Bytes(), want) {
-		t.Error("rows that died in two nights are other bytes than of one")
-	}
+	assert.True(t, bytes.Equal(together.Bytes(), want), "rows that died in two nights are other bytes than of one")
 	for name, err := range map[string]error{
 		"out of order":      deletions.Add(&together, of(100), nil, []uint32{5, 4}),
 		"out of range":      deletions.Add(&together, of(100), nil, []uint32{100}),
 		"of another length": deletions.Add(&together, of(101), former, nil),
 		"without a unit":    deletions.Write(&together, deletions.Of{Segment: "5e9", Rows: 1}, nil),
 	} {
-		if !fault.Is(err, fault.Internal) {
-			t.Errorf("rows %s: %v", name, err)
-		}
+		assert.True(t, fault.Is(err, fault.Internal), "rows %s: %v", name, err)
 	}
 	if err := deletions.Write(&together, of(deletions.MaxRows+1), nil); !fault.Is(err, fault.TooLarge) {
 		t.Errorf("more rows than can be numbered: %v", err)
@@ -95,8 +92,7 @@ func TestABitmapOfAnotherSegmentIsRefused(t *testing.T) {
 		"unit":           {Segment: "5e9", Unit: deletions.Classes, Rows: 100},
 		"number of rows": {Segment: "5e9", Unit: deletions.Documents, Rows: 101},
 	} {
-		if _, err := open(t, content, other); !fault.Is(err, fault.SegmentDamage) {
-			t.Errorf("another %s: %v", name, err)
-		}
+		_, err := open(t, content, other)
+		assert.True(t, fault.Is(err, fault.SegmentDamage), "another %s: %v", name, err)
 	}
 }

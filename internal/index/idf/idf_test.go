@@ -71,9 +71,8 @@ func TestTheBytesOfATableAreFixed(t *testing.T) {
 func TestADamagedTableIsRefused(t *testing.T) {
 	raw := learn(t, "one two", "two three")
 	for name, bad := range map[string][]byte{"cut": raw[:len(raw)-3], "flipped": flip(raw, 70), "empty": nil} {
-		if _, err := open(t, bad); !fault.Is(err, fault.SegmentDamage) {
-			t.Errorf("%s: %v", name, err)
-		}
+		_, err := open(t, bad)
+		assert.True(t, fault.Is(err, fault.SegmentDamage), "%s: %v", name, err)
 	}
 }
 

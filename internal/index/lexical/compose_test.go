@@ -155,9 +155,8 @@ func same(t *testing.T, r *rand.Rand, one, many *lexical.Index, keys []int, term
 			t.Fatalf("%v: row %d alone has %v, in the search %v", terms, found[i], score, got[i].Score)
 		}
 	}
-	if fmt.Sprint(many.Holds(terms, found)) != fmt.Sprint(one.Holds(terms, wanted)) {
-		t.Fatalf("%v: other rows hold them", terms)
-	}
+	require.True(t, fmt.Sprint(many.Holds(terms, found)) == fmt.Sprint(one.Holds(terms, wanted)),
+		"%v: other rows hold them", terms)
 	for _, term := range terms {
 		if math.Float64bits(one.Weight(term)) != math.Float64bits(many.Weight(term)) {
 			t.Fatalf("%s weighs %v, of one side %v", term, many.Weight(term), one.Weight(term))
@@ -197,9 +196,8 @@ func byFormula(t *testing.T, live [][]string, many *lexical.Index, keys []int, t
 			average := float64(total) / float64(len(live))
 			score += float64(idf * float64(postings.Weight(uint8(min(count, 255)), uint32(len(doc)), average)))
 		}
-		if math.Float64bits(score) != math.Float64bits(hit.Score) {
-			t.Fatalf("%v: %v, by the formula %v", terms, hit.Score, score)
-		}
+		require.True(t, math.Float64bits(score) == math.Float64bits(hit.Score),
+			"%v: %v, by the formula %v", terms, hit.Score, score)
 	}
 }
 
@@ -308,9 +306,8 @@ func TestRowsAndTermsThatAreDeadAreNotThere(t *testing.T) {
 		t.Error("a term that only a dead row holds is known")
 	}
 	hits := index.Search([]string{"a", "c"}, 9, nil, nil)
-	if len(hits) != 2 || hits[0].Doc != 2 || hits[1].Doc != 1 || index.Start(1) != 0 || index.Start(2) != 2 {
-		t.Errorf("hits %v", hits)
-	}
+	assert.True(t, len(hits) == 2 && hits[0].Doc == 2 && hits[1].Doc == 1 && index.Start(1) == 0 && index.Start(2) == 2,
+		"hits %v", hits)
 	if scores := index.Score([]string{"a"}, []uint32{0, 1, 2, 99}); scores[0] != 0 || scores[1] == 0 || scores[3] != 0 {
 		t.Errorf("scores %v: of a dead row, a live one, one without the term, and none", scores)
 	}
@@ -324,9 +321,8 @@ func TestRowsAndTermsThatAreDeadAreNotThere(t *testing.T) {
 			return lexical.Compose([]lexical.Part{{Side: parts[2].Side, Dead: bitmap}}, nil)
 		},
 	} {
-		if _, err := wrong(); !fault.Is(err, fault.SegmentDamage) {
-			t.Errorf("%s: %v", name, err)
-		}
+		_, err := wrong()
+		assert.True(t, fault.Is(err, fault.SegmentDamage), "%s: %v", name, err)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/unweaver/unweaver/internal/text"
@@ -87,8 +88,7 @@ func TestPagesAreFoundByTheirLanguageBetterThanByPlainWords(t *testing.T) {
 		plain, english, own := reciprocal(text.In(text.Undetermined)), reciprocal(text.In("en")), reciprocal(text.In(code))
 		t.Logf("%s: mean reciprocal rank among %d pages: plain words %.3f, English %.3f, its own %.3f", code, len(pages),
 			plain, english, own)
-		if own < plain+0.1 || own < english || own < 0.85 {
-			t.Errorf("%s: %.3f, by plain words %.3f, as English %.3f", code, own, plain, english)
-		}
+		assert.False(t, own < plain+0.1 || own < english || own < 0.85,
+			"%s: %.3f, by plain words %.3f, as English %.3f", code, own, plain, english)
 	}
 }

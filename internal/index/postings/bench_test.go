@@ -55,9 +55,7 @@ func BenchmarkFits(b *testing.B) {
 		held += list.Len()
 	}
 	for b.Loop() {
-		if !side.Fits() {
-			b.Fatal("it does not fit")
-		}
+		require.True(b, side.Fits(), "it does not fit")
 	}
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(held), "ns/posting")
 }

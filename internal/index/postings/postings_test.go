@@ -84,9 +84,8 @@ func TestListsHoldDocumentsCountsAndBlockMaxima(t *testing.T) {
 	} {
 		list, ok := side.Find(term)
 		docs, counts := list.All()
-		if !ok || !slices.Equal(docs, want.docs) || !slices.Equal(counts, want.counts) || list.Blocks() != 1 {
-			t.Errorf("%s: %v %v", term, docs, counts)
-		}
+		assert.True(t, ok && slices.Equal(docs, want.docs) && slices.Equal(counts, want.counts) && list.Blocks() == 1,
+			"%s: %v %v", term, docs, counts)
 	}
 	if _, ok := side.Find("d"); ok || side.Has("d") || !side.Has("c") {
 		t.Error("a term that no document holds is found, or one that is there is not")
@@ -117,9 +116,8 @@ func TestEveryBlockHasItsLargestWeight(t *testing.T) {
 		for i := b * postings.BlockSize; i < min(len(docs), (b+1)*postings.BlockSize); i++ {
 			largest = max(largest, postings.Weight(counts[i], side.Lengths[docs[i]], side.Average))
 		}
-		if stored := list.Largest(b); stored < largest || stored >= largest+0x1p-14 {
-			t.Errorf("block %d: %g, want %g", b, stored, largest)
-		}
+		stored := list.Largest(b)
+		assert.False(t, stored < largest || stored >= largest+0x1p-14, "block %d: %g, want %g", b, stored, largest)
 	}
 }
 
@@ -162,9 +160,8 @@ func TestARaisedMaximumIsNeverBelowAWeight(t *testing.T) {
 			}
 		}
 	}
-	if needed == 0 || tight == 0 {
-		t.Errorf("%d weights above the stored maximum, %d near the bound: nothing was tested", needed, tight)
-	}
+	assert.True(t, needed != 0 && tight != 0,
+		"%d weights above the stored maximum, %d near the bound: nothing was tested", needed, tight)
 }
 
 func TestTotalsAreThoseOfAllDocuments(t *testing.T) {
@@ -227,9 +224,7 @@ func TestCountsEndAt255AndAnEmptySideIsOne(t *testing.T) {
 		t.Errorf("300 occurrences are counted as %d", counts[0])
 	}
 	empty := write(t, postings.NewBuilder())
-	if !empty.Fits() || empty.Documents() != 0 || empty.Average != 1 || empty.Has("") {
-		t.Errorf("%+v", empty)
-	}
+	assert.True(t, empty.Fits() && empty.Documents() == 0 && empty.Average == 1 && !empty.Has(""), "%+v", empty)
 }
 
 // What a side takes while it is written does not grow with its documents: the length of each lies in a file.

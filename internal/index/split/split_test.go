@@ -117,14 +117,12 @@ func TestASplitSaysWhatWasGiven(t *testing.T) {
 		}
 		for n, chunk := range document.chunks {
 			row := file.Chunks[at]
-			if row.ID != id(document.key+chunk.words) || int(row.Document) != i || int(row.Ordinal) != n {
-				t.Errorf("chunk %d: %+v", at, row)
-			}
+			assert.True(t, row.ID == id(document.key+chunk.words) && int(row.Document) == i && int(row.Ordinal) == n,
+				"chunk %d: %+v", at, row)
 			for _, name := range strings.Fields(chunk.classes) {
 				class := file.ClassFrom(id(name))
-				if file.ClassIDs[class] != id(name) || !slices.Contains(file.ChunksOf(class), uint32(at)) {
-					t.Errorf("chunk %d does not mention %s", at, name)
-				}
+				assert.True(t, file.ClassIDs[class] == id(name) && slices.Contains(file.ChunksOf(class), uint32(at)),
+					"chunk %d does not mention %s", at, name)
 			}
 			at++
 		}
@@ -139,9 +137,8 @@ func TestASplitSaysWhatWasGiven(t *testing.T) {
 }
 
 func TestEqualContentGivesEqualBytes(t *testing.T) {
-	if !bytes.Equal(whole(t, false), whole(t, true)) {
-		t.Error("the order in which a chunk's classes are given is in the bytes")
-	}
+	assert.True(t, bytes.Equal(whole(t, false), whole(t, true)),
+		"the order in which a chunk's classes are given is in the bytes")
 }
 
 func TestASplitSaysWhereAndHowOftenAClassIsMentioned(t *testing.T) {
@@ -205,9 +202,7 @@ func TestWhatCannotBeNumberedOrOrderedIsRefused(t *testing.T) {
 	require.NoError(t, small.Document(split.Row{Key: "a"}))
 	for n := range 3 {
 		err := small.Chunk(split.Chunk{ID: core.ID{byte(n)}}, nil)
-		if n < 2 && err != nil || n == 2 && !fault.Is(err, fault.TooLarge) {
-			t.Errorf("chunk %d of 2: %v", n, err)
-		}
+		assert.True(t, (n >= 2 || err == nil) && (n != 2 || fault.Is(err, fault.TooLarge)), "chunk %d of 2: %v", n, err)
 	}
 	classes := split.NewWriter()
 	defer classes.Close()
@@ -229,9 +224,8 @@ func TestASplitThatIsAnotherIsRefused(t *testing.T) {
 		"chunks":    {split.Expect{Analyser: "v1", Documents: 3, Chunks: 4, Classes: 3}, fault.SegmentDamage},
 		"classes":   {split.Expect{Analyser: "v1", Documents: 3, Chunks: 3}, fault.SegmentDamage},
 	} {
-		if _, err := split.Open(path, other.expect); !fault.Is(err, other.code) {
-			t.Errorf("other %s: %v", name, err)
-		}
+		_, err := split.Open(path, other.expect)
+		assert.True(t, fault.Is(err, other.code), "other %s: %v", name, err)
 	}
 	writer := split.NewWriter()
 	defer writer.Close()

@@ -177,9 +177,7 @@ func TestARejectedRequestIsHalvedUntilTheTextAtFaultIsAloneAndCut(t *testing.T) 
 	vectors, err = src.Vectors(t.Context(), batch("a", "bb", bad, "dddd", "eeeee"))
 	require.NoError(t, err)
 	lengths(t, vectors, 1, 2, len(cut), 4, 5)
-	if len(e.asked) != asked {
-		t.Errorf("a second run asked %d times more", len(e.asked)-asked)
-	}
+	assert.True(t, len(e.asked) == asked, "a second run asked %d times more", len(e.asked)-asked)
 }
 
 // What one half of a halved request cost is kept when the other half fails for a while.
@@ -205,9 +203,7 @@ func TestAPaidHalfIsNotPaidAgainWhenTheOtherFails(t *testing.T) {
 	require.NoError(t, err)
 	lengths(t, vectors, 1, 2, 3, 4)
 	for _, texts := range e.asked {
-		if len(texts) == 2 && texts[0] == "a" {
-			t.Error("the first half was paid again")
-		}
+		assert.True(t, len(texts) != 2 || texts[0] != "a", "the first half was paid again")
 	}
 }
 
@@ -237,9 +233,8 @@ func TestATextThatIsRejectedEvenCutIsNamed(t *testing.T) {
 	e := &embedder{paid: true, refuse: func([]string) error { return fault.ModelRejected.At("embed", "m") }}
 	src, _ := source(t, e)
 	_, err := src.Vectors(t.Context(), batch("a"))
-	if !fault.Is(err, fault.ModelRejected) || fault.As(err).Object != "row 0" || fault.As(err).Hint == "" {
-		t.Errorf("%v", err)
-	}
+	assert.True(t, fault.Is(err, fault.ModelRejected) && fault.As(err).Object == "row 0" && fault.As(err).Hint != "",
+		"%v", err)
 }
 
 func TestADamagedLedgerObjectIsNeverTakenForVectorsAndIsMended(t *testing.T) {
@@ -270,10 +265,8 @@ func TestADamagedLedgerObjectIsNeverTakenForVectorsAndIsMended(t *testing.T) {
 				vectors, err := src.Vectors(t.Context(), items)
 				require.NoError(t, err, "%s", c.situation)
 				lengths(t, vectors, 1, 2)
-				if len(e.asked) != want || (told.Load() > 0) != (round == 0) {
-					t.Errorf("%s, sealed %v, round %d: %d requests, told %d times",
-						c.situation, sealed, round, len(e.asked), told.Load())
-				}
+				assert.True(t, len(e.asked) == want && (told.Load() > 0) == (round == 0),
+					"%s, sealed %v, round %d: %d requests, told %d times", c.situation, sealed, round, len(e.asked), told.Load())
 			}
 		}
 	}
@@ -338,9 +331,8 @@ func TestAServerThatTakesFewerTextsIsNotAskedForMoreAgain(t *testing.T) {
 	} {
 		e.asked, refused = nil, 0
 		require.NoError(t, src.Pay(t.Context(), c.items))
-		if len(e.asked) != c.asked || refused != c.refused {
-			t.Errorf("%d requests, %d refused; want %d and %d", len(e.asked), refused, c.asked, c.refused)
-		}
+		assert.True(t, len(e.asked) == c.asked && refused == c.refused,
+			"%d requests, %d refused; want %d and %d", len(e.asked), refused, c.asked, c.refused)
 	}
 	err := src.Pay(t.Context(), append(texts("bad", 7), batch(strings.Repeat("poison ", 600))...))
 	require.Error(t, err, "a text is poison in part too")
@@ -355,9 +347,7 @@ func TestTheObjectOfARequestKeepsItsNameAndItsBytes(t *testing.T) {
 	require.NoError(t, src.Pay(t.Context(), batch("a", "bb", "ccc")))
 	objects := store.Keys("ledger/embed/loose/")
 	raw, _, err := blob.Read(t.Context(), store, objects[0])
-	if err != nil || len(objects) != 1 {
-		t.Fatal(objects, err)
-	}
+	require.True(t, err == nil && len(objects) == 1, "%v %v", objects, err)
 	sum := sha256.Sum256(raw)
 	if hex.EncodeToString(sum[:]) != goldenObject || !strings.HasSuffix(objects[0], goldenName) {
 		t.Errorf("the object of a request changed: %s, %x", objects[0], sum)

@@ -25,9 +25,7 @@ func TestChainsDoNotMergeWhatIsFarApart(t *testing.T) {
 	plain := Merge(three, pairsOfThree, File{}, Limits{Pair: .93}, cosineOfThree)
 	assert.Equal(t, []int{1, 1, 1}, plain.Of, "without the guard")
 	guarded := Merge(three, pairsOfThree, File{}, DefaultLimits, cosineOfThree)
-	if guarded.Of[0] != guarded.Of[1] || guarded.Of[2] != 2 {
-		t.Errorf("with the guard: %v, want {a b} {c}", guarded.Of)
-	}
+	assert.True(t, guarded.Of[0] == guarded.Of[1] && guarded.Of[2] == 2, "with the guard: %v, want {a b} {c}", guarded.Of)
 	var why []string
 	for _, d := range guarded.Decisions {
 		why = append(why, d.Why)
@@ -71,9 +69,7 @@ func TestPeopleHaveTheLastWord(t *testing.T) {
 		{"# nothing", []int{0, 0, 2}},
 	} {
 		got := Merge(three, pairsOfThree, parse(t, c.line), DefaultLimits, cosineOfThree).Of
-		if !slices.Equal(got, c.want) {
-			t.Errorf("%s: %v, want %v", c.line, got, c.want)
-		}
+		assert.True(t, slices.Equal(got, c.want), "%s: %v, want %v", c.line, got, c.want)
 	}
 }
 
@@ -87,9 +83,8 @@ func TestFilesThatContradictThemselves(t *testing.T) {
 		{"prefer", "line 1"},
 	} {
 		_, err := ParseFile(strings.NewReader(c.file))
-		if !fault.Is(err, fault.BadConfig) || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%q: %v, want one of %q", c.file, err, c.want)
-		}
+		assert.True(t, fault.Is(err, fault.BadConfig) && strings.Contains(err.Error(), c.want),
+			"%q: %v, want one of %q", c.file, err, c.want)
 	}
 }
 
@@ -109,9 +104,8 @@ func TestTheOrderOfPairsDoesNotMatterAndRepresentativesStay(t *testing.T) {
 		cosine := func(a, b int) float64 { return near[[2]int{min(a, b), max(a, b)}] }
 		want := Merge(all, pairs, File{}, DefaultLimits, cosine)
 		random.Shuffle(len(pairs), func(i, j int) { pairs[i], pairs[j] = pairs[j], pairs[i] })
-		if got := Merge(all, pairs, File{}, DefaultLimits, cosine); !reflect.DeepEqual(got, want) {
-			t.Fatal("another order of pairs gives another result")
-		}
+		got := Merge(all, pairs, File{}, DefaultLimits, cosine)
+		require.True(t, reflect.DeepEqual(got, want), "another order of pairs gives another result")
 		for i, to := range want.Of {
 			require.Equal(t, to, want.Of[to], "%d", i)
 			for j := range i {

@@ -3,12 +3,10 @@ package apr_test
 import (
 	"fmt"
 	"math/rand/v2"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
-
-	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/methods/apr"
@@ -38,7 +36,9 @@ func indexOf(t testing.TB, documents []apr.Document) (*apr.Index, *apr.Codebook)
 		}
 	}
 	index, err := apr.NewIndex(book, vectorsOf(book.Entities), vectorsOf(book.Relations), vectorsOf(lines))
-	require.NoError(t, err)
+	if err != nil {
+		t.Fatal(err)
+	}
 	return index, book
 }
 
@@ -105,7 +105,9 @@ func TestWhatIsFoundCitesTheChunksThatSayIt(t *testing.T) {
 				t.Errorf("%s: edge %d is told and not cited", name, edge)
 			}
 		}
-		assert.Equal(t, found, index.Find(q, settings(500)), "%s: asked again it finds something else", name)
+		if again := index.Find(q, settings(500)); !reflect.DeepEqual(again, found) {
+			t.Errorf("%s: asked again it finds something else", name)
+		}
 	}
 }
 

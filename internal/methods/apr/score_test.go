@@ -16,9 +16,7 @@ import (
 
 func near(t *testing.T, what string, got, want float64) {
 	t.Helper()
-	if math.Abs(got-want) > 1e-6 {
-		t.Errorf("%s = %.6f, want %.6f", what, got, want)
-	}
+	assert.False(t, math.Abs(got-want) > 1e-6, "%s = %.6f, want %.6f", what, got, want)
 }
 
 func lineAt(degrees float64, head, tail uint32) Line {
@@ -70,9 +68,8 @@ func TestRefiningPartsGivesTheRunsOfTheWhole(t *testing.T) {
 		at := random.IntN(len(lines) + 1)
 		parts := append(s.Cut(lines[:at]), s.Cut(lines[at:])...)
 		refined := s.Refine(parts)
-		if got, want := lengths(refined), lengths(s.Cut(lines)); !slices.Equal(got, want) {
-			t.Fatalf("cut at %d: runs of %v, want %v", at, got, want)
-		}
+		got, want := lengths(refined), lengths(s.Cut(lines))
+		require.True(t, slices.Equal(got, want), "cut at %d: runs of %v, want %v", at, got, want)
 		if got := lengths(s.Refine(refined)); !slices.Equal(got, lengths(refined)) {
 			t.Fatalf("refined again: %v, was %v", got, lengths(refined))
 		}
@@ -89,9 +86,8 @@ func coarse(t testing.TB, entities, relations Table, runs [][]Edge) *Coarse {
 func TestVectorsOfAnotherCodebookAreToldAndOfAnotherEmbedderIgnored(t *testing.T) {
 	entities, relations := tableOf(2, 1, 0, 0, 1), tableOf(2, 1, 0)
 	for _, edge := range []Edge{{2, 0, 0}, {0, 0, 2}, {0, 1, 0}} {
-		if _, err := NewCoarse(entities, relations, [][]Edge{{{0, 0, 0}}, {edge}}); !fault.Is(err, fault.SegmentDamage) {
-			t.Errorf("%v: %v", edge, err)
-		}
+		_, err := NewCoarse(entities, relations, [][]Edge{{{0, 0, 0}}, {edge}})
+		assert.True(t, fault.Is(err, fault.SegmentDamage), "%v: %v", edge, err)
 	}
 	if _, err := NewCoarse(Table{}, Table{}, [][]Edge{{{0, 0, 0}}}); !fault.Is(err, fault.SegmentDamage) {
 		t.Errorf("tables without vectors: %v", err)
@@ -113,14 +109,12 @@ func TestCoarseScoreOfAnExample(t *testing.T) {
 		relations [][]float32
 		want      float64
 	}{{[][]float32{{0, 1}}, 0.888}, {nil, 0.6}} { // but for what codes lose
-		if got := c.Top([][]float32{{1, 0}}, one.relations, 5)[0].Score; math.Abs(got-one.want) > 0.002 {
-			t.Errorf("score %f, want %f", got, one.want)
-		}
+		got := c.Top([][]float32{{1, 0}}, one.relations, 5)[0].Score
+		assert.False(t, math.Abs(got-one.want) > 0.002, "score %f, want %f", got, one.want)
 	}
 	for _, k := range []int{0, -5} {
-		if got := c.Top([][]float32{{1, 0}}, nil, k); len(got) != 0 {
-			t.Errorf("%d were asked for, got %v", k, got)
-		}
+		got := c.Top([][]float32{{1, 0}}, nil, k)
+		assert.True(t, len(got) == 0, "%d were asked for, got %v", k, got)
 	}
 }
 
@@ -193,13 +187,9 @@ func TestCoarseIsWhatComparingEveryPairGives(t *testing.T) {
 func TestAQuestionWithoutTriplesFindsRuns(t *testing.T) {
 	c := coarse(t, tableOf(2, 1, 0, 0, 1), tableOf(2, 1, 0), [][]Edge{{{0, 0, 0}}, {{1, 0, 1}}})
 	got, linked := c.Ask(Query{Whole: []float32{.6, .8}}, 1)
-	if !linked || len(got) != 1 || got[0].Run != 1 {
-		t.Errorf("got %v, linked %v", got, linked)
-	}
+	assert.True(t, linked && len(got) == 1 && got[0].Run == 1, "got %v, linked %v", got, linked)
 	got, linked = c.Ask(Query{Entities: [][]float32{{1, 0}}, Whole: []float32{0, 1}}, 1)
-	if linked || got[0].Run != 0 {
-		t.Errorf("got %v, linked %v", got, linked)
-	}
+	assert.True(t, !linked && got[0].Run == 0, "got %v, linked %v", got, linked)
 }
 
 func TestFineScoresOfAnExample(t *testing.T) {

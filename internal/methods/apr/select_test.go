@@ -120,19 +120,14 @@ func TestEveryEncodingSaysTheSameAndTheSmallestIsTaken(t *testing.T) {
 		for _, encoding := range Encodings {
 			text := Render(facts, encoding, true)
 			least = min(least, tokens.Count(text))
-			if got := decode(t, text); !slices.Equal(got, facts) {
-				t.Fatalf("%v decodes to %v, want %v", encoding, got, facts)
-			}
+			got := decode(t, text)
+			require.True(t, slices.Equal(got, facts), "%v decodes to %v, want %v", encoding, got, facts)
 		}
 		encoding, text, n := Smallest(facts, tokens.Count)
-		if n != least || tokens.Count(text) != n {
-			t.Fatalf("%v with %d tokens, the least is %d", encoding, n, least)
-		}
+		require.True(t, n == least && tokens.Count(text) == n, "%v with %d tokens, the least is %d", encoding, n, least)
 		taken[encoding] = true
 	}
-	if len(taken) < 2 {
-		t.Errorf("only %v was ever the smallest: the test says little", taken)
-	}
+	assert.True(t, len(taken) >= 2, "only %v was ever the smallest: the test says little", taken)
 }
 
 func TestThePolicyKeepsTheBudget(t *testing.T) {
@@ -142,19 +137,14 @@ func TestThePolicyKeepsTheBudget(t *testing.T) {
 	seen := map[Choice]bool{}
 	for budget := 0; budget < 4000; budget += 37 {
 		got := Decide(unique, all, budget, tokens.Count)
-		if got.Tokens > budget || tokens.Count(got.Text) != got.Tokens {
-			t.Fatalf("budget %d: %d tokens", budget, got.Tokens)
-		}
+		require.True(t, got.Tokens <= budget && tokens.Count(got.Text) == got.Tokens,
+			"budget %d: %d tokens", budget, got.Tokens)
 		seen[Choice{All: got.All, Facts: got.Facts}] = true
 	}
 	for _, want := range []Choice{{}, {Facts: 50}, {All: true, Facts: 53}} {
-		if !seen[want] {
-			t.Errorf("no budget led to %+v", want)
-		}
+		assert.True(t, seen[want], "no budget led to %+v", want)
 	}
-	if len(seen) < 6 {
-		t.Errorf("budgets lead to %v: the first facts that fit are not found", seen)
-	}
+	assert.True(t, len(seen) >= 6, "budgets lead to %v: the first facts that fit are not found", seen)
 	if got := Decide(all[:45], all, 1<<20, tokens.Count); got.All || got.Facts != 45 {
 		t.Errorf("of facts that repeat %d are told, all: %t", got.Facts, got.All)
 	}

@@ -53,9 +53,8 @@ func TestNodesAreTakenWithinTheBudget(t *testing.T) {
 		{"a node less for a summary", gem.Budget{Tokens: 1000, Nodes: 3}, gem.MembersOf{0: {1, 2}}, []int{1, 2, 3}},
 	} {
 		c.budget.Cost = func(node int) int { return cost[node] }
-		if got := nodesOf(gem.Fill(ranked, c.budget, c.summaries)); !slices.Equal(got, c.want) {
-			t.Errorf("%s: %v, should be %v", c.name, got, c.want)
-		}
+		got := nodesOf(gem.Fill(ranked, c.budget, c.summaries))
+		assert.True(t, slices.Equal(got, c.want), "%s: %v, should be %v", c.name, got, c.want)
 	}
 }
 
@@ -79,9 +78,8 @@ func TestFlatRetrievalIsABestFirstSearchOfTheCompleteGraph(t *testing.T) {
 		}
 		rows, of := questions(nodes)
 		flat := gem.Rank(gem.Compare(prompt, rows, of), gem.Best, gem.MembersOf{})
-		if got := matchesOf(along(flat, stored, 1, gem.MembersOf{}).Along(flat, 60)); !reflect.DeepEqual(got, flat) {
-			t.Fatal("the search gives another order")
-		}
+		got := matchesOf(along(flat, stored, 1, gem.MembersOf{}).Along(flat, 60))
+		require.True(t, reflect.DeepEqual(got, flat), "the search gives another order")
 	}
 }
 
@@ -94,9 +92,8 @@ func TestASearchGoesAlongEdges(t *testing.T) {
 		0:   {0, 1, 2, 4, 3},
 		0.7: {0, 1, 2, 4, 3}, // 1: .14 + .15, 4: .21 + .03
 	} {
-		if got := nodesOf(matchesOf(along(ranked, g, alpha, gem.MembersOf{}).Along(ranked, 9))); !slices.Equal(got, want) {
-			t.Errorf("alpha %g: %v, should be %v", alpha, got, want)
-		}
+		got := nodesOf(matchesOf(along(ranked, g, alpha, gem.MembersOf{}).Along(ranked, 9)))
+		assert.True(t, slices.Equal(got, want), "alpha %g: %v, should be %v", alpha, got, want)
 	}
 	assert.Equal(t, []int{0, 4}, nodesOf(matchesOf(along(ranked, g, 1, gem.MembersOf{}).Along(ranked, 2))), "two nodes")
 	steps := along(ranked, g, 0.7, gem.MembersOf{}).Along(ranked, 9)
@@ -197,9 +194,7 @@ func TestASearchAlongEdgesIsThatOfAllPairs(t *testing.T) {
 			}
 			want = append(want, best)
 		}
-		if !slices.Equal(got, want) {
-			t.Fatalf("round %d, alpha %g: %v, over all pairs %v", round, alpha, got, want)
-		}
+		require.True(t, slices.Equal(got, want), "round %d, alpha %g: %v, over all pairs %v", round, alpha, got, want)
 	}
 }
 

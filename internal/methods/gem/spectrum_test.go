@@ -94,17 +94,14 @@ func TestSpectraOfTheReference(t *testing.T) {
 
 func (want *expected) compare(t *testing.T, got gem.Spectrum, e int) {
 	t.Helper()
-	if len(got.Pairs) != len(want.Values) || got.Missing != 0 {
-		t.Fatalf("%d of %d pairs, %d missing", len(got.Pairs), len(want.Values), got.Missing)
-	}
+	require.True(t, len(got.Pairs) == len(want.Values) && got.Missing == 0,
+		"%d of %d pairs, %d missing", len(got.Pairs), len(want.Values), got.Missing)
 	sum := 0.0
 	for i, p := range got.Pairs {
 		if math.Abs(p.Lambda-want.Values[i]) > 1e-9 {
 			t.Errorf("eigenvalue %d: %.12f, should be %.12f", i, p.Lambda, want.Values[i])
 		}
-		if p.Residual > 1e-10 {
-			t.Errorf("residual %d: %g", i, p.Residual)
-		}
+		assert.False(t, p.Residual > 1e-10, "residual %d: %g", i, p.Residual)
 		sum += p.Lambda * p.Lambda
 	}
 	for _, v := range want.Vectors {
@@ -123,9 +120,8 @@ func (want *expected) compare(t *testing.T, got gem.Spectrum, e int) {
 		slices.Sort(top)
 		expected := slices.Sorted(slices.Values(v.Top)) // which fills up with components of 0
 		expected = slices.DeleteFunc(expected, func(node int) bool { return math.Abs(v.Vector[node]) <= 1e-9 })
-		if v.TopUnique && !slices.Equal(top, expected) {
-			t.Errorf("top %d of %d: %v, should be %v", e, v.Index, top, expected)
-		}
+		assert.True(t, !v.TopUnique || slices.Equal(top, expected),
+			"top %d of %d: %v, should be %v", e, v.Index, top, expected)
 	}
 }
 
@@ -143,9 +139,7 @@ func near(t *testing.T, what string, got, want []float64, within float64) {
 	t.Helper()
 	require.Len(t, got, len(want), "%s: %v, should be %v", what, got, want)
 	for i := range got {
-		if !(math.Abs(got[i]-want[i]) <= within) {
-			t.Fatalf("%s: %v, should be %v", what, got, want)
-		}
+		require.True(t, math.Abs(got[i]-want[i]) <= within, "%s: %v, should be %v", what, got, want)
 	}
 }
 
@@ -166,9 +160,7 @@ func TestTheWorkedExample(t *testing.T) {
 		near(t, "algebraic", s.Values(), []float64{1, 0.36617923}, 1e-8)
 		near(t, "overview", s.Pairs[0].Vector, []float64{.4767313, .5, .522233, .5}, 1e-7)
 		near(t, "theme", s.Pairs[1].Vector, []float64{.5301858, .4915273, -.4681387, -.5080848}, 1e-7)
-		if !s.Pairs[0].Overview || s.Pairs[1].Overview {
-			t.Error("the first alone is the overview")
-		}
+		assert.True(t, s.Pairs[0].Overview && !s.Pairs[1].Overview, "the first alone is the overview")
 	}
 	bySimilarity := gem.NewFixed(4, g.Weights(), []float64{2, 2.1, 2.2, 2.1})
 	s, err := gem.Compute(context.Background(), bySimilarity, gem.Options{Pairs: 4})
@@ -261,14 +253,10 @@ func TestLanczosFindsWhatTheDirectSolverFinds(t *testing.T) {
 					_, graph = graphs(t, nodes, sign)
 				}
 				got, err := gem.Restarted(graph, options)
-				if err != nil || got.Missing > 0 {
-					t.Fatal(err, got.Missing)
-				}
+				require.True(t, err == nil && got.Missing <= 0, "%v %v", err, got.Missing)
 				near(t, "values", got.Values(), want.Values(), 1e-6)
 				for i, p := range got.Pairs {
-					if p.Residual > 1e-6 {
-						t.Errorf("residual %d: %g", i, p.Residual)
-					}
+					assert.False(t, p.Residual > 1e-6, "residual %d: %g", i, p.Residual)
 				}
 			}
 		}
@@ -291,9 +279,7 @@ func TestAnEigenvalueIsFoundAsOftenAsItIsThere(t *testing.T) {
 	want, err := gem.Compute(context.Background(), stored, gem.Options{Pairs: 4})
 	require.NoError(t, err)
 	got, err := gem.Restarted(g, gem.Options{Pairs: 4})
-	if err != nil || got.Missing > 0 {
-		t.Fatal(err, got.Missing)
-	}
+	require.True(t, err == nil && got.Missing <= 0, "%v %v", err, got.Missing)
 	v := want.Values()
 	near(t, "values", got.Values(), []float64{v[0], v[0], v[1], v[1]}, 1e-7)
 }
@@ -307,9 +293,7 @@ func TestPropertiesOfSpectra(t *testing.T) {
 	for i, p := range all.Pairs {
 		sum += p.Lambda
 		squares += p.Lambda * p.Lambda
-		if math.Abs(p.Lambda) > 1+1e-9 {
-			t.Errorf("eigenvalue %d is %g", i, p.Lambda)
-		}
+		assert.False(t, math.Abs(p.Lambda) > 1+1e-9, "eigenvalue %d is %g", i, p.Lambda)
 	}
 	near(t, "sum and squares", []float64{sum, squares}, []float64{0, gem.Distinctness(stored)}, 1e-9)
 	total := 0.0
@@ -334,18 +318,15 @@ func TestNodesInAnotherOrderHaveTheSameComponents(t *testing.T) {
 	spectrum := func(nodes gem.Nodes) gem.Spectrum {
 		_, implicit := graphs(t, nodes, gem.Shift)
 		s, err := gem.Restarted(implicit, gem.Options{Pairs: 4, Tolerance: 1e-10})
-		if err != nil || s.Missing > 0 {
-			t.Fatal(err, s.Missing)
-		}
+		require.True(t, err == nil && s.Missing <= 0, "%v %v", err, s.Missing)
 		return s
 	}
 	a, b := spectrum(nodes), spectrum(moved)
 	near(t, "values", a.Values(), b.Values(), 1e-10)
 	for k := range a.Pairs {
 		for to, from := range order {
-			if math.Abs(a.Pairs[k].Vector[from]-b.Pairs[k].Vector[to]) > 1e-7 {
-				t.Fatalf("component %d of pair %d differs", from, k)
-			}
+			require.False(t, math.Abs(a.Pairs[k].Vector[from]-b.Pairs[k].Vector[to]) > 1e-7,
+				"component %d of pair %d differs", from, k)
 		}
 	}
 }
@@ -373,13 +354,10 @@ func TestWhatDoesNotConvergeIsLeftOutAndCounted(t *testing.T) {
 	require.NoError(t, err)
 	got, err := gem.Compute(context.Background(), g, gem.Options{Pairs: 6, Products: 60, Tolerance: 1e-9})
 	require.NoError(t, err)
-	if got.Missing == 0 || got.Missing+len(got.Pairs) != 6 {
-		t.Errorf("%d pairs, %d missing", len(got.Pairs), got.Missing)
-	}
+	assert.True(t, got.Missing != 0 && got.Missing+len(got.Pairs) == 6,
+		"%d pairs, %d missing", len(got.Pairs), got.Missing)
 	for _, p := range got.Pairs {
-		if p.Residual > 1e-9 {
-			t.Errorf("a pair of residual %g is given", p.Residual)
-		}
+		assert.False(t, p.Residual > 1e-9, "a pair of residual %g is given", p.Residual)
 	}
 	ended, cancel := context.WithCancel(context.Background())
 	cancel()
@@ -393,9 +371,8 @@ func TestFewNodesGiveFewPairs(t *testing.T) {
 		for _, direct := range []int{-1, 256} {
 			_, implicit := graphs(t, random(n, 4, 2, 1, 1), gem.Shift)
 			s, err := gem.Compute(context.Background(), implicit, gem.Options{Pairs: 9, Direct: direct})
-			if err != nil || len(s.Pairs) != n || s.Missing != 0 {
-				t.Errorf("%d nodes, direct %d: %d pairs, %d missing, %v", n, direct, len(s.Pairs), s.Missing, err)
-			}
+			assert.True(t, err == nil && len(s.Pairs) == n && s.Missing == 0,
+				"%d nodes, direct %d: %d pairs, %d missing, %v", n, direct, len(s.Pairs), s.Missing, err)
 		}
 	}
 }
@@ -407,20 +384,16 @@ func TestASolverThatDoesNotConvergeLeavesPairsOutAndEnds(t *testing.T) {
 	stored, _ := graphs(t, random(40, 6, 3, 2, 3), gem.Shift)
 	for _, direct := range []int{-1, 256} {
 		s, err := gem.Compute(context.Background(), stored, gem.Options{Pairs: 5, Direct: direct})
-		if err != nil || len(s.Pairs) != 1 || s.Missing != 4 || !s.Pairs[0].Overview {
-			t.Errorf("direct %d: %d pairs, %d missing (%v)", direct, len(s.Pairs), s.Missing, err)
-		}
-		if themes := gem.Themes(s, gem.Choice{Count: 3}); len(themes) != 1 {
-			t.Errorf("%d themes", len(themes))
-		}
+		assert.True(t, err == nil && len(s.Pairs) == 1 && s.Missing == 4 && s.Pairs[0].Overview,
+			"direct %d: %d pairs, %d missing (%v)", direct, len(s.Pairs), s.Missing, err)
+		themes := gem.Themes(s, gem.Choice{Count: 3})
+		assert.True(t, len(themes) == 1, "%d themes", len(themes))
 	}
 }
 
 func TestSimilaritiesThatAreNoNumbersAreRefused(t *testing.T) {
 	for _, x := range []float64{math.NaN(), math.Inf(1), math.Inf(-1)} {
 		_, err := gem.NewMatrix(2, []float64{1, x, 0.5, 1})
-		if !fault.Is(err, fault.InvalidParam) || !strings.Contains(err.Error(), "nodes 0 and 1") {
-			t.Errorf("%v: %v", x, err)
-		}
+		assert.True(t, fault.Is(err, fault.InvalidParam) && strings.Contains(err.Error(), "nodes 0 and 1"), "%v: %v", x, err)
 	}
 }

@@ -17,9 +17,7 @@ import (
 func spectrum(t *testing.T, g gem.Graph, o gem.Options) gem.Spectrum {
 	t.Helper()
 	s, err := gem.Compute(context.Background(), g, o)
-	if err != nil || s.Missing > 0 {
-		t.Fatal(err, s.Missing)
-	}
+	require.True(t, err == nil && s.Missing <= 0, "%v %v", err, s.Missing)
 	return s
 }
 
@@ -46,9 +44,7 @@ func TestThemesOfTheWorkedExample(t *testing.T) {
 	themes := gem.Themes(s, gem.Choice{Count: 3, Members: 2, Side: gem.Both})
 	near(t, "loadings", themes[2].Loadings, []float64{-.5080848, -.4681387}, 1e-7)
 	near(t, "beta", []float64{themes[2].Beta}, []float64{.36617923}, 1e-7)
-	if themes[1].Opposite || !themes[2].Opposite {
-		t.Error("the third is the other side of the second")
-	}
+	assert.True(t, !themes[1].Opposite && themes[2].Opposite, "the third is the other side of the second")
 	assert.Equal(t, 2, gem.CountThemes(s.Values(), 0.05))
 }
 
@@ -105,9 +101,7 @@ func TestNearestNodesOfFewAreThoseOfTheMatrix(t *testing.T) {
 			}
 		}
 	}
-	if count != len(expected) || g.Edges()*2 != count {
-		t.Errorf("%d edges, should be %d", count, len(expected))
-	}
+	assert.True(t, count == len(expected) && g.Edges()*2 == count, "%d edges, should be %d", count, len(expected))
 }
 
 func TestTreesFindNearlyAllNearestNodes(t *testing.T) {
@@ -150,9 +144,8 @@ func TestANodeNearToNoneIsLinkedAndOneWithoutDirectionIsIsolated(t *testing.T) {
 		t.Errorf("the opposite is linked to %v", to)
 	}
 	s := spectrum(t, g, gem.Options{Pairs: 4})
-	if s.Isolated != 1 || s.Parts != 2 || s.Small != 1 || len(s.Pairs) != 3 {
-		t.Errorf("%d isolated, %d parts, %d in small ones, %d pairs", s.Isolated, s.Parts, s.Small, len(s.Pairs))
-	}
+	assert.True(t, s.Isolated == 1 && s.Parts == 2 && s.Small == 1 && len(s.Pairs) == 3,
+		"%d isolated, %d parts, %d in small ones, %d pairs", s.Isolated, s.Parts, s.Small, len(s.Pairs))
 }
 
 // Groups of texts that have nothing in common are parts: each has the eigenvalue 1, with a vector on its own nodes.
@@ -181,13 +174,10 @@ func TestEveryPartOfAGraphHasAnOverviewOfItsOwn(t *testing.T) {
 		require.Equal(t, 3, s.Parts)
 		near(t, "first values", s.Values()[:3], []float64{1, 1, 1}, 1e-9)
 		for k, p := range s.Pairs[:3] {
-			if !p.Overview || p.Part != k {
-				t.Errorf("pair %d is of part %d", k, p.Part)
-			}
+			assert.True(t, p.Overview && p.Part == k, "pair %d is of part %d", k, p.Part)
 			for node, x := range p.Vector {
-				if of := [10]int{0, 0, 0, 0, 0, 1, 1, 1, 2, 2}[node%10]; (x != 0) != (of == k) {
-					t.Fatalf("component %d of pair %d is %g", node, k, x)
-				}
+				of := [10]int{0, 0, 0, 0, 0, 1, 1, 1, 2, 2}[node%10]
+				require.True(t, (x != 0) == (of == k), "component %d of pair %d is %g", node, k, x)
 			}
 		}
 		if len(s.Pairs) != 5 || s.Values()[3] > 0.9 || gem.CountThemes(s.Values(), 0.05) != 3 {
@@ -260,9 +250,7 @@ func TestNearestNodesOfAMatrixAreThoseOfNodes(t *testing.T) {
 	for i := range 120 { // sums of the matrix are taken in another order
 		to, weights := ofMatrix.Neighbours(i)
 		wantTo, want := all.Neighbours(i)
-		if !slices.Equal(to, wantTo) {
-			t.Fatalf("node %d: %v, should be %v", i, to, wantTo)
-		}
+		require.True(t, slices.Equal(to, wantTo), "node %d: %v, should be %v", i, to, wantTo)
 		near(t, "weights", weights, want, 1e-12)
 	}
 	for _, most := range []int{3, 500} {
@@ -278,9 +266,7 @@ func TestNearestNodesOfAMatrixAreThoseOfNodes(t *testing.T) {
 			}
 			near(t, "weight", weights[at:at+1], []float64{(forth + back) / 2}, 1e-12)
 		}
-		if most == 3 && (len(to) != 3 || !slices.Contains(to, 7)) {
-			t.Errorf("%v", to)
-		}
+		assert.True(t, most != 3 || len(to) == 3 && slices.Contains(to, 7), "%v", to)
 		if most == 500 && slices.ContainsFunc(weights, func(w float64) bool { return w <= 0 }) {
 			t.Error("what is not near is among the nearest")
 		}

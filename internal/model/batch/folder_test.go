@@ -34,10 +34,8 @@ func answering(t *testing.T, dir string) {
 				Method string `json:"method"`
 				URL    string `json:"url"`
 			}
-			if err := json.Unmarshal([]byte(line), &asked); err != nil || asked.Method != "POST" ||
-				asked.URL != "/v1/chat/completions" {
-				t.Fatalf("%s: %v", line, err)
-			}
+			err := json.Unmarshal([]byte(line), &asked)
+			require.True(t, err == nil && asked.Method == "POST" && asked.URL == "/v1/chat/completions", "%s: %v", line, err)
 			if strings.Contains(line, "note 3 ") {
 				fmt.Fprintf(&out, `{"id":"vllm-1","custom_id":%q,"response":{"status_code":400,"request_id":"r","body":null},`+
 					`"error":{"message":"too long","code":400}}`+"\n", asked.ID)
@@ -62,23 +60,18 @@ func TestAFolderIsAnsweredByAnotherProgram(t *testing.T) {
 		return nil
 	}
 	left, err := runner.Run(t.Context(), parts(t, 25))
-	if err != nil || len(left) != 0 || len(w.book) != 25 {
-		t.Fatalf("left %d, known %d: %v", len(left), len(w.book), err)
-	}
+	require.True(t, err == nil && len(left) == 0 && len(w.book) == 25,
+		"left %d, known %d: %v", len(left), len(w.book), err)
 	refused := 0
 	for _, answer := range w.book {
 		if !answer.Answered() {
 			refused++
-			if answer.Code != "400" || answer.Message != "too long" || answer.Again() {
-				t.Errorf("%+v", answer)
-			}
+			assert.True(t, answer.Code == "400" && answer.Message == "too long" && !answer.Again(), "%+v", answer)
 		}
 	}
 	assert.Equal(t, 1, refused)
 	err = filepath.WalkDir(dir, func(path string, entry os.DirEntry, err error) error {
-		if err == nil && !entry.IsDir() {
-			t.Errorf("%s is left", path)
-		}
+		assert.True(t, err != nil || entry.IsDir(), "%s is left", path)
 		return err
 	})
 	assert.NoError(t, err)
@@ -96,17 +89,14 @@ func TestAFolderThatNobodyAnswersIsLeftAtTheDeadline(t *testing.T) {
 		return nil
 	}
 	left, err := runner.Run(t.Context(), parts(t, 25))
-	if err != nil || len(left) != 25 {
-		t.Fatalf("left %d: %v", len(left), err)
-	}
+	require.True(t, err == nil && len(left) == 25, "left %d: %v", len(left), err)
 }
 
 func TestAFolderGivesNothingFromOutside(t *testing.T) {
 	folder := batch.Folder{Dir: t.TempDir()}
 	for _, id := range []string{"", "../x", "a/b", ".hidden"} {
-		if _, err := folder.Get(t.Context(), id); !fault.Is(err, fault.Internal) {
-			t.Errorf("%q: %v", id, err)
-		}
+		_, err := folder.Get(t.Context(), id)
+		assert.True(t, fault.Is(err, fault.Internal), "%q: %v", id, err)
 	}
 	if _, err := folder.Get(t.Context(), "absent"); !fault.Is(err, fault.NotFound) {
 		t.Errorf("absent: %v", err)

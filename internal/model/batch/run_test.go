@@ -144,9 +144,8 @@ func TestNothingIsPaidTwice(t *testing.T) {
 			var left []string
 			err := errKilled
 			for runs := 0; err != nil; runs++ {
-				if left, err = w.runner(t).Run(t.Context(), cut); err != nil && (runs > 1 || !errors.Is(err, errKilled)) {
-					t.Fatalf("step %d after %v: %v", step, after, err)
-				}
+				left, err = w.runner(t).Run(t.Context(), cut)
+				require.True(t, err == nil || runs <= 1 && errors.Is(err, errKilled), "step %d after %v: %v", step, after, err)
 			}
 			stats := w.server.Stats()
 			if stats.Duplicates != 0 || stats.Chat != 39 || len(left) != 0 || len(w.book) != 40 {
@@ -157,21 +156,15 @@ func TestNothingIsPaidTwice(t *testing.T) {
 			pushes += pushed
 		}
 	}
-	if pushes == 0 {
-		t.Error("no batch met the limit of tokens")
-	}
+	assert.True(t, pushes != 0, "no batch met the limit of tokens")
 }
 
 func TestNoOutputFileWhenAllFail(t *testing.T) {
 	w := newWorld(t, modeltest.BatchFaults{Reject: "Lovelace"})
 	left, err := w.runner(t).Run(t.Context(), parts(t, 5))
-	if err != nil || len(left) != 0 {
-		t.Fatalf("left %d: %v", len(left), err)
-	}
+	require.True(t, err == nil && len(left) == 0, "left %d: %v", len(left), err)
 	for id, answer := range w.book {
-		if answer.Status != 400 || answer.Code != "content_filter" || answer.Again() {
-			t.Errorf("%s: %+v", id, answer)
-		}
+		assert.True(t, answer.Status == 400 && answer.Code == "content_filter" && !answer.Again(), "%s: %+v", id, answer)
 	}
 	assert.Len(t, w.book, 5)
 }
@@ -196,9 +189,8 @@ func TestAnswersThatTheServerForgotAreAskedForInAnotherRound(t *testing.T) {
 	w := newWorld(t, modeltest.BatchFaults{})
 	server := &forgetful{Client: batch.NewClient(w.server.URL, "", 0), forget: 1}
 	left, err := w.runnerOf(t, server).Run(t.Context(), parts(t, 20))
-	if err != nil || len(left) != 0 || len(w.book) != 20 {
-		t.Fatalf("left %d, known %d: %v", len(left), len(w.book), err)
-	}
+	require.True(t, err == nil && len(left) == 0 && len(w.book) == 20,
+		"left %d, known %d: %v", len(left), len(w.book), err)
 	if created, _ := w.server.Batches(); created != 3 {
 		t.Errorf("%d batches, want one more than parts", created)
 	}
@@ -238,9 +230,7 @@ func TestBatchesAnHourAreBounded(t *testing.T) {
 	if left, err := runner.Run(t.Context(), parts(t, 50)); err != nil || len(left) != 0 {
 		t.Fatal(left, err)
 	}
-	if begun[0] != 2 || begun[1] != 4 {
-		t.Errorf("batches by hour, summed up: %v", begun)
-	}
+	assert.True(t, begun[0] == 2 && begun[1] == 4, "batches by hour, summed up: %v", begun)
 }
 
 // TestDeadline leaves what a batch did not answer in time to online calls, and keeps what it did.
@@ -259,9 +249,8 @@ func TestDeadline(t *testing.T) {
 		t.Errorf("left %d, known %d, paid %d: want 10 each", len(left), len(w.book), w.server.Stats().Chat)
 	}
 	for _, id := range left {
-		if _, told := w.book[id]; told {
-			t.Errorf("%s would be paid for again", id)
-		}
+		_, told := w.book[id]
+		assert.False(t, told, "%s would be paid for again", id)
 	}
 }
 
@@ -327,7 +316,5 @@ func TestTwoRunnersThatShareRequests(t *testing.T) {
 	if stats := w.server.Stats(); stats.Duplicates != 0 || stats.Chat != 39 || len(w.book) != 40 {
 		t.Errorf("paid twice %d, paid %d of 39, known %d", stats.Duplicates, stats.Chat, len(w.book))
 	}
-	if claims.refused == 0 {
-		t.Error("no request met the other runner")
-	}
+	assert.True(t, claims.refused != 0, "no request met the other runner")
 }

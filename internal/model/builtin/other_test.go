@@ -102,9 +102,8 @@ func TestNamesByRuleInOtherLanguages(t *testing.T) {
 // A name that no space parts from the text is described by the sentence that has it.
 func TestNamesWithoutSpacesAreDescribed(t *testing.T) {
 	for _, entity := range builtin.EntitiesIn(text.In("ja"), "彼はドイツで生まれた。それから東京大学に行った。") {
-		if entity.Name == "東京大学" && entity.Description != "それから東京大学に行った。" {
-			t.Errorf("%q", entity.Description)
-		}
+		assert.True(t, entity.Name != "東京大学" || entity.Description == "それから東京大学に行った。",
+			"%q", entity.Description)
 	}
 }
 
@@ -132,9 +131,7 @@ func TestQuotedSentencesAreChosenByTheLanguagesWords(t *testing.T) {
 	} {
 		chat := builtin.Chat{Language: c.code}
 		reply, err := chat.Complete(t.Context(), model.Call{Task: model.Answer, Question: c.question, Input: c.context})
-		if err != nil || reply.Text != c.want {
-			t.Errorf("%s: %q, %v", c.code, reply.Text, err)
-		}
+		assert.True(t, err == nil && reply.Text == c.want, "%s: %q, %v", c.code, reply.Text, err)
 	}
 }
 
@@ -147,8 +144,7 @@ func TestAChunkThatRepeatsMuchHasFewNames(t *testing.T) {
 		}
 	}
 	for _, chunk := range []string{strings.Repeat("漢", 1<<17), twice.String()} {
-		if got := foundIn("zh", chunk); len(got) > 12 {
-			t.Errorf("%d names", len(got))
-		}
+		got := foundIn("zh", chunk)
+		assert.True(t, len(got) <= 12, "%d names", len(got))
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/unweaver/unweaver/internal/fault"
@@ -135,9 +136,8 @@ func TestOneAloneHasAllAtOnce(t *testing.T) {
 			for range 64 {
 				require.NoError(t, p.gate.Enter(t.Context()))
 			}
-			if waited := time.Since(began); waited != 0 {
-				t.Errorf("after %s, 64 calls of 64 waited %s", after, waited)
-			}
+			waited := time.Since(began)
+			assert.True(t, waited == 0, "after %s, 64 calls of 64 waited %s", after, waited)
 			p.die()
 		}
 	})
@@ -165,9 +165,7 @@ func TestAFleetFillsThePlacesAndNeverMore(t *testing.T) {
 				time.Sleep(10 * time.Second)
 				part := filled(to, total, 10*time.Second)
 				t.Logf("%.1f %% of the places are used", 100*part)
-				if part < 0.95 {
-					t.Errorf("%.1f %% of the places are used", 100*part)
-				}
+				assert.False(t, part < 0.95, "%.1f %% of the places are used", 100*part)
 				if most := to.most.Load(); most > int64(total) {
 					t.Errorf("%d calls at once, want at most %d", most, total)
 				}
@@ -346,9 +344,7 @@ func TestALargeFleetBeatsLessOften(t *testing.T) {
 		time.Sleep(time.Minute)
 		member.end()
 		<-member.ended
-		if member.interval < 10*time.Second {
-			t.Errorf("one of 1,000 beats every %s", member.interval)
-		}
+		assert.True(t, member.interval >= 10*time.Second, "one of 1,000 beats every %s", member.interval)
 		if size, err := Measure(t.Context(), store, Worker{Queue: "q"}); err != nil || size != (Size{500, 32000, 4000, 0}) {
 			t.Errorf("%+v, %v", size, err)
 		}

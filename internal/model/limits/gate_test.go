@@ -145,9 +145,7 @@ func TestAWaiterThatGivesUpLeavesNoPlaceTaken(t *testing.T) {
 		time.Sleep(3 * time.Second)
 		gate.Leave(nil) // at the very moment at which ten others give up
 		wg.Wait()
-		if gaveUp < 20 {
-			t.Errorf("%d gave up, want at least 20", gaveUp)
-		}
+		assert.True(t, gaveUp >= 20, "%d gave up, want at least 20", gaveUp)
 		assert.Equal(t, 1, crowd(t, gate, 5, nil))
 	})
 }

@@ -101,9 +101,8 @@ func TestTokensAreReservedAndSettled(t *testing.T) {
 			if len(shared.reserved) != 1 || shared.reserved[0] != 6 || shared.names[0] != "http://e chat" {
 				t.Errorf("reserved %v of %q", shared.reserved, shared.names)
 			}
-			if len(shared.settled) != len(c.settled) || (len(c.settled) > 0 && shared.settled[0] != c.settled[0]) {
-				t.Errorf("settled %v, want %v", shared.settled, c.settled)
-			}
+			assert.True(t, len(shared.settled) == len(c.settled) && (len(c.settled) == 0 || shared.settled[0] == c.settled[0]),
+				"settled %v, want %v", shared.settled, c.settled)
 		})
 	}
 }
@@ -178,9 +177,8 @@ func TestAnAdmittedCallIsFinishedUnlessItsQueryEnds(t *testing.T) {
 			}, context.DeadlineExceeded},
 		} {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-			if err := c.call(ctx); !errors.Is(err, c.want) || (c.want == nil) != below.detached {
-				t.Errorf("%s: got %v, want %v", name, err, c.want)
-			}
+			err := c.call(ctx)
+			assert.True(t, errors.Is(err, c.want) && (c.want == nil) == below.detached, "%s: got %v, want %v", name, err, c.want)
 			cancel()
 		}
 	})
@@ -219,9 +217,7 @@ func TestAPanicOfWhoPaysGivesThePlaceBackThatIsStillToCome(t *testing.T) {
 		embedder := limits.Embedder{Embedder: model.MeterEmbedder(&endpoint{}, startled{}), Limits: limit}
 		func() {
 			defer func() {
-				if recover() == nil {
-					t.Error("it was not asked ahead")
-				}
+				assert.True(t, recover() != nil, "it was not asked ahead")
 			}()
 			_, _, _ = embedder.Embed(t.Context(), []string{"a"})
 		}()

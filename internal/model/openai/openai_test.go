@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/unweaver/unweaver/internal/fault"
@@ -110,9 +111,7 @@ func TestStatusesBecomeFaults(t *testing.T) {
 func TestAServerThatIsDownIsTransientAndNamed(t *testing.T) {
 	c := openai.New(openai.Config{BaseURL: "http://127.0.0.1:1/v1", APIKey: "k", Model: "m"})
 	_, err := c.Complete(context.Background(), model.Call{Task: model.Answer, User: "hello"})
-	if !fault.Is(err, fault.ModelUnavailable) || fault.As(err).Hint == "" {
-		t.Errorf("got %v", err)
-	}
+	assert.True(t, fault.Is(err, fault.ModelUnavailable) && fault.As(err).Hint != "", "got %v", err)
 }
 
 func TestAHangingCallEndsWithItsTimeout(t *testing.T) {
@@ -125,7 +124,5 @@ func TestAHangingCallEndsWithItsTimeout(t *testing.T) {
 		},
 	)
 	_, err := c.Complete(t.Context(), model.Call{Task: model.Answer, User: "hello"})
-	if !fault.Is(err, fault.ModelUnavailable) {
-		t.Errorf("got %v", err)
-	}
+	assert.True(t, fault.Is(err, fault.ModelUnavailable), "got %v", err)
 }

@@ -135,9 +135,7 @@ func TestARedirectIsNotFollowed(t *testing.T) {
 		})
 		cfg := openai.Config{BaseURL: url, APIKey: "k", Model: "m"}
 		_, err := openai.New(cfg).Complete(t.Context(), model.Call{User: "hello"})
-		if !fault.Is(err, fault.ModelUnavailable) || !strings.Contains(err.Error(), fmt.Sprint(status)) {
-			t.Errorf("%v", err)
-		}
+		assert.True(t, fault.Is(err, fault.ModelUnavailable) && strings.Contains(err.Error(), fmt.Sprint(status)), "%v", err)
 	}
 	if got := requests(); len(got) != 0 {
 		t.Errorf("%v", got)
@@ -158,14 +156,11 @@ func TestPackedAnswersAreReadAndBounded(t *testing.T) {
 	}
 	url, requests := recording(t, packed(says(`{"prompt_tokens":1,"completion_tokens":3}`), 1))
 	reply, err := openai.New(openai.Config{BaseURL: url, Model: "m"}).Complete(t.Context(), model.Call{User: "hello"})
-	if err != nil || reply.Text != "one two three" || requests()[0].header.Get("Accept-Encoding") != "gzip" {
-		t.Errorf("%+v %v", reply, err)
-	}
+	assert.True(t, err == nil && reply.Text == "one two three" && requests()[0].header.Get("Accept-Encoding") == "gzip",
+		"%+v %v", reply, err)
 	url, _ = recording(t, packed(strings.Repeat(" ", 1<<20), 8))
 	_, err = openai.New(openai.Config{BaseURL: url, Model: "m"}).Complete(t.Context(), model.Call{User: "hello"})
-	if !fault.Is(err, fault.ModelUnavailable) || !strings.Contains(err.Error(), "longer than") {
-		t.Errorf("%v", err)
-	}
+	assert.True(t, fault.Is(err, fault.ModelUnavailable) && strings.Contains(err.Error(), "longer than"), "%v", err)
 }
 
 // Rounds of requests at once go over the connections of the first round.
@@ -230,9 +225,8 @@ func TestAServerWithoutBase64IsAskedForNumbers(t *testing.T) {
 			paid := int64(0)
 			for range 2 {
 				got, _, err := embedder.Embed(t.Context(), []string{"hello"})
-				if c.fails != "" && !fault.Is(err, c.fails) || c.fails == "" && err != nil {
-					t.Fatalf("%v, want %q", err, c.fails)
-				}
+				require.True(t, (c.fails == "" || fault.Is(err, c.fails)) && (c.fails != "" || err == nil),
+					"%v, want %q", err, c.fails)
 				if err == nil {
 					paid++
 					assert.Equal(t, []float32{0.6, 0.8}, got[0], "%v", got)

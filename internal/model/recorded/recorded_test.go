@@ -50,9 +50,8 @@ func TestARowIsReplayedByTheDocumentItIsOf(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			reply, err := chat.Complete(t.Context(), model.Call{Task: model.Extract, Ref: c.ref})
-			if err != nil || reply.Text != c.want || reply.Usage != (model.Usage{}) {
-				t.Errorf("got %+v, %v; want %s", reply, err, c.want)
-			}
+			assert.True(t, err == nil && reply.Text == c.want && reply.Usage == (model.Usage{}),
+				"got %+v, %v; want %s", reply, err, c.want)
 		})
 	}
 }
@@ -63,9 +62,8 @@ func TestAMissingRowIsAnErrorAndNeverACall(t *testing.T) {
 	require.NoError(t, err)
 	for _, ref := range []string{"corpus.jsonl#3", "plain.txt", ""} {
 		_, err := chat.Complete(t.Context(), model.Call{Task: model.Extract, Ref: ref})
-		if e := fault.As(err); e == nil || e.Code != fault.NotRecorded || e.Object != ref || e.Hint == "" {
-			t.Errorf("%q: got %v", ref, err)
-		}
+		e := fault.As(err)
+		assert.True(t, e != nil && e.Code == fault.NotRecorded && e.Object == ref && e.Hint != "", "%q: got %v", ref, err)
 	}
 	assert.Empty(t, other.tasks, "another model was asked to %q", other.tasks)
 }
@@ -76,9 +74,7 @@ func TestOtherTasksGoToTheOtherModel(t *testing.T) {
 	require.NoError(t, err)
 	for _, task := range []string{model.Shorten, model.Answer} {
 		reply, err := chat.Complete(t.Context(), model.Call{Task: task, Ref: "corpus.jsonl#1"})
-		if err != nil || reply.Text != "by another model" {
-			t.Errorf("%s: %+v, %v", task, reply, err)
-		}
+		assert.True(t, err == nil && reply.Text == "by another model", "%s: %+v, %v", task, reply, err)
 	}
 	assert.Equal(t, model.Shorten+" "+model.Answer, strings.Join(other.tasks, " "), "asked %q", other.tasks)
 }
@@ -88,9 +84,8 @@ func TestTheNameIsTheFilesDigestAndCostsNothing(t *testing.T) {
 	require.NoError(t, err)
 	sum := sha256.Sum256([]byte(rows))
 	info := chat.Info()
-	if info.Provider != "recorded" || info.Model != "recorded:"+hex.EncodeToString(sum[:]) || info.Paid {
-		t.Errorf("%+v", info)
-	}
+	assert.True(t, info.Provider == "recorded" && info.Model == "recorded:"+hex.EncodeToString(sum[:]) && !info.Paid,
+		"%+v", info)
 	if _, ok := model.As[*rest](chat); ok {
 		t.Error("a recording is no decorator of the model that does the rest")
 	}
@@ -105,9 +100,8 @@ func TestRecordingsThatCannotBeRead(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			_, err := recorded.Open(c.path, &rest{})
 			e := fault.As(err)
-			if e == nil || e.Code != fault.BadConfig || !strings.Contains(e.Object, c.object) || e.Hint == "" {
-				t.Errorf("got %v", err)
-			}
+			assert.True(t, e != nil && e.Code == fault.BadConfig && strings.Contains(e.Object, c.object) && e.Hint != "",
+				"got %v", err)
 		})
 	}
 }
@@ -130,20 +124,14 @@ func TestTriplesAreReplayedWhereTheFileHasThem(t *testing.T) {
 	chat, err := recorded.Open(recording(t, with), other)
 	require.NoError(t, err)
 	reply, err := chat.Complete(t.Context(), model.Call{Task: model.Triples, Ref: "corpus.jsonl#1"})
-	if err != nil || reply.Text != `{"triples":[["Bohr","born in","Copenhagen"]]}` {
-		t.Errorf("got %+v, %v", reply, err)
-	}
+	assert.True(t, err == nil && reply.Text == `{"triples":[["Bohr","born in","Copenhagen"]]}`, "got %+v, %v", reply, err)
 	if _, err := chat.Complete(t.Context(), model.Call{Task: model.Triples, Ref: "corpus.jsonl#2"}); !fault.Is(err, fault.NotRecorded) {
 		t.Errorf("a row without triples: %v", err)
 	}
 	reply, err = chat.Complete(t.Context(), model.Call{Task: model.Triples})
-	if err != nil || reply.Text != "by another model" {
-		t.Errorf("a question: %+v, %v", reply, err)
-	}
+	assert.True(t, err == nil && reply.Text == "by another model", "a question: %+v, %v", reply, err)
 	without, err := recorded.Open(recording(t, rows), other)
 	require.NoError(t, err)
 	reply, err = without.Complete(t.Context(), model.Call{Task: model.Triples, Ref: "corpus.jsonl#1"})
-	if err != nil || reply.Text != "by another model" {
-		t.Errorf("a file without triples: %+v, %v", reply, err)
-	}
+	assert.True(t, err == nil && reply.Text == "by another model", "a file without triples: %+v, %v", reply, err)
 }

@@ -12,9 +12,8 @@ import (
 func TestScoresThatAreNoNumbersAreRefused(t *testing.T) {
 	for _, score := range []float64{math.NaN(), math.Inf(1), math.Inf(-1)} {
 		place := 0
-		if got, err := rerank.Scores(1, []rerank.Result{{Index: &place, Score: &score}}); err == nil {
-			t.Errorf("%v: %v", score, got)
-		}
+		got, err := rerank.Scores(1, []rerank.Result{{Index: &place, Score: &score}})
+		assert.True(t, err != nil, "%v: %v", score, got)
 	}
 }
 

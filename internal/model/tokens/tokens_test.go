@@ -7,6 +7,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/unweaver/unweaver/internal/model/tokens"
 )
@@ -36,12 +37,9 @@ func TestPiecesCoverATextWithoutCuttingARune(t *testing.T) {
 			covered := 0
 			for rest := text; rest != ""; {
 				piece := tokens.Piece(rest)
-				if piece == "" || len(piece) > 8<<10 || !strings.HasPrefix(rest, piece) {
-					t.Fatalf("a piece of %d bytes at %d", len(piece), covered)
-				}
-				if valid && !utf8.ValidString(piece) {
-					t.Fatalf("a rune is cut at %d", covered)
-				}
+				require.True(t, piece != "" && len(piece) <= 8<<10 && strings.HasPrefix(rest, piece),
+					"a piece of %d bytes at %d", len(piece), covered)
+				require.True(t, !valid || utf8.ValidString(piece), "a rune is cut at %d", covered)
 				rest, covered = rest[len(piece):], covered+len(piece)
 			}
 			assert.Equal(t, len(text), covered)
@@ -55,9 +53,7 @@ func TestSplitGivesTheTokensThatCountCounts(t *testing.T) {
 			begin := time.Now()
 			lengths, sum := tokens.Split(text), 0
 			for _, length := range lengths {
-				if length <= 0 {
-					t.Fatal("an empty token")
-				}
+				require.True(t, length > 0, "an empty token")
 				sum += length
 			}
 			assert.Equal(t, len(text), sum, "the tokens have")

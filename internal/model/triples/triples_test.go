@@ -20,9 +20,7 @@ const content = "Marie Curie was born in Warsaw. She discovered radium in Paris.
 func part(t *testing.T) triples.Part {
 	t.Helper()
 	parts := triples.Parts(text.In("en"), content)
-	if len(parts) != 1 || len(parts[0].Sentences) != 3 {
-		t.Fatalf("parts %+v", parts)
-	}
+	require.True(t, len(parts) == 1 && len(parts[0].Sentences) == 3, "parts %+v", parts)
 	return parts[0]
 }
 
@@ -62,9 +60,8 @@ func TestAnswersAreReadInEveryFormThatModelsGive(t *testing.T) {
 		"longer than any answer": {strings.Repeat(" ", triples.MaxAnswer) + both, nil, 0, false},
 	} {
 		said, ok := part(t).Read(c.answer)
-		if ok != c.ok || said.Unfit != c.unfit || !slices.Equal(said.Triples, c.want) {
-			t.Errorf("%s: %+v %v", name, said, ok)
-		}
+		assert.True(t, ok == c.ok && said.Unfit == c.unfit && slices.Equal(said.Triples, c.want),
+			"%s: %+v %v", name, said, ok)
 	}
 }
 
@@ -90,17 +87,13 @@ func TestPartsAreTheWholeTextAndNumberItsSentences(t *testing.T) {
 		next += len(p.Sentences)
 		whole += p.Text()
 	}
-	if len(parts) < 3 || whole != long {
-		t.Errorf("%d parts of %d bytes, the text has %d", len(parts), len(whole), len(long))
-	}
+	assert.True(t, len(parts) >= 3 && whole == long,
+		"%d parts of %d bytes, the text has %d", len(parts), len(whole), len(long))
 	said, _ := parts[1].Read(`[["Oslo","lies in","Norway"]]`)
-	if len(said.Triples) != 1 || said.Triples[0].Source.Sentence < parts[1].From {
-		t.Errorf("a triple of the second part stands at %+v", said.Triples)
-	}
+	assert.True(t, len(said.Triples) == 1 && said.Triples[0].Source.Sentence >= parts[1].From,
+		"a triple of the second part stands at %+v", said.Triples)
 	for _, p := range triples.Parts(text.In("en"), strings.Repeat("Oslo is old. ", 130)) {
-		if len(p.Sentences) > triples.MostSentences {
-			t.Errorf("a part of %d sentences", len(p.Sentences))
-		}
+		assert.True(t, len(p.Sentences) <= triples.MostSentences, "a part of %d sentences", len(p.Sentences))
 	}
 	if got := triples.Parts(text.In("en"), " \n"); got != nil {
 		t.Errorf("parts of nothing: %v", got)
@@ -113,7 +106,5 @@ func TestTheRulesOfTheBuiltInModelsGiveTriples(t *testing.T) {
 	require.NoError(t, err)
 	said, ok := p.Read(reply.Text)
 	want := []triples.Triple{triple("Marie Curie", "was born in", "Warsaw", 0), triple("Oslo", "lies in", "Norway", 2)}
-	if !ok || !reflect.DeepEqual(said.Triples, want) {
-		t.Errorf("%v, %+v", ok, said)
-	}
+	assert.True(t, ok && reflect.DeepEqual(said.Triples, want), "%v, %+v", ok, said)
 }

@@ -88,9 +88,7 @@ func TestTheIndexThatTheMachineNamesIsAsked(t *testing.T) {
 				t.Fatalf("%v after %d requests", err, *asked)
 			}
 			info, err := os.Stat(filepath.Join(order.Target, "tool"))
-			if err != nil || info.Mode().Perm() != 0o755 {
-				t.Error(info, err)
-			}
+			assert.True(t, err == nil && info.Mode().Perm() == 0o755, "%v %v", info, err)
 			if status, problem := order.Files[0].State(order.Target, true); status != wheel.Sound {
 				t.Error(problem)
 			}

@@ -79,8 +79,7 @@ func TestAWishThatCannotBeReadIsNoMissingOne(t *testing.T) {
 		index := artifact.Index{Store: blobmemory.New(), Name: "docs"}
 		_, err := blob.Write(t.Context(), index.Store, recordKey(index, "p"), []byte(raw), blob.Cond{})
 		require.NoError(t, err)
-		if _, err := List(t.Context(), index); !fault.Is(err, fault.SegmentDamage) {
-			t.Errorf("%s: %v", name, err)
-		}
+		_, err = List(t.Context(), index)
+		assert.True(t, fault.Is(err, fault.SegmentDamage), "%s: %v", name, err)
 	}
 }

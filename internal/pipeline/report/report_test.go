@@ -45,9 +45,8 @@ func TestNothingOfADocumentBecomesMarkup(t *testing.T) {
 	for line := range strings.Lines(text) {
 		bare := strings.NewReplacer(`\\`, "", "\\`", "", `\*`, "", `\[`, "", `\]`, "", `\<`, "", `\>`, "", `\|`, "", `\~`,
 			"", `\!`, "").Replace(line)
-		if strings.ContainsAny(bare, "<>[]`\u202e") || strings.HasPrefix(line, "# heading") {
-			t.Errorf("markdown %q", line)
-		}
+		assert.True(t, !strings.ContainsAny(bare, "<>[]`\u202e") && !strings.HasPrefix(line, "# heading"),
+			"markdown %q", line)
 	}
 }
 
@@ -67,9 +66,8 @@ func TestAReportSaysWhatHappenedAndWhatToDo(t *testing.T) {
 
 func TestEnrichmentsAreToldWithWhatFailedOfThem(t *testing.T) {
 	r := sample()
-	if strings.Contains(report.Markdown(r), "Enrichments") {
-		t.Error("enrichments are told of a generation without any")
-	}
+	assert.False(t, strings.Contains(report.Markdown(r), "Enrichments"),
+		"enrichments are told of a generation without any")
 	r.Enriched = []core.Enrichment{{
 		Name:   "gem",
 		Counts: map[string]int64{"chunks": 4300, "failed": 12, "themes": 0},
@@ -78,7 +76,5 @@ func TestEnrichmentsAreToldWithWhatFailedOfThem(t *testing.T) {
 	for _, want := range []string{"12 chunks have no questions", "12 failed"} {
 		assert.Contains(t, text, want, "no")
 	}
-	if strings.Contains(text, "0 themes") {
-		t.Error("what is nothing is told")
-	}
+	assert.False(t, strings.Contains(text, "0 themes"), "what is nothing is told")
 }

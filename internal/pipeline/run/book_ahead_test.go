@@ -100,9 +100,8 @@ func settled(t *testing.T, through *Book, store *far, calls int64) {
 	t.Helper()
 	_ = through.Flush(t.Context())
 	total, err := Totals(t.Context(), store, "i/g")
-	if err != nil || total.Calls.Extract != calls || total.InFlight.Sum() != 0 {
-		t.Errorf("the account is %+v (%v), want %d calls and none in flight", total, err, calls)
-	}
+	assert.True(t, err == nil && total.Calls.Extract == calls && total.InFlight.Sum() == 0,
+		"the account is %+v (%v), want %d calls and none in flight", total, err, calls)
 }
 
 func TestNoCallThatWasAdmittedAheadStartsAfterPauseIsAcknowledged(t *testing.T) {
@@ -154,13 +153,9 @@ func TestAnAdmissionHoldsAQuarterOfASecondAndOnce(t *testing.T) {
 	inOwnTime(t, func(t *testing.T) {
 		through := worker(t, memory.New(), core.Spec{})
 		admitted, err := through.Ahead(t.Context(), model.Extract, 100)
-		if err != nil || !admitted.Holds() || time.Until(admitted.Until) != admission {
-			t.Fatalf("%+v %v", admitted, err)
-		}
+		require.True(t, err == nil && admitted.Holds() && time.Until(admitted.Until) == admission, "%+v %v", admitted, err)
 		time.Sleep(admission)
-		if admitted.Holds() {
-			t.Error("it holds, although a pause may have been acknowledged since")
-		}
+		assert.False(t, admitted.Holds(), "it holds, although a pause may have been acknowledged since")
 		admitted.GiveBack()
 		admitted.GiveBack()
 		assert.Zero(t, through.Mine.InFlight.Sum(), "%+v in flight after it was given back", through.Mine.InFlight)

@@ -161,9 +161,7 @@ func TestTheRefusalTellsTheTrueNumber(t *testing.T) {
 	inOwnTime(t, func(t *testing.T) {
 		through := worker(t, memory.New(), core.Spec{Budget: core.Budget{Calls: 3}})
 		err := storm(through, &server{}, 1)
-		if err == nil || !errors.As(err, new(*fault.Error)) {
-			t.Fatal(err)
-		}
+		require.True(t, err != nil && errors.As(err, new(*fault.Error)), "%v", err)
 		for _, want := range []string{"3 calls", "330 tokens", "budget is 3 calls", "--budget-calls"} {
 			assert.Contains(t, err.Error(), want, "%q does not say", err)
 		}
@@ -211,9 +209,8 @@ func TestACommandThatStopsARunTellsWhatIsInFlight(t *testing.T) {
 		}
 		for _, want := range []int64{5, 3} {
 			for _, command := range []string{CommandPause, CommandCancel} {
-				if inFlight, err := Steer(t.Context(), store, "i/g", command, nil); err != nil || inFlight != want {
-					t.Errorf("%s: %d calls in flight, %v; want %d", command, inFlight, err, want)
-				}
+				inFlight, err := Steer(t.Context(), store, "i/g", command, nil)
+				assert.True(t, err == nil && inFlight == want, "%s: %d calls in flight, %v; want %d", command, inFlight, err, want)
 			}
 			if want == 5 { // one is answered and one is not: both are over, and an answer that comes late is paid for
 				ends[0](model.Usage{Prompt: 10}, true)
@@ -224,9 +221,7 @@ func TestACommandThatStopsARunTellsWhatIsInFlight(t *testing.T) {
 			}
 		}
 		total, err := Totals(t.Context(), store, "i/g")
-		if err != nil || total.Calls.Extract != 1 || total.InFlight.Extract != 3 {
-			t.Errorf("%+v %v", total, err)
-		}
+		assert.True(t, err == nil && total.Calls.Extract == 1 && total.InFlight.Extract == 3, "%+v %v", total, err)
 	})
 }
 
@@ -247,9 +242,8 @@ func TestLimitsAreToldBeforeACallIsAdmittedAndOutliveAPause(t *testing.T) {
 				require.NoError(t, err)
 			}
 			end, err := through.Begin(t.Context(), "extract", 1)
-			if err != nil || told != want {
-				t.Fatalf("a call was admitted by a concurrency of %d, want %d: %v", told, want, err)
-			}
+			require.True(t, err == nil && told == want,
+				"a call was admitted by a concurrency of %d, want %d: %v", told, want, err)
 			end(model.Usage{}, false)
 		}
 		zero := 0
@@ -308,9 +302,7 @@ func TestACallAfterItsCallerGaveUpIsNotSent(t *testing.T) {
 		}
 		require.NoError(t, through.Flush(t.Context()))
 		total, err := Totals(t.Context(), store, "i/g")
-		if err != nil || total.InFlight.Sum() != 0 {
-			t.Errorf("in flight: %+v, %v", total.InFlight, err)
-		}
+		assert.True(t, err == nil && total.InFlight.Sum() == 0, "in flight: %+v, %v", total.InFlight, err)
 	})
 }
 
@@ -328,9 +320,7 @@ func TestAStoreThatIsAwayAdmitsNothingAndForgetsNothing(t *testing.T) {
 		require.NoError(t, call(t.Context(), through, to))
 		require.NoError(t, through.Flush(t.Context()))
 		total, err := Totals(t.Context(), store, "i/g")
-		if err != nil || total.Calls.Extract != 2 || total.InFlight.Sum() != 0 {
-			t.Errorf("%+v, %v", total, err)
-		}
+		assert.True(t, err == nil && total.Calls.Extract == 2 && total.InFlight.Sum() == 0, "%+v, %v", total, err)
 	})
 }
 
@@ -362,9 +352,8 @@ func TestAWatchedUnitIsStoppedWithoutAPaidCall(t *testing.T) {
 		require.NoError(t, err)
 		select {
 		case <-watched.Done():
-			if err := context.Cause(watched); !fault.Is(err, fault.Paused) {
-				t.Errorf("stopped by %v", err)
-			}
+			err := context.Cause(watched)
+			assert.True(t, fault.Is(err, fault.Paused), "stopped by %v", err)
 		case <-time.After(10 * time.Second):
 			t.Fatal("a paused run's unit went on")
 		}
@@ -413,9 +402,8 @@ func TestProgressCountsFinishedUnitsOnceAndUnfinishedOnesNot(t *testing.T) {
 		two.Drop()
 		require.NoError(t, through.Flush(t.Context()))
 		total, err := Totals(t.Context(), store, "i/g")
-		if err != nil || total.Done["extract"] != 69 || total.Hits.Extract != 4 || total.Written.Segments != 1 {
-			t.Errorf("%+v, %v", total, err)
-		}
+		assert.True(t, err == nil && total.Done["extract"] == 69 && total.Hits.Extract == 4 && total.Written.Segments == 1,
+			"%+v, %v", total, err)
 	})
 }
 
@@ -463,8 +451,7 @@ func TestUnansweredCallsAreReckonedWithAnAnswer(t *testing.T) {
 		require.NoError(t, through.Flush(t.Context()))
 		total, err := Totals(t.Context(), store, "i/g")
 		require.NoError(t, err)
-		if total.Expected.Completion != 10 || total.Risk != 100+20+100 || total.Expected.Prompt != 200 {
-			t.Errorf("unsettled: %+v, cost %v", total.Expected, total.Risk)
-		}
+		assert.True(t, total.Expected.Completion == 10 && total.Risk == 100+20+100 && total.Expected.Prompt == 200,
+			"unsettled: %+v, cost %v", total.Expected, total.Risk)
 	})
 }

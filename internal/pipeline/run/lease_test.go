@@ -94,9 +94,7 @@ func TestALeaseIsWrittenAsItWasSeen(t *testing.T) {
 		}
 		// Its own process renews it while it is given back; another has it while it is declared lost.
 		renewed, _, err := ReadLease(t.Context(), plain)
-		if err != nil || renewed.Run != "2" {
-			t.Fatalf("%s: %+v, %v", name, renewed, err)
-		}
+		require.True(t, err == nil && renewed.Run == "2", "%s: %+v, %v", name, renewed, err)
 		index.Store = &beside{Store: plain.Store, happens: func() {
 			renewed.Renewed = renewed.Renewed.Add(time.Second)
 			_, err := blob.WriteJSON(t.Context(), plain.Store, plain.LeaseKey(), renewed, blob.Cond{})
@@ -104,9 +102,8 @@ func TestALeaseIsWrittenAsItWasSeen(t *testing.T) {
 		}}
 		assert.NoError(t, GiveLease(t.Context(), index, two), "%s", name)
 		lease, _, err := ReadLease(t.Context(), plain)
-		if err != nil || lease.Workflow != "" || lease.Fence != renewed.Fence {
-			t.Errorf("%s: after it was given back it is %+v, %v", name, lease, err)
-		}
+		assert.True(t, err == nil && lease.Workflow == "" && lease.Fence == renewed.Fence,
+			"%s: after it was given back it is %+v, %v", name, lease, err)
 	}
 }
 
@@ -198,7 +195,5 @@ func TestAMendedLeaseIsAboveEveryFence(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, MendLease(t.Context(), index))
 	fence, err := TakeLease(t.Context(), index, Holder{Workflow: "build/docs/g3", Run: "3"}, nil)
-	if err != nil || fence != 42 {
-		t.Errorf("the next fence is %d, %v", fence, err)
-	}
+	assert.True(t, err == nil && fence == 42, "the next fence is %d, %v", fence, err)
 }

@@ -30,17 +30,14 @@ func TestAProcessReadsAFileOfItsRunOnce(t *testing.T) {
 	requests.Take()
 	for range 100 {
 		got, err := Kept(t.Context(), scratchRun(ports), ShardsFile)
-		if err != nil || fmt.Sprint(got) != fmt.Sprint(want) {
-			t.Fatalf("%v, %v", got, err)
-		}
+		require.True(t, err == nil && fmt.Sprint(got) == fmt.Sprint(want), "%v, %v", got, err)
 	}
 	assert.Equal(t, int64(1), requests.Take().Of(""), "it was read")
 	for unit := range 3 * mostKept {
 		file := numbered[int]("other-%d.json", unit)
 		require.NoError(t, file.Write(t.Context(), run.Scratch, unit))
-		if got, err := Kept(t.Context(), run, file); err != nil || got != unit {
-			t.Fatalf("%d, %v", got, err)
-		}
+		got, err := Kept(t.Context(), run, file)
+		require.True(t, err == nil && got == unit, "%d, %v", got, err)
 	}
 	if n := len(ports.Kept.values); n != mostKept || len(ports.Kept.order) != mostKept {
 		t.Errorf("%d files are kept, at most %d", n, mostKept)
@@ -60,9 +57,7 @@ func TestFilesOfUnitsAreReadSideBySide(t *testing.T) {
 	far := scratchRun(&Ports{Artifacts: distance.Blob(near, requests)})
 	want := 0
 	for unit, err := range Each(t.Context(), far, units, file) {
-		if err != nil || unit != want {
-			t.Fatalf("unit %d, want %d, %v", unit, want, err)
-		}
+		require.True(t, err == nil && unit == want, "unit %d, want %d, %v", unit, want, err)
 		want++
 	}
 	if chain := requests.Take().Chain; want != units || chain > 4*units/readWidth {

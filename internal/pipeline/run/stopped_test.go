@@ -24,9 +24,7 @@ func TestACallOfARunThatIsStoppedIsRefused(t *testing.T) {
 					require.NoError(t, err)
 				}
 				end, err := through.Begin(t.Context(), model.Extract, 100)
-				if fault.Is(err, code) != stopped || (err != nil) != stopped {
-					t.Errorf("stopped %t: %v", stopped, err)
-				}
+				assert.True(t, fault.Is(err, code) == stopped && (err != nil) == stopped, "stopped %t: %v", stopped, err)
 				if err == nil {
 					end(model.Usage{}, false)
 				}

@@ -63,9 +63,8 @@ func TestARunIsReadFromItsReportOrFromItsState(t *testing.T) {
 	problem := []byte(`{"code":"model_auth","detail":"401"}`)
 	require.NoError(t, s.Runs.SetProblem(t.Context(), "docs/g2", "unit", problem))
 	over, err := s.Read(t.Context(), "docs", "g1")
-	if err != nil || over.Status != core.StatusCompleted || over.Overall != 1 || over.Stage != "" {
-		t.Errorf("%+v, %v", over, err)
-	}
+	assert.True(t, err == nil && over.Status == core.StatusCompleted && over.Overall == 1 && over.Stage == "",
+		"%+v, %v", over, err)
 	places := 8
 	limits, budget := core.LiveLimits{Concurrency: &places}, core.Budget{Calls: 90}
 	require.NoError(t, run.Limit(t.Context(), s.Runs, "docs/g2", &budget, &limits))
@@ -82,9 +81,8 @@ func TestARunIsReadFromItsReportOrFromItsState(t *testing.T) {
 func TestWhatIsNoRunIsSaid(t *testing.T) {
 	s := source()
 	for generation, code := range map[string]fault.Code{"g9": fault.RunNotFound, "../x": fault.InvalidParam} {
-		if _, err := s.Read(t.Context(), "docs", generation); !fault.Is(err, code) {
-			t.Errorf("%s: %v", generation, err)
-		}
+		_, err := s.Read(t.Context(), "docs", generation)
+		assert.True(t, fault.Is(err, code), "%s: %v", generation, err)
 	}
 	require.NoError(t, s.Runs.SetState(t.Context(), "docs/g3", []byte("{half")))
 	if _, err := s.Read(t.Context(), "docs", "g3"); !fault.Is(err, fault.SegmentDamage) {
@@ -135,13 +133,10 @@ func TestALogHasWhatTheStoresHoldAndAsMuchAsIsRead(t *testing.T) {
 		log.LettersPath == "" {
 		t.Fatalf("%d listed, %+v, %v", len(log.Listed), log.Letters, err)
 	}
-	if log.Letters[0].Object != "a.md, chunk 3 (c0ffee)" || log.Letters[1].Code != string(fault.SegmentDamage) {
-		t.Errorf("%+v", log.Letters)
-	}
+	assert.True(t, log.Letters[0].Object == "a.md, chunk 3 (c0ffee)" && log.Letters[1].Code == string(fault.SegmentDamage),
+		"%+v", log.Letters)
 	none, err := s.Log(t.Context(), runlog.Ended(report("g2", core.StatusCompleted, 2)))
-	if err != nil || len(none.Listed)+len(none.Letters) > 0 {
-		t.Errorf("%+v, %v", none, err)
-	}
+	assert.True(t, err == nil && len(none.Listed)+len(none.Letters) == 0, "%+v, %v", none, err)
 }
 
 func TestACardTellsAnIndexThatIsNotPublishedFromOneThatIsDamaged(t *testing.T) {
@@ -155,7 +150,5 @@ func TestACardTellsAnIndexThatIsNotPublishedFromOneThatIsDamaged(t *testing.T) {
 	}
 	put(t, s, index.CurrentKey(), "{half")
 	card, err = s.Card(t.Context(), "docs")
-	if err != nil || card.State != runlog.StateDamaged || card.Detail == "" {
-		t.Errorf("%+v, %v", card, err)
-	}
+	assert.True(t, err == nil && card.State == runlog.StateDamaged && card.Detail != "", "%+v, %v", card, err)
 }

@@ -76,7 +76,5 @@ func TestAReadingAheadFailsItsOwnDocument(t *testing.T) {
 	} {
 		assert.Equal(t, want, documents[key].Problem, "%s has problem", key)
 	}
-	if res.Counts.Documents != 2 || res.Failed != 2 {
-		t.Errorf("%+v", res)
-	}
+	assert.True(t, res.Counts.Documents == 2 && res.Failed == 2, "%+v", res)
 }

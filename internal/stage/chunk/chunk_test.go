@@ -174,17 +174,14 @@ func TestDocumentsOfEveryKindBecomeChunks(t *testing.T) {
 		"word.docx": "word", // its first line is too long
 	}
 	documents := r.documents(res)
-	if len(documents) != len(titles) || res.Counts.Documents != 9 || res.Failed != 0 || res.ProblemCount != 0 {
-		t.Fatalf("%d documents, %+v", len(documents), res)
-	}
+	require.True(t, len(documents) == len(titles) && res.Counts.Documents == 9 && res.Failed == 0 && res.ProblemCount == 0,
+		"%d documents, %+v", len(documents), res)
 	for key, title := range titles {
-		if d := documents[key]; d.Title != title || d.Problem != "" || len(d.Chunks) == 0 || d.Runes == 0 {
-			t.Errorf("%s: %+v", key, d)
-		}
+		d := documents[key]
+		assert.True(t, d.Title == title && d.Problem == "" && len(d.Chunks) != 0 && d.Runes != 0, "%s: %+v", key, d)
 	}
-	if documents["data.json"].Meta["year"] != "1999" || documents["sheet.csv#9"].Meta["lang"] != "en" {
-		t.Error("metadata are lost")
-	}
+	assert.True(t, documents["data.json"].Meta["year"] == "1999" && documents["sheet.csv#9"].Meta["lang"] == "en",
+		"metadata are lost")
 	ordinal, last, count := 0, "", int64(0)
 	for row, err := range artifact.ScanAll(t.Context(), r.art.Store, r.chunkRows()) {
 		require.NoError(t, err)
@@ -204,9 +201,7 @@ func TestDocumentsOfEveryKindBecomeChunks(t *testing.T) {
 		ordinal++
 		count++
 	}
-	if count != res.Counts.Chunks || count < 20 {
-		t.Errorf("%d chunks are stored, %d counted", count, res.Counts.Chunks)
-	}
+	assert.True(t, count == res.Counts.Chunks && count >= 20, "%d chunks are stored, %d counted", count, res.Counts.Chunks)
 }
 
 // Equal texts in one document are different chunks, numbered; in another document they are others again.
@@ -246,14 +241,11 @@ func TestProblemsOfDocumentsAreRecorded(t *testing.T) {
 	told := map[string]string{}
 	for _, problem := range res.Problems {
 		told[problem.Object] = problem.Code
-		if problem.Detail == "" {
-			t.Errorf("%s has no detail", problem.Object)
-		}
+		assert.True(t, problem.Detail != "", "%s has no detail", problem.Object)
 	}
 	for key, d := range r.documents(res) {
-		if fault.Code(d.Problem) != want[key] || told[key] != d.Problem {
-			t.Errorf("%s: %q, told %q; want %q", key, d.Problem, told[key], want[key])
-		}
+		assert.True(t, fault.Code(d.Problem) == want[key] && told[key] == d.Problem,
+			"%s: %q, told %q; want %q", key, d.Problem, told[key], want[key])
 	}
 	if res.Listed != 10 || res.Counts.Documents != 1 || res.Empty != 2 || res.Failed != 7 || res.ProblemCount != 9 ||
 		res.Unadded != 9 {
@@ -261,9 +253,8 @@ func TestProblemsOfDocumentsAreRecorded(t *testing.T) {
 	}
 	key := stagetest.Stored(t, r.art.Store, chunk.ProblemsKey(r.scratch, 0))
 	raw, _, err := blob.Read(t.Context(), r.art.Store, key)
-	if err != nil || bytes.Count(raw, []byte("\n")) != 9 || !bytes.Contains(raw, []byte(`"standing":false`)) {
-		t.Errorf("%s, %v", raw, err)
-	}
+	assert.True(t, err == nil && bytes.Count(raw, []byte("\n")) == 9 && bytes.Contains(raw, []byte(`"standing":false`)),
+		"%s, %v", raw, err)
 }
 
 // What plan found is not read again, not told again, and counts.
@@ -300,9 +291,7 @@ func TestARepeatedUnitIsTheSame(t *testing.T) {
 	objects := map[string]string{"a.md": "# A\n\n" + strings.Repeat("Some words here. ", 200), "b.txt": "other"}
 	r := newRun(t, objects)
 	first, second := r.all(), r.all()
-	if second.Fresh != 0 || first.Fresh != 2 {
-		t.Errorf("%d, then %d new segments", first.Fresh, second.Fresh)
-	}
+	assert.True(t, second.Fresh == 0 && first.Fresh == 2, "%d, then %d new segments", first.Fresh, second.Fresh)
 	other := newRun(t, objects).all()
 	if first.Text != second.Text || first.Documents != second.Documents || first.Text != other.Text ||
 		first.Documents != other.Documents || first.Hashes != second.Hashes || first.Hashes != other.Hashes {
@@ -318,9 +307,7 @@ func TestHashesDoNotDependOnUnits(t *testing.T) {
 	}
 	r := newRun(t, map[string]string{"r.jsonl": text.String()})
 	units := r.plan().Units
-	if len(units) < 2 {
-		t.Fatalf("%d units", len(units))
-	}
+	require.True(t, len(units) >= 2, "%d units", len(units))
 	var parts core.Hashes
 	for i := range units {
 		res, err := r.chunk(t.Context(), i, units)
@@ -328,9 +315,8 @@ func TestHashesDoNotDependOnUnits(t *testing.T) {
 		parts.Merge(res.Hashes)
 	}
 	whole, err := r.chunk(t.Context(), 0, []plan.Unit{{From: 0, To: units[len(units)-1].To}})
-	if err != nil || whole.Counts.Documents != 6_000 || whole.Hashes != parts {
-		t.Errorf("%d documents, hashes equal: %v, %v", whole.Counts.Documents, whole.Hashes == parts, err)
-	}
+	assert.True(t, err == nil && whole.Counts.Documents == 6_000 && whole.Hashes == parts,
+		"%d documents, hashes equal: %v, %v", whole.Counts.Documents, whole.Hashes == parts, err)
 }
 
 // Cuts and decoded text of this version: where this fails, ParserVersion or ChunkerVersion has to be raised.

@@ -78,9 +78,8 @@ func TestADocumentThatCannotBeUsedKeepsWhatItWas(t *testing.T) {
 			for night := range 2 { // the second is built from a stale parent
 				res := r.night()
 				after := r.documents(res)[c.key]
-				if !after.Stale || after.Problem != string(c.code) {
-					t.Fatalf("night %d: stale %v, problem %q", night, after.Stale, after.Problem)
-				}
+				require.True(t, after.Stale && after.Problem == string(c.code),
+					"night %d: stale %v, problem %q", night, after.Stale, after.Problem)
 				same := after
 				same.Stale, same.Found, same.Problem = false, core.Digest{}, ""
 				same.ETag, same.Size, same.Frame = before.ETag, before.Size, before.Frame
@@ -89,9 +88,8 @@ func TestADocumentThatCannotBeUsedKeepsWhatItWas(t *testing.T) {
 					got[len(got)-1].Tokens != chunks[len(got)-1].Tokens {
 					t.Errorf("night %d: %d chunks, want %d", night, len(got), len(chunks))
 				}
-				if got := r.text(res, c.key, after, 0, -1); got != text {
-					t.Errorf("night %d: its text is %d bytes, was %d", night, len(got), len(text))
-				}
+				got := r.text(res, c.key, after, 0, -1)
+				assert.True(t, got == text, "night %d: its text is %d bytes, was %d", night, len(got), len(text))
 				if res.Failed == 0 || res.Counts.Stale != res.Failed || res.Lapsed.Documents != res.Failed ||
 					res.Lapsed.Chunks < int64(len(chunks)) || (name != "an object with rows" && res.Hashes != first.Hashes) {
 					t.Errorf("night %d: %+v", night, res)

@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/unweaver/unweaver/internal/core"
@@ -98,12 +99,8 @@ func TestAnObjectOfGigabytesIsRefusedInBoundedMemoryAndIsNeverSilent(t *testing.
 					!strings.Contains(problems[0].Detail, limit) {
 					t.Errorf("problems %+v", problems)
 				}
-				if told < 12 {
-					t.Errorf("told %d times of 100 MiB", told)
-				}
-				if store.most > before+48<<20 {
-					t.Errorf("it took %d bytes of memory", store.most-before)
-				}
+				assert.True(t, told >= 12, "told %d times of 100 MiB", told)
+				assert.True(t, store.most <= before+48<<20, "it took %d bytes of memory", store.most-before)
 			})
 		}
 	}

@@ -48,9 +48,8 @@ func TestChunksAreUnderTheirHeadingsAndOnTheirPages(t *testing.T) {
 	r.corpus.Set("b.pptx", "no slides")
 	after := r.documents(r.night())
 	for _, key := range []string{"a.md", "b.pptx"} {
-		if got := placesOf(after[key]); !after[key].Stale || got != placesOf(before[key]) {
-			t.Errorf("%s: stale %v, %s", key, after[key].Stale, got)
-		}
+		got := placesOf(after[key])
+		assert.True(t, after[key].Stale && got == placesOf(before[key]), "%s: stale %v, %s", key, after[key].Stale, got)
 	}
 }
 
@@ -71,9 +70,8 @@ func TestChunksOfAPDFHaveTheirPlacesOnPages(t *testing.T) {
 	// What is kept of a document that breaks keeps them.
 	r.corpus.Set("a.pdf", "no PDF")
 	after := r.documents(r.night())["a.pdf"]
-	if !after.Stale || !slices.Equal(after.Chunks[0].Rects, got) || !slices.Equal(after.Sheets, before.Sheets) {
-		t.Errorf("%+v", after)
-	}
+	assert.True(t, after.Stale && slices.Equal(after.Chunks[0].Rects, got) && slices.Equal(after.Sheets, before.Sheets),
+		"%+v", after)
 }
 
 func TestPagesWithoutTextAreAProblemOfADocumentThatIsUsed(t *testing.T) {

@@ -82,9 +82,8 @@ func TestADocumentThatNeverRestsKeepsWhatItWas(t *testing.T) {
 				fmt.Sprint(log.Chunks) != fmt.Sprint(before.Chunks) {
 				t.Errorf("%+v", log)
 			}
-			if fresh.Problem != string(fault.DocumentChanged) || len(fresh.Chunks) != 0 || fresh.Stale {
-				t.Errorf("%+v", fresh)
-			}
+			assert.True(t, fresh.Problem == string(fault.DocumentChanged) && len(fresh.Chunks) == 0 && !fresh.Stale,
+				"%+v", fresh)
 			if reads := r.corpus.Reads("log.txt"); reads < 4 || res.Failed != 2 || res.Counts.Stale != 1 {
 				t.Errorf("read %d times, %+v", reads, res)
 			}
@@ -105,9 +104,7 @@ func TestADocumentThatComesToRestIsIndexed(t *testing.T) {
 	res, err := r.chunk(t.Context(), 0, units)
 	require.NoError(t, err)
 	log := r.documents(res)["log.txt"]
-	if log.Problem != "" || log.Version != versionOf("line 2") || len(log.Chunks) != 1 {
-		t.Errorf("%+v", log)
-	}
+	assert.True(t, log.Problem == "" && log.Version == versionOf("line 2") && len(log.Chunks) == 1, "%+v", log)
 }
 
 // A read that mixes two versions under one ETag is not served: the bytes are not those of plan, so they are read again.
@@ -141,9 +138,7 @@ func TestAFirstBuildReadsEveryObjectOnce(t *testing.T) {
 	r.corpus.OneVersion = true
 	r.limits.Text = 1000
 	res := r.night()
-	if res.Counts.Documents != 1 || res.Empty != 1 || res.Failed != 2 {
-		t.Fatalf("%+v", res)
-	}
+	require.True(t, res.Counts.Documents == 1 && res.Empty == 1 && res.Failed == 2, "%+v", res)
 	documents := r.documents(res)
 	for key, content := range objects {
 		assert.Equal(t, 1, r.corpus.Reads(key), "%s was read", key)

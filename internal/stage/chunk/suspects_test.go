@@ -71,9 +71,7 @@ func (r *run) attempt(tries int, parser document.Parser, died <-chan struct{}) (
 	case <-died:
 		return res, true
 	case out := <-end:
-		if out.err != nil {
-			r.t.Fatal(out.err)
-		}
+		require.True(r.t, out.err == nil, "%v", out.err)
 		return out.res, false
 	}
 }
@@ -124,9 +122,7 @@ func TestADocumentThatProcessesDieOfIsNamedAndNotTriedAgain(t *testing.T) {
 				if dead && try <= test.attempts {
 					continue
 				}
-				if dead || try != test.attempts+1 || parser.tried > 0 {
-					t.Fatalf("attempt %d: dead %v", try, dead)
-				}
+				require.True(t, !dead && try == test.attempts+1 && parser.tried <= 0, "attempt %d: dead %v", try, dead)
 				if res.Counts.Documents != 2 || res.Failed != 1 || len(res.Problems) != 1 ||
 					res.Problems[0].Code != string(fault.Quarantined) || res.Problems[0].Object != "b.html" {
 					t.Errorf("%+v", res)
@@ -177,9 +173,8 @@ func TestAttemptsThatOverlapCountAgainstNoDocument(t *testing.T) {
 					time.Sleep(200 * time.Millisecond)
 				}
 				for range attempts {
-					if res := <-ends; res.Failed > 0 || res.Counts.Documents != 3 {
-						t.Errorf("%+v", res)
-					}
+					res := <-ends
+					assert.True(t, res.Failed <= 0 && res.Counts.Documents == 3, "%+v", res)
 				}
 			})
 		})
@@ -203,9 +198,7 @@ func TestAnAttemptThatIsStoppedTakesItsNoteBackAtOnce(t *testing.T) {
 			return err == nil && strings.Contains(string(raw), `"document"`)
 		}
 		time.Sleep(time.Second)
-		if !noted() {
-			t.Fatal("no note")
-		}
+		require.True(t, noted(), "no note")
 		cancel()
 		time.Sleep(time.Second)
 		select {
@@ -213,9 +206,7 @@ func TestAnAttemptThatIsStoppedTakesItsNoteBackAtOnce(t *testing.T) {
 			t.Fatal("it was over too early to tell")
 		default:
 		}
-		if noted() {
-			t.Error("the note stands")
-		}
+		assert.False(t, noted(), "the note stands")
 		<-ended
 	})
 }
@@ -247,9 +238,7 @@ func TestADocumentWhoseProcessSomebodyElseKilledIsReadOnceMore(t *testing.T) {
 			!slices.Equal(parser.tries, []bool{false, true}) {
 			t.Errorf("%d times: %+v, %v, tries %v", times, res, err, parser.tries)
 		}
-		if want == 0 && res.Problems[0].Code != string(fault.Quarantined) {
-			t.Errorf("%+v", res.Problems)
-		}
+		assert.True(t, want != 0 || res.Problems[0].Code == string(fault.Quarantined), "%+v", res.Problems)
 	}
 }
 
@@ -260,9 +249,7 @@ func TestAnAttemptThatIsStoppedOrFailsCountsAgainstNoDocument(t *testing.T) {
 		require.ErrorIs(t, err, errStopped)
 	}
 	res, err := chunk.Run(t.Context(), r.with(5, documenttest.Here{Limits: document.DefaultLimits()}))
-	if err != nil || res.Counts.Documents != 1 {
-		t.Errorf("%+v, %v", res, err)
-	}
+	assert.True(t, err == nil && res.Counts.Documents == 1, "%+v, %v", res, err)
 }
 
 var errStopped = errors.New("stopped")
@@ -297,17 +284,14 @@ func TestACorpusOfPillsAndGoodDocumentsIsChunkedAndNamesEachPill(t *testing.T) {
 	r := newRun(t, objects)
 	res, err := chunk.Run(t.Context(), r.with(1, pool))
 	require.NoError(t, err)
-	if res.Counts.Documents != int64(good) || res.Failed != int64(len(documenttest.Deadly())) {
-		t.Errorf("%d documents, %d failed", res.Counts.Documents, res.Failed)
-	}
+	assert.True(t, res.Counts.Documents == int64(good) && res.Failed == int64(len(documenttest.Deadly())),
+		"%d documents, %d failed", res.Counts.Documents, res.Failed)
 	named := map[string]bool{}
 	for _, problem := range res.Problems {
 		named[problem.Object] = strings.Contains(problem.Detail, problem.Object)
 	}
 	for name := range documenttest.Deadly() {
-		if !named[name] {
-			t.Errorf("%s is not named: %v", name, res.Problems)
-		}
+		assert.True(t, named[name], "%s is not named: %v", name, res.Problems)
 	}
 }
 

@@ -32,9 +32,7 @@ func TestWhatIsPurgedGoesAtOnceButWhereItIsOpenOrServed(t *testing.T) {
 	w.now = day(0)
 	w.leases["g2"] = true
 	run("g1", "g2", "g3") // marks them, so that no reader opens one any more
-	if w.has("s1") {
-		t.Error("what no generation names waits for its grace")
-	}
+	assert.False(t, w.has("s1"), "what no generation names waits for its grace")
 	if res := run("g1", "g2", "g3"); res.Generations != 1 || res.Purged != 1 {
 		t.Errorf("one is open: %+v", res)
 	}

@@ -57,9 +57,8 @@ func TestADamagedGenerationKeepsABatchAndBlocksNoBuild(t *testing.T) {
 		if list := w.condemned(); !w.has("s1") || !w.has("s2") || strings.Contains(list, "deleting") {
 			t.Errorf("%s: settled: s1 %v, s2 %v, %s", name, w.has("s1"), w.has("s2"), list)
 		}
-		if missing, err := collect.Reclaim(t.Context(), w.index, []string{"s1"}); err != nil || len(missing) > 0 {
-			t.Errorf("%s: missing %v, %v", name, missing, err)
-		}
+		missing, err := collect.Reclaim(t.Context(), w.index, []string{"s1"})
+		assert.True(t, err == nil && len(missing) == 0, "%s: missing %v, %v", name, missing, err)
 	}
 }
 
@@ -94,12 +93,9 @@ func TestADamagedReferenceGoesAfterItsGraceAndCollectionGoesOn(t *testing.T) {
 		res := w.collect(night)
 		told := len(res.Problems) == 1 && res.Problems[0].Object == reference &&
 			res.Problems[0].Code == string(fault.SegmentDamage) && res.Problems[0].Detail != ""
-		if !told || !slices.Equal(res.Damaged, []string{"g2"}) {
-			t.Errorf("night %d: told %+v", night, res)
-		}
-		if res.Deleted+res.Records+res.Rows > 0 || w.missing("g2", second) != nil {
-			t.Errorf("night %d: what it may need went: %+v", night, res)
-		}
+		assert.True(t, told && slices.Equal(res.Damaged, []string{"g2"}), "night %d: told %+v", night, res)
+		assert.True(t, res.Deleted+res.Records+res.Rows <= 0 && w.missing("g2", second) == nil,
+			"night %d: what it may need went: %+v", night, res)
 		assert.Equal(t, night < 3, len(w.store.Keys(reference)) == 1, "night %d: its reference is there", night)
 		if night == 2 { // a reader held it until now
 			delete(w.leases, "g2")

@@ -83,8 +83,6 @@ func TestSealingADistantShardReadsNoLedgerEntryAgainAndTakesNoSecond(t *testing.
 		extractShard(t, near, scratch+"-next")
 		assert.Equal(t, result.Extract.SHA256, sealShard(t, near, near, scratch+"-next").Extract.SHA256, "another extraction")
 		packs, loose := keysBelow(t, near, "ledger/extract/packs/"), keysBelow(t, near, "ledger/extract/loose/")
-		if len(packs) != 1 || len(loose) != 0 {
-			t.Errorf("packs %v, loose %v", packs, loose)
-		}
+		assert.True(t, len(packs) == 1 && len(loose) == 0, "packs %v, loose %v", packs, loose)
 	})
 }

@@ -148,9 +148,8 @@ func TestAHitIsCountedOnlyWhenTheLedgerAnswered(t *testing.T) {
 			return model.Reply{}, ctx.Err()
 		}}
 		res, err := extract.Run(ctx, in)
-		if err == nil || res.Progress.Hits.Extract != 30 || told.Load() != 30 {
-			t.Errorf("%v: %+v, told of %d hits", err, res.Progress, told.Load())
-		}
+		assert.True(t, err != nil && res.Progress.Hits.Extract == 30 && told.Load() == 30,
+			"%v: %+v, told of %d hits", err, res.Progress, told.Load())
 	})
 	t.Run("a negative entry that answers is a hit", func(t *testing.T) {
 		b := newBench(t)
@@ -168,9 +167,7 @@ func TestAHitIsCountedOnlyWhenTheLedgerAnswered(t *testing.T) {
 		for range 2 {
 			res, err := extract.Run(t.Context(), b.in(builtin.Chat{}, docs[:10]...))
 			stagetest.Ok(t, err)
-			if res.Progress.Hits.Extract != 0 || res.Progress.Done != 10 {
-				t.Errorf("%+v", res.Progress)
-			}
+			assert.True(t, res.Progress.Hits.Extract == 0 && res.Progress.Done == 10, "%+v", res.Progress)
 		}
 		for info := range b.art.Store.List(t.Context(), "ledger/", "") {
 			t.Errorf("wrote %s", info.Key)
@@ -193,12 +190,9 @@ func TestAChunkKeepsWhatWasSaidAboutItAndWhere(t *testing.T) {
 	got := b.extracted(in)
 	want := []string{"[[9 16]]", "[[7 14] [20 27]]"}
 	for i, x := range got {
-		if len(x.Entities) != 2 || fmt.Sprint(x.Entities[0].Spans) != want[i] || x.Entities[1].Spans != nil {
-			t.Errorf("chunk %d: %+v", i, x.Entities)
-		}
-		if x.Rung != extract.RungStrict || x.Key.IsZero() {
-			t.Errorf("chunk %d: read %q under key %v", i, x.Rung, x.Key)
-		}
+		assert.True(t, len(x.Entities) == 2 && fmt.Sprint(x.Entities[0].Spans) == want[i] && x.Entities[1].Spans == nil,
+			"chunk %d: %+v", i, x.Entities)
+		assert.True(t, x.Rung == extract.RungStrict && !x.Key.IsZero(), "chunk %d: read %q under key %v", i, x.Rung, x.Key)
 	}
 }
 
@@ -247,9 +241,7 @@ func TestAnAnswerThatCannotBeRead(t *testing.T) {
 			in.Attempt = 3
 			res, err := extract.Run(t.Context(), in)
 			stagetest.Ok(t, err)
-			if res.Dead != 1 || res.Fallbacks != 1 || res.Chunks != 1 {
-				t.Errorf("%+v", res)
-			}
+			assert.True(t, res.Dead == 1 && res.Fallbacks == 1 && res.Chunks == 1, "%+v", res)
 			x := b.extracted(in)[0]
 			description := strings.Join(strings.Fields(doc.Chunks[0][:600]), " ")
 			if x.Fallback != string(c.reason) || len(x.Entities) != 1 || x.Entities[0].Name != "The Title "+id[:8] ||
@@ -257,9 +249,7 @@ func TestAnAnswerThatCannotBeRead(t *testing.T) {
 				t.Errorf("fallback is %+v", x)
 			}
 			keys := b.deadLetters()
-			if len(keys) != 1 || !strings.HasSuffix(keys[0], "/"+id+".json") {
-				t.Fatalf("dead letters %v", keys)
-			}
+			require.True(t, len(keys) == 1 && strings.HasSuffix(keys[0], "/"+id+".json"), "dead letters %v", keys)
 			var letter extract.DeadLetter
 			_, err = blob.ReadJSON(t.Context(), b.art.Store, keys[0], &letter)
 			stagetest.Ok(t, err)
@@ -299,9 +289,7 @@ func TestASystemFailureLeavesTheBatchToBeRepeatedForNothing(t *testing.T) {
 	}}
 	in := b.in(chat, docs...)
 	_, err := extract.Run(t.Context(), in)
-	if !fault.Is(err, fault.ModelQuota) {
-		t.Fatalf("got %v", err)
-	}
+	require.True(t, fault.Is(err, fault.ModelQuota), "got %v", err)
 	if _, _, err := blob.Read(t.Context(), b.art.Store, extract.BatchKey(scratch, 0, 0)); !fault.Is(
 		err,
 		fault.NotFound,
@@ -314,9 +302,8 @@ func TestASystemFailureLeavesTheBatchToBeRepeatedForNothing(t *testing.T) {
 	}
 	res, err := extract.Run(t.Context(), b.in(chat, docs...))
 	stagetest.Ok(t, err)
-	if answered.Load() != 40 || res.Progress.Hits.Extract+1 > 40 || res.Dead != 0 {
-		t.Errorf("%d answers for 40 chunks; %+v", answered.Load(), res)
-	}
+	assert.True(t, answered.Load() == 40 && res.Progress.Hits.Extract+1 <= 40 && res.Dead == 0,
+		"%d answers for 40 chunks; %+v", answered.Load(), res)
 }
 
 // put writes a ledger entry for a text as somebody left it there.
@@ -384,12 +371,8 @@ func TestAServerThatServesNobodyCostsNoChunk(t *testing.T) {
 				in := b.in(chat, docs...)
 				in.Health = stage.NewHealth()
 				_, err := extract.Run(t.Context(), in)
-				if !fault.Is(err, fault.ModelRefused) {
-					t.Fatalf("%v", err)
-				}
-				if name == "refusals" && !strings.Contains(err.Error(), "422 upstream mismatch") {
-					t.Errorf("it says %v", err)
-				}
+				require.True(t, fault.Is(err, fault.ModelRefused), "%v", err)
+				assert.True(t, name != "refusals" || strings.Contains(err.Error(), "422 upstream mismatch"), "it says %v", err)
 				if n := len(chat.Calls()); n > 3*64 {
 					t.Errorf("%d calls to find out", n)
 				}
@@ -428,9 +411,7 @@ func TestARefusalAmongAnswersIsAFailureOfThisRun(t *testing.T) {
 	refusing = false // the next run
 	res, err = extract.Run(t.Context(), in)
 	stagetest.Ok(t, err)
-	if res.Dead != 0 || res.Progress.Hits.Extract != 89 {
-		t.Errorf("the next run: %+v", res)
-	}
+	assert.True(t, res.Dead == 0 && res.Progress.Hits.Extract == 89, "the next run: %+v", res)
 }
 
 func TestBatchesOfAShardJoinToTheSameFileWhateverTheirSize(t *testing.T) {
@@ -456,13 +437,10 @@ func TestBatchesOfAShardJoinToTheSameFileWhateverTheirSize(t *testing.T) {
 		return res, stagetest.Read(t, b.art, b.art.SegmentKey(res.Kept.SHA256))
 	}
 	want, mentions := seal(t, 23)
-	if want.Chunks != 23 || want.Mentions != 3*23 || !want.Fresh {
-		t.Fatalf("%+v", want)
-	}
+	require.True(t, want.Chunks == 23 && want.Mentions == 3*23 && want.Fresh, "%+v", want)
 	for _, size := range []int{1, 7, 22} {
 		got, rows := seal(t, size)
-		if !reflect.DeepEqual(got, want) || fmt.Sprint(rows) != fmt.Sprint(mentions) {
-			t.Errorf("batches of %d: %+v, want %+v", size, got, want)
-		}
+		assert.True(t, reflect.DeepEqual(got, want) && fmt.Sprint(rows) == fmt.Sprint(mentions),
+			"batches of %d: %+v, want %+v", size, got, want)
 	}
 }

@@ -123,12 +123,10 @@ func TestHostileAnswersAreReadInTimeThatGrowsWithTheirLength(t *testing.T) {
 	for _, size := range []int{24 << 10, 192 << 10, 6 << 20} {
 		for name, text := range hostile(size) {
 			began := time.Now()
-			if found, _, ok := extract.Parse(text); ok && len(found) > 0 {
-				t.Errorf("%s of %d bytes: %d entities", name, size, len(found))
-			}
-			if took := time.Since(began); took > patience {
-				t.Errorf("%s of %d bytes took %s", name, size, took)
-			}
+			found, _, ok := extract.Parse(text)
+			assert.True(t, !ok || len(found) == 0, "%s of %d bytes: %d entities", name, size, len(found))
+			took := time.Since(began)
+			assert.True(t, took <= patience, "%s of %d bytes took %s", name, size, took)
 		}
 	}
 }
@@ -179,13 +177,9 @@ func FuzzParse(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, s string) {
 		es, _, ok := extract.Parse(s)
-		if !ok && len(es) > 0 {
-			t.Error("entities of a bad answer")
-		}
+		assert.True(t, ok || len(es) == 0, "entities of a bad answer")
 		for _, e := range es {
-			if strings.TrimSpace(e.Name) == "" {
-				t.Error("an entity without a name")
-			}
+			assert.True(t, strings.TrimSpace(e.Name) != "", "an entity without a name")
 		}
 	})
 }
@@ -243,9 +237,7 @@ func TestAnExactAnswerIsReadWhateverItHolds(t *testing.T) {
 				text := wrap.before + string(raw) + wrap.after
 				said, _ := model.TakeAnswer(text)
 				read, rung, ok := extract.Parse(said)
-				if !ok || rung != wrap.rung || len(read) != len(want) {
-					t.Fatalf("%s: %s: %v %q %v", name, text, read, rung, ok)
-				}
+				require.True(t, ok && rung == wrap.rung && len(read) == len(want), "%s: %s: %v %q %v", name, text, read, rung, ok)
 				for i, one := range want {
 					if read[i].Name != words(one.Name) || read[i].Description != strings.TrimSpace(one.Description) {
 						t.Fatalf("%s: %+v, want %+v", name, read[i], one)

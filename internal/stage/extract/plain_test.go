@@ -40,9 +40,8 @@ func TestDecoratedNamesAreTheirPlainOnes(t *testing.T) {
 		"1. FC Köln": "1. FC Köln", "None of the Above": "None of the Above", "Unknown Soldier": "Unknown Soldier",
 		"Null Island": "Null Island", "Nil Yalter": "Nil Yalter", "3.5 mm": "3.5 mm", "2. Bundesliga": "Bundesliga",
 	} {
-		if got := plainNames(content, name); !slices.Equal(got, []string{want}) {
-			t.Errorf("%q: %q, want %q", name, got, want)
-		}
+		got := plainNames(content, name)
+		assert.True(t, slices.Equal(got, []string{want}), "%q: %q, want %q", name, got, want)
 	}
 }
 
@@ -51,9 +50,8 @@ func TestWordsForNothingAreNoEntity(t *testing.T) {
 		"N/A", "n/a", "N.A.", "None", "none.", "(None)", "null", "NULL", "Unknown", "**None**", "- None", "1. N/A", "-", "—", "...",
 		"?", "", " ", "\x00", "\"\"", "Not specified", "Nil", "[null]", "<none>", "**", "No entities",
 	} {
-		if got := plainNames("None of it is unknown.", name); len(got) > 0 {
-			t.Errorf("%q is %q", name, got)
-		}
+		got := plainNames("None of it is unknown.", name)
+		assert.True(t, len(got) == 0, "%q is %q", name, got)
 	}
 }
 
@@ -134,12 +132,10 @@ func TestHalfAListIsAskedForWithTwiceTheRoom(t *testing.T) {
 		_, err := extract.Run(t.Context(), in)
 		stagetest.Ok(t, err)
 		calls := chat.Calls()
-		if len(calls) != c.calls || calls[0].Roomy || !calls[1].Roomy || calls[1].User != calls[0].User {
-			t.Errorf("%s: %d calls", name, len(calls))
-		}
-		if got := b.extracted(in); len(got[0].Entities) != c.names || got[0].Fallback != "" {
-			t.Errorf("%s: %+v", name, got)
-		}
+		assert.True(t, len(calls) == c.calls && !calls[0].Roomy && calls[1].Roomy && calls[1].User == calls[0].User,
+			"%s: %d calls", name, len(calls))
+		got := b.extracted(in)
+		assert.True(t, len(got[0].Entities) == c.names && got[0].Fallback == "", "%s: %+v", name, got)
 	}
 }
 

@@ -183,9 +183,8 @@ func TestAnImportWhoseLeaseIsLostTouchesNothing(t *testing.T) {
 			return nil
 		}
 		assert.ErrorIs(t, load.Import(t.Context(), b.in), lost, "%s", name)
-		if len(b.store.rows) != test.rows || len(b.store.jobs) != test.jobs {
-			t.Errorf("%s: %d rows, %d jobs", name, len(b.store.rows), len(b.store.jobs))
-		}
+		assert.True(t, len(b.store.rows) == test.rows && len(b.store.jobs) == test.jobs,
+			"%s: %d rows, %d jobs", name, len(b.store.rows), len(b.store.jobs))
 	}
 }
 
@@ -215,9 +214,8 @@ func (b *importBench) check(rounds int) {
 	for _, key := range b.store.rows {
 		seen[key]++
 	}
-	if len(b.store.rows) != b.want || len(seen) != b.want {
-		b.Errorf("%d rows, %d keys, want %d", len(b.store.rows), len(seen), b.want)
-	}
+	assert.True(b, len(b.store.rows) == b.want && len(seen) == b.want,
+		"%d rows, %d keys, want %d", len(b.store.rows), len(seen), b.want)
 	assert.Equal(b, rounds, b.store.creates)
 	for info, err := range b.staging.List(b.Context(), "", "") {
 		b.Errorf("the copy %s stays, %v", info.Key, err)
@@ -268,9 +266,7 @@ func TestAnImportSurvivesACrashAtEachOfItsSavePoints(t *testing.T) {
 			}
 			stagetest.Ok(t, load.Import(t.Context(), b.in))
 		})
-		if saves < least {
-			t.Fatalf("%d in flight: only %d saves", inFlight, saves)
-		}
+		require.True(t, saves >= least, "%d in flight: only %d saves", inFlight, saves)
 		for n := range saves {
 			for _, after := range []bool{false, true} {
 				t.Run(fmt.Sprintf("%d in flight, save %d, written: %v", inFlight, n, after), func(t *testing.T) {
@@ -539,9 +535,7 @@ func TestAFileThatIsRefusedForEverIsLeftToVerify(t *testing.T) {
 		}
 		attempts := 1
 		for ; load.Import(t.Context(), b.in) != nil; attempts++ {
-			if attempts == 50 {
-				t.Fatalf("no end after %d attempts", attempts)
-			}
+			require.True(t, attempts != 50, "no end after %d attempts", attempts)
 		}
 		want := b.in.Files[0].Rows + b.in.Files[2].Rows
 		if got := int64(len(b.store.rows)); got != want || attempts < 3 || calls < attempts-1 {
@@ -562,9 +556,8 @@ func TestARightThatIsMissingIsWaitedFor(t *testing.T) {
 			return false, nil
 		}
 		for range 20 {
-			if err := load.Import(t.Context(), b.in); !fault.Is(err, fault.StoreDenied) {
-				t.Fatal(err)
-			}
+			err := load.Import(t.Context(), b.in)
+			require.True(t, fault.Is(err, fault.StoreDenied), "%v", err)
 		}
 		denied = false
 		if err := load.Import(t.Context(), b.in); err != nil || len(b.store.rows) != b.want {

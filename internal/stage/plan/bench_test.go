@@ -134,9 +134,7 @@ func BenchmarkPlan(b *testing.B) {
 			Spec: core.Spec{Index: "i", Corpus: "memory"}, Corpus: distance.Blob(listed, requests), Artifacts: far,
 			Scratch: "i/runs/1", Parent: parent, OnProgress: func(int64) {},
 		})
-		if err != nil || !res.Unchanged || res.Diff.Same != int64(files) {
-			b.Fatalf("%+v %v", res, err)
-		}
+		require.True(b, err == nil && res.Unchanged && res.Diff.Same == int64(files), "%+v %v", res, err)
 		return time.Since(began)
 	}
 	for b.Loop() {

@@ -6,8 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/stretchr/testify/assert"
-
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/stage/plan"
@@ -37,7 +35,9 @@ func TestHiddenFilesAndPackagesAreLeftOutAndCounted(t *testing.T) {
 	x := choosing(t)
 	x.corpus.Unlisted["node_modules/x/readme.md"] = fault.NotFollowed.At("list", "node_modules/x/readme.md")
 	res := x.night(nil)
-	assert.Equal(t, "[docs/drafts/two.md docs/one.md readme.md src/three.txt]", fmt.Sprint(x.keysOf()))
+	if got := fmt.Sprint(x.keysOf()); got != "[docs/drafts/two.md docs/one.md readme.md src/three.txt]" {
+		t.Error(got)
+	}
 	if res.LeftOut != (core.LeftOut{Hidden: 3, Packages: 3}) || res.ProblemCount != 0 {
 		t.Errorf("%+v, %d problems", res.LeftOut, res.ProblemCount)
 	}
@@ -156,6 +156,8 @@ func TestPatternsThatNeverEndAreRefused(t *testing.T) {
 		}
 	}
 	for _, pattern := range []string{"**/*.{md,txt,pdf,docx}", "{a,b}/{c,d}/**/{e,f}*", strings.Repeat("*a", 100)} {
-		assert.Empty(t, core.PatternMistake(pattern), "%s", pattern)
+		if why := core.PatternMistake(pattern); why != "" {
+			t.Errorf("%s %s", pattern, why)
+		}
 	}
 }

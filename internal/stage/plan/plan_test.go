@@ -10,9 +10,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
-
 	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/artifact/rows"
 	"github.com/unweaver/unweaver/internal/core"
@@ -45,7 +42,9 @@ type index struct {
 func newIndex(t *testing.T, objects map[string]string) *index {
 	t.Helper()
 	store, err := dir.Open(t.TempDir())
-	require.NoError(t, err)
+	if err != nil {
+		t.Fatal(err)
+	}
 	return &index{t: t, corpus: documenttest.New(objects), art: artifact.Index{Store: store, Name: "i"}}
 }
 
@@ -69,7 +68,9 @@ func (x *index) plan(ctx context.Context) (plan.Result, error) {
 func (x *index) night(broken map[string]fault.Code) plan.Result {
 	x.t.Helper()
 	res, err := x.plan(x.t.Context())
-	require.NoError(x.t, err)
+	if err != nil {
+		x.t.Fatal(err)
+	}
 	if res.Listed != res.Documents+res.Unreadable+res.Empty+res.Lost ||
 		res.Documents != res.Diff.Added+res.Diff.Changed+res.Diff.Same+res.Moved {
 		x.t.Fatalf("the counts do not add up: %+v", res)
@@ -85,7 +86,9 @@ func (x *index) publish(broken map[string]fault.Code) {
 	x.t.Helper()
 	before := x.published()
 	out, err := artifact.NewRows()
-	require.NoError(x.t, err)
+	if err != nil {
+		x.t.Fatal(err)
+	}
 	defer out.Discard()
 	for key, row := range x.planned() {
 		document := rows.Document{
@@ -106,22 +109,29 @@ func (x *index) publish(broken map[string]fault.Code) {
 		out.Append(key, document.Encode())
 	}
 	segment, _, err := out.Segment(x.t.Context(), x.art, 0)
-	require.NoError(x.t, err)
+	if err != nil {
+		x.t.Fatal(err)
+	}
 	x.parent = &core.Manifest{
 		Generation: fmt.Sprintf("g%d", x.nights), Limits: x.limits.Key(),
 		Segments: oneSplit(segment),
 	}
 	raw, _, err := blob.Read(x.t.Context(), x.art.Store, x.stored(plan.ProblemsKey(x.scratch())))
-	require.NoError(x.t, err)
+	if err != nil {
+		x.t.Fatal(err)
+	}
 	for _, cause := range x.causes {
 		line, err := json.Marshal(cause)
-		require.NoError(x.t, err)
+		if err != nil {
+			x.t.Fatal(err)
+		}
 		raw = append(append(raw, line...), '\n')
 	}
 	x.causes = nil
 	key := x.art.GenerationKey(x.parent.Generation, plan.ProblemsName)
-	_, err = blob.Write(x.t.Context(), x.art.Store, key, raw, blob.Cond{})
-	require.NoError(x.t, err)
+	if _, err := blob.Write(x.t.Context(), x.art.Store, key, raw, blob.Cond{}); err != nil {
+		x.t.Fatal(err)
+	}
 }
 
 // oneSplit are the segments of a generation with one split of documents.
@@ -142,9 +152,12 @@ func (x *index) published() map[string]rows.Document {
 	}
 	for row, err := range artifact.ScanAll(
 		x.t.Context(), x.art.Store, x.art.SegmentKey(x.parent.Segments.Documents[0].SHA256)) {
-		require.NoError(x.t, err)
-		all[string(row.Key)], err = rows.DecodeDocument(row.Value)
-		require.NoError(x.t, err)
+		if err != nil {
+			x.t.Fatal(err)
+		}
+		if all[string(row.Key)], err = rows.DecodeDocument(row.Value); err != nil {
+			x.t.Fatal(err)
+		}
 	}
 	return all
 }
@@ -155,9 +168,13 @@ func (x *index) stored(key string) string { return stagetest.Stored(x.t, x.art.S
 func (x *index) planned() func(func(string, rows.Plan) bool) {
 	return func(yield func(string, rows.Plan) bool) {
 		for row, err := range artifact.ScanAll(x.t.Context(), x.art.Store, x.stored(plan.RowsKey(x.scratch()))) {
-			require.NoError(x.t, err)
+			if err != nil {
+				x.t.Fatal(err)
+			}
 			decoded, err := rows.DecodePlan(row.Value)
-			require.NoError(x.t, err)
+			if err != nil {
+				x.t.Fatal(err)
+			}
 			if !yield(string(row.Key), decoded) {
 				return
 			}
@@ -169,11 +186,15 @@ func (x *index) planned() func(func(string, rows.Plan) bool) {
 func (x *index) problems() []plan.Problem {
 	x.t.Helper()
 	raw, _, err := blob.Read(x.t.Context(), x.art.Store, x.stored(plan.ProblemsKey(x.scratch())))
-	require.NoError(x.t, err)
+	if err != nil {
+		x.t.Fatal(err)
+	}
 	var all []plan.Problem
 	for lines := bufio.NewScanner(bytes.NewReader(raw)); lines.Scan(); {
 		var problem plan.Problem
-		require.NoError(x.t, json.Unmarshal(lines.Bytes(), &problem))
+		if err := json.Unmarshal(lines.Bytes(), &problem); err != nil {
+			x.t.Fatal(err)
+		}
 		all = append(all, problem)
 	}
 	return all
@@ -213,7 +234,9 @@ func TestAFirstBuildPlansEveryDocumentInKeyOrder(t *testing.T) {
 func TestAnUnchangedCorpusIsNotReadAgain(t *testing.T) {
 	x := newIndex(t, four)
 	x.night(nil)
-	assert.Equal(t, 1, x.corpus.Reads("a.txt"), "a new document is read once, to be hashed")
+	if x.corpus.Reads("a.txt") != 1 {
+		t.Error("a new document is read once, to be hashed")
+	}
 	res := x.night(nil)
 	if !res.Unchanged || res.Diff.Same != 4 || res.ParentListed != 4 || x.corpus.Reads("a.txt") != 0 {
 		t.Errorf("%+v", res)
@@ -275,7 +298,9 @@ func TestADocumentIsComparedByItsBytes(t *testing.T) {
 		}
 	}
 	out, err := artifact.NewRows()
-	require.NoError(t, err)
+	if err != nil {
+		t.Fatal(err)
+	}
 	defer out.Discard()
 	for key, row := range x.planned() {
 		etag := row.ETag
@@ -287,7 +312,9 @@ func TestADocumentIsComparedByItsBytes(t *testing.T) {
 		}.Encode())
 	}
 	segment, _, err := out.Segment(t.Context(), x.art, 0)
-	require.NoError(t, err)
+	if err != nil {
+		t.Fatal(err)
+	}
 	x.parent = &core.Manifest{Segments: oneSplit(segment)}
 	x.corpus.Reads("a.txt")
 	if res := x.night(nil); !res.Unchanged || x.corpus.Reads("a.txt") != 1 || x.corpus.Reads("z.txt") != 1 {

@@ -8,9 +8,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
-
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/stage/plan"
@@ -43,7 +40,9 @@ func TestProblemsAreReportedEveryNightForAsLongAsTheyStand(t *testing.T) {
 		"encrypted_document locked.pdf true"
 	for night := range 3 {
 		res := x.night(nil)
-		assert.Equal(t, want, short(x.problems()), "night %d", night+2)
+		if got := short(x.problems()); got != want {
+			t.Errorf("night %d: %s", night+2, got)
+		}
 		if !res.Unchanged || res.Documents != 5 || res.Unreadable != 2 || res.Empty != 1 || res.Refused != 3 ||
 			res.Diff.Unusable != 2 || len(res.Problems) != 6 {
 			t.Errorf("night %d: %+v", night+2, res)
@@ -217,7 +216,9 @@ func TestEverythingIsMadeAgainForAReason(t *testing.T) {
 		t.Errorf("%+v", res)
 	}
 	for key, row := range x.planned() {
-		assert.Empty(t, row.Problem, "%s: a new parser may read what the old one could not", key)
+		if row.Problem != "" {
+			t.Errorf("%s: a new parser may read what the old one could not", key)
+		}
 	}
 	x.reasons = nil
 	if res := x.night(nil); !res.Unchanged {
@@ -242,7 +243,9 @@ func TestVersionsAndConfigurationGiveTheirReasons(t *testing.T) {
 			"[names none → names/1 analyser none → en/2]",
 		},
 	} {
-		assert.Equal(t, c.want, fmt.Sprint(now.Since(c.parent)))
+		if got := fmt.Sprint(now.Since(c.parent)); got != c.want {
+			t.Errorf("got %s, want %s", got, c.want)
+		}
 	}
 	base := core.Spec{Corpus: "/c", Chunking: core.Chunking{Strategy: "text", MaxTokens: 1500}}
 	for want, change := range map[string]func(*core.Spec){
@@ -270,7 +273,9 @@ func TestVersionsAndConfigurationGiveTheirReasons(t *testing.T) {
 // An object with rows that was emptied is a failure, not a deletion: its rows stay until the object itself is removed.
 func TestRowsOfAnEmptiedObjectAreLostNotRemoved(t *testing.T) {
 	var hollow bytes.Buffer
-	require.NoError(t, gzip.NewWriter(&hollow).Close())
+	if err := gzip.NewWriter(&hollow).Close(); err != nil {
+		t.Fatal(err)
+	}
 	rows := jsonl(0, 3)
 	for situation, c := range map[string][3]string{
 		"0 bytes":                {"r.jsonl", rows, ""},
@@ -315,7 +320,8 @@ func gzipped(t *testing.T, text string) string {
 	var out bytes.Buffer
 	writer := gzip.NewWriter(&out)
 	_, err := writer.Write([]byte(text))
-	err = errors.Join(err, writer.Close())
-	require.NoError(t, err)
+	if err = errors.Join(err, writer.Close()); err != nil {
+		t.Fatal(err)
+	}
 	return out.String()
 }

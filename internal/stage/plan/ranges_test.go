@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"iter"
 	"math/rand/v2"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -14,9 +15,6 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 
 	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/core"
@@ -53,15 +51,21 @@ func (x *index) outcome(store blob.Store, parent *core.Manifest) outcome {
 		Corpus: store, Artifacts: x.art, Scratch: x.scratch(),
 		Limits: x.limits, Parent: parent, OnProgress: func(int64) {},
 	})
-	require.NoError(x.t, err)
+	if err != nil {
+		x.t.Fatal(err)
+	}
 	raw, err := json.Marshal(res)
-	require.NoError(x.t, err)
+	if err != nil {
+		x.t.Fatal(err)
+	}
 	out := outcome{result: string(bytes.ReplaceAll(raw, []byte(x.scratch()), nil))}
 	for key, file := range map[string]*string{
 		x.stored(plan.RowsKey(x.scratch())): &out.rows, x.stored(plan.ProblemsKey(x.scratch())): &out.problems,
 	} {
 		content, _, err := blob.Read(x.t.Context(), x.art.Store, key)
-		require.NoError(x.t, err)
+		if err != nil {
+			x.t.Fatal(err)
+		}
 		*file = string(content)
 	}
 	return out
@@ -88,7 +92,9 @@ func (x *index) split(rows int) {
 			return
 		}
 		segment, _, err := out.Segment(x.t.Context(), x.art, len(segments))
-		require.NoError(x.t, err)
+		if err != nil {
+			x.t.Fatal(err)
+		}
 		out.Discard()
 		segments, count = append(segments, segment), 0
 	}
@@ -97,7 +103,9 @@ func (x *index) split(rows int) {
 		if err == nil && count == 0 {
 			out, err = artifact.NewRows()
 		}
-		require.NoError(x.t, err)
+		if err != nil {
+			x.t.Fatal(err)
+		}
 		out.Append(string(row.Key), bytes.Clone(row.Value))
 		if count++; count == rows {
 			flush()
@@ -246,7 +254,9 @@ func TestRangesOfACorpusAreListedSideBySide(t *testing.T) {
 		began := time.Now()
 		got := x.outcome(store, x.parent)
 		counted, passed := requests.Take(), time.Since(began)
-		assert.Equal(t, want, got, "%+v, want %+v", got.result, want.result)
+		if !reflect.DeepEqual(got, want) {
+			t.Errorf("%+v, want %+v", got.result, want.result)
+		}
 		// 16 listings in one chain are 16 requests, and 160 readings, eight at once, are 20.
 		if lists := counted.Of("", distance.List); lists < 16 || lists > 32 {
 			t.Errorf("%d requests to list:\n%s", lists, counted)

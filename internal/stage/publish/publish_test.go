@@ -33,13 +33,10 @@ func TestStoreTwiceIsStoreOnce(t *testing.T) {
 	stagetest.Ok(t, err)
 	assert.Equal(t, published, held)
 	ref, err := art.GenerationRef(t.Context(), "g1")
-	if err != nil || ref != (core.GenerationRef{Manifest: held, Seq: 4, State: "published"}) {
-		t.Errorf("%v: %+v", err, ref)
-	}
+	assert.True(t, err == nil && ref == (core.GenerationRef{Manifest: held, Seq: 4, State: "published"}),
+		"%v: %+v", err, ref)
 	back, err := art.Manifest(t.Context(), held)
-	if err != nil || back.Generation != "g1" || back.Seq != 4 {
-		t.Errorf("%v: %+v", err, back)
-	}
+	assert.True(t, err == nil && back.Generation == "g1" && back.Seq == 4, "%v: %+v", err, back)
 	n := 0
 	for range art.Store.List(t.Context(), "i/segments/", "") {
 		n++

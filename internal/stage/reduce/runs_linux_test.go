@@ -63,9 +63,8 @@ func TestRunsOnAFullDisk(t *testing.T) {
 			limited := exec.CommandContext(t.Context(), os.Args[0], "-test.run", "^"+t.Name()+"$", "-test.v")
 			limited.Env = append(os.Environ(), fileBytes+"="+limit)
 			out, err := limited.CombinedOutput()
-			if err != nil || !strings.Contains(string(out), "--- PASS: "+t.Name()) {
-				t.Errorf("files of %s bytes at most: %v\n%s", limit, err, out)
-			}
+			assert.True(t, err == nil && strings.Contains(string(out), "--- PASS: "+t.Name()),
+				"files of %s bytes at most: %v\n%s", limit, err, out)
 		}
 		return
 	}

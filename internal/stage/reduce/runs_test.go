@@ -98,9 +98,8 @@ func TestShardsThatAreMergedInLevelsGiveTheSameBytes(t *testing.T) {
 		want := reduced(t, art, 4, shards)
 		for _, files := range []int{2, 3, 8} {
 			reduce.SetFanIn(t, files)
-			if got := reduced(t, art, 4, shards); got != want {
-				t.Errorf("%d shards, %d at once:\n%swant\n%s", n, files, got, want)
-			}
+			got := reduced(t, art, 4, shards)
+			assert.True(t, got == want, "%d shards, %d at once:\n%swant\n%s", n, files, got, want)
 		}
 		reduce.SetFanIn(t, 128)
 	}
@@ -147,9 +146,7 @@ func TestAShardThatCannotBeReadStopsTheMergeOfRuns(t *testing.T) {
 		Spec: spec(16), Artifacts: artifact.Index{Store: watched, Name: "i"}, Scratch: "s", Shards: shards, Partitions: 1,
 		OnProgress: func(int64) {},
 	})
-	if err == nil || watched.now.Load() != 0 {
-		t.Errorf("%v, %d open", err, watched.now.Load())
-	}
+	assert.True(t, err != nil && watched.now.Load() == 0, "%v, %d open", err, watched.now.Load())
 	ctx, cancel := context.WithCancel(t.Context())
 	shards[13] = "shard-00013"
 	told := 0
@@ -161,9 +158,7 @@ func TestAShardThatCannotBeReadStopsTheMergeOfRuns(t *testing.T) {
 			}
 		},
 	})
-	if !errors.Is(err, context.Canceled) || watched.now.Load() != 0 {
-		t.Errorf("%v, %d open", err, watched.now.Load())
-	}
+	assert.True(t, errors.Is(err, context.Canceled) && watched.now.Load() == 0, "%v, %d open", err, watched.now.Load())
 }
 
 // BenchmarkReduceOfManyShards reduces 200 shards of 1,000 mentions: in one merge, and by way of runs.

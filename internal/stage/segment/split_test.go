@@ -7,6 +7,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/unweaver/unweaver/internal/core"
@@ -90,13 +91,10 @@ func TestASplitAndARunSayWhatTheirDocumentsSay(t *testing.T) {
 		}
 		for n, chunk := range document.Chunks {
 			got := set.ByNumber(int(number))
-			if got.ID != retrievetest.ChunkID(document, n) || int(got.Document) != i || int(got.Ordinal) != n {
-				t.Errorf("chunk %d: %+v", number, got)
-			}
+			assert.True(t, got.ID == retrievetest.ChunkID(document, n) && int(got.Document) == i && int(got.Ordinal) == n,
+				"chunk %d: %+v", number, got)
 			for _, term := range text.Terms(embed.ChunkText(document.Title, chunk.Text)) {
-				if !slices.Contains(holding(documents.Words, term), number) {
-					t.Errorf("chunk %d does not hold %q", number, term)
-				}
+				assert.True(t, slices.Contains(holding(documents.Words, term), number), "chunk %d does not hold %q", number, term)
 			}
 			for _, name := range chunk.Entities {
 				if !slices.Contains(mentioned[name], number) {
@@ -112,9 +110,7 @@ func TestASplitAndARunSayWhatTheirDocumentsSay(t *testing.T) {
 			t.Errorf("%s is mentioned by %v, want %v", name, set.Graph.ChunksOf(place), chunks)
 		}
 		for _, term := range text.Surface(name) {
-			if !slices.Contains(holding(classes.Words, term), place) {
-				t.Errorf("%s does not hold %q", name, term)
-			}
+			assert.True(t, slices.Contains(holding(classes.Words, term), place), "%s does not hold %q", name, term)
 		}
 	}
 	if _, chunks, all := set.Counts(); chunks != int(number) || all != len(mentioned) {
@@ -131,8 +127,7 @@ func TestChunksThatDoNotFollowTheDocumentsAreNoSplit(t *testing.T) {
 	} {
 		in := splitIn(built)
 		in.Units[0].From, in.Units[0].To = keys[0], keys[1]
-		if made, _, _, err := segment.Split(t.Context(), in); err == nil {
-			t.Errorf("%s: %+v", name, made)
-		}
+		made, _, _, err := segment.Split(t.Context(), in)
+		assert.True(t, err != nil, "%s: %+v", name, made)
 	}
 }

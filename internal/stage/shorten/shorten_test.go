@@ -11,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/artifact/rows"
@@ -91,9 +92,7 @@ func (b bench) short(in shorten.In, names ...string) (shorten.Result, map[string
 			}
 		}
 	}
-	if len(out) != int(res.Classes) {
-		b.Errorf("%d classes told, %d of %v found", res.Classes, len(out), names)
-	}
+	assert.True(b, len(out) == int(res.Classes), "%d classes told, %d of %v found", res.Classes, len(out), names)
 	return res, out
 }
 
@@ -116,9 +115,7 @@ func TestOnlyLongTextsAreShortenedAndOnlyOnce(t *testing.T) {
 			t.Errorf("run %d: %+v, told %+v, %d calls", run, res.Progress, told, len(chat.Calls()))
 		}
 		for name, short := range got {
-			if !strings.HasPrefix(short.Text, "brief of ") || len(short.Keys) != 1 {
-				t.Errorf("%s: %+v", name, short)
-			}
+			assert.True(t, strings.HasPrefix(short.Text, "brief of ") && len(short.Keys) == 1, "%s: %+v", name, short)
 		}
 	}
 	t.Run("under any other name it is another text", func(t *testing.T) {
@@ -147,18 +144,14 @@ func TestHitsAreCountedOnlyWhenTheLedgerAnswered(t *testing.T) {
 		classes = append(classes, class(fmt.Sprint("Class ", i), 40))
 	}
 	res, err := shorten.Run(t.Context(), b.in(chat, append(slices.Clone(classes), class("Beta", 40))...))
-	if !fault.Is(err, fault.ModelAuth) || res.Progress.Hits.Shorten > 1 {
-		t.Errorf("%v: %+v", err, res.Progress)
-	}
+	assert.True(t, fault.Is(err, fault.ModelAuth) && res.Progress.Hits.Shorten <= 1, "%v: %+v", err, res.Progress)
 	res, err = shorten.Run(t.Context(), b.in(chat, classes...))
-	if err == nil || res.Progress != (core.Progress{Stage: "shorten"}) {
-		t.Errorf("%v: a server that refuses gives %+v", err, res.Progress)
-	}
+	assert.True(t, err != nil && res.Progress == (core.Progress{Stage: "shorten"}),
+		"%v: a server that refuses gives %+v", err, res.Progress)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if res, err = shorten.Run(ctx, b.in(chat, class("Unseen", 40))); err == nil || res.Progress.Hits.Shorten != 0 {
-		t.Errorf("%v: a cancelled run gives %+v", err, res.Progress)
-	}
+	res, err = shorten.Run(ctx, b.in(chat, class("Unseen", 40)))
+	assert.True(t, err != nil && res.Progress.Hits.Shorten == 0, "%v: a cancelled run gives %+v", err, res.Progress)
 }
 
 func TestAVeryLongTextIsShortenedInBlocksThenAsAWhole(t *testing.T) {
@@ -167,9 +160,7 @@ func TestAVeryLongTextIsShortenedInBlocksThenAsAWhole(t *testing.T) {
 	chat := &stagetest.Chat{Answer: stagetest.Says(`{"description":"` + long + `"}`)}
 	one := class("Hot", 1000)
 	blocks := len(shorten.Blocks(one.Descriptions))
-	if blocks < 3 {
-		t.Fatalf("only %d blocks", blocks)
-	}
+	require.True(t, blocks >= 3, "only %d blocks", blocks)
 	_, got := b.short(b.in(chat, one), "Hot")
 	if n := len(chat.Calls()); n != blocks+1 || len(got["Hot"].Keys) != n {
 		t.Errorf("%d calls and %d keys for %d blocks", n, len(got["Hot"].Keys), blocks)
@@ -304,9 +295,8 @@ func TestBlocksAreCutByContent(t *testing.T) {
 		out := map[string]bool{}
 		for _, block := range shorten.Blocks(descriptions) {
 			text := strings.Join(block, "")
-			if n := utf8.RuneCountInString(text); n > 24_000 {
-				t.Errorf("a block of %d runes", n)
-			}
+			n := utf8.RuneCountInString(text)
+			assert.True(t, n <= 24_000, "a block of %d runes", n)
 			out[text] = true
 		}
 		return out
@@ -323,9 +313,7 @@ func TestBlocksAreCutByContent(t *testing.T) {
 			changed++
 		}
 	}
-	if changed == 0 || changed > 3 {
-		t.Errorf("%d of %d blocks change when one mention goes", changed, len(all))
-	}
+	assert.True(t, changed != 0 && changed <= 3, "%d of %d blocks change when one mention goes", changed, len(all))
 	if huge := shorten.Blocks([]string{strings.Repeat("a", 50_000), "b"}); len(huge) != 2 {
 		t.Errorf("a huge mention: %d blocks", len(huge))
 	}

@@ -201,9 +201,7 @@ func TestStoresThatLostTheirMemoryGetEverythingBackFromSegments(t *testing.T) {
 	}
 	for _, record := range b.records {
 		got, err := b.classes.GetRecords(t.Context(), []string{record.Key})
-		if err != nil || !bytes.Equal(got[0], record.Value) {
-			t.Fatalf("record %s: %v", record.Key, err)
-		}
+		require.True(t, err == nil && bytes.Equal(got[0], record.Value), "record %s: %v", record.Key, err)
 	}
 	key := core.ClassRow(b.live.Classes[9].ID, b.live.Classes[9].Vector)
 	if got, err := b.vectors.Fetch(t.Context(), "c", []string{key}); err != nil ||
@@ -235,10 +233,8 @@ func TestWhatIsMissingAmongTheRestIsWrittenAgain(t *testing.T) {
 	)
 	assert.Equal(t, int64(6), b.all().Rewritten)
 	for _, key := range keys {
-		if got, err := b.vectors.Fetch(t.Context(), "c", []string{key}); err != nil ||
-			!slices.Equal(got[0], row(key).Vector) {
-			t.Errorf("vector of %s: %v", key, err)
-		}
+		got, err := b.vectors.Fetch(t.Context(), "c", []string{key})
+		assert.True(t, err == nil && slices.Equal(got[0], row(key).Vector), "vector of %s: %v", key, err)
 	}
 	assert.Zero(t, b.all().Rewritten, "a second look")
 }
@@ -376,9 +372,7 @@ func (b *bench) damage(store *files.Store, collection string, at ...int) *files.
 				found = true
 			}
 		}
-		if !found {
-			b.Fatal("no vector of", key)
-		}
+		require.True(b, found, "no vector of %v", key)
 	}
 	again, err := files.Open(b.folder)
 	stagetest.Ok(b, err)
@@ -394,9 +388,8 @@ func TestASampleLooksAtAllOnlyWhenARowIsMissingOrWrong(t *testing.T) {
 	b.spoil(func(key string) []float32 { return stagetest.Vector("other "+key, dim) }, 30, 1400, 1001)
 	assert.Equal(t, verify.Result{Checked: 1500, Rewritten: 3}, b.run(sample), "a wrong vector")
 	units := verify.Samples(b.manifest, "g")
-	if len(units) != 2 || !slices.Contains(units, sample.Unit) || units[0].Collection == units[1].Collection {
-		t.Errorf("%+v", units)
-	}
+	assert.True(t, len(units) == 2 && slices.Contains(units, sample.Unit) && units[0].Collection != units[1].Collection,
+		"%+v", units)
 }
 
 // What another generation looks at are other rows: one that is wrong is found in some night, wherever it lies, and a
@@ -416,9 +409,7 @@ func TestSamplesOfOtherGenerationsAreOfOtherRows(t *testing.T) {
 			break
 		}
 	}
-	if nights == 0 || nights == 500 {
-		t.Errorf("found in night %d", nights)
-	}
+	assert.True(t, nights != 0 && nights != 500, "found in night %d", nights)
 }
 
 // Promises: 25.
@@ -446,9 +437,8 @@ func TestANightSamplesABoundedNumberAndAllWhereSomethingIsWrong(t *testing.T) {
 	}
 	assert.Equal(t, 32, len(look("g1", 0)))
 	assert.Equal(t, 600, len(look("g1", 32)))
-	if maps.Equal(look("g1", 0), look("g2", 0)) || !maps.Equal(look("g1", 0), look("g1", 0)) {
-		t.Error("a generation's name does not choose what is sampled")
-	}
+	assert.True(t, !maps.Equal(look("g1", 0), look("g2", 0)) && maps.Equal(look("g1", 0), look("g1", 0)),
+		"a generation's name does not choose what is sampled")
 	all := map[verify.Unit]bool{}
 	for night := range 200 {
 		maps.Copy(all, look(fmt.Sprint(night), 0))
@@ -466,9 +456,7 @@ func TestRowsThatAreNoLongerLiveAreNotWanted(t *testing.T) {
 	chunk.Windows = 1
 	b.live.Chunks[1].Digest = core.Sum("another chunk") // and this one another text
 	wantClasses, wantChunks := int64(len(b.live.Classes)-1), int64(2*400-1-2)
-	if wantClasses < 400 || wantClasses > 800 {
-		t.Fatalf("%d classes are live", wantClasses)
-	}
+	require.True(t, wantClasses >= 400 && wantClasses <= 800, "%d classes are live", wantClasses)
 	for _, kind := range []verify.Kind{verify.Sample, verify.Vectors} {
 		b.wipe()
 		in := b.in(b.classUnit(kind))
@@ -572,9 +560,8 @@ func TestASegmentOnWhichTheLibraryPanicsIsDamaged(t *testing.T) {
 		for _, kind := range []verify.Kind{verify.Vectors, verify.Sample} {
 			look := b.in(unit)
 			look.Unit.Kind, look.Compare = kind, true
-			if _, err := verify.Run(t.Context(), look); !fault.Is(err, fault.SegmentDamage) {
-				t.Errorf("%s: %v", kind, err)
-			}
+			_, err := verify.Run(t.Context(), look)
+			assert.True(t, fault.Is(err, fault.SegmentDamage), "%s: %v", kind, err)
 		}
 		if panicked++; panicked == 12 {
 			return
@@ -639,9 +626,7 @@ func TestASpoiltSegmentMendsNothing(t *testing.T) {
 			}
 			if !c.missing {
 				got, err := b.vectors.Fetch(t.Context(), "c", []string{key})
-				if err != nil || !slices.Equal(got[0], good[at].Vector) {
-					t.Errorf("the good row became %v: %v", got, err)
-				}
+				assert.True(t, err == nil && slices.Equal(got[0], good[at].Vector), "the good row became %v: %v", got, err)
 			}
 			_, err = blob.Write(t.Context(), b.art.Store, object, whole, blob.Cond{})
 			stagetest.Ok(t, err)
@@ -672,10 +657,8 @@ func TestWhatGoesWrongIsTold(t *testing.T) {
 			{Kind: verify.Records, Segment: core.Segment{SHA256: "gone", Bytes: 100}},
 			{Kind: verify.Vectors, Segment: core.Segment{SHA256: "gone", Bytes: 100}, Collection: "c", Dimension: dim},
 		} {
-			if _, err := verify.Run(t.Context(), b.in(unit)); !fault.Is(err, fault.NotFound) &&
-				!fault.Is(err, fault.SegmentDamage) {
-				t.Errorf("%s: %v", unit.Kind, err)
-			}
+			_, err := verify.Run(t.Context(), b.in(unit))
+			assert.True(t, fault.Is(err, fault.NotFound) || fault.Is(err, fault.SegmentDamage), "%s: %v", unit.Kind, err)
 		}
 	})
 	for name, spoil := range map[string]func(raw []byte) []byte{
@@ -690,19 +673,16 @@ func TestWhatGoesWrongIsTold(t *testing.T) {
 			stagetest.Ok(t, err)
 			_, err = blob.Write(t.Context(), b.art.Store, key, spoil(raw), blob.Cond{})
 			stagetest.Ok(t, err)
-			if _, err = verify.Run(t.Context(), b.in(unit)); !fault.Is(err, fault.SegmentDamage) ||
-				fault.As(err).Hint == "" {
-				t.Errorf("got %v", err)
-			}
+			_, err = verify.Run(t.Context(), b.in(unit))
+			assert.True(t, fault.Is(err, fault.SegmentDamage) && fault.As(err).Hint != "", "got %v", err)
 		})
 	}
 	t.Run("a segment that gives fewer rows than it has", func(t *testing.T) {
 		b := newBench(t, 20, 0)
 		for _, unit := range verify.Units(b.manifest)[:2] {
 			unit.Segment.Rows++
-			if _, err := verify.Run(t.Context(), b.in(unit)); !fault.Is(err, fault.SegmentDamage) {
-				t.Errorf("%s: %v", unit.Kind, err)
-			}
+			_, err := verify.Run(t.Context(), b.in(unit))
+			assert.True(t, fault.Is(err, fault.SegmentDamage), "%s: %v", unit.Kind, err)
 		}
 	})
 	t.Run("a unit that is nothing", func(t *testing.T) {

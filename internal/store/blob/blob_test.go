@@ -74,9 +74,7 @@ func TestJSONIsReadAsItWasWritten(t *testing.T) {
 		t.Errorf("got %+v, %+v, %v", got, info, err)
 	}
 	_, err = blob.WriteJSON(t.Context(), store, "p.json", want, blob.Cond{Absent: true})
-	if !fault.Is(err, fault.Precondition) {
-		t.Errorf("a second one: %v", err)
-	}
+	assert.True(t, fault.Is(err, fault.Precondition), "a second one: %v", err)
 }
 
 func TestJSONThatCannotBeReadOrWrittenIsNamed(t *testing.T) {
@@ -89,9 +87,7 @@ func TestJSONThatCannotBeReadOrWrittenIsNamed(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err := blob.ReadJSON(t.Context(), store, "damaged", &into)
-	if !fault.Is(err, fault.SegmentDamage) || fault.As(err).Object != "memory:damaged" {
-		t.Errorf("damaged: %v", err)
-	}
+	assert.True(t, fault.Is(err, fault.SegmentDamage) && fault.As(err).Object == "memory:damaged", "damaged: %v", err)
 	if _, err := blob.WriteJSON(t.Context(), store, "k", func() {}, blob.Cond{}); !fault.Is(err, fault.Internal) {
 		t.Errorf("what has no JSON: %v", err)
 	}
@@ -118,7 +114,5 @@ func TestABodyThatBreaksIsTransientAndNamesItsObject(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, _, err := blob.Read(t.Context(), store, "k")
-	if !fault.Is(err, fault.StoreDown) || !strings.Contains(err.Error(), "memory:k") {
-		t.Errorf("got %v", err)
-	}
+	assert.True(t, fault.Is(err, fault.StoreDown) && strings.Contains(err.Error(), "memory:k"), "got %v", err)
 }

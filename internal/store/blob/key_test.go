@@ -19,8 +19,7 @@ func TestNoKeyLeadsOutOfItsStore(t *testing.T) {
 		"", "/", "/etc/passwd", "//a", ".", "..", "./a", "../a", "a/..", "a/.", "a/../b", "a/./b", "a/../../b",
 		"a\x00b",
 	} {
-		if err := blob.CheckKey(key); !fault.Is(err, fault.InvalidParam) {
-			t.Errorf("%q is taken: %v", key, err)
-		}
+		err := blob.CheckKey(key)
+		assert.True(t, fault.Is(err, fault.InvalidParam), "%q is taken: %v", key, err)
 	}
 }

@@ -25,9 +25,7 @@ func TestAFileIsMadeWithItsBucketsAndOpenedAgain(t *testing.T) {
 		}
 		db, err := boltfile.Open(path, false, raw...)
 		require.NoError(t, err)
-		if db.NoSync || db.NoGrowSync {
-			t.Error("a transaction that has returned is not durable")
-		}
+		assert.True(t, !db.NoSync && !db.NoGrowSync, "a transaction that has returned is not durable")
 		err = db.Update(func(tx *bbolt.Tx) error {
 			for _, name := range raw {
 				bucket := tx.Bucket(name)
@@ -56,9 +54,8 @@ func TestFailuresNameTheFileAndTheWayOut(t *testing.T) {
 		errors.New("something that is not an errno"): fault.StoreDown,
 	} {
 		err := boltfile.Wrap("write", "the/file", failure)
-		if !fault.Is(err, want) || fault.As(err).Object != "the/file" || !errors.Is(err, failure) {
-			t.Errorf("%v: got %v", failure, err)
-		}
+		assert.True(t, fault.Is(err, want) && fault.As(err).Object == "the/file" && errors.Is(err, failure),
+			"%v: got %v", failure, err)
 	}
 	assert.NoError(t, boltfile.Wrap("write", "the/file", nil), "no failure gave")
 }

@@ -102,9 +102,8 @@ func TestATornFileThatCountsIsNamedWithItsWayBack(t *testing.T) {
 			fault.As(err).Object != path {
 			t.Errorf("%s: %v", name, err)
 		}
-		if left, _ := os.ReadFile(path); len(left) != len(damaged) {
-			t.Errorf("%s: the file was touched", name)
-		}
+		left, _ := os.ReadFile(path)
+		assert.True(t, len(left) == len(damaged), "%s: the file was touched", name)
 	}
 }
 
@@ -143,9 +142,7 @@ func TestNoFlippedBitsOfHeadersGetPastTheCheckAndPanic(t *testing.T) {
 		assert.NoError(t, err)
 		assert.NoError(t, db.Close())
 	}
-	if refused < 20 || refused > 110 {
-		t.Errorf("%d of 120 were refused", refused)
-	}
+	assert.True(t, refused >= 20 && refused <= 110, "%d of 120 were refused", refused)
 }
 
 func TestAFileThatAnotherHoldsIsLeftAlone(t *testing.T) {
@@ -166,9 +163,7 @@ func TestAFileThatCannotBeReachedIsNotCalledDamaged(t *testing.T) {
 	require.NoError(t, os.Mkdir(path, 0o700))
 	for _, replaceable := range []bool{false, true} {
 		_, err := boltfile.Open(path, replaceable, []byte("a"))
-		if err == nil || fault.Is(err, fault.SegmentDamage) {
-			t.Errorf("replaceable %v: %v", replaceable, err)
-		}
+		assert.True(t, err != nil && !fault.Is(err, fault.SegmentDamage), "replaceable %v: %v", replaceable, err)
 		_, err = os.Stat(path)
 		assert.NoError(t, err, "replaceable %v: it was set aside", replaceable)
 	}

@@ -44,9 +44,7 @@ func filledFile(t *testing.T) []byte {
 	err = errors.Join(err, db.Close())
 	require.NoError(t, err)
 	raw, err := os.ReadFile(path)
-	if err != nil || len(raw) < 20*page {
-		t.Fatalf("%d bytes, %v", len(raw), err)
-	}
+	require.True(t, err == nil && len(raw) >= 20*page, "%d bytes, %v", len(raw), err)
 	return raw
 }
 
@@ -112,13 +110,10 @@ func TestATornFileIsAnErrorThatNamesItNotAPanic(t *testing.T) {
 			continue // a page that nobody reaches
 		}
 		refused++
-		if !fault.Is(err, fault.SegmentDamage) || fault.As(err).Object != path || fault.As(err).Hint == "" {
-			t.Errorf("%s: got %v", what, err)
-		}
+		assert.True(t, fault.Is(err, fault.SegmentDamage) && fault.As(err).Object == path && fault.As(err).Hint != "",
+			"%s: got %v", what, err)
 	}
-	if refused < pages/2 {
-		t.Errorf("of %d damages %d were seen", len(damages), refused)
-	}
+	assert.True(t, refused >= pages/2, "of %d damages %d were seen", len(damages), refused)
 }
 
 func TestAFileThatWasNotFinishedIsMadeAnew(t *testing.T) {

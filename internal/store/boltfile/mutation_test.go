@@ -108,9 +108,7 @@ func TestAMutatedFileIsUsedOrNamed(t *testing.T) {
 		}
 	}
 	t.Logf("%d used, %d refused, %d of them while in use", used, refused, stumbled)
-	if used == 0 || refused == 0 {
-		t.Error("the mutations change nothing, or everything")
-	}
+	assert.True(t, used != 0 && refused != 0, "the mutations change nothing, or everything")
 }
 
 // What bbolt stumbles over in a transaction is damage, for those that come after too: nobody waits for its locks.
@@ -121,13 +119,10 @@ func TestAPanicWithinATransactionIsDamage(t *testing.T) {
 	stumble := func(tx *bbolt.Tx) error { return tx.Bucket([]byte("none")).Put([]byte("k"), []byte("v")) }
 	for range 2 {
 		err = boltfile.Update(db, "write", path, stumble) // bbolt panics of a bucket that is none
-		if !fault.Is(err, fault.SegmentDamage) || fault.As(err).Object != path || fault.As(err).Hint == "" {
-			t.Errorf("a write: %v", err)
-		}
+		assert.True(t, fault.Is(err, fault.SegmentDamage) && fault.As(err).Object == path && fault.As(err).Hint != "",
+			"a write: %v", err)
 		err = boltfile.View(db, "read", path, func(*bbolt.Tx) error { return nil })
-		if !fault.Is(err, fault.SegmentDamage) {
-			t.Errorf("a read after it: %v", err)
-		}
+		assert.True(t, fault.Is(err, fault.SegmentDamage), "a read after it: %v", err)
 	}
 	assert.NoError(t, boltfile.Close(db))
 }

@@ -20,9 +20,8 @@ func TestServersAreSpokenToInTLS12OrNewer(t *testing.T) {
 		case *redis.ClusterClient:
 			settings = made.Options().TLSConfig
 		}
-		if settings == nil || settings.MinVersion < tls.VersionTLS12 || settings.InsecureSkipVerify {
-			t.Errorf("%s: %+v", uri, settings)
-		}
+		assert.True(t, settings != nil && settings.MinVersion >= tls.VersionTLS12 && !settings.InsecureSkipVerify,
+			"%s: %+v", uri, settings)
 		assert.NoError(t, made.Close())
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/store/vectors"
@@ -42,9 +43,7 @@ func TestCapabilitiesSurviveDecorators(t *testing.T) {
 		t.Fatal("the decorator has the capability itself, and proves nothing")
 	}
 	sealer, ok := vectors.As[vectors.Sealer](store)
-	if !ok {
-		t.Fatal("the capability is lost")
-	}
+	require.True(t, ok, "the capability is lost")
 	if err := sealer.Seal(t.Context(), "c"); err != nil || len(beneath.sealed) != 1 {
 		t.Errorf("sealed %v, %v", beneath.sealed, err)
 	}
@@ -83,12 +82,8 @@ func TestVectorsThatWouldPoisonASearchAreRefused(t *testing.T) {
 func TestNormaliseGivesUnitLengthAndLeavesZeroAlone(t *testing.T) {
 	vector := []float32{3, 4}
 	vectors.Normalise(vector)
-	if vector[0] != 0.6 || vector[1] != 0.8 {
-		t.Errorf("got %v", vector)
-	}
+	assert.True(t, vector[0] == 0.6 && vector[1] == 0.8, "got %v", vector)
 	zero := []float32{0, 0}
 	vectors.Normalise(zero)
-	if zero[0] != 0 || zero[1] != 0 {
-		t.Errorf("zero became %v", zero)
-	}
+	assert.True(t, zero[0] == 0 && zero[1] == 0, "zero became %v", zero)
 }

@@ -19,9 +19,8 @@ func TestAFileIsReplacedWholeAndNothingIsLeftBeside(t *testing.T) {
 	path := filepath.Join(folder, "f")
 	for _, content := range []string{"a longer one", "short"} {
 		require.NoError(t, durable.WriteFile(path, []byte(content), 0o600))
-		if raw, err := os.ReadFile(path); err != nil || string(raw) != content {
-			t.Errorf("%q, %v", raw, err)
-		}
+		raw, err := os.ReadFile(path)
+		assert.True(t, err == nil && string(raw) == content, "%q, %v", raw, err)
 	}
 	if entries, err := os.ReadDir(folder); err != nil || len(entries) != 1 {
 		t.Errorf("%v, %v", entries, err)

@@ -79,8 +79,7 @@ func TestAFolderOfOthersIsNotThisUsersOwn(t *testing.T) {
 		"behind a link of another": {link, ofLink, false},
 		"one that is not there":    {filepath.Join(root, "none"), durable.Owner, false},
 	} {
-		if err := durable.CheckOwn(c.folder, c.owner); (err == nil) != c.own {
-			t.Errorf("%s: %v", what, err)
-		}
+		err := durable.CheckOwn(c.folder, c.owner)
+		assert.True(t, (err == nil) == c.own, "%s: %v", what, err)
 	}
 }

@@ -60,13 +60,9 @@ func TestRowsComeBackInOrderFromMemoryAndDisk(t *testing.T) {
 			if got := files(); got < c.runs || (c.runs == 0 && got > 0) {
 				t.Errorf("%d runs on disk, want at least %d", got, c.runs)
 			}
-			if !slices.Equal(sorted(t, sorter), want) {
-				t.Error("other rows, or in another order")
-			}
+			assert.True(t, slices.Equal(sorted(t, sorter), want), "other rows, or in another order")
 			sorter.Close()
-			if files() > 0 {
-				t.Error("Close leaves files")
-			}
+			assert.True(t, files() <= 0, "Close leaves files")
 		})
 	}
 }
@@ -163,9 +159,7 @@ func TestADiskWithoutRoomIsTold(t *testing.T) {
 	count := 0
 	for _, err := range sorter.Sorted() {
 		count++
-		if !fault.Is(err, fault.StoreFull) || !strings.Contains(err.Error(), gone) {
-			t.Errorf("%v", err)
-		}
+		assert.True(t, fault.Is(err, fault.StoreFull) && strings.Contains(err.Error(), gone), "%v", err)
 	}
 	assert.Equal(t, 1, count)
 }
@@ -179,9 +173,7 @@ func TestACutRunIsAnError(t *testing.T) {
 		sorter.Add(fmt.Appendf(nil, "%03d", i), []byte("some value"))
 	}
 	files := open()
-	if len(files) < 2 {
-		t.Fatalf("%v", files)
-	}
+	require.True(t, len(files) >= 2, "%v", files)
 	info, err := os.Stat(files[0])
 	require.NoError(t, err)
 	require.NoError(t, os.Truncate(files[0], info.Size()-3))

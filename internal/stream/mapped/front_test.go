@@ -63,9 +63,7 @@ func TestAFrontCodedTableGivesItsStringsInAnyOrder(t *testing.T) {
 	for _, count := range []int{0, 1, 15, 16, 17, 32, 33, 500} {
 		want := fronts(count)
 		table, err := openFront(t, frontTable(t, want), count)
-		if err != nil || table.Len() != count {
-			t.Fatalf("%d strings: %v", count, err)
-		}
+		require.True(t, err == nil && table.Len() == count, "%d strings: %v", count, err)
 		for i := range want {
 			place := (i*31 + 7) % count
 			if got := table.Append([]byte("before "), place); string(got) != "before "+want[place] {

@@ -68,16 +68,11 @@ func TestSectionsComeBackAligned(t *testing.T) {
 	require.NoError(t, err)
 	defer file.Close()
 	for _, s := range sections {
-		if !bytes.Equal(file.Bytes(s.name), s.content) {
-			t.Errorf("%s: other content", s.name)
-		}
+		assert.True(t, bytes.Equal(file.Bytes(s.name), s.content), "%s: other content", s.name)
 	}
-	if file.Bytes("missing") != nil || file.Meta("analyser") != "en/2" || file.Meta("other") != "" {
-		t.Error("a missing section, or metadata")
-	}
-	if !bytes.Equal(raw, write(t, sections)) {
-		t.Error("equal sections are other bytes")
-	}
+	assert.True(t, file.Bytes("missing") == nil && file.Meta("analyser") == "en/2" && file.Meta("other") == "",
+		"a missing section, or metadata")
+	assert.True(t, bytes.Equal(raw, write(t, sections)), "equal sections are other bytes")
 }
 
 func TestRecordsAreReadAsTheyWereWritten(t *testing.T) {
@@ -96,9 +91,8 @@ func TestRecordsAreReadAsTheyWereWritten(t *testing.T) {
 	if got := mapped.Slice[record](file, "records"); !slices.Equal(got, records) {
 		t.Errorf("%v", got)
 	}
-	if mapped.Slice[record](file, "missing") != nil || mapped.Slice[record](file, "odd") != nil {
-		t.Error("records of a section that has none")
-	}
+	assert.True(t, mapped.Slice[record](file, "missing") == nil && mapped.Slice[record](file, "odd") == nil,
+		"records of a section that has none")
 }
 
 func TestSortedStringsAreFound(t *testing.T) {
@@ -130,9 +124,8 @@ func TestSortedStringsAreFound(t *testing.T) {
 			t.Errorf("%q: found at %d, belongs at %d", word, table.Find(word), table.From(word))
 		}
 	}
-	if table.Len() != len(words) || mapped.StringsOf(file, "missing", "missing").Find("a") != -1 {
-		t.Error("the length, or an empty table")
-	}
+	assert.True(t, table.Len() == len(words) && mapped.StringsOf(file, "missing", "missing").Find("a") == -1,
+		"the length, or an empty table")
 }
 
 // A bit of every byte of a small file is flipped: an error, or the same sections (padding says nothing).
@@ -147,15 +140,12 @@ func TestAFlippedBitIsSeenOrHarmless(t *testing.T) {
 		require.NoError(t, os.WriteFile(path, bad, 0o600))
 		file, err := mapped.Open(path, "test", 3)
 		if err != nil {
-			if !fault.Is(err, fault.SegmentDamage) || !strings.Contains(err.Error(), path) {
-				t.Fatalf("byte %d: %v", i, err)
-			}
+			require.True(t, fault.Is(err, fault.SegmentDamage) && strings.Contains(err.Error(), path), "byte %d: %v", i, err)
 			continue
 		}
 		for _, s := range small {
-			if !bytes.Equal(file.Bytes(s.name), s.content) {
-				t.Fatalf("byte %d: section %s differs without an error", i, s.name)
-			}
+			require.True(t, bytes.Equal(file.Bytes(s.name), s.content),
+				"byte %d: section %s differs without an error", i, s.name)
 		}
 		file.Close()
 	}
@@ -174,9 +164,8 @@ func TestDamageInALaterBlockIsNamed(t *testing.T) {
 func TestCutFilesAndOtherKindsAreRefused(t *testing.T) {
 	good := write(t, []section{{"one", []byte("x")}})
 	for n := range good {
-		if file, err := open(t, good[:n]); !fault.Is(err, fault.SegmentDamage) {
-			t.Fatalf("cut to %d bytes: %v, %v", n, file, err)
-		}
+		file, err := open(t, good[:n])
+		require.True(t, fault.Is(err, fault.SegmentDamage), "cut to %d bytes: %v, %v", n, file, err)
 	}
 	path := filepath.Join(t.TempDir(), "file")
 	if _, err := mapped.Open(path, "test", 3); !fault.Is(err, fault.NotFound) {
@@ -237,13 +226,10 @@ func TestColumnsComeOutWhole(t *testing.T) {
 		}
 		var gotNumbers, gotText bytes.Buffer
 		require.NoError(t, errors.Join(numbers.CopyTo(&gotNumbers), text.CopyTo(&gotText)))
-		if gotNumbers.Len() != count*16 || !bytes.Equal(gotText.Bytes(), want.Bytes()) {
-			t.Errorf("%d records: %d bytes and %d bytes of text", count, gotNumbers.Len(), gotText.Len())
-		}
+		assert.True(t, gotNumbers.Len() == count*16 && bytes.Equal(gotText.Bytes(), want.Bytes()),
+			"%d records: %d bytes and %d bytes of text", count, gotNumbers.Len(), gotText.Len())
 		viewed, err := mapped.Records[record](&numbers)
-		if err != nil || len(viewed) != count {
-			t.Fatalf("%d of %d records, %v", len(viewed), count, err)
-		}
+		require.True(t, err == nil && len(viewed) == count, "%d of %d records, %v", len(viewed), count, err)
 		for i, one := range viewed {
 			require.Equal(t, uint64(i), one.ID, "record %d of %d", i, count)
 		}
@@ -253,9 +239,8 @@ func TestColumnsComeOutWhole(t *testing.T) {
 		}
 		numbers.Close()
 		text.Close()
-		if left := open(); len(left) > 0 {
-			t.Errorf("%d files stay", len(left))
-		}
+		left := open()
+		assert.True(t, len(left) == 0, "%d files stay", len(left))
 	}
 	t.Setenv("TMPDIR", filepath.Join(dir, "gone"))
 	var column mapped.Column

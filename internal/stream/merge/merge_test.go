@@ -82,9 +82,8 @@ func TestAMergeIsAStableSort(t *testing.T) {
 			}
 		}
 		slices.SortStableFunc(want, byKey)
-		if got := collect(t, merge.Sorted(byKey, sources(t, lists...)...)); !slices.Equal(got, want) {
-			t.Fatalf("%v: got %v", lists, got)
-		}
+		got := collect(t, merge.Sorted(byKey, sources(t, lists...)...))
+		require.True(t, slices.Equal(got, want), "%v: got %v", lists, got)
 	}
 }
 
@@ -106,9 +105,7 @@ func TestAnErrorEndsTheMerge(t *testing.T) {
 				count++
 			}
 		}
-		if !errors.Is(last, broken) || count > 2 {
-			t.Errorf("%s: %v after %d values", name, last, count)
-		}
+		assert.True(t, errors.Is(last, broken) && count <= 2, "%s: %v after %d values", name, last, count)
 	}
 }
 

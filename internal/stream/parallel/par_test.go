@@ -56,9 +56,7 @@ func TestResultsComeInTheOrderOfTheItems(t *testing.T) {
 				require.NoError(t, err)
 				got = append(got, value)
 			}
-			if len(got) != 20 || !slices.IsSorted(got) || got[19] != 361 {
-				t.Errorf("%v", got)
-			}
+			assert.True(t, len(got) == 20 && slices.IsSorted(got) && got[19] == 361, "%v", got)
 			if limit := int64(min(max(width, 1), 20)); most.Load() != limit {
 				t.Errorf("%d at once, want %d", most.Load(), limit)
 			}
@@ -89,9 +87,7 @@ func TestAnErrorInTheMiddleEndsIt(t *testing.T) {
 					got = append(got, value)
 				}
 			}
-			if !errors.Is(last, errBroken) || len(got) != 10 {
-				t.Errorf("%d results, then %v", len(got), last)
-			}
+			assert.True(t, errors.Is(last, errBroken) && len(got) == 10, "%d results, then %v", len(got), last)
 		})
 	}
 }
@@ -112,9 +108,8 @@ func TestAConsumerThatStopsEarlyStopsTheWork(t *testing.T) {
 				break
 			}
 		}
-		if started.Load() > 7 || stopped.Load() != started.Load()-3 {
-			t.Errorf("%d started, %d stopped", started.Load(), stopped.Load())
-		}
+		assert.True(t, started.Load() <= 7 && stopped.Load() == started.Load()-3,
+			"%d started, %d stopped", started.Load(), stopped.Load())
 	})
 }
 
@@ -137,9 +132,7 @@ func TestACancelledSourceIsTold(t *testing.T) {
 				got++
 			}
 		}
-		if got != 5 || !errors.Is(last, context.Canceled) {
-			t.Errorf("%d results, then %v", got, last)
-		}
+		assert.True(t, got == 5 && errors.Is(last, context.Canceled), "%d results, then %v", got, last)
 	})
 }
 
@@ -155,9 +148,7 @@ func TestEachRunsEveryIndexOnceWithinItsWidth(t *testing.T) {
 				seen[i].Add(1)
 				return nil
 			})
-			if err != nil || most.Load() > int64(max(c[1], 1)) {
-				t.Errorf("%v, %d at once", err, most.Load())
-			}
+			assert.True(t, err == nil && most.Load() <= int64(max(c[1], 1)), "%v, %d at once", err, most.Load())
 			for i := range seen {
 				assert.Equal(t, int64(1), seen[i].Load(), "%d ran", i)
 			}
@@ -176,9 +167,7 @@ func TestEachGivesTheFirstErrorAndStartsNothingMore(t *testing.T) {
 			<-ctx.Done()
 			return ctx.Err()
 		})
-		if !errors.Is(err, errBroken) || started.Load() > 5 {
-			t.Errorf("%v, %d started", err, started.Load())
-		}
+		assert.True(t, errors.Is(err, errBroken) && started.Load() <= 5, "%v, %d started", err, started.Load())
 	})
 	isolated(t, "cancelled before", func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())

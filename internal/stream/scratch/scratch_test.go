@@ -89,9 +89,7 @@ func TestScratchIsItsOwnersAloneAndBelowTheGivenFolder(t *testing.T) {
 	require.NoError(t, scratch.Use(below))
 	folder, err := scratch.Folder()
 	require.NoError(t, err)
-	if !strings.HasPrefix(folder, filepath.Join(below, "scratch")+"/") {
-		t.Errorf("%s lies elsewhere", folder)
-	}
+	assert.True(t, strings.HasPrefix(folder, filepath.Join(below, "scratch")+"/"), "%s lies elsewhere", folder)
 	for path := folder; path != below; path = filepath.Dir(path) {
 		if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o700 {
 			t.Errorf("%s: %v, %v", path, info.Mode(), err)

@@ -76,9 +76,8 @@ func TestANoticeIsSignedAndHoldsCounts(t *testing.T) {
 		got["link"] != "https://search.example/#/docs/runs/g1" {
 		t.Errorf("body %s", raw)
 	}
-	if strings.Contains(raw, "name.pdf") || strings.Contains(raw, "its text") {
-		t.Errorf("the body tells of documents: %s", raw)
-	}
+	assert.True(t, !strings.Contains(raw, "name.pdf") && !strings.Contains(raw, "its text"),
+		"the body tells of documents: %s", raw)
 }
 
 // The vector of the specification of Standard Webhooks.
@@ -92,17 +91,13 @@ func TestAnyOtherAnswerIsTriedAgainAndARedirectIsNotFollowed(t *testing.T) {
 	for _, status := range []int{301, 307, 400, 404, 429, 500} {
 		r := receive(t, status)
 		err := webhook.Send(t.Context(), webhook.Hook{URL: r.url, Secret: "s", On: everything}, webhook.Body{ID: "1"})
-		if !fault.Is(err, fault.WebhookDown) || fault.KindOf(err) != fault.Transient || len(r.bodies) != 1 {
-			t.Errorf("%d: %v after %d requests", status, err, len(r.bodies))
-		}
-		if err != nil && strings.Contains(err.Error(), "secret-path") {
-			t.Errorf("the error tells the path of the webhook: %v", err)
-		}
+		assert.True(t, fault.Is(err, fault.WebhookDown) && fault.KindOf(err) == fault.Transient && len(r.bodies) == 1,
+			"%d: %v after %d requests", status, err, len(r.bodies))
+		assert.True(t, err == nil || !strings.Contains(err.Error(), "secret-path"),
+			"the error tells the path of the webhook: %v", err)
 	}
 	err := webhook.Send(t.Context(), webhook.Hook{URL: "http://127.0.0.1:1/secret-path", Secret: "s"}, webhook.Body{ID: "1"})
-	if !fault.Is(err, fault.WebhookDown) || strings.Contains(err.Error(), "secret-path") {
-		t.Error(err)
-	}
+	assert.True(t, fault.Is(err, fault.WebhookDown) && !strings.Contains(err.Error(), "secret-path"), "%v", err)
 }
 
 func TestWhichEventsAWebhookIsToldOf(t *testing.T) {
@@ -120,12 +115,10 @@ func TestWhichEventsAWebhookIsToldOf(t *testing.T) {
 		{"cancelled", "cancelled", "", false},
 	} {
 		hook := webhook.Hook{URL: "https://ops.example", Secret: "s", On: config.Default().Notify.On}
-		if event, wanted := hook.Wants(c.status, c.reason); event != c.event || wanted != c.wanted {
-			t.Errorf("%s (%s): %q, %v", c.status, c.reason, event, wanted)
-		}
-		if _, wanted := (webhook.Hook{On: everything}).Wants(c.status, c.reason); wanted {
-			t.Errorf("%s: told nobody", c.status)
-		}
+		event, wanted := hook.Wants(c.status, c.reason)
+		assert.True(t, event == c.event && wanted == c.wanted, "%s (%s): %q, %v", c.status, c.reason, event, wanted)
+		_, wanted = (webhook.Hook{On: everything}).Wants(c.status, c.reason)
+		assert.False(t, wanted, "%s: told nobody", c.status)
 	}
 }
 

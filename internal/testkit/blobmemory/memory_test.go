@@ -26,9 +26,7 @@ func TestWhatIsStoredIsTheStoresOwn(t *testing.T) {
 	raw[0] = 'X'
 	for range 2 {
 		got, _, err := blob.Read(t.Context(), store, "k")
-		if err != nil || string(got) != "abc" {
-			t.Fatalf("got %q, %v", got, err)
-		}
+		require.True(t, err == nil && string(got) == "abc", "got %q, %v", got, err)
 		got[1] = 'Y'
 	}
 }

@@ -24,9 +24,7 @@ func TestVectorsAreTheStoresOwn(t *testing.T) {
 	vector[0] = 0
 	for range 2 {
 		got, err := store.Fetch(t.Context(), "c", []string{"k"})
-		if err != nil || !slices.Equal(got[0], []float32{1, 0}) {
-			t.Fatalf("got %v, %v", got, err)
-		}
+		require.True(t, err == nil && slices.Equal(got[0], []float32{1, 0}), "got %v, %v", got, err)
 		got[0][1] = 7
 	}
 }

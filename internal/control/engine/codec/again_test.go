@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/api/command/v1"
 	"go.temporal.io/api/common/v1"
@@ -69,9 +70,7 @@ func TestARecordedChildIsStartedNoMoreByOthers(t *testing.T) {
 	stage := id + "/stage"
 	var began, went string
 	for begun := time.Now(); began == "" || went == began; time.Sleep(50 * time.Millisecond) {
-		if time.Since(begun) > time.Minute {
-			t.Fatal("the stage does not go on")
-		}
+		require.True(t, time.Since(begun) <= time.Minute, "the stage does not go on")
 		if described, err := in.other.DescribeWorkflowExecution(t.Context(), stage, ""); err == nil {
 			info := described.GetWorkflowExecutionInfo()
 			began, went = info.GetFirstRunId(), info.GetExecution().GetRunId()
@@ -138,9 +137,8 @@ func (i installation) refusedAfter(t *testing.T, id string, before []string, nam
 		}
 		var result string
 		err = ended(t, i.owner, id, run, &result)
-		if err == nil || !strings.Contains(err.Error(), "refused: its seal is of") {
-			t.Errorf("%s: it ran: %q, %v", name, result, err)
-		}
+		assert.True(t, err != nil && strings.Contains(err.Error(), "refused: its seal is of"),
+			"%s: it ran: %q, %v", name, result, err)
 		return
 	}
 }

@@ -31,13 +31,10 @@ func TestAPayloadOpensForItsOwnPlaceAlone(t *testing.T) {
 	var log bytes.Buffer
 	own := keyed(t, key, &log, "default", "build/docs/g1")
 	closed, err := own.ToPayloads("Alfred Nobel")
-	if err != nil || bytes.Contains(closed.Payloads[0].GetData(), []byte("Nobel")) {
-		t.Fatalf("%v, %v", closed, err)
-	}
+	require.True(t, err == nil && !bytes.Contains(closed.Payloads[0].GetData(), []byte("Nobel")), "%v, %v", closed, err)
 	twice, err := own.ToPayloads("Alfred Nobel")
-	if err != nil || bytes.Equal(twice.Payloads[0].GetData(), closed.Payloads[0].GetData()) {
-		t.Errorf("the same text looks the same: %v", err)
-	}
+	assert.True(t, err == nil && !bytes.Equal(twice.Payloads[0].GetData(), closed.Payloads[0].GetData()),
+		"the same text looks the same: %v", err)
 	var text string
 	if err := own.FromPayloads(closed, &text); err != nil || text != "Alfred Nobel" {
 		t.Fatalf("%q, %v", text, err)
@@ -77,12 +74,10 @@ func TestAPayloadOpensForItsOwnPlaceAlone(t *testing.T) {
 		}), closed},
 	} {
 		text = ""
-		if err := test.by.FromPayloads(test.sent, &text); err == nil || text != "" {
-			t.Errorf("%s: read %q, %v", name, text, err)
-		}
+		err := test.by.FromPayloads(test.sent, &text)
+		assert.True(t, err != nil && text == "", "%s: read %q, %v", name, text, err)
 	}
-	if !strings.Contains(log.String(), "refused a payload") || strings.Contains(log.String(), "Nobel") {
-		t.Errorf("logged %s", log.String())
-	}
+	assert.True(t, strings.Contains(log.String(), "refused a payload") && !strings.Contains(log.String(), "Nobel"),
+		"logged %s", log.String())
 	assert.Error(t, own.FromPayload(nil, &text), "no payload passes for an empty one")
 }

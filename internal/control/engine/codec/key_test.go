@@ -7,6 +7,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/unweaver/unweaver/internal/control/engine/codec"
@@ -31,14 +32,10 @@ func write(t *testing.T, path, text string) {
 func TestAKeyIsMadeOnceForItsOwnerAlone(t *testing.T) {
 	path, database, key := made(t)
 	info, err := os.Stat(path)
-	if err != nil || info.Mode().Perm() != 0o600 {
-		t.Fatalf("%v, %v", info, err)
-	}
+	require.True(t, err == nil && info.Mode().Perm() == 0o600, "%v, %v", info, err)
 	write(t, database, "")
 	again, err := codec.Create(path, database)
-	if err != nil || again.ID != key.ID {
-		t.Errorf("%v, %v", again, err)
-	}
+	assert.True(t, err == nil && again.ID == key.ID, "%v, %v", again, err)
 	if loaded, err := codec.Load(path); err != nil || loaded.ID != key.ID {
 		t.Errorf("%v, %v", loaded, err)
 	}
@@ -64,9 +61,7 @@ func TestTwoThatMakeAKeyAtOnceHaveTheSame(t *testing.T) {
 			require.Equal(t, ids[0], id, "keys %v", ids)
 		}
 		left, err := filepath.Glob(filepath.Join(filepath.Dir(path), "*.tmp"))
-		if err != nil || len(left) > 0 {
-			t.Fatalf("left over: %v, %v", left, err)
-		}
+		require.True(t, err == nil && len(left) == 0, "left over: %v, %v", left, err)
 	}
 }
 

@@ -215,9 +215,7 @@ func TestRunsWorkWithEncryptedPayloadsAndSayNothingToOthers(t *testing.T) {
 	if err == nil {
 		err = handle.Get(t.Context(), &paused)
 	}
-	if err != nil || paused != "paused "+secret {
-		t.Errorf("the owner's update: %q, %v", paused, err)
-	}
+	assert.True(t, err == nil && paused == "paused "+secret, "the owner's update: %q, %v", paused, err)
 	var state string
 	if value, err := in.owner.QueryWorkflow(t.Context(), id, "", "state"); err != nil || value.Get(&state) != nil ||
 		state != "building "+secret {
@@ -237,9 +235,8 @@ func TestRunsWorkWithEncryptedPayloadsAndSayNothingToOthers(t *testing.T) {
 		t.Errorf("the owner learns not why a run failed: %v", err)
 	}
 	for _, seen := range []string{id, id + "/stage", id + "-failing"} {
-		if text := history(t, in.other, seen); strings.Contains(text, "Nobel") {
-			t.Errorf("the history of %s shows the secret", seen)
-		}
+		text := history(t, in.other, seen)
+		assert.False(t, strings.Contains(text, "Nobel"), "the history of %s shows the secret", seen)
 	}
 	if strings.Contains(in.log.String(), "refused") {
 		t.Errorf("something of the owner's was refused: %s", in.log.String())
@@ -262,22 +259,16 @@ func TestASchedulesWorkflowsRunAlsoAfterTheScheduleWasChanged(t *testing.T) {
 		for begun := time.Now(); ; time.Sleep(100 * time.Millisecond) {
 			described, err := handle.Describe(t.Context())
 			require.NoError(t, err)
-			if summary := described.Schedule.Action.(*client.ScheduleWorkflowAction).StaticSummary; summary !=
-				action.StaticSummary {
-				t.Fatalf("the owner reads the summary %q", summary)
-			}
+			summary := described.Schedule.Action.(*client.ScheduleWorkflowAction).StaticSummary
+			require.True(t, summary == action.StaticSummary, "the owner reads the summary %q", summary)
 			if recent := described.Info.RecentActions; len(recent) >= times {
 				started := recent[len(recent)-1].StartWorkflowResult
 				var result string
-				if err := ended(t, in.owner, started.WorkflowID, started.FirstExecutionRunID, &result); err != nil ||
-					result != secret+" staged" {
-					t.Fatalf("%q, %v", result, err)
-				}
+				err := ended(t, in.owner, started.WorkflowID, started.FirstExecutionRunID, &result)
+				require.True(t, err == nil && result == secret+" staged", "%q, %v", result, err)
 				return
 			}
-			if time.Since(begun) > time.Minute {
-				t.Fatal("the schedule starts nothing")
-			}
+			require.True(t, time.Since(begun) <= time.Minute, "the schedule starts nothing")
 		}
 	}
 	fires(1)
@@ -302,9 +293,7 @@ func TestWhoHasThePortAloneRunsNothing(t *testing.T) {
 	run := in.start(t, id, input{Text: secret})
 	var state string
 	for begun := time.Now(); !strings.Contains(history(t, in.other, id), "drain"); time.Sleep(50 * time.Millisecond) {
-		if time.Since(begun) > time.Minute {
-			t.Fatal("the run does not begin")
-		}
+		require.True(t, time.Since(begun) <= time.Minute, "the run does not begin")
 	}
 	published := in.runs.published.Load()
 	recorded := in.recorded(t, id)
@@ -417,9 +406,7 @@ func (i installation) repeat(t *testing.T, id string, run client.WorkflowRun) {
 		WorkflowID: id, UpdateName: "stop", Args: []any{input{Text: "by the owner"}},
 		WaitForStage: client.WorkflowUpdateStageCompleted,
 	})
-	if err != nil || handle.Get(t.Context(), nil) != nil {
-		t.Fatalf("the owner cannot steer the run: %v", err)
-	}
+	require.True(t, err == nil && handle.Get(t.Context(), nil) == nil, "the owner cannot steer the run: %v", err)
 	var result string
 	if err := run.Get(t.Context(), &result); err != nil || !strings.HasSuffix(result, "by the owner") {
 		t.Fatalf("%q, %v", result, err)

@@ -72,21 +72,17 @@ func TestWhatIsWrittenIsReadAndEqualFactsAreEqualBytes(t *testing.T) {
 		content := write(t, f)
 		file, err := open(t, content, hashing)
 		require.NoError(t, err)
-		if !reflect.DeepEqual(file.Book, f.Book) || len(file.Keys) != len(f.Keys) || file.Of() != hashing {
-			t.Errorf("read %+v, wrote %+v", file.Book, f.Book)
-		}
-		if !bytes.Equal(write(t, file.Facts), content) {
-			t.Error("facts that were read have other bytes")
-		}
+		assert.True(t, reflect.DeepEqual(file.Book, f.Book) && len(file.Keys) == len(f.Keys) && file.Of() == hashing,
+			"read %+v, wrote %+v", file.Book, f.Book)
+		assert.True(t, bytes.Equal(write(t, file.Facts), content), "facts that were read have other bytes")
 	}
 }
 
 func TestFilesThatDoNotFitAreRefused(t *testing.T) {
 	content := write(t, sample())
 	for _, of := range []facts.Of{{Embedder: "hashing-3", Dimension: 2}, {Embedder: "hashing-2", Dimension: 3}} {
-		if _, err := open(t, content, of); !fault.Is(err, fault.FormatUnknown) {
-			t.Errorf("%v: %v", of, err)
-		}
+		_, err := open(t, content, of)
+		assert.True(t, fault.Is(err, fault.FormatUnknown), "%v: %v", of, err)
 	}
 	_, err := open(t, content, facts.Of{})
 	assert.NoError(t, err, "for who compares no vector")
@@ -103,9 +99,8 @@ func TestFactsThatDoNotFitEachOtherAreNotWritten(t *testing.T) {
 	} {
 		f := sample()
 		change(&f)
-		if err := facts.Write(&bytes.Buffer{}, hashing, f); !fault.Is(err, fault.Internal) {
-			t.Errorf("%s: %v", name, err)
-		}
+		err := facts.Write(&bytes.Buffer{}, hashing, f)
+		assert.True(t, fault.Is(err, fault.Internal), "%s: %v", name, err)
 	}
 	if err := facts.Write(&bytes.Buffer{}, facts.Of{Dimension: 2}, sample()); !fault.Is(err, fault.Internal) {
 		t.Errorf("no embedder: %v", err)

@@ -82,29 +82,20 @@ func TestWhatIsWrittenIsReadAndEqualChunksAreEqualBytes(t *testing.T) {
 		file, err := open(t, content, hashing)
 		require.NoError(t, err)
 		got := all(t, file)
-		if !reflect.DeepEqual(got, append([]questions.Chunk(nil), chunks...)) {
-			t.Errorf("%v, not %v", got, chunks)
-		}
-		if !bytes.Equal(write(t, got), content) {
-			t.Errorf("%d chunks that were read have other bytes", len(chunks))
-		}
-		if file.Find(core.ID{2}) != -1 || file.Find(core.ID{255}) != -1 {
-			t.Error("a chunk is found that is not there")
-		}
+		assert.True(t, reflect.DeepEqual(got, append([]questions.Chunk(nil), chunks...)), "%v, not %v", got, chunks)
+		assert.True(t, bytes.Equal(write(t, got), content), "%d chunks that were read have other bytes", len(chunks))
+		assert.True(t, file.Find(core.ID{2}) == -1 && file.Find(core.ID{255}) == -1, "a chunk is found that is not there")
 	}
 }
 
 func TestVectorsOfAnotherEmbedderAreRefused(t *testing.T) {
 	content := write(t, sample)
 	for _, of := range []questions.Of{{Embedder: "hashing-3", Dimension: 2}, {Embedder: "hashing-2", Dimension: 3}} {
-		if _, err := open(t, content, of); !fault.Is(err, fault.FormatUnknown) {
-			t.Errorf("%v: %v", of, err)
-		}
+		_, err := open(t, content, of)
+		assert.True(t, fault.Is(err, fault.FormatUnknown), "%v: %v", of, err)
 	}
 	file, err := open(t, content, questions.Of{})
-	if err != nil || file.Of() != hashing {
-		t.Errorf("for who compares no vector: %v", err)
-	}
+	assert.True(t, err == nil && file.Of() == hashing, "for who compares no vector: %v", err)
 }
 
 func TestWhatCannotBeWrittenIsRefused(t *testing.T) {
@@ -125,9 +116,8 @@ func TestWhatCannotBeWrittenIsRefused(t *testing.T) {
 		"no dimension":    {questions.Of{Embedder: "hashing-2"}, nil},
 		"many dimensions": {questions.Of{Embedder: "hashing-2", Dimension: 1<<16 + 1}, nil},
 	} {
-		if err := questions.Write(&bytes.Buffer{}, c.of, listed(c.chunks)); !fault.Is(err, fault.Internal) {
-			t.Errorf("%s: %v", name, err)
-		}
+		err := questions.Write(&bytes.Buffer{}, c.of, listed(c.chunks))
+		assert.True(t, fault.Is(err, fault.Internal), "%s: %v", name, err)
 	}
 	broken := errors.New("broken")
 	left := scratchtest.In(t, t.TempDir())

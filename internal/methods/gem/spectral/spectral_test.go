@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/unweaver/unweaver/internal/core"
@@ -49,18 +50,15 @@ func TestWhatIsWrittenIsReadAndEqualContentIsEqualBytes(t *testing.T) {
 	raw := write(t, sample())
 	file, err := open(t, raw)
 	require.NoError(t, err)
-	if !reflect.DeepEqual(file.Content, sample()) || !bytes.Equal(write(t, file.Content), raw) {
-		t.Errorf("%+v", file.Content)
-	}
+	assert.True(t, reflect.DeepEqual(file.Content, sample()) && bytes.Equal(write(t, file.Content), raw),
+		"%+v", file.Content)
 	to, weights := file.Edges(1)
 	if !reflect.DeepEqual(to, []uint32{0, 3}) || weights[1] != 0.25 || file.Heaviest() != 0.5 ||
 		!reflect.DeepEqual(file.Vector(1), []float32{0.7, -0.7, 0}) {
 		t.Errorf("edges %v %v, heaviest %v", to, weights, file.Heaviest())
 	}
 	empty, err := open(t, write(t, spectral.Content{Starts: []uint64{0}}))
-	if err != nil || len(empty.Chunks) != 0 || empty.Heaviest() != 0 {
-		t.Errorf("of nothing: %+v (%v)", empty, err)
-	}
+	assert.True(t, err == nil && len(empty.Chunks) == 0 && empty.Heaviest() == 0, "of nothing: %+v (%v)", empty, err)
 }
 
 // misfits are contents of which one thing does not fit the others.
@@ -90,8 +88,7 @@ func misfits() map[string]spectral.Content {
 // Promises: 95.
 func TestContentThatDoesNotFitIsNotWritten(t *testing.T) {
 	for name, content := range misfits() {
-		if err := content.Write(&bytes.Buffer{}); !fault.Is(err, fault.Internal) {
-			t.Errorf("%s is written: %v", name, err)
-		}
+		err := content.Write(&bytes.Buffer{})
+		assert.True(t, fault.Is(err, fault.Internal), "%s is written: %v", name, err)
 	}
 }

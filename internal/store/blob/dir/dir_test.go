@@ -43,9 +43,7 @@ func TestACorpusThatIsNoFolderIsNamed(t *testing.T) {
 	require.NoError(t, os.WriteFile(file, nil, 0o600))
 	for _, p := range []string{file, filepath.Join(t.TempDir(), "missing")} {
 		_, err := dir.OpenCorpus(p)
-		if !fault.Is(err, fault.CorpusMissing) || fault.As(err).Object != p {
-			t.Errorf("%s: %v", p, err)
-		}
+		assert.True(t, fault.Is(err, fault.CorpusMissing) && fault.As(err).Object == p, "%s: %v", p, err)
 	}
 }
 
@@ -82,9 +80,8 @@ func TestDeletingManyGoesOnPastAFailureAndNamesIt(t *testing.T) {
 		require.NoError(t, err)
 	}
 	err = store.DeleteAll(t.Context(), []string{"folder1", "folder2", "b"}) // folders that are not empty
-	if err == nil || !strings.Contains(err.Error(), "2 of 3") || !strings.Contains(err.Error(), "folder1") {
-		t.Errorf("got %v", err)
-	}
+	assert.True(t, err != nil && strings.Contains(err.Error(), "2 of 3") && strings.Contains(err.Error(), "folder1"),
+		"got %v", err)
 	if _, err := store.Stat(t.Context(), "b"); !fault.Is(err, fault.NotFound) {
 		t.Errorf("the last one is still there: %v", err)
 	}
@@ -123,9 +120,7 @@ func TestAFileThatIsWrittenToWhileItIsReadIsToldAtItsEnd(t *testing.T) {
 				}
 				_, err = io.Copy(io.Discard, body)
 				torn := match != "" && (name == "appended" || name == "truncated")
-				if fault.Is(err, fault.Precondition) != torn || (!torn && err != nil) {
-					t.Errorf("match %q: %v", match, err)
-				}
+				assert.True(t, fault.Is(err, fault.Precondition) == torn && (torn || err == nil), "match %q: %v", match, err)
 				assert.NoError(t, body.Close())
 				if name == "truncated" || name == "replaced" {
 					break

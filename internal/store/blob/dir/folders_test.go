@@ -49,9 +49,7 @@ func TestANameIsDurableInEveryFolderAboveItWhenPutReturns(t *testing.T) {
 		synced = nil
 		_, err := blob.Write(t.Context(), store, c.key, []byte("x"), c.cond)
 		require.NoError(t, err)
-		if !slices.Equal(synced, c.want) {
-			t.Errorf("%s: synced %q, want %q", c.key, synced, c.want)
-		}
+		assert.True(t, slices.Equal(synced, c.want), "%s: synced %q, want %q", c.key, synced, c.want)
 	}
 }
 
@@ -62,9 +60,8 @@ func TestASyncThatFailsIsTheWritersError(t *testing.T) {
 		syscall.EIO: fault.StoreDown, syscall.ENOSPC: fault.StoreFull, syscall.EDQUOT: fault.StoreFull,
 	} {
 		watch(t, func(string) error { return failure })
-		if _, err := blob.Write(t.Context(), store, "k", []byte("x"), blob.Cond{}); !fault.Is(err, want) {
-			t.Errorf("%v: got %v", failure, err)
-		}
+		_, err := blob.Write(t.Context(), store, "k", []byte("x"), blob.Cond{})
+		assert.True(t, fault.Is(err, want), "%v: got %v", failure, err)
 	}
 }
 
@@ -86,9 +83,7 @@ func TestWritersOfOneFolderShareItsSyncs(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	if syncs == 0 || syncs > 20 {
-		t.Errorf("100 writers cost %d syncs", syncs)
-	}
+	assert.True(t, syncs != 0 && syncs <= 20, "100 writers cost %d syncs", syncs)
 	assert.Empty(t, all.waiting)
 }
 

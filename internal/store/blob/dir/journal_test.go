@@ -54,9 +54,7 @@ func crashed(t *testing.T, root string) string {
 func onlyJournal(t *testing.T, root string) string {
 	t.Helper()
 	names, err := journals(filepath.Join(root, journalDir))
-	if err != nil || len(names) != 1 {
-		t.Fatalf("journals: %q, %v", names, err)
-	}
+	require.True(t, err == nil && len(names) == 1, "journals: %q, %v", names, err)
 	return filepath.Join(root, journalDir, names[0])
 }
 
@@ -197,9 +195,8 @@ func TestAJournalThatIsCutAtAnyByteGivesWhatItHolds(t *testing.T) {
 		got := reads(t, left)
 		require.Len(t, got, whole, "cut at %d", cut)
 		for i := range whole {
-			if key := fmt.Sprint("k/", i); got[key] != strings.Repeat(fmt.Sprint(i), 40) {
-				t.Fatalf("cut at %d: %s is %q", cut, key, got[key])
-			}
+			key := fmt.Sprint("k/", i)
+			require.True(t, got[key] == strings.Repeat(fmt.Sprint(i), 40), "cut at %d: %s is %q", cut, key, got[key])
 		}
 	}
 }
@@ -227,9 +224,8 @@ func TestABitThatFlipsInAJournalTakesOneRecord(t *testing.T) {
 		found := parseRecords(flipped, id)
 		require.Len(t, found, 2, "bit %d", bit)
 		for _, r := range found {
-			if string(r.raw) != "value 1234" || !strings.HasPrefix(r.key, "k/") || r.kind != recordPut {
-				t.Fatalf("bit %d: %+v", bit, r)
-			}
+			require.True(t, string(r.raw) == "value 1234" && strings.HasPrefix(r.key, "k/") && r.kind == recordPut,
+				"bit %d: %+v", bit, r)
 		}
 	}
 }
@@ -321,9 +317,7 @@ func TestAJournalWhoseOwnerLivesIsLeftAlone(t *testing.T) {
 	write(t, two, "k/2", "2")
 	write(t, one, "k/3", "3")
 	names, err := journals(filepath.Join(root, journalDir))
-	if err != nil || len(names) != 2 {
-		t.Fatalf("journals: %q, %v", names, err)
-	}
+	require.True(t, err == nil && len(names) == 2, "journals: %q, %v", names, err)
 	left := crashed(t, root)
 	require.NoError(t, os.RemoveAll(filepath.Join(left, "k")))
 	if got := reads(t, left); len(got) != 3 {
@@ -348,14 +342,12 @@ func TestCloseSyncsWhatTheJournalHoldsAndEndsIt(t *testing.T) {
 	require.NoError(t, store.Close())
 	assert.Equal(t, int32(2), synced.Load())
 	for _, key := range []string{"a/b/1", "a/c/2"} {
-		if raw, err := os.ReadFile(store.path(key)); err != nil || string(raw) != "x" {
-			t.Errorf("%s: %q, %v", key, raw, err)
-		}
+		raw, err := os.ReadFile(store.path(key))
+		assert.True(t, err == nil && string(raw) == "x", "%s: %q, %v", key, raw, err)
 	}
 	for _, folder := range []string{"", "a", "a/b", "a/c", journalDir} {
-		if !strings.Contains(fmt.Sprintln(folders), filepath.Join(root, folder)) {
-			t.Errorf("folder %q was not synced: %q", folder, folders)
-		}
+		assert.True(t, strings.Contains(fmt.Sprintln(folders), filepath.Join(root, folder)),
+			"folder %q was not synced: %q", folder, folders)
 	}
 	if names, _ := journals(filepath.Join(root, journalDir)); len(names) != 0 {
 		t.Errorf("%q are left", names)
@@ -374,9 +366,8 @@ func TestAnObjectThatCannotGetAFileGetsItLater(t *testing.T) {
 		require.NoError(t, os.Remove(filepath.Join(root, tmpDir)))
 		write(t, store, "k", "x")
 		require.Error(t, store.Close(), "it was put in place")
-		if raw, _, err := blob.Read(t.Context(), store, "k"); err != nil || string(raw) != "x" {
-			t.Errorf("read %q, %v", raw, err)
-		}
+		raw, _, err := blob.Read(t.Context(), store, "k")
+		assert.True(t, err == nil && string(raw) == "x", "read %q, %v", raw, err)
 		require.NoError(t, os.Mkdir(filepath.Join(root, tmpDir), 0o700))
 		left := root
 		if killed {
@@ -384,9 +375,8 @@ func TestAnObjectThatCannotGetAFileGetsItLater(t *testing.T) {
 		} else if err := store.Close(); err != nil {
 			t.Fatal(err)
 		}
-		if got := reads(t, left); got["k"] != "x" {
-			t.Errorf("killed %v: got %q", killed, got)
-		}
+		got := reads(t, left)
+		assert.True(t, got["k"] == "x", "killed %v: got %q", killed, got)
 	}
 }
 
@@ -440,12 +430,10 @@ func TestASyncOfTheJournalThatFailsIsItsWritersError(t *testing.T) {
 		syscall.EIO: fault.StoreDown, syscall.ENOSPC: fault.StoreFull,
 	} {
 		syncData = func(*os.File) error { return failure }
-		if _, err := blob.Write(t.Context(), store, "k", []byte("x"), absent); !fault.Is(err, want) {
-			t.Errorf("%v: got %v", failure, err)
-		}
-		if _, err := store.Stat(t.Context(), "k"); !fault.Is(err, fault.NotFound) {
-			t.Errorf("the object is there: %v", err)
-		}
+		_, err := blob.Write(t.Context(), store, "k", []byte("x"), absent)
+		assert.True(t, fault.Is(err, want), "%v: got %v", failure, err)
+		_, err = store.Stat(t.Context(), "k")
+		assert.True(t, fault.Is(err, fault.NotFound), "the object is there: %v", err)
 		reopens(store)
 	}
 	syncData = before
@@ -474,9 +462,7 @@ func failedJournalIsSettled(t *testing.T) {
 			time.Sleep(reopenAfter)
 		}
 		_, err := blob.Write(t.Context(), store, "a/held", []byte("x"), absent)
-		if !fault.Is(err, fault.StoreFull) {
-			t.Fatalf("got %v", err)
-		}
+		require.True(t, fault.Is(err, fault.StoreFull), "got %v", err)
 	}
 	assert.Equal(t, 3, tries)
 	synctest.Wait()
@@ -506,9 +492,8 @@ func journalCannotBeSettled(t *testing.T) {
 	syncData = func(*os.File) error { return syscall.EIO }
 	syncFile = syncData
 	for range 5 {
-		if _, err := blob.Write(t.Context(), store, "a/held", nil, absent); !fault.Is(err, fault.StoreDown) {
-			t.Fatalf("got %v", err)
-		}
+		_, err := blob.Write(t.Context(), store, "a/held", nil, absent)
+		require.True(t, fault.Is(err, fault.StoreDown), "got %v", err)
 		time.Sleep(reopenAfter)
 	}
 	synctest.Wait()
@@ -530,9 +515,8 @@ func journalCannotBeOpened(t *testing.T) {
 	tries := 0
 	watch(t, func(string) error { tries++; return syscall.EIO })
 	for range 10 {
-		if _, err := blob.Write(t.Context(), store, "k", nil, absent); !fault.Is(err, fault.StoreDown) {
-			t.Fatalf("got %v", err)
-		}
+		_, err := blob.Write(t.Context(), store, "k", nil, absent)
+		require.True(t, fault.Is(err, fault.StoreDown), "got %v", err)
 	}
 	assert.Equal(t, 1, tries)
 }
@@ -558,9 +542,7 @@ func TestAStartWritesAnewWhatEqualsItsRecord(t *testing.T) {
 	if got := reads(t, left); got["a/k"] != "x" {
 		t.Errorf("got %q", got)
 	}
-	if inode(t, kept.Name()) == before {
-		t.Error("the file was trusted")
-	}
+	assert.True(t, inode(t, kept.Name()) != before, "the file was trusted")
 }
 
 // An old object whose journal is gone, deleted and written again: power takes back the deletion only where no sync of
@@ -589,9 +571,8 @@ func TestADeletionIsDurableBeforeItsKeyIsAcknowledgedAgain(t *testing.T) {
 		if returns {
 			require.NoError(t, os.WriteFile(filepath.Join(left, "a/k"), []byte("the refused"), 0o600))
 		}
-		if got := reads(t, left); got["a/k"] != "the second" {
-			t.Errorf("many %v: got %q", many, got)
-		}
+		got := reads(t, left)
+		assert.True(t, got["a/k"] == "the second", "many %v: got %q", many, got)
 	}
 }
 
@@ -619,9 +600,7 @@ func TestSettlingMakesDeletionsDurable(t *testing.T) {
 	before := syncFolder
 	watch(t, func(folder string) error { folders = append(folders, folder); return before(folder) })
 	require.NoError(t, store.Close())
-	if !slices.Contains(folders, filepath.Join(root, "a")) {
-		t.Errorf("only %q were synced", folders)
-	}
+	assert.True(t, slices.Contains(folders, filepath.Join(root, "a")), "only %q were synced", folders)
 }
 
 func TestAJournalEndsWhenItIsLong(t *testing.T) {
@@ -667,13 +646,10 @@ func TestAWriterThatWasKilledLosesNothingItAcknowledged(t *testing.T) {
 		store := journaled(t, root)
 		for _, key := range keys {
 			raw, _, err := blob.Read(t.Context(), store, key)
-			if err != nil || string(raw) != strings.Repeat(key, 50) {
-				t.Errorf("%s: %d bytes, %v", key, len(raw), err)
-			}
+			assert.True(t, err == nil && string(raw) == strings.Repeat(key, 50), "%s: %d bytes, %v", key, len(raw), err)
 		}
-		if names, _ := journals(filepath.Join(root, journalDir)); len(names) != 0 {
-			t.Errorf("%q are left", names)
-		}
+		names, _ := journals(filepath.Join(root, journalDir))
+		assert.True(t, len(names) == 0, "%q are left", names)
 	}
 }
 

@@ -48,9 +48,7 @@ func listed(t *testing.T, store blob.Store) (keys, left []string) {
 	t.Helper()
 	last := ""
 	for info, err := range store.List(t.Context(), "", "") {
-		if info.Key <= last {
-			t.Errorf("%q comes after %q", info.Key, last)
-		}
+		assert.True(t, info.Key > last, "%q comes after %q", info.Key, last)
 		last = info.Key
 		switch {
 		case err == nil:
@@ -60,9 +58,7 @@ func listed(t *testing.T, store blob.Store) (keys, left []string) {
 		default:
 			t.Fatal(err)
 		}
-		if len(keys)+len(left) > 1000 {
-			t.Fatal("the walk does not end")
-		}
+		require.True(t, len(keys)+len(left) <= 1000, "the walk does not end")
 	}
 	return keys, left
 }
@@ -77,9 +73,7 @@ func TestLinksOfACorpusAreNamedAndNotFollowed(t *testing.T) {
 	want := []string{
 		"d1", "d2", "in.txt", "nowhere.txt", "null.txt", "out.txt", "outdir", "outdir2", "pipe.txt", "self.txt", "sub/up",
 	}
-	if !slices.Equal(left, want) {
-		t.Errorf("left out %v, want %v", left, want)
-	}
+	assert.True(t, slices.Equal(left, want), "left out %v, want %v", left, want)
 	for _, err := range store.List(t.Context(), "out.txt", "") {
 		assert.Contains(t, err.Error(), "follow_links", "%v does not name the option", err)
 	}
@@ -91,13 +85,9 @@ func TestFollowedLinksLeadOutOnceAndNeverRound(t *testing.T) {
 	store := corpus.Following()
 	keys, left := listed(t, store)
 	want := []string{"a.txt", "in.txt", "out.txt", "outdir/deep/c.txt", "outdir/key.txt", "sub/b.txt"}
-	if !slices.Equal(keys, want) {
-		t.Errorf("listed %v, want %v", keys, want)
-	}
+	assert.True(t, slices.Equal(keys, want), "listed %v, want %v", keys, want)
 	want = []string{"d1", "d2", "nowhere.txt", "null.txt", "outdir2", "pipe.txt", "self.txt", "sub/up"}
-	if !slices.Equal(left, want) {
-		t.Errorf("left out %v, want %v", left, want)
-	}
+	assert.True(t, slices.Equal(left, want), "left out %v, want %v", left, want)
 	if raw, _, err := blob.Read(t.Context(), store, "outdir/key.txt"); err != nil || string(raw) != "secrets/key.txt" {
 		t.Errorf("%q, %v", raw, err)
 	}
@@ -109,9 +99,8 @@ func TestWhatBecameALinkOrAPipeIsNotRead(t *testing.T) {
 	store, err := dir.OpenCorpus(root)
 	require.NoError(t, err)
 	for _, key := range []string{"out.txt", "outdir/key.txt", "in.txt", "d1/a.txt"} {
-		if raw, _, err := blob.Read(t.Context(), store, key); !fault.Is(err, fault.NotFollowed) {
-			t.Errorf("%s: read %q, %v", key, raw, err)
-		}
+		raw, _, err := blob.Read(t.Context(), store, key)
+		assert.True(t, fault.Is(err, fault.NotFollowed), "%s: read %q, %v", key, raw, err)
 	}
 	done := make(chan error, 1)
 	go func() {
@@ -124,9 +113,7 @@ func TestWhatBecameALinkOrAPipeIsNotRead(t *testing.T) {
 	}()
 	select {
 	case err := <-done:
-		if !fault.Is(err, fault.NotFound) {
-			t.Error(err)
-		}
+		assert.True(t, fault.Is(err, fault.NotFound), "%v", err)
 	case <-time.After(time.Minute):
 		t.Fatal("reading a pipe does not end")
 	}
@@ -185,9 +172,7 @@ func TestFoldersThatVanishWhileACorpusIsListedLoseNothingElse(t *testing.T) {
 	require.NoError(t, err)
 	var keys []string
 	for info, err := range corpus.Following().List(t.Context(), "", "") {
-		if err != nil && !fault.Is(err, fault.NotFollowed) {
-			t.Fatal(err)
-		}
+		require.True(t, err == nil || fault.Is(err, fault.NotFollowed), "%v", err)
 		keys = append(keys, info.Key)
 		if info.Key == "top/a/x.txt" {
 			for _, gone := range []string{"top/b", "top/c"} {
@@ -220,7 +205,5 @@ func TestAFolderThatMayBeListedAndNotEnteredIsAnErrorNotAPanic(t *testing.T) {
 			failures++
 		}
 	}
-	if failures == 0 {
-		t.Error("nothing is told")
-	}
+	assert.True(t, failures != 0, "nothing is told")
 }

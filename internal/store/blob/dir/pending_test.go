@@ -74,9 +74,7 @@ func TestAnObjectWithoutAFileIsReadAsAnyOther(t *testing.T) {
 	store := journaled(t, t.TempDir())
 	write(t, store, "a/k", "0123456789")
 	seen, err := store.Stat(t.Context(), "a/k")
-	if err != nil || seen.Size != 10 || seen.Modified.IsZero() {
-		t.Fatalf("%+v, %v", seen, err)
-	}
+	require.True(t, err == nil && seen.Size == 10 && !seen.Modified.IsZero(), "%+v, %v", seen, err)
 	for _, ask := range []struct {
 		blob.Range
 		want string
@@ -89,9 +87,7 @@ func TestAnObjectWithoutAFileIsReadAsAnyOther(t *testing.T) {
 		body, found, err := store.Get(t.Context(), "a/k", ask.Range)
 		require.NoError(t, err)
 		raw, err := io.ReadAll(body)
-		if err != nil || string(raw) != ask.want || found != seen {
-			t.Errorf("%+v: %q, %+v, %v", ask.Range, raw, found, err)
-		}
+		assert.True(t, err == nil && string(raw) == ask.want && found == seen, "%+v: %q, %+v, %v", ask.Range, raw, found, err)
 	}
 	if _, _, err := store.Get(t.Context(), "a/k", blob.Range{Length: -1, Match: "other"}); !fault.Is(err, fault.Precondition) {
 		t.Errorf("in another version: %v", err)
@@ -117,9 +113,8 @@ func TestAnObjectWithoutAFileIsReplacedOnCondition(t *testing.T) {
 	_, err = blob.Write(t.Context(), store, "a/k", []byte("positive"), blob.Cond{Match: seen.ETag})
 	require.NoError(t, err)
 	for range 2 {
-		if raw, _, err := blob.Read(t.Context(), store, "a/k"); err != nil || string(raw) != "positive" {
-			t.Errorf("read %q, %v", raw, err)
-		}
+		raw, _, err := blob.Read(t.Context(), store, "a/k")
+		assert.True(t, err == nil && string(raw) == "positive", "read %q, %v", raw, err)
 		ends(t, store)
 	}
 	if got := reads(t, crashed(t, root)); got["a/k"] != "positive" {
@@ -144,9 +139,7 @@ func TestListingsHoldObjectsWithoutAFile(t *testing.T) {
 	slices.Sort(want)
 	listed := func(prefix, after string, between func()) (keys []string) {
 		for found, err := range store.List(t.Context(), prefix, after) {
-			if err != nil || found.Size != 1 {
-				t.Fatalf("%+v, %v", found, err)
-			}
+			require.True(t, err == nil && found.Size == 1, "%+v, %v", found, err)
 			if keys = append(keys, found.Key); len(keys) == 5 && between != nil {
 				between()
 			}
@@ -170,9 +163,7 @@ func TestListingsHoldObjectsWithoutAFile(t *testing.T) {
 				require.NoError(t, err)
 				got = append(got, found.Key)
 			}
-			if !slices.Equal(got, part) {
-				t.Errorf("the range %q: %q", bounds, got)
-			}
+			assert.True(t, slices.Equal(got, part), "the range %q: %q", bounds, got)
 		}
 	}
 	if got := listed("a/1/", "", nil); len(got) != 13 {
@@ -185,9 +176,7 @@ func TestListingsHoldObjectsWithoutAFile(t *testing.T) {
 			parts = append(parts, found.Key)
 		}
 	}
-	if !slices.Equal(parts, want) {
-		t.Errorf("in ranges: %q", parts)
-	}
+	assert.True(t, slices.Equal(parts, want), "in ranges: %q", parts)
 	for range store.List(t.Context(), "", "") {
 		break // yields no more
 	}

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/unweaver/unweaver/internal/fault"
@@ -18,9 +19,7 @@ import (
 func told(t *testing.T, store blob.Store, after, until string) (out []string) {
 	t.Helper()
 	for info, err := range store.ListRange(t.Context(), "", after, until) {
-		if err != nil && info.Key == "" {
-			t.Fatal(err)
-		}
+		require.True(t, err == nil || info.Key != "", "%v", err)
 		out = append(out, fmt.Sprint(info.Key, " ", fault.CodeOf(err)))
 	}
 	return out
@@ -38,15 +37,12 @@ func TestRangesOfACorpusWithLinksTellEverythingOnce(t *testing.T) {
 	require.NoError(t, err)
 	for name, store := range map[string]blob.Store{"named": store, "followed": blob.Following(store)} {
 		all := told(t, store, "", "")
-		if len(all) < 12 {
-			t.Fatalf("%s: %q", name, all)
-		}
+		require.True(t, len(all) >= 12, "%s: %q", name, all)
 		for info := range store.ListRange(t.Context(), "", "", "") {
 			for _, cut := range []string{info.Key, info.Key + "-", info.Key + "/", info.Key + "/deep", info.Key + "0"} {
 				low, high := told(t, store, "", cut), told(t, store, cut, "")
-				if !slices.Equal(slices.Concat(low, high), all) {
-					t.Errorf("%s, cut at %q: %q and %q, of %q", name, cut, low, high, all)
-				}
+				assert.True(t, slices.Equal(slices.Concat(low, high), all),
+					"%s, cut at %q: %q and %q, of %q", name, cut, low, high, all)
 			}
 		}
 	}

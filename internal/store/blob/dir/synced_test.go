@@ -8,6 +8,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/unweaver/unweaver/internal/fault"
@@ -29,21 +30,17 @@ func TestAnObjectIsSyncedWholeBeforeItHasItsName(t *testing.T) {
 			syncFile = func(file *os.File) error {
 				synced++
 				info, err := file.Stat()
-				if err != nil || info.Size() != 7 || info.Mode().Perm() != durable.PrivateFile {
-					t.Errorf("synced %v, %v", info, err)
-				}
+				assert.True(t, err == nil && info.Size() == 7 && info.Mode().Perm() == durable.PrivateFile,
+					"synced %v, %v", info, err)
 				if _, err := os.Lstat(filepath.Join(root, "a", "k")); !errors.Is(err, fs.ErrNotExist) {
 					t.Errorf("it has its name before it is synced: %v", err)
 				}
 				return failure
 			}
 			_, err := blob.Write(t.Context(), store, "a/k", []byte("content"), cond)
-			if synced != 1 || (err != nil) != (failure != nil) {
-				t.Errorf("%+v: synced %d times, %v", cond, synced, err)
-			}
-			if _, err := store.Stat(t.Context(), "a/k"); fault.Is(err, fault.NotFound) != (failure != nil) {
-				t.Errorf("%+v, the sync gave %v: %v", cond, failure, err)
-			}
+			assert.True(t, synced == 1 && (err != nil) == (failure != nil), "%+v: synced %d times, %v", cond, synced, err)
+			_, err = store.Stat(t.Context(), "a/k")
+			assert.True(t, fault.Is(err, fault.NotFound) == (failure != nil), "%+v, the sync gave %v: %v", cond, failure, err)
 		}
 		require.NoError(t, store.Delete(t.Context(), "a/k"))
 	}
@@ -70,7 +67,5 @@ func TestObjectsAreTheirOwnersAlone(t *testing.T) {
 		objects++
 		return err
 	})
-	if err != nil || objects < 6 {
-		t.Errorf("%d files and folders, %v", objects, err)
-	}
+	assert.True(t, err == nil && objects >= 6, "%d files and folders, %v", objects, err)
 }

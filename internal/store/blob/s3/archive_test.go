@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/unweaver/unweaver/internal/fault"
@@ -63,9 +64,7 @@ func TestAListingSaysWhatIsArchived(t *testing.T) {
 			require.NoError(t, err)
 			got += strings.TrimSuffix(info.Key+":"+info.Archived, ":") + " "
 		}
-		if got != c.want || asked != c.asked {
-			t.Errorf("%s: %s after %d requests, want %s", name, got, asked, c.want)
-		}
+		assert.True(t, got == c.want && asked == c.asked, "%s: %s after %d requests, want %s", name, got, asked, c.want)
 	}
 }
 
@@ -105,9 +104,7 @@ func TestTheEncodingOfAnObjectIsTold(t *testing.T) {
 		body, info, err := store.Get(t.Context(), c[0], blob.All)
 		require.NoError(t, err)
 		raw, err := io.ReadAll(body)
-		if err != nil || string(raw) != "bytes" || info.Encoding != c[2] {
-			t.Errorf("%v: %q %+v %v", c, raw, info, err)
-		}
+		assert.True(t, err == nil && string(raw) == "bytes" && info.Encoding == c[2], "%v: %q %+v %v", c, raw, info, err)
 		_ = body.Close()
 	}
 }

@@ -86,9 +86,8 @@ func TestAStreamThatBreaksGoesOnWhereItWas(t *testing.T) {
 			if part.Length > 0 {
 				end = part.Offset + part.Length
 			}
-			if !bytes.Equal(got.Bytes(), want[part.Offset:end]) || info.Size != int64(len(want)) {
-				t.Errorf("%d bytes of an object of %d", got.Len(), info.Size)
-			}
+			assert.True(t, bytes.Equal(got.Bytes(), want[part.Offset:end]) && info.Size == int64(len(want)),
+				"%d bytes of an object of %d", got.Len(), info.Size)
 			assert.Equal(t, int64(4), b.asked.Load(), "asked")
 		})
 	}

@@ -4,6 +4,7 @@ import (
 	"net/http/httptest"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/unweaver/unweaver/internal/fault"
@@ -43,19 +44,13 @@ func TestTheServerCopiesWhatItCanAndTheRestIsReadAndWritten(t *testing.T) {
 		b.refusesCopies = test.refuses
 		_, err := blob.Write(t.Context(), from, odd, []byte("rows"), blob.Cond{})
 		require.NoError(t, err)
-		if err := blob.Copy(t.Context(), to, "copy", passing{from}, odd); err != nil {
-			t.Fatal(name, err)
-		}
-		if b.copies != test.copies || b.reads != test.reads {
-			t.Errorf("%s: %d copies, %d reads", name, b.copies, b.reads)
-		}
+		err = blob.Copy(t.Context(), to, "copy", passing{from}, odd)
+		require.True(t, err == nil, "%v %v", name, err)
+		assert.True(t, b.copies == test.copies && b.reads == test.reads, "%s: %d copies, %d reads", name, b.copies, b.reads)
 		raw, _, err := blob.Read(t.Context(), to, "copy")
-		if err != nil || string(raw) != "rows" {
-			t.Errorf("%s: got %q, %v", name, raw, err)
-		}
-		if err := blob.Copy(t.Context(), to, "none", from, "absent"); !fault.Is(err, fault.NotFound) {
-			t.Errorf("%s: an absent object: %v", name, err)
-		}
+		assert.True(t, err == nil && string(raw) == "rows", "%s: got %q, %v", name, raw, err)
+		err = blob.Copy(t.Context(), to, "none", from, "absent")
+		assert.True(t, fault.Is(err, fault.NotFound), "%s: an absent object: %v", name, err)
 	}
 }
 

@@ -44,9 +44,8 @@ func TestManyAreDeletedInFewRequests(t *testing.T) {
 		fmt.Fprint(w, `<DeleteResult></DeleteResult>`)
 	})
 	require.NoError(t, store.DeleteAll(t.Context(), numbered(2500)))
-	if !slices.Equal(sizes, []int{1000, 1000, 500}) || first != "p/k/0000" {
-		t.Errorf("requests of %v keys, the first is %q", sizes, first)
-	}
+	assert.True(t, slices.Equal(sizes, []int{1000, 1000, 500}) && first == "p/k/0000",
+		"requests of %v keys, the first is %q", sizes, first)
 }
 
 func TestKeysThatStayAreCountedAndTheFirstIsNamed(t *testing.T) {
@@ -58,9 +57,7 @@ func TestKeysThatStayAreCountedAndTheFirstIsNamed(t *testing.T) {
 		</DeleteResult>`)
 	})
 	err := store.DeleteAll(t.Context(), numbered(10))
-	if !fault.Is(err, fault.StoreDenied) {
-		t.Fatalf("got %v", err)
-	}
+	require.True(t, fault.Is(err, fault.StoreDenied), "got %v", err)
 	for _, says := range []string{"2 of 10", "s3://b/p/k/0003", "it is locked", "delete"} {
 		assert.Contains(t, err.Error(), says, "%v does not say", err)
 	}
@@ -86,9 +83,8 @@ func TestAStoreThatDeletesOneByOneIsAskedSo(t *testing.T) {
 		})
 		assert.NoError(t, store.DeleteAll(t.Context(), numbered(3)), "%s", refusal.code)
 		slices.Sort(deleted)
-		if want := []string{"/b/p/k/0000", "/b/p/k/0001", "/b/p/k/0002"}; !slices.Equal(deleted, want) {
-			t.Errorf("%s: deleted %q", refusal.code, deleted)
-		}
+		want := []string{"/b/p/k/0000", "/b/p/k/0001", "/b/p/k/0002"}
+		assert.True(t, slices.Equal(deleted, want), "%s: deleted %q", refusal.code, deleted)
 	}
 }
 
@@ -115,8 +111,7 @@ func TestADeletionThatFailsAsAWholeIsRepeatedWhereItHeals(t *testing.T) {
 			sent++
 			w.WriteHeader(status)
 		})
-		if err := store.DeleteAll(t.Context(), numbered(3)); !fault.Is(err, want.code) || sent != want.sent {
-			t.Errorf("%d: sent %d times, %v", status, sent, err)
-		}
+		err := store.DeleteAll(t.Context(), numbered(3))
+		assert.True(t, fault.Is(err, want.code) && sent == want.sent, "%d: sent %d times, %v", status, sent, err)
 	}
 }

@@ -239,9 +239,7 @@ func TestPartsOfAnUploadThatFailsAreGivenUp(t *testing.T) {
 		t.Errorf("stored %+v, %v", info, err)
 	}
 	_, err := store.Put(t.Context(), "k", bytes.NewReader(body), -1, blob.Cond{Absent: true})
-	if !fault.Is(err, fault.Precondition) {
-		t.Errorf("a second If-None-Match: %v", err)
-	}
+	assert.True(t, fault.Is(err, fault.Precondition), "a second If-None-Match: %v", err)
 }
 
 func TestKeysLieBelowThePrefix(t *testing.T) {

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/unweaver/unweaver/internal/fault"
@@ -28,8 +29,7 @@ func TestAThrottlingStoreIsOneThatDoesNotAnswerNow(t *testing.T) {
 			t.Errorf("%d %s: a write says %v", c.status, c.code, err)
 		}
 		_, _, err = blob.Read(t.Context(), store, "k")
-		if !fault.Is(err, fault.StoreDown) || !strings.Contains(err.Error(), c.code) {
-			t.Errorf("%d %s: a read says %v", c.status, c.code, err)
-		}
+		assert.True(t, fault.Is(err, fault.StoreDown) && strings.Contains(err.Error(), c.code),
+			"%d %s: a read says %v", c.status, c.code, err)
 	}
 }

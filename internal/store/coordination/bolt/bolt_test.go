@@ -53,9 +53,8 @@ func TestAccountsAndControlOutliveAKilledProcess(t *testing.T) {
 	}
 	store := open(t, path)
 	control, all, err := store.Spend(t.Context(), "i/g", "worker-2", []byte("1 call"))
-	if err != nil || string(control) != "paused" || string(all["worker-1"]) != "41 calls" || len(all) != 2 {
-		t.Errorf("control %q, accounts %q, %v", control, all, err)
-	}
+	assert.True(t, err == nil && string(control) == "paused" && string(all["worker-1"]) == "41 calls" && len(all) == 2,
+		"control %q, accounts %q, %v", control, all, err)
 	if problems, err := store.Problems(t.Context(), "i/g"); err != nil || string(problems["chat"]) != "no answer" {
 		t.Errorf("problems %q, %v", problems, err)
 	}
@@ -116,8 +115,6 @@ func TestAClosedStoreFailsTransiently(t *testing.T) {
 		"spend":  spendErr,
 		"leased": leasedErr,
 	} {
-		if !fault.Is(err, fault.StoreDown) {
-			t.Errorf("%s: %v", name, err)
-		}
+		assert.True(t, fault.Is(err, fault.StoreDown), "%s: %v", name, err)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/unweaver/unweaver/internal/fault"
@@ -39,15 +40,12 @@ func TestInstallationsShareAServerAndNeverMeet(t *testing.T) {
 		require.NoError(t, store.Account(t.Context(), "i/g", id, []byte("1")))
 	}
 	for id, store := range stores {
-		if state, err := store.State(t.Context(), "i/g"); err != nil || string(state) != id {
-			t.Errorf("%s reads the state %q, %v", id, state, err)
-		}
-		if all, err := store.Accounts(t.Context(), "i/g"); err != nil || len(all) != 1 {
-			t.Errorf("%s reads the accounts %q, %v", id, all, err)
-		}
-		if got, err := store.Claim(t.Context(), "k", id, time.Minute); err != nil || !got {
-			t.Errorf("%s is kept from its own claim by the other's: %v", id, err)
-		}
+		state, err := store.State(t.Context(), "i/g")
+		assert.True(t, err == nil && string(state) == id, "%s reads the state %q, %v", id, state, err)
+		all, err := store.Accounts(t.Context(), "i/g")
+		assert.True(t, err == nil && len(all) == 1, "%s reads the accounts %q, %v", id, all, err)
+		got, err := store.Claim(t.Context(), "k", id, time.Minute)
+		assert.True(t, err == nil && got, "%s is kept from its own claim by the other's: %v", id, err)
 	}
 }
 
@@ -65,9 +63,8 @@ func TestAReservationWhoseReplyIsLostIsNotSentAgain(t *testing.T) {
 		t.Fatalf("a lost reply gave %v", err)
 	}
 	left, err := redistest.Raw(t, "redis://"+address).HGet(t.Context(), "rate:e", "requests").Float64()
-	if err != nil || left < 97.9 || left > 98.9 {
-		t.Errorf("%v requests are left, %v; want 98 and what refilled since", left, err)
-	}
+	assert.False(t, err != nil || left < 97.9 || left > 98.9,
+		"%v requests are left, %v; want 98 and what refilled since", left, err)
 }
 
 // Spending twice must count once: a reply that is lost makes the adapter send it again.
@@ -78,9 +75,8 @@ func TestSpendingWhoseReplyIsLostIsSentAgainAndCountsOnce(t *testing.T) {
 	require.NoError(t, store.SetControl(t.Context(), "i/g", []byte("go on")))
 	cut <- true
 	control, all, err := store.Spend(t.Context(), "i/g", "w", []byte("41"))
-	if err != nil || string(control) != "go on" || len(all) != 1 || string(all["w"]) != "41" {
-		t.Errorf("control %q, accounts %q, %v", control, all, err)
-	}
+	assert.True(t, err == nil && string(control) == "go on" && len(all) == 1 && string(all["w"]) == "41",
+		"control %q, accounts %q, %v", control, all, err)
 }
 
 func TestSpendingIsOneTransactionOnOneServer(t *testing.T) {
@@ -96,17 +92,14 @@ func TestSpendingIsOneTransactionOnOneServer(t *testing.T) {
 		return "+QUEUED"
 	})))
 	control, all, err := store.Spend(t.Context(), "i/g", "w", []byte("3"))
-	if err != nil || control != nil || string(all["w"]) != "3" {
-		t.Errorf("control %q, accounts %q, %v", control, all, err)
-	}
+	assert.True(t, err == nil && control == nil && string(all["w"]) == "3",
+		"control %q, accounts %q, %v", control, all, err)
 	// The hash tag of the accounts is the key of the control record, which has none: a cluster keeps both together.
 	want := []string{
 		"multi", "hset account:{control:i/g} w 3", "expire account:{control:i/g} 7776000", "get control:i/g",
 		"hgetall account:{control:i/g}", "exec",
 	}
-	if !slices.Equal(sent, want) {
-		t.Errorf("sent %q, want %q", sent, want)
-	}
+	assert.True(t, slices.Equal(sent, want), "sent %q, want %q", sent, want)
 }
 
 // The keys that running builds and readers of another version use must not move.
@@ -129,9 +122,7 @@ func TestKeysLieWhereTheyLay(t *testing.T) {
 	} {
 		sent = nil
 		require.NoError(t, call())
-		if len(sent) == 0 || !slices.Contains(sent[0], want) {
-			t.Errorf("sent %q, want it to name %s", sent, want)
-		}
+		assert.True(t, len(sent) != 0 && slices.Contains(sent[0], want), "sent %q, want it to name %s", sent, want)
 	}
 }
 
@@ -148,8 +139,6 @@ func TestAServerThatRefusesIsAFault(t *testing.T) {
 		"claim": claimErr, "spend": spendErr, "progress": progressErr, "state": stateErr, "leased": leasedErr,
 		"mirrored": mirroredErr, "forget": store.ForgetRun(ctx, "r"),
 	} {
-		if !fault.Is(err, fault.StoreFull) {
-			t.Errorf("%s: %v", name, err)
-		}
+		assert.True(t, fault.Is(err, fault.StoreFull), "%s: %v", name, err)
 	}
 }

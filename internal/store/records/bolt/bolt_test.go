@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/unweaver/unweaver/internal/fault"
@@ -67,9 +68,7 @@ func TestADamagedFileIsNamedAndKept(t *testing.T) {
 	damaged := []byte("this is no database at all, but long enough to be looked at")
 	require.NoError(t, os.WriteFile(path, damaged, 0o600))
 	_, err := bolt.Open(path)
-	if !fault.Is(err, fault.SegmentDamage) || fault.As(err).Object != path {
-		t.Errorf("got %v", err)
-	}
+	assert.True(t, fault.Is(err, fault.SegmentDamage) && fault.As(err).Object == path, "got %v", err)
 	if raw, err := os.ReadFile(path); err != nil || string(raw) != string(damaged) {
 		t.Errorf("the file holds %q, %v", raw, err)
 	}
@@ -97,8 +96,6 @@ func TestAClosedStoreFailsTransiently(t *testing.T) {
 		"get":      getErr,
 		"identity": identityErr,
 	} {
-		if !fault.Is(err, fault.StoreDown) {
-			t.Errorf("%s: %v", name, err)
-		}
+		assert.True(t, fault.Is(err, fault.StoreDown), "%s: %v", name, err)
 	}
 }

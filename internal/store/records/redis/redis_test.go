@@ -28,9 +28,8 @@ func TestConformanceOnACluster(t *testing.T) {
 
 func wants(t *testing.T, err error, code fault.Code, says string) {
 	t.Helper()
-	if !fault.Is(err, code) || !strings.Contains(fmt.Sprint(err), says) {
-		t.Errorf("got %v, want %s saying %q", err, code, says)
-	}
+	assert.True(t, fault.Is(err, code) && strings.Contains(fmt.Sprint(err), says),
+		"got %v, want %s saying %q", err, code, says)
 }
 
 func TestAFullServerNamesTheFix(t *testing.T) {

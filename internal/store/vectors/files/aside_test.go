@@ -29,36 +29,29 @@ func TestADamagedCollectionIsSetAsideAndFilledAgain(t *testing.T) {
 			require.NoError(t, err)
 			require.NoError(t, store.Close())
 			parts, err := filepath.Glob(filepath.Join(dir, "c", "*.part"))
-			if err != nil || len(parts) != 1 {
-				t.Fatal(parts, err)
-			}
+			require.True(t, err == nil && len(parts) == 1, "%v %v", parts, err)
 			raw, err := os.ReadFile(parts[0])
 			require.NoError(t, err)
 			require.NoError(t, os.WriteFile(parts[0], spoil(raw), 0o600))
 			store = open(t, dir)
-			if _, err := store.Count(t.Context(), "c"); !fault.Is(err, fault.NotFound) {
-				t.Errorf("%s: %v", situation, err)
-			}
-			if names, err := store.List(t.Context(), ""); err != nil || len(names) != 0 {
-				t.Errorf("%s: listed %q, %v", situation, names, err)
-			}
+			_, err = store.Count(t.Context(), "c")
+			assert.True(t, fault.Is(err, fault.NotFound), "%s: %v", situation, err)
+			names, err := store.List(t.Context(), "")
+			assert.True(t, err == nil && len(names) == 0, "%s: listed %q, %v", situation, names, err)
 			_, err = os.Stat(filepath.Join(dir, "c.damaged", filepath.Base(parts[0])))
 			assert.NoError(t, err, "%s", situation)
 			require.NoError(t, store.Create(t.Context(), "c", vectorstest.Dim))
-			if after, err := store.Identity(t.Context(), "c"); err != nil || after == before {
-				t.Errorf("%s: it passes for the one that was proven: %v", situation, err)
-			}
+			after, err := store.Identity(t.Context(), "c")
+			assert.True(t, err == nil && after != before, "%s: it passes for the one that was proven: %v", situation, err)
 			require.NoError(t, store.Upsert(t.Context(), "c", rows))
-			if n, err := store.Count(t.Context(), "c"); err != nil || n != 30 {
-				t.Errorf("%s: %d rows, %v", situation, n, err)
-			}
+			n, err := store.Count(t.Context(), "c")
+			assert.True(t, err == nil && n == 30, "%s: %d rows, %v", situation, n, err)
 			require.NoError(t, store.Close())
 		}
 		store := open(t, dir)
 		require.NoError(t, store.Drop(t.Context(), "c"))
-		if left, err := os.ReadDir(dir); err != nil || len(left) != 0 {
-			t.Errorf("%s: a drop left %v, %v", situation, left, err)
-		}
+		left, err := os.ReadDir(dir)
+		assert.True(t, err == nil && len(left) == 0, "%s: a drop left %v, %v", situation, left, err)
 	}
 }
 

@@ -59,14 +59,10 @@ func TestDeletedRowsStayDeletedAfterReopening(t *testing.T) {
 			store = open(t, dir)
 			counts(t, store, 1000-gone)
 			has, err := store.Has(t.Context(), "c", []string{rs[0].Key, rs[gone-1].Key})
-			if err != nil || has[0] || has[1] {
-				t.Errorf("deleted rows are there: %v, %v", has, err)
-			}
+			assert.True(t, err == nil && !has[0] && !has[1], "deleted rows are there: %v, %v", has, err)
 			require.NoError(t, store.Load(t.Context(), "c"))
 			hits, err := store.Search(t.Context(), "c", rs[0].Vector, 1000)
-			if err != nil || len(hits) != 1000-gone {
-				t.Errorf("%d hits, %v", len(hits), err)
-			}
+			assert.True(t, err == nil && len(hits) == 1000-gone, "%d hits, %v", len(hits), err)
 		})
 	}
 }
@@ -84,9 +80,8 @@ func TestAFewDeletionsDoNotWriteThePartAnew(t *testing.T) {
 	}
 	remove(t, store, rs[240:260])
 	after := matching(t, dir, "*.part")
-	if len(after) != 1 || after[0] == before[0] || len(matching(t, dir, "*.dead")) != 0 {
-		t.Errorf("a quarter is dead, and the parts are %v", after)
-	}
+	assert.True(t, len(after) == 1 && after[0] != before[0] && len(matching(t, dir, "*.dead")) == 0,
+		"a quarter is dead, and the parts are %v", after)
 	counts(t, store, 740)
 }
 
@@ -98,9 +93,8 @@ func TestOnlyPartsThatAreMostlyDeadAreWrittenAnew(t *testing.T) {
 	before := matching(t, dir, "*.part")
 	remove(t, store, append(append([]vectors.Row{}, rs[:300]...), more[:3]...))
 	after := matching(t, dir, "*.part")
-	if len(before) != 2 || len(after) != 2 || after[0] != before[1] || len(matching(t, dir, "*.dead")) != 1 {
-		t.Errorf("parts %v became %v", before, after)
-	}
+	assert.True(t, len(before) == 2 && len(after) == 2 && after[0] == before[1] && len(matching(t, dir, "*.dead")) == 1,
+		"parts %v became %v", before, after)
 	counts(t, store, 497)
 }
 
@@ -110,9 +104,7 @@ func TestAListWithoutItsPartTouchesNoOther(t *testing.T) {
 	store, rs := filled(t, dir, 100)
 	remove(t, store, rs[:5])
 	lists := matching(t, dir, "*.dead")
-	if len(lists) != 1 {
-		t.Fatal(lists)
-	}
+	require.True(t, len(lists) == 1, "%v", lists)
 	kept, err := os.ReadFile(lists[0])
 	require.NoError(t, err)
 	remove(t, store, rs) // the part goes
@@ -142,9 +134,7 @@ func TestADamagedListOfDeletedRowsIsNamed(t *testing.T) {
 			require.NoError(t, err)
 			require.NoError(t, os.WriteFile(list, damage(raw), 0o600))
 			_, err = open(t, dir).Count(t.Context(), "c")
-			if !fault.Is(err, fault.NotFound) || !strings.Contains(err.Error(), list) {
-				t.Errorf("got %v", err)
-			}
+			assert.True(t, fault.Is(err, fault.NotFound) && strings.Contains(err.Error(), list), "got %v", err)
 		})
 	}
 }
@@ -169,9 +159,7 @@ func TestIdentitySurvivesReopeningAndIsLostWithTheFolder(t *testing.T) {
 		store, _ := filled(t, dir, 5)
 		defer func() { _ = store.Close() }()
 		id, err := store.Identity(t.Context(), "c")
-		if err != nil || id == "" {
-			t.Fatal(id, err)
-		}
+		require.True(t, err == nil && id != "", "%v %v", id, err)
 		return id
 	}
 	before := identity()

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/unweaver/unweaver/internal/fault"
@@ -47,9 +48,7 @@ func TestProductsEqualThoseOfPlainGo(t *testing.T) {
 				got, want := make([]int32, rows), make([]int32, rows)
 				dots(question, codes, got)
 				dotsGo(question, codes, want)
-				if !slices.Equal(got, want) {
-					t.Fatalf("dimension %d: %v, want %v", dim, got, want)
-				}
+				require.True(t, slices.Equal(got, want), "dimension %d: %v, want %v", dim, got, want)
 			}
 			if want := int32(dim) * int32(most) * 127; dots1(question, codes) != want {
 				t.Fatalf("dimension %d: %d, want %d", dim, dots1(question, codes), want)
@@ -60,9 +59,8 @@ func TestProductsEqualThoseOfPlainGo(t *testing.T) {
 			for i := range a {
 				a[i], b[i] = float32(r.NormFloat64()), float32(r.NormFloat64()*math.Exp(20*r.NormFloat64()))
 			}
-			if got, want := dot32(a, b), dot32Go(a, b); got != want {
-				t.Fatalf("dimension %d: %g, want the same bits as %g", dim, got, want)
-			}
+			got, want := dot32(a, b), dot32Go(a, b)
+			require.True(t, got == want, "dimension %d: %g, want the same bits as %g", dim, got, want)
 		}
 	}
 }
@@ -99,17 +97,13 @@ func TestADamagedPartIsNamed(t *testing.T) {
 	require.NoError(t, store.Upsert(t.Context(), "c", vectorstest.Rows(50, vectorstest.Dim, 3)))
 	require.NoError(t, store.Close())
 	parts, err := filepath.Glob(filepath.Join(dir, "c", "*.part"))
-	if err != nil || len(parts) != 1 {
-		t.Fatal(parts, err)
-	}
+	require.True(t, err == nil && len(parts) == 1, "%v %v", parts, err)
 	raw, err := os.ReadFile(parts[0])
 	require.NoError(t, err)
 	raw[200] ^= 1
 	require.NoError(t, os.WriteFile(parts[0], raw, 0o600))
 	_, err = open(t, dir).Count(t.Context(), "c")
-	if !fault.Is(err, fault.NotFound) || !strings.Contains(err.Error(), parts[0]) {
-		t.Errorf("got %v", err)
-	}
+	assert.True(t, fault.Is(err, fault.NotFound) && strings.Contains(err.Error(), parts[0]), "got %v", err)
 }
 
 func BenchmarkSearch(b *testing.B) {

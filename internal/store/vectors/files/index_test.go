@@ -68,9 +68,7 @@ func recall(t *testing.T, store *Store, rows []vectors.Row, n int) float64 {
 			asked[j] += x / 2
 		}
 		got, err := store.Search(t.Context(), "c", asked, n)
-		if err != nil || len(got) != min(n, len(rows)) {
-			t.Fatalf("%d rows, %v", len(got), err)
-		}
+		require.True(t, err == nil && len(got) == min(n, len(rows)), "%d rows, %v", len(got), err)
 		want := exact(rows, asked, n)
 		wanted += len(want)
 		for _, hit := range got {
@@ -86,9 +84,8 @@ func TestAnIndexFindsWhatIsBest(t *testing.T) {
 	store, rows := made(t, t.TempDir(), indexedRows)
 	for _, n := range []int{1, 10, 100} {
 		require.Equal(t, 1, withIndex(store, n), "no index is used for %d rows", n)
-		if share := recall(t, store, rows, n); share < 0.99 {
-			t.Errorf("recall@%d is %.4f", n, share)
-		}
+		share := recall(t, store, rows, n)
+		assert.False(t, share < 0.99, "recall@%d is %.4f", n, share)
 	}
 	if share := recall(t, store, rows, 1001); withIndex(store, 1001) != 0 || share != 1 {
 		t.Errorf("so many that no index was measured for them: recall %.4f", share)
@@ -103,9 +100,7 @@ func TestEqualRowsHaveEqualIndexes(t *testing.T) {
 		made(t, dir, fewRows)
 		raw, err := os.ReadFile(matching(t, dir, "*"+indexEnd)[0])
 		require.NoError(t, err)
-		if before != nil && !bytes.Equal(before, raw) {
-			t.Error("the same rows have another index")
-		}
+		assert.True(t, before == nil || bytes.Equal(before, raw), "the same rows have another index")
 		before = raw
 	}
 }
@@ -217,9 +212,8 @@ func TestRowsBesideAnIndexAreFound(t *testing.T) {
 	for at := 0; at < len(more); at += 250 {
 		require.NoError(t, store.Upsert(t.Context(), "c", more[at:at+250]))
 		for _, row := range more[at : at+3] {
-			if hits, err := store.Search(t.Context(), "c", row.Vector, 1); err != nil || hits[0].Key != row.Key {
-				t.Fatalf("a new row was not found: %v, %v", hits, err)
-			}
+			hits, err := store.Search(t.Context(), "c", row.Vector, 1)
+			require.True(t, err == nil && hits[0].Key == row.Key, "a new row was not found: %v, %v", hits, err)
 		}
 	}
 	if n := len(store.open["c"].parts); n != 9 {
@@ -260,9 +254,7 @@ func TestAPartThatIsMergedWhileItIsIndexedIsLetGo(t *testing.T) {
 	put(t, store, indexedDim, vectorstest.Rows(300, indexedDim, 43))
 	c := store.open["c"]
 	parts, err := c.load(1)
-	if err != nil || len(parts) == 0 {
-		t.Fatal(parts, err)
-	}
+	require.True(t, err == nil && len(parts) != 0, "%v %v", parts, err)
 	c.mu.Lock()
 	err = c.merge(c.parts)
 	c.mu.Unlock()
@@ -277,9 +269,7 @@ func TestAPartThatIsMergedWhileItIsIndexedIsLetGo(t *testing.T) {
 		t.Errorf("left: %v", left)
 	}
 	for _, p := range parts {
-		if p.users.Load() >= 0 {
-			t.Error("a part is still held")
-		}
+		assert.True(t, p.users.Load() < 0, "a part is still held")
 	}
 }
 
@@ -311,13 +301,9 @@ func TestAnIndexOverRowsThatAreAllEqual(t *testing.T) {
 	}
 	put(t, store, indexedDim, rows)
 	got, err := store.Search(t.Context(), "c", rows[0].Vector, 20)
-	if err != nil || len(got) != 20 {
-		t.Fatal(got, err)
-	}
+	require.True(t, err == nil && len(got) == 20, "%v %v", got, err)
 	for i, hit := range got { // which of them is for the signs to say
-		if hit.Score != got[0].Score || i > 0 && hit.Key <= got[i-1].Key {
-			t.Errorf("hit %d is %v", i, hit)
-		}
+		assert.True(t, hit.Score == got[0].Score && (i <= 0 || hit.Key > got[i-1].Key), "hit %d is %v", i, hit)
 	}
 }
 

@@ -31,15 +31,13 @@ func TestADamagedMetaIsWrittenAgain(t *testing.T) {
 		}
 		for range 2 { // once mended, it stays
 			store = open(t, dir)
-			if n, err := store.Count(t.Context(), "full"); err != nil || n != 30 {
-				t.Errorf("%s: %d rows, %v", name, n, err)
-			}
+			n, err := store.Count(t.Context(), "full")
+			assert.True(t, err == nil && n == 30, "%s: %d rows, %v", name, n, err)
 			require.NoError(t, store.Close())
 		}
 		store = open(t, dir)
-		if _, err := store.Count(t.Context(), "bare"); !fault.Is(err, fault.NotFound) {
-			t.Errorf("%s: a collection that tells no dimension: %v", name, err)
-		}
+		_, err := store.Count(t.Context(), "bare")
+		assert.True(t, fault.Is(err, fault.NotFound), "%s: a collection that tells no dimension: %v", name, err)
 		assert.NoError(t, store.Create(t.Context(), "bare", vectorstest.Dim), "%s", name)
 		assert.NoError(t, store.Upsert(t.Context(), "bare", rows), "%s", name)
 	}
@@ -52,9 +50,7 @@ func lose(t *testing.T, dir string) (rows []vectors.Row, gone string) {
 	require.NoError(t, store.Upsert(t.Context(), "c", vectorstest.Rows(60, vectorstest.Dim, 9)[40:]))
 	require.NoError(t, store.Close())
 	parts := matching(t, dir, "*"+partEnd)
-	if len(parts) != 2 {
-		t.Fatal(parts)
-	}
+	require.True(t, len(parts) == 2, "%v", parts)
 	return rows, parts[0]
 }
 
@@ -69,12 +65,10 @@ func TestACollectionThatLacksAPartIsSetAside(t *testing.T) {
 		rows, part := lose(t, dir)
 		require.NoError(t, damage(dir, part))
 		store := open(t, dir)
-		if err := store.Load(t.Context(), "c"); !fault.Is(err, fault.NotFound) {
-			t.Errorf("%s: load gave %v", name, err)
-		}
-		if _, err := store.Identity(t.Context(), "c"); !fault.Is(err, fault.NotFound) {
-			t.Errorf("%s: no build sees it: %v", name, err)
-		}
+		err := store.Load(t.Context(), "c")
+		assert.True(t, fault.Is(err, fault.NotFound), "%s: load gave %v", name, err)
+		_, err = store.Identity(t.Context(), "c")
+		assert.True(t, fault.Is(err, fault.NotFound), "%s: no build sees it: %v", name, err)
 		require.NoError(t, store.Create(t.Context(), "c", vectorstest.Dim))
 		require.NoError(t, store.Upsert(t.Context(), "c", rows))
 		counts(t, store, 40)
@@ -133,9 +127,7 @@ func TestADescriptionWithAnotherDimensionIsDamage(t *testing.T) {
 		store = open(t, dir)
 		assert.NoError(t, store.Create(t.Context(), "c", vectorstest.Dim), "%+v", change)
 		counts(t, store, 60)
-		if identity(t, store) == before {
-			t.Errorf("%+v: no build looks for what may be missing", change)
-		}
+		assert.True(t, identity(t, store) != before, "%+v: no build looks for what may be missing", change)
 	}
 	dir := t.TempDir() // a description that is whole, and of other rows
 	_, _ = lose(t, dir)

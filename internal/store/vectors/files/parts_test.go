@@ -43,9 +43,8 @@ func TestDamageAnywhereButInTheExactRowsIsSeenAtOpen(t *testing.T) {
 	} {
 		require.NoError(t, os.WriteFile(part, raw, 0o600))
 		folder := filepath.Dir(part)
-		if _, err := open(t, dir).Count(t.Context(), "c"); !fault.Is(err, fault.NotFound) {
-			t.Fatalf("%s: %v", name, err)
-		}
+		_, err := open(t, dir).Count(t.Context(), "c")
+		require.True(t, fault.Is(err, fault.NotFound), "%s: %v", name, err)
 		require.NoError(t, os.Rename(folder+".damaged", folder), "%s", name)
 	}
 }
@@ -73,14 +72,10 @@ func TestRowsThatAreThereTwiceAreFoundOnce(t *testing.T) {
 	store = open(t, dir)
 	require.NoError(t, store.Load(t.Context(), "c"))
 	found, err := store.Search(t.Context(), "c", rs[0].Vector, 10)
-	if err != nil || len(found) != 10 {
-		t.Fatalf("%d hits, %v", len(found), err)
-	}
+	require.True(t, err == nil && len(found) == 10, "%d hits, %v", len(found), err)
 	seen := map[string]bool{}
 	for _, hit := range found {
-		if seen[hit.Key] {
-			t.Errorf("%s is there twice", hit.Key)
-		}
+		assert.False(t, seen[hit.Key], "%s is there twice", hit.Key)
 		seen[hit.Key] = true
 	}
 	remove(t, store, rs[:1]) // from both
@@ -97,9 +92,8 @@ func TestAReleasedCollectionAnswersNoSearches(t *testing.T) {
 			set = store.Load
 		}
 		require.NoError(t, set(t.Context(), "c"))
-		if _, err := store.Search(t.Context(), "c", rs[0].Vector, 1); (err == nil) != loaded {
-			t.Errorf("loaded %v: %v", loaded, err)
-		}
+		_, err := store.Search(t.Context(), "c", rs[0].Vector, 1)
+		assert.True(t, (err == nil) == loaded, "loaded %v: %v", loaded, err)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/unweaver/unweaver/internal/testkit/vectorstest"
@@ -34,7 +35,5 @@ func TestFilesOfVectorsAreTheirOwnersAlone(t *testing.T) {
 		seen[filepath.Ext(path)] = true
 		return err
 	})
-	if err != nil || !seen[partEnd] || !seen[deadEnd] {
-		t.Errorf("looked at %v, %v", seen, err)
-	}
+	assert.True(t, err == nil && seen[partEnd] && seen[deadEnd], "looked at %v, %v", seen, err)
 }

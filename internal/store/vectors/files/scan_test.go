@@ -7,6 +7,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/unweaver/unweaver/internal/store/vectors"
@@ -141,8 +142,7 @@ func TestASearchForNothingGivesNothing(t *testing.T) {
 	store, rows := filled(t, t.TempDir(), 10)
 	require.NoError(t, store.Load(t.Context(), "c"))
 	for _, n := range []int{0, -1} {
-		if hits, err := store.Search(t.Context(), "c", rows[0].Vector, n); err != nil || len(hits) != 0 {
-			t.Errorf("the %d best are %v, %v", n, hits, err)
-		}
+		hits, err := store.Search(t.Context(), "c", rows[0].Vector, n)
+		assert.True(t, err == nil && len(hits) == 0, "the %d best are %v, %v", n, hits, err)
 	}
 }

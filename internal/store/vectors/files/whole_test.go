@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/unweaver/unweaver/internal/fault"
@@ -17,9 +18,7 @@ func onePart(t *testing.T, store *Store, dir string) (string, []byte) {
 	t.Helper()
 	require.NoError(t, store.Close())
 	parts := matching(t, dir, "*"+partEnd)
-	if len(parts) != 1 {
-		t.Fatal(parts)
-	}
+	require.True(t, len(parts) == 1, "%v", parts)
 	raw, err := os.ReadFile(parts[0])
 	require.NoError(t, err)
 	return parts[0], raw
@@ -32,9 +31,7 @@ func exactAt(t *testing.T, path, key string) int {
 	require.NoError(t, err)
 	defer func() { _ = p.close() }()
 	row := p.find(key)
-	if row < 0 {
-		t.Fatal("no row", key)
-	}
+	require.True(t, row >= 0, "no row %v", key)
 	return len(p.data) - 4 - 4*p.dim*(p.n-row)
 }
 
@@ -61,9 +58,7 @@ func loaded(t *testing.T, dir string) *Store {
 func finds(t *testing.T, store *Store, row vectors.Row) {
 	t.Helper()
 	hits, err := store.Search(t.Context(), "c", row.Vector, 3)
-	if err != nil || len(hits) != 3 || hits[0].Key != row.Key {
-		t.Errorf("found %v, %v", hits, err)
-	}
+	assert.True(t, err == nil && len(hits) == 3 && hits[0].Key == row.Key, "found %v, %v", hits, err)
 }
 
 func identity(t *testing.T, store *Store) string {
@@ -92,13 +87,9 @@ func TestADamagedRowIsNeverGivenAndIsWrittenAgain(t *testing.T) {
 			if _, err := store.Fetch(t.Context(), "c", []string{rows[7].Key}); !fault.Is(err, fault.SegmentDamage) {
 				t.Errorf("a fetch gave %v", err)
 			}
-			if identity(t, store) == before {
-				t.Error("no build will look for the row")
-			}
+			assert.True(t, identity(t, store) != before, "no build will look for the row")
 			has, err := store.Has(t.Context(), "c", []string{rows[6].Key, rows[7].Key})
-			if err != nil || !has[0] || has[1] {
-				t.Errorf("has %v, %v", has, err)
-			}
+			assert.True(t, err == nil && has[0] && !has[1], "has %v, %v", has, err)
 			for range 2 {
 				require.NoError(t, store.Upsert(t.Context(), "c", rows))
 				finds(t, store, rows[7])
@@ -146,9 +137,7 @@ func TestAMergeKeepsADamagedRowDamaged(t *testing.T) {
 		t.Errorf("a search gave %v", err)
 	}
 	has, err := store.Has(t.Context(), "c", []string{rows[9].Key, rows[12].Key})
-	if err != nil || has[0] || !has[1] {
-		t.Errorf("has %v, %v", has, err)
-	}
+	assert.True(t, err == nil && !has[0] && has[1], "has %v, %v", has, err)
 }
 
 // BenchmarkRowChecks is what a search for ten results adds for its candidates' checksums: compare BenchmarkSearch.
@@ -160,9 +149,8 @@ func BenchmarkRowChecks(b *testing.B) {
 	}
 	for at := 0; b.Loop(); at = (at + 7919) % 50_000 {
 		for i := range 80 {
-			if row := (at + i*601) % len(rows); rowSum(rows[row].Vector) != sums[row] {
-				b.Fatal(row)
-			}
+			row := (at + i*601) % len(rows)
+			require.True(b, rowSum(rows[row].Vector) == sums[row], "%v", row)
 		}
 	}
 }
@@ -176,8 +164,7 @@ func TestAPartOfAnotherPlaceIsRefused(t *testing.T) {
 		require.NoError(t, store.Upsert(t.Context(), "d", rows))
 		_, raw := onePart(t, store, dir)
 		write(t, filepath.Join(dir, to), raw)
-		if _, err := open(t, dir).Count(t.Context(), to[:1]); !fault.Is(err, fault.NotFound) {
-			t.Errorf("%s: %v", to, err)
-		}
+		_, err := open(t, dir).Count(t.Context(), to[:1])
+		assert.True(t, fault.Is(err, fault.NotFound), "%s: %v", to, err)
 	}
 }

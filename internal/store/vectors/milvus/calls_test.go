@@ -78,14 +78,10 @@ func TestIdentityIsTheCollectionsNumberAndTime(t *testing.T) {
 		var first string
 		for range 2 {
 			id, err := store.Identity(t.Context(), "uw_c")
-			if err != nil || (first != "" && id != first) {
-				t.Fatal(id, err)
-			}
+			require.True(t, err == nil && (first == "" || id == first), "%v %v", id, err)
 			first = id
 		}
-		if seen[first] {
-			t.Errorf("%v has the identity of another", c)
-		}
+		assert.False(t, seen[first], "%v has the identity of another", c)
 		seen[first] = true
 	}
 	_, err := store.Identity(t.Context(), "absent")
@@ -146,9 +142,7 @@ func TestWhatBecameOfAnImportIsTold(t *testing.T) {
 		},
 	} {
 		got, err := connect(t, &fake{job: c.job}).ImportState(t.Context(), "7")
-		if err != nil || got != c.want {
-			t.Errorf("%s: %+v, %v", name, got, err)
-		}
+		assert.True(t, err == nil && got == c.want, "%s: %+v, %v", name, got, err)
 	}
 	_, err := connect(t, &fake{}).ImportState(t.Context(), "seven")
 	wants(t, err, fault.Internal, "seven")
@@ -169,9 +163,7 @@ func loaded(keys ...string) *fake {
 func TestKeysThatAreThereAreTold(t *testing.T) {
 	store := connect(t, loaded("b"))
 	has, err := store.Has(t.Context(), "uw_c", []string{"a", "b", "c", "b"})
-	if err != nil || fmt.Sprint(has) != "[false true false true]" {
-		t.Errorf("got %v, %v", has, err)
-	}
+	assert.True(t, err == nil && fmt.Sprint(has) == "[false true false true]", "got %v, %v", has, err)
 }
 
 // Another program, or a restart, may have released a collection: it is loaded again, once.

@@ -248,9 +248,8 @@ var one = []vectors.Row{{Key: "k", Vector: []float32{1, 0, 0, 0}}}
 
 func wants(t *testing.T, err error, code fault.Code, says string) {
 	t.Helper()
-	if !fault.Is(err, code) || !strings.Contains(err.Error(), says) {
-		t.Errorf("got %v, want %s saying %q", err, code, says)
-	}
+	assert.True(t, fault.Is(err, code) && strings.Contains(err.Error(), says),
+		"got %v, want %s saying %q", err, code, says)
 }
 
 // The SDK sends a write up to six times when its reply is lost.
@@ -328,9 +327,7 @@ func TestKeysAreQuotedInExpressions(t *testing.T) {
 func TestCollectionsWithoutIDsAreListed(t *testing.T) {
 	s := connect(t, &fake{})
 	got, err := s.List(t.Context(), "uw_")
-	if err != nil || !slices.Equal(got, []string{"uw_a", "uw_b"}) {
-		t.Errorf("got %v, %v", got, err)
-	}
+	assert.True(t, err == nil && slices.Equal(got, []string{"uw_a", "uw_b"}), "got %v, %v", got, err)
 }
 
 // The SDK keeps the schema of an alias from before it was switched, and reads it at a weaker consistency.
@@ -349,9 +346,8 @@ func TestImportsAreFoundByTheirPath(t *testing.T) {
 		{Status: &commonpb.Status{}, Id: 5, Infos: []*commonpb.KeyValuePair{{Key: "files", Value: "b.parquet"}}},
 	}})
 	got, err := store.Imports(t.Context(), "uw_c")
-	if err != nil || !slices.Equal(got["a.parquet"], []string{"3"}) || len(got["b.parquet"]) != 2 {
-		t.Errorf("got %v, %v", got, err)
-	}
+	assert.True(t, err == nil && slices.Equal(got["a.parquet"], []string{"3"}) && len(got["b.parquet"]) == 2,
+		"got %v, %v", got, err)
 }
 
 func TestNoServerNamesTheSetting(t *testing.T) {

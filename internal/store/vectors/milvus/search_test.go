@@ -59,9 +59,7 @@ func TestARowThatIsThereTwiceIsFoundOnce(t *testing.T) {
 		vectors.Hit{Key: "a", Score: 0.9}, vectors.Hit{Key: "a", Score: 0.9}, vectors.Hit{Key: "b", Score: 0.5},
 	)}}
 	got, err := found(t, f, 3)
-	if err != nil || fmt.Sprint(got) != "[{a 0.9} {b 0.5}]" {
-		t.Errorf("got %v, %v", got, err)
-	}
+	assert.True(t, err == nil && fmt.Sprint(got) == "[{a 0.9} {b 0.5}]", "got %v, %v", got, err)
 }
 
 func TestHitsAreOrderedByScoreThenKey(t *testing.T) {
@@ -69,9 +67,7 @@ func TestHitsAreOrderedByScoreThenKey(t *testing.T) {
 		vectors.Hit{Key: "z", Score: 0.5}, vectors.Hit{Key: "c", Score: 0.9}, vectors.Hit{Key: "a", Score: 0.5},
 	)}}
 	got, err := found(t, f, 3)
-	if err != nil || fmt.Sprint(got) != "[{c 0.9} {a 0.5} {z 0.5}]" {
-		t.Errorf("got %v, %v", got, err)
-	}
+	assert.True(t, err == nil && fmt.Sprint(got) == "[{c 0.9} {a 0.5} {z 0.5}]", "got %v, %v", got, err)
 }
 
 func TestNothingFoundIsNoError(t *testing.T) {
@@ -118,9 +114,8 @@ func TestRowsThatMilvusWouldTakeAndPoisonASearchAreRefused(t *testing.T) {
 		"dimension":      {vectors.Row{Key: "k", Vector: make([]float32, 5)}, fault.DimensionChanged},
 		"a key too long": {vectors.Row{Key: fmt.Sprintf("%0129d", 1), Vector: one[0].Vector}, fault.Internal},
 	} {
-		if err := store.Upsert(t.Context(), "uw_c", []vectors.Row{one[0], c.row}); !fault.Is(err, c.want) {
-			t.Errorf("%s: %v", name, err)
-		}
+		err := store.Upsert(t.Context(), "uw_c", []vectors.Row{one[0], c.row})
+		assert.True(t, fault.Is(err, c.want), "%s: %v", name, err)
 	}
 	assert.Zero(t, f.n("upsert"))
 }
