@@ -53,8 +53,8 @@ func (r *run) mayResume(in Resume) error {
 	budget := in.Budget
 	if budget == nil || *budget == (Budget{}) {
 		if r.code == codeBudgetSpent {
-			return refused("the run has spent its budget: give it a bigger one with --budget-calls " +
-				"or --budget-money")
+			return refused("the run has spent its budget: give it a bigger one with --budget-calls, " +
+				"--budget-tokens or --budget-money")
 		}
 		return nil
 	}
@@ -64,7 +64,7 @@ func (r *run) mayResume(in Resume) error {
 	if old := r.Budget.Over(Budget{}); r.code == codeBudgetSpent && r.Budget != nil &&
 		budget.Calls <= old.Calls && budget.Tokens <= old.Tokens && budget.Money <= old.Money {
 		return refused("the run has spent its budget, and the new one is no bigger: calls %d, tokens %d, money %g; "+
-			"give more with --budget-calls or --budget-money", old.Calls, old.Tokens, old.Money)
+			"give more with --budget-calls, --budget-tokens or --budget-money", old.Calls, old.Tokens, old.Money)
 	}
 	return nil
 }

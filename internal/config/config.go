@@ -349,7 +349,8 @@ func (c *Config) Spec(index, corpusURI string) (core.Spec, error) {
 	if settings.Documents.Hidden == omitHidden { // one spec for what reads the same
 		settings.Documents.Hidden = ""
 	}
-	if len(settings.Documents.Encoding) > 0 || settings.Documents.Hidden != "" {
+	if len(settings.Documents.Encoding)+len(settings.Documents.Types) > 0 || settings.Documents.Hidden != "" ||
+		settings.Documents.Attachments {
 		read = &settings.Documents
 	}
 	return core.Spec{

@@ -44,12 +44,28 @@ var indexKeys = []key{
 		rule:     encodings(),
 	},
 	{
+		path: "indexes.*.documents.types",
+		meaning: "PATTERN=TYPE for objects whose name does not say how they are read, one of " + kindNames + "; the first " +
+			"pattern that matches counts. What has no known extension is read as text if it holds text",
+		example:  `["**/*.xml=html", "export/*.dat=csv"]`,
+		rebuilds: paysChunks,
+		rule:     types(),
+	},
+	{
 		path: "indexes.*.documents.hidden",
 		meaning: "hidden text, rows, columns, sheets, shapes and slides of Office documents: omit leaves them out and " +
 			"counts them in a problem (parts_missing), include reads them",
 		example:  "include",
 		rebuilds: paysChunks,
 		rule:     oneOf(omitHidden, "include"),
+	},
+	{
+		path: "indexes.*.documents.attachments",
+		meaning: "files attached to mail and PDF are documents of their own (mail.eml#plan.pdf, attached_to in the " +
+			"metadata), the first 100 of an object; without it they are named in its text",
+		example:  "true",
+		rebuilds: paysChunks,
+		rule:     anything(),
 	},
 	{
 		path:    "indexes.*.enrich",
@@ -274,8 +290,9 @@ var indexKeys = []key{
 		rule:    between(0, 1e9),
 	},
 	{
-		path:    "indexes.*.failures.documents_share",
-		meaning: "a run with floor or more unreadable documents, more than this share, is not published",
+		path: "indexes.*.failures.documents_share",
+		meaning: "a run with floor or more unreadable documents, more than this share, is not published; of a first build " +
+			"half may be",
 		unit:    "share of documents",
 		example: "0.05",
 		rule:    between(0, 1),

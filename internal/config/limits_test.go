@@ -36,4 +36,9 @@ func TestWhatDocumentsHideIsReadWhereTheIndexSaysSo(t *testing.T) {
 		with.ConfigDigest() == usual.ConfigDigest() {
 		t.Errorf("include: %+v, %v", with.Documents, err)
 	}
+	cfg.Indexes["docs"] = config.Index{Documents: core.Documents{Attachments: true}}
+	with, err = cfg.Spec("docs", usual.Corpus)
+	if err != nil || with.Documents == nil || !with.Documents.Attachments || with.ConfigDigest() == usual.ConfigDigest() {
+		t.Errorf("attachments: %+v, %v", with.Documents, err)
+	}
 }

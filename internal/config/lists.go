@@ -191,6 +191,31 @@ func encodings() rule {
 	}}
 }
 
+// kindNames are the types that documents.types may name.
+var kindNames = func() string {
+	names := make([]string, len(document.Kinds))
+	for i, kind := range document.Kinds {
+		names[i] = string(kind)
+	}
+	return strings.Join(names, " ")
+}()
+
+// types takes globs of object names, each with a type of document.
+func types() rule {
+	return rule{"PATTERN=TYPE", func(value any) string {
+		for _, one := range value.([]string) { //nolint:forcetypeassert // the key's field is one
+			pattern, kind, _ := strings.Cut(one, "=")
+			if !slices.Contains(document.Kinds, document.Kind(kind)) {
+				return fmt.Sprintf("%q names no type; write PATTERN=TYPE with one of %s", one, kindNames)
+			}
+			if why := patterns().mistake([]string{pattern}); why != "" {
+				return why
+			}
+		}
+		return ""
+	}}
+}
+
 // directories takes absolute paths.
 func directories() rule {
 	return rule{"absolute paths", func(value any) string {

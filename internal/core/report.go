@@ -1,7 +1,9 @@
 package core
 
 import (
+	"path"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -137,6 +139,38 @@ type LeftOut struct {
 	NotIncluded int64 `json:"not_included,omitempty"` // no pattern of include matches
 	Excluded    int64 `json:"excluded,omitempty"`     // a pattern of exclude does
 	Backfills   int64 `json:"backfills,omitempty"`    // documents that backfills bring, which go on
+	OtherTypes  int64 `json:"other_types,omitempty"`  // of a type that is not read
+
+	// Extensions counts those of OtherTypes by their extension, at most maxExtensions of them.
+	Extensions map[string]int64 `json:"extensions,omitempty"`
+}
+
+// maxExtensions of objects that are left out are counted apart.
+const maxExtensions = 50
+
+// AddOtherType counts an object of a type that is not read.
+func (o *LeftOut) AddOtherType(object string) {
+	o.OtherTypes++
+	o.addExtension(strings.ToLower(path.Ext(object)), 1)
+}
+
+// AddOtherTypes adds what another list counted of such objects.
+func (o *LeftOut) AddOtherTypes(other LeftOut) {
+	o.OtherTypes += other.OtherTypes
+	for extension, count := range other.Extensions {
+		o.addExtension(extension, count)
+	}
+}
+
+func (o *LeftOut) addExtension(extension string, count int64) {
+	_, known := o.Extensions[extension]
+	if !known && (len(o.Extensions) >= maxExtensions || len(extension) < 2 || len(extension) > 10) {
+		return
+	}
+	if o.Extensions == nil {
+		o.Extensions = map[string]int64{}
+	}
+	o.Extensions[extension] += count
 }
 
 // Range is what a figure lies between, both ends included.

@@ -57,7 +57,10 @@ type Spec struct {
 // Documents says how documents are read where they do not say it themselves.
 type Documents struct {
 	Encoding []string `json:"encoding,omitempty"` // PATTERN=CHARSET, the first pattern that matches counts
+	Types    []string `json:"types,omitempty"`    // PATTERN=TYPE, the first pattern that matches counts
 	Hidden   string   `json:"hidden,omitempty"`   // include: what an Office document hides is read too
+
+	Attachments bool `json:"attachments,omitempty"` // what is attached to a mail or a PDF is a document
 }
 
 // Chunking says how documents are cut. Tokens are o200k tokens.
@@ -137,6 +140,21 @@ type Budget struct {
 	Calls  int64   `json:"calls"`
 	Tokens int64   `json:"tokens"`
 	Money  float64 `json:"money"`
+}
+
+// Flags are the flags of the command line that give a larger one of what is bounded.
+func (b Budget) Flags() string {
+	out := ""
+	if b.Calls > 0 {
+		out += " --budget-calls N"
+	}
+	if b.Tokens > 0 {
+		out += " --budget-tokens N"
+	}
+	if b.Money > 0 {
+		out += " --budget-money N"
+	}
+	return out
 }
 
 // Failures is the failure budget: a run does not publish when more chunks failed than Count and than Share of all

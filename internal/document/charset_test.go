@@ -1,6 +1,7 @@
 package document_test
 
 import (
+	"fmt"
 	"io"
 	"strings"
 	"testing"
@@ -304,7 +305,11 @@ func TestTextThatIsMostlyNoTextIsAnError(t *testing.T) {
 		"Letters with one \uFFFD, and \ue000 in between.": false,
 		"\n \t\n": false, "": false,
 	} {
-		text, err := io.ReadAll(iotest.OneByteReader(document.Sound(strings.NewReader(content), "dir/x")))
+		sound := document.NewSound(iotest.OneByteReader(strings.NewReader(content)), "dir/x")
+		text, err := io.ReadAll(iotest.OneByteReader(sound))
+		if lost := strings.Count(content, "\uFFFD"); (lost > 0) != strings.HasSuffix(sound.Missing(), fmt.Sprintf(": %d", lost)) {
+			t.Errorf("%.40q: %q", content, sound.Missing())
+		}
 		if (err != nil) != bad || string(text) != content || bad && !strings.Contains(err.Error(), "dir/x") {
 			t.Errorf("%.40q: %d bytes, %v", content, len(text), err)
 		}

@@ -17,8 +17,10 @@ import (
 
 // dialect is how the fields of a CSV are kept apart.
 type dialect struct {
-	comma byte
-	blank bool // blanks behind a delimiter are no part of a field
+	comma  byte
+	quote  byte
+	blank  bool // blanks behind a delimiter are no part of a field
+	escape bool // a backslash before a quote makes it a letter
 }
 
 // separator is a first line of which spreadsheets take the delimiter.
@@ -27,56 +29,87 @@ var separator = regexp.MustCompile(`^(?i:"?sep=([^"\pL\pN\n])"?)[\t ]*\r?(?:\n|$
 // sniffRecords of the head of a CSV decide its delimiter.
 const sniffRecords = 200
 
-// sniffDialect finds the delimiter of a CSV in its head, and how much of it says so and is no record.
+// sniffDialect finds the delimiter and the quotes of a CSV in its head, and how much of it says so and is no record.
 func sniffDialect(head []byte, object string, limits Limits) (best dialect, length int) {
-	if said := separator.FindSubmatch(head); said != nil && len(said[1]) == 1 {
-		return dialect{comma: said[1][0]}.trimmed(head), len(said[0])
-	}
-	if best.comma = ','; strings.Contains(strings.ToLower(object), ".tsv") {
+	best = dialect{comma: ',', quote: quoteOf(head)}
+	if strings.Contains(strings.ToLower(object), ".tsv") {
 		best.comma = '\t'
 	}
-	if end := bytes.LastIndexByte(head, '\n'); end >= 0 && len(head) >= sniff {
-		head = head[:end+1]
+	if said := separator.FindSubmatch(head); said != nil && len(said[1]) == 1 {
+		best.comma = said[1][0]
+		return best.fitted(head, limits), len(said[0])
 	}
 	line, _, _ := bytes.Cut(head, []byte{'\n'})
 	most := 0.0
 	for _, comma := range []byte{best.comma, '\t', ';', '|', ','} {
-		if fit := fitOf(dialect{comma: comma}, head, limits); fit > most {
+		if fit := fitOf(dialect{comma: comma, quote: best.quote}, head, limits); fit > most {
 			most, best.comma = fit, comma
 		}
 	}
 	if most == 0 && !bytes.ContainsAny(line, ",\t;|") {
 		best.comma = noDelimiter
 	}
-	return best.trimmed(head), 0
+	return best.fitted(head, limits), 0
 }
 
 // noDelimiter is that of one column, whose texts may have all others.
 const noDelimiter = 0x1f
 
-// trimmed lets blanks before quotes be no part of fields, where there are such.
-func (d dialect) trimmed(head []byte) dialect {
-	d.blank = d.comma != '\t' && d.comma != ' ' && bytes.Contains(head, []byte{d.comma, ' ', '"'})
+// apostrophes stand around a field.
+var apostrophes = regexp.MustCompile(`(?m)(?:^|[,;\t|] ?)'(?:[^'\n]|'')*'(?:[,;\t|]|\r?$)`)
+
+// quoteOf is an apostrophe where a CSV has no other quote, and as many fields between two as it has lines.
+func quoteOf(head []byte) byte {
+	if bytes.IndexByte(head, '"') < 0 && len(apostrophes.FindAll(head, -1)) > bytes.Count(head, []byte{'\n'}) {
+		return '\''
+	}
+	return '"'
+}
+
+// fitted lets blanks before quotes be no part of fields, where there are such, and a backslash stand before a quote
+// where less quotes stay open by that.
+func (d dialect) fitted(head []byte, limits Limits) dialect {
+	d.blank = d.comma != '\t' && d.comma != ' ' && bytes.Contains(head, []byte{d.comma, ' ', d.quote})
+	if bytes.Contains(head, []byte{'\\', d.quote}) {
+		escaped := d
+		escaped.escape = true
+		d.escape = badQuotes(escaped.sample(head, limits)) < badQuotes(d.sample(head, limits))
+	}
 	return d
+}
+
+func badQuotes(sample []record) (count int) {
+	for _, read := range sample {
+		if read.torn || read.bare {
+			count++
+		}
+	}
+	return count
+}
+
+// sample cuts the first records from a head, without those that are blank.
+func (d dialect) sample(head []byte, limits Limits) (out []record) {
+	in := newRecords(bytes.NewReader(head), &d, limits)
+	for len(out) < sniffRecords {
+		read, err := in.next()
+		if len(bytes.TrimSpace(read.raw)) > 0 {
+			read.raw = bytes.Clone(read.raw)
+			out = append(out, read)
+		}
+		if err != nil {
+			break
+		}
+	}
+	return out
 }
 
 // fitOf is how well a delimiter cuts a head into records of one length; 0: it does not. That the first record has the
 // length counts most. Between two that fit alike the one counts that less often stands in texts and numbers.
 func fitOf(d dialect, head []byte, limits Limits) float64 {
-	d = d.trimmed(head)
-	in := newRecords(bytes.NewReader(head), &d, limits)
-	lengths, first, count := map[int]int{}, -1, 0
-	for count < sniffRecords {
-		read, err := in.next()
-		if len(bytes.TrimSpace(read.raw)) > 0 {
-			lengths[read.cuts]++
-			if count++; first < 0 {
-				first = read.cuts
-			}
-		}
-		if err != nil {
-			break
-		}
+	d = d.fitted(head, limits)
+	sample, lengths := d.sample(head, limits), map[int]int{}
+	for _, read := range sample {
+		lengths[read.cuts]++
 	}
 	usual := 0
 	for length, times := range lengths {
@@ -87,8 +120,8 @@ func fitOf(d dialect, head []byte, limits Limits) float64 {
 	if usual == 0 || lengths[usual] < lengths[0] {
 		return 0
 	}
-	fit := float64(lengths[usual]) / float64(count)
-	switch first {
+	fit := float64(lengths[usual]) / float64(len(sample))
+	switch sample[0].cuts {
 	case usual:
 		fit += 2
 	case 0:
@@ -115,19 +148,32 @@ type csvReader struct {
 	fields *csv.Reader
 	object string
 	limits Limits
+	named  bool // the first record names the columns
 }
 
 func newCSVReader(r io.Reader, object string, limits Limits) *csvReader {
 	c := &csvReader{in: newRecords(r, &dialect{}, limits), object: object, limits: limits}
 	head, _ := c.in.reader.Peek(sniff) // what breaks here breaks again when it is read
-	length := 0
-	if *c.in.dialect, length = sniffDialect(head, object, limits); length > 0 {
+	if end := bytes.LastIndexByte(head, '\n'); end >= 0 && len(head) >= sniff {
+		head = head[:end+1]
+	}
+	said, length := sniffDialect(head, object, limits)
+	if *c.in.dialect = said; length > 0 {
 		_, _ = c.in.reader.Discard(length) // peeked above
 		c.in.line = 1
 	}
 	c.fields = csv.NewReader(&c.one)
-	c.fields.FieldsPerRecord, c.fields.LazyQuotes, c.fields.ReuseRecord = -1, true, true
-	c.fields.Comma, c.fields.TrimLeadingSpace = rune(c.in.dialect.comma), c.in.dialect.blank
+	c.fields.FieldsPerRecord, c.fields.LazyQuotes = -1, true
+	c.fields.Comma, c.fields.TrimLeadingSpace = rune(said.comma), said.blank
+	var rows [][]string
+	for _, read := range said.sample(head[length:], limits) {
+		fields, _ := c.read(read)
+		if rows = append(rows, fields); rows[0] == nil {
+			break
+		}
+	}
+	c.named = namesColumns(rows)
+	c.fields.ReuseRecord = true
 	return c
 }
 
@@ -146,9 +192,14 @@ func (c *csvReader) read(read record) (fields []string, bad error) {
 			Advise("close the quote, or write it twice where it is a letter of a quoted field")
 	default:
 		var err error
-		c.one.Reset(read.raw)
+		c.one.Reset(c.in.dialect.usual(read.raw))
 		if fields, err = c.fields.Read(); err != nil {
 			return nil, fault.Unreadable.At("read", where).Because(err)
+		}
+		if c.in.dialect.quote != '"' {
+			for i, field := range fields {
+				fields[i] = swapQuotes.Replace(field)
+			}
 		}
 	}
 	if len(fields) > mostColumns {
@@ -157,11 +208,31 @@ func (c *csvReader) read(read record) (fields []string, bad error) {
 	return fields, bad
 }
 
-// csvRows reads the rows of a CSV. The first record names the columns.
+// swapQuotes writes an apostrophe for a quote, and the other way round; unescape takes the backslash from a quote.
+var (
+	swapQuotes = strings.NewReplacer(`"`, `'`, `'`, `"`)
+	unescape   = strings.NewReplacer(`\\`, `\`, `\"`, `""`)
+)
+
+// usual is a record in the dialect that the parser reads.
+func (d dialect) usual(raw []byte) []byte {
+	if d.quote != '"' {
+		raw = []byte(swapQuotes.Replace(string(raw)))
+	}
+	if d.escape {
+		raw = []byte(unescape.Replace(string(raw)))
+	}
+	return raw
+}
+
+// csvRows reads the rows of a CSV. The first record names the columns, unless it is plainly a row itself.
 func csvRows(r io.Reader, object string, limits Limits, f func(Row) error) error {
 	source := &counting{reader: r}
 	reader := newCSVReader(source, object, limits)
 	var head []string
+	if !reader.named {
+		head = []string{}
+	}
 	made := int64(0)
 	for {
 		read, err := reader.in.next()

@@ -277,6 +277,14 @@ func clean(r io.Reader, invalid *charmap.Charmap) io.Reader {
 	return &cleaner{r: bufio.NewReaderSize(r, 64<<10), invalid: invalid}
 }
 
+// shownRune is a character of a text, a blank for one that controls a device.
+func shownRune(r rune) rune {
+	if uni.IsControl(r) && r != '\n' && r != '\t' && r != '\f' {
+		return ' '
+	}
+	return r
+}
+
 type cleaner struct {
 	r       *bufio.Reader
 	invalid *charmap.Charmap
@@ -290,6 +298,12 @@ func (c *cleaner) Read(raw []byte) (int, error) {
 	for n < len(raw) {
 		if n > 0 && c.r.Buffered() == 0 {
 			break
+		}
+		if plain := c.plain(len(raw) - n); len(plain) > 0 {
+			n += copy(raw[n:], plain)
+			c.cr = false
+			_, _ = c.r.Discard(len(plain)) // they are buffered
+			continue
 		}
 		r, size, err := c.r.ReadRune()
 		if err != nil {
@@ -310,8 +324,8 @@ func (c *cleaner) Read(raw []byte) (int, error) {
 			continue
 		case r == '\r':
 			r = '\n'
-		case uni.IsControl(r) && r != '\n' && r != '\t' && r != '\f':
-			r = ' '
+		default:
+			r = shownRune(r)
 		}
 		var enc [utf8.UTFMax]byte
 		b := enc[:utf8.EncodeRune(enc[:], r)]
@@ -322,4 +336,16 @@ func (c *cleaner) Read(raw []byte) (int, error) {
 		}
 	}
 	return n, nil
+}
+
+// plain returns buffered bytes that stay as they are: of ASCII, without control characters. They are most of what is
+// read, and are copied at once.
+func (c *cleaner) plain(most int) []byte {
+	buffered, _ := c.r.Peek(min(most, c.r.Buffered()))
+	for i, b := range buffered {
+		if b < ' ' || b >= 0x7f {
+			return buffered[:i]
+		}
+	}
+	return buffered
 }

@@ -1,6 +1,7 @@
 package document
 
 import (
+	"cmp"
 	"encoding/xml"
 	"errors"
 	"io"
@@ -25,7 +26,7 @@ func parseDOCX(raw []byte, object string, limits Limits) (Doc, error) {
 	}
 	text := strings.Trim(manyBlank.ReplaceAllString(word.out.String(), "\n\n"), "\n")
 	if text == "" {
-		return Doc{}, parts.bad(errors.New(parts.without("it has no word/document.xml with text")))
+		return Doc{}, parts.empty("word/document.xml")
 	}
 	if doc.Title == "" {
 		doc.Title = cutTitle(word.title, limits.Title)
@@ -59,6 +60,7 @@ type frame struct {
 	paragraph strings.Builder
 	after     []string // paragraphs that stand behind it
 	text      bool     // inside of a run's text
+	font      string   // of the run; empty: that of its paragraph
 	level     int      // of the heading that the paragraph is, 0: none
 	titled    bool
 	list      int // depth of the list that it is an item of, 0: none
@@ -146,34 +148,10 @@ func (w *wordReader) token(token xml.Token, _ int) (err error) {
 		w.end(x.Name.Local)
 	case xml.CharData:
 		if w.text {
-			w.write(string(x))
+			w.write(inFont(string(x), w.font))
 		}
 	}
 	return errors.Join(err, w.parts.tooLong(max(w.out.Len(), w.bytes)))
-}
-
-// symbols are what the font Symbol shows for the codes from ' ' to '~', and for those from 0xa1 to 0xdf; a blank for
-// pieces of larger signs.
-const (
-	symbols = " !∀#∃%&∋()∗+,−./0123456789:;<=>?≅ΑΒΧΔΕΦΓΗΙϑΚΛΜΝΟΠΘΡΣΤΥςΩΞΨΖ[∴]⊥_ αβχδεφγηιϕκλμνοπθρστυϖωξψζ{|}∼"
-	further = "ϒ′≤⁄∞ƒ♣♦♥♠↔←↑→↓°±″≥×∝∂•÷≠≡≈…  ↵ℵℑℜ℘⊗⊕∅∩∪⊃⊇⊄⊂⊆∈∉∠∇®©™∏√⋅¬∧∨⇔⇐⇑⇒⇓"
-)
-
-// shownSign returns what a code shows in a font; nothing where a font of pictures has its own.
-func shownSign(code rune, font string) string {
-	signs, from := []rune(symbols), ' '
-	switch {
-	case code >= ' ' && code < 0xd800:
-		return string(code)
-	case !strings.EqualFold(font, "Symbol"):
-		return ""
-	case code >= 0xf0a1:
-		signs, from = []rune(further), 0xa1
-	}
-	if at := int(code - 0xf000 - from); at >= 0 && at < len(signs) {
-		return string(signs[at])
-	}
-	return ""
 }
 
 // write adds to the paragraph what is shown.
@@ -199,7 +177,11 @@ func (w *wordReader) start(element xml.StartElement) error {
 	case "t":
 		w.text = true
 	case "r":
-		w.hiding, w.lost = w.styled, false
+		w.hiding, w.lost, w.font = w.styled, false, ""
+	case "rFonts":
+		if !w.marked {
+			w.font = attribute(element, "ascii")
+		}
 	case "pPr":
 		w.marked = true
 	case "rStyle":
@@ -219,8 +201,10 @@ func (w *wordReader) start(element xml.StartElement) error {
 	case "noBreakHyphen":
 		w.write("-")
 	case "sym":
-		if code, err := strconv.ParseUint(attribute(element, "char"), 16, 16); err == nil {
-			w.write(shownSign(rune(code), attribute(element, "font")))
+		code, err := strconv.ParseUint(attribute(element, "char"), 16, 16)
+		shown := inFont(string(rune(code)), cmp.Or(attribute(element, "font"), w.font))
+		if err == nil && !strings.ContainsFunc(shown, isPrivateUse) {
+			w.write(shown)
 		}
 	case "fldChar":
 		w.field(attribute(element, "fldCharType"))
@@ -342,7 +326,7 @@ func (w *wordReader) behind(text string) {
 // readChunk reads a document within the document.
 func (w *wordReader) readChunk(name string) error {
 	kind, _, known := TypeOf(name)
-	file := w.parts.folded[folded(name)]
+	file := w.parts.file(name)
 	if file == nil || !known || kind != HTML && kind != Text {
 		w.parts.leaveOut("a document inside of it (" + path.Base(name) + ")")
 		return nil
@@ -369,7 +353,7 @@ func (w *wordReader) end(name string) {
 		if w.lost {
 			w.parts.hidden("pieces of text")
 		}
-		w.hiding, w.lost = false, false
+		w.hiding, w.lost, w.font = false, false, ""
 	case "pPr":
 		w.marked = false
 	case "num": // of a fraction

@@ -21,7 +21,7 @@ import (
 // parseEML reads a message: who wrote it to whom and when, and its text. What is attached is named.
 func parseEML(raw []byte, object string, limits Limits) (Doc, error) {
 	header, content := letterHeader(bytes.TrimLeft(bytes.TrimPrefix(raw, []byte(mark8)), "\r\n"))
-	letter := letterReader{object: object, limits: limits}
+	letter := letterReader{object: object, limits: limits, attached: attached{object: object, limits: limits}}
 	if len(header) == 0 {
 		return Doc{}, fault.Unreadable.At("read", object).Because(errors.New("it has no header")).
 			Advise("the file is no message: save it anew")
@@ -42,14 +42,17 @@ func parseEML(raw []byte, object string, limits Limits) (Doc, error) {
 	if err != nil {
 		return Doc{}, err
 	}
+	if limits.apart() {
+		return letter.attached.document()
+	}
 	subject := decodedHeader(header.Get("Subject"))
-	if body = strings.TrimSpace(body); body == "" && len(letter.attached) == 0 && subject == "" {
+	if body = strings.TrimSpace(body); body == "" && len(letter.attached.names) == 0 && subject == "" {
 		return Doc{}, fault.Unreadable.At("read", object).Because(errors.New("it has neither a subject nor text")).
 			Advise("the file is no message: save it anew")
 	}
 	out.WriteString("\n" + body + "\n")
-	if len(letter.attached) > 0 {
-		meta["attachments"] = strings.Join(letter.attached, ", ")
+	if names := letter.attached.names; len(names) > 0 {
+		meta["attachments"] = strings.Join(names, ", ")
 		fmt.Fprintf(&out, "\nAttachments: %s\n", meta["attachments"])
 	}
 	if int64(out.Len()) > limits.Text {
@@ -57,16 +60,15 @@ func parseEML(raw []byte, object string, limits Limits) (Doc, error) {
 	}
 	doc := Doc{
 		Title: cutTitle(subject, limits.Title), Meta: meta, Text: strings.NewReader(strings.TrimSpace(out.String())),
-		Missing: strings.Join(slices.Compact(letter.missing), "; "),
+		Missing: strings.Join(append(slices.Compact(letter.missing), letter.attached.missing()...), "; "),
 	}
 	return doc.encoded(letter.guess), nil
 }
 
-// Bounds of a message: runes of a header's value, parts, names of attachments, and headers.
+// Bounds of a message: runes of a header's value, parts, and headers.
 const (
 	maxHeader   = 2000
 	maxLetters  = 1000
-	maxAttached = 100
 	letterDepth = 20
 	maxHeaders  = 10_000
 )
@@ -182,7 +184,7 @@ type letterReader struct {
 	object   string
 	limits   Limits
 	parts    int
-	attached []string
+	attached attached
 	missing  []string // sentences about parts that could not be read
 	guess    string   // the encoding of the first part that did not say its own rightly
 }
@@ -233,11 +235,13 @@ func (l *letterReader) part(header textproto.MIMEHeader, body []byte, usual stri
 	case kind == "message/rfc822", kind == "message/global":
 		return l.forwarded(body, depth)
 	case place == "attachment", name != "" && place != "inline":
-		return "", l.attach(name, kind)
+		l.attach(header, name, kind, parameters["charset"], body)
+		return "", nil
 	case kind == "text/html":
 		return l.page(body, parameters["charset"])
 	case kind != "text/plain" && kind != "text/markdown" && kind != "message/delivery-status":
-		return "", l.attach(name, kind)
+		l.attach(header, name, kind, parameters["charset"], body)
+		return "", nil
 	}
 	return l.plain(body, parameters["charset"])
 }
@@ -278,22 +282,28 @@ func (l *letterReader) guessed(guess string) {
 	}
 }
 
-// attach names a part that is not read, by its type where it has no name.
-func (l *letterReader) attach(name, kind string) error {
-	if name = cutTitle(decodedHeader(name), maxHeadingText); name == "" {
-		name = cutTitle(kind, maxHeadingText)
+// attach takes a part that is no text of the message. Signatures, and pictures that the text shows, are named alone.
+func (l *letterReader) attach(header textproto.MIMEHeader, name, kind, charset string, body []byte) {
+	shown := header.Get("Content-Id") != "" || strings.HasPrefix(header.Get("Content-Disposition"), "inline")
+	content := func() []byte {
+		if kind != "text/html" && strings.HasPrefix(kind, "text/") && charset != "" {
+			if text, _, err := decodeLabelled(body, asciiIsNone(charset), l.object); err == nil {
+				return text
+			}
+		}
+		return body
 	}
-	if len(l.attached) < maxAttached {
-		l.attached = append(l.attached, name)
+	if strings.HasSuffix(kind, "-signature") || shown && strings.HasPrefix(kind, "image/") {
+		content = nil
 	}
-	return nil
+	l.attached.add(decodedHeader(name), kind, content)
 }
 
 // firstBoundary finds a line that looks like the mark between parts, where the header names none that is there.
 var firstBoundary = regexp.MustCompile(`(?m)^--([!-~]{6,70}?)(?:--)?[ \t]*\r?$`)
 
 // several reads the parts of a part: of alternatives the first that has text, as the plainest comes first, unless one
-// behind it says far more: some programs write into the plain one that there is another.
+// behind it says far more, or something else: some programs write into the plain one that there is another.
 func (l *letterReader) several(kind, boundary string, body []byte, depth int) (string, error) {
 	if boundary == "" || len(splitParts(body, boundary)) == 0 {
 		found := firstBoundary.FindSubmatch(body)
@@ -319,11 +329,27 @@ func (l *letterReader) several(kind, boundary string, body []byte, depth int) (s
 		switch {
 		case kind != "multipart/alternative" || len(texts) == 0:
 			texts = append(texts, text)
-		case len(strings.Fields(text)) > 2*len(strings.Fields(texts[0])):
+		case saysMore(text, texts[0]):
 			texts[0] = text
 		}
 	}
 	return strings.Join(texts, "\n\n"), nil
+}
+
+// saysMore reports whether a form of a message has more than twice the words of a plainer one, or half of them at least
+// and hardly any that the plainer one has.
+func saysMore(text, plainer string) bool {
+	has, shared := map[string]bool{}, 0
+	words, plain := strings.Fields(strings.ToLower(text)), strings.Fields(strings.ToLower(plainer))
+	for _, word := range words {
+		has[word] = true
+	}
+	for _, word := range plain {
+		if has[word] {
+			shared++
+		}
+	}
+	return len(words) > 2*len(plain) || 2*len(words) >= len(plain) && 3*shared < len(plain)
 }
 
 // splitParts returns what stands between the marks of a boundary; a last part without a mark behind it ends with the

@@ -77,6 +77,16 @@ func TestMailIsReadAsItIsShown(t *testing.T) {
 				"Content-Type: text/html\r\n\r\n<p>What was meant stands here and nowhere else."),
 			"a", "What was meant stands here and nowhere else.",
 		},
+		"a plain form that says something else": {
+			"Subject: a\n" + multi("alternative", "\r\nYour mail program does not show HTML: open this letter in another one.",
+				"Content-Type: text/html\r\n\r\n<p>The tide turns at nine, said the old pilot."),
+			"a", "The tide turns at nine, said the old pilot.",
+		},
+		"a picture of what the plain form says": {
+			"Subject: a\n" + multi("alternative", "\r\nThe tide turns at nine, said the old pilot.",
+				"Content-Type: text/html\r\n\r\n<p>Open in browser"),
+			"a", "The tide turns at nine, said the old pilot.",
+		},
 		"a plain form that says it all": {
 			"Subject: a\n" + multi("alternative", "\r\nThe plain form.", "Content-Type: text/html\r\n\r\n<p>The <b>plain</b> form."),
 			"a", "The plain form.",

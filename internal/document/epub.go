@@ -7,12 +7,9 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"net/url"
 	"path"
 	"slices"
 	"strings"
-
-	"golang.org/x/text/unicode/norm"
 
 	"github.com/unweaver/unweaver/internal/fault"
 )
@@ -24,20 +21,21 @@ func parseEPUB(raw []byte, object string, limits Limits) (Doc, error) {
 	if err != nil {
 		return Doc{}, err
 	}
-	folded := foldNames(parts)
-	if folded["meta-inf/rights.xml"] != nil || folded["meta-inf/license.lcpl"] != nil ||
-		folded["meta-inf/sinf.xml"] != nil {
+	book, broken := readPackage(parts)
+	sealed, err := sealedParts(parts)
+	isSealed := func(name string) bool { return sealed[foldName(name)] }
+	if parts.file("META-INF/rights.xml") != nil || parts.file("META-INF/license.lcpl") != nil ||
+		parts.file("META-INF/sinf.xml") != nil || slices.ContainsFunc(book.chapters, isSealed) {
 		return Doc{}, fault.Encrypted.At("read", object).
 			Because("the book is protected against reading by other programs").
 			Advise("use a copy without protection")
 	}
-	book, err := readPackage(parts, folded)
-	if err != nil {
+	if err := errors.Join(broken, err); err != nil {
 		return Doc{}, parts.bad(err)
 	}
 	var out strings.Builder
 	for _, name := range book.chapters {
-		text, err := readChapter(parts, folded[foldName(name)])
+		text, err := readChapter(parts, parts.file(name))
 		if fault.Is(err, fault.TooLarge) {
 			return Doc{}, err
 		}
@@ -64,21 +62,15 @@ func parseEPUB(raw []byte, object string, limits Limits) (Doc, error) {
 	}, nil
 }
 
-// foldNames returns the parts of a book by their folded names.
-func foldNames(parts *parts) map[string]*zip.File {
-	folded := make(map[string]*zip.File, len(parts.files))
-	for _, name := range slices.Sorted(maps.Keys(parts.files)) {
-		folded[foldName(name)] = parts.files[name]
-	}
-	return folded
-}
-
-// foldName is a name of a part as it is compared: programs differ in case, escapes, slashes and composed letters.
-func foldName(name string) string {
-	if plain, err := url.PathUnescape(name); err == nil {
-		name = plain
-	}
-	return strings.ToLower(norm.NFC.String(path.Clean(strings.ReplaceAll(name, `\`, "/"))))
+// sealedParts are the folded names of the parts of a book that are encrypted.
+func sealedParts(parts *parts) (map[string]bool, error) {
+	sealed := map[string]bool{}
+	return sealed, parts.tokens("META-INF/encryption.xml", func(token xml.Token, _ int) error {
+		if start, ok := token.(xml.StartElement); ok && start.Name.Local == "CipherReference" {
+			sealed[foldName(attribute(start, "URI"))] = true
+		}
+		return nil
+	})
 }
 
 func readChapter(parts *parts, file *zip.File) (string, error) {
@@ -124,25 +116,21 @@ func (e *epubPackage) miss(name, why string) {
 }
 
 // readPackage finds the part that lists the others, and reads it.
-func readPackage(parts *parts, folded map[string]*zip.File) (epubPackage, error) {
+func readPackage(parts *parts) (epubPackage, error) {
 	name := ""
-	if container := folded["meta-inf/container.xml"]; container != nil {
-		err := parts.tokens(container.Name, func(token xml.Token, _ int) error {
-			if start, ok := token.(xml.StartElement); ok && start.Name.Local == "rootfile" && name == "" {
-				name = attribute(start, "full-path")
-			}
-			return nil
-		})
-		if err != nil {
-			return epubPackage{}, err
+	err := parts.tokens("META-INF/container.xml", func(token xml.Token, _ int) error {
+		if start, ok := token.(xml.StartElement); ok && start.Name.Local == "rootfile" && name == "" {
+			name = attribute(start, "full-path")
 		}
+		return nil
+	})
+	if err != nil {
+		return epubPackage{}, err
 	}
-	if found := folded[foldName(name)]; found != nil {
-		name = found.Name
-	} else {
-		for _, other := range slices.Sorted(maps.Keys(folded)) {
+	if name = strings.ReplaceAll(name, `\`, "/"); parts.file(name) == nil {
+		for _, other := range slices.Sorted(maps.Keys(parts.files)) {
 			if strings.HasSuffix(other, ".opf") {
-				name = folded[other].Name
+				name = other
 			}
 		}
 	}

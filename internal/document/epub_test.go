@@ -98,6 +98,11 @@ func TestChaptersOfBooksAreFound(t *testing.T) {
 				"a.html": "<p>One",
 			}, "One", "",
 		},
+		"with a sealed font": {
+			bookOf(item("a", "a.xhtml", page), `<itemref idref="a"/>`, map[string]string{"OPS/a.xhtml": "<p>One",
+				"META-INF/encryption.xml": `<e><EncryptedData><CipherData><CipherReference URI="OPS/f.otf"/></CipherData></EncryptedData></e>`}),
+			"One", "",
+		},
 		"without a spine": {
 			bookOf(item("b", "b.xhtml", page)+item("s", "s.css", "text/css")+item("a", "a.xhtml", page), "", map[string]string{
 				"OPS/a.xhtml": "<p>One", "OPS/b.xhtml": "<p>Two", "OPS/s.css": "x",
@@ -123,6 +128,11 @@ func TestBooksThatCannotBeReadSayWhy(t *testing.T) {
 		why   string
 	}{
 		"protected": {map[string]string{"META-INF/license.lcpl": "{}"}, fault.Encrypted, "protected"},
+		"a sealed chapter": {
+			bookOf(item("a", "a.xhtml", page), `<itemref idref="a"/>`, map[string]string{"OPS/a.xhtml": "\x8f\x01",
+				"META-INF/encryption.xml": `<e><EncryptedData><CipherData><CipherReference URI="OPS/A.xhtml"/></CipherData></EncryptedData></e>`}),
+			fault.Encrypted, "protected",
+		},
 		"without any chapter": {
 			bookOf(item("a", "gone.xhtml", page), `<itemref idref="a"/>`, nil), fault.Unreadable, "gone.xhtml",
 		},

@@ -21,16 +21,17 @@ const (
 	maxFrontValue = 2000
 )
 
-// front takes front matter off the start of a text: YAML between lines of three dashes, or TOML between lines of three
-// plus signs. What it says is the title and metadata. What is none, as no such thing comes out, stays in the text.
+// front takes front matter off the start of a text: YAML between lines of three dashes, the first of which may name
+// JSON or TOML, or TOML between lines of three plus signs. What it says is the title and metadata. What is none, as no
+// such thing comes out, stays in the text.
 func front(text io.Reader) (title string, meta map[string]string, rest io.Reader) {
 	in := bufio.NewReaderSize(text, maxFront)
 	head, _ := in.Peek(maxFront) // what breaks here breaks again when it is read
-	block, length, mark := frontOf(head)
+	block, length, language := frontOf(head)
 	if length == 0 {
 		return "", nil, in
 	}
-	values, err := frontValues(block, mark)
+	values, err := frontValues(block, language)
 	if err != nil || len(values) == 0 || len(values) > maxFrontKeys {
 		return "", nil, in
 	}
@@ -47,14 +48,14 @@ func front(text io.Reader) (title string, meta map[string]string, rest io.Reader
 }
 
 // frontValues decodes front matter. It is small, so that whatever it holds takes little; what breaks a decoder is none.
-func frontValues(block []byte, mark string) (values map[string]any, err error) {
+func frontValues(block []byte, language string) (values map[string]any, err error) {
 	defer func() {
 		if cause := recover(); cause != nil {
 			values, err = nil, fmt.Errorf("front matter: %v", cause)
 		}
 	}()
 	values = map[string]any{}
-	if mark == "+++" {
+	if language == "toml" {
 		if tomlDepth(block) > maxFrontDepth {
 			return nil, errors.New("front matter is nested deeply") // the decoder takes the cube of the depth
 		}
@@ -101,11 +102,14 @@ func tomlDepth(block []byte) int {
 	return deepest
 }
 
+// opens are the lines that front matter begins with, each with its language, of which JSON is read as YAML.
+var opens = map[string]string{"---": "yaml", "---yaml": "yaml", "---json": "yaml", "---toml": "toml", "+++": "toml"}
+
 // frontOf finds front matter in the start of a text: what is between its marks, and where the text goes on; 0 for none.
-func frontOf(head []byte) (block []byte, length int, mark string) {
+func frontOf(head []byte) (block []byte, length int, language string) {
 	first, rest, ok := bytes.Cut(head, []byte("\n"))
-	mark = strings.TrimRight(string(first), " \t")
-	if !ok || mark != "---" && mark != "+++" {
+	begins := strings.TrimRight(string(first), " \t")
+	if language = opens[begins]; !ok || language == "" {
 		return nil, 0, ""
 	}
 	at := len(head) - len(rest)
@@ -116,8 +120,8 @@ func frontOf(head []byte) (block []byte, length int, mark string) {
 		}
 		end := at
 		at = len(head) - len(more)
-		if said := string(bytes.TrimRight(line, " \t")); said == mark || mark == "---" && said == "..." {
-			return head[start:end], at, mark
+		if said := string(bytes.TrimRight(line, " \t")); said == begins[:3] || begins != "+++" && said == "..." {
+			return head[start:end], at, language
 		}
 	}
 	return nil, 0, ""

@@ -104,12 +104,13 @@ func fieldsOf(record []byte, object string, limits Limits) ([]field, error) {
 	return out, nil
 }
 
-// scalar is the value of a field as it is read, numbers as they are written; empty for null, a list and an object.
+// scalar is the value of a field as it is read, numbers as they are written, control characters as blanks; empty for
+// null, a list and an object.
 func (f field) scalar() string {
 	switch f.value.Kind() {
 	case '"':
 		raw, _ := jsontext.AppendUnquote(nil, f.value) // of half a character it gives what stands for one
-		return string(raw)
+		return strings.Map(shownRune, string(raw))
 	case '0', 't', 'f':
 		return string(f.value)
 	}

@@ -4,7 +4,12 @@
 package document
 
 import (
+	"bytes"
+	"compress/gzip"
+	"io"
+	"maps"
 	"path"
+	"slices"
 	"strings"
 )
 
@@ -27,6 +32,9 @@ const (
 	EML      Kind = "eml"
 	RST      Kind = "rst"
 )
+
+// Kinds are all of them.
+var Kinds = []Kind{Text, Markdown, HTML, PDF, DOCX, JSON, JSONL, CSV, PPTX, XLSX, EPUB, EML, RST}
 
 // ParserVersion is raised when a parser's output changes; the chunks of a document version are keyed by it.
 const ParserVersion = "parse/6"
@@ -54,7 +62,7 @@ var byExt = map[string]Kind{
 }
 
 // Extensions that are read, for error texts.
-const Extensions = ".txt .md .rst .html .pdf .docx .pptx .xlsx .epub .eml .json .jsonl .csv .tsv, each also with .gz"
+var Extensions = strings.Join(slices.Sorted(maps.Keys(byExt)), " ") + ", each also with .gz"
 
 // TypeOf tells the type of an object by its key; ok is false for a type that is not read.
 func TypeOf(key string) (kind Kind, gz, ok bool) {
@@ -64,6 +72,39 @@ func TypeOf(key string) (kind Kind, gz, ok bool) {
 	}
 	kind, ok = byExt[path.Ext(low)]
 	return kind, gz, ok
+}
+
+// IsNoText reports whether the name of an object says that it is a picture, sound, film, archive, program or font.
+func IsNoText(key string) bool { return noText[path.Ext(strings.ToLower(key))] }
+
+var noText = setOf("" +
+	".png .jpg .jpeg .gif .bmp .webp .tif .tiff .ico .icns .heic .heif .avif .psd .ai .eps .svg .svgz .raw .cr2 " +
+	".nef .dng .mp3 .wav .flac .ogg .oga .m4a .aac .wma .opus .mid .mp4 .m4v .mov .avi .mkv .webm .wmv .flv .mpg " +
+	".mpeg .zip .tar .tgz .tbz .txz .bz2 .xz .zst .lz4 .7z .rar .jar .war .whl .apk .deb .rpm .dmg .iso .img .cab " +
+	".msi .exe .dll .so .dylib .a .o .obj .lib .class .pyc .pyo .wasm .bin .dat .db .sqlite .sqlite3 .mdb " +
+	".parquet .arrow .avro .orc .npy .npz .pkl .h5 .pt .onnx .safetensors .gguf .ttf .otf .woff .woff2 .eot .doc " +
+	".xls .ppt .dot .xlsb .odt .ods .odp .rtf .pages .numbers .key .mobi .azw3 .djvu .ps .msg .pst .mbox .p12 " +
+	".pfx .jks .der .pem .crt .cer .swp .lock .map")
+
+func setOf(words string) map[string]bool {
+	out := map[string]bool{}
+	for _, word := range strings.Fields(words) {
+		out[word] = true
+	}
+	return out
+}
+
+// IsText reports whether an object of no known type holds text, by its first bytes. An empty one does not.
+func IsText(head io.Reader, gz bool) bool {
+	if gz {
+		unpacked, err := gzip.NewReader(head)
+		if err != nil {
+			return false
+		}
+		head = unpacked
+	}
+	raw, _ := io.ReadAll(io.LimitReader(head, sniff)) // a part of a packed object ends too soon
+	return len(bytes.TrimSpace(raw)) > 0 && (wideEncoding(raw) != nil || !rubbish(raw))
 }
 
 // HasRows tells whether each row of the object is a document.

@@ -26,7 +26,7 @@ type Limits struct {
 	Time    time.Duration // of parsing one document, on the clock and of the processor
 	Memory  int64         // bytes that parsing one document may take
 
-	Hidden bool // no limit: a document is read with what it hides, see WithHidden
+	Reading // no limit: what is read, see WithReading
 }
 
 // DefaultLimits are what is used where nothing is configured.
@@ -39,8 +39,8 @@ func DefaultLimits() Limits {
 
 // Key tells limits apart: it is the same for limits that refuse the same.
 func (l Limits) Key() string {
-	l.Hidden = false
-	return strings.Replace(fmt.Sprintf("%+v", l.Whole()), " Hidden:false", "", 1)
+	bounds, _, _ := strings.Cut(fmt.Sprintf("%+v", l.Whole()), " Reading:")
+	return bounds + "}"
 }
 
 // Whole gives limits in which what is zero is that of DefaultLimits.
@@ -50,7 +50,7 @@ func (l Limits) Whole() Limits {
 		Bytes: cmp.Or(l.Bytes, usual.Bytes), Ratio: cmp.Or(l.Ratio, usual.Ratio), Text: cmp.Or(l.Text, usual.Text),
 		Title: cmp.Or(l.Title, usual.Title), Row: cmp.Or(l.Row, usual.Row), Spans: cmp.Or(l.Spans, usual.Spans),
 		Nesting: cmp.Or(l.Nesting, usual.Nesting), Pages: cmp.Or(l.Pages, usual.Pages), Time: cmp.Or(l.Time, usual.Time),
-		Memory: cmp.Or(l.Memory, usual.Memory), Hidden: l.Hidden,
+		Memory: cmp.Or(l.Memory, usual.Memory), Reading: l.Reading,
 	}
 }
 
@@ -98,13 +98,21 @@ func (l Limits) ofText(reader io.Reader, object string) io.Reader {
 	return &bounded{reader, l.Text, l.overText(object)}
 }
 
-// TextSize refuses an object of a type that streams, and is not packed, by its size: where it has more than twice the
-// bytes, its text is too long in every encoding (UTF-16 takes two bytes for what UTF-8 has one for).
-func (l Limits) TextSize(object string, size int64) error {
-	if whole := l.Whole(); size/2 > whole.Text {
-		return whole.overText(object)
+// Size refuses an object that is not packed by its size alone: one that is read whole, and a text that is too long in
+// every encoding (UTF-16 takes two bytes for what UTF-8 has one for). Rows are bounded one by one.
+func (l Limits) Size(kind Kind, object string, size int64) error {
+	l = l.Whole()
+	switch {
+	case kind.Streams() && !kind.HasRows() && size/2 > l.Text:
+		return l.overText(object)
+	case !kind.Streams() && size > l.Bytes:
+		return l.overBytes(object)
 	}
 	return nil
+}
+
+func (l Limits) overBytes(object string) error {
+	return over(object, "bytes", l.Bytes, "it has more bytes")
 }
 
 func (l Limits) overText(object string) error {

@@ -66,7 +66,7 @@ const maxMerges = 100_000
 
 // merges finds the merged cells of a sheet, which stand behind its rows.
 func (p *parts) merges(name string) (map[cellAt]reach, error) {
-	file := p.folded[folded(name)]
+	file := p.file(name)
 	if file == nil {
 		return nil, nil
 	}

@@ -14,6 +14,9 @@ type numbering struct {
 	begun map[string]bool          // ids that were used
 }
 
+// longestMark is how many characters stand before an item of a list at most, and in what says which.
+const longestMark = 100
+
 // listLevels are those that a list has.
 const listLevels = 9
 
@@ -71,7 +74,7 @@ func (n *numbering) read(parts *parts, name string) error {
 		case "numFmt":
 			level.format = value
 		case "lvlText":
-			level.text = value
+			level.text = cutTitle(value, longestMark)
 		}
 		return nil
 	})
@@ -111,7 +114,7 @@ func (n *numbering) next(id string, depth int) string {
 		}
 		text = strings.ReplaceAll(text, place, counted(list.at[i], list.levels[i].format))
 	}
-	if text = strings.TrimSpace(text); text == "" {
+	if text = cutTitle(text, longestMark); text == "" {
 		return ""
 	}
 	return text + " "

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -72,7 +73,8 @@ func (f numberFormat) show(number float64, since time.Time) (shown string, ok bo
 		counted = counted || strings.ContainsAny(piece[:1], "0#?")
 	}
 	switch {
-	case dated && (number < 0 || number >= lastDay):
+	case dated && (number < 0 || number >= lastDay),
+		dated && since.Year() < 1900 && math.Floor(number) == leapDay && dayOf(pieces):
 		return "", false
 	case dated:
 		return strings.TrimSpace(formatMoment(number, pieces, since)), true
@@ -144,9 +146,20 @@ func literal(piece string) string {
 	return piece
 }
 
+// leapDay is the number of the 29 February 1900, which spreadsheets count though it never was.
+const leapDay = 60
+
+// dayOf reports whether a format shows a day.
+func dayOf(pieces []string) bool {
+	return slices.ContainsFunc(pieces, func(piece string) bool { return strings.ContainsAny(piece[:1], "dDyY") })
+}
+
 // formatMoment shows a number of days as a date, a time, or time that went by.
 func formatMoment(number float64, pieces []string, since time.Time) string {
 	day, part := math.Modf(number)
+	if day < leapDay && since.Year() < 1900 {
+		since = since.AddDate(0, 0, 1)
+	}
 	fraction := time.Duration(math.Round(part*86_400_000)) * time.Millisecond
 	moment := since.AddDate(0, 0, int(day)).Add(fraction)
 	if !strings.Contains(strings.Join(pieces, ""), ".0") {

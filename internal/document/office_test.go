@@ -94,6 +94,7 @@ func TestFrontMatterBecomesTitleAndMetadata(t *testing.T) {
 		"toml": {
 			"+++\ntitle = \"T\"\ndate = 2026-11-20\ntags = [\"x\"]\n+++\ntext", "T", "text", "map[date:2026-11-20 tags:x]",
 		},
+		"json":                       {"---json\n{\n\t\"title\": \"T\",\n\t\"n\": 1\n}\n---\ntext", "T", "text", "map[n:1]"},
 		"a rule, no front matter":    {"---\n\nSome text\n\n---\nmore", "", "---\n\nSome text\n\n---\nmore", "map[]"},
 		"no end":                     {"---\ntitle: x\n", "", "---\ntitle: x\n", "map[]"},
 		"no YAML":                    {"---\na: [\n---\ntext", "", "---\na: [\n---\ntext", "map[]"},

@@ -13,6 +13,8 @@ type Doc struct {
 
 	Missing string // a sentence about parts of the document that could not be read; empty: there are none
 	Places  Places // where lines of the text stand on pages; empty: it is not known
+
+	Attached []Attachment // Reading.List: what is attached and can be read; Reading.Part: that one
 }
 
 // Parse reads one object of a type without rows. What is above the limits is fault.TooLarge, of the types that stream
@@ -30,7 +32,7 @@ func Parse(reader io.Reader, kind Kind, object string, limits Limits) (Doc, erro
 		}
 		return doc.encoded(guess), nil
 	}
-	raw, err := io.ReadAll(&bounded{reader, limits.Bytes, over(object, "bytes", limits.Bytes, "it has more bytes")})
+	raw, err := io.ReadAll(&bounded{reader, limits.Bytes, limits.overBytes(object)})
 	if err != nil {
 		return Doc{}, unreadable("read", object, err)
 	}

@@ -215,6 +215,14 @@ func TestTitles(t *testing.T) {
 		{"", "***\n!!!\n", "text", "name"},
 		{"", "messages[0].role: user\nmessages[0].content: Who has the keys?", "json", "name"},
 		{"", "v1.2: the tide turns", "jsonl", "v1.2: the tide turns"},
+		{"", "ID: 7\ntown: Oslo", "jsonl", "town: Oslo"},
+		{"", "feasible: true\ntown: Oslo", "json", "name"},
+		{"", "type: FeatureCollection\nfeatures[0].type: Feature", "json", "name"},
+		{"", "doc_id: X-7\nyear: 1999\nUser ID: 5", "csv", "name"},
+		{"", "---json\nThe tide\n\nmore", "text", "The tide"},
+		{"AT&amp;T &#8211; R&D", "", "json", "AT&T – R&D"},
+		{"", "# AT&amp;T &c\n", "markdown", "AT&T &c"},
+		{"", "# AT&amp;T\n", "html", "AT&amp;T"},
 	} {
 		got := document.TitleOf(c.given, c.head, document.Kind(c.kind), "dir/name.txt", document.DefaultLimits())
 		if got != c.want {

@@ -20,15 +20,29 @@ func Again(ctx context.Context) context.Context { return context.WithValue(ctx, 
 // IsAgain tells whether ctx is of Again.
 func IsAgain(ctx context.Context) bool { return ctx.Value(again{}) != nil }
 
-type withHidden struct{}
-
-// WithHidden has a document be read with what it hides.
-func WithHidden(ctx context.Context) context.Context {
-	return context.WithValue(ctx, withHidden{}, true)
+// Reading says what of an object is read. Nothing said, it is what the object shows.
+type Reading struct {
+	Hidden   bool       `json:"hidden,omitempty"`   // what it hides too
+	Attached bool       `json:"attached,omitempty"` // each attachment is read by itself: one that cannot be is missing
+	List     bool       `json:"list,omitempty"`     // nothing but the list of its attachments
+	Part     Attachment `json:"part,omitzero"`      // nothing but this attachment, in this version if one is given
 }
 
-// IsWithHidden reports whether ctx is of WithHidden.
-func IsWithHidden(ctx context.Context) bool { return ctx.Value(withHidden{}) != nil }
+// apart reports whether the text of the object itself is not asked for.
+func (r Reading) apart() bool { return r.List || r.Part.Name != "" }
+
+type withReading struct{}
+
+// WithReading has objects be read so.
+func WithReading(ctx context.Context, reading Reading) context.Context {
+	return context.WithValue(ctx, withReading{}, reading)
+}
+
+// ReadingOf returns the Reading that ctx has.
+func ReadingOf(ctx context.Context) Reading {
+	reading, _ := ctx.Value(withReading{}).(Reading)
+	return reading
+}
 
 // Streams tells whether objects of the type are read as a stream, in bounded memory and by rules so simple that they
 // need no process of their own.

@@ -10,11 +10,14 @@ import (
 	"io"
 	"net/url"
 	"path"
+	"regexp"
+	"slices"
 	"strings"
 
 	"golang.org/x/net/html/charset"
 	"golang.org/x/text/encoding/unicode"
 	"golang.org/x/text/transform"
+	"golang.org/x/text/unicode/norm"
 
 	"github.com/unweaver/unweaver/internal/fault"
 )
@@ -27,9 +30,8 @@ type parts struct {
 	object string
 	kind   Kind
 	limits Limits
-	packed int64 // bytes of the whole file: no part has more
-	files  map[string]*zip.File
-	folded map[string]*zip.File // the same by names in small letters
+	packed int64                // bytes of the whole file: no part has more
+	files  map[string]*zip.File // by their folded names
 	read   int64                // bytes that came out of all parts so far
 	left   []string             // what is left out, each once
 	counts map[string]int       // how often
@@ -38,7 +40,7 @@ type parts struct {
 func openParts(raw []byte, kind Kind, object string, limits Limits) (*parts, error) {
 	p := &parts{
 		object: object, kind: kind, limits: limits, packed: int64(len(raw)), files: map[string]*zip.File{},
-		folded: map[string]*zip.File{}, counts: map[string]int{},
+		counts: map[string]int{},
 	}
 	if bytes.HasPrefix(raw, []byte{0xd0, 0xcf, 0x11, 0xe0}) { // a compound file: encrypted, or of the type before
 		return nil, fault.Encrypted.At("read", object).
@@ -53,15 +55,21 @@ func openParts(raw []byte, kind Kind, object string, limits Limits) (*parts, err
 		return nil, p.bad(err)
 	}
 	for _, file := range reader.File { // of several with one name, the last counts, and only that is unpacked
-		p.files[file.Name], p.folded[folded(file.Name)] = file, file
+		p.files[foldName(file.Name)] = file
 	}
 	return p, nil
 }
 
-// folded is the name of a part as all programs take it: without regard to case, and to which slash.
-func folded(name string) string {
-	return strings.TrimPrefix(strings.ToLower(strings.ReplaceAll(name, `\`, "/")), "/")
+// foldName is a name of a part as it is compared: programs differ in case, escapes, slashes and composed letters.
+func foldName(name string) string {
+	if plain, err := url.PathUnescape(name); err == nil {
+		name = plain
+	}
+	return strings.TrimPrefix(strings.ToLower(norm.NFC.String(path.Clean(strings.ReplaceAll(name, `\`, "/")))), "/")
 }
+
+// file is the part of a name, nil where there is none.
+func (p *parts) file(name string) *zip.File { return p.files[foldName(name)] }
 
 // bad names a document whose parts are not what they should be.
 func (p *parts) bad(err error) error {
@@ -106,7 +114,7 @@ func (a *allParts) Read(raw []byte) (int, error) {
 // tokens calls each with every token of a part and the depth of the elements around it; a start or an end is within
 // its own element. A part that is not there has none.
 func (p *parts) tokens(name string, each func(token xml.Token, depth int) error) error {
-	file := p.folded[folded(name)]
+	file := p.file(name)
 	if file == nil {
 		return nil
 	}
@@ -162,20 +170,32 @@ func narrow(reader io.Reader) (plain io.Reader, wide bool) {
 	return transform.NewReader(in, unicode.UTF16(order, unicode.UseBOM).NewDecoder()), true
 }
 
-// shown calls each with the tokens of a part that its program shows: of the forms of one thing the first, and nothing
-// that a tracked change took away.
+// knownForm is the namespace of what programs of Office show.
+var knownForm = regexp.MustCompile(`^https?://(?:schemas\.(?:microsoft\.com|openxmlformats\.org)|purl\.oclc\.org)/|` +
+	`^urn:schemas-microsoft`)
+
+// shown calls each with the tokens of a part that its program shows: of the forms of one thing the first that needs no
+// extension of another program, and nothing that a tracked change took away.
 func (p *parts) shown(name string, each func(token xml.Token, depth int) error) error {
 	skip, chosen := 0, []bool(nil) // of each thing with several forms around: one was there
+	foreign := map[string]bool{}   // prefixes of extensions of other programs
+	unknown := func(prefix string) bool { return foreign[prefix] }
 	return p.tokens(name, func(token xml.Token, depth int) error {
 		switch x := token.(type) {
 		case xml.StartElement:
 			last := len(chosen) - 1
+			for _, attr := range x.Attr {
+				if attr.Name.Space == "xmlns" && len(foreign) < maxStyles {
+					foreign[attr.Name.Local] = !knownForm.MatchString(attr.Value)
+				}
+			}
 			switch name := x.Name.Local; {
 			case skip > 0:
 				return nil
 			case name == "AlternateContent":
 				chosen = append(chosen, false)
 			case (name == "Choice" || name == "Fallback") && last >= 0 && chosen[last],
+				name == "Choice" && slices.ContainsFunc(strings.Fields(attribute(x, "Requires")), unknown),
 				name == "moveFrom", name == "del":
 				skip = depth
 				return nil
@@ -278,9 +298,6 @@ func (p *parts) relations(of string) (relations, error) {
 			return nil
 		}
 		target := strings.ReplaceAll(attribute(start, "Target"), `\`, "/")
-		if plain, err := url.PathUnescape(target); err == nil && p.folded[folded(path.Join(folder, target))] == nil {
-			target = plain
-		}
 		if strings.HasPrefix(target, "/") {
 			target = path.Clean(target[1:])
 		} else {
@@ -325,7 +342,7 @@ func (p *parts) main(kind, usual string) (string, error) {
 		return "", err
 	}
 	for _, name := range related.of(kind) {
-		if p.folded[folded(name)] != nil {
+		if p.file(name) != nil {
 			return name, nil
 		}
 	}
@@ -366,7 +383,7 @@ func (p *parts) aside(part string, err error) error {
 
 // has reports whether a part is there, and counts one that is not.
 func (p *parts) has(part string) bool {
-	if p.folded[folded(part)] == nil {
+	if p.file(part) == nil {
 		p.leaveOut("part " + part + ", which is not in the file")
 		return false
 	}
@@ -429,10 +446,14 @@ func tableRow(cells []string) string {
 	return "| " + strings.Join(cells, " | ") + " |"
 }
 
-// without says why a document has no text, and what is left out of it.
-func (p *parts) without(why string) string {
-	if missing := p.missing(); missing != "" {
-		return why + "; " + missing
+// empty is the error of a document without text, which says what is left out of it; main is its usual first part.
+func (p *parts) empty(main string) error {
+	if name, err := p.main("officeDocument", main); err != nil || p.file(name) == nil {
+		return p.bad(errors.Join(err, errors.New("it has no "+main)))
 	}
-	return why
+	why := "it has no text"
+	if missing := p.missing(); missing != "" {
+		why += "; " + missing
+	}
+	return fault.EmptyDocument.At("read", p.object).Because(why).Advise("write something into it, or take it away")
 }

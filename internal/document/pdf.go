@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"regexp"
 	"slices"
 	"strconv"
@@ -35,8 +36,19 @@ type pdfReader struct {
 	inside *pdfInside // once a page needed it
 }
 
-// parsePDF reads the text of a PDF.
-func parsePDF(raw []byte, object string, limits Limits) (d Doc, err error) {
+// parsePDF reads a PDF, or what is attached to it.
+func parsePDF(raw []byte, object string, limits Limits) (Doc, error) {
+	files := attached{object: object, limits: limits}
+	doc, err := readPDF(raw, &files)
+	if err == nil && limits.apart() {
+		return files.document()
+	}
+	return doc, err
+}
+
+// readPDF reads the text of a PDF, unless that is not asked for, and the files in it.
+func readPDF(raw []byte, files *attached) (d Doc, err error) {
+	object, limits := files.object, files.limits
 	if len(raw) == 0 {
 		return Doc{}, fault.Unreadable.At("read", object).Because("the file is empty").Advise(adviseDamaged)
 	}
@@ -75,11 +87,25 @@ func parsePDF(raw []byte, object string, limits Limits) (d Doc, err error) {
 		return Doc{}, r.damaged(err)
 	}
 	r.file = opened.Document
-	read, err := r.pages()
-	if err != nil {
-		return Doc{}, r.damaged(err)
+	if !limits.apart() {
+		read, err := r.pages()
+		if err != nil {
+			return Doc{}, r.damaged(err)
+		}
+		if d, err = r.document(read); err != nil {
+			return Doc{}, err
+		}
 	}
-	return r.document(read)
+	r.attached(files)
+	if limits.apart() {
+		return d, nil
+	}
+	if names := strings.Join(files.names, ", "); names != "" {
+		d.Meta = map[string]string{"attachments": names}
+		d.Text = io.MultiReader(d.Text, strings.NewReader("\nAttachments: "+names+"\n"))
+	}
+	d.Missing = strings.TrimPrefix(strings.Join(append([]string{d.Missing}, files.missing()...), "; "), "; ")
+	return d, nil
 }
 
 // headerWithin is in how many bytes at the beginning a PDF says that it is one.
@@ -180,26 +206,23 @@ func (r *pdfReader) document(read []*pdfPage) (Doc, error) {
 			Advise("run text recognition on it first")
 	}
 	doc := Doc{Text: strings.NewReader(text), Missing: missing, Places: places}
-	if attached := r.attached(); len(attached) > 0 {
-		doc.Meta = map[string]string{"attachments": strings.Join(attached, ", ")}
-		doc.Text = strings.NewReader(text + "\nAttachments: " + doc.Meta["attachments"] + "\n")
-	}
 	if title, err := r.FPDF_GetMetaText(&requests.FPDF_GetMetaText{Document: r.file, Tag: "Title"}); err == nil {
 		doc.Title = ownTitle(cutTitle(strings.ToValidUTF8(title.Value, ""), r.limits.Title))
 	}
 	return doc, nil
 }
 
-// mostAttached files of a PDF are named.
-const mostAttached = 100
-
-// attached returns the names of the files that a PDF holds, which are not read.
-func (r *pdfReader) attached() (names []string) {
+// attached takes the files that a PDF holds.
+func (r *pdfReader) attached(files *attached) {
 	counted, err := r.FPDFDoc_GetAttachmentCount(&requests.FPDFDoc_GetAttachmentCount{Document: r.file})
 	if err != nil {
-		return nil
+		return
 	}
-	for index := range min(counted.AttachmentCount, mostAttached) {
+	for index := range counted.AttachmentCount {
+		if index >= maxAttached {
+			files.more = counted.AttachmentCount - maxAttached
+			return
+		}
 		file, err := r.FPDFDoc_GetAttachment(&requests.FPDFDoc_GetAttachment{Document: r.file, Index: index})
 		if err != nil {
 			continue
@@ -208,11 +231,14 @@ func (r *pdfReader) attached() (names []string) {
 		if err != nil {
 			continue
 		}
-		if name := cutTitle(strings.ToValidUTF8(named.Name, ""), r.limits.Title); name != "" {
-			names = append(names, name)
-		}
+		files.add(named.Name, "attachment", func() []byte {
+			got, err := r.FPDFAttachment_GetFile(&requests.FPDFAttachment_GetFile{Attachment: file.Attachment})
+			if err != nil {
+				return nil
+			}
+			return got.Contents
+		})
 	}
-	return names
 }
 
 // missingPages says which pages of a PDF with text show something, and have no text but headers and footers.

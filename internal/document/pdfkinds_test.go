@@ -15,6 +15,7 @@ import (
 	"golang.org/x/image/font/sfnt"
 
 	"github.com/unweaver/unweaver/internal/document"
+	"github.com/unweaver/unweaver/internal/fault"
 )
 
 // inFont is a PDF whose pages show texts in another font, with more objects from number 100 on.
@@ -240,6 +241,37 @@ func TestLettersThatNoFontNamesAreToldOf(t *testing.T) {
 	wantText(t, "some letters", some, "page 1 has"+noLetters, "oc", "fine")
 }
 
+// A font of signs with codes of Windows, and a map of the Macintosh alone, is read by what it says; one whose map of
+// letters is empty does not say which its numbers of glyphs show, though it names a collection.
+func TestLettersThatPDFiumMisreadsAreReadOrToldOf(t *testing.T) {
+	const descriptor = "<< /Type /FontDescriptor /FontName /Own /Flags 4 /FontBBox [0 -120 1000 880] /ItalicAngle 0 " +
+		"/Ascent 880 /Descent -120 /CapHeight 700 /StemV 80 /FontFile2 101 0 R >>"
+	mac := strings.Replace(string(goregular.TTF), "\x00\x03\x00\x01\x00\x00\x00\x1c", "\x00\x09\x00\x01\x00\x00\x00\x1c", 1)
+	mac = strings.Replace(mac, "\x00\x00\x00\x03\x00\x00\x00\x1c", "\x00\x08\x00\x03\x00\x00\x00\x1c", 1)
+	for name, c := range map[string]struct{ file, text, want string }{
+		"a map of the Macintosh": {mac, `Dur\351e fran\347aise`, "Durée française"},
+		"one of Windows":         {string(goregular.TTF), `caf\351\311cole`, "caféÉcole"},
+	} {
+		wantText(t, name, inFont("/Subtype /TrueType /BaseFont /Own /Encoding /WinAnsiEncoding /FontDescriptor 100 0 R",
+			[]string{descriptor, packed("", c.file)}, c.text), "", c.want)
+	}
+	const named = "1 beginbfrange <0000> <ffff> <62e1> endbfrange"
+	for name, empty := range map[string]bool{"a map": false, "an empty map": true} {
+		letters := "/CIDInit /ProcSet findresource begin begincmap 1 begincodespacerange <00> <ff> endcodespacerange "
+		if !empty {
+			letters += named
+		}
+		content := inFont("/Subtype /Type0 /BaseFont /Own /Encoding /Identity-H /DescendantFonts [102 0 R] /ToUnicode 103 0 R",
+			[]string{descriptor, packed("", string(goregular.TTF)),
+				"<< /Type /Font /Subtype /CIDFontType2 /BaseFont /Own /CIDSystemInfo << /Registry (Adobe) /Ordering (Japan1) " +
+					"/Supplement 0 >> /FontDescriptor 100 0 R /DW 600 >>", packed("", letters+" endcmap end")}, shown("05a605b0"))
+		doc, err := document.Parse(strings.NewReader(content), document.PDF, "a.pdf", document.DefaultLimits())
+		if told := fault.Is(err, fault.EmptyDocument); told != empty || !told && err != nil {
+			t.Errorf("%s: %+v, %v", name, doc, err)
+		}
+	}
+}
+
 func TestLettersAreReadByTheNamesOfTheirGlyphs(t *testing.T) {
 	for name, c := range map[string]struct{ names, codes, want string }{
 		"ligatures":  {"1 /f_f_i /T_h /c_t /f_i.alt", "6f0163650a0265" + "20" + "61032004", "officeThe act fi"},
@@ -308,8 +340,15 @@ func TestValuesOfFieldsStandBehindTheirLabels(t *testing.T) {
 		"of a parent": {
 			[]string{field("/Parent 101 0 R"), "<< /FT /Tx /V (Above) /T (p) /DA (/Helv 12 Tf 0 g) /Kids [100 0 R] >>"}, "Name: Above",
 		},
-		"a check":           {[]string{field("/FT /Btn /V /Yes /AS /Yes /AP << /N << /Yes 101 0 R >> >>"), look}, "Name: ✔"},
-		"none":              {[]string{field("/FT /Btn /V /Off /AS /Off /AP << /N << /Yes 101 0 R >> >>"), look}, "Name:"},
+		"a check": {[]string{field("/FT /Btn /V /Yes /AS /Yes /AP << /N << /Yes 101 0 R >> >>"), look}, "Name: ✔"},
+		"none":    {[]string{field("/FT /Btn /V /Off /AS /Off /AP << /N << /Yes 101 0 R >> >>"), look}, "Name:"},
+		"a high field": {
+			[]string{strings.Replace(field("/FT /Tx /V (Rosalind Thorne)"), "195 280 215", "182 280 242", 1)}, "Name: Rosalind Thorne",
+		},
+		"a high field of others": {
+			[]string{strings.Replace(field("/FT /Tx /V <feff"+wide("Иван Громов")+">"), "195 280 215", "182 280 242", 1)},
+			"Name: Иван Громов",
+		},
 		"hidden":            {[]string{field("/FT /Tx /F 2 /V (unseen)")}, "Name:"},
 		"secret, of others": {[]string{field("/FT /Tx /Ff 8192 /V <feff" + wide("сезам") + ">")}, "Name: *****"},
 		"secret":            {[]string{field("/FT /Tx /Ff 8192 /V (opensesame)")}, "Name: **********"},

@@ -13,13 +13,18 @@ func at(x, y, size int, text string) string {
 	return fmt.Sprintf("/F1 %d Tf 1 0 0 1 %d %d Tm (%s) Tj\n", size, x, y, text)
 }
 
+// large gives the pages of a PDF more room.
+func large(content string) string {
+	return strings.ReplaceAll(content, "/MediaBox [0 0 300 300]", "/MediaBox [0 0 600 800]")
+}
+
 // drawn is a PDF whose pages show what is placed on them.
 func drawn(t *testing.T, pages ...string) string {
 	t.Helper()
 	for i := range pages {
 		pages[i] = ") Tj " + pages[i] + "("
 	}
-	_, text, _, err := parse(pdf(pages...), document.PDF)
+	_, text, _, err := parse(large(pdf(pages...)), document.PDF)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -57,7 +62,7 @@ func TestAWatermarkIsNoHeading(t *testing.T) {
 	for i := range 9 {
 		page += at(72, 700-14*i, 11, fmt.Sprintf("line %d of the text about the river", i))
 	}
-	title, text, _, err := parse(pdf(") Tj "+page+"/F1 60 Tf 0.7 0.7 -0.7 0.7 100 100 Tm (DRAFT) Tj ("), document.PDF)
+	title, text, _, err := parse(large(pdf(") Tj "+page+"/F1 60 Tf 0.7 0.7 -0.7 0.7 100 100 Tm (DRAFT) Tj (")), document.PDF)
 	if err != nil || strings.Contains(title, "DRAFT") || !strings.HasSuffix(text, "\n\nDRAFT\n\f\n") {
 		t.Errorf("%q, %q, %v", title, text, err)
 	}

@@ -54,7 +54,7 @@ func (w *pdfWords) unmapped(chars []rune) (map[int]string, error) {
 		}
 		w.lost = w.lost || text == "" && (beside(i-1) || beside(i+1))
 	}
-	return found, nil
+	return w.correct(chars, found)
 }
 
 // isPrivateUse reports whether a character says nothing but in its font.

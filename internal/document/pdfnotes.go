@@ -2,6 +2,7 @@ package document
 
 import (
 	"math"
+	"slices"
 	"strings"
 	"unicode"
 
@@ -161,6 +162,32 @@ func (w *pdfWords) addNotes(notes []note) ([]pdfLine, error) {
 		}
 	}
 	return lines, nil
+}
+
+// levelValues puts the value of a field that has one line on the line of the text that stands beside the field, to its
+// left: fields are higher than lines.
+func (w *pdfWords) levelValues(notes []note) {
+	for _, one := range notes {
+		var value []*glyphs
+		var label *glyphs
+		for i := range w.found {
+			switch word := &w.found[i]; {
+			case word.turn != 0 || !one.typed:
+			case word.centredIn([]box{one.at}):
+				value = append(value, word)
+			case word.right <= one.at.left && word.y > one.at.low && word.y < one.at.high &&
+				(label == nil || word.right > label.right):
+				label = word
+			}
+		}
+		onOtherLine := func(word *glyphs) bool { return math.Abs(word.y-value[0].y) > sameRow*word.size }
+		if label == nil || slices.ContainsFunc(value, onOtherLine) {
+			continue
+		}
+		for _, word := range value {
+			word.y = label.y
+		}
+	}
 }
 
 // shows reports whether the page shows a text, or another that a field means by it. Of one that it shows in part, as a

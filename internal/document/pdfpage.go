@@ -99,12 +99,12 @@ func (r *pdfReader) page(index int) (*pdfPage, error) {
 	if err != nil {
 		return nil, err
 	}
-	words := pdfWords{pdfReader: r, shown: shown}
+	words := pdfWords{pdfReader: r, shown: shown, sheet: box{right: out.width, high: out.height}}
 	noted, err := words.notes(page)
 	if err != nil {
 		return nil, err
 	}
-	if err := words.widen(page); err != nil {
+	if err := words.prepare(page, out); err != nil {
 		return nil, err
 	}
 	broken, err := words.readPage(page)
@@ -118,6 +118,7 @@ func (r *pdfReader) page(index int) (*pdfPage, error) {
 	if err != nil {
 		return nil, err
 	}
+	words.levelValues(noted)
 	out.lines, out.lost = append(linesOfPage(words.found, out.height), beside...), words.lost
 	if out.pictured, err = r.pictured(page, out); err != nil {
 		return nil, err
@@ -126,14 +127,17 @@ func (r *pdfReader) page(index int) (*pdfPage, error) {
 	return out, err
 }
 
-// widen outlines texts that take no width, as PDFium passes over them but for an outline: those of one letter or in a
-// column, in a font that the file does not have.
-func (w *pdfWords) widen(page requests.Page) error {
+// prepare outlines texts that take no width, as PDFium passes over them but for an outline: those of one letter or in a
+// column, in a font that the file does not have. It takes away what is written invisibly beside other texts; on a
+// scanned page that is what the page says.
+func (w *pdfWords) prepare(page requests.Page, read *pdfPage) error {
 	counted, err := w.FPDFPage_CountObjects(&requests.FPDFPage_CountObjects{Page: page})
 	if err != nil {
 		return trapOf(err)
 	}
 	const least = 0.01
+	var invisible []references.FPDF_PAGEOBJECT
+	texts := 0
 	for index := range min(counted.Count, mostObjects) {
 		if index%1024 == 1023 {
 			if err := w.inTime(); err != nil {
@@ -148,6 +152,28 @@ func (w *pdfWords) widen(page requests.Page) error {
 		if err == nil && at.Right-at.Left < least {
 			err = w.outline(object.PageObject)
 		}
+		if isTrap(err) {
+			return err
+		}
+		mode, err := w.FPDFTextObj_GetTextRenderMode(&requests.FPDFTextObj_GetTextRenderMode{PageObject: object.PageObject})
+		switch {
+		case isTrap(err):
+			return err
+		case err != nil: // it is no text
+			continue
+		case mode.TextRenderMode == enums.FPDF_TEXTRENDERMODE_INVISIBLE:
+			invisible = append(invisible, object.PageObject)
+		}
+		texts++
+	}
+	if len(invisible)*2 >= texts {
+		return nil
+	}
+	if scanned, err := w.hasPictures(page, read); err != nil || scanned {
+		return err
+	}
+	for _, object := range invisible {
+		_, err := w.FPDFPage_RemoveObject(&requests.FPDFPage_RemoveObject{Page: page, PageObject: object})
 		if isTrap(err) {
 			return err
 		}

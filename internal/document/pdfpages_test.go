@@ -78,6 +78,35 @@ func TestAScannedPageWithAFooterIsNamed(t *testing.T) {
 	}
 }
 
+// What no viewer shows is no text of a page; what lies invisibly on a picture is how its letters were recognised.
+func TestTextThatIsNotShownIsLeftOut(t *testing.T) {
+	const unseen = "3 Tr 1 0 0 1 20 150 Tm (unseen) Tj 0 Tr "
+	shown := ") Tj " + at(20, 250, 10, "One") + at(20, 200, 10, "Two")
+	for name, c := range map[string]struct{ page, want string }{
+		"invisible":             {shown + unseen + "(", "One Two"},
+		"invisible, on a scan":  {scanned + at(20, 250, 10, "One") + at(20, 200, 10, "Two") + unseen + "(", "One Two unseen"},
+		"nothing but invisible": {") Tj " + unseen + "(", "unseen"},
+		"beside the page":       {shown + at(320, 200, 10, "beside") + at(20, -20, 10, "below") + at(20, 320, 10, "above") + "(", "One Two"},
+	} {
+		if _, text := readPDF(t, pdf(c.page)); strings.Join(strings.Fields(text), " ") != c.want {
+			t.Errorf("%s: %q", name, text)
+		}
+	}
+}
+
+func TestRomanNumbersOfPagesAreNoText(t *testing.T) {
+	var pages []string
+	for i, number := range []string{"i", "ii", "iii", "iv", "1", "2", "3", "4", "5", "6"} {
+		pages = append(pages, ") Tj "+at(20, 200, 10, fmt.Sprint("Text ", i*i))+at(150, 20, 10, number)+"(")
+	}
+	pages[5] = strings.Replace(pages[5], "(2)", "(mix)", 1)
+	_, text := readPDF(t, pdf(pages...))
+	if got := strings.Join(strings.Fields(text), " "); got !=
+		"Text 0 Text 1 Text 4 Text 9 Text 16 Text 25 mix Text 36 Text 49 Text 64 Text 81" {
+		t.Errorf("%q", got)
+	}
+}
+
 // linesAt are the lines of a text with the places that they have, in tens of points.
 func linesAt(doc document.Doc, text string) string {
 	runes := []rune(text)

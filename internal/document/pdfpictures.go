@@ -21,6 +21,11 @@ func (r *pdfReader) pictured(page requests.Page, read *pdfPage) (bool, error) {
 			return false, nil
 		}
 	}
+	return r.hasPictures(page, read)
+}
+
+// hasPictures reports whether pictures take much of a page.
+func (r *pdfReader) hasPictures(page requests.Page, read *pdfPage) (bool, error) {
 	counted, err := r.FPDFPage_CountObjects(&requests.FPDFPage_CountObjects{Page: page})
 	if err != nil {
 		return false, trapOf(err)

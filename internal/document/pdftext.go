@@ -150,6 +150,8 @@ var (
 		`страница)\s*[0-9]+(\s*(of|/|von|de|di|av|af|z|из|sur)\s*[0-9]+)?[-–|)]*\s*$`)
 	// loneNumber is a number without words.
 	loneNumber = regexp.MustCompile(`^\W*([0-9]{1,5})(\s*/\s*[0-9]{1,5})?\W*$`)
+	// romanNumber is one as books number their first pages.
+	romanNumber = regexp.MustCompile(`^\W*([ivxlc]+)\W*$`)
 )
 
 // saysNumber reports whether a cell of a line says the number of a page.
@@ -159,12 +161,30 @@ func saysNumber(text string) bool {
 
 // numberOf is a number that stands alone by its distance from the page's: the same on all pages where it counts them.
 func numberOf(cell string, page int) (string, bool) {
+	if at := romanNumber.FindStringSubmatch(cell); at != nil && page < mostRoman {
+		for number := 1; number < mostRoman; number++ {
+			if counted(number, "lowerRoman") == at[1] {
+				return romanAt + strconv.Itoa(number-page), true
+			}
+		}
+	}
 	at := loneNumber.FindStringSubmatch(cell)
 	if at == nil {
 		return "", false
 	}
 	number, _ := strconv.Atoi(at[1]) // at most five digits
 	return "\x00" + strconv.Itoa(number-page), true
+}
+
+// romanAt begins the distance of a Roman number, of which few pages have one; none has more than mostRoman.
+const (
+	romanAt   = "\x00r"
+	mostRoman = 200
+)
+
+// isRepeated reports whether pages have a text, or a number as far from theirs, in their margins.
+func (r repeats) isRepeated(text string) bool {
+	return r.counts[text] >= r.least || strings.HasPrefix(text, romanAt) && r.counts[text] >= leastRepeated
 }
 
 // unnumbered is a line without the number that a page says is its own.
@@ -188,12 +208,12 @@ func (r repeats) keep(text string, page int) (kept string, repeated bool) {
 	}
 	var cells []string
 	for cell := range strings.SplitSeq(text, "\t") {
-		if number, ok := numberOf(cell, page); !ok || r.counts[number] < r.least {
+		if number, ok := numberOf(cell, page); !ok || !r.isRepeated(number) {
 			cells = append(cells, cell)
 		}
 	}
 	kept = r.unnumbered(strings.Join(cells, "\t"))
-	if r.counts[r.unnumbered(text)] < r.least && r.counts[kept] < r.least {
+	if !r.isRepeated(r.unnumbered(text)) && !r.isRepeated(kept) {
 		return kept, kept == ""
 	}
 	if r.kept[kept] {

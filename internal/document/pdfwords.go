@@ -18,6 +18,7 @@ type pdfWords struct {
 	*pdfReader
 	text  references.FPDF_TEXTPAGE
 	shown affine
+	sheet box // what is shown of the page
 	found []glyphs
 
 	open   bool // the last of found goes on
@@ -123,6 +124,10 @@ func (w *pdfWords) addText(index int, text string) error {
 	}
 	here := glyphs{box: w.onPage(float64(loose.Rect.Left), float64(loose.Rect.Bottom),
 		float64(loose.Rect.Right), float64(loose.Rect.Top)), text: text}
+	if w.sheet.right > 0 && w.sheet.high > 0 && !here.centredIn([]box{w.sheet}) {
+		w.ended = true // behind the edge of the page
+		return nil
+	}
 	if w.within != nil && (w.seen[here.box] || !here.centredIn(w.within)) {
 		w.ended = true
 		return nil

@@ -2,7 +2,6 @@ package document
 
 import (
 	"encoding/xml"
-	"errors"
 	"strings"
 )
 
@@ -33,7 +32,7 @@ func parsePPTX(raw []byte, object string, limits Limits) (Doc, error) {
 		}
 	}
 	if !said {
-		return Doc{}, parts.bad(errors.New(parts.without("it has no slides with text")))
+		return Doc{}, parts.empty("ppt/presentation.xml")
 	}
 	title, err := parts.title()
 	if err != nil {

@@ -27,6 +27,7 @@ type record struct {
 	line int    // number of its first line
 	long bool   // it has more bytes than the limit
 	torn bool   // a quote is opened in its first line, which is all that is given, and not closed as it should be
+	bare bool   // a quote in one of its quoted fields was a letter
 	cuts int    // delimiters in it
 }
 
@@ -50,7 +51,7 @@ func (r *records) next() (record, error) {
 		}
 		r.buffer = append(r.buffer, part...)
 		ended := quotes.read(part)
-		out.raw, out.cuts = r.buffer, quotes.cuts
+		out.raw, out.cuts, out.bare = r.buffer, quotes.cuts, quotes.bare
 		if errors.Is(err, bufio.ErrBufferFull) {
 			continue
 		}
@@ -128,6 +129,8 @@ type quoting struct {
 	state quoted
 	cuts  int
 	bare  bool // a quote in a quoted field was a letter
+	// letter says that a backslash came, which makes the next byte one.
+	letter bool
 }
 
 type quoted int
@@ -157,18 +160,20 @@ func (q *quoting) read(raw []byte) bool {
 			q.state = fieldStart
 			q.cuts++
 		case q.state == fieldStart && c == ' ' && q.blank:
-		case q.state == fieldStart && c == '"':
+		case q.state == fieldStart && c == q.quote:
 			q.state = inQuotes
 		case q.state <= plain:
 			q.state = plain
+		case q.state == inQuotes && q.letter:
+			q.letter = false
 		case q.state == inQuotes:
-			if c == '"' {
+			if q.letter = q.escape && c == '\\'; c == q.quote {
 				q.state = behindQuote
 			}
 		case c == '\r':
 			q.state = behindReturn
 		default: // a quote twice is one, and any other letter leaves the field open
-			q.state, q.bare = inQuotes, q.bare || c != '"'
+			q.state, q.bare = inQuotes, q.bare || c != q.quote
 		}
 	}
 	return false

@@ -149,6 +149,14 @@ func TestAllThatAWordDocumentShowsIsReadOnce(t *testing.T) {
 		"signs of a font": {[]part{body(p(run("a") + `<w:r><w:sym w:font="Symbol" w:char="F061"/><w:sym w:font="Symbol" w:char="F06D"/>` +
 			`<w:sym w:font="Symbol" w:char="F0B3"/><w:sym w:font="Symbol" w:char="F0DE"/><w:sym w:font="Symbol" w:char="F0FF"/>` +
 			`<w:sym w:font="Symbol" w:char="E000"/><w:sym w:font="Wingdings" w:char="F061"/></w:r>`))}, "aαμ≥⇒", ""},
+		"letters of a font of signs": {[]part{body(p(`<w:r><w:rPr><w:rFonts w:ascii="Symbol" w:hAnsi="Symbol"/></w:rPr><w:t>abD </w:t></w:r>` + run(" abc ") +
+			`<w:r><w:rPr><w:rFonts w:ascii="Wingdings"/></w:rPr><w:t>üz</w:t></w:r>`))}, "αβΔ ∑ abc ✓→", ""},
+		"a form of another program": {[]part{body(p(`<mc:AlternateContent xmlns:new="http://new.example/1"><mc:Choice Requires="new">` + run("new") +
+			"</mc:Choice><mc:Fallback>" + run("old") + "</mc:Fallback></mc:AlternateContent>" +
+			`<mc:AlternateContent xmlns:wps="http://schemas.microsoft.com/office/word/2010/wordprocessingShape"><mc:Choice Requires="wps">` + run(" box") +
+			"</mc:Choice><mc:Fallback>" + run("old") + "</mc:Fallback></mc:AlternateContent>"))}, "old box", ""},
+		"nothing":     {[]part{body(p(""))}, "read a.docx: it has no text (write something into it, or take it away)", ""},
+		"no document": {[]part{{Name: "word/styles.xml", Content: "<s/>"}}, "read a.docx: it has no word/document.xml (the file is no readable .docx: save it anew)", ""},
 		"a code of a field": {[]part{body(p(`<w:r><w:fldChar w:fldCharType="begin"/></w:r><w:r><w:instrText>IF </w:instrText></w:r>` +
 			`<w:r><w:fldChar w:fldCharType="begin"/><w:fldChar w:fldCharType="separate"/><w:t>code</w:t><w:fldChar w:fldCharType="end"/></w:r>` +
 			`<w:r><w:fldChar w:fldCharType="separate"/><w:t>Shown</w:t><w:fldChar w:fldCharType="end"/></w:r>` + run(".")))}, "Shown.", ""},
@@ -181,7 +189,8 @@ func TestItemsOfListsHaveTheirNumbers(t *testing.T) {
 	numbers := part{Name: "word/numbering.xml", Content: `<n><w:abstractNum w:abstractNumId="0">` + level("0", "1", "decimal", "%1.") +
 		level("1", "1", "lowerLetter", "%1.%2)") + level("2", "3", "upperRoman", "(%3)") + `</w:abstractNum><w:abstractNum w:abstractNumId="1">` +
 		level("0", "1", "bullet", "•") + `</w:abstractNum><w:num w:numId="1"><w:abstractNumId w:val="0"/></w:num><w:num w:numId="2"><w:abstractNumId w:val="1"/>` +
-		`</w:num><w:num w:numId="3"><w:abstractNumId w:val="0"/><w:lvlOverride w:ilvl="0"><w:startOverride w:val="7"/></w:lvlOverride></w:num></n>`}
+		`</w:num><w:abstractNum w:abstractNumId="4">` + level("0", "53", "upperLetter", strings.Repeat("%1", 50_000)) + `</w:abstractNum>` +
+		`<w:num w:numId="4"><w:abstractNumId w:val="4"/></w:num><w:num w:numId="3"><w:abstractNumId w:val="0"/><w:lvlOverride w:ilvl="0"><w:startOverride w:val="7"/></w:lvlOverride></w:num></n>`}
 	for name, c := range map[string]struct{ body, want string }{
 		"one level":           {item("1", "0", "a") + item("1", "0", "b"), "1. a / 2. b"},
 		"levels":              {item("1", "0", "a") + item("1", "1", "b") + item("1", "1", "c") + item("1", "0", "d") + item("1", "1", "e"), "1. a /   1.a) b /   1.b) c / 2. d /   2.a) e"},
@@ -193,6 +202,7 @@ func TestItemsOfListsHaveTheirNumbers(t *testing.T) {
 		"none":                {item("0", "0", "a"), "a"},
 		"a heading":           {p(`<w:pPr><w:pStyle w:val="Heading1"/><w:numPr><w:numId w:val="1"/></w:numPr></w:pPr>` + run("a")), "# 1. a"},
 		"by a style":          {p(`<w:pPr><w:pStyle w:val="Clause"/></w:pPr>` + run("a")), "1. a"},
+		"a mark that grows":   {strings.Repeat(item("4", "0", "a"), 2), strings.Repeat("A", 100) + " a / " + strings.Repeat("B", 100) + " a"},
 		"an empty item":       {item("1", "0", "") + item("1", "0", "b"), "1. b"},
 	} {
 		_, text, _ := office(t, document.DOCX, false, body(c.body), numbers,
@@ -346,7 +356,8 @@ func TestNumbersAreReadAsTheirCellsShowThem(t *testing.T) {
 		{"mm:ss.0", "0.00001157407", "00:01.0"}, {"00000", "7", "00007"}, {"0.0##", "3.14159", "3.142"}, {"0.0##", "3", "3.0"}, {"General", "0.10000000000000001", "0.1"},
 		{`[>10]"big "0;0`, "12", "big 12"}, {`[>10]"big "0;0`, "5", "5"}, {";;;", "42", ""}, {`0;-0;"zero"`, "0", "zero"}, {"#,##0_);(#,##0)", "-50", "(50)"},
 		{"#.##", "0.5", ".5"}, {"[Red]0", "-4", "-4"}, {"0", "-0.2", "0"}, {"dd.mm.yyyy", "-1", "-1"}, {"d/m", "2958466", "2958466"}, {"\\K0", "5", "K5"},
-		{"yyyy", "39415.999999", "2007"}, {"#", "1e300", ""}, {"[ss]", "0.5", "43200"},
+		{"yyyy", "39415.999999", "2007"}, {"yyyy-mm-dd", "1", "1900-01-01"},
+		{"d mmm yyyy", "59.5", "28 Feb 1900"}, {"yyyy-mm-dd", "60", "60"}, {"yyyy-mm-dd", "61", "1900-03-01"}, {"[h]:mm", "2.5", "60:00"}, {"#", "1e300", ""}, {"[ss]", "0.5", "43200"},
 	} {
 		_, text, _ := office(t, document.XLSX, false, part{Name: "xl/workbook.xml", Content: `<w><sheet name="S" r:id="a"/></w>`},
 			rels("xl/workbook.xml", "a", "worksheet", "s.xml"), part{Name: "xl/s.xml", Content: `<w><row><c s="0"><v>` + c.number + `</v></c><c><v>1</v></c></row></w>`},

@@ -10,18 +10,27 @@ import (
 	"github.com/unweaver/unweaver/internal/fault"
 )
 
-// Sound returns a text that ends with an error where most of it is no text: characters that could not be decoded,
-// controls, or such as fonts keep for themselves.
-func Sound(text io.Reader, object string) io.Reader { return &sound{reader: text, object: object} }
-
-type sound struct {
-	reader   io.Reader
-	object   string
-	rest     []byte // of a character that a read cut
-	all, bad int
+// Sound is a text that ends with an error where most of it is no text: characters that could not be decoded, controls,
+// or such as fonts keep for themselves.
+type Sound struct {
+	reader         io.Reader
+	object         string
+	rest           []byte // of a character that a read cut
+	all, bad, lost int
 }
 
-func (s *sound) Read(raw []byte) (int, error) {
+// NewSound reads a text of an object.
+func NewSound(text io.Reader, object string) *Sound { return &Sound{reader: text, object: object} }
+
+// Missing says how many characters of what was read could not be decoded; empty: none.
+func (s *Sound) Missing() string {
+	if s.lost == 0 {
+		return ""
+	}
+	return fmt.Sprintf("characters that could not be decoded, and are U+FFFD in its text: %d", s.lost)
+}
+
+func (s *Sound) Read(raw []byte) (int, error) {
 	n, err := s.reader.Read(raw)
 	s.count(append(s.rest, raw[:n]...))
 	if errors.Is(err, io.EOF) && s.bad*2 > s.all {
@@ -33,7 +42,7 @@ func (s *sound) Read(raw []byte) (int, error) {
 	return n, err
 }
 
-func (s *sound) count(text []byte) {
+func (s *Sound) count(text []byte) {
 	for len(text) > 0 && utf8.FullRune(text) {
 		r, size := utf8.DecodeRune(text)
 		text = text[size:]
@@ -41,6 +50,9 @@ func (s *sound) count(text []byte) {
 			continue
 		}
 		s.all++
+		if r == utf8.RuneError {
+			s.lost++
+		}
 		if r == utf8.RuneError || unicode.IsControl(r) || unicode.Is(unicode.Co, r) {
 			s.bad++
 		}

@@ -61,6 +61,43 @@ func TestTheDelimiterOfATableIsFound(t *testing.T) {
 	}
 }
 
+func TestAFirstLineThatIsARowIsOne(t *testing.T) {
+	for content, want := range map[string]string{
+		"1,Ada,Oslo\n2,Ben,Rome\n":                                 "> 1/Ada/Oslo & > 2/Ben/Rome",
+		"Ada,1999-05-06\nBen,2001-07-08\n":                         "> Ada/1999-05-06 & > Ben/2001-07-08",
+		"Vertigo,1958\nCasablanca,1942\n":                          "> Vertigo/1958 & > Casablanca/1942",
+		"Ada,a@b.example\nBen,c@d.example\n":                       "> Ada/a@b.example & > Ben/c@d.example",
+		"Ada,Oslo\nBen,Oslo\nCid,Oslo\n":                           "> Ada/Oslo & > Ben/Oslo & > Cid/Oslo",
+		"7;Ada Lund;1,50\n":                                        "> 7/Ada Lund/1,50",
+		"The harbour closes at nine.\n":                            "> The harbour closes at nine.",
+		"The harbour closes at nine.\nThe pilot comes at once.\n":  "> The harbour closes at nine. & > The pilot comes at once.",
+		"country,2019,2020\nNorway,1950,6\n":                       "> country: Norway/2019: 1950/2020: 6",
+		"country,2020\nNorway,5\nChad,6\n":                         "> country: Norway/2020: 5 & > country: Chad/2020: 6",
+		"0,1,2\n5,Ada,7\n":                                         "> 0: 5/1: Ada/2: 7",
+		"place,1/22/20,1/23/20\nOslo,3,4\n":                        "> place: Oslo/1/22/20: 3/1/23/20: 4",
+		"town,mayor\nOslo,Ada\ntown,mayor\nRome,Ben\ntown,mayor\n": "> town: Oslo/mayor: Ada & > town: town/mayor: mayor & > town: Rome/mayor: Ben & > town: town/mayor: mayor",
+		"town,mayor\n":                                             "", "id,2,7\n": "", "year,2020\n": "",
+	} {
+		if got := tableOf(t, "a.csv", content); got != want {
+			t.Errorf("%q: %s", content, got)
+		}
+	}
+}
+
+func TestQuotesOfOtherProgramsAreRead(t *testing.T) {
+	for content, want := range map[string]string{
+		`id,name,town` + "\n" + `1,"Ada \"the pilot\", MD",Oslo` + "\n" + `2,"Ben \\",Rome`: `Ada "the pilot", MD> town: Oslo & Ben \> town: Rome`,
+		`id,name,path` + "\n" + `1,"Ada","C:\new\"` + "\n" + `2,"Ben","D:\"`:                `Ada> path: C:\new\ & Ben> path: D:\`,
+		"id,name,town\n'1','Lund, Ada','Oslo'\n'2','O''Hara \"B\"','Rome'\n":                `'Lund> town:  Ada'/'Oslo' & 'O''Hara "B"'> town: 'Rome'`,
+		"'id','name','town'\n'1','Lund, Ada','Oslo'\n'2','O''Hara','Rome'\n":                "Lund, Ada> town: Oslo & O'Hara> town: Rome",
+		"id,name\n1,the pilots' house\n2,'tis, they say\n":                                  "the pilots' house> the pilots' house & 'tis> they say",
+	} {
+		if got := tableOf(t, "a.csv", content); got != want {
+			t.Errorf("%q: %s", content, got)
+		}
+	}
+}
+
 func TestAllCellsOfATableAreKeptInTheirOrder(t *testing.T) {
 	for name, c := range map[string]struct{ content, want string }{
 		"the order of the file": {"zone,id,area\nz,1,a\n", "> zone: z/area: a"},
@@ -103,17 +140,18 @@ func TestNestedValuesOfJSONAreReadBehindTheirPath(t *testing.T) {
 	for name, c := range map[string]struct{ content, title, text string }{
 		"objects in a list": {`{"title":"T","towns":[{"name":"Oslo","chief":{"name":"Ada"}},{"name":"Rome"}],"n":2}`, "T",
 			"towns[0].name: Oslo\ntowns[0].chief.name: Ada\ntowns[1].name: Rome\nn: 2\n"},
-		"a list of words":   {`{"tags":["a","b",3,null,true]}`, "", "tags: a, b, 3, true\n"},
-		"lists in lists":    {`{"at":[[1.50,2],[3,4]]}`, "", "at[0]: 1.50, 2\nat[1]: 3, 4\n"},
-		"beside a text":     {`{"text":"Said.","by":[{"name":"Ada"}],"year":1999}`, "", "Said.\n\nby[0].name: Ada\n"},
-		"a text in parts":   {`{"text":["One.","Two."]}`, "", "text: One., Two.\n"},
-		"metadata":          {`{"text":"Said.","metadata":{"title":"M","by":{"name":"Ada"}}}`, "M", "Said.\n\nmetadata.by.name: Ada\n"},
-		"a name twice":      {`{"a":"one","a":"two"}`, "", "a: one\na: two\n"},
-		"only a title":      {`{"title":"T","n":null}`, "T", "T"},
-		"long items":        {`{"a":["` + strings.Repeat("x", 90) + `","y"]}`, "", "a: " + strings.Repeat("x", 90) + "\na: y\n"},
-		"the order":         {`{"z":1,"a":{"y":2,"b":3}}`, "", "z: 1\na.y: 2\na.b: 3\n"},
-		"an empty text":     {`{"text":"","content":"Said."}`, "", "Said."},
-		"a title of blanks": {`{"title":" ","name":"Ada","a":1}`, "Ada", "a: 1\n"},
+		"a list of words":    {`{"tags":["a","b",3,null,true]}`, "", "tags: a, b, 3, true\n"},
+		"lists in lists":     {`{"at":[[1.50,2],[3,4]]}`, "", "at[0]: 1.50, 2\nat[1]: 3, 4\n"},
+		"beside a text":      {`{"text":"Said.","by":[{"name":"Ada"}],"year":1999}`, "", "Said.\n\nby[0].name: Ada\n"},
+		"a text in parts":    {`{"text":["One.","Two."]}`, "", "text: One., Two.\n"},
+		"metadata":           {`{"text":"Said.","metadata":{"title":"M","by":{"name":"Ada"}}}`, "M", "Said.\n\nmetadata.by.name: Ada\n"},
+		"a name twice":       {`{"a":"one","a":"two"}`, "", "a: one\na: two\n"},
+		"only a title":       {`{"title":"T","n":null}`, "T", "T"},
+		"long items":         {`{"a":["` + strings.Repeat("x", 90) + `","y"]}`, "", "a: " + strings.Repeat("x", 90) + "\na: y\n"},
+		"the order":          {`{"z":1,"a":{"y":2,"b":3}}`, "", "z: 1\na.y: 2\na.b: 3\n"},
+		"an empty text":      {`{"text":"","content":"Said."}`, "", "Said."},
+		"control characters": {`{"name":"T\u0000","a":"o\u0000n\u001fe\u0085"}`, "T", "a: o n e \n"},
+		"a title of blanks":  {`{"title":" ","name":"Ada","a":1}`, "Ada", "a: 1\n"},
 	} {
 		title, text, _, err := parse(c.content, document.JSON)
 		if err != nil || title != c.title || text != c.text {

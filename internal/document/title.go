@@ -1,6 +1,7 @@
 package document
 
 import (
+	"html"
 	"path"
 	"regexp"
 	"strings"
@@ -39,11 +40,18 @@ const maxTitleLine = 150
 // most limits.Title runes.
 func TitleOf(given, head string, kind Kind, object string, limits Limits) string {
 	limits = limits.Whole()
-	if title := cutTitle(given, limits.Title); saysSomething(title) {
+	title := cutTitle(given, limits.Title)
+	if !saysSomething(title) {
+		title = cutTitle(titleFrom(head, kind, object), limits.Title)
+	}
+	if kind.asShown() {
 		return title
 	}
-	return cutTitle(titleFrom(head, kind, object), limits.Title)
+	return cutTitle(entityOf.ReplaceAllStringFunc(title, html.UnescapeString), limits.Title)
 }
+
+// entityOf is a character as pages and programs that make records of them write it.
+var entityOf = regexp.MustCompile(`&(?:#\d{1,7}|#[xX][0-9A-Fa-f]{1,6}|[A-Za-z][A-Za-z0-9]{1,31});`)
 
 // saysSomething reports whether a title has a letter or a digit.
 func saysSomething(title string) bool {
@@ -86,14 +94,20 @@ const (
 
 // noTitle are lines that say what a program needs: comments, directives, marks of templates, headers of mail.
 var noTitle = regexp.MustCompile(`^(?:<!|<\?|//|/\*|\*/|\.\. |#!|\{[%{#]|\x60{3}|~{3}|:[A-Za-z-]+:)|` +
-	`(?i)^(?:from|to|cc|bcc|date|sent|reply-to|return-path|received|message-id|mime-version|content-[a-z-]+|x-[a-z-]+):|` +
+	`^(?:---|\+\+\+)\w*$|(?i)^(?:from|to|cc|bcc|date|sent|reply-to|return-path|received|message-id|mime-version|` +
+	`content-[a-z-]+|x-[a-z-]+):|` +
 	`^From [^ ]+@[^ ]+ `)
 
 // subject is the header of a mail, or of a text with its own, that names it.
 var subject = regexp.MustCompile(`(?i)^(?:subject|title):\s*`)
 
-// nestedName begins a line of a record with the path of a value in a list, as in towns[0].name.
-var nestedName = regexp.MustCompile(`^[^\s:]*\[\d+\][^\s:]*: `)
+// noName is a line of a record that does not name it: the path of a value in a list, as in towns[0].name, a value
+// without letters, what a program calls it.
+var noName = regexp.MustCompile(`^[^\s:]*\[\d+\][^\s:]*: |^[\w$@. -]{1,40}: \PL*$|` +
+	`(?i)^[\w@$-]*(?:\b|_)(?:id|uuid|guid|type|kind|schema|context|version|status|lang|language|url|href): `)
+
+// namedValue begins a line with the path of a value, of which a whole file of them has no more telling one.
+var namedValue = regexp.MustCompile(`^[^\s":][^":]{0,60}: `)
 
 // badgeOf is a picture that leads somewhere, as pages of projects begin with.
 var badgeOf = regexp.MustCompile(`\[!\[[^\]]*\](?:\([^)]*\)|\[[^\]]*\])\](?:\([^)]*\)|\[[^\]]*\])`)
@@ -112,7 +126,7 @@ func firstLine(head string, kind Kind) string {
 		if i+1 < len(lines) {
 			next = utf8.RuneCountInString(strings.TrimSpace(lines[i+1]))
 		}
-		if record && nestedName.MatchString(line) {
+		if record && noName.MatchString(line) || kind == JSON && namedValue.MatchString(line) {
 			continue
 		}
 		if record && length <= maxTitleLine {

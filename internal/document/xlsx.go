@@ -2,7 +2,6 @@ package document
 
 import (
 	"encoding/xml"
-	"errors"
 	"math"
 	"regexp"
 	"strconv"
@@ -22,7 +21,7 @@ func parseXLSX(raw []byte, object string, limits Limits) (Doc, error) {
 		return Doc{}, parts.bad(err)
 	}
 	if book.cells == 0 {
-		return Doc{}, parts.bad(errors.New(parts.without("it has no sheet with a value")))
+		return Doc{}, parts.empty("xl/workbook.xml")
 	}
 	title, err := parts.title()
 	if err != nil {
@@ -104,7 +103,7 @@ func (b *bookReader) read() error {
 }
 
 func (b *bookReader) sheets(book string, related relations) ([]sheet, error) {
-	// Day 60 is the 29 February 1900, which never was: numbers of dates are right from the next day on.
+	// Day 60 is the 29 February 1900, which never was: numbers of dates are right from the next day on, see formatMoment.
 	b.since = time.Date(1899, 12, 30, 0, 0, 0, 0, time.UTC)
 	var out []sheet
 	seen := map[string]bool{}

@@ -52,7 +52,6 @@ const (
 	CorpusMissing   Code = "corpus_missing"
 	CorpusEmpty     Code = "corpus_empty"
 	DuplicateRow    Code = "duplicate_row_id"
-	UnknownType     Code = "unknown_type"
 	Unreadable      Code = "unreadable_document"
 	Encrypted       Code = "encrypted_document"
 	BinaryContent   Code = "binary_content"
@@ -144,7 +143,7 @@ var kinds = map[Code]Kind{
 	Unauthorized: Bad, Forbidden: Bad, Misdirected: Bad, MediaType: Bad, BodyTimeout: Bad, NoSuchMethod: Bad,
 	RateLimited: Transient, KeysUnknown: Transient,
 
-	CorpusMissing: Fatal, CorpusEmpty: Fatal, DuplicateRow: Content, UnknownType: Content, Unreadable: Content,
+	CorpusMissing: Fatal, CorpusEmpty: Fatal, DuplicateRow: Content, Unreadable: Content,
 	Encrypted: Content, BinaryContent: Content, EmptyDocument: Content, PartsMissing: Content, DocumentChanged: Content,
 	ParseCrashed: Content, ParseMemory: Content, ParseTimeout: Content, Quarantined: Content,
 	NotFollowed: Content,

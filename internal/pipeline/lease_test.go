@@ -9,9 +9,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
-
 	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
@@ -51,21 +48,26 @@ func emptyIndex() artifact.Index { return artifact.Index{Store: blobmemory.New()
 func take(t *testing.T, index artifact.Index, holder run.Holder, known engine) int64 {
 	t.Helper()
 	fence, err := run.TakeLease(t.Context(), index, holder, known.standing)
-	require.NoError(t, err)
+	if err != nil {
+		t.Fatal(err)
+	}
 	return fence
 }
 
 func lease(t *testing.T, index artifact.Index) core.Lease {
 	t.Helper()
 	out, _, err := run.ReadLease(t.Context(), index)
-	require.NoError(t, err)
+	if err != nil {
+		t.Fatal(err)
+	}
 	return out
 }
 
 func write(t *testing.T, index artifact.Index, lease core.Lease) {
 	t.Helper()
-	_, err := blob.WriteJSON(t.Context(), index.Store, index.LeaseKey(), lease, blob.Cond{})
-	require.NoError(t, err)
+	if _, err := blob.WriteJSON(t.Context(), index.Store, index.LeaseKey(), lease, blob.Cond{}); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // Promises: 29.
@@ -79,8 +81,9 @@ func TestTheLeasePassesOnOnlyWhenItsHolderIsClosed(t *testing.T) {
 		}
 		known[asked(one)] = run.StandingOpen
 		_, err := run.TakeLease(t.Context(), index, two, known.standing)
-		assert.True(t, fault.Is(err, fault.LeaseHeld) && strings.Contains(err.Error(), "unweaver cancel docs/one"),
-			"held by one: %v", err)
+		if !fault.Is(err, fault.LeaseHeld) || !strings.Contains(err.Error(), "unweaver cancel docs/one") {
+			t.Errorf("held by one: %v", err)
+		}
 		if took := time.Since(began); took != 0 {
 			t.Errorf("a free lease, and one that is held, took %s", took)
 		}
@@ -93,9 +96,12 @@ func TestTheLeasePassesOnOnlyWhenItsHolderIsClosed(t *testing.T) {
 			t.Fatal(err)
 		}
 		known[asked(two)] = run.StandingOpen
-		_, err = run.TakeLease(t.Context(), index, one, known.standing)
-		assert.True(t, fault.Is(err, fault.LeaseHeld), "a lease was given back by a run that did not hold it: %v", err)
-		require.NoError(t, run.GiveLease(t.Context(), index, two))
+		if _, err = run.TakeLease(t.Context(), index, one, known.standing); !fault.Is(err, fault.LeaseHeld) {
+			t.Errorf("a lease was given back by a run that did not hold it: %v", err)
+		}
+		if err := run.GiveLease(t.Context(), index, two); err != nil {
+			t.Fatal(err)
+		}
 		began = time.Now()
 		if third := take(t, index, one, known); third != second+1 || time.Since(began) != 0 {
 			t.Errorf("fence %d after %d, in %s", third, second, time.Since(began))
@@ -150,8 +156,9 @@ func TestALeaseThatIsRenewedForEverIsGivenUpWithTheReason(t *testing.T) {
 			}
 		})
 		_, err := run.TakeLease(t.Context(), index, two, known.standing)
-		assert.True(t, fault.Is(err, fault.LeaseHeld) && strings.Contains(err.Error(), "a process still works on it"),
-			"%v", err)
+		if !fault.Is(err, fault.LeaseHeld) || !strings.Contains(err.Error(), "a process still works on it") {
+			t.Error(err)
+		}
 	})
 }
 
@@ -196,12 +203,18 @@ func TestARunThatNobodyCanAskAboutHoldsItsLease(t *testing.T) {
 				write(t, index, test.held)
 				fence, err := run.TakeLease(t.Context(), index, two, engine{asked(one): test.standing}.standing)
 				if test.passes {
-					assert.True(t, err == nil && fence == 4, "fence %d, %v", fence, err)
+					if err != nil || fence != 4 {
+						t.Errorf("fence %d, %v", fence, err)
+					}
 					return
 				}
-				require.True(t, fault.Is(err, fault.LeaseHeld), "fence %d, %v", fence, err)
+				if !fault.Is(err, fault.LeaseHeld) {
+					t.Fatalf("fence %d, %v", fence, err)
+				}
 				for _, part := range test.says {
-					assert.Contains(t, err.Error(), part, "%q does not say", err)
+					if !strings.Contains(err.Error(), part) {
+						t.Errorf("%q does not say %q", err, part)
+					}
 				}
 			})
 		})
@@ -230,7 +243,9 @@ func TestALeaseWrittenByHandIsNamedWithWhatMendsIt(t *testing.T) {
 				!strings.Contains(err.Error(), "unweaver cancel docs --lost") {
 				t.Fatal(err)
 			}
-			require.NoError(t, run.MendLease(t.Context(), index))
+			if err := run.MendLease(t.Context(), index); err != nil {
+				t.Fatal(err)
+			}
 			if fence := take(t, index, two, engine{}); fence < 2 {
 				t.Errorf("fence %d", fence)
 			}
@@ -247,8 +262,9 @@ func TestALeaseThatCannotBeReadIsDecidedByTheEngine(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				index := emptyIndex()
 				for key, content := range map[string]string{index.LeaseKey(): raw, index.RunKey("one", "7", "plan.json"): "{}"} {
-					_, err := blob.Write(t.Context(), index.Store, key, []byte(content), blob.Cond{})
-					require.NoError(t, err)
+					if _, err := blob.Write(t.Context(), index.Store, key, []byte(content), blob.Cond{}); err != nil {
+						t.Fatal(err)
+					}
 				}
 				open := engine{{Workflow: one.Workflow}: run.StandingOpen}
 				if _, err := run.TakeLease(t.Context(), index, two, open.standing); !fault.Is(err, fault.LeaseHeld) ||
@@ -256,11 +272,15 @@ func TestALeaseThatCannotBeReadIsDecidedByTheEngine(t *testing.T) {
 					t.Errorf("while a build is open: %v", err)
 				}
 				began := time.Now()
-				assert.Equal(t, int64(8), take(t, index, two, engine{{Workflow: one.Workflow}: run.StandingClosed}), "fence")
+				if fence := take(t, index, two, engine{{Workflow: one.Workflow}: run.StandingClosed}); fence < 8 {
+					t.Errorf("fence %d", fence)
+				}
 				if took := time.Since(began); took < beats {
 					t.Errorf("taken after %s: a process may still delete by a look at it", took)
 				}
-				assert.Equal(t, two.Workflow, lease(t, index).Workflow)
+				if held := lease(t, index); held.Workflow != two.Workflow {
+					t.Errorf("%+v", held)
+				}
 			})
 		})
 	}
@@ -285,7 +305,9 @@ func TestOneOfManyAtOnceGetsTheLease(t *testing.T) {
 		})
 	}
 	group.Wait()
-	assert.Equal(t, 1, won)
+	if won != 1 {
+		t.Errorf("%d runs have the lease", won)
+	}
 }
 
 func TestALeaseWhoseEngineDoesNotAnswerIsNotTaken(t *testing.T) {

@@ -191,9 +191,12 @@ type comparison struct {
 	every     []gem.Match // takes the match of each node that is allowed, by node; nil: not wanted
 }
 
-// nearest compares a prompt with every question of what is allowed. It gives the nodes of the best scores, at most
-// most of them and the best first, and, of each summary that is among them, the members by score.
-func (m *memory) nearest(a comparison) (ranked []gem.Match, members map[int]gem.Match) {
+// compared are how many questions are compared between two looks at the context.
+const compared = 1 << 15
+
+// nearest compares a prompt with every question of what is allowed, until the context ends. It gives the nodes of the
+// best scores, at most most of them and the best first, and, of each summary that is among them, the members by score.
+func (m *memory) nearest(ctx context.Context, a comparison) (ranked []gem.Match, members map[int]gem.Match) {
 	members = map[int]gem.Match{}
 	best := &shortlist{most: a.most}
 	found := func(match gem.Match) {
@@ -203,9 +206,14 @@ func (m *memory) nearest(a comparison) (ranked []gem.Match, members map[int]gem.
 	}
 	for _, file := range m.files {
 		vectors, _ := file.Flat()
-		rows := gem.Rows{Dim: file.Of().Dimension, Data: vectors}
-		matches := gem.Compare(a.prompt, rows, file.of)
-		for from := 0; from < len(matches); {
+		dim := file.Of().Dimension
+		matches := make([]gem.Match, 0, len(file.of))
+		for from := 0; from < len(file.of) && ctx.Err() == nil; from += compared {
+			to := min(from+compared, len(file.of))
+			rows := gem.Rows{Dim: dim, Data: vectors[from*dim : to*dim]}
+			matches = append(matches, gem.Compare(a.prompt, rows, file.of[from:to])...)
+		}
+		for from := 0; from < len(matches) && ctx.Err() == nil; {
 			to := from + 1
 			for to < len(matches) && matches[to].Node == matches[from].Node && matches[to].Question > matches[to-1].Question {
 				to++

@@ -1,6 +1,7 @@
 package retrieve
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -156,6 +157,10 @@ func (r *Request) pool() pool {
 
 // Run implements Method.
 func (alignedMethod) Run(r *Request) (Explanation, error) {
+	_, _, classes := r.Generation.Live.Counts()
+	if err := r.Admit(r.alignSteps(min(classes, r.Query.TopEntities), 0)); err != nil {
+		return nil, err
+	}
 	if err := r.voters(r.Query.TopEntities); err != nil || r.noMatch() {
 		return nil, err
 	}
@@ -164,6 +169,9 @@ func (alignedMethod) Run(r *Request) (Explanation, error) {
 		return nil, nil
 	}
 	start := time.Now()
+	if err := r.Admit(r.alignSteps(len(r.Result.Entities), r.votes)); err != nil {
+		return nil, err
+	}
 	p := r.pool()
 	prices, err := r.solve(p)
 	if err != nil {
@@ -178,6 +186,15 @@ func (alignedMethod) Run(r *Request) (Explanation, error) {
 	r.why()
 	r.Result.Timing.Election = time.Since(start)
 	return func() any { return r.explainAligned(p, prices, kept, winners) }, nil
+}
+
+// alignSteps is how long a pool of so many classes and votes takes: least squares by the third power of classes, prices
+// by rounds over all votes.
+func (r *Request) alignSteps(classes, votes int) float64 {
+	if r.Query.Params.Text("solver") == "utility" {
+		return voteSteps*float64(votes) + 2*alignRounds*float64(votes)
+	}
+	return voteSteps*float64(votes) + 2*math.Pow(float64(classes), 3)
 }
 
 // scored keeps the classes that are most similar to the question, and gives each chunk the sum of those that mention
@@ -252,29 +269,38 @@ func (r *Request) explainAligned(p pool, prices align.Prices, kept map[int]bool,
 func (r *Request) solve(p pool) (align.Prices, error) {
 	if r.Query.Params.Text("solver") == "utility" {
 		problem := align.Pool{Gamma: p.gamma, Columns: p.columns, F: p.capacity}
-		return align.Utility(problem, r.Query.Params.Float("eps"), alignRounds)
+		return align.Utility(r.ctx, problem, r.Query.Params.Float("eps"), alignRounds)
 	}
 	vectors, err := r.classVectors()
 	if err != nil {
 		return align.Prices{}, err
 	}
-	n := len(vectors)
 	problem := align.Problem{
-		Gram: mat.NewSymDense(n, nil), VTq: p.gamma, C: mat.NewDense(len(p.numbers), n, nil), F: p.capacity,
+		Gram: mat.NewSymDense(len(vectors), nil), VTq: p.gamma, Rows: make([]align.Row, len(p.numbers)),
+	}
+	for row, capacity := range p.capacity {
+		problem.Rows[row].F = capacity
 	}
 	for i, vector := range vectors {
-		for j := i; j < n; j++ {
+		if err := r.ctx.Err(); err != nil {
+			return align.Prices{}, err
+		}
+		for j, other := range vectors[:i+1] {
 			dot := 0.0
 			for d := range vector {
-				dot += float64(vector[d]) * float64(vectors[j][d])
+				dot += float64(vector[d]) * float64(other[d])
 			}
 			problem.Gram.SetSym(i, j, dot)
 		}
 		for _, row := range p.columns[i] {
-			problem.C.Set(int(row), i, 1)
+			problem.Rows[row].Classes = append(problem.Rows[row].Classes, uint32(i))
 		}
 	}
-	least, err := align.CLS(problem, 0, 0)
+	least, err := align.CLS(r.ctx, problem, 0, 0)
+	var large align.TooLarge
+	if errors.As(err, &large) {
+		return align.Prices{}, invalid("top_entities", large.Error(), "lower top_entities, or set params.solver: utility")
+	}
 	if err != nil {
 		return align.Prices{}, err
 	}

@@ -111,6 +111,9 @@ func (aprMethod) Run(r *Request) (Explanation, error) {
 		Words: r.Query.Asked.Words, Lines: r.Query.Asked.LineRows,
 		Query: apr.Query{Entities: r.Query.Names, Relations: r.Query.Asked.RelationRows, Whole: r.Query.Vector},
 	}
+	if err := r.Admit(index.Steps(asked, settings)); err != nil {
+		return nil, err
+	}
 	found := index.Find(asked, settings)
 	if settings.Stopped() {
 		return nil, context.Cause(r.ctx)

@@ -96,7 +96,10 @@ func (gemMethod) Run(r *Request) (Explanation, error) {
 		graph = known.graph
 		asked.every = slices.Repeat([]gem.Match{{Question: -1}}, graph.Len())
 	}
-	ranked, members := known.nearest(asked)
+	ranked, members := known.nearest(r.ctx, asked)
+	if err := r.ctx.Err(); err != nil {
+		return nil, err
+	}
 	steps := map[int]gem.Step{}
 	if graph != nil {
 		found := graph.along(ranked, asked.every, known.members, r.Query.Params.Float("alpha"), asked.most)

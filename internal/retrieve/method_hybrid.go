@@ -62,7 +62,10 @@ func (hybridMethod) Run(r *Request) (Explanation, error) {
 		walkStart.Classes = append(walkStart.Classes, walk.Weighted{ID: place, Weight: class.Weight})
 	}
 	steps := r.steps(params, found)
-	mass := r.walk(walkStart, params.Damping, fuse.Eps, steps)
+	mass, err := r.walk(walkStart, params.Damping, fuse.Eps, steps)
+	if err != nil {
+		return nil, err
+	}
 	ranking := fuse.Rank(params, mass.Chunks, seeds.P, r.Query.TopChunks)
 	r.Result.Timing.Election = time.Since(start)
 	if err := r.nameSeeds(seeds, found); err != nil {
@@ -180,7 +183,7 @@ func (r *Request) denseClasses(n int) ([]fuse.Hit, error) {
 	var out []fuse.Hit
 	seen := map[string]bool{}
 	for ask := n + n/4 + 8; ; ask *= 2 {
-		hits, err := r.Vectors.Search(r.ctx, r.Generation.Manifest.Collections.Classes, r.Query.Vector, ask)
+		hits, err := r.nearestClasses(ask)
 		if err != nil {
 			return nil, err
 		}
@@ -203,11 +206,17 @@ func (r *Request) denseClasses(n int) ([]fuse.Hit, error) {
 }
 
 // walk goes over the whole graph, or over the subgraph that a filter leaves.
-func (r *Request) walk(start walk.Start, damping, eps float64, steps walk.Steps) walk.Mass {
-	if view := r.allowed.view(); view.Chunk != nil || view.Class != nil {
-		return r.Generation.graph.RunBy(start, damping, eps, view, steps)
+func (r *Request) walk(start walk.Start, damping, eps float64, steps walk.Steps) (mass walk.Mass, err error) {
+	if err := r.Admit(r.walkSteps(damping, eps)); err != nil {
+		return mass, err
 	}
-	return r.Generation.graph.RunToChunks(start, damping, eps, steps)
+	steps.Stopped = func() bool { return r.ctx.Err() != nil }
+	if view := r.allowed.view(); view.Chunk != nil || view.Class != nil {
+		mass = r.Generation.graph.RunBy(start, damping, eps, view, steps)
+	} else {
+		mass = r.Generation.graph.RunToChunks(start, damping, eps, steps)
+	}
+	return mass, r.ctx.Err()
 }
 
 // nameSeeds reads the class seeds into the result, the heaviest first.

@@ -105,6 +105,9 @@ func (r *Request) explainHybrid(
 	}
 	byWords, bySimilarity = places(found.chunkBM25), places(found.chunkDense)
 	for _, result := range r.Result.Chunks {
+		if r.ctx.Err() != nil {
+			break
+		}
 		number := result.Live.Number
 		chunk := HybridChunk{
 			ID:    result.Live.ID.String(),

@@ -52,7 +52,10 @@ func (pprMethod) Run(r *Request) (Explanation, error) {
 		}
 	}
 	damping := r.Query.Params.Float("damping")
-	mass := r.walk(start, damping, pprEps, walk.Steps{})
+	mass, err := r.walk(start, damping, pprEps, walk.Steps{})
+	if err != nil {
+		return nil, err
+	}
 	r.rankByMass(mass.Chunks)
 	for _, node := range mass.Chunks[:min(r.Query.TopChunks, len(mass.Chunks))] {
 		chunk := Chunk{Live: r.Generation.Live.ByNumber(int(node.ID)), Score: node.Weight}

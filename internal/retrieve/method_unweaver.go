@@ -1,6 +1,7 @@
 package retrieve
 
 import (
+	"cmp"
 	"math"
 	"slices"
 	"sort"
@@ -44,6 +45,9 @@ func (unweaverMethod) Run(r *Request) (Explanation, error) {
 	if err := r.voters(r.Query.TopEntities); err != nil || r.noMatch() {
 		return nil, err
 	}
+	if err := r.Admit(voteSteps * float64(r.votes)); err != nil {
+		return nil, err
+	}
 	start := time.Now()
 	defer func() { r.Result.Timing.Election = time.Since(start) }()
 	bySimilarity := r.Query.Params.Text("ties") == "similarity"
@@ -73,38 +77,42 @@ type candidates struct {
 // candidates orders the chunks that the result's entities vote for; bySimilarity lets the sum of the voters'
 // similarities break ties of the weighted score.
 func (r *Request) candidates(bySimilarity bool) candidates {
+	type candidate struct {
+		number                   uint32
+		firstVoter, count, score int
+		similarity               float64
+	}
 	field := candidates{at: map[uint32]uint32{}}
-	firstVoter, count, similarity := map[uint32]int{}, map[uint32]int{}, map[uint32]float64{}
+	var all []candidate
 	total := 0
 	for voter, entity := range r.Result.Entities {
 		for _, number := range entity.Votes {
-			if _, known := firstVoter[number]; !known {
-				firstVoter[number] = voter
-				field.numbers = append(field.numbers, number)
+			at, known := field.at[number]
+			if !known {
+				at = uint32(len(all))
+				field.at[number] = at
+				all = append(all, candidate{number: number, firstVoter: voter})
 			}
-			count[number]++
-			similarity[number] += entity.Similarity
+			all[at].count++
+			all[at].similarity += entity.Similarity
 			total++
 		}
 	}
 	voters := r.Query.TopEntities
-	key := func(number uint32) int { return count[number] * (voters - firstVoter[number]) }
-	sort.SliceStable(field.numbers, func(i, j int) bool {
-		a, b := field.numbers[i], field.numbers[j]
-		if key(a) != key(b) {
-			return key(a) > key(b)
+	for i := range all {
+		all[i].score = all[i].count * (voters - all[i].firstVoter)
+	}
+	slices.SortFunc(all, func(a, b candidate) int {
+		similarity := 0
+		if bySimilarity {
+			similarity = cmp.Compare(b.similarity, a.similarity)
 		}
-		if bySimilarity && similarity[a] != similarity[b] {
-			return similarity[a] > similarity[b]
-		}
-		if firstVoter[a] != firstVoter[b] {
-			return firstVoter[a] < firstVoter[b]
-		}
-		return a < b
+		return cmp.Or(cmp.Compare(b.score, a.score), similarity, cmp.Compare(a.firstVoter, b.firstVoter),
+			cmp.Compare(a.number, b.number))
 	})
-	for i, number := range field.numbers {
-		field.at[number] = uint32(i)
-		field.score = append(field.score, float64(key(number))/float64(max(1, total))/float64(voters))
+	for i, one := range all {
+		field.numbers, field.at[one.number] = append(field.numbers, one.number), uint32(i)
+		field.score = append(field.score, float64(one.score)/float64(max(1, total))/float64(voters))
 	}
 	return field
 }
@@ -129,7 +137,10 @@ func (r *Request) elect(field candidates) (Explanation, error) {
 	options := election.Options{
 		Seats: r.Query.TopChunks, Completion: "pav", Prefer: field.score, ExactLimit: exactLimit,
 	}
-	committee, err := election.Elect(r.Query.Rule, profile, options)
+	if err := r.Admit(election.Steps(r.Query.Rule, profile, options)); err != nil {
+		return nil, err
+	}
+	committee, err := election.Elect(r.ctx, r.Query.Rule, profile, options)
 	if err != nil {
 		return nil, err
 	}

@@ -110,6 +110,7 @@ type Searcher struct {
 	Vectors vectors.Store
 	Records Records
 	Methods *Registry // nil: this program's
+	Heavy   *Heavy    // bounds heavy questions; nil: nothing does
 }
 
 // Run answers a query. Errors: fault.InvalidParam for a method or rule that is not known, fault.SegmentDamage where the
@@ -148,12 +149,16 @@ func (s Searcher) Run(ctx context.Context, generation *Generation, query Query) 
 		terms:      generation.Language().Terms(query.Text),
 		surface:    generation.Language().Surface(query.Text),
 	}
+	defer request.leave()
 	explain, err := method.Run(request)
 	if err != nil || result.Reason != "" {
 		return result, err
 	}
 	if explain != nil && query.Explain {
 		result.Explain = explain()
+	}
+	if err := ctx.Err(); err != nil { // an explanation that was broken off is none
+		return result, err
 	}
 	return result, request.fill()
 }
@@ -170,6 +175,8 @@ type Request struct {
 	allowed *allowed
 	terms   []string // of the question, as passages have them
 	surface []string // as classes have them
+	votes   int      // chunks of all ballots so far
+	heavy   bool     // it has a place of Heavy
 }
 
 // Context of the query; it ends with it.
@@ -226,6 +233,9 @@ func (r *Request) why() {
 	}
 }
 
+// lookEvery is after how many chunks or nodes a loop over them looks at the context.
+const lookEvery = 1 << 12
+
 // fill adds allowed chunks until there are as many as asked for: by similarity, by BM25, then in chunk order.
 func (r *Request) fill() error {
 	want := r.Query.TopChunks
@@ -266,6 +276,9 @@ func (r *Request) fill() error {
 	}
 	_, chunks, _ := table.Counts()
 	for number := 0; number < chunks && len(r.Result.Chunks) < want; number++ {
+		if number%lookEvery == 0 && r.ctx.Err() != nil {
+			return r.ctx.Err()
+		}
 		if chunk := table.ByNumber(number); r.allowed.chunk(chunk) {
 			add(Chunk{Live: chunk})
 		}

@@ -213,7 +213,7 @@ func BenchmarkElections(b *testing.B) {
 			for _, rule := range []string{election.RuleAV, election.RuleSeqPAV, election.RulePhragmen, election.RuleMES} {
 				b.Run(fmt.Sprintf("%s/voters=%d/candidates=%d", rule, k0, candidates), func(b *testing.B) {
 					for b.Loop() {
-						if _, err := election.Elect(rule, profile, election.Options{Seats: 5}); err != nil {
+						if _, err := election.Elect(b.Context(), rule, profile, election.Options{Seats: 5}); err != nil {
 							b.Fatal(err)
 						}
 					}

@@ -10,6 +10,7 @@ import (
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/index/liveset"
+	"github.com/unweaver/unweaver/internal/store/vectors"
 )
 
 // voters finds the n most similar allowed classes with their ballots. A row of the store counts if the generation has
@@ -18,7 +19,7 @@ func (r *Request) voters(want int) error {
 	asked, seen := 0, map[string]bool{}
 	for n := want + 8; len(r.Result.Entities) < want; n *= 2 {
 		start := time.Now()
-		hits, err := r.Vectors.Search(r.ctx, r.Generation.Manifest.Collections.Classes, r.Query.Vector, n)
+		hits, err := r.nearestClasses(n)
 		r.Result.Timing.Search += time.Since(start)
 		if err != nil {
 			return err
@@ -70,7 +71,9 @@ func (r *Request) ballots(classes []*liveset.Class, similarities []float64, want
 				Total:      int64(classes[at+i].Chunks),
 				Place:      uint32(r.Generation.Live.ClassPlace(record.ID)),
 			}
-			r.ballot(&entity)
+			if err := r.ballot(&entity); err != nil {
+				return nil, err
+			}
 			if len(entity.Votes) > 0 {
 				out = append(out, entity)
 			}
@@ -81,10 +84,11 @@ func (r *Request) ballots(classes []*liveset.Class, similarities []float64, want
 }
 
 // ballot fills an entity's ballot.
-func (r *Request) ballot(entity *Entity) {
+func (r *Request) ballot(entity *Entity) error {
 	for _, number := range r.Generation.Live.Graph.ChunksOf(entity.Place) {
 		r.vote(entity, r.Generation.Live.ByNumber(int(number)))
 	}
+	return r.countVotes(len(entity.Votes))
 }
 
 // vote adds a chunk to a ballot where it is allowed.
@@ -107,7 +111,9 @@ func (r *Request) entities(places []uint32) error {
 	}
 	for i, record := range records {
 		entity := Entity{ID: record.ID, Place: places[i], Name: record.Name, Total: int64(classes[i].Chunks)}
-		r.ballot(&entity)
+		if err := r.ballot(&entity); err != nil {
+			return err
+		}
 		r.Result.Entities = append(r.Result.Entities, entity)
 	}
 	return nil
@@ -146,6 +152,23 @@ func (s Searcher) ClassRecords(
 	return out, nil
 }
 
+// nearestClasses returns the n rows of classes that are nearest to the question.
+func (r *Request) nearestClasses(n int) ([]vectors.Hit, error) {
+	manifest := r.Generation.Manifest
+	return r.nearest(manifest.Collections.Classes, manifest.Counts.Classes, r.Query.Vector, n)
+}
+
+// nearest returns the n rows of a collection that are nearest to a question. A collection that has none of the rows of
+// the generation was emptied, or made by another program: an answer from what is left would be a wrong one.
+func (r *Request) nearest(collection string, rows int64, question []float32, n int) ([]vectors.Hit, error) {
+	hits, err := r.Vectors.Search(r.ctx, collection, question, n)
+	if err == nil && len(hits) == 0 && rows > 0 && n > 0 {
+		err = fault.StoreDown.At("search", collection).Because("the store of vectors has lost its rows").
+			Advise("run: unweaver restore --index " + r.Generation.Manifest.Index)
+	}
+	return hits, err
+}
+
 // similarChunks gives the n best allowed chunks by their best window.
 func (r *Request) similarChunks(question []float32, n int) ([]Chunk, error) {
 	ask := 2*n + 8 // a chunk may have several
@@ -153,7 +176,8 @@ func (r *Request) similarChunks(question []float32, n int) ([]Chunk, error) {
 		ask = n + n/4 + 8
 	}
 	for ; ; ask *= 2 {
-		hits, err := r.Vectors.Search(r.ctx, r.Generation.Manifest.Collections.Chunks, question, ask)
+		manifest := r.Generation.Manifest
+		hits, err := r.nearest(manifest.Collections.Chunks, manifest.Counts.Windows, question, ask)
 		if err != nil {
 			return nil, err
 		}

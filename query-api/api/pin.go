@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"errors"
 
@@ -24,14 +25,21 @@ type pinning struct {
 	err        error
 }
 
-// unpublished is the error for an index that nothing is published of: err, unless its build goes on.
+// unpublished returns the error for an index of which nothing is published: err, unless its build goes on or was held.
 func (s *Server) unpublished(ctx context.Context, name string, err error) error {
 	work, failed := s.Runs.State(ctx, runlog.LatestBuild(name))
 	if failed != nil || len(work) == 0 {
 		return err
 	}
 	state, failed := s.runlog().State(ctx, string(work))
-	if failed != nil || state.Report.Run == "" || core.Terminal(state.Report.Status) {
+	report := state.Report
+	if failed == nil && report.Status == core.StatusHeld && report.ContentHash != "" {
+		return fault.UnknownIndex.At("query", name).
+			Because("nothing of it is published yet: its generation " + report.Generation + " is held (" + report.Reason + ")").
+			Advise("serve it: unweaver publish " + report.Generation + " --index " + name + " --reason ..., or ask it " +
+				"with generation " + report.Generation)
+	}
+	if failed != nil || report.Run == "" || core.Terminal(report.Status) {
 		return err
 	}
 	return fault.UnknownIndex.At("query", name).
@@ -55,18 +63,20 @@ func (s *Server) pin(ctx context.Context, name, wanted string) (*retrieve.Genera
 	if !core.ValidSlug(wanted) {
 		return nil, noGeneration(name, wanted)
 	}
-	if _, err := s.named(ctx, name); err != nil {
-		return nil, err
+	_, unpublished := s.named(ctx, name)
+	if unpublished != nil && !fault.Is(unpublished, fault.UnknownIndex) {
+		return nil, unpublished
 	}
-	x := s.serving(name)
-	if generation := x.offered(s, wanted); generation != nil {
-		return generation, nil
+	if unpublished == nil { // of another name nothing is kept unless it has the generation
+		if generation := s.serving(name).offered(s, wanted); generation != nil {
+			return generation, nil
+		}
 	}
 	ref, err := artifact.Index{Store: s.Artifacts, Name: name}.GenerationRef(ctx, wanted)
 	if err != nil {
-		return nil, err
+		return nil, cmp.Or(unpublished, err)
 	}
-	return s.join(ctx, x, name, wanted, ref.Manifest)
+	return s.join(ctx, s.serving(name), name, wanted, ref.Manifest)
 }
 
 func noGeneration(index, name string) error {

@@ -3,10 +3,12 @@ package api_test
 import (
 	"fmt"
 	"net/http"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/unweaver/unweaver/internal/pipeline/runlog"
 	"github.com/unweaver/unweaver/internal/store/blob"
 	coordination "github.com/unweaver/unweaver/internal/store/coordination/memory"
 	"github.com/unweaver/unweaver/internal/testkit/retrievetest"
@@ -33,6 +35,39 @@ func leased(t *testing.T, shared *coordination.Store, generation string) bool {
 		t.Fatal(err)
 	}
 	return found[generation]
+}
+
+// A held generation is named where nothing of its index is published, and answers by its name.
+func TestAHeldGenerationOfAnUnpublishedIndexIsNamedAndCanBeAsked(t *testing.T) {
+	f := serve(t, nil)
+	built := retrievetest.Build(t, f.stores, "held", retrievetest.Sample(), retrievetest.Options{})
+	retrievetest.Hold(t, built, "held")
+	const path = "/v1/indexes/held/query"
+	ask := func(body map[string]any, want int) map[string]any {
+		code, out, _ := f.do(http.MethodPost, path, body)
+		if code != want {
+			t.Errorf("%v: %d %v", body, code, out)
+		}
+		return out
+	}
+	if out := ask(fram, http.StatusNotFound); !strings.Contains(fmt.Sprint(out["detail"]), "no index of that name") {
+		t.Error(out)
+	}
+	state := `{"report":{"run":"held/g1","generation":"g1","status":"held","reason":"mass","content_hash":"c0ffee"}}`
+	for key, value := range map[string]string{runlog.LatestBuild("held"): "held/g1", "held/g1": state} {
+		if err := f.runs.SetState(t.Context(), key, []byte(value)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if out := ask(fram, http.StatusNotFound); !strings.Contains(fmt.Sprint(out["detail"]), "its generation g1 is held") {
+		t.Error(out)
+	}
+	for range 2 {
+		if out := ask(map[string]any{"query": "Fram", "generation": "g1"}, http.StatusOK); out["generation"] != "g1" {
+			t.Error(out)
+		}
+	}
+	ask(map[string]any{"query": "Fram", "generation": "g7"}, http.StatusNotFound)
 }
 
 // A question about an old generation keeps it for a while, and not for as long as the replica lives.

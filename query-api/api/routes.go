@@ -114,7 +114,9 @@ func (s *Server) indexRoutes() []route {
 		{
 			method: "POST", pattern: "/v1/indexes/{index}/query", id: "query", tag: tagQuery, summary: "Ask a question",
 			doc: "Finds the chunks of the index that help to answer, in the order of their use, and on request the answer " +
-				"of the chat model with citations. Scores order one response; they do not compare across responses.",
+				"of the chat model with citations. Scores order one response; they do not compare across responses. Few " +
+				"questions are answered at once whose parameters ask for heavy work: one more is a 429 with Retry-After, " +
+				"and ordinary ones are answered beside them.",
 			body: answer.Request{}, answer: answer.Response{}, problems: ofAQuery, handler: s.query, events: queryEvents,
 		},
 		{

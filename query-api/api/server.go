@@ -103,7 +103,9 @@ func New(config Config) *Server {
 	if config.Runs == nil {
 		config.Runs = memory.New()
 	}
-	searcher := retrieve.Searcher{Vectors: config.Vectors, Records: config.Records, Methods: config.Methods}
+	searcher := retrieve.Searcher{
+		Vectors: config.Vectors, Records: config.Records, Methods: config.Methods, Heavy: &retrieve.Heavy{},
+	}
 	raw := make([]byte, 8)
 	_, _ = rand.Read(raw) // never fails
 	server := &Server{

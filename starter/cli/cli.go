@@ -205,7 +205,8 @@ func (a *App) root() *cobra.Command {
 		a.versionCmd(),
 		a.mcpCmd(),
 	)
-	illustrate(root)
+	complete(root)
+	group(root)
 	return root
 }
 

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -80,12 +81,69 @@ func queryLong() string {
 		"that it knows."
 }
 
-// illustrate gives every command without examples those of the list.
-func illustrate(root *cobra.Command) {
+const administer = "Administer"
+
+// groups are the commands as unweaver --help lists them, the ones that matter first.
+var groups = []struct{ title, commands string }{
+	{"Start", "demo dev doctor estimate index query"},
+	{"Every night", "ls status schedule pause resume cancel limit backfill publish discard"},
+	{"Look", "show logs runs generations diff trends operations aliases eval"},
+	{"Fix", "rollback retry-failed dead-letters audit restore purge purges tag untag"},
+	{administer, "config keys models engine certs branch promote mcp version"},
+}
+
+// group puts every command of the list into its group.
+func group(root *cobra.Command) {
+	for _, one := range groups {
+		root.AddGroup(&cobra.Group{ID: one.title, Title: one.title + ":"})
+		for _, name := range strings.Fields(one.commands) {
+			if command, _, err := root.Find([]string{name}); err == nil {
+				command.GroupID = one.title
+			}
+		}
+	}
+	root.SetHelpCommandGroupID(administer)
+	root.SetCompletionCommandGroupID(administer)
+}
+
+// takeIndexes lists the commands, by path below unweaver, that take their index as first argument too.
+var takeIndexes = strings.Split("generations,restore,audit,operations,diff,rollback,publish,discard,tag,untag,purges,"+
+	"dead-letters list,dead-letters show,dead-letters replay,dead-letters discard,aliases show,aliases suggest,"+
+	"backfill list", ",")
+
+// takeIndex has a command take INDEX, or INDEX/GENERATION, as its first argument where --index does not name it.
+func takeIndex(command *cobra.Command) {
+	check, run := command.Args, command.RunE
+	name, rest, _ := strings.Cut(command.Use, " ")
+	command.Use = strings.TrimSpace(name + " INDEX " + rest)
+	var given []string
+	command.Args = func(command *cobra.Command, args []string) error {
+		given = args
+		if len(args) == 0 || command.Flags().Changed("index") {
+			return check(command, args)
+		}
+		index, generation, both := strings.Cut(args[0], "/")
+		if given = args[1:]; both {
+			given = append([]string{generation}, given...)
+		}
+		if check(command, given) != nil {
+			given = args
+			return check(command, args)
+		}
+		return command.Flags().Set("index", index)
+	}
+	command.RunE = func(command *cobra.Command, _ []string) error { return run(command, given) }
+}
+
+// complete gives every command without examples those of the list, and has those of takeIndexes take their index.
+func complete(root *cobra.Command) {
 	var visit func(command *cobra.Command, path string)
 	visit = func(command *cobra.Command, path string) {
 		if command.Example == "" {
 			command.Example = examples[path]
+		}
+		if slices.Contains(takeIndexes, path) {
+			takeIndex(command)
 		}
 		for _, below := range command.Commands() {
 			visit(below, strings.TrimSpace(path+" "+below.Name()))

@@ -143,11 +143,33 @@ func TestTheReferenceIsMadeFromTheCommands(t *testing.T) {
 func TestEveryCommandSaysWhatItDoes(t *testing.T) {
 	seen := 0
 	for _, command := range cli.Commands().Commands() {
+		if command.GroupID == "" {
+			t.Errorf("unweaver --help lists %s below no group", command.Name())
+		}
 		if seen++; command.Short == "" || command.Args == nil && command.Runnable() {
 			t.Errorf("%s: %q, arguments are checked: %t", command.Name(), command.Short, command.Args != nil)
 		}
 	}
 	if seen < 13 {
 		t.Errorf("%d commands", seen)
+	}
+}
+
+// A command takes its index in front of its other arguments, alone or with a generation, or as --index.
+func TestAnIndexMayStandInFrontOfTheArguments(t *testing.T) {
+	for _, args := range []string{
+		"rollback docs g1", "rollback docs/g1", "rollback g1 --index docs", "rollback --index docs g1",
+	} {
+		c := &fakeControl{}
+		if got := run(t, c, strings.Fields(args)...); got.exit != 0 || c.move.Index != "docs" || c.move.Generation != "g1" {
+			t.Errorf("%s: %+v, %+v", args, got, c.move)
+		}
+	}
+	for args, says := range map[string]string{
+		"generations docs more": "want no argument, got 2", "operations": `required flag(s) "index" not set`,
+	} {
+		if got := run(t, &fakeControl{}, strings.Fields(args)...); got.exit != 2 || !strings.Contains(got.err, says) {
+			t.Errorf("%s: %+v", args, got)
+		}
 	}
 }

@@ -1,13 +1,17 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
 	"io"
+	"maps"
 	"path"
+	"slices"
 	"strings"
 
 	"github.com/unweaver/unweaver/internal/control"
 	"github.com/unweaver/unweaver/internal/core"
+	reports "github.com/unweaver/unweaver/internal/pipeline/report"
 	"github.com/unweaver/unweaver/internal/pipeline/runlog"
 )
 
@@ -65,23 +69,12 @@ func showReport(w io.Writer, status control.Status) {
 		fmt.Fprintf(w, "  content hash %s\n", status.ContentHash)
 	}
 	showProblems(w, status.Report)
-	showHeld(w, status.Report)
-}
-
-// showHeld says what can be done with a generation that a gate held after it was built.
-func showHeld(w io.Writer, report core.Report) {
-	if report.Status != core.StatusHeld || report.ContentHash == "" || report.Reason == massDeletion {
-		return
+	if core.Terminal(status.Status) || status.Status == core.StatusPaused {
+		for _, line := range reports.Next(status.Report) {
+			fmt.Fprintf(w, "  next: %s\n", line)
+		}
 	}
-	rest := report.Generation + " --index " + report.Index
-	fmt.Fprintf(w, "  ask it:      unweaver query \"...\" --generation %s\n", rest)
-	fmt.Fprintf(w, "  compare it:  unweaver diff %s\n", rest)
-	fmt.Fprintf(w, "  approve it:  unweaver publish %s --reason ...\n", rest)
-	fmt.Fprintf(w, "  or drop it:  unweaver discard %s --reason ...\n", rest)
 }
-
-// massDeletion is the gate that holds a run before anything is built.
-const massDeletion = "mass_deletion"
 
 // showFound prints what a run found and what it wrote. A restore finds nothing, and neither does a run that failed
 // before it had listed the corpus.
@@ -105,9 +98,11 @@ func showFound(w io.Writer, report core.Report) {
 	if report.Models.Chat != "" {
 		fmt.Fprintf(w, "  [%s / %s]", report.Models.Chat, report.Models.Embedding)
 	}
-	diff := report.Diff
-	fmt.Fprintf(w, "\n  against the generation before: %d added, %d changed, %d moved, %d removed, %d the same\n",
-		diff.Added, diff.Changed, diff.Moved, diff.Removed, diff.Same)
+	fmt.Fprintln(w)
+	if diff := report.Diff; diff.Changed+diff.Moved+diff.Removed+diff.Same > 0 { // a first build adds all
+		fmt.Fprintf(w, "  against the generation before: %d added, %d changed, %d moved, %d removed, %d the same\n",
+			diff.Added, diff.Changed, diff.Moved, diff.Removed, diff.Same)
+	}
 }
 
 // showState prints how a run ended, or where it stands.
@@ -193,7 +188,7 @@ func showCost(w io.Writer, report core.Report) {
 	if report.Estimate != nil {
 		showShares(w, report)
 		showEstimate(w, *report.Estimate, report.Currency)
-	} else {
+	} else if report.Calls.Sum() > 0 || report.Tokens != (core.Tokens{}) {
 		verb := "paid"
 		if report.Reason == dryRun {
 			verb = "would pay"
@@ -211,7 +206,7 @@ func showCost(w io.Writer, report core.Report) {
 			cost(report),
 		)
 	}
-	if report.Planned != nil {
+	if report.Planned != nil && report.Calls.Sum() > 0 {
 		showPlanned(w, report)
 	}
 	if lost := report.Unsettled; lost.Calls.Sum() > 0 {
@@ -239,6 +234,9 @@ func cost(report core.Report) string {
 // showEstimate prints what a dry run expects.
 func showEstimate(w io.Writer, estimate core.Estimate, currency string) {
 	count := func(n float64) string { return fmt.Sprintf("%.0f", n) }
+	if estimate.Extract.High+estimate.Shorten.High+estimate.Embed.High+estimate.Tokens.High == 0 {
+		fmt.Fprintln(w, "  would need no model call")
+	}
 	for _, line := range []struct {
 		name   string
 		figure core.Range
@@ -256,6 +254,9 @@ func showEstimate(w io.Writer, estimate core.Estimate, currency string) {
 			continue
 		}
 		low, high := line.text(line.figure.Low), line.text(line.figure.High)
+		if line.figure.High == 0 {
+			continue
+		}
 		if low != high {
 			low += " to " + high
 		}
@@ -280,6 +281,24 @@ func leftOutLine(out core.LeftOut) string {
 	return strings.Join(parts, ", ")
 }
 
+// extensionsOf returns the commonest extensions of files that are skipped, in parentheses.
+func extensionsOf(out core.LeftOut) string {
+	names := slices.SortedFunc(maps.Keys(out.Extensions), func(a, b string) int {
+		return cmp.Or(cmp.Compare(out.Extensions[b], out.Extensions[a]), cmp.Compare(a, b))
+	})
+	for i, name := range names {
+		names[i] = fmt.Sprintf("%s %d", name, out.Extensions[name])
+	}
+	if len(names) == 0 {
+		return ""
+	}
+	const most = 6
+	if len(names) > most {
+		names = append(names[:most], "...")
+	}
+	return " (" + strings.Join(names, ", ") + ")"
+}
+
 // showProblems prints what stands failed, why, and where all of it is listed.
 func showProblems(w io.Writer, report core.Report) {
 	generation := path.Join(report.Index, "generations", report.Generation)
@@ -289,6 +308,9 @@ func showProblems(w io.Writer, report core.Report) {
 	}
 	if line := leftOutLine(report.LeftOut); line != "" {
 		fmt.Fprintf(w, "  left out: %s\n", line)
+	}
+	if out := report.LeftOut; out.OtherTypes > 0 {
+		fmt.Fprintf(w, "  skipped: %s of other types%s\n", number(out.OtherTypes, "file"), extensionsOf(out))
 	}
 	if report.Refused > 0 {
 		fmt.Fprintf(w, "  not read: %d of the files and rows\n", report.Refused)

@@ -119,7 +119,7 @@ func TestAGenerationIsShownWithTheReportOfItsRun(t *testing.T) {
 	for _, args := range [][]string{{"show", "docs"}, {"show", "docs/g2"}, {"show", "g2", "--index", "docs"}} {
 		fake.asked = nil
 		got := run(t, fake, args...)
-		contains(t, got.out, "docs/g2  current, number 2", "1 document, 0 chunks, 0 classes", "text hash beef", "paid: ")
+		contains(t, got.out, "docs/g2  current, number 2", "1 document, 0 chunks, 0 classes", "text hash beef", "content hash c0ffee")
 		if fake.asked[1] != "status docs/g2" || got.exit != cli.ExitDone {
 			t.Errorf("%v: asked %v, exit %d", args, fake.asked, got.exit)
 		}

@@ -26,7 +26,7 @@ func (evilControl) Status(context.Context, string) (control.Status, error) {
 	var status control.Status
 	status.Index, status.Generation, status.Status = "docs", "g1", core.StatusFailed
 	status.Reason, status.Detail = "internal", evil
-	status.Problems = []core.Problem{{Code: "unknown_type", Object: evil, Detail: evil}}
+	status.Problems = []core.Problem{{Code: "unreadable_document", Object: evil, Detail: evil}}
 	return status, nil
 }
 

@@ -31,7 +31,6 @@ func TestEveryFileTypeIsReadAndWhatCannotBeIsNamed(t *testing.T) {
 		t.Fatalf("%s %s %s", st.Status, st.Reason, st.Detail)
 	}
 	for object, code := range map[string]string{
-		"k.exe":          "unknown_type",
 		"l.txt":          "binary_content",
 		"empty.txt":      "empty_document",
 		"m.pdf":          "unreadable_document",
@@ -40,6 +39,9 @@ func TestEveryFileTypeIsReadAndWhatCannotBeIsNamed(t *testing.T) {
 		if !contains(st.Problems, code, object) {
 			t.Errorf("%s is not reported as %s: %v", object, code, st.Problems)
 		}
+	}
+	if st.LeftOut.OtherTypes != 1 || st.LeftOut.Extensions[".exe"] != 1 {
+		t.Errorf("left out: %+v", st.LeftOut)
 	}
 	for q, doc := range map[string]string{
 		"Aldous Azores": "a.txt", "Bornean orangutan": "b.md", "Cairo Nile": "c.html", "Dakar port Senegal": "d.json",

@@ -77,6 +77,7 @@ type Plan struct {
 	Modified time.Time
 	Line     int
 	Record   []byte
+	Part     string // name of an attachment of the object; empty: it is none
 	Problem  string // a code, where plan found that the document cannot be used
 	Archived string // blob.Info.Archived of the object
 }
@@ -99,8 +100,12 @@ func (p Plan) Encode() []byte {
 	enc.S(string(p.Record))
 	enc.S(p.Problem)
 	enc.S(p.Archived)
+	enc.S(p.Part)
 	return enc.B
 }
+
+// Within reports whether the document is a row of its object, or attached to it.
+func (p Plan) Within() bool { return p.Line > 0 || p.Part != "" }
 
 // DecodePlan reads one.
 func DecodePlan(b []byte) (Plan, error) {
@@ -119,7 +124,7 @@ func DecodePlan(b []byte) (Plan, error) {
 		Line:     int(dec.U()),
 	}
 	p.Record = append([]byte(nil), dec.Bytes()...)
-	p.Problem, p.Archived = dec.S(), dec.S()
+	p.Problem, p.Archived, p.Part = dec.S(), dec.S(), dec.S()
 	return p, dec.End()
 }
 

@@ -44,7 +44,7 @@ var (
 
 var kinds = map[string]kind{
 	"plan": of(rows.Plan.Encode, rows.DecodePlan,
-		rows.Plan{Modified: noon},
+		rows.Plan{Modified: noon, Part: "plan.pdf"},
 		rows.Plan{
 			Object: "a/b.jsonl.gz", Kind: "jsonl", Gzip: true, Version: digestA, ETag: "e", Size: 1 << 40, Modified: noon,
 			Line: 7, Record: []byte(`{"id":"7"}`), Problem: "store_denied",

@@ -57,6 +57,14 @@ func parse(ctx context.Context, parser document.Parser, object, content string) 
 	return doc, string(raw), err
 }
 
+func TestADocumentWithTooMuchMetadataIsTooLarge(t *testing.T) {
+	content := `{"text":"words","` + strings.Repeat("k", 17<<20) + `":"value"}`
+	_, _, err := parse(t.Context(), newPool(t, 1, document.DefaultLimits()), "long.json", content)
+	if !fault.Is(err, fault.TooLarge) || !strings.Contains(err.Error(), "long.json") {
+		t.Errorf("%.300v", err)
+	}
+}
+
 func TestEachPillIsNamedAndTheNextDocumentIsParsed(t *testing.T) {
 	pool := newPool(t, 1, limits())
 	good := documenttest.PDF("All is well")

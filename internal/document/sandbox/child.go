@@ -173,7 +173,7 @@ func parse(body io.Reader, request ask, limits document.Limits) (doc document.Do
 			err = fault.ParseCrashed.At("read", request.Object).Because(fmt.Sprint(cause)).Advise(adviseCrashed)
 		}
 	}()
-	limits.Hidden = request.Hidden
+	limits.Reading = request.Reading
 	return document.Parse(body, request.Kind, request.Object, limits)
 }
 

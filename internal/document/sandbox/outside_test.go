@@ -118,15 +118,30 @@ func TestAChildReadsWhatIsHiddenWhereItIsAskedTo(t *testing.T) {
 	pool := newPool(t, 1, limits())
 	content := documenttest.Zip(documenttest.Part{Name: "word/document.xml", Content: "<d><p><r><t>shown</t></r>" +
 		"<r><rPr><vanish/></rPr><t> hid</t></r></p></d>"})
-	for _, ctx := range []context.Context{t.Context(), document.WithHidden(t.Context()), t.Context()} {
+	for _, ctx := range []context.Context{t.Context(), document.WithReading(t.Context(), document.Reading{Hidden: true}), t.Context()} {
 		doc, text, err := parse(ctx, pool, "a.docx", content)
 		want, missing := "shown", "left out: hidden pieces of text: 1 (documents.hidden: include reads them)"
-		if document.IsWithHidden(ctx) {
+		if document.ReadingOf(ctx).Hidden {
 			want, missing = "shown hid", ""
 		}
 		if err != nil || text != want || doc.Missing != missing {
 			t.Errorf("%q %q %v", text, doc.Missing, err)
 		}
+	}
+}
+
+// A PDF in a mail is read by a child that reads PDFs.
+func TestAChildReadsWhatIsAttached(t *testing.T) {
+	pool := newPool(t, 1, limits())
+	content := documenttest.MailWith("s", documenttest.Part{Name: "p.pdf", Content: documenttest.PDFWith("pages")})
+	list := document.WithReading(t.Context(), document.Reading{Attached: true, List: true})
+	doc, text, err := parse(list, pool, "a.eml", content)
+	if err != nil || text != "" || len(doc.Attached) != 1 || doc.Attached[0].Name != "p.pdf" {
+		t.Fatalf("%+v, %q, %v", doc.Attached, text, err)
+	}
+	one := document.WithReading(t.Context(), document.Reading{Attached: true, Part: doc.Attached[0]})
+	if _, text, err = parse(one, pool, "a.eml", content); err != nil || strings.TrimSpace(text) != "pages" {
+		t.Errorf("%q, %v", text, err)
 	}
 }
 

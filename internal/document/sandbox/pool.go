@@ -133,8 +133,9 @@ func (p *Pool) Parse(
 	}
 	source := &source{reader: io.LimitReader(reader, p.limits.Bytes+1)}
 	waiting := clock{left: p.limits.Time}
+	pdf := kind == document.PDF || document.ReadingOf(ctx).Part.Kind == document.PDF
 	for again := false; ; again = true {
-		one, err := p.take(ctx, kind == document.PDF, again || document.IsAgain(ctx))
+		one, err := p.take(ctx, pdf, again || document.IsAgain(ctx))
 		if err != nil {
 			<-p.places
 			return document.Doc{}, err

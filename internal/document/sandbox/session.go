@@ -123,6 +123,7 @@ func (s *session) parse(source *source, kind document.Kind) (document.Doc, error
 		}
 		return document.Doc{
 			Title: s.title(start.Title), Meta: start.Meta, Text: text, Missing: brief(start.Missing), Places: start.Places,
+			Attached: start.Attached,
 		}, nil
 	}
 }
@@ -147,7 +148,7 @@ func (s *session) send(source *source, kind document.Kind) error {
 			return err
 		})
 	}
-	raw, err := json.Marshal(ask{Kind: kind, Object: brief(s.object), Hidden: document.IsWithHidden(s.ctx)})
+	raw, err := json.Marshal(ask{Kind: kind, Object: brief(s.object), Reading: document.ReadingOf(s.ctx)})
 	if err != nil {
 		return err
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/unweaver/unweaver/internal/document"
+	"github.com/unweaver/unweaver/internal/fault"
 )
 
 // What is said over the two pipes of a child: frames, each a letter, the length of its content as four bytes, and the
@@ -41,7 +42,7 @@ const (
 type ask struct {
 	Kind   document.Kind `json:"kind"`
 	Object string        `json:"object"`
-	Hidden bool          `json:"hidden,omitempty"`
+	document.Reading
 }
 
 // head is an answer without its text.
@@ -50,6 +51,8 @@ type head struct {
 	Meta    map[string]string `json:"meta"`
 	Missing string            `json:"missing,omitempty"`
 	Places  []byte            `json:"places,omitempty"`
+
+	Attached []document.Attachment `json:"attached,omitempty"`
 }
 
 // maxPlaces bounds the places of a document's lines, in bytes: those of a million lines. A document of more has none.
@@ -60,7 +63,9 @@ func headOf(doc document.Doc) head {
 	if len(places) > maxPlaces {
 		places = nil
 	}
-	return head{Title: doc.Title, Meta: doc.Meta, Missing: brief(doc.Missing), Places: places}
+	return head{
+		Title: doc.Title, Meta: doc.Meta, Missing: brief(doc.Missing), Places: places, Attached: doc.Attached,
+	}
 }
 
 // failed is a fault of the document.
@@ -87,6 +92,11 @@ func writeJSON(out io.Writer, letter byte, value any) error {
 	raw, err := json.Marshal(value)
 	if err != nil {
 		return err
+	}
+	if len(raw) > maxHead {
+		return fault.TooLarge.At("parse", "").
+			Because(fmt.Sprintf("its title and its metadata take more than %d MiB", maxHead>>20)).
+			Advise("shorten the names and the values of its fields")
 	}
 	for len(raw) > maxFrame {
 		if err := writeFrame(out, letter, raw[:maxFrame]); err != nil {

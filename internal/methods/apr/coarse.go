@@ -74,18 +74,23 @@ type Candidate struct {
 // query once, whatever the number of runs that have it, and the result is that of comparing every pair. A vector of
 // another dimension than the codebook's is compared with nothing.
 func (c *Coarse) Top(entities, relations [][]float32, k int) []Candidate {
-	return c.top(entities, relations, k, nil)
+	return c.top(entities, relations, k, nil, func() bool { return false })
 }
 
-// top is Top of the runs that allow lets in; nil: of all.
-func (c *Coarse) top(entities, relations [][]float32, k int, allow func(run int) bool) []Candidate {
+// top is Top of the runs that allow lets in; nil: of all. Once it is stopped it comes to something, soon.
+func (c *Coarse) top(
+	entities, relations [][]float32, k int, allow func(run int) bool, stopped func() bool,
+) []Candidate {
 	if k <= 0 {
 		return nil
 	}
-	bestEntity, bestRelation := best(c.Entities, entities), best(c.Relations, relations)
+	bestEntity, bestRelation := best(c.Entities, entities, stopped), best(c.Relations, relations, stopped)
 	runs := max(len(c.RunEntities.starts)-1, 0)
 	kept := make([]Candidate, 0, min(k, runs)+1)
 	for run := range runs {
+		if run%blockRows == 0 && stopped() {
+			break
+		}
 		score := c.EntityWeight*c.RunEntities.best(run, bestEntity) + c.RelWeight*c.RunLinks.best(run, bestRelation)
 		if len(kept) == k && score <= kept[k-1].Score || allow != nil && !allow(run) {
 			continue
@@ -110,16 +115,20 @@ type Query struct {
 
 // Ask is Top for a question. One without triples is compared as a whole with the entities, and linked says so; one
 // without a vector of its whole text, either, finds nothing.
-func (c *Coarse) Ask(q Query, k int) (candidates []Candidate, linked bool) { return c.ask(q, k, nil) }
+func (c *Coarse) Ask(q Query, k int) (candidates []Candidate, linked bool) {
+	return c.ask(q, k, nil, func() bool { return false })
+}
 
-func (c *Coarse) ask(q Query, k int, allow func(run int) bool) (candidates []Candidate, linked bool) {
+func (c *Coarse) ask(
+	q Query, k int, allow func(run int) bool, stopped func() bool,
+) (candidates []Candidate, linked bool) {
 	if len(q.Entities) == 0 && len(q.Relations) == 0 {
 		if len(q.Whole) == 0 {
 			return nil, true
 		}
-		return c.top([][]float32{q.Whole}, nil, k, allow), true
+		return c.top([][]float32{q.Whole}, nil, k, allow, stopped), true
 	}
-	return c.top(q.Entities, q.Relations, k, allow), false
+	return c.top(q.Entities, q.Relations, k, allow, stopped), false
 }
 
 // best of the numbers of a run; 0 where either side is empty.
@@ -137,8 +146,8 @@ func (s *Symbols) best(run int, score []float32) float64 {
 
 const blockRows = 4096
 
-// best cosine of each row with any of the query's; nil where there are none.
-func best(table Table, query [][]float32) []float32 {
+// best cosine of each row with any of the query's; nil where there are none. What is left when it is stopped stays 0.
+func best(table Table, query [][]float32, stopped func() bool) []float32 {
 	probes := probesOf(query, table.Dim)
 	if len(probes) == 0 {
 		return nil
@@ -159,7 +168,7 @@ func best(table Table, query [][]float32) []float32 {
 			}
 		})
 	}
-	for from := 0; from < len(out); from += blockRows {
+	for from := 0; from < len(out) && !stopped(); from += blockRows {
 		blocks <- from
 	}
 	close(blocks)

@@ -88,7 +88,8 @@ type Settings struct {
 	Budget  int                     // tokens of the text
 	Count   func(string) int        // tokens of a text
 	Allow   func(chunk string) bool // nil: every chunk is let in
-	Stopped func() bool             // nobody waits for it any more; nil: somebody does
+	// Stopped ends the search, whatever it has found. It is asked after some thousand vectors or texts. Nil: nothing does.
+	Stopped func() bool
 }
 
 // DefaultSettings are those published, without a budget, a counter and a filter.
@@ -128,6 +129,9 @@ const mostLines = 16
 // questions have equal answers.
 func (x *Index) Find(q Asked, s Settings) Found {
 	var out Found
+	if s.Stopped == nil {
+		s.Stopped = func() bool { return false }
+	}
 	lines := probesOf(q.Lines, x.lines.Dim)
 	if len(lines) == 0 {
 		lines = probesOf([][]float32{q.Whole}, x.lines.Dim)
@@ -138,10 +142,13 @@ func (x *Index) Find(q Asked, s Settings) Found {
 	if s.Allow != nil {
 		allow = func(run int) bool { return len(x.allowed(x.book.Runs[run], s.Allow)) > 0 }
 	}
-	candidates, out.Linked = x.coarse.ask(q.Query, s.Coarse, allow)
+	candidates, out.Linked = x.coarse.ask(q.Query, s.Coarse, allow, s.Stopped)
 	of := make(map[int]FoundRun, len(candidates))
 	fine := make([]Candidate, 0, len(candidates))
 	for _, one := range candidates {
+		if s.Stopped() {
+			return out
+		}
 		edges := x.allowed(x.book.Runs[one.Run], s.Allow)
 		if len(edges) == 0 || len(lines) == 0 {
 			continue
@@ -162,10 +169,23 @@ func (x *Index) Find(q Asked, s Settings) Found {
 		ranked[i] = of[one.Run]
 	}
 	out.Runs = ranked[:len(Keep(fine, s.Fine))]
-	x.keep(&out)
-	x.cite(&out, ranked, lines, s.Allow)
+	x.keep(&out, s.Stopped)
+	x.cite(&out, ranked, lines, s)
 	x.decide(&out, lines, s)
 	return out
+}
+
+// Steps estimates how many sums of four products Find takes beyond one pass over all vectors: for the runs that are
+// compared line by line, for those that stay pair by pair, and so for what is told of them.
+func (x *Index) Steps(q Asked, s Settings) float64 {
+	runs := len(x.book.Runs)
+	each := float64(len(x.book.Edges)) / float64(max(1, runs))
+	compared, stay := float64(min(s.Coarse, runs)), float64(min(s.Fine, s.Coarse, runs))
+	products := compared*each*float64(2+min(len(q.Lines), mostLines)) + stay*stay
+	if told := min(MostTold, stay*each); s.Count != nil {
+		products += told * told
+	}
+	return products * float64(x.lines.Dim) / 4
 }
 
 // allowed are the edges that a chunk says which is let in.
@@ -189,13 +209,16 @@ func (x *Index) cosines(lines []probe, edges []uint32) [][]float64 {
 }
 
 // keep marks the runs that stay.
-func (x *Index) keep(out *Found) {
+func (x *Index) keep(out *Found, stopped func() bool) {
 	scores, lengths := make([]float64, len(out.Runs)), make([]int, len(out.Runs))
 	means := make([][]float32, len(out.Runs))
 	for i, run := range out.Runs {
 		scores[i], lengths[i], means[i] = run.Score, len(run.Edges), x.mean(x.book.Runs[run.Run])
 	}
 	for _, i := range Medoids(scores, lengths, func(a, b int) float64 {
+		if stopped() {
+			return 0
+		}
 		return float64(dot(means[a], means[b]))
 	}) {
 		out.Runs[i].Kept = true
@@ -205,13 +228,16 @@ func (x *Index) keep(out *Found) {
 // cite gives the chunks that say the edges of the runs that were compared, those that were left too. A chunk has the
 // score of the best run that it says something of, and on top of it the cosine of the best of these edges with the
 // question: a run may be of several chunks, and the one that says what was asked for comes first.
-func (x *Index) cite(out *Found, ranked []FoundRun, lines []probe, allow func(chunk string) bool) {
+func (x *Index) cite(out *Found, ranked []FoundRun, lines []probe, s Settings) {
 	place := map[string]int{}
 	for _, run := range ranked {
+		if s.Stopped() {
+			return
+		}
 		for _, edge := range run.Edges {
 			score := run.Score + x.nearest(lines, edge)
 			for _, source := range x.book.Sources[edge] {
-				if allow != nil && !allow(source.Chunk) {
+				if s.Allow != nil && !s.Allow(source.Chunk) {
 					continue
 				}
 				at, known := place[source.Chunk]
@@ -229,6 +255,9 @@ func (x *Index) cite(out *Found, ranked []FoundRun, lines []probe, allow func(ch
 		}
 	}
 	for i := range out.Chunks {
+		if s.Stopped() {
+			return
+		}
 		slices.SortStableFunc(out.Chunks[i].Edges, func(a, b uint32) int {
 			return cmp.Compare(x.nearest(lines, b), x.nearest(lines, a))
 		})
@@ -263,16 +292,13 @@ func (x *Index) decide(out *Found, lines []probe, s Settings) {
 			total += len(facts)
 		}
 	}
-	alike := x.same()
-	if s.Stopped != nil {
-		compare, count := alike, s.Count
-		alike = func(a, b uint32) bool { return !s.Stopped() && compare(a, b) }
-		s.Count = func(text string) int {
-			if s.Stopped() {
-				return 0
-			}
-			return count(text)
+	compare, count := x.same(), s.Count
+	alike := func(a, b uint32) bool { return !s.Stopped() && compare(a, b) }
+	s.Count = func(text string) int {
+		if s.Stopped() {
+			return 0
 		}
+		return count(text)
 	}
 	text := func(edge uint32) string { return x.book.Text(edge) }
 	near := func(edge uint32) float64 { return x.nearest(lines, edge) }

@@ -65,13 +65,14 @@ func TestASummaryKeepsItsLimitAndItsOrder(t *testing.T) {
 }
 
 func TestTheBestSentenceIsQuotedOrNone(t *testing.T) {
-	context := "2018\n\nThe budget of 2018 was small. " + strings.Repeat("Words follow words and ", 60) +
+	context := "The **pilot** boat leaves 2**3 times **a day**.\n\n2018\n\nThe budget of 2018 was small. " + strings.Repeat("Words follow words and ", 60) +
 		"the harbour opened in spring.\n\n" +
 		"| what | when | and a cell that is so long that the line looks like a wrapped one |\n" +
 		"| the ferry sails to the island | at noon, unless there is ice, and then it does not sail at all |\n"
 	for question, want := range map[string]string{
 		"Who won the 2018 football world cup?": "",
 		"How small was the budget of 2018?":    "The budget of 2018 was small.",
+		"How often does the pilot boat leave?": "The pilot boat leaves 2**3 times a day.",
 		"When does the ferry sail to the island?": "| the ferry sails to the island | at noon, unless there is ice, " +
 			"and then it does not sail at all |",
 	} {

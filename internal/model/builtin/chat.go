@@ -3,6 +3,7 @@ package builtin
 import (
 	"context"
 	"encoding/json"
+	"regexp"
 	"slices"
 	"sort"
 	"strings"
@@ -146,6 +147,9 @@ const (
 	mostQuoted = 400
 )
 
+// strongMarks stand around words that Markdown shows in bold.
+var strongMarks = regexp.MustCompile(`\*\*([^\s*](?:[^*]*[^\s*])?)\*\*`)
+
 // bestSentence is the sentence of the context that shares the most stems with the question; earlier ones win ties. It
 // is empty where none shares enough: nothing here understands the question, so what does not fit is better not said.
 func bestSentence(language *text.Language, question, context string) string {
@@ -166,7 +170,7 @@ func bestSentence(language *text.Language, question, context string) string {
 			continue
 		}
 		if sc := float64(len(hit)) - 0.01*float64(len(ts)); len(hit) > 0 && sc > score {
-			best, score = strings.Join(strings.Fields(s), " "), sc
+			best, score = strongMarks.ReplaceAllString(strings.Join(strings.Fields(s), " "), "$1"), sc
 		}
 	}
 	if short := cut(best, mostQuoted); short != best {

@@ -25,7 +25,8 @@ type part struct {
 func parts(r core.Report) []part {
 	var out []part
 	for _, one := range []part{
-		todo(r), figures(r), changes(r), enrichments(r), gates(r), stages(r), costs(r), planned(r), happened(r),
+		{title: "What to do", lines: Next(r)},
+		figures(r), changes(r), enrichments(r), gates(r), stages(r), costs(r), planned(r), happened(r),
 		retries(r), failures(r), identity(r),
 	} {
 		if len(one.lines)+len(one.rows) > 0 {
@@ -86,11 +87,12 @@ func changes(r core.Report) part {
 	add("removed", r.Diff.Removed)
 	add("the same", r.Diff.Same)
 	add("cannot be used any more", r.Diff.Unusable)
-	add("refused: of a type that is not read", r.Refused)
+	add("refused: files and rows that cannot be read", r.Refused)
 	add("left out: hidden", r.LeftOut.Hidden)
 	add("left out: in node_modules and the like", r.LeftOut.Packages)
 	add("left out: not included", r.LeftOut.NotIncluded)
 	add("left out: excluded", r.LeftOut.Excluded)
+	add("skipped: of other types", r.LeftOut.OtherTypes)
 	for _, reason := range r.Reasons {
 		out.lines = append(out.lines, "Built again, though documents did not change: "+reason+".")
 	}
@@ -351,25 +353,32 @@ func size(bytes int64) string {
 	return fmt.Sprintf("%.1f %cB", value, " kMGTP"[unit])
 }
 
-// todo are the commands that a person would give next.
-func todo(r core.Report) part {
-	out := part{title: "What to do"}
-	add := func(line string) { out.lines = append(out.lines, line) }
+// Next returns what a person would do next, each with its command.
+func Next(r core.Report) []string {
+	var out []string
+	add := func(line string) { out = append(out, line) }
 	of := r.Generation + " --index " + r.Index
 	switch {
-	case r.Status == core.StatusHeld && (r.Reason == publish.MassDeletion || r.ContentHash == ""):
-		add("See whether the corpus is whole. If it is, raise the limit that the reason names, and index again.")
+	case r.Status == core.StatusHeld && r.Reason == publish.MassDeletion:
+		add("See whether the corpus is whole. If it is: unweaver index CORPUS --wait --index " + r.Index +
+			" --set indexes." + r.Index + ".gate.max_removed=1")
+	case r.Status == core.StatusHeld && r.ContentHash == "":
+		add("See whether the corpus is whole, then index again.")
 	case r.Status == core.StatusHeld:
 		add(`Ask it: unweaver query "..." --generation ` + of)
 		add("Compare it: unweaver diff " + of)
 		add("Serve it as it is: unweaver publish " + of + " --reason ...")
 		add("Or drop it: unweaver discard " + of + " --reason ...")
 	case r.Status == core.StatusPaused && r.Reason == string(fault.BudgetSpent):
-		add("Give it a larger budget: unweaver resume " + r.Run + " --budget-calls N")
+		add("Give it a larger budget: unweaver resume " + r.Run + " --budget-calls N, --budget-tokens N or --budget-money N")
 	case r.Status == core.StatusPaused:
 		add("Mend what the reason names, then: unweaver resume " + r.Run)
 	case r.Status == core.StatusFailed:
 		add("Mend what the reason names, then index again: what was paid for is kept.")
+	case r.Status == core.StatusCancelled:
+		add("Index again when you like: what was paid for is kept.")
+	case r.Published && !r.Unchanged:
+		add(`Ask it: unweaver query "..." --index ` + r.Index)
 	}
 	if r.DeadLetters > 0 && r.Published {
 		add("Ask again for the chunks that nothing was extracted from: unweaver retry-failed " + r.Index)
@@ -387,7 +396,7 @@ func remedy(code string, r core.Report) string {
 		return "run text recognition on the pages named, and store the document anew; the rest of it is used"
 	case fault.Encrypted:
 		return "store it without its password, or exclude it"
-	case fault.UnknownType, fault.NotFollowed:
+	case fault.NotFollowed:
 		return "nothing, if it is not to be read; else store it as a type that is"
 	case fault.DuplicateRow:
 		return "give each row an id of its own"

@@ -177,7 +177,7 @@ func Spent(budget core.Budget, total Account, run string) error {
 	why += "; the budget is " + describe(budget)
 	return fault.BudgetSpent.At("work on", run).
 		Because(why).
-		Advise("go on with a larger one: unweaver resume " + run + " --budget-calls N (or --budget-tokens, --budget-money)")
+		Advise("go on with a larger one: unweaver resume " + run + budget.Flags())
 }
 
 func describe(budget core.Budget) string {

@@ -7,9 +7,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
-
 	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/store/blob"
@@ -25,14 +22,18 @@ func TestALeaseIsOfOneRunOfItsWorkflow(t *testing.T) {
 	next.Run = "2"
 	open := func(context.Context, Holder) (Standing, error) { return StandingOpen, nil }
 	fence, err := TakeLease(t.Context(), index, first, open)
-	require.NoError(t, err)
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, standing := range []Standing{StandingOpen, StandingUnknown} { // an engine that lost its memory knows no run
 		says := func(context.Context, Holder) (Standing, error) { return standing, nil }
 		if _, err := TakeLease(t.Context(), index, next, says); !fault.Is(err, fault.LeaseHeld) {
 			t.Errorf("standing %d: the next run of the workflow takes it: %v", standing, err)
 		}
 	}
-	require.NoError(t, GiveLease(t.Context(), index, next))
+	if err := GiveLease(t.Context(), index, next); err != nil {
+		t.Fatal(err)
+	}
 	if lease, _, err := ReadLease(t.Context(), index); err != nil || lease.Run != "1" || lease.Fence != fence {
 		t.Errorf("the lease is %+v, %v", lease, err)
 	}
@@ -81,29 +82,39 @@ func TestALeaseIsWrittenAsItWasSeen(t *testing.T) {
 			return TakeLease(t.Context(), index, holder, open)
 		}
 		if given {
-			_, err := take(plain, one)
-			require.NoError(t, err)
-			require.NoError(t, GiveLease(t.Context(), plain, one))
+			if _, err := take(plain, one); err != nil {
+				t.Fatal(err)
+			}
+			if err := GiveLease(t.Context(), plain, one); err != nil {
+				t.Fatal(err)
+			}
 		}
 		index := artifact.Index{Name: "docs", Store: &beside{Store: plain.Store, happens: func() {
-			_, err := take(plain, two)
-			assert.NoError(t, err)
+			if _, err := take(plain, two); err != nil {
+				t.Error(err)
+			}
 		}}}
 		if fence, err := take(index, one); !fault.Is(err, fault.LeaseHeld) {
 			t.Errorf("%s: two runs have the lease, one with fence %d: %v", name, fence, err)
 		}
 		// Its own process renews it while it is given back; another has it while it is declared lost.
 		renewed, _, err := ReadLease(t.Context(), plain)
-		require.True(t, err == nil && renewed.Run == "2", "%s: %+v, %v", name, renewed, err)
+		if err != nil || renewed.Run != "2" {
+			t.Fatalf("%s: %+v, %v", name, renewed, err)
+		}
 		index.Store = &beside{Store: plain.Store, happens: func() {
 			renewed.Renewed = renewed.Renewed.Add(time.Second)
-			_, err := blob.WriteJSON(t.Context(), plain.Store, plain.LeaseKey(), renewed, blob.Cond{})
-			assert.NoError(t, err)
+			if _, err := blob.WriteJSON(t.Context(), plain.Store, plain.LeaseKey(), renewed, blob.Cond{}); err != nil {
+				t.Error(err)
+			}
 		}}
-		assert.NoError(t, GiveLease(t.Context(), index, two), "%s", name)
+		if err := GiveLease(t.Context(), index, two); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
 		lease, _, err := ReadLease(t.Context(), plain)
-		assert.True(t, err == nil && lease.Workflow == "" && lease.Fence == renewed.Fence,
-			"%s: after it was given back it is %+v, %v", name, lease, err)
+		if err != nil || lease.Workflow != "" || lease.Fence != renewed.Fence {
+			t.Errorf("%s: after it was given back it is %+v, %v", name, lease, err)
+		}
 	}
 }
 
@@ -113,8 +124,9 @@ func TestALeaseThatIsRenewedIsNotFreed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		index := artifact.Index{Store: blobmemory.New(), Name: "docs"}
 		one := Holder{Workflow: "build/docs/g1", Run: "1", Heartbeat: 8 * time.Second}
-		_, err := TakeLease(t.Context(), index, one, nil)
-		require.NoError(t, err)
+		if _, err := TakeLease(t.Context(), index, one, nil); err != nil {
+			t.Fatal(err)
+		}
 		open, began := true, time.Now()
 		free := func() error {
 			return FreeLease(t.Context(), index, "", func(context.Context, Holder) (bool, error) { return open, nil })
@@ -129,7 +141,9 @@ func TestALeaseThatIsRenewedIsNotFreed(t *testing.T) {
 				lease.Renewed = time.Now()
 				_, err = blob.WriteJSON(t.Context(), index.Store, index.LeaseKey(), lease, blob.Cond{})
 			}
-			assert.NoError(t, err)
+			if err != nil {
+				t.Error(err)
+			}
 		})
 		if err := free(); !fault.Is(err, fault.LeaseHeld) {
 			t.Errorf("a process renews it: %v", err)
@@ -152,7 +166,9 @@ func TestWhatALookPermitsIsOverBeforeAnotherRunHasTheLease(t *testing.T) {
 		index := artifact.Index{Store: blobmemory.New(), Name: "docs"}
 		one := Holder{Workflow: "build/docs/g1", Run: "1", Heartbeat: 8 * time.Second}
 		fence, err := TakeLease(t.Context(), index, one, nil)
-		require.NoError(t, err)
+		if err != nil {
+			t.Fatal(err)
+		}
 		work := &Run{
 			Ports: &Ports{Artifacts: index.Store}, Index: index, Book: &Book{},
 			Job: Job{Index: "docs", Generation: "g1", Fence: fence, Holder: one},
@@ -164,12 +180,16 @@ func TestWhatALookPermitsIsOverBeforeAnotherRunHasTheLease(t *testing.T) {
 		go func() {
 			closed := func(context.Context, Holder) (Standing, error) { return StandingClosed, nil }
 			_, err := TakeLease(t.Context(), index, Holder{Workflow: "build/docs/g2", Run: "2"}, closed)
-			assert.NoError(t, err)
+			if err != nil {
+				t.Error(err)
+			}
 			taken <- time.Now()
 		}()
 		time.Sleep(one.Heartbeat/renewals - time.Millisecond)
 		before, _, _ := ReadLease(t.Context(), index)
-		require.NoError(t, work.Guard(t.Context()))
+		if err := work.Guard(t.Context()); err != nil {
+			t.Fatal(err)
+		}
 		if after, _, err := ReadLease(t.Context(), index); err != nil || after != before {
 			t.Errorf("it was renewed: %+v, %v", after, err)
 		}
@@ -183,17 +203,29 @@ func TestWhatALookPermitsIsOverBeforeAnotherRunHasTheLease(t *testing.T) {
 // A lease that nobody understands is mended above every fence that any run of the index, or of a branch, ever had.
 // Promises: 134.
 func TestAMendedLeaseIsAboveEveryFence(t *testing.T) {
-	index := artifact.Index{Store: blobmemory.New(), Name: "docs"}
-	for _, key := range []string{
-		index.RunKey("g1", "41", "build.json"), index.RunKey("g2", "7", "build.json"),
-		index.RunKey("restore-1", "restore", "parts.json"),
-	} {
-		_, err := blob.Write(t.Context(), index.Store, key, []byte("{}"), blob.Cond{})
-		require.NoError(t, err)
-	}
-	_, err := blob.Write(t.Context(), index.Store, index.LeaseKey(), []byte(`{"fence":`), blob.Cond{})
-	require.NoError(t, err)
-	require.NoError(t, MendLease(t.Context(), index))
-	fence, err := TakeLease(t.Context(), index, Holder{Workflow: "build/docs/g3", Run: "3"}, nil)
-	assert.True(t, err == nil && fence == 42, "the next fence is %d, %v", fence, err)
+	synctest.Test(t, func(t *testing.T) {
+		index := artifact.Index{Store: blobmemory.New(), Name: "docs"}
+		highest := int64(41)
+		for _, scratch := range []string{index.RunKey("g1", "41", "build.json"), ""} { // then all of it is collected
+			if scratch == "" {
+				if err := index.Store.Delete(t.Context(), index.RunKey("g1", "41", "build.json")); err != nil {
+					t.Fatal(err)
+				}
+			} else if _, err := blob.Write(t.Context(), index.Store, scratch, []byte("{}"), blob.Cond{}); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := blob.Write(t.Context(), index.Store, index.LeaseKey(), []byte(`{"fence":`), blob.Cond{}); err != nil {
+				t.Fatal(err)
+			}
+			if err := MendLease(t.Context(), index); err != nil {
+				t.Fatal(err)
+			}
+			fence, err := TakeLease(t.Context(), index, Holder{Workflow: "build/docs/g3", Run: "3"}, nil)
+			if err != nil || fence <= highest {
+				t.Errorf("the next fence is %d, %v", fence, err)
+			}
+			highest = fence
+			time.Sleep(time.Second)
+		}
+	})
 }

@@ -68,13 +68,15 @@ func MendLease(ctx context.Context, index artifact.Index) error {
 	return free(ctx, index, lease.Fence, blob.Cond{Match: info.ETag})
 }
 
-// mendedLease returns a lease without a holder in the place of one that cannot be read: its fence is the highest known.
+// mendedLease returns a lease without a holder in the place of one that cannot be read. Its fence is above all that were
+// given: scratch may be collected by now, so that it is at least the time in
+// milliseconds, which no count of runs reaches.
 func mendedLease(ctx context.Context, index artifact.Index, damaged core.Lease) (core.Lease, error) {
 	_, fence, err := scratched(ctx, index)
 	if damaged.Fence > 0 && damaged.Fence < 1<<62 {
 		fence = max(fence, damaged.Fence)
 	}
-	return core.Lease{Fence: max(fence, 1)}, err
+	return core.Lease{Fence: max(fence, time.Now().UnixMilli())}, err
 }
 
 // scratched lists the runs of which scratch is there, of an index and of those that share its lease, and gives the

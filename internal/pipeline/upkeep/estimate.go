@@ -238,7 +238,7 @@ func (e *estimating) plan(ctx context.Context) (plan.Result, error) {
 	}
 	planned, err := plan.Run(ctx, plan.In{
 		Spec: e.Settings, Corpus: documents, Artifacts: e.Index, Scratch: e.Scratch.Prefix,
-		Limits: e.Limits, Parent: e.parent, Dead: dead, Part: fixed.Part, Retry: retry, Renamed: renamed,
+		Limits: e.Limits, Parser: e.Parser, Parent: e.parent, Dead: dead, Part: fixed.Part, Retry: retry, Renamed: renamed,
 		Leave: leave, Purged: unit.PurgedOf(excluded), Foreign: fixed.Foreign, Reasons: reasons,
 		OnProgress: e.Progress.Done, OnBytes: e.Progress.Touch,
 		OnDecision: e.decisions.decided,

@@ -54,7 +54,7 @@ func TestUtilityOfTheReferenceVectors(t *testing.T) {
 	read(t, "utility.json", &vs)
 	for _, v := range vs {
 		p := pool(v.C, v.Gamma, v.F)
-		got, err := precise(p)
+		got, err := precise(t.Context(), p)
 		if err != nil {
 			t.Fatal(v.ID, err)
 		}
@@ -71,7 +71,7 @@ func TestUtilityOfTheReferenceVectors(t *testing.T) {
 			}
 		}
 		// The product's solver: feasible, and as near to the optimum as its certificate says.
-		rough, err := align.Utility(p, 1e-3, 500)
+		rough, err := align.Utility(t.Context(), p, 1e-3, 500)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -104,7 +104,7 @@ type cls struct {
 }
 
 func problem(v cls) align.Problem {
-	p := align.Problem{Gram: mat.NewSymDense(v.S, nil), VTq: make([]float64, v.S), F: v.F}
+	p := align.Problem{Gram: mat.NewSymDense(v.S, nil), VTq: make([]float64, v.S)}
 	for i := range v.S {
 		for d := range v.V {
 			p.VTq[i] += v.V[d][i] * v.Q[d]
@@ -113,11 +113,14 @@ func problem(v cls) align.Problem {
 			}
 		}
 	}
-	if len(v.C) > 0 {
-		p.C = mat.NewDense(len(v.C), v.S, nil)
-		for i, r := range v.C {
-			p.C.SetRow(i, r)
+	for i, weights := range v.C {
+		row := align.Row{F: v.F[i]}
+		for s, weight := range weights {
+			if weight != 0 {
+				row.Classes, row.Weights = append(row.Classes, uint32(s)), append(row.Weights, weight)
+			}
 		}
+		p.Rows = append(p.Rows, row)
 	}
 	return p
 }
@@ -126,7 +129,7 @@ func TestCLSOfTheReferenceVectors(t *testing.T) {
 	var vs []cls
 	read(t, "cls.json", &vs)
 	for _, v := range vs {
-		got, err := align.CLS(problem(v), 0, 0)
+		got, err := align.CLS(t.Context(), problem(v), 0, 0)
 		if err != nil {
 			t.Fatal(v.ID, err)
 		}
@@ -166,17 +169,17 @@ func close6(t *testing.T, what string, got, want []float64) {
 // T1 to T4 of the specification.
 func TestSpecification(t *testing.T) {
 	t1 := [][]float64{{1, 0, 1}, {0, 1, 1}}
-	prices, _ := align.Utility(pool(t1, []float64{1, 1, 1}, []float64{1, 1}), 1e-3, 500)
+	prices, _ := align.Utility(t.Context(), pool(t1, []float64{1, 1, 1}, []float64{1, 1}), 1e-3, 500)
 	close6(t, "T1 x", prices.X, []float64{2. / 3, 2. / 3, 1. / 3})
 	close6(t, "T1 lambda", prices.Lambda, []float64{1.5, 1.5})
 	v := cls{V: [][]float64{{1, 0, .5}, {0, 1, .5}}, Q: []float64{1, 1}, C: t1, F: []float64{1, 1}, S: 3}
-	least, _ := align.CLS(problem(v), 0, 0)
+	least, _ := align.CLS(t.Context(), problem(v), 0, 0)
 	close6(t, "T2 x", least.X, []float64{1, 1, 0})
 	if least.Status != align.Exact {
 		t.Errorf("T2 is %s", least.Status)
 	}
 	p3 := pool([][]float64{{1, 1, 0}, {0, 1, 1}, {0, 0, 1}}, []float64{3, 1, 2}, []float64{1, 1, 1})
-	prices, _ = align.Utility(p3, 1e-8, 500)
+	prices, _ = align.Utility(t.Context(), p3, 1e-8, 500)
 	close6(t, "T3 x", prices.X, []float64{5. / 6, 1. / 6, 5. / 6})
 	if prices.Rounds < 85 || prices.Rounds > 97 {
 		t.Errorf("T3 took %d rounds, want 91", prices.Rounds)
@@ -188,7 +191,7 @@ func TestSpecification(t *testing.T) {
 		F: []float64{1, 1, 1},
 		S: 2,
 	}
-	least, _ = align.CLS(problem(v), 10, 0)
+	least, _ = align.CLS(t.Context(), problem(v), 10, 0)
 	close6(t, "T4 x", least.X, []float64{241. / 341, 210. / 341})
 	if least.Status != align.Ridge {
 		t.Errorf("T4 is %s", least.Status)
@@ -201,7 +204,7 @@ func TestBadPoolsAreRefused(t *testing.T) {
 		{Gamma: []float64{1}, Columns: [][]uint32{{0}}, F: []float64{0}},
 		{Gamma: []float64{1}, Columns: [][]uint32{{}}, F: []float64{1}},
 	} {
-		if _, err := align.Utility(p, 1e-3, 500); err == nil {
+		if _, err := align.Utility(t.Context(), p, 1e-3, 500); err == nil {
 			t.Errorf("%+v was taken", p)
 		}
 	}

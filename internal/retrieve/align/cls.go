@@ -1,8 +1,12 @@
 package align
 
 import (
+	"context"
+	"encoding/binary"
 	"errors"
 	"math"
+	"slices"
+	"strconv"
 
 	"gonum.org/v1/gonum/mat"
 )
@@ -19,8 +23,21 @@ const (
 type Problem struct {
 	Gram *mat.SymDense // S x S
 	VTq  []float64     // S
-	C    *mat.Dense    // K x S; nil = no constraint
-	F    []float64     // K
+	Rows []Row         // of C and f
+}
+
+// Row is a constraint: what the weighted classes sum to.
+type Row struct {
+	Classes []uint32  // rising
+	Weights []float64 // of each, not 0; nil: all 1
+	F       float64
+}
+
+func (r Row) weight(i int) float64 {
+	if r.Weights == nil {
+		return 1
+	}
+	return r.Weights[i]
 }
 
 // Least is the solution. X may be negative.
@@ -33,137 +50,172 @@ type Least struct {
 // rank tolerance of singular values, relative to the largest.
 const rank = 1e-10
 
-// merged joins equal rows (their f averaged) and drops empty ones.
-func (p Problem) merged() (*mat.Dense, []float64) {
-	if p.C == nil {
-		return nil, nil
-	}
-	k, s := p.C.Dims()
-	var rows [][]float64
-	var f, n []float64
-	for i := range k {
-		r := mat.Row(nil, i, p.C)
-		empty := true
-		for _, x := range r {
-			empty = empty && x == 0
-		}
-		if empty {
+// Bounds of CLS. Its time grows with the third power of unknowns, and with rows times the square of classes.
+const (
+	MostUnknowns = 1200
+	MostRows     = 10_000
+)
+
+// TooLarge is the error of a problem beyond the bounds.
+type TooLarge struct {
+	What       string // that is too many
+	Have, Most int
+}
+
+// Error implements error.
+func (e TooLarge) Error() string {
+	return strconv.Itoa(e.Have) + " " + e.What + ", and at most " + strconv.Itoa(e.Most) + " are solved"
+}
+
+// merged joins equal rows (their f averaged) and drops empty ones. It reports whether the rows it joins or drops agree.
+func (p Problem) merged() (rows []Row, agree bool) {
+	at, of, count := map[string]int{}, make([]int, len(p.Rows)), []float64{}
+	var key []byte
+	for i, one := range p.Rows {
+		if of[i] = -1; len(one.Classes) == 0 {
 			continue
 		}
-		at := -1
-		for j, o := range rows {
-			eq := true
-			for c := range s {
-				eq = eq && o[c] == r[c]
-			}
-			if eq {
-				at = j
-				break
+		key = key[:0]
+		for k, class := range one.Classes {
+			key = binary.LittleEndian.AppendUint32(key, class)
+			key = binary.LittleEndian.AppendUint64(key, math.Float64bits(one.weight(k)))
+		}
+		j, known := at[string(key)]
+		if !known {
+			j = len(rows)
+			at[string(key)] = j
+			rows, count = append(rows, one), append(count, 0)
+		}
+		of[i] = j
+		count[j]++
+		rows[j].F += (one.F - rows[j].F) / count[j]
+	}
+	agree = true
+	tolerance := p.tolerance()
+	for i, j := range of {
+		joined := 0.0
+		if j >= 0 {
+			joined = rows[j].F
+		}
+		agree = agree && math.Abs(p.Rows[i].F-joined) <= tolerance
+	}
+	return rows, agree
+}
+
+// tolerance of a constraint.
+func (p Problem) tolerance() float64 {
+	scale := 1.0
+	for _, one := range p.Rows {
+		scale = max(scale, math.Abs(one.F))
+	}
+	return 1e-7 * scale
+}
+
+// consistent reports whether rows have a common solution, by elimination: the shortest rows first, each by its largest
+// entry. A row that nothing is left of must have nothing left on its right side, either.
+func consistent(ctx context.Context, rows []Row, unknowns int, tolerance float64) (bool, error) {
+	type pivot struct {
+		at      uint32
+		classes []uint32
+		values  []float64
+		f       float64
+	}
+	var pivots []pivot
+	sorted := slices.Clone(rows)
+	slices.SortStableFunc(sorted, func(a, b Row) int { return len(a.Classes) - len(b.Classes) })
+	left := make([]float64, unknowns)
+	for _, one := range sorted {
+		if err := ctx.Err(); err != nil {
+			return false, err
+		}
+		clear(left)
+		for i, class := range one.Classes {
+			left[class] = one.weight(i)
+		}
+		f := one.F
+		for _, p := range pivots {
+			if by := left[p.at]; by != 0 {
+				for i, class := range p.classes {
+					left[class] -= by * p.values[i]
+				}
+				left[p.at] = 0
+				f -= by * p.f
 			}
 		}
-		if at < 0 {
-			rows, f, n = append(rows, r), append(f, p.F[i]), append(n, 1)
+		best := 0
+		for class, value := range left {
+			if math.Abs(value) > math.Abs(left[best]) {
+				best = class
+			}
+		}
+		if math.Abs(left[best]) <= 1e-9 {
+			if math.Abs(f) > tolerance {
+				return false, nil
+			}
 			continue
 		}
-		f[at] += (p.F[i] - f[at]) / (n[at] + 1)
-		n[at]++
-	}
-	if len(rows) == 0 {
-		return nil, nil
-	}
-	dense := mat.NewDense(len(rows), s, nil)
-	for i, r := range rows {
-		dense.SetRow(i, r)
-	}
-	return dense, f
-}
-
-// consistent tells whether C x = f has a solution: equal rows that want different values have none.
-func (p Problem) consistent(dense *mat.Dense, f []float64) bool {
-	if p.C == nil {
-		return true
-	}
-	if k, _ := p.C.Dims(); dense == nil {
-		for i := range k {
-			if p.F[i] != 0 {
-				return false
+		next := pivot{at: uint32(best), f: f / left[best]}
+		for class, value := range left {
+			if math.Abs(value) > 1e-12 {
+				next.classes, next.values = append(next.classes, uint32(class)), append(next.values, value/left[best])
 			}
 		}
-		return true
+		pivots = append(pivots, next)
 	}
-	x := pseudo(p.C, p.F)
-	var cx mat.VecDense
-	cx.MulVec(p.C, mat.NewVecDense(len(x), x))
-	worst, scale := 0.0, 1.0
-	for i, v := range p.F {
-		worst, scale = max(worst, math.Abs(cx.AtVec(i)-v)), max(scale, math.Abs(v))
-	}
-	return worst <= 1e-7*scale
+	return true, nil
 }
 
-// pseudo solves a x = b in the sense of least squares and least norm.
-func pseudo(matrix mat.Matrix, b []float64) []float64 {
-	_, n := matrix.Dims()
-	var svd mat.SVD
-	out := make([]float64, n)
-	if !svd.Factorize(matrix, mat.SVDThin) {
-		return out
-	}
-	sv := svd.Values(nil)
-	var dense, v mat.Dense
-	svd.UTo(&dense)
-	svd.VTo(&v)
-	for j, s := range sv {
-		if s <= rank*sv[0] || s == 0 {
-			break
-		}
-		dot := 0.0
-		for i, x := range b {
-			dot += dense.At(i, j) * x
-		}
-		for i := range out {
-			out[i] += v.At(i, j) * dot / s
-		}
-	}
-	return out
-}
-
-// CLS solves a problem. mu and eps are the ridge's weights; 0 = the paper's.
-func CLS(problem Problem, mu, eps float64) (Least, error) {
+// CLS solves a problem. mu and eps are the ridge's weights; 0 = the paper's. Errors: TooLarge, and the context's.
+func CLS(ctx context.Context, problem Problem, mu, eps float64) (Least, error) {
 	s := problem.Gram.SymmetricDim()
 	if len(problem.VTq) != s {
 		return Least{}, errors.New("align: V^T V and V^T q differ in size")
 	}
-	dense, f := problem.merged()
-	if !problem.consistent(dense, f) {
-		return problem.ridge(dense, f, mu, eps)
+	rows, hold := problem.merged()
+	if s > MostUnknowns {
+		return Least{}, TooLarge{"classes", s, MostUnknowns}
 	}
-	k := len(f)
-	kkt := mat.NewDense(s+k, s+k, nil)
+	if len(rows) > MostRows {
+		return Least{}, TooLarge{"chunks of different classes", len(rows), MostRows}
+	}
+	if hold {
+		var err error
+		if hold, err = consistent(ctx, rows, s, problem.tolerance()); err != nil {
+			return Least{}, err
+		}
+	}
+	if !hold {
+		return problem.ridge(ctx, rows, mu, eps)
+	}
+	n := s + len(rows)
+	if n > MostUnknowns {
+		return Least{}, TooLarge{"classes and chunks of different classes", n, MostUnknowns}
+	}
+	kkt, b := make([]float64, n*n), slices.Clone(problem.VTq)
 	for i := range s {
 		for j := range s {
-			kkt.Set(i, j, problem.Gram.At(i, j))
-		}
-		for j := range k {
-			kkt.Set(i, s+j, dense.At(j, i))
-			kkt.Set(s+j, i, dense.At(j, i))
+			kkt[i*n+j] = problem.Gram.At(i, j)
 		}
 	}
-	b := append(append([]float64(nil), problem.VTq...), f...)
-	out := Least{Status: MinNorm}
-	var svd mat.SVD
-	if svd.Factorize(kkt, mat.SVDNone) {
-		if sv := svd.Values(nil); len(sv) > 0 && sv[len(sv)-1] > rank*sv[0] {
-			out.Status = Exact
+	for j, one := range rows {
+		for k, i := range one.Classes {
+			kkt[int(i)*n+s+j], kkt[(s+j)*n+int(i)] = one.weight(k), one.weight(k)
 		}
+		b = append(b, one.F)
 	}
-	x := pseudo(kkt, b)
-	out.X, out.Nu = x[:s], x[s:]
+	x, values, err := pseudo(ctx, kkt, n, b)
+	if err != nil {
+		return Least{}, err
+	}
+	out := Least{X: x[:s], Nu: x[s:], Status: MinNorm}
+	if len(values) > 0 && values[len(values)-1] > rank*values[0] {
+		out.Status = Exact
+	}
 	return out, nil
 }
 
 // ridge minimises |V x - q|^2 / 2 + mu |C x - f|^2 / 2 + eps |x|^2 / 2.
-func (p Problem) ridge(dense *mat.Dense, f []float64, mu, eps float64) (Least, error) {
+func (p Problem) ridge(ctx context.Context, rows []Row, mu, eps float64) (Least, error) {
 	s := p.Gram.SymmetricDim()
 	trace := 0.0
 	for i := range s {
@@ -172,20 +224,29 @@ func (p Problem) ridge(dense *mat.Dense, f []float64, mu, eps float64) (Least, e
 	if mu == 0 {
 		mu, eps = 1e3*max(1, trace/float64(s)), 1e-6*trace/float64(s)
 	}
-	a := mat.NewSymDense(s, nil)
-	b := append([]float64(nil), p.VTq...)
+	a, b := make([]float64, s*s), slices.Clone(p.VTq)
 	for i := range s {
-		for j := i; j < s; j++ {
-			v := p.Gram.At(i, j)
-			for r := range f {
-				v += mu * dense.At(r, i) * dense.At(r, j)
-			}
-			a.SetSym(i, j, v)
-		}
-		a.SetSym(i, i, a.At(i, i)+eps)
-		for r, x := range f {
-			b[i] += mu * dense.At(r, i) * x
+		for j := range s {
+			a[i*s+j] = p.Gram.At(i, j)
 		}
 	}
-	return Least{X: pseudo(a, b), Status: Ridge}, nil
+	for _, one := range rows {
+		if err := ctx.Err(); err != nil {
+			return Least{}, err
+		}
+		for k, i := range one.Classes {
+			for l, j := range one.Classes[:k+1] {
+				a[int(i)*s+int(j)] += mu * one.weight(l) * one.weight(k)
+			}
+			b[i] += mu * one.weight(k) * one.F
+		}
+	}
+	for i := range s {
+		a[i*s+i] += eps
+		for j := range i {
+			a[j*s+i] = a[i*s+j]
+		}
+	}
+	x, _, err := pseudo(ctx, a, s, b)
+	return Least{X: x, Status: Ridge}, err
 }

@@ -1,6 +1,7 @@
 package align_test
 
 import (
+	"context"
 	"errors"
 	"math"
 
@@ -11,8 +12,8 @@ import (
 
 // precise solves the same problem to about 1e-10 by Newton steps on the dual with a vanishing barrier: small pools
 // only, as each step solves a system of the size of the rows.
-func precise(pool align.Pool) (align.Prices, error) {
-	start, err := align.Utility(pool, 1e-6, 500)
+func precise(ctx context.Context, pool align.Pool) (align.Prices, error) {
+	start, err := align.Utility(ctx, pool, 1e-6, 500)
 	if err != nil || len(pool.Gamma) == 0 {
 		return start, err
 	}

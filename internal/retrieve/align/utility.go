@@ -3,6 +3,7 @@
 package align
 
 import (
+	"context"
 	"errors"
 	"math"
 )
@@ -44,8 +45,8 @@ func (p Pool) check() error {
 
 // Utility maximises sum gamma_s log x_s under C x <= f by multiplicative price updates: lambda_i *= load_i /
 // f_i. From the second round on x / M with M = max load/f is feasible and its duality gap is sum(gamma) * log M,
-// which certifies the stop at log M <= eps.
-func Utility(pool Pool, eps float64, rounds int) (Prices, error) {
+// which certifies the stop at log M <= eps. It looks at the context once a round.
+func Utility(ctx context.Context, pool Pool, eps float64, rounds int) (Prices, error) {
 	if err := pool.check(); err != nil {
 		return Prices{}, err
 	}
@@ -63,6 +64,9 @@ func Utility(pool Pool, eps float64, rounds int) (Prices, error) {
 		out.Lambda[i] = 1 / float64(len(pool.F))
 	}
 	for out.Rounds = 1; ; out.Rounds++ {
+		if err := ctx.Err(); err != nil {
+			return Prices{}, err
+		}
 		clear(out.Load)
 		for s, col := range pool.Columns {
 			price := 0.0

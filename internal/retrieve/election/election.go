@@ -1,6 +1,7 @@
 package election
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math"
@@ -60,7 +61,8 @@ type Options struct {
 	Completion string
 	// Prefer, for pav and cc exact: of the optimal committees the one of largest sum; nil = lexicographically smallest.
 	Prefer []float64
-	// ExactLimit of pav and cc: committees up to which the optimum is searched, else the sequential rule; 0 = no limit.
+	// ExactLimit of pav and cc: committees up to which the optimum is searched, as long as that looks at no more than a
+	// thousand million votes, else the sequential rule; 0 = no limit.
 	ExactLimit float64
 }
 
@@ -95,20 +97,23 @@ func same(a, b float64) bool {
 type elector struct {
 	Profile
 	Options
+	ctx        context.Context //nolint:containedctx // an election lives as long as its context
 	w          []float64
 	supporters [][]int // of each candidate
 	chosen     []bool
 	out        Committee
 }
 
-// Elect runs a rule. The committee is shorter than Seats only when there are fewer candidates.
-func Elect(rule string, profile Profile, options Options) (Committee, error) {
+// Elect runs a rule. The committee is shorter than Seats only when there are fewer candidates. It looks at the context
+// before each seat, and at each step of an exact search, and returns its error when it ends.
+func Elect(ctx context.Context, rule string, profile Profile, options Options) (Committee, error) {
 	if options.Seats < 0 || profile.Candidates < 0 ||
 		(profile.Weights != nil && len(profile.Weights) != len(profile.Ballots)) {
 		return Committee{}, errors.New("election: weights and ballots differ in number, or a count is negative")
 	}
 	options.Seats = min(options.Seats, profile.Candidates)
 	e := &elector{
+		ctx:        ctx,
 		Profile:    profile,
 		Options:    options,
 		supporters: make([][]int, profile.Candidates),
@@ -136,10 +141,49 @@ func Elect(rule string, profile Profile, options Options) (Committee, error) {
 		return Committee{}, fmt.Errorf("election: rule %q is not known", rule)
 	}
 	rules[at].run(e)
+	if err := ctx.Err(); err != nil {
+		return Committee{}, err
+	}
 	for _, c := range e.out.Members {
 		e.out.Why = append(e.out.Why, e.supporters[c])
 	}
 	return e.out, nil
+}
+
+// votes that count.
+func (p Profile) votes() float64 {
+	sum := 0
+	for _, ballot := range p.Ballots {
+		sum += len(ballot)
+	}
+	return float64(sum)
+}
+
+// Steps estimates how many votes Elect looks at, at most.
+func Steps(rule string, profile Profile, options Options) float64 {
+	votes, seats := profile.votes(), float64(min(options.Seats, profile.Candidates))
+	switch rule {
+	case RuleAV, RuleSAV, RuleWeighted:
+		return votes
+	case RuleMES: // it orders the voters of each candidate at each seat
+		return 10 * votes * seats
+	case RulePAV, RuleCC:
+		if steps, fits := profile.search(options); fits {
+			return votes*seats + steps
+		}
+	}
+	return votes * seats
+}
+
+// mostSearched votes are looked at by an exact search, at most.
+const mostSearched = 1e9
+
+// search estimates how many votes an exact search looks at, and reports whether it may.
+func (p Profile) search(options Options) (steps float64, fits bool) {
+	committees := binomial(p.Candidates, min(options.Seats, p.Candidates))
+	candidates := float64(p.Candidates)
+	steps = committees * (p.votes() + candidates*math.Log2(candidates+1))
+	return steps, options.ExactLimit <= 0 || (committees <= options.ExactLimit && steps <= mostSearched)
 }
 
 func (e *elector) take(c int, value float64) {
@@ -195,7 +239,7 @@ func (e *elector) greedy(g, then gain) {
 			served[v]++
 		}
 	}
-	for len(e.out.Members) < e.Seats {
+	for len(e.out.Members) < e.Seats && e.ctx.Err() == nil {
 		c, value := e.pick(g, served)
 		if value <= tolerance && then != nil {
 			c, _ = e.pick(then, served)
@@ -228,7 +272,7 @@ func (e *elector) pick(g gain, served []int) (int, float64) {
 // phragmen elects by equal loads: a candidate costs 1, its supporters earn at the rate of their weights from the time
 // of their last purchase. loads are those times.
 func (e *elector) phragmen(loads []float64) {
-	for len(e.out.Members) < e.Seats {
+	for len(e.out.Members) < e.Seats && e.ctx.Err() == nil {
 		best, at := -1, math.Inf(1)
 		for c := range e.Candidates {
 			if e.chosen[c] {
@@ -271,7 +315,7 @@ func (e *elector) equalShares() {
 			budget[v] = w * float64(e.Seats) / all
 		}
 	}
-	for len(e.out.Members) < e.Seats {
+	for len(e.out.Members) < e.Seats && e.ctx.Err() == nil {
 		best, price := -1, math.Inf(1)
 		for c := range e.Candidates {
 			if e.chosen[c] {

@@ -1,7 +1,10 @@
 package election_test
 
 import (
+	"cmp"
+	"context"
 	"encoding/json"
+	"errors"
 	"math"
 	"math/rand/v2"
 	"os"
@@ -83,7 +86,7 @@ func TestCommitteesOfTheReferenceVectors(t *testing.T) {
 
 func check(t *testing.T, x instance, name string, want expected) {
 	t.Helper()
-	got, err := election.Elect(
+	got, err := election.Elect(t.Context(),
 		ruleOf[name],
 		election.Profile{Ballots: x.Ballots, Weights: x.Weights, Candidates: x.Candidates},
 		election.Options{Seats: x.Seats},
@@ -133,7 +136,7 @@ func TestOrderOfVotersDoesNotMatterAndDoublesCountTwice(t *testing.T) {
 		p := profile(r, 3+r.IntN(6), 4+r.IntN(6))
 		options := election.Options{Seats: 1 + r.IntN(4)}
 		for _, rule := range ruleOf {
-			committee, err := election.Elect(rule, p, options)
+			committee, err := election.Elect(t.Context(), rule, p, options)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -141,7 +144,7 @@ func TestOrderOfVotersDoesNotMatterAndDoublesCountTwice(t *testing.T) {
 			for _, i := range r.Perm(len(p.Ballots)) {
 				q.Ballots, q.Weights = append(q.Ballots, p.Ballots[i]), append(q.Weights, p.Weights[i])
 			}
-			if b, _ := election.Elect(rule, q, options); !slices.Equal(committee.Members, b.Members) {
+			if b, _ := election.Elect(t.Context(), rule, q, options); !slices.Equal(committee.Members, b.Members) {
 				t.Errorf("%s: voters in another order elect %v, not %v", rule, b.Members, committee.Members)
 			}
 			d := election.Profile{
@@ -151,8 +154,8 @@ func TestOrderOfVotersDoesNotMatterAndDoublesCountTwice(t *testing.T) {
 			}
 			w := election.Profile{Candidates: p.Candidates, Ballots: p.Ballots, Weights: slices.Clone(p.Weights)}
 			w.Weights[0] *= 2
-			x, _ := election.Elect(rule, d, options)
-			y, _ := election.Elect(rule, w, options)
+			x, _ := election.Elect(t.Context(), rule, d, options)
+			y, _ := election.Elect(t.Context(), rule, w, options)
 			if !slices.Equal(x.Members, y.Members) {
 				t.Errorf("%s: a voter twice elects %v, one of double weight %v", rule, x.Members, y.Members)
 			}
@@ -168,20 +171,20 @@ func TestSequentialIsWithinItsGuaranteeAndMoreApprovalNeverHurts(t *testing.T) {
 		for exact, seq := range map[string]string{
 			election.RulePAV: election.RuleSeqPAV, election.RuleCC: election.RuleSeqCC,
 		} {
-			a, _ := election.Elect(exact, p, options)
-			b, _ := election.Elect(seq, p, options)
+			a, _ := election.Elect(t.Context(), exact, p, options)
+			b, _ := election.Elect(t.Context(), seq, p, options)
 			if b.Score < (1-1/math.E)*a.Score-1e-9 || b.Score > a.Score+1e-9 {
 				t.Errorf("%s %g, %s %g", exact, a.Score, seq, b.Score)
 			}
 		}
-		a, _ := election.Elect(election.RuleAV, p, options)
+		a, _ := election.Elect(t.Context(), election.RuleAV, p, options)
 		c := a.Members[0]
 		for v := range p.Ballots {
 			if !slices.Contains(p.Ballots[v], c) {
 				p.Ballots[v] = append(p.Ballots[v], c)
 			}
 		}
-		if b, _ := election.Elect(election.RuleAV, p, options); !slices.Contains(b.Members, c) {
+		if b, _ := election.Elect(t.Context(), election.RuleAV, p, options); !slices.Contains(b.Members, c) {
 			t.Error("approval by all cost a candidate its seat")
 		}
 	}
@@ -202,7 +205,7 @@ func TestAWorkedExampleOfEveryRule(t *testing.T) {
 		{election.RuleSeqPAV, 4, []uint32{0, 3, 1, 2}, 7},
 		{election.RuleCC, 2, []uint32{0, 3}, 5},
 	} {
-		got, err := election.Elect(
+		got, err := election.Elect(t.Context(),
 			c.rule,
 			p,
 			election.Options{Seats: c.seats, Prefer: []float64{.30, .20, .16, .08, .02}},
@@ -211,12 +214,69 @@ func TestAWorkedExampleOfEveryRule(t *testing.T) {
 			t.Errorf("%s %d: %v %g, %v", c.rule, c.seats, got.Members, got.Score, err)
 		}
 	}
-	got, _ := election.Elect(election.RuleSeqCC, p, election.Options{Seats: 4, Completion: "pav"})
+	got, _ := election.Elect(t.Context(), election.RuleSeqCC, p, election.Options{Seats: 4, Completion: "pav"})
 	if !slices.Equal(got.Members, []uint32{0, 3, 1, 2}) {
 		t.Errorf("seqcc %v", got.Members)
 	}
-	got, _ = election.Elect(election.RulePAV, p, election.Options{Seats: 3, ExactLimit: 5})
+	got, _ = election.Elect(t.Context(), election.RulePAV, p, election.Options{Seats: 3, ExactLimit: 5})
 	if got.Status != election.Sequential {
 		t.Errorf("10 committees were searched though 5 are the limit: %s", got.Status)
+	}
+}
+
+// looks is a context that ends after so many looks at it.
+type looks struct {
+	context.Context
+	left, late int // late: looks after its end
+}
+
+func (l *looks) Err() error {
+	if l.left--; l.left >= 0 {
+		return nil
+	}
+	l.late++
+	return context.Canceled
+}
+
+func TestAnElectionEndsWithItsContext(t *testing.T) {
+	profile := election.Profile{Candidates: 40}
+	for voter := range uint32(60) {
+		profile.Ballots = append(profile.Ballots, []uint32{voter % 40, (voter*7 + 1) % 40})
+	}
+	seats := map[string]int{election.RuleAV: 1, election.RuleSAV: 1, election.RulePAV: 3, election.RuleCC: 3}
+	for _, rule := range election.Rules() {
+		options := election.Options{Seats: cmp.Or(seats[rule.Name], 30), ExactLimit: 1e5}
+		run := func(ctx context.Context) error {
+			_, err := election.Elect(ctx, rule.Name, profile, options)
+			return err
+		}
+		whole := &looks{Context: t.Context(), left: 1 << 30}
+		if err := run(whole); err != nil {
+			t.Fatal(rule.Name, err)
+		}
+		all := 1<<30 - whole.left
+		if all < options.Seats {
+			t.Errorf("%s: %d looks for %d seats", rule.Name, all, options.Seats)
+		}
+		for after := 0; after < all; after += 1 + all/9 {
+			ctx := &looks{Context: t.Context(), left: after} // an exact search looks once more for each candidate taken
+			if err := run(ctx); !errors.Is(err, context.Canceled) || ctx.late > 2*profile.Candidates {
+				t.Errorf("%s, ended after %d of %d looks: %v, and %d more", rule.Name, after, all, err, ctx.late)
+			}
+		}
+	}
+}
+
+func TestAnExactRuleThatIsTooLargeIsSequential(t *testing.T) {
+	for candidates, want := range map[int]string{100: election.Exact, 100_000: election.Sequential} {
+		profile := election.Profile{Candidates: candidates}
+		for c := range uint32(candidates) {
+			profile.Ballots = append(profile.Ballots, []uint32{c})
+		}
+		options := election.Options{Seats: 1, ExactLimit: 2e5}
+		committee, err := election.Elect(t.Context(), election.RulePAV, profile, options)
+		if err != nil || committee.Status != want {
+			t.Errorf("%d committees of one: %s, want %s: %v", candidates, committee.Status, want, err)
+		}
 	}
 }

@@ -15,7 +15,7 @@ func (e *elector) optimal(g, then gain) {
 	greedy.chosen = make([]bool, e.Candidates)
 	greedy.out = Committee{}
 	greedy.greedy(g, then)
-	if e.ExactLimit > 0 && binomial(e.Candidates, e.Seats) > e.ExactLimit {
+	if _, fits := e.search(e.Options); !fits {
 		greedy.out.Status = Sequential
 		e.out = greedy.out
 		return
@@ -68,6 +68,9 @@ func (s *search) gain(c int) float64 {
 
 func (s *search) walk(from int, value, prefer float64) {
 	left := s.e.Seats - len(s.members)
+	if s.e.ctx.Err() != nil {
+		return
+	}
 	if left == 0 {
 		better := s.found == nil || (value > s.best && !same(value, s.best))
 		if !better && s.e.Prefer != nil && same(value, s.best) && prefer > s.prefer && !same(prefer, s.prefer) {

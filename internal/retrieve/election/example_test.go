@@ -1,6 +1,7 @@
 package election_test
 
 import (
+	"context"
 	"fmt"
 
 	"github.com/unweaver/unweaver/internal/retrieve/election"
@@ -31,7 +32,7 @@ func ExampleElect() {
 			{2, 3}, {2, 3}, // two that are mentioned in chunks 2 and 3
 		},
 	}
-	committee, err := election.Elect(election.RulePAV, profile, election.Options{Seats: 2})
+	committee, err := election.Elect(context.Background(), election.RulePAV, profile, election.Options{Seats: 2})
 	if err != nil {
 		fmt.Println(err)
 		return

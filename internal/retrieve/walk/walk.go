@@ -56,7 +56,12 @@ type View struct{ Class, Chunk func(uint32) bool }
 // neighbours, must be above 0, and must be the same whenever they are asked for in one walk. Nil: all alike.
 type Steps struct {
 	ToChunks, ToClasses func(from uint32, to []uint32, weights []float64)
+	// Stopped ends the walk where it is; it is asked once for every 65,536 edges. Nil: nothing does.
+	Stopped func() bool
 }
+
+// lookEvery is after how many edges a walk asks whether it is stopped.
+const lookEvery = 1 << 16
 
 // Mass is a stationary distribution: nodes that mass reached.
 type Mass struct {
@@ -246,6 +251,7 @@ func (w *walker) eliminateBy(node *node, to []uint32, weights []float64, sum flo
 
 func (w *walker) run() Mass {
 	s := w.s
+	edges := 0
 	for head := 0; head < len(s.queue); head++ {
 		node := &s.nodes[s.queue[head]]
 		node.queued = false
@@ -254,6 +260,11 @@ func (w *walker) run() Mass {
 			head = -1
 		}
 		to, base, weight, ok := w.neighbours(node.id)
+		if edges += len(to) + 1; edges >= lookEvery && w.steps.Stopped != nil {
+			if edges = 0; w.steps.Stopped() {
+				break
+			}
+		}
 		deg := degree(to, weight, ok)
 		if node.r <= w.eps*max(deg, 1) {
 			continue

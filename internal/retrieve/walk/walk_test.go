@@ -274,3 +274,20 @@ func TestAWalkTakesMemoryForWhatItReaches(t *testing.T) {
 		t.Errorf("a walk over two nodes takes %d bytes", took)
 	}
 }
+
+func TestAWalkStopsWhereItIs(t *testing.T) {
+	g := tangle(3000, 2000, 5)
+	start := walk.Start{Classes: []walk.Weighted{{ID: 0, Weight: 1}}}
+	asked := 0
+	whole := g.RunBy(start, 0.9, 1e-7, walk.View{}, walk.Steps{Stopped: func() bool { asked++; return false }})
+	if asked < 3 || asked < whole.Pushes>>16 {
+		t.Fatalf("asked %d times in %d pushes", asked, whole.Pushes)
+	}
+	for at := 1; at <= asked; at += 1 + asked/4 {
+		now := 0
+		mass := g.RunBy(start, 0.9, 1e-7, walk.View{}, walk.Steps{Stopped: func() bool { now++; return now == at }})
+		if now != at || mass.Pushes > at<<16 || mass.Pushes >= whole.Pushes {
+			t.Errorf("stopped when it was asked %d times: asked %d, %d of %d pushes", at, now, mass.Pushes, whole.Pushes)
+		}
+	}
+}

@@ -11,7 +11,6 @@ import (
 
 	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/artifact/rows"
-	"github.com/unweaver/unweaver/internal/document"
 	"github.com/unweaver/unweaver/internal/store/blob"
 )
 
@@ -41,7 +40,7 @@ func coming(
 			if err == nil {
 				next.plan, err = rows.DecodePlan(row.Value)
 			}
-			if err == nil && (next.plan.Line > 0 || next.plan.Size <= aheadBytes) {
+			if err == nil && (next.plan.Within() || next.plan.Size <= aheadBytes) {
 				next.room = min(max(1, next.plan.Size), aheadRoom)
 			}
 			if err == nil {
@@ -65,8 +64,7 @@ type firstRead struct {
 // ahead reads the object of a document where that is small.
 func (b *builder) ahead(ctx context.Context, next upcoming) (upcoming, error) {
 	plan := next.plan
-	if plan.Problem != "" || plan.Line > 0 || plan.Size > aheadBytes ||
-		document.Kind(plan.Kind).Streams() && !plan.Gzip && b.Limits.TextSize(plan.Object, plan.Size) != nil {
+	if plan.Problem != "" || plan.Within() || plan.Size > aheadBytes {
 		return next, nil
 	}
 	body, info, err := b.Corpus.Get(ctx, plan.Object, blob.Range{Length: -1, Match: plan.ETag})

@@ -67,7 +67,7 @@ func (r *run) plan() plan.Result {
 	r.t.Helper()
 	res, err := plan.Run(r.t.Context(), plan.In{
 		Spec: r.spec, Corpus: r.corpus, Artifacts: r.art, Scratch: r.scratch,
-		Limits: r.limits, Parent: r.parent,
+		Limits: r.limits, Parent: r.parent, Parser: documenttest.Here{Limits: r.limits},
 		Foreign:    !r.keeps,
 		OnProgress: func(int64) {},
 	})
@@ -87,15 +87,20 @@ func (r *run) chunk(ctx context.Context, unit int, units []plan.Unit) (chunk.Res
 	return chunk.Run(ctx, in)
 }
 
-// night plans and chunks the one unit, and makes what comes of it the parent of the next.
+// night plans and chunks the one unit; what comes of it is the parent of the next.
 func (r *run) night() chunk.Result {
 	r.t.Helper()
 	res := r.all()
+	r.after(res)
+	return res
+}
+
+// after makes what a night came to the parent of the next.
+func (r *run) after(res chunk.Result) {
 	r.parent = &core.Manifest{Limits: r.limits.Key(), Segments: core.Segments{
 		Documents: []core.Segment{res.Documents}, Text: []core.Segment{res.Text},
 		Splits: []core.Split{{Documents: res.Documents.Rows, Texts: 1}},
 	}}
-	return res
 }
 
 // all plans and chunks the one unit.

@@ -1,6 +1,8 @@
 package chunk
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -19,6 +21,7 @@ import (
 	"github.com/unweaver/unweaver/internal/stage"
 	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/internal/stream/extsort"
+	"github.com/unweaver/unweaver/internal/stream/mapped"
 )
 
 // draft is a document as it is read: nothing of it is written before it is known to be whole and of one version.
@@ -30,6 +33,7 @@ type draft struct {
 	chunks int            // of cuttings with text
 	places document.Places
 	former *rows.Document // whose rectangles are kept with its text; nil: it is no former document
+	found  core.Digest    // of an attachment: its version, where it was read
 }
 
 // draftBytes of a document's cuttings wait in memory; those of a larger one on disk.
@@ -98,22 +102,12 @@ func (b *builder) readSteadily(ctx context.Context, d *draft) error {
 // plan saw, is fault.Precondition: it is looked at again, and counts as what it is then.
 func (b *builder) readObject(ctx context.Context, d *draft, now blob.Info, planned bool) error {
 	unhashed := d.plan.Version.IsZero() // plan left it to the only reading there is
-	var tooLarge error
-	if kind := document.Kind(d.plan.Kind); kind.Streams() && !d.plan.Gzip && planned {
-		tooLarge = b.Limits.TextSize(d.plan.Object, now.Size)
-	}
-	if tooLarge != nil && !unhashed {
-		return tooLarge
-	}
 	body, err := stage.Open(ctx, b.source, now)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = body.Close() }()
-	cause := tooLarge
-	if cause == nil {
-		cause = b.parse(ctx, d, reading{body, &b.within, d.plan.Size})
-	}
+	cause := b.parse(ctx, d, reading{body, &b.within, d.plan.Size}, planned)
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
@@ -121,6 +115,11 @@ func (b *builder) readObject(ctx context.Context, d *draft, now blob.Info, plann
 		b.within.Store(min(d.plan.Size, read))
 		b.tell()
 	})
+	if part := d.plan.Part != ""; part && planned && !fault.Is(cause, fault.DocumentChanged) {
+		version = d.plan.Version // as the parser saw
+	} else if part {
+		version = d.found
+	}
 	switch {
 	case fault.Is(err, fault.Precondition):
 		return err
@@ -132,27 +131,51 @@ func (b *builder) readObject(ctx context.Context, d *draft, now blob.Info, plann
 	if err == nil || !planned {
 		d.plan.Version = version // zero: none of what could not be read to its end
 	}
-	d.plan.ETag, d.plan.Size, d.plan.Modified = now.ETag, now.Size, now.Modified
+	d.plan.ETag, d.plan.Modified = now.ETag, now.Modified
+	if d.plan.Part == "" {
+		d.plan.Size = now.Size
+	}
+	if !planned && b.attachments() && document.Kind(d.plan.Kind).HasAttachments() {
+		d.plan.ETag = "" // what is attached to it now was not planned: the next run opens it
+	}
 	return cause
 }
 
-func (b *builder) parse(ctx context.Context, d *draft, body io.Reader) error {
+// attachments reports whether attachments are documents.
+func (b *builder) attachments() bool { return b.Spec.Documents != nil && b.Spec.Documents.Attachments }
+
+func (b *builder) parse(ctx context.Context, d *draft, body io.Reader, planned bool) error {
 	plain, err := document.Gunzip(body, d.plan.Gzip, d.plan.Object, b.Limits)
 	if err != nil {
 		return err
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel() // what parses is given up where its text is not read to the end
-	if b.Spec.Documents != nil && b.Spec.Documents.Hidden == "include" {
-		ctx = document.WithHidden(ctx)
+	asked := document.Reading{
+		Hidden: b.Spec.Documents != nil && b.Spec.Documents.Hidden == "include", Attached: b.attachments(),
 	}
-	kind := document.Kind(d.plan.Kind)
-	plain = document.Transcode(plain, kind, stage.EncodingOf(b.Spec, d.plan.Object))
-	doc, err := b.Parser.Parse(ctx, plain, kind, d.plan.Object)
+	kind, object := document.Kind(d.plan.Kind), d.plan.Object
+	if d.plan.Part != "" {
+		asked.Part = document.Attachment{Name: d.plan.Part, Kind: kind}
+		if planned {
+			asked.Part.Version = d.plan.Version
+		}
+		kind, _, _ = stage.TypeOf(b.Spec, object)
+		object += "#" + d.plan.Part
+	}
+	plain = document.Transcode(plain, kind, stage.EncodingOf(b.Spec, object))
+	doc, err := b.Parser.Parse(document.WithReading(ctx, asked), plain, kind, object)
 	if err != nil {
 		return err
 	}
-	return b.cut(ctx, d.plan.Object, doc, d)
+	if d.plan.Part != "" {
+		d.found = doc.Attached[0].Version
+		if doc.Meta == nil {
+			doc.Meta = map[string]string{}
+		}
+		doc.Meta["attached_to"] = core.ObjectKey(d.plan.Object)
+	}
+	return b.cut(ctx, object, doc, d)
 }
 
 // headBytes of a text decide its title.
@@ -160,18 +183,39 @@ const headBytes = 8 << 10
 
 // cut cuts a document's text into the draft; object is what errors name.
 func (b *builder) cut(ctx context.Context, object string, doc document.Doc, d *draft) error {
-	doc.Text = document.Sound(doc.Text, object)
-	head := make([]byte, headBytes)
-	n, err := io.ReadFull(doc.Text, head)
-	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
+	var column mapped.Column
+	defer column.Close()
+	sound := document.NewSound(doc.Text, object)
+	text, err := held(sound, &column)
+	if err != nil {
 		return readFault(object, err)
 	}
-	head = head[:n]
+	head := text[:min(len(text), headBytes)]
 	d.row.Meta, d.row.Missing, d.places = doc.Meta, doc.Missing, doc.Places
+	if lost := sound.Missing(); lost != "" {
+		d.row.Missing = strings.TrimPrefix(d.row.Missing+"; "+lost, "; ")
+	}
 	d.row.Title = document.TitleOf(
-		doc.Title, strings.ToValidUTF8(string(head), ""), document.Kind(d.plan.Kind), object, b.Limits)
-	err = b.cutText(ctx, io.MultiReader(strings.NewReader(string(head)), doc.Text), d)
-	return readFault(object, err)
+		doc.Title, strings.ToValidUTF8(string(head), ""), document.Kind(d.plan.Kind), cmp.Or(d.plan.Part, object), b.Limits)
+	return readFault(object, b.cutText(ctx, bytes.NewReader(text), d))
+}
+
+// held reads a text to its end before it is cut. Cutting takes a hundred times as long as reading, and nothing is cut
+// of a text that is too long or breaks off.
+func held(text io.Reader, in *mapped.Column) ([]byte, error) {
+	piece := make([]byte, 32<<10)
+	for {
+		n, err := text.Read(piece)
+		if put := in.Put(piece[:n]); put != nil {
+			return nil, put
+		}
+		if errors.Is(err, io.EOF) {
+			return mapped.Records[byte](in)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
 }
 
 func (b *builder) cutText(ctx context.Context, text io.Reader, d *draft) error {

@@ -132,7 +132,7 @@ func TestATornReadIsReadAgain(t *testing.T) {
 // versions of all to compare with: of broken ones, empty ones and those that are too large also.
 func TestAFirstBuildReadsEveryObjectOnce(t *testing.T) {
 	objects := map[string]string{
-		"a.txt": "Some text.", "blank.txt": " ", "broken.pdf": "no pdf", "large.md": strings.Repeat("word ", 900),
+		"a.txt": "Some text.", "blank.txt": " ", "broken.pdf": "no pdf", "large.md": strings.Repeat("word ", 300),
 	}
 	r := newRun(t, objects)
 	r.corpus.OneVersion = true

@@ -17,7 +17,7 @@ import (
 func checkPatterns(spec core.Spec) error {
 	patterns := slices.Concat(spec.Include, spec.Exclude)
 	if spec.Documents != nil {
-		for _, one := range spec.Documents.Encoding {
+		for _, one := range slices.Concat(spec.Documents.Encoding, spec.Documents.Types) {
 			pattern, _, _ := strings.Cut(one, "=")
 			patterns = append(patterns, pattern)
 		}
@@ -30,7 +30,7 @@ func checkPatterns(spec core.Spec) error {
 		if why != "" {
 			return fault.BadConfig.At("choose documents of", spec.Index).
 				Because(fmt.Sprintf("%.80q %s", pattern, why)).
-				Advise("mend include, exclude and documents.encoding of the index")
+				Advise("mend include, exclude and documents.encoding and documents.types of the index")
 		}
 	}
 	return nil

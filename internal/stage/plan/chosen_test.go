@@ -1,7 +1,10 @@
 package plan_test
 
 import (
+	"bytes"
+	"compress/gzip"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -38,7 +41,7 @@ func TestHiddenFilesAndPackagesAreLeftOutAndCounted(t *testing.T) {
 	if got := fmt.Sprint(x.keysOf()); got != "[docs/drafts/two.md docs/one.md readme.md src/three.txt]" {
 		t.Error(got)
 	}
-	if res.LeftOut != (core.LeftOut{Hidden: 3, Packages: 3}) || res.ProblemCount != 0 {
+	if !reflect.DeepEqual(res.LeftOut, core.LeftOut{Hidden: 3, Packages: 3}) || res.ProblemCount != 0 {
 		t.Errorf("%+v, %d problems", res.LeftOut, res.ProblemCount)
 	}
 }
@@ -76,15 +79,53 @@ func TestPatternsChooseTheDocuments(t *testing.T) {
 		x.include, x.exclude = c.include, c.exclude
 		res, err := x.plan(t.Context())
 		if c.want == "" {
-			if !fault.Is(err, fault.CorpusEmpty) || res.LeftOut != c.out {
+			if !fault.Is(err, fault.CorpusEmpty) || !reflect.DeepEqual(res.LeftOut, c.out) {
 				t.Errorf("%s: %v, %+v", name, err, res.LeftOut)
 			}
 			continue
 		}
-		if err != nil || fmt.Sprint(x.keysOf()) != c.want || res.LeftOut != c.out {
+		if err != nil || fmt.Sprint(x.keysOf()) != c.want || !reflect.DeepEqual(res.LeftOut, c.out) {
 			t.Errorf("%s: %v, %v, %+v", name, x.keysOf(), err, res.LeftOut)
 		}
 	}
+}
+
+// A file of no known type is read where it holds text, or as the index says; others are counted, and are no problem.
+func TestFilesOfOtherTypesAreReadWhereTheyHoldText(t *testing.T) {
+	x := newIndex(t, map[string]string{
+		"NEWS": "It is blue.", "a.py": "def a(): pass", "wide.log": "\xff\xfea\x00b\x00", "feed.xml": "<a>b</a>",
+		"__init__.py": "",
+		"tool":        "\x7fELF\x00\x00\x00\x00", "pic.PNG": "text all the same",
+		"NEWS.gz": packed("It was red."), "x.gz": packed("\x00\x00\x00\x01"),
+	})
+	x.types = []string{"*.xml=html"}
+	want := core.LeftOut{OtherTypes: 4, Extensions: map[string]int64{".py": 1, ".png": 1, ".gz": 1}}
+	for night := range 2 {
+		res := x.night(nil)
+		if got := fmt.Sprint(x.keysOf()); got != "[NEWS NEWS.gz a.py feed.xml wide.log]" {
+			t.Error(got)
+		}
+		if !reflect.DeepEqual(res.LeftOut, want) || res.ProblemCount != 0 || res.Refused != 0 || night > 0 && !res.Unchanged {
+			t.Errorf("night %d: %+v", night, res)
+		}
+		for key, row := range x.planned() {
+			if (row.Kind == "html") != (key == "feed.xml") {
+				t.Errorf("%s is read as %s", key, row.Kind)
+			}
+		}
+	}
+	x.corpus.Set("NEWS", "\x7fELF\x00\x00\x00\x00")
+	if res := x.night(map[string]fault.Code{"NEWS": fault.BinaryContent}); res.Diff.Removed != 0 || res.Diff.Changed != 1 {
+		t.Errorf("a text that became binary: %+v", res)
+	}
+}
+
+func packed(text string) string {
+	var out bytes.Buffer
+	z := gzip.NewWriter(&out)
+	_, _ = z.Write([]byte(text))
+	_ = z.Close()
+	return out.String()
 }
 
 // What lies behind a link that is not followed nobody sees, so that no pattern can choose among it.

@@ -86,12 +86,14 @@ func TestWhatIsMissingOfADocumentIsReportedWhileItStays(t *testing.T) {
 func TestDocumentsThatFailedAreShownFirst(t *testing.T) {
 	x := newIndex(t, four)
 	for i := range 150 {
-		x.corpus.Set(fmt.Sprintf("%03d.exe", i), "MZ")
+		link := fmt.Sprintf("%03d", i)
+		x.corpus.Set(link, "")
+		x.corpus.Unlisted[link] = fault.NotFollowed.At("list", link)
 	}
 	x.corpus.Open["z.txt"] = denied("z.txt")
 	res := x.night(nil)
 	if len(res.Problems) != plan.MaxProblems || res.ProblemCount != 151 || res.Problems[0].Object != "z.txt" ||
-		res.Problems[1].Object != "000.exe" {
+		res.Problems[1].Object != "000" {
 		t.Errorf("%d problems, %+v first", res.ProblemCount, res.Problems[0])
 	}
 }

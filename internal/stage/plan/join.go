@@ -8,6 +8,7 @@ import (
 
 	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/artifact/rows"
+	"github.com/unweaver/unweaver/internal/document"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/stream/parallel"
 )
@@ -25,7 +26,11 @@ type planned struct {
 	lost  fault.Code // it is not listed, as its object, or its row in it, cannot be read: why not
 	kept  bool       // it is left as the parent has it, whatever the corpus has now
 	again bool       // another above it has its key, and is the document
+	other bool       // it is of no known type, new, and no text
 	twin  int        // of a row, the line of that other
+
+	opens    bool                  // it is opened, to list what is attached to it
+	attached []document.Attachment // that was found
 }
 
 // same tells whether the parent found these bytes.
@@ -67,12 +72,16 @@ func (p *planner) join(ctx context.Context) error {
 	}
 	parent := newCursor(ctx, p.Artifacts, p.Parent, p.Dead)
 	defer parent.stop()
-	for doc, err := range parallel.Ordered(ctx, readers, p.joined(parent), p.version) {
+	for doc, err := range parallel.Ordered(ctx, readers, p.joined(ctx, parent), p.version) {
 		if err != nil {
 			return err
 		}
 		if doc.again {
 			p.refuseTwin(doc)
+			continue
+		}
+		if doc.other {
+			p.res.LeftOut.AddOtherType(doc.row.Object)
 			continue
 		}
 		p.count(&doc)
@@ -221,23 +230,35 @@ func (p *planner) countGone() error {
 	return nil
 }
 
-// joined gives each listed document with what the parent knows of it, and those of the parent that are lost.
-func (p *planner) joined(parent *cursor) iter.Seq2[planned, error] {
+// sorted gives what was listed, in the order of keys.
+func (p *planner) sorted() iter.Seq2[planned, error] {
 	return func(yield func(planned, error) bool) {
-		last, lastRow, barred := "", rows.Plan{}, int64(0)
-		defer func() { p.barred = barred }()
 		for pair, err := range p.documents.Sorted() {
 			if err != nil {
 				yield(planned{}, err)
 				return
 			}
 			doc := planned{key: string(pair[0])}
-			if doc.row, err = rows.DecodePlan(pair[1][1:]); err != nil {
-				yield(doc, err)
+			doc.row, err = rows.DecodePlan(pair[1][1:])
+			if taken, again := p.taken[doc.row.Object]; err == nil && again && taken != pair[1][0] {
+				continue
+			}
+			if !yield(doc, err) || err != nil {
 				return
 			}
-			if taken, again := p.taken[doc.row.Object]; again && taken != pair[1][0] {
-				continue
+		}
+	}
+}
+
+// joined gives each listed document with what the parent knows of it, and those of the parent that are lost.
+func (p *planner) joined(ctx context.Context, parent *cursor) iter.Seq2[planned, error] {
+	return func(yield func(planned, error) bool) {
+		last, lastRow, barred := "", rows.Plan{}, int64(0)
+		defer func() { p.barred = barred }()
+		for doc, err := range p.all(ctx) {
+			if err != nil {
+				yield(doc, err)
+				return
 			}
 			if doc.key == last {
 				doc.again, doc.twin = true, lastRow.Line
@@ -268,7 +289,7 @@ func (p *planner) joined(parent *cursor) iter.Seq2[planned, error] {
 				p.spared++
 				continue
 			}
-			if doc.known && doc.row.Line == 0 && unread(doc.row, doc.old) {
+			if doc.known && !doc.row.Within() && unread(doc.row, doc.old) {
 				doc.row.Version = doc.old.Listed()
 			}
 			if !yield(doc, nil) {

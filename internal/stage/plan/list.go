@@ -56,6 +56,7 @@ func (l *listing) done() {
 	out.Packages += l.leftOut.Packages
 	out.NotIncluded += l.leftOut.NotIncluded
 	out.Excluded += l.leftOut.Excluded
+	out.AddOtherTypes(l.leftOut)
 }
 
 // list lists the objects after a key up to another. An object that the store lists but cannot describe is a problem of
@@ -74,10 +75,13 @@ func (l *listing) list(ctx context.Context, after, until string) error {
 		if !l.chosen(info.Key, false) {
 			continue
 		}
-		kind, gz, known := document.TypeOf(info.Key)
+		kind, gz, known := stage.TypeOf(l.Spec, info.Key)
 		if !known {
-			l.refuse(info.Key, fault.UnknownType, info.Key, "this type is not read; known: "+document.Extensions)
-			continue
+			if document.IsNoText(info.Key) || info.Archived != "" || info.Size == 0 {
+				l.leftOut.AddOtherType(info.Key)
+				continue
+			}
+			kind = document.Text // if it holds text: version looks
 		}
 		row := rows.Plan{
 			Object:   info.Key,

@@ -22,7 +22,7 @@ func (p *planner) stays(doc *planned) bool {
 		!old.Stale && old.Kind != row.Kind { // what else a stale row says is of what is served
 		return false
 	}
-	return row.Line > 0 || old.ETag == row.ETag && old.Size == row.Size
+	return row.Within() || old.ETag == row.ETag && old.Size == row.Size
 }
 
 // retried tells whether a document that is the same is made again all the same.

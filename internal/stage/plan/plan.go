@@ -33,6 +33,7 @@ type In struct {
 	Artifacts artifact.Index
 	Scratch   string // key prefix of the run
 	Limits    document.Limits
+	Parser    document.Parser // lists attachments, where the index reads them
 	Parent    *core.Manifest
 	Dead      *segments.Files // of the parent: which of its documents do not count; nil: no parent
 	Foreign   bool            // the parent is of another corpus: of its documents nothing is kept
@@ -165,7 +166,8 @@ func Run(ctx context.Context, in In) (Result, error) {
 // nothing is the error of a corpus without a document.
 func (p *planner) nothing() error {
 	return fault.CorpusEmpty.At("list corpus", p.Spec.Corpus).
-		Because(fmt.Sprintf("it holds no document (%d objects were refused)", p.res.Refused)).
+		Because(fmt.Sprintf("it holds no document (%d objects cannot be read, %d are of other types)", p.res.Refused,
+			p.res.LeftOut.OtherTypes)).
 		Advise("put documents of these types there: " + document.Extensions)
 }
 

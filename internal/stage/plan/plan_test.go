@@ -31,6 +31,7 @@ type index struct {
 	reasons []string
 	include []string
 	exclude []string
+	types   []string
 	nights  int
 	limits  document.Limits
 	causes  []core.Problem // that the stages after plan find, of the night that is published
@@ -57,7 +58,8 @@ func (x *index) plan(ctx context.Context) (plan.Result, error) {
 		corpus = x.store
 	}
 	return plan.Run(ctx, plan.In{
-		Spec:   core.Spec{Index: "i", Corpus: "memory", Include: x.include, Exclude: x.exclude},
+		Spec: core.Spec{Index: "i", Corpus: "memory", Include: x.include, Exclude: x.exclude,
+			Documents: &core.Documents{Types: x.types}},
 		Corpus: corpus, Artifacts: x.art, Scratch: x.scratch(),
 		Limits: x.limits, Parent: x.parent, Reasons: x.reasons, OnProgress: func(int64) {},
 		Part: x.part,
@@ -352,7 +354,7 @@ func TestAnEmptyCorpusIsAnError(t *testing.T) {
 		"nothing": nil, "refused only": {"x.exe": "MZ", "y.png": "PNG"},
 	} {
 		res, err := newIndex(t, objects).plan(t.Context())
-		if !fault.Is(err, fault.CorpusEmpty) || res.Refused != int64(len(objects)) || len(res.Problems) != len(objects) {
+		if !fault.Is(err, fault.CorpusEmpty) || res.LeftOut.OtherTypes != int64(len(objects)) || len(res.Problems) != 0 {
 			t.Errorf("%s: %v, %+v", name, err, res)
 		}
 	}

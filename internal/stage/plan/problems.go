@@ -33,7 +33,7 @@ func Foremost(found []core.Problem) []core.Problem {
 
 func rank(problem core.Problem) int {
 	switch fault.Code(problem.Code) {
-	case fault.NotFollowed, fault.UnknownType:
+	case fault.NotFollowed:
 		return 1
 	}
 	return 0

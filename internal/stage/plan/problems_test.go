@@ -30,21 +30,21 @@ func TestProblemsAreReportedEveryNightForAsLongAsTheyStand(t *testing.T) {
 
 	first := x.night(found)
 	want := "unreadable_document bad.jsonl line 2 false; unreadable_document gone.csv.gz false; " +
-		"unknown_type image.png false; store_denied denied.txt false"
-	if got := short(x.problems()); got != want || first.ProblemCount != 4 || first.Refused != 3 ||
+		"store_denied denied.txt false"
+	if got := short(x.problems()); got != want || first.ProblemCount != 3 || first.Refused != 2 ||
 		first.Unreadable != 1 || first.Documents != 7 {
 		t.Errorf("first night: %s, %+v", got, first)
 	}
 	want = "unreadable_document bad.jsonl line 2 false; unreadable_document gone.csv.gz false; " +
-		"unknown_type image.png false; empty_document blank.txt true; store_denied denied.txt true; " +
+		"empty_document blank.txt true; store_denied denied.txt true; " +
 		"encrypted_document locked.pdf true"
 	for night := range 3 {
 		res := x.night(nil)
 		if got := short(x.problems()); got != want {
 			t.Errorf("night %d: %s", night+2, got)
 		}
-		if !res.Unchanged || res.Documents != 5 || res.Unreadable != 2 || res.Empty != 1 || res.Refused != 3 ||
-			res.Diff.Unusable != 2 || len(res.Problems) != 6 {
+		if !res.Unchanged || res.Documents != 5 || res.Unreadable != 2 || res.Empty != 1 || res.Refused != 2 ||
+			res.Diff.Unusable != 2 || len(res.Problems) != 5 {
 			t.Errorf("night %d: %+v", night+2, res)
 		}
 	}
@@ -194,11 +194,11 @@ func TestReadsThatBreak(t *testing.T) {
 func TestAllProblemsAreInTheFile(t *testing.T) {
 	x := newIndex(t, four)
 	for i := range 250 {
-		x.corpus.Set(fmt.Sprintf("%03d.exe", i), "MZ")
+		x.corpus.Set(fmt.Sprintf("%03d.jsonl.gz", i), "no gzip")
 	}
 	res := x.night(nil)
 	if all := x.problems(); len(all) != 250 || res.ProblemCount != 250 || len(res.Problems) != plan.MaxProblems ||
-		all[249].Object != "249.exe" || res.Problems[99].Object != "099.exe" {
+		all[249].Object != "249.jsonl.gz" || res.Problems[99].Object != "099.jsonl.gz" {
 		t.Errorf("%d in the file, %d in the result", len(all), len(res.Problems))
 	}
 }

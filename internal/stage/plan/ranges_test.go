@@ -47,7 +47,8 @@ func (x *index) outcome(store blob.Store, parent *core.Manifest) outcome {
 	x.t.Helper()
 	x.nights++
 	res, err := plan.Run(x.t.Context(), plan.In{
-		Spec:   core.Spec{Index: "i", Corpus: "memory", Include: x.include, Exclude: x.exclude},
+		Spec: core.Spec{Index: "i", Corpus: "memory", Include: x.include, Exclude: x.exclude,
+			Documents: &core.Documents{Types: x.types}},
 		Corpus: store, Artifacts: x.art, Scratch: x.scratch(),
 		Limits: x.limits, Parent: parent, OnProgress: func(int64) {},
 	})

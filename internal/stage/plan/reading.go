@@ -94,6 +94,20 @@ func (r *rowReading) tell() {
 	r.refused = nil
 }
 
+// isText reports whether an object of no known type holds text. One that cannot be read counts as one that does not.
+func (p *planner) isText(ctx context.Context, row rows.Plan) (bool, error) {
+	body, err := stage.Open(ctx, p.Corpus, infoOf(row))
+	if code, ofObject := blame(err); ofObject {
+		return code == fault.DocumentChanged, nil // version reads it until it is at rest
+	}
+	if err != nil {
+		return false, err
+	}
+	text := document.IsText(body, row.Gzip)
+	_ = body.Close() // only its beginning counts
+	return text, ctx.Err()
+}
+
 // unhashed tells whether chunk may hash what it reads: nothing is compared with a generation before, and a reading that
 // mixes two versions, which only another one shows, cannot be. So a first build reads its corpus once.
 func (p *planner) unhashed(row rows.Plan) bool {
@@ -109,14 +123,30 @@ func (p *planner) alive(int64) {
 
 // version reads and hashes a file whose version is not known.
 func (p *planner) version(ctx context.Context, doc planned) (planned, error) {
-	if doc.kept || doc.again || doc.lost != "" || doc.row.Line > 0 || !doc.row.Version.IsZero() {
+	if doc.kept || doc.again || doc.lost != "" || doc.bad != nil || doc.row.Within() || !doc.row.Version.IsZero() {
 		return doc, nil
 	}
+	if doc.row.Archived == "" {
+		if _, _, known := stage.TypeOf(p.Spec, doc.row.Object); !known && !doc.known {
+			if text, err := p.isText(ctx, doc.row); !text {
+				doc.other = true
+				return doc, err
+			}
+		}
+		if !doc.row.Gzip {
+			doc.bad = p.Limits.Size(document.Kind(doc.row.Kind), doc.row.Object, doc.row.Size)
+		}
+		if doc.bad != nil || p.unhashed(doc.row) {
+			return doc, nil
+		}
+	}
+	return p.digest(ctx, doc, func(io.Reader) error { return nil })
+}
+
+// digest reads and hashes a file that another reader sees first.
+func (p *planner) digest(ctx context.Context, doc planned, see func(io.Reader) error) (planned, error) {
 	if doc.row.Archived != "" {
 		doc.bad = p.archived(doc.row)
-		return doc, nil
-	}
-	if p.unhashed(doc.row) {
 		return doc, nil
 	}
 	err := stage.Steady(ctx, p.Corpus, infoOf(doc.row), func(seen blob.Info) error {
@@ -125,9 +155,13 @@ func (p *planner) version(ctx context.Context, doc planned) (planned, error) {
 		if err != nil {
 			return err
 		}
+		cause := see(body)
 		doc.row.Version, err = body.Digest(p.alive)
 		if err != nil && fault.As(err) == nil { // the store opened it, so what broke is this object
 			err = fault.Unreadable.At("read", doc.row.Object).Because(err)
+		}
+		if err == nil {
+			err = cause
 		}
 		return errors.Join(err, body.Close())
 	})

@@ -39,6 +39,9 @@ func Gate(spec core.Spec, documents Documents, chunks Chunks) (reason, detail st
 	if budget.DocumentsShare == 0 {
 		budget.DocumentsShare = budget.Share
 	}
+	if documents.Parent == 0 && chunks.Parent == 0 {
+		budget.DocumentsShare = max(budget.DocumentsShare, firstShare)
+	}
 	all := documents.Readable + documents.Failed
 	if over(budget, documents.Failed, all, budget.DocumentsShare) {
 		detail = exceeded(spec, "documents failed", documents.Failed, all, budget.DocumentsShare, "documents_share")
@@ -66,6 +69,9 @@ func Gate(spec core.Spec, documents Documents, chunks Chunks) (reason, detail st
 	}
 	return "", ""
 }
+
+// firstShare of the documents may fail in a first build: it replaces nothing, so what can be read is worth serving.
+const firstShare = 0.5
 
 // defaultFloor is how many failures never hold a run: in a small corpus one failure is a large share.
 const defaultFloor = 5

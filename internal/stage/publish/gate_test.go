@@ -23,7 +23,7 @@ func TestGateMeasuresDocumentsAndChunksApart(t *testing.T) {
 		"80 of 81 documents cannot be read": {
 			usual,
 			publish.Documents{Readable: 1, Failed: 80},
-			publish.Chunks{Total: 8500},
+			publish.Chunks{Total: 8500, Parent: 8500},
 			publish.FailureBudget, "80 of 81 documents failed (98.8 %); at most 1 %, or 4 of them, may fail " +
 				"(indexes.i.failures: documents_share, count, floor)",
 		},
@@ -43,7 +43,7 @@ func TestGateMeasuresDocumentsAndChunksApart(t *testing.T) {
 			usual, publish.Documents{Readable: 6, Failed: 4}, publish.Chunks{Total: 10, Failed: 4}, "", "",
 		},
 		"5 of 10 documents reach the floor": {
-			usual, publish.Documents{Readable: 5, Failed: 5}, publish.Chunks{Total: 60}, publish.FailureBudget, "5 of 10 doc",
+			usual, publish.Documents{Readable: 5, Failed: 5, Parent: 10}, publish.Chunks{Total: 60}, publish.FailureBudget, "5 of 10 doc",
 		},
 		"5 of 10 chunks too": {
 			usual,
@@ -54,7 +54,7 @@ func TestGateMeasuresDocumentsAndChunksApart(t *testing.T) {
 		},
 		"a floor of one holds at the first failure": {
 			core.Failures{Floor: 1},
-			publish.Documents{Readable: 9, Failed: 1},
+			publish.Documents{Readable: 9, Failed: 1, Parent: 10},
 			publish.Chunks{Total: 90},
 			publish.FailureBudget, "at most 0 %, or 0 of them",
 		},
@@ -69,7 +69,7 @@ func TestGateMeasuresDocumentsAndChunksApart(t *testing.T) {
 		},
 		"one document more is not": {
 			usual,
-			publish.Documents{Readable: 989, Failed: 11},
+			publish.Documents{Readable: 989, Failed: 11, Parent: 1000},
 			publish.Chunks{Total: 10_000},
 			publish.FailureBudget, "11 of 1000 doc",
 		},
@@ -127,6 +127,13 @@ func TestGateMeasuresDocumentsAndChunksApart(t *testing.T) {
 		},
 		"nothing gave a chunk, as little could be read": {
 			usual, publish.Documents{Failed: 4}, publish.Chunks{}, publish.Empty, "no document",
+		},
+		"a first build serves what it can read": {
+			usual, publish.Documents{Readable: 13, Failed: 6}, publish.Chunks{Total: 80}, "", "",
+		},
+		"a first build of which most cannot be read": {
+			usual, publish.Documents{Readable: 6, Failed: 7}, publish.Chunks{Total: 80},
+			publish.FailureBudget, "7 of 13 documents failed (53.8 %); at most 50 %, or 4 of them",
 		},
 		"nothing could be read of much": {
 			usual,

@@ -27,7 +27,8 @@ type Hit struct {
 // fault.NotFound; a row of another dimension, NaN or length zero is fault.BadVector or DimensionChanged. A stored row
 // that turns out to be damaged counts as missing for Has and Upsert; Fetch and Search fail with fault.SegmentDamage.
 type Store interface {
-	// Create makes a collection; one that exists with this dimension is no error.
+	// Create makes a collection; one that exists with this dimension is no error. One of another dimension or form is
+	// damaged, as the name of a collection is that of one embedder (core.Fingerprint): it is made again, empty.
 	Create(ctx context.Context, collection string, dim int) error
 	// Upsert writes rows; when it returns they are durable, and searchable once Load returned after it.
 	Upsert(ctx context.Context, collection string, rows []Row) error

@@ -3,9 +3,11 @@ package parallel
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 	"runtime"
+	"runtime/debug"
 	"strings"
 	"sync"
 
@@ -14,9 +16,14 @@ import (
 
 // Caught is deferred by work whose panic must not end the process: it becomes the work's error, of code
 // fault.Internal. The error tells the kind of the panic and the functions it came through; what the panic says is left
-// out, since it may hold the text that was worked on.
+// out, since it may hold the text that was worked on. A page of a mapped file that cannot be read is ErrTorn.
 func Caught(err *error) {
 	if cause := recover(); cause != nil {
+		if _, torn := cause.(interface{ Addr() uintptr }); torn {
+			*err = fault.SegmentDamage.At("read a mapped file", functions()).Because(ErrTorn).
+				Advise("run: unweaver restore")
+			return
+		}
 		kind := fmt.Sprintf("%T", cause)
 		if _, ok := cause.(runtime.Error); ok {
 			kind += " (" + withoutValues(cause.(error)) + ")"
@@ -25,6 +32,17 @@ func Caught(err *error) {
 			Because("panic: " + kind).
 			Advise("this is a fault of the program: report it with this text")
 	}
+}
+
+// ErrTorn is the cause of a fault.SegmentDamage by a page of a mapped file that cannot be read: something else than this
+// program cut the file, or its disk fails.
+var ErrTorn = errors.New("a page of it cannot be read: the file was cut while it was open")
+
+// Mapped calls f, which reads mapped files. Without it a page that cannot be read ends the process (SIGBUS).
+func Mapped(f func() error) (err error) {
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	defer Caught(&err)
+	return f()
 }
 
 // withoutValues is the message of a runtime error: its numbers are indexes and lengths, and it quotes no content.
@@ -52,8 +70,9 @@ func functions() string {
 	}
 }
 
-// safely calls f and makes an error of its panic.
+// safely calls f and makes an error of its panic, as Mapped does.
 func safely[A, B any](ctx context.Context, f func(context.Context, A) (B, error), item A) (value B, err error) {
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer Caught(&err)
 	return f(ctx, item)
 }

@@ -13,6 +13,6 @@ type Here struct{ Limits document.Limits }
 // Parse implements document.Parser.
 func (h Here) Parse(ctx context.Context, reader io.Reader, kind document.Kind, object string) (document.Doc, error) {
 	limits := h.Limits
-	limits.Hidden = document.IsWithHidden(ctx)
+	limits.Reading = document.ReadingOf(ctx)
 	return document.Parse(reader, kind, object, limits)
 }

@@ -46,10 +46,7 @@ func (s *Store) Clone() *Store {
 func (s *Store) Create(_ context.Context, name string, dim int) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if have := s.collections[name]; have != nil {
-		if have.dim != dim {
-			return vectors.Check(make([]float32, dim), have.dim, "collection "+name)
-		}
+	if have := s.collections[name]; have != nil && have.dim == dim {
 		return nil
 	}
 	s.collections[name] = &collection{dim: dim, identity: rand.Text(), rows: map[string][]float32{}}

@@ -25,7 +25,7 @@ func Run(t *testing.T, open func(t *testing.T) vectors.Store) {
 	t.Run("a search finds what exact search finds", func(t *testing.T) { search(t, open(t)) })
 	t.Run("rows written twice are there once", func(t *testing.T) { twice(t, open(t)) })
 	t.Run("bad vectors are refused and store nothing", func(t *testing.T) { bad(t, open(t)) })
-	t.Run("a collection of another dimension is refused", func(t *testing.T) { dimension(t, open(t)) })
+	t.Run("a collection of another dimension is made again, empty", func(t *testing.T) { dimension(t, open(t)) })
 	t.Run("an absent collection is not found", func(t *testing.T) { absent(t, open(t)) })
 	t.Run("deleted rows are gone", func(t *testing.T) { remove(t, open(t)) })
 	t.Run("absent rows are deleted without an error", func(t *testing.T) { removeAbsent(t, open(t)) })
@@ -84,7 +84,7 @@ func Exact(rs []vectors.Row, vector []float32, n int) []vectors.Hit {
 
 func fill(t *testing.T, store vectors.Store, rs []vectors.Row) {
 	t.Helper()
-	ok(t, store.Create(t.Context(), Collection, Dim))
+	ok(t, store.Create(t.Context(), Collection, len(rs[0].Vector)))
 	for at := 0; at < len(rs); at += 500 {
 		ok(t, store.Upsert(t.Context(), Collection, rs[at:min(at+500, len(rs))]))
 	}
@@ -178,12 +178,18 @@ func bad(t *testing.T, store vectors.Store) {
 }
 
 func dimension(t *testing.T, store vectors.Store) {
+	fill(t, store, Rows(10, 2*Dim, 3))
+	before, err := store.Identity(t.Context(), Collection)
+	ok(t, err)
 	for range 2 {
 		ok(t, store.Create(t.Context(), Collection, Dim))
+		counts(t, store, 0)
 	}
-	if err := store.Create(t.Context(), Collection, 2*Dim); !fault.Is(err, fault.DimensionChanged) {
-		t.Errorf("got %v", err)
+	if now, err := store.Identity(t.Context(), Collection); err != nil || now == before {
+		t.Errorf("it was %q and is %q, %v", before, now, err)
 	}
+	fill(t, store, Rows(10, Dim, 3))
+	counts(t, store, 10)
 }
 
 func absent(t *testing.T, store vectors.Store) {

@@ -6,13 +6,12 @@ import (
 )
 
 // Fetch implements vectors.Store; a damaged row is fault.SegmentDamage.
-func (s *Store) Fetch(_ context.Context, name string, keys []string) ([][]float32, error) {
-	c, err := s.get(name)
-	if err != nil {
-		return nil, err
-	}
-	out, err := c.fetch(keys)
-	return out, c.doubt(err)
+func (s *Store) Fetch(_ context.Context, name string, keys []string) (out [][]float32, err error) {
+	err = s.on(name, func(c *collection) (err error) {
+		out, err = c.fetch(keys)
+		return c.doubt(err)
+	})
+	return out, err
 }
 
 func (c *collection) fetch(keys []string) ([][]float32, error) {

@@ -15,11 +15,11 @@ const indexBytes = 32 << 20
 // Load implements vectors.Store: it merges small parts, and makes the indexes of large ones. Searches go on meanwhile,
 // but for the merge.
 func (s *Store) Load(ctx context.Context, name string) error {
-	c, err := s.get(name)
-	if err != nil {
-		return err
-	}
-	parts, err := c.load(s.indexBytes)
+	return s.on(name, func(c *collection) error { return c.ready(ctx, s.indexBytes) })
+}
+
+func (c *collection) ready(ctx context.Context, worth int) error {
+	parts, err := c.load(worth)
 	if err != nil {
 		return errors.Join(err, released(parts))
 	}

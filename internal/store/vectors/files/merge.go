@@ -129,19 +129,17 @@ const keysPerDelete = 5000
 
 // Delete implements vectors.Store: rows are marked, and parts that are mostly dead are written anew.
 func (s *Store) Delete(ctx context.Context, name string, keys []string) error {
-	c, err := s.get(name)
-	if err != nil {
-		return err
-	}
-	for batch := range slices.Chunk(keys, keysPerDelete) {
-		if err := ctx.Err(); err != nil {
-			return err
+	return s.on(name, func(c *collection) error {
+		for batch := range slices.Chunk(keys, keysPerDelete) {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			if err := c.remove(batch); err != nil {
+				return err
+			}
 		}
-		if err := c.remove(batch); err != nil {
-			return err
-		}
-	}
-	return nil
+		return nil
+	})
 }
 
 // remove deletes rows; a crash or a failure leaves some of them.

@@ -11,19 +11,19 @@ import (
 )
 
 // Search implements vectors.Store; a damaged row among the best is fault.SegmentDamage.
-func (s *Store) Search(ctx context.Context, name string, question []float32, n int) ([]vectors.Hit, error) {
-	c, err := s.get(name)
-	if err != nil {
-		return nil, err
-	}
-	if err := vectors.Check(question, c.dim, "question"); err != nil {
-		return nil, err
-	}
-	hits, err := c.search(ctx, question, n)
-	if err != nil {
-		return nil, c.doubt(err)
-	}
-	return hits, ctx.Err()
+func (s *Store) Search(
+	ctx context.Context, name string, question []float32, n int,
+) (hits []vectors.Hit, err error) {
+	err = s.on(name, func(c *collection) (err error) {
+		if err := vectors.Check(question, c.dim, "question"); err != nil {
+			return err
+		}
+		if hits, err = c.search(ctx, question, n); err != nil {
+			return c.doubt(err)
+		}
+		return ctx.Err()
+	})
+	return hits, err
 }
 
 func (c *collection) search(ctx context.Context, question []float32, n int) ([]vectors.Hit, error) {

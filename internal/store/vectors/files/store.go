@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -13,6 +14,7 @@ import (
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/store/vectors"
 	"github.com/unweaver/unweaver/internal/stream/durable"
+	"github.com/unweaver/unweaver/internal/stream/parallel"
 )
 
 // maxParts is how many parts a loaded collection may have before they are merged.
@@ -80,7 +82,7 @@ func (c *collection) close() error {
 	for _, p := range c.parts {
 		err = errors.Join(err, p.close())
 	}
-	c.parts = nil
+	c.parts, c.loaded = nil, false
 	return err
 }
 
@@ -92,12 +94,15 @@ func (s *Store) Ping(context.Context) error {
 
 // Create implements vectors.Store.
 func (s *Store) Create(ctx context.Context, name string, dim int) error {
-	if c, err := s.get(name); err == nil {
-		if c.dim != dim {
-			return vectors.Check(make([]float32, dim), c.dim, "collection "+name)
-		}
+	c, err := s.get(name)
+	if err == nil && c.dim == dim {
 		return nil
-	} else if !fault.Is(err, fault.NotFound) {
+	}
+	if err == nil {
+		slog.Warn("a damaged collection is made again, empty", "collection", name, "dimension", c.dim, "want", dim)
+		err = s.Drop(ctx, name)
+	}
+	if err != nil && !fault.Is(err, fault.NotFound) {
 		return err
 	}
 	s.mu.Lock()
@@ -131,6 +136,31 @@ func (s *Store) get(name string) (*collection, error) {
 	}
 	s.open[name] = c
 	return c, nil
+}
+
+// on calls f for a collection. One of which a mapped file was cut meanwhile is set aside, as damaged ones are that are
+// opened.
+func (s *Store) on(name string, f func(c *collection) error) error {
+	var c *collection
+	err := parallel.Mapped(func() (err error) {
+		if c, err = s.get(name); err != nil {
+			return err
+		}
+		return f(c)
+	})
+	if !errors.Is(err, parallel.ErrTorn) {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.open[name] != c { // another call has set it aside
+		return err
+	}
+	delete(s.open, name)
+	if c != nil {
+		err = errors.Join(err, c.close())
+	}
+	return s.setAside(name, err)
 }
 
 // scan opens the parts, and refuses a collection that lacks one which its description lists, or has one of another
@@ -191,10 +221,10 @@ func (c *collection) partPath(n int) string {
 
 // Upsert implements vectors.Store: rows that are stored already are left out, damaged ones are replaced.
 func (s *Store) Upsert(ctx context.Context, name string, rows []vectors.Row) error {
-	c, err := s.get(name)
-	if err != nil {
-		return err
-	}
+	return s.on(name, func(c *collection) error { return c.upsert(ctx, rows) })
+}
+
+func (c *collection) upsert(ctx context.Context, rows []vectors.Row) error {
 	for _, r := range rows {
 		if err := vectors.Check(r.Vector, c.dim, r.Key); err != nil {
 			return err
@@ -218,7 +248,7 @@ func (s *Store) Upsert(ctx context.Context, name string, rows []vectors.Row) err
 		return ctx.Err()
 	}
 	path := c.path()
-	err = writePart(path, c.dim, sourceOf(fresh, c.dim))
+	err := writePart(path, c.dim, sourceOf(fresh, c.dim))
 	if err != nil {
 		return err
 	}
@@ -255,17 +285,15 @@ func (c *collection) forget(damaged []string) error {
 
 // Has implements vectors.Store: a damaged row counts as missing.
 func (s *Store) Has(_ context.Context, name string, keys []string) ([]bool, error) {
-	c, err := s.get(name)
-	if err != nil {
-		return nil, err
-	}
-	c.mu.RLock()
-	defer c.mu.RUnlock()
 	out := make([]bool, len(keys))
-	for i, k := range keys {
-		_, _, out[i] = c.find(k)
-	}
-	return out, nil
+	return out, s.on(name, func(c *collection) error {
+		c.mu.RLock()
+		defer c.mu.RUnlock()
+		for i, k := range keys {
+			_, _, out[i] = c.find(k)
+		}
+		return nil
+	})
 }
 
 // Count implements vectors.Store.

@@ -44,6 +44,7 @@ type fake struct {
 	number int64  // of the collection
 	made   uint64 // when it was
 	found  *milvuspb.QueryResults
+	form   func([]*schemapb.FieldSchema) []*schemapb.FieldSchema // changes those of the collection; nil: it does not
 
 	searched []*milvuspb.SearchResults // answers, one after another; the last stays
 	asked    string                    // how many hits the last search wanted
@@ -86,26 +87,30 @@ func (f *fake) DescribeCollection(
 	if name == f.alias {
 		name = "uw_other"
 	}
+	fields := []*schemapb.FieldSchema{
+		{
+			FieldID:      100,
+			Name:         "key",
+			DataType:     schemapb.DataType_VarChar,
+			IsPrimaryKey: true,
+			TypeParams:   []*commonpb.KeyValuePair{{Key: "max_length", Value: "128"}},
+		},
+		{
+			FieldID:    101,
+			Name:       "vector",
+			DataType:   schemapb.DataType_FloatVector,
+			TypeParams: []*commonpb.KeyValuePair{{Key: "dim", Value: "4"}},
+		},
+	}
+	if f.form != nil {
+		fields = f.form(fields)
+	}
 	return &milvuspb.DescribeCollectionResponse{
 		Status:           &commonpb.Status{},
 		CollectionName:   name,
 		CollectionID:     f.number,
 		CreatedTimestamp: f.made,
-		Schema: &schemapb.CollectionSchema{Name: name, Fields: []*schemapb.FieldSchema{
-			{
-				FieldID:      100,
-				Name:         "key",
-				DataType:     schemapb.DataType_VarChar,
-				IsPrimaryKey: true,
-				TypeParams:   []*commonpb.KeyValuePair{{Key: "max_length", Value: "128"}},
-			},
-			{
-				FieldID:    101,
-				Name:       "vector",
-				DataType:   schemapb.DataType_FloatVector,
-				TypeParams: []*commonpb.KeyValuePair{{Key: "dim", Value: "4"}},
-			},
-		}},
+		Schema:           &schemapb.CollectionSchema{Name: name, Fields: fields},
 	}, nil
 }
 

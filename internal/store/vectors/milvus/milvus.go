@@ -15,6 +15,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"math"
 	"net/url"
 	"sort"
@@ -24,6 +25,7 @@ import (
 
 	"github.com/milvus-io/milvus-proto/go-api/v2/commonpb"
 	"github.com/milvus-io/milvus-proto/go-api/v2/milvuspb"
+	"github.com/milvus-io/milvus-proto/go-api/v2/schemapb"
 	"github.com/milvus-io/milvus-sdk-go/v2/client"
 	"github.com/milvus-io/milvus-sdk-go/v2/entity"
 	"google.golang.org/grpc"
@@ -152,59 +154,88 @@ func (s *Store) described(ctx context.Context, name string) (*milvuspb.DescribeC
 	return response, nil
 }
 
-// Identity implements vectors.Store: the number of the collection, which no other one gets, and when it was made.
+// Identity implements vectors.Store: the number of the collection, which no other one gets, when it was made, and its
+// dimension, since small servers number all of them the same.
 func (s *Store) Identity(ctx context.Context, name string) (string, error) {
-	response, err := s.described(ctx, name)
+	response, dim, err := s.describe(ctx, name)
 	if err != nil {
 		return "", err
 	}
-	return fmt.Sprintf("%d-%d", response.GetCollectionID(), response.GetCreatedTimestamp()), nil
+	return fmt.Sprintf("%d-%d-%d", response.GetCollectionID(), response.GetCreatedTimestamp(), dim), nil
 }
 
-// describe gives the dimension of a collection.
-func (s *Store) describe(ctx context.Context, name string) (int, error) {
+// describe returns what Milvus says about a collection, and its dimension. One of another schema is fault.NotFound: no
+// row of it can be used.
+func (s *Store) describe(ctx context.Context, name string) (*milvuspb.DescribeCollectionResponse, int, error) {
 	response, err := s.described(ctx, name)
 	if err != nil {
-		return 0, err
+		return nil, 0, err
 	}
-	for _, schema := range response.GetSchema().GetFields() {
-		if schema.GetName() != fieldVector {
-			continue
-		}
-		for _, p := range schema.GetTypeParams() {
-			if p.GetKey() == "dim" {
-				return strconv.Atoi(p.GetValue())
+	dim := dimensionOf(response.GetSchema().GetFields())
+	if dim == 0 {
+		return nil, 0, damaged(name, "its schema is not that of vectors by key")
+	}
+	return response, dim, nil
+}
+
+// dimensionOf returns the dimension of a collection that has the fields which Create gives it, 0 of another.
+func dimensionOf(fields []*schemapb.FieldSchema) (dim int) {
+	for _, field := range fields {
+		kind, unusual := field.GetDataType(), field.GetAutoID() || field.GetIsPartitionKey()
+		switch {
+		case field.GetName() == fieldKey && kind == schemapb.DataType_VarChar && field.GetIsPrimaryKey() && !unusual:
+		case field.GetName() == fieldVector && kind == schemapb.DataType_FloatVector:
+			for _, param := range field.GetTypeParams() {
+				if param.GetKey() == "dim" {
+					dim, _ = strconv.Atoi(param.GetValue()) // 0 is no dimension
+				}
 			}
+		default:
+			return 0
 		}
 	}
-	return 0, fault.BadConfig.At("use collection", name).
-		Because("it has no field " + fieldVector + ": another program made it").
-		Advise("drop it, or use another database (stores.vectors)")
+	if len(fields) != 2 {
+		return 0
+	}
+	return dim
+}
+
+// damaged is the error of a collection that was made by something else than Create.
+func damaged(name, why string) error {
+	return fault.NotFound.At("use collection", name).
+		Because("it is damaged: " + why).
+		Advise("fill it again with: unweaver restore")
 }
 
 // Create implements vectors.Store. A crash between the collection and its index is mended by the next call.
 func (s *Store) Create(ctx context.Context, name string, dim int) error {
-	have, err := s.describe(ctx, name)
-	if fault.Is(err, fault.NotFound) {
-		key := entity.NewField().WithName(fieldKey).WithDataType(entity.FieldTypeVarChar).
-			WithIsPrimaryKey(true).WithIsAutoID(false).WithMaxLength(maxKey)
-		vector := entity.NewField().WithName(fieldVector).WithDataType(entity.FieldTypeFloatVector).WithDim(int64(dim))
-		schema := entity.NewSchema().WithName(name).WithDescription("unweaver").WithField(key).WithField(vector)
-		err = s.c.CreateCollection(ctx, schema, 1, client.WithConsistencyLevel(entity.ClBounded))
-		if err = s.wrap(ctx, "create collection", name, err); err != nil {
-			if d, derr := s.describe(ctx, name); derr == nil && d == dim { // another worker was faster
-				err = nil
-			}
+	response, err := s.described(ctx, name)
+	if have := dimensionOf(response.GetSchema().GetFields()); err == nil && have != dim {
+		slog.Warn("a damaged collection is made again, empty", "collection", name, "dimension", have, "want", dim)
+		if err = s.Drop(ctx, name); err == nil {
+			err = s.create(ctx, name, dim)
 		}
-		have = dim
+	} else if fault.Is(err, fault.NotFound) {
+		err = s.create(ctx, name, dim)
 	}
 	if err != nil {
 		return err
 	}
-	if have != dim {
-		return vectors.Check(make([]float32, dim), have, "collection "+name)
-	}
 	return s.ensureIndex(ctx, name)
+}
+
+func (s *Store) create(ctx context.Context, name string, dim int) error {
+	key := entity.NewField().WithName(fieldKey).WithDataType(entity.FieldTypeVarChar).
+		WithIsPrimaryKey(true).WithIsAutoID(false).WithMaxLength(maxKey)
+	vector := entity.NewField().WithName(fieldVector).WithDataType(entity.FieldTypeFloatVector).WithDim(int64(dim))
+	schema := entity.NewSchema().WithName(name).WithDescription("unweaver").WithField(key).WithField(vector)
+	err := s.c.CreateCollection(ctx, schema, 1, client.WithConsistencyLevel(entity.ClBounded))
+	if err = s.wrap(ctx, "create collection", name, err); err != nil {
+		if _, d, derr := s.describe(ctx, name); derr == nil && d == dim { // another worker was faster
+			return nil
+		}
+	}
+	return err
 }
 
 func (s *Store) ensureIndex(ctx context.Context, name string) error {
@@ -232,7 +263,7 @@ func (s *Store) indexOf() (entity.Index, error) {
 
 // Upsert implements vectors.Store. Rows are sent once; a failure is the caller's to repeat, which is harmless.
 func (s *Store) Upsert(ctx context.Context, name string, rows []vectors.Row) error {
-	dim, err := s.describe(ctx, name)
+	_, dim, err := s.describe(ctx, name)
 	if err != nil {
 		return err
 	}
@@ -310,7 +341,7 @@ func (s *Store) Load(ctx context.Context, name string) error {
 
 // load asks for the load and polls it: the SDK's own wait ends only with its context when a load fails.
 func (s *Store) load(ctx context.Context, name string) error {
-	if _, err := s.describe(ctx, name); err != nil {
+	if _, _, err := s.describe(ctx, name); err != nil {
 		return err
 	}
 	if err := s.ensureIndex(ctx, name); err != nil {
@@ -393,7 +424,7 @@ func (s *Store) List(ctx context.Context, prefix string) ([]string, error) {
 
 // Drop implements vectors.Store.
 func (s *Store) Drop(ctx context.Context, name string) error {
-	if _, err := s.describe(ctx, name); fault.Is(err, fault.NotFound) {
+	if _, err := s.described(ctx, name); fault.Is(err, fault.NotFound) {
 		return nil
 	} else if err != nil {
 		return err

@@ -3,6 +3,7 @@ package milvus
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sort"
 
 	"github.com/milvus-io/milvus-sdk-go/v2/client"
@@ -131,6 +132,12 @@ func (s *Store) Search(ctx context.Context, name string, vector []float32, n int
 		}
 		return s.wrap(ctx, "search", name, err)
 	})
+	if fault.Is(err, fault.StoreDown) || err == nil && (len(res) == 0 || res[0].ResultCount == 0) {
+		// Servers refuse a question of another dimension than the rows in words of their own, and an empty collection not.
+		if _, dim, now := s.describe(ctx, name); now == nil && dim != len(vector) {
+			err = damaged(name, fmt.Sprintf("its vectors have %d numbers, and the question %d", dim, len(vector)))
+		}
+	}
 	if err != nil || len(res) == 0 {
 		return nil, err
 	}

@@ -120,12 +120,51 @@ func TestRowsThatMilvusWouldTakeAndPoisonASearchAreRefused(t *testing.T) {
 	assert.Zero(t, f.n("upsert"))
 }
 
-func TestACollectionOfAnotherDimensionIsRefused(t *testing.T) {
-	f := &fake{}
-	err := connect(t, f).Create(t.Context(), "uw_c", 8) // it has 4
-	if !fault.Is(err, fault.DimensionChanged) || f.n("create") != 0 {
-		t.Errorf("got %v, and %d were made", err, f.n("create"))
+// The name of a collection is that of one embedder, so that another form of it is damage: nothing is read of it, and
+// Create makes it again.
+// Promises: 85.
+func TestACollectionOfAnotherFormIsDamaged(t *testing.T) {
+	text := func(field *schemapb.FieldSchema) { field.DataType = schemapb.DataType_VarChar }
+	for name, c := range map[string]struct {
+		dim    int
+		change func(fields []*schemapb.FieldSchema) []*schemapb.FieldSchema
+		reads  bool // what it holds is of a form that can be read
+	}{
+		"another dimension": {8, nil, true},
+		"vectors that are text": {4, func(fields []*schemapb.FieldSchema) []*schemapb.FieldSchema {
+			text(fields[1])
+			return fields
+		}, false},
+		"no vectors": {4, func(fields []*schemapb.FieldSchema) []*schemapb.FieldSchema { return fields[:1] }, false},
+		"a field too many": {4, func(fields []*schemapb.FieldSchema) []*schemapb.FieldSchema {
+			return append(fields, &schemapb.FieldSchema{Name: "other"})
+		}, false},
+		"keys that Milvus makes": {4, func(fields []*schemapb.FieldSchema) []*schemapb.FieldSchema {
+			fields[0].AutoID = true
+			return fields
+		}, false},
+		"a partition by key": {4, func(fields []*schemapb.FieldSchema) []*schemapb.FieldSchema {
+			fields[0].IsPartitionKey = true
+			return fields
+		}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := &fake{form: c.change}
+			store := connect(t, f)
+			if _, err := store.Identity(t.Context(), "uw_c"); c.reads != (err == nil) {
+				t.Errorf("its identity: %v", err)
+			}
+			if err := store.Load(t.Context(), "uw_c"); !c.reads {
+				wants(t, err, fault.NotFound, "unweaver restore")
+			}
+			if err := store.Create(t.Context(), "uw_c", c.dim); err != nil || f.n("drop") != 1 || f.n("create") != 1 {
+				t.Errorf("%v, dropped %d times and made %d times", err, f.n("drop"), f.n("create"))
+			}
+		})
 	}
+	f := &fake{searched: []*milvuspb.SearchResults{{Status: &commonpb.Status{Code: 65535, Reason: "dimension mismatch"}}}}
+	_, err := connect(t, f).Search(t.Context(), "uw_c", make([]float32, 8), 1)
+	wants(t, err, fault.NotFound, "unweaver restore")
 }
 
 func TestWritesAreCutByBytes(t *testing.T) {

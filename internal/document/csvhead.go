@@ -1,0 +1,106 @@
+package document
+
+import (
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// cellKind is what a cell of a table looks like. Names of columns are of no kind, but for years and numbers in a row.
+type cellKind int
+
+const (
+	anyCell cellKind = iota
+	numberCell
+	dateCell
+	addressCell
+	sentenceCell
+)
+
+var cellForms = []struct {
+	kind cellKind
+	form *regexp.Regexp
+}{
+	{numberCell, regexp.MustCompile(`^[-+(]?[$€£]? ?\d[\d.,' ]*(?:[eE][-+]?\d+)? ?[%€$)]?$`)},
+	{dateCell, regexp.MustCompile(`^(?:\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.]\d{2,4})(?:[ T]\d.*)?$|` +
+		`^\d{1,2}:\d\d(?::\d\d)?$`)},
+	{addressCell, regexp.MustCompile(`^(?:https?://\S+|[^@\s]+@[^@\s]+\.\w+)$`)},
+	{sentenceCell, regexp.MustCompile(`^\S+(?: \S+){3,}\.$`)},
+}
+
+func kindOfCell(cell string) cellKind {
+	if cell = strings.TrimSpace(cell); cell != "" && len(cell) < longValue {
+		for _, one := range cellForms {
+			if one.form.MatchString(cell) {
+				return one.kind
+			}
+		}
+	}
+	return anyCell
+}
+
+// namesColumns reports whether the first of the rows of a table names its columns: unless one of its cells is of the
+// kind of those below it, or two of them stand among those below them. Alone, it is a row where one is of any kind.
+func namesColumns(rows [][]string) bool {
+	if len(rows) == 0 || rows[0] == nil || isSeries(rows[0]) || slices.ContainsFunc(rows[0], isKnownName) {
+		return true
+	}
+	again := 0
+	for at, cell := range rows[0] {
+		kind, alike, all := kindOfCell(cell), 0, 0
+		for _, row := range rows[1:] {
+			if at >= len(row) || strings.TrimSpace(row[at]) == "" || slices.Equal(row, rows[0]) {
+				continue
+			}
+			if all++; row[at] == cell {
+				again++
+			}
+			if kindOfCell(row[at]) == kind && isYear(row[at]) == isYear(cell) {
+				alike++
+			}
+		}
+		if kind != anyCell && (alike > all/2 || len(rows) == 1 && !isYear(cell)) {
+			return false
+		}
+	}
+	return again < 2
+}
+
+// isKnownName reports whether a cell is a name that records are read by.
+func isKnownName(cell string) bool {
+	cell = strings.ToLower(strings.TrimSpace(cell))
+	return slices.Contains(idFields, cell) || slices.Contains(titleFields, cell) || slices.Contains(textFields, cell)
+}
+
+func isYear(cell string) bool {
+	year, err := strconv.Atoi(strings.TrimSpace(cell))
+	return err == nil && year >= 1500 && year <= 2100
+}
+
+// isSeries reports whether the numbers of a row count up or down by one, or are years in equal steps, as names of
+// columns do.
+func isSeries(cells []string) bool {
+	var numbers []int
+	years := true
+	for _, cell := range cells {
+		if kindOfCell(cell) != numberCell {
+			continue
+		}
+		number, err := strconv.Atoi(strings.TrimSpace(cell))
+		if err != nil {
+			return false
+		}
+		numbers, years = append(numbers, number), years && isYear(cell)
+	}
+	if len(numbers) < 2 {
+		return false
+	}
+	step := numbers[1] - numbers[0]
+	for i := 1; i < len(numbers); i++ {
+		if numbers[i]-numbers[i-1] != step {
+			return false
+		}
+	}
+	return step == 1 || step == -1 || years && step != 0
+}

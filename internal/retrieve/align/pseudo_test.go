@@ -1,0 +1,133 @@
+package align
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"gonum.org/v1/gonum/mat"
+)
+
+// bySVD is what pseudo computes, from stored singular vectors.
+func bySVD(t *testing.T, a *mat.Dense, b []float64) (x, values []float64) {
+	t.Helper()
+	var svd mat.SVD
+	if !svd.Factorize(a, mat.SVDThin) {
+		t.Fatal("no singular values")
+	}
+	var u, v mat.Dense
+	svd.UTo(&u)
+	svd.VTo(&v)
+	x, values = make([]float64, len(b)), svd.Values(nil)
+	for j, s := range values {
+		if s <= rank*values[0] || s == 0 {
+			break
+		}
+		dot := 0.0
+		for i, y := range b {
+			dot += u.At(i, j) * y
+		}
+		for i := range x {
+			x[i] += v.At(i, j) * dot / s
+		}
+	}
+	return x, values
+}
+
+func TestPseudoIsTheSVDToTheBit(t *testing.T) {
+	for _, n := range []int{1, 2, 7, unpanned, unpanned + 1, 2*strip + 45} {
+		random := rand.New(rand.NewPCG(uint64(n), 1))
+		half := mat.NewDense(n/2+1, n, nil) // so that half the values are 0
+		for i := range half.RawMatrix().Data {
+			half.RawMatrix().Data[i] = random.NormFloat64()
+		}
+		var a mat.Dense
+		a.Mul(half.T(), half)
+		b := make([]float64, n)
+		for i := range b {
+			b[i] = random.NormFloat64()
+		}
+		want, wantValues := bySVD(t, &a, b)
+		x, values, err := pseudo(t.Context(), slices.Clone(a.RawMatrix().Data), n, b)
+		if err != nil || !slices.Equal(x, want) || !slices.Equal(values, wantValues) {
+			t.Errorf("%d unknowns: another solution than by the SVD: %v", n, err)
+		}
+	}
+}
+
+// looks is a context that ends after so many looks at it.
+type looks struct {
+	context.Context
+	left, late int // late: looks after its end
+}
+
+func (l *looks) Err() error {
+	if l.left--; l.left >= 0 {
+		return nil
+	}
+	l.late++
+	return context.Canceled
+}
+
+func TestASolverStopsAtTheFirstLookAfterTheEnd(t *testing.T) {
+	const n = 300
+	contradicting, holding := Problem{Gram: mat.NewSymDense(n, nil), VTq: make([]float64, n)}, Problem{}
+	pool := Pool{Gamma: make([]float64, n), Columns: make([][]uint32, n), F: []float64{1, 1, 1}}
+	for i := range n {
+		contradicting.Gram.SetSym(i, i, 1)
+		contradicting.VTq[i] = float64(i)
+		contradicting.Rows = append(contradicting.Rows, Row{Classes: []uint32{uint32(i)}, F: 1})
+		pool.Gamma[i], pool.Columns[i] = 1, []uint32{uint32(i % 2), 2}
+	}
+	holding = contradicting
+	contradicting.Rows = append(contradicting.Rows, Row{Classes: []uint32{0, 1}, F: 1})
+	pool.Columns[0] = []uint32{0, 1}
+	for name, test := range map[string]struct {
+		least int // looks of a whole run
+		run   func(ctx context.Context) error
+	}{
+		"ridge":   {n + 2*n/strip, func(ctx context.Context) error { _, err := CLS(ctx, contradicting, 0, 0); return err }},
+		"holding": {n + 4*n/strip, func(ctx context.Context) error { _, err := CLS(ctx, holding, 0, 0); return err }},
+		"utility": {20, func(ctx context.Context) error { _, err := Utility(ctx, pool, 1e-9, 20); return err }},
+	} {
+		whole := &looks{Context: t.Context(), left: 1 << 30}
+		if err := test.run(whole); err != nil {
+			t.Fatal(name, err)
+		}
+		all := 1<<30 - whole.left
+		if all < test.least {
+			t.Errorf("%s: %d looks, want %d at least", name, all, test.least)
+		}
+		for after := 0; after < all; after += 1 + all/8 {
+			ctx := &looks{Context: t.Context(), left: after}
+			if err := test.run(ctx); !errors.Is(err, context.Canceled) || ctx.late != 1 {
+				t.Errorf("%s, ended after %d of %d looks: %v, and %d more", name, after, all, err, ctx.late)
+			}
+		}
+	}
+}
+
+func TestAProblemBeyondTheBoundsIsRefused(t *testing.T) {
+	problem := func(classes, rows int) Problem {
+		out := Problem{Gram: mat.NewSymDense(classes, nil), VTq: make([]float64, classes)}
+		for i := range rows {
+			first := uint32(i % classes)
+			row := Row{Classes: []uint32{first}, F: 1}
+			if by := uint32(i / classes); by > 0 && first+by < uint32(classes) {
+				row.Classes = append(row.Classes, first+by)
+			}
+			out.Rows = append(out.Rows, row)
+		}
+		return out
+	}
+	for _, test := range []struct{ classes, rows int }{
+		{MostUnknowns + 1, 1}, {MostUnknowns/2 + 1, MostUnknowns / 2}, {200, 20_000},
+	} {
+		var large TooLarge
+		if _, err := CLS(t.Context(), problem(test.classes, test.rows), 0, 0); !errors.As(err, &large) {
+			t.Errorf("%d classes, %d rows: %v", test.classes, test.rows, err)
+		}
+	}
+}
