@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"go.temporal.io/sdk/temporal"
 
 	"github.com/unweaver/unweaver/internal/core"
@@ -57,22 +58,19 @@ func TestABuildOfABackfillYieldsItsLease(t *testing.T) {
 		b.hold(t, core.Lease{Workflow: test.holder, Run: "r0", Fence: 7, Heartbeat: time.Second})
 		value, err := b.ExecuteActivity(workflows.TakeLease, b.build)
 		if !test.yields {
-			if err == nil || len(engine.cancelled) != 0 || b.held(t).Workflow != test.holder {
-				t.Errorf("%s: %v, %q", test.name, err, engine.cancelled)
-			}
+			assert.True(t, err != nil && len(engine.cancelled) == 0 && b.held(t).Workflow == test.holder,
+				"%s: %v, %q", test.name, err, engine.cancelled)
 			continue
 		}
 		var fence int64
 		if err == nil {
 			err = value.Get(&fence)
 		}
-		if err != nil || fence != 8 || len(engine.cancelled) != 1 {
-			t.Errorf("%s: fence %d, %v, %q", test.name, fence, err, engine.cancelled)
-		}
+		assert.True(t, err == nil && fence == 8 && len(engine.cancelled) == 1,
+			"%s: fence %d, %v, %q", test.name, fence, err, engine.cancelled)
 		control, err := run.ReadControl(t.Context(), b.Ports.Coordination, "docs/backfill-old-1-1")
-		if err != nil || control.Stop != run.CommandCancel {
-			t.Errorf("%s: %+v, %v: calls of what yields may start", test.name, control, err)
-		}
+		assert.True(t, err == nil && control.Stop == run.CommandCancel,
+			"%s: %+v, %v: calls of what yields may start", test.name, control, err)
 	}
 }
 
@@ -81,10 +79,8 @@ func TestABackfillWithoutAPlainNameIsRefused(t *testing.T) {
 	b := newBench(t)
 	for _, name := range []string{"", "../old", "Old"} {
 		b.build.Backfill = name
-		if _, err := b.ExecuteActivity(workflows.OpenBackfill, b.build); err == nil ||
-			typeOf(err) != string(fault.InvalidParam) {
-			t.Errorf("%q: %v", name, err)
-		}
+		_, err := b.ExecuteActivity(workflows.OpenBackfill, b.build)
+		assert.True(t, err != nil && typeOf(err) == string(fault.InvalidParam), "%q: %v", name, err)
 	}
 }
 

@@ -7,6 +7,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/activities"
 	"github.com/unweaver/unweaver/internal/config"
 	"github.com/unweaver/unweaver/internal/core"
@@ -35,18 +38,12 @@ func TestANoticeIsDueFromTheEndOfARunUntilItWasTried(t *testing.T) {
 			}
 			none, cancel := context.WithCancel(t.Context())
 			cancel()
-			if p.Due.Wait(none) {
-				t.Fatal("nothing is due after the end of a run that a webhook wants to know of")
-			}
+			require.False(t, p.Due.Wait(none), "nothing is due after the end of a run that a webhook wants to know of")
 			_, err := p.env.ExecuteActivity(workflows.SendNotice, workflows.Notice{
 				Build: p.build, ID: "r-1", RunID: "r", Status: core.StatusFailed, Reason: "internal", At: time.Now(),
 			})
-			if (err == nil) != (status == http.StatusOK) || told != 1 {
-				t.Errorf("told %d times, %v", told, err)
-			}
-			if !p.Due.Wait(none) {
-				t.Error("it is due still")
-			}
+			assert.True(t, (err == nil) == (status == http.StatusOK) && told == 1, "told %d times, %v", told, err)
+			assert.True(t, p.Due.Wait(none), "it is due still")
 		})
 	}
 }

@@ -4,6 +4,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/model/fleet"
@@ -18,18 +21,14 @@ func (p *plant) measured(t *testing.T) workflows.Capacity {
 	if err == nil {
 		err = value.Get(&capacity)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return capacity
 }
 
 func TestAMeasureCountsWhoCanDoTheRunsWork(t *testing.T) {
 	p := newPlant(t)
 	p.Self = fleet.Worker{Queue: "q", Version: "1"}
-	if got := p.measured(t); got != (workflows.Capacity{}) {
-		t.Errorf("a fleet that nobody joined: %+v", got)
-	}
+	assert.Equal(t, workflows.Capacity{}, p.measured(t), "a fleet that nobody joined")
 	for name, value := range map[string]string{
 		"a":                   `{"queue":"q","version":"1","slots":64,"cpu":8}`,
 		"b":                   `{"queue":"q","version":"1","slots":1,"cpu":1}`,
@@ -38,9 +37,8 @@ func TestAMeasureCountsWhoCanDoTheRunsWork(t *testing.T) {
 		"of an older version": `{"queue":"q","slots":64,"cpu":8}`,
 		"of another queue":    `{"queue":"r","version":"1","slots":64,"cpu":8}`,
 	} {
-		if _, _, err := p.Ports.Coordination.Beat(t.Context(), name, []byte(value), nil, time.Hour); err != nil {
-			t.Fatal(err)
-		}
+		_, _, err := p.Ports.Coordination.Beat(t.Context(), name, []byte(value), nil, time.Hour)
+		require.NoError(t, err)
 	}
 	for want, spec := range map[workflows.Capacity]core.Spec{
 		{Workers: 3, Slots: 75, CPU: 11}: {Index: "docs"},
@@ -51,9 +49,7 @@ func TestAMeasureCountsWhoCanDoTheRunsWork(t *testing.T) {
 		{Workers: 3, Slots: 75, CPU: 11, Chat: 64}: {Index: "docs", Chat: core.ChatModel{Provider: "openai"}},
 	} {
 		digest, err := artifact.Index{Store: p.store, Name: "docs"}.PutSpec(t.Context(), spec)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		p.build.Spec = digest.String()
 		if want.Computing = 6; p.measured(t) != want {
 			t.Errorf("%+v, want %+v", p.measured(t), want)

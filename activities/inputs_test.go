@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"go.temporal.io/sdk/log"
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/testsuite"
@@ -87,9 +88,8 @@ func refused(t *testing.T, name string, err error, store *artifacttest.Memory) {
 		t.Errorf("%s: %v", name, err)
 	}
 	for _, op := range []artifacttest.Op{artifacttest.Get, artifacttest.Put, artifacttest.Stat, artifacttest.List} {
-		if n := store.Calls(op); n > 0 {
-			t.Errorf("%s: %d calls of %v", name, n, op)
-		}
+		n := store.Calls(op)
+		assert.True(t, n <= 0, "%s: %d calls of %v", name, n, op)
 	}
 }
 
@@ -123,12 +123,10 @@ func TestWorkOfAnotherFormatIsLeftToItsWorkers(t *testing.T) {
 		env, store := refusing(t)
 		_, err := env.ExecuteActivity(method.Name, inputOf(method.Type.In(2), other))
 		var app *temporal.ApplicationError
-		if !errors.As(err, &app) || app.Type() != string(fault.EngineDown) || app.NonRetryable() {
-			t.Errorf("%s: %v", method.Name, err)
-		}
-		if n := store.Calls(artifacttest.Get) + store.Calls(artifacttest.Put); n > 0 {
-			t.Errorf("%s: %d calls of the store", method.Name, n)
-		}
+		assert.True(t, errors.As(err, &app) && app.Type() == string(fault.EngineDown) && !app.NonRetryable(),
+			"%s: %v", method.Name, err)
+		n := store.Calls(artifacttest.Get) + store.Calls(artifacttest.Put)
+		assert.True(t, n <= 0, "%s: %d calls of the store", method.Name, n)
 	}
 }
 

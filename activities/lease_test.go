@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"go.temporal.io/sdk/log"
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/testsuite"
@@ -59,9 +61,7 @@ func newBench(t *testing.T) *bench {
 		Log: slog.New(slog.DiscardHandler),
 	}}
 	spec, err := b.index.PutSpec(t.Context(), core.Spec{Index: "docs", Corpus: "c"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	b.build = workflows.Build{
 		Index: "docs", Generation: "g1", Spec: spec.String(), Heartbeat: time.Second, Shape: workflows.DefaultShape(),
 	}
@@ -74,17 +74,14 @@ func newBench(t *testing.T) *bench {
 
 func (b *bench) hold(t *testing.T, lease core.Lease) {
 	t.Helper()
-	if _, err := blob.WriteJSON(t.Context(), b.index.Store, b.index.LeaseKey(), lease, blob.Cond{}); err != nil {
-		t.Fatal(err)
-	}
+	_, err := blob.WriteJSON(t.Context(), b.index.Store, b.index.LeaseKey(), lease, blob.Cond{})
+	require.NoError(t, err)
 }
 
 func (b *bench) held(t *testing.T) core.Lease {
 	t.Helper()
 	lease, _, err := run.ReadLease(t.Context(), b.index)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return lease
 }
 
@@ -138,12 +135,9 @@ func TestAUnitWhoseLeaseIsLostStops(t *testing.T) {
 	}
 	_, err := b.ExecuteActivity(workflows.PlanBuild, b.build)
 	var app *temporal.ApplicationError
-	if !errors.As(err, &app) || app.Type() != string(fault.LeaseLost) || !app.NonRetryable() {
-		t.Errorf("the unit ended with %v", err)
-	}
-	if !renewed {
-		t.Error("the lease was not renewed while the unit worked")
-	}
+	assert.True(t, errors.As(err, &app) && app.Type() == string(fault.LeaseLost) && app.NonRetryable(),
+		"the unit ended with %v", err)
+	assert.True(t, renewed, "the lease was not renewed while the unit worked")
 	if got := b.held(t); got.Fence != 4 || got.Run != "r2" {
 		t.Errorf("the lease is %+v", got)
 	}

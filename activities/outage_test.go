@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
 	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/converter"
 	"go.temporal.io/sdk/log"
@@ -100,9 +101,7 @@ func newPlant(t *testing.T) *plant {
 	}
 	p.Activities = &activities.Activities{Ports: ports, Engine: closed{}, Log: ports.Log}
 	digest, err := artifact.Index{Store: p.store, Name: "docs"}.PutSpec(t.Context(), core.Spec{Index: "docs"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	p.build = workflows.Build{
 		Index: "docs", Generation: "g1", Spec: digest.String(), Fence: 1, Heartbeat: 800 * time.Millisecond,
 		Shape: workflows.DefaultShape(),
@@ -120,9 +119,7 @@ func (p *plant) state(t *testing.T) core.RunState {
 	if err == nil && raw != nil {
 		err = json.Unmarshal(raw, &state)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return state
 }
 
@@ -158,18 +155,16 @@ func TestActivitiesBeatFromTheirFirstLookAtAStore(t *testing.T) {
 func TestAWaitIsWrittenDownWhileArtifactsAreDown(t *testing.T) {
 	p := newPlant(t)
 	begin := workflows.StageState{Build: p.build, Stage: "load", Total: 3}
-	if _, err := p.env.ExecuteActivity(workflows.BeginStage, begin); err != nil {
-		t.Fatal(err)
-	}
+	_, err := p.env.ExecuteActivity(workflows.BeginStage, begin)
+	require.NoError(t, err)
 	p.store.down.Store(true)
 	since := time.Date(2026, 3, 1, 12, 3, 0, 0, time.UTC)
 	waits := workflows.End{
 		Build: p.build, Status: core.StatusWaiting, Reason: "store_unavailable", Ref: "docs/runs/g1/1/errors/e.json",
 		Waiting: &workflows.Waiting{Since: since, Next: since.Add(time.Minute), Tries: 2},
 	}
-	if _, err := p.env.ExecuteActivity(workflows.EndBuild, waits); err != nil {
-		t.Fatal(err)
-	}
+	_, err = p.env.ExecuteActivity(workflows.EndBuild, waits)
+	require.NoError(t, err)
 	got := p.state(t)
 	if got.Report.Status != core.StatusWaiting || got.Report.Reason != "store_unavailable" || got.Waiting == nil ||
 		*got.Waiting != (core.Waiting{Since: since, Next: since.Add(time.Minute), Tries: 2}) || got.Stage != "load" {
@@ -177,9 +172,8 @@ func TestAWaitIsWrittenDownWhileArtifactsAreDown(t *testing.T) {
 	}
 	p.store.down.Store(false)
 	begin.Stage = "segment"
-	if _, err := p.env.ExecuteActivity(workflows.BeginStage, begin); err != nil {
-		t.Fatal(err)
-	}
+	_, err = p.env.ExecuteActivity(workflows.BeginStage, begin)
+	require.NoError(t, err)
 	if got = p.state(t); got.Report.Status != core.StatusRunning || got.Report.Reason != "" || got.Waiting != nil {
 		t.Errorf("when it goes on: %+v, %+v", got.Report, got.Waiting)
 	}
@@ -190,31 +184,24 @@ func TestAWaitIsWrittenDownWhileArtifactsAreDown(t *testing.T) {
 func TestACollectGivesUpSoonAndTheEndTellsOfIt(t *testing.T) {
 	p := newPlant(t)
 	lease, err := p.env.ExecuteActivity(workflows.TakeLease, p.build)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := lease.Get(&p.build.Fence); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
+	require.NoError(t, lease.Get(&p.build.Fence))
 	begin := workflows.StageState{Build: p.build, Stage: "collect"}
-	if _, err := p.env.ExecuteActivity(workflows.BeginStage, begin); err != nil {
-		t.Fatal(err)
-	}
+	_, err = p.env.ExecuteActivity(workflows.BeginStage, begin)
+	require.NoError(t, err)
 	p.store.down.Store(true)
 	attempts, failed := p.collect()
 	var app *temporal.ApplicationError
-	if !errors.As(failed, &app) || app.Type() != "store_unavailable" || !app.NonRetryable() || attempts > 3 {
-		t.Fatalf("%d attempts, %v", attempts, failed)
-	}
+	require.True(t, errors.As(failed, &app) && app.Type() == "store_unavailable" && app.NonRetryable() && attempts <= 3,
+		"%d attempts, %v", attempts, failed)
 	p.store.down.Store(false)
 	end := workflows.End{
 		Build: p.build, Status: core.StatusCompleted,
 		Warning: &workflows.Warning{Code: "store_unavailable", Object: "collect"},
 	}
 	for range 2 { // an attempt whose answer is lost is repeated
-		if _, err := p.env.ExecuteActivity(workflows.EndBuild, end); err != nil {
-			t.Fatal(err)
-		}
+		_, err := p.env.ExecuteActivity(workflows.EndBuild, end)
+		require.NoError(t, err)
 	}
 	report := p.state(t).Report
 	want := []core.Problem{{Code: "store_unavailable", Object: "collect"}}

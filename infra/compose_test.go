@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"go.yaml.in/yaml/v3"
 
 	"github.com/unweaver/unweaver/internal/config"
@@ -48,9 +50,7 @@ type composeFile struct {
 func readFile(t *testing.T, path string) string {
 	t.Helper()
 	raw, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return string(raw)
 }
 
@@ -68,47 +68,37 @@ func TestServicesHaveTheRightsTheyNeed(t *testing.T) {
 	file := readCompose(t)
 	memory := regexp.MustCompile(`^\d+[mg]$`)
 	for name, s := range file.Services {
-		if !memory.MatchString(s.MemLimit) || s.PidsLimit <= 0 || s.CPUs <= 0 || s.CPUs > 2 {
-			t.Errorf("%s has the limits mem_limit %q, pids_limit %d, cpus %v", name, s.MemLimit, s.PidsLimit, s.CPUs)
-		}
+		assert.False(t, !memory.MatchString(s.MemLimit) || s.PidsLimit <= 0 || s.CPUs <= 0 || s.CPUs > 2,
+			"%s has the limits mem_limit %q, pids_limit %d, cpus %v", name, s.MemLimit, s.PidsLimit, s.CPUs)
 		if s.Privileged || len(s.CapAdd) > 0 || !slices.Equal(s.CapDrop, []string{"ALL"}) ||
 			!slices.Contains(s.SecurityOpt, "no-new-privileges:true") {
 			t.Errorf("%s keeps rights: drop %v, add %v, %v", name, s.CapDrop, s.CapAdd, s.SecurityOpt)
 		}
 		// Milvus writes beside its volume, as root. Images of ours and of Temporal's tools name a user.
 		named := s.User != "" || s.Build != nil || strings.HasPrefix(s.Image, "temporalio/admin-tools:")
-		if name != "milvus" && (!s.ReadOnly || !named || s.User == "root" || strings.HasPrefix(s.User, "0")) {
-			t.Errorf("%s runs as %q with a root that is read-only: %v", name, s.User, s.ReadOnly)
-		}
-		if s.Healthcheck == nil && s.Restart != "no" {
-			t.Errorf("%s has no health check", name)
-		}
+		assert.True(t, name == "milvus" || s.ReadOnly && named && s.User != "root" && !strings.HasPrefix(s.User, "0"),
+			"%s runs as %q with a root that is read-only: %v", name, s.User, s.ReadOnly)
+		assert.True(t, s.Healthcheck != nil || s.Restart == "no", "%s has no health check", name)
 		for _, volume := range s.Volumes {
-			if source, target, _ := strings.Cut(volume, ":"); source[0] == '.' && !strings.HasSuffix(target, ":ro") {
-				t.Errorf("%s may write to %s of the host", name, source)
-			}
+			source, target, _ := strings.Cut(volume, ":")
+			assert.True(t, source[0] != '.' || strings.HasSuffix(target, ":ro"), "%s may write to %s of the host", name, source)
 		}
 		for _, port := range s.Ports {
-			if name != "query-api" || !strings.HasPrefix(port, "127.0.0.1:") {
-				t.Errorf("%s publishes %s: query-api alone is published, on loopback", name, port)
-			}
+			assert.True(t, name == "query-api" && strings.HasPrefix(port, "127.0.0.1:"),
+				"%s publishes %s: query-api alone is published, on loopback", name, port)
 		}
-		if len(s.Networks) == 0 && s.NetworkMode != "none" {
-			t.Errorf("%s is on the default network, which reaches every service", name)
-		}
+		assert.True(t, len(s.Networks) != 0 || s.NetworkMode == "none",
+			"%s is on the default network, which reaches every service", name)
 		ours := slices.Contains([]string{"worker", "query-api", "cli"}, name)
 		for _, network := range s.Networks {
 			if declared, ok := file.Networks[network]; !ok || !declared.Internal && !ours {
 				t.Errorf("%s is on %s, which is not declared or leads outside", name, network)
 			}
 		}
-		if ours && (!slices.Contains(s.Volumes, "/cache") || len(s.Tmpfs) > 0) {
-			t.Errorf("%s keeps temporary files in memory: volumes %v, tmpfs %v", name, s.Volumes, s.Tmpfs)
-		}
+		assert.True(t, !ours || slices.Contains(s.Volumes, "/cache") && len(s.Tmpfs) == 0,
+			"%s keeps temporary files in memory: volumes %v, tmpfs %v", name, s.Volumes, s.Tmpfs)
 		for _, mount := range s.Tmpfs {
-			if !strings.Contains(mount, "size=") {
-				t.Errorf("%s: tmpfs %s has no size", name, mount)
-			}
+			assert.Contains(t, mount, "size=", "%s: tmpfs", name)
 		}
 	}
 	for to, from := range map[string][]string{
@@ -124,9 +114,7 @@ func TestServicesHaveTheRightsTheyNeed(t *testing.T) {
 			reaches := slices.ContainsFunc(s.Networks, func(network string) bool {
 				return slices.Contains(file.Services[to].Networks, network)
 			})
-			if name != to && reaches != slices.Contains(from, name) {
-				t.Errorf("%s reaches %s: %v", name, to, reaches)
-			}
+			assert.True(t, name == to || reaches == slices.Contains(from, name), "%s reaches %s: %v", name, to, reaches)
 		}
 	}
 }
@@ -140,17 +128,15 @@ func TestSecretsAreRequiredAndReachTheirServiceAlone(t *testing.T) {
 	for name, s := range file.Services {
 		var environment []string
 		for variable, value := range s.Environment {
-			if secret.MatchString(variable) && !required.MatchString(value) {
-				t.Errorf("%s: %s is not required from the environment: %q", name, variable, value)
-			}
+			assert.True(t, !secret.MatchString(variable) || required.MatchString(value),
+				"%s: %s is not required from the environment: %q", name, variable, value)
 			for _, m := range required.FindAllStringSubmatch(value, -1) {
 				given[m[1]] = append(given[m[1]], name)
 			}
 			environment = append(environment, variable+"="+reference.ReplaceAllString(value, "made-up-secret"))
 		}
-		if required.MatchString(strings.Join(slices.Concat(s.Command, s.Entrypoint), " ")) {
-			t.Errorf("%s has a secret among its arguments, where every process of the host sees it", name)
-		}
+		assert.False(t, required.MatchString(strings.Join(slices.Concat(s.Command, s.Entrypoint), " ")),
+			"%s has a secret among its arguments, where every process of the host sees it", name)
 		if s.Build == nil || name == "certs" {
 			continue
 		}
@@ -171,26 +157,20 @@ func TestSecretsAreRequiredAndReachTheirServiceAlone(t *testing.T) {
 		if slices.Sort(given[name]); !slices.Equal(given[name], want) {
 			t.Errorf("%s is given to %v, want %v", name, given[name], want)
 		}
-		if !strings.Contains(readFile(t, "env.example"), name+"=\n") {
-			t.Errorf("%s is not in infra/env.example, or has a value there", name)
-		}
+		assert.True(t, strings.Contains(readFile(t, "env.example"), name+"=\n"),
+			"%s is not in infra/env.example, or has a value there", name)
 		delete(given, name)
 	}
-	if len(given) > 0 {
-		t.Errorf("other secrets: %v", given)
-	}
-	if m := regexp.MustCompile(`\$\{[A-Z0-9_]+:?-[^}]+\}`).FindString(file.text); m != "" {
-		t.Errorf("%s has a default", m)
-	}
+	assert.True(t, len(given) == 0, "other secrets: %v", given)
+	assert.Empty(t, regexp.MustCompile(`\$\{[A-Z0-9_]+:?-[^}]+\}`).FindString(file.text))
 	for name, variables := range map[string][]string{
 		"milvus":   {"COMMON_SECURITY_AUTHORIZATIONENABLED"},
 		"temporal": {"TEMPORAL_TLS_REQUIRE_CLIENT_AUTH", "TEMPORAL_TLS_FRONTEND_CERT", "TEMPORAL_TLS_CLIENT1_CA_CERT"},
 		"s3":       {"WEED_GRPC_CA", "WEED_GRPC_S3_CERT"},
 	} {
 		for _, variable := range variables {
-			if file.Services[name].Environment[variable] == "" {
-				t.Errorf("%s answers without a password or certificate: %s is not set", name, variable)
-			}
+			assert.True(t, file.Services[name].Environment[variable] != "",
+				"%s answers without a password or certificate: %s is not set", name, variable)
 		}
 	}
 }
@@ -213,17 +193,13 @@ func TestImagesArePinnedAndBuiltFromTheSourcesAlone(t *testing.T) {
 	}
 	digests, err := os.ReadFile("images/digests") // written by infra/images/pin.sh, by a maintainer with a registry
 	for _, image := range images {
-		if err == nil && !slices.Contains(strings.Fields(string(digests)), image) {
-			t.Errorf("%s has no digest of infra/images/digests: run infra/images/pin.sh", image)
-		}
-		if !regexp.MustCompile(`:v?\d+\.\d+|static-debian\d+:nonroot`).MatchString(image) {
-			t.Errorf("image %q has no version", image)
-		}
+		assert.True(t, err != nil || slices.Contains(strings.Fields(string(digests)), image),
+			"%s has no digest of infra/images/digests: run infra/images/pin.sh", image)
+		assert.True(t, regexp.MustCompile(`:v?\d+\.\d+|static-debian\d+:nonroot`).MatchString(image),
+			"image %q has no version", image)
 	}
 	for _, want := range []string{"CGO_ENABLED=0", "USER 65532", "distroless/static"} {
-		if !strings.Contains(dockerfile, want) {
-			t.Errorf("the Dockerfile lacks %s", want)
-		}
+		assert.Contains(t, dockerfile, want, "the Dockerfile lacks")
 	}
 	rules := regexp.MustCompile(`(?m)^[^#\n].*`).FindAllString(readFile(t, "../.dockerignore"), -1)
 	out, err := exec.CommandContext(t.Context(), "go", "list", "-deps", "../worker", "../query-api", "../starter").Output()

@@ -6,6 +6,9 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 // promised finds the promises of docs/invariants.md, marked those of a test's comment, right above the test.
@@ -16,9 +19,7 @@ var (
 
 func TestEveryPromiseHasATestAndEveryMarkAPromise(t *testing.T) {
 	page, err := os.ReadFile("../docs/invariants.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	tests := map[string]int{} // of each promise
 	for _, found := range promised.FindAllStringSubmatch(string(page), -1) {
 		if _, twice := tests[found[1]]; twice {
@@ -26,9 +27,7 @@ func TestEveryPromiseHasATestAndEveryMarkAPromise(t *testing.T) {
 		}
 		tests[found[1]] = 0
 	}
-	if len(tests) < 100 {
-		t.Fatalf("docs/invariants.md has %d promises", len(tests))
-	}
+	require.True(t, len(tests) >= 100, "docs/invariants.md has %d promises", len(tests))
 	files, err := exec.Command("git", "ls-files", "..").Output()
 	if err != nil {
 		t.Skip("no checkout of git: ", err)
@@ -42,21 +41,16 @@ func TestEveryPromiseHasATestAndEveryMarkAPromise(t *testing.T) {
 			continue // deleted, and not committed
 		}
 		marks := marked.FindAllStringSubmatch(string(source), -1)
-		if lines := strings.Count(string(source), "\n// Promises: "); lines != len(marks) {
-			t.Errorf("%s: %d marks, of which %d stand right above a test", file, lines, len(marks))
-		}
+		assert.Equal(t, len(marks), strings.Count(string(source), "\n// Promises: "), "%s", file)
 		for _, mark := range marks {
 			for promise := range strings.SplitSeq(mark[1], ", ") {
-				if _, known := tests[promise]; !known {
-					t.Errorf("%s: docs/invariants.md has no promise %s", file, promise)
-				}
+				_, known := tests[promise]
+				assert.True(t, known, "%s: docs/invariants.md has no promise %s", file, promise)
 				tests[promise]++
 			}
 		}
 	}
 	for promise, count := range tests {
-		if count == 0 {
-			t.Errorf("no test is marked with promise %s", promise)
-		}
+		assert.True(t, count != 0, "no test is marked with promise %s", promise)
 	}
 }

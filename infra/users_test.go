@@ -10,6 +10,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/store/coordination/redis"
 	"github.com/unweaver/unweaver/internal/store/records"
 	recordsredis "github.com/unweaver/unweaver/internal/store/records/redis"
@@ -39,24 +42,20 @@ func TestASecretThatWouldBreakAFileOfUsersIsRefused(t *testing.T) {
 	for path, secret := range map[string]string{
 		"redis/users.sh": "REDIS_CLI_PASSWORD", "seaweedfs/identities.sh": "S3_CLI_SECRET",
 	} {
-		if _, err := writeUsers(t, path, "", ""); err != nil {
-			t.Errorf("%s refuses good secrets: %v", path, err)
-		}
+		_, err := writeUsers(t, path, "", "")
+		assert.NoError(t, err, "%s refuses good secrets", path)
 		for _, bad := range []string{
 			"", "short", `0123456789abcdef"`, "0123456789abcdef\nuser x on nopass", "0123456789abcdef@host",
 		} {
-			if out, err := writeUsers(t, path, secret, bad); err == nil || out != "" {
-				t.Errorf("%s takes %q and writes %q", path, bad, out)
-			}
+			out, err := writeUsers(t, path, secret, bad)
+			assert.True(t, err != nil && out == "", "%s takes %q and writes %q", path, bad, out)
 		}
 	}
 }
 
 func TestUsersOfS3MayWriteWhereTheirProgramDoes(t *testing.T) {
 	out, err := writeUsers(t, "seaweedfs/identities.sh", "", "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	writes := map[string][]string{}
 	for line := range strings.Lines(out) {
 		words := regexp.MustCompile(`[\w*/.:-]{2,}`).FindAllString(line, -1)
@@ -75,22 +74,16 @@ func TestUsersOfS3MayWriteWhereTheirProgramDoes(t *testing.T) {
 			"unweaver/artifacts/_access/*", "unweaver/artifacts/doctor/*",
 		},
 	} {
-		if !slices.Equal(writes[user], want) {
-			t.Errorf("%s may write to %v, want %v", user, writes[user], want)
-		}
+		assert.True(t, slices.Equal(writes[user], want), "%s may write to %v, want %v", user, writes[user], want)
 	}
 }
 
 // TestUsersOfRedisMayDoWhatTheirProgramDoes tries the file of users on a real server.
 func TestUsersOfRedisMayDoWhatTheirProgramDoes(t *testing.T) {
 	out, err := writeUsers(t, "redis/users.sh", "", "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	path := filepath.Join(t.TempDir(), "users")
-	if err := os.WriteFile(path, []byte(out), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(path, []byte(out), 0o600))
 	address, _ := redistest.Start(t, "--aclfile", path)
 	const store = "0123456789abcdef0123456789abcdef"
 	url := func(user string) string {
@@ -110,9 +103,7 @@ func TestUsersOfRedisMayDoWhatTheirProgramDoes(t *testing.T) {
 	ports := map[string]*redis.Store{}
 	for _, user := range []string{"worker", "query-api", "cli"} { // the worker first: it takes the store's prefix
 		conn := redistest.Open(t, url(user))
-		if err := conn.Own(t.Context(), store); err != nil {
-			t.Fatalf("%s: %v", user, err)
-		}
+		require.NoError(t, conn.Own(t.Context(), store), "%s", user)
 		ports[user] = redis.New(conn)
 	}
 	ctx, worker, query, cli := t.Context(), ports["worker"], ports["query-api"], ports["cli"]
@@ -137,9 +128,7 @@ func TestUsersOfRedisMayDoWhatTheirProgramDoes(t *testing.T) {
 		"the command line reads a control": second(cli.Control(ctx, "docs/g")),
 		"the worker forgets a run":         worker.ForgetRun(ctx, "docs/g"),
 	} {
-		if err != nil {
-			t.Errorf("%s: %v", what, err)
-		}
+		assert.NoError(t, err, "%s", what)
 	}
 	everybody := []string{"GET other", "FLUSHALL", "CONFIG GET *", "ACL LIST", "KEYS *", "SHUTDOWN", "SAVE"}
 	readers := append([]string{"SET " + key + " x", "DEL " + key, "UNLINK " + key}, everybody...)

@@ -3,6 +3,9 @@ package workflows_test
 import (
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/workflows"
 )
 
@@ -11,9 +14,7 @@ func TestABuildThatMakesAPartOfAGenerationBeginsAnewWhereItHasToMakeAll(t *testi
 	f := newFake(130, 64)
 	f.fail[workflows.SealChunks] = []error{fatal("outgrown")}
 	out, err := run(t, f, workflows.Build{}, nil)
-	if err != nil || out.Status != "completed" {
-		t.Fatal(out, err)
-	}
+	require.True(t, err == nil && out.Status == "completed", "%v %v", out, err)
 	last := f.units[len(f.units)-1]
 	if end := f.lastEnd(); last.Anew != "ref-outgrown.json" || last.Rebuild || end.Anew != last.Anew ||
 		f.count(workflows.PlanBuild) != 2 || f.count(workflows.TakeLease) != 1 {
@@ -26,9 +27,7 @@ func TestABuildThatMeetsADamagedParentBeginsAnewOnce(t *testing.T) {
 		f := newFake(130, 64)
 		f.fail[activity] = []error{fatal("parent_damaged")}
 		out, err := run(t, f, workflows.Build{}, nil)
-		if err != nil || out.Status != "completed" {
-			t.Fatal(activity, out, err)
-		}
+		require.True(t, err == nil && out.Status == "completed", "%v %v %v", activity, out, err)
 		if f.count(workflows.PlanBuild) != 2 || f.count(workflows.TakeLease) != 1 || f.count(workflows.EndBuild) != 1 {
 			t.Errorf("%s: planned %d times, leases %d", activity, f.count(workflows.PlanBuild), f.count(workflows.TakeLease))
 		}
@@ -36,9 +35,7 @@ func TestABuildThatMeetsADamagedParentBeginsAnewOnce(t *testing.T) {
 		if !last.Rebuild || last.Anew != "ref-parent_damaged.json" || last.Fence != fence || f.units[0].Rebuild {
 			t.Errorf("%s: %+v, the first %+v", activity, last.Build, f.units[0].Build)
 		}
-		if end := f.lastEnd(); end.Anew != last.Anew {
-			t.Errorf("%s: it ends in the scratch of the first attempt: %+v", activity, end)
-		}
+		assert.Equal(t, last.Anew, f.lastEnd().Anew, "%s: it ends in the scratch of the first attempt", activity)
 	}
 }
 
@@ -46,9 +43,8 @@ func TestABuildThatIsDamagedAgainFails(t *testing.T) {
 	f := newFake(130)
 	f.fail[workflows.LoadPart] = []error{fatal("parent_damaged"), nil, nil, nil, fatal("parent_damaged")}
 	f.fail[workflows.PublishBuild] = []error{fatal("parent_damaged")}
-	if _, err := run(t, f, workflows.Build{}, nil); err != nil {
-		t.Fatal(err)
-	}
+	_, err := run(t, f, workflows.Build{}, nil)
+	require.NoError(t, err)
 	if end := f.lastEnd(); end.Status != "failed" || end.Reason != "parent_damaged" || f.count(workflows.PlanBuild) != 2 {
 		t.Errorf("%+v, planned %d times", end, f.count(workflows.PlanBuild))
 	}
@@ -57,22 +53,18 @@ func TestABuildThatIsDamagedAgainFails(t *testing.T) {
 func TestWhatPlanDoubtsIsDoubtedByAllThatFollows(t *testing.T) {
 	f := newFake(64)
 	f.planned = workflows.Planned{Units: 1, Documents: 5, Rebuild: true}
-	if _, err := run(t, f, workflows.Build{}, nil); err != nil {
-		t.Fatal(err)
-	}
+	_, err := run(t, f, workflows.Build{}, nil)
+	require.NoError(t, err)
 	for _, unit := range f.units {
-		if !unit.Rebuild || unit.Anew != "" {
-			t.Errorf("%+v", unit)
-		}
+		assert.True(t, unit.Rebuild && unit.Anew == "", "%+v", unit)
 	}
 }
 
 func TestARestoreThatLeftSomethingOutFails(t *testing.T) {
 	f := newFake()
 	f.fail[workflows.SealRestore] = []error{fatal("segment_damaged")}
-	if _, err := run(t, f, workflows.Build{Generation: "restore-x"}, nil); err != nil {
-		t.Fatal(err)
-	}
+	_, err := run(t, f, workflows.Build{Generation: "restore-x"}, nil)
+	require.NoError(t, err)
 	if end := f.lastEnd(); end.Status != "failed" || end.Reason != "segment_damaged" || end.Ref == "" {
 		t.Errorf("%+v", end)
 	}

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/testsuite"
@@ -83,9 +85,7 @@ func (f *filling) run(
 		Index: "docs", Generation: "backfill-old-1", Spec: strings.Repeat("0", 64), Backfill: "old",
 		Heartbeat: 1000 * time.Hour, Shape: workflows.DefaultShape(),
 	})
-	if !env.IsWorkflowCompleted() {
-		t.Fatal("the backfill did not end")
-	}
+	require.True(t, env.IsWorkflowCompleted(), "the backfill did not end")
 	var out workflows.Outcome
 	err := env.GetWorkflowError()
 	if err == nil {
@@ -100,9 +100,8 @@ func TestABackfillPaysUnitByUnitAndThenPublishes(t *testing.T) {
 	if err != nil || out.Status != "completed" || f.count(workflows.PayBackfill) != 3 || f.count(workflows.TakeLease) != 1 {
 		t.Errorf("%+v, %v: %v", out, err, f.calls)
 	}
-	if f.last(workflows.PayBackfill) > f.first(workflows.TakeLease) {
-		t.Errorf("it took the lease before everything was paid for: %v", f.calls)
-	}
+	assert.True(t, f.last(workflows.PayBackfill) <= f.first(workflows.TakeLease),
+		"it took the lease before everything was paid for: %v", f.calls)
 	want := []string{"paying|||", "publishing|docs/backfill-old-1-1|g1|"}
 	if told := f.told(); !slices.Equal(told, want) {
 		t.Errorf("%q, want %q", told, want)
@@ -113,9 +112,8 @@ func TestABackfillOfNothingPublishesNothing(t *testing.T) {
 	f := newFilling()
 	f.units = 0
 	out, err := f.run(t, nil)
-	if err != nil || out.Status != "completed" || f.count(workflows.TakeLease) != 0 || !f.lastEnd().Unchanged {
-		t.Errorf("%+v, %v: %v", out, err, f.calls)
-	}
+	assert.True(t, err == nil && out.Status == "completed" && f.count(workflows.TakeLease) == 0 && f.lastEnd().Unchanged,
+		"%+v, %v: %v", out, err, f.calls)
 }
 
 // A build whose pointer moved, or that another build of the index was faster than, is followed by another one on what
@@ -135,9 +133,7 @@ func TestABackfillFollowsThePointer(t *testing.T) {
 		}
 	}
 	out, err := f.run(t, nil)
-	if err != nil || out.Status != "completed" || f.count(workflows.PayBackfill) != 3 {
-		t.Errorf("%+v, %v", out, err)
-	}
+	assert.True(t, err == nil && out.Status == "completed" && f.count(workflows.PayBackfill) == 3, "%+v, %v", out, err)
 	want := []string{
 		"paying|||",
 		"publishing|docs/backfill-old-1-1|g1|", "publishing|||lease_held",
@@ -177,23 +173,18 @@ func TestAPausedBackfillHoldsNoLease(t *testing.T) {
 			if end := f.lastEnd(); end.Status != "paused" || end.Generation != "backfill-old-1" {
 				t.Errorf("%+v", end)
 			}
-			if f.count(workflows.AimBackfill) != 1 || f.count(workflows.EndBuild) != 1 {
-				t.Errorf("%v", f.calls)
-			}
+			assert.True(t, f.count(workflows.AimBackfill) == 1 && f.count(workflows.EndBuild) == 1, "%v", f.calls)
 		}, 10*time.Hour)
 		resumeAt(t, env, 11*time.Hour, workflows.Resume{})
 	})
-	if err != nil || out.Status != "completed" || !pause.completed || f.count(workflows.PayBackfill) != 3 {
-		t.Fatal(out, err, pause, f.calls)
-	}
+	require.True(t, err == nil && out.Status == "completed" && pause.completed && f.count(workflows.PayBackfill) == 3,
+		"%v %v %v %v", out, err, pause, f.calls)
 	var steered []string
 	for _, s := range f.steered {
 		steered = append(steered, s.Generation+" "+s.Command)
 	}
 	want := []string{"backfill-old-1 pause", "backfill-old-1-1 cancel", "backfill-old-1 resume"}
-	if !slices.Equal(steered, want) {
-		t.Errorf("written down: %q, want %q", steered, want)
-	}
+	assert.True(t, slices.Equal(steered, want), "written down: %q, want %q", steered, want)
 	notes := []string{
 		"paying|||", "publishing|docs/backfill-old-1-1|g1|", "publishing|||paused",
 		"publishing|docs/backfill-old-1-2|g2|",
@@ -213,9 +204,7 @@ func TestABuildOfABackfillYields(t *testing.T) {
 			env.CancelWorkflowByID(workflows.BuildID("docs", "backfill-old-1-1"), "")
 		}, time.Minute)
 	})
-	if err != nil || out.Status != "completed" || f.count(workflows.PayBackfill) != 3 {
-		t.Fatal(out, err)
-	}
+	require.True(t, err == nil && out.Status == "completed" && f.count(workflows.PayBackfill) == 3, "%v %v", out, err)
 	want := []string{
 		"paying|||", "publishing|docs/backfill-old-1-1|g1|", "publishing|||yielded",
 		"publishing|docs/backfill-old-1-2|g2|",
@@ -241,14 +230,9 @@ func TestACancelledBackfillPublishesNothing(t *testing.T) {
 }
 
 func TestRunsOfBackfillsHaveNamesOfTheirOwn(t *testing.T) {
-	if id := workflows.WorkflowID(workflows.BackfillRun("docs", "old")); id != workflows.BackfillID("docs", "old") {
-		t.Error(id)
-	}
+	assert.Equal(t, workflows.BackfillID("docs", "old"), workflows.WorkflowID(workflows.BackfillRun("docs", "old")))
 	build := "docs/backfill-old-20261123t030000z-1"
-	if id := workflows.WorkflowID(build); id != workflows.BuildID("docs", strings.TrimPrefix(build, "docs/")) {
-		t.Error(id)
-	}
-	if !workflows.ForBackfill(build) || workflows.ForBackfill("docs/20261123t030000z") {
-		t.Error("which builds are of backfills")
-	}
+	assert.Equal(t, workflows.BuildID("docs", strings.TrimPrefix(build, "docs/")), workflows.WorkflowID(build))
+	assert.True(t, workflows.ForBackfill(build) && !workflows.ForBackfill("docs/20261123t030000z"),
+		"which builds are of backfills")
 }

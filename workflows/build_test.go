@@ -5,7 +5,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/mock"
+	"github.com/stretchr/testify/require"
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/testsuite"
 	"go.temporal.io/sdk/workflow"
@@ -17,9 +19,7 @@ func TestABuildRunsEveryUnitOnceAndInOrder(t *testing.T) {
 	f := newFake(130, 64)
 	f.imports, f.pieces, f.batch, f.enrich = true, 3, true, 2
 	out, err := run(t, f, workflows.Build{}, nil)
-	if err != nil || out.Status != "completed" {
-		t.Fatal(out, err)
-	}
+	require.True(t, err == nil && out.Status == "completed", "%v %v", out, err)
 	order := []struct {
 		name  string
 		calls int
@@ -48,9 +48,7 @@ func TestABuildRunsEveryUnitOnceAndInOrder(t *testing.T) {
 	}
 	before := -1
 	for _, want := range order {
-		if n := f.count(want.name); n != want.calls {
-			t.Errorf("%s ran %d times, want %d", want.name, n, want.calls)
-		}
+		assert.Equal(t, want.calls, f.count(want.name), "%s ran", want.name)
 		// Shards are sealed one by one while others are extracted.
 		if first := f.first(want.name); first < before && want.name != workflows.SealShard {
 			t.Errorf("%s began before %s", want.name, f.calls[before])
@@ -61,9 +59,8 @@ func TestABuildRunsEveryUnitOnceAndInOrder(t *testing.T) {
 
 func TestBeginStageIsToldEachStageBeforeItsUnits(t *testing.T) {
 	f := newFake(64)
-	if _, err := run(t, f, workflows.Build{}, nil); err != nil {
-		t.Fatal(err)
-	}
+	_, err := run(t, f, workflows.Build{}, nil)
+	require.NoError(t, err)
 	var stages []string
 	for _, call := range f.calls {
 		if stage, ok := strings.CutPrefix(call, workflows.BeginStage+" "); ok {
@@ -71,9 +68,7 @@ func TestBeginStageIsToldEachStageBeforeItsUnits(t *testing.T) {
 		}
 	}
 	want := "plan chunk extract reduce shorten embed load segment verify publish collect"
-	if got := strings.Join(stages, " "); got != want {
-		t.Errorf("stages %s, want %s", got, want)
-	}
+	assert.Equal(t, want, strings.Join(stages, " "), "stages")
 }
 
 func TestABuildThatComesToWhatItsParentIsEndsAfterChunk(t *testing.T) {
@@ -96,18 +91,15 @@ func TestAnUnchangedCorpusDoesNothingAfterPlan(t *testing.T) {
 	if out, err := run(t, f, workflows.Build{}, nil); err != nil || out.Status != "completed" {
 		t.Fatal(out, err)
 	}
-	if f.count(workflows.ChunkDocuments)+f.count(workflows.PublishBuild) != 0 || !f.lastEnd().Unchanged {
-		t.Errorf("calls %v, end %+v", f.calls, f.ended)
-	}
+	assert.True(t, f.count(workflows.ChunkDocuments)+f.count(workflows.PublishBuild) == 0 && f.lastEnd().Unchanged,
+		"calls %v, end %+v", f.calls, f.ended)
 }
 
 func TestAGateThatIsKnownAtPlanTimeHoldsBeforeAnythingIsBuilt(t *testing.T) {
 	f := newFake(130)
 	f.planned = workflows.Planned{Held: "mass_deletion", Units: 2, Documents: 20}
 	out, err := run(t, f, workflows.Build{}, nil)
-	if err != nil || out.Status != "held" || out.Reason != "mass_deletion" {
-		t.Fatal(out, err)
-	}
+	require.True(t, err == nil && out.Status == "held" && out.Reason == "mass_deletion", "%v %v", out, err)
 	if f.count(workflows.ChunkDocuments) != 0 || f.count(workflows.EndBuild) != 1 {
 		t.Errorf("%d units were chunked", f.count(workflows.ChunkDocuments))
 	}
@@ -117,24 +109,19 @@ func TestStoresThatLostTheirMemoryAreRepairedAlsoWhenNothingChanged(t *testing.T
 	f := newFake(130)
 	f.planned = workflows.Planned{Unchanged: true, Status: "completed", Repair: 7}
 	out, err := run(t, f, workflows.Build{}, nil)
-	if err != nil || out.Status != "completed" {
-		t.Fatal(out, err)
-	}
+	require.True(t, err == nil && out.Status == "completed", "%v %v", out, err)
 	if parts := f.count(workflows.RepairPart); parts != 7 || f.count(workflows.SealRepair) != 1 {
 		t.Errorf("%d of 7 parts were verified, sealed %d times", parts, f.count(workflows.SealRepair))
 	}
-	if f.count(workflows.ChunkDocuments) != 0 {
-		t.Error("an unchanged corpus was built")
-	}
+	assert.Zero(t, f.count(workflows.ChunkDocuments), "an unchanged corpus was built")
 }
 
 func TestAHeldBuildIsNotCollected(t *testing.T) {
 	f := newFake(10)
 	f.outcome = workflows.Outcome{Status: "held", Reason: "mass_deletion"}
 	out, err := run(t, f, workflows.Build{}, nil)
-	if err != nil || out != f.outcome || f.count(workflows.CollectGarbage) != 0 {
-		t.Fatal(out, err, f.calls)
-	}
+	require.True(t, err == nil && out == f.outcome && f.count(workflows.CollectGarbage) == 0,
+		"%v %v %v", out, err, f.calls)
 }
 
 func TestAnErrorThatNobodyCanMendEndsTheBuildWithItsCode(t *testing.T) {
@@ -142,12 +129,9 @@ func TestAnErrorThatNobodyCanMendEndsTheBuildWithItsCode(t *testing.T) {
 		f := newFake(10)
 		f.fail[workflows.ReducePartition] = []error{fatal(code)}
 		out, err := run(t, f, workflows.Build{}, nil)
-		if err != nil || out.Status != "failed" || out.Reason != code {
-			t.Fatal(out, err)
-		}
-		if end := f.lastEnd(); end.Ref != "ref-"+code+".json" || f.count(workflows.PublishBuild) != 0 {
-			t.Errorf("end %+v", end)
-		}
+		require.True(t, err == nil && out.Status == "failed" && out.Reason == code, "%v %v", out, err)
+		end := f.lastEnd()
+		assert.True(t, end.Ref == "ref-"+code+".json" && f.count(workflows.PublishBuild) == 0, "end %+v", end)
 	}
 }
 
@@ -155,9 +139,7 @@ func TestAFailureEndsTheStageThoughOthersPause(t *testing.T) {
 	f := newFake(10)
 	f.fail[workflows.EmbedPart] = []error{fatal("model_auth"), fatal("segment_damaged")}
 	out, err := run(t, f, workflows.Build{}, nil)
-	if err != nil || out.Status != "failed" || out.Reason != "segment_damaged" {
-		t.Fatal(out, err)
-	}
+	require.True(t, err == nil && out.Status == "failed" && out.Reason == "segment_damaged", "%v %v", out, err)
 }
 
 func TestAnInputThatCannotBeBuiltFailsBeforeAnythingIsDone(t *testing.T) {
@@ -176,9 +158,7 @@ func TestAnInputThatCannotBeBuiltFailsBeforeAnythingIsDone(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			f := newFake(10)
 			out, err := run(t, f, test.build, nil)
-			if err != nil || out.Status != "failed" || out.Reason != "bad_config" {
-				t.Fatal(out, err)
-			}
+			require.True(t, err == nil && out.Status == "failed" && out.Reason == "bad_config", "%v %v", out, err)
 			if len(f.calls) != 1 || !strings.Contains(f.lastEnd().Detail, test.says) {
 				t.Errorf("calls %v, end %+v", f.calls, f.lastEnd())
 			}
@@ -189,9 +169,8 @@ func TestAnInputThatCannotBeBuiltFailsBeforeAnythingIsDone(t *testing.T) {
 func TestARestoreRunsItsPartsAndRecordsItsEnd(t *testing.T) {
 	f := newFake()
 	out, err := run(t, f, workflows.Build{Generation: "restore-1"}, nil)
-	if err != nil || out.Status != "completed" || f.count(workflows.RestorePart) != 3 {
-		t.Fatal(out, err, f.calls)
-	}
+	require.True(t, err == nil && out.Status == "completed" && f.count(workflows.RestorePart) == 3,
+		"%v %v %v", out, err, f.calls)
 	if end := f.lastEnd(); end.Status != "completed" || end.Fence != fence {
 		t.Errorf("end %+v", end)
 	}
@@ -221,9 +200,8 @@ func TestAnAuditPausesAndGoesOnWithTheUnitsThatAreLeft(t *testing.T) {
 	out, err := run(t, f, workflows.Build{Generation: "audit-1"}, func(env *testsuite.TestWorkflowEnvironment) {
 		resumeAt(t, env, time.Hour, workflows.Resume{})
 	})
-	if err != nil || out.Status != "completed" || f.count("AuditPart 1") != 2 || f.count("AuditPart 0") != 1 {
-		t.Fatal(out, err, f.calls)
-	}
+	require.True(t, err == nil && out.Status == "completed" && f.count("AuditPart 1") == 2 && f.count("AuditPart 0") == 1,
+		"%v %v %v", out, err, f.calls)
 }
 
 func TestSearchAttributesFollowTheRunWhereTheServerKnowsThem(t *testing.T) {
@@ -241,13 +219,9 @@ func TestSearchAttributesFollowTheRunWhereTheServerKnowsThem(t *testing.T) {
 				seen[index+"/"+generation+" "+stage+" "+status] = true
 			})
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		for _, want := range []string{"i/g extract running", "i/g publish running", "i/g collect completed"} {
-			if seen[want] != known {
-				t.Errorf("known %v: %q is %v in %v", known, want, seen[want], seen)
-			}
+			assert.True(t, seen[want] == known, "known %v: %q is %v in %v", known, want, seen[want], seen)
 		}
 	}
 }
@@ -260,9 +234,7 @@ func TestRunNamesMapToWorkflowIDs(t *testing.T) {
 		"docs/audit-20261120t000000":   "audit/docs",
 		"docs/audits":                  "build/docs/audits",
 	} {
-		if got := workflows.WorkflowID(name); got != want {
-			t.Errorf("%s: %s, want %s", name, got, want)
-		}
+		assert.Equal(t, want, workflows.WorkflowID(name), "%s", name)
 	}
 }
 
@@ -280,9 +252,7 @@ func TestABuildOfManyShardsStartsAsManyChildrenAsOneOfFew(t *testing.T) {
 					return workflows.StageResult{}, nil
 				})
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		return n
 	}
 	if few, many := children(2), children(200); few != many || few == 0 {

@@ -7,7 +7,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/mock"
+	"github.com/stretchr/testify/require"
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/testsuite"
 
@@ -27,14 +29,10 @@ func slowly(f *fake, env *testsuite.TestWorkflowEnvironment, activity string, ea
 func says(t *testing.T, what string, err error, sentence string) {
 	t.Helper()
 	if sentence == "" {
-		if err != nil {
-			t.Errorf("%s: %v", what, err)
-		}
+		assert.NoError(t, err, "%s", what)
 		return
 	}
-	if err == nil || !strings.Contains(err.Error(), sentence) {
-		t.Errorf("%s: %v, want %q", what, err, sentence)
-	}
+	assert.True(t, err != nil && strings.Contains(err.Error(), sentence), "%s: %v, want %q", what, err, sentence)
 }
 
 func TestCommandsAreRefusedWhereTheyMakeNoSense(t *testing.T) {
@@ -51,9 +49,7 @@ func TestCommandsAreRefusedWhereTheyMakeNoSense(t *testing.T) {
 			says(t, "resume of a running run", early.rejected, "not paused")
 			says(t, "pause", pause.rejected, "")
 			says(t, "pause twice at once", again.rejected, "pausing already")
-			if !pause.completed {
-				t.Error("pause was not acknowledged before the units ended")
-			}
+			assert.True(t, pause.completed, "pause was not acknowledged before the units ended")
 			if s := state(t, env); s.Phase != workflows.PhaseRunning || s.Child == "" {
 				t.Errorf("state %+v", s)
 			}
@@ -71,20 +67,14 @@ func TestCommandsAreRefusedWhereTheyMakeNoSense(t *testing.T) {
 			says(t, "resume", resume.rejected, "")
 			says(t, "resume twice at once", twice.rejected, "being resumed already")
 			var app *temporal.ApplicationError
-			if !errors.As(twice.rejected, &app) || app.Type() != string(fault.Usage) {
-				t.Errorf("refusal %#v has no code of a fault", twice.rejected)
-			}
+			assert.True(t, errors.As(twice.rejected, &app) && app.Type() == string(fault.Usage),
+				"refusal %#v has no code of a fault", twice.rejected)
 		}, 3*time.Hour+time.Minute)
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if n := f.count(workflows.ReducePartition); n != 2 {
-		t.Errorf("%d partitions were reduced, want 2: each once", n)
-	}
-	if len(f.steered) != 2 || f.steered[0].Command != "pause" || f.steered[1].Command != "resume" {
-		t.Errorf("written down: %+v", f.steered)
-	}
+	require.NoError(t, err)
+	assert.Equal(t, 2, f.count(workflows.ReducePartition))
+	assert.True(t, len(f.steered) == 2 && f.steered[0].Command == "pause" && f.steered[1].Command == "resume",
+		"written down: %+v", f.steered)
 }
 
 // The pause takes effect between stages too, where no activity looks at the control record.
@@ -100,9 +90,7 @@ func TestAPauseHoldsBeforeTheNextStageBegins(t *testing.T) {
 		}, 10*time.Hour)
 		resumeAt(t, env, 11*time.Hour, workflows.Resume{})
 	})
-	if err != nil || f.count(workflows.PublishBuild) != 1 {
-		t.Fatal(err)
-	}
+	require.True(t, err == nil && f.count(workflows.PublishBuild) == 1, "%v", err)
 }
 
 // The stores tell people of a pause before the workflow hears that it is written down: they may resume it by then.
@@ -117,18 +105,14 @@ func TestAResumeWaitsUntilThePauseIsWrittenDown(t *testing.T) {
 				return workflows.Ended{}, f.call(workflows.EndBuild)
 			}).After(time.Hour)
 		env.RegisterDelayedCallback(func() {
-			if s := state(t, env); s.Phase != workflows.PhasePausing {
-				t.Errorf("state %+v", s)
-			}
+			assert.Equal(t, workflows.PhasePausing, state(t, env).Phase, "state")
 			resume = send(env, workflows.UpdateResume, workflows.Resume{})
 		}, time.Minute)
 	})
-	if err != nil || out.Status != "completed" || resume.rejected != nil || !resume.completed {
-		t.Fatal(out, err, resume)
-	}
-	if len(f.ended) != 2 || f.first(workflows.EndBuild) > f.first(workflows.SteerRun) {
-		t.Errorf("ends %+v, calls %v", f.ended, f.calls)
-	}
+	require.True(t, err == nil && out.Status == "completed" && resume.rejected == nil && resume.completed,
+		"%v %v %v", out, err, resume)
+	assert.True(t, len(f.ended) == 2 && f.first(workflows.EndBuild) <= f.first(workflows.SteerRun),
+		"ends %+v, calls %v", f.ended, f.calls)
 }
 
 func TestABudgetThatIsSpentWantsABiggerOne(t *testing.T) {
@@ -152,14 +136,10 @@ func TestABudgetThatIsSpentWantsABiggerOne(t *testing.T) {
 		resume(5*time.Hour, &workflows.Budget{Calls: 100}, "no bigger")
 		resume(6*time.Hour, &workflows.Budget{Money: 2}, "")
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	merged := workflows.Budget{Calls: 100, Money: 2}
 	last := f.units[len(f.units)-1]
-	if last.Budget == nil || *last.Budget != merged {
-		t.Errorf("the last activity got budget %+v", last.Budget)
-	}
+	assert.True(t, last.Budget != nil && *last.Budget == merged, "the last activity got budget %+v", last.Budget)
 	if len(f.steered) != 2 || *f.steered[0].NewBudget != (workflows.Budget{Calls: 100}) ||
 		*f.steered[1].NewBudget != merged {
 		t.Errorf("written down: %+v", f.steered)
@@ -181,16 +161,12 @@ func TestCancelIsWrittenDownBeforeTheRunStops(t *testing.T) {
 				second = send(env, workflows.UpdateCancel)
 			}, time.Minute)
 		})
-		if !temporal.IsCanceledError(err) {
-			t.Fatal(err)
-		}
-		if told := (workflows.Stopped{InFlight: inFlight}); first.told != told {
-			t.Errorf("the answer is %+v, want %+v", first.told, told)
-		}
+		require.True(t, temporal.IsCanceledError(err), "%v", err)
+		told := (workflows.Stopped{InFlight: inFlight})
+		assert.True(t, first.told == told, "the answer is %+v, want %+v", first.told, told)
 		says(t, "cancel twice", second.rejected, "being cancelled already")
-		if end := f.lastEnd(); end.Status != "cancelled" || len(f.ended) != 1 {
-			t.Errorf("ends %+v", f.ended)
-		}
+		end := f.lastEnd()
+		assert.True(t, end.Status == "cancelled" && len(f.ended) == 1, "ends %+v", f.ended)
 		if len(f.steered) != 1 || f.steered[0].Command != "cancel" ||
 			f.first(workflows.SteerRun) > f.last(workflows.EndBuild) {
 			t.Errorf("written down: %+v", f.steered)
@@ -232,9 +208,7 @@ func TestARunThatIsBeingCancelledDoesNotPauseInBetween(t *testing.T) {
 				After(10 * time.Second)
 			env.RegisterDelayedCallback(func() { send(env, workflows.UpdateCancel) }, time.Hour-5*time.Second)
 		})
-		if !temporal.IsCanceledError(err) || len(f.ended) != 1 {
-			t.Fatal(err, f.ended)
-		}
+		require.True(t, temporal.IsCanceledError(err) && len(f.ended) == 1, "%v %v", err, f.ended)
 	}
 }
 
@@ -253,9 +227,7 @@ func TestACommandThatCannotBeWrittenDownChangesNothing(t *testing.T) {
 			says(t, "cancel", cancel.failed, "store_denied")
 		}, 2*time.Minute)
 	})
-	if err != nil || out.Status != "completed" || len(f.ended) != 1 {
-		t.Fatal(out, err, f.ended)
-	}
+	require.True(t, err == nil && out.Status == "completed" && len(f.ended) == 1, "%v %v %v", out, err, f.ended)
 }
 
 func TestARunThatIsEndingTakesNoCommand(t *testing.T) {
@@ -272,9 +244,7 @@ func TestARunThatIsEndingTakesNoCommand(t *testing.T) {
 			}
 		}, 30*time.Minute)
 	})
-	if err != nil || len(f.steered) != 0 {
-		t.Fatal(err, f.steered)
-	}
+	require.True(t, err == nil && len(f.steered) == 0, "%v %v", err, f.steered)
 }
 
 // Activities see a cancel before it is acknowledged, and the run may end by it first.

@@ -10,6 +10,8 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/history/v1"
 	"go.temporal.io/sdk/client"
@@ -28,9 +30,7 @@ const histories = "testdata/histories"
 func recorded(t *testing.T) map[string]*history.History {
 	t.Helper()
 	all, err := stored()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return all
 }
 
@@ -66,9 +66,7 @@ func read(path string) (*history.History, error) {
 func replay(t *testing.T, recorded *history.History) error {
 	t.Helper()
 	replayer, err := worker.NewWorkflowReplayerWithOptions(worker.WorkflowReplayerOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	workflows.Register(replayer)
 	id := recorded.GetEvents()[0].GetWorkflowExecutionStartedEventAttributes().GetWorkflowId()
 	return replayer.ReplayWorkflowHistoryWithOptions(
@@ -94,14 +92,10 @@ func reshaped[Input any](t *testing.T, recorded *history.History, change func(*I
 	changed := proto.Clone(recorded).(*history.History)
 	started := changed.GetEvents()[0].GetWorkflowExecutionStartedEventAttributes()
 	var input Input
-	if err := converter.GetDefaultDataConverter().FromPayloads(started.GetInput(), &input); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, converter.GetDefaultDataConverter().FromPayloads(started.GetInput(), &input))
 	change(&input)
 	payloads, err := converter.GetDefaultDataConverter().ToPayloads(input)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	started.Input = payloads
 	return changed
 }
@@ -135,9 +129,8 @@ func TestTheShapeOfTheInputDecidesTheCommands(t *testing.T) {
 			s.BatchChunks = 100
 		})), false},
 	} {
-		if err := replay(t, replays.history); (err == nil) != replays.same {
-			t.Errorf("%s: replays %v, want %v (%v)", name, err == nil, replays.same, err)
-		}
+		err := replay(t, replays.history)
+		assert.True(t, (err == nil) == replays.same, "%s: replays %v, want %v (%v)", name, err == nil, replays.same, err)
 	}
 }
 
@@ -165,9 +158,7 @@ func TestRecordedRunsAreOfEveryTypeAndEnd(t *testing.T) {
 		known.found[typeOf(recorded)] = true
 	}
 	for name, found := range known.found {
-		if !found {
-			t.Errorf("no history of a workflow %s: make histories", name)
-		}
+		assert.True(t, found, "no history of a workflow %s: make histories", name)
 	}
 	for name, ends := range map[string]enums.EventType{
 		"completed.BuildIndex":   enums.EVENT_TYPE_WORKFLOW_EXECUTION_COMPLETED,
@@ -200,8 +191,6 @@ func TestHistoriesStaySmall(t *testing.T) {
 	} {
 		events := len(all[name].GetEvents())
 		t.Logf("%s: %d events", name, events)
-		if events == 0 || events > most {
-			t.Errorf("%s has %d events, want 1 to %d", name, events, most)
-		}
+		assert.True(t, events != 0 && events <= most, "%s has %d events, want 1 to %d", name, events, most)
 	}
 }

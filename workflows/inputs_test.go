@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+
 	"github.com/unweaver/unweaver/workflows"
 )
 
@@ -27,11 +29,8 @@ func TestAnInputThatIsNoneEndsBeforeAnythingIsDone(t *testing.T) {
 		env.ExecuteWorkflow(workflows.BuildIndexName, b)
 		var out workflows.Outcome
 		err := env.GetWorkflowResult(&out)
-		if err != nil || out.Status != "failed" || out.Reason != "bad_config" {
-			t.Errorf("%s: %+v, %v", name, out, err)
-		}
-		if len(f.ended) != 1 || f.ended[0].Detail == "" || len(f.calls) > 1 {
-			t.Errorf("%s: %+v after %v", name, f.ended, f.calls)
-		}
+		assert.True(t, err == nil && out.Status == "failed" && out.Reason == "bad_config", "%s: %+v, %v", name, out, err)
+		assert.True(t, len(f.ended) == 1 && f.ended[0].Detail != "" && len(f.calls) <= 1,
+			"%s: %+v after %v", name, f.ended, f.calls)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
 	"go.temporal.io/sdk/testsuite"
 
 	"github.com/unweaver/unweaver/workflows"
@@ -36,9 +37,7 @@ func TestLimitsOfARunningBuildAreWrittenDownAndBadOnesRefused(t *testing.T) {
 		give(workflows.UpdateBudget, workflows.Budget{Calls: 100}, "")
 		give(workflows.UpdateBudget, workflows.Budget{Money: 2}, "")
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if len(f.steered) != 4 || *f.steered[0].NewLimits.Concurrency != 2 ||
 		*f.steered[1].NewLimits.RequestsPerMinute != 60 ||
 		*f.steered[3].NewBudget != (workflows.Budget{Calls: 100, Money: 2}) {

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"go.temporal.io/sdk/temporal"
 
 	"github.com/unweaver/unweaver/workflows"
@@ -39,9 +40,7 @@ func TestANightBesideABuildIsSkippedAndTellsWhy(t *testing.T) {
 	f.builder = "docs/g7"
 	out, err := nightly(t, f, workflows.Night{Skip: true})
 	want := workflows.NightOutcome{Status: "skipped", Reason: workflows.ReasonRunning, By: "docs/g7"}
-	if err != nil || out != want || f.count(workflows.TakeLease) != 0 {
-		t.Errorf("%+v, %v", out, err)
-	}
+	assert.True(t, err == nil && out == want && f.count(workflows.TakeLease) == 0, "%+v, %v", out, err)
 }
 
 // A night whose configuration is gone, and one whose build fails, fail by their code, so that a schedule may pause.
@@ -53,8 +52,7 @@ func TestANightThatFailsTellsItsCode(t *testing.T) {
 	for code, f := range map[string]*fake{"bad_config": gone, "lease_held": broken} {
 		_, err := nightly(t, f, workflows.Night{})
 		var failed *temporal.ApplicationError
-		if !errors.As(err, &failed) || failed.Type() != code || strings.Contains(err.Error(), "broke") {
-			t.Errorf("%s: %v", code, err)
-		}
+		assert.True(t, errors.As(err, &failed) && failed.Type() == code && !strings.Contains(err.Error(), "broke"),
+			"%s: %v", code, err)
 	}
 }

@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"go.temporal.io/sdk/converter"
 	"go.temporal.io/sdk/testsuite"
 	"go.temporal.io/sdk/workflow"
@@ -29,17 +31,12 @@ func TestAWebhookIsToldOfEveryPauseAndOfTheEnd(t *testing.T) {
 		)
 		resumeAt(t, env, time.Hour, workflows.Resume{})
 	})
-	if err != nil || out.Status != "completed" {
-		t.Fatal(out, err)
-	}
+	require.True(t, err == nil && out.Status == "completed", "%v %v", out, err)
 	sent := f.notices()
-	if len(begun) != 2 || len(sent) == 0 || sent[0].ID != begun[0].ID {
-		t.Fatalf("begun %+v, sent %+v", begun, sent)
-	}
+	require.True(t, len(begun) == 2 && len(sent) != 0 && sent[0].ID == begun[0].ID, "begun %+v, sent %+v", begun, sent)
 	pause, end := begun[0], begun[1]
-	if pause.Status != "paused" || pause.Reason != "model_quota" || end.Status != "completed" {
-		t.Errorf("noticed %+v, %+v", pause, end)
-	}
+	assert.True(t, pause.Status == "paused" && pause.Reason == "model_quota" && end.Status == "completed",
+		"noticed %+v, %+v", pause, end)
 	if pause.ID == end.ID || pause.RunID == "" || !strings.HasPrefix(pause.ID, pause.RunID) || pause.Index != end.Index {
 		t.Errorf("ids %q, %q of %q", pause.ID, end.ID, pause.RunID)
 	}
@@ -55,9 +52,7 @@ func TestAWebhookThatIsDownHoldsUpNoRun(t *testing.T) {
 	}
 	f.fail[workflows.SendNotice] = down
 	out, err := run(t, f, workflows.Build{}, nil)
-	if err != nil || out.Status != "completed" {
-		t.Fatal(out, err)
-	}
+	require.True(t, err == nil && out.Status == "completed", "%v %v", out, err)
 	if tries := f.count(workflows.SendNotice); tries > 20 { // a day's are some 150
 		t.Errorf("the run went on for %d attempts", tries)
 	}

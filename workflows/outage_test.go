@@ -8,7 +8,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/mock"
+	"github.com/stretchr/testify/require"
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/testsuite"
 
@@ -59,20 +61,14 @@ func TestAnOutageIsWaitedForWithoutAPerson(t *testing.T) {
 			f := newFake(200, 200)
 			f.fails(at, code, 7)
 			out, err := run(t, f, patient(), nil)
-			if err != nil || out.Status != "completed" {
-				t.Fatal(code, at, out, err)
-			}
+			require.True(t, err == nil && out.Status == "completed", "%v %v %v %v", code, at, out, err)
 			delays, last := f.noted()
-			if !slices.Equal(delays, minutes(.5, 1, 2, 4, 8, 10, 10)) {
-				t.Errorf("%s in %s: waits of %v", code, at, delays)
-			}
-			if last.Reason != code || last.Ref != "ref-"+code+".json" || last.Waiting.Tries != 7 {
-				t.Errorf("%s in %s: told %+v, %+v", code, at, last, last.Waiting)
-			}
+			assert.True(t, slices.Equal(delays, minutes(.5, 1, 2, 4, 8, 10, 10)), "%s in %s: waits of %v", code, at, delays)
+			assert.True(t, last.Reason == code && last.Ref == "ref-"+code+".json" && last.Waiting.Tries == 7,
+				"%s in %s: told %+v, %+v", code, at, last, last.Waiting)
 			for _, call := range []string{"EmbedPart 0", "ExtractChunks 0/1", "PublishBuild"} {
-				if n := f.count(call); call != at && n != 1 {
-					t.Errorf("%s in %s: %s ran %d times", code, at, call, n)
-				}
+				n := f.count(call)
+				assert.True(t, call == at || n == 1, "%s in %s: %s ran %d times", code, at, call, n)
 			}
 			if n := len(f.steered); n != 7 || f.steered[0].Command != "resume" {
 				t.Errorf("%s in %s: %d times written down that it goes on: %+v", code, at, n, f.steered)
@@ -101,20 +97,16 @@ func TestAnOutageThatLastsNeedsAPersonInTheEnd(t *testing.T) {
 		env.RegisterDelayedCallback(func() { f.fail["LoadPart 0"] = nil }, 24*time.Hour)
 		resumeAt(t, env, 25*time.Hour, workflows.Resume{})
 	})
-	if err != nil || out.Status != "completed" {
-		t.Fatal(out, err)
-	}
-	if paused.Phase != workflows.PhasePaused || paused.Paused != "store_unavailable" {
-		t.Errorf("after 13 hours: %+v", paused)
-	}
+	require.True(t, err == nil && out.Status == "completed", "%v %v", out, err)
+	assert.True(t, paused.Phase == workflows.PhasePaused && paused.Paused == "store_unavailable",
+		"after 13 hours: %+v", paused)
 	delays, _ := f.noted()
 	total := time.Duration(0)
 	for _, delay := range delays {
 		total += delay
 	}
-	if total < 12*time.Hour || total > 12*time.Hour+10*time.Minute || len(delays) > 80 {
-		t.Errorf("%d waits of %s in all", len(delays), total)
-	}
+	assert.True(t, total >= 12*time.Hour && total <= 12*time.Hour+10*time.Minute && len(delays) <= 80,
+		"%d waits of %s in all", len(delays), total)
 }
 
 func TestAShapeSaysHowLongARunWaits(t *testing.T) {
@@ -166,9 +158,7 @@ func TestAnOutageOfTheStoreThatWouldTellOfIt(t *testing.T) {
 				return workflows.Ended{}, nil
 			})
 		env.RegisterDelayedCallback(func() {
-			if n := f.count("LoadPart 0"); n != 1 {
-				t.Errorf("it was tried %d times while the store could not even be told", n)
-			}
+			assert.Equal(t, 1, f.count("LoadPart 0"), "it was tried")
 			down = false
 		}, 3*time.Hour)
 	})
@@ -198,9 +188,7 @@ func TestARunThatWaitsTakesCommands(t *testing.T) {
 						first = commanded(env, command)
 					}, 10*time.Minute)
 					env.RegisterDelayedCallback(func() {
-						if !first.completed {
-							t.Errorf("%+v", first)
-						}
+						assert.True(t, first.completed, "%+v", first)
 						if n := f.count("LoadPart 0"); command == "resume" && n != 6 {
 							t.Errorf("tried %d times, want at once", n)
 						}
@@ -217,9 +205,7 @@ func TestARunThatWaitsTakesCommands(t *testing.T) {
 							second = send(env, workflows.UpdateResume, workflows.Resume{})
 						}, 100*time.Hour)
 						env.RegisterDelayedCallback(func() {
-							if !second.completed {
-								t.Errorf("%+v", second)
-							}
+							assert.True(t, second.completed, "%+v", second)
 						}, 101*time.Hour)
 					}
 				})
@@ -263,15 +249,13 @@ func TestACollectThatFailsIsAWarningAndTheRunEnds(t *testing.T) {
 			f := newFake(10)
 			f.fail[at] = []error{err}
 			out, failed := run(t, f, patient(), nil)
-			if failed != nil || out.Status != "completed" || len(f.ended) != 1 {
-				t.Fatal(at, err, out, failed, f.ended)
-			}
+			require.True(t, failed == nil && out.Status == "completed" && len(f.ended) == 1,
+				"%v %v %v %v %v", at, err, out, failed, f.ended)
 			var app *temporal.ApplicationError
 			errors.As(err, &app)
 			want := workflows.Warning{Code: app.Type(), Object: "collect", Ref: "ref-" + app.Type() + ".json"}
-			if got := f.ended[0].Warning; got == nil || *got != want {
-				t.Errorf("%s: warning %+v, want %+v", at, got, want)
-			}
+			got := f.ended[0].Warning
+			assert.True(t, got != nil && *got == want, "%s: warning %+v, want %+v", at, got, want)
 		}
 	}
 }
@@ -282,9 +266,8 @@ func TestACollectIsPausedAndCancelledLikeTheRest(t *testing.T) {
 	out, err := run(t, f, patient(), func(env *testsuite.TestWorkflowEnvironment) {
 		resumeAt(t, env, time.Hour, workflows.Resume{})
 	})
-	if err != nil || out.Status != "completed" || f.count("CollectGarbage") != 2 || f.lastEnd().Warning != nil {
-		t.Error(out, err, f.calls)
-	}
+	assert.True(t, err == nil && out.Status == "completed" && f.count("CollectGarbage") == 2 && f.lastEnd().Warning == nil,
+		"%v %v %v", out, err, f.calls)
 }
 
 // An attempt that takes too long says that what it calls hangs; one whose worker dies may have killed it.
@@ -312,9 +295,8 @@ func TestATimeoutIsWaitedForAndADeadWorkerIsNot(t *testing.T) {
 				}
 			}, 24*time.Hour)
 		})
-		if err != nil || f.ended[0].Status != late.status {
-			t.Errorf("%v: %v after %d tries, %+v", late.kind, err, tries, f.ended)
-		}
+		assert.True(t, err == nil && f.ended[0].Status == late.status,
+			"%v: %v after %d tries, %+v", late.kind, err, tries, f.ended)
 	}
 }
 
@@ -329,12 +311,9 @@ func TestWaitedCodesAreThoseThatTimeMends(t *testing.T) {
 			continue
 		}
 		want := code.Kind() == fault.Transient || code == fault.StoreFull
-		if got := workflows.Waited(string(code)); got != want {
-			t.Errorf("%s: waited for %v, want %v", code, got, want)
-		}
-		if workflows.Waited(string(code)) && !workflows.Pausing(string(code)) {
-			t.Errorf("%s is waited for and does not pause", code)
-		}
+		assert.Equal(t, want, workflows.Waited(string(code)), "%s: waited for", code)
+		assert.True(t, !workflows.Waited(string(code)) || workflows.Pausing(string(code)),
+			"%s is waited for and does not pause", code)
 		if want || !workflows.Pausing(string(code)) {
 			continue
 		}
@@ -343,8 +322,7 @@ func TestWaitedCodesAreThoseThatTimeMends(t *testing.T) {
 		_, err := run(t, f, patient(), func(env *testsuite.TestWorkflowEnvironment) {
 			resumeAt(t, env, 24*time.Hour, workflows.Resume{Budget: &workflows.Budget{Calls: 5}})
 		})
-		if err != nil || f.ended[0].Status != "paused" || f.ended[0].Reason != string(code) {
-			t.Errorf("%s: %v, %+v", code, err, f.ended)
-		}
+		assert.True(t, err == nil && f.ended[0].Status == "paused" && f.ended[0].Reason == string(code),
+			"%s: %v, %+v", code, err, f.ended)
 	}
 }

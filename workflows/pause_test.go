@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/testsuite"
 
@@ -79,9 +81,8 @@ func TestResumeRunsTheUnitsThatAreLeftAndNoOther(t *testing.T) {
 			out, err := run(t, f, workflows.Build{}, func(env *testsuite.TestWorkflowEnvironment) {
 				env.RegisterDelayedCallback(func() {
 					end := f.lastEnd()
-					if end.Status != "paused" || end.Reason != test.reason || end.Ref != "ref-"+test.reason+".json" {
-						t.Errorf("before resume: %+v", end)
-					}
+					assert.True(t, end.Status == "paused" && end.Reason == test.reason && end.Ref == "ref-"+test.reason+".json",
+						"before resume: %+v", end)
 				}, 30*time.Minute)
 				resumeAt(t, env, time.Hour, workflows.Resume{})
 				env.RegisterDelayedCallback(func() { // a second pause, if there is one
@@ -90,9 +91,7 @@ func TestResumeRunsTheUnitsThatAreLeftAndNoOther(t *testing.T) {
 					}
 				}, 2*time.Hour)
 			})
-			if err != nil || out.Status != "completed" {
-				t.Fatal(out, err)
-			}
+			require.True(t, err == nil && out.Status == "completed", "%v %v", out, err)
 			counts := map[string]int{}
 			for _, call := range f.calls {
 				counts[call]++
@@ -139,9 +138,8 @@ func TestAPauseStartsNothingMoreAndLetsTheRestFinish(t *testing.T) {
 				t.Errorf("%d of 20 batches were begun before the pause", n)
 			}
 			s := state(t, env)
-			if s.Phase != workflows.PhasePaused || s.Paused != "model_auth" || s.Stage != "extract" || s.Total != 1 {
-				t.Errorf("state %+v", s)
-			}
+			assert.True(t, s.Phase == workflows.PhasePaused && s.Paused == "model_auth" && s.Stage == "extract" && s.Total == 1,
+				"state %+v", s)
 		}, time.Hour)
 		resumeAt(t, env, 2*time.Hour, workflows.Resume{})
 	})
@@ -195,17 +193,13 @@ func TestWhatEndsWithoutTellingWhyPausesAfterItsAttempts(t *testing.T) {
 			out, err := run(t, f, workflows.Build{}, func(env *testsuite.TestWorkflowEnvironment) {
 				resumeAt(t, env, 24*time.Hour, workflows.Resume{})
 			})
-			if err != nil || out.Status != "completed" {
-				t.Fatal(out, err)
-			}
+			require.True(t, err == nil && out.Status == "completed", "%v %v", out, err)
 			if end := f.ended[0]; end.Status != "paused" || end.Reason != workflows.CodeActivityFailed {
 				t.Errorf("end %+v", end)
 			} else if !strings.HasPrefix(end.Detail, "ReducePartition ended without telling why: ") {
 				t.Errorf("nothing tells what failed: %q", end.Detail)
 			}
-			if n := f.count("ReducePartition 0"); n != 1 {
-				t.Errorf("the other unit ran %d times", n)
-			}
+			assert.Equal(t, 1, f.count("ReducePartition 0"), "the other unit ran")
 		})
 	}
 }
@@ -233,13 +227,10 @@ func TestARestorePausesAndResumesLikeABuild(t *testing.T) {
 	out, err := run(t, f, workflows.Build{Generation: "restore-1"}, func(env *testsuite.TestWorkflowEnvironment) {
 		resumeAt(t, env, time.Hour, workflows.Resume{})
 	})
-	if err != nil || out.Status != "completed" || f.ended[0].Status != "paused" {
-		t.Fatal(out, err, f.ended)
-	}
+	require.True(t, err == nil && out.Status == "completed" && f.ended[0].Status == "paused",
+		"%v %v %v", out, err, f.ended)
 	for unit, want := range []int{1, 2, 1} {
-		if n := f.count(fmt.Sprintf("RestorePart %d", unit)); n != want {
-			t.Errorf("part %d ran %d times, want %d", unit, n, want)
-		}
+		assert.Equal(t, want, f.count(fmt.Sprintf("RestorePart %d", unit)), "part %d ran", unit)
 	}
 }
 
@@ -256,12 +247,8 @@ func TestPausingCodesAreThoseThatWaitingOrAPersonMends(t *testing.T) {
 	}
 	for _, code := range fault.Codes() {
 		want := mended[code] || code.Kind() == fault.Transient && !ofQueries[code]
-		if got := workflows.Pausing(string(code)); got != want {
-			t.Errorf("%s: pausing is %v, want %v", code, got, want)
-		}
+		assert.Equal(t, want, workflows.Pausing(string(code)), "%s: pausing", code)
 		delete(mended, code)
 	}
-	if len(mended) != 0 {
-		t.Errorf("not among the codes of faults: %v", mended)
-	}
+	assert.Empty(t, mended, "not among the codes of faults: %v", mended)
 }

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	enums "go.temporal.io/api/enums/v1"
 	"go.temporal.io/sdk/interceptor"
 	"go.temporal.io/sdk/testsuite"
@@ -80,9 +82,7 @@ func started(t *testing.T) *options {
 			env.RegisterDelayedCallback(func() { send(env, workflows.UpdatePause) }, 0)
 			resumeAt(t, env, time.Hour, workflows.Resume{})
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 	}
 	return seen
 }
@@ -106,9 +106,8 @@ func TestComputingActivitiesHaveAQueueOfTheirOwn(t *testing.T) {
 		workflows.WriteSegments,
 	}
 	for name, options := range started(t).activities {
-		if strings.HasSuffix(options.TaskQueue, "-cpu") != slices.Contains(apart, name) {
-			t.Errorf("%s is in queue %q", name, options.TaskQueue)
-		}
+		assert.True(t, strings.HasSuffix(options.TaskQueue, "-cpu") == slices.Contains(apart, name),
+			"%s is in queue %q", name, options.TaskQueue)
 	}
 }
 
@@ -121,12 +120,9 @@ func TestEveryActivityHasAProfile(t *testing.T) {
 	}
 	for _, name := range all {
 		given := seen.activities[name]
-		if !given.WaitForCancellation {
-			t.Errorf("%s may go on after its run has ended", name)
-		}
-		if given.RetryPolicy == nil || given.RetryPolicy.InitialInterval != time.Second {
-			t.Errorf("%s: retries %+v", name, given.RetryPolicy)
-		}
+		assert.True(t, given.WaitForCancellation, "%s may go on after its run has ended", name)
+		assert.True(t, given.RetryPolicy != nil && given.RetryPolicy.InitialInterval == time.Second,
+			"%s: retries %+v", name, given.RetryPolicy)
 	}
 }
 
@@ -134,16 +130,14 @@ func TestBatchesAreBounded(t *testing.T) {
 	seen := started(t)
 	for _, name := range batches {
 		given := seen.activities[name]
-		if attempts := given.RetryPolicy.MaximumAttempts; attempts < 20 || attempts > 50 {
-			t.Errorf("%s is tried %d times", name, attempts)
-		}
+		attempts := given.RetryPolicy.MaximumAttempts
+		assert.True(t, attempts >= 20 && attempts <= 50, "%s is tried %d times", name, attempts)
 		longest := 12 * time.Hour
 		if name == workflows.PayBatches {
 			longest = 7 * 24 * time.Hour // it waits for a server that takes a day
 		}
-		if given.StartToCloseTimeout < 10*time.Minute || given.StartToCloseTimeout > longest {
-			t.Errorf("%s may take %s", name, given.StartToCloseTimeout)
-		}
+		assert.True(t, given.StartToCloseTimeout >= 10*time.Minute && given.StartToCloseTimeout <= longest,
+			"%s may take %s", name, given.StartToCloseTimeout)
 	}
 }
 
@@ -155,22 +149,18 @@ func TestAKillAtAnyTimeCostsLessThanHalfAMinute(t *testing.T) {
 		if slices.Contains(notices, name) {
 			continue // no run waits for it; an attempt has half a minute
 		}
-		if given.HeartbeatTimeout != 42*time.Second {
-			t.Errorf("%s: heartbeat %s, want the run's", name, given.HeartbeatTimeout)
-		}
+		assert.Equal(t, 42*time.Second, given.HeartbeatTimeout, "%s: heartbeat", name)
 		longest := given.RetryPolicy.MaximumInterval
 		if slices.Contains(recordings, name) {
 			continue // its attempts go on for days, and end with those of an outage of a store
 		}
-		if longest+workflows.DefaultHeartbeat > 27*time.Second {
-			t.Errorf("%s goes on %s after a heartbeat that is missed", name, longest)
-		}
+		assert.True(t, longest+workflows.DefaultHeartbeat <= 27*time.Second,
+			"%s goes on %s after a heartbeat that is missed", name, longest)
 	}
 	for _, name := range quickOnes {
 		given := seen.activities[name]
-		if given.StartToCloseTimeout > time.Minute || given.RetryPolicy.MaximumAttempts == 0 {
-			t.Errorf("%s: %s, %+v", name, given.StartToCloseTimeout, given.RetryPolicy)
-		}
+		assert.True(t, given.StartToCloseTimeout <= time.Minute && given.RetryPolicy.MaximumAttempts != 0,
+			"%s: %s, %+v", name, given.StartToCloseTimeout, given.RetryPolicy)
 	}
 	if steer := seen.activities[workflows.SteerRun]; steer.ScheduleToCloseTimeout > time.Minute {
 		t.Errorf("a person waits %s to hear that a command failed", steer.ScheduleToCloseTimeout)
@@ -199,27 +189,19 @@ func TestAnAttemptMayTakeAsLongAsItsUnitIsLarge(t *testing.T) {
 		_, err := run(t, f, build, func(env *testsuite.TestWorkflowEnvironment) {
 			env.SetWorkerOptions(worker.Options{Interceptors: []interceptor.WorkerInterceptor{seen}})
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		return seen.activities[workflows.ExtractChunks].StartToCloseTimeout
 	}
 	small, large := limitOf(10), limitOf(100)
-	if large < 5*small {
-		t.Errorf("10 chunks may take %s, 100 only %s", small, large)
-	}
+	assert.True(t, large >= 5*small, "10 chunks may take %s, 100 only %s", small, large)
 }
 
 func TestARunWithoutAHeartbeatGetsOne(t *testing.T) {
 	f := newFake(64)
 	_, err := run(t, f, workflows.Build{Heartbeat: -1}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for _, unit := range f.units {
-		if unit.Heartbeat != workflows.DefaultHeartbeat {
-			t.Fatalf("heartbeat %s", unit.Heartbeat)
-		}
+		require.Equal(t, workflows.DefaultHeartbeat, unit.Heartbeat, "heartbeat")
 	}
 }
 
@@ -227,8 +209,7 @@ func TestChildrenEndWithTheirRun(t *testing.T) {
 	seen := started(t)
 	for _, name := range []string{workflows.StageName, workflows.ShardName} {
 		given, ok := seen.children[name]
-		if !ok || !given.WaitForCancellation || given.ParentClosePolicy != enums.PARENT_CLOSE_POLICY_REQUEST_CANCEL {
-			t.Errorf("%s: %v, %+v", name, ok, given)
-		}
+		assert.True(t, ok && given.WaitForCancellation && given.ParentClosePolicy == enums.PARENT_CLOSE_POLICY_REQUEST_CANCEL,
+			"%s: %v, %+v", name, ok, given)
 	}
 }

@@ -6,7 +6,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/mock"
+	"github.com/stretchr/testify/require"
 	"go.temporal.io/sdk/testsuite"
 
 	"github.com/unweaver/unweaver/workflows"
@@ -26,9 +28,7 @@ func at(env *testsuite.TestWorkflowEnvironment, after time.Duration, update stri
 // obeyed checks that a command was acknowledged.
 func obeyed(t *testing.T, what string, a *answer) {
 	t.Helper()
-	if a == nil || a.rejected != nil || a.failed != nil || !a.completed {
-		t.Errorf("%s: %+v", what, a)
-	}
+	assert.True(t, a != nil && a.rejected == nil && a.failed == nil && a.completed, "%s: %+v", what, a)
 }
 
 // A person resumes before what was in flight has ended, or before the pause is even written down: the pause is off.
@@ -61,14 +61,10 @@ func TestAResumeRightAfterAPauseIsNotLost(t *testing.T) {
 				at(env, time.Minute, workflows.UpdatePause, &pause)
 				at(env, time.Minute+c.after, workflows.UpdateResume, &resume)
 			})
-			if err != nil || out.Status != "completed" {
-				t.Fatalf("%s, %s: %+v, %v", name, generation, out, err)
-			}
+			require.True(t, err == nil && out.Status == "completed", "%s, %s: %+v, %v", name, generation, out, err)
 			obeyed(t, name+": pause", pause)
 			obeyed(t, name+": resume", resume)
-			if len(f.ended) != 1 {
-				t.Errorf("%s, %s: it paused all the same: %+v", name, generation, f.ended)
-			}
+			assert.Len(t, f.ended, 1, "%s, %s: it paused all the same: %+v", name, generation, f.ended)
 			want := 20
 			if generation != "g" {
 				want = 3
@@ -76,9 +72,7 @@ func TestAResumeRightAfterAPauseIsNotLost(t *testing.T) {
 			if c.noticed {
 				want += 2
 			}
-			if n := f.count(activity); n != want {
-				t.Errorf("%s, %s: %d units ran, want %d", name, generation, n, want)
-			}
+			assert.Equal(t, want, f.count(activity), "%s, %s", name, generation)
 		}
 	}
 }
@@ -98,9 +92,7 @@ func TestAPauseAfterAResumeThatTookOneBackCounts(t *testing.T) {
 		}, 5*time.Hour)
 		at(env, 6*time.Hour, workflows.UpdateResume, &last)
 	})
-	if err != nil || len(f.ended) != 2 {
-		t.Fatal(err, f.ended)
-	}
+	require.True(t, err == nil && len(f.ended) == 2, "%v %v", err, f.ended)
 	for i, a := range []*answer{first, resume, second, last} {
 		obeyed(t, fmt.Sprint("command ", i), a)
 	}
@@ -118,9 +110,8 @@ func TestAPauseThatIsTakenBackWhileAUnitFails(t *testing.T) {
 			at(env, 2*time.Minute, workflows.UpdateResume, &resume)
 			env.RegisterDelayedCallback(func() {
 				if code == "model_auth" {
-					if s := state(t, env); s.Phase != workflows.PhasePaused || s.Paused != code {
-						t.Errorf("state %+v", s)
-					}
+					s := state(t, env)
+					assert.True(t, s.Phase == workflows.PhasePaused && s.Paused == code, "state %+v", s)
 					again = send(env, workflows.UpdateResume, workflows.Resume{})
 				}
 			}, 10*time.Hour)
@@ -130,9 +121,8 @@ func TestAPauseThatIsTakenBackWhileAUnitFails(t *testing.T) {
 		if code == "model_auth" {
 			obeyed(t, "resume after it was told", again)
 		}
-		if err != nil || out.Status != "completed" || f.count("ReducePartition 0") != 1 {
-			t.Error(code, out, err, f.calls)
-		}
+		assert.True(t, err == nil && out.Status == "completed" && f.count("ReducePartition 0") == 1,
+			"%v %v %v %v", code, out, err, f.calls)
 	}
 }
 
@@ -181,27 +171,21 @@ func TestTheLastAcknowledgedCommandCounts(t *testing.T) {
 					observe()
 					if f.lastEnd().Status == "paused" {
 						reason := f.lastEnd().Reason
-						if last == workflows.UpdateResume && reason == "paused" {
-							t.Errorf("seed %d: paused after a resume that was acknowledged", seed)
-						}
+						assert.True(t, last != workflows.UpdateResume || reason != "paused",
+							"seed %d: paused after a resume that was acknowledged", seed)
 						s := &sent{workflows.UpdateResume, send(env, workflows.UpdateResume, workflows.Resume{})}
 						all = append(all, s)
 						env.RegisterDelayedCallback(func() {
-							if !s.answer.completed {
-								t.Errorf("seed %d: a run that is paused was not resumed: %+v", seed, s.answer)
-							}
+							assert.True(t, s.answer.completed, "seed %d: a run that is paused was not resumed: %+v", seed, s.answer)
 						}, time.Hour)
 					}
 				}, time.Duration(hour)*time.Hour)
 			}
 		})
-		if err != nil || out.Status != "completed" || f.count(workflows.SealShard) != 2 {
-			t.Fatalf("seed %d: %+v, %v, %+v", seed, out, err, f.ended)
-		}
+		require.True(t, err == nil && out.Status == "completed" && f.count(workflows.SealShard) == 2,
+			"seed %d: %+v, %v, %+v", seed, out, err, f.ended)
 		for _, s := range all {
-			if s.answer.failed != nil {
-				t.Errorf("seed %d: %s was taken and failed: %v", seed, s.command, s.answer.failed)
-			}
+			assert.NoError(t, s.answer.failed, "seed %d: %s was taken and failed: %v", seed, s.command, s.answer.failed)
 		}
 	}
 }

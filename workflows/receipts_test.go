@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/testsuite"
@@ -41,9 +43,7 @@ func (s silencing) RegisterActivityWithOptions(function any, options activity.Re
 func encrypt(t *testing.T, env *testsuite.TestWorkflowEnvironment) {
 	t.Helper()
 	key, err := codec.Create(filepath.Join(t.TempDir(), "codec.key"), "none")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	var options client.Options
 	codec.Apply(&options, key, slog.New(slog.DiscardHandler))
 	env.SetDataConverter(options.DataConverter)
@@ -88,21 +88,16 @@ func TestNoRunCompletesOnAnAnswerThatHoldsNothing(t *testing.T) {
 
 func TestWorkflowsDecodeEveryAnswer(t *testing.T) {
 	files, err := filepath.Glob("*.go")
-	if err != nil || len(files) == 0 {
-		t.Fatal(files, err)
-	}
+	require.True(t, err == nil && len(files) != 0, "%v %v", files, err)
 	for _, file := range files {
 		if strings.HasSuffix(file, "_test.go") {
 			continue
 		}
 		raw, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		for n, line := range strings.Split(string(raw), "\n") {
-			if strings.Contains(line, ".Get(") && strings.Contains(line, ", nil)") {
-				t.Errorf("%s:%d: decode the answer, as execute does: %s", file, n+1, line)
-			}
+			assert.True(t, !strings.Contains(line, ".Get(") || !strings.Contains(line, ", nil)"),
+				"%s:%d: decode the answer, as execute does: %s", file, n+1, line)
 		}
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
 	"go.temporal.io/api/common/v1"
 	"go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/history/v1"
@@ -38,9 +39,7 @@ func TestRecordHistories(t *testing.T) {
 		t.Skip("UNWEAVER_RECORD_HISTORIES is not set")
 	}
 	binary, err := exec.LookPath(cmp.Or(os.Getenv("UNWEAVER_TEMPORAL"), "temporal"))
-	if err != nil {
-		t.Fatalf("%v: install Temporal's command line, or name it in UNWEAVER_TEMPORAL", err)
-	}
+	require.NoError(t, err)
 	server, err := testsuite.StartDevServer(t.Context(), testsuite.DevServerOptions{
 		ExistingPath:  binary,
 		ClientOptions: &client.Options{Logger: log.NewStructuredLogger(slog.New(slog.DiscardHandler))},
@@ -49,14 +48,10 @@ func TestRecordHistories(t *testing.T) {
 			workflows.StageAttribute.ValueSet(""), workflows.StatusAttribute.ValueSet("")),
 		ExtraArgs: []string{"--dynamic-config-value", "limit.historyCount.suggestContinueAsNew=400"}, // else 4,096
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(func() { _ = server.Stop() })
 	r := recorder{t, server.Client()}
-	if err := errors.Join(os.RemoveAll(histories), os.MkdirAll(histories, 0o755)); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, errors.Join(os.RemoveAll(histories), os.MkdirAll(histories, 0o755)))
 	r.completes()
 	r.fleet()
 	r.pauses()
@@ -192,9 +187,7 @@ func (r recorder) run(
 			workflows.Register(w)
 		}
 		f.register(w)
-		if err := w.Start(); err != nil {
-			r.Fatal(err)
-		}
+		require.NoError(r, w.Start())
 		r.Cleanup(w.Stop) // a notice outlives its run
 	}
 	options := client.StartWorkflowOptions{ID: workflows.WorkflowID(build.Index + "/" + build.Generation), TaskQueue: queue}
@@ -206,9 +199,7 @@ func (r recorder) run(
 		input, options.ID = workflows.Night{Build: build, Level: 2, Weight: 1}, workflows.ScheduleID(build.Index)
 	}
 	begun, err := r.client.ExecuteWorkflow(r.Context(), options, name, input)
-	if err != nil {
-		r.Fatal(err)
-	}
+	require.NoError(r, err)
 	if steer != nil {
 		steer(options.ID)
 	}
@@ -235,9 +226,7 @@ func (r recorder) history(run *common.WorkflowExecution) *history.History {
 		r.Context(), run.GetWorkflowId(), run.GetRunId(), false, enums.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
 	for events.HasNext() {
 		event, err := events.Next()
-		if err != nil {
-			r.Fatal(err)
-		}
+		require.NoError(r, err)
 		read.Events = append(read.Events, event)
 	}
 	return read
@@ -262,18 +251,12 @@ func (r recorder) store(end string, run *common.WorkflowExecution) {
 	r.Helper()
 	recorded := r.history(run)
 	raw, err := temporalproto.CustomJSONMarshalOptions{}.Marshal(recorded)
-	if err != nil {
-		r.Fatal(err)
-	}
+	require.NoError(r, err)
 	file, err := os.Create(filepath.Join(histories, end+"."+typeOf(recorded)+".json.gz"))
-	if err != nil {
-		r.Fatal(err)
-	}
+	require.NoError(r, err)
 	zipped, _ := gzip.NewWriterLevel(file, gzip.BestCompression)
 	_, err = zipped.Write(raw)
-	if err := errors.Join(err, zipped.Close(), file.Close()); err != nil {
-		r.Fatal(err)
-	}
+	require.NoError(r, errors.Join(err, zipped.Close(), file.Close()))
 }
 
 func (r recorder) update(id, name string, input ...any) {
@@ -284,9 +267,7 @@ func (r recorder) update(id, name string, input ...any) {
 	if err == nil {
 		err = handle.Get(r.Context(), nil)
 	}
-	if err != nil {
-		r.Fatal(name, err)
-	}
+	require.True(r, err == nil, "%v %v", name, err)
 }
 
 func (r recorder) until(reached func() bool) {

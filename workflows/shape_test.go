@@ -5,16 +5,15 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/workflows"
 )
 
 func TestAShapeWithoutSizesHasThoseOfTheDefault(t *testing.T) {
-	if got := (workflows.Shape{Format: workflows.Format}).Filled(); got != workflows.DefaultShape() {
-		t.Errorf("%+v", got)
-	}
-	if err := workflows.DefaultShape().Validate(); err != nil {
-		t.Error(err)
-	}
+	assert.Equal(t, workflows.DefaultShape(), (workflows.Shape{Format: workflows.Format}).Filled())
+	assert.NoError(t, workflows.DefaultShape().Validate())
 }
 
 func TestAShapeWithoutAFormatIsRefused(t *testing.T) {
@@ -29,25 +28,19 @@ func TestPiecesCoverEveryChunkOnce(t *testing.T) {
 			covered := 0
 			for n := range shape.Shards(chunks) {
 				from, to := shape.Shard(n, chunks)
-				if from != covered || to <= from {
-					t.Fatalf("%+v: shard %d of %d chunks is [%d, %d), after %d", shape, n, chunks, from, to, covered)
-				}
+				require.True(t, from == covered && to > from,
+					"%+v: shard %d of %d chunks is [%d, %d), after %d", shape, n, chunks, from, to, covered)
 				within := 0
 				for batch := range shape.Batches(to - from) {
 					lower, upper := shape.Batch(batch, to-from)
-					if lower != within || upper <= lower {
-						t.Fatalf("%+v: batch %d of %d is [%d, %d)", shape, batch, to-from, lower, upper)
-					}
+					require.True(t, lower == within && upper > lower,
+						"%+v: batch %d of %d is [%d, %d)", shape, batch, to-from, lower, upper)
 					within = upper
 				}
-				if within != to-from {
-					t.Fatalf("%+v: batches cover %d of %d", shape, within, to-from)
-				}
+				require.Equal(t, to-from, within, "%+v: batches cover", shape)
 				covered = to
 			}
-			if covered != chunks {
-				t.Fatalf("%+v: shards cover %d of %d", shape, covered, chunks)
-			}
+			require.Equal(t, chunks, covered, "%+v: shards cover", shape)
 		}
 	}
 }
@@ -69,35 +62,25 @@ func TestAShapeThatCannotWorkIsRefusedWithTheSettingsName(t *testing.T) {
 		if shape.Format == 0 {
 			shape.Format = workflows.Format
 		}
-		if err := shape.Validate(); err == nil || !strings.Contains(err.Error(), says) {
-			t.Errorf("%+v: %v, want %q", shape, err, says)
-		}
+		err := shape.Validate()
+		assert.True(t, err != nil && strings.Contains(err.Error(), says), "%+v: %v, want %q", shape, err, says)
 	}
 }
 
 func TestTheShapeDecidesTheFanOut(t *testing.T) {
 	f := newFake(100)
 	shape := workflows.Shape{BatchChunks: 10}
-	if _, err := run(t, f, workflows.Build{Shape: shape}, nil); err != nil {
-		t.Fatal(err)
-	}
-	if n := f.count(workflows.ExtractChunks); n != 10 {
-		t.Errorf("%d batches of 10 in a shard of 100", n)
-	}
+	_, err := run(t, f, workflows.Build{Shape: shape}, nil)
+	require.NoError(t, err)
+	assert.Equal(t, 10, f.count(workflows.ExtractChunks))
 	for _, unit := range f.units {
-		if unit.Shape.BatchChunks != 10 || unit.Shape.ShardChunks != 5000 {
-			t.Fatalf("a unit got shape %+v", unit.Shape)
-		}
+		require.True(t, unit.Shape.BatchChunks == 10 && unit.Shape.ShardChunks == 5000, "a unit got shape %+v", unit.Shape)
 	}
 }
 
 func TestABudgetLaidOverAnotherKeepsWhatItDoesNotGive(t *testing.T) {
 	older := workflows.Budget{Calls: 10, Tokens: 20, Money: 3}
 	over := &workflows.Budget{Calls: 50}
-	if got := over.Over(older); got != (workflows.Budget{Calls: 50, Tokens: 20, Money: 3}) {
-		t.Errorf("%+v", got)
-	}
-	if got := (*workflows.Budget)(nil).Over(older); got != older {
-		t.Errorf("%+v", got)
-	}
+	assert.Equal(t, workflows.Budget{Calls: 50, Tokens: 20, Money: 3}, over.Over(older))
+	assert.Equal(t, older, (*workflows.Budget)(nil).Over(older))
 }

@@ -7,7 +7,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/mock"
+	"github.com/stretchr/testify/require"
 	"go.temporal.io/sdk/converter"
 	"go.temporal.io/sdk/testsuite"
 	"go.temporal.io/sdk/workflow"
@@ -35,18 +37,14 @@ func next(
 	var again *workflow.ContinueAsNewError
 	if errors.As(err, &again) {
 		*in = workflows.StageInput{}
-		if err := converter.GetDefaultDataConverter().FromPayloads(again.Input, in); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, converter.GetDefaultDataConverter().FromPayloads(again.Input, in))
 		return workflows.StageResult{}, true
 	}
 	var out workflows.StageResult
 	if err == nil {
 		err = env.GetWorkflowResult(&out)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return out, false
 }
 
@@ -73,18 +71,12 @@ func TestAStageContinuesAsNewWithoutLoss(t *testing.T) {
 		if again {
 			continue
 		}
-		if out.Done != 200*5000 || out.Paused != "" || len(out.Pending) != 0 {
-			t.Fatalf("%+v", out)
-		}
+		require.True(t, out.Done == 200*5000 && out.Paused == "" && len(out.Pending) == 0, "%+v", out)
 		break
 	}
-	if rounds < 3 {
-		t.Errorf("%d rounds: continue-as-new was not taken", rounds)
-	}
+	assert.True(t, rounds >= 3, "%d rounds: continue-as-new was not taken", rounds)
 	for i := range 200 {
-		if seen[i] != 1 {
-			t.Errorf("shard %d ran %d times", i, seen[i])
-		}
+		assert.Equal(t, 1, seen[i], "shard %d ran", i)
 	}
 }
 
@@ -102,9 +94,7 @@ func TestAStageThatPausesDoesNotContinueAsNew(t *testing.T) {
 			return workflows.StageResult{Done: 79}, nil
 		})
 	out, again := next(t, env, &in)
-	if again || out.Paused != "model_quota" || out.Ref != "ref.json" {
-		t.Fatalf("again %v, %+v", again, out)
-	}
+	require.True(t, !again && out.Paused == "model_quota" && out.Ref == "ref.json", "again %v, %+v", again, out)
 	left, done := 0, int64(0)
 	for _, r := range out.Pending {
 		left += r.To - r.From
@@ -112,9 +102,8 @@ func TestAStageThatPausesDoesNotContinueAsNew(t *testing.T) {
 	if done = int64(200-left)*79 + 68; out.Done != done || out.Pending[0].From != 10 || left < 180 {
 		t.Errorf("done %d of %d, pending %v", out.Done, done, out.Pending)
 	}
-	if len(out.Partial) != 1 || out.Partial[0].Shard != 10 || len(out.Partial[0].Pending) != 2 {
-		t.Errorf("partial %+v", out.Partial)
-	}
+	assert.True(t, len(out.Partial) == 1 && out.Partial[0].Shard == 10 && len(out.Partial[0].Pending) == 2,
+		"partial %+v", out.Partial)
 }
 
 // What a pause leaves is enough to go on with, and small, whatever the corpus.
@@ -134,15 +123,9 @@ func TestAShardGoesOnWithItsPendingBatches(t *testing.T) {
 			return workflows.StageResult{Done: 1}, nil
 		})
 	out, _ := next(t, env, &in)
-	if out.Done != 1002 || len(got) != 2 {
-		t.Fatalf("%+v, %+v", out, got)
-	}
-	if !got[10].Begun || !reflect.DeepEqual(got[10].Pending, in.Partial[0].Pending) {
-		t.Errorf("shard 10: %+v", got[10])
-	}
-	if got[11].Begun || got[11].Pending != nil {
-		t.Errorf("shard 11: %+v", got[11])
-	}
+	require.True(t, out.Done == 1002 && len(got) == 2, "%+v, %+v", out, got)
+	assert.True(t, got[10].Begun && reflect.DeepEqual(got[10].Pending, in.Partial[0].Pending), "shard 10: %+v", got[10])
+	assert.True(t, !got[11].Begun && got[11].Pending == nil, "shard 11: %+v", got[11])
 }
 
 // A stage may continue as new before a shard's turn comes again: what is left of it travels along.
@@ -160,9 +143,8 @@ func TestContinueAsNewKeepsWhatIsLeftOfShards(t *testing.T) {
 	if _, again := next(t, env, &in); !again {
 		t.Fatal("it did not continue as new")
 	}
-	if !reflect.DeepEqual(in.Partial, []workflows.ShardLeft{left}) || in.Done != 1 || in.Pending[0].From != 1 {
-		t.Errorf("partial %+v, done %d, pending %v", in.Partial, in.Done, in.Pending)
-	}
+	assert.True(t, reflect.DeepEqual(in.Partial, []workflows.ShardLeft{left}) && in.Done == 1 && in.Pending[0].From == 1,
+		"partial %+v, done %d, pending %v", in.Partial, in.Done, in.Pending)
 }
 
 func TestAShardOfWhichOnlyTheSealIsLeftPaysNothing(t *testing.T) {
@@ -171,15 +153,9 @@ func TestAShardOfWhichOnlyTheSealIsLeftPaysNothing(t *testing.T) {
 	in := workflows.ShardInput{Shard: 3, Chunks: 5000, Begun: true}
 	in.Index, in.Generation, in.Fence = "i", "g", fence
 	env.ExecuteWorkflow(workflows.ShardName, in)
-	if err := env.GetWorkflowError(); err != nil {
-		t.Fatal(err)
-	}
-	if f.count(workflows.ExtractChunks) != 0 || f.count("SealShard 3") != 1 {
-		t.Errorf("calls %v", f.calls)
-	}
-	if f.units[0].Batch != 79 {
-		t.Errorf("the seal was told %d batches", f.units[0].Batch)
-	}
+	require.NoError(t, env.GetWorkflowError())
+	assert.True(t, f.count(workflows.ExtractChunks) == 0 && f.count("SealShard 3") == 1, "calls %v", f.calls)
+	assert.Equal(t, 79, f.units[0].Batch, "the seal was told")
 }
 
 func TestAStageKeepsItsWindow(t *testing.T) {

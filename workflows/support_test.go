@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/log"
 	"go.temporal.io/sdk/temporal"
@@ -292,9 +294,7 @@ func run(
 		input = workflows.Audited{Build: build, Part: 2, Of: 7, Repair: true}
 	}
 	env.ExecuteWorkflow(name, input)
-	if !env.IsWorkflowCompleted() {
-		t.Fatal("the run did not end")
-	}
+	require.True(t, env.IsWorkflowCompleted(), "the run did not end")
 	var out workflows.Outcome
 	err := env.GetWorkflowError()
 	if err == nil {
@@ -336,9 +336,7 @@ func resumeAt(t *testing.T, env *testsuite.TestWorkflowEnvironment, after time.D
 	var a *answer
 	env.RegisterDelayedCallback(func() { a = send(env, workflows.UpdateResume, in) }, after)
 	env.RegisterDelayedCallback(func() {
-		if a.rejected != nil || a.failed != nil {
-			t.Errorf("resume: %+v", a)
-		}
+		assert.True(t, a.rejected == nil && a.failed == nil, "resume: %+v", a)
 	}, after+time.Second)
 }
 
@@ -350,8 +348,6 @@ func state(t *testing.T, env *testsuite.TestWorkflowEnvironment) workflows.State
 	if err == nil {
 		err = value.Get(&s)
 	}
-	if err != nil {
-		t.Error(err)
-	}
+	assert.NoError(t, err)
 	return s
 }

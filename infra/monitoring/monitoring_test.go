@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"go.yaml.in/yaml/v3"
 )
 
@@ -19,9 +21,7 @@ var metric = regexp.MustCompile(`\bunweaver_[a-z_]+`)
 func expressions(t *testing.T) map[string][]string {
 	t.Helper()
 	raw, err := os.ReadFile("dashboard.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	var dashboard struct {
 		Panels []struct {
 			ID      int
@@ -30,23 +30,19 @@ func expressions(t *testing.T) map[string][]string {
 			Targets []struct{ Expr string }
 		}
 	}
-	if err := json.Unmarshal(raw, &dashboard); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, json.Unmarshal(raw, &dashboard))
 	out := map[string][]string{}
 	ids := map[int]bool{}
 	for _, panel := range dashboard.Panels {
-		if ids[panel.ID] || panel.Type != "row" && len(panel.Targets) == 0 {
-			t.Errorf("panel %d %q: its id is taken, or it asks nothing", panel.ID, panel.Title)
-		}
+		assert.True(t, !ids[panel.ID] && (panel.Type == "row" || len(panel.Targets) != 0),
+			"panel %d %q: its id is taken, or it asks nothing", panel.ID, panel.Title)
 		ids[panel.ID] = true
 		for _, target := range panel.Targets {
 			out["panel "+panel.Title] = append(out["panel "+panel.Title], target.Expr)
 		}
 	}
-	if raw, err = os.ReadFile("rules.yml"); err != nil {
-		t.Fatal(err)
-	}
+	raw, err = os.ReadFile("rules.yml")
+	require.NoError(t, err)
 	var rules struct {
 		Groups []struct {
 			Rules []struct {
@@ -55,9 +51,7 @@ func expressions(t *testing.T) map[string][]string {
 			}
 		}
 	}
-	if err := yaml.Unmarshal(raw, &rules); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, yaml.Unmarshal(raw, &rules))
 	for _, group := range rules.Groups {
 		for _, rule := range group.Rules {
 			out["alert "+rule.Alert] = append(out["alert "+rule.Alert], rule.Expr)
@@ -66,9 +60,7 @@ func expressions(t *testing.T) map[string][]string {
 			}
 		}
 	}
-	if len(out) < 30 {
-		t.Fatalf("only %d expressions", len(out))
-	}
+	require.True(t, len(out) >= 30, "only %d expressions", len(out))
 	return out
 }
 
@@ -77,9 +69,7 @@ func expressions(t *testing.T) map[string][]string {
 func served(t *testing.T) map[string]bool {
 	t.Helper()
 	raw, err := os.ReadFile("../../docs/operations/metrics.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	out := map[string]bool{}
 	for _, row := range regexp.MustCompile("(?m)^\\| `(\\w+)` \\| (\\w+)").FindAllStringSubmatch(string(raw), -1) {
 		if row[2] != "histogram" {
@@ -100,20 +90,14 @@ func TestDashboardAndRulesAskForMetricsThatAreServed(t *testing.T) {
 	for place, all := range expressions(t) {
 		for _, expression := range all {
 			names := metric.FindAllString(expression, -1)
-			if len(names) == 0 {
-				t.Errorf("%s asks for none of our metrics: %s", place, expression)
-			}
+			assert.True(t, len(names) != 0, "%s asks for none of our metrics: %s", place, expression)
 			for _, name := range names {
 				asked[strings.TrimSuffix(strings.TrimSuffix(strings.TrimSuffix(name, "_bucket"), "_sum"), "_count")] = true
-				if !served[name] {
-					t.Errorf("%s asks for %s, which nothing serves", place, name)
-				}
+				assert.True(t, served[name], "%s asks for %s, which nothing serves", place, name)
 			}
 		}
 	}
-	if len(asked) < 25 {
-		t.Errorf("only %d metrics are shown", len(asked))
-	}
+	assert.True(t, len(asked) >= 25, "only %d metrics are shown", len(asked))
 }
 
 // promtool comes with Prometheus (Debian and Ubuntu: apt-get install prometheus).
@@ -150,7 +134,5 @@ func writePanels(t *testing.T, path string) {
 	if err == nil {
 		err = os.WriteFile(path, raw, 0o600)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 }

@@ -11,6 +11,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/access"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/store/blob"
@@ -58,18 +61,14 @@ func newWorld(t *testing.T) *world {
 func (w *world) create(request access.Request) access.Made {
 	w.t.Helper()
 	made, err := w.book.CreateKey(w.t.Context(), request)
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	require.NoError(w.t, err)
 	w.refresh()
 	return made
 }
 
 func (w *world) refresh() {
 	w.t.Helper()
-	if err := w.ring.Refresh(w.t.Context()); err != nil {
-		w.t.Fatal(err)
-	}
+	require.NoError(w.t, w.ring.Refresh(w.t.Context()))
 }
 
 func (w *world) check(text string, want fault.Code) {
@@ -84,9 +83,8 @@ func TestAKeyIsKnownByItsTextAlone(t *testing.T) {
 	made := w.create(access.Request{Name: "page", Scope: access.Query, Index: "docs-*", Expires: time.Hour})
 	w.check(made.Text, "")
 	key, err := w.ring.Check(made.Text)
-	if err != nil || key.ID != made.Key.ID || !key.May("docs-1") || key.May("other") || key.May("") {
-		t.Errorf("%+v %v", key, err)
-	}
+	assert.True(t, err == nil && key.ID == made.Key.ID && key.May("docs-1") && !key.May("other") && !key.May(""),
+		"%+v %v", key, err)
 	other := w.create(access.Request{Scope: access.Query})
 	mixed := made.Text[:13] + other.Text[13:]
 	for name, text := range map[string]string{
@@ -94,12 +92,9 @@ func TestAKeyIsKnownByItsTextAlone(t *testing.T) {
 		"one letter other": made.Text[:20] + "*" + made.Text[21:], "the id of one, the secret of another": mixed,
 		"a key of nobody": strings.ToUpper(made.Text), "with more behind": made.Text + "x",
 	} {
-		if _, err := w.ring.Check(text); !fault.Is(err, fault.Unauthorized) {
-			t.Errorf("%s: %v", name, err)
-		}
-		if access.WellFormed(text) {
-			t.Errorf("%s has the form of a key", name)
-		}
+		_, err := w.ring.Check(text)
+		assert.True(t, fault.Is(err, fault.Unauthorized), "%s: %v", name, err)
+		assert.False(t, access.WellFormed(text), "%s has the form of a key", name)
 	}
 	w.at = w.at.Add(time.Hour)
 	w.refresh()
@@ -114,9 +109,8 @@ func TestTheStoreHoldsNothingThatOneCanAskWith(t *testing.T) {
 		t.Errorf("%s %v", raw, err)
 	}
 	list, err := w.book.Keys(t.Context())
-	if err != nil || len(list) != 1 || list[0].Digest != "" || made.Key.Digest != "" {
-		t.Errorf("a list shows digests: %+v %v", list, err)
-	}
+	assert.True(t, err == nil && len(list) == 1 && list[0].Digest == "" && made.Key.Digest == "",
+		"a list shows digests: %+v %v", list, err)
 	if _, err := w.book.RevokeKey(t.Context(), made.Text); err == nil || strings.Contains(err.Error(), made.Text[14:]) {
 		t.Errorf("a key that is given for its id is repeated: %v", err)
 	}
@@ -138,12 +132,9 @@ func TestARevokedKeyStaysRevokedAndARotatedOneGoesOnForItsOverlap(t *testing.T) 
 	w.refresh()
 	w.check(first.Text, fault.Unauthorized)
 	third, err := w.book.RotateKey(t.Context(), second.Key.ID, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := w.book.RevokeKey(t.Context(), third.Key.ID); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
+	_, err = w.book.RevokeKey(t.Context(), third.Key.ID)
+	require.NoError(t, err)
 	w.refresh()
 	w.check(second.Text, fault.Unauthorized)
 	w.check(third.Text, fault.Unauthorized)
@@ -161,18 +152,14 @@ func TestKnownKeysGoOnForAWhileWithoutTheirStore(t *testing.T) {
 	made := w.create(access.Request{Scope: access.Query})
 	w.store.fail(fault.StoreDown.At("stat", "s3"))
 	w.at = w.at.Add(access.StaleAfter)
-	if err := w.ring.Refresh(t.Context()); err == nil {
-		t.Fatal("the store is away")
-	}
+	require.Error(t, w.ring.Refresh(t.Context()), "the store is away")
 	w.check(made.Text, "")
 	w.at = w.at.Add(time.Second)
 	w.check(made.Text, fault.KeysUnknown)
 	w.store.fail(nil)
 	w.refresh()
 	w.check(made.Text, "")
-	if err := w.store.Delete(t.Context(), access.Object); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, w.store.Delete(t.Context(), access.Object))
 	w.refresh()
 	w.check(made.Text, fault.Unauthorized)
 }
@@ -182,9 +169,8 @@ func TestManyWhoMakeKeysAtOnceLoseNone(t *testing.T) {
 	var wait sync.WaitGroup
 	for range 6 {
 		wait.Go(func() {
-			if _, err := w.book.CreateKey(t.Context(), access.Request{Scope: access.Query}); err != nil {
-				t.Error(err)
-			}
+			_, err := w.book.CreateKey(t.Context(), access.Request{Scope: access.Query})
+			assert.NoError(t, err)
 		})
 	}
 	wait.Wait()
@@ -203,9 +189,7 @@ func TestARequestThatMakesNoSenseMakesNoKey(t *testing.T) {
 		"limits":                                {Scope: access.Query, Limits: access.Limits{MoneyPerDay: -1}},
 	} {
 		_, err := w.book.CreateKey(t.Context(), request)
-		if !fault.Is(err, fault.Usage) || !strings.Contains(err.Error(), says) {
-			t.Errorf("%s: %v", says, err)
-		}
+		assert.True(t, fault.Is(err, fault.Usage) && strings.Contains(err.Error(), says), "%s: %v", says, err)
 	}
 	for name, request := range map[string]access.Request{
 		"half a pattern":           {Scope: access.Query, Index: "[a"},
@@ -217,39 +201,29 @@ func TestARequestThatMakesNoSenseMakesNoKey(t *testing.T) {
 		"a name of other bytes":    {Scope: access.Query, Name: "\xff"},
 		"no number":                {Scope: access.Query, Limits: access.Limits{RequestsPerSecond: math.NaN()}},
 	} {
-		if _, err := w.book.CreateKey(t.Context(), request); !fault.Is(err, fault.Usage) {
-			t.Errorf("%s: %v", name, err)
-		}
+		_, err := w.book.CreateKey(t.Context(), request)
+		assert.True(t, fault.Is(err, fault.Usage), "%s: %v", name, err)
 	}
 }
 
 func TestAScopeIncludesTheNarrowerOnes(t *testing.T) {
 	for i, have := range access.Scopes {
 		for j, need := range access.Scopes {
-			if have.Includes(need) != (i >= j) {
-				t.Errorf("%s includes %s: %t", have, need, have.Includes(need))
-			}
+			assert.Equal(t, i >= j, have.Includes(need), "%s includes %s", have, need)
 		}
 	}
-	if access.Scope("").Includes(access.Query) || access.Admin.Includes("") {
-		t.Error("no scope is none")
-	}
+	assert.True(t, !access.Scope("").Includes(access.Query) && !access.Admin.Includes(""), "no scope is none")
 }
 
 func BenchmarkCheck(b *testing.B) {
 	store := blobmemory.New()
 	made, err := access.Book{Store: store}.CreateKey(b.Context(), access.Request{Scope: access.Query})
-	if err != nil {
-		b.Fatal(err)
-	}
+	require.NoError(b, err)
 	ring := access.NewRing(store, slog.New(slog.DiscardHandler), nil)
-	if err := ring.Refresh(b.Context()); err != nil {
-		b.Fatal(err)
-	}
+	require.NoError(b, ring.Refresh(b.Context()))
 	for b.Loop() {
-		if _, err := ring.Check(made.Text); err != nil {
-			b.Fatal(err)
-		}
+		_, err := ring.Check(made.Text)
+		require.NoError(b, err)
 	}
 }
 
@@ -259,9 +233,7 @@ func TestARevokedKeyEndsWithinASecondWhereTheKeysAreFollowed(t *testing.T) {
 		store := blobmemory.New()
 		book := access.Book{Store: store}
 		made, err := book.CreateKey(t.Context(), access.Request{Scope: access.Query})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		ctx, stop := context.WithCancel(t.Context())
 		defer stop()
 		var rings []*access.Ring
@@ -272,18 +244,15 @@ func TestARevokedKeyEndsWithinASecondWhereTheKeysAreFollowed(t *testing.T) {
 			time.Sleep(access.RefreshEvery / 3) // they do not look at the same time
 		}
 		for _, ring := range rings {
-			if _, err := ring.Check(made.Text); err != nil {
-				t.Error(err)
-			}
+			_, err := ring.Check(made.Text)
+			assert.NoError(t, err)
 		}
-		if _, err := book.RevokeKey(t.Context(), made.Key.ID); err != nil {
-			t.Fatal(err)
-		}
+		_, err = book.RevokeKey(t.Context(), made.Key.ID)
+		require.NoError(t, err)
 		time.Sleep(time.Second)
 		for _, ring := range rings {
-			if _, err := ring.Check(made.Text); !fault.Is(err, fault.Unauthorized) {
-				t.Errorf("a second later: %v", err)
-			}
+			_, err := ring.Check(made.Text)
+			assert.True(t, fault.Is(err, fault.Unauthorized), "a second later: %v", err)
 		}
 	})
 }

@@ -4,6 +4,9 @@ import (
 	"log/slog"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/testkit/blobmemory"
 )
@@ -12,18 +15,13 @@ import (
 func TestTheIdOfAKeyWithAnotherSecretIsNone(t *testing.T) {
 	store := blobmemory.New()
 	made, err := Book{Store: store}.CreateKey(t.Context(), Request{Scope: Admin})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	ring := NewRing(store, slog.New(slog.DiscardHandler), nil)
-	if err := ring.Refresh(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, ring.Refresh(t.Context()))
 	for _, id := range []string{made.Key.ID, random(idLength)} {
 		forged := draw(id)
-		if key, err := ring.Check(forged); !WellFormed(forged) || !fault.Is(err, fault.Unauthorized) {
-			t.Errorf("it is key %+v, %v", key, err)
-		}
+		key, err := ring.Check(forged)
+		assert.True(t, WellFormed(forged) && fault.Is(err, fault.Unauthorized), "it is key %+v, %v", key, err)
 	}
 	if key, err := ring.Check(made.Text); err != nil || key.ID != made.Key.ID {
 		t.Errorf("%+v, %v", key, err)

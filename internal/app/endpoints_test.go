@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+
 	"github.com/unweaver/unweaver/internal/app"
 	"github.com/unweaver/unweaver/internal/config"
 	"github.com/unweaver/unweaver/internal/core"
@@ -37,42 +39,31 @@ func TestEndpointsThatTheProcessDoesNotNameAreRefused(t *testing.T) {
 			_, chat = models.Embedder(c.spec, "openai", 8)
 		}
 		for what, err := range map[string]error{"build": built, "query": chat, "check": models.Check(c.spec)} {
-			if !fault.Is(err, fault.EndpointRefused) || !strings.Contains(err.Error(), c.says) {
-				t.Errorf("%s, %s: %v", name, what, err)
-			}
+			assert.True(t, fault.Is(err, fault.EndpointRefused) && strings.Contains(err.Error(), c.says),
+				"%s, %s: %v", name, what, err)
 		}
 	}
 	if _, err := models.Describe(file); !fault.Is(err, fault.EndpointRefused) {
 		t.Errorf("an estimate reads any file: %v", err)
 	}
-	if err := models.Check(good); err != nil {
-		t.Error(err)
-	}
+	assert.NoError(t, models.Check(good))
 	slash := good
 	slash.Chat.BaseURL += "/"
-	if err := models.Check(slash); err != nil {
-		t.Errorf("a slash at the end: %v", err)
-	}
+	assert.NoError(t, models.Check(slash), "a slash at the end")
 	builtin := core.Spec{Chat: core.ChatModel{Provider: "builtin"}, Embedding: core.EmbedModel{Provider: "builtin"}}
 	none := app.NewModels(nil, nil)
-	if err := none.Check(builtin); err != nil {
-		t.Errorf("built-in models: %v", err)
-	}
+	assert.NoError(t, none.Check(builtin), "built-in models")
 	if err := none.Check(good); !fault.Is(err, fault.EndpointRefused) {
 		t.Errorf("a process without configuration: %v", err)
 	}
 	none.Allow(config.Endpoint{BaseURL: good.Chat.BaseURL, APIKeyEnv: keyVariable})
-	if err := none.Check(good); err != nil {
-		t.Errorf("allowed since: %v", err)
-	}
+	assert.NoError(t, none.Check(good), "allowed since")
 }
 
 func TestARerankerIsMadeOfEndpointsThatTheProcessNames(t *testing.T) {
 	good := spec(t, modeltest.Options{})
 	none, err := factory(good).Ranker(good)
-	if err != nil || none != nil {
-		t.Errorf("without one: %v %v", none, err)
-	}
+	assert.True(t, err == nil && none == nil, "without one: %v %v", none, err)
 	good.Rerank = core.RerankModel{Provider: "http", BaseURL: "http://reranker.example/v1"}
 	own := config.Default()
 	own.Models.Rerank = good.Rerank
@@ -87,9 +78,8 @@ func TestARerankerIsMadeOfEndpointsThatTheProcessNames(t *testing.T) {
 		_, made := models.Ranker(spec)
 		spec.Chat, spec.Embedding = core.ChatModel{Provider: "builtin"}, core.EmbedModel{Provider: "builtin"}
 		for what, err := range map[string]error{"query": made, "check": models.Check(spec)} {
-			if !fault.Is(err, fault.EndpointRefused) || !strings.Contains(err.Error(), "models.rerank") {
-				t.Errorf("%s, %s: %v", name, what, err)
-			}
+			assert.True(t, fault.Is(err, fault.EndpointRefused) && strings.Contains(err.Error(), "models.rerank"),
+				"%s, %s: %v", name, what, err)
 		}
 	}
 }

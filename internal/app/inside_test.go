@@ -7,6 +7,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/config"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
@@ -33,12 +36,8 @@ func insideModels(dir string) *Models {
 func TestAModelInsideWithoutItsWeightsIsRefused(t *testing.T) {
 	damaged := t.TempDir()
 	e5, _ := neural.Find("e5")
-	if err := os.MkdirAll(filepath.Join(damaged, "e5"), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(damaged, "e5", e5.Files[0].Name), []byte("E5S1"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.MkdirAll(filepath.Join(damaged, "e5"), 0o700))
+	require.NoError(t, os.WriteFile(filepath.Join(damaged, "e5", e5.Files[0].Name), []byte("E5S1"), 0o600))
 	for name, c := range map[string]struct{ model, dir, says string }{
 		"missing": {"e5", t.TempDir(), "unweaver models pull e5"},
 		"damaged": {"e5", damaged, "unweaver models pull e5"},
@@ -49,9 +48,7 @@ func TestAModelInsideWithoutItsWeightsIsRefused(t *testing.T) {
 			_, built := models.Build(spec, nil)
 			_, asked := models.Embedder(spec, Provider(spec), 0)
 			for what, err := range map[string]error{"build": built, "query": asked, "check": models.Check(spec)} {
-				if !fault.Refused(err) || !strings.Contains(fault.As(err).Hint, c.says) {
-					t.Errorf("%s: %v", what, err)
-				}
+				assert.True(t, fault.Refused(err) && strings.Contains(fault.As(err).Hint, c.says), "%s: %v", what, err)
 			}
 			if _, err := models.Describe(spec); (err == nil) != (c.model == "e5") {
 				t.Errorf("an estimate needs no weights, and a model that there is: %v", err)
@@ -74,9 +71,8 @@ func TestClassesMayBeLexicalBesideAModelInside(t *testing.T) {
 	}
 	lexical := inside("")
 	set, err := insideModels(t.TempDir()).Build(lexical, nil)
-	if err != nil || set.Chunks.Info() != (builtin.Embedder{}).Info() || Provider(lexical) != "builtin" {
-		t.Errorf("nothing named is lexical vectors: %v", err)
-	}
+	assert.True(t, err == nil && set.Chunks.Info() == (builtin.Embedder{}).Info() && Provider(lexical) == "builtin",
+		"nothing named is lexical vectors: %v", err)
 }
 
 // The language of an index reaches the models inside: those of a build, and those that only tell what they are.
@@ -85,13 +81,9 @@ func TestModelsInsideAreOfTheLanguageOfTheIndex(t *testing.T) {
 	spec.Retrieval.Language = "pt"
 	models := insideModels(t.TempDir())
 	built, err := models.Build(spec, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	described, err := models.Describe(spec)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	chat, embedder := builtin.Chat{Language: "pt"}.Info(), builtin.Embedder{Language: "pt"}.Info()
 	for _, set := range []model.Set{built, described} {
 		if set.Chat.Info() != chat || set.Chunks.Info() != embedder || set.Classes.Info() != embedder {
@@ -109,16 +101,11 @@ func TestAModelInsideEmbedsAndIsMetered(t *testing.T) {
 		}
 		counted := &countedTexts{}
 		set, err := insideModels("").Build(inside(name), counted)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		vectors, usage, err := set.Classes.Embed(t.Context(), []string{"Niels Bohr", ""})
-		if err != nil || len(vectors) != 2 || len(vectors[0]) != set.Chunks.Dimension() || usage.Prompt == 0 {
-			t.Errorf("%s: %v", name, err)
-		}
-		if !set.Chunks.Info().Paid || counted.begun != 1 {
-			t.Errorf("%s: %d requests counted", name, counted.begun)
-		}
+		assert.True(t, err == nil && len(vectors) == 2 && len(vectors[0]) == set.Chunks.Dimension() && usage.Prompt != 0,
+			"%s: %v", name, err)
+		assert.True(t, set.Chunks.Info().Paid && counted.begun == 1, "%s: %d requests counted", name, counted.begun)
 	}
 }
 

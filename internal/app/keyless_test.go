@@ -9,6 +9,9 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/app"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/model"
@@ -34,21 +37,16 @@ func TestAServerWithoutAKeyIsSentNone(t *testing.T) {
 	local.Chat.APIKeyEnv, local.Embedding.APIKeyEnv = "", ""
 	models := factory(local)
 	chat, err := models.Chat(local)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	_, _ = chat.Complete(t.Context(), model.Call{Task: model.Answer, User: "hello"})
 	embedder, err := models.Embedder(local, "openai", 3)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	_, _, _ = embedder.Embed(t.Context(), []string{"hello"})
 	mu.Lock()
 	defer mu.Unlock()
 	for _, path := range []string{"/chat/completions", "/embeddings"} {
-		if len(sent[path+" asked"]) != 1 || len(sent[path]) != 0 {
-			t.Errorf("%s was asked with %q (%v)", path, sent[path], sent)
-		}
+		assert.True(t, len(sent[path+" asked"]) == 1 && len(sent[path]) == 0,
+			"%s was asked with %q (%v)", path, sent[path], sent)
 	}
 }
 
@@ -77,24 +75,15 @@ func TestAKeyThatIsMissingIsNamedByItsSetting(t *testing.T) {
 // A file is refused as a corpus: it must not stay among those that may be read after a restart.
 func TestAFileIsNotKeptAmongTheCorpora(t *testing.T) {
 	data, file := t.TempDir(), filepath.Join(t.TempDir(), "one.txt")
-	if err := os.WriteFile(file, []byte("text"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(file, []byte("text"), 0o600))
 	stores := &app.Stores{}
 	kept := filepath.Join(data, "roots.json")
-	if err := stores.Grants(kept); err != nil {
-		t.Fatal(err)
-	}
-	if err := stores.Grant(file, true); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, stores.Grants(kept))
+	require.NoError(t, stores.Grant(file, true))
 	if raw, err := os.ReadFile(kept); err == nil {
 		t.Errorf("it holds %s", raw)
 	}
-	if err := stores.Grant(filepath.Dir(file), true); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := os.ReadFile(kept); err != nil {
-		t.Errorf("a folder is kept: %v", err)
-	}
+	require.NoError(t, stores.Grant(filepath.Dir(file), true))
+	_, err := os.ReadFile(kept)
+	assert.NoError(t, err, "a folder is kept")
 }

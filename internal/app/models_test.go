@@ -9,6 +9,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/app"
 	"github.com/unweaver/unweaver/internal/config"
 	"github.com/unweaver/unweaver/internal/core"
@@ -25,9 +28,7 @@ const keyVariable = "WIRING_TEST_KEY"
 func spec(t *testing.T, options modeltest.Options) core.Spec {
 	t.Helper()
 	server := modeltest.New(options)
-	if err := server.Listen("127.0.0.1:0"); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, server.Listen("127.0.0.1:0"))
 	t.Cleanup(server.Close)
 	t.Setenv(keyVariable, "secret")
 	return core.Spec{
@@ -91,19 +92,14 @@ func TestProcessesShareTheConcurrencyOfAnEndpoint(t *testing.T) {
 		models := factory(slow)
 		models.ShareWith(member)
 		set, err := models.Build(slow, meter)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		defer func() {
-			if err := member.Leave(t.Context()); err != nil {
-				t.Error(err)
-			}
+			assert.NoError(t, member.Leave(t.Context()))
 		}()
 		for range 12 {
 			wg.Go(func() {
-				if _, err := set.Chat.Complete(t.Context(), model.Call{Task: model.Answer, User: "hello there"}); err != nil {
-					t.Error(err)
-				}
+				_, err := set.Chat.Complete(t.Context(), model.Call{Task: model.Answer, User: "hello there"})
+				assert.NoError(t, err)
 			})
 		}
 	}
@@ -117,38 +113,29 @@ func TestABuildsModelsAreMeteredBelowTheirLimits(t *testing.T) {
 	meter := &meter{}
 	slow := spec(t, modeltest.Options{Latency: 5 * time.Millisecond})
 	set, err := factory(slow).Build(slow, meter)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	var wg sync.WaitGroup
 	for range 12 {
 		wg.Go(func() {
-			if _, err := set.Chat.Complete(t.Context(), model.Call{Task: model.Answer, User: "hello there"}); err != nil {
-				t.Error(err)
-			}
+			_, err := set.Chat.Complete(t.Context(), model.Call{Task: model.Answer, User: "hello there"})
+			assert.NoError(t, err)
 		})
 	}
 	wg.Wait()
 	// Were the limits below the meter, all twelve would be begun at once and nine would wait after admission.
-	if meter.most > 3 || meter.tasks[model.Answer] != 12 || meter.answered != 12 {
-		t.Errorf("%d at once, begun %v, answered %d; want at most 3, 12, 12", meter.most, meter.tasks, meter.answered)
-	}
+	assert.True(t, meter.most <= 3 && meter.tasks[model.Answer] == 12 && meter.answered == 12,
+		"%d at once, begun %v, answered %d; want at most 3, 12, 12", meter.most, meter.tasks, meter.answered)
 	for name, embedder := range map[string]model.Embedder{"chunks": set.Chunks, "classes": set.Classes} {
 		before := meter.tasks[model.EmbedTask]
-		if _, _, err := embedder.Embed(t.Context(), []string{"some words to embed"}); err != nil {
-			t.Fatal(err)
-		}
-		if meter.tasks[model.EmbedTask] != before+1 {
-			t.Errorf("the embedder of %s is not metered", name)
-		}
+		_, _, err := embedder.Embed(t.Context(), []string{"some words to embed"})
+		require.NoError(t, err)
+		assert.Equal(t, before+1, meter.tasks[model.EmbedTask], "the embedder of %s is not metered", name)
 	}
 }
 
 func TestWhatCostsNothingIsNotMetered(t *testing.T) {
 	recording := filepath.Join(t.TempDir(), "recording.jsonl")
-	if err := os.WriteFile(recording, []byte(`{"chunk_id":"1","entities":["A"]}`+"\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(recording, []byte(`{"chunk_id":"1","entities":["A"]}`+"\n"), 0o600))
 	paid := spec(t, modeltest.Options{})
 	builtin, recorded, lexical := paid, paid, paid
 	builtin.Chat.Provider, builtin.Embedding = "builtin", core.EmbedModel{Provider: "builtin"}
@@ -163,19 +150,13 @@ func TestWhatCostsNothingIsNotMetered(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			clear(meter.tasks)
 			set, err := models.Build(c.spec, meter)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			call := model.Call{Task: model.Extract, Input: "Niels Bohr", User: "Niels Bohr", Ref: "f#1"}
-			if _, err := set.Chat.Complete(t.Context(), call); err != nil {
-				t.Fatal(err)
-			}
-			if _, _, err := set.Classes.Embed(t.Context(), []string{"Niels Bohr"}); err != nil {
-				t.Fatal(err)
-			}
-			if len(meter.tasks) != c.tasks {
-				t.Errorf("metered %v, want %d kinds", meter.tasks, c.tasks)
-			}
+			_, err = set.Chat.Complete(t.Context(), call)
+			require.NoError(t, err)
+			_, _, err = set.Classes.Embed(t.Context(), []string{"Niels Bohr"})
+			require.NoError(t, err)
+			assert.Len(t, meter.tasks, c.tasks, "metered %v", meter.tasks)
 		})
 	}
 }
@@ -210,12 +191,9 @@ func TestAServerOfOnesOwnNeedsNoKeyThatNobodyNamed(t *testing.T) {
 	t.Setenv(core.DefaultKeyVariable, "")
 	spec.Chat.APIKeyEnv, spec.Embedding.APIKeyEnv = core.DefaultKeyVariable, core.DefaultKeyVariable
 	made, err := factory(spec).Build(spec, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := made.Chat.Complete(t.Context(), model.Call{Task: model.Answer, User: "hello"}); err != nil {
-		t.Error(err)
-	}
+	require.NoError(t, err)
+	_, err = made.Chat.Complete(t.Context(), model.Call{Task: model.Answer, User: "hello"})
+	assert.NoError(t, err)
 	spec.Chat.APIKeyEnv = keyVariable
 	t.Setenv(keyVariable, "")
 	if _, err := factory(spec).Chat(spec); !fault.Is(err, fault.ModelAuth) {

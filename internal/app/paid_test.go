@@ -3,6 +3,9 @@ package app_test
 import (
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/ledger"
 	"github.com/unweaver/unweaver/internal/ledger/embed"
@@ -20,13 +23,9 @@ func TestKeysOfWhatWasPaidForStay(t *testing.T) {
 	local.Chat.Model, local.Embedding.Model = "a-chat-model", "an-embedding-model"
 	models := factory(local)
 	chat, err := models.Chat(local)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	embedder, err := models.Embedder(local, "openai", 3)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	info := embedder.Info()
 	fingerprint := core.Fingerprint{
 		Provider: info.Provider, Model: info.Model, Dimension: 3, Template: embed.ChunkTemplate, Windows: embed.WindowRule,
@@ -41,8 +40,6 @@ func TestKeysOfWhatWasPaidForStay(t *testing.T) {
 			"78e36748d938ceac2717cf7da7c6071adbe55f49f4c5f6746608c655c886468d",
 		},
 	} {
-		if c.got != c.want {
-			t.Errorf("%s has the key %s, not %s: it is paid for again", name, c.got, c.want)
-		}
+		assert.Equal(t, c.want, c.got, "%s has the key", name)
 	}
 }

@@ -3,8 +3,10 @@ package app_test
 import (
 	"os"
 	"path/filepath"
-	"slices"
 	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/unweaver/unweaver/internal/app"
 	"github.com/unweaver/unweaver/internal/config"
@@ -13,9 +15,7 @@ import (
 
 func TestACorpusOutsideOfEveryRootIsRefused(t *testing.T) {
 	root, outside, data := t.TempDir(), t.TempDir(), t.TempDir()
-	if err := os.Mkdir(filepath.Join(root, "docs"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.Mkdir(filepath.Join(root, "docs"), 0o700))
 	link := filepath.Join(root, "link")
 	if err := os.Symlink(outside, link); err != nil {
 		t.Skip("no links here:", err)
@@ -40,23 +40,15 @@ func TestWhatTheOwnerGrantsIsReadAlsoAfterARestart(t *testing.T) {
 	file := filepath.Join(data, "roots.json")
 	for round := range 2 {
 		stores := open(t, app.Embedded(config.Stores{}, t.TempDir()))
-		if err := stores.Grants(file); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, stores.Grants(file))
 		if round == 0 {
-			if err := stores.Grant(kept, true); err != nil {
-				t.Fatal(err)
-			}
-			if err := stores.Grant(once, false); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, stores.Grant(kept, true))
+			require.NoError(t, stores.Grant(once, false))
 		}
-		if _, err := stores.Corpus(t.Context(), kept); err != nil {
-			t.Errorf("start %d: %v", round, err)
-		}
-		if _, err := stores.Corpus(t.Context(), once); (err == nil) != (round == 0) {
-			t.Errorf("start %d, granted for a moment: %v", round, err)
-		}
+		_, err := stores.Corpus(t.Context(), kept)
+		assert.NoError(t, err, "start %d", round)
+		_, err = stores.Corpus(t.Context(), once)
+		assert.True(t, (err == nil) == (round == 0), "start %d, granted for a moment: %v", round, err)
 	}
 	if info, err := os.Stat(file); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("%v, %v", info, err)
@@ -75,19 +67,13 @@ func TestABucketOfWhatIsBuiltIsNoCorpus(t *testing.T) {
 func TestWhatThisProcessKeepsIsNoPartOfACorpus(t *testing.T) {
 	project := t.TempDir()
 	data := filepath.Join(project, "unweaver-data")
-	if err := os.WriteFile(filepath.Join(project, "a.txt"), []byte("a"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(filepath.Join(project, "a.txt"), []byte("a"), 0o600))
 	stores := open(t, app.Embedded(config.Stores{CorpusRoots: []string{project}}, data))
 	token := filepath.Join(data, "dev.json")
-	if err := os.WriteFile(token, []byte("{}"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(token, []byte("{}"), 0o600))
 	listed := func() (keys []string) {
 		corpus, err := stores.Corpus(t.Context(), project)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		for info, err := range corpus.List(t.Context(), "", "") {
 			if err == nil {
 				keys = append(keys, info.Key)
@@ -95,13 +81,9 @@ func TestWhatThisProcessKeepsIsNoPartOfACorpus(t *testing.T) {
 		}
 		return keys
 	}
-	if keys := listed(); !slices.Equal(keys, []string{"a.txt", "unweaver-data/dev.json"}) {
-		t.Errorf("stores alone: %v", keys)
-	}
+	assert.Equal(t, []string{"a.txt", "unweaver-data/dev.json"}, listed(), "stores alone")
 	stores.Bar(data)
-	if keys := listed(); !slices.Equal(keys, []string{"a.txt"}) {
-		t.Errorf("with the data directory: %v", keys)
-	}
+	assert.Equal(t, []string{"a.txt"}, listed(), "with the data directory")
 	for _, path := range []string{data, filepath.Join(data, "artifacts"), filepath.Join(data, "vectors")} {
 		_, err := stores.Corpus(t.Context(), path)
 		wants(t, err, fault.CorpusRefused, "own files")

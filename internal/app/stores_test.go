@@ -6,6 +6,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/app"
 	"github.com/unweaver/unweaver/internal/config"
 	"github.com/unweaver/unweaver/internal/fault"
@@ -16,17 +19,14 @@ import (
 
 func wants(t *testing.T, err error, code fault.Code, says string) {
 	t.Helper()
-	if !fault.Is(err, code) || !strings.Contains(err.Error(), says) {
-		t.Errorf("got %v, want %s saying %q", err, code, says)
-	}
+	assert.True(t, fault.Is(err, code) && strings.Contains(err.Error(), says),
+		"got %v, want %s saying %q", err, code, says)
 }
 
 func open(t *testing.T, stores config.Stores) *app.Stores {
 	t.Helper()
 	opened, err := app.Open(t.Context(), stores)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(func() { _ = opened.Close() })
 	return opened
 }
@@ -38,38 +38,23 @@ func TestADataDirectoryHoldsEveryStoreAndIsOpenedAgain(t *testing.T) {
 		stores := open(t, app.Embedded(config.Stores{}, dir))
 		if i == 0 {
 			id = stores.StoreID
-			if err := stores.Records.PutRecords(t.Context(), []records.Record{{Key: "k", Value: []byte("v")}}); err != nil {
-				t.Fatal(err)
-			}
-			if err := stores.Coordination.Account(t.Context(), "i/g", "w", []byte("7")); err != nil {
-				t.Fatal(err)
-			}
-			if err := stores.Vectors.Create(t.Context(), "c", 4); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, stores.Records.PutRecords(t.Context(), []records.Record{{Key: "k", Value: []byte("v")}}))
+			require.NoError(t, stores.Coordination.Account(t.Context(), "i/g", "w", []byte("7")))
+			require.NoError(t, stores.Vectors.Create(t.Context(), "c", 4))
 		}
 		values, err := stores.Records.GetRecords(t.Context(), []string{"k"})
-		if err != nil || string(values[0]) != "v" {
-			t.Errorf("records: %q, %v", values, err)
-		}
+		assert.True(t, err == nil && string(values[0]) == "v", "records: %q, %v", values, err)
 		accounts, err := stores.Coordination.Accounts(t.Context(), "i/g")
-		if err != nil || string(accounts["w"]) != "7" {
-			t.Errorf("accounts: %q, %v", accounts, err)
-		}
-		if n, err := stores.Vectors.Count(t.Context(), "c"); err != nil || n != 0 {
-			t.Errorf("vectors: %d, %v", n, err)
-		}
-		if stores.StoreID == "" || stores.StoreID != id || stores.Staging != nil {
-			t.Errorf("the artifact store was %q and is %q", id, stores.StoreID)
-		}
-		if err := stores.Close(); err != nil {
-			t.Fatal(err)
-		}
+		assert.True(t, err == nil && string(accounts["w"]) == "7", "accounts: %q, %v", accounts, err)
+		n, err := stores.Vectors.Count(t.Context(), "c")
+		assert.True(t, err == nil && n == 0, "vectors: %d, %v", n, err)
+		assert.True(t, stores.StoreID != "" && stores.StoreID == id && stores.Staging == nil,
+			"the artifact store was %q and is %q", id, stores.StoreID)
+		require.NoError(t, stores.Close())
 	}
 	for _, name := range []string{"artifacts", "classes.bolt", "classes.bolt.runs", "vectors"} { // where they always lay
-		if _, err := os.Stat(filepath.Join(dir, name)); err != nil {
-			t.Error(err)
-		}
+		_, err := os.Stat(filepath.Join(dir, name))
+		assert.NoError(t, err)
 	}
 }
 
@@ -78,17 +63,13 @@ func TestADataDirectoryInUseIsRefusedAndNotHarmed(t *testing.T) {
 	first := open(t, app.Embedded(config.Stores{}, dir))
 	_, err := app.Open(t.Context(), app.Embedded(config.Stores{}, dir))
 	wants(t, err, fault.DataDirInUse, "classes.bolt")
-	if err := first.Coordination.SetState(t.Context(), "i/g", []byte("x")); err != nil {
-		t.Error(err)
-	}
+	assert.NoError(t, first.Coordination.SetState(t.Context(), "i/g", []byte("x")))
 }
 
 // Records are named by content alone: those of another artifact store would be taken for one's own.
 func TestRecordsOfAnotherArtifactStoreAreRefused(t *testing.T) {
 	first, second := t.TempDir(), t.TempDir()
-	if err := open(t, app.Embedded(config.Stores{}, first)).Close(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, open(t, app.Embedded(config.Stores{}, first)).Close())
 	mixed := app.Embedded(config.Stores{Classes: filepath.Join(first, "classes.bolt")}, second)
 	_, err := app.Open(t.Context(), mixed)
 	wants(t, err, fault.StoreOwned, "another artifact store")
@@ -102,22 +83,16 @@ func TestALostStoreIDIsToldByTheRecordsAndWrittenBack(t *testing.T) {
 	embedded := app.Embedded(config.Stores{}, dir)
 	first := open(t, embedded)
 	id := first.StoreID
-	if err := first.Close(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, first.Close())
 	file := filepath.Join(dir, "artifacts", "store.json")
 	both := []string{file, file + ".copy"}
 	for _, one := range both {
-		if err := os.WriteFile(one, nil, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(one, nil, 0o600))
 	}
 	_, err := app.Open(t.Context(), embedded)
 	wants(t, err, fault.SegmentDamage, file+" back from a backup; or remove both and start again")
 	for _, one := range both {
-		if err := os.Remove(one); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.Remove(one))
 	}
 	back := `{"id":"` + id + `"}`
 	for range 2 { // the first start makes another id
@@ -125,13 +100,9 @@ func TestALostStoreIDIsToldByTheRecordsAndWrittenBack(t *testing.T) {
 		wants(t, err, fault.StoreOwned, "store.json of this artifact store was lost, write "+back)
 	}
 	for _, one := range both {
-		if err := os.WriteFile(one, []byte(back), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(one, []byte(back), 0o600))
 	}
-	if again := open(t, embedded); again.StoreID != id {
-		t.Errorf("the id was %s and is %s", id, again.StoreID)
-	}
+	assert.Equal(t, id, open(t, embedded).StoreID, "the id was")
 }
 
 func TestAURLWithoutAnAdapterNamesTheSetting(t *testing.T) {
@@ -147,28 +118,20 @@ func TestAURLWithoutAnAdapterNamesTheSetting(t *testing.T) {
 
 func TestBothPortsOverRedisShareOneConnection(t *testing.T) {
 	stores := open(t, app.Embedded(config.Stores{Classes: redistest.Server(t)}, t.TempDir()))
-	if err := stores.Coordination.SetState(t.Context(), "i/g", []byte("x")); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, stores.Coordination.SetState(t.Context(), "i/g", []byte("x")))
 	key := stores.StoreID[:8] + ":state:i/g" // the prefix that records took is coordination's too
 	if n, err := redistest.Raw(t, redistest.Server(t)).Exists(t.Context(), key).Result(); err != nil || n != 1 {
 		t.Errorf("%d keys %s, %v", n, key, err)
 	}
-	if err := stores.Close(); err != nil {
-		t.Error(err)
-	}
+	assert.NoError(t, stores.Close())
 }
 
 func TestACorpusIsAFolderOrABucket(t *testing.T) {
 	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "a.txt"), []byte("text"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "a.txt"), []byte("text"), 0o600))
 	stores := open(t, app.Embedded(config.Stores{CorpusRoots: []string{dir}}, t.TempDir()))
 	corpus, err := stores.Corpus(t.Context(), dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if raw, _, err := blob.Read(t.Context(), corpus, "a.txt"); err != nil || string(raw) != "text" {
 		t.Errorf("got %q, %v", raw, err)
 	}
@@ -188,9 +151,7 @@ func TestACorpusIsAFolderOrABucket(t *testing.T) {
 
 func TestProgramsThatShareStoresRefusePaths(t *testing.T) {
 	all := config.Stores{Artifacts: "s3://b", Classes: "redis://h", Vectors: "milvus://h"}
-	if err := all.NoPaths("the worker"); err != nil {
-		t.Error(err)
-	}
+	assert.NoError(t, all.NoPaths("the worker"))
 	for setting, change := range map[string]func(*config.Stores){
 		"stores.artifacts is a path": func(s *config.Stores) { s.Artifacts = "/data" },
 		"stores.classes is not set":  func(s *config.Stores) { s.Classes = "" },

@@ -16,6 +16,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
@@ -43,9 +46,7 @@ func TestKeysAreWhereTheContractSaysTheyAre(t *testing.T) {
 		x.RunKey("g1", "3", "build.json"):                 "docs/runs/g1/3/build.json",
 		strings.TrimSuffix(x.GenerationKey("g", ""), "/"): "docs/generations/g",
 	} {
-		if got != want {
-			t.Errorf("%s, want %s", got, want)
-		}
+		assert.Equal(t, want, got)
 	}
 }
 
@@ -53,20 +54,16 @@ func TestAFileIsNamedByItsContentAndWrittenOnce(t *testing.T) {
 	x, store := index()
 	for round, wantFresh := range []bool{true, false} {
 		file, err := artifact.NewFile()
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		for _, part := range []string{"hello ", "world"} {
-			if _, err := file.Write([]byte(part)); err != nil {
-				t.Fatal(err)
-			}
+			_, err := file.Write([]byte(part))
+			require.NoError(t, err)
 		}
 		seg, fresh, err := file.PutSegment(t.Context(), x)
 		file.Discard()
 		sum := sha256.Sum256([]byte("hello world"))
-		if err != nil || fresh != wantFresh || seg.SHA256 != hex.EncodeToString(sum[:]) || seg.Bytes != 11 {
-			t.Errorf("round %d: %+v fresh %v, %v", round, seg, fresh, err)
-		}
+		assert.True(t, err == nil && fresh == wantFresh && seg.SHA256 == hex.EncodeToString(sum[:]) && seg.Bytes == 11,
+			"round %d: %+v fresh %v, %v", round, seg, fresh, err)
 	}
 	if puts, others := store.Calls(artifacttest.Put), store.Calls(artifacttest.Get); puts != 2 || others != 0 {
 		t.Errorf("asked for %d times on the condition that it is not there, read %d times", puts, others)
@@ -78,17 +75,13 @@ func TestASegmentThatLiesThereCutIsWrittenAgain(t *testing.T) {
 	x, store := index()
 	sum := sha256.Sum256([]byte("hello"))
 	key := x.SegmentKey(hex.EncodeToString(sum[:]))
-	if _, err := blob.Write(t.Context(), store, key, []byte("hel"), blob.Cond{}); err != nil {
-		t.Fatal(err)
-	}
+	_, err := blob.Write(t.Context(), store, key, []byte("hel"), blob.Cond{})
+	require.NoError(t, err)
 	file, err := artifact.NewFile()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer file.Discard()
-	if _, err := file.Write([]byte("hello")); err != nil {
-		t.Fatal(err)
-	}
+	_, err = file.Write([]byte("hello"))
+	require.NoError(t, err)
 	if _, fresh, err := file.PutSegment(t.Context(), x); err != nil || !fresh {
 		t.Fatalf("fresh %v, %v", fresh, err)
 	}
@@ -101,9 +94,7 @@ func TestTemporaryFilesLeaveTheDiskWhenDiscarded(t *testing.T) {
 	dir := t.TempDir()
 	open := scratchtest.In(t, dir)
 	rows, err := artifact.NewRows()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if left := open(); len(left) != 1 {
 		t.Fatalf("%d files", len(left))
 	}
@@ -121,9 +112,7 @@ func TestAManifestIsReadBackOnlyWhole(t *testing.T) {
 	x, store := index()
 	manifest := &core.Manifest{Format: core.ManifestFormat, Index: "docs", Generation: "g1", Seq: 4}
 	sha, err := x.PutManifest(t.Context(), manifest)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if again, err := x.PutManifest(t.Context(), manifest); err != nil || again != sha {
 		t.Errorf("the same manifest is %s and %s, %v", sha, again, err)
 	}
@@ -148,9 +137,7 @@ func TestAManifestIsReadBackOnlyWhole(t *testing.T) {
 		"chunks without splits":    {Format: core.ManifestFormat, Counts: core.Counts{Chunks: 1}},
 	} {
 		other, err := x.PutManifest(t.Context(), &unread)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		if _, err := x.Manifest(t.Context(), other); !fault.Is(err, fault.SegmentDamage) ||
 			!strings.Contains(err.Error(), "index --rebuild --index docs") {
 			t.Errorf("%s: %v", name, err)
@@ -163,9 +150,8 @@ func TestAnIndexThatWasNeverPublishedHasTheZeroPointer(t *testing.T) {
 	if pointer, tag, err := x.Current(t.Context()); err != nil || pointer != (core.Pointer{}) || tag != "" {
 		t.Errorf("%+v %q %v", pointer, tag, err)
 	}
-	if _, err := blob.Write(t.Context(), store, x.CurrentKey(), []byte("{"), blob.Cond{}); err != nil {
-		t.Fatal(err)
-	}
+	_, err := blob.Write(t.Context(), store, x.CurrentKey(), []byte("{"), blob.Cond{})
+	require.NoError(t, err)
 	if _, _, err := x.Current(t.Context()); !fault.Is(err, fault.SegmentDamage) {
 		t.Errorf("a damaged pointer: %v", err)
 	}
@@ -177,9 +163,7 @@ func TestASpecIsFoundByItsDigest(t *testing.T) {
 	var digests []core.Digest
 	for range 2 {
 		digest, err := x.PutSpec(t.Context(), spec)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		digests = append(digests, digest)
 	}
 	got, err := x.Spec(t.Context(), digests[0])
@@ -205,17 +189,13 @@ func TestProgramsThatStartTogetherAgreeOnTheStoreID(t *testing.T) {
 				t.Context(),
 				&late{Memory: store, wait: func() { once[i].Do(func() { meet.Done(); meet.Wait() }) }},
 			)
-			if err != nil {
-				t.Error(err)
-			}
+			assert.NoError(t, err)
 			ids[i] = id
 		})
 	}
 	all.Wait()
 	for _, id := range ids {
-		if len(id) != 32 || id != ids[0] {
-			t.Errorf("ids %v", ids)
-		}
+		assert.True(t, len(id) == 32 && id == ids[0], "ids %v", ids)
 	}
 	if id, err := artifact.StoreID(t.Context(), store); err != nil || id != ids[0] {
 		t.Errorf("later it is %s, %v", id, err)
@@ -239,25 +219,18 @@ func (l *late) Get(ctx context.Context, key string, r blob.Range) (body io.ReadC
 func TestAStoreIDIsReadFromItsCopy(t *testing.T) {
 	store := artifacttest.New()
 	id, err := artifact.StoreID(t.Context(), store)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	whole, _, err := blob.Read(t.Context(), store, "store.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	changed := bytes.Clone(whole)
 	changed[bytes.Index(changed, []byte(id))] ^= 1 // 'a' for a '`', a digit for its neighbour: still 32 signs
 	for _, damaged := range [][]byte{changed, whole[:len(whole)/2], {}} {
-		if _, err := blob.Write(t.Context(), store, "store.json", damaged, blob.Cond{}); err != nil {
-			t.Fatal(err)
-		}
-		if again, err := artifact.StoreID(t.Context(), store); err != nil || again != id {
-			t.Errorf("%q: %s, %v", damaged, again, err)
-		}
-		if mended, _, err := blob.Read(t.Context(), store, "store.json"); err != nil || !bytes.Equal(mended, whole) {
-			t.Errorf("%q is left as %q, %v", damaged, mended, err)
-		}
+		_, err := blob.Write(t.Context(), store, "store.json", damaged, blob.Cond{})
+		require.NoError(t, err)
+		again, err := artifact.StoreID(t.Context(), store)
+		assert.True(t, err == nil && again == id, "%q: %s, %v", damaged, again, err)
+		mended, _, err := blob.Read(t.Context(), store, "store.json")
+		assert.True(t, err == nil && bytes.Equal(mended, whole), "%q is left as %q, %v", damaged, mended, err)
 	}
 }
 
@@ -265,25 +238,18 @@ func TestAStoreIDIsReadFromItsCopy(t *testing.T) {
 func TestTheCopyOfAStoreIDIsWrittenAnew(t *testing.T) {
 	store := artifacttest.New()
 	id, err := artifact.StoreID(t.Context(), store)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for _, damaged := range []string{"", "{", `{"id":"` + strings.Repeat("0", 32) + `"}`, "none"} {
 		if damaged == "none" {
 			err = store.Delete(t.Context(), "store.json.copy")
 		} else {
 			_, err = blob.Write(t.Context(), store, "store.json.copy", []byte(damaged), blob.Cond{})
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		for _, name := range []string{"store.json", "nothing"} { // from the copy again, once it is mended
-			if again, err := artifact.OpenStoreID(t.Context(), store); err != nil || again != id {
-				t.Errorf("%q, before %s is gone: %s, %v", damaged, name, again, err)
-			}
-			if err := store.Delete(t.Context(), name); err != nil {
-				t.Fatal(err)
-			}
+			again, err := artifact.OpenStoreID(t.Context(), store)
+			assert.True(t, err == nil && again == id, "%q, before %s is gone: %s, %v", damaged, name, again, err)
+			require.NoError(t, store.Delete(t.Context(), name))
 		}
 	}
 }
@@ -291,9 +257,8 @@ func TestTheCopyOfAStoreIDIsWrittenAnew(t *testing.T) {
 // Replicas ask for it at every beat, to see whether the store answers.
 func TestAStoreIDThatIsThereTakesOneRequest(t *testing.T) {
 	store := artifacttest.New()
-	if _, err := artifact.StoreID(t.Context(), store); err != nil {
-		t.Fatal(err)
-	}
+	_, err := artifact.StoreID(t.Context(), store)
+	require.NoError(t, err)
 	asked := 0
 	store.Fail = func(artifacttest.Op, string) error { asked++; return nil }
 	if _, err := artifact.StoreID(t.Context(), store); err != nil || asked != 1 {
@@ -311,9 +276,8 @@ func TestAStoreIDThatCannotBeReadIsNeverReplaced(t *testing.T) {
 		if !fault.Is(err, fault.SegmentDamage) || !strings.Contains(fault.As(err).Hint, "store.json back from a backup") {
 			t.Errorf("%s: %v", situation, err)
 		}
-		if raw, _, err := blob.Read(t.Context(), store, "store.json"); err != nil || string(raw) != content {
-			t.Errorf("%s: it was replaced by %s", situation, raw)
-		}
+		raw, _, err := blob.Read(t.Context(), store, "store.json")
+		assert.True(t, err == nil && string(raw) == content, "%s: it was replaced by %s", situation, raw)
 	}
 	down := artifacttest.New()
 	down.Fail = func(artifacttest.Op, string) error { return fault.StoreDown.At("read", "store.json") }
@@ -335,14 +299,11 @@ func TestDeleteAllGoesByBatches(t *testing.T) {
 		for i := range 2500 {
 			keys = append(keys, fmt.Sprint("k/", i))
 			if i%2 == 0 { // the rest is absent
-				if _, err := blob.Write(t.Context(), memory, keys[i], nil, blob.Cond{}); err != nil {
-					t.Fatal(err)
-				}
+				_, err := blob.Write(t.Context(), memory, keys[i], nil, blob.Cond{})
+				require.NoError(t, err)
 			}
 		}
-		if err := artifact.DeleteAll(t.Context(), c.wrap(memory), keys); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, artifact.DeleteAll(t.Context(), c.wrap(memory), keys))
 		if n := memory.Calls(artifacttest.Delete); n != c.requests || len(memory.Keys("")) != 0 {
 			t.Errorf("%s: %d requests, %d left", c.situation, n, len(memory.Keys("")))
 		}
@@ -382,15 +343,10 @@ func TestManyObjectsAreDeletedInSeveralRequestsAtOnceAndNoneBeginsAfterThePermit
 			ctx, cancel := context.WithTimeout(t.Context(), test.permit)
 			defer cancel()
 			err := artifact.DeleteAll(ctx, store, make([]string, 20_000))
-			if whole := test.requests == 20; whole != (err == nil) {
-				t.Errorf("permit of %s: %v", test.permit, err)
-			}
-			if store.most != 4 || len(store.sizes) != test.requests || slices.Max(store.sizes) != 1000 {
-				t.Errorf("permit of %s: %d at once, requests of %v", test.permit, store.most, store.sizes)
-			}
-			if took := time.Since(began); took != test.took {
-				t.Errorf("permit of %s: it took %s", test.permit, took)
-			}
+			assert.Equal(t, err == nil, test.requests == 20, "permit of %s: %v", test.permit, err)
+			assert.True(t, store.most == 4 && len(store.sizes) == test.requests && slices.Max(store.sizes) == 1000,
+				"permit of %s: %d at once, requests of %v", test.permit, store.most, store.sizes)
+			assert.Equal(t, test.took, time.Since(began), "permit of %s: it took", test.permit)
 		})
 	}
 }
@@ -405,8 +361,7 @@ func TestDeleteAllStopsWhenItIsCancelledAndTellsErrors(t *testing.T) {
 	}
 	memory.Fail = func(artifacttest.Op, string) error { return fault.StoreDenied.At("delete", "a") }
 	for _, store := range []blob.Store{memory} {
-		if err := artifact.DeleteAll(t.Context(), store, []string{"a"}); !fault.Is(err, fault.StoreDenied) {
-			t.Errorf("%v", err)
-		}
+		err := artifact.DeleteAll(t.Context(), store, []string{"a"})
+		assert.True(t, fault.Is(err, fault.StoreDenied), "%v", err)
 	}
 }

@@ -4,6 +4,9 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/store/blob"
@@ -19,29 +22,20 @@ func TestWhatABranchSharesLiesBelowItsBase(t *testing.T) {
 	below := blobmemory.New()
 	store := artifact.Branched(below)
 	branch := artifact.New(store, "exp")
-	if err := branch.PutBase(t.Context(), "docs"); err != nil {
-		t.Fatal(err)
-	}
-	if err := branch.PutBase(t.Context(), "docs"); err != nil {
-		t.Errorf("it may not be repeated: %v", err)
-	}
+	require.NoError(t, branch.PutBase(t.Context(), "docs"))
+	assert.NoError(t, branch.PutBase(t.Context(), "docs"), "it may not be repeated")
 	if err := branch.PutBase(t.Context(), "other"); !fault.Is(err, fault.Usage) {
 		t.Errorf("the name is given to another base: %v", err)
 	}
 	for _, key := range []string{"exp/segments/a", "exp/segments/b", "exp/specs/c.json", "exp/lease.json", "exp/current.json"} {
 		info, err := blob.Write(t.Context(), store, key, []byte(key), blob.Cond{Absent: true})
-		if err != nil || info.Key != key {
-			t.Fatalf("%s: %+v, %v", key, info, err)
-		}
-		if raw, _, err := blob.Read(t.Context(), store, key); err != nil || string(raw) != key {
-			t.Errorf("%s reads %q, %v", key, raw, err)
-		}
+		require.True(t, err == nil && info.Key == key, "%s: %+v, %v", key, info, err)
+		raw, _, err := blob.Read(t.Context(), store, key)
+		assert.True(t, err == nil && string(raw) == key, "%s reads %q, %v", key, raw, err)
 	}
 	keys := func(of blob.Store, prefix, after string) (out []string) {
 		for info, err := range of.List(t.Context(), prefix, after) {
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			out = append(out, info.Key)
 		}
 		return out
@@ -52,16 +46,10 @@ func TestWhatABranchSharesLiesBelowItsBase(t *testing.T) {
 	if got := keys(below, "", ""); !slices.Equal(got, want) {
 		t.Errorf("below lie %v", got)
 	}
-	if got := keys(store, "exp/segments/", "exp/segments/a"); !slices.Equal(got, []string{"exp/segments/b"}) {
-		t.Errorf("listed are %v", got)
-	}
+	assert.Equal(t, []string{"exp/segments/b"}, keys(store, "exp/segments/", "exp/segments/a"), "listed")
 	to := blobmemory.New()
-	if err := blob.Copy(t.Context(), to, "copy", store, "exp/segments/a"); err != nil {
-		t.Errorf("a copy: %v", err)
-	}
-	if err := store.DeleteAll(t.Context(), []string{"exp/segments/a"}); err != nil {
-		t.Fatal(err)
-	}
+	assert.NoError(t, blob.Copy(t.Context(), to, "copy", store, "exp/segments/a"), "a copy")
+	require.NoError(t, store.DeleteAll(t.Context(), []string{"exp/segments/a"}))
 	if _, err := store.Stat(t.Context(), "docs/segments/a"); !fault.Is(err, fault.NotFound) {
 		t.Errorf("it is there after it was deleted: %v", err)
 	}

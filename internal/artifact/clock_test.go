@@ -4,6 +4,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/internal/testkit/blobmemory"
@@ -29,22 +32,15 @@ func TestAClockFollowsTheMachinesByBoundedSteps(t *testing.T) {
 			if err == nil {
 				err = clock.Save(t.Context(), store, "docs/clock.json")
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			return clock.At.Sub(began)
 		}
 		look(0)
 		for i, want := range looks {
-			if got := look(want.machine); got != want.clock {
-				t.Errorf("%s, look %d at %s: the clock is at %s, want %s", name, i, want.machine, got, want.clock)
-			}
+			assert.Equal(t, want.clock, look(want.machine), "%s, look %d at %s: the clock is at", name, i, want.machine)
 		}
-		if _, err := blob.Write(t.Context(), store, "docs/clock.json", []byte("{"), blob.Cond{}); err != nil {
-			t.Fatal(err)
-		}
-		if got := look(500 * day); got != 500*day {
-			t.Errorf("%s: one that is damaged is at %s", name, got)
-		}
+		_, err := blob.Write(t.Context(), store, "docs/clock.json", []byte("{"), blob.Cond{})
+		require.NoError(t, err)
+		assert.Equal(t, 500*day, look(500*day), "%s: one that is damaged is at", name)
 	}
 }

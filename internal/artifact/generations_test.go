@@ -6,6 +6,9 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
@@ -26,9 +29,7 @@ func generations(t *testing.T) (artifact.Index, *artifacttest.Memory, map[string
 			Format: core.ManifestFormat, Generation: gen, Seq: int64(seq), Counts: core.Counts{Chunks: int64(100 * seq)},
 			Segments: core.Segments{Splits: []core.Split{{}}},
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		state := map[bool]string{true: "held", false: "published"}[gen == "g3"]
 		ref := core.GenerationRef{Manifest: sha, Seq: int64(seq), State: state}
 		writeJSON(t, store, x.GenerationKey(gen, "manifest.json"), ref)
@@ -43,9 +44,8 @@ func generations(t *testing.T) (artifact.Index, *artifacttest.Memory, map[string
 
 func writeJSON(t *testing.T, store blob.Store, key string, v any) {
 	t.Helper()
-	if _, err := blob.WriteJSON(t.Context(), store, key, v, blob.Cond{}); err != nil {
-		t.Fatal(err)
-	}
+	_, err := blob.WriteJSON(t.Context(), store, key, v, blob.Cond{})
+	require.NoError(t, err)
 }
 
 func cut(raw []byte) []byte { return raw[:len(raw)/2] }
@@ -53,9 +53,7 @@ func cut(raw []byte) []byte { return raw[:len(raw)/2] }
 func listed(t *testing.T, x artifact.Index) (names, states []string) {
 	t.Helper()
 	all, err := x.Generations(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for _, g := range all {
 		names, states = append(names, g.Generation), append(states, g.State)
 	}
@@ -74,9 +72,7 @@ func TestGenerationsAreListedTheCurrentFirstThenTheNewest(t *testing.T) {
 		t.Errorf("%+v %v", all[0], err)
 	}
 	refs, err := x.Refs(t.Context())
-	if err != nil || len(refs) != 3 || refs["g3"].State != "held" {
-		t.Errorf("%v %v", refs, err)
-	}
+	assert.True(t, err == nil && len(refs) == 3 && refs["g3"].State == "held", "%v %v", refs, err)
 }
 
 // A generation that nobody serves must not keep people from seeing the others.
@@ -103,12 +99,10 @@ func TestDamageOfAnOlderGenerationIsNamedAndHidesNoOther(t *testing.T) {
 			t.Errorf("%s: %v %v", c.situation, names, states)
 		}
 		refs, damaged, err := x.ReadableRefs(t.Context())
-		if err != nil || len(refs) != c.readable || len(refs)+len(damaged) != 3 {
-			t.Errorf("%s: %v %v %v", c.situation, refs, damaged, err)
-		}
-		if _, err := x.Refs(t.Context()); (err != nil) != (c.readable == 2) {
-			t.Errorf("%s: strict references: %v", c.situation, err)
-		}
+		assert.True(t, err == nil && len(refs) == c.readable && len(refs)+len(damaged) == 3,
+			"%s: %v %v %v", c.situation, refs, damaged, err)
+		_, err = x.Refs(t.Context())
+		assert.True(t, (err != nil) == (c.readable == 2), "%s: strict references: %v", c.situation, err)
 	}
 }
 
@@ -134,9 +128,8 @@ func TestAStoreThatDoesNotAnswerIsNotTakenForDamage(t *testing.T) {
 			}
 			return nil
 		}
-		if _, err := x.Generations(t.Context()); !fault.Is(err, fault.StoreDown) {
-			t.Errorf("%s: %v", key, err)
-		}
+		_, err := x.Generations(t.Context())
+		assert.True(t, fault.Is(err, fault.StoreDown), "%s: %v", key, err)
 	}
 	store.Fail = nil
 	ctx, cancel := context.WithCancel(t.Context())

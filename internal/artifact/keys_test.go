@@ -5,6 +5,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
@@ -19,9 +22,7 @@ func TestANameThatIsNoneNeverBecomesAPath(t *testing.T) {
 	var keys []string
 	for _, name := range []string{"../../../..", "..", "", "/etc", "docs/../..", "a/b", "ledger", "doctor", "Docs", ".tmp"} {
 		x := artifact.Index{Store: store, Name: name}
-		if !fault.Is(x.Check(), fault.InvalidParam) {
-			t.Errorf("%q names an index", name)
-		}
+		assert.True(t, fault.Is(x.Check(), fault.InvalidParam), "%q names an index", name)
 		keys = append(keys, x.CurrentKey(), x.LeaseKey(), x.SegmentKey("ab"), x.GenerationKey("g", "report.json"),
 			x.RunKey("g", "1", "build.json"), x.SpecKey(core.Digest{}))
 	}
@@ -32,12 +33,9 @@ func TestANameThatIsNoneNeverBecomesAPath(t *testing.T) {
 	}
 	keys = append(keys, good.SegmentKey("a/b"), good.GenerationKey("a/b", "report.json"), good.RunKey("a/b", "x"))
 	for _, key := range keys {
-		if !fault.Is(blob.CheckKey(key), fault.InvalidParam) {
-			t.Errorf("%q is taken by a store", key)
-		}
-		if _, err := store.Stat(t.Context(), key); !fault.Is(err, fault.InvalidParam) {
-			t.Errorf("%q: %v", key, err)
-		}
+		assert.True(t, fault.Is(blob.CheckKey(key), fault.InvalidParam), "%q is taken by a store", key)
+		_, err := store.Stat(t.Context(), key)
+		assert.True(t, fault.Is(err, fault.InvalidParam), "%q: %v", key, err)
 	}
 }
 
@@ -46,20 +44,14 @@ func TestAConfigurationOfAnotherIndexIsRefused(t *testing.T) {
 	x, store := index()
 	other := artifact.Index{Store: store, Name: "other"}
 	digest, err := other.PutSpec(t.Context(), core.Spec{Index: "other"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	raw, err := json.Marshal(core.Spec{Index: "other"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := blob.Write(t.Context(), store, x.SpecKey(digest), raw, blob.Cond{}); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
+	_, err = blob.Write(t.Context(), store, x.SpecKey(digest), raw, blob.Cond{})
+	require.NoError(t, err)
 	if _, err := x.Spec(t.Context(), digest); !fault.Is(err, fault.InvalidParam) || !strings.Contains(err.Error(), "other") {
 		t.Errorf("%v", err)
 	}
-	if _, err := other.Spec(t.Context(), digest); err != nil {
-		t.Error(err)
-	}
+	_, err = other.Spec(t.Context(), digest)
+	assert.NoError(t, err)
 }

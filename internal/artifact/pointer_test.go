@@ -4,6 +4,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
@@ -19,9 +22,7 @@ func TestAPointerNamesOneGenerationOrIsDamaged(t *testing.T) {
 		t.Errorf("before the first publication: %+v %q %v", pointer, etag, err)
 	}
 	sha, err := x.PutManifest(t.Context(), &core.Manifest{Generation: "g1", Seq: 3, Format: core.ManifestFormat})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for name, c := range map[string]struct {
 		raw  string
 		read bool // Current gives it, and Pointed does not
@@ -36,23 +37,18 @@ func TestAPointerNamesOneGenerationOrIsDamaged(t *testing.T) {
 			`{"generation":"g1","manifest":"` + strings.Repeat("0", 64) + `","seq":3,"epoch":1}`, true,
 		},
 	} {
-		if _, err := blob.Write(t.Context(), x.Store, x.CurrentKey(), []byte(c.raw), blob.Cond{}); err != nil {
-			t.Fatal(err)
-		}
+		_, err := blob.Write(t.Context(), x.Store, x.CurrentKey(), []byte(c.raw), blob.Cond{})
+		require.NoError(t, err)
 		pointer, _, err := x.Current(t.Context())
 		if c.read && err == nil {
 			_, err = x.Pointed(t.Context(), pointer)
 		} else if c.read {
 			t.Errorf("%s: %v", name, err)
 		}
-		if !fault.Is(err, fault.SegmentDamage) {
-			t.Errorf("%s: %+v %v", name, pointer, err)
-		}
+		assert.True(t, fault.Is(err, fault.SegmentDamage), "%s: %+v %v", name, pointer, err)
 	}
 	manifest, err := x.Pointed(t.Context(), core.Pointer{Generation: "g1", Manifest: sha, Seq: 3, Epoch: 1})
-	if err != nil || manifest.Generation != "g1" {
-		t.Errorf("%+v %v", manifest, err)
-	}
+	assert.True(t, err == nil && manifest.Generation == "g1", "%+v %v", manifest, err)
 }
 
 func TestAManifestOfAnotherFormatIsRefused(t *testing.T) {
@@ -62,44 +58,32 @@ func TestAManifestOfAnotherFormatIsRefused(t *testing.T) {
 		{Generation: "g1", Format: core.ManifestFormat, Counts: core.Counts{Chunks: 1}}, // of no split
 	} {
 		sha, err := x.PutManifest(t.Context(), manifest)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := x.Manifest(t.Context(), sha); !fault.Is(err, fault.SegmentDamage) {
-			t.Errorf("%+v: %v", manifest, err)
-		}
+		require.NoError(t, err)
+		_, err = x.Manifest(t.Context(), sha)
+		assert.True(t, fault.Is(err, fault.SegmentDamage), "%+v: %v", manifest, err)
 	}
 }
 
 func TestAnObjectIsIntactWhereItIsWhatItsNameSays(t *testing.T) {
 	x := artifact.Index{Store: blobmemory.New(), Name: "docs"}
 	file, err := artifact.NewFile()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer file.Discard()
-	if _, err := file.Write([]byte("content")); err != nil {
-		t.Fatal(err)
-	}
+	_, err = file.Write([]byte("content"))
+	require.NoError(t, err)
 	segment, _, err := file.PutSegment(t.Context(), x)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for _, c := range []struct {
 		content string
 		intact  bool
 	}{{"content", true}, {"contenT", false}, {"conten", false}, {"contents", false}, {"", false}} {
 		key := x.SegmentKey(segment.SHA256)
-		if _, err := blob.Write(t.Context(), x.Store, key, []byte(c.content), blob.Cond{}); err != nil {
-			t.Fatal(err)
-		}
-		if intact, err := x.Intact(t.Context(), segment.SHA256, nil); err != nil || intact != c.intact {
-			t.Errorf("%q is intact: %t, %v", c.content, intact, err)
-		}
+		_, err := blob.Write(t.Context(), x.Store, key, []byte(c.content), blob.Cond{})
+		require.NoError(t, err)
+		intact, err := x.Intact(t.Context(), segment.SHA256, nil)
+		assert.True(t, err == nil && intact == c.intact, "%q is intact: %t, %v", c.content, intact, err)
 	}
-	if err := x.Store.Delete(t.Context(), x.SegmentKey(segment.SHA256)); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, x.Store.Delete(t.Context(), x.SegmentKey(segment.SHA256)))
 	if intact, err := x.Intact(t.Context(), segment.SHA256, nil); err != nil || intact {
 		t.Errorf("one that is gone is intact: %t, %v", intact, err)
 	}

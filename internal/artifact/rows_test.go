@@ -9,6 +9,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/store/blob"
@@ -26,44 +29,32 @@ func rowValue(i int) string { return fmt.Sprint("value ", i, strings.Repeat(" pa
 func rowFile(t *testing.T, store blob.Store, key string) *artifact.Reader {
 	t.Helper()
 	rows, err := artifact.NewRows()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer rows.Discard()
 	for i := range rowCount {
 		rows.Append(rowKey(i), []byte(rowValue(i)))
 	}
-	if err := rows.Scratch(t.Context(), store, key); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, rows.Scratch(t.Context(), store, key))
 	info, err := store.Stat(t.Context(), key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	reader, err := artifact.OpenRowsOf(t.Context(), store, key, info.Size)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(reader.Frames) < 4 || reader.Rows != rowCount {
-		t.Fatalf("%d frames, %d rows", len(reader.Frames), reader.Rows)
-	}
+	require.NoError(t, err)
+	require.True(t, len(reader.Frames) >= 4 && reader.Rows == rowCount,
+		"%d frames, %d rows", len(reader.Frames), reader.Rows)
 	return reader
 }
 
 func TestEveryRowIsFoundByItsKeyAndNoOtherIs(t *testing.T) {
 	reader := rowFile(t, artifacttest.New(), "f")
 	for i := 0; i < rowCount; i += 97 {
-		if v, err := reader.Get(t.Context(), rowKey(i)); err != nil || string(v) != rowValue(i) {
-			t.Errorf("row %d: %q %v", i, v, err)
-		}
-		if v, err := reader.Get(t.Context(), fmt.Sprintf("k%06d", 2*i+1)); err != nil || v != nil {
-			t.Errorf("a key between rows: %q %v", v, err)
-		}
+		v, err := reader.Get(t.Context(), rowKey(i))
+		assert.True(t, err == nil && string(v) == rowValue(i), "row %d: %q %v", i, v, err)
+		v, err = reader.Get(t.Context(), fmt.Sprintf("k%06d", 2*i+1))
+		assert.True(t, err == nil && v == nil, "a key between rows: %q %v", v, err)
 	}
 	for _, outside := range []string{"", "a", "k999999"} {
-		if v, err := reader.Get(t.Context(), outside); err != nil || v != nil {
-			t.Errorf("%q: %q %v", outside, v, err)
-		}
+		v, err := reader.Get(t.Context(), outside)
+		assert.True(t, err == nil && v == nil, "%q: %q %v", outside, v, err)
 	}
 }
 
@@ -95,9 +86,7 @@ func TestScanGivesTheRowsOfItsFramesInOneRequest(t *testing.T) {
 		store.Reset()
 		seen := 0
 		for row, err := range reader.Scan(t.Context(), c.lo, c.hi) {
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			if string(row.Key) != rowKey(first+seen) || string(row.Value) != rowValue(first+seen) ||
 				row.Frame < c.from {
 				t.Fatalf("%s: row %d is %s of frame %d", c.situation, seen, row.Key, row.Frame)
@@ -115,16 +104,12 @@ func TestAReaderMayStopEarly(t *testing.T) {
 	rowFile(t, store, "f")
 	seen := 0
 	for _, err := range artifact.ScanAll(t.Context(), store, "f") {
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		if seen++; seen == 10 {
 			break
 		}
 	}
-	if seen != 10 {
-		t.Errorf("%d rows", seen)
-	}
+	assert.Equal(t, 10, seen)
 }
 
 // Whatever byte of a frame is damaged, a reader gets an error that names the object, never other or fewer rows.
@@ -141,26 +126,20 @@ func TestADamagedFrameIsAnErrorThatNamesItsObject(t *testing.T) {
 				rows++
 			}
 		}
-		if !fault.Is(err, fault.SegmentDamage) || !strings.Contains(err.Error(), "memory/f") || rows == rowCount {
-			t.Errorf("frame %d: %d rows, %v", frame, rows, err)
-		}
-		if _, err := reader.Get(t.Context(), reader.Frames[frame].First); !fault.Is(err, fault.SegmentDamage) {
-			t.Errorf("frame %d by key: %v", frame, err)
-		}
+		assert.True(t, fault.Is(err, fault.SegmentDamage) && strings.Contains(err.Error(), "memory/f") && rows != rowCount,
+			"frame %d: %d rows, %v", frame, rows, err)
+		_, err = reader.Get(t.Context(), reader.Frames[frame].First)
+		assert.True(t, fault.Is(err, fault.SegmentDamage), "frame %d by key: %v", frame, err)
 		store.Change("f", flip)
 	}
-	if n := count(t, store, "f"); n != rowCount {
-		t.Errorf("%d rows once mended", n)
-	}
+	assert.Equal(t, rowCount, count(t, store, "f"))
 }
 
 func count(t *testing.T, store blob.Store, key string) int {
 	t.Helper()
 	n := 0
 	for _, err := range artifact.ScanAll(t.Context(), store, key) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		n++
 	}
 	return n
@@ -174,9 +153,7 @@ func TestAFrameWithFewerRowsThanItsFooterCountsIsAnError(t *testing.T) {
 	for _, rowErr := range reader.Scan(t.Context(), 0, -1) {
 		err = rowErr
 	}
-	if !fault.Is(err, fault.SegmentDamage) {
-		t.Errorf("%v", err)
-	}
+	assert.True(t, fault.Is(err, fault.SegmentDamage), "%v", err)
 }
 
 func TestFilesThatAreCutOrForeignAreRefused(t *testing.T) {
@@ -190,9 +167,8 @@ func TestFilesThatAreCutOrForeignAreRefused(t *testing.T) {
 		rowFile(t, store, "f")
 		store.Change("f", edit)
 		_, err := artifact.OpenRows(t.Context(), store, "f")
-		if !fault.Is(err, fault.SegmentDamage) || !strings.Contains(err.Error(), "memory/f") {
-			t.Errorf("%s: %v", situation, err)
-		}
+		assert.True(t, fault.Is(err, fault.SegmentDamage) && strings.Contains(err.Error(), "memory/f"),
+			"%s: %v", situation, err)
 	}
 	if _, err := artifact.OpenRows(t.Context(), store, "absent"); !fault.Is(err, fault.NotFound) {
 		t.Errorf("absent: %v", err)
@@ -207,28 +183,20 @@ func TestABodyThatEndsEarlyIsTheStoresFaultNotTheSegments(t *testing.T) {
 	if err == nil {
 		_, err = reader.Frame(t.Context(), 0)
 	}
-	if fault.KindOf(err) != fault.Transient {
-		t.Errorf("a frame: %v", err)
-	}
+	assert.Equal(t, fault.Transient, fault.KindOf(err), "a frame: %v", err)
 	good := rowFile(t, store, "f")
-	if good.Frames[0].Size < 100 {
-		t.Fatal("frames are too small for this test")
-	}
+	require.True(t, good.Frames[0].Size >= 100, "frames are too small for this test")
 	err = nil
 	for _, rowErr := range rowsOf(t, store).Scan(t.Context(), 0, -1) {
 		err = rowErr
 	}
-	if err != nil {
-		t.Errorf("a whole body: %v", err)
-	}
+	assert.NoError(t, err, "a whole body")
 }
 
 func rowsOf(t *testing.T, store blob.Store) *artifact.Reader {
 	t.Helper()
 	reader, err := artifact.OpenRows(t.Context(), store, "f")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return reader
 }
 
@@ -251,13 +219,10 @@ func TestACancelledReadSaysSo(t *testing.T) {
 		t.Errorf("open: %v", err)
 	}
 	for what, reader := range readers {
-		if _, err := reader.Frame(ctx, 0); !errors.Is(err, context.Canceled) {
-			t.Errorf("%s, frame: %v", what, err)
-		}
+		_, err := reader.Frame(ctx, 0)
+		assert.True(t, errors.Is(err, context.Canceled), "%s, frame: %v", what, err)
 		for _, err := range reader.Scan(ctx, 0, -1) {
-			if !errors.Is(err, context.Canceled) {
-				t.Errorf("%s, scan: %v", what, err)
-			}
+			assert.ErrorIs(t, err, context.Canceled, "%s, scan", what)
 		}
 	}
 }
@@ -269,23 +234,16 @@ func TestASmallFileIsReadOnce(t *testing.T) {
 	before := store.Calls(artifacttest.Get) + store.Calls(artifacttest.Stat)
 	whole := rowsOf(t, store)
 	for range 2 {
-		if raw, err := whole.Get(t.Context(), rowKey(7)); err != nil || string(raw) != rowValue(7) {
-			t.Errorf("%q %v", raw, err)
-		}
+		raw, err := whole.Get(t.Context(), rowKey(7))
+		assert.True(t, err == nil && string(raw) == rowValue(7), "%q %v", raw, err)
 		rows := 0
 		for _, err := range whole.Scan(t.Context(), 0, -1) {
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			rows++
 		}
-		if rows != rowCount {
-			t.Errorf("%d rows", rows)
-		}
+		assert.Equal(t, rowCount, rows)
 	}
-	if n := store.Calls(artifacttest.Get) + store.Calls(artifacttest.Stat) - before; n != 1 {
-		t.Errorf("%d requests", n)
-	}
+	assert.Equal(t, 1, store.Calls(artifacttest.Get)+store.Calls(artifacttest.Stat)-before)
 	before = store.Calls(artifacttest.Get)
 	if _, err := long.Frame(t.Context(), 0); err != nil || store.Calls(artifacttest.Get) != before+1 {
 		t.Errorf("a frame in %d requests, %v", store.Calls(artifacttest.Get)-before, err)
@@ -294,9 +252,8 @@ func TestASmallFileIsReadOnce(t *testing.T) {
 
 func TestASizedReaderAtReadsRangesAsAFileDoes(t *testing.T) {
 	store := artifacttest.New()
-	if _, err := blob.Write(t.Context(), store, "f", []byte("0123456789"), blob.Cond{}); err != nil {
-		t.Fatal(err)
-	}
+	_, err := blob.Write(t.Context(), store, "f", []byte("0123456789"), blob.Cond{})
+	require.NoError(t, err)
 	at := artifact.SizedReaderAt(t.Context(), store, "f", 10)
 	for _, c := range []struct {
 		off  int64
@@ -316,14 +273,11 @@ func TestAFileOfAnotherSizeThanItsManifestSaysIsOpenedOrDamaged(t *testing.T) {
 	store := artifacttest.New()
 	reader := rowFile(t, store, "f")
 	info, err := store.Stat(t.Context(), "f")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for _, size := range []int64{info.Size, info.Size + 1, info.Size - 1, 1, 0, -1, 1 << 60} {
 		found, err := artifact.OpenRowsOf(t.Context(), store, "f", size)
-		if err != nil || found.Rows != reader.Rows || len(found.Frames) != len(reader.Frames) {
-			t.Errorf("said to be of %d bytes: %v", size, err)
-		}
+		assert.True(t, err == nil && found.Rows == reader.Rows && len(found.Frames) == len(reader.Frames),
+			"said to be of %d bytes: %v", size, err)
 	}
 	store.Change("f", func(raw []byte) []byte { return raw[:len(raw)-9] })
 	if _, err := artifact.OpenRowsOf(t.Context(), store, "f", info.Size); !fault.Is(err, fault.SegmentDamage) {
@@ -336,32 +290,21 @@ func TestAFileIsLoadedByItsSizeOrNotAtAll(t *testing.T) {
 	store := artifacttest.New()
 	reader := rowFile(t, store, "k")
 	info, err := store.Stat(t.Context(), "k")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	loaded, err := artifact.LoadOf(t.Context(), store, "k", info.Size)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	var want, got []string
 	for row, err := range reader.Scan(t.Context(), 0, -1) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		want = append(want, fmt.Sprintf("%s %s %d", row.Key, row.Value, row.Frame))
 	}
 	for row, err := range loaded.Rows() {
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		got = append(got, fmt.Sprintf("%s %s %d", row.Key, row.Value, row.Frame))
 	}
-	if len(want) == 0 || !slices.Equal(got, want) {
-		t.Errorf("%d rows, want %d", len(got), len(want))
-	}
+	assert.True(t, len(want) != 0 && slices.Equal(got, want), "%d rows, want %d", len(got), len(want))
 	for _, size := range []int64{1, info.Size - 1, info.Size + 1, 2 * info.Size} {
-		if _, err := artifact.LoadOf(t.Context(), store, "k", size); err == nil {
-			t.Errorf("%d bytes were loaded of %d", size, info.Size)
-		}
+		_, err := artifact.LoadOf(t.Context(), store, "k", size)
+		assert.Error(t, err, "%d bytes were loaded of %d", size, info.Size)
 	}
 }

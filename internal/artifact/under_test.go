@@ -6,6 +6,9 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/testkit/artifacttest"
 )
@@ -14,9 +17,7 @@ import (
 func TestRowsUnderKeysAreThoseOfAScan(t *testing.T) {
 	store := artifacttest.New()
 	rows, err := artifact.NewRows()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer rows.Discard()
 	random := rand.New(rand.NewPCG(1, 2))
 	var all [][2]string
@@ -28,13 +29,9 @@ func TestRowsUnderKeysAreThoseOfAScan(t *testing.T) {
 			all = append(all, [2]string{key, value})
 		}
 	}
-	if err := rows.Scratch(t.Context(), store, "f"); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, rows.Scratch(t.Context(), store, "f"))
 	info, err := store.Stat(t.Context(), "f")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for _, share := range []int{1, 3, 40, 799, 1600} {
 		var keys []string
 		for i := range 1600 {
@@ -50,13 +47,9 @@ func TestRowsUnderKeysAreThoseOfAScan(t *testing.T) {
 		}
 		store.Reset()
 		for row, err := range artifact.RowsUnder(t.Context(), store, "f", info.Size, slices.Values(keys)) {
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			got = append(got, [2]string{string(row.Key), string(row.Value)})
 		}
-		if !slices.Equal(got, want) {
-			t.Errorf("%d keys: %d rows, want %d", len(keys), len(got), len(want))
-		}
+		assert.True(t, slices.Equal(got, want), "%d keys: %d rows, want %d", len(keys), len(got), len(want))
 	}
 }

@@ -9,6 +9,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/config"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
@@ -17,18 +20,14 @@ import (
 func load(t *testing.T, yaml string, env, set []string) (*config.Config, error) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "unweaver.yaml")
-	if err := os.WriteFile(path, []byte(yaml), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(path, []byte(yaml), 0o600))
 	return config.Load(config.Source{Path: path, Env: env, Set: set})
 }
 
 func mustLoad(t *testing.T, yaml string, env, set []string) *config.Config {
 	t.Helper()
 	cfg, err := load(t, yaml, env, set)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return cfg
 }
 
@@ -86,9 +85,7 @@ indexes:
 		[]string{"UNWEAVER_MODELS_CHAT_COLOUR=red"},
 		[]string{"indexes.docs.keeep=3", "nonsense"},
 	)
-	if !fault.Is(err, fault.BadConfig) {
-		t.Fatal(err)
-	}
+	require.True(t, fault.Is(err, fault.BadConfig), "%v", err)
 	for _, want := range []string{
 		"unweaver.yaml:1:1: unknown key modells",
 		"unweaver.yaml:3:21: models.chat.provider",
@@ -103,9 +100,7 @@ indexes:
 		"--set nonsense",
 		": 11 mistakes",
 	} {
-		if !strings.Contains(err.Error(), want) {
-			t.Errorf("%q is missing in\n%v", want, err)
-		}
+		assert.True(t, strings.Contains(err.Error(), want), "%q is missing in\n%v", want, err)
 	}
 }
 
@@ -145,17 +140,12 @@ func TestATimeOutOfModelsIsInASpecWhereItIsNotTheDefault(t *testing.T) {
 
 func TestAnIndexThatIsNotNamedHasTheDefaults(t *testing.T) {
 	named, err := mustLoad(t, "indexes: {docs: }\n", nil, nil).Spec("docs", "/corpus")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	unnamed, err := config.Default().Spec("docs", "/corpus")
-	if err != nil || !reflect.DeepEqual(named, unnamed) {
-		t.Errorf("%+v\n%+v\n%v", named, unnamed, err)
-	}
+	assert.True(t, err == nil && reflect.DeepEqual(named, unnamed), "%+v\n%+v\n%v", named, unnamed, err)
 	want := core.Failures{Share: 0.01, DocumentsShare: 0.01, Floor: 5}
-	if unnamed.Failures != want || unnamed.Chat.Provider != "builtin" || unnamed.Corpus != "/corpus" {
-		t.Errorf("%+v", unnamed)
-	}
+	assert.True(t, unnamed.Failures == want && unnamed.Chat.Provider == "builtin" && unnamed.Corpus == "/corpus",
+		"%+v", unnamed)
 }
 
 func TestAnIndexsOwnModelsWinKeyByKeyEvenWhereTheyAreZero(t *testing.T) {
@@ -181,10 +171,7 @@ indexes:
 		own.Chat.Price != wantPrice {
 		t.Errorf("chat: %+v", own.Chat)
 	}
-	if own.Limits != (core.Limits{Concurrency: 8, RequestsPerMinute: 5}) || own.Embedding.MaxInputTokens != 0 {
-		t.Errorf("limits: %+v, embedding: %+v", own.Limits, own.Embedding)
-	}
-	if cfg.Models.Chat.Model != "general" {
-		t.Error("an index's models leak into the general ones")
-	}
+	assert.True(t, own.Limits == (core.Limits{Concurrency: 8, RequestsPerMinute: 5}) && own.Embedding.MaxInputTokens == 0,
+		"limits: %+v, embedding: %+v", own.Limits, own.Embedding)
+	assert.Equal(t, "general", cfg.Models.Chat.Model, "an index's models leak into the general ones")
 }

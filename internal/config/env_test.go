@@ -4,6 +4,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/config"
 )
 
@@ -23,12 +26,8 @@ func TestVariablesThatKubernetesInjectsAreIgnored(t *testing.T) {
 		"UNWEAVER_QUERY_API_ADDRESS=0.0.0.0:8080",
 		"HOME=/root",
 	}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if cfg.QueryAPI.Address != "0.0.0.0:8080" {
-		t.Error("a key among them is not read")
-	}
+	require.NoError(t, err)
+	assert.Equal(t, "0.0.0.0:8080", cfg.QueryAPI.Address, "a key among them is not read")
 }
 
 func TestUnknownVariablesStayMistakes(t *testing.T) {
@@ -56,7 +55,5 @@ func TestVariablesThatProgramsReadThemselvesAreNoKeys(t *testing.T) {
 		"UNWEAVER_DATA_DIR=/x", "UNWEAVER_CONFIG=/y", "UNWEAVER_CACHE_DIR=/c",
 		"UNWEAVER_TEST_REDIS=redis://127.0.0.1",
 	}})
-	if err != nil {
-		t.Error(err)
-	}
+	assert.NoError(t, err)
 }

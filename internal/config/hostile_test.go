@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
 	"github.com/unweaver/unweaver/internal/config"
@@ -26,9 +28,7 @@ func TestWhatIsNoFileIsRefusedAtOnce(t *testing.T) {
 		}()
 		select {
 		case err := <-done:
-			if !fault.Is(err, fault.BadConfig) || !strings.Contains(err.Error(), path) {
-				t.Errorf("%s: %v", path, err)
-			}
+			assert.True(t, fault.Is(err, fault.BadConfig) && strings.Contains(err.Error(), path), "%s: %v", path, err)
 		case <-time.After(time.Minute):
 			t.Fatalf("%s is waited for", path)
 		}
@@ -50,9 +50,7 @@ func TestValuesThatMakeNoSenseAreRefusedWithTheirPlace(t *testing.T) {
 		"models: {embedding: {base_url: \"https://h/v1?key=SECRET\"}}\n": "api_key_env",
 	} {
 		path := filepath.Join(t.TempDir(), "c.yaml")
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
 		_, err := config.Load(config.Source{Path: path})
 		if !fault.Is(err, fault.BadConfig) || !strings.Contains(err.Error(), says) || strings.Contains(err.Error(), "SECRET") {
 			t.Errorf("%s%v", text, err)
@@ -67,8 +65,7 @@ func TestShownSettingsHoldNoPassword(t *testing.T) {
 		t.Skip("refused, which shows nothing: ", err)
 	}
 	for _, setting := range loaded.Settings() {
-		if strings.Contains(setting.Text, "SECRET") || strings.Contains(setting.Text, "TOP") {
-			t.Errorf("%s is shown as %s", setting.Key, setting.Text)
-		}
+		assert.True(t, !strings.Contains(setting.Text, "SECRET") && !strings.Contains(setting.Text, "TOP"),
+			"%s is shown as %s", setting.Key, setting.Text)
 	}
 }

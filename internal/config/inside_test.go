@@ -4,6 +4,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/config"
 )
 
@@ -13,18 +16,13 @@ func TestAModelInsideHasItsOwnLongestInput(t *testing.T) {
 		"models.embedding.max_input_tokens=300": 300,
 	} {
 		cfg, err := config.Load(config.Source{Set: []string{"models.embedding.model=e5", setting}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		spec, err := cfg.Spec("docs", "")
-		if err != nil || spec.Embedding.MaxInputTokens != want || !spec.Embedding.Inside() {
-			t.Errorf("%s: %d tokens, want %d, %v", setting, spec.Embedding.MaxInputTokens, want, err)
-		}
+		assert.True(t, err == nil && spec.Embedding.MaxInputTokens == want && spec.Embedding.Inside(),
+			"%s: %d tokens, want %d, %v", setting, spec.Embedding.MaxInputTokens, want, err)
 	}
 	cfg, err := config.Load(config.Source{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if spec, err := cfg.Spec("docs", ""); err != nil || spec.Embedding.Inside() || spec.Embedding.MaxInputTokens != 8192 {
 		t.Errorf("the default is lexical vectors: %+v, %v", spec.Embedding, err)
 	}
@@ -36,8 +34,6 @@ func TestAModelInsideIsOneThatThereIs(t *testing.T) {
 		"want 0 or 384":     {"models.embedding.model=minilm", "models.embedding.dimension=512"},
 	} {
 		_, err := config.Load(config.Source{Set: set})
-		if err == nil || !strings.Contains(err.Error(), says) {
-			t.Errorf("%v: %v", set, err)
-		}
+		assert.True(t, err != nil && strings.Contains(err.Error(), says), "%v: %v", set, err)
 	}
 }

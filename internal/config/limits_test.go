@@ -4,15 +4,15 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+
 	"github.com/unweaver/unweaver/internal/config"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/document"
 )
 
 func TestLimitsOfDocumentsAreWhatParsersTake(t *testing.T) {
-	if got := config.Default().DocumentLimits(); got != document.DefaultLimits() {
-		t.Errorf("nothing configured: %+v", got)
-	}
+	assert.Equal(t, document.DefaultLimits(), config.Default().DocumentLimits(), "nothing configured")
 	cfg := config.Default()
 	cfg.Limits.Document = config.DocumentLimits{
 		Bytes: 1, Ratio: 2, Text: 3, Title: 4, Row: 5, Spans: 6, Nesting: 7, Pages: 8, Seconds: 9, Memory: 10,
@@ -20,18 +20,14 @@ func TestLimitsOfDocumentsAreWhatParsersTake(t *testing.T) {
 	want := document.Limits{
 		Bytes: 1, Ratio: 2, Text: 3, Title: 4, Row: 5, Spans: 6, Nesting: 7, Pages: 8, Time: 9 * time.Second, Memory: 10,
 	}
-	if got := cfg.DocumentLimits(); got != want {
-		t.Errorf("got %+v, want %+v", got, want)
-	}
+	assert.Equal(t, want, cfg.DocumentLimits())
 }
 
 func TestWhatDocumentsHideIsReadWhereTheIndexSaysSo(t *testing.T) {
 	cfg := config.Default()
 	cfg.Indexes["docs"] = config.Index{Documents: core.Documents{Hidden: "omit"}}
 	usual, err := cfg.Spec("docs", t.TempDir())
-	if err != nil || usual.Documents != nil {
-		t.Errorf("nothing configured: %+v, %v", usual.Documents, err)
-	}
+	assert.True(t, err == nil && usual.Documents == nil, "nothing configured: %+v, %v", usual.Documents, err)
 	index := cfg.Indexes["docs"]
 	index.Documents.Hidden = "include"
 	cfg.Indexes["docs"] = index

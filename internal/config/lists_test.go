@@ -7,6 +7,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/config"
 	"github.com/unweaver/unweaver/internal/fault"
 )
@@ -30,17 +33,13 @@ indexes:
 func written(t *testing.T, text string) config.Source {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "unweaver.yaml")
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
 	return config.Source{Path: path}
 }
 
 func TestEndpointsAreThoseThatTheConfigurationNames(t *testing.T) {
 	cfg, err := config.Load(written(t, listed))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	want := []config.Endpoint{
 		{BaseURL: "http://chat:1/v1", APIKeyEnv: "CHAT"}, {BaseURL: "http://more:2/v1", APIKeyEnv: "MORE"},
 		{BaseURL: "http://own:3/v1", APIKeyEnv: "OWN"}, {BaseURL: "https://api.openai.com/v1", APIKeyEnv: "OPENAI"},
@@ -49,12 +48,8 @@ func TestEndpointsAreThoseThatTheConfigurationNames(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 	recording, _ := filepath.Abs("replay.jsonl")
-	if got := cfg.Recordings(); !slices.Equal(got, []string{recording}) {
-		t.Errorf("%v", got)
-	}
-	if !slices.Equal(cfg.Stores.CorpusRoots, []string{"/data/a", "/data/b"}) {
-		t.Errorf("%v", cfg.Stores.CorpusRoots)
-	}
+	assert.Equal(t, []string{recording}, cfg.Recordings())
+	assert.Equal(t, []string{"/data/a", "/data/b"}, cfg.Stores.CorpusRoots)
 	if got := config.Default().Endpoints(); len(got) != 0 {
 		t.Errorf("built-in models name %v", got)
 	}
@@ -64,13 +59,10 @@ func TestAListHasAShortForm(t *testing.T) {
 	cfg, err := config.Load(config.Source{Set: []string{
 		"models.endpoints=http://a/v1=A, https://b/v1?x=1=B", "stores.corpus_roots=/x,/y",
 	}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	want := []config.Endpoint{{BaseURL: "http://a/v1", APIKeyEnv: "A"}, {BaseURL: "https://b/v1?x=1", APIKeyEnv: "B"}}
-	if !slices.Equal(cfg.Models.Endpoints, want) || !slices.Equal(cfg.Stores.CorpusRoots, []string{"/x", "/y"}) {
-		t.Errorf("%+v, %v", cfg.Models.Endpoints, cfg.Stores.CorpusRoots)
-	}
+	assert.True(t, slices.Equal(cfg.Models.Endpoints, want) && slices.Equal(cfg.Stores.CorpusRoots, []string{"/x", "/y"}),
+		"%+v, %v", cfg.Models.Endpoints, cfg.Stores.CorpusRoots)
 }
 
 func TestMistakesInListsAreNamed(t *testing.T) {
@@ -98,17 +90,14 @@ models:
   chat: {provider: openai, model: m, base_url: "http://chat:1/v1", api_key_env: ""}
   endpoints: [{base_url: "http://more:2/v1", api_key_env: ""}]
 `, []string{}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	want := []config.Endpoint{{BaseURL: "http://chat:1/v1"}, {BaseURL: "http://more:2/v1"}}
 	if got := cfg.Endpoints(); !slices.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)
 	}
 	for _, setting := range []string{"chat", "embedding"} {
 		_, err := load(t, "models: {"+setting+": {provider: openai, model: m, api_key_env: \"\"}}\n", []string{}, nil)
-		if err == nil || !strings.Contains(err.Error(), "models."+setting+".api_key_env: OpenAI wants a key") {
-			t.Errorf("%s: %v", setting, err)
-		}
+		assert.True(t, err != nil && strings.Contains(err.Error(), "models."+setting+".api_key_env: OpenAI wants a key"),
+			"%s: %v", setting, err)
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+
 	"github.com/unweaver/unweaver/internal/config"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
@@ -14,9 +16,7 @@ func TestSettingsOfABranchAreCheckedByThemselves(t *testing.T) {
 	for _, good := range []map[string]string{
 		nil, {"shortening.threshold": "400"}, {"models.chat.model": "large", "retrieval.language": "de"},
 	} {
-		if err := config.CheckOverlay(good); err != nil {
-			t.Errorf("%v: %v", good, err)
-		}
+		assert.NoError(t, config.CheckOverlay(good), "%v", good)
 	}
 	for key, bad := range map[string]struct{ value, why string }{
 		"shortening.threshold": {"60", "200"},
@@ -25,9 +25,8 @@ func TestSettingsOfABranchAreCheckedByThemselves(t *testing.T) {
 		"retrieval.language":   {"klingon", "language"},
 	} {
 		err := config.CheckOverlay(map[string]string{key: bad.value})
-		if !fault.Is(err, fault.BadConfig) || !strings.Contains(err.Error(), bad.why) {
-			t.Errorf("%s=%s: %v", key, bad.value, err)
-		}
+		assert.True(t, fault.Is(err, fault.BadConfig) && strings.Contains(err.Error(), bad.why),
+			"%s=%s: %v", key, bad.value, err)
 	}
 }
 
@@ -35,8 +34,7 @@ func TestSettingsOfABranchAreCheckedByThemselves(t *testing.T) {
 func TestABranchOfAnImpossibleNameIsAMistake(t *testing.T) {
 	for _, name := range []string{"../x", "a.b", ".", "*", "a.models.b"} {
 		_, err := config.Load(config.Source{Missing: true, Overlays: []core.Overlay{{Index: name, Base: "docs"}}})
-		if !fault.Is(err, fault.BadConfig) || !strings.Contains(err.Error(), "a name has letters") {
-			t.Errorf("%q: %v", name, err)
-		}
+		assert.True(t, fault.Is(err, fault.BadConfig) && strings.Contains(err.Error(), "a name has letters"),
+			"%q: %v", name, err)
 	}
 }

@@ -8,6 +8,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/config"
 	"github.com/unweaver/unweaver/internal/fault"
 )
@@ -44,9 +47,8 @@ func TestEveryKeyCanBeGivenByFileVariableAndSetting(t *testing.T) {
 			config.FromFile: fromFile, config.FromVariable: fromVariable, config.FromSet: fromSet,
 		} {
 			got := settings(t, cfg)[r.path]
-			if got.Text != r.example || got.Origin != origin || got.At == "" {
-				t.Errorf("%s from %s: %+v, want %s", r.path, origin, got, r.example)
-			}
+			assert.True(t, got.Text == r.example && got.Origin == origin && got.At != "",
+				"%s from %s: %+v, want %s", r.path, origin, got, r.example)
 		}
 	}
 }
@@ -68,9 +70,7 @@ func TestDurationsAreWrittenAsPeopleWriteThem(t *testing.T) {
 		"100ms": "100ms", "100h10m": "100h10m", "1m30s": "1m30s",
 	} {
 		cfg := mustLoad(t, "", nil, []string{"indexes.docs.grace=" + given})
-		if got := settings(t, cfg)["indexes.docs.grace"].Text; got != want {
-			t.Errorf("%s is written %s, want %s", given, got, want)
-		}
+		assert.Equal(t, want, settings(t, cfg)["indexes.docs.grace"].Text, "%s is written", given)
 	}
 }
 
@@ -84,9 +84,7 @@ func TestSettingsThatAreNoValueAreRefused(t *testing.T) {
 		"indexes.docs.models.chet.x=1": "unknown key indexes.docs.models.chet",
 		"=x":                           "unknown key ",
 	} {
-		if got := refused(t, "", set); !strings.Contains(got, want) {
-			t.Errorf("%s: want %q, got %q", set, want, got)
-		}
+		assert.Contains(t, refused(t, "", set), want, "%s", set)
 	}
 }
 
@@ -102,9 +100,7 @@ func FuzzLoad(f *testing.F) {
 	dir := f.TempDir()
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		path := filepath.Join(dir, "unweaver.yaml")
-		if err := os.WriteFile(path, raw, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(path, raw, 0o600))
 		cfg, err := config.Load(config.Source{Path: path})
 		if err != nil {
 			if !fault.Is(err, fault.BadConfig) {
@@ -114,9 +110,8 @@ func FuzzLoad(f *testing.F) {
 		}
 		for name := range cfg.Indexes {
 			spec, err := cfg.Spec(name, "")
-			if err != nil || spec.Keep < 1 || spec.Grace <= 0 || bytes.ContainsAny([]byte(spec.Index), "./") {
-				t.Errorf("%+v %v", spec, err)
-			}
+			assert.True(t, err == nil && spec.Keep >= 1 && spec.Grace > 0 && !bytes.ContainsAny([]byte(spec.Index), "./"),
+				"%+v %v", spec, err)
 		}
 	})
 }

@@ -8,6 +8,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/config"
 	"github.com/unweaver/unweaver/internal/fault"
 )
@@ -24,23 +27,15 @@ func TestAServerProcessFindsItsConfigurationAsTheCommandLineDoes(t *testing.T) {
 	load := func(env []string, args ...string) *config.Config {
 		t.Helper()
 		process, _, err := parsed(t, env, args...)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		cfg, err := config.Load(process.Source)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		return cfg
 	}
-	if got := load(nil).Worker.Slots; got != 64 {
-		t.Errorf("without a file: %d slots", got)
-	}
+	assert.Equal(t, 64, load(nil).Worker.Slots, "without a file")
 	other := filepath.Join(t.TempDir(), "other.yaml")
 	for path, slots := range map[string]string{"unweaver.yaml": "7", other: "8"} {
-		if err := os.WriteFile(path, []byte("worker: {slots: "+slots+"}\n"), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(path, []byte("worker: {slots: "+slots+"}\n"), 0o600))
 	}
 	for name, got := range map[string]struct{ slots, want int }{
 		"unweaver.yaml of the folder":        {load(nil).Worker.Slots, 7},
@@ -50,17 +45,13 @@ func TestAServerProcessFindsItsConfigurationAsTheCommandLineDoes(t *testing.T) {
 		"--set over all":                     {load(nil, "--config", other, "--set", "worker.slots=9").Worker.Slots, 9},
 		"a variable of a setting over files": {load([]string{"UNWEAVER_WORKER_SLOTS=5"}).Worker.Slots, 5},
 	} {
-		if got.slots != got.want {
-			t.Errorf("%s: %d slots, want %d", name, got.slots, got.want)
-		}
+		assert.Equal(t, got.want, got.slots, "%s", name)
 	}
 	process, _, err := parsed(t, nil, "--config", "none.yaml")
 	if err == nil {
 		_, err = config.Load(process.Source)
 	}
-	if !fault.Is(err, fault.BadConfig) {
-		t.Errorf("a file that is named and is not there: %v", err)
-	}
+	assert.True(t, fault.Is(err, fault.BadConfig), "a file that is named and is not there: %v", err)
 }
 
 func TestFlagsOfAServerProcess(t *testing.T) {

@@ -10,6 +10,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/config"
 	"github.com/unweaver/unweaver/internal/core"
 )
@@ -21,14 +24,11 @@ const referencePath = "../../docs/configuration.md"
 func TestTheReferenceIsMadeFromTheTypes(t *testing.T) {
 	want := config.Reference()
 	if *update {
-		if err := os.WriteFile(referencePath, []byte(want), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(referencePath, []byte(want), 0o644))
 	}
 	got, err := os.ReadFile(referencePath)
-	if err != nil || string(got) != want {
-		t.Errorf("%s is not what the types say (%v): go test ./internal/config -update", referencePath, err)
-	}
+	assert.True(t, err == nil && string(got) == want,
+		"%s is not what the types say (%v): go test ./internal/config -update", referencePath, err)
 }
 
 // row of the reference's tables.
@@ -86,9 +86,7 @@ func TestEveryKeyIsDescribedOnce(t *testing.T) {
 		described[r.path]++
 	}
 	for _, path := range leaves(reflect.TypeFor[config.Config](), "") {
-		if described[path] != 1 {
-			t.Errorf("%s stands %d times in the reference", path, described[path])
-		}
+		assert.Equal(t, 1, described[path], "%s stands", path)
 		delete(described, path)
 	}
 	for path := range described {
@@ -116,60 +114,41 @@ var needs = map[string][]string{
 func digest(t *testing.T, set ...string) core.Digest {
 	t.Helper()
 	cfg, err := config.Load(config.Source{Set: set})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	spec, err := cfg.Spec("docs", "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return spec.ConfigDigest()
 }
 
 func TestAnExampleIsValidAndRebuildsWhatTheReferenceSays(t *testing.T) {
 	for _, r := range rows(t) {
 		setting := r.path + "=" + r.example
-		if r.example == r.standard {
-			t.Errorf("%s: the example is the default", r.path)
-		}
+		assert.True(t, r.example != r.standard, "%s: the example is the default", r.path)
 		if r.unsupported() {
-			if got := refused(t, "", setting); !strings.Contains(got, "not supported yet") {
-				t.Errorf("%s is said to be unsupported: %q", r.path, got)
-			}
+			assert.Contains(t, refused(t, "", setting), "not supported yet", "%s is said to be unsupported", r.path)
 			continue
 		}
 		before := digest(t, needs[r.path]...)
 		after := digest(t, append(slices.Clone(needs[r.path]), setting)...)
-		if (before == after) != (r.rebuilds == "nothing") {
-			t.Errorf("%s: the reference says that a change rebuilds %s", r.path, r.rebuilds)
-		}
+		assert.True(t, (before == after) == (r.rebuilds == "nothing"),
+			"%s: the reference says that a change rebuilds %s", r.path, r.rebuilds)
 	}
 }
 
 func TestTheDigestOfTheDefaultsHasNotMoved(t *testing.T) {
 	spec, err := config.Default().Spec("docs", "/corpus")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got := spec.ConfigDigest().String(); got != "433aa416138a126fc693dddfaadbabe3cf406d78a18cfd3d927f1842d3a856de" {
-		t.Errorf("%s: every published index would be built again", got)
-	}
+	require.NoError(t, err)
+	assert.Equal(t, "433aa416138a126fc693dddfaadbabe3cf406d78a18cfd3d927f1842d3a856de", spec.ConfigDigest().String())
 }
 
 func TestAFreshFileHoldsTheDefaults(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "unweaver.yaml")
-	if err := os.WriteFile(path, []byte(config.Sample()), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(path, []byte(config.Sample()), 0o600))
 	cfg, err := config.Load(config.Source{Path: path})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	got, _ := cfg.Spec("docs", "/corpus")
 	want, _ := config.Default().Spec("docs", "/corpus")
-	if !reflect.DeepEqual(got, want) {
-		t.Errorf("index docs:\n%+v\n%+v", got, want)
-	}
+	assert.True(t, reflect.DeepEqual(got, want), "index docs:\n%+v\n%+v", got, want)
 	standard := config.Default()
 	if cfg.Engine != standard.Engine || !reflect.DeepEqual(cfg.QueryAPI, standard.QueryAPI) ||
 		cfg.Worker != standard.Worker || !reflect.DeepEqual(cfg.Stores, standard.Stores) ||
@@ -187,8 +166,7 @@ func TestAFreshFileHoldsTheDefaults(t *testing.T) {
 		}
 	}
 	for n, line := range strings.Split(strings.TrimSpace(config.Sample()), "\n") {
-		if !strings.Contains(line, "#") && !strings.HasSuffix(line, ":") && line != "" {
-			t.Errorf("line %d has no comment: %s", n+1, line)
-		}
+		assert.True(t, strings.Contains(line, "#") || strings.HasSuffix(line, ":") || line == "",
+			"line %d has no comment: %s", n+1, line)
 	}
 }

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+
 	"github.com/unweaver/unweaver/internal/config"
 )
 
@@ -12,9 +14,8 @@ func settings(t *testing.T, cfg *config.Config) map[string]config.Setting {
 	t.Helper()
 	out := map[string]config.Setting{}
 	for _, s := range cfg.Settings() {
-		if _, twice := out[s.Key]; twice {
-			t.Errorf("%s is listed twice", s.Key)
-		}
+		_, twice := out[s.Key]
+		assert.False(t, twice, "%s is listed twice", s.Key)
 		out[s.Key] = s
 	}
 	return out
@@ -46,9 +47,7 @@ func TestEverySettingSaysWhereItCameFrom(t *testing.T) {
 		if i := strings.LastIndexByte(have.At, '/'); have.Origin == config.FromFile {
 			have.At = have.At[i+1:]
 		}
-		if have != want {
-			t.Errorf("want %+v\ngot  %+v", want, have)
-		}
+		assert.True(t, have == want, "want %+v\ngot  %+v", want, have)
 	}
 	if grace := got["indexes.docs.grace"]; grace.Text != "48h" || grace.Origin != config.FromFile {
 		t.Errorf("%+v", grace)
@@ -71,7 +70,5 @@ func TestPasswordsOfStoresAreNotShown(t *testing.T) {
 		got["stores.vectors"].Value != "milvus://root:xxxxx@milvus:19530" {
 		t.Errorf("%+v %+v", got["stores.classes"], got["stores.vectors"])
 	}
-	if cfg.Stores.Classes != "redis://:verysecret@redis:6379/0" {
-		t.Error("showing a setting changes it")
-	}
+	assert.Equal(t, "redis://:verysecret@redis:6379/0", cfg.Stores.Classes, "showing a setting changes it")
 }

@@ -6,6 +6,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/config"
 	"github.com/unweaver/unweaver/internal/fault"
 )
@@ -146,9 +149,8 @@ func TestValuesThatCannotBeMeantAreRefused(t *testing.T) {
 		t.Run(tc.set, func(t *testing.T) {
 			got := refused(t, "", tc.set)
 			path, _, _ := strings.Cut(tc.set, "=")
-			if !strings.Contains(got, tc.want) || !strings.Contains(got, path[:strings.LastIndexByte(path, '.')]) {
-				t.Errorf("want %q at %s, got:\n%s", tc.want, path, got)
-			}
+			assert.True(t, strings.Contains(got, tc.want) && strings.Contains(got, path[:strings.LastIndexByte(path, '.')]),
+				"want %q at %s, got:\n%s", tc.want, path, got)
 		})
 	}
 }
@@ -178,9 +180,7 @@ func TestLimitsOfValuesAreStillValid(t *testing.T) {
 		{"models.limits.concurrency=0"},
 		{"models.chat.model=m", "indexes.docs.models.chat.provider=openai"},
 	} {
-		if got := refused(t, "", set...); got != "" {
-			t.Errorf("%v: %s", set, got)
-		}
+		assert.Empty(t, refused(t, "", set...), "%v", set)
 	}
 }
 
@@ -194,9 +194,7 @@ func TestKeysWithoutEffectAreRefusedUntilTheyHaveOne(t *testing.T) {
 			!strings.HasSuffix(got, "; remove it") {
 			t.Errorf("%s: %s", tc.set, got)
 		}
-		if got := refused(t, "", path+"="+tc.standard); got != "" {
-			t.Errorf("the default of %s: %s", path, got)
-		}
+		assert.Empty(t, refused(t, "", path+"="+tc.standard), "the default of %s", path)
 	}
 }
 
@@ -217,14 +215,10 @@ func TestMistakesOfACronLineAreNamed(t *testing.T) {
 		{"@fortnightly", "is not known; use @yearly"},
 	} {
 		got := refused(t, "", "indexes.docs.schedule.cron="+tc.cron)
-		if !strings.Contains(got, tc.want) {
-			t.Errorf("%q: want %q, got %s", tc.cron, tc.want, got)
-		}
+		assert.Contains(t, got, tc.want, "%q", tc.cron)
 	}
 	for _, cron := range []string{"0 3 * * *", "*/15 0-6,22 1,15 jan-mar MON-fri", "@daily", "5/10 * * * 7"} {
-		if got := refused(t, "", "indexes.docs.schedule.cron="+cron); got != "" {
-			t.Errorf("%q is right: %s", cron, got)
-		}
+		assert.Empty(t, refused(t, "", "indexes.docs.schedule.cron="+cron), "%q is right", cron)
 	}
 }
 
@@ -251,9 +245,7 @@ func TestMistakesOfFormAreNamedWithTheirPlace(t *testing.T) {
 		},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			if got := refused(t, tc.yaml); !strings.Contains(got, tc.want) {
-				t.Errorf("want %q, got %s", tc.want, got)
-			}
+			assert.Contains(t, refused(t, tc.yaml), tc.want, "want")
 		})
 	}
 }
@@ -265,13 +257,9 @@ func TestMistakesComeInTheOrderOfTheFileThenVariablesThenSettings(t *testing.T) 
 		fmt.Fprintf(&yaml, "  %c: {keep: 0}\n", 'z'-i)
 	}
 	_, err := load(t, yaml.String(), []string{"UNWEAVER_ENGINE_TLS=no idea"}, []string{"nonsense"})
-	if err == nil {
-		t.Fatal("accepted")
-	}
+	require.Error(t, err, "accepted")
 	lines := strings.Split(err.Error(), "\n")
-	if len(lines) != 14 || !strings.HasSuffix(lines[0], "13 mistakes") {
-		t.Fatalf("%s", err)
-	}
+	require.True(t, len(lines) == 14 && strings.HasSuffix(lines[0], "13 mistakes"), "%s", err)
 	for i := range 11 {
 		if want := fmt.Sprintf(":%d:13: indexes.%c.keep: want 1", i+2, 'z'-i); !strings.Contains(lines[i+1], want) {
 			t.Errorf("line %d: want %q, got %s", i+1, want, lines[i+1])
@@ -284,9 +272,7 @@ func TestMistakesComeInTheOrderOfTheFileThenVariablesThenSettings(t *testing.T) 
 
 func TestAKeyThatWasPastedInPlaceOfItsVariableIsNotRepeated(t *testing.T) {
 	got := refused(t, "models: {chat: {api_key_env: sk-proj-verysecret}}\n")
-	if got == "" || strings.Contains(got, "verysecret") {
-		t.Errorf("%s", got)
-	}
+	assert.True(t, got != "" && !strings.Contains(got, "verysecret"), "%s", got)
 }
 
 func TestFilesThatCannotBeRead(t *testing.T) {
@@ -294,10 +280,7 @@ func TestFilesThatCannotBeRead(t *testing.T) {
 	if _, err := config.Load(config.Source{Path: missing}); !fault.Is(err, fault.BadConfig) {
 		t.Errorf("a missing file that was named: %v", err)
 	}
-	if _, err := config.Load(config.Source{Path: missing, Missing: true}); err != nil {
-		t.Errorf("a missing file that nobody named: %v", err)
-	}
-	if got := refused(t, "# nothing but a comment\n"); got != "" {
-		t.Error(got)
-	}
+	_, err := config.Load(config.Source{Path: missing, Missing: true})
+	assert.NoError(t, err, "a missing file that nobody named")
+	assert.Empty(t, refused(t, "# nothing but a comment\n"))
 }

@@ -3,6 +3,9 @@ package config_test
 import (
 	"strings"
 	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 func TestSlotsFollowTheModelsAndTheMachineUnlessTheyAreGiven(t *testing.T) {
@@ -20,12 +23,8 @@ func TestSlotsFollowTheModelsAndTheMachineUnlessTheyAreGiven(t *testing.T) {
 		{"worker.slots=1000", 2, 1000},
 	} {
 		cfg, err := load(t, "", nil, strings.Fields(c.set))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := cfg.Slots(c.cores); got != c.want {
-			t.Errorf("%q on %d cores: %d slots, want %d", c.set, c.cores, got, c.want)
-		}
+		require.NoError(t, err)
+		assert.Equal(t, c.want, cfg.Slots(c.cores), "%q on %d cores", c.set, c.cores)
 	}
 }
 
@@ -37,11 +36,7 @@ func TestTheCacheOfWorkflowsFollowsTheMachineUnlessItIsGiven(t *testing.T) {
 		{nil, 2, 1024}, {nil, 64, 10_000}, {[]string{"worker.workflow_cache=7"}, 64, 7},
 	} {
 		cfg, err := load(t, "", nil, c.set)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := cfg.WorkflowCache(c.cores); got != c.want {
-			t.Errorf("%v on %d cores: %d workflows, want %d", c.set, c.cores, got, c.want)
-		}
+		require.NoError(t, err)
+		assert.Equal(t, c.want, cfg.WorkflowCache(c.cores), "%v on %d cores", c.set, c.cores)
 	}
 }

@@ -5,6 +5,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/core"
 )
 
@@ -30,9 +33,7 @@ func TestThePartsOfAWholeHoldEachIDOnce(t *testing.T) {
 					held++
 				}
 			}
-			if held != 1 {
-				t.Fatalf("%x is in %d of %d parts", id, held, parts)
-			}
+			require.True(t, held == 1, "%x is in %d of %d parts", id, held, parts)
 		}
 	}
 }
@@ -43,11 +44,8 @@ func TestASampleIsReadAndWritten(t *testing.T) {
 		"-1/7": false, "1/7x": false, "1/10001": false, "": false,
 	} {
 		sample, err := core.ParseSample(text)
-		if (err == nil) != valid || valid && sample.String() != text {
-			t.Errorf("%q: %v, %v", text, sample, err)
-		}
+		assert.True(t, (err == nil) == valid && (!valid || sample.String() == text), "%q: %v, %v", text, sample, err)
 	}
-	if !core.Everything.Valid() || !core.Everything.Whole() || (core.Sample{Part: 1, Of: 2}).Whole() {
-		t.Error("everything is not the whole, or a half is")
-	}
+	assert.True(t, core.Everything.Valid() && core.Everything.Whole() && !(core.Sample{Part: 1, Of: 2}).Whole(),
+		"everything is not the whole, or a half is")
 }

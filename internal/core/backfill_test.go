@@ -3,6 +3,8 @@ package core
 import (
 	"testing"
 	"time"
+
+	"github.com/stretchr/testify/assert"
 )
 
 func TestWhatABackfillChooses(t *testing.T) {
@@ -31,9 +33,7 @@ func TestWhatABackfillChooses(t *testing.T) {
 		}
 	}
 	for _, wrong := range []BackfillChoice{{}, {From: at(3), To: at(3)}} {
-		if wrong.Mistake() == "" {
-			t.Errorf("%+v is taken", wrong)
-		}
+		assert.True(t, wrong.Mistake() != "", "%+v is taken", wrong)
 	}
 }
 
@@ -48,13 +48,10 @@ func TestBatchesOfAThrottledBackfill(t *testing.T) {
 		{BackfillThrottle{CallsPerMinute: 30}, 5},
 		{BackfillThrottle{CallsPerMinute: 6000, Concurrency: 8}, 8},
 	} {
-		if got := test.throttle.Batch(); got != test.want || test.throttle.Mistake() != "" {
-			t.Errorf("%+v: %d, want %d", test.throttle, got, test.want)
-		}
+		got := test.throttle.Batch()
+		assert.True(t, got == test.want && test.throttle.Mistake() == "", "%+v: %d, want %d", test.throttle, got, test.want)
 	}
 	for _, wrong := range []BackfillThrottle{{Concurrency: 65}, {Concurrency: -1}, {CallsPerMinute: -1}} {
-		if wrong.Mistake() == "" {
-			t.Errorf("%+v is taken", wrong)
-		}
+		assert.True(t, wrong.Mistake() != "", "%+v is taken", wrong)
 	}
 }

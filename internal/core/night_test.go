@@ -4,6 +4,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/core"
 )
 
@@ -11,9 +14,7 @@ func TestACourseStaysBoundedAndOfTheWholeRun(t *testing.T) {
 	var course []core.Moment
 	for second := range 5000 {
 		course = core.Course(course, core.Moment{Seconds: float64(second), Share: float64(second) / 5000})
-		if len(course) > 240 {
-			t.Fatalf("%d moments after %d", len(course), second)
-		}
+		require.True(t, len(course) <= 240, "%d moments after %d", len(course), second)
 	}
 	if first, last := course[0], course[len(course)-1]; first.Seconds != 0 || last.Seconds != 4999 {
 		t.Errorf("from %v to %v", first.Seconds, last.Seconds)
@@ -24,18 +25,14 @@ func TestACourseStaysBoundedAndOfTheWholeRun(t *testing.T) {
 		}
 	}
 	again := core.Course(course, course...)
-	if len(again) != len(course) {
-		t.Errorf("told twice: %d, then %d", len(course), len(again))
-	}
+	assert.Len(t, again, len(course), "told twice")
 }
 
 func TestMomentsOfALongRunAreFewer(t *testing.T) {
 	for sofar, want := range map[time.Duration]time.Duration{
 		time.Second: 5 * time.Second, 10 * time.Minute: 5 * time.Second, 12 * time.Hour: 6 * time.Minute,
 	} {
-		if got := core.MomentEvery(sofar); got != want {
-			t.Errorf("after %s every %s, want %s", sofar, got, want)
-		}
+		assert.Equal(t, want, core.MomentEvery(sofar), "after %s every", sofar)
 	}
 }
 

@@ -5,14 +5,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+
 	"github.com/unweaver/unweaver/internal/core"
 )
 
 func about(t *testing.T, what string, got, want float64) {
 	t.Helper()
-	if math.Abs(got-want) > 0.01*math.Max(1, math.Abs(want)) {
-		t.Errorf("%s: %g, want %g", what, got, want)
-	}
+	assert.False(t, math.Abs(got-want) > 0.01*math.Max(1, math.Abs(want)), "%s: %g, want %g", what, got, want)
 }
 
 func TestTimeLeftGoesByWhatWasMeasured(t *testing.T) {
@@ -84,9 +84,7 @@ func TestEventsThatAreToldAgainAreOneAndTheFirstAndLastOfManyStay(t *testing.T) 
 	for tries := range 5 {
 		report.Note(core.Event{Kind: core.EventWaiting, Code: "store_unavailable", Count: tries + 1})
 	}
-	if len(report.Events) != 2 || report.Events[1].Count != 5 {
-		t.Errorf("%+v", report.Events)
-	}
+	assert.True(t, len(report.Events) == 2 && report.Events[1].Count == 5, "%+v", report.Events)
 	for range 300 {
 		report.Note(core.Event{Kind: core.EventPaused})
 		report.Note(core.Event{Kind: core.EventResumed})

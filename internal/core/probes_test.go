@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+
 	"github.com/unweaver/unweaver/internal/core"
 )
 
@@ -25,9 +27,8 @@ func TestProbesAreReadLineByLine(t *testing.T) {
 		strings.Repeat(`{"question":"a","documents":["d"]}`+"\n", 2001):      "more than 2000 questions",
 		strings.Repeat(strings.Repeat(" ", 1<<20)+"\n", 3) + "{}":            "question",
 	} {
-		if _, err := core.ReadProbes(strings.NewReader(text), true); err == nil || !strings.Contains(err.Error(), says) {
-			t.Errorf("%.40q: %v, want %q", text, err, says)
-		}
+		_, err := core.ReadProbes(strings.NewReader(text), true)
+		assert.True(t, err != nil && strings.Contains(err.Error(), says), "%.40q: %v, want %q", text, err, says)
 	}
 	if got, err := core.ReadProbes(strings.NewReader(`{"question":"a"}`), false); err != nil || len(got) != 1 {
 		t.Errorf("where documents are not asked for: %v, %v", got, err)

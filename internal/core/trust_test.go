@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+
 	"github.com/unweaver/unweaver/internal/core"
 )
 
@@ -34,9 +36,7 @@ func TestNewFieldsOfModelsAreNotWrittenWhereTheyAreEmpty(t *testing.T) {
 	spec := core.Spec{Chat: core.ChatModel{Provider: "openai"}, Embedding: core.EmbedModel{Provider: "openai"}}
 	set := spec
 	set.Chat.TrustDomain, set.Embedding.TrustDomain, set.Chat.MaxTokens = "a", "b", 7
-	if spec.ConfigDigest() != set.ConfigDigest() {
-		t.Error("the digest of the configuration changed")
-	}
+	assert.Equal(t, set.ConfigDigest(), spec.ConfigDigest(), "the digest of the configuration changed")
 	raw, err := json.Marshal(spec)
 	if err != nil || strings.Contains(string(raw), "trust") || strings.Contains(string(raw), `"chat":{"max_tokens`) {
 		t.Errorf("%s %v", raw, err)

@@ -15,6 +15,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/fault"
 )
 
@@ -22,9 +25,7 @@ import (
 func declared(t *testing.T) map[string]fault.Code {
 	t.Helper()
 	file, err := parser.ParseFile(token.NewFileSet(), "fault.go", nil, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	codes := map[string]fault.Code{}
 	ast.Inspect(file, func(node ast.Node) bool {
 		spec, ok := node.(*ast.ValueSpec)
@@ -36,9 +37,7 @@ func declared(t *testing.T) map[string]fault.Code {
 		}
 		for i, name := range spec.Names {
 			text, err := strconv.Unquote(spec.Values[i].(*ast.BasicLit).Value)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			codes[name.Name] = fault.Code(text)
 		}
 		return true
@@ -49,24 +48,17 @@ func declared(t *testing.T) map[string]fault.Code {
 // Promises: 20.
 func TestEveryCodeHasAKindAndANameOfItsOwn(t *testing.T) {
 	listed := fault.Codes()
-	if !slices.IsSorted(listed) {
-		t.Error("Codes is not sorted")
-	}
+	assert.True(t, slices.IsSorted(listed), "Codes is not sorted")
 	names := declared(t)
-	if len(names) < 40 || len(names) != len(listed) {
-		t.Errorf("%d codes are declared, %d have a kind", len(names), len(listed))
-	}
+	assert.True(t, len(names) >= 40 && len(names) == len(listed),
+		"%d codes are declared, %d have a kind", len(names), len(listed))
 	seen := map[fault.Code]string{}
 	for name, code := range names {
-		if !slices.Contains(listed, code) {
-			t.Errorf("%s has no kind", name)
-		}
-		if !regexp.MustCompile(`^[a-z]+(_[a-z]+)*$`).MatchString(string(code)) {
-			t.Errorf("%s: %q stands in URIs", name, code)
-		}
-		if other, ok := seen[code]; ok {
-			t.Errorf("%s and %s are both %q", name, other, code)
-		}
+		assert.True(t, slices.Contains(listed, code), "%s has no kind", name)
+		assert.True(t, regexp.MustCompile(`^[a-z]+(_[a-z]+)*$`).MatchString(string(code)),
+			"%s: %q stands in URIs", name, code)
+		other, ok := seen[code]
+		assert.False(t, ok, "%s and %s are both %q", name, other, code)
 		seen[code] = name
 	}
 }
@@ -87,9 +79,7 @@ func TestKindsThatDecide(t *testing.T) {
 			}
 		}
 	}
-	if fault.Code("made_up").Kind() != fault.Fatal {
-		t.Error("an unknown code is a fault of this program")
-	}
+	assert.Equal(t, fault.Fatal, fault.Code("made_up").Kind(), "an unknown code is a fault of this program")
 }
 
 func TestAnErrorReadsAsASentence(t *testing.T) {
@@ -105,9 +95,7 @@ func TestAnErrorReadsAsASentence(t *testing.T) {
 		"wait: 42":            fault.NotFound.At("wait", "").Because(42),
 		"wait":                fault.NotFound.At("wait", "").Because(nil),
 	} {
-		if err.Error() != want {
-			t.Errorf("got %q, want %q", err, want)
-		}
+		assert.Equal(t, want, err.Error(), "got %q", err)
 	}
 }
 
@@ -138,13 +126,10 @@ func TestTheOutermostFaultIsTheOneThatCounts(t *testing.T) {
 			kind != c.kind || after != c.after {
 			t.Errorf("%s: %s, kind %d, after %s", name, code, kind, after)
 		}
-		if fault.Is(c.err, c.code) != (c.err != nil) || fault.Is(c.err, fault.Usage) {
-			t.Errorf("%s: Is", name)
-		}
+		assert.True(t, fault.Is(c.err, c.code) == (c.err != nil) && !fault.Is(c.err, fault.Usage), "%s: Is", name)
 	}
-	if !errors.Is(outer, io.ErrUnexpectedEOF) || fault.As(plain) != nil || fault.As(nil) != nil {
-		t.Error("the cause is reached, and nothing is made up")
-	}
+	assert.True(t, errors.Is(outer, io.ErrUnexpectedEOF) && fault.As(plain) == nil && fault.As(nil) == nil,
+		"the cause is reached, and nothing is made up")
 }
 
 // The text of an error never stands where only codes may: a code is what goes into histories.

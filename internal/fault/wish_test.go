@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+
 	"github.com/unweaver/unweaver/internal/fault"
 )
 
@@ -17,9 +19,8 @@ func TestNoServerIsLeftAloneForLongerThanTheLongestWait(t *testing.T) {
 	} {
 		limited := fault.ModelRateLimited.At("ask", "model")
 		limited.RetryAfter = wish
-		if got := fault.RetryAfter(fmt.Errorf("while asking: %w", limited)); got != want {
-			t.Errorf("a server that asks for %s is left alone for %s, want %s", wish, got, want)
-		}
+		got := fault.RetryAfter(fmt.Errorf("while asking: %w", limited))
+		assert.True(t, got == want, "a server that asks for %s is left alone for %s, want %s", wish, got, want)
 	}
 	if got := fault.RetryAfter(nil); got != 0 {
 		t.Errorf("without an error: %s", got)

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/ledger"
 	"github.com/unweaver/unweaver/internal/store/coordination"
@@ -99,9 +101,8 @@ func (b *book) pay(t *testing.T, task string, from, to int) {
 	t.Helper()
 	var keys []core.Digest
 	for i := from; i < to; i++ {
-		if _, err := b.Put(t.Context(), task, key(i), 0, ledger.Result{Value: []byte(value(i))}); err != nil {
-			t.Fatal(err)
-		}
+		_, err := b.Put(t.Context(), task, key(i), 0, ledger.Result{Value: []byte(value(i))})
+		require.NoError(t, err)
 		keys = append(keys, key(i))
 	}
 	if n, err := b.Pack(t.Context(), task, keys); err != nil || n != to-from {
@@ -115,9 +116,7 @@ func (b *book) want(t *testing.T, task string, n int, has func(i int) bool) {
 	b.reopen()
 	for i := range n {
 		e, err := b.Get(t.Context(), task, key(i), 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		if (e != nil) != has(i) || (e != nil && string(e.Value) != value(i)) {
 			t.Fatalf("entry %d: %v, want it: %v", i, e, has(i))
 		}
@@ -158,8 +157,6 @@ func (b *book) upkeep(t *testing.T, task string, listed iter.Seq2[core.Digest, e
 	t.Helper()
 	b.reopen()
 	kept, err := b.Upkeep(t.Context(), task, listed, b.now)
-	if err != nil || kept.Busy {
-		t.Fatal(kept, err)
-	}
+	require.True(t, err == nil && !kept.Busy, "%v %v", kept, err)
 	return kept
 }

@@ -8,6 +8,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/ledger"
 	"github.com/unweaver/unweaver/internal/testkit/blobmemory"
@@ -33,9 +36,7 @@ func TestLookUpsInADistantPackReadEachFrameOnceAndSideBySide(t *testing.T) {
 			}
 		}
 		n, err := ledger.New(near, newClaims()).PackEntries(t.Context(), ledger.Extract, stored)
-		if err != nil || n != entries {
-			t.Fatal(n, err)
-		}
+		require.True(t, err == nil && n == entries, "%v %v", n, err)
 		requests := distance.New(15 * time.Millisecond)
 		l := ledger.New(distance.Blob(near, requests), newClaims())
 		begin := time.Now()
@@ -48,17 +49,15 @@ func TestLookUpsInADistantPackReadEachFrameOnceAndSideBySide(t *testing.T) {
 				all.Go(func() {
 					key := core.Digest{byte(i >> 2), byte(i << 6)}
 					entry, err := l.Get(t.Context(), ledger.Extract, key, 0)
-					if err != nil || entry == nil || !entry.Packed || string(entry.Value[1000:]) != fmt.Sprint(i) {
-						t.Errorf("entry %d: %v, %v", i, entry != nil, err)
-					}
+					assert.True(t, err == nil && entry != nil && entry.Packed && string(entry.Value[1000:]) == fmt.Sprint(i),
+						"entry %d: %v, %v", i, entry != nil, err)
 				})
 			}
 			all.Wait()
 		}
 		passed, counted := time.Since(begin), requests.Take()
 		t.Logf("%s\n%s", passed, counted)
-		if counted.Chain > 14 || counted.Of("ledger/extract/packs", distance.Get) > 30 {
-			t.Errorf("in a chain of %d:\n%s", counted.Chain, counted)
-		}
+		assert.True(t, counted.Chain <= 14 && counted.Of("ledger/extract/packs", distance.Get) <= 30,
+			"in a chain of %d:\n%s", counted.Chain, counted)
 	})
 }

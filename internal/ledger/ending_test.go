@@ -2,12 +2,14 @@ package ledger_test
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/ledger"
@@ -27,19 +29,15 @@ func TestAClaimLastsAsLongAsItsCallWhateverBecomesOfTheCaller(t *testing.T) {
 		}
 		ctx, stop := context.WithCancel(t.Context())
 		go func() {
-			if _, _, err := ledger.New(store, shared).Do(ctx, ledger.Extract, key(1), 0, slow); err != nil {
-				t.Error(err)
-			}
+			_, _, err := ledger.New(store, shared).Do(ctx, ledger.Extract, key(1), 0, slow)
+			assert.NoError(t, err)
 		}()
 		time.Sleep(time.Second)
 		stop()
 		e, fresh, err := ledger.New(store, shared).Do(t.Context(), ledger.Extract, key(1), 0, slow)
-		if err != nil || fresh || string(e.Value) != "first" {
-			t.Errorf("the other caller got %v, paid %v, %v", e, fresh, err)
-		}
-		if paid.Load() != 1 {
-			t.Errorf("paid %d times", paid.Load())
-		}
+		assert.True(t, err == nil && !fresh && string(e.Value) == "first",
+			"the other caller got %v, paid %v, %v", e, fresh, err)
+		assert.Equal(t, int64(1), paid.Load(), "paid")
 	})
 }
 
@@ -61,13 +59,9 @@ func TestAPaidResultIsHeldUntilItCanBeStored(t *testing.T) {
 					stop()
 					return ledger.Result{Value: []byte("v")}, nil
 				})
-			if err != nil || !paid || string(e.Value) != "v" {
-				t.Errorf("%s: %v %v %v", code, e, paid, err)
-			}
-			if e, err = ledger.New(store, newClaims()).Get(t.Context(), ledger.Extract, key(1), 0); err != nil ||
-				e == nil {
-				t.Errorf("%s: it was lost: %v", code, err)
-			}
+			assert.True(t, err == nil && paid && string(e.Value) == "v", "%s: %v %v %v", code, e, paid, err)
+			e, err = ledger.New(store, newClaims()).Get(t.Context(), ledger.Extract, key(1), 0)
+			assert.True(t, err == nil && e != nil, "%s: it was lost: %v", code, err)
 		})
 	}
 }
@@ -117,9 +111,8 @@ func TestWhatCouldNotBeStoredIsHeldAndStoredWhenItCanBe(t *testing.T) {
 			time.Sleep(3 * time.Hour)
 			away.Store(false)
 			e, fresh, err := mine.Do(t.Context(), ledger.Extract, key(1), 0, pay)
-			if err != nil || fresh || string(e.Value) != "v" || !<-other || paid.Load() != 1 {
-				t.Errorf("%s: %v %v %v, paid %d times", code, e, fresh, err, paid.Load())
-			}
+			assert.True(t, err == nil && !fresh && string(e.Value) == "v" && <-other && paid.Load() == 1,
+				"%s: %v %v %v, paid %d times", code, e, fresh, err, paid.Load())
 			if err := mine.Ready(t.Context()); err != nil || mine.Trouble() != nil || mine.Drain(t.Context()) != nil {
 				t.Errorf("%s: still %v", code, err)
 			}
@@ -156,9 +149,7 @@ func TestAProcessThatEndsWaitsForWhatItHolds(t *testing.T) {
 		}
 		mine := ledger.New(store, newClaims())
 		_, err := mine.Put(t.Context(), ledger.Extract, key(1), 0, ledger.Result{Value: []byte("v")})
-		if !fault.Is(err, fault.StoreFull) {
-			t.Fatal(err)
-		}
+		require.True(t, fault.Is(err, fault.StoreFull), "%v", err)
 		short, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 		defer cancel()
 		if err := mine.Drain(short); !fault.Is(err, fault.StoreFull) {
@@ -196,9 +187,7 @@ func TestALooseEntryThatCannotBeUsedIsRemovedToldAndPaidForAgain(t *testing.T) {
 						paid++
 						return ledger.Result{Value: []byte("whole"), Negative: negative}, nil
 					})
-				if err != nil || string(e.Value) != "whole" || e.Negative != negative {
-					t.Fatalf("%s: %v %v", task, e, err)
-				}
+				require.True(t, err == nil && string(e.Value) == "whole" && e.Negative == negative, "%s: %v %v", task, e, err)
 			}
 			if paid != 1 || !slices.Equal(named.all(), []string{"memory/" + object}) {
 				t.Errorf("%s: paid %d times, named %v", task, paid, named.all())
@@ -217,8 +206,6 @@ func TestWaitingForAClaimEndsWithTheCaller(t *testing.T) {
 		ctx, stop := context.WithTimeout(t.Context(), 5*time.Second)
 		defer stop()
 		_, _, err := ledger.New(artifacttest.New(), shared).Do(ctx, ledger.Extract, key(1), 0, nil)
-		if !errors.Is(err, context.DeadlineExceeded) {
-			t.Error(err)
-		}
+		assert.ErrorIs(t, err, context.DeadlineExceeded)
 	})
 }

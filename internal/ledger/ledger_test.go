@@ -10,6 +10,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/ledger"
 	"github.com/unweaver/unweaver/internal/store/blob"
@@ -20,13 +23,9 @@ import (
 func stores(t *testing.T) (blob.Store, *bolt.Store) {
 	t.Helper()
 	store, err := dir.Open(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	c, err := bolt.Open(filepath.Join(t.TempDir(), "c"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(func() { _ = c.Close() })
 	return store, c
 }
@@ -55,16 +54,12 @@ func TestEqualKeysInFlightArePaidOnce(t *testing.T) {
 						return ledger.Result{Value: []byte(fmt.Sprint("by ", w))}, nil
 					},
 				)
-				if err != nil || len(entry.Value) == 0 {
-					t.Errorf("%v %v", entry, err)
-				}
+				assert.True(t, err == nil && len(entry.Value) != 0, "%v %v", entry, err)
 			})
 		}
 	}
 	wg.Wait()
-	if paid.Load() != 1 {
-		t.Errorf("paid %d times", paid.Load())
-	}
+	assert.Equal(t, int64(1), paid.Load(), "paid")
 }
 
 func TestAFailedPaymentStoresNothingAndGivesItsClaimBack(t *testing.T) {
@@ -77,9 +72,7 @@ func TestAFailedPaymentStoresNothingAndGivesItsClaimBack(t *testing.T) {
 	}
 	pays := func(context.Context) (ledger.Result, error) { return ledger.Result{Value: []byte("v")}, nil }
 	e, paid, err := ledger.New(store, c).Do(t.Context(), ledger.Extract, key(1), 0, pays)
-	if err != nil || !paid || string(e.Value) != "v" {
-		t.Errorf("%v %v %v", e, paid, err)
-	}
+	assert.True(t, err == nil && paid && string(e.Value) == "v", "%v %v %v", e, paid, err)
 }
 
 func TestANegativeEntryIsNotPaidAgainUntilItIsRetried(t *testing.T) {
@@ -97,20 +90,13 @@ func TestANegativeEntryIsNotPaidAgainUntilItIsRetried(t *testing.T) {
 			0,
 			pay(ledger.Result{Value: []byte("why"), Negative: true}),
 		)
-		if err != nil || !e.Negative || string(e.Value) != "why" {
-			t.Fatalf("%v %v", e, err)
-		}
+		require.True(t, err == nil && e.Negative && string(e.Value) == "why", "%v %v", e, err)
 	}
-	if n != 1 {
-		t.Errorf("paid %d times", n)
-	}
+	assert.Equal(t, 1, n, "paid")
 	entry, _, err := l.Do(t.Context(), ledger.Extract, key(1), 1, pay(ledger.Result{Value: []byte("good")}))
-	if err != nil || entry.Negative {
-		t.Fatalf("%v %v", entry, err)
-	}
-	if entry, _ = l.Get(t.Context(), ledger.Extract, key(1), 0); entry == nil || entry.Negative {
-		t.Error("a positive entry does not win")
-	}
+	require.True(t, err == nil && !entry.Negative, "%v %v", entry, err)
+	entry, _ = l.Get(t.Context(), ledger.Extract, key(1), 0)
+	assert.True(t, entry != nil && !entry.Negative, "a positive entry does not win")
 }
 
 func TestALoserAdoptsTheFirstEntry(t *testing.T) {
@@ -118,9 +104,7 @@ func TestALoserAdoptsTheFirstEntry(t *testing.T) {
 	l := ledger.New(s, c)
 	for _, v := range []string{"first", "second"} {
 		e, err := l.Put(t.Context(), ledger.Extract, key(1), 0, ledger.Result{Value: []byte(v)})
-		if err != nil || string(e.Value) != "first" {
-			t.Errorf("%s: %v %v", v, e, err)
-		}
+		assert.True(t, err == nil && string(e.Value) == "first", "%s: %v %v", v, e, err)
 	}
 }
 
@@ -130,16 +114,14 @@ func TestPackedEntriesAreFoundAndTheirLooseOnesSwept(t *testing.T) {
 	var keys []core.Digest
 	for i := range 500 {
 		result := ledger.Result{Value: []byte(fmt.Sprint("v", i))}
-		if _, err := l.Put(t.Context(), ledger.Extract, key(i), 0, result); err != nil {
-			t.Fatal(err)
-		}
+		_, err := l.Put(t.Context(), ledger.Extract, key(i), 0, result)
+		require.NoError(t, err)
 		keys = append(keys, key(i))
 	}
 	keys = append(keys, key(9999)) // never paid
 	for range 2 {
-		if n, err := l.Pack(t.Context(), ledger.Extract, keys); err != nil || n != 500 {
-			t.Fatal(n, err)
-		}
+		n, err := l.Pack(t.Context(), ledger.Extract, keys)
+		require.True(t, err == nil && n == 500, "%v %v", n, err)
 	}
 	if n, err := l.Sweep(t.Context(), ledger.Extract, time.Now()); err != nil || n != 0 {
 		t.Errorf("swept %d at once, %v", n, err)
@@ -149,10 +131,8 @@ func TestPackedEntriesAreFoundAndTheirLooseOnesSwept(t *testing.T) {
 	}
 	fresh := ledger.New(store, c)
 	for i := range 500 {
-		if e, err := fresh.Get(t.Context(), ledger.Extract, key(i), 0); err != nil || e == nil ||
-			string(e.Value) != fmt.Sprint("v", i) {
-			t.Fatalf("entry %d: %v %v", i, e, err)
-		}
+		e, err := fresh.Get(t.Context(), ledger.Extract, key(i), 0)
+		require.True(t, err == nil && e != nil && string(e.Value) == fmt.Sprint("v", i), "entry %d: %v %v", i, e, err)
 	}
 	if e, err := fresh.Get(t.Context(), ledger.Extract, key(9999), 0); e != nil || err != nil {
 		t.Errorf("an absent entry: %v %v", e, err)

@@ -5,6 +5,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/store/blob"
 	coordmemory "github.com/unweaver/unweaver/internal/store/coordination/memory"
@@ -19,26 +22,21 @@ func TestLooseEntriesAreListedOnceEach(t *testing.T) {
 	const entries = 700
 	for n := range entries {
 		key := looseKey(Extract, core.Sum("entry", fmt.Sprint(n)))
-		if _, err := blob.Write(t.Context(), store, key, []byte("{}"), blob.Cond{}); err != nil {
-			t.Fatal(err)
-		}
+		_, err := blob.Write(t.Context(), store, key, []byte("{}"), blob.Cond{})
+		require.NoError(t, err)
 	}
 	l := New(store, coordmemory.New())
 	for _, looseListed = range []int64{1, 2, 3, 350, entries - 1, entries, entries + 1, 100_000} {
 		var last core.Digest
 		given := 0
 		for entry, err := range l.looseObjects(t.Context(), Extract) {
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			if given++; entry.key.String() <= last.String() && given > 1 {
 				t.Fatalf("side by side from %d on: %s comes behind %s", looseListed, entry.key, last)
 			}
 			last = entry.key
 		}
-		if given != entries {
-			t.Errorf("side by side from %d on: %d of %d are given", looseListed, given, entries)
-		}
+		assert.Equal(t, entries, given, "side by side from %d on", looseListed)
 	}
 }
 
@@ -47,22 +45,17 @@ func TestTheEntriesOfAnEnrichmentAreForgotten(t *testing.T) {
 	key := core.Sum("a chunk")
 	for _, task := range []string{Triples, Questions, Pairs, Extract} {
 		for _, one := range []core.Digest{key, core.Sum("another chunk")} {
-			if _, err := l.Put(t.Context(), task, one, 0, Result{Value: []byte("{}")}); err != nil {
-				t.Fatal(err)
-			}
+			_, err := l.Put(t.Context(), task, one, 0, Result{Value: []byte("{}")})
+			require.NoError(t, err)
 		}
 	}
 	kept, err := l.Upkeep(t.Context(), Triples, nil, time.Now().Add(2*LooseGrace)) // what is packed goes, too
-	if kept.Gathered != 2 || err != nil {
-		t.Fatalf("%+v, %v: nothing is packed", kept, err)
-	}
+	require.True(t, kept.Gathered == 2 && err == nil, "%+v, %v: nothing is packed", kept, err)
 	for _, task := range OfEnrichments() {
-		if n, err := l.Forget(t.Context(), task, time.Now()); n != 2 || err != nil {
-			t.Errorf("%s: %d, %v", task, n, err)
-		}
-		if entry, err := l.Get(t.Context(), task, key, 0); entry != nil || err != nil {
-			t.Errorf("%s: %v, %v", task, entry, err)
-		}
+		n, err := l.Forget(t.Context(), task, time.Now())
+		assert.True(t, n == 2 && err == nil, "%s: %d, %v", task, n, err)
+		entry, err := l.Get(t.Context(), task, key, 0)
+		assert.True(t, entry == nil && err == nil, "%s: %v, %v", task, entry, err)
 	}
 	if entry, err := l.Get(t.Context(), Extract, key, 0); entry == nil || err != nil {
 		t.Errorf("an extraction went, too: %v", err)

@@ -6,6 +6,9 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/ledger"
 	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/internal/testkit/blobmemory"
@@ -32,9 +35,8 @@ func TestAMissCostsOneLookAndItsResultOneWrite(t *testing.T) {
 			requests.Take() // what a process asks once
 		}
 		result := ledger.Result{Value: []byte("v"), Negative: i%2 == 0}
-		if _, _, err := l.Do(t.Context(), ledger.Extract, key(i), 0, pays(&paid, result)); err != nil {
-			t.Fatal(err)
-		}
+		_, _, err := l.Do(t.Context(), ledger.Extract, key(i), 0, pays(&paid, result))
+		require.NoError(t, err)
 	}
 	if counted := requests.Take(); paid != 101 || counted.Of("", distance.Get) != 100 || counted.Of("") != 200 {
 		t.Errorf("paid %d times\n%s", paid, counted)
@@ -42,26 +44,19 @@ func TestAMissCostsOneLookAndItsResultOneWrite(t *testing.T) {
 	next := ledger.New(distance.Blob(near, requests), newClaims())
 	for i := range 101 {
 		entry, _, err := next.Do(t.Context(), ledger.Extract, key(i), 0, pays(&paid, ledger.Result{}))
-		if err != nil || entry.Negative != (i%2 == 0) || string(entry.Value) != "v" {
-			t.Fatal(i, entry, err)
-		}
+		require.True(t, err == nil && entry.Negative == (i%2 == 0) && string(entry.Value) == "v", "%v %v %v", i, entry, err)
 	}
-	if paid != 101 {
-		t.Errorf("%d were paid for again", paid-101)
-	}
+	assert.True(t, paid == 101, "%d were paid for again", paid-101)
 }
 
 // A negative entry that came into a pack all the same does not count there.
 func TestANegativeEntryInAPackIsNone(t *testing.T) {
 	b := newBook(t)
 	bad := ledger.Result{Value: []byte("bad"), Negative: true}
-	if _, err := b.Put(t.Context(), ledger.Extract, key(1), 0, bad); err != nil {
-		t.Fatal(err)
-	}
+	_, err := b.Put(t.Context(), ledger.Extract, key(1), 0, bad)
+	require.NoError(t, err)
 	raw, _, err := blob.Read(t.Context(), b.store, looseName(1))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	entries := []ledger.Stored{{Key: key(1), Value: raw}, {Key: key(2), Value: []byte("good")}}
 	slices.SortFunc(entries, func(a, b ledger.Stored) int { return bytes.Compare(a.Key[:], b.Key[:]) })
 	if _, err := b.PackEntries(t.Context(), ledger.Extract, func(yield func(ledger.Stored, error) bool) {
@@ -77,12 +72,10 @@ func TestANegativeEntryInAPackIsNone(t *testing.T) {
 		b.now = day(1 + days)
 		b.reopen()
 		entry, err := b.Get(t.Context(), ledger.Extract, key(1), 0)
-		if err != nil || entry == nil || !entry.Negative || string(entry.Value) != "bad" {
-			t.Fatalf("day %d: %v %v", days, entry, err)
-		}
-		if entry, err := b.Get(t.Context(), ledger.Extract, key(2), 0); err != nil || entry == nil || entry.Negative {
-			t.Fatalf("day %d: %v %v", days, entry, err)
-		}
+		require.True(t, err == nil && entry != nil && entry.Negative && string(entry.Value) == "bad",
+			"day %d: %v %v", days, entry, err)
+		entry, err = b.Get(t.Context(), ledger.Extract, key(2), 0)
+		require.True(t, err == nil && entry != nil && !entry.Negative, "day %d: %v %v", days, entry, err)
 		b.upkeep(t, ledger.Extract, nil)
 	}
 }
@@ -92,13 +85,10 @@ func TestALaterRoundTakesThePlaceOfANegativeEntryAndNoEarlierOneDoes(t *testing.
 	l := ledger.New(near, newClaims())
 	put := func(attempt int, result ledger.Result, want string) {
 		t.Helper()
-		if _, err := l.Put(t.Context(), ledger.Extract, key(1), attempt, result); err != nil {
-			t.Fatal(err)
-		}
+		_, err := l.Put(t.Context(), ledger.Extract, key(1), attempt, result)
+		require.NoError(t, err)
 		entry, err := ledger.New(near, newClaims()).Get(t.Context(), ledger.Extract, key(1), 0)
-		if err != nil || entry == nil || string(entry.Value) != want {
-			t.Errorf("%v %v, want %s", entry, err, want)
-		}
+		assert.True(t, err == nil && entry != nil && string(entry.Value) == want, "%v %v, want %s", entry, err, want)
 	}
 	put(1, ledger.Result{Value: []byte("one"), Negative: true}, "one")
 	put(0, ledger.Result{Value: []byte("none"), Negative: true}, "one")
@@ -115,21 +105,17 @@ func TestNegativeEntriesAreNeverPacked(t *testing.T) {
 	b := newBook(t)
 	for i := range 6 {
 		result := ledger.Result{Value: []byte(value(i)), Negative: i > 2}
-		if _, err := b.Put(t.Context(), ledger.Extract, key(i), 0, result); err != nil {
-			t.Fatal(err)
-		}
+		_, err := b.Put(t.Context(), ledger.Extract, key(i), 0, result)
+		require.NoError(t, err)
 	}
 	b.now = day(2)
-	if kept := b.upkeep(t, ledger.Extract, nil); kept.Gathered != 3 {
-		t.Errorf("%+v", kept)
-	}
+	assert.Equal(t, int64(3), b.upkeep(t, ledger.Extract, nil).Gathered)
 	b.now = day(4)
 	b.upkeep(t, ledger.Extract, nil)
 	b.reopen()
 	for i := range 6 {
 		entry, err := b.Get(t.Context(), ledger.Extract, key(i), 0)
-		if err != nil || entry == nil || entry.Negative != (i > 2) || string(entry.Value) != value(i) {
-			t.Errorf("entry %d: %v %v", i, entry, err)
-		}
+		assert.True(t, err == nil && entry != nil && entry.Negative == (i > 2) && string(entry.Value) == value(i),
+			"entry %d: %v %v", i, entry, err)
 	}
 }

@@ -11,6 +11,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/ledger"
 	"github.com/unweaver/unweaver/internal/store/blob"
@@ -26,9 +29,8 @@ const (
 func (b *book) put(t *testing.T, task string, from, to int) {
 	t.Helper()
 	for i := from; i < to; i++ {
-		if _, err := b.Put(t.Context(), task, key(i), 0, ledger.Result{Value: []byte(value(i))}); err != nil {
-			t.Fatal(err)
-		}
+		_, err := b.Put(t.Context(), task, key(i), 0, ledger.Result{Value: []byte(value(i))})
+		require.NoError(t, err)
 	}
 }
 
@@ -37,13 +39,9 @@ func TestTheNameAndTheBytesOfAPackAreFixed(t *testing.T) {
 	b := newBook(t)
 	b.pay(t, ledger.Extract, 0, 3)
 	packs := b.store.Keys("ledger/extract/packs/")
-	if len(packs) != 1 {
-		t.Fatal(packs)
-	}
+	require.True(t, len(packs) == 1, "%v", packs)
 	raw, _, err := blob.Read(t.Context(), b.store, packs[0])
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	sum := sha256.Sum256(raw)
 	if name := packs[0][len("ledger/extract/packs/"):]; name != goldenName || hex.EncodeToString(sum[:]) != goldenBytes {
 		t.Errorf("name %s, bytes %x", name, sum)
@@ -58,9 +56,8 @@ func TestOfTwoResultsOfOneKeyOneCountsEverywhereAndAfterAMerge(t *testing.T) {
 	var keys []core.Digest
 	for i := range 6 {
 		result := ledger.Result{Value: []byte("another")}
-		if _, err := other.Put(t.Context(), ledger.Extract, key(i), 0, result); err != nil {
-			t.Fatal(err)
-		}
+		_, err := other.Put(t.Context(), ledger.Extract, key(i), 0, result)
+		require.NoError(t, err)
 		keys = append(keys, key(i))
 	}
 	if n, err := other.Pack(t.Context(), ledger.Extract, keys); err != nil || n != 6 {
@@ -68,40 +65,30 @@ func TestOfTwoResultsOfOneKeyOneCountsEverywhereAndAfterAMerge(t *testing.T) {
 	}
 	for _, object := range other.store.Keys("ledger/extract/packs/") {
 		raw, _, err := blob.Read(t.Context(), other.store, object)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := blob.Write(t.Context(), b.store, object, raw, blob.Cond{}); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
+		_, err = blob.Write(t.Context(), b.store, object, raw, blob.Cond{})
+		require.NoError(t, err)
 	}
 	answer := func() string {
 		b.reopen()
 		out := ""
 		for i := range 6 {
 			e, err := b.Get(t.Context(), ledger.Extract, key(i), 0)
-			if err != nil || e == nil {
-				t.Fatal(i, e, err)
-			}
+			require.True(t, err == nil && e != nil, "%v %v %v", i, e, err)
 			out += string(e.Value) + "|"
 		}
 		return out
 	}
 	first := answer()
 	for range 5 {
-		if again := answer(); again != first {
-			t.Fatalf("one process says %s, another %s", first, again)
-		}
+		require.Equal(t, first, answer(), "one process says")
 	}
 	for shard := 1; shard < 12; shard++ {
 		b.pay(t, ledger.Extract, 20*shard, 20*shard+20)
 	}
-	if _, err := b.Merge(t.Context(), ledger.Extract, b.now); err != nil {
-		t.Fatal(err)
-	}
-	if merged := answer(); merged != first {
-		t.Errorf("after a merge %s, before it %s", merged, first)
-	}
+	_, err := b.Merge(t.Context(), ledger.Extract, b.now)
+	require.NoError(t, err)
+	assert.Equal(t, first, answer(), "after a merge")
 }
 
 // A process that is slow may look into a pack that was merged and deleted since it listed it.
@@ -116,14 +103,11 @@ func TestAPackThatIsGoneIsPassedOver(t *testing.T) {
 	var named names
 	reader.OnDamage = named.add
 	for _, object := range b.store.Keys("ledger/extract/packs/") {
-		if err := b.store.Delete(t.Context(), object); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, b.store.Delete(t.Context(), object))
 	}
 	for i := range 20 {
-		if e, err := reader.Get(t.Context(), ledger.Extract, key(i), 0); err != nil || string(e.Value) != value(i) {
-			t.Fatalf("entry %d: %v %v", i, e, err)
-		}
+		e, err := reader.Get(t.Context(), ledger.Extract, key(i), 0)
+		require.True(t, err == nil && string(e.Value) == value(i), "entry %d: %v %v", i, e, err)
 	}
 	if all := named.all(); len(all) != 0 {
 		t.Errorf("named as damage: %v", all)
@@ -146,9 +130,7 @@ func TestFewDeadEntriesWaitLongerThanMany(t *testing.T) {
 		b.upkeep(t, ledger.Extract, nil) // swept
 		b.now = day(c.day)
 		kept := b.upkeep(t, ledger.Extract, listing(keys...))
-		if (kept.Expired == int64(c.dead)) != c.goes {
-			t.Errorf("%d dead on day %d: %+v", c.dead, c.day, kept)
-		}
+		assert.Equal(t, c.goes, kept.Expired == int64(c.dead), "%d dead on day %d: %+v", c.dead, c.day, kept)
 		b.want(t, ledger.Extract, 100, func(i int) bool { return !c.goes || i >= c.dead })
 	}
 }
@@ -163,23 +145,17 @@ func TestWhatLiesAboutIsPackedOnceItIsOld(t *testing.T) {
 		b := newBook(t)
 		b.put(t, c.task, 0, 30)
 		bad := ledger.Result{Value: []byte("why"), Negative: true}
-		if _, err := b.Put(t.Context(), c.task, key(40), 0, bad); err != nil {
-			t.Fatal(err)
-		}
+		_, err := b.Put(t.Context(), c.task, key(40), 0, bad)
+		require.NoError(t, err)
 		b.now = day(c.day)
-		if kept := b.upkeep(t, c.task, nil); kept.Gathered != c.want {
-			t.Errorf("%s on day %d: %+v", c.task, c.day, kept)
-		}
-		if kept := b.upkeep(t, c.task, nil); kept.Gathered != 0 {
-			t.Errorf("%s on day %d: gathered twice: %+v", c.task, c.day, kept)
-		}
+		assert.Equal(t, c.want, b.upkeep(t, c.task, nil).Gathered, "%s on day %d", c.task, c.day)
+		assert.Zero(t, b.upkeep(t, c.task, nil).Gathered, "%s on day %d: gathered twice", c.task, c.day)
 		b.want(t, c.task, 30, all)
 		b.now = day(c.day + 2)
 		b.upkeep(t, c.task, nil)
 		b.want(t, c.task, 30, all)
-		if e, err := b.Get(t.Context(), c.task, key(40), 0); err != nil || e == nil || !e.Negative {
-			t.Errorf("%s: the negative entry became %v %v", c.task, e, err)
-		}
+		e, err := b.Get(t.Context(), c.task, key(40), 0)
+		assert.True(t, err == nil && e != nil && e.Negative, "%s: the negative entry became %v %v", c.task, e, err)
 	}
 }
 
@@ -194,9 +170,8 @@ func TestMergesOfMergesAreSweptOldestFirst(t *testing.T) {
 		}
 		b.now = b.now.Add(time.Hour)
 		b.reopen()
-		if _, err := b.Merge(t.Context(), ledger.Extract, b.now); err != nil {
-			t.Fatal(err)
-		}
+		_, err := b.Merge(t.Context(), ledger.Extract, b.now)
+		require.NoError(t, err)
 	}
 	if merges := b.store.Keys("ledger/extract/merges/"); len(merges) < 3 {
 		t.Fatalf("merges %v", merges)
@@ -204,9 +179,8 @@ func TestMergesOfMergesAreSweptOldestFirst(t *testing.T) {
 	b.now = day(3)
 	for range 2 {
 		b.reopen()
-		if _, err := b.Sweep(t.Context(), ledger.Extract, b.now); err != nil {
-			t.Fatal(err)
-		}
+		_, err := b.Sweep(t.Context(), ledger.Extract, b.now)
+		require.NoError(t, err)
 		b.want(t, ledger.Extract, n, all)
 	}
 	if left := b.store.Keys("ledger/extract/merges/"); len(left) != 0 {
@@ -232,9 +206,7 @@ func TestAnEntryIsRewrittenFewTimes(t *testing.T) {
 			if !seen[object] {
 				seen[object] = true
 				info, err := b.store.Stat(t.Context(), object)
-				if err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, err)
 				written += info.Size
 			}
 		}
@@ -242,15 +214,11 @@ func TestAnEntryIsRewrittenFewTimes(t *testing.T) {
 	size := int64(0)
 	for _, object := range b.store.Keys("ledger/extract/merged/") {
 		info, err := b.store.Stat(t.Context(), object)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		size += info.Size
 	}
 	t.Logf("%d entries in 120 nights: %d bytes written by merges, %d bytes stand", paid, written, size)
-	if written > 8*size {
-		t.Errorf("merges wrote %d bytes for %d that stand", written, size)
-	}
+	assert.True(t, written <= 8*size, "merges wrote %d bytes for %d that stand", written, size)
 }
 
 // Builds look up and pay while another process keeps the ledger.
@@ -269,18 +237,16 @@ func TestLookUpsAndUpkeepGoOnSideBySide(t *testing.T) {
 				e, paid, err := l.Do(t.Context(), ledger.Extract, key(i), 0, func(context.Context) (ledger.Result, error) {
 					return ledger.Result{Value: []byte(value(i))}, nil
 				})
-				if err != nil || (paid && i < 100) || string(e.Value) != value(i) {
-					t.Errorf("worker %d, entry %d: %v paid %v, %v", worker, i, e, paid, err)
-				}
+				assert.True(t, err == nil && (!paid || i >= 100) && string(e.Value) == value(i),
+					"worker %d, entry %d: %v paid %v, %v", worker, i, e, paid, err)
 			}
 		})
 	}
 	all.Go(func() {
 		for hours := range 11 { // less than LooseGrace: what the workers listed at first stays there
 			now := time.Now().Add(time.Duration(hours) * 2 * time.Hour)
-			if _, err := ledger.New(b.store, shared).Upkeep(t.Context(), ledger.Extract, nil, now); err != nil {
-				t.Error(err)
-			}
+			_, err := ledger.New(b.store, shared).Upkeep(t.Context(), ledger.Extract, nil, now)
+			assert.NoError(t, err)
 		}
 	})
 	all.Wait()
@@ -311,9 +277,7 @@ func TestManyListedKeysInAnyOrder(t *testing.T) {
 	}
 	b.now = day(15)
 	dropped, err := b.Expire(t.Context(), ledger.Shorten, listing(keys...), b.now)
-	if err != nil || dropped != 100 {
-		t.Fatal(dropped, err)
-	}
+	require.True(t, err == nil && dropped == 100, "%v %v", dropped, err)
 	b.want(t, ledger.Shorten, 200, func(i int) bool { return i%2 == 0 })
 }
 
@@ -322,19 +286,14 @@ func TestObjectsThatAreNoEntriesAreLeftAlone(t *testing.T) {
 	b.put(t, ledger.Shorten, 0, 4)
 	strange := []string{"ledger/shorten/loose/ab/README", "ledger/shorten/loose/x", "ledger/shorten/merges/torn.json"}
 	for _, object := range strange {
-		if _, err := blob.Write(t.Context(), b.store, object, []byte("{"), blob.Cond{}); err != nil {
-			t.Fatal(err)
-		}
+		_, err := blob.Write(t.Context(), b.store, object, []byte("{"), blob.Cond{})
+		require.NoError(t, err)
 	}
 	b.now = day(20)
 	b.upkeep(t, ledger.Shorten, listing(key(1)))
 	for _, object := range strange {
-		if len(b.store.Keys(object)) != 1 {
-			t.Errorf("%s went", object)
-		}
+		assert.Len(t, b.store.Keys(object), 1, "%s went", object)
 	}
 	b.want(t, ledger.Shorten, 4, func(i int) bool { return i == 1 })
-	if left := strings.Join(b.store.Keys("ledger/shorten/loose/"), " "); strings.Count(left, fmt.Sprint(key(1))) != 1 {
-		t.Errorf("left %s", left)
-	}
+	assert.Equal(t, 1, strings.Count(strings.Join(b.store.Keys("ledger/shorten/loose/"), " "), fmt.Sprint(key(1))), "left")
 }

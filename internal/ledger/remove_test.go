@@ -6,6 +6,9 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/ledger"
@@ -22,27 +25,20 @@ func TestWhatIsRemovedIsGoneAndNothingElseIsPaidForAgain(t *testing.T) {
 		b.pay(t, ledger.Extract, first, first+10)
 	}
 	b.put(t, ledger.Extract, 120, 125)
-	if _, err := b.Merge(t.Context(), ledger.Extract, day(0)); err != nil {
-		t.Fatal(err)
-	}
+	_, err := b.Merge(t.Context(), ledger.Extract, day(0))
+	require.NoError(t, err)
 	other := ledger.New(b.store, newClaims())
 	has := func(l *ledger.Ledger, i int) bool {
 		entry, paid, err := l.Do(t.Context(), ledger.Extract, key(i), 0, func(context.Context) (ledger.Result, error) {
 			return ledger.Result{}, errPaid
 		})
-		if err != nil && !errors.Is(err, errPaid) || paid {
-			t.Fatal(err)
-		}
+		require.True(t, (err == nil || errors.Is(err, errPaid)) && !paid, "%v", err)
 		return err == nil && bytes.Equal(entry.Value, []byte(value(i)))
 	}
 	gone := map[core.Digest]bool{key(3): true, key(57): true, key(122): true, key(999): true}
-	if !has(other, 3) || !has(b.Ledger, 57) {
-		t.Fatal("nothing is there")
-	}
+	require.True(t, has(other, 3) && has(b.Ledger, 57), "nothing is there")
 	removed, err := b.Remove(t.Context(), ledger.Extract, gone, day(1))
-	if err != nil || removed == 0 {
-		t.Fatal(removed, err)
-	}
+	require.True(t, err == nil && removed != 0, "%v %v", removed, err)
 	for name, l := range map[string]*ledger.Ledger{"own": b.Ledger, "other": other, "new": ledger.New(b.store, newClaims())} {
 		for i := range 125 {
 			if has(l, i) == gone[key(i)] && (name != "other" || !gone[key(i)]) { // the other may remember what it read
@@ -51,13 +47,9 @@ func TestWhatIsRemovedIsGoneAndNothingElseIsPaidForAgain(t *testing.T) {
 		}
 	}
 	for info, err := range b.store.List(t.Context(), "ledger/", "") {
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		raw, _, err := blob.Read(t.Context(), b.store, info.Key)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		held := bytes.Contains(raw, []byte(key(57).String()))
 		for row, err := range artifact.ScanAll(t.Context(), b.store, info.Key) {
 			if err != nil {
@@ -65,9 +57,7 @@ func TestWhatIsRemovedIsGoneAndNothingElseIsPaidForAgain(t *testing.T) {
 			}
 			held = held || gone[parsed(string(row.Key))]
 		}
-		if held {
-			t.Errorf("%s still has it", info.Key)
-		}
+		assert.False(t, held, "%s still has it", info.Key)
 	}
 	if again, err := b.Remove(t.Context(), ledger.Extract, gone, day(1)); err != nil || again != 0 {
 		t.Errorf("once more: %d, %v", again, err)
@@ -84,28 +74,20 @@ func TestATextLeavesTheAnswerThatHoldsItAndTheOthersStay(t *testing.T) {
 	b := newBook(t)
 	seller := &shop{sold: map[core.Digest]int{}}
 	all := texts(0, 250)
-	if err := seller.buy(t.Context(), b.Ledger, all); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, seller.buy(t.Context(), b.Ledger, all))
 	gone := map[core.Digest]bool{all[5]: true, all[120]: true}
 	for _, text := range all[200:] {
 		gone[text] = true
 	}
 	removed, err := b.Remove(t.Context(), ledger.Embed, gone, day(1))
-	if err != nil || removed != 52 {
-		t.Fatal(removed, err)
-	}
+	require.True(t, err == nil && removed == 52, "%v %v", removed, err)
 	stays := func(i int) bool { return !gone[all[i]] }
 	has(t, b.Ledger, all, stays)
 	has(t, ledger.New(b.store, newClaims()), all, stays)
 	for info, err := range b.store.List(t.Context(), "ledger/", "") {
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		raw, _, err := blob.Read(t.Context(), b.store, info.Key)
-		if err != nil || bytes.Contains(raw, all[5][:]) {
-			t.Errorf("%s still has it, %v", info.Key, err)
-		}
+		assert.True(t, err == nil && !bytes.Contains(raw, all[5][:]), "%s still has it, %v", info.Key, err)
 	}
 	if again, err := b.Remove(t.Context(), ledger.Embed, gone, day(1)); err != nil || again != 0 {
 		t.Errorf("once more: %d, %v", again, err)

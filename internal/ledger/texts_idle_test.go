@@ -5,6 +5,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/ledger"
 	"github.com/unweaver/unweaver/internal/store/coordination/memory"
@@ -18,19 +20,13 @@ func TestWhatCanBeReadAgainIsForgottenWhenNobodyLooks(t *testing.T) {
 		vectors := [][]float32{{1}, {2}, {3}, {4}}
 		inIndex, lacking := texts(0, 4), texts(4, 8)
 		put := func(of []core.Digest) {
-			if err := l.PutVectors(t.Context(), of, vectors); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, l.PutVectors(t.Context(), of, vectors))
 		}
 		look := func(of []core.Digest) {
 			objects, err := l.FindTexts(t.Context(), of)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			found, err := l.ReadVectors(t.Context(), of, objects)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			for i, vector := range found {
 				if len(vector) != 1 || vector[0] != vectors[i][0] {
 					t.Errorf("the vector of text %d is %v, want %v", i, vector, vectors[i])
@@ -38,9 +34,7 @@ func TestWhatCanBeReadAgainIsForgottenWhenNobodyLooks(t *testing.T) {
 			}
 		}
 		put(inIndex)
-		if err := l.SealTexts(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, l.SealTexts(t.Context()))
 		put(lacking)
 		for range 2 {
 			look(inIndex)

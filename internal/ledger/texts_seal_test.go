@@ -5,6 +5,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/ledger"
 	"github.com/unweaver/unweaver/internal/store/coordination/memory"
 	"github.com/unweaver/unweaver/internal/stream/parallel"
@@ -24,18 +27,15 @@ func TestThoseWhoPaySideBySideWriteFullPacksOfTheIndex(t *testing.T) {
 	err := parallel.Each(t.Context(), requests, 32, func(ctx context.Context, i int) error {
 		return l.PutVectors(ctx, texts(i*perRequest, (i+1)*perRequest), vectors)
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	packs := 0
 	for _, key := range store.Keys("ledger/texts/packs/") {
 		if !strings.HasSuffix(key, ".swept") {
 			packs++
 		}
 	}
-	if packs == 0 || packs > requests*perRequest/packTexts {
-		t.Errorf("%d packs for %d texts", packs, requests*perRequest)
-	}
+	assert.True(t, packs != 0 && packs <= requests*perRequest/packTexts,
+		"%d packs for %d texts", packs, requests*perRequest)
 }
 
 // A first build looks up as many texts as it writes, and each look-up asks every run of the index: while it runs, runs
@@ -50,30 +50,21 @@ func TestABuildMergesTheIndexWhileItRuns(t *testing.T) {
 		vectors[i] = []float32{1}
 	}
 	for n := range packs {
-		if err := l.PutVectors(t.Context(), texts(n*perPack, (n+1)*perPack), vectors); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, l.PutVectors(t.Context(), texts(n*perPack, (n+1)*perPack), vectors))
 		if _, err := l.FindTexts(t.Context(), texts(packs*perPack, packs*perPack+1)); err != nil { // a new one asks all
 			t.Fatal(err)
 		}
-		if runs := l.Runs(); runs > most+1 {
-			t.Fatalf("%d runs after %d packs", runs, n+1)
-		}
+		runs := l.Runs()
+		require.True(t, runs <= most+1, "%d runs after %d packs", runs, n+1)
 	}
 	merges := len(store.Keys("ledger/texts/merges/"))
-	if merges == 0 || merges > packs/2 {
-		t.Errorf("%d merges of %d packs", merges, packs)
-	}
+	assert.True(t, merges != 0 && merges <= packs/2, "%d merges of %d packs", merges, packs)
 	fresh := ledger.New(store, memory.NewClaims())
 	for n := range packs {
 		objects, err := fresh.FindTexts(t.Context(), texts(n*perPack, n*perPack+100))
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		for i, object := range objects {
-			if object.IsZero() {
-				t.Fatalf("text %d of pack %d is not found", i, n)
-			}
+			require.False(t, object.IsZero(), "text %d of pack %d is not found", i, n)
 		}
 	}
 }

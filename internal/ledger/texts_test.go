@@ -9,6 +9,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/ledger"
 	"github.com/unweaver/unweaver/internal/store/blob"
@@ -68,13 +71,9 @@ func (s *shop) twice() int {
 func has(t *testing.T, l *ledger.Ledger, all []core.Digest, want func(i int) bool) {
 	t.Helper()
 	objects, err := l.FindTexts(t.Context(), all)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	vectors, err := l.ReadVectors(t.Context(), all, objects)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for i, vector := range vectors {
 		if (vector != nil) != want(i) || (vector != nil && vector[0] != float32(all[i][0])) {
 			t.Fatalf("text %d: %v, want it: %v", i, vector, want(i))
@@ -97,9 +96,7 @@ func TestTextsInFlightArePaidForOnceInWhateverOrderTheyAreAskedFor(t *testing.T)
 			}
 		}
 		group.Go(func() {
-			if err := seller.buy(t.Context(), l, mine); err != nil {
-				t.Error(err)
-			}
+			assert.NoError(t, seller.buy(t.Context(), l, mine))
 		})
 	}
 	group.Wait()
@@ -115,9 +112,7 @@ func all1(int) bool { return true }
 func TestWhatADeadProcessPaidForIsFoundAndComesIntoTheIndex(t *testing.T) {
 	b := newBook(t)
 	seller := &shop{sold: map[core.Digest]int{}}
-	if err := seller.buy(t.Context(), b.Ledger, texts(0, 250)); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, seller.buy(t.Context(), b.Ledger, texts(0, 250)))
 	b.reopen()
 	has(t, b.Ledger, texts(0, 260), func(i int) bool { return i < 250 })
 	if marks := b.store.Keys("ledger/texts/loose/"); len(marks) != 3 {
@@ -138,12 +133,8 @@ func TestAMarkThatComesAndGoesIsNotMissed(t *testing.T) {
 	seller := &shop{sold: map[core.Digest]int{}}
 	slow, other := ledger.New(store, claims), ledger.New(store, claims)
 	has(t, slow, texts(0, 10), func(int) bool { return false }) // it lists marks and packs: there are none
-	if err := seller.buy(t.Context(), other, texts(0, 10)); err != nil {
-		t.Fatal(err)
-	}
-	if err := other.SealTexts(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, seller.buy(t.Context(), other, texts(0, 10)))
+	require.NoError(t, other.SealTexts(t.Context()))
 	if err := seller.buy(t.Context(), slow, texts(0, 10)); err != nil || seller.twice() != 0 {
 		t.Errorf("%v, %d paid twice", err, seller.twice())
 	}
@@ -154,9 +145,7 @@ func TestTextsThatNothingListsGoWithTheirAnswersWhenTheyAreOld(t *testing.T) {
 	seller := &shop{sold: map[core.Digest]int{}}
 	live, dead := texts(0, 200), texts(200, 500)
 	for _, part := range [][]core.Digest{live, dead} {
-		if err := seller.buy(t.Context(), b.Ledger, part); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, seller.buy(t.Context(), b.Ledger, part))
 	}
 	for night := range 40 {
 		b.now = day(night)
@@ -177,19 +166,13 @@ func TestADamagedPackOfTheIndexIsMendedFromTheAnswers(t *testing.T) {
 	b := newBook(t)
 	seller := &shop{sold: map[core.Digest]int{}}
 	all := texts(0, 200)
-	if err := seller.buy(t.Context(), b.Ledger, all); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, seller.buy(t.Context(), b.Ledger, all))
 	b.upkeep(t, ledger.Embed, listing(all...)) // by another process: too early for the marks of this one
-	if err := b.SealTexts(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, b.SealTexts(t.Context()))
 	b.now = day(1)
 	b.upkeep(t, ledger.Embed, listing(all...))
 	packs := b.store.Keys("ledger/texts/packs/")
-	if len(packs) == 0 {
-		t.Fatal("no index was written")
-	}
+	require.True(t, len(packs) != 0, "no index was written")
 	b.store.Change(packs[0], func(raw []byte) []byte { return raw[:len(raw)/2] })
 	b.now = day(40)
 	b.upkeep(t, ledger.Embed, listing(all...))
@@ -231,12 +214,8 @@ func (d distant) ListRange(ctx context.Context, prefix, after, until string) ite
 func far(b testing.TB, n int) distant {
 	store := distant{artifacttest.New(), 0}
 	l, seller := ledger.New(store, memory.NewClaims()), &shop{sold: map[core.Digest]int{}}
-	if err := seller.buy(b.Context(), l, texts(0, n)); err != nil {
-		b.Fatal(err)
-	}
-	if err := l.SealTexts(b.Context()); err != nil {
-		b.Fatal(err)
-	}
+	require.NoError(b, seller.buy(b.Context(), l, texts(0, n)))
+	require.NoError(b, l.SealTexts(b.Context()))
 	store.wait = 15 * time.Millisecond
 	store.Reset()
 	return store
@@ -255,13 +234,10 @@ func TestALookUpCostsRequestsByTheAnswerNotByTheText(t *testing.T) {
 		l := ledger.New(store, memory.NewClaims())
 		for at := 0; at < 10_000; at += 1000 {
 			has1, err := l.FindTexts(t.Context(), texts(from+at, from+at+1000))
-			if err != nil || has1[0].IsZero() != (from > 0) {
-				t.Fatal(err)
-			}
+			require.True(t, err == nil && has1[0].IsZero() == (from > 0), "%v", err)
 		}
-		if asked := requests(store); asked > 350 || (from > 0 && asked > 30) {
-			t.Errorf("%s: %.0f requests for 10,000 texts", name, asked)
-		}
+		asked := requests(store)
+		assert.False(t, asked > 350 || (from > 0 && asked > 30), "%s: %.0f requests for 10,000 texts", name, asked)
 	}
 }
 
@@ -273,9 +249,8 @@ func BenchmarkLookUpOf10000TextsFarAway(b *testing.B) {
 				store.Reset()
 				l := ledger.New(store, memory.NewClaims())
 				for at := 0; at < 10_000; at += 1000 {
-					if _, err := l.FindTexts(b.Context(), texts(from+at, from+at+1000)); err != nil {
-						b.Fatal(err)
-					}
+					_, err := l.FindTexts(b.Context(), texts(from+at, from+at+1000))
+					require.NoError(b, err)
 				}
 			}
 			b.ReportMetric(requests(store)/10, "requests/1000texts")

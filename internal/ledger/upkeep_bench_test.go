@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/ledger"
 	"github.com/unweaver/unweaver/internal/testkit/artifacttest"
@@ -50,9 +52,8 @@ func BenchmarkUpkeep(b *testing.B) {
 	entries := 100_000
 	if asked := os.Getenv("UNWEAVER_BENCH_ENTRIES"); asked != "" {
 		var err error
-		if entries, err = strconv.Atoi(asked); err != nil {
-			b.Fatal(err)
-		}
+		entries, err = strconv.Atoi(asked)
+		require.NoError(b, err)
 	}
 	b.Run("answers", func(b *testing.B) { benchmarkUpkeep(b, ledger.Extract, entries, 1700) })
 	b.Run("texts", func(b *testing.B) { benchmarkUpkeep(b, ledger.Texts, entries, 36) })
@@ -83,9 +84,8 @@ func benchmarkUpkeep(b *testing.B, task string, entries, size int) {
 					}
 				}
 			}
-			if _, err := l.PackEntries(b.Context(), task, source); err != nil {
-				b.Fatal(err)
-			}
+			_, err := l.PackEntries(b.Context(), task, source)
+			require.NoError(b, err)
 		}
 		listed := func(from int) iter.Seq2[core.Digest, error] {
 			return func(yield func(core.Digest, error) bool) {
@@ -116,9 +116,7 @@ func benchmarkUpkeep(b *testing.B, task string, entries, size int) {
 			requests.Take()
 			begin := time.Now()
 			kept, err := l.Upkeep(b.Context(), task, listed(night.gone), now)
-			if err != nil || kept.Busy {
-				b.Fatal(night.name, kept, err)
-			}
+			require.True(b, err == nil && !kept.Busy, "%v %v %v", night.name, kept, err)
 			passed, counted := time.Since(begin), requests.Take()
 			if night.name == "" {
 				continue

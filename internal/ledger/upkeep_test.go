@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"iter"
-	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
@@ -55,9 +57,8 @@ func TestAMissCostsOneLookAtTheLooseEntryAndItsNegative(t *testing.T) {
 		if i == 101 { // the packs are listed now
 			b.store.Reset()
 		}
-		if _, paid, err := b.Do(t.Context(), ledger.Extract, key(i), 0, pay); err != nil || !paid {
-			t.Fatal(paid, err)
-		}
+		_, paid, err := b.Do(t.Context(), ledger.Extract, key(i), 0, pay)
+		require.True(t, err == nil && paid, "%v %v", paid, err)
 	}
 	gets, puts := b.store.Calls(artifacttest.Get), b.store.Calls(artifacttest.Put)
 	if gets > 4 || puts != 2 || b.store.Calls(artifacttest.List) != 0 {
@@ -75,15 +76,11 @@ func TestALargeMergeIsCutByTheFirstByteOfItsKeys(t *testing.T) {
 		t.Fatal(n, err)
 	}
 	merged := b.store.Keys("ledger/extract/merged/")
-	if len(merged) < 3 {
-		t.Fatalf("merged packs %v", merged)
-	}
+	require.True(t, len(merged) >= 3, "merged packs %v", merged)
 	last := ""
 	for _, name := range merged {
 		parts := strings.Split(name, "-")
-		if parts[1] > parts[2] || parts[1] <= last {
-			t.Errorf("the ranges of %v overlap", merged)
-		}
+		assert.True(t, parts[1] <= parts[2] && parts[1] > last, "the ranges of %v overlap", merged)
 		last = parts[2]
 	}
 	b.want(t, ledger.Extract, 240, all)
@@ -102,9 +99,8 @@ func TestUpkeepMayEndAfterAnyWriteOrDelete(t *testing.T) {
 		b.now = day(2)
 		b.upkeep(t, ledger.Extract, nil) // swept and merged
 		for i := 110; i < 120; i++ {     // of a build that ended early
-			if _, err := b.Put(t.Context(), ledger.Extract, key(i), 0, ledger.Result{Value: []byte(value(i))}); err != nil {
-				t.Fatal(err)
-			}
+			_, err := b.Put(t.Context(), ledger.Extract, key(i), 0, ledger.Result{Value: []byte(value(i))})
+			require.NoError(t, err)
 		}
 		b.now = day(20)
 		return b
@@ -141,19 +137,14 @@ func TestUpkeepMayEndAfterAnyWriteOrDelete(t *testing.T) {
 		_, err := b.Upkeep(t.Context(), ledger.Extract, listed(), b.now)
 		b.store.Fail = nil
 		if err == nil {
-			if crash < 8 {
-				t.Errorf("it ends after %d changes", crash)
-			}
+			assert.True(t, crash >= 8, "it ends after %d changes", crash)
 			return
 		}
-		if !errors.Is(err, boom) {
-			t.Fatal(err)
-		}
+		require.ErrorIs(t, err, boom)
 		b.reopen()
 		for i := range 120 {
-			if e, err := b.Get(t.Context(), ledger.Extract, key(i), 0); kept(i) && (err != nil || e == nil) {
-				t.Fatalf("killed at change %d: entry %d is lost: %v", crash, i, err)
-			}
+			e, err := b.Get(t.Context(), ledger.Extract, key(i), 0)
+			require.True(t, !kept(i) || err == nil && e != nil, "killed at change %d: entry %d is lost: %v", crash, i, err)
 		}
 		if n := settle(b); n > calm+4 { // packs of a merge that was not recorded count as a run of their own
 			t.Errorf("killed at change %d: %d objects in the end, %d undisturbed", crash, n, calm)
@@ -178,9 +169,8 @@ func sweepFarAway(t *testing.T, merged bool) {
 	}
 	if merged { // with one more there are enough
 		b.pay(t, ledger.Extract, 10*packs, 10*packs+10)
-		if n, err := b.Merge(t.Context(), ledger.Extract, b.now); n == 0 || err != nil {
-			t.Fatal(n, err)
-		}
+		n, err := b.Merge(t.Context(), ledger.Extract, b.now)
+		require.True(t, n != 0 && err == nil, "%v %v", n, err)
 	}
 	requests := distance.New(time.Millisecond)
 	far := ledger.New(distance.Blob(b.store, requests), newClaims())
@@ -189,9 +179,8 @@ func sweepFarAway(t *testing.T, merged bool) {
 	if loose := b.store.Keys("ledger/extract/loose/"); err != nil || n == 0 || len(loose) > 0 {
 		t.Errorf("%d, %v, left %v", n, err, loose)
 	}
-	if counted.Of("") < 3*packs || counted.Chain > int(counted.Of(""))*2/3 {
-		t.Errorf("one after another:\n%s", counted)
-	}
+	assert.True(t, counted.Of("") >= 3*packs && counted.Chain <= int(counted.Of(""))*2/3,
+		"one after another:\n%s", counted)
 }
 
 // Whoever watches an upkeep that takes long sees that it gets on, in each of its parts.
@@ -232,14 +221,12 @@ func TestEntriesThatNothingListsGoWhenTheyAreOld(t *testing.T) {
 		b := newBook(t)
 		b.pay(t, task, 0, 40) // packed
 		for i := 40; i < 60; i++ {
-			if _, err := b.Put(t.Context(), task, key(i), 0, ledger.Result{Value: []byte(value(i))}); err != nil {
-				t.Fatal(err)
-			}
+			_, err := b.Put(t.Context(), task, key(i), 0, ledger.Result{Value: []byte(value(i))})
+			require.NoError(t, err)
 		}
 		for i := 60; i < 64; i++ { // content failures
-			if _, err := b.Put(t.Context(), task, key(i), 1, ledger.Result{Value: []byte("why"), Negative: true}); err != nil {
-				t.Fatal(err)
-			}
+			_, err := b.Put(t.Context(), task, key(i), 1, ledger.Result{Value: []byte("why"), Negative: true})
+			require.NoError(t, err)
 		}
 		b.now = day(5)
 		b.pay(t, task, 70, 80) // young when the others go
@@ -258,14 +245,12 @@ func TestEntriesThatNothingListsGoWhenTheyAreOld(t *testing.T) {
 		}
 		b.want(t, task, 60, func(i int) bool { return i%2 == 0 })
 		for i := 60; i < 64; i++ {
-			if e, err := b.Get(t.Context(), task, key(i), 1); err != nil || (e != nil) != (i%2 == 0) {
-				t.Errorf("%s: negative entry %d: %v %v", task, i, e, err)
-			}
+			e, err := b.Get(t.Context(), task, key(i), 1)
+			assert.True(t, err == nil && (e != nil) == (i%2 == 0), "%s: negative entry %d: %v %v", task, i, e, err)
 		}
 		for i := 70; i < 80; i++ {
-			if e, err := b.Get(t.Context(), task, key(i), 0); err != nil || e == nil {
-				t.Errorf("%s: a young entry went: %v %v", task, e, err)
-			}
+			e, err := b.Get(t.Context(), task, key(i), 0)
+			assert.True(t, err == nil && e != nil, "%s: a young entry went: %v %v", task, e, err)
 		}
 	}
 }
@@ -281,13 +266,10 @@ func TestOldEntriesOfAYoungMergeGo(t *testing.T) {
 		t.Fatal(n, err)
 	}
 	b.now = day(18)
-	if _, err := b.Sweep(t.Context(), ledger.Extract, b.now); err != nil {
-		t.Fatal(err)
-	}
+	_, err := b.Sweep(t.Context(), ledger.Extract, b.now)
+	require.NoError(t, err)
 	gone, err := b.Expire(t.Context(), ledger.Extract, listing(key(1)), b.now)
-	if err != nil || gone != 12*20-1 {
-		t.Errorf("%d of 239 went, %v", gone, err)
-	}
+	assert.True(t, err == nil && gone == 12*20-1, "%d of 239 went, %v", gone, err)
 }
 
 // A list of live keys that breaks off would make live entries look dead.
@@ -322,9 +304,8 @@ func TestEntriesAreLookedThroughOnceADay(t *testing.T) {
 			b.now = day(c.first).Add(time.Duration(hours) * time.Hour)
 			b.upkeep(t, ledger.Extract, count)
 		}
-		if asked != c.want {
-			t.Errorf("asked for the live keys %d times in 26 hours from day %d, want %d", asked, c.first, c.want)
-		}
+		assert.True(t, asked == c.want,
+			"asked for the live keys %d times in 26 hours from day %d, want %d", asked, c.first, c.want)
 	}
 	b.want(t, ledger.Extract, 20, all)
 }
@@ -356,41 +337,30 @@ func testDamagedPack(t *testing.T, task string) {
 			t.Fatalf("%s: %v %v", situation, e, err)
 		}
 		b.now = day(3)
-		if _, err := b.Upkeep(t.Context(), task, nil, b.now); err != nil {
-			t.Fatalf("%s: %v", situation, err)
-		}
+		_, err := b.Upkeep(t.Context(), task, nil, b.now)
+		require.NoError(t, err, "%s", situation)
 		for i := range 240 {
 			e, paid, err := b.Do(t.Context(), task, key(i), 0, func(context.Context) (ledger.Result, error) {
 				return ledger.Result{}, errors.New("paid again")
 			})
-			if err != nil || paid || string(e.Value) != value(i) {
-				t.Fatalf("%s: entry %d: %v %v", situation, i, e, err)
-			}
+			require.True(t, err == nil && !paid && string(e.Value) == value(i), "%s: entry %d: %v %v", situation, i, e, err)
 		}
-		if !slices.Equal(named.all(), []string{"memory/" + pack}) {
-			t.Errorf("%s: named %v", situation, named.all())
-		}
-		if len(b.store.Keys(pack)) == 0 {
-			t.Errorf("%s: the damaged pack was deleted", situation)
-		}
+		assert.Equal(t, []string{"memory/" + pack}, named.all(), "%s: named", situation)
+		assert.True(t, len(b.store.Keys(pack)) != 0, "%s: the damaged pack was deleted", situation)
 	}
 }
 
 func TestOneProcessAtATimeKeepsALedger(t *testing.T) {
 	b := newBook(t)
 	shared := newClaims()
-	if _, err := shared.Claim(t.Context(), "ledger-upkeep:"+ledger.Extract, "another", time.Hour); err != nil {
-		t.Fatal(err)
-	}
+	_, err := shared.Claim(t.Context(), "ledger-upkeep:"+ledger.Extract, "another", time.Hour)
+	require.NoError(t, err)
 	b.Ledger = ledger.New(b.store, shared)
 	b.store.Reset()
 	kept, err := b.Upkeep(t.Context(), ledger.Extract, listing(), b.now)
-	if err != nil || !kept.Busy || b.store.Calls(artifacttest.List) != 0 {
-		t.Errorf("%+v %v", kept, err)
-	}
-	if kept, err = b.Upkeep(t.Context(), ledger.Shorten, listing(), b.now); err != nil || kept.Busy {
-		t.Errorf("another task: %+v %v", kept, err)
-	}
+	assert.True(t, err == nil && kept.Busy && b.store.Calls(artifacttest.List) == 0, "%+v %v", kept, err)
+	kept, err = b.Upkeep(t.Context(), ledger.Shorten, listing(), b.now)
+	assert.True(t, err == nil && !kept.Busy, "another task: %+v %v", kept, err)
 }
 
 // A process that listed the packs before a merge still reads what the merge took in.
@@ -402,23 +372,19 @@ func TestWhatAMergeTookInStaysForThoseWhoListedItBefore(t *testing.T) {
 	b.want(t, ledger.Extract, 1, all) // this process has listed them
 	reader := b.Ledger
 	b.reopen()
-	if _, err := b.Merge(t.Context(), ledger.Extract, b.now); err != nil {
-		t.Fatal(err)
-	}
+	_, err := b.Merge(t.Context(), ledger.Extract, b.now)
+	require.NoError(t, err)
 	for _, c := range []struct {
 		hours int
 		packs int
 	}{{1, 12}, {23, 12}, {25, 0}} {
 		b.now = day(0).Add(time.Duration(c.hours) * time.Hour)
-		if _, err := b.Sweep(t.Context(), ledger.Extract, b.now); err != nil {
-			t.Fatal(err)
-		}
-		if n := len(b.store.Keys("ledger/extract/packs/")); n != c.packs {
-			t.Errorf("%d packs after %d hours, want %d", n, c.hours, c.packs)
-		}
-		if e, err := reader.Get(t.Context(), ledger.Extract, key(7), 0); c.packs > 0 && (err != nil || e == nil) {
-			t.Errorf("after %d hours it finds %v %v", c.hours, e, err)
-		}
+		_, err := b.Sweep(t.Context(), ledger.Extract, b.now)
+		require.NoError(t, err)
+		n := len(b.store.Keys("ledger/extract/packs/"))
+		assert.True(t, n == c.packs, "%d packs after %d hours, want %d", n, c.hours, c.packs)
+		e, err := reader.Get(t.Context(), ledger.Extract, key(7), 0)
+		assert.True(t, c.packs <= 0 || err == nil && e != nil, "after %d hours it finds %v %v", c.hours, e, err)
 	}
 	b.want(t, ledger.Extract, 240, all)
 }
@@ -429,18 +395,14 @@ func TestAMergeWhoseResultIsGoneGivesItsInputsBack(t *testing.T) {
 	for shard := range 12 {
 		b.pay(t, ledger.Extract, 20*shard, 20*shard+20)
 	}
-	if _, err := b.Merge(t.Context(), ledger.Extract, b.now); err != nil {
-		t.Fatal(err)
-	}
+	_, err := b.Merge(t.Context(), ledger.Extract, b.now)
+	require.NoError(t, err)
 	for _, name := range b.store.Keys("ledger/extract/merged/") {
-		if err := b.store.Delete(t.Context(), name); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, b.store.Delete(t.Context(), name))
 	}
 	b.now = day(2)
-	if _, err := b.Sweep(t.Context(), ledger.Extract, b.now); err != nil {
-		t.Fatal(err)
-	}
+	_, err = b.Sweep(t.Context(), ledger.Extract, b.now)
+	require.NoError(t, err)
 	b.want(t, ledger.Extract, 240, all)
 }
 
@@ -452,9 +414,7 @@ func TestSweepDeletesByBatches(t *testing.T) {
 	if n, err := b.Sweep(t.Context(), ledger.Extract, b.now); err != nil || n != 2500 {
 		t.Fatal(n, err)
 	}
-	if n := b.store.Calls(artifacttest.Delete); n != 3 {
-		t.Errorf("%d requests", n)
-	}
+	assert.Equal(t, 3, b.store.Calls(artifacttest.Delete))
 }
 
 func TestPackLeavesOutWhatLiesInPacksAlready(t *testing.T) {
@@ -490,9 +450,8 @@ func TestAReadErrorOfTheStoreIsNotTakenForAMiss(t *testing.T) {
 		_, paid, err := b.Do(t.Context(), ledger.Extract, key(500), 0, func(context.Context) (ledger.Result, error) {
 			return ledger.Result{Value: []byte("v")}, nil
 		})
-		if b.store.Fail = nil; !fault.Is(err, fault.StoreDown) || paid {
-			t.Errorf("%s: paid %v, %v", part, paid, err)
-		}
+		b.store.Fail = nil
+		assert.True(t, fault.Is(err, fault.StoreDown) && !paid, "%s: paid %v, %v", part, paid, err)
 	}
 }
 

@@ -4,6 +4,9 @@ import (
 	"context"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/model"
 )
 
@@ -35,26 +38,18 @@ func TestARequestIsSentByTheAdmissionItHas(t *testing.T) {
 			chat := model.MeterChat(&scripted{reply: model.Reply{Usage: usage}}, meter)
 			admit := model.Ahead(chat, model.Extract, "twelve", " bytes")
 			admission, err := admit(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			ctx := model.Admitted(t.Context(), admission)
 			for range 2 { // of two requests the first is sent by it
-				if _, err := chat.Complete(ctx, model.Call{Task: model.Extract, User: "twelve bytes"}); err != nil {
-					t.Fatal(err)
-				}
+				_, err := chat.Complete(ctx, model.Call{Task: model.Extract, User: "twelve bytes"})
+				require.NoError(t, err)
 			}
 			admission.GiveBack() // too late to count
-			if meter.ahead != 1 || len(meter.tasks) != c.begun || meter.prompt[0] != 3 {
-				t.Errorf("%d times ahead, begun %q of %v tokens, want %d", meter.ahead, meter.tasks, meter.prompt, c.begun)
-			}
-			if len(meter.ends) != len(c.ends) {
-				t.Fatalf("ends %+v, want %+v", meter.ends, c.ends)
-			}
+			assert.True(t, meter.ahead == 1 && len(meter.tasks) == c.begun && meter.prompt[0] == 3,
+				"%d times ahead, begun %q of %v tokens, want %d", meter.ahead, meter.tasks, meter.prompt, c.begun)
+			require.Len(t, meter.ends, len(c.ends), "ends %+v, want %+v", meter.ends, c.ends)
 			for i, want := range c.ends {
-				if meter.ends[i] != want {
-					t.Errorf("end %d is %+v, want %+v", i, meter.ends[i], want)
-				}
+				assert.Equal(t, want, meter.ends[i], "end %d", i)
 			}
 		})
 	}
@@ -66,12 +61,9 @@ func TestNothingIsAdmittedAheadOfWhatCostsNothingOrByAMeterWithoutForesight(t *t
 		"no meter":  &scripted{},
 		"no seeing": model.MeterChat(&scripted{}, &tally{}),
 	} {
-		if model.Ahead(chat, model.Extract, "a") != nil {
-			t.Errorf("%s: is admitted ahead", name)
-		}
+		assert.True(t, model.Ahead(chat, model.Extract, "a") == nil, "%s: is admitted ahead", name)
 	}
 	embedder := model.MeterEmbedder(&scripted{}, &seer{holds: true})
-	if model.Ahead(embedder, model.EmbedTask, "a") == nil {
-		t.Error("embeddings that are paid for are not admitted ahead")
-	}
+	assert.True(t, model.Ahead(embedder, model.EmbedTask, "a") != nil,
+		"embeddings that are paid for are not admitted ahead")
 }

@@ -5,6 +5,9 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/model"
 	"github.com/unweaver/unweaver/internal/model/builtin"
@@ -77,19 +80,13 @@ func TestWhatCountsAsAPaidCall(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			below, meter := &scripted{reply: model.Reply{Usage: c.told}, err: c.err}, &tally{}
 			reply, err := model.MeterChat(below, meter).Complete(t.Context(), model.Call{Task: model.Shorten})
-			if !errors.Is(err, c.err) || reply.Usage != c.told {
-				t.Errorf("the meter changed the answer: %+v, %v", reply, err)
-			}
+			assert.True(t, errors.Is(err, c.err) && reply.Usage == c.told, "the meter changed the answer: %+v, %v", reply, err)
 			_, told, err := model.MeterEmbedder(below, meter).Embed(t.Context(), []string{"a"})
-			if !errors.Is(err, c.err) || told != c.told {
-				t.Errorf("the meter changed the embedding: %+v, %v", told, err)
-			}
-			if len(meter.ends) != 2 || meter.ends[0] != c.want || meter.ends[1] != c.want {
-				t.Errorf("counted %+v, want twice %+v", meter.ends, c.want)
-			}
-			if len(meter.tasks) != 2 || meter.tasks[0] != model.Shorten || meter.tasks[1] != model.EmbedTask {
-				t.Errorf("tasks %q", meter.tasks)
-			}
+			assert.True(t, errors.Is(err, c.err) && told == c.told, "the meter changed the embedding: %+v, %v", told, err)
+			assert.True(t, len(meter.ends) == 2 && meter.ends[0] == c.want && meter.ends[1] == c.want,
+				"counted %+v, want twice %+v", meter.ends, c.want)
+			assert.True(t, len(meter.tasks) == 2 && meter.tasks[0] == model.Shorten && meter.tasks[1] == model.EmbedTask,
+				"tasks %q", meter.tasks)
 		})
 	}
 }
@@ -101,12 +98,9 @@ func TestARefusedRequestIsNotSent(t *testing.T) {
 		t.Errorf("chat: %v", err)
 	}
 	_, _, err := model.MeterEmbedder(below, meter).Embed(t.Context(), []string{"a"})
-	if !fault.Is(err, fault.Paused) {
-		t.Errorf("embed: %v", err)
-	}
-	if below.calls != 0 || len(meter.ends) != 0 {
-		t.Errorf("%d calls were sent, %d counted", below.calls, len(meter.ends))
-	}
+	assert.True(t, fault.Is(err, fault.Paused), "embed: %v", err)
+	assert.True(t, below.calls == 0 && len(meter.ends) == 0,
+		"%d calls were sent, %d counted", below.calls, len(meter.ends))
 }
 
 func TestAPanicBelowStillEndsItsRequest(t *testing.T) {
@@ -117,16 +111,12 @@ func TestAPanicBelowStillEndsItsRequest(t *testing.T) {
 	} {
 		func() {
 			defer func() {
-				if recover() == nil {
-					t.Error("the panic was swallowed")
-				}
+				assert.True(t, recover() != nil, "the panic was swallowed")
 			}()
 			call()
 		}()
 	}
-	if len(meter.ends) != 2 || meter.ends[0].answered || meter.ends[1].answered {
-		t.Errorf("counted %+v", meter.ends)
-	}
+	assert.True(t, len(meter.ends) == 2 && !meter.ends[0].answered && !meter.ends[1].answered, "counted %+v", meter.ends)
 }
 
 func TestModelsThatCostNothingAreNotMetered(t *testing.T) {
@@ -144,9 +134,7 @@ func TestModelsThatCostNothingAreNotMetered(t *testing.T) {
 }
 
 func TestAnErrorOfAnAnsweredRequestKeepsItsFault(t *testing.T) {
-	if model.AnsweredError(nil) != nil {
-		t.Error("nil became an error")
-	}
+	assert.NoError(t, model.AnsweredError(nil), "nil became an error")
 	limited := fault.ModelRateLimited.At("call", "m").Because("slow down")
 	limited.RetryAfter = 3e9
 	err := model.AnsweredError(limited)
@@ -182,9 +170,7 @@ func TestCapabilitiesAreFoundBelowDecorators(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			weighable, ok := model.As[model.Weighable](c.value)
-			if ok != c.want {
-				t.Fatalf("found %v, want %v", ok, c.want)
-			}
+			require.Equal(t, c.want, ok, "found")
 			if ok && weighable.WithIDF(func(string) float64 { return 2 }).Dimension() != builtin.Dimension {
 				t.Error("another embedder was found")
 			}

@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+
 	"github.com/unweaver/unweaver/internal/model"
 )
 
@@ -46,12 +48,9 @@ func TestOnlyWhatStandsBehindTheLastThoughtIsSaid(t *testing.T) {
 		"the end of a turn":          {"Oslo.<|im_end|>", "Oslo.", false},
 	} {
 		said, thinking := model.TakeAnswer(c.text)
-		if said != c.said || thinking != c.thinking {
-			t.Errorf("%s: %q %v, want %q", name, said, thinking, c.said)
-		}
-		if again, _ := model.TakeAnswer(said); again != said {
-			t.Errorf("%s: of %q it takes %q", name, said, again)
-		}
+		assert.True(t, said == c.said && thinking == c.thinking, "%s: %q %v, want %q", name, said, thinking, c.said)
+		again, _ := model.TakeAnswer(said)
+		assert.True(t, again == said, "%s: of %q it takes %q", name, said, again)
 	}
 }
 
@@ -59,9 +58,8 @@ func TestOnlyWhatStandsBehindTheLastThoughtIsSaid(t *testing.T) {
 func TestRepliesOfNothingButMarksAreRead(t *testing.T) {
 	for _, unit := range []string{"<think>", "</think>", "{", "[", `{"a":`, "<|channel|>", "<", "[THINK]", "assistantfinal", "\n<answer>"} {
 		text := strings.Repeat(unit, 1<<18/len(unit))
-		if said, _ := model.TakeAnswer("analysis" + text); len(said) > len(text)+8 {
-			t.Errorf("%q: %d bytes", unit, len(said))
-		}
+		said, _ := model.TakeAnswer("analysis" + text)
+		assert.True(t, len(said) <= len(text)+8, "%q: %d bytes", unit, len(said))
 	}
 }
 

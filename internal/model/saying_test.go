@@ -7,6 +7,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/model"
 )
 
@@ -50,12 +53,9 @@ func TestWhatIsSaidComesInPieces(t *testing.T) {
 		"the end of a turn":          {true, []string{"Oslo.", "<|im_", "end|>"}, []string{"Oslo."}, "Oslo.", nil},
 	} {
 		early, all, answer, err := inPieces(c.open, c.pieces)
-		if !errors.Is(err, c.err) || answer != c.answer || !slices.Equal(early, c.early) {
-			t.Errorf("%s: %q, then %q, %v", name, early, answer, err)
-		}
-		if err == nil && strings.Join(all, "") != answer {
-			t.Errorf("%s: %q was given of %q", name, all, answer)
-		}
+		assert.True(t, errors.Is(err, c.err) && answer == c.answer && slices.Equal(early, c.early),
+			"%s: %q, then %q, %v", name, early, answer, err)
+		assert.True(t, err != nil || strings.Join(all, "") == answer, "%s: %q was given of %q", name, all, answer)
 	}
 }
 
@@ -80,12 +80,9 @@ func TestAReplyInPiecesIsThatOfTheWhole(t *testing.T) {
 		want, _ := model.TakeAnswer(whole)
 		for _, open := range []bool{true, false} {
 			_, all, answer, err := inPieces(open, pieces)
-			if err == nil && (answer != strings.TrimSpace(want) || strings.Join(all, "") != answer) {
-				t.Fatalf("%q: %q of %q, want %q", pieces, all, answer, want)
-			}
-			if err != nil && (!errors.Is(err, model.ErrLateThought) || len(all) == 0) {
-				t.Fatalf("%q: %v", pieces, err)
-			}
+			require.True(t, err != nil || answer == strings.TrimSpace(want) && strings.Join(all, "") == answer,
+				"%q: %q of %q, want %q", pieces, all, answer, want)
+			require.True(t, err == nil || errors.Is(err, model.ErrLateThought) && len(all) != 0, "%q: %v", pieces, err)
 		}
 	}
 }

@@ -8,6 +8,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/index/segments"
@@ -22,9 +25,7 @@ func (s *site) aliased(t *testing.T, content string) {
 		return
 	}
 	sum, err := artifact.Index{Store: s.Artifacts, Name: s.spec.Index}.PutAliases(t.Context(), []byte(content))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	s.spec.Aliases = core.AliasesStored + sum
 }
 
@@ -67,26 +68,18 @@ func TestAliasesMakeOneClassOfNames(t *testing.T) {
 		restart(s)
 		night := s.night(t).manifest
 		reasons := fmt.Sprint(s.report(t).Reasons)
-		if !strings.Contains(reasons, step.changed) {
-			t.Errorf("step %d: the reasons are %s", n, reasons)
-		}
-		if paid := sold.since(before); paid["extract"] > 0 {
-			t.Errorf("step %d: %d extractions were paid for", n, paid["extract"])
-		}
+		assert.Contains(t, reasons, step.changed, "step %d: the reasons", n)
+		paid := sold.since(before)
+		assert.True(t, paid["extract"] <= 0, "step %d: %d extractions were paid for", n, paid["extract"])
 		want := s.fromNothingAliased(t, step.file)
-		if night.Hashes != want.Hashes || night.Counts.Classes != want.Counts.Classes {
-			t.Errorf("step %d: %+v, from nothing %+v", n, night.Hashes, want.Hashes)
-		}
+		assert.True(t, night.Hashes == want.Hashes && night.Counts.Classes == want.Counts.Classes,
+			"step %d: %+v, from nothing %+v", n, night.Hashes, want.Hashes)
 		table, err := segments.OpenTable(t.Context(), s.Cache, artifact.New(s.Artifacts, "docs"), night)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, counts := table.Class(class(step.gone)); counts && step.gone != "" {
-			t.Errorf("step %d: %s has a class of its own", n, step.gone)
-		}
-		if _, counts := table.Class(class(step.kept)); !counts {
-			t.Errorf("step %d: %s has no class", n, step.kept)
-		}
+		require.NoError(t, err)
+		_, counts := table.Class(class(step.gone))
+		assert.True(t, !counts || step.gone == "", "step %d: %s has a class of its own", n, step.gone)
+		_, counts = table.Class(class(step.kept))
+		assert.True(t, counts, "step %d: %s has no class", n, step.kept)
 		table.Release()
 		again := s.night(t)
 		if !again.planned.Unchanged {
@@ -95,18 +88,14 @@ func TestAliasesMakeOneClassOfNames(t *testing.T) {
 		// Documents that change and go afterwards know of the aliases, too.
 		if n == 1 {
 			s.write(t, map[string]string{"more.md": "# Port Alma 3\n\nThe mole of Port Alma 3 was raised by Nowhere.\n"})
-			if err := os.Remove(filepath.Join(s.corpus, "place-003.md")); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, os.Remove(filepath.Join(s.corpus, "place-003.md")))
 			s.spec.Gate.MaxRemoved = 1
 			if night, want := s.night(t).manifest, s.fromNothingAliased(t, step.file); night.Hashes != want.Hashes {
 				t.Errorf("after more changes: %+v, from nothing %+v", night.Hashes, want.Hashes)
 			}
 		}
 	}
-	if plain.Aliases != nil || s.current(t).Aliases != nil {
-		t.Error("a generation without aliases lists some")
-	}
+	assert.True(t, plain.Aliases == nil && s.current(t).Aliases == nil, "a generation without aliases lists some")
 }
 
 // A file of aliases that cannot be read ends the run before anything is paid for, and names the line.
@@ -124,11 +113,8 @@ func TestBadAliasesEndTheRunBeforeItPays(t *testing.T) {
 		s.aliased(t, content)
 		job, holder := s.leased(t)
 		_, err := s.stages(t.Context(), job, holder)
-		if err == nil || !strings.Contains(err.Error(), why) || !strings.Contains(err.Error(), "read aliases") {
-			t.Errorf("%.30q: %v", content, err)
-		}
-		if len(sold.sold) > 0 {
-			t.Errorf("%.30q: %v were paid for", content, sold.sold)
-		}
+		assert.True(t, err != nil && strings.Contains(err.Error(), why) && strings.Contains(err.Error(), "read aliases"),
+			"%.30q: %v", content, err)
+		assert.True(t, len(sold.sold) == 0, "%.30q: %v were paid for", content, sold.sold)
 	}
 }

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/document"
 	"github.com/unweaver/unweaver/internal/fault"
@@ -41,9 +43,8 @@ func TestANightWithTheSameQuarantinedDocumentPublishesNothing(t *testing.T) {
 	for range 2 {
 		tries := parser.tries
 		out := s.night(t)
-		if !out.alike || out.manifest.Generation != "g001" || parser.tries == tries {
-			t.Fatalf("%+v, tried %d times", out, parser.tries-tries)
-		}
+		require.True(t, out.alike && out.manifest.Generation == "g001" && parser.tries != tries,
+			"%+v, tried %d times", out, parser.tries-tries)
 		report := s.report(t)
 		if !report.Unchanged || report.Status != core.StatusErrors || report.DocumentsFailed != 1 ||
 			report.ProblemsTotal != 1 || report.ProblemsPath == "" || report.Diff.Changed != 0 || report.Diff.Same != 6 ||

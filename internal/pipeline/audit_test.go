@@ -5,6 +5,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/artifact/rows"
 	"github.com/unweaver/unweaver/internal/core"
@@ -36,16 +39,12 @@ func (s *site) audit(t *testing.T, sample core.Sample, repair bool) (core.Audit,
 	if err != nil {
 		ending = run.Ending{Status: core.StatusFailed, Reason: string(fault.CodeOf(err))}
 	}
-	if err := work.EndRestore(t.Context(), run.Holder{Workflow: "audit/docs", Run: "r"}, ending); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, work.EndRestore(t.Context(), run.Holder{Workflow: "audit/docs", Run: "r"}, ending))
 	if left := keysBelow(t, s.Artifacts, s.spec.Index+"/runs/"+job.Generation+"/"); len(left) > 0 {
 		t.Errorf("it left scratch: %v", left)
 	}
 	state, stateErr := run.State(t.Context(), s.Coordination, job.Name())
-	if stateErr != nil {
-		t.Fatal(stateErr)
-	}
+	require.NoError(t, stateErr)
 	if state.Report.Audit == nil {
 		return core.Audit{}, err
 	}
@@ -66,23 +65,18 @@ func (s *site) forge(t *testing.T, change func(manifest *core.Manifest)) {
 	t.Helper()
 	index := s.index()
 	pointer, etag, err := index.Current(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	manifest := s.current(t)
 	change(manifest)
-	if pointer.Manifest, err = index.PutManifest(t.Context(), manifest); err != nil {
-		t.Fatal(err)
-	}
+	pointer.Manifest, err = index.PutManifest(t.Context(), manifest)
+	require.NoError(t, err)
 	ref := core.GenerationRef{Manifest: pointer.Manifest, Seq: pointer.Seq, State: "published"}
 	key := index.GenerationKey(pointer.Generation, "manifest.json")
-	if _, err := blob.WriteJSON(t.Context(), s.Artifacts, key, ref, blob.Cond{}); err != nil {
-		t.Fatal(err)
-	}
+	_, err = blob.WriteJSON(t.Context(), s.Artifacts, key, ref, blob.Cond{})
+	require.NoError(t, err)
 	cond := blob.Cond{Match: etag}
-	if _, err := blob.WriteJSON(t.Context(), s.Artifacts, index.CurrentKey(), pointer, cond); err != nil {
-		t.Fatal(err)
-	}
+	_, err = blob.WriteJSON(t.Context(), s.Artifacts, index.CurrentKey(), pointer, cond)
+	require.NoError(t, err)
 }
 
 // rewrite gives a segment of rows that a change makes of another; a row that becomes nil is left out.
@@ -91,24 +85,18 @@ func (s *site) rewrite(
 ) core.Segment {
 	t.Helper()
 	out, err := artifact.NewRows()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer out.Discard()
 	at := 0
 	for row, err := range artifact.ScanAll(t.Context(), s.Artifacts, s.index().SegmentKey(segment.SHA256)) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		if value := change(at, string(row.Key), row.Value); value != nil {
 			out.Append(string(row.Key), value)
 		}
 		at++
 	}
 	written, _, err := out.Segment(t.Context(), s.index(), segment.Part)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return written
 }
 
@@ -121,12 +109,9 @@ func TestAnAuditOfWhatWasJustBuiltFindsNothing(t *testing.T) {
 		s.night(t) // a generation that re-uses vectors of another
 		before := keysBelow(t, s.Artifacts, "")
 		found, err := s.audit(t, part, false)
-		if err != nil || len(found.Drift) > 0 || found.Left > 0 {
-			t.Fatalf("%s: %+v, %v", name, found, err)
-		}
-		if after := keysBelow(t, s.Artifacts, ""); len(after) != len(before) {
-			t.Errorf("%s: there were %d objects, and are %d", name, len(before), len(after))
-		}
+		require.True(t, err == nil && len(found.Drift) == 0 && found.Left <= 0, "%s: %+v, %v", name, found, err)
+		after := keysBelow(t, s.Artifacts, "")
+		assert.True(t, len(after) == len(before), "%s: there were %d objects, and are %d", name, len(before), len(after))
 		manifest := s.current(t)
 		if part.Whole() && (found.Checked.Classes != manifest.Counts.Classes ||
 			found.Checked.Mentions != manifest.Counts.Mentions || found.Checked.Chunks != manifest.Counts.Chunks ||
@@ -152,9 +137,7 @@ func TestAnAuditOfAnEarlierRecipeFindsNothing(t *testing.T) {
 		for i, segment := range manifest.Segments.Classes {
 			manifest.Segments.Classes[i] = s.rewrite(t, segment, func(_ int, key string, value []byte) []byte {
 				class, err := rows.DecodeClass(value)
-				if err != nil {
-					t.Error(err)
-				}
+				assert.NoError(t, err)
 				made := classes[key]
 				manifest.Hashes.Content.Sub(classmerge.Content(core.ID([]byte(key)), made))
 				class.Text[0] ^= 1
@@ -175,13 +158,9 @@ func (s *site) folded(t *testing.T, manifest *core.Manifest) map[string]rows.Red
 	folds := map[string]*classmerge.Class{}
 	for _, segment := range manifest.Segments.Mentions {
 		for row, err := range artifact.ScanAll(t.Context(), s.Artifacts, s.index().SegmentKey(segment.SHA256)) {
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			mention, err := rows.DecodeMention(row.Value)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			key := string(row.Key)
 			if folds[key] == nil {
 				folds[key] = classmerge.Begin(core.ID(row.Key), s.spec)
@@ -202,23 +181,16 @@ func TestThePartsOfAnAuditLookAtEverythingOnce(t *testing.T) {
 	s.shard = 10
 	s.night(t)
 	whole, err := s.audit(t, core.Everything, false)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	var sum core.Audited
 	for part := 1; part <= 3; part++ {
 		found, err := s.audit(t, core.Sample{Part: part, Of: 3}, false)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if found.Checked.Classes == 0 || found.Checked.Classes == whole.Checked.Classes {
-			t.Errorf("part %d looked at %d of %d classes", part, found.Checked.Classes, whole.Checked.Classes)
-		}
+		require.NoError(t, err)
+		assert.True(t, found.Checked.Classes != 0 && found.Checked.Classes != whole.Checked.Classes,
+			"part %d looked at %d of %d classes", part, found.Checked.Classes, whole.Checked.Classes)
 		sum.Add(found.Checked)
 	}
-	if sum != whole.Checked {
-		t.Errorf("three parts looked at %+v, the whole has %+v", sum, whole.Checked)
-	}
+	assert.Equal(t, whole.Checked, sum, "three parts looked at")
 }
 
 // An audit that stands still loses its lease: other generations follow, and what it looks at is collected, its records
@@ -232,19 +204,14 @@ func TestAnAuditThatStoodStillIsNotMisledByWhatWasCollected(t *testing.T) {
 		work := s.Bare(job, core.StageAudit, upkeep.AuditFolder)
 		defer work.Close()
 		parts, err := work.OpenAudit(t.Context(), core.Everything, repair)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		manifest := s.current(t)
 		s.write(t, map[string]string{"place-003.md": "# Changed\n\nPort Alma 3 was given to Carla Ruiz in 1999.\n"})
 		s.night(t)
 		mark := collect.MarkKey(s.index(), manifest.Generation)
-		if _, err := blob.Write(t.Context(), s.Artifacts, mark, []byte("{}"), blob.Cond{}); err != nil {
-			t.Fatal(err)
-		}
-		if err := s.Vectors.Drop(t.Context(), manifest.Collections.Classes); err != nil {
-			t.Fatal(err)
-		}
+		_, err = blob.Write(t.Context(), s.Artifacts, mark, []byte("{}"), blob.Cond{})
+		require.NoError(t, err)
+		require.NoError(t, s.Vectors.Drop(t.Context(), manifest.Collections.Classes))
 		refused := -1
 		for part := range parts {
 			switch _, err := work.AuditPart(t.Context(), part); {
@@ -254,20 +221,15 @@ func TestAnAuditThatStoodStillIsNotMisledByWhatWasCollected(t *testing.T) {
 				t.Error(err)
 			}
 		}
-		if refused < 0 {
-			t.Fatalf("repair %v: what was collected counts as drift", repair)
-		}
+		require.True(t, refused >= 0, "repair %v: what was collected counts as drift", repair)
 		if has, err := s.Vectors.Has(t.Context(), manifest.Collections.Classes, []string{"x"}); !fault.Is(err, fault.NotFound) {
 			t.Errorf("repair %v: it wrote again what was collected: %v, %v", repair, has, err)
 		}
 		for _, key := range []string{s.index().GenerationKey(manifest.Generation, "manifest.json"), mark} {
-			if err := s.Artifacts.Delete(t.Context(), key); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, s.Artifacts.Delete(t.Context(), key))
 		}
-		if _, err := work.AuditPart(t.Context(), refused); !fault.Is(err, fault.GenCollected) {
-			t.Errorf("repair %v: of a generation without a reference: %v", repair, err)
-		}
+		_, err = work.AuditPart(t.Context(), refused)
+		assert.True(t, fault.Is(err, fault.GenCollected), "repair %v: of a generation without a reference: %v", repair, err)
 	}
 }
 
@@ -279,12 +241,9 @@ func TestEachKindOfDriftIsFound(t *testing.T) {
 		manifest := s.current(t)
 		for _, segment := range manifest.Segments.Classes {
 			for row, err := range artifact.ScanAll(t.Context(), s.Artifacts, s.index().SegmentKey(segment.SHA256)) {
-				if err != nil {
-					t.Fatal(err)
-				}
-				if class, err = rows.DecodeClass(row.Value); err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, err)
+				class, err = rows.DecodeClass(row.Value)
+				require.NoError(t, err)
 				digest := rows.RecordDigest(class.Record)
 				return core.RecordKey(manifest.Store, manifest.Index, core.ID(row.Key), digest), class
 			}
@@ -308,9 +267,7 @@ func TestEachKindOfDriftIsFound(t *testing.T) {
 		t.Helper()
 		_, class := firstRecord(t, s)
 		record, err := rows.DecodeRecord(class.Record)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		return s.current(t).Collections.Classes, core.ClassRow(record.ID, class.Vector)
 	}
 	for name, c := range map[string]struct {
@@ -321,38 +278,26 @@ func TestEachKindOfDriftIsFound(t *testing.T) {
 	}{
 		"a record is missing": {func(t *testing.T, s *site) {
 			key, _ := firstRecord(t, s)
-			if err := s.Records.DeleteRecords(t.Context(), []string{key}); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, s.Records.DeleteRecords(t.Context(), []string{key}))
 		}, map[string]int64{core.DriftRecord: 1}, true, "missing"},
 		"a record is another": {func(t *testing.T, s *site) {
 			key, _ := firstRecord(t, s)
-			if err := s.Records.PutRecords(t.Context(), []records.Record{{Key: key, Value: []byte("x")}}); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, s.Records.PutRecords(t.Context(), []records.Record{{Key: key, Value: []byte("x")}}))
 		}, map[string]int64{core.DriftRecord: 1}, true, "something else"},
 		"a vector is missing": {func(t *testing.T, s *site) {
 			collection, key := liveVector(t, s)
-			if err := s.Vectors.Delete(t.Context(), collection, []string{key}); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, s.Vectors.Delete(t.Context(), collection, []string{key}))
 		}, map[string]int64{core.DriftVector: 1}, true, "missing"},
 		"a vector is another": {func(t *testing.T, s *site) {
 			collection, key := liveVector(t, s)
 			other := make([]float32, s.current(t).Class.Dimension)
 			other[0] = 1
-			if err := s.Vectors.Delete(t.Context(), collection, []string{key}); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, s.Vectors.Delete(t.Context(), collection, []string{key}))
 			row := vectors.Row{Key: key, Vector: other}
-			if err := s.Vectors.Upsert(t.Context(), collection, []vectors.Row{row}); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, s.Vectors.Upsert(t.Context(), collection, []vectors.Row{row}))
 		}, map[string]int64{core.DriftVector: 1}, true, "something else"},
 		"a collection is gone": {func(t *testing.T, s *site) {
-			if err := s.Vectors.Drop(t.Context(), s.current(t).Collections.Classes); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, s.Vectors.Drop(t.Context(), s.current(t).Collections.Classes))
 		}, nil, true, "missing"},
 		"a file is damaged": {func(t *testing.T, s *site) {
 			damages["flipped"](t, s.Artifacts, s.index().SegmentKey(s.current(t).Segments.Text[0].SHA256))
@@ -369,9 +314,7 @@ func TestEachKindOfDriftIsFound(t *testing.T) {
 			classes(t, s, func(at int, _ string, value []byte) []byte {
 				class, _ := rows.DecodeClass(value)
 				record, err := rows.DecodeRecord(class.Record)
-				if err != nil {
-					t.Error(err)
-				}
+				assert.NoError(t, err)
 				if at == 1 {
 					record.Name += "s"
 					class.Record = record.Encode()
@@ -433,9 +376,7 @@ func TestEachKindOfDriftIsFound(t *testing.T) {
 				segment := manifest.Segments.Documents[0]
 				manifest.Segments.Documents[0] = s.rewrite(t, segment, func(at int, _ string, value []byte) []byte {
 					document, err := rows.DecodeDocument(value)
-					if err != nil {
-						t.Error(err)
-					}
+					assert.NoError(t, err)
 					if at == 0 {
 						document.Chunks = document.Chunks[1:]
 					}
@@ -455,20 +396,16 @@ func TestEachKindOfDriftIsFound(t *testing.T) {
 			s.night(t)
 			c.plant(t, s)
 			found, err := s.audit(t, core.Everything, false)
-			if !fault.Is(err, fault.Drift) || found.Left == 0 || !strings.Contains(err.Error(), c.says) {
-				t.Fatalf("%+v, %v", found, err)
-			}
+			require.True(t, fault.Is(err, fault.Drift) && found.Left != 0 && strings.Contains(err.Error(), c.says),
+				"%+v, %v", found, err)
 			if c.want != nil && fmt.Sprint(drift(found)) != fmt.Sprint(c.want) {
 				t.Errorf("found %v, want %v: %+v", drift(found), c.want, found.Findings)
 			}
 			again, err := s.audit(t, core.Everything, false)
-			if !fault.Is(err, fault.Drift) || fmt.Sprint(again.Drift) != fmt.Sprint(found.Drift) {
-				t.Fatalf("an audit that only reads changed something: %+v, %v", again, err)
-			}
+			require.True(t, fault.Is(err, fault.Drift) && fmt.Sprint(again.Drift) == fmt.Sprint(found.Drift),
+				"an audit that only reads changed something: %+v, %v", again, err)
 			repaired, err := s.audit(t, core.Everything, true)
-			if (err == nil) != c.mended {
-				t.Fatalf("repair: %+v, %v", repaired, err)
-			}
+			require.Equal(t, c.mended, err == nil, "repair: %+v, %v", repaired, err)
 			if after, err := s.audit(t, core.Everything, false); (err == nil) != c.mended {
 				t.Errorf("after the repair: %+v, %v", after, err)
 			}
@@ -485,25 +422,17 @@ func TestAnAuditComparesEveryVector(t *testing.T) {
 	last := ""
 	for _, segment := range manifest.Segments.Classes {
 		for row, err := range artifact.ScanAll(t.Context(), s.Artifacts, s.index().SegmentKey(segment.SHA256)) {
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			class, err := rows.DecodeClass(row.Value)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			last = max(last, core.ClassRow(core.ID(row.Key), class.Vector))
 		}
 	}
 	other := make([]float32, manifest.Class.Dimension)
 	other[0] = 1
-	if err := s.Vectors.Delete(t.Context(), manifest.Collections.Classes, []string{last}); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, s.Vectors.Delete(t.Context(), manifest.Collections.Classes, []string{last}))
 	spoiled := []vectors.Row{{Key: last, Vector: other}}
-	if err := s.Vectors.Upsert(t.Context(), manifest.Collections.Classes, spoiled); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, s.Vectors.Upsert(t.Context(), manifest.Collections.Classes, spoiled))
 	found, err := s.audit(t, core.Everything, false)
 	if !fault.Is(err, fault.Drift) || fmt.Sprint(drift(found)) != fmt.Sprint(map[string]int64{core.DriftVector: 1}) {
 		t.Errorf("%+v, %v", found, err)

@@ -5,6 +5,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/pipeline/run"
@@ -20,21 +23,13 @@ func TestABackfillLeavesOutWhatWasPurged(t *testing.T) {
 	s.night(t)
 	purge := s.purge(t, "old/secret.md")
 	s.night(t)
-	if done := s.purged(t, purge.ID); done.State != core.PurgeDone {
-		t.Fatalf("%+v", done)
-	}
+	require.Equal(t, core.PurgeDone, s.purged(t, purge.ID).State)
 	s.write(t, archive(3))
 	asked := s.server.Stats().Tasks["extract"].Calls
 	f := s.fills(t, "old", core.BackfillChoice{Prefix: "old/"})
-	if opened := f.open(t); opened.Documents != 3 {
-		t.Errorf("%+v", opened)
-	}
-	if err := f.pay(t.Context(), 0, nobody); err != nil {
-		t.Fatal(err)
-	}
-	if calls := s.server.Stats().Tasks["extract"].Calls - asked; calls != 3 {
-		t.Errorf("%d extractions were paid for, want 3", calls)
-	}
+	assert.Equal(t, int64(3), f.open(t).Documents)
+	require.NoError(t, f.pay(t.Context(), 0, nobody))
+	assert.Equal(t, int64(3), s.server.Stats().Tasks["extract"].Calls-asked)
 	if where := s.holding(t, secrets...); len(where) > 0 {
 		t.Errorf("stored again in %q", where)
 	}
@@ -50,9 +45,7 @@ func TestABackfillThatWasPlannedBeforeAPurgeStops(t *testing.T) {
 	s.write(t, archive(3))
 	s.write(t, map[string]string{"secret.md": secretDocument(1)})
 	f := s.fills(t, "old", core.BackfillChoice{Documents: []string{"old/place-000.md", "secret.md"}})
-	if opened := f.open(t); opened.Documents != 2 {
-		t.Fatalf("%+v", opened)
-	}
+	require.Equal(t, int64(2), f.open(t).Documents)
 	purge := s.purge(t, "secret.md")
 	s.night(t)
 	if now := s.purged(t, purge.ID); now.State != core.PurgePending || len(now.Left) == 0 ||
@@ -63,14 +56,10 @@ func TestABackfillThatWasPlannedBeforeAPurgeStops(t *testing.T) {
 	if err := f.pay(t.Context(), 0, nobody); !fault.Is(err, fault.PlanMoved) {
 		t.Errorf("%v", err)
 	}
-	if calls := s.server.Stats().Tasks["extract"].Calls - asked; calls != 0 {
-		t.Errorf("%d extractions were paid for", calls)
-	}
+	assert.Zero(t, s.server.Stats().Tasks["extract"].Calls-asked)
 	f.end(t, core.StatusFailed)
 	s.night(t)
-	if done := s.purged(t, purge.ID); done.State != core.PurgeDone {
-		t.Errorf("%+v", done)
-	}
+	assert.Equal(t, core.PurgeDone, s.purged(t, purge.ID).State)
 	if where := s.holding(t, secrets...); len(where) > 0 {
 		t.Errorf("still stored in %q", where)
 	}
@@ -89,16 +78,12 @@ func TestAListOfABackfillNamesNoPurgedDocument(t *testing.T) {
 	}
 	purge := s.purge(t, "secret.md")
 	s.night(t)
-	if done := s.purged(t, purge.ID); done.State != core.PurgeDone {
-		t.Fatalf("%+v", done)
-	}
+	require.Equal(t, core.PurgeDone, s.purged(t, purge.ID).State)
 	if where := s.holding(t, "secret.md"); len(where) > 0 {
 		t.Errorf("still named in %q", where)
 	}
 	all, err := run.Backfills(t.Context(), s.index())
-	if err != nil || len(all) != 2 {
-		t.Fatalf("%+v, %v", all, err)
-	}
+	require.True(t, err == nil && len(all) == 2, "%+v, %v", all, err)
 	for _, one := range all {
 		chosen := one.Choice.Chooser()
 		if chosen("secret.md", time.Now()) || chosen("place-002.md", time.Now()) ||

@@ -8,6 +8,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
@@ -32,9 +35,7 @@ func (s *paidSite) fills(t *testing.T, name string, choice core.BackfillChoice) 
 	err := upkeep.KeepBackfill(t.Context(), f.index, core.Backfill{
 		Index: "docs", Name: name, Run: "docs/" + f.job.Generation, Choice: choice, Started: time.Now().UTC(),
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return f
 }
 
@@ -63,9 +64,7 @@ func (f *filling) open(t *testing.T) (opened upkeep.OpenedBackfill) {
 		opened, err = work.OpenBackfill(ctx)
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return opened
 }
 
@@ -88,22 +87,16 @@ func (f *filling) end(t *testing.T, status string) core.Backfill {
 	err := f.unit(t.Context(), func(ctx context.Context, work *upkeep.Run) error {
 		return work.EndBackfill(ctx, run.Ending{Status: status})
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	out, err := run.ReadBackfill(t.Context(), f.index, f.job.Backfill)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return out
 }
 
 func (f *filling) state(t *testing.T) core.Backfill {
 	t.Helper()
 	out, err := run.ReadBackfill(t.Context(), f.index, f.job.Backfill)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return out
 }
 
@@ -137,21 +130,15 @@ func TestAKilledBackfillPaysForNothingTwice(t *testing.T) {
 		t.Fatalf("%+v", opened)
 	}
 	kill.Store(extracts.Load() + 10)
-	if err := f.pay(t.Context(), 0, nobody); err == nil {
-		t.Fatal("a killed process paid to the end")
-	}
+	require.Error(t, f.pay(t.Context(), 0, nobody), "a killed process paid to the end")
 	s.begin()
 
 	night := s.night(t)
-	if got := night.manifest.Counts.Documents; got != 7 {
-		t.Errorf("a night beside the backfill has %d documents, want 7", got)
-	}
+	assert.Equal(t, int64(7), night.manifest.Counts.Documents, "a night beside the backfill")
 	if s.report(t).LeftOut.Backfills != chosen {
 		t.Errorf("it left out %+v", s.report(t).LeftOut)
 	}
-	if err := f.pay(t.Context(), 0, nobody); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, f.pay(t.Context(), 0, nobody))
 	if now := f.state(t); now.BytesDone != now.Bytes || now.ChunksDone != chosen || now.UnitsDone != 1 ||
 		now.Base != first.manifest.Generation {
 		t.Errorf("%+v", now)
@@ -164,9 +151,7 @@ func TestAKilledBackfillPaysForNothingTwice(t *testing.T) {
 	if twice := s.server.Stats().Duplicates; twice > 4 { // a batch was in flight
 		t.Errorf("%d answers were paid for twice", twice)
 	}
-	if filled.manifest.Counts.Documents != 7+chosen {
-		t.Errorf("%+v", filled.manifest.Counts)
-	}
+	assert.Equal(t, int64(7+chosen), filled.manifest.Counts.Documents, "%+v", filled.manifest.Counts)
 	f.note(t, filled.manifest.Generation)
 	if end := f.end(t, core.StatusCompleted); !end.Rebased || end.Parent != night.manifest.Generation ||
 		end.Generation != filled.manifest.Generation {
@@ -191,9 +176,7 @@ func (f *filling) note(t *testing.T, generation string) {
 			state.Builds = append(state.Builds, core.BackfillBuild{Run: "docs/" + generation})
 		})
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 }
 
 // What a backfill did not choose stays as it is served, whatever the corpus has by then: changed, removed and new
@@ -207,18 +190,15 @@ func TestABackfillTouchesNothingElse(t *testing.T) {
 	s.write(t, map[string]string{"new.md": "# New\n\nTolmin sells tin.\n", "place-001.md": "# Other\n\nBern sells salt.\n"})
 	s.remove(t, "place-002.md")
 	f := s.fills(t, "old", core.BackfillChoice{Documents: []string{"old/place-000.md", "old/place-002.md"}})
-	if opened := f.open(t); opened.Documents != 2 {
-		t.Errorf("%+v", opened)
-	}
+	assert.Equal(t, int64(2), f.open(t).Documents)
 	filled := f.publish(t)
 	served := s.served(t, filled.manifest)
 	for key, want := range map[string]bool{
 		"old/place-000.md": true, "old/place-001.md": false, "old/place-002.md": true, "new.md": false,
 		"place-001.md": true, "place-002.md": true,
 	} {
-		if _, got := served[key]; got != want {
-			t.Errorf("%s is served: %v, want %v", key, got, want)
-		}
+		_, got := served[key]
+		assert.True(t, got == want, "%s is served: %v, want %v", key, got, want)
 	}
 	f.end(t, core.StatusCancelled) // from now on nights bring what it chose
 	if next := s.night(t); next.manifest.Counts.Documents != 9 {
@@ -244,20 +224,12 @@ func TestABackfillLetsABuildGoFirst(t *testing.T) {
 		if now := f.state(t); now.YieldsTo != "docs/night" || s.server.Stats().Chat != before {
 			t.Errorf("%+v, %d calls", now.BackfillProgress, s.server.Stats().Chat-before)
 		}
-		if err := s.steer(f.job, run.CommandPause, nil); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, s.steer(f.job, run.CommandPause, nil))
 		return "docs/night", nil
 	})
-	if !fault.Is(err, fault.Paused) {
-		t.Errorf("%v", err)
-	}
-	if err := s.steer(f.job, run.CommandResume, nil); err != nil {
-		t.Fatal(err)
-	}
-	if err := f.pay(t.Context(), 0, nobody); err != nil {
-		t.Fatal(err)
-	}
+	assert.True(t, fault.Is(err, fault.Paused), "%v", err)
+	require.NoError(t, s.steer(f.job, run.CommandResume, nil))
+	require.NoError(t, f.pay(t.Context(), 0, nobody))
 	if now := f.state(t); now.YieldsTo != "" || now.ChunksDone != 9 || now.Calls.Extract != 9 || now.Calls.Embed == 0 {
 		t.Errorf("%+v", now.BackfillProgress)
 	}
@@ -295,16 +267,12 @@ func TestBackfillsAreListedTheLastBegunFirst(t *testing.T) {
 	for i, name := range []string{"b", "c", "a"} {
 		one := core.Backfill{Name: name, Started: begun.Add(time.Duration(i) * time.Hour)}
 		err := upkeep.KeepBackfill(t.Context(), index, one)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 	}
 	all, err := run.Backfills(t.Context(), index)
 	var names []string
 	for _, one := range all {
 		names = append(names, one.Name)
 	}
-	if err != nil || !slices.Equal(names, []string{"a", "c", "b"}) {
-		t.Error(names, err)
-	}
+	assert.True(t, err == nil && slices.Equal(names, []string{"a", "c", "b"}), "%v %v", names, err)
 }

@@ -4,6 +4,9 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/store/blob"
@@ -26,25 +29,21 @@ func TestDamageOfAnOldReferenceAndADeadCollectorBlockNoNight(t *testing.T) {
 		}
 	}
 	list := map[string]any{"format": 2, "since": map[string]string{}, "deleting": batch}
-	if _, err := blob.WriteJSON(t.Context(), s.Artifacts, "docs/condemned.json", list, blob.Cond{}); err != nil {
-		t.Fatal(err)
-	}
+	_, err := blob.WriteJSON(t.Context(), s.Artifacts, "docs/condemned.json", list, blob.Cond{})
+	require.NoError(t, err)
 	reference := s.index().GenerationKey(was.manifest.Generation, "manifest.json")
 	damages["flipped"](t, s.Artifacts, reference)
 	s.write(t, map[string]string{"a.md": "# A\n\nSalt of Tolmin.\n"})
 	night, err := s.try(t, &how{})
-	if err != nil || night.published.Status != core.StatusCompleted {
-		t.Fatalf("the night: %+v, %v", night.published, err)
-	}
+	require.True(t, err == nil && night.published.Status == core.StatusCompleted,
+		"the night: %+v, %v", night.published, err)
 	shared := 0
 	for _, segment := range night.manifest.Segments.All() {
 		if slices.Contains(batch, "segment:"+segment.SHA256) {
 			shared++
 		}
 	}
-	if shared == 0 {
-		t.Error("the night made nothing of the batch again")
-	}
+	assert.True(t, shared != 0, "the night made nothing of the batch again")
 	s.whole(t)
 	report := s.report(t)
 	told := 0
@@ -53,7 +52,6 @@ func TestDamageOfAnOldReferenceAndADeadCollectorBlockNoNight(t *testing.T) {
 			told++
 		}
 	}
-	if told != 1 || report.ProblemsTotal != int64(len(report.Problems)) {
-		t.Errorf("told %d times: %+v", told, report.Problems)
-	}
+	assert.True(t, told == 1 && report.ProblemsTotal == int64(len(report.Problems)),
+		"told %d times: %+v", told, report.Problems)
 }

@@ -8,6 +8,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/pipeline/run"
@@ -66,24 +69,18 @@ func TestABuildInBatchesPaysForNothingTwice(t *testing.T) {
 				s.begin()
 				out, err = s.stages(t.Context(), job, holder)
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			report := s.end(t, job, holder, run.Ending{Status: out.published.Status})
 			if got := s.site.current(t).Hashes; got != want {
 				t.Errorf("hashes %v, those of an online build are %v", got, want)
 			}
 			stats := s.server.Stats()
 			created, _ := s.server.Batches()
-			if stats.Duplicates != 0 || stats.Extract != documents || created == 0 {
-				t.Errorf("paid twice %d, %d extractions of %d, %d batches", stats.Duplicates, stats.Extract, documents, created)
-			}
-			if kill == 0 && (report.Calls.Extract != documents || out.batched.Requests != documents) {
-				t.Errorf("the report has %d calls of %d; %+v", report.Calls.Extract, documents, out.batched)
-			}
-			if report.LedgerHits.Extract != 0 {
-				t.Errorf("%d answers that this run paid for are told as the ledger's", report.LedgerHits.Extract)
-			}
+			assert.True(t, stats.Duplicates == 0 && stats.Extract == documents && created != 0,
+				"paid twice %d, %d extractions of %d, %d batches", stats.Duplicates, stats.Extract, documents, created)
+			assert.True(t, kill != 0 || report.Calls.Extract == documents && out.batched.Requests == documents,
+				"the report has %d calls of %d; %+v", report.Calls.Extract, documents, out.batched)
+			assert.Zero(t, report.LedgerHits.Extract)
 			if kill == 0 && s.server.Files() > created { // those of creations that came to nothing
 				t.Errorf("%d files are left at the server, of %d batches", s.server.Files(), created)
 			}
@@ -97,9 +94,7 @@ func TestBatchesAreAccountedForAtTheirPrice(t *testing.T) {
 	s := batchSite(t, 20, modeltest.BatchFaults{})
 	job, holder := s.start(t)
 	out, err := s.stages(t.Context(), job, holder)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	report := s.end(t, job, holder, run.Ending{Status: out.published.Status})
 	stats := s.server.Stats()
 	cost := func(tokens modeltest.Cost) float64 {
@@ -109,9 +104,7 @@ func TestBatchesAreAccountedForAtTheirPrice(t *testing.T) {
 	all := cost(stats.Tasks["extract"])
 	one := all / 20 // the first chunk is asked for online
 	low, high := embedding+cost(stats.Tasks["shorten"])+all/2, embedding+cost(stats.Tasks["shorten"])+all/2+one
-	if report.Cost < low || report.Cost > high {
-		t.Errorf("cost %.6f, want from %.6f to %.6f", report.Cost, low, high)
-	}
+	assert.False(t, report.Cost < low || report.Cost > high, "cost %.6f, want from %.6f to %.6f", report.Cost, low, high)
 }
 
 // A server that does not get on is left alone at the deadline, and the build is published by online calls.
@@ -121,12 +114,10 @@ func TestBatchesThatAreLateAreLeftToOnlineCalls(t *testing.T) {
 	s.spec.Chat.Batch.Deadline = core.Duration(300 * time.Millisecond)
 	out := s.night(t)
 	stats := s.server.Stats()
-	if out.published.Status != core.StatusCompleted || out.batched.Online == 0 {
-		t.Errorf("%s, %+v", out.published.Status, out.batched)
-	}
-	if stats.Extract != 20 || stats.Duplicates != 0 {
-		t.Errorf("%d extractions, paid twice %d", stats.Extract, stats.Duplicates)
-	}
+	assert.True(t, out.published.Status == core.StatusCompleted && out.batched.Online != 0,
+		"%s, %+v", out.published.Status, out.batched)
+	assert.True(t, stats.Extract == 20 && stats.Duplicates == 0,
+		"%d extractions, paid twice %d", stats.Extract, stats.Duplicates)
 }
 
 // A budget without room for a batch pauses the run before anything of it is sent; with room the run goes on.
@@ -140,9 +131,7 @@ func TestABudgetBoundsBatches(t *testing.T) {
 		t.Fatalf("%d batches, %v", created, err)
 	}
 	s.end(t, job, holder, run.Ending{Status: core.StatusPaused, Reason: string(fault.BudgetSpent)})
-	if err := s.steer(job, run.CommandResume, &core.Budget{}); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, s.steer(job, run.CommandResume, &core.Budget{}))
 	if out, err := s.stages(t.Context(), job, holder); err != nil || out.published.Status != core.StatusCompleted {
 		t.Fatal(out.published.Status, err)
 	}
@@ -161,9 +150,7 @@ func TestWhatACancelledBatchAnsweredIsNotPaidAgain(t *testing.T) {
 	s.process().put = func(key string) error {
 		if strings.Contains(key, "/batches/") && polls.Add(1) == 4 { // two rounds were begun, and are at work
 			go func() {
-				if err := s.steer(job, run.CommandCancel, nil); err != nil {
-					t.Error(err)
-				}
+				assert.NoError(t, s.steer(job, run.CommandCancel, nil))
 			}()
 		}
 		return nil
@@ -178,9 +165,8 @@ func TestWhatACancelledBatchAnsweredIsNotPaidAgain(t *testing.T) {
 	s.spec.Chat.Batch.Requests = 50 // other parts
 	s.night(t)
 	stats := s.server.Stats()
-	if stats.Duplicates != 0 || stats.Extract != 21 {
-		t.Errorf("paid twice %d, %d extractions of 21", stats.Duplicates, stats.Extract)
-	}
+	assert.True(t, stats.Duplicates == 0 && stats.Extract == 21,
+		"paid twice %d, %d extractions of 21", stats.Duplicates, stats.Extract)
 }
 
 // Two indexes over the same corpus that are built in batches at once pay for each text once: one sends it, the other
@@ -199,9 +185,8 @@ func TestTwoIndexesInBatchesPayOnce(t *testing.T) {
 		holder run.Holder
 	}{{first, firstHolder}, {second, secondHolder}} {
 		building.Go(func() {
-			if _, err := s.stages(t.Context(), one.job, one.holder); err != nil {
-				t.Errorf("%s: %v", one.job.Index, err)
-			}
+			_, err := s.stages(t.Context(), one.job, one.holder)
+			assert.NoError(t, err, "%s", one.job.Index)
 		})
 	}
 	building.Wait()

@@ -9,6 +9,9 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
@@ -49,9 +52,8 @@ func TestABranchOrAPromoteThatDiedAtAnyWriteIsFinishedByTheSameCommand(t *testin
 				s.spec.Keep, s.spec.Grace = 1, 0
 				whole := s.Artifacts
 				if action == core.ActionPromote {
-					if _, err := s.branch(t, "exp", nil); err != nil {
-						t.Fatal(err)
-					}
+					_, err := s.branch(t, "exp", nil)
+					require.NoError(t, err)
 					s.on("exp", 200)
 					s.night(t)
 				}
@@ -70,9 +72,7 @@ func TestABranchOrAPromoteThatDiedAtAnyWriteIsFinishedByTheSameCommand(t *testin
 				s.Artifacts = artifact.Branched(whole)
 				again := failed
 				if failed != nil {
-					if !errors.Is(failed, errDied) {
-						t.Fatalf("at write %d: %v", at, failed)
-					}
+					require.ErrorIs(t, failed, errDied, "at write %d", at)
 					s.on("docs", 4000)
 					if action == core.ActionPromote {
 						s.on("exp", 200) // a night of the base would have the branch build again
@@ -83,22 +83,17 @@ func TestABranchOrAPromoteThatDiedAtAnyWriteIsFinishedByTheSameCommand(t *testin
 				if fault.Is(again, fault.Usage) { // the last write tells how it ended: the branch is there already
 					again = nil
 				}
-				if again != nil {
-					t.Fatalf("again after write %d: %v", at, again)
-				}
+				require.NoError(t, again, "again after write %d", at)
 				s.entire(t, "exp")
 				s.entire(t, "docs")
 				branches, err := release.Branches(t.Context(), artifact.New(s.Artifacts, "docs"))
-				if err != nil || len(branches) != 1 || branches[0].State != core.BranchOpen {
-					t.Errorf("at write %d: branches %+v, %v", at, branches, err)
-				}
+				assert.True(t, err == nil && len(branches) == 1 && branches[0].State == core.BranchOpen,
+					"at write %d: branches %+v, %v", at, branches, err)
 				return at - died.left.Load()
 			}
 			var all int64
 			synctest.Test(t, func(t *testing.T) { all = writes(t, 1<<20) })
-			if all < 4 {
-				t.Fatalf("it takes %d writes only", all)
-			}
+			require.True(t, all >= 4, "it takes %d writes only", all)
 			for at := range all {
 				t.Run(fmt.Sprint(at), func(t *testing.T) {
 					t.Parallel()

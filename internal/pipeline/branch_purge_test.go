@@ -6,6 +6,9 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
@@ -15,9 +18,8 @@ import (
 func (s *site) unbranch(t *testing.T, name string) {
 	t.Helper()
 	idle := func(ctx context.Context, index artifact.Index) (string, error) { return "", nil }
-	if _, err := s.desk().DeleteBranch(t.Context(), release.Branching{Base: "docs", Name: name}, idle); err != nil {
-		t.Fatal(err)
-	}
+	_, err := s.desk().DeleteBranch(t.Context(), release.Branching{Base: "docs", Name: name}, idle)
+	require.NoError(t, err)
 }
 
 // A purge of a base that got a branch after it was asked for does not end before the branch is gone; what the branch
@@ -31,9 +33,8 @@ func testAPurgeOfABaseEndsOnceItHasNoBranch(t *testing.T) {
 	s := branchSite(t)
 	s.write(t, map[string]string{"secret.md": secretDocument(0)})
 	s.night(t)
-	if _, err := s.branch(t, "large", map[string]string{"shortening.threshold": "60"}); err != nil {
-		t.Fatal(err)
-	}
+	_, err := s.branch(t, "large", map[string]string{"shortening.threshold": "60"})
+	require.NoError(t, err)
 	s.on("large", 60)
 	s.night(t)
 	s.on("docs", 4000)
@@ -43,12 +44,9 @@ func testAPurgeOfABaseEndsOnceItHasNoBranch(t *testing.T) {
 	}
 	s.night(t)
 	waits := s.purged(t, purge.ID)
-	if waits.State != core.PurgePending || !strings.Contains(strings.Join(waits.Left, " "), "branch large") {
-		t.Errorf("a purge beside a branch: %s, left %q", waits.State, waits.Left)
-	}
-	if len(s.holding(t, secrets...)) == 0 {
-		t.Fatal("the branch lost what it has")
-	}
+	assert.True(t, waits.State == core.PurgePending && strings.Contains(strings.Join(waits.Left, " "), "branch large"),
+		"a purge beside a branch: %s, left %q", waits.State, waits.Left)
+	require.True(t, len(s.holding(t, secrets...)) != 0, "the branch lost what it has")
 	s.entire(t, "large")
 	s.unbranch(t, "large")
 	s.night(t)
@@ -59,9 +57,8 @@ func testAPurgeOfABaseEndsOnceItHasNoBranch(t *testing.T) {
 		t.Errorf("still stored in %q", where)
 	}
 	s.entire(t, "docs")
-	if _, err := s.branch(t, "third", map[string]string{"shortening.threshold": "60"}); err != nil {
-		t.Fatal(err)
-	}
+	_, err = s.branch(t, "third", map[string]string{"shortening.threshold": "60"})
+	require.NoError(t, err)
 	s.on("third", 60)
 	s.night(t)
 	if where := s.holding(t, secrets...); len(where) > 0 {

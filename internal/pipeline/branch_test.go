@@ -9,6 +9,9 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
@@ -56,22 +59,15 @@ func (s *site) entire(t testing.TB, name string) {
 	t.Helper()
 	index := artifact.New(s.Artifacts, name)
 	pointer, _, err := index.Current(t.Context())
-	if err != nil || pointer.Manifest == "" {
-		t.Fatalf("%s serves %+v, %v", name, pointer, err)
-	}
+	require.True(t, err == nil && pointer.Manifest != "", "%s serves %+v, %v", name, pointer, err)
 	manifest, err := index.Pointed(t.Context(), pointer)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for _, segment := range manifest.Segments.All() {
-		if intact, err := index.Intact(t.Context(), segment.SHA256, nil); err != nil || !intact {
-			t.Errorf("%s: segment %s: intact %t, %v", name, segment.SHA256, intact, err)
-		}
+		intact, err := index.Intact(t.Context(), segment.SHA256, nil)
+		assert.True(t, err == nil && intact, "%s: segment %s: intact %t, %v", name, segment.SHA256, intact, err)
 	}
 	generation, err := retrieve.Open(t.Context(), s.Artifacts, s.Cache, s.Vectors, name, pointer.Manifest, 0)
-	if err != nil {
-		t.Fatalf("%s: %v", name, err)
-	}
+	require.NoError(t, err, "%s", name)
 	defer generation.Close()
 	missing := s.missing(t, manifest)
 	if len(missing) > 0 {
@@ -85,9 +81,7 @@ func (s *site) missing(t testing.TB, manifest *core.Manifest) []string {
 	var out []string
 	for _, key := range s.recordKeys(t, manifest) {
 		found, err := s.Records.GetRecords(t.Context(), []string{key})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		if len(found) == 0 || found[0] == nil {
 			out = append(out, key)
 		}
@@ -106,9 +100,7 @@ func (s *site) missing(t testing.TB, manifest *core.Manifest) []string {
 func (s *site) recordKeys(t testing.TB, manifest *core.Manifest) []string {
 	t.Helper()
 	table, err := segments.OpenTable(t.Context(), s.Cache, artifact.New(s.Artifacts, "docs"), manifest)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer table.Release()
 	var keys []string
 	for class := range table.ClassesLeft(0, nil) {
@@ -126,17 +118,14 @@ func testABranchBeginsWithWhatItsBaseServesAndCopiesNoSegment(t *testing.T) {
 	s := branchSite(t)
 	before := segmentsIn(t, s)
 	branch, err := s.branch(t, "exp", map[string]string{"shortening.threshold": "200"})
-	if err != nil || branch.Generation != "g002" || branch.Op == "" {
-		t.Fatalf("%+v, %v", branch, err)
-	}
+	require.True(t, err == nil && branch.Generation == "g002" && branch.Op != "", "%+v, %v", branch, err)
 	if after := segmentsIn(t, s); !slices.Equal(after, before) {
 		t.Errorf("segments were written: %v", after)
 	}
 	s.entire(t, "exp")
 	overlay, uri, err := release.OverlayOf(t.Context(), artifact.New(s.Artifacts, "exp"))
-	if err != nil || overlay.Base != "docs" || overlay.Set["shortening.threshold"] != "200" || uri != s.corpus {
-		t.Errorf("overlay %+v of corpus %q, %v", overlay, uri, err)
-	}
+	assert.True(t, err == nil && overlay.Base == "docs" && overlay.Set["shortening.threshold"] == "200" && uri == s.corpus,
+		"overlay %+v of corpus %q, %v", overlay, uri, err)
 	s.on("exp", 4000)
 	if out := s.night(t); !out.planned.Unchanged {
 		t.Errorf("a night of a branch without other settings and documents builds: %+v", out.planned)
@@ -152,9 +141,7 @@ func segmentsIn(t testing.TB, s *site) []string {
 	t.Helper()
 	var out []string
 	for info, err := range s.Artifacts.List(t.Context(), "", "") {
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		if strings.Contains(info.Key, "/segments/") {
 			out = append(out, info.Key)
 		}
@@ -172,9 +159,8 @@ func TestNightsOfABranchAndItsBaseDeleteNothingOfEachOther(t *testing.T) {
 func testNightsOfABranchAndItsBaseDeleteNothingOfEachOther(t *testing.T) {
 	s := branchSite(t)
 	s.spec.Keep, s.spec.Grace = 1, 0
-	if _, err := s.branch(t, "exp", map[string]string{"shortening.threshold": "200"}); err != nil {
-		t.Fatal(err)
-	}
+	_, err := s.branch(t, "exp", map[string]string{"shortening.threshold": "200"})
+	require.NoError(t, err)
 	for range 4 {
 		s.on("docs", 4000)
 		s.changed(t)
@@ -191,9 +177,7 @@ func testNightsOfABranchAndItsBaseDeleteNothingOfEachOther(t *testing.T) {
 	}
 	s.entire(t, "exp")
 	for _, key := range segmentsIn(t, s) {
-		if !strings.HasPrefix(key, "docs/") {
-			t.Errorf("%s is not below the base", key)
-		}
+		assert.True(t, strings.HasPrefix(key, "docs/"), "%s is not below the base", key)
 	}
 }
 
@@ -204,17 +188,14 @@ func TestAPromotedBranchIsServedByItsBaseAndRolledBack(t *testing.T) {
 
 func testAPromotedBranchIsServedByItsBaseAndRolledBack(t *testing.T) {
 	s := branchSite(t)
-	if _, err := s.branch(t, "exp", map[string]string{"shortening.threshold": "200"}); err != nil {
-		t.Fatal(err)
-	}
+	_, err := s.branch(t, "exp", map[string]string{"shortening.threshold": "200"})
+	require.NoError(t, err)
 	if _, err := s.promote(t, "exp"); !fault.Is(err, fault.Usage) {
 		t.Errorf("a branch without a generation of its own is promoted: %v", err)
 	}
 	s.on("exp", 200)
 	out := s.night(t)
-	if out.planned.Unchanged {
-		t.Fatal("the setting changes nothing")
-	}
+	require.False(t, out.planned.Unchanged, "the setting changes nothing")
 	s.on("docs", 4000)
 	s.changed(t)
 	if _, err := s.promote(t, "exp"); !fault.Is(err, fault.PointerMoved) {
@@ -242,9 +223,7 @@ func testAPromotedBranchIsServedByItsBaseAndRolledBack(t *testing.T) {
 		t.Errorf("the night after a promotion makes things again: %+v", out.planned)
 	}
 	back, err := s.act(t, core.ActionRollback, "")
-	if err != nil || back.To != was.Generation {
-		t.Fatalf("rollback to %+v, %v", back, err)
-	}
+	require.True(t, err == nil && back.To == was.Generation, "rollback to %+v, %v", back, err)
 	s.entire(t, "docs")
 	if overlay, _, err := release.OverlayOf(t.Context(), s.index()); err != nil || len(overlay.Set) > 0 {
 		t.Errorf("after the rollback the base's overlay is %+v, %v", overlay, err)
@@ -266,15 +245,13 @@ func testADeletedBranchFreesWhatItAloneUsed(t *testing.T) {
 		s.night(t)
 		s.changed(t)
 	}
-	if _, err := s.branch(t, "exp", map[string]string{"shortening.threshold": "60"}); err != nil {
-		t.Fatal(err)
-	}
+	_, err := s.branch(t, "exp", map[string]string{"shortening.threshold": "60"})
+	require.NoError(t, err)
 	s.on("exp", 60)
 	s.night(t)
 	none := func(context.Context, artifact.Index) (string, error) { return "", nil }
-	if _, err := s.desk().DeleteBranch(t.Context(), release.Branching{Base: "docs", Name: "exp"}, none); err != nil {
-		t.Fatal(err)
-	}
+	_, err = s.desk().DeleteBranch(t.Context(), release.Branching{Base: "docs", Name: "exp"}, none)
+	require.NoError(t, err)
 	s.on("docs", 4000)
 	for range 5 {
 		s.changed(t)
@@ -285,13 +262,10 @@ func testADeletedBranchFreesWhatItAloneUsed(t *testing.T) {
 	}
 	s.onlyNamed(t)
 	for info, err := range s.Artifacts.List(t.Context(), "exp/", "") {
-		if err != nil || !strings.Contains(info.Key, "/collected") {
-			t.Errorf("%s stayed (%v)", info.Key, err)
-		}
+		assert.True(t, err == nil && strings.Contains(info.Key, "/collected"), "%s stayed (%v)", info.Key, err)
 	}
-	if _, err := s.branch(t, "exp", nil); err != nil {
-		t.Errorf("the name cannot be used again: %v", err)
-	}
+	_, err = s.branch(t, "exp", nil)
+	assert.NoError(t, err, "the name cannot be used again")
 	s.entire(t, "exp")
 }
 
@@ -299,15 +273,11 @@ func testADeletedBranchFreesWhatItAloneUsed(t *testing.T) {
 func (s *site) onlyNamed(t testing.TB) {
 	t.Helper()
 	refs, err := s.index().Named(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	named := map[string]bool{}
 	for _, ref := range refs {
 		manifest, err := s.index().Manifest(t.Context(), ref.Manifest)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		named[s.index().SegmentKey(ref.Manifest)] = true
 		for _, segment := range manifest.Segments.All() {
 			named[s.index().SegmentKey(segment.SHA256)] = true
@@ -320,30 +290,22 @@ func (s *site) onlyNamed(t testing.TB) {
 		Since map[string]any `json:"since"`
 	}
 	_, err = blob.ReadJSON(t.Context(), s.Artifacts, "docs/condemned.json", &condemned)
-	if err != nil && !fault.Is(err, fault.NotFound) {
-		t.Fatal(err)
-	}
+	require.True(t, err == nil || fault.Is(err, fault.NotFound), "%v", err)
 	for name := range condemned.Since { // the next night that publishes deletes it
 		_, content, _ := strings.Cut(name, ":")
 		named[content], named[s.index().SegmentKey(content)] = true, true
 	}
 	there := segmentsIn(t, s)
 	collections, err := s.Vectors.List(t.Context(), "uw_")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	there = append(there, collections...)
 	err = s.Records.ScanRecords(t.Context(), "", func(keys []string) error {
 		there = append(there, keys...)
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for _, key := range there {
-		if !named[key] {
-			t.Errorf("%s stayed, and no generation lists it", key)
-		}
+		assert.True(t, named[key], "%s stayed, and no generation lists it", key)
 	}
 }
 
@@ -353,25 +315,22 @@ func TestBadBranches(t *testing.T) {
 
 func testBadBranches(t *testing.T) {
 	s := branchSite(t)
-	if _, err := s.branch(t, "exp", nil); err != nil {
-		t.Fatal(err)
-	}
+	_, err := s.branch(t, "exp", nil)
+	require.NoError(t, err)
 	s.on("other", 4000)
 	s.night(t)
 	s.on("docs", 4000)
 	for name, code := range map[string]fault.Code{
 		"exp": fault.Usage, "other": fault.Usage, "docs": fault.Usage, "Exp": fault.InvalidParam, "ledger": fault.InvalidParam,
 	} {
-		if _, err := s.branch(t, name, nil); !fault.Is(err, code) {
-			t.Errorf("branch as %s: %v", name, err)
-		}
+		_, err := s.branch(t, name, nil)
+		assert.True(t, fault.Is(err, code), "branch as %s: %v", name, err)
 	}
 	for _, asked := range []release.Branching{
 		{Base: "exp", Name: "second"}, {Base: "nothing", Name: "second"}, {Base: "docs", Name: "second", Generation: "never"},
 	} {
-		if _, err := s.desk().Branch(t.Context(), asked); err == nil {
-			t.Errorf("%+v is made", asked)
-		}
+		_, err := s.desk().Branch(t.Context(), asked)
+		assert.Error(t, err, "%+v is made", asked)
 	}
 	if _, err := s.promote(t, "docs"); !fault.Is(err, fault.Usage) {
 		t.Errorf("what is no branch is promoted: %v", err)
@@ -386,9 +345,8 @@ func TestOfTwoPromotesAtOnceOneIsServed(t *testing.T) {
 func testOfTwoPromotesAtOnceOneIsServed(t *testing.T) {
 	s := branchSite(t)
 	for i, name := range []string{"one", "two"} {
-		if _, err := s.branch(t, name, nil); err != nil {
-			t.Fatal(err)
-		}
+		_, err := s.branch(t, name, nil)
+		require.NoError(t, err)
 		s.on(name, 200+100*i)
 		s.night(t)
 	}
@@ -398,17 +356,11 @@ func testOfTwoPromotesAtOnceOneIsServed(t *testing.T) {
 		wait.Go(func() { _, errs[i] = s.promote(t, name) })
 	}
 	wait.Wait()
-	if (errs[0] == nil) == (errs[1] == nil) {
-		t.Fatalf("errors %v", errs)
-	}
+	require.True(t, (errs[0] == nil) != (errs[1] == nil), "errors %v", errs)
 	for _, err := range errs {
-		if err != nil && !fault.Is(err, fault.PointerMoved) {
-			t.Error(err)
-		}
+		assert.True(t, err == nil || fault.Is(err, fault.PointerMoved), "%v", err)
 	}
 	s.entire(t, "docs")
 	refs, err := artifact.New(s.Artifacts, "docs").Refs(t.Context())
-	if err != nil || len(refs) != 3 {
-		t.Errorf("generations %v, %v", refs, err)
-	}
+	assert.True(t, err == nil && len(refs) == 3, "generations %v, %v", refs, err)
 }

@@ -9,6 +9,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/core"
 )
 
@@ -48,14 +51,10 @@ func TestAChangePaysForTheKindsOfCallsThatItNeeds(t *testing.T) {
 		"how many are kept":        {func(_ *testing.T, s *site) { s.spec.Keep = 2 }, "", ""},
 		"documents moved": {func(t *testing.T, s *site) {
 			from, to := filepath.Join(s.corpus, "place-003.md"), filepath.Join(s.corpus, "other.md")
-			if err := os.Rename(from, to); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, os.Rename(from, to))
 		}, "", ""},
 		"a document removed": {func(t *testing.T, s *site) {
-			if err := os.Remove(filepath.Join(s.corpus, "place-003.md")); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, os.Remove(filepath.Join(s.corpus, "place-003.md")))
 		}, "embed shorten", ""},
 		"a document added": {func(t *testing.T, s *site) {
 			s.write(t, map[string]string{"more.md": "# More\n\nGreta Lind sold amber to Rhine Gate.\n"})
@@ -75,18 +74,12 @@ func TestAChangePaysForTheKindsOfCallsThatItNeeds(t *testing.T) {
 			reasons := s.report(t).Reasons
 			paid := sold.since(before)
 			for _, kind := range slices.Sorted(maps.Keys(paid)) {
-				if !strings.Contains(do.pays, kind) {
-					t.Errorf("%d calls of %s were paid for", paid[kind], kind)
-				}
+				assert.True(t, strings.Contains(do.pays, kind), "%d calls of %s were paid for", paid[kind], kind)
 			}
 			for _, kind := range strings.Fields(do.pays) {
-				if paid[kind] == 0 {
-					t.Errorf("no %s was paid for: the case shows nothing", kind)
-				}
+				assert.True(t, paid[kind] != 0, "no %s was paid for: the case shows nothing", kind)
 			}
-			if !strings.Contains(fmt.Sprint(reasons), do.why) {
-				t.Errorf("the reasons are %s", reasons)
-			}
+			assert.Contains(t, fmt.Sprint(reasons), do.why, "the reasons are %s", reasons)
 			t.Logf("%v, reasons %v, unchanged %v", paid, reasons, out.planned.Unchanged)
 		})
 	}

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/pipeline/run"
@@ -31,17 +33,14 @@ func TestTheNextRunDeletesTheCopiesOfOneThatWasCancelled(t *testing.T) {
 	err := s.unit(t.Context(), job, "end", func(ctx context.Context, work *upkeep.Run) error {
 		return work.End(ctx, holder, run.Ending{Status: core.StatusCancelled})
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	bucket := blobmemory.New()
 	s.Staging = bucket
 	copies := core.ImportPrefix(s.StoreID)
 	running := copies + "notes/runs/g001/1/classes-0/ab.parquet" // of another index, whose fences count for it alone
 	for _, key := range []string{copies + "docs/runs/g001/1/classes-0/ab.parquet", running} {
-		if _, err := blob.Write(t.Context(), bucket, key, []byte("rows"), blob.Cond{}); err != nil {
-			t.Fatal(err)
-		}
+		_, err := blob.Write(t.Context(), bucket, key, []byte("rows"), blob.Cond{})
+		require.NoError(t, err)
 	}
 	s.Staging = unlisted{bucket}
 	if night := s.night(t); night.published.Status != core.StatusCompleted {

@@ -8,6 +8,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/pipeline/run"
@@ -26,25 +29,16 @@ func TestNightsAreKeptThoughTheirGenerationsAreCollected(t *testing.T) {
 	index := artifact.Index{Store: s.Artifacts, Name: s.spec.Index}
 	key := index.NightsKey()
 	var nights core.Nights
-	if _, err := blob.ReadJSON(t.Context(), s.Artifacts, key, &nights); err != nil {
-		t.Fatal(err)
-	}
-	if len(nights.Nights) != 3 {
-		t.Fatalf("%+v", nights)
-	}
+	_, err := blob.ReadJSON(t.Context(), s.Artifacts, key, &nights)
+	require.NoError(t, err)
+	require.Len(t, nights.Nights, 3, "%+v", nights)
 	first, second, third := nights.Nights[0], nights.Nights[1], nights.Nights[2]
-	if first.Changed != 6 || first.Share != 1 || first.Bytes <= 0 || !first.Published {
-		t.Errorf("the first: %+v", first)
-	}
-	if second.Changed != 1 || second.Documents != 7 || second.Bytes <= 0 || second.Bytes >= first.Bytes {
-		t.Errorf("the second: %+v", second)
-	}
-	if !third.Unchanged || third.Changed != 0 || third.Bytes != 0 {
-		t.Errorf("an unchanged one: %+v", third)
-	}
-	if _, err := blob.Write(t.Context(), s.Artifacts, key, []byte("{"), blob.Cond{}); err != nil {
-		t.Fatal(err)
-	}
+	assert.True(t, first.Changed == 6 && first.Share == 1 && first.Bytes > 0 && first.Published, "the first: %+v", first)
+	assert.True(t, second.Changed == 1 && second.Documents == 7 && second.Bytes > 0 && second.Bytes < first.Bytes,
+		"the second: %+v", second)
+	assert.True(t, third.Unchanged && third.Changed == 0 && third.Bytes == 0, "an unchanged one: %+v", third)
+	_, err = blob.Write(t.Context(), s.Artifacts, key, []byte("{"), blob.Cond{})
+	require.NoError(t, err)
 	s.night(t)
 	nights = core.Nights{}
 	if _, err := blob.ReadJSON(t.Context(), s.Artifacts, key, &nights); err != nil || len(nights.Nights) != 1 {
@@ -56,14 +50,10 @@ func TestAReportHasItsCourseAndAText(t *testing.T) {
 	s := newSite(t, sample(6))
 	s.night(t)
 	report := s.report(t)
-	if len(report.Course) == 0 || report.Course[len(report.Course)-1].Share != 1 {
-		t.Errorf("course %+v", report.Course)
-	}
+	assert.True(t, len(report.Course) != 0 && report.Course[len(report.Course)-1].Share == 1, "course %+v", report.Course)
 	index := artifact.Index{Store: s.Artifacts, Name: s.spec.Index}
 	text, _, err := blob.Read(t.Context(), s.Artifacts, index.GenerationKey(report.Generation, "report.md"))
-	if err != nil || !strings.Contains(string(text), report.ContentHash) {
-		t.Errorf("%v: %s", err, text)
-	}
+	assert.True(t, err == nil && strings.Contains(string(text), report.ContentHash), "%v: %s", err, text)
 }
 
 // Whoever renews the lease notes how far the run is; many processes note no more than one does.
@@ -79,32 +69,22 @@ func TestTheCourseOfALongRunIsNotedOnceByAllProcesses(t *testing.T) {
 			defer work.Close()
 			runs = append(runs, work)
 		}
-		if err := runs[0].BeginStage(t.Context(), holder, core.StageExtract, 1000); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, runs[0].BeginStage(t.Context(), holder, core.StageExtract, 1000))
 		const minutes = 4
 		for second := range minutes * 60 {
 			if second%10 == 0 {
 				runs[0].Progress.Done(int64(second))
-				if err := runs[0].Flush(t.Context()); err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, runs[0].Flush(t.Context()))
 			}
 			for _, work := range runs {
-				if err := work.Renew(t.Context()); err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, work.Renew(t.Context()))
 			}
 			time.Sleep(time.Second)
 		}
 		noted, err := s.Coordination.Progress(t.Context(), job.Name())
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		var course []core.Moment
-		if err := json.Unmarshal(noted["run"], &course); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, json.Unmarshal(noted["run"], &course))
 		if least, most := minutes*60/20, minutes*60/5; len(course) < least || len(course) > most {
 			t.Errorf("%d moments in %d minutes, want %d to %d", len(course), minutes, least, most)
 		}
@@ -113,12 +93,9 @@ func TestTheCourseOfALongRunIsNotedOnceByAllProcesses(t *testing.T) {
 				t.Fatalf("moments %+v and %+v", course[i-1], course[i])
 			}
 		}
-		if err := runs[0].Report(t.Context(), holder, run.Ending{Status: core.StatusPaused}); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, runs[0].Report(t.Context(), holder, run.Ending{Status: core.StatusPaused}))
 		state, err := run.State(context.Background(), s.Coordination, job.Name())
-		if err != nil || len(state.Report.Course) < len(course) {
-			t.Errorf("the report of a pause has %d moments: %v", len(state.Report.Course), err)
-		}
+		assert.True(t, err == nil && len(state.Report.Course) >= len(course),
+			"the report of a pause has %d moments: %v", len(state.Report.Course), err)
 	})
 }

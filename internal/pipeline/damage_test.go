@@ -13,6 +13,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
@@ -53,9 +56,8 @@ func (s *site) try(t *testing.T, way *how) (outcome, error) {
 		way.anew = true
 		job.Anew = "docs/why.json"
 		why := run.Failure{Code: string(fault.CodeOf(err)), Text: err.Error()}
-		if _, err := blob.WriteJSON(t.Context(), s.Artifacts, job.Anew, why, blob.Cond{}); err != nil {
-			t.Fatal(err)
-		}
+		_, err := blob.WriteJSON(t.Context(), s.Artifacts, job.Anew, why, blob.Cond{})
+		require.NoError(t, err)
 		out, err = s.stages(t.Context(), job, holder)
 	}
 	ending := run.Ending{Status: out.published.Status, Reason: out.published.Reason}
@@ -68,9 +70,7 @@ func (s *site) try(t *testing.T, way *how) (outcome, error) {
 	ended := s.unit(t.Context(), job, "end", func(ctx context.Context, work *upkeep.Run) error {
 		return work.End(ctx, holder, ending)
 	})
-	if ended != nil {
-		t.Fatal(ended)
-	}
+	require.NoError(t, ended)
 	if err == nil {
 		out.manifest = s.current(t)
 	}
@@ -82,13 +82,9 @@ func (s *site) index() artifact.Index { return artifact.Index{Store: s.Artifacts
 func (s *site) current(t *testing.T) *core.Manifest {
 	t.Helper()
 	pointer, _, err := s.index().Current(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	manifest, err := s.index().Manifest(t.Context(), pointer.Manifest)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return manifest
 }
 
@@ -124,47 +120,36 @@ func (s *site) whole(t *testing.T) {
 			}
 		}
 	}
-	if _, err := s.index().Spec(t.Context(), manifest.Spec); err != nil {
-		t.Error(err)
-	}
+	_, err := s.index().Spec(t.Context(), manifest.Spec)
+	assert.NoError(t, err)
 	ref, err := s.index().GenerationRef(t.Context(), manifest.Generation)
-	if err != nil || ref.Seq != manifest.Seq {
-		t.Errorf("reference %+v, %v", ref, err)
-	}
+	assert.True(t, err == nil && ref.Seq == manifest.Seq, "reference %+v, %v", ref, err)
 }
 
 // damages are the kinds of damage.
 var damages = map[string]func(*testing.T, blob.Store, string){
 	"removed": func(t *testing.T, store blob.Store, key string) {
 		t.Helper()
-		if err := store.Delete(t.Context(), key); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, store.Delete(t.Context(), key))
 	},
 	"cut": func(t *testing.T, store blob.Store, key string) {
 		t.Helper()
 		raw, _, err := blob.Read(t.Context(), store, key)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := blob.Write(t.Context(), store, key, bytes.Clone(raw[:len(raw)/2]), blob.Cond{}); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
+		_, err = blob.Write(t.Context(), store, key, bytes.Clone(raw[:len(raw)/2]), blob.Cond{})
+		require.NoError(t, err)
 	},
 	"flipped": func(t *testing.T, store blob.Store, key string) {
 		t.Helper()
 		raw, _, err := blob.Read(t.Context(), store, key)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		raw = bytes.Clone(raw)
 		raw[len(raw)/2] ^= 0x40
 		if strings.HasSuffix(key, ".json") {
 			raw[0] ^= 0x40 // a JSON file that is no JSON any more
 		}
-		if _, err := blob.Write(t.Context(), store, key, raw, blob.Cond{}); err != nil {
-			t.Fatal(err)
-		}
+		_, err = blob.Write(t.Context(), store, key, raw, blob.Cond{})
+		require.NoError(t, err)
 	},
 }
 
@@ -173,9 +158,7 @@ var damages = map[string]func(*testing.T, blob.Store, string){
 func (s *site) objects(t *testing.T) [][2]string {
 	t.Helper()
 	pointer, _, err := s.index().Current(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	manifest := s.current(t)
 	var out [][2]string
 	for _, kind := range manifest.Segments.Kinds() {
@@ -211,9 +194,7 @@ func (s *site) heal(t *testing.T) (out outcome, steps []string) {
 			way.rebuild = true
 		case strings.Contains(text, "restore --index docs"):
 			step += "`restore`"
-			if err := s.restore(t); err != nil {
-				t.Fatalf("restore: %v", err)
-			}
+			require.NoError(t, s.restore(t), "restore")
 		default:
 			t.Fatalf("it fails and names no step: %v", err)
 		}
@@ -233,9 +214,7 @@ func TestEveryDamageOfTheCurrentGenerationHasAWayBack(t *testing.T) {
 	whole.remove(t, "place-003.md")
 	before := whole.night(t)
 	for _, kind := range before.manifest.Segments.Kinds() {
-		if len(kind.Segments) == 0 {
-			t.Errorf("no segment of the kind %s", kind.Name)
-		}
+		assert.True(t, len(kind.Segments) != 0, "no segment of the kind %s", kind.Name)
 	}
 	var table []string
 	for _, object := range whole.objects(t) {
@@ -249,9 +228,7 @@ func TestEveryDamageOfTheCurrentGenerationHasAWayBack(t *testing.T) {
 				if object[0] == "idf" { // another table of word weights: vectors are as of an index built from nothing
 					want.Vector = s.fromNothing(t).Hashes.Vector
 				}
-				if night.manifest.Hashes != want {
-					t.Error("the hashes are other ones")
-				}
+				assert.True(t, night.manifest.Hashes == want, "the hashes are other ones")
 				report := s.report(t)
 				told := strings.Join(report.Reasons, "; ")
 				what := "the next night "
@@ -267,9 +244,7 @@ func TestEveryDamageOfTheCurrentGenerationHasAWayBack(t *testing.T) {
 					what = "fails with " + strings.Join(steps, ", ") + "; " + what
 				}
 				if strings.HasSuffix(key, "/current.json") || strings.HasSuffix(key, "/lease.json") {
-					if len(steps) > 0 || !night.planned.Unchanged {
-						t.Errorf("steps %q, %+v", steps, night.planned)
-					}
+					assert.True(t, len(steps) == 0 && night.planned.Unchanged, "steps %q, %+v", steps, night.planned)
 				}
 				segment := strings.Contains(key, "/segments/") && object[0] != "manifest"
 				if segment && (night.planned.Unchanged || !strings.Contains(told, "("+object[0]+")") ||
@@ -346,9 +321,8 @@ func TestEverySegmentOfTheParentIsReadOnceInSevenNights(t *testing.T) {
 		}
 		most = max(most, tonight)
 	}
-	if len(ever) != len(all) || most >= len(all) {
-		t.Errorf("%d of %d segments were read in seven nights, at most %d in one", len(ever), len(all), most)
-	}
+	assert.True(t, len(ever) == len(all) && most < len(all),
+		"%d of %d segments were read in seven nights, at most %d in one", len(ever), len(all), most)
 }
 
 func TestASmallIndexIsReadWholeEachNight(t *testing.T) {
@@ -359,9 +333,7 @@ func TestASmallIndexIsReadWholeEachNight(t *testing.T) {
 	store.whole = map[string]int{}
 	s.night(t)
 	for _, segment := range first.manifest.Segments.All() {
-		if n := store.whole[s.index().SegmentKey(segment.SHA256)]; n != 1 {
-			t.Errorf("segment %s was read %d times", segment.SHA256, n)
-		}
+		assert.Equal(t, 1, store.whole[s.index().SegmentKey(segment.SHA256)], "segment %s was read", segment.SHA256)
 	}
 }
 
@@ -392,16 +364,12 @@ func TestDamageThatAUnitMeetsMendsItselfInTheSameRun(t *testing.T) {
 			}
 			way := &how{}
 			night, err := s.try(t, way)
-			if err != nil || night.published.Status != core.StatusCompleted {
-				t.Fatal(night.published, err)
-			}
+			require.True(t, err == nil && night.published.Status == core.StatusCompleted, "%v %v", night.published, err)
 			s.before = nil
 			if !way.anew && kind != "text" && kind != "extract" { // those may be written again under other names
 				t.Error("the damage went unseen")
 			}
-			if night.manifest.Hashes != sound.manifest.Hashes {
-				t.Error("the hashes are not those of an undamaged run")
-			}
+			assert.True(t, night.manifest.Hashes == sound.manifest.Hashes, "the hashes are not those of an undamaged run")
 			if way.anew {
 				s.whole(t)
 			}
@@ -416,9 +384,8 @@ func TestARebuildHasTheSameHashesAndPublishesAlsoWhenNothingChanged(t *testing.T
 	s.write(t, map[string]string{"more.md": "# More\n\nMore salt of Tolmin goes to Port Alma 3.\n"})
 	before := s.night(t)
 	night, err := s.try(t, &how{rebuild: true})
-	if err != nil || night.planned.Unchanged || night.manifest.Generation == before.manifest.Generation {
-		t.Fatal(night.planned, err)
-	}
+	require.True(t, err == nil && !night.planned.Unchanged && night.manifest.Generation != before.manifest.Generation,
+		"%v %v", night.planned, err)
 	if night.manifest.Hashes != before.manifest.Hashes || night.manifest.Collections != before.manifest.Collections {
 		t.Errorf("hashes or collections are other ones")
 	}
@@ -437,9 +404,7 @@ func TestAMassDeletionIsHeldAlsoWhereTheParentIsDamaged(t *testing.T) {
 	first := s.night(t)
 	damages["removed"](t, s.Artifacts, s.index().SegmentKey(first.manifest.Segments.Runs[0].SHA256))
 	for i := range 5 {
-		if err := os.Remove(filepath.Join(s.corpus, fmt.Sprintf("place-%03d.md", i))); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.Remove(filepath.Join(s.corpus, fmt.Sprintf("place-%03d.md", i))))
 	}
 	if night := s.night(t); night.planned.Held != "mass_deletion" {
 		t.Errorf("%+v", night.planned)
@@ -457,15 +422,12 @@ func TestRestoreTellsAllThatIsLostAndRestoresTheRest(t *testing.T) {
 	s.Records = recordsmemory.New()
 	err := s.restore(t)
 	for _, want := range []string{"(text)", "(mentions)", "(extract)", "index --rebuild --index docs"} {
-		if !fault.Is(err, fault.SegmentDamage) || !strings.Contains(err.Error(), want) {
-			t.Errorf("it does not tell of %s: %v", want, err)
-		}
+		assert.True(t, fault.Is(err, fault.SegmentDamage) && strings.Contains(err.Error(), want),
+			"it does not tell of %s: %v", want, err)
 	}
 	count := 0
 	_ = s.Records.ScanRecords(t.Context(), "", func(keys []string) error { count += len(keys); return nil })
-	if count == 0 {
-		t.Error("the records were not restored")
-	}
+	assert.True(t, count != 0, "the records were not restored")
 }
 
 func TestRestoreMakesAgainWhatIsMadeFromOtherSegments(t *testing.T) {
@@ -479,13 +441,9 @@ func TestRestoreMakesAgainWhatIsMadeFromOtherSegments(t *testing.T) {
 			again++
 			do(t, s.Artifacts, s.index().SegmentKey(segment.SHA256))
 			s.Cache.Drop(segment.SHA256)
-			if err := s.restore(t); err != nil {
-				t.Errorf("%s: %v", damage, err)
-			}
+			assert.NoError(t, s.restore(t), "%s", damage)
 		}
-		if again < 4 {
-			t.Errorf("%d segments", again)
-		}
+		assert.True(t, again >= 4, "%d segments", again)
 		s.whole(t)
 	}
 }
@@ -514,14 +472,11 @@ func TestOlderGenerationsThatAreDamagedAreLeftOut(t *testing.T) {
 						do(t, s.Artifacts, old)
 					}
 				}
-				if err := s.restore(t); err != nil {
-					t.Errorf("restore: %v", err)
-				}
+				assert.NoError(t, s.restore(t), "restore")
 				s.write(t, map[string]string{"b.md": "# B\n\nTin of Tolmin.\n"})
 				night, err := s.try(t, &how{})
-				if err != nil || night.published.Status != core.StatusCompleted {
-					t.Errorf("a build: %+v, %v", night.published, err)
-				}
+				assert.True(t, err == nil && night.published.Status == core.StatusCompleted,
+					"a build: %+v, %v", night.published, err)
 				if list, err := s.index().Generations(t.Context()); err != nil || list[0].Generation != night.manifest.Generation {
 					t.Errorf("generations %+v, %v", list, err)
 				}

@@ -21,6 +21,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/app"
 	"github.com/unweaver/unweaver/internal/artifact/localfile"
 	"github.com/unweaver/unweaver/internal/config"
@@ -52,23 +55,17 @@ func embedded(ctx context.Context, dir string) (*app.Stores, error) {
 func dataDirectory(t *testing.T, dir string) {
 	t.Helper()
 	raw, err := os.ReadFile("../../testdata/musique/corpus.jsonl")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	lines := strings.SplitAfter(string(raw), "\n")
 	s := newSite(t, map[string]string{"passages.jsonl": strings.Join(lines[:90], "")})
 	stores, err := embedded(t.Context(), dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	s.Artifacts, s.Coordination, s.Records = stores.Artifacts, stores.Coordination, stores.Records
 	s.Vectors, s.StoreID = stores.Vectors, stores.StoreID
 	s.night(t)
 	s.write(t, map[string]string{"more.jsonl": strings.Join(lines[90:110], "")})
 	s.night(t)
-	if err := stores.Close(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, stores.Close())
 }
 
 // longest is more than all questions to a directory take, also on a machine that has much else to do.
@@ -157,14 +154,10 @@ func questions(t *testing.T, dir string) []request {
 	get("/v1/indexes")
 	get(docs + "/entities?limit=40")
 	found, err := answers(t, dir, out)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	first := func(body map[string]any, list string, n int) map[string]any {
 		all, ok := body[list].([]any)
-		if !ok || len(all) <= n {
-			t.Fatalf("no %d %s in %v", n, list, body)
-		}
+		require.True(t, ok && len(all) > n, "no %d %s in %v", n, list, body)
 		return all[n].(map[string]any)
 	}
 	for _, n := range []int{2, 11, 30} {
@@ -187,24 +180,18 @@ func TestADamagedDataDirectoryIsNeverWrong(t *testing.T) {
 	}
 	root := t.TempDir()
 	dir := filepath.Join(root, "whole")
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.MkdirAll(dir, 0o700))
 	dataDirectory(t, dir)
 	ask := questions(t, dir)
 	before, err := answers(t, dir, ask)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for i, a := range before {
 		if a.status != http.StatusOK {
 			t.Fatalf("%s %s: %d %v", ask[i].method, ask[i].path, a.status, a.body)
 		}
 	}
 	asked := []byte(asJSON(t, exported(ask, before)))
-	if err := os.WriteFile(filepath.Join(root, "questions.json"), asked, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(filepath.Join(root, "questions.json"), asked, 0o600))
 	total := longtest.Count(8, 400)
 	counts := map[string]int{}
 	for next := 0; next < total; {
@@ -254,9 +241,7 @@ func runDamaged(t *testing.T, root string, from, to int, counts map[string]int) 
 	if err == nil {
 		err = child.Start()
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	next, begun := from, ""
 	for lines := bufio.NewScanner(out); lines.Scan(); {
 		word, rest, _ := strings.Cut(lines.Text(), " ")
@@ -266,9 +251,7 @@ func runDamaged(t *testing.T, root string, from, to int, counts map[string]int) 
 		case "END":
 			class, detail, _ := strings.Cut(rest, "|")
 			counts[class]++
-			if strings.HasPrefix(class, "WRONG") {
-				t.Errorf("%s: %s %s", begun, class, detail)
-			}
+			assert.False(t, strings.HasPrefix(class, "WRONG"), "%s: %s %s", begun, class, detail)
 			begun = ""
 			next++
 		}
@@ -291,20 +274,14 @@ func damagedChild(t *testing.T, root string) {
 	}
 	from, fromErr := strconv.Atoi(os.Getenv(damagedFrom))
 	to, toErr := strconv.Atoi(os.Getenv(damagedTo))
-	if err := cmp.Or(err, fromErr, toErr); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, cmp.Or(err, fromErr, toErr))
 	slog.SetDefault(slog.New(slog.DiscardHandler))
 	for number := from; number < to; number++ {
 		copied := filepath.Join(root, fmt.Sprint("copy-", number))
-		if err := os.CopyFS(copied, os.DirFS(filepath.Join(root, "whole"))); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.CopyFS(copied, os.DirFS(filepath.Join(root, "whole"))))
 		fmt.Println("TRY", number, damageOne(t, copied, rand.New(rand.NewPCG(11, uint64(number)))))
 		fmt.Println("END " + classified(t, copied, all))
-		if err := os.RemoveAll(copied); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.RemoveAll(copied))
 	}
 }
 
@@ -320,14 +297,10 @@ func damageOne(t *testing.T, dir string, random *rand.Rand) string {
 		}
 		return err
 	})
-	if err != nil || len(files) < 10 {
-		t.Fatal(len(files), err)
-	}
+	require.True(t, err == nil && len(files) >= 10, "%v %v", len(files), err)
 	path := files[random.IntN(len(files))]
 	raw, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	at := random.IntN(len(raw))
 	kinds := []string{"bit", "byte", "page", "cut", "junk", "swap"}
 	kind := kinds[random.IntN(len(kinds))]
@@ -346,13 +319,10 @@ func damageOne(t *testing.T, dir string, random *rand.Rand) string {
 			raw[at+i] = byte(random.Uint32())
 		}
 	case "swap":
-		if raw, err = os.ReadFile(files[random.IntN(len(files))]); err != nil {
-			t.Fatal(err)
-		}
+		raw, err = os.ReadFile(files[random.IntN(len(files))])
+		require.NoError(t, err)
 	}
-	if err := os.WriteFile(path, raw, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(path, raw, 0o600))
 	name, _ := filepath.Rel(dir, path)
 	return fmt.Sprintf("%s at %d of %s", kind, at, name)
 }

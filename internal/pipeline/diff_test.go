@@ -8,6 +8,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/artifact/localfile"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
@@ -19,13 +22,9 @@ import (
 func (s *site) difference(t *testing.T, from, to string) core.Difference {
 	t.Helper()
 	cache, err := localfile.New(t.TempDir(), 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	out, err := release.Difference(t.Context(), cache, s.index(), from, to)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return out
 }
 
@@ -44,13 +43,9 @@ func TestADifferenceNamesWhatChanged(t *testing.T) {
 	first := s.night(t).manifest
 	for i := range 2 { // moved
 		old := filepath.Join(s.corpus, fmt.Sprintf("place-%03d.md", i))
-		if err := os.Rename(old, filepath.Join(s.corpus, fmt.Sprintf("moved-%03d.md", i))); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.Rename(old, filepath.Join(s.corpus, fmt.Sprintf("moved-%03d.md", i))))
 	}
-	if err := os.Remove(filepath.Join(s.corpus, "place-002.md")); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.Remove(filepath.Join(s.corpus, "place-002.md")))
 	s.write(t, map[string]string{
 		"place-003.md": "# Harbour 3\n\nThe harbour of Port Alma 3 was closed by Ivo Kralj.\n",
 		"new.md":       "# Salt\n\nSalt of Lake Verin is sold in Tolmin.\n",
@@ -62,16 +57,12 @@ func TestADifferenceNamesWhatChanged(t *testing.T) {
 		t.Fatalf("%+v", got)
 	}
 	d := got.Documents
-	if d.Added != 1 || d.Changed != 1 || d.Moved != 2 || d.Removed != 1 {
-		t.Errorf("documents: %+v", d)
-	}
+	assert.True(t, d.Added == 1 && d.Changed == 1 && d.Moved == 2 && d.Removed == 1, "documents: %+v", d)
 	for kind, want := range map[string]string{
 		"added": "new.md", "changed": "place-003.md", "removed": "place-002.md",
 		"moved": "moved-000.md < place-000.md,moved-001.md < place-001.md",
 	} {
-		if is := strings.Join(listed(d.Listed, kind), ","); is != want {
-			t.Errorf("%s: %q, want %q", kind, is, want)
-		}
+		assert.Equal(t, want, strings.Join(listed(d.Listed, kind), ","), "%s", kind)
 	}
 	if got.Chunks.Added-got.Chunks.Removed != second.Counts.Chunks-first.Counts.Chunks || got.Chunks.Added != 4 {
 		t.Errorf("chunks: %+v", got.Chunks)
@@ -105,9 +96,8 @@ func TestADifferenceOverNightsIsThatOfTheCorpora(t *testing.T) {
 		s.write(t, map[string]string{
 			fmt.Sprintf("place-%03d.md", night): fmt.Sprintf("# Harbour %d\n\nPort Alma %d trades tin.\n", night, night),
 		})
-		if out := s.night(t); out.published.Status != core.StatusCompleted {
-			t.Fatalf("%+v", out.published)
-		}
+		out := s.night(t)
+		require.True(t, out.published.Status == core.StatusCompleted, "%+v", out.published)
 	}
 	if d := s.difference(t, "g001", "").Documents; d.Changed != 12 || d.Added+d.Removed+d.Moved != 0 {
 		t.Errorf("of twelve nights: %+v", d)
@@ -121,17 +111,12 @@ func TestADifferenceOverNightsIsThatOfTheCorpora(t *testing.T) {
 	}
 	refs := s.references(t)
 	one, err := s.index().Manifest(t.Context(), refs["g012"].Manifest)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	other, err := s.index().Manifest(t.Context(), refs["g013"].Manifest)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	apart := segments.Apart(other.Segments, one.Segments)
-	if len(apart.Splits) >= len(other.Segments.Splits) && len(other.Segments.Splits) > 2 {
-		t.Errorf("%d of %d splits are opened", len(apart.Splits), len(other.Segments.Splits))
-	}
+	assert.True(t, len(apart.Splits) < len(other.Segments.Splits) || len(other.Segments.Splits) <= 2,
+		"%d of %d splits are opened", len(apart.Splits), len(other.Segments.Splits))
 	// Documents segments of splits that both have can be gone: nobody reads them.
 	parts := map[string]bool{}
 	for _, split := range apart.Splits {
@@ -145,13 +130,9 @@ func TestADifferenceOverNightsIsThatOfTheCorpora(t *testing.T) {
 			continue
 		}
 		removed++
-		if err := s.Artifacts.(*blobmemory.Store).Delete(t.Context(), s.index().SegmentKey(sha)); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, s.Artifacts.(*blobmemory.Store).Delete(t.Context(), s.index().SegmentKey(sha)))
 	}
-	if removed == 0 {
-		t.Error("the two share no split: this shows nothing")
-	}
+	assert.True(t, removed != 0, "the two share no split: this shows nothing")
 	if d := s.difference(t, "g012", "g013"); d.Documents.Changed != 1 {
 		t.Errorf("%+v", d.Documents)
 	}
@@ -160,9 +141,7 @@ func TestADifferenceOverNightsIsThatOfTheCorpora(t *testing.T) {
 func TestADifferenceWithWhatIsNotThere(t *testing.T) {
 	s := newSite(t, sample(4))
 	cache, err := localfile.New(t.TempDir(), 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	ask := func(from, to string) error {
 		_, err := release.Difference(t.Context(), cache, s.index(), from, to)
 		return err
@@ -188,11 +167,7 @@ func TestAFirstGenerationHasNothingToBeComparedWith(t *testing.T) {
 	s := newSite(t, sample(3))
 	s.night(t)
 	cache, err := localfile.New(t.TempDir(), 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	_, err = release.Difference(t.Context(), cache, s.index(), "", "")
-	if !fault.Is(err, fault.UnknownGen) || !strings.Contains(err.Error(), "made from none before it") {
-		t.Errorf("%v", err)
-	}
+	assert.True(t, fault.Is(err, fault.UnknownGen) && strings.Contains(err.Error(), "made from none before it"), "%v", err)
 }

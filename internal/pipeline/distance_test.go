@@ -11,6 +11,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/ledger"
 	coordmemory "github.com/unweaver/unweaver/internal/store/coordination/memory"
 	"github.com/unweaver/unweaver/internal/testkit/distance"
@@ -72,12 +75,8 @@ func (s *site) edit(t testing.TB, documents, every int) {
 	for i := 0; i < documents; i += every {
 		path := filepath.Join(s.corpus, fmt.Sprintf("place-%03d.md", i))
 		raw, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, append(raw, "Tin came from Tolmin.\n"...), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
+		require.NoError(t, os.WriteFile(path, append(raw, "Tin came from Tolmin.\n"...), 0o644))
 	}
 }
 
@@ -113,9 +112,7 @@ func TestRequestsOfABuildAreFewAndThoseOfAnUnchangedNightFewer(t *testing.T) {
 		{"all that a night of 1 % asked the artifacts for", blobs(night), 290},
 		{"all that a night of one document asked the artifacts for; some ten tell of earlier ones", blobs(added), 270},
 	} {
-		if bound.asked > bound.most {
-			t.Errorf("%s: %d, at most %d", bound.what, bound.asked, bound.most)
-		}
+		assert.True(t, bound.asked <= bound.most, "%s: %d, at most %d", bound.what, bound.asked, bound.most)
 	}
 }
 
@@ -126,9 +123,8 @@ func BenchmarkDistance(b *testing.B) {
 	documents := 1000
 	if asked := os.Getenv("UNWEAVER_BENCH_CHUNKS"); asked != "" {
 		var err error
-		if documents, err = strconv.Atoi(asked); err != nil {
-			b.Fatal(err)
-		}
+		documents, err = strconv.Atoi(asked)
+		require.NoError(b, err)
 	}
 	for _, wait := range []time.Duration{0, 15 * time.Millisecond, 60 * time.Millisecond} {
 		b.Run(wait.String(), func(b *testing.B) {
@@ -162,9 +158,8 @@ func TestRequestsOfAMergeDoNotGrowWithItsDocuments(t *testing.T) {
 	night, _ := s.next(t, requests)
 	t.Logf("a night that writes a split again of which a quarter died:\n%s", night)
 	segments := s.current(t).Segments
-	if len(segments.Splits) != 2 || len(segments.Tombs) != 0 || segments.Splits[0].Documents != documents/4 {
-		t.Fatalf("no split was merged: %+v, %d tombs", segments.Splits, len(segments.Tombs))
-	}
+	require.True(t, len(segments.Splits) == 2 && len(segments.Tombs) == 0 && segments.Splits[0].Documents == documents/4,
+		"no split was merged: %+v, %d tombs", segments.Splits, len(segments.Tombs))
 	if asked := night.Of("index/segments", distance.Get); asked > documents/2 {
 		t.Errorf("%d segments and parts of them were read, as if each document were read by itself", asked)
 	}

@@ -8,6 +8,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/pipeline/run"
@@ -81,9 +84,7 @@ func (way ending) run(t *testing.T) string {
 		mu.Unlock()
 		if command := way.steer[seen.N]; command != "" {
 			wanted.Go(func() {
-				if err := s.steer(job, command, nil); err != nil {
-					t.Error(err)
-				}
+				assert.NoError(t, s.steer(job, command, nil))
 			})
 		}
 		if way.drain == seen.N {
@@ -126,9 +127,7 @@ func (way ending) run(t *testing.T) string {
 			continue
 		case fault.Is(err, fault.Paused) || fault.Is(err, fault.BudgetSpent):
 			s.end(t, job, holder, run.Ending{Status: core.StatusPaused, Reason: string(fault.CodeOf(err))})
-			if err := s.steer(job, run.CommandResume, &core.Budget{}); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, s.steer(job, run.CommandResume, &core.Budget{}))
 			continue
 		case fault.Is(err, fault.Cancelled):
 			report = s.end(t, job, holder, run.Ending{Status: core.StatusCancelled})
@@ -139,9 +138,8 @@ func (way ending) run(t *testing.T) string {
 		}
 		break
 	}
-	if report.Status != way.status || processes < 1+len(way.kills) {
-		t.Errorf("it ended %s %s %s after %d processes", report.Status, report.Reason, report.Detail, processes)
-	}
+	assert.True(t, report.Status == way.status && processes >= 1+len(way.kills),
+		"it ended %s %s %s after %d processes", report.Status, report.Reason, report.Detail, processes)
 	if built := way.status == core.StatusCompleted || way.status == core.StatusErrors; built && (report.ContentHash == "" || report.Chunks == 0 || report.Classes == 0 ||
 		report.Mentions == 0 || !report.Published) {
 		t.Errorf("what it built is not in its report: hash %q, %d chunks, %d classes, %d mentions, published %t",
@@ -164,14 +162,10 @@ func (way ending) compare(t *testing.T, report core.Report, book modeltest.Stats
 		{"shorten", counted.Shorten, report.Calls.Shorten, lost.Calls.Shorten},
 		{"embed", counted.Embed, report.Calls.Embed, lost.Calls.Embed},
 	} {
-		if task.reported > task.server || task.reported+task.unsettled < task.server {
-			t.Errorf("%s: the server counts %d, reported %d, unsettled %d", task.name, task.server, task.reported,
-				task.unsettled)
-		}
+		assert.True(t, task.reported <= task.server && task.reported+task.unsettled >= task.server,
+			"%s: the server counts %d, reported %d, unsettled %d", task.name, task.server, task.reported, task.unsettled)
 	}
-	if len(way.kills) == 0 && lost != (core.Spent{}) {
-		t.Errorf("nobody was killed, and yet unsettled: %+v", lost)
-	}
+	assert.True(t, len(way.kills) != 0 || lost == (core.Spent{}), "nobody was killed, and yet unsettled: %+v", lost)
 	if lost.Calls.Sum() > int64(len(way.kills))*batchWidth {
 		t.Errorf("%d calls are unsettled after %d kills", lost.Calls.Sum(), len(way.kills))
 	}
@@ -182,9 +176,8 @@ func (way ending) compare(t *testing.T, report core.Report, book modeltest.Stats
 			report.Tokens, lost.Tokens)
 	}
 	cost := float64(book.PromptTokens*3+book.CompletionTokens*15+book.EmbedTokens) / 1e6
-	if len(way.kills) == 0 && (report.Cost < cost-1e-9 || report.Cost > cost+1e-9) {
-		t.Errorf("cost %v, the server's tokens cost %v", report.Cost, cost)
-	}
+	assert.False(t, len(way.kills) == 0 && (report.Cost < cost-1e-9 || report.Cost > cost+1e-9),
+		"cost %v, the server's tokens cost %v", report.Cost, cost)
 	server := counted.Sum()
 	return fmt.Sprintf("| %s | %d | %d, %d, %d | %d, %d, %d | %d, %d, %d | %d |", way.name, processes,
 		server, book.PromptTokens, book.EmbedTokens, report.Calls.Sum(), report.Tokens.Prompt, report.Tokens.Embedding,
@@ -195,13 +188,9 @@ func (way ending) compare(t *testing.T, report core.Report, book modeltest.Stats
 func lose(t *testing.T, s *paidSite, name string) {
 	s.Forget()
 	for info, err := range s.blobs.List(t.Context(), "", "") {
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		if strings.Contains(info.Key, "/runs/") && strings.Contains(info.Key, name) {
-			if err := s.blobs.Delete(t.Context(), info.Key); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, s.blobs.Delete(t.Context(), info.Key))
 		}
 	}
 }

@@ -6,6 +6,9 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/model"
 	"github.com/unweaver/unweaver/internal/model/builtin"
@@ -52,9 +55,7 @@ func TestFactsFollowTheGenerationAndNightsPayForWhatChanged(t *testing.T) {
 	before := asked.Load()
 	s.night(t)
 	night := s.current(t)
-	if paid := asked.Load() - before; paid != 1 {
-		t.Errorf("a night of one changed chunk pays for %d", paid)
-	}
+	assert.Equal(t, int64(1), asked.Load()-before, "a night of one changed chunk pays for")
 	fresh, _, _ := factSite(t, 0)
 	fresh.corpus, fresh.spec.Corpus = s.corpus, s.corpus
 	fresh.night(t)
@@ -101,9 +102,7 @@ func TestABuildThatIsKilledWhileItIsEnrichedComesToTheSame(t *testing.T) {
 			store.left.Store(math.MaxInt64)
 			_, err = s.stages(t.Context(), job, holder)
 		}
-		if err != nil {
-			t.Fatalf("killed at write %d: %v", kill, err)
-		}
+		require.NoError(t, err, "killed at write %d", kill)
 		got := s.current(t)
 		if got.Enrichment("facts").Hash != want.Enrichment("facts").Hash || got.Hashes != want.Hashes {
 			t.Errorf("killed at write %d: %+v, want %+v", kill, got.Enrichment("facts"), want.Enrichment("facts"))
@@ -113,11 +112,8 @@ func TestABuildThatIsKilledWhileItIsEnrichedComesToTheSame(t *testing.T) {
 			again += len(request)
 		}
 		// What was in flight when the process died may be asked for again.
-		if asked.Load() > 2*calls || again > 2*texts {
-			t.Errorf("killed at write %d: %d calls, %d texts; a whole build has %d and %d", kill, asked.Load(), again, calls, texts)
-		}
+		assert.True(t, asked.Load() <= 2*calls && again <= 2*texts,
+			"killed at write %d: %d calls, %d texts; a whole build has %d and %d", kill, asked.Load(), again, calls, texts)
 	}
-	if died < 3 {
-		t.Errorf("it died %d times: the test says little", died)
-	}
+	assert.True(t, died >= 3, "it died %d times: the test says little", died)
 }

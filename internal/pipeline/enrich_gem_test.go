@@ -6,6 +6,9 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/model"
 	"github.com/unweaver/unweaver/internal/model/builtin"
@@ -46,14 +49,10 @@ func TestNightsOfAMemoryComeToWhatABuildFromNothingComesTo(t *testing.T) {
 	if night.Enrichment("gem").Hash != from.Enrichment("gem").Hash || night.Hashes != from.Hashes {
 		t.Errorf("%+v, from nothing %+v", night.Enrichment("gem"), from.Enrichment("gem"))
 	}
-	if night.Enrichment("gem").Hash == made.Hash {
-		t.Error("other chunks have the same memory")
-	}
+	assert.True(t, night.Enrichment("gem").Hash != made.Hash, "other chunks have the same memory")
 	for _, kind := range []string{"questions", "spectral", "themes"} {
 		a, b := night.Segments.FilesOf("gem", kind), from.Segments.FilesOf("gem", kind)
-		if len(a) != 1 || len(b) != 1 || a[0].SHA256 != b[0].SHA256 {
-			t.Errorf("%s: %v, from nothing %v", kind, a, b)
-		}
+		assert.True(t, len(a) == 1 && len(b) == 1 && a[0].SHA256 == b[0].SHA256, "%s: %v, from nothing %v", kind, a, b)
 	}
 	if retrieve.MemoryEnrichment != "gem" || retrieve.MemoryQuestions != "questions" || retrieve.MemoryThemes != "themes" {
 		t.Error("queries look for files of other names")
@@ -76,22 +75,16 @@ func TestAChangeOfAMemorysSettingsMakesWhatItCostsAndNoMore(t *testing.T) {
 		settings := set // each night has a specification of its own
 		s.spec.Gem = &settings
 		planned := s.night(t).planned
-		if planned.Unchanged != (len(want) == 0) {
-			t.Fatalf("unchanged: %v", planned.Unchanged)
-		}
+		require.Equal(t, len(want) == 0, planned.Unchanged, "unchanged")
 		current := s.current(t)
 		if len(want) == 0 {
 			return current
 		}
 		report := s.report(t)
 		for _, part := range want {
-			if !strings.Contains(strings.Join(report.Reasons, "; "), part) {
-				t.Errorf("reasons are %q, not %q", report.Reasons, part)
-			}
+			assert.Contains(t, strings.Join(report.Reasons, "; "), part, "reasons are %q", report.Reasons)
 		}
-		if current.Hashes != first.Hashes {
-			t.Error("a setting of the memory changed more than the memory")
-		}
+		assert.True(t, current.Hashes == first.Hashes, "a setting of the memory changed more than the memory")
 		return current
 	}
 	set.Questions = 2
@@ -110,16 +103,12 @@ func TestAChangeOfAMemorysSettingsMakesWhatItCostsAndNoMore(t *testing.T) {
 	s.write(t, map[string]string{"new.md": "# Quay\n\nEngineer Ada Lund built the Quay of Skarnes.\n"})
 	s.night(t)
 	made := s.current(t).Enrichment("gem")
-	if made.Counts["spectrum"] != made.Counts["chunks"] {
-		t.Errorf("%+v", made)
-	}
+	assert.Equal(t, made.Counts["chunks"], made.Counts["spectrum"], "%+v", made)
 	fresh := newSite(t, nil)
 	steady(fresh)
 	fresh.corpus, fresh.spec.Corpus, fresh.spec.Enrich, fresh.spec.Gem = s.corpus, s.corpus, s.spec.Enrich, &set
 	fresh.night(t)
-	if from := fresh.current(t).Enrichment("gem"); from.Hash != made.Hash {
-		t.Errorf("%+v, from nothing %+v", made, from)
-	}
+	assert.Equal(t, made.Hash, fresh.current(t).Enrichment("gem").Hash, "%+v, from nothing", made)
 }
 
 // Chunks for which the model has no questions are counted in the report; a night leaves them, and a round of

@@ -7,6 +7,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/model"
@@ -48,9 +51,8 @@ func TestAMemoryWhoseStoreFailsAtAnyWriteIsThatOfAnUndisturbedBuild(t *testing.T
 	})
 	built(t, undisturbed, func(err error, _ func() error) { t.Fatal(err) })
 	want := undisturbed.current(t).Segments.Enriched
-	if len(want) != 4 || first.Load() == 0 || last.Load()-first.Load() < 8 {
-		t.Fatalf("%v, writes %d to %d", want, first.Load(), last.Load())
-	}
+	require.True(t, len(want) == 4 && first.Load() != 0 && last.Load()-first.Load() >= 8,
+		"%v, writes %d to %d", want, first.Load(), last.Load())
 	for at := first.Load(); at <= last.Load(); at += 3 {
 		var written atomic.Int64
 		var mended atomic.Bool
@@ -69,8 +71,7 @@ func TestAMemoryWhoseStoreFailsAtAnyWriteIsThatOfAnUndisturbedBuild(t *testing.T
 			mended.Store(true)
 		})
 		got := s.current(t).Segments.Enriched
-		if !slices.Equal(got, want) || owed.twice != 0 || halts != 1 {
-			t.Errorf("write %d: %v, want %v; paid twice %d, %d halts", at, got, want, owed.twice, halts)
-		}
+		assert.True(t, slices.Equal(got, want) && owed.twice == 0 && halts == 1,
+			"write %d: %v, want %v; paid twice %d, %d halts", at, got, want, owed.twice, halts)
 	}
 }

@@ -10,6 +10,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/ledger"
@@ -69,9 +72,7 @@ func (s *seller) bought(before map[string]int) (calls, texts int) {
 func everyIndex(t *testing.T, s *site) (out []artifact.Index) {
 	t.Helper()
 	names, err := artifact.Names(t.Context(), s.Artifacts)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	slices.Sort(names)
 	for _, name := range names {
 		out = append(out, artifact.Index{Store: s.Artifacts, Name: name})
@@ -86,23 +87,19 @@ func TestWhatEnrichmentsPaidForIsPackedAndStaysWhileItIsListed(t *testing.T) {
 	sold := enriching(s)
 	s.night(t)
 	calls, texts := sold.bought(nil)
-	if sold.calls["questions"] = 0; calls < 20 || texts < 20 {
-		t.Fatalf("%d calls, %d texts: nothing is enriched", calls, texts)
-	}
+	sold.calls["questions"] = 0
+	require.True(t, calls >= 20 && texts >= 20, "%d calls, %d texts: nothing is enriched", calls, texts)
 	stray := core.Sum("of a build that was never published")
 	for _, task := range ledger.OfEnrichments() {
-		if _, err := s.Ledger.Put(t.Context(), task, stray, 0, ledger.Result{Value: []byte("{}")}); err != nil {
-			t.Fatal(err)
-		}
+		_, err := s.Ledger.Put(t.Context(), task, stray, 0, ledger.Result{Value: []byte("{}")})
+		require.NoError(t, err)
 	}
 	upkeep := func(at time.Time) map[string]ledger.Kept {
 		restart(s)
 		out := map[string]ledger.Kept{}
 		for _, task := range ledger.Tasks() {
 			kept, err := s.Ledger.Upkeep(t.Context(), task, collect.Listed(t.Context(), everyIndex(t, s), task), at)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			out[task] = kept
 		}
 		return out
@@ -112,24 +109,17 @@ func TestWhatEnrichmentsPaidForIsPackedAndStaysWhileItIsListed(t *testing.T) {
 		upkeep(time.Now().Add(time.Duration(day) * 24 * time.Hour))
 	}
 	for _, task := range ledger.OfEnrichments() {
-		if entry, err := s.Ledger.Get(t.Context(), task, stray, 0); entry != nil || err != nil {
-			t.Errorf("%s: what nothing lists is still there: %v", task, err)
-		}
+		entry, err := s.Ledger.Get(t.Context(), task, stray, 0)
+		assert.True(t, entry == nil && err == nil, "%s: what nothing lists is still there: %v", task, err)
 		packed := 0
 		for info, err := range s.Artifacts.List(t.Context(), "ledger/"+task+"/", "") {
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			if strings.Contains(info.Key, "/packs/") || strings.Contains(info.Key, "/merged/") {
 				packed++
 			}
-			if strings.Contains(info.Key, "/loose/") {
-				t.Errorf("%s lies loose", info.Key)
-			}
+			assert.False(t, strings.Contains(info.Key, "/loose/"), "%s lies loose", info.Key)
 		}
-		if packed == 0 {
-			t.Errorf("%s: nothing is packed", task)
-		}
+		assert.True(t, packed != 0, "%s: nothing is packed", task)
 	}
 	before := maps.Clone(sold.texts)
 	s.spec.Index = "other"

@@ -8,6 +8,9 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/index/segments"
@@ -108,9 +111,8 @@ func TestAModelDecidesPairsOfNamesAndNightsAskForNewOnes(t *testing.T) {
 		return m.Segments.FilesOf(pairstage.Enrichment, pairstage.Kind)[0].SHA256
 	}
 	ofNight, ofNothing := night.Enrichment(pairstage.Enrichment), from.Enrichment(pairstage.Enrichment)
-	if ofNight.Hash != ofNothing.Hash || file(night) != file(from) {
-		t.Errorf("%+v, from nothing %+v", ofNight, ofNothing)
-	}
+	assert.True(t, ofNight.Hash == ofNothing.Hash && file(night) == file(from),
+		"%+v, from nothing %+v", ofNight, ofNothing)
 	s.spec.Pairs = &core.Pairs{Ask: 1, Classes: 1000, Cosine: 0.5}
 	out := s.night(t)
 	reasons := strings.Join(s.report(t).Reasons, " ")
@@ -129,17 +131,14 @@ func TestDecisionsComeWithSuggestions(t *testing.T) {
 	s.night(t)
 	list, err := release.Aliases(t.Context(), s.Cache, artifact.New(s.Artifacts, "docs"), s.Vectors,
 		&release.Suggest{Classes: 1000, Cosine: 0.5})
-	if err != nil || len(list.Suggested) < 2 || len(list.Decided) != len(list.Suggested) {
-		t.Fatalf("%+v, %v", list, err)
-	}
+	require.True(t, err == nil && len(list.Suggested) >= 2 && len(list.Decided) == len(list.Suggested),
+		"%+v, %v", list, err)
 	first, last := list.Suggested[0], list.Suggested[len(list.Suggested)-1]
 	if first.Name != "CarlaRuiz" || first.Verdict != pairstage.Same || first.Why != "one spelling" || last.Verdict != pairstage.Different {
 		t.Errorf("%+v to %+v", first, last)
 	}
 	list, err = release.Aliases(t.Context(), s.Cache, artifact.New(s.Artifacts, "docs"), s.Vectors, nil)
-	if err != nil || len(list.Decided) < 2 || len(list.Suggested) != 0 {
-		t.Errorf("%+v, %v", list, err)
-	}
+	assert.True(t, err == nil && len(list.Decided) >= 2 && len(list.Suggested) == 0, "%+v, %v", list, err)
 }
 
 // Rows that the store of vectors has lost, and a damaged file of the generation before, make no difference.
@@ -163,9 +162,7 @@ func TestPairsComeToTheSameWhateverWasLost(t *testing.T) {
 			}
 			manifest := s.current(t)
 			table, err := segments.OpenClasses(t.Context(), s.Cache, s.index(), manifest)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			defer table.Release()
 			var keys []string
 			for id, class := range table.ClassesIn("", "") {
@@ -176,9 +173,7 @@ func TestPairsComeToTheSameWhateverWasLost(t *testing.T) {
 			}
 		}
 		s.night(t)
-		if got := s.current(t).Enrichment(pairstage.Enrichment); !reflect.DeepEqual(got, want) {
-			t.Errorf("%s: %+v, want %+v", damage, got, want)
-		}
+		assert.Equal(t, want, s.current(t).Enrichment(pairstage.Enrichment), "%s", damage)
 	}
 }
 
@@ -212,18 +207,13 @@ func TestABuildThatIsKilledWhileItDecidesPairsPaysForNothingTwice(t *testing.T) 
 			}
 			_, err = s.stages(t.Context(), job, holder)
 		}
-		if err != nil {
-			t.Fatalf("killed at write %d: %v", kill, err)
-		}
+		require.NoError(t, err, "killed at write %d", kill)
 		got := s.current(t)
-		if !reflect.DeepEqual(got.Enriched, want.Enriched) || got.Hashes != want.Hashes {
-			t.Errorf("killed at write %d: %+v, want %+v", kill, got.Enriched, want.Enriched)
-		}
+		assert.True(t, reflect.DeepEqual(got.Enriched, want.Enriched) && got.Hashes == want.Hashes,
+			"killed at write %d: %+v, want %+v", kill, got.Enriched, want.Enriched)
 		if all, _ := bill.calls(); all > 2*calls { // what was in flight when it died may be asked for again
 			t.Errorf("killed at write %d: %d calls of %d", kill, all, calls)
 		}
 	}
-	if died < 3 {
-		t.Errorf("it died %d times: the test says little", died)
-	}
+	assert.True(t, died >= 3, "it died %d times: the test says little", died)
 }

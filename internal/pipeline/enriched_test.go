@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/core"
 )
 
@@ -19,18 +21,15 @@ func TestAnEnrichmentFollowsTheGeneration(t *testing.T) {
 	steady(s)
 	s.spec.Keep, s.spec.Gate.MaxRemoved = 1, 1
 	plain := s.night(t).manifest
-	if len(plain.Enriched)+len(plain.Segments.Enriched) != 0 {
-		t.Fatalf("%+v", plain.Enriched)
-	}
+	require.Zero(t, len(plain.Enriched)+len(plain.Segments.Enriched), "%+v", plain.Enriched)
 	s.spec.Enrich = []string{"listing"}
 	if planned := s.night(t).planned; planned.Unchanged {
 		t.Fatal("a new enrichment is no change")
 	}
 	first := s.current(t)
 	made := first.Enrichment("listing")
-	if made == nil || made.Counts["chunks"] != first.Counts.Chunks || first.Hashes != plain.Hashes {
-		t.Fatalf("%+v, hashes %v, without it %v", made, first.Hashes, plain.Hashes)
-	}
+	require.True(t, made != nil && made.Counts["chunks"] == first.Counts.Chunks && first.Hashes == plain.Hashes,
+		"%+v, hashes %v, without it %v", made, first.Hashes, plain.Hashes)
 	if planned := s.night(t).planned; !planned.Unchanged {
 		t.Error("the same is made again")
 	}

@@ -13,6 +13,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/document"
@@ -36,9 +39,7 @@ func (s *site) estimating() upkeep.Estimating {
 func estimated(t *testing.T, in upkeep.Estimating) core.Estimated {
 	t.Helper()
 	report, err := upkeep.Estimate(t.Context(), in)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return report
 }
 
@@ -77,39 +78,29 @@ func TestAnEstimateParsesWhatChangedAloneAndTellsWhy(t *testing.T) {
 		Stages: []core.StageProgress{{Name: core.StageChunk, Seconds: 10}},
 	}
 	key := artifact.Index{Store: s.Artifacts, Name: "docs"}.GenerationKey(was.manifest.Generation, "report.json")
-	if _, err := blob.WriteJSON(t.Context(), s.Artifacts, key, told, blob.Cond{}); err != nil {
-		t.Fatal(err)
-	}
+	_, err := blob.WriteJSON(t.Context(), s.Artifacts, key, told, blob.Cond{})
+	require.NoError(t, err)
 	s.write(t, map[string]string{"new.md": "# New\n\nTolmin sells tin.\n",
 		"place-003.md": "# Other\n\nBern sells salt.\n"})
 	for _, change := range []error{
 		os.Rename(filepath.Join(s.corpus, "place-004.md"), filepath.Join(s.corpus, "renamed.md")),
 		os.Remove(filepath.Join(s.corpus, "place-005.md")),
 	} {
-		if change != nil {
-			t.Fatal(change)
-		}
+		require.NoError(t, change)
 	}
 	in := s.estimating()
 	var count atomic.Int64
 	in.Parser, in.Why = parsed{in.Parser, &count}, "renamed.md"
 	report := estimated(t, in)
-	if got := fmt.Sprint(shares(report)); got != "map[added:1 changed:1 moved:1 removed:1]" {
-		t.Errorf("%s", got)
-	}
-	if n := count.Load(); n != 3 {
-		t.Errorf("%d documents were parsed, want 3", n)
-	}
-	if report.Why == nil || report.Why.Reason != "moved" || report.Why.Chunks == 0 || report.Why.Version == "" {
-		t.Errorf("why: %+v", report.Why)
-	}
-	if report.Estimate.Runs != 1 || report.Estimate.Seconds.High < 10 {
-		t.Errorf("not by the run before: %+v", report.Estimate)
-	}
+	assert.Equal(t, "map[added:1 changed:1 moved:1 removed:1]", fmt.Sprint(shares(report)))
+	assert.Equal(t, int64(3), count.Load())
+	assert.True(t, report.Why != nil && report.Why.Reason == "moved" && report.Why.Chunks != 0 && report.Why.Version != "",
+		"why: %+v", report.Why)
+	assert.False(t, report.Estimate.Runs != 1 || report.Estimate.Seconds.High < 10,
+		"not by the run before: %+v", report.Estimate)
 	night := s.night(t)
-	if report.Chunks != night.manifest.Counts.Chunks || report.Documents != night.manifest.Counts.Documents {
-		t.Errorf("expected %d chunks of %d documents, came %+v", report.Chunks, report.Documents, night.manifest.Counts)
-	}
+	assert.True(t, report.Chunks == night.manifest.Counts.Chunks && report.Documents == night.manifest.Counts.Documents,
+		"expected %d chunks of %d documents, came %+v", report.Chunks, report.Documents, night.manifest.Counts)
 	if report.Plan.Manifest == "" || len(report.Plan.Documents) != 4 || report.Plan.Parent != was.manifest.Generation {
 		t.Errorf("plan: %+v", report.Plan)
 	}
@@ -173,13 +164,9 @@ func TestAReportTellsWhatWasExpected(t *testing.T) {
 	index := artifact.Index{Store: s.Artifacts, Name: "docs"}
 	job, holder := s.leased(t)
 	expected := core.Estimate{Extract: core.Range{Low: 3, High: 7}}
-	if err := upkeep.Expect(t.Context(), index, job.Generation, expected); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, upkeep.Expect(t.Context(), index, job.Generation, expected))
 	out, err := s.stages(t.Context(), job, holder)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	err = s.unit(t.Context(), job, "end", func(ctx context.Context, work *upkeep.Run) error {
 		return work.End(ctx, holder, run.Ending{Status: out.published.Status})
 	})
@@ -187,9 +174,7 @@ func TestAReportTellsWhatWasExpected(t *testing.T) {
 	if err == nil {
 		_, err = blob.ReadJSON(t.Context(), s.Artifacts, index.GenerationKey(job.Generation, "report.json"), &report)
 	}
-	if err != nil || report.Planned == nil || *report.Planned != expected {
-		t.Errorf("%+v, %v", report.Planned, err)
-	}
+	assert.True(t, err == nil && report.Planned != nil && *report.Planned == expected, "%+v, %v", report.Planned, err)
 }
 
 // Extraction in batches costs at least their share of the price, and at most what it costs online, where late requests
@@ -204,13 +189,9 @@ func TestAnEstimateOfBatchesTellsTheirPrice(t *testing.T) {
 	online := estimated(t, s.estimating()).Estimate
 	s.spec.Chat.Batch = core.BatchMode{Deadline: core.Duration(time.Hour), PricedAt: 0.25}
 	batched := estimated(t, s.estimating()).Estimate
-	if online.Extract.Low == 0 || online.Shorten.Low > 0 || online.Cost.Low == 0 {
-		t.Fatalf("%+v", online)
-	}
-	if math.Abs(batched.Cost.Low-online.Cost.Low/4) > 1e-9 || batched.Cost.High != online.Cost.High {
-		t.Errorf("%+v, online %+v", batched.Cost, online.Cost)
-	}
-	if batched.Tokens != online.Tokens || batched.Extract != online.Extract {
-		t.Errorf("%+v, online %+v", batched, online)
-	}
+	require.False(t, online.Extract.Low == 0 || online.Shorten.Low > 0 || online.Cost.Low == 0, "%+v", online)
+	assert.False(t, math.Abs(batched.Cost.Low-online.Cost.Low/4) > 1e-9 || batched.Cost.High != online.Cost.High,
+		"%+v, online %+v", batched.Cost, online.Cost)
+	assert.True(t, batched.Tokens == online.Tokens && batched.Extract == online.Extract,
+		"%+v, online %+v", batched, online)
 }

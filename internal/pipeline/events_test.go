@@ -4,6 +4,9 @@ import (
 	"context"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/pipeline/run"
 	"github.com/unweaver/unweaver/internal/pipeline/runlog"
@@ -15,9 +18,7 @@ func TestAReportKeepsWhatHappenedAndTheRunLogReadsIt(t *testing.T) {
 	job, holder := s.job(t)
 	step := func(stage string, do func(ctx context.Context, work *upkeep.Run) error) {
 		t.Helper()
-		if err := s.unit(t.Context(), job, stage, do); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, s.unit(t.Context(), job, stage, do))
 	}
 	step("plan", func(ctx context.Context, work *upkeep.Run) error { return work.BeginStage(ctx, holder, "plan", 1) })
 	step("plan", func(ctx context.Context, work *upkeep.Run) error {
@@ -28,9 +29,8 @@ func TestAReportKeepsWhatHappenedAndTheRunLogReadsIt(t *testing.T) {
 	})
 	source := runlog.Source{Artifacts: s.Artifacts, Runs: s.Coordination}
 	live, err := source.Read(t.Context(), "docs", "g001")
-	if err != nil || live.Documents != 6 || live.Unit != "documents" || live.Stage != "chunk" {
-		t.Fatalf("documents are known while chunks are cut: %+v, %v", live, err)
-	}
+	require.True(t, err == nil && live.Documents == 6 && live.Unit == "documents" && live.Stage == "chunk",
+		"documents are known while chunks are cut: %+v, %v", live, err)
 	pause := run.Ending{Status: core.StatusPaused, Reason: "budget_spent", Detail: "all is spent"}
 	for range 2 { // the second is a repeated attempt
 		step("end", func(ctx context.Context, work *upkeep.Run) error { return work.End(ctx, holder, pause) })
@@ -45,9 +45,7 @@ func TestAReportKeepsWhatHappenedAndTheRunLogReadsIt(t *testing.T) {
 		return work.End(ctx, holder, run.Ending{Status: core.StatusCancelled, Reason: "cancelled"})
 	})
 	over, err := source.Read(t.Context(), "docs", "g001")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	var kinds []string
 	for _, event := range over.Events {
 		kinds = append(kinds, event.Kind+" "+event.Stage+event.Code)
@@ -55,24 +53,17 @@ func TestAReportKeepsWhatHappenedAndTheRunLogReadsIt(t *testing.T) {
 	want := []string{
 		"started ", "stage plan", "stage chunk", "paused chunkbudget_spent", "resumed ", "ended cancelled",
 	}
-	if len(kinds) != len(want) {
-		t.Fatalf("%q, want %q", kinds, want)
-	}
+	require.Len(t, kinds, len(want), "%q, want %q", kinds, want)
 	for i := range want {
-		if kinds[i] != want[i] {
-			t.Errorf("event %d is %q, want %q", i, kinds[i], want[i])
-		}
+		assert.Equal(t, want[i], kinds[i], "event %d", i)
 	}
 	if last := over.Stages[len(over.Stages)-1]; last.Name != "chunk" || last.Done == last.Total || last.Total != 6 {
 		t.Errorf("a cancelled stage is not done: %+v", last)
 	}
-	if len(over.Retries) != 1 || over.Retries[0].Code != "store_unavailable" || over.Version == "" {
-		t.Errorf("retries %+v, version %q", over.Retries, over.Version)
-	}
+	assert.True(t, len(over.Retries) == 1 && over.Retries[0].Code == "store_unavailable" && over.Version != "",
+		"retries %+v, version %q", over.Retries, over.Version)
 	runs, err := source.List(t.Context(), "docs", 0)
-	if err != nil || len(runs) != 1 || runs[0].Status != core.StatusCancelled {
-		t.Errorf("%+v, %v", runs, err)
-	}
+	assert.True(t, err == nil && len(runs) == 1 && runs[0].Status == core.StatusCancelled, "%+v, %v", runs, err)
 }
 
 func TestACardShowsWhatIsServedAndTheRunThatEndedLast(t *testing.T) {
@@ -81,16 +72,12 @@ func TestACardShowsWhatIsServedAndTheRunThatEndedLast(t *testing.T) {
 	s.night(t) // unchanged
 	source := runlog.Source{Artifacts: s.Artifacts, Runs: s.Coordination}
 	cards, err := source.Cards(t.Context())
-	if err != nil || len(cards) != 1 {
-		t.Fatalf("%+v, %v", cards, err)
-	}
+	require.True(t, err == nil && len(cards) == 1, "%+v, %v", cards, err)
 	card := cards[0]
 	if card.State != runlog.StatePublished || card.Documents != 6 || card.Bytes == 0 || card.Generation != "g001" ||
 		card.Published == nil || card.LastRun == nil || card.LastRun.Run != "docs/g002" || !card.LastRun.Unchanged {
 		t.Errorf("%+v", card)
 	}
 	runs, err := source.List(t.Context(), "docs", 1)
-	if err != nil || len(runs) != 1 || runs[0].Run != "docs/g002" {
-		t.Errorf("the newest run: %+v, %v", runs, err)
-	}
+	assert.True(t, err == nil && len(runs) == 1 && runs[0].Run == "docs/g002", "the newest run: %+v, %v", runs, err)
 }

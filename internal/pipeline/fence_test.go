@@ -9,6 +9,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
@@ -38,9 +41,7 @@ func keysBelow(t *testing.T, store blob.Store, prefix string) []string {
 	t.Helper()
 	var keys []string
 	for info, err := range store.List(t.Context(), prefix, "") {
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		keys = append(keys, info.Key)
 	}
 	return keys
@@ -62,13 +63,10 @@ func TestARunThatLostItsLeasePublishesNothing(t *testing.T) {
 				}
 			}
 			_, err := s.stages(t.Context(), job, job.Holder)
-			if !lost || !fault.Is(err, fault.LeaseLost) || !strings.Contains(err.Error(), "docs/other") {
-				t.Errorf("the run ended with %v", err)
-			}
+			assert.True(t, lost && fault.Is(err, fault.LeaseLost) && strings.Contains(err.Error(), "docs/other"),
+				"the run ended with %v", err)
 			current, _, err := index.Current(t.Context())
-			if err != nil || current.Generation != first.manifest.Generation {
-				t.Errorf("current is %+v, %v", current, err)
-			}
+			assert.True(t, err == nil && current.Generation == first.manifest.Generation, "current is %+v, %v", current, err)
 			if _, err := index.GenerationRef(t.Context(), job.Generation); !fault.Is(err, fault.UnknownGen) {
 				t.Errorf("its generation has a reference: %v", err)
 			}
@@ -98,9 +96,7 @@ func TestARunThatLostItsLeaseCollectsNothing(t *testing.T) {
 		left[key] = true
 	}
 	for _, key := range before {
-		if !left[key] {
-			t.Errorf("%s is gone", key)
-		}
+		assert.True(t, left[key], "%s is gone", key)
 	}
 }
 
@@ -142,23 +138,17 @@ func TestTheLeaseIsRenewedOnceInHalfAHeartbeatByAllUnitsOfAProcess(t *testing.T)
 		began := time.Now()
 		for time.Since(began) < 10*beats {
 			for _, work := range runs {
-				if err := work.Renew(t.Context()); err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, work.Renew(t.Context()))
 			}
 			time.Sleep(beats / 8)
 		}
-		if writes := store.writes.Load(); writes != 20 {
-			t.Errorf("%d renewals in ten heartbeats", writes)
-		}
+		assert.Equal(t, int64(20), store.writes.Load())
 		if got := lease(t, index); time.Since(got.Renewed) > beats || got.Fence != job.Fence || got.Run != job.Holder.Run {
 			t.Errorf("%+v", got)
 		}
 		store.fail.Store(true)
 		time.Sleep(beats)
-		if err := runs[0].Renew(t.Context()); err != nil {
-			t.Errorf("a store that is away fails the unit: %v", err)
-		}
+		assert.NoError(t, runs[0].Renew(t.Context()), "a store that is away fails the unit")
 		if err := runs[0].Guard(t.Context()); !fault.Is(err, fault.StoreDown) {
 			t.Errorf("nobody knows whether the lease is held: %v", err)
 		}
@@ -167,9 +157,7 @@ func TestTheLeaseIsRenewedOnceInHalfAHeartbeatByAllUnitsOfAProcess(t *testing.T)
 		if err := runs[0].Renew(t.Context()); !fault.Is(err, fault.LeaseLost) {
 			t.Errorf("another has it: %v", err)
 		}
-		if got := lease(t, index); got.Workflow != "build/docs/other" {
-			t.Errorf("the lease was taken back: %+v", got)
-		}
+		assert.Equal(t, "build/docs/other", lease(t, index).Workflow, "the lease was taken back")
 	})
 }
 
@@ -185,15 +173,11 @@ func TestALookThatFindsTheLeaseOldRenewsIt(t *testing.T) {
 		taken := make(chan time.Time)
 		go func() {
 			_, err := run.TakeLease(t.Context(), index, other, known.standing)
-			if err != nil {
-				t.Error(err)
-			}
+			assert.NoError(t, err)
 			taken <- time.Now()
 		}()
 		time.Sleep(beats - beats/16) // a process that wakes up just before its lease passes on
-		if err := work.Guard(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, work.Guard(t.Context()))
 		looked := time.Now()
 		if at := <-taken; at.Sub(looked) < beats {
 			t.Errorf("taken %s after a look that permitted deletes", at.Sub(looked))
@@ -209,15 +193,11 @@ func TestALeaseThatWasGivenBackOrDeclaredLostIsLost(t *testing.T) {
 	job, index := s.begin(t)
 	work := s.Bare(job, "extract", "")
 	defer work.Close()
-	if err := run.GiveLease(t.Context(), index, job.Holder); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, run.GiveLease(t.Context(), index, job.Holder))
 	if err := work.Guard(t.Context()); !fault.Is(err, fault.LeaseLost) {
 		t.Error(err)
 	}
-	if err := s.Artifacts.Delete(t.Context(), index.LeaseKey()); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, s.Artifacts.Delete(t.Context(), index.LeaseKey()))
 	if err := work.Guard(t.Context()); !fault.Is(err, fault.LeaseLost) {
 		t.Error(err)
 	}
@@ -245,17 +225,12 @@ func TestANameThatAGenerationHasIsRefusedByTheRunItself(t *testing.T) {
 		},
 	} {
 		work, err := s.Open(t.Context(), job, "plan")
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := do(t.Context(), work); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
+		require.NoError(t, do(t.Context(), work))
 		work.Close()
 	}
-	if !fault.Is(planned, fault.Usage) || !strings.Contains(planned.Error(), "it was built already") {
-		t.Errorf("plan: %v", planned)
-	}
+	assert.True(t, fault.Is(planned, fault.Usage) && strings.Contains(planned.Error(), "it was built already"),
+		"plan: %v", planned)
 	s.runs = 1
 	if now := s.report(t); now.Status != report.Status || now.RunID != report.RunID {
 		t.Errorf("the report of the published generation says %s of run %q", now.Status, now.RunID)
@@ -275,29 +250,20 @@ func TestARestoreKnowsWhatIsServedAndLeavesNoScratch(t *testing.T) {
 			s := newSite(t, sample(6))
 			s.night(t)
 			index := artifact.Index{Store: s.Artifacts, Name: "docs"}
-			if err := spoil(index, index.GenerationKey("g001", "manifest.json")); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, spoil(index, index.GenerationKey("g001", "manifest.json")))
 			job := run.Job{Index: "docs", Generation: "restore-1"}
 			holder := run.Holder{Workflow: "restore/docs", Run: "r"}
 			work := s.Bare(job, "restore", upkeep.RestoreFolder)
 			defer work.Close()
 			parts, err := work.OpenRestore(t.Context())
-			if err != nil || parts == 0 {
-				t.Fatal(parts, err)
-			}
+			require.True(t, err == nil && parts != 0, "%v %v", parts, err)
 			for part := range parts {
-				if _, err := work.RestorePart(t.Context(), part); err != nil {
-					t.Fatal(err)
-				}
+				_, err := work.RestorePart(t.Context(), part)
+				require.NoError(t, err)
 			}
 			for range 2 { // its answer may be lost
-				if err := work.Restored(t.Context()); err != nil {
-					t.Fatal(err)
-				}
-				if err := work.EndRestore(t.Context(), holder, run.Ending{Status: core.StatusCompleted}); err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, work.Restored(t.Context()))
+				require.NoError(t, work.EndRestore(t.Context(), holder, run.Ending{Status: core.StatusCompleted}))
 			}
 			if left := keysBelow(t, s.Artifacts, "docs/runs/restore-1/"); len(left) > 0 {
 				t.Errorf("left is %q", left)

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+
 	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/store/blob"
@@ -63,13 +65,9 @@ func TestARunThatLosesItsLeaseAmidAPublicationPublishesNothing(t *testing.T) {
 				}
 			}
 			_, err := s.stages(t.Context(), job, job.Holder)
-			if !fault.Is(err, fault.LeaseLost) {
-				t.Errorf("the run ended with %v", err)
-			}
+			assert.True(t, fault.Is(err, fault.LeaseLost), "the run ended with %v", err)
 			current, _, err := index.Current(t.Context())
-			if err != nil || current.Generation != first.manifest.Generation {
-				t.Errorf("current is %+v, %v", current, err)
-			}
+			assert.True(t, err == nil && current.Generation == first.manifest.Generation, "current is %+v, %v", current, err)
 			if _, err := index.GenerationRef(t.Context(), job.Generation); fault.Is(err, fault.UnknownGen) == c.named {
 				t.Errorf("its reference: %v", err)
 			}

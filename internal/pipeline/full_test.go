@@ -10,6 +10,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
@@ -116,9 +119,7 @@ func TestAStoreThatFailsAtEveryWriteInTurnCostsNothing(t *testing.T) {
 					return
 				}
 			}
-			if held == 0 {
-				t.Errorf("%s: nothing was ever held", code)
-			}
+			assert.True(t, held != 0, "%s: nothing was ever held", code)
 			t.Logf("%s at each of %d writes: something paid for was held %d times", code, (writes-2)/step, held)
 		})
 	}
@@ -173,13 +174,9 @@ func hashesOf(t *testing.T, s *site) core.Hashes {
 	t.Helper()
 	index := artifact.Index{Store: s.Artifacts, Name: s.spec.Index}
 	current, _, err := index.Current(context.Background())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	manifest, err := index.Manifest(context.Background(), current.Manifest)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return manifest.Hashes
 }
 

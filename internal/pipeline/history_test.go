@@ -12,11 +12,12 @@ import (
 	"testing"
 
 	"github.com/parquet-go/parquet-go"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/model"
 	"github.com/unweaver/unweaver/internal/model/builtin"
-
 	"github.com/unweaver/unweaver/internal/retrieve"
 	"github.com/unweaver/unweaver/internal/stage"
 	"github.com/unweaver/unweaver/internal/store/blob"
@@ -87,9 +88,7 @@ func (h *history) put(t *testing.T, key, content string) {
 
 func (h *history) remove(t *testing.T, key string) {
 	delete(h.files, key)
-	if err := os.Remove(filepath.Join(h.corpus, key)); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.Remove(filepath.Join(h.corpus, key)))
 }
 
 // change does to the corpus what happens to one in a day.
@@ -162,9 +161,7 @@ func TestEveryNightComesToWhatABuildFromNothingComesTo(t *testing.T) {
 			if limit := 40; max(classes, chunks) > limit {
 				t.Errorf("%d and %d vectors segments, at most %d wanted", classes, chunks, limit)
 			}
-			if most < 3 {
-				t.Errorf("no night had more than %d splits: nothing was composed", most)
-			}
+			assert.True(t, most >= 3, "no night had more than %d splits: nothing was composed", most)
 			t.Logf("%d nights, at most %d splits, %d at last", nights, most, len(h.current(t).Segments.Splits))
 		})
 	}
@@ -198,13 +195,9 @@ func wholeVectors(t *testing.T, s *site, manifest *core.Manifest) (classes, chun
 		var keys []string
 		for _, segment := range kind.list {
 			raw, _, err := blob.Read(t.Context(), s.Artifacts, s.index().SegmentKey(segment.SHA256))
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			rows, err := parquet.Read[stage.VectorRow](bytes.NewReader(raw), int64(len(raw)))
-			if err != nil || int64(len(rows)) != segment.Rows {
-				t.Fatalf("%d of %d rows: %v", len(rows), segment.Rows, err)
-			}
+			require.True(t, err == nil && int64(len(rows)) == segment.Rows, "%d of %d rows: %v", len(rows), segment.Rows, err)
 			for _, row := range rows {
 				if held[row.Key] == nil {
 					keys = append(keys, row.Key)
@@ -213,21 +206,16 @@ func wholeVectors(t *testing.T, s *site, manifest *core.Manifest) (classes, chun
 			}
 		}
 		stored, err := s.Vectors.Fetch(t.Context(), kind.collection, keys)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		live := int64(0)
 		for i, key := range keys {
-			if stored[i] != nil && !slices.Equal(stored[i], held[key]) {
-				t.Fatalf("%s: the segments have another vector of %s than the store", kind.name, key)
-			}
+			require.True(t, stored[i] == nil || slices.Equal(stored[i], held[key]),
+				"%s: the segments have another vector of %s than the store", kind.name, key)
 			if counts(key) {
 				live++
 			}
 		}
-		if live != kind.live {
-			t.Fatalf("%s: vectors segments have %d of %d rows", kind.name, live, kind.live)
-		}
+		require.Equal(t, kind.live, live, "%s: vectors segments have", kind.name)
 	}
 	return len(manifest.Segments.ClassVecs), len(manifest.Segments.ChunkVecs)
 }
@@ -238,21 +226,15 @@ func sameGeneration(t *testing.T, night int, got, want *core.Manifest) {
 		t.Fatalf("night %d: content %v, text %v, vector %v", night, got.Hashes.Content == want.Hashes.Content,
 			got.Hashes.Text == want.Hashes.Text, got.Hashes.Vector == want.Hashes.Vector)
 	}
-	if got.Counts != want.Counts {
-		t.Fatalf("night %d:\n%+v\nwant\n%+v", night, got.Counts, want.Counts)
-	}
+	require.True(t, got.Counts == want.Counts, "night %d:\n%+v\nwant\n%+v", night, got.Counts, want.Counts)
 }
 
 func openGeneration(t *testing.T, s *site) *retrieve.Generation {
 	t.Helper()
 	current, _, err := s.index().Current(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	generation, err := retrieve.Open(t.Context(), s.Artifacts, s.Cache, s.Vectors, s.spec.Index, current.Manifest, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return generation
 }
 
@@ -280,9 +262,7 @@ func sameAnswers(t *testing.T, got, want *site, night, questions int) {
 			found += len(first)
 		}
 	}
-	if found == 0 {
-		t.Fatal("nothing was found by any method")
-	}
+	require.True(t, found != 0, "nothing was found by any method")
 }
 
 // answerOf gives the chunks that answer with the bits of their scores.
@@ -304,9 +284,7 @@ type scored struct {
 func answersOf(t *testing.T, s *site, generation *retrieve.Generation, method, question string) (out []scored) {
 	t.Helper()
 	m, err := retrieve.Methods().Method(method)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	spec := m.Spec()
 	query := retrieve.Query{Text: question, Method: method, TopEntities: spec.Entities, TopChunks: 8, MinSim: -1}
 	vector := stagetest.Vector(question, generation.Manifest.Class.Dimension)
@@ -320,9 +298,7 @@ func answersOf(t *testing.T, s *site, generation *retrieve.Generation, method, q
 		query.Rule = "weighted"
 	}
 	result, err := retrieve.Searcher{Vectors: s.Vectors, Records: s.Records}.Run(t.Context(), generation, query)
-	if err != nil {
-		t.Fatal(method, err)
-	}
+	require.True(t, err == nil, "%v %v", method, err)
 	for _, chunk := range result.Chunks {
 		key := generation.Live.Key(int(chunk.Live.Document))
 		out = append(out, scored{fmt.Sprintf("%s %s", key, chunk.Live.ID), chunk.Score})

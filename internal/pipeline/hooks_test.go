@@ -4,6 +4,8 @@ import (
 	"context"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/pipeline/run"
 	"github.com/unweaver/unweaver/internal/pipeline/unit"
@@ -50,9 +52,7 @@ func rowsOf(t *testing.T, ports *run.Ports, manifest *core.Manifest) func(key st
 	begun := upkeep.Bare(ports, run.Job{Index: manifest.Index}, core.StageSegment, "test")
 	t.Cleanup(begun.Close)
 	table, err := begun.Table(t.Context(), manifest)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(table.Release)
 	return func(key string) bool { return verify.RowCounts(table, key) }
 }

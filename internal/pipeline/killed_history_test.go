@@ -10,6 +10,9 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/ledger"
@@ -360,9 +363,8 @@ func (l *lives) survive(t *testing.T, kills int) (out outcome, killed int) {
 			if out.planned.Unchanged {
 				ending = run.Ending{Status: core.StatusCompleted, Unchanged: true}
 			}
-			if out.planned.Held != "" || out.published.Status == core.StatusHeld {
-				t.Fatalf("held: %+v %+v", out.planned, out.published)
-			}
+			require.True(t, out.planned.Held == "" && out.published.Status != core.StatusHeld,
+				"held: %+v %+v", out.planned, out.published)
 			err = l.unit(t.Context(), job, "end", func(ctx context.Context, work *upkeep.Run) error {
 				return work.End(ctx, holder, ending)
 			})
@@ -457,9 +459,8 @@ func TestNightsOfDyingProcessesComeToWhatABuildFromNothingComesTo(t *testing.T) 
 				out, killed := l.survive(t, kills)
 				deaths += killed
 				bound += killed * l.shop.most
-				if what == "nothing" && !out.planned.Unchanged {
-					t.Fatalf("night %d: nothing changed, and it was made: %+v", night, out.planned)
-				}
+				require.True(t, what != "nothing" || out.planned.Unchanged,
+					"night %d: nothing changed, and it was made: %+v", night, out.planned)
 				if unread != "" || out.planned.Unchanged {
 					continue // what cannot be read stays what it was, which a build from nothing does not know
 				}
@@ -477,15 +478,12 @@ func TestNightsOfDyingProcessesComeToWhatABuildFromNothingComesTo(t *testing.T) 
 					sameAnswers(t, h.site, fresh, night, 15)
 				}
 			}
-			if deaths < nights/4 || changed < nights/3 {
-				t.Errorf("%d deaths and %d generations in %d nights: too few to prove anything", deaths, changed, nights)
-			}
+			assert.True(t, deaths >= nights/4 && changed >= nights/3,
+				"%d deaths and %d generations in %d nights: too few to prove anything", deaths, changed, nights)
 			again, all := l.shop.twice()
 			t.Logf("%d nights, %d deaths, %d answers, %d of them paid for again (at most %d were in flight)", nights, deaths,
 				all, again, bound)
-			if again > bound {
-				t.Errorf("%d answers were paid for again, at most %d were in flight at deaths", again, bound)
-			}
+			assert.True(t, again <= bound, "%d answers were paid for again, at most %d were in flight at deaths", again, bound)
 		})
 	}
 }

@@ -8,6 +8,9 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/model"
@@ -38,9 +41,7 @@ func (s *site) contents(t *testing.T, job run.Job) map[string]string {
 	out := map[string]string{}
 	for _, key := range keysBelow(t, s.Artifacts, job.Index+"/runs/"+job.Generation+"/") {
 		raw, _, err := blob.Read(t.Context(), s.Artifacts, key)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		out[key] = string(raw)
 	}
 	return out
@@ -63,9 +64,7 @@ func (s *site) late(t *testing.T, job run.Job, unit unitOf, change func()) {
 			return err
 		})
 		raw, encoding := json.Marshal(out)
-		if err != nil || encoding != nil {
-			t.Fatalf("%s: %v %v", unit.result, err, encoding)
-		}
+		require.True(t, err == nil && encoding == nil, "%s: %v %v", unit.result, err, encoding)
 		return string(raw)
 	}
 	first := try()
@@ -77,21 +76,13 @@ func (s *site) late(t *testing.T, job run.Job, unit unitOf, change func()) {
 	s.Forget() // it is in another process
 	second := try()
 	s.Artifacts = store
-	if !looked.Load() {
-		t.Errorf("%s was not looked for", unit.result)
-	}
-	if first != second {
-		t.Errorf("%s: the late attempt came to\n%s, recorded is\n%s", unit.result, second, first)
-	}
+	assert.True(t, looked.Load(), "%s was not looked for", unit.result)
+	assert.True(t, first == second, "%s: the late attempt came to\n%s, recorded is\n%s", unit.result, second, first)
 	now := s.contents(t, job)
 	for key, content := range recorded {
-		if now[key] != content {
-			t.Errorf("%s: the late attempt changed %s", unit.result, key)
-		}
+		assert.Equal(t, content, now[key], "%s: the late attempt changed %s", unit.result, key)
 	}
-	if len(now) == len(recorded) {
-		t.Errorf("%s: the late attempt wrote what the first one did", unit.result)
-	}
+	assert.True(t, len(now) != len(recorded), "%s: the late attempt wrote what the first one did", unit.result)
 }
 
 // An attempt that the engine gave up may live on, see another corpus and get other answers, and end after the attempt
@@ -116,9 +107,7 @@ func TestAnAttemptThatEndsLateChangesNothingThatWasRecorded(t *testing.T) {
 		_, _, err := work.SealChunks(ctx)
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	models := s.Models
 	s.late(t, job, unitOf{"extract", "/extract-00000-00000.json", func(ctx context.Context, work *upkeep.Run) (any, error) {
 		return work.Extract(ctx, 0, 0)
@@ -130,9 +119,7 @@ func TestAnAttemptThatEndsLateChangesNothingThatWasRecorded(t *testing.T) {
 	})
 	s.Models = models
 	out, err := s.stages(t.Context(), job, holder)
-	if err != nil || out.published.Status == core.StatusHeld {
-		t.Fatalf("%+v, %v", out.published, err)
-	}
+	require.True(t, err == nil && out.published.Status != core.StatusHeld, "%+v, %v", out.published, err)
 	s.checkHashes(t, undisturbed)
 	if left := keysBelow(t, s.Artifacts, "docs/runs/"); len(left) > 0 {
 		t.Errorf("scratch is left: %q", left)
@@ -143,14 +130,8 @@ func TestAnAttemptThatEndsLateChangesNothingThatWasRecorded(t *testing.T) {
 func (s *site) checkHashes(t *testing.T, want *core.Manifest) {
 	t.Helper()
 	current, _, err := s.index().Current(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	manifest, err := s.index().Manifest(t.Context(), current.Manifest)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if manifest.Hashes != want.Hashes {
-		t.Errorf("hashes %+v, want %+v", manifest.Hashes, want.Hashes)
-	}
+	require.NoError(t, err)
+	assert.True(t, manifest.Hashes == want.Hashes, "hashes %+v, want %+v", manifest.Hashes, want.Hashes)
 }

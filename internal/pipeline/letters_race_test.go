@@ -7,6 +7,8 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+
 	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/pipeline/run"
@@ -34,14 +36,10 @@ func TestALetterThatWentIsNotWrittenAgainByADiscard(t *testing.T) {
 	twice := []string{letters[0].Chunk, letters[0].Chunk}
 	index := artifact.Index{Store: vanishing{s.Artifacts}, Name: "docs"}
 	err := run.DiscardLetters(t.Context(), index, generation, twice, "why")
-	if !fault.Is(err, fault.GenBusy) {
-		t.Errorf("%v", err)
-	}
+	assert.True(t, fault.Is(err, fault.GenBusy), "%v", err)
 	if left := s.letters(t, generation); len(left) != len(letters)-1 {
 		t.Errorf("%d of %d letters are left", len(left), len(letters))
 	}
 	twice = []string{letters[1].Chunk, letters[1].Chunk}
-	if err := run.DiscardLetters(t.Context(), s.index(), generation, twice, "why"); err != nil {
-		t.Errorf("named twice: %v", err)
-	}
+	assert.NoError(t, run.DiscardLetters(t.Context(), s.index(), generation, twice, "why"), "named twice")
 }

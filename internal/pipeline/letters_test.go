@@ -7,6 +7,9 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
@@ -32,9 +35,7 @@ func lettersSite(t *testing.T, better *atomic.Bool) *paidSite {
 func (s *paidSite) letters(t *testing.T, generation string) []core.Letter {
 	t.Helper()
 	letters, err := run.Letters(t.Context(), artifact.Index{Store: s.Artifacts, Name: "docs"}, generation)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return letters
 }
 
@@ -53,17 +54,14 @@ func TestARetryAsksForWhatFailedAloneAndABetterModelEmptiesTheList(t *testing.T)
 	s.write(t, map[string]string{
 		"new.md": "# New\n\nTolmin sells tin.\n", "place-001.md": "# Other\n\nBern sells salt.\n",
 	})
-	if err := os.Remove(filepath.Join(s.corpus, "place-003.md")); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.Remove(filepath.Join(s.corpus, "place-003.md")))
 	for round := 1; round <= 2; round++ {
 		s.attempt = round
 		before := s.server.Stats().Tasks["extract"].Calls
 		again := s.night(t)
 		letters = s.letters(t, again.manifest.Generation)
-		if len(letters) != 2 || letters[0].Attempts != round+1 || again.manifest.Counts.DeadLetters != 2 {
-			t.Fatalf("round %d of a model that is as it was: %+v", round, letters)
-		}
+		require.True(t, len(letters) == 2 && letters[0].Attempts == round+1 && again.manifest.Counts.DeadLetters == 2,
+			"round %d of a model that is as it was: %+v", round, letters)
 		if asked := s.server.Stats().Tasks["extract"].Calls - before; asked < 2 || asked > 16 { // until it is sure to be the chunks
 			t.Errorf("round %d asked %d times for two chunks", round, asked)
 		}
@@ -76,12 +74,9 @@ func TestARetryAsksForWhatFailedAloneAndABetterModelEmptiesTheList(t *testing.T)
 		len(s.letters(t, done.manifest.Generation)) != 0 {
 		t.Errorf("%+v, %+v", done.published, done.manifest.Counts)
 	}
-	if calls := s.server.Stats().Tasks["extract"].Calls - asked; calls != 2 {
-		t.Errorf("%d extractions for two chunks", calls)
-	}
-	if done.manifest.Counts.Documents != first.manifest.Counts.Documents || done.planned.Documents != 2 {
-		t.Errorf("%d documents were made; %+v, was %+v", done.planned.Documents, done.manifest.Counts, first.manifest.Counts)
-	}
+	assert.Equal(t, int64(2), s.server.Stats().Tasks["extract"].Calls-asked)
+	assert.True(t, done.manifest.Counts.Documents == first.manifest.Counts.Documents && done.planned.Documents == 2,
+		"%d documents were made; %+v, was %+v", done.planned.Documents, done.manifest.Counts, first.manifest.Counts)
 	s.attempt = 0
 	night := s.night(t) // which takes in what the corpus has by now
 	if night.planned.Documents != 2 || night.manifest.Counts.Documents != 8 || night.manifest.Counts.DeadLetters != 0 {
@@ -103,34 +98,26 @@ func TestALetterIsShownReplayedAndDiscardedByItsChunk(t *testing.T) {
 	index := artifact.Index{Store: s.Artifacts, Name: "docs"}
 	letters := s.letters(t, first.manifest.Generation)
 	shown, err := run.FindLetter(t.Context(), index, first.manifest, letters[1].Chunk)
-	if err != nil || !strings.Contains(shown.Text, "The harbour of Port Alma 5 was built") {
-		t.Errorf("%+v, %v", shown, err)
-	}
+	assert.True(t, err == nil && strings.Contains(shown.Text, "The harbour of Port Alma 5 was built"),
+		"%+v, %v", shown, err)
 	for _, unknown := range []string{strings.Repeat("0", 32), "../../current", ""} {
-		if _, err := run.FindLetter(t.Context(), index, first.manifest, unknown); !fault.Is(err, fault.NotFound) {
-			t.Errorf("%q: %v", unknown, err)
-		}
+		_, err := run.FindLetter(t.Context(), index, first.manifest, unknown)
+		assert.True(t, fault.Is(err, fault.NotFound), "%q: %v", unknown, err)
 	}
 	generation := first.manifest.Generation
 	err = run.DiscardLetters(t.Context(), index, generation, []string{letters[0].Chunk, strings.Repeat("0", 32)}, "why")
-	if !fault.Is(err, fault.NotFound) || s.letters(t, generation)[0].Discarded != nil {
-		t.Errorf("one of two is unknown: %v", err)
-	}
-	if err := run.DiscardLetters(t.Context(), index, generation, []string{letters[0].Chunk}, "a table"); err != nil {
-		t.Fatal(err)
-	}
+	assert.True(t, fault.Is(err, fault.NotFound) && s.letters(t, generation)[0].Discarded == nil,
+		"one of two is unknown: %v", err)
+	require.NoError(t, run.DiscardLetters(t.Context(), index, generation, []string{letters[0].Chunk}, "a table"))
 	better.Store(true)
 	s.attempt = 1
 	night := s.night(t)
 	left := s.letters(t, night.manifest.Generation)
-	if len(left) != 1 || left[0].Discarded == nil || left[0].Discarded.Why != "a table" {
-		t.Fatalf("after a round for all: %+v", left)
-	}
+	require.True(t, len(left) == 1 && left[0].Discarded != nil && left[0].Discarded.Why == "a table",
+		"after a round for all: %+v", left)
 	s.attempt = 2
 	next := "g003"
-	if err := run.ChooseLetters(t.Context(), index, next, []string{left[0].Chunk}); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, run.ChooseLetters(t.Context(), index, next, []string{left[0].Chunk}))
 	if named := s.night(t); named.manifest.Generation != next || len(s.letters(t, next)) != 0 {
 		t.Errorf("asked for by its name: %s, %+v", named.manifest.Generation, s.letters(t, next))
 	}

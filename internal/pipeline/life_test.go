@@ -8,6 +8,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
@@ -21,13 +24,10 @@ import (
 func TestANightBuildsWhatChangedAndAnUnchangedOneWritesNothing(t *testing.T) {
 	s := newSite(t, sample(12))
 	first := s.night(t)
-	if first.published.Status != core.StatusCompleted || first.manifest.Counts.Documents != 12 {
-		t.Fatalf("%+v", first)
-	}
+	require.True(t, first.published.Status == core.StatusCompleted && first.manifest.Counts.Documents == 12, "%+v", first)
 	report := s.report(t)
-	if report.Written.Records == 0 || report.Written.Rows == 0 || report.Status != core.StatusCompleted {
-		t.Errorf("the first report: %+v", report)
-	}
+	assert.True(t, report.Written.Records != 0 && report.Written.Rows != 0 && report.Status == core.StatusCompleted,
+		"the first report: %+v", report)
 	again := s.night(t)
 	if !again.planned.Unchanged || again.planned.Repair != 0 || again.manifest.Generation != first.manifest.Generation {
 		t.Errorf("an unchanged night: %+v", again.planned)
@@ -56,19 +56,12 @@ func TestAStoreThatLostItsMemoryIsFilledAgainAlsoWhenNothingChanged(t *testing.T
 			first := s.night(t)
 			lose(s)
 			night := s.night(t)
-			if !night.planned.Unchanged || night.planned.Repair == 0 {
-				t.Fatalf("nobody noticed: %+v", night.planned)
-			}
+			require.True(t, night.planned.Unchanged && night.planned.Repair != 0, "nobody noticed: %+v", night.planned)
 			report := s.report(t)
-			if report.Written.Records+report.Written.Rows == 0 || report.Calls.Sum() != 0 {
-				t.Errorf("written %+v, calls %+v", report.Written, report.Calls)
-			}
-			if night.manifest.Hashes != first.manifest.Hashes {
-				t.Error("the hashes changed")
-			}
-			if last := s.night(t); last.planned.Repair != 0 {
-				t.Error("it is repaired again although everything is there")
-			}
+			assert.True(t, report.Written.Records+report.Written.Rows != 0 && report.Calls.Sum() == 0,
+				"written %+v, calls %+v", report.Written, report.Calls)
+			assert.True(t, night.manifest.Hashes == first.manifest.Hashes, "the hashes changed")
+			assert.Zero(t, s.night(t).planned.Repair, "it is repaired again although everything is there")
 		})
 	}
 }
@@ -108,9 +101,8 @@ func TestNewRulesBuildAgainAndSayWhy(t *testing.T) {
 			change.apply(t, s)
 			night := s.night(t)
 			reasons := strings.Join(s.report(t).Reasons, "; ")
-			if night.planned.Unchanged != (change.want == "") || !strings.Contains(reasons, change.want) {
-				t.Errorf("unchanged %v, reasons %q, want %q", night.planned.Unchanged, reasons, change.want)
-			}
+			assert.True(t, night.planned.Unchanged == (change.want == "") && strings.Contains(reasons, change.want),
+				"unchanged %v, reasons %q, want %q", night.planned.Unchanged, reasons, change.want)
 		})
 	}
 }
@@ -119,14 +111,11 @@ func TestAMassDeletionIsHeldBeforeAnythingIsBuilt(t *testing.T) {
 	s := newSite(t, sample(10))
 	first := s.night(t)
 	for i := range 5 {
-		if err := os.Remove(filepath.Join(s.corpus, fmt.Sprintf("place-%03d.md", i))); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.Remove(filepath.Join(s.corpus, fmt.Sprintf("place-%03d.md", i))))
 	}
 	night := s.night(t)
-	if night.planned.Held != "mass_deletion" || night.manifest.Generation != first.manifest.Generation {
-		t.Fatalf("%+v", night.planned)
-	}
+	require.True(t, night.planned.Held == "mass_deletion" && night.manifest.Generation == first.manifest.Generation,
+		"%+v", night.planned)
 	report := s.report(t)
 	if report.Status != core.StatusHeld || !strings.Contains(report.Detail, "5 of 10") || report.Written.Segments != 0 {
 		t.Errorf("%+v", report)
@@ -137,9 +126,8 @@ func TestAnUnreadableDocumentIsToldEveryNightWhileItStands(t *testing.T) {
 	s := newSite(t, sample(12))
 	s.write(t, map[string]string{"broken.pdf": "%PDF-1.4\nnothing that a parser could use"})
 	first := s.night(t)
-	if first.published.Status != core.StatusErrors || first.manifest.Counts.Failed != 1 {
-		t.Fatalf("%+v, %+v", first.published, first.manifest.Counts)
-	}
+	require.True(t, first.published.Status == core.StatusErrors && first.manifest.Counts.Failed == 1,
+		"%+v, %+v", first.published, first.manifest.Counts)
 	for night := range 2 {
 		again := s.night(t)
 		report := s.report(t)
@@ -148,13 +136,10 @@ func TestAnUnreadableDocumentIsToldEveryNightWhileItStands(t *testing.T) {
 			t.Errorf("night %d: %+v, report %+v", night, again.planned, report)
 		}
 		list, _, err := blob.Read(t.Context(), s.Artifacts, report.ProblemsPath)
-		if err != nil || !strings.Contains(string(list), "broken.pdf") {
-			t.Errorf("the list of problems at %q: %v, %s", report.ProblemsPath, err, list)
-		}
+		assert.True(t, err == nil && strings.Contains(string(list), "broken.pdf"),
+			"the list of problems at %q: %v, %s", report.ProblemsPath, err, list)
 	}
-	if err := os.Remove(filepath.Join(s.corpus, "broken.pdf")); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.Remove(filepath.Join(s.corpus, "broken.pdf")))
 	if healed := s.night(t); s.report(t).DocumentsFailed != 0 || healed.manifest.Counts.Documents != 12 {
 		t.Errorf("%+v", s.report(t))
 	}
@@ -170,23 +155,18 @@ func TestMostDocumentsUnreadableAreHeld(t *testing.T) {
 	if night.published.Status != core.StatusHeld || night.published.Reason != "failure_budget" || night.manifest != nil {
 		t.Fatalf("%+v", night)
 	}
-	if detail := s.report(t).Detail; !strings.Contains(detail, "20 of 23 documents") {
-		t.Errorf("it says %q", detail)
-	}
+	assert.Contains(t, s.report(t).Detail, "20 of 23 documents", "it says")
 }
 
 // Promises: 28.
 func TestAPublicationThatIsRepeatedKnowsItsOwnFlip(t *testing.T) {
 	s := newSite(t, sample(5))
 	job, holder := s.leased(t)
-	if _, err := s.stages(t.Context(), job, holder); err != nil {
-		t.Fatal(err)
-	}
+	_, err := s.stages(t.Context(), job, holder)
+	require.NoError(t, err)
 	// As a worker that was killed between the flip and its answer; meanwhile more was counted.
 	account := []byte(`{"calls":{"extract":7},"tokens":{"prompt":700},"cost":1}`)
-	if err := s.Coordination.Account(t.Context(), job.Name(), "another", account); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, s.Coordination.Account(t.Context(), job.Name(), "another", account))
 	job.Generation = "g002"
 	s.runs = 1
 	fence := job.Fence
@@ -194,9 +174,7 @@ func TestAPublicationThatIsRepeatedKnowsItsOwnFlip(t *testing.T) {
 	job.Fence = fence
 	s.write(t, map[string]string{"more.md": "# More\n\nMore salt from Tolmin.\n"})
 	out, err := s.stages(t.Context(), job, holder)
-	if err != nil || out.published.Status != core.StatusCompleted {
-		t.Fatal(out.published, err)
-	}
+	require.True(t, err == nil && out.published.Status == core.StatusCompleted, "%v %v", out.published, err)
 }
 
 // Twenty nights on which three of a hundred documents change leave in the stores what the kept generations name, and
@@ -210,22 +188,17 @@ func TestManyNightsDoNotFillTheStores(t *testing.T) {
 			s.write(t, map[string]string{fmt.Sprintf("place-%03d.md", i): fmt.Sprintf(
 				"# Harbour %d, new\n\nPort Alma %d was rebuilt by Ivo Kralj %d. It trades tin with Lake Verin.\n", i, i, i)})
 		}
-		if out := s.night(t); out.published.Status != core.StatusCompleted {
-			t.Fatalf("night %d: %+v", night, out.published)
-		}
+		out := s.night(t)
+		require.True(t, out.published.Status == core.StatusCompleted, "night %d: %+v", night, out.published)
 	}
 	index := artifact.Index{Store: s.Artifacts, Name: "docs"}
 	refs, err := index.Refs(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	named := map[string]bool{}
 	classes, rows := int64(0), int64(0)
 	for _, ref := range refs {
 		manifest, err := index.Manifest(t.Context(), ref.Manifest)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		named[ref.Manifest] = true
 		for _, segment := range manifest.Segments.All() {
 			named[segment.SHA256] = true
@@ -237,33 +210,24 @@ func TestManyNightsDoNotFillTheStores(t *testing.T) {
 		records += int64(len(keys))
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	stored := int64(0)
 	for _, collection := range []string{collections(s).Classes, collections(s).Chunks} {
 		count, err := s.Vectors.Count(t.Context(), collection)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		stored += count
 	}
 	files := 0
 	for _, err := range s.Artifacts.List(t.Context(), "docs/", "") {
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		files++
 	}
 	t.Logf("%d generations; %d records of %d classes, %d rows of %d, %d files of %d named",
 		len(refs), records, classes, stored, rows, files, len(named))
-	if float64(records) > 1.3*float64(classes) || float64(stored) > 1.3*float64(rows) {
-		t.Errorf("%d records of %d classes, %d rows of %d", records, classes, stored, rows)
-	}
+	assert.False(t, float64(records) > 1.3*float64(classes) || float64(stored) > 1.3*float64(rows),
+		"%d records of %d classes, %d rows of %d", records, classes, stored, rows)
 	// Besides what is named there are a reference, a report in two forms and a configuration to each generation.
-	if files > 2*len(named) {
-		t.Errorf("%d files, %d of them named", files, len(named))
-	}
+	assert.True(t, files <= 2*len(named), "%d files, %d of them named", files, len(named))
 }
 
 func TestAStoreThatLosesItsMemoryWhileABuildVerifiesIsNoticedByTheNextNight(t *testing.T) {
@@ -274,14 +238,11 @@ func TestAStoreThatLosesItsMemoryWhileABuildVerifiesIsNoticedByTheNextNight(t *t
 			s.Records = recordsmemory.New()
 		}
 	}
-	if _, err := s.stages(t.Context(), job, holder); err != nil {
-		t.Fatal(err)
-	}
+	_, err := s.stages(t.Context(), job, holder)
+	require.NoError(t, err)
 	s.before = nil
 	index := artifact.Index{Store: s.Artifacts, Name: job.Index}
-	if err := run.GiveLease(t.Context(), index, holder); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, run.GiveLease(t.Context(), index, holder))
 	if night := s.night(t); night.planned.Repair == 0 || s.report(t).Written.Records == 0 {
 		t.Errorf("nobody noticed: %+v", night.planned)
 	}
@@ -293,18 +254,11 @@ func TestNothingIsPaidUnderTheNameOfARunThatEnded(t *testing.T) {
 	job, holder := s.job(t)
 	job.Generation = "g001" // a worker that was cut off still believes to work on it
 	err := s.unit(t.Context(), job, "extract", func(context.Context, *upkeep.Run) error { return nil })
-	if !fault.Is(err, fault.Cancelled) {
-		t.Errorf("a unit of an ended run: %v", err)
-	}
+	assert.True(t, fault.Is(err, fault.Cancelled), "a unit of an ended run: %v", err)
 	work, err := s.Open(t.Context(), job, "lease")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer work.Close()
-	if err := work.Reopen(t.Context(), run.Holder{Workflow: holder.Workflow, Run: "a later one"}); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.unit(t.Context(), job, "extract", func(context.Context, *upkeep.Run) error { return nil }); err != nil {
-		t.Errorf("a later run of that name: %v", err)
-	}
+	require.NoError(t, work.Reopen(t.Context(), run.Holder{Workflow: holder.Workflow, Run: "a later one"}))
+	err = s.unit(t.Context(), job, "extract", func(context.Context, *upkeep.Run) error { return nil })
+	assert.NoError(t, err, "a later run of that name")
 }

@@ -6,6 +6,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/core"
 )
 
@@ -15,9 +18,7 @@ func TestDocumentsThatCameThroughLinksAreHeldAndTheSettingIsNamed(t *testing.T) 
 	s := newSite(t, map[string]string{"own.md": "# Own\n\nThe harbour of Port Alma was built by Carla Ruiz.\n"})
 	outside := t.TempDir()
 	for name, text := range sample(3) {
-		if err := os.WriteFile(filepath.Join(outside, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(filepath.Join(outside, name), []byte(text), 0o600))
 	}
 	if err := os.Symlink(outside, filepath.Join(s.corpus, "linked")); err != nil {
 		t.Skip("no links here: ", err)
@@ -28,18 +29,14 @@ func TestDocumentsThatCameThroughLinksAreHeldAndTheSettingIsNamed(t *testing.T) 
 	}
 	s.spec.FollowLinks = false
 	out := s.night(t)
-	if out.planned.Held == "" {
-		t.Fatalf("it was not held: %+v", out.planned)
-	}
+	require.True(t, out.planned.Held != "", "it was not held: %+v", out.planned)
 	report := s.report(t)
 	told := false
 	for _, problem := range report.Problems {
 		told = told || problem.Code == "not_followed" && problem.Object == "linked" &&
 			strings.Contains(problem.Detail, "follow_links")
 	}
-	if !told {
-		t.Errorf("problems: %+v", report.Problems)
-	}
+	assert.True(t, told, "problems: %+v", report.Problems)
 	s.spec.FollowLinks = true
 	if out := s.night(t); out.planned.Held != "" || !out.planned.Unchanged {
 		t.Errorf("with the setting: %+v", out.planned)

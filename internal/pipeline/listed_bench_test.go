@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/ledger"
@@ -18,9 +20,8 @@ func BenchmarkListed(b *testing.B) {
 	documents := 1000
 	if asked := os.Getenv("UNWEAVER_BENCH_CHUNKS"); asked != "" {
 		var err error
-		if documents, err = strconv.Atoi(asked); err != nil {
-			b.Fatal(err)
-		}
+		documents, err = strconv.Atoi(asked)
+		require.NoError(b, err)
 	}
 	s := newSite(b, sample(documents))
 	paying(s)
@@ -31,9 +32,7 @@ func BenchmarkListed(b *testing.B) {
 		for _, task := range ledger.Tasks() {
 			begin, keys := time.Now(), map[core.Digest]bool{}
 			for key, err := range collect.Listed(b.Context(), indexes, task) {
-				if err != nil {
-					b.Fatal(err)
-				}
+				require.NoError(b, err)
 				keys[key] = true
 			}
 			b.ReportMetric(time.Since(begin).Seconds()*1e6/float64(documents), task+"-µs/chunk")

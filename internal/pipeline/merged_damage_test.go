@@ -7,6 +7,9 @@ import (
 	"io"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/store/blob"
 )
@@ -23,9 +26,7 @@ func TestDamageThatAMergeMeetsMendsItselfInTheSameRun(t *testing.T) {
 	}
 	first.write(t, edits)
 	sound := first.copied(t).night(t)
-	if len(sound.manifest.Segments.Tombs) > 0 {
-		t.Fatalf("nothing was merged: %+v", sound.manifest.Segments.Tombs)
-	}
+	require.True(t, len(sound.manifest.Segments.Tombs) == 0, "nothing was merged: %+v", sound.manifest.Segments.Tombs)
 	for _, list := range want.manifest.Segments.Kinds() {
 		for damage, do := range damages {
 			if len(list.Segments) == 0 || list.Name == "idf" {
@@ -51,12 +52,9 @@ func TestDamageThatAMergeMeetsMendsItselfInTheSameRun(t *testing.T) {
 						continue
 					}
 					s.before = nil
-					if night.manifest.Hashes != sound.manifest.Hashes {
-						t.Errorf("before %s: the hashes are not those of an undamaged run", stage)
-					}
-					if !done {
-						t.Errorf("before %s: nothing was damaged", stage)
-					}
+					assert.True(t, night.manifest.Hashes == sound.manifest.Hashes,
+						"before %s: the hashes are not those of an undamaged run", stage)
+					assert.True(t, done, "before %s: nothing was damaged", stage)
 				}
 			})
 		}
@@ -71,9 +69,8 @@ func TestASegmentThatDoesNotFitItsSplitMendsItselfInTheSameRun(t *testing.T) {
 	strange := other.night(t).manifest.Segments.Mentions[0] // by chunks that the split does not have
 	raw := contentOf(t, other.Artifacts, other.index().SegmentKey(strange.SHA256))
 	key := first.index().SegmentKey(strange.SHA256)
-	if _, err := first.Artifacts.Put(t.Context(), key, bytes.NewReader(raw), int64(len(raw)), blob.Cond{}); err != nil {
-		t.Fatal(err)
-	}
+	_, err := first.Artifacts.Put(t.Context(), key, bytes.NewReader(raw), int64(len(raw)), blob.Cond{})
+	require.NoError(t, err)
 	first.forge(t, func(manifest *core.Manifest) { manifest.Segments.Mentions[0] = strange })
 	for i := range 4 {
 		name := fmt.Sprintf("place-%03d.md", i)
@@ -81,21 +78,16 @@ func TestASegmentThatDoesNotFitItsSplitMendsItselfInTheSameRun(t *testing.T) {
 	}
 	way := &how{}
 	night, err := first.try(t, way)
-	if err != nil || night.published.Status != core.StatusCompleted || !way.anew {
-		t.Fatalf("%+v, anew %v, %v", night.published, way.anew, err)
-	}
+	require.True(t, err == nil && night.published.Status == core.StatusCompleted && way.anew,
+		"%+v, anew %v, %v", night.published, way.anew, err)
 	first.whole(t)
 }
 
 func contentOf(t *testing.T, store blob.Store, key string) []byte {
 	t.Helper()
 	body, _, err := store.Get(t.Context(), key, blob.All)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	raw, err := io.ReadAll(body)
-	if err := errors.Join(err, body.Close()); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, errors.Join(err, body.Close()))
 	return raw
 }

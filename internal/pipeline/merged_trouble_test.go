@@ -7,6 +7,9 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/pipeline/upkeep"
@@ -25,9 +28,7 @@ func beforeMerge(t *testing.T) (*site, *core.Manifest) {
 	}
 	s.write(t, edits)
 	sound := s.copied(t).night(t).manifest
-	if len(sound.Segments.Tombs) > 0 {
-		t.Fatalf("nothing was merged: %+v", sound.Segments.Tombs)
-	}
+	require.True(t, len(sound.Segments.Tombs) == 0, "nothing was merged: %+v", sound.Segments.Tombs)
 	return s, sound
 }
 
@@ -64,17 +65,12 @@ func TestADiskThatFillsDuringAMergeCostsNothing(t *testing.T) {
 			break // it has fewer writes
 		}
 		failed++
-		if !fault.Is(err, fault.StoreFull) {
-			t.Fatalf("write %d: %v", at, err)
-		}
-		if served := s.pointer(t).Generation; served != "g001" {
-			t.Errorf("write %d: %s is served", at, served)
-		}
+		require.True(t, fault.Is(err, fault.StoreFull), "write %d: %v", at, err)
+		assert.Equal(t, "g001", s.pointer(t).Generation, "write %d", at)
 		s.whole(t)
 		s.mended.Store(true)
-		if _, err := s.stages(t.Context(), job, holder); err != nil {
-			t.Fatalf("write %d, resumed: %v", at, err)
-		}
+		_, err = s.stages(t.Context(), job, holder)
+		require.NoError(t, err, "write %d, resumed", at)
 		s.whole(t)
 		made := s.current(t)
 		if made.Generation != "g002" || made.Hashes != sound.Hashes || len(made.Segments.Tombs) != 0 {
@@ -108,19 +104,14 @@ func TestTwoMergesAtOnceWriteTheSame(t *testing.T) {
 				return err
 			})
 		})
-		if err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, err)
 	}
-	if _, err := s.stages(t.Context(), job, holder); err != nil {
-		t.Fatal(err)
-	}
+	_, err := s.stages(t.Context(), job, holder)
+	require.NoError(t, err)
 	s.whole(t)
 	made, alone := s.current(t), again.night(t).manifest
-	if !twice || made.Hashes != sound.Hashes || fmt.Sprint(made.Segments) != fmt.Sprint(alone.Segments) {
-		t.Errorf("twice %v, hashes alike %v:\n%+v\nwant\n%+v", twice, made.Hashes == sound.Hashes, made.Segments,
-			alone.Segments)
-	}
+	assert.True(t, twice && made.Hashes == sound.Hashes && fmt.Sprint(made.Segments) == fmt.Sprint(alone.Segments),
+		"twice %v, hashes alike %v:\n%+v\nwant\n%+v", twice, made.Hashes == sound.Hashes, made.Segments, alone.Segments)
 }
 
 // A rollback while a night merges: the night is held, and what the rollback serves and what it left are whole.
@@ -142,9 +133,8 @@ func TestARollbackDuringAMergeLeavesBothWhole(t *testing.T) {
 	}
 	s.before = func(stage string) {
 		if stage == "segment" && s.pointer(t).Generation == "g002" {
-			if _, err := s.act(t, core.ActionRollback, "g001"); err != nil {
-				t.Error(err)
-			}
+			_, err := s.act(t, core.ActionRollback, "g001")
+			assert.NoError(t, err)
 		}
 	}
 	night := s.night(t)
@@ -154,13 +144,10 @@ func TestARollbackDuringAMergeLeavesBothWhole(t *testing.T) {
 		t.Fatalf("%+v, %s is served", night.published, s.pointer(t).Generation)
 	}
 	s.whole(t)
-	if _, err := s.act(t, core.ActionRollback, "g002"); err != nil {
-		t.Fatal(err)
-	}
+	_, err := s.act(t, core.ActionRollback, "g002")
+	require.NoError(t, err)
 	s.whole(t)
-	if s.current(t).Hashes != left.Hashes {
-		t.Error("g002 is another one")
-	}
+	assert.True(t, s.current(t).Hashes == left.Hashes, "g002 is another one")
 	s.write(t, map[string]string{"last.md": "# Last\n\nTin of Tolmin goes to Port Alma 4.\n"})
 	next := s.night(t)
 	fresh := s.fromNothing(t).Hashes // whose vectors weigh words otherwise

@@ -7,6 +7,9 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/pipeline/run"
 	"github.com/unweaver/unweaver/internal/pipeline/upkeep"
@@ -26,9 +29,8 @@ func merging(t *testing.T) *lives {
 	for night := range 6 {
 		h.put(t, fmt.Sprintf("new-%d.md", night), h.document())
 		out, _ := l.survive(t, 0)
-		if vectors := out.manifest.Segments.ChunkVecs; len(vectors) != night+2 {
-			t.Fatalf("night %d: %d vectors segments", night, len(vectors))
-		}
+		vectors := out.manifest.Segments.ChunkVecs
+		require.True(t, len(vectors) == night+2, "night %d: %d vectors segments", night, len(vectors))
 	}
 	h.put(t, "new-6.md", h.document())
 	return l
@@ -60,24 +62,19 @@ func TestADeathAmidAMergeOfVectorsLosesNothing(t *testing.T) {
 		one.begin(left, float64(left%2))
 		out, err := one.stages(t.Context(), job, holder)
 		if one.now.alive() == nil {
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			break
 		}
 		deaths++
 		one.begin(0, 0)
 		if !out.collects {
-			if _, err = one.stages(t.Context(), job, holder); err != nil {
-				t.Fatalf("death %d: %v", left, err)
-			}
+			_, err = one.stages(t.Context(), job, holder)
+			require.NoError(t, err, "death %d", left)
 		}
 		err = one.unit(t.Context(), job, "end", func(ctx context.Context, work *upkeep.Run) error {
 			return work.End(ctx, holder, run.Ending{Status: core.StatusCompleted})
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		got := one.current(t)
 		sameGeneration(t, left, got, calm.manifest)
 		if classes, chunks := wholeVectors(t, one.site, got); chunks != len(calm.manifest.Segments.ChunkVecs) ||
@@ -89,21 +86,17 @@ func TestADeathAmidAMergeOfVectorsLosesNothing(t *testing.T) {
 		}
 		one.vectors = vectorsmemory.New()
 		one.begin(0, 0)
-		if night, _ := one.survive(t, 0); night.planned.Repair == 0 {
-			t.Errorf("death %d: nobody noticed that the vectors are lost", left)
-		}
+		night, _ := one.survive(t, 0)
+		assert.True(t, night.planned.Repair != 0, "death %d: nobody noticed that the vectors are lost", left)
 		count, err := one.vectors.Count(t.Context(), got.Collections.Chunks)
-		if err != nil || count != got.Counts.Windows {
-			t.Errorf("death %d: %d of %d rows came back: %v", left, count, got.Counts.Windows, err)
-		}
+		assert.True(t, err == nil && count == got.Counts.Windows,
+			"death %d: %d of %d rows came back: %v", left, count, got.Counts.Windows, err)
 	}
 	if _, all := l.shop.twice(); all != paid {
 		t.Errorf("%d answers were paid for", all-paid)
 	}
 	t.Logf("%d deaths", deaths)
-	if deaths < 20 {
-		t.Errorf("only %d deaths: too few to prove anything", deaths)
-	}
+	assert.True(t, deaths >= 20, "only %d deaths: too few to prove anything", deaths)
 }
 
 // A vectors segment that is damaged is not merged into one that nobody could tell from a good one: everything is made
@@ -118,17 +111,13 @@ func TestADamagedVectorsSegmentIsNotMerged(t *testing.T) {
 			victims = append(victims, one)
 		}
 	}
-	if len(victims) < 4 {
-		t.Fatalf("%d vectors segments were merged", len(victims))
-	}
+	require.True(t, len(victims) >= 4, "%d vectors segments were merged", len(victims))
 	for damage, do := range damages {
 		one := l.again(t)
 		do(t, one.Artifacts, one.index().SegmentKey(victims[1].SHA256))
 		one.begin(0, 0)
 		out, steps := one.heal(t)
-		if out.manifest == nil {
-			t.Fatalf("%s: %+v after %q", damage, out.published, steps)
-		}
+		require.True(t, out.manifest != nil, "%s: %+v after %q", damage, out.published, steps)
 		one.whole(t)
 		one.Vectors = calm.vectors
 		wholeVectors(t, one.site, out.manifest)

@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
 	"github.com/unweaver/unweaver/internal/artifact"
@@ -21,32 +23,20 @@ import (
 func (s *site) onDisk(t *testing.T, data string) {
 	t.Helper()
 	artifacts, err := dir.Open(filepath.Join(data, "artifacts"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	coordination, err := coordbolt.Open(filepath.Join(data, "classes.bolt.runs"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(func() { _ = coordination.Close() })
 	records, err := recordsbolt.Open(filepath.Join(data, "classes.bolt"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(func() { _ = records.Close() })
 	vectors, err := files.Open(filepath.Join(data, "vectors"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(func() { _ = vectors.Close() })
 	cache, err := localfile.New(filepath.Join(data, "cache"), 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	id, err := artifact.StoreID(t.Context(), artifacts)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	s.Artifacts, s.Coordination, s.Records, s.Vectors, s.Cache = artifacts, coordination, records, vectors, cache
 	s.Ledger, s.StoreID = ledger.New(artifacts, coordination), id
 }
@@ -77,7 +67,5 @@ func TestNothingThatABuildWritesIsReadableForOthers(t *testing.T) {
 		}
 		return nil
 	})
-	if err != nil || seen < 30 {
-		t.Errorf("%d files, %v", seen, err)
-	}
+	assert.True(t, err == nil && seen >= 30, "%d files, %v", seen, err)
 }

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/artifact/rows"
 	"github.com/unweaver/unweaver/internal/artifact/textseg"
@@ -57,13 +59,9 @@ func scanRows[T any](
 	t.Helper()
 	for _, segment := range list {
 		for row, err := range artifact.ScanAll(t.Context(), s.Artifacts, s.index().SegmentKey(segment.SHA256)) {
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			decoded, err := decode(row.Value)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			take(string(row.Key), decoded)
 		}
 	}
@@ -76,16 +74,12 @@ func readPlain(t *testing.T, s *site) *plainIndex {
 	listed, language := s.current(t).Segments, text.In(s.spec.Retrieval.Language)
 	for part := range listed.Documents {
 		texts, err := textseg.Open(t.Context(), s.Artifacts, s.index().SegmentKey(listed.Text[part].SHA256))
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		scanRows(t, s, listed.Documents[part:part+1], rows.DecodeDocument, func(key string, document rows.Document) {
 			out.documents = append(out.documents, key)
 			for _, place := range document.Chunks {
 				passage, err := texts.Slice(t.Context(), key, document.Frame, place.Start, place.End)
-				if err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, err)
 				whole := embed.ChunkText(document.Title, passage)
 				out.chunks = append(out.chunks, plainChunk{
 					place.ID, key, passage, language.Terms(whole), stagetest.Vector(whole, s.spec.Embedding.Dimension),
@@ -116,9 +110,8 @@ func readPlain(t *testing.T, s *site) *plainIndex {
 	})
 	scanRows(t, s, listed.Classes, rows.DecodeClass, func(key string, row rows.Class) {
 		record, err := rows.DecodeRecord(row.Record)
-		if err != nil || classes[record.ID] == nil {
-			t.Fatalf("class %s: %v, mentioned %v", record.Name, err, classes[record.ID] != nil)
-		}
+		require.True(t, err == nil && classes[record.ID] != nil,
+			"class %s: %v, mentioned %v", record.Name, err, classes[record.ID] != nil)
 		classes[record.ID].name = record.Name
 	})
 	for _, class := range classes {
@@ -164,17 +157,13 @@ func (p *plainIndex) sameCounts(t *testing.T, generation *retrieve.Generation) {
 	want := []int64{
 		int64(len(p.documents)), int64(len(p.chunks)), int64(len(p.classes)), int64(mentions), int64(edges),
 	}
-	if !slices.Equal(got, want) {
-		t.Fatalf("documents, chunks, classes, mentions and edges: %d, want %d", got, want)
-	}
+	require.True(t, slices.Equal(got, want), "documents, chunks, classes, mentions and edges: %d, want %d", got, want)
 }
 
 func (p *plainIndex) sameChunks(t *testing.T, generation *retrieve.Generation) {
 	t.Helper()
 	for place, key := range p.documents {
-		if generation.Live.Key(place) != key {
-			t.Fatalf("document %d is %s, want %s", place, generation.Live.Key(place), key)
-		}
+		require.Equal(t, key, generation.Live.Key(place), "document %d", place)
 	}
 	for number, want := range p.chunks {
 		chunk := generation.Live.ByNumber(number)
@@ -217,12 +206,8 @@ func (p *plainIndex) sameClasses(t *testing.T, generation *retrieve.Generation) 
 		return strings.Compare(names.Key(a.name, false), names.Key(b.name, false))
 	})
 	for i := range p.classes {
-		if id := table.ClassID(table.Place[i]); id != byFirst[i] {
-			t.Fatalf("class %d by its first mention is %s, want %s", i, id, byFirst[i])
-		}
-		if id := table.ByName(i).ID; id != byName[i] {
-			t.Fatalf("class %d by its name is %s, want %s", i, id, byName[i])
-		}
+		require.Equal(t, byFirst[i], table.ClassID(table.Place[i]), "class %d by its first mention", i)
+		require.Equal(t, byName[i], table.ByName(i).ID, "class %d by its name", i)
 	}
 }
 

@@ -5,6 +5,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/core"
 )
 
@@ -19,9 +22,7 @@ func TestACorpusThatOutgrowsItsWordsIsMadeAnew(t *testing.T) {
 	}
 	s.write(t, sample(20))
 	grown, err := s.try(t, way)
-	if err != nil || !way.anew {
-		t.Fatalf("three times as many: anew %v, %v", way.anew, err)
-	}
+	require.True(t, err == nil && way.anew, "three times as many: anew %v, %v", way.anew, err)
 	fresh := newSite(t, sample(20))
 	if want := fresh.night(t); grown.manifest.Hashes != want.manifest.Hashes {
 		t.Error("the hashes are not those of a build from nothing")
@@ -50,9 +51,8 @@ func TestANightOfDeletionsAloneIsANight(t *testing.T) {
 	if splits := night.manifest.Segments.Splits; len(splits) != 1 || splits[0] != first.manifest.Segments.Splits[0] {
 		t.Errorf("a split was written: %+v", splits)
 	}
-	if len(night.manifest.Segments.DeadStats) == 0 || len(night.manifest.Segments.Tombs) == 0 {
-		t.Errorf("what died is not marked: %+v", night.manifest.Segments)
-	}
+	assert.True(t, len(night.manifest.Segments.DeadStats) != 0 && len(night.manifest.Segments.Tombs) != 0,
+		"what died is not marked: %+v", night.manifest.Segments)
 }
 
 // A bitmap of what is dead is made from nothing else that is stored: where it is lost, everything is made again,
@@ -85,9 +85,8 @@ func TestALostTombHasAWayBack(t *testing.T) {
 					s.write(t, map[string]string{"place-003.md": ""})
 				}
 				out, steps := s.heal(t)
-				if out.manifest == nil || out.manifest.Counts.Documents < 11 {
-					t.Errorf("%s, %s: %+v after %q", damage, night, out.published, steps)
-				}
+				assert.True(t, out.manifest != nil && out.manifest.Counts.Documents >= 11,
+					"%s, %s: %+v after %q", damage, night, out.published, steps)
 				s.whole(t)
 				whole.write(t, map[string]string{"place-003.md": sample(12)["place-003.md"]})
 			}

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/testkit/longtest"
 )
@@ -37,9 +39,7 @@ func (h *history) oddly(t *testing.T) {
 	case 3:
 		for _, one := range keys {
 			when := time.Unix(1_700_000_000+int64(h.next), 0)
-			if err := os.Chtimes(filepath.Join(h.corpus, one), when, when); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, os.Chtimes(filepath.Join(h.corpus, one), when, when))
 		}
 	case 4:
 		h.next++
@@ -92,9 +92,8 @@ func TestOddNightsComeToWhatABuildFromNothingComesTo(t *testing.T) {
 				h.oddly(t)
 				out := h.night(t)
 				if out.planned.Unchanged || out.alike || out.manifest.Generation != fmt.Sprintf("g%03d", h.runs) {
-					if out.planned.Held != "" || out.published.Status == core.StatusHeld {
-						t.Fatalf("night %d held: %+v", night, out)
-					}
+					require.True(t, out.planned.Held == "" && out.published.Status != core.StatusHeld,
+						"night %d held: %+v", night, out)
 					continue
 				}
 				want := h.anew(t).night(t)

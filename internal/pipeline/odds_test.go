@@ -8,6 +8,9 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/pipeline/run"
@@ -28,19 +31,13 @@ func TestACorpusThatShrinksToNothingEndsTheNightAndLosesNothing(t *testing.T) {
 	}
 	job, holder := s.leased(t)
 	_, err := s.stages(t.Context(), job, holder)
-	if !fault.Is(err, fault.CorpusEmpty) || !strings.Contains(err.Error(), "holds no document") {
-		t.Fatalf("%v", err)
-	}
+	require.True(t, fault.Is(err, fault.CorpusEmpty) && strings.Contains(err.Error(), "holds no document"), "%v", err)
 	err = s.unit(t.Context(), job, "end", func(ctx context.Context, work *upkeep.Run) error {
 		return work.End(ctx, holder, run.Ending{Status: core.StatusFailed, Reason: string(fault.CodeOf(err))})
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	current, _, err := s.index().Current(t.Context())
-	if err != nil || current.Generation != first.manifest.Generation {
-		t.Errorf("%+v, %v", current, err)
-	}
+	assert.True(t, err == nil && current.Generation == first.manifest.Generation, "%+v, %v", current, err)
 	s.write(t, sample(6))
 	if back := s.night(t); !back.planned.Unchanged || back.manifest.Hashes != first.manifest.Hashes {
 		t.Errorf("%+v", back.planned)
@@ -82,9 +79,7 @@ func TestAFullStoreIsRolledBackAndCollected(t *testing.T) {
 	job, holder := s.job(t)
 	stored := func() (bytes int64) {
 		for info, err := range s.Artifacts.List(t.Context(), "", "") {
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			bytes += info.Size
 		}
 		return bytes
@@ -110,7 +105,5 @@ func TestAFullStoreIsRolledBackAndCollected(t *testing.T) {
 		t.Errorf("rollback without a byte: %v", err)
 	}
 	current, _, err := s.index().Current(t.Context())
-	if err != nil || current.Generation != "g003" {
-		t.Errorf("%+v, %v", current, err)
-	}
+	assert.True(t, err == nil && current.Generation == "g003", "%+v, %v", current, err)
 }

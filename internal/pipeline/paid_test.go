@@ -10,6 +10,9 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
@@ -105,17 +108,11 @@ func long(n int) map[string]string {
 func move(t *testing.T, s *site, folder string) {
 	t.Helper()
 	entries, err := os.ReadDir(s.corpus)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Mkdir(filepath.Join(s.corpus, folder), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
+	require.NoError(t, os.Mkdir(filepath.Join(s.corpus, folder), 0o755))
 	for n, entry := range entries { // the order changes too
 		name := fmt.Sprintf("%03d-%s", (n*37+11)%len(entries), entry.Name())
-		if err := os.Rename(filepath.Join(s.corpus, entry.Name()), filepath.Join(s.corpus, folder, name)); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.Rename(filepath.Join(s.corpus, entry.Name()), filepath.Join(s.corpus, folder, name)))
 	}
 }
 
@@ -164,13 +161,10 @@ func TestNoIndexPaysForATextThatAnotherPaidFor(t *testing.T) {
 		restart(s)
 		before := maps.Clone(sold.texts)
 		c.change()
-		if night := s.night(t); night.published.Status != core.StatusCompleted {
-			t.Fatalf("%s: %+v", c.situation, night)
-		}
+		require.Equal(t, core.StatusCompleted, s.night(t).published.Status, "%s", c.situation)
 		_, _, texts, twice := sold.sold(before)
-		if twice != 0 || (texts > 0) != c.paid || texts > 40 {
-			t.Errorf("%s: %d texts, %d of them a second time, of %d", c.situation, texts, twice, len(first))
-		}
+		assert.True(t, twice == 0 && (texts > 0) == c.paid && texts <= 40,
+			"%s: %d texts, %d of them a second time, of %d", c.situation, texts, twice, len(first))
 	}
 }
 
@@ -188,9 +182,7 @@ func TestAHeldOrCancelledBuildIsNotPaidForAgain(t *testing.T) {
 	}
 	sold.refuse = nil
 	before := maps.Clone(sold.texts)
-	if len(before) == 0 {
-		t.Fatal("nothing was paid for before it ended")
-	}
+	require.True(t, len(before) != 0, "nothing was paid for before it ended")
 	restart(s)
 	s.write(t, map[string]string{"place-007.md": "# Another\n\nQuite another text about Tolmin and tin.\n"})
 	s.night(t)
@@ -210,9 +202,7 @@ func TestEveryEmbeddedTextOfAGenerationIsListed(t *testing.T) {
 		listed := map[core.Digest]bool{}
 		index := artifact.Index{Store: s.Artifacts, Name: "docs"}
 		for key, err := range collect.Listed(t.Context(), []artifact.Index{index}, ledger.Embed) {
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			listed[key] = true
 		}
 		missing := 0
@@ -222,9 +212,8 @@ func TestEveryEmbeddedTextOfAGenerationIsListed(t *testing.T) {
 				missing++
 			}
 		}
-		if missing > 0 || len(listed) == 0 {
-			t.Errorf("parity %v: %d of %d texts are not listed", parity, missing, len(sold.texts))
-		}
+		assert.True(t, missing <= 0 && len(listed) != 0,
+			"parity %v: %d of %d texts are not listed", parity, missing, len(sold.texts))
 	}
 }
 
@@ -239,9 +228,7 @@ func TestAnEstimateCountsOnlyTextsThatNobodyPaidFor(t *testing.T) {
 			Folder: func(path string) (blob.Store, error) { return dir.Open(path) },
 			Parser: s.Parser, Limits: s.Limits,
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		return report.Estimate.Embed
 	}
 	if first := estimated(); first.Low < 1 {
@@ -249,9 +236,7 @@ func TestAnEstimateCountsOnlyTextsThatNobodyPaidFor(t *testing.T) {
 	}
 	s.night(t)
 	s.spec.Index = "second"
-	if second := estimated(); second.Low != 0 {
-		t.Errorf("a second index: %+v", second)
-	}
+	assert.Zero(t, estimated().Low, "a second index")
 }
 
 // wide is an embedder whose dimension is in no configuration.
@@ -278,18 +263,12 @@ func TestTheDimensionOfAModelIsPaidForOnce(t *testing.T) {
 	s.spec.Index = "second"
 	restart(s)
 	s.night(t)
-	if n := sold.texts["dimension"]; n != 1 {
-		t.Errorf("it was asked for %d times", n)
-	}
+	assert.Equal(t, 1, sold.texts["dimension"], "it was asked for")
 	s.Ledger = ledger.New(blobmemory.New(), coordmemory.New()) // an index that is served says it too
 	s.spec.Index = "third"
 	s.night(t)
-	if n := sold.texts["dimension"]; n != 1 {
-		t.Errorf("it was asked for %d times, and an index is there", n)
-	}
+	assert.Equal(t, 1, sold.texts["dimension"], "it was asked for")
 	s.spec.Index, s.spec.Embedding.BaseURL = "fourth", "http://another/v1" // whose model of this name may be another
 	s.night(t)
-	if n := sold.texts["dimension"]; n != 2 {
-		t.Errorf("another server was not asked: %d", n)
-	}
+	assert.Equal(t, 2, sold.texts["dimension"], "another server was not asked")
 }

@@ -9,6 +9,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/store/blob"
@@ -22,9 +25,7 @@ func TestAMassDeletionIsHeldAlsoWhereTheListOfDocumentsIsLost(t *testing.T) {
 		first := s.night(t)
 		do(t, s.Artifacts, s.index().SegmentKey(first.manifest.Segments.Documents[0].SHA256))
 		for i := range 5 {
-			if err := os.Remove(filepath.Join(s.corpus, fmt.Sprintf("place-%03d.md", i))); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, os.Remove(filepath.Join(s.corpus, fmt.Sprintf("place-%03d.md", i))))
 		}
 		if night := s.night(t); night.planned.Held != "mass_deletion" {
 			t.Errorf("%s: %+v", damage, night.planned)
@@ -38,15 +39,12 @@ func TestARebuildReplacesADamagedManifestAlsoWhereTheStoresWereLost(t *testing.T
 	s.write(t, map[string]string{"more.md": "# More\n\nMore salt of Tolmin goes to Port Alma 3.\n"})
 	want := s.night(t).manifest.Hashes
 	pointer, _, err := s.index().Current(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	damages["flipped"](t, s.Artifacts, s.index().SegmentKey(pointer.Manifest))
 	s.Records = recordsmemory.New()
 	night, steps := s.heal(t)
-	if night.manifest.Hashes != want || len(steps) != 1 || !strings.Contains(steps[0], "--rebuild") {
-		t.Errorf("same hashes %v, steps %q", night.manifest.Hashes == want, steps)
-	}
+	assert.True(t, night.manifest.Hashes == want && len(steps) == 1 && strings.Contains(steps[0], "--rebuild"),
+		"same hashes %v, steps %q", night.manifest.Hashes == want, steps)
 }
 
 func TestAParentThatNamesNoSplitIsMadeAgain(t *testing.T) {
@@ -57,14 +55,11 @@ func TestAParentThatNamesNoSplitIsMadeAgain(t *testing.T) {
 		segments.Splits, segments.Runs, segments.Tombs, segments.DeadStats = nil, nil, nil, nil
 	})
 	_, err := s.try(t, &how{})
-	if !fault.Is(err, fault.SegmentDamage) || !strings.Contains(err.Error(), "names no split") {
-		t.Fatalf("%v", err)
-	}
+	require.True(t, fault.Is(err, fault.SegmentDamage) && strings.Contains(err.Error(), "names no split"), "%v", err)
 	night, steps := s.heal(t)
 	s.whole(t)
-	if night.manifest.Hashes != want || len(steps) != 1 || !strings.Contains(steps[0], "--rebuild") {
-		t.Errorf("same hashes %v, steps %q", night.manifest.Hashes == want, steps)
-	}
+	assert.True(t, night.manifest.Hashes == want && len(steps) == 1 && strings.Contains(steps[0], "--rebuild"),
+		"same hashes %v, steps %q", night.manifest.Hashes == want, steps)
 }
 
 // What a configuration comes back to was written by a generation before its parent, which nothing looked after.
@@ -79,9 +74,7 @@ func TestASegmentOfAnOlderGenerationIsReadBeforeItIsServedAgain(t *testing.T) {
 	damages["flipped"](t, s.Artifacts, s.index().SegmentKey(first.manifest.Segments.Splits[0].SHA256))
 	night, _ := s.heal(t)
 	s.whole(t)
-	if night.manifest.Hashes != first.manifest.Hashes {
-		t.Error("the hashes are other ones")
-	}
+	assert.True(t, night.manifest.Hashes == first.manifest.Hashes, "the hashes are other ones")
 }
 
 // overtaken is a store in which another generation is published right after a reference was written.

@@ -6,6 +6,8 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+
 	"github.com/unweaver/unweaver/internal/core"
 )
 
@@ -33,21 +35,15 @@ func TestPiecesComeToWhatOneUnitOfWorkComesTo(t *testing.T) {
 		}
 	}
 	parts := several.night(t).manifest
-	if pieces.Load() < 6 {
-		t.Errorf("the segment stage had %d units of work, want two splits, several class runs and what joins them", pieces.Load())
-	}
-	if len(parts.Segments.Splits) != 2 || len(parts.Segments.Runs) < 2 {
-		t.Errorf("%d splits and %d class runs", len(parts.Segments.Splits), len(parts.Segments.Runs))
-	}
-	if !slices.Equal(whole.Segments.Splits, parts.Segments.Splits) {
-		t.Errorf("splits differ:\n%+v\n%+v", whole.Segments.Splits, parts.Segments.Splits)
-	}
-	if !slices.Equal(whole.Segments.Runs, parts.Segments.Runs) {
-		t.Errorf("class runs differ:\n%+v\n%+v", whole.Segments.Runs, parts.Segments.Runs)
-	}
-	if whole.Hashes != parts.Hashes {
-		t.Errorf("hashes differ: %v, %v", whole.Hashes, parts.Hashes)
-	}
+	assert.True(t, pieces.Load() >= 6,
+		"the segment stage had %d units of work, want two splits, several class runs and what joins them", pieces.Load())
+	assert.True(t, len(parts.Segments.Splits) == 2 && len(parts.Segments.Runs) >= 2,
+		"%d splits and %d class runs", len(parts.Segments.Splits), len(parts.Segments.Runs))
+	assert.True(t, slices.Equal(whole.Segments.Splits, parts.Segments.Splits),
+		"splits differ:\n%+v\n%+v", whole.Segments.Splits, parts.Segments.Splits)
+	assert.True(t, slices.Equal(whole.Segments.Runs, parts.Segments.Runs),
+		"class runs differ:\n%+v\n%+v", whole.Segments.Runs, parts.Segments.Runs)
+	assert.True(t, whole.Hashes == parts.Hashes, "hashes differ: %v, %v", whole.Hashes, parts.Hashes)
 	// A night of one document is one split and one run: nothing is planned beside what joins them.
 	pieces.Store(0)
 	several.write(t, map[string]string{"new.txt": "Greta Lind went from Tolmin to Osk Harbour.\n"})
@@ -67,8 +63,7 @@ func TestPiecesAreAsManyAsTheRunsThatThereCanBe(t *testing.T) {
 			classes = append(classes, core.Segment{Rows: n})
 			total += n
 		}
-		if made, planned := runsOf(classes), plannedRuns(2, total, len(classes)); made > planned {
-			t.Errorf("%v makes %d runs, and %d are planned", rows, made, planned)
-		}
+		made, planned := runsOf(classes), plannedRuns(2, total, len(classes))
+		assert.True(t, made <= planned, "%v makes %d runs, and %d are planned", rows, made, planned)
 	}
 }

@@ -8,6 +8,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/store/blob"
 )
 
@@ -38,14 +41,10 @@ func TestAPlainGenerationHasItsBytes(t *testing.T) {
 	var found strings.Builder
 	index, manifest := s.index(), s.current(t)
 	pointer, _, err := index.Current(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for _, key := range []string{index.SegmentKey(pointer.Manifest), index.SpecKey(manifest.Spec)} {
 		raw, _, err := blob.Read(t.Context(), s.Artifacts, key)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		content := strings.ReplaceAll(string(raw), s.corpus, "CORPUS")
 		for _, one := range passing {
 			content = one.what.ReplaceAllString(content, one.as)
@@ -54,15 +53,9 @@ func TestAPlainGenerationHasItsBytes(t *testing.T) {
 	}
 	name := filepath.Join("testdata", "plain.txt")
 	if *writePlain {
-		if err := os.WriteFile(name, []byte(found.String()), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(name, []byte(found.String()), 0o644))
 	}
 	want, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if found.String() != string(want) {
-		t.Errorf("other bytes:\n%s\nwant\n%s", found.String(), want)
-	}
+	require.NoError(t, err)
+	assert.True(t, found.String() == string(want), "other bytes:\n%s\nwant\n%s", found.String(), want)
 }

@@ -8,6 +8,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/model"
@@ -18,9 +21,7 @@ import (
 func (s *site) probing(t *testing.T, lines ...string) {
 	t.Helper()
 	sum, err := s.index().PutProbes(t.Context(), []byte(strings.Join(lines, "\n")))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	s.spec.Gate.Probes = core.ProbesStored + sum
 }
 
@@ -40,13 +41,10 @@ func TestANightWhoseRecallFellIsHeldUntilSomebodyApproves(t *testing.T) {
 		t.Fatalf("a first build has nothing to be compared with: %+v, %q", first.published, s.report(t).Detail)
 	}
 	found := s.report(t).Probes
-	if found == nil || found.Asked != 4 || found.Recall != 1 || found.Before != nil || found.Chunks != 5 {
-		t.Fatalf("%+v", found)
-	}
+	require.True(t, found != nil && found.Asked == 4 && found.Recall == 1 && found.Before == nil && found.Chunks == 5,
+		"%+v", found)
 	for place := 1; place <= 2; place++ { // within max_removed
-		if err := os.Remove(filepath.Join(s.corpus, fmt.Sprintf("place-%03d.md", place))); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.Remove(filepath.Join(s.corpus, fmt.Sprintf("place-%03d.md", place))))
 	}
 	night := s.night(t)
 	if night.published.Status != core.StatusHeld || night.published.Reason != "recall" ||
@@ -57,9 +55,7 @@ func TestANightWhoseRecallFellIsHeldUntilSomebodyApproves(t *testing.T) {
 	for _, part := range []string{
 		"fell from 1.000 to 0.500", "at most 0.2", "Port Alma 1?; Who built the harbour of Port Alma 2?",
 	} {
-		if !strings.Contains(report.Detail, part) {
-			t.Errorf("%q is not in %q", part, report.Detail)
-		}
+		assert.Contains(t, report.Detail, part)
 	}
 	if report.Probes == nil || *report.Probes.Before != 1 || report.Probes.Recall != 0.5 || report.ContentHash == "" {
 		t.Errorf("%+v", report.Probes)
@@ -119,9 +115,7 @@ func TestAProbeFileThatNamesMissingDocumentsHoldsAlsoAFirstBuild(t *testing.T) {
 func TestABadProbeFileEndsARunBeforeItReadsTheCorpus(t *testing.T) {
 	s := newSite(t, sample(6))
 	probes := t.TempDir()
-	if err := os.WriteFile(filepath.Join(probes, "good.jsonl"), []byte(probeOf(1)), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(filepath.Join(probes, "good.jsonl"), []byte(probeOf(1)), 0o600))
 	corpora := s.Corpora
 	s.Corpora = func(ctx context.Context, uri string) (blob.Store, error) {
 		if uri == "s3://probes/docs/" {

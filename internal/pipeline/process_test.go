@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/app"
 	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/config"
@@ -115,9 +117,7 @@ func newPaidSite(t *testing.T, n int, script func(s *paidSite, seen modeltest.Se
 	s.server = modeltest.New(modeltest.Options{Dimension: 16, Script: func(seen modeltest.Seen) modeltest.Injection {
 		return script(s, seen)
 	}})
-	if err := s.server.Listen("127.0.0.1:0"); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, s.server.Listen("127.0.0.1:0"))
 	t.Cleanup(s.server.Close)
 	price := core.Price{Prompt: 3, Completion: 15}
 	s.spec.Chat = core.ChatModel{
@@ -167,9 +167,7 @@ func (s *paidSite) start(t *testing.T) (run.Job, run.Holder) {
 	t.Helper()
 	job, holder := s.job(t)
 	fence, err := run.TakeLease(t.Context(), artifact.Index{Store: s.blobs, Name: job.Index}, holder, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	job.Fence, job.Batch = fence, 16
 	return job, holder
 }
@@ -178,13 +176,9 @@ func (s *paidSite) start(t *testing.T) (run.Job, run.Holder) {
 func (s *paidSite) end(t *testing.T, job run.Job, holder run.Holder, ending run.Ending) core.Report {
 	t.Helper()
 	work, err := s.Open(t.Context(), job, "end")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer work.Close()
-	if err := work.End(t.Context(), holder, ending); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, work.End(t.Context(), holder, ending))
 	return s.report(t)
 }
 

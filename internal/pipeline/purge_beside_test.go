@@ -5,6 +5,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/testkit/modeltest"
@@ -21,9 +24,7 @@ func TestAPurgeTakesDocumentsOutOfTheChoicesOfBackfills(t *testing.T) {
 	s.write(t, archive(3))
 	s.write(t, map[string]string{secret: secretDocument(0)})
 	filled := s.fills(t, "old", core.BackfillChoice{Documents: []string{secret, "old/place-001.md"}})
-	if opened := filled.open(t); opened.Documents != 2 {
-		t.Fatalf("%+v", opened)
-	}
+	require.Equal(t, int64(2), filled.open(t).Documents)
 	filled.publish(t)
 	filled.end(t, core.StatusCompleted)
 	only := s.fills(t, "only", core.BackfillChoice{Documents: []string{secret}})
@@ -39,9 +40,7 @@ func TestAPurgeTakesDocumentsOutOfTheChoicesOfBackfills(t *testing.T) {
 	}
 	purge := s.purge(t, secret)
 	s.night(t)
-	if done := s.purged(t, purge.ID); done.State != core.PurgeDone {
-		t.Fatalf("%+v", done)
-	}
+	require.Equal(t, core.PurgeDone, s.purged(t, purge.ID).State)
 	if where := s.holding(t, words...); len(where) > 0 {
 		t.Errorf("still stored in %q", where)
 	}
@@ -83,13 +82,9 @@ func TestAPurgeTakesAGenerationThatAGateHolds(t *testing.T) {
 	}
 	purge := s.purge(t, "secret.md")
 	out := s.night(t)
-	if out.published.Status != core.StatusCompleted {
-		t.Fatalf("%+v", out.published)
-	}
+	require.Equal(t, core.StatusCompleted, out.published.Status, "%+v", out.published)
 	done := s.purged(t, purge.ID)
-	if done.State != core.PurgeDone || done.Gone.Generations != 1 || done.Gone.Ledger == 0 {
-		t.Errorf("%+v", done)
-	}
+	assert.True(t, done.State == core.PurgeDone && done.Gone.Generations == 1 && done.Gone.Ledger != 0, "%+v", done)
 	if where := s.holding(t, secrets...); len(where) > 0 {
 		t.Errorf("still stored in %q", where)
 	}

@@ -11,6 +11,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/artifact/localfile"
 	"github.com/unweaver/unweaver/internal/core"
@@ -49,13 +52,9 @@ func (s *site) holding(t *testing.T, texts ...string) (where []string) {
 		}
 	}
 	for info, err := range s.Artifacts.List(ctx, "", "") {
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		raw, _, err := blob.Read(ctx, s.Artifacts, info.Key)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		look(info.Key, raw)
 		for row, err := range artifact.ScanAll(ctx, s.Artifacts, info.Key) {
 			if err != nil {
@@ -71,9 +70,7 @@ func (s *site) holding(t *testing.T, texts ...string) (where []string) {
 		}
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return where
 }
 
@@ -86,12 +83,8 @@ func (s *site) purge(t *testing.T, documents ...string) core.Purge {
 		wish.Documents = append(wish.Documents, core.PurgedKey(index.Name, document))
 	}
 	purge, err := purges.Begin(t.Context(), index, wish)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := upkeep.ChoosePurge(t.Context(), index, fmt.Sprintf("g%03d", s.runs+1), purge.ID); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
+	require.NoError(t, upkeep.ChoosePurge(t.Context(), index, fmt.Sprintf("g%03d", s.runs+1), purge.ID))
 	return purge
 }
 
@@ -99,9 +92,7 @@ func (s *site) purged(t *testing.T, id string) core.Purge {
 	t.Helper()
 	all, err := purges.List(t.Context(), artifact.Index{Store: s.Artifacts, Name: s.spec.Index})
 	at := slices.IndexFunc(all, func(purge core.Purge) bool { return purge.ID == id })
-	if err != nil || at < 0 {
-		t.Fatalf("purge %s is at %d of the list: %v", id, at, err)
-	}
+	require.True(t, err == nil && at >= 0, "purge %s is at %d of the list: %v", id, at, err)
 	return all[at]
 }
 
@@ -114,9 +105,7 @@ func TestAPurgedDocumentLeavesEverythingThatIsStored(t *testing.T) {
 	s.write(t, map[string]string{"secret.md": secretDocument(0)})
 	s.night(t)
 	index := artifact.Index{Store: s.Artifacts, Name: "docs"}
-	if err := index.PutTag(t.Context(), "g001", "audit", struct{}{}); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, index.PutTag(t.Context(), "g001", "audit", struct{}{}))
 	s.write(t, map[string]string{"secret.md": secretDocument(1)})
 	s.night(t)
 	if where := s.holding(t, secrets...); len(where) < 8 {
@@ -137,9 +126,7 @@ func TestAPurgedDocumentLeavesEverythingThatIsStored(t *testing.T) {
 	if done.State != core.PurgeDone || len(done.Left) > 0 || done.Gone.Generations != 2 || done.Gone.Ledger == 0 {
 		t.Errorf("%+v", done)
 	}
-	if calls := s.server.Stats().Tasks["extract"].Calls - before.Tasks["extract"].Calls; calls != 0 {
-		t.Errorf("the purge paid for %d extractions", calls)
-	}
+	assert.Zero(t, s.server.Stats().Tasks["extract"].Calls-before.Tasks["extract"].Calls, "the purge paid for")
 	// The next night takes in what changed meanwhile, pays for that alone, and leaves the document out.
 	before = s.server.Stats()
 	night := s.night(t)
@@ -150,9 +137,7 @@ func TestAPurgedDocumentLeavesEverythingThatIsStored(t *testing.T) {
 		t.Errorf("the night after paid for %d extractions", calls)
 	}
 	// It is what a build from nothing without the document comes to.
-	if err := os.Remove(filepath.Join(s.corpus, "secret.md")); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.Remove(filepath.Join(s.corpus, "secret.md")))
 	fresh := newPaidSite(t, 0, func(*paidSite, modeltest.Seen) modeltest.Injection { return modeltest.Injection{} })
 	fresh.corpus, fresh.spec.Corpus = s.corpus, s.corpus
 	if built := fresh.night(t); built.manifest.Hashes.Content != night.manifest.Hashes.Content ||
@@ -169,30 +154,20 @@ func (s *paidSite) onDisk(t *testing.T) (folder string) {
 	t.Helper()
 	folder = t.TempDir()
 	artifacts, err := dir.Open(filepath.Join(folder, "artifacts"), dir.Journal(ledger.Loose))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	classes, err := recordsbolt.Open(filepath.Join(folder, "records.db"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	dense, err := files.Open(filepath.Join(folder, "vectors"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(func() {
 		for _, err := range []error{artifacts.Close(), classes.Close(), dense.Close()} {
-			if err != nil {
-				t.Error(err)
-			}
+			assert.NoError(t, err)
 		}
 	})
-	if s.Cache, err = localfile.New(filepath.Join(folder, "cache"), 0); err != nil {
-		t.Fatal(err)
-	}
-	if s.StoreID, err = artifact.StoreID(t.Context(), artifacts); err != nil {
-		t.Fatal(err)
-	}
+	s.Cache, err = localfile.New(filepath.Join(folder, "cache"), 0)
+	require.NoError(t, err)
+	s.StoreID, err = artifact.StoreID(t.Context(), artifacts)
+	require.NoError(t, err)
 	s.Records, s.Vectors = classes, dense
 	s.blobs = artifacts
 	s.begin()
@@ -217,9 +192,7 @@ func onDiskHolding(t *testing.T, folder string, words ...string) (where []string
 		}
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return where
 }
 
@@ -241,9 +214,7 @@ func TestNoFileOfTheEmbeddedStoresHoldsAWordOfAPurgedDocument(t *testing.T) {
 	}
 	purge := s.purge(t, "secret.md")
 	out := s.night(t)
-	if done := s.purged(t, purge.ID); done.State != core.PurgeDone {
-		t.Errorf("%+v", done)
-	}
+	assert.Equal(t, core.PurgeDone, s.purged(t, purge.ID).State)
 	if where := onDiskHolding(t, folder, words...); len(where) > 0 {
 		t.Errorf("still stored in %q", where)
 	}
@@ -251,9 +222,8 @@ func TestNoFileOfTheEmbeddedStoresHoldsAWordOfAPurgedDocument(t *testing.T) {
 		t.Errorf("still stored in %q", where)
 	}
 	// What stays has the vectors that it had.
-	if was.manifest.Class != out.manifest.Class || first.manifest.Collections != out.manifest.Collections {
-		t.Error("a purge makes other vectors of what stays")
-	}
+	assert.True(t, was.manifest.Class == out.manifest.Class && first.manifest.Collections == out.manifest.Collections,
+		"a purge makes other vectors of what stays")
 	s.write(t, map[string]string{"later.md": "# Later\n\nBasel sells tin to Lake Verin.\n"})
 	if next := s.night(t); next.manifest.Class != out.manifest.Class || next.planned.Documents != 1 {
 		t.Errorf("%+v", next.planned)
@@ -315,19 +285,14 @@ func TestAPurgeThatDiesAnywhereIsGoneOnWith(t *testing.T) {
 			t.Fatalf("died at write %d: another purge was begun: %+v", at, again)
 		}
 		out := s.night(t)
-		if where := s.holding(t, secrets...); len(where) > 0 {
-			t.Errorf("died at write %d: still stored in %q", at, where)
-		}
-		if done := s.purged(t, purge.ID); done.State != core.PurgeDone {
-			t.Errorf("died at write %d: %+v", at, done)
-		}
+		where := s.holding(t, secrets...)
+		assert.True(t, len(where) == 0, "died at write %d: still stored in %q", at, where)
+		assert.Equal(t, core.PurgeDone, s.purged(t, purge.ID).State, "died at write %d", at)
 		if calls := s.server.Stats().Tasks["extract"].Calls - paid; calls != 0 || out.manifest.Counts.Documents != 5 {
 			t.Errorf("died at write %d: %d calls, %+v", at, calls, out.manifest.Counts)
 		}
 	}
-	if died < 5 {
-		t.Errorf("only %d processes died", died)
-	}
+	assert.True(t, died >= 5, "only %d processes died", died)
 }
 
 // What another document has too stays, and is told; asked for again it costs nothing. A purge that may return does so
@@ -342,9 +307,8 @@ func TestWhatAnotherDocumentHasTooStays(t *testing.T) {
 	paid := s.server.Stats().Tasks["extract"].Calls
 	out := s.night(t)
 	done := s.purged(t, purge.ID)
-	if done.State != core.PurgeDone || done.Shared == 0 || out.manifest.Counts.Documents != 6 {
-		t.Errorf("%+v, %+v", done, out.manifest.Counts)
-	}
+	assert.True(t, done.State == core.PurgeDone && done.Shared != 0 && out.manifest.Counts.Documents == 6,
+		"%+v, %+v", done, out.manifest.Counts)
 	if where := s.holding(t, secrets[0]); len(where) == 0 {
 		t.Error("the other document lost its text")
 	}
@@ -356,9 +320,7 @@ func TestWhatAnotherDocumentHasTooStays(t *testing.T) {
 	if back := s.night(t); back.manifest.Counts.Documents != 7 {
 		t.Errorf("%+v", back.manifest.Counts)
 	}
-	if calls := s.server.Stats().Tasks["extract"].Calls - paid; calls != 0 {
-		t.Errorf("%d extractions were paid for again", calls)
-	}
+	assert.Zero(t, s.server.Stats().Tasks["extract"].Calls-paid)
 }
 
 // Failures of a document go with it: its dead letters, their paid refusals, and what reports and states of runs quote.
@@ -378,9 +340,7 @@ func TestFailuresOfAPurgedDocumentGoWithIt(t *testing.T) {
 	texts := append(slices.Clone(secrets), "the heron of Quastenberg")
 	state := func(work string) string {
 		raw, err := s.Coordination.State(t.Context(), work)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		return string(raw)
 	}
 	if where := s.holding(t, texts...); len(where) < 8 || !strings.Contains(state("docs/g001"), "Quastenberg") {

@@ -7,6 +7,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/ledger"
@@ -34,9 +37,8 @@ func TestWhatARunPaidForThatWasNeverPublishedOutlastsAPurgeByTheLedgersGraceAlon
 		}
 	}
 	job, holder := s.leased(t)
-	if _, err := s.stages(t.Context(), job, holder); err == nil {
-		t.Fatal("it did not die")
-	}
+	_, err := s.stages(t.Context(), job, holder)
+	require.Error(t, err, "it did not die")
 	s.before, s.Artifacts = nil, whole
 	if err := s.unit(t.Context(), job, "end", func(ctx context.Context, work *upkeep.Run) error {
 		return work.End(ctx, holder, run.Ending{Status: core.StatusFailed, Reason: "internal"})
@@ -50,16 +52,13 @@ func TestWhatARunPaidForThatWasNeverPublishedOutlastsAPurgeByTheLedgersGraceAlon
 		t.Errorf("%s, %q", done.State, done.Left)
 	}
 	for _, where := range s.holding(t, secrets...) {
-		if !strings.HasPrefix(where, "ledger/") {
-			t.Errorf("still stored in %s", where)
-		}
+		assert.True(t, strings.HasPrefix(where, "ledger/"), "still stored in %s", where)
 	}
 	index := []artifact.Index{{Store: s.Artifacts, Name: s.spec.Index}}
 	for _, task := range ledger.Tasks() {
 		later := time.Now().Add(ledger.Unlisted + time.Hour)
-		if _, err := s.Ledger.Expire(t.Context(), task, collect.Listed(t.Context(), index, task), later); err != nil {
-			t.Fatal(err)
-		}
+		_, err := s.Ledger.Expire(t.Context(), task, collect.Listed(t.Context(), index, task), later)
+		require.NoError(t, err)
 	}
 	if where := s.holding(t, secrets...); len(where) > 0 {
 		t.Errorf("14 days later still stored in %q", where)

@@ -6,6 +6,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	shown "github.com/unweaver/unweaver/internal/pipeline/report"
@@ -25,22 +28,18 @@ func TestAFailedChunkIsNamedWithItsFileAndItsCauseAndHoldsNoFirstBuild(t *testin
 		return modeltest.Injection{}
 	})
 	first := s.night(t)
-	if first.published.Status != core.StatusErrors || first.manifest.Counts.DeadLetters != 1 {
-		t.Fatalf("%+v, %+v", first.published, first.manifest.Counts)
-	}
+	require.True(t, first.published.Status == core.StatusErrors && first.manifest.Counts.DeadLetters == 1,
+		"%+v, %+v", first.published, first.manifest.Counts)
 	named := func(when string) {
 		report := s.report(t)
-		if report.ChunksFailed != 1 || report.ProblemsTotal != 1 || len(report.Problems) != 1 {
-			t.Fatalf("%s: %+v", when, report)
-		}
+		require.True(t, report.ChunksFailed == 1 && report.ProblemsTotal == 1 && len(report.Problems) == 1,
+			"%s: %+v", when, report)
 		problem := report.Problems[0]
 		if problem.Code != string(fault.BadOutput) || problem.Object != "place-002.md" ||
 			!strings.Contains(problem.Detail, "chunk 0 (") || !strings.Contains(problem.Detail, "Sorry, no entities.") {
 			t.Errorf("%s: %+v", when, problem)
 		}
-		if !strings.Contains(shown.Markdown(report), "| place-002.md | nothing was extracted from chunk 0 (") {
-			t.Errorf("%s: %s", when, shown.Markdown(report))
-		}
+		assert.Contains(t, shown.Markdown(report), "| place-002.md | nothing was extracted from chunk 0 (", "%s", when)
 	}
 	named("the first night")
 	calls := s.server.Stats().Tasks["extract"].Calls // the bad chunk is asked for until it is sure to be the chunk
@@ -51,9 +50,7 @@ func TestAFailedChunkIsNamedWithItsFileAndItsCauseAndHoldsNoFirstBuild(t *testin
 	s.write(t, map[string]string{"more.md": "# More\n\nTin of Lake Verin.\n"})
 	s.night(t)
 	named("a night with something else new")
-	if err := os.Remove(filepath.Join(s.corpus, "place-002.md")); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.Remove(filepath.Join(s.corpus, "place-002.md")))
 	s.night(t)
 	if report := s.report(t); report.ChunksFailed != 0 || len(report.Problems) != 0 {
 		t.Errorf("when its file is gone: %+v", report)
@@ -94,26 +91,21 @@ func TestModelsAreAskedForLittleBeforeTheWorkBegins(t *testing.T) {
 			})
 			job, holder := s.start(t)
 			_, err := s.stages(t.Context(), job, holder)
-			if !fault.Is(err, c.code) {
-				t.Fatalf("%v, want %s", err, c.code)
-			}
+			require.True(t, fault.Is(err, c.code), "%v, want %s", err, c.code)
 			stats := s.server.Stats()
-			if stats.Chat+stats.Embed != c.paid || stats.Started > 6 {
-				t.Errorf("%d requests, %d of them paid, want %d", stats.Started, stats.Chat+stats.Embed, c.paid)
-			}
+			assert.True(t, stats.Chat+stats.Embed == c.paid && stats.Started <= 6,
+				"%d requests, %d of them paid, want %d", stats.Started, stats.Chat+stats.Embed, c.paid)
 			wrong = false
 			out, err := s.stages(t.Context(), job, holder)
-			if err != nil || out.published.Status != core.StatusCompleted {
-				t.Fatalf("when it is mended: %+v, %v", out.published, err)
-			}
+			require.True(t, err == nil && out.published.Status == core.StatusCompleted,
+				"when it is mended: %+v, %v", out.published, err)
 			report := s.end(t, job, holder, run.Ending{Status: out.published.Status})
 			useless := stats.Tasks["extract"].Calls - stats.Duplicates
 			if c.refuses == "embed" {
 				useless = 0
 			}
-			if report.Calls.Extract != 30+useless || report.LedgerHits.Extract != 0 {
-				t.Errorf("calls %+v for 30 chunks and %d of no use, hits %+v", report.Calls, useless, report.LedgerHits)
-			}
+			assert.True(t, report.Calls.Extract == 30+useless && report.LedgerHits.Extract == 0,
+				"calls %+v for 30 chunks and %d of no use, hits %+v", report.Calls, useless, report.LedgerHits)
 			if now := s.server.Stats(); now.EmbedTwice != 0 || now.Duplicates != 0 {
 				t.Errorf("%d texts and %d answers were paid twice", now.EmbedTwice, now.Duplicates)
 			}

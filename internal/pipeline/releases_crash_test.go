@@ -7,6 +7,9 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
@@ -25,16 +28,12 @@ func TestAnApprovalThatDiedAtAnyWriteIsFinishedByTheSameCommand(t *testing.T) {
 		desk := s.desk()
 		desk.Artifacts = died
 		_, err := desk.Do(t.Context(), release.Request{Action: core.ActionPublish, Index: "docs", Generation: held})
-		if err != nil && !errors.Is(err, errDied) {
-			t.Fatalf("at write %d: %v", at, err)
-		}
+		require.True(t, err == nil || errors.Is(err, errDied), "at write %d: %v", at, err)
 		if _, again := s.act(t, core.ActionPublish, held); again != nil || s.pointer(t).Generation != held {
 			t.Errorf("again after write %d: %v; %s is served", at, again, s.pointer(t).Generation)
 		}
 		if err == nil {
-			if at < 3 {
-				t.Fatalf("it takes %d writes only", at)
-			}
+			require.True(t, at >= 3, "it takes %d writes only", at)
 			break
 		}
 	}
@@ -82,9 +81,7 @@ func TestAPromoteThatIsOvertakenTakesNothingFromTheBase(t *testing.T) {
 		desk := s.desk()
 		desk.Artifacts = whole
 		_, err := desk.Do(t.Context(), release.Request{Action: core.ActionRollback, Index: "docs", Generation: first})
-		if err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, err)
 	}}
 	_, err := s.promote(t, "exp")
 	s.Artifacts = whole
@@ -93,10 +90,8 @@ func TestAPromoteThatIsOvertakenTakesNothingFromTheBase(t *testing.T) {
 		t.Errorf("%v; %s is served", err, s.pointer(t).Generation)
 	}
 	refs, err := artifact.New(s.Artifacts, "docs").Refs(t.Context())
-	if err != nil || refs[promoted].State != core.GenerationPublished {
-		t.Errorf("the base does not know %s any more: %+v, %v", promoted, refs, err)
-	}
-	if _, err := s.act(t, core.ActionRollback, promoted); err != nil {
-		t.Errorf("it cannot be gone back to: %v", err)
-	}
+	assert.True(t, err == nil && refs[promoted].State == core.GenerationPublished,
+		"the base does not know %s any more: %+v, %v", promoted, refs, err)
+	_, err = s.act(t, core.ActionRollback, promoted)
+	assert.NoError(t, err, "it cannot be gone back to")
 }

@@ -11,6 +11,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/pipeline/release"
@@ -36,18 +39,14 @@ func (s *site) act(t testing.TB, action, generation string) (core.Move, error) {
 func (s *site) operations(t testing.TB) []core.Operation {
 	t.Helper()
 	operations, err := release.Operations(t.Context(), s.index(), 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return operations
 }
 
 func (s *site) pointer(t testing.TB) core.Pointer {
 	t.Helper()
 	pointer, _, err := s.index().Current(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return pointer
 }
 
@@ -84,28 +83,22 @@ func TestARollbackFlipsThePointerAndIsRecorded(t *testing.T) {
 		t.Fatalf("%+v, %v", move, err)
 	}
 	after := s.pointer(t)
-	if after.Generation != "g002" || after.Epoch != before.Epoch+1 || after.Seq != 2 {
-		t.Errorf("%+v", after)
-	}
+	assert.True(t, after.Generation == "g002" && after.Epoch == before.Epoch+1 && after.Seq == 2, "%+v", after)
 	if mirrored, err := s.Coordination.Mirrored(t.Context(), "docs"); err != nil ||
 		!strings.Contains(string(mirrored), `"g002"`) {
 		t.Errorf("the mirror says %s, %v", mirrored, err)
 	}
-	if move, err = s.act(t, core.ActionRollback, "g002"); err != nil || !move.Unchanged || move.Operation != "" {
-		t.Errorf("to itself: %+v, %v", move, err)
-	}
-	if move, err = s.act(t, core.ActionRollback, "g003"); err != nil || move.To != "g003" {
-		t.Errorf("forward again: %+v, %v", move, err)
-	}
+	move, err = s.act(t, core.ActionRollback, "g002")
+	assert.True(t, err == nil && move.Unchanged && move.Operation == "", "to itself: %+v, %v", move, err)
+	move, err = s.act(t, core.ActionRollback, "g003")
+	assert.True(t, err == nil && move.To == "g003", "forward again: %+v, %v", move, err)
 	operations := s.operations(t)
 	if len(operations) != 2 || operations[0].To != "g003" || operations[1].To != "g002" ||
 		operations[1].By != "ada@desk" || operations[1].Reason != "because" || operations[1].From != "g003" {
 		t.Fatalf("%+v", operations)
 	}
 	for _, op := range operations {
-		if op.Outcome == nil || op.Outcome.Result != core.OperationDone || op.Outcome.Release == 0 {
-			t.Errorf("%+v", op)
-		}
+		assert.True(t, op.Outcome != nil && op.Outcome.Result == core.OperationDone && op.Outcome.Release != 0, "%+v", op)
 	}
 	if limited, err := release.Operations(t.Context(), s.index(), 1); err != nil || len(limited) != 1 ||
 		limited[0].ID != operations[0].ID {
@@ -120,49 +113,41 @@ func TestNightsAfterARollbackNumberAndKeepOn(t *testing.T) {
 	s := newSite(t, sample(12))
 	s.spec.Keep = 2
 	s.night(t)
-	if _, err := s.act(t, core.ActionTag, "g001"); err != nil {
-		t.Fatal(err)
-	}
+	_, err := s.act(t, core.ActionTag, "g001")
+	require.NoError(t, err)
 	s.changed(t)
 	s.changed(t)
-	if _, err := s.act(t, core.ActionRollback, "g002"); err != nil {
-		t.Fatal(err)
-	}
+	_, err = s.act(t, core.ActionRollback, "g002")
+	require.NoError(t, err)
 	parent := s.pointer(t).Manifest
 	s.spec.Chunking.MaxTokens = 900
 	night := s.night(t)
-	if night.manifest.Generation != "g004" || night.manifest.Seq != 4 || night.manifest.Parent != parent {
-		t.Fatalf("%s, number %d", night.manifest.Generation, night.manifest.Seq)
-	}
+	require.True(t, night.manifest.Generation == "g004" && night.manifest.Seq == 4 && night.manifest.Parent == parent,
+		"%s, number %d", night.manifest.Generation, night.manifest.Seq)
 	for range 6 {
 		s.changed(t)
 	}
 	var left, tagged []string
 	generations, err := s.index().Generations(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for _, generation := range generations {
 		if !generation.Collected {
 			left = append(left, generation.Generation)
 		}
 		tagged = append(tagged, generation.Tags...)
 	}
-	if !slices.Equal(left, []string{"g010", "g009", "g001"}) || !slices.Equal(tagged, []string{"kept"}) {
-		t.Errorf("left are %v, tags %v", left, tagged)
-	}
-	if _, err := s.act(t, core.ActionRollback, "g001"); err != nil {
-		t.Errorf("back to the tagged one: %v", err)
-	}
+	assert.True(t, slices.Equal(left, []string{"g010", "g009", "g001"}) && slices.Equal(tagged, []string{"kept"}),
+		"left are %v, tags %v", left, tagged)
+	_, err = s.act(t, core.ActionRollback, "g001")
+	assert.NoError(t, err, "back to the tagged one")
 	if _, err := s.act(t, core.ActionRollback, "g005"); !fault.Is(err, fault.GenCollected) {
 		t.Errorf("back to a collected one: %v", err)
 	}
 	if _, err := s.act(t, core.ActionRollback, "g077"); !fault.Is(err, fault.UnknownGen) {
 		t.Errorf("back to one that never was: %v", err)
 	}
-	if _, err := s.act(t, core.ActionUntag, "g001"); err != nil {
-		t.Fatal(err)
-	}
+	_, err = s.act(t, core.ActionUntag, "g001")
+	require.NoError(t, err)
 	if _, err := s.act(t, core.ActionUntag, "g001"); !fault.Is(err, fault.NotFound) {
 		t.Errorf("untagged twice: %v", err)
 	}
@@ -176,9 +161,8 @@ func TestABuildThatEndsAfterARollbackIsHeld(t *testing.T) {
 	s.changed(t)
 	s.before = func(stage string) {
 		if stage == "publish" {
-			if _, err := s.act(t, core.ActionRollback, "g001"); err != nil {
-				t.Error(err)
-			}
+			_, err := s.act(t, core.ActionRollback, "g001")
+			assert.NoError(t, err)
 		}
 	}
 	night := s.changed(t)
@@ -190,9 +174,7 @@ func TestABuildThatEndsAfterARollbackIsHeld(t *testing.T) {
 	if detail := s.report(t).Detail; !strings.Contains(detail, "g001") || !strings.Contains(detail, "publish g003") {
 		t.Errorf("the report says %q", detail)
 	}
-	if ref := s.references(t)["g003"]; ref.State != core.GenerationHeld {
-		t.Errorf("%+v", ref)
-	}
+	assert.Equal(t, core.GenerationHeld, s.references(t)["g003"].State)
 	_, err := s.act(t, core.ActionPublish, "g003")
 	if !fault.Is(err, fault.Usage) || !strings.Contains(err.Error(), "from generation g002, and g001 is served now") {
 		t.Errorf("without force: %v", err)
@@ -200,12 +182,8 @@ func TestABuildThatEndsAfterARollbackIsHeld(t *testing.T) {
 	move, err := s.desk().Do(t.Context(), release.Request{
 		Action: core.ActionPublish, Index: "docs", Generation: "g003", Force: true,
 	})
-	if err != nil || move.To != "g003" || s.pointer(t).Generation != "g003" {
-		t.Errorf("with force: %+v, %v", move, err)
-	}
-	if ref := s.references(t)["g003"]; ref.State != core.GenerationPublished {
-		t.Errorf("%+v", ref)
-	}
+	assert.True(t, err == nil && move.To == "g003" && s.pointer(t).Generation == "g003", "with force: %+v, %v", move, err)
+	assert.Equal(t, core.GenerationPublished, s.references(t)["g003"].State)
 }
 
 func TestAHeldGenerationIsApprovedOrDiscarded(t *testing.T) {
@@ -218,9 +196,8 @@ func TestAHeldGenerationIsApprovedOrDiscarded(t *testing.T) {
 	}
 	calls := s.report(t).Calls
 	move, err := s.act(t, core.ActionPublish, held)
-	if err != nil || move.From != "g001" || s.pointer(t).Generation != held || s.report(t).Calls != calls {
-		t.Fatalf("%+v, %v", move, err)
-	}
+	require.True(t, err == nil && move.From == "g001" && s.pointer(t).Generation == held && s.report(t).Calls == calls,
+		"%+v, %v", move, err)
 	if move, err := s.act(t, core.ActionPublish, held); err != nil || !move.Unchanged {
 		t.Errorf("once more: %+v, %v", move, err)
 	}
@@ -238,19 +215,16 @@ func TestAHeldGenerationIsApprovedOrDiscarded(t *testing.T) {
 	s = newSite(t, sample(4))
 	s.night(t)
 	held = s.held(t)
-	if _, err := s.act(t, core.ActionTag, held); err != nil {
-		t.Fatal(err)
-	}
+	_, err = s.act(t, core.ActionTag, held)
+	require.NoError(t, err)
 	if _, err := s.act(t, core.ActionDiscard, held); !fault.Is(err, fault.Usage) ||
 		!strings.Contains(err.Error(), "untag") {
 		t.Errorf("discard a tagged one: %v", err)
 	}
-	if _, err := s.act(t, core.ActionUntag, held); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := s.act(t, core.ActionDiscard, held); err != nil {
-		t.Fatal(err)
-	}
+	_, err = s.act(t, core.ActionUntag, held)
+	require.NoError(t, err)
+	_, err = s.act(t, core.ActionDiscard, held)
+	require.NoError(t, err)
 	if move, err := s.act(t, core.ActionDiscard, held); err != nil || !move.Unchanged {
 		t.Errorf("once more: %+v, %v", move, err)
 	}
@@ -275,9 +249,7 @@ func TestWhatIsNotCompleteIsNotServed(t *testing.T) {
 	}{
 		"a file": {func(t *testing.T, s *site) {
 			manifest, err := s.index().Manifest(t.Context(), s.references(t)["g001"].Manifest)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			damages["removed"](t, s.Artifacts, s.index().SegmentKey(manifest.Segments.Classes[0].SHA256))
 		}, fault.SegmentDamage, "missing"},
 		"the manifest": {func(t *testing.T, s *site) {
@@ -292,9 +264,7 @@ func TestWhatIsNotCompleteIsNotServed(t *testing.T) {
 			fault.GenCollected, "unweaver restore"},
 		"the mark": {func(t *testing.T, s *site) {
 			_, err := blob.Write(t.Context(), s.Artifacts, s.index().CollectedKey("g001"), []byte("{}"), blob.Cond{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 		}, fault.GenCollected, "being collected"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -322,9 +292,7 @@ func TestWhatWasServedAtATime(t *testing.T) {
 	s.changed(t)
 	at := func(generation string) time.Time {
 		info, err := s.Artifacts.Stat(t.Context(), s.index().GenerationKey(generation, "manifest.json"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		return info.Modified
 	}
 	if !at("g001").Before(at("g002")) || !at("g002").Before(at("g003")) {
@@ -337,13 +305,10 @@ func TestWhatWasServedAtATime(t *testing.T) {
 		t.Errorf("before the first: %v", err)
 	}
 	moved, err := to(at("g002"))
-	if err != nil || moved.To != "g002" {
-		t.Errorf("as the second was published: %+v, %v", moved, err)
-	}
+	assert.True(t, err == nil && moved.To == "g002", "as the second was published: %+v, %v", moved, err)
 	later := s.operations(t)[0].Outcome.At
-	if _, err := s.act(t, core.ActionRollback, "g003"); err != nil {
-		t.Fatal(err)
-	}
+	_, err = s.act(t, core.ActionRollback, "g003")
+	require.NoError(t, err)
 	if moved, err := to(later); err != nil || moved.To != "g002" {
 		t.Errorf("after the rollback: %+v, %v", moved, err)
 	}
@@ -394,13 +359,10 @@ func TestTheTrailIsWrittenBeforeAndAfter(t *testing.T) {
 				t.Errorf("%v; %s is served", err, s.pointer(t).Generation)
 			}
 			operations := s.operations(t)
-			if len(operations) != c.records {
-				t.Fatalf("%+v", operations)
-			}
+			require.Len(t, operations, c.records, "%+v", operations)
 			for _, op := range operations {
-				if (op.Outcome == nil) != (c.result == "") || op.Outcome != nil && op.Outcome.Result != c.result {
-					t.Errorf("%+v", op)
-				}
+				assert.True(t, (op.Outcome == nil) == (c.result == "") && (op.Outcome == nil || op.Outcome.Result == c.result),
+					"%+v", op)
 			}
 		})
 	}
@@ -441,17 +403,14 @@ func TestADamagedRecordIsTold(t *testing.T) {
 	s.night(t)
 	s.changed(t)
 	for range 2 {
-		if _, err := s.act(t, core.ActionRollback, ""); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := s.act(t, core.ActionRollback, "g002"); err != nil {
-			t.Fatal(err)
-		}
+		_, err := s.act(t, core.ActionRollback, "")
+		require.NoError(t, err)
+		_, err = s.act(t, core.ActionRollback, "g002")
+		require.NoError(t, err)
 	}
 	key := "docs/operations/" + s.operations(t)[1].ID + ".json"
-	if _, err := blob.Write(t.Context(), s.Artifacts, key, []byte("{"), blob.Cond{}); err != nil {
-		t.Fatal(err)
-	}
+	_, err := blob.Write(t.Context(), s.Artifacts, key, []byte("{"), blob.Cond{})
+	require.NoError(t, err)
 	operations := s.operations(t)
 	if len(operations) != 4 || operations[1].Action != "unreadable" || operations[1].Outcome == nil ||
 		operations[2].Action != core.ActionRollback {

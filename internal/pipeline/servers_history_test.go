@@ -13,6 +13,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/retrieve"
@@ -42,26 +45,18 @@ func servedSite(t *testing.T, s *site) (l *lives, forget func(context.Context) e
 			Bucket: name, Prefix: prefix, Endpoint: os.Getenv("UNWEAVER_TEST_S3"), Region: "us-east-1", PathStyle: true,
 			Setting: "stores.artifacts",
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		return store
 	}
 	artifacts := bucket("unweaver", "test/history-"+hex.EncodeToString(raw))
 	vectors, err := milvus.Open(t.Context(), milvus.Config{URL: os.Getenv("UNWEAVER_TEST_MILVUS"), Index: "hnsw"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	keptAt, _ := redistest.Start(t)
 	lostAt, _ := redistest.Start(t)
 	id, err := artifact.StoreID(t.Context(), artifacts)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	records := recordsredis.New(redistest.Open(t, "redis://"+keptAt))
-	if err := records.Own(t.Context(), id); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, records.Own(t.Context(), id))
 	s.Artifacts, s.Records, s.Vectors, s.StoreID = artifacts, records, vectors, id
 	out := &lives{
 		history: &history{site: s, files: map[string]string{}}, shop: &shop{sold: map[string]int{}},
@@ -122,9 +117,7 @@ func TestNightsOnRealServersComeToWhatABuildFromNothingComesTo(t *testing.T) {
 			what = "nothing"
 		case night == 7: // a Redis without its file came back
 			what = "records lost"
-			if err := forget(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, forget(t.Context()))
 			h.change(t)
 		default:
 			h.change(t)
@@ -138,9 +131,7 @@ func TestNightsOnRealServersComeToWhatABuildFromNothingComesTo(t *testing.T) {
 		out, killed := l.survive(t, kills)
 		deaths, bound = deaths+killed, bound+killed*l.shop.most
 		if what == "nothing" {
-			if !out.planned.Unchanged {
-				t.Fatalf("night %d: nothing changed, and it was made: %+v", night, out.planned)
-			}
+			require.True(t, out.planned.Unchanged, "night %d: nothing changed, and it was made: %+v", night, out.planned)
 			continue
 		}
 		if out.planned.Unchanged {
@@ -161,12 +152,9 @@ func TestNightsOnRealServersComeToWhatABuildFromNothingComesTo(t *testing.T) {
 	again, all := l.shop.twice()
 	t.Logf("%d nights, %d of them imported, %d deaths, %d amid an import, %d answers, %d of them paid for again "+
 		"(at most %d were in flight)", nights, imports, deaths, l.inImports, all, again, bound)
-	if again > bound {
-		t.Errorf("%d answers were paid for again, at most %d were in flight at deaths", again, bound)
-	}
-	if deaths < nights/2 || l.inImports < imports {
-		t.Errorf("%d deaths in %d nights, %d in %d imports: too few to prove anything", deaths, nights, l.inImports, imports)
-	}
+	assert.True(t, again <= bound, "%d answers were paid for again, at most %d were in flight at deaths", again, bound)
+	assert.True(t, deaths >= nights/2 && l.inImports >= imports,
+		"%d deaths in %d nights, %d in %d imports: too few to prove anything", deaths, nights, l.inImports, imports)
 }
 
 // sameRows looks whether Milvus has each live row once.
@@ -176,9 +164,7 @@ func sameRows(t *testing.T, l *lives, manifest *core.Manifest) {
 		manifest.Collections.Classes: manifest.Counts.Classes, manifest.Collections.Chunks: manifest.Counts.Windows,
 	} {
 		got, err := l.vectors.Count(t.Context(), collection)
-		if err != nil || got < want {
-			t.Errorf("%s holds %d rows, %d are live (%v)", collection, got, want, err)
-		}
+		assert.True(t, err == nil && got >= want, "%s holds %d rows, %d are live (%v)", collection, got, want, err)
 	}
 }
 
@@ -191,9 +177,7 @@ func nearAnswers(t *testing.T, got, want *site, night, questions int) {
 	defer other.Close()
 	for _, method := range retrieve.Methods().Plain() {
 		m, err := retrieve.Methods().Method(method)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		exact := m.Spec().Needs.Embedding == retrieve.NoEmbedding
 		bits, equal, found := 0, 0, 0
 		for range questions {

@@ -7,6 +7,8 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/model"
 	"github.com/unweaver/unweaver/internal/model/builtin"
@@ -66,7 +68,6 @@ func TestNightsOfAShareComeToWhatABuildFromNothingComesTo(t *testing.T) {
 		spared += want.manifest.Counts.Chunks - (sent.Load() - before)
 		sameGeneration(t, night, out.manifest, want.manifest)
 	}
-	if sent.Load() == 0 || spared == 0 {
-		t.Errorf("%d chunks were sent and %d were not: nothing was shown", sent.Load(), spared)
-	}
+	assert.True(t, sent.Load() != 0 && spared != 0,
+		"%d chunks were sent and %d were not: nothing was shown", sent.Load(), spared)
 }

@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/artifact/localfile"
 	"github.com/unweaver/unweaver/internal/core"
@@ -91,9 +93,7 @@ func linked(t *testing.T, from, to string) {
 		}
 		return os.Link(path, filepath.Join(to, name))
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 }
 
 // open makes the ports of a site over its stores.
@@ -103,13 +103,9 @@ func (s *site) open(
 	t.Helper()
 	coordination := coordmemory.New()
 	cache, err := localfile.New(s.cache, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	id, err := artifact.StoreID(t.Context(), artifacts)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	s.Ports = &run.Ports{
 		Artifacts: artifacts, Coordination: coordination, Records: records, Vectors: vectors,
 		Corpora: func(_ context.Context, uri string) (blob.Store, error) { return dir.OpenCorpus(uri) },
@@ -126,15 +122,11 @@ func (s *site) write(t testing.TB, files map[string]string) {
 	t.Helper()
 	for name, text := range files {
 		path := filepath.Join(s.corpus, name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o755))
 		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) { // it may have a second name
 			t.Fatal(err)
 		}
-		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(path, []byte(text), 0o644))
 	}
 }
 
@@ -162,9 +154,7 @@ type outcome struct {
 func (s *site) job(t testing.TB) (run.Job, run.Holder) {
 	t.Helper()
 	digest, err := artifact.Index{Store: s.Artifacts, Name: s.spec.Index}.PutSpec(t.Context(), s.spec)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	s.runs++
 	job := run.Job{
 		Index: s.spec.Index, Generation: fmt.Sprintf("g%03d", s.runs), Spec: digest.String(), Shard: s.shard, Batch: s.batch,
@@ -186,9 +176,7 @@ func (s *site) leased(t testing.TB) (run.Job, run.Holder) {
 func (s *site) lease(t testing.TB, job *run.Job, holder run.Holder) {
 	t.Helper()
 	fence, err := run.TakeLease(t.Context(), artifact.Index{Store: s.Artifacts, Name: job.Index}, holder, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	job.Fence = fence
 }
 
@@ -197,9 +185,7 @@ func (s *site) night(t testing.TB) outcome {
 	t.Helper()
 	job, holder := s.leased(t)
 	out, err := s.stages(t.Context(), job, holder)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	ending := run.Ending{Status: out.published.Status, Reason: out.published.Reason}
 	switch {
 	case out.planned.Held != "":
@@ -210,20 +196,15 @@ func (s *site) night(t testing.TB) outcome {
 		ending = run.Ending{Status: core.StatusErrors, Unchanged: true}
 	}
 	s.unit(t.Context(), job, "end", func(ctx context.Context, work *upkeep.Run) error {
-		if err := work.End(ctx, holder, ending); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, work.End(ctx, holder, ending))
 		return nil
 	})
 	index := artifact.Index{Store: s.Artifacts, Name: job.Index}
 	current, _, err := index.Current(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if current.Manifest != "" {
-		if out.manifest, err = index.Manifest(t.Context(), current.Manifest); err != nil {
-			t.Fatal(err)
-		}
+		out.manifest, err = index.Manifest(t.Context(), current.Manifest)
+		require.NoError(t, err)
 	}
 	return out
 }
@@ -420,8 +401,7 @@ func (s *site) report(t testing.TB) core.Report {
 	var report core.Report
 	key := artifact.Index{Store: s.Artifacts, Name: s.spec.Index}.GenerationKey(fmt.Sprintf("g%03d", s.runs),
 		"report.json")
-	if _, err := blob.ReadJSON(t.Context(), s.Artifacts, key, &report); err != nil {
-		t.Fatal(err)
-	}
+	_, err := blob.ReadJSON(t.Context(), s.Artifacts, key, &report)
+	require.NoError(t, err)
 	return report
 }

@@ -15,11 +15,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/model"
 	"github.com/unweaver/unweaver/internal/model/builtin"
 	"github.com/unweaver/unweaver/internal/model/rerank"
-
 	"github.com/unweaver/unweaver/internal/retrieve"
 	coordmemory "github.com/unweaver/unweaver/internal/store/coordination/memory"
 	"github.com/unweaver/unweaver/internal/testkit/stagetest"
@@ -61,9 +63,7 @@ func serveSplits(b *testing.B, documents, splits int) served {
 		h.write(b, files)
 		last = h.night(b).manifest
 	}
-	if got := len(last.Segments.Splits); got != splits {
-		b.Fatalf("%d splits, want %d", got, splits)
-	}
+	require.Equal(b, splits, len(last.Segments.Splits))
 	server := api.New(api.Config{
 		Artifacts: h.Artifacts, Records: h.Records, Readers: coordmemory.New(), Runs: coordmemory.New(), Vectors: h.Vectors,
 		Models: servedModels{}, Cache: h.Cache, Log: slog.New(slog.DiscardHandler), Timeout: time.Minute,
@@ -71,9 +71,7 @@ func serveSplits(b *testing.B, documents, splits int) served {
 	listening := httptest.NewServer(server.Handler())
 	b.Cleanup(func() {
 		listening.Close()
-		if err := server.Shutdown(context.Background()); err != nil {
-			b.Error(err)
-		}
+		assert.NoError(b, server.Shutdown(context.Background()))
 	})
 	return served{splits, len(last.Segments.Runs), listening.URL}
 }
@@ -82,24 +80,17 @@ func serveSplits(b *testing.B, documents, splits int) served {
 func (s served) ask(b *testing.B, method, question string) (chunks []string) {
 	b.Helper()
 	body, err := json.Marshal(map[string]string{"query": question, "method": method})
-	if err != nil {
-		b.Fatal(err)
-	}
+	require.NoError(b, err)
 	response, err := http.Post(s.url+"/v1/indexes/docs/query", "application/json", bytes.NewReader(body))
-	if err != nil {
-		b.Fatal(err)
-	}
+	require.NoError(b, err)
 	defer func() { _ = response.Body.Close() }()
 	raw, err := io.ReadAll(response.Body)
-	if err != nil || response.StatusCode != http.StatusOK {
-		b.Fatalf("%s: %d %.300s %v", method, response.StatusCode, raw, err)
-	}
+	require.True(b, err == nil && response.StatusCode == http.StatusOK,
+		"%s: %d %.300s %v", method, response.StatusCode, raw, err)
 	var answer struct {
 		Chunks []struct{ ID string } `json:"chunks"`
 	}
-	if err := json.Unmarshal(raw, &answer); err != nil {
-		b.Fatal(err)
-	}
+	require.NoError(b, json.Unmarshal(raw, &answer))
 	for _, chunk := range answer.Chunks {
 		chunks = append(chunks, chunk.ID)
 	}
@@ -110,9 +101,7 @@ func (s served) ask(b *testing.B, method, question string) (chunks []string) {
 func processor(b *testing.B) time.Duration {
 	b.Helper()
 	var used syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &used); err != nil {
-		b.Fatal(err)
-	}
+	require.NoError(b, syscall.Getrusage(syscall.RUSAGE_SELF, &used))
 	return time.Duration(used.Utime.Nano() + used.Stime.Nano())
 }
 

@@ -5,6 +5,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
@@ -21,9 +24,7 @@ func TestAliasesAreSuggestedAndListed(t *testing.T) {
 	asked := func(suggest *release.Suggest) core.AliasList {
 		t.Helper()
 		list, err := release.Aliases(t.Context(), s.Cache, artifact.New(s.Artifacts, "docs"), s.Vectors, suggest)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		return list
 	}
 	if _, err := release.Aliases(
@@ -45,22 +46,17 @@ func TestAliasesAreSuggestedAndListed(t *testing.T) {
 	if one := find(plain, "CarlaRuiz"); one.Of != "Carla Ruiz" || !one.Spelled || one.Cosine < -1 || one.Cosine > 1.001 {
 		t.Errorf("suggested %+v of %+v", one, plain)
 	}
-	if plain.Searched.Refused[aliases.WhyNumbers] == 0 || int64(plain.Searched.Classes) != plain.Searched.Of {
-		t.Errorf("searched %+v", plain.Searched)
-	}
+	assert.True(t, plain.Searched.Refused[aliases.WhyNumbers] != 0 && int64(plain.Searched.Classes) == plain.Searched.Of,
+		"searched %+v", plain.Searched)
 	for _, one := range plain.Suggested {
-		if one.Refused == "" && strings.HasPrefix(one.Name, "Port Alma") {
-			t.Errorf("%+v is suggested", one)
-		}
+		assert.True(t, one.Refused != "" || !strings.HasPrefix(one.Name, "Port Alma"), "%+v is suggested", one)
 	}
 	if again := asked(&suggest); !slices.Equal(again.Suggested, plain.Suggested) {
 		t.Errorf("asked again: %+v", again.Suggested)
 	}
 	for _, line := range []string{"pin CarlaRuiz | Carla Ruiz\n", "forbid carla ruiz | CarlaRuiz\n"} {
 		suggest.File = []byte(line)
-		if one := find(asked(&suggest), "CarlaRuiz"); one.Name != "" {
-			t.Errorf("with %q %+v is suggested", line, one)
-		}
+		assert.Empty(t, find(asked(&suggest), "CarlaRuiz").Name, "with %q", line)
 	}
 	suggest.File, suggest.Classes = nil, 2
 	if few := asked(&suggest); few.Searched.Classes != 2 {

@@ -6,6 +6,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/fault/retry"
@@ -17,20 +20,14 @@ func TestAModelServerThatDoesNotAnswerIsShownBeforeItsUnitGivesUp(t *testing.T) 
 	s := newSite(t, sample(1))
 	job, _ := s.job(t)
 	run, err := s.Open(t.Context(), job, "extract")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer run.Close()
 	problems := func() (found []core.Problem) {
 		all, err := s.Coordination.Problems(t.Context(), job.Name())
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		for _, raw := range all {
 			var problem core.Problem
-			if err := json.Unmarshal(raw, &problem); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, json.Unmarshal(raw, &problem))
 			found = append(found, problem)
 		}
 		return found
@@ -51,9 +48,7 @@ func TestAModelServerThatDoesNotAnswerIsShownBeforeItsUnitGivesUp(t *testing.T) 
 				return c.failure
 			}
 			found := problems()
-			if len(found) != c.told || shown() != (c.told > 0) {
-				t.Errorf("%s: while it is repeated: %+v", name, found)
-			}
+			assert.True(t, len(found) == c.told && shown() == (c.told > 0), "%s: while it is repeated: %+v", name, found)
 			if c.told > 0 && (found[0].Object != "extract" || !strings.Contains(found[0].Detail, "http://m/v1") ||
 				!strings.Contains(found[0].Detail, "connection refused")) {
 				t.Errorf("%s: %+v", name, found[0])

@@ -10,6 +10,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/ledger"
@@ -145,12 +147,8 @@ func testThrottled(t *testing.T, stage string, want core.Hashes) {
 	})
 	took, refused := time.Since(begun), store.refused()
 	t.Logf("%d requests were refused, the build halted %d times and took %s", refused, halts, took)
-	if refused == 0 || halts == 0 {
-		t.Errorf("%d requests were refused, and the build halted %d times", refused, halts)
-	}
-	if took > lasts+2*time.Minute {
-		t.Errorf("it took %s of a store that throttles for %s", took, lasts)
-	}
+	assert.True(t, refused != 0 && halts != 0, "%d requests were refused, and the build halted %d times", refused, halts)
+	assert.True(t, took <= lasts+2*time.Minute, "it took %s of a store that throttles for %s", took, lasts)
 	if err := s.Ledger.Drain(t.Context()); err != nil || s.Ledger.Trouble() != nil {
 		t.Errorf("something is still held: %v, %v", err, s.Ledger.Trouble())
 	}

@@ -6,6 +6,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/store/blob"
 )
@@ -25,9 +28,8 @@ func TestAForgedListOfDocumentsHasEverythingMadeAgain(t *testing.T) {
 			sum := sha256.Sum256(raw)
 			forged := core.Segment{SHA256: hex.EncodeToString(sum[:]), Bytes: int64(len(raw))}
 			key := s.index().SegmentKey(forged.SHA256)
-			if _, err := blob.Write(t.Context(), s.Artifacts, key, raw, blob.Cond{}); err != nil {
-				t.Fatal(err)
-			}
+			_, err := blob.Write(t.Context(), s.Artifacts, key, raw, blob.Cond{})
+			require.NoError(t, err)
 			replace(manifest, forged)
 		},
 		"rows of another kind": func(_ *testing.T, _ *site, manifest *core.Manifest) {
@@ -43,17 +45,11 @@ func TestAForgedListOfDocumentsHasEverythingMadeAgain(t *testing.T) {
 				s := first.copied(t)
 				s.forge(t, func(manifest *core.Manifest) { forge(t, s, manifest) })
 				night, err := s.try(t, &how{rebuild: rebuild})
-				if err != nil {
-					t.Fatal(err)
-				}
-				if night.planned.Unchanged || night.manifest.Hashes != want.manifest.Hashes {
-					t.Errorf("unchanged %v, hashes %+v, want %+v", night.planned.Unchanged, night.manifest.Hashes,
-						want.manifest.Hashes)
-				}
+				require.NoError(t, err)
+				assert.True(t, !night.planned.Unchanged && night.manifest.Hashes == want.manifest.Hashes,
+					"unchanged %v, hashes %+v, want %+v", night.planned.Unchanged, night.manifest.Hashes, want.manifest.Hashes)
 				told := strings.Join(s.report(t).Reasons, "\n")
-				if !strings.Contains(told, "is no list of documents: everything is made again") {
-					t.Errorf("reasons %q", told)
-				}
+				assert.Contains(t, told, "is no list of documents: everything is made again", "reasons")
 				s.whole(t)
 			})
 		}

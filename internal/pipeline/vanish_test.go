@@ -10,6 +10,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/artifact/rows"
 	"github.com/unweaver/unweaver/internal/core"
@@ -34,25 +37,18 @@ func zipped(t *testing.T, text string) string {
 	var out bytes.Buffer
 	writer := gzip.NewWriter(&out)
 	for _, line := range strings.SplitAfter(text, "\n") { // flushed, so that a cut file gives what lies before the cut
-		if _, err := writer.Write([]byte(line)); err != nil {
-			t.Fatal(err)
-		}
-		if err := writer.Flush(); err != nil {
-			t.Fatal(err)
-		}
+		_, err := writer.Write([]byte(line))
+		require.NoError(t, err)
+		require.NoError(t, writer.Flush())
 	}
-	if err := writer.Close(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, writer.Close())
 	return out.String()
 }
 
 func (s *site) remove(t *testing.T, names ...string) {
 	t.Helper()
 	for _, name := range names {
-		if err := os.RemoveAll(filepath.Join(s.corpus, name)); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.RemoveAll(filepath.Join(s.corpus, name)))
 	}
 }
 
@@ -62,17 +58,12 @@ func (s *site) served(t *testing.T, manifest *core.Manifest) map[string]rows.Doc
 	index := artifact.Index{Store: s.Artifacts, Name: s.spec.Index}
 	all := map[string]rows.Document{}
 	dead, err := segments.OpenTombs(t.Context(), s.Cache, index, manifest.Segments)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer dead.Release()
 	for row, err := range segments.Documents(t.Context(), index, manifest.Segments, dead) {
-		if err != nil {
-			t.Fatal(err)
-		}
-		if all[string(row.Key)], err = rows.DecodeDocument(row.Value); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
+		all[string(row.Key)], err = rows.DecodeDocument(row.Value)
+		require.NoError(t, err)
 	}
 	return all
 }
@@ -85,13 +76,9 @@ func (s *site) built(t *testing.T) *core.Manifest {
 	if fault.Is(err, fault.UnknownGen) {
 		return nil
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	manifest, err := index.Manifest(t.Context(), ref.Manifest)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return manifest
 }
 
@@ -226,18 +213,14 @@ func documentsThatComeAndGo(t *testing.T) []happening {
 	return []happening{
 		{
 			"a folder with a third of the files renamed", foldered(), func(t *testing.T, s *site) {
-				if err := os.Rename(filepath.Join(s.corpus, "b"), filepath.Join(s.corpus, "z")); err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, os.Rename(filepath.Join(s.corpus, "b"), filepath.Join(s.corpus, "z")))
 			}, core.StatusCompleted, "", 0, 0, false,
 		},
 		{
 			"every .jsonl.gz renamed", packed(t), func(t *testing.T, s *site) {
 				for i := range 6 {
 					name := filepath.Join(s.corpus, fmt.Sprintf("rows-%d.jsonl.gz", i))
-					if err := os.Rename(name, name[:len(name)-len(".jsonl.gz")]+"-v2.jsonl.gz"); err != nil {
-						t.Fatal(err)
-					}
+					require.NoError(t, os.Rename(name, name[:len(name)-len(".jsonl.gz")]+"-v2.jsonl.gz"))
 				}
 			}, core.StatusCompleted, "", 0, 0, false,
 		},
@@ -281,9 +264,8 @@ func newFirstNight(t *testing.T, files map[string]string) *firstNight {
 	n := &firstNight{site: newSite(t, files), files: t.TempDir()}
 	n.site.spec.Chunking.MaxTokens = 60
 	linked(t, n.site.corpus, n.files)
-	if n.out = n.site.night(t); n.out.published.Status != core.StatusCompleted {
-		t.Fatalf("%+v", n.out.published)
-	}
+	n.out = n.site.night(t)
+	require.True(t, n.out.published.Status == core.StatusCompleted, "%+v", n.out.published)
 	return n
 }
 
@@ -321,26 +303,20 @@ func TestWhatIsLostIsHeldOrKeptAndTold(t *testing.T) {
 			after := s.served(t, built)
 			chunks, _ := contents(before)
 			now, stale := contents(after)
-			if report.Status != c.status || report.Reason != c.reason {
-				t.Errorf("%s (%s): %s", report.Status, report.Reason, report.Detail)
-			}
-			if report.DocumentsFailed != c.failed || stale != c.stale {
-				t.Errorf("%d failed, %d stale; want %d, %d", report.DocumentsFailed, stale, c.failed, c.stale)
-			}
-			if strings.HasPrefix(c.what, "a new file") && report.Diff.Added != 0 {
-				t.Errorf("%d added, and none can be used", report.Diff.Added)
-			}
-			if report.Stale != int64(stale) || built.Counts.Stale != int64(stale) {
-				t.Errorf("%d documents are stale, the report says %d", stale, report.Stale)
-			}
+			assert.True(t, report.Status == c.status && report.Reason == c.reason,
+				"%s (%s): %s", report.Status, report.Reason, report.Detail)
+			assert.True(t, report.DocumentsFailed == c.failed && stale == c.stale,
+				"%d failed, %d stale; want %d, %d", report.DocumentsFailed, stale, c.failed, c.stale)
+			assert.True(t, !strings.HasPrefix(c.what, "a new file") || report.Diff.Added == 0,
+				"%d added, and none can be used", report.Diff.Added)
+			assert.True(t, report.Stale == int64(stale) && built.Counts.Stale == int64(stale),
+				"%d documents are stale, the report says %d", stale, report.Stale)
 			for key, old := range before {
-				if c.kept && fmt.Sprint(after[key].Chunks) != fmt.Sprint(old.Chunks) {
-					t.Errorf("%s had %d chunks and has %d", key, len(old.Chunks), len(after[key].Chunks))
-				}
+				assert.True(t, !c.kept || fmt.Sprint(after[key].Chunks) == fmt.Sprint(old.Chunks),
+					"%s had %d chunks and has %d", key, len(old.Chunks), len(after[key].Chunks))
 			}
-			if !c.kept && c.status == core.StatusCompleted && strings.Contains(c.what, "renamed") && now != chunks {
-				t.Errorf("%d chunks became %d", chunks, now)
-			}
+			assert.True(t, c.kept || c.status != core.StatusCompleted || !strings.Contains(c.what, "renamed") || now == chunks,
+				"%d chunks became %d", chunks, now)
 			name := report.Status
 			if report.Reason != "" {
 				name += " (" + report.Reason + ")"
@@ -437,9 +413,7 @@ func TestACorpusThatFlapsBetweenTwoStatesLosesAndPaysNothing(t *testing.T) {
 			t.Errorf("night %d: %+v, stale %d", night, out.manifest.Counts, report.Stale)
 		}
 		for key, document := range s.served(t, out.manifest) {
-			if len(document.Chunks) == 0 {
-				t.Errorf("night %d: %s is lost", night, key)
-			}
+			assert.True(t, len(document.Chunks) != 0, "night %d: %s is lost", night, key)
 		}
 	}
 }

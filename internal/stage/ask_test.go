@@ -13,6 +13,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/model"
 	"github.com/unweaver/unweaver/internal/model/limits"
@@ -90,14 +92,10 @@ func TestAskTellsFailuresOfTheContentFromFailuresOfTheSystem(t *testing.T) {
 				if fault.CodeOf(err) != c.code || len(chat.Calls()) != c.calls {
 					t.Fatalf("%v after %d calls", err, len(chat.Calls()))
 				}
-				if got != c.want {
-					t.Errorf("got  %+v\nwant %+v", got, c.want)
-				}
+				assert.Equal(t, c.want, got)
 				for i, call := range chat.Calls() {
 					again := call.User == "text again"
-					if again != (i > 0 && c.script[0] == any("bad")) {
-						t.Errorf("call %d says %q", i, call.User)
-					}
+					assert.Equal(t, i > 0 && c.script[0] == any("bad"), again, "call %d says %q", i, call.User)
 				}
 			})
 		})
@@ -159,9 +157,7 @@ func outage(t *testing.T, failing bool) {
 				mu.Lock()
 				defer mu.Unlock()
 				down = down || fault.Is(err, fault.ModelRefused)
-				if got.Reason != "" && err == nil {
-					t.Errorf("item %d is blamed: %+v", i, got)
-				}
+				assert.True(t, got.Reason == "" || err != nil, "item %d is blamed: %+v", i, got)
 				if err == nil {
 					delete(open, i)
 				}
@@ -173,9 +169,7 @@ func outage(t *testing.T, failing bool) {
 		}
 		time.Sleep(10 * time.Second) // the run pauses
 	}
-	if len(open) > 0 || outages != 1 {
-		t.Errorf("%d items are open after %d outages", len(open), outages)
-	}
+	assert.True(t, len(open) == 0 && outages == 1, "%d items are open after %d outages", len(open), outages)
 	if paid := nonsense.Load(); paid == 0 || paid > 2*width+1 {
 		t.Errorf("%d answers of nonsense were paid for", paid)
 	}
@@ -190,9 +184,7 @@ func TestAStumblingServerIsPaidOnceForEachText(t *testing.T) {
 	for seed := range runs {
 		synctest.Test(t, func(t *testing.T) { twice += stumbling(t, uint64(seed), items, width) })
 	}
-	if twice > 0 {
-		t.Errorf("%d answers were paid for twice in %d runs", twice, runs)
-	}
+	assert.True(t, twice <= 0, "%d answers were paid for twice in %d runs", twice, runs)
 }
 
 // stumbling asks for items of a server that stumbles, and gives how many texts it answered well before.
@@ -247,9 +239,7 @@ func stumbling(t *testing.T, seed uint64, items, width int) (twice int) {
 		}
 		work.Wait()
 	}
-	if len(open) > 0 {
-		t.Errorf("%d items are open", len(open))
-	}
+	assert.True(t, len(open) == 0, "%d items are open", len(open))
 	return twice
 }
 

@@ -3,6 +3,8 @@ package stage_test
 import (
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/stage"
 )
@@ -12,11 +14,7 @@ func TestTheFirstPatternThatMatchesNamesTheCharset(t *testing.T) {
 	for object, want := range map[string]string{
 		"old/a/b.txt": "koi8-r", "b.txt": "windows-1251", "new/b.txt": "", "b.md": "",
 	} {
-		if got := stage.EncodingOf(spec, object); got != want {
-			t.Errorf("%s: %q, want %q", object, got, want)
-		}
+		assert.Equal(t, want, stage.EncodingOf(spec, object), "%s", object)
 	}
-	if got := stage.EncodingOf(core.Spec{}, "b.txt"); got != "" {
-		t.Error(got)
-	}
+	assert.Empty(t, stage.EncodingOf(core.Spec{}, "b.txt"))
 }

@@ -7,6 +7,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/model"
 	"github.com/unweaver/unweaver/internal/stage"
@@ -54,9 +56,7 @@ func TestTwentyTextsThatFailAlikePauseTheRun(t *testing.T) {
 						t.Fatal(err)
 					}
 				}
-				if paused != c.want {
-					t.Errorf("paused after %d texts, want %d", paused, c.want)
-				}
+				assert.Equal(t, c.want, paused, "paused after")
 			})
 		})
 	}

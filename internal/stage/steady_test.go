@@ -7,6 +7,9 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/stage"
@@ -35,18 +38,14 @@ func TestAnObjectIsReadInTheVersionThatWasListed(t *testing.T) {
 					content := "version " + string(rune('0'+version))
 					version++
 					info, err := blob.Write(t.Context(), store, "a.md", []byte(content), blob.Cond{})
-					if err != nil {
-						t.Fatal(err)
-					}
+					require.NoError(t, err)
 					return info
 				}
 				listed, content := change(), ""
 				err := stage.Steady(t.Context(), store, listed, func(now blob.Info) error {
 					if version <= c.changes {
 						if change(); c.gone && version > c.changes {
-							if err := store.Delete(t.Context(), "a.md"); err != nil {
-								t.Fatal(err)
-							}
+							require.NoError(t, store.Delete(t.Context(), "a.md"))
 							return fault.Precondition.At("read", "a.md")
 						}
 					}
@@ -65,12 +64,9 @@ func TestAnObjectIsReadInTheVersionThatWasListed(t *testing.T) {
 					}
 					return body.Close()
 				})
-				if content != c.content || fault.Is(err, fault.DocumentChanged) != (c.content == "") {
-					t.Errorf("read %q, want %q: %v", content, c.content, err)
-				}
-				if c.gone && !strings.Contains(err.Error(), "removed") {
-					t.Error(err)
-				}
+				assert.True(t, content == c.content && fault.Is(err, fault.DocumentChanged) == (c.content == ""),
+					"read %q, want %q: %v", content, c.content, err)
+				assert.True(t, !c.gone || strings.Contains(err.Error(), "removed"), "%v", err)
 			})
 		})
 	}

@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/model"
@@ -27,14 +29,11 @@ func TestTheReferenceListsEveryMetric(t *testing.T) {
 	path := filepath.Join("..", "..", "docs", "operations", "metrics.md")
 	want := telemetry.Reference()
 	if *update {
-		if err := os.WriteFile(path, []byte(want), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(path, []byte(want), 0o644))
 	}
 	got, err := os.ReadFile(path)
-	if err != nil || string(got) != want {
-		t.Errorf("%s is not what the table says (%v): go test ./internal/telemetry -update", path, err)
-	}
+	assert.True(t, err == nil && string(got) == want,
+		"%s is not what the table says (%v): go test ./internal/telemetry -update", path, err)
 }
 
 // scrape is what Prometheus would get.
@@ -43,18 +42,14 @@ func scrape(t *testing.T, process *telemetry.Process) string {
 	recorder := httptest.NewRecorder()
 	process.Handler().ServeHTTP(recorder, httptest.NewRequest("GET", "/metrics", nil))
 	raw, err := io.ReadAll(recorder.Result().Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return string(raw)
 }
 
 func has(t *testing.T, text string, lines ...string) {
 	t.Helper()
 	for _, line := range lines {
-		if !strings.Contains(text, line+"\n") {
-			t.Errorf("no line %q", line)
-		}
+		assert.Contains(t, text, line+"\n", "no line %q", line)
 	}
 }
 
@@ -63,9 +58,7 @@ func TestNamesKeepToTheConventionsOfPrometheus(t *testing.T) {
 	_, end := process.Store(t.Context(), observe.Artifacts, "get")
 	end(errors.New("broken"))
 	problems, err := testutil.GatherAndLint(process.Registry())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for _, problem := range problems {
 		t.Errorf("%s: %s", problem.Metric, problem.Text)
 	}
@@ -76,9 +69,7 @@ func TestOneProcessTellsWhatRunsAndHowItIs(t *testing.T) {
 	for _, want := range []string{
 		`unweaver_build_info{program="worker",version="`, "go_goroutines ", "process_resident_memory_bytes ",
 	} {
-		if !strings.Contains(text, want) {
-			t.Errorf("%s is missing", want)
-		}
+		assert.Contains(t, text, want)
 	}
 }
 
@@ -107,9 +98,7 @@ func TestRequestsToModelsAreCountedByTheirOutcome(t *testing.T) {
 		`unweaver_model_wait_seconds_sum{endpoint="llm.example:8000",task="extract"} 2`,
 	)
 	for _, secret := range []string{"secret", "key=k", "the text of a document"} {
-		if strings.Contains(text, secret) {
-			t.Errorf("metrics hold %q", secret)
-		}
+		assert.False(t, strings.Contains(text, secret), "metrics hold %q", secret)
 	}
 }
 
@@ -126,9 +115,7 @@ func TestALabelHasABoundedNumberOfValues(t *testing.T) {
 	text := scrape(t, process)
 	has(t, text, `unweaver_queries_total{index="other",method="hybrid",outcome="ok"} 800`)
 	for _, name := range []string{telemetry.Queries, telemetry.IndexChunks} {
-		if lines := strings.Count(text, "\n"+name+"{"); lines != 201 {
-			t.Errorf("%s has %d series", name, lines)
-		}
+		assert.Equal(t, 201, strings.Count(text, "\n"+name+"{"), "%s", name)
 	}
 }
 
@@ -141,9 +128,8 @@ func TestWhatIsLookedUpIsReplacedWholeAndAges(t *testing.T) {
 	process.Replace(telemetry.PublishedAge, at("gone"))
 	process.Replace(telemetry.PublishedAge, at("docs"))
 	text := scrape(t, process)
-	if strings.Contains(text, "gone") || !strings.Contains(text, `generation_age_seconds{index="docs"} 360`) {
-		t.Error(text)
-	}
+	assert.True(t, !strings.Contains(text, "gone") && strings.Contains(text, `generation_age_seconds{index="docs"} 360`),
+		"%v", text)
 }
 
 func TestAbsentObjectsAreAnswersOfAStore(t *testing.T) {

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+
 	"github.com/unweaver/unweaver/internal/text"
 )
 
@@ -79,9 +81,8 @@ func TestSignsMakeOtherNames(t *testing.T) {
 		{"???", ""},
 		{"+++ ### *** . .. &", ""},
 	} {
-		if got := strings.Join(text.Terms(c.text), " "); got != strings.ReplaceAll(c.terms, " or ", " ") {
-			t.Errorf("%q: got %q, want %q", c.text, got, c.terms)
-		}
+		got := strings.Join(text.Terms(c.text), " ")
+		assert.True(t, got == strings.ReplaceAll(c.terms, " or ", " "), "%q: got %q, want %q", c.text, got, c.terms)
 	}
 }
 
@@ -105,9 +106,7 @@ func TestCompoundsAreFoundWholeAndByTheirParts(t *testing.T) {
 		"Ankara'da":          "ankara ankarada",
 		"U.S.A. Ph.D.":       "usa phd ph",
 	} {
-		if got := strings.Join(text.Surface(in), " "); got != want {
-			t.Errorf("%q: got %q, want %q", in, got, want)
-		}
+		assert.Equal(t, want, strings.Join(text.Surface(in), " "), "%q", in)
 	}
 	long := strings.Repeat("aBcDeFgH", 30)
 	if got := text.Terms(long); len(got) != 1 || got[0] != strings.ToLower(long) {
@@ -123,9 +122,7 @@ func TestAWordWithAccentsIsThereOnceMore(t *testing.T) {
 		"مُحَمَّد":            "محمد",
 		"й and ё":             "й е =ё",
 	} {
-		if got := strings.Join(text.Terms(in), " "); got != want {
-			t.Errorf("%q: got %q, want %q", in, got, want)
-		}
+		assert.Equal(t, want, strings.Join(text.Terms(in), " "), "%q", in)
 	}
 }
 
@@ -145,9 +142,8 @@ func TestWordsAreFoundWithoutTheirAccents(t *testing.T) {
 		language := text.In(code)
 		all := language.Terms(content)
 		for _, term := range language.Terms(bare) {
-			if text.IsExact(term) || !slices.Contains(all, term) {
-				t.Errorf("%s: %q of %q is not among %q", code, term, bare, all)
-			}
+			assert.True(t, !text.IsExact(term) && slices.Contains(all, term),
+				"%s: %q of %q is not among %q", code, term, bare, all)
 		}
 	}
 }
@@ -157,9 +153,7 @@ func TestAQuestionSaysSomething(t *testing.T) {
 		"": false, "???": false, " … !": false, "\u200b\u00ad": false, "+#*": false,
 		"C": true, "7": true, "漢": true, "☂": true, "¿qué?": true,
 	} {
-		if text.Says(question) != want {
-			t.Errorf("%q: %v", question, !want)
-		}
+		assert.True(t, text.Says(question) == want, "%q: %v", question, !want)
 	}
 }
 

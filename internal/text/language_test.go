@@ -5,6 +5,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/text"
 )
 
@@ -23,25 +26,19 @@ func TestEnglishIsWhatTheFunctionsSay(t *testing.T) {
 			"surface":   slices.Equal(english.Surface(s), text.Surface(s)),
 			"sentences": slices.Equal(english.Sentences(s), text.Sentences(s)),
 		} {
-			if !same {
-				t.Errorf("%q: other %s", s, what)
-			}
+			assert.True(t, same, "%q: other %s", s, what)
 		}
 	}
 }
 
 func TestALanguageThatIsNotKnownIsReadByPlainWordsUnderItsOwnName(t *testing.T) {
-	if text.Known("tlh") || !text.Known("de") || !text.Known(text.Undetermined) {
-		t.Error("what is known is not")
-	}
+	assert.True(t, !text.Known("tlh") && text.Known("de") && text.Known(text.Undetermined), "what is known is not")
 	plain, unknown := text.In(text.Undetermined), text.In("tlh")
 	const s = "Die Häuser der l'eau and the houses: 東京大学"
 	if got, want := unknown.Terms(s), plain.Terms(s); !slices.Equal(got, want) {
 		t.Errorf("%q, plain words are %q", got, want)
 	}
-	if unknown.Analyser() != "tlh/0" {
-		t.Errorf("its analyser is %s", unknown.Analyser())
-	}
+	assert.Equal(t, "tlh/0", unknown.Analyser(), "its analyser")
 }
 
 // The words of a question and those of the passage that answers it, in other forms.
@@ -64,13 +61,10 @@ func TestFormsOfAWordHaveOneTermByLanguage(t *testing.T) {
 				}
 				shared = slices.DeleteFunc(shared, func(term string) bool { return !slices.Contains(terms, term) })
 			}
-			if len(shared) != 1 {
-				t.Errorf("%s: %s share the terms %q", code, forms, shared)
-			}
+			assert.Len(t, shared, 1, "%s: %s share the terms %q", code, forms, shared)
 			plain := text.In(text.Undetermined).Surface(forms)
-			if len(slices.Compact(plain)) == 1 && code != "fr" && !strings.Contains(forms, "MÜNCHEN") {
-				t.Errorf("%s: plain words of %s are alike already", code, forms)
-			}
+			assert.True(t, len(slices.Compact(plain)) != 1 || code == "fr" || strings.Contains(forms, "MÜNCHEN"),
+				"%s: plain words of %s are alike already", code, forms)
 		}
 	}
 }
@@ -84,12 +78,8 @@ func TestFunctionWordsAndElisionsAreLeftOut(t *testing.T) {
 		{"und", "Die Ｄie Straße, Bohr's", "die die strasse =straße bohr", "die die strasse bohr"},
 	} {
 		language := text.In(c.code)
-		if got := strings.Join(language.Terms(c.text), " "); got != c.terms {
-			t.Errorf("%s: terms of %q are %q", c.code, c.text, got)
-		}
-		if got := strings.Join(language.Surface(c.text), " "); got != c.surface {
-			t.Errorf("%s: surface of %q is %q", c.code, c.text, got)
-		}
+		assert.Equal(t, c.terms, strings.Join(language.Terms(c.text), " "), "%s: terms of %q", c.code, c.text)
+		assert.Equal(t, c.surface, strings.Join(language.Surface(c.text), " "), "%s: surface of %q", c.code, c.text)
 	}
 }
 
@@ -105,16 +95,13 @@ func TestWordsWithoutSpacesAreFoundByTheirCharacters(t *testing.T) {
 		{"de", "Das Wort 漢字", "wort 漢 字 漢字", "Das Wort 漢字"},
 	} {
 		language := text.In(c.code)
-		if got := strings.Join(language.Terms(c.text), " "); got != c.terms {
-			t.Errorf("%s: terms of %q are %q", c.code, c.text, got)
-		}
+		assert.Equal(t, c.terms, strings.Join(language.Terms(c.text), " "), "%s: terms of %q", c.code, c.text)
 		var places []string
 		for place := range language.Places(c.text) {
 			places = append(places, c.text[place.Start:place.End])
 		}
-		if got := strings.Join(places, " "); c.places != "" && got != c.places {
-			t.Errorf("%s: places of %q are %q", c.code, c.text, got)
-		}
+		got := strings.Join(places, " ")
+		assert.True(t, c.places == "" || got == c.places, "%s: places of %q are %q", c.code, c.text, got)
 	}
 }
 
@@ -130,9 +117,8 @@ func TestSentencesGoOnAfterWhatALanguageShortens(t *testing.T) {
 		{"zh", "他来了。她走了。", 2},
 		{"und", "Am 3. Oktober kam er.", 2},
 	} {
-		if got := text.In(c.code).Sentences(c.text); len(got) != c.sentences {
-			t.Errorf("%s: %q", c.code, got)
-		}
+		got := text.In(c.code).Sentences(c.text)
+		assert.True(t, len(got) == c.sentences, "%s: %q", c.code, got)
 	}
 }
 
@@ -160,21 +146,16 @@ func FuzzTermsOfPlaces(f *testing.F) {
 			language := text.In(code)
 			known := map[string]bool{}
 			for _, term := range language.Terms(s) {
-				if term == "" {
-					t.Fatalf("%s: %q has an empty term", code, s)
-				}
+				require.True(t, term != "", "%s: %q has an empty term", code, s)
 				known[term] = true
 			}
 			end := 0
 			for place := range language.Places(s) {
-				if place.Start < 0 || place.End <= place.Start || place.End > len(s) || place.End <= end {
-					t.Fatalf("%s: %q has a place %v behind %d", code, s, place, end)
-				}
+				require.True(t, place.Start >= 0 && place.End > place.Start && place.End <= len(s) && place.End > end,
+					"%s: %q has a place %v behind %d", code, s, place, end)
 				end = place.End
 				for _, term := range language.TermsOf(s[place.Start:place.End]) {
-					if !known[term] {
-						t.Fatalf("%s: %q is at a place of %q and not among its terms", code, term, s)
-					}
+					require.True(t, known[term], "%s: %q is at a place of %q and not among its terms", code, term, s)
 				}
 			}
 		}

@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+
 	"github.com/unweaver/unweaver/internal/text"
 )
 
@@ -13,17 +15,13 @@ func TestProseIsWhatStandsInSentences(t *testing.T) {
 		"unweaver index --wait docs", "$ make build", "chunk_size: 400", "return x.Find(a[i], b) == nil {",
 		"```\nAnna met Bob.\n```",
 	} {
-		if got := strings.TrimSpace(text.Prose(line)); got != "" {
-			t.Errorf("%q is prose: %q", line, got)
-		}
+		assert.Empty(t, strings.TrimSpace(text.Prose(line)), "%q is prose", line)
 	}
 	for _, line := range []string{
 		"Ada Lovelace met Charles Babbage in London.", "`unweaver diff` compares two generations (of one index).",
 		"Note: the Rhine flows through Basel and Cologne", "莱茵河流经巴塞尔。", "1999–2000 Premier League",
 		"He was – in 1815 – born in Paris;\nhis sister (1817), too.",
 	} {
-		if got := text.Prose(line); got != line {
-			t.Errorf("%q is no prose: %q", line, got)
-		}
+		assert.Equal(t, line, text.Prose(line))
 	}
 }

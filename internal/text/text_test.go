@@ -6,6 +6,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/text"
 )
 
@@ -38,12 +41,8 @@ func TestSentencesAreTheTextAndKeepAbbreviationsAndWrappedLines(t *testing.T) {
 		{"one\n\ntwo", []string{"one\n", "\n", "two"}},
 	} {
 		got := text.Sentences(c.in)
-		if strings.Join(got, "") != c.in {
-			t.Errorf("%q: the sentences are not the text: %q", c.in, got)
-		}
-		if strings.Join(got, "|") != strings.Join(c.want, "|") {
-			t.Errorf("%q: got %q", c.in, got)
-		}
+		assert.True(t, strings.Join(got, "") == c.in, "%q: the sentences are not the text: %q", c.in, got)
+		assert.Equal(t, strings.Join(c.want, "|"), strings.Join(got, "|"), "%q: got %q", c.in, got)
 	}
 }
 
@@ -54,9 +53,7 @@ func TestStatementsPartTablesAndLists(t *testing.T) {
 	want := "| " + long + "\n~| " + long +
 		"\nIt goes on:\n~* one\n~  2. two of a list\n~# head\nwrapped - not\nan item. ~End."
 	got := text.In("en").Statements(content)
-	if strings.Join(got, "") != content || strings.Join(got, "~") != want {
-		t.Errorf("%q", got)
-	}
+	assert.True(t, strings.Join(got, "") == content && strings.Join(got, "~") == want, "%q", got)
 }
 
 func TestWordsHoldALetterOrADigit(t *testing.T) {
@@ -77,9 +74,7 @@ func TestPlacesAreThoseOfTheWords(t *testing.T) {
 	if got, want := strings.Join(terms, " "), strings.Join(text.Terms(content), " "); got != want {
 		t.Errorf("terms %q, want %q", got, want)
 	}
-	if got := strings.Join(plain, " "); got != "cafe ete 漢 字 the rivers 3.14" {
-		t.Errorf("plain %q", got)
-	}
+	assert.Equal(t, "cafe ete 漢 字 the rivers 3.14", strings.Join(plain, " "), "plain")
 }
 
 func TestTermsAreStemsWithoutFunctionWords(t *testing.T) {
@@ -89,9 +84,7 @@ func TestTermsAreStemsWithoutFunctionWords(t *testing.T) {
 		"the Bank’s and BANK'S":                                         "bank bank",
 		"":                                                              "",
 	} {
-		if got := strings.Join(text.Terms(in), " "); got != want {
-			t.Errorf("%q: got %q, want %q", in, got, want)
-		}
+		assert.Equal(t, want, strings.Join(text.Terms(in), " "), "%q", in)
 	}
 }
 
@@ -101,9 +94,7 @@ func TestSurfaceKeepsNamesAsTheyStand(t *testing.T) {
 		"National": "national",
 		"The Who":  "",
 	} {
-		if got := strings.Join(text.Surface(in), " "); got != want {
-			t.Errorf("%q: got %q, want %q", in, got, want)
-		}
+		assert.Equal(t, want, strings.Join(text.Surface(in), " "), "%q", in)
 	}
 }
 
@@ -126,9 +117,7 @@ func TestStemsMeetOverEndings(t *testing.T) {
 		}
 	}
 	for _, word := range []string{"virus", "glass", "bed", "red", "king", "sing", "is", "漢字"} {
-		if text.Stem(word) != word {
-			t.Errorf("%s becomes %s, and is no form of another word", word, text.Stem(word))
-		}
+		assert.Equal(t, word, text.Stem(word))
 	}
 }
 
@@ -139,9 +128,8 @@ func TestFormsThatStayApart(t *testing.T) {
 		"passes": "passe", "classes": "classe", "boxes": "boxe", "churches": "churche", "studied": "studi",
 		"analysis": "analysi",
 	} {
-		if got := text.Stem(form); got != stem || text.Analyser != "en/3" {
-			t.Errorf("%s: %s becomes %s, not %s", text.Analyser, form, got, stem)
-		}
+		got := text.Stem(form)
+		assert.True(t, got == stem && text.Analyser == "en/3", "%s: %s becomes %s, not %s", text.Analyser, form, got, stem)
 	}
 }
 
@@ -160,9 +148,7 @@ func FuzzSentencesAreTheText(f *testing.F) {
 	f.Add("a. b\nc\r\n\r\nD. E")
 	f.Fuzz(func(t *testing.T, s string) {
 		for _, cut := range [][]string{text.Sentences(s), text.In("en").Statements(s)} {
-			if got := strings.Join(cut, ""); got != s {
-				t.Errorf("%q became %q", s, got)
-			}
+			assert.Equal(t, s, strings.Join(cut, ""))
 		}
 	})
 }
@@ -171,9 +157,7 @@ func FuzzTermsOfTermsAreFolded(f *testing.F) {
 	f.Add("The Rivers' DAMS")
 	f.Fuzz(func(t *testing.T, s string) {
 		for _, term := range append(text.Terms(s), text.Surface(s)...) {
-			if term == "" || strings.ContainsAny(term, " \n\t") {
-				t.Errorf("%q gave the term %q", s, term)
-			}
+			assert.True(t, term != "" && !strings.ContainsAny(term, " \n\t"), "%q gave the term %q", s, term)
 		}
 	})
 }
@@ -197,9 +181,7 @@ func TestPlacesAreOfTheSameWordsForTextsOfEveryKind(t *testing.T) {
 			build.WriteString(alphabet[random.IntN(len(alphabet))])
 		}
 		got, want := placed(build.String()), text.Words(build.String())
-		if !slices.Equal(got, want) {
-			t.Fatalf("%q: places %q, words %q", build.String(), got, want)
-		}
+		require.True(t, slices.Equal(got, want), "%q: places %q, words %q", build.String(), got, want)
 	}
 }
 

@@ -10,6 +10,9 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/query-api/api"
 )
 
@@ -32,9 +35,7 @@ func (l *lines) of(t *testing.T, message string) (out []map[string]any) {
 	defer l.mu.Unlock()
 	for line := range strings.Lines(l.text.String()) {
 		var fields map[string]any
-		if err := json.Unmarshal([]byte(line), &fields); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, json.Unmarshal([]byte(line), &fields))
 		if fields["msg"] == message {
 			out = append(out, fields)
 		}
@@ -77,37 +78,27 @@ func TestEveryRequestHasAnIdInAnswerLogAndError(t *testing.T) {
 		before := len(log.of(t, "request"))
 		got := f.as("GET", c.path, c.sent)
 		id := got.Header().Get(api.HeaderRequestID)
-		if got.Code != c.status || id == "" || (id == c.sent) != c.kept {
-			t.Errorf("%s: %d, id %q", name, got.Code, id)
-		}
+		assert.True(t, got.Code == c.status && id != "" && (id == c.sent) == c.kept, "%s: %d, id %q", name, got.Code, id)
 		entries := log.of(t, "request")[before:]
-		if len(entries) != 1 {
-			t.Fatalf("%s: %d lines", name, len(entries))
-		}
+		require.Len(t, entries, 1, "%s", name)
 		entry := entries[0]
-		if entry["request_id"] != id || entry["status"] != float64(c.status) || entry["route"] != c.route {
-			t.Errorf("%s: %v", name, entry)
-		}
+		assert.True(t, entry["request_id"] == id && entry["status"] == float64(c.status) && entry["route"] == c.route,
+			"%s: %v", name, entry)
 		if c.status == http.StatusOK {
 			continue
 		}
 		var problem api.Problem
-		if err := json.Unmarshal(got.Body.Bytes(), &problem); err != nil || problem.RequestID != id {
-			t.Errorf("%s: %v, %s", name, err, got.Body)
-		}
+		err := json.Unmarshal(got.Body.Bytes(), &problem)
+		assert.True(t, err == nil && problem.RequestID == id, "%s: %v, %s", name, err, got.Body)
 	}
-	if strings.Contains(log.text.String(), "document.pdf") {
-		t.Errorf("the log holds a path: %s", log.text.String())
-	}
+	assert.False(t, strings.Contains(log.text.String(), "document.pdf"), "the log holds a path: %s", log.text.String())
 }
 
 // What machines ask every few seconds is no news, unless it fails.
 func TestProbesAreNotLogged(t *testing.T) {
 	f, log := logged(t)
 	for _, path := range []string{"/livez", "/metrics"} {
-		if got := f.as("GET", path, ""); got.Code != http.StatusOK {
-			t.Fatalf("%s: %d", path, got.Code)
-		}
+		require.Equal(t, http.StatusOK, f.as("GET", path, "").Code, "%s", path)
 	}
 	if entries := log.of(t, "request"); len(entries) != 0 {
 		t.Errorf("%v", entries)
@@ -121,17 +112,14 @@ func TestRefusedRequestsAreLoggedAndCounted(t *testing.T) {
 	recorder := httptest.NewRecorder()
 	f.server.Handler().ServeHTTP(recorder, request)
 	entries := log.of(t, "request")
-	if recorder.Code != http.StatusMisdirectedRequest || len(entries) != 1 || entries[0]["status"] != 421.0 {
-		t.Errorf("%d, %v", recorder.Code, entries)
-	}
+	assert.True(t, recorder.Code == http.StatusMisdirectedRequest && len(entries) == 1 && entries[0]["status"] == 421.0,
+		"%d, %v", recorder.Code, entries)
 	metrics := f.as("GET", "/metrics", "").Body.String()
 	for _, want := range []string{
 		`unweaver_refused_total{code="misdirected"} 1`,
 		`unweaver_http_request_seconds_count{route="none",status="Misdirected Request"} 1`,
 		"go_goroutines ", "unweaver_build_info{",
 	} {
-		if !strings.Contains(metrics, want) {
-			t.Errorf("metrics lack %s", want)
-		}
+		assert.Contains(t, metrics, want, "metrics lack")
 	}
 }

@@ -7,6 +7,9 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/model"
 	"github.com/unweaver/unweaver/internal/testkit/retrievetest"
 	"github.com/unweaver/unweaver/query-api/api"
@@ -22,9 +25,7 @@ func names(list any) string {
 
 func TestEntitiesAreListedByNameAndPaged(t *testing.T) {
 	f := serve(t, nil)
-	if got := names(f.get("/v1/indexes/sample/entities?prefix=OS")["entities"]); got != "Oslo" {
-		t.Errorf("by prefix: %s", got)
-	}
+	assert.Equal(t, "Oslo", names(f.get("/v1/indexes/sample/entities?prefix=OS")["entities"]), "by prefix")
 	if got := f.get("/v1/indexes/sample/entities?limit=2")["entities"].([]any); len(got) != 2 {
 		t.Errorf("limit 2 gives %d", len(got))
 	}
@@ -37,9 +38,8 @@ func TestEntitiesAreListedByNameAndPaged(t *testing.T) {
 	}
 	first := f.get(oslo + "/chunks?limit=2")
 	second := f.get(oslo + "/chunks?limit=2&cursor=" + first["cursor"].(string))
-	if len(first["chunks"].([]any)) != 2 || len(second["chunks"].([]any)) != 1 || second["cursor"] != "" {
-		t.Errorf("pages: %v, %v", first, second)
-	}
+	assert.True(t, len(first["chunks"].([]any)) == 2 && len(second["chunks"].([]any)) == 1 && second["cursor"] == "",
+		"pages: %v, %v", first, second)
 	if status, out, _ := f.do(http.MethodGet, oslo+"/chunks?cursor=x", nil); status != 422 {
 		t.Errorf("a cursor that nobody gave: %d %v", status, out)
 	}
@@ -50,9 +50,8 @@ func TestAChunkTellsItsMentionsInCodePointsOfTheDocument(t *testing.T) {
 	sample := retrievetest.Sample()
 	out := f.get("/v1/indexes/sample/chunks/" + retrievetest.ChunkID(sample[1], 1).String())
 	chunk := out["chunk"].(map[string]any)
-	if chunk["document"] != "cities/oslo.txt" || chunk["ordinal"] != 1.0 || chunk["start"] != 31.0 {
-		t.Errorf("%v", chunk)
-	}
+	assert.True(t, chunk["document"] == "cities/oslo.txt" && chunk["ordinal"] == 1.0 && chunk["start"] == 31.0,
+		"%v", chunk)
 	mention := out["mentions"].([]any)[0].(map[string]any)
 	span := mention["spans"].([]any)[0].([]any)
 	from, to := int(span[0].(float64)), int(span[1].(float64))
@@ -72,34 +71,26 @@ func TestAStaleDocumentIsCalledSo(t *testing.T) {
 			want = true
 		}
 		chunk := f.get("/v1/indexes/sample/chunks/" + retrievetest.ChunkID(document, 0).String())["chunk"]
-		if got := chunk.(map[string]any)["stale"]; got != want {
-			t.Errorf("the chunk of %s: stale is %v", document.Key, got)
-		}
-		if got := f.get("/v1/indexes/sample/documents/" + document.Key + "/text")["stale"]; got != want {
-			t.Errorf("the text of %s: stale is %v", document.Key, got)
-		}
+		got := chunk.(map[string]any)["stale"]
+		assert.True(t, got == want, "the chunk of %s: stale is %v", document.Key, got)
+		got = f.get("/v1/indexes/sample/documents/" + document.Key + "/text")["stale"]
+		assert.True(t, got == want, "the text of %s: stale is %v", document.Key, got)
 	}
 	found := false
 	for _, entry := range f.ask(map[string]any{"query": "Which ship sailed farther north than Fram?"})["chunks"].([]any) {
 		chunk := entry.(map[string]any)
 		found = found || chunk["document"] == "ships/fram.txt" && chunk["stale"] == true
 	}
-	if !found {
-		t.Error("an answer does not say it")
-	}
+	assert.True(t, found, "an answer does not say it")
 }
 
 func TestTextIsCutInCodePoints(t *testing.T) {
 	f := serve(t, nil)
 	path := "/v1/indexes/sample/documents/cities/troms%C3%B8.txt/text"
 	whole := f.get(path)
-	if whole["length"] != float64(len([]rune(whole["text"].(string)))) {
-		t.Errorf("%v", whole)
-	}
+	assert.True(t, whole["length"] == float64(len([]rune(whole["text"].(string)))), "%v", whole)
 	part := f.get(path + "?start=4&end=6&version=" + whole["version"].(string))
-	if part["text"] != "sø" || part["start"] != 4.0 || part["end"] != 6.0 {
-		t.Errorf("%v", part)
-	}
+	assert.True(t, part["text"] == "sø" && part["start"] == 4.0 && part["end"] == 6.0, "%v", part)
 	if out := f.get(path + "?start=6&end=100000"); out["end"] != whole["length"] {
 		t.Errorf("an end behind the end: %v", out)
 	}
@@ -110,14 +101,11 @@ func TestAnswersCarryCitationsUsageAndTheirContext(t *testing.T) {
 	out := f.ask(map[string]any{"query": "What is the capital of Norway?", "answer": true})
 	answer := out["answer"].(map[string]any)
 	cited := answer["citations"].([]any)
-	if len(cited) == 0 || answer["text"] == "" {
-		t.Fatalf("%v", answer)
-	}
+	require.True(t, len(cited) != 0 && answer["text"] != "", "%v", answer)
 	for _, entry := range out["chunks"].([]any) {
 		chunk := entry.(map[string]any)
-		if chunk["id"] == cited[0] && (chunk["in_context"] != true || chunk["document"] != "cities/oslo.txt") {
-			t.Errorf("cited: %v", chunk)
-		}
+		assert.True(t, chunk["id"] != cited[0] || chunk["in_context"] == true && chunk["document"] == "cities/oslo.txt",
+			"cited: %v", chunk)
 	}
 	out = f.ask(map[string]any{"query": "What is the capital of Norway?", "max_context_tokens": 1})
 	if out["answer"] != nil || out["chunks"].([]any)[0].(map[string]any)["in_context"] != false {
@@ -143,22 +131,18 @@ func TestFilterAndWithoutNarrowEveryMethod(t *testing.T) {
 		} {
 			body["query"], body["method"], body["top_chunks"] = "Who composed in Norway?", method, 10
 			chunks := f.ask(body)["chunks"].([]any)
-			if len(chunks) != 3 {
-				t.Errorf("%s, %s: %d chunks, the people have 3", method, name, len(chunks))
-			}
+			assert.Len(t, chunks, 3, "%s, %s", method, name)
 			for _, entry := range chunks {
-				if key := entry.(map[string]any)["document"].(string); !strings.HasPrefix(key, "people/") {
-					t.Errorf("%s, %s: %s came through", method, name, key)
-				}
+				key := entry.(map[string]any)["document"].(string)
+				assert.True(t, strings.HasPrefix(key, "people/"), "%s, %s: %s came through", method, name, key)
 			}
 		}
 		norway := retrievetest.ClassID("Norway").String()
 		out := f.ask(map[string]any{
 			"query": "Norway", "method": method, "without": map[string]any{"entities": []string{norway}},
 		})
-		if strings.Contains(names(out["entities"]), "Norway") {
-			t.Errorf("%s: an entity came back that was to be left out", method)
-		}
+		assert.False(t, strings.Contains(names(out["entities"]), "Norway"),
+			"%s: an entity came back that was to be left out", method)
 	}
 }
 
@@ -169,9 +153,7 @@ func TestAQuestionIsPaidOnce(t *testing.T) {
 	})
 	f.ask(map[string]any{"query": "Fram"})
 	f.ask(map[string]any{"query": "Fram", "method": "vector"})
-	if n := calls.Load(); n != 1 {
-		t.Errorf("%d calls for one question", n)
-	}
+	assert.Equal(t, int64(1), calls.Load())
 }
 
 // counted counts calls.

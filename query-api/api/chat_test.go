@@ -10,6 +10,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/access"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
@@ -56,45 +59,33 @@ func TestAnIndexAnswersAsAModel(t *testing.T) {
 		"temperature": 0.7, "n": 1, "tools": []any{}, "stop": nil, "user": "somebody", "seed": 4,
 		"response_format": map[string]any{"type": "text"}, "unweaver": map[string]any{"top_chunks": 2},
 	}))
-	if status != http.StatusOK || out["object"] != "chat.completion" || out["model"] != "unweaver/sample" {
-		t.Fatalf("%d %v", status, out)
-	}
+	require.True(t, status == http.StatusOK && out["object"] == "chat.completion" && out["model"] == "unweaver/sample",
+		"%d %v", status, out)
 	choice := out["choices"].([]any)[0].(map[string]any)
 	message := choice["message"].(map[string]any)
 	text := message["content"].(string)
-	if choice["finish_reason"] != "stop" || text != "Pas Trømso: Oslo [1] et [1], pas ." {
-		t.Errorf("%v", choice)
-	}
+	assert.True(t, choice["finish_reason"] == "stop" && text == "Pas Trømso: Oslo [1] et [1], pas .", "%v", choice)
 	plain := f.ask(map[string]any{"query": "What is the capital\nof Norway?", "top_chunks": 2})
 	first := plain["chunks"].([]any)[0].(map[string]any)
 	annotations := message["annotations"].([]any)
-	if len(annotations) != 2 {
-		t.Fatalf("%v", annotations)
-	}
+	require.Len(t, annotations, 2, "%v", annotations)
 	for i, annotation := range annotations {
 		cited := annotation.(map[string]any)["url_citation"].(map[string]any)
 		start, end := int(cited["start_index"].(float64)), int(cited["end_index"].(float64))
-		if got := string([]rune(text)[start:end]); got != "[1]" || start != []int{17, 24}[i] {
-			t.Errorf("%d to %d is %q", start, end, got)
-		}
+		got := string([]rune(text)[start:end])
+		assert.True(t, got == "[1]" && start == []int{17, 24}[i], "%d to %d is %q", start, end, got)
 		source := annotation.(map[string]any)["unweaver"].(map[string]any)
 		for _, name := range []string{"document", "version", "start", "end", "rank"} {
-			if source[name] != first[name] {
-				t.Errorf("%s: %v, want %v", name, source[name], first[name])
-			}
+			assert.True(t, source[name] == first[name], "%s: %v, want %v", name, source[name], first[name])
 		}
-		if source["chunk"] != first["id"] || cited["title"] != first["title"] {
-			t.Errorf("%v", source)
-		}
+		assert.True(t, source["chunk"] == first["id"] && cited["title"] == first["title"], "%v", source)
 		address, _ := strings.CutPrefix(cited["url"].(string), "http://localhost:8080")
-		if shown := f.get(address)["chunk"].(map[string]any); shown["text"] != first["text"] {
-			t.Errorf("%s leads to %v", address, shown)
-		}
+		shown := f.get(address)["chunk"].(map[string]any)
+		assert.True(t, shown["text"] == first["text"], "%s leads to %v", address, shown)
 	}
 	usage := out["usage"].(map[string]any)
-	if usage["prompt_tokens"] != 40.0 || usage["completion_tokens"] != 2.0 || usage["total_tokens"] != 42.0 {
-		t.Errorf("%v", usage)
-	}
+	assert.True(t, usage["prompt_tokens"] == 40.0 && usage["completion_tokens"] == 2.0 && usage["total_tokens"] == 42.0,
+		"%v", usage)
 	if details := out["unweaver"].(map[string]any); details["generation"] != plain["generation"] ||
 		details["answer_kind"] != "model" || details["confidence"] != plain["confidence"] {
 		t.Errorf("%v", details)
@@ -106,9 +97,7 @@ func TestAnAnswerWithoutMarksIsCitedAsAWhole(t *testing.T) {
 	_, out := f.chat(norway(nil))
 	message := out["choices"].([]any)[0].(map[string]any)["message"].(map[string]any)
 	annotations := message["annotations"].([]any)
-	if len(annotations) != 1 {
-		t.Fatalf("%v", message)
-	}
+	require.Len(t, annotations, 1, "%v", message)
 	cited := annotations[0].(map[string]any)["url_citation"].(map[string]any)
 	if cited["start_index"] != 0.0 || int(cited["end_index"].(float64)) != len([]rune(message["content"].(string))) {
 		t.Errorf("%v of %v", cited, message["content"])
@@ -341,16 +330,14 @@ func (f *fixture) chunks(more map[string]any) (out []chunk) {
 	more["stream"] = true
 	got := f.send(http.MethodPost, completions, norway(more), "Content-Type", "application/json")
 	kind := got.Header().Get("Content-Type")
-	if got.Code != http.StatusOK || !strings.HasPrefix(kind, "text/event-stream") {
-		f.t.Fatalf("%d %s %s", got.Code, kind, got.Body)
-	}
+	require.True(f.t, got.Code == http.StatusOK && strings.HasPrefix(kind, "text/event-stream"),
+		"%d %s %s", got.Code, kind, got.Body)
 	body, ended := strings.CutSuffix(got.Body.String(), "data: [DONE]\n\n")
 	for block := range strings.SplitSeq(strings.TrimSuffix(body, "\n\n"), "\n\n") {
 		data, ok := strings.CutPrefix(block, "data: ")
 		var next chunk
-		if err := json.Unmarshal([]byte(data), &next); err != nil || !ok || strings.Contains(data, "\n") {
-			f.t.Fatalf("%v in %q", err, block)
-		}
+		err := json.Unmarshal([]byte(data), &next)
+		require.True(f.t, err == nil && ok && !strings.Contains(data, "\n"), "%v in %q", err, block)
 		out = append(out, next)
 	}
 	if failed := out[len(out)-1].Error != nil; ended == failed {
@@ -375,9 +362,7 @@ func TestAStreamIsThatOfAModel(t *testing.T) {
 			if choice.FinishReason != nil {
 				reasons = append(reasons, *choice.FinishReason)
 			}
-			if choice.Index != 0 {
-				t.Errorf("%+v", choice)
-			}
+			assert.Zero(t, choice.Index, "%+v", choice)
 		}
 	}
 	if got := strings.Join(pieces, "|"); got != "|Oslo| it is [1].|" || !annotated {
@@ -416,17 +401,15 @@ func TestIndexesAreListedAsModels(t *testing.T) {
 	f := serve(t, nil)
 	list := f.get("/v1/models")
 	listed, _ := list["data"].([]any)
-	if list["object"] != "list" || len(listed) != 1 || listed[0].(map[string]any)["id"] != "unweaver/sample" {
-		t.Fatalf("%v", list)
-	}
+	require.True(t, list["object"] == "list" && len(listed) == 1 && listed[0].(map[string]any)["id"] == "unweaver/sample",
+		"%v", list)
 	made, err := time.Parse(time.RFC3339, f.get("/v1/indexes/sample")["created"].(string))
 	if created := listed[0].(map[string]any)["created"]; err != nil ||
 		created != float64(made.Unix()) || made.Year() < 2000 {
 		t.Errorf("made at %v, and the index at %s, %v", created, made, err)
 	}
 	for _, path := range []string{"/v1/models/unweaver/sample", "/v1/models/unweaver%2Fsample"} {
-		if found := f.get(path); found["id"] != "unweaver/sample" || found["object"] != "model" {
-			t.Errorf("%v", found)
-		}
+		found := f.get(path)
+		assert.True(t, found["id"] == "unweaver/sample" && found["object"] == "model", "%v", found)
 	}
 }

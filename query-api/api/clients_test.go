@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/stretchr/testify/require"
 )
 
 // program of other people, where infra/clients/clients.sh could install it; make test-servers does.
@@ -29,9 +31,7 @@ func TestThePythonClientOfOpenAIReadsIt(t *testing.T) {
 	server := httptest.NewServer(serve(t, nil).server.Handler())
 	defer server.Close()
 	out, err := exec.CommandContext(t.Context(), python, "testdata/openai_client.py", server.URL+"/v1").CombinedOutput()
-	if err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	require.True(t, err == nil, "%v\n%s", err, out)
 	t.Logf("%s", out)
 }
 
@@ -48,9 +48,7 @@ func TestTheInspectorReadsTheTools(t *testing.T) {
 		command.Stderr = &told
 		raw, err := command.Output()
 		var out map[string]any
-		if err != nil || json.Unmarshal(raw, &out) != nil {
-			t.Fatalf("%v: %v\n%s\n%s", args, err, raw, told.String())
-		}
+		require.True(t, err == nil && json.Unmarshal(raw, &out) == nil, "%v: %v\n%s\n%s", args, err, raw, told.String())
 		return out
 	}
 	if tools := inspect("--method", "tools/list", "--strict")["tools"].([]any); len(tools) != 6 {

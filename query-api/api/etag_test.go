@@ -5,6 +5,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/access"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/store/blob"
@@ -37,15 +40,13 @@ func TestWhatDidNotChangeIsNotSentAgain(t *testing.T) {
 			}
 		}
 		for _, given := range []string{`"other"`, "*", ""} {
-			if again := f.send("GET", path, "", "If-None-Match", given); again.Code != 200 || again.Body.Len() == 0 {
-				t.Errorf("%s with %q: %d", path, given, again.Code)
-			}
+			again := f.send("GET", path, "", "If-None-Match", given)
+			assert.True(t, again.Code == 200 && again.Body.Len() != 0, "%s with %q: %d", path, given, again.Code)
 		}
 	}
 	missing := f.send("GET", "/v1/indexes/sample/documents/nowhere", "")
-	if missing.Header().Get("ETag") != "" || missing.Header().Get("Cache-Control") != "no-store" {
-		t.Errorf("an error is kept: %v", missing.Header())
-	}
+	assert.True(t, missing.Header().Get("ETag") == "" && missing.Header().Get("Cache-Control") == "no-store",
+		"an error is kept: %v", missing.Header())
 	if asked := f.send("POST", "/v1/indexes/sample/query", question, "Content-Type", "application/json"); asked.
 		Header().Get("Cache-Control") != "no-store" {
 		t.Errorf("an answer is kept: %v", asked.Header())
@@ -87,13 +88,11 @@ func TestAnswersForAKeyArePrivate(t *testing.T) {
 	operate := l.key(access.Request{Scope: access.Operate})
 	at := l.built.Index.GenerationKey("g1", "report.json")
 	report := core.Report{Status: core.StatusCompleted}
-	if _, err := blob.WriteJSON(t.Context(), l.stores.Blobs, at, report, blob.Cond{}); err != nil {
-		t.Fatal(err)
-	}
+	_, err := blob.WriteJSON(t.Context(), l.stores.Blobs, at, report, blob.Cond{})
+	require.NoError(t, err)
 	for text, told := range map[string]bool{key.Text: false, operate.Text: true} {
 		got := l.send("GET", "/v1/indexes/sample/generations/g1", "", bearer(text)...)
-		if got.Code != 200 || told != strings.Contains(got.Body.String(), `"report":{`) {
-			t.Errorf("%d %s", got.Code, got.Body)
-		}
+		assert.True(t, got.Code == 200 && told == strings.Contains(got.Body.String(), `"report":{`),
+			"%d %s", got.Code, got.Body)
 	}
 }

@@ -13,6 +13,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/model"
 	"github.com/unweaver/unweaver/internal/model/builtin"
@@ -163,9 +166,7 @@ func serve(t testing.TB, edit func(*fixture, *api.Config)) *fixture {
 func (f *fixture) shutdown() {
 	ctx, cancel := context.WithTimeout(context.Background(), long)
 	defer cancel()
-	if err := f.server.Shutdown(ctx); err != nil {
-		f.t.Errorf("shutdown: %v", err)
-	}
+	assert.NoError(f.t, f.server.Shutdown(ctx), "shutdown")
 }
 
 // do sends a request and decodes the answer.
@@ -178,9 +179,7 @@ func (f *fixture) do(method, path string, body any) (int, map[string]any, http.H
 		sent = strings.NewReader(b)
 	default:
 		raw, err := json.Marshal(b)
-		if err != nil {
-			f.t.Fatal(err)
-		}
+		require.NoError(f.t, err)
 		sent = bytes.NewReader(raw)
 	}
 	recorder := httptest.NewRecorder()
@@ -196,9 +195,8 @@ func (f *fixture) do(method, path string, body any) (int, map[string]any, http.H
 	f.asDescribed(request, recorder)
 	var out map[string]any
 	if strings.Contains(recorder.Header().Get("Content-Type"), "json") {
-		if err := json.Unmarshal(recorder.Body.Bytes(), &out); err != nil {
-			f.t.Errorf("%s %s: %v in %q", method, path, err, recorder.Body)
-		}
+		err := json.Unmarshal(recorder.Body.Bytes(), &out)
+		assert.True(f.t, err == nil, "%s %s: %v in %q", method, path, err, recorder.Body)
 	}
 	return recorder.Code, out, recorder.Header()
 }
@@ -206,18 +204,14 @@ func (f *fixture) do(method, path string, body any) (int, map[string]any, http.H
 func (f *fixture) get(path string) map[string]any {
 	f.t.Helper()
 	status, out, _ := f.do(http.MethodGet, path, nil)
-	if status != http.StatusOK {
-		f.t.Fatalf("GET %s: %d %v", path, status, out)
-	}
+	require.True(f.t, status == http.StatusOK, "GET %s: %d %v", path, status, out)
 	return out
 }
 
 func (f *fixture) ask(body map[string]any) map[string]any {
 	f.t.Helper()
 	status, out, _ := f.do(http.MethodPost, "/v1/indexes/sample/query", body)
-	if status != http.StatusOK {
-		f.t.Fatalf("query %v: %d %v", body, status, out)
-	}
+	require.True(f.t, status == http.StatusOK, "query %v: %d %v", body, status, out)
 	return out
 }
 

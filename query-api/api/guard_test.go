@@ -12,6 +12,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/access"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/retrieve"
@@ -47,12 +50,8 @@ func lock(t *testing.T, edit func(*fixture, *api.Config)) *locked {
 func (l *locked) key(request access.Request) access.Made {
 	l.t.Helper()
 	made, err := l.book.CreateKey(l.t.Context(), request)
-	if err != nil {
-		l.t.Fatal(err)
-	}
-	if err := l.ring.Refresh(l.t.Context()); err != nil {
-		l.t.Fatal(err)
-	}
+	require.NoError(l.t, err)
+	require.NoError(l.t, l.ring.Refresh(l.t.Context()))
 	return made
 }
 
@@ -89,9 +88,7 @@ func routes(t *testing.T) map[string]access.Scope {
 			Description string `json:"description"`
 		} `json:"paths"`
 	}
-	if err := json.Unmarshal(api.OpenAPI(retrieve.Methods()), &description); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, json.Unmarshal(api.OpenAPI(retrieve.Methods()), &description))
 	out := map[string]access.Scope{
 		"GET /openapi.json": access.Query, "POST /admin/v1/status": "", "GET /admin/v1/": "", "GET /nowhere": "",
 		"OPTIONS /v1/indexes": "", "DELETE /v1/indexes": "", "POST /": "", "POST /livez": "", "GET //livez": "",
@@ -146,16 +143,11 @@ func TestNoRouteIsServedWithoutAKeyThatAllowsIt(t *testing.T) {
 	query := l.key(access.Request{Scope: access.Query})
 	expired := l.key(access.Request{Scope: access.Admin, Expires: time.Nanosecond})
 	revoked := l.key(access.Request{Scope: access.Admin})
-	if _, err := l.book.RevokeKey(t.Context(), revoked.Key.ID); err != nil {
-		t.Fatal(err)
-	}
-	if err := l.ring.Refresh(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	_, err := l.book.RevokeKey(t.Context(), revoked.Key.ID)
+	require.NoError(t, err)
+	require.NoError(t, l.ring.Refresh(t.Context()))
 	tried, table := 0, routes(t)
-	if len(table) < 20 {
-		t.Fatalf("%d routes", len(table))
-	}
+	require.True(t, len(table) >= 20, "%d routes", len(table))
 	for route, scope := range table {
 		for name, headers := range map[string][]string{
 			"no key": {"Content-Type", "application/json"}, "an empty key": bearer(""), "a word": bearer("secret"),
@@ -177,9 +169,8 @@ func TestNoRouteIsServedWithoutAKeyThatAllowsIt(t *testing.T) {
 			}
 		}
 		wide := l.attempt(route, bearer(query.Text))
-		if scope == access.Operate && wide.Code != http.StatusForbidden {
-			t.Errorf("%s with a key to query: %d", route, wide.Code)
-		}
+		assert.True(t, scope != access.Operate || wide.Code == http.StatusForbidden,
+			"%s with a key to query: %d", route, wide.Code)
 		if other := l.attempt(route, bearer(narrow.Text)); strings.Contains(route, "sample") && scope != access.Operate {
 			nobody := l.attempt(strings.Replace(route, "sample", "nobody", 1), bearer(good.Text))
 			if other.Code != http.StatusNotFound || !strings.Contains(other.Body.String(), "unknown_index") ||
@@ -192,9 +183,7 @@ func TestNoRouteIsServedWithoutAKeyThatAllowsIt(t *testing.T) {
 				t.Errorf("%s with a good key: %d", route, got.Code)
 			}
 			got := l.attempt(route, []string{"X-API-Key", good.Text, "Content-Type", "application/json"})
-			if got.Code == 401 || got.Code == 403 {
-				t.Errorf("%s with a good key as X-API-Key: %d", route, got.Code)
-			}
+			assert.True(t, got.Code != 401 && got.Code != 403, "%s with a good key as X-API-Key: %d", route, got.Code)
 		}
 	}
 	for _, open := range []string{"GET /livez", "GET /"} {
@@ -203,9 +192,8 @@ func TestNoRouteIsServedWithoutAKeyThatAllowsIt(t *testing.T) {
 		}
 	}
 	list := l.attempt("GET /v1/indexes", bearer(narrow.Text))
-	if list.Code != 200 || strings.Contains(list.Body.String(), "sample") {
-		t.Errorf("a list tells of an index that the key does not read: %s", list.Body)
-	}
+	assert.True(t, list.Code == 200 && !strings.Contains(list.Body.String(), "sample"),
+		"a list tells of an index that the key does not read: %s", list.Body)
 	t.Logf("%d requests without a good key, none served", tried)
 }
 
@@ -213,9 +201,7 @@ func TestARevokedKeyEndsOnEveryReplica(t *testing.T) {
 	store := blobmemory.New()
 	book := access.Book{Store: store}
 	made, err := book.CreateKey(t.Context(), access.Request{Scope: access.Query})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	var replicas []*fixture
 	for range 2 {
 		ring := access.NewRing(store, slog.New(slog.DiscardHandler), nil)
@@ -230,9 +216,8 @@ func TestARevokedKeyEndsOnEveryReplica(t *testing.T) {
 	for _, replica := range replicas {
 		eventually(t, "the key is known", func() bool { return status(replica) == http.StatusOK })
 	}
-	if _, err := book.RevokeKey(t.Context(), made.Key.ID); err != nil {
-		t.Fatal(err)
-	}
+	_, err = book.RevokeKey(t.Context(), made.Key.ID)
+	require.NoError(t, err)
 	for _, replica := range replicas {
 		eventually(t, "it is refused", func() bool { return status(replica) == http.StatusUnauthorized })
 	}
@@ -267,19 +252,15 @@ func TestAPageOfAnotherOriginNeitherReadsNorSpends(t *testing.T) {
 		"the configured name":         {200, append(json, "Host", "Search.example")},
 	} {
 		got := f.send("POST", "/v1/indexes/sample/query", question, c.headers...)
-		if got.Code != c.status || got.Header().Get("Access-Control-Allow-Origin") != "" {
-			t.Errorf("%s: %d %s", name, got.Code, got.Body)
-		}
-		if got.Code != 200 && got.Header().Get("Content-Type") != "application/problem+json" {
-			t.Errorf("%s: %s", name, got.Header())
-		}
+		assert.True(t, got.Code == c.status && got.Header().Get("Access-Control-Allow-Origin") == "",
+			"%s: %d %s", name, got.Code, got.Body)
+		assert.True(t, got.Code == 200 || got.Header().Get("Content-Type") == "application/problem+json",
+			"%s: %s", name, got.Header())
 	}
 	if got := f.send("GET", "/v1/indexes", "", "Sec-Fetch-Site", "cross-site"); got.Code != http.StatusForbidden {
 		t.Errorf("a GET of another site: %d", got.Code)
 	}
-	if got := f.send("GET", "/", "", "Sec-Fetch-Site", "cross-site"); got.Code != http.StatusOK {
-		t.Errorf("a link to the page: %d", got.Code)
-	}
+	assert.Equal(t, http.StatusOK, f.send("GET", "/", "", "Sec-Fetch-Site", "cross-site").Code, "a link to the page")
 	if got := f.send("GET", "/", "", "Host", "evil.example"); got.Code != http.StatusMisdirectedRequest {
 		t.Errorf("the page under another name: %d", got.Code)
 	}
@@ -297,9 +278,7 @@ func TestEveryAnswerHasItsHeadersAndEveryErrorIsAProblem(t *testing.T) {
 		method, path, _ := strings.Cut(route, " ")
 		got := f.send(method, path, "")
 		header := got.Header()
-		if got.Code != status {
-			t.Errorf("%s: %d %s", route, got.Code, got.Body)
-		}
+		assert.True(t, got.Code == status, "%s: %d %s", route, got.Code, got.Body)
 		if status >= 300 && header.Get("Content-Type") != "application/problem+json" || header.Get("Location") != "" {
 			t.Errorf("%s: %v", route, header)
 		}
@@ -327,25 +306,18 @@ func TestAQueryKeyIsNotToldOfTheInside(t *testing.T) {
 		l.unchecked = code == fault.NoSuchMethod // no route has a wrong method
 		got := l.send("POST", "/v1/indexes/sample/query", body, bearer(query.Text)...)
 		var problem api.Problem
-		if err := json.Unmarshal(got.Body.Bytes(), &problem); err != nil {
-			t.Fatalf("%s: %v in %s", code, err, got.Body)
-		}
+		err := json.Unmarshal(got.Body.Bytes(), &problem)
+		require.True(t, err == nil, "%s: %v in %s", code, err, got.Body)
 		told := problem.Detail + problem.Hint
-		if problem.Reference == "" && !api.Tellable(code) {
-			t.Errorf("%s: no reference", code)
-		}
+		assert.True(t, problem.Reference != "" || api.Tellable(code), "%s: no reference", code)
 		if problem.Reference != "" && (strings.Contains(told, "inside") || strings.Contains(told, "10.0.0.7") ||
 			!strings.Contains(logged.String(), problem.Reference) || !strings.Contains(logged.String(), "10.0.0.7")) {
 			t.Errorf("%s: told %q, logged %s", code, told, logged.String())
 		}
 		full := l.send("POST", "/v1/indexes/sample/query", body, bearer(operate.Text)...)
-		if !strings.Contains(full.Body.String(), "10.0.0.7") {
-			t.Errorf("%s: the operator is not told: %s", code, full.Body)
-		}
+		assert.Contains(t, full.Body.String(), "10.0.0.7", "%s: the operator is not told: %s", code, full.Body)
 	}
-	if strings.Contains(logged.String(), query.Text[14:]) {
-		t.Error("a key is in the log")
-	}
+	assert.False(t, strings.Contains(logged.String(), query.Text[14:]), "a key is in the log")
 }
 
 func TestLimitsOfAKeyAreKept(t *testing.T) {
@@ -359,15 +331,12 @@ func TestLimitsOfAKeyAreKept(t *testing.T) {
 			t.Errorf("%v %s", got.Header(), got.Body)
 		}
 	}
-	if fmt.Sprint(codes) != "[200 200 429 429]" {
-		t.Errorf("%v", codes)
-	}
+	assert.Equal(t, "[200 200 429 429]", fmt.Sprint(codes), "%v", codes)
 	talk := l.key(access.Request{Scope: access.Query, Limits: access.Limits{AnswersPerMinute: 1}})
 	answer := `{"query":"capital of Norway","answer":true}`
 	first := l.send("POST", "/v1/indexes/sample/query", answer, bearer(talk.Text)...)
 	second := l.send("POST", "/v1/indexes/sample/query", answer, bearer(talk.Text)...)
 	plain := l.send("POST", "/v1/indexes/sample/query", question, bearer(talk.Text)...)
-	if first.Code != 200 || second.Code != 429 || plain.Code != 200 {
-		t.Errorf("answers: %d, %d, without an answer %d", first.Code, second.Code, plain.Code)
-	}
+	assert.True(t, first.Code == 200 && second.Code == 429 && plain.Code == 200,
+		"answers: %d, %d, without an answer %d", first.Code, second.Code, plain.Code)
 }

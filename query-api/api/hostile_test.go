@@ -15,6 +15,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/testkit/longtest"
 	"github.com/unweaver/unweaver/query-api/api"
 	"github.com/unweaver/unweaver/query-api/middleware"
@@ -68,9 +71,7 @@ func TestABodyMeansOneThing(t *testing.T) {
 		`{"query":"Fram","without":{"documents":["a"],"documents":["b"]}}`: 422,
 	} {
 		got := f.send("POST", "/v1/indexes/sample/query", body, "Content-Type", "application/json")
-		if got.Code != status {
-			t.Errorf("%.80s: %d %s, want %d", body, got.Code, got.Body, status)
-		}
+		assert.True(t, got.Code == status, "%.80s: %d %s, want %d", body, got.Code, got.Body, status)
 	}
 }
 
@@ -88,9 +89,8 @@ func TestABodyIsNestedToALimit(t *testing.T) {
 	for levels, want := range map[int]string{30: "not a parameter", 31: refused, 9_990: refused} {
 		body := `{"query":"Fram","params":{"a":` + nested(levels, "1") + `}}`
 		got := f.send("POST", "/v1/indexes/sample/query", body, "Content-Type", "application/json")
-		if got.Code >= 500 || !strings.Contains(got.Body.String(), want) {
-			t.Errorf("%d levels: %d %s, want %q", levels, got.Code, got.Body, want)
-		}
+		assert.True(t, got.Code < 500 && strings.Contains(got.Body.String(), want),
+			"%d levels: %d %s, want %q", levels, got.Code, got.Body, want)
 	}
 }
 
@@ -115,12 +115,9 @@ func TestABodyCostsWhatItsSizeIs(t *testing.T) {
 // sound fails where an answer is no answer of ours.
 func sound(t *testing.T, what string, status int, kind string, body []byte) {
 	t.Helper()
-	if status >= 500 || status < 200 {
-		t.Errorf("%d of %q: %.300s", status, what, body)
-	}
-	if !json.Valid(body) || status >= 300 && kind != "application/problem+json" {
-		t.Errorf("%d of %q is %s: %.300s", status, what, kind, body)
-	}
+	assert.True(t, status < 500 && status >= 200, "%d of %q: %.300s", status, what, body)
+	assert.True(t, json.Valid(body) && (status < 300 || kind == "application/problem+json"),
+		"%d of %q is %s: %.300s", status, what, kind, body)
 }
 
 // FuzzQuery: whatever is sent as a question is answered, or refused as the caller's.
@@ -226,9 +223,8 @@ func TestManyHostileRequests(t *testing.T) {
 	}
 	wait.Wait()
 	t.Logf("%d requests, by status: %v", count, codes)
-	if codes[200] == 0 || codes[422] == 0 || codes[404] == 0 || codes[0] > count/10 {
-		t.Errorf("too few of them got anywhere: %v", codes)
-	}
+	assert.True(t, codes[200] != 0 && codes[422] != 0 && codes[404] != 0 && codes[0] <= count/10,
+		"too few of them got anywhere: %v", codes)
 }
 
 // exchange sends bytes and reads what comes back; nil where nothing does.
@@ -246,9 +242,7 @@ func exchange(t *testing.T, address string, request []byte) (*http.Response, []b
 	response, err := http.ReadResponse(bufio.NewReader(connection), asked)
 	if err != nil {
 		var silent net.Error
-		if errors.As(err, &silent) && silent.Timeout() {
-			t.Errorf("no answer to %q", request)
-		}
+		assert.True(t, !errors.As(err, &silent) || !silent.Timeout(), "no answer to %q", request)
 		return nil, nil
 	}
 	body, _ := io.ReadAll(response.Body)
@@ -271,22 +265,15 @@ func inspect(t *testing.T, request []byte, response *http.Response, body []byte)
 		response.StatusCode == 417 || response.StatusCode == 501 || response.StatusCode == 505) {
 		return // no request of HTTP: the library refused it before anything of ours saw it
 	}
-	if response.StatusCode >= 500 {
-		t.Errorf("%d for %q: %.300s", response.StatusCode, request, body)
-	}
+	assert.True(t, response.StatusCode < 500, "%d for %q: %.300s", response.StatusCode, request, body)
 	if asked, err := http.ReadRequest(bufio.NewReader(bytes.NewReader(request))); err == nil {
 		valid, err := contract()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := valid.Check(asked.Method, asked.URL.EscapedPath(), response.StatusCode, response.Header, body); err != nil {
-			t.Errorf("%q: %v", request, err)
-		}
+		require.NoError(t, err)
+		err = valid.Check(asked.Method, asked.URL.EscapedPath(), response.StatusCode, response.Header, body)
+		assert.NoError(t, err, "%q", request)
 	}
-	if response.StatusCode >= 300 && kind != "application/problem+json" {
-		t.Errorf("%d for %q is %s: %.200s", response.StatusCode, request, kind, body)
-	}
-	if strings.Contains(kind, "json") && len(body) > 0 && !json.Valid(body) {
-		t.Errorf("%d for %q is no JSON: %.300s", response.StatusCode, request, body)
-	}
+	assert.True(t, response.StatusCode < 300 || kind == "application/problem+json",
+		"%d for %q is %s: %.200s", response.StatusCode, request, kind, body)
+	assert.True(t, !strings.Contains(kind, "json") || len(body) == 0 || json.Valid(body),
+		"%d for %q is no JSON: %.300s", response.StatusCode, request, body)
 }

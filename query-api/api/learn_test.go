@@ -4,6 +4,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+
 	"github.com/unweaver/unweaver/internal/core"
 )
 
@@ -16,8 +18,6 @@ func TestTheLatestReadingOfAPointerCountsWhateverItsEpoch(t *testing.T) {
 		after       time.Duration
 	}{{4, 4, 0}, {1, 1, 2 * time.Second}, {9, 1, time.Second}, {2, 2, 3 * time.Second}} {
 		x.learn(core.Pointer{Generation: "g", Manifest: "m", Epoch: c.epoch}, core.Pointer{}, began.Add(c.after))
-		if got := x.last().Epoch; got != c.want {
-			t.Errorf("reading %d: epoch %d, want %d", i, got, c.want)
-		}
+		assert.Equal(t, c.want, x.last().Epoch, "reading %d: epoch", i)
 	}
 }

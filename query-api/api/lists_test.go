@@ -6,6 +6,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/internal/testkit/retrievetest"
@@ -26,9 +29,7 @@ func (f *fixture) pages(path, list, field string, limit int) (all []string, requ
 		}
 		out := f.get(at)
 		entries := out[list].([]any)
-		if len(entries) > limit {
-			f.t.Errorf("%s: %d entries", at, len(entries))
-		}
+		assert.True(f.t, len(entries) <= limit, "%s: %d entries", at, len(entries))
 		for _, entry := range entries {
 			all = append(all, entry.(map[string]any)[field].(string))
 		}
@@ -36,9 +37,7 @@ func (f *fixture) pages(path, list, field string, limit int) (all []string, requ
 		if cursor = out["next_cursor"].(string); cursor == "" {
 			return all, requests
 		}
-		if requests > 100 {
-			f.t.Fatalf("%s does not end", path)
-		}
+		require.True(f.t, requests <= 100, "%s does not end", path)
 	}
 }
 
@@ -50,9 +49,8 @@ func TestListsAreReadPageByPageToTheirEnd(t *testing.T) {
 	}
 	for _, limit := range []int{1, 2, 3, len(keys), 1000} {
 		got, requests := f.pages("/v1/indexes/sample/documents", "items", "document", limit)
-		if strings.Join(got, " ") != strings.Join(keys, " ") || requests != (len(keys)+limit-1)/limit {
-			t.Errorf("limit %d: %v in %d requests", limit, got, requests)
-		}
+		assert.True(t, strings.Join(got, " ") == strings.Join(keys, " ") && requests == (len(keys)+limit-1)/limit,
+			"limit %d: %v in %d requests", limit, got, requests)
 	}
 	if got, _ := f.pages("/v1/indexes/sample/documents?prefix=cities/", "items", "document", 2); len(got) != 3 {
 		t.Errorf("below cities/: %v", got)
@@ -62,15 +60,13 @@ func TestListsAreReadPageByPageToTheirEnd(t *testing.T) {
 	}
 	whole, _ := f.pages("/v1/indexes/sample/entities", "entities", "name", 1000)
 	paged, _ := f.pages("/v1/indexes/sample/entities", "entities", "name", 3)
-	if len(whole) < 10 || strings.Join(whole, "|") != strings.Join(paged, "|") {
-		t.Errorf("%v, in pages %v", whole, paged)
-	}
+	assert.True(t, len(whole) >= 10 && strings.Join(whole, "|") == strings.Join(paged, "|"),
+		"%v, in pages %v", whole, paged)
 	oslo := "/v1/indexes/sample/entities/" + retrievetest.ClassID("Oslo").String() + "/chunks"
 	whole, _ = f.pages(oslo, "chunks", "id", 1000)
 	paged, _ = f.pages(oslo, "chunks", "id", 1)
-	if len(whole) != 3 || strings.Join(whole, "|") != strings.Join(paged, "|") {
-		t.Errorf("%v, in pages %v", whole, paged)
-	}
+	assert.True(t, len(whole) == 3 && strings.Join(whole, "|") == strings.Join(paged, "|"),
+		"%v, in pages %v", whole, paged)
 }
 
 // A list that was begun goes on in its generation although another is served meanwhile, and ends where that is gone.
@@ -81,13 +77,9 @@ func TestAListGoesOnInItsGeneration(t *testing.T) {
 	f.publishNext(2)
 	eventually(t, "switched", func() bool { return f.ask(fram)["generation"] == "g2" })
 	rest := f.get("/v1/indexes/sample/documents?limit=5&cursor=" + first["next_cursor"].(string))
-	if rest["generation"] != "g1" || len(rest["items"].([]any)) != len(retrievetest.Sample())-5 {
-		t.Errorf("%v", rest)
-	}
+	assert.True(t, rest["generation"] == "g1" && len(rest["items"].([]any)) == len(retrievetest.Sample())-5, "%v", rest)
 	f.shutdown()
-	if err := f.stores.Blobs.Delete(t.Context(), f.built.Index.GenerationKey("g1", "manifest.json")); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, f.stores.Blobs.Delete(t.Context(), f.built.Index.GenerationKey("g1", "manifest.json")))
 	again := serve(t, func(g *fixture, config *api.Config) { // a replica that does not have it open
 		g.stores, g.store = f.stores, watch(f.stores.Blobs)
 		config.Artifacts, config.Records, config.Readers = g.store, f.stores.Records, f.stores.Readers
@@ -95,9 +87,7 @@ func TestAListGoesOnInItsGeneration(t *testing.T) {
 	})
 	status, out, _ := again.do(http.MethodGet,
 		"/v1/indexes/sample/documents?limit=5&cursor="+first["next_cursor"].(string), nil)
-	if status != http.StatusGone || out["code"] != "generation_collected" {
-		t.Errorf("%d %v", status, out)
-	}
+	assert.True(t, status == http.StatusGone && out["code"] == "generation_collected", "%d %v", status, out)
 }
 
 // What a page costs must not depend on how long the list is.
@@ -107,9 +97,7 @@ func TestAPageOfDocumentsReadsEachFrameOnce(t *testing.T) {
 	segment := f.built.Manifest.Segments.Documents[0].SHA256
 	before := f.store.reads(segment)
 	f.get("/v1/indexes/sample/documents")
-	if n := f.store.reads(segment) - before; n != 1 {
-		t.Errorf("%d reads for a page whose documents lie in one frame", n)
-	}
+	assert.Equal(t, 1, f.store.reads(segment)-before)
 }
 
 func TestADocumentTellsWhatIsServedOfIt(t *testing.T) {
@@ -129,9 +117,8 @@ func TestADocumentTellsWhatIsServedOfIt(t *testing.T) {
 			t.Errorf("%s: %v", document.Key, out)
 		}
 		text := f.get("/v1/indexes/sample/documents/" + document.Key + "/text")
-		if text["length"] != out["length"] || text["version"] != out["version"] {
-			t.Errorf("%s: %v and %v", document.Key, out, text)
-		}
+		assert.True(t, text["length"] == out["length"] && text["version"] == out["version"],
+			"%s: %v and %v", document.Key, out, text)
 	}
 	// A key that ends like the address of a text has that slash encoded.
 	if out := f.get("/v1/indexes/tricky/documents/notes%2Ftext"); out["document"] != "notes/text" {
@@ -164,9 +151,8 @@ func TestAnIndexHasACardAndAGenerationItsReport(t *testing.T) {
 	}
 	report := core.Report{Status: core.StatusErrors, Diff: core.Diff{Removed: 2, Same: 5}, ProblemsTotal: 7}
 	key := f.built.Index.GenerationKey("g2", "report.json")
-	if _, err := blob.WriteJSON(t.Context(), f.stores.Blobs, key, report, blob.Cond{}); err != nil {
-		t.Fatal(err)
-	}
+	_, err := blob.WriteJSON(t.Context(), f.stores.Blobs, key, report, blob.Cond{})
+	require.NoError(t, err)
 	detail = f.get("/v1/indexes/sample/generations/g2")
 	parent := detail["parent"].(map[string]any)
 	if parent["generation"] != "g1" || parent["documents"] != float64(len(retrievetest.Sample())) ||
@@ -178,7 +164,5 @@ func TestAnIndexHasACardAndAGenerationItsReport(t *testing.T) {
 		t.Errorf("the report counts what still stands: %v", card["problems"])
 	}
 	first := f.get("/v1/indexes/sample/generations/g1")
-	if first["parent"] != nil || first["state"] != "published" {
-		t.Errorf("%v", first)
-	}
+	assert.True(t, first["parent"] == nil && first["state"] == "published", "%v", first)
 }

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/unweaver/unweaver/internal/access"
 	"github.com/unweaver/unweaver/internal/model/tokens"
@@ -36,9 +38,7 @@ func (f *fixture) agent(key string) *sdk.ClientSession {
 	session, err := client.Connect(f.t.Context(), &sdk.StreamableClientTransport{
 		Endpoint: server.URL + "/mcp", HTTPClient: &http.Client{Transport: carrying{key}}, MaxRetries: -1,
 	}, nil)
-	if err != nil {
-		f.t.Fatal(err)
-	}
+	require.NoError(f.t, err)
 	f.t.Cleanup(func() { _ = session.Close() })
 	return session
 }
@@ -49,9 +49,7 @@ func call(t *testing.T, session *sdk.ClientSession, name string, arguments map[s
 ) {
 	t.Helper()
 	result, err := session.CallTool(t.Context(), &sdk.CallToolParams{Name: name, Arguments: arguments})
-	if err != nil {
-		t.Fatalf("%s: %v", name, err)
-	}
+	require.NoError(t, err, "%s", name)
 	for _, content := range result.Content {
 		text += content.(*sdk.TextContent).Text
 	}
@@ -62,12 +60,8 @@ func call(t *testing.T, session *sdk.ClientSession, name string, arguments map[s
 func TestToolsOnlyReadAndSayWhatTheyGive(t *testing.T) {
 	session := serve(t, nil).agent("")
 	list, err := session.ListTools(t.Context(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if list.CacheScope != "private" || list.TTLMs != 0 {
-		t.Errorf("others may keep the list: %+v", list.Cacheable)
-	}
+	require.NoError(t, err)
+	assert.True(t, list.CacheScope == "private" && list.TTLMs == 0, "others may keep the list: %+v", list.Cacheable)
 	var names []string
 	for _, tool := range list.Tools {
 		names = append(names, tool.Name)
@@ -76,9 +70,7 @@ func TestToolsOnlyReadAndSayWhatTheyGive(t *testing.T) {
 			t.Errorf("%s: %+v", tool.Name, tool.Annotations)
 		}
 	}
-	if got := strings.Join(names, " "); got != "answer explain get_chunk get_document list_indexes search" {
-		t.Errorf("%s", got)
-	}
+	assert.Equal(t, "answer explain get_chunk get_document list_indexes search", strings.Join(names, " "))
 }
 
 // An agent finds its way from the list of indexes to the text around a passage.
@@ -92,9 +84,7 @@ func TestAnAgentSearchesAndReadsOn(t *testing.T) {
 	capital := map[string]any{"query": "What is the capital of Norway?", "top_chunks": 2}
 	text, out, failed = call(t, session, "search", capital)
 	passages, _ := out["passages"].([]any)
-	if failed || len(passages) != 2 || out["cut"] != nil {
-		t.Fatalf("%s %v", text, out)
-	}
+	require.True(t, !failed && len(passages) == 2 && out["cut"] == nil, "%s %v", text, out)
 	first := passages[0].(map[string]any)
 	best := f.ask(capital)["chunks"].([]any)[0].(map[string]any)
 	if first["chunk"] != best["id"] || first["text"] != best["text"] || first["document"] != best["document"] ||
@@ -103,9 +93,7 @@ func TestAnAgentSearchesAndReadsOn(t *testing.T) {
 	}
 	_, out, failed = call(t, session, "get_chunk", map[string]any{"index": "sample", "chunk": first["chunk"]})
 	passage, _ := out["passage"].(map[string]any)
-	if failed || passage["text"] != best["text"] || len(out["entities"].([]any)) == 0 {
-		t.Errorf("%v", out)
-	}
+	assert.True(t, !failed && passage["text"] == best["text"] && len(out["entities"].([]any)) != 0, "%v", out)
 	text, out, failed = call(t, session, "get_document", map[string]any{
 		"document": first["document"], "start": first["start"], "end": first["end"],
 	})
@@ -122,9 +110,7 @@ func TestAnAgentSearchesAndReadsOn(t *testing.T) {
 		t.Errorf("%s %v", text, out)
 	}
 	text, out, failed = call(t, session, "explain", map[string]any{"query": "the capital of Norway", "method": "unweaver"})
-	if failed || out["explain"] == nil || !strings.Contains(text, "found through") {
-		t.Errorf("%s %v", text, out)
-	}
+	assert.True(t, !failed && out["explain"] != nil && strings.Contains(text, "found through"), "%s %v", text, out)
 	resource, err := session.ReadResource(t.Context(), &sdk.ReadResourceParams{
 		URI: "unweaver://sample/" + first["document"].(string),
 	})
@@ -132,9 +118,8 @@ func TestAnAgentSearchesAndReadsOn(t *testing.T) {
 		resource.CacheScope != "private" {
 		t.Errorf("%+v %v", resource, err)
 	}
-	if _, err := session.ReadResource(t.Context(), &sdk.ReadResourceParams{URI: "unweaver://sample/none"}); err == nil {
-		t.Error("a document that is not there is read")
-	}
+	_, err = session.ReadResource(t.Context(), &sdk.ReadResourceParams{URI: "unweaver://sample/none"})
+	assert.Error(t, err, "a document that is not there is read")
 }
 
 func TestMaxTokensLeavesOutWholePassagesAndSaysWhich(t *testing.T) {
@@ -156,9 +141,7 @@ func TestMaxTokensLeavesOutWholePassagesAndSaysWhich(t *testing.T) {
 			t.Errorf("%d: %d tokens: %s", most, tokens.Count(text), text)
 		}
 		for _, passage := range kept {
-			if !strings.Contains(text, passage.(map[string]any)["text"].(string)) {
-				t.Errorf("%d: a passage is not whole", most)
-			}
+			assert.Contains(t, text, passage.(map[string]any)["text"].(string), "%d: a passage is not whole", most)
 		}
 	}
 	text, out, _ := call(t, session, "get_document", map[string]any{"document": "cities/oslo.txt", "max_tokens": 105})
@@ -168,9 +151,8 @@ func TestMaxTokensLeavesOutWholePassagesAndSaysWhich(t *testing.T) {
 	}
 	_, rest, _ := call(t, session, "get_document", map[string]any{"document": "cities/oslo.txt", "start": next})
 	_, full, _ := call(t, session, "get_document", map[string]any{"document": "cities/oslo.txt"})
-	if out["text"].(string)+rest["text"].(string) != full["text"] || rest["next_start"] != nil {
-		t.Errorf("%v %v %v", out, rest, full)
-	}
+	assert.True(t, out["text"].(string)+rest["text"].(string) == full["text"] && rest["next_start"] == nil,
+		"%v %v %v", out, rest, full)
 }
 
 func TestAMistakeOfAnAgentIsAToolErrorThatSaysWhatToDo(t *testing.T) {
@@ -189,9 +171,8 @@ func TestAMistakeOfAnAgentIsAToolErrorThatSaysWhatToDo(t *testing.T) {
 		"a lost chunk":      {"get_chunk", map[string]any{"chunk": "00"}, "none of that id"},
 		"a lost document":   {"get_document", map[string]any{"document": "a b/c#1"}, "none of that id"},
 	} {
-		if text, _, failed := call(t, session, c.tool, c.arguments); !failed || !strings.Contains(text, c.says) {
-			t.Errorf("%s: %v %s", name, failed, text)
-		}
+		text, _, failed := call(t, session, c.tool, c.arguments)
+		assert.True(t, failed && strings.Contains(text, c.says), "%s: %v %s", name, failed, text)
 	}
 }
 
@@ -211,9 +192,7 @@ func TestToolsKnowOnlyWhatTheKeyDoes(t *testing.T) {
 		t.Errorf("another's index: %s", text)
 	}
 	_, out, failed := call(t, narrow, "search", map[string]any{"query": "Oslo"})
-	if failed || out["index"] != "other-one" {
-		t.Errorf("the one index of a key needs no name: %v", out)
-	}
+	assert.True(t, !failed && out["index"] == "other-one", "the one index of a key needs no name: %v", out)
 	wide := l.agent(l.key(access.Request{Scope: access.Query}).Text)
 	if text, _, failed := call(t, wide, "search", map[string]any{"query": "Oslo"}); !failed ||
 		!strings.Contains(text, "other-one") || !strings.Contains(text, "sample") {
@@ -244,9 +223,7 @@ func TestNamesOfAnAgentLeadToNoOtherRoute(t *testing.T) {
 		{"search", map[string]any{"index": "..", "query": "Oslo"}},
 	} {
 		text, _, failed := call(t, session, c.tool, c.arguments)
-		if !failed || !strings.Contains(text, "dots alone") {
-			t.Errorf("%s %v: %s", c.tool, c.arguments, text)
-		}
+		assert.True(t, failed && strings.Contains(text, "dots alone"), "%s %v: %s", c.tool, c.arguments, text)
 	}
 }
 
@@ -297,14 +274,12 @@ func TestMessagesThatAreNotServedAreRefusedInForm(t *testing.T) {
 		"a form":                {"a=b", append(bearing, "Content-Type", "text/plain"), 415, "application/problem+json"},
 	} {
 		status, out, kind := l.say(c.message, c.headers...)
-		if status != c.status || kind != c.kind || status == 400 && out["error"] == nil {
-			t.Errorf("%s: %d %s %v", name, status, kind, out)
-		}
+		assert.True(t, status == c.status && kind == c.kind && (status != 400 || out["error"] != nil),
+			"%s: %d %s %v", name, status, kind, out)
 	}
 	for _, method := range []string{http.MethodGet, http.MethodDelete} {
-		if got := l.send(method, "/mcp", "", bearer(key)...); got.Code != http.StatusMethodNotAllowed {
-			t.Errorf("%s: %d %s", method, got.Code, got.Body)
-		}
+		got := l.send(method, "/mcp", "", bearer(key)...)
+		assert.True(t, got.Code == http.StatusMethodNotAllowed, "%s: %d %s", method, got.Code, got.Body)
 	}
 	open := serve(t, nil) // on loopback, without keys: who asks by another name may be a page of somebody else's
 	if status, out, _ := open.say(listing, "Host", "evil.example:8080"); status != http.StatusMisdirectedRequest {
@@ -333,9 +308,7 @@ func TestAnAgentThatGoesEndsTheModelsWork(t *testing.T) {
 		}
 		select {
 		case err := <-chat.ended:
-			if err == nil {
-				t.Errorf("%s: it ended as if nothing had happened", version)
-			}
+			assert.Error(t, err, "%s: it ended as if nothing had happened", version)
 		case <-time.After(long):
 			t.Fatalf("%s: the model goes on", version)
 		}

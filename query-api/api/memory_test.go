@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+
 	"github.com/unweaver/unweaver/internal/testkit/retrievetest"
 )
 
@@ -24,9 +26,8 @@ func TestAMemoryIsToldByThemesAndBounded(t *testing.T) {
 		t.Errorf("%v", theme)
 	}
 	chunk := f.get("/v1/indexes/sample/chunks/" + first["id"].(string))["chunk"].(map[string]any)
-	if chunk["document"] != first["document"] || chunk["ordinal"] != first["ordinal"] {
-		t.Errorf("%v is told as %v", chunk, first)
-	}
+	assert.True(t, chunk["document"] == first["document"] && chunk["ordinal"] == first["ordinal"],
+		"%v is told as %v", chunk, first)
 	if one := f.get("/v1/indexes/sample/memory?nodes=1&generation=g1"); one["shown"] != 1.0 {
 		t.Errorf("%v", one)
 	}
@@ -35,9 +36,7 @@ func TestAMemoryIsToldByThemesAndBounded(t *testing.T) {
 		"/v1/indexes/sample/memory?nodes=301": http.StatusUnprocessableEntity,
 		"/v1/indexes/never/memory":            http.StatusNotFound,
 	} {
-		if got := f.page(path).Code; got != status {
-			t.Errorf("%s: %d, want %d", path, got, status)
-		}
+		assert.Equal(t, status, f.page(path).Code, "%s", path)
 	}
 }
 

@@ -6,6 +6,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/internal/testkit/retrievetest"
@@ -21,9 +24,7 @@ func (f *fixture) mirror(built retrievetest.Built, epoch int64) {
 	if err == nil {
 		err = f.stores.Readers.Mirror(f.t.Context(), "sample", epoch, raw)
 	}
-	if err != nil {
-		f.t.Fatal(err)
-	}
+	require.NoError(f.t, err)
 }
 
 var fram = map[string]any{"query": "Fram"}
@@ -63,9 +64,7 @@ func TestAnIndexThatIsRemovedAndBuiltAnewIsServed(t *testing.T) {
 	f.mirror(next, 7)
 	eventually(t, "it is served", func() bool { return f.ask(fram)["generation"] == "g2" })
 	key := f.built.Index.CurrentKey()
-	if err := f.stores.Blobs.Delete(t.Context(), key); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, f.stores.Blobs.Delete(t.Context(), key))
 	eventually(t, "it is gone", func() bool {
 		status, _, _ := f.do(http.MethodPost, "/v1/indexes/sample/query", fram)
 		return status == http.StatusNotFound
@@ -99,9 +98,8 @@ func TestAMirrorThatStaysBehindCostsNoRequests(t *testing.T) {
 func TestADamagedPointerLeavesWhatIsServed(t *testing.T) {
 	f := serve(t, nil)
 	f.ask(fram)
-	if _, err := blob.Write(t.Context(), f.stores.Blobs, f.built.Index.CurrentKey(), []byte("{"), blob.Cond{}); err != nil {
-		t.Fatal(err)
-	}
+	_, err := blob.Write(t.Context(), f.stores.Blobs, f.built.Index.CurrentKey(), []byte("{"), blob.Cond{})
+	require.NoError(t, err)
 	before := f.store.reads("current.json")
 	eventually(t, "the watcher met it", func() bool { return f.store.reads("current.json") > before+1 })
 	if out := f.ask(fram); out["generation"] != "g1" {
@@ -115,12 +113,9 @@ func TestAPointerThatNamesTwoGenerationsServesNone(t *testing.T) {
 	f := serve(t, func(f *fixture, _ *api.Config) {
 		pointer := core.Pointer{Generation: "g3", Manifest: f.built.SHA, Seq: f.built.Manifest.Seq, Epoch: 1}
 		key := f.built.Index.CurrentKey()
-		if _, err := blob.WriteJSON(t.Context(), f.stores.Blobs, key, pointer, blob.Cond{}); err != nil {
-			t.Fatal(err)
-		}
+		_, err := blob.WriteJSON(t.Context(), f.stores.Blobs, key, pointer, blob.Cond{})
+		require.NoError(t, err)
 	})
 	status, out, _ := f.do(http.MethodPost, "/v1/indexes/sample/query", fram)
-	if status != http.StatusServiceUnavailable || out["code"] != "segment_damaged" {
-		t.Errorf("%d %v", status, out)
-	}
+	assert.True(t, status == http.StatusServiceUnavailable && out["code"] == "segment_damaged", "%d %v", status, out)
 }

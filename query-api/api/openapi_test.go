@@ -12,6 +12,9 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/retrieve"
 	"github.com/unweaver/unweaver/internal/testkit/apitest"
@@ -51,9 +54,7 @@ type operation struct {
 func describe(t testing.TB) description {
 	t.Helper()
 	var out description
-	if err := json.Unmarshal(api.OpenAPI(retrieve.Methods()), &out); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, json.Unmarshal(api.OpenAPI(retrieve.Methods()), &out))
 	return out
 }
 
@@ -68,9 +69,7 @@ func (f *fixture) asDescribed(request *http.Request, recorder *httptest.Response
 		return
 	}
 	valid, err := contract()
-	if err != nil {
-		f.t.Fatalf("the description: %v", err)
-	}
+	require.NoError(f.t, err, "the description")
 	if err := valid.Check(request.Method, request.URL.EscapedPath(), recorder.Code, recorder.Header(),
 		recorder.Body.Bytes()); err != nil {
 		f.t.Error(err)
@@ -79,12 +78,8 @@ func (f *fixture) asDescribed(request *http.Request, recorder *httptest.Response
 
 func TestTheDescriptionIsCompleteAndItsExamplesAreRight(t *testing.T) {
 	valid, err := contract()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := valid.Examples(); err != nil {
-		t.Error(err)
-	}
+	require.NoError(t, err)
+	assert.NoError(t, valid.Examples())
 	d := describe(t)
 	known, tags := map[string]string{}, map[string]bool{}
 	for _, tag := range d.Tags {
@@ -93,40 +88,33 @@ func TestTheDescriptionIsCompleteAndItsExamplesAreRight(t *testing.T) {
 	for path, operations := range d.Paths {
 		for method, described := range operations {
 			at := strings.ToUpper(method) + " " + path
-			if described.OperationID == "" || known[described.OperationID] != "" {
-				t.Errorf("%s: operationId %q, as %s has", at, described.OperationID, known[described.OperationID])
-			}
+			assert.True(t, described.OperationID != "" && known[described.OperationID] == "",
+				"%s: operationId %q, as %s has", at, described.OperationID, known[described.OperationID])
 			known[described.OperationID] = at
 			if described.Summary == "" || described.Description == "" || len(described.Tags) != 1 ||
 				!tags[described.Tags[0]] {
 				t.Errorf("%s: %+v", at, described)
 			}
 			for _, parameter := range described.Parameters {
-				if parameter.Description == "" || parameter.In == "path" && parameter.Example == nil {
-					t.Errorf("%s: parameter %s is not described", at, parameter.Name)
-				}
+				assert.True(t, parameter.Description != "" && (parameter.In != "path" || parameter.Example != nil),
+					"%s: parameter %s is not described", at, parameter.Name)
 			}
 			for status, response := range described.Responses {
-				if response.Description == "" {
-					t.Errorf("%s: %s is not described", at, status)
-				}
+				assert.True(t, response.Description != "", "%s: %s is not described", at, status)
 				for kind, problem := range response.Content {
-					if len(response.Content) == 1 && status >= "400" && problem.Example == nil {
-						t.Errorf("%s: %s has no example of %s", at, status, kind)
-					}
+					assert.True(t, len(response.Content) != 1 || status < "400" || problem.Example != nil,
+						"%s: %s has no example of %s", at, status, kind)
 				}
 			}
 			for _, status := range []string{"401", "403", "429", "500", "503"} {
-				if _, ok := described.Responses[status]; !ok && path != "/livez" {
-					t.Errorf("%s: %s is not described", at, status)
-				}
+				_, ok := described.Responses[status]
+				assert.True(t, ok || path == "/livez", "%s: %s is not described", at, status)
 			}
 		}
 	}
 	for name, schema := range d.Components.Schemas {
-		if _, object := schema["properties"]; object && schema["description"] == nil {
-			t.Errorf("schema %s is not described", name)
-		}
+		_, object := schema["properties"]
+		assert.True(t, !object || schema["description"] != nil, "schema %s is not described", name)
 	}
 }
 
@@ -160,20 +148,13 @@ func TestTheExamplesOfAddressesAreReal(t *testing.T) {
 func TestTheDescriptionIsTheOneInTheRepository(t *testing.T) {
 	got := api.OpenAPI(retrieve.Methods())
 	if *update {
-		if err := os.WriteFile("openapi.json", got, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile("openapi.json", got, 0o644))
 	}
 	want, err := os.ReadFile("openapi.json")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !bytes.Equal(got, want) {
-		t.Error("openapi.json is not what the types say: run go test ./query-api/api -update, and look at the difference")
-	}
-	if !bytes.Equal(got, api.OpenAPI(retrieve.Methods())) {
-		t.Error("two descriptions differ")
-	}
+	require.NoError(t, err)
+	assert.True(t, bytes.Equal(got, want),
+		"openapi.json is not what the types say: run go test ./query-api/api -update, and look at the difference")
+	assert.True(t, bytes.Equal(got, api.OpenAPI(retrieve.Methods())), "two descriptions differ")
 }
 
 // Promises: 102.
@@ -181,12 +162,8 @@ func TestTheServedDescriptionIsTheSame(t *testing.T) {
 	f := serve(t, nil)
 	served := f.get("/openapi.json")
 	var want map[string]any
-	if err := json.Unmarshal(api.OpenAPI(retrieve.Methods()), &want); err != nil {
-		t.Fatal(err)
-	}
-	if fmt.Sprint(served) != fmt.Sprint(want) {
-		t.Error("another description is served")
-	}
+	require.NoError(t, json.Unmarshal(api.OpenAPI(retrieve.Methods()), &want))
+	assert.Equal(t, fmt.Sprint(want), fmt.Sprint(served), "another description is served")
 }
 
 func TestEveryAnswerIsAsDescribed(t *testing.T) {
@@ -223,9 +200,7 @@ func TestEveryAnswerIsAsDescribed(t *testing.T) {
 	} {
 		seen["GET "+path] = true
 		status, out, _ := f.do(http.MethodGet, real, nil)
-		if status != http.StatusOK {
-			t.Errorf("%s: %d %v", real, status, out)
-		}
+		assert.True(t, status == http.StatusOK, "%s: %d %v", real, status, out)
 	}
 	query := "/v1/indexes/{index}/query"
 	seen["POST "+query] = true
@@ -242,27 +217,21 @@ func TestEveryAnswerIsAsDescribed(t *testing.T) {
 			out := f.ask(map[string]any{
 				"query": "the capital of Norway", "method": spec.Name, "rule": rule, "explain": true, "answer": true,
 			})
-			if out["explain"] == nil {
-				t.Errorf("%s %v explains nothing", spec.Name, rule)
-			}
+			assert.True(t, out["explain"] != nil, "%s %v explains nothing", spec.Name, rule)
 		}
 	}
 	seen["POST "+completions], seen["POST /mcp"] = true, true
 	for status, message := range map[int]string{http.StatusOK: listing, http.StatusBadRequest: "{"} {
-		if got, out, _ := f.say(message); got != status {
-			t.Errorf("%s: %d %v", message, got, out)
-		}
+		got, out, _ := f.say(message)
+		assert.True(t, got == status, "%s: %d %v", message, got, out)
 	}
 	for status, n := range map[int]int{http.StatusOK: 1, http.StatusBadRequest: 2} {
-		if got, out := f.chat(norway(map[string]any{"n": n})); got != status {
-			t.Errorf("%d answers: %d %v", n, got, out)
-		}
+		got, out := f.chat(norway(map[string]any{"n": n}))
+		assert.True(t, got == status, "%d answers: %d %v", n, got, out)
 	}
 	for path, operations := range d.Paths {
 		for method := range operations {
-			if !seen[strings.ToUpper(method)+" "+path] {
-				t.Errorf("%s %s is described and not tried", method, path)
-			}
+			assert.True(t, seen[strings.ToUpper(method)+" "+path], "%s %s is described and not tried", method, path)
 		}
 	}
 }
@@ -272,23 +241,16 @@ func TestTheDescriptionKnowsWhatTheMethodsSay(t *testing.T) {
 	query := d.Components.Schemas["Query"]
 	properties := query["properties"].(map[string]any)
 	method := properties["method"].(map[string]any)["enum"].([]any)
-	if fmt.Sprint(method) != "[hybrid unweaver ppr aligned vector bm25 gem apr <nil>]" {
-		t.Errorf("methods: %v", method)
-	}
+	assert.Equal(t, "[hybrid unweaver ppr aligned vector bm25 gem apr <nil>]", fmt.Sprint(method), "methods: %v", method)
 	params := properties["params"].(map[string]any)["properties"].(map[string]any)
 	list := params["list"].(map[string]any)
 	if list["minimum"] != 1.0 || list["maximum"] != 1000.0 || list["default"] != 100.0 || list["type"] != "integer" {
 		t.Errorf("list: %v", list)
 	}
-	if query["additionalProperties"] != false || fmt.Sprint(query["required"]) != "[query]" {
-		t.Errorf("a body with other fields is refused, and the description says: %v", query)
-	}
+	assert.True(t, query["additionalProperties"] == false && fmt.Sprint(query["required"]) == "[query]",
+		"a body with other fields is refused, and the description says: %v", query)
 	chunks := properties["top_chunks"].(map[string]any)
-	if chunks["minimum"] != 1.0 || chunks["maximum"] != 100.0 {
-		t.Errorf("top_chunks: %v", chunks)
-	}
+	assert.True(t, chunks["minimum"] == 1.0 && chunks["maximum"] == 100.0, "top_chunks: %v", chunks)
 	kinds := d.Components.Schemas["Explain"]["anyOf"].([]any)
-	if len(kinds) != 8 {
-		t.Errorf("%d explanations", len(kinds))
-	}
+	assert.Len(t, kinds, 8)
 }

@@ -8,6 +8,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/access"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
@@ -68,9 +71,8 @@ func TestAChatModelFindsTheTriplesOfAQuestionWhereItIsAskedTo(t *testing.T) {
 	f := serve(t, withFacts(priced, func(c *api.Config) { c.Models = models{chat: parsing{says: says, seen: &seen}} }))
 	body := map[string]any{"query": southPole, "method": "apr", "explain": true}
 	plain := f.ask(body)
-	if len(seen) != 0 || plain["explain"].(map[string]any)["by"] != "rules" {
-		t.Fatalf("a model was asked though nobody wanted it: %v", plain["explain"])
-	}
+	require.True(t, len(seen) == 0 && plain["explain"].(map[string]any)["by"] == "rules",
+		"a model was asked though nobody wanted it: %v", plain["explain"])
 	body["params"] = map[string]any{"triples": "chat"}
 	out := f.ask(body)
 	told := out["explain"].(map[string]any)
@@ -80,17 +82,13 @@ func TestAChatModelFindsTheTriplesOfAQuestionWhereItIsAskedTo(t *testing.T) {
 		t.Errorf("%v", told)
 	}
 	first := out["chunks"].([]any)[0].(map[string]any)
-	if first["document"] != "people/amundsen.txt" || len(out["degraded"].([]any)) != 0 {
-		t.Errorf("%v %v", first["document"], out["degraded"])
-	}
+	assert.True(t, first["document"] == "people/amundsen.txt" && len(out["degraded"].([]any)) == 0,
+		"%v %v", first["document"], out["degraded"])
 	usage := out["usage"].(map[string]any)
-	if usage["prompt_tokens"] != 20.0 || usage["completion_tokens"] != 7.0 {
-		t.Errorf("%v", usage)
-	}
+	assert.True(t, usage["prompt_tokens"] == 20.0 && usage["completion_tokens"] == 7.0, "%v", usage)
 	call := seen[0]
-	if call.Most == 0 || !strings.Contains(call.System, "?x") || !strings.Contains(call.User, southPole) {
-		t.Errorf("%+v", call)
-	}
+	assert.True(t, call.Most != 0 && strings.Contains(call.System, "?x") && strings.Contains(call.User, southPole),
+		"%+v", call)
 	body["answer"] = true // both count
 	if usage := f.ask(body)["usage"].(map[string]any); usage["prompt_tokens"] != 120.0 || usage["completion_tokens"] != 17.0 {
 		t.Errorf("with an answer: %v", usage)
@@ -136,9 +134,8 @@ func TestTriplesOfQuestionsNeedTheModelThatIsAskedFor(t *testing.T) {
 		status, out, _ := f.do(http.MethodPost, "/v1/indexes/sample/query", map[string]any{
 			"query": southPole, "method": "apr", "params": map[string]any{"triples": parser},
 		})
-		if status != http.StatusUnprocessableEntity || !strings.Contains(fmt.Sprint(out), setting) {
-			t.Errorf("%s: %d %v", parser, status, out)
-		}
+		assert.True(t, status == http.StatusUnprocessableEntity && strings.Contains(fmt.Sprint(out), setting),
+			"%s: %d %v", parser, status, out)
 	}
 }
 
@@ -150,7 +147,6 @@ func TestReadingAQuestionIsPaidForByTheKey(t *testing.T) {
 	const body = `{"query":"` + southPole + `","method":"apr","params":{"triples":"chat"}}`
 	first := l.send(http.MethodPost, "/v1/indexes/sample/query", body, bearer(key.Text)...)
 	second := l.send(http.MethodPost, "/v1/indexes/sample/query", body, bearer(key.Text)...)
-	if first.Code != http.StatusOK || !strings.Contains(second.Body.String(), "budget_spent") {
-		t.Errorf("first %d %s, second %d %s", first.Code, first.Body, second.Code, second.Body)
-	}
+	assert.True(t, first.Code == http.StatusOK && strings.Contains(second.Body.String(), "budget_spent"),
+		"first %d %s, second %d %s", first.Code, first.Body, second.Code, second.Body)
 }

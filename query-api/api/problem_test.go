@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/model"
 	"github.com/unweaver/unweaver/query-api/api"
@@ -61,9 +63,8 @@ func TestEveryFaultHasItsStatusAndItsProblem(t *testing.T) {
 			t.Errorf("%s: Retry-After %q", code, header.Get("Retry-After"))
 		}
 		failed := strings.Contains(logged.String(), `"msg":"request failed"`)
-		if text := logged.String(); strings.Contains(text, "secret") || (want >= 500) != failed {
-			t.Errorf("%s is logged as %q", code, text)
-		}
+		text := logged.String()
+		assert.True(t, !strings.Contains(text, "secret") && (want >= 500) == failed, "%s is logged as %q", code, text)
 	}
 }
 
@@ -78,9 +79,7 @@ func TestATimeoutAndACancelledCallAreNoInternalErrors(t *testing.T) {
 		f.stores.Records.Fail(cause)
 		status, out, _ := f.do(http.MethodPost, "/v1/indexes/sample/query",
 			map[string]any{"query": "x Oslo", "method": "unweaver"})
-		if status != want {
-			t.Errorf("%v: %d %v", cause, status, out)
-		}
+		assert.True(t, status == want, "%v: %d %v", cause, status, out)
 	}
 }
 
@@ -180,9 +179,8 @@ func TestWhatIsNotThereIsSaidSo(t *testing.T) {
 		"/v1/indexes/sample/documents/cities/oslo.txt/text?start=9999": "invalid_parameter",
 	} {
 		status, out, _ := f.do(http.MethodGet, path, nil)
-		if out["code"] != code || status != expected[fault.Code(code)] {
-			t.Errorf("%s: %d %v, want %s", path, status, out, code)
-		}
+		assert.True(t, out["code"] == code && status == expected[fault.Code(code)],
+			"%s: %d %v, want %s", path, status, out, code)
 	}
 }
 
@@ -203,9 +201,8 @@ func TestHybridGoesOnWithoutItsEmbedderAndOthersSayThatItIsDown(t *testing.T) {
 	for _, method := range []string{"unweaver", "ppr", "aligned", "vector"} {
 		status, out, header := f.do(http.MethodPost, "/v1/indexes/sample/query",
 			map[string]any{"query": "capital of Norway", "method": method})
-		if status != 503 || out["code"] != "embedder_unavailable" || header.Get("Retry-After") == "" {
-			t.Errorf("%s: %d %v", method, status, out)
-		}
+		assert.True(t, status == 503 && out["code"] == "embedder_unavailable" && header.Get("Retry-After") != "",
+			"%s: %d %v", method, status, out)
 	}
 	if out := f.ask(map[string]any{"query": "capital", "method": "bm25"}); len(out["chunks"].([]any)) == 0 {
 		t.Error("bm25 needs no embedder")

@@ -5,6 +5,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/internal/testkit/retrievetest"
@@ -22,9 +25,8 @@ func (f *fixture) old() {
 func (f *fixture) damaged(name string) {
 	f.t.Helper()
 	key := artifact.Index{Store: f.stores.Blobs, Name: name}.CurrentKey()
-	if _, err := blob.Write(f.t.Context(), f.stores.Blobs, key, []byte("{"), blob.Cond{}); err != nil {
-		f.t.Fatal(err)
-	}
+	_, err := blob.Write(f.t.Context(), f.stores.Blobs, key, []byte("{"), blob.Cond{})
+	require.NoError(f.t, err)
 }
 
 // state of an index as /readyz has it.
@@ -54,27 +56,22 @@ func TestOneIndexThatCannotBeServedTakesNoReplicaAway(t *testing.T) {
 		"/readyz?index=sample": 200, "/readyz?index=old": 503, "/readyz?index=torn": 503, "/readyz?index=nobody": 404,
 		"/readyz?index=No%20Name": 404,
 	} {
-		if status, _ := state(f, path, ""); status != want {
-			t.Errorf("%s: %d, want %d", path, status, want)
-		}
+		status, _ := state(f, path, "")
+		assert.True(t, status == want, "%s: %d, want %d", path, status, want)
 	}
 	metrics := f.send("GET", "/metrics", "").Body.String()
 	for _, want := range []string{
 		`unweaver_index_ready{index="sample"} 1`, `unweaver_index_ready{index="old"} 0`,
 		`unweaver_index_ready{index="torn"} 0`,
 	} {
-		if !strings.Contains(metrics, want) {
-			t.Errorf("metrics lack %s", want)
-		}
+		assert.Contains(t, metrics, want, "metrics lack")
 	}
 	var states []string
 	for _, one := range f.get("/v1/indexes")["indexes"].([]any) {
 		entry := one.(map[string]any)
 		states = append(states, entry["index"].(string)+" "+entry["state"].(string))
 	}
-	if got := strings.Join(states, ", "); got != "old published, sample published, torn damaged" {
-		t.Errorf("the list: %s", got)
-	}
+	assert.Equal(t, "old published, sample published, torn damaged", strings.Join(states, ", "), "the list")
 }
 
 // The only index of a replica, whose pointer was damaged when it started: no balancer sends it a request that would
@@ -84,9 +81,8 @@ func TestAPointerThatIsMendedIsServedWithoutARequest(t *testing.T) {
 	f := serve(t, func(f *fixture, _ *api.Config) {
 		key := artifact.Index{Store: f.stores.Blobs, Name: "sample"}.CurrentKey()
 		var err error
-		if whole, _, err = blob.Read(f.t.Context(), f.stores.Blobs, key); err != nil {
-			f.t.Fatal(err)
-		}
+		whole, _, err = blob.Read(f.t.Context(), f.stores.Blobs, key)
+		require.NoError(f.t, err)
 		f.damaged("sample")
 	})
 	eventually(t, "it is told", func() bool {
@@ -94,9 +90,8 @@ func TestAPointerThatIsMendedIsServedWithoutARequest(t *testing.T) {
 		return status == http.StatusServiceUnavailable && sample["state"] == "failed"
 	})
 	key := artifact.Index{Store: f.stores.Blobs, Name: "sample"}.CurrentKey()
-	if _, err := blob.Write(t.Context(), f.stores.Blobs, key, whole, blob.Cond{}); err != nil {
-		t.Fatal(err)
-	}
+	_, err := blob.Write(t.Context(), f.stores.Blobs, key, whole, blob.Cond{})
+	require.NoError(t, err)
 	eventually(t, "ready again", func() bool {
 		status, sample := state(f, "/readyz", "sample")
 		return status == http.StatusOK && sample["state"] == "ready"

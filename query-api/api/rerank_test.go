@@ -11,6 +11,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/model"
 	"github.com/unweaver/unweaver/internal/model/limits"
@@ -63,9 +66,8 @@ func TestTheBestChunksOfEveryMethodAreInTheOrderOfTheReranker(t *testing.T) {
 		found := f.ask(map[string]any{
 			"query": "port coast Norway", "method": method, "top_chunks": 8, "rerank": false, "explain": true,
 		})
-		if found["rerank"] != nil || len(server.Requests()) != 0 {
-			t.Fatalf("%s: reranked though nobody wanted it: %v", method, found["rerank"])
-		}
+		require.True(t, found["rerank"] == nil && len(server.Requests()) == 0,
+			"%s: reranked though nobody wanted it: %v", method, found["rerank"])
 		out := f.ask(map[string]any{"query": "port coast Norway", "method": method, "top_chunks": 2, "explain": true})
 		sent := server.Requests()
 		told := out["rerank"].(map[string]any)
@@ -88,9 +90,8 @@ func TestTheBestChunksOfEveryMethodAreInTheOrderOfTheReranker(t *testing.T) {
 				t.Errorf("%s: chunk %d is %v, want %s of place %d", method, i, got, ids[best[i]], best[i]+1)
 			}
 		}
-		if usage := out["usage"].(map[string]any); usage["rerank_tokens"] != float64(7) {
-			t.Errorf("%s: %v", method, usage)
-		}
+		usage := out["usage"].(map[string]any)
+		assert.True(t, usage["rerank_tokens"] == float64(7), "%s: %v", method, usage)
 		server.Forget()
 	}
 }
@@ -113,9 +114,8 @@ func TestAWrongRerankerLeavesChunksAsTheyWereFoundAndIsNamed(t *testing.T) {
 			server.Saying(says)
 			out := f.ask(map[string]any{"query": "port coast Norway", "method": method, "top_chunks": 3})
 			told := out["rerank"].(map[string]any)
-			if told["applied"] != false || told["reason"] != reason {
-				t.Errorf("%s, %s: %v, want %s", method, says, told, reason)
-			}
+			assert.True(t, told["applied"] == false && told["reason"] == reason,
+				"%s, %s: %v, want %s", method, says, told, reason)
 			if !slices.Contains(out["degraded"].([]any), any("rerank")) || !slices.Equal(idsOf(out), idsOf(plain)) {
 				t.Errorf("%s, %s: %v %v, want %v", method, says, out["degraded"], idsOf(out), idsOf(plain))
 			}
@@ -126,9 +126,7 @@ func TestAWrongRerankerLeavesChunksAsTheyWereFoundAndIsNamed(t *testing.T) {
 		}
 	}
 	metrics := f.send(http.MethodGet, "/metrics", "").Body.String()
-	if !strings.Contains(metrics, `unweaver_reranks_total{index="sample",outcome="bad_rerank"} 18`) {
-		t.Errorf("%s", metrics)
-	}
+	assert.Contains(t, metrics, `unweaver_reranks_total{index="sample",outcome="bad_rerank"} 18`)
 }
 
 // Promises: 79.
@@ -139,9 +137,8 @@ func TestAnElectionOfMoreSeatsIsNotShownWhereItsChunksWereNotReranked(t *testing
 		body := map[string]any{"query": "ship of Norway", "method": "unweaver", "rule": rule, "top_chunks": 3}
 		got := idsOf(f.ask(body))
 		body["rerank"] = false
-		if want := idsOf(f.ask(body)); !slices.Equal(got, want) {
-			t.Errorf("%s: %v, want %v", rule, got, want)
-		}
+		want := idsOf(f.ask(body))
+		assert.True(t, slices.Equal(got, want), "%s: %v, want %v", rule, got, want)
 	}
 }
 
@@ -151,9 +148,7 @@ func TestASlowRerankerCostsItsTimeAlone(t *testing.T) {
 	server.Answering(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
 	out := f.ask(map[string]any{"query": "capital of Norway"})
 	told := out["rerank"].(map[string]any)
-	if told["reason"] != "timeout" || len(out["chunks"].([]any)) == 0 {
-		t.Errorf("%v", out)
-	}
+	assert.True(t, told["reason"] == "timeout" && len(out["chunks"].([]any)) != 0, "%v", out)
 }
 
 // gone is a reranker whose caller goes away.
@@ -182,9 +177,7 @@ func TestACallerThatGoesWhileChunksAreRerankedGetsNoAnswer(t *testing.T) {
 func TestAQueryThatWantsARerankerNeedsOne(t *testing.T) {
 	f := serve(t, nil)
 	status, out, _ := f.do(http.MethodPost, "/v1/indexes/sample/query", map[string]any{"query": "Fram", "rerank": true})
-	if status != http.StatusUnprocessableEntity || out["code"] != "invalid_parameter" {
-		t.Errorf("%d %v", status, out)
-	}
+	assert.True(t, status == http.StatusUnprocessableEntity && out["code"] == "invalid_parameter", "%d %v", status, out)
 	if out := f.ask(map[string]any{"query": "Fram", "rerank": false}); out["rerank"] != nil {
 		t.Errorf("%v", out["rerank"])
 	}
@@ -195,9 +188,8 @@ func TestOfALongChunkTheBeginningAloneIsSent(t *testing.T) {
 	f.ask(map[string]any{"query": "capital of Norway"})
 	for _, sent := range server.Requests() {
 		for _, document := range sent.Documents {
-			if _, text, _ := strings.Cut(document, "\n"); len(strings.Fields(text)) > 2 {
-				t.Errorf("sent %q", document)
-			}
+			_, text, _ := strings.Cut(document, "\n")
+			assert.True(t, len(strings.Fields(text)) <= 2, "sent %q", document)
 		}
 	}
 }

@@ -16,6 +16,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/artifact/localfile"
 	"github.com/unweaver/unweaver/internal/core"
@@ -31,34 +34,25 @@ func (f *fixture) copies(n int) {
 	f.t.Helper()
 	objects := map[string][]byte{}
 	for info, err := range f.stores.Blobs.List(f.t.Context(), "sample/", "") {
-		if err != nil {
-			f.t.Fatal(err)
-		}
+		require.NoError(f.t, err)
 		raw, _, err := blob.Read(f.t.Context(), f.stores.Blobs, info.Key)
-		if err != nil {
-			f.t.Fatal(err)
-		}
+		require.NoError(f.t, err)
 		objects[strings.TrimPrefix(info.Key, "sample/")] = raw
 	}
 	spec, err := f.built.Index.Spec(f.t.Context(), f.built.Manifest.Spec)
-	if err != nil {
-		f.t.Fatal(err)
-	}
+	require.NoError(f.t, err)
 	for i := range n {
 		for key, raw := range objects {
-			if _, err := blob.Write(f.t.Context(), f.stores.Blobs, name(i)+"/"+key, raw, blob.Cond{}); err != nil {
-				f.t.Fatal(err)
-			}
+			_, err := blob.Write(f.t.Context(), f.stores.Blobs, name(i)+"/"+key, raw, blob.Cond{})
+			require.NoError(f.t, err)
 		}
 		copied := retrievetest.Built{Index: artifact.Index{Store: f.stores.Blobs, Name: name(i)}}
 		manifest := *f.built.Manifest
 		copied.Manifest, manifest.Index, spec.Index = &manifest, name(i), name(i)
-		if manifest.Spec, err = copied.Index.PutSpec(f.t.Context(), spec); err != nil {
-			f.t.Fatal(err)
-		}
-		if copied.SHA, err = copied.Index.PutManifest(f.t.Context(), &manifest); err != nil {
-			f.t.Fatal(err)
-		}
+		manifest.Spec, err = copied.Index.PutSpec(f.t.Context(), spec)
+		require.NoError(f.t, err)
+		copied.SHA, err = copied.Index.PutManifest(f.t.Context(), &manifest)
+		require.NoError(f.t, err)
 		retrievetest.Publish(f.t, copied, 1)
 	}
 }
@@ -67,9 +61,8 @@ func (f *fixture) copies(n int) {
 func (f *fixture) flip(index string, pointer core.Pointer) {
 	f.t.Helper()
 	key := artifact.Index{Name: index}.CurrentKey()
-	if _, err := blob.WriteJSON(f.t.Context(), f.stores.Blobs, key, pointer, blob.Cond{}); err != nil {
-		f.t.Fatal(err)
-	}
+	_, err := blob.WriteJSON(f.t.Context(), f.stores.Blobs, key, pointer, blob.Cond{})
+	require.NoError(f.t, err)
 }
 
 func name(i int) string { return fmt.Sprintf("n%04d", i) }
@@ -104,13 +97,9 @@ func (f *fixture) opened(index string) int { return f.store.reads(index + "/spec
 func (f *fixture) metric(name string) int64 {
 	f.t.Helper()
 	found := regexp.MustCompile(`(?m)^` + name + ` (\S+)$`).FindStringSubmatch(f.send("GET", "/metrics", "").Body.String())
-	if found == nil {
-		f.t.Fatalf("no metric %s", name)
-	}
+	require.True(f.t, found != nil, "no metric %s", name)
 	value, err := strconv.ParseFloat(found[1], 64)
-	if err != nil {
-		f.t.Fatal(err)
-	}
+	require.NoError(f.t, err)
 	return int64(value)
 }
 
@@ -143,9 +132,8 @@ func TestAThousandIndexesAskedAtOnceWithRoomForTen(t *testing.T) {
 			over = true
 		default:
 		}
-		if bytes, open := f.metric("unweaver_open_bytes"), f.metric("unweaver_open_generations"); bytes > most || open > 10 {
-			t.Fatalf("%d generations of %d bytes are open", open, bytes)
-		}
+		bytes, open := f.metric("unweaver_open_bytes"), f.metric("unweaver_open_generations")
+		require.True(t, bytes <= most && open <= 10, "%d generations of %d bytes are open", open, bytes)
 	}
 	for i := range all {
 		if n := f.opened(name(i)); n != 1 {
@@ -177,9 +165,7 @@ func TestTheFirstRequestsOfAnIndexShareAnOpeningAndHoldUpNoOther(t *testing.T) {
 	if status, _ := ready(f); status != http.StatusOK {
 		t.Errorf("an index that is opened on first use makes the replica unready: %d", status)
 	}
-	if answered.Load() != 0 {
-		t.Error("an answer without a generation")
-	}
+	assert.Zero(t, answered.Load(), "an answer without a generation")
 	release()
 	asked.Wait()
 	if answered.Load() != 8 || f.opened(name(0)) != 1 {
@@ -204,9 +190,7 @@ func TestWhoGivesUpIsToldThatTheIndexIsStillBeingOpened(t *testing.T) {
 		release()
 		synctest.Wait()
 		f.must(name(0))
-		if f.opened(name(0)) != 1 {
-			t.Errorf("opened %d times", f.opened(name(0)))
-		}
+		assert.Equal(t, 1, f.opened(name(0)), "opened")
 	})
 }
 
@@ -235,17 +219,13 @@ func TestAStoreThatThrottlesForMinutesDelaysAnIndexAndNoOther(t *testing.T) {
 		})
 		for range 30 {
 			status, out, header := f.askOf(name(0))
-			if status != http.StatusServiceUnavailable || header.Get("Retry-After") == "" {
-				t.Fatalf("%d %v", status, out)
-			}
+			require.True(t, status == http.StatusServiceUnavailable && header.Get("Retry-After") != "", "%d %v", status, out)
 			f.must(name(1))
 			time.Sleep(10 * time.Second)
 		}
 		slow.on.Store(false)
 		time.Sleep(30 * time.Second) // nobody asks
-		if f.opened(name(0)) == 0 {
-			t.Error("it is not tried again beside requests")
-		}
+		assert.True(t, f.opened(name(0)) != 0, "it is not tried again beside requests")
 		f.must(name(0))
 	})
 }
@@ -261,19 +241,13 @@ func TestTheIndexThatIsAskedAllTheTimeIsNotClosedForOthers(t *testing.T) {
 			f.must(name(i))
 		}
 		f.must("sample")
-		if n := f.opened("sample"); n != 1 {
-			t.Errorf("it was opened %d times", n)
-		}
-		if open := f.metric("unweaver_open_generations"); open != 3 {
-			t.Errorf("%d are open", open)
-		}
+		assert.Equal(t, 1, f.opened("sample"), "it was opened")
+		assert.Equal(t, int64(3), f.metric("unweaver_open_generations"))
 		f.must(name(39))
 		f.must(name(38))
 		f.must(name(0))  // closes what was used longest ago
 		f.must(name(38)) // and not this
-		if n := f.opened(name(38)); n != 1 {
-			t.Errorf("the one used last was closed: opened %d times", n)
-		}
+		assert.Equal(t, 1, f.opened(name(38)), "the one used last was closed: opened")
 	})
 }
 
@@ -293,9 +267,8 @@ func TestWhatARequestOrAListReadsIsNotClosed(t *testing.T) {
 		f.ask(pinned)
 		before := f.opened("sample")
 		status, out, header := f.askOf(name(0)) // closes sample's g2, which is idle
-		if status != http.StatusOK && (out["code"] != "generation_busy" || header.Get("Retry-After") == "") {
-			t.Errorf("%d %v", status, out)
-		}
+		assert.True(t, status == http.StatusOK || out["code"] == "generation_busy" && header.Get("Retry-After") != "",
+			"%d %v", status, out)
 		f.ask(pinned)
 		if n := f.opened("sample"); n != before {
 			t.Errorf("the pinned generation was opened %d times more", n-before)
@@ -320,12 +293,8 @@ func TestANewGenerationOfAnOpenIndexIsOpenedAheadAndOfAClosedOneNothingIs(t *tes
 	retrievetest.Publish(t, last, 3)
 	before := f.store.reads("sample/current.json")
 	eventually(t, "the watcher has seen it", func() bool { return f.store.reads("sample/current.json") > before })
-	if n := f.store.reads("sample/segments/" + last.SHA); n != 0 {
-		t.Errorf("of a closed index %d manifests were read", n)
-	}
-	if f.ask(fram)["generation"] != "g3" {
-		t.Errorf("and not %s", next.Manifest.Generation)
-	}
+	assert.Zero(t, f.store.reads("sample/segments/"+last.SHA), "of a closed index")
+	assert.True(t, f.ask(fram)["generation"] == "g3", "and not %s", next.Manifest.Generation)
 }
 
 func TestAnIndexThatIsDroppedWhileItOpensIsGone(t *testing.T) {
@@ -344,26 +313,16 @@ func TestAnIndexThatIsDroppedWhileItOpensIsGone(t *testing.T) {
 	eventually(t, "it is being opened", func() bool { return f.opened(name(0)) == 1 })
 	var keys []string
 	for info, err := range f.stores.Blobs.List(t.Context(), name(0)+"/", "") {
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		keys = append(keys, info.Key)
 	}
-	if err := f.stores.Blobs.DeleteAll(t.Context(), keys); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, f.stores.Blobs.DeleteAll(t.Context(), keys))
 	release()
 	<-asked
-	if status != http.StatusGone && status != http.StatusNotFound {
-		t.Errorf("%d %v", status, out)
-	}
+	assert.True(t, status == http.StatusGone || status == http.StatusNotFound, "%d %v", status, out)
 	eventually(t, "it is unknown", func() bool { status, _, _ := f.askOf(name(0)); return status == http.StatusNotFound })
-	if open := f.metric("unweaver_open_generations"); open != 1 {
-		t.Errorf("%d generations are open", open)
-	}
-	if bytes := f.metric("unweaver_open_bytes"); bytes != retrieve.Footprint(f.built.Manifest) {
-		t.Errorf("it still takes room: %d bytes", bytes)
-	}
+	assert.Equal(t, int64(1), f.metric("unweaver_open_generations"))
+	assert.Equal(t, retrieve.Footprint(f.built.Manifest), f.metric("unweaver_open_bytes"), "it still takes room")
 }
 
 func TestAFileThatIsDamagedWhileItsIndexIsClosedIsBroughtAgain(t *testing.T) {
@@ -371,9 +330,7 @@ func TestAFileThatIsDamagedWhileItsIndexIsClosedIsBroughtAgain(t *testing.T) {
 	f := serve(t, func(f *fixture, config *api.Config) {
 		roomFor(1, 1)(f, config)
 		cache, err := localfile.New(folder, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		config.Cache = cache
 	})
 	f.must("sample")
@@ -382,13 +339,9 @@ func TestAFileThatIsDamagedWhileItsIndexIsClosedIsBroughtAgain(t *testing.T) {
 	f.must(name(0))
 	sha := next.Manifest.Segments.Splits[0].SHA256
 	raw, err := os.ReadFile(filepath.Join(folder, sha))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	raw[len(raw)/2] ^= 1
-	if err := os.WriteFile(filepath.Join(folder, sha), raw, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(filepath.Join(folder, sha), raw, 0o600))
 	before := f.store.reads(sha)
 	if out := f.ask(fram); out["generation"] != "g2" || f.store.reads(sha) == before {
 		t.Errorf("%v, after %d readings", out["generation"], f.store.reads(sha)-before)

@@ -4,10 +4,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"reflect"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/unweaver/unweaver/internal/access"
 	"github.com/unweaver/unweaver/internal/core"
@@ -22,9 +24,8 @@ func (f *fixture) report(generation string, report core.Report) {
 	f.t.Helper()
 	report.Index, report.Generation, report.Run = "sample", generation, "sample/"+generation
 	key := f.built.Index.GenerationKey(generation, "report.json")
-	if _, err := blob.WriteJSON(f.t.Context(), f.stores.Blobs, key, report, blob.Cond{}); err != nil {
-		f.t.Fatal(err)
-	}
+	_, err := blob.WriteJSON(f.t.Context(), f.stores.Blobs, key, report, blob.Cond{})
+	require.NoError(f.t, err)
 }
 
 // state leaves what the processes of a run that goes on write.
@@ -39,9 +40,7 @@ func (f *fixture) state(generation string, state core.RunState) {
 	if err == nil {
 		err = f.runs.SetState(f.t.Context(), "latest:sample", []byte(work))
 	}
-	if err != nil {
-		f.t.Fatal(err)
-	}
+	require.NoError(f.t, err)
 }
 
 // Of an index whose first build goes on a question says how that is followed.
@@ -55,9 +54,7 @@ func TestAnIndexThatIsBeingBuiltIsNotCalledUnknown(t *testing.T) {
 		if err == nil {
 			err = f.runs.SetState(t.Context(), "latest:young", []byte("young/n1"))
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		want := "build it with"
 		if status == core.StatusRunning {
 			want = "unweaver status young --watch"
@@ -81,24 +78,20 @@ func TestRunsAreListedNewestFirstAndPaged(t *testing.T) {
 		})
 	}
 	key := f.built.Index.GenerationKey("torn", "report.json")
-	if _, err := blob.Write(t.Context(), f.stores.Blobs, key, []byte("{"), blob.Cond{}); err != nil {
-		t.Fatal(err)
-	}
+	_, err := blob.Write(t.Context(), f.stores.Blobs, key, []byte("{"), blob.Cond{})
+	require.NoError(t, err)
 	f.state("n6", core.RunState{
 		Stage: "extract", Total: 10, StageAt: night(6),
 		Report: core.Report{Status: core.StatusRunning, Started: night(6)},
 	})
 	for _, limit := range []int{1, 2, 3, 100} {
 		got, _ := f.pages("/v1/indexes/sample/runs", "items", "generation", limit)
-		if strings.Join(got, " ") != "torn n6 n5 n4 n3 n2 n1" {
-			t.Errorf("limit %d: %v", limit, got)
-		}
+		assert.Equal(t, "torn n6 n5 n4 n3 n2 n1", strings.Join(got, " "), "limit %d: %v", limit, got)
 	}
 	items := f.get("/v1/indexes/sample/runs")["items"].([]any)
 	damaged, first, second := items[0].(map[string]any), items[1].(map[string]any), items[2].(map[string]any)
-	if first["status"] != "running" || first["stage"] != "extract" || first["overall"].(float64) >= 1 {
-		t.Errorf("%v", first)
-	}
+	assert.False(t, first["status"] != "running" || first["stage"] != "extract" || first["overall"].(float64) >= 1,
+		"%v", first)
 	if second["status"] != "completed" || second["cost"] != 5.0 || second["calls"] != 5.0 || second["problems"] != 5.0 {
 		t.Errorf("%v", second)
 	}
@@ -145,52 +138,36 @@ func TestARunThatGoesOnTellsWhenItWillBeOverAndWhatItFailsWith(t *testing.T) {
 	if err == nil {
 		err = f.runs.SetProblem(t.Context(), "sample/n1", "unit", []byte(`{"code":"model_unavailable","object":"chat"}`))
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	work := f.get("/v1/indexes/sample/runs/n1")
 	eta, rate, overall := work["eta_seconds"].(float64), work["rate"].(float64), work["overall"].(float64)
-	if eta < 130 || rate < 0.4 || rate > 0.6 || overall <= 0 || overall >= 1 || work["unit"] != "chunks" {
-		t.Errorf("70 of 100 chunks are left, of which two seconds take one: %v", work)
-	}
+	assert.False(t, eta < 130 || rate < 0.4 || rate > 0.6 || overall <= 0 || overall >= 1 || work["unit"] != "chunks",
+		"70 of 100 chunks are left, of which two seconds take one: %v", work)
 	problems, _ := work["problems"].([]any)
-	if len(problems) != 1 || problems[0].(map[string]any)["code"] != "model_unavailable" {
-		t.Errorf("%v", work)
-	}
+	assert.True(t, len(problems) == 1 && problems[0].(map[string]any)["code"] == "model_unavailable", "%v", work)
 	want, err := runlog.Source{Artifacts: f.store, Runs: f.runs}.Read(t.Context(), "sample", "n1")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	raw, err := json.Marshal(want)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	var printed map[string]any
-	if err := json.Unmarshal(raw, &printed); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, json.Unmarshal(raw, &printed))
 	for _, moment := range []string{"seconds", "eta_seconds", "overall", "rate", "stages"} { // they go on
 		delete(printed, moment)
 		delete(work, moment)
 	}
-	if !reflect.DeepEqual(work, printed) {
-		t.Errorf("over HTTP %v, on the command line %v", work, printed)
-	}
+	assert.Equal(t, printed, work, "over HTTP")
 }
 
 func TestARunThatIsNotThereIsToldFromOneThatCannotBeRead(t *testing.T) {
 	f := serve(t, nil)
 	f.ask(fram)
 	key := f.built.Index.GenerationKey("torn", "report.json")
-	if _, err := blob.Write(t.Context(), f.stores.Blobs, key, []byte("{"), blob.Cond{}); err != nil {
-		t.Fatal(err)
-	}
+	_, err := blob.Write(t.Context(), f.stores.Blobs, key, []byte("{"), blob.Cond{})
+	require.NoError(t, err)
 	tell := func(work string, status int, code fault.Code) {
 		t.Helper()
 		got, out, _ := f.do(http.MethodGet, "/v1/indexes/sample/runs/"+work, nil)
-		if got != status || out["code"] != string(code) {
-			t.Errorf("%s: %d %v", work, got, out)
-		}
+		assert.True(t, got == status && out["code"] == string(code), "%s: %d %v", work, got, out)
 	}
 	tell("none", http.StatusNotFound, fault.RunNotFound)
 	tell("No%20Name", http.StatusNotFound, fault.RunNotFound)
@@ -209,9 +186,8 @@ func TestRunsNeedAKeyThatOperates(t *testing.T) {
 		for text, want := range map[string]int{
 			query.Text: http.StatusForbidden, operate.Text: http.StatusOK, other.Text: http.StatusNotFound,
 		} {
-			if got := l.send("GET", path, "", bearer(text)...); got.Code != want {
-				t.Errorf("%s: %d, want %d: %s", path, got.Code, want, got.Body)
-			}
+			got := l.send("GET", path, "", bearer(text)...)
+			assert.True(t, got.Code == want, "%s: %d, want %d: %s", path, got.Code, want, got.Body)
 		}
 	}
 }

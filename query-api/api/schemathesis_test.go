@@ -9,6 +9,9 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 // schemathesisConfig lets requests reach the sample, and says which refusals of a well-formed request are no fault:
@@ -52,9 +55,7 @@ func TestSchemathesisFindsNothing(t *testing.T) {
 	address := "http://" + f.listening()
 	folder := t.TempDir()
 	config := filepath.Join(folder, "schemathesis.toml")
-	if err := os.WriteFile(config, []byte(schemathesisConfig), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(config, []byte(schemathesisConfig), 0o600))
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
 	command := exec.CommandContext(ctx, program, "--config-file", config, "run", address+"/openapi.json",
@@ -65,11 +66,8 @@ func TestSchemathesisFindsNothing(t *testing.T) {
 	command.Env = append(os.Environ(), "HYPOTHESIS_STORAGE_DIRECTORY="+folder, "SCHEMATHESIS_HOOKS=")
 	out, err := command.CombinedOutput()
 	text := string(out)
-	if err != nil {
-		t.Fatalf("%v\n%s", err, text)
-	}
-	if !strings.Contains(text, "Operations:") || strings.Contains(text, "Failures:") {
-		t.Errorf("it did not run as expected:\n%s", text)
-	}
+	require.True(t, err == nil, "%v\n%s", err, text)
+	assert.True(t, strings.Contains(text, "Operations:") && !strings.Contains(text, "Failures:"),
+		"it did not run as expected:\n%s", text)
 	t.Log(text)
 }

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+
 	"github.com/unweaver/unweaver/internal/access"
 	"github.com/unweaver/unweaver/internal/testkit/retrievetest"
 )
@@ -28,18 +30,15 @@ func TestAKeyForOneIndexHearsOfNoOther(t *testing.T) {
 		"of another": {other.Text, false, http.StatusForbidden},
 	} {
 		got := l.send("GET", "/readyz", "", bearer(c.text)...)
-		if told := strings.Contains(got.Body.String(), "index sample"); got.Code != http.StatusOK || told != c.told {
-			t.Errorf("%s: %d %s", name, got.Code, got.Body)
-		}
+		told := strings.Contains(got.Body.String(), "index sample")
+		assert.True(t, got.Code == http.StatusOK && told == c.told, "%s: %d %s", name, got.Code, got.Body)
 		got = l.send("GET", "/metrics", "", bearer(c.text)...)
-		if got.Code != c.meter || (c.meter != http.StatusOK && strings.Contains(got.Body.String(), "sample")) {
-			t.Errorf("%s: %d %s", name, got.Code, got.Body)
-		}
+		assert.True(t, got.Code == c.meter && (c.meter == http.StatusOK || !strings.Contains(got.Body.String(), "sample")),
+			"%s: %d %s", name, got.Code, got.Body)
 	}
 	got := l.send("POST", "/v1/indexes/sample/query", `{"query":"x"}`, bearer(other.Text)...)
-	if got.Code != http.StatusNotFound || !strings.Contains(got.Body.String(), "or the key is not for it") {
-		t.Errorf("%d %s", got.Code, got.Body)
-	}
+	assert.True(t, got.Code == http.StatusNotFound && strings.Contains(got.Body.String(), "or the key is not for it"),
+		"%d %s", got.Code, got.Body)
 	got = l.send("POST", "/v1/indexes/sample/query", `{"query":"x"}`, append(bearer(all.Text),
 		"Origin", "https://elsewhere.example", "Sec-Fetch-Site", "cross-site")...)
 	if got.Code != http.StatusForbidden || !strings.Contains(got.Body.String(), "from its own page only") ||
@@ -65,13 +64,7 @@ func TestNoKeyLearnsWhatWasAskedOfAnotherIndex(t *testing.T) {
 		})
 		return strings.Contains(body, `"embed_cached":true`)
 	}
-	if cached("sample") {
-		t.Error("it was never asked")
-	}
-	if cached("other-one") {
-		t.Error("the other index tells that it was asked before")
-	}
-	if !cached("sample") {
-		t.Error("it is embedded again")
-	}
+	assert.False(t, cached("sample"), "it was never asked")
+	assert.False(t, cached("other-one"), "the other index tells that it was asked before")
+	assert.True(t, cached("sample"), "it is embedded again")
 }

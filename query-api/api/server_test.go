@@ -13,6 +13,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/retrieve"
 	"github.com/unweaver/unweaver/internal/testkit/retrievetest"
@@ -33,9 +36,7 @@ func TestAReplicaIsReadyOnlyOnceEveryPublishedIndexIsOpen(t *testing.T) {
 	defer release()
 	eventually(t, "the index is known", func() bool {
 		status, checks := ready(f)
-		if status == http.StatusOK {
-			t.Fatalf("ready while the first generation is being opened: %v", checks)
-		}
+		require.True(t, status != http.StatusOK, "ready while the first generation is being opened: %v", checks)
 		return checks["index sample"] != nil
 	})
 	if status, checks := ready(f); status != 503 || !strings.Contains(checks["index sample"].(string), "being opened") {
@@ -63,9 +64,8 @@ func TestReadinessNamesWhatDoesNotAnswer(t *testing.T) {
 	eventually(t, "ready", func() bool { status, _ := ready(f); return status == http.StatusOK })
 	f.stores.Records.Fail(errors.New("connection refused"))
 	status, checks := ready(f)
-	if status != 503 || checks["classes"] != "connection refused" || checks["artifacts"] != "ok" {
-		t.Errorf("%d %v", status, checks)
-	}
+	assert.True(t, status == 503 && checks["classes"] == "connection refused" && checks["artifacts"] == "ok",
+		"%d %v", status, checks)
 	if alive := f.get("/livez"); alive["status"] != "alive" {
 		t.Errorf("a process without stores lives all the same: %v", alive)
 	}
@@ -119,12 +119,8 @@ func TestTheMirrorTellsTheNextQueryOfANewGeneration(t *testing.T) {
 	f.ask(map[string]any{"query": "Fram"})
 	built := f.publishNext(2)
 	pointer, err := json.Marshal(core.Pointer{Generation: "g2", Manifest: built.SHA, Seq: 2, Epoch: 2})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := f.stores.Readers.Mirror(t.Context(), "sample", 2, pointer); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
+	require.NoError(t, f.stores.Readers.Mirror(t.Context(), "sample", 2, pointer))
 	if out := f.ask(map[string]any{"query": "Fram"}); out["generation"] != "g2" {
 		t.Errorf("the query after the flip saw %v", out["generation"])
 	}
@@ -158,14 +154,11 @@ func TestAPinnedGenerationStaysThroughASwitch(t *testing.T) {
 	f.publishNext(2)
 	eventually(t, "switched", func() bool { return f.ask(map[string]any{"query": "Fram"})["generation"] == "g2" })
 	out := f.ask(question)
-	if out["generation"] != "g1" || out["release"] != float64(0) {
-		t.Errorf("pinned: %v of release %v", out["generation"], out["release"])
-	}
+	assert.True(t, out["generation"] == "g1" && out["release"] == float64(0),
+		"pinned: %v of release %v", out["generation"], out["release"])
 	reads := f.store.reads("manifest.json")
 	f.ask(question)
-	if f.store.reads("manifest.json") != reads {
-		t.Error("an open generation is looked up again")
-	}
+	assert.Equal(t, reads, f.store.reads("manifest.json"), "an open generation is looked up again")
 }
 
 func TestRequestsForOneGenerationOpenItOnce(t *testing.T) {
@@ -190,12 +183,8 @@ func TestRequestsForOneGenerationOpenItOnce(t *testing.T) {
 	time.Sleep(50 * time.Millisecond) // the others arrive
 	release()
 	answered.Wait()
-	if ok.Load() != 8 {
-		t.Errorf("%d of 8 were answered", ok.Load())
-	}
-	if n := f.store.reads("segments/"+f.built.SHA) - before; n != 1 {
-		t.Errorf("the manifest was read %d times for 8 requests", n)
-	}
+	assert.Equal(t, int64(8), ok.Load())
+	assert.Equal(t, 1, f.store.reads("segments/"+f.built.SHA)-before, "the manifest was read")
 }
 
 func TestShutdownEndsAnOpening(t *testing.T) {
@@ -207,9 +196,7 @@ func TestShutdownEndsAnOpening(t *testing.T) {
 	})
 	f.shutdown() // it fails where an opening that nobody ends holds it up
 	status, out, _ := f.do(http.MethodPost, "/v1/indexes/sample/query", map[string]any{"query": "Fram"})
-	if status != http.StatusServiceUnavailable {
-		t.Errorf("after shutdown: %d %v", status, out)
-	}
+	assert.True(t, status == http.StatusServiceUnavailable, "after shutdown: %d %v", status, out)
 }
 
 func TestAGenerationThatIsReadIsLeased(t *testing.T) {
@@ -220,9 +207,7 @@ func TestAGenerationThatIsReadIsLeased(t *testing.T) {
 	f.stores.Readers.Forget()
 	f.ask(map[string]any{"query": "Fram", "generation": "g1"})
 	leased, err := f.stores.Readers.Leased(t.Context(), "sample")
-	if err != nil || !leased["g1"] {
-		t.Errorf("a pinned generation is not leased when it is opened: %v %v", leased, err)
-	}
+	assert.True(t, err == nil && leased["g1"], "a pinned generation is not leased when it is opened: %v %v", leased, err)
 }
 
 // What is missing of a generation is damage as long as a reference names it, and nothing where it was collected.
@@ -236,9 +221,7 @@ func TestACollectedGenerationIsGoneAndADamagedOneIsDamaged(t *testing.T) {
 		built := retrievetest.Build(t, f.stores, "sample", retrievetest.Sample()[:2], retrievetest.Options{Generation: "g0"})
 		retrievetest.Hold(t, built, "published")
 		lost := built.Index.SegmentKey(gone(built))
-		if err := f.stores.Blobs.Delete(t.Context(), lost); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, f.stores.Blobs.Delete(t.Context(), lost))
 		question := map[string]any{"query": "x", "generation": "g0"}
 		status, out, _ := f.do(http.MethodPost, "/v1/indexes/sample/query", question)
 		if status != http.StatusServiceUnavailable || out["code"] != "segment_damaged" ||
@@ -254,9 +237,7 @@ func TestACollectedGenerationIsGoneAndADamagedOneIsDamaged(t *testing.T) {
 			open()
 		}()
 		status, out, _ = f.do(http.MethodPost, "/v1/indexes/sample/query", question)
-		if status != http.StatusGone || out["code"] != "generation_collected" {
-			t.Errorf("%s: %d %v", part, status, out)
-		}
+		assert.True(t, status == http.StatusGone && out["code"] == "generation_collected", "%s: %d %v", part, status, out)
 	}
 }
 
@@ -288,9 +269,7 @@ func (seventh) Run(r *retrieve.Request) (retrieve.Explanation, error) {
 
 func TestAFurtherMethodNeedsNothingButTheRegistry(t *testing.T) {
 	registry, err := retrieve.NewRegistry(append(retrieve.Methods().All(), seventh{})...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	f := serve(t, func(_ *fixture, config *api.Config) { config.Methods = registry })
 	f.unchecked = true // it is described with the six methods of the program
 	out := f.ask(map[string]any{
@@ -298,9 +277,7 @@ func TestAFurtherMethodNeedsNothingButTheRegistry(t *testing.T) {
 		"filter": map[string]any{"document_prefix": "cities/oslo"},
 	})
 	chunks := out["chunks"].([]any)
-	if len(chunks) != 2 || chunks[0].(map[string]any)["document"] != "cities/oslo.txt" {
-		t.Errorf("run: %v", chunks)
-	}
+	assert.True(t, len(chunks) == 2 && chunks[0].(map[string]any)["document"] == "cities/oslo.txt", "run: %v", chunks)
 	if explain, _ := out["explain"].(map[string]any); explain["skipped"] != float64(2) {
 		t.Errorf("explain: %v", out["explain"])
 	}
@@ -311,17 +288,11 @@ func TestAFurtherMethodNeedsNothingButTheRegistry(t *testing.T) {
 		"its parameter on another": {"query": "x", "method": "ppr", "params": map[string]any{"skip": 1}},
 	} {
 		status, problem, _ := f.do(http.MethodPost, "/v1/indexes/sample/query", body)
-		if status != http.StatusUnprocessableEntity {
-			t.Errorf("%s: %d %v", name, status, problem)
-		}
+		assert.True(t, status == http.StatusUnprocessableEntity, "%s: %d %v", name, status, problem)
 	}
 	raw, err := json.Marshal(f.get("/openapi.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for _, want := range []string{`"first"`, `"skip"`, `"ExplainFirst"`, `"skipped"`, "first 3"} {
-		if !bytes.Contains(raw, []byte(want)) {
-			t.Errorf("the description does not say %s", want)
-		}
+		assert.True(t, bytes.Contains(raw, []byte(want)), "the description does not say %s", want)
 	}
 }

@@ -15,6 +15,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/access"
 	"github.com/unweaver/unweaver/internal/config"
 	"github.com/unweaver/unweaver/internal/fault"
@@ -28,9 +31,7 @@ import (
 func (f *fixture) listening() string {
 	f.t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		f.t.Fatal(err)
-	}
+	require.NoError(f.t, err)
 	go func() { _ = f.server.Serve(listener) }()
 	return listener.Addr().String()
 }
@@ -42,13 +43,10 @@ const long = 3 * time.Minute
 func dial(t *testing.T, address, text string) net.Conn {
 	t.Helper()
 	connection, err := net.Dial("tcp", address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(func() { _ = connection.Close() })
-	if _, err := io.WriteString(connection, text); err != nil {
-		t.Fatal(err)
-	}
+	_, err = io.WriteString(connection, text)
+	require.NoError(t, err)
 	return connection
 }
 
@@ -75,9 +73,8 @@ func TestHalfSentBodiesAreToldSoAndLetGo(t *testing.T) {
 			silent++
 		}
 	}
-	if open > 0 || silent > 0 {
-		t.Errorf("of %d half-sent bodies %d stay open, and %d are told nothing", len(halves), open, silent)
-	}
+	assert.True(t, open <= 0 && silent <= 0,
+		"of %d half-sent bodies %d stay open, and %d are told nothing", len(halves), open, silent)
 }
 
 func TestClientsThatDoNotReadAreLetGo(t *testing.T) {
@@ -99,9 +96,7 @@ func TestClientsThatDoNotReadAreLetGo(t *testing.T) {
 	for i := range deaf {
 		select {
 		case err := <-ended:
-			if err == nil {
-				t.Error("a client that does not read got everything")
-			}
+			assert.Error(t, err, "a client that does not read got everything")
 		case <-patience:
 			t.Fatalf("%d of %d clients that do not read are let go", i, deaf)
 		}
@@ -139,9 +134,8 @@ func answeredLate(t *testing.T, timeout time.Duration) string {
 		if closing := response.Body.Close(); err != nil || closing != nil || response.StatusCode != http.StatusOK {
 			return fmt.Sprint(response.Status, err, closing)
 		}
-		if took := time.Since(began); took < 4*timeout {
-			t.Fatalf("it takes %v: nothing is tested", took)
-		}
+		took := time.Since(began)
+		require.True(t, took >= 4*timeout, "it takes %v: nothing is tested", took)
 	}
 	return ""
 }
@@ -180,9 +174,7 @@ func TestBeyondLoopbackNobodyIsServedWithoutAKeyUnlessThatIsSaidTwice(t *testing
 		{"none", true, everywhere, false, false}, {"auto", true, everywhere, true, false},
 	} {
 		policy, err := middleware.NewPolicy(config.QueryAPI{Auth: c.auth, Public: c.public}, c.at, nil)
-		if (err != nil) != c.refused || policy.Required != c.required {
-			t.Errorf("%+v: %+v %v", c, policy, err)
-		}
+		assert.True(t, (err != nil) == c.refused && policy.Required == c.required, "%+v: %+v %v", c, policy, err)
 	}
 	f := serve(t, nil)
 	listener, err := net.Listen("tcp", "0.0.0.0:0")
@@ -198,13 +190,9 @@ func TestBeyondLoopbackNobodyIsServedWithoutAKeyUnlessThatIsSaidTwice(t *testing
 func BenchmarkQueryWithAndWithoutAKey(b *testing.B) {
 	store := blobmemory.New()
 	made, err := access.Book{Store: store}.CreateKey(b.Context(), access.Request{Scope: access.Query})
-	if err != nil {
-		b.Fatal(err)
-	}
+	require.NoError(b, err)
 	ring := access.NewRing(store, slog.New(slog.DiscardHandler), nil)
-	if err := ring.Refresh(b.Context()); err != nil {
-		b.Fatal(err)
-	}
+	require.NoError(b, ring.Refresh(b.Context()))
 	done := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusOK) })
 	fail := func(w http.ResponseWriter, _ *http.Request, err error) { b.Fatal(err) }
 	limits := access.Limits{RequestsPerSecond: 1e9, Burst: 1e9, Concurrency: 100}

@@ -3,6 +3,8 @@ package api_test
 import (
 	"strings"
 	"testing"
+
+	"github.com/stretchr/testify/assert"
 )
 
 // part is text[start:end] in code points.
@@ -20,17 +22,15 @@ func TestEveryChunkOfAnAnswerShowsWhatMatched(t *testing.T) {
 			chunk := one.(map[string]any)
 			text := chunk["text"].(string)
 			snippet := chunk["snippet"].(map[string]any)
-			if snippet["text"] != part(text, snippet) || strings.TrimSpace(text) != snippet["text"] {
-				t.Errorf("%s: %q has the snippet %v: all of so short a text", method, text, snippet)
-			}
+			assert.True(t, snippet["text"] == part(text, snippet) && strings.TrimSpace(text) == snippet["text"],
+				"%s: %q has the snippet %v: all of so short a text", method, text, snippet)
 			highlights, _ := chunk["highlights"].([]any)
 			for _, span := range highlights {
 				marked[part(text, span)] = true
 			}
 		}
-		if !marked["Tromsø"] || !marked["Arctic"] || (method == "hybrid" && !marked["sailed"]) || marked["the"] {
-			t.Errorf("%s: marked %v", method, marked)
-		}
+		assert.True(t, marked["Tromsø"] && marked["Arctic"] && (method != "hybrid" || marked["sailed"]) && !marked["the"],
+			"%s: marked %v", method, marked)
 	}
 	first := f.ask(map[string]any{"query": "Fram"})["chunks"].([]any)[0].(map[string]any)
 	chunk := f.get("/v1/indexes/sample/chunks/" + first["id"].(string))
@@ -58,7 +58,6 @@ func TestAnAnswerSaysHowSureItIsAndWhatKindItHas(t *testing.T) {
 		out["answer"].(map[string]any)["kind"] != "none" {
 		t.Errorf("%v", out)
 	}
-	if out = f.ask(map[string]any{"query": "Fram", "method": "bm25"}); out["confidence"] != nil {
-		t.Errorf("bm25 was not calibrated: %v", out["confidence"])
-	}
+	out = f.ask(map[string]any{"query": "Fram", "method": "bm25"})
+	assert.True(t, out["confidence"] == nil, "bm25 was not calibrated: %v", out["confidence"])
 }

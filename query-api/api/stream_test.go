@@ -13,6 +13,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/access"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
@@ -75,9 +78,8 @@ func eventsOf(t *testing.T, body string) (out []event) {
 	for _, block := range strings.Split(strings.TrimSpace(body), "\n\n") {
 		name, data, ok := strings.Cut(block, "\ndata: ")
 		next := event{name: strings.TrimPrefix(name, "event: ")}
-		if err := json.Unmarshal([]byte(data), &next.data); err != nil || !ok {
-			t.Fatalf("%q: %v", block, err)
-		}
+		err := json.Unmarshal([]byte(data), &next.data)
+		require.True(t, err == nil && ok, "%q: %v", block, err)
 		out = append(out, next)
 	}
 	return out
@@ -99,9 +101,7 @@ func TestAStreamedAnswerIsTheAnswer(t *testing.T) {
 	}
 	text := ""
 	for _, delta := range events[1 : len(events)-1] {
-		if delta.name != "delta" {
-			t.Errorf("%v", delta)
-		}
+		assert.Equal(t, "delta", delta.name, "%v", delta)
 		text += delta.data["text"].(string)
 	}
 	whole := f.ask(map[string]any{"query": "What is the capital of Norway?", "answer": true})
@@ -129,9 +129,8 @@ func TestAStreamSaysThatThereIsNoAnswer(t *testing.T) {
 		}
 		whole := f.ask(map[string]any{"query": question, "answer": true})["answer"].(map[string]any)
 		last, _ := events[len(events)-1].data["answer"].(map[string]any)
-		if last["kind"] != kind || whole["kind"] != kind || text != whole["text"] || text != last["text"] {
-			t.Errorf("%s: %q %v, whole %v", question, text, last, whole)
-		}
+		assert.True(t, last["kind"] == kind && whole["kind"] == kind && text == whole["text"] && text == last["text"],
+			"%s: %q %v, whole %v", question, text, last, whole)
 	}
 }
 
@@ -165,9 +164,7 @@ func askStream(t *testing.T, handler http.Handler, path, body string, headers ..
 		request.Header.Set(headers[i], headers[i+1])
 	}
 	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(func() { leave(); _ = response.Body.Close() })
 	lines = bufio.NewScanner(response.Body)
 	lines.Buffer(nil, 1<<20)
@@ -177,9 +174,7 @@ func askStream(t *testing.T, handler http.Handler, path, body string, headers ..
 // await reads to a line that holds a text.
 func await(t *testing.T, lines *bufio.Scanner, text string) {
 	t.Helper()
-	if err := lineWith(lines, text); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, lineWith(lines, text))
 }
 
 // lineWith reads until a line that contains a text.
@@ -225,17 +220,13 @@ func TestAReaderThatGoesEndsTheModelsWorkAndPaysForIt(t *testing.T) {
 	leave()
 	select {
 	case err := <-chat.ended:
-		if err == nil {
-			t.Error("the call ended as if nothing had happened")
-		}
+		assert.Error(t, err, "the call ended as if nothing had happened")
 	case <-time.After(long):
 		t.Fatal("the model goes on")
 	}
 	<-served
 	again := l.send(http.MethodPost, "/v1/indexes/sample/query", answered, bearer(key.Text)...)
-	if !strings.Contains(again.Body.String(), "budget_spent") {
-		t.Errorf("the money is not spent: %d %s", again.Code, again.Body)
-	}
+	assert.Contains(t, again.Body.String(), "budget_spent", "the money is not spent: %d %s", again.Code, again.Body)
 }
 
 func TestAnErrorOfAStreamIsToldWhereItComes(t *testing.T) {
@@ -252,9 +243,8 @@ func TestAnErrorOfAStreamIsToldWhereItComes(t *testing.T) {
 			f := serve(t, chatting(writing{pieces: []string{"Oslo"}, fails: fails}))
 			got := f.send(http.MethodPost, "/v1/indexes/sample/query", c.body, "Content-Type", "application/json")
 			if !c.inStream {
-				if got.Code < 400 || !strings.Contains(got.Body.String(), `"code":"`+c.code+`"`) {
-					t.Errorf("%d %s", got.Code, got.Body)
-				}
+				assert.True(t, got.Code >= 400 && strings.Contains(got.Body.String(), `"code":"`+c.code+`"`),
+					"%d %s", got.Code, got.Body)
 				return
 			}
 			events := eventsOf(t, got.Body.String())
@@ -296,9 +286,7 @@ func thoughtLong(t *testing.T, timeout time.Duration) string {
 		return err.Error()
 	}
 	defer func() { _ = response.Body.Close() }()
-	if response.ProtoMajor != 2 {
-		t.Fatalf("%s", response.Proto)
-	}
+	require.Equal(t, 2, response.ProtoMajor, "%s", response.Proto)
 	lines := bufio.NewScanner(response.Body)
 	lines.Buffer(nil, 1<<20)
 	if err := lineWith(lines, `"Oslo"`); err != nil {

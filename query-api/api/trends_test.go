@@ -7,6 +7,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/store/blob"
 )
@@ -34,9 +37,8 @@ func TestTrendsAreOneReadOfTheLastNights(t *testing.T) {
 	for n := 1; n <= 5; n++ {
 		kept.Add(night(n))
 	}
-	if _, err := blob.WriteJSON(t.Context(), f.stores.Blobs, f.built.Index.NightsKey(), kept, blob.Cond{}); err != nil {
-		t.Fatal(err)
-	}
+	_, err := blob.WriteJSON(t.Context(), f.stores.Blobs, f.built.Index.NightsKey(), kept, blob.Cond{})
+	require.NoError(t, err)
 	trends = f.get("/v1/indexes/sample/trends?nights=4")
 	totals := trends["totals"].(map[string]any)
 	if nights := trends["nights"].([]any); len(nights) != 4 || nights[0].(map[string]any)["run"] != "sample/n2" ||
@@ -48,9 +50,7 @@ func TestTrendsAreOneReadOfTheLastNights(t *testing.T) {
 		"/v1/indexes/never/trends":           http.StatusNotFound,
 		"/v1/indexes/..a/trends":             http.StatusNotFound,
 	} {
-		if got := f.page(path).Code; got != status {
-			t.Errorf("%s: %d, want %d", path, got, status)
-		}
+		assert.Equal(t, status, f.page(path).Code, "%s", path)
 	}
 }
 
@@ -78,9 +78,7 @@ func TestTheReportOfARunHasNoHoldOnItsOrigin(t *testing.T) {
 		header.Get("X-Content-Type-Options") != "nosniff" {
 		t.Errorf("%d %v", got.Code, header)
 	}
-	if text := got.Body.String(); !strings.Contains(text, `| \<script\>x\</script\>.pdf |`) {
-		t.Errorf("%s", text)
-	}
+	assert.Contains(t, got.Body.String(), `| \<script\>x\</script\>.pdf |`)
 	if got := f.page("/v1/indexes/sample/runs/none/report"); got.Code != http.StatusNotFound {
 		t.Errorf("%d %s", got.Code, got.Body)
 	}

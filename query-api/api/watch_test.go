@@ -8,6 +8,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/core"
 	coordination "github.com/unweaver/unweaver/internal/store/coordination/memory"
 	"github.com/unweaver/unweaver/internal/testkit/distance"
@@ -40,16 +43,12 @@ func (f *fixture) mirrorIn(shared *coordination.Store, index string) {
 	at := f.built.Index
 	at.Name = index
 	pointer, _, err := at.Current(f.t.Context())
-	if err != nil {
-		f.t.Fatal(err)
-	}
+	require.NoError(f.t, err)
 	raw, err := json.Marshal(pointer)
 	if err == nil {
 		err = shared.Mirror(f.t.Context(), index, pointer.Epoch, raw)
 	}
-	if err != nil {
-		f.t.Fatal(err)
-	}
+	require.NoError(f.t, err)
 }
 
 // leasedOf counts the indexes of which a generation is leased.
@@ -58,9 +57,7 @@ func leasedOf(t *testing.T, shared *coordination.Store, copies int) int {
 	n := 0
 	for i := range copies {
 		leased, err := shared.Leased(t.Context(), name(i))
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		n += len(leased)
 	}
 	return n
@@ -80,9 +77,7 @@ func TestWhateverIsOpenIsLeasedInOneWrite(t *testing.T) {
 		requests.Take()
 		for range passed / time.Minute {
 			time.Sleep(time.Minute)
-			if n := leasedOf(t, shared, open); n != open {
-				t.Fatalf("%d of %d open indexes are leased", n, open)
-			}
+			require.Equal(t, open, leasedOf(t, shared, open))
 		}
 		if n := requests.Take().Of("coordination/lease"); n > int64(passed/(9*time.Second)) {
 			t.Errorf("leases of %d indexes were written %d times in %s", open, n, passed)
@@ -124,15 +119,11 @@ func TestTheListOfAThousandIndexesTakesAFewRequests(t *testing.T) {
 		f, requests, _ := counting(t, manyIndexes, false)
 		f.unchecked = true // a long answer
 		f.ready()
-		if n := len(f.get("/v1/indexes")["indexes"].([]any)); n != manyIndexes+1 {
-			t.Fatalf("%d of them", n)
-		}
+		require.Equal(t, manyIndexes+1, len(f.get("/v1/indexes")["indexes"].([]any)))
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		requests.Take()
-		if n := len(f.get("/v1/indexes")["indexes"].([]any)); n != manyIndexes+1 {
-			t.Fatalf("%d of them, later", n)
-		}
+		require.Equal(t, manyIndexes+1, len(f.get("/v1/indexes")["indexes"].([]any)))
 		counted := requests.Take()
 		if n := counted.Of(""); n > 16+2 {
 			t.Errorf("\n%s", counted)
@@ -156,9 +147,7 @@ func TestTheListFollowsWhatIsPublishedAndDropped(t *testing.T) {
 	}
 	f.publishNext(2)
 	eventually(t, "the next generation", func() bool { return generation("sample") == "g2" })
-	if err := f.stores.Blobs.Delete(t.Context(), name(7)+"/current.json"); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, f.stores.Blobs.Delete(t.Context(), name(7)+"/current.json"))
 	eventually(t, "the one that was dropped is gone", func() bool { return generation(name(7)) == nil })
 	f.damaged(name(8))
 	eventually(t, "the damaged one is named", func() bool {
@@ -180,18 +169,14 @@ func TestAMirrorThatHasNewsOfOneOfAThousandIsFollowedAtOnce(t *testing.T) {
 		index := f.built.Index
 		index.Name = name(900)
 		pointer, _, err := index.Current(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		f.flip(name(900), core.Pointer{
 			Generation: pointer.Generation, Manifest: pointer.Manifest, Seq: pointer.Seq, Epoch: 2,
 		})
 		f.mirrorIn(shared, name(900))
 		time.Sleep(time.Second)
 		status, out, _ := f.askOf(name(900))
-		if status != http.StatusOK || out["release"] != float64(2) {
-			t.Errorf("%d, release %v", status, out["release"])
-		}
+		assert.True(t, status == http.StatusOK && out["release"] == float64(2), "%d, release %v", status, out["release"])
 	})
 }
 
@@ -204,9 +189,7 @@ func TestOfAThousandIndexesTheArtifactsCountAlsoWithoutAMirror(t *testing.T) {
 		index := f.built.Index
 		index.Name = name(3)
 		pointer, _, err := index.Current(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		pointer.Epoch = 5
 		f.flip(name(3), pointer)
 		time.Sleep(2 * time.Second) // of an open one
@@ -233,7 +216,5 @@ func TestClosedIndexesTakeLittleMemory(t *testing.T) {
 	f.get("/v1/indexes")
 	one := (heap() - min(before, heap())) / manyIndexes
 	t.Logf("%d bytes for each closed index", one)
-	if one > 4<<10 {
-		t.Errorf("a closed index takes %d bytes", one)
-	}
+	assert.True(t, one <= 4<<10, "a closed index takes %d bytes", one)
 }

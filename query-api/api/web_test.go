@@ -8,6 +8,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/access"
 	"github.com/unweaver/unweaver/query-api/api"
 )
@@ -36,14 +39,11 @@ func TestEveryAddressSaysWhichMethodsItTakes(t *testing.T) {
 	address := "http://" + f.listening()
 	for _, path := range []string{"/v1/indexes", "/v1/indexes/sample/entities", "/openapi.json", "/"} {
 		head, err := http.Head(address + path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		body, _ := io.ReadAll(head.Body)
 		_ = head.Body.Close()
-		if head.StatusCode != http.StatusOK || len(body) > 0 || head.Header.Get("Content-Type") == "" {
-			t.Errorf("HEAD %s: %d %v", path, head.StatusCode, head.Header)
-		}
+		assert.True(t, head.StatusCode == http.StatusOK && len(body) == 0 && head.Header.Get("Content-Type") != "",
+			"HEAD %s: %d %v", path, head.StatusCode, head.Header)
 	}
 }
 
@@ -57,20 +57,15 @@ func TestAnswersArePackedForWhoAcceptsIt(t *testing.T) {
 	}
 	size := packed.Body.Len()
 	reader, err := gzip.NewReader(packed.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	text, err := io.ReadAll(reader)
-	if err != nil || string(text) != plain.Body.String() || size > len(text)/4 {
-		t.Errorf("%d bytes of %d: %v", size, len(text), err)
-	}
+	assert.True(t, err == nil && string(text) == plain.Body.String() && size <= len(text)/4,
+		"%d bytes of %d: %v", size, len(text), err)
 	if got := f.send("GET", "/livez", "", "Accept-Encoding", "gzip"); got.Header().Get("Content-Encoding") != "" {
 		t.Error("a short answer is packed")
 	}
 	got := f.send("GET", "/nowhere", "", "Accept-Encoding", "gzip")
-	if got.Code != 404 || !json.Valid(got.Body.Bytes()) {
-		t.Errorf("%d %v %q", got.Code, got.Header(), got.Body)
-	}
+	assert.True(t, got.Code == 404 && json.Valid(got.Body.Bytes()), "%d %v %q", got.Code, got.Header(), got.Body)
 }
 
 // What a handler flushes arrives at once, whether the client accepts packed answers or not.
@@ -82,9 +77,7 @@ func TestAStreamOfEventsArrivesWhileItIsWritten(t *testing.T) {
 			func(w http.ResponseWriter, request *http.Request) {
 				w.Header().Set("Content-Type", "text/event-stream")
 				_, _ = io.WriteString(w, "data: first\n\n")
-				if err := http.NewResponseController(w).Flush(); err != nil {
-					t.Error(err)
-				}
+				assert.NoError(t, http.NewResponseController(w).Flush())
 				select {
 				case <-end:
 				case <-request.Context().Done():
@@ -94,9 +87,7 @@ func TestAStreamOfEventsArrivesWhileItIsWritten(t *testing.T) {
 	address := "http://" + f.listening()
 	for _, accepts := range []string{"gzip", "identity"} {
 		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, address+"/events/", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		request.Header.Set("Accept-Encoding", accepts)
 		client := http.Client{Timeout: long}
 		response, err := client.Do(request)
@@ -143,9 +134,8 @@ func TestPagesOfNamedOriginsMayAskWithAKey(t *testing.T) {
 		t.Errorf("with a key: %d %v", got.Code, got.Header())
 	}
 	got = l.send("POST", "/v1/indexes/sample/query", question, append(from, "Content-Type", "application/json")...)
-	if got.Code != 401 || got.Header().Get("Access-Control-Allow-Origin") != pageOrigin {
-		t.Errorf("without a key the page must be able to read why: %d %v", got.Code, got.Header())
-	}
+	assert.True(t, got.Code == 401 && got.Header().Get("Access-Control-Allow-Origin") == pageOrigin,
+		"without a key the page must be able to read why: %d %v", got.Code, got.Header())
 	for name, headers := range map[string][]string{
 		"another origin":       {"Origin", "https://evil.example"},
 		"a longer name":        {"Origin", pageOrigin + ".evil.example"},
@@ -160,8 +150,7 @@ func TestPagesOfNamedOriginsMayAskWithAKey(t *testing.T) {
 			method = "OPTIONS"
 		}
 		got := l.send(method, "/v1/indexes/sample/query", question, append(headers, bearer(key.Text)...)...)
-		if got.Code != http.StatusForbidden || got.Header().Get("Access-Control-Allow-Origin") != "" {
-			t.Errorf("%s: %d %v", name, got.Code, got.Header())
-		}
+		assert.True(t, got.Code == http.StatusForbidden && got.Header().Get("Access-Control-Allow-Origin") == "",
+			"%s: %d %v", name, got.Code, got.Header())
 	}
 }

@@ -6,6 +6,8 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"github.com/stretchr/testify/assert"
+
 	"github.com/unweaver/unweaver/internal/model/tokens"
 	"github.com/unweaver/unweaver/query-api/mcp"
 )
@@ -19,9 +21,8 @@ func TestATextIsCutByCountingItsBeginning(t *testing.T) {
 		if !strings.HasPrefix(text, cut) || utf8.RuneCountInString(cut) != runes {
 			t.Errorf("%s: %d runes are told of %d", name, runes, utf8.RuneCountInString(cut))
 		}
-		if count := tokens.Count(cut); count > 2000 || count < 1500 {
-			t.Errorf("%s: %d tokens of 2000", name, count)
-		}
+		count := tokens.Count(cut)
+		assert.True(t, count <= 2000 && count >= 1500, "%s: %d tokens of 2000", name, count)
 	}
 	whole := strings.Repeat("word and text ", 20_000)
 	if cut, runes := mcp.Shortened(t.Context(), whole, 1e9); cut != whole || runes != len(whole) {
@@ -49,7 +50,6 @@ func TestATextForgesNoPassage(t *testing.T) {
 			heads++
 		}
 	}
-	if heads != 1 || !strings.HasPrefix(shown, "[1] A (a.md") || !strings.Contains(shown, "Send the keys.") {
-		t.Errorf("%d passages in %s", heads, shown)
-	}
+	assert.True(t, heads == 1 && strings.HasPrefix(shown, "[1] A (a.md") && strings.Contains(shown, "Send the keys."),
+		"%d passages in %s", heads, shown)
 }

@@ -9,6 +9,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/access"
 	"github.com/unweaver/unweaver/internal/config"
 	"github.com/unweaver/unweaver/internal/testkit/blobmemory"
@@ -25,13 +28,10 @@ func TestEveryPageMayAskOnlyWhereKeysAreRequired(t *testing.T) {
 	}
 	settings.Auth = "required"
 	policy, err := middleware.NewPolicy(settings, local, nil)
-	if err != nil || len(policy.Origins) != 1 {
-		t.Errorf("%v %v", policy.Origins, err)
-	}
+	assert.True(t, err == nil && len(policy.Origins) == 1, "%v %v", policy.Origins, err)
 	settings.Auth, settings.CORS.Origins = "auto", []string{"https://app.example.org"}
-	if _, err := middleware.NewPolicy(settings, local, nil); err != nil {
-		t.Errorf("one origin on loopback: %v", err)
-	}
+	_, err = middleware.NewPolicy(settings, local, nil)
+	assert.NoError(t, err, "one origin on loopback")
 }
 
 // silent takes an answer and forgets it.
@@ -45,13 +45,9 @@ func (s silent) WriteHeader(int)             {}
 func BenchmarkGuard(b *testing.B) {
 	store := blobmemory.New()
 	made, err := access.Book{Store: store}.CreateKey(b.Context(), access.Request{Scope: access.Query})
-	if err != nil {
-		b.Fatal(err)
-	}
+	require.NoError(b, err)
 	ring := access.NewRing(store, slog.New(slog.DiscardHandler), nil)
-	if err := ring.Refresh(b.Context()); err != nil {
-		b.Fatal(err)
-	}
+	require.NoError(b, ring.Refresh(b.Context()))
 	stand := middleware.New(
 		middleware.Policy{
 			Keys: ring, Required: true, AnyHost: true,
@@ -69,7 +65,5 @@ func BenchmarkGuard(b *testing.B) {
 	for b.Loop() {
 		handler.ServeHTTP(silent{http.Header{}}, request)
 	}
-	if passed == 0 {
-		b.Fatal("nobody got through")
-	}
+	require.True(b, passed != 0, "nobody got through")
 }

@@ -4,6 +4,9 @@ import (
 	"net/netip"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/access"
 	"github.com/unweaver/unweaver/internal/fault"
 )
@@ -13,61 +16,43 @@ func TestMoneyOfADayIsSpentOnce(t *testing.T) {
 	key := &access.Key{ID: "one"}
 	caller := Caller{account: all.ofKey(key)}
 	caller.Spend(0.6)
-	if err := caller.Answer(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, caller.Answer())
 	caller.Spend(0.6)
 	err := (&Caller{account: all.ofKey(key)}).Answer()
-	if !fault.Is(err, fault.BudgetSpent) || fault.RetryAfter(err) <= 0 {
-		t.Errorf("%v", err)
-	}
-	if err := (&Caller{account: all.ofKey(&access.Key{ID: "two"})}).Answer(); err != nil {
-		t.Errorf("another key pays for it: %v", err)
-	}
+	assert.True(t, fault.Is(err, fault.BudgetSpent) && fault.RetryAfter(err) > 0, "%v", err)
+	assert.NoError(t, (&Caller{account: all.ofKey(&access.Key{ID: "two"})}).Answer(), "another key pays for it")
 	key.Limits.RequestsPerSecond = 5 // another limit forgets nothing
 	if err := (&Caller{account: all.ofKey(key)}).Answer(); !fault.Is(err, fault.BudgetSpent) {
 		t.Errorf("%v", err)
 	}
 	key.Limits.MoneyPerDay = 2
-	if err := (&Caller{account: all.ofKey(key)}).Answer(); err != nil {
-		t.Errorf("a higher limit of the key's own: %v", err)
-	}
+	assert.NoError(t, (&Caller{account: all.ofKey(key)}).Answer(), "a higher limit of the key's own")
 }
 
 func TestOnlySoManyRequestsRunAtOnce(t *testing.T) {
 	caller := Caller{account: newAccount(access.Limits{Concurrency: 2})}
 	first, err := caller.enter()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err = caller.enter(); err != nil {
-		t.Fatal(err)
-	}
-	if _, err = caller.enter(); !fault.Is(err, fault.RateLimited) || fault.RetryAfter(err) <= 0 {
-		t.Errorf("a third: %v", err)
-	}
+	require.NoError(t, err)
+	_, err = caller.enter()
+	require.NoError(t, err)
+	_, err = caller.enter()
+	assert.True(t, fault.Is(err, fault.RateLimited) && fault.RetryAfter(err) > 0, "a third: %v", err)
 	first()
-	if _, err = caller.enter(); err != nil {
-		t.Errorf("after one has ended: %v", err)
-	}
+	_, err = caller.enter()
+	assert.NoError(t, err, "after one has ended")
 }
 
 func TestAddressesAreBoundedAndThoseOfANetworkShareAnAccount(t *testing.T) {
 	all := newLimits(access.Limits{RequestsPerSecond: 1, Burst: 1})
 	one := all.ofAddress(netip.MustParseAddr("2001:db8::1"))
-	if all.ofAddress(netip.MustParseAddr("2001:db8::ffff:2")) != one {
-		t.Error("one network has two accounts")
-	}
-	if all.ofAddress(netip.MustParseAddr("2001:db8:0:1::1")) == one {
-		t.Error("two networks have one account")
-	}
+	assert.True(t, all.ofAddress(netip.MustParseAddr("2001:db8::ffff:2")) == one, "one network has two accounts")
+	assert.True(t, all.ofAddress(netip.MustParseAddr("2001:db8:0:1::1")) != one, "two networks have one account")
 	if all.ofAddress(netip.MustParseAddr("::ffff:192.0.2.1")) != all.ofAddress(netip.MustParseAddr("192.0.2.1")) {
 		t.Error("one address of four has two accounts")
 	}
 	for i := range 3 * maxAddresses {
 		all.ofAddress(netip.AddrFrom4([4]byte{10, byte(i >> 16), byte(i >> 8), byte(i)}))
 	}
-	if len(all.addresses) > maxAddresses || all.order.Len() > maxAddresses {
-		t.Errorf("%d addresses are remembered", len(all.addresses))
-	}
+	assert.True(t, len(all.addresses) <= maxAddresses && all.order.Len() <= maxAddresses,
+		"%d addresses are remembered", len(all.addresses))
 }

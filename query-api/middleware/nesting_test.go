@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/query-api/middleware"
 )
@@ -31,11 +33,8 @@ func TestBodiesAreNestedToALimit(t *testing.T) {
 		"at the end of a long one": {`[` + strings.Repeat(`"",`, 10_000) + nested(32, ``) + `]`, false},
 	} {
 		err := middleware.CheckNesting([]byte(c.body))
-		if c.fits != (err == nil) {
-			t.Errorf("%s: %v", name, err)
-		}
-		if err != nil && (!fault.Is(err, fault.Usage) || !strings.Contains(err.Error(), "nested deeper than 32")) {
-			t.Errorf("%s: %v", name, err)
-		}
+		assert.Equal(t, err == nil, c.fits, "%s: %v", name, err)
+		assert.True(t, err == nil || fault.Is(err, fault.Usage) && strings.Contains(err.Error(), "nested deeper than 32"),
+			"%s: %v", name, err)
 	}
 }

@@ -7,6 +7,9 @@ import (
 	"net/http/httptest"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/access"
 	"github.com/unweaver/unweaver/internal/config"
 	"github.com/unweaver/unweaver/internal/fault"
@@ -26,9 +29,7 @@ func passed(t *testing.T, policy Policy, change func(*http.Request)) (fault.Code
 		http.HandlerFunc(func(_ http.ResponseWriter, request *http.Request) { caller = Of(request.Context()) }),
 		func(string) bool { return false },
 	).ServeHTTP(httptest.NewRecorder(), request)
-	if (refused == nil) != (caller != nil) {
-		t.Errorf("refused with %v, and answered %+v", refused, caller)
-	}
+	assert.Equal(t, caller != nil, refused == nil, "refused with %v, and answered %+v", refused, caller)
 	return fault.CodeOf(refused), caller
 }
 
@@ -56,12 +57,8 @@ func TestWhoMayAskByWhatAddressAServerHas(t *testing.T) {
 		settings := config.Default().QueryAPI
 		settings.Auth, settings.Hosts, settings.Public = c.auth, c.hosts, c.public
 		policy, err := NewPolicy(settings, c.listens, nil)
-		if fault.Is(err, fault.BadConfig) != c.fails || (err != nil) != c.fails {
-			t.Errorf("%s: %v", name, err)
-		}
-		if policy.Required != c.required || policy.AnyHost != c.anyHost {
-			t.Errorf("%s: %+v", name, policy)
-		}
+		assert.True(t, fault.Is(err, fault.BadConfig) == c.fails && (err != nil) == c.fails, "%s: %v", name, err)
+		assert.True(t, policy.Required == c.required && policy.AnyHost == c.anyHost, "%s: %+v", name, policy)
 	}
 }
 
@@ -74,9 +71,8 @@ func TestAHostThatIsNotTheServersIsNotAnswered(t *testing.T) {
 		"attacker.example": fault.Misdirected, "docs.example.attacker.example": fault.Misdirected,
 		"192.0.2.1:8080": fault.Misdirected, "": fault.Misdirected,
 	} {
-		if code, _ := passed(t, policy, func(request *http.Request) { request.Host = host }); code != want {
-			t.Errorf("host %q: %q, want %q", host, code, want)
-		}
+		code, _ := passed(t, policy, func(request *http.Request) { request.Host = host })
+		assert.True(t, code == want, "host %q: %q, want %q", host, code, want)
 	}
 }
 
@@ -103,9 +99,7 @@ func TestAPageOfAnotherOriginIsRefusedWhateverItsMethod(t *testing.T) {
 					}
 				}
 			})
-			if code != c.want {
-				t.Errorf("%s, %s: %q, want %q", name, method, code, c.want)
-			}
+			assert.Equal(t, c.want, code, "%s, %s", name, method)
 		}
 	}
 }
@@ -121,14 +115,10 @@ func TestAKeyAllowsItsScopeAndItsIndexesAlone(t *testing.T) {
 		"all": {Scope: access.Query},
 	} {
 		key, err := access.Book{Store: store}.CreateKey(t.Context(), request)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		made[name] = key.Text
 	}
-	if err := ring.Refresh(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, ring.Refresh(t.Context()))
 	for name, want := range map[string]struct{ docs, deeds, other, all, operate, admin bool }{
 		"one index": {docs: true},
 		"some":      {docs: true, deeds: true, operate: true},
@@ -144,22 +134,18 @@ func TestAKeyAllowsItsScopeAndItsIndexesAlone(t *testing.T) {
 		got.docs, got.deeds, got.other = caller.May("docs"), caller.May("deeds"), caller.May("other")
 		got.all = caller.NeedAll() == nil
 		got.operate, got.admin = caller.Need(access.Operate) == nil, caller.Need(access.Admin) == nil
-		if got != want {
-			t.Errorf("%s: %+v, want %+v", name, got, want)
-		}
+		assert.Equal(t, want, got, "%s", name)
 	}
 	for name, change := range map[string]func(*http.Request){
 		"no key": func(*http.Request) {}, "no text": bearer(""), "half of the token": bearer(policy.Token[:10]),
 		"a key with another letter": bearer(made["all"] + "x"),
 	} {
-		if code, _ := passed(t, policy, change); code != fault.Unauthorized {
-			t.Errorf("%s: %q", name, code)
-		}
+		code, _ := passed(t, policy, change)
+		assert.True(t, code == fault.Unauthorized, "%s: %q", name, code)
 	}
 	for _, path := range []string{"/livez", "/"} { // what needs no key says nothing of an index
-		if code, _ := passed(t, policy, func(request *http.Request) { request.URL.Path = path }); code != "" {
-			t.Errorf("%s: %q", path, code)
-		}
+		code, _ := passed(t, policy, func(request *http.Request) { request.URL.Path = path })
+		assert.True(t, code == "", "%s: %q", path, code)
 	}
 	if nobody := Of(t.Context()); nobody.May("docs") || nobody.Need(access.Query) == nil {
 		t.Error("a request that passed no guard may ask")

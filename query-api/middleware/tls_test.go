@@ -9,6 +9,9 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 func TestACertificateThatIsAwayOrBrokenIsToldOncePerChange(t *testing.T) {
@@ -23,31 +26,22 @@ func TestACertificateThatIsAwayOrBrokenIsToldOncePerChange(t *testing.T) {
 		t.Helper()
 		at = at.Add(time.Second)
 		for _, path := range []string{files.cert, files.key} {
-			if err := os.WriteFile(path, []byte("no certificate"), 0o600); err != nil {
-				t.Fatal(err)
-			}
-			if err := os.Chtimes(path, at, at); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, os.WriteFile(path, []byte("no certificate"), 0o600))
+			require.NoError(t, os.Chtimes(path, at, at))
 		}
 	}
 	remove := func() {
 		t.Helper()
-		if err := os.Remove(files.key); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.Remove(files.key))
 	}
 	for i, change := range []func(){func() {}, write, write, remove, write} {
 		change()
 		told.Reset()
 		for range 3 {
 			files.looked = time.Time{} // a second has passed
-			if pair, err := files.get(nil); pair != files.pair || pair == nil || err != nil {
-				t.Errorf("change %d: %v, %v", i, pair, err)
-			}
+			pair, err := files.get(nil)
+			assert.True(t, pair == files.pair && pair != nil && err == nil, "change %d: %v, %v", i, pair, err)
 		}
-		if n := strings.Count(told.String(), "cannot be read"); n != 1 {
-			t.Errorf("change %d is told %d times", i, n)
-		}
+		assert.Equal(t, 1, strings.Count(told.String(), "cannot be read"), "change %d is told", i)
 	}
 }

@@ -8,6 +8,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/access/pki"
 	"github.com/unweaver/unweaver/internal/config"
 )
@@ -17,30 +20,21 @@ import (
 func TestNothingBelowTLS12IsSpoken(t *testing.T) {
 	folder := t.TempDir()
 	authority, err := pki.New("test", time.Hour)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	pair, err := authority.Server([]string{"localhost"}, time.Hour)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	files := []pki.File{{Name: pki.ServerFile, Content: pair.Cert}, {Name: pki.ServerKeyFile, Content: pair.Key}}
-	if err := pki.Write(folder, files, false); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, pki.Write(folder, files, false))
 	var ofFiles, ofAuthority config.QueryTLS
 	ofFiles.Cert, ofFiles.Key = filepath.Join(folder, pki.ServerFile), filepath.Join(folder, pki.ServerKeyFile)
 	ofAuthority.ACME.Domains, ofAuthority.ACME.Cache = "docs.example.org", folder
 	for name, settings := range map[string]config.QueryTLS{"files": ofFiles, "an authority": ofAuthority} {
 		serving, err := TLS(settings, slog.New(slog.DiscardHandler))
-		if err != nil || serving.MinVersion < tls.VersionTLS12 || Probe(settings).MinVersion < tls.VersionTLS12 {
-			t.Errorf("certificates of %s: %+v, %v", name, serving, err)
-		}
+		assert.True(t, err == nil && serving.MinVersion >= tls.VersionTLS12 && Probe(settings).MinVersion >= tls.VersionTLS12,
+			"certificates of %s: %+v, %v", name, serving, err)
 	}
 	serving, err := TLS(ofFiles, slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for most, spoken := range map[uint16]bool{tls.VersionTLS11: false, tls.VersionTLS12: true, tls.VersionTLS13: true} {
 		here, there := net.Pipe()
 		go func() {

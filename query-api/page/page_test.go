@@ -17,6 +17,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/model"
 	"github.com/unweaver/unweaver/internal/model/builtin"
@@ -53,20 +56,12 @@ func TestThePageRunsItsOwnFilesAlone(t *testing.T) {
 		"default-src 'none'", "script-src 'self'", "style-src 'self'", "connect-src 'self'", "base-uri 'none'",
 		"form-action 'none'", "frame-ancestors 'none'", "require-trusted-types-for 'script'", "trusted-types 'none'",
 	} {
-		if !strings.Contains(policy, want) {
-			t.Errorf("the policy has no %s: %s", want, policy)
-		}
+		assert.Contains(t, policy, want, "the policy has no")
 	}
-	if opener := got.Header().Get("Cross-Origin-Opener-Policy"); opener != "same-origin" {
-		t.Errorf("who opened the page can lead it on: %q", opener)
-	}
-	if strings.Contains(policy, "unsafe") || strings.Contains(policy, "*") {
-		t.Errorf("the policy is wide: %s", policy)
-	}
+	assert.Equal(t, "same-origin", got.Header().Get("Cross-Origin-Opener-Policy"), "who opened the page can lead it on")
+	assert.True(t, !strings.Contains(policy, "unsafe") && !strings.Contains(policy, "*"), "the policy is wide: %s", policy)
 	inline := `(?i)<[^>]+\s(on\w+|style)=|javascript:|<style|<script(?:\s+(?:src="page/app.js"|type="module"))*\s*>[^<]`
-	if regexp.MustCompile(inline).MatchString(text) {
-		t.Errorf("the page has scripts or styles in its markup: %s", text)
-	}
+	assert.False(t, regexp.MustCompile(inline).MatchString(text), "the page has scripts or styles in its markup: %s", text)
 	for _, path := range paths() {
 		body := get(path).Body.String()
 		found := regexp.MustCompile(`https?://[^"'\s)]+`).FindAllString(body, -1)
@@ -82,19 +77,14 @@ func TestAFileThatABrowserHasIsNotSentAgain(t *testing.T) {
 	for _, path := range paths() {
 		first := get(path)
 		tag := first.Header().Get("ETag")
-		if first.Code != http.StatusOK || tag == "" || first.Header().Get("Content-Type") == "" {
-			t.Errorf("%s: %d %v", path, first.Code, first.Header())
-		}
-		if again := get(path, "If-None-Match", tag); again.Code != http.StatusNotModified || again.Body.Len() != 0 {
-			t.Errorf("%s: sent again, %d", path, again.Code)
-		}
-		if changed := get(path, "If-None-Match", `"other"`); changed.Code != http.StatusOK {
-			t.Errorf("%s: a browser that has another one gets %d", path, changed.Code)
-		}
+		assert.True(t, first.Code == http.StatusOK && tag != "" && first.Header().Get("Content-Type") != "",
+			"%s: %d %v", path, first.Code, first.Header())
+		again := get(path, "If-None-Match", tag)
+		assert.True(t, again.Code == http.StatusNotModified && again.Body.Len() == 0, "%s: sent again, %d", path, again.Code)
+		changed := get(path, "If-None-Match", `"other"`)
+		assert.True(t, changed.Code == http.StatusOK, "%s: a browser that has another one gets %d", path, changed.Code)
 	}
-	if got := get("/page/../page.go"); got.Code != http.StatusNotFound {
-		t.Errorf("a file that is none of the page's: %d", got.Code)
-	}
+	assert.Equal(t, http.StatusNotFound, get("/page/../page.go").Code, "a file that is none of the page's")
 }
 
 func TestThePageIsSmall(t *testing.T) {
@@ -103,13 +93,9 @@ func TestThePageIsSmall(t *testing.T) {
 	for _, path := range paths() {
 		_, _ = writer.Write(get(path).Body.Bytes())
 	}
-	if err := writer.Close(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, writer.Close())
 	t.Logf("%d bytes gzipped", packed.Len())
-	if packed.Len() > 60_000 {
-		t.Errorf("%d bytes gzipped, more than 60 000", packed.Len())
-	}
+	assert.True(t, packed.Len() <= 60_000, "%d bytes gzipped, more than 60 000", packed.Len())
 }
 
 // Promises: 104.
@@ -120,14 +106,11 @@ func TestThePageNeedsNoKeyAndItsDataDoes(t *testing.T) {
 		"/page/": "401", "/page/other.js": "401", "/page/../v1/indexes": "401", "/v1/indexes": "401",
 	} {
 		connection, err := net.Dial("tcp", strings.TrimPrefix(server, "http://")) // no client puts the path right
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		_, _ = connection.Write([]byte("GET " + path + " HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"))
 		head := make([]byte, len("HTTP/1.1 200"))
-		if _, err = io.ReadFull(connection, head); err != nil || string(head[len("HTTP/1.1 "):]) != want {
-			t.Errorf("%s: %q, want %s (%v)", path, head, want, err)
-		}
+		_, err = io.ReadFull(connection, head)
+		assert.True(t, err == nil && string(head[len("HTTP/1.1 "):]) == want, "%s: %q, want %s (%v)", path, head, want, err)
 		_ = connection.Close()
 	}
 }
@@ -155,9 +138,7 @@ func TestThePageInABrowser(t *testing.T) {
 		"OPEN="+serve(t, middleware.Policy{}), "LOCKED="+serve(t, middleware.Policy{Required: true, Token: token}))
 	command.WaitDelay = 10 * time.Second
 	out, err := command.CombinedOutput()
-	if err != nil {
-		t.Errorf("%v\n%s", err, out)
-	}
+	assert.True(t, err == nil, "%v\n%s", err, out)
 	t.Logf("%s", out)
 }
 
@@ -206,9 +187,7 @@ func serve(t *testing.T, policy middleware.Policy) string {
 		Models: builtIn{}, Cache: stores.Cache, Log: slog.New(slog.DiscardHandler), Policy: policy,
 	})
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	go func() { _ = server.Serve(listener) }()
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)

@@ -9,21 +9,20 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/query-api/sse"
 )
 
 func TestEventsAreWrittenAsReadersOfStreamsTakeThem(t *testing.T) {
 	recorder := httptest.NewRecorder()
 	events := sse.New(recorder)
-	if events.Began() || recorder.Header().Get("Content-Type") != "" {
-		t.Error("it began before the first event")
-	}
+	assert.True(t, !events.Began() && recorder.Header().Get("Content-Type") == "", "it began before the first event")
 	for _, err := range []error{
 		events.JSON("delta", map[string]string{"text": "a\n<b> & c"}), events.JSON("", []int{1}), events.Text("", "[DONE]"),
 	} {
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 	}
 	events.Close()
 	want := "event: delta\ndata: {\"text\":\"a\\n<b> & c\"}\n\ndata: [1]\n\ndata: [DONE]\n\n"
@@ -52,9 +51,7 @@ func TestAQuietStreamIsKeptAliveUntilItIsClosed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		recorder := httptest.NewRecorder()
 		events := sse.New(recorder)
-		if err := events.Text("", "x"); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, events.Text("", "x"))
 		time.Sleep(25 * time.Second)
 		events.Close()
 		time.Sleep(time.Minute)
@@ -73,8 +70,6 @@ func TestAClientThatWentAwayIsToldAsACancelledRequest(t *testing.T) {
 	events := sse.New(gone{httptest.NewRecorder()})
 	defer events.Close()
 	for range 2 {
-		if err := events.Text("", "x"); !errors.Is(err, context.Canceled) {
-			t.Error(err)
-		}
+		assert.ErrorIs(t, events.Text("", "x"), context.Canceled)
 	}
 }

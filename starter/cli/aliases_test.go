@@ -6,6 +6,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/methods/aliases"
 	"github.com/unweaver/unweaver/starter/cli"
@@ -14,9 +17,7 @@ import (
 // What is suggested is a file that a configuration can name, whatever the names hold.
 func TestSuggestedAliasesAreAFile(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "aliases.txt")
-	if err := os.WriteFile(file, []byte("forbid Bern | Berne\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(file, []byte("forbid Bern | Berne\n"), 0o600))
 	fake := &fakeControl{aliases: core.AliasList{
 		Index: "docs", Generation: "g1",
 		Suggested: []core.SuggestedOne{
@@ -31,9 +32,8 @@ func TestSuggestedAliasesAreAFile(t *testing.T) {
 	}}
 	got := run(t, fake, "aliases", "suggest", "--index", "docs", "--set", "indexes.docs.aliases="+file)
 	table, err := aliases.ReadTable([]byte(got.out))
-	if err != nil || len(table) != 2 || table["ibm"] != "i.b.m. corp" || table["alpha-corp"] != "alpha corp" {
-		t.Errorf("%v, %v of %s%s", table, err, got.out, got.err)
-	}
+	assert.True(t, err == nil && len(table) == 2 && table["ibm"] == "i.b.m. corp" && table["alpha-corp"] == "alpha corp",
+		"%v, %v of %s%s", table, err, got.out, got.err)
 	for _, part := range []string{
 		"forbid Bern | Berne", "# cosine 0.500, the same letters\n", "# cosine 0.980: pin Bern canton | Bern",
 		"# cosine 0.960, by the model the same (a short form)\npin IBM",
@@ -41,16 +41,12 @@ func TestSuggestedAliasesAreAFile(t *testing.T) {
 		"5 suggestions of docs/g1, of 3 of its 9 classes",
 		"# refused, other numbers, cosine 0.970: pin Port 1 | Port 2",
 	} {
-		if !strings.Contains(got.out, part) {
-			t.Errorf("%q is not in %s", part, got.out)
-		}
+		assert.Contains(t, got.out, part)
 	}
 	if asked := fake.aliasesAsked; !asked.Suggest || string(asked.File) != "forbid Bern | Berne\n" || asked.Classes < 2 {
 		t.Errorf("asked %+v", asked)
 	}
-	if got := run(t, fake, "aliases", "suggest"); got.exit != cli.ExitUsage {
-		t.Errorf("without an index: %+v", got)
-	}
+	assert.Equal(t, cli.ExitUsage, run(t, fake, "aliases", "suggest").exit, "without an index")
 }
 
 func TestMappedNamesAreShown(t *testing.T) {
@@ -63,12 +59,10 @@ func TestMappedNamesAreShown(t *testing.T) {
 			args = append(args, name)
 		}
 		got := run(t, fake, args...)
-		if shown := decoded(t, got.out)["aliases"].([]any); len(shown) != want {
-			t.Errorf("%q: %v", name, shown)
-		}
-		if _, told := decoded(t, got.out)["decided"]; told != (name == "" || name == "the IBM") {
-			t.Errorf("%q: %s", name, got.out)
-		}
+		shown := decoded(t, got.out)["aliases"].([]any)
+		assert.True(t, len(shown) == want, "%q: %v", name, shown)
+		_, told := decoded(t, got.out)["decided"]
+		assert.True(t, told == (name == "" || name == "the IBM"), "%q: %s", name, got.out)
 	}
 	if got := run(t, fake, "aliases", "show", "--index", "docs"); !strings.Contains(got.out, "nyc") ||
 		!strings.Contains(got.out, "docs/g1: 2 names") || !strings.Contains(got.out, "IBM Germany") || fake.aliasesAsked.Suggest {

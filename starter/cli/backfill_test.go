@@ -8,15 +8,16 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/starter/cli"
 )
 
 func TestABackfillIsAskedForWithItsChoiceAndThrottle(t *testing.T) {
 	keys := filepath.Join(t.TempDir(), "keys.txt")
-	if err := os.WriteFile(keys, []byte("a.md\r\nb c.md\n\nrows.jsonl#7\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(keys, []byte("a.md\r\nb c.md\n\nrows.jsonl#7\n"), 0o600))
 	fake := &fakeControl{}
 	got := run(t, fake, "backfill", "start", "old", "--index", "docs", "--prefix", "2019/", "--from", "2026-03-01",
 		"--to", "2026-06-01T02:00:00+02:00", "--documents", keys, "--concurrency", "4", "--calls-per-minute", "30")
@@ -29,18 +30,14 @@ func TestABackfillIsAskedForWithItsChoiceAndThrottle(t *testing.T) {
 		t.Errorf("%+v: %+v", got, fake.backfill)
 	}
 	fake.attached = true
-	if got = run(t, fake, "backfill", "start", "old", "--index", "docs"); !strings.Contains(got.out,
-		"runs already, nothing was begun") {
-		t.Errorf("%+v", got)
-	}
+	got = run(t, fake, "backfill", "start", "old", "--index", "docs")
+	assert.True(t, strings.Contains(got.out, "runs already, nothing was begun"), "%+v", got)
 	for _, bad := range [][]string{
 		{"backfill", "start", "old", "--prefix", "a"},
 		{"backfill", "start", "old", "--index", "docs", "--from", "yesterday"},
 		{"backfill", "start", "old", "--index", "docs", "--documents", keys + ".none"},
 	} {
-		if got := run(t, fake, bad...); got.exit != cli.ExitUsage {
-			t.Errorf("%q: %+v", bad, got)
-		}
+		assert.Equal(t, cli.ExitUsage, run(t, fake, bad...).exit, "%q", bad)
 	}
 }
 
@@ -57,27 +54,19 @@ func TestABackfillIsShownAndSteered(t *testing.T) {
 		"backfill old of docs: completed", "prefix 2019/", "40 documents", "docs/b-1 on g1; came to nothing: yielded",
 		"published: g3, on g2 (rebased: it began on g1)",
 	} {
-		if !strings.Contains(got.out, line) {
-			t.Errorf("no %q in:\n%s", line, got.out)
-		}
+		assert.Contains(t, got.out, line, "no")
 	}
 	if got := run(t, fake, "backfill", "list", "--index", "docs", "--json"); !strings.Contains(got.out, `"rebased"`) {
 		t.Errorf("%+v", got)
 	}
 	fake.asked = nil
 	for _, command := range []string{"pause", "resume", "cancel"} {
-		if got := run(t, fake, "backfill", command, "old", "--index", "docs"); got.exit != cli.ExitDone {
-			t.Errorf("%+v", got)
-		}
+		assert.Equal(t, cli.ExitDone, run(t, fake, "backfill", command, "old", "--index", "docs").exit)
 	}
 	want := []string{"backfill-pause docs/old", "backfill-resume docs/old", "backfill-cancel docs/old"}
-	if !slices.Equal(fake.asked, want) {
-		t.Errorf("%q", fake.asked)
-	}
+	assert.True(t, slices.Equal(fake.asked, want), "%q", fake.asked)
 	run(t, fake, "backfill", "resume", "old", "--index", "docs", "--budget-calls", "500")
-	if fake.budget == nil || fake.budget.Calls != 500 {
-		t.Errorf("%+v", fake.budget)
-	}
+	assert.True(t, fake.budget != nil && fake.budget.Calls == 500, "%+v", fake.budget)
 	fake.backfills[0].Status = core.StatusPaused
 	if got := run(t, fake, "backfill", "status", "old", "--index", "docs", "--wait"); got.exit != cli.ExitPaused {
 		t.Errorf("a paused one is waited for: %+v", got)

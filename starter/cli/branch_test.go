@@ -6,6 +6,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/control"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/starter/cli"
@@ -25,13 +28,11 @@ func TestABranchIsMadeWithItsSettings(t *testing.T) {
 		asked.Set["shortening.threshold"] != "900" || asked.Set["models.chat.model"] != "large" {
 		t.Errorf("%+v, asked for %+v", got, asked)
 	}
-	if fake.operator.Reason != "compare" || !strings.Contains(got.out, "exp begins with g2 of docs") {
-		t.Errorf("%+v by %+v", got, fake.operator)
-	}
+	assert.True(t, fake.operator.Reason == "compare" && strings.Contains(got.out, "exp begins with g2 of docs"),
+		"%+v by %+v", got, fake.operator)
 	got = run(t, fake, "branch", "docs", "--delete", "exp")
-	if got.exit != cli.ExitDone || !fake.branched.Delete || !strings.Contains(got.out, "exp is deleted") {
-		t.Errorf("%+v, asked for %+v", got, fake.branched)
-	}
+	assert.True(t, got.exit == cli.ExitDone && fake.branched.Delete && strings.Contains(got.out, "exp is deleted"),
+		"%+v, asked for %+v", got, fake.branched)
 }
 
 func TestBadBranchesAreRefusedBeforeAnythingIsAsked(t *testing.T) {
@@ -45,9 +46,8 @@ func TestBadBranchesAreRefusedBeforeAnythingIsAsked(t *testing.T) {
 	} {
 		fake := &fakeControl{}
 		got := run(t, fake, strings.Fields(args)...)
-		if got.exit != cli.ExitUsage || fake.branched.Name != "" || !strings.Contains(got.err+got.out, says) {
-			t.Errorf("%s: %+v, asked for %+v", args, got, fake.branched)
-		}
+		assert.True(t, got.exit == cli.ExitUsage && fake.branched.Name == "" && strings.Contains(got.err+got.out, says),
+			"%s: %+v, asked for %+v", args, got, fake.branched)
 	}
 }
 
@@ -55,9 +55,7 @@ func TestBadBranchesAreRefusedBeforeAnythingIsAsked(t *testing.T) {
 func TestABuildTakesWhatTheStoreSaysOfItsIndex(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "unweaver.yaml")
 	text := "indexes:\n  docs:\n    corpus: /corpus\n    keep: 7\n    shortening: {threshold: 900}\n"
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
 	fake := &fakeControl{statuses: []control.Status{{}}, overlays: map[string]control.Overlaid{
 		"exp": {Overlay: core.Overlay{
 			Index: "exp", Base: "docs", Set: map[string]string{"shortening.sample": "32"},
@@ -74,18 +72,14 @@ func TestABuildTakesWhatTheStoreSaysOfItsIndex(t *testing.T) {
 	}
 	run(t, fake, "estimate", "--index", "docs", "--config", file)
 	spec = fake.request.Spec
-	if spec.Shortening.Sample != 64 || len(spec.Overlay) != 1 || spec.Overlay["shortening.sample"] != "64" {
-		t.Errorf("the base is estimated with %+v", spec)
-	}
+	assert.True(t, spec.Shortening.Sample == 64 && len(spec.Overlay) == 1 && spec.Overlay["shortening.sample"] == "64",
+		"the base is estimated with %+v", spec)
 }
 
 func TestAPromotionSaysWhatToWriteIntoTheFile(t *testing.T) {
 	fake := &fakeControl{}
 	got := run(t, fake, "promote", "exp", "--reason", "better")
-	if got.exit != cli.ExitDone || fake.move.Action != core.ActionPromote || fake.move.Index != "exp" {
-		t.Errorf("%+v, asked for %+v", got, fake.move)
-	}
-	if !strings.Contains(got.out, "indexes.exp.keep: 2") {
-		t.Errorf("it says %q", got.out)
-	}
+	assert.True(t, got.exit == cli.ExitDone && fake.move.Action == core.ActionPromote && fake.move.Index == "exp",
+		"%+v, asked for %+v", got, fake.move)
+	assert.Contains(t, got.out, "indexes.exp.keep: 2", "it says")
 }

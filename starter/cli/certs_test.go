@@ -6,6 +6,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/access/pki"
 	"github.com/unweaver/unweaver/internal/testkit/pkitest"
 	"github.com/unweaver/unweaver/starter/cli"
@@ -15,22 +18,17 @@ func TestTheCodecKeyIsMadeOnceAndKept(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "codec.key")
 	first, again := in(t, nil, nil, "certs", "codec-key", file), in(t, nil, nil, "certs", "codec-key", file, "--json")
 	id, _ := decoded(t, again.out)["key"].(string)
-	if first.exit != cli.ExitDone || again.exit != cli.ExitDone || id == "" || !strings.Contains(first.out, id) {
-		t.Errorf("%+v, %+v", first, again)
-	}
+	assert.True(t, first.exit == cli.ExitDone && again.exit == cli.ExitDone && id != "" && strings.Contains(first.out, id),
+		"%+v, %+v", first, again)
 }
 
 func TestCertificatesOfAServerAndItsClientsAreMadeAndFitTogether(t *testing.T) {
 	folder := filepath.Join(t.TempDir(), "tls")
 	got := in(t, nil, nil, "certs", "create", folder, "--host", "temporal", "--host", "127.0.0.1")
-	if got.exit != cli.ExitDone || strings.Count(got.out, "written: ") != 6 {
-		t.Fatalf("%+v", got)
-	}
+	require.True(t, got.exit == cli.ExitDone && strings.Count(got.out, "written: ") == 6, "%+v", got)
 	read := func(name string) []byte {
 		raw, err := os.ReadFile(filepath.Join(folder, name))
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		if info, err := os.Stat(filepath.Join(folder, name)); err != nil || info.Mode().Perm() != 0o600 {
 			t.Errorf("%s: %v, %v", name, info.Mode(), err)
 		}
@@ -55,8 +53,7 @@ func TestCertificatesOfAServerAndItsClientsAreMadeAndFitTogether(t *testing.T) {
 		{"certs", "create"}, {"certs", "create", folder},
 		{"certs", "create", folder, "--host", "temporal", "--force", "--days", "0"},
 	} {
-		if got = in(t, nil, nil, args...); got.exit != cli.ExitUsage {
-			t.Errorf("%v: %+v", args, got)
-		}
+		got = in(t, nil, nil, args...)
+		assert.True(t, got.exit == cli.ExitUsage, "%v: %+v", args, got)
 	}
 }

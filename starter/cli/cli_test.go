@@ -12,6 +12,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/config"
 	"github.com/unweaver/unweaver/internal/control"
@@ -325,9 +328,7 @@ func decoded(t *testing.T, text string) map[string]any {
 func contains(t *testing.T, text string, wanted ...string) {
 	t.Helper()
 	for _, want := range wanted {
-		if !strings.Contains(text, want) {
-			t.Errorf("%q is missing in\n%s", want, text)
-		}
+		assert.Contains(t, text, want)
 	}
 }
 
@@ -371,12 +372,9 @@ func TestWhatIsAskedWronglyIsUsageAndConnectsToNothing(t *testing.T) {
 		t.Run(strings.Join(tc.args, " "), func(t *testing.T) {
 			fake := &fakeControl{}
 			got := run(t, fake, tc.args...)
-			if got.exit != cli.ExitUsage || !strings.Contains(got.err, tc.want) || len(fake.asked) > 0 {
-				t.Errorf("exit %d, asked %v, %q is not in %s", got.exit, fake.asked, tc.want, got.err)
-			}
-			if !strings.HasPrefix(got.err, "unweaver: ") {
-				t.Errorf("%s", got.err)
-			}
+			assert.True(t, got.exit == cli.ExitUsage && strings.Contains(got.err, tc.want) && len(fake.asked) == 0,
+				"exit %d, asked %v, %q is not in %s", got.exit, fake.asked, tc.want, got.err)
+			assert.True(t, strings.HasPrefix(got.err, "unweaver: "), "%s", got.err)
 			as := decoded(t, run(t, fake, append([]string{"--json"}, tc.args...)...).err)
 			if code := as["code"]; code != string(fault.Usage) && code != string(fault.BadConfig) {
 				t.Errorf("code %v", code)
@@ -400,13 +398,10 @@ func TestAnErrorOfControlIsShownWithCodeAndHint(t *testing.T) {
 	} {
 		got := run(t, broken, args...)
 		want := "unweaver: index docs: run docs/g0 builds it (wait for it)\n"
-		if got.exit != cli.ExitUsage || got.err != want || got.out != "" {
-			t.Errorf("%v: exit %d, %q, %q", args, got.exit, got.err, got.out)
-		}
+		assert.True(t, got.exit == cli.ExitUsage && got.err == want && got.out == "",
+			"%v: exit %d, %q, %q", args, got.exit, got.err, got.out)
 		as := decoded(t, run(t, broken, append(args, "--json")...).err)
-		if as["code"] != "lease_held" || as["hint"] != "wait for it" || as["error"] == "" {
-			t.Errorf("%v: %v", args, as)
-		}
+		assert.True(t, as["code"] == "lease_held" && as["hint"] == "wait for it" && as["error"] != "", "%v: %v", args, as)
 	}
 }
 
@@ -422,13 +417,10 @@ func TestEveryCodeThatEndsACommandHasItsExitCode(t *testing.T) {
 			want = cli.ExitUsage
 		}
 		ended := code.At("resume run", "docs/g0").Because("it is so")
-		if got := run(t, &fakeControl{err: fmt.Errorf("again: %w", ended)}, "resume", "docs"); got.exit != want {
-			t.Errorf("%s: exit %d, want %d", code, got.exit, want)
-		}
+		got := run(t, &fakeControl{err: fmt.Errorf("again: %w", ended)}, "resume", "docs")
+		assert.True(t, got.exit == want, "%s: exit %d, want %d", code, got.exit, want)
 		process := config.Process{}
-		if got := process.Exit(ended, io.Discard); got != want {
-			t.Errorf("%s ends a server with %d, want %d", code, got, want)
-		}
+		assert.Equal(t, want, process.Exit(ended, io.Discard), "%s ends a server with", code)
 	}
 }
 
@@ -445,9 +437,7 @@ func TestAFailureToConnectEndsTheCommand(t *testing.T) {
 	down := func(context.Context, *config.Config) (cli.Connection, error) {
 		return cli.Connection{}, fault.EngineDown.At("connect to Temporal at", "nowhere")
 	}
-	if got := in(t, down, nil, "status", "docs"); got.exit != cli.ExitFailed {
-		t.Errorf("%+v", got)
-	}
+	assert.Equal(t, cli.ExitFailed, in(t, down, nil, "status", "docs").exit)
 }
 
 func TestAFailureToCloseIsTold(t *testing.T) {
@@ -459,9 +449,7 @@ func TestAFailureToCloseIsTold(t *testing.T) {
 		}, nil
 	}
 	got := in(t, closing, nil, "pause", "docs")
-	if got.exit != cli.ExitFailed || !strings.Contains(got.err, "close classes") {
-		t.Errorf("%+v", got)
-	}
+	assert.True(t, got.exit == cli.ExitFailed && strings.Contains(got.err, "close classes"), "%+v", got)
 }
 
 func TestPauseAndCancelTellWhatIsInFlight(t *testing.T) {
@@ -471,13 +459,9 @@ func TestPauseAndCancelTellWhatIsInFlight(t *testing.T) {
 	} {
 		fake := &fakeControl{stopped: control.Stopped{InFlight: &calls}}
 		for _, command := range []string{"pause", "cancel"} {
-			if got := run(t, fake, command, "docs/g1"); got.out != "docs/g1: "+command+says {
-				t.Errorf("%+v", got)
-			}
+			assert.Equal(t, "docs/g1: "+command+says, run(t, fake, command, "docs/g1").out)
 			as := decoded(t, run(t, fake, command, "docs/g1", "--json").out)
-			if as["in_flight"] != float64(calls) {
-				t.Errorf("%v", as)
-			}
+			assert.True(t, as["in_flight"] == float64(calls), "%v", as)
 		}
 	}
 }
@@ -491,9 +475,8 @@ func TestLimitGivesWhatItsFlagsSay(t *testing.T) {
 		t.Errorf("%+v %+v", got, fake.limit)
 	}
 	for _, bad := range [][]string{{}, {"--concurrency", "0"}, {"--tokens-per-minute", "-1"}, {"--budget-calls", "-1"}} {
-		if got := run(t, &fakeControl{}, append([]string{"limit", "docs/g1"}, bad...)...); got.exit != cli.ExitUsage {
-			t.Errorf("%v: %+v", bad, got)
-		}
+		got := run(t, &fakeControl{}, append([]string{"limit", "docs/g1"}, bad...)...)
+		assert.True(t, got.exit == cli.ExitUsage, "%v: %+v", bad, got)
 	}
 }
 
@@ -501,13 +484,10 @@ func TestPauseResumeAndCancelNameTheRun(t *testing.T) {
 	for _, command := range []string{"pause", "resume", "cancel"} {
 		fake := &fakeControl{}
 		got := run(t, fake, command, "docs/g1")
-		if got.exit != cli.ExitDone || got.out != "docs/g1: "+command+"\n" || fake.asked[0] != command+" docs/g1" {
-			t.Errorf("%+v %v", got, fake.asked)
-		}
+		assert.True(t, got.exit == cli.ExitDone && got.out == "docs/g1: "+command+"\n" && fake.asked[0] == command+" docs/g1",
+			"%+v %v", got, fake.asked)
 		as := decoded(t, run(t, fake, command, "docs/g1", "--json").out)
-		if as["run"] != "docs/g1" || as["done"] != command {
-			t.Errorf("%v", as)
-		}
+		assert.True(t, as["run"] == "docs/g1" && as["done"] == command, "%v", as)
 	}
 }
 
@@ -533,9 +513,7 @@ func TestResumeGivesANewBudgetOnlyWhereOneIsGiven(t *testing.T) {
 			t.Errorf("%v: %+v, budget %+v", tc.flags, got, fake.budget)
 		}
 		as := decoded(t, run(t, fake, append([]string{"resume", "docs", "--json"}, tc.flags...)...).out)
-		if (as["budget"] != nil) != (tc.want != nil) {
-			t.Errorf("%v: %v", tc.flags, as)
-		}
+		assert.Equal(t, tc.want != nil, as["budget"] != nil, "%v: %v", tc.flags, as)
 	}
 }
 
@@ -543,9 +521,7 @@ func TestSettingsComeFromTheFileTheEnvironmentAndTheCommandLine(t *testing.T) {
 	dir := t.TempDir()
 	t.Chdir(dir)
 	write := func(name, text string) {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
 	}
 	write("unweaver.yaml", "indexes: {docs: {corpus: here, keep: 7}}\n")
 	write("other.yaml", "indexes: {docs: {corpus: s3://bucket/docs, keep: 8}}\n")
@@ -553,9 +529,7 @@ func TestSettingsComeFromTheFileTheEnvironmentAndTheCommandLine(t *testing.T) {
 	index := func(env []string, args ...string) core.Spec {
 		t.Helper()
 		got := in(t, connected(fake, ""), env, append([]string{"index", "--index", "docs"}, args...)...)
-		if got.exit != cli.ExitDone {
-			t.Fatalf("%+v", got)
-		}
+		require.Equal(t, cli.ExitDone, got.exit, "%+v", got)
 		return fake.request.Spec
 	}
 	if spec := index(nil); spec.Keep != 7 || spec.Corpus != filepath.Join(dir, "here") {
@@ -567,11 +541,8 @@ func TestSettingsComeFromTheFileTheEnvironmentAndTheCommandLine(t *testing.T) {
 	if spec := index([]string{"UNWEAVER_CONFIG=none.yaml"}, "--config", "other.yaml"); spec.Keep != 8 {
 		t.Errorf("--config does not win over UNWEAVER_CONFIG: %d", spec.Keep)
 	}
-	if spec := index([]string{"UNWEAVER_INDEXES_DOCS_KEEP=9"}); spec.Keep != 9 {
-		t.Errorf("a variable does not win over the file: %d", spec.Keep)
-	}
+	assert.Equal(t, 9, index([]string{"UNWEAVER_INDEXES_DOCS_KEEP=9"}).Keep, "a variable does not win over the file")
 	spec := index([]string{"UNWEAVER_INDEXES_DOCS_KEEP=9"}, "there", "--set", "indexes.docs.keep=10")
-	if spec.Keep != 10 || spec.Corpus != filepath.Join(dir, "there") {
-		t.Errorf("--set and the argument do not win: %d %s", spec.Keep, spec.Corpus)
-	}
+	assert.True(t, spec.Keep == 10 && spec.Corpus == filepath.Join(dir, "there"),
+		"--set and the argument do not win: %d %s", spec.Keep, spec.Corpus)
 }

@@ -4,15 +4,16 @@ import (
 	"runtime"
 	"testing"
 	"time"
+
+	"github.com/stretchr/testify/assert"
 )
 
 func TestGarbageIsAShareOfASmallHeapAndBoundedInALargeOne(t *testing.T) {
 	for live, want := range map[uint64]int{
 		0: 200, 40 << 20: 200, 96 << 20: 200, 128 << 20: 150, 192 << 20: 100, 256 << 20: 75, 4 << 30: 50,
 	} {
-		if got := garbagePercent(live); got != want {
-			t.Errorf("%d MiB live: %d percent, not %d", live>>20, got, want)
-		}
+		got := garbagePercent(live)
+		assert.True(t, got == want, "%d MiB live: %d percent, not %d", live>>20, got, want)
 	}
 }
 

@@ -15,6 +15,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/infra/embedded/stack"
 	"github.com/unweaver/unweaver/internal/control"
 	"github.com/unweaver/unweaver/internal/control/httpapi"
@@ -38,12 +41,8 @@ func served(t *testing.T, c control.Control) string {
 func writeDev(t *testing.T, dir string, dev stack.Dev) {
 	t.Helper()
 	raw, err := json.Marshal(dev)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(dir, "dev.json"), raw, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "dev.json"), raw, 0o600))
 }
 
 func TestACommandAttachesToTheStackOfItsDataDirectory(t *testing.T) {
@@ -52,16 +51,11 @@ func TestACommandAttachesToTheStackOfItsDataDirectory(t *testing.T) {
 	fake := &fakeControl{}
 	writeDev(t, data, stack.Dev{HTTP: served(t, fake), PID: os.Getpid(), Token: token})
 	got := in(t, nil, nil, "resume", "docs", "--budget-calls", "7", "--data-dir", data)
-	if got.exit != cli.ExitDone || len(fake.asked) != 1 || fake.budget == nil || fake.budget.Calls != 7 {
-		t.Errorf("%+v, asked %v, budget %+v", got, fake.asked, fake.budget)
-	}
-	if got = in(t, nil, []string{"UNWEAVER_DATA_DIR=" + data}, "resume", "docs"); got.exit != cli.ExitDone ||
-		fake.budget != nil {
-		t.Errorf("%+v, budget %+v", got, fake.budget)
-	}
-	if got.err != "" {
-		t.Errorf("it says that it starts something: %s", got.err)
-	}
+	assert.True(t, got.exit == cli.ExitDone && len(fake.asked) == 1 && fake.budget != nil && fake.budget.Calls == 7,
+		"%+v, asked %v, budget %+v", got, fake.asked, fake.budget)
+	got = in(t, nil, []string{"UNWEAVER_DATA_DIR=" + data}, "resume", "docs")
+	assert.True(t, got.exit == cli.ExitDone && fake.budget == nil, "%+v, budget %+v", got, fake.budget)
+	assert.Empty(t, got.err, "it says that it starts something")
 }
 
 // The port and the process id that a dead stack left behind in dev.json can be another program's by now.
@@ -91,9 +85,7 @@ func TestAnAddressThatDoesNotProveItsTokenIsToldNothing(t *testing.T) {
 			}
 		}
 	}
-	if len(asked) != 3 {
-		t.Errorf("the impostor is asked %d times", len(asked))
-	}
+	assert.Len(t, asked, 3, "the impostor is asked")
 	for _, request := range asked {
 		if strings.Contains(request, "stale-token") || strings.Contains(request, "uw_key") ||
 			!strings.HasPrefix(request, "/admin/v1/proof?challenge=") {
@@ -113,13 +105,10 @@ func TestAStackThatHasEndedIsNotRunning(t *testing.T) {
 		"it names no process": {HTTP: "http://127.0.0.1:1"},
 	} {
 		writeDev(t, data, dev)
-		if _, running := stack.ReadDev(data); running {
-			t.Error(name)
-		}
+		_, running := stack.ReadDev(data)
+		assert.False(t, running, "%v", name)
 	}
-	if err := os.WriteFile(filepath.Join(data, "dev.json"), []byte("{half"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(filepath.Join(data, "dev.json"), []byte("{half"), 0o600))
 	if _, running := stack.ReadDev(data); running {
 		t.Error("a file that was half written")
 	}
@@ -129,18 +118,14 @@ func TestAStackThatHasEndedIsNotRunning(t *testing.T) {
 func script(t *testing.T, body string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "unweaver")
-	if err := os.WriteFile(path, []byte("#!/bin/sh\n"+body), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(path, []byte("#!/bin/sh\n"+body), 0o700))
 	return path
 }
 
 func TestACommandStartsAStackForItselfAndEndsIt(t *testing.T) {
 	dir, data := t.TempDir(), filepath.Join(t.TempDir(), "data")
 	t.Chdir(dir)
-	if err := os.WriteFile("own.yaml", nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile("own.yaml", nil, 0o600))
 	fake := &fakeControl{statuses: []control.Status{finished(core.StatusCompleted)}}
 	bin := script(t, fmt.Sprintf(`
 echo "$@" > %s/args
@@ -161,9 +146,7 @@ wait $child
 	args, err := os.ReadFile("args")
 	want := "dev --temporal-port 0 --http-port 0 --data-dir " + data + " --config own.yaml --set worker.slots=9" +
 		" --end-with-input\nended\n"
-	if err != nil || string(args) != want {
-		t.Errorf("%v\n%s", err, args)
-	}
+	assert.True(t, err == nil && string(args) == want, "%v\n%s", err, args)
 	if _, running := stack.ReadDev(data); running {
 		t.Error("the stack goes on")
 	}
@@ -174,22 +157,16 @@ func TestAStackThatDoesNotStartSaysWhy(t *testing.T) {
 	t.Chdir(t.TempDir())
 	bin := script(t, "echo port 7233 is taken >&2; exit 3\n")
 	got := in(t, nil, []string{self + bin}, "doctor", "--index", "docs", "--data-dir", data)
-	if got.exit != cli.ExitFailed {
-		t.Errorf("exit %d", got.exit)
-	}
+	assert.Equal(t, cli.ExitFailed, got.exit, "exit")
 	contains(t, got.err, "exit status 3: port 7233 is taken", "see "+filepath.Join(data, "dev.log"))
 	got = in(t, nil, nil, "status", "docs", "--data-dir", data)
 	contains(t, got.err, "start /nonexistent/unweaver")
 	file := filepath.Join(t.TempDir(), "file")
-	if err := os.WriteFile(file, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(file, nil, 0o600))
 	for _, args := range [][]string{{"status", "docs"}, {"doctor", "--index", "docs"}, {"dev"}} {
 		got = in(t, nil, []string{self + bin}, append(args, "--data-dir", file)...)
 		contains(t, got.err, file+": it is a file", "choose another --data-dir")
-		if got.exit != cli.ExitUsage {
-			t.Errorf("%v: exit %d", args, got.exit)
-		}
+		assert.Equal(t, cli.ExitUsage, got.exit, "%v: exit", args)
 	}
 }
 
@@ -203,12 +180,10 @@ func TestWhatReadsMakesNoDataDirectory(t *testing.T) {
 		{"pause", "docs"},
 	} {
 		got := in(t, nil, []string{self + bin}, append(args, "--data-dir", "typo")...)
-		if got.exit != cli.ExitUsage || !strings.Contains(got.err, "there is no data directory at typo") {
-			t.Errorf("%v: %+v", args, got)
-		}
-		if _, err := os.Stat("typo"); err == nil {
-			t.Fatalf("%v makes it", args)
-		}
+		assert.True(t, got.exit == cli.ExitUsage && strings.Contains(got.err, "there is no data directory at typo"),
+			"%v: %+v", args, got)
+		_, err := os.Stat("typo")
+		require.Error(t, err, "%v makes it", args)
 	}
 }
 
@@ -216,9 +191,8 @@ func TestAPortIsInItsRange(t *testing.T) {
 	t.Chdir(t.TempDir())
 	for flag, port := range map[string]string{"--http-port": "99999", "--temporal-port": "-1"} {
 		got := in(t, nil, nil, "dev", flag, port)
-		if got.exit != cli.ExitUsage || !strings.Contains(got.err, flag+": want 0 to 65535, got "+port) {
-			t.Errorf("%+v", got)
-		}
+		assert.True(t, got.exit == cli.ExitUsage && strings.Contains(got.err, flag+": want 0 to 65535, got "+port),
+			"%+v", got)
 	}
 }
 
@@ -242,16 +216,13 @@ func TestTheStackOfAKilledCommandIsTold(t *testing.T) {
 		bin := script(t, fmt.Sprintf("trap '' TERM\ntouch '%s.began'\ncat > /dev/null\ntouch '%[1]s.ended'\n", mark))
 		parent := exec.Command(os.Args[0], "-test.run", "^"+t.Name()+"$")
 		parent.Env = append(os.Environ(), ofTheParent+"="+data, self+bin)
-		if err := parent.Start(); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, parent.Start())
 		awaitFile(t, mark+".began")
 		_ = parent.Process.Signal(ending)
 		_ = parent.Wait()
 		awaitFile(t, mark+".ended")
-		if ending != syscall.SIGKILL && parent.ProcessState.ExitCode() < 0 {
-			t.Errorf("%s kills the command: %s", ending, parent.ProcessState)
-		}
+		assert.True(t, ending == syscall.SIGKILL || parent.ProcessState.ExitCode() >= 0,
+			"%s kills the command: %s", ending, parent.ProcessState)
 	}
 }
 
@@ -286,7 +257,5 @@ func TestAQueryOnServersAsksQueryAPIAlone(t *testing.T) {
 	address := strings.TrimPrefix(server.URL, "http://")
 	args := append([]string{"query", "Who?", "--index", "docs", "--set", "query_api.address=" + address}, servers...)
 	got := in(t, nil, nil, args...)
-	if got.exit != cli.ExitDone || !strings.Contains(got.out, "From afar.") {
-		t.Errorf("%+v", got)
-	}
+	assert.True(t, got.exit == cli.ExitDone && strings.Contains(got.out, "From afar."), "%+v", got)
 }

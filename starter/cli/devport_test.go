@@ -4,6 +4,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/config"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/starter/cli"
@@ -30,13 +33,10 @@ func TestWhereDevServes(t *testing.T) {
 			set = []string{"query_api.address=" + c.address}
 		}
 		cfg, err := config.Load(config.Source{Path: "none.yaml", Missing: true, Set: set})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		port, note, err := cli.DevPort(cfg, 8080, c.given)
-		if err != nil || port != c.port || (note == "") != (c.says == "") || !strings.Contains(note, c.says) {
-			t.Errorf("%s: %d %q %v", name, port, note, err)
-		}
+		assert.True(t, err == nil && port == c.port && (note == "") == (c.says == "") && strings.Contains(note, c.says),
+			"%s: %d %q %v", name, port, note, err)
 	}
 	cfg := config.Default()
 	cfg.QueryAPI.TLS.Cert = "cert.pem"

@@ -8,6 +8,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/infra/embedded/stack"
 	"github.com/unweaver/unweaver/starter/cli"
 )
@@ -24,26 +27,18 @@ func TestACommandWithoutAConfigurationTakesThatOfTheRunningStack(t *testing.T) {
 	t.Chdir(t.TempDir())
 	other := filepath.Join(t.TempDir(), "other.yaml")
 	text := "models: {chat: {provider: openai, model: big, base_url: 'http://127.0.0.1:1/v1', api_key_env: ''}}\n"
-	if err := os.WriteFile(other, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(other, []byte(text), 0o600))
 	fake := &fakeControl{}
 	data := developing(t, fake, &stack.Settings{Config: other, Set: []string{"indexes.docs.keep=7"}})
 	got := in(t, nil, nil, "index", "/corpus", "--index", "docs", "--data-dir", data, "--set", "indexes.docs.budget.calls=9")
 	spec := fake.request.Spec
-	if got.exit != cli.ExitDone || spec.Chat.Model != "big" || spec.Keep != 7 || spec.Budget.Calls != 9 {
-		t.Errorf("%+v\n%+v", got, spec)
-	}
-	if got.err != "" {
-		t.Errorf("there is nothing to note: %s", got.err)
-	}
-	if err := os.WriteFile("unweaver.yaml", []byte("indexes: {docs: {keep: 4}}\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	assert.True(t, got.exit == cli.ExitDone && spec.Chat.Model == "big" && spec.Keep == 7 && spec.Budget.Calls == 9,
+		"%+v\n%+v", got, spec)
+	assert.Empty(t, got.err, "there is nothing to note")
+	require.NoError(t, os.WriteFile("unweaver.yaml", []byte("indexes: {docs: {keep: 4}}\n"), 0o600))
 	got = in(t, nil, nil, "index", "/corpus", "--index", "docs", "--data-dir", data)
-	if spec = fake.request.Spec; spec.Keep != 4 || spec.Chat.Provider != "builtin" {
-		t.Errorf("a file of its own counts: %+v", spec)
-	}
+	spec = fake.request.Spec
+	assert.True(t, spec.Keep == 4 && spec.Chat.Provider == "builtin", "a file of its own counts: %+v", spec)
 	contains(t, got.err, "note: this command reads ", "unweaver.yaml, the running unweaver dev "+other)
 }
 
@@ -53,29 +48,21 @@ func TestASettingThatTheRunningStackDoesNotTakeIsTold(t *testing.T) {
 	data := developing(t, fake, &stack.Settings{Set: []string{"limits.document.seconds=30"}})
 	args := []string{"index", "/corpus", "--index", "docs", "--data-dir", data, "--set"}
 	got := in(t, nil, nil, append(args, "limits.document.seconds=50")...)
-	if got.exit != cli.ExitDone || strings.Count(got.err, "\n") != 1 {
-		t.Errorf("%+v", got)
-	}
+	assert.True(t, got.exit == cli.ExitDone && strings.Count(got.err, "\n") == 1, "%+v", got)
 	contains(t, got.err, "note: --set limits.document.seconds=50 has no effect")
-	if got = in(t, nil, nil, append(args, "limits.document.seconds=30")...); got.err != "" {
-		t.Errorf("dev was started with it: %s", got.err)
-	}
-	if got = in(t, nil, nil, append(args, "indexes.docs.keep=5")...); got.err != "" {
-		t.Errorf("a setting of the index: %s", got.err)
-	}
+	got = in(t, nil, nil, append(args, "limits.document.seconds=30")...)
+	assert.True(t, got.err == "", "dev was started with it: %s", got.err)
+	got = in(t, nil, nil, append(args, "indexes.docs.keep=5")...)
+	assert.True(t, got.err == "", "a setting of the index: %s", got.err)
 }
 
 func TestACommandWaitsForAStackThatIsStarting(t *testing.T) {
 	t.Chdir(t.TempDir())
 	data := t.TempDir()
 	lock, err := os.Create(filepath.Join(data, "lock"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer func() { _ = lock.Close() }()
-	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, syscall.Flock(int(lock.Fd()), syscall.LOCK_EX))
 	fake := &fakeControl{}
 	dev := stack.Dev{HTTP: served(t, fake), PID: os.Getpid(), Token: token}
 	written := make(chan struct{})
@@ -87,11 +74,8 @@ func TestACommandWaitsForAStackThatIsStarting(t *testing.T) {
 	}()
 	got := in(t, nil, []string{self + script(t, "exit 3\n")}, "pause", "docs", "--data-dir", data)
 	<-written
-	if got.exit != cli.ExitDone || len(fake.asked) != 1 || time.Since(began) < 300*time.Millisecond {
-		t.Errorf("%+v, asked %v", got, fake.asked)
-	}
+	assert.True(t, got.exit == cli.ExitDone && len(fake.asked) == 1 && time.Since(began) >= 300*time.Millisecond,
+		"%+v, asked %v", got, fake.asked)
 	contains(t, got.err, "note: unweaver dev is starting or stopping in "+data)
-	if strings.Contains(got.err, "starting one for this command") {
-		t.Errorf("it starts another: %s", got.err)
-	}
+	assert.False(t, strings.Contains(got.err, "starting one for this command"), "it starts another: %s", got.err)
 }

@@ -9,6 +9,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/starter/cli"
 )
@@ -32,9 +35,7 @@ func TestADifferenceIsShownWithTheQuestionsThatHaveOtherChunks(t *testing.T) {
 	}))
 	defer server.Close()
 	file := filepath.Join(t.TempDir(), "questions.jsonl")
-	if err := os.WriteFile(file, []byte(`{"question":"Who?"}`+"\n"+`{"question":"When?"}`+"\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(file, []byte(`{"question":"Who?"}`+"\n"+`{"question":"When?"}`+"\n"), 0o600))
 	fake := &fakeControl{difference: core.Difference{
 		Index: "docs", From: core.DifferenceSide{Generation: "g1", State: "current"},
 		To:        core.DifferenceSide{Generation: "g2", State: "held", Counts: core.Counts{Documents: 9}},
@@ -46,9 +47,7 @@ func TestADifferenceIsShownWithTheQuestionsThatHaveOtherChunks(t *testing.T) {
 		"docs: g1 (current) → g2 (held)", "0 → 9: 0 added, 0 changed, 1 moved", "b, was a", "7 born", "born     Tolmin",
 		"of 2 questions, 1 have other chunks first", "When?", "before: c1.md", "after:  c2.md",
 	} {
-		if !strings.Contains(got.out, part) {
-			t.Errorf("%q is not in %s%s", part, got.out, got.err)
-		}
+		assert.True(t, strings.Contains(got.out, part), "%q is not in %s%s", part, got.out, got.err)
 	}
 	if strings.Contains(got.out, "Who?") || fake.asked[0] != "diff docs  g2" {
 		t.Errorf("%s, %v", got.out, fake.asked)
@@ -57,7 +56,5 @@ func TestADifferenceIsShownWithTheQuestionsThatHaveOtherChunks(t *testing.T) {
 		decoded(t, got.out)["classes"].(map[string]any)["born"] != 7.0 {
 		t.Errorf("%+v", got)
 	}
-	if got := run(t, fake, "diff", "--index", "docs", "--questions", file+".none"); got.exit != cli.ExitUsage {
-		t.Errorf("%+v", got)
-	}
+	assert.Equal(t, cli.ExitUsage, run(t, fake, "diff", "--index", "docs", "--questions", file+".none").exit)
 }

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+
 	"github.com/unweaver/unweaver/starter/cli"
 )
 
@@ -31,9 +33,7 @@ func TestAQueryAsksTheAddressThatIsConfigured(t *testing.T) {
 		t.Errorf("%+v, key %q, path %q", got, key, path)
 	}
 	got = in(t, nil, env, "query", "Who?", "--index", "none", "--json")
-	if got.exit != cli.ExitFailed || strings.Count(got.out+got.err, "(build it)") > 1 {
-		t.Errorf("%+v", got)
-	}
+	assert.True(t, got.exit == cli.ExitFailed && strings.Count(got.out+got.err, "(build it)") <= 1, "%+v", got)
 	var failed struct{ Hint string }
 	if err := json.Unmarshal([]byte(got.out+got.err), &failed); err != nil || failed.Hint != "build it" {
 		t.Errorf("%v: %+v", err, got)
@@ -46,12 +46,8 @@ func TestAKeyLastsForDays(t *testing.T) {
 		"-1d": "whole days", "1.5d": "whole days", "soon": "90d, 36h", "40000d": "whole days",
 	} {
 		got := in(t, nil, nil, "keys", "create", "--expires", given)
-		if got.exit != cli.ExitUsage || !strings.Contains(got.err, says) {
-			t.Errorf("%s: %+v", given, got)
-		}
+		assert.True(t, got.exit == cli.ExitUsage && strings.Contains(got.err, says), "%s: %+v", given, got)
 	}
 	got := in(t, nil, nil, "keys", "create", "--expires", "90d")
-	if got.exit == cli.ExitUsage {
-		t.Errorf("%+v", got)
-	}
+	assert.True(t, got.exit != cli.ExitUsage, "%+v", got)
 }

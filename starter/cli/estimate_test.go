@@ -6,6 +6,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/control"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/starter/cli"
@@ -28,20 +31,16 @@ func TestAPlanIsWrittenAndABuildRefusedThatWouldDoOtherwise(t *testing.T) {
 	for _, want := range []string{
 		"added: 1 document, 4 chunks, 4 of them new, 4 extractions", "a.md: added; 4 chunks", "3 earlier generations",
 	} {
-		if got.exit != cli.ExitDone || !strings.Contains(got.out, want) {
-			t.Errorf("%d, want %q in %s%s", got.exit, want, got.out, got.err)
-		}
+		assert.True(t, got.exit == cli.ExitDone && strings.Contains(got.out, want),
+			"%d, want %q in %s%s", got.exit, want, got.out, got.err)
 	}
 	if info, err := os.Stat(file); err != nil || info.Mode().Perm() != 0o600 {
 		t.Fatalf("%v, %v", info, err)
 	}
 	fake = &fakeControl{statuses: []control.Status{dry}, plan: planOf(added)}
-	if got = run(t, fake, "index", "--index", "docs", "--plan", file); got.exit != cli.ExitDone {
-		t.Errorf("as planned: %+v", got)
-	}
-	if asked := strings.Join(fake.asked, " "); !strings.Contains(asked, "index docs") {
-		t.Errorf("nothing was begun: %s", asked)
-	}
+	got = run(t, fake, "index", "--index", "docs", "--plan", file)
+	assert.True(t, got.exit == cli.ExitDone, "as planned: %+v", got)
+	assert.Contains(t, strings.Join(fake.asked, " "), "index docs", "nothing was begun")
 	moved := planOf(added, core.Planned{Document: "b.md", Reason: "removed"})
 	fake = &fakeControl{statuses: []control.Status{dry}, plan: moved}
 	got = run(t, fake, "index", "--index", "docs", "--plan", file)
@@ -49,13 +48,9 @@ func TestAPlanIsWrittenAndABuildRefusedThatWouldDoOtherwise(t *testing.T) {
 		strings.Contains(strings.Join(fake.asked, " "), "index docs") {
 		t.Errorf("not as planned: %+v, asked %q", got, fake.asked)
 	}
-	if err := os.WriteFile(file, []byte(`{"format": 99}`), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if got = run(t, fake, "index", "--index", "docs", "--plan", file); got.exit != cli.ExitUsage ||
-		!strings.Contains(got.err, "format 99") {
-		t.Errorf("another format: %+v", got)
-	}
+	require.NoError(t, os.WriteFile(file, []byte(`{"format": 99}`), 0o600))
+	got = run(t, fake, "index", "--index", "docs", "--plan", file)
+	assert.True(t, got.exit == cli.ExitUsage && strings.Contains(got.err, "format 99"), "another format: %+v", got)
 }
 
 func TestARunIsShownBesideItsPlan(t *testing.T) {
@@ -63,7 +58,5 @@ func TestARunIsShownBesideItsPlan(t *testing.T) {
 	done.Run, done.Status, done.Documents, done.Calls.Extract = "docs/g1", core.StatusCompleted, 1, 5
 	done.Planned = &core.Estimate{Extract: core.Range{Low: 4, High: 6}}
 	got := run(t, &fakeControl{statuses: []control.Status{done}}, "status", "docs/g1")
-	if !strings.Contains(got.out, "extract 5, planned 4 to 6") {
-		t.Errorf("%s", got.out)
-	}
+	assert.Contains(t, got.out, "extract 5, planned 4 to 6")
 }

@@ -7,6 +7,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/control"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/starter/cli"
@@ -27,13 +30,9 @@ func dataset(t *testing.T, more map[string]string) string {
 	for name, text := range more {
 		files[name] = text
 	}
-	if err := os.Mkdir("My_Set", 0o755); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.Mkdir("My_Set", 0o755))
 	for name, text := range files {
-		if err := os.WriteFile(filepath.Join("My_Set", name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(filepath.Join("My_Set", name), []byte(text), 0o600))
 	}
 	return "My_Set"
 }
@@ -53,9 +52,7 @@ func TestAnEvaluationBuildsAsksEveryQuestionByEveryMethodAndReports(t *testing.T
 	built.Tokens.Prompt = 77
 	fake, served := &fakeControl{statuses: []control.Status{built}}, &queries{bodies: []string{ranked}}
 	got := evaluate(t, fake, served, "--methods", "vector,unweaver", "--rules", "weighted,pav", "--k", "5,1,5")
-	if got.exit != cli.ExitDone {
-		t.Fatalf("%+v", got)
-	}
+	require.Equal(t, cli.ExitDone, got.exit, "%+v", got)
 	spec := fake.request.Spec
 	if spec.Index != "eval-my-set" || spec.Chunking.Strategy != "document" || spec.Chat.Provider != "builtin" ||
 		!fake.request.ReplaceCorpus {
@@ -79,9 +76,7 @@ func TestAnEvaluationBuildsAsksEveryQuestionByEveryMethodAndReports(t *testing.T
 	}
 	contains(t, got.out, "vector", "written: eval-my-set/report.md")
 	raw, err := os.ReadFile("eval-my-set/report.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	report := decoded(t, string(raw))
 	rows := report["rows"].([]any)
 	first := rows[0].(map[string]any)
@@ -124,19 +119,14 @@ func TestAnEvaluationComparesMethodsWithThemselvesElsewhere(t *testing.T) {
 	served := &queries{bodies: []string{ranked}}
 	got := evaluate(t, fake, served, "--methods", "hybrid", "--against", "index=other; generation=g2",
 		"--against", `params.list=50;top_entities=3`)
-	if got.exit != cli.ExitDone {
-		t.Fatalf("%+v", got)
-	}
+	require.Equal(t, cli.ExitDone, got.exit, "%+v", got)
 	paths := map[string]int{}
 	for i, body := range served.asked {
 		paths[served.paths[i]+" "+toText(body["generation"])]++
-		if params, ok := body["params"].(map[string]any); ok && (params["list"] != 50.0 || body["top_entities"] != 3.0) {
-			t.Errorf("%v", body)
-		}
+		params, ok := body["params"].(map[string]any)
+		assert.True(t, !ok || params["list"] == 50.0 && body["top_entities"] == 3.0, "%v", body)
 	}
-	if paths["/v1/indexes/eval-my-set/query "] != 4 || paths["/v1/indexes/other/query g2"] != 2 {
-		t.Errorf("%v", paths)
-	}
+	assert.True(t, paths["/v1/indexes/eval-my-set/query "] == 4 && paths["/v1/indexes/other/query g2"] == 2, "%v", paths)
 	contains(t, got.out, "hybrid index=other generation=g2", "not told apart", "The setting of hybrid was chosen on")
 }
 
@@ -169,9 +159,8 @@ func TestAnEvaluationStopsBeforeItCostsWhatNobodyAskedFor(t *testing.T) {
 			dataset(t, nil)
 			fake := &fakeControl{}
 			got := evaluate(t, fake, &queries{bodies: []string{ranked}}, tc.args...)
-			if got.exit != tc.exit || len(fake.asked) > 0 || !strings.Contains(got.err, tc.want) {
-				t.Errorf("%+v, asked %v", got, fake.asked)
-			}
+			assert.True(t, got.exit == tc.exit && len(fake.asked) == 0 && strings.Contains(got.err, tc.want),
+				"%+v, asked %v", got, fake.asked)
 			if tc.name == "a judge that costs" {
 				contains(t, got.err, "(1 questions with answers, 3 rows, 1 runs)", "cost 0.04")
 			}
@@ -185,8 +174,6 @@ func TestAnEvaluationOfAnIndexThatDoesNotBuildFails(t *testing.T) {
 	held.Reason = "failures"
 	got := evaluate(t, &fakeControl{statuses: []control.Status{held}}, &queries{bodies: []string{ranked}},
 		"--methods", "vector")
-	if got.exit != cli.ExitFailed {
-		t.Errorf("%+v", got)
-	}
+	assert.Equal(t, cli.ExitFailed, got.exit, "%+v", got)
 	contains(t, got.err, "held failures", "see: unweaver status eval-my-set/g1")
 }

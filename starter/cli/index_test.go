@@ -10,6 +10,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/control"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
@@ -27,14 +30,10 @@ func TestIndexStartsARunAndSaysHowToWatchIt(t *testing.T) {
 		t.Errorf("%+v", request)
 	}
 	as := decoded(t, run(t, fake, "index", "--index", "docs", "--json").out)
-	if as["run"] != "docs/g1" || as["attached"] != false {
-		t.Errorf("%v", as)
-	}
+	assert.True(t, as["run"] == "docs/g1" && as["attached"] == false, "%v", as)
 	fake.attached = true
 	contains(t, run(t, fake, "index", "--index", "docs").out, "docs/g1 runs already")
-	if len(fake.statuses) > 0 || fake.looks > 0 {
-		t.Error("it waits without being asked to")
-	}
+	assert.True(t, len(fake.statuses) == 0 && fake.looks <= 0, "it waits without being asked to")
 }
 
 func TestIndexWaitsForTheEndAndExitsByIt(t *testing.T) {
@@ -72,9 +71,8 @@ func TestIndexWaitsForTheEndAndExitsByIt(t *testing.T) {
 				t.Errorf("status differs: exit %d\n%s", seen.exit, seen.out)
 			}
 			as := run(t, fake, "status", "--index", "docs", "--json")
-			if as.exit != tc.exit || decoded(t, as.out)["status"] != tc.last.Status {
-				t.Errorf("JSON: exit %d\n%s", as.exit, as.out)
-			}
+			assert.True(t, as.exit == tc.exit && decoded(t, as.out)["status"] == tc.last.Status,
+				"JSON: exit %d\n%s", as.exit, as.out)
 		})
 	}
 }
@@ -83,9 +81,7 @@ func TestARunThatIsNotYetSeenIsWaitedFor(t *testing.T) {
 	fake := &late{fakeControl: fakeControl{statuses: []control.Status{finished(core.StatusCompleted)}}, misses: 2}
 	t.Chdir(t.TempDir())
 	got := in(t, connected(fake, ""), nil, "restore", "--index", "docs")
-	if got.exit != cli.ExitDone || fake.misses != 0 || !strings.Contains(got.out, "completed") {
-		t.Errorf("%+v", got)
-	}
+	assert.True(t, got.exit == cli.ExitDone && fake.misses == 0 && strings.Contains(got.out, "completed"), "%+v", got)
 }
 
 // late knows a run only after some looks.
@@ -126,9 +122,8 @@ func TestAnInterruptLeavesTheRunAlone(t *testing.T) {
 		var out, errs bytes.Buffer
 		app := &cli.App{Out: &out, Err: &errs, Connect: connected(fake, "")}
 		exit := app.Run(ctx, append([]string{"index", "--index", "docs", "--wait"}, json...))
-		if exit != cli.ExitFailed || out.Len() > 0 || strings.Contains(strings.Join(fake.asked, " "), "cancel") {
-			t.Errorf("exit %d, %s, asked %v", exit, out.String(), fake.asked)
-		}
+		assert.True(t, exit == cli.ExitFailed && out.Len() == 0 && !strings.Contains(strings.Join(fake.asked, " "), "cancel"),
+			"exit %d, %s, asked %v", exit, out.String(), fake.asked)
 		contains(t, errs.String(), "the run goes on: unweaver status docs/g1", "interrupted")
 		var last map[string]any
 		for line := range strings.Lines(errs.String()) {
@@ -136,9 +131,8 @@ func TestAnInterruptLeavesTheRunAlone(t *testing.T) {
 				last = decoded(t, line)
 			}
 		}
-		if json != nil && (last["code"] != "interrupted" || !strings.Contains(fmt.Sprint(last["hint"]), "goes on")) {
-			t.Errorf("%v", last)
-		}
+		assert.True(t, json == nil || last["code"] == "interrupted" && strings.Contains(fmt.Sprint(last["hint"]), "goes on"),
+			"%v", last)
 	}
 }
 
@@ -160,9 +154,8 @@ wait $child
 	var out, errs bytes.Buffer
 	app := &cli.App{Out: &out, Err: &errs, Env: []string{"PATH=" + os.Getenv("PATH")}, Self: bin}
 	exit := app.Run(ctx, []string{"index", "/corpus", "--index", "docs", "--wait", "--data-dir", data})
-	if exit != cli.ExitFailed || strings.Contains(errs.String(), "goes on") {
-		t.Errorf("exit %d, %s", exit, errs.String())
-	}
+	assert.True(t, exit == cli.ExitFailed && !strings.Contains(errs.String(), "goes on"),
+		"exit %d, %s", exit, errs.String())
 	contains(t, errs.String(), "interrupted (the run stands still until a stack runs again: unweaver dev, or the same")
 }
 
@@ -185,9 +178,8 @@ func TestADryRunShowsRanges(t *testing.T) {
 	dry.Calls = core.Calls{Extract: 7}
 	fake := &fakeControl{statuses: []control.Status{dry}}
 	got := run(t, fake, "index", "--index", "docs", "--dry-run")
-	if got.exit != cli.ExitDone || !strings.Contains(strings.Join(fake.asked, " "), "estimate docs") {
-		t.Errorf("%+v %+v", got, fake.request)
-	}
+	assert.True(t, got.exit == cli.ExitDone && strings.Contains(strings.Join(fake.asked, " "), "estimate docs"),
+		"%+v %+v", got, fake.request)
 	contains(t, got.out, "would pay: 7 extract, 0 shorten")
 	dry.Estimate = &core.Estimate{
 		Extract: core.Range{Low: 1200, High: 1300},
@@ -207,15 +199,11 @@ func TestADryRunShowsRanges(t *testing.T) {
 		"would need cost           0.5300 to 0.6100\n",
 		"would need time           12m0s to 15m0s\n",
 	)
-	if strings.Contains(got.out, "would pay") {
-		t.Errorf("two predictions:\n%s", got.out)
-	}
+	assert.False(t, strings.Contains(got.out, "would pay"), "two predictions:\n%s", got.out)
 	as := decoded(t, run(t, fake, "index", "--index", "docs", "--dry-run", "--json").out)
 	estimate, _ := as["estimate"].(map[string]any)
 	shorten, _ := estimate["shorten"].(map[string]any)
-	if shorten["low"] != 0.0 || shorten["high"] != 90.0 {
-		t.Errorf("%v", as["estimate"])
-	}
+	assert.True(t, shorten["low"] == 0.0 && shorten["high"] == 90.0, "%v", as["estimate"])
 }
 
 func TestADryRunNamesNoArtifactAndNoPriceThatIsNotSet(t *testing.T) {
@@ -229,9 +217,7 @@ func TestADryRunNamesNoArtifactAndNoPriceThatIsNotSet(t *testing.T) {
 	contains(t, got.out, "  12 documents, 81 chunks\n",
 		"  would need cost           ? (no price is set: models.*.price)\n", "  problems: 6\n", "  … and 1 more\n")
 	for _, wrong := range []string{"classes", "0.0000", "report.json", "unweaver logs"} {
-		if strings.Contains(got.out, wrong) {
-			t.Errorf("%q:\n%s", wrong, got.out)
-		}
+		assert.False(t, strings.Contains(got.out, wrong), "%q:\n%s", wrong, got.out)
 	}
 }
 
@@ -269,9 +255,7 @@ func TestAReportNamesWhatFailedAndWhereTheRestIs(t *testing.T) {
 	got = run(t, &fakeControl{statuses: []control.Status{one}}, "status", "docs")
 	contains(t, got.out, "  1 document, 81 chunks", "not read: 1 of the files and rows\n",
 		"failed: 1 document, 0 chunks; 1 document serves what was there before (stale)\n", "  ! e e.pdf\n  … and 1 more")
-	if strings.Contains(got.out, "f.pdf") {
-		t.Errorf("more than five distinct problems:\n%s", got.out)
-	}
+	assert.False(t, strings.Contains(got.out, "f.pdf"), "more than five distinct problems:\n%s", got.out)
 }
 
 func TestAReportOfAnOlderReleaseStillNamesItsProblems(t *testing.T) {
@@ -279,9 +263,7 @@ func TestAReportOfAnOlderReleaseStillNamesItsProblems(t *testing.T) {
 	old.Problems = []core.Problem{{Code: "bad_model_output", Object: "chunk 7", Detail: "no JSON"}}
 	got := run(t, &fakeControl{statuses: []control.Status{old}}, "status", "docs")
 	contains(t, got.out, "problems: 1\n", "! bad_model_output chunk 7")
-	if strings.Contains(got.out, "more") || strings.Contains(got.out, "dead letters") {
-		t.Errorf("%s", got.out)
-	}
+	assert.True(t, !strings.Contains(got.out, "more") && !strings.Contains(got.out, "dead letters"), "%s", got.out)
 }
 
 func TestAnUnchangedNightNamesWhatStandsFailedSinceItsParent(t *testing.T) {
@@ -294,9 +276,7 @@ func TestAnUnchangedNightNamesWhatStandsFailedSinceItsParent(t *testing.T) {
 	night.ProblemsTotal, night.ProblemsPath, night.DeadLetters = 1, "docs/generations/g4/problems.jsonl", 1
 	night.Problems = []core.Problem{{Code: "bad_model_output", Object: "chunk 7", Detail: "no JSON"}}
 	got := run(t, &fakeControl{statuses: []control.Status{night}}, "status", "docs")
-	if got.exit != cli.ExitErrors {
-		t.Errorf("exit %d", got.exit)
-	}
+	assert.Equal(t, cli.ExitErrors, got.exit, "exit")
 	contains(t, got.out,
 		"nothing changed, but what failed before still stands failed\n",
 		"dead letters: 1 in docs/generations/g4/dead-letters/\n",
@@ -329,9 +309,7 @@ func TestAReportShowsWhatWasBuiltAndPaid(t *testing.T) {
   61.5 s  plan 0.4  extract 61.1
   content hash c0ffee
 `
-	if got.out != want || got.exit != cli.ExitDone {
-		t.Errorf("exit %d\n%s", got.exit, got.out)
-	}
+	assert.True(t, got.out == want && got.exit == cli.ExitDone, "exit %d\n%s", got.exit, got.out)
 	status.Status = core.StatusPaused // nothing is left to wait for, before it is resumed
 	contains(t, run(t, &fakeControl{statuses: []control.Status{status}}, "status", "docs").out, "1m2s so far, paused\n")
 	places := 8
@@ -352,9 +330,7 @@ func TestAReportTellsOfCallsThatWereNotAnswered(t *testing.T) {
 			Tokens: core.Tokens{Prompt: 1600, Completion: 160, Embedding: 20}, Cost: 0.072,
 		}
 		got := run(t, &fakeControl{statuses: []control.Status{status}}, "status", "docs")
-		if !strings.Contains(got.out, want) {
-			t.Errorf("%s: %s", state, got.out)
-		}
+		assert.Contains(t, got.out, want, "%s", state)
 	}
 }
 
@@ -362,9 +338,8 @@ func TestALiveRunNamesNoReportThatIsNotWritten(t *testing.T) {
 	status := finished(core.StatusRunning)
 	status.Problems = []core.Problem{{Code: "unreadable", Object: "a.md"}}
 	got := run(t, &fakeControl{statuses: []control.Status{status}}, "status", "docs")
-	if !strings.Contains(got.out, "problems: 1 so far\n") || strings.Contains(got.out, "report.json") {
-		t.Errorf("%s", got.out)
-	}
+	assert.True(t, strings.Contains(got.out, "problems: 1 so far\n") && !strings.Contains(got.out, "report.json"),
+		"%s", got.out)
 }
 
 func at(stage string, done, total int64, overall float64) control.Status {
@@ -403,27 +378,20 @@ func TestProgressIsOneLineAStage(t *testing.T) {
 		`waiting for store_unavailable since 12:03, next try 12:13 (4 failed); unweaver resume tries at once
 [######################..]  95 %  load     0/9 parts  3.0/s  0s so far  6 tokens  paused: budget_spent
 `
-	if got.err != want || got.exit != cli.ExitPaused {
-		t.Errorf("exit %d\n%s", got.exit, got.err)
-	}
+	assert.True(t, got.err == want && got.exit == cli.ExitPaused, "exit %d\n%s", got.exit, got.err)
 	fake.looks = 0
 	quiet := run(t, fake, "index", "--index", "docs", "--wait", "--json")
 	lines(t, quiet.err) // of JSON, each
-	if decoded(t, quiet.out)["status"] != core.StatusPaused {
-		t.Errorf("the report: %s", quiet.out)
-	}
+	assert.True(t, decoded(t, quiet.out)["status"] == core.StatusPaused, "the report: %s", quiet.out)
 }
 
 func TestProgressIsRedrawnOnATerminal(t *testing.T) {
 	var out bytes.Buffer
 	cli.DrawBar(&out, at("extract", 40, 80, 0.5), at("extract", 80, 80, 7), at("extract", 0, 80, -7))
 	lines := strings.Split(out.String(), "\r\x1b[K")
-	if len(lines) != 5 || lines[0] != "" || lines[4] != "" || strings.Contains(out.String(), "\n") {
-		t.Fatalf("%q", out.String())
-	}
+	require.True(t, len(lines) == 5 && lines[0] == "" && lines[4] == "" && !strings.Contains(out.String(), "\n"),
+		"%q", out.String())
 	for i, want := range []string{" 50 %", "[########################] 100 %", "[........................]   0 %"} {
-		if !strings.Contains(lines[i+1], want) {
-			t.Errorf("%q is not in %q", want, lines[i+1])
-		}
+		assert.Contains(t, lines[i+1], want)
 	}
 }

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+
 	"github.com/unweaver/unweaver/internal/access"
 	"github.com/unweaver/unweaver/internal/config"
 	"github.com/unweaver/unweaver/internal/control/httpapi"
@@ -40,20 +42,14 @@ func TestKeysAreMadeListedReplacedAndEnded(t *testing.T) {
 	if rotated.exit != cli.ExitDone || !strings.Contains(rotated.out, "uwk_") || strings.Contains(rotated.out, text) {
 		t.Errorf("%+v", rotated)
 	}
-	if ended := in(t, connect, nil, "keys", "revoke", id); ended.exit != cli.ExitDone {
-		t.Errorf("%+v", ended)
-	}
+	assert.Equal(t, cli.ExitDone, in(t, connect, nil, "keys", "revoke", id).exit)
 	list := in(t, connect, nil, "keys", "list")
 	if !strings.Contains(list.out, "revoked") || !strings.Contains(list.out, "valid") || strings.Contains(list.out, "uwk_") {
 		t.Errorf("%s", list.out)
 	}
-	if bad := in(t, connect, nil, "keys", "create", "--scope", "root"); bad.exit != cli.ExitUsage {
-		t.Errorf("an unknown scope: %+v", bad)
-	}
+	assert.Equal(t, cli.ExitUsage, in(t, connect, nil, "keys", "create", "--scope", "root").exit, "an unknown scope")
 	bad := in(t, connect, nil, "keys", "create", "--rate", "NaN")
-	if bad.exit != cli.ExitUsage || !strings.Contains(bad.err, "want numbers") {
-		t.Errorf("no number: %+v", bad)
-	}
+	assert.True(t, bad.exit == cli.ExitUsage && strings.Contains(bad.err, "want numbers"), "no number: %+v", bad)
 }
 
 func TestOnlyAnAdminsKeyMakesKeys(t *testing.T) {
@@ -66,13 +62,9 @@ func TestOnlyAnAdminsKeyMakesKeys(t *testing.T) {
 			Token: "another", Keys: access.Book{Store: blobmemory.New()},
 			Check: func(string) (*access.Key, error) { return key, nil },
 		})
-		if got := in(t, connect, nil, "keys", "list"); got.exit != want {
-			t.Errorf("%s: %+v", scope, got)
-		}
+		assert.Equal(t, want, in(t, connect, nil, "keys", "list").exit, "%s", scope)
 		steers := in(t, connect, nil, "pause", "docs")
-		if (steers.exit == cli.ExitDone) != scope.Includes(access.Operate) {
-			t.Errorf("%s steers: %+v", scope, steers)
-		}
+		assert.Equal(t, scope.Includes(access.Operate), steers.exit == cli.ExitDone, "%s steers: %+v", scope, steers)
 	}
 }
 
@@ -88,8 +80,6 @@ func TestAQuestionIsAskedWithTheKeyOfTheVariable(t *testing.T) {
 	env := []string{"UNWEAVER_API_KEY=uwk_a", "OTHER=uwk_b"}
 	for want, more := range map[string][]string{"Bearer uwk_a": nil, "Bearer uwk_b": {"--api-key-env", "OTHER"}} {
 		got := in(t, connect, env, append([]string{"query", "who?", "--index", "docs"}, more...)...)
-		if got.exit != cli.ExitDone || sent != want {
-			t.Errorf("%v: %q %+v", more, sent, got)
-		}
+		assert.True(t, got.exit == cli.ExitDone && sent == want, "%v: %q %+v", more, sent, got)
 	}
 }

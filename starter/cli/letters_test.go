@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+
 	"github.com/unweaver/unweaver/internal/control"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
@@ -39,10 +41,8 @@ func TestDeadLettersAreListedAndShown(t *testing.T) {
 		t.Errorf("%s", got.out)
 	}
 	for _, args := range []string{"list", "show aa", "replay aa", "discard aa"} {
-		if got = run(t, fake, append([]string{"dead-letters"}, strings.Fields(args)...)...); got.exit != cli.ExitUsage ||
-			!strings.Contains(got.err, "add --index NAME") {
-			t.Errorf("%s: %+v", args, got)
-		}
+		got = run(t, fake, append([]string{"dead-letters"}, strings.Fields(args)...)...)
+		assert.True(t, got.exit == cli.ExitUsage && strings.Contains(got.err, "add --index NAME"), "%s: %+v", args, got)
 	}
 }
 
@@ -56,9 +56,8 @@ func TestWhatFailedIsAskedForAgain(t *testing.T) {
 	} {
 		fake.asked = nil
 		got := run(t, fake, strings.Fields(c.args)...)
-		if got.exit != cli.ExitDone || strings.Join(fake.asked, ";") != c.asked {
-			t.Errorf("%s: %+v asked %q", c.args, got, fake.asked)
-		}
+		assert.True(t, got.exit == cli.ExitDone && strings.Join(fake.asked, ";") == c.asked,
+			"%s: %+v asked %q", c.args, got, fake.asked)
 	}
 	if got := run(t, &fakeControl{}, "retry-failed", "docs"); !strings.Contains(got.out, "docs: nothing to ask for again") {
 		t.Errorf("%s", got.out)
@@ -143,9 +142,8 @@ func TestABuildAndARoundBeginInTurnWhereTheyWait(t *testing.T) {
 		t.Chdir(t.TempDir())
 		got := in(t, connected(fake, ""), nil, strings.Fields(c.args)...)
 		asked := len(slices.DeleteFunc(fake.asked, func(what string) bool { return strings.HasPrefix(what, "status ") }))
-		if got.exit != c.exit || asked != c.asked || !strings.Contains(got.err, c.says) {
-			t.Errorf("%s: exit %d after %d times\n%s%s", c.args, got.exit, asked, got.out, got.err)
-		}
+		assert.True(t, got.exit == c.exit && asked == c.asked && strings.Contains(got.err, c.says),
+			"%s: exit %d after %d times\n%s%s", c.args, got.exit, asked, got.out, got.err)
 	}
 }
 

@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+
 	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/control"
 	"github.com/unweaver/unweaver/internal/core"
@@ -37,9 +39,7 @@ func TestRestoreWaitsForItsRun(t *testing.T) {
 	fake := &fakeControl{statuses: []control.Status{finished(core.StatusRunning), finished(core.StatusFailed)}}
 	got := run(t, fake, "restore", "--index", "docs")
 	want := "restore docs,status docs/restore-1,status docs/restore-1"
-	if got.exit != cli.ExitFailed || strings.Join(fake.asked, ",") != want {
-		t.Errorf("%+v %v", got, fake.asked)
-	}
+	assert.True(t, got.exit == cli.ExitFailed && strings.Join(fake.asked, ",") == want, "%+v %v", got, fake.asked)
 }
 
 func TestAnAuditTellsWhatDiffersAndFailsWhereSomethingIsLeft(t *testing.T) {

@@ -4,18 +4,17 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/control"
 	"github.com/unweaver/unweaver/internal/core"
 )
 
 func TestWaitFollowsTheRunThatItStartedAndNoOtherOfItsName(t *testing.T) {
 	c := &fakeControl{runID: "r2", statuses: []control.Status{{Report: core.Report{Status: core.StatusCompleted}}}}
-	if got := run(t, c, "index", t.TempDir(), "--index", "docs", "--wait"); got.exit != 0 {
-		t.Fatalf("%+v", got)
-	}
-	if !slices.Contains(c.asked, "status docs/g1#r2") {
-		t.Errorf("asked %q", c.asked)
-	}
+	require.Zero(t, run(t, c, "index", t.TempDir(), "--index", "docs", "--wait").exit)
+	assert.True(t, slices.Contains(c.asked, "status docs/g1#r2"), "asked %q", c.asked)
 }
 
 func TestALostRunIsDeclaredLostAndNotCancelled(t *testing.T) {

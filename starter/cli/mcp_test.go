@@ -11,6 +11,8 @@ import (
 	"time"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/unweaver/unweaver/starter/cli"
 )
@@ -46,15 +48,11 @@ func TestAnAgentIsServedOnStandardInputAndOutput(t *testing.T) {
 	session, err := client.Connect(t.Context(), &sdk.IOTransport{
 		Reader: io.NopCloser(io.TeeReader(tells, &lines)), Writer: asked,
 	}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	call := func(name string, arguments map[string]any) *sdk.CallToolResult {
 		t.Helper()
 		result, err := session.CallTool(t.Context(), &sdk.CallToolParams{Name: name, Arguments: arguments})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		return result
 	}
 	result := call("answer", map[string]any{"index": "docs", "query": "who wove it?"})
@@ -62,28 +60,20 @@ func TestAnAgentIsServedOnStandardInputAndOutput(t *testing.T) {
 	if result.IsError || !strings.HasPrefix(text, "Arachne.") || !strings.Contains(text, "Arachne   wove\n it.") {
 		t.Errorf("%s", text)
 	}
-	if key := <-keys; key != "Bearer uwk_k" {
-		t.Errorf("asked with %q", key)
-	}
+	assert.Equal(t, "Bearer uwk_k", <-keys, "asked with")
 	lost := call("get_chunk", map[string]any{"index": "docs", "chunk": "lost"})
 	if text := lost.Content[0].(*sdk.TextContent).Text; !lost.IsError || !strings.Contains(text, "none of that id") {
 		t.Errorf("%s", text)
 	}
-	if err := session.Close(); err != nil {
-		t.Error(err)
-	}
+	assert.NoError(t, session.Close())
 	select {
 	case code := <-exit:
-		if code != cli.ExitDone {
-			t.Errorf("exit %d: %s", code, errs.String())
-		}
+		assert.True(t, code == cli.ExitDone, "exit %d: %s", code, errs.String())
 	case <-time.After(time.Minute):
 		t.Fatal("the command goes on without a client")
 	}
 	for _, line := range strings.Split(strings.TrimSpace(lines.String()), "\n") {
-		if !json.Valid([]byte(line)) {
-			t.Errorf("no protocol: %q", line)
-		}
+		assert.True(t, json.Valid([]byte(line)), "no protocol: %q", line)
 	}
 }
 
@@ -109,9 +99,7 @@ func TestAnAgentsServerThatIsDownIsAnErrorOfTheTool(t *testing.T) {
 		}
 	}
 	for reply.ID != 2 {
-		if err := decoder.Decode(&reply); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, decoder.Decode(&reply))
 	}
 	if !reply.Result.IsError || !strings.Contains(reply.Result.Content[0].Text, "check that query-api runs there") {
 		t.Errorf("%+v", reply)

@@ -6,6 +6,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/model/neural"
 	"github.com/unweaver/unweaver/starter/cli"
 )
@@ -18,9 +21,8 @@ func TestModelsSaysWhatIsThereAndWhatToDo(t *testing.T) {
 		t.Errorf("%v", list)
 	}
 	got := in(t, nil, nil, "models", "verify", "--set", setting)
-	if got.exit != cli.ExitUsage || !strings.Contains(got.err, "unweaver models pull") {
-		t.Errorf("nothing there: %+v", got)
-	}
+	assert.True(t, got.exit == cli.ExitUsage && strings.Contains(got.err, "unweaver models pull"),
+		"nothing there: %+v", got)
 	got = in(t, nil, nil, "models", "verify", "e5", "--set", setting)
 	if got.exit != cli.ExitFailed || !strings.Contains(got.out, "missing") || !strings.Contains(got.out, "models pull e5") {
 		t.Errorf("missing: %+v", got)
@@ -28,12 +30,8 @@ func TestModelsSaysWhatIsThereAndWhatToDo(t *testing.T) {
 
 	e5, _ := neural.Find("e5")
 	damaged := filepath.Join(dir, "e5", e5.Files[0].Name)
-	if err := os.MkdirAll(filepath.Dir(damaged), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(damaged, []byte("E5S1"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.MkdirAll(filepath.Dir(damaged), 0o700))
+	require.NoError(t, os.WriteFile(damaged, []byte("E5S1"), 0o600))
 	verified := in(t, nil, nil, "models", "verify", "--json", "--set", setting)
 	state := decoded(t, verified.out)["models"].([]any)[0].(map[string]any)
 	if verified.exit != cli.ExitFailed || state["status"] != neural.Damaged ||
@@ -52,9 +50,7 @@ func TestModelsSaysWhatIsThereAndWhatToDo(t *testing.T) {
 		"two names":         {"models", "pull", "e5", "minilm"},
 	} {
 		got := in(t, nil, nil, append(args, "--set", setting)...)
-		if got.exit != cli.ExitUsage || got.err == "" || got.out != "" {
-			t.Errorf("%s: %+v", what, got)
-		}
+		assert.True(t, got.exit == cli.ExitUsage && got.err != "" && got.out == "", "%s: %+v", what, got)
 	}
 	if raw, err := os.ReadFile(damaged); err != nil || string(raw) != "E5S1" {
 		t.Errorf("a pull that failed wrote: %v", err)
@@ -67,12 +63,8 @@ func TestAModelInsideIsConfiguredByItsName(t *testing.T) {
 		"models.embedding.model=e5":                     "",
 		"models.embedding.model=text-embedding-3-small": "no built-in model",
 	} {
-		if err := os.WriteFile("unweaver.yaml", []byte("indexes: {docs: {}}\n"), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile("unweaver.yaml", []byte("indexes: {docs: {}}\n"), 0o600))
 		got := in(t, nil, nil, "config", "show", "--json", "--set", setting)
-		if (got.exit == cli.ExitDone) != (want == "") || !strings.Contains(got.err, want) {
-			t.Errorf("%s: %+v", setting, got)
-		}
+		assert.True(t, (got.exit == cli.ExitDone) == (want == "") && strings.Contains(got.err, want), "%s: %+v", setting, got)
 	}
 }

@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+
 	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/control"
 	"github.com/unweaver/unweaver/internal/core"
@@ -49,12 +51,9 @@ func TestWhatIsServedIsMovedAsItIsAskedFor(t *testing.T) {
 	} {
 		fake := &fakeControl{}
 		got := run(t, fake, append(strings.Fields(c.args), "--by", "ada@desk", "--reason", "wrong answers")...)
-		if got.exit != cli.ExitDone || fake.move != c.want || !strings.Contains(got.out, c.says) {
-			t.Errorf("%s: %+v, asked for %+v", c.args, got, fake.move)
-		}
-		if fake.operator != (core.Operator{By: "ada@desk", Reason: "wrong answers"}) {
-			t.Errorf("%s: %+v asked", c.args, fake.operator)
-		}
+		assert.True(t, got.exit == cli.ExitDone && fake.move == c.want && strings.Contains(got.out, c.says),
+			"%s: %+v, asked for %+v", c.args, got, fake.move)
+		assert.Equal(t, core.Operator{By: "ada@desk", Reason: "wrong answers"}, fake.operator, "%s", c.args)
 	}
 	fake := &fakeControl{unchanged: true}
 	if got := run(t, fake, "rollback", "g1", "--index", "docs"); got.exit != cli.ExitDone ||
@@ -93,13 +92,9 @@ func TestTheTrailIsShownWithWhoAndWhy(t *testing.T) {
 		"bob@web (key 1a2b3c4d): publish g2 (g1 was served), forced: failed (pointer_moved)", "meant to go",
 		"ada@desk: pause docs/g2: no outcome is recorded", "ada@desk: limit docs/g2 (concurrency 8): done",
 	} {
-		if !strings.Contains(got.out, part) {
-			t.Errorf("%q is not in %q", part, got.out)
-		}
+		assert.Contains(t, got.out, part)
 	}
-	if fake.asked[0] != "operations docs 7" {
-		t.Errorf("%v", fake.asked)
-	}
+	assert.Equal(t, "operations docs 7", fake.asked[0], "%v", fake.asked)
 	as := decoded(t, run(t, fake, "operations", "--index", "docs", "--json").out)
 	if list := as["operations"].([]any); len(list) != 3 || list[0].(map[string]any)["by"] != "bob@web" ||
 		list[1].(map[string]any)["outcome"] != nil {
@@ -116,9 +111,7 @@ func TestAListOfGenerationsSaysWhatKeepsThem(t *testing.T) {
 		{Generation: "g0", State: "discarded", Collected: true},
 	}}
 	got := run(t, fake, "generations", "--index", "docs")
-	if !strings.Contains(got.out, "audit law") || !strings.Contains(got.out, "being collected") {
-		t.Errorf("%s", got.out)
-	}
+	assert.True(t, strings.Contains(got.out, "audit law") && strings.Contains(got.out, "being collected"), "%s", got.out)
 }
 
 // Who meets a generation that was held after it was built is told what can be done with it; of a run that was held
@@ -131,13 +124,9 @@ func TestAHeldRunSaysHowItIsApprovedOrDropped(t *testing.T) {
 		"query \"...\" --generation g7 --index docs", "diff g7 --index docs", "publish g7 --index docs",
 		"discard g7 --index docs",
 	} {
-		if !strings.Contains(got.out, "unweaver "+command) {
-			t.Errorf("%q is not in %s", command, got.out)
-		}
+		assert.Contains(t, got.out, "unweaver "+command, "%q is not in", command)
 	}
-	if got.exit != cli.ExitHeld {
-		t.Errorf("exit %d", got.exit)
-	}
+	assert.Equal(t, cli.ExitHeld, got.exit, "exit")
 	held.Reason = "mass_deletion"
 	if got := run(t, &fakeControl{statuses: []control.Status{held}}, "status", "docs"); strings.Contains(got.out, "publish g7") {
 		t.Errorf("%s", got.out)

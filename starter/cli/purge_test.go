@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+
 	"github.com/unweaver/unweaver/internal/control"
 	"github.com/unweaver/unweaver/internal/core"
 )
@@ -30,13 +32,10 @@ func TestAPurgeTellsWhatGoesAndWantsToBeConfirmed(t *testing.T) {
 	got := run(t, c, "purge", "a.md", "--index", "docs")
 	for _, want := range []string{"a.md", "3 chunks", "at most 7 class texts", "13 entries", "g1 (published, tagged may)",
 		"g2 (published; served until", "s3://a/probes.jsonl", "--yes"} {
-		if !strings.Contains(got.out+got.err, want) {
-			t.Errorf("without %q: %s%s", want, got.out, got.err)
-		}
+		assert.True(t, strings.Contains(got.out+got.err, want), "without %q: %s%s", want, got.out, got.err)
 	}
-	if got.exit != 2 || len(c.asked) != 1 || c.asked[0] != "purge docs [a.md] false true false" {
-		t.Errorf("exit %d, asked %q", got.exit, c.asked)
-	}
+	assert.True(t, got.exit == 2 && len(c.asked) == 1 && c.asked[0] == "purge docs [a.md] false true false",
+		"exit %d, asked %q", got.exit, c.asked)
 	c = &fakeControl{purging: purgeOf()}
 	if got = run(t, c, "purge", "a.md", "--index", "docs", "--dry-run", "--yes", "--json"); got.exit != 0 ||
 		c.asked[0] != "purge docs [a.md] false true true" || !strings.Contains(got.out, `"drops"`) {
@@ -59,9 +58,7 @@ func TestPurgesTellWhatIsLeft(t *testing.T) {
 	got := run(t, c, "purges", "--index", "docs")
 	for _, want := range []string{"p1 pending: " + digest.Short(16), "2 generations", "4 ledger entries", "1 ledger entry",
 		"to be done: wait for a reader"} {
-		if !strings.Contains(got.out, want) {
-			t.Errorf("without %q: %s", want, got.out)
-		}
+		assert.Contains(t, got.out, want, "without")
 	}
 	got = run(t, c, "purges", "--index", "docs", "--readmit", "a.md")
 	if got.exit != 0 || !strings.Contains(got.out, "hold nothing back any more") || c.asked[1] != "purges docs [a.md]" {

@@ -9,6 +9,9 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/starter/cli"
 )
 
@@ -63,16 +66,13 @@ func TestAQuestionIsAskedAndItsAnswerShown(t *testing.T) {
 
 docs, generation g1, method hybrid, built-in models, 12 ms, confidence in the passages 0.50
 `
-	if got.exit != cli.ExitDone || got.out != want || served.paths[0] != "/v1/indexes/docs/query" {
-		t.Errorf("%s %v %+v", got.out, served.paths, got)
-	}
+	assert.True(t, got.exit == cli.ExitDone && got.out == want && served.paths[0] == "/v1/indexes/docs/query",
+		"%s %v %+v", got.out, served.paths, got)
 	if body := served.asked[0]; len(body) != 3 || body["query"] != "who wove it?" || body["answer"] != true ||
 		body["explain"] != false {
 		t.Errorf("what is not given is the server's to choose: %v", body)
 	}
-	if as := ask(t, served, "--index", "docs", "--json"); as.out != answered+"\n" {
-		t.Errorf("JSON is the server's own: %s", as.out)
-	}
+	assert.Equal(t, answered+"\n", ask(t, served, "--index", "docs", "--json").out, "JSON is the server's own")
 }
 
 func TestEveryFlagOfAQuestionReachesTheServer(t *testing.T) {
@@ -111,9 +111,7 @@ func TestAnErrorOfTheServerKeepsItsCode(t *testing.T) {
 
 func TestAnAnswerWithoutChunksSaysWhy(t *testing.T) {
 	got := ask(t, &queries{bodies: []string{`{"index":"docs","chunks":[],"reason":"no_match"}`}}, "--index", "docs")
-	if !strings.HasPrefix(got.out, "no chunk: no_match\n") {
-		t.Errorf("%s", got.out)
-	}
+	assert.True(t, strings.HasPrefix(got.out, "no chunk: no_match\n"), "%s", got.out)
 }
 
 const entity = "0123456789abcdef0123456789abcdef"
@@ -122,13 +120,9 @@ func TestASecondRankingLeavesOutWhatIsNamed(t *testing.T) {
 	second := `{"index":"docs","chunks":[{"id":"c2","title":"Looms","rank":1,"score":0.75}],"method":"hybrid"}`
 	served := &queries{bodies: []string{answered, second}}
 	got := ask(t, served, "--index", "docs", "--without", entity, "--without", "a.md")
-	if len(served.asked) != 2 || served.asked[1]["answer"] != false {
-		t.Fatalf("%v", served.asked)
-	}
+	require.True(t, len(served.asked) == 2 && served.asked[1]["answer"] == false, "%v", served.asked)
 	without, _ := json.Marshal(served.asked[1]["without"])
-	if string(without) != `{"documents":["a.md"],"entities":["`+entity+`"]}` {
-		t.Errorf("%s", without)
-	}
+	assert.Equal(t, `{"documents":["a.md"],"entities":["`+entity+`"]}`, string(without), "%s", without)
 	lines := strings.Split(got.out, "\n")
 	last := lines[len(lines)-4:]
 	if strings.Join(strings.Fields(last[0]), " ") != "with everything without" ||
@@ -201,9 +195,7 @@ func TestAnExplanationIsShownByItsMethod(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			got := ask(t, &queries{bodies: []string{"{" + head + tc.body + "}"}}, "--index", "docs", "--explain")
-			if got.exit != cli.ExitDone {
-				t.Errorf("%+v", got)
-			}
+			assert.Equal(t, cli.ExitDone, got.exit, "%+v", got)
 			contains(t, got.out, tc.want...)
 			if strings.Contains(got.out, "strength  0.1") {
 				t.Error("a class that does not vote is shown")

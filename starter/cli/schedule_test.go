@@ -7,6 +7,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/control"
 	"github.com/unweaver/unweaver/starter/cli"
 )
@@ -15,9 +18,7 @@ func TestSchedulesAreAppliedFromTheConfiguration(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "nightly.yaml")
 	write := func(text string) {
 		t.Helper()
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
 	}
 	write(`indexes:
   docs: { corpus: ./docs, schedule: { cron: "0 3 * * *", timezone: Europe/Berlin } }
@@ -38,9 +39,8 @@ func TestSchedulesAreAppliedFromTheConfiguration(t *testing.T) {
 	write("indexes:\n  docs:\n    corpus: ./docs\n    schedule:\n      cron: 0 25 * * *\n      timezone: Mars/Olympus\n")
 	got = run(t, fake, "schedule", "apply", "-f", file)
 	for _, part := range []string{":5:", ":6:", `"25"`, "Mars/Olympus"} {
-		if got.exit != cli.ExitUsage || !strings.Contains(got.err, part) || len(fake.asked) > 0 {
-			t.Errorf("want %q in %+v", part, got)
-		}
+		assert.True(t, got.exit == cli.ExitUsage && strings.Contains(got.err, part) && len(fake.asked) == 0,
+			"want %q in %+v", part, got)
 	}
 }
 
@@ -58,9 +58,7 @@ func TestSchedulesAreShownAndSteered(t *testing.T) {
 		"docs  next 2026-11-23 02:00 UTC", "2026-11-22 02:00  skipped: run docs/g7 was building it",
 		"2026-11-22 01:00  failed: lease_held", "never begun: 2 later than catchup, 1 as the one before went on",
 	} {
-		if !strings.Contains(got.out, part) {
-			t.Errorf("want %q in %s%s", part, got.out, got.err)
-		}
+		assert.True(t, strings.Contains(got.out, part), "want %q in %s%s", part, got.out, got.err)
 	}
 	for args, asked := range map[string]string{
 		"pause docs --note holidays": "schedule-pause docs holidays", "resume docs": "schedule-resume docs ",
@@ -68,9 +66,8 @@ func TestSchedulesAreShownAndSteered(t *testing.T) {
 	} {
 		fake.asked = nil
 		got = run(t, fake, append([]string{"schedule"}, strings.Fields(args)...)...)
-		if got.exit != cli.ExitDone || strings.Join(fake.asked, ";") != asked {
-			t.Errorf("%s: %+v asked %q", args, got, fake.asked)
-		}
+		assert.True(t, got.exit == cli.ExitDone && strings.Join(fake.asked, ";") == asked,
+			"%s: %+v asked %q", args, got, fake.asked)
 		if strings.HasPrefix(args, "trigger") && !strings.Contains(got.out, "nothing was begun: run docs/g7 builds it") {
 			t.Errorf("%s", got.out)
 		}

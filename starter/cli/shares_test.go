@@ -3,6 +3,8 @@ package cli
 import (
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/starter/eval"
@@ -25,9 +27,7 @@ func TestSharesAreIndexesBesideTheOneOfAll(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 	asked := ofShares([]eval.System{{Method: "hybrid"}, {Method: "bm25", Generation: "g"}}, shares, "i")
-	if len(asked) != 2 || asked[0].Index != "i-share-0" || asked[1].Index != "i-share-30" {
-		t.Errorf("%+v", asked)
-	}
+	assert.True(t, len(asked) == 2 && asked[0].Index == "i-share-0" && asked[1].Index == "i-share-30", "%+v", asked)
 	free, cut, own := spec, spec, spec
 	free.Chat.Provider, cut.Chunking.Strategy, own.Extraction = "builtin", "text", &core.Extraction{Share: 0.5}
 	for name, c := range map[string]struct {
@@ -39,8 +39,7 @@ func TestSharesAreIndexesBesideTheOneOfAll(t *testing.T) {
 		"rules alone": {[]string{"0"}, free}, "passages that are cut": {[]string{"0"}, cut},
 		"a share of its own": {[]string{"0"}, own},
 	} {
-		if got, err := evalShares(c.given, dataset, c.spec); !fault.Is(err, fault.Usage) {
-			t.Errorf("%s: %+v %v", name, got, err)
-		}
+		got, err := evalShares(c.given, dataset, c.spec)
+		assert.True(t, fault.Is(err, fault.Usage), "%s: %+v %v", name, got, err)
 	}
 }

@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/pipeline/runlog"
 	"github.com/unweaver/unweaver/starter/cli"
@@ -34,9 +36,7 @@ func TestTrendsShowEachNightWithBarsOfTheHighest(t *testing.T) {
 		"2026-03-01 02:00:00 completed 400 █████ 100.0 % █████ 100 800 █████ 5.0000 EUR █████ 2m5s +25 % 0 3.0 MB",
 		"held (recall) 410 █···· 1.0 % █···· 5 0 █···· 0.2500 EUR ██··· 1m1s in range 2 0 B",
 		"unchanged 0 ····· 0.0 %", "together: 105 calls, 900 tokens, cost 5.2500 EUR, 3m10s, 3.0 MB written")
-	if fake.asked[0] != "trends docs 30" || got.exit != cli.ExitDone {
-		t.Errorf("%v %d", fake.asked, got.exit)
-	}
+	assert.True(t, fake.asked[0] == "trends docs 30" && got.exit == cli.ExitDone, "%v %d", fake.asked, got.exit)
 	list := decoded(t, run(t, fake, "trends", "--nights", "7", "--json").out)["trends"].([]any)
 	if nights := list[0].(map[string]any)["nights"].([]any); len(nights) != 3 || fake.asked[1] != "trends  7" {
 		t.Errorf("%v %v", list, fake.asked)

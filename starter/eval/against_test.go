@@ -3,8 +3,10 @@ package eval_test
 import (
 	"context"
 	"fmt"
-	"strings"
 	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/unweaver/unweaver/starter/eval"
 )
@@ -52,42 +54,32 @@ func TestVariantsAreComparedWithTheirMethodAndNothingInsideItsIntervalIsCalledRe
 		},
 	}
 	report, err := eval.Run(t.Context(), plan)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	better, same := report.Rows[2], report.Rows[3]
 	if better.Base != "hybrid" || len(better.Paired) != 2 || better.Paired[0].Verdict() != "more" ||
 		better.Paired[0].Mean != 0.25 || better.Generation != "of better" || report.Generation != "of " {
 		t.Errorf("%+v of %s", better, report.Generation)
 	}
-	if same.Base != "hybrid" || same.Paired[1].Verdict() != "not told apart" || same.Paired[1].Mean != 0 {
-		t.Errorf("%+v", same)
-	}
+	assert.True(t, same.Base == "hybrid" && same.Paired[1].Verdict() == "not told apart" && same.Paired[1].Mean == 0,
+		"%+v", same)
 	if report.Rows[1].Paired != nil {
 		t.Errorf("another method is compared as if it were a variant: %+v", report.Rows[1])
 	}
-	if (eval.Interval{Mean: -0.1, Low: -0.2, High: -0.01}).Verdict() != "less" {
-		t.Error("a loss outside of zero is not called one")
-	}
-	if got := asked[80] + "|" + asked[120]; got != "betterg7<nil> <nil>|<nil> 7 map[list:5]" {
-		t.Errorf("asked %s", got)
-	}
+	assert.True(t, (eval.Interval{Mean: -0.1, Low: -0.2, High: -0.01}).Verdict() == "less",
+		"a loss outside of zero is not called one")
+	assert.Equal(t, "betterg7<nil> <nil>|<nil> 7 map[list:5]", asked[80]+"|"+asked[120], "asked")
 	page := report.Markdown()
 	for _, want := range []string{
 		"| hybrid index=better generation=g7 | hybrid | of better | +25.0 (", ": more |",
 		`| hybrid {"params":{"list":5},"top_entities":7} | hybrid |`, ": not told apart |",
 		"this set has the name of one of them",
 	} {
-		if !strings.Contains(page, want) {
-			t.Errorf("the page lacks %q:\n%s", want, page)
-		}
+		assert.Contains(t, page, want, "the page lacks")
 	}
 }
 
 func TestAPageSaysWhereTheSettingWasNotChosen(t *testing.T) {
 	report := &eval.Report{Dataset: "own", Ks: []int{1}, Rows: []eval.Row{{Name: "bm25", Recall: make([]eval.Interval, 1),
 		All: make([]eval.Interval, 1)}}}
-	if page := report.Markdown(); !strings.Contains(page, "on no set of this name") {
-		t.Error(page)
-	}
+	assert.Contains(t, report.Markdown(), "on no set of this name")
 }

@@ -10,6 +10,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/model"
 )
@@ -18,9 +21,7 @@ func write(t *testing.T, files map[string]string) string {
 	t.Helper()
 	dir := t.TempDir()
 	for n, s := range files {
-		if err := os.WriteFile(filepath.Join(dir, n), []byte(s), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(filepath.Join(dir, n), []byte(s), 0o644))
 	}
 	return dir
 }
@@ -44,15 +45,11 @@ func TestIntervalsHoldTheMeanAndNarrow(t *testing.T) {
 		many = append(many, v)
 	}
 	a, b := interval(few, draws(len(few), 1)), interval(many, draws(len(many), 1))
-	if a.Mean != 0.5 || a.Low >= 0.5 || a.High <= 0.5 || b.High-b.Low >= a.High-a.Low {
-		t.Errorf("%+v %+v", a, b)
-	}
+	assert.False(t, a.Mean != 0.5 || a.Low >= 0.5 || a.High <= 0.5 || b.High-b.Low >= a.High-a.Low, "%+v %+v", a, b)
 	if half := 1.96 * 0.5 / math.Sqrt(1000); math.Abs(b.High-b.Low-2*half) > 0.01 {
 		t.Errorf("the interval of 1000 coins is %g wide, want %g", b.High-b.Low, 2*half)
 	}
-	if c := interval(few, draws(len(few), 1)); c != a {
-		t.Error("the same seed gives another interval")
-	}
+	assert.Equal(t, a, interval(few, draws(len(few), 1)), "the same seed gives another interval")
 }
 
 func TestFactualCorrectness(t *testing.T) {
@@ -60,9 +57,7 @@ func TestFactualCorrectness(t *testing.T) {
 		tp, fp, fn int
 		want       float64
 	}{{2, 0, 0, 1}, {0, 3, 2, 0}, {0, 0, 0, 0}, {1, 1, 1, 0.5}, {2, 1, 1, 0.67}} {
-		if got := factual(c.tp, c.fp, c.fn); got != c.want {
-			t.Errorf("%d %d %d: %g, want %g", c.tp, c.fp, c.fn, got, c.want)
-		}
+		assert.Equal(t, c.want, factual(c.tp, c.fp, c.fn), "%d %d %d", c.tp, c.fp, c.fn)
 	}
 }
 
@@ -75,9 +70,8 @@ func TestDatasetsThatDoNotFitAreRefused(t *testing.T) {
 		"no such":     {"corpus.jsonl": corpus},
 		"no question": {"corpus.jsonl": corpus, "questions.jsonl": "\n"},
 	} {
-		if _, err := Load(write(t, files)); !fault.Is(err, fault.Usage) || !strings.Contains(err.Error(), says) {
-			t.Errorf("want %q, got %v", says, err)
-		}
+		_, err := Load(write(t, files))
+		assert.True(t, fault.Is(err, fault.Usage) && strings.Contains(err.Error(), says), "want %q, got %v", says, err)
 	}
 	d, err := Load(
 		write(
@@ -136,9 +130,7 @@ func TestAnEvaluationRanksJudgesAndReports(t *testing.T) {
 			"\n" + `{"id":"2","question":"which is second","gold":["b"]}`,
 	})
 	dataset, err := Load(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	j := &judging{}
 	ask := func(_ context.Context, body map[string]any) ([]byte, error) {
 		docs := []string{"corpus.jsonl#a", "corpus.jsonl#a", "corpus.jsonl#b"}
@@ -170,28 +162,19 @@ func TestAnEvaluationRanksJudgesAndReports(t *testing.T) {
 			Notice:  func(s string) { said = append(said, s) },
 		},
 	)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(rep.Rows) != 4 || rep.N != 2 || rep.WithAnswers != 1 || len(said) != 2 {
-		t.Fatalf("%+v", rep)
-	}
+	require.NoError(t, err)
+	require.True(t, len(rep.Rows) == 4 && rep.N == 2 && rep.WithAnswers == 1 && len(said) == 2, "%+v", rep)
 	row, v := rep.Rows[0], rep.Rows[1]
-	if row.Recall[0].Mean != 0.5 || row.Recall[1].Mean != 1 || v.Recall[0].Mean != 0.5 || v.Against.Mean != 0 {
-		t.Errorf("%+v %+v", row, v)
-	}
+	assert.True(t, row.Recall[0].Mean == 0.5 && row.Recall[1].Mean == 1 && v.Recall[0].Mean == 0.5 && v.Against.Mean == 0,
+		"%+v %+v", row, v)
 	// The answer's one claim is in the gold; one of the gold's two is in the answer: P 1/1, R 1/2.
-	if row.F1 == nil || row.F1.Mean != 0.67 || row.F1.Variance != 0 || row.F1.N != 1 || row.F1.Skipped != 0 {
-		t.Errorf("%+v", row.F1)
-	}
+	assert.True(t, row.F1 != nil && row.F1.Mean == 0.67 && row.F1.Variance == 0 && row.F1.N == 1 && row.F1.Skipped == 0,
+		"%+v", row.F1)
 	out := t.TempDir()
-	if err := rep.Write(out); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, rep.Write(out))
 	for _, f := range []string{"report.json", "report.md", "recall.svg"} {
-		if b, err := os.ReadFile(filepath.Join(out, f)); err != nil || len(b) < 200 {
-			t.Errorf("%s: %d bytes, %v", f, len(b), err)
-		}
+		b, err := os.ReadFile(filepath.Join(out, f))
+		assert.True(t, err == nil && len(b) >= 200, "%s: %d bytes, %v", f, len(b), err)
 	}
 	if md := rep.Markdown(); !strings.Contains(md, "seed 7") || !strings.Contains(md, "closed book") ||
 		!strings.Contains(md, "oracle") ||

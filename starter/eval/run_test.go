@@ -13,6 +13,9 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/model"
 	"github.com/unweaver/unweaver/starter/eval"
@@ -62,9 +65,7 @@ func plan(ask eval.Asker, systems ...eval.System) eval.Plan {
 
 func TestMethodsAreComparedQuestionByQuestion(t *testing.T) {
 	rep, err := eval.Run(t.Context(), plan(answers(tables), eval.System{Method: "good"}, eval.System{Method: "poor"}))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	good, poor := rep.Rows[0], rep.Rows[1]
 	close := func(what string, got, want float64) {
 		t.Helper()
@@ -78,15 +79,10 @@ func TestMethodsAreComparedQuestionByQuestion(t *testing.T) {
 	close("recall@2 of poor", poor.Recall[1].Mean, 1.5/3)
 	close("MRR of poor", poor.MRR.Mean, (0.5+0+0.5)/3)
 	close("difference at the largest k", poor.Against.Mean, -0.5)
-	if good.Against != nil {
-		t.Error("the first method is compared with itself")
-	}
-	if good.Tokens.EmbedQuery != 6 || good.Tokens.PromptQuery != 9 || good.Tokens.CompletionQuery != 15 {
-		t.Errorf("tokens %+v", good.Tokens)
-	}
-	if rep.Generation != "g1" || rep.Models != "m" || rep.WithAnswers != 2 || rep.N != 3 {
-		t.Errorf("%+v", rep)
-	}
+	assert.True(t, good.Against == nil, "the first method is compared with itself")
+	assert.True(t, good.Tokens.EmbedQuery == 6 && good.Tokens.PromptQuery == 9 && good.Tokens.CompletionQuery == 15,
+		"tokens %+v", good.Tokens)
+	assert.True(t, rep.Generation == "g1" && rep.Models == "m" && rep.WithAnswers == 2 && rep.N == 3, "%+v", rep)
 }
 
 func TestWhatIsAskedOfAMethod(t *testing.T) {
@@ -115,12 +111,10 @@ func TestWhatIsAskedOfAMethod(t *testing.T) {
 			}
 			p := plan(ask, c.system)
 			p.Judge, p.Workers = c.judge, 2
-			if _, err := eval.Run(t.Context(), p); err != nil {
-				t.Fatal(err)
-			}
-			if len(asked) != 3 || !strings.Contains(strings.Join(asked, "\n"), c.want) {
-				t.Errorf("asked %q, want %s among them", asked, c.want)
-			}
+			_, err := eval.Run(t.Context(), p)
+			require.NoError(t, err)
+			assert.True(t, len(asked) == 3 && strings.Contains(strings.Join(asked, "\n"), c.want),
+				"asked %q, want %s among them", asked, c.want)
 		})
 	}
 }
@@ -143,9 +137,7 @@ func TestAQuestionThatFailsEndsTheEvaluation(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := eval.Run(t.Context(), plan(c.ask, eval.System{Method: "good", Rule: "borda"}))
-			if !fault.Is(err, c.code) || !strings.Contains(err.Error(), c.says) {
-				t.Errorf("got %v", err)
-			}
+			assert.True(t, fault.Is(err, c.code) && strings.Contains(err.Error(), c.says), "got %v", err)
 		})
 	}
 }
@@ -155,9 +147,8 @@ func TestPlansThatCompareNothing(t *testing.T) {
 	noCut.Ks = nil
 	noQuestion.Dataset.Questions = nil
 	for name, p := range map[string]eval.Plan{"no method": none, "no cut-off": noCut, "no question": noQuestion} {
-		if _, err := eval.Run(t.Context(), p); !fault.Is(err, fault.Usage) {
-			t.Errorf("%s: got %v", name, err)
-		}
+		_, err := eval.Run(t.Context(), p)
+		assert.True(t, fault.Is(err, fault.Usage), "%s: got %v", name, err)
 	}
 }
 
@@ -205,18 +196,12 @@ func TestAnswersThatCannotBeJudgedAreSkipped(t *testing.T) {
 			p := plan(answers(tables), eval.System{Method: "good"})
 			p.Judge = &eval.Judge{Chat: c.judge}
 			rep, err := eval.Run(t.Context(), p)
-			if fault.CodeOf(err) != c.failure {
-				t.Fatal(err)
-			}
+			require.True(t, fault.CodeOf(err) == c.failure, "%v", err)
 			if err != nil {
 				return
 			}
-			if got := *rep.Rows[0].F1; got != c.f1 {
-				t.Errorf("got %+v, want %+v", got, c.f1)
-			}
-			if names := rep.Rows[1].Name + ", " + rep.Rows[2].Name; names != "closed book, oracle" {
-				t.Errorf("baselines %s", names)
-			}
+			assert.Equal(t, c.f1, *rep.Rows[0].F1)
+			assert.Equal(t, "closed book, oracle", rep.Rows[1].Name+", "+rep.Rows[2].Name, "baselines")
 		})
 	}
 }
@@ -224,26 +209,18 @@ func TestAnswersThatCannotBeJudgedAreSkipped(t *testing.T) {
 func TestAnEmptyAnswerIsWrongAndCostsNothing(t *testing.T) {
 	judge := eval.Judge{Chat: fussy{err: errors.New("never asked")}}
 	f1, used, err := judge.F1(t.Context(), " \n", "gold")
-	if f1 != 0 || used != 0 || err != nil {
-		t.Errorf("%g, %d, %v", f1, used, err)
-	}
+	assert.True(t, f1 == 0 && used == 0 && err == nil, "%g, %d, %v", f1, used, err)
 }
 
 func TestReportsCanBeReadAgain(t *testing.T) {
 	p := plan(answers(tables), eval.System{Method: "good"}, eval.System{Method: "poor", Rule: "borda"})
 	p.Dataset.Name = "musique"
 	rep, err := eval.Run(t.Context(), p)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	out := filepath.Join(t.TempDir(), "a", "b")
-	if err := rep.Write(out); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, rep.Write(out))
 	raw, err := os.ReadFile(filepath.Join(out, "report.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	var again eval.Report
 	if err := json.Unmarshal(raw, &again); err != nil || again.Rows[1].Against.Mean != rep.Rows[1].Against.Mean {
 		t.Errorf("%v %+v", err, again)
@@ -253,9 +230,7 @@ func TestReportsCanBeReadAgain(t *testing.T) {
 		"# musique: 3 questions (2 with answers)", "| good | 83.3 (", "| poor/borda |", "recall@2 against good",
 		"-50.0 (", "| good | 0 | 9 | 0 | 15 | 0 | 6 |", "HippoRAG2 0.2196", "seed 3",
 	} {
-		if !strings.Contains(text, part) {
-			t.Errorf("%q is not in\n%s", part, text)
-		}
+		assert.Contains(t, text, part)
 	}
 	columns := -1
 	for _, line := range strings.Split(text, "\n") {
@@ -274,18 +249,14 @@ func TestTheDrawingIsWellFormed(t *testing.T) {
 	p := plan(answers(tables), eval.System{Method: "good"}, eval.System{Method: "poor"})
 	p.Dataset.Name = "a <b> & c"
 	rep, err := eval.Run(t.Context(), p)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	decoder, bars := xml.NewDecoder(strings.NewReader(rep.SVG())), 0
 	for {
 		token, err := decoder.Token()
 		if errors.Is(err, io.EOF) {
 			break
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		element, ok := token.(xml.StartElement)
 		if ok && element.Name.Local == "rect" && strings.Contains(fmt.Sprint(element.Attr), "#") {
 			bars++
@@ -303,30 +274,20 @@ func TestACorpusIsStagedAloneAndKeepsItsTime(t *testing.T) {
 		"questions.jsonl": `{"question":"q","gold_ids":["1"]}` + "\n" +
 			`{"id":7,"question":"r","supporting":["b"],"gold":[]}`,
 	} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600))
 	}
 	loaded, err := eval.Load(dir)
-	if err != nil || len(loaded.Questions) != 2 || loaded.Texts["1"] != "T\nx" || loaded.Texts["b"] != "y" {
-		t.Fatalf("%+v, %v", loaded, err)
-	}
-	if loaded.Questions[0].ID != "1" || loaded.Questions[1].ID != "7" || !loaded.Questions[1].Gold["b"] {
-		t.Errorf("%+v", loaded.Questions)
-	}
-	if loaded.Recorded != "" {
-		t.Errorf("recording %q", loaded.Recorded)
-	}
+	require.True(t, err == nil && len(loaded.Questions) == 2 && loaded.Texts["1"] == "T\nx" && loaded.Texts["b"] == "y",
+		"%+v, %v", loaded, err)
+	assert.True(t, loaded.Questions[0].ID == "1" && loaded.Questions[1].ID == "7" && loaded.Questions[1].Gold["b"],
+		"%+v", loaded.Questions)
+	assert.Empty(t, loaded.Recorded, "recording")
 	staged := filepath.Join(t.TempDir(), "staged")
 	stat := func() os.FileInfo {
 		t.Helper()
-		if err := loaded.Stage(staged); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, loaded.Stage(staged))
 		info, err := os.Stat(filepath.Join(staged, "corpus.jsonl"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		return info
 	}
 	first := stat()

@@ -8,6 +8,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/starter/eval"
 )
 
@@ -20,14 +23,10 @@ func TestRecallIsToldAgainstWhatIsPaidFor(t *testing.T) {
 		fmt.Fprintf(&questions, `{"question":"How often, %d?","gold":["p%d"]}`+"\n", i, i)
 	}
 	for name, text := range map[string]string{"corpus.jsonl": corpus.String(), "questions.jsonl": questions.String()} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
 	}
 	dataset, err := eval.Load(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	none, half, all := dataset.ShareOf(0, "i-share-0"), dataset.ShareOf(0.5, "i-share-50"), dataset.ShareOf(1, "i")
 	if none.Sent != 0 || none.Money() != 0 || all.Sent != 40 || all.Money() != 1 || half.Sent == 0 || half.Sent == 40 {
 		t.Fatalf("%+v %+v %+v", none, half, all)
@@ -52,9 +51,7 @@ func TestRecallIsToldAgainstWhatIsPaidFor(t *testing.T) {
 			{Method: "bm25"}, {Method: "bm25", Index: none.Index}, {Method: "bm25", Index: half.Index},
 		},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	report.Index, report.Shares = "i", []eval.Share{none, half, all}
 	page := report.Markdown()
 	for _, want := range []string{
@@ -64,17 +61,11 @@ func TestRecallIsToldAgainstWhatIsPaidFor(t *testing.T) {
 		"| 1 | 40 of 40 | 100.0 % | 100.0 (100.0–100.0) | – |",
 		"Questions " + dataset.QuestionsSum()[:12],
 	} {
-		if !strings.Contains(page, want) {
-			t.Errorf("no %q in\n%s", want, page)
-		}
+		assert.Contains(t, page, want, "no")
 	}
-	if err := report.Write(dir); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, report.Write(dir))
 	drawn, err := os.ReadFile(filepath.Join(dir, "spend.svg"))
-	if err != nil || strings.Count(string(drawn), "<circle") != 3 {
-		t.Errorf("%v %s", err, drawn)
-	}
+	assert.True(t, err == nil && strings.Count(string(drawn), "<circle") == 3, "%v %s", err, drawn)
 }
 
 func TestTheSumOfQuestionsIsOfWhatIsAskedAndOfNothingElse(t *testing.T) {
@@ -83,16 +74,12 @@ func TestTheSumOfQuestionsIsOfWhatIsAskedAndOfNothingElse(t *testing.T) {
 	sum := func(questions ...eval.Question) string { return (&eval.Dataset{Questions: questions}).QuestionsSum() }
 	renamed := one
 	renamed.ID = "9"
-	if sum(one, two) != sum(two, renamed) {
-		t.Error("order, or an id, changes the sum")
-	}
+	assert.Equal(t, sum(two, renamed), sum(one, two), "order, or an id, changes the sum")
 	other := one
 	other.Gold = map[string]bool{"x": true}
 	for name, got := range map[string]string{
 		"one fewer": sum(one), "other gold": sum(other, two), "twice": sum(one, one, two),
 	} {
-		if got == sum(one, two) {
-			t.Errorf("%s has the same sum", name)
-		}
+		assert.True(t, got != sum(one, two), "%s has the same sum", name)
 	}
 }

@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/operatorservice/v1"
 	"go.temporal.io/api/serviceerror"
@@ -153,9 +155,7 @@ func (s *server) AddSearchAttributes(
 func connect(t *testing.T, s *server) client.Client {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	serving := grpc.NewServer()
 	workflowservice.RegisterWorkflowServiceServer(serving, s)
 	operatorservice.RegisterOperatorServiceServer(serving, s)
@@ -164,9 +164,7 @@ func connect(t *testing.T, s *server) client.Client {
 	connected, err := client.Dial(client.Options{
 		HostPort: listener.Addr().String(), Logger: log.NewStructuredLogger(slog.New(slog.DiscardHandler)),
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(connected.Close)
 	return connected
 }
@@ -175,9 +173,7 @@ func connect(t *testing.T, s *server) client.Client {
 func configured(t *testing.T, s *server) host.Config {
 	t.Helper()
 	stores, err := app.Open(t.Context(), app.Embedded(config.Default().Stores, t.TempDir()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(func() { _ = stores.Close() })
 	return host.Config{
 		Client: connect(t, s), TaskQueue: "q", Stores: stores, Models: app.NewModels(stores.Coordination, nil),
@@ -189,9 +185,7 @@ func configured(t *testing.T, s *server) host.Config {
 func polled(t *testing.T, config host.Config, s *server) {
 	t.Helper()
 	running, err := host.Start(config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer running.Stop()
 	for end := time.Now().Add(3 * time.Minute); time.Now().Before(end); {
 		s.mu.Lock()
@@ -211,12 +205,8 @@ func TestAWorkerAsksForWorkflowsAndActivitiesOfItsQueue(t *testing.T) {
 	polled(t, configured(t, s), s)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if queue := s.activities[0].GetTaskQueue().GetName(); queue != "q" {
-		t.Errorf("it polls queue %q", queue)
-	}
-	if queue := s.computing[0].GetTaskQueue().GetName(); queue != "q-cpu" {
-		t.Errorf("for what fills a core it polls queue %q", queue)
-	}
+	assert.Equal(t, "q", s.activities[0].GetTaskQueue().GetName(), "it polls queue")
+	assert.Equal(t, "q-cpu", s.computing[0].GetTaskQueue().GetName(), "for what fills a core it polls queue")
 	if s.workflows[0].GetDeploymentOptions().GetWorkerVersioningMode() == enums.WORKER_VERSIONING_MODE_VERSIONED {
 		t.Error("a worker without a version says that it has one")
 	}
@@ -232,9 +222,7 @@ func TestAWorkerOfARoleAsksForItsWorkAlone(t *testing.T) {
 		config.Role = role
 		polled(t, config, s)
 		s.mu.Lock()
-		if left(s) > 0 {
-			t.Errorf("a worker of role %s polls the other's queue: %v %v", role, s.activities, s.computing)
-		}
+		assert.True(t, left(s) <= 0, "a worker of role %s polls the other's queue: %v %v", role, s.activities, s.computing)
 		s.mu.Unlock()
 	}
 }
@@ -249,9 +237,7 @@ func TestSlotsAreThoseOfEachQueue(t *testing.T) {
 		s.mu.Lock()
 		asked := s.most
 		s.mu.Unlock()
-		if asked > min(slots, 4) {
-			t.Errorf("%d slots: %d polls of a queue at once", slots, asked)
-		}
+		assert.True(t, asked <= min(slots, 4), "%d slots: %d polls of a queue at once", slots, asked)
 	}
 }
 
@@ -281,9 +267,8 @@ func TestConfigurationsThatCannotWorkAreRefused(t *testing.T) {
 	} {
 		config := configured(t, s)
 		change(&config)
-		if _, err := host.Start(config); !fault.Is(err, fault.BadConfig) || !strings.Contains(err.Error(), says) {
-			t.Errorf("%s: %v", says, err)
-		}
+		_, err := host.Start(config)
+		assert.True(t, fault.Is(err, fault.BadConfig) && strings.Contains(err.Error(), says), "%s: %v", says, err)
 	}
 }
 
@@ -308,9 +293,7 @@ func TestWhatTheEngineKnowsAboutARun(t *testing.T) {
 	} {
 		engine := host.Engine{Client: connect(t, &server{status: test.status})}
 		got, err := engine.Standing(t.Context(), run.Holder{Workflow: "build/i/g", Run: "r"})
-		if got != test.want || (err != nil) != test.fails {
-			t.Errorf("%s: %v, %v", test.name, got, err)
-		}
+		assert.True(t, got == test.want && (err != nil) == test.fails, "%s: %v, %v", test.name, got, err)
 	}
 }
 
@@ -330,15 +313,11 @@ func TestAnEngineIsNamedByItsClusterAndElseByItsAddress(t *testing.T) {
 		connected := connect(t, &server{cluster: test.cluster, clusterErr: test.answer})
 		named, err := host.Engine{Client: connected, Address: "temporal:7233", Namespace: "n"}.Identity(t.Context())
 		if test.fails {
-			if !fault.Is(err, fault.EngineDown) {
-				t.Errorf("%s: %v", name, err)
-			}
+			assert.True(t, fault.Is(err, fault.EngineDown), "%s: %v", name, err)
 			continue
 		}
 		want := core.Engine{Cluster: test.want, Address: "temporal:7233", Namespace: "n"}
-		if err != nil || named != want {
-			t.Errorf("%s: %+v, %v", name, named, err)
-		}
+		assert.True(t, err == nil && named == want, "%s: %+v, %v", name, named, err)
 	}
 }
 
@@ -346,13 +325,9 @@ func TestSearchAttributesAreAddedOnce(t *testing.T) {
 	s := &server{attributes: map[string]enums.IndexedValueType{"Other": enums.INDEXED_VALUE_TYPE_INT}}
 	connected := connect(t, s)
 	for range 2 {
-		if !host.Register(t.Context(), connected, "default", slog.New(slog.DiscardHandler)) {
-			t.Fatal("not registered")
-		}
+		require.True(t, host.Register(t.Context(), connected, "default", slog.New(slog.DiscardHandler)), "not registered")
 	}
-	if s.added != 1 || len(s.attributes) != 5 {
-		t.Errorf("added %d times: %v", s.added, s.attributes)
-	}
+	assert.True(t, s.added == 1 && len(s.attributes) == 5, "added %d times: %v", s.added, s.attributes)
 	for _, key := range workflows.SearchAttributes() {
 		if s.attributes[key.GetName()] != enums.INDEXED_VALUE_TYPE_KEYWORD {
 			t.Errorf("%s is %v", key.GetName(), s.attributes[key.GetName()])
@@ -371,9 +346,7 @@ func TestAServerThatDoesNotLetUsIsNoError(t *testing.T) {
 		s := &server{attributes: map[string]enums.IndexedValueType{}, refuse: test.refuse}
 		var logged strings.Builder
 		got := host.Register(t.Context(), connect(t, s), "default", slog.New(slog.NewTextHandler(&logged, nil)))
-		if got != test.want || (logged.Len() == 0) != test.want {
-			t.Errorf("%s: %v, log %q", name, got, logged.String())
-		}
+		assert.True(t, got == test.want && (logged.Len() == 0) == test.want, "%s: %v, log %q", name, got, logged.String())
 	}
 }
 
@@ -384,7 +357,5 @@ func TestTheProbeWantsAWorkerOnTheQueue(t *testing.T) {
 		t.Error(err)
 	}
 	s.pollers = []*taskqueue.PollerInfo{{Identity: "w"}}
-	if err := host.Polled(t.Context(), connected, "q", host.RoleAll); err != nil {
-		t.Error(err)
-	}
+	assert.NoError(t, host.Polled(t.Context(), connected, "q", host.RoleAll))
 }

@@ -10,6 +10,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
@@ -26,35 +29,26 @@ import (
 func fetch(t *testing.T, address, path, name string) (int, string) {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+address+path, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if name != "" {
 		request.Host = name
 	}
 	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer func() { _ = response.Body.Close() }()
 	raw, err := io.ReadAll(response.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return response.StatusCode, string(raw)
 }
 
 func TestAWorkerTellsWhetherItLivesAndIsReady(t *testing.T) {
 	quiet := slog.New(slog.DiscardHandler)
 	serving, err := host.Serve("127.0.0.1:0", connect(t, &server{}), telemetry.New("worker"), quiet)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer func() { _ = serving.Close() }()
 	for path, want := range map[string]int{"/livez": 200, "/metrics": 200, "/": 404} {
-		if status, body := fetch(t, serving.Address(), path, ""); status != want {
-			t.Errorf("%s: %d %s", path, status, body)
-		}
+		status, body := fetch(t, serving.Address(), path, "")
+		assert.True(t, status == want, "%s: %d %s", path, status, body)
 	}
 	// The engine of this test knows no health check: it does not answer.
 	if status, body := fetch(t, serving.Address(), "/readyz", ""); status != 503 || !strings.Contains(body, "engine") {
@@ -77,9 +71,7 @@ func TestAWorkerTellsWhetherItLivesAndIsReady(t *testing.T) {
 func metrics(t *testing.T, process *telemetry.Process, until string) string {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	serving := &http.Server{Handler: process.Handler(), ReadHeaderTimeout: time.Second}
 	go func() { _ = serving.Serve(listener) }()
 	defer func() { _ = serving.Close() }()
@@ -107,9 +99,7 @@ func TestAWorkerTellsHowIndexesStand(t *testing.T) {
 	}
 	manifest.Counts.Documents, manifest.Counts.Chunks, manifest.Counts.DeadLetters = 7, 21, 2
 	sha, err := publish.Store(t.Context(), index, manifest, "published")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if _, err := release.Flip(t.Context(), release.FlipIn{
 		Artifacts: index, Mirror: config.Stores.Coordination, Generation: "g1", Manifest: sha, Seq: 1,
 	}); err != nil {
@@ -119,26 +109,16 @@ func TestAWorkerTellsHowIndexesStand(t *testing.T) {
 	state := core.RunState{Stage: "extract", Total: 50, RunID: "r"}
 	state.Report.Status = core.StatusRunning
 	raw, err := json.Marshal(state)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	account, err := json.Marshal(run.Account{Done: map[string]int64{"extract": 30}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for key, value := range map[string][]byte{"docs/g2": raw, runlog.LatestBuild("docs"): []byte("docs/g2")} {
-		if err := runs.SetState(t.Context(), key, value); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, runs.SetState(t.Context(), key, value))
 	}
-	if err := runs.Account(t.Context(), "docs/g2", "w", account); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, runs.Account(t.Context(), "docs/g2", "w", account))
 	config.CPUSlots = 6
 	running, err := host.Start(config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer running.Stop()
 	for _, want := range []string{
 		`unweaver_index_documents{index="docs"} 7`, `unweaver_index_chunks{index="docs"} 21`,

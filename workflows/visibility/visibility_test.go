@@ -2,9 +2,10 @@ package visibility_test
 
 import (
 	"context"
-	"errors"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/operatorservice/v1"
 	"go.temporal.io/api/serviceerror"
@@ -46,12 +47,8 @@ func TestOnlyWhatIsMissingIsAdded(t *testing.T) {
 	known := all()
 	delete(known, "UnweaverStage")
 	o := &operator{known: known}
-	if err := visibility.Register(t.Context(), o, "default"); err != nil {
-		t.Fatal(err)
-	}
-	if len(o.added) != 1 || o.added["UnweaverStage"] != enums.INDEXED_VALUE_TYPE_KEYWORD {
-		t.Errorf("added %v", o.added)
-	}
+	require.NoError(t, visibility.Register(t.Context(), o, "default"))
+	assert.True(t, len(o.added) == 1 && o.added["UnweaverStage"] == enums.INDEXED_VALUE_TYPE_KEYWORD, "added %v", o.added)
 	o = &operator{known: all()}
 	if err := visibility.Register(t.Context(), o, "default"); err != nil || o.added != nil {
 		t.Errorf("%v, added %v", err, o.added)
@@ -70,9 +67,7 @@ func TestRegisteringFailsOnlyWhereTheServerSaysNo(t *testing.T) {
 		{"no right to look", nil, denied, denied},
 	} {
 		o := &operator{adding: test.adding, lists: test.lists}
-		if err := visibility.Register(t.Context(), o, "default"); !errors.Is(err, test.want) {
-			t.Errorf("%s: %v", test.name, err)
-		}
+		assert.ErrorIs(t, visibility.Register(t.Context(), o, "default"), test.want, "%s", test.name)
 	}
 }
 
@@ -90,8 +85,6 @@ func TestRunsUseTheAttributesOnlyWhenAllAreThereWithTheirType(t *testing.T) {
 		"the server is silent": {all(), serviceerror.NewUnavailable("down"), false},
 	} {
 		got, err := visibility.Registered(t.Context(), &operator{known: test.known, lists: test.lists}, "default")
-		if got != test.want || (err != nil) != (test.lists != nil) {
-			t.Errorf("%s: %v, %v", name, got, err)
-		}
+		assert.True(t, got == test.want && (err != nil) == (test.lists != nil), "%s: %v, %v", name, got, err)
 	}
 }

@@ -16,6 +16,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/log"
@@ -62,25 +64,19 @@ func options(program, dir string) (Options, *logged) {
 func start(t *testing.T, options Options) *Server {
 	t.Helper()
 	server, err := Start(t.Context(), options)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return server
 }
 
 func stop(t *testing.T, server *Server) {
 	t.Helper()
-	if err := server.Stop(); err != nil {
-		t.Error(err)
-	}
+	assert.NoError(t, server.Stop())
 }
 
 func dial(t *testing.T, server *Server) client.Client {
 	t.Helper()
 	c, err := client.Dial(client.Options{HostPort: server.Address, Namespace: Namespace, Logger: silent})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(c.Close)
 	return c
 }
@@ -88,14 +84,10 @@ func dial(t *testing.T, server *Server) client.Client {
 func pidOf(t *testing.T, dir string) int {
 	t.Helper()
 	raw, err := os.ReadFile(filepath.Join(dir, pidFile))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	number, _, _ := strings.Cut(string(raw), " ")
 	pid, err := strconv.Atoi(number)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return pid
 }
 
@@ -103,18 +95,15 @@ func pidOf(t *testing.T, dir string) int {
 func until(t *testing.T, what string, reached func() bool) {
 	t.Helper()
 	for begin := time.Now(); !reached(); time.Sleep(20 * time.Millisecond) {
-		if time.Since(begin) > 3*time.Minute {
-			t.Fatalf("it did not come: %s", what)
-		}
+		require.True(t, time.Since(begin) <= 3*time.Minute, "it did not come: %s", what)
 	}
 }
 
 func begin(t *testing.T, c client.Client, id string) {
 	t.Helper()
 	options := client.StartWorkflowOptions{ID: id, TaskQueue: "none"}
-	if _, err := c.ExecuteWorkflow(t.Context(), options, "Any"); err != nil {
-		t.Fatal(err)
-	}
+	_, err := c.ExecuteWorkflow(t.Context(), options, "Any")
+	require.NoError(t, err)
 }
 
 func knows(t *testing.T, c client.Client, id string) bool {
@@ -126,9 +115,7 @@ func knows(t *testing.T, c client.Client, id string) bool {
 // Promises: 56.
 func TestAKilledEngineIsStartedAgainAndHasLostNothing(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "c#x?y%41 z") // a name that a URI would read otherwise
-	if err := os.Mkdir(dir, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.Mkdir(dir, 0o700))
 	with, log := options(real(t), dir)
 	server := start(t, with)
 	c := dial(t, server)
@@ -136,9 +123,7 @@ func TestAKilledEngineIsStartedAgainAndHasLostNothing(t *testing.T) {
 		id := fmt.Sprint("w", n)
 		begin(t, c, id)
 		killed := pidOf(t, dir)
-		if err := syscall.Kill(killed, syscall.SIGKILL); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, syscall.Kill(killed, syscall.SIGKILL))
 		until(t, "another process", func() bool { pid := pidOf(t, dir); return pid != 0 && pid != killed })
 		until(t, "the run that was acknowledged", func() bool { return knows(t, c, id) })
 	}
@@ -156,9 +141,8 @@ func TestAKilledEngineIsStartedAgainAndHasLostNothing(t *testing.T) {
 	}
 	stop(t, server)
 	for _, name := range []string{databaseFile, logFile, pidFile, versionFile} {
-		if info, err := os.Stat(filepath.Join(dir, name)); err != nil || info.Mode().Perm()&0o077 != 0 {
-			t.Errorf("%s: %v, %v", name, info, err)
-		}
+		info, err := os.Stat(filepath.Join(dir, name))
+		assert.True(t, err == nil && info.Mode().Perm()&0o077 == 0, "%s: %v, %v", name, info, err)
 	}
 }
 
@@ -170,14 +154,10 @@ func TestAnEngineThatHangsIsStartedAgain(t *testing.T) {
 	c := dial(t, server)
 	begin(t, c, "before")
 	stopped := pidOf(t, with.Dir)
-	if err := syscall.Kill(stopped, syscall.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, syscall.Kill(stopped, syscall.SIGSTOP))
 	until(t, "another process", func() bool { pid := pidOf(t, with.Dir); return pid != 0 && pid != stopped })
 	until(t, "the run that was acknowledged", func() bool { return knows(t, c, "before") })
-	if !strings.Contains(log.String(), "it hangs") {
-		t.Errorf("it logs %q", log.String())
-	}
+	assert.Contains(t, log.String(), "it hangs", "it logs")
 }
 
 const parentVariable = "UNWEAVER_TEST_DEVSERVER_PARENT"
@@ -201,14 +181,10 @@ func TestTheEngineDiesWithItsParent(t *testing.T) {
 	out := &logged{}
 	parent.Stdout = out
 	parent.SysProcAttr = ChildAttributes()
-	if err := parent.Start(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, parent.Start())
 	until(t, "the address", func() bool { return strings.Contains(out.String(), "\n") })
 	c, err := client.Dial(client.Options{HostPort: strings.Fields(out.String())[1], Namespace: Namespace, Logger: silent})
-	if err != nil {
-		t.Fatal(out, err)
-	}
+	require.True(t, err == nil, "%v %v", out, err)
 	begin(t, c, "w")
 	c.Close()
 	engine := pidOf(t, dir)
@@ -217,9 +193,7 @@ func TestTheEngineDiesWithItsParent(t *testing.T) {
 	with, _ := options(program, dir)
 	server := start(t, with) // it waits for the former one, and ends it where the system does not
 	until(t, "the end of the former engine", func() bool { return syscall.Kill(engine, 0) != nil })
-	if !knows(t, dial(t, server), "w") {
-		t.Error("the run is gone")
-	}
+	assert.True(t, knows(t, dial(t, server), "w"), "the run is gone")
 	stop(t, server)
 }
 
@@ -227,18 +201,12 @@ func TestTheEngineDiesWithItsParent(t *testing.T) {
 func leave(t *testing.T, dir string) (left *exec.Cmd, ended chan struct{}) {
 	t.Helper()
 	lock, err := os.OpenFile(filepath.Join(dir, pidFile), os.O_CREATE|os.O_RDWR, 0o600)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
+	require.NoError(t, syscall.Flock(int(lock.Fd()), syscall.LOCK_EX))
 	left = exec.Command("sleep", "1000")
 	left.ExtraFiles = []*os.File{lock}
 	left.SysProcAttr = ChildAttributes()
-	if err := left.Start(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, left.Start())
 	files{lock: lock}.notePID(left.Process.Pid)
 	_ = lock.Close()
 	ended = make(chan struct{})
@@ -252,9 +220,7 @@ func TestAnEngineThatWasLeftBehindIsEnded(t *testing.T) {
 	dir := t.TempDir()
 	_, ended := leave(t, dir)
 	prepared, err := prepare(t.Context(), dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	<-ended
 	_ = prepared.lock.Close()
 }
@@ -264,9 +230,7 @@ func TestAProcessThatOnlyGotTheNumberOfAnEngineIsLeftAlone(t *testing.T) {
 	dir := t.TempDir()
 	left, ended := leave(t, dir)
 	stale := fmt.Sprintf("%-10d %-40s\n", left.Process.Pid, "1")
-	if err := os.WriteFile(filepath.Join(dir, pidFile), []byte(stale), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(filepath.Join(dir, pidFile), []byte(stale), 0o600))
 	if _, err := prepare(t.Context(), dir); !fault.Is(err, fault.DataDirInUse) || !strings.Contains(err.Error(), pidFile) {
 		t.Error(err)
 	}
@@ -282,35 +246,25 @@ func TestAFullLogIsKeptAndAnotherBegun(t *testing.T) {
 	with, _ := options(script(t, "echo begins; head -c 9000000 /dev/zero; sleep 0.1; echo why it ends >&2; exit 1"), t.TempDir())
 	log, former := filepath.Join(with.Dir, logFile), filepath.Join(with.Dir, formerLog)
 	for range 2 {
-		if err := os.WriteFile(log, bytes.Repeat([]byte("x"), largestLog+1), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := Start(t.Context(), with); err == nil || !strings.Contains(err.Error(), "why it ends") {
-			t.Error(err)
-		}
+		require.NoError(t, os.WriteFile(log, bytes.Repeat([]byte("x"), largestLog+1), 0o600))
+		_, err := Start(t.Context(), with)
+		assert.True(t, err != nil && strings.Contains(err.Error(), "why it ends"), "%v", err)
 		var all int64
 		for _, name := range []string{log, former} {
 			info, err := os.Stat(name)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			all += info.Size()
 		}
-		if all < 9_000_000 || all > 2*largestLog {
-			t.Errorf("%d bytes are kept", all)
-		}
-		if raw, err := os.ReadFile(former); err != nil || !bytes.HasPrefix(raw, []byte("begins")) {
-			t.Errorf("the former log begins with %.20q, %v", raw, err)
-		}
+		assert.True(t, all >= 9_000_000 && all <= 2*largestLog, "%d bytes are kept", all)
+		raw, err := os.ReadFile(former)
+		assert.True(t, err == nil && bytes.HasPrefix(raw, []byte("begins")), "the former log begins with %.20q, %v", raw, err)
 	}
 }
 
 func TestWhatKeepsAnEngineFromStartingIsNamed(t *testing.T) {
 	program := real(t)
 	taken, err := net.Listen("tcp", localhost+":0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer func() { _ = taken.Close() }()
 	for name, c := range map[string]struct {
 		program string
@@ -352,9 +306,7 @@ func TestWhatKeepsAnEngineFromStartingIsNamed(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			with, _ := options(c.program, t.TempDir())
 			for name, content := range c.files {
-				if err := os.WriteFile(filepath.Join(with.Dir, name), []byte(content), 0o600); err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, os.WriteFile(filepath.Join(with.Dir, name), []byte(content), 0o600))
 			}
 			if c.change != nil {
 				c.change(&with)
@@ -363,21 +315,15 @@ func TestWhatKeepsAnEngineFromStartingIsNamed(t *testing.T) {
 			if err == nil {
 				stop(t, server)
 			}
-			if !fault.Is(err, c.code) {
-				t.Fatalf("%v", err)
-			}
+			require.True(t, fault.Is(err, c.code), "%v", err)
 			for _, part := range c.says {
-				if !strings.Contains(err.Error(), part) {
-					t.Errorf("it does not say %q: %v", part, err)
-				}
+				assert.True(t, strings.Contains(err.Error(), part), "it does not say %q: %v", part, err)
 			}
 			if name == "the former layout" {
 				return
 			}
 			lock, err := lockPID(t.Context(), filepath.Join(with.Dir, pidFile))
-			if err != nil {
-				t.Errorf("something is left: %v", err)
-			}
+			assert.NoError(t, err, "something is left")
 			_ = lock.Close()
 		})
 	}
@@ -396,9 +342,7 @@ func TestADataBaseThatWasNotFinishedIsMadeAnew(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			with, _ := options(real(t), t.TempDir())
 			for name, content := range left {
-				if err := os.WriteFile(filepath.Join(with.Dir, name), []byte(content), 0o600); err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, os.WriteFile(filepath.Join(with.Dir, name), []byte(content), 0o600))
 			}
 			server := start(t, with)
 			begin(t, dial(t, server), "w")
@@ -412,12 +356,8 @@ func TestAnEngineThatEndsAgainAndAgainIsGivenUp(t *testing.T) {
 	breaking := `[ -e "$PWD/broken" ] && { echo it is broken >&2; exit 9; }; exec ` + program + ` "$@"`
 	with, log := options(script(t, breaking), dir)
 	server := start(t, with)
-	if err := os.WriteFile(filepath.Join(dir, "broken"), nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := syscall.Kill(pidOf(t, dir), syscall.SIGKILL); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "broken"), nil, 0o600))
+	require.NoError(t, syscall.Kill(pidOf(t, dir), syscall.SIGKILL))
 	err := <-server.Failed()
 	if !fault.Is(err, fault.EngineDown) || !strings.Contains(err.Error(), "it is broken") ||
 		!strings.Contains(err.Error(), logFile) {
@@ -433,13 +373,9 @@ func TestTheEngineGetsNoKeys(t *testing.T) {
 	with, _ := options(script(t, "env >&2; exit 1"), t.TempDir())
 	_, err := Start(t.Context(), with)
 	raw, rerr := os.ReadFile(filepath.Join(with.Dir, logFile))
-	if err == nil || rerr != nil || !strings.Contains(string(raw), "PATH=") {
-		t.Fatal(err, rerr)
-	}
+	require.True(t, err != nil && rerr == nil && strings.Contains(string(raw), "PATH="), "%v %v", err, rerr)
 	for _, name := range []string{"OPENAI_API_KEY", "TEMPORAL_"} {
-		if strings.Contains(string(raw), name) {
-			t.Errorf("it gets %s", name)
-		}
+		assert.False(t, strings.Contains(string(raw), name), "it gets %s", name)
 	}
 }
 
@@ -463,7 +399,5 @@ func TestItListensOnLoopbackAlone(t *testing.T) {
 			}
 		}
 	}
-	if count < 4 {
-		t.Errorf("%d ports are seen: %s", count, out)
-	}
+	assert.True(t, count >= 4, "%d ports are seen: %s", count, out)
 }

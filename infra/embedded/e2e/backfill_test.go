@@ -10,6 +10,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/infra/embedded/stack"
 	"github.com/unweaver/unweaver/internal/control"
 	"github.com/unweaver/unweaver/internal/control/service"
@@ -78,9 +81,7 @@ func TestABackfillBesideANight(t *testing.T) {
 	}
 	started, err := serving().Backfill(t.Context(), request)
 	must(t, err)
-	if started.Attached || started.Again {
-		t.Errorf("%+v", started)
-	}
+	assert.True(t, !started.Attached && !started.Again, "%+v", started)
 	if again, err := serving().Backfill(t.Context(), request); err != nil || !again.Attached {
 		t.Errorf("a second start of what runs: %+v, %v", again, err)
 	}
@@ -96,18 +97,15 @@ func TestABackfillBesideANight(t *testing.T) {
 		t.Errorf("%+v", one)
 	}
 	night := completed(t, index(t, serving(), sp))
-	if night.Documents != 5 || night.LeftOut.Backfills != archived {
-		t.Errorf("a night beside it has %d documents, and left out %+v", night.Documents, night.LeftOut)
-	}
+	assert.True(t, night.Documents == 5 && night.LeftOut.Backfills == archived,
+		"a night beside it has %d documents, and left out %+v", night.Documents, night.LeftOut)
 
 	// Paused, nothing is asked; then its process ends in the middle, and another goes on.
 	must(t, serving().PauseBackfill(t.Context(), named))
 	mark := time.Now()
 	backfilled(t, serving, named, func(one core.Backfill) bool { return one.Status == core.StatusPaused })
 	time.Sleep(time.Second)
-	if n := server.StartedSince(mark); n != 0 {
-		t.Errorf("%d calls started after the pause was acknowledged", n)
-	}
+	assert.Zero(t, server.StartedSince(mark))
 	must(t, serving().ResumeBackfill(t.Context(), named))
 	done := backfilled(t, serving, named, some(0)).ChunksDone
 	backfilled(t, serving, named, some(done+4))
@@ -120,9 +118,8 @@ func TestABackfillBesideANight(t *testing.T) {
 		t.Errorf("%+v", end)
 	}
 	after := completed(t, index(t, serving(), sp))
-	if after.Documents != archived+5 || !after.Unchanged {
-		t.Errorf("the night after it found %d documents, unchanged %v", after.Documents, after.Unchanged)
-	}
+	assert.True(t, after.Documents == archived+5 && after.Unchanged,
+		"the night after it found %d documents, unchanged %v", after.Documents, after.Unchanged)
 	for _, folder := range []string{"base", "news", "archive"} {
 		out := ask(t, running.HTTP, "docs", fmt.Sprintf("Who built the harbour of Port %s1?", folder), nil)
 		if !slices.ContainsFunc(chunksOf(out), func(chunk map[string]any) bool {
@@ -131,12 +128,8 @@ func TestABackfillBesideANight(t *testing.T) {
 			t.Errorf("no chunk of %s: %v", folder, chunksOf(out))
 		}
 	}
-	if d := server.Stats().Duplicates; d != 0 {
-		t.Errorf("%d answers were paid for twice", d)
-	}
-	if calls := server.Stats().Tasks["extract"].Calls; calls != archived+5 {
-		t.Errorf("%d extractions of %d chunks", calls, archived+5)
-	}
+	assert.Zero(t, server.Stats().Duplicates)
+	assert.Equal(t, int64(archived+5), server.Stats().Tasks["extract"].Calls)
 	operations, err := serving().Operations(t.Context(), "docs", 0)
 	must(t, err)
 	var actions []string
@@ -196,14 +189,11 @@ func TestANightGoesBeforeTheBuildOfABackfill(t *testing.T) {
 	<-arrived
 	begun, err := serving().Index(t.Context(), control.IndexRequest{Spec: sp})
 	must(t, err)
-	if begun.Attached {
-		t.Fatalf("a night joined the build of a backfill: %+v", begun)
-	}
+	require.False(t, begun.Attached, "a night joined the build of a backfill: %+v", begun)
 	close(night)
 	first := completed(t, wait(t, serving(), begun.Run))
-	if first.Documents != 4 || first.LeftOut.Backfills != 6 {
-		t.Errorf("%d documents, left out %+v", first.Documents, first.LeftOut)
-	}
+	assert.True(t, first.Documents == 4 && first.LeftOut.Backfills == 6,
+		"%d documents, left out %+v", first.Documents, first.LeftOut)
 	end := core.Backfill{}
 	for begin := time.Now(); time.Since(begin) < time.Minute && !core.Terminal(end.Status); {
 		all, err := serving().Backfills(t.Context(), named)
@@ -218,7 +208,5 @@ func TestANightGoesBeforeTheBuildOfABackfill(t *testing.T) {
 	if last := completed(t, index(t, serving(), sp)); last.Documents != 10 || !last.Unchanged {
 		t.Errorf("%d documents, unchanged %v", last.Documents, last.Unchanged)
 	}
-	if d := server.Stats().Duplicates; d != 0 {
-		t.Errorf("%d answers were paid for twice", d)
-	}
+	assert.Zero(t, server.Stats().Duplicates)
 }

@@ -10,6 +10,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/infra/embedded/stack"
 	"github.com/unweaver/unweaver/internal/config"
 	"github.com/unweaver/unweaver/internal/control"
@@ -20,9 +23,7 @@ import (
 
 func TestBadCorporaAreNamed(t *testing.T) {
 	denied := write(t, map[string]string{"a.txt": "x"})
-	if err := os.Chmod(denied, 0); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.Chmod(denied, 0))
 	t.Cleanup(func() { _ = os.Chmod(denied, 0o755) })
 	for name, c := range map[string]struct {
 		dir  string
@@ -45,15 +46,11 @@ func TestBadCorporaAreNamed(t *testing.T) {
 			)
 			if err == nil {
 				st := wait(t, shared.Control, r.Run)
-				if st.Status != core.StatusFailed || st.Reason != string(c.want) ||
-					!strings.Contains(st.Detail, c.say) {
-					t.Errorf("%s %s %q", st.Status, st.Reason, st.Detail)
-				}
+				assert.True(t, st.Status == core.StatusFailed && st.Reason == string(c.want) && strings.Contains(st.Detail, c.say),
+					"%s %s %q", st.Status, st.Reason, st.Detail)
 				return
 			}
-			if !fault.Is(err, c.want) || !strings.Contains(err.Error(), c.say) {
-				t.Error(err)
-			}
+			assert.True(t, fault.Is(err, c.want) && strings.Contains(err.Error(), c.say), "%v", err)
 		})
 	}
 }
@@ -71,9 +68,7 @@ func TestAnotherCorpusNeedsAWord(t *testing.T) {
 		t.Context(),
 		control.IndexRequest{Spec: sp, Generation: "swapped", ReplaceCorpus: true},
 	)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	completed(t, wait(t, shared.Control, r.Run))
 }
 
@@ -85,9 +80,8 @@ func TestAChangedEmbeddingDimensionPausesWithTheWayOut(t *testing.T) {
 		!strings.Contains(st.Detail, "models.embedding.dimension") {
 		t.Errorf("%s %s %s", st.Status, st.Reason, st.Detail)
 	}
-	if _, err := shared.Control.Cancel(t.Context(), st.Run); err != nil {
-		t.Error(err)
-	}
+	_, err := shared.Control.Cancel(t.Context(), st.Run)
+	assert.NoError(t, err)
 }
 
 func TestABigDocumentAndAnEndlessLineAreStreamed(t *testing.T) {
@@ -96,13 +90,9 @@ func TestABigDocumentAndAnEndlessLineAreStreamed(t *testing.T) {
 	for line.Len() < 1<<20 {
 		line.WriteString("The surveyor walked from Oldham to Bury and wrote down the height of every bridge ")
 	}
-	if err := os.WriteFile(filepath.Join(dir, "line.txt"), line.Bytes(), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "line.txt"), line.Bytes(), 0o644))
 	st := completed(t, index(t, shared.Control, spec(t, "big", dir, nil)))
-	if st.Chunks < 100 {
-		t.Errorf("%d chunks", st.Chunks)
-	}
+	assert.True(t, st.Chunks >= 100, "%d chunks", st.Chunks)
 }
 
 func TestBadQueriesAreRefusedByName(t *testing.T) {
@@ -157,38 +147,27 @@ func TestReadinessMetricsAndContract(t *testing.T) {
 		"/openapi.json": "openapi",
 		"/v1/indexes":   "indexes",
 	} {
-		if status, out := do(t, shared.HTTP, http.MethodGet, path, nil); status != http.StatusOK || out[want] == nil {
-			t.Errorf("%s: %d %v", path, status, out)
-		}
+		status, out := do(t, shared.HTTP, http.MethodGet, path, nil)
+		assert.True(t, status == http.StatusOK && out[want] != nil, "%s: %d %v", path, status, out)
 	}
 	response, err := http.Get(shared.HTTP + "/metrics")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer func() { _ = response.Body.Close() }()
 	var b bytes.Buffer
 	if _, err := b.ReadFrom(response.Body); err != nil || !strings.Contains(b.String(), "unweaver_queries_total") {
 		t.Errorf("metrics: %v %.200s", err, b.String())
 	}
 	r2, err := http.Post(shared.HTTP+"/admin/v1/doctor", "application/json", strings.NewReader("{}"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer func() { _ = r2.Body.Close() }()
-	if r2.StatusCode != http.StatusUnauthorized {
-		t.Errorf("admin without a token: %d", r2.StatusCode)
-	}
+	assert.Equal(t, http.StatusUnauthorized, r2.StatusCode, "admin without a token")
 }
 
 func TestDoctorProbesEveryPart(t *testing.T) {
 	checks, err := shared.Control.Doctor(t.Context(), spec(t, "doc", t.TempDir(), nil))
-	if err != nil || len(checks) < 8 {
-		t.Fatal(checks, err)
-	}
+	require.True(t, err == nil && len(checks) >= 8, "%v %v", checks, err)
 	for _, c := range checks {
-		if !c.OK {
-			t.Errorf("%s: %s", c.Name, c.Detail)
-		}
+		assert.True(t, c.OK, "%s: %s", c.Name, c.Detail)
 	}
 	bad := spec(
 		t,
@@ -201,37 +180,27 @@ func TestDoctorProbesEveryPart(t *testing.T) {
 		"models.chat.api_key_env=E2E_KEY",
 	)
 	checks, err = shared.Control.Doctor(t.Context(), bad)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	failed := map[string]bool{}
 	for _, c := range checks {
 		failed[c.Name] = !c.OK && c.Hint != ""
 	}
-	if !failed["corpus"] || !failed["chat model"] || failed["artifacts"] {
-		t.Errorf("failed %v", failed)
-	}
+	assert.True(t, failed["corpus"] && failed["chat model"] && !failed["artifacts"], "failed %v", failed)
 }
 
 func TestADataDirectoryInUseAndATakenPortAreNamed(t *testing.T) {
 	dir := t.TempDir()
 	st, err := start(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if _, err := start(dir); !fault.Is(err, fault.DataDirInUse) || !strings.Contains(err.Error(), dir) {
 		t.Errorf("a directory in use: %v", err)
 	}
 	port, err := strconv.Atoi(st.Temporal[strings.LastIndexByte(st.Temporal, ':')+1:])
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if _, err := stack.Start(t.Context(), stack.Options{
 		DataDir: t.TempDir(), Config: config.Default(), TemporalPort: port, Log: slog.New(slog.DiscardHandler),
 	}); !fault.Is(err, fault.PortTaken) || !strings.Contains(err.Error(), "--temporal-port") {
 		t.Errorf("a taken port: %v", err)
 	}
-	if err := st.Stop(t.Context()); err != nil {
-		t.Error(err)
-	}
+	assert.NoError(t, st.Stop(t.Context()))
 }

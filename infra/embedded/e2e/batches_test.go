@@ -5,6 +5,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/infra/embedded/stack"
 	"github.com/unweaver/unweaver/internal/control"
 	"github.com/unweaver/unweaver/internal/core"
@@ -41,12 +44,8 @@ func TestNightsInBatches(t *testing.T) {
 		"models.chat.batch.tokens=4000")...)
 	first := completed(t, index(t, running.Control, sp))
 	created, pushed := server.Batches()
-	if created < 5 || pushed == 0 {
-		t.Errorf("%d batches, %d without room", created, pushed)
-	}
-	if first.Calls.Extract != 40 {
-		t.Errorf("%d extractions are accounted for", first.Calls.Extract)
-	}
+	assert.True(t, created >= 5 && pushed != 0, "%d batches, %d without room", created, pushed)
+	assert.Equal(t, int64(40), first.Calls.Extract)
 
 	// The night's batches do not end. Its process does; it is paused and resumed; and then the server gets on.
 	server.SetBatchFaults(modeltest.BatchFaults{Stuck: true})
@@ -63,9 +62,7 @@ func TestNightsInBatches(t *testing.T) {
 			if now, _ := server.Batches(); now >= least {
 				return
 			}
-			if time.Since(begun) > time.Minute {
-				t.Fatal("no batch is sent")
-			}
+			require.True(t, time.Since(begun) <= time.Minute, "no batch is sent")
 		}
 	}
 	night, err := running.Control.Index(t.Context(), control.IndexRequest{Spec: sp})
@@ -93,7 +90,5 @@ func TestNightsInBatches(t *testing.T) {
 	if now := server.Stats().Chat; now != before {
 		t.Errorf("%d calls for what batches answered", now-before)
 	}
-	if mine := completed(t, wait(t, running.Control, run)); mine.TextHash != same.TextHash {
-		t.Errorf("hash %v in batches, %v online", mine.TextHash, same.TextHash)
-	}
+	assert.Equal(t, same.TextHash, completed(t, wait(t, running.Control, run)).TextHash, "hash")
 }

@@ -7,6 +7,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/control"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
@@ -25,9 +28,7 @@ func TestAPurgeWaitsForABranchToBeDeletedAndTakesWhatBothHad(t *testing.T) {
 	stop := func() {
 		if !stopped {
 			stopped = true
-			if err := own.Stop(context.Background()); err != nil {
-				t.Error(err)
-			}
+			assert.NoError(t, own.Stop(context.Background()))
 		}
 	}
 	defer stop()
@@ -47,9 +48,8 @@ func TestAPurgeWaitsForABranchToBeDeletedAndTakesWhatBothHad(t *testing.T) {
 	side := spec(t, "side", documents, nil, "indexes.side.shortening.threshold=200")
 	side.Overlay = overlay.Set
 	built := completed(t, index(t, own.Control, side))
-	if built.Unchanged || built.Generation == base.Generation {
-		t.Fatalf("the branch built nothing of its own: %+v", built.Report)
-	}
+	require.True(t, !built.Unchanged && built.Generation != base.Generation,
+		"the branch built nothing of its own: %+v", built.Report)
 	found := func() (served int) {
 		for _, name := range []string{"base", "side"} {
 			for _, chunk := range chunksOf(ask(t, own.HTTP, name, "Who paid the ferryman?", nil)) {
@@ -66,17 +66,12 @@ func TestAPurgeWaitsForABranchToBeDeletedAndTakesWhatBothHad(t *testing.T) {
 			_, err := own.Control.Purge(t.Context(), control.PurgeRequest{
 				Index: name, Documents: []string{"c.md"}, Confirmed: true,
 			})
-			if !fault.Is(err, fault.Usage) || !strings.Contains(err.Error(), "segments") {
-				t.Fatalf("a purge from %s, %s: %v", name, when, err)
-			}
+			require.True(t, fault.Is(err, fault.Usage) && strings.Contains(err.Error(), "segments"),
+				"a purge from %s, %s: %v", name, when, err)
 		}
 		stand, err := own.Control.Purges(t.Context(), control.PurgesRequest{Index: "base"})
-		if err != nil || len(stand.Purges) != 0 {
-			t.Errorf("a refused purge is on record, %s: %+v, %v", when, stand, err)
-		}
-		if served := found(); served != 2 {
-			t.Errorf("%s the document is served by %d of two indexes", when, served)
-		}
+		assert.True(t, err == nil && len(stand.Purges) == 0, "a refused purge is on record, %s: %+v, %v", when, stand, err)
+		assert.Equal(t, 2, found(), "%s the document is served by", when)
 	}
 	refused("beside a branch")
 	_, err = own.Control.Move(t.Context(), control.MoveRequest{Action: core.ActionPromote, Index: "side"})
@@ -91,23 +86,17 @@ func TestAPurgeWaitsForABranchToBeDeletedAndTakesWhatBothHad(t *testing.T) {
 	must(t, err)
 	completed(t, wait(t, own.Control, begun.Run.Run))
 	stand, err := own.Control.Purges(t.Context(), control.PurgesRequest{Index: "base"})
-	if err != nil || len(stand.Purges) != 1 || stand.Purges[0].State != core.PurgeDone {
-		t.Fatalf("%+v, %v", stand, err)
-	}
+	require.True(t, err == nil && len(stand.Purges) == 1 && stand.Purges[0].State == core.PurgeDone, "%+v, %v", stand, err)
 	after, err := own.Control.Overlay(t.Context(), "base")
-	if err != nil || after.Set["shortening.threshold"] != "200" {
-		t.Errorf("what the branch brought is lost with the purge: %+v, %v", after, err)
-	}
+	assert.True(t, err == nil && after.Set["shortening.threshold"] == "200",
+		"what the branch brought is lost with the purge: %+v, %v", after, err)
 	for _, chunk := range chunksOf(ask(t, own.HTTP, "base", "Who built the harbour? Who paid the ferryman?", nil)) {
-		if chunk["document"] == "c.md" {
-			t.Errorf("a query returns %v", chunk)
-		}
+		assert.True(t, chunk["document"] != "c.md", "a query returns %v", chunk)
 	}
 	stop()
 	if where := holdingWords(t, folder, words...); len(where) > 0 {
 		t.Errorf("still stored in %q", where)
 	}
-	if _, err := os.Stat(filepath.Join(documents, "c.md")); err != nil {
-		t.Error(err)
-	}
+	_, err = os.Stat(filepath.Join(documents, "c.md"))
+	assert.NoError(t, err)
 }

@@ -10,6 +10,9 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/config"
 	"github.com/unweaver/unweaver/internal/control/httpapi"
 	"github.com/unweaver/unweaver/internal/core"
@@ -63,9 +66,8 @@ func TestABranchIsComparedWithItsBaseThenPromotedAndTakenBack(t *testing.T) {
 		t.Helper()
 		status, out := do(t, shared.HTTP, http.MethodPost, "/v1/indexes/"+base+"/query",
 			map[string]any{"query": fiveQuestion})
-		if status != http.StatusOK || out["generation"] != generation {
-			t.Fatalf("%s answers %d from %v, not from %s", base, status, out["generation"], generation)
-		}
+		require.True(t, status == http.StatusOK && out["generation"] == generation,
+			"%s answers %d from %v, not from %s", base, status, out["generation"], generation)
 	}
 	before := evaluated()
 	serves(before.Generation)
@@ -74,9 +76,7 @@ func TestABranchIsComparedWithItsBaseThenPromotedAndTakenBack(t *testing.T) {
 	command(t, &branch, "branch", base, "--as", line, "--reason", "narrower",
 		"--set", "models.embedding.provider=openai", "--set", "models.embedding.model=narrow",
 		"--set", "models.embedding.api_key_env=E2E_KEY", "--set", "models.embedding.base_url="+embedder.URL)
-	if branch.Generation != before.Generation || branch.Name != line {
-		t.Fatalf("%+v", branch)
-	}
+	require.True(t, branch.Generation == before.Generation && branch.Name == line, "%+v", branch)
 
 	// The evaluation builds the branch with its own settings, and leaves what the base serves alone.
 	compared := evaluated("--index", line, "--against", "index="+base)
@@ -93,9 +93,7 @@ func TestABranchIsComparedWithItsBaseThenPromotedAndTakenBack(t *testing.T) {
 		if there.Recall[i].Mean != before.Rows[0].Recall[i].Mean {
 			t.Errorf("recall of the base is %v beside the branch, %v alone", there.Recall[i], before.Rows[0].Recall[i])
 		}
-		if i == 1 && paired.Mean == 0 {
-			t.Error("vectors of sixteen numbers find what those of the base find")
-		}
+		assert.True(t, i != 1 || paired.Mean != 0, "vectors of sixteen numbers find what those of the base find")
 		if got, want := paired.Mean, there.Recall[i].Mean-own.Recall[i].Mean; got-want > 1e-9 || want-got > 1e-9 {
 			t.Errorf("the difference is %v, of recalls %v and %v", paired, there.Recall[i], own.Recall[i])
 		}
@@ -122,17 +120,14 @@ func TestABranchIsComparedWithItsBaseThenPromotedAndTakenBack(t *testing.T) {
 	serves(compared.Generation)
 	paid := embedder.Stats().Embed
 	again := evaluated("--index", base) // with the settings that came with the generation: nothing is made again
-	if again.Generation != compared.Generation || again.Rows[0].Recall[1].Mean != own.Recall[1].Mean {
-		t.Errorf("after the promotion %+v", again)
-	}
+	assert.True(t, again.Generation == compared.Generation && again.Rows[0].Recall[1].Mean == own.Recall[1].Mean,
+		"after the promotion %+v", again)
 	if asked := embedder.Stats().Embed - paid; asked > int64(again.N) {
 		t.Errorf("%d texts were embedded for %d questions, after the promotion", asked, again.N)
 	}
 
 	command(t, &move, "rollback", "--index", base, "--reason", "it was not better")
-	if move.To != before.Generation {
-		t.Errorf("%+v", move)
-	}
+	assert.Equal(t, before.Generation, move.To, "%+v", move)
 	serves(before.Generation)
 	if back := evaluated(); back.Generation != before.Generation || back.Vectors != before.Vectors {
 		t.Errorf("after the rollback %+v", back)

@@ -18,6 +18,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/control"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/testkit/modeltest"
@@ -69,9 +72,7 @@ func BenchmarkCapacity(b *testing.B) {
 		b.Run(setting, func(b *testing.B) {
 			latency, flight, _ := strings.Cut(setting, "/")
 			wait, err := time.ParseDuration(latency)
-			if err != nil {
-				b.Fatal(err)
-			}
+			require.NoError(b, err)
 			places := number(b, flight)
 			server := benchServer(b, modeltest.Options{Dimension: 512, Latency: wait, Capacity: places})
 			copies := (*benchChunks + corpusLines(b) - 1) / corpusLines(b)
@@ -89,9 +90,7 @@ func BenchmarkCapacity(b *testing.B) {
 func number(b *testing.B, text string) int {
 	b.Helper()
 	n, err := strconv.Atoi(text)
-	if err != nil {
-		b.Fatal(err)
-	}
+	require.NoError(b, err)
 	return n
 }
 
@@ -103,9 +102,7 @@ func benchServer(b *testing.B, options modeltest.Options) *modeltest.Server {
 	if err == nil {
 		err = server.Listen("127.0.0.1:0")
 	}
-	if err != nil {
-		b.Fatal(err)
-	}
+	require.NoError(b, err)
 	b.Cleanup(server.Close)
 	return server
 }
@@ -120,9 +117,7 @@ func startBench(b *testing.B, server *modeltest.Server, copies int, set ...strin
 	at := benchStack{&storm.Stack{Child: storm.Child{
 		Dir: filepath.Join(dir, "data"), Settings: []string{"models.endpoints=" + server.URL + "=E2E_KEY"},
 	}}}
-	if err := at.Start(b.Context()); err != nil {
-		b.Fatal(err)
-	}
+	require.NoError(b, at.Start(b.Context()))
 	b.Cleanup(at.Kill)
 	docs := b.TempDir()
 	writeCopies(b, filepath.Join(docs, "corpus.jsonl"), copies)
@@ -133,9 +128,7 @@ func startBench(b *testing.B, server *modeltest.Server, copies int, set ...strin
 func readCorpus(b *testing.B) []byte {
 	b.Helper()
 	raw, err := os.ReadFile(filepath.Join(*benchData, "corpus.jsonl"))
-	if err != nil {
-		b.Fatal(err)
-	}
+	require.NoError(b, err)
 	return raw
 }
 
@@ -147,32 +140,22 @@ var capital = regexp.MustCompile(`\b([A-Z][a-z]+)\b`)
 func writeCopies(b *testing.B, path string, copies int) {
 	b.Helper()
 	out, err := os.Create(path)
-	if err != nil {
-		b.Fatal(err)
-	}
+	require.NoError(b, err)
 	writer := bufio.NewWriter(out)
 	raw := readCorpus(b)
 	for k := range copies {
 		for line := range bytes.Lines(raw) {
 			row := map[string]any{}
-			if err := json.Unmarshal(line, &row); err != nil {
-				b.Fatal(err)
-			}
+			require.NoError(b, json.Unmarshal(line, &row))
 			if k > 0 {
 				row["id"], row["title"] = fmt.Sprintf("%v~%d", row["id"], k), fmt.Sprintf("%v x%d", row["title"], k)
 				row["text"] = capital.ReplaceAllString(row["text"].(string), "${1}x"+strconv.Itoa(k))
 			}
-			if err := json.NewEncoder(writer).Encode(row); err != nil {
-				b.Fatal(err)
-			}
+			require.NoError(b, json.NewEncoder(writer).Encode(row))
 		}
 	}
-	if err := writer.Flush(); err != nil {
-		b.Fatal(err)
-	}
-	if err := out.Close(); err != nil {
-		b.Fatal(err)
-	}
+	require.NoError(b, writer.Flush())
+	require.NoError(b, out.Close())
 }
 
 // measured is a build and what it took.
@@ -189,14 +172,11 @@ func (at benchStack) build(b *testing.B, spec core.Spec) measured {
 	got := measured{during: map[string]float64{}}
 	began, used := time.Now(), at.usage()
 	run, err := at.Control.Index(b.Context(), control.IndexRequest{Spec: spec})
-	if err != nil {
-		b.Fatal(err)
-	}
+	require.NoError(b, err)
 	for !core.Terminal(got.Status.Status) {
 		time.Sleep(50 * time.Millisecond)
-		if got.Status, err = at.Control.Status(b.Context(), run.Run); err != nil {
-			b.Fatal(err)
-		}
+		got.Status, err = at.Control.Status(b.Context(), run.Run)
+		require.NoError(b, err)
 		now := at.usage().anonymous
 		got.most, got.during[got.Stage] = max(got.most, now), max(got.during[got.Stage], now)
 	}
@@ -225,14 +205,10 @@ func (m measured) report(b *testing.B) {
 func (at benchStack) askAll(b *testing.B) {
 	var questions []string
 	raw, err := os.ReadFile(filepath.Join(*benchData, "questions.jsonl"))
-	if err != nil {
-		b.Fatal(err)
-	}
+	require.NoError(b, err)
 	for line := range bytes.Lines(raw) {
 		var one struct{ Question string }
-		if err := json.Unmarshal(line, &one); err != nil {
-			b.Fatal(err)
-		}
+		require.NoError(b, json.Unmarshal(line, &one))
 		questions = append(questions, one.Question)
 	}
 	for _, method := range []string{"hybrid", "unweaver", "bm25"} {
@@ -274,9 +250,8 @@ func (at benchStack) askMany(b *testing.B, questions []string, method string, fl
 					continue
 				}
 				_, err = io.Copy(io.Discard, answer.Body)
-				if _ = answer.Body.Close(); err != nil || answer.StatusCode != http.StatusOK {
-					b.Error(answer.Status, err)
-				}
+				_ = answer.Body.Close()
+				assert.True(b, err == nil && answer.StatusCode == http.StatusOK, "%v %v", answer.Status, err)
 				took[i] = time.Since(began)
 			}
 		})

@@ -10,6 +10,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/control"
 	"github.com/unweaver/unweaver/internal/core"
@@ -103,22 +106,17 @@ func TestAPurgeOnRealServersEndsThoughWorkersAreKilled(t *testing.T) {
 	}
 	ended := completed(t, wait(t, c.ctl, purging.Run.Run))
 	t.Logf("%.0f s; killed in %q", time.Since(begun).Seconds(), killedIn)
-	if len(killedIn) < 3 || !slices.Contains(killedIn, core.StageCollect) {
-		t.Errorf("it was killed in %q alone", killedIn)
-	}
+	assert.True(t, len(killedIn) >= 3 && slices.Contains(killedIn, core.StageCollect),
+		"it was killed in %q alone", killedIn)
 	stand, err := c.ctl.Purges(t.Context(), control.PurgesRequest{Index: "k"})
 	must(t, err)
-	if len(stand.Purges) != 1 || stand.Purges[0].State != core.PurgeDone {
-		t.Errorf("%+v", stand.Purges)
-	}
+	assert.True(t, len(stand.Purges) == 1 && stand.Purges[0].State == core.PurgeDone, "%+v", stand.Purges)
 	if where := storedWords(t, c, words...); len(where) > 0 {
 		t.Errorf("still stored in %q", where)
 	}
 	same(t, ended, want)
 	rows(t, c, ended)
-	if asked := server.Stats().Chat - paid; asked != 0 {
-		t.Errorf("the purge asked models %d times", asked)
-	}
+	assert.Zero(t, server.Stats().Chat-paid, "the purge asked models")
 }
 
 // Limits that are given while a worker dies count for the one that follows: the command is not lost, and never are more
@@ -144,22 +142,17 @@ func TestLimitsOnRealServersHoldThoughWorkersAreKilledAmidTheChange(t *testing.T
 		worker.restart()
 		err := <-changed
 		cancel()
-		if err != nil {
-			t.Fatalf("the limit of %d: %v", limit, err)
-		}
+		require.NoError(t, err, "the limit of %d", limit)
 		time.Sleep(2 * time.Second) // by then it counts
 		after := server.Stats().Extract
 		until(t, "calls below the limit", func() bool {
 			now := server.Stats()
-			if now.ChatInFlight > int64(limit) {
-				t.Fatalf("%d calls are in flight, the limit is %d", now.ChatInFlight, limit)
-			}
+			require.True(t, now.ChatInFlight <= int64(limit), "%d calls are in flight, the limit is %d", now.ChatInFlight, limit)
 			return now.Extract >= after+6
 		})
 		st, err := c.ctl.Status(t.Context(), run)
-		if err != nil || st.Limits == nil || st.Limits.Concurrency == nil || *st.Limits.Concurrency != limit {
-			t.Errorf("status tells limits %+v, want %d (%v)", st.Limits, limit, err)
-		}
+		assert.True(t, err == nil && st.Limits != nil && st.Limits.Concurrency != nil && *st.Limits.Concurrency == limit,
+			"status tells limits %+v, want %d (%v)", st.Limits, limit, err)
 	}
 	st := completed(t, wait(t, c.ctl, run))
 	same(t, st, want)
@@ -172,8 +165,6 @@ func TestLimitsOnRealServersHoldThoughWorkersAreKilledAmidTheChange(t *testing.T
 func until(t *testing.T, what string, come func() bool) {
 	t.Helper()
 	for begun := time.Now(); !come(); time.Sleep(10 * time.Millisecond) {
-		if time.Since(begun) > 2*time.Minute {
-			t.Fatalf("%s: not within two minutes", what)
-		}
+		require.True(t, time.Since(begun) <= 2*time.Minute, "%s: not within two minutes", what)
 	}
 }

@@ -13,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+
 	"github.com/unweaver/unweaver/internal/control"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/testkit/longtest"
@@ -86,9 +88,7 @@ func TestEveryPartOfAClusterIsKilledInTurn(t *testing.T) {
 	if limit := int64(len(s.done)) * unsaved; paid.Duplicates > limit {
 		t.Errorf("%d answers were paid twice, %d may have been lost", paid.Duplicates, limit)
 	}
-	if len(s.done) < s.kills {
-		t.Errorf("%d kills, want %d", len(s.done), s.kills)
-	}
+	assert.True(t, len(s.done) >= s.kills, "%d kills, want %d", len(s.done), s.kills)
 }
 
 // storm kills parts while a run goes on, at most twice in one kind of activity.
@@ -234,7 +234,5 @@ func (s *clusterStorm) report(paid modeltest.Stats, pauses int) {
 	if err == nil {
 		err = os.WriteFile(filepath.Join(stormOut, "storm-cluster.md"), []byte(table.String()), 0o600)
 	}
-	if err != nil {
-		s.t.Error(err)
-	}
+	assert.NoError(s.t, err)
 }

@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
 	"go.temporal.io/sdk/client"
 
 	"github.com/unweaver/unweaver/infra/embedded/devserver"
@@ -61,9 +62,7 @@ func (p *proc) start() {
 	p.log = &bytes.Buffer{}
 	p.cmd.Stdout, p.cmd.Stderr = p.log, p.log
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	if err := p.cmd.Start(); err != nil {
-		p.t.Fatal(err)
-	}
+	require.NoError(p.t, p.cmd.Start())
 }
 
 func (p *proc) kill() {
@@ -79,9 +78,7 @@ func (p *proc) restart() { p.kill(); p.start() }
 func freePort(t testing.TB) int {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer func() { _ = listener.Close() }()
 	return listener.Addr().(*net.TCPAddr).Port
 }
@@ -130,9 +127,7 @@ func newCluster(t testing.TB, set ...string) *cluster {
 		},
 	}
 	program, err := devserver.Finder{Say: func(line string) { t.Log(line) }}.Find(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	database := filepath.Join(t.TempDir(), "engine.db")
 	c.temporal = &proc{t: t, args: append([]string{program}, devserver.Arguments(database, temporalPort)...)}
 	for _, p := range []*proc{c.redis, c.temporal} {
@@ -143,9 +138,7 @@ func newCluster(t testing.TB, set ...string) *cluster {
 	reachable(t, redisPort)
 	reachable(t, temporalPort)
 	stores, err := app.Open(t.Context(), c.cfg.Stores)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(func() {
 		if names, err := stores.Vectors.List(context.Background(), "uw_"+core.Sum(stores.StoreID,
 			"k").Short(8)+"_"); err == nil {
@@ -161,9 +154,7 @@ func newCluster(t testing.TB, set ...string) *cluster {
 		}
 		time.Sleep(100 * time.Millisecond)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(c.client.Close)
 	c.ctl = &service.Service{
 		Client:    c.client,
@@ -189,18 +180,15 @@ func (c *cluster) set(redisPort, temporalPort int, more []string) {
 		c.env = append(c.env, "UNWEAVER_"+strings.ToUpper(strings.ReplaceAll(k, ".", "_"))+"="+v)
 	}
 	var err error
-	if c.cfg, err = config.Load(config.Source{Set: sets}); err != nil {
-		c.t.Fatal(err)
-	}
+	c.cfg, err = config.Load(config.Source{Set: sets})
+	require.NoError(c.t, err)
 }
 
 // upload replaces the corpus by a folder's files.
 func (c *cluster) upload(dir string) {
 	c.t.Helper()
 	store, err := c.ctl.Stores.Corpus(c.t.Context(), c.docs)
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	require.NoError(c.t, err)
 	keep := map[string]bool{}
 	err = filepath.WalkDir(dir, func(p string, d os.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
@@ -223,9 +211,7 @@ func (c *cluster) upload(dir string) {
 			err = lerr
 		}
 	}
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	require.NoError(c.t, err)
 }
 
 // worker starts a worker process.
@@ -279,9 +265,7 @@ func (c *cluster) begin(req control.IndexRequest) string {
 		req.Generation = fmt.Sprintf("g%d", time.Now().UnixNano())
 	}
 	r, err := c.ctl.Index(c.t.Context(), req)
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	require.NoError(c.t, err)
 	return r.Run
 }
 
@@ -338,18 +322,13 @@ func answers(t testing.TB, base, index, q string) []string {
 func redisCommand(t testing.TB, c *cluster, line string) string {
 	t.Helper()
 	conn, err := net.Dial("tcp", strings.TrimSuffix(strings.TrimPrefix(c.cfg.Stores.Classes, "redis://"), "/0"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer func() { _ = conn.Close() }()
-	if _, err := conn.Write([]byte(line + "\r\n")); err != nil {
-		t.Fatal(err)
-	}
+	_, err = conn.Write([]byte(line + "\r\n"))
+	require.NoError(t, err)
 	buf := make([]byte, 8192)
 	n, err := conn.Read(buf)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return string(buf[:n])
 }
 
@@ -366,12 +345,9 @@ func redisMemory(t testing.TB, c *cluster) (used int64) {
 	t.Helper()
 	info := redisCommand(t, c, "INFO memory")
 	if _, after, ok := strings.Cut(info, "used_memory:"); ok {
-		if _, err := fmt.Sscan(after, &used); err != nil {
-			t.Fatal(err)
-		}
+		_, err := fmt.Sscan(after, &used)
+		require.NoError(t, err)
 	}
-	if used == 0 {
-		t.Fatalf("%.200s", info)
-	}
+	require.True(t, used != 0, "%.200s", info)
 	return used
 }

@@ -9,6 +9,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/infra/embedded/stack"
 	"github.com/unweaver/unweaver/internal/control"
 	"github.com/unweaver/unweaver/internal/core"
@@ -27,9 +30,7 @@ func paid(t *testing.T, when string, report core.Report, server *modeltest.Serve
 	want := core.Tokens{
 		Prompt: stats.PromptTokens, Completion: stats.CompletionTokens, Embedding: stats.EmbedTokens,
 	}
-	if report.Tokens != want {
-		t.Errorf("%s: the report says %+v tokens, the server %+v", when, report.Tokens, want)
-	}
+	assert.Equal(t, want, report.Tokens, "%s: the report says", when)
 }
 
 // onward waits until a resumed run ends or pauses again.
@@ -62,16 +63,11 @@ func TestABudgetOfCallsIsNeverOvershotByABuild(t *testing.T) {
 			status := index(t, shared.Control, sp)
 			stats := server.Stats()
 			t.Logf("budget 20: %d chat and %d embedding requests paid for", stats.Chat, stats.Embed)
-			if status.Status != core.StatusPaused || status.Reason != string(fault.BudgetSpent) {
-				t.Fatalf("%s %s %s", status.Status, status.Reason, status.Detail)
-			}
-			if n := stats.Chat + stats.Embed; n != 20 {
-				t.Errorf("%d calls were paid for, the budget is 20", n)
-			}
+			require.True(t, status.Status == core.StatusPaused && status.Reason == string(fault.BudgetSpent),
+				"%s %s %s", status.Status, status.Reason, status.Detail)
+			assert.Equal(t, int64(20), stats.Chat+stats.Embed)
 			paid(t, "paused", status.Report, server)
-			if !strings.Contains(status.Detail, "budget is 20 calls") {
-				t.Errorf("it says %q", status.Detail)
-			}
+			assert.Contains(t, status.Detail, "budget is 20 calls", "it says")
 		})
 	}
 }
@@ -82,19 +78,12 @@ func TestASpentBudgetNeedsANewOne(t *testing.T) {
 	sp := spec(t, "budget", copySample(t), server, "indexes.budget.chunking.strategy=document",
 		"models.limits.concurrency=8", "indexes.budget.budget.calls=20", "models.embedding.dimension=256")
 	status := index(t, shared.Control, sp)
-	if status.Reason != string(fault.BudgetSpent) {
-		t.Fatalf("%s %s", status.Status, status.Reason)
-	}
+	require.Equal(t, string(fault.BudgetSpent), status.Reason, "%s", status.Status)
 	err := shared.Control.Resume(t.Context(), status.Run, nil)
-	if err == nil || !strings.Contains(err.Error(), "--budget-calls") {
-		t.Errorf("resumed without a budget: %v", err)
-	}
-	if err := shared.Control.Resume(t.Context(), status.Run, &core.Budget{Calls: 10}); err == nil {
-		t.Error("resumed with a budget that is spent already")
-	}
-	if err := shared.Control.Resume(t.Context(), status.Run, &core.Budget{Calls: 50}); err != nil {
-		t.Fatal(err)
-	}
+	assert.True(t, err != nil && strings.Contains(err.Error(), "--budget-calls"), "resumed without a budget: %v", err)
+	err = shared.Control.Resume(t.Context(), status.Run, &core.Budget{Calls: 10})
+	assert.Error(t, err, "resumed with a budget that is spent already")
+	require.NoError(t, shared.Control.Resume(t.Context(), status.Run, &core.Budget{Calls: 50}))
 	calls := func() int64 { stats := server.Stats(); return stats.Chat + stats.Embed }
 	for begin := time.Now(); calls() < 50 && time.Since(begin) < time.Minute; {
 		time.Sleep(20 * time.Millisecond)
@@ -102,9 +91,7 @@ func TestASpentBudgetNeedsANewOne(t *testing.T) {
 	if status = wait(t, shared.Control, status.Run); status.Reason != string(fault.BudgetSpent) || calls() != 50 {
 		t.Errorf("%s %s after %d calls, the new budget is 50", status.Status, status.Reason, calls())
 	}
-	if err := shared.Control.Resume(t.Context(), status.Run, &core.Budget{Calls: 10_000}); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, shared.Control.Resume(t.Context(), status.Run, &core.Budget{Calls: 10_000}))
 	status = completed(t, onward(t, status.Run))
 	paid(t, "completed", status.Report, server)
 	if stats := server.Stats(); stats.Duplicates != 0 || stats.EmbedTwice != 0 {
@@ -118,9 +105,7 @@ func TestNoCallStartsAfterPauseOrCancelAndTheAccountIsTrue(t *testing.T) {
 	sp := spec(t, "binds", copySample(t), server, "indexes.binds.chunking.strategy=document",
 		"models.limits.concurrency=8", "models.embedding.dimension=256")
 	begun, err := shared.Control.Index(t.Context(), control.IndexRequest{Spec: sp})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	quiet := func(what string, mark time.Time) {
 		t.Helper()
 		time.Sleep(1500 * time.Millisecond)
@@ -132,27 +117,21 @@ func TestNoCallStartsAfterPauseOrCancelAndTheAccountIsTrue(t *testing.T) {
 		for begin := time.Now(); server.Stats().Chat < int64(10+20*round) && time.Since(begin) < time.Minute; {
 			time.Sleep(10 * time.Millisecond)
 		}
-		if _, err := shared.Control.Pause(t.Context(), begun.Run); err != nil {
-			t.Fatal(err)
-		}
+		_, err := shared.Control.Pause(t.Context(), begun.Run)
+		require.NoError(t, err)
 		quiet("pause", time.Now())
 		status := wait(t, shared.Control, begun.Run)
 		paid(t, "paused", status.Report, server)
-		if _, err := shared.Control.Pause(t.Context(), begun.Run); err == nil {
-			t.Error("a paused run was paused again without a word")
-		}
-		if err := shared.Control.Resume(t.Context(), begun.Run, nil); err != nil {
-			t.Fatal(err)
-		}
+		_, err = shared.Control.Pause(t.Context(), begun.Run)
+		assert.Error(t, err, "a paused run was paused again without a word")
+		require.NoError(t, shared.Control.Resume(t.Context(), begun.Run, nil))
 	}
 	for begin := time.Now(); server.Stats().Chat < 60 && time.Since(begin) < time.Minute; {
 		time.Sleep(10 * time.Millisecond)
 	}
 	two, asked := 2, time.Now()
 	limit := control.LimitRequest{Run: begun.Run, Limits: &core.LiveLimits{Concurrency: &two}}
-	if err := shared.Control.Limit(t.Context(), limit); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, shared.Control.Limit(t.Context(), limit))
 	last := time.Duration(0)
 	for time.Since(asked) < 2*time.Second {
 		if server.Stats().ChatInFlight > 2 {
@@ -162,29 +141,21 @@ func TestNoCallStartsAfterPauseOrCancelAndTheAccountIsTrue(t *testing.T) {
 	}
 	t.Logf("concurrency 8 to 2: more were in flight until %s after", last.Round(time.Millisecond))
 	for from := server.Stats().Chat; server.Stats().Chat < from+6 && time.Since(asked) < time.Minute; {
-		if n := server.Stats().ChatInFlight; n > 2 {
-			t.Fatalf("%d calls are in flight, the limit is 2", n)
-		}
+		n := server.Stats().ChatInFlight
+		require.True(t, n <= 2, "%d calls are in flight, the limit is 2", n)
 		time.Sleep(5 * time.Millisecond)
 	}
 	asked = time.Now()
 	stopped, err := shared.Control.Cancel(t.Context(), begun.Run)
-	if err != nil || stopped.InFlight == nil || *stopped.InFlight > 2 {
-		t.Fatalf("%+v %v", stopped, err)
-	}
+	require.True(t, err == nil && stopped.InFlight != nil && *stopped.InFlight <= 2, "%+v %v", stopped, err)
 	t.Logf("cancel: %s, %d in flight", time.Since(asked).Round(time.Millisecond), *stopped.InFlight)
 	quiet("cancel", time.Now())
 	status := wait(t, shared.Control, begun.Run)
-	if status.Status != core.StatusCancelled {
-		t.Fatalf("%s %s", status.Status, status.Reason)
-	}
+	require.True(t, status.Status == core.StatusCancelled, "%s %s", status.Status, status.Reason)
 	paid(t, "cancelled", status.Report, server)
-	if _, err := shared.Control.Pause(t.Context(), begun.Run); err == nil {
-		t.Error("a run that ended was paused")
-	}
-	if d := server.Stats().Duplicates; d != 0 {
-		t.Errorf("%d answers were paid twice", d)
-	}
+	_, err = shared.Control.Pause(t.Context(), begun.Run)
+	assert.Error(t, err, "a run that ended was paused")
+	assert.Zero(t, server.Stats().Duplicates)
 }
 
 func TestAServerThatRefusesEveryCallLeavesAnEmptyAccount(t *testing.T) {
@@ -192,16 +163,13 @@ func TestAServerThatRefusesEveryCallLeavesAnEmptyAccount(t *testing.T) {
 	sp := spec(t, "refused", copySample(t), server, "indexes.refused.chunking.strategy=document",
 		"models.embedding.dimension=256")
 	begun, err := shared.Control.Index(t.Context(), control.IndexRequest{Spec: sp})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	// A person is told of it while the unit that meets it is tried again; minutes later the run waits for the server.
 	var status control.Status
 	for begin := time.Now(); len(status.Retries) == 0 && time.Since(begin) < 5*time.Minute; {
 		time.Sleep(100 * time.Millisecond)
-		if status, err = shared.Control.Status(t.Context(), begun.Run); err != nil {
-			t.Fatal(err)
-		}
+		status, err = shared.Control.Status(t.Context(), begun.Run)
+		require.NoError(t, err)
 	}
 	if len(status.Retries) == 0 || status.Retries[0].Code != string(fault.ModelUnavailable) ||
 		!strings.Contains(status.Retries[0].Detail, "503") {
@@ -210,9 +178,8 @@ func TestAServerThatRefusesEveryCallLeavesAnEmptyAccount(t *testing.T) {
 	if status.LedgerHits.Sum() != 0 || status.Calls.Sum() != 0 || server.Stats().Refused == 0 {
 		t.Errorf("calls %+v, from the ledger %+v, %d refused", status.Calls, status.LedgerHits, server.Stats().Refused)
 	}
-	if _, err := shared.Control.Cancel(t.Context(), begun.Run); err != nil {
-		t.Fatal(err)
-	}
+	_, err = shared.Control.Cancel(t.Context(), begun.Run)
+	require.NoError(t, err)
 	wait(t, shared.Control, begun.Run)
 }
 
@@ -222,21 +189,15 @@ func TestWipedStoresAreFilledAgainByTheNextNight(t *testing.T) {
 	dir := t.TempDir()
 	begin := func() *stack.Stack {
 		running, err := start(dir)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		return running
 	}
 	running := begin()
 	sp := spec(t, "docs", copySample(t), nil, "indexes.docs.chunking.strategy=document")
 	first := completed(t, index(t, running.Control, sp))
-	if err := running.Stop(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, running.Stop(t.Context()))
 	for _, name := range []string{"classes.bolt", "classes.bolt.runs", "vectors"} {
-		if err := os.RemoveAll(filepath.Join(dir, name)); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.RemoveAll(filepath.Join(dir, name)))
 	}
 	running = begin()
 	defer func() { _ = running.Stop(t.Context()) }()
@@ -247,10 +208,6 @@ func TestWipedStoresAreFilledAgainByTheNextNight(t *testing.T) {
 	}
 	question := map[string]any{"query": "Who founded the village?", "method": "unweaver"}
 	status, answer := do(t, running.HTTP, http.MethodPost, "/v1/indexes/docs/query", question)
-	if status != http.StatusOK || len(answer["chunks"].([]any)) == 0 {
-		t.Errorf("%d %v", status, answer)
-	}
-	if last := completed(t, index(t, running.Control, sp)); last.Written != (core.Written{}) {
-		t.Errorf("repaired again: %+v", last.Written)
-	}
+	assert.True(t, status == http.StatusOK && len(answer["chunks"].([]any)) != 0, "%d %v", status, answer)
+	assert.Equal(t, core.Written{}, completed(t, index(t, running.Control, sp)).Written, "repaired again")
 }

@@ -11,6 +11,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/control"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/testkit/modeltest"
@@ -25,36 +28,28 @@ func TestAnEngineThatIsKilledAmidABuildChangesNothing(t *testing.T) {
 	build := func(kills int) (control.Status, modeltest.Stats) {
 		dir := t.TempDir()
 		running, err := start(dir)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		defer func() { must(t, running.Stop(context.Background())) }()
 		server := serve(t, modeltest.Options{Latency: 300 * time.Millisecond})
 		sp := spec(t, "killed", docs, server, "indexes.killed.chunking.strategy=document", "models.limits.concurrency=2")
 		run, err := running.Control.Index(t.Context(), control.IndexRequest{Spec: sp, Generation: "g"})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		for n := range kills {
 			before := server.Stats().Chat
 			for begin := time.Now(); server.Stats().Chat < before+3 && time.Since(begin) < time.Minute; {
 				time.Sleep(10 * time.Millisecond)
 			}
-			if status, err := running.Control.Status(t.Context(), run.Run); err == nil && core.Terminal(status.Status) {
-				t.Fatalf("it ended before kill %d", n+1)
-			}
-			if err := syscall.Kill(engineOf(t, dir), syscall.SIGKILL); err != nil {
-				t.Fatal(err)
-			}
+			status, err := running.Control.Status(t.Context(), run.Run)
+			require.True(t, err != nil || !core.Terminal(status.Status), "it ended before kill %d", n+1)
+			require.NoError(t, syscall.Kill(engineOf(t, dir), syscall.SIGKILL))
 		}
 		return completed(t, wait(t, running.Control, run.Run)), server.Stats()
 	}
 	calm, calmly := build(0)
 	killed, stats := build(3)
 	same(t, killed, calm)
-	if stats.Duplicates+stats.EmbedTwice != 0 || stats.Chat != calmly.Chat || stats.Embed < calmly.Embed {
-		t.Errorf("undisturbed %+v, with kills %+v", calmly, stats)
-	}
+	assert.True(t, stats.Duplicates+stats.EmbedTwice == 0 && stats.Chat == calmly.Chat && stats.Embed >= calmly.Embed,
+		"undisturbed %+v, with kills %+v", calmly, stats)
 }
 
 // engineOf waits until the engine of a data directory runs, and gives its process.
@@ -78,9 +73,7 @@ func TestWhatWasPaidForCountsInANewDataDirectory(t *testing.T) {
 	sp := spec(t, "moved", copySample(t), server, "indexes.moved.chunking.strategy=document")
 	build := func(dir string) control.Status {
 		running, err := start(dir)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		defer func() { must(t, running.Stop(context.Background())) }()
 		return completed(t, index(t, running.Control, sp))
 	}

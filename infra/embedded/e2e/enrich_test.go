@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+
 	"github.com/unweaver/unweaver/infra/embedded/stack"
 	"github.com/unweaver/unweaver/internal/control"
 	"github.com/unweaver/unweaver/internal/core"
@@ -90,15 +92,12 @@ func TestRunsAreInterruptedAmidTheirEnrichments(t *testing.T) {
 	}
 	for _, one := range whole.Enriched {
 		t.Logf("%s: %v", one.Name, one.Counts)
-		if one.Counts["failed"]+one.Counts["fallbacks"]+one.Counts["by_text"] != 0 {
-			t.Errorf("%s: %v", one.Name, one.Counts)
-		}
+		assert.Zero(t, one.Counts["failed"]+one.Counts["fallbacks"]+one.Counts["by_text"], "%s: %v", one.Name, one.Counts)
 	}
 	alike := func(t *testing.T, e *enriching, got control.Status, twice int64) {
 		t.Helper()
-		if !reflect.DeepEqual(got.Enriched, whole.Enriched) || got.TextHash != whole.TextHash {
-			t.Errorf("%+v, undisturbed %+v", got.Enriched, whole.Enriched)
-		}
+		assert.True(t, reflect.DeepEqual(got.Enriched, whole.Enriched) && got.TextHash == whole.TextHash,
+			"%+v, undisturbed %+v", got.Enriched, whole.Enriched)
 		stats := e.server.Stats()
 		if stats.Duplicates > twice || stats.Chat > calm.server.Stats().Chat+twice {
 			t.Errorf("%d answers paid twice, %d calls of %d", stats.Duplicates, stats.Chat, calm.server.Stats().Chat)
@@ -127,9 +126,8 @@ func TestRunsAreInterruptedAmidTheirEnrichments(t *testing.T) {
 			must(t, err)
 		}
 		stats = e.server.Stats()
-		if status.Stage != core.StageEnrich || stats.Chat+stats.Embed != bound {
-			t.Errorf("%s at stage %s, %d calls of %d", status.Reason, status.Stage, stats.Chat+stats.Embed, bound)
-		}
+		assert.True(t, status.Stage == core.StageEnrich && stats.Chat+stats.Embed == bound,
+			"%s at stage %s, %d calls of %d", status.Reason, status.Stage, stats.Chat+stats.Embed, bound)
 		must(t, e.running.Control.Resume(t.Context(), run, &core.Budget{Calls: 10_000}))
 		status = e.ends(run)
 		paid(t, "completed", status.Report, e.server)

@@ -8,6 +8,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/control"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/testkit/longtest"
@@ -22,9 +25,7 @@ var distant = proxy.Weather{Delay: 30 * time.Millisecond}
 
 func (p *proc) signal(t *testing.T, signal syscall.Signal) {
 	t.Helper()
-	if err := syscall.Kill(-p.cmd.Process.Pid, signal); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, syscall.Kill(-p.cmd.Process.Pid, signal))
 }
 
 // caught waits until a worker has an activity of this kind and freezes that worker. It gives the frozen one and what it
@@ -97,9 +98,7 @@ func TestAWorkerThatWasFrozenAndGoesOnHarmsNothing(t *testing.T) {
 			c.upload(folders[1])
 			run := c.begin(control.IndexRequest{Spec: spec})
 			frozen, had := caught(t, c, run, activity, workers)
-			if frozen == nil {
-				t.Fatalf("the build ended before %s was seen", activity)
-			}
+			require.True(t, frozen != nil, "the build ended before %s was seen", activity)
 			takenOver(t, c, run, had)
 			status := completed(t, wait(t, c.ctl, run))
 			same(t, status, want[1].status)
@@ -124,9 +123,8 @@ func intact(t *testing.T, c *cluster, spec core.Spec, server *modeltest.Server, 
 	inner := *c
 	inner.t = t
 	for _, replica := range []string{base, inner.replica()} {
-		if got := settled(t, replica, "k", want.chunks); !slices.Equal(got, want.chunks) {
-			t.Errorf("chunks %v, want %v", got, want.chunks)
-		}
+		got := settled(t, replica, "k", want.chunks)
+		assert.True(t, slices.Equal(got, want.chunks), "chunks %v, want %v", got, want.chunks)
 	}
 	paid := server.Stats()
 	again := completed(t, wait(t, c.ctl, c.begin(control.IndexRequest{Spec: spec})))
@@ -134,8 +132,6 @@ func intact(t *testing.T, c *cluster, spec core.Spec, server *modeltest.Server, 
 		t.Errorf("an unchanged corpus: unchanged %v, %d calls", again.Unchanged, now.Chat+now.Embed-paid.Chat-paid.Embed)
 	}
 	restore, err := c.ctl.Restore(t.Context(), "k")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	completed(t, wait(t, c.ctl, restore.Run))
 }

@@ -9,6 +9,8 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"go.temporal.io/api/common/v1"
 	"go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/workflowservice/v1"
@@ -72,14 +74,11 @@ func TestQueriesDuringPublishSeeOneGeneration(t *testing.T) {
 	used := map[string]bool{}
 	for _, a := range answers {
 		n, ok := gens[a.gen]
-		if !ok || !strings.Contains(a.text, fmt.Sprintf("colour number %d.", n)) {
-			t.Fatalf("generation %s (state %d) answered %q", a.gen, n, a.text)
-		}
+		require.True(t, ok && strings.Contains(a.text, fmt.Sprintf("colour number %d.", n)),
+			"generation %s (state %d) answered %q", a.gen, n, a.text)
 		used[a.gen] = true
 	}
-	if len(used) < 3 {
-		t.Errorf("%d answers came from %d generations only", len(answers), len(used))
-	}
+	assert.True(t, len(used) >= 3, "%d answers came from %d generations only", len(answers), len(used))
 }
 
 // History holds references, counts and codes (docs/invariants.md, 10): every payload, failure and id of a build over
@@ -95,22 +94,16 @@ func TestHistoryHoldsNoCustomerText(t *testing.T) {
 	)
 	s := serve(t, modeltest.Options{Poison: "Textmark"})
 	plain, err := startWith(stack.Options{DataDir: t.TempDir(), Plain: true}) // else nothing could be found for sure
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer func() { _ = plain.Stop(context.Background()) }()
 	st := index(t, plain.Control, spec(t, "hist", dir, s, "indexes.hist.failures.share=1"))
-	if !st.Published {
-		t.Fatalf("%+v", st.Report)
-	}
+	require.True(t, st.Published, "%+v", st.Report)
 	sc := plain.Control.Client
 	list, err := sc.ListWorkflow(
 		t.Context(),
 		&workflowservice.ListWorkflowExecutionsRequest{Namespace: devserver.Namespace, PageSize: 500},
 	)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	events, runs := 0, 0
 	for _, info := range list.Executions {
 		if !strings.HasPrefix(info.Execution.WorkflowId, "build/hist/") {
@@ -119,9 +112,7 @@ func TestHistoryHoldsNoCustomerText(t *testing.T) {
 		runs++
 		events += search(t, plain, info.Execution)
 	}
-	if runs < 3 || events < 50 {
-		t.Errorf("only %d runs with %d events were searched", runs, events)
-	}
+	assert.True(t, runs >= 3 && events >= 50, "only %d runs with %d events were searched", runs, events)
 }
 
 func search(t *testing.T, plain *stack.Stack, ex *common.WorkflowExecution) int {
@@ -135,18 +126,13 @@ func search(t *testing.T, plain *stack.Stack, ex *common.WorkflowExecution) int 
 	n := 0
 	for it.HasNext() {
 		ev, err := it.Next()
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		n++
 		raw, err := ev.Marshal()
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		for _, mark := range []string{"Keymark", "Titlemark", "Textmark", "Namemark"} {
-			if strings.Contains(string(raw), mark) {
-				t.Errorf("%s event %d (%s) holds %q", ex.WorkflowId, ev.EventId, ev.EventType, mark)
-			}
+			assert.False(t, strings.Contains(string(raw), mark),
+				"%s event %d (%s) holds %q", ex.WorkflowId, ev.EventId, ev.EventType, mark)
 		}
 	}
 	return n

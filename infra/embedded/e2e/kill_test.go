@@ -10,6 +10,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/testkit/longtest"
 	"github.com/unweaver/unweaver/internal/testkit/storm"
@@ -73,9 +76,7 @@ func TestKilledInEveryStageABuildEndsAsIfUndisturbed(t *testing.T) {
 	}
 	calm := stormOptions(t, 0, time.Time{})
 	want, typical, err := storm.Calm(t.Context(), calm)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Logf("activities last %v", typical)
 	deadline := time.Now().Add(within)
 	results := make([]storm.Result, lanes)
@@ -88,18 +89,15 @@ func TestKilledInEveryStageABuildEndsAsIfUndisturbed(t *testing.T) {
 		}
 		wg.Go(func() {
 			var err error
-			if results[lane], err = storm.Run(context.WithoutCancel(t.Context()), options, typical); err != nil {
-				t.Errorf("lane %d: %v", lane, err)
-			}
+			results[lane], err = storm.Run(context.WithoutCancel(t.Context()), options, typical)
+			assert.NoError(t, err, "lane %d", lane)
 		})
 	}
 	wg.Wait()
 	all := storm.Join(results...)
 	t.Logf("\n%s", all.Table())
 	if stormOut != "" {
-		if err := all.Write(stormOut, "storm-embedded"); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, all.Write(stormOut, "storm-embedded"))
 	}
 	wanted := least
 	if time.Now().After(deadline) { // a slow machine: no kind may have been left out all the same
@@ -115,14 +113,11 @@ func judge(t *testing.T, got storm.Result, want storm.Result, each int) {
 	for i, night := range got.Nights {
 		calm := want.Nights[i%len(want.Nights)]
 		same(t, night.Status, calm.Status)
-		if !slices.Equal(night.Answers, calm.Answers) {
-			t.Errorf("chunks %v, undisturbed %v", night.Answers, calm.Answers)
-		}
+		assert.True(t, slices.Equal(night.Answers, calm.Answers), "chunks %v, undisturbed %v", night.Answers, calm.Answers)
 	}
 	for _, activity := range storm.Activities {
-		if hits := got.Hits(activity); hits < each {
-			t.Errorf("%s was hit %d times, want %d", activity, hits, each)
-		}
+		hits := got.Hits(activity)
+		assert.True(t, hits >= each, "%s was hit %d times, want %d", activity, hits, each)
 	}
 	if worst := got.Worst(); worst > bound {
 		t.Errorf("work went on after %.0f s, want %.0f at most", worst, bound)

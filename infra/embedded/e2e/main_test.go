@@ -16,6 +16,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/infra/embedded/stack"
 	"github.com/unweaver/unweaver/internal/app"
 	"github.com/unweaver/unweaver/internal/config"
@@ -121,9 +123,7 @@ func serve(t testing.TB, o modeltest.Options) *modeltest.Server {
 		"extractions_desc.jsonl")); err != nil {
 		t.Fatal(err)
 	}
-	if err := server.Listen("127.0.0.1:0"); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, server.Listen("127.0.0.1:0"))
 	t.Cleanup(server.Close)
 	name(server.URL)
 	return server
@@ -147,17 +147,11 @@ func spec(t testing.TB, index, docs string, server *modeltest.Server, set ...str
 			set...)
 	}
 	cfg, err := config.Load(config.Source{Set: set})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	abs, err := filepath.Abs(docs)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	sp, err := cfg.Spec(index, abs)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return sp
 }
 
@@ -180,17 +174,14 @@ func index(t testing.TB, serving control.Control, sp core.Spec) control.Status {
 		t.Context(),
 		control.IndexRequest{Spec: sp, Generation: fmt.Sprintf("g%d", time.Now().UnixNano())},
 	)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return wait(t, serving, r.Run)
 }
 
 func completed(t testing.TB, st control.Status) control.Status {
 	t.Helper()
-	if st.Status != core.StatusCompleted {
-		t.Fatalf("%s is %s: %s %s %v", st.Run, st.Status, st.Reason, st.Detail, st.Problems)
-	}
+	require.True(t, st.Status == core.StatusCompleted,
+		"%s is %s: %s %s %v", st.Run, st.Status, st.Reason, st.Detail, st.Problems)
 	return st
 }
 
@@ -200,15 +191,11 @@ func do(t testing.TB, base, method, path string, body any) (int, map[string]any)
 	var reader io.Reader
 	if body != nil {
 		raw, err := json.Marshal(body)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		reader = bytes.NewReader(raw)
 	}
 	req, err := http.NewRequestWithContext(t.Context(), method, base+path, reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	req.Header.Set("Content-Type", "application/json")
 	client := http.DefaultClient
 	if !strings.HasPrefix(path, httpapi.Prefix) { // every answer is as the server itself describes it
@@ -217,14 +204,10 @@ func do(t testing.TB, base, method, path string, body any) (int, map[string]any)
 		}}}
 	}
 	res, err := client.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer func() { _ = res.Body.Close() }()
 	var out map[string]any
-	if err := json.NewDecoder(res.Body).Decode(&out); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, json.NewDecoder(res.Body).Decode(&out))
 	return res.StatusCode, out
 }
 
@@ -238,18 +221,12 @@ func contractOf(t testing.TB, base string) *apitest.Contract {
 		return known.(*apitest.Contract)
 	}
 	res, err := http.Get(base + "/openapi.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer func() { _ = res.Body.Close() }()
 	raw, err := io.ReadAll(res.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	contract, err := apitest.New(raw)
-	if err != nil {
-		t.Fatalf("%s/openapi.json: %v", base, err)
-	}
+	require.NoError(t, err, "%s/openapi.json", base)
 	contracts.Store(base, contract)
 	return contract
 }
@@ -261,9 +238,7 @@ func ask(t testing.TB, base, index, q string, more map[string]any) map[string]an
 		body[k] = v
 	}
 	status, out := do(t, base, http.MethodPost, "/v1/indexes/"+index+"/query", body)
-	if status != http.StatusOK {
-		t.Fatalf("query: %d %v", status, out)
-	}
+	require.True(t, status == http.StatusOK, "query: %d %v", status, out)
 	return out
 }
 
@@ -281,12 +256,8 @@ func write(t testing.TB, files map[string]string) string {
 	dir := t.TempDir()
 	for name, s := range files {
 		p := filepath.Join(dir, filepath.FromSlash(name))
-		if err := os.MkdirAll(filepath.Dir(p), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(p, []byte(s), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.MkdirAll(filepath.Dir(p), 0o755))
+		require.NoError(t, os.WriteFile(p, []byte(s), 0o644))
 	}
 	return dir
 }
@@ -295,9 +266,7 @@ func write(t testing.TB, files map[string]string) string {
 func copySample(t testing.TB) string {
 	t.Helper()
 	raw, err := os.ReadFile(filepath.Join(sample, "corpus.jsonl"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return write(t, map[string]string{"corpus.jsonl": string(raw)})
 }
 
@@ -312,7 +281,5 @@ func contains(problems []core.Problem, code, object string) bool {
 
 func writeFile(t testing.TB, path, s string) {
 	t.Helper()
-	if err := os.WriteFile(path, []byte(s), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(path, []byte(s), 0o644))
 }

@@ -12,6 +12,9 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/config"
 	"github.com/unweaver/unweaver/internal/store/blob"
@@ -26,25 +29,17 @@ func methodsIndex(t *testing.T) string {
 	methodsOnce.Do(func() {
 		var text strings.Builder
 		src, err := os.ReadFile(filepath.Join(sample, "corpus.jsonl"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		for i, l := range strings.Split(strings.TrimSpace(string(src)), "\n") {
 			var row map[string]any
-			if err := json.Unmarshal([]byte(l), &row); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, json.Unmarshal([]byte(l), &row))
 			row["metadata"] = map[string]string{"half": fmt.Sprint(i % 2)}
 			raw, err := json.Marshal(row)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			fmt.Fprintf(&text, "%s\n", raw)
 		}
 		dir, err := os.MkdirTemp("", "unweaver-methods-")
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		writeFile(t, filepath.Join(dir, "corpus.jsonl"), text.String())
 		writeFile(
 			t,
@@ -118,25 +113,19 @@ func TestEveryMethodAnswersExplainsAndRepeats(t *testing.T) {
 			continue
 		}
 		for i, c := range cs {
-			if i > 0 && c["score"].(float64) > cs[i-1]["score"].(float64)+1e-12 {
-				t.Errorf("%s: scores rise at place %d", name, i+1)
-			}
-			if int(c["rank"].(float64)) != i+1 {
-				t.Errorf("%s: rank %v at place %d", name, c["rank"], i+1)
-			}
+			assert.False(t, i > 0 && c["score"].(float64) > cs[i-1]["score"].(float64)+1e-12,
+				"%s: scores rise at place %d", name, i+1)
+			assert.True(t, int(c["rank"].(float64)) == i+1, "%s: rank %v at place %d", name, c["rank"], i+1)
 		}
-		if again := ask(t, shared.HTTP, idx, question, with(sys, nil)); chunkIDs(again) != chunkIDs(out) {
-			t.Errorf("%s: the same question gives other chunks", name)
-		}
+		again := ask(t, shared.HTTP, idx, question, with(sys, nil))
+		assert.True(t, chunkIDs(again) == chunkIDs(out), "%s: the same question gives other chunks", name)
 	}
 }
 
 func TestHybridFindsNoLessThanPlainSearchAndItsSharesAddUp(t *testing.T) {
 	idx := methodsIndex(t)
 	file, err := os.Open(filepath.Join(sample, "questions.jsonl"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer func() { _ = file.Close() }()
 	found, want := map[string]int{}, 0
 	for sc := bufio.NewScanner(file); sc.Scan(); {
@@ -144,13 +133,9 @@ func TestHybridFindsNoLessThanPlainSearchAndItsSharesAddUp(t *testing.T) {
 			Question string   `json:"question"`
 			Gold     []string `json:"gold"`
 		}
-		if err := json.Unmarshal(sc.Bytes(), &q); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, json.Unmarshal(sc.Bytes(), &q))
 		out := ask(t, shared.HTTP, idx, q.Question, map[string]any{"explain": true})
-		if out["method"] != "hybrid" {
-			t.Fatalf("the default method is %v", out["method"])
-		}
+		require.True(t, out["method"] == "hybrid", "the default method is %v", out["method"])
 		want += len(q.Gold)
 		for _, m := range []string{"hybrid", "bm25", "vector"} {
 			docs := map[string]bool{}
@@ -170,15 +155,12 @@ func TestHybridFindsNoLessThanPlainSearchAndItsSharesAddUp(t *testing.T) {
 			for _, s := range c["class_shares"].([]any) {
 				sum += s.(map[string]any)["share"].(float64)
 			}
-			if c["mass"].(float64) > 0 && math.Abs(sum-1) > 1e-9 {
-				t.Errorf("the shares of a chunk's mass add up to %g", sum)
-			}
+			assert.False(t, c["mass"].(float64) > 0 && math.Abs(sum-1) > 1e-9, "the shares of a chunk's mass add up to %g", sum)
 		}
 	}
 	t.Logf("of %d gold passages the first ten hold: %v", want, found)
-	if found["hybrid"] < found["bm25"] || found["hybrid"] < found["vector"] || found["hybrid"] < want/2 {
-		t.Errorf("of %d gold passages the first ten hold: %v", want, found)
-	}
+	assert.True(t, found["hybrid"] >= found["bm25"] && found["hybrid"] >= found["vector"] && found["hybrid"] >= want/2,
+		"of %d gold passages the first ten hold: %v", want, found)
 }
 
 func TestFiltersAndWithoutHoldForEveryMethod(t *testing.T) {
@@ -200,13 +182,9 @@ func TestFiltersAndWithoutHoldForEveryMethod(t *testing.T) {
 			),
 		)
 		for _, c := range chunksOf(out) {
-			if c["metadata"].(map[string]any)["half"] != "1" {
-				t.Errorf("%s: the filter lets %v through", name, c["document"])
-			}
+			assert.True(t, c["metadata"].(map[string]any)["half"] == "1", "%s: the filter lets %v through", name, c["document"])
 		}
-		if n := len(chunksOf(out)); n != 10 {
-			t.Errorf("%s: %d chunks pass the filter, want 10", name, n)
-		}
+		assert.Equal(t, 10, len(chunksOf(out)), "%s", name)
 		out = ask(
 			t,
 			shared.HTTP,
@@ -226,9 +204,7 @@ func TestFiltersAndWithoutHoldForEveryMethod(t *testing.T) {
 			with(sys, map[string]any{"without": map[string]any{"documents": []string{first["document"].(string)}}}),
 		)
 		for _, c := range chunksOf(out) {
-			if c["document"] == first["document"] {
-				t.Errorf("%s: a document that was left out is there", name)
-			}
+			assert.True(t, c["document"] != first["document"], "%s: a document that was left out is there", name)
 		}
 		if es, ok := all["entities"].([]any); ok && len(es) > 0 {
 			id := es[0].(map[string]any)["id"].(string)
@@ -240,9 +216,7 @@ func TestFiltersAndWithoutHoldForEveryMethod(t *testing.T) {
 				with(sys, map[string]any{"without": map[string]any{"entities": []string{id}}}),
 			)
 			for _, e := range out["entities"].([]any) {
-				if e.(map[string]any)["id"] == id {
-					t.Errorf("%s: an entity that was left out votes", name)
-				}
+				assert.True(t, e.(map[string]any)["id"] != id, "%s: an entity that was left out votes", name)
 			}
 		}
 	}
@@ -268,9 +242,8 @@ func TestBadQueriesNameWhatIsKnown(t *testing.T) {
 			"/v1/indexes/"+idx+"/query",
 			with(body, map[string]any{"query": "x"}),
 		)
-		if status != http.StatusUnprocessableEntity || !strings.Contains(fmt.Sprint(out["detail"]), says) {
-			t.Errorf("%v: %d %v, want %q", body, status, out["detail"], says)
-		}
+		assert.True(t, status == http.StatusUnprocessableEntity && strings.Contains(fmt.Sprint(out["detail"]), says),
+			"%v: %d %v, want %q", body, status, out["detail"], says)
 	}
 }
 
@@ -283,9 +256,8 @@ func TestAQuestionWithoutAnyKnownWordIsNoMatch(t *testing.T) {
 		if out["reason"] != "no_match" || len(chunksOf(out)) != 0 {
 			t.Errorf("%s: reason %v, %d chunks", m, out["reason"], len(chunksOf(out)))
 		}
-		if out = ask(t, shared.HTTP, "nomatch", "lighthouse", map[string]any{"method": m}); len(chunksOf(out)) != 1 {
-			t.Errorf("%s: a known word gives %v", m, out["reason"])
-		}
+		out = ask(t, shared.HTTP, "nomatch", "lighthouse", map[string]any{"method": m})
+		assert.True(t, len(chunksOf(out)) == 1, "%s: a known word gives %v", m, out["reason"])
 	}
 }
 
@@ -317,27 +289,18 @@ func TestADamagedSplitIsMadeAgain(t *testing.T) {
 	store := shared.Control.Stores.Artifacts
 	art := artifact.Index{Store: store, Name: "broken"}
 	cur, _, err := art.Current(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	manifest, err := art.Manifest(t.Context(), cur.Manifest)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	key := art.SegmentKey(manifest.Segments.Splits[0].SHA256)
 	good, _, err := blob.Read(t.Context(), store, key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	bad := append([]byte(nil), good...)
 	bad[len(bad)/2] ^= 1
-	if _, err := blob.Write(t.Context(), store, key, bad, blob.Cond{}); err != nil {
-		t.Fatal(err)
-	}
+	_, err = blob.Write(t.Context(), store, key, bad, blob.Cond{})
+	require.NoError(t, err)
 	r, err := shared.Control.Restore(t.Context(), "broken")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	res := completed(t, wait(t, shared.Control, r.Run))
 	if again, _, err := blob.Read(t.Context(), store, key); err != nil || string(again) != string(good) ||
 		res.Written.Segments != 1 {

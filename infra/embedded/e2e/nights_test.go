@@ -12,6 +12,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/config"
 	"github.com/unweaver/unweaver/internal/control"
 	"github.com/unweaver/unweaver/internal/control/service"
@@ -170,9 +173,8 @@ func (n *fiveNights) play() control.Status {
 	n.write()
 	first := completed(t, n.night("Evening one"))
 	n.diff(first, 120, core.Diff{Added: 120})
-	if first.Probes == nil || first.Probes.Recall != 1 || first.Probes.Before != nil {
-		t.Errorf("the first build's probes: %+v", first.Probes)
-	}
+	assert.True(t, first.Probes != nil && first.Probes.Recall == 1 && first.Probes.Before == nil,
+		"the first build's probes: %+v", first.Probes)
 
 	// A night of one change and two deletions, as planned.
 	n.revise("mt00002", "Evening two")
@@ -197,9 +199,7 @@ func (n *fiveNights) play() control.Status {
 		t.Fatalf("the bad night is %s (%s) %+v", third.Status, third.Reason, third.Probes)
 	}
 	n.diff(third, 118, core.Diff{Changed: 1, Same: 117})
-	if !answered(n.serves(second.Generation)) {
-		t.Error("what is served while a night is held lacks the answer")
-	}
+	assert.True(t, answered(n.serves(second.Generation)), "what is served while a night is held lacks the answer")
 
 	// Approved and taken back, both without a call; then a good night.
 	paid := n.server.Stats()
@@ -208,9 +208,8 @@ func (n *fiveNights) play() control.Status {
 		{Action: core.ActionPublish, Index: index, Generation: third.Generation},
 		{Action: core.ActionRollback, Index: index, Generation: second.Generation},
 	} {
-		if _, err := n.control.Move(operator, move); err != nil {
-			t.Fatal(err)
-		}
+		_, err := n.control.Move(operator, move)
+		require.NoError(t, err)
 		if out := n.serves(move.Generation); answered(out) != (move.Generation == second.Generation) {
 			t.Errorf("after %s: %v", move.Action, chunksOf(out))
 		}
@@ -223,9 +222,7 @@ func (n *fiveNights) play() control.Status {
 	n.write()
 	fourth := completed(t, n.night("Evening four"))
 	n.diff(fourth, 118, core.Diff{Changed: 1, Same: 117})
-	if !answered(n.serves(fourth.Generation)) {
-		t.Error("the fourth night lacks the answer")
-	}
+	assert.True(t, answered(n.serves(fourth.Generation)), "the fourth night lacks the answer")
 
 	n.backfill(fourth)
 	trends, err := n.control.Trends(t.Context(), index, 30)
@@ -239,9 +236,8 @@ func (n *fiveNights) play() control.Status {
 		t.Errorf("trends tell %q, want %q", ended, want)
 	}
 	last := completed(t, wait(t, n.control, n.begin()))
-	if !last.Unchanged || last.Documents != 118+archived {
-		t.Errorf("the night after it: unchanged %v, %d documents", last.Unchanged, last.Documents)
-	}
+	assert.True(t, last.Unchanged && last.Documents == 118+archived,
+		"the night after it: unchanged %v, %d documents", last.Unchanged, last.Documents)
 	return last
 }
 
@@ -268,9 +264,7 @@ func (n *fiveNights) backfill(fourth control.Status) {
 	n.killed(letter)
 	fifth := completed(t, n.night("Evening five"))
 	n.diff(fifth, 118, core.Diff{Changed: 1, Same: 117})
-	if fifth.LeftOut.Backfills != archived {
-		t.Errorf("the night left out %+v", fifth.LeftOut)
-	}
+	assert.Equal(t, int64(archived), fifth.LeftOut.Backfills, "the night left out %+v", fifth.LeftOut)
 	letter.release()
 	end := backfilled(t, func() *service.Service { return n.control }, named, func(one core.Backfill) bool {
 		return core.Terminal(one.Status)
@@ -284,10 +278,8 @@ func (n *fiveNights) backfill(fourth control.Status) {
 	if n.kill != nil { // the backfill may have had two in flight when either kill came, and the night its own
 		inflight = 2*2 + flight
 	}
-	if asked < 0 || asked > inflight {
-		t.Errorf("%d extractions beyond those of %d letters and a passage, %d may have been in flight", asked, archived,
-			inflight)
-	}
+	assert.True(t, asked >= 0 && asked <= inflight,
+		"%d extractions beyond those of %d letters and a passage, %d may have been in flight", asked, archived, inflight)
 }
 
 // prepare takes the sample as its corpus.
@@ -338,9 +330,7 @@ func TestFiveNightsOnTheEmbeddedStack(t *testing.T) {
 		return begun.Run
 	}
 	same(t, n.play(), fromNothing(t, n.folder))
-	if paid := server.Stats(); paid.Duplicates != 0 {
-		t.Errorf("%d answers were paid for twice", paid.Duplicates)
-	}
+	assert.Zero(t, server.Stats().Duplicates)
 }
 
 // Five nights on real servers, with a worker killed in each and another amid the backfill, end in what a build from
@@ -367,12 +357,9 @@ func TestFiveNightsOnRealServersWithAWorkerKilledInEach(t *testing.T) {
 	paid := server.Stats()
 	t.Logf("%.0f s, %d kills; paid twice: %d chat answers, %d embedded texts", time.Since(begun).Seconds(), n.kills,
 		paid.Duplicates, paid.EmbedTwice)
-	if n.kills != 6 || paid.Duplicates > n.kills*flight {
-		t.Errorf("%d answers were paid for twice in %d kills", paid.Duplicates, n.kills)
-	}
-	if server.Stats().Duplicates == 0 {
-		t.Error("nothing was in flight when workers were killed")
-	}
+	assert.True(t, n.kills == 6 && paid.Duplicates <= n.kills*flight,
+		"%d answers were paid for twice in %d kills", paid.Duplicates, n.kills)
+	assert.True(t, server.Stats().Duplicates != 0, "nothing was in flight when workers were killed")
 }
 
 // What docs/operations/nights.md has a reader begin with goes through, and leaves nothing behind.
@@ -387,15 +374,11 @@ func TestTheScriptOfFiveNights(t *testing.T) {
 	command := exec.CommandContext(t.Context(), "../../nights.sh")
 	command.Env = append(os.Environ(), "UNWEAVER="+filepath.Join(programs, "unweaver"), "TMPDIR="+temporary)
 	out, err := command.CombinedOutput()
-	if err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
+	require.True(t, err == nil, "%v: %s", err, out)
 	for _, want := range []string{
 		"## Estimate against actual", "held (recall)", "left out: 60 left to backfills", "rebased", "5 published, 1 unchanged, 1 held",
 	} {
-		if !strings.Contains(string(out), want) {
-			t.Errorf("it does not say %q", want)
-		}
+		assert.Contains(t, string(out), want, "it does not say")
 	}
 	if left, err := os.ReadDir(temporary); err != nil || len(left) != 0 {
 		t.Errorf("it left %v (%v)", left, err)

@@ -12,6 +12,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/config"
 	"github.com/unweaver/unweaver/internal/control"
 	"github.com/unweaver/unweaver/internal/core"
@@ -40,9 +43,7 @@ func TestACorpusBecomesAPublishedIndexAndTheSecondRunPaysAndWritesNothing(t *tes
 		b.Calls != (core.Calls{}) {
 		t.Errorf("second run: %+v", b.Report)
 	}
-	if before.Duplicates+before.EmbedTwice != 0 {
-		t.Errorf("paid twice: %+v", before)
-	}
+	assert.Zero(t, before.Duplicates+before.EmbedTwice, "paid twice: %+v", before)
 	out := ask(
 		t,
 		shared.HTTP,
@@ -51,9 +52,7 @@ func TestACorpusBecomesAPublishedIndexAndTheSecondRunPaysAndWritesNothing(t *tes
 		map[string]any{"answer": true, "explain": true},
 	)
 	cs := chunksOf(out)
-	if len(cs) != 5 || out["generation"] != status.Generation || out["answer"] == nil {
-		t.Fatalf("answer %v", out)
-	}
+	require.True(t, len(cs) == 5 && out["generation"] == status.Generation && out["answer"] != nil, "answer %v", out)
 	if !strings.HasSuffix(cs[0]["document"].(string), "mt00006") {
 		t.Errorf("the best chunk is %v", cs[0]["document"])
 	}
@@ -75,9 +74,8 @@ func verbatim(t *testing.T, cs []map[string]any) {
 			),
 			nil,
 		)
-		if d["text"] != c["text"] || d["version"] != c["version"] {
-			t.Errorf("document text %q, chunk text %q", d["text"], c["text"])
-		}
+		assert.True(t, d["text"] == c["text"] && d["version"] == c["version"],
+			"document text %q, chunk text %q", d["text"], c["text"])
 	}
 }
 
@@ -93,34 +91,24 @@ func trace(t *testing.T, cs []map[string]any) {
 			got := string(
 				text[int(sp[0].(float64))-int(chunk["start"].(float64)) : int(sp[1].(float64))-int(chunk["start"].(float64))],
 			)
-			if !strings.EqualFold(got, m["name"].(string)) {
-				t.Errorf("span of %q holds %q", m["name"], got)
-			}
+			assert.True(t, strings.EqualFold(got, m["name"].(string)), "span of %q holds %q", m["name"], got)
 			located++
 		}
 	}
-	if located == 0 {
-		t.Error("no mention is located")
-	}
+	assert.True(t, located != 0, "no mention is located")
 	_, es := do(t, shared.HTTP, http.MethodGet, "/v1/indexes/pipe/entities?prefix=journal&limit=5", nil)
 	list := es["entities"].([]any)
-	if len(list) == 0 {
-		t.Fatal("no entity starts with journal")
-	}
+	require.True(t, len(list) != 0, "no entity starts with journal")
 	id := list[0].(map[string]any)["id"].(string)
 	_, ch := do(t, shared.HTTP, http.MethodGet, "/v1/indexes/pipe/entities/"+id+"/chunks", nil)
-	if len(ch["chunks"].([]any)) == 0 {
-		t.Errorf("entity %s has no chunk", id)
-	}
+	assert.True(t, len(ch["chunks"].([]any)) != 0, "entity %s has no chunk", id)
 }
 
 func TestRestoreBringsTheIndexBackWithoutAModelCall(t *testing.T) {
 	t.Parallel() // it has a stack or servers of its own
 	dir := t.TempDir()
 	st, err := start(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	server := serve(t, modeltest.Options{})
 	a := completed(
 		t,
@@ -128,17 +116,12 @@ func TestRestoreBringsTheIndexBackWithoutAModelCall(t *testing.T) {
 	)
 	q := "Which county is Lake Placid located in?"
 	want := chunksOf(ask(t, st.HTTP, "r", q, nil))
-	if err := st.Stop(context.Background()); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, st.Stop(context.Background()))
 	for _, p := range []string{"vectors", "classes.bolt", "classes.bolt.runs", "cache"} {
-		if err := os.RemoveAll(filepath.Join(dir, p)); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.RemoveAll(filepath.Join(dir, p)))
 	}
-	if st, err = start(dir); err != nil {
-		t.Fatal(err)
-	}
+	st, err = start(dir)
+	require.NoError(t, err)
 	defer func() { _ = st.Stop(context.Background()) }()
 	if status, out := do(t, st.HTTP, http.MethodPost, "/v1/indexes/r/query",
 		map[string]any{"query": q}); status != http.StatusServiceUnavailable ||
@@ -152,13 +135,10 @@ func TestRestoreBringsTheIndexBackWithoutAModelCall(t *testing.T) {
 		t.Errorf("an audit of wiped stores: %s (%s) %+v", lost.Status, lost.Reason, lost.Audit)
 	}
 	r, err := st.Control.Restore(t.Context(), "r")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	rep := completed(t, wait(t, st.Control, r.Run))
-	if rep.Written.Rows == 0 || rep.Written.Records != a.Classes {
-		t.Errorf("restored %+v of %d classes", rep.Written, a.Classes)
-	}
+	assert.True(t, rep.Written.Rows != 0 && rep.Written.Records == a.Classes,
+		"restored %+v of %d classes", rep.Written, a.Classes)
 	for range 3000 { // a query-api that could not open the generation tries again soon
 		if status, _ := do(t, st.HTTP, http.MethodPost, "/v1/indexes/r/query",
 			map[string]any{"query": q}); status == http.StatusOK {
@@ -174,22 +154,16 @@ func TestRestoreBringsTheIndexBackWithoutAModelCall(t *testing.T) {
 		whole.Audit.Checked.Classes != a.Classes || whole.Audit.Checked.Chunks != a.Chunks {
 		t.Errorf("an audit of restored stores: %s %+v", whole.Status, whole.Audit)
 	}
-	if after := server.Stats(); after.Chat != before.Chat {
-		t.Errorf("restore or audit called the chat model")
-	}
+	assert.Equal(t, before.Chat, server.Stats().Chat, "restore or audit called the chat model")
 }
 
 // audited audits all of an index, with nothing written.
 func audited(t *testing.T, serving control.Control, index string) core.Report {
 	t.Helper()
 	run, err := serving.Audit(t.Context(), control.AuditRequest{Index: index})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	report := wait(t, serving, run.Run)
-	if report.Audit == nil {
-		t.Fatalf("%s (%s) tells of no audit: %s", report.Status, report.Reason, report.Detail)
-	}
+	require.True(t, report.Audit != nil, "%s (%s) tells of no audit: %s", report.Status, report.Reason, report.Detail)
 	return report.Report
 }
 
@@ -213,22 +187,16 @@ func TestADeletedDocumentIsGoneAndAChangedOneIsNew(t *testing.T) {
 	)
 	sp := spec(t, "del", dir, nil, "indexes.del.gate.max_removed=0.5", "indexes.del.enrich=[facts, gem]")
 	status := completed(t, index(t, shared.Control, sp))
-	if err := os.Remove(filepath.Join(dir, "a.txt")); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(dir, "c.txt"), []byte("Tarrow is a lake near Quorn."), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.Remove(filepath.Join(dir, "a.txt")))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "c.txt"), []byte("Tarrow is a lake near Quorn."), 0o644))
 	b := completed(t, index(t, shared.Control, sp))
-	if b.Diff.Removed != 1 || b.Diff.Changed != 1 || b.Diff.Same != 1 || b.ContentHash == status.ContentHash {
-		t.Errorf("%+v", b.Report)
-	}
+	assert.True(t, b.Diff.Removed == 1 && b.Diff.Changed == 1 && b.Diff.Same == 1 && b.ContentHash != status.ContentHash,
+		"%+v", b.Report)
 	for _, m := range config.PlainMethods() {
 		for _, c := range chunksOf(ask(t, shared.HTTP, "del", "Quillon fortress Veldoria", map[string]any{"top_chunks": 10,
 			"method": m})) {
-			if c["document"] == "a.txt" || strings.Contains(c["text"].(string), "Quillon") {
-				t.Errorf("method %s returns the deleted document: %v", m, c)
-			}
+			assert.True(t, c["document"] != "a.txt" && !strings.Contains(c["text"].(string), "Quillon"),
+				"method %s returns the deleted document: %v", m, c)
 		}
 	}
 	if old := chunksOf(ask(t, shared.HTTP, "del", "Quillon fortress", map[string]any{"generation": status.Generation,
@@ -243,19 +211,14 @@ func TestADeletedDocumentIsGoneAndAChangedOneIsNew(t *testing.T) {
 		c := completed(t, index(t, shared.Control, sp))
 		// The built-in embedder's table is frozen along a line of generations, so a line that begins anew has other
 		// vectors.
-		if c.ContentHash != b.ContentHash || c.TextHash != b.TextHash {
-			t.Errorf("%s %s, then %s %s", b.ContentHash, b.TextHash, c.ContentHash, c.TextHash)
-		}
+		assert.True(t, c.ContentHash == b.ContentHash && c.TextHash == b.TextHash,
+			"%s %s, then %s %s", b.ContentHash, b.TextHash, c.ContentHash, c.TextHash)
 	})
 	t.Run("a mass deletion is held and changes nothing", func(t *testing.T) {
 		sp.Index, sp.Gate.MaxRemoved = "del", 0.2
-		if err := os.Remove(filepath.Join(dir, "b.txt")); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.Remove(filepath.Join(dir, "b.txt")))
 		c := index(t, shared.Control, sp)
-		if c.Status != core.StatusHeld || c.Reason != "mass_deletion" || c.Detail == "" {
-			t.Fatalf("%+v", c.Report)
-		}
+		require.True(t, c.Status == core.StatusHeld && c.Reason == "mass_deletion" && c.Detail != "", "%+v", c.Report)
 		if out := ask(t, shared.HTTP, "del", "Marbeck harbour", nil); out["generation"] != b.Generation ||
 			len(chunksOf(out)) == 0 {
 			t.Errorf("queries see %v", out["generation"])
@@ -288,15 +251,11 @@ func TestFaultsOfTheModelServerLoseNothing(t *testing.T) {
 				"indexes."+idx+".failures.share=1",
 			)
 			st := index(t, shared.Control, sp)
-			if st.Status != core.StatusCompleted && st.Status != core.StatusErrors {
-				t.Fatalf("%s %s %s", st.Status, st.Reason, st.Detail)
-			}
-			if st.DeadLetters == 0 && st.ContentHash != clean.ContentHash {
-				t.Error("another content hash than an undisturbed run")
-			}
-			if n := bad.Stats().Duplicates; n != 0 {
-				t.Errorf("%d answers were paid twice", n)
-			}
+			require.True(t, st.Status == core.StatusCompleted || st.Status == core.StatusErrors,
+				"%s %s %s", st.Status, st.Reason, st.Detail)
+			assert.True(t, st.DeadLetters != 0 || st.ContentHash == clean.ContentHash,
+				"another content hash than an undisturbed run")
+			assert.Zero(t, bad.Stats().Duplicates)
 		})
 	}
 }
@@ -314,17 +273,13 @@ func TestAPoisonedChunkBecomesADeadLetterAndStaysReachable(t *testing.T) {
 		"indexes.poison.failures.share=0.2",
 	)
 	a := index(t, shared.Control, sp)
-	if a.Status != core.StatusErrors || a.DeadLetters == 0 || !a.Published {
-		t.Fatalf("%+v", a.Report)
-	}
+	require.True(t, a.Status == core.StatusErrors && a.DeadLetters != 0 && a.Published, "%+v", a.Report)
 	found := false
 	for _, c := range chunksOf(ask(t, shared.HTTP, "poison", "Journal of Psychotherapy Integration",
 		map[string]any{"top_chunks": 10})) {
 		found = found || strings.Contains(c["text"].(string), "Psychotherapy Integration")
 	}
-	if !found {
-		t.Error("the chunk is not reachable")
-	}
+	assert.True(t, found, "the chunk is not reachable")
 	before := server.Stats().Chat
 	sp.Index = "poison2" // the same store: content failures are not paid for again
 	sp.Failures.Share = 0
@@ -359,9 +314,7 @@ func TestAModelThatRefusesPausesTheRunAndResumeFinishesIt(t *testing.T) {
 				t.Fatalf("%s %s %s", st.Status, st.Reason, st.Detail)
 			}
 			server.Set(modeltest.Options{})
-			if err := shared.Control.Resume(t.Context(), st.Run, nil); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, shared.Control.Resume(t.Context(), st.Run, nil))
 			for range 6000 {
 				if st = wait(t, shared.Control, st.Run); st.Status != core.StatusPaused {
 					break
@@ -384,38 +337,28 @@ func TestPauseAndCancelByHand(t *testing.T) {
 		"models.limits.concurrency=4",
 	)
 	r, err := shared.Control.Index(t.Context(), control.IndexRequest{Spec: sp})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	again, err := shared.Control.Index(t.Context(), control.IndexRequest{Spec: sp})
-	if err != nil || !again.Attached || again.Run != r.Run {
-		t.Errorf("a second index does not attach: %+v %v", again, err)
-	}
+	assert.True(t, err == nil && again.Attached && again.Run == r.Run,
+		"a second index does not attach: %+v %v", again, err)
 	for range 3000 {
 		if st, err := shared.Control.Status(t.Context(), r.Run); err == nil && st.Calls.Extract > 3 {
-			if st.Rate <= 0 || st.ETASeconds <= 0 || st.Overall <= 0 {
-				t.Errorf("no rate or time left: %+v", st)
-			}
+			assert.False(t, st.Rate <= 0 || st.ETASeconds <= 0 || st.Overall <= 0, "no rate or time left: %+v", st)
 			break
 		}
 		time.Sleep(50 * time.Millisecond)
 	}
-	if _, err := shared.Control.Pause(t.Context(), r.Run); err != nil {
-		t.Fatal(err)
-	}
+	_, err = shared.Control.Pause(t.Context(), r.Run)
+	require.NoError(t, err)
 	st := wait(t, shared.Control, r.Run)
-	if st.Status != core.StatusPaused || st.Reason != "paused" {
-		t.Fatalf("%s %s", st.Status, st.Reason)
-	}
+	require.True(t, st.Status == core.StatusPaused && st.Reason == "paused", "%s %s", st.Status, st.Reason)
 	at := server.Stats().Chat
 	time.Sleep(time.Second)
 	if n := server.Stats().Chat; n > at+4 {
 		t.Errorf("a paused run paid %d calls", n-at)
 	}
 	server.Set(modeltest.Options{})
-	if err := shared.Control.Resume(t.Context(), r.Run, nil); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, shared.Control.Resume(t.Context(), r.Run, nil))
 	for range 6000 {
 		if st = wait(t, shared.Control, r.Run); st.Status != core.StatusPaused {
 			break
@@ -423,22 +366,16 @@ func TestPauseAndCancelByHand(t *testing.T) {
 		time.Sleep(50 * time.Millisecond)
 	}
 	completed(t, st)
-	if d := server.Stats().Duplicates; d != 0 {
-		t.Errorf("%d answers were paid twice", d)
-	}
+	assert.Zero(t, server.Stats().Duplicates)
 	server.Set(modeltest.Options{Latency: time.Second, Capacity: 2})
 	sp.Chat.Model = "slower"
 	r, err = shared.Control.Index(t.Context(), control.IndexRequest{Spec: sp, Generation: "cancelled"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	time.Sleep(1500 * time.Millisecond)
-	if _, err := shared.Control.Cancel(t.Context(), r.Run); err != nil {
-		t.Fatal(err)
-	}
-	if st = wait(t, shared.Control, r.Run); st.Status != core.StatusCancelled {
-		t.Errorf("%s %s", st.Status, st.Reason)
-	}
+	_, err = shared.Control.Cancel(t.Context(), r.Run)
+	require.NoError(t, err)
+	st = wait(t, shared.Control, r.Run)
+	assert.True(t, st.Status == core.StatusCancelled, "%s %s", st.Status, st.Reason)
 }
 
 // Promises: 4.
@@ -447,16 +384,13 @@ func TestADryRunCountsAndTakesNothing(t *testing.T) {
 	sp := spec(t, "dry", copySample(t), server, "indexes.dry.chunking.strategy=document", "models.chat.model=dry",
 		"models.embedding.dimension=256", "models.chat.api_key_env=NO_SUCH_KEY")
 	report, err := shared.Control.Estimate(t.Context(), control.IndexRequest{Spec: sp})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if report.Estimate == nil || report.Estimate.Extract != (core.Range{Low: 120, High: 120}) || report.Chunks != 120 ||
 		report.Estimate.Tokens.Low <= 0 || report.Estimate.Embed.Low <= 0 || server.Stats().Started != 0 {
 		t.Errorf("%+v, estimate %+v, server %+v", report, report.Estimate, server.Stats())
 	}
-	if _, err := shared.Control.Generations(t.Context(), "dry"); err == nil {
-		t.Error("an estimate left a generation behind")
-	}
+	_, err = shared.Control.Generations(t.Context(), "dry")
+	assert.Error(t, err, "an estimate left a generation behind")
 	if status, _ := do(t, shared.HTTP, http.MethodPost, "/v1/indexes/dry/query",
 		map[string]any{"query": "x"}); status != http.StatusNotFound {
 		t.Errorf("a dry run can be queried: %d", status)

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"go.temporal.io/api/common/v1"
 	"go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/taskqueue/v1"
@@ -26,9 +28,7 @@ func stranger(t *testing.T) client.Client {
 	out, err := client.DialContext(t.Context(), client.Options{
 		HostPort: shared.Temporal, Namespace: devserver.Namespace,
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(out.Close)
 	return out
 }
@@ -39,9 +39,7 @@ func readable(
 ) (text string, starts []*workflowservice.StartWorkflowExecutionRequest) {
 	t.Helper()
 	listed, err := by.ListWorkflow(t.Context(), &workflowservice.ListWorkflowExecutionsRequest{PageSize: 1000})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	var all strings.Builder
 	for _, found := range listed.GetExecutions() {
 		id := found.GetExecution().GetWorkflowId()
@@ -49,20 +47,15 @@ func readable(
 			continue
 		}
 		raw, err := proto.Marshal(found)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		all.Write(raw)
 		events := by.GetWorkflowHistory(t.Context(), id, found.GetExecution().GetRunId(), false,
 			enums.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
 		for events.HasNext() {
 			event, err := events.Next()
-			if err != nil {
-				t.Fatal(err)
-			}
-			if raw, err = proto.Marshal(event); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
+			raw, err = proto.Marshal(event)
+			require.NoError(t, err)
 			all.Write(raw)
 			if began := event.GetWorkflowExecutionStartedEventAttributes(); began != nil {
 				starts = append(starts, &workflowservice.StartWorkflowExecutionRequest{
@@ -79,25 +72,18 @@ func readable(
 // Promises: 133.
 func TestWhoHasTheEnginesPortAloneLearnsNothingAndPublishesNothing(t *testing.T) {
 	docs := filepath.Join(t.TempDir(), "hidden-folder")
-	if err := os.Mkdir(docs, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.Mkdir(docs, 0o700))
 	writeFile(t, filepath.Join(docs, "hidden-lease.txt"), "Alfred Nobel signed the lease of the lighthouse.")
 	own := completed(t, index(t, shared.Control, spec(t, "harbour", docs, nil)))
 	other := stranger(t)
 	text, starts := readable(t, other, "harbour")
 	for _, secret := range []string{"hidden-folder", "hidden-lease", "Nobel"} {
-		if strings.Contains(text, secret) {
-			t.Errorf("the engine shows %q", secret)
-		}
+		assert.False(t, strings.Contains(text, secret), "the engine shows %q", secret)
 	}
-	if len(starts) == 0 || !strings.Contains(text, own.Generation) {
-		t.Fatalf("the run is not found: %d starts", len(starts))
-	}
+	require.True(t, len(starts) != 0 && strings.Contains(text, own.Generation),
+		"the run is not found: %d starts", len(starts))
 	plain, err := converter.GetDefaultDataConverter().ToPayloads(workflows.Build{Index: "harbour", Generation: "evil"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for _, name := range []string{
 		workflows.BuildIndexName, workflows.StageName, workflows.ShardName, workflows.RestoreName, workflows.AuditName,
 		workflows.NotifyName, workflows.NightlyName, workflows.BackfillName,
@@ -111,13 +97,10 @@ func TestWhoHasTheEnginesPortAloneLearnsNothingAndPublishesNothing(t *testing.T)
 		startForeign(t, other, id, start)
 	}
 	generations, err := shared.Control.Generations(t.Context(), "harbour")
-	if err != nil || len(generations) != 1 || generations[0].Generation != own.Generation {
-		t.Errorf("generations %+v, %v", generations, err)
-	}
+	assert.True(t, err == nil && len(generations) == 1 && generations[0].Generation == own.Generation,
+		"generations %+v, %v", generations, err)
 	again := completed(t, index(t, shared.Control, spec(t, "harbour", docs, nil)))
-	if again.ContentHash != own.ContentHash {
-		t.Error("the index changed")
-	}
+	assert.Equal(t, own.ContentHash, again.ContentHash, "the index changed")
 }
 
 // startForeign starts a workflow without the key, and waits for its refusal.
@@ -128,9 +111,7 @@ func startForeign(
 	start.Namespace, start.WorkflowId, start.RequestId = devserver.Namespace, id, id
 	start.TaskQueue = &taskqueue.TaskQueue{Name: workflows.TaskQueue}
 	started, err := by.WorkflowService().StartWorkflowExecution(t.Context(), start)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	err = by.GetWorkflow(ctx, id, started.GetRunId()).Get(ctx, nil)
@@ -143,9 +124,7 @@ func startForeign(
 	history := by.GetWorkflowHistory(t.Context(), id, "", false, enums.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
 	for history.HasNext() {
 		event, err := history.Next()
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		if event.GetEventType() == enums.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED {
 			t.Errorf("%s of another user ran an activity", start.GetWorkflowType().GetName())
 		}

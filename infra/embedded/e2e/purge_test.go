@@ -10,6 +10,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/control"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
@@ -32,9 +35,7 @@ func holdingWords(t *testing.T, folder string, words ...string) (where []string)
 		}
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return where
 }
 
@@ -45,16 +46,12 @@ func TestNothingOfADataDirectoryTellsOfAPurgedDocument(t *testing.T) {
 	folder := t.TempDir()
 	server := serve(t, modeltest.Options{Dimension: 16})
 	own, err := start(folder)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	stopped := false
 	stop := func() {
 		if !stopped {
 			stopped = true
-			if err := own.Stop(context.Background()); err != nil {
-				t.Error(err)
-			}
+			assert.NoError(t, own.Stop(context.Background()))
 		}
 	}
 	defer stop()
@@ -67,9 +64,7 @@ func TestNothingOfADataDirectoryTellsOfAPurgedDocument(t *testing.T) {
 	sp := spec(t, "del", documents, server)
 	sp.Embedding = spec(t, "del", documents, nil).Embedding // whose table of words is learned from the corpus
 	first := completed(t, index(t, own.Control, sp))
-	if err := os.WriteFile(filepath.Join(documents, "b.md"), []byte("# Bern\n\nBern sells salt.\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(filepath.Join(documents, "b.md"), []byte("# Bern\n\nBern sells salt.\n"), 0o644))
 	completed(t, index(t, own.Control, sp))
 	ask(t, own.HTTP, "del", "Who paid the ferryman?", nil)
 	ask(t, own.HTTP, "del", "Who paid the ferryman?", map[string]any{"generation": first.Generation})
@@ -86,31 +81,24 @@ func TestNothingOfADataDirectoryTellsOfAPurgedDocument(t *testing.T) {
 	}
 	request.Documents, request.DryRun = []string{"c.md"}, true
 	looked, err := own.Control.Purge(t.Context(), request)
-	if err != nil || looked.Run != nil || len(looked.Plan.Drops) != 2 || !looked.Plan.Documents[0].Known {
-		t.Fatalf("%+v, %v", looked, err)
-	}
+	require.True(t, err == nil && looked.Run == nil && len(looked.Plan.Drops) == 2 && looked.Plan.Documents[0].Known,
+		"%+v, %v", looked, err)
 	calls := server.Stats().Chat
 	request.DryRun = false
 	begun, err := own.Control.Purge(t.Context(), request)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	ended := completed(t, wait(t, own.Control, begun.Run.Run))
 	if server.Stats().Chat != calls || ended.Documents != 2 {
 		t.Errorf("%d calls, %+v", server.Stats().Chat-calls, ended.Report)
 	}
 	stand, err := own.Control.Purges(t.Context(), control.PurgesRequest{Index: "del"})
-	if err != nil || len(stand.Purges) != 1 {
-		t.Fatalf("%+v, %v", stand, err)
-	}
+	require.True(t, err == nil && len(stand.Purges) == 1, "%+v, %v", stand, err)
 	if one := stand.Purges[0]; one.State != core.PurgeDone || one.Gone.Generations != 2 || one.Gone.Ledger == 0 {
 		t.Errorf("%+v", one)
 	}
 	out := ask(t, own.HTTP, "del", "Who paid the ferryman? Quastenberg", nil)
 	for _, chunk := range chunksOf(out) {
-		if chunk["document"] == "c.md" {
-			t.Errorf("a query returns %v", chunk)
-		}
+		assert.True(t, chunk["document"] != "c.md", "a query returns %v", chunk)
 	}
 	if status, _ := do(t, own.HTTP, http.MethodPost, "/v1/indexes/del/query", map[string]any{
 		"query": "opals", "generation": first.Generation,
@@ -118,9 +106,8 @@ func TestNothingOfADataDirectoryTellsOfAPurgedDocument(t *testing.T) {
 		t.Errorf("a generation that was dropped answers %d", status)
 	}
 	again, err := own.Control.Purge(t.Context(), request)
-	if err != nil || again.Run != nil || again.Purge == nil || again.Purge.State != core.PurgeDone {
-		t.Errorf("once more: %+v, %v", again, err)
-	}
+	assert.True(t, err == nil && again.Run == nil && again.Purge != nil && again.Purge.State == core.PurgeDone,
+		"once more: %+v, %v", again, err)
 	trail, err := own.Control.Operations(t.Context(), "del", 1)
 	if err != nil || len(trail) != 1 || trail[0].Action != core.ActionPurge ||
 		!strings.HasPrefix(begun.Plan.Documents[0].Digest.String(), trail[0].Name) {

@@ -8,6 +8,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/control"
 	"github.com/unweaver/unweaver/internal/control/httpapi"
 	"github.com/unweaver/unweaver/internal/core"
@@ -125,9 +128,7 @@ func TestQueriesDuringFiftyPublishesAndRollbacksSeeOneGeneration(t *testing.T) {
 	for ; moves < 50; moves++ {
 		target := kept[moves%len(kept)]
 		move, err := client.Move(ctx, control.MoveRequest{Action: core.ActionRollback, Index: "moves", Generation: target})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		if !move.Unchanged {
 			load.next(t, target)
 		}
@@ -142,13 +143,9 @@ func TestQueriesDuringFiftyPublishesAndRollbacksSeeOneGeneration(t *testing.T) {
 			t.Fatalf("generation %s answered %q", a.generation, a.text)
 		}
 	}
-	if len(load.seen) != len(kept) {
-		t.Errorf("answers came from %d of %d generations", len(load.seen), len(kept))
-	}
+	assert.Len(t, load.seen, len(kept), "answers came from")
 	operations, err := client.Operations(t.Context(), "moves", 0)
-	if err != nil || len(operations) < 40 {
-		t.Fatalf("%d operations, %v", len(operations), err)
-	}
+	require.True(t, err == nil && len(operations) >= 40, "%d operations, %v", len(operations), err)
 	for _, op := range operations {
 		if op.Outcome == nil || op.Outcome.Result != core.OperationDone || op.By != "ada@desk" || op.Via != "token" ||
 			op.Reason != "drill" {

@@ -7,6 +7,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/control"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
@@ -72,9 +75,8 @@ func killRounds(t *testing.T, mode string, stages []string) {
 		must(t, own.Start(t.Context()))
 		meetRound(t, own.Control, sp, round)
 		completed(t, wait(t, own.Control, round.Run))
-		if letters, err := own.Control.DeadLetters(t.Context(), "docs"); err != nil || len(letters) > 0 {
-			t.Errorf("killed at %q: letters %+v, %v", stage, letters, err)
-		}
+		letters, err := own.Control.DeadLetters(t.Context(), "docs")
+		assert.True(t, err == nil && len(letters) == 0, "killed at %q: letters %+v, %v", stage, letters, err)
 		night, err := own.Control.Index(t.Context(), control.IndexRequest{Spec: sp})
 		must(t, err)
 		completed(t, wait(t, own.Control, night.Run))
@@ -94,9 +96,7 @@ func reach(t *testing.T, serving control.Control, run, stage string) {
 		if slices.Index(retryStages, status.Stage) >= at || core.Terminal(status.Status) {
 			return
 		}
-		if time.Since(begun) > 2*time.Minute {
-			t.Fatalf("%s does not come to %s: it is at %s", run, stage, status.Stage)
-		}
+		require.True(t, time.Since(begun) <= 2*time.Minute, "%s does not come to %s: it is at %s", run, stage, status.Stage)
 	}
 }
 
@@ -105,16 +105,13 @@ func reach(t *testing.T, serving control.Control, run, stage string) {
 func meetRound(t *testing.T, serving control.Control, sp core.Spec, round control.Run) {
 	t.Helper()
 	again, err := serving.RetryFailed(t.Context(), control.LettersRequest{Name: "docs"})
-	if err != nil || again.Run != "" && (again.Run != round.Run || !again.Attached) {
-		t.Errorf("beside %s: %+v, %v", round.Run, again, err)
-	}
+	assert.True(t, err == nil && (again.Run == "" || again.Run == round.Run && again.Attached),
+		"beside %s: %+v, %v", round.Run, again, err)
 	status, err := serving.Status(t.Context(), round.Run)
 	must(t, err)
 	if again.Run == "" || core.Terminal(status.Status) {
 		return
 	}
 	_, err = serving.Index(t.Context(), control.IndexRequest{Spec: sp})
-	if err != nil && !fault.Is(err, fault.LeaseHeld) {
-		t.Errorf("a build beside %s: %v", round.Run, err)
-	}
+	assert.True(t, err == nil || fault.Is(err, fault.LeaseHeld), "a build beside %s: %v", round.Run, err)
 }

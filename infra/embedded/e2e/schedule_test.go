@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"go.temporal.io/sdk/client"
 
 	"github.com/unweaver/unweaver/infra/embedded/stack"
@@ -25,9 +27,8 @@ func schedules(t *testing.T, controller *service.Service, wanted func(control.Sc
 	var all []control.Scheduled
 	for begin := time.Now(); time.Since(begin) < 3*time.Minute; time.Sleep(100 * time.Millisecond) {
 		var err error
-		if all, err = controller.Schedules(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		all, err = controller.Schedules(t.Context())
+		require.NoError(t, err)
 		for _, one := range all {
 			if one.Index == "docs" && wanted(one) {
 				return one
@@ -46,9 +47,7 @@ func ended(nights int) func(control.Scheduled) bool {
 
 func must(t *testing.T, err error) {
 	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 }
 
 // A schedule is applied once, and again where something changed; it builds, skips a night beside a build and says so,
@@ -79,9 +78,7 @@ func TestASchedulesLife(t *testing.T) {
 		t.Helper()
 		applied, err := running.Control.ApplySchedule(t.Context(), request)
 		must(t, err)
-		if applied.Change != want {
-			t.Errorf("applied: %+v, want %s", applied, want)
-		}
+		assert.Equal(t, want, applied.Change, "applied: %+v", applied)
 		return applied
 	}
 	applied := apply(control.ScheduleCreated)
@@ -90,17 +87,14 @@ func TestASchedulesLife(t *testing.T) {
 			t.Errorf("next at %s", next.UTC())
 		}
 	}
-	if len(applied.Next) != 3 {
-		t.Errorf("%+v", applied)
-	}
+	assert.Len(t, applied.Next, 3, "%+v", applied)
 	apply(control.ScheduleUnchanged)
 	request.Schedule.Timezone = "America/New_York"
 	apply(control.ScheduleChanged)
 	apply(control.ScheduleUnchanged)
 
-	if _, err := running.Control.TriggerSchedule(t.Context(), "docs"); err != nil {
-		t.Fatal(err)
-	}
+	_, err := running.Control.TriggerSchedule(t.Context(), "docs")
+	require.NoError(t, err)
 	first := schedules(t, running.Control, ended(1))
 	if night := first.Nights[0]; night.Status != core.StatusCompleted || !strings.HasPrefix(night.Run, "docs/20") {
 		t.Fatalf("%+v", night)
@@ -115,14 +109,10 @@ func TestASchedulesLife(t *testing.T) {
 	request.Spec.Budget.Calls = 1
 	held, err := running.Control.Index(t.Context(), control.IndexRequest{Spec: request.Spec, Generation: "held"})
 	must(t, err)
-	if status := wait(t, running.Control, held.Run); status.Status != core.StatusPaused {
-		t.Fatalf("%+v", status)
-	}
+	require.Equal(t, core.StatusPaused, wait(t, running.Control, held.Run).Status)
 	triggered, err := running.Control.TriggerSchedule(t.Context(), "docs")
 	must(t, err)
-	if triggered.Running != "docs/held" {
-		t.Errorf("%+v", triggered)
-	}
+	assert.Equal(t, "docs/held", triggered.Running, "%+v", triggered)
 	due := func() {
 		t.Helper()
 		handle := running.Control.Client.ScheduleClient().GetHandle(t.Context(), workflows.ScheduleID("docs"))
@@ -151,9 +141,7 @@ func TestASchedulesLife(t *testing.T) {
 	}
 	must(t, running.Control.ResumeSchedule(t.Context(), "docs", ""))
 	again := schedules(t, running.Control, func(control.Scheduled) bool { return true })
-	if again.Paused || len(again.Next) != 3 {
-		t.Errorf("resumed: %+v", again)
-	}
+	assert.True(t, !again.Paused && len(again.Next) == 3, "resumed: %+v", again)
 
 	must(t, os.Remove(filepath.Join(dir, "artifacts", "docs", "schedule.json")))
 	due()

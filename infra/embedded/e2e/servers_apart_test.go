@@ -2,10 +2,12 @@ package e2e
 
 import (
 	"log/slog"
-	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/unweaver/unweaver/internal/control"
 	"github.com/unweaver/unweaver/internal/control/engine"
@@ -62,35 +64,27 @@ func TestWhatIsMissingInAClusterIsNamed(t *testing.T) {
 	sp := spec(t, "k", ".", nil)
 	sp.Corpus = "s3://no-such-bucket/x"
 	checks, err := c.ctl.Doctor(t.Context(), sp)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	said := map[string]control.Check{}
 	for _, x := range checks {
 		said[x.Name] = x
 	}
 	for name, says := range map[string]string{"worker": "engine.task_queue", "corpus": "the corpus"} {
-		if x := said[name]; x.OK || !strings.Contains(x.Detail, says) {
-			t.Errorf("doctor on %s: %+v", name, x)
-		}
+		x := said[name]
+		assert.True(t, !x.OK && strings.Contains(x.Detail, says), "doctor on %s: %+v", name, x)
 	}
 	for _, name := range []string{"artifacts", "conditional writes", "import bucket", "classes", "vectors", "temporal"} {
-		if !said[name].OK {
-			t.Errorf("doctor on %s: %+v", name, said[name])
-		}
+		assert.True(t, said[name].OK, "doctor on %s: %+v", name, said[name])
 	}
 	c.upload(copySample(t))
 	run := c.begin(control.IndexRequest{Spec: spec(t, "k", ".", nil)})
 	st, err := c.ctl.Status(t.Context(), run)
-	if err != nil || len(st.Problems) == 0 || st.Problems[0].Code != "no_worker" {
-		t.Errorf("a run without a worker: %+v, %v", st.Problems, err)
-	}
+	assert.True(t, err == nil && len(st.Problems) != 0 && st.Problems[0].Code == "no_worker",
+		"a run without a worker: %+v, %v", st.Problems, err)
 	// A build with another embedding dimension than the collection's is a build of another fingerprint; rows of a
 	// build that was abandoned are dropped before the first import.
 	name := core.Collection(c.ctl.Stores.StoreID, "k", "classes", core.Fingerprint{}.Digest(), 0)
-	if err := c.ctl.Stores.Vectors.Create(t.Context(), name, 8); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, c.ctl.Stores.Vectors.Create(t.Context(), name, 8))
 	if err := c.ctl.Stores.Vectors.Create(t.Context(), name, 16); !fault.Is(err, fault.DimensionChanged) {
 		t.Errorf("another dimension: %v", err)
 	}
@@ -123,22 +117,17 @@ func TestRowsOfAnAbandonedBuildAreGoneAfterAnImport(t *testing.T) {
 	left := copies + sp.Index + "/runs/" + generation + "/1/classes-0/ab.parquet"
 	others := copies + "x" + sp.Index + "/runs/" + generation + "/1/classes-0/ab.parquet"
 	for _, key := range []string{left, others} {
-		if _, err := blob.Write(t.Context(), staging, key, []byte("rows"), blob.Cond{}); err != nil {
-			t.Fatal(err)
-		}
+		_, err := blob.Write(t.Context(), staging, key, []byte("rows"), blob.Cond{})
+		require.NoError(t, err)
 	}
 	c.upload(copySample(t))
 	st := completed(t, wait(t, c.ctl, c.begin(control.IndexRequest{Spec: sp})))
 	var found []string
 	for info, err := range staging.List(t.Context(), copies, "") {
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		found = append(found, info.Key)
 	}
-	if !slices.Equal(found, []string{others}) {
-		t.Errorf("copies are left: %q", found)
-	}
+	assert.Equal(t, []string{others}, found, "copies are left")
 	if first.Status == core.StatusCancelled {
 		rows(t, c, st)
 	} else {

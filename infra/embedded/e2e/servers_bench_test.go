@@ -13,6 +13,7 @@ import (
 
 	"github.com/parquet-go/parquet-go"
 	"github.com/parquet-go/parquet-go/compress/zstd"
+	"github.com/stretchr/testify/require"
 
 	"github.com/unweaver/unweaver/internal/control"
 	"github.com/unweaver/unweaver/internal/stage/load"
@@ -55,9 +56,8 @@ func latency(b *testing.B, store vectors.Store, name string, qs []vectors.Row) (
 	var ms []float64
 	for i := range 350 {
 		begin := time.Now()
-		if _, err := store.Search(b.Context(), name, qs[i%len(qs)].Vector, 100); err != nil {
-			b.Fatal(err)
-		}
+		_, err := store.Search(b.Context(), name, qs[i%len(qs)].Vector, 100)
+		require.NoError(b, err)
 		if i >= 50 {
 			ms = append(ms, float64(time.Since(begin).Microseconds())/1000)
 		}
@@ -72,13 +72,9 @@ func BenchmarkMilvus(b *testing.B) {
 	c := newCluster(b)
 	store := c.ctl.Stores.Vectors
 	embedded, err := files.Open(b.TempDir())
-	if err != nil {
-		b.Fatal(err)
-	}
+	require.NoError(b, err)
 	ok := func(err error) {
-		if err != nil {
-			b.Fatal(err)
-		}
+		require.NoError(b, err)
 	}
 	defer func() { ok(embedded.Close()) }()
 	for b.Loop() {
@@ -120,28 +116,20 @@ func importing(b *testing.B, c *cluster, name string, rs []vectors.Row) time.Dur
 		parquet.Compression(&zstd.Codec{Level: zstd.SpeedFastest}),
 	)
 	for _, r := range rs {
-		if _, err := writer.Write([]load.VectorRow{load.VectorRow(r)}); err != nil {
-			b.Fatal(err)
-		}
+		_, err := writer.Write([]load.VectorRow{load.VectorRow(r)})
+		require.NoError(b, err)
 	}
-	if err := writer.Close(); err != nil {
-		b.Fatal(err)
-	}
+	require.NoError(b, writer.Close())
 	begin := time.Now()
 	path := c.id + "/" + name + ".parquet"
-	if _, err := blob.Write(b.Context(), c.ctl.Stores.Staging, path, buf.Bytes(), blob.Cond{}); err != nil {
-		b.Fatal(err)
-	}
+	_, err := blob.Write(b.Context(), c.ctl.Stores.Staging, path, buf.Bytes(), blob.Cond{})
+	require.NoError(b, err)
 	im := c.ctl.Stores.Vectors.(vectors.Importer)
 	job, err := im.Import(b.Context(), name, path)
-	if err != nil {
-		b.Fatal(err)
-	}
+	require.NoError(b, err)
 	for {
 		st, err := im.ImportState(b.Context(), job)
-		if err != nil || st.Failed != "" {
-			b.Fatal(st, err)
-		}
+		require.True(b, err == nil && st.Failed == "", "%v %v", st, err)
 		if st.Done {
 			return time.Since(begin)
 		}
@@ -166,9 +154,7 @@ func BenchmarkRedisRecords(b *testing.B) {
 		}
 		before := redisMemory(b, c)
 		begin := time.Now()
-		if err := c.ctl.Stores.Records.PutRecords(b.Context(), rs); err != nil {
-			b.Fatal(err)
-		}
+		require.NoError(b, c.ctl.Stores.Records.PutRecords(b.Context(), rs))
 		b.ReportMetric(n/time.Since(begin).Seconds(), "records/s")
 		b.ReportMetric(float64(size)/n, "value-bytes/class")
 		b.ReportMetric(float64(redisMemory(b, c)-before)/n, "redis-bytes/class")
@@ -234,9 +220,7 @@ func extraction(s *modeltest.Server) float64 {
 func manyDocuments(b *testing.B, n int) string {
 	b.Helper()
 	src, err := os.ReadFile(filepath.Join(copySample(b), "corpus.jsonl"))
-	if err != nil {
-		b.Fatal(err)
-	}
+	require.NoError(b, err)
 	dir := b.TempDir()
 	for i := range n {
 		writeFile(

@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"go.temporal.io/api/enums/v1"
 
 	"github.com/unweaver/unweaver/internal/control"
@@ -85,17 +87,14 @@ func same(t *testing.T, got, want control.Status) {
 func rows(t *testing.T, c *cluster, st control.Status) {
 	t.Helper()
 	names, err := c.ctl.Stores.Vectors.List(t.Context(), "uw_"+core.Sum(c.ctl.Stores.StoreID, "k").Short(8)+"_")
-	if err != nil || len(names) != 2 {
-		t.Fatalf("collections %v, %v", names, err)
-	}
+	require.True(t, err == nil && len(names) == 2, "collections %v, %v", names, err)
 	for _, n := range names {
 		want := st.Classes
 		if strings.Contains(n, "_chunks_") {
 			want = st.Chunks
 		}
-		if got, err := c.ctl.Stores.Vectors.Count(t.Context(), n); err != nil || got != want {
-			t.Errorf("%s holds %d rows, want %d (%v)", n, got, want, err)
-		}
+		got, err := c.ctl.Stores.Vectors.Count(t.Context(), n)
+		assert.True(t, err == nil && got == want, "%s holds %d rows, want %d (%v)", n, got, want, err)
 	}
 }
 
@@ -123,9 +122,7 @@ func TestThePipelineOnRealServersEqualsTheEmbeddedOne(t *testing.T) {
 				again.Written != (core.Written{}) {
 				t.Errorf("an unchanged corpus: %+v", again.Report)
 			}
-			if paid.Duplicates+paid.EmbedTwice != 0 {
-				t.Errorf("paid twice: %+v", paid)
-			}
+			assert.Zero(t, paid.Duplicates+paid.EmbedTwice, "paid twice: %+v", paid)
 			night(t, c, sp, server, base)
 		})
 	}
@@ -163,9 +160,7 @@ func TestThreeWorkersShareABuildAndReplicasSwitchUnderLoad(t *testing.T) {
 	dir := copySample(t)
 	for i := range 5 { // enough for every worker
 		raw, err := os.ReadFile(dir + "/corpus.jsonl")
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		writeFile(t, fmt.Sprintf("%s/copy%d.jsonl", dir, i), string(raw))
 	}
 	c.upload(dir)
@@ -179,9 +174,8 @@ func TestThreeWorkersShareABuildAndReplicasSwitchUnderLoad(t *testing.T) {
 		t.Errorf("%d workers took part", n)
 	}
 	want, got := st.Chunks/6, server.Stats() // six equal files: one answer each serves all
-	if got.Extract > want+unsaved || got.Duplicates > unsaved {
-		t.Errorf("%d extractions were paid for %d texts, %d of them twice", got.Extract, want, got.Duplicates)
-	}
+	assert.True(t, got.Extract <= want+unsaved && got.Duplicates <= unsaved,
+		"%d extractions were paid for %d texts, %d of them twice", got.Extract, want, got.Duplicates)
 	first := map[string]bool{}
 	for _, b := range bases {
 		answers(t, b, "k", question)
@@ -212,9 +206,7 @@ func TestThreeWorkersShareABuildAndReplicasSwitchUnderLoad(t *testing.T) {
 					}
 					mu.Lock()
 					seen[gen]++
-					if hasNew != (gen != st.Generation) {
-						t.Errorf("generation %s: the new document is in the answer: %v", gen, hasNew)
-					}
+					assert.Equal(t, gen != st.Generation, hasNew, "generation %s: the new document is in the answer", gen)
 					first[b+gen] = true
 					mu.Unlock()
 				}
@@ -235,9 +227,7 @@ func TestThreeWorkersShareABuildAndReplicasSwitchUnderLoad(t *testing.T) {
 	stop.Store(true)
 	wg.Wait()
 	for _, b := range bases {
-		if !first[b+st.Generation] || !first[b+two.Generation] {
-			t.Errorf("%s did not serve both generations", b)
-		}
+		assert.True(t, first[b+st.Generation] && first[b+two.Generation], "%s did not serve both generations", b)
 	}
 	t.Logf("answers by generation: %v", seen)
 }
@@ -345,9 +335,7 @@ func TestKilledPartsOfAClusterEndInTheSameIndex(t *testing.T) {
 			st := wait(t, c.ctl, run)
 			if st.Status == core.StatusPaused { // a store was away for longer than retries last: a person resumes
 				t.Logf("paused: %s %s", st.Reason, st.Detail)
-				if err := c.ctl.Resume(t.Context(), run, nil); err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, c.ctl.Resume(t.Context(), run, nil))
 				st = wait(t, c.ctl, run)
 			}
 			completed(t, st)
@@ -361,9 +349,8 @@ func TestKilledPartsOfAClusterEndInTheSameIndex(t *testing.T) {
 				paid.Duplicates,
 				paid.EmbedTwice,
 			)
-			if paid.Duplicates > f.bound {
-				t.Errorf("%d chat answers were paid twice, want at most %d", paid.Duplicates, f.bound)
-			}
+			assert.True(t, paid.Duplicates <= f.bound,
+				"%d chat answers were paid twice, want at most %d", paid.Duplicates, f.bound)
 			answers(t, c.replica(), "k", question)
 		})
 	}
@@ -389,19 +376,13 @@ func TestRestoreBringsBackWipedStoresWithoutAModelCall(t *testing.T) {
 					t.Context(),
 					"uw_"+core.Sum(c.ctl.Stores.StoreID, "k").Short(8)+"_",
 				)
-				if err != nil || len(names) != 2 {
-					t.Fatal(names, err)
-				}
+				require.True(t, err == nil && len(names) == 2, "%v %v", names, err)
 				for _, n := range names {
-					if err := c.ctl.Stores.Vectors.Drop(t.Context(), n); err != nil {
-						t.Fatal(err)
-					}
+					require.NoError(t, c.ctl.Stores.Vectors.Drop(t.Context(), n))
 				}
 			}
 			r, err := c.ctl.Restore(t.Context(), "k")
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			res := completed(t, wait(t, c.ctl, r.Run))
 			if strings.Contains(what, "Redis") != (res.Written.Records == st.Classes) ||
 				strings.Contains(what, "Milvus") != (res.Written.Rows == st.Classes+st.Chunks) {

@@ -11,6 +11,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/control"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/testkit/longtest"
@@ -32,18 +35,14 @@ const tides = "Ada Merrow and Joris Quarrie measured the tides"
 func calmNights(t *testing.T, documents storm.Documents, nights int) (want []calmNight, folders []string) {
 	t.Helper()
 	server := modeltest.New(modeltest.Options{Shuffle: true, Dimension: 64})
-	if err := server.Listen("127.0.0.1:0"); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, server.Listen("127.0.0.1:0"))
 	t.Cleanup(server.Close)
 	name(server.URL)
 	called, dir := "calm-"+core.Sum(t.Name(), fmt.Sprint(documents.Seed)).Short(8), t.TempDir()
 	for night := range nights {
 		folder := t.TempDir()
 		for _, to := range []string{folder, dir} {
-			if err := documents.Write(to, night); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, documents.Write(to, night))
 		}
 		status := completed(t, index(t, shared.Control, stormSpec(t, called, dir, server.URL)))
 		want = append(want, calmNight{status, answers(t, shared.HTTP, called, tides)})
@@ -58,9 +57,7 @@ func slowModels(t *testing.T) *modeltest.Server {
 	server := modeltest.New(modeltest.Options{
 		Latency: 60 * time.Millisecond, EmbedLatency: 120 * time.Millisecond, Shuffle: true, Dimension: 64,
 	})
-	if err := server.Listen("127.0.0.1:0"); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, server.Listen("127.0.0.1:0"))
 	t.Cleanup(server.Close)
 	name(server.URL)
 	return server
@@ -90,9 +87,7 @@ func (c *cluster) behindProxies(seed uint64) map[string]*proxy.Proxy {
 func newProxy(t testing.TB, address string, seed uint64) *proxy.Proxy {
 	t.Helper()
 	made, err := proxy.New(address, seed)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(made.Close)
 	return made
 }
@@ -211,9 +206,7 @@ func TestBadConnectionsChangeNeitherAnIndexNorAnAnswer(t *testing.T) {
 		for name, p := range proxies {
 			t.Logf("%s: %+v", name, p.Counts())
 		}
-		if twice > lost {
-			t.Errorf("%d answers were paid twice, %d were lost by connections", twice, lost)
-		}
+		assert.True(t, twice <= lost, "%d answers were paid twice, %d were lost by connections", twice, lost)
 	}
 }
 
@@ -249,9 +242,7 @@ func askThrough(t *testing.T, base string, want []calmNight, stop <-chan struct{
 		status, out := do(t, base, http.MethodPost, "/v1/indexes/k/query", map[string]any{"query": tides})
 		codes[fmt.Sprint(status, " ", out["code"])]++
 		if status != http.StatusOK {
-			if status != http.StatusServiceUnavailable {
-				t.Errorf("a query got %d: %v", status, out)
-			}
+			assert.True(t, status == http.StatusServiceUnavailable, "a query got %d: %v", status, out)
 			continue
 		}
 		var ids []string

@@ -20,6 +20,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/ledger"
 	"github.com/unweaver/unweaver/internal/store/blob"
@@ -61,17 +64,13 @@ func (r *recording) model(t *testing.T, cut func(d *disk, name string, file *nod
 	t.Helper()
 	d := newDisk(r.base)
 	d.owner = processes{map[string]string{}, map[string]string{}}
-	if err := readFile(r.trace, d.owner); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, readFile(r.trace, d.owner))
 	tmp := newFolder("tmp")
 	d.top.names["tmp"], d.top.durable["tmp"] = tmp, tmp
 	if cut != nil {
 		d.cut = func(name string, file *node, at time.Time) error { return cut(d, name, file, at) }
 	}
-	if err := readFile(r.trace, d); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, readFile(r.trace, d))
 	return d
 }
 
@@ -104,15 +103,12 @@ func TestNoLossOfPowerTakesBackWhatWasAcknowledged(t *testing.T) {
 	rec.model(t, run.stores)
 	t.Logf("%d cuts, looked at in %.1f s; %d ledger entries came back from journals",
 		run.cuts, time.Since(begin).Seconds(), run.mended)
-	if run.mended < 100 {
-		t.Errorf("%d ledger entries came back from journals", run.mended)
-	}
+	assert.True(t, run.mended >= 100, "%d ledger entries came back from journals", run.mended)
 	for kind, n := range run.kinds {
 		t.Logf("%-26s %5d cuts, %5d states checked in %.1f s, records behind at most %d",
 			kind, n.cuts, n.checks, n.took.Seconds(), n.lag)
-		if n.lag > transaction {
-			t.Errorf("%s: syncs cover %d records less than Temporal wrote, which is no single transaction", kind, n.lag)
-		}
+		assert.True(t, n.lag <= transaction,
+			"%s: syncs cover %d records less than Temporal wrote, which is no single transaction", kind, n.lag)
 	}
 	if run.cuts < 300 || run.kinds["artifacts, vectors, cache"].checks < 60 || run.kinds["engine.db"].checks < 60 {
 		t.Errorf("the record has few cuts: %d", run.cuts)
@@ -140,9 +136,7 @@ func same(t *testing.T, rec *recording, d *disk) {
 		}
 		return err
 	})
-	if err != nil || n < 40 {
-		t.Errorf("%d files, %v", n, err)
-	}
+	assert.True(t, err == nil && n >= 40, "%d files, %v", n, err)
 }
 
 // stores looks at a cut at the level of the stores that the synced file belongs to.

@@ -7,6 +7,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/core"
 )
 
@@ -45,31 +48,23 @@ func (r *replay) samples() {
 
 func (r *replay) stack(t *testing.T, tree map[string]leaf, synced string, at time.Time) {
 	folder := t.TempDir()
-	if err := put(folder, tree, func(path string) bool { return strings.HasPrefix(path, "data/") }); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, put(folder, tree, func(path string) bool { return strings.HasPrefix(path, "data/") }))
 	r.rec.asked.take()
 	begin := time.Now()
 	p := start(t, filepath.Join(folder, "data"))
 	started := time.Since(begin)
 	generations, err := p.control().Generations(t.Context(), index)
-	if err != nil || len(generations) == 0 {
-		t.Errorf("generations: %v, %v", generations, err)
-	}
-	if err := p.answers(); err != nil {
-		t.Error(err)
-	}
+	assert.True(t, err == nil && len(generations) != 0, "generations: %v, %v", generations, err)
+	assert.NoError(t, p.answers())
 	how := "went on"
 	status, err := p.control().Status(t.Context(), index+"/g2")
 	if err != nil { // it had not begun when the power went
 		how = "was begun again"
-		if status, err = p.build(r.rec.spec, "g2"); err != nil {
-			t.Fatal(err)
-		}
+		status, err = p.build(r.rec.spec, "g2")
+		require.NoError(t, err)
 	} else if !core.Terminal(status.Status) {
-		if status, err = p.ended(index + "/g2"); err != nil {
-			t.Fatal(err)
-		}
+		status, err = p.ended(index + "/g2")
+		require.NoError(t, err)
 	}
 	want := r.rec.second
 	if status.Status != core.StatusCompleted || status.ContentHash != want.ContentHash ||
@@ -77,9 +72,7 @@ func (r *replay) stack(t *testing.T, tree map[string]leaf, synced string, at tim
 		t.Errorf("%s: hashes %s %s %s, want %s %s %s", status.Status, status.ContentHash, status.TextHash,
 			status.VectorHash, want.ContentHash, want.TextHash, want.VectorHash)
 	}
-	if err := p.answers(); err != nil {
-		t.Error(err)
-	}
+	assert.NoError(t, p.answers())
 	twice, paid := 0, 0
 	for text := range r.rec.asked.take() {
 		if answered, ok := r.rec.paid[text]; ok && answered.Before(at) && !strings.HasPrefix(text, "answer") {
@@ -93,8 +86,6 @@ func (r *replay) stack(t *testing.T, tree map[string]leaf, synced string, at tim
 	}
 	t.Logf("synced %s, %.1f s in: started in %.1f s, the build %s, done after %.1f s; of %d answers %d were paid twice",
 		synced, at.Sub(r.rec.firstAt).Seconds(), started.Seconds(), how, time.Since(begin).Seconds(), paid, twice)
-	if twice > flight {
-		t.Errorf("%d answers were paid twice, %d were in flight at most", twice, flight)
-	}
+	assert.True(t, twice <= flight, "%d answers were paid twice, %d were in flight at most", twice, flight)
 	p.kill()
 }

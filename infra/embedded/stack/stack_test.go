@@ -8,6 +8,9 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/infra/embedded/stack"
 	"github.com/unweaver/unweaver/internal/config"
 	"github.com/unweaver/unweaver/internal/fault"
@@ -17,34 +20,23 @@ import (
 func TestARefusedStackLeavesTheAddressOfTheFirst(t *testing.T) {
 	dir := t.TempDir()
 	held, err := os.Create(filepath.Join(dir, "lock"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer func() { _ = held.Close() }()
-	if err := syscall.Flock(int(held.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, syscall.Flock(int(held.Fd()), syscall.LOCK_EX|syscall.LOCK_NB))
 	address := filepath.Join(dir, "dev.json")
-	if err := os.WriteFile(address, []byte(`{"http":"http://127.0.0.1:1","pid":1}`), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(address, []byte(`{"http":"http://127.0.0.1:1","pid":1}`), 0o600))
 	_, err = stack.Start(t.Context(), stack.Options{
 		DataDir: dir, Config: config.Default(), Log: slog.New(slog.DiscardHandler),
 	})
-	if !fault.Is(err, fault.DataDirInUse) || !strings.Contains(err.Error(), dir) {
-		t.Fatal(err)
-	}
-	if _, err := os.Stat(address); err != nil {
-		t.Errorf("the first stack is cut off: %v", err)
-	}
+	require.True(t, fault.Is(err, fault.DataDirInUse) && strings.Contains(err.Error(), dir), "%v", err)
+	_, err = os.Stat(address)
+	assert.NoError(t, err, "the first stack is cut off")
 }
 
 // What was paid for lies in a directory of the former layout: it is left as it is, and the error says how it is kept.
 func TestADirectoryOfTheFormerLayoutIsLeftAsItIs(t *testing.T) {
 	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "temporal.db"), []byte("x"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "temporal.db"), []byte("x"), 0o600))
 	_, err := stack.Start(t.Context(), stack.Options{
 		DataDir: dir, Config: config.Default(), Log: slog.New(slog.DiscardHandler),
 	})

@@ -13,6 +13,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/access/pki"
 	"github.com/unweaver/unweaver/internal/testkit/pkitest"
 )
@@ -20,18 +23,14 @@ import (
 func authority(t *testing.T) *pki.Authority {
 	t.Helper()
 	made, err := pki.New("test", time.Hour)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return made
 }
 
 func must(t *testing.T) func(pki.Pair, error) pki.Pair {
 	return func(pair pki.Pair, err error) pki.Pair {
 		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		return pair
 	}
 }
@@ -40,9 +39,7 @@ func must(t *testing.T) func(pki.Pair, error) pki.Pair {
 func serve(t *testing.T, config *tls.Config) string {
 	t.Helper()
 	listener, err := tls.Listen("tcp", "127.0.0.1:0", config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(func() { _ = listener.Close() })
 	go func() {
 		for {
@@ -77,48 +74,32 @@ func TestOnlyClientsOfTheAuthorityAreLetIn(t *testing.T) {
 	own, other := authority(t), authority(t)
 	hosts := []string{"localhost", "127.0.0.1"}
 	serving, calling, err := pkitest.Mutual(own.Pair().Cert, must(t)(own.Server(hosts, time.Hour)), "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	address := serve(t, serving)
 	_, client, err := pkitest.Mutual(own.Pair().Cert, must(t)(own.Client("c", time.Hour)), "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := greeted(address, client); err != nil {
-		t.Errorf("a client of the authority: %v", err)
-	}
-	if err := greeted(address, calling); err != nil {
-		t.Errorf("a server of the authority, calling: %v", err)
-	}
+	require.NoError(t, err)
+	assert.NoError(t, greeted(address, client), "a client of the authority")
+	assert.NoError(t, greeted(address, calling), "a server of the authority, calling")
 	_, stranger, err := pkitest.Mutual(own.Pair().Cert, must(t)(other.Client("c", time.Hour)), "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	none := client.Clone()
 	none.Certificates = nil
 	expired := client.Clone()
 	old := must(t)(own.Client("c", -time.Minute))
 	pair, err := tls.X509KeyPair(old.Cert, old.Key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	expired.Certificates = []tls.Certificate{pair}
 	for name, config := range map[string]*tls.Config{
 		"a client of another authority": stranger, "a client without certificate": none, "an expired one": expired,
 	} {
-		if err := greeted(address, config); err == nil {
-			t.Errorf("%s is let in", name)
-		}
+		assert.Error(t, greeted(address, config), "%s is let in", name)
 	}
 }
 
 func TestAClientTalksToNoServerButTheOneThatItMeans(t *testing.T) {
 	own, other := authority(t), authority(t)
 	_, client, err := pkitest.Mutual(own.Pair().Cert, must(t)(own.Client("c", time.Hour)), "temporal")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for name, c := range map[string]struct {
 		pair pki.Pair
 		want bool
@@ -129,12 +110,9 @@ func TestAClientTalksToNoServerButTheOneThatItMeans(t *testing.T) {
 		"a client that plays a server": {must(t)(own.Client("temporal", time.Hour)), false},
 	} {
 		serving, _, err := pkitest.Mutual(own.Pair().Cert, c.pair, "")
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := greeted(serve(t, serving), client); (err == nil) != c.want {
-			t.Errorf("%s: %v", name, err)
-		}
+		require.NoError(t, err)
+		err = greeted(serve(t, serving), client)
+		assert.True(t, (err == nil) == c.want, "%s: %v", name, err)
 	}
 }
 
@@ -143,17 +121,13 @@ func TestACertificateOfAClientMakesNoOthers(t *testing.T) {
 	pair := must(t)(own.Client("c", time.Hour))
 	block, _ := pem.Decode(pair.Cert)
 	cert, err := x509.ParseCertificate(block.Bytes)
-	if err != nil || cert.IsCA || cert.KeyUsage&x509.KeyUsageCertSign != 0 {
-		t.Errorf("%+v, %v", cert, err)
-	}
+	assert.True(t, err == nil && !cert.IsCA && cert.KeyUsage&x509.KeyUsageCertSign == 0, "%+v, %v", cert, err)
 }
 
 func TestFilesAreTheOwnersAndAreNotReplacedUnasked(t *testing.T) {
 	folder := filepath.Join(t.TempDir(), "tls")
 	first := []pki.File{{Name: pki.AuthorityFile, Content: []byte("1")}, {Name: pki.ClientKeyFile, Content: []byte("1")}}
-	if err := pki.Write(folder, first, false); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, pki.Write(folder, first, false))
 	for _, name := range []string{"", pki.AuthorityFile, pki.ClientKeyFile} {
 		info, err := os.Stat(filepath.Join(folder, name))
 		if err != nil || info.Mode().Perm()&0o077 != 0 {
@@ -161,15 +135,10 @@ func TestFilesAreTheOwnersAndAreNotReplacedUnasked(t *testing.T) {
 		}
 	}
 	second := []pki.File{{Name: pki.ServerFile, Content: []byte("2")}, {Name: pki.ClientKeyFile, Content: []byte("2")}}
-	if err := pki.Write(folder, second, false); !errors.Is(err, fs.ErrExist) {
-		t.Errorf("written over: %v", err)
-	}
-	if _, err := os.Stat(filepath.Join(folder, pki.ServerFile)); err == nil {
-		t.Error("a refused writing wrote its first file")
-	}
-	if err := pki.Write(folder, second, true); err != nil {
-		t.Fatal(err)
-	}
+	assert.ErrorIs(t, pki.Write(folder, second, false), fs.ErrExist, "written over")
+	_, err := os.Stat(filepath.Join(folder, pki.ServerFile))
+	assert.Error(t, err, "a refused writing wrote its first file")
+	require.NoError(t, pki.Write(folder, second, true))
 	if raw, err := os.ReadFile(filepath.Join(folder, pki.ClientKeyFile)); err != nil || string(raw) != "2" {
 		t.Errorf("%q, %v", raw, err)
 	}
@@ -178,15 +147,11 @@ func TestFilesAreTheOwnersAndAreNotReplacedUnasked(t *testing.T) {
 func TestALinkInTheWayOfAFileIsNotFollowed(t *testing.T) {
 	folder := t.TempDir()
 	outside := filepath.Join(t.TempDir(), "victim")
-	if err := os.WriteFile(outside, []byte("mine"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(outside, []byte("mine"), 0o600))
 	if err := os.Symlink(outside, filepath.Join(folder, pki.ClientKeyFile)); err != nil {
 		t.Skip("no links here:", err)
 	}
-	if err := pki.Write(folder, []pki.File{{Name: pki.ClientKeyFile, Content: []byte("key")}}, true); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, pki.Write(folder, []pki.File{{Name: pki.ClientKeyFile, Content: []byte("key")}}, true))
 	if raw, err := os.ReadFile(outside); err != nil || string(raw) != "mine" {
 		t.Errorf("%q, %v", raw, err)
 	}

@@ -16,6 +16,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/artifact/localfile"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/store/blob"
@@ -49,18 +52,15 @@ func (s *source) put(t testing.TB, content string) (sha string) {
 	t.Helper()
 	sum := sha256.Sum256([]byte(content))
 	sha = hex.EncodeToString(sum[:])
-	if _, err := blob.Write(t.Context(), s.Store, sha, []byte(content), blob.Cond{}); err != nil {
-		t.Fatal(err)
-	}
+	_, err := blob.Write(t.Context(), s.Store, sha, []byte(content), blob.Cond{})
+	require.NoError(t, err)
 	return sha
 }
 
 func newCache(t *testing.T, dir string, limit int64) *localfile.Cache {
 	t.Helper()
 	cache, err := localfile.New(dir, limit)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return cache
 }
 
@@ -80,9 +80,7 @@ func read(path string) (*file, error) {
 func names(t *testing.T, dir string) []string {
 	t.Helper()
 	entries, err := os.ReadDir(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	out := make([]string, len(entries))
 	for i, entry := range entries {
 		out[i] = entry.Name()
@@ -109,12 +107,8 @@ func TestManyWhoAskForOneContentBringItOnce(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	if n := store.reads.Load(); n != 1 {
-		t.Errorf("it was brought %d times", n)
-	}
-	if n := cache.Remembered(); n != 0 {
-		t.Errorf("%d contents are remembered", n)
-	}
+	assert.Equal(t, int64(1), store.reads.Load(), "it was brought")
+	assert.Zero(t, cache.Remembered())
 }
 
 func TestADownloadHoldsUpNobodyButThoseWhoWantIt(t *testing.T) {
@@ -137,9 +131,7 @@ func TestADownloadHoldsUpNobodyButThoseWhoWantIt(t *testing.T) {
 		t.Error(err)
 	} else {
 		release()
-		if handle.content != "fast" {
-			t.Errorf("got %q", handle.content)
-		}
+		assert.Equal(t, "fast", handle.content)
 	}
 	// One who wants the same waits, but not beyond its own end.
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
@@ -148,12 +140,8 @@ func TestADownloadHoldsUpNobodyButThoseWhoWantIt(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	close(finish)
-	if err := <-got; err != nil {
-		t.Error(err)
-	}
-	if n := cache.Remembered(); n != 0 {
-		t.Errorf("%d contents are remembered", n)
-	}
+	assert.NoError(t, <-got)
+	assert.Zero(t, cache.Remembered())
 }
 
 func TestOneMappingIsSharedAndClosedByItsLastUser(t *testing.T) {
@@ -166,22 +154,16 @@ func TestOneMappingIsSharedAndClosedByItsLastUser(t *testing.T) {
 	for i := range handles {
 		wg.Go(func() {
 			var err error
-			if handles[i], releases[i], err = localfile.Acquire(t.Context(), cache, store, sha, sha, open); err != nil {
-				t.Error(err)
-			}
+			handles[i], releases[i], err = localfile.Acquire(t.Context(), cache, store, sha, sha, open)
+			assert.NoError(t, err)
 		})
 	}
 	wg.Wait()
-	if opened.Load() != 1 || store.reads.Load() != 1 {
-		t.Fatalf("brought %d times and opened %d times", store.reads.Load(), opened.Load())
-	}
+	require.True(t, opened.Load() == 1 && store.reads.Load() == 1,
+		"brought %d times and opened %d times", store.reads.Load(), opened.Load())
 	for i, release := range releases {
-		if handles[i] != handles[0] {
-			t.Fatal("two mappings of one content")
-		}
-		if handles[0].closed.Load() != 0 {
-			t.Fatalf("closed while %d use it", len(releases)-i)
-		}
+		require.True(t, handles[i] == handles[0], "two mappings of one content")
+		require.True(t, handles[0].closed.Load() == 0, "closed while %d use it", len(releases)-i)
 		release()
 		release() // once more does nothing
 	}
@@ -189,13 +171,10 @@ func TestOneMappingIsSharedAndClosedByItsLastUser(t *testing.T) {
 		t.Errorf("closed %d times, %d contents remembered", handles[0].closed.Load(), cache.Remembered())
 	}
 	again, release, err := localfile.Acquire(t.Context(), cache, store, sha, sha, open)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer release()
-	if again == handles[0] || store.reads.Load() != 1 {
-		t.Errorf("a closed mapping was given, or the copy was brought %d times", store.reads.Load())
-	}
+	assert.True(t, again != handles[0] && store.reads.Load() == 1,
+		"a closed mapping was given, or the copy was brought %d times", store.reads.Load())
 }
 
 // other is another kind of file.
@@ -206,23 +185,15 @@ func TestAContentMayBeMappedAsTwoKinds(t *testing.T) {
 	store, cache := newSource(), newCache(t, dir, 0)
 	sha := store.put(t, "content")
 	_, releaseFirst, err := localfile.Acquire(t.Context(), cache, store, sha, sha, read)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	_, releaseSecond, err := localfile.Acquire(t.Context(), cache, store, sha, sha,
 		func(string) (*other, error) { return &other{}, nil })
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	cache.Forget(sha)
 	releaseFirst()
-	if !here(dir, sha) {
-		t.Error("the copy is gone while the second kind maps it")
-	}
+	assert.True(t, here(dir, sha), "the copy is gone while the second kind maps it")
 	releaseSecond()
-	if here(dir, sha) || cache.Remembered() != 0 {
-		t.Error("the copy is still here, or remembered")
-	}
+	assert.True(t, !here(dir, sha) && cache.Remembered() == 0, "the copy is still here, or remembered")
 }
 
 func TestEvictionTakesTheOldestAndNothingThatIsUsed(t *testing.T) {
@@ -235,46 +206,30 @@ func TestEvictionTakesTheOldestAndNothingThatIsUsed(t *testing.T) {
 		contents[i] = store.put(t, strings.Repeat(fmt.Sprint(i), 300))
 	}
 	used, release, err := localfile.Acquire(t.Context(), cache, store, contents[0], contents[0], read)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	_, releaseNeighbour, err := localfile.Acquire(t.Context(), neighbour, store, contents[1], contents[1], read)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for i, sha := range contents[2:] {
-		if _, err := cache.Get(t.Context(), store, sha, sha); err != nil {
-			t.Fatal(err)
-		}
+		_, err := cache.Get(t.Context(), store, sha, sha)
+		require.NoError(t, err)
 		long := time.Now().Add(time.Duration(i-10) * time.Hour)
-		if err := os.Chtimes(filepath.Join(dir, sha), long, long); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.Chtimes(filepath.Join(dir, sha), long, long))
 	}
 	for i, want := range []bool{true, true, false, false, false, true} {
-		if got := here(dir, contents[i]); got != want {
-			t.Errorf("copy %d is here: %v, want %v", i, got, want)
-		}
+		assert.Equal(t, want, here(dir, contents[i]), "copy %d is here", i)
 	}
 	release()
 	releaseNeighbour()
-	if used.closed.Load() != 1 {
-		t.Error("it was not closed")
-	}
+	assert.Equal(t, int64(1), used.closed.Load(), "it was not closed")
 	old := time.Now().Add(-100 * time.Hour)
 	for _, sha := range contents[:2] {
-		if err := os.Chtimes(filepath.Join(dir, sha), old, old); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.Chtimes(filepath.Join(dir, sha), old, old))
 	}
 	for _, sha := range contents[2:4] {
-		if _, err := cache.Get(t.Context(), store, sha, sha); err != nil {
-			t.Fatal(err)
-		}
+		_, err := cache.Get(t.Context(), store, sha, sha)
+		require.NoError(t, err)
 	}
-	if here(dir, contents[0]) || here(dir, contents[1]) {
-		t.Error("what nobody uses any more was kept")
-	}
+	assert.True(t, !here(dir, contents[0]) && !here(dir, contents[1]), "what nobody uses any more was kept")
 }
 
 func TestWhatIsForgottenLeavesTheDiskWhenNobodyUsesIt(t *testing.T) {
@@ -282,12 +237,9 @@ func TestWhatIsForgottenLeavesTheDiskWhenNobodyUsesIt(t *testing.T) {
 	store, cache := newSource(), newCache(t, dir, 0)
 	used, idle := store.put(t, "used"), store.put(t, "idle")
 	_, release, err := localfile.Acquire(t.Context(), cache, store, used, used, read)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := cache.Get(t.Context(), store, idle, idle); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
+	_, err = cache.Get(t.Context(), store, idle, idle)
+	require.NoError(t, err)
 	for _, sha := range []string{used, idle, "never here"} {
 		cache.Forget(sha)
 	}
@@ -296,18 +248,12 @@ func TestWhatIsForgottenLeavesTheDiskWhenNobodyUsesIt(t *testing.T) {
 	}
 	// Asked for again, it is not to go.
 	_, releaseAgain, err := localfile.Acquire(t.Context(), cache, store, used, used, read)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	release()
 	releaseAgain()
-	if !here(dir, used) {
-		t.Error("it was asked for again, and went")
-	}
+	assert.True(t, here(dir, used), "it was asked for again, and went")
 	cache.Forget(used)
-	if here(dir, used) || cache.Remembered() != 0 {
-		t.Error("it is still here, or remembered")
-	}
+	assert.True(t, !here(dir, used) && cache.Remembered() == 0, "it is still here, or remembered")
 }
 
 func TestADamagedCopyIsBroughtOnceMore(t *testing.T) {
@@ -331,9 +277,7 @@ func TestADamagedCopyIsBroughtOnceMore(t *testing.T) {
 			return handle, err
 		},
 	} {
-		if err := os.WriteFile(filepath.Join(dir, sha), []byte("rotten"), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(filepath.Join(dir, sha), []byte("rotten"), 0o600))
 		before := store.reads.Load()
 		if got, err := acquire(); err != nil || got.content != "content" || store.reads.Load() != before+1 {
 			t.Errorf("got %+v after %d downloads, %v", got, store.reads.Load()-before, err)
@@ -345,13 +289,10 @@ func TestADamagedCopyIsBroughtOnceMore(t *testing.T) {
 		_, release, err := localfile.Acquire(t.Context(), cache, store, sha, sha, func(path string) (*file, error) {
 			return nil, code.At("open", path)
 		})
-		if !fault.Is(err, code) || release != nil || store.reads.Load()-before != want {
-			t.Errorf("%s: %d downloads, %v", code, store.reads.Load()-before, err)
-		}
+		assert.True(t, fault.Is(err, code) && release == nil && store.reads.Load()-before == want,
+			"%s: %d downloads, %v", code, store.reads.Load()-before, err)
 	}
-	if cache.Remembered() != 0 {
-		t.Error("a failure is remembered")
-	}
+	assert.Zero(t, cache.Remembered(), "a failure is remembered")
 }
 
 func TestADownloadThatFailsLeavesNothingAndSaysWhy(t *testing.T) {
@@ -383,9 +324,7 @@ func TestADownloadThatFailsLeavesNothingAndSaysWhy(t *testing.T) {
 			}
 			c.prepare(store)
 			_, err := cache.Get(t.Context(), store, "k", sha)
-			if !fault.Is(err, c.want) || !strings.Contains(err.Error(), c.says) {
-				t.Errorf("got %v", err)
-			}
+			assert.True(t, fault.Is(err, c.want) && strings.Contains(err.Error(), c.says), "got %v", err)
 			if left := names(t, dir); len(left) != 0 {
 				t.Errorf("%q are left", left)
 			}
@@ -413,9 +352,7 @@ func TestAFullDiskSaysSo(t *testing.T) {
 		return os.OpenFile(full, os.O_WRONLY, 0)
 	})
 	_, err := cache.Get(t.Context(), store, sha, sha)
-	if !fault.Is(err, fault.StoreFull) || fault.As(err).Object != dir {
-		t.Errorf("got %v", err)
-	}
+	assert.True(t, fault.Is(err, fault.StoreFull) && fault.As(err).Object == dir, "got %v", err)
 	if left := names(t, dir); len(left) != 0 {
 		t.Errorf("%q are left", left)
 	}
@@ -423,9 +360,7 @@ func TestAFullDiskSaysSo(t *testing.T) {
 
 func TestAFolderThatCannotBeMadeIsNamed(t *testing.T) {
 	inTheWay := filepath.Join(t.TempDir(), "file")
-	if err := os.WriteFile(inTheWay, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(inTheWay, nil, 0o600))
 	if _, err := localfile.New(inTheWay, 0); fault.As(err) == nil || fault.As(err).Object != inTheWay {
 		t.Errorf("got %v", err)
 	}
@@ -449,35 +384,24 @@ func TestDownloadsOfDeadProcessesAreRemovedAndThoseOfOthersKept(t *testing.T) {
 	child := exec.Command(os.Args[0], "-test.run=^"+t.Name()+"$")
 	child.Env = append(os.Environ(), downloader+"="+dir)
 	out, err := child.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := child.Start(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
+	require.NoError(t, child.Start())
 	t.Cleanup(func() { _ = child.Process.Kill(); _ = child.Wait() })
-	if _, err := io.ReadFull(out, make([]byte, len("begun"))); err != nil {
-		t.Fatal(err)
-	}
+	_, err = io.ReadFull(out, make([]byte, len("begun")))
+	require.NoError(t, err)
 	var left []string
 	for begin := time.Now(); len(left) == 0; left = names(t, dir) {
-		if time.Since(begin) > time.Minute {
-			t.Fatal("the child made no file")
-		}
+		require.True(t, time.Since(begin) <= time.Minute, "the child made no file")
 		time.Sleep(5 * time.Millisecond)
 	}
 	time.Sleep(50 * time.Millisecond) // from the file to its lock
 	old := time.Now().Add(-time.Hour)
-	if err := os.Chtimes(filepath.Join(dir, left[0]), old, old); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.Chtimes(filepath.Join(dir, left[0]), old, old))
 	newCache(t, dir, 0)
 	if now := names(t, dir); len(now) != 1 {
 		t.Errorf("a living process lost its download: %q", now)
 	}
-	if err := child.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, child.Process.Kill())
 	_ = child.Wait()
 	newCache(t, dir, 0)
 	if now := names(t, dir); len(now) != 0 {

@@ -12,6 +12,9 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/artifact/localfile"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/store/blob"
@@ -72,9 +75,8 @@ func large(t *testing.T, size int) (store *ranged, content []byte, sha string) {
 	source := rand.NewChaCha8([32]byte{})
 	_, _ = source.Read(content)
 	store = &ranged{Store: blobmemory.New(), breaks: map[int64]bool{}}
-	if _, err := blob.Write(t.Context(), store.Store, "k", content, blob.Cond{}); err != nil {
-		t.Fatal(err)
-	}
+	_, err := blob.Write(t.Context(), store.Store, "k", content, blob.Cond{})
+	require.NoError(t, err)
 	sum := sha256.Sum256(content)
 	return store, content, hex.EncodeToString(sum[:])
 }
@@ -82,9 +84,7 @@ func large(t *testing.T, size int) (store *ranged, content []byte, sha string) {
 func cacheIn(t *testing.T, folder string) *localfile.Cache {
 	t.Helper()
 	cache, err := localfile.New(folder, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return cache
 }
 
@@ -92,9 +92,7 @@ func cacheIn(t *testing.T, folder string) *localfile.Cache {
 func holdsAlone(t *testing.T, folder, sha string, content []byte) {
 	t.Helper()
 	raw, err := os.ReadFile(filepath.Join(folder, sha))
-	if err != nil || !bytes.Equal(raw, content) {
-		t.Errorf("%d bytes, want %d: %v", len(raw), len(content), err)
-	}
+	assert.True(t, err == nil && bytes.Equal(raw, content), "%d bytes, want %d: %v", len(raw), len(content), err)
 	if entries, err := os.ReadDir(folder); err != nil || len(entries) != 1 {
 		t.Errorf("the folder holds %v: %v", entries, err)
 	}
@@ -109,18 +107,13 @@ func TestOfALargeFileSevenOfWhoseEightRangesAreThereOneIsAskedFor(t *testing.T) 
 		t.Fatalf("an answer that broke off: %v", err)
 	}
 	first := store.ranges()
-	if len(first) != 8 {
-		t.Fatalf("asked for %v", first)
-	}
+	require.Len(t, first, 8, "asked for %v", first)
 	store.breaks = nil
 	path, err := cacheIn(t, folder).Get(t.Context(), store, "k", sha) // another process
-	if err != nil || path == "" {
-		t.Fatal(err)
-	}
+	require.True(t, err == nil && path != "", "%v", err)
 	again := store.ranges()
-	if len(again) != 1 || again[0].Offset != 7*aRange || again[0].Length != aRange-1000 {
-		t.Errorf("asked again for %v", again)
-	}
+	assert.True(t, len(again) == 1 && again[0].Offset == 7*aRange && again[0].Length == aRange-1000,
+		"asked again for %v", again)
 	holdsAlone(t, folder, sha, content)
 }
 
@@ -128,18 +121,16 @@ func TestRangesComeSideBySide(t *testing.T) {
 	store, content, sha := large(t, 4*aRange)
 	store.gather, store.full = 4, make(chan struct{})
 	folder := t.TempDir()
-	if _, err := cacheIn(t, folder).Get(t.Context(), store, "k", sha); err != nil {
-		t.Fatal(err)
-	}
+	_, err := cacheIn(t, folder).Get(t.Context(), store, "k", sha)
+	require.NoError(t, err)
 	holdsAlone(t, folder, sha, content)
 }
 
 func TestASmallFileComesAtOnce(t *testing.T) {
 	store, content, sha := large(t, 2*aRange-1)
 	folder := t.TempDir()
-	if _, err := cacheIn(t, folder).Get(t.Context(), store, "k", sha); err != nil {
-		t.Fatal(err)
-	}
+	_, err := cacheIn(t, folder).Get(t.Context(), store, "k", sha)
+	require.NoError(t, err)
 	if asked := store.ranges(); len(asked) != 0 {
 		t.Errorf("asked for %v", asked)
 	}
@@ -152,9 +143,7 @@ func TestAPartialFileThatIsDamagedIsBroughtAnew(t *testing.T) {
 	for name, damage := range map[string]func(t *testing.T, part, notes string){
 		"a bit": func(t *testing.T, part, _ string) {
 			file, err := os.OpenFile(part, os.O_RDWR, 0)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			defer func() { _ = file.Close() }()
 			one := make([]byte, 1)
 			_, _ = file.ReadAt(one, 5)
@@ -162,38 +151,28 @@ func TestAPartialFileThatIsDamagedIsBroughtAnew(t *testing.T) {
 			_, _ = file.WriteAt(one, 5)
 		},
 		"notes that say too much": func(t *testing.T, _, notes string) {
-			if err := os.WriteFile(notes, bytes.Repeat([]byte{1}, 9), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, os.WriteFile(notes, bytes.Repeat([]byte{1}, 9), 0o600))
 		},
 		"no notes": func(t *testing.T, _, notes string) {
-			if err := os.Remove(notes); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, os.Remove(notes))
 		},
 		"a file that was cut": func(t *testing.T, part, _ string) {
-			if err := os.Truncate(part, aRange); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, os.Truncate(part, aRange))
 		},
 		"a file without bytes": func(t *testing.T, part, _ string) {
-			if err := os.Truncate(part, 0); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, os.Truncate(part, 0))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			store, content, sha := large(t, 3*aRange)
 			folder := t.TempDir()
 			store.breaks[2*aRange] = true
-			if _, err := cacheIn(t, folder).Get(t.Context(), store, "k", sha); err == nil {
-				t.Fatal("an answer that broke off")
-			}
+			_, err := cacheIn(t, folder).Get(t.Context(), store, "k", sha)
+			require.Error(t, err, "an answer that broke off")
 			damage(t, filepath.Join(folder, ".part-"+sha), filepath.Join(folder, ".have-"+sha))
 			store.breaks = nil
-			if _, err := cacheIn(t, folder).Get(t.Context(), store, "k", sha); err != nil {
-				t.Fatal(err)
-			}
+			_, err = cacheIn(t, folder).Get(t.Context(), store, "k", sha)
+			require.NoError(t, err)
 			holdsAlone(t, folder, sha, content)
 		})
 	}
@@ -202,9 +181,8 @@ func TestAPartialFileThatIsDamagedIsBroughtAnew(t *testing.T) {
 func TestALargeObjectThatIsNotItsContentLeavesNothing(t *testing.T) {
 	store, content, sha := large(t, 2*aRange)
 	content[len(content)/2] ^= 1
-	if _, err := blob.Write(t.Context(), store.Store, "k", content, blob.Cond{}); err != nil {
-		t.Fatal(err)
-	}
+	_, err := blob.Write(t.Context(), store.Store, "k", content, blob.Cond{})
+	require.NoError(t, err)
 	folder := t.TempDir()
 	if _, err := cacheIn(t, folder).Get(t.Context(), store, "k", sha); !fault.Is(err, fault.SegmentDamage) {
 		t.Errorf("%v", err)

@@ -10,6 +10,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/artifact/localfile"
 	"github.com/unweaver/unweaver/internal/fault"
 )
@@ -19,13 +22,9 @@ func TestACopyThatAnotherPutThereIsBroughtAgain(t *testing.T) {
 	dir := t.TempDir()
 	store := newSource()
 	sha := store.put(t, "content")
-	if err := os.WriteFile(filepath.Join(dir, sha), []byte("EVIL!!!"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(filepath.Join(dir, sha), []byte("EVIL!!!"), 0o600))
 	path, err := newCache(t, dir, 0).Get(t.Context(), store, sha, sha)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if raw, err := os.ReadFile(path); err != nil || string(raw) != "content" {
 		t.Errorf("%q, %v", raw, err)
 	}
@@ -41,35 +40,26 @@ func TestACopyIsReadThroughOnceInAProcessAndAgainWhenItChanged(t *testing.T) {
 	sha := store.put(t, "content")
 	get := func() {
 		t.Helper()
-		if _, err := newCache(t, dir, 0).Get(t.Context(), store, sha, sha); err != nil {
-			t.Fatal(err)
-		}
+		_, err := newCache(t, dir, 0).Get(t.Context(), store, sha, sha)
+		require.NoError(t, err)
 	}
 	get()
-	if got := localfile.Checked(); got != 1 {
-		t.Errorf("%d are known to be whole after a download", got)
-	}
+	assert.Equal(t, 1, localfile.Checked())
 	for range 3 {
 		get() // nor does the age of use make it another file
 	}
-	if got := localfile.Checked(); got != 1 {
-		t.Errorf("it was read %d times", got)
-	}
+	assert.Equal(t, 1, localfile.Checked(), "it was read")
 	localfile.ForgetChecked()
 	get()
 	if got, brought := localfile.Checked(), store.reads.Load(); got != 1 || brought != 1 {
 		t.Errorf("another process: %d checked, %d downloads", got, brought)
 	}
 	file, err := os.OpenFile(filepath.Join(dir, sha), os.O_WRONLY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if _, err := file.WriteString("CONTENT"); err != nil { // in place, as long as before
 		t.Fatal(err)
 	}
-	if err := file.Close(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, file.Close())
 	get()
 	if raw, err := os.ReadFile(filepath.Join(dir, sha)); err != nil || string(raw) != "content" {
 		t.Errorf("%q, %v", raw, err)
@@ -82,18 +72,16 @@ func TestCheckingACopyEndsWithItsCaller(t *testing.T) {
 	store := newSource()
 	sha := store.put(t, "content")
 	cache := newCache(t, dir, 0)
-	if _, err := cache.Get(t.Context(), store, sha, sha); err != nil {
-		t.Fatal(err)
-	}
+	_, err := cache.Get(t.Context(), store, sha, sha)
+	require.NoError(t, err)
 	localfile.ForgetChecked()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := cache.Get(ctx, store, sha, sha); !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
-	if _, err := os.Stat(filepath.Join(dir, sha)); err != nil {
-		t.Error("a copy that nobody looked at is gone")
-	}
+	_, err = os.Stat(filepath.Join(dir, sha))
+	assert.NoError(t, err, "a copy that nobody looked at is gone")
 }
 
 func TestTheFolderOfAnotherUserIsRefusedWithTheWayOut(t *testing.T) {
@@ -108,12 +96,8 @@ func TestTheFolderOfAnotherUserIsRefusedWithTheWayOut(t *testing.T) {
 
 func TestAFolderThatOthersMayWriteToIsTightened(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "cache")
-	if err := os.Mkdir(dir, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Chmod(dir, 0o777); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.Mkdir(dir, 0o700))
+	require.NoError(t, os.Chmod(dir, 0o777))
 	if folder, err := localfile.Folder(dir, "worker"); err != nil || folder != dir {
 		t.Fatalf("%s, %v", folder, err)
 	}
@@ -125,16 +109,11 @@ func TestAFolderThatOthersMayWriteToIsTightened(t *testing.T) {
 // The tmpfs of a container is for all users, though it has one: it must work as it is.
 func TestInAFolderForAllUsersTheCacheHasItsOwn(t *testing.T) {
 	shared := filepath.Join(t.TempDir(), "cache")
-	if err := os.Mkdir(shared, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Chmod(shared, 0o777|fs.ModeSticky); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.Mkdir(shared, 0o700))
+	require.NoError(t, os.Chmod(shared, 0o777|fs.ModeSticky))
 	folder, err := localfile.Folder(shared, "worker")
-	if err != nil || folder != filepath.Join(shared, fmt.Sprintf("unweaver-%d", os.Geteuid())) {
-		t.Fatalf("%s, %v", folder, err)
-	}
+	require.True(t, err == nil && folder == filepath.Join(shared, fmt.Sprintf("unweaver-%d", os.Geteuid())),
+		"%s, %v", folder, err)
 	if info, err := os.Stat(folder); err != nil || info.Mode().Perm() != 0o700 {
 		t.Errorf("%v, %v", info.Mode(), err)
 	}
@@ -165,17 +144,13 @@ func BenchmarkCheckOfACopy(b *testing.B) {
 	store := newSource()
 	sha := store.put(b, strings.Repeat("0123456789abcdef", size/16))
 	cache, err := localfile.New(dir, 0)
-	if err != nil {
-		b.Fatal(err)
-	}
-	if _, err := cache.Get(b.Context(), store, sha, sha); err != nil {
-		b.Fatal(err)
-	}
+	require.NoError(b, err)
+	_, err = cache.Get(b.Context(), store, sha, sha)
+	require.NoError(b, err)
 	b.SetBytes(size)
 	for b.Loop() {
 		localfile.ForgetChecked()
-		if _, err := cache.Get(b.Context(), store, sha, sha); err != nil {
-			b.Fatal(err)
-		}
+		_, err := cache.Get(b.Context(), store, sha, sha)
+		require.NoError(b, err)
 	}
 }

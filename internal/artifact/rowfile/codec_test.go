@@ -4,6 +4,8 @@ import (
 	"math"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+
 	"github.com/unweaver/unweaver/internal/artifact/rowfile"
 	"github.com/unweaver/unweaver/internal/fault"
 )
@@ -43,19 +45,14 @@ func TestAShortRowIsAnErrorAndReadsZero(t *testing.T) {
 		if raw := dec.Raw(16); len(raw) != 16 || !fault.Is(dec.End(), fault.SegmentDamage) {
 			t.Errorf("%d of %d bytes: %v, %d raw", n, len(enc.B), dec.Err, len(raw))
 		}
-		if dec.U() != 0 || dec.I() != 0 || dec.S() != "" {
-			t.Errorf("%d of %d bytes: something is read after the error", n, len(enc.B))
-		}
+		assert.True(t, dec.U() == 0 && dec.I() == 0 && dec.S() == "",
+			"%d of %d bytes: something is read after the error", n, len(enc.B))
 	}
 	huge := rowfile.Dec{B: []byte{0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1, 'x'}}
-	if huge.Bytes() != nil || huge.Err == nil {
-		t.Error("a length beyond the row")
-	}
+	assert.True(t, huge.Bytes() == nil && huge.Err != nil, "a length beyond the row")
 }
 
 func TestALongRowIsAnError(t *testing.T) {
 	dec := rowfile.Dec{B: []byte{1, 2}}
-	if dec.U() != 1 || dec.Err != nil || !fault.Is(dec.End(), fault.SegmentDamage) {
-		t.Errorf("%v", dec.Err)
-	}
+	assert.True(t, dec.U() == 1 && dec.Err == nil && fault.Is(dec.End(), fault.SegmentDamage), "%v", dec.Err)
 }

@@ -6,6 +6,9 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/artifact/rowfile"
 	"github.com/unweaver/unweaver/internal/fault"
 )
@@ -19,9 +22,7 @@ func write(t testing.TB, rows []row) []byte {
 	for _, r := range rows {
 		writer.Append(r.key, []byte(r.value))
 	}
-	if err := writer.Close(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, writer.Close())
 	return buffer.Bytes()
 }
 
@@ -79,32 +80,24 @@ func TestRowsComeBackAndEqualRowsAreEqualBytes(t *testing.T) {
 		if got, counted, err := read(raw); err != nil || !slices.Equal(got, rows) || counted != int64(len(rows)) {
 			t.Errorf("%s: %d rows of %d, %v", name, len(got), len(rows), err)
 		}
-		if !bytes.Equal(raw, write(t, rows)) {
-			t.Errorf("%s: other bytes", name)
-		}
+		assert.True(t, bytes.Equal(raw, write(t, rows)), "%s: other bytes", name)
 	}
 }
 
 func TestAKeyIsFoundThroughItsFrame(t *testing.T) {
 	raw := write(t, some(5000, 40, true))
 	footer, err := rowfile.ReadFooter(bytes.NewReader(raw), int64(len(raw)))
-	if err != nil || len(footer.Frames) < 3 {
-		t.Fatalf("%d frames, %v", len(footer.Frames), err)
-	}
+	require.True(t, err == nil && len(footer.Frames) >= 3, "%d frames, %v", len(footer.Frames), err)
 	next := int64(0)
 	for i, frame := range footer.Frames {
-		if frame.Raw > rowfile.FrameBytes {
-			t.Errorf("frame %d has %d bytes", i, frame.Raw)
-		}
+		assert.True(t, frame.Raw <= rowfile.FrameBytes, "frame %d has %d bytes", i, frame.Raw)
 		last := fmt.Sprintf("k%06d", next+frame.Rows-1)
 		next += frame.Rows
-		if footer.Find(frame.First) != i || footer.Find(last) != i || footer.Find(last+"x") != i {
-			t.Errorf("frame %d is not found by its keys %s to %s", i, frame.First, last)
-		}
+		assert.True(t, footer.Find(frame.First) == i && footer.Find(last) == i && footer.Find(last+"x") == i,
+			"frame %d is not found by its keys %s to %s", i, frame.First, last)
 	}
-	if footer.Find("a") != -1 || footer.Find("z") != len(footer.Frames)-1 {
-		t.Error("keys before the first and behind the last")
-	}
+	assert.True(t, footer.Find("a") == -1 && footer.Find("z") == len(footer.Frames)-1,
+		"keys before the first and behind the last")
 }
 
 func TestCutStartsAFrame(t *testing.T) {
@@ -158,9 +151,8 @@ func TestEveryFlippedBitIsSeenOrHarmless(t *testing.T) {
 func TestEveryCutIsSeen(t *testing.T) {
 	good := write(t, some(200, 30, true))
 	for n := range good {
-		if _, _, err := read(good[:n]); !fault.Is(err, fault.SegmentDamage) {
-			t.Fatalf("cut to %d bytes: %v", n, err)
-		}
+		_, _, err := read(good[:n])
+		require.True(t, fault.Is(err, fault.SegmentDamage), "cut to %d bytes: %v", n, err)
 	}
 	if _, _, err := read(append(bytes.Clone(good), 'x')); !fault.Is(err, fault.SegmentDamage) {
 		t.Errorf("a byte more: %v", err)
@@ -171,9 +163,7 @@ func TestEveryCutIsSeen(t *testing.T) {
 func TestAFrameMustHoldWhatTheFooterCounts(t *testing.T) {
 	raw := write(t, some(10, 5, true))
 	footer, err := rowfile.ReadFooter(bytes.NewReader(raw), int64(len(raw)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for name, change := range map[string]func(*rowfile.Frame){
 		"fewer rows": func(f *rowfile.Frame) { f.Rows++ },
 		"more rows":  func(f *rowfile.Frame) { f.Rows-- },
@@ -183,9 +173,8 @@ func TestAFrameMustHoldWhatTheFooterCounts(t *testing.T) {
 		frame := footer.Frames[0]
 		change(&frame)
 		packed := raw[frame.Offset : frame.Offset+int64(frame.Size)]
-		if _, err := frame.Unpack(nil, packed); !fault.Is(err, fault.SegmentDamage) {
-			t.Errorf("%s: %v", name, err)
-		}
+		_, err := frame.Unpack(nil, packed)
+		assert.True(t, fault.Is(err, fault.SegmentDamage), "%s: %v", name, err)
 	}
 }
 
@@ -204,9 +193,8 @@ func TestAWriteErrorIsToldByClose(t *testing.T) {
 		for _, r := range some(3, rowfile.FrameBytes, false) {
 			writer.Append(r.key, []byte(r.value))
 		}
-		if err := writer.Close(); !fault.Is(err, fault.StoreFull) {
-			t.Errorf("room for %d bytes: %v", left*20, err)
-		}
+		err := writer.Close()
+		assert.True(t, fault.Is(err, fault.StoreFull), "room for %d bytes: %v", left*20, err)
 	}
 }
 

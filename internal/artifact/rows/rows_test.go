@@ -8,6 +8,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/artifact/rows"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
@@ -122,13 +125,9 @@ func each(t *testing.T, f func(*testing.T, kind, any, []byte)) {
 func TestRowsComeBackAndEqualRowsAreEqualBytes(t *testing.T) {
 	each(t, func(t *testing.T, k kind, example any, raw []byte) {
 		got, err := k.decode(raw)
-		if err != nil || !reflect.DeepEqual(got, example) {
-			t.Errorf("got  %+v, %v\nwant %+v", got, err, example)
-		}
+		assert.True(t, err == nil && reflect.DeepEqual(got, example), "got  %+v, %v\nwant %+v", got, err, example)
 		for range 8 { // maps are written in a fixed order
-			if !bytes.Equal(k.encode(example), raw) {
-				t.Fatal("other bytes")
-			}
+			require.True(t, bytes.Equal(k.encode(example), raw), "other bytes")
 		}
 	})
 }
@@ -148,9 +147,8 @@ func TestAnotherVersionIsRefused(t *testing.T) {
 func TestARowThatIsCutOrTooLongIsAnError(t *testing.T) {
 	each(t, func(t *testing.T, k kind, _ any, raw []byte) {
 		for n := range raw {
-			if _, err := k.decode(raw[:n]); !fault.Is(err, fault.SegmentDamage) {
-				t.Errorf("cut to %d of %d bytes: %v", n, len(raw), err)
-			}
+			_, err := k.decode(raw[:n])
+			assert.True(t, fault.Is(err, fault.SegmentDamage), "cut to %d of %d bytes: %v", n, len(raw), err)
 		}
 		if _, err := k.decode(append(bytes.Clone(raw), 0)); !fault.Is(err, fault.SegmentDamage) {
 			t.Errorf("a byte more: %v", err)
@@ -166,9 +164,7 @@ func TestTheBytesOfVersionOne(t *testing.T) {
 	}.Encode()
 	want := append([]byte{1, 1, 2}, make([]byte, 14)...)
 	want = append(want, 6, 1, 'd', 4, 1, 1, 'S', 1, 'D', 1)
-	if !bytes.Equal(got, want) {
-		t.Errorf("got %v, want %v", got, want)
-	}
+	assert.True(t, bytes.Equal(got, want), "got %v, want %v", got, want)
 	record := rows.Record{ID: core.ID{9}, Name: "N", Text: "T"}
 	if got := record.Encode(); !bytes.Equal(got, append([]byte{1, 9}, append(make([]byte, 15), 1, 'N', 1, 'T')...)) {
 		t.Errorf("the canonical bytes of a record are %v", got)
@@ -177,13 +173,9 @@ func TestTheBytesOfVersionOne(t *testing.T) {
 
 func TestAStaleDocumentListsWhatWasFound(t *testing.T) {
 	document := rows.Document{Object: "a", Version: digestA, Modified: noon, Chunks: []rows.Place{{one, 0, 10, nil}}}
-	if document.Listed() != digestA {
-		t.Errorf("%+v", document)
-	}
+	assert.Equal(t, digestA, document.Listed(), "%+v", document)
 	document.Stale, document.Found = true, digestB
-	if document.Listed() != digestB || document.Version != digestA {
-		t.Errorf("%+v", document)
-	}
+	assert.True(t, document.Listed() == digestB && document.Version == digestA, "%+v", document)
 }
 
 // Bytes of any origin are a row or an error; a count that the row cannot hold allocates nothing of its size.
@@ -201,9 +193,7 @@ func FuzzDecodeNeverPanics(f *testing.F) {
 				continue
 			}
 			again, err := k.decode(k.encode(value))
-			if err != nil || !reflect.DeepEqual(again, value) {
-				t.Errorf("%s: %+v became %+v, %v", name, value, again, err)
-			}
+			assert.True(t, err == nil && reflect.DeepEqual(again, value), "%s: %+v became %+v, %v", name, value, again, err)
 		}
 	})
 }
@@ -211,9 +201,7 @@ func FuzzDecodeNeverPanics(f *testing.F) {
 func TestAPageHasTheSizeOfTheLastSheetBeforeIt(t *testing.T) {
 	document := rows.Document{Sheets: []core.Sheet{{Page: 1, Width: 612, Height: 792}, {Page: 4, Width: 792, Height: 612}}}
 	for page, want := range map[int]int{1: 612, 3: 612, 4: 792, 9: 792} {
-		if got := document.SheetOf(page); got.Width != want {
-			t.Errorf("page %d: %+v", page, got)
-		}
+		assert.Equal(t, want, document.SheetOf(page).Width, "page %d", page)
 	}
 }
 
@@ -229,16 +217,13 @@ func TestTheHeadingsAndPagesOfAPlace(t *testing.T) {
 		0: "[]", 10: "[Part Section]", 16: "[Part Section]", 39: "[Part Section]", 40: "[Part Section Deep]",
 		60: "[Part Other]", 99: "[Part Other]",
 	} {
-		if got := fmt.Sprint(document.HeadingAt(place)); got != want {
-			t.Errorf("at %d: %s, want %s", place, got, want)
-		}
+		assert.Equal(t, want, fmt.Sprint(document.HeadingAt(place)), "at %d", place)
 	}
 	for span, want := range map[[2]int][2]int{
 		{0, 30}: {1, 1}, {0, 31}: {1, 3}, {29, 60}: {1, 4}, {50, 50}: {4, 4}, {99, 99}: {4, 4},
 	} {
-		if first, last := document.PagesOf(span[0], span[1]); [2]int{first, last} != want {
-			t.Errorf("%v: pages %d to %d, want %v", span, first, last, want)
-		}
+		first, last := document.PagesOf(span[0], span[1])
+		assert.True(t, [2]int{first, last} == want, "%v: pages %d to %d, want %v", span, first, last, want)
 	}
 	if first, last := (rows.Document{}).PagesOf(0, 9); first != 0 || last != 0 {
 		t.Errorf("without pages: %d, %d", first, last)

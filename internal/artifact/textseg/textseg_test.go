@@ -9,6 +9,9 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/artifact/textseg"
 	"github.com/unweaver/unweaver/internal/fault"
@@ -20,13 +23,9 @@ import (
 func segment(t *testing.T, documents []string, piece int) (store blob.Store, frames [][]int, starts [][]int) {
 	t.Helper()
 	store, err := dir.Open(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	out, err := artifact.NewRows()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer out.Discard()
 	r := rand.New(rand.NewPCG(5, 6))
 	frames, starts = make([][]int, len(documents)), make([][]int, len(documents))
@@ -38,9 +37,7 @@ func segment(t *testing.T, documents []string, piece int) (store blob.Store, fra
 			rest, at = rest[n:], at+n
 		}
 	}
-	if err := out.Scratch(t.Context(), store, "text"); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, out.Scratch(t.Context(), store, "text"))
 	return store, frames, starts
 }
 
@@ -54,9 +51,7 @@ func TestRangesAreSlicesOfTheDocument(t *testing.T) {
 	}
 	store, frames, starts := segment(t, documents, 9000)
 	reader, err := textseg.Open(t.Context(), store, "text")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for range 300 {
 		i := r.IntN(len(documents))
 		runes := []rune(documents[i])
@@ -75,9 +70,7 @@ func TestRangesAreSlicesOfTheDocument(t *testing.T) {
 	for i, text := range documents {
 		for _, end := range []int{-1, utf8.RuneCountInString(text), utf8.RuneCountInString(text) + 5} {
 			got, err := reader.Clone().Slice(t.Context(), name(i), frames[i][0], 0, end)
-			if err != nil || got != text {
-				t.Errorf("document %d to %d: %d of %d bytes, %v", i, end, len(got), len(text), err)
-			}
+			assert.True(t, err == nil && got == text, "document %d to %d: %d of %d bytes, %v", i, end, len(got), len(text), err)
 		}
 	}
 }
@@ -85,9 +78,7 @@ func TestRangesAreSlicesOfTheDocument(t *testing.T) {
 func TestWhatIsNotThereIsDamageOrEmpty(t *testing.T) {
 	store, _, _ := segment(t, []string{"one", "two"}, 10)
 	reader, err := textseg.Open(t.Context(), store, "text")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for name, c := range map[string]struct {
 		document   string
 		frame      int
@@ -101,9 +92,8 @@ func TestWhatIsNotThereIsDamageOrEmpty(t *testing.T) {
 		"a range behind it": {"doc 0", 0, 10, 12, true},
 	} {
 		text, err := reader.Slice(t.Context(), c.document, c.frame, c.start, c.end)
-		if text != "" || fault.Is(err, fault.SegmentDamage) != c.damage || (err != nil) != c.damage {
-			t.Errorf("%s: %q, %v", name, text, err)
-		}
+		assert.True(t, text == "" && fault.Is(err, fault.SegmentDamage) == c.damage && (err != nil) == c.damage,
+			"%s: %q, %v", name, text, err)
 	}
 	if _, err := textseg.Open(t.Context(), store, "missing"); !fault.Is(err, fault.NotFound) {
 		t.Errorf("%v", err)
@@ -115,32 +105,22 @@ func TestAFrameIsReadOnce(t *testing.T) {
 	store, frames, _ := segment(t, []string{strings.Repeat("sentence of some words. ", 4000)}, 500)
 	counted := &counting{Store: store}
 	info, err := store.Stat(t.Context(), "text")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	reader, err := textseg.OpenOf(t.Context(), counted, "text", info.Size)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	counted.gets = 0
 	for at := 0; at < 90_000; at += 1000 {
-		if _, err := reader.Slice(t.Context(), name(0), 0, at, at+1000); err != nil {
-			t.Fatal(err)
-		}
+		_, err := reader.Slice(t.Context(), name(0), 0, at, at+1000)
+		require.NoError(t, err)
 	}
 	total := frames[0][len(frames[0])-1] + 1
-	if counted.gets == 0 || counted.gets > 90*total {
-		t.Errorf("%d reads of %d frames", counted.gets, total)
-	}
+	assert.True(t, counted.gets != 0 && counted.gets <= 90*total, "%d reads of %d frames", counted.gets, total)
 	before := counted.gets
 	for range 10 {
-		if _, err := reader.Slice(t.Context(), name(0), total-1, 95_000, 95_500); err != nil {
-			t.Fatal(err)
-		}
+		_, err := reader.Slice(t.Context(), name(0), total-1, 95_000, 95_500)
+		require.NoError(t, err)
 	}
-	if counted.gets > before+1 {
-		t.Errorf("%d reads for ten ranges of one frame", counted.gets-before)
-	}
+	assert.True(t, counted.gets <= before+1, "%d reads for ten ranges of one frame", counted.gets-before)
 }
 
 type counting struct {
@@ -158,15 +138,12 @@ func TestADocumentStreamsWhole(t *testing.T) {
 	documents := []string{strings.Repeat("plain text. ", 9000), strings.Repeat("naïve 漢字 🙂 ", 9000), "short"}
 	store, frames, _ := segment(t, documents, 9000)
 	reader, err := textseg.Open(t.Context(), store, "text")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for i, want := range documents {
 		for _, frame := range []int{0, frames[i][0]} {
 			got, err := io.ReadAll(reader.Text(t.Context(), name(i), frame))
-			if err != nil || string(got) != want {
-				t.Errorf("document %d from frame %d: %d bytes, want %d, %v", i, frame, len(got), len(want), err)
-			}
+			assert.True(t, err == nil && string(got) == want,
+				"document %d from frame %d: %d bytes, want %d, %v", i, frame, len(got), len(want), err)
 		}
 	}
 	if got, err := io.ReadAll(reader.Text(t.Context(), "unknown", 0)); err != nil || len(got) != 0 {

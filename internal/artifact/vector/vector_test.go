@@ -6,6 +6,9 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/artifact/vector"
 	"github.com/unweaver/unweaver/internal/fault"
 )
@@ -13,13 +16,10 @@ import (
 func TestVectorsAreReadAsTheyWereWritten(t *testing.T) {
 	for _, want := range []vector.JSON{{}, {0.25, -1, 0}, {math.MaxFloat32, math.SmallestNonzeroFloat32}} {
 		raw, err := json.Marshal(want)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		var got vector.JSON
-		if err := json.Unmarshal(raw, &got); err != nil || !slices.Equal(got, want) {
-			t.Errorf("%v became %v: %v", want, got, err)
-		}
+		err = json.Unmarshal(raw, &got)
+		assert.True(t, err == nil && slices.Equal(got, want), "%v became %v: %v", want, got, err)
 	}
 	if raw, _ := json.Marshal(vector.JSON{1}); string(raw) != `"AACAPw=="` {
 		t.Errorf("1 is written %s", raw)

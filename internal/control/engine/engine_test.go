@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"go.temporal.io/api/serviceerror"
 
 	"github.com/unweaver/unweaver/internal/config"
@@ -40,9 +41,7 @@ func TestErrorsOfTemporalBecomeFaults(t *testing.T) {
 			}
 		})
 	}
-	if engine.Fault(nil, at) != nil {
-		t.Error("nil became an error")
-	}
+	assert.NoError(t, engine.Fault(nil, at), "nil became an error")
 }
 
 func TestATemporalThatCannotBeReached(t *testing.T) {

@@ -5,6 +5,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/config"
 	"github.com/unweaver/unweaver/internal/control/engine"
 	"github.com/unweaver/unweaver/internal/control/engine/codec"
@@ -16,9 +19,7 @@ func TestAProgramWithAnotherCodecKeyIsRefused(t *testing.T) {
 	keyed := func() (config.Engine, string) {
 		path := filepath.Join(t.TempDir(), "codec.key")
 		key, err := codec.Create(path, "none")
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		return config.Engine{CodecKey: path}, key.ID
 	}
 	first, id := keyed()
@@ -28,21 +29,15 @@ func TestAProgramWithAnotherCodecKeyIsRefused(t *testing.T) {
 		"an installation without a key": func(e config.Engine) error { return engine.KeepKey(t.Context(), store, e) },
 		"its control service":           func(e config.Engine) error { return engine.CheckKey(t.Context(), store, e) },
 	} {
-		if err := check(config.Engine{}); err != nil {
-			t.Errorf("%s: %v", name, err)
-		}
+		assert.NoError(t, check(config.Engine{}), "%s", name)
 	}
 	if err := engine.CheckKey(t.Context(), store, other); err != nil { // it keeps nothing
 		t.Error(err)
 	}
 	for range 2 {
-		if err := engine.KeepKey(t.Context(), store, first); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, engine.KeepKey(t.Context(), store, first))
 	}
-	if err := engine.CheckKey(t.Context(), store, first); err != nil {
-		t.Error(err)
-	}
+	assert.NoError(t, engine.CheckKey(t.Context(), store, first))
 	for name, test := range map[string]struct {
 		engine config.Engine
 		says   string

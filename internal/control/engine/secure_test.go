@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"go.temporal.io/api/workflowservice/v1"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
@@ -41,17 +43,11 @@ func (namespaces) DescribeNamespace(
 func secured(t *testing.T, name string) config.Engine {
 	t.Helper()
 	authority, err := pki.New("test", time.Hour)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	pair, err := authority.Server([]string{name}, time.Hour)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	client, err := authority.Client("c", time.Hour)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	folder := t.TempDir()
 	if err := pki.Write(folder, []pki.File{
 		{Name: pki.AuthorityFile, Content: authority.Pair().Cert},
@@ -60,13 +56,9 @@ func secured(t *testing.T, name string) config.Engine {
 		t.Fatal(err)
 	}
 	serving, _, err := pkitest.Mutual(authority.Pair().Cert, pair, "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	server := grpc.NewServer(grpc.Creds(credentials.NewTLS(serving)))
 	workflowservice.RegisterWorkflowServiceServer(server, namespaces{})
 	go func() { _ = server.Serve(listener) }()
@@ -81,9 +73,7 @@ func secured(t *testing.T, name string) config.Engine {
 func TestAnEngineThatAsksForCertificatesIsReachedWithThem(t *testing.T) {
 	whole := secured(t, "temporal")
 	client, err := engine.Dial(t.Context(), whole, slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	client.Close()
 	for name, change := range map[string]func(*config.Engine){
 		"no certificate":                func(e *config.Engine) { e.TLSCert, e.TLSKey = "", "" },
@@ -95,18 +85,14 @@ func TestAnEngineThatAsksForCertificatesIsReachedWithThem(t *testing.T) {
 		changed := whole
 		change(&changed)
 		_, err := engine.Dial(t.Context(), changed, slog.New(slog.DiscardHandler))
-		if !fault.Is(err, fault.EngineDown) {
-			t.Errorf("%s: %v", name, err)
-		}
+		assert.True(t, fault.Is(err, fault.EngineDown), "%s: %v", name, err)
 	}
 }
 
 func TestFilesThatHoldNoCertificatesAreNamed(t *testing.T) {
 	whole := secured(t, "temporal")
 	junk := filepath.Join(t.TempDir(), "junk.pem")
-	if err := os.WriteFile(junk, []byte("junk"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(junk, []byte("junk"), 0o600))
 	for name, change := range map[string]func(*config.Engine){
 		"engine.tls_ca":         func(e *config.Engine) { e.TLSCA = junk },
 		"engine.codec_key_file": func(e *config.Engine) { e.CodecKey = junk },
@@ -117,8 +103,6 @@ func TestFilesThatHoldNoCertificatesAreNamed(t *testing.T) {
 		changed := whole
 		change(&changed)
 		_, err := engine.Dial(t.Context(), changed, slog.New(slog.DiscardHandler))
-		if !fault.Is(err, fault.BadConfig) {
-			t.Errorf("%s: %v", name, err)
-		}
+		assert.True(t, fault.Is(err, fault.BadConfig), "%s: %v", name, err)
 	}
 }

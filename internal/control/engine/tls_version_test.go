@@ -4,12 +4,12 @@ import (
 	"crypto/tls"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+
 	"github.com/unweaver/unweaver/internal/config"
 )
 
 func TestAnEngineIsSpokenToInTLS12OrNewer(t *testing.T) {
 	settings, err := secure(config.Engine{TLS: true})
-	if err != nil || settings.MinVersion < tls.VersionTLS12 {
-		t.Errorf("%+v, %v", settings, err)
-	}
+	assert.True(t, err == nil && settings.MinVersion >= tls.VersionTLS12, "%+v, %v", settings, err)
 }

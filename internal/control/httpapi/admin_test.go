@@ -12,6 +12,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/access"
 	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/config"
@@ -297,19 +300,11 @@ func TestEveryMethodArrivesAndComesBackWhole(t *testing.T) {
 	for name := range near {
 		t.Run(name, func(t *testing.T) {
 			want, err := near[name]()
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			got, err := far[name]()
-			if err != nil {
-				t.Fatal(err)
-			}
-			if !reflect.DeepEqual(got, want) {
-				t.Errorf("answered %+v, want %+v", got, want)
-			}
-			if !reflect.DeepEqual(remote.asked, direct.asked) {
-				t.Errorf("asked %+v, want %+v", remote.asked, direct.asked)
-			}
+			require.NoError(t, err)
+			assert.Equal(t, want, got, "answered")
+			assert.Equal(t, direct.asked, remote.asked, "asked")
 		})
 	}
 }
@@ -348,9 +343,7 @@ func TestEveryMethodsFaultComesBackWhole(t *testing.T) {
 
 func TestAnErrorOfNoCodeIsInternal(t *testing.T) {
 	_, err := serve(t, &recorder{err: errors.New("odd")}).Status(t.Context(), "docs")
-	if !fault.Is(err, fault.Internal) || !strings.Contains(err.Error(), "odd") {
-		t.Errorf("got %v", err)
-	}
+	assert.True(t, fault.Is(err, fault.Internal) && strings.Contains(err.Error(), "odd"), "got %v", err)
 }
 
 func TestTheTokenIsNeeded(t *testing.T) {
@@ -371,9 +364,7 @@ func TestTheTokenIsNeeded(t *testing.T) {
 			}
 		})
 	}
-	if controller.asked != nil {
-		t.Errorf("a stranger did %v", controller.asked)
-	}
+	assert.True(t, controller.asked == nil, "a stranger did %v", controller.asked)
 }
 
 // whose is a Control that remembers whether the owner of the installation asked.
@@ -397,12 +388,10 @@ func TestAKeyThatOnlyOperatesDoesNotAskAsTheOwner(t *testing.T) {
 			},
 		}))
 		client := &httpapi.Client{Base: server.URL, Token: text}
-		if _, err := client.Index(t.Context(), control.IndexRequest{Spec: core.Spec{Index: "docs"}}); err != nil {
-			t.Error(err)
-		}
-		if want := []bool{another}; !reflect.DeepEqual(controller.another, want) {
-			t.Errorf("%s: %v, want %v", text, controller.another, want)
-		}
+		_, err := client.Index(t.Context(), control.IndexRequest{Spec: core.Spec{Index: "docs"}})
+		assert.NoError(t, err)
+		want := []bool{another}
+		assert.True(t, reflect.DeepEqual(controller.another, want), "%s: %v, want %v", text, controller.another, want)
 		server.Close()
 	}
 }
@@ -427,24 +416,17 @@ func TestRequestsThatAreNotOurs(t *testing.T) {
 			request, err := http.NewRequestWithContext(
 				t.Context(), c.method, client.Base+httpapi.Prefix+c.path, strings.NewReader(c.body),
 			)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			request.Header.Set("Authorization", "Bearer token")
 			response, err := http.DefaultClient.Do(request)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			defer func() { _ = response.Body.Close() }()
 			body, _ := io.ReadAll(response.Body)
-			if response.StatusCode != c.status || !strings.Contains(string(body), c.says) {
-				t.Errorf("%d %s", response.StatusCode, body)
-			}
+			assert.True(t, response.StatusCode == c.status && strings.Contains(string(body), c.says),
+				"%d %s", response.StatusCode, body)
 		})
 	}
-	if controller.asked != nil {
-		t.Errorf("it did %v", controller.asked)
-	}
+	assert.True(t, controller.asked == nil, "it did %v", controller.asked)
 }
 
 func TestAnAddressThatIsNoStack(t *testing.T) {

@@ -7,6 +7,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/control/httpapi"
 )
 
@@ -19,9 +22,7 @@ func TestANameThatCouldBeAPathReachesNothing(t *testing.T) {
 			strings.NewReader(body))
 		request.Header.Set("Authorization", "Bearer token")
 		response, err := http.DefaultClient.Do(request)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		defer func() { _ = response.Body.Close() }()
 		raw, _ := io.ReadAll(response.Body)
 		return response.StatusCode, string(raw)
@@ -45,16 +46,12 @@ func TestANameThatCouldBeAPathReachesNothing(t *testing.T) {
 	for _, body := range []string{
 		`{"index":"../x"}`, `{"index":"docs","generation":"../../x"}`, `{"index":"docs","name":"a/b"}`,
 	} {
-		if status, text := post("move", body); status != http.StatusConflict {
-			t.Errorf("move: %d %s", status, text)
-		}
+		status, text := post("move", body)
+		assert.True(t, status == http.StatusConflict, "move: %d %s", status, text)
 	}
-	if asked.asked != nil {
-		t.Errorf("it came through: %v", asked.asked)
-	}
+	assert.True(t, asked.asked == nil, "it came through: %v", asked.asked)
 	for _, name := range []string{"docs", "docs/g1", "build/docs/g1", "docs/g1#3f0c-aa"} {
-		if status, text := post("status", `{"name":"`+name+`"}`); status != http.StatusOK {
-			t.Errorf("%s: %d %s", name, status, text)
-		}
+		status, text := post("status", `{"name":"`+name+`"}`)
+		assert.True(t, status == http.StatusOK, "%s: %d %s", name, status, text)
 	}
 }

@@ -7,6 +7,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/control/httpapi"
 )
 
@@ -14,21 +17,17 @@ func TestWhoHasTheTokenProvesIt(t *testing.T) {
 	server := httptest.NewServer(httpapi.Handler(&recorder{}, httpapi.Access{Token: "right"}))
 	defer server.Close()
 	for token, want := range map[string]bool{"right": true, "wrong": false, "": false} {
-		if got, err := httpapi.Knows(t.Context(), server.URL, token); got != want || err != nil {
-			t.Errorf("%q: %v, %v", token, got, err)
-		}
+		got, err := httpapi.Knows(t.Context(), server.URL, token)
+		assert.True(t, got == want && err == nil, "%q: %v, %v", token, got, err)
 	}
 	if got, err := httpapi.Knows(t.Context(), "http://127.0.0.1:1", "right"); got || err != nil {
 		t.Errorf("nobody listens: %v, %v", got, err)
 	}
 	for _, challenge := range []string{"", "00", strings.Repeat("g", 64), strings.Repeat("0", 66)} {
 		response, err := http.Get(server.URL + httpapi.Prefix + "proof?challenge=" + challenge)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _ = response.Body.Close(); response.StatusCode != http.StatusNotFound {
-			t.Errorf("%q is answered with %s", challenge, response.Status)
-		}
+		require.NoError(t, err)
+		_ = response.Body.Close()
+		assert.True(t, response.StatusCode == http.StatusNotFound, "%q is answered with %s", challenge, response.Status)
 	}
 }
 
@@ -49,9 +48,7 @@ func TestAProofIsOfOneAddress(t *testing.T) {
 
 func TestAnAddressThatStaysSilentIsAnError(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer func() { _ = listener.Close() }()
 	httpapi.ProofDeadline(t)
 	if got, err := httpapi.Knows(t.Context(), "http://"+listener.Addr().String(), "right"); got || err == nil {

@@ -8,6 +8,8 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+
 	"github.com/unweaver/unweaver/internal/access"
 	"github.com/unweaver/unweaver/internal/control/httpapi"
 	"github.com/unweaver/unweaver/internal/testkit/blobmemory"
@@ -36,12 +38,10 @@ func TestAKeyControlsByItsScopeAndOnlyWhereItIsOfAllIndexes(t *testing.T) {
 		"admin of some": {}, "another": {}, "": {},
 	} {
 		client := &httpapi.Client{Base: server.URL, Token: text}
-		if _, err := client.Generations(t.Context(), "docs"); (err == nil) != want.control {
-			t.Errorf("%q controls: %v", text, err)
-		}
-		if _, err := client.Keys(t.Context()); (err == nil) != want.keys {
-			t.Errorf("%q sees keys: %v", text, err)
-		}
+		_, err := client.Generations(t.Context(), "docs")
+		assert.True(t, (err == nil) == want.control, "%q controls: %v", text, err)
+		_, err = client.Keys(t.Context())
+		assert.True(t, (err == nil) == want.keys, "%q sees keys: %v", text, err)
 	}
 }
 

@@ -4,6 +4,9 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/control"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
@@ -40,15 +43,11 @@ func TestABackfillThatTheEngineDoesNotRunEnds(t *testing.T) {
 	b.temporal.refuses = nil
 	_, err = b.Backfill(ctx, request)
 	b.must(err)
-	if status() != core.StatusRunning {
-		t.Fatalf("it is %s", status())
-	}
+	require.Equal(t, core.StatusRunning, status(), "it")
 	b.temporal.executions[workflows.BackfillID("docs", "old")] = terminated
 	named := control.BackfillNamed{Index: "docs", Name: "old"}
 	wants(t, b.PauseBackfill(ctx, named), fault.RunEnded, "does not run it", "resume, or cancel")
 	b.must(b.CancelBackfill(ctx, named))
-	if status() != core.StatusCancelled {
-		t.Errorf("it is %s", status())
-	}
+	assert.Equal(t, core.StatusCancelled, status(), "it")
 	wants(t, b.CancelBackfill(ctx, named), fault.RunEnded, "it has ended: cancelled")
 }

@@ -3,6 +3,8 @@ package service_test
 import (
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+
 	"github.com/unweaver/unweaver/internal/control/service"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
@@ -20,7 +22,5 @@ func TestAnEstimateSaysThatTheModelServerWouldBeRefused(t *testing.T) {
 	}
 	spec.Chat.BaseURL, spec.Chat.APIKeyEnv = "http://127.0.0.1:1/v1", "OPS_TEST_KEY"
 	service.Unallowed(b.Service, spec, &report)
-	if report.ProblemsTotal != 2 {
-		t.Errorf("allowed: %+v", report)
-	}
+	assert.Equal(t, int64(2), report.ProblemsTotal, "allowed: %+v", report)
 }

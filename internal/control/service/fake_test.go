@@ -15,6 +15,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"go.temporal.io/api/common/v1"
 	"go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/serviceerror"
@@ -286,13 +288,9 @@ func newBench(t *testing.T) *bench {
 	t.Helper()
 	root := t.TempDir()
 	artifacts, err := dir.Open(filepath.Join(root, "artifacts"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	vectors, err := files.Open(filepath.Join(root, "vectors"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	store, kept := &faulty{Store: memory.New()}, &deaf{Store: recordsmemory.New()}
 	stores := &app.Stores{Artifacts: artifacts, Records: kept, Coordination: store, Vectors: vectors}
 	t.Cleanup(func() { _ = stores.Close() })
@@ -304,9 +302,7 @@ func newBench(t *testing.T) *bench {
 	own.Models.Endpoints = []config.Endpoint{
 		{APIKeyEnv: "OPS_TEST_UNSET"}, {BaseURL: "http://127.0.0.1:1/v1", APIKeyEnv: "OPS_TEST_KEY"},
 	}
-	if err := stores.Grants(filepath.Join(root, "roots.json")); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, stores.Grants(filepath.Join(root, "roots.json")))
 	svc := &service.Service{
 		Client:    fake,
 		Engine:    config.Engine{Address: "127.0.0.1:7233", Namespace: "default", TaskQueue: "unweaver"},
@@ -321,9 +317,7 @@ func newBench(t *testing.T) *bench {
 // must ends the test on an error.
 func (b *bench) must(err error) {
 	b.t.Helper()
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	require.NoError(b.t, err)
 }
 
 func (b *bench) setState(run string, state core.RunState) {
@@ -364,9 +358,7 @@ func wants(t *testing.T, err error, code fault.Code, parts ...string) {
 		t.Fatalf("got %v (%s), want %s", err, fault.CodeOf(err), code)
 	}
 	for _, part := range parts {
-		if !strings.Contains(err.Error(), part) {
-			t.Errorf("%q is not in %q", part, err)
-		}
+		assert.True(t, strings.Contains(err.Error(), part), "%q is not in %q", part, err)
 	}
 }
 

@@ -9,6 +9,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"go.temporal.io/sdk/client"
 
 	"github.com/unweaver/unweaver/internal/app"
@@ -67,18 +69,13 @@ func TestARoundOfRetryFailedIsABuildOfWhatFailed(t *testing.T) {
 		t.Errorf("an older generation: %v", err)
 	}
 	run, err := b.RetryFailed(t.Context(), control.LettersRequest{Name: "docs/g1"})
-	if err != nil || !strings.HasPrefix(run.Run, "docs/"+workflows.RetryGeneration) {
-		t.Fatalf("%+v, %v", run, err)
-	}
+	require.True(t, err == nil && strings.HasPrefix(run.Run, "docs/"+workflows.RetryGeneration), "%+v, %v", run, err)
 	operations, err := b.Operations(t.Context(), "docs", 0)
 	b.must(err)
-	if len(operations) != 1 || operations[0].Action != core.ActionRetry || operations[0].Run != run.Run {
-		t.Errorf("recorded are %+v", operations)
-	}
+	assert.True(t, len(operations) == 1 && operations[0].Action == core.ActionRetry && operations[0].Run == run.Run,
+		"recorded are %+v", operations)
 	build := b.temporal.inputs[0].(workflows.Build)
-	if build.Attempt != 5 || build.Spec != digest.String() {
-		t.Errorf("%+v", build)
-	}
+	assert.True(t, build.Attempt == 5 && build.Spec == digest.String(), "%+v", build)
 	again, err := b.RetryFailed(t.Context(), request)
 	if err != nil || !again.Attached || again.Run != run.Run || again.RunID != run.RunID || len(b.temporal.started) != 1 {
 		t.Errorf("a second one: %+v, %v", again, err)
@@ -198,9 +195,8 @@ func TestARoundOfRetryFailedIsOneWhereverItsStartIsKilled(t *testing.T) {
 			}
 			begun := len(b.temporal.started)
 			round, err := b.RetryFailed(t.Context(), request)
-			if err != nil || round.Attached != (begun == 1) || len(b.temporal.started) != 1 {
-				t.Fatalf("write %d, done %t: %+v, %v after %d starts", step, done, round, err, len(b.temporal.started))
-			}
+			require.True(t, err == nil && round.Attached == (begun == 1) && len(b.temporal.started) == 1,
+				"write %d, done %t: %+v, %v after %d starts", step, done, round, err, len(b.temporal.started))
 			joins += begun
 			_, err = b.Index(t.Context(), indexRequest(b, "docs", ""))
 			wants(t, err, fault.LeaseHeld, round.Run)
@@ -213,9 +209,7 @@ func TestARoundOfRetryFailedIsOneWhereverItsStartIsKilled(t *testing.T) {
 			break
 		}
 	}
-	if kills < 8 || joins < 2 {
-		t.Errorf("%d kills, of which %d left a round", kills, joins)
-	}
+	assert.True(t, kills >= 8 && joins >= 2, "%d kills, of which %d left a round", kills, joins)
 }
 
 // A run that wrote its report holds the index until its workflow has ended: builds and rounds wait for that.

@@ -6,6 +6,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/control"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
@@ -56,9 +59,7 @@ func TestALogHoldsProblemsAndDeadLetters(t *testing.T) {
 		`{"chunk":"ff","document":"b.md","ordinal":1,"reason":"no JSON"}`)
 	log, err := b.Log(t.Context(), "docs")
 	b.must(err)
-	if log.Run.Run != "docs/g1" || len(log.Listed) != 1 || log.Listed[0].Object != "a.pdf" {
-		t.Errorf("%+v", log)
-	}
+	assert.True(t, log.Run.Run == "docs/g1" && len(log.Listed) == 1 && log.Listed[0].Object == "a.pdf", "%+v", log)
 	if len(log.Letters) != 1 || log.Letters[0].Object != "b.md, chunk 2 (ff)" || log.Letters[0].Detail != "no JSON" {
 		t.Errorf("letters %+v", log.Letters)
 	}
@@ -87,9 +88,7 @@ func TestABuildDoesNotJoinOneThatIsBeingCancelled(t *testing.T) {
 		}()
 		began := time.Now()
 		second, err := b.Index(t.Context(), indexRequest(b, "docs", ""))
-		if err != nil || second.Attached || second.Run == first.Run {
-			t.Errorf("%+v, %v", second, err)
-		}
+		assert.True(t, err == nil && !second.Attached && second.Run != first.Run, "%+v, %v", second, err)
 		if waited := time.Since(began); waited < 3*time.Second || waited > 10*time.Second {
 			t.Errorf("it waited %s for the end of the other", waited)
 		}
@@ -115,9 +114,7 @@ func TestAnIndexThatCannotBeServedIsSeen(t *testing.T) {
 		t.Helper()
 		cards, err := b.Indexes(t.Context())
 		b.must(err)
-		if len(cards) != 1 {
-			t.Fatalf("%+v", cards)
-		}
+		require.Len(t, cards, 1, "%+v", cards)
 		return cards[0], checks(t, b, b.spec("docs"))["indexes"]
 	}
 	for name, lose := range map[string]func(*bench){
@@ -148,9 +145,8 @@ func TestAnIndexThatCannotBeServedIsSeen(t *testing.T) {
 			}
 			lose(b)
 			card, check := look(b)
-			if card.State != runlog.StateDamaged || !strings.Contains(card.Detail, "unweaver restore --index docs") {
-				t.Errorf("ls: %+v", card)
-			}
+			assert.True(t, card.State == runlog.StateDamaged && strings.Contains(card.Detail, "unweaver restore --index docs"),
+				"ls: %+v", card)
 			if check.OK || !strings.Contains(check.Detail, "1 of 1") || !strings.Contains(check.Hint, "restore --index docs") {
 				t.Errorf("doctor: %+v", check)
 			}

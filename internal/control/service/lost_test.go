@@ -5,6 +5,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/pipeline/run"
@@ -85,9 +88,7 @@ func TestARunIsNotLostWhileItRunsOrAProcessWorksOnIt(t *testing.T) {
 				b.hold(foreign)
 				test.arrange(b)
 				wants(t, b.Lost(t.Context(), test.run), test.code, test.says...)
-				if lease := b.leased(); lease.Workflow != "build/docs/g1" {
-					t.Errorf("the lease is %+v", lease)
-				}
+				assert.Equal(t, "build/docs/g1", b.leased().Workflow, "the lease")
 			})
 		})
 	}
@@ -119,25 +120,18 @@ func TestAStartedRunIsNotMistakenForAnEarlierOneOfItsName(t *testing.T) {
 	b.setState("docs/nightly", left)
 	b.temporal.executions["build/docs/nightly"] = completed
 	status, err := b.Status(t.Context(), first.Exactly())
-	if err != nil || status.Status != core.StatusCompleted {
-		t.Fatalf("%+v, %v", status, err)
-	}
+	require.True(t, err == nil && status.Status == core.StatusCompleted, "%+v, %v", status, err)
 	second, err := b.Index(t.Context(), indexRequest(b, "docs", "nightly"))
 	b.must(err)
-	if second.RunID == "" || second.RunID == first.RunID {
-		t.Fatalf("runs %+v and %+v", first, second)
-	}
-	if status, err = b.Status(t.Context(), second.Exactly()); err != nil || status.Status != core.StatusRunning {
-		t.Errorf("it has just begun: %+v, %v", status.Status, err)
-	}
+	require.True(t, second.RunID != "" && second.RunID != first.RunID, "runs %+v and %+v", first, second)
+	status, err = b.Status(t.Context(), second.Exactly())
+	assert.True(t, err == nil && status.Status == core.StatusRunning, "it has just begun: %+v, %v", status.Status, err)
 	b.temporal.executions["build/docs/nightly"] = terminated
 	status, err = b.Status(t.Context(), second.Exactly())
-	if err != nil || status.Status != core.StatusFailed || status.Reason != "terminated" {
-		t.Errorf("it left nothing: %+v %s, %v", status.Status, status.Reason, err)
-	}
+	assert.True(t, err == nil && status.Status == core.StatusFailed && status.Reason == "terminated",
+		"it left nothing: %+v %s, %v", status.Status, status.Reason, err)
 	left.RunID, left.Report.RunID, left.Report.Status = second.RunID, second.RunID, core.StatusHeld
 	b.setState("docs/nightly", left)
-	if status, err = b.Status(t.Context(), second.Exactly()); err != nil || status.Status != core.StatusHeld {
-		t.Errorf("it was held: %+v, %v", status.Status, err)
-	}
+	status, err = b.Status(t.Context(), second.Exactly())
+	assert.True(t, err == nil && status.Status == core.StatusHeld, "it was held: %+v, %v", status.Status, err)
 }

@@ -4,6 +4,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/control"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
@@ -33,13 +36,9 @@ func TestCommandsOnRunsAreRecordedWithWhoAndWhy(t *testing.T) {
 		told = append(told, op.Action+" "+op.Outcome.Result+" "+op.Outcome.Code)
 	}
 	want := []string{"pause failed run_ended", "cancel done ", "resume done ", "pause done "}
-	if len(told) != len(want) {
-		t.Fatalf("%q", told)
-	}
+	require.Len(t, told, len(want), "%q", told)
 	for i := range want {
-		if told[i] != want[i] {
-			t.Errorf("%q, want %q", told, want)
-		}
+		assert.Equal(t, want[i], told[i], "%q, want %q", told, want)
 	}
 	_, err = b.Operations(t.Context(), "../docs", 0)
 	wants(t, err, fault.InvalidParam)
@@ -51,9 +50,7 @@ func TestARunIsPausedAlsoWhereThatCannotBeRecorded(t *testing.T) {
 	b.temporal.executions["build/docs/g1"] = running
 	b.Stores.Artifacts = readOnly{b.Stores.Artifacts}
 	wants(t, b.Pause(t.Context(), "docs/g1"), fault.StoreDenied, "record pause of docs/g1", "it took effect")
-	if len(b.temporal.updates) != 1 {
-		t.Errorf("%d updates", len(b.temporal.updates))
-	}
+	assert.Len(t, b.temporal.updates, 1)
 }
 
 // What is served can be moved while the engine is down; where nothing is published there is nothing to move.
@@ -100,9 +97,7 @@ func TestProbeQuestionsComeWithTheRequest(t *testing.T) {
 	request.Probes = []byte(`{"question":"Who?"}`)
 	_, err = b.Index(t.Context(), request)
 	wants(t, err, fault.BadConfig, "line 1: it names no document")
-	if len(b.temporal.started) != 0 {
-		t.Fatal("a run was started all the same")
-	}
+	require.Empty(t, b.temporal.started, "a run was started all the same")
 	request.Probes = []byte(`{"question":"Who?","documents":["a.md"]}`)
 	_, err = b.Index(t.Context(), request)
 	b.must(err)

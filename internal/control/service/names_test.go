@@ -3,6 +3,8 @@ package service_test
 import (
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+
 	"github.com/unweaver/unweaver/internal/control"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
@@ -28,14 +30,11 @@ func TestEveryCommandRefusesWhatIsNoName(t *testing.T) {
 			"restore":     second(b.Restore(t.Context(), name)),
 			"audit":       second(b.Audit(t.Context(), control.AuditRequest{Index: name})),
 		} {
-			if !fault.Is(err, fault.InvalidParam) {
-				t.Errorf("%s %q: %v", command, name, err)
-			}
+			assert.True(t, fault.Is(err, fault.InvalidParam), "%s %q: %v", command, name, err)
 		}
 	}
-	if len(b.temporal.started)+len(b.temporal.updates)+len(b.temporal.queries) > 0 {
-		t.Errorf("the engine was asked: %+v", b.temporal)
-	}
+	assert.True(t, len(b.temporal.started)+len(b.temporal.updates)+len(b.temporal.queries) == 0,
+		"the engine was asked: %+v", b.temporal)
 }
 
 func second[T any](_ T, err error) error { return err }

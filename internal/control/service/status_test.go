@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"go.temporal.io/api/serviceerror"
 
 	"github.com/unweaver/unweaver/internal/control"
@@ -45,22 +47,16 @@ func TestAStatusMergesWhatIsKnown(t *testing.T) {
 	working(b)
 	for _, name := range []string{"docs/g1", "build/docs/g1", "docs"} {
 		got, err := b.Status(t.Context(), name)
-		if err != nil || got.Run != "docs/g1" || got.Status != core.StatusRunning || got.Stage != "extract" {
-			t.Fatalf("%s: %+v, %v", name, got, err)
-		}
+		require.True(t, err == nil && got.Run == "docs/g1" && got.Status == core.StatusRunning && got.Stage == "extract",
+			"%s: %+v, %v", name, got, err)
 		last := got.Stages[len(got.Stages)-1]
-		if last.Name != "extract" || last.Done != 37 || last.Total != 100 {
-			t.Errorf("stage %+v, want the sum of all processes, 37 of 100", last)
-		}
-		if got.Calls.Extract != 37 || got.Tokens.Prompt != 370 {
-			t.Errorf("paid %+v, %+v; want what every process paid", got.Calls, got.Tokens)
-		}
-		if len(got.Problems) != 2 || got.Problems[0].Detail != "first" {
-			t.Errorf("problems %+v", got.Problems)
-		}
-		if got.Rate < 3 || got.Rate > 3.8 || got.Overall <= 0.2 || got.Overall >= 0.5 || got.ETASeconds <= 0 {
-			t.Errorf("rate %g, overall %g, left %g", got.Rate, got.Overall, got.ETASeconds)
-		}
+		assert.True(t, last.Name == "extract" && last.Done == 37 && last.Total == 100,
+			"stage %+v, want the sum of all processes, 37 of 100", last)
+		assert.True(t, got.Calls.Extract == 37 && got.Tokens.Prompt == 370,
+			"paid %+v, %+v; want what every process paid", got.Calls, got.Tokens)
+		assert.True(t, len(got.Problems) == 2 && got.Problems[0].Detail == "first", "problems %+v", got.Problems)
+		assert.False(t, got.Rate < 3 || got.Rate > 3.8 || got.Overall <= 0.2 || got.Overall >= 0.5 || got.ETASeconds <= 0,
+			"rate %g, overall %g, left %g", got.Rate, got.Overall, got.ETASeconds)
 	}
 }
 
@@ -72,15 +68,11 @@ func TestAStatusHoldsWhatTheProcessCouldNotWriteDown(t *testing.T) {
 	full := core.Problem{Code: "store_full", Object: "ledger", Detail: "held in memory"}
 	shown := core.Problem{Code: "model_rejected", Object: "d2", Detail: "second"} // it is written down too
 	b.Problems = func(work string) []core.Problem {
-		if work != "docs/g1" {
-			t.Errorf("asked about %s", work)
-		}
+		assert.Equal(t, "docs/g1", work, "asked about")
 		return []core.Problem{full, shown}
 	}
 	got, err := b.Status(t.Context(), "docs")
-	if err != nil || len(got.Problems) != 3 || got.Problems[2] != full {
-		t.Errorf("%+v, %v", got.Problems, err)
-	}
+	assert.True(t, err == nil && len(got.Problems) == 3 && got.Problems[2] == full, "%+v, %v", got.Problems, err)
 }
 
 func TestAStatusWithoutOneOfItsSources(t *testing.T) {
@@ -145,18 +137,15 @@ func TestAStatusWithoutOneOfItsSources(t *testing.T) {
 			working(b)
 			c.prepare(b)
 			got, err := b.Status(t.Context(), "docs/g1")
-			if err != nil || got.Status != c.status || got.Reason != c.reason || got.Run != "docs/g1" {
-				t.Fatalf("%+v, %v; want %s %s", got, err, c.status, c.reason)
-			}
+			require.True(t, err == nil && got.Status == c.status && got.Reason == c.reason && got.Run == "docs/g1",
+				"%+v, %v; want %s %s", got, err, c.status, c.reason)
 			found := c.note == ""
 			for _, problem := range got.Problems {
 				if problem.Code == c.note && strings.Contains(problem.Detail, c.says) && problem.Object != "" {
 					found = true
 				}
 			}
-			if !found {
-				t.Errorf("no problem %q with %q in %+v", c.note, c.says, got.Problems)
-			}
+			assert.True(t, found, "no problem %q with %q in %+v", c.note, c.says, got.Problems)
 		})
 	}
 }
@@ -213,9 +202,7 @@ func TestAnIndexStandsForItsNewestRun(t *testing.T) {
 			b.write(b.art.GenerationKey("g4", "dead-letters/report.json"), "{}")
 			c.prepare(b)
 			got, err := b.Status(t.Context(), "docs")
-			if err != nil || got.Run != c.want {
-				t.Errorf("got %s, %v; want %s", got.Run, err, c.want)
-			}
+			assert.True(t, err == nil && got.Run == c.want, "got %s, %v; want %s", got.Run, err, c.want)
 		})
 	}
 }
@@ -258,10 +245,8 @@ func TestARunThatWaitsSaysForWhatSinceWhenAndUntilWhen(t *testing.T) {
 		t.Errorf("waiting %+v", got.Waiting)
 	}
 	b.temporal.executions["build/docs/g1"] = terminated
-	if got, err = b.Status(t.Context(), "docs/g1"); err != nil || got.Waiting != nil ||
-		got.Status != core.StatusFailed {
-		t.Errorf("terminated: %+v, %v", got, err)
-	}
+	got, err = b.Status(t.Context(), "docs/g1")
+	assert.True(t, err == nil && got.Waiting == nil && got.Status == core.StatusFailed, "terminated: %+v, %v", got, err)
 }
 
 // Between its start and its first activity a restore has no state yet.
@@ -269,14 +254,11 @@ func TestARestoreThatHasJustBegunHasAStatus(t *testing.T) {
 	b := newBench(t)
 	publish(b, "g1")
 	work, err := b.Restore(t.Context(), "docs")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for _, name := range []string{work.Run, "docs"} {
 		got, err := b.Status(t.Context(), name)
-		if err != nil || got.Status != core.StatusRunning || got.Run != work.Run || got.Index != "docs" {
-			t.Errorf("%s: %+v, %v", name, got, err)
-		}
+		assert.True(t, err == nil && got.Status == core.StatusRunning && got.Run == work.Run && got.Index == "docs",
+			"%s: %+v, %v", name, got, err)
 	}
 }
 
@@ -304,9 +286,8 @@ func TestDoctorFindsWhatIsSound(t *testing.T) {
 		"artifacts", "conditional writes", "classes", "vectors", "temporal", "worker", "computing worker", "corpus", "chat model",
 		"embedding model", "temporary folder",
 	} {
-		if check, ok := got[name]; !ok || !check.OK || check.Detail == "" {
-			t.Errorf("%s: %+v", name, check)
-		}
+		check, ok := got[name]
+		assert.True(t, ok && check.OK && check.Detail != "", "%s: %+v", name, check)
 	}
 	if _, ok := got["import bucket"]; ok {
 		t.Error("there is no import bucket")
@@ -322,9 +303,8 @@ func TestDoctorNamesExtractionInBatches(t *testing.T) {
 	online := checks(t, b, spec)["chat model"].Detail
 	spec.Chat.Batch.Deadline = core.Duration(time.Hour)
 	batched := checks(t, b, spec)["chat model"].Detail
-	if strings.Contains(online, "batches") || batched != online+", extraction in batches" {
-		t.Errorf("%q, online %q", batched, online)
-	}
+	assert.True(t, !strings.Contains(online, "batches") && batched == online+", extraction in batches",
+		"%q, online %q", batched, online)
 }
 
 func TestDoctorFindsABucketForImportsAndLeavesNothingThere(t *testing.T) {
@@ -383,9 +363,7 @@ func TestDoctorSaysWhatToDo(t *testing.T) {
 				c.hint) {
 				t.Errorf("%+v", check)
 			}
-			if !got["temporary folder"].OK || !got["vectors"].OK {
-				t.Error("one failure hid the rest")
-			}
+			assert.True(t, got["temporary folder"].OK && got["vectors"].OK, "one failure hid the rest")
 		})
 	}
 }

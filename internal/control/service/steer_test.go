@@ -3,7 +3,6 @@ package service_test
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"reflect"
 	"strconv"
 	"strings"
@@ -11,6 +10,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/temporal"
@@ -23,9 +24,7 @@ import (
 func encode(t *testing.T, value any) []byte {
 	t.Helper()
 	raw, err := json.Marshal(value)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return raw
 }
 
@@ -64,23 +63,16 @@ func TestCommandsReachTheWorkflowOfTheirRun(t *testing.T) {
 			names := []string{}
 			for _, update := range b.temporal.updates {
 				names = append(names, update.UpdateName)
-				if update.WorkflowID != c.workflow || update.WaitForStage != client.WorkflowUpdateStageCompleted {
-					t.Errorf("%s went to %s, waiting for %v", update.UpdateName, update.WorkflowID, update.WaitForStage)
-				}
+				assert.True(t, update.WorkflowID == c.workflow && update.WaitForStage == client.WorkflowUpdateStageCompleted,
+					"%s went to %s, waiting for %v", update.UpdateName, update.WorkflowID, update.WaitForStage)
 			}
 			if want := []string{"pause", "resume", "resume", "cancel"}; !reflect.DeepEqual(names, want) {
 				t.Errorf("updates %q, want %q", names, want)
 			}
-			if got := string(encode(t, b.temporal.updates[1].Args)); got != `[{}]` {
-				t.Errorf("resume takes %s", got)
-			}
+			assert.Equal(t, `[{}]`, string(encode(t, b.temporal.updates[1].Args)), "resume takes")
 			const want = `[{"budget":{"calls":10,"money":2.5}}]`
-			if got := string(encode(t, b.temporal.updates[2].Args)); got != want {
-				t.Errorf("resume with a budget takes %s, want %s", got, want)
-			}
-			if len(b.temporal.cancelled) != 0 {
-				t.Errorf("cancelled past the workflow: %q", b.temporal.cancelled)
-			}
+			assert.Equal(t, want, string(encode(t, b.temporal.updates[2].Args)), "resume with a budget takes")
+			assert.Empty(t, b.temporal.cancelled, "cancelled past the workflow: %q", b.temporal.cancelled)
 		})
 	}
 }
@@ -119,16 +111,13 @@ func TestASpentBudgetNeedsANewOne(t *testing.T) {
 	b.setState("docs/g1", state)
 	err := b.Resume(t.Context(), "docs/g1", nil)
 	wants(t, err, fault.BudgetSpent, "docs/g1", "23 calls", "111 tokens", "1.5", "--budget-calls", "--budget-money")
-	if len(b.temporal.updates) != 0 {
-		t.Error("the workflow was asked all the same")
-	}
+	assert.Empty(t, b.temporal.updates, "the workflow was asked all the same")
 	wants(t, b.Resume(t.Context(), "docs/g1", &core.Budget{Calls: -1}), fault.Usage, "below zero")
 	for _, spent := range []core.Budget{{Calls: 23}, {Tokens: 100}, {Money: 1.5}, {Calls: 1000, Tokens: 111}} {
 		err := b.Resume(t.Context(), "docs/g1", &spent)
 		wants(t, err, fault.Usage, "docs/g1", "leaves nothing of", "give a larger one")
-		if strings.Count(err.Error(), "larger") != 1 || len(b.temporal.updates) != 0 {
-			t.Errorf("%d updates, %v", len(b.temporal.updates), err)
-		}
+		assert.True(t, strings.Count(err.Error(), "larger") == 1 && len(b.temporal.updates) == 0,
+			"%d updates, %v", len(b.temporal.updates), err)
 	}
 	b.must(b.Resume(t.Context(), "docs/g1", &core.Budget{Calls: 40}))
 	state.Report.Reason = "paused"
@@ -184,9 +173,8 @@ func TestAnOldWorkerIsCancelledThroughTemporal(t *testing.T) {
 			b.temporal.answer = oldWorker
 			b.must(b.Cancel(t.Context(), run))
 			want := map[string]string{"a build": "build/docs/g1", "a restore": "restore/docs"}[name]
-			if !reflect.DeepEqual(b.temporal.cancelled, []string{want}) {
-				t.Errorf("cancelled %q, want %q", b.temporal.cancelled, want)
-			}
+			assert.True(t, reflect.DeepEqual(b.temporal.cancelled, []string{want}),
+				"cancelled %q, want %q", b.temporal.cancelled, want)
 		})
 	}
 	b := newBench(t)
@@ -215,18 +203,12 @@ func TestACommandThatNoWorkerObeys(t *testing.T) {
 				b.temporal.answer, b.temporal.pollers = hang, c.pollers
 				begin := time.Now()
 				wants(t, b.Pause(t.Context(), "docs/g1"), fault.EngineDown, "pause run docs/g1", c.says)
-				if waited := time.Since(begin); waited != 90*time.Second {
-					t.Errorf("waited %s", waited)
-				}
+				assert.Equal(t, 90*time.Second, time.Since(begin), "waited")
 				wants(t, b.Cancel(t.Context(), "docs/g1"), fault.EngineDown, c.says, "Temporal was asked to cancel it")
-				if len(b.temporal.cancelled) != c.cancelled {
-					t.Errorf("cancelled %q", b.temporal.cancelled)
-				}
+				assert.Len(t, b.temporal.cancelled, c.cancelled, "cancelled %q", b.temporal.cancelled)
 				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 				defer cancel()
-				if err := b.Pause(ctx, "docs/g1"); !errors.Is(err, context.DeadlineExceeded) {
-					t.Errorf("the caller's own end is %v", err)
-				}
+				assert.ErrorIs(t, b.Pause(ctx, "docs/g1"), context.DeadlineExceeded, "the caller's own end")
 			})
 		})
 	}
@@ -244,9 +226,7 @@ func TestATemporalThatIsDownIsNamed(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) { wants(t, do(), fault.EngineDown, "127.0.0.1:7233", "connection refused") })
 	}
-	if len(b.temporal.cancelled) != 0 {
-		t.Error("a Temporal that is down was asked twice")
-	}
+	assert.Empty(t, b.temporal.cancelled, "a Temporal that is down was asked twice")
 }
 
 func TestPauseAndCancelTellWhatIsInFlight(t *testing.T) {
@@ -262,9 +242,8 @@ func TestPauseAndCancelTellWhatIsInFlight(t *testing.T) {
 			if stopped.InFlight != nil {
 				got = strconv.FormatInt(*stopped.InFlight, 10)
 			}
-			if err != nil || got != want {
-				t.Errorf("%s of a worker that says %q: %s in flight, %v; want %s", name, says, got, err, want)
-			}
+			assert.True(t, err == nil && got == want,
+				"%s of a worker that says %q: %s in flight, %v; want %s", name, says, got, err, want)
 		}
 	}
 }

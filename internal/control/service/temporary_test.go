@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/stream/scratch"
@@ -32,24 +34,16 @@ func TestTheTemporaryFolderIsComparedWithWhatABuildNeeds(t *testing.T) {
 		if err != nil {
 			told = err.Error()
 		}
-		if fault.Is(err, fault.StoreFull) != c.fails {
-			t.Errorf("%s: %q, %v", name, told, err)
-		}
+		assert.Equal(t, c.fails, fault.Is(err, fault.StoreFull), "%s: %q, %v", name, told, err)
 		for _, want := range c.says {
-			if !strings.Contains(told, want) {
-				t.Errorf("%s: %q does not say %q", name, told, want)
-			}
+			assert.Contains(t, told, want, "%s", name)
 		}
 	}
 }
 
 func TestTheFolderOfThisProcessTellsItsRoom(t *testing.T) {
 	space, err := scratch.Room()
-	if err != nil || space.Free <= 0 || space.Folder == "" {
-		t.Errorf("%+v: %v", space, err)
-	}
+	assert.True(t, err == nil && space.Free > 0 && space.Folder != "", "%+v: %v", space, err)
 	told, err := probeTemporary(t.Context(), nil, "No Name")
-	if err == nil && !strings.Contains(told, space.Folder) {
-		t.Errorf("%q, %v", told, err)
-	}
+	assert.True(t, err != nil || strings.Contains(told, space.Folder), "%q, %v", told, err)
 }

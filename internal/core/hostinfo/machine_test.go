@@ -5,6 +5,9 @@ import (
 	"path/filepath"
 	"runtime"
 	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 func TestMemoryIsTheContainersWhereThatIsLess(t *testing.T) {
@@ -31,18 +34,10 @@ func TestMemoryIsTheContainersWhereThatIsLess(t *testing.T) {
 		root := t.TempDir()
 		for path, content := range c.files {
 			path = filepath.Join(root, path)
-			if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-				t.Fatal(err)
-			}
-			if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o700))
+			require.NoError(t, os.WriteFile(path, []byte(content), 0o600))
 		}
-		if got := memory(root); got != c.want {
-			t.Errorf("%s: %d, want %d", name, got, c.want)
-		}
+		assert.Equal(t, c.want, memory(root), "%s", name)
 	}
-	if Memory() <= 0 {
-		t.Error("this machine has none")
-	}
+	assert.True(t, Memory() > 0, "this machine has none")
 }

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+
 	"github.com/unweaver/unweaver/internal/fault/redact"
 )
 
@@ -29,12 +31,8 @@ func TestWhatLooksLikeASecretIsTakenOut(t *testing.T) {
 		`token ghp_abcdefghij0123456789 is wrong`:                     "abcdefghij",
 	} {
 		got := redact.Text(text)
-		if strings.Contains(got, secret) || !strings.Contains(got, redact.Mark) {
-			t.Errorf("%s\nbecame %s", text, got)
-		}
-		if again := redact.Text(got); again != got {
-			t.Errorf("%s\nbecame %s when it was done again", got, again)
-		}
+		assert.True(t, !strings.Contains(got, secret) && strings.Contains(got, redact.Mark), "%s\nbecame %s", text, got)
+		assert.Equal(t, got, redact.Text(got))
 	}
 }
 
@@ -44,9 +42,7 @@ func TestOrdinaryTextStaysAsItIs(t *testing.T) {
 		"bearer authentication is needed", "basic authentication", "the sk-learn manual", "redis://user:xxxxx@redis:6379/0",
 		"key chunk/1#7: duplicate row id", "docs/readme.md#id=5", "a monkey: bananas", "invalid token: }",
 	} {
-		if got := redact.Text(text); got != text {
-			t.Errorf("%q became %q", text, got)
-		}
+		assert.Equal(t, text, redact.Text(text))
 	}
 }
 
@@ -55,13 +51,10 @@ func TestAValueThatThisProcessHoldsIsTakenOutWhateverItLooksLike(t *testing.T) {
 	for _, text := range []string{
 		"the server said plain words/of mine!", "path plain+words%2Fof+mine", "path plain%20words%2Fof%20mine",
 	} {
-		if got := redact.Text(text); strings.Contains(got, "mine") {
-			t.Errorf("%q", got)
-		}
+		got := redact.Text(text)
+		assert.False(t, strings.Contains(got, "mine"), "%q", got)
 	}
-	if got := redact.Text("abc"); got != "abc" {
-		t.Errorf("a value too short to be told from words: %q", got)
-	}
+	assert.Equal(t, "abc", redact.Text("abc"), "a value too short to be told from words")
 }
 
 func TestURLsThatHoldSecretsAreKnown(t *testing.T) {
@@ -69,9 +62,7 @@ func TestURLsThatHoldSecretsAreKnown(t *testing.T) {
 		"https://h/v1": false, "http://127.0.0.1:80/v1?api-version=2": false, "https://u:p@h/v1": true,
 		"https://tok@h/v1": true, "https://h/v1?api_key=x": true, "https://h/v1?code=x": false, "": false,
 	} {
-		if got := redact.InURL(text); got != want {
-			t.Errorf("%s: %v", text, got)
-		}
+		assert.Equal(t, want, redact.InURL(text), "%s", text)
 	}
 }
 
@@ -79,7 +70,5 @@ func TestLogsHoldNoSecrets(t *testing.T) {
 	var out bytes.Buffer
 	log := slog.New(slog.NewJSONHandler(&out, &slog.HandlerOptions{ReplaceAttr: redact.Attr}))
 	log.Warn("call http://u:SECRETpw@h failed", "error", errors.New("Bearer sk-SECRETabc1"), "text", "sk-SECRETabc1")
-	if strings.Contains(out.String(), "SECRET") {
-		t.Error(out.String())
-	}
+	assert.False(t, strings.Contains(out.String(), "SECRET"), "%v", out.String())
 }

@@ -7,6 +7,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/fault/retry"
 )
@@ -51,9 +53,8 @@ func TestACallIsRepeatedWhileItMayHeal(t *testing.T) {
 					return c.answers[min(calls, len(c.answers))-1]
 				})
 				took := time.Since(start)
-				if calls != c.calls || fault.CodeOf(err) != fault.CodeOf(c.want) || took < c.least || took > c.most {
-					t.Errorf("%d calls in %s: %v; want %d in %s to %s: %v", calls, took, err, c.calls, c.least, c.most, c.want)
-				}
+				assert.True(t, calls == c.calls && fault.CodeOf(err) == fault.CodeOf(c.want) && took >= c.least && took <= c.most,
+					"%d calls in %s: %v; want %d in %s to %s: %v", calls, took, err, c.calls, c.least, c.most, c.want)
 			})
 		})
 	}

@@ -9,6 +9,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/index/classrun"
@@ -36,27 +39,20 @@ func whole(t *testing.T, spillAt int) []byte {
 	defer writer.Close()
 	writer.SpillAt(spillAt)
 	for n, name := range names() {
-		if err := writer.Add(row(n), name, strings.Fields(name)); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, writer.Add(row(n), name, strings.Fields(name)))
 	}
 	var out bytes.Buffer
-	if _, err := writer.Write(&out, "v1", "en"); err != nil {
-		t.Fatal(err)
-	}
+	_, err := writer.Write(&out, "v1", "en")
+	require.NoError(t, err)
 	return out.Bytes()
 }
 
 func TestARunSaysWhatWasGivenAndHasItsNamesInOrder(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "run")
-	if err := os.WriteFile(path, whole(t, 0), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(path, whole(t, 0), 0o600))
 	given := names()
 	file, err := classrun.Open(path, classrun.Expect{Analyser: "v1", Classes: len(given)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer file.Close()
 	var sorted []string
 	for n, name := range given {
@@ -70,9 +66,7 @@ func TestARunSaysWhatWasGivenAndHasItsNamesInOrder(t *testing.T) {
 	slices.Sort(sorted)
 	for place, want := range sorted {
 		id := file.Rows[file.NameRow[place]].ID
-		if got := string(file.AppendName(nil, place)) + "\x00" + string(id[:]); got != want {
-			t.Errorf("name %d is %q, want %q", place, got, want)
-		}
+		assert.Equal(t, want, string(file.AppendName(nil, place))+"\x00"+string(id[:]), "name %d", place)
 	}
 	river, _ := file.Words.Find("rhine")
 	if docs, _ := river.All(); !slices.Equal(docs, []uint32{0, 1, 2}) {
@@ -85,38 +79,28 @@ func TestARunSaysWhatWasGivenAndHasItsNamesInOrder(t *testing.T) {
 		"analyser": {classrun.Expect{Analyser: "v2", Classes: len(given)}, fault.FormatUnknown},
 		"classes":  {classrun.Expect{Analyser: "v1", Classes: 1}, fault.SegmentDamage},
 	} {
-		if _, err := classrun.Open(path, other.expect); !fault.Is(err, other.code) {
-			t.Errorf("other %s: %v", name, err)
-		}
+		_, err := classrun.Open(path, other.expect)
+		assert.True(t, fault.Is(err, other.code), "other %s: %v", name, err)
 	}
 }
 
 func TestHowMuchMemorySortsNamesIsNotInTheBytes(t *testing.T) {
-	if !bytes.Equal(whole(t, 0), whole(t, 100)) {
-		t.Error("they differ")
-	}
+	assert.True(t, bytes.Equal(whole(t, 0), whole(t, 100)), "they differ")
 }
 
 func TestWhatCannotBeNumberedOrOrderedIsRefused(t *testing.T) {
 	for _, next := range []int{3, 4} {
 		writer := classrun.NewWriter()
 		defer writer.Close()
-		if err := writer.Add(row(4), "b", nil); err != nil {
-			t.Fatal(err)
-		}
-		if err := writer.Add(row(next), "a", nil); err == nil {
-			t.Errorf("%d comes after 4", next)
-		}
-		if _, err := writer.Write(&bytes.Buffer{}, "v1", "en"); err == nil {
-			t.Error("a run without what was refused")
-		}
+		require.NoError(t, writer.Add(row(4), "b", nil))
+		assert.Error(t, writer.Add(row(next), "a", nil), "%d comes after 4", next)
+		_, err := writer.Write(&bytes.Buffer{}, "v1", "en")
+		assert.Error(t, err, "a run without what was refused")
 	}
 	writer := classrun.NewWriter()
 	defer writer.Close()
 	writer.SetLimit(1)
-	if err := writer.Add(row(1), "a", nil); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, writer.Add(row(1), "a", nil))
 	if err := writer.Add(row(2), "b", nil); !fault.Is(err, fault.TooLarge) {
 		t.Errorf("two classes of 1: %v", err)
 	}
@@ -126,13 +110,9 @@ func TestWhatCannotBeNumberedOrOrderedIsRefused(t *testing.T) {
 func TestARunWithAccessLabelsIsRefused(t *testing.T) {
 	raw := whole(t, 0)
 	path := filepath.Join(t.TempDir(), "run")
-	if err := os.WriteFile(path, raw, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(path, raw, 0o600))
 	from, err := mapped.Open(path, classrun.Kind, classrun.Version)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer from.Close()
 	for _, add := range []string{"", "nodes"} {
 		var out bytes.Buffer
@@ -142,21 +122,15 @@ func TestARunWithAccessLabelsIsRefused(t *testing.T) {
 				continue
 			}
 			writer.Section(name)
-			if _, err := writer.Write(from.Bytes(name)); err != nil {
-				t.Fatal(err)
-			}
+			_, err := writer.Write(from.Bytes(name))
+			require.NoError(t, err)
 		}
-		if err := writer.Close(); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, writer.Close())
 		labelled := filepath.Join(t.TempDir(), "labelled")
-		if err := os.WriteFile(labelled, out.Bytes(), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(labelled, out.Bytes(), 0o600))
 		file, err := classrun.Open(labelled, classrun.Expect{Analyser: "v1", Classes: len(names())})
-		if (add == "") != (err == nil) || (err != nil && !fault.Is(err, fault.FormatUnknown)) {
-			t.Errorf("with section %q: %v", add, err)
-		}
+		assert.True(t, (add == "") == (err == nil) && (err == nil || fault.Is(err, fault.FormatUnknown)),
+			"with section %q: %v", add, err)
 		if err == nil {
 			file.Close()
 		}

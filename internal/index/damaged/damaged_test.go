@@ -13,6 +13,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/index/deletedstats"
@@ -36,9 +39,7 @@ type format struct {
 func written(t *testing.T, write func(*bytes.Buffer) error) []byte {
 	t.Helper()
 	var out bytes.Buffer
-	if err := write(&out); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, write(&out))
 	return out.Bytes()
 }
 
@@ -67,15 +68,11 @@ func TestDamageIsRefusedOrHarmless(t *testing.T) {
 			t.Parallel()
 			path := filepath.Join(t.TempDir(), "file")
 			read := func(content []byte) (string, error) {
-				if err := os.WriteFile(path, content, 0o600); err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, os.WriteFile(path, content, 0o600))
 				return format.read(t.Context(), path)
 			}
 			want, err := read(format.whole)
-			if err != nil || want == "" {
-				t.Fatalf("a whole file says %q: %v", want, err)
-			}
+			require.True(t, err == nil && want != "", "a whole file says %q: %v", want, err)
 			refused, coarse := 0, 16
 			for at := range format.whole {
 				damages := map[string][]byte{"a bit flipped at": bytes.Clone(format.whole)}
@@ -97,9 +94,7 @@ func TestDamageIsRefusedOrHarmless(t *testing.T) {
 					}
 				}
 			}
-			if refused < len(format.whole)/2 {
-				t.Errorf("%d damages of %d bytes are refused", refused, len(format.whole))
-			}
+			assert.True(t, refused >= len(format.whole)/2, "%d damages of %d bytes are refused", refused, len(format.whole))
 		})
 	}
 }

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/artifact/rowfile"
 	"github.com/unweaver/unweaver/internal/artifact/rows"
@@ -53,9 +55,7 @@ func rowsWhole(t *testing.T) []byte {
 			writer.Cut()
 		}
 	}
-	if err := writer.Close(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, writer.Close())
 	return file.Bytes()
 }
 
@@ -72,9 +72,7 @@ func textWhole(t *testing.T) []byte {
 		at += len([]rune(piece))
 	}
 	writer.Append("other", textseg.Piece(0, "another document"))
-	if err := writer.Close(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, writer.Close())
 	return file.Bytes()
 }
 

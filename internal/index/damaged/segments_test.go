@@ -10,6 +10,9 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/index/classrun"
@@ -70,19 +73,13 @@ func opened(t *testing.T, documents, classes []byte) (*split.File, *classrun.Fil
 	t.Helper()
 	folder := t.TempDir()
 	for name, raw := range map[string][]byte{"split": documents, "run": classes} {
-		if err := os.WriteFile(filepath.Join(folder, name), raw, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(filepath.Join(folder, name), raw, 0o600))
 	}
 	of, err := split.Open(filepath.Join(folder, "split"), splitExpect)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(of.Close)
 	run, err := classrun.Open(filepath.Join(folder, "run"), runExpect)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(run.Close)
 	return of, run
 }
@@ -94,17 +91,12 @@ func TestTheBytesOfSplitsAndRunsDoNotChange(t *testing.T) {
 	for name, raw := range map[string][]byte{"split.segment": splitWhole(), "classrun.segment": runWhole()} {
 		path := filepath.Join("testdata", name)
 		if *update {
-			if err := os.WriteFile(path, raw, 0o644); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, os.WriteFile(path, raw, 0o644))
 		}
 		want, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if !bytes.Equal(raw, want) {
-			t.Errorf("%s: %d bytes differ from the %d that were written before", name, len(raw), len(want))
-		}
+		require.NoError(t, err)
+		assert.True(t, bytes.Equal(raw, want),
+			"%s: %d bytes differ from the %d that were written before", name, len(raw), len(want))
 	}
 }
 
@@ -207,9 +199,8 @@ func TestSegmentsThatDoNotFitEachOtherAreRefused(t *testing.T) {
 		"a class of a dead document":    {[]liveset.Split{{File: documents, Dead: none}}, []liveset.Run{{File: classes}}},
 		"the same document, dead twice": {[]liveset.Split{{File: documents, Dead: only(2)}, {File: documents, Dead: only(2)}}, nil},
 	} {
-		if _, err := liveset.New(t.Context(), "index", set.splits, set.runs); !fault.Is(err, fault.SegmentDamage) {
-			t.Errorf("%s: %v", name, err)
-		}
+		_, err := liveset.New(t.Context(), "index", set.splits, set.runs)
+		assert.True(t, fault.Is(err, fault.SegmentDamage), "%s: %v", name, err)
 	}
 	twice := []liveset.Split{{File: documents, Dead: none}, {File: documents}}
 	runs := []liveset.Run{{File: classes}, {File: classes, Dead: none}}
@@ -217,7 +208,5 @@ func TestSegmentsThatDoNotFitEachOtherAreRefused(t *testing.T) {
 	if err == nil {
 		_, err = readAll(set)
 	}
-	if err != nil {
-		t.Errorf("dead copies beside live ones: %v", err)
-	}
+	assert.NoError(t, err, "dead copies beside live ones")
 }

@@ -11,6 +11,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/index/deletedstats"
 	"github.com/unweaver/unweaver/internal/index/postings"
@@ -23,18 +26,14 @@ var chunks = deletedstats.Of{Side: "chunks", Analyser: "words/1"}
 func write(t testing.TB, former *deletedstats.File, changes ...deletedstats.Change) []byte {
 	t.Helper()
 	var content bytes.Buffer
-	if err := deletedstats.Write(&content, chunks, former, changes...); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, deletedstats.Write(&content, chunks, former, changes...))
 	return content.Bytes()
 }
 
 func open(t testing.TB, content []byte, of deletedstats.Of) (*deletedstats.File, error) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "deadstats")
-	if err := os.WriteFile(path, content, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(path, content, 0o600))
 	table, err := deletedstats.Open(path, of)
 	if err == nil {
 		t.Cleanup(table.Close)
@@ -50,24 +49,17 @@ func side(t testing.TB, docs [][]string) *postings.Side {
 	builder := postings.NewBuilder()
 	defer builder.Close()
 	for _, terms := range docs {
-		if err := builder.Add(terms); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, builder.Add(terms))
 	}
 	var content bytes.Buffer
 	writer := mapped.NewWriter(&content, "test", 1, nil)
 	stats, err := builder.Write(writer, "x_")
-	if err = errors.Join(err, writer.Close()); err != nil {
-		t.Fatal(err)
-	}
+	err = errors.Join(err, writer.Close())
+	require.NoError(t, err)
 	path := filepath.Join(t.TempDir(), "side")
-	if err := os.WriteFile(path, content.Bytes(), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(path, content.Bytes(), 0o600))
 	file, err := mapped.Open(path, "test", 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(file.Close)
 	return postings.Open(file, "x_", stats)
 }
@@ -92,22 +84,15 @@ func TestNightsAddUpAndMergesTakeAway(t *testing.T) {
 		two := func(row int) bool { return row%4 < 2 }
 		content := write(t, nil, deletedstats.Count(sides[0], night(0)), deletedstats.Count(sides[1], night(0)))
 		first, err := open(t, content, chunks)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		both := write(t, first, deletedstats.Count(sides[0], night(1)), deletedstats.Count(sides[1], night(1)))
 		once := write(t, nil, deletedstats.Count(sides[1], two), deletedstats.Count(sides[0], two))
-		if !bytes.Equal(both, once) {
-			t.Fatal("two nights are other bytes than one")
-		}
+		require.True(t, bytes.Equal(both, once), "two nights are other bytes than one")
 		former, err := open(t, both, chunks)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		merged := write(t, former, deletedstats.Negated(deletedstats.Count(sides[0], two)))
-		if want := write(t, nil, deletedstats.Count(sides[1], two)); !bytes.Equal(merged, want) {
-			t.Fatal("what a merge left out still counts, or less than it does")
-		}
+		want := write(t, nil, deletedstats.Count(sides[1], two))
+		require.True(t, bytes.Equal(merged, want), "what a merge left out still counts, or less than it does")
 		var left [][]string // as if they were all
 		for row, terms := range b {
 			if two(row) {
@@ -116,12 +101,8 @@ func TestNightsAddUpAndMergesTakeAway(t *testing.T) {
 		}
 		whole := side(t, left)
 		table, err := open(t, merged, chunks)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if table.Totals() != whole.Stats().Totals() {
-			t.Fatalf("%+v, want %+v", table.Totals(), whole.Stats().Totals())
-		}
+		require.NoError(t, err)
+		require.Equal(t, whole.Stats().Totals(), table.Totals())
 		terms := 0
 		for term, list := range whole.Lists() {
 			if terms++; table.Frequency(term) != uint64(list.Len()) {
@@ -154,18 +135,15 @@ func TestCountsThatCannotBeAreRefusedAndErrorsPassedOn(t *testing.T) {
 		"out of order":    {Documents: 1, Terms: 3, Entries: entries(entry{"b", 1}, entry{"a", 1})},
 		"twice":           {Documents: 2, Terms: 3, Entries: entries(entry{"a", 1}, entry{"a", 1})},
 	} {
-		if err := deletedstats.Write(&bytes.Buffer{}, chunks, nil, change); !fault.Is(err, fault.Internal) {
-			t.Errorf("%s: %v", name, err)
-		}
+		err := deletedstats.Write(&bytes.Buffer{}, chunks, nil, change)
+		assert.True(t, fault.Is(err, fault.Internal), "%s: %v", name, err)
 	}
 	broken := errors.New("broken")
 	fails := func(yield func(deletedstats.Entry, error) bool) {
 		_ = yield(entry{"a", 1}, nil) && yield(entry{}, broken)
 	}
 	err := deletedstats.Write(&bytes.Buffer{}, chunks, nil, deletedstats.Change{Documents: 1, Terms: 1, Entries: fails})
-	if !errors.Is(err, broken) {
-		t.Errorf("an error of the entries became %v", err)
-	}
+	assert.ErrorIs(t, err, broken, "an error of the entries became")
 }
 
 func TestATableOfAnotherSideOrAnalyserIsRefused(t *testing.T) {
@@ -184,18 +162,14 @@ func TestLargeTablesGoThroughFiles(t *testing.T) {
 	const terms = 300_000
 	many := func(yield func(deletedstats.Entry, error) bool) {
 		for i := range terms {
-			if i == terms/2 && len(left()) == 0 {
-				t.Error("half of them are in memory")
-			}
+			assert.True(t, i != terms/2 || len(left()) != 0, "half of them are in memory")
 			if !yield(deletedstats.Entry{Term: fmt.Sprintf("t%08d", i), Documents: 1}, nil) {
 				return
 			}
 		}
 	}
 	table, err := open(t, write(t, nil, deletedstats.Change{Documents: 1, Terms: terms, Entries: many}), chunks)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if table.Terms() != terms || table.Frequency("t00299999") != 1 || table.Frequency("t00300000") != 0 {
 		t.Errorf("%d terms", table.Terms())
 	}

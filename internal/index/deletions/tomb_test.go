@@ -9,6 +9,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/index/deletions"
 )
@@ -20,18 +23,14 @@ func of(rows int) deletions.Of {
 func write(t testing.TB, rows int, dead func(int) bool) []byte {
 	t.Helper()
 	var content bytes.Buffer
-	if err := deletions.Write(&content, of(rows), dead); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, deletions.Write(&content, of(rows), dead))
 	return content.Bytes()
 }
 
 func open(t testing.TB, content []byte, of deletions.Of) (*deletions.File, error) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "tomb")
-	if err := os.WriteFile(path, content, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(path, content, 0o600))
 	file, err := deletions.Open(path, of)
 	if err == nil {
 		t.Cleanup(file.Close)
@@ -52,16 +51,12 @@ func TestBitmapsSayOfEveryRowWhatWasWritten(t *testing.T) {
 		}
 		content := write(t, rows, func(row int) bool { return dead[row] })
 		bitmap, err := open(t, content, of(rows))
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		if bitmap.Count() != count || bitmap.Rows() != rows {
 			t.Errorf("%d of %d are dead, want %d of %d", bitmap.Count(), bitmap.Rows(), count, rows)
 		}
 		for i := range dead {
-			if bitmap.Dead(i) != dead[i] {
-				t.Fatalf("row %d of %d", i, rows)
-			}
+			require.Equal(t, dead[i], bitmap.Dead(i), "row %d of %d", i, rows)
 		}
 	}
 }
@@ -69,31 +64,21 @@ func TestBitmapsSayOfEveryRowWhatWasWritten(t *testing.T) {
 func TestWhatDiesLaterIsAddedAndOrderOfNightsDoesNotMatter(t *testing.T) {
 	first, second := []uint32{3, 64, 99}, []uint32{0, 64, 65}
 	var onceFirst, together bytes.Buffer
-	if err := deletions.Add(&onceFirst, of(100), nil, first); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, deletions.Add(&onceFirst, of(100), nil, first))
 	former, err := open(t, onceFirst.Bytes(), of(100))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := deletions.Add(&together, of(100), former, second); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
+	require.NoError(t, deletions.Add(&together, of(100), former, second))
 	want := write(t, 100, func(row int) bool {
 		return slices.Contains(first, uint32(row)) || slices.Contains(second, uint32(row))
 	})
-	if !bytes.Equal(together.Bytes(), want) {
-		t.Error("rows that died in two nights are other bytes than of one")
-	}
+	assert.True(t, bytes.Equal(together.Bytes(), want), "rows that died in two nights are other bytes than of one")
 	for name, err := range map[string]error{
 		"out of order":      deletions.Add(&together, of(100), nil, []uint32{5, 4}),
 		"out of range":      deletions.Add(&together, of(100), nil, []uint32{100}),
 		"of another length": deletions.Add(&together, of(101), former, nil),
 		"without a unit":    deletions.Write(&together, deletions.Of{Segment: "5e9", Rows: 1}, nil),
 	} {
-		if !fault.Is(err, fault.Internal) {
-			t.Errorf("rows %s: %v", name, err)
-		}
+		assert.True(t, fault.Is(err, fault.Internal), "rows %s: %v", name, err)
 	}
 	if err := deletions.Write(&together, of(deletions.MaxRows+1), nil); !fault.Is(err, fault.TooLarge) {
 		t.Errorf("more rows than can be numbered: %v", err)
@@ -107,8 +92,7 @@ func TestABitmapOfAnotherSegmentIsRefused(t *testing.T) {
 		"unit":           {Segment: "5e9", Unit: deletions.Classes, Rows: 100},
 		"number of rows": {Segment: "5e9", Unit: deletions.Documents, Rows: 101},
 	} {
-		if _, err := open(t, content, other); !fault.Is(err, fault.SegmentDamage) {
-			t.Errorf("another %s: %v", name, err)
-		}
+		_, err := open(t, content, other)
+		assert.True(t, fault.Is(err, fault.SegmentDamage), "another %s: %v", name, err)
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/index/graph"
 )
@@ -30,9 +32,7 @@ func TestNeighboursAreTheListsBetweenOffsets(t *testing.T) {
 
 func TestAGraphWhoseNodesCannotBeNumberedIsRefused(t *testing.T) {
 	for _, size := range [][2]int{{0, 0}, {7_000_000, 1_000_000}, {graph.MaxNodes - 5, 5}} {
-		if err := graph.Room("docs", size[0], size[1]); err != nil {
-			t.Errorf("%d: %v", size, err)
-		}
+		assert.NoError(t, graph.Room("docs", size[0], size[1]), "%d", size)
 	}
 	if err := graph.Room("docs", graph.MaxNodes-5, 6); !fault.Is(err, fault.TooLarge) {
 		t.Errorf("one too many: %v", err)

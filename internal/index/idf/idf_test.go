@@ -12,6 +12,9 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/index/idf"
 	"github.com/unweaver/unweaver/internal/text"
@@ -33,30 +36,22 @@ func texts(all ...string) iter.Seq2[string, error] {
 func learn(t *testing.T, all ...string) []byte {
 	t.Helper()
 	var file bytes.Buffer
-	if err := idf.Learn(t.Context(), &file, text.In(""), int64(len(all)), texts(all...)); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, idf.Learn(t.Context(), &file, text.In(""), int64(len(all)), texts(all...)))
 	return file.Bytes()
 }
 
 func open(t *testing.T, raw []byte) (*idf.Table, error) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "idf")
-	if err := os.WriteFile(path, raw, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(path, raw, 0o600))
 	return idf.Open(path)
 }
 
 func TestAStemWeighsLessTheMoreChunksHoldIt(t *testing.T) {
 	table, err := open(t, learn(t, "the river rises", "the river falls", "a mountain stands"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer table.Close()
-	if table.Total() != 3 {
-		t.Errorf("learned from %d chunks", table.Total())
-	}
+	assert.Equal(t, int64(3), table.Total(), "learned from")
 	for _, c := range []struct {
 		stem   string
 		chunks float64
@@ -70,17 +65,14 @@ func TestAStemWeighsLessTheMoreChunksHoldIt(t *testing.T) {
 // The table's digest is part of the embedder's fingerprint: other bytes would embed every corpus anew.
 func TestTheBytesOfATableAreFixed(t *testing.T) {
 	sum := sha256.Sum256(learn(t, "the river rises", "the river falls", "a mountain stands"))
-	if got := hex.EncodeToString(sum[:]); got != golden {
-		t.Errorf("sha256 %s", got)
-	}
+	assert.Equal(t, golden, hex.EncodeToString(sum[:]), "sha256")
 }
 
 func TestADamagedTableIsRefused(t *testing.T) {
 	raw := learn(t, "one two", "two three")
 	for name, bad := range map[string][]byte{"cut": raw[:len(raw)-3], "flipped": flip(raw, 70), "empty": nil} {
-		if _, err := open(t, bad); !fault.Is(err, fault.SegmentDamage) {
-			t.Errorf("%s: %v", name, err)
-		}
+		_, err := open(t, bad)
+		assert.True(t, fault.Is(err, fault.SegmentDamage), "%s: %v", name, err)
 	}
 }
 
@@ -95,12 +87,8 @@ func TestLearningStopsAtAnErrorAndWhenItIsCancelled(t *testing.T) {
 	err := idf.Learn(t.Context(), &bytes.Buffer{}, text.In(""), 2, func(yield func(string, error) bool) {
 		yield("", boom)
 	})
-	if !errors.Is(err, boom) {
-		t.Errorf("%v", err)
-	}
+	assert.ErrorIs(t, err, boom)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := idf.Learn(ctx, &bytes.Buffer{}, text.In(""), 1, texts("a b")); !errors.Is(err, context.Canceled) {
-		t.Errorf("%v", err)
-	}
+	assert.ErrorIs(t, idf.Learn(ctx, &bytes.Buffer{}, text.In(""), 1, texts("a b")), context.Canceled)
 }

@@ -13,6 +13,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/index/deletedstats"
 	"github.com/unweaver/unweaver/internal/index/deletions"
@@ -28,9 +31,7 @@ func open(t testing.TB, docs [][]string) *postings.Side {
 	builder := postings.NewBuilder()
 	defer builder.Close()
 	for _, d := range docs {
-		if err := builder.Add(d); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, builder.Add(d))
 	}
 	var content bytes.Buffer
 	w := mapped.NewWriter(&content, "search", 1, nil)
@@ -38,13 +39,9 @@ func open(t testing.TB, docs [][]string) *postings.Side {
 	if err == nil {
 		err = w.Close()
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	s, err := mapped.Open(keep(t, content.Bytes()), "search", 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(s.Close)
 	return postings.Open(s, "k_", st)
 }
@@ -52,9 +49,7 @@ func open(t testing.TB, docs [][]string) *postings.Side {
 func keep(t testing.TB, content []byte) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "file")
-	if err := os.WriteFile(path, content, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(path, content, 0o600))
 	return path
 }
 
@@ -106,13 +101,9 @@ func (l layout) composed(t testing.TB) (index *lexical.Index, keys []int) {
 			var content bytes.Buffer
 			of := deletions.Of{Segment: fmt.Sprint(i), Unit: deletions.Classes, Rows: len(docs)}
 			dead := func(row int) bool { return l.key[i][row] < 0 }
-			if err := deletions.Write(&content, of, dead); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, deletions.Write(&content, of, dead))
 			bitmap, err := deletions.Open(keep(t, content.Bytes()), of)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			t.Cleanup(bitmap.Close)
 			part.Dead = bitmap
 			changes = append(changes, deletedstats.Count(part.Side, bitmap.Dead))
@@ -120,9 +111,7 @@ func (l layout) composed(t testing.TB) (index *lexical.Index, keys []int) {
 		parts = append(parts, part)
 	}
 	index, err := lexical.Compose(parts, counted(t, changes...))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return index, keys
 }
 
@@ -130,13 +119,9 @@ func counted(t testing.TB, changes ...deletedstats.Change) *deletedstats.File {
 	t.Helper()
 	var content bytes.Buffer
 	of := deletedstats.Of{Side: "classes", Analyser: "test"}
-	if err := deletedstats.Write(&content, of, nil, changes...); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, deletedstats.Write(&content, of, nil, changes...))
 	dead, err := deletedstats.Open(keep(t, content.Bytes()), of)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(dead.Close)
 	return dead
 }
@@ -170,9 +155,8 @@ func same(t *testing.T, r *rand.Rand, one, many *lexical.Index, keys []int, term
 			t.Fatalf("%v: row %d alone has %v, in the search %v", terms, found[i], score, got[i].Score)
 		}
 	}
-	if fmt.Sprint(many.Holds(terms, found)) != fmt.Sprint(one.Holds(terms, wanted)) {
-		t.Fatalf("%v: other rows hold them", terms)
-	}
+	require.True(t, fmt.Sprint(many.Holds(terms, found)) == fmt.Sprint(one.Holds(terms, wanted)),
+		"%v: other rows hold them", terms)
 	for _, term := range terms {
 		if math.Float64bits(one.Weight(term)) != math.Float64bits(many.Weight(term)) {
 			t.Fatalf("%s weighs %v, of one side %v", term, many.Weight(term), one.Weight(term))
@@ -212,9 +196,8 @@ func byFormula(t *testing.T, live [][]string, many *lexical.Index, keys []int, t
 			average := float64(total) / float64(len(live))
 			score += float64(idf * float64(postings.Weight(uint8(min(count, 255)), uint32(len(doc)), average)))
 		}
-		if math.Float64bits(score) != math.Float64bits(hit.Score) {
-			t.Fatalf("%v: %v, by the formula %v", terms, hit.Score, score)
-		}
+		require.True(t, math.Float64bits(score) == math.Float64bits(hit.Score),
+			"%v: %v, by the formula %v", terms, hit.Score, score)
 	}
 }
 
@@ -312,32 +295,23 @@ func TestRowsAndTermsThatAreDeadAreNotThere(t *testing.T) {
 	side := open(t, [][]string{{"gone", "a"}, {"a", "b"}})
 	of := deletions.Of{Segment: "s", Unit: deletions.Classes, Rows: 2}
 	var content bytes.Buffer
-	if err := deletions.Add(&content, of, nil, []uint32{0}); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, deletions.Add(&content, of, nil, []uint32{0}))
 	bitmap, err := deletions.Open(keep(t, content.Bytes()), of)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer bitmap.Close()
 	parts := []lexical.Part{{Side: open(t, nil)}, {Side: side, Dead: bitmap}, {Side: open(t, [][]string{{"c"}})}}
 	index, err := lexical.Compose(parts, counted(t, deletedstats.Count(side, bitmap.Dead)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if index.Known([]string{"gone"}) || index.Weight("gone") != 0 || len(index.Search([]string{"gone"}, 9, nil, nil)) > 0 {
 		t.Error("a term that only a dead row holds is known")
 	}
 	hits := index.Search([]string{"a", "c"}, 9, nil, nil)
-	if len(hits) != 2 || hits[0].Doc != 2 || hits[1].Doc != 1 || index.Start(1) != 0 || index.Start(2) != 2 {
-		t.Errorf("hits %v", hits)
-	}
+	assert.True(t, len(hits) == 2 && hits[0].Doc == 2 && hits[1].Doc == 1 && index.Start(1) == 0 && index.Start(2) == 2,
+		"hits %v", hits)
 	if scores := index.Score([]string{"a"}, []uint32{0, 1, 2, 99}); scores[0] != 0 || scores[1] == 0 || scores[3] != 0 {
 		t.Errorf("scores %v: of a dead row, a live one, one without the term, and none", scores)
 	}
-	if got := fmt.Sprint(index.Holds([]string{"a"}, []uint32{0, 1, 99})); got != "[[false true false]]" {
-		t.Errorf("held by %s", got)
-	}
+	assert.Equal(t, "[[false true false]]", fmt.Sprint(index.Holds([]string{"a"}, []uint32{0, 1, 99})), "held by")
 	for name, wrong := range map[string]func() (*lexical.Index, error){
 		"nothing counted": func() (*lexical.Index, error) { return lexical.Compose(parts, nil) },
 		"nothing dead": func() (*lexical.Index, error) {
@@ -347,9 +321,8 @@ func TestRowsAndTermsThatAreDeadAreNotThere(t *testing.T) {
 			return lexical.Compose([]lexical.Part{{Side: parts[2].Side, Dead: bitmap}}, nil)
 		},
 	} {
-		if _, err := wrong(); !fault.Is(err, fault.SegmentDamage) {
-			t.Errorf("%s: %v", name, err)
-		}
+		_, err := wrong()
+		assert.True(t, fault.Is(err, fault.SegmentDamage), "%s: %v", name, err)
 	}
 }
 
@@ -368,9 +341,8 @@ func BenchmarkSides(b *testing.B) {
 			parts = append(parts, lexical.Part{Side: open(b, docs[len(docs)*j/sides:len(docs)*(j+1)/sides])})
 		}
 		var err error
-		if indexes[i], err = lexical.Compose(parts, nil); err != nil {
-			b.Fatal(err)
-		}
+		indexes[i], err = lexical.Compose(parts, nil)
+		require.NoError(b, err)
 	}
 	took := make([][]time.Duration, len(counts))
 	for b.Loop() {
@@ -421,9 +393,7 @@ func TestScoresOfAllRowsAreThoseOfASearchToTheLastBit(t *testing.T) {
 					t.Fatalf("%v: row %d has %v, in the search %v", terms, row, scores.Of(uint32(row)), found[uint32(row)])
 				}
 			}
-			if scores.Of(uint32(len(keys)+64)) != 0 {
-				t.Fatal("a row that is not there has a score")
-			}
+			require.Zero(t, scores.Of(uint32(len(keys)+64)), "a row that is not there has a score")
 		}
 	}
 }

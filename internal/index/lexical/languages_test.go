@@ -6,6 +6,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/text"
 )
 
@@ -65,9 +68,7 @@ var pageQuestions = map[string][]string{
 func TestPagesAreFoundByTheirLanguageBetterThanByPlainWords(t *testing.T) {
 	for code, questions := range pageQuestions {
 		raw, err := os.ReadFile(filepath.Join("testdata", "pages", code+".txt"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		pages := strings.Split(strings.TrimSpace(string(raw)), "\n")
 		reciprocal := func(language *text.Language) (sum float64) {
 			var terms [][]string
@@ -87,8 +88,7 @@ func TestPagesAreFoundByTheirLanguageBetterThanByPlainWords(t *testing.T) {
 		plain, english, own := reciprocal(text.In(text.Undetermined)), reciprocal(text.In("en")), reciprocal(text.In(code))
 		t.Logf("%s: mean reciprocal rank among %d pages: plain words %.3f, English %.3f, its own %.3f", code, len(pages),
 			plain, english, own)
-		if own < plain+0.1 || own < english || own < 0.85 {
-			t.Errorf("%s: %.3f, by plain words %.3f, as English %.3f", code, own, plain, english)
-		}
+		assert.False(t, own < plain+0.1 || own < english || own < 0.85,
+			"%s: %.3f, by plain words %.3f, as English %.3f", code, own, plain, english)
 	}
 }

@@ -9,6 +9,9 @@ import (
 	"sort"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/index/lexical"
 )
 
@@ -83,9 +86,7 @@ func TestSearchEqualsScoringEveryDocument(t *testing.T) {
 		}
 		n := []int{1, 10, 100, 2000}[q%4]
 		got, want := index.Search(terms, n, allow, nil), brute(docs, terms, n, allow)
-		if len(got) != len(want) {
-			t.Fatalf("%v: %d hits, want %d", terms, len(got), len(want))
-		}
+		require.Len(t, got, len(want), "%v", terms)
 		var ids []uint32
 		for i := range got {
 			ids = append(ids, got[i].Doc)
@@ -99,9 +100,8 @@ func TestSearchEqualsScoringEveryDocument(t *testing.T) {
 			}
 		}
 	}
-	if index.Known([]string{"no-such-term"}) || !index.Known([]string{"no-such-term", docs[0][0]}) {
-		t.Error("Known is wrong")
-	}
+	assert.True(t, !index.Known([]string{"no-such-term"}) && index.Known([]string{"no-such-term", docs[0][0]}),
+		"Known is wrong")
 }
 
 // inOrder is the n best by the scores of all documents, each summed by itself.
@@ -133,9 +133,7 @@ func TestOverManyWindowsNoBitOfAScoreDiffersFromItsOwnSum(t *testing.T) {
 		}
 		n := 1 + r.IntN(120)
 		got, want := index.Search(terms, n, nil, nil), inOrder(index, terms, documents, n)
-		if !slices.Equal(got, want) {
-			t.Fatalf("%d best for %v:\n%v, want\n%v", n, terms, got, want)
-		}
+		require.True(t, slices.Equal(got, want), "%d best for %v:\n%v, want\n%v", n, terms, got, want)
 	}
 }
 
@@ -153,13 +151,11 @@ func TestWorkersBesideEachOtherFindWhatOneFinds(t *testing.T) {
 	terms := []string{"t0", "t1", "t2", "t3", "t4", "t5", "t6", "t7", "t8"}
 	for _, n := range []int{1, 100, 5000} { // most scores are equal
 		want := inOrder(index, terms, documents, n)
-		if got := index.Search(terms, n, nil, nil); !slices.Equal(got, want) {
-			t.Fatalf("%d best: they differ", n)
-		}
+		got := index.Search(terms, n, nil, nil)
+		require.True(t, slices.Equal(got, want), "%d best: they differ", n)
 		every := func(uint32) bool { return true } // one worker alone
-		if got := index.Search(terms, n, every, nil); !slices.Equal(got, want) {
-			t.Fatalf("%d best by one worker: they differ", n)
-		}
+		got = index.Search(terms, n, every, nil)
+		require.True(t, slices.Equal(got, want), "%d best by one worker: they differ", n)
 	}
 }
 
@@ -170,9 +166,7 @@ func TestEqualScoresStandInOrderOfRank(t *testing.T) {
 	}
 	x := build(t, docs)
 	got := x.Search([]string{"same"}, 3, nil, func(d uint32) uint32 { return 299 - d })
-	if len(got) != 3 || got[0].Doc != 299 || got[2].Doc != 297 {
-		t.Errorf("got %v", got)
-	}
+	assert.True(t, len(got) == 3 && got[0].Doc == 299 && got[2].Doc == 297, "got %v", got)
 }
 
 func TestHoldsAndWeightsAreThoseOfTheDocuments(t *testing.T) {

@@ -13,6 +13,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/index/classrun"
 	"github.com/unweaver/unweaver/internal/index/liveset"
@@ -78,9 +81,7 @@ func create(t testing.TB) (string, *os.File) {
 
 func check(t testing.TB, err error) {
 	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 }
 
 // splits deals the documents to n splits; each has dead copies of some that live elsewhere.
@@ -178,9 +179,8 @@ func TestNumbersAreThoseOfSortingEverything(t *testing.T) {
 	for _, n := range []int{1, 5} {
 		set := c.open(t, n, n)
 		documents, chunks, classes := set.Counts()
-		if documents != c.documents || chunks != len(c.classes) || classes != len(c.ids) {
-			t.Fatalf("%d documents, %d chunks, %d classes", documents, chunks, classes)
-		}
+		require.True(t, documents == c.documents && chunks == len(c.classes) && classes == len(c.ids),
+			"%d documents, %d chunks, %d classes", documents, chunks, classes)
 		for d, key := range c.key {
 			if set.Key(d) != key || int(set.DocumentAt(d).Chunks) != d*perDocument {
 				t.Fatalf("document %d is %s from chunk %d", d, set.Key(d), set.DocumentAt(d).Chunks)
@@ -196,9 +196,8 @@ func TestNumbersAreThoseOfSortingEverything(t *testing.T) {
 		of := make([][]uint32, classes)
 		for number, mentioned := range c.classes {
 			chunk := set.ByNumber(number)
-			if chunk.ID != mixed('k', number) || set.Chunk(chunk.ID).Number != uint32(number) {
-				t.Fatalf("chunk %d is %s", number, chunk.ID)
-			}
+			require.True(t, chunk.ID == mixed('k', number) && set.Chunk(chunk.ID).Number == uint32(number),
+				"chunk %d is %s", number, chunk.ID)
 			var places []uint32
 			for _, id := range mentioned {
 				places = append(places, placeOf[id])
@@ -221,9 +220,7 @@ func TestNumbersAreThoseOfSortingEverything(t *testing.T) {
 			a, b := c.first[c.ids[inFirsts[i]]], c.first[c.ids[inFirsts[j]]]
 			return a.chunk < b.chunk || (a.chunk == b.chunk && a.position < b.position)
 		})
-		if !slices.Equal(set.Place, inFirsts) {
-			t.Error("classes are not in the order of their first mentions")
-		}
+		assert.True(t, slices.Equal(set.Place, inFirsts), "classes are not in the order of their first mentions")
 		for i, place := range inNames {
 			if set.Name(i) != c.name(int(place)) || set.ByName(i).ID != c.ids[place] || set.Place[set.Rank[i]] != uint32(i) {
 				t.Fatalf("name %d is %s", i, set.Name(i))

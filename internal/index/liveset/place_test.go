@@ -8,6 +8,9 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/core"
 )
 
@@ -38,24 +41,15 @@ func TestAPlaceIsFoundByItsID(t *testing.T) {
 			return place
 		}
 		for i, id := range ids {
-			if got := find(id, ids); got != i {
-				t.Fatalf("%s: %d is found at %d", name, i, got)
-			}
+			require.Equal(t, i, find(id, ids), "%s", name)
 		}
-		if name == "digests" && looks > 6*n {
-			t.Errorf("%d looks for %d digests", looks, n)
-		}
+		assert.True(t, name != "digests" || looks <= 6*n, "%d looks for %d digests", looks, n)
 		for _, id := range ids {
 			id[15]-- // the neighbour below, which nobody has
-			if got := find(id, ids); got != -1 {
-				t.Fatalf("%s: what is not there is found at %d", name, got)
-			}
+			require.Equal(t, -1, find(id, ids), "%s: what is not there is found at", name)
 		}
-		if most > mostGuesses+13 {
-			t.Errorf("%s: %d looks for one", name, most)
-		}
-		if find(ids[0], nil) != -1 || find(ids[0], ids[:1]) != 0 || find(ids[1], ids[:1]) != -1 {
-			t.Errorf("%s: none or one", name)
-		}
+		assert.True(t, most <= mostGuesses+13, "%s: %d looks for one", name, most)
+		assert.True(t, find(ids[0], nil) == -1 && find(ids[0], ids[:1]) == 0 && find(ids[1], ids[:1]) == -1,
+			"%s: none or one", name)
 	}
 }

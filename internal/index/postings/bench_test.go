@@ -6,6 +6,8 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/index/postings"
 	"github.com/unweaver/unweaver/internal/stream/mapped"
 )
@@ -26,13 +28,10 @@ func BenchmarkBuilding(b *testing.B) {
 	for b.Loop() {
 		builder := postings.NewBuilder()
 		for _, terms := range texts {
-			if err := builder.Add(terms); err != nil {
-				b.Fatal(err)
-			}
+			require.NoError(b, builder.Add(terms))
 		}
-		if _, err := builder.Write(mapped.NewWriter(io.Discard, "bench", 1, nil), "x_"); err != nil {
-			b.Fatal(err)
-		}
+		_, err := builder.Write(mapped.NewWriter(io.Discard, "bench", 1, nil), "x_")
+		require.NoError(b, err)
 		builder.Close()
 	}
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/documents, "ns/document")
@@ -49,18 +48,14 @@ func BenchmarkFits(b *testing.B) {
 		for range 1 + r.IntN(160) {
 			documents[i] = append(documents[i], fmt.Sprintf("w%d", zipf.Uint64()))
 		}
-		if err := builder.Add(documents[i]); err != nil {
-			b.Fatal(err)
-		}
+		require.NoError(b, builder.Add(documents[i]))
 	}
 	side := keep(b, func(writer *mapped.Writer) (postings.Stats, error) { return builder.Write(writer, "x_") })
 	for _, list := range side.Lists() {
 		held += list.Len()
 	}
 	for b.Loop() {
-		if !side.Fits() {
-			b.Fatal("it does not fit")
-		}
+		require.True(b, side.Fits(), "it does not fit")
 	}
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(held), "ns/posting")
 }

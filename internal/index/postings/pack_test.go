@@ -5,6 +5,8 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+
+	"github.com/stretchr/testify/require"
 )
 
 // What is unpacked is what was packed, of every width and number, whatever lies behind it.
@@ -21,9 +23,7 @@ func TestValuesOfEveryWidthAreUnpackedAsTheyWerePacked(t *testing.T) {
 				want[i] = doc
 			}
 			raw := pack(nil, values, bits)
-			if len(raw) != packedSize(n, bits) {
-				t.Fatalf("%d values of %d bits take %d bytes, not %d", n, bits, packedSize(n, bits), len(raw))
-			}
+			require.Len(t, raw, packedSize(n, bits), "%d values of %d bits take", n, bits)
 			for range slack {
 				raw = append(raw, byte(r.Uint32()))
 			}

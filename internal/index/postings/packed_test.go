@@ -10,6 +10,9 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/index/postings"
 )
 
@@ -80,23 +83,19 @@ func TestASideSaysWhatItsDocumentsSay(t *testing.T) {
 		var cursor postings.Cursor
 		before, terms := "", 0
 		for term, list := range side.Lists() {
-			if terms > 0 && term <= before {
-				t.Fatalf("%q follows %q", term, before)
-			}
+			require.True(t, terms <= 0 || term > before, "%q follows %q", term, before)
 			before = term
 			terms++
 			found, held := side.Find(term)
 			docs, counts := list.All()
 			wantDocs, wantCounts := want[term].docs, want[term].counts
-			if !held || found != list || !slices.Equal(docs, wantDocs) || !slices.Equal(counts, wantCounts) {
-				t.Fatalf("%q of %d documents: %v %v, want %v %v", term, documents, docs, counts, wantDocs, wantCounts)
-			}
+			require.True(t, held && found == list && slices.Equal(docs, wantDocs) && slices.Equal(counts, wantCounts),
+				"%q of %d documents: %v %v, want %v %v", term, documents, docs, counts, wantDocs, wantCounts)
 			cursor.Reset(list)
 			for _, doc := range []uint32{0, 1, 128, 129, docs[0], docs[len(docs)-1], uint32(documents - 1), uint32(documents)} {
 				at, there := slices.BinarySearch(docs, doc)
-				if count, held := cursor.Seek(doc); held != there || (there && count != counts[at]) {
-					t.Fatalf("%q in %d: %d times, %v", term, doc, count, held)
-				}
+				count, held := cursor.Seek(doc)
+				require.True(t, held == there && (!there || count == counts[at]), "%q in %d: %d times, %v", term, doc, count, held)
 			}
 			for _, other := range []string{term + "\x00", term + "z", term[:len(term)/2], term[:max(0, len(term)-1)] + "!"} {
 				if _, there := want[other]; side.Has(other) != there {
@@ -165,15 +164,9 @@ func TestBytesOfThisVersion(t *testing.T) {
 	add(t, builder, texts(300)...)
 	got, path := bytesOf(t, builder), filepath.Join("testdata", "side.segment")
 	if *update {
-		if err := os.WriteFile(path, got, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(path, got, 0o644))
 	}
 	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !bytes.Equal(got, want) {
-		t.Errorf("%d bytes differ from the %d that were written before", len(got), len(want))
-	}
+	require.NoError(t, err)
+	assert.True(t, bytes.Equal(got, want), "%d bytes differ from the %d that were written before", len(got), len(want))
 }

@@ -12,6 +12,9 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/index/postings"
 	"github.com/unweaver/unweaver/internal/stream/mapped"
 	"github.com/unweaver/unweaver/internal/testkit/scratchtest"
@@ -23,12 +26,9 @@ func bytesOf(t *testing.T, builder *postings.Builder) []byte {
 	defer builder.Close()
 	var content bytes.Buffer
 	writer := mapped.NewWriter(&content, "test", 1, nil)
-	if _, err := builder.Write(writer, "x_"); err != nil {
-		t.Fatal(err)
-	}
-	if err := writer.Close(); err != nil {
-		t.Fatal(err)
-	}
+	_, err := builder.Write(writer, "x_")
+	require.NoError(t, err)
+	require.NoError(t, writer.Close())
 	return content.Bytes()
 }
 
@@ -52,13 +52,9 @@ func keep(t testing.TB, write func(*mapped.Writer) (postings.Stats, error)) *pos
 	if err == nil {
 		err = os.WriteFile(path, content.Bytes(), 0o600)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	opened, err := mapped.Open(path, "test", 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(opened.Close)
 	return postings.Open(opened, "x_", stats)
 }
@@ -66,9 +62,7 @@ func keep(t testing.TB, write func(*mapped.Writer) (postings.Stats, error)) *pos
 func add(t *testing.T, builder *postings.Builder, documents ...[]string) {
 	t.Helper()
 	for _, terms := range documents {
-		if err := builder.Add(terms); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, builder.Add(terms))
 	}
 }
 
@@ -90,9 +84,8 @@ func TestListsHoldDocumentsCountsAndBlockMaxima(t *testing.T) {
 	} {
 		list, ok := side.Find(term)
 		docs, counts := list.All()
-		if !ok || !slices.Equal(docs, want.docs) || !slices.Equal(counts, want.counts) || list.Blocks() != 1 {
-			t.Errorf("%s: %v %v", term, docs, counts)
-		}
+		assert.True(t, ok && slices.Equal(docs, want.docs) && slices.Equal(counts, want.counts) && list.Blocks() == 1,
+			"%s: %v %v", term, docs, counts)
 	}
 	if _, ok := side.Find("d"); ok || side.Has("d") || !side.Has("c") {
 		t.Error("a term that no document holds is found, or one that is there is not")
@@ -123,9 +116,8 @@ func TestEveryBlockHasItsLargestWeight(t *testing.T) {
 		for i := b * postings.BlockSize; i < min(len(docs), (b+1)*postings.BlockSize); i++ {
 			largest = max(largest, postings.Weight(counts[i], side.Lengths[docs[i]], side.Average))
 		}
-		if stored := list.Largest(b); stored < largest || stored >= largest+0x1p-14 {
-			t.Errorf("block %d: %g, want %g", b, stored, largest)
-		}
+		stored := list.Largest(b)
+		assert.False(t, stored < largest || stored >= largest+0x1p-14, "block %d: %g, want %g", b, stored, largest)
 	}
 }
 
@@ -168,9 +160,8 @@ func TestARaisedMaximumIsNeverBelowAWeight(t *testing.T) {
 			}
 		}
 	}
-	if needed == 0 || tight == 0 {
-		t.Errorf("%d weights above the stored maximum, %d near the bound: nothing was tested", needed, tight)
-	}
+	assert.True(t, needed != 0 && tight != 0,
+		"%d weights above the stored maximum, %d near the bound: nothing was tested", needed, tight)
 }
 
 func TestTotalsAreThoseOfAllDocuments(t *testing.T) {
@@ -233,9 +224,7 @@ func TestCountsEndAt255AndAnEmptySideIsOne(t *testing.T) {
 		t.Errorf("300 occurrences are counted as %d", counts[0])
 	}
 	empty := write(t, postings.NewBuilder())
-	if !empty.Fits() || empty.Documents() != 0 || empty.Average != 1 || empty.Has("") {
-		t.Errorf("%+v", empty)
-	}
+	assert.True(t, empty.Fits() && empty.Documents() == 0 && empty.Average == 1 && !empty.Has(""), "%+v", empty)
 }
 
 // What a side takes while it is written does not grow with its documents: the length of each lies in a file.
@@ -245,15 +234,12 @@ func TestASideIsWrittenInMemoryThatDoesNotGrowWithItsDocuments(t *testing.T) {
 		builder := postings.NewBuilder()
 		defer builder.Close()
 		for range documents {
-			if err := builder.Add(nil); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, builder.Add(nil))
 		}
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
-		if _, err := builder.Write(mapped.NewWriter(io.Discard, "test", 1, nil), "x_"); err != nil {
-			t.Fatal(err)
-		}
+		_, err := builder.Write(mapped.NewWriter(io.Discard, "test", 1, nil), "x_")
+		require.NoError(t, err)
 		runtime.ReadMemStats(&after)
 		return after.TotalAlloc - before.TotalAlloc
 	}
@@ -267,10 +253,6 @@ func TestAFullDiskIsSaidSo(t *testing.T) {
 	builder := postings.NewBuilder()
 	defer builder.Close()
 	builder.SpillAt(1)
-	if err := builder.Add([]string{"a"}); err == nil {
-		t.Fatal("nothing could be written, and nothing was said")
-	}
-	if err := builder.Add([]string{"b"}); err == nil {
-		t.Error("it goes on after a failure")
-	}
+	require.Error(t, builder.Add([]string{"a"}), "nothing could be written, and nothing was said")
+	assert.Error(t, builder.Add([]string{"b"}), "it goes on after a failure")
 }

@@ -8,6 +8,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/artifact/localfile"
 	"github.com/unweaver/unweaver/internal/artifact/rows"
@@ -31,17 +34,13 @@ type shelf struct {
 func newShelf(t *testing.T) shelf {
 	t.Helper()
 	cache, err := localfile.New(t.TempDir(), 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return shelf{t, artifact.Index{Store: blobmemory.New(), Name: "i"}, cache}
 }
 
 func (s shelf) check(err error) {
 	s.Helper()
-	if err != nil {
-		s.Fatal(err)
-	}
+	require.NoError(s, err)
 }
 
 func (s shelf) put(write func(to io.Writer) error) core.Segment {
@@ -154,14 +153,12 @@ func TestWhatIsDeadInOneSegmentCountsByAnother(t *testing.T) {
 			chunk.Digest != core.Sum(want.of, key) {
 			t.Errorf("%s: %v %v, %v %v", key, place, ok, chunk, found)
 		}
-		if chunks, counts := table.ChunksOf(key); !counts || len(chunks) != 1 || chunks[0].ID != chunkID(key) {
-			t.Errorf("chunks of %s: %v", key, chunks)
-		}
+		chunks, counts := table.ChunksOf(key)
+		assert.True(t, counts && len(chunks) == 1 && chunks[0].ID == chunkID(key), "chunks of %s: %v", key, chunks)
 	}
 	for name, of := range map[string]string{"x": "x y z", "y": "y", "z": "x y z"} {
-		if class, ok := table.Class(core.ClassID(name)); !ok || class.Record != core.Sum("record", of, name) {
-			t.Errorf("%s: %v %v", name, class, ok)
-		}
+		class, ok := table.Class(core.ClassID(name))
+		assert.True(t, ok && class.Record == core.Sum("record", of, name), "%s: %v %v", name, class, ok)
 	}
 	if _, ok := table.Document("e"); ok || table.Documents() != 4 {
 		t.Errorf("%d documents", table.Documents())
@@ -173,9 +170,7 @@ func TestWhatIsDeadInOneSegmentCountsByAnother(t *testing.T) {
 	for id := range table.ClassesIn("", "") {
 		ordered = append(ordered, id.String())
 	}
-	if len(ordered) != 3 || !slices.IsSorted(ordered) {
-		t.Errorf("%v", ordered)
-	}
+	assert.True(t, len(ordered) == 3 && slices.IsSorted(ordered), "%v", ordered)
 }
 
 func TestDocumentsOfManySplitsComeInTheOrderOfKeys(t *testing.T) {
@@ -192,15 +187,11 @@ func TestDocumentsOfManySplitsComeInTheOrderOfKeys(t *testing.T) {
 		got = append(got, fmt.Sprintf("%s of %s", row.Key, document.Object))
 	}
 	want := []string{"a of a b c", "b of b d", "c of a b c", "d of b d"}
-	if !slices.Equal(got, want) {
-		t.Errorf("%q", got)
-	}
+	assert.True(t, slices.Equal(got, want), "%q", got)
 	is.Splits[1].Texts = 2
 	for _, err = range segments.Documents(t.Context(), s.index, is, dead) {
 	}
-	if !fault.Is(err, fault.SegmentDamage) {
-		t.Errorf("a part that is not listed: %v", err)
-	}
+	assert.True(t, fault.Is(err, fault.SegmentDamage), "a part that is not listed: %v", err)
 }
 
 // What goes with a generation is what no other counts by the very same row.
@@ -220,9 +211,7 @@ func TestOnlyRowsOfItsOwnAreLeftOfAGeneration(t *testing.T) {
 	}
 	y := "class " + core.ClassID("y").String()
 	got := left(former, now)
-	if len(got) != 2 || got["chunk "+chunkID("b").String()] != 1 {
-		t.Errorf("%v", got)
-	}
+	assert.True(t, len(got) == 2 && got["chunk "+chunkID("b").String()] == 1, "%v", got)
 	if _, ok := got[y]; !ok {
 		t.Errorf("the former row of y: %v", got)
 	}
@@ -233,8 +222,6 @@ func TestOnlyRowsOfItsOwnAreLeftOfAGeneration(t *testing.T) {
 		t.Errorf("nothing is shared: %v", slices.Sorted(maps.Keys(all)))
 	}
 	for chunk := range former.ChunksLeft(2, nil) {
-		if chunk.Place < 2 {
-			t.Errorf("a sweep that goes on begins again: %v", chunk)
-		}
+		assert.True(t, chunk.Place >= 2, "a sweep that goes on begins again: %v", chunk)
 	}
 }

@@ -11,6 +11,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/index/split"
@@ -45,9 +48,7 @@ func fill(t *testing.T, writer *split.Writer, turned bool) {
 		}
 		for i, chunk := range document.chunks {
 			row := split.Chunk{ID: id(document.key + chunk.words), Start: uint32(i), End: uint32(i + 1), Windows: 1}
-			if err := writer.Chunk(row, strings.Fields(chunk.words)); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, writer.Chunk(row, strings.Fields(chunk.words)))
 		}
 	}
 	mentions := mentions()
@@ -55,9 +56,7 @@ func fill(t *testing.T, writer *split.Writer, turned bool) {
 		slices.Reverse(mentions)
 	}
 	for _, one := range mentions {
-		if err := writer.Mention(one.class, one.chunk, one.position); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, writer.Mention(one.class, one.chunk, one.position))
 	}
 }
 
@@ -84,9 +83,8 @@ func mentions() (out []mention) {
 func written(t *testing.T, writer *split.Writer) []byte {
 	t.Helper()
 	var out bytes.Buffer
-	if _, err := writer.Write(&out, "v1", "en"); err != nil {
-		t.Fatal(err)
-	}
+	_, err := writer.Write(&out, "v1", "en")
+	require.NoError(t, err)
 	return out.Bytes()
 }
 
@@ -101,17 +99,13 @@ func whole(t *testing.T, turned bool) []byte {
 func stored(t *testing.T, raw []byte) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "split")
-	if err := os.WriteFile(path, raw, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(path, raw, 0o600))
 	return path
 }
 
 func TestASplitSaysWhatWasGiven(t *testing.T) {
 	file, err := split.Open(stored(t, whole(t, false)), expect)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer file.Close()
 	at := 0
 	for i, document := range sample {
@@ -123,14 +117,12 @@ func TestASplitSaysWhatWasGiven(t *testing.T) {
 		}
 		for n, chunk := range document.chunks {
 			row := file.Chunks[at]
-			if row.ID != id(document.key+chunk.words) || int(row.Document) != i || int(row.Ordinal) != n {
-				t.Errorf("chunk %d: %+v", at, row)
-			}
+			assert.True(t, row.ID == id(document.key+chunk.words) && int(row.Document) == i && int(row.Ordinal) == n,
+				"chunk %d: %+v", at, row)
 			for _, name := range strings.Fields(chunk.classes) {
 				class := file.ClassFrom(id(name))
-				if file.ClassIDs[class] != id(name) || !slices.Contains(file.ChunksOf(class), uint32(at)) {
-					t.Errorf("chunk %d does not mention %s", at, name)
-				}
+				assert.True(t, file.ClassIDs[class] == id(name) && slices.Contains(file.ChunksOf(class), uint32(at)),
+					"chunk %d does not mention %s", at, name)
 			}
 			at++
 		}
@@ -145,16 +137,13 @@ func TestASplitSaysWhatWasGiven(t *testing.T) {
 }
 
 func TestEqualContentGivesEqualBytes(t *testing.T) {
-	if !bytes.Equal(whole(t, false), whole(t, true)) {
-		t.Error("the order in which a chunk's classes are given is in the bytes")
-	}
+	assert.True(t, bytes.Equal(whole(t, false), whole(t, true)),
+		"the order in which a chunk's classes are given is in the bytes")
 }
 
 func TestASplitSaysWhereAndHowOftenAClassIsMentioned(t *testing.T) {
 	file, err := split.Open(stored(t, whole(t, true)), expect)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer file.Close()
 	all := func(uint32) bool { return true }
 	for _, one := range []struct {
@@ -178,61 +167,42 @@ func TestPlacesBehindTheLastAreThatOne(t *testing.T) {
 	for i, position := range []int{-1, 0, split.MaxPlace - 2, split.MaxPlace - 1, 1 << 40} {
 		given = append(given, writer.Mention(core.ID{byte(i)}, 0, position))
 	}
-	if err := errors.Join(given...); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, errors.Join(given...))
 	file, err := split.Open(stored(t, written(t, writer)), split.Expect{Analyser: "v1", Documents: 1, Chunks: 1, Classes: 5})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer file.Close()
 	var places []uint16
 	for class := range file.ClassIDs {
 		places = append(places, file.PlacesOf(class)...)
 	}
-	if !slices.Equal(places, []uint16{0, 1, split.MaxPlace - 1, split.MaxPlace, split.MaxPlace}) {
-		t.Errorf("%v", places)
-	}
+	assert.Equal(t, []uint16{0, 1, split.MaxPlace - 1, split.MaxPlace, split.MaxPlace}, places)
 }
 
 func TestAChunkThatThereIsNotMentionsNothing(t *testing.T) {
 	none := split.NewWriter()
 	defer none.Close()
-	if err := none.Mention(id("Rhine"), 0, 0); err == nil {
-		t.Error("a chunk that there is not mentions a class")
-	}
+	assert.Error(t, none.Mention(id("Rhine"), 0, 0), "a chunk that there is not mentions a class")
 }
 
 func TestWhatCannotBeNumberedOrOrderedIsRefused(t *testing.T) {
 	writer := split.NewWriter()
 	defer writer.Close()
-	if err := writer.Chunk(split.Chunk{}, nil); err == nil {
-		t.Error("a chunk of no document")
-	}
+	assert.Error(t, writer.Chunk(split.Chunk{}, nil), "a chunk of no document")
 	for _, next := range []string{"a", "b"} {
 		unordered := split.NewWriter()
 		defer unordered.Close()
-		if err := unordered.Document(split.Row{Key: "b"}); err != nil {
-			t.Fatal(err)
-		}
-		if err := unordered.Document(split.Row{Key: next}); err == nil {
-			t.Errorf("%s comes after b", next)
-		}
-		if _, err := unordered.Write(&bytes.Buffer{}, "v1", "en"); err == nil {
-			t.Error("a split without what was refused")
-		}
+		require.NoError(t, unordered.Document(split.Row{Key: "b"}))
+		assert.Error(t, unordered.Document(split.Row{Key: next}), "%s comes after b", next)
+		_, err := unordered.Write(&bytes.Buffer{}, "v1", "en")
+		assert.Error(t, err, "a split without what was refused")
 	}
 	small := split.NewWriter()
 	defer small.Close()
 	small.SetLimit(2)
-	if err := small.Document(split.Row{Key: "a"}); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, small.Document(split.Row{Key: "a"}))
 	for n := range 3 {
 		err := small.Chunk(split.Chunk{ID: core.ID{byte(n)}}, nil)
-		if n < 2 && err != nil || n == 2 && !fault.Is(err, fault.TooLarge) {
-			t.Errorf("chunk %d of 2: %v", n, err)
-		}
+		assert.True(t, (n >= 2 || err == nil) && (n != 2 || fault.Is(err, fault.TooLarge)), "chunk %d of 2: %v", n, err)
 	}
 	classes := split.NewWriter()
 	defer classes.Close()
@@ -254,15 +224,12 @@ func TestASplitThatIsAnotherIsRefused(t *testing.T) {
 		"chunks":    {split.Expect{Analyser: "v1", Documents: 3, Chunks: 4, Classes: 3}, fault.SegmentDamage},
 		"classes":   {split.Expect{Analyser: "v1", Documents: 3, Chunks: 3}, fault.SegmentDamage},
 	} {
-		if _, err := split.Open(path, other.expect); !fault.Is(err, other.code) {
-			t.Errorf("other %s: %v", name, err)
-		}
+		_, err := split.Open(path, other.expect)
+		assert.True(t, fault.Is(err, other.code), "other %s: %v", name, err)
 	}
 	writer := split.NewWriter()
 	defer writer.Close()
-	if err := writer.Document(split.Row{Key: "a"}); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, writer.Document(split.Row{Key: "a"}))
 	writer.SetLabel(1)
 	labelled := stored(t, written(t, writer))
 	if _, err := split.Open(labelled, split.Expect{Analyser: "v1", Documents: 1}); !fault.Is(err, fault.FormatUnknown) {

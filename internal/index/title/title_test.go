@@ -3,6 +3,8 @@ package title_test
 import (
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/index/title"
 )
@@ -23,11 +25,8 @@ func TestATitleNamesTheClassOfItsNameAndOfThatWithoutItsParenthesis(t *testing.T
 		{"", "", false, false},
 		{"Mercury", "mercury", true, false},
 	} {
-		if got := title.Of(one.title, one.parity, nil).Names(core.ClassID(one.class)); got != one.want {
-			t.Errorf("%q names %q: %v", one.title, one.class, got)
-		}
+		got := title.Of(one.title, one.parity, nil).Names(core.ClassID(one.class))
+		assert.True(t, got == one.want, "%q names %q: %v", one.title, one.class, got)
 	}
-	if (title.Named{}).Names(core.ID{}) {
-		t.Error("no title names the class of id zero")
-	}
+	assert.False(t, (title.Named{}).Names(core.ID{}), "no title names the class of id zero")
 }

@@ -5,6 +5,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/ledger/embed"
 	"github.com/unweaver/unweaver/internal/model/tokens"
@@ -20,13 +23,10 @@ func TestALongChunkIsCutIntoOverlappingWindowsWithItsTitle(t *testing.T) {
 		t.Fatalf("%d windows", len(ws))
 	}
 	for i, w := range ws {
-		if !strings.HasPrefix(w, "The title\n\nw"+fmt.Sprint(110*i)+" ") {
-			t.Errorf("window %d starts %.30q", i, w)
-		}
+		assert.True(t, strings.HasPrefix(w, "The title\n\nw"+fmt.Sprint(110*i)+" "), "window %d starts %.30q", i, w)
 	}
-	if !strings.HasSuffix(ws[3], "w399") || !strings.Contains(ws[0], "w149") || strings.Contains(ws[0], "w150") {
-		t.Errorf("%q", ws)
-	}
+	assert.True(t, strings.HasSuffix(ws[3], "w399") && strings.Contains(ws[0], "w149") && !strings.Contains(ws[0], "w150"),
+		"%q", ws)
 	if one := embed.Windows("T", "short text", 900); len(one) != 1 || one[0] != "T\n\nshort text" {
 		t.Errorf("%q", one)
 	}
@@ -40,9 +40,7 @@ func TestFitCutsToTokensOnRunes(t *testing.T) {
 			t.Errorf("%d: %d tokens, %q", n, tokens.Count(f), f)
 		}
 	}
-	if embed.Fit(s, 0) != s {
-		t.Error("no limit cuts")
-	}
+	assert.Equal(t, s, embed.Fit(s, 0), "no limit cuts")
 }
 
 // Requests are cut by content: one text more changes the requests around it, not those behind.
@@ -57,9 +55,7 @@ func TestRequestsAreCutByContent(t *testing.T) {
 				}
 			}
 		}) {
-			if err != nil || len(items) > 256 {
-				t.Fatal(len(items), err)
-			}
+			require.True(t, err == nil && len(items) <= 256, "%v %v", len(items), err)
 			var names []string
 			for _, it := range items {
 				names = append(names, it.Text)
@@ -69,16 +65,12 @@ func TestRequestsAreCutByContent(t *testing.T) {
 		return out
 	}
 	all, less := cut(-1), cut(700)
-	if len(all) > 13 {
-		t.Errorf("%d requests for 2,000 texts", len(all))
-	}
+	assert.True(t, len(all) <= 13, "%d requests for 2,000 texts", len(all))
 	same := 0
 	for k := range less {
 		if all[k] {
 			same++
 		}
 	}
-	if same < len(less)/2 {
-		t.Errorf("%d of %d requests are the same after one text left", same, len(less))
-	}
+	assert.True(t, same >= len(less)/2, "%d of %d requests are the same after one text left", same, len(less))
 }

@@ -13,6 +13,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/ledger"
@@ -63,9 +66,7 @@ func (e *embedder) Embed(_ context.Context, texts []string) ([][]float32, model.
 func source(t *testing.T, e *embedder) (embed.Source, *artifacttest.Memory) {
 	t.Helper()
 	claims, err := bolt.Open(filepath.Join(t.TempDir(), "claims"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(func() { _ = claims.Close() })
 	store := artifacttest.New()
 	e.server = t.Name()
@@ -83,9 +84,7 @@ func batch(texts ...string) []embed.Item {
 // lengths checks that every vector is that of its text.
 func lengths(t *testing.T, vectors [][]float32, want ...int) {
 	t.Helper()
-	if len(vectors) != len(want) {
-		t.Fatalf("%d vectors, want %d", len(vectors), len(want))
-	}
+	require.Len(t, vectors, len(want))
 	for i, n := range want {
 		if int(vectors[i][0]) != n {
 			t.Errorf("vector %d is that of a text of %v bytes, want %d", i, vectors[i][0], n)
@@ -109,17 +108,13 @@ func TestATextIsPaidOnceInWhateverCompanyItComes(t *testing.T) {
 	} {
 		for _, process := range []string{"the same process", "another"} {
 			vectors, err := src.Vectors(t.Context(), batch(c.texts...))
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			lengths(t, vectors, c.want...)
 			asked := ""
 			for _, request := range e.asked {
 				asked += strings.Join(request, " ")
 			}
-			if asked != c.paid {
-				t.Errorf("%v: %s asked for %q, want %q", c.texts, process, asked, c.paid)
-			}
+			assert.Equal(t, c.paid, asked, "%v: %s asked for", c.texts, process)
 			e.asked, c.paid = nil, ""
 			src.Ledger = ledger.New(store, memory.NewClaims())
 		}
@@ -129,9 +124,7 @@ func TestATextIsPaidOnceInWhateverCompanyItComes(t *testing.T) {
 func TestWhatIsMissingIsToldWithoutAsking(t *testing.T) {
 	e := &embedder{paid: true}
 	src, _ := source(t, e)
-	if err := src.Pay(t.Context(), batch("a", "bb")); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, src.Pay(t.Context(), batch("a", "bb")))
 	missing, err := src.Missing(t.Context(), batch("a", "ccc", "bb", "dddd"))
 	if err != nil || len(missing) != 2 || missing[0].Text != "ccc" || missing[1].Text != "dddd" || len(e.asked) != 1 {
 		t.Errorf("%+v, %v, %d requests", missing, err, len(e.asked))
@@ -142,9 +135,8 @@ func TestAnUnpaidEmbedderWritesNoLedger(t *testing.T) {
 	e := &embedder{}
 	src, store := source(t, e)
 	for range 2 {
-		if _, err := src.Vectors(t.Context(), batch("a")); err != nil {
-			t.Fatal(err)
-		}
+		_, err := src.Vectors(t.Context(), batch("a"))
+		require.NoError(t, err)
 	}
 	if keys := store.Keys(""); len(keys) != 0 {
 		t.Errorf("it wrote %v", keys)
@@ -178,19 +170,14 @@ func TestARejectedRequestIsHalvedUntilTheTextAtFaultIsAloneAndCut(t *testing.T) 
 	}}
 	src, _ := source(t, e)
 	vectors, err := src.Vectors(t.Context(), batch("a", "bb", bad, "dddd", "eeeee"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	cut := embed.Fit(bad, 256)
 	lengths(t, vectors, 1, 2, len(cut), 4, 5)
 	asked := len(e.asked)
-	if vectors, err = src.Vectors(t.Context(), batch("a", "bb", bad, "dddd", "eeeee")); err != nil {
-		t.Fatal(err)
-	}
+	vectors, err = src.Vectors(t.Context(), batch("a", "bb", bad, "dddd", "eeeee"))
+	require.NoError(t, err)
 	lengths(t, vectors, 1, 2, len(cut), 4, 5)
-	if len(e.asked) != asked {
-		t.Errorf("a second run asked %d times more", len(e.asked)-asked)
-	}
+	assert.True(t, len(e.asked) == asked, "a second run asked %d times more", len(e.asked)-asked)
 }
 
 // What one half of a halved request cost is kept when the other half fails for a while.
@@ -213,14 +200,10 @@ func TestAPaidHalfIsNotPaidAgainWhenTheOtherFails(t *testing.T) {
 	}
 	down, e.asked = false, nil
 	vectors, err := src.Vectors(t.Context(), items)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	lengths(t, vectors, 1, 2, 3, 4)
 	for _, texts := range e.asked {
-		if len(texts) == 2 && texts[0] == "a" {
-			t.Error("the first half was paid again")
-		}
+		assert.True(t, len(texts) != 2 || texts[0] != "a", "the first half was paid again")
 	}
 }
 
@@ -236,9 +219,7 @@ func TestAServerThatRefusedForAWhileCostsNoPartOfAText(t *testing.T) {
 	}}
 	src, _ := source(t, e)
 	vectors, err := src.Vectors(t.Context(), batch(long))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	lengths(t, vectors, len(long))
 
 	refusals = 100
@@ -252,9 +233,8 @@ func TestATextThatIsRejectedEvenCutIsNamed(t *testing.T) {
 	e := &embedder{paid: true, refuse: func([]string) error { return fault.ModelRejected.At("embed", "m") }}
 	src, _ := source(t, e)
 	_, err := src.Vectors(t.Context(), batch("a"))
-	if !fault.Is(err, fault.ModelRejected) || fault.As(err).Object != "row 0" || fault.As(err).Hint == "" {
-		t.Errorf("%v", err)
-	}
+	assert.True(t, fault.Is(err, fault.ModelRejected) && fault.As(err).Object == "row 0" && fault.As(err).Hint != "",
+		"%v", err)
 }
 
 func TestADamagedLedgerObjectIsNeverTakenForVectorsAndIsMended(t *testing.T) {
@@ -273,13 +253,9 @@ func TestADamagedLedgerObjectIsNeverTakenForVectorsAndIsMended(t *testing.T) {
 			e := &embedder{paid: true}
 			src, store := source(t, e)
 			items := batch("a", "bb")
-			if err := src.Pay(t.Context(), items); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, src.Pay(t.Context(), items))
 			if sealed {
-				if err := src.Ledger.SealTexts(t.Context()); err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, src.Ledger.SealTexts(t.Context()))
 			}
 			store.Change(store.Keys("ledger/embed/loose/")[0], c.edit)
 			for round, want := range []int{2, 2} { // requests so far: it is paid for once more, and then is there
@@ -287,14 +263,10 @@ func TestADamagedLedgerObjectIsNeverTakenForVectorsAndIsMended(t *testing.T) {
 				var told atomic.Int64
 				src.Ledger.OnDamage = func(string, error) { told.Add(1) }
 				vectors, err := src.Vectors(t.Context(), items)
-				if err != nil {
-					t.Fatalf("%s: %v", c.situation, err)
-				}
+				require.NoError(t, err, "%s", c.situation)
 				lengths(t, vectors, 1, 2)
-				if len(e.asked) != want || (told.Load() > 0) != (round == 0) {
-					t.Errorf("%s, sealed %v, round %d: %d requests, told %d times",
-						c.situation, sealed, round, len(e.asked), told.Load())
-				}
+				assert.True(t, len(e.asked) == want && (told.Load() > 0) == (round == 0),
+					"%s, sealed %v, round %d: %d requests, told %d times", c.situation, sealed, round, len(e.asked), told.Load())
 			}
 		}
 	}
@@ -312,9 +284,7 @@ func TestBatchesAreBoundedByItemsAndTextAndPassErrorsOn(t *testing.T) {
 		yield(embed.Item{}, boom)
 	}) {
 		if err != nil {
-			if !errors.Is(err, boom) {
-				t.Error(err)
-			}
+			assert.ErrorIs(t, err, boom)
 			break
 		}
 		if count += len(items); len(items) > 2 {
@@ -360,16 +330,12 @@ func TestAServerThatTakesFewerTextsIsNotAskedForMoreAgain(t *testing.T) {
 		{texts("few", 20), 1, 0},
 	} {
 		e.asked, refused = nil, 0
-		if err := src.Pay(t.Context(), c.items); err != nil {
-			t.Fatal(err)
-		}
-		if len(e.asked) != c.asked || refused != c.refused {
-			t.Errorf("%d requests, %d refused; want %d and %d", len(e.asked), refused, c.asked, c.refused)
-		}
+		require.NoError(t, src.Pay(t.Context(), c.items))
+		assert.True(t, len(e.asked) == c.asked && refused == c.refused,
+			"%d requests, %d refused; want %d and %d", len(e.asked), refused, c.asked, c.refused)
 	}
-	if err := src.Pay(t.Context(), append(texts("bad", 7), batch(strings.Repeat("poison ", 600))...)); err == nil {
-		t.Fatal("a text is poison in part too")
-	}
+	err := src.Pay(t.Context(), append(texts("bad", 7), batch(strings.Repeat("poison ", 600))...))
+	require.Error(t, err, "a text is poison in part too")
 	e.asked = nil
 	if err := src.Pay(t.Context(), texts("after", 32)); err != nil || len(e.asked) != 1 {
 		t.Errorf("%d requests after a text was rejected, %v", len(e.asked), err)
@@ -378,14 +344,10 @@ func TestAServerThatTakesFewerTextsIsNotAskedForMoreAgain(t *testing.T) {
 
 func TestTheObjectOfARequestKeepsItsNameAndItsBytes(t *testing.T) {
 	src, store := source(t, &embedder{paid: true})
-	if err := src.Pay(t.Context(), batch("a", "bb", "ccc")); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, src.Pay(t.Context(), batch("a", "bb", "ccc")))
 	objects := store.Keys("ledger/embed/loose/")
 	raw, _, err := blob.Read(t.Context(), store, objects[0])
-	if err != nil || len(objects) != 1 {
-		t.Fatal(objects, err)
-	}
+	require.True(t, err == nil && len(objects) == 1, "%v %v", objects, err)
 	sum := sha256.Sum256(raw)
 	if hex.EncodeToString(sum[:]) != goldenObject || !strings.HasSuffix(objects[0], goldenName) {
 		t.Errorf("the object of a request changed: %s, %x", objects[0], sum)

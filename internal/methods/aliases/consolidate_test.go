@@ -7,6 +7,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/fault"
 )
 
@@ -20,13 +23,9 @@ var pairsOfThree = []Pair{{1, 2, .94}, {0, 1, .95}, {0, 2, .85}}
 
 func TestChainsDoNotMergeWhatIsFarApart(t *testing.T) {
 	plain := Merge(three, pairsOfThree, File{}, Limits{Pair: .93}, cosineOfThree)
-	if !slices.Equal(plain.Of, []int{1, 1, 1}) {
-		t.Errorf("without the guard: %v, want all to be the middle one", plain.Of)
-	}
+	assert.Equal(t, []int{1, 1, 1}, plain.Of, "without the guard")
 	guarded := Merge(three, pairsOfThree, File{}, DefaultLimits, cosineOfThree)
-	if guarded.Of[0] != guarded.Of[1] || guarded.Of[2] != 2 {
-		t.Errorf("with the guard: %v, want {a b} {c}", guarded.Of)
-	}
+	assert.True(t, guarded.Of[0] == guarded.Of[1] && guarded.Of[2] == 2, "with the guard: %v, want {a b} {c}", guarded.Of)
 	var why []string
 	for _, d := range guarded.Decisions {
 		why = append(why, d.Why)
@@ -47,21 +46,15 @@ func TestGuards(t *testing.T) {
 		{Name{"Alpha Corp", ""}, Name{"AlphaCorp", "company"}, ""},
 		{Name{"neural network", ""}, Name{"neural networks", ""}, ""},
 	} {
-		if got := Guard(c.a, c.b); got != c.want {
-			t.Errorf("%q and %q: %q, want %q", c.a.Text, c.b.Text, got, c.want)
-		}
-		if got := Guard(c.b, c.a); got != c.want {
-			t.Errorf("%q and %q: %q, want %q", c.b.Text, c.a.Text, got, c.want)
-		}
+		assert.Equal(t, c.want, Guard(c.a, c.b), "%q and %q", c.a.Text, c.b.Text)
+		assert.Equal(t, c.want, Guard(c.b, c.a), "%q and %q", c.b.Text, c.a.Text)
 	}
 }
 
 func parse(t *testing.T, lines ...string) File {
 	t.Helper()
 	f, err := ParseFile(strings.NewReader(strings.Join(lines, "\n")))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return f
 }
 
@@ -76,9 +69,7 @@ func TestPeopleHaveTheLastWord(t *testing.T) {
 		{"# nothing", []int{0, 0, 2}},
 	} {
 		got := Merge(three, pairsOfThree, parse(t, c.line), DefaultLimits, cosineOfThree).Of
-		if !slices.Equal(got, c.want) {
-			t.Errorf("%s: %v, want %v", c.line, got, c.want)
-		}
+		assert.True(t, slices.Equal(got, c.want), "%s: %v, want %v", c.line, got, c.want)
 	}
 }
 
@@ -92,9 +83,8 @@ func TestFilesThatContradictThemselves(t *testing.T) {
 		{"prefer", "line 1"},
 	} {
 		_, err := ParseFile(strings.NewReader(c.file))
-		if !fault.Is(err, fault.BadConfig) || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%q: %v, want one of %q", c.file, err, c.want)
-		}
+		assert.True(t, fault.Is(err, fault.BadConfig) && strings.Contains(err.Error(), c.want),
+			"%q: %v, want one of %q", c.file, err, c.want)
 	}
 }
 
@@ -114,13 +104,10 @@ func TestTheOrderOfPairsDoesNotMatterAndRepresentativesStay(t *testing.T) {
 		cosine := func(a, b int) float64 { return near[[2]int{min(a, b), max(a, b)}] }
 		want := Merge(all, pairs, File{}, DefaultLimits, cosine)
 		random.Shuffle(len(pairs), func(i, j int) { pairs[i], pairs[j] = pairs[j], pairs[i] })
-		if got := Merge(all, pairs, File{}, DefaultLimits, cosine); !reflect.DeepEqual(got, want) {
-			t.Fatal("another order of pairs gives another result")
-		}
+		got := Merge(all, pairs, File{}, DefaultLimits, cosine)
+		require.True(t, reflect.DeepEqual(got, want), "another order of pairs gives another result")
 		for i, to := range want.Of {
-			if want.Of[to] != to {
-				t.Fatalf("%d is %d, which is %d", i, to, want.Of[to])
-			}
+			require.Equal(t, to, want.Of[to], "%d", i)
 			for j := range i {
 				if want.Of[j] == to && cosine(i, j) < DefaultLimits.Complete {
 					t.Fatalf("%d and %d are one at a cosine of %v", j, i, cosine(i, j))

@@ -3,14 +3,17 @@ package apr
 import (
 	"bytes"
 	"fmt"
-	"github.com/unweaver/unweaver/internal/model/triples"
 	"math/rand/v2"
 	"reflect"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/model/triples"
 )
 
 func sample() []Document {
@@ -32,9 +35,7 @@ func sample() []Document {
 func TestEdgesSayWhatTheTriplesSaid(t *testing.T) {
 	documents := sample()
 	book, sequences, left := Indexify(documents)
-	if len(left) > 0 {
-		t.Fatalf("left %v", left)
-	}
+	require.True(t, len(left) == 0, "left %v", left)
 	for d, sequence := range sequences {
 		for i, edge := range sequence.Edges {
 			triple := documents[d].Triples[i]
@@ -58,9 +59,8 @@ func TestTheOrderOfDocumentsDoesNotMatter(t *testing.T) {
 	for range 20 {
 		random.Shuffle(len(documents), func(i, j int) { documents[i], documents[j] = documents[j], documents[i] })
 		again, same, _ := Indexify(documents)
-		if !bytes.Equal(again.Marshal(), want) || !reflect.DeepEqual(same, sequences) {
-			t.Fatal("another order gives another codebook")
-		}
+		require.True(t, bytes.Equal(again.Marshal(), want) && reflect.DeepEqual(same, sequences),
+			"another order gives another codebook")
 	}
 }
 
@@ -79,12 +79,8 @@ func TestTriplesThatAreNoneAreLeftAndTold(t *testing.T) {
 	if len(left) != 5+10_000-triples.MaxChunkTriples || !slices.Equal(left[:6], want) {
 		t.Errorf("left %d, first %v", len(left), left[:min(6, len(left))])
 	}
-	if got := sequences[0].Edges[:2]; !slices.Equal(got, []uint32{0, 0}) {
-		t.Errorf("equivalent names make two edges: %v", got)
-	}
-	if got := book.Sources[0]; !slices.Equal(got, []triples.Source{{Chunk: "c"}, {Chunk: "c", Sentence: 1}}) {
-		t.Errorf("sources %v", got)
-	}
+	assert.Equal(t, []uint32{0, 0}, sequences[0].Edges[:2], "equivalent names make two edges")
+	assert.Equal(t, []triples.Source{{Chunk: "c"}, {Chunk: "c", Sentence: 1}}, book.Sources[0], "sources")
 }
 
 func TestACodebookIsReadAsItWasWritten(t *testing.T) {
@@ -94,9 +90,7 @@ func TestACodebookIsReadAsItWasWritten(t *testing.T) {
 	}
 	data := book.Marshal()
 	again, err := Unmarshal(data)
-	if err != nil || !reflect.DeepEqual(again, book) {
-		t.Fatalf("read another codebook, error %v", err)
-	}
+	require.True(t, err == nil && reflect.DeepEqual(again, book), "read another codebook, error %v", err)
 	for i := range data {
 		broken := bytes.Clone(data)
 		broken[i] ^= 1
@@ -104,9 +98,8 @@ func TestACodebookIsReadAsItWasWritten(t *testing.T) {
 		if i == len(magic) {
 			want = fault.FormatUnknown
 		}
-		if _, err := Unmarshal(broken); !fault.Is(err, want) {
-			t.Fatalf("byte %d changed: %v", i, err)
-		}
+		_, err := Unmarshal(broken)
+		require.True(t, fault.Is(err, want), "byte %d changed: %v", i, err)
 	}
 	alone := (&Codebook{Entities: []string{"A"}, Relations: []string{"is"}, Edges: []Edge{{}},
 		Sources: [][]triples.Source{nil}}).Marshal()
@@ -114,9 +107,8 @@ func TestACodebookIsReadAsItWasWritten(t *testing.T) {
 		t.Errorf("an edge that nothing says is read: %v", err)
 	}
 	for n := range data {
-		if _, err := Unmarshal(data[:n]); !fault.Is(err, fault.SegmentDamage) {
-			t.Fatalf("cut at %d: %v", n, err)
-		}
+		_, err := Unmarshal(data[:n])
+		require.True(t, fault.Is(err, fault.SegmentDamage), "cut at %d: %v", n, err)
 	}
 }
 

@@ -1,8 +1,9 @@
 package apr_test
 
 import (
-	"reflect"
 	"testing"
+
+	"github.com/stretchr/testify/assert"
 
 	"github.com/unweaver/unweaver/internal/methods/apr"
 	"github.com/unweaver/unweaver/internal/model/triples"
@@ -20,9 +21,7 @@ func TestWhatAQuestionAsksForIsNotCompared(t *testing.T) {
 		Relations: []string{"directed"},
 		Lines:     []string{"directed Dune", "DUNE 1984"},
 	}
-	if !reflect.DeepEqual(got, want) {
-		t.Errorf("%+v, want %+v", got, want)
-	}
+	assert.Equal(t, want, got)
 	if got := apr.AsksOf([]triples.Triple{{Head: "?x", Relation: "is", Tail: "?y"}}); len(got.Words) != 0 {
 		t.Errorf("a question of placeholders alone asks %+v", got)
 	}

@@ -8,6 +8,9 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/model/triples"
 )
 
@@ -93,9 +96,8 @@ func TestRanksByCodesAreThoseByVectors(t *testing.T) {
 			}
 		}
 		t.Logf("dimension %d: %d of %d are the same, the first of %d of %d", dim, common, asked*best, first, asked)
-		if 100*common < 97*asked*best || 100*first < 90*asked {
-			t.Errorf("dimension %d: %d of %d best are the same, the first of %d of %d", dim, common, asked*best, first, asked)
-		}
+		assert.True(t, 100*common >= 97*asked*best && 100*first >= 90*asked,
+			"dimension %d: %d of %d best are the same, the first of %d of %d", dim, common, asked*best, first, asked)
 	}
 }
 
@@ -108,9 +110,8 @@ func TestRowsOfFewNumbersTakeLessAndEqualVectorsAreEqualRows(t *testing.T) {
 		t.Errorf("a row of few numbers takes %d bytes", used)
 	}
 	table.Add(vector)
-	if !slices.Equal(table.codes(0), table.codes(1)) || table.Scales[0] != table.Scales[1] {
-		t.Error("equal vectors are other rows")
-	}
+	assert.True(t, slices.Equal(table.codes(0), table.codes(1)) && table.Scales[0] == table.Scales[1],
+		"equal vectors are other rows")
 	table.Add(make([]float32, dim))
 	if got := table.Vector(2); !slices.Equal(got, make([]float32, dim)) || table.dot(2, probeOf(vector)) != 0 {
 		t.Error("a vector of nothing is something")
@@ -124,9 +125,8 @@ func TestRowsOfFewNumbersTakeLessAndEqualVectorsAreEqualRows(t *testing.T) {
 		twice.Add(table.Vector(i))
 	}
 	parts.Append(table)
-	if !reflect.DeepEqual(twice.Ends, parts.Ends) || !slices.Equal(twice.Codes, parts.Codes) {
-		t.Error("rows that were read and added again have other codes")
-	}
+	assert.True(t, reflect.DeepEqual(twice.Ends, parts.Ends) && slices.Equal(twice.Codes, parts.Codes),
+		"rows that were read and added again have other codes")
 }
 
 // What an index makes of its tables does not grow with their numbers: the tables are mapped.
@@ -145,9 +145,7 @@ func TestAnIndexHoldsNoVectorsOfItsOwn(t *testing.T) {
 	runtime.ReadMemStats(&before)
 	index, err := NewIndex(book, entities, relations, lines)
 	runtime.ReadMemStats(&after)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if took := after.TotalAlloc - before.TotalAlloc; took > edges*dim/2 {
 		t.Errorf("an index of %d vectors of %d numbers takes %d bytes", edges, dim, took)
 	}

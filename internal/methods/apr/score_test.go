@@ -8,14 +8,15 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/fault"
 )
 
 func near(t *testing.T, what string, got, want float64) {
 	t.Helper()
-	if math.Abs(got-want) > 1e-6 {
-		t.Errorf("%s = %.6f, want %.6f", what, got, want)
-	}
+	assert.False(t, math.Abs(got-want) > 1e-6, "%s = %.6f, want %.6f", what, got, want)
 }
 
 func lineAt(degrees float64, head, tail uint32) Line {
@@ -35,9 +36,7 @@ func TestRunsEndWhereALineDoesNotFit(t *testing.T) {
 	lines := []Line{lineAt(0, 0, 1), lineAt(20, 1, 2), lineAt(70, 3, 4), lineAt(116, 4, 5), lineAt(170, 6, 7)}
 	s := Segmenter{Threshold: 0.7, Chain: 0.05, MinLen: 1}
 	runs := s.Cut(lines)
-	if got := lengths(runs); !slices.Equal(got, []int{2, 2, 1}) {
-		t.Fatalf("lengths %v, want 2 2 1", got)
-	}
+	require.Equal(t, []int{2, 2, 1}, lengths(runs), "lengths")
 	for i, want := range []float64{0.989693, 0.5, 0.744658, 0.224951} {
 		open, from := newRun(lines[0]), []int{0, 0, 2, 2}[i]
 		if from == i {
@@ -52,13 +51,9 @@ func TestRunsEndWhereALineDoesNotFit(t *testing.T) {
 			t.Errorf("fit of line %d is %.6f, want %.6f", i+1, open.fit(s, lines[i], lines[i+1]), want)
 		}
 	}
-	if got := lengths(s.Refine(runs[:2])); !slices.Equal(got, []int{2, 2}) {
-		t.Errorf("the border of the first two runs did not survive: %v", got)
-	}
+	assert.Equal(t, []int{2, 2}, lengths(s.Refine(runs[:2])), "the border of the first two runs did not survive")
 	s.Chain = 0
-	if got := lengths(s.Cut(lines)); !slices.Equal(got, []int{2, 1, 1, 1}) {
-		t.Errorf("without the bonus the fourth line stays: %v", got)
-	}
+	assert.Equal(t, []int{2, 1, 1, 1}, lengths(s.Cut(lines)), "without the bonus the fourth line stays")
 }
 
 func TestRefiningPartsGivesTheRunsOfTheWhole(t *testing.T) {
@@ -73,9 +68,8 @@ func TestRefiningPartsGivesTheRunsOfTheWhole(t *testing.T) {
 		at := random.IntN(len(lines) + 1)
 		parts := append(s.Cut(lines[:at]), s.Cut(lines[at:])...)
 		refined := s.Refine(parts)
-		if got, want := lengths(refined), lengths(s.Cut(lines)); !slices.Equal(got, want) {
-			t.Fatalf("cut at %d: runs of %v, want %v", at, got, want)
-		}
+		got, want := lengths(refined), lengths(s.Cut(lines))
+		require.True(t, slices.Equal(got, want), "cut at %d: runs of %v, want %v", at, got, want)
 		if got := lengths(s.Refine(refined)); !slices.Equal(got, lengths(refined)) {
 			t.Fatalf("refined again: %v, was %v", got, lengths(refined))
 		}
@@ -85,18 +79,15 @@ func TestRefiningPartsGivesTheRunsOfTheWhole(t *testing.T) {
 func coarse(t testing.TB, entities, relations Table, runs [][]Edge) *Coarse {
 	t.Helper()
 	c, err := NewCoarse(entities, relations, runs)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return c
 }
 
 func TestVectorsOfAnotherCodebookAreToldAndOfAnotherEmbedderIgnored(t *testing.T) {
 	entities, relations := tableOf(2, 1, 0, 0, 1), tableOf(2, 1, 0)
 	for _, edge := range []Edge{{2, 0, 0}, {0, 0, 2}, {0, 1, 0}} {
-		if _, err := NewCoarse(entities, relations, [][]Edge{{{0, 0, 0}}, {edge}}); !fault.Is(err, fault.SegmentDamage) {
-			t.Errorf("%v: %v", edge, err)
-		}
+		_, err := NewCoarse(entities, relations, [][]Edge{{{0, 0, 0}}, {edge}})
+		assert.True(t, fault.Is(err, fault.SegmentDamage), "%v: %v", edge, err)
 	}
 	if _, err := NewCoarse(Table{}, Table{}, [][]Edge{{{0, 0, 0}}}); !fault.Is(err, fault.SegmentDamage) {
 		t.Errorf("tables without vectors: %v", err)
@@ -118,14 +109,12 @@ func TestCoarseScoreOfAnExample(t *testing.T) {
 		relations [][]float32
 		want      float64
 	}{{[][]float32{{0, 1}}, 0.888}, {nil, 0.6}} { // but for what codes lose
-		if got := c.Top([][]float32{{1, 0}}, one.relations, 5)[0].Score; math.Abs(got-one.want) > 0.002 {
-			t.Errorf("score %f, want %f", got, one.want)
-		}
+		got := c.Top([][]float32{{1, 0}}, one.relations, 5)[0].Score
+		assert.False(t, math.Abs(got-one.want) > 0.002, "score %f, want %f", got, one.want)
 	}
 	for _, k := range []int{0, -5} {
-		if got := c.Top([][]float32{{1, 0}}, nil, k); len(got) != 0 {
-			t.Errorf("%d were asked for, got %v", k, got)
-		}
+		got := c.Top([][]float32{{1, 0}}, nil, k)
+		assert.True(t, len(got) == 0, "%d were asked for, got %v", k, got)
 	}
 }
 
@@ -198,13 +187,9 @@ func TestCoarseIsWhatComparingEveryPairGives(t *testing.T) {
 func TestAQuestionWithoutTriplesFindsRuns(t *testing.T) {
 	c := coarse(t, tableOf(2, 1, 0, 0, 1), tableOf(2, 1, 0), [][]Edge{{{0, 0, 0}}, {{1, 0, 1}}})
 	got, linked := c.Ask(Query{Whole: []float32{.6, .8}}, 1)
-	if !linked || len(got) != 1 || got[0].Run != 1 {
-		t.Errorf("got %v, linked %v", got, linked)
-	}
+	assert.True(t, linked && len(got) == 1 && got[0].Run == 1, "got %v, linked %v", got, linked)
 	got, linked = c.Ask(Query{Entities: [][]float32{{1, 0}}, Whole: []float32{0, 1}}, 1)
-	if linked || got[0].Run != 0 {
-		t.Errorf("got %v, linked %v", got, linked)
-	}
+	assert.True(t, !linked && got[0].Run == 0, "got %v, linked %v", got, linked)
 }
 
 func TestFineScoresOfAnExample(t *testing.T) {
@@ -233,9 +218,7 @@ func TestFineScoresOfAnExample(t *testing.T) {
 		near(t, "pairs of one row", got.Pairs, .520384)
 		near(t, "distinct of one row", got.Distinct, .9)
 	}
-	if got := Fine(nil, .9, Raw); got != (Terms{}) {
-		t.Errorf("a query without triples has terms: %v", got)
-	}
+	assert.Equal(t, Terms{}, Fine(nil, .9, Raw), "a query without triples has terms")
 }
 
 func TestCandidatesFarBelowTheBestAreLeft(t *testing.T) {

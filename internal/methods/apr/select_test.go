@@ -8,6 +8,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/model/tokens"
 )
 
@@ -23,12 +26,8 @@ func TestOneOfEdgesThatSayTheSame(t *testing.T) {
 	}
 	cosines := []float64{0, .9, .8, 0, 0, 0, 0}
 	near := Nearest(func(edge uint32) float64 { return cosines[edge] }, func(uint32) string { return "" })
-	if got := Unique(lists, same, near); !slices.Equal(got, []uint32{0, 1, 3}) {
-		t.Errorf("the edge nearer to the query does not stay: %v", got)
-	}
-	if got := Unique([][]uint32{{5}, {5, 6}}, same, near); !slices.Equal(got, []uint32{5, 6}) {
-		t.Errorf("an edge of two lists stands twice: %v", got)
-	}
+	assert.Equal(t, []uint32{0, 1, 3}, Unique(lists, same, near), "the edge nearer to the query does not stay")
+	assert.Equal(t, []uint32{5, 6}, Unique([][]uint32{{5}, {5, 6}}, same, near), "an edge of two lists stands twice")
 }
 
 func TestPairsThatAreKnownToBeOneAreNotCompared(t *testing.T) {
@@ -44,21 +43,15 @@ func TestPairsThatAreKnownToBeOneAreNotCompared(t *testing.T) {
 	if all := 480 * 479 / 2; asked > all/100 {
 		t.Errorf("%d of %d pairs compared", asked, all)
 	}
-	if !slices.Equal(got, []uint32{23}) {
-		t.Errorf("stay %v", got)
-	}
+	assert.Equal(t, []uint32{23}, got, "stay")
 }
 
 func TestTheMiddleOfRunsThatSayTheSameStays(t *testing.T) {
 	cosines := map[[2]int]float64{{0, 1}: .95, {1, 2}: .94, {0, 2}: .85}
 	cosine := func(a, b int) float64 { return cosines[[2]int{a, b}] }
-	if got := Medoids([]float64{.9, .8, .7, .6}, []int{3, 3, 3, 3}, cosine); !slices.Equal(got, []int{1, 3}) {
-		t.Errorf("stay %v, want 1 3", got)
-	}
+	assert.Equal(t, []int{1, 3}, Medoids([]float64{.9, .8, .7, .6}, []int{3, 3, 3, 3}, cosine), "stay")
 	equal := func(a, b int) float64 { return 1 }
-	if got := Medoids([]float64{.5, .5}, []int{4, 2}, equal); !slices.Equal(got, []int{1}) {
-		t.Errorf("of equal runs the shorter is to stay, not %v", got)
-	}
+	assert.Equal(t, []int{1}, Medoids([]float64{.5, .5}, []int{4, 2}, equal), "of equal runs the shorter is to stay")
 }
 
 func TestWhatIsWrittenOfFacts(t *testing.T) {
@@ -69,9 +62,7 @@ func TestWhatIsWrittenOfFacts(t *testing.T) {
 		IDTriples:   symbols + `"facts([[e,r,e], ...])":[[0,0,1],[0,1,2]]}`,
 		WordTriples: `{"facts(words)":[["AlphaCorp","acquired_in","2021+"],["AlphaCorp","subject_to","EUReg2024_12"]]}`,
 	} {
-		if got := Render(facts, encoding, false); got != want {
-			t.Errorf("%v: %s, want %s", encoding, got, want)
-		}
+		assert.Equal(t, want, Render(facts, encoding, false), "%v", encoding)
 	}
 }
 
@@ -83,9 +74,7 @@ func decode(t *testing.T, text string) []Word {
 		if data == nil {
 			return
 		}
-		if err := json.Unmarshal(data, value); err != nil {
-			t.Fatalf("%s: %v", data, err)
-		}
+		require.NoError(t, json.Unmarshal(data, value), "%s", data)
 	}
 	into(json.RawMessage(text), &raw)
 	var (
@@ -131,19 +120,14 @@ func TestEveryEncodingSaysTheSameAndTheSmallestIsTaken(t *testing.T) {
 		for _, encoding := range Encodings {
 			text := Render(facts, encoding, true)
 			least = min(least, tokens.Count(text))
-			if got := decode(t, text); !slices.Equal(got, facts) {
-				t.Fatalf("%v decodes to %v, want %v", encoding, got, facts)
-			}
+			got := decode(t, text)
+			require.True(t, slices.Equal(got, facts), "%v decodes to %v, want %v", encoding, got, facts)
 		}
 		encoding, text, n := Smallest(facts, tokens.Count)
-		if n != least || tokens.Count(text) != n {
-			t.Fatalf("%v with %d tokens, the least is %d", encoding, n, least)
-		}
+		require.True(t, n == least && tokens.Count(text) == n, "%v with %d tokens, the least is %d", encoding, n, least)
 		taken[encoding] = true
 	}
-	if len(taken) < 2 {
-		t.Errorf("only %v was ever the smallest: the test says little", taken)
-	}
+	assert.True(t, len(taken) >= 2, "only %v was ever the smallest: the test says little", taken)
 }
 
 func TestThePolicyKeepsTheBudget(t *testing.T) {
@@ -153,19 +137,14 @@ func TestThePolicyKeepsTheBudget(t *testing.T) {
 	seen := map[Choice]bool{}
 	for budget := 0; budget < 4000; budget += 37 {
 		got := Decide(unique, all, budget, tokens.Count)
-		if got.Tokens > budget || tokens.Count(got.Text) != got.Tokens {
-			t.Fatalf("budget %d: %d tokens", budget, got.Tokens)
-		}
+		require.True(t, got.Tokens <= budget && tokens.Count(got.Text) == got.Tokens,
+			"budget %d: %d tokens", budget, got.Tokens)
 		seen[Choice{All: got.All, Facts: got.Facts}] = true
 	}
 	for _, want := range []Choice{{}, {Facts: 50}, {All: true, Facts: 53}} {
-		if !seen[want] {
-			t.Errorf("no budget led to %+v", want)
-		}
+		assert.True(t, seen[want], "no budget led to %+v", want)
 	}
-	if len(seen) < 6 {
-		t.Errorf("budgets lead to %v: the first facts that fit are not found", seen)
-	}
+	assert.True(t, len(seen) >= 6, "budgets lead to %v: the first facts that fit are not found", seen)
 	if got := Decide(all[:45], all, 1<<20, tokens.Count); got.All || got.Facts != 45 {
 		t.Errorf("of facts that repeat %d are told, all: %t", got.Facts, got.All)
 	}

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/methods/gem"
 )
 
@@ -23,9 +25,7 @@ func BenchmarkSpectrum(b *testing.B) {
 			defer peak(b)()
 			for b.Loop() {
 				g, err := nodes.NewImplicit(gem.Shift)
-				if err != nil {
-					b.Fatal(err)
-				}
+				require.NoError(b, err)
 				measure(b, g)
 			}
 		})
@@ -34,9 +34,8 @@ func BenchmarkSpectrum(b *testing.B) {
 			defer peak(b)()
 			for b.Loop() {
 				var err error
-				if g, err = nodes.NewNearest(gem.Nearest{}); err != nil {
-					b.Fatal(err)
-				}
+				g, err = nodes.NewNearest(gem.Nearest{})
+				require.NoError(b, err)
 			}
 			b.ReportMetric(float64(g.Edges()), "edges")
 		})
@@ -51,9 +50,7 @@ func BenchmarkSpectrum(b *testing.B) {
 
 func measure(b *testing.B, g gem.Graph) {
 	s, err := gem.Compute(context.Background(), g, gem.Options{Pairs: 13})
-	if err != nil {
-		b.Fatal(err)
-	}
+	require.NoError(b, err)
 	residual := 0.0
 	for _, p := range s.Pairs {
 		residual = math.Max(residual, p.Residual)
@@ -72,14 +69,10 @@ func peak(b *testing.B) func() {
 	}
 	return func() {
 		status, err := os.ReadFile("/proc/self/status")
-		if err != nil {
-			b.Fatal(err)
-		}
+		require.NoError(b, err)
 		_, rest, _ := strings.Cut(string(status), "VmHWM:")
 		kilobytes, err := strconv.Atoi(strings.Fields(rest)[0])
-		if err != nil {
-			b.Fatal(err)
-		}
+		require.NoError(b, err)
 		b.ReportMetric(float64(kilobytes)/1000, "peak-MB")
 	}
 }

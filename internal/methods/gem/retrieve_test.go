@@ -7,6 +7,9 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/methods/gem"
 )
 
@@ -27,14 +30,10 @@ func TestANodeIsAsNearAsItsBestQuestion(t *testing.T) {
 	summaries := gem.MembersOf{0: {1, 3}}
 	got := gem.Rank(matches, gem.Best, summaries)
 	want := []gem.Match{{1, 2, .9}, {2, 0, .5}, {3, 0, .5}, {0, 0, .5}}
-	if !reflect.DeepEqual(got, want) {
-		t.Errorf("%v, should be %v", got, want)
-	}
+	assert.Equal(t, want, got)
 	got = gem.Rank(matches, gem.BestTwo, summaries)
 	want = []gem.Match{{1, 2, .5}, {2, 0, .5}, {3, 0, .5}, {0, 0, .5}}
-	if !reflect.DeepEqual(got, want) {
-		t.Errorf("by two: %v, should be %v", got, want)
-	}
+	assert.Equal(t, want, got, "by two")
 }
 
 func TestNodesAreTakenWithinTheBudget(t *testing.T) {
@@ -54,9 +53,8 @@ func TestNodesAreTakenWithinTheBudget(t *testing.T) {
 		{"a node less for a summary", gem.Budget{Tokens: 1000, Nodes: 3}, gem.MembersOf{0: {1, 2}}, []int{1, 2, 3}},
 	} {
 		c.budget.Cost = func(node int) int { return cost[node] }
-		if got := nodesOf(gem.Fill(ranked, c.budget, c.summaries)); !slices.Equal(got, c.want) {
-			t.Errorf("%s: %v, should be %v", c.name, got, c.want)
-		}
+		got := nodesOf(gem.Fill(ranked, c.budget, c.summaries))
+		assert.True(t, slices.Equal(got, c.want), "%s: %v, should be %v", c.name, got, c.want)
 	}
 }
 
@@ -80,30 +78,24 @@ func TestFlatRetrievalIsABestFirstSearchOfTheCompleteGraph(t *testing.T) {
 		}
 		rows, of := questions(nodes)
 		flat := gem.Rank(gem.Compare(prompt, rows, of), gem.Best, gem.MembersOf{})
-		if got := matchesOf(along(flat, stored, 1, gem.MembersOf{}).Along(flat, 60)); !reflect.DeepEqual(got, flat) {
-			t.Fatal("the search gives another order")
-		}
+		got := matchesOf(along(flat, stored, 1, gem.MembersOf{}).Along(flat, 60))
+		require.True(t, reflect.DeepEqual(got, flat), "the search gives another order")
 	}
 }
 
 func TestASearchGoesAlongEdges(t *testing.T) {
 	g, err := gem.NewSparse(6, []gem.Edge{{0, 1, .5}, {1, 2, 1}, {0, 4, .1}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	ranked := []gem.Match{{Node: 0, Score: .9}, {Node: 3, Score: .8}, {Node: 4, Score: .3}, {Node: 1, Score: .2}}
 	for alpha, want := range map[float64][]int{
 		1:   {0, 4, 1, 2, 3}, // 2 is not ranked: 0
 		0:   {0, 1, 2, 4, 3},
 		0.7: {0, 1, 2, 4, 3}, // 1: .14 + .15, 4: .21 + .03
 	} {
-		if got := nodesOf(matchesOf(along(ranked, g, alpha, gem.MembersOf{}).Along(ranked, 9))); !slices.Equal(got, want) {
-			t.Errorf("alpha %g: %v, should be %v", alpha, got, want)
-		}
+		got := nodesOf(matchesOf(along(ranked, g, alpha, gem.MembersOf{}).Along(ranked, 9)))
+		assert.True(t, slices.Equal(got, want), "alpha %g: %v, should be %v", alpha, got, want)
 	}
-	if got := nodesOf(matchesOf(along(ranked, g, 1, gem.MembersOf{}).Along(ranked, 2))); !slices.Equal(got, []int{0, 4}) {
-		t.Errorf("two nodes: %v", got)
-	}
+	assert.Equal(t, []int{0, 4}, nodesOf(matchesOf(along(ranked, g, 1, gem.MembersOf{}).Along(ranked, 2))), "two nodes")
 	steps := along(ranked, g, 0.7, gem.MembersOf{}).Along(ranked, 9)
 	near(t, "priorities", []float64{steps[0].Priority, steps[1].Priority, steps[2].Priority, steps[4].Priority},
 		[]float64{.9, .29, .3, .8}, 1e-12)
@@ -113,9 +105,7 @@ func TestASearchGoesAlongEdges(t *testing.T) {
 	closed := along(ranked, g, 0.7, gem.MembersOf{})
 	all := closed.Match
 	closed.Match = func(node int) (gem.Match, bool) { m, ok := all(node); return m, ok && node != 1 }
-	if got := nodesOf(matchesOf(closed.Along(ranked[:3], 9))); !slices.Equal(got, []int{0, 4, 3}) {
-		t.Errorf("around a node that is left out: %v", got)
-	}
+	assert.Equal(t, []int{0, 4, 3}, nodesOf(matchesOf(closed.Along(ranked[:3], 9))), "around a node that is left out")
 }
 
 // along is a search in which a node that is not ranked scores 0.
@@ -160,9 +150,7 @@ func TestASearchAlongEdgesIsThatOfAllPairs(t *testing.T) {
 			}
 		}
 		g, err := gem.NewSparse(n, edges)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		score, closed := make([]float64, n), make([]bool, n)
 		summaries := gem.MembersOf{}
 		var flat []gem.Match
@@ -206,17 +194,13 @@ func TestASearchAlongEdgesIsThatOfAllPairs(t *testing.T) {
 			}
 			want = append(want, best)
 		}
-		if !slices.Equal(got, want) {
-			t.Fatalf("round %d, alpha %g: %v, over all pairs %v", round, alpha, got, want)
-		}
+		require.True(t, slices.Equal(got, want), "round %d, alpha %g: %v, over all pairs %v", round, alpha, got, want)
 	}
 }
 
 func TestWithoutQuestionsTextsAreCompared(t *testing.T) {
 	text := []float32{3, 4}
-	if got := gem.Mean(text, nil); !slices.Equal(got, []float32{.6, .8}) {
-		t.Errorf("the mean of no question is %v", got)
-	}
+	assert.Equal(t, []float32{.6, .8}, gem.Mean(text, nil), "the mean of no question")
 	rows := gem.Rows{}
 	rows.Append(gem.Unit(text))
 	got := gem.Compare([]float32{6, 8}, rows, []gem.Match{{}})
@@ -240,9 +224,7 @@ func TestVectorsOfQuestionsAreOfUnitLength(t *testing.T) {
 		}
 		near(t, "length, and as near to the one as to the other", []float64{sum, toQuestion}, []float64{1, toText}, 1e-6)
 	}
-	if got := gem.Averaged([]float32{0, 0}, []float32{0, 0}); !slices.Equal(got, []float32{0, 0}) {
-		t.Errorf("of nothing: %v", got)
-	}
+	assert.Equal(t, []float32{0, 0}, gem.Averaged([]float32{0, 0}, []float32{0, 0}), "of nothing")
 }
 
 func TestARankingDoesNotDependOnTheOrderOfDocuments(t *testing.T) {

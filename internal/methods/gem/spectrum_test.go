@@ -7,11 +7,13 @@ import (
 	"math"
 	"math/rand/v2"
 	"os"
-	"reflect"
 	"runtime"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/methods/gem"
@@ -41,9 +43,7 @@ type expected struct {
 func references(t *testing.T) []reference {
 	t.Helper()
 	data, err := os.ReadFile("testdata/spectral.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	var out []reference
 	if err := json.Unmarshal(data, &out); err != nil || len(out) != 59 {
 		t.Fatal(len(out), err)
@@ -84,9 +84,7 @@ func TestSpectraOfTheReference(t *testing.T) {
 				t.Run(r.ID+"/"+variant+"/"+name, func(t *testing.T) {
 					options := gem.Options{Pairs: r.N, Order: gem.Magnitude, Tolerance: 1e-10, Direct: direct}
 					got, err := gem.Compute(context.Background(), r.graph(t, variant), options)
-					if err != nil {
-						t.Fatal(err)
-					}
+					require.NoError(t, err)
 					want.compare(t, got, r.E)
 				})
 			}
@@ -96,17 +94,14 @@ func TestSpectraOfTheReference(t *testing.T) {
 
 func (want *expected) compare(t *testing.T, got gem.Spectrum, e int) {
 	t.Helper()
-	if len(got.Pairs) != len(want.Values) || got.Missing != 0 {
-		t.Fatalf("%d of %d pairs, %d missing", len(got.Pairs), len(want.Values), got.Missing)
-	}
+	require.True(t, len(got.Pairs) == len(want.Values) && got.Missing == 0,
+		"%d of %d pairs, %d missing", len(got.Pairs), len(want.Values), got.Missing)
 	sum := 0.0
 	for i, p := range got.Pairs {
 		if math.Abs(p.Lambda-want.Values[i]) > 1e-9 {
 			t.Errorf("eigenvalue %d: %.12f, should be %.12f", i, p.Lambda, want.Values[i])
 		}
-		if p.Residual > 1e-10 {
-			t.Errorf("residual %d: %g", i, p.Residual)
-		}
+		assert.False(t, p.Residual > 1e-10, "residual %d: %g", i, p.Residual)
 		sum += p.Lambda * p.Lambda
 	}
 	for _, v := range want.Vectors {
@@ -125,9 +120,8 @@ func (want *expected) compare(t *testing.T, got gem.Spectrum, e int) {
 		slices.Sort(top)
 		expected := slices.Sorted(slices.Values(v.Top)) // which fills up with components of 0
 		expected = slices.DeleteFunc(expected, func(node int) bool { return math.Abs(v.Vector[node]) <= 1e-9 })
-		if v.TopUnique && !slices.Equal(top, expected) {
-			t.Errorf("top %d of %d: %v, should be %v", e, v.Index, top, expected)
-		}
+		assert.True(t, !v.TopUnique || slices.Equal(top, expected),
+			"top %d of %d: %v, should be %v", e, v.Index, top, expected)
 	}
 }
 
@@ -137,21 +131,15 @@ func g1(t *testing.T) *gem.Matrix {
 	m, err := gem.NewMatrix(4, []float64{
 		1.0, 0.8, 0.2, 0.1, 0.6, 1.0, 0.3, 0.1, 0.2, 0.1, 1.0, 0.7, 0.1, 0.3, 0.9, 1.0,
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return m
 }
 
 func near(t *testing.T, what string, got, want []float64, within float64) {
 	t.Helper()
-	if len(got) != len(want) {
-		t.Fatalf("%s: %v, should be %v", what, got, want)
-	}
+	require.Len(t, got, len(want), "%s: %v, should be %v", what, got, want)
 	for i := range got {
-		if !(math.Abs(got[i]-want[i]) <= within) {
-			t.Fatalf("%s: %v, should be %v", what, got, want)
-		}
+		require.True(t, math.Abs(got[i]-want[i]) <= within, "%s: %v, should be %v", what, got, want)
 	}
 }
 
@@ -164,26 +152,19 @@ func TestTheWorkedExample(t *testing.T) {
 		gem.Restarted,
 	} {
 		s, err := compute(g, gem.Options{Pairs: 4, Order: gem.Magnitude})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		near(t, "by magnitude", s.Values(), []float64{1, -0.73241628, -0.63376295, 0.36617923}, 1e-8)
 		near(t, "Lambda", []float64{gem.Distinctness(g)}, []float64{2.0721763}, 1e-7)
-		if s, err = compute(g, gem.Options{Pairs: 2}); err != nil {
-			t.Fatal(err)
-		}
+		s, err = compute(g, gem.Options{Pairs: 2})
+		require.NoError(t, err)
 		near(t, "algebraic", s.Values(), []float64{1, 0.36617923}, 1e-8)
 		near(t, "overview", s.Pairs[0].Vector, []float64{.4767313, .5, .522233, .5}, 1e-7)
 		near(t, "theme", s.Pairs[1].Vector, []float64{.5301858, .4915273, -.4681387, -.5080848}, 1e-7)
-		if !s.Pairs[0].Overview || s.Pairs[1].Overview {
-			t.Error("the first alone is the overview")
-		}
+		assert.True(t, s.Pairs[0].Overview && !s.Pairs[1].Overview, "the first alone is the overview")
 	}
 	bySimilarity := gem.NewFixed(4, g.Weights(), []float64{2, 2.1, 2.2, 2.1})
 	s, err := gem.Compute(context.Background(), bySimilarity, gem.Options{Pairs: 4})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	near(t, "degrees of S", s.Values(), []float64{.524339, .190895, -.329000, -.386234}, 1e-6)
 }
 
@@ -230,13 +211,9 @@ func spreadBy(far float64, n, dim, questions, clusters int, seed uint64) gem.Nod
 func graphs(t *testing.T, nodes gem.Nodes, sign gem.Sign) (*gem.Matrix, *gem.Implicit) {
 	t.Helper()
 	stored, err := nodes.MatrixBy(sign)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	implicit, err := nodes.NewImplicit(sign)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return stored, implicit
 }
 
@@ -267,27 +244,19 @@ func TestLanczosFindsWhatTheDirectSolverFinds(t *testing.T) {
 		for _, sign := range []gem.Sign{gem.Shift, gem.Clip} {
 			for _, order := range []gem.Order{gem.Algebraic, gem.Magnitude} {
 				stored, err := nodes.MatrixBy(sign)
-				if err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, err)
 				options := gem.Options{Pairs: 10, Order: order, Direct: 1000}
 				want, err := gem.Compute(context.Background(), stored, options)
-				if err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, err)
 				graph := gem.Graph(stored)
 				if sign == gem.Shift {
 					_, graph = graphs(t, nodes, sign)
 				}
 				got, err := gem.Restarted(graph, options)
-				if err != nil || got.Missing > 0 {
-					t.Fatal(err, got.Missing)
-				}
+				require.True(t, err == nil && got.Missing <= 0, "%v %v", err, got.Missing)
 				near(t, "values", got.Values(), want.Values(), 1e-6)
 				for i, p := range got.Pairs {
-					if p.Residual > 1e-6 {
-						t.Errorf("residual %d: %g", i, p.Residual)
-					}
+					assert.False(t, p.Residual > 1e-6, "residual %d: %g", i, p.Residual)
 				}
 			}
 		}
@@ -306,17 +275,11 @@ func TestAnEigenvalueIsFoundAsOftenAsItIsThere(t *testing.T) {
 		}
 	}
 	g, err := gem.NewMatrix(2*size, s)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	want, err := gem.Compute(context.Background(), stored, gem.Options{Pairs: 4})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	got, err := gem.Restarted(g, gem.Options{Pairs: 4})
-	if err != nil || got.Missing > 0 {
-		t.Fatal(err, got.Missing)
-	}
+	require.True(t, err == nil && got.Missing <= 0, "%v %v", err, got.Missing)
 	v := want.Values()
 	near(t, "values", got.Values(), []float64{v[0], v[0], v[1], v[1]}, 1e-7)
 }
@@ -325,16 +288,12 @@ func TestPropertiesOfSpectra(t *testing.T) {
 	nodes := random(120, 10, 4, 3, 8)
 	stored, _ := graphs(t, nodes, gem.Shift)
 	all, err := gem.Compute(context.Background(), stored, gem.Options{Pairs: 120})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	sum, squares := 0.0, 0.0
 	for i, p := range all.Pairs {
 		sum += p.Lambda
 		squares += p.Lambda * p.Lambda
-		if math.Abs(p.Lambda) > 1+1e-9 {
-			t.Errorf("eigenvalue %d is %g", i, p.Lambda)
-		}
+		assert.False(t, math.Abs(p.Lambda) > 1+1e-9, "eigenvalue %d is %g", i, p.Lambda)
 	}
 	near(t, "sum and squares", []float64{sum, squares}, []float64{0, gem.Distinctness(stored)}, 1e-9)
 	total := 0.0
@@ -359,18 +318,15 @@ func TestNodesInAnotherOrderHaveTheSameComponents(t *testing.T) {
 	spectrum := func(nodes gem.Nodes) gem.Spectrum {
 		_, implicit := graphs(t, nodes, gem.Shift)
 		s, err := gem.Restarted(implicit, gem.Options{Pairs: 4, Tolerance: 1e-10})
-		if err != nil || s.Missing > 0 {
-			t.Fatal(err, s.Missing)
-		}
+		require.True(t, err == nil && s.Missing <= 0, "%v %v", err, s.Missing)
 		return s
 	}
 	a, b := spectrum(nodes), spectrum(moved)
 	near(t, "values", a.Values(), b.Values(), 1e-10)
 	for k := range a.Pairs {
 		for to, from := range order {
-			if math.Abs(a.Pairs[k].Vector[from]-b.Pairs[k].Vector[to]) > 1e-7 {
-				t.Fatalf("component %d of pair %d differs", from, k)
-			}
+			require.False(t, math.Abs(a.Pairs[k].Vector[from]-b.Pairs[k].Vector[to]) > 1e-7,
+				"component %d of pair %d differs", from, k)
 		}
 	}
 }
@@ -381,14 +337,10 @@ func TestASpectrumHasTheSameBitsOnAnyNumberOfProcessors(t *testing.T) {
 		defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(processors))
 		_, implicit := graphs(t, nodes, gem.Shift)
 		s, err := gem.Compute(context.Background(), implicit, gem.Options{Pairs: 4})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		return s.Pairs
 	}
-	if !reflect.DeepEqual(run(1), run(7)) {
-		t.Error("the bits differ")
-	}
+	assert.Equal(t, run(7), run(1), "the bits differ")
 }
 
 // Promises: 93.
@@ -399,20 +351,13 @@ func TestWhatDoesNotConvergeIsLeftOutAndCounted(t *testing.T) {
 		edges = append(edges, gem.Edge{A: i, B: i + 1, Weight: 1})
 	}
 	g, err := gem.NewSparse(n, edges)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	got, err := gem.Compute(context.Background(), g, gem.Options{Pairs: 6, Products: 60, Tolerance: 1e-9})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got.Missing == 0 || got.Missing+len(got.Pairs) != 6 {
-		t.Errorf("%d pairs, %d missing", len(got.Pairs), got.Missing)
-	}
+	require.NoError(t, err)
+	assert.True(t, got.Missing != 0 && got.Missing+len(got.Pairs) == 6,
+		"%d pairs, %d missing", len(got.Pairs), got.Missing)
 	for _, p := range got.Pairs {
-		if p.Residual > 1e-9 {
-			t.Errorf("a pair of residual %g is given", p.Residual)
-		}
+		assert.False(t, p.Residual > 1e-9, "a pair of residual %g is given", p.Residual)
 	}
 	ended, cancel := context.WithCancel(context.Background())
 	cancel()
@@ -426,9 +371,8 @@ func TestFewNodesGiveFewPairs(t *testing.T) {
 		for _, direct := range []int{-1, 256} {
 			_, implicit := graphs(t, random(n, 4, 2, 1, 1), gem.Shift)
 			s, err := gem.Compute(context.Background(), implicit, gem.Options{Pairs: 9, Direct: direct})
-			if err != nil || len(s.Pairs) != n || s.Missing != 0 {
-				t.Errorf("%d nodes, direct %d: %d pairs, %d missing, %v", n, direct, len(s.Pairs), s.Missing, err)
-			}
+			assert.True(t, err == nil && len(s.Pairs) == n && s.Missing == 0,
+				"%d nodes, direct %d: %d pairs, %d missing, %v", n, direct, len(s.Pairs), s.Missing, err)
 		}
 	}
 }
@@ -440,20 +384,16 @@ func TestASolverThatDoesNotConvergeLeavesPairsOutAndEnds(t *testing.T) {
 	stored, _ := graphs(t, random(40, 6, 3, 2, 3), gem.Shift)
 	for _, direct := range []int{-1, 256} {
 		s, err := gem.Compute(context.Background(), stored, gem.Options{Pairs: 5, Direct: direct})
-		if err != nil || len(s.Pairs) != 1 || s.Missing != 4 || !s.Pairs[0].Overview {
-			t.Errorf("direct %d: %d pairs, %d missing (%v)", direct, len(s.Pairs), s.Missing, err)
-		}
-		if themes := gem.Themes(s, gem.Choice{Count: 3}); len(themes) != 1 {
-			t.Errorf("%d themes", len(themes))
-		}
+		assert.True(t, err == nil && len(s.Pairs) == 1 && s.Missing == 4 && s.Pairs[0].Overview,
+			"direct %d: %d pairs, %d missing (%v)", direct, len(s.Pairs), s.Missing, err)
+		themes := gem.Themes(s, gem.Choice{Count: 3})
+		assert.True(t, len(themes) == 1, "%d themes", len(themes))
 	}
 }
 
 func TestSimilaritiesThatAreNoNumbersAreRefused(t *testing.T) {
 	for _, x := range []float64{math.NaN(), math.Inf(1), math.Inf(-1)} {
 		_, err := gem.NewMatrix(2, []float64{1, x, 0.5, 1})
-		if !fault.Is(err, fault.InvalidParam) || !strings.Contains(err.Error(), "nodes 0 and 1") {
-			t.Errorf("%v: %v", x, err)
-		}
+		assert.True(t, fault.Is(err, fault.InvalidParam) && strings.Contains(err.Error(), "nodes 0 and 1"), "%v: %v", x, err)
 	}
 }

@@ -4,10 +4,12 @@ import (
 	"context"
 	"math"
 	"math/rand/v2"
-	"reflect"
 	"runtime"
 	"slices"
 	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/unweaver/unweaver/internal/methods/gem"
 )
@@ -15,9 +17,7 @@ import (
 func spectrum(t *testing.T, g gem.Graph, o gem.Options) gem.Spectrum {
 	t.Helper()
 	s, err := gem.Compute(context.Background(), g, o)
-	if err != nil || s.Missing > 0 {
-		t.Fatal(err, s.Missing)
-	}
+	require.True(t, err == nil && s.Missing <= 0, "%v %v", err, s.Missing)
 	return s
 }
 
@@ -39,19 +39,13 @@ func TestThemesOfTheWorkedExample(t *testing.T) {
 		{gem.Choice{Count: 9, Members: 4}, [][]int{{2, 1, 3, 0}, {0, 1}, {1, 3}, {3, 0}}},
 		{gem.Choice{Count: 9, Members: 4, Side: gem.Absolute}, [][]int{{2, 1, 3, 0}}},
 	} {
-		if got := members(gem.Themes(s, c.choice)); !reflect.DeepEqual(got, c.want) {
-			t.Errorf("%+v: %v, should be %v", c.choice, got, c.want)
-		}
+		assert.Equal(t, c.want, members(gem.Themes(s, c.choice)), "%+v", c.choice)
 	}
 	themes := gem.Themes(s, gem.Choice{Count: 3, Members: 2, Side: gem.Both})
 	near(t, "loadings", themes[2].Loadings, []float64{-.5080848, -.4681387}, 1e-7)
 	near(t, "beta", []float64{themes[2].Beta}, []float64{.36617923}, 1e-7)
-	if themes[1].Opposite || !themes[2].Opposite {
-		t.Error("the third is the other side of the second")
-	}
-	if n := gem.CountThemes(s.Values(), 0.05); n != 2 {
-		t.Errorf("%d themes are estimated", n)
-	}
+	assert.True(t, !themes[1].Opposite && themes[2].Opposite, "the third is the other side of the second")
+	assert.Equal(t, 2, gem.CountThemes(s.Values(), 0.05))
 }
 
 func TestThemesAreCounted(t *testing.T) {
@@ -68,25 +62,17 @@ func TestThemesAreCounted(t *testing.T) {
 		{nil, 0, 2, 0, 1},
 		{[]float64{0, 0, -1}, 10, 2, 0, 2},
 	} {
-		if got := gem.CountThemes(c.values, 0.05); got != c.estimate {
-			t.Errorf("%v: %d, should be %d", c.values, got, c.estimate)
-		}
-		if got := gem.AutoThemes(c.values, c.nodes, c.fixed, 12); got != c.decided {
-			t.Errorf("%v of %d nodes: %d, should be %d", c.values, c.nodes, got, c.decided)
-		}
+		assert.Equal(t, c.estimate, gem.CountThemes(c.values, 0.05), "%v", c.values)
+		assert.Equal(t, c.decided, gem.AutoThemes(c.values, c.nodes, c.fixed, 12), "%v of %d nodes", c.values, c.nodes)
 	}
 }
 
 func TestNearestNodesOfFewAreThoseOfTheMatrix(t *testing.T) {
 	nodes := random(200, 8, 3, 3, 4)
 	g, err := nodes.NewNearest(gem.Nearest{Neighbours: 5})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	stored, err := nodes.Matrix()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	w := stored.Weights()
 	expected := map[[2]int]bool{}
 	for i := range 200 {
@@ -115,29 +101,21 @@ func TestNearestNodesOfFewAreThoseOfTheMatrix(t *testing.T) {
 			}
 		}
 	}
-	if count != len(expected) || g.Edges()*2 != count {
-		t.Errorf("%d edges, should be %d", count, len(expected))
-	}
+	assert.True(t, count == len(expected) && g.Edges()*2 == count, "%d edges, should be %d", count, len(expected))
 }
 
 func TestTreesFindNearlyAllNearestNodes(t *testing.T) {
 	nodes := random(1500, 24, 2, 10, 5)
 	exact, err := nodes.NewNearest(gem.Nearest{Neighbours: 10, Exact: 1500})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	run := func(processors int) *gem.Sparse {
 		defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(processors))
 		g, err := nodes.NewNearest(gem.Nearest{Neighbours: 10, Exact: 1000, Leaf: 48})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		return g
 	}
 	found := run(1)
-	if !reflect.DeepEqual(found, run(5)) {
-		t.Error("the graph depends on the number of processors")
-	}
+	assert.Equal(t, run(5), found, "the graph depends on the number of processors")
 	common, all := 0, 0
 	for i := range 1500 {
 		want, _ := exact.Neighbours(i)
@@ -161,16 +139,13 @@ func TestANodeNearToNoneIsLinkedAndOneWithoutDirectionIsIsolated(t *testing.T) {
 		nodes.Mean.Append(gem.Mean(gem.Unit(v), nil))
 	}
 	g, err := nodes.NewNearest(gem.Nearest{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if to, _ := g.Neighbours(2); !slices.Equal(to, []int32{1}) { // by both others' least distance
 		t.Errorf("the opposite is linked to %v", to)
 	}
 	s := spectrum(t, g, gem.Options{Pairs: 4})
-	if s.Isolated != 1 || s.Parts != 2 || s.Small != 1 || len(s.Pairs) != 3 {
-		t.Errorf("%d isolated, %d parts, %d in small ones, %d pairs", s.Isolated, s.Parts, s.Small, len(s.Pairs))
-	}
+	assert.True(t, s.Isolated == 1 && s.Parts == 2 && s.Small == 1 && len(s.Pairs) == 3,
+		"%d isolated, %d parts, %d in small ones, %d pairs", s.Isolated, s.Parts, s.Small, len(s.Pairs))
 }
 
 // Groups of texts that have nothing in common are parts: each has the eigenvalue 1, with a vector on its own nodes.
@@ -193,23 +168,16 @@ func TestEveryPartOfAGraphHasAnOverviewOfItsOwn(t *testing.T) {
 		nodes.Mean.Append(gem.Mean(gem.Unit(v), nil))
 	}
 	g, err := nodes.NewNearest(gem.Nearest{Neighbours: 40})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for _, direct := range []int{256, -1} {
 		s := spectrum(t, g, gem.Options{Pairs: 5, Direct: direct})
-		if s.Parts != 3 {
-			t.Fatalf("%d parts", s.Parts)
-		}
+		require.Equal(t, 3, s.Parts)
 		near(t, "first values", s.Values()[:3], []float64{1, 1, 1}, 1e-9)
 		for k, p := range s.Pairs[:3] {
-			if !p.Overview || p.Part != k {
-				t.Errorf("pair %d is of part %d", k, p.Part)
-			}
+			assert.True(t, p.Overview && p.Part == k, "pair %d is of part %d", k, p.Part)
 			for node, x := range p.Vector {
-				if of := [10]int{0, 0, 0, 0, 0, 1, 1, 1, 2, 2}[node%10]; (x != 0) != (of == k) {
-					t.Fatalf("component %d of pair %d is %g", node, k, x)
-				}
+				of := [10]int{0, 0, 0, 0, 0, 1, 1, 1, 2, 2}[node%10]
+				require.True(t, (x != 0) == (of == k), "component %d of pair %d is %g", node, k, x)
 			}
 		}
 		if len(s.Pairs) != 5 || s.Values()[3] > 0.9 || gem.CountThemes(s.Values(), 0.05) != 3 {
@@ -222,9 +190,7 @@ func TestThemesOfClustersAreClusters(t *testing.T) {
 	const clusters = 4
 	nodes := random(1000, 32, 2, clusters, 6)
 	g, err := nodes.NewNearest(gem.Nearest{Neighbours: 40})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	s := spectrum(t, g, gem.Options{Pairs: 8})
 	themes := gem.Themes(s, gem.Choice{Count: clusters + 1, Members: 8, Side: gem.Both})
 	for _, theme := range themes {
@@ -253,53 +219,38 @@ func TestInputThatIsNoGraphIsRefused(t *testing.T) {
 		{Mean: rows(1, 0), Base: rows(1, nan)},
 		{Mean: rows(1, float32(math.Inf(1))), Base: rows(1, 0)},
 	} {
-		if _, err := nodes.NewNearest(gem.Nearest{}); err == nil {
-			t.Errorf("%v is accepted", nodes)
-		}
-		if _, err := nodes.NewImplicit(gem.Shift); err == nil {
-			t.Errorf("%v is accepted", nodes)
-		}
+		_, err := nodes.NewNearest(gem.Nearest{})
+		assert.Error(t, err, "%v is accepted", nodes)
+		_, err = nodes.NewImplicit(gem.Shift)
+		assert.Error(t, err, "%v is accepted", nodes)
 	}
 	opposite := gem.Nodes{Mean: rows(1, 0, -1, 0), Base: rows(1, 0, -1, 0)}
-	if _, err := opposite.NewImplicit(gem.Keep); err == nil {
-		t.Error("degrees below 0 are accepted")
-	}
-	if _, err := opposite.NewImplicit(gem.Clip); err == nil {
-		t.Error("clipped weights that are not stored are accepted")
-	}
-	if _, err := opposite.MatrixBy(gem.Keep); err == nil {
-		t.Error("degrees below 0 are accepted")
-	}
+	_, err := opposite.NewImplicit(gem.Keep)
+	assert.Error(t, err, "degrees below 0 are accepted")
+	_, err = opposite.NewImplicit(gem.Clip)
+	assert.Error(t, err, "clipped weights that are not stored are accepted")
+	_, err = opposite.MatrixBy(gem.Keep)
+	assert.Error(t, err, "degrees below 0 are accepted")
 	for _, e := range []gem.Edge{{0, 0, 1}, {0, 2, 1}, {0, 1, 0}, {-1, 1, 1}} {
-		if _, err := gem.NewSparse(2, []gem.Edge{e}); err == nil {
-			t.Errorf("%v is accepted", e)
-		}
+		_, err := gem.NewSparse(2, []gem.Edge{e})
+		assert.Error(t, err, "%v is accepted", e)
 	}
-	if _, err := gem.NewMatrix(2, []float64{1}); err == nil {
-		t.Error("a matrix that is not square is accepted")
-	}
+	_, err = gem.NewMatrix(2, []float64{1})
+	assert.Error(t, err, "a matrix that is not square is accepted")
 }
 
 func TestNearestNodesOfAMatrixAreThoseOfNodes(t *testing.T) {
 	nodes := random(120, 8, 3, 3, 4)
 	all, err := nodes.NewNearest(gem.Nearest{Neighbours: 6})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	stored, err := nodes.Matrix()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	ofMatrix, err := stored.Nearest(6)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for i := range 120 { // sums of the matrix are taken in another order
 		to, weights := ofMatrix.Neighbours(i)
 		wantTo, want := all.Neighbours(i)
-		if !slices.Equal(to, wantTo) {
-			t.Fatalf("node %d: %v, should be %v", i, to, wantTo)
-		}
+		require.True(t, slices.Equal(to, wantTo), "node %d: %v, should be %v", i, to, wantTo)
 		near(t, "weights", weights, want, 1e-12)
 	}
 	for _, most := range []int{3, 500} {
@@ -315,9 +266,7 @@ func TestNearestNodesOfAMatrixAreThoseOfNodes(t *testing.T) {
 			}
 			near(t, "weight", weights[at:at+1], []float64{(forth + back) / 2}, 1e-12)
 		}
-		if most == 3 && (len(to) != 3 || !slices.Contains(to, 7)) {
-			t.Errorf("%v", to)
-		}
+		assert.True(t, most != 3 || len(to) == 3 && slices.Contains(to, 7), "%v", to)
 		if most == 500 && slices.ContainsFunc(weights, func(w float64) bool { return w <= 0 }) {
 			t.Error("what is not near is among the nearest")
 		}

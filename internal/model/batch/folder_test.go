@@ -10,6 +10,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/model/batch"
 	"github.com/unweaver/unweaver/internal/testkit/blobmemory"
@@ -20,14 +23,10 @@ import (
 func answering(t *testing.T, dir string) {
 	t.Helper()
 	inputs, err := filepath.Glob(filepath.Join(dir, "input", "*.jsonl"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for _, input := range inputs {
 		raw, err := os.ReadFile(input)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		var out strings.Builder
 		for line := range strings.Lines(string(raw)) {
 			var asked struct {
@@ -35,10 +34,8 @@ func answering(t *testing.T, dir string) {
 				Method string `json:"method"`
 				URL    string `json:"url"`
 			}
-			if err := json.Unmarshal([]byte(line), &asked); err != nil || asked.Method != "POST" ||
-				asked.URL != "/v1/chat/completions" {
-				t.Fatalf("%s: %v", line, err)
-			}
+			err := json.Unmarshal([]byte(line), &asked)
+			require.True(t, err == nil && asked.Method == "POST" && asked.URL == "/v1/chat/completions", "%s: %v", line, err)
 			if strings.Contains(line, "note 3 ") {
 				fmt.Fprintf(&out, `{"id":"vllm-1","custom_id":%q,"response":{"status_code":400,"request_id":"r","body":null},`+
 					`"error":{"message":"too long","code":400}}`+"\n", asked.ID)
@@ -48,12 +45,8 @@ func answering(t *testing.T, dir string) {
 				asked.ID)
 		}
 		part := filepath.Join(dir, "output", "."+filepath.Base(input))
-		if err := os.WriteFile(part, []byte(out.String()), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Rename(part, filepath.Join(dir, "output", filepath.Base(input))); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(part, []byte(out.String()), 0o600))
+		require.NoError(t, os.Rename(part, filepath.Join(dir, "output", filepath.Base(input))))
 	}
 }
 
@@ -67,30 +60,21 @@ func TestAFolderIsAnsweredByAnotherProgram(t *testing.T) {
 		return nil
 	}
 	left, err := runner.Run(t.Context(), parts(t, 25))
-	if err != nil || len(left) != 0 || len(w.book) != 25 {
-		t.Fatalf("left %d, known %d: %v", len(left), len(w.book), err)
-	}
+	require.True(t, err == nil && len(left) == 0 && len(w.book) == 25,
+		"left %d, known %d: %v", len(left), len(w.book), err)
 	refused := 0
 	for _, answer := range w.book {
 		if !answer.Answered() {
 			refused++
-			if answer.Code != "400" || answer.Message != "too long" || answer.Again() {
-				t.Errorf("%+v", answer)
-			}
+			assert.True(t, answer.Code == "400" && answer.Message == "too long" && !answer.Again(), "%+v", answer)
 		}
 	}
-	if refused != 1 {
-		t.Errorf("%d are refused", refused)
-	}
+	assert.Equal(t, 1, refused)
 	err = filepath.WalkDir(dir, func(path string, entry os.DirEntry, err error) error {
-		if err == nil && !entry.IsDir() {
-			t.Errorf("%s is left", path)
-		}
+		assert.True(t, err != nil || entry.IsDir(), "%s is left", path)
 		return err
 	})
-	if err != nil {
-		t.Error(err)
-	}
+	assert.NoError(t, err)
 }
 
 func TestAFolderThatNobodyAnswersIsLeftAtTheDeadline(t *testing.T) {
@@ -105,17 +89,14 @@ func TestAFolderThatNobodyAnswersIsLeftAtTheDeadline(t *testing.T) {
 		return nil
 	}
 	left, err := runner.Run(t.Context(), parts(t, 25))
-	if err != nil || len(left) != 25 {
-		t.Fatalf("left %d: %v", len(left), err)
-	}
+	require.True(t, err == nil && len(left) == 25, "left %d: %v", len(left), err)
 }
 
 func TestAFolderGivesNothingFromOutside(t *testing.T) {
 	folder := batch.Folder{Dir: t.TempDir()}
 	for _, id := range []string{"", "../x", "a/b", ".hidden"} {
-		if _, err := folder.Get(t.Context(), id); !fault.Is(err, fault.Internal) {
-			t.Errorf("%q: %v", id, err)
-		}
+		_, err := folder.Get(t.Context(), id)
+		assert.True(t, fault.Is(err, fault.Internal), "%q: %v", id, err)
 	}
 	if _, err := folder.Get(t.Context(), "absent"); !fault.Is(err, fault.NotFound) {
 		t.Errorf("absent: %v", err)

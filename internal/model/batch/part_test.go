@@ -5,6 +5,9 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/model/batch"
 )
@@ -12,40 +15,29 @@ import (
 func TestCutIsByContent(t *testing.T) {
 	given := requests(25)
 	first, err := batch.Cut(given, batch.Limits{Requests: 10})
-	if err != nil || len(first) != 3 {
-		t.Fatalf("%d parts: %v", len(first), err)
-	}
+	require.True(t, err == nil && len(first) == 3, "%d parts: %v", len(first), err)
 	again := append(slices.Clone(given), given[3])
 	slices.Reverse(again)
 	second, err := batch.Cut(again, batch.Limits{Requests: 10})
-	if err != nil || !reflect.DeepEqual(first, second) {
-		t.Errorf("another order gives other parts: %v", err)
-	}
+	assert.True(t, err == nil && reflect.DeepEqual(first, second), "another order gives other parts: %v", err)
 }
 
 func TestCutKeepsLimits(t *testing.T) {
 	given := requests(25)
 	one, err := batch.Encode(given[:1])
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	most := int64(3*len(one) + 20)
 	cut, err := batch.Cut(given, batch.Limits{Bytes: most})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	held := 0
 	for _, part := range cut {
 		lines, err := batch.Encode(part.Requests)
-		if err != nil || int64(len(lines)) > most {
-			t.Errorf("%d bytes of %d: %v", len(lines), most, err)
-		}
+		assert.True(t, err == nil && int64(len(lines)) <= most, "%d bytes of %d: %v", len(lines), most, err)
 		held += len(part.Requests)
 	}
 	byTokens, err := batch.Cut(given, batch.Limits{Tokens: 120})
-	if err != nil || len(byTokens) != 13 || held != 25 {
-		t.Errorf("%d parts of two, %d requests: %v", len(byTokens), held, err)
-	}
+	assert.True(t, err == nil && len(byTokens) == 13 && held == 25,
+		"%d parts of two, %d requests: %v", len(byTokens), held, err)
 	if _, err := batch.Cut(given, batch.Limits{Bytes: 10}); !fault.Is(err, fault.TooLarge) {
 		t.Errorf("a request that fits no file: %v", err)
 	}
@@ -61,12 +53,8 @@ no line
 {"custom_id":"a","response":{"status_code":500,"body":{}},"error":null}
 `)
 	got := batch.Read(map[string]bool{"a": true, "b": true, "c": true, "d": true}, output, failures)
-	if len(got.Answers) != 3 || got.Foreign != 1 || got.Broken != 1 {
-		t.Errorf("%+v", got)
-	}
-	if !got.Answers["a"].Answered() || string(got.Answers["b"].Body) != `{"x":1}` {
-		t.Errorf("%+v", got.Answers)
-	}
+	assert.True(t, len(got.Answers) == 3 && got.Foreign == 1 && got.Broken == 1, "%+v", got)
+	assert.True(t, got.Answers["a"].Answered() && string(got.Answers["b"].Body) == `{"x":1}`, "%+v", got.Answers)
 	if expired := got.Answers["c"]; expired.Code != batch.Expired || !expired.Again() || expired.Answered() {
 		t.Errorf("%+v", expired)
 	}

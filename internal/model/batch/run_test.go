@@ -11,6 +11,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/model/batch"
@@ -62,9 +65,7 @@ func newWorld(t *testing.T, faults modeltest.BatchFaults) *world {
 	t.Helper()
 	w := &world{server: modeltest.New(modeltest.Options{}), book: map[string]batch.Answer{}, killAt: -1}
 	w.store = &mortal{Store: blobmemory.New(), w: w}
-	if err := w.server.Listen("127.0.0.1:0"); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, w.server.Listen("127.0.0.1:0"))
 	t.Cleanup(w.server.Close)
 	w.server.SetBatchFaults(faults)
 	return w
@@ -121,9 +122,7 @@ func requests(n int) []batch.Request {
 func parts(t *testing.T, n int) []batch.Part {
 	t.Helper()
 	cut, err := batch.Cut(requests(n), batch.Limits{Requests: 10})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return cut
 }
 
@@ -145,9 +144,8 @@ func TestNothingIsPaidTwice(t *testing.T) {
 			var left []string
 			err := errKilled
 			for runs := 0; err != nil; runs++ {
-				if left, err = w.runner(t).Run(t.Context(), cut); err != nil && (runs > 1 || !errors.Is(err, errKilled)) {
-					t.Fatalf("step %d after %v: %v", step, after, err)
-				}
+				left, err = w.runner(t).Run(t.Context(), cut)
+				require.True(t, err == nil || runs <= 1 && errors.Is(err, errKilled), "step %d after %v: %v", step, after, err)
 			}
 			stats := w.server.Stats()
 			if stats.Duplicates != 0 || stats.Chat != 39 || len(left) != 0 || len(w.book) != 40 {
@@ -158,25 +156,17 @@ func TestNothingIsPaidTwice(t *testing.T) {
 			pushes += pushed
 		}
 	}
-	if pushes == 0 {
-		t.Error("no batch met the limit of tokens")
-	}
+	assert.True(t, pushes != 0, "no batch met the limit of tokens")
 }
 
 func TestNoOutputFileWhenAllFail(t *testing.T) {
 	w := newWorld(t, modeltest.BatchFaults{Reject: "Lovelace"})
 	left, err := w.runner(t).Run(t.Context(), parts(t, 5))
-	if err != nil || len(left) != 0 {
-		t.Fatalf("left %d: %v", len(left), err)
-	}
+	require.True(t, err == nil && len(left) == 0, "left %d: %v", len(left), err)
 	for id, answer := range w.book {
-		if answer.Status != 400 || answer.Code != "content_filter" || answer.Again() {
-			t.Errorf("%s: %+v", id, answer)
-		}
+		assert.True(t, answer.Status == 400 && answer.Code == "content_filter" && !answer.Again(), "%s: %+v", id, answer)
 	}
-	if len(w.book) != 5 {
-		t.Errorf("%d of 5 are known", len(w.book))
-	}
+	assert.Len(t, w.book, 5)
 }
 
 // forgetful is a server that forgot some files before anybody read them, as after 30 days.
@@ -199,9 +189,8 @@ func TestAnswersThatTheServerForgotAreAskedForInAnotherRound(t *testing.T) {
 	w := newWorld(t, modeltest.BatchFaults{})
 	server := &forgetful{Client: batch.NewClient(w.server.URL, "", 0), forget: 1}
 	left, err := w.runnerOf(t, server).Run(t.Context(), parts(t, 20))
-	if err != nil || len(left) != 0 || len(w.book) != 20 {
-		t.Fatalf("left %d, known %d: %v", len(left), len(w.book), err)
-	}
+	require.True(t, err == nil && len(left) == 0 && len(w.book) == 20,
+		"left %d, known %d: %v", len(left), len(w.book), err)
 	if created, _ := w.server.Batches(); created != 3 {
 		t.Errorf("%d batches, want one more than parts", created)
 	}
@@ -216,9 +205,7 @@ func TestRoundsOfPartsThatNobodyWants(t *testing.T) {
 		t.Fatal(err)
 	}
 	cut, err := batch.Cut(requests(30)[20:], batch.Limits{Requests: 10})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	w.server.SetBatchFaults(modeltest.BatchFaults{})
 	if left, err := w.runner(t).Run(t.Context(), cut); err != nil || len(left) != 0 {
 		t.Fatal(left, err)
@@ -243,9 +230,7 @@ func TestBatchesAnHourAreBounded(t *testing.T) {
 	if left, err := runner.Run(t.Context(), parts(t, 50)); err != nil || len(left) != 0 {
 		t.Fatal(left, err)
 	}
-	if begun[0] != 2 || begun[1] != 4 {
-		t.Errorf("batches by hour, summed up: %v", begun)
-	}
+	assert.True(t, begun[0] == 2 && begun[1] == 4, "batches by hour, summed up: %v", begun)
 }
 
 // TestDeadline leaves what a batch did not answer in time to online calls, and keeps what it did.
@@ -259,16 +244,13 @@ func TestDeadline(t *testing.T) {
 		return nil
 	}
 	left, err := runner.Run(t.Context(), parts(t, 20))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if len(left) != 10 || len(w.book) != 10 || w.server.Stats().Chat != 10 {
 		t.Errorf("left %d, known %d, paid %d: want 10 each", len(left), len(w.book), w.server.Stats().Chat)
 	}
 	for _, id := range left {
-		if _, told := w.book[id]; told {
-			t.Errorf("%s would be paid for again", id)
-		}
+		_, told := w.book[id]
+		assert.False(t, told, "%s would be paid for again", id)
 	}
 }
 
@@ -313,9 +295,7 @@ func TestTwoRunnersThatShareRequests(t *testing.T) {
 	var working sync.WaitGroup
 	for i, size := range []int{10, 7} {
 		cut, err := batch.Cut(requests(40), batch.Limits{Requests: size})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		runner := w.runner(t)
 		runner.Prefix = fmt.Sprintf("batches-%d", i)
 		var polls int
@@ -336,7 +316,5 @@ func TestTwoRunnersThatShareRequests(t *testing.T) {
 	if stats := w.server.Stats(); stats.Duplicates != 0 || stats.Chat != 39 || len(w.book) != 40 {
 		t.Errorf("paid twice %d, paid %d of 39, known %d", stats.Duplicates, stats.Chat, len(w.book))
 	}
-	if claims.refused == 0 {
-		t.Error("no request met the other runner")
-	}
+	assert.True(t, claims.refused != 0, "no request met the other runner")
 }

@@ -8,6 +8,8 @@ import (
 	"os"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/model/builtin"
 )
 
@@ -16,21 +18,15 @@ import (
 func TestNamesInEnglishAreThoseOfTheirVersion(t *testing.T) {
 	const want = "4c016401ec61cf714349ffc301c5f7e6c182c3a282a9bbd487bce297816e8af0"
 	file, err := os.Open("../../../testdata/musique/corpus.jsonl")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer func() { _ = file.Close() }()
 	sum := sha256.New()
 	passages := 0
 	for lines := bufio.NewScanner(file); lines.Scan(); passages++ {
 		var passage struct{ Title, Text string }
-		if err := json.Unmarshal(lines.Bytes(), &passage); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, json.Unmarshal(lines.Bytes(), &passage))
 		found, err := json.Marshal([]any{builtin.Entities(passage.Text), builtin.Summary(passage.Text, 200)})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		_, _ = sum.Write(found) // never fails
 	}
 	if got := hex.EncodeToString(sum.Sum(nil)); passages < 100 || got != want {

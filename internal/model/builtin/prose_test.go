@@ -7,6 +7,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/model"
 	"github.com/unweaver/unweaver/internal/model/builtin"
 	"github.com/unweaver/unweaver/internal/text"
@@ -19,13 +22,10 @@ const markdown = "## How Unweaver walks\n\n| words, Fusion Walk, Graph Store | 1
 func TestRulesPassOverWhatIsNoProse(t *testing.T) {
 	questions := builtin.QuestionsIn(text.In("en"), markdown, 20)
 	reply, err := builtin.Chat{Language: "en"}.Complete(t.Context(), model.Call{Task: model.Triples, Input: markdown})
-	if err != nil || len(questions) == 0 || !strings.Contains(reply.Text, "Lovelace") {
-		t.Fatalf("%q %q %v", questions, reply.Text, err)
-	}
+	require.True(t, err == nil && len(questions) != 0 && strings.Contains(reply.Text, "Lovelace"),
+		"%q %q %v", questions, reply.Text, err)
 	for _, said := range append(questions, reply.Text) {
-		if strings.ContainsAny(said, "|#`") || strings.Contains(said, "Fusion") {
-			t.Errorf("asked or stated: %q", said)
-		}
+		assert.True(t, !strings.ContainsAny(said, "|#`") && !strings.Contains(said, "Fusion"), "asked or stated: %q", said)
 	}
 	if code := builtin.QuestionsIn(text.In("en"), "```\nGraph Store calls Fusion Walk\n```", 5); len(code) != 0 {
 		t.Errorf("code is asked: %q", code)
@@ -35,16 +35,12 @@ func TestRulesPassOverWhatIsNoProse(t *testing.T) {
 // Questions of prose are in indexes that stand; what is blanked of a passage would change them.
 func TestPassagesOfWikipediaAreProse(t *testing.T) {
 	file, err := os.Open("../../../testdata/musique/corpus.jsonl")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer file.Close()
 	lines, seen := bufio.NewScanner(file), 0
 	for lines.Scan() {
 		var passage map[string]any
-		if err := json.Unmarshal(lines.Bytes(), &passage); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, json.Unmarshal(lines.Bytes(), &passage))
 		content, _ := passage["text"].(string)
 		if content != "" {
 			seen++
@@ -53,7 +49,5 @@ func TestPassagesOfWikipediaAreProse(t *testing.T) {
 			t.Errorf("%q", content[places[0][0]:places[0][1]])
 		}
 	}
-	if seen < 100 {
-		t.Errorf("%d passages", seen)
-	}
+	assert.True(t, seen >= 100, "%d passages", seen)
 }

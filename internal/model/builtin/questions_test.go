@@ -5,6 +5,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/model/builtin"
 	"github.com/unweaver/unweaver/internal/text"
 )
@@ -49,9 +52,7 @@ func TestQuestionsByRule(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := builtin.QuestionsIn(text.In(c.language), c.chunk, c.count)
-			if !slices.Equal(got, c.want) {
-				t.Errorf("questions of %q:\n%q, not\n%q", c.chunk, got, c.want)
-			}
+			assert.True(t, slices.Equal(got, c.want), "questions of %q:\n%q, not\n%q", c.chunk, got, c.want)
 		})
 	}
 }
@@ -64,14 +65,11 @@ func FuzzQuestionsAreFewAndDifferentAndTheSameAgain(f *testing.F) {
 	f.Fuzz(func(t *testing.T, chunk, code string, count uint8) {
 		language := text.In(code)
 		got := builtin.QuestionsIn(language, chunk, int(count))
-		if len(got) > int(count) {
-			t.Fatalf("%d questions, of %d asked for", len(got), count)
-		}
+		require.True(t, len(got) <= int(count), "%d questions, of %d asked for", len(got), count)
 		seen := map[string]bool{}
 		for _, question := range got {
-			if seen[question] || len(question) < 2 || !strings.HasSuffix(question, "?") {
-				t.Errorf("question %q of %q is doubled or none", question, chunk)
-			}
+			assert.True(t, !seen[question] && len(question) >= 2 && strings.HasSuffix(question, "?"),
+				"question %q of %q is doubled or none", question, chunk)
 			seen[question] = true
 		}
 		if again := builtin.QuestionsIn(language, chunk, int(count)); !slices.Equal(got, again) {

@@ -11,6 +11,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/model/limits"
 	"github.com/unweaver/unweaver/internal/store/coordination"
@@ -131,13 +134,10 @@ func TestOneAloneHasAllAtOnce(t *testing.T) {
 			synctest.Wait()
 			began := time.Now()
 			for range 64 {
-				if err := p.gate.Enter(t.Context()); err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, p.gate.Enter(t.Context()))
 			}
-			if waited := time.Since(began); waited != 0 {
-				t.Errorf("after %s, 64 calls of 64 waited %s", after, waited)
-			}
+			waited := time.Since(began)
+			assert.True(t, waited == 0, "after %s, 64 calls of 64 waited %s", after, waited)
 			p.die()
 		}
 	})
@@ -165,9 +165,7 @@ func TestAFleetFillsThePlacesAndNeverMore(t *testing.T) {
 				time.Sleep(10 * time.Second)
 				part := filled(to, total, 10*time.Second)
 				t.Logf("%.1f %% of the places are used", 100*part)
-				if part < 0.95 {
-					t.Errorf("%.1f %% of the places are used", 100*part)
-				}
+				assert.False(t, part < 0.95, "%.1f %% of the places are used", 100*part)
 				if most := to.most.Load(); most > int64(total) {
 					t.Errorf("%d calls at once, want at most %d", most, total)
 				}
@@ -291,9 +289,7 @@ func TestWhoLeavesGivesItsShareAtOnce(t *testing.T) {
 		time.Sleep(20 * time.Second)
 		second.stop()
 		second.calls.Wait()
-		if err := second.member.Leave(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, second.member.Leave(t.Context()))
 		time.Sleep(Beat + time.Second)
 		if part := filled(to, 64, 5*time.Second); part < 0.95 {
 			t.Errorf("%.2f of the places are used", part)
@@ -339,20 +335,16 @@ func TestALargeFleetBeatsLessOften(t *testing.T) {
 			if i%2 == 1 {
 				value = []byte(`{"queue":"another","slots":64}`)
 			}
-			if _, _, err := store.Beat(t.Context(), string(rune(i)), value, nil, time.Hour); err != nil {
-				t.Fatal(err)
-			}
+			_, _, err := store.Beat(t.Context(), string(rune(i)), value, nil, time.Hour)
+			require.NoError(t, err)
 		}
-		if _, _, err := store.Beat(t.Context(), "garbage", []byte("{"), nil, time.Hour); err != nil {
-			t.Fatal(err)
-		}
+		_, _, err := store.Beat(t.Context(), "garbage", []byte("{"), nil, time.Hour)
+		require.NoError(t, err)
 		member := Join(store, Worker{Queue: "q", Version: "2", Slots: 1}, slog.New(slog.DiscardHandler))
 		time.Sleep(time.Minute)
 		member.end()
 		<-member.ended
-		if member.interval < 10*time.Second {
-			t.Errorf("one of 1,000 beats every %s", member.interval)
-		}
+		assert.True(t, member.interval >= 10*time.Second, "one of 1,000 beats every %s", member.interval)
 		if size, err := Measure(t.Context(), store, Worker{Queue: "q"}); err != nil || size != (Size{500, 32000, 4000, 0}) {
 			t.Errorf("%+v, %v", size, err)
 		}

@@ -6,6 +6,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+
 	"github.com/unweaver/unweaver/internal/store/coordination/memory"
 )
 
@@ -63,20 +65,17 @@ func TestPlacesOfAnIdleProcessAreUsedWithinABeat(t *testing.T) {
 				first.stop()
 				first.calls.Wait()
 				time.Sleep(Beat)
-				if part := filled(to, total, Beat); part < 0.95 {
-					t.Errorf("of %d processes one is idle: %.1f %% of the places are used", processes, 100*part)
-				}
-				if want, _ := first.gate.Want(); want.Held != 0 {
-					t.Errorf("of %d processes one is idle, and holds %d places", processes, want.Held)
-				}
+				part := filled(to, total, Beat)
+				assert.False(t, part < 0.95, "of %d processes one is idle: %.1f %% of the places are used", processes, 100*part)
+				want, _ := first.gate.Want()
+				assert.True(t, want.Held == 0, "of %d processes one is idle, and holds %d places", processes, want.Held)
 				first.stop = first.call(t, to, 3*each, fast)
 				time.Sleep(Beat)
 				if want, _ := first.gate.Want(); want.Held < each-1 {
 					t.Errorf("of %d processes, one that calls again has %d of its %d places", processes, want.Held, each)
 				}
-				if part := filled(to, total, Beat); part < 0.95 {
-					t.Errorf("one of %d processes calls again: %.1f %% of the places are used", processes, 100*part)
-				}
+				part = filled(to, total, Beat)
+				assert.False(t, part < 0.95, "one of %d processes calls again: %.1f %% of the places are used", processes, 100*part)
 			}
 			if most := to.most.Load(); most > int64(total) {
 				t.Errorf("%d calls at once, want at most %d", most, total)

@@ -8,6 +8,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/model/limits"
 )
@@ -56,9 +59,7 @@ func crowd(t *testing.T, gate *limits.Gate, n int, outcome error) int {
 // refuse narrows a gate by one halving.
 func refuse(t *testing.T, gate *limits.Gate, after time.Duration) {
 	t.Helper()
-	if err := gate.Enter(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, gate.Enter(t.Context()))
 	gate.Leave(refused(after))
 }
 
@@ -68,9 +69,7 @@ func TestNoMoreThanTheWidthAreInFlight(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				if most := crowd(t, gate(c.concurrency), 400, nil); most != c.want {
-					t.Errorf("%d were in flight, want %d", most, c.want)
-				}
+				assert.Equal(t, c.want, crowd(t, gate(c.concurrency), 400, nil))
 			})
 		})
 	}
@@ -80,13 +79,9 @@ func TestRefusalsNarrowTheGateAndSuccessWidensIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		gate := gate(16)
 		refuse(t, gate, 0)
-		if most := crowd(t, gate, 40, errors.New("other")); most != 8 {
-			t.Errorf("after a refusal %d were in flight, want 8", most)
-		}
+		assert.Equal(t, 8, crowd(t, gate, 40, errors.New("other")), "after a refusal")
 		crowd(t, gate, 400, nil)
-		if most := crowd(t, gate, 200, nil); most != 16 {
-			t.Errorf("after successes %d were in flight, want 16", most)
-		}
+		assert.Equal(t, 16, crowd(t, gate, 200, nil), "after successes")
 	})
 }
 
@@ -94,16 +89,12 @@ func TestRefusalsAtOnceHalveOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		gate := gate(16)
 		crowd(t, gate, 16, refused(0)) // they all come back in the same second
-		if most := crowd(t, gate, 40, errors.New("other")); most != 8 {
-			t.Errorf("%d were in flight, want 8", most)
-		}
+		assert.Equal(t, 8, crowd(t, gate, 40, errors.New("other")))
 		for range 10 {
 			time.Sleep(2 * time.Second)
 			refuse(t, gate, 0)
 		}
-		if most := crowd(t, gate, 4, errors.New("other")); most != 1 {
-			t.Errorf("a gate never closes: %d were in flight, want 1", most)
-		}
+		assert.Equal(t, 1, crowd(t, gate, 4, errors.New("other")), "a gate never closes")
 	})
 }
 
@@ -125,9 +116,7 @@ func TestRefusalsInARowStopEveryoneForTheAskedTime(t *testing.T) {
 				}
 				begin := time.Now()
 				crowd(t, gate, 3, nil)
-				if waited := time.Since(begin) - time.Second; waited != c.want {
-					t.Errorf("admitted after %s, want %s", waited, c.want)
-				}
+				assert.Equal(t, c.want, time.Since(begin)-time.Second, "admitted after")
 			})
 		})
 	}
@@ -136,9 +125,7 @@ func TestRefusalsInARowStopEveryoneForTheAskedTime(t *testing.T) {
 func TestAWaiterThatGivesUpLeavesNoPlaceTaken(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		gate := gate(1)
-		if err := gate.Enter(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, gate.Enter(t.Context()))
 		gaveUp := 0
 		var mu sync.Mutex
 		var wg sync.WaitGroup
@@ -158,12 +145,8 @@ func TestAWaiterThatGivesUpLeavesNoPlaceTaken(t *testing.T) {
 		time.Sleep(3 * time.Second)
 		gate.Leave(nil) // at the very moment at which ten others give up
 		wg.Wait()
-		if gaveUp < 20 {
-			t.Errorf("%d gave up, want at least 20", gaveUp)
-		}
-		if most := crowd(t, gate, 5, nil); most != 1 {
-			t.Errorf("%d in flight, want 1", most)
-		}
+		assert.True(t, gaveUp >= 20, "%d gave up, want at least 20", gaveUp)
+		assert.Equal(t, 1, crowd(t, gate, 5, nil))
 	})
 }
 
@@ -172,9 +155,7 @@ func TestAWaiterThatIsAdmittedAsItGivesUpHandsItsPlaceOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for range 200 {
 			gate := gate(1)
-			if err := gate.Enter(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, gate.Enter(t.Context()))
 			ctx, cancel := context.WithCancel(t.Context())
 			var wg sync.WaitGroup
 			wg.Go(func() {
@@ -187,9 +168,7 @@ func TestAWaiterThatIsAdmittedAsItGivesUpHandsItsPlaceOn(t *testing.T) {
 			gate.Leave(nil)
 			wg.Wait()
 			late, stop := context.WithTimeout(t.Context(), time.Second)
-			if err := gate.Enter(late); err != nil {
-				t.Fatalf("the place is lost: %v", err)
-			}
+			require.NoError(t, gate.Enter(late), "the place is lost")
 			stop()
 		}
 	})
@@ -198,34 +177,24 @@ func TestAWaiterThatIsAdmittedAsItGivesUpHandsItsPlaceOn(t *testing.T) {
 func TestADeadContextIsNotAdmitted(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := gate(1).Enter(ctx); !errors.Is(err, context.Canceled) {
-		t.Errorf("got %v", err)
-	}
+	assert.ErrorIs(t, gate(1).Enter(ctx), context.Canceled)
 }
 
 func TestIndexesThatShareAnEndpoint(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		gate := gate(16)
 		gate.Limit("other", 4)
-		if most := crowd(t, gate, 40, nil); most != 4 {
-			t.Errorf("%d in flight, want the strictest, 4", most)
-		}
+		assert.Equal(t, 4, crowd(t, gate, 40, nil))
 		for range 3 { // each activity and each query says its own again
 			gate.Limit("other", 4)
 			gate.Limit("index", 16)
 		}
-		if most := crowd(t, gate, 40, nil); most != 4 {
-			t.Errorf("%d in flight after they took turns, want 4", most)
-		}
+		assert.Equal(t, 4, crowd(t, gate, 40, nil))
 		gate.Limit("other", 12) // its configuration was changed
-		if most := crowd(t, gate, 40, nil); most != 12 {
-			t.Errorf("%d in flight after a change, want 12", most)
-		}
+		assert.Equal(t, 12, crowd(t, gate, 40, nil))
 		time.Sleep(11 * time.Minute) // the other index is not used any more
 		gate.Limit("index", 16)
-		if most := crowd(t, gate, 40, nil); most != 16 {
-			t.Errorf("%d in flight once the other is forgotten, want 16", most)
-		}
+		assert.Equal(t, 16, crowd(t, gate, 40, nil))
 	})
 }
 
@@ -237,9 +206,7 @@ func TestWhatTheGateLearnedOutlivesItsConfiguration(t *testing.T) {
 			gate.Limit("other", 32)
 			gate.Limit("index", 16)
 		}
-		if most := crowd(t, gate, 40, errors.New("other")); most != 8 {
-			t.Errorf("%d in flight, want the 8 that the server taught", most)
-		}
+		assert.Equal(t, 8, crowd(t, gate, 40, errors.New("other")))
 		gate.Limit("index", 5)
 		gate.Limit("index", 16)
 		if most := crowd(t, gate, 40, errors.New("other")); most > 8 {

@@ -7,6 +7,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/model"
 	"github.com/unweaver/unweaver/internal/model/limits"
@@ -98,9 +101,8 @@ func TestTokensAreReservedAndSettled(t *testing.T) {
 			if len(shared.reserved) != 1 || shared.reserved[0] != 6 || shared.names[0] != "http://e chat" {
 				t.Errorf("reserved %v of %q", shared.reserved, shared.names)
 			}
-			if len(shared.settled) != len(c.settled) || (len(c.settled) > 0 && shared.settled[0] != c.settled[0]) {
-				t.Errorf("settled %v, want %v", shared.settled, c.settled)
-			}
+			assert.True(t, len(shared.settled) == len(c.settled) && (len(c.settled) == 0 || shared.settled[0] == c.settled[0]),
+				"settled %v, want %v", shared.settled, c.settled)
 		})
 	}
 }
@@ -112,9 +114,8 @@ func TestTheSharedRateIsAskedAgainUntilItLetsThrough(t *testing.T) {
 			Embedder: below, Limits: limits.Limits{Gate: gate(1), Shared: shared, PerMinute: 1},
 		}
 		begin := time.Now()
-		if _, _, err := embedder.Embed(t.Context(), []string{"12345678"}); err != nil {
-			t.Fatal(err)
-		}
+		_, _, err := embedder.Embed(t.Context(), []string{"12345678"})
+		require.NoError(t, err)
 		if waited := time.Since(begin); waited != 15*time.Second || below.calls != 1 {
 			t.Errorf("%d calls after %s, want one after 15s: no wait is longer than 5s", below.calls, waited)
 		}
@@ -144,12 +145,8 @@ func TestACallThatIsNotAdmittedIsNotSent(t *testing.T) {
 		defer cancel()
 		full := limits.Limits{Gate: gate(1), Shared: &rate{wait: time.Second, times: 1000}, PerMinute: 1}
 		_, _, err := limits.Embedder{Embedder: below, Limits: full}.Embed(ctx, []string{"a"})
-		if !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("got %v", err)
-		}
-		if below.calls != 0 {
-			t.Errorf("%d calls were sent", below.calls)
-		}
+		assert.ErrorIs(t, err, context.DeadlineExceeded)
+		assert.Zero(t, below.calls)
 	})
 }
 
@@ -180,9 +177,8 @@ func TestAnAdmittedCallIsFinishedUnlessItsQueryEnds(t *testing.T) {
 			}, context.DeadlineExceeded},
 		} {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-			if err := c.call(ctx); !errors.Is(err, c.want) || (c.want == nil) != below.detached {
-				t.Errorf("%s: got %v, want %v", name, err, c.want)
-			}
+			err := c.call(ctx)
+			assert.True(t, errors.Is(err, c.want) && (c.want == nil) == below.detached, "%s: got %v, want %v", name, err, c.want)
 			cancel()
 		}
 	})
@@ -202,9 +198,7 @@ func TestAPanicGivesItsPlaceBack(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
-	if err := limit.Gate.Enter(ctx); err != nil {
-		t.Errorf("the place is still taken: %v", err)
-	}
+	assert.NoError(t, limit.Gate.Enter(ctx), "the place is still taken")
 }
 
 // startled is a meter that panics where it is asked ahead.
@@ -219,23 +213,17 @@ func (startled) Ahead(context.Context, string, int64) (*model.Admission, error) 
 func TestAPanicOfWhoPaysGivesThePlaceBackThatIsStillToCome(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		limit := limits.Limits{Gate: gate(1)}
-		if err := limit.Gate.Enter(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, limit.Gate.Enter(t.Context()))
 		embedder := limits.Embedder{Embedder: model.MeterEmbedder(&endpoint{}, startled{}), Limits: limit}
 		func() {
 			defer func() {
-				if recover() == nil {
-					t.Error("it was not asked ahead")
-				}
+				assert.True(t, recover() != nil, "it was not asked ahead")
 			}()
 			_, _, _ = embedder.Embed(t.Context(), []string{"a"})
 		}()
 		limit.Gate.Leave(nil)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
-		if err := limit.Gate.Enter(ctx); err != nil {
-			t.Errorf("the place is taken by a call that never comes: %v", err)
-		}
+		assert.NoError(t, limit.Gate.Enter(ctx), "the place is taken by a call that never comes")
 	})
 }

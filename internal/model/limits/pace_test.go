@@ -3,6 +3,8 @@ package limits
 import (
 	"testing"
 	"time"
+
+	"github.com/stretchr/testify/assert"
 )
 
 // What is admitted ahead follows how fast places come free and how long it takes to be admitted.
@@ -31,7 +33,5 @@ func TestAsManyAreAdmittedAheadAsHaveTheirTurnMeanwhile(t *testing.T) {
 		}
 	}
 	var fresh pace
-	if fresh.ahead() != 1 {
-		t.Errorf("%d ahead before anything is known", fresh.ahead())
-	}
+	assert.Equal(t, 1, fresh.ahead())
 }

@@ -7,6 +7,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/model"
 	"github.com/unweaver/unweaver/internal/model/limits"
@@ -87,9 +90,8 @@ func TestAServerThatTellsItsQuotaRefusesNobody(t *testing.T) {
 				}
 				callers.Wait()
 				took := time.Since(begun)
-				if (server.denied > 0) != c.denied || took < c.least || took > c.most {
-					t.Errorf("%d of %d calls were refused, in %s", server.denied, server.calls, took)
-				}
+				assert.True(t, (server.denied > 0) == c.denied && took >= c.least && took <= c.most,
+					"%d of %d calls were refused, in %s", server.denied, server.calls, took)
 			})
 		})
 	}
@@ -108,28 +110,19 @@ func TestAQuotaThatIsSpentIsAskedAboutAgain(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				gate := gate(8)
 				ticket, err := gate.Ticket(t.Context())
-				if err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, err)
 				gate.Told(ticket, model.Quota{Requests: model.Left{Known: true, Reset: c.reset}}, 1)
 				gate.Leave(nil)
 				begun := time.Now()
-				if ticket, err = gate.Ticket(t.Context()); err != nil {
-					t.Fatal(err)
-				}
-				if waited := time.Since(begun); waited != c.want {
-					t.Errorf("admitted after %s, want %s", waited, c.want)
-				}
+				ticket, err = gate.Ticket(t.Context())
+				require.NoError(t, err)
+				assert.Equal(t, c.want, time.Since(begun), "admitted after")
 				second, cancel := context.WithTimeout(t.Context(), time.Second)
 				defer cancel()
-				if gate.Enter(second) == nil {
-					t.Error("two were let in before anything was heard")
-				}
+				assert.Error(t, gate.Enter(second), "two were let in before anything was heard")
 				gate.Told(ticket, model.Quota{}, 1)
 				gate.Leave(nil)
-				if most := crowd(t, gate, 40, nil); most != 8 {
-					t.Errorf("%d were in flight after an answer that tells nothing, want 8", most)
-				}
+				assert.Equal(t, 8, crowd(t, gate, 40, nil))
 			})
 		})
 	}

@@ -7,6 +7,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+
 	"github.com/unweaver/unweaver/internal/model"
 	"github.com/unweaver/unweaver/internal/model/limits"
 	"github.com/unweaver/unweaver/internal/store/coordination/memory"
@@ -43,9 +45,7 @@ func TestARateThatIsGivenHoldsWhatIsQueuedAlready(t *testing.T) {
 		}
 		rates.Set(0, 0)
 		time.Sleep(10 * time.Second)
-		if n := below.calls.Load(); n != 10 {
-			t.Errorf("%d calls were sent once there was no rate, want 10", n)
-		}
+		assert.Equal(t, int64(10), below.calls.Load())
 	})
 }
 
@@ -62,9 +62,7 @@ func TestAConcurrencyThatIsGivenCountsForWhoWaits(t *testing.T) {
 		gate.Relimit("docs", 4)
 		gate.Relimit("nobody", 1)
 		synctest.Wait()
-		if n := below.calls.Load(); n != 4 {
-			t.Errorf("%d calls are out, want 4", n)
-		}
+		assert.Equal(t, int64(4), below.calls.Load())
 		time.Sleep(10 * time.Minute)
 	})
 }

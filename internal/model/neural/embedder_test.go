@@ -5,6 +5,9 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/model"
 )
 
@@ -26,9 +29,8 @@ func TestAQuestionDoesNotWaitForPassages(t *testing.T) {
 			free()
 		}
 	}()
-	if _, _, err := e.Questions().Embed(t.Context(), []string{"the river"}); err != nil {
-		t.Fatal(err)
-	}
+	_, _, err := e.Questions().Embed(t.Context(), []string{"the river"})
+	require.NoError(t, err)
 	signs := make(chan struct{}, 100)
 	waiting, cancel := context.WithCancel(model.Alive(t.Context(), func() { signs <- struct{}{} }))
 	defer cancel()
@@ -45,9 +47,7 @@ func TestAQuestionDoesNotWaitForPassages(t *testing.T) {
 	default:
 	}
 	free()
-	if err := <-ended; err != nil {
-		t.Error(err)
-	}
+	assert.NoError(t, <-ended)
 }
 
 func TestQuestionsAndPassagesHaveTheirPrefix(t *testing.T) {
@@ -56,9 +56,7 @@ func TestQuestionsAndPassagesHaveTheirPrefix(t *testing.T) {
 	bare.prefix = ""
 	vector := func(e model.Embedder, text string) []float32 {
 		vectors, _, err := e.Embed(t.Context(), []string{text})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		return vectors[0]
 	}
 	if !slices.Equal(vector(e, "a"), vector(bare, "passage: a")) ||
@@ -67,13 +65,10 @@ func TestQuestionsAndPassagesHaveTheirPrefix(t *testing.T) {
 	}
 	// Decorators are passed through.
 	set := model.Set{Chunks: e, Classes: e}.Watched(func() {})
-	if !slices.Equal(vector(model.ForQuestions(set.Chunks), "a"), vector(bare, "query: a")) {
-		t.Error("a decorator hides questions")
-	}
+	assert.True(t, slices.Equal(vector(model.ForQuestions(set.Chunks), "a"), vector(bare, "query: a")),
+		"a decorator hides questions")
 	minilm := randomModels()[1].open(t)
-	if !slices.Equal(vector(minilm, "a"), vector(minilm.Questions(), "a")) {
-		t.Error("minilm has none")
-	}
+	assert.True(t, slices.Equal(vector(minilm, "a"), vector(minilm.Questions(), "a")), "minilm has none")
 }
 
 func TestIdentityNamesAllWeights(t *testing.T) {
@@ -81,8 +76,6 @@ func TestIdentityNamesAllWeights(t *testing.T) {
 		other := m
 		other.Files = slices.Clone(m.Files)
 		other.Files[len(other.Files)-1].SHA256 = "00"
-		if other.Identity() == m.Identity() {
-			t.Errorf("%s: other weights have the same fingerprint", m.Name)
-		}
+		assert.True(t, other.Identity() != m.Identity(), "%s: other weights have the same fingerprint", m.Name)
 	}
 }

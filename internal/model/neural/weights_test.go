@@ -8,6 +8,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 // withWeights gives the models whose weights are here: in the folder of caches of the user.
@@ -18,18 +21,14 @@ func withWeights(t testing.TB, name string) Embedder {
 		t.Skipf("NOT TESTED: the weights of %s are not in %s; `make models` fetches them", name, Directory())
 	}
 	embedder, err := Open(name, Directory())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return embedder
 }
 
 func lines(t testing.TB, name string) []json.RawMessage {
 	t.Helper()
 	file, err := os.Open(filepath.Join("testdata", name))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer file.Close()
 	var out []json.RawMessage
 	scan := bufio.NewScanner(file)
@@ -43,9 +42,7 @@ func lines(t testing.TB, name string) []json.RawMessage {
 func decode[T any](t testing.TB, raw json.RawMessage) T {
 	t.Helper()
 	var out T
-	if err := json.Unmarshal(raw, &out); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, json.Unmarshal(raw, &out))
 	return out
 }
 
@@ -58,9 +55,8 @@ func TestTokensAreThoseOfTheReference(t *testing.T) {
 			for _, line := range lines(t, "tokens.jsonl") {
 				row := decode[map[string]json.RawMessage](t, line)
 				text, want := decode[string](t, row["text"]), decode[[]int32](t, row[name])
-				if got := words.tokens(text); !slices.Equal(got, want) {
-					t.Errorf("%q:\n got %v\nwant %v", text, got, want)
-				}
+				got := words.tokens(text)
+				assert.True(t, slices.Equal(got, want), "%q:\n got %v\nwant %v", text, got, want)
 			}
 		})
 	}
@@ -73,13 +69,9 @@ func TestALongTextIsCutToTheLimit(t *testing.T) {
 			text := strings.Repeat("the river and 東京 größer ", 20000)
 			ids := e.loaded.words.tokens(text)
 			head := e.loaded.words.tokens(text[:12000])
-			if len(ids) != e.model.limit || !slices.Equal(ids, head) {
-				t.Errorf("%d tokens", len(ids))
-			}
+			assert.True(t, len(ids) == e.model.limit && slices.Equal(ids, head), "%d tokens", len(ids))
 			vectors, _, err := e.Embed(t.Context(), []string{text, ""})
-			if err != nil || len(vectors[0]) != 384 || len(vectors[1]) != 384 {
-				t.Error(err)
-			}
+			assert.True(t, err == nil && len(vectors[0]) == 384 && len(vectors[1]) == 384, "%v", err)
 		})
 	}
 }
@@ -101,9 +93,7 @@ func TestVectorsAreNearThoseOfTheReference(t *testing.T) {
 						dot += float64(want[i]) * float64(got[i])
 					}
 					t.Logf("%s%s %.5f %.40q", name, kind, dot, text)
-					if dot < 0.995 {
-						t.Errorf("%s%s: cosine %.4f of %q", name, kind, dot, text)
-					}
+					assert.False(t, dot < 0.995, "%s%s: cosine %.4f of %q", name, kind, dot, text)
 				}
 			}
 		})
@@ -117,9 +107,7 @@ type one struct {
 
 func (o one) vector(text string) []float32 {
 	vectors, _, err := o.e.Embed(o.Context(), []string{text})
-	if err != nil {
-		o.Fatal(err)
-	}
+	require.NoError(o, err)
 	return vectors[0]
 }
 

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"unicode/utf8"
+
+	"github.com/stretchr/testify/assert"
 )
 
 // What the reference implementation makes of each character between two letters, in the order of code points
@@ -26,9 +28,7 @@ func TestEveryCharacterIsReadAsByTheReference(t *testing.T) {
 		}
 		fmt.Fprintf(sum, "%x %s\n", r, strings.Join(words, "|"))
 	}
-	if got := hex.EncodeToString(sum.Sum(nil)); got != everyCharacter {
-		t.Errorf("the words of some characters have changed: %s", got)
-	}
+	assert.Equal(t, everyCharacter, hex.EncodeToString(sum.Sum(nil)), "the words of some characters have changed")
 }
 
 // Some whose category the reference implementation takes from Unicode 8, and some of every kind.
@@ -50,8 +50,6 @@ func TestWordsOfRareCharacters(t *testing.T) {
 		for word := range separate(text) {
 			words = append(words, word)
 		}
-		if got := strings.Join(words, "|"); got != want {
-			t.Errorf("%q: %q, want %q", text, got, want)
-		}
+		assert.Equal(t, want, strings.Join(words, "|"), "%q", text)
 	}
 }

@@ -8,6 +8,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/model"
 	"github.com/unweaver/unweaver/internal/model/openai"
@@ -87,15 +90,13 @@ func TestTheAccountEqualsTheServersOwn(t *testing.T) {
 			}
 			chat := model.MeterChat(openai.New(cfg), account)
 			reply, err := chat.Complete(t.Context(), model.Call{Task: model.Answer, User: "hello"})
-			if fault.CodeOf(err) != c.code || reply.Usage != c.usage {
-				t.Errorf("got %v and %+v, want %s and %+v", err, reply.Usage, c.code, c.usage)
-			}
+			assert.True(t, fault.CodeOf(err) == c.code && reply.Usage == c.usage,
+				"got %v and %+v, want %s and %+v", err, reply.Usage, c.code, c.usage)
 			if got := server.Stats(); account.paid != got.Chat || account.begun != 1 || account.ended != 1 {
 				t.Errorf("counted %+v, the server answered %d", account, got.Chat)
 			}
-			if account.prompt != c.usage.Prompt || account.completion != c.usage.Completion {
-				t.Errorf("tokens %+v, want %+v", account, c.usage)
-			}
+			assert.True(t, account.prompt == c.usage.Prompt && account.completion == c.usage.Completion,
+				"tokens %+v, want %+v", account, c.usage)
 		})
 	}
 }
@@ -111,9 +112,7 @@ func TestEmbeddingsOfNoUseArePaid(t *testing.T) {
 			cfg.Dimension = 64
 			embedder := model.MeterEmbedder(openai.NewEmbedder(cfg), account)
 			_, usage, err := embedder.Embed(t.Context(), []string{"some words here", "some other words"})
-			if (err == nil) != (name == "good") {
-				t.Fatal(err)
-			}
+			require.True(t, (err == nil) == (name == "good"), "%v", err)
 			got := server.Stats()
 			if account.paid != 1 || got.Embed != 1 || account.prompt != got.EmbedTokens || usage.Prompt != got.EmbedTokens {
 				t.Errorf("counted %+v and %+v, the server %d tokens", account, usage, got.EmbedTokens)
@@ -144,13 +143,11 @@ func TestEveryRequestEnds(t *testing.T) {
 			cfg := config(scripted(t, c.injection))
 			cfg.Timeout, cfg.Stall = c.timeout, c.stall
 			_, err := openai.New(cfg).Complete(t.Context(), model.Call{Task: model.Answer, User: "hello"})
-			if !fault.Is(err, fault.ModelUnavailable) || !strings.Contains(err.Error(), c.says) {
-				t.Errorf("chat: got %v, want %q", err, c.says)
-			}
+			assert.True(t, fault.Is(err, fault.ModelUnavailable) && strings.Contains(err.Error(), c.says),
+				"chat: got %v, want %q", err, c.says)
 			_, _, err = openai.NewEmbedder(cfg).Embed(t.Context(), []string{"hello"})
-			if !fault.Is(err, fault.ModelUnavailable) || !strings.Contains(err.Error(), c.says) {
-				t.Errorf("embed: got %v, want %q", err, c.says)
-			}
+			assert.True(t, fault.Is(err, fault.ModelUnavailable) && strings.Contains(err.Error(), c.says),
+				"embed: got %v, want %q", err, c.says)
 		})
 	}
 }
@@ -164,9 +161,7 @@ func TestTheCallersOwnEndIsNotAFaultOfTheServer(t *testing.T) {
 		account := &account{}
 		chat := model.MeterChat(openai.New(config(server)), account)
 		_, err := chat.Complete(ctx, model.Call{Task: model.Answer, User: "hello"})
-		if !errors.Is(err, context.DeadlineExceeded) || fault.As(err) != nil {
-			t.Errorf("got %v", err)
-		}
+		assert.True(t, errors.Is(err, context.DeadlineExceeded) && fault.As(err) == nil, "got %v", err)
 		if account.paid == 1 {
 			return
 		}
@@ -192,13 +187,9 @@ func TestErrorsSayWhereAndWhatCameBack(t *testing.T) {
 			server := scripted(t, c.injection)
 			_, err := openai.New(config(server)).Complete(t.Context(), model.Call{Task: model.Answer, User: "hello"})
 			for _, part := range append(c.says, server.URL+"/chat/completions model m") {
-				if err == nil || !strings.Contains(err.Error(), part) {
-					t.Errorf("%q is not in %v", part, err)
-				}
+				assert.True(t, err != nil && strings.Contains(err.Error(), part), "%q is not in %v", part, err)
 			}
-			if c.not != "" && strings.Contains(err.Error(), c.not) {
-				t.Errorf("the whole body is in %v", err)
-			}
+			assert.True(t, c.not == "" || !strings.Contains(err.Error(), c.not), "the whole body is in %v", err)
 		})
 	}
 }

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/model"
 	"github.com/unweaver/unweaver/internal/model/openai"
 )
@@ -50,9 +52,8 @@ func BenchmarkRequestOfEmbeddings(b *testing.B) {
 				embedder := openai.NewEmbedder(openai.Config{BaseURL: url, Model: "m", Dimension: dimension})
 				b.ReportAllocs()
 				for b.Loop() {
-					if _, _, err := embedder.Embed(b.Context(), texts); err != nil {
-						b.Fatal(err)
-					}
+					_, _, err := embedder.Embed(b.Context(), texts)
+					require.NoError(b, err)
 				}
 			})
 		}
@@ -71,8 +72,7 @@ func BenchmarkChatRequest(b *testing.B) {
 	}
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := client.Complete(b.Context(), call); err != nil {
-			b.Fatal(err)
-		}
+		_, err := client.Complete(b.Context(), call)
+		require.NoError(b, err)
 	}
 }

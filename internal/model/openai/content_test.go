@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/model"
 	"github.com/unweaver/unweaver/internal/model/openai"
@@ -33,9 +35,7 @@ func TestTheTextOfAMessageIsReadInEveryForm(t *testing.T) {
 	} {
 		body := `{"choices":[{"finish_reason":"length","message":` + c.message + `}]}`
 		reply, err := hostile(t, sends("application/json", body)).Complete(t.Context(), model.Call{User: "Where?"})
-		if err != nil || reply.Text != c.want || !reply.Truncated {
-			t.Errorf("%s: %+v %v, want %q", name, reply, err, c.want)
-		}
+		assert.True(t, err == nil && reply.Text == c.want && reply.Truncated, "%s: %+v %v, want %q", name, reply, err, c.want)
 		if c.nothing != "" && !strings.Contains(reply.Nothing(), c.nothing) {
 			t.Errorf("%s: %s", name, reply.Nothing())
 		}
@@ -65,9 +65,8 @@ func TestACutReplySaysWhetherThereIsMoreRoom(t *testing.T) {
 		t.Cleanup(server.Close)
 		client := openai.New(openai.Config{BaseURL: server.URL, Model: "m", MaxTokens: c.most})
 		reply, err := client.Complete(t.Context(), c.call)
-		if err != nil || !reply.Truncated || reply.Roomier != c.roomier || asked.MaxTokens != c.limit {
-			t.Errorf("%s: %+v %v within %d", name, reply, err, asked.MaxTokens)
-		}
+		assert.True(t, err == nil && reply.Truncated && reply.Roomier == c.roomier && asked.MaxTokens == c.limit,
+			"%s: %+v %v within %d", name, reply, err, asked.MaxTokens)
 	}
 }
 

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/model"
 )
@@ -101,9 +103,7 @@ func TestAServerIsAskedInTheFormThatItTakes(t *testing.T) {
 					t.Fatalf("%v, want %q", err, c.fails)
 				}
 			}
-			if !slices.Equal(sent, c.sent) {
-				t.Errorf("sent %q,\nwant %q", sent, c.sent)
-			}
+			assert.True(t, slices.Equal(sent, c.sent), "sent %q,\nwant %q", sent, c.sent)
 			paid := int64(3)
 			if c.fails != "" {
 				paid = 0

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/model"
 	"github.com/unweaver/unweaver/internal/model/openai"
@@ -127,9 +129,7 @@ func TestWhatIsLeftOfAQuotaIsTold(t *testing.T) {
 			ctx := model.OnQuota(t.Context(), func(quota model.Quota) { told = append(told, quota) })
 			client := answering(t, c.status, c.headers, says(`{"prompt_tokens":2,"completion_tokens":3}`))
 			_, _ = client.Complete(ctx, model.Call{User: "hello"})
-			if len(told) != 1 {
-				t.Fatalf("told %d times", len(told))
-			}
+			require.Len(t, told, 1, "told")
 			near := func(got, want model.Left) bool {
 				off := (got.Reset - want.Reset).Abs()
 				return got.Known == want.Known && got.Count == want.Count && off < 3*time.Second &&

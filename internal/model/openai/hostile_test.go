@@ -11,6 +11,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/fault/redact"
 	"github.com/unweaver/unweaver/internal/model"
@@ -49,9 +52,7 @@ func TestABodyThatIsLongerThanWhatWasAskedForEndsTheRequest(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := hostile(t, serve).Complete(t.Context(), model.Call{User: "hello"})
-			if !fault.Is(err, fault.ModelUnavailable) || !strings.Contains(err.Error(), "longer than") {
-				t.Errorf("%v", err)
-			}
+			assert.True(t, fault.Is(err, fault.ModelUnavailable) && strings.Contains(err.Error(), "longer than"), "%v", err)
 		})
 	}
 }
@@ -156,13 +157,10 @@ func TestTheLimitOfAnAnswerIsSentInTheFormThatTheServerTakes(t *testing.T) {
 			var metered account
 			chat := model.MeterChat(client, &metered)
 			for range 2 {
-				if _, err := chat.Complete(t.Context(), model.Call{User: "hello"}); (err != nil) != c.fails {
-					t.Fatal(err)
-				}
+				_, err := chat.Complete(t.Context(), model.Call{User: "hello"})
+				require.True(t, (err != nil) == c.fails, "%v", err)
 			}
-			if !slices.Equal(sent, c.sent) {
-				t.Errorf("%q, want %q", sent, c.sent)
-			}
+			assert.True(t, slices.Equal(sent, c.sent), "%q, want %q", sent, c.sent)
 			paid := int64(2)
 			if c.fails {
 				paid = 0
@@ -191,19 +189,15 @@ func TestTheCallersLimitOfAReplyIsSentAndNeverLeftOut(t *testing.T) {
 		}
 		_, _ = io.WriteString(w, says(`{"prompt_tokens":2,"completion_tokens":3}`))
 	})
-	if _, err := client.Complete(t.Context(), model.Call{User: "hello", Most: 7}); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := client.Complete(t.Context(), model.Call{User: "hello", Most: 1 << 30}); err != nil {
-		t.Fatal(err)
-	}
+	_, err := client.Complete(t.Context(), model.Call{User: "hello", Most: 7})
+	require.NoError(t, err)
+	_, err = client.Complete(t.Context(), model.Call{User: "hello", Most: 1 << 30})
+	require.NoError(t, err)
 	refuses = true
-	if _, err := client.Complete(t.Context(), model.Call{User: "hello", Most: 9}); err == nil {
-		t.Error("it is answered")
-	}
-	if _, err := client.Complete(t.Context(), model.Call{User: "hello", Most: 1 << 30}); err == nil {
-		t.Error("it is answered")
-	}
+	_, err = client.Complete(t.Context(), model.Call{User: "hello", Most: 9})
+	assert.Error(t, err, "it is answered")
+	_, err = client.Complete(t.Context(), model.Call{User: "hello", Most: 1 << 30})
+	assert.Error(t, err, "it is answered")
 	// A limit that is above ours is not the caller's own: as without one, none is sent at last.
 	if want := []string{"7", "16386", "9", "16386", ""}; !slices.Equal(sent, want) {
 		t.Errorf("%q, want %q", sent, want)
@@ -233,8 +227,7 @@ func TestASecretThatIsCutIsTakenOut(t *testing.T) {
 			_, _ = io.WriteString(w, strings.Repeat("x", 189)+" "+secret+strings.Repeat(" y", 9))
 		})
 		_, err := client.Complete(t.Context(), model.Call{User: "hello"})
-		if err == nil || strings.Contains(err.Error(), secret[:5]) || !strings.Contains(err.Error(), redact.Mark) {
-			t.Errorf("%d: %v", status, err)
-		}
+		assert.True(t, err != nil && !strings.Contains(err.Error(), secret[:5]) && strings.Contains(err.Error(), redact.Mark),
+			"%d: %v", status, err)
 	}
 }

@@ -5,6 +5,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/model"
 	"github.com/unweaver/unweaver/internal/model/openai"
@@ -15,9 +18,7 @@ import (
 func server(t *testing.T, o modeltest.Options) *modeltest.Server {
 	t.Helper()
 	s := modeltest.New(o)
-	if err := s.Listen("127.0.0.1:0"); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, s.Listen("127.0.0.1:0"))
 	t.Cleanup(s.Close)
 	return s
 }
@@ -31,9 +32,7 @@ func TestEmbeddingsComeBackInTheOrderOfTheirTexts(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			embedder := openai.NewEmbedder(openai.Config{BaseURL: server(t, o).URL, APIKey: "k", Model: "m"})
 			vs, usage, err := embedder.Embed(t.Context(), texts)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			for i, x := range texts {
 				want := modeltest.Vector(x, 64)
 				vectors.Normalise(want)
@@ -112,9 +111,7 @@ func TestStatusesBecomeFaults(t *testing.T) {
 func TestAServerThatIsDownIsTransientAndNamed(t *testing.T) {
 	c := openai.New(openai.Config{BaseURL: "http://127.0.0.1:1/v1", APIKey: "k", Model: "m"})
 	_, err := c.Complete(context.Background(), model.Call{Task: model.Answer, User: "hello"})
-	if !fault.Is(err, fault.ModelUnavailable) || fault.As(err).Hint == "" {
-		t.Errorf("got %v", err)
-	}
+	assert.True(t, fault.Is(err, fault.ModelUnavailable) && fault.As(err).Hint != "", "got %v", err)
 }
 
 func TestAHangingCallEndsWithItsTimeout(t *testing.T) {
@@ -127,7 +124,5 @@ func TestAHangingCallEndsWithItsTimeout(t *testing.T) {
 		},
 	)
 	_, err := c.Complete(t.Context(), model.Call{Task: model.Answer, User: "hello"})
-	if !fault.Is(err, fault.ModelUnavailable) {
-		t.Errorf("got %v", err)
-	}
+	assert.True(t, fault.Is(err, fault.ModelUnavailable), "got %v", err)
 }

@@ -8,6 +8,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/model"
 	"github.com/unweaver/unweaver/internal/model/openai"
@@ -60,9 +63,7 @@ func TestRefusalsOfOtherServers(t *testing.T) {
 			if !fault.Is(err, c.code) || !strings.Contains(err.Error(), c.says) {
 				t.Errorf("got %v (%s), want %q (%s)", err, fault.CodeOf(err), c.says, c.code)
 			}
-			if strings.Contains(fmt.Sprint(err), "sk-secret") {
-				t.Errorf("the key is in %v", err)
-			}
+			assert.False(t, strings.Contains(fmt.Sprint(err), "sk-secret"), "the key is in %v", err)
 		})
 	}
 }
@@ -117,18 +118,12 @@ func TestTheRequestCarriesItsTask(t *testing.T) {
 	reply, err := openai.New(cfg).Complete(t.Context(), model.Call{
 		Task: model.Extract, System: "rules", User: "text", Schema: []byte(`{"type":"object"}`), Input: "never sent",
 	})
-	if err != nil || reply.Text != "cut" || !reply.Truncated {
-		t.Fatalf("%+v, %v", reply, err)
-	}
+	require.True(t, err == nil && reply.Text == "cut" && reply.Truncated, "%+v, %v", reply, err)
 	for _, part := range []string{
 		"Bearer k", `"role":"system"`, `"rules"`, `"role":"user"`, `"text"`, `"name":"extract"`, `"strict":true`,
 		`"temperature":0`, `"model":"m"`,
 	} {
-		if !strings.Contains(body, part) {
-			t.Errorf("%s is not in %s", part, body)
-		}
+		assert.Contains(t, body, part)
 	}
-	if strings.Contains(body, "never sent") {
-		t.Error("Input is for models that are rules")
-	}
+	assert.False(t, strings.Contains(body, "never sent"), "Input is for models that are rules")
 }

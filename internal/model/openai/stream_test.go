@@ -13,6 +13,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/fault/redact"
 	"github.com/unweaver/unweaver/internal/model"
@@ -71,12 +74,9 @@ func TestAStreamedAnswerComesInThePiecesThatTheServerGives(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			taken, reply, err := streaming(t, sends("text/event-stream; charset=utf-8", c.body))
-			if err != nil || !slices.Equal(taken, c.taken) || reply.Text != strings.Join(c.taken, "") {
-				t.Fatalf("%q %+v %v", taken, reply, err)
-			}
-			if reply.Usage != c.usage {
-				t.Errorf("%+v, want %+v", reply.Usage, c.usage)
-			}
+			require.True(t, err == nil && slices.Equal(taken, c.taken) && reply.Text == strings.Join(c.taken, ""),
+				"%q %+v %v", taken, reply, err)
+			assert.Equal(t, c.usage, reply.Usage)
 		})
 	}
 }
@@ -122,14 +122,11 @@ func TestAServerThatKnowsNoStreamsAnswersInOnePiece(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			taken, reply, err := streaming(t, serve)
-			if err != nil || !slices.Equal(taken, []string{"one two three"}) || reply.Usage.Completion != 3 {
-				t.Errorf("%q %+v %v", taken, reply, err)
-			}
+			assert.True(t, err == nil && slices.Equal(taken, []string{"one two three"}) && reply.Usage.Completion == 3,
+				"%q %+v %v", taken, reply, err)
 		})
 	}
-	if asked.Load() != 2 {
-		t.Errorf("asked %d times", asked.Load())
-	}
+	assert.Equal(t, int32(2), asked.Load(), "asked")
 }
 
 // Nothing of a thought is given on, whatever is known of the model; what one answer teaches holds for the next.
@@ -176,9 +173,8 @@ func TestAStreamHoldsThoughtsBack(t *testing.T) {
 					return nil
 				})
 				reply, err := client.Complete(ctx, model.Call{User: "Where?"})
-				if err != nil || !slices.Equal(taken, want) || reply.Text != strings.Join(want, "") {
-					t.Errorf("%d: %q %+v %v, want %q", i, taken, reply, err, want)
-				}
+				assert.True(t, err == nil && slices.Equal(taken, want) && reply.Text == strings.Join(want, ""),
+					"%d: %q %+v %v, want %q", i, taken, reply, err, want)
 			}
 		})
 	}
@@ -192,9 +188,7 @@ func TestAThoughtThatComesAsAnAnswerEndsTheStream(t *testing.T) {
 		taken := ""
 		ctx := model.Deltas(t.Context(), func(text string) error { taken += text; return nil })
 		_, err := client.Complete(ctx, model.Call{User: "Where?"})
-		if taken != want || (err != nil) != (i == 0) {
-			t.Errorf("%d: %q %v", i, taken, err)
-		}
+		assert.True(t, taken == want && (err != nil) == (i == 0), "%d: %q %v", i, taken, err)
 	}
 }
 
@@ -218,9 +212,8 @@ func TestAStreamThatFailsIsAnErrorWithWhatItCost(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, reply, err := streaming(t, sends("text/event-stream", c.body))
-			if !fault.Is(err, c.code) || !strings.Contains(fmt.Sprint(err), c.says) || reply.Usage.Prompt == 0 {
-				t.Errorf("%+v %v", reply, err)
-			}
+			assert.True(t, fault.Is(err, c.code) && strings.Contains(fmt.Sprint(err), c.says) && reply.Usage.Prompt != 0,
+				"%+v %v", reply, err)
 		})
 	}
 }
@@ -234,12 +227,8 @@ func TestAStreamThatHasNoEndIsGivenUp(t *testing.T) {
 			}
 		}
 	})
-	if !fault.Is(err, fault.ModelUnavailable) || !strings.Contains(err.Error(), "longer than") {
-		t.Errorf("%v", err)
-	}
-	if reply.Usage.Completion == 0 {
-		t.Errorf("%+v", reply.Usage)
-	}
+	assert.True(t, fault.Is(err, fault.ModelUnavailable) && strings.Contains(err.Error(), "longer than"), "%v", err)
+	assert.True(t, reply.Usage.Completion != 0, "%+v", reply.Usage)
 }
 
 // The caller goes in the middle: the request ends with it, and what came until then counts.
@@ -256,9 +245,8 @@ func TestACallerThatGoesEndsTheStream(t *testing.T) {
 	ctx, leave := context.WithCancel(t.Context())
 	ctx = model.Deltas(ctx, func(string) error { leave(); return nil })
 	reply, err := client.Complete(ctx, model.Call{User: "Who painted it?"})
-	if !errors.Is(err, context.Canceled) || reply.Usage.Prompt == 0 || reply.Usage.Completion < 3 {
-		t.Errorf("%+v %v", reply, err)
-	}
+	assert.True(t, errors.Is(err, context.Canceled) && reply.Usage.Prompt != 0 && reply.Usage.Completion >= 3,
+		"%+v %v", reply, err)
 	select {
 	case <-ended:
 	case <-time.After(long):
@@ -272,9 +260,7 @@ func TestWhoTakesTheTextCanEndIt(t *testing.T) {
 	times := 0
 	ctx := model.Deltas(t.Context(), func(string) error { times++; return enough })
 	_, err := client.Complete(ctx, model.Call{User: "x"})
-	if !errors.Is(err, enough) || times != 1 {
-		t.Errorf("%v after %d", err, times)
-	}
+	assert.True(t, errors.Is(err, enough) && times == 1, "%v after %d", err, times)
 }
 
 func TestAKeyDoesNotPassInPieces(t *testing.T) {

@@ -16,6 +16,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/model"
 	"github.com/unweaver/unweaver/internal/model/openai"
@@ -72,16 +75,13 @@ func TestBodiesAreWhatTheyWere(t *testing.T) {
 	asked := model.Call{
 		Task: model.Extract, System: "a < b & c", User: "é  \u2028 \x01 \xff", Schema: []byte(`{"type":"object","d":"<a>"}`),
 	}
-	if _, err := openai.New(cfg).Complete(t.Context(), asked); err != nil {
-		t.Fatal(err)
-	}
+	_, err := openai.New(cfg).Complete(t.Context(), asked)
+	require.NoError(t, err)
 	streamed := model.Deltas(t.Context(), func(string) error { return nil })
-	if _, err := openai.New(cfg).Complete(streamed, model.Call{User: "u"}); err != nil {
-		t.Fatal(err)
-	}
-	if _, _, err := openai.NewEmbedder(cfg).Embed(t.Context(), []string{"a < b", "\u2028\xff"}); err != nil {
-		t.Fatal(err)
-	}
+	_, err = openai.New(cfg).Complete(streamed, model.Call{User: "u"})
+	require.NoError(t, err)
+	_, _, err = openai.NewEmbedder(cfg).Embed(t.Context(), []string{"a < b", "\u2028\xff"})
+	require.NoError(t, err)
 	want := []string{
 		chat + `"max_tokens":16407,"temperature":0,"response_format":{"json_schema":{"name":"extract","strict":true,` +
 			`"schema":{"type":"object","d":"<a>"}},"type":"json_schema"}}`,
@@ -92,9 +92,7 @@ func TestBodiesAreWhatTheyWere(t *testing.T) {
 		`{"encoding_format":"base64","input":["a < b","\u2028\ufffd"],"model":"m"}`,
 	}
 	got := requests()
-	if len(got) != len(want) {
-		t.Fatalf("%d requests, want %d", len(got), len(want))
-	}
+	require.Len(t, got, len(want))
 	for i, request := range got {
 		line := "POST /v1/chat/completions"
 		if i == len(got)-1 {
@@ -121,9 +119,8 @@ func TestAnotherServerIsToldNothingOfTheEnvironment(t *testing.T) {
 	t.Setenv("OPENAI_CUSTOM_HEADERS", "X-More: of-somebody-else")
 	t.Setenv("OPENAI_BASE_URL", "http://127.0.0.1:1/of-somebody-else")
 	url, requests := recording(t, write(says(`{}`)))
-	if _, err := openai.New(openai.Config{BaseURL: url, Model: "m"}).Complete(t.Context(), model.Call{}); err != nil {
-		t.Fatal(err)
-	}
+	_, err := openai.New(openai.Config{BaseURL: url, Model: "m"}).Complete(t.Context(), model.Call{})
+	require.NoError(t, err)
 	if got := fmt.Sprint(requests()); strings.Contains(got, "somebody") || strings.Contains(got, "Authorization") {
 		t.Error(got)
 	}
@@ -138,9 +135,7 @@ func TestARedirectIsNotFollowed(t *testing.T) {
 		})
 		cfg := openai.Config{BaseURL: url, APIKey: "k", Model: "m"}
 		_, err := openai.New(cfg).Complete(t.Context(), model.Call{User: "hello"})
-		if !fault.Is(err, fault.ModelUnavailable) || !strings.Contains(err.Error(), fmt.Sprint(status)) {
-			t.Errorf("%v", err)
-		}
+		assert.True(t, fault.Is(err, fault.ModelUnavailable) && strings.Contains(err.Error(), fmt.Sprint(status)), "%v", err)
 	}
 	if got := requests(); len(got) != 0 {
 		t.Errorf("%v", got)
@@ -161,14 +156,11 @@ func TestPackedAnswersAreReadAndBounded(t *testing.T) {
 	}
 	url, requests := recording(t, packed(says(`{"prompt_tokens":1,"completion_tokens":3}`), 1))
 	reply, err := openai.New(openai.Config{BaseURL: url, Model: "m"}).Complete(t.Context(), model.Call{User: "hello"})
-	if err != nil || reply.Text != "one two three" || requests()[0].header.Get("Accept-Encoding") != "gzip" {
-		t.Errorf("%+v %v", reply, err)
-	}
+	assert.True(t, err == nil && reply.Text == "one two three" && requests()[0].header.Get("Accept-Encoding") == "gzip",
+		"%+v %v", reply, err)
 	url, _ = recording(t, packed(strings.Repeat(" ", 1<<20), 8))
 	_, err = openai.New(openai.Config{BaseURL: url, Model: "m"}).Complete(t.Context(), model.Call{User: "hello"})
-	if !fault.Is(err, fault.ModelUnavailable) || !strings.Contains(err.Error(), "longer than") {
-		t.Errorf("%v", err)
-	}
+	assert.True(t, fault.Is(err, fault.ModelUnavailable) && strings.Contains(err.Error(), "longer than"), "%v", err)
 }
 
 // Rounds of requests at once go over the connections of the first round.
@@ -196,9 +188,7 @@ func TestConnectionsAreUsedAgain(t *testing.T) {
 			_, err := client.Complete(ctx, model.Call{User: "hello"})
 			return err
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 	}
 	// Where the machine is slow, a connection may be given up as it seems stuck: few are.
 	if got := opened.Load(); got > atOnce*rounds/2 {
@@ -235,14 +225,11 @@ func TestAServerWithoutBase64IsAskedForNumbers(t *testing.T) {
 			paid := int64(0)
 			for range 2 {
 				got, _, err := embedder.Embed(t.Context(), []string{"hello"})
-				if c.fails != "" && !fault.Is(err, c.fails) || c.fails == "" && err != nil {
-					t.Fatalf("%v, want %q", err, c.fails)
-				}
+				require.True(t, (c.fails == "" || fault.Is(err, c.fails)) && (c.fails != "" || err == nil),
+					"%v, want %q", err, c.fails)
 				if err == nil {
 					paid++
-					if !slices.Equal(got[0], []float32{0.6, 0.8}) {
-						t.Errorf("%v", got)
-					}
+					assert.Equal(t, []float32{0.6, 0.8}, got[0], "%v", got)
 				}
 			}
 			sent := ""
@@ -250,14 +237,10 @@ func TestAServerWithoutBase64IsAskedForNumbers(t *testing.T) {
 				var asked struct {
 					Format string `json:"encoding_format"`
 				}
-				if err := json.Unmarshal([]byte(request.body), &asked); err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, json.Unmarshal([]byte(request.body), &asked))
 				sent += map[string]string{"base64": "b", "": "-"}[asked.Format]
 			}
-			if sent != c.sent {
-				t.Errorf("sent %s, want %s", sent, c.sent)
-			}
+			assert.Equal(t, c.sent, sent, "sent")
 			if all := int64(len(sent)); metered.begun != all || metered.ended != all || metered.paid != paid {
 				t.Errorf("%d requests are metered as %d, %d and %d paid", all, metered.begun, metered.ended, metered.paid)
 			}
@@ -281,13 +264,9 @@ func TestAnAnswerDoesNotChangeWithTheNext(t *testing.T) {
 	var vectors [][]float32
 	for range 4 {
 		reply, err := chat.Complete(t.Context(), model.Call{User: "hello"})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		vector, _, err := embedder.Embed(t.Context(), []string{"hello"})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		texts, vectors = append(texts, reply.Text), append(vectors, vector[0])
 	}
 	for i, vector := range vectors {

@@ -10,6 +10,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/model"
 	"github.com/unweaver/unweaver/internal/model/recorded"
@@ -27,9 +30,7 @@ func (*rest) Info() model.Info { return model.Info{Provider: "rest"} }
 func recording(t *testing.T, content string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "recording.jsonl")
-	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(path, []byte(content), 0o600))
 	return path
 }
 
@@ -39,9 +40,7 @@ const rows = `{"chunk_id":"1","entities":[{"name":"Bohr","description":"a physic
 
 func TestARowIsReplayedByTheDocumentItIsOf(t *testing.T) {
 	chat, err := recorded.Open(recording(t, rows), &rest{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	const first = `{"entities":[{"name":"Bohr","description":"a physicist"},{"name":"Copenhagen","description":""}]}`
 	for name, c := range map[string]struct{ ref, want string }{
 		"a row of a file":     {"corpus.jsonl#1", first},
@@ -51,9 +50,8 @@ func TestARowIsReplayedByTheDocumentItIsOf(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			reply, err := chat.Complete(t.Context(), model.Call{Task: model.Extract, Ref: c.ref})
-			if err != nil || reply.Text != c.want || reply.Usage != (model.Usage{}) {
-				t.Errorf("got %+v, %v; want %s", reply, err, c.want)
-			}
+			assert.True(t, err == nil && reply.Text == c.want && reply.Usage == (model.Usage{}),
+				"got %+v, %v; want %s", reply, err, c.want)
 		})
 	}
 }
@@ -61,47 +59,33 @@ func TestARowIsReplayedByTheDocumentItIsOf(t *testing.T) {
 func TestAMissingRowIsAnErrorAndNeverACall(t *testing.T) {
 	other := &rest{}
 	chat, err := recorded.Open(recording(t, rows), other)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for _, ref := range []string{"corpus.jsonl#3", "plain.txt", ""} {
 		_, err := chat.Complete(t.Context(), model.Call{Task: model.Extract, Ref: ref})
-		if e := fault.As(err); e == nil || e.Code != fault.NotRecorded || e.Object != ref || e.Hint == "" {
-			t.Errorf("%q: got %v", ref, err)
-		}
+		e := fault.As(err)
+		assert.True(t, e != nil && e.Code == fault.NotRecorded && e.Object == ref && e.Hint != "", "%q: got %v", ref, err)
 	}
-	if len(other.tasks) != 0 {
-		t.Errorf("another model was asked to %q", other.tasks)
-	}
+	assert.Empty(t, other.tasks, "another model was asked to %q", other.tasks)
 }
 
 func TestOtherTasksGoToTheOtherModel(t *testing.T) {
 	other := &rest{}
 	chat, err := recorded.Open(recording(t, rows), other)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for _, task := range []string{model.Shorten, model.Answer} {
 		reply, err := chat.Complete(t.Context(), model.Call{Task: task, Ref: "corpus.jsonl#1"})
-		if err != nil || reply.Text != "by another model" {
-			t.Errorf("%s: %+v, %v", task, reply, err)
-		}
+		assert.True(t, err == nil && reply.Text == "by another model", "%s: %+v, %v", task, reply, err)
 	}
-	if strings.Join(other.tasks, " ") != model.Shorten+" "+model.Answer {
-		t.Errorf("asked %q", other.tasks)
-	}
+	assert.Equal(t, model.Shorten+" "+model.Answer, strings.Join(other.tasks, " "), "asked %q", other.tasks)
 }
 
 func TestTheNameIsTheFilesDigestAndCostsNothing(t *testing.T) {
 	chat, err := recorded.Open(recording(t, rows), &rest{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	sum := sha256.Sum256([]byte(rows))
 	info := chat.Info()
-	if info.Provider != "recorded" || info.Model != "recorded:"+hex.EncodeToString(sum[:]) || info.Paid {
-		t.Errorf("%+v", info)
-	}
+	assert.True(t, info.Provider == "recorded" && info.Model == "recorded:"+hex.EncodeToString(sum[:]) && !info.Paid,
+		"%+v", info)
 	if _, ok := model.As[*rest](chat); ok {
 		t.Error("a recording is no decorator of the model that does the rest")
 	}
@@ -116,18 +100,15 @@ func TestRecordingsThatCannotBeRead(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			_, err := recorded.Open(c.path, &rest{})
 			e := fault.As(err)
-			if e == nil || e.Code != fault.BadConfig || !strings.Contains(e.Object, c.object) || e.Hint == "" {
-				t.Errorf("got %v", err)
-			}
+			assert.True(t, e != nil && e.Code == fault.BadConfig && strings.Contains(e.Object, c.object) && e.Hint != "",
+				"got %v", err)
 		})
 	}
 }
 
 func TestAnEndedContextReplaysNothing(t *testing.T) {
 	chat, err := recorded.Open(recording(t, rows), &rest{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := chat.Complete(ctx, model.Call{Task: model.Extract, Ref: "f#1"}); !errors.Is(err, context.Canceled) {
@@ -141,26 +122,16 @@ func TestTriplesAreReplayedWhereTheFileHasThem(t *testing.T) {
 `
 	other := &rest{}
 	chat, err := recorded.Open(recording(t, with), other)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	reply, err := chat.Complete(t.Context(), model.Call{Task: model.Triples, Ref: "corpus.jsonl#1"})
-	if err != nil || reply.Text != `{"triples":[["Bohr","born in","Copenhagen"]]}` {
-		t.Errorf("got %+v, %v", reply, err)
-	}
+	assert.True(t, err == nil && reply.Text == `{"triples":[["Bohr","born in","Copenhagen"]]}`, "got %+v, %v", reply, err)
 	if _, err := chat.Complete(t.Context(), model.Call{Task: model.Triples, Ref: "corpus.jsonl#2"}); !fault.Is(err, fault.NotRecorded) {
 		t.Errorf("a row without triples: %v", err)
 	}
 	reply, err = chat.Complete(t.Context(), model.Call{Task: model.Triples})
-	if err != nil || reply.Text != "by another model" {
-		t.Errorf("a question: %+v, %v", reply, err)
-	}
+	assert.True(t, err == nil && reply.Text == "by another model", "a question: %+v, %v", reply, err)
 	without, err := recorded.Open(recording(t, rows), other)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	reply, err = without.Complete(t.Context(), model.Call{Task: model.Triples, Ref: "corpus.jsonl#1"})
-	if err != nil || reply.Text != "by another model" {
-		t.Errorf("a file without triples: %+v, %v", reply, err)
-	}
+	assert.True(t, err == nil && reply.Text == "by another model", "a file without triples: %+v, %v", reply, err)
 }

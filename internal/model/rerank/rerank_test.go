@@ -2,8 +2,9 @@ package rerank_test
 
 import (
 	"math"
-	"slices"
 	"testing"
+
+	"github.com/stretchr/testify/assert"
 
 	"github.com/unweaver/unweaver/internal/model/rerank"
 )
@@ -11,14 +12,11 @@ import (
 func TestScoresThatAreNoNumbersAreRefused(t *testing.T) {
 	for _, score := range []float64{math.NaN(), math.Inf(1), math.Inf(-1)} {
 		place := 0
-		if got, err := rerank.Scores(1, []rerank.Result{{Index: &place, Score: &score}}); err == nil {
-			t.Errorf("%v: %v", score, got)
-		}
+		got, err := rerank.Scores(1, []rerank.Result{{Index: &place, Score: &score}})
+		assert.True(t, err != nil, "%v: %v", score, got)
 	}
 }
 
 func TestTheBestComeFirstAndEqualOnesStay(t *testing.T) {
-	if got := rerank.Order([]float64{1, 3, 1, -2, 3}); !slices.Equal(got, []int{1, 4, 0, 2, 3}) {
-		t.Error(got)
-	}
+	assert.Equal(t, []int{1, 4, 0, 2, 3}, rerank.Order([]float64{1, 3, 1, -2, 3}))
 }

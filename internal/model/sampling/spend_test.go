@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/model/sampling"
 )
 
@@ -45,9 +47,8 @@ func TestALargerShareSendsAllThatASmallerOneSent(t *testing.T) {
 		before := false
 		for _, share := range []float64{0, 0.01, 0.1, 0.3, 0.5, 0.9, 0.99, 1} {
 			sent := sampling.Sends(text, share)
-			if before && !sent || share == 0 && sent || share == 1 && !sent {
-				t.Fatalf("%q at %v: %v", text, share, sent)
-			}
+			require.True(t, (!before || sent) && (share != 0 || !sent) && (share != 1 || sent),
+				"%q at %v: %v", text, share, sent)
 			before = sent
 		}
 	}

@@ -6,6 +6,9 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/model/tokens"
 )
 
@@ -13,9 +16,7 @@ func TestCountsOfKnownTexts(t *testing.T) {
 	for text, want := range map[string]int{
 		"": 0, "hello world": 2, " hello": 1, "hello\n\nworld": 3, "こんにちは": 1,
 	} {
-		if got := tokens.Count(text); got != want {
-			t.Errorf("%q has %d tokens, want %d", text, got, want)
-		}
+		assert.Equal(t, want, tokens.Count(text), "%q", text)
 	}
 }
 
@@ -36,17 +37,12 @@ func TestPiecesCoverATextWithoutCuttingARune(t *testing.T) {
 			covered := 0
 			for rest := text; rest != ""; {
 				piece := tokens.Piece(rest)
-				if piece == "" || len(piece) > 8<<10 || !strings.HasPrefix(rest, piece) {
-					t.Fatalf("a piece of %d bytes at %d", len(piece), covered)
-				}
-				if valid && !utf8.ValidString(piece) {
-					t.Fatalf("a rune is cut at %d", covered)
-				}
+				require.True(t, piece != "" && len(piece) <= 8<<10 && strings.HasPrefix(rest, piece),
+					"a piece of %d bytes at %d", len(piece), covered)
+				require.True(t, !valid || utf8.ValidString(piece), "a rune is cut at %d", covered)
 				rest, covered = rest[len(piece):], covered+len(piece)
 			}
-			if covered != len(text) {
-				t.Errorf("%d of %d bytes", covered, len(text))
-			}
+			assert.Equal(t, len(text), covered)
 		})
 	}
 }
@@ -57,14 +53,10 @@ func TestSplitGivesTheTokensThatCountCounts(t *testing.T) {
 			begin := time.Now()
 			lengths, sum := tokens.Split(text), 0
 			for _, length := range lengths {
-				if length <= 0 {
-					t.Fatal("an empty token")
-				}
+				require.True(t, length > 0, "an empty token")
 				sum += length
 			}
-			if sum != len(text) {
-				t.Errorf("the tokens have %d of %d bytes", sum, len(text))
-			}
+			assert.Equal(t, len(text), sum, "the tokens have")
 			if counted := tokens.Count(text); utf8.ValidString(text) && counted != len(lengths) {
 				t.Errorf("%d tokens, but %d are counted", len(lengths), counted)
 			}

@@ -4,6 +4,8 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+
 	"github.com/unweaver/unweaver/internal/text"
 )
 
@@ -14,9 +16,7 @@ func TestNamesOfASentenceWithTheWordsBetween(t *testing.T) {
 		{"Marie Curie", "was born in", "Warsaw", Source{"c", 0}},
 		{"Curie", "met", "Pierre Curie", Source{"c", 2}},
 	}
-	if !slices.Equal(got, want) {
-		t.Errorf("got %v, want %v", got, want)
-	}
+	assert.True(t, slices.Equal(got, want), "got %v, want %v", got, want)
 	if got := FindByRule(text.In("en"), "c", "Ärzte in Köln über Ärzte.", []string{"köln", "ärzte"}); len(got) != 2 ||
 		got[0] != (Triple{"Ärzte", "in", "Köln", Source{"c", 0}}) {
 		t.Errorf("got %v", got)

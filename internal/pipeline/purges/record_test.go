@@ -5,6 +5,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
@@ -18,9 +21,7 @@ func begin(t *testing.T, index artifact.Index, documents ...string) core.Purge {
 	purge, err := Begin(t.Context(), index, core.Purge{
 		At: time.Date(2026, 11, 27, 0, 0, 0, 0, time.UTC), Documents: SetOf(index.Name, documents).Digests(),
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return purge
 }
 
@@ -28,9 +29,7 @@ func begin(t *testing.T, index artifact.Index, documents ...string) core.Purge {
 func left(t *testing.T, index artifact.Index, documents ...string) (excluded, pending []string) {
 	t.Helper()
 	all, err := List(t.Context(), index)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	out, now := Excluded(all)
 	for _, document := range documents {
 		if out.Has(document) {
@@ -54,14 +53,10 @@ func TestAPurgedDocumentStaysOutUntilItMayReturnAndIsGone(t *testing.T) {
 	}
 	expect("before", nil, nil)
 	purge := begin(t, index, "a", "b")
-	if again := begin(t, index, "b", "a"); again.ID != purge.ID {
-		t.Errorf("the same wish is there twice: %+v, %+v", purge, again)
-	}
+	assert.Equal(t, purge.ID, begin(t, index, "b", "a").ID, "the same wish is there twice: %+v", purge)
 	expect("asked for", []string{"a", "b"}, []string{"a", "b"})
 	purge.State = core.PurgeDone
-	if err := Write(t.Context(), index, purge); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, Write(t.Context(), index, purge))
 	expect("done", []string{"a", "b"}, nil)
 	if n, err := Allow(t.Context(), index, []string{"a"}); !fault.Is(err, fault.Usage) || n != 0 {
 		t.Errorf("one of two may return: %d, %v", n, err)
@@ -82,11 +77,9 @@ func TestAWishThatCannotBeReadIsNoMissingOne(t *testing.T) {
 		"of no document": `{"id":"p"}`,
 	} {
 		index := artifact.Index{Store: blobmemory.New(), Name: "docs"}
-		if _, err := blob.Write(t.Context(), index.Store, recordKey(index, "p"), []byte(raw), blob.Cond{}); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := List(t.Context(), index); !fault.Is(err, fault.SegmentDamage) {
-			t.Errorf("%s: %v", name, err)
-		}
+		_, err := blob.Write(t.Context(), index.Store, recordKey(index, "p"), []byte(raw), blob.Cond{})
+		require.NoError(t, err)
+		_, err = List(t.Context(), index)
+		assert.True(t, fault.Is(err, fault.SegmentDamage), "%s: %v", name, err)
 	}
 }

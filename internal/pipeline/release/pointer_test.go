@@ -9,6 +9,9 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
@@ -58,9 +61,8 @@ func (b bench) want(pointer core.Pointer) {
 		`{"generation":%q,"manifest":%q,"seq":%d,"epoch":%d}`,
 		pointer.Generation, pointer.Manifest, pointer.Seq, pointer.Epoch,
 	)
-	if current != pointer || mirrored != raw {
-		b.Errorf("current is %+v, mirrored %s, want %+v", current, mirrored, pointer)
-	}
+	assert.True(b, current == pointer && mirrored == raw,
+		"current is %+v, mirrored %s, want %+v", current, mirrored, pointer)
 }
 
 func TestFlipsFollowEachOther(t *testing.T) {
@@ -70,9 +72,7 @@ func TestFlipsFollowEachOther(t *testing.T) {
 		got, err := release.Flip(t.Context(), b.flipIn(gen, n+1, n))
 		stagetest.Ok(t, err)
 		want := core.Pointer{Generation: gen, Manifest: "sha-" + gen, Seq: n + 1, Epoch: n + 1}
-		if got != want {
-			t.Errorf("got %+v", got)
-		}
+		assert.Equal(t, want, got)
 		b.want(want)
 	}
 }
@@ -86,9 +86,7 @@ func TestAFlipThatIsRepeatedFindsItsWorkDone(t *testing.T) {
 		return nil
 	}}
 	again, err := release.Flip(t.Context(), b.flipIn("g1", 1, 0))
-	if err != nil || again != first {
-		t.Errorf("%v: %+v, then %+v", err, first, again)
-	}
+	assert.True(t, err == nil && again == first, "%v: %+v, then %+v", err, first, again)
 	b.want(first)
 }
 
@@ -102,12 +100,10 @@ func TestAFlipBehindAnotherOneIsRefused(t *testing.T) {
 		"of the same manifest, planned now": {Artifacts: b.art, Mirror: b.mirror, Manifest: "sha-g1", Expected: 5},
 	} {
 		_, err := release.Flip(t.Context(), in)
-		if !fault.Is(err, fault.PointerMoved) || !strings.Contains(err.Error(), "generation g1 was published") {
-			t.Errorf("%s: %v", name, err)
-		}
-		if !strings.Contains(err.Error(), "run index again") || !strings.Contains(err.Error(), "unweaver publish") {
-			t.Errorf("%s does not say what to do: %v", name, err)
-		}
+		assert.True(t, fault.Is(err, fault.PointerMoved) && strings.Contains(err.Error(), "generation g1 was published"),
+			"%s: %v", name, err)
+		assert.True(t, strings.Contains(err.Error(), "run index again") && strings.Contains(err.Error(), "unweaver publish"),
+			"%s does not say what to do: %v", name, err)
 	}
 	b.want(first)
 }
@@ -133,9 +129,7 @@ func TestOfRunsThatRaceOneIsPublished(t *testing.T) {
 	}
 	wg.Wait()
 	current, _ := b.pointers()
-	if len(won) != 1 || won[current.Generation] != current {
-		t.Errorf("current %+v, won %+v", current, won)
-	}
+	assert.True(t, len(won) == 1 && won[current.Generation] == current, "current %+v, won %+v", current, won)
 }
 
 func TestAFlipWhoseAnswerWasLost(t *testing.T) {
@@ -159,9 +153,7 @@ func TestAFlipWhoseAnswerWasLost(t *testing.T) {
 			return fault.Precondition.At("write", key)
 		}}
 		got, err := release.Flip(t.Context(), in)
-		if err != nil || got != want {
-			t.Errorf("%v: %+v", err, got)
-		}
+		assert.True(t, err == nil && got == want, "%v: %+v", err, got)
 		b.want(want)
 	})
 	t.Run("but another run's flip is refused", func(t *testing.T) {
@@ -191,9 +183,7 @@ func TestAMirrorThatFailsLeavesTheGenerationPublishedAndIsRepeated(t *testing.T)
 	in := b.flipIn("g1", 1, 0)
 	in.Mirror = deafMirror{}
 	got, err := release.Flip(t.Context(), in)
-	if !fault.Is(err, fault.StoreDown) || got.Epoch != 1 {
-		t.Fatalf("%v: %+v", err, got)
-	}
+	require.True(t, fault.Is(err, fault.StoreDown) && got.Epoch == 1, "%v: %+v", err, got)
 	if current, mirrored := b.pointers(); current != got || mirrored != "" {
 		t.Errorf("current %+v, mirrored %q", current, mirrored)
 	}

@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/pipeline/report"
 )
@@ -43,9 +45,8 @@ func TestNothingOfADocumentBecomesMarkup(t *testing.T) {
 	for line := range strings.Lines(text) {
 		bare := strings.NewReplacer(`\\`, "", "\\`", "", `\*`, "", `\[`, "", `\]`, "", `\<`, "", `\>`, "", `\|`, "", `\~`,
 			"", `\!`, "").Replace(line)
-		if strings.ContainsAny(bare, "<>[]`\u202e") || strings.HasPrefix(line, "# heading") {
-			t.Errorf("markdown %q", line)
-		}
+		assert.True(t, !strings.ContainsAny(bare, "<>[]`\u202e") && !strings.HasPrefix(line, "# heading"),
+			"markdown %q", line)
 	}
 }
 
@@ -55,13 +56,9 @@ func TestAReportSaysWhatHappenedAndWhatToDo(t *testing.T) {
 		"gate.max_recall_drop", "0.500", "publish 20260301t030000z --index docs", "store it without its password",
 		"retry-failed docs", "1,200", "1.2500 USD", "1.0 MB", "chunker chunk/1 → chunk/2", "+17 %", "paused or waited",
 	} {
-		if !strings.Contains(text, wanted) {
-			t.Errorf("the report does not say %q", wanted)
-		}
+		assert.Contains(t, text, wanted, "the report does not say")
 	}
-	if report.Markdown(sample()) != text {
-		t.Error("equal reports give other bytes")
-	}
+	assert.Equal(t, text, report.Markdown(sample()), "equal reports give other bytes")
 	if empty := report.Markdown(core.Report{}); empty == "" || strings.Contains(empty, "NaN") {
 		t.Errorf("an empty report is %q", empty)
 	}
@@ -69,20 +66,15 @@ func TestAReportSaysWhatHappenedAndWhatToDo(t *testing.T) {
 
 func TestEnrichmentsAreToldWithWhatFailedOfThem(t *testing.T) {
 	r := sample()
-	if strings.Contains(report.Markdown(r), "Enrichments") {
-		t.Error("enrichments are told of a generation without any")
-	}
+	assert.False(t, strings.Contains(report.Markdown(r), "Enrichments"),
+		"enrichments are told of a generation without any")
 	r.Enriched = []core.Enrichment{{
 		Name:   "gem",
 		Counts: map[string]int64{"chunks": 4300, "failed": 12, "themes": 0},
 	}}
 	text := report.Markdown(r)
 	for _, want := range []string{"12 chunks have no questions", "12 failed"} {
-		if !strings.Contains(text, want) {
-			t.Errorf("no %q in %s", want, text)
-		}
+		assert.Contains(t, text, want, "no")
 	}
-	if strings.Contains(text, "0 themes") {
-		t.Error("what is nothing is told")
-	}
+	assert.False(t, strings.Contains(text, "0 themes"), "what is nothing is told")
 }

@@ -7,6 +7,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/model"
@@ -64,9 +67,8 @@ func TestCallsAreAdmittedWhileOthersHaveThePlaces(t *testing.T) {
 		var group sync.WaitGroup
 		for range calls {
 			group.Go(func() {
-				if _, err := way.Complete(t.Context(), model.Call{Task: model.Extract}); err != nil {
-					t.Error(err)
-				}
+				_, err := way.Complete(t.Context(), model.Call{Task: model.Extract})
+				assert.NoError(t, err)
 			})
 		}
 		group.Wait()
@@ -87,9 +89,7 @@ func TestABudgetIsKeptAndNothingStaysInFlightWhereCallsAreAdmittedAhead(t *testi
 			if err := crowd(places(through, to, width), 3*width+2); !fault.Is(err, fault.BudgetSpent) {
 				t.Errorf("refused with %v", err)
 			}
-			if calls := to.calls.Load(); calls != budget {
-				t.Errorf("%d calls were paid for, the budget is %d", calls, budget)
-			}
+			assert.Equal(t, int64(budget), to.calls.Load())
 			settled(t, through, store, budget)
 		})
 	}
@@ -100,9 +100,8 @@ func settled(t *testing.T, through *Book, store *far, calls int64) {
 	t.Helper()
 	_ = through.Flush(t.Context())
 	total, err := Totals(t.Context(), store, "i/g")
-	if err != nil || total.Calls.Extract != calls || total.InFlight.Sum() != 0 {
-		t.Errorf("the account is %+v (%v), want %d calls and none in flight", total, err, calls)
-	}
+	assert.True(t, err == nil && total.Calls.Extract == calls && total.InFlight.Sum() == 0,
+		"the account is %+v (%v), want %d calls and none in flight", total, err, calls)
 }
 
 func TestNoCallThatWasAdmittedAheadStartsAfterPauseIsAcknowledged(t *testing.T) {
@@ -113,16 +112,13 @@ func TestNoCallThatWasAdmittedAheadStartsAfterPauseIsAcknowledged(t *testing.T) 
 			started := make(chan error, 1)
 			go func() { started <- crowd(places(through, to, 8), 40) }()
 			time.Sleep(3*latency + 100*time.Millisecond)
-			if _, err := Steer(t.Context(), store, "i/g", CommandPause, nil); err != nil {
-				t.Fatal(err)
-			}
+			_, err := Steer(t.Context(), store, "i/g", CommandPause, nil)
+			require.NoError(t, err)
 			acknowledged := to.calls.Load()
 			if err := <-started; !fault.Is(err, fault.Paused) {
 				t.Errorf("refused with %v", err)
 			}
-			if later := to.calls.Load() - acknowledged; later != 0 {
-				t.Errorf("%d calls started after the pause was acknowledged", later)
-			}
+			assert.Zero(t, to.calls.Load()-acknowledged)
 			settled(t, through, store, to.calls.Load())
 		})
 	}
@@ -145,9 +141,7 @@ func TestAnAdmissionIsGivenBackWhereItsCallIsNotSent(t *testing.T) {
 				}
 			}
 		}
-		if err := through.Flush(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, through.Flush(t.Context()))
 		if total, err := Totals(t.Context(), store, "i/g"); err != nil || total.InFlight.Sum() != 1 {
 			t.Errorf("%+v in flight, want the one that is out (%v)", total.InFlight, err)
 		}
@@ -159,17 +153,11 @@ func TestAnAdmissionHoldsAQuarterOfASecondAndOnce(t *testing.T) {
 	inOwnTime(t, func(t *testing.T) {
 		through := worker(t, memory.New(), core.Spec{})
 		admitted, err := through.Ahead(t.Context(), model.Extract, 100)
-		if err != nil || !admitted.Holds() || time.Until(admitted.Until) != admission {
-			t.Fatalf("%+v %v", admitted, err)
-		}
+		require.True(t, err == nil && admitted.Holds() && time.Until(admitted.Until) == admission, "%+v %v", admitted, err)
 		time.Sleep(admission)
-		if admitted.Holds() {
-			t.Error("it holds, although a pause may have been acknowledged since")
-		}
+		assert.False(t, admitted.Holds(), "it holds, although a pause may have been acknowledged since")
 		admitted.GiveBack()
 		admitted.GiveBack()
-		if through.Mine.InFlight.Sum() != 0 {
-			t.Errorf("%+v in flight after it was given back", through.Mine.InFlight)
-		}
+		assert.Zero(t, through.Mine.InFlight.Sum(), "%+v in flight after it was given back", through.Mine.InFlight)
 	})
 }

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/store/coordination/memory"
 )
@@ -16,9 +18,7 @@ func BenchmarkLook(b *testing.B) {
 			store := memory.New()
 			for i := range workers {
 				account := []byte(`{"calls":{"extract":17000},"tokens":{"prompt":9000000},"done":{"extract":17000}}`)
-				if err := store.Account(b.Context(), "i/g", fmt.Sprint("w", i), account); err != nil {
-					b.Fatal(err)
-				}
+				require.NoError(b, store.Account(b.Context(), "i/g", fmt.Sprint("w", i), account))
 			}
 			all := &books{}
 			through := all.open(&Ports{Coordination: store}, "i/g", 1)
@@ -26,9 +26,7 @@ func BenchmarkLook(b *testing.B) {
 			_, end := through.Watch(b.Context(), "extract")
 			defer end()
 			for b.Loop() {
-				if err := through.Look(b.Context()); err != nil {
-					b.Fatal(err)
-				}
+				require.NoError(b, through.Look(b.Context()))
 			}
 		})
 	}

@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
@@ -130,9 +132,7 @@ func TestABudgetOfCallsIsNeverOvershot(t *testing.T) {
 						})
 					}
 					group.Wait()
-					if calls := to.calls.Load(); calls != 20 {
-						t.Errorf("%d calls were paid for, the budget is 20", calls)
-					}
+					assert.Equal(t, int64(20), to.calls.Load())
 				})
 			}
 		}
@@ -161,13 +161,9 @@ func TestTheRefusalTellsTheTrueNumber(t *testing.T) {
 	inOwnTime(t, func(t *testing.T) {
 		through := worker(t, memory.New(), core.Spec{Budget: core.Budget{Calls: 3}})
 		err := storm(through, &server{}, 1)
-		if err == nil || !errors.As(err, new(*fault.Error)) {
-			t.Fatal(err)
-		}
+		require.True(t, err != nil && errors.As(err, new(*fault.Error)), "%v", err)
 		for _, want := range []string{"3 calls", "330 tokens", "budget is 3 calls", "--budget-calls"} {
-			if !strings.Contains(err.Error(), want) {
-				t.Errorf("%q does not say %q", err, want)
-			}
+			assert.Contains(t, err.Error(), want, "%q does not say", err)
 		}
 	})
 }
@@ -190,9 +186,8 @@ func TestNoCallStartsAfterPauseOrCancelIsAcknowledged(t *testing.T) {
 			for to.calls.Load() < 100 {
 				time.Sleep(time.Millisecond)
 			}
-			if _, err := Steer(t.Context(), store, "i/g", command, nil); err != nil {
-				t.Fatal(err)
-			}
+			_, err := Steer(t.Context(), store, "i/g", command, nil)
+			require.NoError(t, err)
 			acknowledged := to.calls.Load()
 			group.Wait()
 			if later := to.calls.Load() - acknowledged; later != 0 {
@@ -209,31 +204,24 @@ func TestACommandThatStopsARunTellsWhatIsInFlight(t *testing.T) {
 		var ends []func(model.Usage, bool)
 		for i := range 5 {
 			end, err := workers[i%2].Begin(t.Context(), "extract", 100)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			ends = append(ends, end)
 		}
 		for _, want := range []int64{5, 3} {
 			for _, command := range []string{CommandPause, CommandCancel} {
-				if inFlight, err := Steer(t.Context(), store, "i/g", command, nil); err != nil || inFlight != want {
-					t.Errorf("%s: %d calls in flight, %v; want %d", command, inFlight, err, want)
-				}
+				inFlight, err := Steer(t.Context(), store, "i/g", command, nil)
+				assert.True(t, err == nil && inFlight == want, "%s: %d calls in flight, %v; want %d", command, inFlight, err, want)
 			}
 			if want == 5 { // one is answered and one is not: both are over, and an answer that comes late is paid for
 				ends[0](model.Usage{Prompt: 10}, true)
 				ends[1](model.Usage{}, false)
 				for _, through := range workers {
-					if err := through.Flush(t.Context()); err != nil {
-						t.Fatal(err)
-					}
+					require.NoError(t, through.Flush(t.Context()))
 				}
 			}
 		}
 		total, err := Totals(t.Context(), store, "i/g")
-		if err != nil || total.Calls.Extract != 1 || total.InFlight.Extract != 3 {
-			t.Errorf("%+v %v", total, err)
-		}
+		assert.True(t, err == nil && total.Calls.Extract == 1 && total.InFlight.Extract == 3, "%+v %v", total, err)
 	})
 }
 
@@ -248,24 +236,19 @@ func TestLimitsAreToldBeforeACallIsAdmittedAndOutliveAPause(t *testing.T) {
 			}
 		}
 		for _, want := range []int{2, 7} {
-			if err := Limit(t.Context(), store, "i/g", nil, &core.LiveLimits{Concurrency: &want}); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, Limit(t.Context(), store, "i/g", nil, &core.LiveLimits{Concurrency: &want}))
 			for _, command := range []string{CommandPause, CommandResume} {
-				if _, err := Steer(t.Context(), store, "i/g", command, nil); err != nil {
-					t.Fatal(err)
-				}
+				_, err := Steer(t.Context(), store, "i/g", command, nil)
+				require.NoError(t, err)
 			}
 			end, err := through.Begin(t.Context(), "extract", 1)
-			if err != nil || told != want {
-				t.Fatalf("a call was admitted by a concurrency of %d, want %d: %v", told, want, err)
-			}
+			require.True(t, err == nil && told == want,
+				"a call was admitted by a concurrency of %d, want %d: %v", told, want, err)
 			end(model.Usage{}, false)
 		}
 		zero := 0
-		if err := Limit(t.Context(), store, "i/g", nil, &core.LiveLimits{Concurrency: &zero}); err == nil {
-			t.Error("a concurrency of 0 was written down")
-		}
+		err := Limit(t.Context(), store, "i/g", nil, &core.LiveLimits{Concurrency: &zero})
+		assert.Error(t, err, "a concurrency of 0 was written down")
 	})
 }
 
@@ -296,14 +279,10 @@ func TestAccountsEqualWhatTheServerCounted(t *testing.T) {
 		}
 		group.Wait()
 		for _, through := range opened {
-			if err := through.Flush(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, through.Flush(t.Context()))
 		}
 		total, err := Totals(t.Context(), store, "i/g")
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		calls := to.calls.Load()
 		if total.Calls.Extract != calls || total.Tokens.Prompt != 100*calls || total.Tokens.Completion != 10*calls ||
 			total.Cost != float64(100*calls) || total.InFlight.Sum() != 0 {
@@ -321,13 +300,9 @@ func TestACallAfterItsCallerGaveUpIsNotSent(t *testing.T) {
 		if _, err := through.Begin(ctx, "extract", 100); !errors.Is(err, context.Canceled) {
 			t.Errorf("begin gave %v", err)
 		}
-		if err := through.Flush(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, through.Flush(t.Context()))
 		total, err := Totals(t.Context(), store, "i/g")
-		if err != nil || total.InFlight.Sum() != 0 {
-			t.Errorf("in flight: %+v, %v", total.InFlight, err)
-		}
+		assert.True(t, err == nil && total.InFlight.Sum() == 0, "in flight: %+v, %v", total.InFlight, err)
 	})
 }
 
@@ -336,24 +311,16 @@ func TestAStoreThatIsAwayAdmitsNothingAndForgetsNothing(t *testing.T) {
 		store := &far{Store: memory.New()}
 		through := worker(t, store, core.Spec{})
 		to := &server{}
-		if err := call(t.Context(), through, to); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, call(t.Context(), through, to))
 		store.away.Store(true)
 		if err := call(t.Context(), through, to); !fault.Is(err, fault.StoreDown) {
 			t.Errorf("a call was admitted although nobody could look at the control record: %v", err)
 		}
 		store.away.Store(false)
-		if err := call(t.Context(), through, to); err != nil {
-			t.Fatal(err)
-		}
-		if err := through.Flush(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, call(t.Context(), through, to))
+		require.NoError(t, through.Flush(t.Context()))
 		total, err := Totals(t.Context(), store, "i/g")
-		if err != nil || total.Calls.Extract != 2 || total.InFlight.Sum() != 0 {
-			t.Errorf("%+v, %v", total, err)
-		}
+		assert.True(t, err == nil && total.Calls.Extract == 2 && total.InFlight.Sum() == 0, "%+v, %v", total, err)
 	})
 }
 
@@ -363,22 +330,12 @@ func TestAStoreThatLostItsMemoryHearsTheWholeAccountAgain(t *testing.T) {
 		through := worker(t, store, core.Spec{})
 		to := &server{}
 		for range 5 {
-			if err := call(t.Context(), through, to); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, call(t.Context(), through, to))
 		}
-		if err := through.Flush(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		if err := store.ForgetRun(t.Context(), "i/g"); err != nil {
-			t.Fatal(err)
-		}
-		if err := call(t.Context(), through, to); err != nil {
-			t.Fatal(err)
-		}
-		if err := through.Flush(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, through.Flush(t.Context()))
+		require.NoError(t, store.ForgetRun(t.Context(), "i/g"))
+		require.NoError(t, call(t.Context(), through, to))
+		require.NoError(t, through.Flush(t.Context()))
 		if total, err := Totals(t.Context(), store, "i/g"); err != nil || total.Calls.Extract != 6 {
 			t.Errorf("%+v, %v", total, err)
 		}
@@ -391,26 +348,21 @@ func TestAWatchedUnitIsStoppedWithoutAPaidCall(t *testing.T) {
 		through := worker(t, store, core.Spec{})
 		watched, end := through.Watch(t.Context(), "extract")
 		defer end()
-		if _, err := Steer(t.Context(), store, "i/g", CommandPause, nil); err != nil {
-			t.Fatal(err)
-		}
+		_, err := Steer(t.Context(), store, "i/g", CommandPause, nil)
+		require.NoError(t, err)
 		select {
 		case <-watched.Done():
-			if err := context.Cause(watched); !fault.Is(err, fault.Paused) {
-				t.Errorf("stopped by %v", err)
-			}
+			err := context.Cause(watched)
+			assert.True(t, fault.Is(err, fault.Paused), "stopped by %v", err)
 		case <-time.After(10 * time.Second):
 			t.Fatal("a paused run's unit went on")
 		}
 		if err := through.Look(t.Context()); !fault.Is(err, fault.Paused) {
 			t.Errorf("a unit that begins now: %v", err)
 		}
-		if _, err := Steer(t.Context(), store, "i/g", CommandResume, nil); err != nil {
-			t.Fatal(err)
-		}
-		if err := through.Look(t.Context()); err != nil {
-			t.Errorf("resumed: %v", err)
-		}
+		_, err = Steer(t.Context(), store, "i/g", CommandResume, nil)
+		require.NoError(t, err)
+		assert.NoError(t, through.Look(t.Context()), "resumed")
 		if control, err := ReadControl(t.Context(), store, "i/g"); err != nil || control.Resumed.IsZero() {
 			t.Errorf("%+v, %v", control, err)
 		}
@@ -421,9 +373,7 @@ func TestARecordThatNobodyUnderstandsStopsTheRunUntilItIsResumed(t *testing.T) {
 	inOwnTime(t, func(t *testing.T) {
 		store := memory.New()
 		through := worker(t, store, core.Spec{})
-		if err := store.SetControl(t.Context(), "i/g", []byte("{broken")); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, store.SetControl(t.Context(), "i/g", []byte("{broken")))
 		to := &server{}
 		if err := call(t.Context(), through, to); !fault.Is(err, fault.ControlUnreadable) || to.calls.Load() != 0 {
 			t.Errorf("%v after %d calls", err, to.calls.Load())
@@ -431,12 +381,9 @@ func TestARecordThatNobodyUnderstandsStopsTheRunUntilItIsResumed(t *testing.T) {
 		if _, err := Steer(t.Context(), store, "i/g", CommandPause, nil); !fault.Is(err, fault.ControlUnreadable) {
 			t.Errorf("pause: %v", err)
 		}
-		if _, err := Steer(t.Context(), store, "i/g", CommandResume, nil); err != nil {
-			t.Fatal(err)
-		}
-		if err := call(t.Context(), through, to); err != nil {
-			t.Error(err)
-		}
+		_, err := Steer(t.Context(), store, "i/g", CommandResume, nil)
+		require.NoError(t, err)
+		assert.NoError(t, call(t.Context(), through, to))
 	})
 }
 
@@ -453,13 +400,10 @@ func TestProgressCountsFinishedUnitsOnceAndUnfinishedOnesNot(t *testing.T) {
 		two.Done(30)
 		three.Done(5)
 		two.Drop()
-		if err := through.Flush(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, through.Flush(t.Context()))
 		total, err := Totals(t.Context(), store, "i/g")
-		if err != nil || total.Done["extract"] != 69 || total.Hits.Extract != 4 || total.Written.Segments != 1 {
-			t.Errorf("%+v, %v", total, err)
-		}
+		assert.True(t, err == nil && total.Done["extract"] == 69 && total.Hits.Extract == 4 && total.Written.Segments == 1,
+			"%+v, %v", total, err)
 	})
 }
 
@@ -475,9 +419,7 @@ func TestAnAdmissionThatGrewOldIsAskedForAgain(t *testing.T) {
 			}
 			return start.Add(time.Minute)
 		}
-		if err := call(t.Context(), through, &server{}); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, call(t.Context(), through, &server{}))
 		if looks := store.looks.Load(); looks < 2 {
 			t.Errorf("a call was sent a minute after its admission, after %d looks", looks)
 		}
@@ -500,24 +442,16 @@ func TestUnansweredCallsAreReckonedWithAnAnswer(t *testing.T) {
 		price := core.Price{Prompt: 1e6, Completion: 2e6}
 		through := worker(t, store, core.Spec{Chat: core.ChatModel{Price: price}})
 		for range 3 {
-			if err := call(t.Context(), through, &server{}); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, call(t.Context(), through, &server{}))
 		}
 		for _, task := range []string{"extract", "shorten"} { // of shorten nothing is known
-			if _, err := through.Begin(t.Context(), task, 100); err != nil {
-				t.Fatal(err)
-			}
+			_, err := through.Begin(t.Context(), task, 100)
+			require.NoError(t, err)
 		}
-		if err := through.Flush(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, through.Flush(t.Context()))
 		total, err := Totals(t.Context(), store, "i/g")
-		if err != nil {
-			t.Fatal(err)
-		}
-		if total.Expected.Completion != 10 || total.Risk != 100+20+100 || total.Expected.Prompt != 200 {
-			t.Errorf("unsettled: %+v, cost %v", total.Expected, total.Risk)
-		}
+		require.NoError(t, err)
+		assert.True(t, total.Expected.Completion == 10 && total.Risk == 100+20+100 && total.Expected.Prompt == 200,
+			"unsettled: %+v, cost %v", total.Expected, total.Risk)
 	})
 }

@@ -6,6 +6,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/store/coordination/memory"
 )
@@ -16,17 +19,11 @@ func paced(t *testing.T, state core.RunState, now time.Time, accounts ...Account
 	store := memory.New()
 	for number, account := range accounts {
 		raw, err := json.Marshal(account)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := store.Account(t.Context(), "i/g", string(rune('a'+number)), raw); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
+		require.NoError(t, store.Account(t.Context(), "i/g", string(rune('a'+number)), raw))
 	}
 	_, pace, err := Pacing(t.Context(), store, "i/g", state, now)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return pace
 }
 
@@ -41,17 +38,14 @@ func TestAPaceIsOfTheProcessesThatGetOn(t *testing.T) {
 		Done: map[string]int64{"extract": 30}, Worked: map[string]float64{"extract": 1}, Moved: now.Add(-time.Hour),
 	}
 	pace := paced(t, state, now, working, killed)
-	if pace.Done != 50 || pace.Share != 0.5 || pace.Rate != 2 || pace.Seconds != 25 {
-		t.Errorf("%+v, want 50 of 100, two a second by the one that works, 25 s left", pace)
-	}
-	if pace = paced(t, state, now, killed); pace.Rate != 0 || pace.Seconds != 0 || pace.Done != 30 {
-		t.Errorf("nothing moves: %+v", pace)
-	}
+	assert.True(t, pace.Done == 50 && pace.Share == 0.5 && pace.Rate == 2 && pace.Seconds == 25,
+		"%+v, want 50 of 100, two a second by the one that works, 25 s left", pace)
+	pace = paced(t, state, now, killed)
+	assert.True(t, pace.Rate == 0 && pace.Seconds == 0 && pace.Done == 30, "nothing moves: %+v", pace)
 	old := Account{Done: map[string]int64{"extract": 50}} // of an older release
 	state.StageAt = now.Add(-10 * time.Second)
-	if pace = paced(t, state, now, old); pace.Rate < 4.9 || pace.Rate > 5.1 {
-		t.Errorf("an account without times: %+v", pace)
-	}
+	pace = paced(t, state, now, old)
+	assert.False(t, pace.Rate < 4.9 || pace.Rate > 5.1, "an account without times: %+v", pace)
 }
 
 func TestAHugeDocumentIsFollowedByItsBytes(t *testing.T) {
@@ -62,9 +56,8 @@ func TestAHugeDocumentIsFollowedByItsBytes(t *testing.T) {
 		Worked: map[string]float64{"chunk": 16}, Moved: now,
 	}
 	pace := paced(t, state, now, account)
-	if pace.Done != 100 || pace.Share < 0.5 || pace.Share > 0.53 || pace.Seconds != 15 {
-		t.Errorf("%+v, want half of the bytes and 15 s left", pace)
-	}
+	assert.False(t, pace.Done != 100 || pace.Share < 0.5 || pace.Share > 0.53 || pace.Seconds != 15,
+		"%+v, want half of the bytes and 15 s left", pace)
 }
 
 func TestProgressDoesNotFallBackWhileAUnitIsDoneAgain(t *testing.T) {
@@ -73,13 +66,9 @@ func TestProgressDoesNotFallBackWhileAUnitIsDoneAgain(t *testing.T) {
 	state := core.RunState{Stage: "chunk", Total: 100, Bytes: 1000, StageAt: time.Now()}
 	shown := func() (int64, float64) {
 		t.Helper()
-		if err := through.Flush(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, through.Flush(t.Context()))
 		_, pace, err := Pacing(t.Context(), store, "i/g", state, time.Now())
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		return pace.Done, pace.Share
 	}
 	first := &Progress{Stage: "chunk", Book: through}
@@ -126,14 +115,10 @@ func TestWhatUnitsFailWithIsCountedByStageAndCode(t *testing.T) {
 			unit := &Progress{Stage: "extract", Book: through}
 			unit.Failed(core.Problem{Code: code, Object: "extract", Detail: "429 at " + through.Worker})
 		}
-		if err := through.Flush(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, through.Flush(t.Context()))
 	}
 	total, err := Totals(t.Context(), store, "i/g")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	var report core.Report
 	total.Fill(&report)
 	if len(report.Retries) != 2 || report.Retries[0].Code != "model_rate_limited" || report.Retries[0].Count != 4 ||

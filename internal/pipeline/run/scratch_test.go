@@ -5,6 +5,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/testkit/blobmemory"
 	"github.com/unweaver/unweaver/internal/testkit/distance"
 )
@@ -20,31 +23,21 @@ func TestAProcessReadsAFileOfItsRunOnce(t *testing.T) {
 	requests := distance.New(0)
 	ports := &Ports{Artifacts: distance.Blob(blobmemory.New(), requests)}
 	run := scratchRun(ports)
-	if _, err := Kept(t.Context(), run, ShardsFile); err == nil {
-		t.Fatal("a file that is not there was read")
-	}
+	_, err := Kept(t.Context(), run, ShardsFile)
+	require.Error(t, err, "a file that is not there was read")
 	want := Shards{Chunks: []int{3, 1}}
-	if err := ShardsFile.Write(t.Context(), run.Scratch, want); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, ShardsFile.Write(t.Context(), run.Scratch, want))
 	requests.Take()
 	for range 100 {
 		got, err := Kept(t.Context(), scratchRun(ports), ShardsFile)
-		if err != nil || fmt.Sprint(got) != fmt.Sprint(want) {
-			t.Fatalf("%v, %v", got, err)
-		}
+		require.True(t, err == nil && fmt.Sprint(got) == fmt.Sprint(want), "%v, %v", got, err)
 	}
-	if counted := requests.Take(); counted.Of("") != 1 {
-		t.Errorf("it was read %d times", counted.Of(""))
-	}
+	assert.Equal(t, int64(1), requests.Take().Of(""), "it was read")
 	for unit := range 3 * mostKept {
 		file := numbered[int]("other-%d.json", unit)
-		if err := file.Write(t.Context(), run.Scratch, unit); err != nil {
-			t.Fatal(err)
-		}
-		if got, err := Kept(t.Context(), run, file); err != nil || got != unit {
-			t.Fatalf("%d, %v", got, err)
-		}
+		require.NoError(t, file.Write(t.Context(), run.Scratch, unit))
+		got, err := Kept(t.Context(), run, file)
+		require.True(t, err == nil && got == unit, "%d, %v", got, err)
 	}
 	if n := len(ports.Kept.values); n != mostKept || len(ports.Kept.order) != mostKept {
 		t.Errorf("%d files are kept, at most %d", n, mostKept)
@@ -58,17 +51,13 @@ func TestFilesOfUnitsAreReadSideBySide(t *testing.T) {
 	file := func(unit int) File[int] { return numbered[int]("unit-%d.json", unit) }
 	run := scratchRun(&Ports{Artifacts: near})
 	for unit := range units {
-		if err := file(unit).Write(t.Context(), run.Scratch, unit); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, file(unit).Write(t.Context(), run.Scratch, unit))
 	}
 	requests := distance.New(15 * time.Millisecond)
 	far := scratchRun(&Ports{Artifacts: distance.Blob(near, requests)})
 	want := 0
 	for unit, err := range Each(t.Context(), far, units, file) {
-		if err != nil || unit != want {
-			t.Fatalf("unit %d, want %d, %v", unit, want, err)
-		}
+		require.True(t, err == nil && unit == want, "unit %d, want %d, %v", unit, want, err)
 		want++
 	}
 	if chain := requests.Take().Chain; want != units || chain > 4*units/readWidth {

@@ -5,6 +5,9 @@ import (
 	"math"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 )
@@ -38,9 +41,7 @@ func TestABudgetCountsWhatIsInFlight(t *testing.T) {
 		"the calls of several, of all kinds": {core.Budget{Calls: 100, Tokens: 1000, Money: 10}, both, true},
 	} {
 		err := Spent(c.budget, c.total, "i/g")
-		if fault.Is(err, fault.BudgetSpent) != c.spent || (err != nil) != c.spent {
-			t.Errorf("%s: %v", name, err)
-		}
+		assert.True(t, fault.Is(err, fault.BudgetSpent) == c.spent && (err != nil) == c.spent, "%s: %v", name, err)
 	}
 }
 
@@ -48,26 +49,20 @@ func TestABudgetCountsWhatIsInFlight(t *testing.T) {
 // Promises: 22.
 func TestADamagedAccountIsNoEmptyOne(t *testing.T) {
 	whole, err := json.Marshal(Account{Calls: core.Calls{Extract: 3}, Cost: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for name, raw := range map[string]string{
 		"cut": string(whole[:len(whole)/2]), "null": "null", "another kind": "[]",
 		"calls below zero": `{"calls":{"extract":-3}}`, "money below zero": `{"cost":-1}`,
 		"in flight below zero": `{"in_flight":{"embed":-1}}`, "tokens below zero": `{"tokens":{"prompt":-1}}`,
 	} {
 		accounts := map[string][]byte{"one": whole, "two": []byte(raw)}
-		if total, err := sum("i/g", accounts, ""); !fault.Is(err, fault.ControlUnreadable) {
-			t.Errorf("%s: %+v, %v", name, total, err)
-		}
-		if total, err := sum("i/g", accounts, "two"); err != nil || total.Calls.Extract != 3 {
-			t.Errorf("%s, its own: %+v, %v", name, total, err)
-		}
+		total, err := sum("i/g", accounts, "")
+		assert.True(t, fault.Is(err, fault.ControlUnreadable), "%s: %+v, %v", name, total, err)
+		total, err = sum("i/g", accounts, "two")
+		assert.True(t, err == nil && total.Calls.Extract == 3, "%s, its own: %+v, %v", name, total, err)
 	}
 	large, err := json.Marshal(Account{Calls: core.Calls{Extract: math.MaxInt64 - 1}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	accounts := map[string][]byte{"one": large, "two": large}
 	if total, err := sum("i/g", accounts, ""); !fault.Is(err, fault.ControlUnreadable) {
 		t.Errorf("two that overflow: %+v, %v", total, err)

@@ -3,6 +3,9 @@ package run
 import (
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/model"
@@ -17,21 +20,16 @@ func TestACallOfARunThatIsStoppedIsRefused(t *testing.T) {
 			through := worker(t, store, core.Spec{})
 			for _, stopped := range []bool{false, true} {
 				if stopped {
-					if _, err := Steer(t.Context(), store, "i/g", command, nil); err != nil {
-						t.Fatal(err)
-					}
+					_, err := Steer(t.Context(), store, "i/g", command, nil)
+					require.NoError(t, err)
 				}
 				end, err := through.Begin(t.Context(), model.Extract, 100)
-				if fault.Is(err, code) != stopped || (err != nil) != stopped {
-					t.Errorf("stopped %t: %v", stopped, err)
-				}
+				assert.True(t, fault.Is(err, code) == stopped && (err != nil) == stopped, "stopped %t: %v", stopped, err)
 				if err == nil {
 					end(model.Usage{}, false)
 				}
 			}
-			if through.Mine.InFlight.Sum() != 0 {
-				t.Errorf("%+v in flight", through.Mine.InFlight)
-			}
+			assert.Zero(t, through.Mine.InFlight.Sum(), "%+v in flight", through.Mine.InFlight)
 		})
 	}
 }

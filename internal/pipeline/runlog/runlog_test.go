@@ -7,6 +7,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
@@ -25,9 +28,8 @@ func source() runlog.Source {
 
 func put(t *testing.T, s runlog.Source, key, text string) {
 	t.Helper()
-	if _, err := s.Artifacts.Put(t.Context(), key, strings.NewReader(text), int64(len(text)), blob.Cond{}); err != nil {
-		t.Fatal(err)
-	}
+	_, err := s.Artifacts.Put(t.Context(), key, strings.NewReader(text), int64(len(text)), blob.Cond{})
+	require.NoError(t, err)
 }
 
 // report of a run of docs that began at a minute.
@@ -41,22 +43,16 @@ func report(generation, status string, minute int) core.Report {
 func ended(t *testing.T, s runlog.Source, of core.Report) {
 	t.Helper()
 	raw, err := json.Marshal(of)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	put(t, s, index.GenerationKey(of.Generation, "report.json"), string(raw))
 }
 
 func running(t *testing.T, s runlog.Source, of core.Report) {
 	t.Helper()
 	raw, err := json.Marshal(core.RunState{Report: of, RunID: of.RunID, Stage: "extract", Total: 10})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for key, value := range map[string][]byte{of.Run: raw, runlog.LatestBuild("docs"): []byte(of.Run)} {
-		if err := s.Runs.SetState(t.Context(), key, value); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, s.Runs.SetState(t.Context(), key, value))
 	}
 }
 
@@ -65,18 +61,13 @@ func TestARunIsReadFromItsReportOrFromItsState(t *testing.T) {
 	ended(t, s, report("g1", core.StatusCompleted, 1))
 	running(t, s, report("g2", core.StatusRunning, 2))
 	problem := []byte(`{"code":"model_auth","detail":"401"}`)
-	if err := s.Runs.SetProblem(t.Context(), "docs/g2", "unit", problem); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, s.Runs.SetProblem(t.Context(), "docs/g2", "unit", problem))
 	over, err := s.Read(t.Context(), "docs", "g1")
-	if err != nil || over.Status != core.StatusCompleted || over.Overall != 1 || over.Stage != "" {
-		t.Errorf("%+v, %v", over, err)
-	}
+	assert.True(t, err == nil && over.Status == core.StatusCompleted && over.Overall == 1 && over.Stage == "",
+		"%+v, %v", over, err)
 	places := 8
 	limits, budget := core.LiveLimits{Concurrency: &places}, core.Budget{Calls: 90}
-	if err := run.Limit(t.Context(), s.Runs, "docs/g2", &budget, &limits); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, run.Limit(t.Context(), s.Runs, "docs/g2", &budget, &limits))
 	live, err := s.Read(t.Context(), "docs", "g2")
 	if err != nil || live.Status != core.StatusRunning || live.Stage != "extract" || live.Unit == "" ||
 		live.Overall >= 1 || len(live.Problems) != 1 || live.Problems[0].Code != "model_auth" {
@@ -90,13 +81,10 @@ func TestARunIsReadFromItsReportOrFromItsState(t *testing.T) {
 func TestWhatIsNoRunIsSaid(t *testing.T) {
 	s := source()
 	for generation, code := range map[string]fault.Code{"g9": fault.RunNotFound, "../x": fault.InvalidParam} {
-		if _, err := s.Read(t.Context(), "docs", generation); !fault.Is(err, code) {
-			t.Errorf("%s: %v", generation, err)
-		}
+		_, err := s.Read(t.Context(), "docs", generation)
+		assert.True(t, fault.Is(err, code), "%s: %v", generation, err)
 	}
-	if err := s.Runs.SetState(t.Context(), "docs/g3", []byte("{half")); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, s.Runs.SetState(t.Context(), "docs/g3", []byte("{half")))
 	if _, err := s.Read(t.Context(), "docs", "g3"); !fault.Is(err, fault.SegmentDamage) {
 		t.Errorf("a state that cannot be read: %v", err)
 	}
@@ -111,12 +99,8 @@ func TestRunsAreListedNewestFirstWithThoseThatGoOnAndThoseThatAreDamaged(t *test
 	ended(t, s, report("g2", core.StatusErrors, 2))
 	running(t, s, report("g3", core.StatusRunning, 3))
 	list, err := s.List(t.Context(), "docs", 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got := shown(list); got != "g3 running, g2 completed_with_errors, g1 completed" {
-		t.Error(got)
-	}
+	require.NoError(t, err)
+	assert.Equal(t, "g3 running, g2 completed_with_errors, g1 completed", shown(list))
 	put(t, s, index.GenerationKey("g2", "report.json"), "{half")
 	if list, err = s.List(t.Context(), "docs", 0); err != nil || !strings.Contains(shown(list), "g2 damaged") {
 		t.Errorf("%s, %v", shown(list), err)
@@ -149,13 +133,10 @@ func TestALogHasWhatTheStoresHoldAndAsMuchAsIsRead(t *testing.T) {
 		log.LettersPath == "" {
 		t.Fatalf("%d listed, %+v, %v", len(log.Listed), log.Letters, err)
 	}
-	if log.Letters[0].Object != "a.md, chunk 3 (c0ffee)" || log.Letters[1].Code != string(fault.SegmentDamage) {
-		t.Errorf("%+v", log.Letters)
-	}
+	assert.True(t, log.Letters[0].Object == "a.md, chunk 3 (c0ffee)" && log.Letters[1].Code == string(fault.SegmentDamage),
+		"%+v", log.Letters)
 	none, err := s.Log(t.Context(), runlog.Ended(report("g2", core.StatusCompleted, 2)))
-	if err != nil || len(none.Listed)+len(none.Letters) > 0 {
-		t.Errorf("%+v, %v", none, err)
-	}
+	assert.True(t, err == nil && len(none.Listed)+len(none.Letters) == 0, "%+v, %v", none, err)
 }
 
 func TestACardTellsAnIndexThatIsNotPublishedFromOneThatIsDamaged(t *testing.T) {
@@ -169,7 +150,5 @@ func TestACardTellsAnIndexThatIsNotPublishedFromOneThatIsDamaged(t *testing.T) {
 	}
 	put(t, s, index.CurrentKey(), "{half")
 	card, err = s.Card(t.Context(), "docs")
-	if err != nil || card.State != runlog.StateDamaged || card.Detail == "" {
-		t.Errorf("%+v, %v", card, err)
-	}
+	assert.True(t, err == nil && card.State == runlog.StateDamaged && card.Detail != "", "%+v, %v", card, err)
 }

@@ -5,6 +5,9 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 func TestOneSizeOfSegmentsIsMergedOnceThereAreEnough(t *testing.T) {
@@ -17,18 +20,15 @@ func TestOneSizeOfSegmentsIsMergedOnceThereAreEnough(t *testing.T) {
 		t.Errorf("%v", groups)
 	}
 	groups := mergesOf(append(few, mergeable{rows: 3}), 10, mostChunks)
-	if len(groups) != 1 || len(groups[0]) != TierWidth || slices.Contains(groups[0], TierWidth-1) {
-		t.Errorf("the large one is of another tier: %v", groups)
-	}
+	assert.True(t, len(groups) == 1 && len(groups[0]) == TierWidth && !slices.Contains(groups[0], TierWidth-1),
+		"the large one is of another tier: %v", groups)
 }
 
 func TestWhatIsDeadIsWrittenAgainWithinABudget(t *testing.T) {
 	list := []mergeable{{1000, 700}, {1000, 250}, {100_000, 25_000}, {1000, 100}, {1000, 400}}
 	groups := mergesOf(list, 1, mostChunks)
 	want := [][]int{{0}, {4}, {1}} // at any price, then by what is dead, and not three quarters of the corpus
-	if !slices.EqualFunc(groups, want, slices.Equal[[]int]) {
-		t.Errorf("%v, want %v", groups, want)
-	}
+	assert.True(t, slices.EqualFunc(groups, want, slices.Equal[[]int]), "%v, want %v", groups, want)
 }
 
 func TestNothingGrowsAboveTheSizeOfASegment(t *testing.T) {
@@ -37,9 +37,7 @@ func TestNothingGrowsAboveTheSizeOfASegment(t *testing.T) {
 		list[i] = mergeable{rows: 3000}
 	}
 	for _, group := range mergesOf(list, 1_000_000, 10_000) {
-		if len(group)*3000 > 10_000 {
-			t.Errorf("%d segments of 3000 rows become one", len(group))
-		}
+		assert.True(t, len(group)*3000 <= 10_000, "%d segments of 3000 rows become one", len(group))
 	}
 }
 
@@ -91,9 +89,7 @@ func TestThreeHundredNightsCostWhatChanged(t *testing.T) {
 	mean := float64(written) / 300 / change
 	t.Logf("a night writes %.1f times its change, the worst %.1f %% of the corpus; at most %d segments, %.0f %% dead",
 		mean, 100*float64(worst)/corpus, most, 100*float64(dead)/float64(rows))
-	if mean > 8 || worst > corpus/8 || most > 40 {
-		t.Error("that is more than what changed")
-	}
+	assert.False(t, mean > 8 || worst > corpus/8 || most > 40, "that is more than what changed")
 }
 
 // vectorsSegment is one of a simulated night: how many of its rows count, and of all.
@@ -143,9 +139,7 @@ func TestThreeHundredNightsMergeVectors(t *testing.T) {
 				}
 				sum.live = sum.rows
 				tonight += sum.rows
-				if sum.rows > mostVectors {
-					t.Fatalf("a segment of %d rows", sum.rows)
-				}
+				require.True(t, sum.rows <= mostVectors, "a segment of %d rows", sum.rows)
 				if sum.rows > 0 {
 					next = append(next, sum)
 				}
@@ -167,11 +161,8 @@ func TestThreeHundredNightsMergeVectors(t *testing.T) {
 		t.Logf("%d rows: a night writes %.1f times its change and reads the keys of %.1f times it, the worst %.1f %% of the "+
 			"corpus; at most %d segments, %d at last, at most %.0f %% dead", corpusRows, mean,
 			float64(looked)/300/float64(change), 100*float64(worst)/float64(corpusRows), most, len(list), 100*mostDead)
-		if mean > 5 || worst > corpusRows/7 || mostDead > 0.5 {
-			t.Error("that is more than what changed")
-		}
-		if first := int(corpusRows / 5000); most > max(32, first) || len(list) > 32 {
-			t.Errorf("more segments than 32, or the %d of a first build", first)
-		}
+		assert.False(t, mean > 5 || worst > corpusRows/7 || mostDead > 0.5, "that is more than what changed")
+		first := int(corpusRows / 5000)
+		assert.True(t, most <= max(32, first) && len(list) <= 32, "more segments than 32, or the %d of a first build", first)
 	}
 }

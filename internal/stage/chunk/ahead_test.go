@@ -6,6 +6,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+
 	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/document"
@@ -55,9 +57,7 @@ func TestSmallDocumentsOfADistantCorpusAreReadSideBySide(t *testing.T) {
 			t.Errorf("%d documents in %s", result.Counts.Documents, passed)
 		}
 		for key := range objects {
-			if reads := near.Reads(key); reads != 1 {
-				t.Errorf("%s was read %d times", key, reads)
-			}
+			assert.Equal(t, 1, near.Reads(key), "%s was read", key)
 		}
 	})
 }
@@ -74,11 +74,7 @@ func TestAReadingAheadFailsItsOwnDocument(t *testing.T) {
 	for key, want := range map[string]string{
 		"a.txt": "", "b.txt": string(fault.StoreDenied), "c.txt": string(fault.Unreadable), "d.txt": "",
 	} {
-		if documents[key].Problem != want {
-			t.Errorf("%s has problem %q, want %q", key, documents[key].Problem, want)
-		}
+		assert.Equal(t, want, documents[key].Problem, "%s has problem", key)
 	}
-	if res.Counts.Documents != 2 || res.Failed != 2 {
-		t.Errorf("%+v", res)
-	}
+	assert.True(t, res.Counts.Documents == 2 && res.Failed == 2, "%+v", res)
 }

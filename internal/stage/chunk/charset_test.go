@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 )
@@ -23,9 +25,7 @@ func TestTextsAreReadInTheirCharset(t *testing.T) {
 			t.Errorf("%s: %+v", key, d)
 			continue
 		}
-		if text := r.text(res, key, d, 0, d.Runes); !strings.Contains(text, "Капитан Кир") {
-			t.Errorf("%s: %q", key, text)
-		}
+		assert.Contains(t, r.text(res, key, d, 0, d.Runes), "Капитан Кир", "%s", key)
 	}
 }
 
@@ -42,11 +42,7 @@ func TestTextThatIsMostlyUnknownCharactersIsAProblem(t *testing.T) {
 		if key == "good.txt" || strings.HasSuffix(key, "#2") {
 			want = ""
 		}
-		if fault.Code(d.Problem) != want {
-			t.Errorf("%s: %q, want %q", key, d.Problem, want)
-		}
+		assert.Equal(t, want, fault.Code(d.Problem), "%s: %q", key, d.Problem)
 	}
-	if res.Failed != 4 || !strings.Contains(res.Problems[0].Detail, "are no letters") {
-		t.Errorf("%+v", res.Problems)
-	}
+	assert.True(t, res.Failed == 4 && strings.Contains(res.Problems[0].Detail, "are no letters"), "%+v", res.Problems)
 }

@@ -9,6 +9,9 @@ import (
 	"testing/iotest"
 	"unicode/utf8"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/model/tokens"
 )
@@ -18,9 +21,7 @@ var stable = core.Chunking{Strategy: "text", Boundaries: "stable", MaxTokens: 15
 func chunks(t *testing.T, s string, c core.Chunking) []cutting {
 	t.Helper()
 	var out []cutting
-	if err := cut(strings.NewReader(s), c, func(x cutting) error { out = append(out, x); return nil }); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, cut(strings.NewReader(s), c, func(x cutting) error { out = append(out, x); return nil }))
 	return out
 }
 
@@ -58,17 +59,14 @@ func check(t *testing.T, s string, cs []cutting, chunking core.Chunking) {
 	rs := []rune(s)
 	for i, x := range cs {
 		all.WriteString(x.piece)
-		if got := string(rs[x.start : x.start+utf8.RuneCountInString(x.text)]); got != x.text {
-			t.Fatalf("chunk %d is no slice of the document", i)
-		}
+		got := string(rs[x.start : x.start+utf8.RuneCountInString(x.text)])
+		require.True(t, got == x.text, "chunk %d is no slice of the document", i)
 		if n := tokens.Count(x.text); chunking.Strategy != "document" &&
 			n > chunking.MaxTokens+chunking.MaxTokens/50 {
 			t.Errorf("chunk %d has %d tokens", i, n)
 		}
 	}
-	if chunking.Strategy != "fixed" && all.String() != s {
-		t.Fatal("the pieces are not the document")
-	}
+	require.True(t, chunking.Strategy == "fixed" || all.String() == s, "the pieces are not the document")
 }
 
 func TestPiecesAreTheDocumentAndChunksAreSlices(t *testing.T) {
@@ -104,21 +102,15 @@ func TestChunksDoNotDependOnHowTheTextIsRead(t *testing.T) {
 		"halves":       iotest.HalfReader(strings.NewReader(s)),
 	} {
 		var got []cutting
-		if err := cut(r, stable, func(x cutting) error { got = append(got, x); return nil }); err != nil {
-			t.Fatal(err)
-		}
-		if fmt.Sprint(got) != want {
-			t.Errorf("%s: other chunks", name)
-		}
+		require.NoError(t, cut(r, stable, func(x cutting) error { got = append(got, x); return nil }))
+		assert.Equal(t, want, fmt.Sprint(got), "%s: other chunks", name)
 	}
 }
 
 func TestStableChunksLieBetweenTheirBounds(t *testing.T) {
 	cs := chunks(t, strings.Join(prose(rand.New(rand.NewPCG(3, 3)), 400), "\n\n"), stable)
 	for i, c := range cs[:len(cs)-1] {
-		if c.tokens < 400 || c.tokens > 1500 {
-			t.Errorf("chunk %d has %d tokens", i, c.tokens)
-		}
+		assert.True(t, c.tokens >= 400 && c.tokens <= 1500, "chunk %d has %d tokens", i, c.tokens)
 	}
 }
 
@@ -153,9 +145,8 @@ func TestAnEditChangesFewChunks(t *testing.T) {
 	}
 	mean := float64(total) / edits
 	t.Logf("changed chunks: mean %.2f, most %d", mean, most)
-	if mean > 1.6 || most > 4 {
-		t.Errorf("changed chunks: mean %.2f (want at most 1.6), most %d (want at most 4)", mean, most)
-	}
+	assert.False(t, mean > 1.6 || most > 4,
+		"changed chunks: mean %.2f (want at most 1.6), most %d (want at most 4)", mean, most)
 }
 
 // The reference's windows: 1500 tokens, step 1372.

@@ -4,9 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"reflect"
 	"strings"
 	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/artifact/rows"
@@ -19,16 +21,12 @@ import (
 func (r *run) chunks(key string) (all []rows.Chunk) {
 	r.t.Helper()
 	for row, err := range artifact.ScanAll(r.t.Context(), r.art.Store, r.chunkRows()) {
-		if err != nil {
-			r.t.Fatal(err)
-		}
+		require.NoError(r.t, err)
 		if string(row.Key) != key {
 			continue
 		}
 		c, err := rows.DecodeChunk(row.Value)
-		if err != nil {
-			r.t.Fatal(err)
-		}
+		require.NoError(r.t, err)
 		all = append(all, c)
 	}
 	return all
@@ -80,22 +78,18 @@ func TestADocumentThatCannotBeUsedKeepsWhatItWas(t *testing.T) {
 			for night := range 2 { // the second is built from a stale parent
 				res := r.night()
 				after := r.documents(res)[c.key]
-				if !after.Stale || after.Problem != string(c.code) {
-					t.Fatalf("night %d: stale %v, problem %q", night, after.Stale, after.Problem)
-				}
+				require.True(t, after.Stale && after.Problem == string(c.code),
+					"night %d: stale %v, problem %q", night, after.Stale, after.Problem)
 				same := after
 				same.Stale, same.Found, same.Problem = false, core.Digest{}, ""
 				same.ETag, same.Size, same.Frame = before.ETag, before.Size, before.Frame
-				if !reflect.DeepEqual(same, before) {
-					t.Errorf("night %d: got  %+v\nwant %+v", night, same, before)
-				}
+				assert.Equal(t, before, same, "night %d", night)
 				if got := r.chunks(c.key); len(got) != len(chunks) || got[0].Title != chunks[0].Title ||
 					got[len(got)-1].Tokens != chunks[len(got)-1].Tokens {
 					t.Errorf("night %d: %d chunks, want %d", night, len(got), len(chunks))
 				}
-				if got := r.text(res, c.key, after, 0, -1); got != text {
-					t.Errorf("night %d: its text is %d bytes, was %d", night, len(got), len(text))
-				}
+				got := r.text(res, c.key, after, 0, -1)
+				assert.True(t, got == text, "night %d: its text is %d bytes, was %d", night, len(got), len(text))
 				if res.Failed == 0 || res.Counts.Stale != res.Failed || res.Lapsed.Documents != res.Failed ||
 					res.Lapsed.Chunks < int64(len(chunks)) || (name != "an object with rows" && res.Hashes != first.Hashes) {
 					t.Errorf("night %d: %+v", night, res)
@@ -135,21 +129,15 @@ func TestNothingIsKeptOfAnotherCorpus(t *testing.T) {
 func TestWhatTheParentLostIsTold(t *testing.T) {
 	for name, damage := range map[string]func(*run){
 		"gone": func(r *run) {
-			if err := r.art.Store.Delete(r.t.Context(), r.art.SegmentKey(r.parent.Segments.Text[0].SHA256)); err != nil {
-				r.t.Fatal(err)
-			}
+			require.NoError(r.t, r.art.Store.Delete(r.t.Context(), r.art.SegmentKey(r.parent.Segments.Text[0].SHA256)))
 		},
 		"another document's": func(r *run) {
 			other := newRun(r.t, map[string]string{"z.txt": long})
 			text := other.night().Text
 			body, _, err := other.art.Store.Get(r.t.Context(), other.art.SegmentKey(text.SHA256), everything)
-			if err != nil {
-				r.t.Fatal(err)
-			}
+			require.NoError(r.t, err)
 			raw, err := io.ReadAll(body)
-			if err != nil {
-				r.t.Fatal(err)
-			}
+			require.NoError(r.t, err)
 			put(r, r.art.SegmentKey(r.parent.Segments.Text[0].SHA256), raw)
 		},
 	} {
@@ -164,9 +152,7 @@ func TestWhatTheParentLostIsTold(t *testing.T) {
 				res.ProblemCount != 1 {
 				t.Fatalf("%+v, %v", res, err)
 			}
-			if told := fmt.Sprint(res.Problems); !strings.Contains(told, "what was there before is lost") {
-				t.Errorf("%s", told)
-			}
+			assert.Contains(t, fmt.Sprint(res.Problems), "what was there before is lost")
 		})
 	}
 }

@@ -10,6 +10,9 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/stage/chunk"
@@ -96,12 +99,8 @@ func TestAnObjectOfGigabytesIsRefusedInBoundedMemoryAndIsNeverSilent(t *testing.
 					!strings.Contains(problems[0].Detail, limit) {
 					t.Errorf("problems %+v", problems)
 				}
-				if told < 12 {
-					t.Errorf("told %d times of 100 MiB", told)
-				}
-				if store.most > before+48<<20 {
-					t.Errorf("it took %d bytes of memory", store.most-before)
-				}
+				assert.True(t, told >= 12, "told %d times of 100 MiB", told)
+				assert.True(t, store.most <= before+48<<20, "it took %d bytes of memory", store.most-before)
 			})
 		}
 	}
@@ -123,18 +122,14 @@ func (r *run) chunkAll(store blob.Store) (told int64, problems []core.Problem) {
 		Spec: r.spec, Corpus: store, Artifacts: r.art, Scratch: r.scratch, Limits: r.limits,
 		OnProgress: func(int64) {}, OnBytes: func() { signs.Add(1) },
 	})
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	require.NoError(r.t, err)
 	for unit, cut := range planned.Units {
 		res, err := chunk.Run(r.t.Context(), chunk.In{
 			Spec: r.spec, Corpus: store, Artifacts: r.art, Scratch: r.scratch, Plan: r.rows(), Unit: unit, From: cut.From,
 			To:         cut.To,
 			OnProgress: func(int64) { signs.Add(1) }, Limits: r.limits, Parser: documenttest.Here{Limits: r.limits},
 		})
-		if err != nil {
-			r.t.Fatal(err)
-		}
+		require.NoError(r.t, err)
 		problems = append(problems, res.Problems...)
 	}
 	return signs.Load(), problems

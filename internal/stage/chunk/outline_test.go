@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+
 	"github.com/unweaver/unweaver/internal/artifact/rows"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/testkit/documenttest"
@@ -36,9 +38,7 @@ func TestChunksAreUnderTheirHeadingsAndOnTheirPages(t *testing.T) {
 		"a.md": "[One] 0-0, [One] 0-0, [One Two] 0-0", "b.pptx": "[The start] 1-2",
 		"c.txt": "[] 0-0, [] 0-0", "d.pdf": "[] 1-1",
 	} {
-		if got := placesOf(before[key]); got != want {
-			t.Errorf("%s: %s, want %s", key, got, want)
-		}
+		assert.Equal(t, want, placesOf(before[key]), "%s", key)
 	}
 	if got := before["a.md"]; got.Title != "From front" || got.Meta["date"] != "2026-11-20" {
 		t.Errorf("%q %v", got.Title, got.Meta)
@@ -48,9 +48,8 @@ func TestChunksAreUnderTheirHeadingsAndOnTheirPages(t *testing.T) {
 	r.corpus.Set("b.pptx", "no slides")
 	after := r.documents(r.night())
 	for _, key := range []string{"a.md", "b.pptx"} {
-		if got := placesOf(after[key]); !after[key].Stale || got != placesOf(before[key]) {
-			t.Errorf("%s: stale %v, %s", key, after[key].Stale, got)
-		}
+		got := placesOf(after[key])
+		assert.True(t, after[key].Stale && got == placesOf(before[key]), "%s: stale %v, %s", key, after[key].Stale, got)
 	}
 }
 
@@ -71,9 +70,8 @@ func TestChunksOfAPDFHaveTheirPlacesOnPages(t *testing.T) {
 	// What is kept of a document that breaks keeps them.
 	r.corpus.Set("a.pdf", "no PDF")
 	after := r.documents(r.night())["a.pdf"]
-	if !after.Stale || !slices.Equal(after.Chunks[0].Rects, got) || !slices.Equal(after.Sheets, before.Sheets) {
-		t.Errorf("%+v", after)
-	}
+	assert.True(t, after.Stale && slices.Equal(after.Chunks[0].Rects, got) && slices.Equal(after.Sheets, before.Sheets),
+		"%+v", after)
 }
 
 func TestPagesWithoutTextAreAProblemOfADocumentThatIsUsed(t *testing.T) {
@@ -85,7 +83,5 @@ func TestPagesWithoutTextAreAProblemOfADocumentThatIsUsed(t *testing.T) {
 	if res.Counts.Documents != 1 || res.Failed+res.Empty != 1 || len(res.Problems) != 2 || res.Problems[0] != want[0] {
 		t.Errorf("%+v %+v", res.Counts, res.Problems)
 	}
-	if got := r.documents(res)["a.pdf"].Missing; got != want[0].Detail {
-		t.Errorf("%q", got)
-	}
+	assert.Equal(t, want[0].Detail, r.documents(res)["a.pdf"].Missing)
 }

@@ -5,6 +5,8 @@ import (
 	"iter"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"golang.org/x/sync/semaphore"
 
 	"github.com/unweaver/unweaver/internal/artifact"
@@ -26,12 +28,9 @@ func TestWhatWaitsIsBoundedByItsBytes(t *testing.T) {
 	defer stop()
 	for i, size := range sizes {
 		given, err, ok := next()
-		if !ok || err != nil || given.plan.Size != size {
-			t.Fatalf("%d: %+v, %v", i, given, err)
-		}
-		if full := !room.TryAcquire(aheadRoom - given.room + 1); !full {
-			t.Errorf("a record of %d bytes takes room for %d", size, given.room)
-		}
+		require.True(t, ok && err == nil && given.plan.Size == size, "%d: %+v, %v", i, given, err)
+		full := !room.TryAcquire(aheadRoom - given.room + 1)
+		assert.True(t, full, "a record of %d bytes takes room for %d", size, given.room)
 		room.Release(given.room)
 	}
 	// While nothing is done, a record that takes all the room waits for the one before it.
@@ -45,7 +44,5 @@ func TestWhatWaitsIsBoundedByItsBytes(t *testing.T) {
 		given++
 		cancel()
 	}
-	if given != 1 {
-		t.Errorf("%d were given", given)
-	}
+	assert.Equal(t, 1, given)
 }

@@ -8,6 +8,9 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/store/blob"
@@ -17,9 +20,8 @@ var everything = blob.All
 
 func put(r *run, key string, raw []byte) {
 	r.t.Helper()
-	if _, err := r.art.Store.Put(r.t.Context(), key, bytes.NewReader(raw), int64(len(raw)), blob.Cond{}); err != nil {
-		r.t.Fatal(err)
-	}
+	_, err := r.art.Store.Put(r.t.Context(), key, bytes.NewReader(raw), int64(len(raw)), blob.Cond{})
+	require.NoError(r.t, err)
 }
 
 // A document that changed since it was planned is indexed as it is now.
@@ -28,9 +30,7 @@ func TestADocumentThatChangedSincePlanIsTakenAsItIs(t *testing.T) {
 	units := r.plan().Units
 	r.corpus.Set("a.txt", "second, and longer")
 	res, err := r.chunk(t.Context(), 0, units)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	a := r.documents(res)["a.txt"]
 	now, err := r.corpus.Stat(t.Context(), "a.txt")
 	if err != nil || a.Problem != "" || a.Version != versionOf("second, and longer") || a.ETag != now.ETag ||
@@ -48,9 +48,7 @@ func TestBytesThatAreNotThoseOfPlanAreSeen(t *testing.T) {
 	units := r.plan().Units
 	r.corpus.Forge("a.txt", "2nd!!")
 	res, err := r.chunk(t.Context(), 0, units)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if a := r.documents(res)["a.txt"]; a.Version != versionOf("2nd!!") || r.text(res, "a.txt", a, 0, -1) != "2nd!!" {
 		t.Errorf("the text is served under the version %s", a.Version)
 	}
@@ -77,18 +75,15 @@ func TestADocumentThatNeverRestsKeepsWhatItWas(t *testing.T) {
 				}
 			})
 			res, err := r.chunk(t.Context(), 0, units)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			documents := r.documents(res)
 			log, fresh := documents["log.txt"], documents["new.txt"]
 			if !log.Stale || log.Problem != string(fault.DocumentChanged) || log.Version != before.Version ||
 				fmt.Sprint(log.Chunks) != fmt.Sprint(before.Chunks) {
 				t.Errorf("%+v", log)
 			}
-			if fresh.Problem != string(fault.DocumentChanged) || len(fresh.Chunks) != 0 || fresh.Stale {
-				t.Errorf("%+v", fresh)
-			}
+			assert.True(t, fresh.Problem == string(fault.DocumentChanged) && len(fresh.Chunks) == 0 && !fresh.Stale,
+				"%+v", fresh)
 			if reads := r.corpus.Reads("log.txt"); reads < 4 || res.Failed != 2 || res.Counts.Stale != 1 {
 				t.Errorf("read %d times, %+v", reads, res)
 			}
@@ -107,13 +102,9 @@ func TestADocumentThatComesToRestIsIndexed(t *testing.T) {
 		}
 	}
 	res, err := r.chunk(t.Context(), 0, units)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	log := r.documents(res)["log.txt"]
-	if log.Problem != "" || log.Version != versionOf("line 2") || len(log.Chunks) != 1 {
-		t.Errorf("%+v", log)
-	}
+	assert.True(t, log.Problem == "" && log.Version == versionOf("line 2") && len(log.Chunks) == 1, "%+v", log)
 }
 
 // A read that mixes two versions under one ETag is not served: the bytes are not those of plan, so they are read again.
@@ -130,9 +121,7 @@ func TestATornReadIsReadAgain(t *testing.T) {
 		}
 	}
 	res, err := r.chunk(t.Context(), 0, units)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if a := r.documents(res)["a.txt"]; a.Version != versionOf("first") || r.text(res, "a.txt", a, 0, -1) != "first" ||
 		reads != 2 {
 		t.Errorf("read %d times, served under %s", reads, a.Version)
@@ -149,17 +138,11 @@ func TestAFirstBuildReadsEveryObjectOnce(t *testing.T) {
 	r.corpus.OneVersion = true
 	r.limits.Text = 1000
 	res := r.night()
-	if res.Counts.Documents != 1 || res.Empty != 1 || res.Failed != 2 {
-		t.Fatalf("%+v", res)
-	}
+	require.True(t, res.Counts.Documents == 1 && res.Empty == 1 && res.Failed == 2, "%+v", res)
 	documents := r.documents(res)
 	for key, content := range objects {
-		if reads := r.corpus.Reads(key); reads != 1 {
-			t.Errorf("%s was read %d times", key, reads)
-		}
-		if documents[key].Version != versionOf(content) {
-			t.Errorf("%s has version %s", key, documents[key].Version)
-		}
+		assert.Equal(t, 1, r.corpus.Reads(key), "%s was read", key)
+		assert.Equal(t, versionOf(content), documents[key].Version, "%s has version", key)
 	}
 	if again := r.plan(); !again.Unchanged || r.corpus.Reads("large.md") != 0 {
 		t.Errorf("the night after: %+v", again)

@@ -13,6 +13,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/document"
 	"github.com/unweaver/unweaver/internal/document/sandbox"
 	"github.com/unweaver/unweaver/internal/fault"
@@ -68,9 +71,7 @@ func (r *run) attempt(tries int, parser document.Parser, died <-chan struct{}) (
 	case <-died:
 		return res, true
 	case out := <-end:
-		if out.err != nil {
-			r.t.Fatal(out.err)
-		}
+		require.True(r.t, out.err == nil, "%v", out.err)
 		return out.res, false
 	}
 }
@@ -121,9 +122,7 @@ func TestADocumentThatProcessesDieOfIsNamedAndNotTriedAgain(t *testing.T) {
 				if dead && try <= test.attempts {
 					continue
 				}
-				if dead || try != test.attempts+1 || parser.tried > 0 {
-					t.Fatalf("attempt %d: dead %v", try, dead)
-				}
+				require.True(t, !dead && try == test.attempts+1 && parser.tried <= 0, "attempt %d: dead %v", try, dead)
 				if res.Counts.Documents != 2 || res.Failed != 1 || len(res.Problems) != 1 ||
 					res.Problems[0].Code != string(fault.Quarantined) || res.Problems[0].Object != "b.html" {
 					t.Errorf("%+v", res)
@@ -167,18 +166,15 @@ func TestAttemptsThatOverlapCountAgainstNoDocument(t *testing.T) {
 					in.OnProgress = func(int64) { begun <- struct{}{} }
 					go func() {
 						res, err := chunk.Run(context.WithoutCancel(t.Context()), in)
-						if err != nil {
-							t.Error(err)
-						}
+						assert.NoError(t, err)
 						ends <- res
 					}()
 					<-begun // it has its pace
 					time.Sleep(200 * time.Millisecond)
 				}
 				for range attempts {
-					if res := <-ends; res.Failed > 0 || res.Counts.Documents != 3 {
-						t.Errorf("%+v", res)
-					}
+					res := <-ends
+					assert.True(t, res.Failed <= 0 && res.Counts.Documents == 3, "%+v", res)
 				}
 			})
 		})
@@ -202,9 +198,7 @@ func TestAnAttemptThatIsStoppedTakesItsNoteBackAtOnce(t *testing.T) {
 			return err == nil && strings.Contains(string(raw), `"document"`)
 		}
 		time.Sleep(time.Second)
-		if !noted() {
-			t.Fatal("no note")
-		}
+		require.True(t, noted(), "no note")
 		cancel()
 		time.Sleep(time.Second)
 		select {
@@ -212,9 +206,7 @@ func TestAnAttemptThatIsStoppedTakesItsNoteBackAtOnce(t *testing.T) {
 			t.Fatal("it was over too early to tell")
 		default:
 		}
-		if noted() {
-			t.Error("the note stands")
-		}
+		assert.False(t, noted(), "the note stands")
 		<-ended
 	})
 }
@@ -246,9 +238,7 @@ func TestADocumentWhoseProcessSomebodyElseKilledIsReadOnceMore(t *testing.T) {
 			!slices.Equal(parser.tries, []bool{false, true}) {
 			t.Errorf("%d times: %+v, %v, tries %v", times, res, err, parser.tries)
 		}
-		if want == 0 && res.Problems[0].Code != string(fault.Quarantined) {
-			t.Errorf("%+v", res.Problems)
-		}
+		assert.True(t, want != 0 || res.Problems[0].Code == string(fault.Quarantined), "%+v", res.Problems)
 	}
 }
 
@@ -256,14 +246,10 @@ func TestAnAttemptThatIsStoppedOrFailsCountsAgainstNoDocument(t *testing.T) {
 	r := newRun(t, map[string]string{"a.html": "<p>Salt.</p>"})
 	for try := 1; try <= 4; try++ {
 		_, err := chunk.Run(t.Context(), r.with(try, stopping{}))
-		if !errors.Is(err, errStopped) {
-			t.Fatal(err)
-		}
+		require.ErrorIs(t, err, errStopped)
 	}
 	res, err := chunk.Run(t.Context(), r.with(5, documenttest.Here{Limits: document.DefaultLimits()}))
-	if err != nil || res.Counts.Documents != 1 {
-		t.Errorf("%+v, %v", res, err)
-	}
+	assert.True(t, err == nil && res.Counts.Documents == 1, "%+v, %v", res, err)
 }
 
 var errStopped = errors.New("stopped")
@@ -286,9 +272,7 @@ func TestACorpusOfPillsAndGoodDocumentsIsChunkedAndNamesEachPill(t *testing.T) {
 	limits := document.DefaultLimits()
 	limits.Time, limits.Memory, limits.Text = time.Minute, 192<<20, 4<<20
 	pool, err := sandbox.New(2, limits)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer pool.Close()
 	objects := map[string]string{
 		"a.md": "Salt of the lake.", "m.html": "<p>Ships of the lake.</p>", "z.pdf": documenttest.PDF("Port Alma"),
@@ -299,20 +283,15 @@ func TestACorpusOfPillsAndGoodDocumentsIsChunkedAndNamesEachPill(t *testing.T) {
 	}
 	r := newRun(t, objects)
 	res, err := chunk.Run(t.Context(), r.with(1, pool))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if res.Counts.Documents != int64(good) || res.Failed != int64(len(documenttest.Deadly())) {
-		t.Errorf("%d documents, %d failed", res.Counts.Documents, res.Failed)
-	}
+	require.NoError(t, err)
+	assert.True(t, res.Counts.Documents == int64(good) && res.Failed == int64(len(documenttest.Deadly())),
+		"%d documents, %d failed", res.Counts.Documents, res.Failed)
 	named := map[string]bool{}
 	for _, problem := range res.Problems {
 		named[problem.Object] = strings.Contains(problem.Detail, problem.Object)
 	}
 	for name := range documenttest.Deadly() {
-		if !named[name] {
-			t.Errorf("%s is not named: %v", name, res.Problems)
-		}
+		assert.True(t, named[name], "%s is not named: %v", name, res.Problems)
 	}
 }
 
@@ -320,9 +299,7 @@ func TestPauseAndCancelTakeEffectWhileADocumentHangs(t *testing.T) {
 	limits := document.DefaultLimits()
 	limits.Time, limits.Memory = 10*time.Minute, 4<<30 // a fast machine takes the usual 512 MiB in a second
 	pool, err := sandbox.New(1, limits)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer pool.Close()
 	r := newRun(t, map[string]string{"hang.pdf": documenttest.Tireless()})
 	ctx, cancel := context.WithCancel(t.Context())

@@ -1,8 +1,9 @@
 package collect_test
 
 import (
-	"slices"
 	"testing"
+
+	"github.com/stretchr/testify/assert"
 
 	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/core"
@@ -38,9 +39,7 @@ func TestWhatABranchNeedsStaysUntilItIsDeleted(t *testing.T) {
 			for night := range 4 {
 				w.collect(night)
 			}
-			if got := generations(w); !slices.Equal(got, []string{"g2"}) {
-				t.Errorf("the base keeps %q", got)
-			}
+			assert.Equal(t, []string{"g2"}, generations(w), "the base keeps")
 			if missing := w.missing("g1", first); missing != nil {
 				t.Errorf("the branch lost %v", missing)
 			}

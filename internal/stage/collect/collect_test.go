@@ -9,6 +9,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/index/segments"
@@ -67,9 +70,8 @@ func TestGenerationsStayByRule(t *testing.T) {
 		for night := range 4 {
 			w.collect(night)
 		}
-		if got := generations(w); !slices.Equal(got, c.want) {
-			t.Errorf("%s: %v, want %v", c.situation, got, c.want)
-		}
+		got := generations(w)
+		assert.True(t, slices.Equal(got, c.want), "%s: %v, want %v", c.situation, got, c.want)
 	}
 }
 
@@ -83,30 +85,21 @@ func TestATaggedGenerationStaysUntilItIsUntagged(t *testing.T) {
 	}
 	w.collect(0) // marks g1 to g4
 	key := w.index.TagKey("g1", "audit")
-	if _, err := blob.Write(t.Context(), w.index.Store, key, []byte("{"), blob.Cond{}); err != nil {
-		t.Fatal(err)
-	}
+	_, err := blob.Write(t.Context(), w.index.Store, key, []byte("{"), blob.Cond{})
+	require.NoError(t, err)
 	for night := 1; night < 4; night++ {
 		w.collect(night)
 	}
-	if got := generations(w); !slices.Equal(got, []string{"g1", "g5"}) {
-		t.Errorf("tagged: %v", got)
-	}
+	assert.Equal(t, []string{"g1", "g5"}, generations(w), "tagged")
 	if missing := w.missing("g1", content{chunks: map[string]string{"c": "0"}}); missing != nil {
 		t.Errorf("it lost %v", missing)
 	}
-	if len(w.store.Keys(collect.MarkKey(w.index, "g1"))) != 0 {
-		t.Error("it is still marked")
-	}
-	if err := w.index.Store.Delete(t.Context(), key); err != nil {
-		t.Fatal(err)
-	}
+	assert.Empty(t, w.store.Keys(collect.MarkKey(w.index, "g1")), "it is still marked")
+	require.NoError(t, w.index.Store.Delete(t.Context(), key))
 	for night := 4; night < 8; night++ {
 		w.collect(night)
 	}
-	if got := generations(w); !slices.Equal(got, []string{"g5"}) {
-		t.Errorf("untagged: %v", got)
-	}
+	assert.Equal(t, []string{"g5"}, generations(w), "untagged")
 }
 
 // A generation is marked first, and goes a grace period later with all that it alone needs, and with nothing else.
@@ -115,9 +108,8 @@ func TestAGenerationGoesInTwoStepsWithWhatItAloneNeeds(t *testing.T) {
 	w.publish("g1", first)
 	w.publish("g2", second)
 	for _, night := range []int{0, 0} { // within the grace
-		if res := w.collect(night); res.Generations+res.Records+res.Rows+res.Deleted != 0 {
-			t.Errorf("deleted at once: %+v", res)
-		}
+		res := w.collect(night)
+		assert.True(t, res.Generations+res.Records+res.Rows+res.Deleted == 0, "deleted at once: %+v", res)
 	}
 	if missing := w.missing("g1", first); missing != nil {
 		t.Errorf("a marked generation lost %v", missing)
@@ -128,9 +120,7 @@ func TestAGenerationGoesInTwoStepsWithWhatItAloneNeeds(t *testing.T) {
 	}
 	res := w.collect(1)
 	// Records and class rows of b 1 and c 1; windows 2 of x, 0 of y 1, 0 and 1 of z.
-	if res.Generations != 1 || res.Records != 2 || res.Rows != 2+4 || res.Deleted != 5 {
-		t.Errorf("%+v", res)
-	}
+	assert.True(t, res.Generations == 1 && res.Records == 2 && res.Rows == 2+4 && res.Deleted == 5, "%+v", res)
 	w.alone("g2", second)
 	if folder := w.store.Keys("docs/generations/g1/"); len(folder) != 1 || !strings.HasSuffix(folder[0], "/collected") {
 		t.Errorf("left of its folder: %v", folder)
@@ -218,17 +208,12 @@ func TestARunMayEndAfterAnyWriteOrDelete(t *testing.T) {
 				t.Fatalf("night %d, killed at change %d: %v", night, crash, missing)
 			}
 			if err == nil {
-				if night == 1 && crash < 10 {
-					t.Errorf("the second night makes %d changes only", crash-1)
-				}
+				assert.True(t, night != 1 || crash >= 10, "the second night makes %d changes only", crash-1)
 				break
 			}
-			if !errors.Is(err, boom) {
-				t.Fatal(err)
-			}
-			if got := settle(w); !slices.Equal(got, want) {
-				t.Fatalf("night %d, killed at change %d: %v, want %v", night, crash, got, want)
-			}
+			require.ErrorIs(t, err, boom)
+			got := settle(w)
+			require.True(t, slices.Equal(got, want), "night %d, killed at change %d: %v, want %v", night, crash, got, want)
 		}
 	}
 }
@@ -254,14 +239,11 @@ func TestASweepThatEndedGoesOnWhereItWas(t *testing.T) {
 	}
 	w.now = day(1)
 	res, err := collect.Run(t.Context(), w.in())
-	if !fault.Is(err, fault.StoreDown) || res.Records != 34_000 {
-		t.Fatal(res, err)
-	}
+	require.True(t, fault.Is(err, fault.StoreDown) && res.Records == 34_000, "%v %v", res, err)
 	w.fail = nil
 	// Two cursors of 16 batches were written; each names the last key before it, which is deleted twice.
-	if res = w.collect(1); res.Records != classes-32_000+1 {
-		t.Errorf("the second run deleted %d records", res.Records)
-	}
+	res = w.collect(1)
+	assert.True(t, res.Records == classes-32_000+1, "the second run deleted %d records", res.Records)
 	w.alone("g2", second)
 }
 
@@ -285,9 +267,7 @@ func TestRowsThatAnotherGenerationListsStay(t *testing.T) {
 		w.publish("g2", c.stays)
 		w.collect(0)
 		res := w.collect(1)
-		if res.Generations != 1 || res.Records != c.records || res.Rows != c.row {
-			t.Errorf("%s: %+v", c.situation, res)
-		}
+		assert.True(t, res.Generations == 1 && res.Records == c.records && res.Rows == c.row, "%s: %+v", c.situation, res)
 		if missing := w.missing("g2", c.stays); missing != nil {
 			t.Errorf("%s: lost %v", c.situation, missing)
 		}
@@ -313,9 +293,8 @@ func TestRowsOfOneThatWaitsToGoStay(t *testing.T) {
 			t.Errorf("leased %v: g2 lost %v", leased, missing)
 		}
 		res := w.collect(5)
-		if want := int64(2); leased != (res.Records == 0) || (!leased && res.Records != want) {
-			t.Errorf("leased %v: then %+v", leased, res)
-		}
+		want := int64(2)
+		assert.True(t, leased == (res.Records == 0) && (leased || res.Records == want), "leased %v: then %+v", leased, res)
 	}
 }
 
@@ -345,17 +324,15 @@ func TestAFolderThatIsHalfDeletedIsFoundAgain(t *testing.T) {
 			return nil
 		}
 		w.now = day(1)
-		if _, err := collect.Run(t.Context(), w.in()); batch < 5 && !errors.Is(err, killed) {
-			t.Fatalf("batch %d: %v", batch, err)
-		}
+		_, err := collect.Run(t.Context(), w.in())
+		require.True(t, batch >= 5 || errors.Is(err, killed), "batch %d: %v", batch, err)
 		left := len(w.store.Keys("docs/generations/g1/"))
 		if gone := before - left; batch < 5 && (gone < 1 || gone > 1001) { // one request, and the report
 			t.Errorf("batch %d: %d files are left of %d", batch, left, before)
 		}
 		before = left
-		if !slices.Contains(generations(w), "g1") && batch < 5 {
-			t.Fatalf("batch %d: the reference is gone before the rest", batch)
-		}
+		require.True(t, slices.Contains(generations(w), "g1") || batch >= 5,
+			"batch %d: the reference is gone before the rest", batch)
 	}
 	w.fail = nil
 	w.collect(1)
@@ -407,9 +384,8 @@ func TestWhatHappensMeanwhileStopsTheDeletes(t *testing.T) {
 			c.meanwhile(w) // between the decision and the first delete
 			return open(ctx, manifest)
 		}
-		if _, err := collect.Run(t.Context(), in); !fault.Is(err, c.code) {
-			t.Errorf("%s: %v", c.situation, err)
-		}
+		_, err := collect.Run(t.Context(), in)
+		assert.True(t, fault.Is(err, c.code), "%s: %v", c.situation, err)
 		if missing := w.missing("g1", first); missing != nil {
 			t.Errorf("%s: deleted %v", c.situation, missing)
 		}
@@ -447,12 +423,9 @@ func TestDamageIsNamedAndNothingThatItMightNeedIsDeleted(t *testing.T) {
 		w.store.Change(c.object(w, c.gen), cut)
 		w.collect(0)
 		res := w.collect(1)
-		if res.Generations > 0 != c.goes || !slices.Contains(res.Damaged, c.named) || res.Records+res.Rows > 0 {
-			t.Errorf("%s: %+v", c.situation, res)
-		}
-		if (!c.goes || c.gen == "g2") && res.Deleted > 0 {
-			t.Errorf("%s: segments went: %+v", c.situation, res)
-		}
+		assert.True(t, res.Generations > 0 == c.goes && slices.Contains(res.Damaged, c.named) && res.Records+res.Rows <= 0,
+			"%s: %+v", c.situation, res)
+		assert.True(t, c.goes && c.gen != "g2" || res.Deleted <= 0, "%s: segments went: %+v", c.situation, res)
 		if missing := w.missing("g3", content{classes: map[string]string{"a": "1"}}); missing != nil {
 			t.Errorf("%s: lost %v", c.situation, missing)
 		}

@@ -9,6 +9,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/stage/collect"
@@ -59,9 +62,7 @@ func TestCopiesOfImportsThatAreOverGoAndNoOthers(t *testing.T) {
 	}
 	bucket, in := stage(w, 5, append(slices.Clone(over), stays...)...)
 	res, err := collect.Run(t.Context(), in)
-	if err != nil || res.Copies != int64(len(over)) || len(res.Problems) != 0 {
-		t.Errorf("%+v, %v", res, err)
-	}
+	assert.True(t, err == nil && res.Copies == int64(len(over)) && len(res.Problems) == 0, "%+v, %v", res, err)
 	slices.Sort(stays)
 	if left := bucket.Keys(""); !slices.Equal(left, stays) {
 		t.Errorf("left are %q\nwant %q", left, stays)
@@ -105,9 +106,8 @@ func TestABucketThatRefusesItsCopiesIsToldAndEverythingElseIsCollected(t *testin
 			return nil
 		}
 		res, err := collect.Run(t.Context(), in)
-		if err != nil || res.Generations != 1 || res.Copies != 0 || len(res.Problems) != 1 {
-			t.Fatalf("%s: %+v, %v", c.op, res, err)
-		}
+		require.True(t, err == nil && res.Generations == 1 && res.Copies == 0 && len(res.Problems) == 1,
+			"%s: %+v, %v", c.op, res, err)
 		problem := res.Problems[0]
 		if problem.Code != string(c.code) || !strings.Contains(problem.Object, copiesOf+"docs/runs/") ||
 			!strings.Contains(problem.Detail, c.advice) || !strings.Contains(problem.Detail, "no such right") ||

@@ -6,6 +6,9 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/ledger"
@@ -55,9 +58,7 @@ func TestNightsOnTheEmbeddedStores(t *testing.T) {
 func claimsOf(t *testing.T) *bolt.Store {
 	t.Helper()
 	store, err := bolt.Open(filepath.Join(t.TempDir(), "classes"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(func() { _ = store.Close() })
 	return store
 }
@@ -119,12 +120,10 @@ func simulate(w *world, nights int, claims coordination.Claims, stored func() (r
 	liveRecords, liveRows := w.listed(recent)
 	t.Logf("%d records of %d live, %d rows of %d live, %d files of the index, %d of the ledger, after %d nights",
 		records, liveRecords, rows, liveRows, len(w.store.Keys("docs/")), len(w.store.Keys("ledger/")), nights)
-	if float64(records) > 1.3*float64(liveRecords) || float64(rows) > 1.3*float64(liveRows) {
-		t.Errorf("%d records of %d live, %d rows of %d live", records, liveRecords, rows, liveRows)
-	}
-	if records < liveRecords || rows < liveRows {
-		t.Errorf("live ones went: %d records of %d, %d rows of %d", records, liveRecords, rows, liveRows)
-	}
+	assert.False(t, float64(records) > 1.3*float64(liveRecords) || float64(rows) > 1.3*float64(liveRows),
+		"%d records of %d live, %d rows of %d live", records, liveRecords, rows, liveRows)
+	assert.True(t, records >= liveRecords && rows >= liveRows,
+		"live ones went: %d records of %d, %d rows of %d", records, liveRecords, rows, liveRows)
 	if segments := len(w.store.Keys("docs/segments/")); segments > 2*4*keep {
 		t.Errorf("%d segments, the kept generations have %d", segments, 4*keep)
 	}
@@ -169,13 +168,11 @@ func (w *world) listed(all []content) (records, rows int) {
 func (w *world) wantPaid(book *ledger.Ledger, c content) {
 	w.t.Helper()
 	for name, text := range c.chunks {
-		if e, err := book.Get(context.Background(), ledger.Extract, extractKey(name, text), 0); err != nil || e == nil {
-			w.t.Fatalf("the extraction of %s is lost: %v", name, err)
-		}
+		e, err := book.Get(context.Background(), ledger.Extract, extractKey(name, text), 0)
+		require.True(w.t, err == nil && e != nil, "the extraction of %s is lost: %v", name, err)
 	}
 	for name, text := range c.classes {
-		if e, err := book.Get(context.Background(), ledger.Shorten, shortenKey(name, text), 0); err != nil || e == nil {
-			w.t.Fatalf("the shortened text of %s is lost: %v", name, err)
-		}
+		e, err := book.Get(context.Background(), ledger.Shorten, shortenKey(name, text), 0)
+		require.True(w.t, err == nil && e != nil, "the shortened text of %s is lost: %v", name, err)
 	}
 }

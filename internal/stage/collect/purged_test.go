@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+
 	"github.com/unweaver/unweaver/internal/stage/collect"
 )
 
@@ -30,15 +32,11 @@ func TestWhatIsPurgedGoesAtOnceButWhereItIsOpenOrServed(t *testing.T) {
 	w.now = day(0)
 	w.leases["g2"] = true
 	run("g1", "g2", "g3") // marks them, so that no reader opens one any more
-	if w.has("s1") {
-		t.Error("what no generation names waits for its grace")
-	}
+	assert.False(t, w.has("s1"), "what no generation names waits for its grace")
 	if res := run("g1", "g2", "g3"); res.Generations != 1 || res.Purged != 1 {
 		t.Errorf("one is open: %+v", res)
 	}
-	if got := generations(w); !slices.Equal(got, []string{"g2", "g3"}) {
-		t.Errorf("there are %q", got)
-	}
+	assert.Equal(t, []string{"g2", "g3"}, generations(w), "there")
 	if missing := w.missing("g2", first); missing != nil {
 		t.Errorf("one that is open lost %v", missing)
 	}
@@ -46,8 +44,6 @@ func TestWhatIsPurgedGoesAtOnceButWhereItIsOpenOrServed(t *testing.T) {
 	if res := run("g1", "g2", "g3"); res.Generations != 1 || res.Purged != 0 || res.Records == 0 || res.Rows == 0 {
 		t.Errorf("none is open: %+v", res)
 	}
-	if got := generations(w); !slices.Equal(got, []string{"g3"}) {
-		t.Errorf("there are %q", got)
-	}
+	assert.Equal(t, []string{"g3"}, generations(w), "there")
 	w.alone("g3", second)
 }

@@ -9,6 +9,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
@@ -67,12 +70,8 @@ func TestDeletesGoByBatches(t *testing.T) {
 	}
 	w.collect(0)
 	w.store.Reset()
-	if res := w.collect(1); res.Deleted != 2500 {
-		t.Errorf("%+v", res)
-	}
-	if n := w.store.Calls(artifacttest.Delete); n != 3 {
-		t.Errorf("%d requests", n)
-	}
+	assert.Equal(t, int64(2500), w.collect(1).Deleted)
+	assert.Equal(t, 3, w.store.Calls(artifacttest.Delete))
 }
 
 // A build that finds a condemned segment there, and re-uses it, takes it off the list before it names it.
@@ -83,9 +82,7 @@ func TestWhatABuildReclaimsStays(t *testing.T) {
 	w.check(w.vectors.Create(t.Context(), collPrefix+"classes_7", 2))
 	w.collect(0)
 	missing, err := collect.Reclaim(t.Context(), w.index, []string{"s1", "never"}, collPrefix+"classes_7")
-	if err != nil || len(missing) != 0 {
-		t.Fatal(missing, err)
-	}
+	require.True(t, err == nil && len(missing) == 0, "%v %v", missing, err)
 	if res := w.collect(1); !w.has("s1") || w.has("s2") || res.Deleted != 1 || res.Condemned != 2 {
 		t.Errorf("it was deleted before its grace began anew: %+v", res)
 	}
@@ -115,9 +112,7 @@ func TestAReclaimSeesWhatIsBeingDeleted(t *testing.T) {
 	w.check(w.store.Delete(t.Context(), w.index.SegmentKey("s1"))) // it came as far as this
 	for range 2 {
 		missing, err := collect.Reclaim(t.Context(), w.index, []string{"s1", "s3"})
-		if err != nil || !slices.Equal(missing, []string{"s1"}) {
-			t.Errorf("missing %v, %v", missing, err)
-		}
+		assert.True(t, err == nil && slices.Equal(missing, []string{"s1"}), "missing %v, %v", missing, err)
 	}
 	// The next build ends what the dead collector began: from then on what it finds is there to stay.
 	if err := collect.Settle(t.Context(), w.index, w.vectors, collect.Permit{}); err != nil || w.has("s1") || w.has("s2") {
@@ -157,9 +152,8 @@ func TestSettlingAndTheNextRunSpareWhatIsNamedNow(t *testing.T) {
 			t.Errorf("settle %v: named %v, dead %v", settle, w.has(sha), w.has("s1"))
 		}
 		raw, _, err := blob.Read(t.Context(), w.store, "docs/condemned.json")
-		if err != nil || strings.Contains(string(raw), "deleting") {
-			t.Errorf("settle %v: the batch is not cleared: %s %v", settle, raw, err)
-		}
+		assert.True(t, err == nil && !strings.Contains(string(raw), "deleting"),
+			"settle %v: the batch is not cleared: %s %v", settle, raw, err)
 	}
 }
 
@@ -183,9 +177,7 @@ func TestACollectorGivesWayToABuildThatChangedTheList(t *testing.T) {
 		fault.KindOf(err) != fault.Transient {
 		t.Errorf("%v", err)
 	}
-	if !w.has("s1") || !reclaimed {
-		t.Error("it deleted what the build reclaimed")
-	}
+	assert.True(t, w.has("s1") && reclaimed, "it deleted what the build reclaimed")
 }
 
 func TestAListThatCannotBeReadBeginsAnew(t *testing.T) {
@@ -230,13 +222,10 @@ func TestEveryLedgerKeyOfEveryGenerationIsListed(t *testing.T) {
 	check := func(situation string) {
 		for task := range want { // of embeddings: internal/pipeline
 			got, err := listedKeys(t, w, task)
-			if err != nil || len(got) != len(want[task]) {
-				t.Errorf("%s: %s: %d keys, want %d, %v", situation, task, len(got), len(want[task]), err)
-			}
+			assert.True(t, err == nil && len(got) == len(want[task]),
+				"%s: %s: %d keys, want %d, %v", situation, task, len(got), len(want[task]), err)
 			for key := range want[task] {
-				if !got[key] {
-					t.Errorf("%s: %s: a key is missing", situation, task)
-				}
+				assert.True(t, got[key], "%s: %s: a key is missing", situation, task)
 			}
 		}
 	}
@@ -260,8 +249,7 @@ func TestListingFailsWhereAnythingIsDamaged(t *testing.T) {
 		w.publish("g1", first)
 		w.publish("g2", second)
 		w.store.Change(object(w), cut)
-		if _, err := listedKeys(t, w, ledger.Extract); !fault.Is(err, fault.SegmentDamage) {
-			t.Errorf("%s: %v", situation, err)
-		}
+		_, err := listedKeys(t, w, ledger.Extract)
+		assert.True(t, fault.Is(err, fault.SegmentDamage), "%s: %v", situation, err)
 	}
 }

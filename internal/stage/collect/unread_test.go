@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/ledger"
@@ -55,9 +57,8 @@ func TestADamagedGenerationKeepsABatchAndBlocksNoBuild(t *testing.T) {
 		if list := w.condemned(); !w.has("s1") || !w.has("s2") || strings.Contains(list, "deleting") {
 			t.Errorf("%s: settled: s1 %v, s2 %v, %s", name, w.has("s1"), w.has("s2"), list)
 		}
-		if missing, err := collect.Reclaim(t.Context(), w.index, []string{"s1"}); err != nil || len(missing) > 0 {
-			t.Errorf("%s: missing %v, %v", name, missing, err)
-		}
+		missing, err := collect.Reclaim(t.Context(), w.index, []string{"s1"})
+		assert.True(t, err == nil && len(missing) == 0, "%s: missing %v, %v", name, missing, err)
 	}
 }
 
@@ -92,22 +93,16 @@ func TestADamagedReferenceGoesAfterItsGraceAndCollectionGoesOn(t *testing.T) {
 		res := w.collect(night)
 		told := len(res.Problems) == 1 && res.Problems[0].Object == reference &&
 			res.Problems[0].Code == string(fault.SegmentDamage) && res.Problems[0].Detail != ""
-		if !told || !slices.Equal(res.Damaged, []string{"g2"}) {
-			t.Errorf("night %d: told %+v", night, res)
-		}
-		if res.Deleted+res.Records+res.Rows > 0 || w.missing("g2", second) != nil {
-			t.Errorf("night %d: what it may need went: %+v", night, res)
-		}
-		if there := len(w.store.Keys(reference)) == 1; there != (night < 3) {
-			t.Errorf("night %d: its reference is there: %v", night, there)
-		}
+		assert.True(t, told && slices.Equal(res.Damaged, []string{"g2"}), "night %d: told %+v", night, res)
+		assert.True(t, res.Deleted+res.Records+res.Rows <= 0 && w.missing("g2", second) == nil,
+			"night %d: what it may need went: %+v", night, res)
+		assert.Equal(t, night < 3, len(w.store.Keys(reference)) == 1, "night %d: its reference is there", night)
 		if night == 2 { // a reader held it until now
 			delete(w.leases, "g2")
 		}
 	}
-	if _, err := listedKeys(t, w, ledger.Extract); err != nil {
-		t.Errorf("the ledger: %v", err)
-	}
+	_, err := listedKeys(t, w, ledger.Extract)
+	assert.NoError(t, err, "the ledger")
 	if res := w.collect(4); res.Damaged != nil || res.Problems != nil {
 		t.Errorf("it is told for ever: %+v", res)
 	}

@@ -8,6 +8,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/stage/collect"
@@ -75,13 +77,9 @@ func TestACollectorThatWakesUpDeletesNothingOfTheRunThatFollowedIt(t *testing.T)
 			w.abandon("s4", "s5") // the next build writes them again, and names them
 			w.nameSegments("g2", "s4", "s5")
 		})
-		if !fault.Is(err, fault.LeaseLost) {
-			t.Errorf("the collector ended with %v", err)
-		}
+		assert.True(t, fault.Is(err, fault.LeaseLost), "the collector ended with %v", err)
 		for _, name := range []string{"s4", "s5"} {
-			if !w.has(name) {
-				t.Errorf("segment %s of the published generation is gone", name)
-			}
+			assert.True(t, w.has(name), "segment %s of the published generation is gone", name)
 		}
 	})
 }
@@ -160,9 +158,7 @@ func TestWhatThePointerNamesStaysWhateverItsReferenceSays(t *testing.T) {
 				t.Errorf("gone: %q", missing)
 			}
 			refs, err := w.index.Named(t.Context())
-			if err != nil || refs["g1"].Manifest != w.manifest["g1"] {
-				t.Errorf("named are %+v, %v", refs, err)
-			}
+			assert.True(t, err == nil && refs["g1"].Manifest == w.manifest["g1"], "named are %+v, %v", refs, err)
 		})
 	}
 }

@@ -8,6 +8,9 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/artifact/rows"
 	"github.com/unweaver/unweaver/internal/core"
@@ -110,18 +113,13 @@ func TestEveryNewClassIsEmbeddedOnceWithItsFinalText(t *testing.T) {
 	res, err := embedstage.Run(t.Context(), in)
 	stagetest.Ok(t, err)
 	got := texts(embedder.Requests())
-	if len(got) != 500 || got["Class 7: It is one of 500"] != 1 || got["Class 30: made short"] != 1 {
-		t.Errorf("%d texts", len(got))
-	}
+	assert.True(t, len(got) == 500 && got["Class 7: It is one of 500"] == 1 && got["Class 30: made short"] == 1,
+		"%d texts", len(got))
 	requests := len(embedder.Requests())
 	want := core.Progress{Stage: "embed", Done: 500}
-	if res.Texts != 500 || res.Progress != want || told != want {
-		t.Errorf("%+v, told %+v", res, told)
-	}
+	assert.True(t, res.Texts == 500 && res.Progress == want && told == want, "%+v, told %+v", res, told)
 	for _, request := range embedder.Requests() {
-		if len(request) > 256 {
-			t.Errorf("a request of %d texts", len(request))
-		}
+		assert.True(t, len(request) <= 256, "a request of %d texts", len(request))
 	}
 	t.Run("a second run finds every text in the ledger", func(t *testing.T) {
 		res, err := embedstage.Run(t.Context(), b.in(embedder, part))
@@ -147,13 +145,11 @@ func TestLongChunksAreEmbeddedInWindows(t *testing.T) {
 	res, err := embedstage.Run(t.Context(), b.in(embedder, part))
 	stagetest.Ok(t, err)
 	got := texts(embedder.Requests())
-	if got["Short\n\nA few words."] != 1 || res.Texts != int64(len(got)) || len(got) < 4 {
-		t.Errorf("%d texts, %+v", len(got), res)
-	}
+	assert.True(t, got["Short\n\nA few words."] == 1 && res.Texts == int64(len(got)) && len(got) >= 4,
+		"%d texts, %+v", len(got), res)
 	for text := range got {
-		if !strings.HasPrefix(text, "Short\n\n") && !strings.HasPrefix(text, "Long\n\nw") {
-			t.Errorf("a window without its title: %.30q", text)
-		}
+		assert.True(t, strings.HasPrefix(text, "Short\n\n") || strings.HasPrefix(text, "Long\n\nw"),
+			"a window without its title: %.30q", text)
 	}
 	t.Run("for parity without their title", func(t *testing.T) {
 		embedder := &stagetest.Embedder{Dim: 4}
@@ -205,9 +201,8 @@ func TestWhatTheParentHasIsNotEmbeddedAgain(t *testing.T) {
 		in.Source.Ledger = ledger.New(other.art.Store, other.claims)
 		res, err := embedstage.Run(t.Context(), in)
 		stagetest.Ok(t, err)
-		if res.Texts != int64(c.want) || len(texts(embedder.Requests())) != c.want {
-			t.Errorf("%s: %d texts", name, res.Texts)
-		}
+		assert.True(t, res.Texts == int64(c.want) && len(texts(embedder.Requests())) == c.want,
+			"%s: %d texts", name, res.Texts)
 	}
 }
 
@@ -218,9 +213,8 @@ func TestAHitIsCountedOnlyWhenTheLedgerAnswered(t *testing.T) {
 	res, err := embedstage.Run(t.Context(), b.in(
 		&stagetest.Embedder{Dim: 4, Before: func([]string) error { return refused }}, part,
 	))
-	if !fault.Is(err, fault.ModelAuth) || res.Progress != (core.Progress{Stage: "embed"}) || res.Texts != 0 {
-		t.Errorf("a server that refuses: %v, %+v", err, res)
-	}
+	assert.True(t, fault.Is(err, fault.ModelAuth) && res.Progress == (core.Progress{Stage: "embed"}) && res.Texts == 0,
+		"a server that refuses: %v, %+v", err, res)
 	var asked atomic.Int64
 	quota := &stagetest.Embedder{Dim: 4, Before: func([]string) error {
 		if asked.Add(1) > 3 {
@@ -228,9 +222,8 @@ func TestAHitIsCountedOnlyWhenTheLedgerAnswered(t *testing.T) {
 		}
 		return nil
 	}}
-	if _, err = embedstage.Run(t.Context(), b.in(quota, part)); !fault.Is(err, fault.ModelQuota) {
-		t.Fatalf("got %v", err)
-	}
+	_, err = embedstage.Run(t.Context(), b.in(quota, part))
+	require.True(t, fault.Is(err, fault.ModelQuota), "got %v", err)
 	paid := int64(0)
 	for _, request := range quota.Requests() {
 		paid += int64(len(request))
@@ -253,24 +246,19 @@ func TestBuiltInEmbeddersAreLeftToLoad(t *testing.T) {
 	b := newBench(t)
 	embedder := &stagetest.Embedder{Free: true, Dim: 4}
 	res, err := embedstage.Run(t.Context(), b.in(embedder, b.classes(10)))
-	if err != nil || res.Texts != 0 || len(embedder.Requests()) != 0 {
-		t.Errorf("%v, %+v", err, res)
-	}
+	assert.True(t, err == nil && res.Texts == 0 && len(embedder.Requests()) == 0, "%v, %+v", err, res)
 }
 
 func TestAPartThatIsNothingIsRefused(t *testing.T) {
 	b := newBench(t)
 	_, err := embedstage.Run(t.Context(), b.in(&stagetest.Embedder{Dim: 4}, stage.Part{}))
-	if !fault.Is(err, fault.Internal) {
-		t.Errorf("got %v", err)
-	}
+	assert.True(t, fault.Is(err, fault.Internal), "got %v", err)
 }
 
 func TestAnExtractSegmentThatDoesNotFollowItsChunksIsTold(t *testing.T) {
 	b := newBench(t)
 	part := b.chunks(stagetest.Numbered(3, "Text %d.")...)
 	part.Shard.Extract = stagetest.Segment(t, b.art)
-	if _, err := embedstage.Run(t.Context(), b.in(&stagetest.Embedder{Dim: 4}, part)); err == nil {
-		t.Error("chunks without their extraction were embedded")
-	}
+	_, err := embedstage.Run(t.Context(), b.in(&stagetest.Embedder{Dim: 4}, part))
+	assert.Error(t, err, "chunks without their extraction were embedded")
 }

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/ledger/embed"
 	"github.com/unweaver/unweaver/internal/stage/estimate"
@@ -44,13 +46,10 @@ func TestShorteningOfANight(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := estimate.Shorten(c.in, c.past)
-			if got.Calls != (estimate.Range{High: c.high}) {
-				t.Errorf("got %+v, want up to %d", got.Calls, c.high)
-			}
+			assert.True(t, got.Calls == (estimate.Range{High: c.high}), "got %+v, want up to %d", got.Calls, c.high)
 			for _, tokens := range []estimate.Range{got.Prompt, got.Completion} {
-				if tokens.Low > tokens.High || (tokens.High == 0) != (got.Calls.High == 0) {
-					t.Errorf("calls %+v, tokens %+v", got.Calls, tokens)
-				}
+				assert.True(t, tokens.Low <= tokens.High && (tokens.High == 0) == (got.Calls.High == 0),
+					"calls %+v, tokens %+v", got.Calls, tokens)
 			}
 		})
 	}
@@ -62,9 +61,8 @@ func TestShorteningOfAFirstBuildIsNotForgotten(t *testing.T) {
 			Paid: true, Shortening: core.Shortening{Threshold: 4000, Sample: 256},
 			New: estimate.New{Chunks: chunks, Tokens: 120 * chunks, Unseen: chunks},
 		}, nil)
-		if got.Calls.Low != 0 || got.Calls.High < 1 || got.Calls.High > most {
-			t.Errorf("%d chunks: %+v", chunks, got.Calls)
-		}
+		assert.True(t, got.Calls.Low == 0 && got.Calls.High >= 1 && got.Calls.High <= most,
+			"%d chunks: %+v", chunks, got.Calls)
 		if chunks == 1890 && got.Calls.High < 8 { // that many calls were measured
 			t.Errorf("%d chunks: %+v, measured 8", chunks, got.Calls)
 		}
@@ -122,12 +120,9 @@ func TestRequestsOfNewChunksAreWithinTheRange(t *testing.T) {
 				},
 				MaxInputTokens: c.limit, Parts: 1,
 			})
-			if requests < got.Calls.Low || requests > got.Calls.High || got.Calls.High > 6*got.Calls.Low+2 {
-				t.Errorf("%d requests, estimated %+v", requests, got.Calls)
-			}
-			if tokens < got.Prompt.Low || tokens > got.Prompt.High {
-				t.Errorf("%d tokens, estimated %+v", tokens, got.Prompt)
-			}
+			assert.True(t, requests >= got.Calls.Low && requests <= got.Calls.High && got.Calls.High <= 6*got.Calls.Low+2,
+				"%d requests, estimated %+v", requests, got.Calls)
+			assert.True(t, tokens >= got.Prompt.Low && tokens <= got.Prompt.High, "%d tokens, estimated %+v", tokens, got.Prompt)
 		})
 	}
 }
@@ -170,14 +165,12 @@ func TestVectorsOfClasses(t *testing.T) {
 			got.Calls.High > c.most.High {
 			t.Errorf("%s: %+v", name, got.Calls)
 		}
-		if got.Prompt.Low > got.Prompt.High || (got.Prompt.High == 0) != (got.Calls.High == 0) {
-			t.Errorf("%s: tokens %+v", name, got.Prompt)
-		}
+		assert.True(t, got.Prompt.Low <= got.Prompt.High && (got.Prompt.High == 0) == (got.Calls.High == 0),
+			"%s: tokens %+v", name, got.Prompt)
 	}
 	free := estimate.EmbedIn{Parent: parent, New: new10(10)}
-	if estimate.EmbedClasses(free) != (estimate.Task{}) || estimate.EmbedChunks(free) != (estimate.Task{}) {
-		t.Error("a built-in embedder costs something")
-	}
+	assert.True(t, estimate.EmbedClasses(free) == (estimate.Task{}) && estimate.EmbedChunks(free) == (estimate.Task{}),
+		"a built-in embedder costs something")
 }
 
 func TestCostIsByTheMillionTokens(t *testing.T) {
@@ -185,7 +178,5 @@ func TestCostIsByTheMillionTokens(t *testing.T) {
 		Prompt: estimate.Range{Low: 1_000_000, High: 2_000_000}, Completion: estimate.Range{Low: 0, High: 500_000},
 	}
 	low, high := task.Cost(core.Price{Prompt: 0.5, Completion: 2})
-	if low != 0.5 || high != 2 {
-		t.Errorf("%v to %v", low, high)
-	}
+	assert.True(t, low == 0.5 && high == 2, "%v to %v", low, high)
 }

@@ -3,6 +3,8 @@ package estimate_test
 import (
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/stage/estimate"
 )
@@ -37,9 +39,8 @@ func TestRunsOfAboutTheSizeNarrowARange(t *testing.T) {
 	}
 	sure := estimate.Task{Calls: estimate.Range{Low: 500, High: 600}}
 	got := pastOf(night, another).Narrow(sure, 100, 0, shortened)
-	if got.Calls.Low < 500 || got.Calls.High < got.Calls.Low {
-		t.Errorf("what is sure is not taken away: %+v", got.Calls)
-	}
+	assert.True(t, got.Calls.Low >= 500 && got.Calls.High >= got.Calls.Low,
+		"what is sure is not taken away: %+v", got.Calls)
 }
 
 // The time of a run is that of its calls at the pace of earlier ones, and of the rest by its size.
@@ -49,13 +50,9 @@ func TestTimeGoesByWhatEarlierRunsTook(t *testing.T) {
 		Documents: 10, Chunks: 50, Calls: core.Calls{Extract: 100}, Extract: 200, Rest: 10,
 	})
 	got, ok := past.Seconds(10, core.Range{Low: 50, High: 50}, core.Range{}, core.Range{})
-	if !ok || got.Low < 70 || got.Low > 110 || got.High < 110 || got.High > 160 {
-		t.Errorf("%+v", got)
-	}
+	assert.False(t, !ok || got.Low < 70 || got.Low > 110 || got.High < 110 || got.High > 160, "%+v", got)
 	more, _ := past.Seconds(20, core.Range{Low: 50, High: 50}, core.Range{}, core.Range{})
-	if more.High <= got.High || more.Low != got.Low {
-		t.Errorf("twice the documents: %+v, once %+v", more, got)
-	}
+	assert.False(t, more.High <= got.High || more.Low != got.Low, "twice the documents: %+v, once %+v", more, got)
 	if _, ok := estimate.Past(nil).Seconds(1, core.Range{}, core.Range{}, core.Range{}); ok {
 		t.Error("nothing to go by")
 	}

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/stage/extract"
 )
 
@@ -14,8 +16,7 @@ func BenchmarkParsing(b *testing.B) {
 	text := fmt.Sprintf(`{"entities":[%s]}`, strings.TrimSuffix(strings.Repeat(entity+",", 10), ","))
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, _, ok := extract.Parse(text); !ok {
-			b.Fatal("not read")
-		}
+		_, _, ok := extract.Parse(text)
+		require.True(b, ok, "not read")
 	}
 }

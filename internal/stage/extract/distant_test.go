@@ -5,6 +5,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+
 	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/ledger"
@@ -69,9 +71,7 @@ func TestSealingADistantShardReadsNoLedgerEntryAgainAndTakesNoSecond(t *testing.
 		result := sealShard(t, distance.Blob(near, requests), near, scratch)
 		passed, counted := time.Since(begin), requests.Take()
 		t.Logf("%d chunks in %d batches: %s\n%s", result.Chunks, shardBatches, passed, counted)
-		if counted.Of("ledger/extract/loose") != 0 {
-			t.Error("it read entries one by one")
-		}
+		assert.Zero(t, counted.Of("ledger/extract/loose"), "it read entries one by one")
 		if all := counted.Of(""); all > 2*shardBatches+10 {
 			t.Errorf("%d requests", all)
 		}
@@ -81,12 +81,8 @@ func TestSealingADistantShardReadsNoLedgerEntryAgainAndTakesNoSecond(t *testing.
 		// The next night finds all of it in packs, and packs nothing again.
 		stagetest.Ok(t, near.DeleteAll(t.Context(), keysBelow(t, near, "ledger/extract/loose/")))
 		extractShard(t, near, scratch+"-next")
-		if again := sealShard(t, near, near, scratch+"-next"); again.Extract.SHA256 != result.Extract.SHA256 {
-			t.Error("another extraction")
-		}
+		assert.Equal(t, result.Extract.SHA256, sealShard(t, near, near, scratch+"-next").Extract.SHA256, "another extraction")
 		packs, loose := keysBelow(t, near, "ledger/extract/packs/"), keysBelow(t, near, "ledger/extract/loose/")
-		if len(packs) != 1 || len(loose) != 0 {
-			t.Errorf("packs %v, loose %v", packs, loose)
-		}
+		assert.True(t, len(packs) == 1 && len(loose) == 0, "packs %v, loose %v", packs, loose)
 	})
 }

@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/ledger"
@@ -54,21 +56,14 @@ func TestCountTellsWhatWouldBePaidAndTakesNothing(t *testing.T) {
 	}
 	info := (&stagetest.Chat{}).Info()
 	got := count(info, 0)
-	if got.Chunks != 50 || got.Calls != 25 || got.Hits != 25 {
-		t.Errorf("%+v", got)
-	}
-	if got.Prompt < 25*100 || got.Prompt > 25*300 || got.Completion < 25*6 || got.Completion > 25*15 {
-		t.Errorf("tokens %+v", got)
-	}
-	if got.Measured.Calls != 25 || got.Measured.Completion <= 0 || got.Tokens <= 0 {
-		t.Errorf("measured %+v", got)
-	}
+	assert.True(t, got.Chunks == 50 && got.Calls == 25 && got.Hits == 25, "%+v", got)
+	assert.True(t, got.Prompt >= 25*100 && got.Prompt <= 25*300 && got.Completion >= 25*6 && got.Completion <= 25*15,
+		"tokens %+v", got)
+	assert.True(t, got.Measured.Calls == 25 && got.Measured.Completion > 0 && got.Tokens > 0, "measured %+v", got)
 	if later := count(info, 1); later.Calls != 30 { // bad answers are asked for again
 		t.Errorf("in a later round %+v", later)
 	}
-	if free := count(model.Info{Provider: "builtin"}, 0); free != (extract.Estimate{Chunks: 50}) {
-		t.Errorf("built-in models %+v", free)
-	}
+	assert.Equal(t, extract.Estimate{Chunks: 50}, count(model.Info{Provider: "builtin"}, 0), "built-in models")
 	info.Model = "another"
 	if other := count(info, 0); other.Calls != 50 || other.Hits != 0 {
 		t.Errorf("another model %+v", other)
@@ -89,18 +84,15 @@ func TestCountTellsThatTheLedgerCannotBeRead(t *testing.T) {
 		Ledger: brokenLedger{fault.StoreDenied.At("read", "ledger")},
 		Chunks: extract.Texts(t.Context(), in),
 	})
-	if !fault.Is(err, fault.StoreDenied) {
-		t.Errorf("got %v", err)
-	}
+	assert.True(t, fault.Is(err, fault.StoreDenied), "got %v", err)
 }
 
 // What an answer costs is known of a model that has answered; of one that has not, hardly.
 func TestWhatCallsAreChargedForIsARangeThatHoldsIt(t *testing.T) {
 	guess := extract.Estimate{Calls: 100, Prompt: 40_000, Tokens: 20_000}
 	prompt, completion := guess.Charged(0)
-	if prompt[0] >= 40_000 || prompt[1] <= 40_000 || completion[0] > 10_000 || completion[1] < 60_000 {
-		t.Errorf("nothing is measured: %v, %v", prompt, completion)
-	}
+	assert.True(t, prompt[0] < 40_000 && prompt[1] > 40_000 && completion[0] <= 10_000 && completion[1] >= 60_000,
+		"nothing is measured: %v, %v", prompt, completion)
 	if _, completion = guess.Charged(64); completion[1] != 6400 || completion[0] > completion[1] {
 		t.Errorf("an answer has 64 tokens at most: %v", completion)
 	}

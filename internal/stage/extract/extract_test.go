@@ -3,13 +3,15 @@ package extract_test
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"path/filepath"
 	"reflect"
 	"strings"
 	"sync/atomic"
 	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/artifact/rowfile"
@@ -112,12 +114,8 @@ func TestAHitIsCountedOnlyWhenTheLedgerAnswered(t *testing.T) {
 	t.Run("a server that refuses gives none, and the stage counts no calls", func(t *testing.T) {
 		b := newBench(t)
 		res, err := extract.Run(t.Context(), b.in(&stagetest.Chat{Answer: stagetest.Fails(refused)}, docs...))
-		if !errors.Is(err, refused) {
-			t.Fatalf("got %v", err)
-		}
-		if res.Progress != (core.Progress{Stage: "extract"}) {
-			t.Errorf("a batch that got nothing reports %+v", res.Progress)
-		}
+		require.ErrorIs(t, err, refused)
+		assert.Equal(t, core.Progress{Stage: "extract"}, res.Progress, "a batch that got nothing reports")
 	})
 	t.Run("a first run pays for all and hits nothing; a second one hits all", func(t *testing.T) {
 		b := newBench(t)
@@ -150,9 +148,8 @@ func TestAHitIsCountedOnlyWhenTheLedgerAnswered(t *testing.T) {
 			return model.Reply{}, ctx.Err()
 		}}
 		res, err := extract.Run(ctx, in)
-		if err == nil || res.Progress.Hits.Extract != 30 || told.Load() != 30 {
-			t.Errorf("%v: %+v, told of %d hits", err, res.Progress, told.Load())
-		}
+		assert.True(t, err != nil && res.Progress.Hits.Extract == 30 && told.Load() == 30,
+			"%v: %+v, told of %d hits", err, res.Progress, told.Load())
 	})
 	t.Run("a negative entry that answers is a hit", func(t *testing.T) {
 		b := newBench(t)
@@ -170,9 +167,7 @@ func TestAHitIsCountedOnlyWhenTheLedgerAnswered(t *testing.T) {
 		for range 2 {
 			res, err := extract.Run(t.Context(), b.in(builtin.Chat{}, docs[:10]...))
 			stagetest.Ok(t, err)
-			if res.Progress.Hits.Extract != 0 || res.Progress.Done != 10 {
-				t.Errorf("%+v", res.Progress)
-			}
+			assert.True(t, res.Progress.Hits.Extract == 0 && res.Progress.Done == 10, "%+v", res.Progress)
 		}
 		for info := range b.art.Store.List(t.Context(), "ledger/", "") {
 			t.Errorf("wrote %s", info.Key)
@@ -195,12 +190,9 @@ func TestAChunkKeepsWhatWasSaidAboutItAndWhere(t *testing.T) {
 	got := b.extracted(in)
 	want := []string{"[[9 16]]", "[[7 14] [20 27]]"}
 	for i, x := range got {
-		if len(x.Entities) != 2 || fmt.Sprint(x.Entities[0].Spans) != want[i] || x.Entities[1].Spans != nil {
-			t.Errorf("chunk %d: %+v", i, x.Entities)
-		}
-		if x.Rung != extract.RungStrict || x.Key.IsZero() {
-			t.Errorf("chunk %d: read %q under key %v", i, x.Rung, x.Key)
-		}
+		assert.True(t, len(x.Entities) == 2 && fmt.Sprint(x.Entities[0].Spans) == want[i] && x.Entities[1].Spans == nil,
+			"chunk %d: %+v", i, x.Entities)
+		assert.True(t, x.Rung == extract.RungStrict && !x.Key.IsZero(), "chunk %d: read %q under key %v", i, x.Rung, x.Key)
 	}
 }
 
@@ -249,9 +241,7 @@ func TestAnAnswerThatCannotBeRead(t *testing.T) {
 			in.Attempt = 3
 			res, err := extract.Run(t.Context(), in)
 			stagetest.Ok(t, err)
-			if res.Dead != 1 || res.Fallbacks != 1 || res.Chunks != 1 {
-				t.Errorf("%+v", res)
-			}
+			assert.True(t, res.Dead == 1 && res.Fallbacks == 1 && res.Chunks == 1, "%+v", res)
 			x := b.extracted(in)[0]
 			description := strings.Join(strings.Fields(doc.Chunks[0][:600]), " ")
 			if x.Fallback != string(c.reason) || len(x.Entities) != 1 || x.Entities[0].Name != "The Title "+id[:8] ||
@@ -259,9 +249,7 @@ func TestAnAnswerThatCannotBeRead(t *testing.T) {
 				t.Errorf("fallback is %+v", x)
 			}
 			keys := b.deadLetters()
-			if len(keys) != 1 || !strings.HasSuffix(keys[0], "/"+id+".json") {
-				t.Fatalf("dead letters %v", keys)
-			}
+			require.True(t, len(keys) == 1 && strings.HasSuffix(keys[0], "/"+id+".json"), "dead letters %v", keys)
 			var letter extract.DeadLetter
 			_, err = blob.ReadJSON(t.Context(), b.art.Store, keys[0], &letter)
 			stagetest.Ok(t, err)
@@ -301,9 +289,7 @@ func TestASystemFailureLeavesTheBatchToBeRepeatedForNothing(t *testing.T) {
 	}}
 	in := b.in(chat, docs...)
 	_, err := extract.Run(t.Context(), in)
-	if !fault.Is(err, fault.ModelQuota) {
-		t.Fatalf("got %v", err)
-	}
+	require.True(t, fault.Is(err, fault.ModelQuota), "got %v", err)
 	if _, _, err := blob.Read(t.Context(), b.art.Store, extract.BatchKey(scratch, 0, 0)); !fault.Is(
 		err,
 		fault.NotFound,
@@ -316,9 +302,8 @@ func TestASystemFailureLeavesTheBatchToBeRepeatedForNothing(t *testing.T) {
 	}
 	res, err := extract.Run(t.Context(), b.in(chat, docs...))
 	stagetest.Ok(t, err)
-	if answered.Load() != 40 || res.Progress.Hits.Extract+1 > 40 || res.Dead != 0 {
-		t.Errorf("%d answers for 40 chunks; %+v", answered.Load(), res)
-	}
+	assert.True(t, answered.Load() == 40 && res.Progress.Hits.Extract+1 <= 40 && res.Dead == 0,
+		"%d answers for 40 chunks; %+v", answered.Load(), res)
 }
 
 // put writes a ledger entry for a text as somebody left it there.
@@ -386,12 +371,8 @@ func TestAServerThatServesNobodyCostsNoChunk(t *testing.T) {
 				in := b.in(chat, docs...)
 				in.Health = stage.NewHealth()
 				_, err := extract.Run(t.Context(), in)
-				if !fault.Is(err, fault.ModelRefused) {
-					t.Fatalf("%v", err)
-				}
-				if name == "refusals" && !strings.Contains(err.Error(), "422 upstream mismatch") {
-					t.Errorf("it says %v", err)
-				}
+				require.True(t, fault.Is(err, fault.ModelRefused), "%v", err)
+				assert.True(t, name != "refusals" || strings.Contains(err.Error(), "422 upstream mismatch"), "it says %v", err)
 				if n := len(chat.Calls()); n > 3*64 {
 					t.Errorf("%d calls to find out", n)
 				}
@@ -423,18 +404,14 @@ func TestARefusalAmongAnswersIsAFailureOfThisRun(t *testing.T) {
 	if res.Dead != 11 || res.Fallbacks != 11 || len(b.deadLetters()) != 11 {
 		t.Errorf("%+v, %d dead letters", res, len(b.deadLetters()))
 	}
-	if x := b.extracted(in)[7]; x.Fallback != string(fault.ModelRefused) {
-		t.Errorf("%+v", x)
-	}
+	assert.Equal(t, string(fault.ModelRefused), b.extracted(in)[7].Fallback)
 	if n := len(chat.Calls()); n > 100+3*11 {
 		t.Errorf("%d calls", n)
 	}
 	refusing = false // the next run
 	res, err = extract.Run(t.Context(), in)
 	stagetest.Ok(t, err)
-	if res.Dead != 0 || res.Progress.Hits.Extract != 89 {
-		t.Errorf("the next run: %+v", res)
-	}
+	assert.True(t, res.Dead == 0 && res.Progress.Hits.Extract == 89, "the next run: %+v", res)
 }
 
 func TestBatchesOfAShardJoinToTheSameFileWhateverTheirSize(t *testing.T) {
@@ -449,9 +426,7 @@ func TestBatchesOfAShardJoinToTheSameFileWhateverTheirSize(t *testing.T) {
 			in.Batch, in.From, in.To = batches, from, min(from+size, 23)
 			res, err := extract.Run(t.Context(), in)
 			stagetest.Ok(t, err)
-			if res.Chunks != int64(in.To-in.From) {
-				t.Errorf("batch %d has %d chunks", batches, res.Chunks)
-			}
+			assert.Equal(t, int64(in.To-in.From), res.Chunks, "batch %d", batches)
 			batches++
 		}
 		res, err := extract.Seal(t.Context(), extract.SealIn{
@@ -462,13 +437,10 @@ func TestBatchesOfAShardJoinToTheSameFileWhateverTheirSize(t *testing.T) {
 		return res, stagetest.Read(t, b.art, b.art.SegmentKey(res.Kept.SHA256))
 	}
 	want, mentions := seal(t, 23)
-	if want.Chunks != 23 || want.Mentions != 3*23 || !want.Fresh {
-		t.Fatalf("%+v", want)
-	}
+	require.True(t, want.Chunks == 23 && want.Mentions == 3*23 && want.Fresh, "%+v", want)
 	for _, size := range []int{1, 7, 22} {
 		got, rows := seal(t, size)
-		if !reflect.DeepEqual(got, want) || fmt.Sprint(rows) != fmt.Sprint(mentions) {
-			t.Errorf("batches of %d: %+v, want %+v", size, got, want)
-		}
+		assert.True(t, reflect.DeepEqual(got, want) && fmt.Sprint(rows) == fmt.Sprint(mentions),
+			"batches of %d: %+v, want %+v", size, got, want)
 	}
 }

@@ -7,6 +7,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/model"
 	"github.com/unweaver/unweaver/internal/stage"
@@ -37,9 +39,8 @@ func TestABatchThatBeginsAfterAllFailedAlikeWaitsForAPerson(t *testing.T) {
 	asked := len(chat.Calls())
 	for range 3 {
 		in.Health.Resumed(time.Time{})
-		if _, err := extract.Run(t.Context(), in); !fault.Is(err, fault.ModelRefused) {
-			t.Errorf("a batch that comes late: %v", err)
-		}
+		_, err := extract.Run(t.Context(), in)
+		assert.True(t, fault.Is(err, fault.ModelRefused), "a batch that comes late: %v", err)
 	}
 	if n := len(chat.Calls()); n != asked || len(b.deadLetters()) != 0 {
 		t.Fatalf("%d calls more, %d dead letters", n-asked, len(b.deadLetters()))

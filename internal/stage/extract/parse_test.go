@@ -8,6 +8,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/model"
 	"github.com/unweaver/unweaver/internal/stage/extract"
 )
@@ -42,9 +45,7 @@ func TestPartsOfExactJSON(t *testing.T) {
 		`null`:                                                                                    "strict",
 		"\u00a0[{\"name\":\"A\u2003B\"}]\u3000":                                                   "strict A B=;",
 	} {
-		if got := show(text); got != want {
-			t.Errorf("%s: %s, want %s", text, got, want)
-		}
+		assert.Equal(t, want, show(text), "%s", text)
 	}
 }
 
@@ -92,9 +93,7 @@ func TestParseLadder(t *testing.T) {
 		"another object":          {`{"answer":"no"}`, "bad"},
 		"nothing":                 {"", "bad"},
 	} {
-		if got := show(c[0]); got != c[1] {
-			t.Errorf("%s: got %q, want %q", name, got, c[1])
-		}
+		assert.Equal(t, c[1], show(c[0]), "%s", name)
 	}
 }
 
@@ -124,21 +123,17 @@ func TestHostileAnswersAreReadInTimeThatGrowsWithTheirLength(t *testing.T) {
 	for _, size := range []int{24 << 10, 192 << 10, 6 << 20} {
 		for name, text := range hostile(size) {
 			began := time.Now()
-			if found, _, ok := extract.Parse(text); ok && len(found) > 0 {
-				t.Errorf("%s of %d bytes: %d entities", name, size, len(found))
-			}
-			if took := time.Since(began); took > patience {
-				t.Errorf("%s of %d bytes took %s", name, size, took)
-			}
+			found, _, ok := extract.Parse(text)
+			assert.True(t, !ok || len(found) == 0, "%s of %d bytes: %d entities", name, size, len(found))
+			took := time.Since(began)
+			assert.True(t, took <= patience, "%s of %d bytes took %s", name, size, took)
 		}
 	}
 }
 
 func TestAnAnswerThatIsTooLongIsNotRead(t *testing.T) {
 	whole := `{"entities":[{"name":"A","description":"` + strings.Repeat("d", extract.MaxAnswer) + `"}]}`
-	if got := show(whole); got != "bad" {
-		t.Errorf("%.40s...", got)
-	}
+	assert.Equal(t, "bad", show(whole))
 	if found, _, ok := extract.Parse(whole[:60] + `"}]}`); !ok || len(found) != 1 {
 		t.Error("one that is short enough is not read")
 	}
@@ -182,13 +177,9 @@ func FuzzParse(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, s string) {
 		es, _, ok := extract.Parse(s)
-		if !ok && len(es) > 0 {
-			t.Error("entities of a bad answer")
-		}
+		assert.True(t, ok || len(es) == 0, "entities of a bad answer")
 		for _, e := range es {
-			if strings.TrimSpace(e.Name) == "" {
-				t.Error("an entity without a name")
-			}
+			assert.True(t, strings.TrimSpace(e.Name) != "", "an entity without a name")
 		}
 	})
 }
@@ -242,15 +233,11 @@ func TestAnExactAnswerIsReadWhateverItHolds(t *testing.T) {
 			}
 			for _, form := range []any{map[string]any{"entities": want}, want, reference} {
 				raw, err := json.Marshal(form)
-				if err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, err)
 				text := wrap.before + string(raw) + wrap.after
 				said, _ := model.TakeAnswer(text)
 				read, rung, ok := extract.Parse(said)
-				if !ok || rung != wrap.rung || len(read) != len(want) {
-					t.Fatalf("%s: %s: %v %q %v", name, text, read, rung, ok)
-				}
+				require.True(t, ok && rung == wrap.rung && len(read) == len(want), "%s: %s: %v %q %v", name, text, read, rung, ok)
 				for i, one := range want {
 					if read[i].Name != words(one.Name) || read[i].Description != strings.TrimSpace(one.Description) {
 						t.Fatalf("%s: %+v, want %+v", name, read[i], one)

@@ -5,6 +5,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/model"
 	"github.com/unweaver/unweaver/internal/stage"
@@ -37,9 +40,8 @@ func TestDecoratedNamesAreTheirPlainOnes(t *testing.T) {
 		"1. FC Köln": "1. FC Köln", "None of the Above": "None of the Above", "Unknown Soldier": "Unknown Soldier",
 		"Null Island": "Null Island", "Nil Yalter": "Nil Yalter", "3.5 mm": "3.5 mm", "2. Bundesliga": "Bundesliga",
 	} {
-		if got := plainNames(content, name); !slices.Equal(got, []string{want}) {
-			t.Errorf("%q: %q, want %q", name, got, want)
-		}
+		got := plainNames(content, name)
+		assert.True(t, slices.Equal(got, []string{want}), "%q: %q, want %q", name, got, want)
 	}
 }
 
@@ -48,9 +50,8 @@ func TestWordsForNothingAreNoEntity(t *testing.T) {
 		"N/A", "n/a", "N.A.", "None", "none.", "(None)", "null", "NULL", "Unknown", "**None**", "- None", "1. N/A", "-", "—", "...",
 		"?", "", " ", "\x00", "\"\"", "Not specified", "Nil", "[null]", "<none>", "**", "No entities",
 	} {
-		if got := plainNames("None of it is unknown.", name); len(got) > 0 {
-			t.Errorf("%q is %q", name, got)
-		}
+		got := plainNames("None of it is unknown.", name)
+		assert.True(t, len(got) == 0, "%q is %q", name, got)
 	}
 }
 
@@ -95,9 +96,7 @@ func TestPlainNamesAreOfAllAnswers(t *testing.T) {
 			t.Errorf("%+v", got)
 		}
 	}
-	if len(chat.Calls()) != 1 {
-		t.Errorf("%d calls", len(chat.Calls()))
-	}
+	assert.Len(t, chat.Calls(), 1)
 }
 
 // Half a list is asked for again with twice the room, once; what is whole of the longer one counts.
@@ -133,12 +132,10 @@ func TestHalfAListIsAskedForWithTwiceTheRoom(t *testing.T) {
 		_, err := extract.Run(t.Context(), in)
 		stagetest.Ok(t, err)
 		calls := chat.Calls()
-		if len(calls) != c.calls || calls[0].Roomy || !calls[1].Roomy || calls[1].User != calls[0].User {
-			t.Errorf("%s: %d calls", name, len(calls))
-		}
-		if got := b.extracted(in); len(got[0].Entities) != c.names || got[0].Fallback != "" {
-			t.Errorf("%s: %+v", name, got)
-		}
+		assert.True(t, len(calls) == c.calls && !calls[0].Roomy && calls[1].Roomy && calls[1].User == calls[0].User,
+			"%s: %d calls", name, len(calls))
+		got := b.extracted(in)
+		assert.True(t, len(got[0].Entities) == c.names && got[0].Fallback == "", "%s: %+v", name, got)
 	}
 }
 
@@ -156,13 +153,9 @@ func TestADeadLetterSaysThatTheModelGaveNothing(t *testing.T) {
 	_, err := extract.Run(t.Context(), in)
 	stagetest.Ok(t, err)
 	letters := b.deadLetters()
-	if len(letters) != 1 {
-		t.Fatalf("%v", letters)
-	}
+	require.Len(t, letters, 1, "%v", letters)
 	var letter extract.DeadLetter
 	_, err = blob.ReadJSON(t.Context(), b.art.Store, letters[0], &letter)
 	stagetest.Ok(t, err)
-	if detail := letter.Problem().Detail; !strings.Contains(detail, "gave no answer (finish_reason length, within its thoughts)") {
-		t.Error(detail)
-	}
+	assert.Contains(t, letter.Problem().Detail, "gave no answer (finish_reason length, within its thoughts)")
 }

@@ -7,6 +7,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/artifact/rows"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/ledger"
@@ -49,9 +52,7 @@ func (b bench) sealed(
 	})
 	stagetest.Ok(b, err)
 	for i, done := range told {
-		if done != int64(64*(i+1)) {
-			b.Errorf("told of %v chunks", told)
-		}
+		assert.Equal(b, int64(64*(i+1)), done, "told of %v chunks", told)
 	}
 	numbers := map[core.ID]int64{} // of the chunks, in their order
 	for _, doc := range docs {
@@ -64,13 +65,10 @@ func (b bench) sealed(
 	for _, row := range stagetest.Read(b, b.art, b.art.SegmentKey(res.Kept.SHA256)) {
 		m, err := rows.DecodeMention([]byte(row.Value))
 		stagetest.Ok(b, err)
-		if row.Key < last {
-			b.Error("mentions are not sorted by class")
-		}
+		assert.True(b, row.Key >= last, "mentions are not sorted by class")
 		last = row.Key
-		if want := numbers[m.Chunk]; m.Number != want {
-			b.Errorf("chunk %d of the shard has number %d", want, m.Number)
-		}
+		want := numbers[m.Chunk]
+		assert.True(b, m.Number == want, "chunk %d of the shard has number %d", want, m.Number)
 		text := fmt.Sprintf("%s#%d.%d %s: %s", m.Document, m.Ordinal, m.Position, m.Surface, m.Description)
 		if m.Fallback {
 			text += " (fallback)"
@@ -92,9 +90,7 @@ func sameSet(t *testing.T, got []string, want ...string) {
 		}
 	}
 	for line, n := range left {
-		if n > 0 {
-			t.Errorf("missing mention %q", line)
-		}
+		assert.True(t, n <= 0, "missing mention %q", line)
 	}
 }
 
@@ -117,20 +113,14 @@ func TestSealAddsATitleToEveryChunkThatDoesNotNameItItself(t *testing.T) {
 			"a#1.0 the harbour: About the harbour.",
 			"b#0.0 Crane: About Crane.",
 		)
-		if res.Mentions != 4 || res.Chunks != 3 || res.Fallbacks != 0 {
-			t.Errorf("%+v", res)
-		}
+		assert.True(t, res.Mentions == 4 && res.Chunks == 3 && res.Fallbacks == 0, "%+v", res)
 	})
 	t.Run("and none for parity", func(t *testing.T) {
 		_, got := newBench(t).sealed(true, answers, docs...)
 		for _, line := range got {
-			if strings.Contains(line, ".-1 ") {
-				t.Errorf("a title mention: %s", line)
-			}
+			assert.False(t, strings.Contains(line, ".-1 "), "a title mention: %s", line)
 		}
-		if len(got) != 3 {
-			t.Errorf("%q", got)
-		}
+		assert.Len(t, got, 3, "%q", got)
 	})
 }
 
@@ -143,9 +133,7 @@ func TestTheDescriptionOfATitleIsBounded(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			doc := stagetest.Document{Key: "a", Title: "T", Chunks: []string{c.chunk}}
 			_, got := newBench(t).sealed(false, map[string]string{c.chunk: entities()}, doc)
-			if len(got) != 1 || got[0] != "a#0.-1 T: "+c.want {
-				t.Errorf("got %.80q", got)
-			}
+			assert.True(t, len(got) == 1 && got[0] == "a#0.-1 T: "+c.want, "got %.80q", got)
 		})
 	}
 }
@@ -164,13 +152,10 @@ func TestMentionsOfAClassStandInChunkOrder(t *testing.T) {
 		}
 	}
 	for i, line := range same {
-		if want := fmt.Sprintf("d%04d.tx", i/2); line != want {
-			t.Fatalf("mention %d is of %s, want %s", i, line, want)
-		}
+		want := fmt.Sprintf("d%04d.tx", i/2)
+		require.True(t, line == want, "mention %d is of %s, want %s", i, line, want)
 	}
-	if len(same) != 600 || res.Mentions != 900 {
-		t.Errorf("%d mentions of the class, %d in all", len(same), res.Mentions)
-	}
+	assert.True(t, len(same) == 600 && res.Mentions == 900, "%d mentions of the class, %d in all", len(same), res.Mentions)
 }
 
 func TestSealKeepsFallbacksApartAndNamesTheChunk(t *testing.T) {
@@ -178,9 +163,7 @@ func TestSealKeepsFallbacksApartAndNamesTheChunk(t *testing.T) {
 	res, got := newBench(t).sealed(false, map[string]string{"Unreadable.": "no"}, doc)
 	id := core.ChunkID("a", "Unreadable.", 0).String()[:8]
 	sameSet(t, got, "a#0.-1 T: Unreadable.", "a#0.0 T "+id+": Unreadable. (fallback)")
-	if res.Fallbacks != 1 {
-		t.Errorf("%+v", res)
-	}
+	assert.Equal(t, int64(1), res.Fallbacks, "%+v", res)
 }
 
 func TestSealPacksWhatItsShardPaidFor(t *testing.T) {
@@ -195,16 +178,12 @@ func TestSealPacksWhatItsShardPaidFor(t *testing.T) {
 	stagetest.Ok(t, err)
 	second, err := extract.Seal(t.Context(), sealIn) // a repeated attempt
 	stagetest.Ok(t, err)
-	if !first.Fresh || second.Fresh || first.Extract != second.Extract {
-		t.Errorf("%+v, then %+v", first, second)
-	}
+	assert.True(t, first.Fresh && !second.Fresh && first.Extract == second.Extract, "%+v, then %+v", first, second)
 	packs := 0
 	for range b.art.Store.List(t.Context(), "ledger/extract/packs/", "") {
 		packs++
 	}
-	if packs != 1 {
-		t.Errorf("%d packs", packs)
-	}
+	assert.Equal(t, 1, packs)
 	for info := range b.art.Store.List(t.Context(), "ledger/extract/loose/", "") {
 		stagetest.Ok(t, b.art.Store.Delete(t.Context(), info.Key))
 	}
@@ -225,7 +204,5 @@ func TestSealOfABatchThatIsMissingFails(t *testing.T) {
 		Artifacts: b.art, Scratch: scratch, Batches: 2, Ledger: ledger.New(b.art.Store, b.claims),
 		Batch: stored(t, b.art.Store, scratch),
 	})
-	if err == nil {
-		t.Error("a shard without its second batch was sealed")
-	}
+	assert.Error(t, err, "a shard without its second batch was sealed")
 }

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/ledger"
 	"github.com/unweaver/unweaver/internal/model"
@@ -38,12 +40,9 @@ func TestAShareOfTheChunksIsSentAndTheOthersAreExtractedByRule(t *testing.T) {
 			for i, row := range b.extracted(in) {
 				want := sampling.Sends(docs[i].Chunks[0], share)
 				byModel := row.Entities[0].Name == "By the model"
-				if byModel != want || byModel == (row.Rung == extract.RungRule) || byModel == row.Key.IsZero() {
-					t.Errorf("chunk %d: %+v, sent %v", i, row, want)
-				}
-				if !byModel && !strings.Contains(fmt.Sprint(row.Entities), "Charles Babbage") {
-					t.Errorf("chunk %d: %+v", i, row)
-				}
+				assert.True(t, byModel == want && byModel != (row.Rung == extract.RungRule) && byModel != row.Key.IsZero(),
+					"chunk %d: %+v, sent %v", i, row, want)
+				assert.True(t, byModel || strings.Contains(fmt.Sprint(row.Entities), "Charles Babbage"), "chunk %d: %+v", i, row)
 				if want {
 					sent++
 				}
@@ -83,7 +82,5 @@ func TestAShareOfTheBuiltInModelIsAllOfIt(t *testing.T) {
 		Spec: shared(in, 0).Spec, Model: model.Info{Provider: "builtin"},
 		Ledger: ledger.New(b.art.Store, b.claims), Chunks: extract.Texts(context.Background(), in),
 	})
-	if err != nil || estimate != (extract.Estimate{Chunks: 3}) {
-		t.Errorf("%+v %v", estimate, err)
-	}
+	assert.True(t, err == nil && estimate == (extract.Estimate{Chunks: 3}), "%+v %v", estimate, err)
 }

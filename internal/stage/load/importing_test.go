@@ -11,6 +11,8 @@ import (
 	"testing/synctest"
 
 	"github.com/parquet-go/parquet-go"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/core"
@@ -180,12 +182,9 @@ func TestAnImportWhoseLeaseIsLostTouchesNothing(t *testing.T) {
 			}
 			return nil
 		}
-		if err := load.Import(t.Context(), b.in); !errors.Is(err, lost) {
-			t.Errorf("%s: %v", name, err)
-		}
-		if len(b.store.rows) != test.rows || len(b.store.jobs) != test.jobs {
-			t.Errorf("%s: %d rows, %d jobs", name, len(b.store.rows), len(b.store.jobs))
-		}
+		assert.ErrorIs(t, load.Import(t.Context(), b.in), lost, "%s", name)
+		assert.True(t, len(b.store.rows) == test.rows && len(b.store.jobs) == test.jobs,
+			"%s: %d rows, %d jobs", name, len(b.store.rows), len(b.store.jobs))
 	}
 }
 
@@ -215,12 +214,9 @@ func (b *importBench) check(rounds int) {
 	for _, key := range b.store.rows {
 		seen[key]++
 	}
-	if len(b.store.rows) != b.want || len(seen) != b.want {
-		b.Errorf("%d rows, %d keys, want %d", len(b.store.rows), len(seen), b.want)
-	}
-	if b.store.creates != rounds {
-		b.Errorf("%d rounds, want %d", b.store.creates, rounds)
-	}
+	assert.True(b, len(b.store.rows) == b.want && len(seen) == b.want,
+		"%d rows, %d keys, want %d", len(b.store.rows), len(seen), b.want)
+	assert.Equal(b, rounds, b.store.creates)
 	for info, err := range b.staging.List(b.Context(), "", "") {
 		b.Errorf("the copy %s stays, %v", info.Key, err)
 	}
@@ -234,9 +230,7 @@ func TestAnImportFillsACollectionWithEachRowOnce(t *testing.T) {
 		b.in.OnProgress = func(p core.Progress) { told = append(told, p.Done) }
 		stagetest.Ok(t, load.Import(t.Context(), b.in))
 		b.check(1)
-		if fmt.Sprint(told) != "[0 0 30]" {
-			t.Errorf("told %v", told)
-		}
+		assert.Equal(t, "[0 0 30]", fmt.Sprint(told), "told %v", told)
 		stagetest.Ok(t, load.Import(t.Context(), b.in)) // a repeated attempt finds it done
 		b.check(1)
 	})
@@ -272,9 +266,7 @@ func TestAnImportSurvivesACrashAtEachOfItsSavePoints(t *testing.T) {
 			}
 			stagetest.Ok(t, load.Import(t.Context(), b.in))
 		})
-		if saves < least {
-			t.Fatalf("%d in flight: only %d saves", inFlight, saves)
-		}
+		require.True(t, saves >= least, "%d in flight: only %d saves", inFlight, saves)
 		for n := range saves {
 			for _, after := range []bool{false, true} {
 				t.Run(fmt.Sprintf("%d in flight, save %d, written: %v", inFlight, n, after), func(t *testing.T) {
@@ -296,9 +288,7 @@ func TestAnImportSurvivesACrashAtEachOfItsSavePoints(t *testing.T) {
 						} else {
 							b.tamper.OnPut = fail
 						}
-						if err := load.Import(t.Context(), b.in); !errors.Is(err, crash) {
-							t.Fatalf("got %v", err)
-						}
+						require.ErrorIs(t, load.Import(t.Context(), b.in), crash)
 						stagetest.Ok(t, load.Import(t.Context(), b.in))
 						rounds := 1
 						if n == 1 && !after { // the one after it was emptied
@@ -369,9 +359,7 @@ func TestAStoreThatRefusesMoreJobsIsWaitedForAndNothingBeginsAgain(t *testing.T)
 		b.in.InFlight, b.store.limit = 5, 2
 		stagetest.Ok(t, load.Import(t.Context(), b.in))
 		b.check(1)
-		if b.store.most != 2 {
-			t.Errorf("%d jobs were in flight at once", b.store.most)
-		}
+		assert.Equal(t, 2, b.store.most)
 	})
 }
 
@@ -382,9 +370,7 @@ func TestAStoreThatRefusesEverythingIsLeftToTheCallerAndGoesOn(t *testing.T) {
 		up := false
 		b.store.onImport = func(string, func()) (bool, error) { return !up, refused }
 		for range 10 {
-			if err := load.Import(t.Context(), b.in); !errors.Is(err, refused) {
-				t.Fatalf("got %v", err)
-			}
+			require.ErrorIs(t, load.Import(t.Context(), b.in), refused)
 		}
 		up = true
 		stagetest.Ok(t, load.Import(t.Context(), b.in))
@@ -398,9 +384,7 @@ func TestNoMoreJobsAreInFlightThanMayBe(t *testing.T) {
 		b.in.InFlight = 4
 		stagetest.Ok(t, load.Import(t.Context(), b.in))
 		b.check(1)
-		if b.store.most != 4 {
-			t.Errorf("%d jobs were in flight at once", b.store.most)
-		}
+		assert.Equal(t, 4, b.store.most)
 	})
 }
 
@@ -453,9 +437,7 @@ func TestAJobThatFailsIsRepeatedForItsFileAlone(t *testing.T) {
 			b.store.broken = func(path string) bool { return strings.HasSuffix(path, broken) }
 			stagetest.Ok(t, load.Import(t.Context(), b.in))
 			b.check(1)
-			if len(b.store.asked) != 4 {
-				t.Errorf("asked for %v", b.store.asked)
-			}
+			assert.Len(t, b.store.asked, 4, "asked for %v", b.store.asked)
 		})
 	}
 }
@@ -467,9 +449,7 @@ func TestAFileThatFailsAgainAndAgainIsLeftToVerify(t *testing.T) {
 		b.want = 20
 		stagetest.Ok(t, load.Import(t.Context(), b.in))
 		b.check(1)
-		if len(b.store.asked) != 5 {
-			t.Errorf("asked for %v", b.store.asked)
-		}
+		assert.Len(t, b.store.asked, 5, "asked for %v", b.store.asked)
 		stagetest.Ok(t, load.Import(t.Context(), b.in))
 		b.check(1)
 	})
@@ -521,9 +501,7 @@ func TestAnImportStopsWhenItIsTold(t *testing.T) {
 				cancel(paused)
 			}
 		}
-		if err := load.Import(ctx, b.in); !errors.Is(err, paused) {
-			t.Errorf("got %v", err)
-		}
+		assert.ErrorIs(t, load.Import(ctx, b.in), paused)
 		b.store.polls = 0
 		for _, j := range b.store.jobs {
 			j.left = 0
@@ -557,9 +535,7 @@ func TestAFileThatIsRefusedForEverIsLeftToVerify(t *testing.T) {
 		}
 		attempts := 1
 		for ; load.Import(t.Context(), b.in) != nil; attempts++ {
-			if attempts == 50 {
-				t.Fatalf("no end after %d attempts", attempts)
-			}
+			require.True(t, attempts != 50, "no end after %d attempts", attempts)
 		}
 		want := b.in.Files[0].Rows + b.in.Files[2].Rows
 		if got := int64(len(b.store.rows)); got != want || attempts < 3 || calls < attempts-1 {
@@ -580,9 +556,8 @@ func TestARightThatIsMissingIsWaitedFor(t *testing.T) {
 			return false, nil
 		}
 		for range 20 {
-			if err := load.Import(t.Context(), b.in); !fault.Is(err, fault.StoreDenied) {
-				t.Fatal(err)
-			}
+			err := load.Import(t.Context(), b.in)
+			require.True(t, fault.Is(err, fault.StoreDenied), "%v", err)
 		}
 		denied = false
 		if err := load.Import(t.Context(), b.in); err != nil || len(b.store.rows) != b.want {

@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"github.com/parquet-go/parquet-go"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/artifact/rows"
@@ -146,9 +148,7 @@ func TestAPartitionIsInStoresAndSegmentsUnderOneKey(t *testing.T) {
 		res.Rows.Part != 3 || res.Vectors.Part != 3 {
 		t.Errorf("%+v", res)
 	}
-	if told.Written.Rows != 1500 || told.Done != 1500 {
-		t.Errorf("told %+v at last", told)
-	}
+	assert.True(t, told.Written.Rows == 1500 && told.Done == 1500, "told %+v at last", told)
 	inSegment := b.segmentRows(res.Vectors)
 	for _, row := range stagetest.Read(t, b.art, b.art.SegmentKey(res.Rows.SHA256)) {
 		class, err := rows.DecodeClass([]byte(row.Value))
@@ -159,18 +159,14 @@ func TestAPartitionIsInStoresAndSegmentsUnderOneKey(t *testing.T) {
 		stored, err := b.classes.GetRecords(
 			t.Context(), []string{core.RecordKey(storeID, "i", id, rows.RecordDigest(class.Record))},
 		)
-		if err != nil || !bytes.Equal(stored[0], class.Record) {
-			t.Fatalf("record of %s: %v", record.Name, err)
-		}
+		require.True(t, err == nil && bytes.Equal(stored[0], class.Record), "record of %s: %v", record.Name, err)
 		key := core.ClassRow(id, class.Vector)
 		vector := stagetest.Vector(record.Name+": Is "+record.Name+".", dim)
 		got, err := b.vectors.Fetch(t.Context(), "c", []string{key})
-		if err != nil || !slices.Equal(got[0], vector) || !slices.Equal(inSegment[key], vector) {
-			t.Fatalf("vector of %s: %v", record.Name, err)
-		}
-		if class.Text != core.Sum("text", record.Name) || class.Mentions != 1 || class.Chunks != 1 {
-			t.Fatalf("%s: %+v", record.Name, class)
-		}
+		require.True(t, err == nil && slices.Equal(got[0], vector) && slices.Equal(inSegment[key], vector),
+			"vector of %s: %v", record.Name, err)
+		require.True(t, class.Text == core.Sum("text", record.Name) && class.Mentions == 1 && class.Chunks == 1,
+			"%s: %+v", record.Name, class)
 	}
 	t.Run("a repeated attempt writes the same", func(t *testing.T) {
 		again, err := load.Run(t.Context(), in)
@@ -219,17 +215,14 @@ func TestANightWritesOnlyWhatItsParentDoesNotHave(t *testing.T) {
 		b.after(&night, in.Env.Collections, first)
 		res, err := load.Run(t.Context(), night)
 		stagetest.Ok(t, err)
-		if res.Progress.Written != (core.Written{Segments: 2, Records: 2, Rows: 2}) || res.Counts.Classes != 97 {
-			t.Errorf("%+v", res)
-		}
+		assert.True(t, res.Progress.Written == (core.Written{Segments: 2, Records: 2, Rows: 2}) && res.Counts.Classes == 97,
+			"%+v", res)
 		if len(b.segmentRows(res.Vectors)) != 2 || b.count("c") != 102 {
 			t.Errorf("%d rows in the segment, %d in the collection", len(b.segmentRows(res.Vectors)), b.count("c"))
 		}
 		whole, err := load.Run(t.Context(), b.in(free(), b.partition(names...)))
 		stagetest.Ok(t, err)
-		if whole.Hashes != res.Hashes || whole.Rows != res.Rows {
-			t.Error("the night differs from a build from nothing")
-		}
+		assert.True(t, whole.Hashes == res.Hashes && whole.Rows == res.Rows, "the night differs from a build from nothing")
 	})
 	t.Run("in a new collection every vector is written, and no record", func(t *testing.T) {
 		stagetest.Ok(t, b.vectors.Create(t.Context(), "c2", dim))
@@ -238,9 +231,8 @@ func TestANightWritesOnlyWhatItsParentDoesNotHave(t *testing.T) {
 		night.Env.Collections.Classes = "c2"
 		res, err := load.Run(t.Context(), night)
 		stagetest.Ok(t, err)
-		if res.Progress.Written.Records != 0 || res.Progress.Written.Rows != 100 || b.count("c2") != 100 {
-			t.Errorf("%+v", res.Progress)
-		}
+		assert.True(t, res.Progress.Written.Records == 0 && res.Progress.Written.Rows == 100 && b.count("c2") == 100,
+			"%+v", res.Progress)
 	})
 	t.Run("nothing new leaves no vectors segment", func(t *testing.T) {
 		embedder := free()
@@ -303,14 +295,11 @@ func TestChunksOfAShardHaveAVectorForEachWindow(t *testing.T) {
 		}
 		for window := range chunk.Windows {
 			key := core.ChunkRow(core.ID([]byte(list[i].Key)), window, chunk.Digest)
-			if has, err := b.vectors.Has(t.Context(), "k", []string{key}); err != nil || !has[0] {
-				t.Errorf("chunk %d has no row for window %d: %v", i, window, err)
-			}
+			has, err := b.vectors.Has(t.Context(), "k", []string{key})
+			assert.True(t, err == nil && has[0], "chunk %d has no row for window %d: %v", i, window, err)
 		}
 	}
-	if len(list) != 3 {
-		t.Errorf("%d chunks", len(list))
-	}
+	assert.Len(t, list, 3)
 }
 
 func TestLoadTakesWhatEmbedPaidForAndPaysNothing(t *testing.T) {
@@ -392,9 +381,8 @@ func TestWhatAStoreDidNotTakeIsNotCountedAsWritten(t *testing.T) {
 	in = b.in(free(), b.partition(numbered(10)...))
 	in.Vectors = fullVectors{b.vectors}
 	res, err = load.Run(t.Context(), in)
-	if !fault.Is(err, fault.StoreFull) || res.Progress.Written.Rows != 0 || res.Vectors != (core.Segment{}) {
-		t.Errorf("%v: %+v", err, res)
-	}
+	assert.True(t, fault.Is(err, fault.StoreFull) && res.Progress.Written.Rows == 0 && res.Vectors == (core.Segment{}),
+		"%v: %+v", err, res)
 }
 
 func TestAPartThatIsNothingIsRefused(t *testing.T) {

@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/parquet-go/parquet-go"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/core"
@@ -28,21 +30,14 @@ func rewriting() load.Rewriting {
 func vectorsOf(t *testing.T, r load.Rewriting, rows ...load.VectorRow) core.Segment {
 	t.Helper()
 	file, err := artifact.NewFile()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer file.Discard()
 	writer := parquet.NewGenericWriter[load.VectorRow](file)
-	if _, err := writer.Write(rows); err != nil {
-		t.Fatal(err)
-	}
-	if err := writer.Close(); err != nil {
-		t.Fatal(err)
-	}
+	_, err = writer.Write(rows)
+	require.NoError(t, err)
+	require.NoError(t, writer.Close())
 	segment, _, err := file.PutSegment(t.Context(), r.Artifacts)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	segment.Rows = int64(len(rows))
 	return segment
 }
@@ -62,18 +57,13 @@ func TestMergedVectorsAreThoseThatCountEachOnce(t *testing.T) {
 		vectorsOf(t, r, row("a", 1), row("e", 5)),
 	}
 	for i, want := range []int64{1, 0, 1, 0} {
-		if dead, err := r.Dead(t.Context(), list[i]); err != nil || dead != want {
-			t.Errorf("segment %d: %d rows are dead, want %d (%v)", i, dead, want, err)
-		}
+		dead, err := r.Dead(t.Context(), list[i])
+		assert.True(t, err == nil && dead == want, "segment %d: %d rows are dead, want %d (%v)", i, dead, want, err)
 	}
 	out, fresh, err := r.Merge(t.Context(), list)
-	if err != nil || !fresh || out.Rows != 3003 {
-		t.Fatalf("%+v, %v, %v", out, fresh, err)
-	}
+	require.True(t, err == nil && fresh && out.Rows == 3003, "%+v, %v, %v", out, fresh, err)
 	raw, _, err := blob.Read(t.Context(), r.Artifacts.Store, r.Artifacts.SegmentKey(out.SHA256))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	got, err := parquet.Read[load.VectorRow](bytes.NewReader(raw), int64(len(raw)))
 	want := slices.Concat([]load.VectorRow{row("a", 1), row("c", 3)}, many, []load.VectorRow{row("e", 5)})
 	if err != nil || !slices.EqualFunc(got, want, func(a, b load.VectorRow) bool {
@@ -89,9 +79,8 @@ func TestMergedVectorsAreThoseThatCountEachOnce(t *testing.T) {
 	}
 	for i, rows := range []int64{2, 3000, 0, 2} {
 		stays, _, err := r.Without(t.Context(), list[i])
-		if err != nil || stays.Rows != rows || (stays == list[i]) != (i%2 == 1) {
-			t.Errorf("segment %d without what is dead: %+v, %v", i, stays, err)
-		}
+		assert.True(t, err == nil && stays.Rows == rows && (stays == list[i]) == (i%2 == 1),
+			"segment %d without what is dead: %+v, %v", i, stays, err)
 	}
 }
 
@@ -101,13 +90,10 @@ func TestADamagedVectorsSegmentIsNotTakenForOneOfWhichNothingCounts(t *testing.T
 	segment := vectorsOf(t, r, row("live-a", 1), row("live-b", 2))
 	dead := vectorsOf(t, r, row("dead-a", 1), row("dead-b", 2))
 	raw, _, err := blob.Read(t.Context(), r.Artifacts.Store, r.Artifacts.SegmentKey(dead.SHA256))
-	if err != nil || int64(len(raw)) != segment.Bytes {
-		t.Fatalf("%d bytes, want %d: %v", len(raw), segment.Bytes, err)
-	}
+	require.True(t, err == nil && int64(len(raw)) == segment.Bytes, "%d bytes, want %d: %v", len(raw), segment.Bytes, err)
 	key := r.Artifacts.SegmentKey(segment.SHA256)
-	if _, err := blob.Write(t.Context(), r.Artifacts.Store, key, raw, blob.Cond{}); err != nil {
-		t.Fatal(err)
-	}
+	_, err = blob.Write(t.Context(), r.Artifacts.Store, key, raw, blob.Cond{})
+	require.NoError(t, err)
 	if out, _, err := r.Without(t.Context(), segment); !fault.Is(err, fault.SegmentDamage) {
 		t.Errorf("%+v, %v", out, err)
 	}
@@ -122,18 +108,14 @@ func TestADamagedVectorsSegmentIsNoPanic(t *testing.T) {
 	segment := vectorsOf(t, r, row("a", 1), row("dead-b", 2), row("c", 3))
 	key := r.Artifacts.SegmentKey(segment.SHA256)
 	raw, _, err := blob.Read(t.Context(), r.Artifacts.Store, key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for bit := 0; bit < 8*len(raw); bit += 3 {
 		spoiled := bytes.Clone(raw)
 		spoiled[bit/8] ^= 1 << (bit % 8)
-		if _, err := blob.Write(t.Context(), r.Artifacts.Store, key, spoiled, blob.Cond{}); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := r.Dead(t.Context(), segment); err != nil && !fault.Is(err, fault.SegmentDamage) {
-			t.Fatalf("bit %d of byte %d: %v", bit%8, bit/8, err)
-		}
+		_, err := blob.Write(t.Context(), r.Artifacts.Store, key, spoiled, blob.Cond{})
+		require.NoError(t, err)
+		_, err = r.Dead(t.Context(), segment)
+		require.True(t, err == nil || fault.Is(err, fault.SegmentDamage), "bit %d of byte %d: %v", bit%8, bit/8, err)
 	}
 }
 
@@ -144,23 +126,18 @@ func TestADamagedVectorsSegmentIsNotWrittenAgain(t *testing.T) {
 	segment := vectorsOf(t, r, row("a", 1), row("dead-b", 2), row("c", 3))
 	key := r.Artifacts.SegmentKey(segment.SHA256)
 	raw, _, err := blob.Read(t.Context(), r.Artifacts.Store, key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for at := range raw {
 		spoiled := bytes.Clone(raw)
 		spoiled[at] ^= 1
-		if _, err := blob.Write(t.Context(), r.Artifacts.Store, key, spoiled, blob.Cond{}); err != nil {
-			t.Fatal(err)
-		}
-		if out, _, err := r.Merge(t.Context(), []core.Segment{segment}); !fault.Is(err, fault.SegmentDamage) {
-			t.Fatalf("byte %d of %d: %+v, %v", at, len(raw), out, err)
-		}
+		_, err := blob.Write(t.Context(), r.Artifacts.Store, key, spoiled, blob.Cond{})
+		require.NoError(t, err)
+		out, _, err := r.Merge(t.Context(), []core.Segment{segment})
+		require.True(t, fault.Is(err, fault.SegmentDamage), "byte %d of %d: %+v, %v", at, len(raw), out, err)
 	}
 	segment.Rows++
-	if _, err := blob.Write(t.Context(), r.Artifacts.Store, key, raw, blob.Cond{}); err != nil {
-		t.Fatal(err)
-	}
+	_, err = blob.Write(t.Context(), r.Artifacts.Store, key, raw, blob.Cond{})
+	require.NoError(t, err)
 	if _, _, err := r.Merge(t.Context(), []core.Segment{segment}); !fault.Is(err, fault.SegmentDamage) {
 		t.Errorf("one row fewer than it has: %v", err)
 	}

@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/artifact/rows"
 	"github.com/unweaver/unweaver/internal/core"
@@ -58,9 +60,7 @@ func (n numbered) published(b *testing.B, index artifact.Index) *core.Manifest {
 	parent := &core.Manifest{Generation: "g0", Limits: document.Limits{}.Key()}
 	for from := 0; from < n.files; from += 5000 {
 		out, err := artifact.NewRows()
-		if err != nil {
-			b.Fatal(err)
-		}
+		require.NoError(b, err)
 		for i := from; i < min(n.files, from+5000); i++ {
 			info := n.info(i)
 			version := core.Digest(sha256.Sum256([]byte(info.Key)))
@@ -71,9 +71,7 @@ func (n numbered) published(b *testing.B, index artifact.Index) *core.Manifest {
 		}
 		segment, _, err := out.Segment(b.Context(), index, len(parent.Segments.Documents))
 		out.Discard()
-		if err != nil {
-			b.Fatal(err)
-		}
+		require.NoError(b, err)
 		parent.Segments = oneSplit(append(parent.Segments.Documents, segment)...)
 	}
 	return parent
@@ -121,14 +119,11 @@ func BenchmarkPlan(b *testing.B) {
 	files := 20_000
 	if asked := os.Getenv("UNWEAVER_BENCH_OBJECTS"); asked != "" {
 		var err error
-		if files, err = strconv.Atoi(asked); err != nil {
-			b.Fatal(err)
-		}
+		files, err = strconv.Atoi(asked)
+		require.NoError(b, err)
 	}
 	near, err := dir.Open(b.TempDir())
-	if err != nil {
-		b.Fatal(err)
-	}
+	require.NoError(b, err)
 	listed := numbered{blobmemory.New(), files}
 	parent := listed.published(b, artifact.Index{Store: near, Name: "i"})
 	requests := distance.New(15 * time.Millisecond)
@@ -139,9 +134,7 @@ func BenchmarkPlan(b *testing.B) {
 			Spec: core.Spec{Index: "i", Corpus: "memory"}, Corpus: distance.Blob(listed, requests), Artifacts: far,
 			Scratch: "i/runs/1", Parent: parent, OnProgress: func(int64) {},
 		})
-		if err != nil || !res.Unchanged || res.Diff.Same != int64(files) {
-			b.Fatalf("%+v %v", res, err)
-		}
+		require.True(b, err == nil && res.Unchanged && res.Diff.Same == int64(files), "%+v %v", res, err)
 		return time.Since(began)
 	}
 	for b.Loop() {

@@ -5,6 +5,9 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/stage/plan"
 )
@@ -27,14 +30,11 @@ func TestAPurgedDocumentIsLeftOutWhateverTheCorpusHas(t *testing.T) {
 		Limits: x.limits, Parent: x.parent, OnProgress: func(int64) {},
 		Purged: func(key string) bool { return slices.Contains(purged, key) },
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	keys := slices.Sorted(maps.Keys(maps.Collect(x.planned())))
 	if want := []string{"b/c.md", "b/d.html", "rows.jsonl#3"}; !slices.Equal(keys, want) {
 		t.Errorf("planned are %q, want %q", keys, want)
 	}
-	if res.Purged != 4 || res.Diff.Removed != 0 || res.Diff.Added != 0 || res.Lost != 1 || res.Unchanged {
-		t.Errorf("%+v", res)
-	}
+	assert.True(t, res.Purged == 4 && res.Diff.Removed == 0 && res.Diff.Added == 0 && res.Lost == 1 && !res.Unchanged,
+		"%+v", res)
 }

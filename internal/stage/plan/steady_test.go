@@ -6,6 +6,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 )
@@ -35,17 +38,12 @@ func TestRowsAreOfOneVersionOfTheirObject(t *testing.T) {
 	x := newIndex(t, map[string]string{"r.jsonl": jsonl(0, 5) + "{oops\n", "a.txt": "alpha"})
 	x.written("r.jsonl", 2, func(n int) string { return jsonl(n, 5-n) })
 	res := x.night(nil)
-	if res.Documents != 4 || res.Refused != 0 || res.ProblemCount != 0 {
-		t.Fatalf("%+v", res)
-	}
+	require.True(t, res.Documents == 4 && res.Refused == 0 && res.ProblemCount == 0, "%+v", res)
 	info, err := x.corpus.Stat(t.Context(), "r.jsonl")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for key, row := range x.planned() {
-		if row.Object == "r.jsonl" && (!strings.Contains(string(row.Record), "version 2") || row.ETag != info.ETag) {
-			t.Errorf("%s: %s", key, row.Record)
-		}
+		assert.True(t, row.Object != "r.jsonl" || strings.Contains(string(row.Record), "version 2") && row.ETag == info.ETag,
+			"%s: %s", key, row.Record)
 	}
 	x.corpus.Torn = nil
 	if res := x.night(nil); !res.Unchanged {
@@ -64,9 +62,7 @@ func TestRowsOfAnObjectThatNeverRestsAreLostNotRemoved(t *testing.T) {
 		t.Errorf("%+v", res)
 	}
 	for key, row := range x.planned() {
-		if row.Object == "r.jsonl" && row.Problem != string(fault.DocumentChanged) {
-			t.Errorf("%s: %q", key, row.Problem)
-		}
+		assert.True(t, row.Object != "r.jsonl" || row.Problem == string(fault.DocumentChanged), "%s: %q", key, row.Problem)
 	}
 	x.corpus.Torn = nil
 	if res := x.night(nil); res.Diff.Changed != 5 || res.ProblemCount != 0 {
@@ -81,13 +77,9 @@ func TestAFileThatIsReplacedWhileItIsPlannedIsTheNewOne(t *testing.T) {
 	x.corpus.Set("a.txt", "alpha two")
 	x.written("a.txt", 1, func(int) string { return "alpha three" })
 	res := x.night(nil)
-	if res.Diff.Changed != 1 || res.ProblemCount != 0 {
-		t.Fatalf("%+v", res)
-	}
+	require.True(t, res.Diff.Changed == 1 && res.ProblemCount == 0, "%+v", res)
 	info, err := x.corpus.Stat(t.Context(), "a.txt")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for key, row := range x.planned() {
 		if key == "a.txt" && (row.Version != core.Digest(sha256.Sum256([]byte("alpha three"))) || row.ETag != info.ETag ||
 			row.Size != info.Size) {
@@ -117,14 +109,12 @@ func TestAStaleDocumentStandsUntilItHeals(t *testing.T) {
 				t.Errorf("%s, night %d: %s, %d reads, %+v", code, night, short(x.problems()), reads, res)
 			}
 		}
-		if night := x.published()["a.txt"]; !night.Stale || night.Version != good.Version || night.Listed() == good.Version {
-			t.Errorf("%+v", night)
-		}
+		night := x.published()["a.txt"]
+		assert.True(t, night.Stale && night.Version == good.Version && night.Listed() != good.Version, "%+v", night)
 		delete(x.corpus.Open, "a.txt")
 		x.corpus.Set("a.txt", "alpha") // as it was at first
-		if res := x.night(nil); res.Diff.Changed != 1 || res.Unreadable != 0 || res.ProblemCount != 0 {
-			t.Errorf("%s, healed: %+v", code, res)
-		}
+		res := x.night(nil)
+		assert.True(t, res.Diff.Changed == 1 && res.Unreadable == 0 && res.ProblemCount == 0, "%s, healed: %+v", code, res)
 	}
 }
 

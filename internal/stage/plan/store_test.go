@@ -11,6 +11,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/store/blob"
@@ -66,9 +69,8 @@ func TestAKeyThatIsListedTwiceIsReadOnce(t *testing.T) {
 		})
 		x.store = &bucket{Corpus: x.corpus, twice: []string{"a.txt", "b.jsonl"}, after: late}
 		res := x.night(nil)
-		if res.Listed != 4 || res.Diff.Added != 4 || res.Refused != 2 || len(maps.Collect(x.planned())) != 4 {
-			t.Fatalf("late %v: %+v", late, res)
-		}
+		require.True(t, res.Listed == 4 && res.Diff.Added == 4 && res.Refused == 2 && len(maps.Collect(x.planned())) == 4,
+			"late %v: %+v", late, res)
 		for _, object := range []string{"a.txt", "b.jsonl"} {
 			if !slices.ContainsFunc(res.Problems, func(p core.Problem) bool {
 				return p.Object == object && p.Code == string(fault.DuplicateRow) && strings.Contains(p.Detail, "lists this key twice")
@@ -76,9 +78,8 @@ func TestAKeyThatIsListedTwiceIsReadOnce(t *testing.T) {
 				t.Errorf("late %v: %s: %+v", late, object, res.Problems)
 			}
 		}
-		if res := x.night(nil); !res.Unchanged || res.Diff.Same != 4 || res.Refused != 2 {
-			t.Errorf("late %v: the next night: %+v", late, res)
-		}
+		res = x.night(nil)
+		assert.True(t, res.Unchanged && res.Diff.Same == 4 && res.Refused == 2, "late %v: the next night: %+v", late, res)
 	}
 }
 
@@ -88,9 +89,8 @@ func TestAnArchivedObjectIsToBeRestored(t *testing.T) {
 	store := &bucket{Corpus: x.corpus, archived: map[string]string{"b.txt": "GLACIER", "c.jsonl": "DEEP_ARCHIVE"}}
 	x.store = store
 	res := x.night(nil)
-	if res.Documents != 1 || res.Unreadable != 1 || res.Refused != 1 || x.corpus.Reads("b.txt") != 0 {
-		t.Fatalf("%+v", res)
-	}
+	require.True(t, res.Documents == 1 && res.Unreadable == 1 && res.Refused == 1 && x.corpus.Reads("b.txt") == 0,
+		"%+v", res)
 	for object, class := range store.archived {
 		if !slices.ContainsFunc(res.Problems, func(p core.Problem) bool {
 			return p.Object == object && p.Code == string(fault.StoreDenied) &&
@@ -122,10 +122,8 @@ func TestAPackedObjectIsUnpacked(t *testing.T) {
 	x.store = &bucket{Corpus: x.corpus, packed: []string{"a.txt", "c.txt", "d.txt", "e.jsonl"}}
 	res := x.night(nil)
 	rows := maps.Collect(x.planned())
-	if rows["a.txt"].Version != rows["b.txt"].Version || rows["c.txt"].Version != rows["b.txt"].Version {
-		t.Errorf("%+v", rows)
-	}
-	if res.Documents != 4 || res.Unreadable != 1 || rows["d.txt"].Problem != string(fault.Unreadable) {
-		t.Errorf("%+v", res)
-	}
+	assert.True(t, rows["a.txt"].Version == rows["b.txt"].Version && rows["c.txt"].Version == rows["b.txt"].Version,
+		"%+v", rows)
+	assert.True(t, res.Documents == 4 && res.Unreadable == 1 && rows["d.txt"].Problem == string(fault.Unreadable),
+		"%+v", res)
 }

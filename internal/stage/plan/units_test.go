@@ -3,6 +3,9 @@ package plan
 import (
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/artifact/rows"
 	"github.com/unweaver/unweaver/internal/document"
 )
@@ -45,19 +48,14 @@ func TestUnitsAreOfTheTextThatIsExpected(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			units := cutAll(c.listed, c.count, c.doc)
-			if len(units) != c.units {
-				t.Errorf("%d units, want %d", len(units), c.units)
-			}
+			assert.Len(t, units, c.units)
 			next, documents := 0, int64(0)
 			for _, unit := range units {
-				if unit.From != next || unit.To <= unit.From {
-					t.Fatalf("%+v does not follow frame %d", unit, next)
-				}
+				require.True(t, unit.From == next && unit.To > unit.From, "%+v does not follow frame %d", unit, next)
 				next, documents = unit.To, documents+unit.Documents
 			}
-			if next != c.count || documents != int64(c.count) {
-				t.Errorf("%d frames and %d documents of %d", next, documents, c.count)
-			}
+			assert.True(t, next == c.count && documents == int64(c.count),
+				"%d frames and %d documents of %d", next, documents, c.count)
 		})
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/stage/publish"
 )
@@ -28,8 +30,7 @@ func TestARunOutOfProportionIsNotPublishedUnseen(t *testing.T) {
 	} {
 		spec := core.Spec{Index: "i", Gate: core.Gate{MaxSizeChange: c.size, MaxCost: c.money}}
 		reason, detail := publish.Jump(spec, c.chunks, c.parent, c.cost)
-		if reason != c.reason || !strings.Contains(detail, c.says) || (reason == "") != (detail == "") {
-			t.Errorf("%s: %q %q", name, reason, detail)
-		}
+		assert.True(t, reason == c.reason && strings.Contains(detail, c.says) && (reason == "") == (detail == ""),
+			"%s: %q %q", name, reason, detail)
 	}
 }

@@ -3,6 +3,8 @@ package publish_test
 import (
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/stage/publish"
@@ -26,9 +28,8 @@ func TestANameThatAGenerationHasIsNotGivenAgain(t *testing.T) {
 		t.Errorf("another has it: %v", err)
 	}
 	ref, err := art.GenerationRef(t.Context(), "g1")
-	if err != nil || ref != (core.GenerationRef{Manifest: sha, Seq: 1, State: "published"}) {
-		t.Errorf("it names %+v, %v", ref, err)
-	}
+	assert.True(t, err == nil && ref == (core.GenerationRef{Manifest: sha, Seq: 1, State: "published"}),
+		"it names %+v, %v", ref, err)
 }
 
 // One whose reference cannot be read has one of the numbers that are left out.

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+
 	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
@@ -29,24 +31,17 @@ func TestStoreTwiceIsStoreOnce(t *testing.T) {
 	stagetest.Ok(t, err)
 	published, err := publish.Store(t.Context(), art, manifest, "published")
 	stagetest.Ok(t, err)
-	if held != published {
-		t.Errorf("%s, then %s", held, published)
-	}
+	assert.Equal(t, published, held)
 	ref, err := art.GenerationRef(t.Context(), "g1")
-	if err != nil || ref != (core.GenerationRef{Manifest: held, Seq: 4, State: "published"}) {
-		t.Errorf("%v: %+v", err, ref)
-	}
+	assert.True(t, err == nil && ref == (core.GenerationRef{Manifest: held, Seq: 4, State: "published"}),
+		"%v: %+v", err, ref)
 	back, err := art.Manifest(t.Context(), held)
-	if err != nil || back.Generation != "g1" || back.Seq != 4 {
-		t.Errorf("%v: %+v", err, back)
-	}
+	assert.True(t, err == nil && back.Generation == "g1" && back.Seq == 4, "%v: %+v", err, back)
 	n := 0
 	for range art.Store.List(t.Context(), "i/segments/", "") {
 		n++
 	}
-	if n != 1 {
-		t.Errorf("%d manifests", n)
-	}
+	assert.Equal(t, 1, n)
 }
 
 func TestAGenerationWhoseManifestWasNotWrittenIsNotNamed(t *testing.T) {

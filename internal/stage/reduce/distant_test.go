@@ -6,6 +6,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/stage/reduce"
 	"github.com/unweaver/unweaver/internal/testkit/blobmemory"
@@ -28,13 +31,9 @@ func TestDistantShardsAreOpenedSideBySide(t *testing.T) {
 			Spec: spec(256), Artifacts: far, Scratch: "s", Shards: shards, Partitions: 1, OnProgress: func(int64) {},
 		}
 		result, err := reduce.Run(t.Context(), in)
-		if err != nil || result.Counts.Mentions != 60 {
-			t.Fatalf("%+v %v", result.Counts, err)
-		}
+		require.True(t, err == nil && result.Counts.Mentions == 60, "%+v %v", result.Counts, err)
 		counted := requests.Take()
 		t.Logf("\n%s", counted)
-		if counted.Chain > 8 || counted.Of("") > 5*30 {
-			t.Errorf("a chain of %d:\n%s", counted.Chain, counted)
-		}
+		assert.True(t, counted.Chain <= 8 && counted.Of("") <= 5*30, "a chain of %d:\n%s", counted.Chain, counted)
 	})
 }

@@ -9,6 +9,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/artifact/rows"
 	"github.com/unweaver/unweaver/internal/core"
@@ -34,27 +37,19 @@ func shard(t testing.TB, art artifact.Index, name string, ms []mention) {
 		sorter.Add(id[:], m.Encode())
 	}
 	w, err := artifact.NewRows()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer w.Discard()
 	for kv, err := range sorter.Sorted() {
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		w.Append(string(kv[0]), kv[1])
 	}
-	if err := w.Scratch(t.Context(), art.Store, name); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, w.Scratch(t.Context(), art.Store, name))
 }
 
 func store(t *testing.T) artifact.Index {
 	t.Helper()
 	s, err := dir.Open(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return artifact.Index{Store: s, Name: "i"}
 }
 
@@ -87,19 +82,13 @@ func all(
 				OnProgress: func(int64) {},
 			},
 		)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		sum.Merge(res.Content)
 		key := artifact.ScratchKey(reduce.Key(scratch, p), res.Rows)
 		for row, err := range artifact.ScanAll(t.Context(), art.Store, key) {
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			reduced, err := rows.DecodeReduced(row.Value)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			out[core.ID(row.Key)] = reduced
 		}
 	}
@@ -133,10 +122,8 @@ func TestMentionsOfOneNameBecomeOneClass(t *testing.T) {
 		t.Errorf("%d classes, %+v", len(cs), b)
 	}
 	for _, p := range []int{2, 16} {
-		if got, s := all(t, art, spec(256), p, "a", "b"); s != sum ||
-			len(got) != 2 {
-			t.Errorf("%d partitions: %d classes, hash %s, want %s", p, len(got), s, sum)
-		}
+		got, s := all(t, art, spec(256), p, "a", "b")
+		assert.True(t, s == sum && len(got) == 2, "%d partitions: %d classes, hash %s, want %s", p, len(got), s, sum)
 	}
 }
 
@@ -200,14 +187,11 @@ func TestAHugeClassIsStreamed(t *testing.T) {
 	before := liveHeap()
 	classes, _ := all(t, art, spec(256), 1, shards...)
 	hub := classes[core.ClassID("hub")]
-	if hub.Mentions != perShard*shardCount || hub.ChunkTotal != hub.Mentions || len(hub.Descriptions) != 256 {
-		t.Fatalf("%d mentions, %d chunks, %d descriptions", hub.Mentions, hub.ChunkTotal, len(hub.Descriptions))
-	}
+	require.True(t, hub.Mentions == perShard*shardCount && hub.ChunkTotal == hub.Mentions && len(hub.Descriptions) == 256,
+		"%d mentions, %d chunks, %d descriptions", hub.Mentions, hub.ChunkTotal, len(hub.Descriptions))
 	held := int64(watched.most) - int64(before)
 	t.Logf("held at most %d KiB more than before, at %d reads of the last shard", held>>10, watched.reads)
-	if watched.reads < 5 {
-		t.Errorf("the last shard was looked at %d times: too few to see anything", watched.reads)
-	}
+	assert.True(t, watched.reads >= 5, "the last shard was looked at %d times: too few to see anything", watched.reads)
 	if held > 8<<20 { // 100,000 mentions are over 20 MiB
 		t.Errorf("%d MiB are held while a class streams by", held>>20)
 	}
@@ -224,9 +208,7 @@ func TestAHugeClassIsStreamed(t *testing.T) {
 			kept++
 		}
 	}
-	if kept < 255 {
-		t.Errorf("one new mention replaced %d of 256 sampled descriptions", 256-kept)
-	}
+	assert.True(t, kept >= 255, "one new mention replaced %d of 256 sampled descriptions", 256-kept)
 }
 
 func of(name string, n, position int, description string) mention {
@@ -244,9 +226,7 @@ func TestTheShownNameIsTheMostFrequentThenTheFirst(t *testing.T) {
 		art := store(t)
 		shard(t, art, "a", ms)
 		classes, _ := all(t, art, spec(256), 1, "a")
-		if got := classes[core.ClassID("x")].Name; got != want {
-			t.Errorf("got %q, want %q", got, want)
-		}
+		assert.Equal(t, want, classes[core.ClassID("x")].Name)
 	}
 }
 
@@ -305,9 +285,8 @@ func TestTheSampleIsByContentAndParityTakesAll(t *testing.T) {
 	shard(t, art, "a", ms)
 	sampled, _ := all(t, art, spec(16), 1, "a")
 	class := sampled[core.ClassID("x")]
-	if len(class.Descriptions) != 16 || class.ChunkTotal != 400 {
-		t.Errorf("%d chunks, sample %q", class.ChunkTotal, class.Descriptions)
-	}
+	assert.True(t, len(class.Descriptions) == 16 && class.ChunkTotal == 400,
+		"%d chunks, sample %q", class.ChunkTotal, class.Descriptions)
 	parity := spec(16)
 	parity.Parity = true
 	everything, _ := all(t, art, parity, 1, "a")
@@ -338,9 +317,8 @@ func TestATextDoesNotFollowTheOrderOfChunks(t *testing.T) {
 			class := classes[core.ClassID("x")]
 			names, texts = append(names, class.Name), append(texts, class.Text)
 		}
-		if (texts[0] == texts[1]) == parity || (names[0] == names[1]) == parity {
-			t.Errorf("parity %v: names %v, texts %v", parity, names, texts)
-		}
+		assert.True(t, (texts[0] == texts[1]) != parity && (names[0] == names[1]) != parity,
+			"parity %v: names %v, texts %v", parity, names, texts)
 	}
 }
 
@@ -350,9 +328,8 @@ func TestPartitionsDivideTheIds(t *testing.T) {
 		before := ""
 		for p := range partitions {
 			from, to := reduce.Bounds(p, partitions)
-			if (p > 0 && from != before) || (to == "") != (p == partitions-1) || (to != "" && to <= from) {
-				t.Fatalf("%d of %d: %x to %x after %x", p, partitions, from, to, before)
-			}
+			require.True(t, (p <= 0 || from == before) && (to == "") == (p == partitions-1) && (to == "" || to > from),
+				"%d of %d: %x to %x after %x", p, partitions, from, to, before)
 			before = to
 		}
 	}
@@ -379,20 +356,15 @@ func TestADamagedOrMissingShardIsAnError(t *testing.T) {
 	art := store(t)
 	shard(t, art, "good", []mention{of("X", 0, 0, "d")})
 	raw, _, err := blob.Read(t.Context(), art.Store, "good")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	raw[12] ^= 1
-	if _, err := blob.Write(t.Context(), art.Store, "bad", raw, blob.Cond{}); err != nil {
-		t.Fatal(err)
-	}
+	_, err = blob.Write(t.Context(), art.Store, "bad", raw, blob.Cond{})
+	require.NoError(t, err)
 	for key, code := range map[string]fault.Code{"bad": fault.SegmentDamage, "missing": fault.NotFound} {
 		_, err := reduce.Run(t.Context(), reduce.In{
 			Spec: spec(256), Artifacts: art, Scratch: "s", Shards: []string{"good", key},
 			Partitions: 1, OnProgress: func(int64) {},
 		})
-		if !fault.Is(err, code) {
-			t.Errorf("%s: %v", key, err)
-		}
+		assert.True(t, fault.Is(err, code), "%s: %v", key, err)
 	}
 }

@@ -11,6 +11,8 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+
 	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/stage/reduce"
@@ -45,9 +47,7 @@ func TestRunsOfAMergeThatEndsEarlyAreGone(t *testing.T) {
 			}
 		})
 		cancel()
-		if open := openRuns(t); open != 0 {
-			t.Errorf("cancelled at %d: %v, %d files are open", at, err, open)
-		}
+		assert.Zero(t, openRuns(t), "cancelled at %d: %v", at, err)
 	}
 }
 
@@ -63,9 +63,8 @@ func TestRunsOnAFullDisk(t *testing.T) {
 			limited := exec.CommandContext(t.Context(), os.Args[0], "-test.run", "^"+t.Name()+"$", "-test.v")
 			limited.Env = append(os.Environ(), fileBytes+"="+limit)
 			out, err := limited.CombinedOutput()
-			if err != nil || !strings.Contains(string(out), "--- PASS: "+t.Name()) {
-				t.Errorf("files of %s bytes at most: %v\n%s", limit, err, out)
-			}
+			assert.True(t, err == nil && strings.Contains(string(out), "--- PASS: "+t.Name()),
+				"files of %s bytes at most: %v\n%s", limit, err, out)
 		}
 		return
 	}

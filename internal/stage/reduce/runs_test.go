@@ -11,6 +11,9 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/artifact/rows"
 	"github.com/unweaver/unweaver/internal/stage/reduce"
@@ -81,9 +84,7 @@ func reduced(t testing.TB, art artifact.Index, partitions int, shards []string) 
 			Spec: spec(16), Artifacts: art, Scratch: "s", Shards: shards, Partition: p, Partitions: partitions,
 			OnProgress: func(int64) {},
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		fmt.Fprintf(&out, "%+v\n", res) // which names all files by their content
 	}
 	return out.String()
@@ -97,9 +98,8 @@ func TestShardsThatAreMergedInLevelsGiveTheSameBytes(t *testing.T) {
 		want := reduced(t, art, 4, shards)
 		for _, files := range []int{2, 3, 8} {
 			reduce.SetFanIn(t, files)
-			if got := reduced(t, art, 4, shards); got != want {
-				t.Errorf("%d shards, %d at once:\n%swant\n%s", n, files, got, want)
-			}
+			got := reduced(t, art, 4, shards)
+			assert.True(t, got == want, "%d shards, %d at once:\n%swant\n%s", n, files, got, want)
 		}
 		reduce.SetFanIn(t, 128)
 	}
@@ -119,9 +119,7 @@ func TestReadersOfAPartitionAreBoundedWhateverTheNumberOfShards(t *testing.T) {
 			runtime.GC()
 			begin := liveHeap()
 			reduced(t, artifact.Index{Store: watched, Name: "i"}, 1, shards)
-			if left := watched.now.Load(); left != 0 {
-				t.Errorf("%d readers are still open", left)
-			}
+			assert.Zero(t, watched.now.Load())
 			bytes := max(0, int64(watched.heap.Load())-int64(begin))
 			t.Logf("%d shards, %d at once: %d open, %d KiB", n, files, watched.most.Load(), bytes>>10)
 			if files == 128 {
@@ -148,9 +146,7 @@ func TestAShardThatCannotBeReadStopsTheMergeOfRuns(t *testing.T) {
 		Spec: spec(16), Artifacts: artifact.Index{Store: watched, Name: "i"}, Scratch: "s", Shards: shards, Partitions: 1,
 		OnProgress: func(int64) {},
 	})
-	if err == nil || watched.now.Load() != 0 {
-		t.Errorf("%v, %d open", err, watched.now.Load())
-	}
+	assert.True(t, err != nil && watched.now.Load() == 0, "%v, %d open", err, watched.now.Load())
 	ctx, cancel := context.WithCancel(t.Context())
 	shards[13] = "shard-00013"
 	told := 0
@@ -162,9 +158,7 @@ func TestAShardThatCannotBeReadStopsTheMergeOfRuns(t *testing.T) {
 			}
 		},
 	})
-	if !errors.Is(err, context.Canceled) || watched.now.Load() != 0 {
-		t.Errorf("%v, %d open", err, watched.now.Load())
-	}
+	assert.True(t, errors.Is(err, context.Canceled) && watched.now.Load() == 0, "%v, %d open", err, watched.now.Load())
 }
 
 // BenchmarkReduceOfManyShards reduces 200 shards of 1,000 mentions: in one merge, and by way of runs.

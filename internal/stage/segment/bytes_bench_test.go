@@ -13,6 +13,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/index/classrun"
 	"github.com/unweaver/unweaver/internal/index/postings"
@@ -32,9 +34,7 @@ type passage struct {
 func lines(b *testing.B, path string, each func(raw []byte)) {
 	b.Helper()
 	file, err := os.Open(path)
-	if err != nil {
-		b.Fatal(err)
-	}
+	require.NoError(b, err)
 	defer func() { _ = file.Close() }()
 	scanner := bufio.NewScanner(file)
 	scanner.Buffer(nil, 1<<24)
@@ -53,9 +53,7 @@ func passages(b *testing.B) []passage {
 	places := map[string]int{}
 	lines(b, filepath.Join(folder, "corpus.jsonl"), func(raw []byte) {
 		var one passage
-		if err := json.Unmarshal(raw, &one); err != nil {
-			b.Fatal(err)
-		}
+		require.NoError(b, json.Unmarshal(raw, &one))
 		places[one.ID] = len(out)
 		out = append(out, one)
 	})
@@ -64,9 +62,7 @@ func passages(b *testing.B) []passage {
 			Chunk    string `json:"chunk_id"`
 			Entities []struct{ Name, Description string }
 		}
-		if err := json.Unmarshal(raw, &one); err != nil {
-			b.Fatal(err)
-		}
+		require.NoError(b, json.Unmarshal(raw, &one))
 		if place, known := places[one.Chunk]; known {
 			out[place].Entities = one.Entities
 		}
@@ -98,18 +94,12 @@ func BenchmarkBytesOfSegments(b *testing.B) {
 		{classrun.Kind, classrun.Side, classrun.Version, runOut.Bytes()},
 	} {
 		path := filepath.Join(b.TempDir(), one.kind)
-		if err := os.WriteFile(path, one.raw, 0o600); err != nil {
-			b.Fatal(err)
-		}
+		require.NoError(b, os.WriteFile(path, one.raw, 0o600))
 		file, err := mapped.Open(path, one.kind, one.version)
-		if err != nil {
-			b.Fatal(err)
-		}
+		require.NoError(b, err)
 		defer file.Close()
 		var meta struct{ Words postings.Stats }
-		if err := json.Unmarshal(file.Bytes("stats"), &meta); err != nil {
-			b.Fatal(err)
-		}
+		require.NoError(b, json.Unmarshal(file.Bytes("stats"), &meta))
 		terms, held, words := 0, 0, 0
 		for _, list := range postings.Open(file, one.side, meta.Words).Lists() {
 			terms, held = terms+1, held+list.Len()
@@ -133,9 +123,7 @@ func writeSegments(b *testing.B, all []passage, splitOut, runOut io.Writer) {
 	defer documents.Close()
 	defer classes.Close()
 	must := func(err error) {
-		if err != nil {
-			b.Fatal(err)
-		}
+		require.NoError(b, err)
 	}
 	type class struct {
 		row  classrun.Row

@@ -7,6 +7,9 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/index/classrun"
 	"github.com/unweaver/unweaver/internal/index/liveset"
@@ -23,13 +26,9 @@ import (
 func local(t *testing.T, stores retrievetest.Stores, built retrievetest.Built, made core.Segment) string {
 	t.Helper()
 	raw, _, err := blob.Read(t.Context(), stores.Blobs, built.Index.SegmentKey(made.SHA256))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	path := filepath.Join(t.TempDir(), "segment")
-	if err := os.WriteFile(path, raw, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(path, raw, 0o600))
 	return path
 }
 
@@ -56,16 +55,12 @@ func opened(t *testing.T, stores retrievetest.Stores, built retrievetest.Built) 
 	documents, err := split.Open(local(t, stores, built, one.Segment), split.Expect{
 		Analyser: text.Analyser, Documents: int(one.Documents), Chunks: int(one.Chunks), Classes: int(one.Classes),
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(documents.Close)
 	classes, err := classrun.Open(local(t, stores, built, run.Segment), classrun.Expect{
 		Analyser: text.Analyser, Classes: int(run.Rows),
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(classes.Close)
 	return documents, classes
 }
@@ -87,9 +82,7 @@ func TestASplitAndARunSayWhatTheirDocumentsSay(t *testing.T) {
 	}
 	documents, classes := opened(t, stores, built)
 	set, err := liveset.New(t.Context(), "sample", []liveset.Split{{File: documents}}, []liveset.Run{{File: classes}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	number, mentioned := uint32(0), map[string][]uint32{}
 	for i, document := range retrievetest.Sample() {
 		meta, modified := set.Filtered(i)
@@ -98,13 +91,10 @@ func TestASplitAndARunSayWhatTheirDocumentsSay(t *testing.T) {
 		}
 		for n, chunk := range document.Chunks {
 			got := set.ByNumber(int(number))
-			if got.ID != retrievetest.ChunkID(document, n) || int(got.Document) != i || int(got.Ordinal) != n {
-				t.Errorf("chunk %d: %+v", number, got)
-			}
+			assert.True(t, got.ID == retrievetest.ChunkID(document, n) && int(got.Document) == i && int(got.Ordinal) == n,
+				"chunk %d: %+v", number, got)
 			for _, term := range text.Terms(embed.ChunkText(document.Title, chunk.Text)) {
-				if !slices.Contains(holding(documents.Words, term), number) {
-					t.Errorf("chunk %d does not hold %q", number, term)
-				}
+				assert.True(t, slices.Contains(holding(documents.Words, term), number), "chunk %d does not hold %q", number, term)
 			}
 			for _, name := range chunk.Entities {
 				if !slices.Contains(mentioned[name], number) {
@@ -120,9 +110,7 @@ func TestASplitAndARunSayWhatTheirDocumentsSay(t *testing.T) {
 			t.Errorf("%s is mentioned by %v, want %v", name, set.Graph.ChunksOf(place), chunks)
 		}
 		for _, term := range text.Surface(name) {
-			if !slices.Contains(holding(classes.Words, term), place) {
-				t.Errorf("%s does not hold %q", name, term)
-			}
+			assert.True(t, slices.Contains(holding(classes.Words, term), place), "%s does not hold %q", name, term)
 		}
 	}
 	if _, chunks, all := set.Counts(); chunks != int(number) || all != len(mentioned) {
@@ -139,8 +127,7 @@ func TestChunksThatDoNotFollowTheDocumentsAreNoSplit(t *testing.T) {
 	} {
 		in := splitIn(built)
 		in.Units[0].From, in.Units[0].To = keys[0], keys[1]
-		if made, _, _, err := segment.Split(t.Context(), in); err == nil {
-			t.Errorf("%s: %+v", name, made)
-		}
+		made, _, _, err := segment.Split(t.Context(), in)
+		assert.True(t, err != nil, "%s: %+v", name, made)
 	}
 }

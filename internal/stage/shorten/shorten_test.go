@@ -10,6 +10,9 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/artifact/rows"
 	"github.com/unweaver/unweaver/internal/core"
@@ -89,9 +92,7 @@ func (b bench) short(in shorten.In, names ...string) (shorten.Result, map[string
 			}
 		}
 	}
-	if len(out) != int(res.Classes) {
-		b.Errorf("%d classes told, %d of %v found", res.Classes, len(out), names)
-	}
+	assert.True(b, len(out) == int(res.Classes), "%d classes told, %d of %v found", res.Classes, len(out), names)
 	return res, out
 }
 
@@ -114,18 +115,14 @@ func TestOnlyLongTextsAreShortenedAndOnlyOnce(t *testing.T) {
 			t.Errorf("run %d: %+v, told %+v, %d calls", run, res.Progress, told, len(chat.Calls()))
 		}
 		for name, short := range got {
-			if !strings.HasPrefix(short.Text, "brief of ") || len(short.Keys) != 1 {
-				t.Errorf("%s: %+v", name, short)
-			}
+			assert.True(t, strings.HasPrefix(short.Text, "brief of ") && len(short.Keys) == 1, "%s: %+v", name, short)
 		}
 	}
 	t.Run("under any other name it is another text", func(t *testing.T) {
 		other := class("Beta", 40)
 		other.Name = "Beth"
 		b.short(b.in(chat, other), "Beth")
-		if len(chat.Calls()) != 3 {
-			t.Errorf("%d calls", len(chat.Calls()))
-		}
+		assert.Len(t, chat.Calls(), 3)
 	})
 	t.Run("the call holds name, text and limit", func(t *testing.T) {
 		call := chat.Calls()[2]
@@ -147,18 +144,14 @@ func TestHitsAreCountedOnlyWhenTheLedgerAnswered(t *testing.T) {
 		classes = append(classes, class(fmt.Sprint("Class ", i), 40))
 	}
 	res, err := shorten.Run(t.Context(), b.in(chat, append(slices.Clone(classes), class("Beta", 40))...))
-	if !fault.Is(err, fault.ModelAuth) || res.Progress.Hits.Shorten > 1 {
-		t.Errorf("%v: %+v", err, res.Progress)
-	}
+	assert.True(t, fault.Is(err, fault.ModelAuth) && res.Progress.Hits.Shorten <= 1, "%v: %+v", err, res.Progress)
 	res, err = shorten.Run(t.Context(), b.in(chat, classes...))
-	if err == nil || res.Progress != (core.Progress{Stage: "shorten"}) {
-		t.Errorf("%v: a server that refuses gives %+v", err, res.Progress)
-	}
+	assert.True(t, err != nil && res.Progress == (core.Progress{Stage: "shorten"}),
+		"%v: a server that refuses gives %+v", err, res.Progress)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if res, err = shorten.Run(ctx, b.in(chat, class("Unseen", 40))); err == nil || res.Progress.Hits.Shorten != 0 {
-		t.Errorf("%v: a cancelled run gives %+v", err, res.Progress)
-	}
+	res, err = shorten.Run(ctx, b.in(chat, class("Unseen", 40)))
+	assert.True(t, err != nil && res.Progress.Hits.Shorten == 0, "%v: a cancelled run gives %+v", err, res.Progress)
 }
 
 func TestAVeryLongTextIsShortenedInBlocksThenAsAWhole(t *testing.T) {
@@ -167,9 +160,7 @@ func TestAVeryLongTextIsShortenedInBlocksThenAsAWhole(t *testing.T) {
 	chat := &stagetest.Chat{Answer: stagetest.Says(`{"description":"` + long + `"}`)}
 	one := class("Hot", 1000)
 	blocks := len(shorten.Blocks(one.Descriptions))
-	if blocks < 3 {
-		t.Fatalf("only %d blocks", blocks)
-	}
+	require.True(t, blocks >= 3, "only %d blocks", blocks)
 	_, got := b.short(b.in(chat, one), "Hot")
 	if n := len(chat.Calls()); n != blocks+1 || len(got["Hot"].Keys) != n {
 		t.Errorf("%d calls and %d keys for %d blocks", n, len(got["Hot"].Keys), blocks)
@@ -241,9 +232,7 @@ func TestTheBlocksOfATextAreAskedForAtOnce(t *testing.T) {
 	one := class("Hot", 1000)
 	blocks := len(shorten.Blocks(one.Descriptions))
 	_, got := b.short(b.in(together(t, blocks), one), "Hot")
-	if len(got["Hot"].Keys) != blocks {
-		t.Errorf("%d keys of %d blocks", len(got["Hot"].Keys), blocks)
-	}
+	assert.Len(t, got["Hot"].Keys, blocks)
 }
 
 func TestATextThatTheModelGivesNothingForFallsBackToItsStart(t *testing.T) {
@@ -284,9 +273,7 @@ func TestAnswersAreReadInSeveralForms(t *testing.T) {
 	} {
 		b := newBench(t)
 		_, got := b.short(b.in(&stagetest.Chat{Answer: stagetest.Says(answer)}, class("Beta", 40)), "Beta")
-		if got["Beta"].Text != want {
-			t.Errorf("%.40q is read as %.40q", answer, got["Beta"].Text)
-		}
+		assert.Equal(t, want, got["Beta"].Text, "%.40q is read as", answer)
 	}
 }
 
@@ -296,9 +283,7 @@ func TestBuiltInShorteningNeedsNoLedger(t *testing.T) {
 	if n := utf8.RuneCountInString(got["Beta"].Text); n == 0 || n > threshold || len(got["Beta"].Keys) != 0 {
 		t.Errorf("%d runes, %d keys", n, len(got["Beta"].Keys))
 	}
-	if res.Progress.Hits.Shorten != 0 {
-		t.Errorf("%+v", res.Progress)
-	}
+	assert.Zero(t, res.Progress.Hits.Shorten, "%+v", res.Progress)
 	for info := range b.art.Store.List(t.Context(), "ledger/", "") {
 		t.Errorf("wrote %s", info.Key)
 	}
@@ -310,9 +295,8 @@ func TestBlocksAreCutByContent(t *testing.T) {
 		out := map[string]bool{}
 		for _, block := range shorten.Blocks(descriptions) {
 			text := strings.Join(block, "")
-			if n := utf8.RuneCountInString(text); n > 24_000 {
-				t.Errorf("a block of %d runes", n)
-			}
+			n := utf8.RuneCountInString(text)
+			assert.True(t, n <= 24_000, "a block of %d runes", n)
 			out[text] = true
 		}
 		return out
@@ -322,18 +306,14 @@ func TestBlocksAreCutByContent(t *testing.T) {
 	for _, block := range shorten.Blocks(descriptions) {
 		joined.WriteString(strings.Join(block, ""))
 	}
-	if joined.String() != strings.Join(descriptions, "") {
-		t.Error("blocks lose or move descriptions")
-	}
+	assert.Equal(t, strings.Join(descriptions, ""), joined.String(), "blocks lose or move descriptions")
 	changed := 0
 	for block := range blocks(slices.Delete(slices.Clone(descriptions), 900, 901)) {
 		if !all[block] {
 			changed++
 		}
 	}
-	if changed == 0 || changed > 3 {
-		t.Errorf("%d of %d blocks change when one mention goes", changed, len(all))
-	}
+	assert.True(t, changed != 0 && changed <= 3, "%d of %d blocks change when one mention goes", changed, len(all))
 	if huge := shorten.Blocks([]string{strings.Repeat("a", 50_000), "b"}); len(huge) != 2 {
 		t.Errorf("a huge mention: %d blocks", len(huge))
 	}
@@ -354,8 +334,6 @@ func TestTruncateEndsWithASentenceOrAWord(t *testing.T) {
 		"a single word":               {"Incomprehensibilities", 5, "Incom"},
 		"characters of several bytes": {"éééé éééé éééé", 6, "éééé"},
 	} {
-		if got := shorten.Truncate(c.text, c.limit); got != c.want {
-			t.Errorf("%s: %q", name, got)
-		}
+		assert.Equal(t, c.want, shorten.Truncate(c.text, c.limit), "%s", name)
 	}
 }

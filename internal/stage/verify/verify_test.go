@@ -16,6 +16,8 @@ import (
 	"testing"
 
 	"github.com/parquet-go/parquet-go"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/artifact/rows"
@@ -193,33 +195,25 @@ func (b *bench) classUnit(kind verify.Kind) verify.Unit {
 func TestStoresThatLostTheirMemoryGetEverythingBackFromSegments(t *testing.T) {
 	b := newBench(t, 2300, 700)
 	const total = 2300 + 2300 + 1400 // records, class rows, chunk rows
-	if got := b.all(); got != (verify.Result{Checked: total, Rewritten: total}) {
-		t.Fatalf("wiped stores: %+v", got)
-	}
+	require.Equal(t, verify.Result{Checked: total, Rewritten: total}, b.all(), "wiped stores")
 	if b.count("c") != 2300 || b.count("k") != 1400 {
 		t.Errorf("%d and %d rows", b.count("c"), b.count("k"))
 	}
 	for _, record := range b.records {
 		got, err := b.classes.GetRecords(t.Context(), []string{record.Key})
-		if err != nil || !bytes.Equal(got[0], record.Value) {
-			t.Fatalf("record %s: %v", record.Key, err)
-		}
+		require.True(t, err == nil && bytes.Equal(got[0], record.Value), "record %s: %v", record.Key, err)
 	}
 	key := core.ClassRow(b.live.Classes[9].ID, b.live.Classes[9].Vector)
 	if got, err := b.vectors.Fetch(t.Context(), "c", []string{key}); err != nil ||
 		!slices.Equal(got[0], row(key).Vector) {
 		t.Errorf("vector of %s: %v", key, err)
 	}
-	if again := b.all(); again != (verify.Result{Checked: total}) {
-		t.Errorf("whole stores: %+v", again)
-	}
+	assert.Equal(t, verify.Result{Checked: total}, b.all(), "whole stores")
 	t.Run("one of them alone too", func(t *testing.T) {
 		rows := b.vectors
 		b.wipe()
 		b.vectors = rows
-		if got := b.all(); got != (verify.Result{Checked: total, Rewritten: 2300}) {
-			t.Errorf("%+v", got)
-		}
+		assert.Equal(t, verify.Result{Checked: total, Rewritten: 2300}, b.all())
 	})
 }
 
@@ -237,18 +231,12 @@ func TestWhatIsMissingAmongTheRestIsWrittenAgain(t *testing.T) {
 		t,
 		b.classes.PutRecords(t.Context(), []records.Record{{Key: b.records[7].Key, Value: []byte("spoilt")}}),
 	)
-	if got := b.all(); got.Rewritten != 6 {
-		t.Errorf("%+v", got)
-	}
+	assert.Equal(t, int64(6), b.all().Rewritten)
 	for _, key := range keys {
-		if got, err := b.vectors.Fetch(t.Context(), "c", []string{key}); err != nil ||
-			!slices.Equal(got[0], row(key).Vector) {
-			t.Errorf("vector of %s: %v", key, err)
-		}
+		got, err := b.vectors.Fetch(t.Context(), "c", []string{key})
+		assert.True(t, err == nil && slices.Equal(got[0], row(key).Vector), "vector of %s: %v", key, err)
 	}
-	if got := b.all(); got.Rewritten != 0 {
-		t.Errorf("a second look: %+v", got)
-	}
+	assert.Zero(t, b.all().Rewritten, "a second look")
 }
 
 // spoil replaces vectors of stored rows; at are their places in the segment.
@@ -268,9 +256,7 @@ func TestAWrongVectorIsFoundByItsNeighbourhoodAndMended(t *testing.T) {
 		b := newBench(t, 1300, 0)
 		b.all()
 		b.spoil(other, 1003, 500, 77)
-		if got := b.run(b.in(b.classUnit(verify.Vectors))); got.Rewritten != 3 {
-			t.Errorf("%+v", got)
-		}
+		assert.Equal(t, int64(3), b.run(b.in(b.classUnit(verify.Vectors))).Rewritten)
 		if got := b.run(b.in(b.classUnit(verify.Vectors))); got.Rewritten != 0 || b.count("c") != 1300 {
 			t.Errorf("a second look: %+v, %d rows", got, b.count("c"))
 		}
@@ -295,9 +281,7 @@ func TestAWrongVectorIsFoundByItsNeighbourhoodAndMended(t *testing.T) {
 			t.Errorf("%+v, %v", got, found)
 		}
 		look.ReadOnly = false
-		if got := b.run(look); got.Rewritten != 1 {
-			t.Errorf("%+v", got)
-		}
+		assert.Equal(t, int64(1), b.run(look).Rewritten)
 		if got := b.run(look); got.Rewritten != 0 || b.count("c") != 1300 {
 			t.Errorf("a second look: %+v, %d rows", got, b.count("c"))
 		}
@@ -310,9 +294,7 @@ func TestAWrongVectorIsFoundByItsNeighbourhoodAndMended(t *testing.T) {
 			vector[0] += 0.001
 			return vector
 		}, 0, 5)
-		if got := b.run(b.in(b.classUnit(verify.Vectors))); got.Rewritten != 0 {
-			t.Errorf("%+v", got)
-		}
+		assert.Zero(t, b.run(b.in(b.classUnit(verify.Vectors))).Rewritten)
 	})
 	t.Run("and missing ones beside it", func(t *testing.T) {
 		b := newBench(t, 100, 0)
@@ -363,13 +345,9 @@ func TestDamagedRowsAreWrittenAgain(t *testing.T) {
 	if got := b.run(b.in(b.classUnit(verify.Vectors))); got.Rewritten != 3 || b.count("c") != 1300 {
 		t.Errorf("%+v, %d rows", got, b.count("c"))
 	}
-	if got := b.run(b.in(b.classUnit(verify.Vectors))); got.Rewritten != 0 {
-		t.Errorf("a second look: %+v", got)
-	}
+	assert.Zero(t, b.run(b.in(b.classUnit(verify.Vectors))).Rewritten, "a second look")
 	b.vectors = b.damage(b.vectors, "c", 30)
-	if got := b.run(b.in(b.classUnit(verify.Sample))); got.Rewritten != 1 {
-		t.Errorf("a sample: %+v", got)
-	}
+	assert.Equal(t, int64(1), b.run(b.in(b.classUnit(verify.Sample))).Rewritten, "a sample")
 }
 
 // damage flips a bit in the exact vectors of rows on the disk, wherever they are stored, and opens the store again.
@@ -394,9 +372,7 @@ func (b *bench) damage(store *files.Store, collection string, at ...int) *files.
 				found = true
 			}
 		}
-		if !found {
-			b.Fatal("no vector of", key)
-		}
+		require.True(b, found, "no vector of %v", key)
 	}
 	again, err := files.Open(b.folder)
 	stagetest.Ok(b, err)
@@ -407,20 +383,13 @@ func (b *bench) damage(store *files.Store, collection string, at ...int) *files.
 func TestASampleLooksAtAllOnlyWhenARowIsMissingOrWrong(t *testing.T) {
 	b := newBench(t, 1500, 0)
 	sample := b.in(b.classUnit(verify.Sample))
-	if got := b.run(sample); got != (verify.Result{Checked: 1500, Rewritten: 1500}) {
-		t.Errorf("an empty collection: %+v", got)
-	}
-	if got := b.run(sample); got != (verify.Result{Checked: 64}) {
-		t.Errorf("a whole one: %+v", got)
-	}
+	assert.Equal(t, verify.Result{Checked: 1500, Rewritten: 1500}, b.run(sample), "an empty collection")
+	assert.Equal(t, verify.Result{Checked: 64}, b.run(sample), "a whole one")
 	b.spoil(func(key string) []float32 { return stagetest.Vector("other "+key, dim) }, 30, 1400, 1001)
-	if got := b.run(sample); got != (verify.Result{Checked: 1500, Rewritten: 3}) {
-		t.Errorf("a wrong vector: %+v", got)
-	}
+	assert.Equal(t, verify.Result{Checked: 1500, Rewritten: 3}, b.run(sample), "a wrong vector")
 	units := verify.Samples(b.manifest, "g")
-	if len(units) != 2 || !slices.Contains(units, sample.Unit) || units[0].Collection == units[1].Collection {
-		t.Errorf("%+v", units)
-	}
+	assert.True(t, len(units) == 2 && slices.Contains(units, sample.Unit) && units[0].Collection != units[1].Collection,
+		"%+v", units)
 }
 
 // What another generation looks at are other rows: one that is wrong is found in some night, wherever it lies, and a
@@ -436,15 +405,11 @@ func TestSamplesOfOtherGenerationsAreOfOtherRows(t *testing.T) {
 	for ; nights < 500; nights++ {
 		sample.Seed = fmt.Sprint("night ", nights)
 		if got := b.run(sample); got != first {
-			if got != (verify.Result{Checked: 1500, Rewritten: 1}) {
-				t.Errorf("%+v", got)
-			}
+			assert.Equal(t, verify.Result{Checked: 1500, Rewritten: 1}, got)
 			break
 		}
 	}
-	if nights == 0 || nights == 500 {
-		t.Errorf("found in night %d", nights)
-	}
+	assert.True(t, nights != 0 && nights != 500, "found in night %d", nights)
 }
 
 // Promises: 25.
@@ -470,22 +435,15 @@ func TestANightSamplesABoundedNumberAndAllWhereSomethingIsWrong(t *testing.T) {
 		stagetest.Ok(t, verify.EachSample(t.Context(), verify.Samples(manifest, seed), check))
 		return looked
 	}
-	if n := len(look("g1", 0)); n != 32 {
-		t.Errorf("%d segments of 600 were sampled", n)
-	}
-	if n := len(look("g1", 32)); n != 600 {
-		t.Errorf("%d segments of 600 were sampled after one was wrong", n)
-	}
-	if maps.Equal(look("g1", 0), look("g2", 0)) || !maps.Equal(look("g1", 0), look("g1", 0)) {
-		t.Error("a generation's name does not choose what is sampled")
-	}
+	assert.Equal(t, 32, len(look("g1", 0)))
+	assert.Equal(t, 600, len(look("g1", 32)))
+	assert.True(t, !maps.Equal(look("g1", 0), look("g2", 0)) && maps.Equal(look("g1", 0), look("g1", 0)),
+		"a generation's name does not choose what is sampled")
 	all := map[verify.Unit]bool{}
 	for night := range 200 {
 		maps.Copy(all, look(fmt.Sprint(night), 0))
 	}
-	if len(all) != 600 {
-		t.Errorf("in 200 nights %d of 600 segments had their turn", len(all))
-	}
+	assert.Len(t, all, 600, "in 200 nights")
 }
 
 // After a sweep a vectors segment holds rows that no generation has any more. They are not lost.
@@ -498,9 +456,7 @@ func TestRowsThatAreNoLongerLiveAreNotWanted(t *testing.T) {
 	chunk.Windows = 1
 	b.live.Chunks[1].Digest = core.Sum("another chunk") // and this one another text
 	wantClasses, wantChunks := int64(len(b.live.Classes)-1), int64(2*400-1-2)
-	if wantClasses < 400 || wantClasses > 800 {
-		t.Fatalf("%d classes are live", wantClasses)
-	}
+	require.True(t, wantClasses >= 400 && wantClasses <= 800, "%d classes are live", wantClasses)
 	for _, kind := range []verify.Kind{verify.Sample, verify.Vectors} {
 		b.wipe()
 		in := b.in(b.classUnit(kind))
@@ -509,9 +465,7 @@ func TestRowsThatAreNoLongerLiveAreNotWanted(t *testing.T) {
 			b.count("c") != wantClasses {
 			t.Errorf("%s: %+v, want %d; %d rows", kind, got, wantClasses, b.count("c"))
 		}
-		if got := b.run(in); got.Rewritten != 0 {
-			t.Errorf("%s: a second look %+v", kind, got)
-		}
+		assert.Zero(t, b.run(in).Rewritten, "%s: a second look", kind)
 		in = b.in(verify.Unit{Kind: kind, Segment: b.manifest.Segments.ChunkVecs[0], Collection: "k", Dimension: dim})
 		in.Live = b.live
 		if got := b.run(in); got.Rewritten != wantChunks || b.count("k") != wantChunks {
@@ -531,9 +485,7 @@ func TestProgressIsToldBatchByBatch(t *testing.T) {
 		in := b.in(unit)
 		in.OnProgress = func(p core.Progress) { told = append(told, p.Done) }
 		b.run(in)
-		if fmt.Sprint(told) != "[1000 2000 2300]" {
-			t.Errorf("%s: told %v", name, told)
-		}
+		assert.Equal(t, "[1000 2000 2300]", fmt.Sprint(told), "%s: told %v", name, told)
 	}
 }
 
@@ -608,9 +560,8 @@ func TestASegmentOnWhichTheLibraryPanicsIsDamaged(t *testing.T) {
 		for _, kind := range []verify.Kind{verify.Vectors, verify.Sample} {
 			look := b.in(unit)
 			look.Unit.Kind, look.Compare = kind, true
-			if _, err := verify.Run(t.Context(), look); !fault.Is(err, fault.SegmentDamage) {
-				t.Errorf("%s: %v", kind, err)
-			}
+			_, err := verify.Run(t.Context(), look)
+			assert.True(t, fault.Is(err, fault.SegmentDamage), "%s: %v", kind, err)
 		}
 		if panicked++; panicked == 12 {
 			return
@@ -675,9 +626,7 @@ func TestASpoiltSegmentMendsNothing(t *testing.T) {
 			}
 			if !c.missing {
 				got, err := b.vectors.Fetch(t.Context(), "c", []string{key})
-				if err != nil || !slices.Equal(got[0], good[at].Vector) {
-					t.Errorf("the good row became %v: %v", got, err)
-				}
+				assert.True(t, err == nil && slices.Equal(got[0], good[at].Vector), "the good row became %v: %v", got, err)
 			}
 			_, err = blob.Write(t.Context(), b.art.Store, object, whole, blob.Cond{})
 			stagetest.Ok(t, err)
@@ -700,9 +649,7 @@ func TestWhatGoesWrongIsTold(t *testing.T) {
 			t.Errorf("%v: %+v, %d rows", err, res, b.count("c"))
 		}
 		b.run(b.in(b.classUnit(verify.Vectors)))
-		if b.count("c") != 9000 {
-			t.Errorf("%d rows", b.count("c"))
-		}
+		assert.Equal(t, int64(9000), b.count("c"))
 	})
 	t.Run("a segment that is gone", func(t *testing.T) {
 		b := newBench(t, 1, 0)
@@ -710,10 +657,8 @@ func TestWhatGoesWrongIsTold(t *testing.T) {
 			{Kind: verify.Records, Segment: core.Segment{SHA256: "gone", Bytes: 100}},
 			{Kind: verify.Vectors, Segment: core.Segment{SHA256: "gone", Bytes: 100}, Collection: "c", Dimension: dim},
 		} {
-			if _, err := verify.Run(t.Context(), b.in(unit)); !fault.Is(err, fault.NotFound) &&
-				!fault.Is(err, fault.SegmentDamage) {
-				t.Errorf("%s: %v", unit.Kind, err)
-			}
+			_, err := verify.Run(t.Context(), b.in(unit))
+			assert.True(t, fault.Is(err, fault.NotFound) || fault.Is(err, fault.SegmentDamage), "%s: %v", unit.Kind, err)
 		}
 	})
 	for name, spoil := range map[string]func(raw []byte) []byte{
@@ -728,19 +673,16 @@ func TestWhatGoesWrongIsTold(t *testing.T) {
 			stagetest.Ok(t, err)
 			_, err = blob.Write(t.Context(), b.art.Store, key, spoil(raw), blob.Cond{})
 			stagetest.Ok(t, err)
-			if _, err = verify.Run(t.Context(), b.in(unit)); !fault.Is(err, fault.SegmentDamage) ||
-				fault.As(err).Hint == "" {
-				t.Errorf("got %v", err)
-			}
+			_, err = verify.Run(t.Context(), b.in(unit))
+			assert.True(t, fault.Is(err, fault.SegmentDamage) && fault.As(err).Hint != "", "got %v", err)
 		})
 	}
 	t.Run("a segment that gives fewer rows than it has", func(t *testing.T) {
 		b := newBench(t, 20, 0)
 		for _, unit := range verify.Units(b.manifest)[:2] {
 			unit.Segment.Rows++
-			if _, err := verify.Run(t.Context(), b.in(unit)); !fault.Is(err, fault.SegmentDamage) {
-				t.Errorf("%s: %v", unit.Kind, err)
-			}
+			_, err := verify.Run(t.Context(), b.in(unit))
+			assert.True(t, fault.Is(err, fault.SegmentDamage), "%s: %v", unit.Kind, err)
 		}
 	})
 	t.Run("a unit that is nothing", func(t *testing.T) {

@@ -7,6 +7,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/internal/testkit/blobmemory"
@@ -39,9 +42,7 @@ func TestSeveralFailuresAreOneFaultThatCountsThem(t *testing.T) {
 		if err != nil {
 			text = err.Error()
 		}
-		if text != c.want {
-			t.Errorf("%s: got %q, want %q", name, text, c.want)
-		}
+		assert.Equal(t, c.want, text, "%s", name)
 	}
 }
 
@@ -62,9 +63,8 @@ func TestJSONIsReadAsItWasWritten(t *testing.T) {
 	}
 	store := blobmemory.New()
 	want := pointer{"g1", 3}
-	if _, err := blob.WriteJSON(t.Context(), store, "p.json", want, blob.Cond{Absent: true}); err != nil {
-		t.Fatal(err)
-	}
+	_, err := blob.WriteJSON(t.Context(), store, "p.json", want, blob.Cond{Absent: true})
+	require.NoError(t, err)
 	raw, _, err := blob.Read(t.Context(), store, "p.json")
 	if err != nil || string(raw) != "{\n \"generation\": \"g1\",\n \"epoch\": 3\n}\n" {
 		t.Errorf("stored %q, %v", raw, err) // hashes of what is published rest on these bytes
@@ -74,9 +74,7 @@ func TestJSONIsReadAsItWasWritten(t *testing.T) {
 		t.Errorf("got %+v, %+v, %v", got, info, err)
 	}
 	_, err = blob.WriteJSON(t.Context(), store, "p.json", want, blob.Cond{Absent: true})
-	if !fault.Is(err, fault.Precondition) {
-		t.Errorf("a second one: %v", err)
-	}
+	assert.True(t, fault.Is(err, fault.Precondition), "a second one: %v", err)
 }
 
 func TestJSONThatCannotBeReadOrWrittenIsNamed(t *testing.T) {
@@ -89,9 +87,7 @@ func TestJSONThatCannotBeReadOrWrittenIsNamed(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err := blob.ReadJSON(t.Context(), store, "damaged", &into)
-	if !fault.Is(err, fault.SegmentDamage) || fault.As(err).Object != "memory:damaged" {
-		t.Errorf("damaged: %v", err)
-	}
+	assert.True(t, fault.Is(err, fault.SegmentDamage) && fault.As(err).Object == "memory:damaged", "damaged: %v", err)
 	if _, err := blob.WriteJSON(t.Context(), store, "k", func() {}, blob.Cond{}); !fault.Is(err, fault.Internal) {
 		t.Errorf("what has no JSON: %v", err)
 	}
@@ -118,7 +114,5 @@ func TestABodyThatBreaksIsTransientAndNamesItsObject(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, _, err := blob.Read(t.Context(), store, "k")
-	if !fault.Is(err, fault.StoreDown) || !strings.Contains(err.Error(), "memory:k") {
-		t.Errorf("got %v", err)
-	}
+	assert.True(t, fault.Is(err, fault.StoreDown) && strings.Contains(err.Error(), "memory:k"), "got %v", err)
 }

@@ -3,6 +3,8 @@ package blob_test
 import (
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/store/blob"
 )
@@ -11,16 +13,13 @@ import (
 // Promises: 138.
 func TestNoKeyLeadsOutOfItsStore(t *testing.T) {
 	for _, key := range []string{"a", "a/b.md", ".tmp", "..a", "a..", "a/..b/c", "...", "a//b", `a\..\b`, "ü/ß"} {
-		if err := blob.CheckKey(key); err != nil {
-			t.Errorf("%q: %v", key, err)
-		}
+		assert.NoError(t, blob.CheckKey(key), "%q", key)
 	}
 	for _, key := range []string{
 		"", "/", "/etc/passwd", "//a", ".", "..", "./a", "../a", "a/..", "a/.", "a/../b", "a/./b", "a/../../b",
 		"a\x00b",
 	} {
-		if err := blob.CheckKey(key); !fault.Is(err, fault.InvalidParam) {
-			t.Errorf("%q is taken: %v", key, err)
-		}
+		err := blob.CheckKey(key)
+		assert.True(t, fault.Is(err, fault.InvalidParam), "%q is taken: %v", key, err)
 	}
 }

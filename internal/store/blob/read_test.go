@@ -6,6 +6,8 @@ import (
 	"io"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+
 	"github.com/unweaver/unweaver/internal/store/blob"
 )
 
@@ -24,9 +26,8 @@ func TestAnObjectIsReadWhateverSizeItsStoreTells(t *testing.T) {
 	content := bytes.Repeat([]byte("content "), 1000)
 	for _, size := range []int64{int64(len(content)), 0, -1, 10, 1 << 50} {
 		raw, _, err := blob.Read(t.Context(), telling{content: content, size: size}, "key")
-		if err != nil || !bytes.Equal(raw, content) {
-			t.Errorf("told as %d bytes: %d of %d bytes, %v", size, len(raw), len(content), err)
-		}
+		assert.True(t, err == nil && bytes.Equal(raw, content),
+			"told as %d bytes: %d of %d bytes, %v", size, len(raw), len(content), err)
 	}
 }
 

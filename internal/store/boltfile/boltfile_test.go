@@ -8,6 +8,8 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	bbolt "go.etcd.io/bbolt"
 
 	"github.com/unweaver/unweaver/internal/fault"
@@ -22,12 +24,8 @@ func TestAFileIsMadeWithItsBucketsAndOpenedAgain(t *testing.T) {
 			raw[i] = []byte(name)
 		}
 		db, err := boltfile.Open(path, false, raw...)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if db.NoSync || db.NoGrowSync {
-			t.Error("a transaction that has returned is not durable")
-		}
+		require.NoError(t, err)
+		assert.True(t, !db.NoSync && !db.NoGrowSync, "a transaction that has returned is not durable")
 		err = db.Update(func(tx *bbolt.Tx) error {
 			for _, name := range raw {
 				bucket := tx.Bucket(name)
@@ -40,9 +38,8 @@ func TestAFileIsMadeWithItsBucketsAndOpenedAgain(t *testing.T) {
 			}
 			return nil
 		})
-		if err = errors.Join(err, db.Close()); err != nil {
-			t.Error(err)
-		}
+		err = errors.Join(err, db.Close())
+		assert.NoError(t, err)
 	}
 	if st, err := os.Stat(path); err != nil || st.Mode().Perm() != 0o600 {
 		t.Errorf("others may read it: %v, %v", st.Mode(), err)
@@ -57,17 +54,13 @@ func TestFailuresNameTheFileAndTheWayOut(t *testing.T) {
 		errors.New("something that is not an errno"): fault.StoreDown,
 	} {
 		err := boltfile.Wrap("write", "the/file", failure)
-		if !fault.Is(err, want) || fault.As(err).Object != "the/file" || !errors.Is(err, failure) {
-			t.Errorf("%v: got %v", failure, err)
-		}
+		assert.True(t, fault.Is(err, want) && fault.As(err).Object == "the/file" && errors.Is(err, failure),
+			"%v: got %v", failure, err)
 	}
-	if err := boltfile.Wrap("write", "the/file", nil); err != nil {
-		t.Errorf("no failure gave %v", err)
-	}
+	assert.NoError(t, boltfile.Wrap("write", "the/file", nil), "no failure gave")
 }
 
 func TestAFolderInTheWayIsAnError(t *testing.T) {
-	if _, err := boltfile.Open(t.TempDir(), false); err == nil {
-		t.Error("a folder was opened")
-	}
+	_, err := boltfile.Open(t.TempDir(), false)
+	assert.Error(t, err, "a folder was opened")
 }

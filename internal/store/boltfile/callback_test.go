@@ -4,6 +4,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/stretchr/testify/require"
 	bbolt "go.etcd.io/bbolt"
 
 	"github.com/unweaver/unweaver/internal/fault"
@@ -20,14 +21,10 @@ func panics(f func()) (panicked any) {
 func TestAMistakeOfACallerIsNoDamageOfTheFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "f")
 	db, err := boltfile.Open(path, false, bucket)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(func() { _ = boltfile.Close(db) })
 	write := func(tx *bbolt.Tx) error { return tx.Bucket(bucket).Put([]byte("k"), []byte("v")) }
-	if err := boltfile.Update(db, "write", path, write); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, boltfile.Update(db, "write", path, write))
 	var none []int
 	for name, mistake := range map[string]func(tx *bbolt.Tx) error{
 		"a panic": func(*bbolt.Tx) error { panic("ours") },
@@ -45,9 +42,7 @@ func TestAMistakeOfACallerIsNoDamageOfTheFile(t *testing.T) {
 			if panics(func() { err = do(db, "try", path, mistake) }) == nil {
 				t.Errorf("%s in a %s came to %v", name, kind, err)
 			}
-			if err := boltfile.Update(db, "write", path, write); err != nil {
-				t.Fatalf("after %s in a %s: %v", name, kind, err)
-			}
+			require.NoError(t, boltfile.Update(db, "write", path, write), "after %s in a %s", name, kind)
 		}
 	}
 	inside := func(tx *bbolt.Tx) error { return tx.Bucket([]byte("none")).Put([]byte("k"), []byte("v")) }

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	bbolt "go.etcd.io/bbolt"
 
 	"github.com/unweaver/unweaver/internal/fault"
@@ -19,9 +21,7 @@ import (
 func filled(t *testing.T, path string, volatile bool) []byte {
 	t.Helper()
 	db, err := boltfile.Open(path, volatile, []byte("a"), []byte("b"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for round := range 4 {
 		err = db.Update(func(tx *bbolt.Tx) error {
 			for i := range 400 {
@@ -36,17 +36,11 @@ func filled(t *testing.T, path string, volatile bool) []byte {
 			}
 			return inner.Put([]byte("large"), make([]byte, 20_000))
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 	}
-	if err := db.Close(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, db.Close())
 	raw, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return raw
 }
 
@@ -54,18 +48,12 @@ func TestAWholeFileIsWhole(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "f")
 	for range 3 {
 		filled(t, path, true)
-		if err := boltfile.Check(path); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, boltfile.Check(path))
 	}
 	empty := filepath.Join(t.TempDir(), "empty")
-	if err := os.WriteFile(empty, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(empty, nil, 0o600))
 	for _, path := range []string{empty, filepath.Join(t.TempDir(), "absent")} {
-		if err := boltfile.Check(path); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, boltfile.Check(path))
 	}
 }
 
@@ -91,21 +79,15 @@ func TestATornVolatileFileIsSetAsideAndBegunAnew(t *testing.T) {
 	for name, damaged := range torn(raw) {
 		t.Run(name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "f")
-			if err := os.WriteFile(path, damaged, 0o600); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, os.WriteFile(path, damaged, 0o600))
 			db, err := boltfile.Open(path, true, []byte("a"))
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			defer func() { _ = db.Close() }()
 			if aside, err := os.ReadFile(boltfile.Aside(path)); err != nil || len(aside) != len(damaged) {
 				t.Errorf("%d bytes are aside, %v", len(aside), err)
 			}
 			err = db.Update(func(tx *bbolt.Tx) error { return tx.Bucket([]byte("a")).Put([]byte("k"), []byte("v")) })
-			if err != nil {
-				t.Error(err)
-			}
+			assert.NoError(t, err)
 		})
 	}
 }
@@ -114,17 +96,14 @@ func TestATornFileThatCountsIsNamedWithItsWayBack(t *testing.T) {
 	raw := filled(t, filepath.Join(t.TempDir(), "f"), false)
 	for name, damaged := range torn(raw) {
 		path := filepath.Join(t.TempDir(), "f")
-		if err := os.WriteFile(path, damaged, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(path, damaged, 0o600))
 		_, err := boltfile.Open(path, false, []byte("a"))
 		if !fault.Is(err, fault.SegmentDamage) || !strings.Contains(err.Error(), "unweaver restore --index") ||
 			fault.As(err).Object != path {
 			t.Errorf("%s: %v", name, err)
 		}
-		if left, _ := os.ReadFile(path); len(left) != len(damaged) {
-			t.Errorf("%s: the file was touched", name)
-		}
+		left, _ := os.ReadFile(path)
+		assert.True(t, len(left) == len(damaged), "%s: the file was touched", name)
 	}
 }
 
@@ -148,62 +127,44 @@ func TestNoFlippedBitsOfHeadersGetPastTheCheckAndPanic(t *testing.T) {
 			}
 		}
 		path := filepath.Join(t.TempDir(), "f")
-		if err := os.WriteFile(path, damaged, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(path, damaged, 0o600))
 		if boltfile.Check(path) != nil {
 			refused++
 			continue
 		}
 		db, err := boltfile.Open(path, true, []byte("a"), []byte("b"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		err = db.View(func(tx *bbolt.Tx) error {
 			return tx.ForEach(func(_ []byte, bucket *bbolt.Bucket) error {
 				return bucket.ForEach(func(_, _ []byte) error { return nil })
 			})
 		})
-		if err != nil {
-			t.Error(err)
-		}
-		if err := db.Close(); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, err)
+		assert.NoError(t, db.Close())
 	}
-	if refused < 20 || refused > 110 {
-		t.Errorf("%d of 120 were refused", refused)
-	}
+	assert.True(t, refused >= 20 && refused <= 110, "%d of 120 were refused", refused)
 }
 
 func TestAFileThatAnotherHoldsIsLeftAlone(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "f")
 	db, err := boltfile.Open(path, true, []byte("a"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer func() { _ = db.Close() }()
 	if _, err := boltfile.Open(path, true, []byte("a")); !fault.Is(err, fault.DataDirInUse) {
 		t.Errorf("got %v", err)
 	}
-	if _, err := os.Stat(boltfile.Aside(path)); err == nil {
-		t.Error("a file in use was set aside")
-	}
+	_, err = os.Stat(boltfile.Aside(path))
+	assert.Error(t, err, "a file in use was set aside")
 }
 
 // A file that cannot be reached may be whole: it is neither called damaged nor set aside.
 func TestAFileThatCannotBeReachedIsNotCalledDamaged(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "runs")
-	if err := os.Mkdir(path, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.Mkdir(path, 0o700))
 	for _, replaceable := range []bool{false, true} {
 		_, err := boltfile.Open(path, replaceable, []byte("a"))
-		if err == nil || fault.Is(err, fault.SegmentDamage) {
-			t.Errorf("replaceable %v: %v", replaceable, err)
-		}
-		if _, err := os.Stat(path); err != nil {
-			t.Errorf("replaceable %v: it was set aside: %v", replaceable, err)
-		}
+		assert.True(t, err != nil && !fault.Is(err, fault.SegmentDamage), "replaceable %v: %v", replaceable, err)
+		_, err = os.Stat(path)
+		assert.NoError(t, err, "replaceable %v: it was set aside", replaceable)
 	}
 }

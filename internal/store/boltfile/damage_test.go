@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	bbolt "go.etcd.io/bbolt"
 
 	"github.com/unweaver/unweaver/internal/fault"
@@ -24,9 +26,7 @@ func filledFile(t *testing.T) []byte {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "f")
 	db, err := boltfile.Open(path, false, bucket, []byte("empty"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for round := range 3 {
 		err = errors.Join(err, db.Update(func(tx *bbolt.Tx) error {
 			for i := range 400 {
@@ -41,13 +41,10 @@ func filledFile(t *testing.T) []byte {
 			return nil
 		}))
 	}
-	if err = errors.Join(err, db.Close()); err != nil {
-		t.Fatal(err)
-	}
+	err = errors.Join(err, db.Close())
+	require.NoError(t, err)
 	raw, err := os.ReadFile(path)
-	if err != nil || len(raw) < 20*page {
-		t.Fatalf("%d bytes, %v", len(raw), err)
-	}
+	require.True(t, err == nil && len(raw) >= 20*page, "%d bytes, %v", len(raw), err)
 	return raw
 }
 
@@ -55,9 +52,7 @@ func filledFile(t *testing.T) []byte {
 func opens(t *testing.T, path string, raw []byte) (int, error) {
 	t.Helper()
 	_ = os.Remove(path) // one that bbolt stumbled over stays locked
-	if err := os.WriteFile(path, raw, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(path, raw, 0o600))
 	db, err := boltfile.Open(path, false, bucket)
 	if err != nil {
 		return 0, err
@@ -115,27 +110,18 @@ func TestATornFileIsAnErrorThatNamesItNotAPanic(t *testing.T) {
 			continue // a page that nobody reaches
 		}
 		refused++
-		if !fault.Is(err, fault.SegmentDamage) || fault.As(err).Object != path || fault.As(err).Hint == "" {
-			t.Errorf("%s: got %v", what, err)
-		}
+		assert.True(t, fault.Is(err, fault.SegmentDamage) && fault.As(err).Object == path && fault.As(err).Hint != "",
+			"%s: got %v", what, err)
 	}
-	if refused < pages/2 {
-		t.Errorf("of %d damages %d were seen", len(damages), refused)
-	}
+	assert.True(t, refused >= pages/2, "of %d damages %d were seen", len(damages), refused)
 }
 
 func TestAFileThatWasNotFinishedIsMadeAnew(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "f")
-	if err := os.WriteFile(path+".new", []byte("half of a page"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(path+".new", []byte("half of a page"), 0o600))
 	db, err := boltfile.Open(path, false, bucket)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := db.Close(); err != nil {
-		t.Error(err)
-	}
+	require.NoError(t, err)
+	assert.NoError(t, db.Close())
 	if _, err := os.Lstat(path + ".new"); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("it is still there: %v", err)
 	}

@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	bbolt "go.etcd.io/bbolt"
 
 	"github.com/unweaver/unweaver/internal/fault"
@@ -90,9 +92,7 @@ func TestAMutatedFileIsUsedOrNamed(t *testing.T) {
 	used, refused, stumbled := 0, 0, 0
 	for i := range mutations() {
 		_ = os.Remove(path)
-		if err := os.WriteFile(path, mutate(whole, random), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(path, mutate(whole, random), 0o600))
 		err := use(path)
 		switch {
 		case err == nil:
@@ -108,30 +108,21 @@ func TestAMutatedFileIsUsedOrNamed(t *testing.T) {
 		}
 	}
 	t.Logf("%d used, %d refused, %d of them while in use", used, refused, stumbled)
-	if used == 0 || refused == 0 {
-		t.Error("the mutations change nothing, or everything")
-	}
+	assert.True(t, used != 0 && refused != 0, "the mutations change nothing, or everything")
 }
 
 // What bbolt stumbles over in a transaction is damage, for those that come after too: nobody waits for its locks.
 func TestAPanicWithinATransactionIsDamage(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "f")
 	db, err := boltfile.Open(path, false, bucket)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	stumble := func(tx *bbolt.Tx) error { return tx.Bucket([]byte("none")).Put([]byte("k"), []byte("v")) }
 	for range 2 {
 		err = boltfile.Update(db, "write", path, stumble) // bbolt panics of a bucket that is none
-		if !fault.Is(err, fault.SegmentDamage) || fault.As(err).Object != path || fault.As(err).Hint == "" {
-			t.Errorf("a write: %v", err)
-		}
+		assert.True(t, fault.Is(err, fault.SegmentDamage) && fault.As(err).Object == path && fault.As(err).Hint != "",
+			"a write: %v", err)
 		err = boltfile.View(db, "read", path, func(*bbolt.Tx) error { return nil })
-		if !fault.Is(err, fault.SegmentDamage) {
-			t.Errorf("a read after it: %v", err)
-		}
+		assert.True(t, fault.Is(err, fault.SegmentDamage), "a read after it: %v", err)
 	}
-	if err := boltfile.Close(db); err != nil {
-		t.Error(err)
-	}
+	assert.NoError(t, boltfile.Close(db))
 }

@@ -7,6 +7,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/store/redisconn"
 	"github.com/unweaver/unweaver/internal/testkit/redistest"
@@ -14,9 +17,8 @@ import (
 
 func wants(t *testing.T, err error, code fault.Code, says string) {
 	t.Helper()
-	if !fault.Is(err, code) || !strings.Contains(fmt.Sprint(err), says) {
-		t.Errorf("got %v, want %s saying %q", err, code, says)
-	}
+	assert.True(t, fault.Is(err, code) && strings.Contains(fmt.Sprint(err), says),
+		"got %v, want %s saying %q", err, code, says)
 }
 
 func TestWhatAServerRefusesNamesTheFix(t *testing.T) {
@@ -65,12 +67,9 @@ func TestAServerThatDoesNotAnswerIsNotWaitedForBeyondTheDeadline(t *testing.T) {
 		}
 		begin := time.Now()
 		err := conn.Ping(ctx)
-		if took := time.Since(begin); err == nil || took > time.Minute {
-			t.Errorf("%s deadline: %v after %s", name, err, took)
-		}
-		if fault.KindOf(err) != fault.Transient {
-			t.Errorf("%s deadline: %v is not transient", name, err)
-		}
+		took := time.Since(begin)
+		assert.True(t, err != nil && took <= time.Minute, "%s deadline: %v after %s", name, err, took)
+		assert.Equal(t, fault.Transient, fault.KindOf(err), "%s deadline: %v is not transient", name, err)
 	}
 }
 
@@ -81,9 +80,7 @@ func TestAURLThatNamesNoServerIsRefusedWithoutItsPassword(t *testing.T) {
 	} {
 		_, err := redisconn.Open(t.Context(), url)
 		wants(t, err, fault.BadConfig, "stores.classes")
-		if strings.Contains(fmt.Sprint(err), "secret") {
-			t.Errorf("%s: the password is in %v", url, err)
-		}
+		assert.False(t, strings.Contains(fmt.Sprint(err), "secret"), "%s: the password is in %v", url, err)
 	}
 }
 
@@ -97,13 +94,9 @@ func TestNoServerIsTransient(t *testing.T) {
 
 func TestAConnectionThatIsSharedMayBeClosedByEach(t *testing.T) {
 	conn := redistest.Open(t, redistest.Fake(t, func([]string) string { return "+PONG" }))
-	if err := conn.Ping(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, conn.Ping(t.Context()))
 	for range 2 {
-		if err := conn.Close(); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, conn.Close())
 	}
 	if err := conn.Ping(t.Context()); !fault.Is(err, fault.StoreDown) {
 		t.Errorf("after closing: %v", err)
@@ -117,16 +110,10 @@ func TestKeysBeginWithTheOwner(t *testing.T) {
 		}
 		return "+OK"
 	}))
-	if key := conn.Key("state", "i/g"); key != "state:i/g" {
-		t.Errorf("before it is owned: %q", key)
-	}
+	assert.Equal(t, "state:i/g", conn.Key("state", "i/g"), "before it is owned")
 	wants(t, conn.Own(t.Context(), "abcdef01ffff"), fault.StoreOwned, "prefix abcdef01:")
-	if err := conn.Own(t.Context(), "abcdef012345"); err != nil {
-		t.Fatal(err)
-	}
-	if key := conn.Key("state", "i/g"); key != "abcdef01:state:i/g" {
-		t.Errorf("key %q", key)
-	}
+	require.NoError(t, conn.Own(t.Context(), "abcdef012345"))
+	assert.Equal(t, "abcdef01:state:i/g", conn.Key("state", "i/g"), "key")
 }
 
 func TestAServerThatEvictsIsRefused(t *testing.T) {
@@ -139,8 +126,6 @@ func TestAWrongPasswordNamesTheFixAndIsNotPrinted(t *testing.T) {
 	address, _ := redistest.Start(t, "--requirepass", "right")
 	_, err := redisconn.Open(t.Context(), "redis://:wrong-secret@"+address)
 	wants(t, err, fault.StoreDenied, "password")
-	if strings.Contains(err.Error(), "wrong-secret") {
-		t.Error("the password is in the error")
-	}
+	assert.False(t, strings.Contains(err.Error(), "wrong-secret"), "the password is in the error")
 	redistest.Open(t, "redis://:right@"+address)
 }

@@ -5,14 +5,14 @@ import (
 	"testing"
 
 	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 func TestServersAreSpokenToInTLS12OrNewer(t *testing.T) {
 	for _, uri := range []string{"rediss://one.example:6379", "rediss+cluster://one.example:6379,two.example:6379"} {
 		made, err := client(uri)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		var settings *tls.Config
 		switch made := made.(type) {
 		case *redis.Client:
@@ -20,11 +20,8 @@ func TestServersAreSpokenToInTLS12OrNewer(t *testing.T) {
 		case *redis.ClusterClient:
 			settings = made.Options().TLSConfig
 		}
-		if settings == nil || settings.MinVersion < tls.VersionTLS12 || settings.InsecureSkipVerify {
-			t.Errorf("%s: %+v", uri, settings)
-		}
-		if err := made.Close(); err != nil {
-			t.Error(err)
-		}
+		assert.True(t, settings != nil && settings.MinVersion >= tls.VersionTLS12 && !settings.InsecureSkipVerify,
+			"%s: %+v", uri, settings)
+		assert.NoError(t, made.Close())
 	}
 }

@@ -5,6 +5,9 @@ import (
 	"math"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/store/vectors"
 	"github.com/unweaver/unweaver/internal/testkit/vectorsmemory"
@@ -40,9 +43,7 @@ func TestCapabilitiesSurviveDecorators(t *testing.T) {
 		t.Fatal("the decorator has the capability itself, and proves nothing")
 	}
 	sealer, ok := vectors.As[vectors.Sealer](store)
-	if !ok {
-		t.Fatal("the capability is lost")
-	}
+	require.True(t, ok, "the capability is lost")
 	if err := sealer.Seal(t.Context(), "c"); err != nil || len(beneath.sealed) != 1 {
 		t.Errorf("sealed %v, %v", beneath.sealed, err)
 	}
@@ -74,21 +75,15 @@ func TestVectorsThatWouldPoisonASearchAreRefused(t *testing.T) {
 		"infinity":       {[]float32{inf, 1}, fault.BadVector},
 		"of length zero": {[]float32{0, 0}, fault.BadVector},
 	} {
-		if err := vectors.Check(c.vector, 2, "row 7"); fault.CodeOf(err) != c.want {
-			t.Errorf("%s: %v", name, err)
-		}
+		assert.Equal(t, c.want, fault.CodeOf(vectors.Check(c.vector, 2, "row 7")), "%s", name)
 	}
 }
 
 func TestNormaliseGivesUnitLengthAndLeavesZeroAlone(t *testing.T) {
 	vector := []float32{3, 4}
 	vectors.Normalise(vector)
-	if vector[0] != 0.6 || vector[1] != 0.8 {
-		t.Errorf("got %v", vector)
-	}
+	assert.True(t, vector[0] == 0.6 && vector[1] == 0.8, "got %v", vector)
 	zero := []float32{0, 0}
 	vectors.Normalise(zero)
-	if zero[0] != 0 || zero[1] != 0 {
-		t.Errorf("zero became %v", zero)
-	}
+	assert.True(t, zero[0] == 0 && zero[1] == 0, "zero became %v", zero)
 }

@@ -5,24 +5,22 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/stream/durable"
 )
 
 func TestAFileIsReplacedWholeAndNothingIsLeftBeside(t *testing.T) {
 	folder := filepath.Join(t.TempDir(), "a", "b")
 	for range 2 { // the second finds it there
-		if err := durable.MkdirAll(folder, 0o700); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, durable.MkdirAll(folder, 0o700))
 	}
 	path := filepath.Join(folder, "f")
 	for _, content := range []string{"a longer one", "short"} {
-		if err := durable.WriteFile(path, []byte(content), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if raw, err := os.ReadFile(path); err != nil || string(raw) != content {
-			t.Errorf("%q, %v", raw, err)
-		}
+		require.NoError(t, durable.WriteFile(path, []byte(content), 0o600))
+		raw, err := os.ReadFile(path)
+		assert.True(t, err == nil && string(raw) == content, "%q, %v", raw, err)
 	}
 	if entries, err := os.ReadDir(folder); err != nil || len(entries) != 1 {
 		t.Errorf("%v, %v", entries, err)
@@ -31,15 +29,9 @@ func TestAFileIsReplacedWholeAndNothingIsLeftBeside(t *testing.T) {
 
 func TestAWriteThatCannotBeMadeKeepsTheOldFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "f")
-	if err := durable.WriteFile(path, []byte("old"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Mkdir(path+".tmp", 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := durable.WriteFile(path, []byte("new"), 0o600); err == nil {
-		t.Error("it was written")
-	}
+	require.NoError(t, durable.WriteFile(path, []byte("old"), 0o600))
+	require.NoError(t, os.Mkdir(path+".tmp", 0o700))
+	assert.Error(t, durable.WriteFile(path, []byte("new"), 0o600), "it was written")
 	if raw, err := os.ReadFile(path); err != nil || string(raw) != "old" {
 		t.Errorf("%q, %v", raw, err)
 	}

@@ -7,15 +7,16 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/stream/durable"
 )
 
 func mode(t *testing.T, path string) fs.FileMode {
 	t.Helper()
 	info, err := os.Stat(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return info.Mode().Perm()
 }
 
@@ -23,33 +24,19 @@ func TestAPrivateFolderIsItsOwnersAloneWhateverItWas(t *testing.T) {
 	root := t.TempDir()
 	fresh := filepath.Join(root, "new", "below")
 	old := filepath.Join(root, "old")
-	if err := os.Mkdir(old, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.Mkdir(old, 0o755))
 	for _, folder := range []string{fresh, old} {
-		if err := durable.Private(folder); err != nil {
-			t.Fatal(err)
-		}
-		if got := mode(t, folder); got != durable.PrivateFolder {
-			t.Errorf("%s is %o", folder, got)
-		}
+		require.NoError(t, durable.Private(folder))
+		assert.Equal(t, durable.PrivateFolder, mode(t, folder), "%s", folder)
 	}
-	if got := mode(t, filepath.Dir(fresh)); got != durable.PrivateFolder {
-		t.Errorf("the folder above is %o", got)
-	}
+	assert.Equal(t, durable.PrivateFolder, mode(t, filepath.Dir(fresh)), "the folder above")
 }
 
 func TestAFolderForAllUsersStaysOne(t *testing.T) {
 	shared := filepath.Join(t.TempDir(), "tmp")
-	if err := os.Mkdir(shared, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Chmod(shared, 0o777|fs.ModeSticky); err != nil {
-		t.Fatal(err)
-	}
-	if err := durable.Private(shared); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.Mkdir(shared, 0o700))
+	require.NoError(t, os.Chmod(shared, 0o777|fs.ModeSticky))
+	require.NoError(t, durable.Private(shared))
 	if got := mode(t, shared); got != 0o777 {
 		t.Errorf("it is %o: other users' programs break", got)
 	}
@@ -57,34 +44,22 @@ func TestAFolderForAllUsersStaysOne(t *testing.T) {
 
 func TestAFileIsTightenedAndAMissingOneIsNoError(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "f")
-	if err := durable.Tighten(path); err != nil {
-		t.Error(err)
-	}
-	if err := os.WriteFile(path, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	assert.NoError(t, durable.Tighten(path))
+	require.NoError(t, os.WriteFile(path, nil, 0o600))
 	if err := os.Chmod(path, 0o644); err != nil { // whatever the umask is
 		t.Fatal(err)
 	}
-	if err := durable.Tighten(path); err != nil {
-		t.Fatal(err)
-	}
-	if got := mode(t, path); got != durable.PrivateFile {
-		t.Errorf("it is %o", got)
-	}
+	require.NoError(t, durable.Tighten(path))
+	assert.Equal(t, durable.PrivateFile, mode(t, path), "it")
 }
 
 func TestAFolderOfOthersIsNotThisUsersOwn(t *testing.T) {
 	root := t.TempDir()
 	own, open, link := filepath.Join(root, "own"), filepath.Join(root, "open"), filepath.Join(root, "link")
 	for folder, mode := range map[string]fs.FileMode{own: 0o755, open: 0o777} {
-		if err := errors.Join(os.Mkdir(folder, mode), os.Chmod(folder, mode)); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, errors.Join(os.Mkdir(folder, mode), os.Chmod(folder, mode)))
 	}
-	if err := os.Symlink(own, link); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.Symlink(own, link))
 	another := func(info fs.FileInfo) (int, bool) { return os.Geteuid() + 1, true }
 	ofLink := func(info fs.FileInfo) (int, bool) {
 		if info.Mode()&fs.ModeSymlink != 0 {
@@ -104,8 +79,7 @@ func TestAFolderOfOthersIsNotThisUsersOwn(t *testing.T) {
 		"behind a link of another": {link, ofLink, false},
 		"one that is not there":    {filepath.Join(root, "none"), durable.Owner, false},
 	} {
-		if err := durable.CheckOwn(c.folder, c.owner); (err == nil) != c.own {
-			t.Errorf("%s: %v", what, err)
-		}
+		err := durable.CheckOwn(c.folder, c.owner)
+		assert.True(t, (err == nil) == c.own, "%s: %v", what, err)
 	}
 }

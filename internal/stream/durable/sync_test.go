@@ -1,13 +1,15 @@
 package durable
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
 	"syscall"
 	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 // seeSyncs has each sync seen for one test: what was synced, by its name, and how much it held.
@@ -33,14 +35,10 @@ func seeSyncs(t *testing.T, failing string) *[]string {
 // Promises: 137.
 func TestAFileIsSyncedBeforeItGetsItsNameAndItsFolderAfter(t *testing.T) {
 	folder := filepath.Join(t.TempDir(), "folder")
-	if err := os.Mkdir(folder, PrivateFolder); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.Mkdir(folder, PrivateFolder))
 	path := filepath.Join(folder, "f")
 	seen := seeSyncs(t, "")
-	if err := WriteFile(path, []byte("content"), PrivateFile); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, WriteFile(path, []byte("content"), PrivateFile))
 	if want := []string{"f.tmp of 7", "folder"}; !slices.Equal(*seen, want) {
 		t.Errorf("synced %q, want %q", *seen, want)
 	}
@@ -49,9 +47,7 @@ func TestAFileIsSyncedBeforeItGetsItsNameAndItsFolderAfter(t *testing.T) {
 	}
 	for _, failing := range []string{"f.tmp of 5", "folder"} {
 		seeSyncs(t, failing)
-		if err := WriteFile(path, []byte("other"), PrivateFile); !errors.Is(err, syscall.EIO) {
-			t.Errorf("a sync of %s that failed: %v", failing, err)
-		}
+		assert.ErrorIs(t, WriteFile(path, []byte("other"), PrivateFile), syscall.EIO, "a sync of %s that failed", failing)
 		raw, err := os.ReadFile(path)
 		if want := map[string]string{"folder": "other"}[failing]; err != nil || want == "" && string(raw) != "content" {
 			t.Errorf("after a sync of %s that failed it holds %q, %v", failing, raw, err)
@@ -63,9 +59,7 @@ func TestAFileIsSyncedBeforeItGetsItsNameAndItsFolderAfter(t *testing.T) {
 func TestAFolderIsDurableInTheOnesAboveIt(t *testing.T) {
 	root := t.TempDir()
 	seen := seeSyncs(t, "")
-	if err := MkdirAll(filepath.Join(root, "a", "b"), PrivateFolder); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, MkdirAll(filepath.Join(root, "a", "b"), PrivateFolder))
 	if want := []string{filepath.Base(root), "a"}; !slices.Equal(*seen, want) {
 		t.Errorf("synced %q, want %q", *seen, want)
 	}

@@ -5,6 +5,8 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/stream/extsort"
 )
 
@@ -24,9 +26,7 @@ func BenchmarkSorting(b *testing.B) {
 					sorter.Add(key, value)
 				}
 				for _, err := range sorter.Sorted() {
-					if err != nil {
-						b.Fatal(err)
-					}
+					require.NoError(b, err)
 				}
 				sorter.Close()
 			}

@@ -11,6 +11,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/stream/extsort"
 	"github.com/unweaver/unweaver/internal/testkit/scratchtest"
@@ -29,9 +32,7 @@ func sorted(t *testing.T, sorter *extsort.Sorter) [][2]string {
 	t.Helper()
 	var out [][2]string
 	for pair, err := range sorter.Sorted() {
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		out = append(out, [2]string{string(pair[0]), string(pair[1])})
 	}
 	return out
@@ -59,13 +60,9 @@ func TestRowsComeBackInOrderFromMemoryAndDisk(t *testing.T) {
 			if got := files(); got < c.runs || (c.runs == 0 && got > 0) {
 				t.Errorf("%d runs on disk, want at least %d", got, c.runs)
 			}
-			if !slices.Equal(sorted(t, sorter), want) {
-				t.Error("other rows, or in another order")
-			}
+			assert.True(t, slices.Equal(sorted(t, sorter), want), "other rows, or in another order")
 			sorter.Close()
-			if files() > 0 {
-				t.Error("Close leaves files")
-			}
+			assert.True(t, files() <= 0, "Close leaves files")
 		})
 	}
 }
@@ -93,9 +90,7 @@ func TestBuffersMayBeReused(t *testing.T) {
 		buffer[0] = c
 		sorter.Add(buffer, buffer)
 	}
-	if got := fmt.Sprint(sorted(t, sorter)); got != "[[a a] [b b] [c c]]" {
-		t.Error(got)
-	}
+	assert.Equal(t, "[[a a] [b b] [c c]]", fmt.Sprint(sorted(t, sorter)))
 }
 
 // What is given out may be kept: stages collect keys of rows that they passed.
@@ -107,9 +102,7 @@ func TestRowsMayBeKept(t *testing.T) {
 		}
 		var kept [][2][]byte
 		for pair, err := range sorter.Sorted() {
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			kept = append(kept, pair)
 		}
 		sorter.Close()
@@ -134,9 +127,7 @@ func TestRowsOfASorterTakeNoAllocationEach(t *testing.T) {
 			sorter.Add(key, nil)
 		}
 		for _, err := range sorter.Sorted() {
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 		}
 	}); got > 100 {
 		t.Errorf("%g allocations for 10,000 rows", got)
@@ -168,13 +159,9 @@ func TestADiskWithoutRoomIsTold(t *testing.T) {
 	count := 0
 	for _, err := range sorter.Sorted() {
 		count++
-		if !fault.Is(err, fault.StoreFull) || !strings.Contains(err.Error(), gone) {
-			t.Errorf("%v", err)
-		}
+		assert.True(t, fault.Is(err, fault.StoreFull) && strings.Contains(err.Error(), gone), "%v", err)
 	}
-	if count != 1 {
-		t.Errorf("%d values, want one error", count)
-	}
+	assert.Equal(t, 1, count)
 }
 
 // A run that is cut behind the sorter's back is an error, not fewer rows.
@@ -186,21 +173,13 @@ func TestACutRunIsAnError(t *testing.T) {
 		sorter.Add(fmt.Appendf(nil, "%03d", i), []byte("some value"))
 	}
 	files := open()
-	if len(files) < 2 {
-		t.Fatalf("%v", files)
-	}
+	require.True(t, len(files) >= 2, "%v", files)
 	info, err := os.Stat(files[0])
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Truncate(files[0], info.Size()-3); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
+	require.NoError(t, os.Truncate(files[0], info.Size()-3))
 	var last error
 	for _, err := range sorter.Sorted() {
 		last = err
 	}
-	if last == nil {
-		t.Error("the cut was not seen")
-	}
+	assert.Error(t, last, "the cut was not seen")
 }

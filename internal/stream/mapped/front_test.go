@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/stream/mapped"
 )
 
@@ -38,25 +40,17 @@ func frontTable(t testing.TB, strings []string) []byte {
 	var out bytes.Buffer
 	file := mapped.NewWriter(&out, "test", 1, nil)
 	for _, s := range strings {
-		if err := writer.Add([]byte(s)); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, writer.Add([]byte(s)))
 	}
-	if err := writer.Write(file, "strings", "groups"); err != nil {
-		t.Fatal(err)
-	}
-	if err := file.Close(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, writer.Write(file, "strings", "groups"))
+	require.NoError(t, file.Close())
 	return out.Bytes()
 }
 
 func openFront(t testing.TB, raw []byte, count int) (mapped.Front, error) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "table")
-	if err := os.WriteFile(path, raw, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(path, raw, 0o600))
 	file, err := mapped.Open(path, "test", 1)
 	if err != nil {
 		return mapped.Front{}, err
@@ -69,9 +63,7 @@ func TestAFrontCodedTableGivesItsStringsInAnyOrder(t *testing.T) {
 	for _, count := range []int{0, 1, 15, 16, 17, 32, 33, 500} {
 		want := fronts(count)
 		table, err := openFront(t, frontTable(t, want), count)
-		if err != nil || table.Len() != count {
-			t.Fatalf("%d strings: %v", count, err)
-		}
+		require.True(t, err == nil && table.Len() == count, "%d strings: %v", count, err)
 		for i := range want {
 			place := (i*31 + 7) % count
 			if got := table.Append([]byte("before "), place); string(got) != "before "+want[place] {

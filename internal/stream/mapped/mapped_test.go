@@ -11,6 +11,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/stream/mapped"
 	"github.com/unweaver/unweaver/internal/testkit/scratchtest"
@@ -35,24 +38,19 @@ func write(t testing.TB, sections []section) []byte {
 		writer.Section(s.name)
 		for rest := s.content; len(rest) > 0; { // in uneven pieces, across the borders of blocks
 			n := min(len(rest), 700_001)
-			if _, err := writer.Write(rest[:n]); err != nil {
-				t.Fatal(err)
-			}
+			_, err := writer.Write(rest[:n])
+			require.NoError(t, err)
 			rest = rest[n:]
 		}
 	}
-	if err := writer.Close(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, writer.Close())
 	return buffer.Bytes()
 }
 
 func open(t testing.TB, content []byte) (*mapped.File, error) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "file")
-	if err := os.WriteFile(path, content, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(path, content, 0o600))
 	return mapped.Open(path, "test", 3)
 }
 
@@ -67,21 +65,14 @@ var sections = []section{
 func TestSectionsComeBackAligned(t *testing.T) {
 	raw := write(t, sections)
 	file, err := open(t, raw)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer file.Close()
 	for _, s := range sections {
-		if !bytes.Equal(file.Bytes(s.name), s.content) {
-			t.Errorf("%s: other content", s.name)
-		}
+		assert.True(t, bytes.Equal(file.Bytes(s.name), s.content), "%s: other content", s.name)
 	}
-	if file.Bytes("missing") != nil || file.Meta("analyser") != "en/2" || file.Meta("other") != "" {
-		t.Error("a missing section, or metadata")
-	}
-	if !bytes.Equal(raw, write(t, sections)) {
-		t.Error("equal sections are other bytes")
-	}
+	assert.True(t, file.Bytes("missing") == nil && file.Meta("analyser") == "en/2" && file.Meta("other") == "",
+		"a missing section, or metadata")
+	assert.True(t, bytes.Equal(raw, write(t, sections)), "equal sections are other bytes")
 }
 
 func TestRecordsAreReadAsTheyWereWritten(t *testing.T) {
@@ -93,20 +84,15 @@ func TestRecordsAreReadAsTheyWereWritten(t *testing.T) {
 	writer.Section("records")
 	mapped.Put(writer, records)
 	mapped.Put(writer, []record(nil))
-	if err := writer.Close(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, writer.Close())
 	file, err := open(t, buffer.Bytes())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer file.Close()
 	if got := mapped.Slice[record](file, "records"); !slices.Equal(got, records) {
 		t.Errorf("%v", got)
 	}
-	if mapped.Slice[record](file, "missing") != nil || mapped.Slice[record](file, "odd") != nil {
-		t.Error("records of a section that has none")
-	}
+	assert.True(t, mapped.Slice[record](file, "missing") == nil && mapped.Slice[record](file, "odd") == nil,
+		"records of a section that has none")
 }
 
 func TestSortedStringsAreFound(t *testing.T) {
@@ -123,13 +109,9 @@ func TestSortedStringsAreFound(t *testing.T) {
 	_, _ = writer.Write(text) // Close tells of errors
 	writer.Section("ends")
 	mapped.Put(writer, ends)
-	if err := writer.Close(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, writer.Close())
 	file, err := open(t, buffer.Bytes())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer file.Close()
 	table := mapped.StringsOf(file, "text", "ends")
 	for i, word := range words {
@@ -142,9 +124,8 @@ func TestSortedStringsAreFound(t *testing.T) {
 			t.Errorf("%q: found at %d, belongs at %d", word, table.Find(word), table.From(word))
 		}
 	}
-	if table.Len() != len(words) || mapped.StringsOf(file, "missing", "missing").Find("a") != -1 {
-		t.Error("the length, or an empty table")
-	}
+	assert.True(t, table.Len() == len(words) && mapped.StringsOf(file, "missing", "missing").Find("a") == -1,
+		"the length, or an empty table")
 }
 
 // A bit of every byte of a small file is flipped: an error, or the same sections (padding says nothing).
@@ -156,20 +137,15 @@ func TestAFlippedBitIsSeenOrHarmless(t *testing.T) {
 	for i := range good {
 		bad := bytes.Clone(good)
 		bad[i] ^= 1 << (i % 8)
-		if err := os.WriteFile(path, bad, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(path, bad, 0o600))
 		file, err := mapped.Open(path, "test", 3)
 		if err != nil {
-			if !fault.Is(err, fault.SegmentDamage) || !strings.Contains(err.Error(), path) {
-				t.Fatalf("byte %d: %v", i, err)
-			}
+			require.True(t, fault.Is(err, fault.SegmentDamage) && strings.Contains(err.Error(), path), "byte %d: %v", i, err)
 			continue
 		}
 		for _, s := range small {
-			if !bytes.Equal(file.Bytes(s.name), s.content) {
-				t.Fatalf("byte %d: section %s differs without an error", i, s.name)
-			}
+			require.True(t, bytes.Equal(file.Bytes(s.name), s.content),
+				"byte %d: section %s differs without an error", i, s.name)
 		}
 		file.Close()
 	}
@@ -188,17 +164,14 @@ func TestDamageInALaterBlockIsNamed(t *testing.T) {
 func TestCutFilesAndOtherKindsAreRefused(t *testing.T) {
 	good := write(t, []section{{"one", []byte("x")}})
 	for n := range good {
-		if file, err := open(t, good[:n]); !fault.Is(err, fault.SegmentDamage) {
-			t.Fatalf("cut to %d bytes: %v, %v", n, file, err)
-		}
+		file, err := open(t, good[:n])
+		require.True(t, fault.Is(err, fault.SegmentDamage), "cut to %d bytes: %v, %v", n, file, err)
 	}
 	path := filepath.Join(t.TempDir(), "file")
 	if _, err := mapped.Open(path, "test", 3); !fault.Is(err, fault.NotFound) {
 		t.Errorf("missing: %v", err)
 	}
-	if err := os.WriteFile(path, good, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(path, good, 0o600))
 	if _, err := mapped.Open(path, "other", 3); !fault.Is(err, fault.SegmentDamage) ||
 		!strings.Contains(err.Error(), "kind test") {
 		t.Errorf("another kind: %v", err)
@@ -212,19 +185,11 @@ func TestCutFilesAndOtherKindsAreRefused(t *testing.T) {
 // A file is valid while it is mapped, also when its name is gone; closing twice is harmless.
 func TestAMappedFileOutlivesItsName(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "file")
-	if err := os.WriteFile(path, write(t, []section{{"one", []byte("still here")}}), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(path, write(t, []section{{"one", []byte("still here")}}), 0o600))
 	file, err := mapped.Open(path, "test", 3)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Remove(path); err != nil {
-		t.Fatal(err)
-	}
-	if string(file.Bytes("one")) != "still here" {
-		t.Error("the content is gone")
-	}
+	require.NoError(t, err)
+	require.NoError(t, os.Remove(path))
+	assert.Equal(t, "still here", string(file.Bytes("one")), "the content is gone")
 	file.Close()
 	file.Close()
 }
@@ -243,9 +208,7 @@ func TestAWriteErrorIsToldByClose(t *testing.T) {
 		writer := mapped.NewWriter(&failing{left}, "test", 3, nil)
 		writer.Section("one")
 		mapped.Put(writer, make([]record, 10))
-		if err := writer.Close(); !errors.Is(err, io.ErrShortWrite) {
-			t.Errorf("room for %d bytes: %v", left, err)
-		}
+		assert.ErrorIs(t, writer.Close(), io.ErrShortWrite, "room for %d bytes", left)
 	}
 }
 
@@ -257,29 +220,18 @@ func TestColumnsComeOutWhole(t *testing.T) {
 		var numbers, text mapped.Column
 		var want bytes.Buffer
 		for i := range count {
-			if err := mapped.PutRecord(&numbers, record{ID: uint64(i)}); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, mapped.PutRecord(&numbers, record{ID: uint64(i)}))
 			fmt.Fprintf(&want, "%d,", i)
-			if err := text.Put(fmt.Appendf(nil, "%d,", i)); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, text.Put(fmt.Appendf(nil, "%d,", i)))
 		}
 		var gotNumbers, gotText bytes.Buffer
-		if err := errors.Join(numbers.CopyTo(&gotNumbers), text.CopyTo(&gotText)); err != nil {
-			t.Fatal(err)
-		}
-		if gotNumbers.Len() != count*16 || !bytes.Equal(gotText.Bytes(), want.Bytes()) {
-			t.Errorf("%d records: %d bytes and %d bytes of text", count, gotNumbers.Len(), gotText.Len())
-		}
+		require.NoError(t, errors.Join(numbers.CopyTo(&gotNumbers), text.CopyTo(&gotText)))
+		assert.True(t, gotNumbers.Len() == count*16 && bytes.Equal(gotText.Bytes(), want.Bytes()),
+			"%d records: %d bytes and %d bytes of text", count, gotNumbers.Len(), gotText.Len())
 		viewed, err := mapped.Records[record](&numbers)
-		if err != nil || len(viewed) != count {
-			t.Fatalf("%d of %d records, %v", len(viewed), count, err)
-		}
+		require.True(t, err == nil && len(viewed) == count, "%d of %d records, %v", len(viewed), count, err)
 		for i, one := range viewed {
-			if one.ID != uint64(i) {
-				t.Fatalf("record %d of %d is %d", i, count, one.ID)
-			}
+			require.Equal(t, uint64(i), one.ID, "record %d of %d", i, count)
 		}
 		gotNumbers.Reset()
 		if err := numbers.CopyTo(&gotNumbers); err != nil || gotNumbers.Len() != count*16 {
@@ -287,9 +239,8 @@ func TestColumnsComeOutWhole(t *testing.T) {
 		}
 		numbers.Close()
 		text.Close()
-		if left := open(); len(left) > 0 {
-			t.Errorf("%d files stay", len(left))
-		}
+		left := open()
+		assert.True(t, len(left) == 0, "%d files stay", len(left))
 	}
 	t.Setenv("TMPDIR", filepath.Join(dir, "gone"))
 	var column mapped.Column

@@ -9,6 +9,9 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/stream/merge"
 )
 
@@ -41,9 +44,7 @@ func collect(t *testing.T, merged iter.Seq2[pair, error]) []pair {
 	t.Helper()
 	var out []pair
 	for value, err := range merged {
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		out = append(out, value)
 	}
 	return out
@@ -61,9 +62,7 @@ func TestSortedSourcesBecomeOneAndEqualsKeepTheOrderOfTheirSources(t *testing.T)
 		"equal keys":       {[][]int{{1, 3}, {1, 1}, {1}}, "[{1 0} {1 1} {1 1} {1 2} {3 0}]"},
 		"an empty between": {[][]int{{2}, {}, {1, 3}}, "[{1 2} {2 0} {3 2}]"},
 	} {
-		if got := fmt.Sprint(collect(t, merge.Sorted(byKey, sources(t, c.lists...)...))); got != c.want {
-			t.Errorf("%s: got %s, want %s", name, got, c.want)
-		}
+		assert.Equal(t, c.want, fmt.Sprint(collect(t, merge.Sorted(byKey, sources(t, c.lists...)...))), "%s", name)
 	}
 }
 
@@ -83,9 +82,8 @@ func TestAMergeIsAStableSort(t *testing.T) {
 			}
 		}
 		slices.SortStableFunc(want, byKey)
-		if got := collect(t, merge.Sorted(byKey, sources(t, lists...)...)); !slices.Equal(got, want) {
-			t.Fatalf("%v: got %v", lists, got)
-		}
+		got := collect(t, merge.Sorted(byKey, sources(t, lists...)...))
+		require.True(t, slices.Equal(got, want), "%v: got %v", lists, got)
 	}
 }
 
@@ -102,16 +100,12 @@ func TestAnErrorEndsTheMerge(t *testing.T) {
 		var last error
 		count := 0
 		for _, err := range merge.Sorted(byKey, append(sources(t, []int{1, 4, 5}), next)...) {
-			if last != nil {
-				t.Errorf("%s: something follows the error", name)
-			}
+			assert.NoError(t, last, "%s: something follows the error", name)
 			if last = err; err == nil {
 				count++
 			}
 		}
-		if !errors.Is(last, broken) || count > 2 {
-			t.Errorf("%s: %v after %d values", name, last, count)
-		}
+		assert.True(t, errors.Is(last, broken) && count <= 2, "%s: %v after %d values", name, last, count)
 	}
 }
 
@@ -123,7 +117,5 @@ func TestAConsumerThatStopsAsksForNothingMore(t *testing.T) {
 			break
 		}
 	}
-	if asked != 3 {
-		t.Errorf("asked %d times", asked)
-	}
+	assert.Equal(t, 3, asked, "asked")
 }

@@ -12,6 +12,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/stream/parallel"
 )
@@ -50,14 +53,10 @@ func TestResultsComeInTheOrderOfTheItems(t *testing.T) {
 				return i * i, nil
 			}
 			for value, err := range parallel.Ordered(t.Context(), width, numbers(20, -1), slow) {
-				if err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, err)
 				got = append(got, value)
 			}
-			if len(got) != 20 || !slices.IsSorted(got) || got[19] != 361 {
-				t.Errorf("%v", got)
-			}
+			assert.True(t, len(got) == 20 && slices.IsSorted(got) && got[19] == 361, "%v", got)
 			if limit := int64(min(max(width, 1), 20)); most.Load() != limit {
 				t.Errorf("%d at once, want %d", most.Load(), limit)
 			}
@@ -83,16 +82,12 @@ func TestAnErrorInTheMiddleEndsIt(t *testing.T) {
 			var got []int
 			var last error
 			for value, err := range parallel.Ordered(t.Context(), 4, numbers(1000, failAt.source), work(failAt.work)) {
-				if last != nil {
-					t.Error("something follows the error")
-				}
+				assert.NoError(t, last, "something follows the error")
 				if last = err; err == nil {
 					got = append(got, value)
 				}
 			}
-			if !errors.Is(last, errBroken) || len(got) != 10 {
-				t.Errorf("%d results, then %v", len(got), last)
-			}
+			assert.True(t, errors.Is(last, errBroken) && len(got) == 10, "%d results, then %v", len(got), last)
 		})
 	}
 }
@@ -113,9 +108,8 @@ func TestAConsumerThatStopsEarlyStopsTheWork(t *testing.T) {
 				break
 			}
 		}
-		if started.Load() > 7 || stopped.Load() != started.Load()-3 {
-			t.Errorf("%d started, %d stopped", started.Load(), stopped.Load())
-		}
+		assert.True(t, started.Load() <= 7 && stopped.Load() == started.Load()-3,
+			"%d started, %d stopped", started.Load(), stopped.Load())
 	})
 }
 
@@ -138,9 +132,7 @@ func TestACancelledSourceIsTold(t *testing.T) {
 				got++
 			}
 		}
-		if got != 5 || !errors.Is(last, context.Canceled) {
-			t.Errorf("%d results, then %v", got, last)
-		}
+		assert.True(t, got == 5 && errors.Is(last, context.Canceled), "%d results, then %v", got, last)
 	})
 }
 
@@ -156,13 +148,9 @@ func TestEachRunsEveryIndexOnceWithinItsWidth(t *testing.T) {
 				seen[i].Add(1)
 				return nil
 			})
-			if err != nil || most.Load() > int64(max(c[1], 1)) {
-				t.Errorf("%v, %d at once", err, most.Load())
-			}
+			assert.True(t, err == nil && most.Load() <= int64(max(c[1], 1)), "%v, %d at once", err, most.Load())
 			for i := range seen {
-				if seen[i].Load() != 1 {
-					t.Errorf("%d ran %d times", i, seen[i].Load())
-				}
+				assert.Equal(t, int64(1), seen[i].Load(), "%d ran", i)
 			}
 		})
 	}
@@ -179,17 +167,13 @@ func TestEachGivesTheFirstErrorAndStartsNothingMore(t *testing.T) {
 			<-ctx.Done()
 			return ctx.Err()
 		})
-		if !errors.Is(err, errBroken) || started.Load() > 5 {
-			t.Errorf("%v, %d started", err, started.Load())
-		}
+		assert.True(t, errors.Is(err, errBroken) && started.Load() <= 5, "%v, %d started", err, started.Load())
 	})
 	isolated(t, "cancelled before", func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		err := parallel.Each(ctx, 3, 2, func(context.Context, int) error { return nil })
-		if !errors.Is(err, context.Canceled) {
-			t.Errorf("%v", err)
-		}
+		assert.ErrorIs(t, err, context.Canceled)
 	})
 }
 
@@ -208,9 +192,7 @@ func TestAPanicIsTheErrorOfItsItemAndTellsNoText(t *testing.T) {
 		check(t, parallel.Each(t.Context(), 3, 2, boom))
 		err := parallel.Each(t.Context(), 3, 2, atIndex)
 		check(t, err)
-		if !strings.Contains(err.Error(), "index out of range") {
-			t.Errorf("%v", err)
-		}
+		assert.Contains(t, err.Error(), "index out of range", "%v", err)
 	})
 	last := func(results iter.Seq2[int, error]) (err error) {
 		for _, err = range results {

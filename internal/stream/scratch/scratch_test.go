@@ -9,6 +9,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/stream/scratch"
 )
@@ -45,18 +48,12 @@ func begin(t *testing.T, below string) (process *exec.Cmd, made string) {
 	process = exec.Command(os.Args[0])
 	process.Env = append(os.Environ(), asProcess+"="+below)
 	out, err := process.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := process.Start(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
+	require.NoError(t, process.Start())
 	t.Cleanup(func() { _ = process.Process.Kill(); _ = process.Wait() })
 	line := make([]byte, 4096)
 	n, err := out.Read(line)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return process, strings.TrimSpace(string(line[:n]))
 }
 
@@ -65,9 +62,7 @@ func age(t *testing.T, folders ...string) {
 	t.Helper()
 	old := time.Now().Add(-time.Hour)
 	for _, folder := range folders {
-		if err := os.Chtimes(folder, old, old); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.Chtimes(folder, old, old))
 	}
 }
 
@@ -78,57 +73,40 @@ func TestAKilledProcessLeavesNoFileAndItsFoldersGoWithTheNext(t *testing.T) {
 	if files, err := os.ReadDir(filepath.Dir(deadMade)); err != nil || len(files) != 1 {
 		t.Errorf("%v, %v: a file has a name", files, err)
 	}
-	if err := dead.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, dead.Process.Kill())
 	_ = dead.Wait()
 	age(t, filepath.Dir(deadMade), filepath.Dir(livingMade))
-	if err := scratch.Use(below); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, scratch.Use(below))
 	if _, err := os.Stat(filepath.Dir(deadMade)); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("what a dead process left is there: %v", err)
 	}
-	if _, err := os.Stat(livingMade); err != nil {
-		t.Errorf("a living process lost its folder: %v", err)
-	}
+	_, err := os.Stat(livingMade)
+	assert.NoError(t, err, "a living process lost its folder")
 }
 
 func TestScratchIsItsOwnersAloneAndBelowTheGivenFolder(t *testing.T) {
 	below := t.TempDir()
-	if err := scratch.Use(below); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, scratch.Use(below))
 	folder, err := scratch.Folder()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !strings.HasPrefix(folder, filepath.Join(below, "scratch")+"/") {
-		t.Errorf("%s lies elsewhere", folder)
-	}
+	require.NoError(t, err)
+	assert.True(t, strings.HasPrefix(folder, filepath.Join(below, "scratch")+"/"), "%s lies elsewhere", folder)
 	for path := folder; path != below; path = filepath.Dir(path) {
 		if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o700 {
 			t.Errorf("%s: %v, %v", path, info.Mode(), err)
 		}
 	}
 	file, err := scratch.File()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	info, err := file.Stat()
 	if err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("%v, %v", info.Mode(), err)
 	}
-	if err := file.Close(); err != nil {
-		t.Error(err)
-	}
+	assert.NoError(t, file.Close())
 }
 
 func TestAFolderThatCannotBeUsedIsNamed(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
-	if err := os.WriteFile(file, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(file, nil, 0o600))
 	if err := scratch.Use(file); !fault.Is(err, fault.StoreDenied) || !strings.Contains(err.Error(), file) {
 		t.Error(err)
 	}

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/model"
 	"github.com/unweaver/unweaver/internal/store/blob"
@@ -77,13 +79,9 @@ func TestObservedStoresPassTheSuitesOfTheirPorts(t *testing.T) {
 		vectorstest.Run(t, func(*testing.T) vectors.Store { return observe.OfVectors(vectorsmemory.New(), n) })
 	})
 	for _, what := range []string{"records put", "records get", "records delete", "vectors upsert", "vectors fetch"} {
-		if !slices.Contains(n.begun, what) {
-			t.Errorf("%s is not told", what)
-		}
+		assert.True(t, slices.Contains(n.begun, what), "%s is not told", what)
 	}
-	if len(n.begun) < 50 || len(n.begun) != len(n.ended) {
-		t.Errorf("%d begun, %d ended", len(n.begun), len(n.ended))
-	}
+	assert.True(t, len(n.begun) >= 50 && len(n.begun) == len(n.ended), "%d begun, %d ended", len(n.begun), len(n.ended))
 }
 
 func TestFailuresAreToldByTheirCode(t *testing.T) {
@@ -94,9 +92,7 @@ func TestFailuresAreToldByTheirCode(t *testing.T) {
 		t.Error("something is there")
 	}
 	want := []string{"corpus get not_found", "corpus list"}
-	if !fault.Is(err, fault.NotFound) || !slices.Equal(n.ended, want) {
-		t.Errorf("%v, %v", err, n.ended)
-	}
+	assert.True(t, fault.Is(err, fault.NotFound) && slices.Equal(n.ended, want), "%v, %v", err, n.ended)
 }
 
 type aliasing struct{ vectors.Store }
@@ -125,13 +121,11 @@ func TestCapabilitiesAreFoundBelowAnObserver(t *testing.T) {
 		t.Error("an observer hides whether its store gives bytes of one version under an ETag")
 	}
 	followed := blob.Following(observe.Blob(corpus{blobmemory.New()}, "x", &noted{}))
-	if _, err := followed.Stat(t.Context(), "behind a link"); err != nil {
-		t.Errorf("an observer hides the links of its store: %v", err)
-	}
+	_, err := followed.Stat(t.Context(), "behind a link")
+	assert.NoError(t, err, "an observer hides the links of its store")
 	var none vectors.Store
-	if observe.OfVectors(none, &noted{}) != nil || observe.Blob(nil, "x", &noted{}) != nil {
-		t.Error("an observed nil is no nil")
-	}
+	assert.True(t, observe.OfVectors(none, &noted{}) == nil && observe.Blob(nil, "x", &noted{}) == nil,
+		"an observed nil is no nil")
 }
 
 // slow is a chat model behind limits that take their time.
@@ -162,9 +156,7 @@ func TestWaitingForLimitsIsToldApartFromTheRequest(t *testing.T) {
 	if _, err := chat.Complete(t.Context(), model.Call{Task: model.Extract}); !fault.Is(err, fault.ModelRateLimited) {
 		t.Error(err)
 	}
-	if len(n.waited) != 1 || n.waited[0] < 30*time.Millisecond {
-		t.Errorf("waited %v", n.waited)
-	}
+	assert.True(t, len(n.waited) == 1 && n.waited[0] >= 30*time.Millisecond, "waited %v", n.waited)
 	if want := []string{"model m extract model_rate_limited"}; !slices.Equal(n.ended, want) {
 		t.Errorf("ended %v", n.ended)
 	}

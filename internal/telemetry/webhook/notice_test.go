@@ -11,6 +11,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/config"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
@@ -57,57 +60,44 @@ func TestANoticeIsSignedAndHoldsCounts(t *testing.T) {
 	})
 	hook := webhook.Hook{URL: r.url, Secret: "s3cret", On: everything, Page: "https://search.example/"}
 	body.Advise(hook)
-	if err := webhook.Send(t.Context(), hook, body); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, webhook.Send(t.Context(), hook, body))
 	header, raw := r.headers[0], r.bodies[0]
 	at, err := strconv.ParseInt(header.Get(webhook.HeaderTimestamp), 10, 64)
 	if err != nil || time.Since(time.Unix(at, 0)).Abs() > time.Minute || header.Get(webhook.HeaderID) != "run-1" {
 		t.Errorf("header %v: %v", header, err)
 	}
 	want := webhook.Sign("s3cret", "run-1", header.Get(webhook.HeaderTimestamp), []byte(raw))
-	if header.Get(webhook.HeaderSignature) != want {
-		t.Errorf("signature %s, want %s", header.Get(webhook.HeaderSignature), want)
-	}
+	assert.Equal(t, want, header.Get(webhook.HeaderSignature), "signature")
 	var got map[string]any
-	if err := json.Unmarshal([]byte(raw), &got); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, json.Unmarshal([]byte(raw), &got))
 	if got["documents"] != 10.0 || got["cost"] != 0.25 || got["command"] != "unweaver status docs/g1" ||
 		got["summary"] != "10 documents, 0 changed; 3 calls, 0 tokens, cost 0.2500; 12.0 s" ||
 		got["reason"] != "mass_deletion" || got["seconds"] != 12.0 ||
 		got["link"] != "https://search.example/#/docs/runs/g1" {
 		t.Errorf("body %s", raw)
 	}
-	if strings.Contains(raw, "name.pdf") || strings.Contains(raw, "its text") {
-		t.Errorf("the body tells of documents: %s", raw)
-	}
+	assert.True(t, !strings.Contains(raw, "name.pdf") && !strings.Contains(raw, "its text"),
+		"the body tells of documents: %s", raw)
 }
 
 // The vector of the specification of Standard Webhooks.
 func TestSignaturesAreThoseOfStandardWebhooks(t *testing.T) {
 	got := webhook.Sign("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", "msg_p5jXN8AQM9LWM0D4loKWxJek", "1614265330",
 		[]byte(`{"test": 2432232314}`))
-	if got != "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=" {
-		t.Error(got)
-	}
+	assert.Equal(t, "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=", got)
 }
 
 func TestAnyOtherAnswerIsTriedAgainAndARedirectIsNotFollowed(t *testing.T) {
 	for _, status := range []int{301, 307, 400, 404, 429, 500} {
 		r := receive(t, status)
 		err := webhook.Send(t.Context(), webhook.Hook{URL: r.url, Secret: "s", On: everything}, webhook.Body{ID: "1"})
-		if !fault.Is(err, fault.WebhookDown) || fault.KindOf(err) != fault.Transient || len(r.bodies) != 1 {
-			t.Errorf("%d: %v after %d requests", status, err, len(r.bodies))
-		}
-		if err != nil && strings.Contains(err.Error(), "secret-path") {
-			t.Errorf("the error tells the path of the webhook: %v", err)
-		}
+		assert.True(t, fault.Is(err, fault.WebhookDown) && fault.KindOf(err) == fault.Transient && len(r.bodies) == 1,
+			"%d: %v after %d requests", status, err, len(r.bodies))
+		assert.True(t, err == nil || !strings.Contains(err.Error(), "secret-path"),
+			"the error tells the path of the webhook: %v", err)
 	}
 	err := webhook.Send(t.Context(), webhook.Hook{URL: "http://127.0.0.1:1/secret-path", Secret: "s"}, webhook.Body{ID: "1"})
-	if !fault.Is(err, fault.WebhookDown) || strings.Contains(err.Error(), "secret-path") {
-		t.Error(err)
-	}
+	assert.True(t, fault.Is(err, fault.WebhookDown) && !strings.Contains(err.Error(), "secret-path"), "%v", err)
 }
 
 func TestWhichEventsAWebhookIsToldOf(t *testing.T) {
@@ -125,12 +115,10 @@ func TestWhichEventsAWebhookIsToldOf(t *testing.T) {
 		{"cancelled", "cancelled", "", false},
 	} {
 		hook := webhook.Hook{URL: "https://ops.example", Secret: "s", On: config.Default().Notify.On}
-		if event, wanted := hook.Wants(c.status, c.reason); event != c.event || wanted != c.wanted {
-			t.Errorf("%s (%s): %q, %v", c.status, c.reason, event, wanted)
-		}
-		if _, wanted := (webhook.Hook{On: everything}).Wants(c.status, c.reason); wanted {
-			t.Errorf("%s: told nobody", c.status)
-		}
+		event, wanted := hook.Wants(c.status, c.reason)
+		assert.True(t, event == c.event && wanted == c.wanted, "%s (%s): %q, %v", c.status, c.reason, event, wanted)
+		_, wanted = (webhook.Hook{On: everything}).Wants(c.status, c.reason)
+		assert.False(t, wanted, "%s: told nobody", c.status)
 	}
 }
 
@@ -142,13 +130,9 @@ func TestAnIndexMayHaveAWebhookOfItsOwn(t *testing.T) {
 		"indexes.own.notify.webhook=https://own.example", "indexes.own.notify.secret_env=OWN_SECRET",
 		"indexes.own.notify.on=failed",
 	}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	of, err := webhook.Hooks(settings)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if hook := of("own"); hook.URL != "https://own.example" || hook.Secret != "own" || len(hook.On) != 1 ||
 		hook.Page != "https://page.example" {
 		t.Errorf("%+v", hook)

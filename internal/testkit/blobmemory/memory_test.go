@@ -6,6 +6,9 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/internal/testkit/blobmemory"
 	"github.com/unweaver/unweaver/internal/testkit/blobtest"
@@ -18,15 +21,12 @@ func TestConformance(t *testing.T) {
 func TestWhatIsStoredIsTheStoresOwn(t *testing.T) {
 	store := blobmemory.New()
 	raw := []byte("abc")
-	if _, err := blob.Write(t.Context(), store, "k", raw, blob.Cond{}); err != nil {
-		t.Fatal(err)
-	}
+	_, err := blob.Write(t.Context(), store, "k", raw, blob.Cond{})
+	require.NoError(t, err)
 	raw[0] = 'X'
 	for range 2 {
 		got, _, err := blob.Read(t.Context(), store, "k")
-		if err != nil || string(got) != "abc" {
-			t.Fatalf("got %q, %v", got, err)
-		}
+		require.True(t, err == nil && string(got) == "abc", "got %q, %v", got, err)
 		got[1] = 'Y'
 	}
 }
@@ -38,7 +38,6 @@ func TestACallThatWasCancelledWritesNothing(t *testing.T) {
 	if _, err := store.Put(ctx, "k", bytes.NewReader([]byte("x")), 1, blob.Cond{}); !errors.Is(err, context.Canceled) {
 		t.Errorf("put: %v", err)
 	}
-	if _, err := store.Stat(t.Context(), "k"); err == nil {
-		t.Error("it was written")
-	}
+	_, err := store.Stat(t.Context(), "k")
+	assert.Error(t, err, "it was written")
 }

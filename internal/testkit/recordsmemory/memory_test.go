@@ -3,6 +3,8 @@ package recordsmemory_test
 import (
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/store/records"
 	"github.com/unweaver/unweaver/internal/testkit/recordsmemory"
 	"github.com/unweaver/unweaver/internal/testkit/recordstest"
@@ -14,9 +16,7 @@ func TestConformance(t *testing.T) {
 
 func TestAStoreThatLostItsMemoryHasAnotherIdentity(t *testing.T) {
 	first, err := recordsmemory.New().Identity(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if second, _ := recordsmemory.New().Identity(t.Context()); first == second {
 		t.Errorf("both are %q", first)
 	}

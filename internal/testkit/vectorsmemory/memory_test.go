@@ -4,6 +4,8 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/store/vectors"
 	"github.com/unweaver/unweaver/internal/testkit/vectorsmemory"
@@ -16,28 +18,20 @@ func TestConformance(t *testing.T) {
 
 func TestVectorsAreTheStoresOwn(t *testing.T) {
 	store := vectorsmemory.New()
-	if err := store.Create(t.Context(), "c", 2); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, store.Create(t.Context(), "c", 2))
 	vector := []float32{1, 0}
-	if err := store.Upsert(t.Context(), "c", []vectors.Row{{Key: "k", Vector: vector}}); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, store.Upsert(t.Context(), "c", []vectors.Row{{Key: "k", Vector: vector}}))
 	vector[0] = 0
 	for range 2 {
 		got, err := store.Fetch(t.Context(), "c", []string{"k"})
-		if err != nil || !slices.Equal(got[0], []float32{1, 0}) {
-			t.Fatalf("got %v, %v", got, err)
-		}
+		require.True(t, err == nil && slices.Equal(got[0], []float32{1, 0}), "got %v, %v", got, err)
 		got[0][1] = 7
 	}
 }
 
 func TestOnlyALoadedCollectionIsSearched(t *testing.T) {
 	store := vectorsmemory.New()
-	if err := store.Create(t.Context(), "c", 2); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, store.Create(t.Context(), "c", 2))
 	if _, err := store.Search(t.Context(), "c", []float32{1, 0}, 1); !fault.Is(err, fault.StoreDown) {
 		t.Errorf("got %v", err)
 	}

@@ -6,6 +6,8 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"github.com/stretchr/testify/assert"
+
 	"github.com/unweaver/unweaver/internal/text/classtext"
 )
 
@@ -24,12 +26,9 @@ func TestTheTextOfAClass(t *testing.T) {
 		{[]string{"A physicist.", "From Denmark."}, "A Dane.", false, "Bohr: A Dane."},
 		{[]string{"A physicist.", "From Denmark."}, "A Dane.", true, "A Dane."},
 	} {
-		if got := classtext.Final("Bohr", c.descriptions, c.short, c.parity); got != c.want {
-			t.Errorf("%+v: got %q", c, got)
-		}
-		if c.short == "" && classtext.Join("Bohr", c.descriptions, c.parity) != c.want {
-			t.Errorf("%+v: the whole text is another", c)
-		}
+		assert.Equal(t, c.want, classtext.Final("Bohr", c.descriptions, c.short, c.parity), "%+v", c)
+		assert.True(t, c.short != "" || classtext.Join("Bohr", c.descriptions, c.parity) == c.want,
+			"%+v: the whole text is another", c)
 	}
 }
 

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"go.temporal.io/api/command/v1"
 	"go.temporal.io/api/common/v1"
 	"go.temporal.io/api/enums/v1"
@@ -26,9 +28,7 @@ func (i installation) command(t *testing.T, id string, commands ...*command.Comm
 		Namespace: client.DefaultNamespace, WorkflowId: id, RequestId: uuid.NewString(), TaskQueue: queue,
 		WorkflowType: &common.WorkflowType{Name: "Mine"},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	task, err := service.PollWorkflowTaskQueue(ctx, &workflowservice.PollWorkflowTaskQueueRequest{
@@ -39,9 +39,7 @@ func (i installation) command(t *testing.T, id string, commands ...*command.Comm
 			Namespace: client.DefaultNamespace, TaskToken: task.GetTaskToken(), Commands: commands,
 		})
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return started.GetRunId()
 }
 
@@ -53,9 +51,7 @@ func (i installation) startsOf(
 	for _, run := range runs {
 		first, err := i.other.GetWorkflowHistory(t.Context(), id, run, false,
 			enums.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT).Next()
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		started := first.GetWorkflowExecutionStartedEventAttributes()
 		out = append(out, &workflowservice.StartWorkflowExecutionRequest{
 			WorkflowType: started.GetWorkflowType(), TaskQueue: started.GetTaskQueue(), Input: started.GetInput(),
@@ -74,18 +70,14 @@ func TestARecordedChildIsStartedNoMoreByOthers(t *testing.T) {
 	stage := id + "/stage"
 	var began, went string
 	for begun := time.Now(); began == "" || went == began; time.Sleep(50 * time.Millisecond) {
-		if time.Since(begun) > time.Minute {
-			t.Fatal("the stage does not go on")
-		}
+		require.True(t, time.Since(begun) <= time.Minute, "the stage does not go on")
 		if described, err := in.other.DescribeWorkflowExecution(t.Context(), stage, ""); err == nil {
 			info := described.GetWorkflowExecutionInfo()
 			began, went = info.GetFirstRunId(), info.GetExecution().GetRunId()
 		}
 	}
 	var result string
-	if err := ended(t, in.owner, stage, went, &result); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, ended(t, in.owner, stage, went, &result))
 	for n, recorded := range in.startsOf(t, stage, began, went) {
 		// A parent of its own starts the child again, and a workflow of the child's name continues as it.
 		for name, again := range map[string]func() string{
@@ -123,9 +115,7 @@ func TestARecordedChildIsStartedNoMoreByOthers(t *testing.T) {
 func (i installation) latest(t *testing.T, id string) string {
 	t.Helper()
 	described, err := i.other.DescribeWorkflowExecution(t.Context(), id, "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return described.GetWorkflowExecutionInfo().GetExecution().GetRunId()
 }
 
@@ -139,9 +129,7 @@ func (i installation) refusedAfter(t *testing.T, id string, before []string, nam
 			return
 		}
 		described, err := i.other.DescribeWorkflowExecution(t.Context(), id, "")
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		info := described.GetWorkflowExecutionInfo()
 		run := info.GetExecution().GetRunId()
 		if slices.Contains(before, run) || info.GetStatus() == enums.WORKFLOW_EXECUTION_STATUS_RUNNING {
@@ -149,9 +137,8 @@ func (i installation) refusedAfter(t *testing.T, id string, before []string, nam
 		}
 		var result string
 		err = ended(t, i.owner, id, run, &result)
-		if err == nil || !strings.Contains(err.Error(), "refused: its seal is of") {
-			t.Errorf("%s: it ran: %q, %v", name, result, err)
-		}
+		assert.True(t, err != nil && strings.Contains(err.Error(), "refused: its seal is of"),
+			"%s: it ran: %q, %v", name, result, err)
 		return
 	}
 }

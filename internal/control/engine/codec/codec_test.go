@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"go.temporal.io/api/common/v1"
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/converter"
@@ -29,29 +31,22 @@ func TestAPayloadOpensForItsOwnPlaceAlone(t *testing.T) {
 	var log bytes.Buffer
 	own := keyed(t, key, &log, "default", "build/docs/g1")
 	closed, err := own.ToPayloads("Alfred Nobel")
-	if err != nil || bytes.Contains(closed.Payloads[0].GetData(), []byte("Nobel")) {
-		t.Fatalf("%v, %v", closed, err)
-	}
+	require.True(t, err == nil && !bytes.Contains(closed.Payloads[0].GetData(), []byte("Nobel")), "%v, %v", closed, err)
 	twice, err := own.ToPayloads("Alfred Nobel")
-	if err != nil || bytes.Equal(twice.Payloads[0].GetData(), closed.Payloads[0].GetData()) {
-		t.Errorf("the same text looks the same: %v", err)
-	}
+	assert.True(t, err == nil && !bytes.Equal(twice.Payloads[0].GetData(), closed.Payloads[0].GetData()),
+		"the same text looks the same: %v", err)
 	var text string
 	if err := own.FromPayloads(closed, &text); err != nil || text != "Alfred Nobel" {
 		t.Fatalf("%q, %v", text, err)
 	}
 	ofSchedule, err := keyed(t, key, &log, "default", "unweaver/docs").ToPayloads("night")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	fired := keyed(t, key, &log, "default", "unweaver/docs-2026-11-27T18:00:00Z")
 	if err := fired.FromPayloads(ofSchedule, &text); err != nil || text != "night" {
 		t.Errorf("a schedule's workflow cannot read its input: %v", err)
 	}
 	plain, err := converter.GetDefaultDataConverter().ToPayloads("plain")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	bent := proto.CloneOf(closed)
 	bent.Payloads[0].Data[20] ^= 1
 	passing := proto.CloneOf(plain)
@@ -79,14 +74,10 @@ func TestAPayloadOpensForItsOwnPlaceAlone(t *testing.T) {
 		}), closed},
 	} {
 		text = ""
-		if err := test.by.FromPayloads(test.sent, &text); err == nil || text != "" {
-			t.Errorf("%s: read %q, %v", name, text, err)
-		}
+		err := test.by.FromPayloads(test.sent, &text)
+		assert.True(t, err != nil && text == "", "%s: read %q, %v", name, text, err)
 	}
-	if !strings.Contains(log.String(), "refused a payload") || strings.Contains(log.String(), "Nobel") {
-		t.Errorf("logged %s", log.String())
-	}
-	if err := own.FromPayload(nil, &text); err == nil {
-		t.Error("no payload passes for an empty one")
-	}
+	assert.True(t, strings.Contains(log.String(), "refused a payload") && !strings.Contains(log.String(), "Nobel"),
+		"logged %s", log.String())
+	assert.Error(t, own.FromPayload(nil, &text), "no payload passes for an empty one")
 }

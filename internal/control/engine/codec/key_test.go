@@ -7,6 +7,9 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/control/engine/codec"
 	"github.com/unweaver/unweaver/internal/fault"
 )
@@ -17,30 +20,22 @@ func made(t *testing.T) (path, database string, key *codec.Key) {
 	folder := t.TempDir()
 	path, database = filepath.Join(folder, "codec.key"), filepath.Join(folder, "temporal.db")
 	key, err := codec.Create(path, database)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return path, database, key
 }
 
 func write(t *testing.T, path, text string) {
 	t.Helper()
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
 }
 
 func TestAKeyIsMadeOnceForItsOwnerAlone(t *testing.T) {
 	path, database, key := made(t)
 	info, err := os.Stat(path)
-	if err != nil || info.Mode().Perm() != 0o600 {
-		t.Fatalf("%v, %v", info, err)
-	}
+	require.True(t, err == nil && info.Mode().Perm() == 0o600, "%v, %v", info, err)
 	write(t, database, "")
 	again, err := codec.Create(path, database)
-	if err != nil || again.ID != key.ID {
-		t.Errorf("%v, %v", again, err)
-	}
+	assert.True(t, err == nil && again.ID == key.ID, "%v, %v", again, err)
 	if loaded, err := codec.Load(path); err != nil || loaded.ID != key.ID {
 		t.Errorf("%v, %v", loaded, err)
 	}
@@ -63,14 +58,10 @@ func TestTwoThatMakeAKeyAtOnceHaveTheSame(t *testing.T) {
 		}
 		all.Wait()
 		for _, id := range ids {
-			if id != ids[0] {
-				t.Fatalf("keys %v", ids)
-			}
+			require.Equal(t, ids[0], id, "keys %v", ids)
 		}
 		left, err := filepath.Glob(filepath.Join(filepath.Dir(path), "*.tmp"))
-		if err != nil || len(left) > 0 {
-			t.Fatalf("left over: %v, %v", left, err)
-		}
+		require.True(t, err == nil && len(left) == 0, "left over: %v, %v", left, err)
 	}
 }
 
@@ -80,9 +71,7 @@ func TestAKeyFileThatCannotBeTrustedIsRefused(t *testing.T) {
 		says  string
 	}{
 		"others can read it": {func(t *testing.T, path, _ string) {
-			if err := os.Chmod(path, 0o644); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, os.Chmod(path, 0o644))
 		}, "its mode is 0644"},
 		"it belongs to another": {func(t *testing.T, path, _ string) {
 			if err := os.Chown(path, 4711, -1); err != nil {
@@ -90,12 +79,8 @@ func TestAKeyFileThatCannotBeTrustedIsRefused(t *testing.T) {
 			}
 		}, "it belongs to user 4711"},
 		"it is a folder": {func(t *testing.T, path, _ string) {
-			if err := os.Remove(path); err != nil {
-				t.Fatal(err)
-			}
-			if err := os.Mkdir(path, 0o700); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, os.Remove(path))
+			require.NoError(t, os.Mkdir(path, 0o700))
 		}, "it is no plain file"},
 		"both are damaged": {func(t *testing.T, path, _ string) {
 			write(t, path, "")
@@ -103,17 +88,13 @@ func TestAKeyFileThatCannotBeTrustedIsRefused(t *testing.T) {
 		}, "it is damaged"},
 		"both are lost": {func(t *testing.T, path, database string) {
 			for _, one := range []string{path, path + ".copy"} {
-				if err := os.Remove(one); err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, os.Remove(one))
 			}
 			write(t, database, "histories")
 		}, "it is lost, and runs were recorded with it"},
 		"another one is in its place": {func(t *testing.T, path, _ string) {
 			other, _, _ := made(t)
-			if err := os.Rename(other, path); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, os.Rename(other, path))
 		}, "but runs were recorded with key"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -144,12 +125,8 @@ func TestAKeyThatIsLostOrDamagedIsReadFromItsCopy(t *testing.T) {
 				path, database, key := made(t)
 				write(t, database, "histories")
 				raw, err := os.ReadFile(path + which)
-				if err != nil {
-					t.Fatal(err)
-				}
-				if err := os.Remove(path + which); err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, err)
+				require.NoError(t, os.Remove(path+which))
 				if raw = spoil(raw); raw != nil {
 					write(t, path+which, string(raw))
 				}

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/interceptor"
 	"go.temporal.io/sdk/testsuite"
@@ -45,9 +46,7 @@ func TestAStartIsGoodForItsWorkflowAndAWhileOnly(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			checks, header, err := codec.Sealed(key, test.kind, test.name, test.sealed, test.run, test.at)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			var suite testsuite.WorkflowTestSuite
 			suite.SetHeader(header)
 			env := suite.NewTestWorkflowEnvironment()

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"go.temporal.io/api/common/v1"
 	"go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/query/v1"
@@ -150,9 +152,7 @@ func install(t *testing.T) installation {
 	running.RegisterWorkflowWithOptions(build, workflow.RegisterOptions{Name: "Build"})
 	running.RegisterWorkflowWithOptions(stage, workflow.RegisterOptions{Name: "Stage"})
 	running.RegisterActivity(in.runs)
-	if err := running.Start(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, running.Start())
 	t.Cleanup(running.Stop)
 	return in
 }
@@ -160,9 +160,7 @@ func install(t *testing.T) installation {
 func dial(t *testing.T, options client.Options) client.Client {
 	t.Helper()
 	out, err := client.DialContext(t.Context(), options)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(out.Close)
 	return out
 }
@@ -172,9 +170,7 @@ func (i installation) start(t *testing.T, id string, in input) client.WorkflowRu
 	run, err := i.owner.ExecuteWorkflow(t.Context(), client.StartWorkflowOptions{
 		ID: id, TaskQueue: i.queue, Memo: map[string]any{"first": secret}, StaticSummary: secret,
 	}, "Build", in)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return run
 }
 
@@ -184,9 +180,7 @@ func ended(t *testing.T, by client.Client, id, run string, result any) error {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	err := by.GetWorkflow(ctx, id, run).Get(ctx, result)
-	if ctx.Err() != nil {
-		t.Fatalf("workflow %s does not end", id)
-	}
+	require.NoError(t, ctx.Err(), "workflow %s does not end", id)
 	return err
 }
 
@@ -197,23 +191,15 @@ func history(t *testing.T, by client.Client, id string) string {
 	events := by.GetWorkflowHistory(t.Context(), id, "", false, enums.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
 	for events.HasNext() {
 		event, err := events.Next()
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		raw, err := proto.Marshal(event)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		out.Write(raw)
 	}
 	described, err := by.DescribeWorkflowExecution(t.Context(), id, "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	raw, err := proto.Marshal(described)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return out.String() + string(raw)
 }
 
@@ -229,17 +215,13 @@ func TestRunsWorkWithEncryptedPayloadsAndSayNothingToOthers(t *testing.T) {
 	if err == nil {
 		err = handle.Get(t.Context(), &paused)
 	}
-	if err != nil || paused != "paused "+secret {
-		t.Errorf("the owner's update: %q, %v", paused, err)
-	}
+	assert.True(t, err == nil && paused == "paused "+secret, "the owner's update: %q, %v", paused, err)
 	var state string
 	if value, err := in.owner.QueryWorkflow(t.Context(), id, "", "state"); err != nil || value.Get(&state) != nil ||
 		state != "building "+secret {
 		t.Errorf("the owner's query: %q, %v", state, err)
 	}
-	if err := in.owner.SignalWorkflow(t.Context(), id, "", "end", "ended by "+secret); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, in.owner.SignalWorkflow(t.Context(), id, "", "end", "ended by "+secret))
 	var result string
 	want := secret + " published, " + secret + " " + secret + " staged, ended by " + secret
 	if err := run.Get(t.Context(), &result); err != nil || result != want {
@@ -253,9 +235,8 @@ func TestRunsWorkWithEncryptedPayloadsAndSayNothingToOthers(t *testing.T) {
 		t.Errorf("the owner learns not why a run failed: %v", err)
 	}
 	for _, seen := range []string{id, id + "/stage", id + "-failing"} {
-		if text := history(t, in.other, seen); strings.Contains(text, "Nobel") {
-			t.Errorf("the history of %s shows the secret", seen)
-		}
+		text := history(t, in.other, seen)
+		assert.False(t, strings.Contains(text, "Nobel"), "the history of %s shows the secret", seen)
 	}
 	if strings.Contains(in.log.String(), "refused") {
 		t.Errorf("something of the owner's was refused: %s", in.log.String())
@@ -271,33 +252,23 @@ func TestASchedulesWorkflowsRunAlsoAfterTheScheduleWasChanged(t *testing.T) {
 	handle, err := in.owner.ScheduleClient().Create(t.Context(), client.ScheduleOptions{
 		ID: action.ID, Spec: client.ScheduleSpec{}, Action: action, TriggerImmediately: true,
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(func() { _ = handle.Delete(context.WithoutCancel(t.Context())) })
 	fires := func(times int) {
 		t.Helper()
 		for begun := time.Now(); ; time.Sleep(100 * time.Millisecond) {
 			described, err := handle.Describe(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
-			if summary := described.Schedule.Action.(*client.ScheduleWorkflowAction).StaticSummary; summary !=
-				action.StaticSummary {
-				t.Fatalf("the owner reads the summary %q", summary)
-			}
+			require.NoError(t, err)
+			summary := described.Schedule.Action.(*client.ScheduleWorkflowAction).StaticSummary
+			require.True(t, summary == action.StaticSummary, "the owner reads the summary %q", summary)
 			if recent := described.Info.RecentActions; len(recent) >= times {
 				started := recent[len(recent)-1].StartWorkflowResult
 				var result string
-				if err := ended(t, in.owner, started.WorkflowID, started.FirstExecutionRunID, &result); err != nil ||
-					result != secret+" staged" {
-					t.Fatalf("%q, %v", result, err)
-				}
+				err := ended(t, in.owner, started.WorkflowID, started.FirstExecutionRunID, &result)
+				require.True(t, err == nil && result == secret+" staged", "%q, %v", result, err)
 				return
 			}
-			if time.Since(begun) > time.Minute {
-				t.Fatal("the schedule starts nothing")
-			}
+			require.True(t, time.Since(begun) <= time.Minute, "the schedule starts nothing")
 		}
 	}
 	fires(1)
@@ -311,9 +282,7 @@ func TestASchedulesWorkflowsRunAlsoAfterTheScheduleWasChanged(t *testing.T) {
 		t.Fatal(err)
 	}
 	time.Sleep(1100 * time.Millisecond) // the engine names workflows of schedules by the second
-	if err := handle.Trigger(t.Context(), client.ScheduleTriggerOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, handle.Trigger(t.Context(), client.ScheduleTriggerOptions{}))
 	fires(2)
 }
 
@@ -324,9 +293,7 @@ func TestWhoHasThePortAloneRunsNothing(t *testing.T) {
 	run := in.start(t, id, input{Text: secret})
 	var state string
 	for begun := time.Now(); !strings.Contains(history(t, in.other, id), "drain"); time.Sleep(50 * time.Millisecond) {
-		if time.Since(begun) > time.Minute {
-			t.Fatal("the run does not begin")
-		}
+		require.True(t, time.Since(begun) <= time.Minute, "the run does not begin")
 	}
 	published := in.runs.published.Load()
 	recorded := in.recorded(t, id)
@@ -349,12 +316,8 @@ func TestWhoHasThePortAloneRunsNothing(t *testing.T) {
 		}
 		change(request.WorkflowId, request)
 		started, err := in.other.WorkflowService().StartWorkflowExecution(t.Context(), request)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := ended(t, in.owner, request.WorkflowId, started.GetRunId(), nil); err == nil {
-			t.Errorf("%s: it ran", name)
-		}
+		require.NoError(t, err)
+		assert.Error(t, ended(t, in.owner, request.WorkflowId, started.GetRunId(), nil), "%s: it ran", name)
 	}
 	in.disturb(t, id)
 	if value, err := in.other.QueryWorkflow(t.Context(), id, "", "__stack_trace"); err == nil && value.Get(&state) == nil {
@@ -374,9 +337,7 @@ func TestWhoHasThePortAloneRunsNothing(t *testing.T) {
 func plain(t *testing.T, value any) *common.Payloads {
 	t.Helper()
 	out, err := converter.GetDefaultDataConverter().ToPayloads(value)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return out
 }
 
@@ -385,9 +346,7 @@ func (i installation) recorded(t *testing.T, id string) (out *workflowservice.St
 	t.Helper()
 	first, err := i.other.GetWorkflowHistory(t.Context(), id, "", false,
 		enums.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT).Next()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	started := first.GetWorkflowExecutionStartedEventAttributes()
 	return &workflowservice.StartWorkflowExecutionRequest{
 		Namespace: client.DefaultNamespace, WorkflowId: id, WorkflowType: started.GetWorkflowType(),
@@ -416,9 +375,7 @@ func (i installation) disturb(t *testing.T, id string) {
 			Namespace: client.DefaultNamespace, Execution: execution,
 			Query: &query.WorkflowQuery{QueryType: "state", QueryArgs: sent},
 		})
-		if err == nil {
-			t.Errorf("a query with %s input was answered: %v", name, answered)
-		}
+		assert.Error(t, err, "a query with %s input was answered: %v", name, answered)
 	}
 	described, err := i.owner.DescribeWorkflowExecution(t.Context(), id, "")
 	if err != nil || described.GetWorkflowExecutionInfo().GetStatus() != enums.WORKFLOW_EXECUTION_STATUS_RUNNING {
@@ -438,9 +395,7 @@ func (i installation) update(
 				Meta: &update.Meta{UpdateId: uuid.NewString()}, Input: &update.Input{Name: name, Args: sent},
 			},
 		})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return answered.GetOutcome()
 }
 
@@ -451,9 +406,7 @@ func (i installation) repeat(t *testing.T, id string, run client.WorkflowRun) {
 		WorkflowID: id, UpdateName: "stop", Args: []any{input{Text: "by the owner"}},
 		WaitForStage: client.WorkflowUpdateStageCompleted,
 	})
-	if err != nil || handle.Get(t.Context(), nil) != nil {
-		t.Fatalf("the owner cannot steer the run: %v", err)
-	}
+	require.True(t, err == nil && handle.Get(t.Context(), nil) == nil, "the owner cannot steer the run: %v", err)
 	var result string
 	if err := run.Get(t.Context(), &result); err != nil || !strings.HasSuffix(result, "by the owner") {
 		t.Fatalf("%q, %v", result, err)

@@ -3,6 +3,8 @@ package pairstage
 import (
 	"slices"
 	"testing"
+
+	"github.com/stretchr/testify/assert"
 )
 
 func TestPairsThatMayBeOneAreAskedForFirst(t *testing.T) {
@@ -21,10 +23,6 @@ func TestPairsThatMayBeOneAreAskedForFirst(t *testing.T) {
 		got = append(got, one.A.Name)
 	}
 	want := []string{"Saint-Denis", "Alma Port Company", "I.B.M.", "Cohere", "Port of Alma"}
-	if !slices.Equal(got, want) {
-		t.Errorf("%q, want %q", got, want)
-	}
-	if given[0].A.Name != "Cohere" {
-		t.Error("what was given is in another order")
-	}
+	assert.True(t, slices.Equal(got, want), "%q, want %q", got, want)
+	assert.Equal(t, "Cohere", given[0].A.Name, "what was given is in another order")
 }

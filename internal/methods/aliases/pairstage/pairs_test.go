@@ -10,6 +10,9 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/ledger"
@@ -56,9 +59,8 @@ func TestAModelDecidesEachPairOnce(t *testing.T) {
 	chat := &judge{}
 	asks := asker(chat)
 	first, counts, err := asks.Decide(t.Context(), three)
-	if err != nil || counts != (Counts{Asked: 3, Paid: 3, Same: 1, Different: 1, Failed: 1}) {
-		t.Fatalf("%+v, %v", counts, err)
-	}
+	require.True(t, err == nil && counts == (Counts{Asked: 3, Paid: 3, Same: 1, Different: 1, Failed: 1}),
+		"%+v, %v", counts, err)
 	var verdicts []string
 	for i, one := range first {
 		verdicts = append(verdicts, one.Verdict)
@@ -76,9 +78,8 @@ func TestAModelDecidesEachPairOnce(t *testing.T) {
 	turned := slices.Clone(three)
 	turned[0].A, turned[0].Of = turned[0].Of, turned[0].A
 	again, counts, err := asks.Decide(t.Context(), turned)
-	if err != nil || chat.calls.Load() != paid || paid != 4 || counts.Paid != 0 || again[0].Verdict != Same {
-		t.Errorf("%d calls, then %d; %+v, %v", paid, chat.calls.Load(), counts, err)
-	}
+	assert.True(t, err == nil && chat.calls.Load() == paid && paid == 4 && counts.Paid == 0 && again[0].Verdict == Same,
+		"%d calls, then %d; %+v, %v", paid, chat.calls.Load(), counts, err)
 	asks.Attempt = 1 // a round of retry-failed
 	if _, counts, err := asks.Decide(t.Context(), three); err != nil || counts.Paid != 1 {
 		t.Errorf("a round of retry-failed: %+v, %v", counts, err)
@@ -94,9 +95,8 @@ func TestAFailureOfTheSystemIsNoDecision(t *testing.T) {
 	chat := &judge{}
 	chat.down.Store(true)
 	asks := asker(chat)
-	if _, _, err := asks.Decide(t.Context(), three[:2]); err == nil {
-		t.Fatal("no error")
-	}
+	_, _, err := asks.Decide(t.Context(), three[:2])
+	require.Error(t, err, "no error")
 	chat.down.Store(false)
 	if _, counts, err := asks.Decide(t.Context(), three[:2]); err != nil || counts.Failed != 0 || counts.Paid != 2 {
 		t.Errorf("%+v, %v", counts, err)
@@ -106,16 +106,13 @@ func TestAFailureOfTheSystemIsNoDecision(t *testing.T) {
 func TestModelsThatCostNothingAreNotAsked(t *testing.T) {
 	chat := &judge{free: true}
 	got, counts, err := asker(chat).Decide(t.Context(), three)
-	if len(got) != 0 || counts.Asked+chat.calls.Load() != 0 || err != nil {
-		t.Errorf("%+v, %+v, %v", got, counts, err)
-	}
+	assert.True(t, len(got) == 0 && counts.Asked+chat.calls.Load() == 0 && err == nil, "%+v, %+v, %v", got, counts, err)
 }
 
 func TestAnswersThatCannotBeRead(t *testing.T) {
 	for _, answer := range []string{"", "{}", `{"same":"yes"}`, `{"why":"x"}`, "true", `{"same":tr`, "}{"} {
-		if v, ok := read(answer); ok {
-			t.Errorf("%q is %+v", answer, v)
-		}
+		v, ok := read(answer)
+		assert.False(t, ok, "%q is %+v", answer, v)
 	}
 	if v, ok := read("```json\n{\"same\":false}\n```"); !ok || v.Same {
 		t.Errorf("%+v, %v", v, ok)
@@ -135,29 +132,21 @@ func TestFilesComeBack(t *testing.T) {
 	file := FileOf(Found{Compared: Compared{
 		Classes: []ComparedClass{{"1", "a", "x"}, {"2", "b", "y"}}, Near: []NearPair{{0, 1, .9400000000000001}},
 	}}, 0, nil)
-	if file.Cosine != aliases.DefaultLimits.Pair {
-		t.Errorf("cosine %v", file.Cosine)
-	}
+	assert.Equal(t, aliases.DefaultLimits.Pair, file.Cosine, "cosine")
 	var raw bytes.Buffer
-	if err := file.Write(&raw); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, file.Write(&raw))
 	whole := raw.String()
 	back, err := Read(&raw)
-	if err != nil || back.Hash() != file.Hash() || !slices.Equal(back.Compared.Near, file.Compared.Near) {
-		t.Errorf("%+v, %v", back, err)
-	}
+	assert.True(t, err == nil && back.Hash() == file.Hash() && slices.Equal(back.Compared.Near, file.Compared.Near),
+		"%+v, %v", back, err)
 	file.Decided = []Decision{{Name: "a", Of: "b", Verdict: Same}}
-	if file.Hash() == back.Hash() {
-		t.Error("a decision changes no hash")
-	}
+	assert.True(t, file.Hash() != back.Hash(), "a decision changes no hash")
 	for _, bad := range []string{
 		"", whole[:len(whole)/2], strings.Replace(whole, `"b":1`, `"b":2`, 1), strings.Replace(whole, `"a":0`, `"a":-1`, 1),
 		strings.Replace(whole, `"a":0`, `"a":1`, 1),
 	} {
-		if _, err := Read(strings.NewReader(bad)); !fault.Is(err, fault.SegmentDamage) {
-			t.Errorf("%q: %v", bad, err)
-		}
+		_, err := Read(strings.NewReader(bad))
+		assert.True(t, fault.Is(err, fault.SegmentDamage), "%q: %v", bad, err)
 	}
 }
 

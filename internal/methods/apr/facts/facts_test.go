@@ -9,6 +9,9 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/methods/apr"
@@ -46,18 +49,14 @@ func sample() facts.Facts {
 func write(t testing.TB, f facts.Facts) []byte {
 	t.Helper()
 	var content bytes.Buffer
-	if err := facts.Write(&content, hashing, f); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, facts.Write(&content, hashing, f))
 	return content.Bytes()
 }
 
 func open(t testing.TB, content []byte, of facts.Of) (*facts.File, error) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "facts")
-	if err := os.WriteFile(path, content, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(path, content, 0o600))
 	file, err := facts.Open(path, of)
 	if err == nil {
 		t.Cleanup(file.Close)
@@ -72,28 +71,21 @@ func TestWhatIsWrittenIsReadAndEqualFactsAreEqualBytes(t *testing.T) {
 	for _, f := range []facts.Facts{sample(), empty} {
 		content := write(t, f)
 		file, err := open(t, content, hashing)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if !reflect.DeepEqual(file.Book, f.Book) || len(file.Keys) != len(f.Keys) || file.Of() != hashing {
-			t.Errorf("read %+v, wrote %+v", file.Book, f.Book)
-		}
-		if !bytes.Equal(write(t, file.Facts), content) {
-			t.Error("facts that were read have other bytes")
-		}
+		require.NoError(t, err)
+		assert.True(t, reflect.DeepEqual(file.Book, f.Book) && len(file.Keys) == len(f.Keys) && file.Of() == hashing,
+			"read %+v, wrote %+v", file.Book, f.Book)
+		assert.True(t, bytes.Equal(write(t, file.Facts), content), "facts that were read have other bytes")
 	}
 }
 
 func TestFilesThatDoNotFitAreRefused(t *testing.T) {
 	content := write(t, sample())
 	for _, of := range []facts.Of{{Embedder: "hashing-3", Dimension: 2}, {Embedder: "hashing-2", Dimension: 3}} {
-		if _, err := open(t, content, of); !fault.Is(err, fault.FormatUnknown) {
-			t.Errorf("%v: %v", of, err)
-		}
+		_, err := open(t, content, of)
+		assert.True(t, fault.Is(err, fault.FormatUnknown), "%v: %v", of, err)
 	}
-	if _, err := open(t, content, facts.Of{}); err != nil {
-		t.Errorf("for who compares no vector: %v", err)
-	}
+	_, err := open(t, content, facts.Of{})
+	assert.NoError(t, err, "for who compares no vector")
 }
 
 func TestFactsThatDoNotFitEachOtherAreNotWritten(t *testing.T) {
@@ -107,9 +99,8 @@ func TestFactsThatDoNotFitEachOtherAreNotWritten(t *testing.T) {
 	} {
 		f := sample()
 		change(&f)
-		if err := facts.Write(&bytes.Buffer{}, hashing, f); !fault.Is(err, fault.Internal) {
-			t.Errorf("%s: %v", name, err)
-		}
+		err := facts.Write(&bytes.Buffer{}, hashing, f)
+		assert.True(t, fault.Is(err, fault.Internal), "%s: %v", name, err)
 	}
 	if err := facts.Write(&bytes.Buffer{}, facts.Of{Dimension: 2}, sample()); !fault.Is(err, fault.Internal) {
 		t.Errorf("no embedder: %v", err)

@@ -13,6 +13,9 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/ledger"
@@ -80,9 +83,7 @@ func seal(t *testing.T, in factstage.In, chunks []factstage.Chunk) ([]byte, fact
 	t.Helper()
 	var out bytes.Buffer
 	counts, err := in.Seal(t.Context(), listed(chunks), &out)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return out.Bytes(), counts
 }
 
@@ -109,9 +110,7 @@ func TestNightsPayForWhatChangedAndGiveTheBytesOfABuildFromNothing(t *testing.T)
 	changed[7].Text = "Town7 lies beside Lake7. "
 	changed = slices.Delete(changed, 30, 33)
 	night, counts := seal(t, maker(store, chat, embedder), changed)
-	if counts.Paid != 1 || counts.Hits != 116 {
-		t.Errorf("a night pays for %d parts", counts.Paid)
-	}
+	assert.True(t, counts.Paid == 1 && counts.Hits == 116, "a night pays for %d parts", counts.Paid)
 	if nothing, _ := seal(t, maker(blobmemory.New(), chat, embedder), changed); !bytes.Equal(night, nothing) {
 		t.Error("a night gives other bytes than a build from nothing")
 	}
@@ -122,9 +121,7 @@ func TestNightsPayForWhatChangedAndGiveTheBytesOfABuildFromNothing(t *testing.T)
 		}
 	}
 	for one, times := range texts {
-		if times > 1 {
-			t.Errorf("the vector of %q was paid for %d times", one, times)
-		}
+		assert.True(t, times <= 1, "the vector of %q was paid for %d times", one, times)
 	}
 }
 
@@ -142,26 +139,19 @@ func TestWhereverItIsKilledTheBytesAreTheSameAndNothingIsPaidForTwice(t *testing
 			}
 			return nil
 		}}
-		if _, err := maker(store, chat, embedder).Pay(t.Context(), listed(chunks)); err == nil {
-			t.Fatalf("%d writes and no death: the test says nothing", after)
-		}
+		_, err := maker(store, chat, embedder).Pay(t.Context(), listed(chunks))
+		require.Error(t, err, "%d writes and no death: the test says nothing", after)
 		stored := len(chat.Calls())
 		for _, part := range [][]factstage.Chunk{chunks[12:], chunks[:12]} {
-			if _, err := maker(memory, chat, embedder).Pay(t.Context(), listed(part)); err != nil {
-				t.Fatal(err)
-			}
+			_, err := maker(memory, chat, embedder).Pay(t.Context(), listed(part))
+			require.NoError(t, err)
 		}
 		calls, requests := len(chat.Calls()), len(embedder.Requests())
-		if calls > stored+24 {
-			t.Errorf("%d calls after the death at write %d", calls-stored, after)
-		}
+		assert.True(t, calls <= stored+24, "%d calls after the death at write %d", calls-stored, after)
 		got, counts := seal(t, maker(memory, chat, embedder), chunks)
-		if !bytes.Equal(got, want) {
-			t.Fatalf("killed at write %d: other bytes", after)
-		}
-		if counts.Paid != 0 || len(chat.Calls()) != calls || len(embedder.Requests()) != requests {
-			t.Errorf("sealing pays: %+v", counts)
-		}
+		require.True(t, bytes.Equal(got, want), "killed at write %d: other bytes", after)
+		assert.True(t, counts.Paid == 0 && len(chat.Calls()) == calls && len(embedder.Requests()) == requests,
+			"sealing pays: %+v", counts)
 	}
 }
 
@@ -175,9 +165,8 @@ func TestAnswersOfNoUseAreFoundByRuleAndRemembered(t *testing.T) {
 	}
 	rules, _ := seal(t, maker(blobmemory.New(), builtin.Chat{}, &stagetest.Embedder{Dim: 8, Free: true}), chunks)
 	file, byRule := open(t, first), open(t, rules)
-	if !bytes.Equal(file.Book.Marshal(), byRule.Book.Marshal()) {
-		t.Error("what was found by rule is not what the rules find")
-	}
+	assert.True(t, bytes.Equal(file.Book.Marshal(), byRule.Book.Marshal()),
+		"what was found by rule is not what the rules find")
 	if _, counts := seal(t, maker(store, chat, &stagetest.Embedder{Dim: 8}), chunks); len(chat.Calls()) != 12 {
 		t.Errorf("asked again: %+v", counts)
 	}
@@ -186,13 +175,9 @@ func TestAnswersOfNoUseAreFoundByRuleAndRemembered(t *testing.T) {
 func open(t *testing.T, content []byte) *format.File {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "facts")
-	if err := os.WriteFile(path, content, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(path, content, 0o600))
 	file, err := format.Open(path, format.Of{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(file.Close)
 	return file
 }
@@ -214,11 +199,7 @@ func TestEveryEdgeNamesItsChunkAndSentence(t *testing.T) {
 			}
 		}
 	}
-	if len(file.Keys) != int(counts.Paid) {
-		t.Errorf("%d keys of %d paid parts", len(file.Keys), counts.Paid)
-	}
+	assert.True(t, len(file.Keys) == int(counts.Paid), "%d keys of %d paid parts", len(file.Keys), counts.Paid)
 	empty, counts := seal(t, maker(blobmemory.New(), &stagetest.Chat{Answer: says}, &stagetest.Embedder{Dim: 8}), nil)
-	if open(t, empty).Book.Runs != nil || counts != (factstage.Counts{}) {
-		t.Errorf("nothing said: %+v", counts)
-	}
+	assert.True(t, open(t, empty).Book.Runs == nil && counts == (factstage.Counts{}), "nothing said: %+v", counts)
 }

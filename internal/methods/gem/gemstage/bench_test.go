@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/model/builtin"
 	"github.com/unweaver/unweaver/internal/testkit/blobmemory"
 )
@@ -35,19 +37,13 @@ func BenchmarkSeal(b *testing.B) {
 	for b.Loop() {
 		out := bufio.NewWriter(io.Discard)
 		sealed, err := in.Seal(b.Context(), listed(chunks), out)
-		if err != nil {
-			b.Fatal(err)
-		}
+		require.NoError(b, err)
 		b.ReportMetric(float64(sealed.Counts.Questions), "questions")
 	}
 	status, err := os.ReadFile("/proc/self/status")
-	if err != nil {
-		b.Fatal(err)
-	}
+	require.NoError(b, err)
 	_, rest, _ := strings.Cut(string(status), "VmHWM:")
 	kilobytes, err := strconv.Atoi(strings.Fields(rest)[0])
-	if err != nil {
-		b.Fatal(err)
-	}
+	require.NoError(b, err)
 	b.ReportMetric(float64(kilobytes)/1000, "peak-MB")
 }

@@ -12,6 +12,9 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/ledger"
@@ -72,14 +75,10 @@ func seal(t *testing.T, in gemstage.In, chunks []gemstage.Chunk) (string, gemsta
 	t.Helper()
 	var out bytes.Buffer
 	sealed, err := in.Seal(t.Context(), listed(chunks), &out)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if sealed.Themes != nil {
 		raw, err := sealed.Themes.Encode()
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		out.Write(raw)
 	}
 	return out.String(), sealed
@@ -92,9 +91,7 @@ func TestNightsPayForWhatChangedAndGiveTheBytesOfABuildFromNothing(t *testing.T)
 	chunks := chunksOf(60)
 	in := maker(store, chat, embedder)
 	counts, err := in.Pay(t.Context(), listed(chunks))
-	if err != nil || counts.Paid != 60 {
-		t.Fatalf("%+v (%v)", counts, err)
-	}
+	require.True(t, err == nil && counts.Paid == 60, "%+v (%v)", counts, err)
 	first, sealed := seal(t, maker(store, chat, embedder), chunks)
 	themes := sealed.Counts.Themes
 	if sealed.Counts.Questions != 300 || sealed.Counts.Hits < 60 || themes == 0 ||
@@ -113,14 +110,12 @@ func TestNightsPayForWhatChangedAndGiveTheBytesOfABuildFromNothing(t *testing.T)
 	changed[7].Text = "Lake7 froze in 1931."
 	changed[7].ID[0] ^= 1
 	in = maker(store, chat, embedder)
-	if counts, err = in.Pay(t.Context(), listed(changed)); err != nil || counts.Paid != 1 || counts.Hits != 59 {
-		t.Errorf("a night of one change paid %+v (%v)", counts, err)
-	}
+	counts, err = in.Pay(t.Context(), listed(changed))
+	assert.True(t, err == nil && counts.Paid == 1 && counts.Hits == 59, "a night of one change paid %+v (%v)", counts, err)
 	night, _ := seal(t, in, changed)
 	nothing, _ := seal(t, maker(blobmemory.New(), chat, embedder), changed)
-	if night != nothing || night == first {
-		t.Errorf("from nothing: equal %v; as before: %v", night == nothing, night == first)
-	}
+	assert.True(t, night == nothing && night != first,
+		"from nothing: equal %v; as before: %v", night == nothing, night == first)
 }
 
 // Promises: 90.
@@ -153,13 +148,9 @@ func TestAnswersOfNoUseHaveChunksComparedByTheirText(t *testing.T) {
 				t.Errorf("%+v", sealed.Counts)
 			}
 			path := filepath.Join(t.TempDir(), "questions")
-			if err := os.WriteFile(path, []byte(raw), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, os.WriteFile(path, []byte(raw), 0o600))
 			file, err := questions.Open(path, questions.Of{Embedder: in.Fingerprint.String(), Dimension: 8})
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			defer file.Close()
 			for _, chunk := range chunks {
 				var got []string
@@ -170,15 +161,12 @@ func TestAnswersOfNoUseHaveChunksComparedByTheirText(t *testing.T) {
 				if want == nil {
 					want = []string{chunk.Text}
 				}
-				if !slices.Equal(got, want) {
-					t.Errorf("%q, want %q", got, want)
-				}
+				assert.True(t, slices.Equal(got, want), "%q, want %q", got, want)
 			}
 			asked := calls.Load()
 			again, _ := seal(t, maker(store, chat, &stagetest.Embedder{Dim: 8}), chunks)
-			if again != raw || calls.Load() != asked {
-				t.Errorf("%d calls more for the same (equal %v)", calls.Load()-asked, again == raw)
-			}
+			assert.True(t, again == raw && calls.Load() == asked,
+				"%d calls more for the same (equal %v)", calls.Load()-asked, again == raw)
 		})
 	}
 }
@@ -195,9 +183,8 @@ func TestRulesAskAndSummariseWithoutAModel(t *testing.T) {
 		t.Fatalf("%+v", sealed.Counts)
 	}
 	for _, theme := range sealed.Themes.Themes {
-		if theme.Summary == "" || len(theme.Questions) == 0 || len(theme.Members) == 0 || theme.Tokens == 0 {
-			t.Errorf("%+v", theme)
-		}
+		assert.True(t, theme.Summary != "" && len(theme.Questions) != 0 && len(theme.Members) != 0 && theme.Tokens != 0,
+			"%+v", theme)
 	}
 	for i, residual := range sealed.Themes.Residuals {
 		if residual > 1e-6 {
@@ -214,9 +201,7 @@ func TestAServerThatFailsStopsTheWork(t *testing.T) {
 		return model.Reply{}, fault.ModelAuth.At("ask", "the model")
 	}}
 	_, err := maker(blobmemory.New(), chat, &stagetest.Embedder{Dim: 8}).Pay(t.Context(), listed(chunksOf(3)))
-	if !fault.Is(err, fault.ModelAuth) {
-		t.Error(err)
-	}
+	assert.True(t, fault.Is(err, fault.ModelAuth), "%v", err)
 }
 
 func TestMembersAreOfTheThemeThatTheyShare(t *testing.T) {
@@ -233,13 +218,9 @@ func TestMembersAreOfTheThemeThatTheyShare(t *testing.T) {
 	for i, chunk := range chunks {
 		kind[chunk.ID.String()] = i % 2
 	}
-	if len(sealed.Themes.Themes) < 2 {
-		t.Fatalf("%d themes", len(sealed.Themes.Themes))
-	}
+	require.True(t, len(sealed.Themes.Themes) >= 2, "%d themes", len(sealed.Themes.Themes))
 	members := sealed.Themes.Themes[1].Members
 	for _, member := range members {
-		if kind[member.Chunk] != kind[members[0].Chunk] {
-			t.Errorf("a theme mixes both: %+v", members)
-		}
+		assert.Equal(t, kind[members[0].Chunk], kind[member.Chunk], "a theme mixes both: %+v", members)
 	}
 }

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/methods/gem/spectral"
 	"github.com/unweaver/unweaver/internal/model"
@@ -37,22 +39,18 @@ func TestSettingsBoundQuestionsThemesAndNeighbours(t *testing.T) {
 		t.Fatalf("%+v (%v): %s", counts, err, systems)
 	}
 	_, sealed := seal(t, in, chunks)
-	if sealed.Counts.Questions != 120 || len(sealed.Themes.Themes) > 2 || len(sealed.Themes.Values) != 3 {
-		t.Errorf("%+v, %d values", sealed.Counts, len(sealed.Themes.Values))
-	}
+	assert.True(t, sealed.Counts.Questions == 120 && len(sealed.Themes.Themes) <= 2 && len(sealed.Themes.Values) == 3,
+		"%+v, %d values", sealed.Counts, len(sealed.Themes.Values))
 	edges := 0
 	for i := range sealed.Graph.Chunks {
 		edges += len(chunksAt(sealed.Graph, i, 40))
 	}
-	if edges > 2*4*40 || edges < 4*40 {
-		t.Errorf("%d ends of edges", edges)
-	}
+	assert.True(t, edges <= 2*4*40 && edges >= 4*40, "%d ends of edges", edges)
 	paid := len(chat.Calls())
 	in.Settings.Questions = 0
 	_, none := seal(t, in, chunks)
-	if none.Counts.Fallbacks != 40 || none.Counts.Failed != 0 || none.Counts.Questions != 0 {
-		t.Errorf("%+v", none.Counts)
-	}
+	assert.True(t, none.Counts.Fallbacks == 40 && none.Counts.Failed == 0 && none.Counts.Questions == 0,
+		"%+v", none.Counts)
 	if more := len(chat.Calls()) - paid; more > len(none.Themes.Themes) { // summaries alone
 		t.Errorf("%d calls for no questions", more)
 	}
@@ -68,16 +66,12 @@ func TestChunksWhoseQuestionsFailAreCounted(t *testing.T) {
 		return asks(call)
 	}}
 	_, sealed := seal(t, maker(blobmemory.New(), chat, &stagetest.Embedder{Dim: 8}), chunks)
-	if sealed.Counts.Failed != 1 || sealed.Counts.Fallbacks != 1 {
-		t.Errorf("%+v", sealed.Counts)
-	}
+	assert.True(t, sealed.Counts.Failed == 1 && sealed.Counts.Fallbacks == 1, "%+v", sealed.Counts)
 	for i := range chunks {
 		chunks[i].Text = fmt.Sprintf("it rained %d times", i)
 	}
 	_, sealed = seal(t, maker(blobmemory.New(), builtin.Chat{}, builtin.Embedder{}), chunks)
-	if sealed.Counts.Failed != 0 || sealed.Counts.Fallbacks != 9 {
-		t.Errorf("%+v", sealed.Counts)
-	}
+	assert.True(t, sealed.Counts.Failed == 0 && sealed.Counts.Fallbacks == 9, "%+v", sealed.Counts)
 }
 
 // Fewer chunks than themes that are wanted, down to none at all.
@@ -89,8 +83,6 @@ func TestFewChunksHaveFewThemesOrNone(t *testing.T) {
 		if (sealed.Themes == nil) != (n < 4) || sealed.Counts.Themes > int64(n/4) || len(sealed.Graph.Chunks) != n {
 			t.Errorf("%d chunks: %+v", n, sealed.Counts)
 		}
-		if err := sealed.Graph.Write(&bytes.Buffer{}); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, sealed.Graph.Write(&bytes.Buffer{}))
 	}
 }

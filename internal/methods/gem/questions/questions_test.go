@@ -11,6 +11,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/methods/gem/questions"
@@ -39,18 +42,14 @@ func listed(chunks []questions.Chunk) iter.Seq2[questions.Chunk, error] {
 func write(t testing.TB, chunks []questions.Chunk) []byte {
 	t.Helper()
 	var content bytes.Buffer
-	if err := questions.Write(&content, hashing, listed(chunks)); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, questions.Write(&content, hashing, listed(chunks)))
 	return content.Bytes()
 }
 
 func open(t testing.TB, content []byte, of questions.Of) (*questions.File, error) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "questions")
-	if err := os.WriteFile(path, content, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(path, content, 0o600))
 	file, err := questions.Open(path, of)
 	if err == nil {
 		t.Cleanup(file.Close)
@@ -66,9 +65,7 @@ func all(t testing.TB, file *questions.File) []questions.Chunk {
 	var out []questions.Chunk
 	count := 0
 	for chunk := range file.All() {
-		if at := file.Find(chunk.ID); at != len(out) {
-			t.Errorf("chunk %d is found at %d", len(out), at)
-		}
+		assert.Equal(t, len(out), file.Find(chunk.ID), "chunk")
 		out = append(out, chunk)
 		count += len(chunk.Questions)
 	}
@@ -83,33 +80,22 @@ func TestWhatIsWrittenIsReadAndEqualChunksAreEqualBytes(t *testing.T) {
 	for _, chunks := range [][]questions.Chunk{nil, sample[:1], sample} {
 		content := write(t, chunks)
 		file, err := open(t, content, hashing)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		got := all(t, file)
-		if !reflect.DeepEqual(got, append([]questions.Chunk(nil), chunks...)) {
-			t.Errorf("%v, not %v", got, chunks)
-		}
-		if !bytes.Equal(write(t, got), content) {
-			t.Errorf("%d chunks that were read have other bytes", len(chunks))
-		}
-		if file.Find(core.ID{2}) != -1 || file.Find(core.ID{255}) != -1 {
-			t.Error("a chunk is found that is not there")
-		}
+		assert.True(t, reflect.DeepEqual(got, append([]questions.Chunk(nil), chunks...)), "%v, not %v", got, chunks)
+		assert.True(t, bytes.Equal(write(t, got), content), "%d chunks that were read have other bytes", len(chunks))
+		assert.True(t, file.Find(core.ID{2}) == -1 && file.Find(core.ID{255}) == -1, "a chunk is found that is not there")
 	}
 }
 
 func TestVectorsOfAnotherEmbedderAreRefused(t *testing.T) {
 	content := write(t, sample)
 	for _, of := range []questions.Of{{Embedder: "hashing-3", Dimension: 2}, {Embedder: "hashing-2", Dimension: 3}} {
-		if _, err := open(t, content, of); !fault.Is(err, fault.FormatUnknown) {
-			t.Errorf("%v: %v", of, err)
-		}
+		_, err := open(t, content, of)
+		assert.True(t, fault.Is(err, fault.FormatUnknown), "%v: %v", of, err)
 	}
 	file, err := open(t, content, questions.Of{})
-	if err != nil || file.Of() != hashing {
-		t.Errorf("for who compares no vector: %v", err)
-	}
+	assert.True(t, err == nil && file.Of() == hashing, "for who compares no vector: %v", err)
 }
 
 func TestWhatCannotBeWrittenIsRefused(t *testing.T) {
@@ -130,9 +116,8 @@ func TestWhatCannotBeWrittenIsRefused(t *testing.T) {
 		"no dimension":    {questions.Of{Embedder: "hashing-2"}, nil},
 		"many dimensions": {questions.Of{Embedder: "hashing-2", Dimension: 1<<16 + 1}, nil},
 	} {
-		if err := questions.Write(&bytes.Buffer{}, c.of, listed(c.chunks)); !fault.Is(err, fault.Internal) {
-			t.Errorf("%s: %v", name, err)
-		}
+		err := questions.Write(&bytes.Buffer{}, c.of, listed(c.chunks))
+		assert.True(t, fault.Is(err, fault.Internal), "%s: %v", name, err)
 	}
 	broken := errors.New("broken")
 	left := scratchtest.In(t, t.TempDir())

@@ -9,6 +9,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/methods/gem/spectral"
@@ -26,18 +29,14 @@ func sample() spectral.Content {
 func write(t testing.TB, content spectral.Content) []byte {
 	t.Helper()
 	var out bytes.Buffer
-	if err := content.Write(&out); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, content.Write(&out))
 	return out.Bytes()
 }
 
 func open(t testing.TB, raw []byte) (*spectral.File, error) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "spectral")
-	if err := os.WriteFile(path, raw, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(path, raw, 0o600))
 	file, err := spectral.Open(path)
 	if err == nil {
 		t.Cleanup(file.Close)
@@ -50,21 +49,16 @@ func open(t testing.TB, raw []byte) (*spectral.File, error) {
 func TestWhatIsWrittenIsReadAndEqualContentIsEqualBytes(t *testing.T) {
 	raw := write(t, sample())
 	file, err := open(t, raw)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !reflect.DeepEqual(file.Content, sample()) || !bytes.Equal(write(t, file.Content), raw) {
-		t.Errorf("%+v", file.Content)
-	}
+	require.NoError(t, err)
+	assert.True(t, reflect.DeepEqual(file.Content, sample()) && bytes.Equal(write(t, file.Content), raw),
+		"%+v", file.Content)
 	to, weights := file.Edges(1)
 	if !reflect.DeepEqual(to, []uint32{0, 3}) || weights[1] != 0.25 || file.Heaviest() != 0.5 ||
 		!reflect.DeepEqual(file.Vector(1), []float32{0.7, -0.7, 0}) {
 		t.Errorf("edges %v %v, heaviest %v", to, weights, file.Heaviest())
 	}
 	empty, err := open(t, write(t, spectral.Content{Starts: []uint64{0}}))
-	if err != nil || len(empty.Chunks) != 0 || empty.Heaviest() != 0 {
-		t.Errorf("of nothing: %+v (%v)", empty, err)
-	}
+	assert.True(t, err == nil && len(empty.Chunks) == 0 && empty.Heaviest() == 0, "of nothing: %+v (%v)", empty, err)
 }
 
 // misfits are contents of which one thing does not fit the others.
@@ -94,8 +88,7 @@ func misfits() map[string]spectral.Content {
 // Promises: 95.
 func TestContentThatDoesNotFitIsNotWritten(t *testing.T) {
 	for name, content := range misfits() {
-		if err := content.Write(&bytes.Buffer{}); !fault.Is(err, fault.Internal) {
-			t.Errorf("%s is written: %v", name, err)
-		}
+		err := content.Write(&bytes.Buffer{})
+		assert.True(t, fault.Is(err, fault.Internal), "%s is written: %v", name, err)
 	}
 }

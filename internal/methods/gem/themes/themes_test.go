@@ -9,6 +9,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/methods/gem/themes"
@@ -30,24 +33,14 @@ func sample() themes.File {
 
 func TestWhatIsWrittenIsReadAndEqualThemesAreEqualBytes(t *testing.T) {
 	raw, err := sample().Encode()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	again, err := sample().Encode()
-	if err != nil || !bytes.Equal(raw, again) {
-		t.Fatalf("equal themes have other bytes (%v)", err)
-	}
+	require.True(t, err == nil && bytes.Equal(raw, again), "equal themes have other bytes (%v)", err)
 	path := filepath.Join(t.TempDir(), "themes")
-	if err := os.WriteFile(path, raw, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(path, raw, 0o600))
 	got, err := themes.Open(path)
-	if err != nil || !reflect.DeepEqual(*got, sample()) {
-		t.Errorf("read %+v (%v)", got, err)
-	}
-	if id := got.Themes[0].Members[0].ID(); id != (core.ID{2}) {
-		t.Errorf("the first member is %v", id)
-	}
+	assert.True(t, err == nil && reflect.DeepEqual(*got, sample()), "read %+v (%v)", got, err)
+	assert.Equal(t, core.ID{2}, got.Themes[0].Members[0].ID(), "the first member")
 }
 
 func TestThemesThatDoNotFitAreNeitherWrittenNorRead(t *testing.T) {
@@ -64,14 +57,11 @@ func TestThemesThatDoNotFitAreNeitherWrittenNorRead(t *testing.T) {
 	} {
 		f := sample()
 		spoil(&f)
-		if _, err := f.Encode(); !fault.Is(err, fault.Internal) {
-			t.Errorf("%s: written, or refused by %v", name, err)
-		}
+		_, err := f.Encode()
+		assert.True(t, fault.Is(err, fault.Internal), "%s: written, or refused by %v", name, err)
 	}
 	raw, err := sample().Encode()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for name, c := range map[string]struct {
 		raw  string
 		code fault.Code
@@ -82,12 +72,9 @@ func TestThemesThatDoNotFitAreNeitherWrittenNorRead(t *testing.T) {
 		"another dimension":  {strings.Replace(string(raw), `"dimension":2`, `"dimension":3`, 1), fault.SegmentDamage},
 		"a member is no hex": {strings.Replace(string(raw), `"chunk":"02`, `"chunk":"zz`, 1), fault.SegmentDamage},
 	} {
-		if c.raw == string(raw) {
-			t.Fatalf("%s: nothing was spoiled in %s", name, raw)
-		}
-		if _, err := themes.Decode([]byte(c.raw)); !fault.Is(err, c.code) {
-			t.Errorf("%s: read, or refused by %v", name, err)
-		}
+		require.True(t, c.raw != string(raw), "%s: nothing was spoiled in %s", name, raw)
+		_, err := themes.Decode([]byte(c.raw))
+		assert.True(t, fault.Is(err, c.code), "%s: read, or refused by %v", name, err)
 	}
 	if _, err := themes.Open(filepath.Join(t.TempDir(), "none")); !fault.Is(err, fault.SegmentDamage) {
 		t.Errorf("a file that is not there: %v", err)

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"golang.org/x/sys/cpu"
 )
 
@@ -27,9 +28,7 @@ func TestEveryPathGivesTheSameSums(t *testing.T) {
 		paths++
 		clear(got)
 		path.mul(got, n, a, tokens, k, panels, n)
-		if !slices.Equal(got, want) {
-			t.Errorf("path %d has other sums", paths)
-		}
+		assert.True(t, slices.Equal(got, want), "path %d has other sums", paths)
 	}
 	t.Logf("%d paths beside the plain one", paths)
 }

@@ -12,6 +12,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/model/openai/embeddings"
 )
 
@@ -102,9 +105,8 @@ func TestWhatIsNotAVectorForEachTextIsAProblem(t *testing.T) {
 	} {
 		got, err := embeddings.Decode([]byte(`{"usage":{"prompt_tokens":3},"data":[`+strings.Join(c.data, ",")+`]}`), 2)
 		var problem embeddings.Problem
-		if !errors.As(err, &problem) || !strings.Contains(err.Error(), c.says) || got.Usage == nil {
-			t.Errorf("%s: %v, %s; want %q", name, err, got.Usage, c.says)
-		}
+		assert.True(t, errors.As(err, &problem) && strings.Contains(err.Error(), c.says) && got.Usage != nil,
+			"%s: %v, %s; want %q", name, err, got.Usage, c.says)
 	}
 }
 
@@ -133,17 +135,13 @@ func TestWhatIsNotAnAnswerIsNoProblemOfItsVectors(t *testing.T) {
 	for _, answer := range answers {
 		_, err := embeddings.Decode([]byte(answer), 1)
 		var problem embeddings.Problem
-		if err == nil || errors.As(err, &problem) {
-			t.Errorf("%.60q: %v", answer, err)
-		}
+		assert.True(t, err != nil && !errors.As(err, &problem), "%.60q: %v", answer, err)
 	}
 }
 
 func TestANullWithinAVectorIsNaN(t *testing.T) {
 	got, err := embeddings.Decode([]byte(`{"data":[{"embedding":[1, null ,3]}]}`), 1)
-	if err != nil || len(got.Vectors[0]) != 3 || !math.IsNaN(float64(got.Vectors[0][1])) {
-		t.Errorf("%v %v", got, err)
-	}
+	assert.True(t, err == nil && len(got.Vectors[0]) == 3 && math.IsNaN(float64(got.Vectors[0][1])), "%v %v", got, err)
 }
 
 // Whatever a server sends, there is a vector for each text or an error.
@@ -165,9 +163,7 @@ func FuzzEmbeddings(f *testing.F) {
 		})) {
 			t.Fatalf("%v of %d texts", got.Vectors, texts)
 		}
-		if err != nil && got.Vectors != nil {
-			t.Fatalf("%v beside %v", got.Vectors, err)
-		}
+		require.True(t, err == nil || got.Vectors == nil, "%v beside %v", got.Vectors, err)
 	})
 }
 
@@ -179,9 +175,8 @@ func BenchmarkDecode(b *testing.B) {
 				b.SetBytes(int64(len(raw)))
 				b.ReportAllocs()
 				for b.Loop() {
-					if _, err := embeddings.Decode(raw, 256); err != nil {
-						b.Fatal(err)
-					}
+					_, err := embeddings.Decode(raw, 256)
+					require.NoError(b, err)
 				}
 			})
 		}

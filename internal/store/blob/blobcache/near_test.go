@@ -9,6 +9,9 @@ import (
 	"io"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/internal/store/blob/blobcache"
@@ -39,13 +42,9 @@ func named(raw []byte) string {
 func read(t *testing.T, store blob.Store, key string, part blob.Range) []byte {
 	t.Helper()
 	body, _, err := store.Get(t.Context(), key, part)
-	if err != nil {
-		t.Fatal(key, err)
-	}
+	require.True(t, err == nil, "%v %v", key, err)
 	raw, err := io.ReadAll(body)
-	if err != nil {
-		t.Fatal(key, err)
-	}
+	require.True(t, err == nil, "%v %v", key, err)
 	return raw
 }
 
@@ -73,12 +72,10 @@ func TestWhatNeverChangesIsAskedForOnce(t *testing.T) {
 			}
 			write(t, to, key, raw, blob.Cond{Absent: true})
 			for range 3 {
-				if got := read(t, store, key, blob.All); !bytes.Equal(got, raw) {
-					t.Fatalf("%s, %s: %q", what, name, got)
-				}
-				if got := read(t, store, key, blob.Range{Offset: 5, Length: 2}); string(got) != "is" {
-					t.Fatalf("%s, %s: %q", what, name, got)
-				}
+				got := read(t, store, key, blob.All)
+				require.True(t, bytes.Equal(got, raw), "%s, %s: %q", what, name, got)
+				got = read(t, store, key, blob.Range{Offset: 5, Length: 2})
+				require.True(t, string(got) == "is", "%s, %s: %q", what, name, got)
 			}
 			want := 0
 			switch {
@@ -88,9 +85,7 @@ func TestWhatNeverChangesIsAskedForOnce(t *testing.T) {
 			default:
 				want = 1
 			}
-			if beneath.gets != want {
-				t.Errorf("%s, %s: the store was asked %d times, not %d", what, name, beneath.gets, want)
-			}
+			assert.Equal(t, want, beneath.gets, "%s, %s: the store was asked", what, name)
 		}
 	}
 }
@@ -112,9 +107,8 @@ func TestWhatMayChangeIsAlwaysAskedFor(t *testing.T) {
 		write(t, store, do.key, first, do.cond)
 		read(t, store, do.key, blob.All)
 		write(t, beneath, do.key, second, blob.Cond{})
-		if got := read(t, store, do.key, blob.All); !bytes.Equal(got, second) {
-			t.Errorf("%s: %q", what, got)
-		}
+		got := read(t, store, do.key, blob.All)
+		assert.True(t, bytes.Equal(got, second), "%s: %q", what, got)
 	}
 }
 
@@ -127,12 +121,10 @@ func TestWhatIsDeletedIsForgotten(t *testing.T) {
 	} {
 		store := blobcache.Over(blobmemory.New(), new(blobcache.Memory))
 		write(t, store, key, raw, blob.Cond{})
-		if err := remove(store); err != nil {
-			t.Fatal(what, err)
-		}
-		if _, _, err := store.Get(t.Context(), key, blob.All); !fault.Is(err, fault.NotFound) {
-			t.Errorf("%s: %v", what, err)
-		}
+		err := remove(store)
+		require.True(t, err == nil, "%v %v", what, err)
+		_, _, err = store.Get(t.Context(), key, blob.All)
+		assert.True(t, fault.Is(err, fault.NotFound), "%s: %v", what, err)
 	}
 }
 
@@ -156,9 +148,8 @@ func TestTheStoreItselfIsAskedWhereItsBytesMatter(t *testing.T) {
 	if got := read(t, blobcache.Over(beneath, memory), key, blob.All); string(got) != "x" {
 		t.Errorf("what was written is not kept for others: %q", got)
 	}
-	if blobcache.Stored(beneath) != blob.Store(beneath) || blob.Beneath(store) != blob.Store(beneath) {
-		t.Error("another store is beneath")
-	}
+	assert.True(t, blobcache.Stored(beneath) == blob.Store(beneath) && blob.Beneath(store) == blob.Store(beneath),
+		"another store is beneath")
 }
 
 // What is kept is bounded: what was asked for longest ago is asked for again.
@@ -177,14 +168,11 @@ func TestMemoryIsBounded(t *testing.T) {
 	for _, key := range keys {
 		read(t, store, key, blob.Range{Length: 10})
 	}
-	if beneath.gets < len(keys)/2 {
-		t.Errorf("the store was asked for %d of %d, so that twice the room is held", beneath.gets, len(keys))
-	}
+	assert.True(t, beneath.gets >= len(keys)/2,
+		"the store was asked for %d of %d, so that twice the room is held", beneath.gets, len(keys))
 	beneath.gets = 0
 	read(t, store, keys[len(keys)-1], blob.All)
 	read(t, store, "docs/segments/"+named(large), blob.All)
 	read(t, store, "docs/segments/"+named(large), blob.All)
-	if beneath.gets > 3 {
-		t.Errorf("asked %d times", beneath.gets)
-	}
+	assert.True(t, beneath.gets <= 3, "asked %d times", beneath.gets)
 }

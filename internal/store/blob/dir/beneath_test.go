@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 )
 
@@ -14,19 +16,13 @@ import (
 func TestNoWayToOpenAnObjectFollowsALink(t *testing.T) {
 	folder, outside := t.TempDir(), t.TempDir()
 	for _, file := range []string{filepath.Join(folder, "sub/deep/a.txt"), filepath.Join(outside, "key.txt")} {
-		if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, []byte("text"), 0o600)); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, []byte("text"), 0o600)))
 	}
 	for name, target := range map[string]string{"out": outside, "in": "sub", "sub/deep/b.txt": "a.txt"} {
-		if err := os.Symlink(target, filepath.Join(folder, name)); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.Symlink(target, filepath.Join(folder, name)))
 	}
 	root, err := os.Open(folder)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer func() { _ = root.Close() }()
 	for way, open := range map[string]func(*os.File, string) (int, error){"call": openBeneath, "steps": stepsBeneath} {
 		for key, want := range map[string]error{
@@ -35,16 +31,13 @@ func TestNoWayToOpenAnObjectFollowsALink(t *testing.T) {
 			"../key.txt": unix.EXDEV,
 		} {
 			descriptor, err := open(root, key)
-			if !errors.Is(err, want) {
-				t.Errorf("%s: %s gives %v, want %v", way, key, err, want)
-			}
+			assert.ErrorIs(t, err, want, "%s: %s", way, key)
 			if err != nil {
 				continue
 			}
 			file := os.NewFile(uintptr(descriptor), key)
-			if raw, err := io.ReadAll(file); err != nil || string(raw) != "text" {
-				t.Errorf("%s: %q, %v", way, raw, err)
-			}
+			raw, err := io.ReadAll(file)
+			assert.True(t, err == nil && string(raw) == "text", "%s: %q, %v", way, raw, err)
 			_ = file.Close()
 		}
 	}

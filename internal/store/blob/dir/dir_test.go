@@ -8,6 +8,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/internal/store/blob/dir"
@@ -17,25 +20,19 @@ import (
 func TestConformance(t *testing.T) {
 	blobtest.Run(t, func(t *testing.T) blob.Store {
 		store, err := dir.Open(t.TempDir())
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		return store
 	})
 }
 
 func TestOpenSweepsWhatACrashLeft(t *testing.T) {
 	root := t.TempDir()
-	if _, err := dir.Open(root); err != nil {
-		t.Fatal(err)
-	}
+	_, err := dir.Open(root)
+	require.NoError(t, err)
 	left := filepath.Join(root, ".tmp", "1-1")
-	if err := os.WriteFile(left, []byte("half"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := dir.Open(root); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(left, []byte("half"), 0o600))
+	_, err = dir.Open(root)
+	require.NoError(t, err)
 	if _, err := os.Stat(left); !os.IsNotExist(err) {
 		t.Error("the file is still there")
 	}
@@ -43,28 +40,20 @@ func TestOpenSweepsWhatACrashLeft(t *testing.T) {
 
 func TestACorpusThatIsNoFolderIsNamed(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
-	if err := os.WriteFile(file, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(file, nil, 0o600))
 	for _, p := range []string{file, filepath.Join(t.TempDir(), "missing")} {
 		_, err := dir.OpenCorpus(p)
-		if !fault.Is(err, fault.CorpusMissing) || fault.As(err).Object != p {
-			t.Errorf("%s: %v", p, err)
-		}
+		assert.True(t, fault.Is(err, fault.CorpusMissing) && fault.As(err).Object == p, "%s: %v", p, err)
 	}
 }
 
 func TestAFolderInTheWayOfAnObjectIsAnError(t *testing.T) {
 	store, err := dir.Open(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := blob.Write(t.Context(), store, "a", []byte("x"), blob.Cond{}); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := blob.Write(t.Context(), store, "a/b", []byte("x"), blob.Cond{}); err == nil {
-		t.Error("an object was stored below another")
-	}
+	require.NoError(t, err)
+	_, err = blob.Write(t.Context(), store, "a", []byte("x"), blob.Cond{})
+	require.NoError(t, err)
+	_, err = blob.Write(t.Context(), store, "a/b", []byte("x"), blob.Cond{})
+	assert.Error(t, err, "an object was stored below another")
 	if raw, _, err := blob.Read(t.Context(), store, "a"); err != nil || string(raw) != "x" {
 		t.Errorf("the first object reads %q, %v", raw, err)
 	}
@@ -73,16 +62,11 @@ func TestAFolderInTheWayOfAnObjectIsAnError(t *testing.T) {
 func TestAFolderThatWasRemovedIsMadeAgain(t *testing.T) {
 	root := t.TempDir()
 	store, err := dir.Open(root)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for range 2 {
-		if _, err := blob.Write(t.Context(), store, "a/b/c", []byte("x"), blob.Cond{}); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.RemoveAll(filepath.Join(root, "a")); err != nil {
-			t.Fatal(err)
-		}
+		_, err := blob.Write(t.Context(), store, "a/b/c", []byte("x"), blob.Cond{})
+		require.NoError(t, err)
+		require.NoError(t, os.RemoveAll(filepath.Join(root, "a")))
 	}
 }
 
@@ -90,18 +74,14 @@ func TestAFolderThatWasRemovedIsMadeAgain(t *testing.T) {
 func TestDeletingManyGoesOnPastAFailureAndNamesIt(t *testing.T) {
 	root := t.TempDir()
 	store, err := dir.Open(root)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for _, key := range []string{"folder1/x", "folder2/x", "b"} {
-		if _, err := blob.Write(t.Context(), store, key, []byte("x"), blob.Cond{}); err != nil {
-			t.Fatal(err)
-		}
+		_, err := blob.Write(t.Context(), store, key, []byte("x"), blob.Cond{})
+		require.NoError(t, err)
 	}
 	err = store.DeleteAll(t.Context(), []string{"folder1", "folder2", "b"}) // folders that are not empty
-	if err == nil || !strings.Contains(err.Error(), "2 of 3") || !strings.Contains(err.Error(), "folder1") {
-		t.Errorf("got %v", err)
-	}
+	assert.True(t, err != nil && strings.Contains(err.Error(), "2 of 3") && strings.Contains(err.Error(), "folder1"),
+		"got %v", err)
 	if _, err := store.Stat(t.Context(), "b"); !fault.Is(err, fault.NotFound) {
 		t.Errorf("the last one is still there: %v", err)
 	}
@@ -123,42 +103,25 @@ func TestAFileThatIsWrittenToWhileItIsReadIsToldAtItsEnd(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if err := os.WriteFile(path, []byte(strings.Repeat("a", 4000)), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, os.WriteFile(path, []byte(strings.Repeat("a", 4000)), 0o600))
 			old := time.Now().Add(-time.Hour)
-			if err := os.Chtimes(path, old, old); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, os.Chtimes(path, old, old))
 			store, err := dir.OpenCorpus(root)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			seen, err := store.Stat(t.Context(), "a.txt")
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			for _, match := range []string{seen.ETag, ""} {
 				body, _, err := store.Get(t.Context(), "a.txt", blob.Range{Length: -1, Match: match})
-				if err != nil {
-					t.Fatal(err)
-				}
-				if _, err := io.ReadFull(body, make([]byte, 100)); err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, err)
+				_, err = io.ReadFull(body, make([]byte, 100))
+				require.NoError(t, err)
 				if match != "" {
-					if err := change(); err != nil {
-						t.Fatal(err)
-					}
+					require.NoError(t, change())
 				}
 				_, err = io.Copy(io.Discard, body)
 				torn := match != "" && (name == "appended" || name == "truncated")
-				if fault.Is(err, fault.Precondition) != torn || (!torn && err != nil) {
-					t.Errorf("match %q: %v", match, err)
-				}
-				if err := body.Close(); err != nil {
-					t.Error(err)
-				}
+				assert.True(t, fault.Is(err, fault.Precondition) == torn && (torn || err == nil), "match %q: %v", match, err)
+				assert.NoError(t, body.Close())
 				if name == "truncated" || name == "replaced" {
 					break
 				}

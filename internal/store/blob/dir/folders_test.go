@@ -10,6 +10,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/store/blob"
 )
@@ -25,9 +28,7 @@ func watch(t *testing.T, sync func(folder string) error) {
 func TestANameIsDurableInEveryFolderAboveItWhenPutReturns(t *testing.T) {
 	root := t.TempDir()
 	store, err := Open(root)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	var synced []string
 	watch(t, func(folder string) error {
 		rel, err := filepath.Rel(root, folder)
@@ -46,27 +47,21 @@ func TestANameIsDurableInEveryFolderAboveItWhenPutReturns(t *testing.T) {
 		{"top", blob.Cond{}, []string{"."}},
 	} {
 		synced = nil
-		if _, err := blob.Write(t.Context(), store, c.key, []byte("x"), c.cond); err != nil {
-			t.Fatal(err)
-		}
-		if !slices.Equal(synced, c.want) {
-			t.Errorf("%s: synced %q, want %q", c.key, synced, c.want)
-		}
+		_, err := blob.Write(t.Context(), store, c.key, []byte("x"), c.cond)
+		require.NoError(t, err)
+		assert.True(t, slices.Equal(synced, c.want), "%s: synced %q, want %q", c.key, synced, c.want)
 	}
 }
 
 func TestASyncThatFailsIsTheWritersError(t *testing.T) {
 	store, err := Open(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for failure, want := range map[error]fault.Code{
 		syscall.EIO: fault.StoreDown, syscall.ENOSPC: fault.StoreFull, syscall.EDQUOT: fault.StoreFull,
 	} {
 		watch(t, func(string) error { return failure })
-		if _, err := blob.Write(t.Context(), store, "k", []byte("x"), blob.Cond{}); !fault.Is(err, want) {
-			t.Errorf("%v: got %v", failure, err)
-		}
+		_, err := blob.Write(t.Context(), store, "k", []byte("x"), blob.Cond{})
+		assert.True(t, fault.Is(err, want), "%v: got %v", failure, err)
 	}
 }
 
@@ -84,18 +79,12 @@ func TestWritersOfOneFolderShareItsSyncs(t *testing.T) {
 	var wg sync.WaitGroup
 	for range 100 {
 		wg.Go(func() {
-			if err := all.sync("folder"); err != nil {
-				t.Error(err)
-			}
+			assert.NoError(t, all.sync("folder"))
 		})
 	}
 	wg.Wait()
-	if syncs == 0 || syncs > 20 {
-		t.Errorf("100 writers cost %d syncs", syncs)
-	}
-	if len(all.waiting) != 0 {
-		t.Errorf("%d folders are remembered", len(all.waiting))
-	}
+	assert.True(t, syncs != 0 && syncs <= 20, "100 writers cost %d syncs", syncs)
+	assert.Empty(t, all.waiting)
 }
 
 // A sync that has begun may have missed what came after: such a writer must wait for the next.
@@ -114,28 +103,21 @@ func TestASyncThatHasBegunCoversNobodyElse(t *testing.T) {
 	go func() { second <- all.sync("folder") }()
 	failed := errors.New("the first failed")
 	finish <- failed
-	if err := <-first; !errors.Is(err, failed) {
-		t.Errorf("the first: %v", err)
-	}
+	assert.ErrorIs(t, <-first, failed, "the first")
 	<-begun
 	finish <- nil
-	if err := <-second; err != nil {
-		t.Errorf("the second: %v", err)
-	}
+	assert.NoError(t, <-second, "the second")
 }
 
 func TestManyWritersMakeOneTree(t *testing.T) {
 	store, err := Open(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	var wg sync.WaitGroup
 	for i := range 64 {
 		wg.Go(func() {
 			key := fmt.Sprintf("deep/%d/er/%d", i%4, i)
-			if _, err := blob.Write(t.Context(), store, key, []byte(key), blob.Cond{Absent: true}); err != nil {
-				t.Error(err)
-			}
+			_, err := blob.Write(t.Context(), store, key, []byte(key), blob.Cond{Absent: true})
+			assert.NoError(t, err)
 			if raw, _, err := blob.Read(t.Context(), store, key); err != nil || string(raw) != key {
 				t.Errorf("%s reads %q, %v", key, raw, err)
 			}
@@ -148,9 +130,7 @@ func BenchmarkPut(b *testing.B) {
 	for _, writers := range []int{1, 16} {
 		b.Run(fmt.Sprint(writers), func(b *testing.B) {
 			store, err := Open(b.TempDir())
-			if err != nil {
-				b.Fatal(err)
-			}
+			require.NoError(b, err)
 			b.SetParallelism(writers)
 			var number sync.Map
 			b.RunParallel(func(pb *testing.PB) {
@@ -158,9 +138,8 @@ func BenchmarkPut(b *testing.B) {
 				number.Store(me, true)
 				for i := 0; pb.Next(); i++ {
 					key := fmt.Sprintf("objects/%s-%d", me, i)
-					if _, err := blob.Write(b.Context(), store, key, []byte(key), blob.Cond{}); err != nil {
-						b.Error(err)
-					}
+					_, err := blob.Write(b.Context(), store, key, []byte(key), blob.Cond{})
+					assert.NoError(b, err)
 				}
 			})
 		})

@@ -18,6 +18,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/internal/testkit/blobtest"
@@ -30,9 +33,7 @@ func every(string) bool { return true }
 func journaled(t *testing.T, root string) *Store {
 	t.Helper()
 	store, err := Open(root, Journal(every))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(func() { _ = store.Close() })
 	return store
 }
@@ -45,9 +46,7 @@ func TestAJournaledFolderConforms(t *testing.T) {
 func crashed(t *testing.T, root string) string {
 	t.Helper()
 	to := t.TempDir()
-	if err := os.CopyFS(to, os.DirFS(root)); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.CopyFS(to, os.DirFS(root)))
 	return to
 }
 
@@ -55,9 +54,7 @@ func crashed(t *testing.T, root string) string {
 func onlyJournal(t *testing.T, root string) string {
 	t.Helper()
 	names, err := journals(filepath.Join(root, journalDir))
-	if err != nil || len(names) != 1 {
-		t.Fatalf("journals: %q, %v", names, err)
-	}
+	require.True(t, err == nil && len(names) == 1, "journals: %q, %v", names, err)
 	return filepath.Join(root, journalDir, names[0])
 }
 
@@ -65,33 +62,24 @@ func onlyJournal(t *testing.T, root string) string {
 func leave(t *testing.T, root, key, value string) {
 	t.Helper()
 	path := filepath.Join(root, key)
-	if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, []byte(value), 0o600)); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, []byte(value), 0o600)))
 }
 
 func write(t *testing.T, store *Store, key, value string) {
 	t.Helper()
-	if _, err := blob.Write(t.Context(), store, key, []byte(value), absent); err != nil {
-		t.Fatal(err)
-	}
+	_, err := blob.Write(t.Context(), store, key, []byte(value), absent)
+	require.NoError(t, err)
 }
 
 func reads(t *testing.T, root string) map[string]string {
 	t.Helper()
 	out := map[string]string{}
 	store, err := Open(root)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for found, err := range store.List(t.Context(), "", "") {
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		raw, _, err := blob.Read(t.Context(), store, found.Key)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		out[found.Key] = string(raw)
 	}
 	return out
@@ -131,9 +119,7 @@ func TestWritersShareTheSyncOfTheJournal(t *testing.T) {
 	}
 	close(hold)
 	all.Wait()
-	if syncs.Load() != 2 {
-		t.Errorf("100 writes cost %d syncs, want 2", syncs.Load())
-	}
+	assert.Equal(t, int32(2), syncs.Load(), "100 writes cost")
 }
 
 func TestAJournalSparesSyncsOfFilesAndFolders(t *testing.T) {
@@ -144,9 +130,7 @@ func TestAJournalSparesSyncsOfFilesAndFolders(t *testing.T) {
 	for i := 1; i < 10; i++ {
 		write(t, store, fmt.Sprintf("a/%d/%d", i, i), "x")
 	}
-	if folders != 0 {
-		t.Errorf("%d folders were synced", folders)
-	}
+	assert.Zero(t, folders)
 }
 
 // Whatever a loss of power leaves of the objects, all is there when the folder is opened.
@@ -176,17 +160,11 @@ func TestWhatPowerTookOfJournaledObjectsComesBack(t *testing.T) {
 		},
 	}
 	for i, tear := range torn {
-		if err := tear(filepath.Join(left, fmt.Sprintf("ledger/%d/%d", i%2, i))); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, tear(filepath.Join(left, fmt.Sprintf("ledger/%d/%d", i%2, i))))
 	}
-	if err := os.RemoveAll(filepath.Join(left, "ledger/1/7")); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.RemoveAll(filepath.Join(left, "ledger/1/7")))
 	for range 2 { // and again
-		if got := reads(t, left); fmt.Sprint(got) != fmt.Sprint(want) {
-			t.Errorf("read %.200q, want %.200q", fmt.Sprint(got), fmt.Sprint(want))
-		}
+		assert.Equal(t, fmt.Sprint(want), fmt.Sprint(reads(t, left)), "read")
 	}
 	if names, _ := journals(filepath.Join(left, journalDir)); len(names) != 0 {
 		t.Errorf("%q are left", names)
@@ -202,15 +180,11 @@ func TestAJournalThatIsCutAtAnyByteGivesWhatItHolds(t *testing.T) {
 	for i := range 3 {
 		write(t, store, fmt.Sprint("k/", i), strings.Repeat(fmt.Sprint(i), 40))
 		st, err := os.Stat(onlyJournal(t, root))
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		ends = append(ends, st.Size())
 	}
 	raw, err := os.ReadFile(onlyJournal(t, root))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	name := filepath.Base(onlyJournal(t, root))
 	for cut := range len(raw) + 1 {
 		left := onlyWith(t, name, raw[:cut])
@@ -219,13 +193,10 @@ func TestAJournalThatIsCutAtAnyByteGivesWhatItHolds(t *testing.T) {
 			whole++
 		}
 		got := reads(t, left)
-		if len(got) != whole {
-			t.Fatalf("cut at %d: %d objects, want %d", cut, len(got), whole)
-		}
+		require.Len(t, got, whole, "cut at %d", cut)
 		for i := range whole {
-			if key := fmt.Sprint("k/", i); got[key] != strings.Repeat(fmt.Sprint(i), 40) {
-				t.Fatalf("cut at %d: %s is %q", cut, key, got[key])
-			}
+			key := fmt.Sprint("k/", i)
+			require.True(t, got[key] == strings.Repeat(fmt.Sprint(i), 40), "cut at %d: %s is %q", cut, key, got[key])
 		}
 	}
 }
@@ -234,12 +205,8 @@ func TestAJournalThatIsCutAtAnyByteGivesWhatItHolds(t *testing.T) {
 func onlyWith(t *testing.T, name string, raw []byte) string {
 	t.Helper()
 	left := t.TempDir()
-	if err := os.Mkdir(filepath.Join(left, journalDir), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(left, journalDir, name), raw, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.Mkdir(filepath.Join(left, journalDir), 0o700))
+	require.NoError(t, os.WriteFile(filepath.Join(left, journalDir, name), raw, 0o600))
 	return left
 }
 
@@ -255,13 +222,10 @@ func TestABitThatFlipsInAJournalTakesOneRecord(t *testing.T) {
 		flipped := bytes.Clone(raw)
 		flipped[bit/8] ^= 1 << (bit % 8)
 		found := parseRecords(flipped, id)
-		if len(found) != 2 {
-			t.Fatalf("bit %d: %d records", bit, len(found))
-		}
+		require.Len(t, found, 2, "bit %d", bit)
 		for _, r := range found {
-			if string(r.raw) != "value 1234" || !strings.HasPrefix(r.key, "k/") || r.kind != recordPut {
-				t.Fatalf("bit %d: %+v", bit, r)
-			}
+			require.True(t, string(r.raw) == "value 1234" && strings.HasPrefix(r.key, "k/") && r.kind == recordPut,
+				"bit %d: %+v", bit, r)
 		}
 	}
 }
@@ -273,9 +237,7 @@ func TestAnObjectThatLooksLikeARecordIsNone(t *testing.T) {
 	forged := appendRecord(nil, recordID{1, 2, 3, 4, 5, 6, 7, 8}, recordPut, "forged", []byte("x"))
 	write(t, store, "k", string(forged))
 	raw, err := os.ReadFile(onlyJournal(t, root))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	raw[9] ^= 1
 	if got := reads(t, onlyWith(t, filepath.Base(onlyJournal(t, root)), raw)); len(got) != 0 {
 		t.Errorf("got %q", got)
@@ -289,16 +251,11 @@ func TestAReplayNeverOverwritesAnObjectOfAnother(t *testing.T) {
 	write(t, store, "k/1", "negative")
 	write(t, store, "k/2", "first")
 	seen, err := store.Stat(t.Context(), "k/1")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := blob.Write(t.Context(), store, "k/1", []byte("positive"), blob.Cond{Match: seen.ETag}); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
+	_, err = blob.Write(t.Context(), store, "k/1", []byte("positive"), blob.Cond{Match: seen.ETag})
+	require.NoError(t, err)
 	left := crashed(t, root)
-	if err := os.WriteFile(filepath.Join(left, "k/2"), []byte("other"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(filepath.Join(left, "k/2"), []byte("other"), 0o600))
 	if got := reads(t, left); got["k/1"] != "positive" || got["k/2"] != "other" {
 		t.Errorf("got %q", got)
 	}
@@ -316,23 +273,17 @@ func TestWhatWasPutAfterADeletionCounts(t *testing.T) {
 			write(t, store, "k", "the first, refused")
 			write(t, store, "gone", "refused")
 			for _, key := range []string{"k", "gone"} {
-				if err := store.Delete(t.Context(), key); err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, store.Delete(t.Context(), key))
 			}
 			write(t, store, "k", "the second")
 			left := crashed(t, root)
 			_ = os.Remove(filepath.Join(left, "k"))
 			if kept != "" {
 				for _, key := range []string{"k", "gone"} {
-					if err := os.WriteFile(filepath.Join(left, key), []byte(kept), 0o600); err != nil {
-						t.Fatal(err)
-					}
+					require.NoError(t, os.WriteFile(filepath.Join(left, key), []byte(kept), 0o600))
 				}
 			}
-			if err := os.WriteFile(filepath.Join(left, "gone"), []byte("refu"), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, os.WriteFile(filepath.Join(left, "gone"), []byte("refu"), 0o600))
 			if got := reads(t, left); len(got) != 1 || got["k"] != "the second" {
 				t.Errorf("got %q", got)
 			}
@@ -348,14 +299,10 @@ func TestADeletionCountsOverTwoJournals(t *testing.T) {
 	store.journal.mu.Lock()
 	store.journal.retire(store.journal.log)
 	store.journal.mu.Unlock()
-	if err := store.Delete(t.Context(), "k"); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, store.Delete(t.Context(), "k"))
 	write(t, store, "k", "the second")
 	left := crashed(t, root)
-	if err := os.WriteFile(filepath.Join(left, "k"), []byte("the first"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(filepath.Join(left, "k"), []byte("the first"), 0o600))
 	if got := reads(t, left); got["k"] != "the second" {
 		t.Errorf("got %q", got)
 	}
@@ -370,13 +317,9 @@ func TestAJournalWhoseOwnerLivesIsLeftAlone(t *testing.T) {
 	write(t, two, "k/2", "2")
 	write(t, one, "k/3", "3")
 	names, err := journals(filepath.Join(root, journalDir))
-	if err != nil || len(names) != 2 {
-		t.Fatalf("journals: %q, %v", names, err)
-	}
+	require.True(t, err == nil && len(names) == 2, "journals: %q, %v", names, err)
 	left := crashed(t, root)
-	if err := os.RemoveAll(filepath.Join(left, "k")); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.RemoveAll(filepath.Join(left, "k")))
 	if got := reads(t, left); len(got) != 3 {
 		t.Errorf("got %q", got)
 	}
@@ -396,21 +339,15 @@ func TestCloseSyncsWhatTheJournalHoldsAndEndsIt(t *testing.T) {
 	write(t, store, "a/b/1", "x")
 	write(t, store, "a/c/2", "x")
 	watch(t, func(folder string) error { folders = append(folders, folder); return nil })
-	if err := store.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if synced.Load() != 2 {
-		t.Errorf("%d files were synced, want 2", synced.Load())
-	}
+	require.NoError(t, store.Close())
+	assert.Equal(t, int32(2), synced.Load())
 	for _, key := range []string{"a/b/1", "a/c/2"} {
-		if raw, err := os.ReadFile(store.path(key)); err != nil || string(raw) != "x" {
-			t.Errorf("%s: %q, %v", key, raw, err)
-		}
+		raw, err := os.ReadFile(store.path(key))
+		assert.True(t, err == nil && string(raw) == "x", "%s: %q, %v", key, raw, err)
 	}
 	for _, folder := range []string{"", "a", "a/b", "a/c", journalDir} {
-		if !strings.Contains(fmt.Sprintln(folders), filepath.Join(root, folder)) {
-			t.Errorf("folder %q was not synced: %q", folder, folders)
-		}
+		assert.True(t, strings.Contains(fmt.Sprintln(folders), filepath.Join(root, folder)),
+			"folder %q was not synced: %q", folder, folders)
 	}
 	if names, _ := journals(filepath.Join(root, journalDir)); len(names) != 0 {
 		t.Errorf("%q are left", names)
@@ -426,28 +363,20 @@ func TestAnObjectThatCannotGetAFileGetsItLater(t *testing.T) {
 	for _, killed := range []bool{false, true} {
 		root := t.TempDir()
 		store := journaled(t, root)
-		if err := os.Remove(filepath.Join(root, tmpDir)); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.Remove(filepath.Join(root, tmpDir)))
 		write(t, store, "k", "x")
-		if err := store.Close(); err == nil {
-			t.Fatal("it was put in place")
-		}
-		if raw, _, err := blob.Read(t.Context(), store, "k"); err != nil || string(raw) != "x" {
-			t.Errorf("read %q, %v", raw, err)
-		}
-		if err := os.Mkdir(filepath.Join(root, tmpDir), 0o700); err != nil {
-			t.Fatal(err)
-		}
+		require.Error(t, store.Close(), "it was put in place")
+		raw, _, err := blob.Read(t.Context(), store, "k")
+		assert.True(t, err == nil && string(raw) == "x", "read %q, %v", raw, err)
+		require.NoError(t, os.Mkdir(filepath.Join(root, tmpDir), 0o700))
 		left := root
 		if killed {
 			left = crashed(t, root)
 		} else if err := store.Close(); err != nil {
 			t.Fatal(err)
 		}
-		if got := reads(t, left); got["k"] != "x" {
-			t.Errorf("killed %v: got %q", killed, got)
-		}
+		got := reads(t, left)
+		assert.True(t, got["k"] == "x", "killed %v: got %q", killed, got)
 	}
 }
 
@@ -456,16 +385,12 @@ func TestAJournalWhoseFolderWasRemovedIsMadeAgain(t *testing.T) {
 	store := journaled(t, root)
 	for i := range 2 {
 		write(t, store, fmt.Sprint("a/", i), "x")
-		if err := os.RemoveAll(filepath.Join(root, journalDir)); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.RemoveAll(filepath.Join(root, journalDir)))
 		store.journal.mu.Lock()
 		store.journal.retire(store.journal.log)
 		store.journal.mu.Unlock()
 	}
-	if err := store.Close(); err != nil {
-		t.Error(err)
-	}
+	assert.NoError(t, store.Close())
 }
 
 // Where an object cannot be synced its journal stays.
@@ -480,9 +405,8 @@ func TestAJournalStaysUntilItsObjectsAreSynced(t *testing.T) {
 		t.Errorf("close: %v", err)
 	}
 	syncFile = before
-	if _, err := os.Stat(store.path("k")); err == nil {
-		t.Error("a file whose sync failed got the object's name")
-	}
+	_, err := os.Stat(store.path("k"))
+	assert.Error(t, err, "a file whose sync failed got the object's name")
 	left := crashed(t, root)
 	if got := reads(t, left); got["k"] != "x" {
 		t.Errorf("got %q", got)
@@ -506,19 +430,15 @@ func TestASyncOfTheJournalThatFailsIsItsWritersError(t *testing.T) {
 		syscall.EIO: fault.StoreDown, syscall.ENOSPC: fault.StoreFull,
 	} {
 		syncData = func(*os.File) error { return failure }
-		if _, err := blob.Write(t.Context(), store, "k", []byte("x"), absent); !fault.Is(err, want) {
-			t.Errorf("%v: got %v", failure, err)
-		}
-		if _, err := store.Stat(t.Context(), "k"); !fault.Is(err, fault.NotFound) {
-			t.Errorf("the object is there: %v", err)
-		}
+		_, err := blob.Write(t.Context(), store, "k", []byte("x"), absent)
+		assert.True(t, fault.Is(err, want), "%v: got %v", failure, err)
+		_, err = store.Stat(t.Context(), "k")
+		assert.True(t, fault.Is(err, fault.NotFound), "the object is there: %v", err)
 		reopens(store)
 	}
 	syncData = before
 	write(t, store, "k", "x")
-	if err := store.Close(); err != nil {
-		t.Error(err)
-	}
+	assert.NoError(t, store.Close())
 	if got := reads(t, root); got["k"] != "x" {
 		t.Errorf("got %q", got)
 	}
@@ -542,13 +462,9 @@ func failedJournalIsSettled(t *testing.T) {
 			time.Sleep(reopenAfter)
 		}
 		_, err := blob.Write(t.Context(), store, "a/held", []byte("x"), absent)
-		if !fault.Is(err, fault.StoreFull) {
-			t.Fatalf("got %v", err)
-		}
+		require.True(t, fault.Is(err, fault.StoreFull), "got %v", err)
 	}
-	if tries != 3 {
-		t.Errorf("%d files were written to, want 3", tries)
-	}
+	assert.Equal(t, 3, tries)
 	synctest.Wait()
 	if names, err := journals(store.journal.folder); err != nil || len(names) != 0 {
 		t.Errorf("%q are left, %v", names, err)
@@ -576,17 +492,14 @@ func journalCannotBeSettled(t *testing.T) {
 	syncData = func(*os.File) error { return syscall.EIO }
 	syncFile = syncData
 	for range 5 {
-		if _, err := blob.Write(t.Context(), store, "a/held", nil, absent); !fault.Is(err, fault.StoreDown) {
-			t.Fatalf("got %v", err)
-		}
+		_, err := blob.Write(t.Context(), store, "a/held", nil, absent)
+		require.True(t, fault.Is(err, fault.StoreDown), "got %v", err)
 		time.Sleep(reopenAfter)
 	}
 	synctest.Wait()
 	onlyJournal(t, root)
 	restore()
-	if err := store.Close(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, store.Close())
 	if got := reads(t, root); got["a/before"] != "x" {
 		t.Errorf("got %q", got)
 	}
@@ -602,22 +515,17 @@ func journalCannotBeOpened(t *testing.T) {
 	tries := 0
 	watch(t, func(string) error { tries++; return syscall.EIO })
 	for range 10 {
-		if _, err := blob.Write(t.Context(), store, "k", nil, absent); !fault.Is(err, fault.StoreDown) {
-			t.Fatalf("got %v", err)
-		}
+		_, err := blob.Write(t.Context(), store, "k", nil, absent)
+		require.True(t, fault.Is(err, fault.StoreDown), "got %v", err)
 	}
-	if tries != 1 {
-		t.Errorf("%d were opened, want 1", tries)
-	}
+	assert.Equal(t, 1, tries)
 }
 
 // inode tells one file from another that took its name.
 func inode(t *testing.T, path string) uint64 {
 	t.Helper()
 	found, err := os.Stat(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return found.Sys().(*syscall.Stat_t).Ino
 }
 
@@ -628,17 +536,13 @@ func TestAStartWritesAnewWhatEqualsItsRecord(t *testing.T) {
 	left := crashed(t, root)
 	leave(t, left, "a/k", "x")
 	kept, err := os.Open(filepath.Join(left, "a/k"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer func() { _ = kept.Close() }()
 	before := inode(t, kept.Name())
 	if got := reads(t, left); got["a/k"] != "x" {
 		t.Errorf("got %q", got)
 	}
-	if inode(t, kept.Name()) == before {
-		t.Error("the file was trusted")
-	}
+	assert.True(t, inode(t, kept.Name()) != before, "the file was trusted")
 }
 
 // An old object whose journal is gone, deleted and written again: power takes back the deletion only where no sync of
@@ -648,9 +552,7 @@ func TestADeletionIsDurableBeforeItsKeyIsAcknowledgedAgain(t *testing.T) {
 		root := t.TempDir()
 		first := journaled(t, root)
 		write(t, first, "a/k", "the refused")
-		if err := first.Close(); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, first.Close())
 		store := journaled(t, root)
 		returns := true // the name, if power goes now
 		before := syncFolder
@@ -660,22 +562,17 @@ func TestADeletionIsDurableBeforeItsKeyIsAcknowledgedAgain(t *testing.T) {
 			}
 			return before(folder)
 		})
-		if err := store.Delete(t.Context(), "a/k"); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, store.Delete(t.Context(), "a/k"))
 		if many {
 			forgetMany(t, store)
 		}
 		write(t, store, "a/k", "the second")
 		left := crashed(t, root)
 		if returns {
-			if err := os.WriteFile(filepath.Join(left, "a/k"), []byte("the refused"), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, os.WriteFile(filepath.Join(left, "a/k"), []byte("the refused"), 0o600))
 		}
-		if got := reads(t, left); got["a/k"] != "the second" {
-			t.Errorf("many %v: got %q", many, got)
-		}
+		got := reads(t, left)
+		assert.True(t, got["a/k"] == "the second", "many %v: got %q", many, got)
 	}
 }
 
@@ -683,9 +580,7 @@ func TestADeletionIsDurableBeforeItsKeyIsAcknowledgedAgain(t *testing.T) {
 func forgetMany(t *testing.T, store *Store) {
 	t.Helper()
 	for i := range removedMost {
-		if err := store.Delete(t.Context(), fmt.Sprint("a/none/", i)); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, store.Delete(t.Context(), fmt.Sprint("a/none/", i)))
 	}
 	if left := len(store.journal.removed); left >= removedMost {
 		t.Errorf("%d removals are remembered", left)
@@ -698,21 +593,14 @@ func TestSettlingMakesDeletionsDurable(t *testing.T) {
 	store := journaled(t, root)
 	write(t, store, "a/k", "x")
 	write(t, store, "b/k", "x")
-	if _, err := blob.Write(t.Context(), store, "a/k", []byte("other"), blob.Cond{}); err != nil {
-		t.Fatal(err)
-	}
-	if err := store.Delete(t.Context(), "a/k"); err != nil {
-		t.Fatal(err)
-	}
+	_, err := blob.Write(t.Context(), store, "a/k", []byte("other"), blob.Cond{})
+	require.NoError(t, err)
+	require.NoError(t, store.Delete(t.Context(), "a/k"))
 	var folders []string
 	before := syncFolder
 	watch(t, func(folder string) error { folders = append(folders, folder); return before(folder) })
-	if err := store.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if !slices.Contains(folders, filepath.Join(root, "a")) {
-		t.Errorf("only %q were synced", folders)
-	}
+	require.NoError(t, store.Close())
+	assert.True(t, slices.Contains(folders, filepath.Join(root, "a")), "only %q were synced", folders)
 }
 
 func TestAJournalEndsWhenItIsLong(t *testing.T) {
@@ -729,9 +617,7 @@ func TestAJournalEndsWhenItIsLong(t *testing.T) {
 		})
 	}
 	all.Wait()
-	if err := store.Close(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, store.Close())
 	if got := reads(t, root); len(got) != n {
 		t.Errorf("%d objects, want %d", len(got), n)
 	}
@@ -760,13 +646,10 @@ func TestAWriterThatWasKilledLosesNothingItAcknowledged(t *testing.T) {
 		store := journaled(t, root)
 		for _, key := range keys {
 			raw, _, err := blob.Read(t.Context(), store, key)
-			if err != nil || string(raw) != strings.Repeat(key, 50) {
-				t.Errorf("%s: %d bytes, %v", key, len(raw), err)
-			}
+			assert.True(t, err == nil && string(raw) == strings.Repeat(key, 50), "%s: %d bytes, %v", key, len(raw), err)
 		}
-		if names, _ := journals(filepath.Join(root, journalDir)); len(names) != 0 {
-			t.Errorf("%q are left", names)
-		}
+		names, _ := journals(filepath.Join(root, journalDir))
+		assert.True(t, len(names) == 0, "%q are left", names)
 	}
 }
 
@@ -787,21 +670,15 @@ func killedAfter(t *testing.T, root string, acknowledged int) (keys []string) {
 	child := exec.Command(os.Args[0], "-test.run", "^TestAWriterThatWasKilledLosesNothingItAcknowledged$")
 	child.Env = append(os.Environ(), "UNWEAVER_TEST_JOURNAL="+root)
 	out, err := child.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := child.Start(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
+	require.NoError(t, child.Start())
 	lines := bufio.NewScanner(out)
 	for lines.Scan() {
 		if key, ok := strings.CutPrefix(lines.Text(), "wrote "); ok {
 			keys = append(keys, key)
 		}
 		if len(keys) == acknowledged {
-			if err := child.Process.Kill(); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, child.Process.Kill())
 		}
 	}
 	if err := child.Wait(); err == nil || len(keys) < acknowledged {
@@ -815,9 +692,7 @@ func BenchmarkPutSmall(b *testing.B) {
 	for name, options := range map[string][]Option{"synced": nil, "journal": {Journal(every)}} {
 		b.Run(name, func(b *testing.B) {
 			store, err := Open(b.TempDir(), options...)
-			if err != nil {
-				b.Fatal(err)
-			}
+			require.NoError(b, err)
 			var number atomic.Int64
 			raw := bytes.Repeat([]byte("x"), 1800)
 			cpu := used(b)
@@ -827,14 +702,11 @@ func BenchmarkPutSmall(b *testing.B) {
 				for pb.Next() {
 					n := number.Add(1)
 					key := fmt.Sprintf("loose/%02x/%064d", n%256, n)
-					if _, err := blob.Write(b.Context(), store, key, raw, absent); err != nil {
-						b.Error(err)
-					}
+					_, err := blob.Write(b.Context(), store, key, raw, absent)
+					assert.NoError(b, err)
 				}
 			})
-			if err := store.Close(); err != nil {
-				b.Error(err)
-			}
+			assert.NoError(b, store.Close())
 			b.ReportMetric(float64(used(b)-cpu)/float64(b.N), "cpu-ns/op")
 		})
 	}
@@ -843,8 +715,6 @@ func BenchmarkPutSmall(b *testing.B) {
 // used is the processor time of this process in nanoseconds.
 func used(b *testing.B) int64 {
 	var usage syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {
-		b.Fatal(err)
-	}
+	require.NoError(b, syscall.Getrusage(syscall.RUSAGE_SELF, &usage))
 	return usage.Utime.Nano() + usage.Stime.Nano()
 }

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
 	"github.com/unweaver/unweaver/internal/fault"
@@ -22,14 +24,10 @@ func hostile(t *testing.T) (root string) {
 	top := t.TempDir()
 	root = filepath.Join(top, "corpus")
 	for _, folder := range []string{"corpus/sub", "secrets/deep"} {
-		if err := os.MkdirAll(filepath.Join(top, folder), 0o700); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.MkdirAll(filepath.Join(top, folder), 0o700))
 	}
 	for _, file := range []string{"corpus/a.txt", "corpus/sub/b.txt", "secrets/key.txt", "secrets/deep/c.txt"} {
-		if err := os.WriteFile(filepath.Join(top, file), []byte(file), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(filepath.Join(top, file), []byte(file), 0o600))
 	}
 	for link, target := range map[string]string{
 		"d1": ".", "d2": ".", "out.txt": "../secrets/key.txt", "outdir": "../secrets", "outdir2": "../secrets",
@@ -50,9 +48,7 @@ func listed(t *testing.T, store blob.Store) (keys, left []string) {
 	t.Helper()
 	last := ""
 	for info, err := range store.List(t.Context(), "", "") {
-		if info.Key <= last {
-			t.Errorf("%q comes after %q", info.Key, last)
-		}
+		assert.True(t, info.Key > last, "%q comes after %q", info.Key, last)
 		last = info.Key
 		switch {
 		case err == nil:
@@ -62,18 +58,14 @@ func listed(t *testing.T, store blob.Store) (keys, left []string) {
 		default:
 			t.Fatal(err)
 		}
-		if len(keys)+len(left) > 1000 {
-			t.Fatal("the walk does not end")
-		}
+		require.True(t, len(keys)+len(left) <= 1000, "the walk does not end")
 	}
 	return keys, left
 }
 
 func TestLinksOfACorpusAreNamedAndNotFollowed(t *testing.T) {
 	store, err := dir.OpenCorpus(hostile(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	keys, left := listed(t, store)
 	if want := []string{"a.txt", "sub/b.txt"}; !slices.Equal(keys, want) {
 		t.Errorf("listed %v, want %v", keys, want)
@@ -81,31 +73,21 @@ func TestLinksOfACorpusAreNamedAndNotFollowed(t *testing.T) {
 	want := []string{
 		"d1", "d2", "in.txt", "nowhere.txt", "null.txt", "out.txt", "outdir", "outdir2", "pipe.txt", "self.txt", "sub/up",
 	}
-	if !slices.Equal(left, want) {
-		t.Errorf("left out %v, want %v", left, want)
-	}
+	assert.True(t, slices.Equal(left, want), "left out %v, want %v", left, want)
 	for _, err := range store.List(t.Context(), "out.txt", "") {
-		if !strings.Contains(err.Error(), "follow_links") {
-			t.Errorf("%v does not name the option", err)
-		}
+		assert.Contains(t, err.Error(), "follow_links", "%v does not name the option", err)
 	}
 }
 
 func TestFollowedLinksLeadOutOnceAndNeverRound(t *testing.T) {
 	corpus, err := dir.OpenCorpus(hostile(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	store := corpus.Following()
 	keys, left := listed(t, store)
 	want := []string{"a.txt", "in.txt", "out.txt", "outdir/deep/c.txt", "outdir/key.txt", "sub/b.txt"}
-	if !slices.Equal(keys, want) {
-		t.Errorf("listed %v, want %v", keys, want)
-	}
+	assert.True(t, slices.Equal(keys, want), "listed %v, want %v", keys, want)
 	want = []string{"d1", "d2", "nowhere.txt", "null.txt", "outdir2", "pipe.txt", "self.txt", "sub/up"}
-	if !slices.Equal(left, want) {
-		t.Errorf("left out %v, want %v", left, want)
-	}
+	assert.True(t, slices.Equal(left, want), "left out %v, want %v", left, want)
 	if raw, _, err := blob.Read(t.Context(), store, "outdir/key.txt"); err != nil || string(raw) != "secrets/key.txt" {
 		t.Errorf("%q, %v", raw, err)
 	}
@@ -115,13 +97,10 @@ func TestFollowedLinksLeadOutOnceAndNeverRound(t *testing.T) {
 func TestWhatBecameALinkOrAPipeIsNotRead(t *testing.T) {
 	root := hostile(t)
 	store, err := dir.OpenCorpus(root)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for _, key := range []string{"out.txt", "outdir/key.txt", "in.txt", "d1/a.txt"} {
-		if raw, _, err := blob.Read(t.Context(), store, key); !fault.Is(err, fault.NotFollowed) {
-			t.Errorf("%s: read %q, %v", key, raw, err)
-		}
+		raw, _, err := blob.Read(t.Context(), store, key)
+		assert.True(t, fault.Is(err, fault.NotFollowed), "%s: read %q, %v", key, raw, err)
 	}
 	done := make(chan error, 1)
 	go func() {
@@ -134,9 +113,7 @@ func TestWhatBecameALinkOrAPipeIsNotRead(t *testing.T) {
 	}()
 	select {
 	case err := <-done:
-		if !fault.Is(err, fault.NotFound) {
-			t.Error(err)
-		}
+		assert.True(t, fault.Is(err, fault.NotFound), "%v", err)
 	case <-time.After(time.Minute):
 		t.Fatal("reading a pipe does not end")
 	}
@@ -145,13 +122,9 @@ func TestWhatBecameALinkOrAPipeIsNotRead(t *testing.T) {
 func TestACorpusMayBeALinkItself(t *testing.T) {
 	root := hostile(t)
 	link := filepath.Join(t.TempDir(), "link")
-	if err := os.Symlink(root, link); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.Symlink(root, link))
 	store, err := dir.OpenCorpus(link)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if keys, _ := listed(t, store); len(keys) != 2 {
 		t.Errorf("%v", keys)
 	}
@@ -165,17 +138,11 @@ func TestLinksCannotMultiplyFolders(t *testing.T) {
 	root := t.TempDir()
 	for i := range 40 {
 		folder := filepath.Join(root, ".chain", string(rune('a'+i%26))+strings.Repeat("x", i/26))
-		if err := os.MkdirAll(folder, 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(filepath.Join(folder, "doc.txt"), nil, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.MkdirAll(folder, 0o700))
+		require.NoError(t, os.WriteFile(filepath.Join(folder, "doc.txt"), nil, 0o600))
 	}
 	folders, err := filepath.Glob(filepath.Join(root, ".chain", "*"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for i := range folders[1:] {
 		for _, name := range []string{"l1", "l2"} {
 			if err := os.Symlink(folders[i+1], filepath.Join(folders[i], name)); err != nil {
@@ -183,13 +150,9 @@ func TestLinksCannotMultiplyFolders(t *testing.T) {
 			}
 		}
 	}
-	if err := os.Symlink(folders[0], filepath.Join(root, "begin")); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.Symlink(folders[0], filepath.Join(root, "begin")))
 	corpus, err := dir.OpenCorpus(root)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if keys, left := listed(t, corpus.Following()); len(keys) > 100 || len(left) == 0 {
 		t.Errorf("%d documents of 40, %d left out", len(keys), len(left))
 	}
@@ -199,31 +162,21 @@ func TestLinksCannotMultiplyFolders(t *testing.T) {
 func TestFoldersThatVanishWhileACorpusIsListedLoseNothingElse(t *testing.T) {
 	root := t.TempDir()
 	for _, folder := range []string{"top/a", "top/b", "top/c", "top/d"} {
-		if err := os.MkdirAll(filepath.Join(root, folder), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(filepath.Join(root, folder, "x.txt"), []byte("x"), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.MkdirAll(filepath.Join(root, folder), 0o700))
+		require.NoError(t, os.WriteFile(filepath.Join(root, folder, "x.txt"), []byte("x"), 0o600))
 	}
 	if err := os.Symlink("../..", filepath.Join(root, "top/d/up")); err != nil {
 		t.Skip("no links here: ", err)
 	}
 	corpus, err := dir.OpenCorpus(root)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	var keys []string
 	for info, err := range corpus.Following().List(t.Context(), "", "") {
-		if err != nil && !fault.Is(err, fault.NotFollowed) {
-			t.Fatal(err)
-		}
+		require.True(t, err == nil || fault.Is(err, fault.NotFollowed), "%v", err)
 		keys = append(keys, info.Key)
 		if info.Key == "top/a/x.txt" {
 			for _, gone := range []string{"top/b", "top/c"} {
-				if err := os.RemoveAll(filepath.Join(root, gone)); err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, os.RemoveAll(filepath.Join(root, gone)))
 			}
 		}
 	}
@@ -239,26 +192,18 @@ func TestAFolderThatMayBeListedAndNotEnteredIsAnErrorNotAPanic(t *testing.T) {
 	}
 	root := t.TempDir()
 	for _, folder := range []string{"locked/a", "locked/b", "locked/c"} {
-		if err := os.MkdirAll(filepath.Join(root, folder), 0o700); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.MkdirAll(filepath.Join(root, folder), 0o700))
 	}
 	locked := filepath.Join(root, "locked")
-	if err := os.Chmod(locked, 0o400); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.Chmod(locked, 0o400))
 	t.Cleanup(func() { _ = os.Chmod(locked, 0o700) }) //nolint:gosec // so that it can be removed
 	corpus, err := dir.OpenCorpus(root)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	failures := 0
 	for _, err := range corpus.Following().List(t.Context(), "", "") {
 		if err != nil {
 			failures++
 		}
 	}
-	if failures == 0 {
-		t.Error("nothing is told")
-	}
+	assert.True(t, failures != 0, "nothing is told")
 }

@@ -12,6 +12,9 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/store/blob"
 )
@@ -22,9 +25,7 @@ func ends(t *testing.T, store *Store) {
 	store.journal.mu.Lock()
 	store.journal.retire(store.journal.log)
 	store.journal.mu.Unlock()
-	if err := store.journal.settle(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, store.journal.settle())
 }
 
 // files gives the objects of a folder that have a file.
@@ -40,9 +41,7 @@ func files(t *testing.T, root string) (keys []string) {
 		}
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return keys
 }
 
@@ -56,9 +55,7 @@ func TestOnlyWhatOutlivesItsJournalGetsAFile(t *testing.T) {
 		t.Errorf("%q have a file at once", got)
 	}
 	for i := range 9 {
-		if err := store.Delete(t.Context(), fmt.Sprint("a/", i)); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, store.Delete(t.Context(), fmt.Sprint("a/", i)))
 	}
 	if _, err := store.Stat(t.Context(), "a/3"); !fault.Is(err, fault.NotFound) {
 		t.Errorf("a deleted one: %v", err)
@@ -77,9 +74,7 @@ func TestAnObjectWithoutAFileIsReadAsAnyOther(t *testing.T) {
 	store := journaled(t, t.TempDir())
 	write(t, store, "a/k", "0123456789")
 	seen, err := store.Stat(t.Context(), "a/k")
-	if err != nil || seen.Size != 10 || seen.Modified.IsZero() {
-		t.Fatalf("%+v, %v", seen, err)
-	}
+	require.True(t, err == nil && seen.Size == 10 && !seen.Modified.IsZero(), "%+v, %v", seen, err)
 	for _, ask := range []struct {
 		blob.Range
 		want string
@@ -90,13 +85,9 @@ func TestAnObjectWithoutAFileIsReadAsAnyOther(t *testing.T) {
 		{blob.Range{Offset: 8, Length: 30}, "89"},
 	} {
 		body, found, err := store.Get(t.Context(), "a/k", ask.Range)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		raw, err := io.ReadAll(body)
-		if err != nil || string(raw) != ask.want || found != seen {
-			t.Errorf("%+v: %q, %+v, %v", ask.Range, raw, found, err)
-		}
+		assert.True(t, err == nil && string(raw) == ask.want && found == seen, "%+v: %q, %+v, %v", ask.Range, raw, found, err)
 	}
 	if _, _, err := store.Get(t.Context(), "a/k", blob.Range{Length: -1, Match: "other"}); !fault.Is(err, fault.Precondition) {
 		t.Errorf("in another version: %v", err)
@@ -115,19 +106,15 @@ func TestAnObjectWithoutAFileIsReplacedOnCondition(t *testing.T) {
 	store := journaled(t, root)
 	write(t, store, "a/k", "negative")
 	seen, err := store.Stat(t.Context(), "a/k")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if _, err := blob.Write(t.Context(), store, "a/k", []byte("z"), blob.Cond{Match: "other"}); !fault.Is(err, fault.Precondition) {
 		t.Errorf("on another version: %v", err)
 	}
-	if _, err := blob.Write(t.Context(), store, "a/k", []byte("positive"), blob.Cond{Match: seen.ETag}); err != nil {
-		t.Fatal(err)
-	}
+	_, err = blob.Write(t.Context(), store, "a/k", []byte("positive"), blob.Cond{Match: seen.ETag})
+	require.NoError(t, err)
 	for range 2 {
-		if raw, _, err := blob.Read(t.Context(), store, "a/k"); err != nil || string(raw) != "positive" {
-			t.Errorf("read %q, %v", raw, err)
-		}
+		raw, _, err := blob.Read(t.Context(), store, "a/k")
+		assert.True(t, err == nil && string(raw) == "positive", "read %q, %v", raw, err)
 		ends(t, store)
 	}
 	if got := reads(t, crashed(t, root)); got["a/k"] != "positive" {
@@ -152,9 +139,7 @@ func TestListingsHoldObjectsWithoutAFile(t *testing.T) {
 	slices.Sort(want)
 	listed := func(prefix, after string, between func()) (keys []string) {
 		for found, err := range store.List(t.Context(), prefix, after) {
-			if err != nil || found.Size != 1 {
-				t.Fatalf("%+v, %v", found, err)
-			}
+			require.True(t, err == nil && found.Size == 1, "%+v, %v", found, err)
 			if keys = append(keys, found.Key); len(keys) == 5 && between != nil {
 				between()
 			}
@@ -175,14 +160,10 @@ func TestListingsHoldObjectsWithoutAFile(t *testing.T) {
 			}
 			var got []string
 			for found, err := range store.ListRange(t.Context(), "a/", bounds[0], bounds[1]) {
-				if err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, err)
 				got = append(got, found.Key)
 			}
-			if !slices.Equal(got, part) {
-				t.Errorf("the range %q: %q", bounds, got)
-			}
+			assert.True(t, slices.Equal(got, part), "the range %q: %q", bounds, got)
 		}
 	}
 	if got := listed("a/1/", "", nil); len(got) != 13 {
@@ -191,15 +172,11 @@ func TestListingsHoldObjectsWithoutAFile(t *testing.T) {
 	var parts []string
 	for i, cut := range []string{want[11], want[30], ""} {
 		for found, err := range store.ListRange(t.Context(), "a/", []string{"", want[11], want[30]}[i], cut) {
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			parts = append(parts, found.Key)
 		}
 	}
-	if !slices.Equal(parts, want) {
-		t.Errorf("in ranges: %q", parts)
-	}
+	assert.True(t, slices.Equal(parts, want), "in ranges: %q", parts)
 	for range store.List(t.Context(), "", "") {
 		break // yields no more
 	}
@@ -208,9 +185,7 @@ func TestListingsHoldObjectsWithoutAFile(t *testing.T) {
 	}
 	write(t, store, "a/2/90", "x")
 	if got := listed("a/", "", func() {
-		if err := store.Delete(t.Context(), "a/2/90"); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, store.Delete(t.Context(), "a/2/90"))
 	}); !slices.Equal(got, want) {
 		t.Errorf("with one that was deleted meanwhile: %q", got)
 	}

@@ -7,6 +7,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/internal/store/blob/dir"
 )
@@ -18,28 +21,22 @@ func (late) Deadline() (time.Time, bool) { return time.Now().Add(-time.Second), 
 
 func TestDeletesEndWithTheirContextAndItsDeadline(t *testing.T) {
 	store, err := dir.Open(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	var keys []string
 	for i := range 5 {
 		keys = append(keys, fmt.Sprint("docs/segments/", i))
-		if _, err := blob.Write(t.Context(), store, keys[i], []byte("x"), blob.Cond{}); err != nil {
-			t.Fatal(err)
-		}
+		_, err := blob.Write(t.Context(), store, keys[i], []byte("x"), blob.Cond{})
+		require.NoError(t, err)
 	}
 	cancelled, cancel := context.WithCancel(t.Context())
 	cancel()
 	for name, ctx := range map[string]context.Context{"cancelled": cancelled, "late": late{t.Context()}} {
 		for _, err := range []error{store.DeleteAll(ctx, keys), store.Delete(ctx, keys[0])} {
-			if !errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded) {
-				t.Errorf("%s: %v", name, err)
-			}
+			assert.True(t, errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded), "%s: %v", name, err)
 		}
 	}
 	for _, key := range keys {
-		if _, err := store.Stat(t.Context(), key); err != nil {
-			t.Error(err)
-		}
+		_, err := store.Stat(t.Context(), key)
+		assert.NoError(t, err)
 	}
 }

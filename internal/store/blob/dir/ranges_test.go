@@ -7,6 +7,9 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/internal/store/blob/dir"
@@ -16,9 +19,7 @@ import (
 func told(t *testing.T, store blob.Store, after, until string) (out []string) {
 	t.Helper()
 	for info, err := range store.ListRange(t.Context(), "", after, until) {
-		if err != nil && info.Key == "" {
-			t.Fatal(err)
-		}
+		require.True(t, err == nil || info.Key != "", "%v", err)
 		out = append(out, fmt.Sprint(info.Key, " ", fault.CodeOf(err)))
 	}
 	return out
@@ -30,25 +31,18 @@ func told(t *testing.T, store blob.Store, after, until string) (out []string) {
 func TestRangesOfACorpusWithLinksTellEverythingOnce(t *testing.T) {
 	root := hostile(t)
 	for _, file := range []string{"outdir-beside.txt", "d1.txt", "sub.txt", "sub-beside.txt"} {
-		if err := os.WriteFile(filepath.Join(root, file), []byte(file), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(filepath.Join(root, file), []byte(file), 0o600))
 	}
 	store, err := dir.OpenCorpus(root)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for name, store := range map[string]blob.Store{"named": store, "followed": blob.Following(store)} {
 		all := told(t, store, "", "")
-		if len(all) < 12 {
-			t.Fatalf("%s: %q", name, all)
-		}
+		require.True(t, len(all) >= 12, "%s: %q", name, all)
 		for info := range store.ListRange(t.Context(), "", "", "") {
 			for _, cut := range []string{info.Key, info.Key + "-", info.Key + "/", info.Key + "/deep", info.Key + "0"} {
 				low, high := told(t, store, "", cut), told(t, store, cut, "")
-				if !slices.Equal(slices.Concat(low, high), all) {
-					t.Errorf("%s, cut at %q: %q and %q, of %q", name, cut, low, high, all)
-				}
+				assert.True(t, slices.Equal(slices.Concat(low, high), all),
+					"%s, cut at %q: %q and %q, of %q", name, cut, low, high, all)
 			}
 		}
 	}

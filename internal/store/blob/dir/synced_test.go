@@ -8,6 +8,9 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/internal/stream/durable"
@@ -18,9 +21,7 @@ import (
 func TestAnObjectIsSyncedWholeBeforeItHasItsName(t *testing.T) {
 	root := t.TempDir()
 	store, err := Open(root)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	before := syncFile
 	t.Cleanup(func() { syncFile = before })
 	for _, cond := range []blob.Cond{{}, {Absent: true}} {
@@ -29,25 +30,19 @@ func TestAnObjectIsSyncedWholeBeforeItHasItsName(t *testing.T) {
 			syncFile = func(file *os.File) error {
 				synced++
 				info, err := file.Stat()
-				if err != nil || info.Size() != 7 || info.Mode().Perm() != durable.PrivateFile {
-					t.Errorf("synced %v, %v", info, err)
-				}
+				assert.True(t, err == nil && info.Size() == 7 && info.Mode().Perm() == durable.PrivateFile,
+					"synced %v, %v", info, err)
 				if _, err := os.Lstat(filepath.Join(root, "a", "k")); !errors.Is(err, fs.ErrNotExist) {
 					t.Errorf("it has its name before it is synced: %v", err)
 				}
 				return failure
 			}
 			_, err := blob.Write(t.Context(), store, "a/k", []byte("content"), cond)
-			if synced != 1 || (err != nil) != (failure != nil) {
-				t.Errorf("%+v: synced %d times, %v", cond, synced, err)
-			}
-			if _, err := store.Stat(t.Context(), "a/k"); fault.Is(err, fault.NotFound) != (failure != nil) {
-				t.Errorf("%+v, the sync gave %v: %v", cond, failure, err)
-			}
+			assert.True(t, synced == 1 && (err != nil) == (failure != nil), "%+v: synced %d times, %v", cond, synced, err)
+			_, err = store.Stat(t.Context(), "a/k")
+			assert.True(t, fault.Is(err, fault.NotFound) == (failure != nil), "%+v, the sync gave %v: %v", cond, failure, err)
 		}
-		if err := store.Delete(t.Context(), "a/k"); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, store.Delete(t.Context(), "a/k"))
 	}
 }
 
@@ -55,13 +50,9 @@ func TestAnObjectIsSyncedWholeBeforeItHasItsName(t *testing.T) {
 // Promises: 137.
 func TestObjectsAreTheirOwnersAlone(t *testing.T) {
 	root := filepath.Join(t.TempDir(), "artifacts")
-	if err := errors.Join(os.Mkdir(root, 0o755), os.Chmod(root, 0o755)); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, errors.Join(os.Mkdir(root, 0o755), os.Chmod(root, 0o755)))
 	plain, err := Open(root)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	write(t, plain, "docs/segments/1", "x")
 	write(t, journaled(t, root), "a/b/2", "x")
 	objects := 0
@@ -76,7 +67,5 @@ func TestObjectsAreTheirOwnersAlone(t *testing.T) {
 		objects++
 		return err
 	})
-	if err != nil || objects < 6 {
-		t.Errorf("%d files and folders, %v", objects, err)
-	}
+	assert.True(t, err == nil && objects >= 6, "%d files and folders, %v", objects, err)
 }

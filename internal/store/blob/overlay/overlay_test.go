@@ -5,6 +5,9 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/internal/store/blob/overlay"
@@ -20,9 +23,7 @@ func keys(t *testing.T, store blob.Store) []string {
 	t.Helper()
 	var out []string
 	for info, err := range store.List(t.Context(), "", "") {
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		out = append(out, info.Key)
 	}
 	return out
@@ -30,9 +31,8 @@ func keys(t *testing.T, store blob.Store) []string {
 
 func put(t *testing.T, store blob.Store, key, content string) {
 	t.Helper()
-	if _, err := blob.Write(t.Context(), store, key, []byte(content), blob.Cond{}); err != nil {
-		t.Fatal(err)
-	}
+	_, err := blob.Write(t.Context(), store, key, []byte(content), blob.Cond{})
+	require.NoError(t, err)
 }
 
 func read(ctx context.Context, store blob.Store, key string) string {
@@ -51,22 +51,16 @@ func TestWhatIsWrittenHidesWhatLiesBelowAndChangesNothingThere(t *testing.T) {
 	put(t, over, "a", "above a")
 	put(t, over, "b", "above b")
 	put(t, over, "d", "above d")
-	if got := keys(t, over); !slices.Equal(got, []string{"a", "b", "c", "d"}) {
-		t.Errorf("listed %v", got)
-	}
+	assert.Equal(t, []string{"a", "b", "c", "d"}, keys(t, over), "listed")
 	for info, err := range over.List(t.Context(), "", "") {
 		if stat, statErr := over.Stat(t.Context(), info.Key); err != nil || statErr != nil || info.ETag != stat.ETag {
 			t.Errorf("%s is listed with the tag %q, and has %q: %v, %v", info.Key, info.ETag, stat.ETag, err, statErr)
 		}
 	}
 	for key, want := range map[string]string{"a": "above a", "b": "above b", "c": "below c"} {
-		if got := read(t.Context(), over, key); got != want {
-			t.Errorf("%s holds %q, want %q", key, got, want)
-		}
+		assert.Equal(t, want, read(t.Context(), over, key), "%s holds", key)
 	}
-	if err := over.Delete(t.Context(), "c"); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, over.Delete(t.Context(), "c"))
 	if got := keys(t, lower); !slices.Equal(got, []string{"a", "c"}) || read(t.Context(), lower, "a") != "below a" {
 		t.Errorf("below: %v, a holds %q", got, read(t.Context(), lower, "a"))
 	}
@@ -80,12 +74,9 @@ func TestConditionsAreHeldToWhatIsSeen(t *testing.T) {
 		t.Errorf("an object that lies below counts as absent: %v", err)
 	}
 	info, err := over.Stat(t.Context(), "a")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := blob.Write(t.Context(), over, "a", []byte("x"), blob.Cond{Match: info.ETag}); err != nil {
-		t.Error(err)
-	}
+	require.NoError(t, err)
+	_, err = blob.Write(t.Context(), over, "a", []byte("x"), blob.Cond{Match: info.ETag})
+	assert.NoError(t, err)
 	if _, err := blob.Write(t.Context(), over, "a", nil, blob.Cond{Match: info.ETag}); !fault.Is(err, fault.Precondition) {
 		t.Errorf("an old tag matches: %v", err)
 	}

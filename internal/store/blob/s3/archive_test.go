@@ -8,6 +8,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/internal/store/blob/s3"
@@ -54,20 +57,14 @@ func TestAListingSaysWhatIsArchived(t *testing.T) {
 		store, err := s3.Open(t.Context(), s3.Config{
 			Bucket: "b", Prefix: "p", Endpoint: server.URL, Region: "us-east-1", PathStyle: true, Setting: "corpus",
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		asked = 0 // opening a store lists, too
 		got := ""
 		for info, err := range store.List(t.Context(), "", "") {
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			got += strings.TrimSuffix(info.Key+":"+info.Archived, ":") + " "
 		}
-		if got != c.want || asked != c.asked {
-			t.Errorf("%s: %s after %d requests, want %s", name, got, asked, c.want)
-		}
+		assert.True(t, got == c.want && asked == c.asked, "%s: %s after %d requests, want %s", name, got, asked, c.want)
 	}
 }
 
@@ -105,13 +102,9 @@ func TestTheEncodingOfAnObjectIsTold(t *testing.T) {
 			fmt.Fprint(w, "bytes")
 		})
 		body, info, err := store.Get(t.Context(), c[0], blob.All)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		raw, err := io.ReadAll(body)
-		if err != nil || string(raw) != "bytes" || info.Encoding != c[2] {
-			t.Errorf("%v: %q %+v %v", c, raw, info, err)
-		}
+		assert.True(t, err == nil && string(raw) == "bytes" && info.Encoding == c[2], "%v: %q %+v %v", c, raw, info, err)
 		_ = body.Close()
 	}
 }

@@ -9,6 +9,9 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/internal/store/blob/s3"
@@ -57,9 +60,7 @@ func breakingStore(t *testing.T, times int64) (*s3.Store, *breaking) {
 	store, err := s3.Open(t.Context(), s3.Config{
 		Bucket: "b", Endpoint: server.URL, Region: "us-east-1", PathStyle: true, Setting: "stores.artifacts",
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return store, b
 }
 
@@ -73,37 +74,29 @@ func TestAStreamThatBreaksGoesOnWhereItWas(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			store, b := breakingStore(t, 3)
-			if _, err := blob.Write(t.Context(), store, "k", want, blob.Cond{}); err != nil {
-				t.Fatal(err)
-			}
+			_, err := blob.Write(t.Context(), store, "k", want, blob.Cond{})
+			require.NoError(t, err)
 			stream, info, err := store.Get(t.Context(), "k", part)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			defer func() { _ = stream.Close() }()
 			var got bytes.Buffer
-			if _, err := got.ReadFrom(stream); err != nil {
-				t.Fatal(err)
-			}
+			_, err = got.ReadFrom(stream)
+			require.NoError(t, err)
 			end := int64(len(want))
 			if part.Length > 0 {
 				end = part.Offset + part.Length
 			}
-			if !bytes.Equal(got.Bytes(), want[part.Offset:end]) || info.Size != int64(len(want)) {
-				t.Errorf("%d bytes of an object of %d", got.Len(), info.Size)
-			}
-			if b.asked.Load() != 4 {
-				t.Errorf("asked %d times", b.asked.Load())
-			}
+			assert.True(t, bytes.Equal(got.Bytes(), want[part.Offset:end]) && info.Size == int64(len(want)),
+				"%d bytes of an object of %d", got.Len(), info.Size)
+			assert.Equal(t, int64(4), b.asked.Load(), "asked")
 		})
 	}
 }
 
 func TestAStreamThatBreaksAgainAndAgainFailsTransiently(t *testing.T) {
 	store, _ := breakingStore(t, 100)
-	if _, err := blob.Write(t.Context(), store, "k", make([]byte, 300_000), blob.Cond{}); err != nil {
-		t.Fatal(err)
-	}
+	_, err := blob.Write(t.Context(), store, "k", make([]byte, 300_000), blob.Cond{})
+	require.NoError(t, err)
 	if _, _, err := blob.Read(t.Context(), store, "k"); fault.KindOf(err) != fault.Transient {
 		t.Errorf("%v", err)
 	}
@@ -112,9 +105,8 @@ func TestAStreamThatBreaksAgainAndAgainFailsTransiently(t *testing.T) {
 func TestAStreamNeverGoesOnInAnotherVersion(t *testing.T) {
 	store, b := breakingStore(t, 1)
 	one, two := bytes.Repeat([]byte("1"), 300_000), bytes.Repeat([]byte("2"), 300_000)
-	if _, err := blob.Write(t.Context(), store, "k", one, blob.Cond{}); err != nil {
-		t.Fatal(err)
-	}
+	_, err := blob.Write(t.Context(), store, "k", one, blob.Cond{})
+	require.NoError(t, err)
 	b.after = func() { _, _ = blob.Write(t.Context(), b.store, "k", two, blob.Cond{}) }
 	if raw, _, err := blob.Read(t.Context(), store, "k"); fault.KindOf(err) != fault.Transient {
 		t.Errorf("%d bytes, %v", len(raw), err)

@@ -4,6 +4,9 @@ import (
 	"net/http/httptest"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/internal/store/blob/s3"
@@ -25,9 +28,7 @@ func pair(t *testing.T) (from, to *s3.Store, b *bucket) {
 		store, err := s3.Open(t.Context(), s3.Config{
 			Bucket: "b", Prefix: prefix, Endpoint: server.URL, Region: "us-east-1", PathStyle: true,
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		return store
 	}
 	return open("from"), open("to"), b
@@ -41,34 +42,24 @@ func TestTheServerCopiesWhatItCanAndTheRestIsReadAndWritten(t *testing.T) {
 	}{"by the server": {false, 1, 0}, "through this process": {true, 0, 1}} {
 		from, to, b := pair(t)
 		b.refusesCopies = test.refuses
-		if _, err := blob.Write(t.Context(), from, odd, []byte("rows"), blob.Cond{}); err != nil {
-			t.Fatal(err)
-		}
-		if err := blob.Copy(t.Context(), to, "copy", passing{from}, odd); err != nil {
-			t.Fatal(name, err)
-		}
-		if b.copies != test.copies || b.reads != test.reads {
-			t.Errorf("%s: %d copies, %d reads", name, b.copies, b.reads)
-		}
+		_, err := blob.Write(t.Context(), from, odd, []byte("rows"), blob.Cond{})
+		require.NoError(t, err)
+		err = blob.Copy(t.Context(), to, "copy", passing{from}, odd)
+		require.True(t, err == nil, "%v %v", name, err)
+		assert.True(t, b.copies == test.copies && b.reads == test.reads, "%s: %d copies, %d reads", name, b.copies, b.reads)
 		raw, _, err := blob.Read(t.Context(), to, "copy")
-		if err != nil || string(raw) != "rows" {
-			t.Errorf("%s: got %q, %v", name, raw, err)
-		}
-		if err := blob.Copy(t.Context(), to, "none", from, "absent"); !fault.Is(err, fault.NotFound) {
-			t.Errorf("%s: an absent object: %v", name, err)
-		}
+		assert.True(t, err == nil && string(raw) == "rows", "%s: got %q, %v", name, raw, err)
+		err = blob.Copy(t.Context(), to, "none", from, "absent")
+		assert.True(t, fault.Is(err, fault.NotFound), "%s: an absent object: %v", name, err)
 	}
 }
 
 func TestAnotherServersObjectsAreReadAndWritten(t *testing.T) {
 	from, _, _ := pair(t)
 	_, to, b := pair(t)
-	if _, err := blob.Write(t.Context(), from, "k", []byte("rows"), blob.Cond{}); err != nil {
-		t.Fatal(err)
-	}
-	if err := blob.Copy(t.Context(), to, "copy", from, "k"); err != nil {
-		t.Fatal(err)
-	}
+	_, err := blob.Write(t.Context(), from, "k", []byte("rows"), blob.Cond{})
+	require.NoError(t, err)
+	require.NoError(t, blob.Copy(t.Context(), to, "copy", from, "k"))
 	if raw, _, err := blob.Read(t.Context(), to, "copy"); err != nil || string(raw) != "rows" || b.copies != 0 {
 		t.Errorf("got %q, %v, %d copies", raw, err, b.copies)
 	}

@@ -5,9 +5,11 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
-	"strings"
 	"sync"
 	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/unweaver/unweaver/internal/fault"
 )
@@ -41,12 +43,9 @@ func TestManyAreDeletedInFewRequests(t *testing.T) {
 		sizes = append(sizes, len(asked.Object))
 		fmt.Fprint(w, `<DeleteResult></DeleteResult>`)
 	})
-	if err := store.DeleteAll(t.Context(), numbered(2500)); err != nil {
-		t.Fatal(err)
-	}
-	if !slices.Equal(sizes, []int{1000, 1000, 500}) || first != "p/k/0000" {
-		t.Errorf("requests of %v keys, the first is %q", sizes, first)
-	}
+	require.NoError(t, store.DeleteAll(t.Context(), numbered(2500)))
+	assert.True(t, slices.Equal(sizes, []int{1000, 1000, 500}) && first == "p/k/0000",
+		"requests of %v keys, the first is %q", sizes, first)
 }
 
 func TestKeysThatStayAreCountedAndTheFirstIsNamed(t *testing.T) {
@@ -58,13 +57,9 @@ func TestKeysThatStayAreCountedAndTheFirstIsNamed(t *testing.T) {
 		</DeleteResult>`)
 	})
 	err := store.DeleteAll(t.Context(), numbered(10))
-	if !fault.Is(err, fault.StoreDenied) {
-		t.Fatalf("got %v", err)
-	}
+	require.True(t, fault.Is(err, fault.StoreDenied), "got %v", err)
 	for _, says := range []string{"2 of 10", "s3://b/p/k/0003", "it is locked", "delete"} {
-		if !strings.Contains(err.Error(), says) {
-			t.Errorf("%v does not say %q", err, says)
-		}
+		assert.Contains(t, err.Error(), says, "%v does not say", err)
 	}
 }
 
@@ -86,13 +81,10 @@ func TestAStoreThatDeletesOneByOneIsAskedSo(t *testing.T) {
 			w.WriteHeader(refusal.status)
 			fmt.Fprintf(w, "<Error><Code>%s</Code><Message>no</Message></Error>", refusal.code)
 		})
-		if err := store.DeleteAll(t.Context(), numbered(3)); err != nil {
-			t.Errorf("%s: %v", refusal.code, err)
-		}
+		assert.NoError(t, store.DeleteAll(t.Context(), numbered(3)), "%s", refusal.code)
 		slices.Sort(deleted)
-		if want := []string{"/b/p/k/0000", "/b/p/k/0001", "/b/p/k/0002"}; !slices.Equal(deleted, want) {
-			t.Errorf("%s: deleted %q", refusal.code, deleted)
-		}
+		want := []string{"/b/p/k/0000", "/b/p/k/0001", "/b/p/k/0002"}
+		assert.True(t, slices.Equal(deleted, want), "%s: deleted %q", refusal.code, deleted)
 	}
 }
 
@@ -119,8 +111,7 @@ func TestADeletionThatFailsAsAWholeIsRepeatedWhereItHeals(t *testing.T) {
 			sent++
 			w.WriteHeader(status)
 		})
-		if err := store.DeleteAll(t.Context(), numbered(3)); !fault.Is(err, want.code) || sent != want.sent {
-			t.Errorf("%d: sent %d times, %v", status, sent, err)
-		}
+		err := store.DeleteAll(t.Context(), numbered(3))
+		assert.True(t, fault.Is(err, want.code) && sent == want.sent, "%d: sent %d times, %v", status, sent, err)
 	}
 }

@@ -15,6 +15,9 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/internal/store/blob/s3"
@@ -211,9 +214,7 @@ func faked(t *testing.T) (*s3.Store, *bucket) {
 		Bucket: "b", Prefix: "some/prefix", Endpoint: server.URL, Region: "us-east-1", PathStyle: true,
 		Setting: "stores.artifacts",
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return store, b
 }
 
@@ -230,9 +231,7 @@ func TestPartsOfAnUploadThatFailsAreGivenUp(t *testing.T) {
 	if _, err := store.Put(t.Context(), "k", bytes.NewReader(body), int64(len(body))+1, blob.Cond{}); err == nil {
 		t.Error("a body that ends early was stored")
 	}
-	if b.aborted != 1 {
-		t.Errorf("%d uploads were given up: their parts are paid for", b.aborted)
-	}
+	assert.Equal(t, 1, b.aborted)
 	if _, err := store.Put(t.Context(), "k", bytes.NewReader(body), -1, blob.Cond{Absent: true}); err != nil {
 		t.Fatal(err)
 	}
@@ -240,20 +239,14 @@ func TestPartsOfAnUploadThatFailsAreGivenUp(t *testing.T) {
 		t.Errorf("stored %+v, %v", info, err)
 	}
 	_, err := store.Put(t.Context(), "k", bytes.NewReader(body), -1, blob.Cond{Absent: true})
-	if !fault.Is(err, fault.Precondition) {
-		t.Errorf("a second If-None-Match: %v", err)
-	}
+	assert.True(t, fault.Is(err, fault.Precondition), "a second If-None-Match: %v", err)
 }
 
 func TestKeysLieBelowThePrefix(t *testing.T) {
 	store, b := faked(t)
-	if _, err := blob.Write(t.Context(), store, "k", []byte("x"), blob.Cond{}); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := b.store.Stat(t.Context(), "some/prefix/k"); err != nil {
-		t.Error(err)
-	}
-	if got := store.Location("k"); got != "s3://b/some/prefix/k" {
-		t.Errorf("location %s", got)
-	}
+	_, err := blob.Write(t.Context(), store, "k", []byte("x"), blob.Cond{})
+	require.NoError(t, err)
+	_, err = b.store.Stat(t.Context(), "some/prefix/k")
+	assert.NoError(t, err)
+	assert.Equal(t, "s3://b/some/prefix/k", store.Location("k"), "location")
 }

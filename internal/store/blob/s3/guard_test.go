@@ -15,6 +15,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/internal/store/blob/s3"
@@ -71,9 +74,7 @@ func guarded(t *testing.T, limit time.Duration, handle http.HandlerFunc) *s3.Sto
 		Bucket: "b", Prefix: "p", Endpoint: server.URL, Region: "us-east-1", PathStyle: true,
 		Setting: "stores.artifacts", Stall: limit,
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return store
 }
 
@@ -119,9 +120,7 @@ func TestADownloadThatMovesNoByteFailsTransiently(t *testing.T) {
 		}
 		defer func() { _ = body.Close() }()
 		n, err := io.Copy(io.Discard, body)
-		if n != 100 {
-			t.Errorf("%d bytes arrived", n)
-		}
+		assert.Equal(t, int64(100), n)
 		return err
 	}))
 }
@@ -247,7 +246,5 @@ func TestACallersOwnEndIsNoStall(t *testing.T) {
 		_, err := store.Stat(ctx, "k")
 		return err
 	})
-	if !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("got %v", err)
-	}
+	assert.ErrorIs(t, err, context.DeadlineExceeded)
 }

@@ -13,6 +13,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/internal/store/blob/s3"
@@ -45,9 +48,7 @@ func config(t *testing.T) s3.Config {
 func open(t *testing.T) blob.Store {
 	t.Helper()
 	store, err := s3.Open(t.Context(), config(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return store
 }
 
@@ -64,23 +65,16 @@ func TestLargeObjectsTravelInPartsUnderTheirCondition(t *testing.T) {
 		key := fmt.Sprint("big", size)
 		// Hiding Seek and Len proves that nothing but the stream is needed.
 		stream := io.MultiReader(bytes.NewReader(big))
-		if _, err := store.Put(t.Context(), key, stream, size, blob.Cond{Absent: true}); err != nil {
-			t.Fatal(err)
-		}
+		_, err := store.Put(t.Context(), key, stream, size, blob.Cond{Absent: true})
+		require.NoError(t, err)
 		got, in, err := blob.Read(t.Context(), store, key)
-		if err != nil || !bytes.Equal(got, big) || in.Size != int64(len(big)) {
-			t.Errorf("read back %d bytes, %+v, %v", len(got), in, err)
-		}
-		if _, err := store.Put(t.Context(), key, bytes.NewReader(big), size, blob.Cond{Absent: true}); !fault.Is(
-			err,
-			fault.Precondition,
-		) {
-			t.Errorf("a second If-None-Match: %v", err)
-		}
+		assert.True(t, err == nil && bytes.Equal(got, big) && in.Size == int64(len(big)),
+			"read back %d bytes, %+v, %v", len(got), in, err)
+		_, err = store.Put(t.Context(), key, bytes.NewReader(big), size, blob.Cond{Absent: true})
+		assert.True(t, fault.Is(err, fault.Precondition), "a second If-None-Match: %v", err)
 	}
-	if _, err := store.Put(t.Context(), "short", bytes.NewReader(big), int64(len(big))+1, blob.Cond{}); err == nil {
-		t.Error("a body that ends early was stored")
-	}
+	_, err := store.Put(t.Context(), "short", bytes.NewReader(big), int64(len(big))+1, blob.Cond{})
+	assert.Error(t, err, "a body that ends early was stored")
 	if _, err := store.Stat(t.Context(), "short"); !fault.Is(err, fault.NotFound) {
 		t.Errorf("a broken upload left %v", err)
 	}
@@ -90,9 +84,8 @@ func TestMissingBucketAndWrongKeysNameTheSetting(t *testing.T) {
 	c := config(t)
 	c.Bucket = "no-such-bucket"
 	_, err := s3.Open(t.Context(), c)
-	if !fault.Is(err, fault.StoreDenied) || !strings.Contains(err.Error(), "stores.artifacts") {
-		t.Errorf("missing bucket: %v", err)
-	}
+	assert.True(t, fault.Is(err, fault.StoreDenied) && strings.Contains(err.Error(), "stores.artifacts"),
+		"missing bucket: %v", err)
 	c.Bucket = "unweaver"
 	t.Setenv("AWS_SECRET_ACCESS_KEY", "wrong")
 	if _, err = s3.Open(t.Context(), c); !fault.Is(err, fault.StoreDenied) ||
@@ -142,9 +135,7 @@ func TestErrorsOfAStoreNameTheWayOut(t *testing.T) {
 		{507, "QuotaExceeded", fault.StoreFull, "make room"},
 	} {
 		_, err := s3.Open(t.Context(), answering(t, c.status, c.code, nil))
-		if !fault.Is(err, c.want) || !strings.Contains(fmt.Sprint(err), c.says) {
-			t.Errorf("%d %s: %v", c.status, c.code, err)
-		}
+		assert.True(t, fault.Is(err, c.want) && strings.Contains(fmt.Sprint(err), c.says), "%d %s: %v", c.status, c.code, err)
 	}
 }
 
@@ -152,9 +143,7 @@ func TestConditionalWritesAreSentOnceAndOthersAreRepeated(t *testing.T) {
 	t.Parallel()
 	n := 0
 	store, err := s3.Open(t.Context(), answering(t, 500, "InternalError", &n))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if _, err := blob.Write(t.Context(), store, "k", []byte("x"), blob.Cond{Absent: true}); !fault.Is(
 		err,
 		fault.StoreDown,
@@ -173,13 +162,9 @@ func TestAStoreWithoutConditionalWritesSaysSo(t *testing.T) {
 	t.Parallel()
 	n := 0
 	store, err := s3.Open(t.Context(), answering(t, 501, "NotImplemented", &n))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	_, err = blob.Write(t.Context(), store, "k", []byte("x"), blob.Cond{Absent: true})
-	if !fault.Is(err, fault.StoreDenied) || !strings.Contains(err.Error(), "conditional writes") {
-		t.Error(err)
-	}
+	assert.True(t, fault.Is(err, fault.StoreDenied) && strings.Contains(err.Error(), "conditional writes"), "%v", err)
 }
 
 func TestUnreachableEndpointIsTransientAndNamesTheSetting(t *testing.T) {
@@ -194,20 +179,15 @@ func TestUnreachableEndpointIsTransientAndNamesTheSetting(t *testing.T) {
 			Setting:   "stores.artifacts",
 		},
 	)
-	if !fault.Is(err, fault.StoreDown) || !strings.Contains(err.Error(), "stores.s3.endpoint") {
-		t.Error(err)
-	}
+	assert.True(t, fault.Is(err, fault.StoreDown) && strings.Contains(err.Error(), "stores.s3.endpoint"), "%v", err)
 	var f *fault.Error
-	if !errors.As(err, &f) || f.Kind != fault.Transient {
-		t.Errorf("kind %v", f)
-	}
+	assert.True(t, errors.As(err, &f) && f.Kind == fault.Transient, "kind %v", f)
 }
 
 func TestParse(t *testing.T) {
 	for uri, want := range map[string]string{"s3://b/p/q/": "b p/q", "s3://b": "b ", "s3:///x": "", "http://b/x": ""} {
 		b, p, err := s3.Parse(uri)
-		if got := b + " " + p; (err == nil) != (want != "") || (err == nil && got != want) {
-			t.Errorf("%s: %q, %v", uri, got, err)
-		}
+		got := b + " " + p
+		assert.True(t, (err == nil) == (want != "") && (err != nil || got == want), "%s: %q, %v", uri, got, err)
 	}
 }

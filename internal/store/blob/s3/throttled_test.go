@@ -5,6 +5,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/internal/store/blob/s3"
@@ -19,17 +22,14 @@ func TestAThrottlingStoreIsOneThatDoesNotAnswerNow(t *testing.T) {
 	}{{http.StatusServiceUnavailable, "SlowDown"}, {http.StatusTooManyRequests, "TooManyRequests"}} {
 		seen := 0
 		store, err := s3.Open(t.Context(), answering(t, c.status, c.code, &seen))
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		_, err = blob.Write(t.Context(), store, "k", []byte("x"), blob.Cond{Absent: true})
 		if !fault.Is(err, fault.StoreDown) || fault.KindOf(err) != fault.Transient ||
 			!strings.Contains(err.Error(), c.code) {
 			t.Errorf("%d %s: a write says %v", c.status, c.code, err)
 		}
 		_, _, err = blob.Read(t.Context(), store, "k")
-		if !fault.Is(err, fault.StoreDown) || !strings.Contains(err.Error(), c.code) {
-			t.Errorf("%d %s: a read says %v", c.status, c.code, err)
-		}
+		assert.True(t, fault.Is(err, fault.StoreDown) && strings.Contains(err.Error(), c.code),
+			"%d %s: a read says %v", c.status, c.code, err)
 	}
 }

@@ -7,6 +7,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/store/coordination"
 	"github.com/unweaver/unweaver/internal/store/coordination/bolt"
@@ -16,9 +19,7 @@ import (
 func open(t *testing.T, path string) *bolt.Store {
 	t.Helper()
 	store, err := bolt.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(func() { _ = store.Close() })
 	return store
 }
@@ -36,15 +37,10 @@ const victim = "UNWEAVER_TEST_KILLED_STORE"
 func TestAccountsAndControlOutliveAKilledProcess(t *testing.T) {
 	if path := os.Getenv(victim); path != "" {
 		store := open(t, path)
-		if err := store.SetControl(t.Context(), "i/g", []byte("paused")); err != nil {
-			t.Fatal(err)
-		}
-		if _, _, err := store.Spend(t.Context(), "i/g", "worker-1", []byte("41 calls")); err != nil {
-			t.Fatal(err)
-		}
-		if err := store.SetProblem(t.Context(), "i/g", "chat", []byte("no answer")); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, store.SetControl(t.Context(), "i/g", []byte("paused")))
+		_, _, err := store.Spend(t.Context(), "i/g", "worker-1", []byte("41 calls"))
+		require.NoError(t, err)
+		require.NoError(t, store.SetProblem(t.Context(), "i/g", "chat", []byte("no answer")))
 		self, _ := os.FindProcess(os.Getpid())
 		_ = self.Kill()
 		time.Sleep(time.Minute)
@@ -57,9 +53,8 @@ func TestAccountsAndControlOutliveAKilledProcess(t *testing.T) {
 	}
 	store := open(t, path)
 	control, all, err := store.Spend(t.Context(), "i/g", "worker-2", []byte("1 call"))
-	if err != nil || string(control) != "paused" || string(all["worker-1"]) != "41 calls" || len(all) != 2 {
-		t.Errorf("control %q, accounts %q, %v", control, all, err)
-	}
+	assert.True(t, err == nil && string(control) == "paused" && string(all["worker-1"]) == "41 calls" && len(all) == 2,
+		"control %q, accounts %q, %v", control, all, err)
 	if problems, err := store.Problems(t.Context(), "i/g"); err != nil || string(problems["chat"]) != "no answer" {
 		t.Errorf("problems %q, %v", problems, err)
 	}
@@ -68,32 +63,20 @@ func TestAccountsAndControlOutliveAKilledProcess(t *testing.T) {
 func TestADamagedFileIsMadeAnew(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "c.bolt.runs")
 	damaged := []byte("this is no database at all, but long enough to be looked at")
-	if err := os.WriteFile(path, damaged, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(path, damaged, 0o600))
 	store := open(t, path)
-	if err := store.SetState(t.Context(), "r", []byte("x")); err != nil {
-		t.Error(err)
-	}
+	assert.NoError(t, store.SetState(t.Context(), "r", []byte("x")))
 }
 
 // bbolt alone panics on pages that a disk lost, at every start.
 func TestAFileWhosePagesWereLostIsMadeAnew(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "c.bolt.runs")
-	if err := open(t, path).Close(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, open(t, path).Close())
 	raw, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	clear(raw[2*os.Getpagesize():])
-	if err := os.WriteFile(path, raw, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := open(t, path).SetState(t.Context(), "r", []byte("x")); err != nil {
-		t.Error(err)
-	}
+	require.NoError(t, os.WriteFile(path, raw, 0o600))
+	assert.NoError(t, open(t, path).SetState(t.Context(), "r", []byte("x")))
 }
 
 // A file of another process must not be taken for a damaged one, and removed.
@@ -103,12 +86,8 @@ func TestAFileInUseIsNamedAndKept(t *testing.T) {
 	if _, err := bolt.Open(path); !fault.Is(err, fault.DataDirInUse) {
 		t.Errorf("got %v", err)
 	}
-	if err := store.SetState(t.Context(), "r", []byte("x")); err != nil {
-		t.Fatal(err)
-	}
-	if err := store.Close(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, store.SetState(t.Context(), "r", []byte("x")))
+	require.NoError(t, store.Close())
 	if state, err := open(t, path).State(t.Context(), "r"); err != nil || string(state) != "x" {
 		t.Errorf("state %q, %v", state, err)
 	}
@@ -117,13 +96,9 @@ func TestAFileInUseIsNamedAndKept(t *testing.T) {
 func TestOneRunIsNoPrefixOfAnother(t *testing.T) {
 	store := open(t, filepath.Join(t.TempDir(), "c.bolt.runs"))
 	for _, run := range []string{"i/g", "i/g1"} {
-		if err := store.Account(t.Context(), run, "w", []byte(run)); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, store.Account(t.Context(), run, "w", []byte(run)))
 	}
-	if err := store.ForgetRun(t.Context(), "i/g"); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, store.ForgetRun(t.Context(), "i/g"))
 	if all, err := store.Accounts(t.Context(), "i/g1"); err != nil || string(all["w"]) != "i/g1" {
 		t.Errorf("accounts %q, %v", all, err)
 	}
@@ -131,9 +106,7 @@ func TestOneRunIsNoPrefixOfAnother(t *testing.T) {
 
 func TestAClosedStoreFailsTransiently(t *testing.T) {
 	store := open(t, filepath.Join(t.TempDir(), "c.bolt.runs"))
-	if err := store.Close(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, store.Close())
 	_, _, spendErr := store.Spend(t.Context(), "r", "w", nil)
 	_, leasedErr := store.Leased(t.Context(), "i")
 	for name, err := range map[string]error{
@@ -142,8 +115,6 @@ func TestAClosedStoreFailsTransiently(t *testing.T) {
 		"spend":  spendErr,
 		"leased": leasedErr,
 	} {
-		if !fault.Is(err, fault.StoreDown) {
-			t.Errorf("%s: %v", name, err)
-		}
+		assert.True(t, fault.Is(err, fault.StoreDown), "%s: %v", name, err)
 	}
 }

@@ -5,6 +5,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/stretchr/testify/require"
 )
 
 // A process that lives for months does not keep a claim for each text that it ever paid for, and loses none that holds.
@@ -19,9 +21,8 @@ func TestClaimsThatRanOutGo(t *testing.T) {
 			for i := range keys {
 				keys[i] = fmt.Sprint(n, " ", i)
 			}
-			if _, err := c.ClaimAll(t.Context(), keys, "a", time.Minute); err != nil {
-				t.Fatal(err)
-			}
+			_, err := c.ClaimAll(t.Context(), keys, "a", time.Minute)
+			require.NoError(t, err)
 			time.Sleep(20 * time.Second)
 			if kept := c.kept(); kept > 3001 { // those of a minute ago are just going
 				t.Fatalf("%d claims are kept where 3,001 hold", kept)
@@ -34,9 +35,7 @@ func TestClaimsThatRanOutGo(t *testing.T) {
 		if got, _ := c.Claim(t.Context(), "held", "b", time.Minute); got {
 			t.Error("a claim that holds went with the others")
 		}
-		if err := c.Release(t.Context(), "held", "a"); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, c.Release(t.Context(), "held", "a"))
 		time.Sleep(2 * sweepEvery)
 		if c.mu.Lock(); c.sweeper != nil {
 			t.Error("nothing is claimed, and is swept all the same")

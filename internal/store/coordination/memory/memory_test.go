@@ -4,6 +4,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/store/coordination"
 	"github.com/unweaver/unweaver/internal/store/coordination/memory"
 	"github.com/unweaver/unweaver/internal/testkit/coordinationtest"
@@ -23,9 +26,7 @@ func TestWhatIsReadIsTheReadersOwn(t *testing.T) {
 		func() error { return store.Account(t.Context(), "r", "w", value) },
 		func() error { return store.Mirror(t.Context(), "i", 1, value) },
 	} {
-		if err := set(); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, set())
 	}
 	value[0] = 'X' // the writer goes on with its buffer
 	read := func() [][]byte {
@@ -38,9 +39,7 @@ func TestWhatIsReadIsTheReadersOwn(t *testing.T) {
 	}
 	for range 2 {
 		for i, got := range read() {
-			if string(got) != "abc" {
-				t.Errorf("value %d reads %q", i, got)
-			}
+			assert.Equal(t, "abc", string(got), "value %d reads %q", i, got)
 			got[1] = 'Y' // and so does a reader
 		}
 	}
@@ -50,17 +49,13 @@ func TestABucketNeverHoldsMoreThanAMinute(t *testing.T) {
 	claims := memory.NewClaims()
 	reserve := func() time.Duration {
 		got, err := claims.Reserve(t.Context(), "e", 0, 100, 0, 100)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		return got.Wait
 	}
 	if wait := reserve(); wait != 0 {
 		t.Fatalf("the first waits %s", wait)
 	}
-	if err := claims.Settle(t.Context(), "e", -1_000_000); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, claims.Settle(t.Context(), "e", -1_000_000))
 	if wait := reserve(); wait != 0 {
 		t.Errorf("after a refund it waits %s", wait)
 	}

@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/store/coordination/redis"
 	"github.com/unweaver/unweaver/internal/testkit/redistest"
 )
@@ -19,8 +21,6 @@ func TestManyClaimsAreTakenInOneJourney(t *testing.T) {
 	}
 	claim("one", []bool{true, true}, "a", "b")
 	claim("two", []bool{false, true}, "b", "c")
-	if err := store.ReleaseAll(t.Context(), []string{"a", "b", "c"}, "one"); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, store.ReleaseAll(t.Context(), []string{"a", "b", "c"}, "one"))
 	claim("three", []bool{true, true, false}, "a", "b", "c")
 }

@@ -6,6 +6,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/store/coordination"
 	"github.com/unweaver/unweaver/internal/store/coordination/redis"
@@ -29,29 +32,20 @@ func TestInstallationsShareAServerAndNeverMeet(t *testing.T) {
 	stores := map[string]*redis.Store{}
 	for _, id := range []string{"aaaaaaaa00000000", "bbbbbbbb00000000"} {
 		conn := redistest.Open(t, url)
-		if err := conn.Own(t.Context(), id); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, conn.Own(t.Context(), id))
 		stores[id] = redis.New(conn)
 	}
 	for id, store := range stores {
-		if err := store.SetState(t.Context(), "i/g", []byte(id)); err != nil {
-			t.Fatal(err)
-		}
-		if err := store.Account(t.Context(), "i/g", id, []byte("1")); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, store.SetState(t.Context(), "i/g", []byte(id)))
+		require.NoError(t, store.Account(t.Context(), "i/g", id, []byte("1")))
 	}
 	for id, store := range stores {
-		if state, err := store.State(t.Context(), "i/g"); err != nil || string(state) != id {
-			t.Errorf("%s reads the state %q, %v", id, state, err)
-		}
-		if all, err := store.Accounts(t.Context(), "i/g"); err != nil || len(all) != 1 {
-			t.Errorf("%s reads the accounts %q, %v", id, all, err)
-		}
-		if got, err := store.Claim(t.Context(), "k", id, time.Minute); err != nil || !got {
-			t.Errorf("%s is kept from its own claim by the other's: %v", id, err)
-		}
+		state, err := store.State(t.Context(), "i/g")
+		assert.True(t, err == nil && string(state) == id, "%s reads the state %q, %v", id, state, err)
+		all, err := store.Accounts(t.Context(), "i/g")
+		assert.True(t, err == nil && len(all) == 1, "%s reads the accounts %q, %v", id, all, err)
+		got, err := store.Claim(t.Context(), "k", id, time.Minute)
+		assert.True(t, err == nil && got, "%s is kept from its own claim by the other's: %v", id, err)
 	}
 }
 
@@ -69,9 +63,8 @@ func TestAReservationWhoseReplyIsLostIsNotSentAgain(t *testing.T) {
 		t.Fatalf("a lost reply gave %v", err)
 	}
 	left, err := redistest.Raw(t, "redis://"+address).HGet(t.Context(), "rate:e", "requests").Float64()
-	if err != nil || left < 97.9 || left > 98.9 {
-		t.Errorf("%v requests are left, %v; want 98 and what refilled since", left, err)
-	}
+	assert.False(t, err != nil || left < 97.9 || left > 98.9,
+		"%v requests are left, %v; want 98 and what refilled since", left, err)
 }
 
 // Spending twice must count once: a reply that is lost makes the adapter send it again.
@@ -79,14 +72,11 @@ func TestSpendingWhoseReplyIsLostIsSentAgainAndCountsOnce(t *testing.T) {
 	address, _ := redistest.Start(t)
 	cut := make(chan bool, 1)
 	store := redis.New(redistest.Open(t, "redis://"+redistest.Proxy(t, address, cut)))
-	if err := store.SetControl(t.Context(), "i/g", []byte("go on")); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, store.SetControl(t.Context(), "i/g", []byte("go on")))
 	cut <- true
 	control, all, err := store.Spend(t.Context(), "i/g", "w", []byte("41"))
-	if err != nil || string(control) != "go on" || len(all) != 1 || string(all["w"]) != "41" {
-		t.Errorf("control %q, accounts %q, %v", control, all, err)
-	}
+	assert.True(t, err == nil && string(control) == "go on" && len(all) == 1 && string(all["w"]) == "41",
+		"control %q, accounts %q, %v", control, all, err)
 }
 
 func TestSpendingIsOneTransactionOnOneServer(t *testing.T) {
@@ -102,17 +92,14 @@ func TestSpendingIsOneTransactionOnOneServer(t *testing.T) {
 		return "+QUEUED"
 	})))
 	control, all, err := store.Spend(t.Context(), "i/g", "w", []byte("3"))
-	if err != nil || control != nil || string(all["w"]) != "3" {
-		t.Errorf("control %q, accounts %q, %v", control, all, err)
-	}
+	assert.True(t, err == nil && control == nil && string(all["w"]) == "3",
+		"control %q, accounts %q, %v", control, all, err)
 	// The hash tag of the accounts is the key of the control record, which has none: a cluster keeps both together.
 	want := []string{
 		"multi", "hset account:{control:i/g} w 3", "expire account:{control:i/g} 7776000", "get control:i/g",
 		"hgetall account:{control:i/g}", "exec",
 	}
-	if !slices.Equal(sent, want) {
-		t.Errorf("sent %q, want %q", sent, want)
-	}
+	assert.True(t, slices.Equal(sent, want), "sent %q, want %q", sent, want)
 }
 
 // The keys that running builds and readers of another version use must not move.
@@ -134,12 +121,8 @@ func TestKeysLieWhereTheyLay(t *testing.T) {
 		"mirror:i":     func() error { return store.Mirror(ctx, "i", 1, nil) },
 	} {
 		sent = nil
-		if err := call(); err != nil {
-			t.Fatal(err)
-		}
-		if len(sent) == 0 || !slices.Contains(sent[0], want) {
-			t.Errorf("sent %q, want it to name %s", sent, want)
-		}
+		require.NoError(t, call())
+		assert.True(t, len(sent) != 0 && slices.Contains(sent[0], want), "sent %q, want it to name %s", sent, want)
 	}
 }
 
@@ -156,8 +139,6 @@ func TestAServerThatRefusesIsAFault(t *testing.T) {
 		"claim": claimErr, "spend": spendErr, "progress": progressErr, "state": stateErr, "leased": leasedErr,
 		"mirrored": mirroredErr, "forget": store.ForgetRun(ctx, "r"),
 	} {
-		if !fault.Is(err, fault.StoreFull) {
-			t.Errorf("%s: %v", name, err)
-		}
+		assert.True(t, fault.Is(err, fault.StoreFull), "%s: %v", name, err)
 	}
 }

@@ -6,6 +6,9 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/store/records"
 	"github.com/unweaver/unweaver/internal/store/records/bolt"
@@ -15,9 +18,7 @@ import (
 func open(t *testing.T, path string) *bolt.Store {
 	t.Helper()
 	store, err := bolt.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(func() { _ = store.Close() })
 	return store
 }
@@ -29,19 +30,11 @@ func TestConformance(t *testing.T) {
 func TestRecordsAndIdentitySurviveReopening(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "c.bolt")
 	store := open(t, path)
-	if err := store.PutRecords(t.Context(), []records.Record{{Key: "k", Value: []byte("v")}}); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, store.PutRecords(t.Context(), []records.Record{{Key: "k", Value: []byte("v")}}))
 	before, err := store.Identity(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := store.Own(t.Context(), "aaaaaaaa0000"); err != nil {
-		t.Fatal(err)
-	}
-	if err := store.Close(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
+	require.NoError(t, store.Own(t.Context(), "aaaaaaaa0000"))
+	require.NoError(t, store.Close())
 	store = open(t, path)
 	if values, err := store.GetRecords(t.Context(), []string{"k"}); err != nil || string(values[0]) != "v" {
 		t.Errorf("got %q, %v", values, err)
@@ -60,15 +53,11 @@ func TestAFileThatIsMadeAnewHasAnotherIdentity(t *testing.T) {
 		store := open(t, path)
 		defer func() { _ = store.Close() }()
 		id, err := store.Identity(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		return id
 	}
 	before := identity()
-	if err := os.Remove(path); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.Remove(path))
 	if after := identity(); after == before {
 		t.Error("a store that lost its memory says that it did not")
 	}
@@ -77,13 +66,9 @@ func TestAFileThatIsMadeAnewHasAnotherIdentity(t *testing.T) {
 func TestADamagedFileIsNamedAndKept(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "c.bolt")
 	damaged := []byte("this is no database at all, but long enough to be looked at")
-	if err := os.WriteFile(path, damaged, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(path, damaged, 0o600))
 	_, err := bolt.Open(path)
-	if !fault.Is(err, fault.SegmentDamage) || fault.As(err).Object != path {
-		t.Errorf("got %v", err)
-	}
+	assert.True(t, fault.Is(err, fault.SegmentDamage) && fault.As(err).Object == path, "got %v", err)
 	if raw, err := os.ReadFile(path); err != nil || string(raw) != string(damaged) {
 		t.Errorf("the file holds %q, %v", raw, err)
 	}
@@ -99,9 +84,7 @@ func TestAStoreInUseIsNamed(t *testing.T) {
 
 func TestAClosedStoreFailsTransiently(t *testing.T) {
 	store := open(t, filepath.Join(t.TempDir(), "c.bolt"))
-	if err := store.Close(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, store.Close())
 	_, getErr := store.GetRecords(t.Context(), []string{"k"})
 	_, identityErr := store.Identity(t.Context())
 	for name, err := range map[string]error{
@@ -113,8 +96,6 @@ func TestAClosedStoreFailsTransiently(t *testing.T) {
 		"get":      getErr,
 		"identity": identityErr,
 	} {
-		if !fault.Is(err, fault.StoreDown) {
-			t.Errorf("%s: %v", name, err)
-		}
+		assert.True(t, fault.Is(err, fault.StoreDown), "%s: %v", name, err)
 	}
 }

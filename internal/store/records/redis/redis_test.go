@@ -6,6 +6,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/store/records"
 	"github.com/unweaver/unweaver/internal/store/records/redis"
@@ -25,9 +28,8 @@ func TestConformanceOnACluster(t *testing.T) {
 
 func wants(t *testing.T, err error, code fault.Code, says string) {
 	t.Helper()
-	if !fault.Is(err, code) || !strings.Contains(fmt.Sprint(err), says) {
-		t.Errorf("got %v, want %s saying %q", err, code, says)
-	}
+	assert.True(t, fault.Is(err, code) && strings.Contains(fmt.Sprint(err), says),
+		"got %v, want %s saying %q", err, code, says)
 }
 
 func TestAFullServerNamesTheFix(t *testing.T) {
@@ -53,15 +55,11 @@ func TestAServerThatLostItsMemoryHasAnotherIdentity(t *testing.T) {
 	url := redistest.Server(t)
 	identity := func(store *redis.Store) string {
 		id, err := store.Identity(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		return id
 	}
 	before := identity(redis.New(redistest.Empty(t, url)))
-	if again := identity(redis.New(redistest.Open(t, url))); again != before {
-		t.Errorf("the same server was %q and is %q", before, again)
-	}
+	assert.Equal(t, before, identity(redis.New(redistest.Open(t, url))), "the same server was")
 	if after := identity(redis.New(redistest.Empty(t, url))); after == before {
 		t.Error("a server that was emptied says that it was not")
 	}
@@ -86,9 +84,7 @@ func TestWritesTravelTogether(t *testing.T) {
 		return "+OK"
 	})))
 	rs := []records.Record{{Key: "aaaaaaaa:c:i:1", Value: []byte("x")}, {Key: "aaaaaaaa:c:i:2", Value: []byte("y")}}
-	if err := store.PutRecords(t.Context(), rs); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, store.PutRecords(t.Context(), rs))
 	// A record lies under its own key: another layout would lose what is stored.
 	if want := []string{"set aaaaaaaa:c:i:1 x", "set aaaaaaaa:c:i:2 y"}; !slices.Equal(sent, want) {
 		t.Errorf("sent %q", sent)
@@ -101,9 +97,7 @@ func TestAScanTakesItsPrefixLiterally(t *testing.T) {
 		pattern = command[slices.Index(command, "match")+1]
 		return "*2\r\n$1\r\n0\r\n*0"
 	})))
-	if err := store.ScanRecords(t.Context(), `a*b?[c]\`, func([]string) error { return nil }); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, store.ScanRecords(t.Context(), `a*b?[c]\`, func([]string) error { return nil }))
 	if want := `a\*b\?\[c]\\*`; pattern != want {
 		t.Errorf("asked for %q, want %q", pattern, want)
 	}

@@ -5,6 +5,9 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/testkit/vectorstest"
 )
@@ -20,63 +23,35 @@ func TestADamagedCollectionIsSetAsideAndFilledAgain(t *testing.T) {
 		rows := vectorstest.Rows(30, vectorstest.Dim, 4)
 		for range 2 { // the second time what was set aside is replaced
 			store := open(t, dir)
-			if err := store.Create(t.Context(), "c", vectorstest.Dim); err != nil {
-				t.Fatal(err)
-			}
-			if err := store.Upsert(t.Context(), "c", rows); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, store.Create(t.Context(), "c", vectorstest.Dim))
+			require.NoError(t, store.Upsert(t.Context(), "c", rows))
 			before, err := store.Identity(t.Context(), "c")
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := store.Close(); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
+			require.NoError(t, store.Close())
 			parts, err := filepath.Glob(filepath.Join(dir, "c", "*.part"))
-			if err != nil || len(parts) != 1 {
-				t.Fatal(parts, err)
-			}
+			require.True(t, err == nil && len(parts) == 1, "%v %v", parts, err)
 			raw, err := os.ReadFile(parts[0])
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := os.WriteFile(parts[0], spoil(raw), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
+			require.NoError(t, os.WriteFile(parts[0], spoil(raw), 0o600))
 			store = open(t, dir)
-			if _, err := store.Count(t.Context(), "c"); !fault.Is(err, fault.NotFound) {
-				t.Errorf("%s: %v", situation, err)
-			}
-			if names, err := store.List(t.Context(), ""); err != nil || len(names) != 0 {
-				t.Errorf("%s: listed %q, %v", situation, names, err)
-			}
-			if _, err := os.Stat(filepath.Join(dir, "c.damaged", filepath.Base(parts[0]))); err != nil {
-				t.Errorf("%s: %v", situation, err)
-			}
-			if err := store.Create(t.Context(), "c", vectorstest.Dim); err != nil {
-				t.Fatal(err)
-			}
-			if after, err := store.Identity(t.Context(), "c"); err != nil || after == before {
-				t.Errorf("%s: it passes for the one that was proven: %v", situation, err)
-			}
-			if err := store.Upsert(t.Context(), "c", rows); err != nil {
-				t.Fatal(err)
-			}
-			if n, err := store.Count(t.Context(), "c"); err != nil || n != 30 {
-				t.Errorf("%s: %d rows, %v", situation, n, err)
-			}
-			if err := store.Close(); err != nil {
-				t.Fatal(err)
-			}
+			_, err = store.Count(t.Context(), "c")
+			assert.True(t, fault.Is(err, fault.NotFound), "%s: %v", situation, err)
+			names, err := store.List(t.Context(), "")
+			assert.True(t, err == nil && len(names) == 0, "%s: listed %q, %v", situation, names, err)
+			_, err = os.Stat(filepath.Join(dir, "c.damaged", filepath.Base(parts[0])))
+			assert.NoError(t, err, "%s", situation)
+			require.NoError(t, store.Create(t.Context(), "c", vectorstest.Dim))
+			after, err := store.Identity(t.Context(), "c")
+			assert.True(t, err == nil && after != before, "%s: it passes for the one that was proven: %v", situation, err)
+			require.NoError(t, store.Upsert(t.Context(), "c", rows))
+			n, err := store.Count(t.Context(), "c")
+			assert.True(t, err == nil && n == 30, "%s: %d rows, %v", situation, n, err)
+			require.NoError(t, store.Close())
 		}
 		store := open(t, dir)
-		if err := store.Drop(t.Context(), "c"); err != nil {
-			t.Fatal(err)
-		}
-		if left, err := os.ReadDir(dir); err != nil || len(left) != 0 {
-			t.Errorf("%s: a drop left %v, %v", situation, left, err)
-		}
+		require.NoError(t, store.Drop(t.Context(), "c"))
+		left, err := os.ReadDir(dir)
+		assert.True(t, err == nil && len(left) == 0, "%s: a drop left %v, %v", situation, left, err)
 	}
 }
 
@@ -84,12 +59,8 @@ func TestADamagedCollectionIsSetAsideAndFilledAgain(t *testing.T) {
 func TestAnUnreadableCollectionIsNotSetAside(t *testing.T) {
 	dir := t.TempDir()
 	store := open(t, dir)
-	if err := store.Create(t.Context(), "c", vectorstest.Dim); err != nil {
-		t.Fatal(err)
-	}
-	if err := store.Close(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, store.Create(t.Context(), "c", vectorstest.Dim))
+	require.NoError(t, store.Close())
 	if err := os.Symlink("00000001.part", filepath.Join(dir, "c", "00000001.part")); err != nil { // ELOOP when opened
 		t.Fatal(err)
 	}

@@ -13,6 +13,9 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/store/vectors"
 	"github.com/unweaver/unweaver/internal/testkit/vectorstest"
 )
@@ -44,28 +47,20 @@ func hashedRows(n, dim int, seed uint64) []vectors.Row {
 func hashed(t *testing.T, dir string, n int) (*Store, []vectors.Row) {
 	t.Helper()
 	store, rows := indexed(t, dir), hashedRows(n, indexedDim, 61)
-	if err := store.Create(t.Context(), "c", indexedDim); err != nil {
-		t.Fatal(err)
-	}
-	if err := store.Upsert(t.Context(), "c", rows); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, store.Create(t.Context(), "c", indexedDim))
+	require.NoError(t, store.Upsert(t.Context(), "c", rows))
 	reload(t, store)
-	if len(matching(t, dir, "*"+columnsEnd)) != 1 || len(matching(t, dir, "*"+indexEnd)) != 0 {
-		t.Fatal("the index is not one of columns")
-	}
+	require.True(t, len(matching(t, dir, "*"+columnsEnd)) == 1 && len(matching(t, dir, "*"+indexEnd)) == 0,
+		"the index is not one of columns")
 	return store, rows
 }
 
 func TestColumnsFindWhatIsBest(t *testing.T) {
 	store, rows := hashed(t, t.TempDir(), indexedRows)
 	for _, n := range []int{1, 10, 100, 133, 208} {
-		if withIndex(store, n) != 1 {
-			t.Fatalf("no index is used for %d rows", n)
-		}
-		if share := recall(t, store, rows, n); share < 0.99 {
-			t.Errorf("recall@%d is %.4f", n, share)
-		}
+		require.Equal(t, 1, withIndex(store, n), "no index is used for %d rows", n)
+		share := recall(t, store, rows, n)
+		assert.False(t, share < 0.99, "recall@%d is %.4f", n, share)
 	}
 	if share := recall(t, store, rows, 1001); withIndex(store, 1001) != 0 || share != 1 {
 		t.Errorf("so many that no index was measured for them: recall %.4f", share)
@@ -85,18 +80,14 @@ func TestColumnsAnswerEveryQuestion(t *testing.T) {
 	one[17] = 3
 	for name, asked := range map[string][]float32{"dense": dense, "one number": one, "tiny": tiny} {
 		got, err := store.Search(t.Context(), "c", asked, 50)
-		if err != nil || len(got) != 50 {
-			t.Fatalf("%s: %d rows, %v", name, len(got), err)
-		}
+		require.True(t, err == nil && len(got) == 50, "%s: %d rows, %v", name, len(got), err)
 		want, found := exact(rows, asked, 50), 0
 		for _, hit := range got {
 			if hit.Score >= want[len(want)-1].Score { // rows may be equally good
 				found++
 			}
 		}
-		if found < 48 {
-			t.Errorf("%s: %d of the 50 best", name, found)
-		}
+		assert.True(t, found >= 48, "%s: %d of the 50 best", name, found)
 	}
 }
 
@@ -120,9 +111,7 @@ func TestColumnSumsEqualThoseOfPlainGo(t *testing.T) {
 				got[groups-1][1][31], want[groups-1][1][31] = 5, 5 // what is there is added to
 				columnSums(tables, offsets, levels, got, offsets[:2])
 				columnSumsGo(tables, offsets, levels, want)
-				if !slices.Equal(got, want) {
-					t.Fatalf("%d groups, %d lookups: %v, want %v", groups, lookups, got, want)
-				}
+				require.True(t, slices.Equal(got, want), "%d groups, %d lookups: %v, want %v", groups, lookups, got, want)
 			}
 		}
 	}
@@ -151,9 +140,7 @@ func TestEstimatesByColumnsAreThoseOfLevels(t *testing.T) {
 		tables := c.tables(asked, 100)
 		next := 0
 		c.estimates(asked, 100, func(low int, estimates []float32) {
-			if low != next {
-				t.Fatalf("%d rows: row %d comes after %d", n, low, next)
-			}
+			require.Equal(t, next, low, "%d rows: row", n)
 			next += len(estimates)
 			for i, got := range estimates {
 				var sum uint16
@@ -161,14 +148,11 @@ func TestEstimatesByColumnsAreThoseOfLevels(t *testing.T) {
 					level := fitted.level[byte(p.quantised(low + i)[of])]
 					sum += uint16(tables.bytes[levelsOfCode*lookup+int(level)])
 				}
-				if want := tables.estimate(sum, p.scales[low+i]); got != want {
-					t.Fatalf("%d rows, row %d: %g, want %g", n, low+i, got, want)
-				}
+				want := tables.estimate(sum, p.scales[low+i])
+				require.True(t, got == want, "%d rows, row %d: %g, want %g", n, low+i, got, want)
 			}
 		})
-		if next != n {
-			t.Errorf("estimates of %d of %d rows", next, n)
-		}
+		assert.Equal(t, n, next, "estimates")
 	}
 }
 
@@ -176,22 +160,16 @@ func TestEstimatesByColumnsAreThoseOfLevels(t *testing.T) {
 func columnedPart(t *testing.T, rows []vectors.Row, dim int) (*part, *columned) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "00000000"+partEnd)
-	if err := writePart(path, dim, sourceOf(sorted(rows), dim)); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, writePart(path, dim, sourceOf(sorted(rows), dim)))
 	p, err := openPart(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(func() { _ = p.close() })
 	fitted := p.fittedLevels()
 	file, err := os.Create(path + ".made")
 	if err == nil {
 		err = makeColumns(context.Background(), p, fitted, file)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	_ = file.Close()
 	raw, err := os.ReadFile(path + ".made")
 	if err != nil || len(raw) != columnsSize(p) {
@@ -217,9 +195,8 @@ func TestEstimatesByColumnsAreCloseToScores(t *testing.T) {
 				}
 			})
 		}
-		if off := math.Sqrt(squares / float64(n)); off > 0.02 {
-			t.Errorf("dimension %d: off by %.4f", dim, off)
-		}
+		off := math.Sqrt(squares / float64(n))
+		assert.False(t, off > 0.02, "dimension %d: off by %.4f", dim, off)
 	}
 }
 
@@ -243,9 +220,7 @@ func TestLevelsLieNearestToCodes(t *testing.T) {
 			even += step * step
 		}
 	}
-	if fit > even/2 {
-		t.Errorf("squares of %g, of even steps %g", fit, even)
-	}
+	assert.False(t, fit > even/2, "squares of %g, of even steps %g", fit, even)
 }
 
 // Whatever became of columns, a search is right, and the next load makes them again with the same bytes.
@@ -254,9 +229,7 @@ func TestDamagedColumnsAreMadeAgain(t *testing.T) {
 	store, rows := hashed(t, dir, indexedRows)
 	path := matching(t, dir, "*"+columnsEnd)[0]
 	whole, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	flipped := func(at int) []byte {
 		raw := bytes.Clone(whole)
 		raw[at] ^= 0x10
@@ -286,15 +259,9 @@ func TestFormerSignsAreUsedUntilColumnsAreMade(t *testing.T) {
 	store, rows := hashed(t, dir, indexedRows)
 	p := store.open["c"].parts[0]
 	columns, signs := p.indexPath(columnsEnd), p.indexPath(indexEnd)
-	if err := writeIndexFile(t.Context(), p, signs, fillSigns); err != nil {
-		t.Fatal(err)
-	}
-	if err := store.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Remove(columns); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, writeIndexFile(t.Context(), p, signs, fillSigns))
+	require.NoError(t, store.Close())
+	require.NoError(t, os.Remove(columns))
 	store = indexed(t, dir)
 	counts(t, store, indexedRows)
 	store.open["c"].loaded = true
@@ -324,16 +291,13 @@ func TestFormerSignsAreUsedUntilColumnsAreMade(t *testing.T) {
 func TestOnlyConcentratedRowsHaveColumns(t *testing.T) {
 	dir := t.TempDir()
 	made(t, dir, fewRows)
-	if len(matching(t, dir, "*"+columnsEnd)) != 0 || len(matching(t, dir, "*"+indexEnd)) != 1 {
-		t.Error("dense rows have columns")
-	}
+	assert.True(t, len(matching(t, dir, "*"+columnsEnd)) == 0 && len(matching(t, dir, "*"+indexEnd)) == 1,
+		"dense rows have columns")
 	for _, dim := range []int{64, 384, 1024} {
-		if p, _ := columnedPart(t, vectorstest.Rows(300, dim, 4), dim); p.concentrated() {
-			t.Errorf("dense rows of %d count as concentrated", dim)
-		}
-		if p, _ := columnedPart(t, hashedRows(300, dim, 4), dim); dim > 64 && !p.concentrated() {
-			t.Errorf("hashed rows of %d do not count as concentrated", dim)
-		}
+		p, _ := columnedPart(t, vectorstest.Rows(300, dim, 4), dim)
+		assert.False(t, p.concentrated(), "dense rows of %d count as concentrated", dim)
+		p, _ = columnedPart(t, hashedRows(300, dim, 4), dim)
+		assert.True(t, dim <= 64 || p.concentrated(), "hashed rows of %d do not count as concentrated", dim)
 	}
 }
 
@@ -348,9 +312,7 @@ func TestColumnsFindTheSameWithAnyNumberOfWorkers(t *testing.T) {
 		rows[i].Vector[i%8] += 0.1
 	}
 	err := errors.Join(store.Create(t.Context(), "c", dim), store.Upsert(t.Context(), "c", rows)) // one part, two blocks
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	reload(t, store)
 	p := store.open["c"].parts[0]
 	if x := p.index.Load(); x == nil || x.columns == nil {
@@ -362,12 +324,8 @@ func TestColumnsFindTheSameWithAnyNumberOfWorkers(t *testing.T) {
 			was := runtime.GOMAXPROCS(workers)
 			got, err := store.Search(t.Context(), "c", rows[i*n/20].Vector, 60)
 			runtime.GOMAXPROCS(was)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if before != nil && !slices.Equal(before, got) {
-				t.Fatalf("%d workers find other rows", workers)
-			}
+			require.NoError(t, err)
+			require.True(t, before == nil || slices.Equal(before, got), "%d workers find other rows", workers)
 			before = got
 		}
 	}

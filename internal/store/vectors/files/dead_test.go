@@ -7,6 +7,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/store/vectors"
 	"github.com/unweaver/unweaver/internal/testkit/vectorstest"
@@ -17,12 +20,8 @@ func filled(t *testing.T, dir string, n int) (*Store, []vectors.Row) {
 	t.Helper()
 	store := open(t, dir)
 	rs := vectorstest.Rows(n, vectorstest.Dim, 11)
-	if err := store.Create(t.Context(), "c", vectorstest.Dim); err != nil {
-		t.Fatal(err)
-	}
-	if err := store.Upsert(t.Context(), "c", rs); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, store.Create(t.Context(), "c", vectorstest.Dim))
+	require.NoError(t, store.Upsert(t.Context(), "c", rs))
 	return store, rs
 }
 
@@ -32,9 +31,7 @@ func remove(t *testing.T, store *Store, rs []vectors.Row) {
 	for i, row := range rs {
 		keys[i] = row.Key
 	}
-	if err := store.Delete(t.Context(), "c", keys); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, store.Delete(t.Context(), "c", keys))
 }
 
 func counts(t *testing.T, store *Store, want int) {
@@ -47,9 +44,7 @@ func counts(t *testing.T, store *Store, want int) {
 func matching(t *testing.T, dir, pattern string) []string {
 	t.Helper()
 	found, err := filepath.Glob(filepath.Join(dir, "c", pattern))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return found
 }
 
@@ -60,22 +55,14 @@ func TestDeletedRowsStayDeletedAfterReopening(t *testing.T) {
 			store, rs := filled(t, dir, 1000)
 			remove(t, store, rs[:gone])
 			counts(t, store, 1000-gone)
-			if err := store.Close(); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, store.Close())
 			store = open(t, dir)
 			counts(t, store, 1000-gone)
 			has, err := store.Has(t.Context(), "c", []string{rs[0].Key, rs[gone-1].Key})
-			if err != nil || has[0] || has[1] {
-				t.Errorf("deleted rows are there: %v, %v", has, err)
-			}
-			if err := store.Load(t.Context(), "c"); err != nil {
-				t.Fatal(err)
-			}
+			assert.True(t, err == nil && !has[0] && !has[1], "deleted rows are there: %v, %v", has, err)
+			require.NoError(t, store.Load(t.Context(), "c"))
 			hits, err := store.Search(t.Context(), "c", rs[0].Vector, 1000)
-			if err != nil || len(hits) != 1000-gone {
-				t.Errorf("%d hits, %v", len(hits), err)
-			}
+			assert.True(t, err == nil && len(hits) == 1000-gone, "%d hits, %v", len(hits), err)
 		})
 	}
 }
@@ -93,9 +80,8 @@ func TestAFewDeletionsDoNotWriteThePartAnew(t *testing.T) {
 	}
 	remove(t, store, rs[240:260])
 	after := matching(t, dir, "*.part")
-	if len(after) != 1 || after[0] == before[0] || len(matching(t, dir, "*.dead")) != 0 {
-		t.Errorf("a quarter is dead, and the parts are %v", after)
-	}
+	assert.True(t, len(after) == 1 && after[0] != before[0] && len(matching(t, dir, "*.dead")) == 0,
+		"a quarter is dead, and the parts are %v", after)
 	counts(t, store, 740)
 }
 
@@ -103,15 +89,12 @@ func TestOnlyPartsThatAreMostlyDeadAreWrittenAnew(t *testing.T) {
 	dir := t.TempDir()
 	store, rs := filled(t, dir, 400)
 	more := vectorstest.Rows(400, vectorstest.Dim, 12)
-	if err := store.Upsert(t.Context(), "c", more); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, store.Upsert(t.Context(), "c", more))
 	before := matching(t, dir, "*.part")
 	remove(t, store, append(append([]vectors.Row{}, rs[:300]...), more[:3]...))
 	after := matching(t, dir, "*.part")
-	if len(before) != 2 || len(after) != 2 || after[0] != before[1] || len(matching(t, dir, "*.dead")) != 1 {
-		t.Errorf("parts %v became %v", before, after)
-	}
+	assert.True(t, len(before) == 2 && len(after) == 2 && after[0] == before[1] && len(matching(t, dir, "*.dead")) == 1,
+		"parts %v became %v", before, after)
 	counts(t, store, 497)
 }
 
@@ -121,31 +104,17 @@ func TestAListWithoutItsPartTouchesNoOther(t *testing.T) {
 	store, rs := filled(t, dir, 100)
 	remove(t, store, rs[:5])
 	lists := matching(t, dir, "*.dead")
-	if len(lists) != 1 {
-		t.Fatal(lists)
-	}
+	require.True(t, len(lists) == 1, "%v", lists)
 	kept, err := os.ReadFile(lists[0])
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	remove(t, store, rs) // the part goes
-	if err := store.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(lists[0], kept, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, store.Close())
+	require.NoError(t, os.WriteFile(lists[0], kept, 0o600))
 	store = open(t, dir)
 	counts(t, store, 0)
-	if len(matching(t, dir, "*.dead")) != 0 {
-		t.Error("the list is still there")
-	}
-	if err := store.Upsert(t.Context(), "c", rs); err != nil {
-		t.Fatal(err)
-	}
-	if err := store.Close(); err != nil {
-		t.Fatal(err)
-	}
+	assert.Empty(t, matching(t, dir, "*.dead"), "the list is still there")
+	require.NoError(t, store.Upsert(t.Context(), "c", rs))
+	require.NoError(t, store.Close())
 	counts(t, open(t, dir), 100)
 }
 
@@ -159,21 +128,13 @@ func TestADamagedListOfDeletedRowsIsNamed(t *testing.T) {
 			dir := t.TempDir()
 			store, rs := filled(t, dir, 100)
 			remove(t, store, rs[:5])
-			if err := store.Close(); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, store.Close())
 			list := matching(t, dir, "*.dead")[0]
 			raw, err := os.ReadFile(list)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := os.WriteFile(list, damage(raw), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
+			require.NoError(t, os.WriteFile(list, damage(raw), 0o600))
 			_, err = open(t, dir).Count(t.Context(), "c")
-			if !fault.Is(err, fault.NotFound) || !strings.Contains(err.Error(), list) {
-				t.Errorf("got %v", err)
-			}
+			assert.True(t, fault.Is(err, fault.NotFound) && strings.Contains(err.Error(), list), "got %v", err)
 		})
 	}
 }
@@ -183,21 +144,12 @@ func TestADeletionThatFailedIsWrittenWhenItIsRepeated(t *testing.T) {
 	dir := t.TempDir()
 	store, rs := filled(t, dir, 100)
 	obstacle := filepath.Join(dir, "c", "00000000.dead.tmp")
-	if err := os.Mkdir(obstacle, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := store.Delete(t.Context(), "c", []string{rs[0].Key}); err == nil {
-		t.Fatal("nothing could be written, and there was no error")
-	}
-	if err := os.Remove(obstacle); err != nil {
-		t.Fatal(err)
-	}
-	if err := store.Delete(t.Context(), "c", []string{rs[0].Key}); err != nil {
-		t.Fatal(err)
-	}
-	if err := store.Close(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.Mkdir(obstacle, 0o755))
+	err := store.Delete(t.Context(), "c", []string{rs[0].Key})
+	require.Error(t, err, "nothing could be written, and there was no error")
+	require.NoError(t, os.Remove(obstacle))
+	require.NoError(t, store.Delete(t.Context(), "c", []string{rs[0].Key}))
+	require.NoError(t, store.Close())
 	counts(t, open(t, dir), 99)
 }
 
@@ -207,18 +159,12 @@ func TestIdentitySurvivesReopeningAndIsLostWithTheFolder(t *testing.T) {
 		store, _ := filled(t, dir, 5)
 		defer func() { _ = store.Close() }()
 		id, err := store.Identity(t.Context(), "c")
-		if err != nil || id == "" {
-			t.Fatal(id, err)
-		}
+		require.True(t, err == nil && id != "", "%v %v", id, err)
 		return id
 	}
 	before := identity()
-	if again := identity(); again != before {
-		t.Errorf("it was %q and is %q", before, again)
-	}
-	if err := os.RemoveAll(filepath.Join(dir, "c")); err != nil {
-		t.Fatal(err)
-	}
+	assert.Equal(t, before, identity(), "it was")
+	require.NoError(t, os.RemoveAll(filepath.Join(dir, "c")))
 	if after := identity(); after == before {
 		t.Error("a collection that was lost says that it was not")
 	}

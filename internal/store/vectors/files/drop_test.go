@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/store/vectors"
 	"github.com/unweaver/unweaver/internal/store/vectors/files"
 )
@@ -14,39 +16,24 @@ import (
 func TestWhatACrashLeftOfADroppedCollectionIsRemoved(t *testing.T) {
 	root := t.TempDir()
 	store, err := files.Open(root)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	ctx, row := t.Context(), vectors.Row{Key: "k", Vector: []float32{1, 0}}
-	if err := store.Create(ctx, "c", 2); err != nil {
-		t.Fatal(err)
-	}
-	if err := store.Upsert(ctx, "c", []vectors.Row{row}); err != nil {
-		t.Fatal(err)
-	}
-	if err := store.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Rename(filepath.Join(root, "c"), filepath.Join(root, ".dropped-1")); err != nil {
-		t.Fatal(err)
-	}
-	if store, err = files.Open(root); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, store.Create(ctx, "c", 2))
+	require.NoError(t, store.Upsert(ctx, "c", []vectors.Row{row}))
+	require.NoError(t, store.Close())
+	require.NoError(t, os.Rename(filepath.Join(root, "c"), filepath.Join(root, ".dropped-1")))
+	store, err = files.Open(root)
+	require.NoError(t, err)
 	defer func() { _ = store.Close() }()
 	if names, err := store.List(ctx, ""); err != nil || len(names) != 0 {
 		t.Errorf("listed %q, %v", names, err)
 	}
-	if err := store.Create(ctx, "c", 2); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, store.Create(ctx, "c", 2))
 	if n, err := store.Count(ctx, "c"); err != nil || n != 0 {
 		t.Errorf("%d rows, %v", n, err)
 	}
 	for range 2 { // what is not there is dropped already
-		if err := store.Drop(ctx, "c"); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, store.Drop(ctx, "c"))
 	}
 	if entries, err := os.ReadDir(root); err != nil || len(entries) != 0 {
 		t.Errorf("%v, %v", entries, err)

@@ -9,6 +9,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/store/vectors"
 	"github.com/unweaver/unweaver/internal/testkit/vectorstest"
@@ -17,9 +20,7 @@ import (
 func open(t *testing.T, dir string) *Store {
 	t.Helper()
 	store, err := Open(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(func() { _ = store.Close() })
 	return store
 }
@@ -47,9 +48,7 @@ func TestProductsEqualThoseOfPlainGo(t *testing.T) {
 				got, want := make([]int32, rows), make([]int32, rows)
 				dots(question, codes, got)
 				dotsGo(question, codes, want)
-				if !slices.Equal(got, want) {
-					t.Fatalf("dimension %d: %v, want %v", dim, got, want)
-				}
+				require.True(t, slices.Equal(got, want), "dimension %d: %v, want %v", dim, got, want)
 			}
 			if want := int32(dim) * int32(most) * 127; dots1(question, codes) != want {
 				t.Fatalf("dimension %d: %d, want %d", dim, dots1(question, codes), want)
@@ -60,9 +59,8 @@ func TestProductsEqualThoseOfPlainGo(t *testing.T) {
 			for i := range a {
 				a[i], b[i] = float32(r.NormFloat64()), float32(r.NormFloat64()*math.Exp(20*r.NormFloat64()))
 			}
-			if got, want := dot32(a, b), dot32Go(a, b); got != want {
-				t.Fatalf("dimension %d: %g, want the same bits as %g", dim, got, want)
-			}
+			got, want := dot32(a, b), dot32Go(a, b)
+			require.True(t, got == want, "dimension %d: %g, want the same bits as %g", dim, got, want)
 		}
 	}
 }
@@ -77,23 +75,15 @@ func TestRowsSurviveReopeningAndMerging(t *testing.T) {
 	dir := t.TempDir()
 	store := open(t, dir)
 	rs := vectorstest.Rows(60*20, vectorstest.Dim, 9)
-	if err := store.Create(t.Context(), "c", vectorstest.Dim); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, store.Create(t.Context(), "c", vectorstest.Dim))
 	for at := 0; at < len(rs); at += 20 { // more parts than a loaded collection keeps
-		if err := store.Upsert(t.Context(), "c", rs[at:at+20]); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, store.Upsert(t.Context(), "c", rs[at:at+20]))
 	}
-	if err := store.Load(t.Context(), "c"); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, store.Load(t.Context(), "c"))
 	if n := len(store.open["c"].parts); n > maxParts {
 		t.Errorf("%d parts after load", n)
 	}
-	if err := store.Close(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, store.Close())
 	store = open(t, dir)
 	if n, err := store.Count(t.Context(), "c"); err != nil || n != int64(len(rs)) {
 		t.Errorf("%d rows, %v", n, err)
@@ -103,53 +93,30 @@ func TestRowsSurviveReopeningAndMerging(t *testing.T) {
 func TestADamagedPartIsNamed(t *testing.T) {
 	dir := t.TempDir()
 	store := open(t, dir)
-	if err := store.Create(t.Context(), "c", vectorstest.Dim); err != nil {
-		t.Fatal(err)
-	}
-	if err := store.Upsert(t.Context(), "c", vectorstest.Rows(50, vectorstest.Dim, 3)); err != nil {
-		t.Fatal(err)
-	}
-	if err := store.Close(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, store.Create(t.Context(), "c", vectorstest.Dim))
+	require.NoError(t, store.Upsert(t.Context(), "c", vectorstest.Rows(50, vectorstest.Dim, 3)))
+	require.NoError(t, store.Close())
 	parts, err := filepath.Glob(filepath.Join(dir, "c", "*.part"))
-	if err != nil || len(parts) != 1 {
-		t.Fatal(parts, err)
-	}
+	require.True(t, err == nil && len(parts) == 1, "%v %v", parts, err)
 	raw, err := os.ReadFile(parts[0])
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	raw[200] ^= 1
-	if err := os.WriteFile(parts[0], raw, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(parts[0], raw, 0o600))
 	_, err = open(t, dir).Count(t.Context(), "c")
-	if !fault.Is(err, fault.NotFound) || !strings.Contains(err.Error(), parts[0]) {
-		t.Errorf("got %v", err)
-	}
+	assert.True(t, fault.Is(err, fault.NotFound) && strings.Contains(err.Error(), parts[0]), "got %v", err)
 }
 
 func BenchmarkSearch(b *testing.B) {
 	store, err := Open(b.TempDir())
-	if err != nil {
-		b.Fatal(err)
-	}
+	require.NoError(b, err)
 	defer func() { _ = store.Close() }()
 	const dim = 512
 	rs := vectorstest.Rows(100_000, dim, 4)
-	if err := store.Create(b.Context(), "c", dim); err != nil {
-		b.Fatal(err)
-	}
-	if err := store.Upsert(b.Context(), "c", rs); err != nil {
-		b.Fatal(err)
-	}
-	if err := store.Load(b.Context(), "c"); err != nil {
-		b.Fatal(err)
-	}
+	require.NoError(b, store.Create(b.Context(), "c", dim))
+	require.NoError(b, store.Upsert(b.Context(), "c", rs))
+	require.NoError(b, store.Load(b.Context(), "c"))
 	for i := 0; b.Loop(); i++ {
-		if _, err := store.Search(b.Context(), "c", rs[i%1000].Vector, 10); err != nil {
-			b.Fatal(err)
-		}
+		_, err := store.Search(b.Context(), "c", rs[i%1000].Vector, 10)
+		require.NoError(b, err)
 	}
 }

@@ -10,6 +10,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/store/vectors"
 	"github.com/unweaver/unweaver/internal/testkit/vectorstest"
 )
@@ -34,21 +37,15 @@ func indexed(t *testing.T, dir string) *Store {
 func made(t *testing.T, dir string, n int) (*Store, []vectors.Row) {
 	t.Helper()
 	store, rows := indexed(t, dir), vectorstest.Rows(n, indexedDim, 41)
-	if err := store.Create(t.Context(), "c", indexedDim); err != nil {
-		t.Fatal(err)
-	}
-	if err := store.Upsert(t.Context(), "c", rows); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, store.Create(t.Context(), "c", indexedDim))
+	require.NoError(t, store.Upsert(t.Context(), "c", rows))
 	reload(t, store)
 	return store, rows
 }
 
 func reload(t *testing.T, store *Store) {
 	t.Helper()
-	if err := store.Load(t.Context(), "c"); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, store.Load(t.Context(), "c"))
 }
 
 // withIndex counts the parts that a search for n rows looks at by an index.
@@ -71,9 +68,7 @@ func recall(t *testing.T, store *Store, rows []vectors.Row, n int) float64 {
 			asked[j] += x / 2
 		}
 		got, err := store.Search(t.Context(), "c", asked, n)
-		if err != nil || len(got) != min(n, len(rows)) {
-			t.Fatalf("%d rows, %v", len(got), err)
-		}
+		require.True(t, err == nil && len(got) == min(n, len(rows)), "%d rows, %v", len(got), err)
 		want := exact(rows, asked, n)
 		wanted += len(want)
 		for _, hit := range got {
@@ -88,19 +83,14 @@ func recall(t *testing.T, store *Store, rows []vectors.Row, n int) float64 {
 func TestAnIndexFindsWhatIsBest(t *testing.T) {
 	store, rows := made(t, t.TempDir(), indexedRows)
 	for _, n := range []int{1, 10, 100} {
-		if withIndex(store, n) != 1 {
-			t.Fatalf("no index is used for %d rows", n)
-		}
-		if share := recall(t, store, rows, n); share < 0.99 {
-			t.Errorf("recall@%d is %.4f", n, share)
-		}
+		require.Equal(t, 1, withIndex(store, n), "no index is used for %d rows", n)
+		share := recall(t, store, rows, n)
+		assert.False(t, share < 0.99, "recall@%d is %.4f", n, share)
 	}
 	if share := recall(t, store, rows, 1001); withIndex(store, 1001) != 0 || share != 1 {
 		t.Errorf("so many that no index was measured for them: recall %.4f", share)
 	}
-	if share := recall(t, store, rows, indexedRows+1); share != 1 {
-		t.Errorf("more than there are: recall %.4f", share)
-	}
+	assert.Equal(t, float64(1), recall(t, store, rows, indexedRows+1), "more than there are: recall")
 }
 
 func TestEqualRowsHaveEqualIndexes(t *testing.T) {
@@ -109,12 +99,8 @@ func TestEqualRowsHaveEqualIndexes(t *testing.T) {
 		dir := t.TempDir()
 		made(t, dir, fewRows)
 		raw, err := os.ReadFile(matching(t, dir, "*"+indexEnd)[0])
-		if err != nil {
-			t.Fatal(err)
-		}
-		if before != nil && !bytes.Equal(before, raw) {
-			t.Error("the same rows have another index")
-		}
+		require.NoError(t, err)
+		assert.True(t, before == nil || bytes.Equal(before, raw), "the same rows have another index")
 		before = raw
 	}
 }
@@ -125,9 +111,7 @@ func TestADamagedIndexIsMadeAgain(t *testing.T) {
 	store, rows := made(t, dir, fewRows)
 	path := matching(t, dir, "*"+indexEnd)[0]
 	whole, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	flipped := func(at int) []byte {
 		raw := bytes.Clone(whole)
 		raw[at] ^= 0x10
@@ -157,21 +141,15 @@ func TestADamagedIndexIsMadeAgain(t *testing.T) {
 func spoiled(t *testing.T, store *Store, dir, path string, rows []vectors.Row, contents map[string][]byte) {
 	t.Helper()
 	whole, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for name, raw := range contents {
-		if err := store.Close(); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, store.Close())
 		if raw == nil {
 			err = os.Remove(path)
 		} else {
 			err = os.WriteFile(path, raw, 0o600)
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		store = indexed(t, dir)
 		counts(t, store, len(rows)) // opens it
 		store.open["c"].loaded = true
@@ -195,12 +173,8 @@ func TestDeletedRowsAreNotFoundByAnIndex(t *testing.T) {
 		gone[hit.Key] = true
 		keys = append(keys, hit.Key)
 	}
-	if err := store.Delete(t.Context(), "c", keys); err != nil {
-		t.Fatal(err)
-	}
-	if withIndex(store, 100) != 1 {
-		t.Fatal("no index is used")
-	}
+	require.NoError(t, store.Delete(t.Context(), "c", keys))
+	require.Equal(t, 1, withIndex(store, 100), "no index is used")
 	left := slices.DeleteFunc(slices.Clone(rows), func(row vectors.Row) bool { return gone[row.Key] })
 	if share := recall(t, store, left, 100); share < 0.98 {
 		t.Errorf("recall@100 is %.4f", share)
@@ -236,13 +210,10 @@ func TestRowsBesideAnIndexAreFound(t *testing.T) {
 	store, rows := made(t, t.TempDir(), fewRows)
 	more := vectorstest.Rows(2000, indexedDim, 42)
 	for at := 0; at < len(more); at += 250 {
-		if err := store.Upsert(t.Context(), "c", more[at:at+250]); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, store.Upsert(t.Context(), "c", more[at:at+250]))
 		for _, row := range more[at : at+3] {
-			if hits, err := store.Search(t.Context(), "c", row.Vector, 1); err != nil || hits[0].Key != row.Key {
-				t.Fatalf("a new row was not found: %v, %v", hits, err)
-			}
+			hits, err := store.Search(t.Context(), "c", row.Vector, 1)
+			require.True(t, err == nil && hits[0].Key == row.Key, "a new row was not found: %v, %v", hits, err)
 		}
 	}
 	if n := len(store.open["c"].parts); n != 9 {
@@ -263,16 +234,12 @@ func TestAnIndexGoesWithItsPart(t *testing.T) {
 	store, rows := made(t, dir, fewRows)
 	path := matching(t, dir, "*"+indexEnd)[0]
 	kept, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	remove(t, store, rows)
 	if left := matching(t, dir, "*"+indexEnd); len(left) != 0 {
 		t.Errorf("left: %v", left)
 	}
-	if err := store.Close(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, store.Close())
 	write(t, path, kept)
 	counts(t, open(t, dir), 0)
 	if left := matching(t, dir, "*"+indexEnd); len(left) != 0 {
@@ -287,30 +254,22 @@ func TestAPartThatIsMergedWhileItIsIndexedIsLetGo(t *testing.T) {
 	put(t, store, indexedDim, vectorstest.Rows(300, indexedDim, 43))
 	c := store.open["c"]
 	parts, err := c.load(1)
-	if err != nil || len(parts) == 0 {
-		t.Fatal(parts, err)
-	}
+	require.True(t, err == nil && len(parts) != 0, "%v %v", parts, err)
 	c.mu.Lock()
 	err = c.merge(c.parts)
 	c.mu.Unlock()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for _, p := range parts {
 		if err := c.makeIndex(t.Context(), p); err != nil { // reads the part: it would crash were it unmapped
 			t.Fatal(err)
 		}
 	}
-	if err := released(parts); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, released(parts))
 	if left := matching(t, dir, "*"+indexEnd); len(left) != 0 {
 		t.Errorf("left: %v", left)
 	}
 	for _, p := range parts {
-		if p.users.Load() >= 0 {
-			t.Error("a part is still held")
-		}
+		assert.True(t, p.users.Load() < 0, "a part is still held")
 	}
 }
 
@@ -320,9 +279,7 @@ func TestAnIndexThatIsOfNoUseIsNotMadeAgain(t *testing.T) {
 	store.indexBytes = 1
 	put(t, store, indexedDim, vectorstest.Rows(90, indexedDim, 44)) // so few that all are looked at
 	for _, path := range matching(t, dir, "*"+indexEnd) {
-		if err := os.Chtimes(path, past, past); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.Chtimes(path, past, past))
 	}
 	reload(t, store)
 	files := matching(t, dir, "*"+indexEnd)
@@ -344,13 +301,9 @@ func TestAnIndexOverRowsThatAreAllEqual(t *testing.T) {
 	}
 	put(t, store, indexedDim, rows)
 	got, err := store.Search(t.Context(), "c", rows[0].Vector, 20)
-	if err != nil || len(got) != 20 {
-		t.Fatal(got, err)
-	}
+	require.True(t, err == nil && len(got) == 20, "%v %v", got, err)
 	for i, hit := range got { // which of them is for the signs to say
-		if hit.Score != got[0].Score || i > 0 && hit.Key <= got[i-1].Key {
-			t.Errorf("hit %d is %v", i, hit)
-		}
+		assert.True(t, hit.Score == got[0].Score && (i <= 0 || hit.Key > got[i-1].Key), "hit %d is %v", i, hit)
 	}
 }
 
@@ -359,18 +312,12 @@ func TestIndexesAreMadeWhileRowsAreSearchedAndWritten(t *testing.T) {
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		for i := range 4 {
-			if err := store.Upsert(t.Context(), "c", vectorstest.Rows(1100, indexedDim, uint64(100+i))); err != nil {
-				t.Error(err)
-			}
-			if err := store.Load(t.Context(), "c"); err != nil {
-				t.Error(err)
-			}
+			assert.NoError(t, store.Upsert(t.Context(), "c", vectorstest.Rows(1100, indexedDim, uint64(100+i))))
+			assert.NoError(t, store.Load(t.Context(), "c"))
 		}
 	})
 	wg.Go(func() {
-		if err := store.Load(t.Context(), "c"); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, store.Load(t.Context(), "c"))
 	})
 	for i := range 100 {
 		hits, err := store.Search(t.Context(), "c", rows[i].Vector, 5)

@@ -5,6 +5,8 @@ import (
 	"runtime"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/store/vectors"
 	"github.com/unweaver/unweaver/internal/testkit/vectorstest"
 )
@@ -17,9 +19,7 @@ func allocated(t *testing.T, do func() error) int {
 	runtime.ReadMemStats(&before)
 	err := do()
 	runtime.ReadMemStats(&after)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return int(after.TotalAlloc - before.TotalAlloc)
 }
 
@@ -28,13 +28,9 @@ func TestAnIndexIsMadeInMemoryThatDoesNotGrowWithItsRows(t *testing.T) {
 	const rows, dim = 8192, fewestSigns
 	made := func(rows int) int {
 		path := filepath.Join(t.TempDir(), "00000000"+partEnd)
-		if err := writePart(path, dim, sourceOf(sorted(vectorstest.Rows(rows, dim, 7)), dim)); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, writePart(path, dim, sourceOf(sorted(vectorstest.Rows(rows, dim, 7)), dim)))
 		p, err := openPart(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		defer func() { _ = p.close() }()
 		return allocated(t, func() error {
 			_, err := writeIndex(t.Context(), p)
@@ -52,18 +48,14 @@ func TestPartsAreMergedInMemoryThatDoesNotGrowWithTheirRows(t *testing.T) {
 	const rows, dim, parts = 1 << 16, 2, 6 // eight times as many have places of 4 MiB, which would be copied as they grow
 	merged := func(rows int) int {
 		store := open(t, t.TempDir())
-		if err := store.Create(t.Context(), "c", dim); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, store.Create(t.Context(), "c", dim))
 		all := vectorstest.Rows(rows, dim, 7)
 		for i := range parts {
 			var some []vectors.Row
 			for at := i; at < rows; at += parts {
 				some = append(some, all[at])
 			}
-			if err := store.Upsert(t.Context(), "c", some); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, store.Upsert(t.Context(), "c", some))
 		}
 		c := store.open["c"]
 		c.mu.Lock()

@@ -6,6 +6,9 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/store/vectors"
 	"github.com/unweaver/unweaver/internal/testkit/vectorstest"
@@ -19,42 +22,24 @@ func TestADamagedMetaIsWrittenAgain(t *testing.T) {
 		dir := t.TempDir()
 		store := open(t, dir)
 		rows := vectorstest.Rows(30, vectorstest.Dim, 4)
-		if err := store.Create(t.Context(), "full", vectorstest.Dim); err != nil {
-			t.Fatal(err)
-		}
-		if err := store.Upsert(t.Context(), "full", rows); err != nil {
-			t.Fatal(err)
-		}
-		if err := store.Create(t.Context(), "bare", vectorstest.Dim); err != nil {
-			t.Fatal(err)
-		}
-		if err := store.Close(); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, store.Create(t.Context(), "full", vectorstest.Dim))
+		require.NoError(t, store.Upsert(t.Context(), "full", rows))
+		require.NoError(t, store.Create(t.Context(), "bare", vectorstest.Dim))
+		require.NoError(t, store.Close())
 		for _, collection := range []string{"full", "bare"} {
-			if err := os.WriteFile(filepath.Join(dir, collection, "meta.json"), []byte(torn), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, os.WriteFile(filepath.Join(dir, collection, "meta.json"), []byte(torn), 0o600))
 		}
 		for range 2 { // once mended, it stays
 			store = open(t, dir)
-			if n, err := store.Count(t.Context(), "full"); err != nil || n != 30 {
-				t.Errorf("%s: %d rows, %v", name, n, err)
-			}
-			if err := store.Close(); err != nil {
-				t.Fatal(err)
-			}
+			n, err := store.Count(t.Context(), "full")
+			assert.True(t, err == nil && n == 30, "%s: %d rows, %v", name, n, err)
+			require.NoError(t, store.Close())
 		}
 		store = open(t, dir)
-		if _, err := store.Count(t.Context(), "bare"); !fault.Is(err, fault.NotFound) {
-			t.Errorf("%s: a collection that tells no dimension: %v", name, err)
-		}
-		if err := store.Create(t.Context(), "bare", vectorstest.Dim); err != nil {
-			t.Errorf("%s: %v", name, err)
-		}
-		if err := store.Upsert(t.Context(), "bare", rows); err != nil {
-			t.Errorf("%s: %v", name, err)
-		}
+		_, err := store.Count(t.Context(), "bare")
+		assert.True(t, fault.Is(err, fault.NotFound), "%s: a collection that tells no dimension: %v", name, err)
+		assert.NoError(t, store.Create(t.Context(), "bare", vectorstest.Dim), "%s", name)
+		assert.NoError(t, store.Upsert(t.Context(), "bare", rows), "%s", name)
 	}
 }
 
@@ -62,16 +47,10 @@ func TestADamagedMetaIsWrittenAgain(t *testing.T) {
 func lose(t *testing.T, dir string) (rows []vectors.Row, gone string) {
 	t.Helper()
 	store, rows := filled(t, dir, 40)
-	if err := store.Upsert(t.Context(), "c", vectorstest.Rows(60, vectorstest.Dim, 9)[40:]); err != nil {
-		t.Fatal(err)
-	}
-	if err := store.Close(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, store.Upsert(t.Context(), "c", vectorstest.Rows(60, vectorstest.Dim, 9)[40:]))
+	require.NoError(t, store.Close())
 	parts := matching(t, dir, "*"+partEnd)
-	if len(parts) != 2 {
-		t.Fatal(parts)
-	}
+	require.True(t, len(parts) == 2, "%v", parts)
 	return rows, parts[0]
 }
 
@@ -84,22 +63,14 @@ func TestACollectionThatLacksAPartIsSetAside(t *testing.T) {
 	} {
 		dir := t.TempDir()
 		rows, part := lose(t, dir)
-		if err := damage(dir, part); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, damage(dir, part))
 		store := open(t, dir)
-		if err := store.Load(t.Context(), "c"); !fault.Is(err, fault.NotFound) {
-			t.Errorf("%s: load gave %v", name, err)
-		}
-		if _, err := store.Identity(t.Context(), "c"); !fault.Is(err, fault.NotFound) {
-			t.Errorf("%s: no build sees it: %v", name, err)
-		}
-		if err := store.Create(t.Context(), "c", vectorstest.Dim); err != nil {
-			t.Fatal(err)
-		}
-		if err := store.Upsert(t.Context(), "c", rows); err != nil {
-			t.Fatal(err)
-		}
+		err := store.Load(t.Context(), "c")
+		assert.True(t, fault.Is(err, fault.NotFound), "%s: load gave %v", name, err)
+		_, err = store.Identity(t.Context(), "c")
+		assert.True(t, fault.Is(err, fault.NotFound), "%s: no build sees it: %v", name, err)
+		require.NoError(t, store.Create(t.Context(), "c", vectorstest.Dim))
+		require.NoError(t, store.Upsert(t.Context(), "c", rows))
 		counts(t, store, 40)
 	}
 }
@@ -112,15 +83,9 @@ func TestAPartThatIsGoneWhileItIsMappedIsWrittenAgain(t *testing.T) {
 	store := open(t, dir)
 	remove(t, store, rows[:1])
 	before := identity(t, store)
-	if err := os.Remove(part); err != nil {
-		t.Fatal(err)
-	}
-	if after := identity(t, store); after != before {
-		t.Error("nothing was lost, and it has another identity")
-	}
-	if err := store.Close(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.Remove(part))
+	assert.Equal(t, before, identity(t, store), "nothing was lost, and it has another identity")
+	require.NoError(t, store.Close())
 	store = loaded(t, dir)
 	counts(t, store, 59)
 	finds(t, store, rows[7])
@@ -132,15 +97,11 @@ func TestAFolderThatIsGoneWhileItsPartsAreMappedIsWrittenAgain(t *testing.T) {
 	rows, _ := lose(t, dir)
 	store := open(t, dir)
 	before := identity(t, store)
-	if err := os.RemoveAll(filepath.Join(dir, "c")); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.RemoveAll(filepath.Join(dir, "c")))
 	if after := identity(t, store); after == before {
 		t.Error("it has the identity that was lost with it")
 	}
-	if err := store.Close(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, store.Close())
 	store = loaded(t, dir)
 	counts(t, store, 60)
 	finds(t, store, rows[7])
@@ -157,31 +118,19 @@ func TestADescriptionWithAnotherDimensionIsDamage(t *testing.T) {
 		_, _ = lose(t, dir)
 		store := open(t, dir)
 		before := identity(t, store)
-		if err := store.Close(); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, store.Close())
 		whole := meta{Dim: vectorstest.Dim, Parts: []int{0, 1}}
 		change.Sum = whole.sum()
 		raw, err := json.Marshal(change)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		write(t, filepath.Join(dir, "c", metaName), raw)
 		store = open(t, dir)
-		if err := store.Create(t.Context(), "c", vectorstest.Dim); err != nil {
-			t.Errorf("%+v: %v", change, err)
-		}
+		assert.NoError(t, store.Create(t.Context(), "c", vectorstest.Dim), "%+v", change)
 		counts(t, store, 60)
-		if identity(t, store) == before {
-			t.Errorf("%+v: no build looks for what may be missing", change)
-		}
+		assert.True(t, identity(t, store) != before, "%+v: no build looks for what may be missing", change)
 	}
 	dir := t.TempDir() // a description that is whole, and of other rows
 	_, _ = lose(t, dir)
-	if err := writeMeta(filepath.Join(dir, "c"), meta{Dim: vectorstest.Dim + 1, Parts: []int{0, 1}}); err != nil {
-		t.Fatal(err)
-	}
-	if err := open(t, dir).Create(t.Context(), "c", vectorstest.Dim); err != nil {
-		t.Error(err)
-	}
+	require.NoError(t, writeMeta(filepath.Join(dir, "c"), meta{Dim: vectorstest.Dim + 1, Parts: []int{0, 1}}))
+	assert.NoError(t, open(t, dir).Create(t.Context(), "c", vectorstest.Dim))
 }

@@ -7,6 +7,9 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/testkit/vectorstest"
 )
@@ -14,14 +17,10 @@ import (
 func TestDamageAnywhereButInTheExactRowsIsSeenAtOpen(t *testing.T) {
 	dir := t.TempDir()
 	store, _ := filled(t, dir, 50)
-	if err := store.Close(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, store.Close())
 	part := matching(t, dir, "*.part")[0]
 	whole, err := os.ReadFile(part)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	flipped := func(at int) []byte {
 		raw := append([]byte(nil), whole...)
 		raw[at] ^= 0x40
@@ -42,16 +41,11 @@ func TestDamageAnywhereButInTheExactRowsIsSeenAtOpen(t *testing.T) {
 		"bytes after its end":   append(append([]byte(nil), whole...), 0),
 		"a file of zeros alone": make([]byte, len(whole)),
 	} {
-		if err := os.WriteFile(part, raw, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(part, raw, 0o600))
 		folder := filepath.Dir(part)
-		if _, err := open(t, dir).Count(t.Context(), "c"); !fault.Is(err, fault.NotFound) {
-			t.Fatalf("%s: %v", name, err)
-		}
-		if err := os.Rename(folder+".damaged", folder); err != nil {
-			t.Fatalf("%s: %v", name, err)
-		}
+		_, err := open(t, dir).Count(t.Context(), "c")
+		require.True(t, fault.Is(err, fault.NotFound), "%s: %v", name, err)
+		require.NoError(t, os.Rename(folder+".damaged", folder), "%s", name)
 	}
 }
 
@@ -59,19 +53,13 @@ func TestDamageAnywhereButInTheExactRowsIsSeenAtOpen(t *testing.T) {
 func TestWhatACrashLeftIsNoPart(t *testing.T) {
 	dir := t.TempDir()
 	store, _ := filled(t, dir, 20)
-	if err := store.Close(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, store.Close())
 	for _, name := range []string{"00000001.part.tmp", "00000001.dead.tmp", "meta.json.tmp", "notes.txt", "x.part"} {
-		if err := os.WriteFile(filepath.Join(dir, "c", name), []byte("half"), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(filepath.Join(dir, "c", name), []byte("half"), 0o600))
 	}
 	store = open(t, dir)
 	counts(t, store, 20)
-	if err := store.Upsert(t.Context(), "c", vectorstest.Rows(5, vectorstest.Dim, 77)); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, store.Upsert(t.Context(), "c", vectorstest.Rows(5, vectorstest.Dim, 77)))
 	counts(t, store, 25)
 }
 
@@ -79,23 +67,15 @@ func TestWhatACrashLeftIsNoPart(t *testing.T) {
 func TestRowsThatAreThereTwiceAreFoundOnce(t *testing.T) {
 	dir := t.TempDir()
 	store, rs := filled(t, dir, 40)
-	if err := store.Close(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, store.Close())
 	twice(t, dir, rs)
 	store = open(t, dir)
-	if err := store.Load(t.Context(), "c"); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, store.Load(t.Context(), "c"))
 	found, err := store.Search(t.Context(), "c", rs[0].Vector, 10)
-	if err != nil || len(found) != 10 {
-		t.Fatalf("%d hits, %v", len(found), err)
-	}
+	require.True(t, err == nil && len(found) == 10, "%d hits, %v", len(found), err)
 	seen := map[string]bool{}
 	for _, hit := range found {
-		if seen[hit.Key] {
-			t.Errorf("%s is there twice", hit.Key)
-		}
+		assert.False(t, seen[hit.Key], "%s is there twice", hit.Key)
 		seen[hit.Key] = true
 	}
 	remove(t, store, rs[:1]) // from both
@@ -111,35 +91,24 @@ func TestAReleasedCollectionAnswersNoSearches(t *testing.T) {
 		if loaded {
 			set = store.Load
 		}
-		if err := set(t.Context(), "c"); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := store.Search(t.Context(), "c", rs[0].Vector, 1); (err == nil) != loaded {
-			t.Errorf("loaded %v: %v", loaded, err)
-		}
+		require.NoError(t, set(t.Context(), "c"))
+		_, err := store.Search(t.Context(), "c", rs[0].Vector, 1)
+		assert.True(t, (err == nil) == loaded, "loaded %v: %v", loaded, err)
 	}
 }
 
 func TestRowsAreWrittenMergedDeletedAndSearchedAtOnce(t *testing.T) {
 	store, rs := filled(t, t.TempDir(), 200)
-	if err := store.Load(t.Context(), "c"); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, store.Load(t.Context(), "c"))
 	var wg sync.WaitGroup
 	for w := range 3 {
 		wg.Go(func() {
 			more := vectorstest.Rows(15*5, vectorstest.Dim, uint64(100+w))
 			for at := 0; at < len(more); at += 5 {
-				if err := store.Upsert(t.Context(), "c", more[at:at+5]); err != nil {
-					t.Error(err)
-				}
-				if err := store.Delete(t.Context(), "c", []string{more[at].Key}); err != nil {
-					t.Error(err)
-				}
+				assert.NoError(t, store.Upsert(t.Context(), "c", more[at:at+5]))
+				assert.NoError(t, store.Delete(t.Context(), "c", []string{more[at].Key}))
 				if at%25 == 0 {
-					if err := store.Load(t.Context(), "c"); err != nil {
-						t.Error(err)
-					}
+					assert.NoError(t, store.Load(t.Context(), "c"))
 				}
 			}
 		})

@@ -6,6 +6,9 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/testkit/vectorstest"
 )
 
@@ -19,9 +22,7 @@ func TestFilesOfVectorsAreTheirOwnersAlone(t *testing.T) {
 		store.Create(t.Context(), "c", vectorstest.Dim), store.Upsert(t.Context(), "c", rows),
 		store.Delete(t.Context(), "c", []string{rows[0].Key}), store.Load(t.Context(), "c"),
 	)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	seen := map[string]bool{}
 	err = filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil {
@@ -34,7 +35,5 @@ func TestFilesOfVectorsAreTheirOwnersAlone(t *testing.T) {
 		seen[filepath.Ext(path)] = true
 		return err
 	})
-	if err != nil || !seen[partEnd] || !seen[deadEnd] {
-		t.Errorf("looked at %v, %v", seen, err)
-	}
+	assert.True(t, err == nil && seen[partEnd] && seen[deadEnd], "looked at %v, %v", seen, err)
 }

@@ -7,6 +7,9 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/store/vectors"
 	"github.com/unweaver/unweaver/internal/testkit/vectorstest"
 )
@@ -80,9 +83,7 @@ func TestASearchIsExact(t *testing.T) {
 				x := question()
 				for _, most := range []int{1, 10, n - 1, n, n + 5, 1_000_000} {
 					got, err := store.Search(t.Context(), "c", x, most)
-					if err != nil {
-						t.Fatal(err)
-					}
+					require.NoError(t, err)
 					if want := exact(rows, x, most); !slices.Equal(got, want) {
 						t.Fatalf("dimension %d, %s question, %s rows: the %d best are\n%v, want\n%v", dim, asks, of, most, got, want)
 					}
@@ -116,17 +117,11 @@ func exact(rows []vectors.Row, question []float32, n int) []vectors.Hit {
 // put fills collection c with rows in several parts, and loads it.
 func put(t *testing.T, store *Store, dim int, rows []vectors.Row) {
 	t.Helper()
-	if err := store.Create(t.Context(), "c", dim); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, store.Create(t.Context(), "c", dim))
 	for _, some := range [][]vectors.Row{rows[:len(rows)/3], rows[len(rows)/3:]} {
-		if err := store.Upsert(t.Context(), "c", some); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, store.Upsert(t.Context(), "c", some))
 	}
-	if err := store.Load(t.Context(), "c"); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, store.Load(t.Context(), "c"))
 }
 
 // Where all rows are equal all are candidates, and the scan must not look through them again for each.
@@ -145,12 +140,9 @@ func TestRowsThatAreAllEqualAreFoundByKey(t *testing.T) {
 
 func TestASearchForNothingGivesNothing(t *testing.T) {
 	store, rows := filled(t, t.TempDir(), 10)
-	if err := store.Load(t.Context(), "c"); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, store.Load(t.Context(), "c"))
 	for _, n := range []int{0, -1} {
-		if hits, err := store.Search(t.Context(), "c", rows[0].Vector, n); err != nil || len(hits) != 0 {
-			t.Errorf("the %d best are %v, %v", n, hits, err)
-		}
+		hits, err := store.Search(t.Context(), "c", rows[0].Vector, n)
+		assert.True(t, err == nil && len(hits) == 0, "the %d best are %v, %v", n, hits, err)
 	}
 }

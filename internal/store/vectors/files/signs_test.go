@@ -9,6 +9,9 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/store/vectors"
 	"github.com/unweaver/unweaver/internal/testkit/vectorstest"
 )
@@ -27,9 +30,7 @@ func TestSumsEqualThoseOfPlainGo(t *testing.T) {
 			var got, want [rowsAtOnce]uint16
 			sums(tables, signs, &got)
 			sumsGo(tables, signs, &want)
-			if got != want {
-				t.Fatalf("%d bytes: %v, want %v", length, got, want)
-			}
+			require.Equal(t, want, got, "%d bytes", length)
 		}
 	}
 }
@@ -52,12 +53,8 @@ func TestRowsOverAFloorAreThoseOfPlainGo(t *testing.T) {
 			floor = float32(math.Inf(2*(turn%2) - 1))
 		}
 		got, want := asked.over(&summed, factors, floor), asked.overGo(&summed, factors, floor)
-		if got != want {
-			t.Fatalf("%v, floor %g: %032b, want %032b", factors, floor, got, want)
-		}
-		if turn%5 != 0 && turn%7 != 0 && want>>3&1 == 0 {
-			t.Fatal("a row as good as the floor was left out")
-		}
+		require.Equal(t, want, got, "%v, floor %g", factors, floor)
+		require.True(t, turn%5 == 0 || turn%7 == 0 || want>>3&1 != 0, "a row as good as the floor was left out")
 	}
 }
 
@@ -69,9 +66,8 @@ func TestARotationKeepsProducts(t *testing.T) {
 		for _, row := range rows {
 			turn.turn(row.Vector)
 		}
-		if after := dot32(rows[0].Vector, rows[1].Vector); math.Abs(float64(after-before)) > 1e-5 {
-			t.Errorf("dimension %d: a product of %g became %g", dim, before, after)
-		}
+		after := dot32(rows[0].Vector, rows[1].Vector)
+		assert.False(t, math.Abs(float64(after-before)) > 1e-5, "dimension %d: a product of %g became %g", dim, before, after)
 	}
 }
 
@@ -101,9 +97,8 @@ func TestEstimatesBySignsAreCloseToScores(t *testing.T) {
 				difference := (float64(tables.estimate(out[5], factor)) - exact) / lengths
 				squares += difference * difference
 			}
-			if off := math.Sqrt(squares/float64(n)) * math.Sqrt(float64(dim)); off > 1.3 {
-				t.Errorf("dimension %d, %s: off by %.2f / sqrt(dimension)", dim, of, off)
-			}
+			off := math.Sqrt(squares/float64(n)) * math.Sqrt(float64(dim))
+			assert.False(t, off > 1.3, "dimension %d, %s: off by %.2f / sqrt(dimension)", dim, of, off)
 		}
 	}
 }
@@ -136,9 +131,7 @@ func TestWorkersBesideEachOtherFindWhatAPlainSearchBySignsFinds(t *testing.T) {
 		before := runtime.GOMAXPROCS(workers)
 		defer runtime.GOMAXPROCS(before)
 		for i, n := range []int{1, 7, 20, 100, 140} {
-			if p.index.Load().keeps(n) == 0 {
-				t.Fatalf("no index for %d", n)
-			}
+			require.True(t, p.index.Load().keeps(n) != 0, "no index for %d", n)
 			question := slices.Clone(rows[i*700].Vector)
 			for j, x := range rows[i*300+5].Vector {
 				question[j] += x

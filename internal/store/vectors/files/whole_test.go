@@ -5,6 +5,9 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/store/vectors"
 	"github.com/unweaver/unweaver/internal/testkit/vectorstest"
@@ -13,17 +16,11 @@ import (
 // onePart closes a store whose collection lies in one part, and gives the part's path and content.
 func onePart(t *testing.T, store *Store, dir string) (string, []byte) {
 	t.Helper()
-	if err := store.Close(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, store.Close())
 	parts := matching(t, dir, "*"+partEnd)
-	if len(parts) != 1 {
-		t.Fatal(parts)
-	}
+	require.True(t, len(parts) == 1, "%v", parts)
 	raw, err := os.ReadFile(parts[0])
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return parts[0], raw
 }
 
@@ -31,14 +28,10 @@ func onePart(t *testing.T, store *Store, dir string) (string, []byte) {
 func exactAt(t *testing.T, path, key string) int {
 	t.Helper()
 	p, err := openPart(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer func() { _ = p.close() }()
 	row := p.find(key)
-	if row < 0 {
-		t.Fatal("no row", key)
-	}
+	require.True(t, row >= 0, "no row %v", key)
 	return len(p.data) - 4 - 4*p.dim*(p.n-row)
 }
 
@@ -46,24 +39,18 @@ func exactAt(t *testing.T, path, key string) int {
 func twice(t *testing.T, dir string, rows []vectors.Row) {
 	t.Helper()
 	path := filepath.Join(dir, "c", "00000001"+partEnd)
-	if err := writePart(path, vectorstest.Dim, sourceOf(sorted(rows), vectorstest.Dim)); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, writePart(path, vectorstest.Dim, sourceOf(sorted(rows), vectorstest.Dim)))
 }
 
 func write(t *testing.T, path string, raw []byte) {
 	t.Helper()
-	if err := os.WriteFile(path, raw, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(path, raw, 0o600))
 }
 
 func loaded(t *testing.T, dir string) *Store {
 	t.Helper()
 	store := open(t, dir)
-	if err := store.Load(t.Context(), "c"); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, store.Load(t.Context(), "c"))
 	return store
 }
 
@@ -71,17 +58,13 @@ func loaded(t *testing.T, dir string) *Store {
 func finds(t *testing.T, store *Store, row vectors.Row) {
 	t.Helper()
 	hits, err := store.Search(t.Context(), "c", row.Vector, 3)
-	if err != nil || len(hits) != 3 || hits[0].Key != row.Key {
-		t.Errorf("found %v, %v", hits, err)
-	}
+	assert.True(t, err == nil && len(hits) == 3 && hits[0].Key == row.Key, "found %v, %v", hits, err)
 }
 
 func identity(t *testing.T, store *Store) string {
 	t.Helper()
 	identity, err := store.Identity(t.Context(), "c")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return identity
 }
 
@@ -104,22 +87,14 @@ func TestADamagedRowIsNeverGivenAndIsWrittenAgain(t *testing.T) {
 			if _, err := store.Fetch(t.Context(), "c", []string{rows[7].Key}); !fault.Is(err, fault.SegmentDamage) {
 				t.Errorf("a fetch gave %v", err)
 			}
-			if identity(t, store) == before {
-				t.Error("no build will look for the row")
-			}
+			assert.True(t, identity(t, store) != before, "no build will look for the row")
 			has, err := store.Has(t.Context(), "c", []string{rows[6].Key, rows[7].Key})
-			if err != nil || !has[0] || has[1] {
-				t.Errorf("has %v, %v", has, err)
-			}
+			assert.True(t, err == nil && has[0] && !has[1], "has %v, %v", has, err)
 			for range 2 {
-				if err := store.Upsert(t.Context(), "c", rows); err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, store.Upsert(t.Context(), "c", rows))
 				finds(t, store, rows[7])
 				counts(t, store, 200)
-				if err := store.Close(); err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, store.Close())
 				store = loaded(t, dir)
 			}
 			if parts := matching(t, dir, "*"+partEnd); len(parts) != 2 {
@@ -142,9 +117,7 @@ func TestADamagedRowBesideAWholeOneIsPassedOver(t *testing.T) {
 	store.open["c"].mu.Lock()
 	err := store.open["c"].merge(store.open["c"].parts)
 	store.open["c"].mu.Unlock()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	finds(t, store, rows[3])
 }
 
@@ -164,9 +137,7 @@ func TestAMergeKeepsADamagedRowDamaged(t *testing.T) {
 		t.Errorf("a search gave %v", err)
 	}
 	has, err := store.Has(t.Context(), "c", []string{rows[9].Key, rows[12].Key})
-	if err != nil || has[0] || !has[1] {
-		t.Errorf("has %v, %v", has, err)
-	}
+	assert.True(t, err == nil && !has[0] && has[1], "has %v, %v", has, err)
 }
 
 // BenchmarkRowChecks is what a search for ten results adds for its candidates' checksums: compare BenchmarkSearch.
@@ -178,9 +149,8 @@ func BenchmarkRowChecks(b *testing.B) {
 	}
 	for at := 0; b.Loop(); at = (at + 7919) % 50_000 {
 		for i := range 80 {
-			if row := (at + i*601) % len(rows); rowSum(rows[row].Vector) != sums[row] {
-				b.Fatal(row)
-			}
+			row := (at + i*601) % len(rows)
+			require.True(b, rowSum(rows[row].Vector) == sums[row], "%v", row)
 		}
 	}
 }
@@ -190,16 +160,11 @@ func TestAPartOfAnotherPlaceIsRefused(t *testing.T) {
 	for _, to := range []string{"c/00000001.part", "d/00000000.part"} {
 		dir := t.TempDir()
 		store, rows := filled(t, dir, 20)
-		if err := store.Create(t.Context(), "d", vectorstest.Dim); err != nil {
-			t.Fatal(err)
-		}
-		if err := store.Upsert(t.Context(), "d", rows); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, store.Create(t.Context(), "d", vectorstest.Dim))
+		require.NoError(t, store.Upsert(t.Context(), "d", rows))
 		_, raw := onePart(t, store, dir)
 		write(t, filepath.Join(dir, to), raw)
-		if _, err := open(t, dir).Count(t.Context(), to[:1]); !fault.Is(err, fault.NotFound) {
-			t.Errorf("%s: %v", to, err)
-		}
+		_, err := open(t, dir).Count(t.Context(), to[:1])
+		assert.True(t, fault.Is(err, fault.NotFound), "%s: %v", to, err)
 	}
 }

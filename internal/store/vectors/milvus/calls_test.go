@@ -2,7 +2,6 @@ package milvus_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -11,6 +10,8 @@ import (
 	"github.com/milvus-io/milvus-proto/go-api/v2/commonpb"
 	"github.com/milvus-io/milvus-proto/go-api/v2/milvuspb"
 	"github.com/milvus-io/milvus-proto/go-api/v2/schemapb"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/store/vectors"
@@ -65,9 +66,7 @@ func TestTheCallersOwnDeadlineIsItsOwnError(t *testing.T) {
 	store := connect(t, &fake{hangs: "Upsert"})
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
-	if err := store.Upsert(ctx, "uw_c", one); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("got %v", err)
-	}
+	assert.ErrorIs(t, store.Upsert(ctx, "uw_c", one), context.DeadlineExceeded)
 }
 
 func TestIdentityIsTheCollectionsNumberAndTime(t *testing.T) {
@@ -79,14 +78,10 @@ func TestIdentityIsTheCollectionsNumberAndTime(t *testing.T) {
 		var first string
 		for range 2 {
 			id, err := store.Identity(t.Context(), "uw_c")
-			if err != nil || (first != "" && id != first) {
-				t.Fatal(id, err)
-			}
+			require.True(t, err == nil && (first == "" || id == first), "%v %v", id, err)
 			first = id
 		}
-		if seen[first] {
-			t.Errorf("%v has the identity of another", c)
-		}
+		assert.False(t, seen[first], "%v has the identity of another", c)
 		seen[first] = true
 	}
 	_, err := store.Identity(t.Context(), "absent")
@@ -100,15 +95,11 @@ func TestManyRowsAreDeletedInBatches(t *testing.T) {
 	for i := range keys {
 		keys[i] = fmt.Sprintf("key-%04d", i)
 	}
-	if err := store.Delete(t.Context(), "uw_c", keys); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, store.Delete(t.Context(), "uw_c", keys))
 	if len(f.exprs) != 3 || strings.Count(f.exprs[0], "key-") != 1000 || strings.Count(f.exprs[2], "key-") != 500 {
 		t.Errorf("%d expressions", len(f.exprs))
 	}
-	if !strings.Contains(f.exprs[2], `"key-2499"`) {
-		t.Errorf("the last expression is %.60s", f.exprs[2])
-	}
+	assert.Contains(t, f.exprs[2], `"key-2499"`, "the last expression")
 }
 
 func TestWhatBecameOfAnImportIsTold(t *testing.T) {
@@ -151,9 +142,7 @@ func TestWhatBecameOfAnImportIsTold(t *testing.T) {
 		},
 	} {
 		got, err := connect(t, &fake{job: c.job}).ImportState(t.Context(), "7")
-		if err != nil || got != c.want {
-			t.Errorf("%s: %+v, %v", name, got, err)
-		}
+		assert.True(t, err == nil && got == c.want, "%s: %+v, %v", name, got, err)
 	}
 	_, err := connect(t, &fake{}).ImportState(t.Context(), "seven")
 	wants(t, err, fault.Internal, "seven")
@@ -174,9 +163,7 @@ func loaded(keys ...string) *fake {
 func TestKeysThatAreThereAreTold(t *testing.T) {
 	store := connect(t, loaded("b"))
 	has, err := store.Has(t.Context(), "uw_c", []string{"a", "b", "c", "b"})
-	if err != nil || fmt.Sprint(has) != "[false true false true]" {
-		t.Errorf("got %v, %v", has, err)
-	}
+	assert.True(t, err == nil && fmt.Sprint(has) == "[false true false true]", "got %v, %v", has, err)
 }
 
 // Another program, or a restart, may have released a collection: it is loaded again, once.
@@ -204,18 +191,14 @@ func TestWhatIsAbsentMayBeDroppedAndReleased(t *testing.T) {
 		"dropped by another":   store.Drop(t.Context(), "uw_c"),
 		"released when absent": store.Release(t.Context(), "uw_c"),
 	} {
-		if err != nil {
-			t.Errorf("%s: %v", name, err)
-		}
+		assert.NoError(t, err, "%s", name)
 	}
 }
 
 // Milvus limits flushes; rows that are not sealed yet are durable and searched already.
 func TestAFlushThatIsTooSoonIsNoError(t *testing.T) {
 	store := connect(t, &fake{status: &commonpb.Status{Code: 8, Reason: "request is rejected by rate limiter"}})
-	if err := store.Seal(t.Context(), "uw_c"); err != nil {
-		t.Error(err)
-	}
+	assert.NoError(t, store.Seal(t.Context(), "uw_c"))
 	store = connect(t, &fake{status: &commonpb.Status{Code: 1, Reason: "the disk is gone"}})
 	wants(t, store.Seal(t.Context(), "uw_c"), fault.StoreDown, "the disk is gone")
 }

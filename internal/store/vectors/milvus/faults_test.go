@@ -14,6 +14,8 @@ import (
 	"github.com/milvus-io/milvus-proto/go-api/v2/commonpb"
 	"github.com/milvus-io/milvus-proto/go-api/v2/milvuspb"
 	"github.com/milvus-io/milvus-proto/go-api/v2/schemapb"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/stats"
@@ -234,9 +236,7 @@ func connectWithin(t *testing.T, f *fake, timeout time.Duration, opts ...grpc.Se
 	}))
 	f.calls = map[string]int{}
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	srv := grpc.NewServer(opts...)
 	milvuspb.RegisterMilvusServiceServer(srv, f)
 	go func() { _ = srv.Serve(listener) }()
@@ -244,9 +244,7 @@ func connectWithin(t *testing.T, f *fake, timeout time.Duration, opts ...grpc.Se
 	store, err := milvus.Open(t.Context(), milvus.Config{
 		URL: "milvus://" + listener.Addr().String(), Timeout: timeout,
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(func() { _ = store.Close() })
 	return store
 }
@@ -255,9 +253,8 @@ var one = []vectors.Row{{Key: "k", Vector: []float32{1, 0, 0, 0}}}
 
 func wants(t *testing.T, err error, code fault.Code, says string) {
 	t.Helper()
-	if !fault.Is(err, code) || !strings.Contains(err.Error(), says) {
-		t.Errorf("got %v, want %s saying %q", err, code, says)
-	}
+	assert.True(t, fault.Is(err, code) && strings.Contains(err.Error(), says),
+		"got %v, want %s saying %q", err, code, says)
 }
 
 // The SDK sends a write up to six times when its reply is lost.
@@ -290,9 +287,7 @@ func TestALoadThatFailsEndsAtOnce(t *testing.T) {
 	store = connect(t, &fake{state: commonpb.LoadState_LoadStateLoading})
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 	defer cancel()
-	if err := store.Load(ctx, "uw_c"); err == nil {
-		t.Error("a load that never ends was waited for beyond its context")
-	}
+	assert.Error(t, store.Load(ctx, "uw_c"), "a load that never ends was waited for beyond its context")
 }
 
 // received counts the upserts that arrive, also those that are too large for a handler to see.
@@ -321,17 +316,13 @@ func TestAMessageThatIsTooLargeIsNotRepeated(t *testing.T) {
 		{Key: strings.Repeat("l", 120), Vector: one[0].Vector},
 	}
 	wants(t, s.Upsert(t.Context(), "uw_c", rows), fault.Internal, "serverMaxRecvSize")
-	if n := sent.upserts.Load(); n != 1 {
-		t.Errorf("it was sent %d times", n)
-	}
+	assert.Equal(t, int64(1), sent.upserts.Load(), "it was sent")
 }
 
 func TestKeysAreQuotedInExpressions(t *testing.T) {
 	f := &fake{}
 	s := connect(t, f)
-	if err := s.Delete(t.Context(), "uw_c", []string{`a"] or key != "`, `b\`}); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, s.Delete(t.Context(), "uw_c", []string{`a"] or key != "`, `b\`}))
 	if want := `key in ["a\"] or key != \"","b\\"]`; f.expr != want {
 		t.Errorf("got %s, want %s", f.expr, want)
 	}
@@ -341,9 +332,7 @@ func TestKeysAreQuotedInExpressions(t *testing.T) {
 func TestCollectionsWithoutIDsAreListed(t *testing.T) {
 	s := connect(t, &fake{})
 	got, err := s.List(t.Context(), "uw_")
-	if err != nil || !slices.Equal(got, []string{"uw_a", "uw_b"}) {
-		t.Errorf("got %v, %v", got, err)
-	}
+	assert.True(t, err == nil && slices.Equal(got, []string{"uw_a", "uw_b"}), "got %v, %v", got, err)
 }
 
 // The SDK keeps the schema of an alias from before it was switched, and reads it at a weaker consistency.
@@ -352,9 +341,7 @@ func TestNothingGoesThroughAnAlias(t *testing.T) {
 	s := connect(t, f)
 	wants(t, s.Upsert(t.Context(), "uw_alias", one), fault.BadConfig, "alias of uw_other")
 	wants(t, s.Create(t.Context(), "uw_alias", 4), fault.BadConfig, "alias of uw_other")
-	if f.n("upsert")+f.n("create") != 0 {
-		t.Error("a write went through an alias")
-	}
+	assert.Zero(t, f.n("upsert")+f.n("create"), "a write went through an alias")
 }
 
 func TestImportsAreFoundByTheirPath(t *testing.T) {
@@ -364,9 +351,8 @@ func TestImportsAreFoundByTheirPath(t *testing.T) {
 		{Status: &commonpb.Status{}, Id: 5, Infos: []*commonpb.KeyValuePair{{Key: "files", Value: "b.parquet"}}},
 	}})
 	got, err := store.Imports(t.Context(), "uw_c")
-	if err != nil || !slices.Equal(got["a.parquet"], []string{"3"}) || len(got["b.parquet"]) != 2 {
-		t.Errorf("got %v, %v", got, err)
-	}
+	assert.True(t, err == nil && slices.Equal(got["a.parquet"], []string{"3"}) && len(got["b.parquet"]) == 2,
+		"got %v, %v", got, err)
 }
 
 func TestNoServerNamesTheSetting(t *testing.T) {

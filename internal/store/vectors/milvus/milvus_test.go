@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/store/vectors"
 	"github.com/unweaver/unweaver/internal/store/vectors/milvus"
 	"github.com/unweaver/unweaver/internal/testkit/vectorstest"
@@ -23,13 +25,9 @@ func conformance(t *testing.T, variable, index string, lacks ...string) {
 			}
 		}
 		store, err := milvus.Open(t.Context(), milvus.Config{URL: url, Index: index})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		t.Cleanup(func() { _ = store.Close() })
-		if err := store.Drop(t.Context(), vectorstest.Collection); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, store.Drop(t.Context(), vectorstest.Collection))
 		return store
 	})
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/milvus-io/milvus-proto/go-api/v2/commonpb"
 	"github.com/milvus-io/milvus-proto/go-api/v2/milvuspb"
 	"github.com/milvus-io/milvus-proto/go-api/v2/schemapb"
+	"github.com/stretchr/testify/assert"
 	"google.golang.org/grpc"
 
 	"github.com/unweaver/unweaver/internal/fault"
@@ -58,9 +59,7 @@ func TestARowThatIsThereTwiceIsFoundOnce(t *testing.T) {
 		vectors.Hit{Key: "a", Score: 0.9}, vectors.Hit{Key: "a", Score: 0.9}, vectors.Hit{Key: "b", Score: 0.5},
 	)}}
 	got, err := found(t, f, 3)
-	if err != nil || fmt.Sprint(got) != "[{a 0.9} {b 0.5}]" {
-		t.Errorf("got %v, %v", got, err)
-	}
+	assert.True(t, err == nil && fmt.Sprint(got) == "[{a 0.9} {b 0.5}]", "got %v, %v", got, err)
 }
 
 func TestHitsAreOrderedByScoreThenKey(t *testing.T) {
@@ -68,9 +67,7 @@ func TestHitsAreOrderedByScoreThenKey(t *testing.T) {
 		vectors.Hit{Key: "z", Score: 0.5}, vectors.Hit{Key: "c", Score: 0.9}, vectors.Hit{Key: "a", Score: 0.5},
 	)}}
 	got, err := found(t, f, 3)
-	if err != nil || fmt.Sprint(got) != "[{c 0.9} {a 0.5} {z 0.5}]" {
-		t.Errorf("got %v, %v", got, err)
-	}
+	assert.True(t, err == nil && fmt.Sprint(got) == "[{c 0.9} {a 0.5} {z 0.5}]", "got %v, %v", got, err)
 }
 
 func TestNothingFoundIsNoError(t *testing.T) {
@@ -101,9 +98,7 @@ func TestACollectionThatIsGoneIsNotAskedForAgain(t *testing.T) {
 	f := &fake{searched: []*milvuspb.SearchResults{gone}}
 	_, err := found(t, f, 1)
 	wants(t, err, fault.NotFound, "unweaver restore")
-	if f.n("search") != 1 {
-		t.Errorf("%d searches", f.n("search"))
-	}
+	assert.Equal(t, 1, f.n("search"))
 }
 
 func TestRowsThatMilvusWouldTakeAndPoisonASearchAreRefused(t *testing.T) {
@@ -119,13 +114,10 @@ func TestRowsThatMilvusWouldTakeAndPoisonASearchAreRefused(t *testing.T) {
 		"dimension":      {vectors.Row{Key: "k", Vector: make([]float32, 5)}, fault.DimensionChanged},
 		"a key too long": {vectors.Row{Key: fmt.Sprintf("%0129d", 1), Vector: one[0].Vector}, fault.Internal},
 	} {
-		if err := store.Upsert(t.Context(), "uw_c", []vectors.Row{one[0], c.row}); !fault.Is(err, c.want) {
-			t.Errorf("%s: %v", name, err)
-		}
+		err := store.Upsert(t.Context(), "uw_c", []vectors.Row{one[0], c.row})
+		assert.True(t, fault.Is(err, c.want), "%s: %v", name, err)
 	}
-	if f.n("upsert") != 0 {
-		t.Errorf("%d writes arrived", f.n("upsert"))
-	}
+	assert.Zero(t, f.n("upsert"))
 }
 
 // The name of a collection is that of one embedder, so that another form of it is damage: nothing is read of it, and
