@@ -59,7 +59,7 @@ func TestEachLimitIsKeptAndNamed(t *testing.T) {
 		"text of Markdown": {"a.md", func(l *document.Limits) { l.Text = 1000 }, x(1000), x(1002), "text: 1000"},
 		"text of HTML":     {"a.html", func(l *document.Limits) { l.Text = 1000 }, x(900), x(1100), "text: 1000"},
 		"text of PDF": {
-			"a.pdf", func(l *document.Limits) { l.Text = 500 }, pdf(x(300)), pdf(x(300), x(300)), "text: 500",
+			"a.pdf", func(l *document.Limits) { l.Text = 50 }, pdf(x(30)), pdf(x(30), x(30)), "text: 50",
 		},
 		"text of Word": {"a.docx", func(l *document.Limits) { l.Text = 1000 }, body(x(900)), body(x(1100)), "text: 1000"},
 		"text of JSON": {

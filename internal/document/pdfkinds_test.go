@@ -147,7 +147,8 @@ func TestFontsOfEastAsianCollectionsAreRead(t *testing.T) {
 	} {
 		wantText(t, cmap, collected(cmap, c.ordering, shown(c.codes)), "", c.want)
 	}
-	columns := shown(wide("わたくしといふ")) + fmt.Sprintf(") Tj 1 0 0 1 -24 0 Tm <%s> Tj (", wide("仮定された。"))
+	columns := ") Tj 1 0 0 1 100 200 Tm (" + shown(wide("わたくしといふ")) +
+		fmt.Sprintf(") Tj 1 0 0 1 76 200 Tm <%s> Tj (", wide("仮定された。"))
 	wantText(t, "columns", collected("UniJIS-UCS2-V", "Japan1", columns), "", "わたくしといふ", "仮定された。")
 }
 

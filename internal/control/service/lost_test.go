@@ -104,7 +104,7 @@ func TestALeaseThatNobodyUnderstandsIsMendedAboveEveryFence(t *testing.T) {
 	wants(t, b.Lost(t.Context(), "docs"), fault.LeaseHeld, "docs/g9")
 	b.temporal.executions["build/docs/g9"] = completed
 	b.must(b.Lost(t.Context(), "docs"))
-	if lease := b.leased(); lease.Workflow != "" || lease.Fence != 41 {
+	if lease := b.leased(); lease.Workflow != "" || lease.Fence < 41 {
 		t.Errorf("the lease is %+v", lease)
 	}
 }
