@@ -294,7 +294,13 @@ func (s *Service) complete(
 		return err
 	}
 	chat = billed{chat, generation.Spec.Chat.Price, cost, plan.most}
-	quote := func() string { return quoted(generation, request.Query, response) }
+	short := false
+	quote := func() string {
+		whole := quoted(generation, request.Query, response)
+		text := firstTokens(whole, plan.most)
+		short = text != whole
+		return text
+	}
 	answered, err := retrieve.Answer(model.CallerBound(ctx), chat, request.Query, text, passages, used, quote)
 	if err != nil {
 		return err
@@ -307,7 +313,7 @@ func (s *Service) complete(
 	}
 	response.Answer = &Answer{
 		Kind: answered.Kind, Text: answered.Text, Citations: answered.Citations,
-		Truncated: answered.Truncated, Reason: answered.Missing,
+		Truncated: answered.Truncated || short, Reason: answered.Missing,
 	}
 	response.Usage.PromptTokens += answered.Usage.Prompt
 	response.Usage.CompletionTokens += answered.Usage.Completion

@@ -69,7 +69,7 @@ func TestANightWithTheSameQuarantinedDocumentPublishesNothing(t *testing.T) {
 // Only a publication keeps the limits that documents met: without one each later night would try all of them again.
 func TestANightWithOtherLimitsIsPublishedOnce(t *testing.T) {
 	s := newSite(t, sample(6))
-	s.write(t, map[string]string{"large.md": "# Large\n\n" + strings.Repeat("Salt from Tolmin. ", 400)})
+	s.write(t, map[string]string{"large.md": "# Large\n\n" + strings.Repeat("Salt from Tolmin. ", 200)})
 	s.spec.Failures = core.Failures{Share: 0.5}
 	limited := func(bytes int64) {
 		s.Limits.Text = bytes

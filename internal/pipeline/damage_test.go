@@ -56,8 +56,8 @@ func (s *site) try(t *testing.T, way *how) (outcome, error) {
 		way.anew = true
 		job.Anew = "docs/why.json"
 		why := run.Failure{Code: string(fault.CodeOf(err)), Text: err.Error()}
-		_, err := blob.WriteJSON(t.Context(), s.Artifacts, job.Anew, why, blob.Cond{})
-		require.NoError(t, err)
+		_, writing := blob.WriteJSON(t.Context(), s.Artifacts, job.Anew, why, blob.Cond{})
+		require.NoError(t, writing)
 		out, err = s.stages(t.Context(), job, holder)
 	}
 	ending := run.Ending{Status: out.published.Status, Reason: out.published.Reason}

@@ -111,7 +111,7 @@ func TestWhatIsQuotedIsCitedByMarks(t *testing.T) {
 		"What is the capital of Norway?":                             "best_sentence",
 		"Who reached the finals of the 2018 football cup in Ottawa?": "none",
 	} {
-		_, out := f.chat(strings.Replace(norway(nil), "What is the capital of Norway?", question, 1))
+		_, out := f.chat(norway(map[string]any{"messages": []any{map[string]any{"role": "user", "content": question}}}))
 		details := out["unweaver"].(map[string]any)
 		message := out["choices"].([]any)[0].(map[string]any)["message"].(map[string]any)
 		annotations, content := message["annotations"].([]any), []rune(message["content"].(string))

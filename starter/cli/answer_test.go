@@ -14,8 +14,8 @@ const passages = `{"index":"docs","generation":"g1","method":"hybrid","models":"
 "chunks":[
  {"id":"c1","document":"a.pdf","title":"Report","heading":["Findings","Cause"],"page":3,"page_end":4,"start":0,"end":90,
   "text":"Before it. The pilot\n **lost café control. After it.","score":1,"rank":1,
-  "snippet":{"text":"","start":11,"end":41},"markup":[{"start":22,"end":24}],
-  "highlights":[{"start":0,"end":6},{"start":15,"end":20},{"start":28,"end":32}]},
+  "snippet":{"text":"","start":11,"end":42},"markup":[{"start":22,"end":24}],
+  "highlights":[{"start":0,"end":6},{"start":15,"end":20},{"start":29,"end":33}]},
  {"id":"c2","document":"b.pdf","title":"One","page":7,"page_end":7,"text":"All of it. ","score":1,"rank":2,
   "snippet":{"text":"","start":0,"end":10}},
  {"id":"c3","document":"c.md","title":"Odd","text":"short","score":1,"rank":3,"snippet":{"start":3,"end":99}}],

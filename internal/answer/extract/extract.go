@@ -251,7 +251,8 @@ func (q question) windows(place int, passage Passage) []window {
 			}
 			next.around = union(context, under)
 			next.held = q.held(next.own)
-			if next.others == 0 || piece.kind == sentence && (next.others < 2 || next.others < 3 && next.held > 0.99) {
+			few := next.others < 2 || next.others < 3 && next.held > 0.99
+			if next.others == 0 || piece.kind == sentence && few && !q.addsName(next.text) {
 				continue // it repeats the question
 			}
 			next.context = q.held(union(next.own, next.around)) - next.held
@@ -271,6 +272,19 @@ func (q question) windows(place int, passage Passage) []window {
 		before = own[i]
 	}
 	return out
+}
+
+// addsName reports whether a sentence has a name or a number that the question does not say.
+func (q question) addsName(sentence string) bool {
+	for place := range q.language.Places(sentence) {
+		word := sentence[place.Start:place.End]
+		first, _ := utf8.DecodeRuneInString(word)
+		plain := q.language.Plain(word)
+		if (unicode.IsUpper(first) || unicode.IsDigit(first)) && !q.said[plain] && !q.language.Stop(plain) {
+			return true
+		}
+	}
+	return false
 }
 
 // reference is a number in brackets, which would read as the mark of a passage.

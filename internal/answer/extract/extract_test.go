@@ -27,6 +27,7 @@ func TestAnExtractAddsWhatIsAsked(t *testing.T) {
 		{"en", "What is the default maxAllowedPacket?", "Driver", driver, "maxAllowedPacket: "},
 		{"en", "What is the default maxAllowedPacket?", "Driver", driver, "Default: 64*1024*1024"},
 		{"en", "Who is the contact of Kestrel?", "Vendors", vendors, "Vendors, Vendor · Contact: Kestrel · Ines Moura"},
+		{"en", "What is the capital of Norway?", "Oslo", "Oslo is the capital of Norway.", "Oslo is the capital of Norway."},
 		{"de", "Wann wurde die Brücke eröffnet?", "Brücke", "Die Brücke wurde mit einer Rede eröffnet. Das war am 4. Mai 1890.", "1890"},
 		{"fr", "Qui a fondé le port ?", "Port", "Le port est ancien. Le port a été fondé par Jeanne Morel.", "Jeanne Morel"},
 		{"zh", "港口是哪一年开放的？", "港口", "港口很大。港口于1890年向所有船只开放。", "1890"},
