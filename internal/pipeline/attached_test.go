@@ -71,7 +71,8 @@ func TestNightsOfAttachmentsComeToWhatABuildFromNothingComesTo(t *testing.T) {
 		}
 		fresh := newSite(t, nil)
 		fresh.corpus, fresh.spec = s.corpus, s.spec
-		if want := fresh.night(t).manifest; out.manifest.Hashes.Content != want.Hashes.Content || out.manifest.Counts != want.Counts {
+		want := fresh.night(t).manifest
+		if out.manifest.Hashes.Content != want.Hashes.Content || out.manifest.Counts != want.Counts {
 			t.Errorf("%s: %+v, from nothing %+v", night.name, out.manifest.Counts, want.Counts)
 		}
 	}

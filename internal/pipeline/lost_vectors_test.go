@@ -85,8 +85,8 @@ func TestANightFillsACollectionOfWhichAFileIsLost(t *testing.T) {
 	}
 }
 
-// A collection that has another dimension than its name says is damaged, whatever the configuration is: it is made again
-// and filled from the artifacts, without a model call.
+// A collection that has another dimension than its name says is damaged, whatever the configuration is: it is made
+// again and filled from the artifacts, without a model call.
 // Promises: 85.
 func TestANightFillsACollectionOfAnotherForm(t *testing.T) {
 	t.Setenv(keyVariable, "secret")

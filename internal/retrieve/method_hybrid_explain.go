@@ -22,7 +22,7 @@ type HybridExplain struct {
 // SettingExplain says by which setting the question was asked, and what of the index chooses one.
 type SettingExplain struct {
 	Name           string   `json:"name" doc:"linked, short or long"`
-	TitlesNamed    float64  `json:"titles_named" doc:"share of documents that name another by its title; linked from 0.1 on"`
+	TitlesNamed    float64  `json:"titles_named" doc:"share of documents that name another's title; linked from 0.1 on"`
 	TokensPerChunk int64    `json:"tokens_per_chunk" doc:"mean; long from 500 on, where not linked"`
 	Asked          []string `json:"asked" doc:"chunks of documents whose title stands in the question"`
 }

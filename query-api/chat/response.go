@@ -83,7 +83,7 @@ type Details struct {
 	Reason     *string  `json:"reason"`
 	Degraded   []string `json:"degraded"`
 	Confidence *float64 `json:"confidence" doc:"that one of the first five chunks says it; null: it cannot be told"`
-	AnswerKind string   `json:"answer_kind" enum:"model,best_sentence,none" doc:"best_sentence: quoted from the cited passages"`
+	AnswerKind string   `json:"answer_kind" enum:"model,best_sentence,none" doc:"best_sentence: quoted from passages"`
 }
 
 // Chunk is one event of a streamed answer. The last one with a choice has the reason of its end, and annotations; with

@@ -38,7 +38,8 @@ func TestAnExtractAddsWhatIsAsked(t *testing.T) {
 		{"en", "harbour", "Harbour", "Harbour. The harbour!", ""},
 	} {
 		var got []string
-		for _, found := range extract.Best(text.In(c.language), c.question, alike, []extract.Passage{{Title: c.title, Text: c.content}}) {
+		passages := []extract.Passage{{Title: c.title, Text: c.content}}
+		for _, found := range extract.Best(text.In(c.language), c.question, alike, passages) {
 			got = append(got, found.Text+" [1]")
 		}
 		if all := strings.Join(got, "\n"); len(got) > 2 || (c.want == "") != (all == "") || !strings.Contains(all, c.want) ||

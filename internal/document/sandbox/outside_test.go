@@ -118,7 +118,8 @@ func TestAChildReadsWhatIsHiddenWhereItIsAskedTo(t *testing.T) {
 	pool := newPool(t, 1, limits())
 	content := documenttest.Zip(documenttest.Part{Name: "word/document.xml", Content: "<d><p><r><t>shown</t></r>" +
 		"<r><rPr><vanish/></rPr><t> hid</t></r></p></d>"})
-	for _, ctx := range []context.Context{t.Context(), document.WithReading(t.Context(), document.Reading{Hidden: true}), t.Context()} {
+	hidden := document.WithReading(t.Context(), document.Reading{Hidden: true})
+	for _, ctx := range []context.Context{t.Context(), hidden, t.Context()} {
 		doc, text, err := parse(ctx, pool, "a.docx", content)
 		want, missing := "shown", "left out: hidden pieces of text: 1 (documents.hidden: include reads them)"
 		if document.ReadingOf(ctx).Hidden {

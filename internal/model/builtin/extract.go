@@ -252,8 +252,8 @@ func (x *extraction) add(n string) {
 	x.names = append(x.names, n)
 }
 
-// debris reports whether a text between quotation marks is a piece of code, of markup or of a sentence: it begins with a
-// sign that begins no name, or has a line break written out.
+// debris reports whether a text between quotation marks is a piece of code, of markup or of a sentence: it begins with
+// a sign that begins no name, or has a line break written out.
 func debris(name string) bool {
 	body := strings.TrimLeft(name, ".(/~@-¿¡'‘’") // .NET, (Un)known, /etc/hosts, --force, ¿Quién?
 	first, _ := utf8.DecodeRuneInString(body)

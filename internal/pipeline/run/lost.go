@@ -68,9 +68,9 @@ func MendLease(ctx context.Context, index artifact.Index) error {
 	return free(ctx, index, lease.Fence, blob.Cond{Match: info.ETag})
 }
 
-// mendedLease returns a lease without a holder in the place of one that cannot be read. Its fence is above all that were
-// given: scratch may be collected by now, so that it is at least the time in
-// milliseconds, which no count of runs reaches.
+// mendedLease returns a lease without a holder in the place of one that cannot be read. Its fence is above all that
+// were given: scratch may be collected by now, so that it is at least the time in milliseconds, which no count of runs
+// reaches.
 func mendedLease(ctx context.Context, index artifact.Index, damaged core.Lease) (core.Lease, error) {
 	_, fence, err := scratched(ctx, index)
 	if damaged.Fence > 0 && damaged.Fence < 1<<62 {

@@ -180,7 +180,8 @@ func (r *Run) compare(
 		return err
 	}
 	fixed.Plan, err = plan.Run(ctx, plan.In{
-		Spec: r.Settings, Corpus: documents, Artifacts: r.Index, Scratch: r.Scratch.Prefix, Limits: r.Limits, Parser: r.Parser,
+		Spec: r.Settings, Corpus: documents, Artifacts: r.Index, Scratch: r.Scratch.Prefix, Limits: r.Limits,
+		Parser: r.Parser,
 		Parent: read, Dead: dead, Part: fixed.Part, Retry: retry, Renamed: renamed,
 		Only:   fixed.Part && (r.Attempt > 0 || fixed.Purge != ""),
 		Chosen: chosen, Leave: leave, Purged: PurgedOf(fixed.Excluded), Foreign: fixed.Foreign, Reasons: reasons,

@@ -142,7 +142,8 @@ func (r *Run) planBackfill(ctx context.Context, asked core.Backfill) (run.Plan, 
 		return fixed, err
 	}
 	fixed.Plan, err = plan.Run(ctx, plan.In{
-		Spec: r.Settings, Corpus: documents, Artifacts: r.Index, Scratch: r.Scratch.Prefix, Limits: r.Limits, Parser: r.Parser,
+		Spec: r.Settings, Corpus: documents, Artifacts: r.Index, Scratch: r.Scratch.Prefix, Limits: r.Limits,
+		Parser: r.Parser,
 		Parent: parent, Dead: dead, Part: fixed.Part, Chosen: asked.Choice.Chooser(),
 		Purged:     unit.PurgedOf(fixed.Excluded),
 		OnProgress: r.Progress.Done, OnBytes: r.Progress.Touch,

@@ -89,7 +89,9 @@ func (p *planner) holders(ctx context.Context) iter.Seq2[planned, error] {
 }
 
 // unopened gives what the parent has of the attachments of objects that are the same.
-func (p *planner) unopened(over iter.Seq2[string, rows.Document], same []planned, yield func(planned, error) bool) bool {
+func (p *planner) unopened(
+	over iter.Seq2[string, rows.Document], same []planned, yield func(planned, error) bool,
+) bool {
 	for key, old := range over {
 		at := slices.IndexFunc(same, func(one planned) bool { return strings.HasPrefix(key, one.key+"#") })
 		if at < 0 {

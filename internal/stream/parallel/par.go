@@ -34,8 +34,8 @@ func Caught(err *error) {
 	}
 }
 
-// ErrTorn is the cause of a fault.SegmentDamage by a page of a mapped file that cannot be read: something else than this
-// program cut the file, or its disk fails.
+// ErrTorn is the cause of a fault.SegmentDamage by a page of a mapped file that cannot be read: something else than
+// this program cut the file, or its disk fails.
 var ErrTorn = errors.New("a page of it cannot be read: the file was cut while it was open")
 
 // Mapped calls f, which reads mapped files. Without it a page that cannot be read ends the process (SIGBUS).
