@@ -335,7 +335,7 @@ func StoreID(ctx context.Context, store blob.Store) (string, error) {
 		return "", fault.SegmentDamage.At("read", store.Location(storeFile)).
 			Because("it and its copy hold no store id").
 			Advise("put " + store.Location(storeFile) + " back from a backup; or remove both and start again: a file of " +
-				"stores.classes then names the id to write into it; with Redis run: unweaver restore, for every index")
+				"stores.classes then names the id to write into it; with Redis run: unweaver restore --all")
 	}
 	return "", copyErr
 }

@@ -48,7 +48,7 @@ func (r *Request) Admit(steps float64) error {
 		return nil
 	}
 	err := fault.RateLimited.At("answer the request", "").
-		Because(fmt.Sprintf("%d questions as heavy as this one are being answered, and no more are at once", r.Heavy.most())).
+		Because(fmt.Sprintf("no more than %d as heavy as this one may be answered at once", r.Heavy.most())).
 		Advise("ask again in a moment, or lower top_entities or what params ask for; ordinary questions are answered")
 	err.RetryAfter = heavyWait
 	return err

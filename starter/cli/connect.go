@@ -179,7 +179,7 @@ func (a *App) runningDev(ctx context.Context) (dev stack.Dev, running bool, err 
 		return dev, false, fault.EngineDown.At("ask the embedded stack at", dev.HTTP).Because(err).
 			Advise(fmt.Sprintf("see what process %d does; stop it and start it again with: unweaver dev", dev.PID))
 	case !proven:
-		a.say(fmt.Sprintf("what answers at %s is not the embedded stack that wrote %s: it is told nothing",
+		a.say(fmt.Sprintf("at %s the embedded stack that wrote %s does not answer: nothing is sent there",
 			dev.HTTP, filepath.Join(a.dataDir, "dev.json")))
 	}
 	return dev, proven, nil

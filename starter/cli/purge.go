@@ -29,7 +29,8 @@ It cannot be undone, and wants --yes; --dry-run tells what it would do. Killed a
 again, or with the next run of the index. What the corpus has under these keys stays there, and is left out of the index
 from then on, unless --allow-return says otherwise.
 
-DOCUMENT is the key that the index knows it by; a row of .jsonl or .csv is object#id.`,
+DOCUMENT is the key that the index knows it by; a row of .jsonl or .csv is object#id.
+Each attachment of a mail or PDF (mail.eml#plan.pdf) is one of its own and is named too.`,
 		Example: "  unweaver purge letters/2024-17.pdf --index docs --dry-run\n" +
 			"  unweaver purge letters/2024-17.pdf --index docs --yes --reason \"request 4711\" --wait",
 		Args: arguments(1, 1<<16, "DOCUMENTs"),

@@ -213,7 +213,7 @@ func (q question) windows(place int, passage Passage) []window {
 	title := slices.Collect(maps.Keys(titled))
 	_, above := q.terms(strings.Join(passage.Heading, "\n"))
 	context = union(context, above)
-	pieces := cut(q.language, passage.Text)
+	pieces := cut(q.language, passage)
 	terms, own := make([]map[string]bool, len(pieces)), make([]map[string]bool, len(pieces))
 	all := context
 	for i, piece := range pieces {
@@ -307,10 +307,26 @@ type piece struct {
 
 const ends = ".!?…。！？؟।॥"
 
-// cut returns the sentences, rows, lines and headings of a text without markup.
-func cut(language *text.Language, content string) []piece {
+// hanging is a long line with the indentation of the next one, which hides from Statements that the line goes on.
+var hanging = regexp.MustCompile(`([^\n]{60})\n([ \t]+)`)
+
+// statements returns those of a text. None ends within an address, or at a dot that no space follows.
+func statements(language *text.Language, content string, within [][2]int) (out []string) {
+	for _, next := range language.Statements(hanging.ReplaceAllString(blank(content, joined(within)), "$1$2\n")) {
+		if n := len(out); n > 0 && strings.HasSuffix(out[n-1], ".") {
+			out[n-1] += next
+		} else {
+			out = append(out, next)
+		}
+	}
+	return out
+}
+
+// cut returns the sentences, rows, lines and headings of a passage without markup.
+func cut(language *text.Language, passage Passage) []piece {
+	content := passage.Text
 	lines, within := markup(content)
-	split := language.Statements(blank(content, joined(within))) // no sentence ends within an address
+	split := statements(language, content, within)
 	hidden := joined(append(lines, within...))
 	code := text.NotProse(content)
 	var out []piece
@@ -335,7 +351,7 @@ func cut(language *text.Language, content string) []piece {
 			}
 			apart = apart || blank
 			continue
-		case strings.HasPrefix(trimmed, "#"):
+		case strings.HasPrefix(trimmed, "#"), shown == passage.Title, slices.Contains(passage.Heading, shown):
 			next.kind = head
 		case strings.HasPrefix(trimmed, "|") || silent && !ended:
 			next.kind = row
@@ -350,7 +366,7 @@ func cut(language *text.Language, content string) []piece {
 		default:
 			next.kind = debris
 		}
-		if open && next.kind <= row && !apart && out[len(out)-1].kind == debris && next.kind == sentence {
+		if open && next.kind <= row && !apart && out[len(out)-1].kind == debris && next.kind == sentence && !listed(trimmed) {
 			out[len(out)-1].text += " " + next.text
 			out[len(out)-1].kind = sentence
 		} else {

@@ -49,6 +49,23 @@ func TestAnExtractAddsWhatIsAsked(t *testing.T) {
 	}
 }
 
+// A title, a wrapped line of a list and a name with dots are no ends of sentences, and none begins within another item.
+func TestAnExtractBeginsWhereASentenceDoes(t *testing.T) {
+	for _, c := range []struct{ question, content, want string }{
+		{"Why was the bridge closed?", "Bridge report\n=====\n\nThe bridge was closed for cracks<br>in three girders.\n",
+			"The bridge was closed for cracks in three girders."},
+		{"What is a ledger key made of?", "* A chunk has an ordinal. It is its place\n* *paid result*: the ledger's key is made of a model, " +
+			"and of all its parameters, with a\n  text.\n", "paid result: the ledger's key is made of a model, and of all its parameters, with a text."},
+		{"What does docs.*.attachments do?", "With `docs.*.attachments: true` each file attached to a mail is a document.",
+			"With docs.*.attachments: true each file attached to a mail is a document."},
+	} {
+		got := extract.Best(text.In("en"), c.question, alike, []extract.Passage{{Title: "Bridge report", Text: c.content}})
+		if len(got) != 1 || got[0].Text != c.want {
+			t.Errorf("%s: %+v", c.question, got)
+		}
+	}
+}
+
 // The second extract is of the passage that the first one names, with what it lacks of the question.
 func TestASecondExtractGoesOnFromTheFirst(t *testing.T) {
 	passages := []extract.Passage{

@@ -25,6 +25,10 @@ var inline = regexp.MustCompile(strings.Join([]string{
 	`(?:^|[\s(])([*_])[^\s*_](?:[^*_]*[^\s*_])?([*_])(?:$|[\s),.;:!?])`,
 }, "|"))
 
+// parting is a tag that begins or ends a line.
+var parting = regexp.MustCompile(`^</?(?i:blockquote|br|center|dd|details|div|dl|dt|h[1-6]|hr|li|ol|p|pre|summary|` +
+	`table|tbody|td|th|thead|tr|ul)\b`)
+
 // markup returns the places of a text, in bytes, that are marks of Markdown or tags: what a reader is not shown. lines
 // are those that begin or part lines, the others stand within. Of fenced code the fences alone are marks.
 func markup(content string) (lines, within [][2]int) {
@@ -164,8 +168,10 @@ func plain(content string, hidden [][2]int, start, end int) string {
 		if place[0] > start {
 			out.WriteString(content[start:place[0]])
 		}
-		if content[place[0]:place[1]] == "|" {
+		if mark := content[place[0]:place[1]]; mark == "|" {
 			out.WriteString("·")
+		} else if parting.MatchString(mark) {
+			out.WriteString(" ")
 		}
 		start = min(place[1], end)
 	}

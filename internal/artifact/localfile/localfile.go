@@ -290,7 +290,7 @@ func broken(ctx context.Context, store blob.Store, key string, err error) error 
 func damaged(store blob.Store, key, got string) error {
 	return fault.SegmentDamage.At("download", store.Location(key)).
 		Because(fmt.Sprintf("its content hashes to %s", got)).
-		Advise("the stored segment is damaged: run unweaver restore, or publish another generation")
+		Advise("the stored segment is damaged: run unweaver restore --all, or publish another generation")
 }
 
 // keep gives a whole download the name of its content.

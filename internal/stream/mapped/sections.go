@@ -127,7 +127,7 @@ type File struct {
 func damaged(path, why string) error {
 	return fault.SegmentDamage.At("open segment", path).
 		Because(why).
-		Advise("delete the local copy; if that does not help run: unweaver restore")
+		Advise("delete the local copy; if that does not help run: unweaver restore --all")
 }
 
 // otherVersion refuses a file that is whole, but of a format that this program does not read.

@@ -21,7 +21,7 @@ func Caught(err *error) {
 	if cause := recover(); cause != nil {
 		if _, torn := cause.(interface{ Addr() uintptr }); torn {
 			*err = fault.SegmentDamage.At("read a mapped file", functions()).Because(ErrTorn).
-				Advise("run: unweaver restore")
+				Advise("run: unweaver restore --all")
 			return
 		}
 		kind := fmt.Sprintf("%T", cause)

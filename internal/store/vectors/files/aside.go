@@ -37,5 +37,5 @@ func (s *Store) setAside(name string, err error) error {
 	slog.Warn("damaged collection set aside", "collection", name, "folder", aside, "why", err.Error())
 	return fault.NotFound.At("open collection", name).
 		Because(fmt.Errorf("it was damaged, and is kept as %s: %w", aside, err)).
-		Advise("fill it again with: unweaver restore")
+		Advise("fill it again with: unweaver restore --all")
 }

@@ -52,7 +52,7 @@ func readMeta(dir string) (meta, error) {
 	if errors.Is(err, os.ErrNotExist) {
 		return meta{}, fault.NotFound.At("open collection", filepath.Base(dir)).
 			Because("it does not exist").
-			Advise("rebuild it with: unweaver restore")
+			Advise("rebuild it with: unweaver restore --all")
 	}
 	if err != nil {
 		return meta{}, wrap("open", dir, err)
@@ -72,7 +72,7 @@ func mendMeta(dir string) (mended meta, err error) {
 	if err != nil || len(paths) == 0 {
 		return mended, fault.NotFound.At("open collection", filepath.Base(dir)).
 			Because("its meta.json is damaged, and it holds no part").
-			Advise("rebuild it with: unweaver restore")
+			Advise("rebuild it with: unweaver restore --all")
 	}
 	for _, path := range paths {
 		p, err := openPart(path)

@@ -181,7 +181,7 @@ func (p *part) close() error {
 func broken(path, why string) error {
 	return fault.SegmentDamage.At("open vectors", path).
 		Because(why).
-		Advise("run: unweaver restore")
+		Advise("run: unweaver restore --all")
 }
 
 func wrap(op, object string, err error) error {

@@ -27,7 +27,7 @@ func (p *part) whole(i int) bool { return rowSum(p.vec(i)) == p.sums[i] }
 func (p *part) damagedRow(op string, i int) error {
 	return fault.SegmentDamage.At(op, p.path).
 		Because(fmt.Sprintf("the checksum of row %s differs", p.key(i))).
-		Advise("run: unweaver restore")
+		Advise("run: unweaver restore --all")
 }
 
 // doubt gives the collection a new identity after an error that tells of a damaged row: a build that sees it looks for

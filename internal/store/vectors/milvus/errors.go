@@ -106,7 +106,7 @@ func (s *Store) wrap(ctx context.Context, op, object string, err error) error {
 		case se.notFound():
 			return fault.NotFound.At(op, object).
 				Because("the collection does not exist").
-				Advise("rebuild it with: unweaver restore")
+				Advise("rebuild it with: unweaver restore --all")
 		case se.full():
 			return fault.StoreFull.At(op, object).
 				Because(err).

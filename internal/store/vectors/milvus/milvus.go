@@ -204,7 +204,7 @@ func dimensionOf(fields []*schemapb.FieldSchema) (dim int) {
 func damaged(name, why string) error {
 	return fault.NotFound.At("use collection", name).
 		Because("it is damaged: " + why).
-		Advise("fill it again with: unweaver restore")
+		Advise("fill it again with: unweaver restore --all")
 }
 
 // Create implements vectors.Store. A crash between the collection and its index is mended by the next call.
