@@ -33,7 +33,7 @@ func TestBadCorporaAreNamed(t *testing.T) {
 		"missing folder":      {filepath.Join(t.TempDir(), "none"), fault.CorpusMissing, "none"},
 		"unreadable folder":   {denied, fault.CorpusMissing, filepath.Base(denied)},
 		"empty folder":        {t.TempDir(), fault.CorpusEmpty, ".txt"},
-		"nothing but rubbish": {write(t, map[string]string{"a.bin": "x"}), fault.CorpusEmpty, "refused"},
+		"nothing but rubbish": {write(t, map[string]string{"a.bin": "x"}), fault.CorpusEmpty, "of other types"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if name == "unreadable folder" && os.Geteuid() == 0 {
