@@ -83,8 +83,8 @@ func (a *alike) Read(to []byte) (int, error) {
 }
 
 // An object that has far more bytes than were listed is refused by the limits, whatever its type. It is read through
-// for its version, by the plan or by the unit, in bounded memory, and beats meanwhile: silence for twelve minutes counts as
-// hanging.
+// for its version, by the plan or by the unit, in bounded memory, and beats meanwhile: silence for twelve minutes
+// counts as hanging.
 func TestAnObjectOfGigabytesIsRefusedInBoundedMemoryAndIsNeverSilent(t *testing.T) {
 	for key, limit := range map[string]string{
 		"a.txt": "limits.document.text", "a.html": "limits.document.bytes", "a.pdf": "limits.document.bytes",
