@@ -24,7 +24,6 @@ type Passage struct {
 type Extract struct {
 	Passage int // its place, from 0
 	Text    string
-	score   float64
 }
 
 // weights of what counts for a window, as tuned on half of the questions of MuSiQue, 2Wiki and CovidQA that have short
@@ -58,15 +57,11 @@ const (
 // index.
 func Best(language *text.Language, question string, weigh func(term string) float64, passages []Passage) []Extract {
 	asked := read(language, question, weigh)
-	return asked.choose(asked.all(passages))
-}
-
-// all returns the windows of the passages that extracts are of.
-func (q question) all(passages []Passage) (out []window) {
+	var found []window
 	for place, passage := range passages[:min(bridged, len(passages))] {
-		out = append(out, q.windows(place, passage)...)
+		found = append(found, asked.windows(place, passage)...)
 	}
-	return out
+	return asked.choose(found)
 }
 
 // choose takes the best window, and the one that adds most to it: of a passage whose title the first one or the
@@ -105,9 +100,9 @@ func (q question) choose(windows []window) []Extract {
 			second, more = i, score
 		}
 	}
-	out := []Extract{{best.place, best.text, most}}
+	out := []Extract{{best.place, best.text}}
 	if second >= 0 {
-		out = append(out, Extract{windows[second].place, windows[second].text, more})
+		out = append(out, Extract{windows[second].place, windows[second].text})
 	}
 	return out
 }

@@ -10,20 +10,66 @@ import (
 	"github.com/unweaver/unweaver/internal/retrieve/snippet"
 )
 
-// inline are the marks of Markdown within a line, and the tags that stay in it. The groups of a form are what is
-// hidden; one without groups is hidden whole.
-var inline = regexp.MustCompile(strings.Join([]string{
-	`<!--.*?-->|&nbsp;?`,
-	`</?(?i:a|abbr|b|blockquote|br|center|code|dd|del|details|div|dl|dt|em|font|h[1-6]|hr|i|img|ins|kbd|li|` +
-		`ol|p|picture|pre|s|small|source|span|strong|sub|summary|sup|table|tbody|td|th|thead|tr|u|ul)(?:[ \t]+[^<>]*)?/?>`,
-	`!\[[^\]]*\](?:\([^)]*\)|\[[^\]]*\])`,
-	`(\[)[ \t]*!\[[^\]]*\](?:\([^)]*\)|\[[^\]]*\])[ \t]*(\](?:\([^)]*\)|\[[^\]]*\]))`,
-	`(\[)(?:[^\[\]]|\[[^\[\]]*\])*(\]\([^()]*(?:\([^()]*\)[^()]*)*\))`,
-	"(\\\\)[\\\\`*_{}\\[\\]()#+.!|<>~-]",
-	"(`+)[^`]+(`+)",
-	`(\*\*|__)[^\s*_](?:.*?[^\s])?(\*\*|__)`,
-	`(?:^|[\s(])([*_])[^\s*_](?:[^*_]*[^\s*_])?([*_])(?:$|[\s),.;:!?])`,
-}, "|"))
+// inline are the marks of Markdown within a line, and the tags that stay in it, by the character that each begins with.
+// The groups of a form are what is hidden; one without groups is hidden whole.
+var inline = map[byte]*regexp.Regexp{
+	'<': form(`<!--.*?-->|</?(?i:a|abbr|b|blockquote|br|center|code|dd|del|details|div|dl|dt|em|font|h[1-6]|hr|i|img|` +
+		`ins|kbd|li|ol|p|picture|pre|s|small|source|span|strong|sub|summary|sup|table|tbody|td|th|thead|tr|u|ul)` +
+		`(?:[ \t]+[^<>]*)?/?>`),
+	'&': form(`&nbsp;?`),
+	'!': form(`!\[[^\]]*\](?:\([^)]*\)|\[[^\]]*\])`),
+	'[': form(`(\[)[ \t]*!\[[^\]]*\](?:\([^)]*\)|\[[^\]]*\])[ \t]*(\](?:\([^)]*\)|\[[^\]]*\]))|` +
+		`(\[)(?:[^\[\]]|\[[^\[\]]*\])*(\]\([^()]*(?:\([^()]*\)[^()]*)*\))`),
+	'\\': form("(\\\\)[\\\\`*_{}\\[\\]()#+.!|<>~-]"),
+	'`':  form("(`+)[^`]+(`+)"),
+	'*':  form(strong),
+	'_':  form(strong),
+}
+
+const (
+	strong   = `(\*\*|__)[^\s*_](?:.*?[^\s])?(\*\*|__)`
+	emphasis = `([*_])[^\s*_](?:[^*_]*[^\s*_])?([*_])(?:$|[\s),.;:!?])`
+)
+
+var (
+	strongOrEmphasis = form(strong + "|" + emphasis)
+	spacedEmphasis   = form(`[\s(]` + emphasis) // other than at the start, it stands behind a space or a bracket
+)
+
+func form(expression string) *regexp.Regexp { return regexp.MustCompile(`^(?:` + expression + `)`) }
+
+// firstMark returns the places of the first mark of a line, and of its groups; nil where there is none. It tries a form
+// only where the character stands that it begins with.
+func firstMark(line string) []int {
+	for at := 0; at < len(line); at++ {
+		next := strings.IndexAny(line[at:], "<&![\\`*_")
+		if next < 0 {
+			return nil
+		}
+		at += next
+		mark, emphatic := inline[line[at]], line[at] == '*' || line[at] == '_'
+		if emphatic && at == 0 {
+			mark = strongOrEmphasis
+		} else if emphatic {
+			if found := spacedEmphasis.FindStringSubmatchIndex(line[at-1:]); found != nil {
+				return moved(found, at-1)
+			}
+		}
+		if found := mark.FindStringSubmatchIndex(line[at:]); found != nil {
+			return moved(found, at)
+		}
+	}
+	return nil
+}
+
+func moved(places []int, by int) []int {
+	for i := range places {
+		if places[i] >= 0 {
+			places[i] += by
+		}
+	}
+	return places
+}
 
 // parting is a tag that begins or ends a line.
 var parting = regexp.MustCompile(`^</?(?i:blockquote|br|center|dd|details|div|dl|dt|h[1-6]|hr|li|ol|p|pre|summary|` +
@@ -84,7 +130,7 @@ func beginning(line string, at int) (out [][2]int) {
 // inner returns the marks within a line. It goes on behind a first mark, as there may be others before the second.
 func inner(line string, at int) (out [][2]int) {
 	for from := 0; from < len(line); {
-		found := inline.FindStringSubmatchIndex(line[from:])
+		found := firstMark(line[from:])
 		if found == nil {
 			break
 		}
