@@ -177,18 +177,8 @@ func patterns() rule {
 
 // encodings takes globs of object names, each with a set of characters.
 func encodings() rule {
-	return rule{"PATTERN=CHARSET", func(value any) string {
-		for _, one := range value.([]string) { //nolint:forcetypeassert // the key's field is one
-			pattern, charset, found := strings.Cut(one, "=")
-			if !found || !document.IsCharset(charset) {
-				return fmt.Sprintf("%q names no known charset; write PATTERN=CHARSET, such as *.txt=windows-1251", one)
-			}
-			if why := patterns().mistake([]string{pattern}); why != "" {
-				return why
-			}
-		}
-		return ""
-	}}
+	return assigned("PATTERN=CHARSET", document.IsCharset,
+		"names no known charset; write PATTERN=CHARSET, such as *.txt=windows-1251")
 }
 
 // kindNames are the types that documents.types may name.
@@ -202,11 +192,17 @@ var kindNames = func() string {
 
 // types takes globs of object names, each with a type of document.
 func types() rule {
-	return rule{"PATTERN=TYPE", func(value any) string {
+	known := func(kind string) bool { return slices.Contains(document.Kinds, document.Kind(kind)) }
+	return assigned("PATTERN=TYPE", known, "names no type; write PATTERN=TYPE with one of "+kindNames)
+}
+
+// assigned takes globs of object names, each with a known value.
+func assigned(form string, known func(value string) bool, mistake string) rule {
+	return rule{form, func(value any) string {
 		for _, one := range value.([]string) { //nolint:forcetypeassert // the key's field is one
-			pattern, kind, _ := strings.Cut(one, "=")
-			if !slices.Contains(document.Kinds, document.Kind(kind)) {
-				return fmt.Sprintf("%q names no type; write PATTERN=TYPE with one of %s", one, kindNames)
+			pattern, given, found := strings.Cut(one, "=")
+			if !found || !known(given) {
+				return fmt.Sprintf("%q %s", one, mistake)
 			}
 			if why := patterns().mistake([]string{pattern}); why != "" {
 				return why

@@ -99,6 +99,8 @@ func TestValuesThatCannotBeMeantAreRefused(t *testing.T) {
 		{"indexes.docs.corpus=s3:///docs", "names no host"},
 		{"indexes.docs.documents.encoding=*.txt=what", `"*.txt=what" names no known charset`},
 		{"indexes.docs.documents.encoding=*.txt", "write PATTERN=CHARSET"},
+		{"indexes.docs.documents.types=*.x=what", `"*.x=what" names no type; write PATTERN=TYPE with one of text`},
+		{"indexes.docs.documents.types=a[=csv", "is no pattern"},
 		{"indexes.docs.documents.encoding=a[=koi8-r", "is no pattern"},
 		{"indexes.docs.chunking.strategy=magic", "use text, fixed, document"},
 		{"indexes.docs.chunking.boundaries=loose", "use stable, packed"},

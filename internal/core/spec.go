@@ -63,6 +63,14 @@ type Documents struct {
 	Attachments bool `json:"attachments,omitempty"` // what is attached to a mail or a PDF is a document
 }
 
+// ReadAs returns how documents are read: as their bytes say where the index does not say it.
+func (s Spec) ReadAs() Documents {
+	if s.Documents == nil {
+		return Documents{}
+	}
+	return *s.Documents
+}
+
 // Chunking says how documents are cut. Tokens are o200k tokens.
 type Chunking struct {
 	Strategy   string `json:"strategy"`   // text | fixed | document

@@ -13,20 +13,15 @@ import (
 // false where neither does.
 func TypeOf(spec core.Spec, object string) (kind document.Kind, gz, ok bool) {
 	kind, gz, ok = document.TypeOf(object)
-	if spec.Documents != nil {
-		if given := valueFor(spec.Documents.Types, object); given != "" {
-			return document.Kind(given), gz, true
-		}
+	if given := valueFor(spec.ReadAs().Types, object); given != "" {
+		return document.Kind(given), gz, true
 	}
 	return kind, gz, ok
 }
 
 // EncodingOf returns the set of characters that the configuration gives for an object, empty where it gives none.
 func EncodingOf(spec core.Spec, object string) string {
-	if spec.Documents == nil {
-		return ""
-	}
-	return valueFor(spec.Documents.Encoding, object)
+	return valueFor(spec.ReadAs().Encoding, object)
 }
 
 // valueFor returns the value of the first PATTERN=VALUE whose pattern matches an object, or nothing.

@@ -135,14 +135,11 @@ func (b *builder) readObject(ctx context.Context, d *draft, now blob.Info, plann
 	if d.plan.Part == "" {
 		d.plan.Size = now.Size
 	}
-	if !planned && b.attachments() && document.Kind(d.plan.Kind).HasAttachments() {
+	if !planned && b.Spec.ReadAs().Attachments && document.Kind(d.plan.Kind).HasAttachments() {
 		d.plan.ETag = "" // what is attached to it now was not planned: the next run opens it
 	}
 	return cause
 }
-
-// attachments reports whether attachments are documents.
-func (b *builder) attachments() bool { return b.Spec.Documents != nil && b.Spec.Documents.Attachments }
 
 func (b *builder) parse(ctx context.Context, d *draft, body io.Reader, planned bool) error {
 	plain, err := document.Gunzip(body, d.plan.Gzip, d.plan.Object, b.Limits)
@@ -151,9 +148,8 @@ func (b *builder) parse(ctx context.Context, d *draft, body io.Reader, planned b
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel() // what parses is given up where its text is not read to the end
-	asked := document.Reading{
-		Hidden: b.Spec.Documents != nil && b.Spec.Documents.Hidden == "include", Attached: b.attachments(),
-	}
+	read := b.Spec.ReadAs()
+	asked := document.Reading{Hidden: read.Hidden == "include", Attached: read.Attachments}
 	kind, object := document.Kind(d.plan.Kind), d.plan.Object
 	if d.plan.Part != "" {
 		asked.Part = document.Attachment{Name: d.plan.Part, Kind: kind}

@@ -17,7 +17,7 @@ import (
 // all gives what was listed in the order of keys, each attachment behind its object where the index reads them. An
 // object that the parent has in the same version is not opened: its attachments are those of the parent.
 func (p *planner) all(ctx context.Context) iter.Seq2[planned, error] {
-	if p.Spec.Documents == nil || !p.Spec.Documents.Attachments {
+	if !p.Spec.ReadAs().Attachments {
 		return p.sorted()
 	}
 	return func(yield func(planned, error) bool) {

@@ -15,12 +15,10 @@ import (
 // checkPatterns refuses a specification with patterns that the configuration would refuse: who starts a build may have
 // written one without it, and some patterns take a processor for years.
 func checkPatterns(spec core.Spec) error {
-	patterns := slices.Concat(spec.Include, spec.Exclude)
-	if spec.Documents != nil {
-		for _, one := range slices.Concat(spec.Documents.Encoding, spec.Documents.Types) {
-			pattern, _, _ := strings.Cut(one, "=")
-			patterns = append(patterns, pattern)
-		}
+	patterns, read := slices.Concat(spec.Include, spec.Exclude), spec.ReadAs()
+	for _, one := range slices.Concat(read.Encoding, read.Types) {
+		pattern, _, _ := strings.Cut(one, "=")
+		patterns = append(patterns, pattern)
 	}
 	for _, pattern := range patterns {
 		why := core.PatternMistake(pattern)
