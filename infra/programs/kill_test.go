@@ -209,30 +209,15 @@ func (s *site) killAmid(o operation, calm outcome, took, after time.Duration, at
 // Promises: 1.
 func TestAnyOperationThatIsKilledEndsAsIfUndisturbed(t *testing.T) {
 	longtest.Nightly(t)
-	var results struct {
-		sync.Mutex
-		all []killed
-	}
-	const lanes = 2
 	var building sync.Mutex
-	t.Run("lanes", func(t *testing.T) {
-		for lane := range lanes {
-			t.Run(fmt.Sprint(lane), func(t *testing.T) {
-				t.Parallel()
-				s := newSite(t, &building)
-				for n := lane; n < len(operations); n += lanes {
-					if *only >= 0 && n != *only {
-						continue
-					}
-					all := s.killEach(operations[n], rand.New(rand.NewPCG(*seed, uint64(n))), *kills)
-					results.Lock()
-					results.all = append(results.all, all...)
-					results.Unlock()
-				}
-			})
+	all := inLanes(t, 2, 0, len(operations), func(t *testing.T) func(int) []killed {
+		t.Helper()
+		s := newSite(t, &building)
+		return func(n int) []killed {
+			return s.killEach(operations[n], rand.New(rand.NewPCG(*seed, uint64(n))), *kills)
 		}
 	})
-	t.Logf("\n%s", tableOfKills(results.all))
+	t.Logf("\n%s", tableOfKills(all))
 }
 
 func (s *site) killEach(o operation, random *rand.Rand, times int) (all []killed) {
