@@ -88,7 +88,8 @@ func Compose(parts []Part, dead Dead) (*Index, error) {
 }
 
 func unfit(why string) error {
-	return fault.SegmentDamage.At("compose", "the sides of a generation").Because(why).Advise("run: unweaver restore --all")
+	return fault.SegmentDamage.At("compose", "the sides of a generation").Because(why).
+		Advise("run: unweaver restore --all")
 }
 
 func compose(parts []Part, dead Dead, live postings.Totals) *Index {
