@@ -74,6 +74,13 @@ type BranchRequest struct {
 	Delete     bool              `json:"delete,omitempty"`
 }
 
+// DeleteRequest asks for an index to be deleted.
+type DeleteRequest struct {
+	Index     string `json:"index"`
+	DryRun    bool   `json:"dry_run,omitempty"`   // show what would go, and delete nothing
+	Confirmed bool   `json:"confirmed,omitempty"` // without it nothing is deleted: it cannot be undone
+}
+
 // Overlaid is what the store says of the configuration of an index.
 type Overlaid struct {
 	core.Overlay
@@ -197,6 +204,8 @@ type Control interface {
 	Generations(ctx context.Context, index string) ([]artifact.Generation, error)
 	// Branch makes a branch of an index, or deletes one. It is an operation.
 	Branch(ctx context.Context, r BranchRequest) (core.Branch, error)
+	// Delete deletes everything of an index, or shows what would go. It is an operation, and may be repeated.
+	Delete(ctx context.Context, r DeleteRequest) (core.Deletion, error)
 	// Branches lists the branches of an index.
 	Branches(ctx context.Context, index string) ([]core.Branch, error)
 	// Overlay tells what the store says of the configuration of an index: every command that resolves it asks first.

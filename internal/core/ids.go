@@ -220,8 +220,11 @@ func ChunkRow(id ID, window int, chunk Digest) string {
 
 // RecordKey is the key of a class record: <8 hex of store id>:c:<index>:<class id>:<record digest>.
 func RecordKey(store, index string, id ID, record Digest) string {
-	return store[:8] + ":c:" + index + ":" + id.String() + ":" + record.String()
+	return RecordPrefix(store, index) + id.String() + ":" + record.String()
 }
+
+// RecordPrefix is what the keys of all class records of an index start with.
+func RecordPrefix(store, index string) string { return store[:8] + ":c:" + index + ":" }
 
 // ImportRoot is what the keys of all copies for bulk import start with, in the bucket that the vector store reads.
 const ImportRoot = "unweaver-import/"
@@ -232,5 +235,8 @@ func ImportPrefix(store string) string { return ImportRoot + store[:8] + "/" }
 
 // Collection names a vector collection: uw_<8 hex of sha256(store id, index)>_<kind>_<8 hex of fingerprint>_<n>.
 func Collection(store, index, kind string, fingerprint Digest, n int) string {
-	return fmt.Sprintf("uw_%s_%s_%s_%d", Sum(store, index).Short(8), kind, fingerprint.Short(8), n)
+	return fmt.Sprintf("%s%s_%s_%d", CollectionPrefix(store, index), kind, fingerprint.Short(8), n)
 }
+
+// CollectionPrefix is what the names of all collections of an index start with.
+func CollectionPrefix(store, index string) string { return "uw_" + Sum(store, index).Short(8) + "_" }

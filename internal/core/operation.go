@@ -18,6 +18,7 @@ const (
 	ActionBranch   = "branch"
 	ActionUnbranch = "branch --delete"
 	ActionPromote  = "promote"
+	ActionDelete   = "delete"
 	ActionBackfill = "backfill"
 	ActionPurge    = "purge"
 	ActionReadmit  = "readmit"

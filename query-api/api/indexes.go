@@ -149,7 +149,7 @@ func (s *Server) mirrored(ctx context.Context, name string) core.Pointer {
 func (x *index) stored(mirrored core.Pointer) (core.Pointer, bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	news := mirrored.Manifest != "" && mirrored != x.published && mirrored != x.mirrored
+	news := mirrored != (core.Pointer{}) && mirrored != x.published && mirrored != x.mirrored // also of a deletion
 	stale := x.current == nil && time.Since(x.readAt) >= pollEvery // of a closed one it is seldom read
 	return x.published, !x.readAt.IsZero() && !news && !stale
 }

@@ -65,9 +65,12 @@ func TestAnIndexThatIsRemovedAndBuiltAnewIsServed(t *testing.T) {
 	eventually(t, "it is served", func() bool { return f.ask(fram)["generation"] == "g2" })
 	key := f.built.Index.CurrentKey()
 	require.NoError(t, f.stores.Blobs.Delete(t.Context(), key))
-	eventually(t, "it is gone", func() bool {
-		status, _, _ := f.do(http.MethodPost, "/v1/indexes/sample/query", fram)
-		return status == http.StatusNotFound
+	require.NoError(t, f.stores.Readers.Mirror(t.Context(), "sample", 8, []byte(`{"epoch":8}`))) // as a deletion does
+	status, _, _ := f.do(http.MethodPost, "/v1/indexes/sample/query", fram)
+	assert.Equal(t, http.StatusNotFound, status, "the very next query finds none")
+	eventually(t, "its lease is given back", func() bool {
+		leased, err := f.stores.Readers.Leased(t.Context(), "sample")
+		return err == nil && !leased["g2"]
 	})
 	retrievetest.Publish(t, f.built, 1)
 	f.mirror(f.built, 1)

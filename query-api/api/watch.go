@@ -134,7 +134,7 @@ func (x *index) standing() (news, asked bool, age, every time.Duration) {
 	if x.heard.Manifest != "" && x.heard == x.published {
 		every = pollMirrored
 	}
-	news = x.heard.Manifest != "" && x.heard != x.published && x.heard != x.mirrored
+	news = x.heard != (core.Pointer{}) && x.heard != x.published && x.heard != x.mirrored
 	return news && !x.readAt.IsZero(), x.asked || x.current != nil || x.failed != nil, time.Since(x.readAt), every
 }
 
@@ -221,9 +221,20 @@ func (s *Server) poll(name string, x *index) {
 		if pointer := x.last(); pointer.Manifest != "" {
 			x.keep(s, name, pointer)
 		} else {
+			before := x.held()
 			x.gone()
+			s.leave(ctx, name, before, x.held())
 		}
 	})
+}
+
+// leave ends the leases of generations that are no longer read here, as a deletion of the index waits for them.
+func (s *Server) leave(ctx context.Context, name string, before, still []string) {
+	for _, generation := range before {
+		if !slices.Contains(still, generation) {
+			_ = s.Readers.Lease(ctx, name, generation, s.id, time.Millisecond) // else it ends by itself
+		}
+	}
 }
 
 // read asks the artifacts what is published.
@@ -254,10 +265,13 @@ func (x *index) miss(err error, began time.Time) {
 func (x *index) gone() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
+	for _, one := range x.pinned {
+		x.retire(one)
+	}
 	if x.current != nil {
 		x.retire(x.current)
 	}
-	x.current, x.manifest, x.asked, x.failed = nil, "", false, nil
+	x.current, x.pinned, x.manifest, x.asked, x.failed = nil, nil, "", false, nil
 }
 
 // renew the leases of all generations that are read here, in one write.

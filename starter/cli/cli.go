@@ -174,6 +174,7 @@ func (a *App) root() *cobra.Command {
 		a.rollbackCmd(),
 		a.branchCmd(),
 		a.promoteCmd(),
+		a.deleteCmd(),
 		a.publishCmd(),
 		a.discardCmd(),
 		a.tagCmd(),

@@ -205,6 +205,14 @@ func (c *fakeControl) Move(ctx context.Context, r control.MoveRequest) (core.Mov
 	return out, c.ask(r.Action, r.Index+" "+r.Generation)
 }
 
+func (c *fakeControl) Delete(ctx context.Context, r control.DeleteRequest) (core.Deletion, error) {
+	c.operator = control.OperatorOf(ctx)
+	return core.Deletion{
+		Index: r.Index, DryRun: r.DryRun, Serves: "g2", Generations: 2, Tags: []string{"release"}, Objects: 61, Bytes: 5 << 20,
+		Collections: []string{"uw_1"}, Records: 300,
+	}, c.ask("delete", fmt.Sprintf("%s %t %t", r.Index, r.DryRun, r.Confirmed))
+}
+
 func (c *fakeControl) Branch(ctx context.Context, r control.BranchRequest) (core.Branch, error) {
 	c.branched, c.operator = r, control.OperatorOf(ctx)
 	state := core.BranchOpen

@@ -88,7 +88,7 @@ var groups = []struct{ title, commands string }{
 	{"Start", "demo dev doctor estimate index query"},
 	{"Every night", "ls status schedule pause resume cancel limit backfill publish discard"},
 	{"Look", "show logs runs generations diff trends operations aliases eval"},
-	{"Fix", "rollback retry-failed dead-letters audit restore purge purges tag untag"},
+	{"Fix", "rollback retry-failed dead-letters audit restore purge purges tag untag delete"},
 	{administer, "config keys models engine certs branch promote mcp version"},
 }
 

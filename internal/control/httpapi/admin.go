@@ -166,11 +166,11 @@ var _ control.Control = (*Client)(nil)
 
 var (
 	quick   = &http.Client{Timeout: 2 * time.Minute}
-	patient = &http.Client{} // these read corpora or generations: the caller ends them
+	patient = &http.Client{} // these read corpora or whole indexes: the caller ends them
 )
 
 func clientOf(method string) *http.Client {
-	if method == "estimate" || method == "diff" || method == "aliases" {
+	if method == "delete" || method == "estimate" || method == "diff" || method == "aliases" {
 		return patient
 	}
 	return quick

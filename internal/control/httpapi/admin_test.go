@@ -187,6 +187,10 @@ func (r *recorder) Backfills(_ context.Context, named control.BackfillNamed) ([]
 	return []core.Backfill{{Index: named.Index, Name: "old"}}, r.ask("backfills", named)
 }
 
+func (r *recorder) Delete(_ context.Context, request control.DeleteRequest) (core.Deletion, error) {
+	return core.Deletion{Index: request.Index, Generations: 2}, r.ask("delete", request)
+}
+
 func (r *recorder) PauseBackfill(_ context.Context, named control.BackfillNamed) error {
 	return r.ask("backfill-pause", named)
 }
@@ -238,6 +242,9 @@ func methods(ctx context.Context, controller control.Control) map[string]func() 
 			return controller.Branch(ctx, control.BranchRequest{
 				Index: "docs", Name: "exp", Set: map[string]string{"keep": "2"}, Generation: "g1",
 			})
+		},
+		"delete": func() (any, error) {
+			return controller.Delete(ctx, control.DeleteRequest{Index: "docs", Confirmed: true})
 		},
 		"branches": func() (any, error) { return controller.Branches(ctx, "docs") },
 		"overlay":  func() (any, error) { return controller.Overlay(ctx, "exp") },

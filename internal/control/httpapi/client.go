@@ -114,6 +114,11 @@ func (c *Client) Branch(ctx context.Context, r control.BranchRequest) (core.Bran
 	return call[core.Branch](ctx, c, "branch", r)
 }
 
+// Delete implements control.Control.
+func (c *Client) Delete(ctx context.Context, r control.DeleteRequest) (core.Deletion, error) {
+	return call[core.Deletion](ctx, c, "delete", r)
+}
+
 // Branches implements control.Control.
 func (c *Client) Branches(ctx context.Context, index string) ([]core.Branch, error) {
 	return call[[]core.Branch](ctx, c, "branches", named{index})

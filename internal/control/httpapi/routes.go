@@ -65,6 +65,7 @@ func routes(mux *http.ServeMux, c control.Control) {
 	byName(mux, "generations", c.Generations)
 	handle(mux, "move", c.Move)
 	handle(mux, "branch", c.Branch)
+	handle(mux, "delete", c.Delete)
 	byName(mux, "branches", c.Branches)
 	byName(mux, "overlay", c.Overlay)
 	handle(mux, "diff", c.Difference)

@@ -41,7 +41,7 @@ func (s *Service) Index(ctx context.Context, request control.IndexRequest) (cont
 			Advise("give a folder or s3://bucket/prefix as argument, or set indexes." + spec.Index + ".corpus")
 	}
 	generation := request.Generation
-	if err := freeName(generation); err != nil {
+	if err := errors.Join(freeName(generation), run.RefuseDeleted(ctx, s.artifacts(spec.Index))); err != nil {
 		return control.Run{}, err
 	}
 	if err := s.overlaid(ctx, spec); err != nil {
@@ -128,6 +128,7 @@ func freeName(generation string) error {
 		{workflows.RetryGeneration, "retry-failed"},
 		{workflows.BackfillGeneration, "backfills"},
 		{workflows.PurgeGeneration, "purge"},
+		{run.DeletionGeneration, "delete"},
 	} {
 		if strings.HasPrefix(generation, taken.prefix) {
 			return fault.Usage.At("name generation", generation).
@@ -400,6 +401,9 @@ func (s *Service) mendable(ctx context.Context, index string, wrong error) bool 
 // Restore implements Control. An index is restored once at a time; a damaged pointer does not keep it from being.
 func (s *Service) Restore(ctx context.Context, index string) (control.Run, error) {
 	if _, err := s.Generations(ctx, index); err != nil && !s.mendable(ctx, index, err) {
+		return control.Run{}, err
+	}
+	if err := run.RefuseDeleted(ctx, s.artifacts(index)); err != nil {
 		return control.Run{}, err
 	}
 	build := s.alone(index, workflows.RestoreGeneration)

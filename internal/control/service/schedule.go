@@ -82,7 +82,7 @@ func (s *Service) schedulable(ctx context.Context, request control.ScheduleReque
 			Because("it has no schedule.cron, or an overlap that is none").
 			Advise("set indexes." + index + ".schedule")
 	}
-	if err := s.Models.Check(request.Spec); err != nil {
+	if err := errors.Join(s.Models.Check(request.Spec), run.RefuseDeleted(ctx, s.artifacts(index))); err != nil {
 		return err
 	}
 	if err := s.grant(ctx, request.Spec.Corpus, true); err != nil {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
+	"path"
 	"slices"
 	"strings"
 	"time"
@@ -17,6 +18,7 @@ import (
 
 const (
 	operationsFolder = "/operations/"
+	deletedFolder    = "_deleted/"
 	recordEnding     = ".json"
 	outcomeEnding    = ".outcome.json"
 	// Longest texts of a record, in bytes: they come from whoever asks.
@@ -36,13 +38,13 @@ func Begin(ctx context.Context, index artifact.Index, at time.Time, op core.Oper
 	op.By, op.Via = clipped(cmp.Or(op.By, "unknown"), longestName), clipped(op.Via, longestName)
 	op.Reason = clipped(op.Reason, longestReason)
 	op.Outcome = nil
-	_, err := blob.WriteJSON(ctx, index.Store, recordKey(index, op.ID)+recordEnding, op, blob.Cond{Absent: true})
+	_, err := blob.WriteJSON(ctx, index.Store, recordKey(op)+recordEnding, op, blob.Cond{Absent: true})
 	return op, err
 }
 
 // End writes how an operation ended.
 func End(ctx context.Context, index artifact.Index, op core.Operation, outcome core.OperationOutcome) error {
-	_, err := blob.WriteJSON(ctx, index.Store, recordKey(index, op.ID)+outcomeEnding, outcome, blob.Cond{Absent: true})
+	_, err := blob.WriteJSON(ctx, index.Store, recordKey(op)+outcomeEnding, outcome, blob.Cond{Absent: true})
 	return err
 }
 
@@ -57,35 +59,34 @@ func OutcomeOf(at time.Time, err error) core.OperationOutcome {
 	}
 }
 
-// Operations gives the newest records of the trail, the last first; 0 gives all. One that cannot be read is told as
-// such.
+// Operations gives the newest records of the trail, the last first; 0 gives all. The record that an earlier index of
+// this name was deleted is one of them. One that cannot be read is told as such.
 func Operations(ctx context.Context, index artifact.Index, limit int) ([]core.Operation, error) {
 	if err := index.Check(); err != nil {
 		return nil, err
 	}
-	var ids []string
+	var keys []string // without endings
 	ended := map[string]bool{}
-	prefix := index.Name + operationsFolder
-	for info, err := range index.Store.List(ctx, prefix, "") {
-		if err != nil {
-			return nil, err
-		}
-		name := strings.TrimPrefix(info.Key, prefix)
-		if id, ok := strings.CutSuffix(name, outcomeEnding); ok {
-			ended[id] = true
-		} else if id, ok := strings.CutSuffix(name, recordEnding); ok {
-			ids = append(ids, id)
+	for _, prefix := range []string{index.Name + operationsFolder, deletedFolder + index.Name + operationsFolder} {
+		for info, err := range index.Store.List(ctx, prefix, "") {
+			if err != nil {
+				return nil, err
+			}
+			if key, ok := strings.CutSuffix(info.Key, outcomeEnding); ok {
+				ended[key] = true
+			} else if key, ok := strings.CutSuffix(info.Key, recordEnding); ok {
+				keys = append(keys, key)
+			}
 		}
 	}
-	slices.Sort(ids) // ids rise with time
-	slices.Reverse(ids)
-	if limit > 0 && len(ids) > limit {
-		ids = ids[:limit]
+	slices.SortFunc(keys, func(a, b string) int { return cmp.Compare(path.Base(b), path.Base(a)) }) // ids rise with time
+	if limit > 0 && len(keys) > limit {
+		keys = keys[:limit]
 	}
-	out := make([]core.Operation, len(ids))
-	err := parallel.Each(ctx, len(ids), readAtOnce, func(ctx context.Context, i int) error {
+	out := make([]core.Operation, len(keys))
+	err := parallel.Each(ctx, len(keys), readAtOnce, func(ctx context.Context, i int) error {
 		var err error
-		out[i], err = readOperation(ctx, index, ids[i], ended[ids[i]])
+		out[i], err = readOperation(ctx, index, keys[i], ended[keys[i]])
 		return err
 	})
 	return out, err
@@ -94,20 +95,20 @@ func Operations(ctx context.Context, index artifact.Index, limit int) ([]core.Op
 // unreadable is the action of a record that says nothing.
 const unreadable = "unreadable"
 
-func readOperation(ctx context.Context, index artifact.Index, id string, ended bool) (core.Operation, error) {
+func readOperation(ctx context.Context, index artifact.Index, key string, ended bool) (core.Operation, error) {
 	var op core.Operation
-	_, err := blob.ReadJSON(ctx, index.Store, recordKey(index, id)+recordEnding, &op)
+	_, err := blob.ReadJSON(ctx, index.Store, key+recordEnding, &op)
 	if err != nil && !artifact.IsDamage(err) {
 		return op, err
 	}
-	if err != nil || op.ID != id {
+	if id := path.Base(key); err != nil || op.ID != id {
 		op = core.Operation{ID: id, Action: unreadable, Index: index.Name}
 	}
 	if !ended {
 		return op, nil
 	}
 	var outcome core.OperationOutcome
-	_, err = blob.ReadJSON(ctx, index.Store, recordKey(index, id)+outcomeEnding, &outcome)
+	_, err = blob.ReadJSON(ctx, index.Store, key+outcomeEnding, &outcome)
 	if err == nil {
 		op.Outcome = &outcome
 	} else if artifact.IsDamage(err) {
@@ -116,7 +117,14 @@ func readOperation(ctx context.Context, index artifact.Index, id string, ended b
 	return op, err
 }
 
-func recordKey(index artifact.Index, id string) string { return index.Name + operationsFolder + id }
+// recordKey is where an operation is recorded, without ending. The record of a deletion outlives the index.
+func recordKey(op core.Operation) string {
+	key := op.Index + operationsFolder + op.ID
+	if op.Action == core.ActionDelete {
+		return deletedFolder + key
+	}
+	return key
+}
 
 // clipped is a text of at most n bytes that ends with a whole character.
 func clipped(text string, n int) string {

@@ -1,6 +1,7 @@
 package run
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -157,6 +158,14 @@ func (t *taker) watch(
 func (t *taker) over(ctx context.Context, old core.Lease) error {
 	run := runOf(old)
 	held := fault.LeaseHeld.At("build", t.index.Name)
+	if deletes(old.Workflow) {
+		if deletes(t.holder.Workflow) { // a deletion that died is finished by the next
+			return nil
+		}
+		return held.
+			Because("it is being deleted").
+			Advise("finish that first: unweaver delete " + t.index.Name + " --yes; it can be built again afterwards")
+	}
 	lost := "if that run will never end it: unweaver cancel " + run + " --lost"
 	if old.Engine != (core.Engine{}) && !old.Engine.Same(t.holder.Engine) {
 		return held.
@@ -201,6 +210,44 @@ func (t *taker) idle(ctx context.Context, damage error) error {
 		}
 	}
 	return nil
+}
+
+// DeletionGeneration is what the name of the holder of a lease begins with, below the index, where it deletes the index.
+const DeletionGeneration = "delete-"
+
+// deletes reports whether the holder of a lease deletes the index.
+func deletes(workflow string) bool {
+	_, generation, _ := strings.Cut(strings.TrimPrefix(workflow, workflowPrefix), "/")
+	return strings.HasPrefix(generation, DeletionGeneration)
+}
+
+// RefuseDeleted is fault.LeaseHeld while an index is being deleted, so that no command writes into it meanwhile.
+func RefuseDeleted(ctx context.Context, index artifact.Index) error {
+	lease, _, err := ReadLease(ctx, index)
+	if err == nil && deletes(lease.Workflow) {
+		return (&taker{index: index}).over(ctx, lease)
+	}
+	return nil // a lease that cannot be read is for who takes it
+}
+
+// HoldLease renews a lease, and is fault.LeaseLost where another holder has it.
+func HoldLease(ctx context.Context, index artifact.Index, holder Holder, fence int64) error {
+	lost := fault.LeaseLost.At("hold the lease of", index.Name).
+		Because("another holder has it").
+		Advise("see: unweaver status " + index.Name)
+	lease, info, err := ReadLease(ctx, index)
+	if fault.Is(err, fault.NotFound) {
+		return lost
+	}
+	if err != nil || lease.Fence != fence || lease.Workflow != holder.Workflow || lease.Run != holder.Run {
+		return cmp.Or(err, error(lost))
+	}
+	lease.Renewed = time.Now().UTC()
+	_, err = blob.WriteJSON(ctx, index.Store, index.LeaseKey(), lease, blob.Cond{Match: info.ETag})
+	if fault.Is(err, fault.Precondition) {
+		return lost
+	}
+	return err
 }
 
 // place names an engine for people.

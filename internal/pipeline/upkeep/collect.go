@@ -55,7 +55,7 @@ func (r *Run) collecting(ctx context.Context) (collect.In, error) {
 	return collect.In{
 		Artifacts: r.Index, Keep: r.Settings.Keep, Grace: time.Duration(r.Settings.Grace), Fence: r.Fence,
 		Readers: r.Coordination, Records: r.Records, Vectors: r.Vectors,
-		Collections: "uw_" + core.Sum(r.StoreID, base.Name).Short(8) + "_",
+		Collections: core.CollectionPrefix(r.StoreID, base.Name),
 		Staging:     r.Staging, Copies: core.ImportPrefix(r.StoreID),
 		OpenTable:  r.Table,
 		Guard:      r.Guard,

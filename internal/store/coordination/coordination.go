@@ -6,6 +6,7 @@ package coordination
 
 import (
 	"context"
+	"strings"
 	"time"
 )
 
@@ -52,6 +53,15 @@ type Runs interface {
 	Control(ctx context.Context, run string) ([]byte, error)
 	// ForgetRun drops progress, problems, accounts and control, and keeps the state.
 	ForgetRun(ctx context.Context, run string) error
+	// ForgetIndex drops everything of an index: its runs with their states, its readers' leases and its mirror.
+	ForgetIndex(ctx context.Context, index string) error
+}
+
+// RunOf reports whether a name under which Runs keeps something is of an index: index/generation, or the newest run of a
+// kind, as kind:index.
+func RunOf(name, index string) bool {
+	_, of, newest := strings.Cut(name, ":")
+	return strings.HasPrefix(name, index+"/") || newest && of == index
 }
 
 // Held is a generation that a reader has open.

@@ -196,6 +196,35 @@ func (c *Conn) Close() error {
 	return err
 }
 
+var glob = strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`)
+
+// Scan calls f with batches of keys that start with prefix, in any order, each key at least once. A cluster is scanned
+// server by server: go-redis's cluster-wide scan misses keys.
+func (c *Conn) Scan(ctx context.Context, prefix string, f func(keys []string) error) error {
+	return c.Masters(ctx, func(ctx context.Context, server *redis.Client) error {
+		for cursor, first := uint64(0), true; first || cursor != 0; first = false {
+			var keys []string
+			err := c.Again(ctx, "scan", func(ctx context.Context) error {
+				found, next, err := server.Scan(ctx, cursor, glob.Replace(prefix)+"*", Pipeline).Result()
+				if err == nil {
+					keys, cursor = found, next
+				}
+				return err
+			})
+			if err != nil {
+				return err
+			}
+			if len(keys) == 0 {
+				continue
+			}
+			if err := f(keys); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
 // Ping asks for an answer.
 func (c *Conn) Ping(ctx context.Context) error { return c.Wrap(ctx, "ping", c.Client.Ping(ctx).Err()) }
 

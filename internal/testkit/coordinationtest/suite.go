@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+
 	"github.com/unweaver/unweaver/internal/store/coordination"
 )
 
@@ -25,6 +27,7 @@ func Run(t *testing.T, open func(t *testing.T) coordination.Store) {
 		"spending tells the control record and every account":               spend,
 		"of many who spend at once none is lost":                            spenders,
 		"a run that is forgotten keeps its state alone":                     forget,
+		"an index that is forgotten leaves nothing, and others all":         forgetIndex,
 		"leases end":                                   leases,
 		"the mirror keeps what was written last":       mirror,
 		"who tells of itself lives for a while":        fleet,
@@ -324,6 +327,58 @@ func forget(t *testing.T, store coordination.Store) {
 			t.Errorf("state of %s is %q, %v", run, state, err)
 		}
 	}
+}
+
+func forgetIndex(t *testing.T, store coordination.Store) {
+	ctx := t.Context()
+	read := func(index string) (out []string) {
+		for _, name := range []string{index + "/g1", "latest:" + index, "audit:" + index} {
+			progress, err := store.Progress(ctx, name)
+			ok(t, err)
+			problems, err := store.Problems(ctx, name)
+			ok(t, err)
+			accounts, err := store.Accounts(ctx, name)
+			ok(t, err)
+			control, err := store.Control(ctx, name)
+			ok(t, err)
+			state, err := store.State(ctx, name)
+			ok(t, err)
+			out = append(out, fmt.Sprint(len(progress), len(problems), len(accounts), control, state))
+		}
+		mirrored, err := store.Mirrored(ctx, index)
+		ok(t, err)
+		_, all, err := store.Mirrors(ctx, "")
+		ok(t, err)
+		leased, err := store.Leased(ctx, index)
+		ok(t, err)
+		return append(out, fmt.Sprint(mirrored, all[index], len(leased)))
+	}
+	empty := read("i")
+	indexes := []string{"i", "i-2", "ii"}
+	for _, index := range indexes {
+		for _, name := range []string{index + "/g1", "latest:" + index, "audit:" + index} {
+			ok(t, store.SetProgress(ctx, name, "f", []byte("1")))
+			ok(t, store.SetProblem(ctx, name, "f", []byte("1")))
+			ok(t, store.Account(ctx, name, "w", []byte("1")))
+			ok(t, store.SetState(ctx, name, []byte("state")))
+			ok(t, store.SetControl(ctx, name, []byte("control")))
+		}
+		ok(t, store.Mirror(ctx, index, 1, []byte("{}")))
+		ok(t, store.Lease(ctx, index, "g1", "r", time.Minute))
+	}
+	full := read("i")
+	version, _, err := store.Mirrors(ctx, "")
+	ok(t, err)
+	for range 2 {
+		ok(t, store.ForgetIndex(ctx, "i"))
+	}
+	assert.Equal(t, empty, read("i"), "of the index that is forgotten")
+	for _, index := range indexes[1:] {
+		assert.Equal(t, full, read(index), "of %s", index)
+	}
+	now, _, err := store.Mirrors(ctx, version)
+	ok(t, err)
+	assert.NotEqual(t, version, now, "readers learn that a mirror is gone")
 }
 
 func leases(t *testing.T, store coordination.Store) {

@@ -3,10 +3,13 @@ package bolt
 import (
 	"bytes"
 	"context"
+	"errors"
+	"strings"
 
 	bbolt "go.etcd.io/bbolt"
 
 	"github.com/unweaver/unweaver/internal/store/boltfile"
+	"github.com/unweaver/unweaver/internal/store/coordination"
 )
 
 func (s *Store) update(f func(tx *bbolt.Tx) error) error {
@@ -116,6 +119,30 @@ func (s *Store) SetControl(_ context.Context, run string, value []byte) error {
 // Control implements coordination.Runs.
 func (s *Store) Control(_ context.Context, run string) ([]byte, error) {
 	return s.get(controlBucket, run)
+}
+
+// ForgetIndex implements coordination.Runs.
+func (s *Store) ForgetIndex(_ context.Context, index string) error {
+	return s.update(func(tx *bbolt.Tx) error {
+		for _, bucket := range buckets {
+			var gone [][]byte
+			err := tx.Bucket(bucket).ForEach(func(key, _ []byte) error {
+				name, _, _ := strings.Cut(string(key), "\x00")
+				if name == index || coordination.RunOf(name, index) {
+					gone = append(gone, bytes.Clone(key))
+				}
+				return nil
+			})
+			for _, key := range gone {
+				err = errors.Join(err, tx.Bucket(bucket).Delete(key))
+			}
+			if err != nil {
+				return err
+			}
+		}
+		_, err := tx.Bucket(mirrorBucket).NextSequence()
+		return err
+	})
 }
 
 // ForgetRun implements coordination.Runs.

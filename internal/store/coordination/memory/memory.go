@@ -4,6 +4,7 @@ package memory
 import (
 	"bytes"
 	"context"
+	"maps"
 	"strconv"
 	"sync"
 	"time"
@@ -146,6 +147,17 @@ func (s *Store) ForgetRun(_ context.Context, id string) error {
 		clear(r.accounts)
 		r.control = nil
 	})
+	return nil
+}
+
+// ForgetIndex implements coordination.Runs.
+func (s *Store) ForgetIndex(_ context.Context, index string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	maps.DeleteFunc(s.runs, func(id string, _ *run) bool { return coordination.RunOf(id, index) })
+	maps.DeleteFunc(s.leases, func(held lease, _ time.Time) bool { return held.index == index })
+	delete(s.mirrors, index)
+	s.changes++
 	return nil
 }
 

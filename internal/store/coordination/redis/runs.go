@@ -2,9 +2,14 @@ package redis
 
 import (
 	"context"
+	"crypto/rand"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/unweaver/unweaver/internal/store/coordination"
 )
 
 // keep is how long a run is remembered here; its report is an artifact and stays.
@@ -151,5 +156,38 @@ func (s *Store) ForgetRun(ctx context.Context, run string) error {
 	}
 	return s.conn.Pipelined(ctx, "forget a run in", len(keys), func(pipe redis.Pipeliner, i int) {
 		pipe.Unlink(ctx, keys[i])
+	})
+}
+
+// ForgetIndex implements coordination.Runs. Names of runs are found by a scan. The version of the mirrors is written
+// last, as Mirror does.
+func (s *Store) ForgetIndex(ctx context.Context, index string) error {
+	keys := []string{s.conn.Key("mirror", index), s.conn.Key("lease", index)}
+	err := s.conn.Scan(ctx, s.conn.Key(""), func(found []string) error {
+		for _, key := range found {
+			kind, name, _ := strings.Cut(strings.TrimPrefix(key, s.conn.Key("")), ":")
+			if kind == "account" {
+				name = strings.TrimSuffix(strings.TrimPrefix(name, "{"+s.conn.Key("control", "")), "}")
+			}
+			if slices.Contains([]string{"progress", "problem", "control", "account", "state"}, kind) &&
+				coordination.RunOf(name, index) {
+				keys = append(keys, key)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	if err := s.conn.Pipelined(ctx, "forget an index in", len(keys), func(pipe redis.Pipeliner, i int) {
+		pipe.Unlink(ctx, keys[i])
+	}); err != nil {
+		return err
+	}
+	return s.conn.Again(ctx, "forget an index in", func(ctx context.Context) error {
+		if err := s.conn.Client.HDel(ctx, s.conn.Key("mirrors"), index).Err(); err != nil {
+			return err
+		}
+		return s.conn.Client.Set(ctx, s.conn.Key("mirrors-version"), rand.Text(), 0).Err()
 	})
 }

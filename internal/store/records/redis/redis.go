@@ -111,31 +111,7 @@ func (s *Store) DeleteRecords(ctx context.Context, keys []string) error {
 	})
 }
 
-var glob = strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`)
-
-// ScanRecords implements records.Store. A cluster is scanned server by server: go-redis's cluster-wide scan misses
-// keys.
+// ScanRecords implements records.Store.
 func (s *Store) ScanRecords(ctx context.Context, prefix string, f func([]string) error) error {
-	return s.conn.Masters(ctx, func(ctx context.Context, server *redis.Client) error {
-		for cursor, first := uint64(0), true; first || cursor != 0; first = false {
-			var keys []string
-			err := s.conn.Again(ctx, "scan", func(ctx context.Context) error {
-				found, next, err := server.Scan(ctx, cursor, glob.Replace(prefix)+"*", redisconn.Pipeline).Result()
-				if err == nil {
-					keys, cursor = found, next
-				}
-				return err
-			})
-			if err != nil {
-				return err
-			}
-			if len(keys) == 0 {
-				continue
-			}
-			if err := f(keys); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
+	return s.conn.Scan(ctx, prefix, f)
 }

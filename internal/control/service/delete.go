@@ -1,0 +1,99 @@
+package service
+
+import (
+	"cmp"
+	"context"
+	"errors"
+
+	"go.temporal.io/api/enums/v1"
+	"go.temporal.io/api/serviceerror"
+
+	"github.com/unweaver/unweaver/internal/control"
+	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/pipeline/release"
+	"github.com/unweaver/unweaver/internal/pipeline/run"
+	"github.com/unweaver/unweaver/internal/pipeline/runlog"
+	"github.com/unweaver/unweaver/workflows"
+)
+
+// Delete implements Control. It needs no worker.
+func (s *Service) Delete(ctx context.Context, r control.DeleteRequest) (core.Deletion, error) {
+	if !core.ValidIndex(r.Index) {
+		return core.Deletion{}, slug("index", r.Index)
+	}
+	if !r.DryRun && !r.Confirmed {
+		return core.Deletion{}, fault.Usage.At("delete index", r.Index).
+			Because("it cannot be undone, and was not confirmed").
+			Advise("see what goes: unweaver delete " + r.Index + " --dry-run; then give --yes")
+	}
+	if err := s.refuseWork(ctx, r.Index); err != nil {
+		return core.Deletion{}, err
+	}
+	return s.desk().DeleteIndex(ctx, release.Deleting{
+		Index: r.Index, DryRun: r.DryRun, Operator: control.OperatorOf(ctx), StoreID: s.Stores.StoreID,
+		Staging: s.Stores.Staging, Standings: s.standingOf, Forget: s.Stores.Coordination.ForgetIndex,
+		Unschedule: func(ctx context.Context) error {
+			err := s.Client.ScheduleClient().GetHandle(ctx, workflows.ScheduleID(r.Index)).Delete(ctx)
+			if gone := new(serviceerror.NotFound); err == nil || errors.As(err, &gone) {
+				return nil
+			}
+			return s.fault(err)
+		},
+	})
+}
+
+// refuseWork refuses while anything works on an index: a build, a backfill, a restore or an audit.
+func (s *Service) refuseWork(ctx context.Context, index string) error {
+	going := func(what, run, end string) error {
+		return fault.LeaseHeld.At("delete index", index).
+			Because(what + " " + run + " runs").
+			Advise("wait for it, or end it: " + end)
+	}
+	open, _, err := s.openBuilds(ctx, index)
+	if err != nil {
+		return err
+	}
+	if len(open) > 0 {
+		return going("build", open[len(open)-1], "unweaver cancel "+open[len(open)-1])
+	}
+	for kind, latest := range map[string]string{
+		"restore": runlog.LatestRestore(index), "audit": runlog.LatestAudit(index),
+	} {
+		work, err := s.remembered(ctx, latest)
+		if err != nil {
+			return err
+		}
+		if work == "" {
+			continue
+		}
+		if running, err := s.runs(ctx, workflows.WorkflowID(work), ""); err != nil || running {
+			return cmp.Or(err, going(kind, work, "unweaver cancel "+work))
+		}
+	}
+	backfills, err := run.Backfills(ctx, s.artifacts(index))
+	if err != nil {
+		return err
+	}
+	for _, one := range backfills {
+		if running, err := s.runs(ctx, workflows.BackfillID(index, one.Name), ""); err != nil || running {
+			return cmp.Or(err, going("backfill", one.Name, "unweaver backfill cancel "+one.Name+" --index "+index))
+		}
+	}
+	return nil
+}
+
+// standingOf asks the engine about the holder of a lease.
+func (s *Service) standingOf(ctx context.Context, holder run.Holder) (run.Standing, error) {
+	response, err := s.Client.DescribeWorkflowExecution(ctx, holder.Workflow, holder.Run)
+	if unknown := new(serviceerror.NotFound); errors.As(err, &unknown) {
+		return run.StandingUnknown, nil
+	}
+	switch {
+	case err != nil:
+		return run.StandingUnknown, s.fault(err)
+	case response.GetWorkflowExecutionInfo().GetStatus() == enums.WORKFLOW_EXECUTION_STATUS_RUNNING:
+		return run.StandingOpen, nil
+	}
+	return run.StandingClosed, nil
+}

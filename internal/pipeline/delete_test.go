@@ -1,0 +1,211 @@
+package pipeline_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/unweaver/unweaver/internal/artifact"
+	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/pipeline/release"
+	"github.com/unweaver/unweaver/internal/pipeline/run"
+	"github.com/unweaver/unweaver/internal/store/blob"
+	"github.com/unweaver/unweaver/internal/testkit/blobmemory"
+)
+
+// deletable is an installation with index docs, of two generations and what is left of a branch, and docs-2.
+func deletable(t *testing.T) (*site, *shop) {
+	t.Helper()
+	s, sold := newSite(t, sample(40)), &shop{sold: map[string]int{}}
+	s.Models = sold.models
+	stored := s.Artifacts
+	s.Artifacts = artifact.Branched(stored)
+	s.night(t)
+	s.changed(t)
+	_, err := s.act(t, core.ActionTag, fmt.Sprintf("g%03d", s.runs))
+	require.NoError(t, err)
+	_, err = s.branch(t, "exp", nil)
+	require.NoError(t, err)
+	idle := func(context.Context, artifact.Index) (string, error) { return "", nil }
+	_, err = s.desk().DeleteBranch(t.Context(), release.Branching{Base: "docs", Name: "exp"}, idle)
+	require.NoError(t, err)
+	s.spec.Index = "docs-2"
+	s.night(t)
+	s.spec.Index = "docs"
+	s.Artifacts = stored
+	return s, sold
+}
+
+// delete deletes docs by a process of its own, which dies at a write.
+func (s *site) delete(t *testing.T, died *mortal, dry bool) (core.Deletion, error) {
+	t.Helper()
+	desk := &release.Desk{
+		Artifacts: artifact.Branched(mortalBlobs{s.Artifacts, died}), Mirror: s.Coordination,
+		Records: mortalRecords{s.Records, died}, Vectors: mortalVectors{s.Vectors, died},
+	}
+	return desk.DeleteIndex(t.Context(), release.Deleting{
+		Index: "docs", DryRun: dry, Operator: core.Operator{By: "ada@desk", Reason: "moved"}, StoreID: s.StoreID,
+		Standings: func(context.Context, run.Holder) (run.Standing, error) { return run.StandingUnknown, nil },
+		Unschedule: func(context.Context) error {
+			return died.write(func(float64) error { return nil })
+		},
+		Forget: func(ctx context.Context, index string) error {
+			return died.write(func(float64) error { return s.Coordination.ForgetIndex(ctx, index) })
+		},
+	})
+}
+
+// stored is everything that the stores have, by store and key, and the coordination's mirror.
+func (s *site) stored(t *testing.T) map[string]string {
+	t.Helper()
+	out := map[string]string{}
+	for info, err := range s.Artifacts.List(t.Context(), "", "") {
+		require.NoError(t, err)
+		raw, _, err := blob.Read(t.Context(), s.Artifacts, info.Key)
+		require.NoError(t, err)
+		out["object "+info.Key] = core.Sum(string(raw)).String()
+	}
+	require.NoError(t, s.Records.ScanRecords(t.Context(), "", func(keys []string) error {
+		for _, key := range keys {
+			out["record "+key] = ""
+		}
+		return nil
+	}))
+	collections, err := s.Vectors.List(t.Context(), "")
+	require.NoError(t, err)
+	for _, collection := range collections {
+		rows, err := s.Vectors.Count(t.Context(), collection)
+		require.NoError(t, err)
+		out["collection "+collection] = fmt.Sprint(rows)
+	}
+	_, mirrors, err := s.Coordination.Mirrors(t.Context(), "")
+	require.NoError(t, err)
+	for index, pointer := range mirrors {
+		out["mirror "+index] = string(pointer)
+	}
+	return out
+}
+
+// A process dies at each write of a deletion in turn. Meanwhile the index is whole, or there is none; the same command
+// ends it, and nothing is left but what other indexes have, byte for byte, and the record of who deleted it.
+// Promises: 142.
+func TestADeletionThatDiedAnywhereIsFinishedByTheSameCommand(t *testing.T) {
+	whole, _ := deletable(t)
+	before := whole.stored(t)
+	dies := func(t *testing.T, at int) (writes int) {
+		s := whole.copied(t)
+		died := &mortal{left: at, share: 0.5 * float64(at%2)} // the write is done, or not
+		_, failed := s.delete(t, died, false)
+		if failed != nil {
+			require.ErrorIs(t, failed, errKilled, "at write %d", at)
+			current, _, err := artifact.New(s.Artifacts, "docs").Current(t.Context())
+			require.NoError(t, err)
+			if current.Manifest != "" {
+				s.entire(t, "docs")
+			}
+			_, left := s.stored(t)["object docs/lease.json"]
+			done, err := s.delete(t, &mortal{}, false)
+			if !left { // it died after all was gone but the record of that
+				require.True(t, fault.Is(err, fault.UnknownIndex), "again after write %d: %v", at, err)
+			} else {
+				require.NoError(t, err, "again after write %d", at)
+			}
+			assert.True(t, err != nil || done.Begun, "write %d: it goes on with an earlier one: %v", at, done.Begun)
+		}
+		after := s.stored(t)
+		trail, err := release.Operations(t.Context(), artifact.New(s.Artifacts, "docs"), 0)
+		require.NoError(t, err)
+		assert.True(t, len(trail) > 0 && trail[0].Action == core.ActionDelete && trail[0].By == "ada@desk", "%+v", trail)
+		maps.DeleteFunc(after, func(key, _ string) bool { return strings.HasPrefix(key, "object _deleted/docs/") })
+		assert.Equal(t, expectedAfterDeletion(s, before), after, "at write %d", at)
+		return at - died.left
+	}
+	var all int
+	synctest.Test(t, func(t *testing.T) { all = dies(t, 1<<20) })
+	require.Greater(t, all, 20)
+	for at := 1; at <= all; at++ {
+		synctest.Test(t, func(t *testing.T) { dies(t, at) })
+	}
+}
+
+// expectedAfterDeletion is what was stored, without what was of docs or of its deleted branch.
+func expectedAfterDeletion(s *site, before map[string]string) map[string]string {
+	out := maps.Clone(before)
+	for _, prefix := range []string{
+		"object docs/", "object exp/", "record " + core.RecordPrefix(s.StoreID, "docs"),
+		"collection " + core.CollectionPrefix(s.StoreID, "docs"),
+	} {
+		maps.DeleteFunc(out, func(key, _ string) bool { return strings.HasPrefix(key, prefix) })
+	}
+	maps.DeleteFunc(out, func(key, _ string) bool { return strings.HasPrefix(key, "mirror ") }) // a copy begins without
+	return out
+}
+
+// A name that was deleted is built again from what was paid for, and has the hashes of before.
+// Promises: 142.
+func TestADeletedIndexIsBuiltAgainForNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, sold := deletable(t)
+		index := artifact.New(s.Artifacts, "docs")
+		current, _, err := index.Current(t.Context())
+		require.NoError(t, err)
+		first, err := index.Manifest(t.Context(), current.Manifest)
+		require.NoError(t, err)
+		plan, err := s.delete(t, &mortal{}, true)
+		require.NoError(t, err)
+		assert.True(t, plan.Generations >= 2 && plan.Serves == current.Generation && slices.Equal(plan.Tags, []string{"kept"}) &&
+			slices.Equal(plan.Branches, []string{"exp"}) && len(plan.Collections) == 2, "%+v", plan)
+		s.entire(t, "docs") // a dry run deletes nothing
+		gone, err := s.delete(t, &mortal{}, false)
+		require.NoError(t, err)
+		assert.True(t, gone.Objects == plan.Objects && gone.Records > 0 && gone.Operation != "", "%+v", gone)
+		_, paid := sold.twice()
+		again := s.night(t)
+		twice, now := sold.twice()
+		assert.True(t, twice == 0 && now == paid, "%d answers are paid for again, %d more are", twice, now-paid)
+		assert.Equal(t, first.Hashes, again.manifest.Hashes)
+		assert.Equal(t, int64(1), again.manifest.Seq)
+		s.entire(t, "docs")
+		s.entire(t, "docs-2")
+	})
+}
+
+// A deletion is refused while a run or a branch has the index, and no run takes its lease while it is deleted.
+func TestADeletionIsAlone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, _ := deletable(t)
+		stored := s.Artifacts.(*blobmemory.Store)
+		refused := func(code fault.Code, way string) {
+			t.Helper()
+			_, err := s.delete(t, &mortal{}, false)
+			assert.True(t, fault.Is(err, code) && strings.Contains(err.Error(), way), "%v", err)
+			s.Artifacts = artifact.Branched(stored)
+			s.entire(t, "docs")
+			s.Artifacts = stored
+		}
+		job, holder := s.leased(t)
+		refused(fault.LeaseHeld, "unweaver cancel "+job.Name())
+		require.NoError(t, run.GiveLease(t.Context(), artifact.New(stored, "docs"), holder))
+		s.Artifacts = artifact.Branched(stored)
+		_, err := s.branch(t, "twin", nil)
+		require.NoError(t, err)
+		s.Artifacts = stored
+		refused(fault.Usage, "unweaver branch docs --delete twin")
+		idle := func(context.Context, artifact.Index) (string, error) { return "", nil }
+		_, err = s.desk().DeleteBranch(t.Context(), release.Branching{Base: "docs", Name: "twin"}, idle)
+		require.NoError(t, err)
+		_, err = s.delete(t, &mortal{left: 12}, false)
+		require.True(t, errors.Is(err, errKilled), "%v", err)
+		_, err = run.TakeLease(t.Context(), artifact.New(stored, "docs"), holder, nil)
+		assert.True(t, fault.Is(err, fault.LeaseHeld) && strings.Contains(err.Error(), "unweaver delete docs"), "%v", err)
+	})
+}

@@ -1,0 +1,105 @@
+package cli
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/unweaver/unweaver/internal/control"
+	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/fault"
+)
+
+func (a *App) deleteCmd() *cobra.Command {
+	var request control.DeleteRequest
+	command := &cobra.Command{
+		Use:   "delete INDEX",
+		Short: "Delete an index: generations, files, rows, schedule",
+		Long: `Delete everything of INDEX: its generations, tagged ones too, files, class records, vectors, schedule and trail
+of operations. Queries find no index from the first moment on. The corpus stays, and so do paid results: the
+ledger is shared by all indexes, so that building INDEX again pays for what changed alone. That it was
+deleted, by whom and why stays in: unweaver operations INDEX.
+
+You confirm by typing the name, or with --yes. It is refused while a run works on INDEX, and while INDEX has
+branches. Killed anywhere, it is finished by the same command.`,
+		Example: "  unweaver delete docs --dry-run\n  unweaver delete docs --yes --reason \"moved to docs-2\"",
+		Args:    arguments(1, 1, "an INDEX"),
+		RunE: func(command *cobra.Command, args []string) error {
+			request.Index = args[0]
+			return a.withControl(command.Context(), func(ctx context.Context, controller control.Control, _ string) error {
+				return a.deleteIndex(ctx, controller, request, command.InOrStdin())
+			})
+		},
+	}
+	flags := command.Flags()
+	flags.BoolVar(&request.DryRun, "dry-run", false, "show what would go, and delete nothing")
+	flags.BoolVar(&request.Confirmed, "yes", false, "delete it without asking: nothing brings it back")
+	return a.accountable(command)
+}
+
+func (a *App) deleteIndex(
+	ctx context.Context, controller control.Control, request control.DeleteRequest, in io.Reader,
+) error {
+	if request.DryRun || !request.Confirmed {
+		look := request
+		look.DryRun, look.Confirmed = true, false
+		plan, err := controller.Delete(ctx, look)
+		if err != nil {
+			return err
+		}
+		if request.DryRun || !a.json {
+			if err := a.print(plan, func(w io.Writer) { showDeletion(w, plan) }); err != nil || request.DryRun {
+				return err
+			}
+			fmt.Fprintf(a.Err, "nothing brings it back. Type %s to delete it: ", request.Index)
+		}
+		typed := ""
+		if !a.json {
+			typed, _ = bufio.NewReader(in).ReadString('\n') // no answer is none
+		}
+		if strings.TrimSpace(typed) != request.Index {
+			return fault.Usage.At("delete index", request.Index).
+				Because("it was not confirmed").
+				Advise("type its name, or give --yes")
+		}
+		request.Confirmed = true
+	}
+	gone, err := controller.Delete(ctx, request)
+	if err != nil {
+		return err
+	}
+	return a.print(gone, func(w io.Writer) { showDeletion(w, gone) })
+}
+
+func showDeletion(w io.Writer, one core.Deletion) {
+	verb := "is deleted"
+	if one.DryRun {
+		verb = "would be deleted"
+	}
+	fmt.Fprintf(w, "%s %s: %s, %s (%s)", one.Index, verb, number(one.Generations, "generation"),
+		number(one.Objects, "object"), size(one.Bytes))
+	fmt.Fprintf(w, ", %s of vectors", number(len(one.Collections), "collection"))
+	if !one.DryRun {
+		fmt.Fprintf(w, ", %s", number(one.Records, "class record"))
+	}
+	fmt.Fprintln(w)
+	for _, line := range []struct {
+		when bool
+		text string
+	}{
+		{one.DryRun && one.Serves != "", "  queries see generation " + one.Serves},
+		{len(one.Tags) > 0, "  tagged generations go too: " + strings.Join(one.Tags, ", ")},
+		{len(one.Branches) > 0, "  what is left of deleted branches goes too: " + strings.Join(one.Branches, ", ")},
+		{one.Begun, "  an earlier deletion of it did not end; this goes on with it"},
+		{one.Reading, "  a reader still had it open after 40 s: its queries may have failed"},
+		{true, "  stays: the corpus, and what was paid for (the ledger is shared by all indexes)"},
+	} {
+		if line.when {
+			fmt.Fprintln(w, line.text)
+		}
+	}
+}
