@@ -141,6 +141,8 @@ type Run struct {
 	RunID    string `json:"run_id,omitempty"` // of its workflow, where it is known
 	Attached bool   `json:"attached"`
 
+	Schedule string `json:"schedule,omitempty"` // of a restore: what came of the schedule that the engine had lost
+
 	// Begun is since when a joined run goes on: it compares with the corpus as it found it from then on, and what was
 	// changed later may not be in it. nil: nothing was joined, or the run has yet to begin.
 	Begun *time.Time `json:"begun,omitempty"`

@@ -73,7 +73,7 @@ func TestANightWritesADamagedPointerAgain(t *testing.T) {
 	}
 	another := before
 	another.Generation = "another"
-	if err := run.KeepSchedule(t.Context(), s.index(), core.Spec{Index: s.index().Name}); err != nil {
+	if err := run.KeepSchedule(t.Context(), s.index(), run.Scheduled{Spec: core.Spec{Index: s.index().Name}}); err != nil {
 		t.Fatal(err)
 	}
 	for n, content := range []string{"", `{"generation":"g0`, asJSON(t, another)} {

@@ -59,7 +59,8 @@ func (a *App) restoreCmd() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "restore",
 		Short: "Load an index's stores again from its artifacts, with no model call",
-		Long: `Load the class and vector stores of an index again from its artifacts, with no model call, and wait for it.
+		Long: `Load the class and vector stores of an index again from its artifacts, with no model call, and wait for it. A
+schedule that the engine lost is made again, paused where it was.
 
 With --all every index is restored, one after the other; what cannot be restored does not keep the others from it, and
 the exit code is that of the worst.`,
@@ -75,17 +76,25 @@ the exit code is that of the worst.`,
 				if all {
 					return a.restoreAll(ctx, controller)
 				}
-				run, err := controller.Restore(ctx, index)
-				if err != nil {
-					return err
-				}
-				return a.wait(ctx, controller, run)
+				return a.restore(ctx, controller, index)
 			})
 		},
 	}
 	command.Flags().StringVar(&index, "index", "", "name of the index")
 	command.Flags().BoolVar(&all, "all", false, "restore every index")
 	return a.accountable(command)
+}
+
+// restore restores an index and waits for it.
+func (a *App) restore(ctx context.Context, controller control.Control, index string) error {
+	run, err := controller.Restore(ctx, index)
+	if err != nil {
+		return err
+	}
+	if run.Schedule != "" {
+		fmt.Fprintf(a.Err, "%s: its schedule is %s\n", index, run.Schedule)
+	}
+	return a.wait(ctx, controller, run)
 }
 
 // worse is the harder of two exit codes.
@@ -108,11 +117,8 @@ func (a *App) restoreAll(ctx context.Context, controller control.Control) error 
 		if card.State == runlog.StateEmpty {
 			continue
 		}
-		run, err := controller.Restore(ctx, card.Index)
-		if err == nil {
-			a.exit = ExitDone
-			err = a.wait(ctx, controller, run)
-		}
+		a.exit = ExitDone
+		err := a.restore(ctx, controller, card.Index)
 		if ctx.Err() != nil {
 			return err
 		}

@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -139,6 +140,10 @@ func TestASchedulesLife(t *testing.T) {
 		after.Timezone != "UTC" {
 		t.Errorf("after a restart: %+v", after)
 	}
+	answer := ask(t, running.HTTP, "docs", "Who came in the night?", nil)
+	stop()
+	restoredElsewhere(t, filepath.Join(dir, "artifacts"), answer, after)
+	running = begin()
 	must(t, running.Control.ResumeSchedule(t.Context(), "docs", ""))
 	again := schedules(t, running.Control, func(control.Scheduled) bool { return true })
 	assert.True(t, !again.Paused && len(again.Next) == 3, "resumed: %+v", again)
@@ -156,4 +161,46 @@ func TestASchedulesLife(t *testing.T) {
 	if all, err := running.Control.Schedules(t.Context()); err != nil || len(all) != 0 {
 		t.Errorf("%+v, %v", all, err)
 	}
+
+	apply(control.ScheduleCreated) // an index that is deleted leaves no schedule, and no answer
+	deleted, err := running.Control.Delete(t.Context(), control.DeleteRequest{Index: "docs", Confirmed: true})
+	must(t, err)
+	assert.True(t, deleted.Generations > 0 && deleted.Records > 0 && len(deleted.Collections) > 0, "%+v", deleted)
+	status, _ := do(t, running.HTTP, http.MethodPost, "/v1/indexes/docs/query", map[string]any{"query": "night"})
+	assert.Equal(t, http.StatusNotFound, status)
+	all, err := running.Control.Schedules(t.Context())
+	assert.True(t, err == nil && len(all) == 0, "%+v, %v", all, err)
+	_, err = running.Control.Delete(t.Context(), control.DeleteRequest{Index: "docs", Confirmed: true})
+	assert.True(t, fault.Is(err, fault.UnknownIndex), "deleted twice: %v", err)
+	request.Spec.Budget.Calls = 0
+	calls := server.Stats().Chat
+	completed(t, index(t, running.Control, request.Spec))
+	assert.Equal(t, calls, server.Stats().Chat, "what was paid for before is not paid for again")
+}
+
+// restoredElsewhere restores a copy of the artifacts alone in a new data directory: it answers and is scheduled as
+// before.
+func restoredElsewhere(t *testing.T, artifacts string, answer map[string]any, was control.Scheduled) {
+	t.Helper()
+	folder := t.TempDir()
+	must(t, os.CopyFS(filepath.Join(folder, "artifacts"), os.DirFS(artifacts)))
+	elsewhere, err := start(folder)
+	must(t, err)
+	defer func() { must(t, elsewhere.Stop(t.Context())) }()
+	none, err := elsewhere.Control.Schedules(t.Context())
+	assert.True(t, err == nil && len(none) == 0, "the engine begins without: %+v, %v", none, err)
+	for _, want := range []string{"made again, paused as before", ""} { // the second time it is there
+		restored, err := elsewhere.Control.Restore(t.Context(), "docs")
+		must(t, err)
+		assert.Equal(t, want, restored.Schedule)
+		completed(t, wait(t, elsewhere.Control, restored.Run))
+	}
+	all, err := elsewhere.Control.Schedules(t.Context())
+	must(t, err)
+	was.Nights, was.Missed, was.Overlapped = []control.NightRun{}, 0, 0 // those are the engine's, and gone with it
+	assert.Equal(t, []control.Scheduled{was}, all)
+	now := ask(t, elsewhere.HTTP, "docs", "Who came in the night?", nil)
+	assert.Equal(t, answer["generation"], now["generation"])
+	assert.Equal(t, answer["answer"], now["answer"])
+	assert.Equal(t, ids(chunksOf(answer)), ids(chunksOf(now)))
 }

@@ -412,6 +412,9 @@ func (s *Service) Restore(ctx context.Context, index string) (control.Run, error
 		work, err = s.startAlone(ctx, "restore", workflows.RestoreName, runlog.LatestRestore(index), build, build)
 		return err
 	})
+	if err == nil {
+		work.Schedule = s.restoreSchedule(ctx, index)
+	}
 	return work, err
 }
 

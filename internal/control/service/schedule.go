@@ -2,6 +2,7 @@ package service
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -14,6 +15,7 @@ import (
 	"go.temporal.io/sdk/temporal"
 
 	"github.com/unweaver/unweaver/internal/artifact"
+	"github.com/unweaver/unweaver/internal/config"
 	"github.com/unweaver/unweaver/internal/control"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
@@ -129,12 +131,20 @@ func (s *Service) ApplySchedule(ctx context.Context, request control.ScheduleReq
 		CronExpressions: []string{request.Schedule.Cron}, TimeZoneName: request.Schedule.Timezone,
 		Jitter: time.Duration(request.Schedule.Jitter),
 	}
-	if err := run.KeepSchedule(ctx, s.artifacts(index), request.Spec); err != nil {
+	kept, err := run.ReadSchedule(ctx, s.artifacts(index))
+	if err != nil && !artifact.IsDamage(err) {
+		return out, err
+	}
+	kept.Spec = request.Spec
+	if kept.Schedule, err = json.Marshal(scheduleKept{request.Schedule, request.Priority}); err != nil {
+		return out, err
+	}
+	if err := run.KeepSchedule(ctx, s.artifacts(index), kept); err != nil {
 		return out, err
 	}
 	_, err = s.Client.ScheduleClient().Create(ctx, client.ScheduleOptions{
 		ID: workflows.ScheduleID(index), Spec: spec, Action: action, Overlap: overlap, CatchupWindow: catchup,
-		PauseOnFailure: request.Schedule.PauseOnFailure,
+		PauseOnFailure: request.Schedule.PauseOnFailure, Paused: kept.Paused, Note: kept.Note,
 	})
 	switch {
 	case err == nil:
@@ -163,6 +173,55 @@ func (s *Service) ApplySchedule(ctx context.Context, request control.ScheduleReq
 	found, err := s.described(ctx, index)
 	out.Next, out.Paused = found.Next, found.Paused
 	return out, err
+}
+
+// scheduleKept is what schedule.json keeps of a request beside its specification.
+type scheduleKept struct {
+	config.Schedule
+	Priority control.Priority `json:"priority,omitzero"`
+}
+
+// restoreSchedule makes the schedule of an index again that the engine lost, paused where it was, and says what came of
+// it; empty: there is nothing to do.
+func (s *Service) restoreSchedule(ctx context.Context, index string) string {
+	kept, err := run.ReadSchedule(ctx, s.artifacts(index))
+	if fault.Is(err, fault.NotFound) {
+		return ""
+	}
+	var was scheduleKept
+	if err == nil && kept.Schedule != nil {
+		err = json.Unmarshal(kept.Schedule, &was)
+	}
+	if err == nil {
+		if _, err = s.described(ctx, index); err == nil {
+			return ""
+		}
+	}
+	if fault.Is(err, fault.NotFound) {
+		_, err = s.ApplySchedule(ctx, control.ScheduleRequest{
+			Spec: kept.Spec, Schedule: was.Schedule, Priority: was.Priority,
+		})
+	}
+	switch {
+	case err != nil:
+		return "not made again (unweaver schedule apply): " + err.Error()
+	case kept.Paused:
+		return "made again, paused as before"
+	}
+	return "made again"
+}
+
+// keepPaused keeps whether a schedule is paused, for a restore.
+func (s *Service) keepPaused(ctx context.Context, index string, paused bool, note string) error {
+	kept, err := run.ReadSchedule(ctx, s.artifacts(index))
+	if artifact.IsDamage(err) { // the next night says what to do
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	kept.Paused, kept.Note = paused, note
+	return run.KeepSchedule(ctx, s.artifacts(index), kept)
 }
 
 // Schedules implements Control.
@@ -275,7 +334,10 @@ func (s *Service) nightOf(
 func (s *Service) PauseSchedule(ctx context.Context, index, note string) error {
 	handle := s.Client.ScheduleClient().GetHandle(ctx, workflows.ScheduleID(index))
 	return s.steerNights(ctx, core.ActionPauseNights, index, note, func() error {
-		return s.unscheduled(index, handle.Pause(ctx, client.SchedulePauseOptions{Note: note}))
+		if err := handle.Pause(ctx, client.SchedulePauseOptions{Note: note}); err != nil {
+			return s.unscheduled(index, err)
+		}
+		return s.keepPaused(ctx, index, true, note)
 	})
 }
 
@@ -283,7 +345,10 @@ func (s *Service) PauseSchedule(ctx context.Context, index, note string) error {
 func (s *Service) ResumeSchedule(ctx context.Context, index, note string) error {
 	handle := s.Client.ScheduleClient().GetHandle(ctx, workflows.ScheduleID(index))
 	return s.steerNights(ctx, core.ActionResumeNights, index, note, func() error {
-		return s.unscheduled(index, handle.Unpause(ctx, client.ScheduleUnpauseOptions{Note: note}))
+		if err := handle.Unpause(ctx, client.ScheduleUnpauseOptions{Note: note}); err != nil {
+			return s.unscheduled(index, err)
+		}
+		return s.keepPaused(ctx, index, false, "")
 	})
 }
 

@@ -14,7 +14,7 @@ import (
 func TestWhatIsLeftOfAScheduleIsDeleted(t *testing.T) {
 	b := newBench(t)
 	ctx := control.WithOperator(t.Context(), core.Operator{By: "ada@desk"})
-	b.must(run.KeepSchedule(ctx, b.art, b.spec("docs")))
+	b.must(run.KeepSchedule(ctx, b.art, run.Scheduled{Spec: b.spec("docs")}))
 	b.must(b.DeleteSchedule(ctx, "docs"))
 	_, err := b.art.Store.Stat(ctx, b.art.ScheduleKey())
 	wants(t, err, fault.NotFound)

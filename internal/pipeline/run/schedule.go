@@ -2,6 +2,7 @@ package run
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"strings"
 
@@ -11,15 +12,25 @@ import (
 	"github.com/unweaver/unweaver/internal/store/blob"
 )
 
-// scheduled is <index>/schedule.json: what the nights of a schedule build.
-type scheduled struct {
-	Spec core.Spec `json:"spec"`
+// Scheduled is <index>/schedule.json: what the nights of a schedule build, and what the engine knows of it, so that a
+// restore makes it again.
+type Scheduled struct {
+	Spec     core.Spec       `json:"spec"`
+	Schedule json.RawMessage `json:"schedule,omitempty"` // as it was applied: cron, time zone and so on
+	Paused   bool            `json:"paused,omitempty"`
+	Note     string          `json:"note,omitempty"` // why it was paused
 }
 
 // KeepSchedule keeps what the nights of an index build from now on.
-func KeepSchedule(ctx context.Context, index artifact.Index, spec core.Spec) error {
-	_, err := blob.WriteJSON(ctx, index.Store, index.ScheduleKey(), scheduled{spec}, blob.Cond{})
+func KeepSchedule(ctx context.Context, index artifact.Index, kept Scheduled) error {
+	_, err := blob.WriteJSON(ctx, index.Store, index.ScheduleKey(), kept, blob.Cond{})
 	return err
+}
+
+// ReadSchedule reads what is kept of a schedule; fault.NotFound: there is none.
+func ReadSchedule(ctx context.Context, index artifact.Index) (kept Scheduled, err error) {
+	_, err = blob.ReadJSON(ctx, index.Store, index.ScheduleKey(), &kept)
+	return kept, err
 }
 
 // DropSchedule forgets it.
@@ -29,8 +40,7 @@ func DropSchedule(ctx context.Context, index artifact.Index) error {
 
 // OpenSchedule gives the configuration that a night builds.
 func OpenSchedule(ctx context.Context, index artifact.Index) (core.Digest, error) {
-	var kept scheduled
-	_, err := blob.ReadJSON(ctx, index.Store, index.ScheduleKey(), &kept)
+	kept, err := ReadSchedule(ctx, index)
 	if artifact.IsDamage(err) {
 		return core.Digest{}, fault.BadConfig.At("build a night of", index.Name).
 			Because("the configuration of its schedule is gone or damaged: " + index.Store.Location(index.ScheduleKey())).
@@ -39,15 +49,17 @@ func OpenSchedule(ctx context.Context, index artifact.Index) (core.Digest, error
 	if err != nil {
 		return core.Digest{}, err
 	}
-	if kept.Spec, err = promoted(ctx, index, kept.Spec); err != nil {
+	spec, err := promoted(ctx, index, kept)
+	if err != nil {
 		return core.Digest{}, err
 	}
-	return index.PutSpec(ctx, kept.Spec)
+	return index.PutSpec(ctx, spec)
 }
 
 // promoted is the configuration of nights after a branch was promoted: what it was built with, which is kept from then
 // on. Else the nights would take it back.
-func promoted(ctx context.Context, index artifact.Index, spec core.Spec) (core.Spec, error) {
+func promoted(ctx context.Context, index artifact.Index, kept Scheduled) (core.Spec, error) {
+	spec := kept.Spec
 	current, _, err := index.Current(ctx)
 	var manifest *core.Manifest
 	if err == nil && current.Manifest != "" {
@@ -68,7 +80,8 @@ func promoted(ctx context.Context, index artifact.Index, spec core.Spec) (core.S
 		return spec, err
 	}
 	made.Index = index.Name
-	return made, KeepSchedule(ctx, index, made)
+	kept.Spec = made
+	return made, KeepSchedule(ctx, index, kept)
 }
 
 // Building names the run that holds the lease of an index and goes on; empty: none does, as far as this engine knows.
