@@ -5,8 +5,10 @@ package infra_test
 import (
 	"os"
 	"os/exec"
+	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -105,7 +107,7 @@ func TestServicesHaveTheRightsTheyNeed(t *testing.T) {
 		"postgres":  {"temporal", "temporal-schema"},
 		"temporal":  {"postgres", "temporal-schema", "temporal-namespace", "worker", "cli"},
 		"filer":     {"s3", "buckets"},
-		"s3":        {"filer", "buckets", "milvus", "worker", "query-api", "cli"},
+		"s3":        {"filer", "buckets", "milvus", "worker", "query-api", "cli", "corpus"},
 		"redis":     {"worker", "query-api", "cli"},
 		"milvus":    {"s3", "worker", "query-api", "cli"},
 		"query-api": {"s3", "redis", "milvus", "worker", "cli"},
@@ -152,6 +154,7 @@ func TestSecretsAreRequiredAndReachTheirServiceAlone(t *testing.T) {
 		"REDIS_QUERY_API_PASSWORD": {"query-api", "redis"}, "REDIS_CLI_PASSWORD": {"cli", "redis"},
 		"S3_WORKER_SECRET": {"s3", "worker"}, "S3_QUERY_API_SECRET": {"query-api", "s3"},
 		"S3_CLI_SECRET": {"cli", "s3"}, "S3_MILVUS_SECRET": {"milvus", "s3"},
+		"S3_CORPUS_SECRET":     {"corpus", "s3"},
 		"MILVUS_ROOT_PASSWORD": {"cli", "milvus", "query-api", "worker"},
 	} {
 		if slices.Sort(given[name]); !slices.Equal(given[name], want) {
@@ -172,6 +175,41 @@ func TestSecretsAreRequiredAndReachTheirServiceAlone(t *testing.T) {
 			assert.True(t, file.Services[name].Environment[variable] != "",
 				"%s answers without a password or certificate: %s is not set", name, variable)
 		}
+	}
+}
+
+// The limits of what runs at once fit the machine that the page asks for, with one worker.
+func TestMemoryLimitsFitTheStatedMachine(t *testing.T) {
+	total := 0
+	for name, s := range readCompose(t).Services {
+		if s.Restart == "no" && name != "cli" {
+			continue
+		}
+		n, err := strconv.Atoi(s.MemLimit[:len(s.MemLimit)-1])
+		require.NoError(t, err)
+		if strings.HasSuffix(s.MemLimit, "g") {
+			n *= 1024
+		}
+		total += n
+	}
+	stated := regexp.MustCompile(`(\d+) GB of\s+memory`).FindStringSubmatch(readFile(t, "../docs/operations/cluster.md"))
+	require.NotNil(t, stated)
+	gigabytes, err := strconv.Atoi(stated[1])
+	require.NoError(t, err)
+	assert.LessOrEqual(t, total, gigabytes*1024)
+}
+
+// The models of the cluster's file are read as they stand once the # is taken away, with the key of .env.
+func TestTheModelsOfTheClusterNeedNoOtherLine(t *testing.T) {
+	text := regexp.MustCompile(`(?m)^#(models:|  \w+:)`).ReplaceAllString(readFile(t, "unweaver.cluster.yaml"), "$1")
+	path := filepath.Join(t.TempDir(), "unweaver.yaml")
+	require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
+	cfg, err := config.Load(config.Source{Path: path})
+	require.NoError(t, err)
+	for _, model := range [][2]string{
+		{cfg.Models.Chat.Provider, cfg.Models.Chat.APIKeyEnv}, {cfg.Models.Embedding.Provider, cfg.Models.Embedding.APIKeyEnv},
+	} {
+		assert.Equal(t, [2]string{"openai", "OPENAI_API_KEY"}, model)
 	}
 }
 

@@ -3,6 +3,7 @@ package infra_test
 import (
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -23,11 +24,11 @@ import (
 func password(variable string) string { return variable + "-0123456789abcdef" }
 
 // writeUsers runs a script that writes a file of users; one of the secrets that it takes may be another.
-func writeUsers(t *testing.T, path, other, value string) (string, error) {
+func writeUsers(t *testing.T, script, other, value string) (string, error) {
 	t.Helper()
-	command := exec.CommandContext(t.Context(), "sh", path)
+	command := exec.CommandContext(t.Context(), "sh", script)
 	command.Env = []string{"PATH=" + os.Getenv("PATH")}
-	secrets := regexp.MustCompile(`\b(REDIS|S3)_[A-Z_]+_(PASSWORD|SECRET)\b`).FindAllString(readFile(t, path), -1)
+	secrets := regexp.MustCompile(`\b(REDIS|S3)_[A-Z_]+_(PASSWORD|SECRET)\b`).FindAllString(readFile(t, script), -1)
 	for _, name := range secrets {
 		command.Env = append(command.Env, name+"="+password(name))
 	}
@@ -39,16 +40,16 @@ func writeUsers(t *testing.T, path, other, value string) (string, error) {
 }
 
 func TestASecretThatWouldBreakAFileOfUsersIsRefused(t *testing.T) {
-	for path, secret := range map[string]string{
+	for script, secret := range map[string]string{
 		"redis/users.sh": "REDIS_CLI_PASSWORD", "seaweedfs/identities.sh": "S3_CLI_SECRET",
 	} {
-		_, err := writeUsers(t, path, "", "")
-		assert.NoError(t, err, "%s refuses good secrets", path)
+		_, err := writeUsers(t, script, "", "")
+		assert.NoError(t, err, "%s refuses good secrets", script)
 		for _, bad := range []string{
 			"", "short", `0123456789abcdef"`, "0123456789abcdef\nuser x on nopass", "0123456789abcdef@host",
 		} {
-			out, err := writeUsers(t, path, secret, bad)
-			assert.True(t, err != nil && out == "", "%s takes %q and writes %q", path, bad, out)
+			out, err := writeUsers(t, script, secret, bad)
+			assert.True(t, err != nil && out == "", "%s takes %q and writes %q", script, bad, out)
 		}
 	}
 }
@@ -69,12 +70,67 @@ func TestUsersOfS3MayWriteWhereTheirProgramDoes(t *testing.T) {
 		}
 	}
 	for user, want := range map[string][]string{
-		"worker": {"unweaver", "milvus/unweaver-import/*"}, "query-api": nil, "milvus": {"milvus"}, "cli": {
-			"unweaver/artifacts/store.json*", "unweaver/artifacts/*/specs/*", "unweaver/artifacts/*/lease.json",
-			"unweaver/artifacts/_access/*", "unweaver/artifacts/doctor/*",
-		},
+		"worker": {"unweaver", "milvus/unweaver-import/*"}, "query-api": nil, "milvus": {"milvus"}, "cli": {"unweaver"},
+		"corpus": {"corpus"},
 	} {
 		assert.True(t, slices.Equal(writes[user], want), "%s may write to %v, want %v", user, writes[user], want)
+	}
+}
+
+// mayWrite is SeaweedFS's rule: a right names a bucket, or objects by a pattern. One to remove many objects at a time is
+// asked of the bucket, where object is empty.
+func mayWrite(rights []string, bucket, object string) bool {
+	return slices.ContainsFunc(rights, func(right string) bool {
+		prefix, pattern := strings.CutSuffix(right, "*")
+		return right == bucket || pattern && strings.HasPrefix(bucket+"/"+object, prefix)
+	})
+}
+
+// What each command of an operator writes with the command line's own credentials, it may write; nobody but the user of
+// the corpus fills the corpus.
+func TestTheCommandLineMayDoWhatOperatorsDo(t *testing.T) {
+	out, err := writeUsers(t, "seaweedfs/identities.sh", "", "")
+	require.NoError(t, err)
+	rights := map[string][]string{}
+	for line := range strings.Lines(out) {
+		words := regexp.MustCompile(`[\w*/.:-]{2,}`).FindAllString(line, -1)
+		for _, word := range words {
+			if place, ok := strings.CutPrefix(word, "Write:"); ok {
+				rights[words[1]] = append(rights[words[1]], place)
+			}
+		}
+	}
+	const record = "operations/20261127t100000.000000z-abcdef.json"
+	for command, keys := range map[string][]string{
+		"rollback":             {record, "current.json"},
+		"publish":              {record, "current.json", "generations/g1/manifest.json"},
+		"discard":              {record, "generations/g1/manifest.json"},
+		"tag":                  {record, "tags/g1/kept.json"},
+		"branch":               {record, "branches/exp.json", "../_branches/exp.json", "../exp/current.json"},
+		"promote":              {record, "current.json"},
+		"schedule apply":       {"specs/a.json", "schedule.json"},
+		"schedule pause":       {record, "schedule.json"},
+		"purge":                {record, "purges/p1.json"},
+		"backfill start":       {record, "backfills/old/state.json"},
+		"dead-letters discard": {record, "discarded.json"},
+		"pause":                {record},
+		"cancel --lost":        {record, "lease.json"},
+		"restore":              {record},
+		"keys create":          {"../_access/keys.json"},
+		"doctor":               {"../doctor/probe"},
+		"delete":               {"../_deleted/docs/" + record, "lease.json", ""},
+	} {
+		for _, key := range keys {
+			object := path.Join("artifacts/docs", key)
+			if key == "" {
+				object = ""
+			}
+			assert.True(t, mayWrite(rights["cli"], "unweaver", object), "%s may not write %q", command, object)
+			assert.False(t, mayWrite(rights["query-api"], "unweaver", object), "query-api writes %q", object)
+		}
+	}
+	for user, places := range rights {
+		assert.Equal(t, user == "corpus", mayWrite(places, "corpus", "docs/a.md"), "%s writes the corpus", user)
 	}
 }
 
@@ -82,9 +138,9 @@ func TestUsersOfS3MayWriteWhereTheirProgramDoes(t *testing.T) {
 func TestUsersOfRedisMayDoWhatTheirProgramDoes(t *testing.T) {
 	out, err := writeUsers(t, "redis/users.sh", "", "")
 	require.NoError(t, err)
-	path := filepath.Join(t.TempDir(), "users")
-	require.NoError(t, os.WriteFile(path, []byte(out), 0o600))
-	address, _ := redistest.Start(t, "--aclfile", path)
+	users := filepath.Join(t.TempDir(), "users")
+	require.NoError(t, os.WriteFile(users, []byte(out), 0o600))
+	address, _ := redistest.Start(t, "--aclfile", users)
 	const store = "0123456789abcdef0123456789abcdef"
 	url := func(user string) string {
 		variable := "REDIS_" + strings.ToUpper(strings.ReplaceAll(user, "-", "_")) + "_PASSWORD"
@@ -127,13 +183,21 @@ func TestUsersOfRedisMayDoWhatTheirProgramDoes(t *testing.T) {
 		"the command line reads progress":  second(cli.Progress(ctx, "docs/g")),
 		"the command line reads a control": second(cli.Control(ctx, "docs/g")),
 		"the worker forgets a run":         worker.ForgetRun(ctx, "docs/g"),
+		"the command line moves a mirror":  cli.Mirror(ctx, "docs", 2, []byte("{}")),
+		"the command line asks who reads":  second(cli.Leased(ctx, "docs")),
 	} {
 		assert.NoError(t, err, "%s", what)
 	}
+	held := recordsredis.New(redistest.Open(t, url("cli")))
+	assert.NoError(t, held.ScanRecords(ctx, store[:8]+":c:docs:", func(keys []string) error {
+		return held.DeleteRecords(ctx, keys)
+	}), "the command line deletes an index's records")
+	assert.NoError(t, cli.ForgetIndex(ctx, "docs"), "the command line forgets a deleted index")
 	everybody := []string{"GET other", "FLUSHALL", "CONFIG GET *", "ACL LIST", "KEYS *", "SHUTDOWN", "SAVE"}
-	readers := append([]string{"SET " + key + " x", "DEL " + key, "UNLINK " + key}, everybody...)
+	readers := append([]string{"SET " + key + " x", "DEL " + key}, everybody...)
 	for user, commands := range map[string][]string{
-		"worker": everybody, "cli": readers, "query-api": append([]string{
+		"worker": everybody, "cli": append([]string{"UNLINK other"}, readers...), "query-api": append([]string{
+			"UNLINK " + key,
 			"SET " + store[:8] + ":owner x", "HSET " + store[:8] + ":mirror:docs pointer x",
 			"EVAL return(redis.call('SET',KEYS[1],'x')) 1 " + key, "SCAN 0",
 		}, readers...),

@@ -29,6 +29,9 @@ user worker on #$worker resetchannels ~$store:* -@all \
 +@read +@write $common +eval +evalsha +time -@admin -@dangerous +info
 user query-api on #$query resetchannels %R~$store:* -@all +get +hget +hgetall $common \
 (~$store:lease:* ~$store:rate:* -@all +eval +evalsha +time +zadd +zremrangebyscore +hget +hmget +hset +pexpire)
-user cli on #$cli resetchannels %R~$store:* -@all +get +hget +hgetall $common \
-(~$store:state:* ~$store:control:* ~$store:owner -@all +get +set)
+user cli on #$cli resetchannels %R~$store:* -@all +get +mget +hget +hgetall +scan $common \
+(~$store:state:* ~$store:control:* ~$store:owner ~$store:mirrors-version -@all +get +set) \
+(~$store:mirror:* ~$store:mirrors -@all +hset +hdel) \
+(~$store:lease:* -@all +eval +evalsha +time +zrangebyscore) \
+(~$store:* -@all +unlink)
 USERS

@@ -17,6 +17,7 @@ worker=$(secret S3_WORKER_SECRET)
 query=$(secret S3_QUERY_API_SECRET)
 cli=$(secret S3_CLI_SECRET)
 milvus=$(secret S3_MILVUS_SECRET)
+corpus=$(secret S3_CORPUS_SECRET)
 
 # user NAME SECRET ACTION…
 user() {
@@ -30,18 +31,18 @@ user() {
   printf ']}'
 }
 
-# A worker removes objects many at a time, which is asked of the bucket: so its right to write is one to the bucket.
+# Objects are removed many at a time, which is asked of the bucket: so the right to write is one to the bucket.
 echo '{"identities": ['
 user worker "$worker" Read:unweaver List:unweaver Write:unweaver Read:corpus List:corpus \
   List:milvus 'Read:milvus/unweaver-import/*' 'Write:milvus/unweaver-import/*'
 echo ,
 user query-api "$query" Read:unweaver List:unweaver
 echo ,
-# A name without * or ? is one of a bucket. The command line stores specifications, frees the lease of a lost run, keeps
-# API keys, and probes (unweaver doctor).
-user cli "$cli" Read:unweaver List:unweaver Read:corpus List:corpus \
-  'Write:unweaver/artifacts/store.json*' 'Write:unweaver/artifacts/*/specs/*' 'Write:unweaver/artifacts/*/lease.json' \
-  'Write:unweaver/artifacts/_access/*' 'Write:unweaver/artifacts/doctor/*'
+# The command line does what operators do, with these rights: it publishes, rolls back, tags, branches, schedules, purges
+# and deletes indexes. It reads the corpus alone; who fills that may do nothing else.
+user cli "$cli" Read:unweaver List:unweaver Write:unweaver Read:corpus List:corpus
+echo ,
+user corpus "$corpus" Read:corpus List:corpus Write:corpus
 echo ,
 user milvus "$milvus" Read:milvus List:milvus Write:milvus
 echo
