@@ -118,7 +118,7 @@ func run(ctx context.Context, cfg *config.Config, log *slog.Logger) (err error) 
 			Client:    client,
 			Address:   cfg.Engine.Address,
 			Namespace: cfg.Engine.Namespace,
-			TaskQueue: cfg.Engine.TaskQueue,
+			TaskQueue: cfg.Engine.TaskQueue, CertFile: cfg.Engine.TLSCert,
 			Stores:    stores,
 			Models:    models,
 			Limits:    cfg.DocumentLimits(),

@@ -64,6 +64,7 @@ const (
 	StageDone      = "unweaver_stage_done"
 	StageTotal     = "unweaver_stage_total"
 	PollFailures   = "unweaver_poll_failures_total"
+	CertificateEnd = "unweaver_certificate_expires_timestamp_seconds"
 
 	HTTPSeconds     = "unweaver_http_request_seconds"
 	Queries         = "unweaver_queries_total"
@@ -127,6 +128,8 @@ var sections = []struct {
 			"Tasks of the task queue that no worker has taken yet, about; type is workflow, activity, or " +
 				"computing: activities of the queue beside it, which fill a core.", nil, false},
 		{PollFailures, counter, []string{"code"}, "Looking up the above failed; it shows what was known before.", nil, false},
+		{CertificateEnd, snapshot, nil,
+			"When the certificate ends that this process shows the engine (`engine.tls_cert`).", nil, false},
 		{IndexCalls, counter, []string{"index", "task"}, "Calls of models that were paid for, by this process.", nil, false},
 		{IndexTokens, counter, []string{"index", "kind"}, "Tokens that were paid for, by this process.", nil, false},
 		{IndexCost, counter, []string{"index"},

@@ -35,6 +35,7 @@ type Config struct {
 	Address   string // of the engine, for people
 	Namespace string // of the engine; empty: the default one
 	TaskQueue string
+	CertFile  string // of the certificate that the engine is shown; empty: none
 	Stores    *app.Stores
 	Models    *app.Models
 	CacheDir  string        // local copies of segments; empty: below the user's folder of caches
@@ -297,7 +298,7 @@ func (h *Host) watch(config Config) {
 	h.watched = make(chan struct{})
 	looking := &watcher{
 		artifacts: config.Stores.Artifacts, runs: config.Stores.Coordination, client: config.Client,
-		queue: config.TaskQueue, telemetry: config.Telemetry, log: config.Log,
+		queue: config.TaskQueue, certFile: config.CertFile, telemetry: config.Telemetry, log: config.Log,
 		manifests: map[string]*core.Manifest{},
 	}
 	go func() {

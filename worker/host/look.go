@@ -2,7 +2,10 @@ package host
 
 import (
 	"context"
+	"crypto/x509"
+	"encoding/pem"
 	"log/slog"
+	"os"
 	"sync"
 	"time"
 
@@ -32,6 +35,7 @@ type watcher struct {
 	runs      coordination.Runs
 	client    client.Client
 	queue     string
+	certFile  string
 	telemetry *telemetry.Process
 	log       *slog.Logger
 	manifests map[string]*core.Manifest // of the published generations, by index
@@ -44,6 +48,7 @@ func (w *watcher) follow(ctx context.Context) {
 	for {
 		bounded, cancel := context.WithTimeout(ctx, lookPatience)
 		w.queues(bounded)
+		w.certificate()
 		if err := w.look(bounded); err != nil && ctx.Err() == nil {
 			w.telemetry.Count(telemetry.PollFailures, 1, telemetry.Code(err))
 			w.log.Debug("indexes not looked up", "code", telemetry.Code(err), "error", err.Error())
@@ -54,6 +59,19 @@ func (w *watcher) follow(ctx context.Context) {
 			return
 		case <-ticker.C:
 		}
+	}
+}
+
+// certificate looks up when the certificate ends that the engine is shown. It is read each time, as it may be renewed.
+func (w *watcher) certificate() {
+	raw, err := os.ReadFile(w.certFile)
+	block, _ := pem.Decode(raw)
+	if err != nil || block == nil { // where there is one, the connection says what is wrong with it
+		w.telemetry.Replace(telemetry.CertificateEnd, nil)
+		return
+	}
+	if found, err := x509.ParseCertificate(block.Bytes); err == nil {
+		w.telemetry.Replace(telemetry.CertificateEnd, []telemetry.Sample{{Value: float64(found.NotAfter.Unix())}})
 	}
 }
 

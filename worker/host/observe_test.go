@@ -6,6 +6,8 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -13,6 +15,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/unweaver/unweaver/internal/access/pki"
 	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
@@ -117,6 +120,12 @@ func TestAWorkerTellsHowIndexesStand(t *testing.T) {
 	}
 	require.NoError(t, runs.Account(t.Context(), "docs/g2", "w", account))
 	config.CPUSlots = 6
+	authority, err := pki.New("test", time.Hour)
+	require.NoError(t, err)
+	pair, err := authority.Client("worker", time.Hour)
+	require.NoError(t, err)
+	config.CertFile = filepath.Join(t.TempDir(), "client.pem")
+	require.NoError(t, os.WriteFile(config.CertFile, pair.Cert, 0o600))
 	running, err := host.Start(config)
 	require.NoError(t, err)
 	defer running.Stop()
@@ -127,6 +136,7 @@ func TestAWorkerTellsHowIndexesStand(t *testing.T) {
 		`unweaver_stage_done{index="docs",stage="extract"} 30`, `unweaver_stage_total{index="docs",stage="extract"} 50`,
 		`unweaver_index_last_success_timestamp_seconds{index="docs"} 1.`, `unweaver_activity_slots{type="activity"} 64`,
 		`unweaver_activity_slots{type="computing"} 6`,
+		"unweaver_certificate_expires_timestamp_seconds 1.",
 		`unweaver_store_operation_seconds_count{operation="get",store="artifacts"} `,
 		`unweaver_store_operation_seconds_count{operation="state",store="coordination"} `,
 	} {
