@@ -215,9 +215,9 @@ func (a *App) root() *cobra.Command {
 func arguments(least, most int, what string) cobra.PositionalArgs {
 	return func(command *cobra.Command, args []string) error {
 		if len(args) < least || len(args) > most {
-			return fault.Usage.At("run unweaver", command.Name()).
+			return fault.Usage.At("run", command.CommandPath()).
 				Because(fmt.Sprintf("want %s, got %d arguments", what, len(args))).
-				Advise("see: unweaver " + command.Name() + " --help")
+				Advise("see: " + command.CommandPath() + " --help")
 		}
 		return nil
 	}

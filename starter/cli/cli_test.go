@@ -368,6 +368,7 @@ func TestWhatIsAskedWronglyIsUsageAndConnectsToNothing(t *testing.T) {
 		{[]string{"resume", "docs", "--budget-money", "+Inf"}, "--budget-money: want 0 or more, got +Inf"},
 		{[]string{"resume", "docs", "--budget-calls", "many"}, "invalid argument"},
 		{[]string{"generations"}, "no index is named"},
+		{[]string{"dead-letters", "show"}, "(see: unweaver dead-letters show --help)"},
 		{[]string{"restore"}, "want either --index or --all"},
 		{[]string{"audit"}, `required flag(s) "index" not set`},
 		{[]string{"audit", "--index", "docs", "--sample", "8/7"}, `"8/7" is no part of a whole`},

@@ -75,6 +75,10 @@ func showMove(w io.Writer, move core.Move) {
 			from = move.From
 		}
 		fmt.Fprintf(w, "%s serves %s now (release %d); it served %s\n", move.Index, move.To, move.Release, from)
+		if move.Action == core.ActionRollback {
+			fmt.Fprintf(w, "  back again: unweaver rollback %s --index %s; a rollback that names none goes one further back\n",
+				from, move.Index)
+		}
 	case move.Action == core.ActionDiscard:
 		fmt.Fprintf(w, "%s: %s is discarded; the next runs delete its files\n", move.Index, move.To)
 	case move.Action == core.ActionTag:

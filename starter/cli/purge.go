@@ -208,6 +208,9 @@ func showPurge(w io.Writer, one core.Purge) {
 		fmt.Fprintf(w, "  all paid answers of enrichments went, of every index (%s): a generation did not list which were "+
 			"of the document, and the next builds pay for them anew\n", strings.Join(one.Forgotten, ", "))
 	}
+	if one.State == core.PurgePending && len(one.Left) == 0 {
+		fmt.Fprintln(w, "  to be done: its run has not ended; it waits up to two minutes for readers of generations that go")
+	}
 	for _, left := range one.Left {
 		fmt.Fprintf(w, "  to be done: %s\n", left)
 	}

@@ -207,7 +207,6 @@ func (a *App) scheduleSteerCmd(
 	name, short string,
 	steer func(ctx context.Context, controller control.Control, index, note string) (done string, err error),
 ) *cobra.Command {
-	var note string
 	command := &cobra.Command{
 		Use:     name + " INDEX",
 		Short:   short,
@@ -221,7 +220,7 @@ func (a *App) scheduleSteerCmd(
 					Advise("see: unweaver schedule list")
 			}
 			return a.withControl(command.Context(), func(ctx context.Context, controller control.Control, _ string) error {
-				done, err := steer(ctx, controller, args[0], note)
+				done, err := steer(ctx, controller, args[0], a.reason)
 				if err != nil {
 					return err
 				}
@@ -231,8 +230,8 @@ func (a *App) scheduleSteerCmd(
 			})
 		},
 	}
-	if name == "pause" || name == "resume" {
-		command.Flags().StringVar(&note, "note", "", "why, shown in the list")
+	if name == "trigger" { // a night is a run, which has its own record
+		return command
 	}
-	return command
+	return a.accountable(command)
 }

@@ -61,7 +61,7 @@ func TestSchedulesAreShownAndSteered(t *testing.T) {
 		assert.True(t, strings.Contains(got.out, part), "want %q in %s%s", part, got.out, got.err)
 	}
 	for args, asked := range map[string]string{
-		"pause docs --note holidays": "schedule-pause docs holidays", "resume docs": "schedule-resume docs ",
+		"pause docs --reason holidays": "schedule-pause docs holidays", "resume docs": "schedule-resume docs ",
 		"trigger docs": "schedule-trigger docs", "delete docs": "schedule-delete docs",
 	} {
 		fake.asked = nil

@@ -63,8 +63,9 @@ func showTrends(w io.Writer, trends []runlog.Trends) {
 
 func showNights(w io.Writer, trends runlog.Trends) {
 	totals := trends.Totals
-	fmt.Fprintf(w, "%s: %s, %d published, %d unchanged, %d held, %d failed\n", trends.Index,
-		number(int64(totals.Nights), "night"), totals.Published, totals.Unchanged, totals.Held, totals.Failed)
+	fmt.Fprintf(w, "%s: %s, %d published, %d unchanged, %d held, %d failed, %d cancelled\n",
+		trends.Index, number(int64(totals.Nights), "night"), totals.Published, totals.Unchanged, totals.Held, totals.Failed,
+		totals.Cancelled)
 	var share, calls, cost, seconds highest
 	for _, night := range trends.Nights {
 		share.see(night.Share)
@@ -99,9 +100,10 @@ func outcome(night core.Night) string {
 	return night.Status
 }
 
-// missedBy is how wrong the estimate of a night was: of its cost, or of its calls where nothing has a price.
+// missedBy is how wrong the estimate of a night was: of its cost, or of its calls where nothing has a price. One that
+// was cancelled has no end to compare.
 func missedBy(night core.Night) string {
-	if night.Planned == nil {
+	if night.Planned == nil || night.Status == core.StatusCancelled {
 		return "-"
 	}
 	share := night.Planned.Cost

@@ -24,7 +24,8 @@ type Totals struct {
 	Published int     `json:"published"`
 	Unchanged int     `json:"unchanged"`
 	Held      int     `json:"held"`
-	Failed    int     `json:"failed" doc:"failed and cancelled ones"`
+	Failed    int     `json:"failed"`
+	Cancelled int     `json:"cancelled"`
 	Calls     int64   `json:"calls"`
 	Tokens    int64   `json:"tokens"`
 	Cost      float64 `json:"cost"`
@@ -91,8 +92,10 @@ func (t *Totals) add(night core.Night) {
 	switch {
 	case night.Status == core.StatusHeld:
 		t.Held++
-	case night.Status == core.StatusFailed, night.Status == core.StatusCancelled:
+	case night.Status == core.StatusFailed:
 		t.Failed++
+	case night.Status == core.StatusCancelled:
+		t.Cancelled++
 	case night.Unchanged:
 		t.Unchanged++
 	}
