@@ -371,6 +371,7 @@ func (r *ruin) try(number int) (d damage) {
 		i.kill()
 		if !i.begin() {
 			said += r.mendStart(i, &d)
+			night, d.night = i.say("index", "--index", "docs", "--wait")
 		}
 	}
 	audit := ""
