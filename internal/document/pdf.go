@@ -34,6 +34,8 @@ type pdfReader struct {
 	before int64      // how often memory had been refused when reading began
 	count  int        // of the pages
 	inside *pdfInside // once a page needed it
+
+	lettered []byte // the document once more, where its fonts did not name rare letters; until it is opened
 }
 
 // parsePDF reads a PDF, or what is attached to it.
@@ -64,13 +66,10 @@ func readPDF(raw []byte, files *attached) (d Doc, err error) {
 		}
 		_ = instance.Close() // it may be broken; its memory goes all the same
 	}()
-	open := func(raw []byte) (*responses.OpenDocument, error) {
-		return r.OpenDocument(&requests.OpenDocument{FileReader: bytes.NewReader(raw), FileReaderSize: int64(len(raw))})
-	}
-	opened, err := open(raw)
+	opened, err := r.open(raw)
 	if errors.Is(err, pdferrors.ErrFile) || errors.Is(err, pdferrors.ErrFormat) {
 		if mended := mendPDF(raw); mended != nil {
-			opened, err = open(mended)
+			opened, err = r.open(mended)
 		}
 	}
 	switch {
@@ -106,6 +105,11 @@ func readPDF(raw []byte, files *attached) (d Doc, err error) {
 	}
 	d.Missing = strings.TrimPrefix(strings.Join(append([]string{d.Missing}, files.missing()...), "; "), "; ")
 	return d, nil
+}
+
+// open opens a document.
+func (r *pdfReader) open(raw []byte) (*responses.OpenDocument, error) {
+	return r.OpenDocument(&requests.OpenDocument{FileReader: bytes.NewReader(raw), FileReaderSize: int64(len(raw))})
 }
 
 // headerWithin is in how many bytes at the beginning a PDF says that it is one.
@@ -168,6 +172,9 @@ func (r *pdfReader) pages() ([]*pdfPage, error) {
 	for index := range r.count {
 		r.number = index + 1
 		page, err := r.page(index)
+		if err == nil && r.lettered != nil {
+			page, err = r.pageAgain(index)
+		}
 		if err != nil {
 			return nil, err
 		}
