@@ -35,6 +35,7 @@ type pdfReader struct {
 	count  int        // of the pages
 	inside *pdfInside // once a page needed it
 
+	pinned   bool   // files are pinned to pages
 	lettered []byte // the document once more, where its fonts did not name rare letters; until it is opened
 }
 
@@ -66,10 +67,12 @@ func readPDF(raw []byte, files *attached) (d Doc, err error) {
 		}
 		_ = instance.Close() // it may be broken; its memory goes all the same
 	}()
-	opened, err := r.open(raw)
+	whole := raw
+	opened, err := r.open(whole)
 	if errors.Is(err, pdferrors.ErrFile) || errors.Is(err, pdferrors.ErrFormat) {
 		if mended := mendPDF(raw); mended != nil {
-			opened, err = r.open(mended)
+			whole = mended
+			opened, err = r.open(whole)
 		}
 	}
 	switch {
@@ -94,6 +97,12 @@ func readPDF(raw []byte, files *attached) (d Doc, err error) {
 		if d, err = r.document(read); err != nil {
 			return Doc{}, err
 		}
+	}
+	if r.pinned { // pages that were read have no annotations any more
+		if opened, err = r.open(whole); err != nil {
+			return Doc{}, r.damaged(err)
+		}
+		r.file = opened.Document
 	}
 	r.attached(files)
 	if limits.apart() {
@@ -231,20 +240,59 @@ func (r *pdfReader) attached(files *attached) {
 			return
 		}
 		file, err := r.FPDFDoc_GetAttachment(&requests.FPDFDoc_GetAttachment{Document: r.file, Index: index})
+		if err == nil {
+			r.attachment(files, file.Attachment)
+		}
+	}
+	pages, err := r.FPDF_GetPageCount(&requests.FPDF_GetPageCount{Document: r.file})
+	if err != nil || !r.pinned && !files.limits.apart() {
+		return
+	}
+	for index := range min(pages.PageCount, files.limits.Pages) {
+		if loaded, err := r.FPDF_LoadPage(&requests.FPDF_LoadPage{Document: r.file, Index: index}); err == nil {
+			r.pinnedTo(requests.Page{ByReference: &loaded.Page}, files)
+			_, _ = r.FPDF_ClosePage(&requests.FPDF_ClosePage{Page: loaded.Page}) // it was read
+		}
+		if r.inTime() != nil {
+			files.left = append(files.left, fmt.Sprintf("those behind page %d take too long", index+1))
+			return
+		}
+	}
+}
+
+// attachment takes a file that a PDF holds.
+func (r *pdfReader) attachment(files *attached, file references.FPDF_ATTACHMENT) {
+	named, err := r.FPDFAttachment_GetName(&requests.FPDFAttachment_GetName{Attachment: file})
+	if err != nil {
+		return
+	}
+	files.add(named.Name, "attachment", func() []byte {
+		got, err := r.FPDFAttachment_GetFile(&requests.FPDFAttachment_GetFile{Attachment: file})
+		if err != nil {
+			return nil
+		}
+		return got.Contents
+	})
+}
+
+// pinnedTo takes the files that are pinned to a page as annotations.
+func (r *pdfReader) pinnedTo(page requests.Page, files *attached) {
+	counted, err := r.FPDFPage_GetAnnotCount(&requests.FPDFPage_GetAnnotCount{Page: page})
+	if err != nil {
+		return
+	}
+	for index := range min(counted.Count, mostNotes) {
+		got, err := r.FPDFPage_GetAnnot(&requests.FPDFPage_GetAnnot{Page: page, Index: index})
 		if err != nil {
 			continue
 		}
-		named, err := r.FPDFAttachment_GetName(&requests.FPDFAttachment_GetName{Attachment: file.Attachment})
-		if err != nil {
-			continue
-		}
-		files.add(named.Name, "attachment", func() []byte {
-			got, err := r.FPDFAttachment_GetFile(&requests.FPDFAttachment_GetFile{Attachment: file.Attachment})
-			if err != nil {
-				return nil
-			}
-			return got.Contents
+		file, err := r.FPDFAnnot_GetFileAttachment(&requests.FPDFAnnot_GetFileAttachment{
+			Document: r.file, Annotation: got.Annotation,
 		})
+		if err == nil {
+			r.attachment(files, file.Attachment)
+		}
+		_, _ = r.FPDFPage_CloseAnnot(&requests.FPDFPage_CloseAnnot{Annotation: got.Annotation}) // it was read
 	}
 }
 

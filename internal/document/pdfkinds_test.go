@@ -482,6 +482,15 @@ func TestFilesThatAPDFHoldsAreNamed(t *testing.T) {
 	}
 	more += "102 0 obj\n<< /Type /EmbeddedFile /Length 2 >>\nstream\nhi\nendstream\nendobj\n"
 	content = strings.Replace(strings.Replace(content, "trailer", more+"trailer", 1), "startxref", "startxref 0", 1)
+	pinned := noted("Contract", "", "<< /Type /Annot /Subtype /FileAttachment /Rect [10 10 20 20] /FS << /Type /Filespec "+
+		"/F (pinned.txt) /UF (pinned.txt) /EF << /F 101 0 R >> >> >>", packed("/Type /EmbeddedFile", "pinned words"))
+	wantText(t, "a file pinned to the page", pinned, "", "Contract", "Attachments: pinned.txt")
+	_, text, err := readSo(t, pinned, document.PDF, document.Reading{
+		Attached: true, Part: document.Attachment{Name: "pinned.txt"},
+	})
+	if err != nil || strings.TrimSpace(text) != "pinned words" {
+		t.Errorf("what is pinned: %q, %v", text, err)
+	}
 	wantText(t, "attachments", content, "", "Contract", "Attachments: prices.xlsx, notes of May.txt")
 	if doc, _ := readPDF(t, content); doc.Meta["attachments"] != "prices.xlsx, notes of May.txt" {
 		t.Errorf("metadata %q", doc.Meta)
