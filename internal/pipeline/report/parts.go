@@ -362,7 +362,7 @@ func Next(r core.Report) []string {
 	case r.Status == core.StatusHeld && r.Reason == publish.MassDeletion:
 		look := "See whether the corpus is whole. If it is"
 		if slices.Contains(r.Reasons, core.AttachmentsOff) {
-			look = "Attachments are no longer read, as documents.attachments was switched off. If that is meant, and nothing else went"
+			look = "Attachments are no longer read, as documents.attachments was switched off. If that is meant"
 		}
 		add(look + ": unweaver index CORPUS --wait --index " + r.Index +
 			" --set indexes." + r.Index + ".gate.max_removed=1")
