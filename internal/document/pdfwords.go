@@ -126,7 +126,8 @@ func (w *pdfWords) addText(index int, text string) error {
 		if err != nil {
 			return trapOf(err)
 		}
-		its := w.onPage(float64(loose.Rect.Left), float64(loose.Rect.Bottom), float64(loose.Rect.Right), float64(loose.Rect.Top))
+		its := w.onPage(float64(loose.Rect.Left), float64(loose.Rect.Bottom),
+			float64(loose.Rect.Right), float64(loose.Rect.Top))
 		if at < index {
 			its = its.with(here.box)
 		}
