@@ -207,7 +207,8 @@ func TestTheModelsOfTheClusterNeedNoOtherLine(t *testing.T) {
 	cfg, err := config.Load(config.Source{Path: path})
 	require.NoError(t, err)
 	for _, model := range [][2]string{
-		{cfg.Models.Chat.Provider, cfg.Models.Chat.APIKeyEnv}, {cfg.Models.Embedding.Provider, cfg.Models.Embedding.APIKeyEnv},
+		{cfg.Models.Chat.Provider, cfg.Models.Chat.APIKeyEnv},
+		{cfg.Models.Embedding.Provider, cfg.Models.Embedding.APIKeyEnv},
 	} {
 		assert.Equal(t, [2]string{"openai", "OPENAI_API_KEY"}, model)
 	}

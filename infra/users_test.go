@@ -77,8 +77,8 @@ func TestUsersOfS3MayWriteWhereTheirProgramDoes(t *testing.T) {
 	}
 }
 
-// mayWrite is SeaweedFS's rule: a right names a bucket, or objects by a pattern. One to remove many objects at a time is
-// asked of the bucket, where object is empty.
+// mayWrite is SeaweedFS's rule: a right names a bucket, or objects by a pattern. The right to remove many objects at a
+// time is asked of the bucket, where object is empty.
 func mayWrite(rights []string, bucket, object string) bool {
 	return slices.ContainsFunc(rights, func(right string) bool {
 		prefix, pattern := strings.CutSuffix(right, "*")

@@ -212,7 +212,7 @@ func (t *taker) idle(ctx context.Context, damage error) error {
 	return nil
 }
 
-// DeletionGeneration is what the name of the holder of a lease begins with, below the index, where it deletes the index.
+// DeletionGeneration is what the holder of a lease is called by, below the index, where it deletes the index.
 const DeletionGeneration = "delete-"
 
 // deletes reports whether the holder of a lease deletes the index.

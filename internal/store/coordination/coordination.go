@@ -57,8 +57,8 @@ type Runs interface {
 	ForgetIndex(ctx context.Context, index string) error
 }
 
-// RunOf reports whether a name under which Runs keeps something is of an index: index/generation, or the newest run of a
-// kind, as kind:index.
+// RunOf reports whether a name under which Runs keeps something is of an index: index/generation, or kind:index, which
+// is the newest run of a kind.
 func RunOf(name, index string) bool {
 	_, of, newest := strings.Cut(name, ":")
 	return strings.HasPrefix(name, index+"/") || newest && of == index

@@ -343,7 +343,7 @@ func forgetIndex(t *testing.T, store coordination.Store) {
 			ok(t, err)
 			state, err := store.State(ctx, name)
 			ok(t, err)
-			out = append(out, fmt.Sprint(len(progress), len(problems), len(accounts), control, state))
+			out = append(out, fmt.Sprint(len(progress), len(problems), len(accounts), string(control), string(state)))
 		}
 		mirrored, err := store.Mirrored(ctx, index)
 		ok(t, err)
@@ -351,7 +351,7 @@ func forgetIndex(t *testing.T, store coordination.Store) {
 		ok(t, err)
 		leased, err := store.Leased(ctx, index)
 		ok(t, err)
-		return append(out, fmt.Sprint(mirrored, all[index], len(leased)))
+		return append(out, fmt.Sprint(string(mirrored), string(all[index]), len(leased)))
 	}
 	empty := read("i")
 	indexes := []string{"i", "i-2", "ii"}
