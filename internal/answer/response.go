@@ -21,7 +21,7 @@ type Response struct {
 	Method     string         `json:"method"`
 	Rule       *string        `json:"rule"`
 	Params     map[string]any `json:"params"`
-	Reason     *string        `json:"reason" enum:"no_match,empty_index"`
+	Reason     *string        `json:"reason" enum:"no_match,no_document,empty_index" doc:"why there is nothing; no_document: filter and without leave none"`
 	Confidence *float64       `json:"confidence" doc:"that one of the first five chunks says it; null: it cannot be told"`
 	Degraded   []string       `json:"degraded"`
 	Chunks     []Chunk        `json:"chunks"`

@@ -10,8 +10,8 @@ import (
 
 const apiText = "Ask an index built by UnWeaver, and read what it holds. v1 only gains response fields: clients " +
 	"must accept further ones.\n\n" +
-	"Errors are RFC 9457 problems with a stable `type`; `code` is its last part. Those of /v1/chat/completions and " +
-	"/v1/models have the form of OpenAI, with the same codes. Where a problem has status 429 or " +
+	"Errors are RFC 9457 problems with a stable `type`; `code` is its last part. Those below /v1/chat, /v1/models, " +
+	"/v1/embeddings and /v1/responses have the form of OpenAI, with the same codes. Where a problem has status 429 or " +
 	"503, Retry-After says when to ask again. One request sees exactly one generation of an index, which the answer " +
 	"names; with `generation` a request names it.\n\n" +
 	"Lists give `next_cursor`; an empty one is the end. HEAD is answered like GET, OPTIONS with Allow. Answers are " +
@@ -145,24 +145,31 @@ var schemaTexts = map[string]string{
 	"Reranked":     "What became of the order of chunks.",
 	"Written":      "What a run wrote to the stores.",
 
-	"ChatAnnotation":     "Says where a part of the answer's text comes from.",
-	"ChatChoice":         "The one answer.",
-	"ChatCompletion":     "The answer to a request without stream.",
-	"ChatDetails":        "What the form of OpenAI has no place for.",
-	"ChatFailure":        "An error in the form of OpenAI.",
-	"ChatFailureBody":    "What is wrong. The code is that of the problem, but model_not_found and unsupported_parameter.",
-	"ChatMessage":        "Message of an answer.",
-	"ChatModel":          "An index, as a model.",
-	"ChatModels":         "The indexes that the key is for, as models.",
-	"ChatRequest":        "A conversation whose last question is asked. Fields that are not named are let be.",
-	"ChatRequestMessage": "One message of a request.",
-	"ChatSource":         "The passage that a citation names. Offsets are code points of the document's decoded text.",
-	"ChatStreamOptions":  "Options of a stream.",
-	"ChatURLCitation":    "A citation as clients know it.",
-	"ChatUsage":          "What the model server told. The built-in model uses no tokens.",
-	"Delta":              "A piece of an answer; all of them together are its text.",
-	"Message":            "A request of JSON-RPC, or a notification.",
-	"Reply":              "The answer to a message: a result or an error.",
+	"ChatAnnotation":       "Says where a part of the answer's text comes from.",
+	"ChatChoice":           "The one answer.",
+	"ChatCompletion":       "The answer to a request without stream.",
+	"ChatDetails":          "What the form of OpenAI has no place for.",
+	"ChatFailure":          "An error in the form of OpenAI.",
+	"ChatFailureBody":      "What is wrong. The code is that of the problem, but model_not_found and unsupported_parameter.",
+	"ChatMessage":          "Message of an answer.",
+	"ChatModel":            "An index, as a model.",
+	"ChatModels":           "The indexes that the key is for, as models.",
+	"ChatRequest":          "A conversation whose last question is asked. Fields that are not named are let be.",
+	"ChatRequestMessage":   "One message of a request.",
+	"ChatIncomplete":       "Why a response ends early.",
+	"ChatOutputAnnotation": "Says where a part of the answer's text comes from.",
+	"ChatOutputItem":       "The one message of a response.",
+	"ChatOutputText":       "The text of a message.",
+	"ChatResponse":         "The answer to a request for a response without stream.",
+	"ChatResponseRequest":  "What a response is asked for. Fields that are not named are let be.",
+	"ChatResponseUsage":    "What the model server told. The built-in model uses no tokens.",
+	"ChatSource":           "The passage that a citation names. Offsets are code points of the document's decoded text.",
+	"ChatStreamOptions":    "Options of a stream.",
+	"ChatURLCitation":      "A citation as clients know it.",
+	"ChatUsage":            "What the model server told. The built-in model uses no tokens.",
+	"Delta":                "A piece of an answer; all of them together are its text.",
+	"Message":              "A request of JSON-RPC, or a notification.",
+	"Reply":                "The answer to a message: a result or an error.",
 }
 
 // requestExamples by operation.
@@ -200,6 +207,12 @@ var requestExamples = map[string]map[string]any{
 			},
 		},
 	},
+	"createResponse": {
+		"question": map[string]any{
+			"summary": "a question, whose answer comes at once",
+			"value":   map[string]any{"model": "unweaver/sample", "input": "What is the capital of Norway?"},
+		},
+	},
 	"sendMessage": {
 		"tools": map[string]any{
 			"summary": "what tools there are",
@@ -216,10 +229,10 @@ var answerExamples = map[string]any{
 		Checks:  map[string]string{"artifacts": "ok", "classes": "ok", "vectors": "ok", "index sample": "ok"},
 		Indexes: []IndexReadiness{{Index: "sample", State: stateReady, Generation: "g1"}},
 	},
-	"listIndexes": Indexes{[]IndexInfo{exampleIndex}},
+	"listIndexes": Indexes{Items: []IndexInfo{exampleIndex}},
 	"listEntities": Entities{
 		Source: exampleSource, NextCursor: "g1.20",
-		Entities: []EntitySummary{{exampleEntity, "Oslo", 3}},
+		Items: []EntitySummary{{exampleEntity, "Oslo", 3}},
 	},
 	"getEntity": EntityDetail{
 		Source: exampleSource, EntitySummary: EntitySummary{exampleEntity, "Oslo", 3},

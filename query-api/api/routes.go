@@ -72,8 +72,8 @@ var (
 		"next_cursor of the page before; none for the first. It names the generation that the list is of, and ends with " +
 			"410 when that was collected", nil,
 	}
-	runPage = parameter{
-		"cursor", map[string]any{"type": "string", "pattern": runCursorForm},
+	namePage = parameter{
+		"cursor", map[string]any{"type": "string", "pattern": nameForm},
 		"next_cursor of the page before; none for the first", nil,
 	}
 	ofAnIndex  = []int{http.StatusNotFound, http.StatusGone, http.StatusServiceUnavailable, http.StatusGatewayTimeout}
@@ -122,7 +122,8 @@ func (s *Server) indexRoutes() []route {
 		{
 			method: "GET", pattern: "/v1/indexes", id: "listIndexes", tag: tagIndexes, summary: "List published indexes",
 			doc: "Those that the key is for, by name.", kept: true,
-			answer: Indexes{}, problems: ofStores, handler: s.listIndexes,
+			query:  []parameter{namePage, howMany},
+			answer: Indexes{}, problems: append([]int{http.StatusGone}, ofStores...), handler: s.listIndexes,
 		},
 		{
 			method: "GET", pattern: "/v1/indexes/{index}", id: "getIndex", tag: tagIndexes, summary: "Get one index",
@@ -132,7 +133,8 @@ func (s *Server) indexRoutes() []route {
 		{
 			method: "GET", pattern: "/v1/indexes/{index}/generations", id: "listGenerations", tag: tagIndexes,
 			summary: "List the generations of an index", doc: "The one that is served first, then the newest first.",
-			kept: true, answer: Generations{}, problems: ofArtifact, handler: s.listGenerations,
+			kept: true, query: []parameter{namePage, howMany}, answer: Generations{},
+			problems: append([]int{http.StatusGone}, ofArtifact...), handler: s.listGenerations,
 		},
 		{
 			method: "GET", pattern: "/v1/indexes/{index}/generations/{generation}", id: "getGeneration", tag: tagIndexes,
@@ -220,7 +222,7 @@ func (s *Server) runRoutes() []route {
 			summary: "List the runs of an index",
 			doc: "Those that go on, and those whose reports are kept, the one that began last first. An index that was " +
 				"never published has runs, too.",
-			kept: true, scope: access.Operate, query: []parameter{runPage, howMany}, answer: Runs{},
+			kept: true, scope: access.Operate, query: []parameter{namePage, howMany}, answer: Runs{},
 			problems: append([]int{http.StatusGone}, ofArtifact...), handler: s.listRuns,
 		},
 		{

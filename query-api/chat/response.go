@@ -189,7 +189,7 @@ type reply struct {
 func (a *reply) whole(f found) Completion {
 	message := Message{Role: "assistant", Content: f.Answer.Text, Annotations: f.annotations(a.base)}
 	return Completion{
-		ID: a.id, Object: "chat.completion", Created: a.created, Model: a.model,
+		ID: "chatcmpl-" + a.id, Object: "chat.completion", Created: a.created, Model: a.model,
 		Choices: []Choice{{Message: message, FinishReason: f.ended()}},
 		Usage:   f.usage(), SystemFingerprint: f.Generation, Details: f.details(),
 	}
@@ -197,7 +197,7 @@ func (a *reply) whole(f found) Completion {
 
 func (a *reply) chunk(piece Piece, ended *string) Chunk {
 	return Chunk{
-		ID: a.id, Object: "chat.completion.chunk", Created: a.created, Model: a.model,
+		ID: "chatcmpl-" + a.id, Object: "chat.completion.chunk", Created: a.created, Model: a.model,
 		Choices: []ChunkChoice{{Delta: piece, FinishReason: ended}},
 	}
 }
