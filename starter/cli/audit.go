@@ -17,8 +17,9 @@ func (a *App) auditCmd() *cobra.Command {
 	var index, sample string
 	var repair, wait bool
 	command := &cobra.Command{
-		Use:   "audit",
-		Short: "Compare an index with what it was made of, and with what the stores hold",
+		Use:     "audit",
+		Aliases: []string{"check"},
+		Short:   "Compare an index with what it was made of, and with what the stores hold",
 		Long: `Compare the served generation of an index with what it was made of, and with what the stores hold: files with
 the sums that name them, classes with their mentions, what counts with the rows, and records and vectors with those
 that were written. With --sample 1/1, which is the default, the content hash is made again, too. No model is

@@ -50,18 +50,9 @@ With --out the plan is written to a file; index --plan FILE builds what it says,
 				if err != nil {
 					return err
 				}
-				report, err := controller.Estimate(ctx, control.IndexRequest{
+				return a.estimate(ctx, controller, control.IndexRequest{
 					Aliases: aliases, Spec: spec, ReplaceCorpus: replace, Rebuild: rebuild, Why: why, Listed: out != "",
-				})
-				if err != nil {
-					return err
-				}
-				if out != "" {
-					if err := writePlan(out, *report.Plan); err != nil {
-						return err
-					}
-				}
-				return a.report(control.Status{Report: report.Report, Overall: 1})
+				}, out)
 			})
 		},
 	}
@@ -72,6 +63,18 @@ With --out the plan is written to a file; index --plan FILE builds what it says,
 	flags.BoolVar(&rebuild, "rebuild", false, "as index --rebuild")
 	flags.BoolVar(&replace, "replace-corpus", false, "as index --replace-corpus")
 	return command
+}
+
+// estimate prints what a build would come to, and writes its plan where out names a file.
+func (a *App) estimate(ctx context.Context, controller control.Control, request control.IndexRequest, out string) error {
+	report, err := controller.Estimate(ctx, request)
+	if err == nil && out != "" {
+		err = writePlan(out, *report.Plan)
+	}
+	if err != nil {
+		return err
+	}
+	return a.report(control.Status{Report: report.Report, Overall: 1})
 }
 
 // writePlan writes plan.json. It names documents, so that nobody else may read it.

@@ -88,7 +88,7 @@ var groups = []struct{ title, commands string }{
 	{"Start", "demo dev doctor estimate index query"},
 	{"Every night", "ls status schedule pause resume cancel limit backfill publish discard"},
 	{"Look", "show logs runs generations diff trends operations aliases eval"},
-	{"Fix", "rollback retry-failed dead-letters audit restore purge purges tag untag"},
+	{"Fix", "rollback retry-failed dead-letters audit restore purge tag untag"},
 	{administer, "config keys models engine certs branch promote mcp version"},
 }
 
@@ -107,7 +107,7 @@ func group(root *cobra.Command) {
 }
 
 // takeIndexes lists the commands, by path below unweaver, that take their index as first argument too.
-var takeIndexes = strings.Split("generations,restore,audit,operations,diff,rollback,publish,discard,tag,untag,purges,"+
+var takeIndexes = strings.Split("generations,restore,audit,operations,diff,rollback,publish,discard,tag,untag,purge list,query,"+
 	"dead-letters list,dead-letters show,dead-letters replay,dead-letters discard,aliases show,aliases suggest,"+
 	"backfill list", ",")
 

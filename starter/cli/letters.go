@@ -117,12 +117,13 @@ func (a *App) lettersReplayCmd() *cobra.Command {
 	var index string
 	var wait bool
 	command := indexed(&cobra.Command{
-		Use:   "replay CHUNK...",
-		Short: "Ask again for the documents of these dead letters",
-		Long: `Ask the model again for what failed in the documents of these dead letters, and for nothing else; retry-failed
-does so for all of them.`,
+		Use:     "replay [CHUNK...]",
+		Aliases: []string{"retry"},
+		Short:   "Ask again for the documents of these dead letters",
+		Long: `Ask the model again for what failed in the documents of these dead letters, and for nothing else. Without CHUNK
+it does so for all of them, which is retry-failed.`,
 		Example: "  unweaver dead-letters replay 0123456789abcdef0123456789abcdef --index docs --wait",
-		Args:    arguments(1, 1<<20, "CHUNKs"),
+		Args:    arguments(0, 1<<20, "CHUNKs"),
 		RunE: func(command *cobra.Command, args []string) error {
 			return a.retry(command.Context(), control.LettersRequest{Name: index, Chunks: args}, wait)
 		},

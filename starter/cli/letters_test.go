@@ -40,7 +40,7 @@ func TestDeadLettersAreListedAndShown(t *testing.T) {
 		"the last answer:\n  Sorry,\n  no.\nthe chunk:\n  Tin.\n") {
 		t.Errorf("%s", got.out)
 	}
-	for _, args := range []string{"list", "show aa", "replay aa", "discard aa"} {
+	for _, args := range []string{"list", "show aa", "replay", "discard aa"} {
 		got = run(t, fake, append([]string{"dead-letters"}, strings.Fields(args)...)...)
 		assert.True(t, got.exit == cli.ExitUsage && strings.Contains(got.err, "add --index NAME"), "%s: %+v", args, got)
 	}

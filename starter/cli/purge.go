@@ -46,6 +46,7 @@ Each attachment of a mail or PDF (mail.eml#plan.pdf) is one of its own and is na
 	flags.BoolVar(&request.Confirmed, "yes", false, "do it: generations are dropped, and nothing brings them back")
 	flags.BoolVar(&request.Return, "allow-return", false, "let the corpus bring the documents back once they are gone")
 	flags.BoolVar(&wait, "wait", false, "wait for the end, with progress")
+	command.AddCommand(a.purgesCmd())
 	return a.accountable(command)
 }
 
@@ -76,7 +77,7 @@ func (a *App) purge(ctx context.Context, controller control.Control, request con
 	case !waits:
 		return a.print(answer, func(w io.Writer) {
 			showPurgePlan(w, answer.Plan)
-			fmt.Fprintf(w, "%s started; how it ends: unweaver purges --index %s\n", answer.Run.Run, request.Index)
+			fmt.Fprintf(w, "%s started; how it ends: unweaver purge list %s\n", answer.Run.Run, request.Index)
 		})
 	}
 	if !a.json {
@@ -150,12 +151,12 @@ func showPurgePlan(w io.Writer, plan core.PurgePlan) {
 func (a *App) purgesCmd() *cobra.Command {
 	var request control.PurgesRequest
 	command := indexed(&cobra.Command{
-		Use:   "purges",
+		Use:   "list",
 		Short: "Show how purges of an index stand",
 		Long: `Show how the purges of an index stand: what each removed, and what it waits for. Documents are known by
 digests alone. --readmit lets the corpus bring purged documents back.`,
-		Example: "  unweaver purges --index docs\n" +
-			"  unweaver purges --index docs --readmit letters/2024-17.pdf --reason \"withdrawn\"",
+		Example: "  unweaver purge list docs\n" +
+			"  unweaver purge list docs --readmit letters/2024-17.pdf --reason \"withdrawn\"",
 		Args: arguments(0, 0, "nothing"),
 		RunE: func(command *cobra.Command, _ []string) error {
 			return a.withControl(command.Context(), func(ctx context.Context, controller control.Control, _ string) error {

@@ -71,14 +71,16 @@ type AnswerChunk struct {
 		Start int `json:"start"`
 		End   int `json:"end"`
 	} `json:"markup"`
-	Score    float64 `json:"score"`
-	Rank     int     `json:"rank"`
-	Filled   bool    `json:"filled"`
-	Stale    bool    `json:"stale"`
-	Entities []struct {
-		ID   string `json:"id"`
-		Name string `json:"name"`
-	} `json:"entities"`
+	Score    float64      `json:"score"`
+	Rank     int          `json:"rank"`
+	Filled   bool         `json:"filled"`
+	Stale    bool         `json:"stale"`
+	Entities []entityName `json:"entities"`
+}
+
+type entityName struct {
+	ID   string `json:"id"`
+	Name string `json:"name"`
 }
 
 func (a *App) queryCmd() *cobra.Command {
