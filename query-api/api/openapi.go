@@ -71,7 +71,7 @@ func OpenAPI(methods *retrieve.Registry) []byte {
 		"openapi": "3.1.0",
 		"info": map[string]any{
 			"title": "UnWeaver query API", "version": "1",
-			"summary": "Cited chunks for questions", "description": apiText,
+			"summary": "Cited passages for questions", "description": apiText,
 			"license": map[string]any{"name": "Apache-2.0", "identifier": "Apache-2.0"},
 		},
 		"servers":  []any{map[string]any{"url": "/", "description": "the server that gave this description"}},

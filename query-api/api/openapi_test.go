@@ -155,6 +155,7 @@ func TestTheDescriptionIsTheOneInTheRepository(t *testing.T) {
 	assert.True(t, bytes.Equal(got, want),
 		"openapi.json is not what the types say: run go test ./query-api/api -update, and look at the difference")
 	assert.True(t, bytes.Equal(got, api.OpenAPI(retrieve.Methods())), "two descriptions differ")
+	compareReference(t)
 }
 
 // Promises: 102.

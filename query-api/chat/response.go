@@ -49,7 +49,7 @@ type Annotation struct {
 type URLCitation struct {
 	StartIndex int    `json:"start_index" doc:"code points of the answer: its mark [n], or all where no mark names it"`
 	EndIndex   int    `json:"end_index" doc:"the first code point behind"`
-	URL        string `json:"url" doc:"the chunk at this server"`
+	URL        string `json:"url" doc:"the passage at this server"`
 	Title      string `json:"title"`
 }
 
@@ -82,7 +82,7 @@ type Details struct {
 	Method     string   `json:"method"`
 	Reason     *string  `json:"reason"`
 	Degraded   []string `json:"degraded"`
-	Confidence *float64 `json:"confidence" doc:"that one of the first five chunks says it; null: it cannot be told"`
+	Confidence *float64 `json:"confidence" doc:"that one of the first five passages says it; null: it cannot be told"`
 	AnswerKind string   `json:"answer_kind" enum:"model,best_sentence,none" doc:"best_sentence: quoted from passages"`
 }
 

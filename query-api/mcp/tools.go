@@ -100,7 +100,7 @@ type Answered struct {
 	Found
 	Answer    string   `json:"answer"`
 	Kind      string   `json:"kind" jsonschema:"model wrote it, best_sentence: quoted from passages, or none"`
-	Citations []string `json:"citations" jsonschema:"chunks that the answer rests on"`
+	Citations []string `json:"citations" jsonschema:"passages that the answer rests on"`
 	Truncated bool     `json:"truncated,omitempty"`
 }
 

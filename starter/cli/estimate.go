@@ -22,7 +22,7 @@ func (a *App) estimateCmd() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "estimate [CORPUS]",
 		Short: "Tell what a build would make, why, and what it would cost, and take nothing",
-		Long: `Tell what a build would make, why, and what it would cost: documents and chunks by reason, calls, tokens, money
+		Long: `Tell what a build would make, why, and what it would cost: documents and passages by reason, calls, tokens, money
 and time, each with a range. It takes nothing: no lease, no run, no key, no call, no write. A document that did not
 change costs its listing only. Ranges go by what the last generations came to, where there are any.
 
@@ -124,7 +124,7 @@ func (a *App) asPlanned(
 // showShares prints what would be made, by the reason for it.
 func showShares(w io.Writer, report core.Report) {
 	for _, share := range report.Shares {
-		fmt.Fprintf(w, "  %s: %s, %s", share.Reason, number(share.Documents, "document"), number(share.Chunks, "chunk"))
+		fmt.Fprintf(w, "  %s: %s, %s", share.Reason, number(share.Documents, "document"), number(share.Chunks, "passage"))
 		if share.Fresh > 0 {
 			fmt.Fprintf(w, ", %d of them new", share.Fresh)
 		}
@@ -138,7 +138,7 @@ func showShares(w io.Writer, report core.Report) {
 		if why.Detail != "" {
 			fmt.Fprintf(w, " (%s)", why.Detail)
 		}
-		fmt.Fprintf(w, "; %s, %d of them new, %s to pay for\n", number(why.Chunks, "chunk"), why.Fresh,
+		fmt.Fprintf(w, "; %s, %d of them new, %s to pay for\n", number(why.Chunks, "passage"), why.Fresh,
 			number(why.Calls, "extraction"))
 		fmt.Fprintf(w, "    in the corpus %s, in the published generation %s\n", short(why.Version), short(why.Was))
 	}

@@ -21,7 +21,7 @@ func (a *App) purgeCmd() *cobra.Command {
 		Use:   "purge DOCUMENT...",
 		Short: "Remove documents from everything that is stored, for good",
 		Long: `Remove documents from an index for good: their texts, what was extracted from them, what was paid for them
-alone, their dead letters, and the texts of classes that were made from them; from every generation, the stores and the
+alone, their dead letters, and the texts of entities that were made from them; from every generation, the stores and the
 ledger. Generations that hold one of them are dropped, tagged ones too; the index stays queryable throughout, and a
 generation without the documents takes the place of the current one.
 
@@ -122,12 +122,12 @@ func showPurgePlan(w io.Writer, plan core.PurgePlan) {
 	for _, document := range plan.Documents {
 		state := "no generation has it"
 		if document.Known {
-			state = number(document.Chunks, "chunk")
+			state = number(document.Chunks, "passage")
 		}
 		fmt.Fprintf(w, "%s (%s): %s\n", document.Key, document.Digest.Short(16), state)
 	}
 	fmt.Fprintf(w, "made anew: at most %s; paid again: at most what %s of them and their vectors cost\n",
-		number(plan.Classes, "class text"), number(plan.Shortenings, "shortening"))
+		number(plan.Classes, "entity text"), number(plan.Shortenings, "shortening"))
 	fmt.Fprintf(w, "ledger: at most %s; what other documents have too stays\n",
 		number(plan.Entries["extract"]+plan.Entries["shorten"]+plan.Entries["embed"], "entry"))
 	for _, one := range plan.Drops {
@@ -198,7 +198,7 @@ func showPurge(w io.Writer, one core.Purge) {
 	fmt.Fprintf(w, "%s %s: %s (%s)\n", one.ID, one.State, strings.Join(names, ", "), held)
 	gone := one.Gone
 	fmt.Fprintf(w, "  removed: %s, %s, %s, %s, %s, %s\n", number(gone.Generations, "generation"),
-		number(gone.Segments, "file"), number(gone.Records, "class record"), number(gone.Rows, "vector row"),
+		number(gone.Segments, "file"), number(gone.Records, "entity record"), number(gone.Rows, "vector row"),
 		number(gone.Ledger, "ledger entry"),
 		number(gone.Letters, "dead letter"))
 	if one.Shared > 0 {

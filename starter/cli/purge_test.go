@@ -30,7 +30,7 @@ func purgeOf() control.PurgeAnswer {
 func TestAPurgeTellsWhatGoesAndWantsToBeConfirmed(t *testing.T) {
 	c := &fakeControl{purging: purgeOf()}
 	got := run(t, c, "purge", "a.md", "--index", "docs")
-	for _, want := range []string{"a.md", "3 chunks", "at most 7 class texts", "13 entries", "g1 (published, tagged may)",
+	for _, want := range []string{"a.md", "3 passages", "at most 7 entity texts", "13 entries", "g1 (published, tagged may)",
 		"g2 (published; served until", "s3://a/probes.jsonl", "--yes"} {
 		assert.True(t, strings.Contains(got.out+got.err, want), "without %q: %s%s", want, got.out, got.err)
 	}

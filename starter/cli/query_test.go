@@ -176,7 +176,7 @@ func TestAnExplanationIsShownByItsMethod(t *testing.T) {
 			`"method":"unweaver","rule":"weighted","explain":{"voters":5,"votes":8,"chunks":[
 			{"id":"c1","count":4,"first":1,"score":0.4}]}`,
 			[]string{
-				"voters (of 5, 8 votes):\n", "similarity 0.900  in 4 chunks\n", "[1] 4 / 8 * (1 - 1 / 5) = 0.4000\n",
+				"voters (of 5, 8 votes):\n", "similarity 0.900  in 4 passages\n", "[1] 4 / 8 * (1 - 1 / 5) = 0.4000\n",
 			},
 		},
 		{
@@ -192,7 +192,7 @@ func TestAnExplanationIsShownByItsMethod(t *testing.T) {
 		{
 			"walk",
 			`"method":"ppr","explain":{"damping":0.5,"seeds":[{"id":"e1","score":0.75}]}`,
-			[]string{"walk from 1 classes, damping 0.5:\n", " 75.0 %  Arachne\n"},
+			[]string{"walk from 1 entities, damping 0.5:\n", " 75.0 %  Arachne\n"},
 		},
 		{
 			"aligned",
