@@ -22,7 +22,7 @@ type Response struct {
 	Rule       *string        `json:"rule"`
 	Params     map[string]any `json:"params"`
 	Reason     *string        `json:"reason" enum:"no_match,no_document,empty_index" doc:"why there is nothing; no_document: filter and without leave none"`
-	Confidence *float64       `json:"confidence" doc:"that one of the first five passages says it; null: it cannot be told"`
+	Confidence *float64       `json:"confidence" doc:"that one of the first five passages says it; null: not known"`
 	Degraded   []string       `json:"degraded"`
 	Chunks     []Chunk        `json:"chunks"`
 	Entities   []Entity       `json:"entities"`

@@ -69,8 +69,10 @@ func (alignedMethod) Spec() Spec {
 			Number("eps", "certified gap", 1e-9, 1, 1e-3),
 			capacities,
 		},
-		Needs:    Needs{Embedding: ByClassEmbedder},
-		Explains: []Shape{{"ExplainAligned", "aligned: strengths of entities, prices and loads of passages", AlignedExplain{}}},
+		Needs: Needs{Embedding: ByClassEmbedder},
+		Explains: []Shape{{
+			"ExplainAligned", "aligned: strengths of entities, prices and loads of passages", AlignedExplain{},
+		}},
 	}
 }
 

@@ -150,7 +150,7 @@ var schemaTexts = map[string]string{
 	"ChatCompletion":       "The answer to a request without stream.",
 	"ChatDetails":          "What the form of OpenAI has no place for.",
 	"ChatFailure":          "An error in the form of OpenAI.",
-	"ChatFailureBody":      "What is wrong. The code is that of the problem, but model_not_found and unsupported_parameter.",
+	"ChatFailureBody":      "What is wrong. Codes are those of problems, but model_not_found and unsupported_parameter.",
 	"ChatMessage":          "Message of an answer.",
 	"ChatModel":            "An index, as a model.",
 	"ChatModels":           "The indexes that the key is for, as models.",

@@ -30,7 +30,7 @@ var spoken = []string{"/v1/chat", "/v1/completions", "/v1/embeddings", "/v1/mode
 
 // Speaks tells whether a path is one of this form, so that its errors are too.
 func Speaks(path string) bool {
-	return slices.ContainsFunc(spoken, func(known string) bool { return path == known || strings.HasPrefix(path, known+"/") })
+	return slices.ContainsFunc(spoken, func(known string) bool { return strings.HasPrefix(path+"/", known+"/") })
 }
 
 // Fail writes a problem in the form of OpenAI.

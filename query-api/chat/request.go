@@ -78,7 +78,8 @@ var refused = []refusal{
 
 // options of our own: fields of a query that may stand under "unweaver".
 var options = []string{
-	"method", "rule", "top_entities", "top_chunks", "top_k", "params", "filter", "without", "max_context_tokens", "generation",
+	"method", "rule", "top_entities", "top_chunks", "top_k", "params", "filter", "without", "max_context_tokens",
+	"generation",
 	"rerank",
 }
 

@@ -88,7 +88,7 @@ type Found struct {
 	Index      string    `json:"index"`
 	Generation string    `json:"generation"`
 	Method     string    `json:"method"`
-	Reason     string    `json:"reason,omitempty" jsonschema:"why nothing was found: no_match, no_document (the filter leaves none) or empty_index"`
+	Reason     string    `json:"reason,omitempty" jsonschema:"why not: no_match, no_document (by the filter), empty_index"`
 	Confidence *float64  `json:"confidence,omitempty" jsonschema:"0 to 1: that one of the first five passages says it"`
 	Degraded   []string  `json:"degraded,omitempty" jsonschema:"parts of the search that are down"`
 	Passages   []Passage `json:"passages"`

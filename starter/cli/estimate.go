@@ -22,8 +22,8 @@ func (a *App) estimateCmd() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "estimate [CORPUS]",
 		Short: "Tell what a build would make, why, and what it would cost, and take nothing",
-		Long: `Tell what a build would make, why, and what it would cost: documents and passages by reason, calls, tokens, money
-and time, each with a range. It takes nothing: no lease, no run, no key, no call, no write. A document that did not
+		Long: `Tell what a build would make, why, and what it would cost: documents and passages by reason, calls, tokens,
+money and time, each with a range. It takes nothing: no lease, no run, no key, no call, no write. A document that did not
 change costs its listing only. Ranges go by what the last generations came to, where there are any.
 
 With --out the plan is written to a file; index --plan FILE builds what it says, or refuses with what has moved since.`,
@@ -66,7 +66,9 @@ With --out the plan is written to a file; index --plan FILE builds what it says,
 }
 
 // estimate prints what a build would come to, and writes its plan where out names a file.
-func (a *App) estimate(ctx context.Context, controller control.Control, request control.IndexRequest, out string) error {
+func (a *App) estimate(
+	ctx context.Context, controller control.Control, request control.IndexRequest, out string,
+) error {
 	report, err := controller.Estimate(ctx, request)
 	if err == nil && out != "" {
 		err = writePlan(out, *report.Plan)

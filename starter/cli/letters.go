@@ -18,9 +18,9 @@ func (a *App) lettersCmd() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "dead-letters",
 		Short: "Look at passages that nothing could be extracted from, and ask for them again",
-		Long: `Look at passages of the published generation that nothing could be extracted from, and ask for them again. Such a
-passage is reachable by its title and its words meanwhile. Its failure is either of its content, which the same model will
-fail on again, or of the system: the model server would not serve it.`,
+		Long: `Look at passages of the published generation that nothing could be extracted from, and ask for them again. Such
+a passage is reachable by its title and its words meanwhile. Its failure is either of its content, which the same model
+will fail on again, or of the system: the model server would not serve it.`,
 	}
 	command.AddCommand(a.lettersListCmd(), a.lettersShowCmd(), a.lettersReplayCmd(), a.lettersDiscardCmd())
 	return command
@@ -160,8 +160,8 @@ func (a *App) retryCmd() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "retry-failed [RUN]",
 		Short: "Ask the model again for every passage that failed, and touch nothing else",
-		Long: `Ask the model again for every passage of the published generation that failed, with the configuration that it was
-built with, and publish what comes of it. Documents without a dead letter stay as they are, whatever the corpus has now.
+		Long: `Ask the model again for every passage of the published generation that failed, with the configuration that it
+was built with, and publish what comes of it. Documents without a dead letter stay as they are, whatever the corpus has now.
 What succeeds leaves the list of dead letters; what fails again stays on it. A round that goes on already, as one does
 after its process was killed, is joined. With --wait it begins once another run of the index has ended.
 

@@ -78,8 +78,8 @@ func TestAQuestionIsAskedAndItsAnswerShown(t *testing.T) {
 [2] Looms  (b.md, 0–9)  ▱▱▱▱▱ filled up stale
     A loom.
 
-docs, generation g1, method hybrid, built-in models, 12 ms, confidence in the passages 50 % (moderate: check the passages)
-`
+docs, generation g1, method hybrid, built-in models, 12 ms, ` +
+		"confidence in the passages 50 % (moderate: check the passages)\n"
 	assert.True(t, got.exit == cli.ExitDone && got.out == want && served.paths[0] == "/v1/indexes/docs/query",
 		"%s %v %+v", got.out, served.paths, got)
 	if body := served.asked[0]; len(body) != 3 || body["query"] != "who wove it?" || body["answer"] != true ||
