@@ -21,7 +21,7 @@ type Response struct {
 	Method     string         `json:"method"`
 	Rule       *string        `json:"rule"`
 	Params     map[string]any `json:"params"`
-	Reason     *string        `json:"reason" enum:"no_match,no_document,empty_index" doc:"why there is nothing; no_document: filter and without leave none"`
+	Reason     *string        `json:"reason" enum:"no_match,no_document,empty_index" doc:"no_document: filter leaves none"`
 	Confidence *float64       `json:"confidence" doc:"that one of the first five passages says it; null: not known"`
 	Degraded   []string       `json:"degraded"`
 	Chunks     []Chunk        `json:"chunks"`

@@ -107,8 +107,8 @@ func group(root *cobra.Command) {
 }
 
 // takeIndexes lists the commands, by path below unweaver, that take their index as first argument too.
-var takeIndexes = strings.Split("generations,restore,audit,operations,diff,rollback,publish,discard,tag,untag,purge list,"+
-	"query,"+
+var takeIndexes = strings.Split("generations,restore,audit,operations,diff,rollback,publish,discard,tag,untag,"+
+	"purge list,query,"+
 	"dead-letters list,dead-letters show,dead-letters replay,dead-letters discard,aliases show,aliases suggest,"+
 	"backfill list", ",")
 

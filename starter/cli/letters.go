@@ -160,10 +160,11 @@ func (a *App) retryCmd() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "retry-failed [RUN]",
 		Short: "Ask the model again for every passage that failed, and touch nothing else",
-		Long: `Ask the model again for every passage of the published generation that failed, with the configuration that it
-was built with, and publish what comes of it. Documents without a dead letter stay as they are, whatever the corpus has now.
-What succeeds leaves the list of dead letters; what fails again stays on it. A round that goes on already, as one does
-after its process was killed, is joined. With --wait it begins once another run of the index has ended.
+		Long: `Ask the model again for every passage of the published generation that failed, with the configuration
+that it was built with, and publish what comes of it. Documents without a dead letter stay as they are, whatever the
+corpus has now. What succeeds leaves the list of dead letters; what fails again stays on it. A round that goes on
+already, as one does after its process was killed, is joined. With --wait it begins once another run of the index has
+ended.
 
 ` + runForm,
 		Example: "  unweaver retry-failed docs --wait\n  unweaver retry-failed --index docs",

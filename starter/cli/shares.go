@@ -29,7 +29,7 @@ func evalShares(given []string, dataset *eval.Dataset, spec core.Spec) ([]eval.S
 	case spec.ExtractionShare() != 1:
 		return refused("the index has a share of its own", "leave extraction.share out")
 	case spec.Chunking.Strategy != "document":
-		return refused("chunks are no passages of the dataset", "use a folder with corpus.jsonl, and chunking.strategy document")
+		return refused("chunks are no passages of it", "use a folder with corpus.jsonl, and chunking.strategy document")
 	}
 	var shares []float64
 	for _, text := range given {

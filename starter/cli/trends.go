@@ -23,9 +23,9 @@ func (a *App) trendsCmd() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "trends [INDEX]",
 		Short: "Show how the last nights went: passages, changes, calls, cost, time, failures",
-		Long: `Show the last nights of an index, or of all: passages, the share of documents that had changed, calls and
-tokens that were paid for, what they cost, how long it took, how wrong the estimate was (of nights that were begun with a
-plan), dead letters, bytes written, and how each night ended. Bars are of the highest night of their column.
+		Long: `Show the last nights of an index, or of all: passages, the share of documents that had changed, calls
+and tokens that were paid for, what they cost, how long it took, how wrong the estimate was (of nights that were begun
+with a plan), dead letters, bytes written, and how each night ended. Bars are of the highest night of their column.
 
 Nights are the builds that ended, unchanged, held and failed ones too. An index keeps its last 180 of them, which is
 more than it keeps generations.`,
