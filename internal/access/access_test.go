@@ -23,8 +23,9 @@ import (
 // broken is a store that can be told to fail.
 type broken struct {
 	blob.Store
-	mu  sync.Mutex
-	err error
+	mu    sync.Mutex
+	err   error
+	stats int
 }
 
 func (b *broken) fail(err error) {
@@ -36,6 +37,7 @@ func (b *broken) fail(err error) {
 func (b *broken) Stat(ctx context.Context, key string) (blob.Info, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	b.stats++
 	if b.err != nil {
 		return blob.Info{}, b.err
 	}
@@ -73,7 +75,7 @@ func (w *world) refresh() {
 
 func (w *world) check(text string, want fault.Code) {
 	w.t.Helper()
-	if _, err := w.ring.Check(text); fault.CodeOf(err) != want {
+	if _, err := w.ring.Check(w.t.Context(), text); fault.CodeOf(err) != want {
 		w.t.Errorf("%.12s…: %v, want %q", text, err, want)
 	}
 }
@@ -82,7 +84,7 @@ func TestAKeyIsKnownByItsTextAlone(t *testing.T) {
 	w := newWorld(t)
 	made := w.create(access.Request{Name: "page", Scope: access.Query, Index: "docs-*", Expires: time.Hour})
 	w.check(made.Text, "")
-	key, err := w.ring.Check(made.Text)
+	key, err := w.ring.Check(w.t.Context(), made.Text)
 	assert.True(t, err == nil && key.ID == made.Key.ID && key.May("docs-1") && !key.May("other") && !key.May(""),
 		"%+v %v", key, err)
 	other := w.create(access.Request{Scope: access.Query})
@@ -92,7 +94,7 @@ func TestAKeyIsKnownByItsTextAlone(t *testing.T) {
 		"one letter other": made.Text[:20] + "*" + made.Text[21:], "the id of one, the secret of another": mixed,
 		"a key of nobody": strings.ToUpper(made.Text), "with more behind": made.Text + "x",
 	} {
-		_, err := w.ring.Check(text)
+		_, err := w.ring.Check(w.t.Context(), text)
 		assert.True(t, fault.Is(err, fault.Unauthorized), "%s: %v", name, err)
 		assert.False(t, access.WellFormed(text), "%s has the form of a key", name)
 	}
@@ -222,7 +224,7 @@ func BenchmarkCheck(b *testing.B) {
 	ring := access.NewRing(store, slog.New(slog.DiscardHandler), nil)
 	require.NoError(b, ring.Refresh(b.Context()))
 	for b.Loop() {
-		_, err := ring.Check(made.Text)
+		_, err := ring.Check(b.Context(), made.Text)
 		require.NoError(b, err)
 	}
 }
@@ -244,15 +246,42 @@ func TestARevokedKeyEndsWithinASecondWhereTheKeysAreFollowed(t *testing.T) {
 			time.Sleep(access.RefreshEvery / 3) // they do not look at the same time
 		}
 		for _, ring := range rings {
-			_, err := ring.Check(made.Text)
+			_, err := ring.Check(t.Context(), made.Text)
 			assert.NoError(t, err)
 		}
 		_, err = book.RevokeKey(t.Context(), made.Key.ID)
 		require.NoError(t, err)
 		time.Sleep(time.Second)
 		for _, ring := range rings {
-			_, err := ring.Check(made.Text)
+			_, err := ring.Check(t.Context(), made.Text)
 			assert.True(t, fault.Is(err, fault.Unauthorized), "a second later: %v", err)
+		}
+	})
+}
+
+// A script that makes a key and uses it does not fail once; texts that have the form of a key cannot flood the store.
+func TestAFreshKeyIsKnownAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store, elsewhere := &broken{Store: blobmemory.New()}, access.Book{Store: blobmemory.New()}
+		ring := access.NewRing(store, slog.New(slog.DiscardHandler), nil)
+		require.NoError(t, ring.Refresh(t.Context()))
+		foreign, err := elsewhere.CreateKey(t.Context(), access.Request{Scope: access.Query})
+		require.NoError(t, err)
+		for range 3 {
+			made, err := access.Book{Store: store}.CreateKey(t.Context(), access.Request{Scope: access.Query})
+			require.NoError(t, err)
+			before, began := store.stats, time.Now()
+			var all sync.WaitGroup
+			for range 50 {
+				all.Go(func() {
+					_, err := ring.Check(t.Context(), made.Text)
+					assert.NoError(t, err)
+					_, err = ring.Check(t.Context(), foreign.Text)
+					assert.True(t, fault.Is(err, fault.Unauthorized), "%v", err)
+				})
+			}
+			all.Wait()
+			assert.LessOrEqual(t, store.stats-before, 1+int(time.Since(began)/(100*time.Millisecond)))
 		}
 	})
 }

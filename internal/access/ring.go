@@ -19,6 +19,8 @@ const (
 	refreshTimeout = 5 * time.Second
 	// StaleAfter is how long known keys go on while the store does not answer; then none is accepted.
 	StaleAfter = 5 * time.Minute
+	// missEvery is how often, at most, keys that are not known make a process ask the store.
+	missEvery = 100 * time.Millisecond
 )
 
 // snapshot of the keys, never changed.
@@ -37,6 +39,8 @@ type Ring struct {
 	answered atomic.Int64             // when the store answered last, in nanoseconds
 	refresh  sync.Mutex               // one refresh at a time
 	silent   bool                     // the store does not answer, and the log knows; under refresh
+	looking  sync.Mutex
+	look     chan struct{} // closed by the next refresh for an unknown key; nil: none is due; under looking
 }
 
 // NewRing makes a ring that knows no key yet. now may be nil.
@@ -106,12 +110,39 @@ func (r *Ring) Refresh(ctx context.Context) error {
 	return nil
 }
 
+// lookUp waits for a refresh that begins after it, for a key that is not known and may have been made a moment ago. All
+// keys that are asked about meanwhile share one, and they are missEvery apart.
+func (r *Ring) lookUp(ctx context.Context) {
+	r.looking.Lock()
+	done := r.look
+	if done == nil {
+		done = make(chan struct{})
+		r.look = done
+		go func() {
+			defer close(done)
+			time.Sleep(missEvery - r.now().Sub(time.Unix(0, r.answered.Load())))
+			r.looking.Lock()
+			r.look = nil
+			r.looking.Unlock()
+			refreshing, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+			defer cancel()
+			_ = r.Refresh(refreshing) // the key stays unknown; Follow logs a store that does not answer
+		}()
+	}
+	r.looking.Unlock()
+	select {
+	case <-done:
+	case <-ctx.Done():
+	}
+}
+
 // nobody is compared with where no key has the id, so that both take as long.
 var nobody = &Key{Digest: digest("")}
 
-// Check finds the key that a text is. Unauthorized is the error of every text that is no valid key, whatever the
-// reason; KeysUnknown that of a process that could not read the keys for too long.
-func (r *Ring) Check(text string) (*Key, error) {
+// Check finds the key that a text is; one that was made a moment ago is found too. Unauthorized is the error of every
+// text that is no valid key, whatever the reason; KeysUnknown that of a process that could not read the keys for too
+// long.
+func (r *Ring) Check(ctx context.Context, text string) (*Key, error) {
 	now := r.now()
 	known := r.keys.Load()
 	if known == nil || now.Sub(time.Unix(0, r.answered.Load())) > StaleAfter {
@@ -121,6 +152,10 @@ func (r *Ring) Check(text string) (*Key, error) {
 		return nil, unauthorized()
 	}
 	key := known.keys[idOf(text)]
+	if key == nil {
+		r.lookUp(ctx)
+		key = r.keys.Load().keys[idOf(text)]
+	}
 	if key == nil {
 		key = nobody
 	}

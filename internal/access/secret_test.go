@@ -20,10 +20,10 @@ func TestTheIdOfAKeyWithAnotherSecretIsNone(t *testing.T) {
 	require.NoError(t, ring.Refresh(t.Context()))
 	for _, id := range []string{made.Key.ID, random(idLength)} {
 		forged := draw(id)
-		key, err := ring.Check(forged)
+		key, err := ring.Check(t.Context(), forged)
 		assert.True(t, WellFormed(forged) && fault.Is(err, fault.Unauthorized), "it is key %+v, %v", key, err)
 	}
-	if key, err := ring.Check(made.Text); err != nil || key.ID != made.Key.ID {
+	if key, err := ring.Check(t.Context(), made.Text); err != nil || key.ID != made.Key.ID {
 		t.Errorf("%+v, %v", key, err)
 	}
 }

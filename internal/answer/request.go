@@ -1,14 +1,17 @@
 package answer
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 	"unicode/utf8"
 
+	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/unweaver/unweaver/internal/core"
@@ -23,6 +26,7 @@ type Request struct {
 	Rule             *string        `json:"rule"`
 	TopEntities      *Count         `json:"top_entities" bounds:"1,1000"`
 	TopChunks        *Count         `json:"top_chunks" bounds:"1,100"`
+	TopK             *Count         `json:"top_k" bounds:"1,100" doc:"the same as top_chunks; one of the two is given"`
 	Params           map[string]any `json:"params"`
 	Filter           Filter         `json:"filter"`
 	Without          Without        `json:"without"`
@@ -33,19 +37,63 @@ type Request struct {
 	Explain          bool           `json:"explain" default:"false"`
 	Generation       *string        `json:"generation"`
 	Rerank           *bool          `json:"rerank" doc:"default: where the index has a reranker; true needs one"`
+	Fields           []string       `json:"fields" doc:"what the result holds; empty: all of it"`
 }
 
 // Filter narrows a query to documents.
 type Filter struct {
-	DocumentPrefix *string           `json:"document_prefix"`
-	Metadata       map[string]string `json:"metadata"`
+	DocumentPrefix *string           `json:"document_prefix" doc:"documents whose key begins with it"`
+	Metadata       map[string]Values `json:"metadata" doc:"documents that have one of the values of each field, exactly"`
 	Modified       Modified          `json:"modified"`
 }
 
 // Modified is a range of times: from is included, to is not.
 type Modified struct {
-	From *time.Time `json:"from"`
-	To   *time.Time `json:"to"`
+	From *Moment `json:"from" doc:"2026-01-31T12:00:00Z, or 2026-01-31: the beginning of that day, UTC"`
+	To   *Moment `json:"to" doc:"a time before which documents were modified"`
+}
+
+// Values of a field of metadata: a text, or a list of texts.
+type Values []string
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (v *Values) UnmarshalJSON(raw []byte) error {
+	if kind := jsontext.Value(raw).Kind(); kind != '"' && kind != '[' {
+		return errors.New("want a text or a list of texts, got " + KindName(kind))
+	}
+	var list []*string
+	if raw[0] == '"' {
+		raw = append(append([]byte{'['}, raw...), ']')
+	}
+	if json.Unmarshal(raw, &list, jsontext.AllowInvalidUTF8(true)) != nil || slices.Contains(list, nil) {
+		return errors.New("want a text or a list of texts")
+	}
+	*v = Values{}
+	for _, text := range list {
+		*v = append(*v, *text)
+	}
+	return nil
+}
+
+// Moment is a time, or a day for its beginning in UTC.
+type Moment struct{ time.Time }
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (m *Moment) UnmarshalJSON(raw []byte) (err error) {
+	var text string
+	if kind := jsontext.Value(raw).Kind(); kind != '"' {
+		return errors.New("want a time, got " + KindName(kind))
+	}
+	if err = json.Unmarshal(raw, &text, jsontext.AllowInvalidUTF8(true)); err != nil {
+		return err
+	}
+	if m.Time, err = time.Parse(time.DateOnly, text); err == nil {
+		return nil
+	}
+	if m.UnmarshalText([]byte(text)) != nil {
+		return fmt.Errorf("%.80q is no time (write 2026-01-31T12:00:00Z or 2026-01-31)", text)
+	}
+	return nil
 }
 
 // Without drops entities and documents from a query.
@@ -118,6 +166,9 @@ func (q *Request) plan(defaults core.Retrieval, methods *retrieve.Registry) (pla
 	if out.Params, err = out.spec.ReadParams(q.Params); err != nil {
 		return out, err
 	}
+	if q.TopK != nil && q.TopChunks != nil {
+		return out, invalid("read query", "top_k", "it is the same as top_chunks, which is given too", "give one of them")
+	}
 	for _, number := range []struct {
 		name          string
 		given         *Count
@@ -125,7 +176,7 @@ func (q *Request) plan(defaults core.Retrieval, methods *retrieve.Registry) (pla
 		to            *int
 	}{
 		{"top_entities", q.TopEntities, maxTopEntities, out.spec.Entities, &out.TopEntities},
-		{"top_chunks", q.TopChunks, maxTopChunks, defaults.TopChunks, &out.TopChunks},
+		{"top_chunks", cmp.Or(q.TopChunks, q.TopK), maxTopChunks, defaults.TopChunks, &out.TopChunks},
 		{"max_context_tokens", q.MaxContextTokens, maxContextTokens, defaultContext, &out.budget},
 		{"max_answer_tokens", q.MaxAnswerTokens, maxAnswerTokens, 0, &out.most},
 	} {
@@ -141,12 +192,15 @@ func (q *Request) narrow(out *retrieve.Query) error {
 	if prefix := q.Filter.DocumentPrefix; prefix != nil {
 		out.Filter.Prefix = *prefix
 	}
-	out.Filter.Metadata = q.Filter.Metadata
+	out.Filter.Metadata = map[string][]string{}
+	for name, values := range q.Filter.Metadata {
+		out.Filter.Metadata[name] = values
+	}
 	if from := q.Filter.Modified.From; from != nil {
-		out.Filter.From = *from
+		out.Filter.From = from.Time
 	}
 	if to := q.Filter.Modified.To; to != nil {
-		out.Filter.To = *to
+		out.Filter.To = to.Time
 	}
 	out.Without = retrieve.Without{Entities: map[core.ID]bool{}, Documents: map[string]bool{}}
 	for _, given := range q.Without.Entities {
@@ -173,9 +227,9 @@ func (c *Count) UnmarshalJSON(raw []byte) error {
 	number, err := strconv.ParseFloat(string(raw), 64)
 	switch {
 	case kind != '0':
-		return errors.New("want int, got " + KindName(kind))
+		return errors.New("want a whole number, got " + KindName(kind))
 	case err != nil || number != math.Trunc(number) || math.Abs(number) > largest:
-		return errors.New("want int, got number " + string(raw))
+		return errors.New("want a whole number, got " + string(raw))
 	}
 	*c = Count(number)
 	return nil

@@ -21,8 +21,8 @@ type Response struct {
 	Method     string         `json:"method"`
 	Rule       *string        `json:"rule"`
 	Params     map[string]any `json:"params"`
-	Reason     *string        `json:"reason" enum:"no_match,empty_index"`
-	Confidence *float64       `json:"confidence" doc:"that one of the first five chunks says it; null: it cannot be told"`
+	Reason     *string        `json:"reason" enum:"no_match,no_document,empty_index" doc:"no_document: filter leaves none"`
+	Confidence *float64       `json:"confidence" doc:"that one of the first five passages says it; null: not known"`
 	Degraded   []string       `json:"degraded"`
 	Chunks     []Chunk        `json:"chunks"`
 	Entities   []Entity       `json:"entities"`
@@ -41,8 +41,8 @@ type Chunk struct {
 	Version    string            `json:"version"`
 	Stale      bool              `json:"stale,omitempty" doc:"of an earlier version: the document cannot be read now"`
 	Title      string            `json:"title"`
-	Heading    []string          `json:"heading,omitempty" doc:"path of the headings that the chunk begins under"`
-	Page       int               `json:"page,omitempty" doc:"page on which the chunk begins, from 1"`
+	Heading    []string          `json:"heading,omitempty" doc:"path of the headings that the passage begins under"`
+	Page       int               `json:"page,omitempty" doc:"page on which the passage begins, from 1"`
 	PageEnd    int               `json:"page_end,omitempty" doc:"page on which it ends"`
 	Rects      []Rect            `json:"rects,omitempty" doc:"of a PDF: parts of pages on which it stands"`
 	Metadata   map[string]string `json:"metadata"`
@@ -55,11 +55,11 @@ type Chunk struct {
 	BM25       *float64          `json:"bm25"`
 	Rank       int               `json:"rank"`
 	Filled     bool              `json:"filled"`
-	Rerank     *float64          `json:"rerank,omitempty" doc:"the reranker's score, by which chunks are ordered then"`
+	Rerank     *float64          `json:"rerank,omitempty" doc:"the reranker's score, by which passages are ordered then"`
 	FoundRank  int               `json:"found_rank,omitempty" doc:"place before reranking, from 1"`
 	InContext  bool              `json:"in_context"`
 	Entities   []EntityRef       `json:"entities"`
-	Mentions   []Mention         `json:"mentions,omitempty" doc:"with explain: what was extracted from the chunk"`
+	Mentions   []Mention         `json:"mentions,omitempty" doc:"with explain: what was extracted from the passage"`
 	Snippet    *Snippet          `json:"snippet,omitempty" doc:"of a query: the sentences that matched best"`
 	Highlights []Highlight       `json:"highlights,omitempty" doc:"of a query: code points of text that matched, in order"`
 	Markup     []snippet.Span    `json:"markup,omitempty" doc:"of a query: code points of text that are marks or tags"`
@@ -79,7 +79,7 @@ type Rect struct {
 // Snippet is the part of a chunk's text to show: text[start:end] in code points.
 type Snippet struct {
 	Text  string `json:"text"`
-	Start int    `json:"start" doc:"code points of the chunk's text"`
+	Start int    `json:"start" doc:"code points of the passage's text"`
 	End   int    `json:"end"`
 }
 

@@ -40,7 +40,9 @@ func listed(changes []core.Change, kind string) (out []string) {
 // Promises: 37.
 func TestADifferenceNamesWhatChanged(t *testing.T) {
 	s := newSite(t, sample(20))
+	s.write(t, map[string]string{"empty.md": "", "gone.md": ""}) // these are no documents
 	first := s.night(t).manifest
+	require.NoError(t, os.Remove(filepath.Join(s.corpus, "gone.md")))
 	for i := range 2 { // moved
 		old := filepath.Join(s.corpus, fmt.Sprintf("place-%03d.md", i))
 		require.NoError(t, os.Rename(old, filepath.Join(s.corpus, fmt.Sprintf("moved-%03d.md", i))))

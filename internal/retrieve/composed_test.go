@@ -366,7 +366,7 @@ func (o opened) ask(t *testing.T, method string, n int) retrieve.Query {
 	case 0:
 		query.Filter.Prefix = kinds[n%3] + "/"
 	case 3:
-		query.Filter.Metadata = map[string]string{"kind": kinds[n%2]}
+		query.Filter.Metadata = map[string][]string{"kind": {kinds[n%2]}}
 	case 6:
 		query.Filter.From = time.Date(2026, time.January, 9, 0, 0, 0, 0, time.UTC)
 	}

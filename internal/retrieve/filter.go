@@ -1,6 +1,7 @@
 package retrieve
 
 import (
+	"slices"
 	"sort"
 	"strings"
 
@@ -66,13 +67,23 @@ func (a *allowed) document(i int) bool {
 		return true
 	}
 	meta, modified := a.generation.Live.Filtered(i)
-	for k, v := range a.filter.Metadata {
-		if meta[k] != v {
+	for name, values := range a.filter.Metadata {
+		if !slices.Contains(values, meta[name]) {
 			return false
 		}
 	}
 	from, to := a.filter.From, a.filter.To
 	return (from.IsZero() || !modified.Before(from)) && (to.IsZero() || modified.Before(to))
+}
+
+// none tells whether no document is left in.
+func (a *allowed) none() bool {
+	for i := a.lo; i < a.hi; i++ {
+		if a.all || a.ofDocument(uint32(i)) { //nolint:gosec // documents are counted in 32 bits
+			return false
+		}
+	}
+	return true
 }
 
 // numbers is the test of chunk numbers; nil when every chunk is allowed.

@@ -61,16 +61,18 @@ type alignedMethod struct{}
 func (alignedMethod) Spec() Spec {
 	return Spec{
 		Name:     Aligned,
-		Doc:      "strengths of classes under the capacities of chunks",
+		Doc:      "strengths of entities under the capacities of passages",
 		Entities: 10,
 		Params: []Param{
 			Choice("solver", "least squares or utility", "cls", "utility"),
-			Whole("classes", "classes that vote: the most similar of the pool", 1, 1000, 10),
+			Whole("classes", "entities that vote: the most similar of the pool", 1, 1000, 10),
 			Number("eps", "certified gap", 1e-9, 1, 1e-3),
 			capacities,
 		},
-		Needs:    Needs{Embedding: ByClassEmbedder},
-		Explains: []Shape{{"ExplainAligned", "aligned: strengths of classes, prices and loads of chunks", AlignedExplain{}}},
+		Needs: Needs{Embedding: ByClassEmbedder},
+		Explains: []Shape{{
+			"ExplainAligned", "aligned: strengths of entities, prices and loads of passages", AlignedExplain{},
+		}},
 	}
 }
 

@@ -51,18 +51,18 @@ type gemMethod struct{}
 // Spec implements Method.
 func (gemMethod) Spec() Spec {
 	return Spec{
-		Name: Gem, Doc: "questions that chunks answer, and summaries of themes (enrich: [gem])", Entities: 10,
+		Name: Gem, Doc: "questions that passages answer, and summaries of themes (enrich: [gem])", Entities: 10,
 		Needs: Needs{Embedding: ByChunkEmbedder, Enriched: "gem"},
 		Params: []Param{
-			Choice("aggregate", "what a chunk's score is: that of its best question, or the mean of the best two",
+			Choice("aggregate", "what a passage's score is: that of its best question, or the mean of the best two",
 				"best", "best_two"),
-			Switch("summaries", "summaries of themes bring the nearest of their chunks", true),
+			Switch("summaries", "summaries of themes bring the nearest of their passages", true),
 			Choice("search", "nearest: by their questions alone; graph: from the nearest along the edges of the similarity "+
-				"graph, so that what is like a chunk that was found comes before what is only a little like the query",
+				"graph, so that what is like a passage that was found comes before what is only a little like the query",
 				"nearest", "graph"),
 			Number("alpha", "search graph: the part of the similarity to the query in what is next; the rest is the weight "+
 				"of the edge, as a share of the heaviest", 0, 1, 0.7),
-			Whole("tokens", "tokens of the chunks in all; what does not fit is passed over; 0: no limit",
+			Whole("tokens", "tokens of the passages in all; what does not fit is passed over; 0: no limit",
 				0, 10_000_000, 0),
 		},
 		Explains: []Shape{{"ExplainGem", "gem", GemExplain{}}},

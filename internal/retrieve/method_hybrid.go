@@ -29,14 +29,14 @@ func (hybridMethod) Spec() Spec {
 		Entities: fuse.Default.Classes,
 		Params: []Param{
 			Whole("list", "length of the lists", 1, 1000, fuse.Default.List),
-			Whole("k_chunks", "chunk seeds", 0, 1000, fuse.Default.Chunks),
+			Whole("k_chunks", "passage seeds", 0, 1000, fuse.Default.Chunks),
 			Choice("setting", "weights of lists, walk and titles; auto: by the kind of index",
 				autoSetting, fuse.Linked, fuse.Short, fuse.Long),
 		},
 		Needs: Needs{Embedding: ByClassEmbedder, Hashed: true, Degrades: true},
 		Explains: []Shape{{
 			"ExplainHybrid",
-			"hybrid: score = sqrt(mass / largest mass) + mix * fused / largest fused; shares of a chunk's mass sum to 1",
+			"hybrid: score = sqrt(mass / largest mass) + mix * fused / largest fused; shares of a passage's mass sum to 1",
 			HybridExplain{},
 		}},
 	}

@@ -24,7 +24,7 @@ type SettingExplain struct {
 	Name           string   `json:"name" doc:"linked, short or long"`
 	TitlesNamed    float64  `json:"titles_named" doc:"share of documents that name another's title; linked from 0.1 on"`
 	TokensPerChunk int64    `json:"tokens_per_chunk" doc:"mean; long from 500 on, where not linked"`
-	Asked          []string `json:"asked" doc:"chunks of documents whose title stands in the question"`
+	Asked          []string `json:"asked" doc:"passages of documents whose title stands in the question"`
 }
 
 // ListSum sums up one search.

@@ -24,12 +24,12 @@ func (unweaverMethod) Spec() Spec {
 	weighted := election.Rule{Name: election.RuleWeighted, Doc: "share of the votes, the earlier the first voter the more"}
 	return Spec{
 		Name:     Unweaver,
-		Doc:      "the classes most similar to the question elect chunks",
+		Doc:      "the entities most similar to the question elect passages",
 		Entities: 10,
 		Params: []Param{
 			Choice("weights", "weights of voters (rules other than weighted)", "none", "similarity", "rank"),
-			Choice("ties", "what decides between equal chunks", "reference", "similarity"),
-			Switch("fill", "fill up with the most similar chunks", true),
+			Choice("ties", "what decides between equal passages", "reference", "similarity"),
+			Switch("fill", "fill up with the most similar passages", true),
 		},
 		Rules: append([]election.Rule{weighted}, election.Rules()...),
 		Needs: Needs{Embedding: ByClassEmbedder, FillByClassVector: true},

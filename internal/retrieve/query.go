@@ -41,8 +41,8 @@ type Asked struct {
 // (excluded).
 type Filter struct {
 	Prefix   string
-	Metadata map[string]string
-	From, To time.Time // zero: open
+	Metadata map[string][]string // of each field one of the values
+	From, To time.Time           // zero: open
 }
 
 // Without drops entities and documents.
@@ -84,6 +84,7 @@ type Timing struct{ Search, Ballots, Election time.Duration }
 // Reasons for an empty result.
 const (
 	NoMatch    = "no_match"
+	NoDocument = "no_document" // filter and without leave none
 	EmptyIndex = "empty_index"
 )
 
@@ -91,7 +92,7 @@ const (
 type Result struct {
 	Chunks   []Chunk
 	Entities []Entity
-	Reason   string // NoMatch or EmptyIndex, where there are no chunks
+	Reason   string // where there are no chunks
 	Degraded []string
 	// Confidence is the calibrated chance that one of the first five chunks says what was asked for (docs/retrieval.md,
 	// Confidence); nil: it cannot be told.
@@ -151,6 +152,9 @@ func (s Searcher) Run(ctx context.Context, generation *Generation, query Query) 
 	}
 	defer request.leave()
 	explain, err := method.Run(request)
+	if err == nil && len(result.Chunks) == 0 && request.allowed.none() {
+		result.Reason = NoDocument
+	}
 	if err != nil || result.Reason != "" {
 		return result, err
 	}

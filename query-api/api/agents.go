@@ -33,10 +33,18 @@ func (s *Server) agents() []route {
 		{
 			method: "POST", pattern: "/v1/chat/completions", id: "createChatCompletion", tag: tagAgents,
 			summary: "Ask an index in the form of OpenAI", most: "1 MiB",
-			doc: "The model is an index; the last message of a user is the question. Wishes that cannot be met, such as " +
-				"tools, are refused.",
+			doc: "The model is an index; the last message of a user is the question. Tools are ignored, which the header " +
+				"Warning says; other wishes that cannot be met are refused.",
 			body: chat.Request{}, answer: chat.Completion{}, problems: ofAQuery, failure: chat.Failure{},
 			events: "with stream: chunks of a completion, and at last [DONE]", handler: service.Complete,
+		},
+		{
+			method: "POST", pattern: "/v1/responses", id: "createResponse", tag: tagAgents,
+			summary: "Ask an index in the newer form of OpenAI", most: "1 MiB",
+			doc: "As /v1/chat/completions, for text: nothing is kept, so that previous_response_id and background are " +
+				"refused.",
+			body: chat.ResponseRequest{}, answer: chat.Response{}, problems: ofAQuery, failure: chat.Failure{},
+			events: "with stream: the events of a response, the last one response.completed", handler: service.Respond,
 		},
 		{
 			method: "GET", pattern: "/v1/models", id: "listModels", tag: tagAgents,

@@ -102,7 +102,13 @@ func (s *Server) listGenerations(w http.ResponseWriter, request *http.Request) {
 		s.fail(w, request, err)
 		return
 	}
-	s.writeTagged(w, request, Generations{name, list})
+	out := Generations{Index: name}
+	out.Items, out.NextCursor, err = namedPage(request, list, func(g artifact.Generation) string { return g.Generation })
+	if err != nil {
+		s.fail(w, request, err)
+		return
+	}
+	s.writeTagged(w, request, out)
 }
 
 func limitOf(r *http.Request) (int, error) {
@@ -124,10 +130,10 @@ func (s *Server) listEntities(w http.ResponseWriter, request *http.Request) {
 		if err != nil {
 			return nil, err
 		}
-		out := Entities{Source: sourceOf(generation), Entities: []EntitySummary{}}
+		out := Entities{Source: sourceOf(generation), Items: []EntitySummary{}}
 		out.NextCursor = next(out.Generation, after)
 		for i, record := range records {
-			out.Entities = append(out.Entities, summaryOf(classes[i], record))
+			out.Items = append(out.Items, summaryOf(classes[i], record))
 		}
 		return out, nil
 	})
@@ -182,7 +188,7 @@ func (s *Server) entityChunks(w http.ResponseWriter, request *http.Request) {
 		numbers := generation.Live.Graph.ChunksOf(uint32(generation.Live.ClassPlace(class.ID)))
 		place = min(place, len(numbers))
 		end := min(place+n, len(numbers))
-		out := EntityChunks{Source: sourceOf(generation), Chunks: []answer.Chunk{}, ChunkTotal: int64(class.Chunks)}
+		out := EntityChunks{Source: sourceOf(generation), ChunkTotal: int64(class.Chunks)}
 		var rows []*liveset.Chunk
 		for _, number := range numbers[place:end] {
 			rows = append(rows, generation.Live.ByNumber(int(number)))
@@ -190,8 +196,7 @@ func (s *Server) entityChunks(w http.ResponseWriter, request *http.Request) {
 		if end < len(numbers) {
 			out.NextCursor = next(out.Generation, end)
 		}
-		out.Cursor = out.NextCursor
-		out.Chunks, err = chunksOf(ctx, generation, rows)
+		out.Items, err = chunksOf(ctx, generation, rows)
 		return out, err
 	})
 }

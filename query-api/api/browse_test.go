@@ -2,6 +2,7 @@ package api_test
 
 import (
 	"context"
+	"maps"
 	"net/http"
 	"strings"
 	"sync/atomic"
@@ -25,11 +26,11 @@ func names(list any) string {
 
 func TestEntitiesAreListedByNameAndPaged(t *testing.T) {
 	f := serve(t, nil)
-	assert.Equal(t, "Oslo", names(f.get("/v1/indexes/sample/entities?prefix=OS")["entities"]), "by prefix")
-	if got := f.get("/v1/indexes/sample/entities?limit=2")["entities"].([]any); len(got) != 2 {
+	assert.Equal(t, "Oslo", names(f.get("/v1/indexes/sample/entities?prefix=OS")["items"]), "by prefix")
+	if got := f.get("/v1/indexes/sample/entities?limit=2")["items"].([]any); len(got) != 2 {
 		t.Errorf("limit 2 gives %d", len(got))
 	}
-	if got := f.get("/v1/indexes/sample/entities?prefix=zzz")["entities"].([]any); len(got) != 0 {
+	if got := f.get("/v1/indexes/sample/entities?prefix=zzz")["items"].([]any); len(got) != 0 {
 		t.Errorf("nobody is called so: %v", got)
 	}
 	oslo := "/v1/indexes/sample/entities/" + retrievetest.ClassID("Oslo").String()
@@ -37,8 +38,8 @@ func TestEntitiesAreListedByNameAndPaged(t *testing.T) {
 		t.Errorf("%v", out)
 	}
 	first := f.get(oslo + "/chunks?limit=2")
-	second := f.get(oslo + "/chunks?limit=2&cursor=" + first["cursor"].(string))
-	assert.True(t, len(first["chunks"].([]any)) == 2 && len(second["chunks"].([]any)) == 1 && second["cursor"] == "",
+	second := f.get(oslo + "/chunks?limit=2&cursor=" + first["next_cursor"].(string))
+	assert.True(t, len(first["items"].([]any)) == 2 && len(second["items"].([]any)) == 1 && second["next_cursor"] == "",
 		"pages: %v, %v", first, second)
 	if status, out, _ := f.do(http.MethodGet, oslo+"/chunks?cursor=x", nil); status != 422 {
 		t.Errorf("a cursor that nobody gave: %d %v", status, out)
@@ -165,4 +166,41 @@ type counted struct {
 func (c counted) Embed(ctx context.Context, texts []string) ([][]float32, model.Usage, error) {
 	c.calls.Add(1)
 	return c.Embedder.Embed(ctx, texts)
+}
+
+// A filter of lists, of days and of nothing, over HTTP and by the tools.
+func TestAFilterIsMetOrSaysThatItLeavesNothing(t *testing.T) {
+	f := serve(t, nil)
+	session := f.agent("")
+	for name, c := range map[string]struct {
+		filter map[string]any
+		reason any
+	}{
+		"one of a list": {map[string]any{"metadata": map[string]any{"kind": []string{"ship", "city"}}}, nil},
+		"none of them":  {map[string]any{"metadata": map[string]any{"kind": []string{"moon"}}}, "no_document"},
+		"no such key":   {map[string]any{"document_prefix": "zzz/"}, "no_document"},
+		"a later day":   {map[string]any{"modified": map[string]any{"from": "2999-01-01"}}, "no_document"},
+		"an early day":  {map[string]any{"modified": map[string]any{"to": "1970-01-01"}}, "no_document"},
+		"until then":    {map[string]any{"modified": map[string]any{"to": "2999-01-01"}}, nil},
+	} {
+		for _, method := range []string{"hybrid", "bm25", "unweaver"} {
+			out := f.ask(map[string]any{"query": "capital of Norway", "method": method, "filter": c.filter})
+			assert.True(t, out["reason"] == c.reason && (len(out["chunks"].([]any)) == 0) == (c.reason != nil),
+				"%s, %s: %v", name, method, out)
+		}
+		arguments := map[string]any{"query": "capital of Norway"}
+		maps.Copy(arguments, c.filter)
+		text, out, failed := call(t, session, "search", arguments)
+		assert.True(t, !failed && out["reason"] == c.reason, "%s: %v %s", name, out, text)
+	}
+}
+
+func TestAResultHoldsTheFieldsThatWereChosen(t *testing.T) {
+	f := serve(t, nil)
+	out := f.ask(map[string]any{
+		"query": "capital of Norway", "fields": []string{"generation", "chunks.document", "chunks.snippet", "reason"},
+	})
+	first := out["chunks"].([]any)[0].(map[string]any)
+	assert.True(t, len(out) == 3 && out["generation"] == "g1" && len(first) == 2 && first["document"] == "cities/oslo.txt",
+		"%v", out)
 }

@@ -22,11 +22,15 @@ func (s *Server) listIndexes(w http.ResponseWriter, request *http.Request) {
 	ctx, cancel := context.WithTimeout(request.Context(), s.Timeout)
 	defer cancel()
 	found, err := s.published(ctx)
+	var out Indexes
+	if err == nil {
+		out.Items, out.NextCursor, err = namedPage(request, found, func(info IndexInfo) string { return info.Index })
+	}
 	if err != nil {
 		s.fail(w, request, err)
 		return
 	}
-	s.writeTagged(w, request, Indexes{found})
+	s.writeTagged(w, request, out)
 }
 
 // published are the indexes that the context's caller may know of, by name.

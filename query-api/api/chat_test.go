@@ -3,6 +3,7 @@ package api_test
 import (
 	"context"
 	"encoding/json"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -154,7 +155,6 @@ func TestWishesThatCannotBeMetAreRefused(t *testing.T) {
 		code, param string
 	}{
 		"two answers":     {"n", 2, 400, "unsupported_parameter", "n"},
-		"tools":           {"tools", []any{own("type", "function")}, 400, "unsupported_parameter", "tools"},
 		"JSON":            {"response_format", own("type", "json_object"), 400, "unsupported_parameter", "response_format"},
 		"an end":          {"stop", ".", 400, "unsupported_parameter", "stop"},
 		"another model":   {"model", "gpt-4o", 404, "model_not_found", "model"},
@@ -250,7 +250,12 @@ func TestErrorsBeforeTheRouteHaveItsFormToo(t *testing.T) {
 		"no JSON": {"POST", completions, norway(nil),
 			append(bearer(key.Text), "Content-Type", "text/plain"), 415, "unsupported_media_type"},
 		"another method": {"GET", completions, "", bearer(key.Text), 405, "method_not_allowed"},
+		"no embeddings":  {"POST", "/v1/embeddings", `{"input":"x"}`, bearer(key.Text), 404, "not_found"},
+		"no such below":  {"GET", "/v1/responses/resp_1", "", bearer(key.Text), 404, "not_found"},
+		"too long":       {"POST", "/v1/responses", strings.Repeat("x", 2<<20), bearer(key.Text), 413, "too_large"},
+		"no key there":   {"POST", "/v1/responses", `{}`, bearer("")[2:], 401, "unauthorized"},
 	} {
+		l.unchecked = c.code == "not_found" // such an address is not described
 		got := l.send(c.method, c.path, c.body, c.headers...)
 		var out struct {
 			Error struct{ Code, Message, Type string }
@@ -394,6 +399,91 @@ func TestAClientOfModelsReadsTheErrorOfAStream(t *testing.T) {
 	all := f.chunks(map[string]any{})
 	if told := all[len(all)-1].Error; told == nil || told.Message == "" || told.Type != "rate_limit_error" {
 		t.Errorf("%+v", told)
+	}
+}
+
+// Frameworks of agents send their tools with every question.
+func TestToolsAreIgnoredWithAWarning(t *testing.T) {
+	f := serve(t, nil)
+	tools := map[string]any{"tools": []any{map[string]any{"type": "function"}}, "tool_choice": "auto"}
+	for path, body := range map[string]map[string]any{
+		completions:     {"messages": []any{map[string]any{"role": "user", "content": "What is the capital of Norway?"}}},
+		"/v1/responses": {"input": "What is the capital of Norway?"},
+	} {
+		body["model"] = "unweaver/sample"
+		for _, with := range []map[string]any{{}, tools} {
+			maps.Copy(body, with)
+			raw, err := json.Marshal(body)
+			require.NoError(t, err)
+			got := f.send(http.MethodPost, path, string(raw), "Content-Type", "application/json")
+			told := strings.Contains(got.Header().Get("Warning"), "tools is ignored")
+			assert.True(t, got.Code == http.StatusOK && told == (len(with) > 0), "%d %v %s", got.Code, got.Header(), got.Body)
+		}
+	}
+}
+
+// respond asks in the newer form of OpenAI.
+func (f *fixture) respond(body map[string]any) *httptest.ResponseRecorder {
+	f.t.Helper()
+	raw, err := json.Marshal(body)
+	require.NoError(f.t, err)
+	return f.send(http.MethodPost, "/v1/responses", string(raw), "Content-Type", "application/json")
+}
+
+func TestAResponseSaysWhatACompletionDoes(t *testing.T) {
+	f := serve(t, chatting(writing{pieces: []string{"Oslo", " it is [1]."}}))
+	message := map[string]any{"role": "user", "content": []any{
+		map[string]any{"type": "input_text", "text": "What is the capital of Norway?"},
+	}}
+	var whole map[string]any
+	for _, input := range []any{"What is the capital of Norway?", []any{message}} {
+		got := f.respond(map[string]any{"model": "unweaver/sample", "input": input})
+		require.NoError(t, json.Unmarshal(got.Body.Bytes(), &whole), "%s", got.Body)
+		output := whole["output"].([]any)[0].(map[string]any)
+		text := output["content"].([]any)[0].(map[string]any)
+		cited := text["annotations"].([]any)[0].(map[string]any)
+		assert.True(t, whole["status"] == "completed" && text["text"] == "Oslo it is [1]." && cited["start_index"] == 11.0 &&
+			cited["type"] == "url_citation" && whole["usage"].(map[string]any)["total_tokens"] == 42.0, "%v", whole)
+	}
+	events := f.respond(map[string]any{"model": "unweaver/sample", "input": "What is the capital of Norway?", "stream": true})
+	var kinds []string
+	var pieces string
+	var last struct {
+		Response map[string]any `json:"response"`
+	}
+	for i, block := range strings.Split(strings.TrimSuffix(events.Body.String(), "\n\n"), "\n\n") {
+		head, data, _ := strings.Cut(block, "\ndata: ")
+		var event struct {
+			Type   string `json:"type"`
+			Number int    `json:"sequence_number"`
+			Delta  string `json:"delta"`
+		}
+		require.NoError(t, json.Unmarshal([]byte(data), &event), "%q", block)
+		assert.True(t, head == "event: "+event.Type && event.Number == i, "%q", block)
+		if pieces += event.Delta; event.Delta == "" {
+			kinds = append(kinds, strings.TrimPrefix(event.Type, "response."))
+		}
+		require.NoError(t, json.Unmarshal([]byte(data), &last))
+	}
+	assert.Equal(t, "created in_progress output_item.added content_part.added output_text.done content_part.done "+
+		"output_item.done completed", strings.Join(kinds, " "))
+	assert.Equal(t, "Oslo it is [1].", pieces)
+	assert.Equal(t, whole["usage"], last.Response["usage"])
+}
+
+func TestAResponseRefusesWhatItCannotKeep(t *testing.T) {
+	f := serve(t, nil)
+	for param, value := range map[string]any{
+		"previous_response_id": "resp_1", "background": true, "input": []any{}, "max_output_tokens": 0,
+		"text.format": "json_schema",
+	} {
+		body := map[string]any{"model": "unweaver/sample", "input": "x", param: value}
+		if param == "text.format" {
+			body["text"] = map[string]any{"format": map[string]any{"type": value}}
+		}
+		got := f.respond(body)
+		assert.True(t, got.Code == http.StatusBadRequest && strings.Contains(got.Body.String(), `"param":"`+param+`"`),
+			"%s: %d %s", param, got.Code, got.Body)
 	}
 }
 

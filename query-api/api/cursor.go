@@ -4,9 +4,11 @@ import (
 	"fmt"
 	"net/http"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
+	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 )
 
@@ -60,4 +62,34 @@ func (w wanted) gone(err error) error {
 	return fault.GenCollected.At("go on with the list", w.generation).
 		Because("the generation that the cursor is of was collected").
 		Advise("begin the list anew, without a cursor")
+}
+
+// nameForm is a cursor of a list that has names: the name of the last entry of the page before.
+const nameForm = `^[a-z0-9][a-z0-9-]{0,62}$`
+
+// namedPage cuts the page that a request asks for out of a list whose entries have names. Its cursor is the name of the
+// entry before, so that a page goes on after it although others came meanwhile.
+func namedPage[T any](request *http.Request, all []T, name func(T) string) (page []T, cursor string, err error) {
+	limit, err := limitOf(request)
+	if err != nil {
+		return nil, "", err
+	}
+	if query := request.URL.Query(); query.Has("cursor") {
+		after := query.Get("cursor")
+		if !core.ValidSlug(after) {
+			return nil, "", invalid("read request", "cursor", fmt.Sprintf("%.80q is no cursor of this list", after),
+				"send the one that the page before gave, or none to begin")
+		}
+		last := slices.IndexFunc(all, func(one T) bool { return name(one) == after })
+		if last < 0 {
+			return nil, "", fault.GenCollected.At("go on with the list", after).
+				Because("the entry that the cursor names is not listed any more").
+				Advise("begin the list again, without a cursor")
+		}
+		all = all[last+1:]
+	}
+	if len(all) > limit {
+		all, cursor = all[:limit], name(all[limit-1])
+	}
+	return append([]T{}, all...), cursor, nil
 }

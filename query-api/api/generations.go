@@ -20,10 +20,10 @@ type IndexCard struct {
 	Bytes       int64      `json:"bytes" doc:"of the files of the served generation in the artifact store"`
 	Published   *time.Time `json:"published" doc:"when it was published; null where the store does not tell"`
 	AgeSeconds  float64    `json:"age_seconds" doc:"since it was published, else made"`
-	Problems    int64      `json:"problems" doc:"documents and chunks that could not be used and still stand"`
+	Problems    int64      `json:"problems" doc:"documents and passages that could not be used and still stand"`
 	Failed      int64      `json:"failed" doc:"documents that are in the corpus and cannot be used"`
 	Stale       int64      `json:"stale" doc:"of these, the ones whose former content is served"`
-	DeadLetters int64      `json:"dead_letters" doc:"chunks whose extraction failed"`
+	DeadLetters int64      `json:"dead_letters" doc:"passages whose extraction failed"`
 	Serving     string     `json:"serving" enum:"ready,behind,opening,failed,closed" doc:"in this replica; see /readyz"`
 }
 

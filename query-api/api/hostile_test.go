@@ -68,10 +68,20 @@ func TestABodyMeansOneThing(t *testing.T) {
 		`{"query":"Fram","filter":{"modified":{"from":"2026-02-30"}}}`:     422,
 		`{"query":"Fram","filter":{"modified":{"from":""}}}`:               422,
 		`{"query":"Fram","answer":"yes"}`:                                  422,
+		`{"query":"Fram","top_k":2}`:                                       200,
+		`{"query":"Fram","top_k":2,"top_chunks":2}`:                        422,
+		`{"query":"Fram","filter":{"modified":{"from":"2026-01-01"}}}`:     200,
+		`{"query":"Fram","filter":{"metadata":{"a":["1","2"]}}}`:           200,
+		`{"query":"Fram","filter":{"metadata":{"a":[1]}}}`:                 422,
+		`{"query":"Fram","fields":["chunks.text"]}`:                        200,
+		`{"query":"Fram","fields":["text"]}`:                               422,
 		`{"query":"Fram","without":{"documents":["a"],"documents":["b"]}}`: 422,
 	} {
 		got := f.send("POST", "/v1/indexes/sample/query", body, "Content-Type", "application/json")
 		assert.True(t, got.Code == status, "%.80s: %d %s, want %d", body, got.Code, got.Body, status)
+		if got.Code == 422 {
+			assert.NotRegexp(t, `Go |\b(api|map|time)[.\[]|answer\.[A-Z]|\bint\b`, got.Body.String(), "a type of Go")
+		}
 	}
 }
 

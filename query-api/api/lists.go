@@ -10,9 +10,10 @@ import (
 	"github.com/unweaver/unweaver/internal/retrieve/snippet"
 )
 
-// Indexes is the list of what is published.
+// Indexes is a page of what is published, by name.
 type Indexes struct {
-	Indexes []IndexInfo `json:"indexes"`
+	Items      []IndexInfo `json:"items"`
+	NextCursor string      `json:"next_cursor" doc:"of the next page; empty: this is the last"`
 }
 
 // IndexInfo is one index of the list.
@@ -29,10 +30,11 @@ type IndexInfo struct {
 	Created     time.Time         `json:"created,omitzero" doc:"when its generation was made; of none that is damaged"`
 }
 
-// Generations of an index, the newest first.
+// Generations is a page of the generations of an index, the one that is served first, then the newest first.
 type Generations struct {
-	Index       string                `json:"index"`
-	Generations []artifact.Generation `json:"generations"`
+	Index      string                `json:"index"`
+	Items      []artifact.Generation `json:"items"`
+	NextCursor string                `json:"next_cursor" doc:"of the next page; empty: this is the last"`
 }
 
 // Source says which generation an answer comes from.
@@ -45,10 +47,10 @@ func sourceOf(generation *retrieve.Generation) Source {
 	return Source{generation.Manifest.Index, generation.Manifest.Generation}
 }
 
-// Entities is a list of entities by name.
+// Entities is a page of entities by name.
 type Entities struct {
 	Source
-	Entities   []EntitySummary `json:"entities"`
+	Items      []EntitySummary `json:"items"`
 	NextCursor string          `json:"next_cursor" doc:"of the next page; empty: this is the last"`
 }
 
@@ -67,11 +69,10 @@ type EntityDetail struct {
 	Mentions    int64  `json:"mentions"`
 }
 
-// EntityChunks is a page of the chunks that mention an entity; an empty cursor is the end.
+// EntityChunks is a page of the chunks that mention an entity.
 type EntityChunks struct {
 	Source
-	Chunks     []answer.Chunk `json:"chunks"`
-	Cursor     string         `json:"cursor" doc:"the same as next_cursor"`
+	Items      []answer.Chunk `json:"items"`
 	NextCursor string         `json:"next_cursor" doc:"of the next page; empty: this is the last"`
 	ChunkTotal int64          `json:"chunk_total"`
 }

@@ -16,7 +16,7 @@ import (
 )
 
 // pages reads a list to its end, and gives what each entry has under a name.
-func (f *fixture) pages(path, list, field string, limit int) (all []string, requests int) {
+func (f *fixture) pages(path, field string, limit int) (all []string, requests int) {
 	f.t.Helper()
 	separator := "?"
 	if strings.Contains(path, "?") {
@@ -28,7 +28,7 @@ func (f *fixture) pages(path, list, field string, limit int) (all []string, requ
 			at += "&cursor=" + cursor
 		}
 		out := f.get(at)
-		entries := out[list].([]any)
+		entries := out["items"].([]any)
 		assert.True(f.t, len(entries) <= limit, "%s: %d entries", at, len(entries))
 		for _, entry := range entries {
 			all = append(all, entry.(map[string]any)[field].(string))
@@ -48,25 +48,49 @@ func TestListsAreReadPageByPageToTheirEnd(t *testing.T) {
 		keys = append(keys, document.Key)
 	}
 	for _, limit := range []int{1, 2, 3, len(keys), 1000} {
-		got, requests := f.pages("/v1/indexes/sample/documents", "items", "document", limit)
+		got, requests := f.pages("/v1/indexes/sample/documents", "document", limit)
 		assert.True(t, strings.Join(got, " ") == strings.Join(keys, " ") && requests == (len(keys)+limit-1)/limit,
 			"limit %d: %v in %d requests", limit, got, requests)
 	}
-	if got, _ := f.pages("/v1/indexes/sample/documents?prefix=cities/", "items", "document", 2); len(got) != 3 {
+	if got, _ := f.pages("/v1/indexes/sample/documents?prefix=cities/", "document", 2); len(got) != 3 {
 		t.Errorf("below cities/: %v", got)
 	}
-	if got, _ := f.pages("/v1/indexes/sample/documents?prefix=zzz", "items", "document", 2); len(got) != 0 {
+	if got, _ := f.pages("/v1/indexes/sample/documents?prefix=zzz", "document", 2); len(got) != 0 {
 		t.Errorf("below zzz: %v", got)
 	}
-	whole, _ := f.pages("/v1/indexes/sample/entities", "entities", "name", 1000)
-	paged, _ := f.pages("/v1/indexes/sample/entities", "entities", "name", 3)
+	whole, _ := f.pages("/v1/indexes/sample/entities", "name", 1000)
+	paged, _ := f.pages("/v1/indexes/sample/entities", "name", 3)
 	assert.True(t, len(whole) >= 10 && strings.Join(whole, "|") == strings.Join(paged, "|"),
 		"%v, in pages %v", whole, paged)
 	oslo := "/v1/indexes/sample/entities/" + retrievetest.ClassID("Oslo").String() + "/chunks"
-	whole, _ = f.pages(oslo, "chunks", "id", 1000)
-	paged, _ = f.pages(oslo, "chunks", "id", 1)
+	whole, _ = f.pages(oslo, "id", 1000)
+	paged, _ = f.pages(oslo, "id", 1)
 	assert.True(t, len(whole) == 3 && strings.Join(whole, "|") == strings.Join(paged, "|"),
 		"%v, in pages %v", whole, paged)
+}
+
+// Promises of a list without a generation: what comes or goes meanwhile neither repeats nor hides an entry.
+func TestNamedListsGoOnAfterTheirLastEntry(t *testing.T) {
+	f := serve(t, nil)
+	for _, name := range []string{"alpha", "beta", "zeta"} {
+		built := retrievetest.Build(t, f.stores, name, retrievetest.Sample()[:1], retrievetest.Options{})
+		retrievetest.Publish(t, built, 1)
+	}
+	f.publishNext(2)
+	eventually(t, "switched", func() bool { return f.ask(fram)["generation"] == "g2" })
+	for path, want := range map[string][2]string{
+		"/v1/indexes":                    {"index", "alpha beta sample zeta"},
+		"/v1/indexes/sample/generations": {"generation", "g2 g1"},
+	} {
+		for _, limit := range []int{1, 3, 1000} {
+			got, _ := f.pages(path, want[0], limit)
+			assert.Equal(t, want[1], strings.Join(got, " "), "%s by %d", path, limit)
+		}
+		for cursor, want := range map[string]int{"gone": http.StatusGone, "No-Name": http.StatusUnprocessableEntity} {
+			status, _, _ := f.do(http.MethodGet, path+"?cursor="+cursor, nil)
+			assert.Equal(t, want, status, "%s from %s", path, cursor)
+		}
+	}
 }
 
 // A list that was begun goes on in its generation although another is served meanwhile, and ends where that is gone.

@@ -54,6 +54,10 @@ func OpenAPI(methods *retrieve.Registry) []byte {
 		operations[strings.ToLower(route.method)] = all.operation(path, route)
 	}
 	all.queryOf(methods)
+	all.components["Chosen"] = map[string]any{
+		"type": "object", "description": "A result with the fields that the query named.",
+		"not": map[string]any{"required": all.components["Result"].(map[string]any)["required"]},
+	}
 	for name, text := range schemaTexts {
 		if schema, ok := all.components[name].(map[string]any); ok && schema["description"] == nil {
 			schema["description"] = text
@@ -67,7 +71,7 @@ func OpenAPI(methods *retrieve.Registry) []byte {
 		"openapi": "3.1.0",
 		"info": map[string]any{
 			"title": "UnWeaver query API", "version": "1",
-			"summary": "Cited chunks for questions", "description": apiText,
+			"summary": "Cited passages for questions", "description": apiText,
 			"license": map[string]any{"name": "Apache-2.0", "identifier": "Apache-2.0"},
 		},
 		"servers":  []any{map[string]any{"url": "/", "description": "the server that gave this description"}},
@@ -151,7 +155,11 @@ func (s *schemas) responses(route route) map[string]any {
 	ok := map[string]any{"description": "ok"}
 	switch {
 	case route.answer != nil:
-		ok["content"] = content("application/json", s.of(reflect.TypeOf(route.answer)))
+		schema := s.of(reflect.TypeOf(route.answer))
+		if route.id == "query" {
+			schema = map[string]any{"anyOf": []any{schema, ref("Chosen")}}
+		}
+		ok["content"] = content("application/json", schema)
 		if example := answerExamples[route.id]; example != nil {
 			ok["content"].(map[string]any)["application/json"].(map[string]any)["example"] = example
 		}
@@ -257,6 +265,7 @@ func (s *schemas) queryOf(methods *retrieve.Registry) {
 	query := s.components["Query"].(map[string]any)
 	query["required"] = []string{"query"}
 	properties := query["properties"].(map[string]any)
+	properties["fields"].(map[string]any)["items"] = map[string]any{"type": "string", "enum": resultFields}
 	method := properties["method"].(map[string]any)
 	names := []any{}
 	for _, name := range methods.Names() {

@@ -155,6 +155,7 @@ func TestTheDescriptionIsTheOneInTheRepository(t *testing.T) {
 	assert.True(t, bytes.Equal(got, want),
 		"openapi.json is not what the types say: run go test ./query-api/api -update, and look at the difference")
 	assert.True(t, bytes.Equal(got, api.OpenAPI(retrieve.Methods())), "two descriptions differ")
+	compareReference(t)
 }
 
 // Promises: 102.
@@ -220,7 +221,7 @@ func TestEveryAnswerIsAsDescribed(t *testing.T) {
 			assert.True(t, out["explain"] != nil, "%s %v explains nothing", spec.Name, rule)
 		}
 	}
-	seen["POST "+completions], seen["POST /mcp"] = true, true
+	seen["POST "+completions], seen["POST /v1/responses"], seen["POST /mcp"] = true, true, true
 	for status, message := range map[int]string{http.StatusOK: listing, http.StatusBadRequest: "{"} {
 		got, out, _ := f.say(message)
 		assert.True(t, got == status, "%s: %d %v", message, got, out)
@@ -228,6 +229,10 @@ func TestEveryAnswerIsAsDescribed(t *testing.T) {
 	for status, n := range map[int]int{http.StatusOK: 1, http.StatusBadRequest: 2} {
 		got, out := f.chat(norway(map[string]any{"n": n}))
 		assert.True(t, got == status, "%d answers: %d %v", n, got, out)
+		input := map[int]string{1: `"Fram"`, 2: "[]"}[n]
+		answered := f.send(http.MethodPost, "/v1/responses", `{"model":"unweaver/sample","input":`+input+`}`,
+			"Content-Type", "application/json")
+		assert.Equal(t, status, answered.Code, "%s", answered.Body)
 	}
 	for path, operations := range d.Paths {
 		for method := range operations {

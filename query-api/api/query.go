@@ -25,6 +25,9 @@ func (s *Server) query(w http.ResponseWriter, request *http.Request) {
 	var response answer.Response
 	body, err := decode(w, request)
 	if err == nil {
+		err = checkFields(body.Fields)
+	}
+	if err == nil {
 		to, err = streams(w, body)
 	}
 	if err == nil {
@@ -32,7 +35,7 @@ func (s *Server) query(w http.ResponseWriter, request *http.Request) {
 	} else {
 		s.Telemetry.Count(telemetry.Queries, 1, "", "", string(fault.CodeOf(err)))
 	}
-	s.end(w, request, to, response, err)
+	s.end(w, request, to, chosen(response, body.Fields), err)
 }
 
 // decode reads a body strictly: what a query means must not depend on a misspelt field.

@@ -67,7 +67,7 @@ func TestOneIndexThatCannotBeServedTakesNoReplicaAway(t *testing.T) {
 		assert.Contains(t, metrics, want, "metrics lack")
 	}
 	var states []string
-	for _, one := range f.get("/v1/indexes")["indexes"].([]any) {
+	for _, one := range f.get("/v1/indexes")["items"].([]any) {
 		entry := one.(map[string]any)
 		states = append(states, entry["index"].(string)+" "+entry["state"].(string))
 	}

@@ -72,8 +72,8 @@ var (
 		"next_cursor of the page before; none for the first. It names the generation that the list is of, and ends with " +
 			"410 when that was collected", nil,
 	}
-	runPage = parameter{
-		"cursor", map[string]any{"type": "string", "pattern": runCursorForm},
+	namePage = parameter{
+		"cursor", map[string]any{"type": "string", "pattern": nameForm},
 		"next_cursor of the page before; none for the first", nil,
 	}
 	ofAnIndex  = []int{http.StatusNotFound, http.StatusGone, http.StatusServiceUnavailable, http.StatusGatewayTimeout}
@@ -113,7 +113,7 @@ func (s *Server) indexRoutes() []route {
 	return []route{
 		{
 			method: "POST", pattern: "/v1/indexes/{index}/query", id: "query", tag: tagQuery, summary: "Ask a question",
-			doc: "Finds the chunks of the index that help to answer, in the order of their use, and on request the answer " +
+			doc: "Finds the passages of the index that help to answer, in the order of their use, and on request the answer " +
 				"of the chat model with citations. Scores order one response; they do not compare across responses. Few " +
 				"questions are answered at once whose parameters ask for heavy work: one more is a 429 with Retry-After, " +
 				"and ordinary ones are answered beside them.",
@@ -122,7 +122,8 @@ func (s *Server) indexRoutes() []route {
 		{
 			method: "GET", pattern: "/v1/indexes", id: "listIndexes", tag: tagIndexes, summary: "List published indexes",
 			doc: "Those that the key is for, by name.", kept: true,
-			answer: Indexes{}, problems: ofStores, handler: s.listIndexes,
+			query:  []parameter{namePage, howMany},
+			answer: Indexes{}, problems: append([]int{http.StatusGone}, ofStores...), handler: s.listIndexes,
 		},
 		{
 			method: "GET", pattern: "/v1/indexes/{index}", id: "getIndex", tag: tagIndexes, summary: "Get one index",
@@ -132,7 +133,8 @@ func (s *Server) indexRoutes() []route {
 		{
 			method: "GET", pattern: "/v1/indexes/{index}/generations", id: "listGenerations", tag: tagIndexes,
 			summary: "List the generations of an index", doc: "The one that is served first, then the newest first.",
-			kept: true, answer: Generations{}, problems: ofArtifact, handler: s.listGenerations,
+			kept: true, query: []parameter{namePage, howMany}, answer: Generations{},
+			problems: append([]int{http.StatusGone}, ofArtifact...), handler: s.listGenerations,
 		},
 		{
 			method: "GET", pattern: "/v1/indexes/{index}/generations/{generation}", id: "getGeneration", tag: tagIndexes,
@@ -142,12 +144,12 @@ func (s *Server) indexRoutes() []route {
 		{
 			method: "GET", pattern: "/v1/indexes/{index}/memory", id: "getMemory", tag: tagIndexes,
 			summary: "Get the themes of an index",
-			doc: "What enrichment `gem` made: themes, each with the chunks of its largest loadings, and what the spectrum " +
+			doc: "What enrichment `gem` made: themes, each with the passages of its largest loadings, and what the spectrum " +
 				"says. A generation without it is a 422 that names the setting.",
 			kept: true, answer: Memory{}, problems: ofAnIndex, handler: s.memory,
 			query: []parameter{{"nodes", map[string]any{
 				"type": "integer", "minimum": 1, "maximum": mostNodes, "default": mostNodes,
-			}, "the most chunks in all, as many of each theme as of any other", 60}, pinned},
+			}, "the most passages in all, as many of each theme as of any other", 60}, pinned},
 		},
 	}
 }
@@ -172,7 +174,7 @@ func (s *Server) documentRoutes() []route {
 			path:    "/v1/indexes/{index}/documents/{key}/text",
 			summary: "Get the decoded text of a document", kept: true,
 			doc: "All of it, or a range, at most 1,048,576 code points. Offsets are code points of the version that is " +
-				"served, as in chunks and mentions.",
+				"served, as in passages and mentions.",
 			query: []parameter{
 				{"version", plain, "sha256 of the content that offsets are of; 404 where another is served", nil},
 				{"start", count, "first code point; without it the beginning", 0},
@@ -183,7 +185,7 @@ func (s *Server) documentRoutes() []route {
 		},
 		{
 			method: "GET", pattern: "/v1/indexes/{index}/chunks/{id}", id: "getChunk", tag: tagDocuments,
-			summary: "Get one chunk", doc: "With what was extracted from it.", kept: true,
+			summary: "Get one passage", doc: "With what was extracted from it.", kept: true,
 			query: []parameter{pinned}, answer: ChunkDetail{}, problems: ofAnIndex, handler: s.getChunk,
 		},
 	}
@@ -206,7 +208,7 @@ func (s *Server) entityRoutes() []route {
 		},
 		{
 			method: "GET", pattern: "/v1/indexes/{index}/entities/{id}/chunks", id: "listEntityChunks", tag: tagEntities,
-			summary: "List the chunks that mention an entity", doc: "In chunk order: documents by key, chunks by place.",
+			summary: "List the passages that mention an entity", doc: "In passage order: documents by key, passages by place.",
 			kept: true, query: []parameter{page1, howMany, pinned},
 			answer: EntityChunks{}, problems: ofAnIndex, handler: s.entityChunks,
 		},
@@ -220,7 +222,7 @@ func (s *Server) runRoutes() []route {
 			summary: "List the runs of an index",
 			doc: "Those that go on, and those whose reports are kept, the one that began last first. An index that was " +
 				"never published has runs, too.",
-			kept: true, scope: access.Operate, query: []parameter{runPage, howMany}, answer: Runs{},
+			kept: true, scope: access.Operate, query: []parameter{namePage, howMany}, answer: Runs{},
 			problems: append([]int{http.StatusGone}, ofArtifact...), handler: s.listRuns,
 		},
 		{
@@ -238,7 +240,7 @@ func (s *Server) runRoutes() []route {
 		{
 			method: "GET", pattern: "/v1/indexes/{index}/trends", id: "getTrends", tag: tagRuns,
 			summary: "Get what the last nights came to",
-			doc: "Of the builds of an index that ended, the oldest first: chunks, changes, calls, tokens, cost, time, how " +
+			doc: "Of the builds of an index that ended, the oldest first: passages, changes, calls, tokens, cost, time, how " +
 				"wrong the estimate was, failures, bytes. They are kept longer than generations.",
 			kept: true, scope: access.Operate, answer: runlog.Trends{}, problems: ofArtifact, handler: s.trends,
 			query: []parameter{{"nights", map[string]any{

@@ -3,8 +3,6 @@ package api
 import (
 	"context"
 	"net/http"
-	"regexp"
-	"slices"
 
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
@@ -17,11 +15,6 @@ type Runs struct {
 	Items      []runlog.Summary `json:"items"`
 	NextCursor string           `json:"next_cursor" doc:"of the next page; empty: this is the last"`
 }
-
-// runCursorForm is a cursor of a list of runs: the generation of the last run of the page before.
-const runCursorForm = `^[a-z0-9][a-z0-9-]{0,62}$`
-
-var runCursor = regexp.MustCompile(runCursorForm)
 
 // listRuns answers GET …/runs.
 func (s *Server) listRuns(w http.ResponseWriter, request *http.Request) {
@@ -36,41 +29,19 @@ func (s *Server) listRuns(w http.ResponseWriter, request *http.Request) {
 }
 
 func (s *Server) runsPage(ctx context.Context, request *http.Request) (Runs, error) {
-	out := Runs{Index: request.PathValue("index"), Items: []runlog.Summary{}}
+	out := Runs{Index: request.PathValue("index")}
 	if !core.ValidIndex(out.Index) {
 		return out, unknownIndex(out.Index)
 	}
-	limit, err := limitOf(request)
-	if err != nil {
-		return out, err
-	}
-	query := request.URL.Query()
-	after := query.Get("cursor")
-	if query.Has("cursor") && !runCursor.MatchString(after) {
-		return out, invalid("read request", "cursor", "it is no cursor of runs", "send the one that the page before gave")
-	}
 	all, err := s.runlog().List(ctx, out.Index, 0)
+	if err == nil && len(all) == 0 && !request.URL.Query().Has("cursor") {
+		err = unknownIndex(out.Index)
+	}
 	if err != nil {
 		return out, err
 	}
-	if len(all) == 0 && after == "" {
-		return out, unknownIndex(out.Index)
-	}
-	if after != "" {
-		last := slices.IndexFunc(all, func(run runlog.Summary) bool { return run.Generation == after })
-		if last < 0 {
-			return out, fault.GenCollected.At("go on with the list", after).
-				Because("the run that the cursor names is not listed any more").
-				Advise("begin the list anew, without a cursor")
-		}
-		all = all[last+1:]
-	}
-	if len(all) > limit {
-		all = all[:limit]
-		out.NextCursor = all[limit-1].Generation
-	}
-	out.Items = append(out.Items, all...)
-	return out, nil
+	out.Items, out.NextCursor, err = namedPage(request, all, func(run runlog.Summary) string { return run.Generation })
+	return out, err
 }
 
 // getRun answers GET …/runs/{run}.

@@ -85,7 +85,7 @@ func TestRunsAreListedNewestFirstAndPaged(t *testing.T) {
 		Report: core.Report{Status: core.StatusRunning, Started: night(6)},
 	})
 	for _, limit := range []int{1, 2, 3, 100} {
-		got, _ := f.pages("/v1/indexes/sample/runs", "items", "generation", limit)
+		got, _ := f.pages("/v1/indexes/sample/runs", "generation", limit)
 		assert.Equal(t, "torn n6 n5 n4 n3 n2 n1", strings.Join(got, " "), "limit %d: %v", limit, got)
 	}
 	items := f.get("/v1/indexes/sample/runs")["items"].([]any)

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/unweaver/unweaver/internal/answer"
 	"github.com/unweaver/unweaver/query-api/chat"
 )
 
@@ -25,6 +26,9 @@ type schemas struct {
 const dateTime = `^[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])T([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9]` +
 	`(\.[0-9]{1,9})?(Z|[+-]([01][0-9]|2[0-3]):[0-5][0-9])$`
 
+// date is the form of a day, which may stand for a time where a query asks for one.
+const date = `^[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])$`
+
 var textMarshaler = reflect.TypeFor[encoding.TextMarshaler]()
 
 func ref(name string) map[string]any { return map[string]any{"$ref": "#/components/schemas/" + name} }
@@ -34,6 +38,11 @@ func (s *schemas) of(t reflect.Type) map[string]any {
 	switch {
 	case t == reflect.TypeFor[time.Time]():
 		return map[string]any{"type": "string", "format": "date-time", "pattern": dateTime}
+	case t == reflect.TypeFor[answer.Moment]():
+		return map[string]any{"type": "string", "pattern": dateTime + "|" + date}
+	case t == reflect.TypeFor[answer.Values]():
+		list := map[string]any{"type": "array", "items": map[string]any{"type": "string"}}
+		return map[string]any{"anyOf": []any{map[string]any{"type": "string"}, list}}
 	case t.Implements(textMarshaler):
 		return map[string]any{"type": "string"}
 	}

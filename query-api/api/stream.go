@@ -26,7 +26,10 @@ type Delta struct {
 }
 
 // stream of one answer; nil where none is wanted.
-type stream struct{ events *sse.Writer }
+type stream struct {
+	events *sse.Writer
+	fields []string // of a Result that are wanted
+}
 
 // streams begins the stream that a request wants.
 func streams(w http.ResponseWriter, body answer.Request) (*stream, error) {
@@ -36,7 +39,7 @@ func streams(w http.ResponseWriter, body answer.Request) (*stream, error) {
 	case !body.Answer:
 		return nil, invalid("read query", "stream", "there is no answer to stream", "set answer: true too")
 	}
-	return &stream{sse.New(w)}, nil
+	return &stream{sse.New(w), body.Fields}, nil
 }
 
 // found sends what was found, and has the answer sent as it comes.
@@ -45,11 +48,11 @@ func (s *stream) found(ctx context.Context, response answer.Response) (context.C
 		return ctx, nil
 	}
 	ctx = model.Deltas(ctx, func(text string) error { return s.events.JSON(eventDelta, Delta{text}) })
-	return ctx, s.events.JSON(eventFound, response)
+	return ctx, s.events.JSON(eventFound, chosen(response, s.fields))
 }
 
 // end writes a response, or the error in its place: as events where the stream has begun.
-func (s *Server) end(w http.ResponseWriter, request *http.Request, to *stream, response answer.Response, err error) {
+func (s *Server) end(w http.ResponseWriter, request *http.Request, to *stream, response any, err error) {
 	if to != nil {
 		defer to.events.Close()
 	}

@@ -11,7 +11,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -37,7 +36,7 @@ func readText(decoder *jsontext.Decoder, text *string) error {
 	case kind == '"':
 		*text = decodeText(raw)
 	case kind != 'n':
-		return errors.New("want string, got " + answer.KindName(kind))
+		return errors.New("want a text, got " + answer.KindName(kind))
 	case !method:
 		return errors.New("want a value, got null")
 	}
@@ -88,20 +87,26 @@ func refuseBody(err error) error {
 		return fault.Usage.At("read body", "").Because(err).Advise("send one JSON object")
 	}
 	field := fieldOf(meaning.JSONPointer)
-	switch kind := meaning.JSONKind; {
+	switch {
 	case errors.Is(meaning.Err, json.ErrUnknownName):
 		return invalid("read query", field, "unknown field", "known: "+strings.Join(keysOf(meaning.GoType), ", "))
 	case errors.Is(meaning.Err, errEmpty):
 		return invalid("read query", field, errEmpty.Error(), "leave it out, or give null, for the index's own")
-	case meaning.GoType == reflect.TypeFor[time.Time]() && kind == '"':
-		why := fmt.Sprintf("%.80q is no time", decodeText(meaning.JSONValue))
-		return invalid("read query", field, why, "write 2026-01-31T12:00:00Z")
-	case meaning.GoType == reflect.TypeFor[answer.Count]() || meaning.GoType == reflect.TypeFor[string]():
+	case meaning.Err != nil: // what the types of fields say
 		return invalid("read query", field, meaning.Err.Error(), "")
-	case meaning.GoType != nil:
-		return invalid("read query", field, "want "+meaning.GoType.String()+", got "+answer.KindName(kind), "")
 	}
-	return invalid("read query", field, meaning.Error(), "")
+	return invalid("read query", field, "want "+kindOf(meaning.GoType)+", got "+answer.KindName(meaning.JSONKind), "")
+}
+
+// kindOf says in words of JSON what a field takes.
+func kindOf(t reflect.Type) string {
+	switch t.Kind() {
+	case reflect.Bool:
+		return "true or false"
+	case reflect.Slice:
+		return "a list"
+	}
+	return "an object"
 }
 
 // fieldOf writes a place in a body as its fields, with points between them.

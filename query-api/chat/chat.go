@@ -4,6 +4,7 @@
 //
 //	request.go   what is read of a request, and what is refused
 //	response.go  answers, whole and as events; annotations
+//	responses.go the newer form of the same: responses
 //	models.go    the list of models
 //	failure.go   errors
 package chat
@@ -54,6 +55,7 @@ func (s Service) Complete(w http.ResponseWriter, request *http.Request) {
 		s.fail(w, request, err)
 		return
 	}
+	asked.warn(w.Header())
 	out := newReply(request, asked)
 	if asked.stream {
 		s.stream(w, request, asked, out)
@@ -137,7 +139,7 @@ func newReply(request *http.Request, asked question) *reply {
 		base.Scheme = "https"
 	}
 	return &reply{
-		id: "chatcmpl-" + hex.EncodeToString(raw), created: time.Now().Unix(), model: asked.model, base: base.String(),
+		id: hex.EncodeToString(raw), created: time.Now().Unix(), model: asked.model, base: base.String(),
 	}
 }
 

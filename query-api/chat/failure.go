@@ -3,6 +3,7 @@ package chat
 import (
 	"context"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -24,9 +25,12 @@ type FailureBody struct {
 	Param   *string `json:"param"`
 }
 
+// spoken are the addresses below which clients of this form ask.
+var spoken = []string{"/v1/chat", "/v1/completions", "/v1/embeddings", "/v1/models", "/v1/responses"}
+
 // Speaks tells whether a path is one of this form, so that its errors are too.
 func Speaks(path string) bool {
-	return path == "/v1/chat/completions" || path == "/v1/models" || strings.HasPrefix(path, "/v1/models/")
+	return slices.ContainsFunc(spoken, func(known string) bool { return strings.HasPrefix(path+"/", known+"/") })
 }
 
 // Fail writes a problem in the form of OpenAI.
@@ -68,8 +72,11 @@ func failureOf(problem *problem.Problem) (int, Failure) {
 	if problem.Param != "" {
 		body.Param = &problem.Param
 	}
-	if problem.Code == "unknown_index" {
+	switch problem.Code {
+	case "unknown_index":
 		body.Code = "model_not_found"
+	case "not_found":
+		body.Message = problem.Detail + " (ask /v1/chat/completions or /v1/responses; what there is stands at /openapi.json)"
 	}
 	return problem.Status, Failure{body}
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"net/http"
 	"regexp"
 	"slices"
 	"strconv"
@@ -43,16 +44,25 @@ type question struct {
 	query  []byte // body for the query route
 	stream bool
 	usage  bool // tell it at the end of a stream
+
+	ignored []string // fields that are let be although they wish for something
 }
 
-// refused are fields whose wish cannot be met, with the values that wish for nothing. Null always does.
-var refused = []struct {
+// warn says in the headers of an answer what was ignored.
+func (q question) warn(header http.Header) {
+	for _, name := range q.ignored {
+		header.Add("Warning", `299 unweaver "`+name+` is ignored: an index calls no tools"`)
+	}
+}
+
+// refusal is of a field whose wish cannot be met, but for values that wish for nothing. Null always does.
+type refusal struct {
 	name, why string
 	harmless  []string
-}{
+}
+
+var refused = []refusal{
 	{"n", "there is one answer to a question", []string{"1"}},
-	{"tools", "an index calls no tools", []string{"[]"}},
-	{"functions", "an index calls no functions", []string{"[]"}},
 	{"tool_choice", "an index calls no tools", []string{`"none"`, `"auto"`}},
 	{"function_call", "an index calls no functions", []string{`"none"`, `"auto"`}},
 	{"response_format", "an answer is text", []string{`{"type":"text"}`}},
@@ -68,7 +78,8 @@ var refused = []struct {
 
 // options of our own: fields of a query that may stand under "unweaver".
 var options = []string{
-	"method", "rule", "top_entities", "top_chunks", "params", "filter", "without", "max_context_tokens", "generation",
+	"method", "rule", "top_entities", "top_chunks", "top_k", "params", "filter", "without", "max_context_tokens",
+	"generation",
 	"rerank",
 }
 
@@ -76,14 +87,24 @@ var indexName = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,62}$`)
 
 // read takes the question from a body.
 func read(raw []byte) (question, error) {
-	var out question
 	var fields map[string]json.RawMessage
 	if json.Unmarshal(raw, &fields) != nil || fields == nil {
-		return out, wrong("", "the body is not one JSON object")
+		return question{}, wrong("", "the body is not one JSON object")
 	}
 	for _, field := range refused {
-		if err := harmless(field.name, field.why, field.harmless, fields[field.name]); err != nil {
-			return out, err
+		if err := field.check(fields[field.name]); err != nil {
+			return question{}, err
+		}
+	}
+	return readFields(fields)
+}
+
+// readFields takes the question from the fields of a body.
+func readFields(fields map[string]json.RawMessage) (question, error) {
+	var out question
+	for _, name := range []string{"tools", "functions"} { // frameworks of agents always send them
+		if (refusal{name: name, harmless: []string{"[]"}}).check(fields[name]) != nil {
+			out.ignored = append(out.ignored, name)
 		}
 	}
 	var streamed StreamOptions
@@ -100,7 +121,7 @@ func read(raw []byte) (question, error) {
 	}
 	out.usage = streamed.IncludeUsage != nil && *streamed.IncludeUsage
 	if out.model == "" {
-		return out, wrong("model", "none is named; they are listed at /v1/models")
+		return out, wrong("model", "no model is named; they are listed at /v1/models")
 	}
 	index, ok := strings.CutPrefix(out.model, Prefix)
 	if !ok || !indexName.MatchString(index) {
@@ -135,20 +156,20 @@ func mostOf(fields map[string]json.RawMessage) (int, error) {
 	return most, nil
 }
 
-// harmless tells whether a field wishes for nothing.
-func harmless(name, why string, values []string, given json.RawMessage) error {
+// check is the error of a value that wishes for something.
+func (r refusal) check(given json.RawMessage) error {
 	if given == nil {
 		return nil
 	}
 	var value any
 	if json.Unmarshal(given, &value) != nil {
-		return wrong(name, "it is no JSON")
+		return wrong(r.name, "it is no JSON")
 	}
 	plain, _ := json.Marshal(value) // it was read as JSON
-	if value == nil || slices.Contains(values, string(plain)) {
+	if value == nil || slices.Contains(r.harmless, string(plain)) {
 		return nil
 	}
-	problem := wrong(name, "not supported: "+why)
+	problem := wrong(r.name, r.name+" is not supported: "+r.why)
 	problem.Code = "unsupported_parameter"
 	return problem
 }
@@ -167,7 +188,7 @@ func lastQuestion(raw json.RawMessage) (string, error) {
 			return textOf(message.Content)
 		}
 	}
-	return "", wrong("messages", "none is a user's: the last message of a user is the question")
+	return "", wrong("messages", "no message has the role user: the last one that has is the question")
 }
 
 // textOf reads the content of a message: text, or parts of text.
@@ -185,7 +206,7 @@ func textOf(raw json.RawMessage) (string, error) {
 	}
 	texts := make([]string, 0, len(parts))
 	for _, part := range parts {
-		if part.Type != "text" {
+		if part.Type != "text" && part.Type != "input_text" {
 			problem := wrong("messages", "a question is text: parts of other types cannot be looked for")
 			problem.Code = "unsupported_parameter"
 			return "", problem

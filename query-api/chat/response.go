@@ -49,7 +49,7 @@ type Annotation struct {
 type URLCitation struct {
 	StartIndex int    `json:"start_index" doc:"code points of the answer: its mark [n], or all where no mark names it"`
 	EndIndex   int    `json:"end_index" doc:"the first code point behind"`
-	URL        string `json:"url" doc:"the chunk at this server"`
+	URL        string `json:"url" doc:"the passage at this server"`
 	Title      string `json:"title"`
 }
 
@@ -82,7 +82,7 @@ type Details struct {
 	Method     string   `json:"method"`
 	Reason     *string  `json:"reason"`
 	Degraded   []string `json:"degraded"`
-	Confidence *float64 `json:"confidence" doc:"that one of the first five chunks says it; null: it cannot be told"`
+	Confidence *float64 `json:"confidence" doc:"that one of the first five passages says it; null: it cannot be told"`
 	AnswerKind string   `json:"answer_kind" enum:"model,best_sentence,none" doc:"best_sentence: quoted from passages"`
 }
 
@@ -189,7 +189,7 @@ type reply struct {
 func (a *reply) whole(f found) Completion {
 	message := Message{Role: "assistant", Content: f.Answer.Text, Annotations: f.annotations(a.base)}
 	return Completion{
-		ID: a.id, Object: "chat.completion", Created: a.created, Model: a.model,
+		ID: "chatcmpl-" + a.id, Object: "chat.completion", Created: a.created, Model: a.model,
 		Choices: []Choice{{Message: message, FinishReason: f.ended()}},
 		Usage:   f.usage(), SystemFingerprint: f.Generation, Details: f.details(),
 	}
@@ -197,7 +197,7 @@ func (a *reply) whole(f found) Completion {
 
 func (a *reply) chunk(piece Piece, ended *string) Chunk {
 	return Chunk{
-		ID: a.id, Object: "chat.completion.chunk", Created: a.created, Model: a.model,
+		ID: "chatcmpl-" + a.id, Object: "chat.completion.chunk", Created: a.created, Model: a.model,
 		Choices: []ChunkChoice{{Delta: piece, FinishReason: ended}},
 	}
 }

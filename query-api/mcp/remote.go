@@ -25,11 +25,22 @@ type Remote struct {
 
 // Indexes implements Backend.
 func (r Remote) Indexes(ctx context.Context) ([]Index, error) {
-	var list struct {
-		Indexes []Index `json:"indexes"`
+	var all []Index
+	query := url.Values{"limit": {"1000"}}
+	for {
+		var page struct {
+			Items      []Index `json:"items"`
+			NextCursor string  `json:"next_cursor"`
+		}
+		if err := r.ask(ctx, http.MethodGet, "indexes?"+query.Encode(), nil, &page); err != nil {
+			return nil, err
+		}
+		all = append(all, page.Items...)
+		if page.NextCursor == "" {
+			return all, nil
+		}
+		query.Set("cursor", page.NextCursor)
 	}
-	err := r.ask(ctx, http.MethodGet, "indexes", nil, &list)
-	return list.Indexes, err
 }
 
 // Ask implements Backend.

@@ -17,7 +17,7 @@ func TestWhatAnotherServerSaysAgainstAQuestionIsTold(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
 		switch request.URL.Path {
 		case "/v1/indexes":
-			_, _ = w.Write([]byte(`{"indexes":[{"index":"docs","chunks":7}]}`))
+			_, _ = w.Write([]byte(`{"items":[{"index":"docs","chunks":7}],"next_cursor":""}`))
 		case "/v1/indexes/busy/query":
 			w.Header().Set("Retry-After", "7")
 			w.WriteHeader(http.StatusTooManyRequests)

@@ -30,12 +30,13 @@ func (s *server) query(ctx context.Context, asked Question, more string) (answer
 	if err != nil {
 		return out, Found{}, err
 	}
-	body := map[string]any{"query": asked.Query, "filter": map[string]any{"metadata": asked.Metadata}}
+	filter := map[string]any{"metadata": asked.Metadata, "modified": asked.Modified}
+	body := map[string]any{"query": asked.Query, "filter": filter}
 	if more != "" {
 		body[more] = true
 	}
 	if asked.DocumentPrefix != "" {
-		body["filter"].(map[string]any)["document_prefix"] = asked.DocumentPrefix
+		filter["document_prefix"] = asked.DocumentPrefix
 	}
 	for name, value := range map[string]string{"method": asked.Method, "generation": asked.Generation} {
 		if value != "" {

@@ -10,15 +10,22 @@ import (
 
 // Question is what search, answer and explain take.
 type Question struct {
-	Index          string            `json:"index,omitempty" jsonschema:"the index; may be left out where there is one"`
-	Query          string            `json:"query" jsonschema:"the question, in plain words"`
-	Method         string            `json:"method,omitempty" jsonschema:"retrieval method; default: the index's"`
-	TopChunks      int               `json:"top_chunks,omitempty" jsonschema:"passages, 1 to 100; default: the index's"`
-	DocumentPrefix string            `json:"document_prefix,omitempty" jsonschema:"only documents whose key begins so"`
-	Metadata       map[string]string `json:"metadata,omitempty" jsonschema:"only documents with these values"`
-	Generation     string            `json:"generation,omitempty" jsonschema:"a kept generation; default: the current one"`
-	Rerank         *bool             `json:"rerank,omitempty" jsonschema:"false: without the index's reranker"`
-	MaxTokens      int               `json:"max_tokens,omitempty" jsonschema:"longest text; default 6000, most 131072"`
+	Index          string         `json:"index,omitempty" jsonschema:"the index; may be left out where there is one"`
+	Query          string         `json:"query" jsonschema:"the question, in plain words"`
+	Method         string         `json:"method,omitempty" jsonschema:"retrieval method; default: the index's"`
+	TopChunks      int            `json:"top_chunks,omitempty" jsonschema:"passages, 1 to 100; default: the index's"`
+	DocumentPrefix string         `json:"document_prefix,omitempty" jsonschema:"only documents whose key begins so"`
+	Metadata       map[string]any `json:"metadata,omitempty" jsonschema:"of each field a value, or a list of values"`
+	Modified       *Modified      `json:"modified,omitempty" jsonschema:"only documents modified in this range"`
+	Generation     string         `json:"generation,omitempty" jsonschema:"a kept generation; default: the current one"`
+	Rerank         *bool          `json:"rerank,omitempty" jsonschema:"false: without the index's reranker"`
+	MaxTokens      int            `json:"max_tokens,omitempty" jsonschema:"longest text; default 6000, most 131072"`
+}
+
+// Modified is a range of times.
+type Modified struct {
+	From string `json:"from,omitempty" jsonschema:"2026-01-31, or with a time 2026-01-31T12:00:00Z; included"`
+	To   string `json:"to,omitempty" jsonschema:"as from; not included"`
 }
 
 // Passage is a chunk of a document. Start and end are code points of the document's decoded text.
@@ -81,7 +88,7 @@ type Found struct {
 	Index      string    `json:"index"`
 	Generation string    `json:"generation"`
 	Method     string    `json:"method"`
-	Reason     string    `json:"reason,omitempty" jsonschema:"why nothing was found: no_match or empty_index"`
+	Reason     string    `json:"reason,omitempty" jsonschema:"why not: no_match, no_document (by the filter), empty_index"`
 	Confidence *float64  `json:"confidence,omitempty" jsonschema:"0 to 1: that one of the first five passages says it"`
 	Degraded   []string  `json:"degraded,omitempty" jsonschema:"parts of the search that are down"`
 	Passages   []Passage `json:"passages"`
@@ -93,7 +100,7 @@ type Answered struct {
 	Found
 	Answer    string   `json:"answer"`
 	Kind      string   `json:"kind" jsonschema:"model wrote it, best_sentence: quoted from passages, or none"`
-	Citations []string `json:"citations" jsonschema:"chunks that the answer rests on"`
+	Citations []string `json:"citations" jsonschema:"passages that the answer rests on"`
 	Truncated bool     `json:"truncated,omitempty"`
 }
 

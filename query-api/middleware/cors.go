@@ -12,7 +12,7 @@ const (
 	corsMethods = "GET, HEAD, POST, OPTIONS"
 	corsHeaders = "Authorization, Content-Type, If-None-Match, Last-Event-ID, Mcp-Protocol-Version, Mcp-Session-Id, " +
 		"X-API-Key, X-Request-Id"
-	corsExposed = "Allow, ETag, Mcp-Session-Id, Retry-After, WWW-Authenticate, X-Request-Id"
+	corsExposed = "Allow, ETag, Mcp-Session-Id, Retry-After, Warning, WWW-Authenticate, X-Request-Id"
 	corsMaxAge  = "600" // seconds
 )
 

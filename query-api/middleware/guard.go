@@ -28,7 +28,7 @@ import (
 
 // Keys finds the key that a text is; access.Ring does.
 type Keys interface {
-	Check(text string) (*access.Key, error)
+	Check(ctx context.Context, text string) (*access.Key, error)
 }
 
 // Policy is what a server asks of requests. The zero value asks for nothing; a server that is reached beyond loopback
@@ -112,15 +112,19 @@ func New(policy Policy, fail Fail) *Guard {
 	}
 }
 
-// Open tells whether a request needs no key: /livez says nothing but that the process answers, the page holds no data.
+// Open tells whether a request needs no key: /livez says nothing but that the process answers, the page and the
+// description of the API hold no data.
 func Open(request *http.Request) bool {
 	get := request.Method == http.MethodGet || request.Method == http.MethodHead
 	switch request.URL.Path {
-	case "/livez", "/", "/page/app.js", "/page/style.css", "/page/icon.svg":
+	case "/livez", "/", described, "/page/app.js", "/page/style.css", "/page/icon.svg":
 		return get
 	}
 	return false
 }
+
+// described is the path of the API's description. It is long, so that it counts towards the limits of who asks.
+const described = "/openapi.json"
 
 // Wrap lets through what the policy allows. self tells of paths whose handler asks for a key by itself.
 func (g *Guard) Wrap(next http.Handler, self func(path string) bool) http.Handler {
@@ -146,7 +150,7 @@ func (g *Guard) Wrap(next http.Handler, self func(path string) bool) http.Handle
 			return
 		}
 		request = request.WithContext(with(request.Context(), caller))
-		if !Open(request) {
+		if !Open(request) || request.URL.Path == described {
 			leave, err := caller.enter()
 			if err != nil {
 				g.fail(writer, request, err)
@@ -239,7 +243,7 @@ func (g *Guard) identify(request *http.Request, self bool) (*Caller, error) {
 	case g.policy.Keys == nil:
 		return nil, errNoKey
 	}
-	key, err := g.policy.Keys.Check(text)
+	key, err := g.policy.Keys.Check(request.Context(), text)
 	if err != nil {
 		return nil, err
 	}

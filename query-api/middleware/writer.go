@@ -94,7 +94,7 @@ func plainFault(status int) error {
 		return errNoKey
 	case status < 500:
 		return fault.NotFound.At("find", "this address").
-			Because("there is none").
+			Because("the API has none of that name").
 			Advise("they are described at /openapi.json")
 	}
 	return fault.Internal.At("answer", "").Because("status " + strconv.Itoa(status))

@@ -464,6 +464,7 @@ const steps = {
   async 'a key is asked for, tried, and kept in the tab alone'() {
     await visit(`#/sample/ask?${q}`, { base: locked }, async (page, profile) => {
       await page.getByRole('heading', { name: 'This server asks for a key' }).waitFor()
+      assert.ok(!(await page.getByText('Metrics').isVisible()), 'a link that leads to a 401')
       await page.getByLabel('API key').fill('wrong')
       await page.keyboard.press('Enter')
       await page.getByRole('heading', { name: 'That key is not taken' }).waitFor()
@@ -482,7 +483,7 @@ const steps = {
   },
 
   async 'no index yet tells how to make one'() {
-    await visit('', { fake: { '**/v1/indexes': json({ indexes: [] }) } }, async (page) => {
+    await visit('', { fake: { '**/v1/indexes?*': json({ items: [] }) } }, async (page) => {
       await page.getByText('unweaver index FOLDER --index docs --wait').waitFor()
     })
   },

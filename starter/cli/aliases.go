@@ -112,13 +112,13 @@ func (a *App) aliasesSuggestCmd() *cobra.Command {
 		Use:   "suggest",
 		Short: "Print a file of aliases with pairs of names that may be one, and why, to be edited",
 		Long: `Print what the file of aliases says now, and behind it pairs of names that may be one, each with its reason:
-the cosine of the vectors of the two classes, or that they have the same letters. Pairs of the same letters are lines
+the cosine of the vectors of the two entities, or that they have the same letters. Pairs of the same letters are lines
 that count; others are comments, as most of them are near and not the same: take the reason away in front of those that
 are right. Turn into forbid what must not come again, and name the file in indexes.*.aliases. No model is asked, and
 nothing is changed.
 
 Pairs with other numbers, and such of which one has another proper noun besides, are refused, and so is what the file
-forbids. The classes with the most mentions are compared, each with all others.
+forbids. The entities with the most mentions are compared, each with all others.
 
 Where builds have a model decide (indexes.*.enrich: [aliases]), what it said comes with its pair: the same is a line
 that counts, and not the same a comment at the end.`,
@@ -136,7 +136,7 @@ that counts, and not the same a comment at the end.`,
 				if request.File, err = config.Aliases(&spec); err != nil {
 					return err
 				}
-				a.say(fmt.Sprintf("comparing up to %d classes: one to two minutes for 20,000 on two cores, "+
+				a.say(fmt.Sprintf("comparing up to %d entities: one to two minutes for 20,000 on two cores, "+
 					"four times that for twice as many", request.Classes))
 				found, err := controller.Aliases(ctx, request)
 				if err != nil {
@@ -152,7 +152,7 @@ that counts, and not the same a comment at the end.`,
 	}
 	flags := command.Flags()
 	flags.StringVar(&request.Index, "index", "", "name of the index")
-	flags.IntVar(&request.Classes, "classes", suggestClasses, "how many classes are compared, the most mentioned first")
+	flags.IntVar(&request.Classes, "classes", suggestClasses, "how many entities are compared, the most mentioned first")
 	flags.Float64Var(&request.Cosine, "cosine", 0, "least cosine of a pair that is not spelled alike (default 0.93)")
 	flags.BoolVar(&request.Refused, "refused", false, "also list the pairs that were refused, as comments")
 	_ = command.MarkFlagRequired("index") // the flag exists
@@ -170,7 +170,7 @@ func suggestedFile(w io.Writer, list core.AliasList, before []byte) {
 			suggested++
 		}
 	}
-	fmt.Fprintf(w, "# %s of %s/%s, of %d of its %d classes, in %.1f s\n", number(suggested, "suggestion"), list.Index,
+	fmt.Fprintf(w, "# %s of %s/%s, of %d of its %d entities, in %.1f s\n", number(suggested, "suggestion"), list.Index,
 		list.Generation, list.Searched.Classes, list.Searched.Of, list.Searched.Seconds)
 	for _, one := range list.Suggested {
 		why := fmt.Sprintf("cosine %.3f", one.Cosine)

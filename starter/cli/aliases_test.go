@@ -38,7 +38,7 @@ func TestSuggestedAliasesAreAFile(t *testing.T) {
 		"forbid Bern | Berne", "# cosine 0.500, the same letters\n", "# cosine 0.980: pin Bern canton | Bern",
 		"# cosine 0.960, by the model the same (a short form)\npin IBM",
 		"# cosine 0.950, the same letters, by the model not the same (a city): pin Salt lake | Salt Lake",
-		"5 suggestions of docs/g1, of 3 of its 9 classes",
+		"5 suggestions of docs/g1, of 3 of its 9 entities",
 		"# refused, other numbers, cosine 0.970: pin Port 1 | Port 2",
 	} {
 		assert.Contains(t, got.out, part)

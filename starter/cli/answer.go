@@ -1,9 +1,12 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
 	"io"
+	"math"
 	"os"
+	"slices"
 	"strings"
 	"unicode"
 
@@ -14,11 +17,11 @@ import (
 func ShowAnswer(writer io.Writer, answer Answer) {
 	showText(writer, answer)
 	if answer.Reason != "" {
-		fmt.Fprintf(writer, "no chunk: %s\n", answer.Reason)
+		fmt.Fprintf(writer, "no passage: %s\n", answer.Reason)
 	}
 	bold := terminal(writer)
 	for _, chunk := range answer.Chunks {
-		showChunk(writer, chunk, bold)
+		showChunk(writer, answer, chunk, bold)
 	}
 	showExplain(writer, answer)
 	fmt.Fprintf(
@@ -40,7 +43,55 @@ func confidence(answer Answer) string {
 		}
 		return "" // told for hybrid alone
 	}
-	return fmt.Sprintf(", confidence in the passages %.2f", *answer.Confidence)
+	word := "low: this may not be an answer"
+	switch {
+	case *answer.Confidence >= 0.7:
+		word = "high"
+	case *answer.Confidence >= 0.4:
+		word = "moderate: check the passages"
+	}
+	return fmt.Sprintf(", confidence in the passages %.0f %% (%s)", 100**answer.Confidence, word)
+}
+
+// strength draws how a passage compares with the best one, five cells for a best one that is sure: scores are of one
+// response and one method, and say nothing to a reader.
+func strength(answer Answer, chunk AnswerChunk) string {
+	best, share := 0.0, 0.0
+	for _, other := range answer.Chunks {
+		best = max(best, other.Score)
+	}
+	if best > 0 && !chunk.Filled {
+		share = max(0, chunk.Score) / best
+	}
+	if answer.Confidence != nil {
+		share *= *answer.Confidence
+	}
+	full := int(math.Ceil(5 * share))
+	return strings.Repeat("▰", full) + strings.Repeat("▱", 5-full)
+}
+
+// shownEntities is how many entities of a passage are printed.
+const shownEntities = 4
+
+// through names the entities of a passage that are nearest to the question.
+func through(answer Answer, chunk AnswerChunk) string {
+	rank := map[string]int{}
+	for _, entity := range answer.Entities {
+		rank[entity.ID] = entity.Rank
+	}
+	entities := slices.Clone(chunk.Entities)
+	slices.SortStableFunc(entities, func(a, b entityName) int {
+		return cmp.Compare(cmp.Or(rank[a.ID], math.MaxInt), cmp.Or(rank[b.ID], math.MaxInt))
+	})
+	var names []string
+	for _, entity := range entities[:min(len(entities), shownEntities)] {
+		names = append(names, entity.Name)
+	}
+	text := strings.Join(names, ", ")
+	if more := len(entities) - shownEntities; more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return text
 }
 
 // showText prints what a model wrote, or the sentence that was quoted, called what it is.
@@ -71,7 +122,7 @@ func showText(writer io.Writer, answer Answer) {
 
 // showChunk prints one result: where it stands, what of it matched, and what led to it. bold is the terminal to which
 // matches are written in bold; nil for none.
-func showChunk(writer io.Writer, chunk AnswerChunk, bold io.Writer) {
+func showChunk(writer io.Writer, answer Answer, chunk AnswerChunk, bold io.Writer) {
 	mark := ""
 	if chunk.Filled {
 		mark = " filled up"
@@ -86,7 +137,7 @@ func showChunk(writer io.Writer, chunk AnswerChunk, bold io.Writer) {
 	case chunk.Page > 0:
 		where = fmt.Sprintf("%s, page %d", chunk.Document, chunk.Page)
 	}
-	fmt.Fprintf(writer, "[%d] %s  (%s)  score %.4f%s\n", chunk.Rank, chunk.Title, where, chunk.Score, mark)
+	fmt.Fprintf(writer, "[%d] %s  (%s)  %s%s\n", chunk.Rank, chunk.Title, where, strength(answer, chunk), mark)
 	if len(chunk.Heading) > 0 {
 		fmt.Fprintf(writer, "    %s\n", strings.Join(chunk.Heading, " › "))
 	}
@@ -101,12 +152,8 @@ func showChunk(writer io.Writer, chunk AnswerChunk, bold io.Writer) {
 		}
 	}
 	fmt.Fprintln(writer)
-	var names []string
-	for _, e := range chunk.Entities {
-		names = append(names, e.Name)
-	}
-	if len(names) > 0 {
-		fmt.Fprintf(writer, "    through: %s\n", strings.Join(names, ", "))
+	if len(chunk.Entities) > 0 {
+		fmt.Fprintf(writer, "    through: %s\n", through(answer, chunk))
 	}
 }
 

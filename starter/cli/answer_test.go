@@ -25,15 +25,15 @@ func TestAResultShowsTheSentencesThatMatchedWithHeadingAndPage(t *testing.T) {
 	got := ask(t, &queries{bodies: []string{passages}}, "--index", "docs")
 	want := `quoted: The pilot lost control. [1]
 
-[1] Report  (a.pdf, pages 3–4)  score 1.0000
+[1] Report  (a.pdf, pages 3–4)  ▰▰▰▰▰
     Findings › Cause
     … The pilot lost café control. …
-[2] One  (b.pdf, page 7)  score 1.0000
+[2] One  (b.pdf, page 7)  ▰▰▰▰▰
     All of it.
-[3] Odd  (c.md, 0–0)  score 1.0000
+[3] Odd  (c.md, 0–0)  ▰▰▰▰▰
     short
 
-docs, generation g1, method hybrid, built-in models, 12 ms, confidence in the passages 0.83
+docs, generation g1, method hybrid, built-in models, 12 ms, confidence in the passages 83 % (high)
 `
 	if got.out != want {
 		t.Errorf("got\n%s", got.out)
@@ -85,7 +85,7 @@ func TestNothingIsQuotedWhereNothingFits(t *testing.T) {
 	}
 	body = `{"index":"docs","chunks":[],"reason":"no_match","answer":{"kind":"none","text":"No data","citations":[]}}`
 	got = ask(t, &queries{bodies: []string{body}}, "--index", "docs")
-	if !strings.HasPrefix(got.out, "no chunk: no_match\n") {
+	if !strings.HasPrefix(got.out, "no passage: no_match\n") {
 		t.Errorf("%s", got.out)
 	}
 }

@@ -17,14 +17,15 @@ func (a *App) auditCmd() *cobra.Command {
 	var index, sample string
 	var repair, wait bool
 	command := &cobra.Command{
-		Use:   "audit",
-		Short: "Compare an index with what it was made of, and with what the stores hold",
+		Use:     "audit",
+		Aliases: []string{"check"},
+		Short:   "Compare an index with what it was made of, and with what the stores hold",
 		Long: `Compare the served generation of an index with what it was made of, and with what the stores hold: files with
-the sums that name them, classes with their mentions, what counts with the rows, and records and vectors with those
+the sums that name them, entities with their mentions, what counts with the rows, and records and vectors with those
 that were written. With --sample 1/1, which is the default, the content hash is made again, too. No model is
 asked, and without --repair nothing is written.
 
---sample n/t looks at part n of t: in t nights with parts 1 to t each class, chunk and file is looked at once.
+--sample n/t looks at part n of t: in t nights with parts 1 to t each entity, passage and file is looked at once.
 
 --repair writes records and vectors again that the stores lost or have otherwise. A damaged file cannot be mended in
 its place: the audit names it and the command that makes it again.
@@ -67,7 +68,7 @@ func showAudit(w io.Writer, audit core.Audit) {
 	seen := audit.Checked
 	fmt.Fprintf(w, "  part %s of generation %s: %s (%d bytes), %s of %s, %s of %s, %s, %s\n", audit.Sample,
 		audit.Generation, number(seen.Segments, "file"), seen.Bytes, number(seen.Mentions, "mention"),
-		number(seen.Classes, "class"), number(seen.Chunks, "chunk"), number(seen.Documents, "document"),
+		number(seen.Classes, "entity"), number(seen.Chunks, "passage"), number(seen.Documents, "document"),
 		number(seen.Records, "record"), number(seen.Vectors, "vector"))
 	if len(audit.Drift) == 0 {
 		fmt.Fprintln(w, "  everything is as it was written")

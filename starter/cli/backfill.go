@@ -82,8 +82,8 @@ func (a *App) backfillStartCmd() *cobra.Command {
 		Short: "Begin a backfill of the documents that fit all that is given",
 		Long: `Begin a backfill of the documents of the corpus that fit all that is given, with the configuration of the
 published generation. Begun again while it runs it is left as it is, and that is said; begun again later without a
-choice it has the choice and throttle that it had. The throttle is of the payments for chunks; the build that publishes
-them keeps to models.limits alone.`,
+choice it has the choice and throttle that it had. The throttle is of the payments for passages; the build that
+publishes them keeps to models.limits alone.`,
 		Example: `  unweaver backfill start archive --index docs --prefix 2019/
   unweaver backfill start spring --index docs --from 2026-03-01 --to 2026-06-01 --calls-per-minute 30
   unweaver backfill start some --index docs --documents keys.txt --concurrency 4 --wait`,
@@ -294,7 +294,7 @@ func showBackfill(w io.Writer, one core.Backfill) {
 		fmt.Fprintf(w, "  why:       %s\n", one.Detail)
 	}
 	fmt.Fprintf(w, "  paid:      %s in %s, %.0f %% (%s", number(one.Documents, "document"),
-		number(int64(one.Units), "unit"), 100*one.Progress, number(one.ChunksDone, "chunk"))
+		number(int64(one.Units), "unit"), 100*one.Progress, number(one.ChunksDone, "passage"))
 	if one.ChunksASecond > 0 {
 		fmt.Fprintf(w, ", %.1f/s", one.ChunksASecond)
 	}

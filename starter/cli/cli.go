@@ -198,7 +198,6 @@ func (a *App) root() *cobra.Command {
 		a.cancelCmd(),
 		a.retryCmd(),
 		a.purgeCmd(),
-		a.purgesCmd(),
 		a.scheduleCmd(),
 		a.lettersCmd(),
 		a.backfillCmd(),

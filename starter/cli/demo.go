@@ -149,7 +149,7 @@ func (a *App) followDemo(ctx context.Context, s *stack.Stack, run string) error 
 		if err == nil && core.Terminal(st.Status) {
 			fmt.Fprintf(
 				a.Out,
-				"  %s in %.1f s: %d documents, %d chunks, %d classes [%s]\n",
+				"  %s in %.1f s: %d documents, %d passages, %d entities [%s]\n",
 				st.Status,
 				st.Seconds,
 				st.Documents,

@@ -22,15 +22,15 @@ func (a *App) diffCmd() *cobra.Command {
 	var index, questions string
 	command := &cobra.Command{
 		Use:   "diff [A] [B]",
-		Short: "Tell what changed from a generation to another: documents, chunks, classes, questions, cost",
-		Long: `Tell what changed from generation A to generation B: documents added, changed, moved and removed, chunks,
-classes born, changed and died, and what either cost.
+		Short: "Tell what changed from a generation to another: documents, passages, entities, questions, cost",
+		Long: `Tell what changed from generation A to generation B: documents added, changed, moved and removed, passages,
+entities born, changed and died, and what either cost.
 
 Without names the current generation is compared with the one that it was made from; one name that is not served, as of
 a generation that a gate held, is compared with what is served. Files that both have are not read.
 
 With --questions FILE (JSON Lines of {"question": ...}; a probe file will do) both are asked, and the questions are told
-whose first five chunks are others. Where models.embedding is a server, each question is embedded by it.`,
+whose first five passages are others. Where models.embedding is a server, each question is embedded by it.`,
 		Example: "  unweaver diff --index docs\n  unweaver diff 20261122t020000z --index docs --questions probes.jsonl\n" +
 			"  unweaver diff 20261120t020000z 20261122t020000z --index docs --json | jq .documents",
 		Args: arguments(0, 2, "at most two generations"),
@@ -147,20 +147,20 @@ func showDifference(w io.Writer, d core.Difference) {
 	was, is := d.From.Counts, d.To.Counts
 	fmt.Fprintf(w, "  documents  %d → %d: %d added, %d changed, %d moved, %d removed\n", was.Documents, is.Documents,
 		d.Documents.Added, d.Documents.Changed, d.Documents.Moved, d.Documents.Removed)
-	fmt.Fprintf(w, "  chunks     %d → %d: %d added, %d removed\n", was.Chunks, is.Chunks, d.Chunks.Added, d.Chunks.Removed)
-	fmt.Fprintf(w, "  classes    %d → %d: %d born, %d changed, %d died\n", was.Classes, is.Classes, d.Classes.Born,
+	fmt.Fprintf(w, "  passages   %d → %d: %d added, %d removed\n", was.Chunks, is.Chunks, d.Chunks.Added, d.Chunks.Removed)
+	fmt.Fprintf(w, "  entities   %d → %d: %d born, %d changed, %d died\n", was.Classes, is.Classes, d.Classes.Born,
 		d.Classes.Changed, d.Classes.Died)
-	fmt.Fprintf(w, "  failed     %d → %d documents, %d → %d chunks\n", was.Failed, is.Failed, was.DeadLetters,
+	fmt.Fprintf(w, "  failed     %d → %d documents, %d → %d passages\n", was.Failed, is.Failed, was.DeadLetters,
 		is.DeadLetters)
 	sum := func(of core.Tokens) int64 { return of.Prompt + of.Completion + of.Embedding }
 	fmt.Fprintf(w, "  paid for   %d tokens, cost %.4f; the one before: %d, %.4f\n", sum(d.To.Tokens), d.To.Cost,
 		sum(d.From.Tokens), d.From.Cost)
 	showChanges(w, "documents", d.Documents.Listed)
-	showChanges(w, "classes", d.Classes.Listed)
+	showChanges(w, "entities", d.Classes.Listed)
 	if d.Questions == nil {
 		return
 	}
-	fmt.Fprintf(w, "  of %s, %d have other chunks first\n", number(d.Questions.Asked, "question"),
+	fmt.Fprintf(w, "  of %s, %d have other passages first\n", number(d.Questions.Asked, "question"),
 		len(d.Questions.Changed))
 	for _, change := range d.Questions.Changed {
 		fmt.Fprintf(w, "    %s\n      before: %s\n      after:  %s\n", change.Question, strings.Join(change.Before, ", "),

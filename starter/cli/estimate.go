@@ -22,9 +22,9 @@ func (a *App) estimateCmd() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "estimate [CORPUS]",
 		Short: "Tell what a build would make, why, and what it would cost, and take nothing",
-		Long: `Tell what a build would make, why, and what it would cost: documents and chunks by reason, calls, tokens, money
-and time, each with a range. It takes nothing: no lease, no run, no key, no call, no write. A document that did not
-change costs its listing only. Ranges go by what the last generations came to, where there are any.
+		Long: `Tell what a build would make, why, and what it would cost: documents and passages by reason, calls,
+tokens, money and time, each with a range. It takes nothing: no lease, no run, no key, no call, no write. A document
+that did not change costs its listing only. Ranges go by what the last generations came to, where there are any.
 
 With --out the plan is written to a file; index --plan FILE builds what it says, or refuses with what has moved since.`,
 		Example: `  unweaver estimate ./docs --index docs
@@ -50,18 +50,9 @@ With --out the plan is written to a file; index --plan FILE builds what it says,
 				if err != nil {
 					return err
 				}
-				report, err := controller.Estimate(ctx, control.IndexRequest{
+				return a.estimate(ctx, controller, control.IndexRequest{
 					Aliases: aliases, Spec: spec, ReplaceCorpus: replace, Rebuild: rebuild, Why: why, Listed: out != "",
-				})
-				if err != nil {
-					return err
-				}
-				if out != "" {
-					if err := writePlan(out, *report.Plan); err != nil {
-						return err
-					}
-				}
-				return a.report(control.Status{Report: report.Report, Overall: 1})
+				}, out)
 			})
 		},
 	}
@@ -72,6 +63,20 @@ With --out the plan is written to a file; index --plan FILE builds what it says,
 	flags.BoolVar(&rebuild, "rebuild", false, "as index --rebuild")
 	flags.BoolVar(&replace, "replace-corpus", false, "as index --replace-corpus")
 	return command
+}
+
+// estimate prints what a build would come to, and writes its plan where out names a file.
+func (a *App) estimate(
+	ctx context.Context, controller control.Control, request control.IndexRequest, out string,
+) error {
+	report, err := controller.Estimate(ctx, request)
+	if err == nil && out != "" {
+		err = writePlan(out, *report.Plan)
+	}
+	if err != nil {
+		return err
+	}
+	return a.report(control.Status{Report: report.Report, Overall: 1})
 }
 
 // writePlan writes plan.json. It names documents, so that nobody else may read it.
@@ -121,7 +126,7 @@ func (a *App) asPlanned(
 // showShares prints what would be made, by the reason for it.
 func showShares(w io.Writer, report core.Report) {
 	for _, share := range report.Shares {
-		fmt.Fprintf(w, "  %s: %s, %s", share.Reason, number(share.Documents, "document"), number(share.Chunks, "chunk"))
+		fmt.Fprintf(w, "  %s: %s, %s", share.Reason, number(share.Documents, "document"), number(share.Chunks, "passage"))
 		if share.Fresh > 0 {
 			fmt.Fprintf(w, ", %d of them new", share.Fresh)
 		}
@@ -135,7 +140,7 @@ func showShares(w io.Writer, report core.Report) {
 		if why.Detail != "" {
 			fmt.Fprintf(w, " (%s)", why.Detail)
 		}
-		fmt.Fprintf(w, "; %s, %d of them new, %s to pay for\n", number(why.Chunks, "chunk"), why.Fresh,
+		fmt.Fprintf(w, "; %s, %d of them new, %s to pay for\n", number(why.Chunks, "passage"), why.Fresh,
 			number(why.Calls, "extraction"))
 		fmt.Fprintf(w, "    in the corpus %s, in the published generation %s\n", short(why.Version), short(why.Was))
 	}

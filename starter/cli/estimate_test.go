@@ -29,7 +29,7 @@ func TestAPlanIsWrittenAndABuildRefusedThatWouldDoOtherwise(t *testing.T) {
 	fake := &fakeControl{statuses: []control.Status{dry}, plan: planOf(added)}
 	got := run(t, fake, "estimate", "--index", "docs", "--why", "a.md", "--out", file)
 	for _, want := range []string{
-		"added: 1 document, 4 chunks, 4 of them new, 4 extractions", "a.md: added; 4 chunks", "3 earlier generations",
+		"added: 1 document, 4 passages, 4 of them new, 4 extractions", "a.md: added; 4 passages", "3 earlier generations",
 	} {
 		assert.True(t, got.exit == cli.ExitDone && strings.Contains(got.out, want),
 			"%d, want %q in %s%s", got.exit, want, got.out, got.err)

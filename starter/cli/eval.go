@@ -77,7 +77,7 @@ settings. The page has the paired differences at every cut-off, and calls none r
 		&flags.shares,
 		"shares",
 		nil,
-		"recall against money: also build indexes of which the model extracts from these shares of the chunks, 0 to 1",
+		"recall against money: also build indexes of which the model extracts from these shares of the passages, 0 to 1",
 	)
 	set.StringSliceVar(&flags.ks, "k", []string{"2", "5", "10"}, "cut-offs")
 	set.IntVar(&flags.runs, "runs", 5, "runs of answers' judgements")

@@ -43,7 +43,7 @@ func showExplain(writer io.Writer, answer Answer) {
 	case answer.Method == retrieve.PPR:
 		var explain retrieve.PPRExplain
 		if json.Unmarshal(answer.Explain, &explain) == nil {
-			fmt.Fprintf(writer, "\nwalk from %d classes, damping %g:\n", len(explain.Seeds), explain.Damping)
+			fmt.Fprintf(writer, "\nwalk from %d entities, damping %g:\n", len(explain.Seeds), explain.Damping)
 			for _, s := range explain.Seeds {
 				fmt.Fprintf(writer, "  %5.1f %%  %s\n", 100*s.Score, snippet(name(s.ID), 60))
 			}
@@ -101,7 +101,7 @@ func showGem(writer io.Writer, raw json.RawMessage, rank map[string]int) {
 	if json.Unmarshal(raw, &explain) != nil {
 		return
 	}
-	fmt.Fprintf(writer, "\nquestions that chunks answer:\n")
+	fmt.Fprintf(writer, "\nquestions that passages answer:\n")
 	for _, chunk := range explain.Chunks {
 		brought := ""
 		if chunk.Summary != nil {
@@ -173,7 +173,7 @@ func showHybrid(writer io.Writer, raw json.RawMessage, rank map[string]int, name
 			snippet(e.Name, 60),
 		)
 	}
-	fmt.Fprintf(writer, "\nwhere each chunk's mass comes from:\n")
+	fmt.Fprintf(writer, "\nwhere each passage's mass comes from:\n")
 	for _, chunk := range explain.Chunks {
 		var parts []string
 		if chunk.Plain >= 0.005 {
@@ -201,7 +201,7 @@ func showWeighted(writer io.Writer, answer Answer) {
 	for _, e := range answer.Entities {
 		fmt.Fprintf(
 			writer,
-			"  %2d  %-44s similarity %.3f  in %d chunks\n",
+			"  %2d  %-44s similarity %.3f  in %d passages\n",
 			e.Rank,
 			snippet(e.Name, 44),
 			e.Similarity,

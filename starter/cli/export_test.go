@@ -35,7 +35,7 @@ func firsts(of [][2]string) (out []string) {
 }
 
 // ShowChunkBold prints a result as on a terminal.
-func ShowChunkBold(out io.Writer, chunk AnswerChunk) { showChunk(printable(out), chunk, out) }
+func ShowChunkBold(out io.Writer, chunk AnswerChunk) { showChunk(printable(out), Answer{}, chunk, out) }
 
 // Terminal tells whether matches are written in bold.
 func Terminal(out io.Writer) bool { return terminal(out) != nil }

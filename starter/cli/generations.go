@@ -36,7 +36,7 @@ func (a *App) generationsCmd() *cobra.Command {
 					rows = append(rows, fmt.Sprintf("%s\t%d\t%s\t%d\t%d\t%d\t%s\t%.16s\t%s", one.Generation, one.Seq, one.State,
 						one.Documents, one.Chunks, one.Classes, one.Created.Format(time.DateTime), one.ContentHash, keptBy(one)))
 				}
-				table(w, "generation\tseq\tstate\tdocuments\tchunks\tclasses\tbuilt\tcontent hash\tkept by", rows)
+				table(w, "generation\tseq\tstate\tdocuments\tpassages\tentities\tbuilt\tcontent hash\tkept by", rows)
 			})
 		}),
 	}, &index)
@@ -59,7 +59,7 @@ func (a *App) restoreCmd() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "restore",
 		Short: "Load an index's stores again from its artifacts, with no model call",
-		Long: `Load the class and vector stores of an index again from its artifacts, with no model call, and wait for it. A
+		Long: `Load the entity and vector stores of an index again from its artifacts, with no model call, and wait for it. A
 schedule that the engine lost is made again, paused where it was.
 
 With --all every index is restored, one after the other; what cannot be restored does not keep the others from it, and

@@ -41,25 +41,25 @@ var examples = map[string]string{
 
 // methodHelp tells of each retrieval method in a line, in the order of config.Methods; a test holds them together.
 var methodHelp = [][2]string{
-	{"hybrid", "words and vectors of chunks and entities, joined, then a walk between them (the default)"},
-	{"unweaver", "the entities that are most similar to the question elect chunks, by a --rule"},
+	{"hybrid", "words and vectors of passages and entities, joined, then a walk between them (the default)"},
+	{"unweaver", "the entities that are most similar to the question elect passages, by a --rule"},
 	{"ppr", "a walk with restart from those entities alone"},
-	{"aligned", "those entities share out chunks by strength"},
-	{"vector", "similarity of chunks alone"},
+	{"aligned", "those entities share out passages by strength"},
+	{"vector", "similarity of passages alone"},
 	{"bm25", "words alone"},
-	{"gem", "questions that chunks answer, and summaries of themes (indexes.*.enrich: [gem])"},
+	{"gem", "questions that passages answer, and summaries of themes (indexes.*.enrich: [gem])"},
 	{"apr", "runs of facts; the index needs enrich: [facts]"},
 }
 
 // ruleHelp tells of each election rule, in the order of config.Rules.
 var ruleHelp = [][2]string{
 	{"weighted", "votes, earlier voters counting more (the default)"},
-	{"av", "approval: the chunks with the most votes"},
-	{"sav", "satisfaction approval: each entity's vote is split among its chunks"},
+	{"av", "approval: the passages with the most votes"},
+	{"sav", "satisfaction approval: each entity's vote is split among its passages"},
 	{"pav", "proportional approval, exact"},
-	{"seqpav", "proportional approval, chunk by chunk"},
-	{"cc", "Chamberlin-Courant, exact: as many entities as can be have a chunk"},
-	{"seqcc", "Chamberlin-Courant, chunk by chunk"},
+	{"seqpav", "proportional approval, passage by passage"},
+	{"cc", "Chamberlin-Courant, exact: as many entities as can be have a passage"},
+	{"seqcc", "Chamberlin-Courant, passage by passage"},
 	{"phragmen", "Phragmén's sequential rule: the load is spread evenly"},
 	{"mes", "method of equal shares: each entity spends the same budget"},
 }
@@ -88,7 +88,7 @@ var groups = []struct{ title, commands string }{
 	{"Start", "demo dev doctor estimate index query"},
 	{"Every night", "ls status schedule pause resume cancel limit backfill publish discard"},
 	{"Look", "show logs runs generations diff trends operations aliases eval"},
-	{"Fix", "rollback retry-failed dead-letters audit restore purge purges tag untag delete"},
+	{"Fix", "rollback retry-failed dead-letters audit restore purge tag untag delete"},
 	{administer, "config keys models engine certs branch promote mcp version"},
 }
 
@@ -107,7 +107,8 @@ func group(root *cobra.Command) {
 }
 
 // takeIndexes lists the commands, by path below unweaver, that take their index as first argument too.
-var takeIndexes = strings.Split("generations,restore,audit,operations,diff,rollback,publish,discard,tag,untag,purges,"+
+var takeIndexes = strings.Split("generations,restore,audit,operations,diff,rollback,publish,discard,tag,untag,"+
+	"purge list,query,"+
 	"dead-letters list,dead-letters show,dead-letters replay,dead-letters discard,aliases show,aliases suggest,"+
 	"backfill list", ",")
 

@@ -63,11 +63,7 @@ it prints the report, and on standard error a stream of events, a JSON object a 
 					return err
 				}
 				if dry {
-					report, err := controller.Estimate(ctx, request)
-					if err != nil {
-						return err
-					}
-					return a.report(control.Status{Report: report.Report, Overall: 1})
+					return a.estimate(ctx, controller, request, "")
 				}
 				if request.Expected, err = a.asPlanned(ctx, controller, request, planned); err != nil {
 					return err
@@ -90,7 +86,7 @@ it prints the report, and on standard error a stream of events, a JSON object a 
 	flags.StringVar(&generation, "generation", "", "name of the generation (default: the start time)")
 	flags.BoolVar(&wait, "wait", false, "wait for the end, with progress")
 	flags.BoolVar(&rebuild, "rebuild", false, "trust nothing that was built before: make it again from what was paid for")
-	flags.BoolVar(&dry, "dry-run", false, "count documents, chunks, calls and tokens, and pay nothing")
+	flags.BoolVar(&dry, "dry-run", false, "estimate instead, with the options of this command")
 	flags.StringVar(&planned, "plan", "", "a file of estimate --out: build what it says, or tell what has moved since")
 	flags.BoolVar(&replace, "replace-corpus", false, "allow another corpus than that of the published generation")
 	return command

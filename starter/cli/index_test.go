@@ -214,7 +214,7 @@ func TestADryRunNamesNoArtifactAndNoPriceThatIsNotSet(t *testing.T) {
 		dry.Problems = append(dry.Problems, core.Problem{Code: code, Object: code + ".pdf"})
 	}
 	got := run(t, &fakeControl{statuses: []control.Status{dry}}, "index", "--index", "docs", "--dry-run")
-	contains(t, got.out, "  12 documents, 81 chunks\n",
+	contains(t, got.out, "  12 documents, 81 passages\n",
 		"  would need cost           ? (no price is set: models.*.price)\n", "  problems: 6\n", "  … and 1 more\n")
 	for _, wrong := range []string{"classes", "0.0000", "report.json", "unweaver logs"} {
 		assert.False(t, strings.Contains(got.out, wrong), "%q:\n%s", wrong, got.out)
@@ -241,7 +241,7 @@ func TestAReportNamesWhatFailedAndWhereTheRestIs(t *testing.T) {
 	got := run(t, &fakeControl{statuses: []control.Status{bad}}, "status", "docs")
 	contains(t, got.out,
 		"  not read: 4 of the files and rows\n",
-		"  failed: 3 documents, 5 chunks; 2 documents serve what was there before (stale)\n",
+		"  failed: 3 documents, 5 passages; 2 documents serve what was there before (stale)\n",
 		"  dead letters: 2 in docs/generations/g1/dead-letters/\n",
 		"  problems: 117, all of them in docs/generations/g1/problems.jsonl\n",
 		"  ! unreadable_document, 6 times: a.pdf, c.pdf, d.pdf and 3 more: the file ends early\n"+
@@ -253,8 +253,8 @@ func TestAReportNamesWhatFailedAndWhereTheRestIs(t *testing.T) {
 		one.Problems = append(one.Problems, core.Problem{Code: code, Object: code + ".pdf"})
 	}
 	got = run(t, &fakeControl{statuses: []control.Status{one}}, "status", "docs")
-	contains(t, got.out, "  1 document, 81 chunks", "not read: 1 of the files and rows\n",
-		"failed: 1 document, 0 chunks; 1 document serves what was there before (stale)\n", "  ! e e.pdf\n  … and 1 more")
+	contains(t, got.out, "  1 document, 81 passages", "not read: 1 of the files and rows\n",
+		"failed: 1 document, 0 passages; 1 document serves what was there before (stale)\n", "  ! e e.pdf\n  … and 1 more")
 	assert.False(t, strings.Contains(got.out, "f.pdf"), "more than five distinct problems:\n%s", got.out)
 }
 
@@ -301,8 +301,8 @@ func TestAReportShowsWhatWasBuiltAndPaid(t *testing.T) {
 	got := run(t, &fakeControl{statuses: []control.Status{status}}, "status", "docs")
 	want := `docs/g1  running
   waits for a worker
-  50 % done, stage extract, 40/81 chunks, 12/s, 1m2s so far, 1m30s left
-  12 documents, 81 chunks, 300 classes, 900 mentions  [openai gpt / openai e]
+  50 % done, stage extract, 40/81 passages, 12/s, 1m2s so far, 1m30s left
+  12 documents, 81 passages, 300 entities, 900 mentions  [openai gpt / openai e]
   against the generation before: 1 added, 2 changed, 0 moved, 3 removed, 4 the same
   paid: 5 extract, 6 shorten, 7 embed calls; 8 prompt, 9 completion, 10 embedding tokens; cost 0.2500 EUR
   from the ledger: 11 extract, 0 shorten, 0 embed
@@ -371,7 +371,7 @@ func TestProgressIsOneLineAStage(t *testing.T) {
 	}}
 	got := run(t, fake, "index", "--index", "docs", "--wait")
 	want := `[........................]   1 %  plan     1/2 documents  3.0/s  0s so far  6 tokens
-[############............]  50 %  extract  40/80 chunks  3.0/s  0s so far  6 tokens
+[############............]  50 %  extract  40/80 passages  3.0/s  0s so far  6 tokens
 [#####################...]  90 %  embed    1/9 parts  -/s  2m5s so far  6 tokens  cost 0.5000 EUR  ` +
 		`retrying: model_unavailable: embed http://models:8000/v1/embeddings model small: connection refused
 [#####################...]  90 %  embed, once more 2/9 parts  3.0/s  0s so far  6 tokens  ` +

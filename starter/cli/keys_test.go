@@ -60,7 +60,7 @@ func TestOnlyAnAdminsKeyMakesKeys(t *testing.T) {
 		key := &access.Key{Scope: scope, Index: "*"}
 		connect := keeping(t, httpapi.Access{
 			Token: "another", Keys: access.Book{Store: blobmemory.New()},
-			Check: func(string) (*access.Key, error) { return key, nil },
+			Check: func(context.Context, string) (*access.Key, error) { return key, nil },
 		})
 		assert.Equal(t, want, in(t, connect, nil, "keys", "list").exit, "%s", scope)
 		steers := in(t, connect, nil, "pause", "docs")

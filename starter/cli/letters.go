@@ -17,10 +17,10 @@ import (
 func (a *App) lettersCmd() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "dead-letters",
-		Short: "Look at chunks that nothing could be extracted from, and ask for them again",
-		Long: `Look at chunks of the published generation that nothing could be extracted from, and ask for them again. Such a
-chunk is reachable by its title and its words meanwhile. Its failure is either of its content, which the same model will
-fail on again, or of the system: the model server would not serve it.`,
+		Short: "Look at passages that nothing could be extracted from, and ask for them again",
+		Long: `Look at passages of the published generation that nothing could be extracted from, and ask for them again. Such
+a passage is reachable by its title and its words meanwhile. Its failure is either of its content, which the same model
+will fail on again, or of the system: the model server would not serve it.`,
 	}
 	command.AddCommand(a.lettersListCmd(), a.lettersShowCmd(), a.lettersReplayCmd(), a.lettersDiscardCmd())
 	return command
@@ -59,7 +59,7 @@ func (a *App) lettersListCmd() *cobra.Command {
 			})
 			return a.print(map[string]any{"index": index, "dead_letters": shown}, func(w io.Writer) {
 				for _, letter := range shown {
-					fmt.Fprintf(w, "%s  %-7s %-18s %-10s %s, chunk %d%s\n", letter.Chunk, letter.Kind, letter.Reason,
+					fmt.Fprintf(w, "%s  %-7s %-18s %-10s %s, passage %d%s\n", letter.Chunk, letter.Kind, letter.Reason,
 						number(int64(letter.Attempts), "attempt"), letter.Document, letter.Ordinal, discarded(letter))
 				}
 				hidden := len(letters) - len(shown)
@@ -86,7 +86,7 @@ func (a *App) lettersShowCmd() *cobra.Command {
 	var index string
 	return indexed(&cobra.Command{
 		Use:     "show CHUNK",
-		Short:   "Show a dead letter: the cause, what the model answered, the chunk's text",
+		Short:   "Show a dead letter: the cause, what the model answered, the passage's text",
 		Example: "  unweaver dead-letters show 0123456789abcdef0123456789abcdef --index docs",
 		Args:    arguments(1, 1, "a CHUNK"),
 		RunE: a.controlled(func(ctx context.Context, controller control.Control, args []string) error {
@@ -95,11 +95,11 @@ func (a *App) lettersShowCmd() *cobra.Command {
 				return err
 			}
 			return a.print(letter, func(w io.Writer) {
-				fmt.Fprintf(w, "%s  %s, chunk %d\n", letter.Chunk, letter.Document, letter.Ordinal)
+				fmt.Fprintf(w, "%s  %s, passage %d\n", letter.Chunk, letter.Document, letter.Ordinal)
 				fmt.Fprintf(w, "  %s: %s, %s%s\n", letter.Kind, letter.Reason, number(int64(letter.Attempts), "attempt"),
 					discarded(letter))
 				fmt.Fprintf(w, "the last answer:\n%s\n", quoted(letter.Raw))
-				fmt.Fprintf(w, "the chunk:\n%s\n", quoted(letter.Text))
+				fmt.Fprintf(w, "the passage:\n%s\n", quoted(letter.Text))
 			})
 		}),
 	}, &index)
@@ -117,12 +117,13 @@ func (a *App) lettersReplayCmd() *cobra.Command {
 	var index string
 	var wait bool
 	command := indexed(&cobra.Command{
-		Use:   "replay CHUNK...",
-		Short: "Ask again for the documents of these dead letters",
-		Long: `Ask the model again for what failed in the documents of these dead letters, and for nothing else; retry-failed
-does so for all of them.`,
+		Use:     "replay [CHUNK...]",
+		Aliases: []string{"retry"},
+		Short:   "Ask again for the documents of these dead letters",
+		Long: `Ask the model again for what failed in the documents of these dead letters, and for nothing else. Without CHUNK
+it does so for all of them, which is retry-failed.`,
 		Example: "  unweaver dead-letters replay 0123456789abcdef0123456789abcdef --index docs --wait",
-		Args:    arguments(1, 1<<20, "CHUNKs"),
+		Args:    arguments(0, 1<<20, "CHUNKs"),
 		RunE: func(command *cobra.Command, args []string) error {
 			return a.retry(command.Context(), control.LettersRequest{Name: index, Chunks: args}, wait)
 		},
@@ -136,7 +137,7 @@ func (a *App) lettersDiscardCmd() *cobra.Command {
 	command := indexed(&cobra.Command{
 		Use:   "discard CHUNK...",
 		Short: "Take dead letters off the list",
-		Long: `Take dead letters off the list: retry-failed leaves them out. Their chunks stay reachable as before, and
+		Long: `Take dead letters off the list: retry-failed leaves them out. Their passages stay reachable as before, and
 reports still count them; replay asks for them all the same.`,
 		Example: "  unweaver dead-letters discard 0123456789abcdef0123456789abcdef --index docs --why \"a table of numbers\"",
 		Args:    arguments(1, 1<<20, "CHUNKs"),
@@ -158,11 +159,12 @@ func (a *App) retryCmd() *cobra.Command {
 	var wait bool
 	command := &cobra.Command{
 		Use:   "retry-failed [RUN]",
-		Short: "Ask the model again for every chunk that failed, and touch nothing else",
-		Long: `Ask the model again for every chunk of the published generation that failed, with the configuration that it was
-built with, and publish what comes of it. Documents without a dead letter stay as they are, whatever the corpus has now.
-What succeeds leaves the list of dead letters; what fails again stays on it. A round that goes on already, as one does
-after its process was killed, is joined. With --wait it begins once another run of the index has ended.
+		Short: "Ask the model again for every passage that failed, and touch nothing else",
+		Long: `Ask the model again for every passage of the published generation that failed, with the configuration
+that it was built with, and publish what comes of it. Documents without a dead letter stay as they are, whatever the
+corpus has now. What succeeds leaves the list of dead letters; what fails again stays on it. A round that goes on
+already, as one does after its process was killed, is joined. With --wait it begins once another run of the index has
+ended.
 
 ` + runForm,
 		Example: "  unweaver retry-failed docs --wait\n  unweaver retry-failed --index docs",

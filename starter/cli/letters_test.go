@@ -28,19 +28,19 @@ func TestDeadLettersAreListedAndShown(t *testing.T) {
 		},
 	}}
 	got := run(t, fake, "dead-letters", "list", "--index", "docs")
-	if !strings.Contains(got.out, "aa  content bad_model_output   2 attempts a.md, chunk 3\n") ||
+	if !strings.Contains(got.out, "aa  content bad_model_output   2 attempts a.md, passage 3\n") ||
 		strings.Contains(got.out, "bb") || !strings.Contains(got.out, "1 dead letter, and 1 discarded (--all shows them)") {
 		t.Errorf("%s%s", got.out, got.err)
 	}
 	if got = run(t, fake, "dead-letters", "list", "--index", "docs", "--all"); !strings.Contains(got.out,
-		"b.md, chunk 0  discarded 1970-01-01: a table") {
+		"b.md, passage 0  discarded 1970-01-01: a table") {
 		t.Errorf("%s", got.out)
 	}
 	if got = run(t, fake, "dead-letters", "show", "aa", "--index", "docs"); !strings.Contains(got.out,
-		"the last answer:\n  Sorry,\n  no.\nthe chunk:\n  Tin.\n") {
+		"the last answer:\n  Sorry,\n  no.\nthe passage:\n  Tin.\n") {
 		t.Errorf("%s", got.out)
 	}
-	for _, args := range []string{"list", "show aa", "replay aa", "discard aa"} {
+	for _, args := range []string{"list", "show aa", "replay", "discard aa"} {
 		got = run(t, fake, append([]string{"dead-letters"}, strings.Fields(args)...)...)
 		assert.True(t, got.exit == cli.ExitUsage && strings.Contains(got.err, "add --index NAME"), "%s: %+v", args, got)
 	}

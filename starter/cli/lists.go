@@ -63,7 +63,7 @@ func showCards(w io.Writer, cards []runlog.Card) {
 		rows = append(rows, fmt.Sprintf("%s\t%s\t%d\t%d\t%d\t%s\t%s\t%d\t%s", card.Index, card.State, card.Documents,
 			card.Chunks, card.Classes, size(card.Bytes), since, card.Problems, last))
 	}
-	table(w, "index\tstate\tdocuments\tchunks\tclasses\tsize\tage\tproblems\tlast run", rows)
+	table(w, "index\tstate\tdocuments\tpassages\tentities\tsize\tage\tproblems\tlast run", rows)
 	for _, card := range cards {
 		if card.Detail != "" {
 			fmt.Fprintf(w, "  ! %s: %s\n", card.Index, card.Detail)
@@ -132,7 +132,7 @@ func showRuns(w io.Writer, runs []runlog.Summary) {
 		rows = append(rows, fmt.Sprintf("%s\t%s\t%s\t%s\t%d\t%d\t%d\t%s\t%d", run.Run, status, clock(run.Started),
 			duration(run.Seconds), run.Documents, run.Chunks, run.Calls, money(run.Cost, run.Currency), run.Problems))
 	}
-	table(w, "run\tstatus\tbegan\ttook\tdocuments\tchunks\tcalls\tcost\tproblems", rows)
+	table(w, "run\tstatus\tbegan\ttook\tdocuments\tpassages\tcalls\tcost\tproblems", rows)
 }
 
 func (a *App) logsCmd() *cobra.Command {
@@ -140,7 +140,7 @@ func (a *App) logsCmd() *cobra.Command {
 		Use:   "logs RUN",
 		Short: "Tell what happened in a run: stages, pauses, errors, problems",
 		Long: `Tell what happened in a run, in one place: when each stage began, each pause and wait with its cause, what was
-tried again and how often, how it ended, which documents could not be used and why, and the chunks that no model made
+tried again and how often, how it ended, which documents could not be used and why, and the passages that no model made
 sense of. It reads what the stores hold; processes write logs of their own.
 
 ` + runForm,
@@ -279,8 +279,8 @@ func (a *App) show(ctx context.Context, controller control.Control, name string)
 			fmt.Fprintf(w, "%s/%s  %s, number %d, built %s\n", index, wanted, generation.State, generation.Seq,
 				clock(generation.Created))
 			fmt.Fprintf(w, "  %s, %s, %s  [%s]\n  text hash %s\n  vector hash %s\n",
-				number(generation.Documents, "document"), number(generation.Chunks, "chunk"),
-				number(generation.Classes, "class"), generation.Models, generation.TextHash, generation.VectorHash)
+				number(generation.Documents, "document"), number(generation.Chunks, "passage"),
+				number(generation.Classes, "entity"), generation.Models, generation.TextHash, generation.VectorHash)
 		}
 		if run.Run != "" {
 			showReport(w, run)
@@ -296,7 +296,7 @@ func showReasons(w io.Writer, report core.Report) {
 	}
 	for _, one := range report.Enriched {
 		if failed := one.Counts["failed"]; failed > 0 {
-			fmt.Fprintf(w, "  %s: %s without an answer of use\n", one.Name, number(failed, "chunk"))
+			fmt.Fprintf(w, "  %s: %s without an answer of use\n", one.Name, number(failed, "passage"))
 		}
 	}
 	if report.Version != "" {

@@ -156,13 +156,16 @@ func progressLine(status control.Status) string {
 	return line
 }
 
-// unitsDone shows how much of the running stage is done: "244/551 chunks".
+// unitsDone shows how much of the running stage is done: "244/551 passages".
 func unitsDone(status control.Status) string {
 	var stage core.StageProgress
 	if n := len(status.Stages); n > 0 {
 		stage = status.Stages[n-1]
 	}
 	one, many := core.Units(status.Stage)
+	if one == "chunk" {
+		one, many = "passage", "passages"
+	}
 	switch stage.Total {
 	case 0:
 		return number(stage.Done, one)

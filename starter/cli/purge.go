@@ -21,7 +21,7 @@ func (a *App) purgeCmd() *cobra.Command {
 		Use:   "purge DOCUMENT...",
 		Short: "Remove documents from everything that is stored, for good",
 		Long: `Remove documents from an index for good: their texts, what was extracted from them, what was paid for them
-alone, their dead letters, and the texts of classes that were made from them; from every generation, the stores and the
+alone, their dead letters, and the texts of entities that were made from them; from every generation, the stores and the
 ledger. Generations that hold one of them are dropped, tagged ones too; the index stays queryable throughout, and a
 generation without the documents takes the place of the current one.
 
@@ -46,6 +46,7 @@ What is attached to a mail or PDF (mail.eml#plan.pdf) goes with it, or alone whe
 	flags.BoolVar(&request.Confirmed, "yes", false, "do it: generations are dropped, and nothing brings them back")
 	flags.BoolVar(&request.Return, "allow-return", false, "let the corpus bring the documents back once they are gone")
 	flags.BoolVar(&wait, "wait", false, "wait for the end, with progress")
+	command.AddCommand(a.purgesCmd())
 	return a.accountable(command)
 }
 
@@ -76,7 +77,7 @@ func (a *App) purge(ctx context.Context, controller control.Control, request con
 	case !waits:
 		return a.print(answer, func(w io.Writer) {
 			showPurgePlan(w, answer.Plan)
-			fmt.Fprintf(w, "%s started; how it ends: unweaver purges --index %s\n", answer.Run.Run, request.Index)
+			fmt.Fprintf(w, "%s started; how it ends: unweaver purge list %s\n", answer.Run.Run, request.Index)
 		})
 	}
 	if !a.json {
@@ -121,7 +122,7 @@ func showPurgePlan(w io.Writer, plan core.PurgePlan) {
 	for _, document := range plan.Documents {
 		state := "no generation has it"
 		if document.Known {
-			state = number(document.Chunks, "chunk")
+			state = number(document.Chunks, "passage")
 		}
 		if document.Attached {
 			state += ", attached"
@@ -129,7 +130,7 @@ func showPurgePlan(w io.Writer, plan core.PurgePlan) {
 		fmt.Fprintf(w, "%s (%s): %s\n", document.Key, document.Digest.Short(16), state)
 	}
 	fmt.Fprintf(w, "made anew: at most %s; paid again: at most what %s of them and their vectors cost\n",
-		number(plan.Classes, "class text"), number(plan.Shortenings, "shortening"))
+		number(plan.Classes, "entity text"), number(plan.Shortenings, "shortening"))
 	fmt.Fprintf(w, "ledger: at most %s; what other documents have too stays\n",
 		number(plan.Entries["extract"]+plan.Entries["shorten"]+plan.Entries["embed"], "entry"))
 	for _, one := range plan.Drops {
@@ -153,12 +154,12 @@ func showPurgePlan(w io.Writer, plan core.PurgePlan) {
 func (a *App) purgesCmd() *cobra.Command {
 	var request control.PurgesRequest
 	command := indexed(&cobra.Command{
-		Use:   "purges",
+		Use:   "list",
 		Short: "Show how purges of an index stand",
 		Long: `Show how the purges of an index stand: what each removed, and what it waits for. Documents are known by
 digests alone. --readmit lets the corpus bring purged documents back.`,
-		Example: "  unweaver purges --index docs\n" +
-			"  unweaver purges --index docs --readmit letters/2024-17.pdf --reason \"withdrawn\"",
+		Example: "  unweaver purge list docs\n" +
+			"  unweaver purge list docs --readmit letters/2024-17.pdf --reason \"withdrawn\"",
 		Args: arguments(0, 0, "nothing"),
 		RunE: func(command *cobra.Command, _ []string) error {
 			return a.withControl(command.Context(), func(ctx context.Context, controller control.Control, _ string) error {
@@ -200,7 +201,7 @@ func showPurge(w io.Writer, one core.Purge) {
 	fmt.Fprintf(w, "%s %s: %s (%s)\n", one.ID, one.State, strings.Join(names, ", "), held)
 	gone := one.Gone
 	fmt.Fprintf(w, "  removed: %s, %s, %s, %s, %s, %s\n", number(gone.Generations, "generation"),
-		number(gone.Segments, "file"), number(gone.Records, "class record"), number(gone.Rows, "vector row"),
+		number(gone.Segments, "file"), number(gone.Records, "entity record"), number(gone.Rows, "vector row"),
 		number(gone.Ledger, "ledger entry"),
 		number(gone.Letters, "dead letter"))
 	if one.Shared > 0 {

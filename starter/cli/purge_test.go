@@ -30,7 +30,7 @@ func purgeOf() control.PurgeAnswer {
 func TestAPurgeTellsWhatGoesAndWantsToBeConfirmed(t *testing.T) {
 	c := &fakeControl{purging: purgeOf()}
 	got := run(t, c, "purge", "a.md", "--index", "docs")
-	for _, want := range []string{"a.md", "3 chunks", "at most 7 class texts", "13 entries", "g1 (published, tagged may)",
+	for _, want := range []string{"a.md", "3 passages", "at most 7 entity texts", "13 entries", "g1 (published, tagged may)",
 		"g2 (published; served until", "s3://a/probes.jsonl", "--yes"} {
 		assert.True(t, strings.Contains(got.out+got.err, want), "without %q: %s%s", want, got.out, got.err)
 	}
@@ -55,12 +55,12 @@ func TestPurgesTellWhatIsLeft(t *testing.T) {
 		ID: "p1", State: core.PurgePending, Documents: []core.Digest{digest}, Left: []string{"wait for a reader"},
 		Gone: core.Purged{Generations: 2, Ledger: 4}, Shared: 1, Ended: time.Time{},
 	}}}}
-	got := run(t, c, "purges", "--index", "docs")
+	got := run(t, c, "purge", "list", "docs")
 	for _, want := range []string{"p1 pending: " + digest.Short(16), "2 generations", "4 ledger entries", "1 ledger entry",
 		"to be done: wait for a reader"} {
 		assert.Contains(t, got.out, want, "without")
 	}
-	got = run(t, c, "purges", "--index", "docs", "--readmit", "a.md")
+	got = run(t, c, "purge", "list", "--index", "docs", "--readmit", "a.md")
 	if got.exit != 0 || !strings.Contains(got.out, "hold nothing back any more") || c.asked[1] != "purges docs [a.md]" {
 		t.Errorf("%+v, asked %q", got, c.asked)
 	}

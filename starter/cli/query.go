@@ -71,14 +71,16 @@ type AnswerChunk struct {
 		Start int `json:"start"`
 		End   int `json:"end"`
 	} `json:"markup"`
-	Score    float64 `json:"score"`
-	Rank     int     `json:"rank"`
-	Filled   bool    `json:"filled"`
-	Stale    bool    `json:"stale"`
-	Entities []struct {
-		ID   string `json:"id"`
-		Name string `json:"name"`
-	} `json:"entities"`
+	Score    float64      `json:"score"`
+	Rank     int          `json:"rank"`
+	Filled   bool         `json:"filled"`
+	Stale    bool         `json:"stale"`
+	Entities []entityName `json:"entities"`
+}
+
+type entityName struct {
+	ID   string `json:"id"`
+	Name string `json:"name"`
 }
 
 func (a *App) queryCmd() *cobra.Command {
@@ -140,7 +142,7 @@ func (a *App) queryCmd() *cobra.Command {
 	set.StringVar(&method, "method", "", "retrieval method (default: the index's)")
 	set.StringVar(&rule, "rule", "", "election rule of method unweaver")
 	set.StringVar(&generation, "generation", "", "a kept generation instead of the current one")
-	set.BoolVar(&explain, "explain", false, "show how every chunk was elected")
+	set.BoolVar(&explain, "explain", false, "show how every passage was elected")
 	set.StringArrayVar(
 		&without,
 		"without",
@@ -148,10 +150,10 @@ func (a *App) queryCmd() *cobra.Command {
 		"ask again without an entity (its id) or a document (its key), and show both rankings",
 	)
 	set.StringArrayVar(&params, "param", nil, "parameter of the method: name=value")
-	set.IntVar(&entities, "top-entities", 0, "number of classes (default: the method's)")
-	set.BoolVar(&answer, "answer", true, "answer from the chunks")
-	set.BoolVar(&rerank, "rerank", false, "have the index's reranker order the chunks, or not (default: if it has one)")
-	set.IntVar(&top, "top-chunks", 0, "number of chunks (default: the index's)")
+	set.IntVar(&entities, "top-entities", 0, "number of entities (default: the method's)")
+	set.BoolVar(&answer, "answer", true, "answer from the passages")
+	set.BoolVar(&rerank, "rerank", false, "have the index's reranker order the passages, or not (default: if it has one)")
+	set.IntVar(&top, "top-chunks", 0, "number of passages (default: the index's)")
 	_ = command.MarkFlagRequired("index") // the flag exists
 	return command
 }

@@ -53,19 +53,33 @@ const answered = `{"index":"docs","generation":"g1","method":"hybrid","models":"
   "stale":true}],
 "answer":{"text":"Arachne.","citations":["c1","c9"]},"confidence":0.5,"timings_ms":{"total":12.4}}`
 
+// A weak result looks weak, and a passage of many entities names those that are near to the question.
+func TestAResultShowsItsStrengthAndTheNearestEntities(t *testing.T) {
+	got := ask(t, &queries{bodies: []string{`{"index":"docs","method":"hybrid","confidence":0.13,"chunks":[
+{"id":"c1","title":"Lease","score":1.1,"rank":1,"entities":[{"id":"a","name":"A"},{"id":"b","name":"B"},{"id":"c","name":"C"},
+{"id":"d","name":"D"},{"id":"e","name":"E"},{"id":"f","name":"F"}]},{"id":"c2","title":"Weak","score":0.03,"rank":2}],
+"entities":[{"id":"f","rank":2},{"id":"d","rank":1}]}`}}, "--index", "docs")
+	for _, want := range []string{
+		"▰▱▱▱▱\n", "through: D, F, A, B and 2 more\n", "confidence in the passages 13 % (low: this may not be an answer)",
+	} {
+		assert.Contains(t, got.out, want)
+	}
+	assert.NotContains(t, got.out, "▰▰")
+}
+
 func TestAQuestionIsAskedAndItsAnswerShown(t *testing.T) {
 	served := &queries{bodies: []string{answered}}
 	got := ask(t, served, "--index", "docs")
 	want := `Arachne. [1]
 
-[1] Arachne  (a.md, 3–40)  score 0.5000
+[1] Arachne  (a.md, 3–40)  ▰▰▰▱▱
     Arachne wove it.
     through: Arachne, Athena
-[2] Looms  (b.md, 0–9)  score 0.2500 filled up stale
+[2] Looms  (b.md, 0–9)  ▱▱▱▱▱ filled up stale
     A loom.
 
-docs, generation g1, method hybrid, built-in models, 12 ms, confidence in the passages 0.50
-`
+docs, generation g1, method hybrid, built-in models, 12 ms, ` +
+		"confidence in the passages 50 % (moderate: check the passages)\n"
 	assert.True(t, got.exit == cli.ExitDone && got.out == want && served.paths[0] == "/v1/indexes/docs/query",
 		"%s %v %+v", got.out, served.paths, got)
 	if body := served.asked[0]; len(body) != 3 || body["query"] != "who wove it?" || body["answer"] != true ||
@@ -111,7 +125,7 @@ func TestAnErrorOfTheServerKeepsItsCode(t *testing.T) {
 
 func TestAnAnswerWithoutChunksSaysWhy(t *testing.T) {
 	got := ask(t, &queries{bodies: []string{`{"index":"docs","chunks":[],"reason":"no_match"}`}}, "--index", "docs")
-	assert.True(t, strings.HasPrefix(got.out, "no chunk: no_match\n"), "%s", got.out)
+	assert.True(t, strings.HasPrefix(got.out, "no passage: no_match\n"), "%s", got.out)
 }
 
 const entity = "0123456789abcdef0123456789abcdef"
@@ -162,7 +176,7 @@ func TestAnExplanationIsShownByItsMethod(t *testing.T) {
 			`"method":"unweaver","rule":"weighted","explain":{"voters":5,"votes":8,"chunks":[
 			{"id":"c1","count":4,"first":1,"score":0.4}]}`,
 			[]string{
-				"voters (of 5, 8 votes):\n", "similarity 0.900  in 4 chunks\n", "[1] 4 / 8 * (1 - 1 / 5) = 0.4000\n",
+				"voters (of 5, 8 votes):\n", "similarity 0.900  in 4 passages\n", "[1] 4 / 8 * (1 - 1 / 5) = 0.4000\n",
 			},
 		},
 		{
@@ -178,7 +192,7 @@ func TestAnExplanationIsShownByItsMethod(t *testing.T) {
 		{
 			"walk",
 			`"method":"ppr","explain":{"damping":0.5,"seeds":[{"id":"e1","score":0.75}]}`,
-			[]string{"walk from 1 classes, damping 0.5:\n", " 75.0 %  Arachne\n"},
+			[]string{"walk from 1 entities, damping 0.5:\n", " 75.0 %  Arachne\n"},
 		},
 		{
 			"aligned",

@@ -3,6 +3,7 @@ package cli_test
 import (
 	"flag"
 	"fmt"
+	"net/http/httptest"
 	"os"
 	"strings"
 	"testing"
@@ -164,6 +165,13 @@ func TestAnIndexMayStandInFrontOfTheArguments(t *testing.T) {
 		if got := run(t, c, strings.Fields(args)...); got.exit != 0 || c.move.Index != "docs" || c.move.Generation != "g1" {
 			t.Errorf("%s: %+v, %+v", args, got, c.move)
 		}
+	}
+	asked := &queries{bodies: []string{`{"index":"docs","chunks":[]}`}}
+	server := httptest.NewServer(asked)
+	defer server.Close()
+	if got := in(t, connected(&fakeControl{}, server.URL), nil, "query", "docs", "Who wove it?"); got.exit != 0 ||
+		asked.paths[0] != "/v1/indexes/docs/query" || asked.asked[0]["query"] != "Who wove it?" {
+		t.Errorf("query docs QUESTION: %+v", got)
 	}
 	for args, says := range map[string]string{
 		"generations docs more": "want no argument, got 2", "operations": `required flag(s) "index" not set`,

@@ -91,9 +91,9 @@ func showFound(w io.Writer, report core.Report) {
 	if report.Documents+report.Chunks == 0 && core.Terminal(report.Status) {
 		return
 	}
-	fmt.Fprintf(w, "  %s, %s", number(report.Documents, "document"), number(report.Chunks, "chunk"))
+	fmt.Fprintf(w, "  %s, %s", number(report.Documents, "document"), number(report.Chunks, "passage"))
 	if report.Reason != dryRun { // which extracts nothing
-		fmt.Fprintf(w, ", %s, %s", number(report.Classes, "class"), number(report.Mentions, "mention"))
+		fmt.Fprintf(w, ", %s, %s", number(report.Classes, "entity"), number(report.Mentions, "mention"))
 	}
 	if report.Models.Chat != "" {
 		fmt.Fprintf(w, "  [%s / %s]", report.Models.Chat, report.Models.Embedding)
@@ -317,7 +317,7 @@ func showProblems(w io.Writer, report core.Report) {
 	}
 	if report.DocumentsFailed > 0 || report.ChunksFailed > 0 {
 		fmt.Fprintf(w, "  failed: %s, %s", number(report.DocumentsFailed, "document"),
-			number(report.ChunksFailed, "chunk"))
+			number(report.ChunksFailed, "passage"))
 		if report.Stale > 0 {
 			serve := "serve"
 			if report.Stale == 1 {

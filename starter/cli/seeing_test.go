@@ -46,7 +46,7 @@ func TestIndexesAreListedByLsAndByStatusWithoutARun(t *testing.T) {
 	for _, command := range []string{"ls", "status"} {
 		got := run(t, fake, command)
 		contains(t, flat(got.out),
-			"index state documents chunks classes size age problems last run\n",
+			"index state documents passages entities size age problems last run\n",
 			"docs published 12 81 300 5.0 MB 3 days 2 completed, unchanged\n",
 			"new not published 0 0 0 0 B - 0 running, extract, 40 %\n")
 		if got.exit != cli.ExitDone {
@@ -119,7 +119,7 @@ func TestAGenerationIsShownWithTheReportOfItsRun(t *testing.T) {
 	for _, args := range [][]string{{"show", "docs"}, {"show", "docs/g2"}, {"show", "g2", "--index", "docs"}} {
 		fake.asked = nil
 		got := run(t, fake, args...)
-		contains(t, got.out, "docs/g2  current, number 2", "1 document, 0 chunks, 0 classes", "text hash beef", "content hash c0ffee")
+		contains(t, got.out, "docs/g2  current, number 2", "1 document, 0 passages, 0 entities", "text hash beef", "content hash c0ffee")
 		if fake.asked[1] != "status docs/g2" || got.exit != cli.ExitDone {
 			t.Errorf("%v: asked %v, exit %d", args, fake.asked, got.exit)
 		}

@@ -25,11 +25,11 @@ func evalShares(given []string, dataset *eval.Dataset, spec core.Spec) ([]eval.S
 	}
 	switch {
 	case spec.Chat.Provider == "builtin":
-		return refused("rules extract from all chunks, which costs nothing", "give a dataset with a recording, or a model")
+		return refused("rules extract from all passages, which costs nothing", "give a dataset with a recording, or a model")
 	case spec.ExtractionShare() != 1:
 		return refused("the index has a share of its own", "leave extraction.share out")
 	case spec.Chunking.Strategy != "document":
-		return refused("passages are not chunks here", "use a folder with corpus.jsonl, and chunking.strategy document")
+		return refused("chunks are no passages of it", "use a folder with corpus.jsonl, and chunking.strategy document")
 	}
 	var shares []float64
 	for _, text := range given {

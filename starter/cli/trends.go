@@ -22,10 +22,10 @@ func (a *App) trendsCmd() *cobra.Command {
 	var nights int
 	command := &cobra.Command{
 		Use:   "trends [INDEX]",
-		Short: "Show how the last nights went: chunks, changes, calls, cost, time, failures",
-		Long: `Show the last nights of an index, or of all: chunks, the share of documents that had changed, calls and tokens
-that were paid for, what they cost, how long it took, how wrong the estimate was (of nights that were begun with a
-plan), dead letters, bytes written, and how each night ended. Bars are of the highest night of their column.
+		Short: "Show how the last nights went: passages, changes, calls, cost, time, failures",
+		Long: `Show the last nights of an index, or of all: passages, the share of documents that had changed, calls
+and tokens that were paid for, what they cost, how long it took, how wrong the estimate was (of nights that were begun
+with a plan), dead letters, bytes written, and how each night ended. Bars are of the highest night of their column.
 
 Nights are the builds that ended, unchanged, held and failed ones too. An index keeps its last 180 of them, which is
 more than it keeps generations.`,
@@ -84,7 +84,7 @@ func showNights(w io.Writer, trends runlog.Trends) {
 			size(night.Bytes),
 		}, "\t"))
 	}
-	table(w, "night\tended\tchunks\tchanged\tcalls\ttokens\tcost\ttook\testimate off by\tdead letters\twritten", rows)
+	table(w, "night\tended\tpassages\tchanged\tcalls\ttokens\tcost\ttook\testimate off by\tdead letters\twritten", rows)
 	fmt.Fprintf(w, "together: %s, %s, cost %s, %s, %s written\n", number(totals.Calls, "call"),
 		number(totals.Tokens, "token"), money(totals.Cost, trends.Nights[len(trends.Nights)-1].Currency),
 		duration(totals.Seconds), size(totals.Bytes))

@@ -23,7 +23,7 @@ func plural(one string) string {
 	switch {
 	case strings.HasSuffix(one, "s"), strings.HasSuffix(one, "x"), strings.HasSuffix(one, "ch"):
 		return one + "es"
-	case strings.HasSuffix(one, "ry"):
+	case strings.HasSuffix(one, "ry"), strings.HasSuffix(one, "ty"):
 		return strings.TrimSuffix(one, "y") + "ies"
 	}
 	return one + "s"

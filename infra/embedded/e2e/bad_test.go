@@ -145,7 +145,7 @@ func TestReadinessMetricsAndContract(t *testing.T) {
 		"/livez":        "status",
 		"/readyz":       "checks",
 		"/openapi.json": "openapi",
-		"/v1/indexes":   "indexes",
+		"/v1/indexes":   "items",
 	} {
 		status, out := do(t, shared.HTTP, http.MethodGet, path, nil)
 		assert.True(t, status == http.StatusOK && out[want] != nil, "%s: %d %v", path, status, out)

@@ -97,11 +97,11 @@ func trace(t *testing.T, cs []map[string]any) {
 	}
 	assert.True(t, located != 0, "no mention is located")
 	_, es := do(t, shared.HTTP, http.MethodGet, "/v1/indexes/pipe/entities?prefix=journal&limit=5", nil)
-	list := es["entities"].([]any)
+	list := es["items"].([]any)
 	require.True(t, len(list) != 0, "no entity starts with journal")
 	id := list[0].(map[string]any)["id"].(string)
 	_, ch := do(t, shared.HTTP, http.MethodGet, "/v1/indexes/pipe/entities/"+id+"/chunks", nil)
-	assert.True(t, len(ch["chunks"].([]any)) != 0, "entity %s has no chunk", id)
+	assert.True(t, len(ch["items"].([]any)) != 0, "entity %s has no chunk", id)
 }
 
 func TestRestoreBringsTheIndexBackWithoutAModelCall(t *testing.T) {

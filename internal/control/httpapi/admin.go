@@ -35,8 +35,8 @@ type problem struct {
 // Access says who may use the routes: who has the token, and who has a key of a scope that suffices.
 type Access struct {
 	Token string
-	Check func(text string) (*access.Key, error) // nil: no key is accepted
-	Keys  access.Keeper                          // nil: keys cannot be made here
+	Check func(ctx context.Context, text string) (*access.Key, error) // nil: no key is accepted
+	Keys  access.Keeper                                               // nil: keys cannot be made here
 }
 
 // Handler serves a Control.
@@ -74,7 +74,7 @@ func (a Access) status(request *http.Request) (status int, owner bool, via strin
 	if a.Check == nil || got == "" {
 		return http.StatusUnauthorized, false, ""
 	}
-	key, err := a.Check(got)
+	key, err := a.Check(request.Context(), got)
 	need := access.Operate
 	if strings.HasPrefix(request.URL.Path, Prefix+keysPrefix) {
 		need = access.Admin

@@ -389,7 +389,7 @@ func TestAKeyThatOnlyOperatesDoesNotAskAsTheOwner(t *testing.T) {
 	for text, another := range map[string]bool{"token": false, "operates": true, "administers": false} {
 		controller := &whose{}
 		server := httptest.NewServer(httpapi.Handler(controller, httpapi.Access{
-			Token: "token", Check: func(text string) (*access.Key, error) {
+			Token: "token", Check: func(_ context.Context, text string) (*access.Key, error) {
 				scope := map[string]access.Scope{"operates": access.Operate, "administers": access.Admin}[text]
 				return &access.Key{Scope: scope, Index: "*"}, nil
 			},

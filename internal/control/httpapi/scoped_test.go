@@ -1,6 +1,7 @@
 package httpapi_test
 
 import (
+	"context"
 	"errors"
 	"io"
 	"net/http"
@@ -25,7 +26,7 @@ func TestAKeyControlsByItsScopeAndOnlyWhereItIsOfAllIndexes(t *testing.T) {
 	}
 	server := httptest.NewServer(httpapi.Handler(&recorder{}, httpapi.Access{
 		Token: "token", Keys: access.Book{Store: blobmemory.New()},
-		Check: func(text string) (*access.Key, error) {
+		Check: func(_ context.Context, text string) (*access.Key, error) {
 			if key := keys[text]; key != nil {
 				return key, nil
 			}

@@ -201,7 +201,7 @@ func (a *act) unpurged(ctx context.Context) error {
 		if err == nil && purge.State == core.PurgePending {
 			err = fault.Usage.At("branch", a.Index).
 				Because("purge " + purge.ID + " of it has not ended").
-				Advise("see how it stands: unweaver purges --index " + a.Index)
+				Advise("see how it stands: unweaver purge list " + a.Index)
 		}
 	}
 	return err

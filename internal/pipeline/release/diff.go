@@ -198,7 +198,9 @@ func (c *comparison) documents(ctx context.Context) error {
 		c.before.DocumentsApart(ctx, c.index, c.manifests[0].Segments.Documents, c.after),
 		c.after.DocumentsApart(ctx, c.index, c.manifests[1].Segments.Documents, c.before),
 		func(was, is *segments.DocumentLeft) error {
+			was, is = served(was), served(is)
 			switch {
+			case was == nil && is == nil:
 			case is == nil:
 				contents.Add(append(was.Version[:], wentMark), []byte(was.Key))
 			case was == nil:
@@ -219,6 +221,14 @@ func (c *comparison) documents(ctx context.Context) error {
 	found.Added, found.Removed = added.count, removed.count
 	found.Listed = slices.Concat(added.ordered(), changed.ordered(), moved.ordered(), removed.ordered())
 	return nil
+}
+
+// served is a document of which something is served; nil: what stands in the corpus never was one, or is none any more.
+func served(document *segments.DocumentLeft) *segments.DocumentLeft {
+	if document != nil && document.Problem != "" && !document.Stale {
+		return nil
+	}
+	return document
 }
 
 // paired finds, among documents that went and came, those of equal content: they moved.

@@ -380,16 +380,16 @@ export interface Question {
 }
 
 export const api = {
-  indexes: (signal?: AbortSignal) => call<{ indexes: IndexInfo[] }>('v1/indexes', undefined, signal),
+  indexes: (signal?: AbortSignal) => call<Page<IndexInfo>>('v1/indexes?limit=1000', undefined, signal),
   card: (index: string, signal?: AbortSignal) => call<Card>(at(index), undefined, signal).catch(missing),
   generations: (index: string, signal?: AbortSignal) =>
-    call<{ generations: Generation[] }>(at(index, '/generations'), undefined, signal),
+    call<Page<Generation>>(at(index, '/generations?limit=1000'), undefined, signal),
   generation: (index: string, name: string, signal?: AbortSignal) =>
     call<Record<string, unknown>>(at(index, '/generations/' + part(name)), undefined, signal).catch(missing),
   ask: (index: string, question: Question, signal?: AbortSignal) =>
     call<QueryResponse>(at(index, '/query'), question, signal),
   entities: (index: string, prefix: string, limit: number, generation: string, signal?: AbortSignal) =>
-    call<{ entities: EntitySummary[]; generation: string }>(
+    call<Page<EntitySummary> & { generation: string }>(
       at(index, '/entities' + query({ prefix, limit, generation })),
       undefined,
       signal,
@@ -397,7 +397,7 @@ export const api = {
   entity: (index: string, id: string, generation: string, signal?: AbortSignal) =>
     call<EntityDetail>(at(index, `/entities/${part(id)}` + query({ generation })), undefined, signal),
   mentions: (index: string, id: string, generation: string, cursor: string, signal?: AbortSignal) =>
-    call<{ chunks: Chunk[]; cursor: string; chunk_total: number }>(
+    call<Page<Chunk> & { chunk_total: number }>(
       at(index, `/entities/${part(id)}/chunks` + query({ generation, cursor, limit: 50 })),
       undefined,
       signal,

@@ -89,7 +89,7 @@ function View({ route }: { route: Route }) {
 // Switch shows the name of the index, and lets one change to another where there are several.
 function Switch({ route }: { route: Route }) {
   const { data } = useLoaded('indexes' + route.index, (signal) => api.indexes(signal))
-  const names = data?.indexes.map((info) => info.index) ?? []
+  const names = data?.items.map((info) => info.index) ?? []
   if (!names.some((name) => name !== route.index)) return <span class="here">{route.index}</span>
   if (!names.includes(route.index)) names.unshift(route.index)
   return (
@@ -176,8 +176,12 @@ function Frame() {
         {!key() ? (
           <>
             <a href="openapi.json">OpenAPI</a>
-            <a href="metrics">Metrics</a>
-            <a href="readyz">Readiness</a>
+            <a class="open" href="metrics">
+              Metrics
+            </a>
+            <a class="open" href="readyz">
+              Readiness
+            </a>
           </>
         ) : (
           <button type="button" class="plain" onClick={forgetKey}>

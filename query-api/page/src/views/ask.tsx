@@ -63,7 +63,7 @@ export function GenerationChooser({
   onChange: (value: string) => void
 }) {
   const { data } = useLoaded('generations ' + index, (signal) => api.generations(index, signal))
-  const names = (data?.generations ?? [])
+  const names = (data?.items ?? [])
     .filter((one) => one.state === 'current' || one.state === 'published')
     .map((one): [string, string] => [one.generation, one.generation + (one.state === 'current' ? ' (current)' : '')])
   if (value && !names.some(([name]) => name === value)) names.unshift([value, value])
@@ -183,8 +183,8 @@ async function examples(index: string, signal: AbortSignal): Promise<string[]> {
   const worth = ({ name, chunk_total }: { name: string; chunk_total: number }): number =>
     chunk_total * (name.includes(' ') ? 100 : 1) // two words say what is meant; one is often an English word
   const [first, second, third] = lists
-    .flatMap(({ entities }) =>
-      entities
+    .flatMap(({ items }) =>
+      items
         .filter((entity) => entity.name.length < 36 && usable.test(entity.name))
         .sort((a, b) => worth(b) - worth(a))
         .slice(0, 1),

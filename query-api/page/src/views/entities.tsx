@@ -1,7 +1,7 @@
 // What an index knows by name, and where each is mentioned.
 
 import { useState } from 'preact/hooks'
-import { api, Failure, type Chunk } from '../api'
+import { api, Failure, type Chunk, type Page } from '../api'
 import { count, cut, pieces, plural } from '../format'
 import { href, type Route } from '../route'
 import { Figures, follow, Loading, Marked, Prefix, Trouble, useLoaded } from '../ui'
@@ -23,7 +23,7 @@ export function Entities({ route }: { route: Route }) {
         <Trouble failure={failure} again={again} />
       ) : !data ? (
         <Loading what="Looking up" />
-      ) : data.entities.length === 0 ? (
+      ) : data.items.length === 0 ? (
         <p>{wanted ? <>No name begins with “{wanted}”.</> : 'Nothing was extracted from these documents.'}</p>
       ) : (
         <>
@@ -37,7 +37,7 @@ export function Entities({ route }: { route: Route }) {
               </tr>
             </thead>
             <tbody>
-              {data.entities.map((entity) => (
+              {data.items.map((entity) => (
                 <tr>
                   <td>
                     <a href={href(index, 'entities', entity.id, { generation })}>{entity.name}</a>
@@ -47,7 +47,7 @@ export function Entities({ route }: { route: Route }) {
               ))}
             </tbody>
           </table>
-          {data.entities.length === limit && limit < 1000 && (
+          {data.items.length === limit && limit < 1000 && (
             <p class="actions">
               <button type="button" onClick={() => follow({ limit: String(Math.min(1000, limit * 4)) }, true)}>
                 Show more
@@ -74,7 +74,7 @@ function around(text: string, name: string): { text: string; marked: boolean }[]
 }
 
 function Mentions({ index, id, name, generation }: { index: string; id: string; name: string; generation: string }) {
-  const [more, setMore] = useState<{ chunks: Chunk[]; cursor: string }>()
+  const [more, setMore] = useState<Page<Chunk>>()
   const [trouble, setTrouble] = useState<Failure>()
   const { data, failure, again } = useLoaded(`mentions ${index} ${id} ${generation}`, (signal) =>
     api.mentions(index, id, generation, '', signal),
@@ -84,19 +84,19 @@ function Mentions({ index, id, name, generation }: { index: string; id: string; 
   const shown = more ?? data
   const next = async (): Promise<void> => {
     try {
-      const page = await api.mentions(index, id, generation, shown.cursor)
-      setMore({ chunks: [...shown.chunks, ...page.chunks], cursor: page.cursor })
+      const page = await api.mentions(index, id, generation, shown.next_cursor ?? '')
+      setMore({ ...page, items: [...shown.items, ...page.items] })
       setTrouble(undefined)
     } catch (err) {
       if (err instanceof Failure) setTrouble(err)
     }
   }
-  const documents = Map.groupBy(shown.chunks, (chunk) => chunk.document)
+  const documents = Map.groupBy(shown.items, (chunk) => chunk.document)
   return (
     <section aria-label="Mentions">
       <h2>
         Mentioned in {plural(documents.size, 'document')}
-        {shown.cursor ? ' so far' : ''}
+        {shown.next_cursor ? ' so far' : ''}
       </h2>
       <ul class="mentions">
         {[...documents].map(([document, chunks]) => (
@@ -121,7 +121,7 @@ function Mentions({ index, id, name, generation }: { index: string; id: string; 
         ))}
       </ul>
       {trouble && <Trouble failure={trouble} again={() => void next()} />}
-      {shown.cursor && !trouble && (
+      {shown.next_cursor && !trouble && (
         <p class="actions">
           <button type="button" onClick={() => void next()}>
             Show more

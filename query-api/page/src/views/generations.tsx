@@ -34,8 +34,8 @@ export function Generations({ route }: { route: Route }) {
         label="Generations"
         columns={['Generation', 'State', 'Built', '#Documents', '#Passages', '#Entities', '#Problems']}
       >
-        {data.generations.map((one, i) => {
-          const before = data.generations[i + 1]
+        {data.items.map((one, i) => {
+          const before = data.items[i + 1]
           return (
             <tr>
               <td>
@@ -116,7 +116,7 @@ const reportOf = (raw: Record<string, unknown> | undefined): Run | undefined => 
 }
 
 async function told(index: string, name: string, signal: AbortSignal): Promise<Told> {
-  const [{ generations }, raw] = await Promise.all([
+  const [{ items: generations }, raw] = await Promise.all([
     api.generations(index, signal),
     api.generation(index, name, signal),
   ])

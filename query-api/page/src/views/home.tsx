@@ -13,7 +13,7 @@ interface Known extends Card {
 async function known(info: IndexInfo, signal: AbortSignal): Promise<Known> {
   const card = await api.card(info.index, signal)
   if (card) return { ...info, ...card }
-  const { generations } = await api.generations(info.index, signal)
+  const { items: generations } = await api.generations(info.index, signal)
   const current = generations.find((generation) => generation.state === 'current')
   if (!current) return info
   return { ...info, published: current.created, deadLetters: current.dead_letters }
@@ -85,7 +85,7 @@ export function Home() {
   const { data, failure, again } = useLoaded('indexes', (signal) => api.indexes(signal))
   if (failure) return <Trouble failure={failure} again={again} />
   if (!data) return <Loading what="Asking for the indexes" />
-  if (data.indexes.length === 0) {
+  if (data.items.length === 0) {
     return (
       <section class="empty">
         <h1 tabIndex={-1}>No index yet</h1>
@@ -106,7 +106,7 @@ export function Home() {
     <>
       <h1 tabIndex={-1}>Indexes</h1>
       <ul class="cards">
-        {data.indexes.map((info) => (
+        {data.items.map((info) => (
           <IndexCard key={info.index} info={info} />
         ))}
       </ul>

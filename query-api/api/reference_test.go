@@ -1,0 +1,148 @@
+package api_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/unweaver/unweaver/internal/retrieve"
+	"github.com/unweaver/unweaver/query-api/api"
+)
+
+const referencePath = "../../docs/http.md"
+
+// referenceHead is what docs/http.md says that the description has no place for.
+const referenceHead = "# HTTP reference\n\n<!-- Written by: go test ./query-api/api -run " +
+	"TestTheDescriptionIsTheOneInTheRepository -update -->\n\n" + `Rendered from the server's own description, ` +
+	"`/openapi.json`" + `, which clients can be generated from and which needs no key.
+
+    curl -s http://127.0.0.1:8080/v1/indexes
+    curl -s http://127.0.0.1:8080/v1/indexes/docs/query -H 'Content-Type: application/json' \
+      -d '{"query": "Who signed the lease?", "top_k": 5, "answer": true}'
+    curl -s "$SERVER/v1/indexes/docs/documents?prefix=guides/&limit=20" -H "Authorization: Bearer $KEY"
+
+Documents are put in by building: over HTTP nothing is uploaded or removed.
+
+## Filters
+
+A query's ` + "`filter`" + ` leaves some documents in; what it leaves out influences nothing. All of its fields must hold.
+
+    {"query": "rent", "filter": {
+      "document_prefix": "contracts/2026/",
+      "metadata": {"author": ["Ada", "Eve"], "language": "en"},
+      "modified": {"from": "2026-01-01", "to": "2026-07-01T12:00:00Z"}}}
+
+Metadata is compared exactly, letter by letter: a list means one of its values. Where no document is left the answer has
+` + "`reason: \"no_document\"`" + `. Tools of agents take the same fields without ` + "`filter`" + ` around them.
+
+| file | metadata that documents have |
+|---|---|
+| Markdown | the fields of its front matter |
+| HTML | author, keywords, description, date, as its head says |
+| ` + "`.eml`" + ` | from, to, cc, date, attachments; of an attachment attached_to |
+| EPUB | author, language, date |
+| JSON, JSONL, CSV | every value of a record that is neither title nor text |
+| any, where its encoding was guessed | encoding |
+| PDF, Word, Excel, PowerPoint | none |
+
+## Lists
+
+A list is ` + "`{\"items\": […], \"next_cursor\": \"…\"}`" + `: ask again with ` + "`?cursor=`" + ` until it is empty. ` + "`limit`" + ` is 1 to
+1,000, 50 by default. Where a cursor's generation or entry is gone, the answer is 410: begin again.
+`
+
+// reference renders docs/http.md from the description.
+func reference(t *testing.T) string {
+	t.Helper()
+	var d struct {
+		Tags  []struct{ Name, Description string }
+		Paths map[string]map[string]struct {
+			Tags                 []string
+			Summary, Description string
+			Parameters           []struct{ Name, In, Description string }
+			RequestBody          *struct {
+				Content map[string]struct {
+					Schema struct {
+						Ref string `json:"$ref"`
+					}
+				}
+			}
+			Responses map[string]struct{ Description string }
+		}
+		Components struct {
+			Schemas map[string]struct {
+				Properties map[string]struct{ Description string }
+			}
+		}
+	}
+	require.NoError(t, json.Unmarshal(api.OpenAPI(retrieve.Methods()), &d))
+	var out strings.Builder
+	out.WriteString(referenceHead)
+	codes := map[string]string{}
+	for _, tag := range d.Tags {
+		fmt.Fprintf(&out, "\n## %s\n\n%s\n", strings.ToUpper(tag.Name[:1])+tag.Name[1:], tag.Description)
+		for _, path := range sorted(d.Paths) {
+			for _, method := range sorted(d.Paths[path]) {
+				one := d.Paths[path][method]
+				for status, answer := range one.Responses {
+					if status >= "400" && len(answer.Description) > len(codes[status]) {
+						codes[status] = answer.Description
+					}
+				}
+				if one.Tags[0] != tag.Name {
+					continue
+				}
+				fmt.Fprintf(&out, "\n### `%s %s`\n\n%s. %s\n", strings.ToUpper(method), path, one.Summary, one.Description)
+				var lines []string
+				for _, parameter := range one.Parameters {
+					if parameter.In == "query" {
+						lines = append(lines, fmt.Sprintf("* `?%s`: %s\n", parameter.Name, parameter.Description))
+					}
+				}
+				if one.RequestBody != nil {
+					body := one.RequestBody.Content["application/json"].Schema.Ref
+					fields := d.Components.Schemas[body[strings.LastIndex(body, "/")+1:]].Properties
+					for _, name := range sorted(fields) {
+						lines = append(lines, strings.TrimSuffix(fmt.Sprintf("* `%s`: %s", name, fields[name].Description), ": ")+"\n")
+					}
+				}
+				if len(lines) > 0 {
+					out.WriteString("\n" + strings.Join(lines, ""))
+				}
+			}
+		}
+	}
+	out.WriteString("\n## Errors\n\nA problem is `{type, title, status, code, detail, hint, request_id}` (RFC 9457); `type` is a " +
+		"name and no page. Below\n`/v1/chat`, `/v1/models`, `/v1/embeddings` and `/v1/responses` it has the form of OpenAI.\n\n" +
+		"| status | codes |\n|---|---|\n")
+	for _, status := range sorted(codes) {
+		fmt.Fprintf(&out, "| %s | %s |\n", status, codes[status])
+	}
+	return out.String()
+}
+
+func sorted[T any](of map[string]T) (out []string) {
+	for name := range of {
+		out = append(out, name)
+	}
+	slices.Sort(out)
+	return out
+}
+
+// compareReference fails where docs/http.md is not what the description says.
+func compareReference(t *testing.T) {
+	t.Helper()
+	got := reference(t)
+	if *update {
+		require.NoError(t, os.WriteFile(referencePath, []byte(got), 0o644))
+	}
+	want, err := os.ReadFile(referencePath)
+	require.NoError(t, err)
+	assert.Equal(t, string(want), got, "docs/http.md is not what the description says: run go test ./query-api/api -update")
+}

@@ -1,0 +1,229 @@
+package chat
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"net/http"
+	"strings"
+
+	"github.com/unweaver/unweaver/internal/model"
+	"github.com/unweaver/unweaver/query-api/problem"
+	"github.com/unweaver/unweaver/query-api/sse"
+)
+
+// ResponseRequest is the body of POST /v1/responses, as far as it is looked at: other fields are let be.
+type ResponseRequest struct {
+	Model  string `json:"model" pattern:"^unweaver/[a-z0-9][a-z0-9-]{0,62}$"`
+	Input  any    `json:"input" types:"string,array" doc:"the question, or messages: the last one of a user is it"`
+	Stream *bool  `json:"stream,omitempty"`
+
+	MaxOutputTokens *int `json:"max_output_tokens,omitempty" bounds:"1,1000000" doc:"of the answer"`
+
+	Options map[string]any `json:"unweaver,omitempty" types:"object,null" doc:"more fields of a query"`
+}
+
+// Response is the answer to a ResponseRequest without stream.
+type Response struct {
+	ID         string         `json:"id"`
+	Object     string         `json:"object"`
+	CreatedAt  int64          `json:"created_at"`
+	Status     string         `json:"status" enum:"in_progress,completed,incomplete"`
+	Model      string         `json:"model"`
+	Output     []OutputItem   `json:"output"`
+	Error      *string        `json:"error"`
+	Incomplete *Incomplete    `json:"incomplete_details"`
+	Usage      *ResponseUsage `json:"usage"`
+	Details    *Details       `json:"unweaver,omitempty"`
+
+	ParallelToolCalls bool   `json:"parallel_tool_calls"`
+	ToolChoice        string `json:"tool_choice"`
+	Tools             []any  `json:"tools"`
+	Store             bool   `json:"store" doc:"false: nothing is kept"`
+}
+
+// OutputItem is the one message of a response.
+type OutputItem struct {
+	ID      string       `json:"id"`
+	Type    string       `json:"type"`
+	Role    string       `json:"role"`
+	Status  string       `json:"status"`
+	Content []OutputText `json:"content"`
+}
+
+// OutputText is the text of a message.
+type OutputText struct {
+	Type        string             `json:"type"`
+	Text        string             `json:"text"`
+	Annotations []OutputAnnotation `json:"annotations"`
+}
+
+// OutputAnnotation is an annotation in the form of responses.
+type OutputAnnotation struct {
+	Type string `json:"type"`
+	URLCitation
+	Source Source `json:"unweaver"`
+}
+
+// Incomplete says why a response ends early.
+type Incomplete struct {
+	Reason string `json:"reason"`
+}
+
+// ResponseUsage is Usage under the names of responses.
+type ResponseUsage struct {
+	InputTokens  int64 `json:"input_tokens"`
+	OutputTokens int64 `json:"output_tokens"`
+	TotalTokens  int64 `json:"total_tokens"`
+}
+
+// unmet are fields of a ResponseRequest whose wish cannot be met.
+var unmet = []refusal{
+	{"previous_response_id", "no response is kept", nil},
+	{"conversation", "no conversation is kept", nil},
+	{"prompt", "no prompts are kept", nil},
+	{"background", "a response is given at once", []string{"false"}},
+	{"tool_choice", "an index calls no tools", []string{`"none"`, `"auto"`}},
+}
+
+// readResponse takes the question from the body of a response.
+func readResponse(raw []byte) (question, error) {
+	var fields map[string]json.RawMessage
+	if json.Unmarshal(raw, &fields) != nil || fields == nil {
+		return question{}, wrong("", "the body is not one JSON object")
+	}
+	for _, field := range unmet {
+		if err := field.check(fields[field.name]); err != nil {
+			return question{}, err
+		}
+	}
+	var form struct {
+		Format struct{ Type string }
+	}
+	if given := fields["text"]; given != nil && json.Unmarshal(given, &form) != nil {
+		return question{}, wrong("text", "want an object")
+	}
+	if kind := form.Format.Type; kind != "" && kind != "text" {
+		return question{}, refusal{"text.format", "an answer is text", nil}.check([]byte(`"` + kind + `"`))
+	}
+	input := bytes.TrimSpace(fields["input"])
+	if bytes.HasPrefix(input, []byte(`"`)) {
+		input = []byte(`[{"role":"user","content":` + string(input) + `}]`)
+	}
+	asked, err := readFields(map[string]json.RawMessage{
+		"model": fields["model"], "messages": input, "stream": fields["stream"], "unweaver": fields["unweaver"],
+		"max_tokens": fields["max_output_tokens"], "tools": fields["tools"],
+	})
+	if told := problem.As(err); told != nil {
+		told.Param = strings.NewReplacer("messages", "input", "max_tokens", "max_output_tokens").Replace(told.Param)
+	}
+	return asked, err
+}
+
+// Respond answers POST /v1/responses.
+func (s Service) Respond(w http.ResponseWriter, request *http.Request) {
+	raw, err := io.ReadAll(http.MaxBytesReader(w, request.Body, maxBody))
+	if err != nil {
+		s.fail(w, request, unread(err))
+		return
+	}
+	asked, err := readResponse(raw)
+	if err != nil {
+		s.fail(w, request, err)
+		return
+	}
+	asked.warn(w.Header())
+	out := newReply(request, asked)
+	if asked.stream {
+		s.streamResponse(w, request, asked, out)
+		return
+	}
+	found, err := s.ask(request.Context(), asked)
+	if err != nil {
+		s.fail(w, request, err)
+		return
+	}
+	writeJSON(w, http.StatusOK, out.response(&found))
+}
+
+// response is the whole answer; nil: as it is before anything of it is known.
+func (a *reply) response(f *found) Response {
+	out := Response{
+		ID: "resp_" + a.id, Object: "response", CreatedAt: a.created, Status: "in_progress", Model: a.model,
+		Output: []OutputItem{}, ToolChoice: "auto", Tools: []any{},
+	}
+	if f == nil {
+		return out
+	}
+	details, used := f.details(), f.usage()
+	out.Status, out.Output, out.Details = "completed", []OutputItem{a.item("completed", a.text(f))}, &details
+	out.Usage = &ResponseUsage{used.PromptTokens, used.CompletionTokens, used.TotalTokens}
+	if f.Answer.Truncated {
+		out.Status, out.Incomplete = "incomplete", &Incomplete{"max_output_tokens"}
+	}
+	return out
+}
+
+func (a *reply) item(status string, content ...OutputText) OutputItem {
+	return OutputItem{
+		ID: "msg_" + a.id, Type: "message", Role: "assistant", Status: status, Content: append([]OutputText{}, content...),
+	}
+}
+
+// text is the part of a message that has the answer; nil: as it begins.
+func (a *reply) text(f *found) OutputText {
+	out := OutputText{Type: "output_text", Annotations: []OutputAnnotation{}}
+	if f == nil {
+		return out
+	}
+	out.Text = f.Answer.Text
+	for _, one := range f.annotations(a.base) {
+		out.Annotations = append(out.Annotations, OutputAnnotation{one.Type, one.URLCitation, one.Source})
+	}
+	return out
+}
+
+// streamResponse answers as events. An error before the first of them is told like any other.
+func (s Service) streamResponse(w http.ResponseWriter, request *http.Request, asked question, out *reply) {
+	events, number := sse.New(w), 0
+	defer events.Close()
+	send := func(kind string, with map[string]any) error {
+		with["type"], with["sequence_number"] = kind, number
+		number++
+		return events.JSON(kind, with)
+	}
+	part := func(name string, value any) map[string]any {
+		return map[string]any{"item_id": "msg_" + out.id, "output_index": 0, "content_index": 0, name: value}
+	}
+	begin := func() error {
+		_ = send("response.created", map[string]any{"response": out.response(nil)})
+		_ = send("response.in_progress", map[string]any{"response": out.response(nil)})
+		_ = send("response.output_item.added", map[string]any{"output_index": 0, "item": out.item("in_progress")})
+		return send("response.content_part.added", part("part", out.text(nil)))
+	}
+	ctx := model.Deltas(request.Context(), func(text string) error {
+		if !events.Began() {
+			if err := begin(); err != nil {
+				return err
+			}
+		}
+		return send("response.output_text.delta", part("delta", text))
+	})
+	found, err := s.ask(ctx, asked)
+	switch {
+	case err != nil && !events.Began():
+		s.fail(w, request, err)
+		return
+	case err != nil:
+		_, failure := failureOf(s.problemOf(request.Context(), err))
+		_ = send("error", map[string]any{"code": failure.Error.Code, "message": failure.Error.Message, "param": nil})
+		return
+	case !events.Began():
+		_ = begin()
+	}
+	text, whole := out.text(&found), out.response(&found)
+	_ = send("response.output_text.done", part("text", text.Text)) // what fails here fails again at the end
+	_ = send("response.content_part.done", part("part", text))
+	_ = send("response.output_item.done", map[string]any{"output_index": 0, "item": whole.Output[0]})
+	_ = send("response."+whole.Status, map[string]any{"response": whole}) // the caller may have gone
+}
