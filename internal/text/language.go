@@ -61,7 +61,7 @@ var languages = []*Language{
 	{code: "ja", name: "Japanese", revision: 2},
 	{code: "th", name: "Thai", revision: 2},
 	{code: "zh", name: "Chinese", revision: 2},
-	{code: Undetermined, name: "any other, by plain words", revision: 2},
+	{code: Undetermined, name: "any other, by plain words", revision: 3},
 }
 
 // Languages are the codes that In knows (ISO 639-1, and Undetermined), English first.
