@@ -96,6 +96,9 @@ func (l *Language) Name() string { return l.name }
 // Analyser names the rules of Terms and Surface; it is part of identities.
 func (l *Language) Analyser() string { return fmt.Sprintf("%s/%d", l.code, l.revision) }
 
+// Stems reports whether words are reduced to stems.
+func (l *Language) Stems() bool { return l.stem != nil }
+
 // Stop tells whether a lower-case word carries no meaning of its own.
 func (l *Language) Stop(word string) bool { return l.stop[word] }
 
