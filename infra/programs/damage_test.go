@@ -235,7 +235,12 @@ func (d *damage) judge(got, want []reply) bool {
 			d.degraded++
 		default:
 			d.wrong++
-			d.trouble += fmt.Sprintf("\nquestion %d: %.600s\nwant %.600s", n, one.body, want[n].body)
+			at := 0
+			for at < min(len(one.body), len(want[n].body)) && one.body[at] == want[n].body[at] {
+				at++
+			}
+			at = max(0, at-100)
+			d.trouble += fmt.Sprintf("\nquestion %d: …%.600s\nwant …%.600s", n, one.body[at:], want[n].body[at:])
 		}
 	}
 	return d.same == len(want)
@@ -290,7 +295,7 @@ func newRuin(t *testing.T) *ruin {
 }
 
 // commands finds the commands that a text names to heal what it reports.
-var commands = regexp.MustCompile(`unweaver ((?:audit --index|restore|index)\b[^\n;,:)"` + "`" + `]*)`)
+var commands = regexp.MustCompile(`unweaver ((?:audit|restore|index)\b[^\n;,:)"` + "`" + `]*)`)
 
 var moved = regexp.MustCompile(`move (.+?) away`)
 
@@ -366,13 +371,14 @@ func (r *ruin) try(number int) (d damage) {
 		i.kill()
 		if !i.begin() {
 			said += r.mendStart(i, &d)
+			night, d.night = i.say("index", "--index", "docs", "--wait")
 		}
 	}
 	audit := ""
 	if now, err := os.ReadFile(path); err != nil || !bytes.Equal(now, raw) { // else it is as it was
 		audit, d.audit = i.say("audit", "--index", "docs", "--wait")
 	}
-	d.healed = (d.night == 0 || d.night == 3) && d.audit == 0 && said == ""
+	d.healed = (d.night == 0 || d.night == 3) && d.audit == 0 // by itself, or by the step that its start named
 	if same := d.judge(i.replies("docs"), r.want); !same {
 		d.healed = false
 	}

@@ -269,15 +269,19 @@ func TestASizedReaderAtReadsRangesAsAFileDoes(t *testing.T) {
 	}
 }
 
-func TestAFileOfAnotherSizeThanItsManifestSaysIsOpenedOrDamaged(t *testing.T) {
+func TestAFileOfAnotherSizeThanItsManifestSaysIsDamaged(t *testing.T) {
 	store := artifacttest.New()
 	reader := rowFile(t, store, "f")
 	info, err := store.Stat(t.Context(), "f")
 	require.NoError(t, err)
-	for _, size := range []int64{info.Size, info.Size + 1, info.Size - 1, 1, 0, -1, 1 << 60} {
+	for _, size := range []int64{info.Size, 0, -1} { // not known, but for the first
 		found, err := artifact.OpenRowsOf(t.Context(), store, "f", size)
 		assert.True(t, err == nil && found.Rows == reader.Rows && len(found.Frames) == len(reader.Frames),
 			"said to be of %d bytes: %v", size, err)
+	}
+	for _, size := range []int64{info.Size + 1, info.Size - 1, 1, 1 << 60} { // a whole file, of another content
+		_, err := artifact.OpenRowsOf(t.Context(), store, "f", size)
+		assert.True(t, fault.Is(err, fault.SegmentDamage), "said to be of %d bytes: %v", size, err)
 	}
 	store.Change("f", func(raw []byte) []byte { return raw[:len(raw)-9] })
 	if _, err := artifact.OpenRowsOf(t.Context(), store, "f", info.Size); !fault.Is(err, fault.SegmentDamage) {

@@ -123,8 +123,8 @@ func openWhole(ctx context.Context, store blob.Store, key string, raw []byte) (*
 }
 
 // OpenRowsOf reads the footer of a row file whose size is known, nearly always in one request, and holds nothing else
-// of it: readers that are kept long are of this kind. One that has another
-// size is fault.SegmentDamage.
+// of it: readers that are kept long are of this kind. A size of 0 is not known. A file of another size is
+// fault.SegmentDamage: it is whole, and not the one that is asked for.
 func OpenRowsOf(ctx context.Context, store blob.Store, key string, size int64) (*Reader, error) {
 	if size > 0 {
 		reader, err := openTail(ctx, store, key, size)
@@ -132,7 +132,17 @@ func OpenRowsOf(ctx context.Context, store blob.Store, key string, size int64) (
 			return reader, err
 		}
 	}
-	return OpenRows(ctx, store, key) // which tells what is wrong with it
+	reader, err := OpenRows(ctx, store, key) // which says what is wrong with it
+	if err != nil || size <= 0 {
+		return reader, err
+	}
+	info, err := store.Stat(ctx, key)
+	if err == nil && info.Size != size {
+		err = fault.SegmentDamage.At("read", store.Location(key)).
+			Because(fmt.Sprintf("it has %d bytes, not %d: another file has its name", info.Size, size)).
+			Advise("restore the generation")
+	}
+	return reader, err
 }
 
 func openTail(ctx context.Context, store blob.Store, key string, size int64) (*Reader, error) {

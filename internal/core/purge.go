@@ -15,6 +15,7 @@ type Purge struct {
 	At        time.Time `json:"at"`
 	Index     string    `json:"index"`
 	Documents []Digest  `json:"documents"`           // of their keys; see PurgedKey
+	Attached  []Digest  `json:"attached,omitempty"`  // those of them that are attached to others of them
 	Return    bool      `json:"return,omitempty"`    // once it is done, the corpus may bring them back
 	State     string    `json:"state"`               // one of those above
 	Run       string    `json:"run,omitempty"`       // generation of the run that went on with it last
@@ -59,6 +60,8 @@ type PurgeDocument struct {
 	Digest Digest `json:"digest"` // by which the purge and the audit trail know it
 	Known  bool   `json:"known"`  // a generation that is kept has it, or had it
 	Chunks int64  `json:"chunks"` // in all generations
+
+	Attached bool `json:"attached,omitempty"` // it was not named, but what it is attached to
 }
 
 // PurgeGeneration is a generation that holds a purged document.

@@ -145,6 +145,9 @@ type LeftOut struct {
 	Extensions map[string]int64 `json:"extensions,omitempty"`
 }
 
+// AttachmentsOff is a reason of a build: what was attached to mail and PDFs is no document any more.
+const AttachmentsOff = "config: documents.attachments was switched off"
+
 // maxExtensions of objects that are left out are counted apart.
 const maxExtensions = 50
 
@@ -163,8 +166,10 @@ func (o *LeftOut) AddOtherTypes(other LeftOut) {
 }
 
 func (o *LeftOut) addExtension(extension string, count int64) {
-	_, known := o.Extensions[extension]
-	if !known && (len(o.Extensions) >= maxExtensions || len(extension) < 2 || len(extension) > 10) {
+	if len(extension) < 2 || len(extension) > 10 {
+		extension = "no extension"
+	}
+	if _, known := o.Extensions[extension]; !known && len(o.Extensions) >= maxExtensions {
 		return
 	}
 	if o.Extensions == nil {

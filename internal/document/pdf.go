@@ -34,6 +34,9 @@ type pdfReader struct {
 	before int64      // how often memory had been refused when reading began
 	count  int        // of the pages
 	inside *pdfInside // once a page needed it
+
+	pinned   bool   // files are pinned to pages
+	lettered []byte // the document once more, where its fonts did not name rare letters; until it is opened
 }
 
 // parsePDF reads a PDF, or what is attached to it.
@@ -64,13 +67,12 @@ func readPDF(raw []byte, files *attached) (d Doc, err error) {
 		}
 		_ = instance.Close() // it may be broken; its memory goes all the same
 	}()
-	open := func(raw []byte) (*responses.OpenDocument, error) {
-		return r.OpenDocument(&requests.OpenDocument{FileReader: bytes.NewReader(raw), FileReaderSize: int64(len(raw))})
-	}
-	opened, err := open(raw)
+	whole := raw
+	opened, err := r.open(whole)
 	if errors.Is(err, pdferrors.ErrFile) || errors.Is(err, pdferrors.ErrFormat) {
 		if mended := mendPDF(raw); mended != nil {
-			opened, err = open(mended)
+			whole = mended
+			opened, err = r.open(whole)
 		}
 	}
 	switch {
@@ -96,6 +98,12 @@ func readPDF(raw []byte, files *attached) (d Doc, err error) {
 			return Doc{}, err
 		}
 	}
+	if r.pinned { // pages that were read have no annotations any more
+		if opened, err = r.open(whole); err != nil {
+			return Doc{}, r.damaged(err)
+		}
+		r.file = opened.Document
+	}
 	r.attached(files)
 	if limits.apart() {
 		return d, nil
@@ -106,6 +114,11 @@ func readPDF(raw []byte, files *attached) (d Doc, err error) {
 	}
 	d.Missing = strings.TrimPrefix(strings.Join(append([]string{d.Missing}, files.missing()...), "; "), "; ")
 	return d, nil
+}
+
+// open opens a document.
+func (r *pdfReader) open(raw []byte) (*responses.OpenDocument, error) {
+	return r.OpenDocument(&requests.OpenDocument{FileReader: bytes.NewReader(raw), FileReaderSize: int64(len(raw))})
 }
 
 // headerWithin is in how many bytes at the beginning a PDF says that it is one.
@@ -168,6 +181,9 @@ func (r *pdfReader) pages() ([]*pdfPage, error) {
 	for index := range r.count {
 		r.number = index + 1
 		page, err := r.page(index)
+		if err == nil && r.lettered != nil {
+			page, err = r.pageAgain(index)
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -224,20 +240,59 @@ func (r *pdfReader) attached(files *attached) {
 			return
 		}
 		file, err := r.FPDFDoc_GetAttachment(&requests.FPDFDoc_GetAttachment{Document: r.file, Index: index})
+		if err == nil {
+			r.attachment(files, file.Attachment)
+		}
+	}
+	pages, err := r.FPDF_GetPageCount(&requests.FPDF_GetPageCount{Document: r.file})
+	if err != nil || !r.pinned && !files.limits.apart() {
+		return
+	}
+	for index := range min(pages.PageCount, files.limits.Pages) {
+		if loaded, err := r.FPDF_LoadPage(&requests.FPDF_LoadPage{Document: r.file, Index: index}); err == nil {
+			r.pinnedTo(requests.Page{ByReference: &loaded.Page}, files)
+			_, _ = r.FPDF_ClosePage(&requests.FPDF_ClosePage{Page: loaded.Page}) // it was read
+		}
+		if r.inTime() != nil {
+			files.left = append(files.left, fmt.Sprintf("those behind page %d take too long", index+1))
+			return
+		}
+	}
+}
+
+// attachment takes a file that a PDF holds.
+func (r *pdfReader) attachment(files *attached, file references.FPDF_ATTACHMENT) {
+	named, err := r.FPDFAttachment_GetName(&requests.FPDFAttachment_GetName{Attachment: file})
+	if err != nil {
+		return
+	}
+	files.add(named.Name, "attachment", func() []byte {
+		got, err := r.FPDFAttachment_GetFile(&requests.FPDFAttachment_GetFile{Attachment: file})
+		if err != nil {
+			return nil
+		}
+		return got.Contents
+	})
+}
+
+// pinnedTo takes the files that are pinned to a page as annotations.
+func (r *pdfReader) pinnedTo(page requests.Page, files *attached) {
+	counted, err := r.FPDFPage_GetAnnotCount(&requests.FPDFPage_GetAnnotCount{Page: page})
+	if err != nil {
+		return
+	}
+	for index := range min(counted.Count, mostNotes) {
+		got, err := r.FPDFPage_GetAnnot(&requests.FPDFPage_GetAnnot{Page: page, Index: index})
 		if err != nil {
 			continue
 		}
-		named, err := r.FPDFAttachment_GetName(&requests.FPDFAttachment_GetName{Attachment: file.Attachment})
-		if err != nil {
-			continue
-		}
-		files.add(named.Name, "attachment", func() []byte {
-			got, err := r.FPDFAttachment_GetFile(&requests.FPDFAttachment_GetFile{Attachment: file.Attachment})
-			if err != nil {
-				return nil
-			}
-			return got.Contents
+		file, err := r.FPDFAnnot_GetFileAttachment(&requests.FPDFAnnot_GetFileAttachment{
+			Document: r.file, Annotation: got.Annotation,
 		})
+		if err == nil {
+			r.attachment(files, file.Attachment)
+		}
+		_, _ = r.FPDFPage_CloseAnnot(&requests.FPDFPage_CloseAnnot{Annotation: got.Annotation}) // it was read
 	}
 }
 

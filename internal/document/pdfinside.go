@@ -19,7 +19,7 @@ type pdfInside struct {
 	named   map[string]pdfFont   // fonts, by name; nil: not read yet
 	leaves  []string             // numbers of pages, in order; nil: not read yet
 
-	numbered, ofSigns map[string]bool // names of fonts that PDFium misreads
+	numbered, ofSigns, ofCIDs map[string]bool // names of fonts that PDFium misreads, or whose codes are no characters
 }
 
 // pdfObject is the dictionary of an object, and what begins with its stream.
@@ -68,7 +68,8 @@ var (
 	pdfContents   = regexp.MustCompile(`/Contents\s*(?:([0-9]+) 0 R|\[([^\]]*)\])`)
 	pdfReference  = regexp.MustCompile(`([0-9]+) 0 R`)
 	pdfIdentity   = regexp.MustCompile(`/Encoding\s*/Identity-[HV]\b`)
-	pdfDescendant = regexp.MustCompile(`/DescendantFonts\s*\[\s*([0-9]+) 0 R`)
+	pdfDescendant = regexp.MustCompile(`/DescendantFonts\s*\[?\s*([0-9]+) 0 R`)
+	pdfListed     = regexp.MustCompile(`^\s*\[\s*([0-9]+) 0 R`)
 	pdfGlyphs     = regexp.MustCompile(`/CIDToGIDMap\s+([0-9]+) 0 R`)
 	pdfCodes      = regexp.MustCompile(`<([0-9a-fA-F]{1,4})>\s*(?:<([0-9a-fA-F]{1,4})>\s*)?([0-9]{1,5})\b`)
 	pdfFlate      = regexp.MustCompile(`/Filter\s*\[?\s*/FlateDecode\b`)
@@ -94,6 +95,7 @@ func (r *pdfReader) inspect() (*pdfInside, error) {
 	for _, at := range pdfObjects.FindAllSubmatchIndex(raw, -1) {
 		r.inside.objects[string(raw[at[2]:at[3]])] = pdfObject{raw[at[4]:at[5]], raw[at[1]:]}
 	}
+	r.lettered = r.inside.withRareLetters(raw)
 	return r.inside, nil
 }
 
@@ -102,7 +104,8 @@ func (p *pdfInside) fonts() map[string]pdfFont {
 	if p.named != nil {
 		return p.named
 	}
-	p.named, p.numbered, p.ofSigns = map[string]pdfFont{}, map[string]bool{}, map[string]bool{}
+	p.named, p.numbered = map[string]pdfFont{}, map[string]bool{}
+	p.ofSigns, p.ofCIDs = map[string]bool{}, map[string]bool{}
 	for _, object := range p.objects {
 		name := pdfFontName.FindSubmatch(object.dictionary)
 		if name == nil {
@@ -111,11 +114,13 @@ func (p *pdfInside) fonts() map[string]pdfFont {
 		font := p.named[string(name[1])]
 		if bytes.Contains(object.dictionary, []byte("/Type0")) {
 			font = p.composite(object.dictionary)
-			if at := pdfDescendant.FindSubmatch(object.dictionary); at != nil {
-				below := p.objects[string(at[1])].dictionary
-				if its := pdfFontName.FindSubmatch(below); its != nil && p.isNumbered(object.dictionary, below) {
-					p.numbered[string(its[1])] = true
-				}
+			below := p.descendant(object.dictionary)
+			switch its := pdfFontName.FindSubmatch(below); {
+			case its == nil:
+			case p.isNumbered(object.dictionary, below):
+				p.numbered[string(its[1])] = true
+			case pdfIdentity.Match(object.dictionary) && p.orderingOf(below) != "":
+				p.ofCIDs[string(its[1])] = true
 			}
 		} else if p.isOfSigns(object.dictionary) {
 			p.ofSigns[string(name[1])] = true
@@ -138,14 +143,20 @@ func (p *pdfInside) composite(dictionary []byte) pdfFont {
 	if at := pdfEncoding.FindSubmatch(dictionary); at != nil {
 		font.collection = collectionOf(p.objects[string(at[1])].unpacked())
 	}
-	descendant := dictionary // it may be inside
-	if at := pdfDescendant.FindSubmatch(dictionary); at != nil {
-		descendant = p.objects[string(at[1])].dictionary
-	}
-	if at := pdfGlyphs.FindSubmatch(descendant); at != nil {
+	if at := pdfGlyphs.FindSubmatch(p.descendant(dictionary)); at != nil {
 		font.glyphs = p.objects[string(at[1])].unpacked()
 	}
 	return font
+}
+
+// descendant is the font that a composite one shows; it may be inside.
+func (p *pdfInside) descendant(dictionary []byte) []byte {
+	for _, at := range []*regexp.Regexp{pdfDescendant, pdfListed} { // a list may stand between
+		if found := at.FindSubmatch(dictionary); found != nil {
+			dictionary = p.objects[string(found[1])].dictionary
+		}
+	}
+	return dictionary
 }
 
 // collectionOf are the characters of codes, as a map of them says.

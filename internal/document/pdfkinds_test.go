@@ -152,6 +152,28 @@ func TestFontsOfEastAsianCollectionsAreRead(t *testing.T) {
 	wantText(t, "columns", collected("UniJIS-UCS2-V", "Japan1", columns), "", "わたくしといふ", "仮定された。")
 }
 
+// PDFium's tables of these collections have 16 bits, and name nearest letters in place of others.
+func TestLettersAboveTheBasicPlaneAreRead(t *testing.T) {
+	for name, c := range map[string]struct{ cmap, ordering, codes, want, missing string }{
+		"Japan1":                {"Identity-H", "Japan1", "358a04b01dd92fed", "𠮷一𨳝𛄲", ""},
+		"Japan1, kana alone":    {"Identity-V", "Japan1", "2fed", "𛄲", ""},
+		"GB1":                   {"Identity-H", "GB1", "04b05620776b", "查𠂇𬺓", ""},
+		"CNS1":                  {"Identity-H", "CNS1", "36b04ad0", "𠃌𪷿", ""},
+		"KR":                    {"Identity-H", "KR", "2db80bf10c01", "🄀", "page 1 has" + noLetters},
+		"Hong Kong":             {"HKscs-B5-H", "CNS1", "a46b89408bc8", "女𪎩㔾", ""},
+		"UTF-16 of Japan":       {"UniJIS-UTF16-H", "Japan1", wide("吉𠮷吉"), "吉𠮷吉", ""},
+		"UTF-16 of the Chinese": {"UniGB-UTF16-H", "GB1", wide("吉𠂇"), "吉𠂇", ""},
+	} {
+		wantText(t, name, collected(c.cmap, c.ordering, shown(c.codes)), c.missing, c.want)
+	}
+	const cmap = "begincmap 1 begincodespacerange <00> <ff> endcodespacerange 1 begincidrange <21> <22> 13706 endcidrange"
+	content := inFont("/Subtype /Type0 /BaseFont /Song /Encoding 101 0 R /DescendantFonts 102 0 R", []string{
+		"<< /Type /Font /Subtype /CIDFontType0 /BaseFont /Song /CIDSystemInfo 103 0 R /DW 1000 >>",
+		packed("/Type /CMap", cmap), "[100 0 R]", "<< /Registry (Adobe) /Ordering (Japan1) /Supplement 4 >>",
+	}, shown("21"))
+	wantText(t, "a map of codes within", content, "", "𠮷")
+}
+
 func TestBlanksWithoutRoomStandNotBetweenIdeographs(t *testing.T) {
 	page := ""
 	for i, letter := range []string{"红", "军", "作", "战"} {
@@ -460,6 +482,15 @@ func TestFilesThatAPDFHoldsAreNamed(t *testing.T) {
 	}
 	more += "102 0 obj\n<< /Type /EmbeddedFile /Length 2 >>\nstream\nhi\nendstream\nendobj\n"
 	content = strings.Replace(strings.Replace(content, "trailer", more+"trailer", 1), "startxref", "startxref 0", 1)
+	pinned := noted("Contract", "", "<< /Type /Annot /Subtype /FileAttachment /Rect [10 10 20 20] /FS << /Type /Filespec "+
+		"/F (pinned.txt) /UF (pinned.txt) /EF << /F 101 0 R >> >> >>", packed("/Type /EmbeddedFile", "pinned words"))
+	wantText(t, "a file pinned to the page", pinned, "", "Contract", "Attachments: pinned.txt")
+	_, text, err := readSo(t, pinned, document.PDF, document.Reading{
+		Attached: true, Part: document.Attachment{Name: "pinned.txt"},
+	})
+	if err != nil || strings.TrimSpace(text) != "pinned words" {
+		t.Errorf("what is pinned: %q, %v", text, err)
+	}
 	wantText(t, "attachments", content, "", "Contract", "Attachments: prices.xlsx, notes of May.txt")
 	if doc, _ := readPDF(t, content); doc.Meta["attachments"] != "prices.xlsx, notes of May.txt" {
 		t.Errorf("metadata %q", doc.Meta)

@@ -91,7 +91,7 @@ func (w *pdfWords) decode(font string, indexes []int, chars []rune, found map[in
 	if read := asUTF8(codes, chars); read != nil {
 		own = read
 	}
-	isText := odd*mostOdd <= len(codes) && likely*2 > len(codes)
+	isText := odd*mostOdd <= len(codes) && likely*2 > len(codes) && !inside.ofCIDs[font]
 	for n, i := range codes {
 		if own != nil {
 			found[i] = pdfText(own[n])

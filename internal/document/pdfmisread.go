@@ -49,15 +49,16 @@ func asWindows(char rune) rune {
 }
 
 // correct finds what letters show that PDFium misreads. Signs of the Macintosh give words like DurÈe; those of fonts of
-// numbered glyphs, ideographs as a rule, are left out.
+// numbered glyphs, ideographs as a rule, are left out. Fonts of East Asian letters may have some that PDFium does not know:
+// the document is looked into.
 func (w *pdfWords) correct(chars []rune, found map[int]string) (map[int]string, error) {
-	han, mac := false, false
+	eastern, mac := false, false
 	for i, char := range chars {
-		han = han || unicode.Is(unicode.Han, char)
+		eastern = eastern || char >= 0x2e80
 		other := asWindows(char)
 		mac = mac || i > 0 && unicode.IsLower(chars[i-1]) && unicode.IsUpper(char) && other >= 'à' && other <= 'ÿ'
 	}
-	if !han && !mac {
+	if !eastern && !mac {
 		return found, nil
 	}
 	inside, err := w.inspect()

@@ -71,6 +71,8 @@ func (w *pdfWords) noteIn(annotation references.FPDF_ANNOTATION) (note, error) {
 	switch kind.Subtype {
 	case enums.FPDF_ANNOT_SUBTYPE_LINK, enums.FPDF_ANNOT_SUBTYPE_POPUP:
 		return note{}, nil
+	case enums.FPDF_ANNOT_SUBTYPE_FILEATTACHMENT:
+		w.pinned = true
 	case enums.FPDF_ANNOT_SUBTYPE_WIDGET:
 		key, one.typed = "V", true
 	case enums.FPDF_ANNOT_SUBTYPE_FREETEXT:

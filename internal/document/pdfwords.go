@@ -27,6 +27,7 @@ type pdfWords struct {
 	before int  // bytes of the last of found in front of its last glyph
 	glyph  box  // where that stands
 	half   rune // of a character that needs two
+	pair   int  // 1 while the second of two is added
 	length int
 	lost   bool // letters of words are left out
 
@@ -105,7 +106,8 @@ func (w *pdfWords) add(index int, char rune) error {
 			w.half = char
 			return nil
 		}
-		char, w.half = utf16.DecodeRune(w.half, char), 0
+		char, w.half, w.pair = utf16.DecodeRune(w.half, char), 0, 1
+		defer func() { w.pair = 0 }()
 	case char == cutWord:
 		defer func() { w.ended = true }()
 		char = '-'
@@ -118,12 +120,19 @@ func (w *pdfWords) addText(index int, text string) error {
 	if text == "" {
 		return nil
 	}
-	loose, err := w.FPDFText_GetLooseCharBox(&requests.FPDFText_GetLooseCharBox{TextPage: w.text, Index: index})
-	if err != nil {
-		return trapOf(err)
+	here := glyphs{text: text}
+	for at := index; at >= index-w.pair; at-- { // PDFium takes a pair of UTF-16 for two glyphs
+		loose, err := w.FPDFText_GetLooseCharBox(&requests.FPDFText_GetLooseCharBox{TextPage: w.text, Index: at})
+		if err != nil {
+			return trapOf(err)
+		}
+		its := w.onPage(float64(loose.Rect.Left), float64(loose.Rect.Bottom),
+			float64(loose.Rect.Right), float64(loose.Rect.Top))
+		if at < index {
+			its = its.with(here.box)
+		}
+		here.box = its
 	}
-	here := glyphs{box: w.onPage(float64(loose.Rect.Left), float64(loose.Rect.Bottom),
-		float64(loose.Rect.Right), float64(loose.Rect.Top)), text: text}
 	if w.sheet.right > 0 && w.sheet.high > 0 && !here.centredIn([]box{w.sheet}) {
 		w.ended = true // behind the edge of the page
 		return nil

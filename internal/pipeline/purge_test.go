@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -25,6 +26,7 @@ import (
 	"github.com/unweaver/unweaver/internal/store/blob/dir"
 	recordsbolt "github.com/unweaver/unweaver/internal/store/records/bolt"
 	"github.com/unweaver/unweaver/internal/store/vectors/files"
+	"github.com/unweaver/unweaver/internal/testkit/documenttest"
 	"github.com/unweaver/unweaver/internal/testkit/modeltest"
 )
 
@@ -78,10 +80,10 @@ func (s *site) holding(t *testing.T, texts ...string) (where []string) {
 func (s *site) purge(t *testing.T, documents ...string) core.Purge {
 	t.Helper()
 	index := artifact.Index{Store: s.Artifacts, Name: s.spec.Index}
-	wish := core.Purge{At: time.Now()}
-	for _, document := range documents {
-		wish.Documents = append(wish.Documents, core.PurgedKey(index.Name, document))
-	}
+	plan, err := purges.Plan(t.Context(), index, documents)
+	require.NoError(t, err)
+	wish := purges.WishOf(plan)
+	wish.At = time.Now()
 	purge, err := purges.Begin(t.Context(), index, wish)
 	require.NoError(t, err)
 	require.NoError(t, upkeep.ChoosePurge(t.Context(), index, fmt.Sprintf("g%03d", s.runs+1), purge.ID))
@@ -359,4 +361,33 @@ func TestFailuresOfAPurgedDocumentGoWithIt(t *testing.T) {
 			t.Errorf("the state of %s tells of it: %s", work, state(work))
 		}
 	}
+}
+
+// With a mail go the documents attached to it, and come back with it; an attachment alone leaves its mail, and rows are
+// none of their object.
+func TestWhatIsAttachedToAPurgedDocumentGoesWithIt(t *testing.T) {
+	s := newSite(t, sample(20))
+	s.spec.Documents, s.spec.Gate.MaxRemoved = &core.Documents{Attachments: true}, 0.5
+	part := func(name, text string) documenttest.Part { return documenttest.Part{Name: name, Content: text} }
+	s.write(t, map[string]string{
+		"m.eml": documenttest.MailWith("A mail", part("a.md", secrets[0]), part("b.md", secrets[1])),
+		"n.eml": documenttest.MailWith("Another", part("a.md", secrets[2]), part("b.md", "The heron stays")),
+		"r.csv": "id,text\n1,a row\n2,another\n",
+	})
+	s.night(t)
+	index := artifact.Index{Store: s.Artifacts, Name: s.spec.Index}
+	rows, err := purges.Plan(t.Context(), index, []string{"r.csv"})
+	assert.True(t, err == nil && len(rows.Documents) == 1 && !rows.Documents[0].Known, "%+v, %v", rows, err)
+	require.NotEmpty(t, s.holding(t, secrets...))
+	purge := s.purge(t, "m.eml", "n.eml#a.md")
+	assert.True(t, len(purge.Documents) == 4 && len(purge.Attached) == 2, "%+v", purge)
+	held := slices.Sorted(maps.Keys(s.served(t, s.night(t).manifest)))
+	held = slices.DeleteFunc(held, func(key string) bool { return !strings.Contains(key, ".eml") })
+	assert.Equal(t, []string{"n.eml", "n.eml#b.md"}, held)
+	assert.Empty(t, s.holding(t, secrets...))
+	s.purge(t, "n.eml")
+	s.night(t)
+	count, err := purges.Allow(t.Context(), index, []string{"m.eml", "n.eml#a.md", "n.eml"})
+	assert.True(t, err == nil && count == 2, "%d, %v", count, err)
+	assert.Contains(t, s.served(t, s.night(t).manifest), "m.eml#b.md")
 }

@@ -17,15 +17,15 @@ const EnrichedFacts = "facts"
 
 // factsOf is what a generation's facts are opened with, and once they are, what they are.
 type factsOf struct {
-	cache *localfile.Cache
-	mu    sync.Mutex
-	file  *facts.File
-	index *apr.Index
+	cache   *localfile.Cache
+	mu      sync.Mutex
+	release func() // lets go of the file; nil: it is not open
+	index   *apr.Index
 }
 
 func (f *factsOf) close() {
-	if f.file != nil {
-		f.file.Close()
+	if f.release != nil {
+		f.release()
 	}
 }
 
@@ -44,7 +44,7 @@ func (g *Generation) Facts(ctx context.Context) (*apr.Index, error) {
 	}
 	sha := segments[0].SHA256
 	open := func(path string) (*facts.File, error) { return facts.Open(path, facts.Of{}) }
-	file, err := localfile.Open(ctx, g.facts.cache, g.art.Store, g.art.SegmentKey(sha), sha, open)
+	file, release, err := localfile.Acquire(ctx, g.facts.cache, g.art.Store, g.art.SegmentKey(sha), sha, open)
 	if fault.Is(err, fault.NotFound) {
 		err = fault.SegmentDamage.At("open facts of", g.Manifest.Generation).Because(err).
 			Advise("build the index again with: unweaver index --rebuild")
@@ -54,10 +54,10 @@ func (g *Generation) Facts(ctx context.Context) (*apr.Index, error) {
 	}
 	index, err := apr.NewIndex(file.Book, file.Entities, file.Relations, file.Lines)
 	if err != nil {
-		file.Close()
+		release()
 		return nil, err
 	}
-	g.facts.file, g.facts.index = file, index
+	g.facts.release, g.facts.index = release, index
 	return index, nil
 }
 

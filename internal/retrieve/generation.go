@@ -11,6 +11,7 @@ package retrieve
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -39,7 +40,10 @@ type Generation struct {
 	Live     *liveset.Set
 	IDF      *idf.Table // of the built-in embedder; nil: none
 
-	release    func() // lets go of the files of Live
+	cache      *localfile.Cache
+	mapped     []string // contents of the files that it may have mapped
+	release    func()   // lets go of the files of Live
+	releaseIDF func()
 	chunkWords sideWords
 	classWords sideWords
 	graph      *walk.Graph
@@ -117,6 +121,8 @@ func (o Opening) Open(ctx context.Context) (*Generation, error) {
 		docs:     map[uint32]*artifact.Reader{},
 		extracts: map[uint32]*artifact.Reader{},
 		left:     o.Left,
+		cache:    cache,
+		mapped:   mappedFiles(content.Segments),
 		memories: memories{cache: cache},
 		facts:    factsOf{cache: o.Cache},
 	}
@@ -151,27 +157,41 @@ const (
 	slowestCopy = 2 << 20
 )
 
-// mappedBytes is the size of the files that an open generation has mapped.
-func mappedBytes(segments core.Segments) int64 {
-	bytes := sizeOf(segments.IDF)
+// eachMapped calls f with the files that an open generation has mapped. Those of enrichments are mapped when they are
+// asked for.
+func eachMapped(segments core.Segments, f func(core.Segment)) {
+	for _, one := range segments.IDF {
+		f(one)
+	}
 	for _, one := range segments.Runs {
-		bytes += one.Bytes
+		f(one.Segment)
 	}
 	for _, one := range segments.Splits {
-		bytes += one.Bytes
+		f(one.Segment)
 	}
 	for _, one := range segments.Tombs {
-		bytes += one.Bytes
+		f(one.Segment)
 	}
 	for _, one := range segments.DeadStats {
-		bytes += one.Bytes
+		f(one.Segment)
 	}
-	for _, one := range segments.Enriched { // mapped when they are asked for; the room for them is kept
+	for _, one := range segments.Enriched {
 		if one.Kind != core.EnrichedLedger {
-			bytes += one.Bytes
+			f(one.Segment)
 		}
 	}
+}
+
+// mappedBytes is the size of the files that an open generation has mapped, with room for those of enrichments.
+func mappedBytes(segments core.Segments) (bytes int64) {
+	eachMapped(segments, func(one core.Segment) { bytes += one.Bytes })
 	return bytes
+}
+
+// mappedFiles are their contents.
+func mappedFiles(segments core.Segments) (contents []string) {
+	eachMapped(segments, func(one core.Segment) { contents = append(contents, one.SHA256) })
+	return contents
 }
 
 // patience is how long the opening of a generation may take: the larger its files, the longer.
@@ -232,13 +252,13 @@ func (g *Generation) mapIDF(ctx context.Context, cache *localfile.Cache) (err er
 		return nil
 	}
 	sha := g.Manifest.Segments.IDF[0].SHA256
-	table, err := localfile.Open(ctx, cache, g.art.Store, g.art.SegmentKey(sha), sha, idf.Open)
-	if err != nil {
-		return err
-	}
-	g.IDF = table
-	return nil
+	g.IDF, g.releaseIDF, err = localfile.Acquire(ctx, cache, g.art.Store, g.art.SegmentKey(sha), sha, idf.Open)
+	return err
 }
+
+// Changed reports whether another program wrote to a file that the generation has mapped. It is then to be opened anew:
+// what it reads there may be anything.
+func (g *Generation) Changed() bool { return slices.ContainsFunc(g.mapped, g.cache.Changed) }
 
 // openWidth is how many footers are read at once.
 const openWidth = 32
@@ -330,7 +350,7 @@ func (g *Generation) Close() {
 	}
 	g.release()
 	if g.IDF != nil {
-		g.IDF.Close()
+		g.releaseIDF()
 	}
 	g.memories.close()
 	g.facts.close()

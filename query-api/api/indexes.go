@@ -275,6 +275,10 @@ func (x *index) refresh(server *Server, name string, pointer core.Pointer) <-cha
 	if x.opening != nil {
 		return x.opening
 	}
+	if x.current != nil && x.current.Changed() { // a question waits, rather than read what is wrong
+		x.retire(x.current)
+		x.current, x.manifest = nil, ""
+	}
 	if x.closed || (x.current != nil && x.manifest == pointer.Manifest && x.current.Release == pointer.Epoch) {
 		return nil
 	}

@@ -89,12 +89,12 @@ func noGeneration(index, name string) error {
 func (x *index) offered(server *Server, wanted string) *retrieve.Generation {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if x.current != nil && x.current.Manifest.Generation == wanted && x.current.Hold() {
+	if x.current != nil && x.current.Manifest.Generation == wanted && !x.current.Changed() && x.current.Hold() {
 		server.room.touch(x.current.share)
 		return x.current.Generation
 	}
 	for i, generation := range x.pinned {
-		if generation.Manifest.Generation == wanted && generation.Hold() {
+		if generation.Manifest.Generation == wanted && !generation.Changed() && generation.Hold() {
 			x.pinned = append(append(x.pinned[:i:i], x.pinned[i+1:]...), generation)
 			server.room.touch(generation.share)
 			return generation.Generation

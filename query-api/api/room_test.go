@@ -348,6 +348,26 @@ func TestAFileThatIsDamagedWhileItsIndexIsClosedIsBroughtAgain(t *testing.T) {
 	}
 }
 
+// What is read of a file that another program cut may be zeros: no question is answered from it.
+func TestAFileThatIsCutWhileItsIndexIsOpenIsBroughtAgain(t *testing.T) {
+	folder := t.TempDir()
+	f := serve(t, func(f *fixture, config *api.Config) {
+		cache, err := localfile.New(folder, 0)
+		require.NoError(t, err)
+		config.Cache = cache
+	})
+	want := f.ask(fram)["chunks"]
+	for _, sha := range []string{
+		f.built.Manifest.Segments.Splits[0].SHA256, f.built.Manifest.Segments.Runs[0].SHA256,
+	} {
+		path := filepath.Join(folder, sha)
+		raw, err := os.ReadFile(path)
+		require.NoError(t, err)
+		require.NoError(t, os.WriteFile(path, raw[:len(raw)/3], 0o600))
+		assert.Equal(t, want, f.ask(fram)["chunks"])
+	}
+}
+
 func TestTheFirstByNameAreOpenedAheadWithinHalfOfTheRoom(t *testing.T) {
 	f := serve(t, func(f *fixture, config *api.Config) {
 		roomFor(10, 20)(f, config)

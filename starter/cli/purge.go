@@ -30,7 +30,7 @@ again, or with the next run of the index. What the corpus has under these keys s
 from then on, unless --allow-return says otherwise.
 
 DOCUMENT is the key that the index knows it by; a row of .jsonl or .csv is object#id.
-Each attachment of a mail or PDF (mail.eml#plan.pdf) is one of its own and is named too.`,
+What is attached to a mail or PDF (mail.eml#plan.pdf) goes with it, or alone where it alone is named.`,
 		Example: "  unweaver purge letters/2024-17.pdf --index docs --dry-run\n" +
 			"  unweaver purge letters/2024-17.pdf --index docs --yes --reason \"request 4711\" --wait",
 		Args: arguments(1, 1<<16, "DOCUMENTs"),
@@ -122,6 +122,9 @@ func showPurgePlan(w io.Writer, plan core.PurgePlan) {
 		state := "no generation has it"
 		if document.Known {
 			state = number(document.Chunks, "chunk")
+		}
+		if document.Attached {
+			state += ", attached"
 		}
 		fmt.Fprintf(w, "%s (%s): %s\n", document.Key, document.Digest.Short(16), state)
 	}

@@ -153,6 +153,10 @@ func (s *Server) supervise(first chan<- error) {
 		if answered && time.Since(began) > calm {
 			deaths = 0
 		}
+		if errors.Is(err, errDamaged) { // starting it again mends nothing
+			s.failed <- err
+			return
+		}
 		if deaths++; deaths > mostDeaths {
 			s.failed <- fault.EngineDown.At("run the engine at", s.Address).
 				Because(fmt.Errorf("it ended %d times in a row: %w", deaths, err)).
@@ -213,6 +217,10 @@ func (s *Server) run(answers func()) error {
 			return fault.EngineDown.At("run the engine at", s.Address).
 				Because(fmt.Errorf("it hangs: %d questions in a row had no answer: %w", mostSilent, err)).
 				Advise("see " + s.files.path(logFile))
+		case <-log.damage: // its health does not show it, and nothing mends it
+			_ = child.Process.Kill()
+			<-exited
+			return damaged(s.files.path(databaseFile), errors.New(s.files.tail()))
 		case <-s.stop:
 			_ = child.Process.Signal(syscall.SIGTERM)
 			select {
@@ -362,9 +370,12 @@ func awaitSilence(ctx context.Context, address string, pulse time.Duration) erro
 	return last
 }
 
+// malformed is what a running engine logs of a data base that it can no longer read.
+const malformed = "database disk image is malformed"
+
 // damages are what SQLite and the engine say of a data base that cannot be used.
 var damages = []string{
-	"file is not a database", "database disk image is malformed", "no such table", "unable to open database file",
+	malformed, "file is not a database", "no such table", "unable to open database file",
 	"disk I/O error", "file is encrypted",
 }
 

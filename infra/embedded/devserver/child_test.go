@@ -286,6 +286,10 @@ func TestWhatKeepsAnEngineFromStartingIsNamed(t *testing.T) {
 			code:    fault.EngineDown, says: []string{"exit status 7", "no memory is left", logFile},
 		},
 		"no program": {program: "/nowhere/temporal", code: fault.EngineDown, says: []string{"/nowhere/temporal", Variable}},
+		"one that finds its data base damaged, and goes on": {
+			program: script(t, "echo database disk image is malformed >&2; exec sleep 1000"),
+			code:    fault.EngineDown, says: []string{databaseFile, "move engine.db away", "is malformed"},
+		},
 		"a data base that is none": {
 			program: program, files: map[string]string{databaseFile: strings.Repeat("rubbish ", 4096), versionFile: Version + " " + Version},
 			code: fault.EngineDown, says: []string{databaseFile, "move engine.db away", "not a database"},

@@ -1,6 +1,7 @@
 package devserver
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -204,22 +205,26 @@ func (f files) writeVersion() error {
 const adviseLost = "only runs in progress, the history of ended ones and the schedules are; " +
 	"then run `unweaver schedule apply`, and pause again what was paused"
 
+// errDamaged is in errors of a data base that cannot be read.
+var errDamaged = errors.New("damaged")
+
 func damaged(database string, why error) error {
 	return fault.EngineDown.At("open", database).
-		Because(why).
+		Because(fmt.Errorf("%w: %w", errDamaged, why)).
 		Advise("move engine.db away and start again: the index is not in it, " + adviseLost)
 }
 
 // childLog is the log of the child while it lives.
 type childLog struct {
-	files *files
-	file  *os.File
-	size  int64
+	files  *files
+	file   *os.File
+	size   int64
+	damage chan struct{} // has one when the child says that its data base is damaged
 }
 
 // openLog opens the log of the child, and notes where its part of it begins.
 func (f *files) openLog() (*childLog, error) {
-	log := &childLog{files: f}
+	log := &childLog{files: f, damage: make(chan struct{}, 1)}
 	if err := log.open(); err != nil {
 		return nil, fault.StoreDenied.At("write", f.path(logFile)).Because(err).Advise("choose another --data-dir")
 	}
@@ -248,6 +253,12 @@ func (l *childLog) Write(raw []byte) (int, error) {
 	}
 	n, _ := l.file.Write(raw)
 	l.size += int64(n)
+	if bytes.Contains(raw, []byte(malformed)) {
+		select {
+		case l.damage <- struct{}{}:
+		default:
+		}
+	}
 	return len(raw), nil
 }
 

@@ -41,9 +41,9 @@ type Cache struct {
 	create func() (*os.File, error) // makes the file of a download
 
 	mu     sync.Mutex
-	busy   map[string]*turn   // by content
-	mapped map[mapKey]*shared // see Acquire
-	stale  map[string]bool    // contents to remove when nobody maps them
+	busy   map[string]*turn     // by content
+	mapped map[string][]*shared // by content; see Acquire
+	stale  map[string]bool      // contents to remove when nobody maps them
 }
 
 // turn lets one caller at a time do something with a content.
@@ -60,7 +60,7 @@ func New(dir string, limit int64) (*Cache, error) {
 		return nil, err
 	}
 	cache := &Cache{
-		dir: dir, limit: limit, busy: map[string]*turn{}, mapped: map[mapKey]*shared{}, stale: map[string]bool{},
+		dir: dir, limit: limit, busy: map[string]*turn{}, mapped: map[string][]*shared{}, stale: map[string]bool{},
 	}
 	cache.create = func() (*os.File, error) { return os.CreateTemp(dir, incoming+"*") }
 	entries, err := os.ReadDir(dir)
@@ -350,10 +350,8 @@ func (c *Cache) Forget(sha string) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for key := range c.mapped {
-		if key.sha == sha {
-			c.stale[sha] = true
-		}
+	if len(c.mapped[sha]) > 0 {
+		c.stale[sha] = true
 	}
 }
 

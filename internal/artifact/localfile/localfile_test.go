@@ -196,6 +196,25 @@ func TestAContentMayBeMappedAsTwoKinds(t *testing.T) {
 	assert.True(t, !here(dir, sha) && cache.Remembered() == 0, "the copy is still here, or remembered")
 }
 
+// A file that is cut within its last page reads as zeros there, without an error.
+func TestAMappedCopyThatAnotherWroteToIsNotShared(t *testing.T) {
+	dir := t.TempDir()
+	store, cache := newSource(), newCache(t, dir, 0)
+	sha := store.put(t, "content")
+	_, release, err := localfile.Acquire(t.Context(), cache, store, sha, sha, read)
+	require.NoError(t, err)
+	assert.False(t, cache.Changed(sha) || cache.Changed("another"))
+	require.NoError(t, os.Truncate(filepath.Join(dir, sha), 3))
+	assert.True(t, cache.Changed(sha))
+	again, releaseAgain, err := localfile.Acquire(t.Context(), cache, store, sha, sha, read)
+	require.NoError(t, err)
+	assert.Equal(t, "content", again.content)
+	release()
+	assert.False(t, cache.Changed(sha))
+	releaseAgain()
+	assert.Zero(t, cache.Remembered())
+}
+
 func TestEvictionTakesTheOldestAndNothingThatIsUsed(t *testing.T) {
 	dir := t.TempDir()
 	store, cache := newSource(), newCache(t, dir, 1000)

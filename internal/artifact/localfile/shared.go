@@ -2,26 +2,31 @@ package localfile
 
 import (
 	"context"
+	"errors"
 	"os"
 	"reflect"
+	"slices"
 	"sync"
 
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/store/blob"
 )
 
-// mapKey names a mapping: a content may be opened as more than one kind of file.
-type mapKey struct {
-	sha  string
-	kind reflect.Type
-}
-
-// shared is a mapping and how many use it.
+// shared is a mapping and how many use it. A content may be opened as more than one kind of file.
 type shared struct {
+	kind   reflect.Type
 	handle any
 	close  func()
 	pin    *os.File // keeps the copy from eviction
+	id     copyID   // of the copy as it was checked
 	users  int
+}
+
+// changed reports whether the copy was written to since it was checked: what is read of a page behind the end of a file
+// that was cut may be zeros, and no error.
+func (m *shared) changed() bool {
+	id, err := idOf(m.pin, m.id.sha)
+	return err != nil || id != m.id
 }
 
 // Acquire gives the mapping of a content, one for all who use it in this process; open is called for the first, and the
@@ -30,52 +35,71 @@ type shared struct {
 func Acquire[T interface{ Close() }](
 	ctx context.Context, cache *Cache, store blob.Store, key, sha string, open func(path string) (T, error),
 ) (handle T, release func(), err error) {
-	id := mapKey{sha, reflect.TypeFor[T]()}
-	if found := cache.join(id); found != nil {
-		return found.handle.(T), cache.releaser(id, found), nil
+	kind := reflect.TypeFor[T]()
+	if found := cache.join(sha, kind); found != nil {
+		return found.handle.(T), cache.releaser(found), nil
 	}
 	done, err := cache.take(ctx, sha)
 	if err != nil {
 		return handle, nil, err
 	}
 	defer done()
-	if found := cache.join(id); found != nil { // another opened it while this one waited
-		return found.handle.(T), cache.releaser(id, found), nil
+	if found := cache.join(sha, kind); found != nil { // another opened it while this one waited
+		return found.handle.(T), cache.releaser(found), nil
 	}
 	handle, pin, err := opened(ctx, cache, store, key, sha, open)
 	if err != nil {
 		return handle, nil, err
 	}
-	mine := &shared{handle: handle, close: handle.Close, pin: pin, users: 1}
+	id, err := idOf(pin, sha)
+	if err != nil {
+		handle.Close()
+		return handle, nil, errors.Join(localFault("open cache", cache.path(sha), err), pin.Close())
+	}
+	mine := &shared{kind: kind, handle: handle, close: handle.Close, pin: pin, id: id, users: 1}
 	cache.mu.Lock()
-	cache.mapped[id] = mine
+	cache.mapped[sha] = append(cache.mapped[sha], mine)
 	delete(cache.stale, sha)
 	cache.mu.Unlock()
-	return handle, cache.releaser(id, mine), nil
+	return handle, cache.releaser(mine), nil
 }
 
-// join takes part in a mapping; nil when there is none.
-func (c *Cache) join(id mapKey) *shared {
+// Changed reports whether a mapped copy of a content was written to, by another program, since it was checked. Whoever
+// acquires it from then on gets a new copy.
+func (c *Cache) Changed(sha string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	found := c.mapped[id]
-	if found != nil {
-		found.users++
-		delete(c.stale, id.sha) // it was asked for again
-	}
-	return found
+	return slices.ContainsFunc(c.mapped[sha], (*shared).changed)
 }
 
-func (c *Cache) releaser(id mapKey, mapping *shared) func() {
+// join takes part in a mapping; nil when there is none that is as it was checked.
+func (c *Cache) join(sha string, kind reflect.Type) *shared {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, found := range c.mapped[sha] {
+		if found.kind == kind && !found.changed() {
+			found.users++
+			delete(c.stale, sha) // it was asked for again
+			return found
+		}
+	}
+	return nil
+}
+
+func (c *Cache) releaser(mapping *shared) func() {
+	sha := mapping.id.sha
 	return sync.OnceFunc(func() {
 		c.mu.Lock()
 		mapping.users--
 		last := mapping.users == 0
 		stale := false
 		if last {
-			delete(c.mapped, id)
-			stale = c.stale[id.sha]
-			delete(c.stale, id.sha)
+			left := slices.DeleteFunc(c.mapped[sha], func(other *shared) bool { return other == mapping })
+			if c.mapped[sha] = left; len(left) == 0 {
+				delete(c.mapped, sha)
+				stale = c.stale[sha]
+				delete(c.stale, sha)
+			}
 		}
 		c.mu.Unlock()
 		if !last {
@@ -84,7 +108,7 @@ func (c *Cache) releaser(id mapKey, mapping *shared) func() {
 		mapping.close()
 		_ = mapping.pin.Close()
 		if stale {
-			c.Forget(id.sha) // marks it again where it is mapped as another kind of file
+			c.Forget(sha)
 		}
 	})
 }

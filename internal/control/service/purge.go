@@ -46,10 +46,8 @@ func (s *Service) Purge(ctx context.Context, request control.PurgeRequest) (answ
 	if err := s.free(ctx, request.Index); err != nil {
 		return answer, err
 	}
-	wish := core.Purge{At: time.Now(), Return: request.Return}
-	for _, document := range answer.Plan.Documents {
-		wish.Documents = append(wish.Documents, document.Digest)
-	}
+	wish := purges.WishOf(answer.Plan)
+	wish.At, wish.Return = time.Now(), request.Return
 	op, err := release.Begin(ctx, index, time.Now(), core.Operation{
 		Action: core.ActionPurge, Operator: control.OperatorOf(ctx), From: manifest.Generation, Name: digests(wish.Documents),
 	})

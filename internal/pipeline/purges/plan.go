@@ -20,11 +20,12 @@ func Plan(ctx context.Context, index artifact.Index, documents []string) (core.P
 	if err != nil {
 		return plan, err
 	}
-	for _, document := range documents {
+	slices.Sort(traces.parts)
+	for i, document := range slices.Concat(documents, slices.Compact(traces.parts)) {
 		digest := core.PurgedKey(index.Name, document)
 		chunks, known := traces.found[digest]
 		plan.Documents = append(plan.Documents, core.PurgeDocument{
-			Key: document, Digest: digest, Known: known, Chunks: chunks,
+			Key: document, Digest: digest, Known: known, Chunks: chunks, Attached: i >= len(documents),
 		})
 	}
 	current, _, err := index.Current(ctx)
@@ -53,6 +54,16 @@ func Plan(ctx context.Context, index artifact.Index, documents []string) (core.P
 	}
 	plan.Probes, err = probes(ctx, index, wanted)
 	return plan, err
+}
+
+// WishOf returns the purge of the documents of a plan.
+func WishOf(plan core.PurgePlan) (wish core.Purge) {
+	for _, document := range plan.Documents {
+		if wish.Documents = append(wish.Documents, document.Digest); document.Attached {
+			wish.Attached = append(wish.Attached, document.Digest)
+		}
+	}
+	return wish
 }
 
 // drops are the generations that hold something, the newest first.

@@ -112,7 +112,7 @@ func Allow(ctx context.Context, index artifact.Index, documents []string) (int, 
 			continue
 		}
 		for _, digest := range one.Documents {
-			if !wanted.Keys[digest] {
+			if !wanted.Keys[digest] && !slices.Contains(one.Attached, digest) {
 				return allowed, fault.Usage.At("let documents return that were purged by", one.ID).
 					Because("it was asked for together with others").
 					Advise("name all of its documents")
@@ -131,11 +131,13 @@ func Allow(ctx context.Context, index artifact.Index, documents []string) (int, 
 type Set struct {
 	Index string               `json:"index"`
 	Keys  map[core.Digest]bool `json:"keys"`
+
+	named bool // by a person: what is attached to them is meant too
 }
 
 // SetOf is that of documents.
 func SetOf(index string, documents []string) Set {
-	out := Set{Index: index, Keys: map[core.Digest]bool{}}
+	out := Set{Index: index, Keys: map[core.Digest]bool{}, named: true}
 	for _, document := range documents {
 		out.Keys[core.PurgedKey(index, document)] = true
 	}
@@ -145,6 +147,12 @@ func SetOf(index string, documents []string) Set {
 // Has tells whether a document is in the set.
 func (s Set) Has(document string) bool {
 	return len(s.Keys) > 0 && s.Keys[core.PurgedKey(s.Index, document)]
+}
+
+// holds reports whether a document may be attached to one that a person named.
+func (s Set) holds(document string) bool {
+	holder, _, within := strings.Cut(document, "#")
+	return within && s.named && s.Has(holder)
 }
 
 // Digests are those of its documents, in order.

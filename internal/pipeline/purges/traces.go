@@ -13,6 +13,7 @@ import (
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/ledger"
 	"github.com/unweaver/unweaver/internal/ledger/embed"
+	"github.com/unweaver/unweaver/internal/stage"
 	"github.com/unweaver/unweaver/internal/stage/extract"
 	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/internal/text"
@@ -33,6 +34,7 @@ type Traces struct {
 
 	derived []string              // texts that were extracted
 	found   map[core.Digest]int64 // documents, with their chunks
+	parts   []string              // attachments of documents, which leave with them
 }
 
 // derivedBytes is the length from which on a description that a class's text contains shows that the text was made
@@ -137,15 +139,22 @@ func (g *gathering) documentsOf(
 		if err != nil {
 			return false, err
 		}
-		if !g.documents.Has(string(row.Key)) {
+		key, asked := string(row.Key), g.documents.Has(string(row.Key))
+		if !asked && !g.documents.holds(key) {
 			continue
 		}
 		document, err := rows.DecodeDocument(row.Value)
 		if err != nil {
 			return false, err
 		}
+		if kind, _, _ := stage.TypeOf(spec, document.Object); !asked && !kind.HasAttachments() {
+			continue // it is a row
+		} else if !asked {
+			g.parts = append(g.parts, key)
+			g.documents.Keys[core.PurgedKey(g.index.Name, key)] = true
+		}
 		g.seen[made] = append(g.seen[made], document)
-		if err := g.document(ctx, manifest, spec, string(row.Key), document, texts); err != nil {
+		if err := g.document(ctx, manifest, spec, key, document, texts); err != nil {
 			return false, err
 		}
 		g.alive()

@@ -360,7 +360,11 @@ func Next(r core.Report) []string {
 	of := r.Generation + " --index " + r.Index
 	switch {
 	case r.Status == core.StatusHeld && r.Reason == publish.MassDeletion:
-		add("See whether the corpus is whole. If it is: unweaver index CORPUS --wait --index " + r.Index +
+		look := "See whether the corpus is whole. If it is"
+		if slices.Contains(r.Reasons, core.AttachmentsOff) {
+			look = "Attachments are no longer read, as documents.attachments was switched off. If that is meant"
+		}
+		add(look + ": unweaver index CORPUS --wait --index " + r.Index +
 			" --set indexes." + r.Index + ".gate.max_removed=1")
 	case r.Status == core.StatusHeld && r.ContentHash == "":
 		add("See whether the corpus is whole, then index again.")

@@ -209,7 +209,7 @@ func (r *Run) removal(fixed run.Plan) (held, detail string) {
 		removed += max(0, fixed.ParentDocs-before-fixed.Plan.Diff.Added)
 		before = fixed.ParentDocs
 	}
-	held, detail = publish.Removal(r.Settings, removed, 0, before)
+	held, detail = publish.Removal(r.Settings, removed, 0, before, fixed.Plan.Reasons)
 	if held != "" && unread {
 		detail += "; which of them cannot be told, as the list of the documents of the generation before is damaged"
 	}

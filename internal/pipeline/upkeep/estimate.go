@@ -117,7 +117,7 @@ func (e *estimating) look(ctx context.Context, report *core.Estimated) error {
 	report.LeftOut = planned.LeftOut
 	report.Reasons, report.Problems, report.ProblemsTotal = planned.Reasons, planned.Problems, planned.ProblemCount
 	report.DocumentsFailed, report.Unchanged = planned.Unreadable+planned.Lost, planned.Unchanged
-	reason, detail := publish.Removal(e.Settings, planned.Diff.Removed, 0, planned.ParentListed)
+	reason, detail := publish.Removal(e.Settings, planned.Diff.Removed, 0, planned.ParentListed, planned.Reasons)
 	if reason != "" {
 		report.Problems = append(report.Problems, core.Problem{Code: reason, Object: e.Job.Index, Detail: detail})
 	}

@@ -5,8 +5,10 @@ import (
 	"fmt"
 	"path/filepath"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -128,6 +130,55 @@ func TestEveryNewClassIsEmbeddedOnceWithItsFinalText(t *testing.T) {
 			res.Progress.Done != 500 {
 			t.Errorf("%+v after %d requests, then %d", res.Progress, requests, len(embedder.Requests()))
 		}
+	})
+}
+
+// What was answered is stored before its slot asks for more, so that a process that dies pays again for no more than
+// one request a slot.
+func TestADeathCostsAtMostOneRequestASlot(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t)
+		part := b.classes(8000)
+		const answered, slots = 12, 8
+		var mu sync.Mutex
+		var asked int
+		var inFlight [][]string
+		died := make(chan struct{})
+		first := &stagetest.Embedder{Dim: 4, Before: func(texts []string) error {
+			mu.Lock()
+			asked++
+			late := asked > answered
+			if late {
+				inFlight = append(inFlight, texts)
+			}
+			mu.Unlock()
+			if !late {
+				return nil
+			}
+			<-died
+			return fault.ModelQuota.At("embed", "a process that died")
+		}}
+		ended := make(chan error)
+		go func() {
+			_, err := embedstage.Run(t.Context(), b.in(first, part))
+			ended <- err
+		}()
+		synctest.Wait()
+		claims, err := bolt.Open(filepath.Join(t.TempDir(), "claims")) // those of the dead process have run out
+		stagetest.Ok(t, err)
+		defer func() { _ = claims.Close() }()
+		b.claims = claims
+		second := &stagetest.Embedder{Dim: 4}
+		_, err = embedstage.Run(t.Context(), b.in(second, part))
+		stagetest.Ok(t, err)
+		paid, again := texts(first.Requests()), texts(second.Requests())
+		for text := range paid {
+			assert.Zero(t, again[text], "%q was answered, and is paid again", text)
+		}
+		assert.Len(t, again, 8000-len(paid))
+		assert.True(t, 0 < len(inFlight) && len(inFlight) <= slots, "%d requests in flight", len(inFlight))
+		close(died)
+		assert.Error(t, <-ended)
 	})
 }
 

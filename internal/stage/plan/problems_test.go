@@ -5,6 +5,7 @@ import (
 	"compress/gzip"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -267,6 +268,11 @@ func TestVersionsAndConfigurationGiveTheirReasons(t *testing.T) {
 		if got != want || (got == "[]") != (base.ConfigDigest() == changed.ConfigDigest()) {
 			t.Errorf("got %s, want %s; digests equal: %v", got, want, base.ConfigDigest() == changed.ConfigDigest())
 		}
+	}
+	read := core.Spec{Documents: &core.Documents{Attachments: true}}
+	off, on := plan.SpecChanges(read, core.Spec{}), plan.SpecChanges(core.Spec{}, read)
+	if !slices.Contains(off, core.AttachmentsOff) || slices.Contains(on, core.AttachmentsOff) {
+		t.Errorf("attachments switched off: %q, on: %q", off, on)
 	}
 }
 

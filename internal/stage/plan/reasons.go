@@ -41,5 +41,8 @@ func SpecChanges(parent, now core.Spec) []string {
 			reasons = append(reasons, "config: "+part.name)
 		}
 	}
+	if parent.ReadAs().Attachments && !now.ReadAs().Attachments {
+		reasons = append(reasons, core.AttachmentsOff)
+	}
 	return reasons
 }

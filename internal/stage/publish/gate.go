@@ -2,6 +2,7 @@ package publish
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/unweaver/unweaver/internal/core"
 )
@@ -122,16 +123,22 @@ func percent(part, all int64) float64 {
 
 // Removal says why a corpus that lost so many documents must not be built, or nothing; it is known before anything is
 // paid. Removed counts keys of the parent that are gone; moved of them stand under another key with the same content,
-// and are not lost.
-func Removal(spec core.Spec, removed, moved, parentDocuments int64) (reason, detail string) {
+// and are not lost. Reasons are why all is made again.
+func Removal(
+	spec core.Spec, removed, moved, parentDocuments int64, reasons []string,
+) (reason, detail string) {
 	gone := removed - moved
 	if parentDocuments <= 0 || float64(gone) <= spec.Gate.MaxRemoved*float64(parentDocuments) {
 		return "", ""
 	}
-	return MassDeletion, fmt.Sprintf(
+	detail = fmt.Sprintf(
 		"%d of %d documents are gone (%.3g %%); at most %.3g %% may go in one run (indexes.%s.gate.max_removed)",
 		gone, parentDocuments, percent(gone, parentDocuments), 100*spec.Gate.MaxRemoved, spec.Index,
 	)
+	if slices.Contains(reasons, core.AttachmentsOff) {
+		detail += "; all attachments of mail and PDFs are among them, as documents.attachments was switched off"
+	}
+	return MassDeletion, detail
 }
 
 // Jump says why a run that is out of proportion with the generation before must not be published unseen, or nothing:

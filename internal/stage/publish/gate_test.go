@@ -156,22 +156,24 @@ func TestRemovalIsHeldBeforeAnythingIsPaid(t *testing.T) {
 		removed, moved, parent int64
 		share                  float64
 		says                   string // empty: passes
+		reason                 string // why all is made again
 	}{
-		"a fifth may go": {20, 0, 100, 0.2, ""},
+		"attachments are switched off": {1, 0, 2, 0.2, "documents.attachments was switched off", core.AttachmentsOff},
+		"a fifth may go":               {20, 0, 100, 0.2, "", ""},
 		"one more may not": {
 			21, 0, 100, 0.2, "21 of 100 documents are gone (21 %); " +
-				"at most 20 % may go in one run (indexes.i.gate.max_removed)",
+				"at most 20 % may go in one run (indexes.i.gate.max_removed)", "",
 		},
-		"one of two is held":                {1, 0, 2, 0.2, "1 of 2 documents are gone (50 %)"},
-		"documents that moved are not lost": {90, 80, 100, 0.2, ""},
-		"the rest of them is":               {90, 60, 100, 0.2, "30 of 100"},
-		"everything may go if one says so":  {100, 0, 100, 1, ""},
-		"nothing may go":                    {1, 0, 1000, 0, "1 of 1000 documents are gone (0.1 %); at most 0 %"},
-		"without a parent nothing is gone":  {5, 0, 0, 0.2, ""},
-		"nor against an unknown one":        {5, 0, -1, 0.2, ""},
+		"one of two is held":                {1, 0, 2, 0.2, "1 of 2 documents are gone (50 %)", ""},
+		"documents that moved are not lost": {90, 80, 100, 0.2, "", ""},
+		"the rest of them is":               {90, 60, 100, 0.2, "30 of 100", ""},
+		"everything may go if one says so":  {100, 0, 100, 1, "", ""},
+		"nothing may go":                    {1, 0, 1000, 0, "1 of 1000 documents are gone (0.1 %); at most 0 %", ""},
+		"without a parent nothing is gone":  {5, 0, 0, 0.2, "", ""},
+		"nor against an unknown one":        {5, 0, -1, 0.2, "", ""},
 	} {
 		spec := core.Spec{Index: "i", Gate: core.Gate{MaxRemoved: c.share}}
-		reason, detail := publish.Removal(spec, c.removed, c.moved, c.parent)
+		reason, detail := publish.Removal(spec, c.removed, c.moved, c.parent, []string{c.reason})
 		if (reason == publish.MassDeletion) != (c.says != "") || !strings.Contains(detail, c.says) ||
 			(reason == "") != (detail == "") {
 			t.Errorf("%s: %q %q", name, reason, detail)

@@ -1,0 +1,21 @@
+package core_test
+
+import (
+	"maps"
+	"testing"
+
+	"github.com/unweaver/unweaver/internal/core"
+)
+
+func TestFilesOfOtherTypesAreCountedByTheirExtensions(t *testing.T) {
+	var list, all core.LeftOut
+	for _, object := range []string{"a.PNG", "b.png", "bin/tool", "odd.", "v1.2 of the report"} {
+		list.AddOtherType(object)
+	}
+	all.AddOtherTypes(list)
+	all.AddOtherTypes(list)
+	want := map[string]int64{".png": 4, "no extension": 6}
+	if all.OtherTypes != 10 || !maps.Equal(all.Extensions, want) {
+		t.Errorf("%+v, want %v", all, want)
+	}
+}
