@@ -185,6 +185,10 @@ func (s *Suite) Markdown() string {
 			for _, recall := range hop.Recall {
 				cells = append(cells, fmt.Sprintf("%.1f", 100*recall))
 			}
+			if hop.N == 0 {
+				hops += " – |"
+				continue
+			}
 			hops += fmt.Sprintf(" %s (%d) |", strings.Join(cells, " "), hop.N)
 		}
 		hops += "\n"
