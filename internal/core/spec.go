@@ -94,7 +94,7 @@ type Retrieval struct {
 	MinSimilarity float64 `json:"min_similarity"`
 }
 
-// LanguageAuto leaves the language to the first build, which finds that of most chunks; later ones keep it. It stands in
+// LanguageAuto leaves the language to the first build, which finds that of most chunks; later ones keep it. It is in
 // configurations, and in no specification that a generation was built with.
 const LanguageAuto = "auto"
 

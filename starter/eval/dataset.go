@@ -79,13 +79,18 @@ func lines(path string, f func(n int, b []byte) error) error {
 	return sc.Err()
 }
 
-// Load reads a dataset and refuses gold ids that no passage has.
+// Load reads a dataset, or a folder of GraphRAG-Bench.
 func Load(dir string) (*Dataset, error) {
 	if _, err := os.Stat(filepath.Join(dir, "corpus.jsonl")); errors.Is(err, fs.ErrNotExist) {
 		if dataset, found, err := loadGraphBench(dir); found || err != nil {
 			return dataset, err
 		}
 	}
+	return loadLines(dir)
+}
+
+// loadLines reads corpus.jsonl and questions.jsonl and refuses gold ids that no passage has.
+func loadLines(dir string) (*Dataset, error) {
 	dataset := &Dataset{Name: filepath.Base(filepath.Clean(dir)), Dir: dir, Texts: map[string]string{}}
 	err := lines(filepath.Join(dir, "corpus.jsonl"), func(_ int, raw []byte) error {
 		var r struct {

@@ -31,8 +31,8 @@ const (
 	leastMatched = 0.5  // share of a piece's words, by how rare they are, that its passage holds
 )
 
-// loadGraphBench reads the JSON files of a folder and of folders in it; false where they are none of GraphRAG-Bench. Its
-// evidence is paraphrased, several pieces in one text: gold is the passage that matches each piece best. Questions
+// loadGraphBench reads the JSON files of a folder and of folders in it; false where they are none of GraphRAG-Bench.
+// Its evidence is paraphrased, several pieces in one text: gold is the passage that matches each piece best. Questions
 // without one are left out.
 func loadGraphBench(dir string) (*Dataset, bool, error) {
 	var rows []graphRow

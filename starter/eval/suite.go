@@ -162,7 +162,8 @@ func (s *Suite) row(now SuiteRow, ks []int) *SuiteRow {
 func (s *Suite) Markdown() string {
 	var out strings.Builder
 	fmt.Fprintf(&out, "# Suite, %s UTC\n\nRecall in percent at %v. Differences: paired, 95 %% (bootstrap, %d resamples); "+
-		"bold where the interval leaves out 0.\n\n| set | questions | method |", s.At.Format("2006-01-02 15:04"), s.Ks, Resamples)
+		"bold where the interval leaves out 0.\n\n| set | questions | method |",
+		s.At.Format("2006-01-02 15:04"), s.Ks, Resamples)
 	hops := "\n| set | method |"
 	for gold := 1; gold <= mostHops; gold++ {
 		hops += fmt.Sprintf(" %d gold |", gold)

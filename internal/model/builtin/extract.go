@@ -16,7 +16,7 @@ type Entity struct {
 	Description string `json:"description"`
 }
 
-// Bounds of what is found, so that the answer about a chunk of any size can be read (internal/stage/extract, MaxAnswer).
+// Bounds of what is found: the answer about a chunk of any size can be read (internal/stage/extract, MaxAnswer).
 const (
 	maxName      = 80        // runes
 	maxNames     = 2_000     // of a chunk

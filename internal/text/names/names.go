@@ -202,7 +202,7 @@ func (t *Text) border(i int) bool {
 	return !wordRune(a) || !wordRune(b)
 }
 
-// particle reports whether position i, within a word of Korean, is where a particle may begin, which is written together
+// particle reports whether position i, within a word of Korean, is where a particle may begin: it is written together
 // with the noun before it.
 func (t *Text) particle(i int) bool {
 	before, _ := utf8.DecodeLastRuneInString(t.folded[:i])
