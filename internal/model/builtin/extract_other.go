@@ -266,7 +266,7 @@ func shortestOf(r rune) int {
 }
 
 // repeated adds what a chunk says again and again, where no capital letter tells what a name is: the longest runs of
-// characters of the given scripts that stand in it twice or more. Where spaces part words such a run is a whole word, in
+// characters of the given scripts that stand in it twice or more. Where spaces part words a run is a whole word, in
 // Korean its beginning, which particles follow.
 func (x *extraction) repeated(chunk string, of func(rune) bool) {
 	type found struct {
