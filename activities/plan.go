@@ -19,7 +19,7 @@ func (a *Activities) PlanBuild(ctx context.Context, b workflows.Build) (workflow
 	})
 	return workflows.Planned{
 		Unchanged: planned.Unchanged, Status: planned.Status, Held: planned.Held, Repair: planned.Repair,
-		Units: planned.Units, Documents: planned.Documents, Rebuild: planned.Rebuild,
+		Units: planned.Units, Documents: planned.Documents, Rebuild: planned.Rebuild, Spec: planned.Spec,
 	}, err
 }
 

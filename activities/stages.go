@@ -30,7 +30,7 @@ func (a *Activities) SealChunks(ctx context.Context, b workflows.Build) (workflo
 		}
 		shards, frozen, err := work.SealChunks(ctx)
 		out = workflows.Chunked{
-			Shards: shards.Chunks, Chunks: shards.Made(), Import: frozen.Import != run.Importing{},
+			Shards: shards.Chunks, Chunks: shards.Made(), Import: frozen.Import != run.Importing{}, Spec: frozen.Spec,
 		}
 		if err == nil && out.Chunks > 0 {
 			out.Batch, err = work.InBatches(ctx)

@@ -234,6 +234,7 @@ type Planned struct {
 	Repair    int    `json:"repair,omitempty"`  // parts to verify, where a store lost its memory
 	Units     int    `json:"units"`
 	Documents int64  `json:"documents"`
+	Spec      string `json:"spec,omitempty"` // digest of the configuration by which the run goes on; empty: as before
 }
 
 // Chunked is what SealChunks found: the chunks of each shard.
@@ -242,6 +243,8 @@ type Chunked struct {
 	Chunks int64 `json:"chunks"`
 	Import bool  `json:"import,omitempty"` // vectors are imported after load, not written by it
 	Batch  bool  `json:"batch,omitempty"`  // a server's Batch API is asked before extraction
+
+	Spec string `json:"spec,omitempty"` // as in Planned
 
 	Unchanged bool   `json:"unchanged,omitempty"` // the build came to what its parent is: nothing has to be published
 	Status    string `json:"status,omitempty"`    // of an unchanged build

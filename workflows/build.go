@@ -1,6 +1,8 @@
 package workflows
 
 import (
+	"cmp"
+
 	"go.temporal.io/sdk/workflow"
 )
 
@@ -113,6 +115,7 @@ func (b *build) stages(ctx workflow.Context) (End, error) {
 		return End{}, err
 	}
 	b.Rebuild = b.Rebuild || b.plan.Rebuild
+	b.Spec = cmp.Or(b.plan.Spec, b.Spec)
 	if b.plan.Held != "" { // by a gate that is known before anything is built
 		return End{Status: statusHeld, Reason: b.plan.Held}, nil
 	}
@@ -208,7 +211,9 @@ func (b *build) step(ctx workflow.Context, s step) error {
 	}
 	switch {
 	case s.name == "chunk":
-		return b.once(ctx, SealChunks, b.plan.Documents, b.Build, &b.chunked)
+		err := b.once(ctx, SealChunks, b.plan.Documents, b.Build, &b.chunked)
+		b.Spec = cmp.Or(b.chunked.Spec, b.Spec)
+		return err
 	case s.name == "load" && b.chunked.Import:
 		return b.once(ctx, ImportVectors, b.chunks(), b.Build, nil)
 	case s.name == "segment":

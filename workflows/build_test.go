@@ -85,6 +85,23 @@ func TestABuildThatComesToWhatItsParentIsEndsAfterChunk(t *testing.T) {
 	}
 }
 
+// Plan and the chunks may settle what a configuration leaves open: all that follows goes by what they stored.
+func TestABuildGoesOnUnderTheConfigurationThatWasSettled(t *testing.T) {
+	f := newFake(10)
+	f.planned.Spec, f.spec = strings.Repeat("a", 64), strings.Repeat("b", 64)
+	_, err := run(t, f, workflows.Build{Shape: workflows.DefaultShape()}, nil)
+	require.NoError(t, err)
+	specs := map[string]string{}
+	for _, unit := range f.units {
+		specs[unit.Stage] = unit.Spec[:1]
+	}
+	assert.Equal(t, "a", specs["chunk"])
+	for _, stage := range []string{"extract", "reduce", "embed", "segment", "verify"} {
+		assert.Equal(t, "b", specs[stage], "%v", specs)
+	}
+	assert.Equal(t, f.spec, f.lastEnd().Spec)
+}
+
 func TestAnUnchangedCorpusDoesNothingAfterPlan(t *testing.T) {
 	f := newFake()
 	f.planned = workflows.Planned{Unchanged: true, Status: "completed"}

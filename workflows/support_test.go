@@ -48,6 +48,7 @@ type fake struct {
 	pieces   int    // of the segment stage
 	enrich   int    // parts
 	batch    bool   // extraction is answered in batches
+	spec     string // that SealChunks gives
 	alike    string // status of a build that came to what its parent is; empty: it did not
 }
 
@@ -181,7 +182,7 @@ func (f *fake) register(to registry) {
 		if f.alike != "" {
 			return workflows.Chunked{Unchanged: true, Status: f.alike}, f.call(workflows.SealChunks)
 		}
-		chunked := workflows.Chunked{Shards: f.shards, Import: f.imports, Batch: f.batch}
+		chunked := workflows.Chunked{Shards: f.shards, Import: f.imports, Batch: f.batch, Spec: f.spec}
 		for _, chunks := range f.shards {
 			chunked.Chunks += int64(chunks)
 		}

@@ -275,7 +275,9 @@ func (s *Service) complete(
 	if generation.Spec.Parity {
 		pack = retrieve.ContextCSV
 	}
+	packing := time.Now()
 	text, used := pack(passages, plan.budget)
+	response.Timings.Context = Milliseconds(time.Since(packing))
 	for i := range response.Chunks {
 		response.Chunks[i].InContext = used[i]
 	}

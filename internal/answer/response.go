@@ -2,6 +2,7 @@ package answer
 
 import (
 	"context"
+	"math"
 	"time"
 
 	"github.com/unweaver/unweaver/internal/answer/extract"
@@ -134,6 +135,7 @@ type Usage struct {
 
 // Timings in milliseconds.
 type Timings struct {
+	Open     float64 `json:"open" doc:"of the generation, which waits where it is not in memory"`
 	Parse    float64 `json:"parse,omitempty" doc:"of the question into triples, by a model"`
 	Embed    float64 `json:"embed"`
 	Search   float64 `json:"search"`
@@ -141,8 +143,17 @@ type Timings struct {
 	Election float64 `json:"election"`
 	Chunks   float64 `json:"chunks"`
 	Rerank   float64 `json:"rerank,omitempty"`
+	Context  float64 `json:"context" doc:"choosing and counting what a chat model reads"`
 	Answer   float64 `json:"answer"`
+	Other    float64 `json:"other" doc:"the rest of the total: filters, filling up, explanations, checks"`
 	Total    float64 `json:"total"`
+}
+
+// End enters the total, and what the parts leave of it.
+func (t *Timings) End(total time.Duration) {
+	t.Total = Milliseconds(total)
+	t.Other = math.Round(1000*max(0, t.Total-t.Open-t.Parse-t.Embed-t.Search-t.Ballots-t.Election-t.Chunks-t.Rerank-
+		t.Context-t.Answer)) / 1000
 }
 
 // Milliseconds of a duration, as timings have them.

@@ -292,7 +292,7 @@ func defaultIndex() Index {
 		Gem:        core.DefaultGem,
 		Pairs:      core.DefaultPairs,
 		Extraction: core.Extraction{Share: 1},
-		Retrieval:  core.Retrieval{Method: "hybrid", Rule: "weighted", TopChunks: 5, Language: "en"},
+		Retrieval:  core.Retrieval{Method: "hybrid", Rule: "weighted", TopChunks: 5, Language: core.LanguageAuto},
 		Keep:       3,
 		Priority:   Priority{Level: 3, Weight: 1},
 		Grace:      core.Duration(24 * time.Hour),

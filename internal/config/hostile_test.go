@@ -43,8 +43,8 @@ func TestValuesThatMakeNoSenseAreRefusedWithTheirPlace(t *testing.T) {
 		"indexes: {a: {failures: {count: -1}}}\n":             "indexes.a.failures.count",
 		"indexes: {a: {retrieval: {min_similarity: 99}}}\n":   "indexes.a.retrieval.min_similarity",
 		"indexes: {a: {retrieval: {min_similarity: .nan}}}\n": "indexes.a.retrieval.min_similarity",
-		"indexes: {a: {retrieval: {language: xx}}}\n": "indexes.a.retrieval.language: \"xx\" has no rules of its own here; use en, de, es, fr, pt, " +
-			"ja, th, zh, und (und: plain words, for every other language)",
+		"indexes: {a: {retrieval: {language: xx}}}\n": "indexes.a.retrieval.language: \"xx\" has no rules of its own here; use auto, en, de, " +
+			"es, fr, pt, ja, th, zh, und (und: plain words, for every other language)",
 		"engine: {address: \"\"}\n":                                      "engine.address",
 		"models: {chat: {base_url: \"http://u:SECRETpw@h/v1\"}}\n":       "api_key_env",
 		"models: {embedding: {base_url: \"https://h/v1?key=SECRET\"}}\n": "api_key_env",

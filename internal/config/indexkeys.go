@@ -221,7 +221,8 @@ var indexKeys = []key{
 	{
 		path: "indexes.*.retrieval.language",
 		meaning: "language of the texts, whose rules cut them into words and find names: English, German (de), Spanish, " +
-			"French, Portuguese, Japanese, Thai, Chinese; und for any other, by plain words",
+			"French, Portuguese, Japanese, Thai, Chinese; und for any other, by plain words; auto: that of most chunks of the " +
+			"first build, which the index keeps",
 		example:  "de",
 		rebuilds: paysLanguage,
 		rule:     language(),

@@ -138,6 +138,8 @@ func TestAnExampleIsValidAndRebuildsWhatTheReferenceSays(t *testing.T) {
 func TestTheDigestOfTheDefaultsHasNotMoved(t *testing.T) {
 	spec, err := config.Default().Spec("docs", "/corpus")
 	require.NoError(t, err)
+	assert.Equal(t, core.LanguageAuto, spec.Retrieval.Language)
+	spec.Retrieval.Language = "en" // as a build finds it
 	assert.Equal(t, "433aa416138a126fc693dddfaadbabe3cf406d78a18cfd3d927f1842d3a856de", spec.ConfigDigest().String())
 }
 

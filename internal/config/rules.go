@@ -63,11 +63,11 @@ func eachOf(known ...string) rule {
 	}}
 }
 
-// language is one whose words are known.
+// language is one whose words are known, or that of the corpus.
 func language() rule {
-	list := strings.Join(text.Languages(), ", ")
+	list := core.LanguageAuto + ", " + strings.Join(text.Languages(), ", ")
 	return words(list, func(code string) string {
-		if text.Known(code) {
+		if text.Known(code) || code == core.LanguageAuto {
 			return ""
 		}
 		return fmt.Sprintf("%q has no rules of its own here; use %s (%s: plain words, for every other language)", code,

@@ -94,6 +94,10 @@ type Retrieval struct {
 	MinSimilarity float64 `json:"min_similarity"`
 }
 
+// LanguageAuto leaves the language to the first build, which finds that of most chunks; later ones keep it. It is in
+// configurations, and in no specification that a generation was built with.
+const LanguageAuto = "auto"
+
 // Extraction is the share of chunks that the chat model extracts from; rules do from the others.
 type Extraction struct {
 	Share float64 `json:"share"`

@@ -7,6 +7,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/model"
 	"github.com/unweaver/unweaver/internal/model/builtin"
@@ -119,4 +122,33 @@ func TestAnotherLanguageCountsFromTheNextGenerationOn(t *testing.T) {
 	if got := worded(t, s, "Haus"); !slices.Equal(got, []string{"haus.md"}) {
 		t.Errorf("after a rollback English finds %q", got)
 	}
+}
+
+// A build in auto comes to what one in the language of its corpus comes to, and nights keep it whatever is added.
+// Promises: 76.
+func TestTheLanguageOfTheCorpusIsFoundOnceAndKept(t *testing.T) {
+	documents := map[string]string{}
+	for i := range 4 {
+		documents[fmt.Sprintf("%d.md", i)] = fmt.Sprintf("Am Ufer stand das Haus Nummer %d, und in dem Haus war es nicht warm.\n", i)
+	}
+	s, named := newSite(t, documents), newSite(t, documents)
+	inLanguages(s)
+	inLanguages(named)
+	s.spec.Retrieval.Language, named.spec.Retrieval.Language = core.LanguageAuto, "de"
+	first, want := s.night(t).manifest, named.night(t).manifest
+	spec, err := s.index().Spec(t.Context(), first.Spec)
+	require.NoError(t, err)
+	assert.Equal(t, "de", spec.Retrieval.Language)
+	assert.Equal(t, want.Made, first.Made)
+	assert.Equal(t, want.Hashes, first.Hashes)
+	assert.Equal(t, 4, len(worded(t, s, "Häuser")))
+	restart(s)
+	assert.True(t, s.night(t).planned.Unchanged)
+	for i := range 9 {
+		s.write(t, map[string]string{fmt.Sprintf("en%d.md", i): "It is the one that was not in the house, and it is the last of them.\n"})
+	}
+	restart(s)
+	second := s.night(t)
+	assert.Equal(t, first.Made, second.manifest.Made)
+	assert.Empty(t, s.report(t).Reasons)
 }

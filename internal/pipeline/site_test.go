@@ -1,6 +1,7 @@
 package pipeline_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -243,7 +244,7 @@ func (s *site) stages(ctx context.Context, job run.Job, holder run.Holder) (out 
 	if err != nil || out.planned.Held != "" {
 		return out, err
 	}
-	job.Rebuild = job.Rebuild || out.planned.Rebuild
+	job.Rebuild, job.Spec = job.Rebuild || out.planned.Rebuild, cmp.Or(out.planned.Spec, job.Spec)
 	for part := range out.planned.Repair {
 		if err := s.unit(ctx, job, "repair", func(ctx context.Context, work *upkeep.Run) error {
 			_, err := work.RestorePart(ctx, part)
@@ -275,7 +276,9 @@ func (s *site) stages(ctx context.Context, job run.Job, holder run.Holder) (out 
 		if out.alike = alike; err != nil || alike {
 			return err
 		}
-		shards, _, err = work.SealChunks(ctx)
+		var frozen run.Frozen
+		shards, frozen, err = work.SealChunks(ctx)
+		job.Spec = cmp.Or(frozen.Spec, job.Spec)
 		return err
 	})
 	if out.alike {

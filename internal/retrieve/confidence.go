@@ -92,27 +92,55 @@ func (s Signals) Features() []float64 {
 	return []float64{s.Known, s.Together, s.Lead, math.Log(1 + float64(s.Terms)), similarity}
 }
 
-// The coefficients of the chance, as fitted on 2026-11-23 to MuSiQue, 2Wiki and CovidQA
-// (docs/retrieval.md, Confidence): the constant, then the features.
+// coefficients of the chance: the constant, then the features. byWords is without similarity.
+type coefficients struct{ bySimilarity, byWords []float64 }
+
+// Coefficients by how a language is cut into words (docs/retrieval.md, Confidence): with stems, fitted to English; into
+// runs of characters, fitted to Japanese, Thai and Chinese; into plain words, fitted to Arabic, Korean, Russian and
+// Turkish.
 var (
-	bySimilarity = []float64{-10.142, 3.188, 3.275, 3.829, 1.106, 3.364}
-	byWords      = []float64{-10.375, 4.013, 3.633, 4.716, 1.131}
+	ofStems = coefficients{
+		bySimilarity: []float64{-10.142, 3.188, 3.275, 3.829, 1.106, 3.364},
+		byWords:      []float64{-10.375, 4.013, 3.633, 4.716, 1.131},
+	}
+	ofRuns = coefficients{
+		bySimilarity: []float64{-6.177, 7.642, 0.302, 9.618, -1.674, 5.009},
+		byWords:      []float64{-6.387, 9.262, 0.649, 10.556, -1.876},
+	}
+	ofPlainWords = coefficients{
+		bySimilarity: []float64{-10.733, 1.353, 3.560, 3.723, 1.777, 11.101},
+		byWords:      []float64{-11.457, 2.226, 4.655, 5.375, 2.020},
+	}
 )
+
+// coefficientsOf returns those of a language; nil: nothing was fitted to it.
+func coefficientsOf(language *text.Language) *coefficients {
+	switch code := language.Code(); {
+	case code == text.Undetermined:
+		return &ofPlainWords
+	case !text.Known(code):
+		return nil
+	case language.Stems():
+		return &ofStems
+	}
+	return &ofRuns
+}
 
 // readable is the share of the question that must be words of the index before words alone can tell anything: an
 // embedder that reads other languages finds what shares no word.
 const readable = 0.5
 
-// Confidence is the calibrated chance; nil where it cannot be told.
-func (s Signals) Confidence() *float64 {
-	coefficients := bySimilarity
-	if s.Similarity == nil {
-		if s.Known < readable {
-			return nil
-		}
-		coefficients = byWords
+// Confidence returns the calibrated chance in a language; nil where it is not known.
+func (s Signals) Confidence(language *text.Language) *float64 {
+	of := coefficientsOf(language)
+	if of == nil || s.Similarity == nil && s.Known < readable {
+		return nil
 	}
-	chance := Chance(coefficients, s)
+	chosen := of.bySimilarity
+	if s.Similarity == nil {
+		chosen = of.byWords
+	}
+	chance := Chance(chosen, s)
 	return &chance
 }
 

@@ -3,6 +3,7 @@ package retrieve
 import (
 	"github.com/unweaver/unweaver/internal/index/lexical"
 	"github.com/unweaver/unweaver/internal/index/liveset"
+	"github.com/unweaver/unweaver/internal/text"
 )
 
 // KeptFrameBytes is what unpacked frames hold.
@@ -32,4 +33,10 @@ func Composed(of *Generation, set *liveset.Set, chunks, classes lexical.Dead) (*
 	}
 	generation.refs.Store(1)
 	return generation, generation.setLive(set, chunks, classes, func() {})
+}
+
+// Coefficients returns what confidence in a language is made of.
+func Coefficients(language *text.Language) (bySimilarity, byWords []float64) {
+	of := coefficientsOf(language)
+	return of.bySimilarity, of.byWords
 }

@@ -95,7 +95,7 @@ func (hybridMethod) Run(r *Request) (Explanation, error) {
 		return nil, nil
 	}
 	signals := r.signals(found)
-	r.Result.Confidence = signals.Confidence()
+	r.Result.Confidence = signals.Confidence(r.Generation.Language())
 	return func() any {
 		out := r.explainHybrid(params, seeds, found, mass, steps)
 		out.Setting = r.explainSetting(kind, titles)

@@ -61,7 +61,7 @@ var languages = []*Language{
 	{code: "ja", name: "Japanese", revision: 2},
 	{code: "th", name: "Thai", revision: 2},
 	{code: "zh", name: "Chinese", revision: 2},
-	{code: Undetermined, name: "any other, by plain words", revision: 2},
+	{code: Undetermined, name: "any other, by plain words", revision: 3},
 }
 
 // Languages are the codes that In knows (ISO 639-1, and Undetermined), English first.
@@ -95,6 +95,9 @@ func (l *Language) Name() string { return l.name }
 
 // Analyser names the rules of Terms and Surface; it is part of identities.
 func (l *Language) Analyser() string { return fmt.Sprintf("%s/%d", l.code, l.revision) }
+
+// Stems reports whether words are reduced to stems.
+func (l *Language) Stems() bool { return l.stem != nil }
 
 // Stop tells whether a lower-case word carries no meaning of its own.
 func (l *Language) Stop(word string) bool { return l.stop[word] }

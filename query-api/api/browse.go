@@ -82,6 +82,7 @@ func infoOf(name string, pointer core.Pointer, manifest *core.Manifest) IndexInf
 		Classes:     manifest.Counts.Classes,
 		ContentHash: manifest.Hashes.Content.Digest().String(),
 		Models:      manifest.Models,
+		Analyser:    manifest.Made.Analyser,
 		Created:     manifest.Created,
 	}
 }

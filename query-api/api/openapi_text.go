@@ -254,7 +254,7 @@ var (
 	exampleSource = Source{Index: "sample", Generation: "g1"}
 	exampleIndex  = IndexInfo{
 		Index: "sample", State: "published", Generation: "g1", Release: 1, Documents: 7, Chunks: 12, Classes: 14,
-		ContentHash: "2f1d6a3c0f0e0c4b8a7d5e6f9b1a2c3d4e5f60718293a4b5c6d7e8f901234567",
+		ContentHash: "2f1d6a3c0f0e0c4b8a7d5e6f9b1a2c3d4e5f60718293a4b5c6d7e8f901234567", Analyser: "en/3",
 	}
 	exampleDocument = DocumentSummary{
 		Document: "cities/oslo.txt", Version: "5b1c2d3e4f60718293a4b5c6d7e8f9012345672f1d6a3c0f0e0c4b8a7d5e6f9b",

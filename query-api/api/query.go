@@ -98,11 +98,13 @@ func (s *Server) ask(
 	if body.Generation != nil {
 		pinned = *body.Generation
 	}
+	opening := time.Now()
 	generation, err := s.pin(ctx, name, pinned)
 	if err != nil {
 		return response, err
 	}
 	defer generation.Close()
+	opened := time.Since(opening)
 	response, err = s.answers.Ask(ctx, generation, body, caller, found)
 	if reranked := response.Rerank; reranked != nil && (reranked.Applied || reranked.Reason != "") {
 		outcome := reranked.Reason
@@ -111,6 +113,7 @@ func (s *Server) ask(
 		}
 		s.Telemetry.Count(telemetry.Reranks, 1, name, outcome)
 	}
-	response.Timings.Total = answer.Milliseconds(time.Since(start))
+	response.Timings.Open = answer.Milliseconds(opened)
+	response.Timings.End(time.Since(start))
 	return response, err
 }

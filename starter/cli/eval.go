@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/json"
@@ -10,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -24,13 +26,13 @@ import (
 )
 
 type evalFlags struct {
-	dataset, index, out, extraction string
-	methods, rules, against         []string
-	shares                          []string
-	ks                              []string
-	runs, workers                   int
-	seed                            uint64
-	answers, yes                    bool
+	dataset, suite, index, out, extraction string
+	methods, rules, against                []string
+	shares                                 []string
+	ks                                     []string
+	runs, workers                          int
+	seed                                   uint64
+	answers, yes                           bool
 }
 
 func (a *App) evalCmd() *cobra.Command {
@@ -46,6 +48,9 @@ extractions.jsonl) is replayed unless --extraction config says otherwise. The in
 changed. With --answers each method also answers, and a model judges the answers (factual correctness); the cost is told
 first, and --yes goes on.
 
+With --suite the same is done for every dataset of a folder, with one table of all: what hybrid and the others find
+against bm25, and against what the run before left in --out, in pairs, and by the number of gold passages.
+
 With --against each method is asked a second time: of another index or generation that is there, or with other
 settings. The page has the paired differences at every cut-off, and calls none real whose interval holds zero.`,
 		Args: arguments(0, 0, "no argument"),
@@ -55,6 +60,7 @@ settings. The page has the paired differences at every cut-off, and calls none r
 	}
 	set := command.Flags()
 	set.StringVar(&flags.dataset, "dataset", "", "folder of the dataset")
+	set.StringVar(&flags.suite, "suite", "", "folder of datasets: one table of all, also against the run before")
 	set.StringVar(&flags.index, "index", "", "name of the index (default: eval-<dataset>)")
 	set.StringVar(&flags.out, "out", "", "folder of the reports (default: eval-<dataset>)")
 	set.StringVar(
@@ -85,7 +91,10 @@ settings. The page has the paired differences at every cut-off, and calls none r
 	set.Uint64Var(&flags.seed, "seed", 1, "seed of the bootstrap")
 	set.BoolVar(&flags.answers, "answers", false, "also answer and judge (needs a model server)")
 	set.BoolVar(&flags.yes, "yes", false, "go on without asking, whatever it costs")
-	_ = command.MarkFlagRequired("dataset") // the flag exists
+	command.MarkFlagsOneRequired("dataset", "suite")
+	for _, other := range []string{"dataset", "index", "answers", "shares"} {
+		command.MarkFlagsMutuallyExclusive("suite", other)
+	}
 	return command
 }
 
@@ -269,17 +278,36 @@ func (a *App) evalBuild(
 }
 
 func (a *App) eval(ctx context.Context, flags evalFlags) error {
+	if flags.suite != "" {
+		return a.evalSuite(ctx, flags)
+	}
 	dataset, err := eval.Load(flags.dataset)
 	if err != nil {
 		return err
 	}
-	if flags.index == "" {
-		flags.index = evalIndex(dataset)
+	evaluate, err := a.evaluation(flags, dataset)
+	if err != nil {
+		return err
 	}
-	if flags.out == "" {
-		flags.out = evalIndex(dataset)
-	}
-	sys, err := flags.systems()
+	return a.withControl(ctx, func(ctx context.Context, controller control.Control, queries string) error {
+		report, err := evaluate(ctx, controller, queries)
+		if err != nil {
+			return err
+		}
+		out := cmp.Or(flags.out, evalIndex(dataset))
+		if err := report.Write(out); err != nil {
+			return fault.StoreDenied.At("write reports to", out).Because(err).Advise("choose another --out")
+		}
+		return a.print(report, func(w io.Writer) {
+			fmt.Fprint(w, report.Markdown())
+			fmt.Fprintf(w, "\nwritten: %s/report.md, report.json, recall.svg\n", out)
+		})
+	})
+}
+
+// evalSuite evaluates every dataset of a folder.
+func (a *App) evalSuite(ctx context.Context, flags evalFlags) error {
+	sets, err := eval.Sets(flags.suite)
 	if err != nil {
 		return err
 	}
@@ -287,13 +315,61 @@ func (a *App) eval(ctx context.Context, flags evalFlags) error {
 	if err != nil {
 		return err
 	}
-	spec, err := a.evalSpec(flags, dataset)
+	out := cmp.Or(flags.out, "eval-suite")
+	last, err := eval.ReadSuite(out)
 	if err != nil {
 		return err
 	}
+	suite := &eval.Suite{At: time.Now().UTC(), Ks: ks, Base: "bm25"}
+	if last != nil {
+		suite.Last = &last.At
+	}
+	if !slices.Contains(flags.methods, suite.Base) {
+		flags.methods = append(flags.methods, suite.Base)
+	}
+	return a.withControl(ctx, func(ctx context.Context, controller control.Control, queries string) error {
+		for _, dataset := range sets {
+			fmt.Fprintf(a.Err, "%s: %d questions\n", dataset.Name, len(dataset.Questions))
+			evaluate, err := a.evaluation(flags, dataset)
+			if err != nil {
+				return err
+			}
+			report, err := evaluate(ctx, controller, queries)
+			if err != nil {
+				return err
+			}
+			suite.Add(dataset, report, last)
+		}
+		if err := suite.Write(out); err != nil {
+			return fault.StoreDenied.At("write the suite to", out).Because(err).Advise("choose another --out")
+		}
+		return a.print(suite, func(w io.Writer) {
+			fmt.Fprint(w, suite.Markdown())
+			fmt.Fprintf(w, "\nwritten: %s/suite.md, suite.json, suite.svg\n", out)
+		})
+	})
+}
+
+// evaluation checks what the flags ask of a dataset, and returns what builds its index and asks the questions.
+func (a *App) evaluation(flags evalFlags, dataset *eval.Dataset) (
+	func(ctx context.Context, controller control.Control, queries string) (*eval.Report, error), error,
+) {
+	flags.index = cmp.Or(flags.index, evalIndex(dataset))
+	sys, err := flags.systems()
+	if err != nil {
+		return nil, err
+	}
+	ks, err := cutoffs(flags.ks)
+	if err != nil {
+		return nil, err
+	}
+	spec, err := a.evalSpec(flags, dataset)
+	if err != nil {
+		return nil, err
+	}
 	shared, err := evalShares(flags.shares, dataset, spec)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	sys = append(sys, ofShares(sys, shared, spec.Index)...)
 	plan := eval.Plan{
@@ -307,16 +383,16 @@ func (a *App) eval(ctx context.Context, flags evalFlags) error {
 	}
 	if flags.answers {
 		if plan.Judge, err = a.judge(dataset, len(sys)+2, flags); err != nil {
-			return err
+			return nil, err
 		}
 	}
-	return a.withControl(ctx, func(ctx context.Context, controller control.Control, queries string) error {
+	return func(ctx context.Context, controller control.Control, queries string) (*eval.Report, error) {
 		spec, status, err := a.evalBuilt(ctx, controller, flags, dataset, spec)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		if err := a.buildShares(ctx, controller, dataset, spec, shared); err != nil {
-			return err
+			return nil, err
 		}
 		plan.AskOf = func(index string) eval.Asker {
 			return func(ctx context.Context, body map[string]any) ([]byte, error) {
@@ -324,23 +400,17 @@ func (a *App) eval(ctx context.Context, flags evalFlags) error {
 			}
 		}
 		plan.Ask = plan.AskOf(flags.index)
-		plan.Quotes = spec.Chat.Provider != "openai"
+		plan.Quotes = spec.Chat.Provider != "openai" && flags.suite == ""
 		report, err := eval.Run(ctx, plan)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		report.Shares = shared
 		report.Index, report.Chat = flags.index, status.Models.Chat
 		report.Content, report.Text, report.Vectors = status.ContentHash, status.TextHash, status.VectorHash
 		indexTokens(report, status)
-		if err := report.Write(flags.out); err != nil {
-			return fault.StoreDenied.At("write reports to", flags.out).Because(err).Advise("choose another --out")
-		}
-		return a.print(report, func(w io.Writer) {
-			fmt.Fprint(w, report.Markdown())
-			fmt.Fprintf(w, "\nwritten: %s/report.md, report.json, recall.svg\n", flags.out)
-		})
-	})
+		return report, nil
+	}, nil
 }
 
 // evalBuilt builds what is evaluated, with what the store says of its configuration.

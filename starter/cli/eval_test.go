@@ -177,3 +177,19 @@ func TestAnEvaluationOfAnIndexThatDoesNotBuildFails(t *testing.T) {
 	assert.Equal(t, cli.ExitFailed, got.exit, "%+v", got)
 	contains(t, got.err, "held failures", "see: unweaver status eval-my-set/g1")
 }
+
+func TestASuiteEvaluatesEveryDatasetOfAFolder(t *testing.T) {
+	dataset(t, nil)
+	require.NoError(t, os.Mkdir("sets", 0o755))
+	require.NoError(t, os.Rename("My_Set", "sets/My_Set"))
+	require.NoError(t, os.CopyFS("sets/other", os.DirFS("sets/My_Set")))
+	built := finished(core.StatusCompleted)
+	fake, served := &fakeControl{statuses: []control.Status{built, built}}, &queries{bodies: []string{ranked}}
+	server := httptest.NewServer(served)
+	defer server.Close()
+	got := in(t, connected(fake, server.URL), nil, "eval", "--suite", "sets", "--methods", "hybrid")
+	require.Equal(t, cli.ExitDone, got.exit, "%+v", got)
+	contains(t, got.out, "| My_Set | 2 | hybrid | 50.0 |", "| other | 2 | bm25 | 50.0 |", "written: eval-suite/suite.md")
+	both := in(t, connected(fake, server.URL), nil, "eval", "--suite", "sets", "--dataset", "sets/other")
+	assert.Equal(t, cli.ExitUsage, both.exit)
+}

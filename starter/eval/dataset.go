@@ -29,7 +29,7 @@ type Question struct {
 	Gold     map[string]bool
 }
 
-// Dataset is a folder with corpus.jsonl, questions.jsonl and perhaps a recorded extraction. Nothing else is read.
+// Dataset is a folder with corpus.jsonl, questions.jsonl and perhaps a recorded extraction, or one of GraphRAG-Bench.
 type Dataset struct {
 	Name      string
 	Dir       string
@@ -37,6 +37,10 @@ type Dataset struct {
 	Texts     map[string]string // passage id -> title and text, for the oracle
 	Passages  []string          // texts alone, in the order of corpus.jsonl
 	Recorded  string            // path of the recording; empty: none
+	Matched   bool              // gold is what matches the evidence best
+	LeftOut   int               // questions without gold
+
+	corpus []byte // what Stage writes; nil: corpus.jsonl of Dir
 }
 
 type rawQuestion struct {
@@ -75,8 +79,18 @@ func lines(path string, f func(n int, b []byte) error) error {
 	return sc.Err()
 }
 
-// Load reads a dataset and refuses gold ids that no passage has.
+// Load reads a dataset, or a folder of GraphRAG-Bench.
 func Load(dir string) (*Dataset, error) {
+	if _, err := os.Stat(filepath.Join(dir, "corpus.jsonl")); errors.Is(err, fs.ErrNotExist) {
+		if dataset, found, err := loadGraphBench(dir); found || err != nil {
+			return dataset, err
+		}
+	}
+	return loadLines(dir)
+}
+
+// loadLines reads corpus.jsonl and questions.jsonl and refuses gold ids that no passage has.
+func loadLines(dir string) (*Dataset, error) {
 	dataset := &Dataset{Name: filepath.Base(filepath.Clean(dir)), Dir: dir, Texts: map[string]string{}}
 	err := lines(filepath.Join(dir, "corpus.jsonl"), func(_ int, raw []byte) error {
 		var r struct {
@@ -173,9 +187,12 @@ func (d *Dataset) QuestionsSum() string {
 
 // Stage puts the corpus alone into a folder that can be indexed.
 func (d *Dataset) Stage(dir string) error {
-	raw, err := os.ReadFile(filepath.Join(d.Dir, "corpus.jsonl"))
-	if err != nil {
-		return err
+	raw := d.corpus
+	if raw == nil {
+		var err error
+		if raw, err = os.ReadFile(filepath.Join(d.Dir, "corpus.jsonl")); err != nil {
+			return err
+		}
 	}
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err

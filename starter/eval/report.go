@@ -292,16 +292,21 @@ func (r Row) bars(text *strings.Builder, x int) {
 
 // Write puts report.json, report.md and recall.svg into a folder.
 func (r *Report) Write(dir string) error {
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return err
-	}
 	raw, err := json.MarshalIndent(r, "", " ")
 	if err != nil {
 		return err
 	}
-	for name, body := range map[string]string{
+	return writeAll(dir, map[string]string{
 		"spend.svg": r.SpendSVG(), "report.json": string(raw) + "\n", "report.md": r.Markdown(), "recall.svg": r.SVG(),
-	} {
+	})
+}
+
+// writeAll writes files into a folder, without those that hold nothing.
+func writeAll(dir string, files map[string]string) error {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	for name, body := range files {
 		if body == "" {
 			continue
 		}

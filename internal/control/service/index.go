@@ -310,6 +310,9 @@ func (s *Service) running(ctx context.Context, spec core.Spec, digest core.Diges
 		old, err := s.artifacts(spec.Index).Spec(ctx, state.Spec)
 		if err == nil {
 			err = attachable(work, state, old, spec)
+			if spec.Retrieval.Language == core.LanguageAuto {
+				spec.Retrieval.Language = old.Retrieval.Language // which the run found, or is to find
+			}
 			if err != nil || old.ConfigDigest() == spec.ConfigDigest() {
 				return work, err
 			}

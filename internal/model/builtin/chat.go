@@ -43,8 +43,11 @@ func (c Chat) Complete(ctx context.Context, call model.Call) (model.Reply, error
 	default:
 		return model.Reply{}, nil // answers are quoted by who has the passages
 	}
-	b, err := json.Marshal(v)
-	return model.Reply{Text: string(b)}, err
+	var out strings.Builder
+	encoder := json.NewEncoder(&out)
+	encoder.SetEscapeHTML(false) // <, > and & of code take one byte each
+	err := encoder.Encode(v)
+	return model.Reply{Text: strings.TrimSuffix(out.String(), "\n")}, err
 }
 
 // triplesIn are the triples of a text by rule, between the names that the rules of extraction find in it.

@@ -16,7 +16,13 @@ type Entity struct {
 	Description string `json:"description"`
 }
 
-const maxName = 80
+// Bounds of what is found: the answer about a chunk of any size can be read (internal/stage/extract, MaxAnswer).
+const (
+	maxName      = 80        // runes
+	maxNames     = 2_000     // of a chunk
+	maxSentence  = 10 << 10  // bytes of a sentence of a description
+	maxDescribed = 300 << 10 // bytes of all descriptions of a chunk; where they are longer, each has its share
+)
 
 // token is a word with what stands before it.
 type token struct {
@@ -102,22 +108,37 @@ func englishNames(sents []string) *extraction {
 
 // described are names with the first sentences that have them.
 func described(language *text.Language, sents, found []string) []Entity {
-	folded := make([]*names.Text, len(sents))
+	folded, shown := make([]*names.Text, len(sents)), make([]string, len(sents))
 	for i, s := range sents {
-		folded[i] = names.NewTextOf(language, s)
+		folded[i], shown[i] = names.NewTextOf(language, s), beginningOf(strings.Join(strings.Fields(s), " "), maxSentence)
 	}
-	out := make([]Entity, 0, len(found))
+	found = found[:min(len(found), maxNames)]
+	out, size := make([]Entity, 0, len(found)), 0
 	for _, n := range found {
 		key := names.Key(n, false)
 		var d []string
 		for i, f := range folded {
 			if len(d) < 3 && len(f.Spans(key, 1)) > 0 {
-				d = append(d, strings.Join(strings.Fields(sents[i]), " "))
+				d = append(d, shown[i])
 			}
 		}
 		out = append(out, Entity{n, strings.Join(d, " ")})
+		size += len(out[len(out)-1].Description)
+	}
+	if share := maxDescribed / max(1, len(out)); size > maxDescribed {
+		for i, one := range out {
+			out[i].Description = beginningOf(one.Description, share)
+		}
 	}
 	return out
+}
+
+// beginningOf returns at most the first so many bytes of a text.
+func beginningOf(s string, most int) string {
+	if len(s) <= most {
+		return s
+	}
+	return strings.ToValidUTF8(s[:most], "")
 }
 
 func tokens(sents []string) []token {

@@ -33,7 +33,9 @@ func otherNames(language *text.Language, sents []string) *extraction {
 	}
 	switch language.Code() {
 	case "zh", "th":
-		x.repeated(strings.Join(sents, "\n"))
+		x.repeated(strings.Join(sents, "\n"), text.Unspaced)
+	case text.Undetermined:
+		x.repeated(strings.Join(sents, "\n"), caseless)
 	}
 	return x
 }
@@ -240,6 +242,7 @@ func (x *extraction) japanese(s string) {
 const (
 	shortestRepeat = 2  // characters of Chinese
 	shortestThai   = 5  // of Thai
+	shortestWord   = 4  // of other scripts without case
 	longestRepeat  = 12 // of either
 	mostRepeats    = 12 // of a chunk
 
@@ -248,9 +251,24 @@ const (
 	mostKept   = 400   // runs that stand in a chunk more than once
 )
 
-// repeated adds what a chunk says again and again, where neither a space nor a capital letter tells what a name is: the
-// longest runs of characters that stand in it twice or more.
-func (x *extraction) repeated(chunk string) {
+// caseless reports whether a rune is of a script without capital letters, such as Hangul, Arabic or Devanagari.
+func caseless(r rune) bool { return unicode.In(r, unicode.Lo, unicode.M) }
+
+// shortestOf returns the least length of a repeated run that begins with a rune.
+func shortestOf(r rune) int {
+	switch {
+	case unicode.In(r, unicode.Han, unicode.Hangul):
+		return shortestRepeat
+	case text.Unspaced(r):
+		return shortestThai
+	}
+	return shortestWord
+}
+
+// repeated adds what a chunk says again and again, where no capital letter tells what a name is: the longest runs of
+// characters of the given scripts that stand in it twice or more. Where spaces part words a run is a whole word, in
+// Korean its beginning, which particles follow.
+func (x *extraction) repeated(chunk string, of func(rune) bool) {
 	type found struct {
 		text        string
 		count, size int
@@ -258,17 +276,18 @@ func (x *extraction) repeated(chunk string) {
 	counts := map[string]*found{}
 	var order []*found
 	looked := 0
-	for _, run := range strings.FieldsFunc(chunk, func(r rune) bool { return !text.Unspaced(r) }) {
+	for _, run := range strings.FieldsFunc(chunk, func(r rune) bool { return !of(r) }) {
 		chars := []rune(run)
 		chars = chars[:min(len(chars), mostLooked-looked)]
 		looked += len(chars)
 		for i := range chars {
-			if unicode.Is(unicode.M, chars[i]) {
+			spaced := !text.Unspaced(chars[i])
+			if unicode.Is(unicode.M, chars[i]) || spaced && i > 0 {
 				continue
 			}
-			shortest := shortestRepeat
-			if !unicode.Is(unicode.Han, chars[i]) {
-				shortest = shortestThai
+			shortest := shortestOf(chars[i])
+			if spaced && !unicode.Is(unicode.Hangul, chars[i]) {
+				shortest = max(shortest, len(chars))
 			}
 			for n := shortest; n <= longestRepeat && i+n <= len(chars); n++ {
 				if i+n < len(chars) && unicode.Is(unicode.M, chars[i+n]) {

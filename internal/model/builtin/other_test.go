@@ -89,6 +89,8 @@ func TestNamesByRuleInOtherLanguages(t *testing.T) {
 			[]string{"หว่างประเทศ"},
 		},
 		{"another language", "und", "Marie Curie werkte in Parijs.", []string{"Marie Curie", "Parijs"}},
+		{"what is repeated, before particles", "und", "서울은 크다. 한강은 서울을 지난다. 한강이 길다.", []string{"서울", "한강"}},
+		{"words that are repeated", "und", "القاهرة مدينة كبيرة. تقع القاهرة على النيل.", []string{"القاهرة"}},
 		{"nothing", "zh", "", nil},
 	} {
 		t.Run(c.code+": "+c.name, func(t *testing.T) {

@@ -13,6 +13,7 @@ type Frozen struct {
 	Collections core.Collections `json:"collections"`
 	Import      Importing        `json:"import"`
 	IDF         *core.Segment    `json:"idf,omitempty"`
+	Spec        string           `json:"spec,omitempty"` // Run.Speak of the language that was found; empty: none was to be
 }
 
 // Importing tells which collections are filled by bulk import. Only a collection that no generation names is: what lies

@@ -28,6 +28,7 @@ type Plan struct {
 	Pending      []string    `json:"pending,omitempty"` // purges that the run goes on with
 	Purge        string      `json:"purge,omitempty"`   // the one that the run is for: it touches nothing else
 	Started      time.Time   `json:"started"`
+	Spec         string      `json:"spec,omitempty"` // see Run.Speak; empty: the run's own, as it stands
 
 	Aliases  core.Aliases `json:"aliases,omitempty"`
 	Renaming Renaming     `json:"renaming,omitzero"`

@@ -94,17 +94,44 @@ func (r *Run) freeze(ctx context.Context, shards run.Shards) (run.Frozen, error)
 	if err != nil {
 		return run.Frozen{}, err
 	}
+	frozen := fixed.Frozen
+	if r.Settings.Retrieval.Language == core.LanguageAuto {
+		if err := r.findLanguage(ctx, &frozen, shards); err != nil {
+			return frozen, err
+		}
+	}
 	models, err := r.ModelSet()
 	if err != nil {
 		return run.Frozen{}, err
 	}
-	frozen := fixed.Frozen
+	frozen.Class.Model, frozen.Chunk.Model = models.Classes.Info().Model, models.Chunks.Info().Model
 	if err := r.learn(ctx, &frozen, models, sound(parent, fixed.Damage), shards); err != nil {
 		return frozen, err
 	}
 	frozen.Collections = r.collections(parent, frozen, fixed.Trust, cmp.Or(fixed.Family, r.Job.Index))
 	frozen.Import, err = r.importing(ctx, frozen.Collections)
 	return frozen, err
+}
+
+// languageSampled is how many chunks, even in their order, say which language the corpus is in.
+const languageSampled = 1000
+
+// findLanguage goes on in the language of most chunks. Neither documents nor chunks depend on it.
+func (r *Run) findLanguage(ctx context.Context, frozen *run.Frozen, shards run.Shards) error {
+	var found text.Detector
+	every, at := max(1, shards.Made()/languageSampled), int64(0)
+	for content, err := range r.texts(ctx, shards) {
+		if err != nil {
+			return err
+		}
+		if at%every == 0 {
+			found.Add(content)
+		}
+		at++
+	}
+	var err error
+	frozen.Spec, err = r.Speak(ctx, found.Language())
+	return err
 }
 
 // learn takes the parent's table over, or learns one: at a full build, and when there are twice as many chunks.

@@ -24,6 +24,7 @@ type Planned struct {
 	Held      string
 	Units     int
 	Documents int64
+	Spec      string // digest by which the run goes on; empty: its own
 }
 
 // Plan lists the corpus, compares it with the parent and fixes what the rest of the run depends on.
@@ -34,7 +35,7 @@ func (r *Run) Plan(ctx context.Context) (Planned, error) {
 	}
 	out := Planned{
 		Unchanged: fixed.Plan.Unchanged, Held: fixed.Held, Rebuild: fixed.Rebuild,
-		Units: len(fixed.Plan.Units), Documents: fixed.Plan.Made,
+		Units: len(fixed.Plan.Units), Documents: fixed.Plan.Made, Spec: fixed.Spec,
 	}
 	if out.Unchanged {
 		if out.Status, err = r.Standing(ctx, fixed); err != nil {
@@ -88,6 +89,13 @@ func (r *Run) plan(ctx context.Context) (run.Plan, error) {
 		return fixed, err
 	}
 	parent, reasons, err := r.findParent(ctx, &fixed)
+	if err != nil {
+		return fixed, err
+	}
+	language, err := r.Language(ctx, parent)
+	if err == nil && language != r.Settings.Retrieval.Language {
+		fixed.Spec, err = r.Speak(ctx, language)
+	}
 	if err != nil {
 		return fixed, err
 	}

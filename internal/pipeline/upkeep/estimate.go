@@ -191,6 +191,9 @@ func (e *estimating) plan(ctx context.Context) (plan.Result, error) {
 	if e.parent, err = e.Parent(ctx, current.Manifest); err != nil {
 		return plan.Result{}, err
 	}
+	if e.Settings.Retrieval.Language, err = e.Language(ctx, e.parent); err != nil {
+		return plan.Result{}, err
+	}
 	domains, reasons := e.Trust(e.parent)
 	if e.models, err = e.ModelSet(); err != nil {
 		return plan.Result{}, err

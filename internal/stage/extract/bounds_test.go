@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/unweaver/unweaver/internal/model"
+	"github.com/unweaver/unweaver/internal/model/builtin"
 	"github.com/unweaver/unweaver/internal/stage/extract"
 	"github.com/unweaver/unweaver/internal/testkit/stagetest"
 )
@@ -32,5 +34,19 @@ func TestOfAnAnswerThatHoldsTooMuchTheBeginningIsTakenAndTheRestCounted(t *testi
 		if want := int64(len(entities) - extract.MaxEntities + 1); res.Progress.Cut != want { // one is cut and taken
 			t.Errorf("%s: %d counted, want %d", when, res.Progress.Cut, want)
 		}
+	}
+}
+
+// The answer of the built-in rules about a long line of names, as of a table without full stops, can be read.
+func TestRulesReadADocumentOfAnySize(t *testing.T) {
+	var row strings.Builder
+	for i := 0; row.Len() < 140_000; i++ {
+		fmt.Fprintf(&row, "met Name%d & \"Sons\" <x>, ", i)
+	}
+	reply, err := builtin.Chat{}.Complete(t.Context(), model.Call{Task: model.Extract, Input: row.String()})
+	stagetest.Ok(t, err)
+	entities, rung, ok := extract.Parse(reply.Text)
+	if !ok || rung != extract.RungStrict || len(entities) != extract.MaxEntities {
+		t.Errorf("%d bytes, %d entities, %q", len(reply.Text), len(entities), rung)
 	}
 }

@@ -93,7 +93,7 @@ type Text struct {
 }
 
 // NewTextOf is NewText of a text of a language. But in English, names of scripts that part words by no space (Chinese,
-// Japanese, Thai) are found within such text, too.
+// Japanese, Thai) are found within such text, too, and names of Korean before a particle.
 func NewTextOf(language *text.Language, s string) *Text {
 	of := NewText(s)
 	of.within = language != text.In("en")
@@ -169,7 +169,7 @@ func (t *Text) Spans(key string, max int) [][2]int {
 		}
 		i += from
 		end := i + len(key)
-		if t.border(i) && t.border(end) {
+		if t.border(i) && (t.border(end) || t.within && t.particle(end)) {
 			out = append(out, [2]int{int(t.at[i]), int(t.last(end)) + 1})
 			from = end
 		} else {
@@ -200,6 +200,14 @@ func (t *Text) border(i int) bool {
 		return true
 	}
 	return !wordRune(a) || !wordRune(b)
+}
+
+// particle reports whether position i, within a word of Korean, is where a particle may begin: it is written together
+// with the noun before it.
+func (t *Text) particle(i int) bool {
+	before, _ := utf8.DecodeLastRuneInString(t.folded[:i])
+	after, _ := utf8.DecodeRuneInString(t.folded[i:])
+	return unicode.Is(unicode.Hangul, before) && unicode.Is(unicode.Hangul, after)
 }
 
 func wordRune(r rune) bool {
