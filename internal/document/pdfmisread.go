@@ -49,8 +49,8 @@ func asWindows(char rune) rune {
 }
 
 // correct finds what letters show that PDFium misreads. Signs of the Macintosh give words like DurÈe; those of fonts of
-// numbered glyphs, ideographs as a rule, are left out. Fonts of East Asian letters may have some that PDFium does not know:
-// the document is looked into.
+// numbered glyphs, ideographs as a rule, are left out. Fonts of East Asian letters may have some that PDFium does not
+// know: the document is looked into.
 func (w *pdfWords) correct(chars []rune, found map[int]string) (map[int]string, error) {
 	eastern, mac := false, false
 	for i, char := range chars {
