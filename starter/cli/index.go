@@ -23,10 +23,11 @@ func (a *App) indexCmd() *cobra.Command {
 that is configured.
 
 Without --generation it attaches to a running build of the index with the same corpus and configuration; with --wait it
-begins once a running round of retry-failed, or a running purge, has ended. Ctrl-C ends the waiting, not the run, which
-stands still where the command had to start the stack, until one runs again. With --plan it begins only if parent,
-listing and configuration are what they were when the plan was made, and else tells what is not. With --wait and --json
-it prints the report, and on standard error a stream of events, a JSON object a line.
+begins once a running round of retry-failed, or a running purge, has ended; with --rebuild, once any run has. Ctrl-C
+ends the waiting, not the run, which stands still where the command had to start the stack, until one runs again. With
+--plan it begins only if parent, listing and configuration are what they were when the plan was made, and else says
+what is not. With --wait and --json it prints the report, and on standard error a stream of events, a JSON object a
+line.
 
 ` + exitCodes,
 		Example: `  unweaver index ./docs --index docs --wait
@@ -70,7 +71,11 @@ it prints the report, and on standard error a stream of events, a JSON object a 
 				}
 				waits := wait || a.started // a stack of this command's own would end with it
 				begin := func() (control.Run, error) { return controller.Index(ctx, request) }
-				run, err := inTurn(ctx, a, controller, index, waits && generation == "", leavesCorpus, begin)
+				yields := leavesCorpus
+				if rebuild { // a build that goes on may trust what is there
+					yields = anyRun
+				}
+				run, err := inTurn(ctx, a, controller, index, waits && generation == "", yields, begin)
 				if err != nil {
 					return err
 				}

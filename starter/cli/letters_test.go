@@ -118,6 +118,9 @@ func TestABuildAndARoundBeginInTurnWhereTheyWait(t *testing.T) {
 		}, 2, cli.ExitDone, 2, "docs/purge-1 runs"},
 		{"index --index docs", []control.Status{at("docs/retry-1", core.StatusRunning)}, 9, cli.ExitUsage, 1, "builds it"},
 		{"index --index docs --wait", []control.Status{at("docs/g9", core.StatusRunning)}, 9, cli.ExitUsage, 1, "builds it"},
+		{"index --index docs --rebuild --wait", []control.Status{
+			at("docs/g9", core.StatusRunning), at("docs/g9", core.StatusCompleted),
+		}, 2, cli.ExitDone, 2, "docs/g9 runs: this begins once it has ended"},
 		{"index --index docs --wait --generation g1", []control.Status{at("docs/retry-1", core.StatusRunning)}, 9,
 			cli.ExitUsage, 1, "builds it"},
 		{"index --index docs --wait", []control.Status{

@@ -72,7 +72,7 @@ func (s *Service) Index(ctx context.Context, request control.IndexRequest) (cont
 		if err == nil && running != "" && request.Rebuild {
 			err = fault.LeaseHeld.At("rebuild", spec.Index).
 				Because("run " + running + " builds it").
-				Advise("wait for it, or: unweaver cancel " + running)
+				Advise("add --wait: the rebuild begins once that run has ended; or: unweaver cancel " + running)
 		}
 		if err != nil {
 			return control.Run{}, err
