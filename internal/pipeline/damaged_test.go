@@ -161,7 +161,7 @@ func questions(t *testing.T, dir string) []request {
 		return all[n].(map[string]any)
 	}
 	for _, n := range []int{2, 11, 30} {
-		id := fmt.Sprint(first(found[len(found)-1].body, "entities", n)["id"])
+		id := fmt.Sprint(first(found[len(found)-1].body, "items", n)["id"])
 		get(docs + "/entities/" + id)
 		get(docs + "/entities/" + id + "/chunks")
 	}

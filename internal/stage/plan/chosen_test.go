@@ -99,7 +99,7 @@ func TestFilesOfOtherTypesAreReadWhereTheyHoldText(t *testing.T) {
 		"NEWS.gz": packed("It was red."), "x.gz": packed("\x00\x00\x00\x01"),
 	})
 	x.types = []string{"*.xml=html"}
-	want := core.LeftOut{OtherTypes: 4, Extensions: map[string]int64{".py": 1, ".png": 1, ".gz": 1}}
+	want := core.LeftOut{OtherTypes: 4, Extensions: map[string]int64{".py": 1, ".png": 1, ".gz": 1, "no extension": 1}}
 	for night := range 2 {
 		res := x.night(nil)
 		if got := fmt.Sprint(x.keysOf()); got != "[NEWS NEWS.gz a.py feed.xml wide.log]" {
