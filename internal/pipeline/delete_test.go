@@ -10,6 +10,7 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/google/uuid"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -113,6 +114,9 @@ func TestADeletionThatDiedAnywhereIsFinishedByTheSameCommand(t *testing.T) {
 				s.entire(t, "docs")
 			}
 			_, left := s.stored(t)["object docs/lease.json"]
+			if lease, _, err := run.ReadLease(t.Context(), artifact.New(s.Artifacts, "docs")); err == nil && lease.Run != "" {
+				require.NoError(t, uuid.Validate(lease.Run), "the engine is asked about the run of a lease")
+			}
 			done, err := s.delete(t, &mortal{}, false)
 			if !left { // it died after all was gone but the record of that
 				require.True(t, fault.Is(err, fault.UnknownIndex), "again after write %d: %v", at, err)

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/google/uuid"
+
 	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
@@ -52,8 +54,9 @@ func (d *Desk) DeleteIndex(ctx context.Context, asked Deleting) (core.Deletion, 
 	if err := x.look(ctx); err != nil || asked.DryRun {
 		return x.out, err
 	}
-	x.holder.Run = strings.ToLower(d.now().UTC().Format("20060102t150405.000000z"))
-	x.holder.Workflow = "build/" + asked.Index + "/" + run.DeletionGeneration + x.holder.Run
+	// Whoever finds the lease asks the engine for its run, which must look like one.
+	x.holder.Run = uuid.NewString()
+	x.holder.Workflow = "build/" + asked.Index + "/" + run.DeletionGeneration + d.now().UTC().Format("20060102t150405z")
 	var err error
 	if x.fence, err = run.TakeLease(ctx, x.index, x.holder, asked.Standings); err != nil {
 		return x.out, err
