@@ -9,6 +9,7 @@ type Deletion struct {
 	Generations int      `json:"generations"`
 	Tags        []string `json:"tags,omitempty"`
 	Branches    []string `json:"branches,omitempty"` // that were deleted before, and what is left of which goes too
+	Purges      int      `json:"purges,omitempty"`   // what they name is read again once the name is built again
 	Objects     int64    `json:"objects"`            // of the artifact store
 	Bytes       int64    `json:"bytes"`
 	Collections []string `json:"collections"` // of vectors

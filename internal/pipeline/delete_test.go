@@ -164,8 +164,12 @@ func TestADeletedIndexIsBuiltAgainForNothing(t *testing.T) {
 		require.NoError(t, err)
 		first, err := index.Manifest(t.Context(), current.Manifest)
 		require.NoError(t, err)
+		wish := "docs/purges/20260101t000000z.json"
+		_, err = blob.Write(t.Context(), s.Artifacts, wish, []byte("{}"), blob.Cond{})
+		require.NoError(t, err)
 		plan, err := s.delete(t, &mortal{}, true)
 		require.NoError(t, err)
+		assert.Equal(t, 1, plan.Purges)
 		assert.True(t, plan.Generations >= 2 && plan.Serves == current.Generation && slices.Equal(plan.Tags, []string{"kept"}) &&
 			slices.Equal(plan.Branches, []string{"exp"}) && len(plan.Collections) == 2, "%+v", plan)
 		s.entire(t, "docs") // a dry run deletes nothing

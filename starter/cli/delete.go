@@ -94,6 +94,8 @@ func showDeletion(w io.Writer, one core.Deletion) {
 		{one.DryRun && one.Serves != "", "  queries see generation " + one.Serves},
 		{len(one.Tags) > 0, "  tagged generations go too: " + strings.Join(one.Tags, ", ")},
 		{len(one.Branches) > 0, "  what is left of deleted branches goes too: " + strings.Join(one.Branches, ", ")},
+		{one.Purges > 0, "  its " + number(one.Purges, "purge") +
+			" go too: what they name and the corpus still has is read again once the name is built again"},
 		{one.Begun, "  an earlier deletion of it did not end; this goes on with it"},
 		{one.Reading, "  a reader still had it open after 40 s: its queries may have failed"},
 		{true, "  stays: the corpus, and what was paid for (the ledger is shared by all indexes)"},

@@ -150,6 +150,9 @@ func (x *deletion) count(ctx context.Context) error {
 			if of, ok := strings.CutSuffix(info.Key, "/manifest.json"); ok {
 				generations[of] = true
 			}
+			if strings.HasPrefix(info.Key, x.Index+"/purges/") && strings.HasSuffix(info.Key, ".json") {
+				x.out.Purges++
+			}
 		}
 	}
 	x.out.Generations = len(generations)

@@ -50,6 +50,7 @@ type Estimating struct {
 func Estimate(ctx context.Context, in Estimating) (core.Estimated, error) {
 	report := core.Estimated{Report: core.Report{
 		Index: in.Settings.Index, Status: core.StatusCompleted, Reason: "dry_run", Started: time.Now().UTC(),
+		Currency: in.Settings.Currency,
 	}}
 	folder, err := scratch.Folder()
 	if err != nil {
