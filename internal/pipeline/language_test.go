@@ -14,6 +14,7 @@ import (
 	"github.com/unweaver/unweaver/internal/model"
 	"github.com/unweaver/unweaver/internal/model/builtin"
 	"github.com/unweaver/unweaver/internal/retrieve"
+	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/internal/testkit/longtest"
 	"github.com/unweaver/unweaver/internal/testkit/stagetest"
 )
@@ -144,6 +145,14 @@ func TestTheLanguageOfTheCorpusIsFoundOnceAndKept(t *testing.T) {
 	assert.Equal(t, 4, len(worded(t, s, "Häuser")))
 	restart(s)
 	assert.True(t, s.night(t).planned.Unchanged)
+	// What was found is written again where the configuration that names it is damaged.
+	_, err = blob.Write(t.Context(), s.Artifacts, s.index().SpecKey(first.Spec), []byte("{}"), blob.Cond{})
+	require.NoError(t, err)
+	restart(s)
+	s.night(t)
+	again, err := s.index().Spec(t.Context(), first.Spec)
+	require.NoError(t, err)
+	assert.Equal(t, spec, again)
 	for i := range 9 {
 		s.write(t, map[string]string{fmt.Sprintf("en%d.md", i): "It is the one that was not in the house, and it is the last of them.\n"})
 	}

@@ -81,13 +81,6 @@ func TestWhatIsMissingInAClusterIsNamed(t *testing.T) {
 	st, err := c.ctl.Status(t.Context(), run)
 	assert.True(t, err == nil && len(st.Problems) != 0 && st.Problems[0].Code == "no_worker",
 		"a run without a worker: %+v, %v", st.Problems, err)
-	// A build with another embedding dimension than the collection's is a build of another fingerprint; rows of a
-	// build that was abandoned are dropped before the first import.
-	name := core.Collection(c.ctl.Stores.StoreID, "k", "classes", core.Fingerprint{}.Digest(), 0)
-	require.NoError(t, c.ctl.Stores.Vectors.Create(t.Context(), name, 8))
-	if err := c.ctl.Stores.Vectors.Create(t.Context(), name, 16); !fault.Is(err, fault.DimensionChanged) {
-		t.Errorf("another dimension: %v", err)
-	}
 }
 
 // Promises: 121.

@@ -5,6 +5,7 @@ import (
 
 	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/text"
 )
 
 // Language returns the language of the settings. Where they leave it to the corpus it is that of the parent, so that
@@ -14,7 +15,13 @@ func (r *Run) Language(ctx context.Context, parent *core.Manifest) (string, erro
 		return r.Settings.Retrieval.Language, nil
 	}
 	old, err := r.Index.Spec(ctx, parent.Spec)
-	if artifact.IsDamage(err) {
+	if artifact.IsDamage(err) { // the language is the one with which these settings are the parent's
+		settings := r.Settings
+		for _, settings.Retrieval.Language = range text.Languages() {
+			if settings.ConfigDigest() == parent.Config {
+				return settings.Retrieval.Language, nil
+			}
+		}
 		return core.LanguageAuto, nil
 	}
 	return old.Retrieval.Language, err
