@@ -28,7 +28,7 @@ expected-statuses = ["400", "401", "403", "404", "405", "408", "410", "413", "41
 expected-statuses = ["2xx", "304", "404", "410", "422"]
 
 [[operations]]
-include-name = ["POST /v1/chat/completions", "POST /mcp"]
+include-name = ["POST /v1/chat/completions", "POST /v1/responses", "POST /mcp"]
 [operations.checks.positive_data_acceptance]
 expected-statuses = ["2xx", "400", "404", "410", "422"]
 `
