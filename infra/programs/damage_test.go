@@ -330,7 +330,7 @@ func (r *ruin) try(number int) (d damage) {
 	var harmed []byte
 	for harmed = raw; bytes.Equal(harmed, raw) && (harmed != nil); {
 		d.harm = names[random.IntN(len(names))]
-		if d.harm == "older" && older == nil {
+		if d.harm == "older" && (older == nil || filepath.Base(d.file) == "current.json") { // a backup put back is no damage
 			continue
 		}
 		harmed = harms[d.harm](random, raw, older, other)
