@@ -86,7 +86,7 @@ func mayWrite(rights []string, bucket, object string) bool {
 	})
 }
 
-// What each command of an operator writes with the command line's own credentials, it may write; nobody but the user of
+// What each command of an operator writes with the command line's own credentials, it may write; no one but the user of
 // the corpus fills the corpus.
 func TestTheCommandLineMayDoWhatOperatorsDo(t *testing.T) {
 	out, err := writeUsers(t, "seaweedfs/identities.sh", "", "")

@@ -154,7 +154,7 @@ func expectedAfterDeletion(s *site, before map[string]string) map[string]string 
 	return out
 }
 
-// A name that was deleted is built again from what was paid for, and has the hashes of before.
+// A name that was deleted is built again from what was paid for, and has its earlier hashes.
 // Promises: 142.
 func TestADeletedIndexIsBuiltAgainForNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -76,7 +76,7 @@ func (a *allowed) document(i int) bool {
 	return (from.IsZero() || !modified.Before(from)) && (to.IsZero() || modified.Before(to))
 }
 
-// none tells whether no document is left in.
+// none reports whether no document is left in.
 func (a *allowed) none() bool {
 	for i := a.lo; i < a.hi; i++ {
 		if a.all || a.ofDocument(uint32(i)) { //nolint:gosec // documents are counted in 32 bits

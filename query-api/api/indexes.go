@@ -150,7 +150,8 @@ func (x *index) stored(mirrored core.Pointer) (core.Pointer, bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	news := mirrored != (core.Pointer{}) && mirrored != x.published && mirrored != x.mirrored // also of a deletion
-	stale := x.current == nil && time.Since(x.readAt) >= pollEvery // of a closed one it is seldom read
+	// The pointer of a closed one is seldom read.
+	stale := x.current == nil && time.Since(x.readAt) >= pollEvery
 	return x.published, !x.readAt.IsZero() && !news && !stale
 }
 

@@ -87,7 +87,7 @@ func unread(err error) error {
 	return wrong("", "the body broke off")
 }
 
-// stream answers as events. An error before the first of them is told like any other.
+// stream answers as events. An error before the first of them is reported like any other.
 func (s Service) stream(w http.ResponseWriter, request *http.Request, asked question, out *reply) {
 	events := sse.New(w)
 	defer events.Close()

@@ -183,7 +183,7 @@ func (a *reply) text(f *found) OutputText {
 	return out
 }
 
-// streamResponse answers as events. An error before the first of them is told like any other.
+// streamResponse answers as events. An error before the first of them is reported like any other.
 func (s Service) streamResponse(w http.ResponseWriter, request *http.Request, asked question, out *reply) {
 	events, number := sse.New(w), 0
 	defer events.Close()

@@ -112,7 +112,7 @@ func New(policy Policy, fail Fail) *Guard {
 	}
 }
 
-// Open tells whether a request needs no key: /livez says nothing but that the process answers, the page and the
+// Open reports whether a request needs no key: /livez says nothing but that the process answers, the page and the
 // description of the API hold no data.
 func Open(request *http.Request) bool {
 	get := request.Method == http.MethodGet || request.Method == http.MethodHead

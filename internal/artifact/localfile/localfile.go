@@ -43,7 +43,7 @@ type Cache struct {
 	mu     sync.Mutex
 	busy   map[string]*turn     // by content
 	mapped map[string][]*shared // by content; see Acquire
-	stale  map[string]bool      // contents to remove when nobody maps them
+	stale  map[string]bool      // contents to remove when no one maps them
 }
 
 // turn lets one caller at a time do something with a content.

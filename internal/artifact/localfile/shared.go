@@ -64,8 +64,8 @@ func Acquire[T interface{ Close() }](
 	return handle, cache.releaser(mine), nil
 }
 
-// Changed reports whether a mapped copy of a content was written to, by another program, since it was checked. Whoever
-// acquires it from then on gets a new copy.
+// Changed reports whether a mapped copy of a content was written to, by another program, since it was checked. An
+// Acquire from then on brings a new copy.
 func (c *Cache) Changed(sha string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -265,7 +265,7 @@ func shortestOf(r rune) int {
 	return shortestWord
 }
 
-// repeated adds what a chunk says again and again, where no capital letter tells what a name is: the longest runs of
+// repeated adds what a chunk says again and again, where no capital letter shows what a name is: the longest runs of
 // characters of the given scripts that stand in it twice or more. Where spaces part words a run is a whole word, in
 // Korean its beginning, which particles follow.
 func (x *extraction) repeated(chunk string, of func(rune) bool) {

@@ -54,7 +54,7 @@ func (d *Desk) DeleteIndex(ctx context.Context, asked Deleting) (core.Deletion, 
 	if err := x.look(ctx); err != nil || asked.DryRun {
 		return x.out, err
 	}
-	// Whoever finds the lease asks the engine for its run, which must look like one.
+	// What finds the lease asks the engine for its run, which must look like one.
 	x.holder.Run = uuid.NewString()
 	x.holder.Workflow = "build/" + asked.Index + "/" + run.DeletionGeneration + d.now().UTC().Format("20060102t150405z")
 	var err error
