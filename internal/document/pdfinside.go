@@ -161,14 +161,20 @@ func (p *pdfInside) descendant(dictionary []byte) []byte {
 
 // collectionOf are the characters of codes, as a map of them says.
 func collectionOf(cmap []byte) map[int]int {
-	collection := map[int]int{}
+	collection, written := map[int]int{}, 0
 	for _, line := range pdfCodes.FindAllSubmatch(cmap, -1) {
 		first, _ := strconv.ParseUint(string(line[1]), 16, 16) // at most two bytes
 		last := first
 		if line[2] != nil {
 			last, _ = strconv.ParseUint(string(line[2]), 16, 16) // at most two bytes
 		}
-		to, _ := strconv.Atoi(string(line[3])) // digits
+		if last < first {
+			continue
+		}
+		to, _ := strconv.Atoi(string(line[3]))                  // digits
+		if written += int(last) - int(first); written > 1<<16 { //nolint:gosec // two bytes
+			break // ranges that overlap take time, and say nothing
+		}
 		for code := first; code <= last; code++ {
 			collection[int(code)] = to + int(code-first) //nolint:gosec // two bytes
 		}

@@ -39,8 +39,15 @@ func deletable(t *testing.T) (*site, *shop) {
 	idle := func(context.Context, artifact.Index) (string, error) { return "", nil }
 	_, err = s.desk().DeleteBranch(t.Context(), release.Branching{Base: "docs", Name: "exp"}, idle)
 	require.NoError(t, err)
+	// A record that was begun says docs-2; the name went to another index.
+	key := artifact.New(stored, "docs").BranchKey("docs-2")
+	_, err = blob.WriteJSON(t.Context(), stored, key, core.Branch{Base: "docs", Name: "docs-2", State: core.BranchOpen}, blob.Cond{})
+	require.NoError(t, err)
 	s.spec.Index = "docs-2"
 	s.night(t)
+	_, err = s.desk().DeleteBranch(t.Context(), release.Branching{Base: "docs", Name: "docs-2"}, idle)
+	require.NoError(t, err)
+	s.entire(t, "docs-2")
 	s.spec.Index = "docs"
 	s.Artifacts = stored
 	return s, sold

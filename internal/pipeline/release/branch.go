@@ -306,6 +306,10 @@ func (d *Desk) DeleteBranch(
 		if err != nil {
 			return err
 		}
+		// Of a record that was begun and no more, the name may be another index's by now.
+		if of, err := artifact.BaseOf(ctx, d.Artifacts, asked.Name); err != nil || of != asked.Base {
+			return err
+		}
 		return d.Artifacts.Delete(ctx, member.CurrentKey())
 	})
 	branch.Op = move.Operation

@@ -98,10 +98,17 @@ func (x *deletion) look(ctx context.Context) error {
 			Advise("delete the branch: unweaver branch " + base.Name + " --delete " + x.Index)
 	}
 	branches, err := x.index.Branches(ctx)
-	if err != nil && !artifact.IsDamage(err) {
+	if err != nil { // also damage: a branch that is not known would lose its files
 		return err
 	}
 	for _, branch := range branches {
+		of, err := artifact.BaseOf(ctx, x.Artifacts, branch.Name)
+		if err != nil {
+			return err
+		}
+		if of != x.Index { // a record that was begun, and whose name went to another index
+			continue
+		}
 		if branch.State == core.BranchOpen {
 			return refused.
 				Because("its branch " + branch.Name + " serves its files").
@@ -130,6 +137,10 @@ func (x *deletion) look(ctx context.Context) error {
 		x.out.Tags = append(x.out.Tags, tags[of]...)
 	}
 	x.out.Begun = run.RefuseDeleted(ctx, x.index) != nil
+	return x.listCollections(ctx)
+}
+
+func (x *deletion) listCollections(ctx context.Context) (err error) {
 	x.out.Collections, err = x.Vectors.List(ctx, core.CollectionPrefix(x.StoreID, x.Index))
 	return err
 }
@@ -161,7 +172,9 @@ func (x *deletion) count(ctx context.Context) error {
 
 func (x *deletion) delete(ctx context.Context) error {
 	for _, step := range []func(context.Context) error{
-		x.Unschedule, x.deletePointers, x.awaitReaders, x.dropCollections, x.deleteRecords, x.deleteFiles, x.forget,
+		x.Unschedule, x.deletePointers, x.awaitReaders, x.dropCollections, x.deleteRecords, x.deleteFiles,
+		x.Unschedule, // one may have been made by who asked before the lease was taken
+		x.forget,
 	} {
 		if err := step(ctx); err != nil {
 			return err
@@ -215,6 +228,9 @@ func (x *deletion) awaitReaders(ctx context.Context) error {
 }
 
 func (x *deletion) dropCollections(ctx context.Context) error {
+	if err := x.listCollections(ctx); err != nil { // a build may have ended before the lease was taken
+		return err
+	}
 	for _, collection := range x.out.Collections {
 		if err := x.guarded(ctx, func(ctx context.Context) error { return x.Vectors.Drop(ctx, collection) }); err != nil {
 			return err
