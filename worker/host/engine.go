@@ -35,18 +35,7 @@ func (e Engine) Identity(ctx context.Context) (core.Engine, error) {
 
 // Standing implements activities.Engine.
 func (e Engine) Standing(ctx context.Context, holder run.Holder) (run.Standing, error) {
-	response, err := e.Client.DescribeWorkflowExecution(ctx, holder.Workflow, holder.Run)
-	var unknown *serviceerror.NotFound
-	if errors.As(err, &unknown) {
-		return run.StandingUnknown, nil
-	}
-	if err != nil {
-		return run.StandingUnknown, engine.Fault(err, config.Engine{Address: e.Address, Namespace: e.Namespace})
-	}
-	if response.GetWorkflowExecutionInfo().GetStatus() == enums.WORKFLOW_EXECUTION_STATUS_RUNNING {
-		return run.StandingOpen, nil
-	}
-	return run.StandingClosed, nil
+	return engine.Standing(ctx, e.Client, config.Engine{Address: e.Address, Namespace: e.Namespace}, holder)
 }
 
 // Cancel implements activities.Engine.

@@ -29,7 +29,10 @@ func (s *Service) Branch(ctx context.Context, r control.BranchRequest) (core.Bra
 		if err := s.unscheduledBranch(ctx, r); err != nil {
 			return core.Branch{}, err
 		}
-		return s.desk().DeleteBranch(ctx, asked, s.building)
+		building := func(ctx context.Context, index artifact.Index) (string, error) {
+			return run.Building(ctx, index, s.standingOf)
+		}
+		return s.desk().DeleteBranch(ctx, asked, building)
 	}
 	if err := config.CheckOverlay(r.Set); err != nil {
 		return core.Branch{}, err
@@ -52,23 +55,6 @@ func (s *Service) unscheduledBranch(ctx context.Context, r control.BranchRequest
 		return err
 	}
 	return s.DeleteSchedule(ctx, r.Name)
-}
-
-// building names the run that builds an index, or one that shares its segments; empty: none does.
-func (s *Service) building(ctx context.Context, index artifact.Index) (string, error) {
-	lease, _, err := run.ReadLease(ctx, index)
-	if fault.Is(err, fault.NotFound) || err == nil && lease.Workflow == "" {
-		return "", nil
-	}
-	if err != nil {
-		return "", err
-	}
-	_, work, _ := strings.Cut(lease.Workflow, "/")
-	going, err := s.runs(ctx, lease.Workflow, lease.Run)
-	if err != nil || !going {
-		return "", err
-	}
-	return work, nil
 }
 
 // Branches implements Control.

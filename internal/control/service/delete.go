@@ -3,12 +3,9 @@ package service
 import (
 	"cmp"
 	"context"
-	"errors"
-
-	"go.temporal.io/api/enums/v1"
-	"go.temporal.io/api/serviceerror"
 
 	"github.com/unweaver/unweaver/internal/control"
+	"github.com/unweaver/unweaver/internal/control/engine"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/pipeline/release"
@@ -33,13 +30,7 @@ func (s *Service) Delete(ctx context.Context, r control.DeleteRequest) (core.Del
 	return s.desk().DeleteIndex(ctx, release.Deleting{
 		Index: r.Index, DryRun: r.DryRun, Operator: control.OperatorOf(ctx), StoreID: s.Stores.StoreID,
 		Staging: s.Stores.Staging, Standings: s.standingOf, Forget: s.Stores.Coordination.ForgetIndex,
-		Unschedule: func(ctx context.Context) error {
-			err := s.Client.ScheduleClient().GetHandle(ctx, workflows.ScheduleID(r.Index)).Delete(ctx)
-			if gone := new(serviceerror.NotFound); err == nil || errors.As(err, &gone) {
-				return nil
-			}
-			return s.fault(err)
-		},
+		Unschedule: func(ctx context.Context) error { return s.unschedule(ctx, r.Index) },
 	})
 }
 
@@ -85,15 +76,5 @@ func (s *Service) refuseWork(ctx context.Context, index string) error {
 
 // standingOf asks the engine about the holder of a lease.
 func (s *Service) standingOf(ctx context.Context, holder run.Holder) (run.Standing, error) {
-	response, err := s.Client.DescribeWorkflowExecution(ctx, holder.Workflow, holder.Run)
-	if unknown := new(serviceerror.NotFound); errors.As(err, &unknown) {
-		return run.StandingUnknown, nil
-	}
-	switch {
-	case err != nil:
-		return run.StandingUnknown, s.fault(err)
-	case response.GetWorkflowExecutionInfo().GetStatus() == enums.WORKFLOW_EXECUTION_STATUS_RUNNING:
-		return run.StandingOpen, nil
-	}
-	return run.StandingClosed, nil
+	return engine.Standing(ctx, s.Client, s.Engine, holder)
 }

@@ -8,7 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/api/workflowservice/v1"
 
@@ -27,15 +26,8 @@ const listPage = 100
 
 // runs reports whether the workflow runs now. One that Temporal does not know does not.
 func (s *Service) runs(ctx context.Context, workflow, work string) (bool, error) {
-	response, err := s.Client.DescribeWorkflowExecution(ctx, workflow, work)
-	var unknown *serviceerror.NotFound
-	if errors.As(err, &unknown) {
-		return false, nil
-	}
-	if err != nil {
-		return false, s.fault(err)
-	}
-	return response.GetWorkflowExecutionInfo().GetStatus() == enums.WORKFLOW_EXECUTION_STATUS_RUNNING, nil
+	standing, err := s.standingOf(ctx, run.Holder{Workflow: workflow, Run: work})
+	return standing == run.StandingOpen, err
 }
 
 // openBuilds lists the builds of an index that run now: the holder of the lease, the newest start, and what visibility

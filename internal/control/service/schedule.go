@@ -393,13 +393,21 @@ func (s *Service) TriggerSchedule(ctx context.Context, index string) (control.Tr
 // too: else a branch of that name could not be deleted.
 func (s *Service) DeleteSchedule(ctx context.Context, index string) error {
 	return s.steerNights(ctx, core.ActionDeleteNights, index, "", func() error {
-		err := s.Client.ScheduleClient().GetHandle(ctx, workflows.ScheduleID(index)).Delete(ctx)
-		var gone *serviceerror.NotFound
-		if err != nil && !errors.As(err, &gone) {
-			return s.unscheduled(index, err)
+		if err := s.unschedule(ctx, index); err != nil {
+			return err
 		}
 		return run.DropSchedule(ctx, s.artifacts(index))
 	})
+}
+
+// unschedule deletes the schedule of an index at the engine; an absent one is no error.
+func (s *Service) unschedule(ctx context.Context, index string) error {
+	err := s.Client.ScheduleClient().GetHandle(ctx, workflows.ScheduleID(index)).Delete(ctx)
+	var gone *serviceerror.NotFound
+	if err == nil || errors.As(err, &gone) {
+		return nil
+	}
+	return s.unscheduled(index, err)
 }
 
 // unscheduled is the fault of an error of the engine about a schedule.
