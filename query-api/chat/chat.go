@@ -45,6 +45,15 @@ type Service struct {
 
 // Complete answers POST /v1/chat/completions.
 func (s Service) Complete(w http.ResponseWriter, request *http.Request) {
+	s.answer(w, request, read, s.stream, func(out *reply, found found) any { return out.whole(found) })
+}
+
+// answer answers a request of a form: read takes the question from its body, stream answers as events, and whole is
+// the answer otherwise.
+func (s Service) answer(
+	w http.ResponseWriter, request *http.Request, read func(raw []byte) (question, error),
+	stream func(http.ResponseWriter, *http.Request, question, *reply), whole func(*reply, found) any,
+) {
 	raw, err := io.ReadAll(http.MaxBytesReader(w, request.Body, maxBody))
 	if err != nil {
 		s.fail(w, request, unread(err))
@@ -58,7 +67,7 @@ func (s Service) Complete(w http.ResponseWriter, request *http.Request) {
 	asked.warn(w.Header())
 	out := newReply(request, asked)
 	if asked.stream {
-		s.stream(w, request, asked, out)
+		stream(w, request, asked, out)
 		return
 	}
 	found, err := s.ask(request.Context(), asked)
@@ -66,7 +75,7 @@ func (s Service) Complete(w http.ResponseWriter, request *http.Request) {
 		s.fail(w, request, err)
 		return
 	}
-	writeJSON(w, http.StatusOK, out.whole(found))
+	writeJSON(w, http.StatusOK, whole(out, found))
 }
 
 // unread is the error of a body that cannot be read.

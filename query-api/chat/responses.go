@@ -3,7 +3,6 @@ package chat
 import (
 	"bytes"
 	"encoding/json"
-	"io"
 	"net/http"
 	"strings"
 
@@ -122,28 +121,7 @@ func readResponse(raw []byte) (question, error) {
 
 // Respond answers POST /v1/responses.
 func (s Service) Respond(w http.ResponseWriter, request *http.Request) {
-	raw, err := io.ReadAll(http.MaxBytesReader(w, request.Body, maxBody))
-	if err != nil {
-		s.fail(w, request, unread(err))
-		return
-	}
-	asked, err := readResponse(raw)
-	if err != nil {
-		s.fail(w, request, err)
-		return
-	}
-	asked.warn(w.Header())
-	out := newReply(request, asked)
-	if asked.stream {
-		s.streamResponse(w, request, asked, out)
-		return
-	}
-	found, err := s.ask(request.Context(), asked)
-	if err != nil {
-		s.fail(w, request, err)
-		return
-	}
-	writeJSON(w, http.StatusOK, out.response(&found))
+	s.answer(w, request, readResponse, s.streamResponse, func(out *reply, found found) any { return out.response(&found) })
 }
 
 // response is the whole answer; nil: as it is before anything of it is known.
