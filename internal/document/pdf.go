@@ -99,10 +99,9 @@ func readPDF(raw []byte, files *attached) (d Doc, err error) {
 		}
 	}
 	if r.pinned { // pages that were read have no annotations any more
-		if opened, err = r.open(whole); err != nil {
+		if err := r.reopen(whole); err != nil {
 			return Doc{}, r.damaged(err)
 		}
-		r.file = opened.Document
 	}
 	r.attached(files)
 	if limits.apart() {
@@ -119,6 +118,19 @@ func readPDF(raw []byte, files *attached) (d Doc, err error) {
 // open opens a document.
 func (r *pdfReader) open(raw []byte) (*responses.OpenDocument, error) {
 	return r.OpenDocument(&requests.OpenDocument{FileReader: bytes.NewReader(raw), FileReaderSize: int64(len(raw))})
+}
+
+// reopen goes on with another form of the document.
+func (r *pdfReader) reopen(raw []byte) error {
+	opened, err := r.open(raw)
+	if err != nil {
+		return err
+	}
+	if _, err := r.FPDF_CloseDocument(&requests.FPDF_CloseDocument{Document: r.file}); err != nil {
+		return err
+	}
+	r.file = opened.Document
+	return nil
 }
 
 // headerWithin is in how many bytes at the beginning a PDF says that it is one.

@@ -171,10 +171,10 @@ func collectionOf(cmap []byte) map[int]int {
 		if last < first {
 			continue
 		}
-		to, _ := strconv.Atoi(string(line[3]))                  // digits
 		if written += int(last) - int(first); written > 1<<16 { //nolint:gosec // two bytes
 			break // ranges that overlap take time, and say nothing
 		}
+		to, _ := strconv.Atoi(string(line[3])) // digits
 		for code := first; code <= last; code++ {
 			collection[int(code)] = to + int(code-first) //nolint:gosec // two bytes
 		}

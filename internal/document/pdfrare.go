@@ -11,7 +11,6 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/klippa-app/go-pdfium/requests"
 	"golang.org/x/text/encoding/traditionalchinese"
 	"golang.org/x/text/encoding/unicode"
 )
@@ -127,13 +126,10 @@ func (p *pdfInside) withRareLetters(raw []byte) []byte {
 
 // pageAgain reads a page, and those behind it, from the document whose fonts name rare letters.
 func (r *pdfReader) pageAgain(index int) (*pdfPage, error) {
-	opened, err := r.open(r.lettered)
-	if r.lettered = nil; err != nil {
+	raw := r.lettered
+	r.lettered = nil
+	if err := r.reopen(raw); err != nil {
 		return nil, err
 	}
-	if _, err := r.FPDF_CloseDocument(&requests.FPDF_CloseDocument{Document: r.file}); err != nil {
-		return nil, err
-	}
-	r.file = opened.Document
 	return r.page(index)
 }
