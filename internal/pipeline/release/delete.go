@@ -204,7 +204,7 @@ func (x *deletion) deletePointers(ctx context.Context) error {
 	if err := Mirror(ctx, x.index, x.Mirror, core.Pointer{Epoch: x.epoch + 1}); err != nil {
 		return err
 	}
-	return x.deleteObjects(ctx, func(key string) bool { return strings.HasSuffix(key, "/manifest.json") })
+	return x.deleteObjects(ctx, "generations/", func(key string) bool { return strings.HasSuffix(key, "/manifest.json") })
 }
 
 // awaitReaders waits until no process has a generation open: a query that began before ends as it began.
@@ -257,13 +257,13 @@ func (x *deletion) deleteRecords(ctx context.Context) error {
 	return err
 }
 
-// deleteObjects deletes objects of the index but its lease, until a listing finds none: a process that lost the lease
-// may have written some after the first.
-func (x *deletion) deleteObjects(ctx context.Context, of func(key string) bool) error {
+// deleteObjects deletes objects below a folder of the index, but its lease, until a listing finds none: a process that
+// lost the lease may have written some after the first.
+func (x *deletion) deleteObjects(ctx context.Context, folder string, of func(key string) bool) error {
 	for _, name := range x.names() {
 		for found := 1; found > 0; {
 			var err error
-			if found, err = x.deleteBelow(ctx, x.Artifacts, name+"/", of); err != nil {
+			if found, err = x.deleteBelow(ctx, x.Artifacts, name+"/"+folder, of); err != nil {
 				return err
 			}
 		}
@@ -312,7 +312,7 @@ func (x *deletion) deleteFiles(ctx context.Context) error {
 			}
 		}
 	}
-	return x.deleteObjects(ctx, all)
+	return x.deleteObjects(ctx, "", all)
 }
 
 // forget deletes what processes share about the index, and last its lease.
