@@ -12,6 +12,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -55,6 +56,7 @@ type Server struct {
 	port    int
 	files   files
 	stop    chan struct{} // closed by Stop
+	stopped sync.Once
 	ended   chan struct{} // closed when the child is gone for good
 	failed  chan error
 }
@@ -117,12 +119,16 @@ func (s *Server) begin(ctx context.Context) error {
 // Failed gives an error when the engine died again and again and is not started any more. It is closed by Stop.
 func (s *Server) Failed() <-chan error { return s.failed }
 
-// Stop ends the engine.
+// Stop ends the engine. A second call does nothing.
 func (s *Server) Stop() error {
-	close(s.stop)
-	<-s.ended
-	close(s.failed)
-	return s.files.lock.Close()
+	var err error
+	s.stopped.Do(func() {
+		close(s.stop)
+		<-s.ended
+		close(s.failed)
+		err = s.files.lock.Close()
+	})
+	return err
 }
 
 // errStopped is what run returns after Stop.

@@ -463,21 +463,42 @@ func (s *Service) startAlone(
 		WorkflowExecutionErrorWhenAlreadyStarted: true,
 		Priority:                                 share(build.Index, control.Priority{}),
 	}
-	_, err := s.Client.ExecuteWorkflow(ctx, options, workflow, input)
+	start := func() error {
+		_, err := s.Client.ExecuteWorkflow(ctx, options, workflow, input)
+		return err
+	}
+	err := start()
 	var already *serviceerror.WorkflowExecutionAlreadyStarted
 	if errors.As(err, &already) {
 		other, _ := s.remembered(ctx, latest) // for the hint alone
 		if other == "" {
 			other = work
 		}
-		return control.Run{}, fault.LeaseHeld.At(kind, build.Index).
-			Because(another[kind] + " of it runs already").
-			Advise("see: unweaver status " + other + ", or: unweaver cancel " + other)
+		if s.reported(ctx, other) { // only its end is left
+			err = start()
+		}
+		if errors.As(err, &already) {
+			return control.Run{}, fault.LeaseHeld.At(kind, build.Index).
+				Because(another[kind] + " of it runs already").
+				Advise("see: unweaver status " + other + ", or: unweaver cancel " + other)
+		}
 	}
 	if err != nil {
 		return control.Run{}, s.fault(err)
 	}
 	return control.Run{Run: work}, s.Stores.Coordination.SetState(ctx, latest, []byte(work))
+}
+
+// reported returns whether a run that wrote its report has ended by now. It waits for the end, which is a moment away.
+func (s *Service) reported(ctx context.Context, work string) bool {
+	status, err := s.Status(ctx, work)
+	if err != nil || !core.Terminal(status.Status) {
+		return false
+	}
+	bounded, cancel := context.WithTimeout(ctx, endPatience)
+	defer cancel()
+	over, err := s.ended(bounded, work)
+	return over && err == nil
 }
 
 // another is how a run of a kind is called beside one that runs.

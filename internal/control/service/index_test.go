@@ -164,6 +164,27 @@ func TestABuildThatIsJoinedSaysSinceWhenAndOneThatEndsIsNotJoined(t *testing.T) 
 	}
 }
 
+// A run has ended for one who reads its report a moment before it has for the engine.
+func TestAnAuditBeginsOnceOneThatWroteItsReportHasEnded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t)
+		publish(b, "g1")
+		first, err := b.Audit(t.Context(), control.AuditRequest{Index: "docs"})
+		b.must(err)
+		b.setState(first.Run, core.RunState{Report: core.Report{Run: first.Run, Status: core.StatusCompleted}})
+		end := time.AfterFunc(3*time.Second, func() {
+			b.temporal.mu.Lock()
+			defer b.temporal.mu.Unlock()
+			b.temporal.executions["audit/docs"] = completed
+		})
+		defer end.Stop()
+		second, err := b.Audit(t.Context(), control.AuditRequest{Index: "docs"})
+		if err != nil || second.Run == first.Run || len(b.temporal.started) != 2 {
+			t.Errorf("%+v, %v: %d started", second, err, len(b.temporal.started))
+		}
+	})
+}
+
 func TestARebuildIsStartedAsOneAndJoinsNoOther(t *testing.T) {
 	b := newBench(t)
 	request := indexRequest(b, "docs", "")
