@@ -283,5 +283,11 @@ func TestAFreshKeyIsKnownAtOnce(t *testing.T) {
 			all.Wait()
 			assert.LessOrEqual(t, store.stats-before, 1+int(time.Since(began)/(100*time.Millisecond)))
 		}
+		store.fail(errors.New("down")) // nor one that does not answer
+		before, began := store.stats, time.Now()
+		for range 10 {
+			_, _ = ring.Check(t.Context(), foreign.Text)
+		}
+		assert.LessOrEqual(t, store.stats-before, 1+int(time.Since(began)/(100*time.Millisecond)))
 	})
 }

@@ -36,7 +36,8 @@ type Ring struct {
 	now   func() time.Time
 
 	keys     atomic.Pointer[snapshot] // nil: never read
-	answered atomic.Int64             // when the store answered last, in nanoseconds
+	asked    atomic.Int64             // when the store was asked last, in nanoseconds
+	answered atomic.Int64             // when that was which the store answered last
 	refresh  sync.Mutex               // one refresh at a time
 	silent   bool                     // the store does not answer, and the log knows; under refresh
 	looking  sync.Mutex
@@ -88,6 +89,7 @@ func (r *Ring) Refresh(ctx context.Context) error {
 	r.refresh.Lock()
 	defer r.refresh.Unlock()
 	began := r.now()
+	r.asked.Store(began.UnixNano())
 	known := r.keys.Load()
 	info, err := r.store.Stat(ctx, Object)
 	switch {
@@ -120,7 +122,7 @@ func (r *Ring) lookUp(ctx context.Context) {
 		r.look = done
 		go func() {
 			defer close(done)
-			time.Sleep(missEvery - r.now().Sub(time.Unix(0, r.answered.Load())))
+			time.Sleep(missEvery - r.now().Sub(time.Unix(0, r.asked.Load())))
 			r.looking.Lock()
 			r.look = nil
 			r.looking.Unlock()

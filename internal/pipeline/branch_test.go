@@ -8,6 +8,7 @@ import (
 	"sync"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -17,6 +18,7 @@ import (
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/index/segments"
 	"github.com/unweaver/unweaver/internal/pipeline/release"
+	"github.com/unweaver/unweaver/internal/pipeline/run"
 	"github.com/unweaver/unweaver/internal/retrieve"
 	"github.com/unweaver/unweaver/internal/store/blob"
 )
@@ -335,6 +337,41 @@ func testBadBranches(t *testing.T) {
 	if _, err := s.promote(t, "docs"); !fault.Is(err, fault.Usage) {
 		t.Errorf("what is no branch is promoted: %v", err)
 	}
+}
+
+// Of a branch that is being made and a deletion of its base, one is refused.
+func TestABranchAndADeletionOfItsBase(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) { // a branch settles for a second and a half
+		s := branchSite(t)
+		branch := func(name string, meanwhile func()) error {
+			made := make(chan error)
+			go func() {
+				_, err := s.branch(t, name, nil)
+				made <- err
+			}()
+			time.Sleep(time.Second)
+			meanwhile()
+			return <-made
+		}
+		require.NoError(t, branch("exp", func() {
+			_, err := s.delete(t, &mortal{}, false)
+			require.True(t, fault.Is(err, fault.Usage), "%v", err)
+		}))
+		s.entire(t, "exp")
+		holder := run.Holder{Workflow: "build/docs/" + run.DeletionGeneration + "1", Run: "r"}
+		closed := func(context.Context, run.Holder) (run.Standing, error) { return run.StandingClosed, nil }
+		err := branch("second", func() {
+			_, err := run.TakeLease(t.Context(), artifact.New(s.Artifacts, "docs"), holder, closed)
+			require.NoError(t, err)
+		})
+		require.True(t, fault.Is(err, fault.LeaseHeld), "%v", err)
+		_, err = s.branch(t, "third", nil)
+		require.True(t, fault.Is(err, fault.LeaseHeld), "%v", err)
+		for _, name := range []string{"second", "third"} {
+			current, _, err := artifact.New(s.Artifacts, name).Current(t.Context())
+			require.True(t, err == nil && current.Manifest == "", "%s serves %+v, %v", name, current, err)
+		}
+	})
 }
 
 // Promises: 42.

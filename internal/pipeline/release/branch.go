@@ -2,6 +2,7 @@ package release
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"strings"
 	"time"
@@ -10,6 +11,7 @@ import (
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/pipeline/purges"
+	"github.com/unweaver/unweaver/internal/pipeline/run"
 	"github.com/unweaver/unweaver/internal/store/blob"
 )
 
@@ -38,6 +40,9 @@ func (d *Desk) Branch(ctx context.Context, asked Branching) (core.Branch, error)
 	}}
 	branch := core.Branch{
 		Name: asked.Name, Base: asked.Base, Operator: asked.Operator, Set: asked.Set, State: core.BranchOpen,
+	}
+	if err := run.RefuseDeleted(ctx, base); err != nil {
+		return branch, err
 	}
 	found, etag, err := a.free(ctx)
 	if err != nil {
@@ -162,7 +167,9 @@ func (a *act) open(ctx context.Context, branch, found core.Branch, etag string) 
 		return ctx.Err()
 	case <-time.After(settles):
 	}
-	if err := a.unpurged(ctx); err != nil { // one that was asked for meanwhile may have met no branch
+	// A purge or a deletion that began meanwhile may have found no branch.
+	_, deleted := a.Artifacts.Stat(ctx, a.index.BranchKey(a.Name))
+	if err := errors.Join(deleted, a.unpurged(ctx), run.RefuseDeleted(ctx, a.index)); err != nil {
 		return err
 	}
 	ref := core.GenerationRef{Manifest: branch.Manifest, Seq: branch.Seq, State: core.GenerationPublished}
@@ -278,14 +285,14 @@ func (d *Desk) DeleteBranch(
 	if err != nil {
 		return branch, err
 	}
-	run, err := building(ctx, member)
+	work, err := building(ctx, member)
 	if err != nil {
 		return branch, err
 	}
-	if strings.HasPrefix(run, asked.Name+"/") {
+	if strings.HasPrefix(work, asked.Name+"/") {
 		return branch, fault.LeaseHeld.At("delete branch", asked.Name).
-			Because("run " + run + " builds it").
-			Advise("wait for it, or: unweaver cancel " + run)
+			Because("run " + work + " builds it").
+			Advise("wait for it, or: unweaver cancel " + work)
 	}
 	current, _, err := member.Current(ctx)
 	if err != nil && !artifact.IsDamage(err) {

@@ -2,6 +2,7 @@ package release
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"slices"
 	"strings"
@@ -61,6 +62,9 @@ func (d *Desk) DeleteIndex(ctx context.Context, asked Deleting) (core.Deletion, 
 	if x.fence, err = run.TakeLease(ctx, x.index, x.holder, asked.Standings); err != nil {
 		return x.out, err
 	}
+	if err := x.listBranches(ctx); err != nil { // one may have been made before the lease was taken
+		return x.out, errors.Join(err, run.GiveLease(ctx, x.index, x.holder))
+	}
 	a := act{Desk: d, index: x.index, Request: Request{
 		Action: core.ActionDelete, Index: asked.Index, Operator: asked.Operator,
 	}}
@@ -87,34 +91,17 @@ func (x *deletion) look(ctx context.Context) error {
 	if err := x.index.Check(); err != nil {
 		return err
 	}
-	refused := fault.Usage.At("delete index", x.Index)
 	base, err := x.index.Base(ctx)
 	if err != nil {
 		return err
 	}
 	if base.Name != x.Index {
-		return refused.
+		return fault.Usage.At("delete index", x.Index).
 			Because("it is a branch of " + base.Name).
 			Advise("delete the branch: unweaver branch " + base.Name + " --delete " + x.Index)
 	}
-	branches, err := x.index.Branches(ctx)
-	if err != nil { // also damage: a branch that is not known would lose its files
+	if err := x.listBranches(ctx); err != nil {
 		return err
-	}
-	for _, branch := range branches {
-		of, err := artifact.BaseOf(ctx, x.Artifacts, branch.Name)
-		if err != nil {
-			return err
-		}
-		if of != x.Index { // a record that was begun, and whose name went to another index
-			continue
-		}
-		if branch.State == core.BranchOpen {
-			return refused.
-				Because("its branch " + branch.Name + " serves its files").
-				Advise("delete that first: unweaver branch " + x.Index + " --delete " + branch.Name)
-		}
-		x.out.Branches = append(x.out.Branches, branch.Name)
 	}
 	if err := x.count(ctx); err != nil {
 		return err
@@ -138,6 +125,31 @@ func (x *deletion) look(ctx context.Context) error {
 	}
 	x.out.Begun = run.RefuseDeleted(ctx, x.index) != nil
 	return x.listCollections(ctx)
+}
+
+// listBranches lists the branches that were deleted, and refuses one that is open or being made.
+func (x *deletion) listBranches(ctx context.Context) error {
+	x.out.Branches = nil
+	branches, err := x.index.Branches(ctx)
+	if err != nil { // also damage: a branch that is not known would lose its files
+		return err
+	}
+	for _, branch := range branches {
+		of, err := artifact.BaseOf(ctx, x.Artifacts, branch.Name)
+		if err != nil {
+			return err
+		}
+		if of != x.Index { // a record that was begun, and whose name went to another index
+			continue
+		}
+		if branch.State == core.BranchOpen {
+			return fault.Usage.At("delete index", x.Index).
+				Because("its branch " + branch.Name + " serves its files").
+				Advise("delete that first: unweaver branch " + x.Index + " --delete " + branch.Name)
+		}
+		x.out.Branches = append(x.out.Branches, branch.Name)
+	}
+	return nil
 }
 
 func (x *deletion) listCollections(ctx context.Context) (err error) {
