@@ -16,7 +16,7 @@ import (
 )
 
 // revision is raised when the same weights give other vectors.
-const revision = "1"
+const revision = "2"
 
 // File is one file of weights.
 type File = wheel.File

@@ -26,11 +26,8 @@ type encoder struct {
 	layers                   []layer
 }
 
-// headLimit keeps a sum over the 32 numbers of a head within 32 bits: 32 · 8191² < 2^31.
-const headLimit, headSize = 8191, 32
-
-// massLimit is how much all chances of a token may be together, so that they may meet values up to headLimit.
-const massLimit = 250_000
+// headSize is how many numbers a head of attention has.
+const headSize = 32
 
 // encode gives the mean of the last layer over the tokens of each text, scaled to length 1. What a text gets depends on
 // it alone: texts lie side by side in the linear maps, whose rows do not know of each other.
@@ -147,34 +144,30 @@ func (e *encoder) attend(s *space, out, qkv []float32, tokens int) {
 	h := e.hidden
 	wide, padded := kernel.Up(tokens, kernel.Width), kernel.Up(tokens, kernel.Tokens)
 	query, key := sized(&s.query, padded*headSize), sized(&s.key, wide*headSize)
-	value, keyWorth := sized(&s.value, wide*headSize), sized(&s.keyWorth, tokens)
-	queryWorth, chance := sized(&s.worth, tokens), sized(&s.chance, tokens)
-	scores := sized(&s.sums, padded*max(wide, headSize))
+	value, start := sized(&s.value, wide*headSize), sized(&s.start, wide)
+	queryWorth, keyWorth := sized(&s.worth, tokens), sized(&s.keyWorth, tokens)
+	chance := sized(&s.chance, tokens)
+	scores := sized(&s.sums, padded*wide)
 	chances := sized(&s.whole, padded*wide)
 	scale := float32(1 / math.Sqrt(headSize))
-	var row [headSize]int16
 	for head := range e.heads {
-		clear(query[tokens*headSize:])
 		clear(key)
-		clear(value)
+		clear(start)
 		at := head * headSize
 		for t := range tokens {
 			from := qkv[t*3*h+at:]
-			queryWorth[t] = float32(divide(query[t*headSize:], from[:headSize], headLimit) * scale)
-			keyWorth[t] = divide(row[:], from[h:h+headSize], headLimit)
-			panel := key[t/kernel.Width*kernel.Width*headSize:]
-			for c, q := range row {
-				panel[(c/2*kernel.Width+t%kernel.Width)*2+c%2] = q
-			}
+			queryWorth[t] = float32(divide(query[t*headSize:], from[:headSize]) * scale)
+			keyWorth[t] = pack(key, start, t, from[h:h+headSize])
 		}
 		valueWorth := e.values(value, qkv[2*h+at:], tokens, wide)
-		kernel.Mul(scores, wide, query, padded, headSize, key, wide)
+		kernel.Mul(scores, query, padded, headSize, key, start, wide)
 		clear(chances)
 		var mass [512]int32
 		for t := range tokens {
 			mass[t] = spread(chances[t*wide:], chance, scores[t*wide:t*wide+tokens], keyWorth, queryWorth[t])
 		}
-		kernel.Mul(scores, headSize, chances, padded, wide, value, headSize)
+		clear(start)
+		kernel.Mul(scores, chances, padded, wide, value, start, headSize)
 		for t := range tokens {
 			to := out[t*h+at : t*h+at+headSize]
 			one := 1 / float32(mass[t])
@@ -185,9 +178,24 @@ func (e *encoder) attend(s *space, out, qkv []float32, tokens int) {
 	}
 }
 
+// pack writes the key of a token as a row of panels and returns what one of it is worth.
+func pack(panels []int8, start []int32, t int, key []float32) float32 {
+	top := absolute(key)
+	if !(top > 0) {
+		return 0
+	}
+	factor := kernel.Largest / top
+	for c, v := range key {
+		q := nearest(float32(v * factor))
+		panels[kernel.At(t, c, headSize)] = int8(q)
+		start[t] -= kernel.Zero * q
+	}
+	return top / kernel.Largest
+}
+
 // values packs the values of a head, a number of it a row and a token a column, and gives what one of each row is
 // worth.
-func (e *encoder) values(packed []int16, from []float32, tokens, wide int) (worth [headSize]float32) {
+func (e *encoder) values(packed []int8, from []float32, tokens, wide int) (worth [headSize]float32) {
 	for t := range tokens {
 		for c, v := range from[t*3*e.hidden : t*3*e.hidden+headSize] {
 			if v < 0 {
@@ -200,21 +208,21 @@ func (e *encoder) values(packed []int16, from []float32, tokens, wide int) (wort
 	}
 	var factor [headSize]float32
 	for c, top := range worth {
-		if worth[c] = top / headLimit; top > 0 {
-			factor[c] = headLimit / top
+		if worth[c] = top / kernel.Largest; top > 0 {
+			factor[c] = kernel.Largest / top
 		}
 	}
+	clear(packed)
 	for t := range tokens {
 		for c, v := range from[t*3*e.hidden : t*3*e.hidden+headSize] {
-			panel := packed[c/kernel.Width*kernel.Width*wide:]
-			panel[(t/2*kernel.Width+c%kernel.Width)*2+t%2] = nearest(float32(v * factor[c]))
+			packed[kernel.At(c, t, wide)] = int8(nearest(float32(v * factor[c])))
 		}
 	}
 	return worth
 }
 
-// spread writes the chances of one token as integers, and gives their sum.
-func spread(out []int16, chance []float32, scores []int32, worth []float32, one float32) int32 {
+// spread writes the chances of one token as bytes, and gives their sum. The largest is 255.
+func spread(out []uint8, chance []float32, scores []int32, worth []float32, one float32) int32 {
 	top := float32(math.Inf(-1))
 	chance, worth = chance[:len(scores)], worth[:len(scores)]
 	for i, score := range scores {
@@ -224,18 +232,11 @@ func spread(out []int16, chance []float32, scores []int32, worth []float32, one 
 			top = v
 		}
 	}
-	total := float32(0)
-	for i, v := range chance {
-		p := decay(top - v)
-		chance[i] = p
-		total += p
-	}
-	factor := min(float32(math.MaxInt16), float32(massLimit)/total)
 	sum := int32(0)
-	for i, p := range chance {
-		q := nearest(float32(p * factor))
-		out[i] = q
-		sum += int32(q)
+	for i, v := range chance {
+		q := nearest(float32(decay(top-v) * 255))
+		out[i] = uint8(q)
+		sum += q
 	}
 	return sum
 }

@@ -6,49 +6,42 @@ import (
 	"github.com/unweaver/unweaver/internal/model/neural/kernel"
 )
 
-// finest is how finely a row of weights is divided on each side of zero. A row of 4-bit weights in blocks keeps its
-// values to within a hundredth of their own step.
-const finest = 1023
+// finest is how finely an input is divided on each side of zero.
+const finest = 127
 
-// linear is a layer y = Wx + b in integers: its inputs are divided as finely as sums of 32 bits allow for any input.
+// linear is a layer y = Wx + b in bytes, whose sums are exact.
 type linear struct {
 	in, out int
-	panels  []int16
+	panels  []int8
+	start   []int32
 	scale   []float32 // of each row
 	bias    []float32
-	limit   float32 // largest integer of an input
 }
 
 // newLinear makes a layer of rows that row gives one by one; it may reuse what it gives.
 func newLinear(in, out int, bias []float32, row func(r int) []float32) linear {
 	layer := linear{in: in, out: out, bias: bias, scale: make([]float32, out)}
-	whole := make([]int16, out*in)
-	largest := int64(1)
+	whole := make([]int8, out*in)
 	for r := range out {
 		weights := row(r)
 		top := absolute(weights)
 		if top == 0 {
 			continue
 		}
-		layer.scale[r] = top / finest
-		factor := finest / top
-		total := int64(0)
+		layer.scale[r] = top / kernel.Largest
+		factor := kernel.Largest / top
 		for c, weight := range weights {
-			q := nearest(float32(weight * factor))
-			whole[r*in+c] = q
-			total += int64(max(q, -q))
+			whole[r*in+c] = int8(nearest(float32(weight * factor)))
 		}
-		largest = max(largest, total)
 	}
-	layer.limit = float32(min(math.MaxInt16, math.MaxInt32/largest))
-	layer.panels = kernel.Pack(whole, out, in)
+	layer.panels, layer.start = kernel.Pack(whole, out, in)
 	return layer
 }
 
 // nearest rounds to the nearest integer, ties to even, as one addition of a large number does: |x| below 2^22.
-func nearest(x float32) int16 {
+func nearest(x float32) int32 {
 	const large = 3 << 22
-	return int16(int32(float32(x+large) - large))
+	return int32(float32(x+large) - large)
 }
 
 // absolute is the largest absolute value. Without its sign a number's bits are ordered as the numbers are; four parts
@@ -70,30 +63,33 @@ func absolute(values []float32) float32 {
 	return math.Float32frombits(max(a, b, c, d))
 }
 
-// divide writes values as integers up to limit and gives what one is worth.
-func divide(out []int16, values []float32, limit float32) float32 {
+// divide writes values as bytes around kernel.Zero and returns what one is worth.
+func divide(out []uint8, values []float32) float32 {
 	top := absolute(values)
+	out = out[:len(values)]
 	if !(top > 0) {
-		clear(out[:len(values)])
+		for i := range out {
+			out[i] = kernel.Zero
+		}
 		return 0
 	}
-	factor := limit / top
-	out = out[:len(values)]
+	factor := finest / top
 	for i, x := range values {
-		out[i] = nearest(float32(x * factor))
+		out[i] = uint8(nearest(float32(x*factor)) + kernel.Zero)
 	}
-	return top / limit
+	return top / finest
 }
 
 // space is the memory of one encoding; it grows with the largest that it was used for.
 type space struct {
-	whole      []int16
+	whole      []uint8
 	worth      []float32
 	sums       []int32
 	x, y, qkv  []float32
 	mid        []float32
-	query, key []int16
-	value      []int16
+	query      []uint8
+	key, value []int8
+	start      []int32
 	keyWorth   []float32
 	chance     []float32
 }
@@ -110,12 +106,11 @@ func (l *linear) apply(s *space, y, x []float32, rows int) {
 	padded := kernel.Up(rows, kernel.Tokens)
 	whole, worth := sized(&s.whole, padded*l.in), sized(&s.worth, rows)
 	for t := range rows {
-		worth[t] = divide(whole[t*l.in:], x[t*l.in:(t+1)*l.in], l.limit)
+		worth[t] = divide(whole[t*l.in:], x[t*l.in:(t+1)*l.in])
 	}
-	clear(whole[rows*l.in:])
-	width := kernel.Up(l.out, kernel.Width)
+	width := len(l.start)
 	sums := sized(&s.sums, padded*width)
-	kernel.Mul(sums, width, whole, padded, l.in, l.panels, width)
+	kernel.Mul(sums, whole, padded, l.in, l.panels, l.start, width)
 	for t := range rows {
 		from, to := sums[t*width:t*width+l.out], y[t*l.out:(t+1)*l.out]
 		scale, bias, one := l.scale[:len(from)], l.bias[:len(from)], worth[t]

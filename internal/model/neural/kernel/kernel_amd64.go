@@ -18,39 +18,39 @@ var (
 	avx2 = cpu.X86.HasAVX2
 )
 
-func mul(out []int32, width int, a []int16, tokens, k int, panels []int16, n int) {
+func mul(out []int32, a []uint8, tokens, k int, panels []int8, start []int32, n int) {
 	switch {
 	case vnni:
-		wide(out, width, a, tokens, k, panels, n)
+		wide(out, a, tokens, k, panels, start, n)
 	case avx2:
-		narrow(out, width, a, tokens, k, panels, n)
+		narrow(out, a, tokens, k, panels, start, n)
 	default:
-		Plain(out, width, a, tokens, k, panels, n)
+		Plain(out, a, tokens, k, panels, start, n)
 	}
 }
 
-func wide(out []int32, width int, a []int16, tokens, k int, panels []int16, n int) {
+func wide(out []int32, a []uint8, tokens, k int, panels []int8, start []int32, n int) {
 	for from := 0; from < n; from += Width {
 		for t := 0; t < tokens; t += 8 {
-			mul8VNNI(&out[t*width+from], width, &a[t*k], k, &panels[from*k], k/2)
+			mul8VNNI(&out[t*n+from], n, &a[t*k], k, &panels[from*k], &start[from])
 		}
 	}
 }
 
-func narrow(out []int32, width int, a []int16, tokens, k int, panels []int16, n int) {
+func narrow(out []int32, a []uint8, tokens, k int, panels []int8, start []int32, n int) {
 	for from := 0; from < n; from += Width {
-		for t := 0; t < tokens; t += 4 {
-			mul4AVX2(&out[t*width+from], width, &a[t*k], k, &panels[from*k], k/2)
+		for t := 0; t < tokens; t += 2 {
+			mul2AVX2(&out[t*n+from], n, &a[t*k], k, &panels[from*k], &start[from])
 		}
 	}
 }
 
-// mul8VNNI multiplies 8 tokens with a panel of 16 rows.
+// mul8VNNI multiplies 8 tokens with a panel.
 //
 //go:noescape
-func mul8VNNI(out *int32, width int, a *int16, k int, panel *int16, pairs int)
+func mul8VNNI(out *int32, n int, a *uint8, k int, panel *int8, start *int32)
 
-// mul4AVX2 multiplies 4 tokens with a panel of 16 rows.
+// mul2AVX2 multiplies 2 tokens with a panel.
 //
 //go:noescape
-func mul4AVX2(out *int32, width int, a *int16, k int, panel *int16, pairs int)
+func mul2AVX2(out *int32, n int, a *uint8, k int, panel *int8, start *int32)

@@ -5,6 +5,6 @@ package kernel
 // Name tells what multiplies on this machine.
 var Name = "go"
 
-func mul(out []int32, width int, a []int16, tokens, k int, panels []int16, n int) {
-	Plain(out, width, a, tokens, k, panels, n)
+func mul(out []int32, a []uint8, tokens, k int, panels []int8, start []int32, n int) {
+	Plain(out, a, tokens, k, panels, start, n)
 }

@@ -5,47 +5,51 @@ import (
 	"testing"
 )
 
-// numbers are random, with the largest that the sums may hold among them.
-func numbers(random *rand.Rand, n, limit int) []int16 {
-	out := make([]int16, n)
-	for i := range out {
-		out[i] = int16(random.IntN(2*limit+1) - limit)
-		if random.IntN(50) == 0 {
-			out[i] = int16(limit)
+type matrices struct {
+	a      []uint8
+	rows   []int8
+	panels []int8
+	start  []int32
+	out    []int32
+}
+
+// newMatrices makes random ones, with the largest numbers among them.
+func newMatrices(random *rand.Rand, tokens, k, n int) matrices {
+	m := matrices{a: make([]uint8, tokens*k), rows: make([]int8, n*k), out: make([]int32, tokens*Up(n, Width))}
+	for i := range m.a {
+		if m.a[i] = uint8(random.IntN(256)); random.IntN(3) == 0 {
+			m.a[i] = 255
 		}
 	}
-	return out
+	for i := range m.rows {
+		if m.rows[i] = int8(random.IntN(2*Largest+1) - Largest); random.IntN(3) == 0 {
+			m.rows[i] = Largest * int8(1-2*random.IntN(2))
+		}
+	}
+	m.panels, m.start = Pack(m.rows, n, k)
+	return m
 }
 
 func TestProductsAreThoseOfTheDefinition(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	for _, size := range []struct{ tokens, k, n int }{
-		{8, 2, 16}, {8, 32, 16}, {16, 384, 48}, {24, 1536, 32}, {64, 34, 80},
+		{8, 4, 32}, {8, 32, 32}, {16, 384, 96}, {24, 1536, 64}, {64, 36, 20},
 	} {
-		a := numbers(random, size.tokens*size.k, 5000)
-		rows := numbers(random, size.n*size.k, 250)
-		panels := Pack(rows, size.n, size.k)
-		width := size.n + Width
-		fast, plain := make([]int32, size.tokens*width), make([]int32, size.tokens*width)
-		Mul(fast, width, a, size.tokens, size.k, panels, size.n)
-		Plain(plain, width, a, size.tokens, size.k, panels, size.n)
+		m := newMatrices(random, size.tokens, size.k, size.n)
+		width := Up(size.n, Width)
+		plain := make([]int32, len(m.out))
+		Mul(m.out, m.a, size.tokens, size.k, m.panels, m.start, width)
+		Plain(plain, m.a, size.tokens, size.k, m.panels, m.start, width)
 		for token := range size.tokens {
 			for r := range width {
-				want := int64(0)
+				want := int32(0)
 				for c := 0; r < size.n && c < size.k; c++ {
-					want += int64(a[token*size.k+c]) * int64(rows[r*size.k+c])
+					want += (int32(m.a[token*size.k+c]) - Zero) * int32(m.rows[r*size.k+c])
 				}
-				if at := token*width + r; int64(fast[at]) != want || int64(plain[at]) != want {
-					t.Fatalf("%+v, token %d, row %d: %s %d, plain %d, want %d", size, token, r, Name, fast[at], plain[at], want)
+				if at := token*width + r; m.out[at] != want || plain[at] != want {
+					t.Fatalf("%+v, token %d, row %d: %s %d, plain %d, want %d", size, token, r, Name, m.out[at], plain[at], want)
 				}
 			}
 		}
-	}
-}
-
-func TestAPanelIsFilledUpWithZeros(t *testing.T) {
-	panel := Pack([]int16{1, 2, 3, 4}, 2, 2)
-	if len(panel) != 2*Width || panel[0] != 1 || panel[1] != 2 || panel[2] != 3 || panel[3] != 4 || panel[4] != 0 {
-		t.Errorf("%v", panel)
 	}
 }
