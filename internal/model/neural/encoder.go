@@ -49,7 +49,8 @@ func (e *encoder) encode(s *space, texts [][]int32) [][]float32 {
 			t++
 		}
 	}
-	e.normalise(x, nil, e.first)
+	clear(y)
+	e.normalise(x, y, e.first)
 	for i := range e.layers {
 		l := &e.layers[i]
 		qkv := sized(&s.qkv, rows*3*h)
@@ -65,9 +66,7 @@ func (e *encoder) encode(s *space, texts [][]int32) [][]float32 {
 		e.normalise(x, joined, l.afterJoin)
 		mid := sized(&s.mid, rows*l.up.out)
 		l.up.apply(s, mid, x, rows)
-		for i, v := range mid {
-			mid[i] = gelu(v)
-		}
+		kernel.GELU(mid)
 		l.down.apply(s, y, mid, rows)
 		e.normalise(x, y, l.afterDown)
 	}
@@ -104,40 +103,15 @@ func mean(rows []float32, width int) []float32 {
 	return out
 }
 
-// normalise adds y to x, unless it is nil, and gives each row mean 0 and variance 1 before weight and bias. Sums have
-// four parts, in one order.
+// normalise adds y to x and normalises its rows.
 func (e *encoder) normalise(x, y []float32, n scaling) {
-	h := e.hidden
-	for at := 0; at < len(x); at += h {
-		row := x[at : at+h]
-		if y != nil {
-			for i, v := range y[at : at+h] {
-				row[i] += v
-			}
-		}
-		var parts [4]float64
-		for i := 0; i < len(row); i += 4 {
-			parts[0] += float64(row[i])
-			parts[1] += float64(row[i+1])
-			parts[2] += float64(row[i+2])
-			parts[3] += float64(row[i+3])
-		}
-		mean := float32((parts[0] + parts[1] + parts[2] + parts[3]) / float64(h))
-		parts = [4]float64{}
-		for i := 0; i < len(row); i += 4 {
-			a, b, c, d := row[i]-mean, row[i+1]-mean, row[i+2]-mean, row[i+3]-mean
-			parts[0] += float64(float32(a * a))
-			parts[1] += float64(float32(b * b))
-			parts[2] += float64(float32(c * c))
-			parts[3] += float64(float32(d * d))
-		}
-		factor := float32(1 / math.Sqrt((parts[0]+parts[1]+parts[2]+parts[3])/float64(h)+e.epsilon))
-		weight, bias := n.weight[:len(row)], n.bias[:len(row)]
-		for i, v := range row {
-			row[i] = float32(float32(float32(v-mean)*factor)*weight[i]) + bias[i]
-		}
+	for at := 0; at < len(x); at += e.hidden {
+		kernel.Normalise(x[at:at+e.hidden], y[at:at+e.hidden], n.weight, n.bias, e.epsilon)
 	}
 }
+
+// unbiased is the bias of what has none.
+var unbiased [headSize]float32
 
 // attend gives the attention of one text: qkv has query, key and value of each of its tokens side by side.
 func (e *encoder) attend(s *space, out, qkv []float32, tokens int) {
@@ -145,8 +119,13 @@ func (e *encoder) attend(s *space, out, qkv []float32, tokens int) {
 	wide, padded := kernel.Up(tokens, kernel.Width), kernel.Up(tokens, kernel.Tokens)
 	query, key := sized(&s.query, padded*headSize), sized(&s.key, wide*headSize)
 	value, start := sized(&s.value, wide*headSize), sized(&s.start, wide)
-	queryWorth, keyWorth := sized(&s.worth, tokens), sized(&s.keyWorth, tokens)
-	chance := sized(&s.chance, tokens)
+	queryWorth, keyWorth := sized(&s.worth, tokens), sized(&s.keyWorth, wide)
+	mask, chance := sized(&s.mask, wide), sized(&s.chance, wide)
+	clear(keyWorth)
+	clear(mask)
+	for t := tokens; t < wide; t++ {
+		mask[t] = float32(math.Inf(-1))
+	}
 	scores := sized(&s.sums, padded*wide)
 	chances := sized(&s.whole, padded*wide)
 	scale := float32(1 / math.Sqrt(headSize))
@@ -156,37 +135,34 @@ func (e *encoder) attend(s *space, out, qkv []float32, tokens int) {
 		at := head * headSize
 		for t := range tokens {
 			from := qkv[t*3*h+at:]
-			queryWorth[t] = float32(divide(query[t*headSize:], from[:headSize]) * scale)
+			queryWorth[t] = float32(kernel.Divide(query[t*headSize:], from[:headSize]) * scale)
 			keyWorth[t] = pack(key, start, t, from[h:h+headSize])
 		}
 		valueWorth := e.values(value, qkv[2*h+at:], tokens, wide)
 		kernel.Mul(scores, query, padded, headSize, key, start, wide)
-		clear(chances)
 		var mass [512]int32
 		for t := range tokens {
-			mass[t] = spread(chances[t*wide:], chance, scores[t*wide:t*wide+tokens], keyWorth, queryWorth[t])
+			row := t * wide
+			mass[t] = kernel.Spread(chances[row:], scores[row:row+wide], queryWorth[t], keyWorth, mask, chance)
 		}
 		clear(start)
 		kernel.Mul(scores, chances, padded, wide, value, start, headSize)
 		for t := range tokens {
-			to := out[t*h+at : t*h+at+headSize]
-			one := 1 / float32(mass[t])
-			for c := range to {
-				to[c] = float32(float32(float32(scores[t*headSize+c])*one) * valueWorth[c])
-			}
+			sums := scores[t*headSize : (t+1)*headSize]
+			kernel.Scale(out[t*h+at:], sums, 1/float32(mass[t]), valueWorth[:], unbiased[:])
 		}
 	}
 }
 
 // pack writes the key of a token as a row of panels and returns what one of it is worth.
 func pack(panels []int8, start []int32, t int, key []float32) float32 {
-	top := absolute(key)
+	top := kernel.Absolute(key)
 	if !(top > 0) {
 		return 0
 	}
 	factor := kernel.Largest / top
 	for c, v := range key {
-		q := nearest(float32(v * factor))
+		q := kernel.Nearest(float32(v * factor))
 		panels[kernel.At(t, c, headSize)] = int8(q)
 		start[t] -= kernel.Zero * q
 	}
@@ -215,28 +191,8 @@ func (e *encoder) values(packed []int8, from []float32, tokens, wide int) (worth
 	clear(packed)
 	for t := range tokens {
 		for c, v := range from[t*3*e.hidden : t*3*e.hidden+headSize] {
-			packed[kernel.At(c, t, wide)] = int8(nearest(float32(v * factor[c])))
+			packed[kernel.At(c, t, wide)] = int8(kernel.Nearest(float32(v * factor[c])))
 		}
 	}
 	return worth
-}
-
-// spread writes the chances of one token as bytes, and gives their sum. The largest is 255.
-func spread(out []uint8, chance []float32, scores []int32, worth []float32, one float32) int32 {
-	top := float32(math.Inf(-1))
-	chance, worth = chance[:len(scores)], worth[:len(scores)]
-	for i, score := range scores {
-		v := float32(float32(float32(score)*one) * worth[i])
-		chance[i] = v
-		if v > top {
-			top = v
-		}
-	}
-	sum := int32(0)
-	for i, v := range chance {
-		q := nearest(float32(decay(top-v) * 255))
-		out[i] = uint8(q)
-		sum += q
-	}
-	return sum
 }

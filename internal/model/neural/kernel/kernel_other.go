@@ -8,3 +8,27 @@ var Name = "go"
 func mul(out []int32, a []uint8, tokens, k int, panels []int8, start []int32, n int) {
 	Plain(out, a, tokens, k, panels, start, n)
 }
+
+// Absolute returns the largest absolute value.
+func Absolute(values []float32) float32 { return absoluteGo(values) }
+
+func divide(out []uint8, values []float32, factor float32) { divideGo(out, values, factor) }
+
+// Scale writes sums as numbers: sum · one · scale + bias.
+func Scale(out []float32, sums []int32, one float32, scale, bias []float32) {
+	scaleGo(out, sums, one, scale, bias)
+}
+
+// GELU replaces values by their Gaussian error linear units.
+func GELU(values []float32) { geluGo(values) }
+
+// Spread is spreadGo.
+func Spread(out []uint8, sums []int32, one float32, worth, mask, scratch []float32) int32 {
+	return spreadGo(out, sums, one, worth, mask, scratch)
+}
+
+func add(x, y []float32, parts *[4]float64)                { addGo(x, y, parts) }
+func squares(x []float32, mean float32, parts *[4]float64) { squaresGo(x, mean, parts) }
+func shift(x []float32, mean, factor float32, weight, bias []float32) {
+	shiftGo(x, mean, factor, weight, bias)
+}
