@@ -119,7 +119,7 @@ func (m *Models) Check(spec core.Spec) error {
 	}
 	switch {
 	case spec.Embedding.Inside() && m.remote:
-		_, err := neural.Describe(spec.Embedding.Model)
+		_, err := neural.Describe(spec.Embedding.Model, m.weights)
 		return err
 	case spec.Embedding.Inside():
 		return neural.Verify(spec.Embedding.Model, m.weights)

@@ -290,7 +290,7 @@ func (m *Models) Describe(spec core.Spec) (model.Set, error) {
 		set.Chat = model.MeterChat(client, uncallable{})
 	}
 	if spec.Embedding.Inside() {
-		described, err := neural.Describe(spec.Embedding.Model)
+		described, err := neural.Describe(spec.Embedding.Model, m.weights)
 		if err != nil {
 			return set, err
 		}

@@ -272,7 +272,7 @@ func Default() *Config {
 				Provider:       "builtin",
 				APIKeyEnv:      core.DefaultKeyVariable,
 				MaxInputTokens: 8192,
-				Classes:        "model",
+				Classes:        "auto",
 				Timeout:        core.DefaultModelTimeout,
 			},
 			Rerank: core.RerankModel{Top: 30, Timeout: core.Duration(3 * time.Second)},
@@ -321,6 +321,12 @@ func (c *Config) Spec(index, corpusURI string) (core.Spec, error) {
 	models := c.modelsOf(index)
 	if built, ok := neural.Find(models.Embedding.Model); ok && models.Embedding.Provider == providerBuiltin {
 		models.Embedding.MaxInputTokens = built.Fitting(models.Embedding.MaxInputTokens)
+	}
+	if models.Embedding.Classes == "auto" {
+		models.Embedding.Classes = "model"
+		if models.Embedding.Provider == providerBuiltin && models.Embedding.Model != "" {
+			models.Embedding.Classes = "lexical"
+		}
 	}
 	if models.Chat.Mode != modeBatch || models.Chat.Provider != "openai" {
 		models.Chat.Batch = core.BatchMode{}

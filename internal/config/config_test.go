@@ -162,6 +162,7 @@ indexes:
 	plain, _ := cfg.Spec("plain", "")
 	own, _ := cfg.Spec("own", "")
 	cfg.Models.Chat.Timeout, cfg.Models.Embedding.Timeout = 0, 0 // of a spec: the default
+	cfg.Models.Embedding.Classes = "model"                       // what auto is without a model inside
 	cfg.Models.Chat.Batch = core.BatchMode{}                     // of a spec that is not in mode batch
 	if plain.Chat != cfg.Models.Chat || plain.Limits != cfg.Models.Limits || plain.Embedding != cfg.Models.Embedding {
 		t.Errorf("plain: %+v", plain)

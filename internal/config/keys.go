@@ -409,11 +409,12 @@ var generalKeys = []key{
 		rule:     between(0, million),
 	},
 	{
-		path:     "models.embedding.classes",
-		meaning:  "who embeds classes: the model, or lexical: the built-in embedder",
+		path: "models.embedding.classes",
+		meaning: "who embeds classes: the model, or lexical: the built-in embedder; auto: lexical beside a model " +
+			"inside, which takes minutes for what hardly finds more, else the model",
 		example:  "lexical",
 		rebuilds: paysEmbeddings,
-		rule:     oneOf("model", "lexical"),
+		rule:     oneOf("auto", "model", "lexical"),
 	},
 	{
 		path:    "models.embedding.trust_domain",

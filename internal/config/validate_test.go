@@ -88,7 +88,7 @@ func TestValuesThatCannotBeMeantAreRefused(t *testing.T) {
 		{"models.embedding.dimension=99999", "want 0 to 32768"},
 		{"models.embedding.dimension=512", "models.embedding.dimension: want 0 or 1024, which is what the built-in lexical"},
 		{"models.embedding.max_input_tokens=-1", "want 0 to"},
-		{"models.embedding.classes=both", "use model, lexical"},
+		{"models.embedding.classes=both", "use auto, model, lexical"},
 		{"models.embedding.price.prompt=-0.1", "want 0 to 1000000"},
 		{"models.limits.concurrency=-1", "want 0 to 100000"},
 		{"models.limits.concurrency=100001", "want 0 to 100000"},

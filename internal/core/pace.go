@@ -1,6 +1,9 @@
 package core
 
-import "time"
+import (
+	"maps"
+	"time"
+)
 
 // Pace is how far the running stage of a run is, and how fast it gets on.
 type Pace struct {
@@ -21,6 +24,8 @@ func Units(stage string) (one, many string) {
 		return "row", "rows"
 	case StageSegment, StagePublish, StageCollect:
 		return "step", "steps"
+	case StageEmbed:
+		return "text", "texts"
 	}
 	return "part", "parts"
 }
@@ -31,6 +36,9 @@ var builtinWeights = map[string]float64{
 	StagePlan: 1, StageChunk: 15, StageExtract: 35, StageReduce: 5, StageShorten: 2, StageEmbed: 1, StageLoad: 26,
 	StageSegment: 10, StageVerify: 3, StagePublish: 1, StageCollect: 2,
 }
+
+// insideWeight is what embedding weighs beside them where an embedder inside does it.
+const insideWeight = 300
 
 // weights of the stages, in any unit: the seconds that they took when the generation before was built, else what they
 // usually take.
@@ -43,7 +51,11 @@ func (s RunState) weights() (weights map[string]float64, measured bool) {
 		return weights, true
 	}
 	if !s.Paid {
-		return builtinWeights, false
+		weights = maps.Clone(builtinWeights)
+		if s.Inside {
+			weights[StageEmbed] = insideWeight
+		}
+		return weights, false
 	}
 	weights = map[string]float64{}
 	for _, stage := range Stages {

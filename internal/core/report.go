@@ -242,6 +242,7 @@ type RunState struct {
 	Waiting  *Waiting  `json:"waiting,omitempty"` // of a run that waits
 
 	Paid      bool       `json:"paid,omitempty"`       // chunks are extracted by a model that is asked over a network
+	Inside    bool       `json:"inside,omitempty"`     // texts are embedded by a model inside
 	Stopped   *time.Time `json:"stopped,omitempty"`    // since when it pauses or waits
 	StageIdle float64    `json:"stage_idle,omitempty"` // seconds in which the running stage paused or waited
 	// Expected are the stages of the run that built the generation before, over ExpectedChunks chunks.

@@ -245,6 +245,12 @@ type EmbedModel struct {
 // a server.
 func (m EmbedModel) Inside() bool { return m.Provider == "builtin" && m.Model != "" }
 
+// ByModel reports whether a model embeds chunks, and classes too; the lexical vectors do what it does not.
+func (m EmbedModel) ByModel() (chunks, classes bool) {
+	chunks = m.Provider != "builtin" || m.Inside()
+	return chunks, chunks && m.Classes != "lexical"
+}
+
 // RerankModel says who orders the best chunks of a query anew. It changes nothing that is built.
 type RerankModel struct {
 	Provider  string `json:"provider"` // empty: nobody; http

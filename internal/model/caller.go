@@ -61,6 +61,21 @@ func SignOfLife(ctx context.Context) {
 	}
 }
 
+type embedding struct{}
+
+// Embedding has done called with how many more texts of a request have their vector, where a model inside this process
+// embeds them. It may be called concurrently.
+func Embedding(ctx context.Context, done func(texts int)) context.Context {
+	return context.WithValue(ctx, embedding{}, done)
+}
+
+// Embedded passes a number of texts on to who waits for the request.
+func Embedded(ctx context.Context, texts int) {
+	if done, ok := ctx.Value(embedding{}).(func(int)); ok {
+		done(texts)
+	}
+}
+
 type beforeAgain struct{}
 
 // BeforeAgain has again asked when an adapter is about to send one more request within the same call, because the

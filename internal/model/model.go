@@ -167,6 +167,12 @@ type Set struct {
 	Chunks  Embedder
 }
 
+// Timed is an embedder that measures how fast it is here. Find it with As.
+type Timed interface {
+	// Speed returns tokens a second, of four bytes each.
+	Speed(ctx context.Context) (float64, error)
+}
+
 // Watched has sign called while embedders of a set that run inside this process get on (see Alive).
 func (s Set) Watched(sign func()) Set {
 	s.Classes, s.Chunks = watchedEmbedder{s.Classes, sign}, watchedEmbedder{s.Chunks, sign}

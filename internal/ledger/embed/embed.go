@@ -30,6 +30,7 @@ type Item struct {
 	Key    string      // of the vector row
 	Digest core.Digest // of the exact text and the fingerprint
 	Text   string
+	Window int // of a chunk that has several; 0: the first
 }
 
 // Digest of an embedded text.

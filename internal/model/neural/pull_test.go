@@ -202,7 +202,7 @@ func TestWhatCannotBeEmbedded(t *testing.T) {
 		if _, _, err := e.Embed(ended, []string{"a"}); !errors.Is(err, context.Canceled) {
 			t.Error(err)
 		}
-		described, err := Describe(m.name)
+		described, err := Describe(m.name, t.TempDir())
 		if err != nil || described.Info() != e.Info() || described.Dimension() == 0 {
 			t.Error(err, described.Info())
 		}

@@ -46,7 +46,7 @@ func (r *Run) Begun(state *core.RunState, holder Holder, now time.Time) {
 		return
 	}
 	*state = core.RunState{Workflow: holder.Workflow, RunID: holder.Run, Corpus: r.Settings.Corpus, StageAt: now}
-	state.Paid = r.Settings.Chat.Provider == "openai"
+	state.Paid, state.Inside = r.Settings.Chat.Provider == "openai", r.Settings.Embedding.Inside()
 	state.Report = core.Report{
 		Index: r.Job.Index, Generation: r.Generation, Run: r.Name(), RunID: holder.Run, Started: now,
 		Status: core.StatusRunning, Currency: r.Settings.Currency, Version: version.String(),
@@ -106,6 +106,8 @@ func (r *Run) found(ctx context.Context, state *core.RunState) {
 		}
 	case core.StageShorten:
 		r.classes(ctx, state)
+	case core.StageEmbed:
+		r.texts(ctx, state)
 	case core.StageAudit:
 		if fixed, err := AuditPlanFile.Read(ctx, r.Scratch); err == nil {
 			for _, part := range fixed.Parts {
@@ -147,6 +149,18 @@ func (r *Run) classes(ctx context.Context, state *core.RunState) {
 	state.Report.Classes = 0
 	for _, count := range counts {
 		state.Report.Classes += count
+	}
+}
+
+// texts counts the classes and chunks of the build that a model embeds.
+func (r *Run) texts(ctx context.Context, state *core.RunState) {
+	chunks, classes := r.Settings.Embedding.ByModel()
+	state.Total = 0
+	if shards, err := ShardsFile.Read(ctx, r.Scratch); err == nil && chunks {
+		state.Total = shards.Made()
+	}
+	if classes {
+		state.Total += max(0, state.Report.Classes) // of a night, by how many there are more
 	}
 }
 

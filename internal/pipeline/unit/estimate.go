@@ -5,9 +5,11 @@ import (
 	"github.com/unweaver/unweaver/internal/stage/estimate"
 )
 
-// Charge turns what tasks ask of models into tokens, money and time. The calls of extraction are known by then.
+// Charge turns what tasks ask of models into tokens, money and time. The calls of extraction are known by then. speed is
+// of an embedder inside, in tokens a second; 0: there is none, or its speed is not known.
 func (r *Run) Charge(
 	out *core.Estimate, past estimate.Past, made int64, extracted, shortening, chunks, classes estimate.Task,
+	speed float64,
 ) {
 	out.Shorten = widen(shortening.Calls)
 	out.Embed = widen(chunks.Calls).Plus(widen(classes.Calls))
@@ -29,7 +31,7 @@ func (r *Run) Charge(
 		low, high := task.Cost(task.price)
 		out.Cost = out.Cost.Plus(core.Range{Low: low * task.least, High: high})
 	}
-	out.Seconds, out.Runs = r.duration(out, past, made), len(past)
+	out.Seconds, out.Runs = r.duration(out, past, made, estimate.Inside(chunks, classes, speed)), len(past)
 }
 
 func widen(r estimate.Range) core.Range {
@@ -43,14 +45,19 @@ const (
 )
 
 // duration is how long a run takes at the configured limits: by what earlier ones took, else by usual models, whose
-// calls are all that is known then.
-func (r *Run) duration(out *core.Estimate, past estimate.Past, made int64) core.Range {
-	seconds, known := past.Seconds(made, out.Extract, out.Shorten, out.Embed)
+// calls are all that is known then. inside is what an embedder inside takes, by its speed.
+func (r *Run) duration(out *core.Estimate, past estimate.Past, made int64, inside core.Range) core.Range {
+	embed := out.Embed
+	if inside.High > 0 {
+		embed = core.Range{}
+	}
+	seconds, known := past.Seconds(made, out.Extract, out.Shorten, embed)
 	if !known {
 		concurrency := float64(max(r.Settings.Limits.Concurrency, 1))
-		seconds.Low = (out.Extract.Low + out.Shorten.Low + out.Embed.Low) * fastCall / concurrency
-		seconds.High = (out.Extract.High + out.Shorten.High + out.Embed.High) * slowCall / concurrency
+		seconds.Low = (out.Extract.Low + out.Shorten.Low + embed.Low) * fastCall / concurrency
+		seconds.High = (out.Extract.High + out.Shorten.High + embed.High) * slowCall / concurrency
 	}
+	seconds = seconds.Plus(inside)
 	for _, limit := range []struct {
 		perMinute int
 		of        core.Range

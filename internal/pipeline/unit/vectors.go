@@ -38,6 +38,19 @@ func (r *Run) piece(ctx context.Context, part int) (stage.Part, error) {
 	return stage.Part{Kind: stage.Chunks, Number: number, Shard: shard}, err
 }
 
+// countTexts counts the classes or chunks of a part, if a model embeds them.
+func (r *Run) countTexts(ctx context.Context, part int, piece stage.Part) (int64, error) {
+	chunks, classes := r.Settings.Embedding.ByModel()
+	switch {
+	case piece.Kind == stage.Chunks && chunks:
+		return int64(piece.Shard.To - piece.Shard.From), nil
+	case piece.Kind == stage.Classes && classes:
+		reduced, err := run.Kept(ctx, r.Base(), run.ReduceFile(part))
+		return max(0, reduced.Counts.Classes), err
+	}
+	return 0, nil
+}
+
 // source is who embeds a part.
 func (r *Run) source(models model.Set, part stage.Part) embed.Source {
 	if part.Kind == stage.Classes {
@@ -85,9 +98,12 @@ func (r *Run) Embed(ctx context.Context, part int) (embedstage.Result, error) {
 			return out, out.Progress, err
 		}
 		out, err = embedstage.Run(ctx, embedstage.In{
-			Env: env, Scratch: r.Scratch.Prefix, Part: piece, OnProgress: r.Alive, Source: r.source(models, piece),
+			Env: env, Scratch: r.Scratch.Prefix, Part: piece, Source: r.source(models, piece),
+			OnProgress: r.Progress.Report,
 		})
-		out.Progress.Done = 1
+		if err == nil {
+			out.Progress.Done, err = r.countTexts(ctx, part, piece)
+		}
 		return out, out.Progress, err
 	})
 }

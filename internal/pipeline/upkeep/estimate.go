@@ -384,9 +384,15 @@ func (e *estimating) fill(ctx context.Context, report *core.Report, extracting e
 	out.Extract = core.Range{Low: float64(extracting.Calls), High: float64(extracting.Calls)}
 	out.Rules = extracting.Rules
 	prompt, completion := extracting.Charged(e.Settings.Chat.MaxTokens)
+	speed := 0.0
+	if timed, ok := model.As[model.Timed](e.models.Chunks); ok && chunks.Calls.High+classes.Calls.High > 0 {
+		if speed, err = timed.Speed(ctx); err != nil { // the weights are on other machines
+			speed = 0
+		}
+	}
 	e.Charge(out, past, e.fixed.Plan.Made, estimate.Task{
 		Prompt:     estimate.Range{Low: prompt[0], High: prompt[1]},
 		Completion: estimate.Range{Low: completion[0], High: completion[1]},
-	}, shortening, chunks, classes)
+	}, shortening, chunks, classes, speed)
 	return nil
 }

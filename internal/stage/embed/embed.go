@@ -10,12 +10,14 @@ import (
 
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/ledger/embed"
+	"github.com/unweaver/unweaver/internal/model"
 	"github.com/unweaver/unweaver/internal/stage"
 	"github.com/unweaver/unweaver/internal/stage/join"
 	"github.com/unweaver/unweaver/internal/stream/parallel"
 )
 
-// In is what one activity works on. OnProgress is told of texts done and of those that the ledger had; nil is allowed.
+// In is what one activity works on. OnProgress is told of classes or chunks done, and of vectors that the ledger had;
+// nil is allowed.
 type In struct {
 	Env        join.Env
 	Scratch    string
@@ -26,7 +28,7 @@ type In struct {
 
 // Result of a part.
 type Result struct {
-	Texts    int64         `json:"texts"` // that have their vector in the ledger now
+	Texts    int64         `json:"texts"` // classes or chunks that have their vectors in the ledger now
 	Progress core.Progress `json:"progress"`
 }
 
@@ -36,8 +38,7 @@ const (
 	lookTexts = 1024 // texts of a look-up: neighbours are found together
 )
 
-// Run embeds the new texts of a part. Result.Progress counts texts done and those that the ledger had, also when it
-// fails.
+// Run embeds the new texts of a part. Result.Progress counts what OnProgress is told of, also when it fails.
 func Run(ctx context.Context, in In) (Result, error) {
 	e := &embedder{In: in}
 	e.res.Progress.Stage = "embed"
@@ -63,21 +64,48 @@ type embedder struct {
 	res Result
 }
 
-// count counts texts that have their vector, and tells.
-func (e *embedder) count(texts, had int) {
+// count counts classes or chunks that have their vectors, and vectors that the ledger had.
+func (e *embedder) count(done, had int) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.res.Progress.Done += int64(texts)
+	e.res.Progress.Done += int64(done)
 	e.res.Progress.Hits.Embed += int64(had)
 	stage.Tell(e.OnProgress, e.res.Progress)
 }
 
+// pay pays for a request. A model inside this process says meanwhile how far it is; what was counted of a request that
+// fails is taken back.
 func (e *embedder) pay(ctx context.Context, texts []embed.Item) (struct{}, error) {
-	err := e.Source.Pay(ctx, texts)
-	if err == nil {
-		e.count(len(texts), 0)
+	whole := items(texts)
+	var mu sync.Mutex
+	var vectors, counted int
+	count := func(done int) {
+		e.count(done-counted, 0)
+		counted = done
 	}
+	err := e.Source.Pay(model.Embedding(ctx, func(more int) {
+		mu.Lock()
+		defer mu.Unlock()
+		vectors = min(vectors+more, len(texts))
+		count(whole * vectors / len(texts))
+	}), texts)
+	mu.Lock()
+	defer mu.Unlock()
+	if err != nil {
+		whole = 0
+	}
+	count(whole)
 	return struct{}{}, err
+}
+
+// items counts the classes or chunks that texts are of.
+func items(texts []embed.Item) (n int) {
+	for _, text := range texts {
+		if text.Window == 0 {
+			n++
+		}
+	}
+	return n
 }
 
 // missing streams the texts of the part that the ledger does not have.
@@ -85,7 +113,7 @@ func (e *embedder) missing(ctx context.Context) iter.Seq2[embed.Item, error] {
 	look := func(ctx context.Context, texts []embed.Item) ([]embed.Item, error) {
 		missing, err := e.Source.Missing(ctx, texts)
 		if err == nil {
-			e.count(len(texts)-len(missing), len(texts)-len(missing))
+			e.count(items(texts)-items(missing), len(texts)-len(missing))
 		}
 		return missing, err
 	}

@@ -100,3 +100,20 @@ func requests(texts, tokens float64, parts int) Range {
 		High: min(ceil(texts), ceil(texts/max(minItems, meanItems-spread))+ceil(runes/room)+int64(max(parts, 1))),
 	}
 }
+
+// What a build beside it, and other lengths of texts than those of a probe, make of the speed of an embedder.
+const (
+	slower = 0.5
+	faster = 1.25
+)
+
+// Inside returns the seconds that an embedder inside takes for tasks at a speed in tokens a second; 0 where that is 0.
+func Inside(chunks, classes Task, speed float64) core.Range {
+	if speed <= 0 {
+		return core.Range{}
+	}
+	return core.Range{
+		Low:  float64(chunks.Prompt.Low+classes.Prompt.Low) / (faster * speed),
+		High: float64(chunks.Prompt.High+classes.Prompt.High) / (slower * speed),
+	}
+}

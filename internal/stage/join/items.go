@@ -176,7 +176,7 @@ type Chunk struct {
 func (c Chunk) Items(fp core.Digest) []embed.Item {
 	out := make([]embed.Item, len(c.Windows))
 	for i, w := range c.Windows {
-		out[i] = embed.Item{Key: core.ChunkRow(c.ID, i, c.Digest), Digest: embed.Digest(w, fp), Text: w}
+		out[i] = embed.Item{Key: core.ChunkRow(c.ID, i, c.Digest), Digest: embed.Digest(w, fp), Text: w, Window: i}
 	}
 	return out
 }
