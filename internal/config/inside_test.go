@@ -28,6 +28,20 @@ func TestAModelInsideHasItsOwnLongestInput(t *testing.T) {
 	}
 }
 
+func TestClassesAreLexicalBesideAModelInsideUnlessItIsSaid(t *testing.T) {
+	for want, set := range map[string][]string{
+		"lexical": {"models.embedding.model=e5"},
+		"model":   {"models.embedding.model=e5", "models.embedding.classes=model"},
+		"model ":  {"models.embedding.provider=openai", "models.embedding.model=server"},
+	} {
+		cfg, err := config.Load(config.Source{Set: set})
+		require.NoError(t, err)
+		spec, err := cfg.Spec("docs", "")
+		require.NoError(t, err)
+		assert.Equal(t, strings.TrimSpace(want), spec.Embedding.Classes, "%v", set)
+	}
+}
+
 func TestAModelInsideIsOneThatThereIs(t *testing.T) {
 	for says, set := range map[string][]string{
 		"no built-in model": {"models.embedding.model=e6"},

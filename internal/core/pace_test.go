@@ -30,6 +30,14 @@ func TestTimeLeftGoesByWhatWasMeasured(t *testing.T) {
 	about(t, "after extraction, by its pace", left, 3+4*140/70.0)
 }
 
+// An embedder inside takes most of a build, which stays far from its end until that has embedded.
+func TestABuildIsAsFarAsItsEmbedderInside(t *testing.T) {
+	state := core.RunState{Stage: core.StageEmbed, Inside: true}
+	share, _ := state.Overall(core.Pace{})
+	later, _ := state.Overall(core.Pace{Share: 0.5})
+	assert.True(t, share < 0.2 && later > 0.4 && later < 0.6, "%.2f, half embedded %.2f", share, later)
+}
+
 func TestTimeLeftGoesByTheRunBeforeScaledByChunks(t *testing.T) {
 	state := core.RunState{
 		Stage: core.StageChunk, ExpectedChunks: 100,

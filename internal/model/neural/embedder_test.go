@@ -71,6 +71,19 @@ func TestQuestionsAndPassagesHaveTheirPrefix(t *testing.T) {
 	assert.True(t, slices.Equal(vector(minilm, "a"), vector(minilm.Questions(), "a")), "minilm has none")
 }
 
+func TestAModelThatIsDescribedMeasuresItsSpeed(t *testing.T) {
+	made, directory := randomModels()[0], t.TempDir()
+	described, err := Describe(made.name, directory)
+	require.NoError(t, err)
+	_, err = described.Speed(t.Context())
+	require.Error(t, err, "there are no weights")
+	openMu.Lock()
+	opened[described.model.Identity()+" "+directory] = made.open(t).loaded
+	openMu.Unlock()
+	speed, err := described.Speed(t.Context())
+	assert.True(t, err == nil && speed > 0, "%g tokens a second, %v", speed, err)
+}
+
 func TestIdentityNamesAllWeights(t *testing.T) {
 	for _, m := range Models {
 		other := m

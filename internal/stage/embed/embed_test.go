@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -20,6 +21,7 @@ import (
 	"github.com/unweaver/unweaver/internal/index/segments"
 	"github.com/unweaver/unweaver/internal/ledger"
 	"github.com/unweaver/unweaver/internal/ledger/embed"
+	"github.com/unweaver/unweaver/internal/model"
 	"github.com/unweaver/unweaver/internal/stage"
 	embedstage "github.com/unweaver/unweaver/internal/stage/embed"
 	"github.com/unweaver/unweaver/internal/stage/join"
@@ -131,6 +133,41 @@ func TestEveryNewClassIsEmbeddedOnceWithItsFinalText(t *testing.T) {
 			t.Errorf("%+v after %d requests, then %d", res.Progress, requests, len(embedder.Requests()))
 		}
 	})
+}
+
+// steps is an embedder that says how far it is, and fails behind the half once.
+type steps struct {
+	*stagetest.Embedder
+	failed bool
+	look   func()
+}
+
+func (s *steps) Embed(ctx context.Context, texts []string) ([][]float32, model.Usage, error) {
+	model.Embedded(ctx, len(texts)/2)
+	s.look()
+	if !s.failed {
+		s.failed = true
+		return nil, model.Usage{}, fault.ModelAuth.At("embed", "a text")
+	}
+	model.Embedded(ctx, len(texts)-len(texts)/2)
+	return s.Embedder.Embed(ctx, texts)
+}
+
+func TestProgressFollowsAModelInside(t *testing.T) {
+	b := newBench(t)
+	var told core.Progress
+	var seen []int64
+	in := b.in(&stagetest.Embedder{}, b.classes(100))
+	in.OnProgress = func(p core.Progress) { told = p }
+	in.Source.Embedder = &steps{
+		Embedder: &stagetest.Embedder{Dim: 4}, look: func() { seen = append(seen, told.Done) },
+	}
+	_, err := embedstage.Run(t.Context(), in)
+	assert.True(t, err != nil && told.Done == 0, "a request that failed counts %d, %v", told.Done, err)
+	res, err := embedstage.Run(t.Context(), in)
+	stagetest.Ok(t, err)
+	assert.True(t, res.Progress.Done == 100 && told == res.Progress && slices.Equal(seen, []int64{50, 50}),
+		"%+v, on the way %v", res, seen)
 }
 
 // What was answered is stored before its slot asks for more, so that a process that dies pays again for no more than

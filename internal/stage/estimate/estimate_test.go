@@ -173,6 +173,15 @@ func TestVectorsOfClasses(t *testing.T) {
 		"a built-in embedder costs something")
 }
 
+func TestAnEmbedderInsideTakesAsLongAsItsTokens(t *testing.T) {
+	chunks, classes := estimate.Task{Prompt: estimate.Range{Low: 1000, High: 2000}}, estimate.Task{}
+	got := estimate.Inside(chunks, classes, 100)
+	assert.True(t, got.Low > 5 && got.Low < 10 && got.High > 20 && got.High < 60, "%+v", got)
+	classes.Prompt.High = 2000
+	assert.Equal(t, 2*got.High, estimate.Inside(chunks, classes, 100).High)
+	assert.Zero(t, estimate.Inside(chunks, classes, 0))
+}
+
 func TestCostIsByTheMillionTokens(t *testing.T) {
 	task := estimate.Task{
 		Prompt: estimate.Range{Low: 1_000_000, High: 2_000_000}, Completion: estimate.Range{Low: 0, High: 500_000},
