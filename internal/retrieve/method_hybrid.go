@@ -57,8 +57,9 @@ func (hybridMethod) Run(r *Request) (Explanation, error) {
 	if kind == autoSetting {
 		kind = r.Generation.kind()
 	}
-	params := fuse.For(kind)
-	if r.Generation.Manifest.Chunk.Provider == "builtin" {
+	hashed := r.Generation.Manifest.Chunk.Provider == "builtin"
+	params := fuse.For(kind, hashed)
+	if hashed {
 		found.chunkDense.Weight = params.Hashed
 	}
 	params.List, params.Classes, params.Chunks =

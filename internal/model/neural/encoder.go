@@ -161,11 +161,16 @@ func pack(panels []int8, start []int32, t int, key []float32) float32 {
 		return 0
 	}
 	factor := kernel.Largest / top
-	for c, v := range key {
-		q := kernel.Nearest(float32(v * factor))
-		panels[kernel.At(t, c, headSize)] = int8(q)
-		start[t] -= kernel.Zero * q
+	sum := int32(0)
+	for c := 0; c < len(key); c += kernel.Group {
+		group := panels[kernel.At(t, c, headSize):]
+		for i, v := range key[c : c+kernel.Group] {
+			q := kernel.Nearest(float32(v * factor))
+			group[i] = int8(q)
+			sum += q
+		}
 	}
+	start[t] = -kernel.Zero * sum
 	return top / kernel.Largest
 }
 
@@ -174,12 +179,7 @@ func pack(panels []int8, start []int32, t int, key []float32) float32 {
 func (e *encoder) values(packed []int8, from []float32, tokens, wide int) (worth [headSize]float32) {
 	for t := range tokens {
 		for c, v := range from[t*3*e.hidden : t*3*e.hidden+headSize] {
-			if v < 0 {
-				v = -v
-			}
-			if v > worth[c] {
-				worth[c] = v
-			}
+			worth[c] = max(worth[c], v, -v)
 		}
 	}
 	var factor [headSize]float32
@@ -190,8 +190,9 @@ func (e *encoder) values(packed []int8, from []float32, tokens, wide int) (worth
 	}
 	clear(packed)
 	for t := range tokens {
+		column := packed[kernel.At(0, t, wide):]
 		for c, v := range from[t*3*e.hidden : t*3*e.hidden+headSize] {
-			packed[kernel.At(c, t, wide)] = int8(kernel.Nearest(float32(v * factor[c])))
+			column[c*kernel.Group] = int8(kernel.Nearest(float32(v * factor[c])))
 		}
 	}
 	return worth

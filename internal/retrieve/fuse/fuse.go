@@ -56,10 +56,14 @@ const (
 	Long   = "long"   // nor do they, and chunks are so long that each has many words and names of any question
 )
 
-// For returns the setting of a kind of index.
-func For(kind string) Params {
+// For returns the setting of a kind of index. Its chunks are embedded by a model, or hashed by the built-in embedder.
+func For(kind string, hashed bool) Params {
 	params := Default
 	switch kind {
+	case Linked:
+		if !hashed { // the best of two lists that agree is seldom wrong
+			params.PowChunk = 16
+		}
 	case Short:
 		params.Mix = 0.6
 	case Long:
