@@ -347,18 +347,18 @@ export function follow(changes: Record<string, string | undefined>, quietly = fa
   go(href(route.index, route.view, route.id, { ...route.params, ...changes }), quietly)
 }
 
-// Prefix is a form that narrows a list to what begins with its text, a moment after the last letter.
-export function Prefix({ label, value }: { label: string; value: string }) {
+// Narrow is a form that narrows a list by a parameter of the address, a moment after the last letter.
+export function Narrow({ label, param, value }: { label: string; param: string; value: string }) {
   const [text, setText] = useState(value)
   useEffect(() => {
-    const timer = setTimeout(() => text !== value && follow({ prefix: text, cursor: '' }, true), 200)
+    const timer = setTimeout(() => text !== value && follow({ [param]: text, cursor: '' }, true), 200)
     return () => clearTimeout(timer)
   }, [text])
   return (
     <form role="search" onSubmit={(event) => event.preventDefault()}>
-      <label for="prefix">{label}</label>
+      <label for="narrow">{label}</label>
       <input
-        id="prefix"
+        id="narrow"
         type="search"
         value={text}
         autocomplete="off"

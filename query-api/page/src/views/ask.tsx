@@ -176,21 +176,10 @@ function Form({ route, again }: { route: Route; again: () => void }) {
 
 // examples are made of the names that the index mentions most often, among some of them.
 async function examples(index: string, signal: AbortSignal): Promise<string[]> {
-  const lists = await Promise.all(
-    ['a', 'c', 'm', 's'].map((prefix) => api.entities(index, prefix, 200, '', signal)),
-  )
-  const usable = /^\p{Lu}\p{L}{2,}(?: \p{L}+){0,3}$/u
-  const worth = ({ name, chunk_total }: { name: string; chunk_total: number }): number =>
-    chunk_total * (name.includes(' ') ? 100 : 1) // two words say what is meant; one is often an English word
-  const [first, second, third] = lists
-    .flatMap(({ items }) =>
-      items
-        .filter((entity) => entity.name.length < 36 && usable.test(entity.name))
-        .sort((a, b) => worth(b) - worth(a))
-        .slice(0, 1),
-    )
-    .sort((a, b) => worth(b) - worth(a))
-    .map((entity) => entity.name)
+  const { items } = await api.entities(index, { order: 'passages', limit: 500 }, signal)
+  const usable = /^\p{Lu}[\p{L}\p{M}]+(?:[ -]\p{Lu}[\p{L}\p{M}]+){1,3}$/u // two words say what is meant
+  const names = items.filter(({ name }) => name.length < 36 && usable.test(name)).map(({ name }) => name)
+  const [first, second, third] = names
   return [
     ...(first ? [`What is known about ${first}?`] : []),
     ...(first && second ? [`How are ${first} and ${second} connected?`] : []),

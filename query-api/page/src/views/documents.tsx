@@ -4,7 +4,7 @@ import { useEffect, useRef } from 'preact/hooks'
 import { api } from '../api'
 import { ago, count, pieces, plural, shifted, short } from '../format'
 import { href, type Route } from '../route'
-import { follow, Loading, Marked, Prefix, Table, Trouble, useLoaded } from '../ui'
+import { follow, Loading, Marked, Narrow, Table, Trouble, useLoaded } from '../ui'
 
 const text = (value: unknown): string => (typeof value === 'string' ? value : '')
 const figure = (value: unknown): number | undefined => (typeof value === 'number' ? value : undefined)
@@ -19,7 +19,7 @@ export function Documents({ route }: { route: Route }) {
   return (
     <>
       <h1 tabIndex={-1}>Documents</h1>
-      <Prefix label="Keys that begin with" value={params.prefix ?? ''} />
+      <Narrow label="Keys that begin with" param="prefix" value={params.prefix ?? ''} />
       {failure && <Trouble failure={failure} again={again} />}
       {loading && <Loading what="Asking for the documents" />}
       {!loading && !failure && !data && (

@@ -4,27 +4,37 @@ import { useState } from 'preact/hooks'
 import { api, Failure, type Chunk, type Page } from '../api'
 import { count, cut, pieces, plural } from '../format'
 import { href, type Route } from '../route'
-import { Figures, follow, Loading, Marked, Prefix, Trouble, useLoaded } from '../ui'
+import { Chooser, Figures, follow, Loading, Marked, Narrow, Trouble, useLoaded } from '../ui'
 import { documentHref, Place } from './passage'
 
 export function Entities({ route }: { route: Route }) {
   const { index, params } = route
-  const wanted = params.prefix ?? ''
-  const generation = params.generation ?? ''
-  const limit = Number(params.limit) || 50
-  const { data, failure, again } = useLoaded(`entities ${index} ${generation} ${limit} ${wanted}`, (signal) =>
-    api.entities(index, wanted, limit, generation, signal),
+  const { contains = '', generation = '', cursor = '', order = 'passages' } = params
+  const { data, failure, again } = useLoaded(JSON.stringify(['entities', index, params]), (signal) =>
+    api.entities(index, { contains, order, cursor, generation, limit: 50 }, signal),
   )
   return (
     <>
       <h1 tabIndex={-1}>Entities</h1>
-      <Prefix label="Names that begin with" value={params.prefix ?? ''} />
+      <p class="lead">Persons, places, things and terms that passages mention.</p>
+      <div class="narrow">
+        <Narrow label="Names that contain" param="contains" value={contains} />
+        <Chooser
+          label="Order"
+          value={order === 'name' ? order : ''}
+          choices={[
+            ['', 'most passages first'],
+            ['name', 'by name'],
+          ]}
+          onChange={(value) => follow({ order: value, cursor: '' }, true)}
+        />
+      </div>
       {failure ? (
         <Trouble failure={failure} again={again} />
       ) : !data ? (
         <Loading what="Looking up" />
       ) : data.items.length === 0 ? (
-        <p>{wanted ? <>No name begins with “{wanted}”.</> : 'Nothing was extracted from these documents.'}</p>
+        <p>{contains ? <>No name contains “{contains}”.</> : 'Nothing was extracted from these documents.'}</p>
       ) : (
         <>
           <table>
@@ -47,11 +57,11 @@ export function Entities({ route }: { route: Route }) {
               ))}
             </tbody>
           </table>
-          {data.items.length === limit && limit < 1000 && (
+          {data.next_cursor && (
             <p class="actions">
-              <button type="button" onClick={() => follow({ limit: String(Math.min(1000, limit * 4)) }, true)}>
-                Show more
-              </button>
+              <a class="button" href={href(index, 'entities', '', { ...params, cursor: data.next_cursor })}>
+                Next page
+              </a>
             </p>
           )}
         </>
