@@ -73,7 +73,12 @@ func (s *Server) pinned(
 }
 
 func infoOf(name string, pointer core.Pointer, manifest *core.Manifest) IndexInfo {
+	var enriched []string
+	for _, one := range manifest.Enriched {
+		enriched = append(enriched, one.Name)
+	}
 	return IndexInfo{
+		Enriched:    enriched,
 		Index:       name,
 		State:       "published",
 		Generation:  pointer.Generation,

@@ -233,7 +233,7 @@ func (s *Server) runRoutes() []route {
 		{
 			method: "GET", pattern: "/v1/indexes/{index}/runs/{run}", id: "getRun", tag: tagRuns,
 			summary: "Get one run", doc: "Its progress, cost and problems: what `unweaver status --json` prints.",
-			kept: true, scope: access.Operate, answer: runlog.Run{}, problems: ofArtifact, handler: s.getRun,
+			kept: true, scope: access.Operate, answer: RunDetail{}, problems: ofArtifact, handler: s.getRun,
 		},
 		{
 			method: "GET", pattern: "/v1/indexes/{index}/runs/{run}/report", id: "getRunReport", tag: tagRuns,

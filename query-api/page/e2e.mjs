@@ -34,7 +34,7 @@ const steps = {
     })
   },
 
-  async 'the last nights are pictures, and a run has a report to keep'() {
+  async 'the last runs are pictures, and a run has a report to keep'() {
     const night = (n, more) => ({
       run: 'sample/n' + n, generation: 'n' + n, status: 'completed', published: true, seconds: 60 + n, documents: 100,
       started: new Date(Date.UTC(2026, 2, n, 3)).toISOString(), chunks: 400 + n, changed: n, share: n / 100, calls: 10 * n,
@@ -51,9 +51,10 @@ const steps = {
     await visit('#/sample/runs', { fake }, async (page) => {
       const trends = page.getByRole('region', { name: 'Trends' })
       await trends.waitFor()
-      assert.match(await trends.innerText(), /last 30 nights[\s\S]*26 published[\s\S]*4 held[\s\S]*46\.50 EUR/)
-      const cost = page.getByRole('img', { name: 'Cost of 30 nights, last 3.00 EUR' })
+      assert.match(await trends.innerText(), /last 30 runs[\s\S]*26 published[\s\S]*4 held[\s\S]*46\.50 EUR/)
+      const cost = page.getByRole('img', { name: 'Cost of 30 runs, last 3.00 EUR' })
       assert.equal(await cost.locator('rect').count(), 30)
+      assert.doesNotMatch(await trends.innerText(), /Dead letters|Estimate|unchanged|failed/) // zero in all runs
       assert.equal(await cost.locator('rect.warn').count(), 4)
       const boxes = await cost.locator('rect').evaluateAll((all) => all.map((one) => Number(one.getAttribute('height'))))
       assert.ok(boxes[29] > boxes[14] && boxes[14] > boxes[0], boxes.join(' '))
@@ -114,10 +115,17 @@ const steps = {
           await page.screenshot({ path: `${process.env.SHOTS}/themes-${colorScheme}-${width}.png`, fullPage: true })
         }
       })
-    const none = problem(422, 'invalid_param', 'it was built without questions of its chunks')
-    await visit('#/sample/themes', { fake: { '**/v1/indexes/sample/memory': none } }, async (page) => {
+    const none = {
+      '**/v1/indexes/sample': changed((body) => delete body.enriched),
+      '**/v1/indexes/sample/memory': problem(422, 'invalid_param', 'add gem to indexes.*.enrich'),
+    }
+    await visit('#/sample/themes', { fake: none }, async (page) => {
       await page.getByRole('heading', { name: 'No themes' }).waitFor()
-      await page.getByText('it was built without questions of its chunks').waitFor()
+      assert.match(await page.locator('main').innerText(), /enrich: \[gem\]/)
+      assert.doesNotMatch(await page.locator('main').innerText(), /indexes\.\*/)
+      await page.getByRole('link', { name: 'Documents' }).click()
+      await page.getByRole('heading', { name: 'Documents' }).waitFor()
+      assert.equal(await page.getByRole('link', { name: 'Themes' }).count(), 0)
     })
   },
 
@@ -145,6 +153,15 @@ const steps = {
       await page.goto('about:blank')
       await page.goto(address) // the opened passage has an address
       await page.locator('.passage.open .text').waitFor()
+    })
+  },
+
+  async 'no blank stands between a citation and a full stop'() {
+    const edit = changed((body) => {
+      body.answer = { text: 'Oslo is the capital [1] .', citations: [body.chunks[0].id], kind: 'model' }
+    })
+    await visit('#/sample/ask?' + q, { fake: { '**/query': edit } }, async (page) => {
+      assert.equal(await page.locator('.answer .words').innerText(), 'Oslo is the capital [1].')
     })
   },
 
@@ -352,17 +369,27 @@ const steps = {
   },
 
   async 'two generations are compared'() {
-    await visit(`#/sample/compare?${q}&a=vector&b=vector&ga=g1&gb=g2`, {}, async (page) => {
+    await visit(`#/sample/compare?${q}&a=vector&b=vector&ga=g1&gb=g2`, { viewport: { width: 360, height: 780 } }, async (page) => {
       await page.locator('table.compare').waitFor()
+      const cut = await page.getByLabel('Question').evaluate((box) => box.scrollWidth - box.clientWidth + box.scrollHeight - box.offsetHeight)
+      assert.ok(cut <= 0, 'the question is cut')
       assert.match(await page.locator('caption').innerText(), /g1[\s\S]*g2/)
     })
   },
 
-  async 'entities are found by prefix, and show their mentions by document'() {
+  async 'entities are found by part of a name, the most mentioned first, and show their mentions by document'() {
     await visit('#/sample/entities', {}, async (page) => {
-      await page.getByLabel('Names that begin with').fill('os')
+      await page.locator('td.n').first().waitFor()
+      const counts = (await page.locator('td.n').allTextContents()).map(Number)
+      assert.ok(counts[0] > 1 && counts.every((n, i) => i === 0 || n <= counts[i - 1]), counts.join(' '))
+      await page.getByLabel('Order').selectOption('by name')
+      await page.waitForFunction(() => {
+        const names = [...document.querySelectorAll('tbody td:first-child')].map((cell) => cell.textContent.toLowerCase())
+        return names.length > 1 && names.every((name, i) => i === 0 || name >= names[i - 1])
+      })
+      await page.getByLabel('Names that contain').fill('slo')
       await page.waitForFunction(() => document.querySelectorAll('tbody tr').length === 1)
-      assert.match(page.url(), /prefix=os/)
+      assert.match(page.url(), /contains=slo/)
       await page.getByRole('link', { name: 'Oslo' }).click()
       await page.getByRole('heading', { name: 'Mentioned in 2 documents' }).waitFor()
       assert.ok(await page.evaluate(() => document.activeElement.closest('main')), 'the focus is not in the new view')
@@ -382,6 +409,24 @@ const steps = {
     })
     await visit('#/sample/generations/nowhere', {}, async (page) => {
       await page.getByRole('heading', { name: 'There is no generation nowhere' }).waitFor()
+    })
+  },
+
+  async 'generations count the problems that their runs have'() {
+    const fake = { '**/v1/indexes/sample/runs?*': json({ items: [{ ...run, generation: 'g2', problems: 7 }] }) }
+    await visit('#/sample/generations', { fake }, async (page) => {
+      await page.getByRole('columnheader', { name: 'Problems' }).waitFor()
+      assert.deepEqual(await page.locator('td[data-name=Problems]').allTextContents(), ['7', '–'])
+    })
+  },
+
+  async 'a run that is held says what to do'() {
+    const held = { ...run, status: 'held', reason: 'mass_deletion', cost: 0, estimate: null,
+      next: ['See whether the corpus is whole. If it is: unweaver index CORPUS --wait --index sample'] }
+    await visit('#/sample/runs/g3', { fake: { '**/v1/indexes/sample/runs/**': json(held) } }, async (page) => {
+      const todo = page.getByRole('region', { name: 'What to do' })
+      assert.equal(await todo.locator('code').innerText(), 'unweaver index CORPUS --wait --index sample')
+      assert.equal(await page.getByRole('heading', { name: 'Cost' }).count(), 0)
     })
   },
 
@@ -570,6 +615,15 @@ const steps = {
               location.hash === hash && !document.querySelector('.loading') && document.querySelector('h1, .trouble'),
             view || '#/',
           )
+          const cut = await page.evaluate(() =>
+            [...document.querySelectorAll('.top nav a')].filter((tab) => {
+              const { left, right } = tab.getBoundingClientRect()
+              return left < 0 || right > innerWidth
+            }).length)
+          assert.equal(cut, 0, `${view}: tabs off the screen`)
+          const narrow = await page.evaluate(() =>
+            [...document.querySelectorAll('.rows td')].filter((cell) => cell.innerText && cell.clientWidth < 24).length)
+          assert.ok(width > 400 || narrow === 0, `${view}: ${narrow} cells squeezed`)
           if (view.includes('open=first')) await page.locator('.passage button').first().click()
           const wide = await page.evaluate(
             () => document.documentElement.scrollWidth - document.documentElement.clientWidth,

@@ -25,6 +25,7 @@ export interface Card extends Partial<IndexInfo> {
   published?: string | null
   age_seconds?: number
   problems?: number
+  enriched?: string[]
 }
 
 export interface Generation {
@@ -192,6 +193,7 @@ export interface Run {
   ended?: string
   published?: boolean
   unchanged?: boolean
+  next?: string[]
 }
 
 // Night is a build that ended, in a few figures.

@@ -3,7 +3,7 @@
 import type { ComponentChildren } from 'preact'
 import { useEffect, useRef, useState } from 'preact/hooks'
 import { Failure, useKey } from './api'
-import type { Piece } from './format'
+import { ago, when, type Piece } from './format'
 import { go, href, parse } from './route'
 
 // say tells a screen reader what happened.
@@ -369,26 +369,38 @@ export function Narrow({ label, param, value }: { label: string; param: string; 
   )
 }
 
-// Table scrolls sideways where it is wider than the page. Columns of numbers begin with #.
-export function Table({ label, columns, children }: { label: string; columns: string[]; children: ComponentChildren }) {
+// Table is a table of rows of cells. Columns of numbers begin with #. On a narrow screen each row is a block whose cells
+// carry the names of their columns; the roles keep it a table for a screen reader.
+export function Table({ label, columns, rows }: { label: string; columns: string[]; rows: ComponentChildren[][] }) {
+  const names = columns.map((name) => name.replace('#', ''))
+  const kind = (i: number): string | undefined => (columns[i]?.startsWith('#') ? 'n' : undefined)
   return (
-    <div class="scroll" tabIndex={0} role="region" aria-label={label}>
-      <table>
-        <thead>
-          <tr>
-            {columns.map((name) =>
-              name.startsWith('#') ? (
-                <th scope="col" class="n">
-                  {name.slice(1)}
-                </th>
-              ) : (
-                <th scope="col">{name}</th>
-              ),
-            )}
+    <table class="rows" role="table" aria-label={label}>
+      <thead role="rowgroup">
+        <tr role="row">
+          {names.map((name, i) => (
+            <th role="columnheader" scope="col" class={kind(i)}>
+              {name}
+            </th>
+          ))}
+        </tr>
+      </thead>
+      <tbody role="rowgroup">
+        {rows.map((cells) => (
+          <tr role="row">
+            {cells.map((cell, i) => (
+              <td role="cell" class={kind(i)} data-name={i > 0 ? names[i] : undefined}>
+                {cell}
+              </td>
+            ))}
           </tr>
-        </thead>
-        <tbody>{children}</tbody>
-      </table>
-    </div>
+        ))}
+      </tbody>
+    </table>
   )
+}
+
+// Age is how long ago something was, with the time itself for a pointer that rests on it.
+export function Age({ time }: { time: string | undefined }) {
+  return <span title={when(time)}>{ago(time)}</span>
 }

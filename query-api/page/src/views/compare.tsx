@@ -6,7 +6,7 @@ import { cut, duration, plural } from '../format'
 import { mine, remember } from '../mine'
 import { go, href, type Route } from '../route'
 import { Chooser, follow, Loading, Trouble, useLoaded } from '../ui'
-import { Given, GenerationChooser, methods, rules } from './ask'
+import { Given, GenerationChooser, methods, QuestionBox, rules } from './ask'
 import { documentHref, Place } from './passage'
 
 const choices: [string, string][] = [
@@ -170,14 +170,7 @@ export function Compare({ route }: { route: Route }) {
           Question
         </label>
         <div class="row">
-          <input
-            id="question"
-            value={text}
-            maxLength={8192}
-            placeholder="Ask a question"
-            autocomplete="off"
-            onInput={(event) => setText(event.currentTarget.value)}
-          />
+          <QuestionBox value={text} change={setText} submit={submit} />
           <button class="primary">Compare</button>
         </div>
         <div class="sides">

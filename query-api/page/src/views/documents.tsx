@@ -2,9 +2,9 @@
 
 import { useEffect, useRef } from 'preact/hooks'
 import { api } from '../api'
-import { ago, count, pieces, plural, shifted, short } from '../format'
+import { count, pieces, plural, shifted, short } from '../format'
 import { href, type Route } from '../route'
-import { follow, Loading, Marked, Narrow, Table, Trouble, useLoaded } from '../ui'
+import { Age, follow, Loading, Marked, Narrow, Table, Trouble, useLoaded } from '../ui'
 
 const text = (value: unknown): string => (typeof value === 'string' ? value : '')
 const figure = (value: unknown): number | undefined => (typeof value === 'number' ? value : undefined)
@@ -27,27 +27,26 @@ export function Documents({ route }: { route: Route }) {
       )}
       {data && data.items.length === 0 && <p>No document’s key begins so.</p>}
       {data && data.items.length > 0 && (
-        <Table label="Documents" columns={['Document', '#Passages', '#Characters', 'Modified']}>
-          {data.items.map((item) => {
+        <Table
+          label="Documents"
+          columns={['Document', '#Passages', '#Characters', 'Modified']}
+          rows={data.items.map((item) => {
             const key = text(item.document) || text(item.key)
-            return (
-              <tr>
-                <td>
-                  <a href={href(index, 'documents', key, { generation })}>{text(item.title) || key}</a>
-
-                  <p class="where">
-                    {text(item.title) && text(item.title) !== key && <span class="key">{key}</span>}
-                    {text(item.type) && <span>{text(item.type)}</span>}
-                    {item.stale === true && <span class="badge warn">earlier version</span>}
-                  </p>
-                </td>
-                <td class="n">{count(figure(item.chunks))}</td>
-                <td class="n">{count(figure(item.length))}</td>
-                <td>{ago(text(item.modified))}</td>
-              </tr>
-            )
+            return [
+              <>
+                <a href={href(index, 'documents', key, { generation })}>{text(item.title) || key}</a>
+                <p class="where">
+                  {text(item.title) && text(item.title) !== key && <span class="key">{key}</span>}
+                  {text(item.type) && <span>{text(item.type)}</span>}
+                  {item.stale === true && <span class="badge warn">earlier version</span>}
+                </p>
+              </>,
+              count(figure(item.chunks)),
+              count(figure(item.length)),
+              <Age time={text(item.modified)} />,
+            ]
           })}
-        </Table>
+        />
       )}
       {data?.next_cursor && (
         <p class="actions">

@@ -4,7 +4,7 @@ import { useState } from 'preact/hooks'
 import { api, Failure, type Chunk, type Page } from '../api'
 import { count, cut, pieces, plural } from '../format'
 import { href, type Route } from '../route'
-import { Chooser, Figures, follow, Loading, Marked, Narrow, Trouble, useLoaded } from '../ui'
+import { Chooser, Figures, follow, Loading, Marked, Narrow, Table, Trouble, useLoaded } from '../ui'
 import { documentHref, Place } from './passage'
 
 export function Entities({ route }: { route: Route }) {
@@ -37,26 +37,14 @@ export function Entities({ route }: { route: Route }) {
         <p>{contains ? <>No name contains “{contains}”.</> : 'Nothing was extracted from these documents.'}</p>
       ) : (
         <>
-          <table>
-            <thead>
-              <tr>
-                <th scope="col">Name</th>
-                <th scope="col" class="n">
-                  Passages
-                </th>
-              </tr>
-            </thead>
-            <tbody>
-              {data.items.map((entity) => (
-                <tr>
-                  <td>
-                    <a href={href(index, 'entities', entity.id, { generation })}>{entity.name}</a>
-                  </td>
-                  <td class="n">{count(entity.chunk_total)}</td>
-                </tr>
-              ))}
-            </tbody>
-          </table>
+          <Table
+            label="Entities"
+            columns={['Name', '#Passages']}
+            rows={data.items.map((entity) => [
+              <a href={href(index, 'entities', entity.id, { generation })}>{entity.name}</a>,
+              count(entity.chunk_total),
+            ])}
+          />
           {data.next_cursor && (
             <p class="actions">
               <a class="button" href={href(index, 'entities', '', { ...params, cursor: data.next_cursor })}>
