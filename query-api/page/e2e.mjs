@@ -263,6 +263,69 @@ const steps = {
     })
   },
 
+  async 'a document is read as text: headings, lists, tables, code and paragraphs'() {
+    const text = `# Lease [![CI](b.svg)](u)
+
+The tenant, who moved in during the spring of the year, pays on the
+first day of each month. The owner lives in Rotter-
+dam, and sends a bill.
+
+Rent 900\tHeat 80
+Due 1 May\tPaid yes
+
+* one is *soft*
+  and goes on
+1. two
+
+| Vendor | Contact |
+|--------|:-------:|
+| Söhne  | 😀 Eva |
+
+\`\`\`sh
+# a comment
+\`\`\`
+`
+    const hidden = [...text.matchAll(/^# | \[!.*\)$|(?<=is )\*|\*$|^\| |(?<=\S *)\|(?= \S)| *\|$|^\|-.*$|^```.*$/gmu)].map((found) => {
+      const start = Array.from(text.slice(0, found.index)).length
+      return { start, end: start + Array.from(found[0]).length }
+    })
+    const from = Array.from(text.slice(0, text.indexOf('Rotter'))).length
+    const edit = changed((body) => Object.assign(body, { text, start: 0, end: 400, length: 400, markup: hidden, title: 'Lease' }))
+    const fake = { '**/documents/**/text?*': edit }
+    await visit(`#/sample/documents/cities%2Foslo.txt?start=${from}&end=${from + 16}`, { fake }, async (page) => {
+      const box = page.locator('.text.document')
+      await box.waitFor()
+      assert.equal(await box.getByRole('heading', { level: 2 }).innerText(), 'Lease')
+      assert.deepEqual(await box.locator('> p').allInnerTexts(), [
+        'The tenant, who moved in during the spring of the year, pays on the first day of each month. ' +
+          'The owner lives in Rotter-dam, and sends a bill.',
+        'Rent 900\tHeat 80\nDue 1 May\tPaid yes',
+        '• one is soft and goes on',
+        '1. two',
+      ])
+      assert.equal(await box.locator('mark').innerText(), 'Rotter-dam, and')
+      assert.deepEqual(await box.locator('th').allInnerTexts(), ['Vendor', 'Contact'])
+      assert.deepEqual(await box.locator('td').allInnerTexts(), ['Söhne', '😀 Eva'])
+      assert.equal(await box.locator('pre').innerText(), '# a comment')
+      await accessible(page, 'a document')
+    })
+  },
+
+  async 'an opened passage shows what matched, and what belongs to it stays near'() {
+    const edit = changed((body) => {
+      const text = 'A line that says nothing.\n\n'.repeat(200) + 'Oslo is the capital.\n\n' + 'More of it.\n\n'.repeat(200)
+      const start = text.indexOf('Oslo')
+      Object.assign(body.chunks[0], { text, markup: [], highlights: [{ start, end: start + 4 }] })
+      body.chunks[0].snippet = { text: 'Oslo is the capital.', start, end: start + 20 }
+    })
+    await visit('#/sample/ask?' + q, { fake: { '**/query': edit } }, async (page) => {
+      const first = page.locator('.passage').first()
+      await first.locator('button').click()
+      const [box, mark] = [await first.locator('.text').boundingBox(), await first.locator('.text mark').boundingBox()]
+      assert.ok(box.height < 600 && mark.y > box.y && mark.y + mark.height < box.y + box.height, JSON.stringify([box, mark]))
+    })
+  },
+
   async 'nothing of a document becomes markup or a link to run'() {
     const evil = '<img src=x onerror="window.hit=1"><script>window.hit=1</script><b>bold</b>'
     const edit = changed((body) => {

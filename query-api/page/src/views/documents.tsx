@@ -2,9 +2,10 @@
 
 import { useEffect, useRef } from 'preact/hooks'
 import { api } from '../api'
-import { count, pieces, plural, shifted, short } from '../format'
+import { count, plural, shifted, short } from '../format'
+import { Prose } from '../prose'
 import { href, type Route } from '../route'
-import { Age, follow, Loading, Marked, Narrow, Table, Trouble, useLoaded } from '../ui'
+import { Age, follow, Loading, Narrow, Table, Trouble, useLoaded } from '../ui'
 
 const text = (value: unknown): string => (typeof value === 'string' ? value : '')
 const figure = (value: unknown): number | undefined => (typeof value === 'number' ? value : undefined)
@@ -107,9 +108,7 @@ export function DocumentView({ route }: { route: Route }) {
         </p>
       )}
       <div class="text document" ref={at}>
-        <Marked
-          list={pieces(data.text, end > start ? shifted([{ start, end }], data.start) : [], data.markup)}
-        />
+        <Prose text={data.text} marks={end > start ? shifted([{ start, end }], data.start) : []} hidden={data.markup ?? []} />
       </div>
       {data.end < data.length && (
         <p class="actions">
