@@ -15,7 +15,7 @@ interface Block {
 
 const bullet = /^(\s*)(?:[-*+•]|\d{1,3}[.)])\s/
 const columns = /\S(?:\t| {3,})\s*\S/
-const prose = /(?:\p{L}+[,;]? ){5}/u
+const prose = /(?:\p{L}+[,;]? ){4}/u
 
 
 // Text is the code points of a text, what is shown in their place, and what is hidden of them.
