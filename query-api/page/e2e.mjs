@@ -285,7 +285,7 @@ Due 1 May\tPaid yes
 # a comment
 \`\`\`
 `
-    const hidden = [...text.matchAll(/^# | \[!.*\)$|(?<=is )\*|\*$|^\| |(?<=\S *)\|(?= \S)| *\|$|^\|-.*$|^```.*$/gmu)].map((found) => {
+    const hidden = [...text.matchAll(/^# (?=L)| \[!.*\)$|(?<=is )\*|\*$|^\| |(?<=\S *)\|(?= \S)| *\|$|^\|-.*$|^```.*$/gmu)].map((found) => {
       const start = Array.from(text.slice(0, found.index)).length
       return { start, end: start + Array.from(found[0]).length }
     })
