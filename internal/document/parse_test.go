@@ -201,7 +201,7 @@ func TestTitles(t *testing.T) {
 		{"", "<!-- one line -->\nNotes\n\nmore", "text", "Notes"},
 		{"", "# Logrus <img src=\"a\"/> [![Build](a.svg)](b) [![Docs][1]][2]\n", "markdown", "Logrus"},
 		{"", "# [![Viper](logo.svg)](b)\n", "markdown", "Viper"},
-		{"", "Archive-Name: editor-faq/sed\nThe editor\n\nmore", "text", "The editor"},
+		{"", "Archive-Name: editor-faq/sed\nVersion: 015\n\nThe editor\n\nmore", "text", "The editor"},
 		{"", "[![Build](a.svg)](b) [![Docs][1]][2]\n\nThe project\n\nmore", "markdown", "The project"},
 		{"", "<p align=\"center\">\n<img src=\"a\">\n</p>\n\nThe project\n\nmore", "markdown", "The project"},
 		{"", "[\n {\n  \"text\": \"by Bea Dove\"\n }\n]", "json", "\"text\": \"by Bea Dove\""},

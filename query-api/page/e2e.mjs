@@ -313,15 +313,15 @@ Due 1 May\tPaid yes
 
   async 'an opened passage shows what matched, and what belongs to it stays near'() {
     const edit = changed((body) => {
-      const text = 'A line that says nothing.\n\n'.repeat(200) + 'Oslo is the capital.\n\n' + 'More of it.\n\n'.repeat(200)
-      const start = text.indexOf('Oslo')
-      Object.assign(body.chunks[0], { text, markup: [], highlights: [{ start, end: start + 4 }] })
+      const text = 'A line of Oslo.\n\n'.repeat(200) + 'Oslo is the capital.\n\n' + 'More of it.\n\n'.repeat(200)
+      const start = text.indexOf('Oslo is')
+      Object.assign(body.chunks[0], { text, markup: [], highlights: [{ start: 10, end: 14 }, { start, end: start + 4 }] })
       body.chunks[0].snippet = { text: 'Oslo is the capital.', start, end: start + 20 }
     })
     await visit('#/sample/ask?' + q, { fake: { '**/query': edit } }, async (page) => {
       const first = page.locator('.passage').first()
       await first.locator('button').click()
-      const [box, mark] = [await first.locator('.text').boundingBox(), await first.locator('.text mark').boundingBox()]
+      const [box, mark] = [await first.locator('.text').boundingBox(), await first.locator('.text .sentence').boundingBox()]
       assert.ok(box.height < 600 && mark.y > box.y && mark.y + mark.height < box.y + box.height, JSON.stringify([box, mark]))
     })
   },
@@ -416,6 +416,8 @@ Due 1 May\tPaid yes
 
   async 'two methods are compared rank by rank'() {
     const edit = changed((body) => {
+      const markup = [[4, 6], [11, 12], [14, 15]].map(([start, end]) => ({ start, end }))
+      Object.assign(body.chunks[0], { snippet: { text: '# Oslo *is* it', start: 4, end: 18 }, markup })
       if (body.method !== 'bm25') return
       body.chunks.reverse()
       body.chunks.pop() // what was first is only in A
@@ -426,6 +428,7 @@ Due 1 May\tPaid yes
     await visit(`#/sample/compare?${q}&a=vector&b=bm25`, { fake: { '**/query': edit } }, async (page) => {
       await page.locator('table.compare').waitFor()
       assert.match(await page.locator('table.compare').innerText(), /only A/)
+      assert.match(await page.locator('table.compare').innerText(), /Oslo is it/)
       assert.ok((await page.locator('.move.up, .move.down').count()) > 0)
       assert.match(await page.locator('section .lead').innerText(), /only in A/)
     })

@@ -249,7 +249,7 @@ function focusPassage(id: string): void {
     const passage = document.getElementById('passage-' + id)
     const calm = matchMedia('(prefers-reduced-motion: reduce)').matches
     passage?.querySelector('button')?.focus({ preventScroll: true })
-    const target = passage?.querySelector('.text .sentence, .text mark') ?? passage
+    const target = passage?.querySelector('.text .sentence') ?? passage?.querySelector('.text mark') ?? passage
     target?.scrollIntoView({ behavior: calm ? 'auto' : 'smooth', block: target === passage ? 'start' : 'center' })
   })
 }

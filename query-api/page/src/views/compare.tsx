@@ -7,7 +7,7 @@ import { mine, remember } from '../mine'
 import { go, href, type Route } from '../route'
 import { Chooser, follow, Loading, Trouble, useLoaded } from '../ui'
 import { Given, GenerationChooser, methods, QuestionBox, rules } from './ask'
-import { documentHref, Place } from './passage'
+import { documentHref, Place, spoken } from './passage'
 
 const choices: [string, string][] = [
   ...methods,
@@ -123,7 +123,7 @@ function Comparison({ index, a, b }: { index: string; a: QueryResponse; b: Query
                   <span class="key">{row.chunk.document}</span>
                 </p>
                 <p class="snippet">
-                  {cut((row.chunk.snippet?.text ?? row.chunk.text).trim().replace(/\s+/g, ' '), 150)}
+                  {cut(spoken(row.chunk), 150)}
                 </p>
               </td>
             </tr>

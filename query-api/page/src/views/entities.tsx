@@ -2,10 +2,10 @@
 
 import { useState } from 'preact/hooks'
 import { api, Failure, type Chunk, type Page } from '../api'
-import { count, cut, pieces, plural } from '../format'
+import { count, pieces, plural, type Piece } from '../format'
 import { href, type Route } from '../route'
 import { Chooser, Figures, follow, Loading, Marked, Narrow, Table, Trouble, useLoaded } from '../ui'
-import { documentHref, Place } from './passage'
+import { documentHref, Place, spoken } from './passage'
 
 export function Entities({ route }: { route: Route }) {
   const { index, params } = route
@@ -58,17 +58,18 @@ export function Entities({ route }: { route: Route }) {
   )
 }
 
-// around gives the text near the first place where a name stands, with the name marked.
-function around(text: string, name: string): { text: string; marked: boolean }[] {
-  const flat = text.replace(/\s+/g, ' ')
-  const found = flat.toLowerCase().indexOf(name.toLowerCase())
-  if (found < 0) return [{ text: cut(flat, 220), marked: false }]
-  const from = Math.max(0, found - 90)
-  const before = Array.from(flat.slice(from, found)).length
-  const mark = { start: before, end: before + Array.from(name).length }
-  const part = (from > 0 ? '… ' : '') + flat.slice(from, found + name.length + 130)
-  const shift = from > 0 ? 2 : 0
-  return pieces(part, [{ start: mark.start + shift, end: mark.end + shift }])
+// around returns whole words near the first place where a name stands, with the name marked.
+function around(chunk: Chunk, name: string): Piece[] {
+  const flat = spoken(chunk)
+  const found = Math.max(0, flat.toLowerCase().indexOf(name.toLowerCase()))
+  const from = found > 90 ? flat.indexOf(' ', found - 90) + 1 : 0
+  const end = found + name.length + 130
+  const to = end < flat.length ? flat.lastIndexOf(' ', end) : flat.length
+  const part = (from > 0 ? '… ' : '') + flat.slice(from, to) + (to < flat.length ? ' …' : '')
+  const at = part.toLowerCase().indexOf(name.toLowerCase(), found - from)
+  if (at < 0) return [{ text: part, marked: false }]
+  const start = Array.from(part.slice(0, at)).length
+  return pieces(part, [{ start, end: start + Array.from(name).length }])
 }
 
 function Mentions({ index, id, name, generation }: { index: string; id: string; name: string; generation: string }) {
@@ -104,7 +105,7 @@ function Mentions({ index, id, name, generation }: { index: string; id: string; 
               {chunks.map((chunk) => (
                 <li>
                   <p class="snippet">
-                    <Marked list={around(chunk.text, name)} />
+                    <Marked list={around(chunk, name)} />
                   </p>
                   <p class="where">
                     <Place chunk={chunk} />

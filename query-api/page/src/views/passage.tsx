@@ -27,10 +27,16 @@ export function documentHref(index: string, generation: string, chunk: Chunk): s
   return href(index, 'documents', chunk.document, { generation, start: chunk.start, end: chunk.end })
 }
 
+// spoken is what matched of a passage, else the passage, as plain words.
+export function spoken({ snippet, text, markup = [] }: Chunk): string {
+  const list = pieces(snippet?.text ?? text, [], shifted(markup, snippet?.start ?? 0))
+  return list.map((piece) => piece.text).join('').replace(/\s+/g, ' ').trim()
+}
+
 // Snippet is what the server says matched; without that, the beginning.
 function Snippet({ chunk }: { chunk: Chunk }) {
   const { snippet } = chunk
-  if (!snippet) return <p class="snippet">{cut(chunk.text.trim().replace(/\s+/g, ' '), 280)}</p>
+  if (!snippet) return <p class="snippet">{cut(spoken(chunk), 280)}</p>
   const marks = shifted(chunk.highlights ?? [], snippet.start)
   const length = Array.from(chunk.text).length
   return (
@@ -54,7 +60,7 @@ function Whole({ chunk }: { chunk: Chunk }) {
   const { text, snippet, highlights = [], markup = [] } = chunk
   const box = useRef<HTMLDivElement>(null)
   useLayoutEffect(() => {
-    const target = box.current?.querySelector<HTMLElement>('.sentence, mark')
+    const target = box.current?.querySelector('.sentence') ?? box.current?.querySelector('mark')
     if (!box.current || !target) return
     const above = target.getBoundingClientRect().top - box.current.getBoundingClientRect().top
     box.current.scrollTop = above - box.current.clientHeight / 3
