@@ -273,6 +273,11 @@ dam, and sends a bill.
 Rent 900\tHeat 80
 Due 1 May\tPaid yes
 
+Landlady: somebody who owns a rather large number of houses
+Town: Rotterdam
+
+    indented code
+
 * one is *soft*
   and goes on
 1. two
@@ -300,13 +305,14 @@ Due 1 May\tPaid yes
         'The tenant, who moved in during the spring of the year, pays on the first day of each month. ' +
           'The owner lives in Rotter-dam, and sends a bill.',
         'Rent 900\tHeat 80\nDue 1 May\tPaid yes',
+        'Landlady: somebody who owns a rather large number of houses\nTown: Rotterdam',
         '• one is soft and goes on',
         '1. two',
       ])
       assert.equal(await box.locator('mark').innerText(), 'Rotter-dam, and')
       assert.deepEqual(await box.locator('th').allInnerTexts(), ['Vendor', 'Contact'])
       assert.deepEqual(await box.locator('td').allInnerTexts(), ['Söhne', '😀 Eva'])
-      assert.equal(await box.locator('pre').innerText(), '# a comment')
+      assert.deepEqual(await box.locator('pre').allTextContents(), ['    indented code', '# a comment'])
       await accessible(page, 'a document')
     })
   },

@@ -13,8 +13,9 @@ interface Block {
   titled?: boolean // a row with a line of dashes below
 }
 
-const bullet = /^(\s*)(?:[-*+•]|\d{1,3}[.)])\s/
+const bullet = /^(\s*)(?:[-*+•]|\d{1,3}(?:\.\d{1,3})*[.)])\s/
 const columns = /\S(?:\t| {3,})\s*\S/
+const field = /^\s*[\p{L}-]+: /u
 const prose = /(?:\p{L}+[,;]? ){4}/u
 
 
@@ -53,6 +54,9 @@ class Text {
       } else if (fenced) {
         this.add('code', from, to, 0, apart)
         apart = false
+      } else if (/^( {4}|\t)\s*\S/.test(raw) && (apart ? last?.kind !== 'item' : last?.kind === 'code')) {
+        this.add('code', from, to, 0, apart)
+        apart = false
       } else if (bare && !apart && last?.kind === 'row') {
         last.titled = true
       } else if (bare && !apart && last?.lines.length === 1 && /^(=+|-+)$/.test(mark)) {
@@ -70,7 +74,7 @@ class Text {
       } else {
         const item = bullet.exec(raw)
         if (item && '-*+'.includes(mark[0] ?? '')) this.shown[from + item[1]!.length] = '•'
-        this.add(item ? 'item' : 'text', from, to, (item?.[1] ?? '').length, apart || !!item || last?.kind === 'row')
+        this.add(item ? 'item' : 'text', from, to, (item?.[1] ?? '').length, apart || !!item || last?.kind === 'row' || last?.kind === 'code')
         apart = false
       }
       from = to + 1
@@ -89,15 +93,16 @@ class Text {
   // join takes ends of lines out of a paragraph where only its width broke it: the next word had no room, or the sentence
   // goes on.
   private join({ lines, kind }: Block): void {
-    const said = lines.map(([from, to]) => this.shown.slice(from, to).join(''))
+    const shown = lines.map(([from, to]) => this.shown.slice(from, to).join(''))
     const width = Math.max(...lines.map(([from, to]) => to - from))
     for (let i = 0; i + 1 < lines.length; i++) {
-      const [one, next] = [said[i]!, said[i + 1]!]
+      const [one, next] = [shown[i]!, shown[i + 1]!]
       const word = /^\S+/.exec(next.trim())?.[0] ?? ''
-      const full = width >= (lines.length > 3 ? 40 : 60) && one.length + 1 + word.length > 0.85 * width
+      const said = prose.test(one) || prose.test(next)
+      const full = said && width >= (lines.length > 3 ? 40 : 60) && one.length + 1 + word.length > 0.85 * width
       const goesOn = prose.test(one) && /[\p{L},-]$/u.test(one) && /^\p{Ll}+[,.:]?$/u.test(word)
       const hangs = kind === 'item' && /^\s/.test(next)
-      if (columns.test(one) || columns.test(next) || / {2}$/.test(one) || (!hangs && ((!full && !goesOn) || /^\s/.test(next)))) continue
+      if (columns.test(one) || columns.test(next) || field.test(next) || / {2}$/.test(one) || (!hangs && ((!full && !goesOn) || /^\s/.test(next)))) continue
       const parted = /\p{L}-$/u.test(one) && /^\p{Ll}/u.test(word)
       this.shown[lines[i]![1]] = parted ? '' : ' '
       const indent = next.length - next.trimStart().length

@@ -188,7 +188,9 @@ export function Trouble({ failure, again }: { failure: Failure; again?: () => vo
     <section class="trouble" role="alert">
       <h2>{title}</h2>
       <p>{what}</p>
-      {failure.detail && failure.status !== 0 && <p class="detail">{failure.detail}</p>}
+      {failure.detail && failure.status !== 0 && (
+        <p class="detail">{failure.detail.replace(` (${failure.hint})`, '')}</p>
+      )}
       {failure.reference && (
         <p class="detail">
           Reference for the operator: <code>{failure.reference}</code>

@@ -2,7 +2,7 @@
 
 import { useState } from 'preact/hooks'
 import { api, type Chunk, type Question, type QueryResponse } from '../api'
-import { cut, duration, plural } from '../format'
+import { brief, cut, duration, plural } from '../format'
 import { mine, remember } from '../mine'
 import { go, href, type Route } from '../route'
 import { Chooser, follow, Loading, Trouble, useLoaded } from '../ui'
@@ -81,7 +81,7 @@ function Comparison({ index, a, b }: { index: string; a: QueryResponse; b: Query
     <section aria-label="Comparison">
       <p class="lead">
         {both.length === rows.length ? 'Both find the same passages' : `${plural(both.length, 'passage')} in both`}
-        {`, ${moved.length} of them at another rank`}
+        {moved.length > 0 ? `, ${moved.length} of them at another rank` : ', at the same ranks'}
         {rows.some((row) => row.b === undefined) && `; ${rows.filter((row) => row.b === undefined).length} only in A`}
         {rows.some((row) => row.a === undefined) && `; ${rows.filter((row) => row.a === undefined).length} only in B`}.
       </p>
@@ -120,7 +120,7 @@ function Comparison({ index, a, b }: { index: string; a: QueryResponse; b: Query
                 </a>
                 <p class="where">
                   <Place chunk={row.chunk} />
-                  <span class="key">{row.chunk.document}</span>
+                  <span class="key">{brief(row.chunk.document)}</span>
                 </p>
                 <p class="snippet">
                   {cut(spoken(row.chunk), 150)}

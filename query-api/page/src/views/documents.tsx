@@ -2,7 +2,7 @@
 
 import { useEffect, useRef } from 'preact/hooks'
 import { api } from '../api'
-import { count, plural, shifted, short } from '../format'
+import { brief, count, plural, shifted, short } from '../format'
 import { Prose } from '../prose'
 import { href, type Route } from '../route'
 import { Age, follow, Loading, Narrow, Table, Trouble, useLoaded } from '../ui'
@@ -37,7 +37,7 @@ export function Documents({ route }: { route: Route }) {
               <>
                 <a href={href(index, 'documents', key, { generation })}>{text(item.title) || key}</a>
                 <p class="where">
-                  {text(item.title) && text(item.title) !== key && <span class="key">{key}</span>}
+                  {text(item.title) && text(item.title) !== key && <span class="key">{brief(key)}</span>}
                   {text(item.type) && <span>{text(item.type)}</span>}
                   {item.stale === true && <span class="badge warn">earlier version</span>}
                 </p>
@@ -87,7 +87,7 @@ export function DocumentView({ route }: { route: Route }) {
       </p>
       <h1 tabIndex={-1}>{data.title || data.document}</h1>
       <p class="where">
-        <span class="key">{data.document}</span>
+        <span class="key">{brief(data.document)}</span>
         <span>{plural(data.length, 'character')}</span>
         <span>
           version <code title={data.version}>{short(data.version)}</code>

@@ -2,7 +2,7 @@
 
 import { useState } from 'preact/hooks'
 import { api, Failure, type Chunk, type Page } from '../api'
-import { count, pieces, plural, type Piece } from '../format'
+import { brief, count, pieces, plural, type Piece } from '../format'
 import { href, type Route } from '../route'
 import { Chooser, Figures, follow, Loading, Marked, Narrow, Table, Trouble, useLoaded } from '../ui'
 import { documentHref, Place, spoken } from './passage'
@@ -110,7 +110,7 @@ function Mentions({ index, id, name, generation }: { index: string; id: string; 
                   <p class="where">
                     <Place chunk={chunk} />
                     <a class="key" href={documentHref(index, generation, chunk)}>
-                      {chunk.document}
+                      {brief(chunk.document)}
                     </a>
                   </p>
                 </li>

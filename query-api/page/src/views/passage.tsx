@@ -2,7 +2,7 @@
 
 import { useLayoutEffect, useRef } from 'preact/hooks'
 import type { Chunk } from '../api'
-import { address, cut, pieces, shifted } from '../format'
+import { address, brief, cut, pieces, shifted } from '../format'
 import { Prose } from '../prose'
 import { href } from '../route'
 import { Marked } from '../ui'
@@ -125,7 +125,7 @@ export function Passage(props: {
       <p class="where">
         <Place chunk={chunk} />
         <a class="key" href={documentHref(index, generation, chunk)}>
-          {chunk.document}
+          {brief(chunk.document)}
         </a>
         {cited && <span class="badge">cited</span>}
         {chunk.stale && (
