@@ -27,6 +27,7 @@ type Response struct {
 	Degraded   []string       `json:"degraded"`
 	Chunks     []Chunk        `json:"chunks"`
 	Entities   []Entity       `json:"entities"`
+	Notes      []Note         `json:"notes,omitempty" doc:"what the chat model reads beside passages: facts, summaries"`
 	Answer     *Answer        `json:"answer"`
 	Explain    any            `json:"explain,omitempty" ref:"Explain"`
 	Usage      Usage          `json:"usage"`
@@ -63,7 +64,7 @@ type Chunk struct {
 	Mentions   []Mention         `json:"mentions,omitempty" doc:"with explain: what was extracted from the passage"`
 	Snippet    *Snippet          `json:"snippet,omitempty" doc:"of a query: the sentences that matched best"`
 	Highlights []Highlight       `json:"highlights,omitempty" doc:"of a query: code points of text that matched, in order"`
-	Markup     []snippet.Span    `json:"markup,omitempty" doc:"of a query: code points of text that are marks or tags"`
+	Markup     []snippet.Span    `json:"markup,omitempty" doc:"code points of text that are marks or tags"`
 }
 
 // Rect is a part of a page, in points (1/72 inch) from the upper left corner of the page as it is shown.
@@ -130,6 +131,8 @@ type Usage struct {
 	PromptTokens     int64 `json:"prompt_tokens"`
 	CompletionTokens int64 `json:"completion_tokens"`
 	EmbedCached      bool  `json:"embed_cached"`
+	NoteTokens       int64 `json:"note_tokens,omitempty" doc:"of notes in the context"`
+	PassageTokens    int64 `json:"passage_tokens,omitempty" doc:"with notes: of the passages that fit beside"`
 	RerankTokens     int64 `json:"rerank_tokens,omitempty" doc:"a quarter of the bytes sent where the server tells none"`
 }
 
@@ -247,7 +250,6 @@ func (c *Chunk) show(found snippet.Found) {
 	for _, span := range found.Highlights {
 		c.Highlights = append(c.Highlights, Highlight(span))
 	}
-	c.Markup = extract.Markup(c.Text)
 }
 
 // ChunkOf reads what a response tells of a chunk.
@@ -283,6 +285,7 @@ func ChunkOf(ctx context.Context, generation *retrieve.Generation, chunk *livese
 		Start:    int(chunk.Start),
 		End:      int(chunk.End),
 		Text:     text,
+		Markup:   extract.Markup(text),
 		Entities: []EntityRef{},
 	}, nil
 }
