@@ -24,7 +24,8 @@ func (a *App) estimateCmd() *cobra.Command {
 		Short: "Tell what a build would make, why, and what it would cost, and take nothing",
 		Long: `Tell what a build would make, why, and what it would cost: documents and passages by reason, calls,
 tokens, money and time, each with a range. It takes nothing: no lease, no run, no key, no call, no write. A document
-that did not change costs its listing only. Ranges go by what the last generations came to, where there are any.
+that did not change costs its listing only. Ranges go by what the last generations came to, where there are any. An
+embedder inside is timed by a short probe, where its weights are.
 
 With --out the plan is written to a file; index --plan FILE builds what it says, or refuses with what has moved since.`,
 		Example: `  unweaver estimate ./docs --index docs

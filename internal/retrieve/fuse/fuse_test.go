@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+
 	"github.com/unweaver/unweaver/internal/retrieve/fuse"
 	"github.com/unweaver/unweaver/internal/retrieve/walk"
 )
@@ -243,7 +245,7 @@ func TestTitlesAreSeedsAndLeadAStepFurther(t *testing.T) {
 	titles := fuse.Titles{
 		Asked: []uint32{3, 9}, Named: func(chunk uint32) []walk.Weighted { return named[chunk] },
 	}
-	params := fuse.For(fuse.Linked)
+	params := fuse.For(fuse.Linked, true)
 	got := map[uint32]float64{}
 	for _, seed := range fuse.Make(params, []fuse.List{list}, nil, nil, titles).Start.Chunks {
 		got[seed.ID] = seed.Weight
@@ -262,5 +264,15 @@ func TestTitlesAreSeedsAndLeadAStepFurther(t *testing.T) {
 	}
 	if len(got) != len(weights) {
 		t.Errorf("seeds %v", got)
+	}
+}
+
+// Only linked indexes whose chunks a model embeds have sharper seeds.
+func TestSeedsAreSharperWhereAModelEmbedsLinkedChunks(t *testing.T) {
+	for _, kind := range []string{fuse.Linked, fuse.Short, fuse.Long} {
+		hashed, byModel := fuse.For(kind, true), fuse.For(kind, false)
+		assert.Equal(t, kind == fuse.Linked, byModel.PowChunk > hashed.PowChunk, kind)
+		byModel.PowChunk = hashed.PowChunk
+		assert.Equal(t, hashed, byModel, kind)
 	}
 }
