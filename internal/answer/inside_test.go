@@ -27,7 +27,7 @@ func (q insideQuestion) Embed(ctx context.Context, texts []string) ([][]float32,
 
 // Promises: 131.
 func TestAQuestionIsEmbeddedAsOneByTheWeightsOfItsGeneration(t *testing.T) {
-	described, err := neural.Describe("e5")
+	described, err := neural.Describe("e5", t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}

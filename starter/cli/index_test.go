@@ -374,7 +374,7 @@ func TestProgressIsOneLineAStage(t *testing.T) {
 [############............]  50 %  extract  40/80 passages  3.0/s  0s so far  6 tokens
 [#####################...]  90 %  embed    1/9 texts  -/s  2m5s so far  6 tokens  cost 0.5000 EUR  ` +
 		`retrying: model_unavailable: embed http://models:8000/v1/embeddings model small: connection refused
-[#####################...]  90 %  embed, once more 2/9 texts  3.0/s  0s so far  6 tokens  ` +
+[#####################...]  90 %  embed, once more 2/9 parts  3.0/s  0s so far  6 tokens  ` +
 		`waiting for store_unavailable since 12:03, next try 12:13 (4 failed); unweaver resume tries at once
 [######################..]  95 %  load     0/9 parts  3.0/s  0s so far  6 tokens  paused: budget_spent
 `
