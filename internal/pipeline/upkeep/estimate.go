@@ -15,6 +15,7 @@ import (
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/ledger"
 	"github.com/unweaver/unweaver/internal/model"
+	"github.com/unweaver/unweaver/internal/pipeline/purges"
 	"github.com/unweaver/unweaver/internal/pipeline/run"
 	"github.com/unweaver/unweaver/internal/pipeline/unit"
 	"github.com/unweaver/unweaver/internal/stage/estimate"
@@ -106,7 +107,8 @@ type estimating struct {
 	models    model.Set
 	fresh     estimate.New
 	decisions *decisions
-	asked     []int // chunks of the unit that belong to the document that is asked about
+	excluded  purges.Set // documents that were purged
+	asked     []int      // chunks of the unit that belong to the document that is asked about
 }
 
 func (e *estimating) look(ctx context.Context, report *core.Estimated) error {
@@ -154,7 +156,15 @@ func (e *estimating) explain(report *core.Report) error {
 	if e.in.Why == "" {
 		return nil
 	}
-	if report.Why = e.decisions.asked; report.Why == nil {
+	holder, _, _ := strings.Cut(e.in.Why, "#")
+	if report.Why = e.decisions.asked; e.excluded.Has(e.in.Why) || e.excluded.Has(holder) {
+		report.Why = &core.Why{
+			Document: e.in.Why, Reason: plan.DecidedPurged,
+			Detail: "it is left out whatever the corpus has; to let it return: unweaver purge list " + e.Index.Name +
+				" --readmit " + fault.Quoted(e.in.Why),
+		}
+	}
+	if report.Why == nil {
 		return fault.NotFound.At("explain document", fault.Quoted(e.in.Why)).
 			Because("neither the corpus nor the published generation has it").
 			Advise("give its key: the path below the corpus, with /; of a row, OBJECT#ID. It may be left out by the index's " +
@@ -236,14 +246,14 @@ func (e *estimating) plan(ctx context.Context) (plan.Result, error) {
 	if err != nil {
 		return plan.Result{}, err
 	}
-	excluded, err := excludedOf(ctx, e.Index)
+	e.excluded, err = excludedOf(ctx, e.Index)
 	if err != nil {
 		return plan.Result{}, err
 	}
 	planned, err := plan.Run(ctx, plan.In{
 		Spec: e.Settings, Corpus: documents, Artifacts: e.Index, Scratch: e.Scratch.Prefix,
 		Limits: e.Limits, Parser: e.Parser, Parent: e.parent, Dead: dead, Part: fixed.Part, Retry: retry, Renamed: renamed,
-		Leave: leave, Purged: unit.PurgedOf(excluded), Foreign: fixed.Foreign, Reasons: reasons,
+		Leave: leave, Purged: unit.PurgedOf(e.excluded), Foreign: fixed.Foreign, Reasons: reasons,
 		OnProgress: e.Progress.Done, OnBytes: e.Progress.Touch,
 		OnDecision: e.decisions.decided,
 	})
