@@ -26,6 +26,7 @@ import (
 
 // fakeControl is a control.Control that answers what a test gives it and remembers what it was asked.
 type fakeControl struct {
+	noCorpus  string // of a restore
 	schedules []control.Scheduled
 	triggered control.Triggered
 	letters   []core.Letter
@@ -270,7 +271,7 @@ func (c *fakeControl) Audit(_ context.Context, request control.AuditRequest) (co
 }
 
 func (c *fakeControl) Restore(_ context.Context, index string) (control.Run, error) {
-	return control.Run{Run: index + "/restore-1"}, c.ask("restore", index)
+	return control.Run{Run: index + "/restore-1", NoCorpus: c.noCorpus}, c.ask("restore", index)
 }
 
 func (c *fakeControl) Doctor(_ context.Context, spec core.Spec) ([]control.Check, error) {

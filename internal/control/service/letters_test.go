@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"os"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -45,6 +46,22 @@ func (b *bench) fail(letter extract.DeadLetter) {
 	b.t.Helper()
 	_, err := blob.WriteJSON(b.t.Context(), b.art.Store, extract.DeadLetterKey(b.art, "g1", letter.Chunk), letter, blob.Cond{})
 	b.must(err)
+}
+
+// A restore needs no corpus. It says where the next build will miss it.
+func TestARestoreSaysWhyTheNextBuildWillFail(t *testing.T) {
+	b := newBench(t)
+	spec, err := b.art.Spec(t.Context(), b.publish())
+	b.must(err)
+	b.must(os.Remove(spec.Corpus))
+	run, err := b.Restore(t.Context(), "docs")
+	if err != nil || !strings.Contains(run.NoCorpus, spec.Corpus) {
+		t.Errorf("%+v, %v", run, err)
+	}
+	_, err = b.Purges(t.Context(), control.PurgesRequest{Index: "docs"})
+	b.must(err)
+	_, err = b.Purges(t.Context(), control.PurgesRequest{Index: "dosc", Readmit: []string{"a.md"}})
+	wants(t, err, fault.UnknownIndex, "dosc")
 }
 
 func TestARoundOfRetryFailedIsABuildOfWhatFailed(t *testing.T) {
