@@ -58,10 +58,23 @@ func TestARestoreSaysWhyTheNextBuildWillFail(t *testing.T) {
 	if err != nil || !strings.Contains(run.NoCorpus, spec.Corpus) {
 		t.Errorf("%+v, %v", run, err)
 	}
-	_, err = b.Purges(t.Context(), control.PurgesRequest{Index: "docs"})
-	b.must(err)
-	_, err = b.Purges(t.Context(), control.PurgesRequest{Index: "dosc", Readmit: []string{"a.md"}})
-	wants(t, err, fault.UnknownIndex, "dosc")
+}
+
+// An empty list of an index that is known is empty; one of a misspelt name is an error.
+func TestAListOfAnUnknownIndexIsAnError(t *testing.T) {
+	b := newBench(t)
+	b.publish()
+	for name, list := range map[string]func(index string) error{
+		"purges": func(index string) error { return second(b.Purges(t.Context(), control.PurgesRequest{Index: index})) },
+		"backfills": func(index string) error {
+			return second(b.Backfills(t.Context(), control.BackfillNamed{Index: index}))
+		},
+		"operations": func(index string) error { return second(b.Operations(t.Context(), index, 0)) },
+		"branches":   func(index string) error { return second(b.Branches(t.Context(), index)) },
+	} {
+		assert.NoError(t, list("docs"), name)
+		assert.True(t, fault.Is(list("dosc"), fault.UnknownIndex), name)
+	}
 }
 
 func TestARoundOfRetryFailedIsABuildOfWhatFailed(t *testing.T) {

@@ -39,7 +39,11 @@ func (s *Service) Operations(ctx context.Context, index string, limit int) ([]co
 	if !core.ValidIndex(index) {
 		return nil, slug("index", index)
 	}
-	return release.Operations(ctx, s.artifacts(index), limit)
+	trail, err := release.Operations(ctx, s.artifacts(index), limit)
+	if err == nil && len(trail) == 0 { // that of a deleted index stays
+		err = s.known(ctx, index, "list the operations")
+	}
+	return trail, err
 }
 
 // Difference implements Control. What differs is copied to a folder of its own for as long.

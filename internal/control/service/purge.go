@@ -166,7 +166,7 @@ func (s *Service) Purges(ctx context.Context, request control.PurgesRequest) (an
 		return answer, err
 	}
 	if len(answer.Purges) == 0 {
-		if _, err := s.published(ctx, request.Index, "list the purges"); err != nil {
+		if err := s.known(ctx, request.Index, "list the purges"); err != nil {
 			return answer, err
 		}
 	}
