@@ -141,7 +141,7 @@ type Run struct {
 	RunID    string `json:"run_id,omitempty"` // of its workflow, where it is known
 	Attached bool   `json:"attached"`
 
-	Schedule string `json:"schedule,omitempty"` // of a restore: what came of the schedule that the engine had lost
+	Schedule string `json:"schedule,omitempty"`  // of a restore: what came of the schedule that the engine had lost
 	NoCorpus string `json:"no_corpus,omitempty"` // of a restore: why the corpus cannot be read; the next build will fail
 
 	// Begun is since when a joined run goes on: it compares with the corpus as it found it from then on, and what was

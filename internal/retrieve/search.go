@@ -137,7 +137,7 @@ func (s Searcher) ClassRecords(
 	for i, raw := range values {
 		if raw == nil {
 			return nil, fault.StoreDown.At("read class record", keys[i]).
-				Because("the store of classes has lost it").
+				Because("the store of entities has lost it").
 				Advise("run: unweaver restore --index " + generation.Manifest.Index)
 		}
 		if rows.RecordDigest(raw) != classes[i].Record {

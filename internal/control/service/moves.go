@@ -83,8 +83,8 @@ func (s *Service) Aliases(ctx context.Context, r control.AliasesRequest) (out co
 	}
 	if r.Suggest && (r.Classes < 2 || r.Classes > MostSuggested || r.Cosine < 0 || r.Cosine > 1) {
 		return out, fault.InvalidParam.At("suggest aliases of", r.Index).
-			Because(fmt.Sprintf("%d classes at a cosine of %v were asked for", r.Classes, r.Cosine)).
-			Advise(fmt.Sprintf("want 2 to %d classes, and a cosine of 0 to 1", MostSuggested))
+			Because(fmt.Sprintf("%d entities at a cosine of %v were asked for", r.Classes, r.Cosine)).
+			Advise(fmt.Sprintf("want 2 to %d entities, and a cosine of 0 to 1", MostSuggested))
 	}
 	var suggest *release.Suggest
 	if r.Suggest {

@@ -99,14 +99,17 @@ func changes(r core.Report) part {
 	return out
 }
 
-// enrichments tells what was made beside classes and chunks, and what failed of it.
+// plainNames gives people's words for the names of counts.
+var plainNames = strings.NewReplacer("_", " ", "chunks", "passages", "classes", "entities")
+
+// enrichments says what was made beside entities and passages, and what failed of it.
 func enrichments(r core.Report) part {
 	out := part{title: "Enrichments"}
 	for _, one := range r.Enriched {
 		var counts []string
 		for _, name := range slices.Sorted(maps.Keys(one.Counts)) {
 			if n := one.Counts[name]; n > 0 {
-				counts = append(counts, count(n)+" "+strings.ReplaceAll(name, "_", " "))
+				counts = append(counts, count(n)+" "+plainNames.Replace(name))
 			}
 		}
 		out.lines = append(out.lines, sentence(one.Name, strings.Join(counts, ", "))+".")
