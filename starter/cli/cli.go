@@ -132,7 +132,9 @@ func (a *App) root() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "unweaver",
 		Short: "Entity-centric retrieval: index corpora, publish generations, ask questions",
-		Long:  "Entity-centric retrieval: index corpora, publish generations, ask questions.\n\n" + exitCodes,
+		Long: "Entity-centric retrieval: index corpora, publish generations, ask questions.\n\n" +
+			"The first argument is the INDEX, or a run of it. Of index and estimate it is the CORPUS: they have --index NAME.\n\n" +
+			exitCodes,
 		Example: `  unweaver demo
   unweaver index ./docs --index docs --wait
   unweaver query "Who signed the lease?" --index docs

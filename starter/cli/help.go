@@ -109,15 +109,20 @@ func group(root *cobra.Command) {
 
 // takeIndexes lists the commands, by path below unweaver, that take their index as first argument too.
 var takeIndexes = strings.Split("generations,restore,audit,operations,diff,rollback,publish,discard,tag,untag,"+
-	"purge list,query,"+
+	"purge,purge list,query,"+
 	"dead-letters list,dead-letters show,dead-letters replay,dead-letters discard,aliases show,aliases suggest,"+
-	"backfill list", ",")
+	"backfill list,backfill start,backfill status,backfill pause,backfill resume,backfill cancel,"+
+	"doctor,schedule apply", ",")
 
 // takeIndex has a command take INDEX, or INDEX/GENERATION, as its first argument where --index does not name it.
 func takeIndex(command *cobra.Command) {
 	check, run := command.Args, command.RunE
 	name, rest, _ := strings.Cut(command.Use, " ")
-	command.Use = strings.TrimSpace(name + " INDEX " + rest)
+	take := " INDEX "
+	if name == "doctor" || name == "apply" {
+		take = " [INDEX] "
+	}
+	command.Use = strings.TrimSpace(name + take + rest)
 	var given []string
 	command.Args = func(command *cobra.Command, args []string) error {
 		given = args
@@ -125,6 +130,9 @@ func takeIndex(command *cobra.Command) {
 			return check(command, args)
 		}
 		index, generation, both := strings.Cut(args[0], "/")
+		if both && name == "purge" { // the key of a document
+			return check(command, args)
+		}
 		if given = args[1:]; both {
 			given = append([]string{generation}, given...)
 		}
