@@ -155,7 +155,7 @@ var sections = []struct {
 		{HTTPSeconds, histogram, []string{"route", "status"}, "Duration of HTTP requests.", ofRequests, false},
 		{Queries, counter, []string{"index", "method", "outcome"}, "Queries by index, method and outcome.", nil, false},
 		{Reranks, counter, []string{"index", "outcome"},
-			"Queries whose passages were to be reranked; outcome is ok, timeout, or the code of the reranker's error: passages " +
+			"Queries whose passages were to be reranked; outcome is ok, timeout, or the code of the reranker's error: they " +
 				"stayed as they were found then.", nil, false},
 		{GenerationEpoch, gauge, []string{"index"}, "Epoch of the served generation.", nil, false},
 		{IndexReady, gauge, []string{"index"}, "Whether the index is served here, also where it is opened on first " +

@@ -69,8 +69,8 @@ var (
 	}, "entries of a page", 20}
 	page1 = parameter{
 		"cursor", map[string]any{"type": "string", "pattern": "^$|" + cursorForm},
-		"next_cursor of the page before; none, or an empty one, for the first. It names the generation that the list is of, and ends with " +
-			"410 when that was collected", nil,
+		"next_cursor of the page before; none, or an empty one, for the first. It names the generation " +
+			"that the list is of, and ends with 410 when that was collected", nil,
 	}
 	namePage = parameter{
 		"cursor", map[string]any{"type": "string", "pattern": "^$|" + nameForm},

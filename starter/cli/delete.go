@@ -19,8 +19,8 @@ func (a *App) deleteCmd() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "delete INDEX",
 		Short: "Delete an index: generations, files, rows, schedule",
-		Long: `Delete everything of INDEX: its generations, tagged ones too, files, entity records, vectors, schedule and trail
-of operations. Queries find no index from the first moment on. The corpus stays, and so do paid results: the
+		Long: `Delete everything of INDEX: its generations, tagged ones too, files, entity records, vectors, schedule and
+trail of operations. Queries find no index from the first moment on. The corpus stays, and so do paid results: the
 ledger is shared by all indexes, so that building INDEX again pays for what changed alone. That it was
 deleted, by whom and why stays in: unweaver operations INDEX.
 

@@ -19,7 +19,7 @@ import (
 // asEncoded reads what encoding/json writes; its errors name the place of a value.
 var asEncoded = jsonv2.JoinOptions(jsonv1.DefaultOptionsV1(), jsonv1.ReportErrorsWithLegacySemantics(false))
 
-// readRequest reads the JSON value of a request. An error names a field by its path and what it takes, in words of JSON.
+// readRequest reads the JSON value of a request. An error names a field by its path and says what it takes.
 func readRequest(name string, body io.Reader, in any) error {
 	err := jsonv2.UnmarshalDecode(jsontext.NewDecoder(body, asEncoded), in, asEncoded)
 	var form *jsontext.SyntacticError
