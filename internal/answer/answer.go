@@ -271,12 +271,9 @@ func (s *Service) complete(
 	for i, chunk := range response.Chunks {
 		passages[i] = retrieve.Passage{ID: chunk.ID, Title: chunk.Title, Text: chunk.Text}
 	}
-	pack := retrieve.Context
-	if generation.Spec.Parity {
-		pack = retrieve.ContextCSV
-	}
+	form := retrieve.FormOf(generation.Spec.Parity)
 	packing := time.Now()
-	text, used := pack(passages, plan.budget)
+	text, used := form.Pack(passages, plan.budget)
 	response.Timings.Context = Milliseconds(time.Since(packing))
 	for i := range response.Chunks {
 		response.Chunks[i].InContext = used[i]
@@ -303,7 +300,7 @@ func (s *Service) complete(
 		short = text != whole
 		return text
 	}
-	answered, err := retrieve.Answer(model.CallerBound(ctx), chat, request.Query, text, passages, used, quote)
+	answered, err := retrieve.Answer(model.CallerBound(ctx), chat, form, request.Query, text, passages, used, quote)
 	if err != nil {
 		return err
 	}

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
-	"sort"
 	"strings"
 
 	"github.com/unweaver/unweaver/internal/fault"
@@ -16,7 +15,10 @@ import (
 
 // Judge rates answers by factual correctness as RAGAS does: both texts are cut into claims,
 // each claim is checked against the other text.
-type Judge struct{ Chat model.Chat }
+type Judge struct {
+	Chat   model.Chat
+	Parity bool // baselines are asked in the reference's form
+}
 
 // CallsPerAnswer are what one rating costs.
 const CallsPerAnswer = 4
@@ -153,14 +155,22 @@ func factual(tp, fp, fn int) float64 {
 	return math.Round(200*p*r/(p+r)) / 100
 }
 
-// Answer answers a question by the fixed prompt, from passages or from nothing.
-func (j *Judge) Answer(ctx context.Context, question string, passages []string) (string, model.Usage, error) {
-	sort.Strings(passages)
-	ps := make([]retrieve.Passage, len(passages))
-	for i, t := range passages {
-		ps[i] = retrieve.Passage{ID: fmt.Sprint(i), Text: t}
-	}
-	text, used := retrieve.Context(ps, 4000)
-	a, err := retrieve.Answer(ctx, j.Chat, question, text, ps, used, func() string { return "" })
-	return a.Text, a.Usage, err
+// Answer asks for an answer by the prompt of all methods: from whole passages in their order, or, without any, from
+// what the model knows.
+func (j *Judge) Answer(
+	ctx context.Context, question string, passages []retrieve.Passage,
+) (text string, used model.Usage, err error) {
+	form := retrieve.FormOf(j.Parity)
+	given, _ := form.Pack(passages, math.MaxInt)
+	system, user := form.Ask(given, question)
+	err = retry.Do(ctx, func(ctx context.Context) error {
+		reply, err := j.Chat.Complete(
+			ctx, model.Call{Task: model.Answer, System: system, User: user, Question: question},
+		)
+		text = strings.TrimSpace(reply.Text)
+		used.Prompt += reply.Usage.Prompt
+		used.Completion += reply.Usage.Completion
+		return err
+	})
+	return text, used, err
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/retrieve"
 	"github.com/unweaver/unweaver/internal/stream/parallel"
 )
 
@@ -415,12 +416,10 @@ func (p Plan) baseline(ctx context.Context, name string) (Row, error) {
 		if question.Answer == "" {
 			return nil
 		}
-		var passages []string
+		var passages []retrieve.Passage
 		if name == oracle {
-			for id := range p.Dataset.Texts {
-				if question.Gold[id] {
-					passages = append(passages, p.Dataset.Texts[id])
-				}
+			for _, id := range question.Gold {
+				passages = append(passages, p.Dataset.Texts[id])
 			}
 		}
 		text, usage, err := p.Judge.Answer(ctx, question.Question, passages)
