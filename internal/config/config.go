@@ -318,6 +318,9 @@ func (c *Config) Spec(index, corpusURI string) (core.Spec, error) {
 	if corpusURI == "" {
 		corpusURI = settings.Corpus
 	}
+	if settings.Parity {
+		c.chunkLikeReference(index, &settings.Chunking)
+	}
 	models := c.modelsOf(index)
 	if built, ok := neural.Find(models.Embedding.Model); ok && models.Embedding.Provider == providerBuiltin {
 		models.Embedding.MaxInputTokens = built.Fitting(models.Embedding.MaxInputTokens)
@@ -383,13 +386,24 @@ func (c *Config) Spec(index, corpusURI string) (core.Spec, error) {
 	}, nil
 }
 
+// chunkLikeReference cuts an index under parity as the reference does, except for what is configured.
+func (c *Config) chunkLikeReference(index string, chunking *core.Chunking) {
+	path := "indexes." + index + ".chunking."
+	if !c.Given(path + "strategy") {
+		chunking.Strategy = "fixed"
+	}
+	if !c.Given(path+"overlap") && chunking.Strategy == "fixed" {
+		chunking.Overlap = min(128, chunking.MaxTokens-1)
+	}
+}
+
 // modelsOf gives the models of an index: what the index sets, be it zero, wins over the general value.
 func (c *Config) modelsOf(index string) Models {
 	models := c.Models
 	prefix := "indexes." + index + ".models"
 	own := map[string]reflect.Value{}
 	walk(reflect.ValueOf(c.Indexes[index].Models), prefix, func(path string, value reflect.Value) {
-		if _, given := c.places[path]; given || !value.IsZero() {
+		if c.Given(path) || !value.IsZero() {
 			own[path] = value
 		}
 	})

@@ -20,12 +20,14 @@ type Form struct {
 	Pack func(ps []Passage, budget int) (context string, used []bool)
 	// Ask returns the messages; without a context they ask the model for what it knows by itself.
 	Ask func(context, question string) (system, user string)
+	// Whole takes a context into which no passage fits for no data.
+	Whole bool
 }
 
 // FormOf returns the form of an index: the product's, or with parity the one of the reference.
 func FormOf(parity bool) Form {
 	if parity {
-		return Form{Pack: ContextCSV, Ask: askInSystem}
+		return Form{Pack: ContextCSV, Ask: askInSystem, Whole: true}
 	}
 	return Form{Pack: Context, Ask: askFenced}
 }
@@ -189,7 +191,7 @@ func Answer(
 	quote func() string,
 ) (Answered, error) {
 	given := citing{passages: ps, used: used, take: model.Taker(ctx)}
-	if len(ps) == 0 {
+	if len(ps) == 0 || form.Whole && context == "" {
 		said, err := given.end("No data was found for this question; please rephrase it.")
 		return Answered{Kind: NoAnswer, Text: said}, err
 	}

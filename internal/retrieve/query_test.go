@@ -8,6 +8,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+
+	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/ledger/embed"
 	"github.com/unweaver/unweaver/internal/model/builtin"
@@ -325,6 +328,33 @@ func TestNothingThatFitsIsNoMatch(t *testing.T) {
 		if result.Reason != retrieve.NoMatch || len(result.Chunks)+len(result.Entities) != 0 || result.Explain != nil {
 			t.Errorf("%s: %+v", method, result)
 		}
+	}
+}
+
+func TestUnderParityABallotVotesAsOftenAsAChunkNamesItsEntityAndNothingIsAddedOrHeldBack(t *testing.T) {
+	documents := []retrievetest.Document{
+		{Key: "a", Title: "a", Chunks: []retrievetest.Chunk{{Text: "one. ", Entities: []string{"kvarn"}}}},
+		{Key: "b", Title: "b", Chunks: []retrievetest.Chunk{{Text: "two. ", Entities: []string{"kvarn", "kvarn"}}}},
+		{Key: "c", Title: "c", Chunks: []retrievetest.Chunk{{Text: "three. ", Entities: []string{"fjell"}}}},
+	}
+	for _, parity := range []bool{false, true} {
+		o := openDocuments(t, documents, retrievetest.Options{Spec: func(spec *core.Spec) { spec.Parity = parity }})
+		query := o.query(t, "unweaver", "kvarn")
+		query.TopChunks, query.TopEntities, query.Explain = 3, 1, true
+		result := o.run(t, query)
+		first := result.Chunks[0].Live.ID
+		counts := result.Explain.(retrieve.WeightedExplain)
+		if !parity {
+			assert.True(t, first == retrievetest.ChunkID(documents[0], 0) && len(result.Chunks) == 3 && counts.Votes == 2, "%+v",
+				counts)
+			continue
+		}
+		assert.True(t, first == retrievetest.ChunkID(documents[1], 0) && len(result.Chunks) == 2, "%v", o.keys(result))
+		assert.True(t, counts.Votes == 3 && counts.Chunks[0].Count == 2, "%+v", counts)
+		assert.InDelta(t, 2.0/3, result.Chunks[0].Score, 1e-12)
+		query = o.query(t, "unweaver", "zzzq wxyv")
+		query.MinSim = 0.99
+		assert.Empty(t, o.run(t, query).Reason)
 	}
 }
 

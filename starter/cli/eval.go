@@ -232,11 +232,11 @@ func (a *App) evalSpec(flags evalFlags, dataset *eval.Dataset) (core.Spec, error
 		}
 	}
 	slices.Sort(spec.Enrich)
-	chosen := false
-	for _, s := range a.set {
-		chosen = chosen || strings.Contains(s, "chunking.strategy")
+	cfg, err := a.config()
+	if err != nil {
+		return spec, err
 	}
-	if !chosen {
+	if !spec.Parity && !cfg.Given("indexes."+flags.index+".chunking.strategy") {
 		spec.Chunking.Strategy = "document"
 	}
 	if flags.extraction == "auto" && dataset.Recorded != "" && spec.Chat.Provider == "builtin" {

@@ -104,6 +104,9 @@ func (asked chatRequest) kind(task string) string {
 
 // content of a good answer.
 func (s *Server) content(task, user string) string {
+	if _, text, ok := strings.Cut(user, model.TextFollows); ok {
+		user = text
+	}
 	switch task {
 	case "extract":
 		if len(user) >= passageBytes {
