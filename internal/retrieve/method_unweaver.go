@@ -18,7 +18,7 @@ const Unweaver = "unweaver"
 // exactLimit is how many committees an exact rule searches, at most.
 const exactLimit = 2e5
 
-// unweaverMethod is the paper's: the classes nearest to the question vote for the chunks that they came from.
+// unweaverMethod has the paper's rule: the classes nearest to the question vote for the chunks that they came from.
 type unweaverMethod struct{}
 
 // Spec implements Method.

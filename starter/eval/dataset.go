@@ -89,9 +89,13 @@ func Load(dir string) (*Dataset, error) {
 	return loadLines(dir)
 }
 
+func newDataset(dir string) *Dataset {
+	return &Dataset{Name: filepath.Base(filepath.Clean(dir)), Dir: dir, Texts: map[string]retrieve.Passage{}}
+}
+
 // loadLines reads corpus.jsonl and questions.jsonl and refuses gold ids that no passage has.
 func loadLines(dir string) (*Dataset, error) {
-	dataset := &Dataset{Name: filepath.Base(filepath.Clean(dir)), Dir: dir, Texts: map[string]retrieve.Passage{}}
+	dataset := newDataset(dir)
 	err := lines(filepath.Join(dir, "corpus.jsonl"), func(_ int, raw []byte) error {
 		var r struct {
 			ID    any    `json:"id"`

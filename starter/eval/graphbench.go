@@ -55,7 +55,8 @@ func loadGraphBench(dir string) (*Dataset, bool, error) {
 		rows = append(rows, some...)
 		return nil
 	})
-	dataset := &Dataset{Name: filepath.Base(filepath.Clean(dir)), Dir: dir, Texts: map[string]retrieve.Passage{}, Matched: true}
+	dataset := newDataset(dir)
+	dataset.Matched = true
 	matchers := map[string]*matcher{}
 	for _, row := range rows {
 		if row.Context != "" {

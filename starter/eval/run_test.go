@@ -26,8 +26,10 @@ import (
 // dataset of four passages and three questions, two of which have answers.
 func dataset() *eval.Dataset {
 	return &eval.Dataset{
-		Name:  "small",
-		Texts: map[string]retrieve.Passage{"a": {Text: "Alpha"}, "b": {Text: "Beta"}, "c": {Text: "Gamma"}, "d": {Text: "Delta"}},
+		Name: "small",
+		Texts: map[string]retrieve.Passage{
+			"a": {Text: "Alpha"}, "b": {Text: "Beta"}, "c": {Text: "Gamma"}, "d": {Text: "Delta"},
+		},
 		Questions: []eval.Question{
 			{ID: "1", Question: "first", Answer: "Alpha.", Gold: []string{"a"}},
 			{ID: "2", Question: "second", Answer: "Beta.", Gold: []string{"b"}},
@@ -270,7 +272,8 @@ func TestReportsCanBeReadAgain(t *testing.T) {
 	text := rep.Markdown()
 	for _, part := range []string{
 		"# musique: 3 questions (2 with answers)", "| good | 83.3 (", "| poor/borda |", "recall@2 against good",
-		"-50.0 (", "| good | 0 | 9 | 0 | 15 | 0 | 6 |", "HippoRAG2 0.2196", "seed 3",
+		"-50.0 (", "| good | 0 | 9 | 0 | 15 | 0 | 6 |", "VectorRAG 0.2007 (1.47e-06)",
+		"HippoRAG2 0.2196 (1.01e-06)", "seed 3",
 	} {
 		assert.Contains(t, text, part)
 	}
@@ -319,8 +322,9 @@ func TestACorpusIsStagedAloneAndKeepsItsTime(t *testing.T) {
 		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600))
 	}
 	loaded, err := eval.Load(dir)
-	require.True(t, err == nil && len(loaded.Questions) == 2 && loaded.Texts["1"].Title == "T" && loaded.Texts["b"].Text == "y",
-		"%+v, %v", loaded, err)
+	require.NoError(t, err)
+	require.True(t, len(loaded.Questions) == 2 && loaded.Texts["1"].Title == "T" && loaded.Texts["b"].Text == "y", "%+v",
+		loaded)
 	assert.True(t, loaded.Questions[0].ID == "1" && loaded.Questions[1].ID == "7" && loaded.Questions[1].Gold[0] == "b",
 		"%+v", loaded.Questions)
 	assert.Empty(t, loaded.Recorded, "recording")
