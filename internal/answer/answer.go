@@ -160,6 +160,7 @@ func (s *Service) embedEach(
 	for i := range texts {
 		cost.money += bills[i].money
 		response.Usage.EmbeddingTokens += used[i].Usage.EmbeddingTokens
+		response.Usage.SavedTokens += used[i].Usage.SavedTokens
 	}
 	return vectors, err
 }
@@ -212,7 +213,9 @@ func (s *Service) embed(
 		}
 		return vectors[0], usage.Prompt, nil
 	})
-	if !cached {
+	if cached {
+		response.Usage.SavedTokens += used
+	} else {
 		response.Usage.EmbeddingTokens += used
 	}
 	response.Usage.EmbedCached = cached

@@ -130,6 +130,7 @@ type Usage struct {
 	PromptTokens     int64 `json:"prompt_tokens"`
 	CompletionTokens int64 `json:"completion_tokens"`
 	EmbedCached      bool  `json:"embed_cached"`
+	SavedTokens      int64 `json:"saved_embedding_tokens,omitempty" doc:"of vectors that were remembered"`
 	RerankTokens     int64 `json:"rerank_tokens,omitempty" doc:"a quarter of the bytes sent where the server tells none"`
 }
 

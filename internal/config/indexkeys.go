@@ -228,7 +228,7 @@ var indexKeys = []key{
 		rule:     language(),
 	},
 	{
-		path:    "indexes.*.retrieval.min_similarity",
+		path: "indexes.*.retrieval.min_similarity",
 		meaning: "a question none of whose words is indexed finds nothing below it; with the built-in embedder below 0.25 " +
 			"at least",
 		unit:    "cosine",

@@ -400,6 +400,10 @@ func (a *App) evaluation(flags evalFlags, dataset *eval.Dataset) (
 			}
 		}
 		plan.Ask = plan.AskOf(flags.index)
+		if plan.Spent, err = a.spent(ctx, controller, spec); err != nil {
+			return nil, err
+		}
+		plan.Fills = !spec.Parity
 		plan.Quotes = spec.Chat.Provider != "openai" && flags.suite == ""
 		report, err := eval.Run(ctx, plan)
 		if err != nil {
@@ -408,7 +412,6 @@ func (a *App) evaluation(flags evalFlags, dataset *eval.Dataset) (
 		report.Shares = shared
 		report.Index, report.Chat = flags.index, status.Models.Chat
 		report.Content, report.Text, report.Vectors = status.ContentHash, status.TextHash, status.VectorHash
-		indexTokens(report, status)
 		return report, nil
 	}, nil
 }
@@ -439,16 +442,17 @@ func (a *App) evalOverlaid(
 	return spec, err
 }
 
-// indexTokens enters what this run paid for the index; zero where it was there.
-func indexTokens(report *eval.Report, status control.Status) {
-	for i := range report.Rows {
-		if len(report.Rows[i].Recall) == 0 {
-			continue
-		}
-		tokens := &report.Rows[i].Tokens
-		tokens.PromptIndex, tokens.CompletionIndex = status.Tokens.Prompt, status.Tokens.Completion
-		tokens.EmbedIndex = status.Tokens.Embedding
+// spent returns what an index costs in a store that holds nothing.
+func (a *App) spent(ctx context.Context, controller control.Control, spec core.Spec) (core.IndexTokens, error) {
+	request := control.IndexRequest{Spec: spec, Unpriced: true, Accounts: true, ReplaceCorpus: true}
+	if err := request.ReadFiles(); err != nil {
+		return core.IndexTokens{}, err
 	}
+	estimated, err := controller.Estimate(ctx, request)
+	if err != nil || estimated.IndexTokens == nil {
+		return core.IndexTokens{}, err
+	}
+	return *estimated.IndexTokens, nil
 }
 
 // judge opens the judging model and tells the cost.

@@ -162,23 +162,30 @@ func (r *Report) chosen(text *strings.Builder) {
 
 // tokens writes the table of tokens and of the answers' correctness.
 func (r *Report) tokens(text *strings.Builder) {
-	text.WriteString(
-		"\n| method | prompt index | prompt query | completion index | completion query | embedding index | " +
-			"embedding query | factual correctness (variance) | failed as 0 | skipped |\n" +
-			strings.Repeat("|---", 10) + "|\n",
-	)
+	text.WriteString("\nTokens that each method needs. Those of the index are the ledger's, whenever they were paid: equal on a " +
+		"re-run; embeddings of them are counted in o200k tokens. What gem and apr add to an " +
+		"index is not among them. Those of questions count as if none was asked before.\n\n" +
+		"| method | extraction prompt | completion | class embedding | chunk embedding | question embedding | " +
+		"answer prompt | completion | factual correctness (variance) | failed as 0 | skipped |\n" +
+		strings.Repeat("|---", 11) + "|\n")
 	for _, row := range r.Rows {
-		factual := "– | – | –"
-		if f1 := row.F1; f1 != nil {
-			factual = fmt.Sprintf("%.4f (%.2e) | %.4f | %d", f1.Mean, f1.Variance, f1.AsZero, f1.Skipped)
-		}
+		fmt.Fprintf(text, "| %s |", row.Name)
 		used := row.Tokens
-		fmt.Fprintf(
-			text,
-			"| %s | %d | %d | %d | %d | %d | %d | %s |\n",
-			row.Name, used.PromptIndex, used.PromptQuery, used.CompletionIndex, used.CompletionQuery,
-			used.EmbedIndex, used.EmbedQuery, factual,
-		)
+		for _, n := range []int64{
+			used.PromptIndex, used.CompletionIndex, used.EmbedClasses, used.EmbedChunks, used.EmbedQuery, used.PromptQuery,
+			used.CompletionQuery,
+		} {
+			if n == 0 {
+				text.WriteString(" – |")
+			} else {
+				fmt.Fprintf(text, " %d |", n)
+			}
+		}
+		if f1 := row.F1; f1 != nil {
+			fmt.Fprintf(text, " %.4f (%.2e) | %.4f | %d |\n", f1.Mean, f1.Variance, f1.AsZero, f1.Skipped)
+		} else {
+			text.WriteString(" – | – | – |\n")
+		}
 	}
 }
 

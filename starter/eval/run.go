@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/retrieve"
 	"github.com/unweaver/unweaver/internal/stream/parallel"
@@ -60,6 +61,8 @@ type Plan struct {
 	Quotes  bool                     // answers are quoted by built-in models, and cost nothing
 	Runs    int                      // of answers and judgements
 	Notice  func(string)
+	Spent   core.IndexTokens // of the index
+	Fills   bool             // short results are filled up with similar chunks
 }
 
 // workers is how many questions are asked at once.
@@ -84,19 +87,22 @@ type response struct {
 	} `json:"timings_ms"`
 	Usage struct {
 		Embedding  int64 `json:"embedding_tokens"`
+		Saved      int64 `json:"saved_embedding_tokens"`
 		Prompt     int64 `json:"prompt_tokens"`
 		Completion int64 `json:"completion_tokens"`
 	} `json:"usage"`
 }
 
-// Tokens are the six counters of the paper, and those of the judge apart.
+// Tokens are what a method of its own needs: of the index, as the ledger has them (core.IndexTokens), and of the questions, as
+// if none was asked before. The judge's are apart. 0: the method needs none.
 type Tokens struct {
 	PromptIndex     int64 `json:"prompt_index"`
-	PromptQuery     int64 `json:"prompt_query"`
 	CompletionIndex int64 `json:"completion_index"`
-	CompletionQuery int64 `json:"completion_query"`
-	EmbedIndex      int64 `json:"embed_index"`
+	EmbedClasses    int64 `json:"embed_classes"`
+	EmbedChunks     int64 `json:"embed_chunks"`
 	EmbedQuery      int64 `json:"embed_query"`
+	PromptQuery     int64 `json:"prompt_query"`
+	CompletionQuery int64 `json:"completion_query"`
 	Judge           int64 `json:"judge"`
 }
 
@@ -276,7 +282,7 @@ func (p Plan) system(ctx context.Context, system System, rep *Report) (Row, erro
 			rep.Generation, rep.Models = got.Generation, got.Models
 		}
 		row.scores[i] = score(got.passages(), question.Gold, p.Ks)
-		row.Tokens.EmbedQuery += got.Usage.Embedding
+		row.Tokens.EmbedQuery += got.Usage.Embedding + got.Usage.Saved
 		row.Tokens.PromptQuery += got.Usage.Prompt
 		row.Tokens.CompletionQuery += got.Usage.Completion
 		if got.Answer != nil {
@@ -291,11 +297,27 @@ func (p Plan) system(ctx context.Context, system System, rep *Report) (Row, erro
 	if err != nil {
 		return row, err
 	}
+	row.Tokens.index(system.Method, p.Fills, p.Spent)
 	row.P50, row.P99 = quantile(latency, 0.5), quantile(latency, 0.99)
 	if p.Judge != nil {
 		row.F1, row.Tokens.Judge, err = p.judge(ctx, answers)
 	}
 	return row, err
+}
+
+// index takes over what a method needs of what the index cost.
+func (t *Tokens) index(name string, fills bool, spent core.IndexTokens) {
+	method, err := retrieve.Methods().Method(name)
+	if err != nil {
+		return
+	}
+	needs := method.Spec().Needs
+	if needs.Embedding == retrieve.ByClassEmbedder {
+		t.PromptIndex, t.CompletionIndex, t.EmbedClasses = spent.Prompt, spent.Completion, spent.Classes
+	}
+	if needs.Embedding == retrieve.ByChunkEmbedder || needs.Hashed || fills && needs.Embedding != retrieve.NoEmbedding {
+		t.EmbedChunks = spent.Chunks
+	}
 }
 
 // body of a query; answers are asked for where they can be judged.

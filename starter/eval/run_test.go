@@ -47,7 +47,7 @@ func answers(tables map[string]map[string][]string) eval.Asker {
 		}
 		out := map[string]any{
 			"generation": "g1", "models": "m", "chunks": chunks,
-			"usage": map[string]int{"embedding_tokens": 2, "prompt_tokens": 3, "completion_tokens": 5},
+			"usage": map[string]int{"embedding_tokens": 2, "saved_embedding_tokens": 1, "prompt_tokens": 3, "completion_tokens": 5},
 		}
 		if body["answer"] == true {
 			out["answer"] = map[string]string{"text": "Alpha."}
@@ -84,7 +84,7 @@ func TestMethodsAreComparedQuestionByQuestion(t *testing.T) {
 	close("MRR of poor", poor.MRR.Mean, (0.5+0+0.5)/3)
 	close("difference at the largest k", poor.Against.Mean, -0.5)
 	assert.True(t, good.Against == nil, "the first method is compared with itself")
-	assert.True(t, good.Tokens.EmbedQuery == 6 && good.Tokens.PromptQuery == 9 && good.Tokens.CompletionQuery == 15,
+	assert.True(t, good.Tokens.EmbedQuery == 9 && good.Tokens.PromptQuery == 9 && good.Tokens.CompletionQuery == 15,
 		"tokens %+v", good.Tokens)
 	assert.True(t, rep.Generation == "g1" && rep.Models == "m" && rep.WithAnswers == 2 && rep.N == 3, "%+v", rep)
 }
@@ -272,7 +272,7 @@ func TestReportsCanBeReadAgain(t *testing.T) {
 	text := rep.Markdown()
 	for _, part := range []string{
 		"# musique: 3 questions (2 with answers)", "| good | 83.3 (", "| poor/borda |", "recall@2 against good",
-		"-50.0 (", "| good | 0 | 9 | 0 | 15 | 0 | 6 |", "VectorRAG 0.2007 (1.47e-06)",
+		"-50.0 (", "| good | – | – | – | – | 9 | 9 | 15 |", "VectorRAG 0.2007 (1.47e-06)",
 		"HippoRAG2 0.2196 (1.01e-06)", "seed 3",
 	} {
 		assert.Contains(t, text, part)
