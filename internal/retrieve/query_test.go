@@ -5,8 +5,9 @@ import (
 	"math"
 	"slices"
 	"sort"
-	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 
@@ -17,6 +18,7 @@ import (
 	"github.com/unweaver/unweaver/internal/retrieve"
 	"github.com/unweaver/unweaver/internal/store/vectors"
 	"github.com/unweaver/unweaver/internal/testkit/retrievetest"
+	"github.com/unweaver/unweaver/internal/text/names"
 )
 
 func (o opened) embedder() builtin.Embedder { return builtin.Embedder{IDF: o.generation.IDF.Weight} }
@@ -385,7 +387,7 @@ func TestHybridWithoutVectorsIsDegraded(t *testing.T) {
 	}
 }
 
-func TestLostRecordsAndVectorsNameTheRepair(t *testing.T) {
+func TestLostVectorsNameTheRepairAndWithoutRecordsNamesAreCanonical(t *testing.T) {
 	o := open(t, retrievetest.Options{})
 	query := o.query(t, retrieve.Aligned, "Oslo in Norway")
 	query.Params = retrieve.Params{"solver": "cls"}
@@ -394,18 +396,42 @@ func TestLostRecordsAndVectorsNameTheRepair(t *testing.T) {
 	if _, err := searcher.Run(t.Context(), o.generation, query); !fault.Is(err, fault.StoreDown) {
 		t.Errorf("a vector that is found and cannot be fetched: %v", err)
 	}
-	o.stores.Records.Lose()
 	for _, method := range []string{retrieve.Hybrid, retrieve.Unweaver, retrieve.PPR, retrieve.Aligned} {
-		_, err := o.searcher().Run(t.Context(), o.generation, o.query(t, method, "Oslo in Norway"))
-		if !fault.Is(err, fault.StoreDown) || !strings.Contains(err.Error(), "unweaver restore --index sample") {
-			t.Errorf("%s without records: %v", method, err)
+		query := o.query(t, method, "Oslo in Norway")
+		whole := o.run(t, query)
+		for says, records := range map[string]retrieve.Records{
+			"lost": retrievetest.NewRecords(), "slow": sleeping{}, "away": refusing(),
+		} {
+			synctest.Test(t, func(t *testing.T) {
+				searcher := o.searcher()
+				searcher.Records = records
+				begun := time.Now()
+				result, err := searcher.Run(t.Context(), o.generation, query)
+				if err != nil || time.Since(begun) > time.Second {
+					t.Fatalf("%s, %s: %v after %s", method, says, err, time.Since(begun))
+				}
+				assert.Equal(t, o.keys(whole), o.keys(result), "%s, %s", method, says)
+				assert.Equal(t, []string{"records"}, result.Degraded, "%s, %s", method, says)
+				for i, entity := range result.Entities {
+					assert.Equal(t, names.Key(whole.Entities[i].Name, false), entity.Name, "%s, %s", method, says)
+				}
+			})
 		}
 	}
-	for _, method := range []string{retrieve.Vector, retrieve.BM25} {
-		if _, err := o.searcher().Run(t.Context(), o.generation, o.query(t, method, "Oslo")); err != nil {
-			t.Errorf("%s reads no records: %v", method, err)
-		}
-	}
+}
+
+// sleeping never answers.
+type sleeping struct{}
+
+func (sleeping) GetRecords(ctx context.Context, _ []string) ([][]byte, error) {
+	<-ctx.Done()
+	return nil, ctx.Err()
+}
+
+func refusing() retrieve.Records {
+	records := retrievetest.NewRecords()
+	records.Fail(fault.StoreDown.At("connect", "redis"))
+	return records
 }
 
 // forgetful finds rows that it cannot fetch.
