@@ -8,6 +8,7 @@
 package config
 
 import (
+	"cmp"
 	"reflect"
 	"slices"
 	"strings"
@@ -187,11 +188,31 @@ type S3 struct {
 	PathStyle bool   `yaml:"path_style"`
 }
 
+// Judge is who rates answers in evaluations.
+type Judge struct {
+	BaseURL   string     `yaml:"base_url"`
+	APIKeyEnv string     `yaml:"api_key_env"`
+	Model     string     `yaml:"model"`
+	Price     core.Price `yaml:"price"`
+}
+
+// Or returns the judge, or, where none is set, the model that answers.
+func (j Judge) Or(chat core.ChatModel) core.ChatModel {
+	if j.Model == "" {
+		return chat
+	}
+	return core.ChatModel{
+		Provider: chat.Provider, BaseURL: cmp.Or(j.BaseURL, chat.BaseURL), APIKeyEnv: cmp.Or(j.APIKeyEnv, chat.APIKeyEnv),
+		Model: j.Model, Price: j.Price,
+	}
+}
+
 // Models and their limits.
 type Models struct {
 	Chat      core.ChatModel   `yaml:"chat"`
 	Embedding core.EmbedModel  `yaml:"embedding"`
 	Rerank    core.RerankModel `yaml:"rerank"`
+	Judge     Judge            `yaml:"judge"`
 	Dir       string           `yaml:"dir"`
 	Currency  string           `yaml:"currency"`
 	Limits    core.Limits      `yaml:"limits"`

@@ -185,6 +185,7 @@ func (a *App) root() *cobra.Command {
 		a.restoreCmd(),
 		a.auditCmd(),
 		a.evalCmd(),
+		a.reproduceCmd(),
 		a.doctorCmd(),
 		a.modelsCmd(),
 		a.configCmd(),

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"html"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -166,8 +167,8 @@ func (r *Report) tokens(text *strings.Builder) {
 		"re-run; embeddings of them are counted in o200k tokens. What gem and apr add to an " +
 		"index is not among them. Those of questions count as if none was asked before.\n\n" +
 		"| method | extraction prompt | completion | class embedding | chunk embedding | question embedding | " +
-		"answer prompt | completion | factual correctness (variance) | failed as 0 | skipped |\n" +
-		strings.Repeat("|---", 11) + "|\n")
+		"answer prompt | completion | factual correctness ± its deviation | against the first | failed as 0 | skipped |\n" +
+		strings.Repeat("|---", 12) + "|\n")
 	for _, row := range r.Rows {
 		fmt.Fprintf(text, "| %s |", row.Name)
 		used := row.Tokens
@@ -182,9 +183,13 @@ func (r *Report) tokens(text *strings.Builder) {
 			}
 		}
 		if f1 := row.F1; f1 != nil {
-			fmt.Fprintf(text, " %.4f (%.2e) | %.4f | %d |\n", f1.Mean, f1.Variance, f1.AsZero, f1.Skipped)
+			against := "–"
+			if f1.Against != nil {
+				against = f1.Against.difference()
+			}
+			fmt.Fprintf(text, " %.4f ± %.4f | %s | %.4f | %d |\n", f1.Mean, math.Sqrt(f1.Variance), against, f1.AsZero, f1.Skipped)
 		} else {
-			text.WriteString(" – | – | – |\n")
+			text.WriteString(" – | – | – | – |\n")
 		}
 	}
 }
@@ -304,8 +309,39 @@ func (r *Report) Write(dir string) error {
 		return err
 	}
 	return writeAll(dir, map[string]string{
-		"spend.svg": r.SpendSVG(), "report.json": string(raw) + "\n", "report.md": r.Markdown(), "recall.svg": r.SVG(),
+		"questions.jsonl": r.answered(), "spend.svg": r.SpendSVG(), "report.json": string(raw) + "\n", "report.md": r.Markdown(), "recall.svg": r.SVG(),
 	})
+}
+
+// answered has a line for each question that was answered and judged: by system, its answer and how factual it is by run,
+// null where it could not be judged.
+func (r *Report) answered() string {
+	type one struct {
+		Answer  string     `json:"answer"`
+		Factual []*float64 `json:"factual_correctness"`
+	}
+	var text strings.Builder
+	for i, id := range r.ids {
+		line := map[string]any{"id": id}
+		for _, row := range r.Rows {
+			if len(row.rated) == 0 {
+				continue
+			}
+			said := one{Answer: row.answers[i]}
+			for _, run := range row.rated {
+				var value *float64
+				if !math.IsNaN(run[i]) {
+					value = &run[i]
+				}
+				said.Factual = append(said.Factual, value)
+			}
+			line[row.Name] = said
+		}
+		if raw, err := json.Marshal(line); err == nil && len(line) > 1 { // texts and numbers always marshal
+			text.Write(append(raw, '\n'))
+		}
+	}
+	return text.String()
 }
 
 // writeAll writes files into a folder, without those that hold nothing.
