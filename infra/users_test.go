@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/store/coordination/redis"
 	"github.com/unweaver/unweaver/internal/store/records"
 	recordsredis "github.com/unweaver/unweaver/internal/store/records/redis"
@@ -70,8 +71,8 @@ func TestUsersOfS3MayWriteWhereTheirProgramDoes(t *testing.T) {
 		}
 	}
 	for user, want := range map[string][]string{
-		"worker": {"unweaver", "milvus/unweaver-import/*"}, "query-api": nil, "milvus": {"milvus"}, "cli": {"unweaver"},
-		"corpus": {"corpus"},
+		"worker": {"unweaver", "milvus/unweaver-import/*"}, "query-api": nil, "milvus": {"milvus"}, "corpus": {"corpus"},
+		"cli": {"unweaver", "milvus/unweaver-import/*"},
 	} {
 		assert.True(t, slices.Equal(writes[user], want), "%s may write to %v, want %v", user, writes[user], want)
 	}
@@ -128,6 +129,9 @@ func TestTheCommandLineMayDoWhatOperatorsDo(t *testing.T) {
 			assert.True(t, mayWrite(rights["cli"], "unweaver", object), "%s may not write %q", command, object)
 			assert.False(t, mayWrite(rights["query-api"], "unweaver", object), "query-api writes %q", object)
 		}
+	}
+	for _, user := range []string{"worker", "cli"} { // it deletes an index, and probes
+		assert.True(t, mayWrite(rights[user], "milvus", core.ImportRoot+"s/docs/a"), "%s may not write imports", user)
 	}
 	for user, places := range rights {
 		assert.Equal(t, user == "corpus", mayWrite(places, "corpus", "docs/a.md"), "%s writes the corpus", user)

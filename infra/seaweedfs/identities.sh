@@ -39,8 +39,10 @@ echo ,
 user query-api "$query" Read:unweaver List:unweaver
 echo ,
 # The command line does what operators do, with these rights: it publishes, rolls back, tags, branches, schedules, purges
-# and deletes indexes. It reads the corpus alone; who fills that may do nothing else.
-user cli "$cli" Read:unweaver List:unweaver Write:unweaver Read:corpus List:corpus
+# and deletes indexes, with their copies of rows that Milvus imports. It reads the corpus alone; who fills that may do
+# nothing else.
+user cli "$cli" Read:unweaver List:unweaver Write:unweaver Read:corpus List:corpus \
+  List:milvus 'Read:milvus/unweaver-import/*' 'Write:milvus/unweaver-import/*'
 echo ,
 user corpus "$corpus" Read:corpus List:corpus Write:corpus
 echo ,

@@ -8,10 +8,12 @@
 //	rerank.go    the order of the best chunks
 //	bill.go      what it costs
 //	response.go  what is answered
+//	notes.go     what the chat model reads beside passages
 //	embeds.go    vectors of questions that were asked before
 package answer
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -23,6 +25,7 @@ import (
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/model"
 	"github.com/unweaver/unweaver/internal/model/rerank"
+	"github.com/unweaver/unweaver/internal/model/tokens"
 	"github.com/unweaver/unweaver/internal/retrieve"
 	"github.com/unweaver/unweaver/internal/stream/parallel"
 )
@@ -105,7 +108,7 @@ func (s *Service) Ask(
 	timings.Chunks = Milliseconds(time.Since(at))
 	response.Explain = result.Explain
 	response.Degraded = append(response.Degraded, result.Degraded...)
-	return response, s.complete(ctx, generation, body, &plan, &response, cost, found)
+	return response, s.complete(ctx, generation, body, &plan, &response, cost, result, found)
 }
 
 // embedQuestion embeds the question as its method needs. A method that degrades goes on without vectors while the
@@ -268,6 +271,7 @@ func (s *Service) complete(
 	plan *planned,
 	response *Response,
 	cost *bill,
+	result retrieve.Result,
 	found Found,
 ) error {
 	passages := make([]retrieve.Passage, len(response.Chunks))
@@ -276,11 +280,20 @@ func (s *Service) complete(
 	}
 	form := retrieve.FormOf(generation.Spec.Parity)
 	packing := time.Now()
-	text, used := form.Pack(passages, plan.budget)
-	response.Timings.Context = Milliseconds(time.Since(packing))
-	for i := range response.Chunks {
-		response.Chunks[i].InContext = used[i]
+	text := response.note(result.Notes, plan.budget)
+	given, used := form.Pack(passages, plan.budget-int(response.Usage.NoteTokens))
+	if len(response.Notes) > 0 {
+		response.Usage.PassageTokens = int64(tokens.Count(given))
 	}
+	if result.NotesAlone && text != "" {
+		used = response.rests()
+	} else {
+		text += given
+		for i := range response.Chunks {
+			response.Chunks[i].InContext = used[i]
+		}
+	}
+	response.Timings.Context = Milliseconds(time.Since(packing))
 	if !request.Answer {
 		return nil
 	}
@@ -298,7 +311,11 @@ func (s *Service) complete(
 	chat = billed{chat, generation.Spec.Chat.Price, cost, plan.most}
 	short := false
 	quote := func() string {
-		whole := quoted(generation, request.Query, response)
+		whole := ""
+		if result.NotesAlone {
+			whole = response.quotedNotes()
+		}
+		whole = cmp.Or(whole, quoted(generation, request.Query, response, used))
 		text := firstTokens(whole, plan.most)
 		short = text != whole
 		return text
@@ -326,21 +343,24 @@ func (s *Service) complete(
 // floor is the confidence below which nothing is quoted.
 const floor = 0.3
 
-// quoted returns the best extracts of a response's chunks, each with the mark of its passage; nothing where none is
-// good enough.
-func quoted(generation *retrieve.Generation, question string, response *Response) string {
+// quoted returns the best extracts of the chunks that were used, each with the mark of its passage; where none is good
+// enough, the summaries that were found, or nothing.
+func quoted(generation *retrieve.Generation, question string, response *Response, used []bool) string {
 	if response.Confidence != nil && *response.Confidence < floor {
-		return ""
+		return response.quotedNotes()
 	}
 	passages := make([]extract.Passage, len(response.Chunks))
 	for i, chunk := range response.Chunks {
-		if chunk.InContext {
+		if used[i] {
 			passages[i] = extract.Passage{Title: chunk.Title, Heading: chunk.Heading, Text: chunk.Text}
 		}
 	}
 	var out []string
 	for _, found := range extract.Best(generation.Language(), question, generation.TermWeight, passages) {
 		out = append(out, fmt.Sprintf("%s [%d]", found.Text, found.Passage+1))
+	}
+	if out == nil {
+		return response.quotedNotes()
 	}
 	return strings.Join(out, "\n")
 }

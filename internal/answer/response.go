@@ -27,6 +27,7 @@ type Response struct {
 	Degraded   []string       `json:"degraded"`
 	Chunks     []Chunk        `json:"chunks"`
 	Entities   []Entity       `json:"entities"`
+	Notes      []Note         `json:"notes,omitempty" doc:"what the chat model reads beside passages: facts, summaries"`
 	Answer     *Answer        `json:"answer"`
 	Explain    any            `json:"explain,omitempty" ref:"Explain"`
 	Usage      Usage          `json:"usage"`
@@ -131,6 +132,8 @@ type Usage struct {
 	CompletionTokens int64 `json:"completion_tokens"`
 	EmbedCached      bool  `json:"embed_cached"`
 	SavedTokens      int64 `json:"saved_embedding_tokens,omitempty" doc:"of vectors that were remembered"`
+	NoteTokens       int64 `json:"note_tokens,omitempty" doc:"of notes in the context"`
+	PassageTokens    int64 `json:"passage_tokens,omitempty" doc:"with notes: of the passages that fit beside"`
 	RerankTokens     int64 `json:"rerank_tokens,omitempty" doc:"a quarter of the bytes sent where the server tells none"`
 }
 

@@ -239,6 +239,23 @@ func (m *memory) nearest(ctx context.Context, a comparison) (ranked []gem.Match,
 	return gem.Rank(ranked, gem.Best, m.members), members
 }
 
+// first puts so many themes before what is ranked, the strongest first.
+func (m *memory) first(themes int, ranked []gem.Match) []gem.Match {
+	score := 0.0
+	if len(ranked) > 0 {
+		score = ranked[0].Score
+	}
+	var out []gem.Match
+	for k, theme := range m.themes.Themes {
+		if node := m.chunks + k; len(m.members[node]) > 0 && len(theme.Questions) > 0 && len(out) < themes {
+			out = append(out, gem.Match{Node: node, Score: score})
+		}
+	}
+	return append(out, slices.DeleteFunc(ranked, func(match gem.Match) bool {
+		return slices.ContainsFunc(out, func(placed gem.Match) bool { return placed.Node == match.Node })
+	})...)
+}
+
 // lift puts, in the place of each summary, the member that is nearest to the prompt of those that are not before it: an
 // answer cites chunks. A summary all of whose members are before it says nothing more, and goes. It tells which summary
 // brought which chunk.

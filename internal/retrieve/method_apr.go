@@ -68,6 +68,8 @@ func (aprMethod) Spec() Spec {
 			Whole("coarse", "runs that are compared as wholes", 1, 10_000, apr.DefaultSettings.Coarse),
 			Whole("runs", "runs that stay", 1, 1000, apr.DefaultSettings.Fine),
 			Whole("facts_budget", "tokens of the facts that are told", 64, 100_000, 2000),
+			Choice(ParamContext, "what a chat model reads: passages, the facts of the question instead of them, or both",
+				ContextPassages, ContextFacts, ContextBoth),
 			Choice("variant", "of the fine score: raw cosines, the authors' program, or the paper's formula",
 				"raw", "code_compat", "paper"),
 			Choice(ParamTriples, "of the question: by rule, or by the chat model, which is paid for", ByRules, ByChat),
@@ -103,7 +105,8 @@ func (aprMethod) Run(r *Request) (Explanation, error) {
 			return chunk != nil && r.Allows(chunk)
 		},
 	}
-	if r.Query.Explain { // counting tokens takes longer than all else
+	noted := r.Query.Params.Text(ParamContext) != ContextPassages
+	if r.Query.Explain || noted { // counting tokens takes longer than all else
 		settings.Budget, settings.Count = r.Query.Params.Int("facts_budget"), tokens.Count
 	}
 	settings.Stopped = func() bool { return r.ctx.Err() != nil }
@@ -119,10 +122,14 @@ func (aprMethod) Run(r *Request) (Explanation, error) {
 		return nil, context.Cause(r.ctx)
 	}
 	r.Result.Timing.Search = time.Since(start)
-	for _, one := range found.Chunks[:min(len(found.Chunks), r.Query.TopChunks)] {
+	for _, one := range found.Chunks {
 		chunk := Chunk{Live: r.Generation.Live.Chunk(chunkOf(one.Chunk)), Score: one.Score}
 		r.Result.Chunks = append(r.Result.Chunks, chunk)
 	}
+	if noted {
+		r.noteFacts(index, found.Told)
+	}
+	r.Result.Chunks = r.Result.Chunks[:min(len(r.Result.Chunks), r.Query.TopChunks)]
 	if len(r.Result.Chunks) == 0 && r.noMatch() {
 		return nil, nil
 	}

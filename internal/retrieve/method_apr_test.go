@@ -135,6 +135,33 @@ func TestFactsOfChunksThatAFilterLeavesOutAreNotTold(t *testing.T) {
 	}
 }
 
+func TestFactsForTheContextRestOnPassagesOfTheResult(t *testing.T) {
+	o, embedder := withFacts(t)
+	for _, context := range []string{retrieve.ContextFacts, retrieve.ContextBoth} {
+		query := o.askFacts(t, embedder, "What did Roald Amundsen reach?")
+		query.Params, query.TopChunks, query.Explain = retrieve.Params{"context": context}, 2, false
+		result := o.run(t, query)
+		if len(result.Notes) != 1 || result.Notes[0].Kind != retrieve.NoteFacts ||
+			!strings.Contains(result.Notes[0].Text, "South Pole") || result.NotesAlone != (context == retrieve.ContextFacts) {
+			t.Fatalf("%s: %+v", context, result.Notes)
+		}
+		said := map[core.ID]bool{}
+		for _, sources := range result.Notes[0].Sources {
+			for _, id := range sources {
+				said[id] = true
+				if !slices.ContainsFunc(result.Chunks, func(chunk retrieve.Chunk) bool { return chunk.Live.ID == id }) {
+					t.Errorf("%s: a fact rests on %s, which is not of the result", context, id)
+				}
+			}
+		}
+		for _, chunk := range result.Chunks {
+			if result.NotesAlone && !said[chunk.Live.ID] {
+				t.Errorf("%s says none of the facts", chunk.Live.ID)
+			}
+		}
+	}
+}
+
 func TestAQuestionWithoutNamesIsComparedAsAWhole(t *testing.T) {
 	o, embedder := withFacts(t)
 	query := o.askFacts(t, embedder, "which ship set out from the capital")

@@ -56,7 +56,10 @@ func (gemMethod) Spec() Spec {
 		Params: []Param{
 			Choice("aggregate", "what a passage's score is: that of its best question, or the mean of the best two",
 				"best", "best_two"),
-			Switch("summaries", "summaries of themes bring the nearest of their passages", true),
+			Switch("summaries", "summaries of themes bring the nearest of their passages, and a chat model reads them too",
+				true),
+			Whole("themes", "for questions about a whole corpus: summaries of so many themes, the strongest first, are what a "+
+				"chat model reads, and a passage of each comes first", 0, 50, 0),
 			Choice("search", "nearest: by their questions alone; graph: from the nearest along the edges of the similarity "+
 				"graph, so that what is like a passage that was found comes before what is only a little like the query",
 				"nearest", "graph"),
@@ -109,6 +112,9 @@ func (gemMethod) Run(r *Request) (Explanation, error) {
 			ranked = append(ranked, step.Match)
 		}
 	}
+	if themes := r.Query.Params.Int("themes"); themes > 0 && asked.summaries {
+		ranked, r.Result.NotesAlone = known.first(themes, ranked), true
+	}
 	chunks, by := known.lift(ranked, members)
 	budget := gem.Budget{
 		Tokens: math.MaxInt, Nodes: r.Query.TopChunks,
@@ -119,11 +125,13 @@ func (gemMethod) Run(r *Request) (Explanation, error) {
 		r.Query.Params["fill"] = false // what fills up knows of no budget
 	}
 	last := math.Inf(1)
+	var brought []int // summaries
 	taken := gem.Fill(chunks, budget, gem.MembersOf(nil))
 	for _, match := range taken {
 		score, node := match.Score, match.Node
-		if summary, brought := by[match.Node]; brought {
+		if summary, ok := by[match.Node]; ok {
 			score, node = summary.Score, summary.Node
+			brought = append(brought, node)
 		}
 		if step, along := steps[node]; along { // priorities may rise behind an edge; the scores of a result do not
 			last = min(last, step.Priority)
@@ -134,9 +142,10 @@ func (gemMethod) Run(r *Request) (Explanation, error) {
 		})
 	}
 	r.Result.Timing.Search = time.Since(start)
-	if r.noMatch() {
+	if !r.Result.NotesAlone && r.noMatch() {
 		return nil, nil
 	}
+	known.noteSummaries(r, brought)
 	return func() any { return known.explain(r.Generation, taken, by, steps) }, nil
 }
 

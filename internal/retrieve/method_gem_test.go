@@ -129,6 +129,28 @@ func TestASummaryBringsAMemberAndCitesIt(t *testing.T) {
 	}
 }
 
+func TestThemesThatAreAskedForComeFirstWhateverTheQuestion(t *testing.T) {
+	o := open(t, retrievetest.Options{})
+	for _, question := range []string{"Who reached the South Pole first?", "xyzzy plugh"} {
+		query := o.query(t, retrieve.Gem, question)
+		query.Params = retrieve.Params{"themes": 1}
+		result := o.run(t, query)
+		if len(result.Notes) == 0 || !result.NotesAlone || result.Notes[0].Text == "" ||
+			!slices.Contains(result.Notes[0].Sources[0], result.Chunks[0].Live.ID) {
+			t.Errorf("%s: %+v, %+v", question, result.Notes, result.Chunks)
+		}
+		query.Params = retrieve.Params{"themes": 1, "summaries": false}
+		if result := o.run(t, query); len(result.Notes) > 0 || result.NotesAlone {
+			t.Errorf("without summaries: %+v", result.Notes)
+		}
+		query.Params = retrieve.Params{"themes": 1}
+		query.Without.Documents = map[string]bool{o.generation.Live.Key(int(result.Chunks[0].Live.Document)): true}
+		if result := o.run(t, query); len(result.Notes) > 0 {
+			t.Errorf("a filter leaves out a member: %+v", result.Notes)
+		}
+	}
+}
+
 func TestChunksOfGemFitTheirTokens(t *testing.T) {
 	o := open(t, retrievetest.Options{})
 	query := o.query(t, retrieve.Gem, "Who reached the South Pole first?")

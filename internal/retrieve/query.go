@@ -98,7 +98,9 @@ type Result struct {
 	// Confidence is the calibrated chance that one of the first five chunks says what was asked for (docs/retrieval.md,
 	// Confidence); nil: it cannot be told.
 	Confidence *float64
-	Explain    any // by method; nil unless asked for
+	Notes      []Note // for the context, beside passages
+	NotesAlone bool   // the context has no passages
+	Explain    any    // by method; nil unless asked for
 	Timing     Timing
 }
 

@@ -84,6 +84,7 @@ var schemaTexts = map[string]string{
 	"Snippet":          "The part of a passage to show for a question: code points of its text.",
 	"Rect":             "A part of a page on which a passage of a PDF stands, in points of 1/72 inch.",
 	"Highlight":        "A word of the question in a passage: code points of its text, the end is not included.",
+	"Note":             "What a chat model reads beside passages: facts in an encoding, or the summary of a theme.",
 	"SettingExplain":   "By which setting hybrid was asked, and what of the index chooses one.",
 	"Span":             "A part of a text in code points, the end is not included.",
 	"Signals":          "What the confidence is made of.",

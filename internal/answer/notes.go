@@ -1,0 +1,86 @@
+package answer
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/unweaver/unweaver/internal/model/tokens"
+	"github.com/unweaver/unweaver/internal/retrieve"
+)
+
+// Note is what the chat model reads beside passages.
+type Note struct {
+	Kind    string     `json:"kind" enum:"facts,summary"`
+	Text    string     `json:"text"`
+	Sources [][]string `json:"sources" doc:"ids of the passages that say each statement of the text, in its order"`
+}
+
+// note enters notes, those that fit a budget of tokens from the first on, and returns them as the chat model reads them:
+// each with the marks of the passages that it rests on, by which an answer cites.
+func (r *Response) note(found []retrieve.Note, budget int) string {
+	marks := map[string]string{}
+	for i, chunk := range r.Chunks {
+		marks[chunk.ID] = fmt.Sprintf("[%d]", i+1)
+	}
+	var out strings.Builder
+	for _, one := range found {
+		note := Note{Kind: one.Kind, Text: one.Text, Sources: make([][]string, len(one.Sources))}
+		cited := make([]string, len(one.Sources))
+		for i, sources := range one.Sources {
+			for _, id := range sources {
+				note.Sources[i] = append(note.Sources[i], id.String())
+				cited[i] += marks[id.String()]
+			}
+		}
+		block := headOf[one.Kind] + strings.Join(cited, "; ") + "\n" + note.Text + "\n\n"
+		if count := tokens.Count(block); count <= budget {
+			budget -= count
+			r.Usage.NoteTokens += int64(count)
+			r.Notes = append(r.Notes, note)
+			out.WriteString(block)
+		}
+	}
+	return out.String()
+}
+
+// headOf is what stands before the marks of a note.
+var headOf = map[string]string{
+	retrieve.NoteFacts:   "Facts, and the passages that say each, in the order of the facts: ",
+	retrieve.NoteSummary: "Summary of what these and other passages have in common: ",
+}
+
+// rests reports which passages of the response its notes rest on.
+func (r *Response) rests() []bool {
+	places := map[string]int{}
+	for i, chunk := range r.Chunks {
+		places[chunk.ID] = i
+	}
+	out := make([]bool, len(r.Chunks))
+	for _, note := range r.Notes {
+		for _, sources := range note.Sources {
+			for _, id := range sources {
+				out[places[id]] = true
+			}
+		}
+	}
+	return out
+}
+
+// quotedNotes are the summaries of a response as an answer quotes them, with the marks of their passages.
+func (r *Response) quotedNotes() string {
+	places := map[string]int{}
+	for i, chunk := range r.Chunks {
+		places[chunk.ID] = i + 1
+	}
+	var out []string
+	for _, note := range r.Notes {
+		if note.Kind == retrieve.NoteSummary {
+			line := note.Text
+			for _, id := range note.Sources[0] {
+				line += fmt.Sprintf(" [%d]", places[id])
+			}
+			out = append(out, line)
+		}
+	}
+	return strings.Join(out, "\n")
+}

@@ -1,0 +1,28 @@
+package answer
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+
+	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/retrieve"
+)
+
+func TestNotesAreReadWithTheMarksOfTheirPassages(t *testing.T) {
+	a, b, c := core.ID{1}, core.ID{2}, core.ID{3}
+	response := Response{Chunks: []Chunk{{ID: c.String()}, {ID: a.String()}, {ID: b.String()}}}
+	text := response.note([]retrieve.Note{
+		{Kind: retrieve.NoteFacts, Text: "{facts}", Sources: [][]core.ID{{a}, {a, b}}},
+		{Kind: retrieve.NoteSummary, Text: strings.Repeat("long ", 500), Sources: [][]core.ID{{c}}},
+		{Kind: retrieve.NoteSummary, Text: "A town.", Sources: [][]core.ID{{b, a}}},
+	}, 100)
+	assert.Contains(t, text, "in the order of the facts: [2]; [2][3]\n{facts}\n")
+	assert.Contains(t, text, "in common: [3][2]\nA town.\n")
+	assert.NotContains(t, text, "long", "it does not fit")
+	assert.Len(t, response.Notes, 2)
+	assert.True(t, response.Usage.NoteTokens > 10 && response.Usage.NoteTokens <= 100, "%d", response.Usage.NoteTokens)
+	assert.Equal(t, []bool{false, true, true}, response.rests())
+	assert.Equal(t, "A town. [3] [2]", response.quotedNotes())
+}

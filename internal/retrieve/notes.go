@@ -1,0 +1,100 @@
+package retrieve
+
+import (
+	"slices"
+
+	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/methods/apr"
+	"github.com/unweaver/unweaver/internal/model/tokens"
+)
+
+// Kinds of notes.
+const (
+	NoteFacts   = "facts"   // triples in an encoding of AutoPrunedRetriever (docs/apr.md)
+	NoteSummary = "summary" // what a model or a rule wrote of a theme (docs/gem.md)
+)
+
+// Note is what a method puts into the context beside passages. It rests on passages of the result alone, so that an
+// answer can cite them.
+type Note struct {
+	Kind    string
+	Text    string
+	Sources [][]core.ID // chunks that say each statement of the text, in its order
+}
+
+// What ParamContext takes.
+const (
+	ParamContext    = "context"
+	ContextPassages = "passages"
+	ContextFacts    = "facts"
+	ContextBoth     = "both"
+)
+
+// noteFacts adds the facts that are told of the question, those that a passage of the result says, in the encoding of
+// the fewest tokens. Without passages in the context the result is the passages that say these facts.
+func (r *Request) noteFacts(index *apr.Index, told []uint32) {
+	if len(told) == 0 {
+		return
+	}
+	alone := r.Query.Params.Text(ParamContext) == ContextFacts
+	if alone {
+		says := map[core.ID]bool{}
+		for _, chunk := range r.citedBy(index, told...) {
+			says[chunk.ID] = true
+		}
+		kept := r.Result.Chunks[:0]
+		for _, chunk := range r.Result.Chunks {
+			if says[chunk.Live.ID] {
+				kept = append(kept, chunk)
+			}
+		}
+		r.Result.Chunks = kept
+		r.Query.Params["fill"] = false // what fills up says none of the facts
+	}
+	shown := map[core.ID]bool{}
+	for _, chunk := range r.Result.Chunks[:min(len(r.Result.Chunks), r.Query.TopChunks)] {
+		shown[chunk.Live.ID] = true
+	}
+	note := Note{Kind: NoteFacts}
+	var words []apr.Word
+	for _, edge := range told {
+		var sources []core.ID
+		for _, chunk := range r.citedBy(index, edge) {
+			if shown[chunk.ID] {
+				sources = append(sources, chunk.ID)
+			}
+		}
+		if sources != nil {
+			head, relation, tail := index.Words(edge)
+			words = append(words, apr.Word{Head: head, Relation: relation, Tail: tail})
+			note.Sources = append(note.Sources, sources)
+		}
+	}
+	if words != nil {
+		r.Result.NotesAlone = alone
+		_, note.Text, _ = apr.Smallest(words, tokens.Count)
+		r.Result.Notes = append(r.Result.Notes, note)
+	}
+}
+
+// noteSummaries adds the summaries of themes that brought a passage of the result, but of none with a passage that a
+// filter leaves out.
+func (m *memory) noteSummaries(r *Request, brought []int) {
+	shown := map[core.ID]bool{}
+	for _, chunk := range r.Result.Chunks {
+		shown[chunk.Live.ID] = true
+	}
+	for _, node := range brought {
+		if slices.ContainsFunc(m.members[node], func(member int) bool { return !r.allowed.number(uint32(member)) }) {
+			continue
+		}
+		var sources []core.ID
+		for _, member := range m.members[node] {
+			if id := r.Generation.Live.ByNumber(member).ID; shown[id] {
+				sources = append(sources, id)
+			}
+		}
+		text := m.themes.Themes[node-m.chunks].Summary
+		r.Result.Notes = append(r.Result.Notes, Note{Kind: NoteSummary, Text: text, Sources: [][]core.ID{sources}})
+	}
+}
