@@ -35,8 +35,8 @@ type Estimated struct {
 	IndexTokens *IndexTokens `json:"index_tokens,omitempty"`
 }
 
-// IndexTokens are tokens of a generation by what they are for: those of chat calls as they were charged, those of embeddings
-// as we count them.
+// IndexTokens are tokens of a generation by what they are for: those of chat calls as they were charged, those of
+// embeddings as we count them.
 type IndexTokens struct {
 	Prompt     int64 `json:"prompt"`
 	Completion int64 `json:"completion"`

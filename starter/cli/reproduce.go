@@ -25,12 +25,12 @@ func (a *App) reproduceCmd() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "reproduce table1 DIR",
 		Short: "Reproduce Table 1 of the UnWeaver paper with your models",
-		Long: `Reproduce Table 1 of the UnWeaver paper (arXiv 2603.29875) with the models of the configuration: UnWeaver, UnWeaverPPR,
-VectorRAG, ClosedBook and Oracle over the published files of RAGBench and MuSiQue below DIR, with parity, five chunks and
-nothing filled up. RAPTOR, GraphRAG and HippoRAG2 are left out: they are not part of this program.
+		Long: `Reproduce Table 1 of the UnWeaver paper (arXiv 2603.29875) with the models of the configuration:
+UnWeaver, UnWeaverPPR, VectorRAG, ClosedBook and Oracle over the published files of RAGBench and MuSiQue below DIR, with
+parity, five chunks and nothing filled up. RAPTOR, GraphRAG and HippoRAG2 are left out: they are not part of this program.
 
-What it costs is printed first, and --yes goes on. Answers and judgements are kept in --out as they come: the same command
-goes on after a stop and pays for nothing twice. docs/reproduce.md has the steps.`,
+What it costs is printed first, and --yes goes on. Answers and judgements are kept in --out as they come: the same
+command goes on after a stop and pays for nothing twice. docs/reproduce.md has the steps.`,
 		Args: arguments(2, 2, "table1 and the folder of the published files"),
 		RunE: func(command *cobra.Command, args []string) error {
 			if args[0] != "table1" {
@@ -158,7 +158,7 @@ func (a *App) tellIndexCost(ctx context.Context, controller control.Control, one
 		return err
 	}
 	e := estimated.Estimate
-	fmt.Fprintf(a.Err, "%s: index of %d passages: %.0f extractions, %.0f to %.0f tokens, cost %.2f to %.2f\n", one.dataset.Name,
-		len(one.dataset.Passages), e.Extract.High, e.Tokens.Low, e.Tokens.High, e.Cost.Low, e.Cost.High)
+	fmt.Fprintf(a.Err, "%s: index of %d passages: %.0f extractions, %.0f to %.0f tokens, cost %.2f to %.2f\n",
+		one.dataset.Name, len(one.dataset.Passages), e.Extract.High, e.Tokens.Low, e.Tokens.High, e.Cost.Low, e.Cost.High)
 	return nil
 }

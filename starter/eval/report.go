@@ -163,8 +163,8 @@ func (r *Report) chosen(text *strings.Builder) {
 
 // tokens writes the table of tokens and of the answers' correctness.
 func (r *Report) tokens(text *strings.Builder) {
-	text.WriteString("\nTokens that each method needs. Those of the index are the ledger's, whenever they were paid: equal on a " +
-		"re-run; embeddings of them are counted in o200k tokens. What gem and apr add to an " +
+	text.WriteString("\nTokens that each method needs. Those of the index are the ledger's, whenever they were paid: " +
+		"equal on a re-run; embeddings of them are counted in o200k tokens. What gem and apr add to an " +
 		"index is not among them. Those of questions count as if none was asked before.\n\n" +
 		"| method | extraction prompt | completion | class embedding | chunk embedding | question embedding | " +
 		"answer prompt | completion | factual correctness ± its deviation | against the first | failed as 0 | skipped |\n" +
@@ -187,7 +187,8 @@ func (r *Report) tokens(text *strings.Builder) {
 			if f1.Against != nil {
 				against = f1.Against.difference()
 			}
-			fmt.Fprintf(text, " %.4f ± %.4f | %s | %.4f | %d |\n", f1.Mean, math.Sqrt(f1.Variance), against, f1.AsZero, f1.Skipped)
+			deviation := math.Sqrt(f1.Variance)
+			fmt.Fprintf(text, " %.4f ± %.4f | %s | %.4f | %d |\n", f1.Mean, deviation, against, f1.AsZero, f1.Skipped)
 		} else {
 			text.WriteString(" – | – | – | – |\n")
 		}
@@ -309,12 +310,13 @@ func (r *Report) Write(dir string) error {
 		return err
 	}
 	return writeAll(dir, map[string]string{
-		"questions.jsonl": r.answered(), "spend.svg": r.SpendSVG(), "report.json": string(raw) + "\n", "report.md": r.Markdown(), "recall.svg": r.SVG(),
+		"questions.jsonl": r.answered(), "spend.svg": r.SpendSVG(), "report.json": string(raw) + "\n",
+		"report.md": r.Markdown(), "recall.svg": r.SVG(),
 	})
 }
 
-// answered has a line for each question that was answered and judged: by system, its answer and how factual it is by run,
-// null where it could not be judged.
+// answered has a line for each question that was answered and judged: by system, its answer and how factual it is by
+// run, null where it could not be judged.
 func (r *Report) answered() string {
 	type one struct {
 		Answer  string     `json:"answer"`

@@ -96,8 +96,8 @@ type response struct {
 	} `json:"usage"`
 }
 
-// Tokens are what a method of its own needs: of the index, as the ledger has them (core.IndexTokens), and of the questions, as
-// if none was asked before. The judge's are apart. 0: the method needs none.
+// Tokens are what a method of its own needs: of the index, as the ledger has them (core.IndexTokens), and of the
+// questions, as if none was asked before. The judge's are apart. 0: the method needs none.
 type Tokens struct {
 	PromptIndex     int64 `json:"prompt_index"`
 	CompletionIndex int64 `json:"completion_index"`
