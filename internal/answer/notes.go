@@ -15,7 +15,7 @@ type Note struct {
 	Sources [][]string `json:"sources" doc:"ids of the passages that say each statement of the text, in its order"`
 }
 
-// note enters notes, those that fit a budget of tokens from the first on, and returns them as the chat model reads them:
+// note enters the notes that fit a budget of tokens, from the first on, and returns them as the chat model reads them:
 // each with the marks of the passages that it rests on, by which an answer cites.
 func (r *Response) note(found []retrieve.Note, budget int) string {
 	marks := map[string]string{}

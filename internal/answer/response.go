@@ -64,7 +64,7 @@ type Chunk struct {
 	Mentions   []Mention         `json:"mentions,omitempty" doc:"with explain: what was extracted from the passage"`
 	Snippet    *Snippet          `json:"snippet,omitempty" doc:"of a query: the sentences that matched best"`
 	Highlights []Highlight       `json:"highlights,omitempty" doc:"of a query: code points of text that matched, in order"`
-	Markup     []snippet.Span    `json:"markup,omitempty" doc:"of a query: code points of text that are marks or tags"`
+	Markup     []snippet.Span    `json:"markup,omitempty" doc:"code points of text that are marks or tags"`
 }
 
 // Rect is a part of a page, in points (1/72 inch) from the upper left corner of the page as it is shown.
@@ -251,7 +251,6 @@ func (c *Chunk) show(found snippet.Found) {
 	for _, span := range found.Highlights {
 		c.Highlights = append(c.Highlights, Highlight(span))
 	}
-	c.Markup = extract.Markup(c.Text)
 }
 
 // ChunkOf reads what a response tells of a chunk.
@@ -287,6 +286,7 @@ func ChunkOf(ctx context.Context, generation *retrieve.Generation, chunk *livese
 		Start:    int(chunk.Start),
 		End:      int(chunk.End),
 		Text:     text,
+		Markup:   extract.Markup(text),
 		Entities: []EntityRef{},
 	}, nil
 }

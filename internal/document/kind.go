@@ -37,7 +37,7 @@ const (
 var Kinds = []Kind{Text, Markdown, HTML, PDF, DOCX, JSON, JSONL, CSV, PPTX, XLSX, EPUB, EML, RST}
 
 // ParserVersion is raised when a parser's output changes; the chunks of a document version are keyed by it.
-const ParserVersion = "parse/8"
+const ParserVersion = "parse/9"
 
 var byExt = map[string]Kind{
 	".txt":      Text,

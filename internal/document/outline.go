@@ -166,8 +166,11 @@ var (
 	marksOf  = strings.NewReplacer("**", "", "__", "", "`", "")
 )
 
-// plainHeading is a heading without marks of Markdown.
+// plainHeading is a heading without marks of Markdown, and without its badges where it is more than these.
 func plainHeading(text string) string {
+	if rest := badgeOf.ReplaceAllString(text, ""); saysSomething(tagOf.ReplaceAllString(rest, "")) {
+		text = rest
+	}
 	text = anchorOf.ReplaceAllString(text, "")
 	text = imageOf.ReplaceAllString(text, "$1")
 	text = linkOf.ReplaceAllString(text, "$1")

@@ -99,7 +99,8 @@ const (
 
 // noTitle are lines that say what a program needs: comments, directives, marks of templates, headers of mail.
 var noTitle = regexp.MustCompile(`^(?:<!|<\?|//|/\*|\*/|\.\. |#!|\{[%{#]|\x60{3}|~{3}|:[A-Za-z-]+:)|` +
-	`^(?:---|\+\+\+)\w*$|(?i)^(?:from|to|cc|bcc|date|sent|reply-to|return-path|received|message-id|mime-version|` +
+	`^(?:---|\+\+\+)\w*$|(?i)^(?:archive-name|posting-frequency|last-modified|version|url|maintainer|` +
+	`from|to|cc|bcc|date|sent|reply-to|return-path|received|message-id|mime-version|` +
 	`content-[a-z-]+|x-[a-z-]+):|` +
 	`^From [^ ]+@[^ ]+ `)
 

@@ -11,6 +11,7 @@ package retrieve
 
 import (
 	"context"
+	"math"
 	"slices"
 	"strings"
 	"sync"
@@ -366,22 +367,47 @@ func (g *Generation) Close() {
 	unpacked.Forget(closed)
 }
 
-// Named finds classes whose folded name starts with a prefix, in the order of names, at most limit.
-func (g *Generation) Named(prefix string, limit int) []*liveset.Class {
-	found, _ := g.NamedFrom(prefix, 0, limit)
-	return found
+// Names chooses classes for a list, and its order.
+type Names struct {
+	Prefix, Part string // a name starts with one and contains the other, whatever the case
+	ByChunks     bool   // those with the most chunks first; else in the order of names
 }
 
-// NamedFrom is Named from a place in the order of names on; 0 is the first. next is the place behind what it gives, or
-// 0 where that was the last.
-func (g *Generation) NamedFrom(prefix string, at, limit int) (found []*liveset.Class, next int) {
-	key := names.Key(prefix, false)
-	i := max(at, g.Live.NamedFrom(key))
-	for ; i < g.Live.Names() && strings.HasPrefix(g.Live.Name(i), key); i++ {
-		if len(found) == limit {
-			return found, i
-		}
-		found = append(found, g.Live.ByName(i))
+// Named returns at most limit classes from a place of their list on; 0 is the first. next is the place behind them, or
+// 0 where they are the last.
+func (g *Generation) Named(of Names, at, limit int) (found []*liveset.Class, next int) {
+	prefix, part := names.Key(of.Prefix, false), names.Key(of.Part, false)
+	first := g.Live.NamedFrom(prefix)
+	if !of.ByChunks {
+		first = max(at, first)
 	}
-	return found, 0
+	var ranks []uint64 // by chunks, then by name
+	for i := first; i < g.Live.Names(); i++ {
+		if prefix != "" || part != "" { // a name is unpacked only where it decides
+			name := g.Live.Name(i)
+			if !strings.HasPrefix(name, prefix) {
+				break
+			}
+			if !strings.Contains(name, part) {
+				continue
+			}
+		}
+		switch class := g.Live.ByName(i); {
+		case of.ByChunks:
+			ranks = append(ranks, uint64(math.MaxUint32-class.Chunks)<<32|uint64(i))
+		case len(found) == limit:
+			return found, i
+		default:
+			found = append(found, class)
+		}
+	}
+	slices.Sort(ranks)
+	end := min(at+limit, len(ranks))
+	for _, rank := range ranks[min(at, end):end] {
+		found = append(found, g.Live.ByName(int(uint32(rank))))
+	}
+	if end < len(ranks) {
+		next = end
+	}
+	return found, next
 }

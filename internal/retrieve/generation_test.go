@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+
 	"github.com/unweaver/unweaver/internal/artifact/localfile"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
@@ -276,32 +278,44 @@ func TestAnOpeningEndsWithItsContext(t *testing.T) {
 	}
 }
 
-func TestClassesAreNamedByFoldedPrefix(t *testing.T) {
+func TestClassesAreListedByNameAndByChunks(t *testing.T) {
 	o := open(t, retrievetest.Options{})
-	for prefix, want := range map[string]int{"OSLO": 1, "o": 2, "": 14, "zzz": 0} {
-		if prefix == "" {
-			want = o.generation.Live.Names()
+	live := o.generation.Live
+	for of, want := range map[retrieve.Names]int{
+		{}: live.Names(), {Prefix: "OSLO"}: 1, {Prefix: "o"}: 2, {Prefix: "zzz"}: 0, {Part: "SLO"}: 1, {Part: "o"}: -1,
+		{ByChunks: true}: live.Names(), {Part: "slo", ByChunks: true}: 1, {Prefix: "o", Part: "s", ByChunks: true}: -1,
+	} {
+		whole, next := o.generation.Named(of, 0, 1000)
+		assert.Zero(t, next)
+		if want < 0 { // by the names themselves
+			want = 0
+			for i := range live.Names() {
+				if strings.HasPrefix(live.Name(i), of.Prefix) && strings.Contains(live.Name(i), of.Part) {
+					want++
+				}
+			}
 		}
-		if got := o.generation.Named(prefix, 100); len(got) != want {
-			t.Errorf("%q names %d classes, want %d", prefix, len(got), want)
+		assert.Len(t, whole, want, "%+v", of)
+		assert.True(t, slices.IsSortedFunc(whole, func(a, b *liveset.Class) int {
+			if of.ByChunks && a.Chunks != b.Chunks {
+				return int(b.Chunks) - int(a.Chunks)
+			}
+			return int(a.Name) - int(b.Name)
+		}), "%+v", of)
+		var paged []*liveset.Class
+		for at, first := 0, true; first || at > 0; first = false {
+			var found []*liveset.Class
+			found, at = o.generation.Named(of, at, 4)
+			paged = append(paged, found...)
 		}
+		assert.Equal(t, whole, paged, "%+v", of)
 	}
-	if got := o.generation.Named("", 3); len(got) != 3 {
-		t.Errorf("at most 3, got %d", len(got))
-	}
+	most, _ := o.generation.Named(retrieve.Names{ByChunks: true}, 0, 1)
+	assert.Greater(t, most[0].Chunks, uint32(1), "the sample has nothing to sort")
 }
 
 func TestListsGoOnFromAPlace(t *testing.T) {
 	o := open(t, retrievetest.Options{})
-	var classes []*liveset.Class
-	for at, first := 0, true; first || at > 0; first = false {
-		found, next := o.generation.NamedFrom("", at, 4)
-		classes, at = append(classes, found...), next
-	}
-	whole := o.generation.Named("", 1000)
-	if len(whole) < 10 || !slices.EqualFunc(classes, whole, func(a, b *liveset.Class) bool { return *a == *b }) {
-		t.Errorf("%d classes in pages of four, %d at once", len(classes), len(whole))
-	}
 	sample := retrievetest.Sample()
 	for prefix, want := range map[string][2]int{"": {0, len(sample)}, "cities/": {0, 3}, "people/": {3, 5}, "zzz": {6, 6}} {
 		if from, to, next := o.generation.DocumentsFrom(prefix, 0, 100); from != want[0] || to != want[1] || next != 0 {

@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 
 	"github.com/unweaver/unweaver/internal/answer"
@@ -72,7 +73,12 @@ func (s *Server) pinned(
 }
 
 func infoOf(name string, pointer core.Pointer, manifest *core.Manifest) IndexInfo {
+	var enriched []string
+	for _, one := range manifest.Enriched {
+		enriched = append(enriched, one.Name)
+	}
 	return IndexInfo{
+		Enriched:    enriched,
 		Index:       name,
 		State:       "published",
 		Generation:  pointer.Generation,
@@ -120,13 +126,26 @@ func summaryOf(class *liveset.Class, record rows.Record) EntitySummary {
 	return EntitySummary{record.ID.String(), record.Name, int64(class.Chunks)}
 }
 
+// Orders of a list of entities.
+const (
+	byName     = "name"
+	byPassages = "passages"
+)
+
 func (s *Server) listEntities(w http.ResponseWriter, request *http.Request) {
 	s.browse(w, request, func(ctx context.Context, generation *retrieve.Generation, place int) (any, error) {
 		n, err := limitOf(request)
 		if err != nil {
 			return nil, err
 		}
-		classes, after := generation.NamedFrom(request.URL.Query().Get("prefix"), place, n)
+		query := request.URL.Query()
+		order := query.Get("order")
+		if query.Has("order") && order != byName && order != byPassages {
+			return nil, invalid("read request", "order", fmt.Sprintf("want %s or %s, got %.80q", byName, byPassages, order), "")
+		}
+		classes, after := generation.Named(retrieve.Names{
+			Prefix: query.Get("prefix"), Part: query.Get("contains"), ByChunks: order == byPassages,
+		}, place, n)
 		records, err := s.searcher.ClassRecords(ctx, generation, classes)
 		if err != nil {
 			return nil, err

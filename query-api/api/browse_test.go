@@ -27,6 +27,10 @@ func names(list any) string {
 func TestEntitiesAreListedByNameAndPaged(t *testing.T) {
 	f := serve(t, nil)
 	assert.Equal(t, "Oslo", names(f.get("/v1/indexes/sample/entities?prefix=OS")["items"]), "by prefix")
+	assert.Equal(t, "Oslo", names(f.get("/v1/indexes/sample/entities?contains=SLO")["items"]), "by a part")
+	assert.Equal(t, "Norway", names(f.get("/v1/indexes/sample/entities?order=passages&limit=1")["items"]), "by passages")
+	status, out, _ := f.do(http.MethodGet, "/v1/indexes/sample/entities?order=x", nil)
+	assert.Equal(t, 422, status, "%v", out)
 	if got := f.get("/v1/indexes/sample/entities?limit=2")["items"].([]any); len(got) != 2 {
 		t.Errorf("limit 2 gives %d", len(got))
 	}

@@ -27,6 +27,7 @@ type IndexInfo struct {
 	Classes     int64             `json:"classes"`
 	ContentHash string            `json:"content_hash"`
 	Models      core.ModelSummary `json:"models"`
+	Enriched    []string          `json:"enriched,omitempty" doc:"enrichments of its generation, such as gem: themes"`
 	Analyser    string            `json:"analyser,omitempty" doc:"its language, and the version of its rules of words"`
 	Created     time.Time         `json:"created,omitzero" doc:"when its generation was made; of none that is damaged"`
 }

@@ -130,6 +130,7 @@ func TestAModelThatFindsNoTriplesCostsNoAnswer(t *testing.T) {
 
 func TestTriplesOfQuestionsNeedTheModelThatIsAskedFor(t *testing.T) {
 	f := serve(t, withFacts(nil, nil))
+	assert.Contains(t, f.get("/v1/indexes/sample")["enriched"], "facts")
 	for parser, setting := range map[string]string{"chat": "models.chat", "never": "rules"} {
 		status, out, _ := f.do(http.MethodPost, "/v1/indexes/sample/query", map[string]any{
 			"query": southPole, "method": "apr", "params": map[string]any{"triples": parser},

@@ -195,9 +195,14 @@ func (s *Server) entityRoutes() []route {
 	return []route{
 		{
 			method: "GET", pattern: "/v1/indexes/{index}/entities", id: "listEntities", tag: tagEntities,
-			summary: "List entities", doc: "In the order of their folded names.", kept: true,
+			summary: "List entities", doc: "In the order of their folded names, or those with the most passages first.",
+			kept: true,
 			query: []parameter{
-				{"prefix", plain, "only entities whose name starts with it, whatever the case", "os"}, page1, howMany, pinned,
+				{"prefix", plain, "only entities whose name starts with it, whatever the case", "os"},
+				{"contains", plain, "only entities whose name contains it, whatever the case", "slo"},
+				{"order", map[string]any{"type": "string", "enum": []any{byName, byPassages}, "default": byName},
+					"passages: those that the most passages mention first; keep it, contains and prefix for the next page", nil},
+				page1, howMany, pinned,
 			},
 			answer: Entities{}, problems: ofAnIndex, handler: s.listEntities,
 		},
@@ -228,7 +233,7 @@ func (s *Server) runRoutes() []route {
 		{
 			method: "GET", pattern: "/v1/indexes/{index}/runs/{run}", id: "getRun", tag: tagRuns,
 			summary: "Get one run", doc: "Its progress, cost and problems: what `unweaver status --json` prints.",
-			kept: true, scope: access.Operate, answer: runlog.Run{}, problems: ofArtifact, handler: s.getRun,
+			kept: true, scope: access.Operate, answer: RunDetail{}, problems: ofArtifact, handler: s.getRun,
 		},
 		{
 			method: "GET", pattern: "/v1/indexes/{index}/runs/{run}/report", id: "getRunReport", tag: tagRuns,

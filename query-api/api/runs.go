@@ -6,6 +6,7 @@ import (
 
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/pipeline/report"
 	"github.com/unweaver/unweaver/internal/pipeline/runlog"
 )
 
@@ -44,6 +45,12 @@ func (s *Server) runsPage(ctx context.Context, request *http.Request) (Runs, err
 	return out, err
 }
 
+// RunDetail is one run.
+type RunDetail struct {
+	runlog.Run
+	Next []string `json:"next,omitempty" doc:"of a run that ended or pauses: what a person can do, each with its command"`
+}
+
 // getRun answers GET …/runs/{run}.
 func (s *Server) getRun(w http.ResponseWriter, request *http.Request) {
 	ctx, cancel := context.WithTimeout(request.Context(), s.Timeout)
@@ -53,7 +60,11 @@ func (s *Server) getRun(w http.ResponseWriter, request *http.Request) {
 		s.fail(w, request, err)
 		return
 	}
-	s.writeTagged(w, request, out)
+	detail := RunDetail{Run: out}
+	if core.Terminal(out.Status) || out.Status == core.StatusPaused {
+		detail.Next = report.Next(out.Report)
+	}
+	s.writeTagged(w, request, detail)
 }
 
 // readRun reads the run that the address names.

@@ -112,6 +112,9 @@ func TestARunTellsItsProgressWhileItGoesOnAndItsReportAfterwards(t *testing.T) {
 		work["stages"].([]any)[0].(map[string]any)["total"] != 10.0 {
 		t.Errorf("%v", work)
 	}
+	assert.NotContains(t, work, "next")
+	f.report("n2", core.Report{Status: core.StatusHeld, Reason: "mass_deletion"})
+	assert.Contains(t, fmt.Sprint(f.get("/v1/indexes/sample/runs/n2")["next"]), "unweaver index CORPUS")
 	f.report("n1", core.Report{Status: core.StatusErrors, Problems: []core.Problem{{Code: "unreadable_document"}}})
 	f.state("n1", core.RunState{Report: core.Report{Status: core.StatusErrors}})
 	work = f.get("/v1/indexes/sample/runs/n1")

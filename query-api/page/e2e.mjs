@@ -34,7 +34,7 @@ const steps = {
     })
   },
 
-  async 'the last nights are pictures, and a run has a report to keep'() {
+  async 'the last runs are pictures, and a run has a report to keep'() {
     const night = (n, more) => ({
       run: 'sample/n' + n, generation: 'n' + n, status: 'completed', published: true, seconds: 60 + n, documents: 100,
       started: new Date(Date.UTC(2026, 2, n, 3)).toISOString(), chunks: 400 + n, changed: n, share: n / 100, calls: 10 * n,
@@ -51,9 +51,10 @@ const steps = {
     await visit('#/sample/runs', { fake }, async (page) => {
       const trends = page.getByRole('region', { name: 'Trends' })
       await trends.waitFor()
-      assert.match(await trends.innerText(), /last 30 nights[\s\S]*26 published[\s\S]*4 held[\s\S]*46\.50 EUR/)
-      const cost = page.getByRole('img', { name: 'Cost of 30 nights, last 3.00 EUR' })
+      assert.match(await trends.innerText(), /last 30 runs[\s\S]*26 published[\s\S]*4 held[\s\S]*46\.50 EUR/)
+      const cost = page.getByRole('img', { name: 'Cost of 30 runs, last 3.00 EUR' })
       assert.equal(await cost.locator('rect').count(), 30)
+      assert.doesNotMatch(await trends.innerText(), /Dead letters|Estimate|unchanged|failed/) // zero in all runs
       assert.equal(await cost.locator('rect.warn').count(), 4)
       const boxes = await cost.locator('rect').evaluateAll((all) => all.map((one) => Number(one.getAttribute('height'))))
       assert.ok(boxes[29] > boxes[14] && boxes[14] > boxes[0], boxes.join(' '))
@@ -114,10 +115,17 @@ const steps = {
           await page.screenshot({ path: `${process.env.SHOTS}/themes-${colorScheme}-${width}.png`, fullPage: true })
         }
       })
-    const none = problem(422, 'invalid_param', 'it was built without questions of its chunks')
-    await visit('#/sample/themes', { fake: { '**/v1/indexes/sample/memory': none } }, async (page) => {
+    const none = {
+      '**/v1/indexes/sample': changed((body) => delete body.enriched),
+      '**/v1/indexes/sample/memory': problem(422, 'invalid_param', 'add gem to indexes.*.enrich'),
+    }
+    await visit('#/sample/themes', { fake: none }, async (page) => {
       await page.getByRole('heading', { name: 'No themes' }).waitFor()
-      await page.getByText('it was built without questions of its chunks').waitFor()
+      assert.match(await page.locator('main').innerText(), /enrich: \[gem\]/)
+      assert.doesNotMatch(await page.locator('main').innerText(), /indexes\.\*/)
+      await page.getByRole('link', { name: 'Documents' }).click()
+      await page.getByRole('heading', { name: 'Documents' }).waitFor()
+      assert.equal(await page.getByRole('link', { name: 'Themes' }).count(), 0)
     })
   },
 
@@ -145,6 +153,15 @@ const steps = {
       await page.goto('about:blank')
       await page.goto(address) // the opened passage has an address
       await page.locator('.passage.open .text').waitFor()
+    })
+  },
+
+  async 'no blank stands between a citation and a full stop'() {
+    const edit = changed((body) => {
+      body.answer = { text: 'Oslo is the capital [1] .', citations: [body.chunks[0].id], kind: 'model' }
+    })
+    await visit('#/sample/ask?' + q, { fake: { '**/query': edit } }, async (page) => {
+      assert.equal(await page.locator('.answer .words').innerText(), 'Oslo is the capital [1].')
     })
   },
 
@@ -246,6 +263,75 @@ const steps = {
     })
   },
 
+  async 'a document is read as text: headings, lists, tables, code and paragraphs'() {
+    const text = `# Lease [![CI](b.svg)](u)
+
+The tenant, who moved in during the spring of the year, pays on the
+first day of each month. The owner lives in Rotter-
+dam, and sends a bill.
+
+Rent 900\tHeat 80
+Due 1 May\tPaid yes
+
+Landlady: somebody who owns a rather large number of houses
+Town: Rotterdam
+
+    indented code
+
+* one is *soft*
+  and goes on
+1. two
+
+| Vendor | Contact |
+|--------|:-------:|
+| Söhne  | 😀 Eva |
+
+\`\`\`sh
+# a comment
+\`\`\`
+`
+    const hidden = [...text.matchAll(/^# (?=L)| \[!.*\)$|(?<=is )\*|\*$|^\| |(?<=\S *)\|(?= \S)| *\|$|^\|-.*$|^```.*$/gmu)].map((found) => {
+      const start = Array.from(text.slice(0, found.index)).length
+      return { start, end: start + Array.from(found[0]).length }
+    })
+    const from = Array.from(text.slice(0, text.indexOf('Rotter'))).length
+    const edit = changed((body) => Object.assign(body, { text, start: 0, end: 400, length: 400, markup: hidden, title: 'Lease' }))
+    const fake = { '**/documents/**/text?*': edit }
+    await visit(`#/sample/documents/cities%2Foslo.txt?start=${from}&end=${from + 16}`, { fake }, async (page) => {
+      const box = page.locator('.text.document')
+      await box.waitFor()
+      assert.equal(await box.getByRole('heading', { level: 2 }).innerText(), 'Lease')
+      assert.deepEqual(await box.locator('> p').allInnerTexts(), [
+        'The tenant, who moved in during the spring of the year, pays on the first day of each month. ' +
+          'The owner lives in Rotter-dam, and sends a bill.',
+        'Rent 900\tHeat 80\nDue 1 May\tPaid yes',
+        'Landlady: somebody who owns a rather large number of houses\nTown: Rotterdam',
+        '• one is soft and goes on',
+        '1. two',
+      ])
+      assert.equal(await box.locator('mark').innerText(), 'Rotter-dam, and')
+      assert.deepEqual(await box.locator('th').allInnerTexts(), ['Vendor', 'Contact'])
+      assert.deepEqual(await box.locator('td').allInnerTexts(), ['Söhne', '😀 Eva'])
+      assert.deepEqual(await box.locator('pre').allTextContents(), ['    indented code', '# a comment'])
+      await accessible(page, 'a document')
+    })
+  },
+
+  async 'an opened passage shows what matched, and what belongs to it stays near'() {
+    const edit = changed((body) => {
+      const text = 'A line of Oslo.\n\n'.repeat(200) + 'Oslo is the capital.\n\n' + 'More of it.\n\n'.repeat(200)
+      const start = text.indexOf('Oslo is')
+      Object.assign(body.chunks[0], { text, markup: [], highlights: [{ start: 10, end: 14 }, { start, end: start + 4 }] })
+      body.chunks[0].snippet = { text: 'Oslo is the capital.', start, end: start + 20 }
+    })
+    await visit('#/sample/ask?' + q, { fake: { '**/query': edit } }, async (page) => {
+      const first = page.locator('.passage').first()
+      await first.locator('button').click()
+      const [box, mark] = [await first.locator('.text').boundingBox(), await first.locator('.text .sentence').boundingBox()]
+      assert.ok(box.height < 600 && mark.y > box.y && mark.y + mark.height < box.y + box.height, JSON.stringify([box, mark]))
+    })
+  },
+
   async 'nothing of a document becomes markup or a link to run'() {
     const evil = '<img src=x onerror="window.hit=1"><script>window.hit=1</script><b>bold</b>'
     const edit = changed((body) => {
@@ -336,6 +422,8 @@ const steps = {
 
   async 'two methods are compared rank by rank'() {
     const edit = changed((body) => {
+      const markup = [[4, 6], [11, 12], [14, 15]].map(([start, end]) => ({ start, end }))
+      Object.assign(body.chunks[0], { snippet: { text: '# Oslo *is* it', start: 4, end: 18 }, markup })
       if (body.method !== 'bm25') return
       body.chunks.reverse()
       body.chunks.pop() // what was first is only in A
@@ -346,23 +434,34 @@ const steps = {
     await visit(`#/sample/compare?${q}&a=vector&b=bm25`, { fake: { '**/query': edit } }, async (page) => {
       await page.locator('table.compare').waitFor()
       assert.match(await page.locator('table.compare').innerText(), /only A/)
+      assert.match(await page.locator('table.compare').innerText(), /Oslo is it/)
       assert.ok((await page.locator('.move.up, .move.down').count()) > 0)
       assert.match(await page.locator('section .lead').innerText(), /only in A/)
     })
   },
 
   async 'two generations are compared'() {
-    await visit(`#/sample/compare?${q}&a=vector&b=vector&ga=g1&gb=g2`, {}, async (page) => {
+    await visit(`#/sample/compare?${q}&a=vector&b=vector&ga=g1&gb=g2`, { viewport: { width: 360, height: 780 } }, async (page) => {
       await page.locator('table.compare').waitFor()
+      const cut = await page.getByLabel('Question').evaluate((box) => box.scrollWidth - box.clientWidth + box.scrollHeight - box.offsetHeight)
+      assert.ok(cut <= 0, 'the question is cut')
       assert.match(await page.locator('caption').innerText(), /g1[\s\S]*g2/)
     })
   },
 
-  async 'entities are found by prefix, and show their mentions by document'() {
+  async 'entities are found by part of a name, the most mentioned first, and show their mentions by document'() {
     await visit('#/sample/entities', {}, async (page) => {
-      await page.getByLabel('Names that begin with').fill('os')
+      await page.locator('td.n').first().waitFor()
+      const counts = (await page.locator('td.n').allTextContents()).map(Number)
+      assert.ok(counts[0] > 1 && counts.every((n, i) => i === 0 || n <= counts[i - 1]), counts.join(' '))
+      await page.getByLabel('Order').selectOption('by name')
+      await page.waitForFunction(() => {
+        const names = [...document.querySelectorAll('tbody td:first-child')].map((cell) => cell.textContent.toLowerCase())
+        return names.length > 1 && names.every((name, i) => i === 0 || name >= names[i - 1])
+      })
+      await page.getByLabel('Names that contain').fill('slo')
       await page.waitForFunction(() => document.querySelectorAll('tbody tr').length === 1)
-      assert.match(page.url(), /prefix=os/)
+      assert.match(page.url(), /contains=slo/)
       await page.getByRole('link', { name: 'Oslo' }).click()
       await page.getByRole('heading', { name: 'Mentioned in 2 documents' }).waitFor()
       assert.ok(await page.evaluate(() => document.activeElement.closest('main')), 'the focus is not in the new view')
@@ -382,6 +481,24 @@ const steps = {
     })
     await visit('#/sample/generations/nowhere', {}, async (page) => {
       await page.getByRole('heading', { name: 'There is no generation nowhere' }).waitFor()
+    })
+  },
+
+  async 'generations count the problems that their runs have'() {
+    const fake = { '**/v1/indexes/sample/runs?*': json({ items: [{ ...run, generation: 'g2', problems: 7 }] }) }
+    await visit('#/sample/generations', { fake }, async (page) => {
+      await page.getByRole('columnheader', { name: 'Problems' }).waitFor()
+      assert.deepEqual(await page.locator('td[data-name=Problems]').allTextContents(), ['7', '–'])
+    })
+  },
+
+  async 'a run that is held says what to do'() {
+    const held = { ...run, status: 'held', reason: 'mass_deletion', cost: 0, estimate: null,
+      next: ['See whether the corpus is whole. If it is: unweaver index CORPUS --wait --index sample'] }
+    await visit('#/sample/runs/g3', { fake: { '**/v1/indexes/sample/runs/**': json(held) } }, async (page) => {
+      const todo = page.getByRole('region', { name: 'What to do' })
+      assert.equal(await todo.locator('code').innerText(), 'unweaver index CORPUS --wait --index sample')
+      assert.equal(await page.getByRole('heading', { name: 'Cost' }).count(), 0)
     })
   },
 
@@ -570,6 +687,15 @@ const steps = {
               location.hash === hash && !document.querySelector('.loading') && document.querySelector('h1, .trouble'),
             view || '#/',
           )
+          const cut = await page.evaluate(() =>
+            [...document.querySelectorAll('.top nav a')].filter((tab) => {
+              const { left, right } = tab.getBoundingClientRect()
+              return left < 0 || right > innerWidth
+            }).length)
+          assert.equal(cut, 0, `${view}: tabs off the screen`)
+          const narrow = await page.evaluate(() =>
+            [...document.querySelectorAll('.rows td')].filter((cell) => cell.innerText && cell.clientWidth < 24).length)
+          assert.ok(width > 400 || narrow === 0, `${view}: ${narrow} cells squeezed`)
           if (view.includes('open=first')) await page.locator('.passage button').first().click()
           const wide = await page.evaluate(
             () => document.documentElement.scrollWidth - document.documentElement.clientWidth,

@@ -90,6 +90,8 @@ func TestMarkupIsWhatAReaderIsNotShown(t *testing.T) {
 		"| a `x*y*` | | \\| |\r\n[**b**](http://x_y_z/(1)) [[1]](u)":   "a x*y* · · |\nb [1]",
 		"😀 **né**":          "😀 né",
 		"[]() ### []()Joey": " ### Joey",
+		"see [Zap][z], [Apex][] a[i][j]\n[z]: https://x/y": "see Zap, Apex a[i][j]\n",
+		"[note]: this is no address":                       "[note]: this is no address",
 	} {
 		runes := []rune(content)
 		for _, span := range slices.Backward(extract.Markup(content)) {

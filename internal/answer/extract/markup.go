@@ -36,6 +36,13 @@ var (
 	spacedEmphasis   = form(`[\s(]` + emphasis) // other than at the start, it stands behind a space or a bracket
 )
 
+// referring is a link whose address is defined elsewhere; where a word stands before it, it is an index of code.
+// definition is where that is.
+var (
+	referring  = form(`(\[)[^\[\]]+(\]\[[^\[\]]*\])`)
+	definition = form(` {0,3}\[[^\[\]]+\]:[ \t]*<?(?:https?:|mailto:|[#/.])\S*`)
+)
+
 func form(expression string) *regexp.Regexp { return regexp.MustCompile(`^(?:` + expression + `)`) }
 
 // firstMark returns the places of the first mark of a line, and of its groups; nil where there is none. It tries a form
@@ -57,6 +64,11 @@ func firstMark(line string) []int {
 		}
 		if found := mark.FindStringSubmatchIndex(line[at:]); found != nil {
 			return moved(found, at)
+		}
+		if line[at] == '[' && (at == 0 || strings.IndexByte(" \t(*_|\"'", line[at-1]) >= 0) {
+			if found := referring.FindStringSubmatchIndex(line[at:]); found != nil {
+				return moved(found, at)
+			}
 		}
 	}
 	return nil
@@ -87,7 +99,8 @@ func markup(content string) (lines, within [][2]int) {
 			fenced = !fenced
 		}
 		switch {
-		case fence || !fenced && len(trimmed) > 2 && strings.Trim(trimmed, "|:-=*_ \t") == "":
+		case fence || !fenced && (definition.MatchString(line) ||
+			len(trimmed) > 2 && strings.Trim(trimmed, "|:-=*_ \t") == ""):
 			lines = append(lines, [2]int{at, at + len(line)})
 		case !fenced:
 			lines = append(lines, beginning(line, at)...)

@@ -228,7 +228,7 @@ func (b *builder) document(ctx context.Context, key string, plan rows.Plan) erro
 	defer d.cuts.Close()
 	err := b.read(ctx, key, d)
 	if err == nil && d.chunks == 0 {
-		err = fault.EmptyDocument.At("chunk", key).Because("it holds no text")
+		err = fault.EmptyDocument.At("read", key).Because("it holds no text")
 	}
 	if err == nil {
 		b.res.Counts.Documents++

@@ -48,7 +48,7 @@ func whole(r io.Reader, emit func(cutting) error) error {
 		return err
 	}
 	if len(raw) > maxWhole {
-		return fault.TooLarge.At("chunk", "").
+		return fault.TooLarge.At("read", "").
 			Because("a document that is one chunk may have at most 4 MiB").
 			Advise("use chunking.strategy: text")
 	}

@@ -25,6 +25,7 @@ export interface Card extends Partial<IndexInfo> {
   published?: string | null
   age_seconds?: number
   problems?: number
+  enriched?: string[]
 }
 
 export interface Generation {
@@ -192,6 +193,7 @@ export interface Run {
   ended?: string
   published?: boolean
   unchanged?: boolean
+  next?: string[]
 }
 
 // Night is a build that ended, in a few figures.
@@ -388,9 +390,9 @@ export const api = {
     call<Record<string, unknown>>(at(index, '/generations/' + part(name)), undefined, signal).catch(missing),
   ask: (index: string, question: Question, signal?: AbortSignal) =>
     call<QueryResponse>(at(index, '/query'), question, signal),
-  entities: (index: string, prefix: string, limit: number, generation: string, signal?: AbortSignal) =>
+  entities: (index: string, given: Record<string, string | number>, signal?: AbortSignal) =>
     call<Page<EntitySummary> & { generation: string }>(
-      at(index, '/entities' + query({ prefix, limit, generation })),
+      at(index, '/entities' + query(given)),
       undefined,
       signal,
     ),

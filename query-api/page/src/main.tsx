@@ -110,6 +110,23 @@ function Switch({ route }: { route: Route }) {
   )
 }
 
+// Tabs of an index. That of themes is for one that has some.
+function Tabs({ index, view: now }: { index: string; view: string }) {
+  const { data } = useLoaded('card ' + index, (signal) => api.card(index, signal))
+  const themes = now === 'themes' || data?.enriched?.includes('gem')
+  return (
+    <nav aria-label={'Index ' + index}>
+      {tabs
+        .filter(([view]) => view !== 'themes' || themes)
+        .map(([view, text]) => (
+          <a href={href(index, view)} aria-current={view === now ? 'page' : undefined}>
+            {text}
+          </a>
+        ))}
+    </nav>
+  )
+}
+
 function Frame() {
   const route = useRoute()
   const main = useRef<HTMLElement>(null)
@@ -159,15 +176,7 @@ function Frame() {
           )}
           <ThemeButton />
         </div>
-        {route.index && (
-          <nav aria-label={'Index ' + route.index}>
-            {tabs.map(([view, text]) => (
-              <a href={href(route.index, view)} aria-current={view === route.view ? 'page' : undefined}>
-                {text}
-              </a>
-            ))}
-          </nav>
-        )}
+        {route.index && <Tabs index={route.index} view={route.view} />}
       </header>
       <main id="main" ref={main} tabIndex={-1}>
         <View route={route} />

@@ -3,7 +3,7 @@
 import type { ComponentChildren } from 'preact'
 import { useEffect, useRef, useState } from 'preact/hooks'
 import { Failure, useKey } from './api'
-import type { Piece } from './format'
+import { ago, when, type Piece } from './format'
 import { go, href, parse } from './route'
 
 // say tells a screen reader what happened.
@@ -188,7 +188,9 @@ export function Trouble({ failure, again }: { failure: Failure; again?: () => vo
     <section class="trouble" role="alert">
       <h2>{title}</h2>
       <p>{what}</p>
-      {failure.detail && failure.status !== 0 && <p class="detail">{failure.detail}</p>}
+      {failure.detail && failure.status !== 0 && (
+        <p class="detail">{failure.detail.replace(` (${failure.hint})`, '')}</p>
+      )}
       {failure.reference && (
         <p class="detail">
           Reference for the operator: <code>{failure.reference}</code>
@@ -347,18 +349,18 @@ export function follow(changes: Record<string, string | undefined>, quietly = fa
   go(href(route.index, route.view, route.id, { ...route.params, ...changes }), quietly)
 }
 
-// Prefix is a form that narrows a list to what begins with its text, a moment after the last letter.
-export function Prefix({ label, value }: { label: string; value: string }) {
+// Narrow is a form that narrows a list by a parameter of the address, a moment after the last letter.
+export function Narrow({ label, param, value }: { label: string; param: string; value: string }) {
   const [text, setText] = useState(value)
   useEffect(() => {
-    const timer = setTimeout(() => text !== value && follow({ prefix: text, cursor: '' }, true), 200)
+    const timer = setTimeout(() => text !== value && follow({ [param]: text, cursor: '' }, true), 200)
     return () => clearTimeout(timer)
   }, [text])
   return (
     <form role="search" onSubmit={(event) => event.preventDefault()}>
-      <label for="prefix">{label}</label>
+      <label for="narrow">{label}</label>
       <input
-        id="prefix"
+        id="narrow"
         type="search"
         value={text}
         autocomplete="off"
@@ -369,26 +371,38 @@ export function Prefix({ label, value }: { label: string; value: string }) {
   )
 }
 
-// Table scrolls sideways where it is wider than the page. Columns of numbers begin with #.
-export function Table({ label, columns, children }: { label: string; columns: string[]; children: ComponentChildren }) {
+// Table is a table of rows of cells. Columns of numbers begin with #. On a narrow screen each row is a block whose cells
+// carry the names of their columns; the roles keep it a table for a screen reader.
+export function Table({ label, columns, rows }: { label: string; columns: string[]; rows: ComponentChildren[][] }) {
+  const names = columns.map((name) => name.replace('#', ''))
+  const kind = (i: number): string | undefined => (columns[i]?.startsWith('#') ? 'n' : undefined)
   return (
-    <div class="scroll" tabIndex={0} role="region" aria-label={label}>
-      <table>
-        <thead>
-          <tr>
-            {columns.map((name) =>
-              name.startsWith('#') ? (
-                <th scope="col" class="n">
-                  {name.slice(1)}
-                </th>
-              ) : (
-                <th scope="col">{name}</th>
-              ),
-            )}
+    <table class="rows" role="table" aria-label={label}>
+      <thead role="rowgroup">
+        <tr role="row">
+          {names.map((name, i) => (
+            <th role="columnheader" scope="col" class={kind(i)}>
+              {name}
+            </th>
+          ))}
+        </tr>
+      </thead>
+      <tbody role="rowgroup">
+        {rows.map((cells) => (
+          <tr role="row">
+            {cells.map((cell, i) => (
+              <td role="cell" class={kind(i)} data-name={i > 0 ? names[i] : undefined}>
+                {cell}
+              </td>
+            ))}
           </tr>
-        </thead>
-        <tbody>{children}</tbody>
-      </table>
-    </div>
+        ))}
+      </tbody>
+    </table>
   )
+}
+
+// Age is how long ago something was, with the time itself for a pointer that rests on it.
+export function Age({ time }: { time: string | undefined }) {
+  return <span title={when(time)}>{ago(time)}</span>
 }

@@ -1,5 +1,6 @@
 // Ask a question and read the answer.
 
+import type { RefObject } from 'preact'
 import { useEffect, useRef, useState } from 'preact/hooks'
 import { api, Failure, type Question, type QueryResponse } from '../api'
 import { confident, duration, percent, plural } from '../format'
@@ -70,6 +71,40 @@ export function GenerationChooser({
   return <Chooser label="Generation" value={value} onChange={onChange} choices={[['', 'current'], ...names]} />
 }
 
+// QuestionBox is as high as its text. Enter sends the question, with Shift it begins a line.
+export function QuestionBox(props: {
+  value: string
+  change: (text: string) => void
+  submit: (event: Event) => void
+  field?: RefObject<HTMLTextAreaElement | null>
+  'data-autofocus'?: boolean
+  'aria-invalid'?: boolean
+  'aria-describedby'?: string | undefined
+}) {
+  const { value, change, submit, field, ...more } = props
+  const own = useRef<HTMLTextAreaElement>(null)
+  const box = field ?? own
+  useEffect(() => {
+    if (!box.current) return
+    box.current.style.height = 'auto'
+    box.current.style.height = `${box.current.scrollHeight + 2}px`
+  }, [value])
+  return (
+    <textarea
+      id="question"
+      ref={box}
+      rows={1}
+      value={value}
+      maxLength={8192}
+      placeholder="Ask a question"
+      enterkeyhint="search"
+      onInput={(event) => change(event.currentTarget.value)}
+      onKeyDown={(event) => event.key === 'Enter' && !event.shiftKey && !event.isComposing && submit(event)}
+      {...more}
+    />
+  )
+}
+
 function Form({ route, again }: { route: Route; again: () => void }) {
   const { params, index } = route
   const [text, setText] = useState(params.q ?? '')
@@ -82,12 +117,6 @@ function Form({ route, again }: { route: Route; again: () => void }) {
   useEffect(() => {
     if (!params.q) field.current?.focus({ preventScroll: true })
   }, [])
-  useEffect(() => {
-    const box = field.current
-    if (!box) return
-    box.style.height = 'auto'
-    box.style.height = `${box.scrollHeight + 2}px`
-  }, [text])
   const submit = (event: Event): void => {
     event.preventDefault()
     const q = text.trim()
@@ -102,9 +131,6 @@ function Form({ route, again }: { route: Route; again: () => void }) {
     if (to === location.hash) again()
     else go(to)
   }
-  const enter = (event: KeyboardEvent): void => {
-    if (event.key === 'Enter' && !event.shiftKey && !event.isComposing) submit(event)
-  }
   const choose =
     (name: string) =>
     (value: string): void =>
@@ -115,19 +141,14 @@ function Form({ route, again }: { route: Route; again: () => void }) {
         Question
       </label>
       <div class="row">
-        <textarea
-          id="question"
-          ref={field}
-          rows={1}
+        <QuestionBox
           value={text}
-          maxLength={8192}
-          placeholder="Ask a question"
+          change={setText}
+          submit={submit}
+          field={field}
           data-autofocus
           aria-invalid={empty}
           aria-describedby={empty ? 'no-question' : undefined}
-          onInput={(event) => setText(event.currentTarget.value)}
-          onKeyDown={enter}
-          enterkeyhint="search"
         />
         <button class="primary">Ask</button>
       </div>
@@ -174,23 +195,12 @@ function Form({ route, again }: { route: Route; again: () => void }) {
   )
 }
 
-// examples are made of the names that the index mentions most often, among some of them.
+// examples are made of the names that the most passages mention.
 async function examples(index: string, signal: AbortSignal): Promise<string[]> {
-  const lists = await Promise.all(
-    ['a', 'c', 'm', 's'].map((prefix) => api.entities(index, prefix, 200, '', signal)),
-  )
-  const usable = /^\p{Lu}\p{L}{2,}(?: \p{L}+){0,3}$/u
-  const worth = ({ name, chunk_total }: { name: string; chunk_total: number }): number =>
-    chunk_total * (name.includes(' ') ? 100 : 1) // two words say what is meant; one is often an English word
-  const [first, second, third] = lists
-    .flatMap(({ items }) =>
-      items
-        .filter((entity) => entity.name.length < 36 && usable.test(entity.name))
-        .sort((a, b) => worth(b) - worth(a))
-        .slice(0, 1),
-    )
-    .sort((a, b) => worth(b) - worth(a))
-    .map((entity) => entity.name)
+  const { items } = await api.entities(index, { order: 'passages', limit: 500 }, signal)
+  const usable = /^\p{Lu}[\p{L}\p{M}]+(?: \p{Lu}[\p{L}\p{M}]+){1,3}$/u // two words say what is meant
+  const names = items.filter(({ name }) => name.length < 36 && usable.test(name)).map(({ name }) => name)
+  const [first, second, third] = names
   return [
     ...(first ? [`What is known about ${first}?`] : []),
     ...(first && second ? [`How are ${first} and ${second} connected?`] : []),
@@ -239,7 +249,7 @@ function focusPassage(id: string): void {
     const passage = document.getElementById('passage-' + id)
     const calm = matchMedia('(prefers-reduced-motion: reduce)').matches
     passage?.querySelector('button')?.focus({ preventScroll: true })
-    const target = passage?.querySelector('.text .sentence, .text mark') ?? passage
+    const target = passage?.querySelector('.text .sentence') ?? passage?.querySelector('.text mark') ?? passage
     target?.scrollIntoView({ behavior: calm ? 'auto' : 'smooth', block: target === passage ? 'start' : 'center' })
   })
 }
@@ -251,7 +261,7 @@ function AnswerText({ response }: { response: QueryResponse }) {
     const chunk = chunks[number - 1]
     return chunk ? <Cite number={number} id={chunk.id} title={chunk.title} /> : null
   }
-  const parts = answer.text.split(/\[(\d+)\]/)
+  const parts = answer.text.split(/\[(\d+)\](?: +(?=[.,;:!?]))?/)
   const inText = new Set(parts.filter((_, i) => i % 2 === 1).map((text) => chunks[Number(text) - 1]?.id))
   const more = answer.citations
     .filter((id) => !inText.has(id))

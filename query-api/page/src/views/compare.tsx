@@ -2,12 +2,12 @@
 
 import { useState } from 'preact/hooks'
 import { api, type Chunk, type Question, type QueryResponse } from '../api'
-import { cut, duration, plural } from '../format'
+import { brief, cut, duration, plural } from '../format'
 import { mine, remember } from '../mine'
 import { go, href, type Route } from '../route'
 import { Chooser, follow, Loading, Trouble, useLoaded } from '../ui'
-import { Given, GenerationChooser, methods, rules } from './ask'
-import { documentHref, Place } from './passage'
+import { Given, GenerationChooser, methods, QuestionBox, rules } from './ask'
+import { documentHref, Place, spoken } from './passage'
 
 const choices: [string, string][] = [
   ...methods,
@@ -81,7 +81,7 @@ function Comparison({ index, a, b }: { index: string; a: QueryResponse; b: Query
     <section aria-label="Comparison">
       <p class="lead">
         {both.length === rows.length ? 'Both find the same passages' : `${plural(both.length, 'passage')} in both`}
-        {`, ${moved.length} of them at another rank`}
+        {moved.length > 0 ? `, ${moved.length} of them at another rank` : ', at the same ranks'}
         {rows.some((row) => row.b === undefined) && `; ${rows.filter((row) => row.b === undefined).length} only in A`}
         {rows.some((row) => row.a === undefined) && `; ${rows.filter((row) => row.a === undefined).length} only in B`}.
       </p>
@@ -120,10 +120,10 @@ function Comparison({ index, a, b }: { index: string; a: QueryResponse; b: Query
                 </a>
                 <p class="where">
                   <Place chunk={row.chunk} />
-                  <span class="key">{row.chunk.document}</span>
+                  <span class="key">{brief(row.chunk.document)}</span>
                 </p>
                 <p class="snippet">
-                  {cut((row.chunk.snippet?.text ?? row.chunk.text).trim().replace(/\s+/g, ' '), 150)}
+                  {cut(spoken(row.chunk), 150)}
                 </p>
               </td>
             </tr>
@@ -170,14 +170,7 @@ export function Compare({ route }: { route: Route }) {
           Question
         </label>
         <div class="row">
-          <input
-            id="question"
-            value={text}
-            maxLength={8192}
-            placeholder="Ask a question"
-            autocomplete="off"
-            onInput={(event) => setText(event.currentTarget.value)}
-          />
+          <QuestionBox value={text} change={setText} submit={submit} />
           <button class="primary">Compare</button>
         </div>
         <div class="sides">

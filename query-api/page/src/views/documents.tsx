@@ -2,9 +2,10 @@
 
 import { useEffect, useRef } from 'preact/hooks'
 import { api } from '../api'
-import { ago, count, pieces, plural, shifted, short } from '../format'
+import { brief, count, plural, shifted, short } from '../format'
+import { Prose } from '../prose'
 import { href, type Route } from '../route'
-import { follow, Loading, Marked, Prefix, Table, Trouble, useLoaded } from '../ui'
+import { Age, follow, Loading, Narrow, Table, Trouble, useLoaded } from '../ui'
 
 const text = (value: unknown): string => (typeof value === 'string' ? value : '')
 const figure = (value: unknown): number | undefined => (typeof value === 'number' ? value : undefined)
@@ -19,7 +20,7 @@ export function Documents({ route }: { route: Route }) {
   return (
     <>
       <h1 tabIndex={-1}>Documents</h1>
-      <Prefix label="Keys that begin with" value={params.prefix ?? ''} />
+      <Narrow label="Keys that begin with" param="prefix" value={params.prefix ?? ''} />
       {failure && <Trouble failure={failure} again={again} />}
       {loading && <Loading what="Asking for the documents" />}
       {!loading && !failure && !data && (
@@ -27,27 +28,26 @@ export function Documents({ route }: { route: Route }) {
       )}
       {data && data.items.length === 0 && <p>No document’s key begins so.</p>}
       {data && data.items.length > 0 && (
-        <Table label="Documents" columns={['Document', '#Passages', '#Characters', 'Modified']}>
-          {data.items.map((item) => {
+        <Table
+          label="Documents"
+          columns={['Document', '#Passages', '#Characters', 'Modified']}
+          rows={data.items.map((item) => {
             const key = text(item.document) || text(item.key)
-            return (
-              <tr>
-                <td>
-                  <a href={href(index, 'documents', key, { generation })}>{text(item.title) || key}</a>
-
-                  <p class="where">
-                    {text(item.title) && text(item.title) !== key && <span class="key">{key}</span>}
-                    {text(item.type) && <span>{text(item.type)}</span>}
-                    {item.stale === true && <span class="badge warn">earlier version</span>}
-                  </p>
-                </td>
-                <td class="n">{count(figure(item.chunks))}</td>
-                <td class="n">{count(figure(item.length))}</td>
-                <td>{ago(text(item.modified))}</td>
-              </tr>
-            )
+            return [
+              <>
+                <a href={href(index, 'documents', key, { generation })}>{text(item.title) || key}</a>
+                <p class="where">
+                  {text(item.title) && text(item.title) !== key && <span class="key">{brief(key)}</span>}
+                  {text(item.type) && <span>{text(item.type)}</span>}
+                  {item.stale === true && <span class="badge warn">earlier version</span>}
+                </p>
+              </>,
+              count(figure(item.chunks)),
+              count(figure(item.length)),
+              <Age time={text(item.modified)} />,
+            ]
           })}
-        </Table>
+        />
       )}
       {data?.next_cursor && (
         <p class="actions">
@@ -87,7 +87,7 @@ export function DocumentView({ route }: { route: Route }) {
       </p>
       <h1 tabIndex={-1}>{data.title || data.document}</h1>
       <p class="where">
-        <span class="key">{data.document}</span>
+        <span class="key">{brief(data.document)}</span>
         <span>{plural(data.length, 'character')}</span>
         <span>
           version <code title={data.version}>{short(data.version)}</code>
@@ -108,9 +108,7 @@ export function DocumentView({ route }: { route: Route }) {
         </p>
       )}
       <div class="text document" ref={at}>
-        <Marked
-          list={pieces(data.text, end > start ? shifted([{ start, end }], data.start) : [], data.markup)}
-        />
+        <Prose text={data.text} marks={end > start ? shifted([{ start, end }], data.start) : []} hidden={data.markup ?? []} />
       </div>
       {data.end < data.length && (
         <p class="actions">

@@ -2,56 +2,54 @@
 
 import { useState } from 'preact/hooks'
 import { api, Failure, type Chunk, type Page } from '../api'
-import { count, cut, pieces, plural } from '../format'
+import { brief, count, pieces, plural, type Piece } from '../format'
 import { href, type Route } from '../route'
-import { Figures, follow, Loading, Marked, Prefix, Trouble, useLoaded } from '../ui'
-import { documentHref, Place } from './passage'
+import { Chooser, Figures, follow, Loading, Marked, Narrow, Table, Trouble, useLoaded } from '../ui'
+import { documentHref, Place, spoken } from './passage'
 
 export function Entities({ route }: { route: Route }) {
   const { index, params } = route
-  const wanted = params.prefix ?? ''
-  const generation = params.generation ?? ''
-  const limit = Number(params.limit) || 50
-  const { data, failure, again } = useLoaded(`entities ${index} ${generation} ${limit} ${wanted}`, (signal) =>
-    api.entities(index, wanted, limit, generation, signal),
+  const { contains = '', generation = '', cursor = '', order = 'passages' } = params
+  const { data, failure, again } = useLoaded(JSON.stringify(['entities', index, params]), (signal) =>
+    api.entities(index, { contains, order, cursor, generation, limit: 50 }, signal),
   )
   return (
     <>
       <h1 tabIndex={-1}>Entities</h1>
-      <Prefix label="Names that begin with" value={params.prefix ?? ''} />
+      <p class="lead">Persons, places, things and terms that passages mention.</p>
+      <div class="narrow">
+        <Narrow label="Names that contain" param="contains" value={contains} />
+        <Chooser
+          label="Order"
+          value={order === 'name' ? order : ''}
+          choices={[
+            ['', 'most passages first'],
+            ['name', 'by name'],
+          ]}
+          onChange={(value) => follow({ order: value, cursor: '' }, true)}
+        />
+      </div>
       {failure ? (
         <Trouble failure={failure} again={again} />
       ) : !data ? (
         <Loading what="Looking up" />
       ) : data.items.length === 0 ? (
-        <p>{wanted ? <>No name begins with “{wanted}”.</> : 'Nothing was extracted from these documents.'}</p>
+        <p>{contains ? <>No name contains “{contains}”.</> : 'Nothing was extracted from these documents.'}</p>
       ) : (
         <>
-          <table>
-            <thead>
-              <tr>
-                <th scope="col">Name</th>
-                <th scope="col" class="n">
-                  Passages
-                </th>
-              </tr>
-            </thead>
-            <tbody>
-              {data.items.map((entity) => (
-                <tr>
-                  <td>
-                    <a href={href(index, 'entities', entity.id, { generation })}>{entity.name}</a>
-                  </td>
-                  <td class="n">{count(entity.chunk_total)}</td>
-                </tr>
-              ))}
-            </tbody>
-          </table>
-          {data.items.length === limit && limit < 1000 && (
+          <Table
+            label="Entities"
+            columns={['Name', '#Passages']}
+            rows={data.items.map((entity) => [
+              <a href={href(index, 'entities', entity.id, { generation })}>{entity.name}</a>,
+              count(entity.chunk_total),
+            ])}
+          />
+          {data.next_cursor && (
             <p class="actions">
-              <button type="button" onClick={() => follow({ limit: String(Math.min(1000, limit * 4)) }, true)}>
-                Show more
-              </button>
+              <a class="button" href={href(index, 'entities', '', { ...params, cursor: data.next_cursor })}>
+                Next page
+              </a>
             </p>
           )}
         </>
@@ -60,17 +58,18 @@ export function Entities({ route }: { route: Route }) {
   )
 }
 
-// around gives the text near the first place where a name stands, with the name marked.
-function around(text: string, name: string): { text: string; marked: boolean }[] {
-  const flat = text.replace(/\s+/g, ' ')
-  const found = flat.toLowerCase().indexOf(name.toLowerCase())
-  if (found < 0) return [{ text: cut(flat, 220), marked: false }]
-  const from = Math.max(0, found - 90)
-  const before = Array.from(flat.slice(from, found)).length
-  const mark = { start: before, end: before + Array.from(name).length }
-  const part = (from > 0 ? '… ' : '') + flat.slice(from, found + name.length + 130)
-  const shift = from > 0 ? 2 : 0
-  return pieces(part, [{ start: mark.start + shift, end: mark.end + shift }])
+// around returns whole words near the first place where a name stands, with the name marked.
+function around(chunk: Chunk, name: string): Piece[] {
+  const flat = spoken(chunk)
+  const found = Math.max(0, flat.toLowerCase().indexOf(name.toLowerCase()))
+  const from = found > 90 ? flat.indexOf(' ', found - 90) + 1 : 0
+  const end = found + name.length + 130
+  const to = end < flat.length ? flat.lastIndexOf(' ', end) : flat.length
+  const part = (from > 0 ? '… ' : '') + flat.slice(from, to) + (to < flat.length ? ' …' : '')
+  const at = part.toLowerCase().indexOf(name.toLowerCase(), found - from)
+  if (at < 0) return [{ text: part, marked: false }]
+  const start = Array.from(part.slice(0, at)).length
+  return pieces(part, [{ start, end: start + Array.from(name).length }])
 }
 
 function Mentions({ index, id, name, generation }: { index: string; id: string; name: string; generation: string }) {
@@ -106,12 +105,12 @@ function Mentions({ index, id, name, generation }: { index: string; id: string; 
               {chunks.map((chunk) => (
                 <li>
                   <p class="snippet">
-                    <Marked list={around(chunk.text, name)} />
+                    <Marked list={around(chunk, name)} />
                   </p>
                   <p class="where">
                     <Place chunk={chunk} />
                     <a class="key" href={documentHref(index, generation, chunk)}>
-                      {chunk.document}
+                      {brief(chunk.document)}
                     </a>
                   </p>
                 </li>

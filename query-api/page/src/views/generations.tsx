@@ -3,8 +3,8 @@
 import { api, type Generation, type Run } from '../api'
 import { ago, count, duration, money, plural, short, when } from '../format'
 import { href, type Route } from '../route'
-import { Figures, Loading, State, Table, Trouble, useLoaded } from '../ui'
-import { listed, Problems } from './runs'
+import { Age, Figures, Loading, State, Table, Trouble, useLoaded } from '../ui'
+import { listed, Problems, problemsOf } from './runs'
 
 const change = (now: number, before: number | undefined): string => {
   if (before === undefined || now === before) return ''
@@ -21,44 +21,41 @@ function Changed({ now, before }: { now: number; before: number | undefined }) {
   )
 }
 
+// problemsByRun counts the problems of the last runs, by generation; undefined where the server gives no runs, as to a key
+// that may not see them.
+async function problemsByRun(index: string, signal: AbortSignal): Promise<Map<string, number> | undefined> {
+  const page = await api.runs(index, '', signal).catch(() => undefined)
+  return page && new Map(page.items.map((run) => [run.generation ?? '', problemsOf(run)]))
+}
+
 export function Generations({ route }: { route: Route }) {
   const { index } = route
-  const { data, failure, again } = useLoaded('generations ' + index, (signal) => api.generations(index, signal))
+  const { data, failure, again } = useLoaded('generations ' + index, (signal) =>
+    Promise.all([api.generations(index, signal), problemsByRun(index, signal)]),
+  )
   if (failure) return <Trouble failure={failure} again={again} />
   if (!data) return <Loading what="Asking for the generations" />
+  const [{ items }, problems] = data
   return (
     <>
       <h1 tabIndex={-1}>Generations</h1>
       <p class="lead">Each build that changed something makes one. Queries are answered by the current one.</p>
       <Table
         label="Generations"
-        columns={['Generation', 'State', 'Built', '#Documents', '#Passages', '#Entities', '#Problems']}
-      >
-        {data.items.map((one, i) => {
-          const before = data.items[i + 1]
-          return (
-            <tr>
-              <td>
-                <a href={href(index, 'generations', one.generation)}>{one.generation}</a>
-              </td>
-              <td>
-                <State name={one.state} />
-              </td>
-              <td title={when(one.created)}>{ago(one.created)}</td>
-              <td class="n">
-                <Changed now={one.documents} before={before?.documents} />
-              </td>
-              <td class="n">
-                <Changed now={one.chunks} before={before?.chunks} />
-              </td>
-              <td class="n">
-                <Changed now={one.classes} before={before?.classes} />
-              </td>
-              <td class="n">{count(one.dead_letters)}</td>
-            </tr>
-          )
+        columns={['Generation', 'State', 'Built', '#Documents', '#Passages', '#Entities', ...(problems ? ['#Problems'] : [])]}
+        rows={items.map((one, i) => {
+          const before = items[i + 1]
+          return [
+            <a href={href(index, 'generations', one.generation)}>{one.generation}</a>,
+            <State name={one.state} />,
+            <Age time={one.created} />,
+            <Changed now={one.documents} before={before?.documents} />,
+            <Changed now={one.chunks} before={before?.chunks} />,
+            <Changed now={one.classes} before={before?.classes} />,
+            ...(problems ? [count(problems.get(one.generation))] : []),
+          ]
         })}
-      </Table>
+      />
     </>
   )
 }
@@ -155,7 +152,7 @@ export function GenerationView({ route }: { route: Route }) {
       <p class="meta">
         {built === '–' ? 'Built' : `Built ${built} (${ago(row?.created ?? report?.ended)})`}
         {report?.seconds ? ` in ${duration(report.seconds)}` : ''}
-        {typeof report?.cost === 'number' && ` · cost ${money(report.cost, report.currency)}`}
+        {!!report?.cost && ` · cost ${money(report.cost, report.currency)}`}
         {row && (
           <>
             {' '}
@@ -169,7 +166,7 @@ export function GenerationView({ route }: { route: Route }) {
             ['documents', <Changed now={row.documents} before={before?.documents} />],
             ['passages', <Changed now={row.chunks} before={before?.chunks} />],
             ['entities', <Changed now={row.classes} before={before?.classes} />],
-            ['dead letters', count(row.dead_letters)],
+            ...(row.dead_letters > 0 ? [['dead letters', count(row.dead_letters)] as [string, string]] : []),
           ]}
         />
       )}

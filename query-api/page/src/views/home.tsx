@@ -21,9 +21,9 @@ async function known(info: IndexInfo, signal: AbortSignal): Promise<Known> {
 
 const publishedAt = (card: Known): string | undefined => card.published ?? card.created
 
-// wrong says of an index what is not as it should be; nothing where all is well.
+// wrong says of an index what is not as it should be; nothing where all is well. One is closed until it is asked.
 const wrong = (card: Known): string =>
-  [card.serving, card.state].find((state) => state && !['ready', 'published', 'current', 'ok'].includes(state)) ?? ''
+  [card.serving, card.state].find((state) => state && !['ready', 'closed', 'published', 'current', 'ok'].includes(state)) ?? ''
 
 function IndexCard({ info }: { info: IndexInfo }) {
   const { data } = useLoaded('card ' + info.index + info.generation, (signal) => known(info, signal))

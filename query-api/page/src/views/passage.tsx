@@ -1,7 +1,9 @@
 // One passage: where it stands, what matched, and all of it when it is opened.
 
+import { useLayoutEffect, useRef } from 'preact/hooks'
 import type { Chunk } from '../api'
-import { address, cut, pieces, shifted } from '../format'
+import { address, brief, cut, pieces, shifted } from '../format'
+import { Prose } from '../prose'
 import { href } from '../route'
 import { Marked } from '../ui'
 import { Sheets } from './sheets'
@@ -25,10 +27,16 @@ export function documentHref(index: string, generation: string, chunk: Chunk): s
   return href(index, 'documents', chunk.document, { generation, start: chunk.start, end: chunk.end })
 }
 
+// spoken is what matched of a passage, else the passage, as plain words.
+export function spoken({ snippet, text, markup = [] }: Chunk): string {
+  const list = pieces(snippet?.text ?? text, [], shifted(markup, snippet?.start ?? 0))
+  return list.map((piece) => piece.text).join('').replace(/\s+/g, ' ').trim()
+}
+
 // Snippet is what the server says matched; without that, the beginning.
 function Snippet({ chunk }: { chunk: Chunk }) {
   const { snippet } = chunk
-  if (!snippet) return <p class="snippet">{cut(chunk.text.trim().replace(/\s+/g, ' '), 280)}</p>
+  if (!snippet) return <p class="snippet">{cut(spoken(chunk), 280)}</p>
   const marks = shifted(chunk.highlights ?? [], snippet.start)
   const length = Array.from(chunk.text).length
   return (
@@ -46,21 +54,21 @@ function Snippet({ chunk }: { chunk: Chunk }) {
   )
 }
 
-// Whole is all of a chunk's text: words that matched are marked, and the sentences that the snippet chose are set apart.
+// Whole is all of a chunk's text: words that matched are marked, and the sentences that the snippet chose are set apart
+// and in sight. A long one scrolls, so that what belongs to the passage stays near.
 function Whole({ chunk }: { chunk: Chunk }) {
   const { text, snippet, highlights = [], markup = [] } = chunk
-  if (!snippet) return <Marked list={pieces(text, highlights, markup)} />
-  const parts = pieces(text, [snippet])
-  let at = 0
+  const box = useRef<HTMLDivElement>(null)
+  useLayoutEffect(() => {
+    const target = box.current?.querySelector('.sentence') ?? box.current?.querySelector('mark')
+    if (!box.current || !target) return
+    const above = target.getBoundingClientRect().top - box.current.getBoundingClientRect().top
+    box.current.scrollTop = above - box.current.clientHeight / 3
+  }, [])
   return (
-    <>
-      {parts.map((part) => {
-        const begin = at
-        at += Array.from(part.text).length
-        const shown = <Marked list={pieces(part.text, shifted(highlights, begin), shifted(markup, begin))} />
-        return part.marked ? <span class="sentence">{shown}</span> : shown
-      })}
-    </>
+    <div class="text" ref={box} tabIndex={0} role="region" aria-label="Text of the passage">
+      <Prose text={text} marks={highlights} sentences={snippet ? [snippet] : []} hidden={markup} top={3} />
+    </div>
   )
 }
 
@@ -117,7 +125,7 @@ export function Passage(props: {
       <p class="where">
         <Place chunk={chunk} />
         <a class="key" href={documentHref(index, generation, chunk)}>
-          {chunk.document}
+          {brief(chunk.document)}
         </a>
         {cited && <span class="badge">cited</span>}
         {chunk.stale && (
@@ -134,9 +142,7 @@ export function Passage(props: {
       <div id={body}>
         {open ? (
           <>
-            <div class="text">
-              <Whole chunk={chunk} />
-            </div>
+            <Whole chunk={chunk} />
             <Sheets rects={chunk.rects} />
             <Metadata metadata={chunk.metadata} />
             {chunk.entities.length > 0 && (

@@ -2,9 +2,9 @@
 
 import { useState } from 'preact/hooks'
 import { api, save, type Problem, type Run } from '../api'
-import { ago, count, duration, money, percent, plural, when } from '../format'
+import { count, duration, money, percent, plural, when } from '../format'
 import { href, type Route } from '../route'
-import { Figures, Loading, State, Table, Trouble, usePolled } from '../ui'
+import { Age, Figures, Loading, State, Table, Trouble, usePolled } from '../ui'
 import { Diff } from './generations'
 import { Trends } from './trends'
 
@@ -18,7 +18,7 @@ const missingRuns = (
 )
 
 // A run that goes on lists what it fails with right now, before its total counts it.
-const problemsOf = (run: Run): number =>
+export const problemsOf = (run: Run): number =>
   Math.max(run.problems_total ?? 0, typeof run.problems === 'number' ? run.problems : (run.problems?.length ?? 0))
 
 export const listed = (run: Run): Problem[] => (Array.isArray(run.problems) ? run.problems : [])
@@ -43,6 +43,7 @@ export function Runs({ route }: { route: Route }) {
   )
   if (failure) return <Trouble failure={failure} again={again} />
   if (loading) return <Loading what="Asking for the runs" />
+  const paid = data?.items.some((run) => run.cost)
   return (
     <>
       <h1 tabIndex={-1}>Runs</h1>
@@ -59,25 +60,23 @@ export function Runs({ route }: { route: Route }) {
       )}
       {data && data.items.length > 0 && !params.cursor && <Trends index={index} />}
       {data && data.items.length > 0 && (
-        <Table label="Runs" columns={['Run', 'Status', 'Began', '#Took', '#Cost', '#Problems']}>
-          {data.items.map((run) => (
-            <tr>
-              <td>
-                <a href={href(index, 'runs', partOf(run))}>{run.generation ?? partOf(run)}</a>
-              </td>
-              <td>
-                <State name={run.status} />
-                {!over(run.status) && run.overall !== undefined && (
-                  <Bar share={run.overall} label={`Progress of ${run.run}`} />
-                )}
-              </td>
-              <td title={when(run.started)}>{ago(run.started)}</td>
-              <td class="n">{run.seconds === undefined ? '–' : duration(run.seconds)}</td>
-              <td class="n">{run.cost === undefined ? '–' : money(run.cost, run.currency)}</td>
-              <td class="n">{count(problemsOf(run))}</td>
-            </tr>
-          ))}
-        </Table>
+        <Table
+          label="Runs"
+          columns={['Run', 'Status', 'Began', '#Took', ...(paid ? ['#Cost'] : []), '#Problems']}
+          rows={data.items.map((run) => [
+            <a href={href(index, 'runs', partOf(run))}>{run.generation ?? partOf(run)}</a>,
+            <>
+              <State name={run.status} />
+              {!over(run.status) && run.overall !== undefined && (
+                <Bar share={run.overall} label={`Progress of ${run.run}`} />
+              )}
+            </>,
+            <Age time={run.started} />,
+            run.seconds === undefined ? '–' : duration(run.seconds),
+            ...(paid ? [run.cost ? money(run.cost, run.currency) : '–'] : []),
+            count(problemsOf(run)),
+          ])}
+        />
       )}
       {data?.next_cursor && (
         <p class="actions">
@@ -173,11 +172,11 @@ function Stages({ run }: { run: Run }) {
 
 // Cost sets what was paid against what was expected.
 function Cost({ run }: { run: Run }) {
-  if (run.cost === undefined) return null
   const expected = run.estimate?.cost
   const calls = run.calls
   const hits = run.ledger_hits
   const sum = (one: Run['calls']): number => (one ? one.extract + one.shorten + one.embed : 0)
+  if (run.cost === undefined || (!run.cost && !expected?.high && sum(calls) + sum(hits) === 0)) return null
   const most = Math.max(expected?.high ?? 0, run.cost) || 1
   return (
     <section aria-label="Cost">
@@ -231,6 +230,26 @@ function Report({ index, run }: { index: string; run: string }) {
   )
 }
 
+// Next lists what a person can do now. A command stands at the end of its line.
+function Next({ list }: { list: string[] }) {
+  if (list.length === 0) return null
+  return (
+    <section aria-label="What to do">
+      <h2>What to do</h2>
+      <ul class="next">
+        {list.map((line) => {
+          const [words = '', command] = line.split(/ (unweaver .*)/)
+          return (
+            <li>
+              {words} {command && <code>{command}</code>}
+            </li>
+          )
+        })}
+      </ul>
+    </section>
+  )
+}
+
 export function RunView({ route }: { route: Route }) {
   const { index, id } = route
   const { data, failure, behind, loading, again } = usePolled(
@@ -273,6 +292,7 @@ export function RunView({ route }: { route: Route }) {
         </p>
       )}
       {(data.reason || data.detail) && <p class="warning">{[data.reason, data.detail].filter(Boolean).join(': ')}</p>}
+      <Next list={data.next ?? []} />
       {running && (
         <div class="overall">
           <Bar share={data.overall ?? 0} label="Progress of the run" />

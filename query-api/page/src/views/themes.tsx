@@ -1,7 +1,7 @@
 // The themes of an index as columns: a bar for each passage, as long as its loading.
 
 import { useState } from 'preact/hooks'
-import { api, type Failure, type Memory, type MemoryChunk, type MemoryTheme } from '../api'
+import { api, type Memory, type MemoryChunk, type MemoryTheme } from '../api'
 import { count, cut, percent, plural } from '../format'
 import { href, type Route } from '../route'
 import { Figures, Loading, say, Trouble, useLoaded } from '../ui'
@@ -72,13 +72,23 @@ function Column({ theme, memory }: { theme: MemoryTheme; memory: Memory }) {
   )
 }
 
-// None tells how an index comes to have themes.
-function None({ failure }: { failure: Failure }) {
+// None says how an index comes to have themes.
+function None({ index }: { index: string }) {
   return (
     <div class="empty">
       <h1 tabIndex={-1}>No themes</h1>
-      <p>Themes are what passages have in common, found by the questions that each of them answers.</p>
-      <p class="hint">{failure.hint || failure.detail}</p>
+      <p>
+        Themes are what passages have in common, found by the questions that each of them answers. This index was built
+        without them.
+      </p>
+      <p>To have them, set in unweaver.yaml:</p>
+      <pre>
+        <code>{`indexes:\n  ${index}:\n    enrich: [gem]`}</code>
+      </pre>
+      <p>and build it again:</p>
+      <pre>
+        <code>unweaver index FOLDER --index {index} --wait</code>
+      </pre>
     </div>
   )
 }
@@ -89,7 +99,7 @@ export function Themes({ route }: { route: Route }) {
   const { data, failure, again } = useLoaded(`memory ${index} ${generation}`, (signal) =>
     api.memory(index, generation, signal),
   )
-  if (failure) return failure.status === 422 ? <None failure={failure} /> : <Trouble failure={failure} again={again} />
+  if (failure) return failure.status === 422 ? <None index={index} /> : <Trouble failure={failure} again={again} />
   if (!data) return <Loading what="Asking for the themes" />
   return (
     <>

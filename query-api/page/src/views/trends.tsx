@@ -1,4 +1,4 @@
-// How the last nights went: a bar a night, a picture a figure.
+// How the last runs went: a bar a run, a picture a figure. What was zero in all of them is left out.
 
 import { api, Failure, type Night } from '../api'
 import { bytes, count, duration, money, percent, plural, when } from '../format'
@@ -32,6 +32,7 @@ const tone = (night: Night): string => {
   return night.unchanged ? 'quiet' : 'good'
 }
 
+const fewest = 3 // runs that make a trend
 const gap = 2
 const high = 56
 
@@ -47,7 +48,7 @@ function Bars({ figure, nights }: { figure: Figure; nights: Night[] }) {
       <figcaption>
         {figure.name} <b>{now}</b>
       </figcaption>
-      <svg width={width} height={high} role="img" aria-label={`${figure.name} of ${plural(nights.length, 'night')}, last ${now}`}>
+      <svg width={width} height={high} role="img" aria-label={`${figure.name} of ${plural(nights.length, 'run')}, last ${now}`}>
         {nights.map((night, i) => {
           const value = figure.of(night)
           const tall = value > 0 ? Math.max(2, (value / most) * (high - 2)) : 1
@@ -69,21 +70,27 @@ export function Trends({ index }: { index: string }) {
       throw err
     }),
   )
-  if (!data || data.nights.length < 2) return null
-  const totals = data.totals
+  if (!data || data.nights.length < fewest) return null
+  const { nights, totals } = data
+  const ends = ['published', 'unchanged', 'held', 'failed'].filter((end) => totals[end])
+  const sums = [
+    totals.calls && plural(totals.calls, 'call'),
+    totals.cost && money(totals.cost, nights[nights.length - 1]?.currency),
+    duration(totals.seconds ?? 0),
+    totals.bytes && `${bytes(totals.bytes)} written`,
+  ].filter(Boolean)
   return (
     <section class="trends" aria-label="Trends">
-      <h2>The last {plural(data.nights.length, 'night')}</h2>
+      <h2>The last {plural(nights.length, 'run')}</h2>
       <p class="meta">
-        {count(totals.published)} published, {count(totals.unchanged)} unchanged, {count(totals.held)} held,{' '}
-        {count(totals.failed)} failed · together {plural(totals.calls ?? 0, 'call')},{' '}
-        {money(totals.cost ?? 0, data.nights[data.nights.length - 1]?.currency)}, {duration(totals.seconds ?? 0)},{' '}
-        {bytes(totals.bytes ?? 0)} written
+        {ends.map((end) => `${count(totals[end])} ${end}`).join(', ')} · together {sums.join(', ')}
       </p>
       <div class="bars">
-        {figures.map((figure) => (
-          <Bars figure={figure} nights={data.nights} />
-        ))}
+        {figures
+          .filter((figure) => nights.some(figure.of))
+          .map((figure) => (
+            <Bars figure={figure} nights={nights} />
+          ))}
       </div>
     </section>
   )
