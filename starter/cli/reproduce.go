@@ -27,7 +27,7 @@ func (a *App) reproduceCmd() *cobra.Command {
 		Short: "Reproduce Table 1 of the UnWeaver paper with your models",
 		Long: `Reproduce Table 1 of the UnWeaver paper (arXiv 2603.29875) with the models of the configuration:
 UnWeaver, UnWeaverPPR, VectorRAG, ClosedBook and Oracle over the published files of RAGBench and MuSiQue below DIR, with
-parity, five chunks and nothing filled up. RAPTOR, GraphRAG and HippoRAG2 are left out: they are not part of this program.
+parity, five chunks and nothing filled up. RAPTOR, GraphRAG and HippoRAG2 are left out: this program has none.
 
 What it costs is printed first, and --yes goes on. Answers and judgements are kept in --out as they come: the same
 command goes on after a stop and pays for nothing twice. docs/reproduce.md has the steps.`,
