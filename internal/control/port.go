@@ -28,6 +28,7 @@ type IndexRequest struct {
 	Why      string `json:"why,omitempty"`
 	Listed   bool   `json:"listed,omitempty"`
 	Unpriced bool   `json:"unpriced,omitempty"`
+	Accounts bool   `json:"accounts,omitempty"`
 	// Expected is what a plan expects of the build, for its report.
 	Expected *core.Estimate `json:"expected,omitempty"`
 }

@@ -191,6 +191,7 @@ func (a *App) root() *cobra.Command {
 		a.restoreCmd(),
 		a.auditCmd(),
 		a.evalCmd(),
+		a.reproduceCmd(),
 		a.doctorCmd(),
 		a.modelsCmd(),
 		a.configCmd(),

@@ -27,6 +27,7 @@ import (
 // fakeControl is a control.Control that answers what a test gives it and remembers what it was asked.
 type fakeControl struct {
 	noCorpus  string // of a restore
+	tokens    *core.IndexTokens
 	schedules []control.Scheduled
 	triggered control.Triggered
 	letters   []core.Letter
@@ -184,6 +185,9 @@ func (c *fakeControl) DeleteSchedule(_ context.Context, index string) error {
 }
 
 func (c *fakeControl) Estimate(_ context.Context, request control.IndexRequest) (core.Estimated, error) {
+	if request.Accounts {
+		return core.Estimated{IndexTokens: c.tokens}, nil
+	}
 	c.request = request
 	if err := c.ask("estimate", request.Spec.Index); err != nil {
 		return core.Estimated{}, err

@@ -19,6 +19,8 @@ var examples = map[string]string{
 	"dev":             "  unweaver dev\n  unweaver dev --corpus ./docs\n  unweaver dev --config own.yaml --http-port 0",
 	"doctor":          "  unweaver doctor\n  unweaver doctor --index docs --json",
 	"engine pull":     "  unweaver engine pull\n  unweaver engine pull --from https://mirror.example/wheels/",
+	"reproduce": "  unweaver reproduce table1 ./papers --dataset emanual\n" +
+		"  unweaver reproduce table1 ./papers --yes",
 	"eval": "  unweaver eval --dataset ./musique\n  unweaver eval --dataset ./mine --methods hybrid,bm25 --k 5\n" +
 		"  unweaver eval --suite ./sets --methods hybrid,unweaver",
 	"keys create": "  unweaver keys create --name frontend --index docs --expires 90d",
@@ -88,7 +90,7 @@ const administer = "Administer"
 var groups = []struct{ title, commands string }{
 	{"Start", "demo dev doctor estimate index query"},
 	{"Every night", "ls status schedule pause resume cancel limit backfill publish discard"},
-	{"Look", "show logs runs generations diff trends operations aliases eval"},
+	{"Look", "show logs runs generations diff trends operations aliases eval reproduce"},
 	{"Fix", "rollback retry-failed dead-letters audit restore purge tag untag delete"},
 	{administer, "config keys models engine certs branch promote mcp version"},
 }

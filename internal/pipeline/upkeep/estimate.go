@@ -41,6 +41,7 @@ type Estimating struct {
 	Why           string // a document to tell of; empty: none
 	Listed        bool   // the report has the plan, with every document that would be made
 	Unpriced      bool   // nothing is chunked and counted: what the plan says is enough
+	Accounts      bool   // the report has what the published generation cost
 	Parser        document.Parser
 	Limits        document.Limits
 }
@@ -140,6 +141,11 @@ func (e *estimating) look(ctx context.Context, report *core.Estimated) error {
 			return err
 		}
 		if err := e.count(ctx, len(planned.Units), &report.Report); err != nil {
+			return err
+		}
+	}
+	if e.in.Accounts {
+		if report.IndexTokens, err = e.accounts(ctx); err != nil {
 			return err
 		}
 	}
