@@ -163,6 +163,7 @@ func (s *Service) embedEach(
 	for i := range texts {
 		cost.money += bills[i].money
 		response.Usage.EmbeddingTokens += used[i].Usage.EmbeddingTokens
+		response.Usage.SavedTokens += used[i].Usage.SavedTokens
 	}
 	return vectors, err
 }
@@ -215,7 +216,9 @@ func (s *Service) embed(
 		}
 		return vectors[0], usage.Prompt, nil
 	})
-	if !cached {
+	if cached {
+		response.Usage.SavedTokens += used
+	} else {
 		response.Usage.EmbeddingTokens += used
 	}
 	response.Usage.EmbedCached = cached
@@ -275,13 +278,10 @@ func (s *Service) complete(
 	for i, chunk := range response.Chunks {
 		passages[i] = retrieve.Passage{ID: chunk.ID, Title: chunk.Title, Text: chunk.Text}
 	}
-	pack := retrieve.Context
-	if generation.Spec.Parity {
-		pack = retrieve.ContextCSV
-	}
+	form := retrieve.FormOf(generation.Spec.Parity)
 	packing := time.Now()
 	text := response.note(result.Notes, plan.budget)
-	given, used := pack(passages, plan.budget-int(response.Usage.NoteTokens))
+	given, used := form.Pack(passages, plan.budget-int(response.Usage.NoteTokens))
 	if len(response.Notes) > 0 {
 		response.Usage.PassageTokens = int64(tokens.Count(given))
 	}
@@ -320,7 +320,7 @@ func (s *Service) complete(
 		short = text != whole
 		return text
 	}
-	answered, err := retrieve.Answer(model.CallerBound(ctx), chat, request.Query, text, passages, used, quote)
+	answered, err := retrieve.Answer(model.CallerBound(ctx), chat, form, request.Query, text, passages, used, quote)
 	if err != nil {
 		return err
 	}

@@ -45,7 +45,7 @@ func (c *embedCache) get(
 			return nil, 0, false, ctx.Err()
 		}
 		if entry.err == nil {
-			return entry.vec, 0, true, nil
+			return entry.vec, entry.used, true, nil
 		}
 		vec, used, err = f(ctx) // the other's failure may have been its own deadline
 		return vec, used, false, err

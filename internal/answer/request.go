@@ -21,21 +21,21 @@ import (
 
 // Request is the body of a query (docs/contract.md, HTTP). What the tags say is in the schema.
 type Request struct {
-	Query            string         `json:"query" length:"1,8192" pattern:"\\S" required:"true"`
+	Query            string         `json:"query" length:"1,8192" pattern:"\\S" required:"true" doc:"the question"`
 	Method           string         `json:"method" doc:"default: the index's retrieval.method"`
-	Rule             *string        `json:"rule"`
-	TopEntities      *Count         `json:"top_entities" bounds:"1,1000"`
-	TopChunks        *Count         `json:"top_chunks" bounds:"1,100"`
+	Rule             *string        `json:"rule" doc:"how entities elect passages"`
+	TopEntities      *Count         `json:"top_entities" bounds:"1,1000" doc:"entities that the question begins from"`
+	TopChunks        *Count         `json:"top_chunks" bounds:"1,100" doc:"how many passages; default: the index's"`
 	TopK             *Count         `json:"top_k" bounds:"1,100" doc:"the same as top_chunks; one of the two is given"`
 	Params           map[string]any `json:"params"`
-	Filter           Filter         `json:"filter"`
-	Without          Without        `json:"without"`
-	MaxContextTokens *Count         `json:"max_context_tokens" bounds:"1,131072" default:"4000"`
-	Answer           bool           `json:"answer" default:"false"`
+	Filter           Filter         `json:"filter" doc:"which documents may be found; all of its fields must hold"`
+	Without          Without        `json:"without" doc:"what is left out, as if the index did not have it"`
+	MaxContextTokens *Count         `json:"max_context_tokens" bounds:"1,131072" default:"4000" doc:"tokens of passages"`
+	Answer           bool           `json:"answer" default:"false" doc:"also answer the question, from the passages"`
 	MaxAnswerTokens  *Count         `json:"max_answer_tokens" bounds:"1,1000000" doc:"default: what the model may give"`
 	Stream           bool           `json:"stream" default:"false" doc:"with answer: as events, while it is written"`
-	Explain          bool           `json:"explain" default:"false"`
-	Generation       *string        `json:"generation"`
+	Explain          bool           `json:"explain" default:"false" doc:"also say how the passages were found"`
+	Generation       *string        `json:"generation" doc:"the generation to ask; default: the one that is served"`
 	Rerank           *bool          `json:"rerank" doc:"default: where the index has a reranker; true needs one"`
 	Fields           []string       `json:"fields" doc:"what the result holds; empty: all of it"`
 }
@@ -44,13 +44,13 @@ type Request struct {
 type Filter struct {
 	DocumentPrefix *string           `json:"document_prefix" doc:"documents whose key begins with it"`
 	Metadata       map[string]Values `json:"metadata" doc:"documents that have one of the values of each field, exactly"`
-	Modified       Modified          `json:"modified"`
+	Modified       Modified          `json:"modified" doc:"when documents were modified"`
 }
 
 // Modified is a range of times: from is included, to is not.
 type Modified struct {
-	From *Moment `json:"from" doc:"2026-01-31T12:00:00Z, or 2026-01-31: the beginning of that day, UTC"`
-	To   *Moment `json:"to" doc:"a time before which documents were modified"`
+	From *Moment `json:"from" doc:"at this time or later: 2026-01-31T12:00:00Z, or 2026-01-31: its beginning, UTC"`
+	To   *Moment `json:"to" doc:"before this time, which is not included: 2026-02-01 takes in all of 31 January"`
 }
 
 // Values of a field of metadata: a text, or a list of texts.
@@ -98,8 +98,8 @@ func (m *Moment) UnmarshalJSON(raw []byte) (err error) {
 
 // Without drops entities and documents from a query.
 type Without struct {
-	Entities  []string `json:"entities" items:"^[0-9a-fA-F]{32}$"`
-	Documents []string `json:"documents"`
+	Entities  []string `json:"entities" doc:"ids of entities" items:"^[0-9a-fA-F]{32}$"`
+	Documents []string `json:"documents" doc:"keys of documents"`
 }
 
 // Limits of a query.

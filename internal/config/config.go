@@ -8,6 +8,7 @@
 package config
 
 import (
+	"cmp"
 	"reflect"
 	"slices"
 	"strings"
@@ -187,11 +188,31 @@ type S3 struct {
 	PathStyle bool   `yaml:"path_style"`
 }
 
+// Judge is who rates answers in evaluations.
+type Judge struct {
+	BaseURL   string     `yaml:"base_url"`
+	APIKeyEnv string     `yaml:"api_key_env"`
+	Model     string     `yaml:"model"`
+	Price     core.Price `yaml:"price"`
+}
+
+// Or returns the judge, or, where none is set, the model that answers.
+func (j Judge) Or(chat core.ChatModel) core.ChatModel {
+	if j.Model == "" {
+		return chat
+	}
+	return core.ChatModel{
+		Provider: chat.Provider, BaseURL: cmp.Or(j.BaseURL, chat.BaseURL), APIKeyEnv: cmp.Or(j.APIKeyEnv, chat.APIKeyEnv),
+		Model: j.Model, Price: j.Price,
+	}
+}
+
 // Models and their limits.
 type Models struct {
 	Chat      core.ChatModel   `yaml:"chat"`
 	Embedding core.EmbedModel  `yaml:"embedding"`
 	Rerank    core.RerankModel `yaml:"rerank"`
+	Judge     Judge            `yaml:"judge"`
 	Dir       string           `yaml:"dir"`
 	Currency  string           `yaml:"currency"`
 	Limits    core.Limits      `yaml:"limits"`
@@ -318,6 +339,9 @@ func (c *Config) Spec(index, corpusURI string) (core.Spec, error) {
 	if corpusURI == "" {
 		corpusURI = settings.Corpus
 	}
+	if settings.Parity {
+		c.chunkLikeReference(index, &settings.Chunking)
+	}
 	models := c.modelsOf(index)
 	if built, ok := neural.Find(models.Embedding.Model); ok && models.Embedding.Provider == providerBuiltin {
 		models.Embedding.MaxInputTokens = built.Fitting(models.Embedding.MaxInputTokens)
@@ -389,13 +413,24 @@ func (c *Config) Spec(index, corpusURI string) (core.Spec, error) {
 	}, nil
 }
 
+// chunkLikeReference cuts an index under parity as the reference does, except for what is configured.
+func (c *Config) chunkLikeReference(index string, chunking *core.Chunking) {
+	path := "indexes." + index + ".chunking."
+	if !c.Given(path + "strategy") {
+		chunking.Strategy = "fixed"
+	}
+	if !c.Given(path+"overlap") && chunking.Strategy == "fixed" {
+		chunking.Overlap = min(128, chunking.MaxTokens-1)
+	}
+}
+
 // modelsOf gives the models of an index: what the index sets, be it zero, wins over the general value.
 func (c *Config) modelsOf(index string) Models {
 	models := c.Models
 	prefix := "indexes." + index + ".models"
 	own := map[string]reflect.Value{}
 	walk(reflect.ValueOf(c.Indexes[index].Models), prefix, func(path string, value reflect.Value) {
-		if _, given := c.places[path]; given || !value.IsZero() {
+		if c.Given(path) || !value.IsZero() {
 			own[path] = value
 		}
 	})

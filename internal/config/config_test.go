@@ -138,6 +138,22 @@ func TestATimeOutOfModelsIsInASpecWhereItIsNotTheDefault(t *testing.T) {
 	}
 }
 
+func TestParityCutsLikeTheReferenceUnlessTheFileSaysHow(t *testing.T) {
+	for file, want := range map[string]core.Chunking{
+		"indexes: {docs: {parity: true}}": {Strategy: "fixed", Boundaries: "stable", MaxTokens: 1500, Overlap: 128},
+		"indexes: {docs: {parity: true, chunking: {strategy: document, max_tokens: 900}}}": {
+			Strategy: "document", Boundaries: "stable", MaxTokens: 900,
+		},
+		"indexes: {docs: {parity: true, chunking: {strategy: fixed, overlap: 7}}}": {
+			Strategy: "fixed", Boundaries: "stable", MaxTokens: 1500, Overlap: 7,
+		},
+	} {
+		spec, err := mustLoad(t, file, nil, nil).Spec("docs", "")
+		assert.NoError(t, err)
+		assert.Equal(t, want, spec.Chunking, file)
+	}
+}
+
 func TestAnIndexThatIsNotNamedHasTheDefaults(t *testing.T) {
 	named, err := mustLoad(t, "indexes: {docs: }\n", nil, nil).Spec("docs", "/corpus")
 	require.NoError(t, err)

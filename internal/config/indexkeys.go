@@ -228,15 +228,16 @@ var indexKeys = []key{
 		rule:     language(),
 	},
 	{
-		path:    "indexes.*.retrieval.min_similarity",
-		meaning: "classes less similar to the question are left out",
+		path: "indexes.*.retrieval.min_similarity",
+		meaning: "a question none of whose words is indexed finds nothing below it; with the built-in embedder below 0.25 " +
+			"at least",
 		unit:    "cosine",
 		example: "0.3",
 		rule:    between(-1, 1),
 	},
 	{
 		path:     "indexes.*.parity",
-		meaning:  "the reference implementation's choices, for comparison",
+		meaning:  "as the reference implementation, to compare with the paper (contract.md, Parity)",
 		example:  "true",
 		rebuilds: paysClasses,
 		rule:     anything(),

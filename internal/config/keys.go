@@ -488,6 +488,26 @@ var generalKeys = []key{
 		rule:    between(0, million),
 	},
 	{
+		path:    "models.judge.model",
+		meaning: "who rates answers in `eval --answers` and `reproduce`; empty: models.chat",
+		example: "openai/gpt-oss-120b",
+		rule:    anything(),
+	},
+	{
+		path:    "models.judge.base_url",
+		meaning: "the judge's server; empty: that of models.chat",
+		example: "http://judge:8000/v1",
+		rule:    optional(web()),
+	},
+	{
+		path:    "models.judge.api_key_env",
+		meaning: "variable that holds the judge's API key; empty: that of models.chat",
+		example: "JUDGE_API_KEY",
+		rule:    optional(variable()),
+	},
+	price("models.judge.price.prompt", "price of what a judge reads", ""),
+	price("models.judge.price.completion", "price of what a judge writes", ""),
+	{
 		path:    "models.currency",
 		meaning: "what prices, costs and budgets of money are in; it is shown beside them, and nothing is converted",
 		example: "EUR",

@@ -28,6 +28,7 @@ type IndexRequest struct {
 	Why      string `json:"why,omitempty"`
 	Listed   bool   `json:"listed,omitempty"`
 	Unpriced bool   `json:"unpriced,omitempty"`
+	Accounts bool   `json:"accounts,omitempty"`
 	// Expected is what a plan expects of the build, for its report.
 	Expected *core.Estimate `json:"expected,omitempty"`
 }
@@ -141,7 +142,8 @@ type Run struct {
 	RunID    string `json:"run_id,omitempty"` // of its workflow, where it is known
 	Attached bool   `json:"attached"`
 
-	Schedule string `json:"schedule,omitempty"` // of a restore: what came of the schedule that the engine had lost
+	Schedule string `json:"schedule,omitempty"`  // of a restore: what came of the schedule that the engine had lost
+	NoCorpus string `json:"no_corpus,omitempty"` // of a restore: why the corpus cannot be read; the next build will fail
 
 	// Begun is since when a joined run goes on: it compares with the corpus as it found it from then on, and what was
 	// changed later may not be in it. nil: nothing was joined, or the run has yet to begin.

@@ -13,7 +13,8 @@ type Deletion struct {
 	Objects     int64    `json:"objects"`            // of the artifact store
 	Bytes       int64    `json:"bytes"`
 	Collections []string `json:"collections"` // of vectors
-	Records     int64    `json:"records"`     // of classes; counted as they go, not by a dry run
+	Records     int64    `json:"records"`     // of classes
+	Schedule    bool     `json:"schedule"`    // it has a schedule, which goes too
 	Reading     bool     `json:"reading,omitempty"`
 	Operation   string   `json:"operation,omitempty"` // id in the audit trail
 }

@@ -31,6 +31,17 @@ type Why struct {
 type Estimated struct {
 	Report
 	Plan *Plan `json:"plan,omitempty"`
+	// IndexTokens are what the published generation costs in a store that holds nothing; nil: nobody asked.
+	IndexTokens *IndexTokens `json:"index_tokens,omitempty"`
+}
+
+// IndexTokens are tokens of a generation by what they are for: those of chat calls as they were charged, those of
+// embeddings as we count them.
+type IndexTokens struct {
+	Prompt     int64 `json:"prompt"`
+	Completion int64 `json:"completion"`
+	Classes    int64 `json:"classes"` // embedded
+	Chunks     int64 `json:"chunks"`  // embedded
 }
 
 // PlanFormat is the version of plan.json.

@@ -20,6 +20,9 @@ const (
 	Pairs   = "pairs"
 )
 
+// TextFollows stands in front of the text of a prompt that is a message of the user as a whole.
+const TextFollows = "\n\nText:\n"
+
 // Call is one structured chat request. Chat models see System, User and Schema; models that are rules or recordings see
 // Input, Name, Question and Ref.
 type Call struct {

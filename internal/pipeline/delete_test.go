@@ -174,15 +174,18 @@ func TestADeletedIndexIsBuiltAgainForNothing(t *testing.T) {
 		wish := "docs/purges/20260101t000000z.json"
 		_, err = blob.Write(t.Context(), s.Artifacts, wish, []byte("{}"), blob.Cond{})
 		require.NoError(t, err)
+		_, err = blob.Write(t.Context(), s.Artifacts, index.ScheduleKey(), []byte("{}"), blob.Cond{})
+		require.NoError(t, err)
 		plan, err := s.delete(t, &mortal{}, true)
 		require.NoError(t, err)
 		assert.Equal(t, 1, plan.Purges)
+		assert.True(t, plan.Schedule)
 		assert.True(t, plan.Generations >= 2 && plan.Serves == current.Generation && slices.Equal(plan.Tags, []string{"kept"}) &&
 			slices.Equal(plan.Branches, []string{"exp"}) && len(plan.Collections) == 2, "%+v", plan)
 		s.entire(t, "docs") // a dry run deletes nothing
 		gone, err := s.delete(t, &mortal{}, false)
 		require.NoError(t, err)
-		assert.True(t, gone.Objects == plan.Objects && gone.Records > 0 && gone.Operation != "", "%+v", gone)
+		assert.True(t, gone.Objects == plan.Objects && gone.Records > 0 && gone.Records == plan.Records && gone.Operation != "", "%+v", gone)
 		_, paid := sold.twice()
 		again := s.night(t)
 		twice, now := sold.twice()

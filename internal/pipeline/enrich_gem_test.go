@@ -88,12 +88,12 @@ func TestAChangeOfAMemorysSettingsMakesWhatItCostsAndNoMore(t *testing.T) {
 		return current
 	}
 	set.Questions = 2
-	two := night("gem.questions 5 → 2: every chunk is asked anew")
+	two := night("gem.questions 5 → 2: every passage is asked again")
 	if made := two.Enrichment("gem"); made.Counts["questions"] > 2*made.Counts["chunks"] {
 		t.Errorf("%+v", made)
 	}
 	set.Themes = 1
-	if made := night("gem.themes 12 → 1", "no chunk is asked again").Enrichment("gem"); made.Counts["themes"] != 1 {
+	if made := night("gem.themes 12 → 1", "no passage is asked again").Enrichment("gem"); made.Counts["themes"] != 1 {
 		t.Errorf("%+v", made)
 	}
 	set.Neighbours = 3

@@ -20,6 +20,7 @@ import (
 	"github.com/unweaver/unweaver/internal/ledger/embed"
 	"github.com/unweaver/unweaver/internal/model"
 	"github.com/unweaver/unweaver/internal/model/builtin"
+	"github.com/unweaver/unweaver/internal/model/tokens"
 	"github.com/unweaver/unweaver/internal/pipeline/upkeep"
 	"github.com/unweaver/unweaver/internal/stage/collect"
 	"github.com/unweaver/unweaver/internal/store/blob"
@@ -63,7 +64,9 @@ func (c chat) Complete(ctx context.Context, call model.Call) (model.Reply, error
 	c.mu.Lock()
 	c.calls[call.Task]++
 	c.mu.Unlock()
-	return builtin.Chat{}.Complete(ctx, call)
+	reply, err := builtin.Chat{}.Complete(ctx, call)
+	reply.Usage = model.Usage{Prompt: 100, Completion: 7}
+	return reply, err
 }
 
 // sold is what was paid for since the last look: calls, texts, and texts that had been paid for before.
@@ -188,6 +191,31 @@ func TestAHeldOrCancelledBuildIsNotPaidForAgain(t *testing.T) {
 	s.night(t)
 	if _, _, texts, twice := sold.sold(before); twice != 0 || texts == 0 {
 		t.Errorf("%d texts, %d of them a second time; %d had been paid for", texts, twice, len(before))
+	}
+}
+
+func TestAccountsAreWhatAnEmptyStoreWouldPay(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, long(15))
+	sold := paying(s)
+	s.night(t)
+	var want core.IndexTokens
+	calls := int64(sold.calls[model.Extract] + sold.calls[model.Shorten])
+	want.Prompt, want.Completion = 100*calls, 7*calls
+	for text := range sold.texts {
+		want.Classes += int64(tokens.Count(text))
+	}
+	for range 2 {
+		in := s.estimating()
+		in.Accounts = true
+		got := *estimated(t, in).IndexTokens
+		assert.True(t, got.Classes > 0 && got.Chunks > 0, "%+v", got)
+		got.Classes, got.Chunks = got.Classes+got.Chunks, 0
+		assert.Equal(t, want, got)
+		s.write(t, map[string]string{"place-007.md": "# Another\n\nQuite another text about Tolmin and tin.\n"})
+		s.night(t)
+		s.write(t, map[string]string{"place-007.md": long(15)["place-007.md"]})
+		s.night(t) // pays for nothing: what it makes was paid for before
 	}
 }
 

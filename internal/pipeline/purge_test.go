@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -129,6 +130,11 @@ func TestAPurgedDocumentLeavesEverythingThatIsStored(t *testing.T) {
 		t.Errorf("%+v", done)
 	}
 	assert.Zero(t, s.server.Stats().Tasks["extract"].Calls-before.Tasks["extract"].Calls, "the purge paid for")
+	asked := s.estimating()
+	asked.Why = "secret.md"
+	if why := estimated(t, asked).Why; why.Reason != "purged" || !strings.Contains(why.Detail, "--readmit") {
+		t.Errorf("why it is not taken in: %+v", why)
+	}
 	// The next night takes in what changed meanwhile, pays for that alone, and leaves the document out.
 	before = s.server.Stats()
 	night := s.night(t)
@@ -251,6 +257,24 @@ func TestAPurgeTakesTheWordsOfItsLanguage(t *testing.T) {
 	if where := onDiskHolding(t, folder, "瀛台", "鎏金"); len(where) > 0 {
 		t.Errorf("still stored in %q", where)
 	}
+}
+
+// A purge waits until no reader has a generation open that has to go. That is no work: estimates do not count it.
+func TestAPurgeCountsItsWaitForReadersAsIdle(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSite(t, sample(6))
+		first := s.night(t).manifest.Generation
+		require.NoError(t, s.Coordination.Lease(t.Context(), "docs", first, "reader", 10*time.Second))
+		purge := s.purge(t, "place-003.md")
+		begun := time.Now()
+		s.night(t)
+		require.Equal(t, core.PurgeDone, s.purged(t, purge.ID).State)
+		var report core.Report
+		key := artifact.New(s.Artifacts, "docs").GenerationKey("g002", "report.json")
+		_, err := blob.ReadJSON(t.Context(), s.Artifacts, key, &report)
+		require.NoError(t, err)
+		assert.True(t, report.IdleSeconds >= 9 && report.IdleSeconds <= time.Since(begun).Seconds(), "%g s", report.IdleSeconds)
+	})
 }
 
 // A purge whose process dies at a write, and whose run ends there, is gone on with by the next one, and ends the same:

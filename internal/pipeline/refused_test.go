@@ -39,7 +39,7 @@ func TestAFailedChunkIsNamedWithItsFileAndItsCauseAndHoldsNoFirstBuild(t *testin
 			!strings.Contains(problem.Detail, "chunk 0 (") || !strings.Contains(problem.Detail, "Sorry, no entities.") {
 			t.Errorf("%s: %+v", when, problem)
 		}
-		assert.Contains(t, shown.Markdown(report), "| place-002.md | nothing was extracted from chunk 0 (", "%s", when)
+		assert.Contains(t, shown.Markdown(report), "| place-002.md | nothing was extracted from passage 0 (", "%s", when)
 	}
 	named("the first night")
 	calls := s.server.Stats().Tasks["extract"].Calls // the bad chunk is asked for until it is sure to be the chunk

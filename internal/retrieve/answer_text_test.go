@@ -69,7 +69,8 @@ func TestAnAnswerInPiecesIsTheAnswer(t *testing.T) {
 	used := []bool{true, true, false}
 	random := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // places to cut at
 	for _, c := range said {
-		whole, err := retrieve.Answer(t.Context(), speaking{pieces: []string{c.raw}}, "?", "context", passages, used, silence)
+		whole, err := retrieve.Answer(t.Context(), speaking{pieces: []string{c.raw}}, retrieve.FormOf(false), "?", "context",
+			passages, used, silence)
 		if err != nil || whole.Text != c.want || !slices.Equal(whole.Citations, c.cited) {
 			t.Fatalf("%.60q: %.60q %v %v", c.raw, whole.Text, whole.Citations, err)
 		}
@@ -86,7 +87,8 @@ func TestAnAnswerInPiecesIsTheAnswer(t *testing.T) {
 			}
 			var heard strings.Builder
 			ctx := model.Deltas(t.Context(), func(text string) error { heard.WriteString(text); return nil })
-			parts, err := retrieve.Answer(ctx, speaking{pieces: pieces}, "?", "context", passages, used, silence)
+			parts, err := retrieve.Answer(ctx, speaking{pieces: pieces}, retrieve.FormOf(false), "?", "context", passages, used,
+				silence)
 			if err != nil || parts.Text != c.want || heard.String() != c.want || !slices.Equal(parts.Citations, c.cited) {
 				t.Fatalf("%q: heard %.60q, text %.60q %v %v", pieces, heard.String(), parts.Text, parts.Citations, err)
 			}
@@ -118,7 +120,7 @@ func TestAModelThatGivesNothingIsToldAsTheModel(t *testing.T) {
 	} {
 		heard := ""
 		ctx := model.Deltas(t.Context(), func(text string) error { heard += text; return nil })
-		answered, err := retrieve.Answer(ctx, giving{reply: c.reply}, "?", "context", passages, []bool{true},
+		answered, err := retrieve.Answer(ctx, giving{reply: c.reply}, retrieve.FormOf(false), "?", "context", passages, []bool{true},
 			func() string { return c.quoted })
 		if err != nil || answered.Text != c.text || heard != c.text || answered.Kind != c.kind ||
 			answered.Missing != c.missing {
@@ -141,12 +143,13 @@ func (g giving) Complete(context.Context, model.Call) (model.Reply, error) { ret
 func TestAnAnswerWithoutPiecesComesInOne(t *testing.T) {
 	heard := ""
 	ctx := model.Deltas(t.Context(), func(text string) error { heard += text; return nil })
-	answered, err := retrieve.Answer(ctx, silent{}, "?", "context", []retrieve.Passage{{ID: "a"}}, []bool{true}, silence)
+	form := retrieve.FormOf(false)
+	answered, err := retrieve.Answer(ctx, silent{}, form, "?", "context", []retrieve.Passage{{ID: "a"}}, []bool{true}, silence)
 	if err != nil || heard != "Oslo [1]." || answered.Text != heard || answered.Kind != retrieve.ByModel {
 		t.Errorf("%q %+v %v", heard, answered, err)
 	}
 	heard = ""
-	answered, err = retrieve.Answer(ctx, silent{}, "?", "", nil, nil, silence)
+	answered, err = retrieve.Answer(ctx, silent{}, form, "?", "", nil, nil, silence)
 	if err != nil || heard == "" || answered.Text != heard || answered.Kind != retrieve.NoAnswer {
 		t.Errorf("nothing found: %q %+v %v", heard, answered, err)
 	}
@@ -163,7 +166,9 @@ func TestAnAnswerThatBreaksOffIsNone(t *testing.T) {
 	broken := errors.New("broken")
 	ctx := model.Deltas(t.Context(), func(string) error { return nil })
 	chat := speaking{[]string{"Oslo"}, broken}
-	if _, err := retrieve.Answer(ctx, chat, "?", "context", []retrieve.Passage{{ID: "a"}}, []bool{true}, silence); !errors.Is(err, broken) {
+	_, err := retrieve.Answer(ctx, chat, retrieve.FormOf(false), "?", "context", []retrieve.Passage{{ID: "a"}}, []bool{true},
+		silence)
+	if !errors.Is(err, broken) {
 		t.Errorf("%v", err)
 	}
 }

@@ -66,7 +66,7 @@ func (r *Request) leave() {
 func (r *Request) countVotes(n int) error {
 	if r.votes += n; r.votes > mostVotes {
 		return invalid("top_entities",
-			fmt.Sprintf("the ballots of so many entities hold more than %d chunks", mostVotes), "lower top_entities")
+			fmt.Sprintf("the ballots of so many entities hold more than %d passages", mostVotes), "lower top_entities")
 	}
 	return r.ctx.Err()
 }

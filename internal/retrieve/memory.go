@@ -75,7 +75,7 @@ func (m *memory) close() {
 func (g *Generation) memory(ctx context.Context) (*memory, error) {
 	if g.Manifest.Enrichment(MemoryEnrichment) == nil {
 		return nil, fault.InvalidParam.At("read the memory of", "generation "+g.Manifest.Generation).
-			Because("it was built without questions of its chunks").
+			Because("it was built without questions of its passages").
 			Advise("add gem to indexes.*.enrich of index " + g.Manifest.Index + " and run: unweaver index; " +
 				"a query can use another method")
 	}
@@ -137,7 +137,7 @@ func (g *Generation) openMemory(ctx context.Context, out *memory) error {
 		}
 		if found.Embedder != embedder.Embedder || found.Dimension != embedder.Dimension {
 			return fault.SegmentDamage.At("open themes of generation", g.Manifest.Generation).
-				Because("their vectors are of another embedder than that of its chunks").
+				Because("their vectors are of another embedder than that of its passages").
 				Advise("run: unweaver index --rebuild --index " + g.Manifest.Index)
 		}
 		out.themes = found

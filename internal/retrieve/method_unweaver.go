@@ -7,7 +7,9 @@ import (
 	"sort"
 	"time"
 
+	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/retrieve/election"
+	"github.com/unweaver/unweaver/internal/text/names"
 )
 
 // Unweaver is the name of the method.
@@ -16,7 +18,7 @@ const Unweaver = "unweaver"
 // exactLimit is how many committees an exact rule searches, at most.
 const exactLimit = 2e5
 
-// unweaverMethod is the paper's: the classes nearest to the question vote for the chunks that they came from.
+// unweaverMethod has the paper's rule: the classes nearest to the question vote for the chunks that they came from.
 type unweaverMethod struct{}
 
 // Spec implements Method.
@@ -55,8 +57,7 @@ func (unweaverMethod) Run(r *Request) (Explanation, error) {
 		return r.elect(r.candidates(bySimilarity))
 	}
 	if !bySimilarity {
-		r.electWeighted()
-		return r.explainWeighted, nil
+		return r.explainWeighted, r.electWeighted()
 	}
 	field := r.candidates(true)
 	for i, number := range field.numbers[:min(r.Query.TopChunks, len(field.numbers))] {
@@ -118,10 +119,20 @@ func (r *Request) candidates(bySimilarity bool) candidates {
 }
 
 // electWeighted is the reference rule: ties by first appearance.
-func (r *Request) electWeighted() {
+func (r *Request) electWeighted() error {
 	ballots := make([][]uint32, len(r.Result.Entities))
-	for i, entity := range r.Result.Entities {
-		ballots[i] = entity.Votes
+	for i := range r.Result.Entities {
+		entity := &r.Result.Entities[i]
+		if ballots[i] = entity.Votes; !r.Generation.Spec.Parity {
+			continue
+		}
+		if err := r.countTimes(entity); err != nil {
+			return err
+		}
+		ballots[i] = nil
+		for at, number := range entity.Votes {
+			ballots[i] = append(ballots[i], slices.Repeat([]uint32{number}, entity.Times[at])...)
+		}
 	}
 	for _, winner := range election.Weighted(ballots, r.Query.TopEntities, r.Query.TopChunks) {
 		chunk := Chunk{
@@ -129,6 +140,27 @@ func (r *Request) electWeighted() {
 		}
 		r.Result.Chunks = append(r.Result.Chunks, chunk)
 	}
+	return nil
+}
+
+// countTimes finds how often each chunk of a ballot was said to name the entity: the reference lists such a chunk, and
+// counts its vote, as often.
+func (r *Request) countTimes(entity *Entity) error {
+	for _, number := range entity.Votes {
+		extract, err := r.Generation.Extraction(r.ctx, r.Generation.Live.ByNumber(int(number)))
+		if err != nil {
+			return err
+		}
+		times := 0
+		for _, named := range extract.Entities {
+			key := r.Generation.Manifest.Aliases.Of(names.Key(named.Name, true))
+			if core.ClassID(key) == entity.ID {
+				times++
+			}
+		}
+		entity.Times = append(entity.Times, max(1, times))
+	}
+	return nil
 }
 
 // elect runs one of the other rules.

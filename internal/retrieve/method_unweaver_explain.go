@@ -23,12 +23,20 @@ type ExplainVote struct {
 
 func (r *Request) explainWeighted() any {
 	explain := WeightedExplain{Voters: r.Query.TopEntities, Chunks: []ExplainVote{}}
+	counts := map[uint32]int{}
 	for _, entity := range r.Result.Entities {
-		explain.Votes += len(entity.Votes)
+		for at, number := range entity.Votes {
+			times := 1
+			if entity.Times != nil {
+				times = entity.Times[at]
+			}
+			explain.Votes += times
+			counts[number] += times
+		}
 	}
 	for _, chunk := range r.Result.Chunks {
 		if len(chunk.Why) > 0 {
-			vote := ExplainVote{chunk.Live.ID.String(), len(chunk.Why), chunk.Why[0], chunk.Score}
+			vote := ExplainVote{chunk.Live.ID.String(), counts[chunk.Live.Number], chunk.Why[0], chunk.Score}
 			explain.Chunks = append(explain.Chunks, vote)
 		}
 	}

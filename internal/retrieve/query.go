@@ -76,6 +76,7 @@ type Entity struct {
 	Chunks     []core.ID // the ballot
 	Total      int64
 	Votes      []uint32 // numbers of ballot chunks
+	Times      []int    // how often each votes; nil: once
 }
 
 // Timing of the parts of a query.
@@ -206,6 +207,9 @@ func (r *Request) floor() float64 {
 
 // noMatch answers honestly that nothing fits: no word of the question is indexed, and nothing is similar enough.
 func (r *Request) noMatch() bool {
+	if r.Generation.Spec.Parity { // the reference always answers
+		return false
+	}
 	known := r.Generation.chunkWords.index.Known(r.terms) || r.Generation.classWords.index.Known(r.surface)
 	best := -2.0
 	for _, chunk := range r.Result.Chunks {
@@ -245,7 +249,7 @@ const lookEvery = 1 << 12
 // fill adds allowed chunks until there are as many as asked for: by similarity, by BM25, then in chunk order.
 func (r *Request) fill() error {
 	want := r.Query.TopChunks
-	if len(r.Result.Chunks) >= want || !r.Query.Params.Flag("fill", true) {
+	if len(r.Result.Chunks) >= want || !r.Query.Params.Flag("fill", true) || r.Generation.Spec.Parity {
 		return nil
 	}
 	have := map[uint32]bool{}

@@ -5,15 +5,20 @@ import (
 	"math"
 	"slices"
 	"sort"
-	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
+	"github.com/stretchr/testify/assert"
+
+	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/ledger/embed"
 	"github.com/unweaver/unweaver/internal/model/builtin"
 	"github.com/unweaver/unweaver/internal/retrieve"
 	"github.com/unweaver/unweaver/internal/store/vectors"
 	"github.com/unweaver/unweaver/internal/testkit/retrievetest"
+	"github.com/unweaver/unweaver/internal/text/names"
 )
 
 func (o opened) embedder() builtin.Embedder { return builtin.Embedder{IDF: o.generation.IDF.Weight} }
@@ -328,6 +333,33 @@ func TestNothingThatFitsIsNoMatch(t *testing.T) {
 	}
 }
 
+func TestUnderParityABallotVotesAsOftenAsAChunkNamesItsEntityAndNothingIsAddedOrHeldBack(t *testing.T) {
+	documents := []retrievetest.Document{
+		{Key: "a", Title: "a", Chunks: []retrievetest.Chunk{{Text: "one. ", Entities: []string{"kvarn"}}}},
+		{Key: "b", Title: "b", Chunks: []retrievetest.Chunk{{Text: "two. ", Entities: []string{"kvarn", "kvarn"}}}},
+		{Key: "c", Title: "c", Chunks: []retrievetest.Chunk{{Text: "three. ", Entities: []string{"fjell"}}}},
+	}
+	for _, parity := range []bool{false, true} {
+		o := openDocuments(t, documents, retrievetest.Options{Spec: func(spec *core.Spec) { spec.Parity = parity }})
+		query := o.query(t, "unweaver", "kvarn")
+		query.TopChunks, query.TopEntities, query.Explain = 3, 1, true
+		result := o.run(t, query)
+		first := result.Chunks[0].Live.ID
+		counts := result.Explain.(retrieve.WeightedExplain)
+		if !parity {
+			assert.True(t, first == retrievetest.ChunkID(documents[0], 0) && len(result.Chunks) == 3 && counts.Votes == 2, "%+v",
+				counts)
+			continue
+		}
+		assert.True(t, first == retrievetest.ChunkID(documents[1], 0) && len(result.Chunks) == 2, "%v", o.keys(result))
+		assert.True(t, counts.Votes == 3 && counts.Chunks[0].Count == 2, "%+v", counts)
+		assert.InDelta(t, 2.0/3, result.Chunks[0].Score, 1e-12)
+		query = o.query(t, "unweaver", "zzzq wxyv")
+		query.MinSim = 0.99
+		assert.Empty(t, o.run(t, query).Reason)
+	}
+}
+
 func TestAnEmptyIndexSaysSo(t *testing.T) {
 	stores := retrievetest.NewStores(t)
 	built := retrievetest.Build(t, stores, "sample", nil, retrievetest.Options{})
@@ -355,7 +387,7 @@ func TestHybridWithoutVectorsIsDegraded(t *testing.T) {
 	}
 }
 
-func TestLostRecordsAndVectorsNameTheRepair(t *testing.T) {
+func TestLostVectorsNameTheRepairAndWithoutRecordsNamesAreCanonical(t *testing.T) {
 	o := open(t, retrievetest.Options{})
 	query := o.query(t, retrieve.Aligned, "Oslo in Norway")
 	query.Params = retrieve.Params{"solver": "cls"}
@@ -364,18 +396,42 @@ func TestLostRecordsAndVectorsNameTheRepair(t *testing.T) {
 	if _, err := searcher.Run(t.Context(), o.generation, query); !fault.Is(err, fault.StoreDown) {
 		t.Errorf("a vector that is found and cannot be fetched: %v", err)
 	}
-	o.stores.Records.Lose()
 	for _, method := range []string{retrieve.Hybrid, retrieve.Unweaver, retrieve.PPR, retrieve.Aligned} {
-		_, err := o.searcher().Run(t.Context(), o.generation, o.query(t, method, "Oslo in Norway"))
-		if !fault.Is(err, fault.StoreDown) || !strings.Contains(err.Error(), "unweaver restore --index sample") {
-			t.Errorf("%s without records: %v", method, err)
+		query := o.query(t, method, "Oslo in Norway")
+		whole := o.run(t, query)
+		for says, records := range map[string]retrieve.Records{
+			"lost": retrievetest.NewRecords(), "slow": sleeping{}, "away": refusing(),
+		} {
+			synctest.Test(t, func(t *testing.T) {
+				searcher := o.searcher()
+				searcher.Records = records
+				begun := time.Now()
+				result, err := searcher.Run(t.Context(), o.generation, query)
+				if err != nil || time.Since(begun) > time.Second {
+					t.Fatalf("%s, %s: %v after %s", method, says, err, time.Since(begun))
+				}
+				assert.Equal(t, o.keys(whole), o.keys(result), "%s, %s", method, says)
+				assert.Equal(t, []string{"records"}, result.Degraded, "%s, %s", method, says)
+				for i, entity := range result.Entities {
+					assert.Equal(t, names.Key(whole.Entities[i].Name, false), entity.Name, "%s, %s", method, says)
+				}
+			})
 		}
 	}
-	for _, method := range []string{retrieve.Vector, retrieve.BM25} {
-		if _, err := o.searcher().Run(t.Context(), o.generation, o.query(t, method, "Oslo")); err != nil {
-			t.Errorf("%s reads no records: %v", method, err)
-		}
-	}
+}
+
+// sleeping never answers.
+type sleeping struct{}
+
+func (sleeping) GetRecords(ctx context.Context, _ []string) ([][]byte, error) {
+	<-ctx.Done()
+	return nil, ctx.Err()
+}
+
+func refusing() retrieve.Records {
+	records := retrievetest.NewRecords()
+	records.Fail(fault.StoreDown.At("connect", "redis"))
+	return records
 }
 
 // forgetful finds rows that it cannot fetch.

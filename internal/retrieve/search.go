@@ -2,6 +2,7 @@ package retrieve
 
 import (
 	"context"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -53,23 +54,23 @@ func (r *Request) voters(want int) error {
 	return nil
 }
 
-// ballots reads records until want classes have an allowed chunk.
+// ballots votes until want classes have an allowed chunk.
 func (r *Request) ballots(classes []*liveset.Class, similarities []float64, want int) ([]Entity, error) {
 	var out []Entity
 	for at := 0; at < len(classes) && len(out) < want; {
 		n := min(len(classes)-at, want-len(out))
-		records, err := r.ClassRecords(r.ctx, r.Generation, classes[at:at+n])
+		names, err := r.names(classes[at : at+n])
 		if err != nil {
 			return nil, err
 		}
-		for i, record := range records {
+		for i, class := range classes[at : at+n] {
 			entity := Entity{
-				ID:         record.ID,
-				Name:       record.Name,
+				ID:         class.ID,
+				Name:       names[i],
 				Score:      similarities[at+i],
 				Similarity: similarities[at+i],
-				Total:      int64(classes[at+i].Chunks),
-				Place:      uint32(r.Generation.Live.ClassPlace(record.ID)),
+				Total:      int64(class.Chunks),
+				Place:      uint32(r.Generation.Live.ClassPlace(class.ID)),
 			}
 			if err := r.ballot(&entity); err != nil {
 				return nil, err
@@ -105,18 +106,49 @@ func (r *Request) entities(places []uint32) error {
 	for i, place := range places {
 		classes[i] = r.Generation.Live.ClassAt(place)
 	}
-	records, err := r.ClassRecords(r.ctx, r.Generation, classes)
+	names, err := r.names(classes)
 	if err != nil {
 		return err
 	}
-	for i, record := range records {
-		entity := Entity{ID: record.ID, Place: places[i], Name: record.Name, Total: int64(classes[i].Chunks)}
+	for i, class := range classes {
+		entity := Entity{ID: class.ID, Place: places[i], Name: names[i], Total: int64(class.Chunks)}
 		if err := r.ballot(&entity); err != nil {
 			return err
 		}
 		r.Result.Entities = append(r.Result.Entities, entity)
 	}
 	return nil
+}
+
+// noRecords stands in Result.Degraded where names are canonical ones, as the store of classes did not say them.
+const noRecords = "records"
+
+// recordsWait is how long a query waits for the names of its classes.
+const recordsWait = 500 * time.Millisecond
+
+// names returns what classes are called: as their records say, or, where the store of classes is away, slow or has lost
+// one, as the class runs do. Only the names are lost then: ballots lie in the generation.
+func (r *Request) names(classes []*liveset.Class) ([]string, error) {
+	out := make([]string, len(classes))
+	if !slices.Contains(r.Result.Degraded, noRecords) {
+		ctx, done := context.WithTimeout(r.ctx, recordsWait)
+		records, err := r.ClassRecords(ctx, r.Generation, classes)
+		done()
+		if r.ctx.Err() != nil {
+			return nil, r.ctx.Err()
+		}
+		for i, record := range records {
+			out[i] = record.Name
+		}
+		if err == nil {
+			return out, nil
+		}
+		r.Result.Degraded = append(r.Result.Degraded, noRecords)
+	}
+	for i, class := range classes {
+		out[i] = r.Generation.Live.Name(int(class.Name))
+	}
+	return out, nil
 }
 
 // ClassRecords reads class records in the order of classes; a missing one is damage that restore mends.
@@ -137,7 +169,7 @@ func (s Searcher) ClassRecords(
 	for i, raw := range values {
 		if raw == nil {
 			return nil, fault.StoreDown.At("read class record", keys[i]).
-				Because("the store of classes has lost it").
+				Because("the store of entities has lost it").
 				Advise("run: unweaver restore --index " + generation.Manifest.Index)
 		}
 		if rows.RecordDigest(raw) != classes[i].Record {

@@ -3,6 +3,7 @@ package stage
 import (
 	"context"
 	"errors"
+	"strings"
 	"sync"
 	"time"
 
@@ -212,7 +213,11 @@ var errPanicked = errors.New("the request panicked")
 // probe asks for what any healthy model gives.
 func probe[T any](chat model.Chat, call model.Call, read func(string) (T, bool)) func(context.Context) error {
 	return func(ctx context.Context) error {
-		call.User, call.Input, call.Name, call.Ref = model.ProbeText, model.ProbeText, "Marie Curie", ""
+		instructions, _, whole := strings.Cut(call.User, model.TextFollows)
+		if call.User = model.ProbeText; whole {
+			call.User = instructions + model.TextFollows + model.ProbeText
+		}
+		call.Input, call.Name, call.Ref = model.ProbeText, "Marie Curie", ""
 		var reply model.Reply
 		var unreadable error // where a plain sentence brings that, too, asking again brings nothing else
 		err := retry.Do(model.Urgent(ctx), func(ctx context.Context) error {

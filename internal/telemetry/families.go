@@ -117,7 +117,7 @@ var sections = []struct {
 		{IndexDocuments, snapshot, []string{"index"}, "Documents of the published generation.", nil, false},
 		{IndexChunks, snapshot, []string{"index"}, "Chunks of the published generation.", nil, false},
 		{IndexDead, snapshot, []string{"index"},
-			"Dead letters: chunks of the published generation that nothing could be extracted from.", nil, false},
+			"Dead letters: passages of the published generation that nothing could be extracted from.", nil, false},
 		{IndexFailed, snapshot, []string{"index"}, "Documents that the published generation could not use.", nil, false},
 		{RunStatus, snapshot, []string{"index", "status", "reason"},
 			"1 for how the newest build of the index stands; reason is a code, of paused, waiting, held and failed.",
@@ -155,7 +155,7 @@ var sections = []struct {
 		{HTTPSeconds, histogram, []string{"route", "status"}, "Duration of HTTP requests.", ofRequests, false},
 		{Queries, counter, []string{"index", "method", "outcome"}, "Queries by index, method and outcome.", nil, false},
 		{Reranks, counter, []string{"index", "outcome"},
-			"Queries whose chunks were to be reranked; outcome is ok, timeout, or the code of the reranker's error: chunks " +
+			"Queries whose passages were to be reranked; outcome is ok, timeout, or the code of the reranker's error: they " +
 				"stayed as they were found then.", nil, false},
 		{GenerationEpoch, gauge, []string{"index"}, "Epoch of the served generation.", nil, false},
 		{IndexReady, gauge, []string{"index"}, "Whether the index is served here, also where it is opened on first " +

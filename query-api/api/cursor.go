@@ -36,7 +36,7 @@ type wanted struct {
 func wantedOf(request *http.Request) (wanted, error) {
 	query := request.URL.Query()
 	out := wanted{generation: query.Get("generation")}
-	if !query.Has("cursor") {
+	if query.Get("cursor") == "" { // as next_cursor is at the end
 		return out, nil
 	}
 	text := query.Get("cursor")
@@ -74,8 +74,7 @@ func namedPage[T any](request *http.Request, all []T, name func(T) string) (page
 	if err != nil {
 		return nil, "", err
 	}
-	if query := request.URL.Query(); query.Has("cursor") {
-		after := query.Get("cursor")
+	if after := request.URL.Query().Get("cursor"); after != "" {
 		if !core.ValidSlug(after) {
 			return nil, "", invalid("read request", "cursor", fmt.Sprintf("%.80q is no cursor of this list", after),
 				"send the one that the page before gave, or none to begin")

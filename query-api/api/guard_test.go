@@ -302,7 +302,7 @@ func TestAQueryKeyIsNotToldOfTheInside(t *testing.T) {
 		if code == fault.Usage || code == fault.InvalidParam {
 			continue // of requests alone
 		}
-		l.stores.Records.Fail(fmt.Errorf("redis 10.0.0.7:6379: %w", code.At("read", "s3://inside/bucket").Because("/etc/x")))
+		l.stores.Vectors.Fail(fmt.Errorf("redis 10.0.0.7:6379: %w", code.At("read", "s3://inside/bucket").Because("/etc/x")))
 		logged.Reset()
 		l.unchecked = code == fault.NoSuchMethod // no route has a wrong method
 		got := l.send("POST", "/v1/indexes/sample/query", body, bearer(query.Text)...)

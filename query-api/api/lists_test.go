@@ -86,7 +86,9 @@ func TestNamedListsGoOnAfterTheirLastEntry(t *testing.T) {
 			got, _ := f.pages(path, want[0], limit)
 			assert.Equal(t, want[1], strings.Join(got, " "), "%s by %d", path, limit)
 		}
-		for cursor, want := range map[string]int{"gone": http.StatusGone, "No-Name": http.StatusUnprocessableEntity} {
+		for cursor, want := range map[string]int{
+			"": http.StatusOK, "gone": http.StatusGone, "No-Name": http.StatusUnprocessableEntity,
+		} {
 			status, _, _ := f.do(http.MethodGet, path+"?cursor="+cursor, nil)
 			assert.Equal(t, want, status, "%s from %s", path, cursor)
 		}
@@ -97,7 +99,7 @@ func TestNamedListsGoOnAfterTheirLastEntry(t *testing.T) {
 // Promises: 101.
 func TestAListGoesOnInItsGeneration(t *testing.T) {
 	f := serve(t, nil)
-	first := f.get("/v1/indexes/sample/documents?limit=5")
+	first := f.get("/v1/indexes/sample/documents?limit=5&cursor=")
 	f.publishNext(2)
 	eventually(t, "switched", func() bool { return f.ask(fram)["generation"] == "g2" })
 	rest := f.get("/v1/indexes/sample/documents?limit=5&cursor=" + first["next_cursor"].(string))

@@ -78,7 +78,12 @@ func OpenAPI(methods *retrieve.Registry) []byte {
 		"tags":     tagTexts,
 		"paths":    paths,
 		"security": []any{map[string]any{"key": []any{}}, map[string]any{"header": []any{}}, map[string]any{}},
-		"components": map[string]any{"schemas": all.components, "securitySchemes": map[string]any{
+		"components": map[string]any{"schemas": all.components, "responses": map[string]any{
+			// No operation has it: it is the answer to another method of an address.
+			"405": map[string]any{
+				"description": codesOf(http.StatusMethodNotAllowed), "content": content("application/problem+json", ref("Problem")),
+			},
+		}, "securitySchemes": map[string]any{
 			"key": map[string]any{
 				"type": "http", "scheme": "bearer",
 				"description": "an API key (unweaver keys create); servers on loopback ask for none",

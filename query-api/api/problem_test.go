@@ -40,7 +40,7 @@ func TestEveryFaultHasItsStatusAndItsProblem(t *testing.T) {
 	for _, code := range fault.Codes() {
 		cause := code.At("read class record", "secret-key").Because("why").Advise("do this")
 		cause.RetryAfter = 7 * time.Second
-		f.stores.Records.Fail(cause)
+		f.stores.Vectors.Fail(cause)
 		logged.Reset()
 		f.unchecked = expected[code] == http.StatusMethodNotAllowed // no route has a wrong method
 		status, out, header := f.do(http.MethodPost, "/v1/indexes/sample/query",
@@ -76,7 +76,7 @@ func TestATimeoutAndACancelledCallAreNoInternalErrors(t *testing.T) {
 		http.StatusServiceUnavailable:  fmt.Errorf("search: %w", context.Canceled),
 		http.StatusInternalServerError: errors.New("nobody knows this one"),
 	} {
-		f.stores.Records.Fail(cause)
+		f.stores.Vectors.Fail(cause)
 		status, out, _ := f.do(http.MethodPost, "/v1/indexes/sample/query",
 			map[string]any{"query": "x Oslo", "method": "unweaver"})
 		assert.True(t, status == want, "%v: %d %v", cause, status, out)

@@ -57,6 +57,19 @@ A list is ` + "`{\"items\": […], \"next_cursor\": \"…\"}`" + `: ask again wi
 1,000, 50 by default. Where a cursor's generation or entry is gone, the answer is 410: begin again.
 `
 
+// schemaRef names a schema of the description.
+type schemaRef struct {
+	Ref string `json:"$ref"`
+}
+
+// referenceField is a field of a body.
+type referenceField struct {
+	schemaRef
+	Description string
+	OneOf       []schemaRef
+	Items       schemaRef
+}
+
 // reference renders docs/http.md from the description.
 func reference(t *testing.T) string {
 	t.Helper()
@@ -76,15 +89,14 @@ func reference(t *testing.T) string {
 			Responses map[string]struct{ Description string }
 		}
 		Components struct {
-			Schemas map[string]struct {
-				Properties map[string]struct{ Description string }
-			}
+			Schemas   map[string]struct{ Properties map[string]referenceField }
+			Responses map[string]struct{ Description string }
 		}
 	}
 	require.NoError(t, json.Unmarshal(api.OpenAPI(retrieve.Methods()), &d))
 	var out strings.Builder
 	out.WriteString(referenceHead)
-	codes := map[string]string{}
+	codes := map[string]string{"405": d.Components.Responses["405"].Description}
 	for _, tag := range d.Tags {
 		fmt.Fprintf(&out, "\n## %s\n\n%s\n", strings.ToUpper(tag.Name[:1])+tag.Name[1:], tag.Description)
 		for _, path := range sorted(d.Paths) {
@@ -107,10 +119,19 @@ func reference(t *testing.T) string {
 				}
 				if one.RequestBody != nil {
 					body := one.RequestBody.Content["application/json"].Schema.Ref
-					fields := d.Components.Schemas[body[strings.LastIndex(body, "/")+1:]].Properties
-					for _, name := range sorted(fields) {
-						lines = append(lines, strings.TrimSuffix(fmt.Sprintf("* `%s`: %s", name, fields[name].Description), ": ")+"\n")
+					var describe func(of, within string)
+					describe = func(of, within string) {
+						fields := d.Components.Schemas[strings.TrimPrefix(of, "#/components/schemas/")].Properties
+						for _, name := range sorted(fields) {
+							field := fields[name]
+							require.NotEmpty(t, field.Description, "%s %s%s has no description", path, within, name)
+							lines = append(lines, fmt.Sprintf("* `%s%s`: %s\n", within, name, field.Description))
+							for _, part := range append(field.OneOf, field.schemaRef, field.Items) {
+								describe(part.Ref, within+name+".")
+							}
+						}
 					}
+					describe(body, "")
 				}
 				if len(lines) > 0 {
 					out.WriteString("\n" + strings.Join(lines, ""))

@@ -68,13 +68,13 @@ var (
 		"type": "integer", "minimum": 1, "maximum": maxLimit, "default": defaultLimit,
 	}, "entries of a page", 20}
 	page1 = parameter{
-		"cursor", map[string]any{"type": "string", "pattern": cursorForm},
-		"next_cursor of the page before; none for the first. It names the generation that the list is of, and ends with " +
-			"410 when that was collected", nil,
+		"cursor", map[string]any{"type": "string", "pattern": "^$|" + cursorForm},
+		"next_cursor of the page before; none, or an empty one, for the first. It names the generation " +
+			"that the list is of, and ends with 410 when that was collected", nil,
 	}
 	namePage = parameter{
-		"cursor", map[string]any{"type": "string", "pattern": nameForm},
-		"next_cursor of the page before; none for the first", nil,
+		"cursor", map[string]any{"type": "string", "pattern": "^$|" + nameForm},
+		"next_cursor of the page before; none, or an empty one, for the first", nil,
 	}
 	ofAnIndex  = []int{http.StatusNotFound, http.StatusGone, http.StatusServiceUnavailable, http.StatusGatewayTimeout}
 	ofAQuery   = append([]int{http.StatusRequestEntityTooLarge}, ofAnIndex...)

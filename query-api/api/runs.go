@@ -35,7 +35,7 @@ func (s *Server) runsPage(ctx context.Context, request *http.Request) (Runs, err
 		return out, unknownIndex(out.Index)
 	}
 	all, err := s.runlog().List(ctx, out.Index, 0)
-	if err == nil && len(all) == 0 && !request.URL.Query().Has("cursor") {
+	if err == nil && len(all) == 0 && request.URL.Query().Get("cursor") == "" {
 		err = unknownIndex(out.Index)
 	}
 	if err != nil {

@@ -81,7 +81,12 @@ func nullable(schema map[string]any) map[string]any {
 		schema["type"] = []string{kind, "null"}
 		return schema
 	}
-	return map[string]any{"oneOf": []any{map[string]any{"type": "null"}, schema}}
+	out := map[string]any{"oneOf": []any{map[string]any{"type": "null"}, schema}}
+	if doc := schema["description"]; doc != nil {
+		delete(schema, "description")
+		out["description"] = doc
+	}
+	return out
 }
 
 // component describes a struct once and refers to it.

@@ -15,10 +15,10 @@ import (
 
 // Request is the body of POST /v1/chat/completions, as far as it is looked at: other fields are let be.
 type Request struct {
-	Model         string           `json:"model" pattern:"^unweaver/[a-z0-9][a-z0-9-]{0,62}$"`
+	Model         string           `json:"model" pattern:"^unweaver/[a-z0-9][a-z0-9-]{0,62}$" doc:"unweaver/INDEX"`
 	Messages      []RequestMessage `json:"messages" doc:"the last one of a user is the question"`
-	Stream        *bool            `json:"stream,omitempty"`
-	StreamOptions *StreamOptions   `json:"stream_options,omitempty"`
+	Stream        *bool            `json:"stream,omitempty" doc:"answer as events, while it is written"`
+	StreamOptions *StreamOptions   `json:"stream_options,omitempty" doc:"of a stream"`
 
 	MaxCompletionTokens *int `json:"max_completion_tokens,omitempty" bounds:"1,1000000" doc:"of the answer"`
 	MaxTokens           *int `json:"max_tokens,omitempty" bounds:"1,1000000" doc:"the same; the smaller counts"`
@@ -28,13 +28,13 @@ type Request struct {
 
 // RequestMessage is one message of a request.
 type RequestMessage struct {
-	Role    string `json:"role"`
+	Role    string `json:"role" doc:"user, assistant, system, developer or tool"`
 	Content any    `json:"content,omitempty" doc:"text, or a list of parts of type text"`
 }
 
 // StreamOptions of a request.
 type StreamOptions struct {
-	IncludeUsage *bool `json:"include_usage,omitempty"`
+	IncludeUsage *bool `json:"include_usage,omitempty" doc:"the last event has the tokens"`
 }
 
 // question is what a request asks.

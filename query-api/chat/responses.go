@@ -13,9 +13,9 @@ import (
 
 // ResponseRequest is the body of POST /v1/responses, as far as it is looked at: other fields are let be.
 type ResponseRequest struct {
-	Model  string `json:"model" pattern:"^unweaver/[a-z0-9][a-z0-9-]{0,62}$"`
+	Model  string `json:"model" pattern:"^unweaver/[a-z0-9][a-z0-9-]{0,62}$" doc:"unweaver/INDEX"`
 	Input  any    `json:"input" types:"string,array" doc:"the question, or messages: the last one of a user is it"`
-	Stream *bool  `json:"stream,omitempty"`
+	Stream *bool  `json:"stream,omitempty" doc:"answer as events, while it is written"`
 
 	MaxOutputTokens *int `json:"max_output_tokens,omitempty" bounds:"1,1000000" doc:"of the answer"`
 

@@ -78,10 +78,10 @@ type peeked struct {
 
 // Message is a request of JSON-RPC, or a notification.
 type Message struct {
-	JSONRPC string `json:"jsonrpc" enum:"2.0"`
-	ID      any    `json:"id,omitempty" types:"string,number"`
-	Method  string `json:"method"`
-	Params  any    `json:"params,omitempty" types:"object,null"`
+	JSONRPC string `json:"jsonrpc" enum:"2.0" doc:"the version of JSON-RPC"`
+	ID      any    `json:"id,omitempty" types:"string,number" doc:"of a request; a notification has none"`
+	Method  string `json:"method" doc:"of the protocol: tools/list, tools/call and others"`
+	Params  any    `json:"params,omitempty" types:"object,null" doc:"of the method"`
 }
 
 // Reply is the answer to a Message: a result or an error.

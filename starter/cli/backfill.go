@@ -31,7 +31,7 @@ top of what is served by then. While it goes on, nights leave to it the new docu
 		var budget core.Budget
 		command := indexed(&cobra.Command{
 			Use: use + " NAME", Short: short,
-			Example: "  unweaver backfill " + use + " archive --index docs --reason \"the model server is slow\"",
+			Example: "  unweaver backfill " + use + " docs archive --reason \"the model server is slow\"",
 			Args:    arguments(1, 1, "a NAME"),
 			RunE: func(command *cobra.Command, args []string) error {
 				named.Name = args[0]
@@ -84,9 +84,9 @@ func (a *App) backfillStartCmd() *cobra.Command {
 published generation. Begun again while it runs it is left as it is, and that is said; begun again later without a
 choice it has the choice and throttle that it had. The throttle is of the payments for passages; the build that
 publishes them keeps to models.limits alone.`,
-		Example: `  unweaver backfill start archive --index docs --prefix 2019/
-  unweaver backfill start spring --index docs --from 2026-03-01 --to 2026-06-01 --calls-per-minute 30
-  unweaver backfill start some --index docs --documents keys.txt --concurrency 4 --wait`,
+		Example: `  unweaver backfill start docs archive --prefix 2019/
+  unweaver backfill start docs spring --from 2026-03-01 --to 2026-06-01 --calls-per-minute 30
+  unweaver backfill start docs some --documents keys.txt --concurrency 4 --wait`,
 		Args: arguments(1, 1, "a NAME"),
 	}
 	command.RunE = func(command *cobra.Command, args []string) error {
@@ -189,7 +189,7 @@ func (a *App) backfillListCmd() *cobra.Command {
 	return indexed(&cobra.Command{
 		Use:     "list",
 		Short:   "List the backfills of an index, the last begun first",
-		Example: "  unweaver backfill list --index docs",
+		Example: "  unweaver backfill list docs",
 		Args:    arguments(0, 0, "no argument"),
 		RunE: a.controlled(func(ctx context.Context, controller control.Control, _ []string) error {
 			all, err := controller.Backfills(ctx, named)
@@ -212,8 +212,8 @@ func (a *App) backfillStatusCmd() *cobra.Command {
 	command := indexed(&cobra.Command{
 		Use:   "status NAME",
 		Short: "Show a backfill: progress, rate, time left, calls, cost, and what it was published on",
-		Example: "  unweaver backfill status archive --index docs\n" +
-			"  unweaver backfill status archive --index docs --wait --json",
+		Example: "  unweaver backfill status docs archive\n" +
+			"  unweaver backfill status docs archive --wait --json",
 		Args: arguments(1, 1, "a NAME"),
 		RunE: func(command *cobra.Command, args []string) error {
 			named.Name = args[0]

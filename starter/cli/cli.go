@@ -37,6 +37,12 @@ const (
 const exitCodes = "Exit codes: 0 done, 1 failed, 2 usage (a flag, a setting, a name, or a command that a run refuses " +
 	"as it stands),\n3 completed with errors, 4 not published by a gate, 5 paused."
 
+const rootLong = `Entity-centric retrieval: index corpora, publish generations, ask questions.
+
+The first argument is the INDEX, or a run of it. Of index and estimate it is the CORPUS: they take --index NAME.
+
+`
+
 // App is one invocation.
 type App struct {
 	In       io.Reader // nil: os.Stdin
@@ -132,7 +138,7 @@ func (a *App) root() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "unweaver",
 		Short: "Entity-centric retrieval: index corpora, publish generations, ask questions",
-		Long:  "Entity-centric retrieval: index corpora, publish generations, ask questions.\n\n" + exitCodes,
+		Long:  rootLong + exitCodes,
 		Example: `  unweaver demo
   unweaver index ./docs --index docs --wait
   unweaver query "Who signed the lease?" --index docs
@@ -185,6 +191,7 @@ func (a *App) root() *cobra.Command {
 		a.restoreCmd(),
 		a.auditCmd(),
 		a.evalCmd(),
+		a.reproduceCmd(),
 		a.doctorCmd(),
 		a.modelsCmd(),
 		a.configCmd(),

@@ -26,6 +26,8 @@ import (
 
 // fakeControl is a control.Control that answers what a test gives it and remembers what it was asked.
 type fakeControl struct {
+	noCorpus  string // of a restore
+	tokens    *core.IndexTokens
 	schedules []control.Scheduled
 	triggered control.Triggered
 	letters   []core.Letter
@@ -183,6 +185,9 @@ func (c *fakeControl) DeleteSchedule(_ context.Context, index string) error {
 }
 
 func (c *fakeControl) Estimate(_ context.Context, request control.IndexRequest) (core.Estimated, error) {
+	if request.Accounts {
+		return core.Estimated{IndexTokens: c.tokens}, nil
+	}
 	c.request = request
 	if err := c.ask("estimate", request.Spec.Index); err != nil {
 		return core.Estimated{}, err
@@ -270,7 +275,7 @@ func (c *fakeControl) Audit(_ context.Context, request control.AuditRequest) (co
 }
 
 func (c *fakeControl) Restore(_ context.Context, index string) (control.Run, error) {
-	return control.Run{Run: index + "/restore-1"}, c.ask("restore", index)
+	return control.Run{Run: index + "/restore-1", NoCorpus: c.noCorpus}, c.ask("restore", index)
 }
 
 func (c *fakeControl) Doctor(_ context.Context, spec core.Spec) ([]control.Check, error) {

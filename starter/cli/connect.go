@@ -144,7 +144,7 @@ func (a *App) embedded(ctx context.Context, _ *config.Config) (Connection, error
 
 // beginners are the commands that, besides dev, may make a data directory. The others read or change what an earlier
 // command has made.
-var beginners = []string{"doctor", "estimate", "eval", "index", "keys create", "restore", "schedule apply"}
+var beginners = []string{"doctor", "estimate", "eval", "index", "keys create", "reproduce", "restore", "schedule apply"}
 
 // checkDataDir refuses a data directory that is no folder and, unless it may be made, one that is not there.
 func (a *App) checkDataDir(mayMake bool) error {

@@ -19,8 +19,8 @@ func (a *App) deleteCmd() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "delete INDEX",
 		Short: "Delete an index: generations, files, rows, schedule",
-		Long: `Delete everything of INDEX: its generations, tagged ones too, files, class records, vectors, schedule and trail
-of operations. Queries find no index from the first moment on. The corpus stays, and so do paid results: the
+		Long: `Delete everything of INDEX: its generations, tagged ones too, files, entity records, vectors, schedule and
+trail of operations. Queries find no index from the first moment on. The corpus stays, and so do paid results: the
 ledger is shared by all indexes, so that building INDEX again pays for what changed alone. That it was
 deleted, by whom and why stays in: unweaver operations INDEX.
 
@@ -82,16 +82,14 @@ func showDeletion(w io.Writer, one core.Deletion) {
 	}
 	fmt.Fprintf(w, "%s %s: %s, %s (%s)", one.Index, verb, number(one.Generations, "generation"),
 		number(one.Objects, "object"), size(one.Bytes))
-	fmt.Fprintf(w, ", %s of vectors", number(len(one.Collections), "collection"))
-	if !one.DryRun {
-		fmt.Fprintf(w, ", %s", number(one.Records, "class record"))
-	}
-	fmt.Fprintln(w)
+	fmt.Fprintf(w, ", %s of vectors, %s\n", number(len(one.Collections), "collection"),
+		number(one.Records, "entity record"))
 	for _, line := range []struct {
 		when bool
 		text string
 	}{
 		{one.DryRun && one.Serves != "", "  queries see generation " + one.Serves},
+		{one.Schedule, "  its schedule goes too"},
 		{len(one.Tags) > 0, "  tagged generations go too: " + strings.Join(one.Tags, ", ")},
 		{len(one.Branches) > 0, "  what is left of deleted branches goes too: " + strings.Join(one.Branches, ", ")},
 		{one.Purges > 0, "  its " + number(one.Purges, "purge") +

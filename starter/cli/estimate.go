@@ -141,6 +141,10 @@ func showShares(w io.Writer, report core.Report) {
 		if why.Detail != "" {
 			fmt.Fprintf(w, " (%s)", why.Detail)
 		}
+		if why.Version+why.Was == "" { // it was purged: nobody looked
+			fmt.Fprintln(w)
+			return
+		}
 		fmt.Fprintf(w, "; %s, %d of them new, %s to pay for\n", number(why.Chunks, "passage"), why.Fresh,
 			number(why.Calls, "extraction"))
 		fmt.Fprintf(w, "    in the corpus %s, in the published generation %s\n", short(why.Version), short(why.Was))

@@ -30,7 +30,7 @@ type evalFlags struct {
 	methods, rules, against                []string
 	shares                                 []string
 	ks                                     []string
-	runs, workers                          int
+	runs, workers, seats                   int
 	seed                                   uint64
 	answers, yes                           bool
 }
@@ -86,6 +86,7 @@ settings. The page has the paired differences at every cut-off, and calls none r
 		"recall against money: also build indexes of which the model extracts from these shares of the passages, 0 to 1",
 	)
 	set.StringSliceVar(&flags.ks, "k", []string{"2", "5", "10"}, "cut-offs")
+	set.IntVar(&flags.seats, "answer-chunks", 5, "with --answers: passages that an answer is given")
 	set.IntVar(&flags.runs, "runs", 5, "runs of answers' judgements")
 	set.IntVar(&flags.workers, "workers", 4, "questions asked at once; 1 for clean latencies")
 	set.Uint64Var(&flags.seed, "seed", 1, "seed of the bootstrap")
@@ -232,11 +233,11 @@ func (a *App) evalSpec(flags evalFlags, dataset *eval.Dataset) (core.Spec, error
 		}
 	}
 	slices.Sort(spec.Enrich)
-	chosen := false
-	for _, s := range a.set {
-		chosen = chosen || strings.Contains(s, "chunking.strategy")
+	cfg, err := a.config()
+	if err != nil {
+		return spec, err
 	}
-	if !chosen {
+	if !spec.Parity && !cfg.Given("indexes."+flags.index+".chunking.strategy") {
 		spec.Chunking.Strategy = "document"
 	}
 	if flags.extraction == "auto" && dataset.Recorded != "" && spec.Chat.Provider == "builtin" {
@@ -350,10 +351,11 @@ func (a *App) evalSuite(ctx context.Context, flags evalFlags) error {
 	})
 }
 
-// evaluation checks what the flags ask of a dataset, and returns what builds its index and asks the questions.
-func (a *App) evaluation(flags evalFlags, dataset *eval.Dataset) (
-	func(ctx context.Context, controller control.Control, queries string) (*eval.Report, error), error,
-) {
+// evaluation builds an index and asks the questions.
+type evaluation func(ctx context.Context, controller control.Control, queries string) (*eval.Report, error)
+
+// evaluation checks what the flags ask of a dataset.
+func (a *App) evaluation(flags evalFlags, dataset *eval.Dataset) (evaluation, error) {
 	flags.index = cmp.Or(flags.index, evalIndex(dataset))
 	sys, err := flags.systems()
 	if err != nil {
@@ -379,6 +381,7 @@ func (a *App) evaluation(flags evalFlags, dataset *eval.Dataset) (
 		Seed:    flags.seed,
 		Workers: flags.workers,
 		Runs:    flags.runs,
+		Seats:   flags.seats,
 		Notice:  func(s string) { fmt.Fprintln(a.Err, s) },
 	}
 	if flags.answers {
@@ -400,6 +403,20 @@ func (a *App) evaluation(flags evalFlags, dataset *eval.Dataset) (
 			}
 		}
 		plan.Ask = plan.AskOf(flags.index)
+		if plan.Spent, err = a.spent(ctx, controller, spec); err != nil {
+			return nil, err
+		}
+		plan.Fills = !spec.Parity
+		if plan.Judge != nil {
+			plan.Judge.Parity = spec.Parity
+			about := fmt.Sprintf("questions %.12s, content %.12s, vectors %.12s, answers by %s of %q, judged by %s",
+				dataset.QuestionsSum(), status.TextHash, status.VectorHash, spec.Chat.Model, spec.Chat.BaseURL,
+				plan.Judge.Chat.Info().Model)
+			if plan.Judge.Journal, err = eval.OpenJournal(cmp.Or(flags.out, evalIndex(dataset)), about); err != nil {
+				return nil, err
+			}
+			defer func() { _ = plan.Judge.Journal.Close() }()
+		}
 		plan.Quotes = spec.Chat.Provider != "openai" && flags.suite == ""
 		report, err := eval.Run(ctx, plan)
 		if err != nil {
@@ -408,7 +425,6 @@ func (a *App) evaluation(flags evalFlags, dataset *eval.Dataset) (
 		report.Shares = shared
 		report.Index, report.Chat = flags.index, status.Models.Chat
 		report.Content, report.Text, report.Vectors = status.ContentHash, status.TextHash, status.VectorHash
-		indexTokens(report, status)
 		return report, nil
 	}, nil
 }
@@ -439,17 +455,24 @@ func (a *App) evalOverlaid(
 	return spec, err
 }
 
-// indexTokens enters what this run paid for the index; zero where it was there.
-func indexTokens(report *eval.Report, status control.Status) {
-	for i := range report.Rows {
-		if len(report.Rows[i].Recall) == 0 {
-			continue
-		}
-		tokens := &report.Rows[i].Tokens
-		tokens.PromptIndex, tokens.CompletionIndex = status.Tokens.Prompt, status.Tokens.Completion
-		tokens.EmbedIndex = status.Tokens.Embedding
+// spent returns what an index costs in a store that holds nothing.
+func (a *App) spent(ctx context.Context, controller control.Control, spec core.Spec) (core.IndexTokens, error) {
+	request := control.IndexRequest{Spec: spec, Unpriced: true, Accounts: true, ReplaceCorpus: true}
+	if err := request.ReadFiles(); err != nil {
+		return core.IndexTokens{}, err
 	}
+	estimated, err := controller.Estimate(ctx, request)
+	if err != nil || estimated.IndexTokens == nil {
+		return core.IndexTokens{}, err
+	}
+	return *estimated.IndexTokens, nil
 }
+
+// About what a call has, in tokens.
+const (
+	answerPrompt, answerReply = 4100, 100
+	judgePrompt, judgeReply   = 600, 150
+)
 
 // judge opens the judging model and tells the cost.
 func (a *App) judge(dataset *eval.Dataset, rows int, flags evalFlags) (*eval.Judge, error) {
@@ -461,12 +484,12 @@ func (a *App) judge(dataset *eval.Dataset, rows int, flags evalFlags) (*eval.Jud
 	if err != nil {
 		return nil, err
 	}
-	configured := index.Chat
-	if configured.Provider != "openai" {
+	if index.Chat.Provider != "openai" {
 		return nil, fault.Usage.At("judge answers with", "models.chat").
-			Because("it is " + configured.Provider + ", which cannot judge").
+			Because("it is " + index.Chat.Provider + ", which cannot judge").
 			Advise("set models.chat to a model server, or leave --answers out")
 	}
+	configured := cfg.Models.Judge.Or(index.Chat)
 	answered := 0
 	for _, question := range dataset.Questions {
 		if question.Answer != "" {
@@ -474,8 +497,10 @@ func (a *App) judge(dataset *eval.Dataset, rows int, flags evalFlags) (*eval.Jud
 		}
 	}
 	calls := answered * rows * (1 + eval.CallsPerAnswer*flags.runs)
-	tokens := int64(answered*rows)*4500 + int64(answered*rows*flags.runs)*4*700
-	cost := float64(tokens) * configured.Price.Prompt / 1e6
+	answers, judgements := float64(answered*rows), float64(answered*rows*flags.runs*eval.CallsPerAnswer)
+	tokens := int64(answers*(answerPrompt+answerReply) + judgements*(judgePrompt+judgeReply))
+	cost := (answers*(answerPrompt*index.Chat.Price.Prompt+answerReply*index.Chat.Price.Completion) +
+		judgements*(judgePrompt*configured.Price.Prompt+judgeReply*configured.Price.Completion)) / 1e6
 	fmt.Fprintf(
 		a.Err,
 		"answers and judgements: about %d calls and %d tokens, cost %.2f "+
@@ -490,9 +515,8 @@ func (a *App) judge(dataset *eval.Dataset, rows int, flags evalFlags) (*eval.Jud
 	if !flags.yes {
 		return nil, fault.Usage.At("judge answers", "").Because("this costs money").Advise("add --yes to go on")
 	}
-	key := a.variable(configured.APIKeyEnv)
-	var chat model.Chat = openai.New(
-		openai.Config{BaseURL: configured.BaseURL, APIKey: key, Model: configured.Model},
-	)
-	return &eval.Judge{Chat: chat}, nil
+	open := func(from core.ChatModel) model.Chat {
+		return openai.New(openai.Config{BaseURL: from.BaseURL, APIKey: a.variable(from.APIKeyEnv), Model: from.Model})
+	}
+	return &eval.Judge{Chat: open(configured), Other: open(index.Chat)}, nil
 }

@@ -48,9 +48,10 @@ func evaluate(t *testing.T, fake *fakeControl, served *queries, args ...string) 
 
 func TestAnEvaluationBuildsAsksEveryQuestionByEveryMethodAndReports(t *testing.T) {
 	dataset(t, nil)
-	built := finished(core.StatusCompleted)
-	built.Tokens.Prompt = 77
-	fake, served := &fakeControl{statuses: []control.Status{built}}, &queries{bodies: []string{ranked}}
+	fake, served := &fakeControl{
+		statuses: []control.Status{finished(core.StatusCompleted)},
+		tokens:   &core.IndexTokens{Prompt: 77, Completion: 66, Classes: 55, Chunks: 44},
+	}, &queries{bodies: []string{ranked}}
 	got := evaluate(t, fake, served, "--methods", "vector,unweaver", "--rules", "weighted,pav", "--k", "5,1,5")
 	require.Equal(t, cli.ExitDone, got.exit, "%+v", got)
 	spec := fake.request.Spec
@@ -82,9 +83,10 @@ func TestAnEvaluationBuildsAsksEveryQuestionByEveryMethodAndReports(t *testing.T
 	first := rows[0].(map[string]any)
 	recall := first["recall"].([]any)
 	if report["index"] != "eval-my-set" || report["content_hash"] != "c0ffee" || len(rows) != 3 || len(recall) != 2 ||
-		recall[0].(map[string]any)["mean"] != 0.5 || first["tokens"].(map[string]any)["prompt_index"] != 77.0 {
+		recall[0].(map[string]any)["mean"] != 0.5 || first["tokens"].(map[string]any)["prompt_index"] != 0.0 {
 		t.Errorf("%s", raw)
 	}
+	contains(t, got.out, "| vector | – | – | – | 44 | – | – | – |", "| unweaver/pav | 77 | 66 | 55 | 44 | – |")
 }
 
 func toText(value any) string {

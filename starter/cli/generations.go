@@ -63,7 +63,8 @@ func (a *App) restoreCmd() *cobra.Command {
 schedule that the engine lost is made again, paused where it was.
 
 With --all every index is restored, one after the other; what cannot be restored does not keep the others from it, and
-the exit code is that of the worst.`,
+the exit code is that of the worst; no index at all is an error. The corpus is not needed: where it cannot be read, that
+is said of each index, as the next build will fail.`,
 		Example: "  unweaver restore --index docs\n  unweaver restore --all",
 		Args:    arguments(0, 0, "no argument"),
 		RunE: func(command *cobra.Command, _ []string) error {
@@ -94,7 +95,11 @@ func (a *App) restore(ctx context.Context, controller control.Control, index str
 	if run.Schedule != "" {
 		fmt.Fprintf(a.Err, "%s: its schedule is %s\n", index, run.Schedule)
 	}
-	return a.wait(ctx, controller, run)
+	if err := a.wait(ctx, controller, run); err != nil || run.NoCorpus == "" {
+		return err
+	}
+	fmt.Fprintf(a.Err, "%s: the next build will fail, as its corpus cannot be read: %s\n", index, run.NoCorpus)
+	return nil
 }
 
 // worse is the harder of two exit codes.
@@ -130,8 +135,10 @@ func (a *App) restoreAll(ctx context.Context, controller control.Control) error 
 		worst = worse(worst, a.exit)
 	}
 	a.exit = worst
-	if restored == 0 && !a.json {
-		fmt.Fprintln(a.Out, "nothing is published: there is nothing to restore")
+	if restored == 0 {
+		return fault.NotFound.At("restore", "every index").
+			Because("the artifact store has no published generation").
+			Advise("see that the backup lies where the stores are set to: unweaver doctor")
 	}
 	return nil
 }

@@ -19,6 +19,8 @@ var examples = map[string]string{
 	"dev":             "  unweaver dev\n  unweaver dev --corpus ./docs\n  unweaver dev --config own.yaml --http-port 0",
 	"doctor":          "  unweaver doctor\n  unweaver doctor --index docs --json",
 	"engine pull":     "  unweaver engine pull\n  unweaver engine pull --from https://mirror.example/wheels/",
+	"reproduce": "  unweaver reproduce table1 ./papers --dataset emanual\n" +
+		"  unweaver reproduce table1 ./papers --yes",
 	"eval": "  unweaver eval --dataset ./musique\n  unweaver eval --dataset ./mine --methods hybrid,bm25 --k 5\n" +
 		"  unweaver eval --suite ./sets --methods hybrid,unweaver",
 	"keys create": "  unweaver keys create --name frontend --index docs --expires 90d",
@@ -88,7 +90,7 @@ const administer = "Administer"
 var groups = []struct{ title, commands string }{
 	{"Start", "demo dev doctor estimate index query"},
 	{"Every night", "ls status schedule pause resume cancel limit backfill publish discard"},
-	{"Look", "show logs runs generations diff trends operations aliases eval"},
+	{"Look", "show logs runs generations diff trends operations aliases eval reproduce"},
 	{"Fix", "rollback retry-failed dead-letters audit restore purge tag untag delete"},
 	{administer, "config keys models engine certs branch promote mcp version"},
 }
@@ -109,15 +111,20 @@ func group(root *cobra.Command) {
 
 // takeIndexes lists the commands, by path below unweaver, that take their index as first argument too.
 var takeIndexes = strings.Split("generations,restore,audit,operations,diff,rollback,publish,discard,tag,untag,"+
-	"purge list,query,"+
+	"purge,purge list,query,"+
 	"dead-letters list,dead-letters show,dead-letters replay,dead-letters discard,aliases show,aliases suggest,"+
-	"backfill list", ",")
+	"backfill list,backfill start,backfill status,backfill pause,backfill resume,backfill cancel,"+
+	"doctor,schedule apply", ",")
 
 // takeIndex has a command take INDEX, or INDEX/GENERATION, as its first argument where --index does not name it.
 func takeIndex(command *cobra.Command) {
 	check, run := command.Args, command.RunE
 	name, rest, _ := strings.Cut(command.Use, " ")
-	command.Use = strings.TrimSpace(name + " INDEX " + rest)
+	take := " INDEX "
+	if name == "doctor" || name == "apply" {
+		take = " [INDEX] "
+	}
+	command.Use = strings.TrimSpace(name + take + rest)
 	var given []string
 	command.Args = func(command *cobra.Command, args []string) error {
 		given = args
@@ -125,6 +132,9 @@ func takeIndex(command *cobra.Command) {
 			return check(command, args)
 		}
 		index, generation, both := strings.Cut(args[0], "/")
+		if both && name == "purge" { // the key of a document
+			return check(command, args)
+		}
 		if given = args[1:]; both {
 			given = append([]string{generation}, given...)
 		}

@@ -31,8 +31,8 @@ from then on, unless --allow-return says otherwise.
 
 DOCUMENT is the key that the index knows it by; a row of .jsonl or .csv is object#id.
 What is attached to a mail or PDF (mail.eml#plan.pdf) goes with it, or alone where it alone is named.`,
-		Example: "  unweaver purge letters/2024-17.pdf --index docs --dry-run\n" +
-			"  unweaver purge letters/2024-17.pdf --index docs --yes --reason \"request 4711\" --wait",
+		Example: "  unweaver purge docs letters/2024-17.pdf --dry-run\n" +
+			"  unweaver purge docs letters/2024-17.pdf --yes --reason \"request 4711\" --wait",
 		Args: arguments(1, 1<<16, "DOCUMENTs"),
 		RunE: func(command *cobra.Command, args []string) error {
 			request.Documents = args

@@ -29,7 +29,10 @@ func purgeOf() control.PurgeAnswer {
 // Nothing is purged before somebody saw what goes, and confirmed it.
 func TestAPurgeTellsWhatGoesAndWantsToBeConfirmed(t *testing.T) {
 	c := &fakeControl{purging: purgeOf()}
-	got := run(t, c, "purge", "a.md", "--index", "docs")
+	if got := run(t, c, "purge", "docs/a.md", "b.md", "--yes"); got.exit != 2 || len(c.asked) > 0 {
+		t.Errorf("keys without an index: %+v, asked %q", got, c.asked)
+	}
+	got := run(t, c, "purge", "docs", "a.md")
 	for _, want := range []string{"a.md", "3 passages", "at most 7 entity texts", "13 entries", "g1 (published, tagged may)",
 		"g2 (published; served until", "s3://a/probes.jsonl", "--yes"} {
 		assert.True(t, strings.Contains(got.out+got.err, want), "without %q: %s%s", want, got.out, got.err)

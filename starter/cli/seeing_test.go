@@ -218,8 +218,15 @@ func TestRestoreAllGoesOnAfterAnIndexThatCannotBeRestored(t *testing.T) {
 		t.Errorf("%+v\nasked %s", got, asked)
 	}
 	fake.bad, fake.asked, fake.statuses[0] = "", nil, finished(core.StatusCompleted)
-	if got = in(t, connected(fake, ""), nil, "restore", "--all"); got.exit != cli.ExitDone {
+	fake.noCorpus = "/gone is not there"
+	got = in(t, connected(fake, ""), nil, "restore", "--all")
+	if got.exit != cli.ExitDone || strings.Count(got.err, "the next build will fail") != 3 ||
+		!strings.Contains(got.err, "d: the next build will fail, as its corpus cannot be read: /gone is not there") {
 		t.Errorf("%+v", got)
+	}
+	fake.cards = listed[2:3]
+	if got = in(t, connected(fake, ""), nil, "restore", "--all"); got.exit == cli.ExitDone {
+		t.Errorf("nothing was restored: %+v", got)
 	}
 }
 

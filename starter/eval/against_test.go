@@ -8,16 +8,17 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/unweaver/unweaver/internal/retrieve"
 	"github.com/unweaver/unweaver/starter/eval"
 )
 
 // many is a set of questions of which each has a passage of its own.
 func many(n int) *eval.Dataset {
-	out := &eval.Dataset{Name: "2wiki", Texts: map[string]string{}}
+	out := &eval.Dataset{Name: "2wiki", Texts: map[string]retrieve.Passage{}}
 	for i := range n {
 		id := fmt.Sprint(i)
-		out.Texts[id] = "text " + id
-		out.Questions = append(out.Questions, eval.Question{ID: id, Question: id, Gold: map[string]bool{id: true}})
+		out.Texts[id] = retrieve.Passage{Text: "text " + id}
+		out.Questions = append(out.Questions, eval.Question{ID: id, Question: id, Gold: []string{id}})
 	}
 	return out
 }

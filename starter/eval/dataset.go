@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -18,15 +17,16 @@ import (
 
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/retrieve"
 )
 
-// Question of a dataset. Gold ids are those of passages.
+// Question of a dataset. Gold lists ids of passages, each once, in the order of the file.
 type Question struct {
 	ID       string
 	Question string
 	Answer   string
 	Answers  []string // all that are right
-	Gold     map[string]bool
+	Gold     []string
 }
 
 // Dataset is a folder with corpus.jsonl, questions.jsonl and perhaps a recorded extraction, or one of GraphRAG-Bench.
@@ -34,11 +34,11 @@ type Dataset struct {
 	Name      string
 	Dir       string
 	Questions []Question
-	Texts     map[string]string // passage id -> title and text, for the oracle
-	Passages  []string          // texts alone, in the order of corpus.jsonl
-	Recorded  string            // path of the recording; empty: none
-	Matched   bool              // gold is what matches the evidence best
-	LeftOut   int               // questions without gold
+	Texts     map[string]retrieve.Passage // by id, for the oracle
+	Passages  []string                    // texts alone, in the order of corpus.jsonl
+	Recorded  string                      // path of the recording; empty: none
+	Matched   bool                        // gold is what matches the evidence best
+	LeftOut   int                         // questions without gold
 
 	corpus []byte // what Stage writes; nil: corpus.jsonl of Dir
 }
@@ -89,9 +89,13 @@ func Load(dir string) (*Dataset, error) {
 	return loadLines(dir)
 }
 
+func newDataset(dir string) *Dataset {
+	return &Dataset{Name: filepath.Base(filepath.Clean(dir)), Dir: dir, Texts: map[string]retrieve.Passage{}}
+}
+
 // loadLines reads corpus.jsonl and questions.jsonl and refuses gold ids that no passage has.
 func loadLines(dir string) (*Dataset, error) {
-	dataset := &Dataset{Name: filepath.Base(filepath.Clean(dir)), Dir: dir, Texts: map[string]string{}}
+	dataset := newDataset(dir)
 	err := lines(filepath.Join(dir, "corpus.jsonl"), func(_ int, raw []byte) error {
 		var r struct {
 			ID    any    `json:"id"`
@@ -102,7 +106,8 @@ func loadLines(dir string) (*Dataset, error) {
 			return err
 		}
 		dataset.Passages = append(dataset.Passages, r.Text)
-		dataset.Texts[fmt.Sprint(r.ID)] = strings.TrimSpace(r.Title + "\n" + r.Text)
+		id := fmt.Sprint(r.ID)
+		dataset.Texts[id] = retrieve.Passage{ID: id, Title: r.Title, Text: r.Text}
 		return nil
 	})
 	if err != nil {
@@ -119,7 +124,6 @@ func loadLines(dir string) (*Dataset, error) {
 			Question: question.Question,
 			Answer:   question.Answer,
 			Answers:  question.Answers,
-			Gold:     map[string]bool{},
 		}
 		if q.Answer == "" && len(question.Answers) > 0 {
 			q.Answer = question.Answers[0]
@@ -132,7 +136,9 @@ func loadLines(dir string) (*Dataset, error) {
 				break
 			}
 			for _, g := range names {
-				q.Gold[g] = true
+				if !slices.Contains(q.Gold, g) {
+					q.Gold = append(q.Gold, g)
+				}
 				if _, ok := dataset.Texts[g]; !ok {
 					missing[g] = true
 				}
@@ -175,7 +181,7 @@ func loadLines(dir string) (*Dataset, error) {
 func (d *Dataset) QuestionsSum() string {
 	asked := make([]string, 0, len(d.Questions))
 	for _, question := range d.Questions {
-		raw, err := json.Marshal([]any{question.Question, slices.Sorted(maps.Keys(question.Gold))})
+		raw, err := json.Marshal([]any{question.Question, slices.Sorted(slices.Values(question.Gold))})
 		if err != nil {
 			panic("eval: questions: " + err.Error()) // texts always marshal
 		}

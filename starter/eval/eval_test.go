@@ -27,7 +27,7 @@ func write(t *testing.T, files map[string]string) string {
 }
 
 func TestScoresByHand(t *testing.T) {
-	s := score([]string{"x", "a", "y", "b"}, map[string]bool{"a": true, "b": true}, []int{1, 2, 4})
+	s := score([]string{"x", "a", "y", "b"}, []string{"a", "b"}, []int{1, 2, 4})
 	want := (1/math.Log2(3) + 1/math.Log2(5)) / (1 + 1/math.Log2(3))
 	if s.Recall[0] != 0 || s.Recall[1] != 0.5 || s.Recall[2] != 1 || s.All[1] != 0 || s.All[2] != 1 || s.MRR != 0.5 ||
 		math.Abs(s.NDCG-want) > 1e-12 {

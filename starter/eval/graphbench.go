@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/retrieve"
 	"github.com/unweaver/unweaver/internal/text"
 )
 
@@ -54,7 +55,8 @@ func loadGraphBench(dir string) (*Dataset, bool, error) {
 		rows = append(rows, some...)
 		return nil
 	})
-	dataset := &Dataset{Name: filepath.Base(filepath.Clean(dir)), Dir: dir, Texts: map[string]string{}, Matched: true}
+	dataset := newDataset(dir)
+	dataset.Matched = true
 	matchers := map[string]*matcher{}
 	for _, row := range rows {
 		if row.Context != "" {
@@ -102,7 +104,7 @@ func (d *Dataset) cutContext(row graphRow) *matcher {
 	out := &matcher{holding: map[string][]int{}}
 	add := func(content string) {
 		id := fmt.Sprintf("%s-%d", row.Name, len(out.ids))
-		d.Texts[id], d.Passages = content, append(d.Passages, content)
+		d.Texts[id], d.Passages = retrieve.Passage{ID: id, Text: content}, append(d.Passages, content)
 		raw, err := json.Marshal(map[string]string{"id": id, "text": content})
 		if err != nil {
 			panic("eval: passage: " + err.Error()) // texts always marshal
@@ -138,8 +140,7 @@ type matcher struct {
 }
 
 // gold returns the passage that matches each piece best.
-func (m *matcher) gold(pieces []string) map[string]bool {
-	out := map[string]bool{}
+func (m *matcher) gold(pieces []string) (out []string) {
 	for _, piece := range pieces {
 		matched, all := make([]float64, len(m.ids)), 0.0
 		for _, term := range terms(piece) {
@@ -151,7 +152,9 @@ func (m *matcher) gold(pieces []string) map[string]bool {
 		}
 		if all > 0 {
 			if best := slices.Max(matched); best >= leastMatched*all {
-				out[m.ids[slices.Index(matched, best)]] = true
+				if id := m.ids[slices.Index(matched, best)]; !slices.Contains(out, id) {
+					out = append(out, id)
+				}
 			}
 		}
 	}

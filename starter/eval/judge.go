@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
-	"sort"
 	"strings"
 
 	"github.com/unweaver/unweaver/internal/fault"
@@ -16,7 +15,38 @@ import (
 
 // Judge rates answers by factual correctness as RAGAS does: both texts are cut into claims,
 // each claim is checked against the other text.
-type Judge struct{ Chat model.Chat }
+type Judge struct {
+	Chat   model.Chat
+	Other  model.Chat // who answers baselines, where that is not the judge
+	Parity bool       // baselines are asked in the reference's form
+
+	Journal *Journal
+	run     int // of judgements: each is asked for by itself
+}
+
+// complete asks the model, repeats what fails for a while, and returns what read makes of its reply.
+func (j *Judge) complete(
+	ctx context.Context, chat model.Chat, call model.Call, read func(model.Reply) error,
+) (model.Reply, error) {
+	fields := []string{fmt.Sprint(j.run), call.Task, call.System, call.User}
+	reply, err := remembered(ctx, j.Journal, fields, func(ctx context.Context) (reply model.Reply, err error) {
+		var used model.Usage
+		err = retry.Do(ctx, func(ctx context.Context) error {
+			if reply, err = chat.Complete(ctx, call); err == nil {
+				err = read(reply)
+			}
+			used.Prompt += reply.Usage.Prompt
+			used.Completion += reply.Usage.Completion
+			return err
+		})
+		reply.Usage = used
+		return reply, err
+	})
+	if err == nil {
+		err = read(reply)
+	}
+	return reply, err
+}
 
 // CallsPerAnswer are what one rating costs.
 const CallsPerAnswer = 4
@@ -53,15 +83,8 @@ func (j *Judge) call(
 	schema json.RawMessage,
 	into any,
 ) (used int64, err error) {
-	err = retry.Do(ctx, func(ctx context.Context) error {
-		reply, err := j.Chat.Complete(
-			ctx,
-			model.Call{Task: "judge", System: system, User: user, Schema: schema, Input: user},
-		)
-		used += reply.Usage.Prompt + reply.Usage.Completion
-		if err != nil {
-			return err
-		}
+	call := model.Call{Task: "judge", System: system, User: user, Schema: schema, Input: user}
+	reply, err := j.complete(ctx, j.Chat, call, func(reply model.Reply) error {
 		text := reply.Text
 		if i, k := strings.IndexByte(text, '{'), strings.LastIndexByte(text, '}'); i >= 0 && k > i {
 			text = text[i : k+1]
@@ -71,7 +94,7 @@ func (j *Judge) call(
 		}
 		return nil
 	})
-	return used, err
+	return reply.Usage.Prompt + reply.Usage.Completion, err
 }
 
 func (j *Judge) claims(ctx context.Context, text string) ([]string, int64, error) {
@@ -153,14 +176,19 @@ func factual(tp, fp, fn int) float64 {
 	return math.Round(200*p*r/(p+r)) / 100
 }
 
-// Answer answers a question by the fixed prompt, from passages or from nothing.
-func (j *Judge) Answer(ctx context.Context, question string, passages []string) (string, model.Usage, error) {
-	sort.Strings(passages)
-	ps := make([]retrieve.Passage, len(passages))
-	for i, t := range passages {
-		ps[i] = retrieve.Passage{ID: fmt.Sprint(i), Text: t}
+// Answer asks for an answer by the prompt of all methods: from whole passages in their order, or, without any, from
+// what the model knows.
+func (j *Judge) Answer(
+	ctx context.Context, question string, passages []retrieve.Passage,
+) (string, model.Usage, error) {
+	form := retrieve.FormOf(j.Parity)
+	given, _ := form.Pack(passages, math.MaxInt)
+	system, user := form.Ask(given, question)
+	call := model.Call{Task: model.Answer, System: system, User: user, Question: question}
+	chat := j.Other
+	if chat == nil {
+		chat = j.Chat
 	}
-	text, used := retrieve.Context(ps, 4000)
-	a, err := retrieve.Answer(ctx, j.Chat, question, text, ps, used, func() string { return "" })
-	return a.Text, a.Usage, err
+	reply, err := j.complete(ctx, chat, call, func(model.Reply) error { return nil })
+	return strings.TrimSpace(reply.Text), reply.Usage, err
 }

@@ -3,6 +3,7 @@ package eval
 import (
 	"math"
 	"math/rand/v2"
+	"slices"
 	"sort"
 )
 
@@ -16,13 +17,13 @@ type Scores struct {
 }
 
 // score compares ranked passages (distinct, by their first chunk) with the gold.
-func score(ranked []string, gold map[string]bool, ks []int) Scores {
+func score(ranked []string, gold []string, ks []int) Scores {
 	scores := Scores{F1: math.NaN()}
 	top := ks[len(ks)-1]
 	for _, k := range ks {
 		n := 0
 		for _, id := range ranked[:min(k, len(ranked))] {
-			if gold[id] {
+			if slices.Contains(gold, id) {
 				n++
 			}
 		}
@@ -39,7 +40,7 @@ func score(ranked []string, gold map[string]bool, ks []int) Scores {
 		if i < len(gold) {
 			ideal += w
 		}
-		if i < len(ranked) && gold[ranked[i]] {
+		if i < len(ranked) && slices.Contains(gold, ranked[i]) {
 			dcg += w
 			if scores.MRR == 0 {
 				scores.MRR = 1 / float64(i+1)

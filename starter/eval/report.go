@@ -4,36 +4,37 @@ import (
 	"encoding/json"
 	"fmt"
 	"html"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 )
 
-// published are rows of the paper's Table 1 (arXiv 2603.29875): factual correctness, mean over five runs.
+// published are rows of the paper's Table 1 (arXiv 2603.29875): factual correctness, mean and variance of five runs.
 var published = map[string][]struct {
-	Method string
-	F1     float64
+	Method   string
+	Mean, S2 float64
 }{
-	"covid_qa": {
-		{"UnWeaver", 0.3823},
-		{"UnWeaverPPR", 0.3701},
-		{"VectorRAG", 0.3790},
-		{"RAPTOR", 0.3643},
-		{"GraphRAG", 0.3092},
-		{"HippoRAG2", 0.3735},
-		{"ClosedBook", 0.2135},
-		{"Oracle", 0.4765},
+	"covidqa": {
+		{"UnWeaver", 0.3823, 1.32e-5}, {"UnWeaverPPR", 0.3701, 4.37e-6}, {"VectorRAG", 0.3790, 6.02e-6},
+		{"RAPTOR", 0.3643, 8.04e-6}, {"GraphRAG", 0.3092, 3.66e-6}, {"HippoRAG2", 0.3735, 6.06e-6},
+		{"ClosedBook", 0.2135, 1.50e-6}, {"Oracle", 0.4765, 3.77e-6},
+	},
+	"emanual": {
+		{"UnWeaver", 0.4811, 2.47e-5}, {"UnWeaverPPR", 0.4514, 1.39e-5}, {"VectorRAG", 0.4793, 2.16e-5},
+		{"RAPTOR", 0.4466, 2.17e-5}, {"GraphRAG", 0.3424, 5.87e-6}, {"HippoRAG2", 0.4680, 1.43e-5},
+		{"ClosedBook", 0.1793, 5.01e-6}, {"Oracle", 0.5318, 2.30e-6},
+	},
+	"techqa": {
+		{"UnWeaver", 0.3135, 7.54e-6}, {"UnWeaverPPR", 0.3123, 2.53e-6}, {"VectorRAG", 0.3218, 7.86e-6},
+		{"GraphRAG", 0.2847, 4.19e-6}, {"HippoRAG2", 0.3448, 1.34e-5}, {"ClosedBook", 0.2052, 4.20e-6},
+		{"Oracle", 0.3367, 1.66e-6},
 	},
 	"musique": {
-		{"UnWeaver", 0.2028},
-		{"UnWeaverPPR", 0.1946},
-		{"VectorRAG", 0.2007},
-		{"RAPTOR", 0.1858},
-		{"GraphRAG", 0.1353},
-		{"HippoRAG2", 0.2196},
-		{"ClosedBook", 0.1476},
-		{"Oracle", 0.2176},
+		{"UnWeaver", 0.2028, 4.60e-6}, {"UnWeaverPPR", 0.1946, 3.88e-6}, {"VectorRAG", 0.2007, 1.47e-6},
+		{"RAPTOR", 0.1858, 1.29e-6}, {"GraphRAG", 0.1353, 7.65e-6}, {"HippoRAG2", 0.2196, 1.01e-6},
+		{"ClosedBook", 0.1476, 9.82e-6}, {"Oracle", 0.2176, 2.02e-6},
 	},
 }
 
@@ -162,39 +163,51 @@ func (r *Report) chosen(text *strings.Builder) {
 
 // tokens writes the table of tokens and of the answers' correctness.
 func (r *Report) tokens(text *strings.Builder) {
-	text.WriteString(
-		"\n| method | prompt index | prompt query | completion index | completion query | embedding index | " +
-			"embedding query | factual correctness (variance) | failed as 0 | skipped |\n" +
-			strings.Repeat("|---", 10) + "|\n",
-	)
+	text.WriteString("\nTokens that each method needs. Those of the index are the ledger's, whenever they were paid: " +
+		"equal on a re-run; embeddings of them are counted in o200k tokens. What gem and apr add to an " +
+		"index is not among them. Those of questions count as if none was asked before.\n\n" +
+		"| method | extraction prompt | completion | class embedding | chunk embedding | question embedding | " +
+		"answer prompt | completion | factual correctness ± its deviation | against the first | failed as 0 | skipped |\n" +
+		strings.Repeat("|---", 12) + "|\n")
 	for _, row := range r.Rows {
-		factual := "– | – | –"
-		if f1 := row.F1; f1 != nil {
-			factual = fmt.Sprintf("%.4f (%.2e) | %.4f | %d", f1.Mean, f1.Variance, f1.AsZero, f1.Skipped)
-		}
+		fmt.Fprintf(text, "| %s |", row.Name)
 		used := row.Tokens
-		fmt.Fprintf(
-			text,
-			"| %s | %d | %d | %d | %d | %d | %d | %s |\n",
-			row.Name, used.PromptIndex, used.PromptQuery, used.CompletionIndex, used.CompletionQuery,
-			used.EmbedIndex, used.EmbedQuery, factual,
-		)
+		for _, n := range []int64{
+			used.PromptIndex, used.CompletionIndex, used.EmbedClasses, used.EmbedChunks, used.EmbedQuery, used.PromptQuery,
+			used.CompletionQuery,
+		} {
+			if n == 0 {
+				text.WriteString(" – |")
+			} else {
+				fmt.Fprintf(text, " %d |", n)
+			}
+		}
+		if f1 := row.F1; f1 != nil {
+			against := "–"
+			if f1.Against != nil {
+				against = f1.Against.difference()
+			}
+			deviation := math.Sqrt(f1.Variance)
+			fmt.Fprintf(text, " %.4f ± %.4f | %s | %.4f | %d |\n", f1.Mean, deviation, against, f1.AsZero, f1.Skipped)
+		} else {
+			text.WriteString(" – | – | – | – |\n")
+		}
 	}
 }
 
 // published writes what the paper says of a dataset of that name.
 func (r *Report) published(text *strings.Builder) {
-	rows := published[r.Dataset]
+	rows := published[strings.ReplaceAll(r.Dataset, "_", "")]
 	if len(rows) == 0 {
 		return
 	}
 	text.WriteString("\nPublished for a set of that name " +
-		"(another selection of questions, other models: a distant comparison): ")
+		"(mean and variance; another selection of questions and other models: a distant comparison): ")
 	for i, row := range rows {
 		if i > 0 {
 			text.WriteString(", ")
 		}
-		fmt.Fprintf(text, "%s %.4f", row.Method, row.F1)
+		fmt.Fprintf(text, "%s %.4f (%.2e)", row.Method, row.Mean, row.S2)
 	}
 	text.WriteString(".\n")
 }
@@ -297,8 +310,40 @@ func (r *Report) Write(dir string) error {
 		return err
 	}
 	return writeAll(dir, map[string]string{
-		"spend.svg": r.SpendSVG(), "report.json": string(raw) + "\n", "report.md": r.Markdown(), "recall.svg": r.SVG(),
+		"questions.jsonl": r.answered(), "spend.svg": r.SpendSVG(), "report.json": string(raw) + "\n",
+		"report.md": r.Markdown(), "recall.svg": r.SVG(),
 	})
+}
+
+// answered has a line for each question that was answered and judged: by system, its answer and how factual it is by
+// run, null where it could not be judged.
+func (r *Report) answered() string {
+	type one struct {
+		Answer  string     `json:"answer"`
+		Factual []*float64 `json:"factual_correctness"`
+	}
+	var text strings.Builder
+	for i, id := range r.ids {
+		line := map[string]any{"id": id}
+		for _, row := range r.Rows {
+			if len(row.rated) == 0 {
+				continue
+			}
+			said := one{Answer: row.answers[i]}
+			for _, run := range row.rated {
+				var value *float64
+				if !math.IsNaN(run[i]) {
+					value = &run[i]
+				}
+				said.Factual = append(said.Factual, value)
+			}
+			line[row.Name] = said
+		}
+		if raw, err := json.Marshal(line); err == nil && len(line) > 1 { // texts and numbers always marshal
+			text.Write(append(raw, '\n'))
+		}
+	}
+	return text.String()
 }
 
 // writeAll writes files into a folder, without those that hold nothing.

@@ -1,6 +1,7 @@
 package eval
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -8,7 +9,9 @@ import (
 	"sync"
 	"time"
 
+	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/retrieve"
 	"github.com/unweaver/unweaver/internal/stream/parallel"
 )
 
@@ -51,6 +54,7 @@ type Plan struct {
 	Dataset *Dataset
 	Systems []System
 	Ks      []int
+	Seats   int // passages that an answer is given; 0: the largest of Ks
 	Seed    uint64
 	Ask     Asker
 	AskOf   func(index string) Asker // where systems name indexes
@@ -59,6 +63,8 @@ type Plan struct {
 	Quotes  bool                     // answers are quoted by built-in models, and cost nothing
 	Runs    int                      // of answers and judgements
 	Notice  func(string)
+	Spent   core.IndexTokens // of the index
+	Fills   bool             // short results are filled up with similar chunks
 }
 
 // workers is how many questions are asked at once.
@@ -66,8 +72,9 @@ func (p Plan) workers() int { return max(1, p.Workers) }
 
 // response is what is read of an answer.
 type response struct {
-	Generation string `json:"generation"`
-	Models     string `json:"models"`
+	Latency    float64 `json:"latency_ms"` // as it was measured here
+	Generation string  `json:"generation"`
+	Models     string  `json:"models"`
 	Chunks     []struct {
 		Document string `json:"document"`
 		Snippet  struct {
@@ -83,19 +90,22 @@ type response struct {
 	} `json:"timings_ms"`
 	Usage struct {
 		Embedding  int64 `json:"embedding_tokens"`
+		Saved      int64 `json:"saved_embedding_tokens"`
 		Prompt     int64 `json:"prompt_tokens"`
 		Completion int64 `json:"completion_tokens"`
 	} `json:"usage"`
 }
 
-// Tokens are the six counters of the paper, and those of the judge apart.
+// Tokens are what a method of its own needs: of the index, as the ledger has them (core.IndexTokens), and of the
+// questions, as if none was asked before. The judge's are apart. 0: the method needs none.
 type Tokens struct {
 	PromptIndex     int64 `json:"prompt_index"`
-	PromptQuery     int64 `json:"prompt_query"`
 	CompletionIndex int64 `json:"completion_index"`
-	CompletionQuery int64 `json:"completion_query"`
-	EmbedIndex      int64 `json:"embed_index"`
+	EmbedClasses    int64 `json:"embed_classes"`
+	EmbedChunks     int64 `json:"embed_chunks"`
 	EmbedQuery      int64 `json:"embed_query"`
+	PromptQuery     int64 `json:"prompt_query"`
+	CompletionQuery int64 `json:"completion_query"`
 	Judge           int64 `json:"judge"`
 }
 
@@ -118,7 +128,9 @@ type Row struct {
 	Held       *Held      `json:"gold_answers_held,omitempty"` // by quoted answers
 	Failures   int        `json:"failed_queries"`
 
-	scores []Scores
+	scores  []Scores
+	answers []string
+	rated   [][]float64 // by run: factual correctness of each answer; NaN: not judged
 }
 
 // Factual correctness over runs, as the UnWeaver paper reports it: mean of the runs' means, and their sample variance.
@@ -128,6 +140,8 @@ type Factual struct {
 	AsZero   float64 `json:"mean_with_failed_as_zero"`
 	Skipped  int     `json:"skipped"`
 	N        int     `json:"n"`
+	// Against is the paired difference to the first row, question by question, of the means over the runs.
+	Against *Interval `json:"against_first,omitempty"`
 }
 
 // Report of an evaluation.
@@ -149,6 +163,8 @@ type Report struct {
 	Rows        []Row     `json:"rows"`
 	Shares      []Share   `json:"shares,omitempty"`
 	Questions   string    `json:"questions_sum"` // Dataset.QuestionsSum
+
+	ids []string // of the questions
 }
 
 // Run asks every question of every system.
@@ -167,6 +183,7 @@ func Run(ctx context.Context, plan Plan) (*Report, error) {
 			Because("it takes at least one question, one method and one cut-off")
 	}
 	for _, question := range plan.Dataset.Questions {
+		rep.ids = append(rep.ids, question.ID)
 		if question.Answer != "" {
 			rep.WithAnswers++
 		}
@@ -189,7 +206,36 @@ func Run(ctx context.Context, plan Plan) (*Report, error) {
 		}
 		rep.Rows = append(rep.Rows, row)
 	}
+	rep.compareFacts()
 	return rep, nil
+}
+
+// compareFacts compares the factual correctness of each row with the first one's, where both were judged.
+func (r *Report) compareFacts() {
+	first := r.Rows[0].facts()
+	for i := range r.Rows[1:] {
+		var differences []float64
+		for n, value := range r.Rows[i+1].facts() {
+			if difference := value - first[n]; !math.IsNaN(difference) {
+				differences = append(differences, difference)
+			}
+		}
+		if len(differences) > 0 {
+			paired := interval(differences, draws(len(differences), r.Seed))
+			r.Rows[i+1].F1.Against = &paired
+		}
+	}
+}
+
+// facts are the means over the runs of each answer's factual correctness; NaN: a run has none.
+func (r *Row) facts() []float64 {
+	out := make([]float64, len(r.answers))
+	for _, run := range r.rated {
+		for i, value := range run {
+			out[i] += value / float64(len(r.rated))
+		}
+	}
+	return out
 }
 
 // add sums a row up, against the first one, and tells of it.
@@ -259,13 +305,8 @@ func (p Plan) system(ctx context.Context, system System, rep *Report) (Row, erro
 	}
 	err := parallel.Each(ctx, rep.N, p.workers(), func(ctx context.Context, i int) error {
 		question := p.Dataset.Questions[i]
-		start := time.Now()
-		raw, err := ask(ctx, p.body(system, question))
-		latency[i] = float64(time.Since(start).Microseconds()) / 1000
-		var got response
-		if err == nil {
-			err = json.Unmarshal(raw, &got)
-		}
+		got, err := p.ask(ctx, ask, system, question)
+		latency[i] = got.Latency
 		if err != nil {
 			return fault.CodeOf(err).At("ask question", question.ID+" by "+row.Name).Because(err)
 		}
@@ -275,7 +316,7 @@ func (p Plan) system(ctx context.Context, system System, rep *Report) (Row, erro
 			rep.Generation, rep.Models = got.Generation, got.Models
 		}
 		row.scores[i] = score(got.passages(), question.Gold, p.Ks)
-		row.Tokens.EmbedQuery += got.Usage.Embedding
+		row.Tokens.EmbedQuery += got.Usage.Embedding + got.Usage.Saved
 		row.Tokens.PromptQuery += got.Usage.Prompt
 		row.Tokens.CompletionQuery += got.Usage.Completion
 		if got.Answer != nil {
@@ -290,20 +331,75 @@ func (p Plan) system(ctx context.Context, system System, rep *Report) (Row, erro
 	if err != nil {
 		return row, err
 	}
+	row.Tokens.index(system.Method, p.Fills, p.Spent)
 	row.P50, row.P99 = quantile(latency, 0.5), quantile(latency, 0.99)
 	if p.Judge != nil {
-		row.F1, row.Tokens.Judge, err = p.judge(ctx, answers)
+		err = p.judge(ctx, &row, answers)
 	}
 	return row, err
 }
 
-// body of a query; answers are asked for where they can be judged.
-func (p Plan) body(system System, question Question) map[string]any {
-	body := map[string]any{"query": question.Question, "method": system.Method, "top_chunks": p.Ks[len(p.Ks)-1]}
+// ask asks a system a question. Where an answer is given another number of passages than are compared, it is asked for
+// by a query of its own.
+func (p Plan) ask(ctx context.Context, ask Asker, system System, question Question) (response, error) {
+	query := func(seats int, answered bool) (got response, err error) {
+		body := p.body(system, question, seats, answered)
+		fields, err := json.Marshal(body)
+		if err != nil {
+			return got, err
+		}
+		var journal *Journal
+		if p.Judge != nil {
+			journal = p.Judge.Journal
+		}
+		return remembered(ctx, journal, []string{system.Index, string(fields)}, func(ctx context.Context) (response, error) {
+			start := time.Now()
+			raw, err := ask(ctx, body)
+			got.Latency = float64(time.Since(start).Microseconds()) / 1000
+			if err == nil {
+				err = json.Unmarshal(raw, &got)
+			}
+			return got, err
+		})
+	}
+	answered := (p.Judge != nil || p.Quotes) && question.Answer != ""
+	most := p.Ks[len(p.Ks)-1]
+	seats := cmp.Or(p.Seats, most)
+	if p.Judge == nil || !answered || seats == most {
+		return query(most, answered)
+	}
+	got, err := query(most, false)
+	if err != nil {
+		return got, err
+	}
+	answer, err := query(seats, true)
+	got.Answer, got.Timings.Answer = answer.Answer, answer.Timings.Answer
+	got.Usage.Prompt, got.Usage.Completion = answer.Usage.Prompt, answer.Usage.Completion
+	return got, err
+}
+
+// index takes over what a method needs of what the index cost.
+func (t *Tokens) index(name string, fills bool, spent core.IndexTokens) {
+	method, err := retrieve.Methods().Method(name)
+	if err != nil {
+		return
+	}
+	needs := method.Spec().Needs
+	if needs.Embedding == retrieve.ByClassEmbedder {
+		t.PromptIndex, t.CompletionIndex, t.EmbedClasses = spent.Prompt, spent.Completion, spent.Classes
+	}
+	if needs.Embedding == retrieve.ByChunkEmbedder || needs.Hashed || fills && needs.Embedding != retrieve.NoEmbedding {
+		t.EmbedChunks = spent.Chunks
+	}
+}
+
+// body of a query.
+func (p Plan) body(system System, question Question, seats int, answered bool) map[string]any {
+	body := map[string]any{"query": question.Question, "method": system.Method, "top_chunks": seats}
 	if system.Rule != "" {
 		body["rule"] = system.Rule
 	}
-	if (p.Judge != nil || p.Quotes) && question.Answer != "" {
+	if answered {
 		body["answer"] = true
 	}
 	if system.Generation != "" {
@@ -346,16 +442,17 @@ func (r *Row) sum(ks []int, drawn [][]int32) {
 
 // judge rates answers over the runs. An answer that cannot be judged is skipped; what would fail for every answer ends
 // the evaluation.
-func (p Plan) judge(ctx context.Context, answers []string) (*Factual, int64, error) {
+func (p Plan) judge(ctx context.Context, row *Row, answers []string) error {
 	out := &Factual{}
-	var used int64
+	row.F1, row.answers = out, answers
 	var means, zeros []float64
-	for range max(1, p.Runs) {
-		rated, spent, err := p.rate(ctx, answers)
-		used += spent
+	for run := range max(1, p.Runs) {
+		rated, spent, err := p.rate(ctx, run, answers)
+		row.Tokens.Judge += spent
 		if err != nil {
-			return nil, used, err
+			return err
 		}
+		row.rated = append(row.rated, rated)
 		sum, judged, all := 0.0, 0, 0
 		for i, value := range rated {
 			if p.Dataset.Questions[i].Answer == "" {
@@ -372,11 +469,13 @@ func (p Plan) judge(ctx context.Context, answers []string) (*Factual, int64, err
 	}
 	out.Mean, out.Variance = variance(means)
 	out.AsZero, _ = variance(zeros)
-	return out, used, nil
+	return nil
 }
 
 // rate gives the F1 of each answer, NaN for those that have no gold answer or could not be judged.
-func (p Plan) rate(ctx context.Context, answers []string) (rated []float64, used int64, err error) {
+func (p Plan) rate(ctx context.Context, run int, answers []string) (rated []float64, used int64, err error) {
+	judge := *p.Judge
+	judge.run = run + 1
 	rated = make([]float64, len(answers))
 	var mu sync.Mutex
 	err = parallel.Each(ctx, len(answers), p.workers(), func(ctx context.Context, i int) error {
@@ -385,7 +484,7 @@ func (p Plan) rate(ctx context.Context, answers []string) (rated []float64, used
 		if gold == "" {
 			return nil
 		}
-		value, spent, err := p.Judge.F1(ctx, answers[i], gold)
+		value, spent, err := judge.F1(ctx, answers[i], gold)
 		mu.Lock()
 		defer mu.Unlock()
 		used += spent
@@ -415,12 +514,10 @@ func (p Plan) baseline(ctx context.Context, name string) (Row, error) {
 		if question.Answer == "" {
 			return nil
 		}
-		var passages []string
+		var passages []retrieve.Passage
 		if name == oracle {
-			for id := range p.Dataset.Texts {
-				if question.Gold[id] {
-					passages = append(passages, p.Dataset.Texts[id])
-				}
+			for _, id := range question.Gold {
+				passages = append(passages, p.Dataset.Texts[id])
 			}
 		}
 		text, usage, err := p.Judge.Answer(ctx, question.Question, passages)
@@ -432,7 +529,7 @@ func (p Plan) baseline(ctx context.Context, name string) (Row, error) {
 		return err
 	})
 	if err == nil {
-		row.F1, row.Tokens.Judge, err = p.judge(ctx, answers)
+		err = p.judge(ctx, &row, answers)
 	}
 	return row, err
 }

@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -18,18 +19,21 @@ import (
 
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/model"
+	"github.com/unweaver/unweaver/internal/retrieve"
 	"github.com/unweaver/unweaver/starter/eval"
 )
 
 // dataset of four passages and three questions, two of which have answers.
 func dataset() *eval.Dataset {
 	return &eval.Dataset{
-		Name:  "small",
-		Texts: map[string]string{"a": "Alpha", "b": "Beta", "c": "Gamma", "d": "Delta"},
+		Name: "small",
+		Texts: map[string]retrieve.Passage{
+			"a": {Text: "Alpha"}, "b": {Text: "Beta"}, "c": {Text: "Gamma"}, "d": {Text: "Delta"},
+		},
 		Questions: []eval.Question{
-			{ID: "1", Question: "first", Answer: "Alpha.", Gold: map[string]bool{"a": true}},
-			{ID: "2", Question: "second", Answer: "Beta.", Gold: map[string]bool{"b": true}},
-			{ID: "3", Question: "both", Gold: map[string]bool{"c": true, "d": true}},
+			{ID: "1", Question: "first", Answer: "Alpha.", Gold: []string{"a"}},
+			{ID: "2", Question: "second", Answer: "Beta.", Gold: []string{"b"}},
+			{ID: "3", Question: "both", Gold: []string{"c", "d"}},
 		},
 	}
 }
@@ -43,7 +47,7 @@ func answers(tables map[string]map[string][]string) eval.Asker {
 		}
 		out := map[string]any{
 			"generation": "g1", "models": "m", "chunks": chunks,
-			"usage": map[string]int{"embedding_tokens": 2, "prompt_tokens": 3, "completion_tokens": 5},
+			"usage": map[string]int{"embedding_tokens": 2, "saved_embedding_tokens": 1, "prompt_tokens": 3, "completion_tokens": 5},
 		}
 		if body["answer"] == true {
 			out["answer"] = map[string]string{"text": "Alpha."}
@@ -80,7 +84,7 @@ func TestMethodsAreComparedQuestionByQuestion(t *testing.T) {
 	close("MRR of poor", poor.MRR.Mean, (0.5+0+0.5)/3)
 	close("difference at the largest k", poor.Against.Mean, -0.5)
 	assert.True(t, good.Against == nil, "the first method is compared with itself")
-	assert.True(t, good.Tokens.EmbedQuery == 6 && good.Tokens.PromptQuery == 9 && good.Tokens.CompletionQuery == 15,
+	assert.True(t, good.Tokens.EmbedQuery == 9 && good.Tokens.PromptQuery == 9 && good.Tokens.CompletionQuery == 15,
 		"tokens %+v", good.Tokens)
 	assert.True(t, rep.Generation == "g1" && rep.Models == "m" && rep.WithAnswers == 2 && rep.N == 3, "%+v", rep)
 }
@@ -206,6 +210,46 @@ func TestAnswersThatCannotBeJudgedAreSkipped(t *testing.T) {
 	}
 }
 
+// noting is a judge's model that notes what it is asked.
+type noting struct {
+	fussy
+	mu    *sync.Mutex
+	asked *[]model.Call
+}
+
+func (n noting) Complete(ctx context.Context, call model.Call) (model.Reply, error) {
+	n.mu.Lock()
+	*n.asked = append(*n.asked, call)
+	n.mu.Unlock()
+	return n.fussy.Complete(ctx, call)
+}
+
+func TestBaselinesAskTheModelWithNothingAndWithAllThatIsGold(t *testing.T) {
+	for _, parity := range []bool{false, true} {
+		p := plan(answers(tables), eval.System{Method: "good"})
+		p.Dataset.Questions = []eval.Question{{Question: "what?", Answer: "x", Gold: []string{"d", "long", "a"}}}
+		p.Dataset.Texts["long"] = retrieve.Passage{Text: strings.Repeat("word ", 5000) + "end"}
+		var calls []model.Call
+		p.Judge = &eval.Judge{Chat: noting{fussy{}, &sync.Mutex{}, &calls}, Parity: parity}
+		rep, err := eval.Run(t.Context(), p)
+		require.NoError(t, err)
+		calls = slices.DeleteFunc(calls, func(c model.Call) bool { return c.Task != model.Answer })
+		require.Len(t, calls, 2)
+		system, user := retrieve.FormOf(parity).Ask("", "what?")
+		assert.Equal(t, [2]string{system, user}, [2]string{calls[0].System, calls[0].User}, "closed book")
+		assert.NotContains(t, system, "context")
+		given := calls[1].User
+		if parity {
+			assert.Equal(t, "what?", given)
+			given = calls[1].System
+		}
+		first, last := strings.Index(given, "Delta"), strings.Index(given, "Alpha")
+		assert.True(t, first >= 0 && first < strings.Index(given, "word end") && strings.Index(given, "word end") < last,
+			"the gold passages stand whole and in the order of the question: %.80q", given)
+		assert.True(t, rep.Rows[1].Tokens.PromptQuery == 1 && rep.Rows[1].F1.N == 1, "%+v", rep.Rows[1])
+	}
+}
+
 func TestAnEmptyAnswerIsWrongAndCostsNothing(t *testing.T) {
 	judge := eval.Judge{Chat: fussy{err: errors.New("never asked")}}
 	f1, used, err := judge.F1(t.Context(), " \n", "gold")
@@ -228,7 +272,8 @@ func TestReportsCanBeReadAgain(t *testing.T) {
 	text := rep.Markdown()
 	for _, part := range []string{
 		"# musique: 3 questions (2 with answers)", "| good | 83.3 (", "| poor/borda |", "recall@2 against good",
-		"-50.0 (", "| good | 0 | 9 | 0 | 15 | 0 | 6 |", "HippoRAG2 0.2196", "seed 3",
+		"-50.0 (", "| good | – | – | – | – | 9 | 9 | 15 |", "VectorRAG 0.2007 (1.47e-06)",
+		"HippoRAG2 0.2196 (1.01e-06)", "seed 3",
 	} {
 		assert.Contains(t, text, part)
 	}
@@ -277,9 +322,10 @@ func TestACorpusIsStagedAloneAndKeepsItsTime(t *testing.T) {
 		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600))
 	}
 	loaded, err := eval.Load(dir)
-	require.True(t, err == nil && len(loaded.Questions) == 2 && loaded.Texts["1"] == "T\nx" && loaded.Texts["b"] == "y",
-		"%+v, %v", loaded, err)
-	assert.True(t, loaded.Questions[0].ID == "1" && loaded.Questions[1].ID == "7" && loaded.Questions[1].Gold["b"],
+	require.NoError(t, err)
+	require.True(t, len(loaded.Questions) == 2 && loaded.Texts["1"].Title == "T" && loaded.Texts["b"].Text == "y", "%+v",
+		loaded)
+	assert.True(t, loaded.Questions[0].ID == "1" && loaded.Questions[1].ID == "7" && loaded.Questions[1].Gold[0] == "b",
 		"%+v", loaded.Questions)
 	assert.Empty(t, loaded.Recorded, "recording")
 	staged := filepath.Join(t.TempDir(), "staged")

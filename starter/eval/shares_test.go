@@ -69,14 +69,14 @@ func TestRecallIsToldAgainstWhatIsPaidFor(t *testing.T) {
 }
 
 func TestTheSumOfQuestionsIsOfWhatIsAskedAndOfNothingElse(t *testing.T) {
-	one := eval.Question{ID: "1", Question: "a", Gold: map[string]bool{"x": true, "y": true}}
-	two := eval.Question{ID: "2", Question: "b", Gold: map[string]bool{"z": true}}
+	one := eval.Question{ID: "1", Question: "a", Gold: []string{"x", "y"}}
+	two := eval.Question{ID: "2", Question: "b", Gold: []string{"z"}}
 	sum := func(questions ...eval.Question) string { return (&eval.Dataset{Questions: questions}).QuestionsSum() }
 	renamed := one
 	renamed.ID = "9"
 	assert.Equal(t, sum(two, renamed), sum(one, two), "order, or an id, changes the sum")
 	other := one
-	other.Gold = map[string]bool{"x": true}
+	other.Gold = []string{"x"}
 	for name, got := range map[string]string{
 		"one fewer": sum(one), "other gold": sum(other, two), "twice": sum(one, one, two),
 	} {

@@ -71,7 +71,7 @@ func TestGraphRAGBenchIsReadByThePassagesThatMatchBest(t *testing.T) {
 	dataset, err := eval.Load(dir)
 	require.NoError(t, err)
 	require.Len(t, dataset.Questions, 1)
-	assert.Equal(t, map[string]bool{"Medical-0": true, "Medical-1": true}, dataset.Questions[0].Gold)
+	assert.Equal(t, []string{"Medical-0", "Medical-1"}, dataset.Questions[0].Gold)
 	assert.Equal(t, 1, dataset.LeftOut)
 	require.NoError(t, dataset.Stage(filepath.Join(dir, "staged")))
 	raw, err := os.ReadFile(filepath.Join(dir, "staged", "corpus.jsonl"))

@@ -113,12 +113,9 @@ func handle[In, Out any](mux *http.ServeMux, name string, method func(context.Co
 	mux.HandleFunc("POST "+Prefix+name, func(w http.ResponseWriter, request *http.Request) {
 		var in In
 		var out Out
-		err := json.NewDecoder(io.LimitReader(request.Body, longestBody)).Decode(&in)
-		switch {
-		case err == nil:
+		err := readRequest(name, io.LimitReader(request.Body, longestBody), &in)
+		if err == nil {
 			err = checked(in)
-		case fault.As(err) == nil:
-			err = fault.Usage.At("read the request", name).Because(err)
 		}
 		if err == nil {
 			_, _ = io.Copy(io.Discard, io.LimitReader(request.Body, longestBody)) // its end ends the body's deadline

@@ -153,7 +153,9 @@ func (s *Service) Backfills(ctx context.Context, r control.BackfillNamed) ([]cor
 	var all []core.Backfill
 	var err error
 	if r.Name == "" {
-		all, err = run.Backfills(ctx, index)
+		if all, err = run.Backfills(ctx, index); err == nil && len(all) == 0 {
+			err = s.known(ctx, r.Index, "list the backfills")
+		}
 	} else if err = checkBackfill(r.Index, r.Name); err == nil {
 		var one core.Backfill
 		one, err = run.ReadBackfill(ctx, index, r.Name)

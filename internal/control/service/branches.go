@@ -62,7 +62,21 @@ func (s *Service) Branches(ctx context.Context, index string) ([]core.Branch, er
 	if !core.ValidIndex(index) {
 		return nil, slug("index", index)
 	}
-	return release.Branches(ctx, s.artifacts(index))
+	branches, err := release.Branches(ctx, s.artifacts(index))
+	if err == nil && len(branches) == 0 {
+		err = s.known(ctx, index, "list the branches")
+	}
+	return branches, err
+}
+
+// known refuses an index of which the store has nothing: an empty list of it would hide that its name is misspelt.
+func (s *Service) known(ctx context.Context, index, what string) error {
+	for _, err := range s.Stores.Artifacts.List(ctx, index+"/", "") {
+		return err
+	}
+	return fault.UnknownIndex.At(what+" of", index).
+		Because("the store has nothing of that name").
+		Advise("list the indexes: unweaver ls")
 }
 
 // Overlay implements Control.

@@ -38,7 +38,8 @@ func (s *Service) Estimate(ctx context.Context, request control.IndexRequest) (c
 		Artifacts: s.Stores.Artifacts, Corpora: s.Stores.Corpus, StoreID: s.Stores.StoreID,
 		Models: s.Models.Describe, Folder: app.Folder,
 		Settings: spec, ReplaceCorpus: request.ReplaceCorpus, Rebuild: request.Rebuild,
-		Why: request.Why, Listed: request.Listed, Unpriced: request.Unpriced, Parser: parser, Limits: parser.Limits(),
+		Why: request.Why, Listed: request.Listed, Unpriced: request.Unpriced, Accounts: request.Accounts,
+		Parser: parser, Limits: parser.Limits(),
 	})
 	if err != nil {
 		return report, err

@@ -416,9 +416,29 @@ func (s *Service) Restore(ctx context.Context, index string) (control.Run, error
 		return err
 	})
 	if err == nil {
-		work.Schedule = s.restoreSchedule(ctx, index)
+		work.Schedule, work.NoCorpus = s.restoreSchedule(ctx, index), s.whyNoCorpus(ctx, index)
 	}
 	return work, err
+}
+
+// whyNoCorpus says why the corpus of what is published cannot be read; empty: it can, or is not known. A restore needs
+// none, the next build does.
+func (s *Service) whyNoCorpus(ctx context.Context, index string) string {
+	manifest, err := s.published(ctx, index, "find the corpus")
+	if err != nil {
+		return ""
+	}
+	spec, err := s.artifacts(index).Spec(ctx, manifest.Spec)
+	if err != nil || spec.Corpus == "" {
+		return ""
+	}
+	if err = s.grant(ctx, spec.Corpus, false); err == nil {
+		_, err = s.Stores.Corpus(ctx, spec.Corpus)
+	}
+	if err != nil {
+		return err.Error()
+	}
+	return ""
 }
 
 // Audit implements Control. An index is audited once at a time.

@@ -336,7 +336,7 @@ func TestARestoreIsStartedOnceSeenAndCancelled(t *testing.T) {
 	wants(t, err, fault.UnknownIndex, "docs", "unweaver index")
 	publish(b, "g1")
 	run, err := b.Restore(t.Context(), "docs")
-	if err != nil || !strings.HasPrefix(run.Run, "docs/restore-") || b.temporal.started[0].ID != "restore/docs" {
+	if err != nil || !strings.HasPrefix(run.Run, "docs/restore-") || run.NoCorpus != "" || b.temporal.started[0].ID != "restore/docs" {
 		t.Fatalf("%+v, %v", run, err)
 	}
 	_, err = b.Restore(t.Context(), "docs")

@@ -171,7 +171,7 @@ func (s *Service) chosen(
 	for _, chunk := range chunks {
 		if !slices.ContainsFunc(letters, func(letter core.Letter) bool { return letter.Chunk == chunk }) {
 			return nil, 0, fault.NotFound.At("replay dead letter", fault.Quoted(chunk)).
-				Because(fmt.Sprintf("generation %s of %s has none of this chunk, and %d of others", manifest.Generation, index,
+				Because(fmt.Sprintf("generation %s of %s has none of this passage, and %d of others", manifest.Generation, index,
 					len(letters))).
 				Advise("see: unweaver dead-letters list --index " + index)
 		}

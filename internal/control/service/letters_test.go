@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"os"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -45,6 +46,35 @@ func (b *bench) fail(letter extract.DeadLetter) {
 	b.t.Helper()
 	_, err := blob.WriteJSON(b.t.Context(), b.art.Store, extract.DeadLetterKey(b.art, "g1", letter.Chunk), letter, blob.Cond{})
 	b.must(err)
+}
+
+// A restore needs no corpus. It says where the next build will miss it.
+func TestARestoreSaysWhyTheNextBuildWillFail(t *testing.T) {
+	b := newBench(t)
+	spec, err := b.art.Spec(t.Context(), b.publish())
+	b.must(err)
+	b.must(os.Remove(spec.Corpus))
+	run, err := b.Restore(t.Context(), "docs")
+	if err != nil || !strings.Contains(run.NoCorpus, spec.Corpus) {
+		t.Errorf("%+v, %v", run, err)
+	}
+}
+
+// An empty list of an index that is known is empty; one of a misspelt name is an error.
+func TestAListOfAnUnknownIndexIsAnError(t *testing.T) {
+	b := newBench(t)
+	b.publish()
+	for name, list := range map[string]func(index string) error{
+		"purges": func(index string) error { return second(b.Purges(t.Context(), control.PurgesRequest{Index: index})) },
+		"backfills": func(index string) error {
+			return second(b.Backfills(t.Context(), control.BackfillNamed{Index: index}))
+		},
+		"operations": func(index string) error { return second(b.Operations(t.Context(), index, 0)) },
+		"branches":   func(index string) error { return second(b.Branches(t.Context(), index)) },
+	} {
+		assert.NoError(t, list("docs"), name)
+		assert.True(t, fault.Is(list("dosc"), fault.UnknownIndex), name)
+	}
 }
 
 func TestARoundOfRetryFailedIsABuildOfWhatFailed(t *testing.T) {

@@ -61,7 +61,7 @@ func (s *Service) checkServed(ctx context.Context, name string) error {
 	lost, err := unit.StoresLost(ctx, index, s.Stores.Records, s.Stores.Vectors, manifest)
 	if err == nil && lost {
 		err = fault.StoreDown.At("serve", name).
-			Because("the store of classes or of vectors has lost what generation " + current.Generation + " needs").
+			Because("the store of entities or of vectors has lost what generation " + current.Generation + " needs").
 			Advise("run: unweaver restore --index " + name)
 	}
 	return err

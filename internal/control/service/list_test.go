@@ -123,7 +123,7 @@ func TestAnIndexThatCannotBeServedIsSeen(t *testing.T) {
 			b.must(b.Stores.Vectors.Drop(t.Context(), "docs-classes"))
 			b.must(b.Stores.Vectors.Create(t.Context(), "docs-classes", 3))
 		},
-		"the store of classes": func(b *bench) { b.Stores.Records = recordsmemory.New() },
+		"the store of entities": func(b *bench) { b.Stores.Records = recordsmemory.New() },
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t)

@@ -39,7 +39,11 @@ func (s *Service) Operations(ctx context.Context, index string, limit int) ([]co
 	if !core.ValidIndex(index) {
 		return nil, slug("index", index)
 	}
-	return release.Operations(ctx, s.artifacts(index), limit)
+	trail, err := release.Operations(ctx, s.artifacts(index), limit)
+	if err == nil && len(trail) == 0 { // that of a deleted index stays
+		err = s.known(ctx, index, "list the operations")
+	}
+	return trail, err
 }
 
 // Difference implements Control. What differs is copied to a folder of its own for as long.
@@ -79,8 +83,8 @@ func (s *Service) Aliases(ctx context.Context, r control.AliasesRequest) (out co
 	}
 	if r.Suggest && (r.Classes < 2 || r.Classes > MostSuggested || r.Cosine < 0 || r.Cosine > 1) {
 		return out, fault.InvalidParam.At("suggest aliases of", r.Index).
-			Because(fmt.Sprintf("%d classes at a cosine of %v were asked for", r.Classes, r.Cosine)).
-			Advise(fmt.Sprintf("want 2 to %d classes, and a cosine of 0 to 1", MostSuggested))
+			Because(fmt.Sprintf("%d entities at a cosine of %v were asked for", r.Classes, r.Cosine)).
+			Advise(fmt.Sprintf("want 2 to %d entities, and a cosine of 0 to 1", MostSuggested))
 	}
 	var suggest *release.Suggest
 	if r.Suggest {

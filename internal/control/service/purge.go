@@ -162,6 +162,14 @@ func (s *Service) Purges(ctx context.Context, request control.PurgesRequest) (an
 		return answer, slug("index", request.Index)
 	}
 	index := s.artifacts(request.Index)
+	if answer.Purges, err = purges.List(ctx, index); err != nil {
+		return answer, err
+	}
+	if len(answer.Purges) == 0 {
+		if err := s.known(ctx, request.Index, "list the purges"); err != nil {
+			return answer, err
+		}
+	}
 	if len(request.Readmit) > 0 {
 		op := core.Operation{
 			Action: core.ActionReadmit, Name: digests(purges.SetOf(index.Name, request.Readmit).Digests()),

@@ -74,7 +74,7 @@ func judge(space scratch.Space, name string, manifest *core.Manifest) (string, e
 	need := temporaryNeed(manifest)
 	wanted := fmt.Sprintf("a build of %s needs about %s", name, size(need))
 	if manifest == nil {
-		wanted = fmt.Sprintf("a first build needs about %s and %s a million chunks",
+		wanted = fmt.Sprintf("a first build needs about %s and %s a million passages",
 			size(need), size(needCopies*needChunk*1_000_000))
 	}
 	kind := ""

@@ -26,7 +26,7 @@ func TestTheTemporaryFolderIsComparedWithWhatABuildNeeds(t *testing.T) {
 		"too little":          {scratch.Space{Free: 9 << 30}, built, true, []string{"9.0 GiB free", "9.2 GiB", "UNWEAVER_CACHE_DIR"}},
 		"a tmpfs with room":   {scratch.Space{Free: 20 << 30, Memory: true}, built, false, []string{"in memory (a tmpfs)"}},
 		"a tmpfs without":     {scratch.Space{Free: 4 << 30, Memory: true}, built, true, []string{"a tmpfs", "a volume"}},
-		"nothing built":       {scratch.Space{Free: 1 << 30}, nil, false, []string{"256 MiB and 11.4 GiB a million chunks"}},
+		"nothing built":       {scratch.Space{Free: 1 << 30}, nil, false, []string{"256 MiB and 11.4 GiB a million passages"}},
 		"nothing and no room": {scratch.Space{Free: 1 << 20}, nil, true, []string{"1 MiB free"}},
 	} {
 		c.space.Folder = "/t"

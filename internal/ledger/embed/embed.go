@@ -43,8 +43,13 @@ func ChunkDigest(title, text string, fingerprint core.Digest) core.Digest {
 	return core.Sum("chunk-vector/1", ChunkText(title, text), WindowRule, fingerprint.String())
 }
 
-// ChunkText is a chunk as it is embedded and indexed: title, empty line, text.
-func ChunkText(title, text string) string { return title + "\n\n" + text }
+// ChunkText is a chunk as it is embedded and indexed: title, empty line, text; under parity, without a title, the text.
+func ChunkText(title, text string) string {
+	if title == "" {
+		return text
+	}
+	return title + "\n\n" + text
+}
 
 // Windows cuts a chunk that is too long for the embedder: 150 words a window, step 110, the title in front of each.
 func Windows(title, text string, maxTokens int) []string {

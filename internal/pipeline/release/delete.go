@@ -124,7 +124,13 @@ func (x *deletion) look(ctx context.Context) error {
 		x.out.Tags = append(x.out.Tags, tags[of]...)
 	}
 	x.out.Begun = run.RefuseDeleted(ctx, x.index) != nil
-	return x.listCollections(ctx)
+	if err := x.listCollections(ctx); err != nil || !x.DryRun {
+		return err
+	}
+	return x.Records.ScanRecords(ctx, core.RecordPrefix(x.StoreID, x.Index), func(keys []string) error {
+		x.out.Records += int64(len(keys)) // a deletion counts them as they go
+		return nil
+	})
 }
 
 // listBranches lists the branches that were deleted, and refuses one that is open or being made.
@@ -160,7 +166,7 @@ func (x *deletion) listCollections(ctx context.Context) (err error) {
 // names are those of branches that were deleted, and last of the index, which has the records that name them.
 func (x *deletion) names() []string { return append(slices.Clone(x.out.Branches), x.Index) }
 
-// count counts objects, bytes and generations.
+// count counts objects, bytes and generations, and notes a schedule.
 func (x *deletion) count(ctx context.Context) error {
 	generations := map[string]bool{}
 	for _, name := range x.names() {
@@ -170,6 +176,7 @@ func (x *deletion) count(ctx context.Context) error {
 			}
 			x.out.Objects++
 			x.out.Bytes += info.Size
+			x.out.Schedule = x.out.Schedule || info.Key == x.index.ScheduleKey()
 			if of, ok := strings.CutSuffix(info.Key, "/manifest.json"); ok {
 				generations[of] = true
 			}

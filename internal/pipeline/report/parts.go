@@ -67,7 +67,7 @@ func figures(r core.Report) part {
 	return part{
 		title:   "What it came to",
 		lines:   []string{summary(r) + "."},
-		columns: []string{"#documents", "#chunks", "#classes", "#mentions", "#dead letters", "#bytes written"},
+		columns: []string{"#documents", "#passages", "#entities", "#mentions", "#dead letters", "#bytes written"},
 		rows: [][]string{{
 			count(r.Documents), count(r.Chunks), count(r.Classes), count(r.Mentions), count(r.DeadLetters), size(r.Bytes),
 		}},
@@ -99,14 +99,17 @@ func changes(r core.Report) part {
 	return out
 }
 
-// enrichments tells what was made beside classes and chunks, and what failed of it.
+// plainNames gives people's words for the names of counts.
+var plainNames = strings.NewReplacer("_", " ", "chunks", "passages", "classes", "entities")
+
+// enrichments says what was made beside entities and passages, and what failed of it.
 func enrichments(r core.Report) part {
 	out := part{title: "Enrichments"}
 	for _, one := range r.Enriched {
 		var counts []string
 		for _, name := range slices.Sorted(maps.Keys(one.Counts)) {
 			if n := one.Counts[name]; n > 0 {
-				counts = append(counts, count(n)+" "+strings.ReplaceAll(name, "_", " "))
+				counts = append(counts, count(n)+" "+plainNames.Replace(name))
 			}
 		}
 		out.lines = append(out.lines, sentence(one.Name, strings.Join(counts, ", "))+".")
@@ -117,11 +120,11 @@ func enrichments(r core.Report) part {
 			out.lines = append(out.lines, count(failed)+" pairs of names are undecided, as the model gave no answer of use. "+
 				again)
 		default:
-			out.lines = append(out.lines, count(failed)+" chunks have no questions, as the model gave no answer of use: they "+
+			out.lines = append(out.lines, count(failed)+" passages have no questions, as the model gave no answer of use: they "+
 				"are compared by their texts. "+again)
 		}
 		if same := one.Counts["same"]; one.Name == "aliases" && same > 0 {
-			out.lines = append(out.lines, count(same)+" of them may be one class less each: unweaver aliases suggest prints "+
+			out.lines = append(out.lines, count(same)+" of them may be one entity less each: unweaver aliases suggest prints "+
 				"them as lines of a file to be read.")
 		}
 	}
@@ -385,7 +388,7 @@ func Next(r core.Report) []string {
 		add(`Ask it: unweaver query "..." --index ` + r.Index)
 	}
 	if r.DeadLetters > 0 && r.Published {
-		add("Ask again for the chunks that nothing was extracted from: unweaver retry-failed " + r.Index)
+		add("Ask again for the passages that nothing was extracted from: unweaver retry-failed " + r.Index)
 	}
 	return out
 }

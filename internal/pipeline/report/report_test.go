@@ -73,7 +73,7 @@ func TestEnrichmentsAreToldWithWhatFailedOfThem(t *testing.T) {
 		Counts: map[string]int64{"chunks": 4300, "failed": 12, "themes": 0},
 	}}
 	text := report.Markdown(r)
-	for _, want := range []string{"12 chunks have no questions", "12 failed"} {
+	for _, want := range []string{"12 passages have no questions", "12 failed"} {
 		assert.Contains(t, text, want, "no")
 	}
 	assert.False(t, strings.Contains(text, "0 themes"), "what is nothing is told")

@@ -104,7 +104,7 @@ func readLetter(
 	}
 	if err != nil {
 		return letter, "", fault.NotFound.At("find dead letter", fault.Quoted(chunk)).
-			Because("generation " + generation + " of " + index.Name + " has none of this chunk").
+			Because("generation " + generation + " of " + index.Name + " has none of this passage").
 			Advise("see: unweaver dead-letters list --index " + index.Name)
 	}
 	return letter, etag, nil

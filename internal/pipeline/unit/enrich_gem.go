@@ -45,8 +45,8 @@ func (memoryOf) Since(was, now core.Spec) []string {
 			out = append(out, fmt.Sprintf("gem.%s %d → %d: %s", name, a, b, costs))
 		}
 	}
-	const spectrum = "graph, spectrum and summaries are made again, no chunk is asked again"
-	changed("questions", before.Questions, set.Questions, "every chunk is asked anew")
+	const spectrum = "graph, spectrum and summaries are made again, no passage is asked again"
+	changed("questions", before.Questions, set.Questions, "every passage is asked again")
 	changed("themes", before.Themes, set.Themes, spectrum)
 	changed("neighbours", before.Neighbours, set.Neighbours, spectrum)
 	return out

@@ -297,10 +297,10 @@ func (r *Run) Reasons(ctx context.Context, parent *core.Manifest, frozen run.Fro
 		}
 	}
 	if parent.Class != frozen.Class {
-		reasons = append(reasons, "embedder of classes: "+frozen.Class.Model+", was "+parent.Class.Model)
+		reasons = append(reasons, "embedder of entities: "+frozen.Class.Model+", was "+parent.Class.Model)
 	}
 	if parent.Chunk != frozen.Chunk {
-		reasons = append(reasons, "embedder of chunks: "+frozen.Chunk.Model+", was "+parent.Chunk.Model)
+		reasons = append(reasons, "embedder of passages: "+frozen.Chunk.Model+", was "+parent.Chunk.Model)
 	}
 	return reasons, nil
 }

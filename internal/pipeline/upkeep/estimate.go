@@ -15,6 +15,7 @@ import (
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/ledger"
 	"github.com/unweaver/unweaver/internal/model"
+	"github.com/unweaver/unweaver/internal/pipeline/purges"
 	"github.com/unweaver/unweaver/internal/pipeline/run"
 	"github.com/unweaver/unweaver/internal/pipeline/unit"
 	"github.com/unweaver/unweaver/internal/stage/estimate"
@@ -40,6 +41,7 @@ type Estimating struct {
 	Why           string // a document to tell of; empty: none
 	Listed        bool   // the report has the plan, with every document that would be made
 	Unpriced      bool   // nothing is chunked and counted: what the plan says is enough
+	Accounts      bool   // the report has what the published generation cost
 	Parser        document.Parser
 	Limits        document.Limits
 }
@@ -106,7 +108,8 @@ type estimating struct {
 	models    model.Set
 	fresh     estimate.New
 	decisions *decisions
-	asked     []int // chunks of the unit that belong to the document that is asked about
+	excluded  purges.Set // documents that were purged
+	asked     []int      // chunks of the unit that belong to the document that is asked about
 }
 
 func (e *estimating) look(ctx context.Context, report *core.Estimated) error {
@@ -141,6 +144,11 @@ func (e *estimating) look(ctx context.Context, report *core.Estimated) error {
 			return err
 		}
 	}
+	if e.in.Accounts {
+		if report.IndexTokens, err = e.accounts(ctx); err != nil {
+			return err
+		}
+	}
 	report.Shares = e.decisions.shares
 	slices.SortFunc(report.Shares, func(a, b core.Share) int { return strings.Compare(a.Reason, b.Reason) })
 	if err := e.explain(&report.Report); err != nil {
@@ -154,7 +162,15 @@ func (e *estimating) explain(report *core.Report) error {
 	if e.in.Why == "" {
 		return nil
 	}
-	if report.Why = e.decisions.asked; report.Why == nil {
+	holder, _, _ := strings.Cut(e.in.Why, "#")
+	if report.Why = e.decisions.asked; e.excluded.Has(e.in.Why) || e.excluded.Has(holder) {
+		report.Why = &core.Why{
+			Document: e.in.Why, Reason: plan.DecidedPurged,
+			Detail: "it is left out whatever the corpus has; to let it return: unweaver purge list " + e.Index.Name +
+				" --readmit " + fault.Quoted(e.in.Why),
+		}
+	}
+	if report.Why == nil {
 		return fault.NotFound.At("explain document", fault.Quoted(e.in.Why)).
 			Because("neither the corpus nor the published generation has it").
 			Advise("give its key: the path below the corpus, with /; of a row, OBJECT#ID. It may be left out by the index's " +
@@ -236,14 +252,14 @@ func (e *estimating) plan(ctx context.Context) (plan.Result, error) {
 	if err != nil {
 		return plan.Result{}, err
 	}
-	excluded, err := excludedOf(ctx, e.Index)
+	e.excluded, err = excludedOf(ctx, e.Index)
 	if err != nil {
 		return plan.Result{}, err
 	}
 	planned, err := plan.Run(ctx, plan.In{
 		Spec: e.Settings, Corpus: documents, Artifacts: e.Index, Scratch: e.Scratch.Prefix,
 		Limits: e.Limits, Parser: e.Parser, Parent: e.parent, Dead: dead, Part: fixed.Part, Retry: retry, Renamed: renamed,
-		Leave: leave, Purged: unit.PurgedOf(excluded), Foreign: fixed.Foreign, Reasons: reasons,
+		Leave: leave, Purged: unit.PurgedOf(e.excluded), Foreign: fixed.Foreign, Reasons: reasons,
 		OnProgress: e.Progress.Done, OnBytes: e.Progress.Touch,
 		OnDecision: e.decisions.decided,
 	})

@@ -106,7 +106,7 @@ func (p *purging) finish(ctx context.Context, in collect.In, result collect.Resu
 		}
 		if result.Purged > 0 && result.Purged == before.Purged {
 			p.Progress.Touch()
-			if err := pause(ctx, time.Second); err != nil {
+			if err := p.pauseForReaders(ctx); err != nil {
 				return err
 			}
 		}
@@ -179,6 +179,17 @@ func (p *purging) paying(ctx context.Context) (left []string, err error) {
 		}
 	}
 	return left, nil
+}
+
+// pauseForReaders waits a second. It counts as idle, as no work is done: later estimates of time go by work alone.
+func (p *purging) pauseForReaders(ctx context.Context) error {
+	if err := p.State(ctx, func(state *core.RunState) { state.Stop(time.Now().UTC()) }); err != nil {
+		return err
+	}
+	if err := pause(ctx, time.Second); err != nil {
+		return err
+	}
+	return p.State(ctx, func(state *core.RunState) { state.GoOn(time.Now().UTC()) })
 }
 
 func pause(ctx context.Context, wait time.Duration) error {

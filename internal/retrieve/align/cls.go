@@ -165,7 +165,8 @@ func consistent(ctx context.Context, rows []Row, unknowns int, tolerance float64
 	return true, nil
 }
 
-// CLS solves a problem. mu and eps are the ridge's weights; 0 = the paper's. Errors: TooLarge, and the context's.
+// CLS solves a problem. mu and eps are the ridge's weights; 0: by the trace of the problem. Errors: TooLarge, and the
+// context's.
 func CLS(ctx context.Context, problem Problem, mu, eps float64) (Least, error) {
 	s := problem.Gram.SymmetricDim()
 	if len(problem.VTq) != s {

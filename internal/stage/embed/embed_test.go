@@ -245,7 +245,7 @@ func TestLongChunksAreEmbeddedInWindows(t *testing.T) {
 		in.Env.Spec.Parity = true
 		_, err := embedstage.Run(t.Context(), in)
 		stagetest.Ok(t, err)
-		if got := texts(embedder.Requests()); got["\n\nA few words."] != 1 {
+		if got := texts(embedder.Requests()); got["A few words."] != 1 {
 			t.Errorf("%v", got)
 		}
 	})

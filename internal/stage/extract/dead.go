@@ -58,7 +58,7 @@ func (d DeadLetter) Problem() core.Problem {
 	}
 	return core.Problem{
 		Code: d.Reason, Object: d.Document,
-		Detail: fmt.Sprintf("nothing was extracted from chunk %d (%s): %s", d.Ordinal, d.Chunk, why),
+		Detail: fmt.Sprintf("nothing was extracted from passage %d (%s): %s", d.Ordinal, d.Chunk, why),
 	}
 }
 

@@ -8,7 +8,6 @@ import (
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/ledger"
 	"github.com/unweaver/unweaver/internal/model"
-	"github.com/unweaver/unweaver/internal/model/tokens"
 	"github.com/unweaver/unweaver/internal/stream/parallel"
 )
 
@@ -93,7 +92,7 @@ func (e Estimate) Taught(calls, perChunk, prompt, completion int64) Estimate {
 		return e
 	}
 	e.Measured = Measured{
-		Calls: calls, Tokens: calls * perChunk, Reckoned: calls * (int64(tokens.Count(system)) + perChunk),
+		Calls: calls, Tokens: calls * perChunk, Reckoned: calls * (ours.tokens() + perChunk),
 		Prompt: prompt, Completion: completion,
 	}
 	return e
@@ -135,7 +134,7 @@ func Texts(ctx context.Context, in In) iter.Seq2[Text, error] {
 // models cost nothing.
 func Count(ctx context.Context, in CountIn) (Estimate, error) {
 	var estimate Estimate
-	overhead := int64(tokens.Count(system))
+	overhead := promptOf(in.Spec.Parity).tokens()
 	type looked struct {
 		tokens int64
 		entry  *ledger.Entry
@@ -148,7 +147,7 @@ func Count(ctx context.Context, in CountIn) (Estimate, error) {
 		if !sends(in.Spec, in.Model, chunk.Text) {
 			return looked{rule: true}, nil
 		}
-		entry, err := in.Ledger.Get(ctx, ledger.Extract, Key(in.Model, chunk.Text), in.Attempt)
+		entry, err := in.Ledger.Get(ctx, ledger.Extract, Key(in.Model, in.Spec.Parity, chunk.Text), in.Attempt)
 		return looked{tokens: int64(chunk.Tokens), entry: entry}, err
 	}
 	for chunk, err := range parallel.Ordered(ctx, width, in.Chunks, look) {

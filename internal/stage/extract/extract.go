@@ -284,7 +284,7 @@ func (b *batch) one(ctx context.Context, x *item) error {
 	}
 	if v.Reason != "" {
 		x.dead = &v
-		x.fallback(v.Reason)
+		x.fallback(v.Reason, b.Spec.Parity)
 		return nil
 	}
 	x.out.Rung = v.Rung
@@ -292,6 +292,9 @@ func (b *batch) one(ctx context.Context, x *item) error {
 	found := v.Entities
 	if b.Chat.Info().Provider != "builtin" && v.Rung != RungRule && !b.Spec.Parity {
 		found = plain(found, x.text)
+	}
+	if b.Spec.Parity { // the reference takes what has both
+		found = slices.DeleteFunc(slices.Clone(found), func(one entity) bool { return one.Description == "" })
 	}
 	kept, cut := bounded(found)
 	if cut > 0 {
@@ -319,7 +322,7 @@ func (b *batch) answer(ctx context.Context, x *item) (value, error) {
 		v, _, err := b.ask(ctx, x)
 		return v, err
 	}
-	x.out.Key = Key(info, x.text)
+	x.out.Key = Key(info, b.Spec.Parity, x.text)
 	var passing value // a failure that no entry is made of, or not yet
 	entry, fresh, err := b.Ledger.DoAccepting(ctx, ledger.Extract, x.out.Key, b.Attempt, usable,
 		func(ctx context.Context) (ledger.Result, error) {
@@ -414,8 +417,8 @@ func usable(entry ledger.Entry) error {
 }
 
 // Key of a chunk's extraction in the ledger.
-func Key(info model.Info, text string) core.Digest {
-	key := ledger.Key(ledger.Extract, Prompt, info.Model, info.Parameters, SchemaVersion, text)
+func Key(info model.Info, parity bool, text string) core.Digest {
+	key := ledger.Key(ledger.Extract, promptOf(parity).version, info.Model, info.Parameters, SchemaVersion, text)
 	return ledger.In(info.Domain, key)
 }
 
@@ -427,7 +430,8 @@ type reading struct {
 
 // ask calls the model, and once more when the first answer cannot be read. It tells whether what came of it lasts.
 func (b *batch) ask(ctx context.Context, x *item) (v value, lasts bool, err error) {
-	answer, err := stage.Ask(ctx, b.Chat, callOf(x.doc, x.text), reminder, func(text string) (reading, bool) {
+	prompt := promptOf(b.Spec.Parity)
+	answer, err := stage.Ask(ctx, b.Chat, prompt.call(x.doc, x.text), prompt.reminder, func(text string) (reading, bool) {
 		entities, rung, ok := Parse(text)
 		return reading{entities, rung}, ok
 	}, b.Health)
@@ -446,11 +450,6 @@ func (b *batch) ask(ctx context.Context, x *item) (v value, lasts bool, err erro
 	return v, true, nil
 }
 
-// callOf is the request for a chunk of a document.
-func callOf(document, text string) model.Call {
-	return model.Call{Task: model.Extract, System: system, User: text, Schema: schema, Input: text, Ref: document}
-}
-
 // stored are the entities as a ledger entry has them.
 func (r reading) stored() []entity {
 	out := make([]entity, len(r.entities))
@@ -461,9 +460,11 @@ func (r reading) stored() []entity {
 }
 
 // fallback makes the chunk reachable though nothing was extracted from it (docs/contract.md, Invariants): a mention
-// named by the title and the first 8 digits of the chunk id.
-func (x *item) fallback(reason string) {
-	x.out.Fallback = reason
+// named by the title and the first 8 digits of the chunk id. Under parity such a chunk has no mention.
+func (x *item) fallback(reason string, parity bool) {
+	if x.out.Fallback = reason; parity {
+		return
+	}
 	start := x.text
 	if runes := []rune(start); len(runes) > leadRunes {
 		start = string(runes[:leadRunes])

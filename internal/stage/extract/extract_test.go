@@ -107,6 +107,29 @@ func (b bench) deadLetters() []string {
 	return out
 }
 
+func TestUnderParityEntitiesAreAskedForAndTakenLikeTheReference(t *testing.T) {
+	b := newBench(t)
+	chat := &stagetest.Chat{Answer: func(call model.Call) (model.Reply, error) {
+		if strings.Contains(call.Input, "nonsense") {
+			return model.Reply{Text: "no list"}, nil
+		}
+		return model.Reply{Text: `[{"entity_name":"The Kvarn","entity_description":"A mill."},
+			{"entity_name":"Bare","entity_description":""}]`}, nil
+	}}
+	in := b.in(chat, stagetest.Document{Key: "a", Title: "T", Chunks: []string{"A text.", "Some nonsense."}})
+	in.Spec.Parity = true
+	_, err := extract.Run(t.Context(), in)
+	stagetest.Ok(t, err)
+	for _, call := range chat.Calls() {
+		assert.True(t, call.System == "" && strings.Contains(call.User, call.Input) &&
+			strings.Contains(call.User, "entity_description"), "%+v", call)
+	}
+	got := b.extracted(in)
+	require.Len(t, got[0].Entities, 1, "what has no description is left out")
+	assert.Equal(t, "The Kvarn", got[0].Entities[0].Name)
+	assert.True(t, got[1].Fallback != "" && len(got[1].Entities) == 0, "a chunk without a list has no mention: %+v", got[1])
+}
+
 func TestAHitIsCountedOnlyWhenTheLedgerAnswered(t *testing.T) {
 	refused := fault.ModelAuth.At("call chat model", "test")
 	good := stagetest.Says(entities("Marbeck"))
@@ -309,7 +332,7 @@ func TestASystemFailureLeavesTheBatchToBeRepeatedForNothing(t *testing.T) {
 // put writes a ledger entry for a text as somebody left it there.
 func (b bench) put(in extract.In, text, entry string, negative bool) {
 	b.Helper()
-	_, err := in.Ledger.Put(b.Context(), ledger.Extract, extract.Key(in.Chat.Info(), text), 0,
+	_, err := in.Ledger.Put(b.Context(), ledger.Extract, extract.Key(in.Chat.Info(), false, text), 0,
 		ledger.Result{Value: []byte(entry), Negative: negative})
 	stagetest.Ok(b, err)
 }

@@ -23,7 +23,7 @@ func First(
 		if !sends(in.Spec, info, x.text) {
 			return nil, nil
 		}
-		entry, err := in.Ledger.Get(ctx, ledger.Extract, Key(info, x.text), in.Attempt)
+		entry, err := in.Ledger.Get(ctx, ledger.Extract, Key(info, in.Spec.Parity, x.text), in.Attempt)
 		if err != nil || entry != nil {
 			return nil, err
 		}
@@ -37,7 +37,7 @@ func First(
 			continue
 		}
 		if hold != nil {
-			if mine, err := hold(ctx, Key(info, found.text)); err != nil {
+			if mine, err := hold(ctx, Key(info, in.Spec.Parity, found.text)); err != nil {
 				return core.Digest{}, err
 			} else if !mine {
 				continue

@@ -1,28 +1,76 @@
 package extract
 
-import "encoding/json"
+import (
+	"encoding/json"
+	"fmt"
 
-// Prompt is the version of the extraction prompt; a new one pays for every chunk anew.
-// extract/1: first form.
-const Prompt = "extract/1"
+	"github.com/unweaver/unweaver/internal/model"
+	"github.com/unweaver/unweaver/internal/model/tokens"
+)
 
 // SchemaVersion of the answer.
 const SchemaVersion = "entities/1"
 
-const system = `You list the key entities of a text for a search index.
+// prompt is how entities are asked for.
+type prompt struct {
+	version  string // part of ledger keys: another one pays for every chunk
+	system   string
+	before   string // the text, in the user's message
+	reminder string
+	schema   json.RawMessage
+}
+
+// promptOf is the product's prompt. Under parity it has the reference's jobs, places and names of fields, in other
+// words; the list stands in an object, as a response format demands.
+func promptOf(parity bool) prompt {
+	if parity {
+		return likeReference
+	}
+	return ours
+}
+
+var ours = prompt{
+	version: "extract/1",
+	system: `You list the key entities of a text for a search index.
 Name every person, organisation, place, product, work, event, substance, method, quantity of note, defined term and ` +
-	`concept that the text says something about; as many as are needed to cover its important information.
+		`concept that the text says something about; as many as are needed to cover its important information.
 Write each name as the text writes it, in its fullest form, without articles.
 Describe each entity in at most three sentences, from this text alone: what it is, what it does, and how it ` +
-	`relates to other things named here. Write full names instead of pronouns.
-Answer with JSON only: {"entities":[{"name":"...","description":"..."}]}`
+		`relates to other things named here. Write full names instead of pronouns.
+Answer with JSON only: {"entities":[{"name":"...","description":"..."}]}`,
+	reminder: reminderOf("name", "description"),
+	schema:   schemaOf("name", "description"),
+}
 
-const reminder = "\n\nAnswer again with nothing but one valid JSON object of the form " +
-	"{\"entities\":[{\"name\":\"...\",\"description\":\"...\"}]}."
+var likeReference = prompt{
+	version: "extract/parity/1",
+	before: `Which entities matter most in the text below? List them, each with a description.
+A description says what the entity is in itself, what it is there for, and how it is connected with other objects; ` +
+		`three sentences are enough. Take it from this text alone.
+Go on until everything important in the text belongs to some entity.
+Answer with JSON only: {"entities":[{"entity_name":"...","entity_description":"..."}]}` + model.TextFollows,
+	reminder: reminderOf("entity_name", "entity_description"),
+	schema:   schemaOf("entity_name", "entity_description"),
+}
 
-var schema = json.RawMessage(
-	`{"type":"object","properties":{"entities":{"type":"array","items":` +
-		`{"type":"object","properties":{"name":{"type":"string"},"description":{"type":"string"}},` +
-		`"required":["name","description"],"additionalProperties":false}}},` +
-		`"required":["entities"],"additionalProperties":false}`,
-)
+func reminderOf(name, description string) string {
+	return fmt.Sprintf("\n\nAnswer again with nothing but one valid JSON object of the form "+
+		`{"entities":[{"%s":"...","%s":"..."}]}.`, name, description)
+}
+
+func schemaOf(name, description string) json.RawMessage {
+	return json.RawMessage(fmt.Sprintf(`{"type":"object","properties":{"entities":{"type":"array","items":`+
+		`{"type":"object","properties":{"%[1]s":{"type":"string"},"%[2]s":{"type":"string"}},`+
+		`"required":["%[1]s","%[2]s"],"additionalProperties":false}}},`+
+		`"required":["entities"],"additionalProperties":false}`, name, description))
+}
+
+// call is the request for a chunk of a document.
+func (p prompt) call(document, text string) model.Call {
+	return model.Call{
+		Task: model.Extract, System: p.system, User: p.before + text, Schema: p.schema, Input: text, Ref: document,
+	}
+}
+
+// tokens of what is sent beside a chunk.
+func (p prompt) tokens() int64 { return int64(tokens.Count(p.system + p.before)) }

@@ -19,6 +19,7 @@ const (
 	DecidedRetry   = "retry"           // the same bytes, whose failure may have gone
 	DecidedTouched = "written again"   // the same bytes, under another time or object
 	DecidedAgain   = "all is made"     // the same; the parent, or what was asked for, leaves nothing to re-use
+	DecidedPurged  = "purged"          // it was purged, and is left out whatever the corpus has
 	DecidedFailed  = "cannot be read"  // what the parent has of it is kept
 	DecidedSame    = "nothing changed" // it stays where it is
 )

@@ -57,16 +57,16 @@ func Gate(spec core.Spec, documents Documents, chunks Chunks) (reason, detail st
 	}
 	// How many may fail is a number of documents also here: a long one is hundreds of chunks.
 	if enough(budget, documents.Lapsed) && above(budget.DocumentsShare, chunks.Lapsed, chunks.Parent) {
-		return FailureBudget, fmt.Sprintf("%d of %d chunks of the generation before are of documents that failed "+
+		return FailureBudget, fmt.Sprintf("%d of %d passages of the generation before are of documents that failed "+
 			"(%.3g %%); at most %.3g %%, or those of %d documents, may (indexes.%s.failures: documents_share, count, floor)",
 			chunks.Lapsed, chunks.Parent, percent(chunks.Lapsed, chunks.Parent), 100*budget.DocumentsShare,
 			tolerated(budget), spec.Index)
 	}
 	if over(budget, chunks.Failed, chunks.Total, budget.Share) {
-		return FailureBudget, exceeded(spec, "chunks failed", chunks.Failed, chunks.Total, budget.Share, "share")
+		return FailureBudget, exceeded(spec, "passages failed", chunks.Failed, chunks.Total, budget.Share, "share")
 	}
 	if chunks.Total == 0 {
-		return Empty, "no document of the corpus gave a chunk"
+		return Empty, "no document of the corpus gave a passage"
 	}
 	return "", ""
 }
@@ -150,7 +150,7 @@ func Jump(spec core.Spec, chunks, parentChunks int64, cost float64) (reason, det
 	if most := spec.Gate.MaxSizeChange; most > 0 {
 		change := float64(chunks-parentChunks) / float64(parentChunks)
 		if max(change, -change) > most {
-			return SizeJump, fmt.Sprintf("it has %d chunks, the generation before had %d (%+.3g %%); at most %.3g %% more or "+
+			return SizeJump, fmt.Sprintf("it has %d passages, the generation before had %d (%+.3g %%); at most %.3g %% more or "+
 				"fewer are published unseen (indexes.%s.gate.max_size_change)", chunks, parentChunks, 100*change, 100*most,
 				spec.Index)
 		}

@@ -49,7 +49,7 @@ func TestGateMeasuresDocumentsAndChunksApart(t *testing.T) {
 			usual,
 			publish.Documents{Readable: 10},
 			publish.Chunks{Total: 10, Failed: 5},
-			publish.FailureBudget, "5 of 10 chunks failed (50 %); at most 1 %, or 4 of them, may fail " +
+			publish.FailureBudget, "5 of 10 passages failed (50 %); at most 1 %, or 4 of them, may fail " +
 				"(indexes.i.failures: share, count, floor)",
 		},
 		"a floor of one holds at the first failure": {
@@ -65,7 +65,7 @@ func TestGateMeasuresDocumentsAndChunksApart(t *testing.T) {
 			usual,
 			publish.Documents{Readable: 990, Failed: 10},
 			publish.Chunks{Total: 10_000, Failed: 101},
-			publish.FailureBudget, "101 of 10000 chunks",
+			publish.FailureBudget, "101 of 10000 passages",
 		},
 		"one document more is not": {
 			usual,
@@ -95,7 +95,7 @@ func TestGateMeasuresDocumentsAndChunksApart(t *testing.T) {
 			core.Failures{Share: 0.01, DocumentsShare: 0.5},
 			publish.Documents{Readable: 60},
 			publish.Chunks{Total: 600, Failed: 60},
-			publish.FailureBudget, "60 of 600 chunks failed (10 %); at most 1 %",
+			publish.FailureBudget, "60 of 600 passages failed (10 %); at most 1 %",
 		},
 		"5 of 100 old documents do not drown in 1,000 new ones": {
 			usual,
@@ -107,7 +107,7 @@ func TestGateMeasuresDocumentsAndChunksApart(t *testing.T) {
 			usual,
 			publish.Documents{Readable: 995, Failed: 5, Parent: 1000, Lapsed: 5},
 			publish.Chunks{Total: 2400, Parent: 2400, Lapsed: 1200},
-			publish.FailureBudget, "1200 of 2400 chunks of the generation before are of documents that failed (50 %); " +
+			publish.FailureBudget, "1200 of 2400 passages of the generation before are of documents that failed (50 %); " +
 				"at most 1 %, or those of 4 documents, may (indexes.i.failures: documents_share, count, floor)",
 		},
 		"4 of them are kept, and told": {

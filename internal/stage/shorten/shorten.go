@@ -20,6 +20,7 @@ import (
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/ledger"
+	"github.com/unweaver/unweaver/internal/ledger/embed"
 	"github.com/unweaver/unweaver/internal/model"
 	"github.com/unweaver/unweaver/internal/model/limits"
 	"github.com/unweaver/unweaver/internal/stage"
@@ -28,19 +29,29 @@ import (
 	"github.com/unweaver/unweaver/internal/text/classtext"
 )
 
-// Prompt is the version of the shortening prompt.
-// shorten/1: first form.
-const Prompt = "shorten/1"
-
 // SchemaVersion of the answer.
 const SchemaVersion = "description/1"
 
 const reminder = "\n\nAnswer again with nothing but {\"description\":\"...\"}."
 
+// Versions of the prompts; part of ledger keys.
+const (
+	version       = "shorten/1"
+	parityVersion = "shorten/parity/1"
+)
+
 const system = `You are given the name of an entity and a long text made of descriptions of it from many sources.
 Write one coherent, brief description of the entity in plain prose. Keep what identifies it, its function, its ` +
 	`relations to other things, and facts, dates and figures; drop repetition.
 Answer with JSON only: {"description":"..."}`
+
+// before stands in front of name and text under parity: the reference's job in other words, all of it in one message.
+const before = `Below are the name of an entity and what many texts say of it, one after the other.
+Make one short description of it that hangs together.
+Answer with JSON only: {"description":"..."}` + model.TextFollows
+
+// mostWhole is how long a text may be that is shortened in one call, in tokens: 95 % of the reference's window.
+const mostWhole = 31_129
 
 var schema = json.RawMessage(
 	`{"type":"object","properties":{"description":{"type":"string"}},` +
@@ -189,6 +200,12 @@ func Blocks(descriptions []string) [][]string {
 func (s *shortener) shorten(ctx context.Context, long class) (shortened, error) {
 	limit := s.Spec.Shortening.Threshold
 	out := shortened{id: long.id}
+	if s.Spec.Parity { // one call on the whole text, and what comes of it is taken as it is
+		whole := embed.Fit(strings.Join(long.descriptions, " "), mostWhole)
+		var err error
+		out.row.Text, out.row.Keys, err = s.text(ctx, long.name, whole)
+		return out, err
+	}
 	blocks := Blocks(long.descriptions)
 	parts := make([]string, len(blocks))
 	keys := make([][]core.Digest, len(blocks))
@@ -225,9 +242,13 @@ func (s *shortener) text(ctx context.Context, name, long string) (string, []core
 	info := s.Chat.Info()
 	if !info.Paid {
 		v, _, err := s.ask(ctx, name, long)
-		return orStart(v.Description, long, s.Spec.Shortening.Threshold), nil, err
+		return s.orStart(v.Description, long), nil, err
 	}
-	key := ledger.Key(ledger.Shorten, Prompt, info.Model, info.Parameters, SchemaVersion, name+"\x00"+long)
+	prompt := version
+	if s.Spec.Parity {
+		prompt = parityVersion
+	}
+	key := ledger.Key(ledger.Shorten, prompt, info.Model, info.Parameters, SchemaVersion, name+"\x00"+long)
 	key = ledger.In(info.Domain, key)
 	entry, fresh, err := s.Ledger.DoAccepting(ctx, ledger.Shorten, key, s.Attempt, usable,
 		func(ctx context.Context) (ledger.Result, error) {
@@ -243,7 +264,7 @@ func (s *shortener) text(ctx context.Context, name, long string) (string, []core
 		},
 	)
 	if errors.Is(err, errPassing) { // the next run asks again
-		return orStart("", long, s.Spec.Shortening.Threshold), nil, nil
+		return s.orStart("", long), nil, nil
 	}
 	if err != nil {
 		return "", nil, err
@@ -257,7 +278,7 @@ func (s *shortener) text(ctx context.Context, name, long string) (string, []core
 		s.res.Progress.Hits.Shorten++
 		s.mu.Unlock()
 	}
-	return orStart(v.Description, long, s.Spec.Shortening.Threshold), []core.Digest{key}, nil
+	return s.orStart(v.Description, long), []core.Digest{key}, nil
 }
 
 // errPassing keeps the ledger from remembering a failure that may not last.
@@ -283,7 +304,11 @@ func usable(entry ledger.Entry) error {
 }
 
 // orStart is a description, cut where it is longer than any block, or the start of the text where there is none.
-func orStart(description, long string, limit int) string {
+func (s *shortener) orStart(description, long string) string {
+	limit := s.Spec.Shortening.Threshold
+	if description == "" && s.Spec.Parity {
+		return string([]rune(long)[:min(limit, utf8.RuneCountInString(long))])
+	}
 	if description == "" {
 		return Truncate(long, limit)
 	}
@@ -306,6 +331,9 @@ func (s *shortener) ask(ctx context.Context, name, long string) (v value, lasts 
 		Input:  long,
 		Name:   name,
 		Limit:  s.Spec.Shortening.Threshold,
+	}
+	if s.Spec.Parity {
+		call.System, call.User = "", before+"Name: "+name+"\n\nDescriptions:\n"+long
 	}
 	answer, err := stage.Ask(ctx, s.Chat, call, reminder, func(text string) (string, bool) {
 		description := parse(text)

@@ -101,6 +101,33 @@ func brief(call model.Call) (model.Reply, error) {
 	return model.Reply{Text: fmt.Sprintf(`{"description":"brief of %d"}`, len(call.Input))}, nil
 }
 
+func TestUnderParityAWholeTextIsShortenedByOneMessageAndTakenAsItIs(t *testing.T) {
+	b := newBench(t)
+	for says, c := range map[string]struct {
+		answer model.Reply
+		want   func(whole string) string
+	}{
+		"a description": {
+			model.Reply{Text: fmt.Sprintf(`{"description":%q}`, strings.Repeat("long ", 300))},
+			func(string) string { return strings.TrimSpace(strings.Repeat("long ", 300)) },
+		},
+		"nothing of use": {
+			model.Reply{Text: "no"}, func(whole string) string { return whole[:threshold] },
+		},
+	} {
+		chat := &stagetest.Chat{Answer: func(model.Call) (model.Reply, error) { return c.answer, nil }}
+		class := class("Parity "+says, 600)
+		in := b.in(chat, class)
+		in.Spec.Parity = true
+		_, short := b.short(in, class.Name)
+		calls := chat.Calls()
+		whole := strings.Join(class.Descriptions, " ")
+		assert.True(t, calls[0].System == "" && strings.HasSuffix(calls[0].User, whole) && len(whole) > 24_000,
+			"%s: %.300s", says, calls[0].User)
+		assert.Equal(t, c.want(whole), short[class.Name].Text, says)
+	}
+}
+
 func TestOnlyLongTextsAreShortenedAndOnlyOnce(t *testing.T) {
 	b := newBench(t)
 	chat := &stagetest.Chat{Answer: brief}

@@ -104,6 +104,9 @@ func (asked chatRequest) kind(task string) string {
 
 // content of a good answer.
 func (s *Server) content(task, user string) string {
+	if _, text, ok := strings.Cut(user, model.TextFollows); ok {
+		user = text
+	}
 	switch task {
 	case "extract":
 		if len(user) >= passageBytes {
@@ -116,6 +119,8 @@ func (s *Server) content(task, user string) string {
 	case "shorten":
 		description, _ := json.Marshal(map[string]string{"description": builtin.Summary(user, 800)})
 		return string(description)
+	case "judge":
+		return judgement(user)
 	case kindQuestions:
 		questions := []string{}
 		for _, entity := range builtin.Entities(user) {
@@ -143,6 +148,25 @@ func (s *Server) content(task, user string) string {
 		return marshal(map[string]any{"same": same, "why": "their letters"})
 	}
 	return "An answer from the test server."
+}
+
+// judgement cuts a text at its full stops into claims, or supports those statements that the context holds as they are.
+func judgement(user string) string {
+	context, list, judged := strings.Cut(user, "\n\nStatements:\n")
+	if !judged {
+		claims := strings.FieldsFunc(strings.TrimPrefix(user, "Text: "), func(r rune) bool { return r == '.' })
+		return marshal(map[string]any{"claims": claims})
+	}
+	verdicts := []map[string]any{}
+	for line := range strings.Lines(list) {
+		_, statement, _ := strings.Cut(strings.TrimSpace(line), ". ")
+		verdict := 0
+		if strings.Contains(context, statement) {
+			verdict = 1
+		}
+		verdicts = append(verdicts, map[string]any{"statement": statement, "reason": "its words", "verdict": verdict})
+	}
+	return marshal(map[string]any{"verdicts": verdicts})
 }
 
 func marshal(answer map[string]any) string {

@@ -54,7 +54,7 @@ type Stores struct {
 	Blobs   blob.Store
 	Records *Records
 	Readers *Readers
-	Vectors vectors.Store
+	Vectors *Vectors
 	Cache   *localfile.Cache
 }
 
@@ -66,7 +66,9 @@ func NewStores(t testing.TB) Stores {
 	cache, err := localfile.New(t.TempDir(), 0)
 	check(t, err)
 	t.Cleanup(func() { check(t, vecs.Close()) })
-	return Stores{Blobs: blobmemory.New(), Records: NewRecords(), Readers: NewReaders(), Vectors: vecs, Cache: cache}
+	return Stores{
+		Blobs: blobmemory.New(), Records: NewRecords(), Readers: NewReaders(), Vectors: &Vectors{Store: vecs}, Cache: cache,
+	}
 }
 
 func check(t testing.TB, err error) {

@@ -6,10 +6,12 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/unweaver/unweaver/internal/store/coordination"
 	"github.com/unweaver/unweaver/internal/store/records"
+	"github.com/unweaver/unweaver/internal/store/vectors"
 )
 
 // Records is a store of class records in memory that can be told to fail.
@@ -20,6 +22,26 @@ type Records struct {
 }
 
 var _ records.Store = (*Records)(nil)
+
+// Vectors is a store of vectors that can fail.
+type Vectors struct {
+	vectors.Store
+	failed atomic.Pointer[error]
+}
+
+// Fail lets every search fail until it is called with nil.
+func (v *Vectors) Fail(err error) { v.failed.Store(&err) }
+
+// Search implements vectors.Store.
+func (v *Vectors) Search(ctx context.Context, collection string, question []float32, n int) ([]vectors.Hit, error) {
+	if failed := v.failed.Load(); failed != nil && *failed != nil {
+		return nil, *failed
+	}
+	return v.Store.Search(ctx, collection, question, n)
+}
+
+// Unwrap gives the store itself.
+func (v *Vectors) Unwrap() vectors.Store { return v.Store }
 
 // NewRecords makes an empty one.
 func NewRecords() *Records { return &Records{values: map[string][]byte{}} }

@@ -30,12 +30,12 @@ func Final(name string, descriptions []string, short string, parity bool) string
 
 // Long tells whether the whole text is over the threshold, in runes.
 func Long(name string, descriptions []string, threshold int, parity bool) bool {
-	n := 0
+	n := -1 // one space less than there are descriptions
 	for _, d := range descriptions {
 		n += utf8.RuneCountInString(d) + 1
 	}
 	if !parity {
-		n += utf8.RuneCountInString(name) + 1
+		n += utf8.RuneCountInString(name) + 2
 	}
 	return n > threshold
 }

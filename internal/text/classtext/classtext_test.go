@@ -32,7 +32,7 @@ func TestTheTextOfAClass(t *testing.T) {
 	}
 }
 
-// Property: a text is long when it has more runes than the threshold, give or take the sign after the name.
+// Property: a text is long when it has more runes than the threshold.
 func TestLongIsAboutRunesOfTheWholeText(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 1))
 	for range 500 {
@@ -43,7 +43,7 @@ func TestLongIsAboutRunesOfTheWholeText(t *testing.T) {
 		}
 		for _, parity := range []bool{false, true} {
 			runes := utf8.RuneCountInString(classtext.Join(name, descriptions, parity))
-			if !classtext.Long(name, descriptions, runes-2, parity) || classtext.Long(name, descriptions, runes+2, parity) {
+			if !classtext.Long(name, descriptions, runes-1, parity) || classtext.Long(name, descriptions, runes, parity) {
 				t.Fatalf("%d runes, parity %v: long is not told", runes, parity)
 			}
 		}

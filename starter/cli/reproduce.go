@@ -1,0 +1,164 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/unweaver/unweaver/internal/control"
+	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/starter/eval"
+)
+
+// paperChunks is how many passages a system of Table 1 gives the answering model.
+const paperChunks = 5
+
+func (a *App) reproduceCmd() *cobra.Command {
+	var flags evalFlags
+	var sets []string
+	command := &cobra.Command{
+		Use:   "reproduce table1 DIR",
+		Short: "Reproduce Table 1 of the UnWeaver paper with your models",
+		Long: `Reproduce Table 1 of the UnWeaver paper (arXiv 2603.29875) with the models of the configuration:
+UnWeaver, UnWeaverPPR, VectorRAG, ClosedBook and Oracle over the published files of RAGBench and MuSiQue below DIR, with
+parity, five chunks and nothing filled up. RAPTOR, GraphRAG and HippoRAG2 are left out: this program has none.
+
+What it costs is printed first, and --yes goes on. Answers and judgements are kept in --out as they come: the same
+command goes on after a stop and pays for nothing twice. docs/reproduce.md has the steps.`,
+		Args: arguments(2, 2, "table1 and the folder of the published files"),
+		RunE: func(command *cobra.Command, args []string) error {
+			if args[0] != "table1" {
+				return fault.Usage.At("reproduce", args[0]).Because("it is not known").Advise("known: table1")
+			}
+			return a.reproduce(command.Context(), args[1], sets, flags)
+		},
+	}
+	set := command.Flags()
+	set.StringSliceVar(&sets, "dataset", nil, "covidqa, emanual, techqa, musique; without it, those that are there")
+	set.StringVar(&flags.out, "out", "table1", "folder of the reports, one below it for each set")
+	set.IntVar(&flags.runs, "runs", 5, "runs of answers' judgements")
+	set.IntVar(&flags.workers, "workers", 16, "questions asked at once")
+	set.BoolVar(&flags.yes, "yes", false, "go on without asking, whatever it costs")
+	return command
+}
+
+// reproduction is one set that is reproduced.
+type reproduction struct {
+	flags    evalFlags
+	dataset  *eval.Dataset
+	spec     core.Spec
+	evaluate evaluation
+}
+
+func (a *App) reproduce(ctx context.Context, dir string, sets []string, flags evalFlags) error {
+	datasets, err := published(dir, sets)
+	if err != nil {
+		return err
+	}
+	var all []reproduction
+	for _, dataset := range datasets {
+		one, err := a.reproduction(dataset, flags)
+		if err != nil {
+			return err
+		}
+		all = append(all, one)
+	}
+	return a.withControl(ctx, func(ctx context.Context, controller control.Control, queries string) error {
+		for _, one := range all {
+			if err := a.tellIndexCost(ctx, controller, one); err != nil {
+				return err
+			}
+		}
+		if !flags.yes {
+			return fault.Usage.At("reproduce", dir).Because("this costs money").Advise("add --yes to go on")
+		}
+		for _, one := range all {
+			report, err := one.evaluate(ctx, controller, queries)
+			if err == nil {
+				err = report.Write(one.flags.out)
+			}
+			if err != nil {
+				return err
+			}
+			if err := a.print(report, func(w io.Writer) {
+				fmt.Fprint(w, report.Markdown())
+				fmt.Fprintf(w, "\nwritten: %s/report.md, report.json, questions.jsonl\n", one.flags.out)
+			}); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// published reads the sets that are asked for, or all that are there.
+func published(dir string, sets []string) ([]*eval.Dataset, error) {
+	known := []string{"covidqa", "emanual", "techqa", "musique"}
+	asked := sets
+	if len(asked) == 0 {
+		asked = known
+	}
+	var out []*eval.Dataset
+	for _, name := range asked {
+		if !slices.Contains(known, name) {
+			return nil, fault.Usage.At("read --dataset", name).Because("it is not known").
+				Advise("known: " + strings.Join(known, ", "))
+		}
+		dataset, err := eval.Published(dir, name)
+		if err != nil {
+			return nil, err
+		}
+		if dataset != nil {
+			out = append(out, dataset)
+		} else if len(sets) > 0 {
+			return nil, missing(dir, name)
+		}
+	}
+	if len(out) == 0 {
+		return nil, missing(dir, strings.Join(known, ", "))
+	}
+	return out, nil
+}
+
+func missing(dir, name string) error {
+	return fault.Usage.At("read published sets", dir).Because("it has no file of " + name).
+		Advise("RAGBench: covidqa/train-*.parquet and so on; MuSiQue: musique_ans_v1.0_dev.jsonl (docs/reproduce.md)")
+}
+
+// reproduction checks everything that can be checked before something is paid for, and prints what answers cost.
+func (a *App) reproduction(dataset *eval.Dataset, flags evalFlags) (reproduction, error) {
+	if want := eval.PaperSets[dataset.Name]; len(dataset.Questions) != want {
+		fmt.Fprintf(a.Err, "%s: %d questions, where the paper has %d\n", dataset.Name, len(dataset.Questions), want)
+	}
+	flags.index, flags.out = "table1-"+dataset.Name, filepath.Join(flags.out, dataset.Name)
+	flags.methods, flags.rules = []string{"unweaver", "ppr", "vector"}, []string{"weighted"}
+	flags.ks, flags.seats = []string{fmt.Sprint(paperChunks)}, paperChunks
+	flags.extraction, flags.seed, flags.answers = "config", 1, true
+	a.set = append(a.set, "indexes."+flags.index+".parity=true")
+	told := flags
+	told.yes = true // it is asked about once, for everything
+	evaluate, err := a.evaluation(told, dataset)
+	if err != nil {
+		return reproduction{}, err
+	}
+	spec, err := a.evalSpec(flags, dataset)
+	return reproduction{flags: flags, dataset: dataset, spec: spec, evaluate: evaluate}, err
+}
+
+// tellIndexCost prints what the index of a set costs now: nothing where it is there.
+func (a *App) tellIndexCost(ctx context.Context, controller control.Control, one reproduction) error {
+	estimated, err := controller.Estimate(ctx, control.IndexRequest{Spec: one.spec, ReplaceCorpus: true})
+	if err != nil || estimated.Estimate == nil {
+		return err
+	}
+	e := estimated.Estimate
+	fmt.Fprintf(a.Err, "%s: index of %d passages: %.0f extractions, %.0f to %.0f tokens, cost %.2f to %.2f\n",
+		one.dataset.Name, len(one.dataset.Passages), e.Extract.High, e.Tokens.Low, e.Tokens.High, e.Cost.Low, e.Cost.High)
+	return nil
+}

@@ -1,0 +1,135 @@
+package eval
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sync"
+
+	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/fault"
+)
+
+// Journal keeps every answer that was paid for, so that an evaluation which is begun again asks for the others alone.
+// Nil keeps nothing.
+type Journal struct {
+	mu    sync.Mutex
+	file  *os.File
+	known map[string]json.RawMessage
+}
+
+type journalLine struct {
+	About string          `json:"about,omitempty"` // of the first line
+	Key   string          `json:"key,omitempty"`
+	Value json.RawMessage `json:"value,omitempty"`
+}
+
+// OpenJournal opens the journal of a folder, or begins it. about names what all answers depend on; a journal about
+// something else is refused.
+func OpenJournal(dir, about string) (*Journal, error) {
+	path := filepath.Join(dir, "answers.jsonl")
+	failed := func(err error) error {
+		return fault.StoreDenied.At("keep answers in", path).Because(err).Advise("choose another --out")
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return nil, failed(err)
+	}
+	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o644)
+	if err != nil {
+		return nil, failed(err)
+	}
+	journal := &Journal{file: file, known: map[string]json.RawMessage{}}
+	end, was, err := journal.read()
+	if err == nil && was != "" && was != about {
+		err = errors.New("its answers are of another evaluation: " + was + "; this one is " + about)
+	}
+	if err == nil {
+		err = file.Truncate(end) // a line that was being written
+	}
+	if err == nil {
+		_, err = file.Seek(end, io.SeekStart)
+	}
+	if err == nil && was == "" {
+		err = journal.write(journalLine{About: about})
+	}
+	if err != nil {
+		_ = file.Close()
+		return nil, failed(err)
+	}
+	return journal, nil
+}
+
+// read takes in what is whole, and tells where that ends.
+func (j *Journal) read() (end int64, about string, err error) {
+	reader := bufio.NewReader(j.file)
+	for {
+		raw, err := reader.ReadBytes('\n')
+		if errors.Is(err, io.EOF) {
+			return end, about, nil
+		}
+		var line journalLine
+		if err == nil {
+			err = json.Unmarshal(raw, &line)
+		}
+		if err != nil {
+			return end, about, err
+		}
+		if line.About != "" {
+			about = line.About
+		} else {
+			j.known[line.Key] = line.Value
+		}
+		end += int64(len(raw))
+	}
+}
+
+func (j *Journal) write(line journalLine) error {
+	raw, err := json.Marshal(line)
+	if err == nil {
+		_, err = j.file.Write(append(raw, '\n'))
+	}
+	return err
+}
+
+// Close ends it.
+func (j *Journal) Close() error {
+	if j == nil {
+		return nil
+	}
+	if err := j.file.Close(); !errors.Is(err, fs.ErrClosed) {
+		return err
+	}
+	return nil
+}
+
+// remembered returns the answer that a journal holds for a question, which fields name; else what ask returns, which is
+// in the journal by then.
+func remembered[T any](
+	ctx context.Context, j *Journal, fields []string, ask func(context.Context) (T, error),
+) (value T, err error) {
+	if j == nil {
+		return ask(ctx)
+	}
+	key := core.Sum(fields...).String()
+	j.mu.Lock()
+	raw, known := j.known[key]
+	j.mu.Unlock()
+	if known {
+		return value, json.Unmarshal(raw, &value)
+	}
+	if value, err = ask(ctx); err != nil {
+		return value, err
+	}
+	if raw, err = json.Marshal(value); err != nil {
+		return value, err
+	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.known[key] = raw
+	return value, j.write(journalLine{Key: key, Value: raw})
+}
