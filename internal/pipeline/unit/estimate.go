@@ -5,8 +5,8 @@ import (
 	"github.com/unweaver/unweaver/internal/stage/estimate"
 )
 
-// Charge turns what tasks ask of models into tokens, money and time. The calls of extraction are known by then. speed is
-// of an embedder inside, in tokens a second; 0: there is none, or its speed is not known.
+// Charge turns what tasks ask of models into tokens, money and time. The calls of extraction are known by then. speed
+// is of an embedder inside, in tokens a second; 0: there is none, or its speed is not known.
 func (r *Run) Charge(
 	out *core.Estimate, past estimate.Past, made int64, extracted, shortening, chunks, classes estimate.Task,
 	speed float64,
