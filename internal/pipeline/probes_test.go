@@ -155,7 +155,7 @@ func TestARunOutOfProportionIsHeld(t *testing.T) {
 		s.write(t, map[string]string{fmt.Sprintf("more-%d.md", i): fmt.Sprintf("# More %d\n\nThe ferry goes to Tolmin.\n", i)})
 	}
 	if night := s.night(t); night.published.Reason != "size_jump" ||
-		!strings.Contains(s.report(t).Detail, "14 chunks, the generation before had 10 (+40 %)") {
+		!strings.Contains(s.report(t).Detail, "14 passages, the generation before had 10 (+40 %)") {
 		t.Errorf("%+v, %q", night.published, s.report(t).Detail)
 	}
 }

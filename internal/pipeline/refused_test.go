@@ -36,7 +36,7 @@ func TestAFailedChunkIsNamedWithItsFileAndItsCauseAndHoldsNoFirstBuild(t *testin
 			"%s: %+v", when, report)
 		problem := report.Problems[0]
 		if problem.Code != string(fault.BadOutput) || problem.Object != "place-002.md" ||
-			!strings.Contains(problem.Detail, "chunk 0 (") || !strings.Contains(problem.Detail, "Sorry, no entities.") {
+			!strings.Contains(problem.Detail, "passage 0 (") || !strings.Contains(problem.Detail, "Sorry, no entities.") {
 			t.Errorf("%s: %+v", when, problem)
 		}
 		assert.Contains(t, shown.Markdown(report), "| place-002.md | nothing was extracted from passage 0 (", "%s", when)
