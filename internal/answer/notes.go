@@ -27,10 +27,16 @@ func (r *Response) note(found []retrieve.Note, budget int) string {
 		note := Note{Kind: one.Kind, Text: one.Text, Sources: make([][]string, len(one.Sources))}
 		cited := make([]string, len(one.Sources))
 		for i, sources := range one.Sources {
+			note.Sources[i] = []string{}
 			for _, id := range sources {
-				note.Sources[i] = append(note.Sources[i], id.String())
-				cited[i] += marks[id.String()]
+				if mark, shown := marks[id.String()]; shown { // a reranker may have left it out
+					note.Sources[i] = append(note.Sources[i], id.String())
+					cited[i] += mark
+				}
 			}
+		}
+		if strings.Join(cited, "") == "" {
+			continue
 		}
 		block := headOf[one.Kind] + strings.Join(cited, "; ") + "\n" + note.Text + "\n\n"
 		if count := tokens.Count(block); count <= budget {

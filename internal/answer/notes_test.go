@@ -16,11 +16,13 @@ func TestNotesAreReadWithTheMarksOfTheirPassages(t *testing.T) {
 	text := response.note([]retrieve.Note{
 		{Kind: retrieve.NoteFacts, Text: "{facts}", Sources: [][]core.ID{{a}, {a, b}}},
 		{Kind: retrieve.NoteSummary, Text: strings.Repeat("long ", 500), Sources: [][]core.ID{{c}}},
-		{Kind: retrieve.NoteSummary, Text: "A town.", Sources: [][]core.ID{{b, a}}},
+		{Kind: retrieve.NoteSummary, Text: "A town.", Sources: [][]core.ID{{b, {9}, a}}},
+		{Kind: retrieve.NoteSummary, Text: "Its passages were left out.", Sources: [][]core.ID{{{9}}}},
 	}, 100)
 	assert.Contains(t, text, "in the order of the facts: [2]; [2][3]\n{facts}\n")
 	assert.Contains(t, text, "in common: [3][2]\nA town.\n")
 	assert.NotContains(t, text, "long", "it does not fit")
+	assert.NotContains(t, text, "left out", "nothing of the result says it")
 	assert.Len(t, response.Notes, 2)
 	assert.True(t, response.Usage.NoteTokens > 10 && response.Usage.NoteTokens <= 100, "%d", response.Usage.NoteTokens)
 	assert.Equal(t, []bool{false, true, true}, response.rests())

@@ -239,7 +239,7 @@ var indexKeys = []key{
 		path:     "indexes.*.parity",
 		meaning:  "as the reference implementation, to compare with the paper (contract.md, Parity)",
 		example:  "true",
-		rebuilds: paysClasses,
+		rebuilds: paysParity,
 		rule:     anything(),
 	},
 	{

@@ -43,6 +43,7 @@ const (
 	again          = "the whole index; "
 	paysChunks     = again + "pays for extraction and embedding of chunks whose text is new"
 	paysClasses    = again + "pays for shortening and embedding of classes whose text is new"
+	paysParity     = again + "pays for extraction, shortening and embeddings, by other prompts and texts"
 	paysShare      = again + "pays for extraction of the chunks that are sent now and were not"
 	paysExtraction = again + "pays for extraction and shortening by the new model"
 	paysEmbeddings = again + "pays for embeddings"

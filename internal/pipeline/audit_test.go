@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -20,6 +21,18 @@ import (
 	"github.com/unweaver/unweaver/internal/store/records"
 	"github.com/unweaver/unweaver/internal/store/vectors"
 )
+
+// A purge that follows an audit does not wait for it.
+func TestAnAuditThatEndedReadsNoMore(t *testing.T) {
+	s := newSite(t, sample(4))
+	s.night(t)
+	_, err := s.audit(t, core.Everything, false)
+	require.NoError(t, err)
+	require.Eventually(t, func() bool {
+		leased, err := s.Coordination.Leased(t.Context(), s.spec.Index)
+		return err == nil && len(leased) == 0
+	}, time.Minute, time.Millisecond)
+}
 
 // audit does what the workflow of an audit does.
 func (s *site) audit(t *testing.T, sample core.Sample, repair bool) (core.Audit, error) {

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"syscall"
 
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
@@ -43,6 +44,10 @@ func OpenJournal(dir, about string) (*Journal, error) {
 	if err != nil {
 		return nil, failed(err)
 	}
+	if err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		_ = file.Close()
+		return nil, failed(errors.New("another evaluation writes it"))
+	}
 	journal := &Journal{file: file, known: map[string]json.RawMessage{}}
 	end, was, err := journal.read()
 	if err == nil && was != "" && was != about {
@@ -75,6 +80,10 @@ func (j *Journal) read() (end int64, about string, err error) {
 		var line journalLine
 		if err == nil {
 			err = json.Unmarshal(raw, &line)
+		}
+		if err != nil && about != "" { // one damaged answer is asked for again
+			end += int64(len(raw))
+			continue
 		}
 		if err != nil {
 			return end, about, err

@@ -349,7 +349,7 @@ func (p Plan) ask(ctx context.Context, ask Asker, system System, question Questi
 			return got, err
 		}
 		var journal *Journal
-		if p.Judge != nil {
+		if p.Judge != nil && system.Index == "" { // another index may be another by the next time
 			journal = p.Judge.Journal
 		}
 		return remembered(ctx, journal, []string{system.Index, string(fields)}, func(ctx context.Context) (response, error) {

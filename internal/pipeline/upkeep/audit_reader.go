@@ -22,6 +22,13 @@ func (r *Run) reads(ctx context.Context, generation string) {
 	}
 }
 
+// readNoMore ends the lease, so that a purge or a deletion does not wait for it.
+func (r *Run) readNoMore(ctx context.Context, generation string) {
+	if err := r.Coordination.Lease(ctx, r.Job.Index, generation, r.Generation, time.Millisecond); err != nil {
+		r.Log.Warn("reader lease not ended", "run_id", r.Name(), "code", string(fault.CodeOf(err)))
+	}
+}
+
 // reading keeps the generation from being collected until end is called.
 func (r *Run) reading(ctx context.Context, generation string) (end func()) {
 	r.reads(ctx, generation)

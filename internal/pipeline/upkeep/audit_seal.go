@@ -14,11 +14,16 @@ import (
 )
 
 // SealAudit adds up what the units found, and fails with fault.Drift where something was left as it is.
-func (r *Run) SealAudit(ctx context.Context) error {
+func (r *Run) SealAudit(ctx context.Context) (err error) {
 	fixed, err := run.Kept(ctx, r.Base(), run.AuditPlanFile)
 	if err != nil {
 		return err
 	}
+	defer func() {
+		if err == nil || fault.Is(err, fault.Drift) { // nothing follows
+			r.readNoMore(ctx, fixed.Generation)
+		}
+	}()
 	defer r.reading(ctx, fixed.Generation)()
 	var all audit.Result
 	damaged := map[string]bool{}
