@@ -145,6 +145,9 @@ func (gemMethod) Run(r *Request) (Explanation, error) {
 	if !r.Result.NotesAlone && r.noMatch() {
 		return nil, nil
 	}
+	if themes := r.Query.Params.Int("themes"); r.Result.NotesAlone {
+		brought = brought[:min(themes, len(brought))]
+	}
 	known.noteSummaries(r, brought)
 	return func() any { return known.explain(r.Generation, taken, by, steps) }, nil
 }

@@ -1,6 +1,7 @@
 package retrieve
 
 import (
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -43,7 +44,7 @@ func Whole(name, doc string, lo, hi, def int) Param {
 		Parse: func(given any) (any, string) {
 			n, ok := given.(float64)
 			if !ok || n < float64(lo) || n > float64(hi) || n != float64(int(n)) {
-				return nil, fmt.Sprintf("want a whole number from %d to %d, got %v", lo, hi, given)
+				return nil, fmt.Sprintf("want a whole number from %d to %d, got %s", lo, hi, written(given))
 			}
 			return int(n), ""
 		},
@@ -58,7 +59,7 @@ func Number(name, doc string, lo, hi, def float64) Param {
 		Parse: func(given any) (any, string) {
 			n, ok := given.(float64)
 			if !ok || n < lo || n > hi {
-				return nil, fmt.Sprintf("want a number from %g to %g, got %v", lo, hi, given)
+				return nil, fmt.Sprintf("want a number from %g to %g, got %s", lo, hi, written(given))
 			}
 			return n, ""
 		},
@@ -74,7 +75,7 @@ func Choice(name, doc string, known ...string) Param {
 			if word, ok := given.(string); ok && slices.Contains(known, word) {
 				return word, ""
 			}
-			return nil, fmt.Sprintf("%v is not known; use %s", given, strings.Join(known, ", "))
+			return nil, fmt.Sprintf("%s is not known; use %s", written(given), strings.Join(known, ", "))
 		},
 	}
 }
@@ -87,9 +88,18 @@ func Switch(name, doc string, def bool) Param {
 		Parse: func(given any) (any, string) {
 			on, ok := given.(bool)
 			if !ok {
-				return nil, fmt.Sprintf("want true or false, got %v", given)
+				return nil, fmt.Sprintf("want true or false, got %s", written(given))
 			}
 			return on, ""
 		},
 	}
+}
+
+// written is a value as JSON has it.
+func written(given any) string {
+	raw, err := json.Marshal(given)
+	if err != nil {
+		return "a value that JSON does not have"
+	}
+	return string(raw)
 }

@@ -3,6 +3,7 @@ package chat
 import (
 	"net/url"
 	"regexp"
+	"slices"
 	"strconv"
 	"unicode/utf8"
 
@@ -149,7 +150,7 @@ func (f found) annotations(base string) []Annotation {
 	at, runes := 0, 0 // as far as code points are counted
 	for _, place := range mark.FindAllStringSubmatchIndex(text, -1) {
 		n, err := strconv.Atoi(text[place[2]:place[3]])
-		if err != nil || n < 1 || n > len(f.Chunks) || !f.Chunks[n-1].InContext {
+		if err != nil || n < 1 || n > len(f.Chunks) || !f.cites(n-1) {
 			continue
 		}
 		runes += utf8.RuneCountInString(text[at:place[0]])
@@ -165,6 +166,11 @@ func (f found) annotations(base string) []Annotation {
 		}
 	}
 	return out
+}
+
+// cites reports whether an answer can name a chunk: it was read, or a note that rests on it was.
+func (f found) cites(i int) bool {
+	return f.Chunks[i].InContext || slices.Contains(f.Answer.Citations, f.Chunks[i].ID)
 }
 
 func (f found) annotation(base string, i, start, end int) Annotation {
