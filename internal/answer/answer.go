@@ -311,11 +311,10 @@ func (s *Service) complete(
 	chat = billed{chat, generation.Spec.Chat.Price, cost, plan.most}
 	short := false
 	quote := func() string {
-		whole := ""
-		if result.NotesAlone {
-			whole = response.quotedNotes()
+		whole := response.quotedNotes()
+		if whole == "" || !result.NotesAlone {
+			whole = cmp.Or(quoted(generation, request.Query, response, used), whole)
 		}
-		whole = cmp.Or(whole, quoted(generation, request.Query, response, used))
 		text := firstTokens(whole, plan.most)
 		short = text != whole
 		return text
@@ -343,11 +342,11 @@ func (s *Service) complete(
 // floor is the confidence below which nothing is quoted.
 const floor = 0.3
 
-// quoted returns the best extracts of the chunks that were used, each with the mark of its passage; where none is good
-// enough, the summaries that were found, or nothing.
+// quoted returns the best extracts of the chunks that were used, each with the mark of its passage; nothing where none
+// is good enough.
 func quoted(generation *retrieve.Generation, question string, response *Response, used []bool) string {
 	if response.Confidence != nil && *response.Confidence < floor {
-		return response.quotedNotes()
+		return ""
 	}
 	passages := make([]extract.Passage, len(response.Chunks))
 	for i, chunk := range response.Chunks {
@@ -358,9 +357,6 @@ func quoted(generation *retrieve.Generation, question string, response *Response
 	var out []string
 	for _, found := range extract.Best(generation.Language(), question, generation.TermWeight, passages) {
 		out = append(out, fmt.Sprintf("%s [%d]", found.Text, found.Passage+1))
-	}
-	if out == nil {
-		return response.quotedNotes()
 	}
 	return strings.Join(out, "\n")
 }

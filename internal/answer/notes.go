@@ -18,10 +18,7 @@ type Note struct {
 // note enters the notes that fit a budget of tokens, from the first on, and returns them as the chat model reads them:
 // each with the marks of the passages that it rests on, by which an answer cites.
 func (r *Response) note(found []retrieve.Note, budget int) string {
-	marks := map[string]string{}
-	for i, chunk := range r.Chunks {
-		marks[chunk.ID] = fmt.Sprintf("[%d]", i+1)
-	}
+	places := r.places()
 	var out strings.Builder
 	for _, one := range found {
 		note := Note{Kind: one.Kind, Text: one.Text, Sources: make([][]string, len(one.Sources))}
@@ -29,9 +26,9 @@ func (r *Response) note(found []retrieve.Note, budget int) string {
 		for i, sources := range one.Sources {
 			note.Sources[i] = []string{}
 			for _, id := range sources {
-				if mark, shown := marks[id.String()]; shown { // a reranker may have left it out
+				if place, shown := places[id.String()]; shown { // a reranker may have left it out
 					note.Sources[i] = append(note.Sources[i], id.String())
-					cited[i] += mark
+					cited[i] += fmt.Sprintf("[%d]", place+1)
 				}
 			}
 		}
@@ -55,12 +52,18 @@ var headOf = map[string]string{
 	retrieve.NoteSummary: "Summary of what these and other passages have in common: ",
 }
 
+// places are those of the response's passages, from 0, by their ids.
+func (r *Response) places() map[string]int {
+	out := make(map[string]int, len(r.Chunks))
+	for i, chunk := range r.Chunks {
+		out[chunk.ID] = i
+	}
+	return out
+}
+
 // rests reports which passages of the response its notes rest on.
 func (r *Response) rests() []bool {
-	places := map[string]int{}
-	for i, chunk := range r.Chunks {
-		places[chunk.ID] = i
-	}
+	places := r.places()
 	out := make([]bool, len(r.Chunks))
 	for _, note := range r.Notes {
 		for _, sources := range note.Sources {
@@ -74,16 +77,13 @@ func (r *Response) rests() []bool {
 
 // quotedNotes are the summaries of a response as an answer quotes them, with the marks of their passages.
 func (r *Response) quotedNotes() string {
-	places := map[string]int{}
-	for i, chunk := range r.Chunks {
-		places[chunk.ID] = i + 1
-	}
+	places := r.places()
 	var out []string
 	for _, note := range r.Notes {
 		if note.Kind == retrieve.NoteSummary {
 			line := note.Text
 			for _, id := range note.Sources[0] {
-				line += fmt.Sprintf(" [%d]", places[id])
+				line += fmt.Sprintf(" [%d]", places[id]+1)
 			}
 			out = append(out, line)
 		}

@@ -122,7 +122,11 @@ func (aprMethod) Run(r *Request) (Explanation, error) {
 		return nil, context.Cause(r.ctx)
 	}
 	r.Result.Timing.Search = time.Since(start)
-	for _, one := range found.Chunks {
+	most := r.Query.TopChunks
+	if r.Query.Params.Text(ParamContext) == ContextFacts { // of all, those are chosen that say what is told
+		most = len(found.Chunks)
+	}
+	for _, one := range found.Chunks[:min(len(found.Chunks), most)] {
 		chunk := Chunk{Live: r.Generation.Live.Chunk(chunkOf(one.Chunk)), Score: one.Score}
 		r.Result.Chunks = append(r.Result.Chunks, chunk)
 	}

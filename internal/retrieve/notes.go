@@ -10,8 +10,8 @@ import (
 
 // Kinds of notes.
 const (
-	NoteFacts   = "facts"   // triples in an encoding of AutoPrunedRetriever (docs/apr.md)
-	NoteSummary = "summary" // what a model or a rule wrote of a theme (docs/gem.md)
+	NoteFacts   = "facts"   // triples in an encoding of AutoPrunedRetriever (docs/methods/apr.md)
+	NoteSummary = "summary" // what a model or a rule wrote of a theme (docs/methods/gem.md)
 )
 
 // Note is what a method puts into the context beside passages. It rests on passages of the result alone, so that an
@@ -42,19 +42,11 @@ func (r *Request) noteFacts(index *apr.Index, told []uint32) {
 		for _, chunk := range r.citedBy(index, told...) {
 			says[chunk.ID] = true
 		}
-		kept := r.Result.Chunks[:0]
-		for _, chunk := range r.Result.Chunks {
-			if says[chunk.Live.ID] {
-				kept = append(kept, chunk)
-			}
-		}
-		r.Result.Chunks = kept
+		r.Result.Chunks = slices.DeleteFunc(r.Result.Chunks, func(chunk Chunk) bool { return !says[chunk.Live.ID] })
 		r.Query.Params["fill"] = false // what fills up says none of the facts
 	}
-	shown := map[core.ID]bool{}
-	for _, chunk := range r.Result.Chunks[:min(len(r.Result.Chunks), r.Query.TopChunks)] {
-		shown[chunk.Live.ID] = true
-	}
+	r.Result.Chunks = r.Result.Chunks[:min(len(r.Result.Chunks), r.Query.TopChunks)]
+	shown := r.shown()
 	note := Note{Kind: NoteFacts}
 	var words []apr.Word
 	for _, edge := range told {
@@ -77,13 +69,19 @@ func (r *Request) noteFacts(index *apr.Index, told []uint32) {
 	}
 }
 
+// shown are the ids of the chunks of the result.
+func (r *Request) shown() map[core.ID]bool {
+	out := make(map[core.ID]bool, len(r.Result.Chunks))
+	for _, chunk := range r.Result.Chunks {
+		out[chunk.Live.ID] = true
+	}
+	return out
+}
+
 // noteSummaries adds the summaries of themes that brought a passage of the result, but of none with a passage that a
 // filter leaves out.
 func (m *memory) noteSummaries(r *Request, brought []int) {
-	shown := map[core.ID]bool{}
-	for _, chunk := range r.Result.Chunks {
-		shown[chunk.Live.ID] = true
-	}
+	shown := r.shown()
 	for _, node := range brought {
 		if slices.ContainsFunc(m.members[node], func(member int) bool { return !r.allowed.number(uint32(member)) }) {
 			continue

@@ -3,15 +3,18 @@ package upkeep
 import (
 	"context"
 	"encoding/json"
+	"sync"
 
 	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/artifact/rows"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/index/segments"
 	"github.com/unweaver/unweaver/internal/ledger"
 	"github.com/unweaver/unweaver/internal/ledger/embed"
 	"github.com/unweaver/unweaver/internal/model"
 	"github.com/unweaver/unweaver/internal/model/tokens"
+	"github.com/unweaver/unweaver/internal/stream/parallel"
 )
 
 // accounting sums what the paid results behind a generation were charged for.
@@ -19,7 +22,17 @@ type accounting struct {
 	*estimating
 	spent core.IndexTokens
 	seen  map[core.Digest]bool // keys and embedded texts, each of which is paid for once
+	paid  []paidResult
 }
+
+// paidResult names an entry of the ledger.
+type paidResult struct {
+	task string
+	key  core.Digest
+}
+
+// chargesAtOnce is how many entries are read at once.
+const chargesAtOnce = 64
 
 // accounts returns what the published generation would cost in a store that holds nothing: calls as the ledger has them
 // charged, whenever and by whichever index that was; embeddings, of which the ledger keeps no charge, by our tokenizer.
@@ -28,20 +41,24 @@ func (e *estimating) accounts(ctx context.Context) (*core.IndexTokens, error) {
 	if e.parent == nil {
 		return &a.spent, nil
 	}
-	for _, part := range []func(context.Context) error{a.extractions, a.classes, a.chunks} {
-		if err := part(ctx); err != nil {
-			return nil, err
-		}
-	}
-	return &a.spent, nil
-}
-
-func (a *accounting) extractions(ctx context.Context) error {
 	table, err := a.Table(ctx, a.parent)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer table.Release()
+	if err := a.extractions(ctx, table); err != nil {
+		return nil, err
+	}
+	if err := a.classes(ctx, table); err != nil {
+		return nil, err
+	}
+	if err := a.chunks(ctx); err != nil {
+		return nil, err
+	}
+	return &a.spent, a.charge(ctx)
+}
+
+func (a *accounting) extractions(ctx context.Context, table *segments.Table) error {
 	for _, segment := range a.parent.Segments.Extract {
 		for row, err := range artifact.ScanAll(ctx, a.Index.Store, a.Index.SegmentKey(segment.SHA256)) {
 			if err != nil {
@@ -51,23 +68,16 @@ func (a *accounting) extractions(ctx context.Context) error {
 				continue
 			}
 			found, err := rows.DecodeExtract(row.Value)
-			if err == nil {
-				err = a.charge(ctx, ledger.Extract, found.Key)
-			}
 			if err != nil {
 				return err
 			}
+			a.list(ledger.Extract, found.Key)
 		}
 	}
 	return nil
 }
 
-func (a *accounting) classes(ctx context.Context) error {
-	table, err := a.Table(ctx, a.parent)
-	if err != nil {
-		return err
-	}
-	defer table.Release()
+func (a *accounting) classes(ctx context.Context, table *segments.Table) error {
 	ids := make([]core.ID, 0, a.parent.Counts.Classes)
 	for id := range table.Classes() {
 		ids = append(ids, id)
@@ -77,9 +87,7 @@ func (a *accounting) classes(ctx context.Context) error {
 			return err
 		}
 		for _, key := range row.Keys {
-			if err := a.charge(ctx, ledger.Shorten, key); err != nil {
-				return err
-			}
+			a.list(ledger.Shorten, key)
 		}
 		text, err := row.Text()
 		if err != nil {
@@ -108,25 +116,34 @@ func (a *accounting) chunks(ctx context.Context) error {
 	return nil
 }
 
-// charge adds what an entry of the ledger was charged for; results that cost nothing have no key.
-func (a *accounting) charge(ctx context.Context, task string, key core.Digest) error {
-	if key.IsZero() || a.seen[key] {
+// list notes an entry of the ledger; results that cost nothing have no key.
+func (a *accounting) list(task string, key core.Digest) {
+	if !key.IsZero() && !a.seen[key] {
+		a.seen[key] = true
+		a.paid = append(a.paid, paidResult{task, key})
+	}
+}
+
+// charge adds what the entries that are listed were charged for.
+func (a *accounting) charge(ctx context.Context) error {
+	var mu sync.Mutex
+	return parallel.Each(ctx, len(a.paid), chargesAtOnce, func(ctx context.Context, i int) error {
+		entry, err := a.Ledger.Get(ctx, a.paid[i].task, a.paid[i].key, a.Attempt)
+		if err != nil || entry == nil {
+			return err
+		}
+		var charged struct {
+			Usage model.Usage `json:"usage"`
+		}
+		if err := json.Unmarshal(entry.Value, &charged); err != nil {
+			return fault.SegmentDamage.At("read ledger entry of", a.paid[i].task).Because(err)
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		a.spent.Prompt += charged.Usage.Prompt
+		a.spent.Completion += charged.Usage.Completion
 		return nil
-	}
-	a.seen[key] = true
-	entry, err := a.Ledger.Get(ctx, task, key, a.Attempt)
-	if err != nil || entry == nil {
-		return err
-	}
-	var charged struct {
-		Usage model.Usage `json:"usage"`
-	}
-	if err := json.Unmarshal(entry.Value, &charged); err != nil {
-		return fault.SegmentDamage.At("read ledger entry of", task).Because(err)
-	}
-	a.spent.Prompt += charged.Usage.Prompt
-	a.spent.Completion += charged.Usage.Completion
-	return nil
+	})
 }
 
 // embedded counts the tokens of a text that is paid for, once for each kind of row.

@@ -28,7 +28,7 @@ func (r *Run) OpenAudit(ctx context.Context, sample core.Sample, repair bool) (i
 	if err != nil {
 		return 0, err
 	}
-	r.reads(ctx, fixed.Generation)
+	r.reads(ctx, fixed.Generation, auditLease)
 	return len(fixed.Parts), nil
 }
 

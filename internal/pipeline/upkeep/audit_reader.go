@@ -15,23 +15,16 @@ const (
 	auditRenew = time.Minute
 )
 
-func (r *Run) reads(ctx context.Context, generation string) {
-	err := r.Coordination.Lease(ctx, r.Job.Index, generation, r.Generation, auditLease)
+func (r *Run) reads(ctx context.Context, generation string, lease time.Duration) {
+	err := r.Coordination.Lease(ctx, r.Job.Index, generation, r.Generation, lease)
 	if err != nil && ctx.Err() == nil {
 		r.Log.Warn("reader lease not renewed", "run_id", r.Name(), "code", string(fault.CodeOf(err)))
 	}
 }
 
-// readNoMore ends the lease, so that a purge or a deletion does not wait for it.
-func (r *Run) readNoMore(ctx context.Context, generation string) {
-	if err := r.Coordination.Lease(ctx, r.Job.Index, generation, r.Generation, time.Millisecond); err != nil {
-		r.Log.Warn("reader lease not ended", "run_id", r.Name(), "code", string(fault.CodeOf(err)))
-	}
-}
-
 // reading keeps the generation from being collected until end is called.
 func (r *Run) reading(ctx context.Context, generation string) (end func()) {
-	r.reads(ctx, generation)
+	r.reads(ctx, generation, auditLease)
 	ctx, cancel := context.WithCancel(ctx)
 	done := make(chan struct{})
 	go func() {
@@ -43,7 +36,7 @@ func (r *Run) reading(ctx context.Context, generation string) (end func()) {
 			case <-ctx.Done():
 				return
 			case <-ticker.C:
-				r.reads(ctx, generation)
+				r.reads(ctx, generation, auditLease)
 			}
 		}
 	}()

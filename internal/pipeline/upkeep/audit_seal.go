@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/core"
@@ -20,8 +21,8 @@ func (r *Run) SealAudit(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() {
-		if err == nil || fault.Is(err, fault.Drift) { // nothing follows
-			r.readNoMore(ctx, fixed.Generation)
+		if err == nil || fault.Is(err, fault.Drift) { // nothing follows: no purge or deletion waits for it
+			r.reads(ctx, fixed.Generation, time.Millisecond)
 		}
 	}()
 	defer r.reading(ctx, fixed.Generation)()
