@@ -39,7 +39,8 @@ func TestAnExtractAddsWhatIsAsked(t *testing.T) {
 	} {
 		var got []string
 		passages := []extract.Passage{{Title: c.title, Text: c.content}}
-		for _, found := range extract.Best(text.In(c.language), c.question, alike, passages) {
+		found, _ := extract.Best(text.In(c.language), c.question, alike, 1, passages)
+		for _, found := range found {
 			got = append(got, found.Text+" [1]")
 		}
 		if all := strings.Join(got, "\n"); len(got) > 2 || (c.want == "") != (all == "") || !strings.Contains(all, c.want) ||
@@ -59,7 +60,8 @@ func TestAnExtractBeginsWhereASentenceDoes(t *testing.T) {
 		{"What does docs.*.attachments do?", "With `docs.*.attachments: true` each file attached to a mail is a document.",
 			"With docs.*.attachments: true each file attached to a mail is a document."},
 	} {
-		got := extract.Best(text.In("en"), c.question, alike, []extract.Passage{{Title: "Bridge report", Text: c.content}})
+		passages := []extract.Passage{{Title: "Bridge report", Text: c.content}}
+		got, _ := extract.Best(text.In("en"), c.question, alike, 1, passages)
 		if len(got) != 1 || got[0].Text != c.want {
 			t.Errorf("%s: %+v", c.question, got)
 		}
@@ -74,7 +76,7 @@ func TestASecondExtractGoesOnFromTheFirst(t *testing.T) {
 		{}, // of one that is not in the context
 		{Title: "Raoul Walsh", Text: "He was born in New York. His spouse was Miriam Cooper. He liked boats."},
 	}
-	got := extract.Best(text.In("en"), "Who is the spouse of the director of Jump for Glory?", alike, passages)
+	got, _ := extract.Best(text.In("en"), "Who is the spouse of the director of Jump for Glory?", alike, 1, passages)
 	if len(got) != 2 || got[0].Passage != 0 || got[1].Passage != 3 || !strings.Contains(got[1].Text, "Miriam Cooper") {
 		t.Errorf("%+v", got)
 	}
