@@ -37,7 +37,7 @@ const muchJoined = 0.15
 // questions with short answers (docs/retrieval.md, Answers).
 func (e Evidence) Confidence(passages float64) float64 {
 	passages = min(max(passages, 0.02), 0.98)
-	z := -3.73 + 2.692*e.held + 1.848*e.near - 0.655*e.unfit - 0.281*e.place + 0.677*e.score +
+	z := -3.4 + 2.692*e.held + 1.848*e.near - 0.655*e.unfit - 0.281*e.place + 0.677*e.score +
 		0.669*math.Log(passages/(1-passages))
 	chance := 1 / (1 + math.Exp(-z))
 	switch {

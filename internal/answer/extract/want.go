@@ -104,7 +104,7 @@ func (q question) kindsIn(body string) (out found) {
 		as := body[at.Start:at.End]
 		word := q.language.Plain(as)
 		between := strings.TrimSpace(body[min(before, at.Start):at.Start])
-		begins := before == 0 || between != "" && strings.ContainsRune(ends, lastRune(between))
+		begins := before == 0 || between != "" && strings.ContainsRune(ends+":", lastRune(between))
 		before = at.End
 		if q.said[word] {
 			continue
