@@ -343,7 +343,7 @@ func (s *Service) complete(
 }
 
 // floor is the confidence below which nothing is quoted.
-const floor = 0.15
+const floor = 0.1
 
 // quoted returns the best extracts of the chunks that were used, each with the mark of its passage, and the confidence
 // in them, where that of the passages is known; nothing where none is good enough. Extracts that cannot be the whole
