@@ -1,6 +1,6 @@
 // Package document reads the file types of a corpus: plain text, Markdown, reStructuredText, HTML, PDF, Word, slides,
-// sheets, books of EPUB, mail, notebooks of Jupyter, JSON, and rows of JSON Lines and CSV, each also gzipped. Text is decoded from
-// what its bytes say or look like; binary rubbish is refused.
+// sheets, books of EPUB, mail, notebooks of Jupyter, JSON, and rows of JSON Lines and CSV, each also gzipped. Text is
+// decoded from what its bytes say or look like; binary rubbish is refused.
 package document
 
 import (

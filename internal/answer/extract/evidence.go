@@ -68,7 +68,7 @@ func askedTerms(language *text.Language, asked string, weigh func(term string) f
 		if chosen {
 			share = chosenShare
 		}
-		chosen = choosing[language.Plain(word)]
+		chosen = choosing[language.Plain(word)] != anything
 		for _, stem := range language.Terms(word) {
 			if seen[stem] || language.Stop(stem) || text.IsExact(stem) || asking[stem] != 0 {
 				continue

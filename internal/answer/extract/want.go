@@ -29,13 +29,9 @@ cuanto cuanta cuantos cuantas quanto quanta quantos quantas`,
 })
 
 // choosing are words before the one that says what is wanted: what colour. An answer need not repeat that.
-var choosing = map[string]bool{}
-
-func init() {
-	for _, word := range strings.Fields("what which welche welcher welches welchem welchen quel quelle quels quelles cual qual") {
-		choosing[word] = true
-	}
-}
+var choosing = kindsOf(map[want]string{
+	name: "what which welche welcher welches welchem welchen quel quelle quels quelles cual qual",
+})
 
 // hinting are words that say what is wanted, and stand in what says it.
 var hinting = kindsOf(map[want]string{

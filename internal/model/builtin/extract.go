@@ -295,7 +295,8 @@ func debris(name string) bool {
 	body := strings.TrimLeft(name, ".(/~@-¿¡'‘’") // .NET, (Un)known, /etc/hosts, --force, ¿Quién?
 	first, _ := utf8.DecodeRuneInString(body)
 	return utf8.RuneCountInString(name)-utf8.RuneCountInString(body) > 2 ||
-		!unicode.IsLetter(first) && !unicode.IsNumber(first) || strings.Contains(name, `\n`) || strings.ContainsAny(name, `{}[]<>|=;"\`)
+		!unicode.IsLetter(first) && !unicode.IsNumber(first) || strings.Contains(name, `\n`) ||
+		strings.ContainsAny(name, `{}[]<>|=;"\`)
 }
 
 // acronyms finds "expansion of it (EOI)": the words before the bracket whose initials spell the acronym.
