@@ -121,8 +121,8 @@ publishes them keeps to models.limits alone.`,
 				} else if started.Again {
 					what = "goes on"
 				}
-				fmt.Fprintf(w, "backfill %s %s; watch it with: unweaver backfill status %s --index %s\n", request.Name, what,
-					request.Name, request.Index)
+				fmt.Fprintf(w, "backfill %s %s; watch it with: unweaver backfill status %s %s\n", request.Name, what,
+					request.Index, request.Name)
 			})
 		})
 	}

@@ -141,7 +141,7 @@ func (a *App) root() *cobra.Command {
 		Long:  rootLong + exitCodes,
 		Example: `  unweaver demo
   unweaver index ./docs --index docs --wait
-  unweaver query "Who signed the lease?" --index docs
+  unweaver query docs "Who signed the lease?"
   unweaver ls`,
 		Version:       version.String(),
 		SilenceUsage:  true,

@@ -31,8 +31,8 @@ a generation that a gate held, is compared with what is served. Files that both 
 
 With --questions FILE (JSON Lines of {"question": ...}; a probe file will do) both are asked, and the questions are told
 whose first five passages are others. Where models.embedding is a server, each question is embedded by it.`,
-		Example: "  unweaver diff --index docs\n  unweaver diff 20261122t020000z --index docs --questions probes.jsonl\n" +
-			"  unweaver diff 20261120t020000z 20261122t020000z --index docs --json | jq .documents",
+		Example: "  unweaver diff docs\n  unweaver diff docs 20261122t020000z --questions probes.jsonl\n" +
+			"  unweaver diff docs 20261120t020000z 20261122t020000z --json | jq .documents",
 		Args: arguments(0, 2, "at most two generations"),
 		RunE: func(command *cobra.Command, args []string) error {
 			request := control.DifferenceRequest{Index: index}

@@ -47,7 +47,7 @@ func (a *App) lettersListCmd() *cobra.Command {
 	command := indexed(&cobra.Command{
 		Use:     "list",
 		Short:   "List the dead letters of the published generation",
-		Example: "  unweaver dead-letters list --index docs",
+		Example: "  unweaver dead-letters list docs",
 		Args:    arguments(0, 0, "no argument"),
 		RunE: a.controlled(func(ctx context.Context, controller control.Control, _ []string) error {
 			letters, err := controller.DeadLetters(ctx, index)
@@ -167,7 +167,7 @@ already, as one does after its process was killed, is joined. With --wait it beg
 ended.
 
 ` + runForm,
-		Example: "  unweaver retry-failed docs --wait\n  unweaver retry-failed --index docs",
+		Example: "  unweaver retry-failed docs --wait\n  unweaver retry-failed docs",
 		Args:    arguments(0, 1, "at most a RUN"),
 		RunE: func(command *cobra.Command, args []string) error {
 			name := index

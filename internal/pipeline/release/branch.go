@@ -67,7 +67,7 @@ func (d *Desk) Branch(ctx context.Context, asked Branching) (core.Branch, error)
 	if ref.State != core.GenerationPublished && a.Generation != a.current.Generation {
 		return branch, fault.Usage.At("branch", a.Generation).
 			Because("it is " + ref.State + ", and was never served").
-			Advise("list the others with: unweaver generations --index " + asked.Base)
+			Advise("list the others with: unweaver generations " + asked.Base)
 	}
 	if _, err := a.complete(ctx, a.Generation, ref.Manifest); err != nil {
 		return branch, err

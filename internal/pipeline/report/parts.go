@@ -360,7 +360,7 @@ func size(bytes int64) string {
 func Next(r core.Report) []string {
 	var out []string
 	add := func(line string) { out = append(out, line) }
-	of := r.Generation + " --index " + r.Index
+	of := r.Index + " " + r.Generation
 	switch {
 	case r.Status == core.StatusHeld && r.Reason == publish.MassDeletion:
 		look := "See whether the corpus is whole. If it is"
@@ -372,7 +372,7 @@ func Next(r core.Report) []string {
 	case r.Status == core.StatusHeld && r.ContentHash == "":
 		add("See whether the corpus is whole, then index again.")
 	case r.Status == core.StatusHeld:
-		add(`Ask it: unweaver query "..." --generation ` + of)
+		add("Ask it: unweaver query " + r.Index + ` "..." --generation ` + r.Generation)
 		add("Compare it: unweaver diff " + of)
 		add("Serve it as it is: unweaver publish " + of + " --reason ...")
 		add("Or drop it: unweaver discard " + of + " --reason ...")
@@ -385,7 +385,7 @@ func Next(r core.Report) []string {
 	case r.Status == core.StatusCancelled:
 		add("Index again when you like: what was paid for is kept.")
 	case r.Published && !r.Unchanged:
-		add(`Ask it: unweaver query "..." --index ` + r.Index)
+		add("Ask it: unweaver query " + r.Index + ` "..."`)
 	}
 	if r.DeadLetters > 0 && r.Published {
 		add("Ask again for the passages that nothing was extracted from: unweaver retry-failed " + r.Index)
@@ -412,7 +412,7 @@ func remedy(code string, r core.Report) string {
 	case fault.Quarantined:
 		return "workers died while they read it: see their logs, mend or exclude it, then index again"
 	case fault.BadOutput, fault.ModelRejected, fault.BadVector:
-		return "see the raw answer: unweaver dead-letters list --index " + r.Index
+		return "see the raw answer: unweaver dead-letters list " + r.Index
 	case fault.ModelUnavailable, fault.ModelRateLimited, fault.ModelRefused, fault.ModelUnreadable,
 		fault.EmbedderDown, fault.BadEmbeddings:
 		return "see the model server's log, then: unweaver retry-failed " + r.Index
@@ -421,7 +421,7 @@ func remedy(code string, r core.Report) string {
 	case fault.StoreDown, fault.StoreFull, fault.StoreDenied:
 		return "see the store: unweaver doctor"
 	case fault.SegmentDamage, fault.ParentDamaged:
-		return "unweaver audit --repair --wait --index " + r.Index
+		return "unweaver audit " + r.Index + " --repair --wait"
 	}
 	return "see: unweaver logs " + r.Run
 }

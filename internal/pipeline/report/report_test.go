@@ -53,7 +53,7 @@ func TestNothingOfADocumentBecomesMarkup(t *testing.T) {
 func TestAReportSaysWhatHappenedAndWhatToDo(t *testing.T) {
 	text := report.Markdown(sample())
 	for _, wanted := range []string{
-		"gate.max_recall_drop", "0.500", "publish 20260301t030000z --index docs", "store it without its password",
+		"gate.max_recall_drop", "0.500", "publish docs 20260301t030000z", "store it without its password",
 		"retry-failed docs", "1,200", "1.2500 USD", "1.0 MB", "chunker chunk/1 → chunk/2", "+17 %", "paused or waited",
 	} {
 		assert.Contains(t, text, wanted, "the report does not say")
