@@ -44,8 +44,11 @@ func heading(r core.Report) string {
 // summary is one sentence of what a run came to.
 func summary(r core.Report) string {
 	night := r.Night()
-	text := fmt.Sprintf("%s documents, %s changed; %s calls, %s tokens, cost %s; %s", count(r.Documents),
-		count(night.Changed), count(night.Calls), count(night.Tokens), money(r.Cost, r.Currency), duration(r.Seconds))
+	paid := ""
+	if night.Calls+night.Tokens > 0 {
+		paid = fmt.Sprintf("; %s calls, %s tokens, cost %s", count(night.Calls), count(night.Tokens), money(r.Cost, r.Currency))
+	}
+	text := fmt.Sprintf("%s documents, %s changed%s; %s", count(r.Documents), count(night.Changed), paid, duration(r.Seconds))
 	switch {
 	case r.Unchanged:
 		text = "nothing had changed; " + text
@@ -197,6 +200,9 @@ func stages(r core.Report) part {
 }
 
 func costs(r core.Report) part {
+	if r.Calls.Sum()+r.LedgerHits.Sum()+r.Tokens.Sum()+r.Unsettled.Calls.Sum() == 0 {
+		return part{title: "What was paid for", lines: []string{"Nothing."}}
+	}
 	row := func(name string, calls, hits int64) []string { return []string{name, count(calls), count(hits)} }
 	out := part{
 		title: "What was paid for", columns: []string{"task", "#calls paid for", "#from the ledger"},
@@ -239,6 +245,9 @@ func planned(r core.Report) part {
 		{"cost", r.Planned.Cost, r.Cost, amount},
 		{"time", r.Planned.Seconds, r.Seconds - r.IdleSeconds, duration},
 	} {
+		if line.want.High == 0 && line.actual == 0 {
+			continue
+		}
 		low, high := line.text(line.want.Low), line.text(line.want.High)
 		if low != high {
 			low += " to " + high
