@@ -120,8 +120,8 @@ func (a *App) lettersReplayCmd() *cobra.Command {
 		Use:     "replay [PASSAGE...]",
 		Aliases: []string{"retry"},
 		Short:   "Ask again for the documents of these dead letters",
-		Long: `Ask the model again for what failed in the documents of these dead letters, and for nothing else. Without PASSAGE
-it does so for all of them, which is retry-failed.`,
+		Long: `Ask the model again for what failed in the documents of these dead letters, and for nothing else. Without
+PASSAGE it does so for all of them, which is retry-failed.`,
 		Example: "  unweaver dead-letters replay 0123456789abcdef0123456789abcdef --index docs --wait",
 		Args:    arguments(0, 1<<20, "PASSAGEs"),
 		RunE: func(command *cobra.Command, args []string) error {

@@ -278,6 +278,7 @@ func leftOutLine(out core.LeftOut) string {
 	}{
 		{out.Hidden, "hidden"}, {out.Packages, "in node_modules and the like"}, {out.NotIncluded, "not included"},
 		{out.Excluded, "excluded"}, {out.Backfills, "left to backfills that go on"},
+		{out.Purged, "purged, and still in the corpus"},
 	} {
 		if part.count > 0 {
 			parts = append(parts, fmt.Sprintf("%d %s", part.count, part.what))

@@ -46,9 +46,11 @@ func summary(r core.Report) string {
 	night := r.Night()
 	paid := ""
 	if night.Calls+night.Tokens > 0 {
-		paid = fmt.Sprintf("; %s calls, %s tokens, cost %s", count(night.Calls), count(night.Tokens), money(r.Cost, r.Currency))
+		paid = fmt.Sprintf("; %s calls, %s tokens, cost %s", count(night.Calls), count(night.Tokens),
+			money(r.Cost, r.Currency))
 	}
-	text := fmt.Sprintf("%s documents, %s changed%s; %s", count(r.Documents), count(night.Changed), paid, duration(r.Seconds))
+	text := fmt.Sprintf("%s documents, %s changed%s; %s", count(r.Documents), count(night.Changed), paid,
+		duration(r.Seconds))
 	switch {
 	case r.Unchanged:
 		text = "nothing had changed; " + text
@@ -95,6 +97,7 @@ func changes(r core.Report) part {
 	add("left out: in node_modules and the like", r.LeftOut.Packages)
 	add("left out: not included", r.LeftOut.NotIncluded)
 	add("left out: excluded", r.LeftOut.Excluded)
+	add("left out: purged, and still in the corpus", r.LeftOut.Purged)
 	add("skipped: of other types", r.LeftOut.OtherTypes)
 	for _, reason := range r.Reasons {
 		out.lines = append(out.lines, "Built again, though documents did not change: "+reason+".")

@@ -72,8 +72,8 @@ func Estimate(ctx context.Context, in Estimating) (core.Estimated, error) {
 	}
 	if report.Estimate != nil {
 		if over := in.Settings.Budget.ExceededBy(*report.Estimate, report.Currency); over != "" {
-			report.Detail = fmt.Sprintf("it may need more than its budget of %s, and would pause there (indexes.%s.budget)", over,
-				in.Settings.Index)
+			report.Detail = fmt.Sprintf("it may need more than its budget of %s, and would pause there (indexes.%s.budget)",
+				over, in.Settings.Index)
 		}
 	}
 	report.Seconds = time.Since(report.Started).Seconds()
