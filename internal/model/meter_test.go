@@ -91,7 +91,7 @@ func TestWhatCountsAsAPaidCall(t *testing.T) {
 			assert.True(t, len(meter.ends) == 2 && meter.ends[0] == c.want && meter.ends[1] == c.want,
 				"counted %+v, want twice %+v", meter.ends, c.want)
 			refused := map[bool][]string{true: {model.Shorten, model.EmbedTask}}
-			assert.Equal(t, refused[c.err == down || c.err == limited], meter.passed, "refused for now")
+			assert.Equal(t, refused[errors.Is(c.err, down) || errors.Is(c.err, limited)], meter.passed, "refused for now")
 			assert.True(t, len(meter.tasks) == 2 && meter.tasks[0] == model.Shorten && meter.tasks[1] == model.EmbedTask,
 				"tasks %q", meter.tasks)
 		})
