@@ -516,7 +516,7 @@ func TestResumeGivesANewBudgetOnlyWhereOneIsGiven(t *testing.T) {
 		{
 			[]string{"--budget-tokens", "7", "--budget-money", "1.5"},
 			&core.Budget{Tokens: 7, Money: 1.5},
-			"docs: resume, with a budget of 7 tokens, 1.5 of money\n",
+			"docs: resume, with a budget of 7 tokens, 1.5 in money\n",
 		},
 		{[]string{"--budget-calls", "0"}, &core.Budget{}, "docs: resume, with the budget that it had\n"},
 	} {

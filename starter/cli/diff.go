@@ -150,11 +150,14 @@ func showDifference(w io.Writer, d core.Difference) {
 	fmt.Fprintf(w, "  passages   %d → %d: %d added, %d removed\n", was.Chunks, is.Chunks, d.Chunks.Added, d.Chunks.Removed)
 	fmt.Fprintf(w, "  entities   %d → %d: %d born, %d changed, %d died\n", was.Classes, is.Classes, d.Classes.Born,
 		d.Classes.Changed, d.Classes.Died)
-	fmt.Fprintf(w, "  failed     %d → %d documents, %d → %d passages\n", was.Failed, is.Failed, was.DeadLetters,
-		is.DeadLetters)
-	sum := func(of core.Tokens) int64 { return of.Prompt + of.Completion + of.Embedding }
-	fmt.Fprintf(w, "  paid for   %d tokens, cost %.4f; the one before: %d, %.4f\n", sum(d.To.Tokens), d.To.Cost,
-		sum(d.From.Tokens), d.From.Cost)
+	if was.Failed+is.Failed+was.DeadLetters+is.DeadLetters > 0 {
+		fmt.Fprintf(w, "  failed     %d → %d documents, %d → %d passages\n", was.Failed, is.Failed, was.DeadLetters,
+			is.DeadLetters)
+	}
+	if d.To.Tokens.Sum()+d.From.Tokens.Sum() > 0 {
+		fmt.Fprintf(w, "  paid for   %d tokens, cost %.4f; the one before: %d, %.4f\n", d.To.Tokens.Sum(), d.To.Cost,
+			d.From.Tokens.Sum(), d.From.Cost)
+	}
 	showChanges(w, "documents", d.Documents.Listed)
 	showChanges(w, "entities", d.Classes.Listed)
 	if d.Questions == nil {

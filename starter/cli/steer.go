@@ -153,7 +153,7 @@ func budgetText(budget *core.Budget) string {
 		bounds = append(bounds, fmt.Sprintf("%d tokens", budget.Tokens))
 	}
 	if budget.Money > 0 {
-		bounds = append(bounds, fmt.Sprintf("%g of money", budget.Money))
+		bounds = append(bounds, fmt.Sprintf("%g in money", budget.Money))
 	}
 	if len(bounds) == 0 {
 		return ", with the budget that it had"

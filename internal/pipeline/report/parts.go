@@ -44,8 +44,13 @@ func heading(r core.Report) string {
 // summary is one sentence of what a run came to.
 func summary(r core.Report) string {
 	night := r.Night()
-	text := fmt.Sprintf("%s documents, %s changed; %s calls, %s tokens, cost %s; %s", count(r.Documents),
-		count(night.Changed), count(night.Calls), count(night.Tokens), money(r.Cost, r.Currency), duration(r.Seconds))
+	paid := ""
+	if night.Calls+night.Tokens > 0 {
+		paid = fmt.Sprintf("; %s calls, %s tokens, cost %s", count(night.Calls), count(night.Tokens),
+			money(r.Cost, r.Currency))
+	}
+	text := fmt.Sprintf("%s documents, %s changed%s; %s", count(r.Documents), count(night.Changed), paid,
+		duration(r.Seconds))
 	switch {
 	case r.Unchanged:
 		text = "nothing had changed; " + text
@@ -92,6 +97,7 @@ func changes(r core.Report) part {
 	add("left out: in node_modules and the like", r.LeftOut.Packages)
 	add("left out: not included", r.LeftOut.NotIncluded)
 	add("left out: excluded", r.LeftOut.Excluded)
+	add("left out: purged, and still in the corpus", r.LeftOut.Purged)
 	add("skipped: of other types", r.LeftOut.OtherTypes)
 	for _, reason := range r.Reasons {
 		out.lines = append(out.lines, "Built again, though documents did not change: "+reason+".")
@@ -197,6 +203,9 @@ func stages(r core.Report) part {
 }
 
 func costs(r core.Report) part {
+	if r.Calls.Sum()+r.LedgerHits.Sum()+r.Tokens.Sum()+r.Unsettled.Calls.Sum() == 0 {
+		return part{title: "What was paid for", lines: []string{"Nothing."}}
+	}
 	row := func(name string, calls, hits int64) []string { return []string{name, count(calls), count(hits)} }
 	out := part{
 		title: "What was paid for", columns: []string{"task", "#calls paid for", "#from the ledger"},
@@ -239,6 +248,9 @@ func planned(r core.Report) part {
 		{"cost", r.Planned.Cost, r.Cost, amount},
 		{"time", r.Planned.Seconds, r.Seconds - r.IdleSeconds, duration},
 	} {
+		if line.want.High == 0 && line.actual == 0 {
+			continue
+		}
 		low, high := line.text(line.want.Low), line.text(line.want.High)
 		if low != high {
 			low += " to " + high

@@ -59,6 +59,9 @@ func TestAReportSaysWhatHappenedAndWhatToDo(t *testing.T) {
 		assert.Contains(t, text, wanted, "the report does not say")
 	}
 	assert.Equal(t, text, report.Markdown(sample()), "equal reports give other bytes")
+	idle := report.Markdown(core.Report{Planned: &core.Estimate{Seconds: core.Range{High: 9}}})
+	assert.Contains(t, idle, "## What was paid for\n\n* Nothing.\n")
+	assert.NotContains(t, idle, "extract calls", "what is nothing is shown")
 	if empty := report.Markdown(core.Report{}); empty == "" || strings.Contains(empty, "NaN") {
 		t.Errorf("an empty report is %q", empty)
 	}
