@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/methods/gem"
 )
 
@@ -80,6 +81,11 @@ func (gemMethod) Run(r *Request) (Explanation, error) {
 	question := r.Query.ChunkVector
 	if question == nil {
 		question = r.Query.Vector
+	}
+	if r.Query.Params.Int("themes") > 0 && !r.Query.Params.Flag("summaries", true) {
+		return nil, fault.InvalidParam.At("read query", "params.themes").
+			Because("themes are read by their summaries, and summaries is false").
+			Advise("leave one of the two out")
 	}
 	start := time.Now()
 	known, err := r.Generation.memory(r.ctx)

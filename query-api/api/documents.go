@@ -24,7 +24,7 @@ func (s *Server) listDocuments(w http.ResponseWriter, request *http.Request) {
 			return nil, err
 		}
 		out := Documents{Source: sourceOf(generation), Items: []DocumentSummary{}}
-		out.NextCursor = next(out.Generation, after)
+		out.NextCursor = next(request, out.Generation, after)
 		for i, document := range found {
 			out.Items = append(out.Items, documentSummary(generation, from+i, document))
 		}

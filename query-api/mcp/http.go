@@ -53,12 +53,15 @@ func malformed(message []byte, whole bool) string {
 	if bytes.HasPrefix(bytes.TrimLeft(message, " \t\r\n"), []byte("[")) {
 		return "several messages in one request are not taken: send each by itself"
 	}
-	if err := middleware.CheckNesting(message); err != nil {
+	if !whole {
+		return "" // the library says it
+	}
+	if err := middleware.CheckJSON(message); err != nil {
 		return err.Error()
 	}
 	var parts map[string]json.RawMessage
-	if !whole || json.Unmarshal(message, &parts) != nil {
-		return "" // the library says it
+	if json.Unmarshal(message, &parts) != nil {
+		return "a message is an object"
 	}
 	if _, named := parts["method"]; !named {
 		return "a message has a method: nothing is asked of who sends it"
