@@ -29,6 +29,7 @@ A budget counts from the run's beginning; a run that paused since its budget is 
 	}
 	flags := command.Flags()
 	flags.IntVar(&concurrency, "concurrency", 0, "calls in flight to an endpoint of a model, 1 at least")
+	leastOne(command, "concurrency")
 	flags.IntVar(&requests, "requests-per-minute", 0, "requests a minute to an endpoint; 0 = no limit")
 	flags.IntVar(&tokens, "tokens-per-minute", 0, "tokens a minute to an endpoint; 0 = no limit")
 	flags.Int64Var(&budget.Calls, "budget-calls", 0, "new budget: calls that the run may pay for; 0 = as before")
