@@ -120,6 +120,9 @@ func (gemMethod) Run(r *Request) (Explanation, error) {
 	}
 	if themes := r.Query.Params.Int("themes"); themes > 0 && asked.summaries {
 		ranked, r.Result.NotesAlone = known.first(themes, ranked), true
+		for _, match := range ranked[:min(themes, len(ranked))] {
+			known.filtered(r, match.Node)
+		}
 	}
 	chunks, by := known.lift(ranked, members)
 	budget := gem.Budget{

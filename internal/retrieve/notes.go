@@ -87,15 +87,21 @@ func (r *Request) shown() map[core.ID]bool {
 	return out
 }
 
+// filtered reports whether a filter leaves out a passage of a theme, which the result then says.
+func (m *memory) filtered(r *Request, node int) bool {
+	out := slices.ContainsFunc(m.members[node], func(member int) bool { return !r.allowed.number(uint32(member)) })
+	if out && !slices.Contains(r.Result.Degraded, NotesFilter) {
+		r.Result.Degraded = append(r.Result.Degraded, NotesFilter)
+	}
+	return out
+}
+
 // noteSummaries adds the summaries of themes that brought a passage of the result, but of none with a passage that a
 // filter leaves out.
 func (m *memory) noteSummaries(r *Request, brought []int) {
 	shown := r.shown()
 	for _, node := range brought {
-		if slices.ContainsFunc(m.members[node], func(member int) bool { return !r.allowed.number(uint32(member)) }) {
-			if !slices.Contains(r.Result.Degraded, NotesFilter) {
-				r.Result.Degraded = append(r.Result.Degraded, NotesFilter)
-			}
+		if m.filtered(r, node) {
 			continue
 		}
 		var sources []core.ID

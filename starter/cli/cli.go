@@ -166,7 +166,7 @@ func (a *App) root() *cobra.Command {
 	flags.StringVar(&a.keyEnv, "api-key-env", "UNWEAVER_API_KEY", "variable with the API key that query-api is asked with")
 	flags.BoolVar(&a.json, "json", false, "print JSON")
 	root.SetFlagErrorFunc(func(command *cobra.Command, err error) error {
-		if wrong := (*pflag.InvalidValueError)(nil); errors.As(err, &wrong) {
+		if wrong := (*pflag.InvalidValueError)(nil); errors.As(err, &wrong) && isOfGo(wrong.Unwrap()) {
 			err = badFlag(wrong.GetFlag(), wrong.GetValue(), "")
 		}
 		return fault.Usage.At("", "").Because(err).Advise("see: " + command.CommandPath() + " --help")

@@ -36,10 +36,7 @@ A budget counts from the run's beginning; a run that paused since its budget is 
 	flags.Int64Var(&budget.Tokens, "budget-tokens", 0, "new budget: tokens that the run may pay for; 0 = as before")
 	flags.Float64Var(&budget.Money, "budget-money", 0, "new budget: money that the run may spend; 0 = as before")
 	command.RunE = func(command *cobra.Command, args []string) error {
-		given, err := givenBudget(command, budget)
-		if err != nil {
-			return err
-		}
+		given := givenBudget(command, budget)
 		asked := control.LimitRequest{Run: args[0], Budget: given}
 		text, limits := "", core.LiveLimits{}
 		for name, set := range map[string]func(){

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -16,6 +17,12 @@ import (
 var kinds = map[string]string{
 	"int": "a whole number", "int64": "a whole number", "float64": "a number", "bool": "true or false",
 	"duration": "a time such as 90s or 12h",
+}
+
+// isOfGo reports whether an error is one of Go's readers of values, which name themselves in it.
+func isOfGo(err error) bool {
+	text := err.Error()
+	return strings.HasPrefix(text, "strconv.") || strings.HasPrefix(text, "time: ")
 }
 
 // badFlag is the error of a flag whose value is of no use.

@@ -344,6 +344,13 @@ func (x *deletion) deleteFiles(ctx context.Context) error {
 			return err
 		}
 	}
+	if len(x.out.Branches) > 0 { // a process may still take a name for a branch of this index, whose lease is held
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(settles):
+		}
+	}
 	return x.deleteObjects(ctx, "", all)
 }
 
