@@ -378,7 +378,6 @@ func TestWhatIsAskedWronglyIsUsageAndConnectsToNothing(t *testing.T) {
 		{[]string{"audit"}, `required flag(s) "index" not set`},
 		{[]string{"audit", "--index", "docs", "--sample", "8/7"}, `"8/7" is no part of a whole`},
 		{[]string{"query", "who?"}, "one index is to be named"},
-		{[]string{"query", "docs", "Who is it?"}, `write: unweaver query "QUESTION" --index NAME`},
 		{[]string{"query", "x", "docs", "--top-chunks", "abc"}, `--top-chunks takes a whole number, not "abc"`},
 		{[]string{"query", "x", "docs", "--top-chunks", "0"}, `--top-chunks takes a whole number, 1 or more, not "0"`},
 		{[]string{"keys", "rotate", "x", "--overlap=-1h"}, "--overlap takes a time such as 90s or 12h that is not negative"},
