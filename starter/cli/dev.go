@@ -37,7 +37,7 @@ or with 2> dev.log, standard error also has the stages of each run and each requ
 		Args: arguments(0, 0, "no argument"),
 		RunE: func(command *cobra.Command, _ []string) error {
 			for flag, port := range map[string]int{"temporal-port": temporal, "http-port": http} {
-				if port < 0 || port > math.MaxUint16 {
+				if port > math.MaxUint16 {
 					return fault.Usage.At("read", "--"+flag).Because(fmt.Sprintf("want 0 to %d, got %d", math.MaxUint16, port)).
 						Advise("0 is any free port")
 				}

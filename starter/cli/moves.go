@@ -212,9 +212,6 @@ reports (unweaver runs).`,
 			"  unweaver operations docs --limit 0 --json | jq '.operations[].by'",
 		Args: arguments(0, 0, "no argument"),
 		RunE: func(command *cobra.Command, _ []string) error {
-			if limit < 0 {
-				return fault.Usage.At("read", "--limit").Because("it is below zero").Advise("0 shows all")
-			}
 			return a.withControl(command.Context(), func(ctx context.Context, controller control.Control, _ string) error {
 				operations, err := controller.Operations(ctx, index, limit)
 				if err != nil {
