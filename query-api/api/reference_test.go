@@ -46,7 +46,7 @@ Metadata is compared exactly, letter by letter: a list means one of its values. 
 | Markdown | the fields of its front matter |
 | HTML | author, keywords, description, date, as its head says |
 | ` + "`.eml`" + ` | from, to, cc, date, attachments; of an attachment attached_to |
-| `.ipynb` | language, kernel, author |
+| notebooks | language, kernel, author |
 | EPUB | author, language, date |
 | JSON, JSONL, CSV | every value of a record that is neither title nor text |
 | any, where its encoding was guessed | encoding |
@@ -55,7 +55,8 @@ Metadata is compared exactly, letter by letter: a list means one of its values. 
 ## Lists
 
 A list is ` + "`{\"items\": […], \"next_cursor\": \"…\"}`" + `: ask again with ` + "`?cursor=`" + ` until it is empty. ` + "`limit`" + ` is 1 to
-1,000, 50 by default. Where a cursor's generation or entry is gone, the answer is 410: begin again.
+1,000, 50 by default. A cursor is of one list with its order and filters: elsewhere, or misspelt, it is a 422. Where the
+generation or entry that it names is gone, the answer is 410: begin again.
 `
 
 // schemaRef names a schema of the description.
