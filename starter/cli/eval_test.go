@@ -164,7 +164,7 @@ func TestAnEvaluationStopsBeforeItCostsWhatNobodyAskedFor(t *testing.T) {
 			assert.True(t, got.exit == tc.exit && len(fake.asked) == 0 && strings.Contains(got.err, tc.want),
 				"%+v, asked %v", got, fake.asked)
 			if tc.name == "a judge that costs" {
-				contains(t, got.err, "(1 questions with answers, 3 rows, 1 runs)", "cost 0.04")
+				contains(t, got.err, "about 15 calls, 0 journaled, 15 to pay", "(1 questions with answers, 3 rows, 1 runs)", "cost 0.04")
 			}
 		})
 	}
