@@ -506,6 +506,10 @@ func (a *App) tellAnswerCost(plan eval.Plan, about string, flags evalFlags) erro
 			answered++
 		}
 	}
+	if answered == 0 {
+		return fault.Usage.At("judge answers", plan.Dataset.Name).Because("no question has an answer to compare with").
+			Advise("give questions.jsonl answers, or leave --answers out")
+	}
 	rows := len(plan.Systems) + 2
 	calls := answered * rows * (1 + eval.CallsPerAnswer*flags.runs)
 	answers, judgements := plan.Unpaid(journal)

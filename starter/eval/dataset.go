@@ -105,6 +105,9 @@ func loadLines(dir string) (*Dataset, error) {
 		if err := json.Unmarshal(raw, &r); err != nil {
 			return err
 		}
+		if r.ID == nil {
+			return errors.New("a passage needs id, and text")
+		}
 		dataset.Passages = append(dataset.Passages, r.Text)
 		id := fmt.Sprint(r.ID)
 		dataset.Texts[id] = retrieve.Passage{ID: id, Title: r.Title, Text: r.Text}
