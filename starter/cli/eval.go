@@ -390,9 +390,8 @@ func (a *App) evaluation(flags evalFlags, dataset *eval.Dataset) (evaluation, er
 			return nil, err
 		}
 		plan.Judge.Parity = spec.Parity
-		about = fmt.Sprintf("answers by %s of %q, judged by %s, vectors by %s of %q, questions %.12s", spec.Chat.Model,
-			spec.Chat.BaseURL, plan.Judge.Chat.Info().Model, spec.Embedding.Model, spec.Embedding.BaseURL,
-			dataset.QuestionsSum())
+		about = fmt.Sprintf("answers by %s of %q, vectors by %s of %q, questions %.12s", spec.Chat.Model,
+			spec.Chat.BaseURL, spec.Embedding.Model, spec.Embedding.BaseURL, dataset.QuestionsSum())
 		if err := a.tellAnswerCost(plan, about, flags); err != nil {
 			return nil, err
 		}

@@ -73,7 +73,8 @@ func lines(path string, f func(n int, b []byte) error) error {
 			continue
 		}
 		if err := f(n, sc.Bytes()); err != nil {
-			return fault.Usage.At("read dataset file", fmt.Sprintf("%s line %d", path, n)).Because(err)
+			return fault.Usage.At("read dataset file", fmt.Sprintf("%s line %d", path, n)).Because(err).
+				Advise(`corpus.jsonl has {"id","title","text"}, questions.jsonl {"question","gold":[ids],"answers":[...]} a line`)
 		}
 	}
 	return sc.Err()
@@ -106,7 +107,7 @@ func loadLines(dir string) (*Dataset, error) {
 			return err
 		}
 		if r.ID == nil {
-			return errors.New("a passage needs id, and text")
+			return errors.New("a passage needs id")
 		}
 		dataset.Passages = append(dataset.Passages, r.Text)
 		id := fmt.Sprint(r.ID)

@@ -29,7 +29,7 @@ type Judge struct {
 func (j *Judge) complete(
 	ctx context.Context, chat model.Chat, call model.Call, read func(model.Reply) error,
 ) (model.Reply, error) {
-	fields := []string{fmt.Sprint(j.run), call.Task, call.System, call.User}
+	fields := []string{chat.Info().Model, fmt.Sprint(j.run), call.Task, call.System, call.User}
 	reply, err := remembered(ctx, j.Journal, fields, func(ctx context.Context) (reply model.Reply, err error) {
 		var used model.Usage
 		for range 2 {

@@ -529,11 +529,11 @@ const (
 )
 
 // unasked is a model that answers nothing.
-type unasked struct{}
+type unasked struct{ info model.Info }
 
 var errUnasked = errors.New("it is in no journal")
 
-func (unasked) Info() model.Info { return model.Info{} }
+func (u unasked) Info() model.Info { return u.info }
 
 func (unasked) Complete(context.Context, model.Call) (model.Reply, error) {
 	return model.Reply{}, errUnasked
@@ -543,7 +543,10 @@ func (unasked) Complete(context.Context, model.Call) (model.Reply, error) {
 // missing counts whole.
 func (p Plan) Unpaid(journal *Journal) (answers, judgements int) {
 	ctx := context.Background()
-	judge := Judge{Chat: unasked{}, Other: unasked{}, Parity: p.Judge.Parity, Journal: journal}
+	judge := Judge{Chat: unasked{p.Judge.Chat.Info()}, Parity: p.Judge.Parity, Journal: journal}
+	if p.Judge.Other != nil {
+		judge.Other = unasked{p.Judge.Other.Info()}
+	}
 	p.Judge = &judge
 	ask := func(context.Context, map[string]any) ([]byte, error) { return nil, errUnasked }
 	count := func(question Question, answer string, err error) {

@@ -137,10 +137,15 @@ func TestTable1IsReproducedFromPublishedFilesAndGoesOnAfterAStopWithoutPayingTwi
 		assert.Equal(t, 2*paid.Tasks[task].Calls, server.Stats().Tasks[task].Calls, "the stop had %s paid for twice", task)
 	}
 	paid = server.Stats()
-	for _, another := range []string{"judge", "chat", "embedding"} {
+	for _, another := range []string{"chat", "embedding"} {
 		exit, _, errs = reproduce("--yes", "--set", "models."+another+".model=another")
 		assert.Equal(t, cli.ExitFailed, exit)
 		assert.Contains(t, errs, "choose another --out")
 	}
 	assert.Equal(t, paid.Chat+paid.Embed, server.Stats().Chat+server.Stats().Embed, "an evaluation that is refused pays")
+	exit, _, errs = reproduce("--yes", "--set", "models.judge.model=another")
+	require.Equal(t, cli.ExitDone, exit, errs)
+	judge, answer := server.Stats().Tasks["judge"], server.Stats().Tasks["answer"]
+	assert.True(t, judge.Calls > paid.Tasks["judge"].Calls && answer.Calls == paid.Tasks["answer"].Calls,
+		"another judge reads the answers that are there")
 }
