@@ -16,7 +16,6 @@ import (
 	"github.com/unweaver/unweaver/internal/config"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/fault/redact"
-	"github.com/unweaver/unweaver/internal/ledger"
 	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/internal/store/blob/dir"
 	"github.com/unweaver/unweaver/internal/store/blob/s3"
@@ -48,7 +47,6 @@ type Stores struct {
 	mu      sync.Mutex
 	buckets map[string]blob.Store // corpora by URI: a client is worth keeping
 
-	alone    bool             // no other process writes to them
 	closing  []io.Closer      // of stores that want it
 	observer observe.Observer // nil: nobody
 }
@@ -98,14 +96,8 @@ func Embedded(stores config.Stores, dataDir string) config.Stores {
 func IsPath(s string) bool { return !strings.Contains(s, "://") }
 
 // Open opens the stores and makes sure that they belong together.
-func Open(ctx context.Context, c config.Stores) (*Stores, error) { return open(ctx, c, false) }
-
-// OpenAlone is Open for a process that is the only one to write to folders among the stores for as long as it has them
-// open: what was paid for is made durable there by a journal.
-func OpenAlone(ctx context.Context, c config.Stores) (*Stores, error) { return open(ctx, c, true) }
-
-func open(ctx context.Context, c config.Stores, alone bool) (*Stores, error) {
-	stores := &Stores{alone: alone, places: c, s3: c.S3, buckets: map[string]blob.Store{}}
+func Open(ctx context.Context, c config.Stores) (*Stores, error) {
+	stores := &Stores{places: c, s3: c.S3, buckets: map[string]blob.Store{}}
 	stores.roots.configured = c.CorpusRoots
 	if err := stores.open(ctx, c); err != nil {
 		return nil, errors.Join(err, stores.Close())
@@ -131,7 +123,7 @@ func speakNot(stores config.Stores) {
 
 func (s *Stores) open(ctx context.Context, stores config.Stores) (err error) {
 	speakNot(stores)
-	if s.Artifacts, err = s.artifacts(ctx, stores.Artifacts); err != nil {
+	if s.Artifacts, err = s.blob(ctx, stores.Artifacts, "stores.artifacts"); err != nil {
 		return err
 	}
 	s.Artifacts = artifact.Branched(s.Artifacts)
@@ -202,18 +194,6 @@ func (s *Stores) classes(ctx context.Context, place string) error {
 
 func unknownURL(setting, scheme, known string) error {
 	return fault.BadConfig.At("open", setting).Because(scheme + ":// names no adapter").Advise("use " + known)
-}
-
-func (s *Stores) artifacts(ctx context.Context, uri string) (blob.Store, error) {
-	if !s.alone || !IsPath(uri) {
-		return s.blob(ctx, uri, "stores.artifacts")
-	}
-	store, err := dir.Open(uri, dir.Journal(ledger.Loose))
-	if err != nil {
-		return nil, err
-	}
-	s.closing = append(s.closing, store)
-	return store, nil
 }
 
 func (s *Stores) blob(ctx context.Context, uri, setting string) (blob.Store, error) {

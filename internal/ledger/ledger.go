@@ -18,7 +18,6 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/hex"
-	"strings"
 	"sync"
 	"time"
 
@@ -113,14 +112,6 @@ func loosePrefix(task string) string { return "ledger/" + task + "/loose/" }
 func looseKey(task string, key core.Digest) string {
 	name := key.String()
 	return loosePrefix(task) + name[:2] + "/" + name
-}
-
-// Loose tells whether an object of the store is a loose entry: small, paid for, and put once. One that comes back after
-// it was deleted is of no harm: a pack holds the same, or whoever refused it refuses it again.
-func Loose(object string) bool {
-	below, ok := strings.CutPrefix(object, "ledger/")
-	_, below, _ = strings.Cut(below, "/")
-	return ok && strings.HasPrefix(below, "loose/")
 }
 
 // Get looks a key up. attempt counts the retry rounds asked for: a negative entry of an earlier round does not count.

@@ -161,14 +161,14 @@ func TestAPurgedDocumentLeavesEverythingThatIsStored(t *testing.T) {
 func (s *paidSite) onDisk(t *testing.T) (folder string) {
 	t.Helper()
 	folder = t.TempDir()
-	artifacts, err := dir.Open(filepath.Join(folder, "artifacts"), dir.Journal(ledger.Loose))
+	artifacts, err := dir.Open(filepath.Join(folder, "artifacts"))
 	require.NoError(t, err)
 	classes, err := recordsbolt.Open(filepath.Join(folder, "records.db"))
 	require.NoError(t, err)
 	dense, err := files.Open(filepath.Join(folder, "vectors"))
 	require.NoError(t, err)
 	t.Cleanup(func() {
-		for _, err := range []error{artifacts.Close(), classes.Close(), dense.Close()} {
+		for _, err := range []error{classes.Close(), dense.Close()} {
 			assert.NoError(t, err)
 		}
 	})
@@ -205,7 +205,7 @@ func onDiskHolding(t *testing.T, folder string, words ...string) (where []string
 }
 
 // On the stores of the embedded stack no byte of any file says a word that the document alone had: neither free pages
-// of the file of records, nor the journal, nor the table of words, nor the copies that were mapped.
+// of the file of records, nor the table of words, nor the copies that were mapped.
 // Promises: 5.
 func TestNoFileOfTheEmbeddedStoresHoldsAWordOfAPurgedDocument(t *testing.T) {
 	t.Setenv(keyVariable, "secret")

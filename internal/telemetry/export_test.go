@@ -8,11 +8,11 @@ import (
 // Reference is docs/operations/metrics.md.
 func Reference() string {
 	var text strings.Builder
-	fmt.Fprintf(&text, "# Metrics\n\nMade from `internal/telemetry/families.go`; "+
-		"`go test ./internal/telemetry -update` writes it anew.\n\n"+
-		"Names and units are as Prometheus wants them. Labels hold names and codes, never text or keys of documents; "+
-		"each label has at most %d values in a process, further ones are counted as `%s`. Beside these, `go_*` and "+
-		"`process_*` are those of Prometheus's Go client. A dashboard and alert rules are in `infra/monitoring`.\n",
+	fmt.Fprintf(&text, "# Metrics\n\nFor operators who scrape UnWeaver with Prometheus: every metric, its labels and meaning. "+
+		"A dashboard and alert rules are in `infra/monitoring`; what to do is in the [runbook](README.md#be-alerted).\n\n"+
+		"Labels hold names and codes, no text or keys of documents. Each label has at most %d values in a process; "+
+		"further ones count as `%s`. `go_*` and `process_*` are those of Prometheus's Go client. "+
+		"`go test ./internal/telemetry -update` writes this page from `families.go`.\n",
 		mostValues, other)
 	for _, section := range sections {
 		fmt.Fprintf(&text, "\n## %s\n\n", section.title)

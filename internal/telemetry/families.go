@@ -107,8 +107,8 @@ var sections = []struct {
 		{ModelWait, histogram, []string{"endpoint", "task"},
 			"How long requests waited for the limits of their endpoint and for admission by their run.", ofModels, false},
 	}},
-	{"Worker", "Served at `worker.address`. Every worker looks up the state of all indexes, so aggregate what has the " +
-		"label `index` and is looked up with `max by (index)`; add up what is counted.", []family{
+	{"Worker", "Served at `worker.address`. Every worker reports the state of all indexes: aggregate metrics of type " +
+		"*gauge, looked up* with `max by (index)`, and add up counters.", []family{
 		{LastSuccess, snapshot, []string{"index"},
 			"When a build last ended as completed or completed_with_errors, also with nothing changed; where that is " +
 				"not known, when the served generation was made.", nil, false},

@@ -117,7 +117,7 @@ func Start(ctx context.Context, options Options) (stack *Stack, err error) {
 			return stack, errors.Join(err, listener.Close())
 		}
 	}
-	if stack.stores, err = app.OpenAlone(ctx, places); err != nil {
+	if stack.stores, err = app.Open(ctx, places); err != nil {
 		return stack, errors.Join(err, listener.Close())
 	}
 	process := telemetry.New(Program)

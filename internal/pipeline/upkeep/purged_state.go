@@ -8,7 +8,6 @@ import (
 
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/pipeline/purges"
-	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/internal/store/coordination"
 	"github.com/unweaver/unweaver/internal/store/records"
 )
@@ -59,9 +58,6 @@ func (p *purging) overwrite(ctx context.Context) error {
 		if err := scrubber.Scrub(ctx); err != nil {
 			return err
 		}
-	}
-	if settler, ok := blob.Beneath(p.Artifacts).(blob.Settler); ok {
-		return settler.Settle()
 	}
 	return nil
 }

@@ -69,9 +69,3 @@ func Beneath(store Store) Store {
 		store = decorator.Unwrap()
 	}
 }
-
-// Settler is a store that keeps bytes of deleted objects for a while, beside where they lay. Settle has it let go of
-// them.
-type Settler interface {
-	Settle() error
-}

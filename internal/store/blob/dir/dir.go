@@ -1,7 +1,7 @@
 // Package dir is the blob adapter over a directory: the embedded default for artifacts, and the reader of corpora
 // that lie in a folder. Writes go to a temporary file that is synced and then linked or renamed, so a crash leaves
-// either the old object or the new one; small ones may be made durable together, by a journal. Conditions are exact
-// within one process; the embedded stack is the only owner of its files.
+// either the old object or the new one. Conditions are exact within one process; the embedded stack is the only owner
+// of its files.
 package dir
 
 import (
@@ -38,15 +38,13 @@ type Store struct {
 	folders folders
 	links   linkRule
 	barred  barred
-	journal *journal // nil: there is none
 }
 
 var _ blob.Store = (*Store)(nil)
 
-// Open prepares a directory for reading and writing, making it where needed, removes what a crash left in flight, and
-// puts in place what journals of processes that ended hold. It is its owner's alone, as objects hold the text of
-// documents.
-func Open(root string, options ...Option) (*Store, error) {
+// Open prepares a directory for reading and writing, makes it where needed, and removes what a crash left in flight. It
+// is its owner's alone, as objects hold the text of documents.
+func Open(root string) (*Store, error) {
 	root, err := filepath.Abs(root)
 	if err != nil {
 		return nil, err
@@ -64,11 +62,7 @@ func Open(root string, options ...Option) (*Store, error) {
 	for _, e := range old {
 		_ = os.Remove(filepath.Join(root, tmpDir, e.Name()))
 	}
-	store := &Store{root: root}
-	for _, option := range options {
-		option(store)
-	}
-	return store, store.recover()
+	return &Store{root: root}, nil
 }
 
 // OpenCorpus opens an existing folder for reading; nothing is written to it. The folder may be a link; links in it are
@@ -148,14 +142,6 @@ func (s *Store) Put(ctx context.Context, key string, body io.Reader, size int64,
 	if err := errors.Join(ctx.Err(), blob.CheckKey(key)); err != nil {
 		return blob.Info{}, err
 	}
-	if s.journal.takes(key, size, cond) {
-		return s.journal.put(ctx, key, body, size)
-	}
-	leave, err := s.journal.makeWay(ctx, key, &cond)
-	if err != nil {
-		return blob.Info{}, err
-	}
-	defer leave()
 	p := s.path(key)
 	if cond.Absent { // spare the write where the object is there already
 		if _, err := os.Lstat(p); err == nil {
@@ -277,9 +263,6 @@ func (s *Store) Get(_ context.Context, key string, r blob.Range) (io.ReadCloser,
 	if s.barred.holds(p) {
 		return nil, blob.Info{}, own(key)
 	}
-	if body, found, ok, err := s.journal.get(key, r); ok {
-		return body, found, err
-	}
 	file, err := s.open(key)
 	if err != nil {
 		return nil, blob.Info{}, wrap("read", p, err)
@@ -316,9 +299,6 @@ func (s *Store) Stat(_ context.Context, key string) (blob.Info, error) {
 	if s.barred.holds(s.path(key)) {
 		return blob.Info{}, own(key)
 	}
-	if found, ok := s.journal.stat(key); ok {
-		return found, nil
-	}
 	st, err := os.Stat(s.path(key))
 	if err == nil && st.IsDir() {
 		err = fs.ErrNotExist
@@ -337,13 +317,7 @@ func (s *Store) Delete(ctx context.Context, key string) error {
 	if err := errors.Join(blob.CheckKey(key), blob.Permitted(ctx)); err != nil {
 		return err
 	}
-	var err error
-	if s.journal != nil && s.journal.covers(key) {
-		err = s.journal.delete(ctx, key)
-	} else {
-		err = os.Remove(s.path(key))
-	}
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := os.Remove(s.path(key)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return wrap("delete", s.path(key), err)
 	}
 	return nil
@@ -384,11 +358,6 @@ func (s *Store) ListRange(ctx context.Context, prefix, after, until string) iter
 		if s.barred.holds(s.path(base)) {
 			yield(blob.Info{Key: strings.TrimSuffix(base, "/")}, own(base))
 			return
-		}
-		if pending := s.journal.pendingBelow(prefix, after, until); len(pending) > 0 { // known before the files are read
-			merged, rest := s.merging(pending, yield)
-			yield = merged
-			defer rest()
 		}
 		listing := &walker{
 			Store: s, prefix: prefix, after: after, until: until, yield: yield, reached: map[folderID]string{},

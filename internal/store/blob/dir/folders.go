@@ -48,10 +48,10 @@ func (f *folders) sync(folder string) error {
 	return mine.err
 }
 
-// syncFolder and syncData are variables so that a test can count and fail.
+// syncFolder and syncFile are variables so that a test can count and fail.
 var (
 	syncFolder = durable.SyncFolder
-	syncData   = dataSync
+	syncFile   = (*os.File).Sync
 )
 
 // mkdir makes a folder and those above it, each durable in the one above.

@@ -25,6 +25,7 @@ func watch(t *testing.T, sync func(folder string) error) {
 	syncFolder = sync
 }
 
+// Promises: 55.
 func TestANameIsDurableInEveryFolderAboveItWhenPutReturns(t *testing.T) {
 	root := t.TempDir()
 	store, err := Open(root)
@@ -88,6 +89,7 @@ func TestWritersOfOneFolderShareItsSyncs(t *testing.T) {
 }
 
 // A sync that has begun may have missed what came after: such a writer must wait for the next.
+// Promises: 55.
 func TestASyncThatHasBegunCoversNobodyElse(t *testing.T) {
 	begun, finish := make(chan int, 2), make(chan error)
 	number := 0

@@ -169,7 +169,7 @@ func (w *walker) folder(ctx context.Context, base string) bool {
 			continue
 		}
 		found := w.classify(entry, base+entry.Name())
-		if found.key == tmpDir+"/" || w.links == anyLink && found.key == journalDir+"/" {
+		if found.key == tmpDir+"/" {
 			continue
 		}
 		linked[found.key] = entry.Type()&fs.ModeSymlink != 0
